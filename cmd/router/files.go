@@ -10,6 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
@@ -45,6 +48,27 @@ func (q *queue) write(name string, text []byte) error {
 	return postoffice.WriteControlUnsynced(q.staging(name), text, q.group)
 }
 
+// minFree is how many bytes of the disk stay free when messages are copied.
+const minFree = 16 << 20
+
+// checkRoom returns an error if the disk has no room for the copies of a job's message: the
+// holes of a sparse file fill the disk when they are copied.
+func (q *queue) checkRoom(j *job) error {
+	copies := int64(len(j.contents) - 1)
+	if copies == 0 {
+		return nil
+	}
+	dir := q.staging("")
+	var st unix.Statfs_t
+	if err := postoffice.Statfs(dir, &st); err != nil {
+		return &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	if free := int64(st.Bavail) * st.Bsize; (free-minFree)/copies < j.info.Size() {
+		return fmt.Errorf("copy a message of %d bytes for %d other senders: %w", j.info.Size(), copies, syscall.ENOSPC)
+	}
+	return nil
+}
+
 // copyMessage copies a job's message into the staging directory and returns the
 // inode of the copy. It belongs to the owner of the submission.
 func (q *queue) copyMessage(j *job) (uint64, error) {
@@ -56,7 +80,7 @@ func (q *queue) copyMessage(j *job) (uint64, error) {
 	defer file.Close()
 	info, err := file.Stat()
 	if err == nil {
-		_, err = io.Copy(file, io.NewSectionReader(j.file, 0, 1<<62))
+		_, err = io.Copy(file, io.NewSectionReader(j.file, 0, j.info.Size()))
 	}
 	if err == nil && q.root {
 		err = file.Chown(j.uid, q.group)

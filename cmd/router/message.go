@@ -41,6 +41,7 @@ func unreadablef(format string, args ...any) error { return unreadable{fmt.Error
 type localMachine struct {
 	host    string // for Received and Message-ID
 	maxHops int
+	maxSize int64        // bytes of a message; 0: no limit
 	trusted map[int]bool // users who may name any sender
 	login   func(uid int) string
 }
@@ -65,6 +66,10 @@ func (m *localMachine) read(in *submission, t *table.Table) (*routed, error) {
 		return nil, unreadablef("%s:%w", in.name, err)
 	} else if err != nil {
 		return nil, err
+	}
+	// The size counts holes too, because copies of the message have none.
+	if size := in.info.Size() - e.Size; m.maxSize > 0 && size > m.maxSize {
+		return nil, unreadablef("the message has %d bytes, more than the %d of ROUTERMAXSIZE", size, m.maxSize)
 	}
 	text, body, _, err := ctlfile.ReadHeader(rest)
 	var failed *os.PathError

@@ -181,7 +181,7 @@ func (q *queue) failAll(jobs []*job, err error) {
 
 // stage writes what a job needs into the staging directory.
 func (q *queue) stage(j *job) error {
-	if err := q.share(j); err != nil {
+	if err := errors.Join(q.checkRoom(j), q.share(j)); err != nil {
 		return err
 	}
 	for i, c := range j.contents {

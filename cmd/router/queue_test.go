@@ -274,6 +274,42 @@ func TestWhatCannotBeReadIsPutAside(t *testing.T) {
 	}
 }
 
+// The router copies the message for each list. Holes become data in a copy.
+func TestSparseSubmissionDoesNotFillTheDisk(t *testing.T) {
+	o := newOffice(t, 0)
+	submit := func(name string) {
+		o.write("router/"+name, toList)
+		if err := os.Truncate(filepath.Join(o.dir, "router", name), 1<<40); err != nil {
+			t.Skip(err) // the file system has no such files
+		}
+	}
+	submit("1")
+	r := o.router()
+	var copied []string
+	r.queue.step = func(what string) {
+		if strings.HasPrefix(what, "copy") {
+			copied = append(copied, what)
+		}
+	}
+	r.drain()
+	reason, _ := os.ReadFile(filepath.Join(o.dir, "corrupt/router/1.reason"))
+	if !strings.Contains(string(reason), "more than the 209715200 of ROUTERMAXSIZE") || len(copied) > 0 {
+		t.Errorf("reason %q, %q", reason, copied)
+	}
+	submit("2")
+	r.machine.maxSize = 0
+	r.drain()
+	if len(copied) > 0 || len(r.retries) != 1 || len(o.files("router")) != 1 || len(o.files("transport")) != 0 {
+		t.Errorf("without a limit: %q, retries %v, %q, %q", copied, r.retries, o.files("router"), o.files("transport"))
+	}
+	o.write("router/3", toList)
+	r.machine.maxSize = int64(len("Subject: x\n\nbody\n")) // without the envelope
+	r.drain()
+	if len(copied) == 0 || len(o.files("transport")) == 0 {
+		t.Errorf("a message of the maximum size is not queued: %q", o.files("transport"))
+	}
+}
+
 // A staged control file whose message is nowhere may be all that is left of it.
 func TestLoneStagedControlFileIsKept(t *testing.T) {
 	o := newOffice(t, 0)

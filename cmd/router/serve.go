@@ -62,6 +62,10 @@ type retry struct {
 }
 
 func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger) (*router, error) {
+	maxSize, err := env.RouterMaxSize()
+	if err != nil {
+		return nil, err
+	}
 	levels, _ := env.HashLevels()
 	q, err := openQueue(env.Value("POSTOFFICE"), levels)
 	if err != nil {
@@ -73,7 +77,7 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 	}
 	r := &router{
 		machine: &localMachine{
-			host: host, maxHops: o.maxHops, login: loginName,
+			host: host, maxHops: o.maxHops, maxSize: maxSize, login: loginName,
 			trusted: map[int]bool{0: true, os.Geteuid(): true},
 		},
 		queue: q, loader: loader, log: log,

@@ -28,6 +28,12 @@ func serve(env *zenv.File) error {
 	o := smtpserver.Default()
 	o.Router = ctlfile.Router{Postoffice: env.Value("POSTOFFICE"), Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
 	o.NotifySock = env.Value("SCHEDULERNOTIFY")
+	switch limit, err := env.RouterMaxSize(); {
+	case err != nil:
+		return exit{exitConfig, err}
+	case limit > 0:
+		o.MaxSize = min(o.MaxSize, limit)
+	}
 	if host, err := os.Hostname(); err == nil {
 		o.Hostname = host
 	}

@@ -36,10 +36,13 @@ func (o *options) submit(env *zenv.File, operands []string, hasFrom bool, stdin 
 	}
 	s.By = login + "@" + host
 	in := &input{in: bufio.NewReaderSize(stdin, 64<<10), dots: o.dots}
+	if in.max, err = env.RouterMaxSize(); err != nil {
+		return exit{exitConfig, err}
+	}
 	text, offset, whole, err := ctlfile.ReadHeader(in)
 	switch {
 	case in.failed != nil:
-		return exitf(exitIO, "read the message: %w", in.failed)
+		return in.exit()
 	case err != nil:
 		return exit{exitData, err}
 	}
@@ -57,7 +60,8 @@ func (o *options) submit(env *zenv.File, operands []string, hasFrom bool, stdin 
 	}
 	fields = fields.Without("Bcc", "Resent-Bcc")
 	if o.fullName != "" && !fields.Has("From") {
-		fields = append(fields, fromField(o.fullName, s, login, env.Value("ORGDOMAIN"), host))
+		from := fromField(o.fullName, s, login, env.Value("ORGDOMAIN"), host)
+		fields, in.size = append(fields, from), in.size+int64(len(from))
 	}
 	s.Header = fields.String()
 	if _, err := io.CopyN(io.Discard, whole, offset); err != nil {
@@ -157,7 +161,7 @@ func (o *options) give(env *zenv.File, s *ctlfile.Submission, body io.Reader, in
 	file, err := s.Write(office, "sendmail-", body)
 	switch {
 	case in.failed != nil:
-		return exitf(exitIO, "read the message: %w", in.failed)
+		return in.exit()
 	case errors.Is(err, ctlfile.ErrNotPlain):
 		return exit{exitData, err}
 	case err != nil:
@@ -190,12 +194,25 @@ func loginName() string {
 type input struct {
 	in     *bufio.Reader
 	dots   bool  // a line with only a dot does not end the message
+	max    int64 // bytes of the message; 0: no limit
+	size   int64 // bytes that were returned
 	failed error // of reading
 
 	begun   bool
 	midLine bool // the last part had no line end
 	rest    []byte
 	ended   bool
+}
+
+// errTooLarge is the error of reading for a message of more than max bytes.
+var errTooLarge = errors.New("the message is larger than ROUTERMAXSIZE")
+
+// exit returns failed with its exit code.
+func (i *input) exit() error {
+	if errors.Is(i.failed, errTooLarge) {
+		return exit{exitData, i.failed}
+	}
+	return exitf(exitIO, "read the message: %w", i.failed)
 }
 
 func (i *input) Read(p []byte) (int, error) {
@@ -210,6 +227,10 @@ func (i *input) Read(p []byte) (int, error) {
 	}
 	n := copy(p, i.rest)
 	i.rest = i.rest[n:]
+	if i.size += int64(n); i.max > 0 && i.size > i.max {
+		i.failed = errTooLarge
+		return 0, i.failed
+	}
 	return n, nil
 }
 

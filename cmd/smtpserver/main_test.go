@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"zsched/internal/zenv"
 )
 
 // TestMain makes the test binary the server when a test starts it so.
@@ -291,6 +293,17 @@ func TestAddressesThatTheRouterWouldFailAreRefused(t *testing.T) {
 	} {
 		if err := c.Rcpt(to); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", to, err, want)
+		}
+	}
+}
+
+func TestServerAcceptsNoMessageThatTheRouterDoesNotTake(t *testing.T) {
+	for text, want := range map[string]int64{"ROUTERMAXSIZE=1M": 1 << 20, "ROUTERMAXSIZE=0": 50 << 20, "": 50 << 20} {
+		o := new(options)
+		newFlags(o)
+		o.noTLS, o.mailqSock = true, "none"
+		if s, err := o.server(zenv.Parse([]byte(text))); err != nil || s.MaxSize != want {
+			t.Errorf("%q: size %d, %v", text, s.MaxSize, err)
 		}
 	}
 }

@@ -188,6 +188,13 @@ func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 		}
 		s.Hostname = name
 	}
+	limit, err := env.RouterMaxSize()
+	if err != nil {
+		return s, err
+	}
+	if limit > 0 {
+		s.MaxSize = min(s.MaxSize, limit) // the router takes no larger message
+	}
 	if len(s.Domains) == 0 {
 		s.Domains = []string{strings.ToLower(s.Hostname)}
 	}
@@ -231,7 +238,6 @@ func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 	if key == "" {
 		key = o.certificate
 	}
-	var err error
 	s.TLS, err = smtpserver.TLS(absolute(share, o.certificate), absolute(share, key), s.Hostname)
 	return s, err
 }

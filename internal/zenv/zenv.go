@@ -17,6 +17,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -167,6 +168,25 @@ func (f *File) RouterLevels() int {
 		return 1
 	}
 	return 0
+}
+
+// defaultRouterMaxSize is the value of ROUTERMAXSIZE that no line sets, in bytes.
+const defaultRouterMaxSize = 200 << 20
+
+// RouterMaxSize returns ROUTERMAXSIZE, how many bytes a message may have that the router
+// takes; 0: there is no limit.
+func (f *File) RouterMaxSize() (int64, error) {
+	text, set := f.Lookup("ROUTERMAXSIZE")
+	if !set {
+		return defaultRouterMaxSize, nil
+	}
+	digits := strings.TrimRight(text, "kMG")
+	n, err := strconv.ParseInt(digits, 10, 32)
+	unit, ok := map[string]int64{"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}[text[len(digits):]]
+	if err != nil || !ok || n < 0 {
+		return 0, fmt.Errorf("ROUTERMAXSIZE: %q is not a size", text)
+	}
+	return n * unit, nil
 }
 
 // LogsCompletions reports whether SYSLOGFLG asks for a line in the system's

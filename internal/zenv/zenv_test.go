@@ -122,6 +122,18 @@ func TestRouterLevels(t *testing.T) {
 	}
 }
 
+func TestRouterMaxSize(t *testing.T) {
+	for text, want := range map[string]int64{
+		"": 200 << 20, "ROUTERMAXSIZE=0": 0, "ROUTERMAXSIZE=100": 100, "ROUTERMAXSIZE=3k": 3 << 10, "ROUTERMAXSIZE=2G": 2 << 30,
+		"ROUTERMAXSIZE=": -1, "ROUTERMAXSIZE=-1": -1, "ROUTERMAXSIZE=1kk": -1, "ROUTERMAXSIZE=M": -1,
+	} {
+		got, err := Parse([]byte(text)).RouterMaxSize()
+		if want >= 0 && (err != nil || got != want) || want < 0 && err == nil {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+}
+
 func TestLogsCompletions(t *testing.T) {
 	for value, want := range map[string]bool{"c": true, "abC": true, "ab": false, "": false} {
 		if got := Parse([]byte("SYSLOGFLG=" + value)).LogsCompletions(); got != want {
@@ -156,7 +168,7 @@ func TestManualHasEveryNameOfZmailerConf(t *testing.T) {
 	for _, name := range []string{
 		"MAILSHARE", "MAILBIN", "LOGDIR", "POSTOFFICE", "RENDEZVOUS", "SCHEDULERDIRHASH", "SCHEDULERNOTIFY",
 		"SYSLOGFLG", "PATH", "ZCONFIG", "BINDADDR", "ROUTERDIRHASH", "ROUTERNOTIFY", "SCHEDULER_M_EXTRA",
-		"MAILSERVER", "MAILBOX", "ORGDOMAIN",
+		"MAILSERVER", "MAILBOX", "ORGDOMAIN", "ROUTERMAXSIZE",
 	} {
 		_, entry, found := strings.Cut(page, "\n.TP\n.B "+name+"\n")
 		if !found {
