@@ -41,6 +41,10 @@ const (
 // looping. RFC 5321 section 6.3 requires at least 100.
 const defaultMaxHops = 100
 
+// maxTargets is how many recipients a message may have with the members of aliases. A
+// single list has at most 100000.
+const maxTargets = 1000000
+
 type options struct {
 	foreground bool
 	zenv       string

@@ -39,11 +39,12 @@ func unreadablef(format string, args ...any) error { return unreadable{fmt.Error
 
 // localMachine is what the router knows of this machine, besides the tables.
 type localMachine struct {
-	host    string // for Received and Message-ID
-	maxHops int
-	maxSize int64        // bytes of a message; 0: no limit
-	trusted map[int]bool // users who may name any sender
-	login   func(uid int) string
+	host       string // for Received and Message-ID
+	maxHops    int
+	maxSize    int64        // bytes of a message; 0: no limit
+	maxTargets int          // recipients of a message with the members of aliases
+	trusted    map[int]bool // users who may name any sender
+	login      func(uid int) string
 }
 
 // routed is what a submission becomes.
@@ -87,10 +88,12 @@ func (m *localMachine) read(in *submission, t *table.Table) (*routed, error) {
 	r := &routed{id: ctlfile.SpoolID(in.inode, in.info.ModTime())}
 	from := m.sender(in, e, t)
 	r.sender = from.address
-	targets := m.targets(to, fields, t)
+	var targets []table.Target
 	if badHeader {
 		// The notice has the header as a part of the body.
 		targets = refuse(to, t)
+	} else if targets, err = m.targets(to, fields, t); err != nil {
+		return nil, err
 	}
 	r.recipients = len(targets)
 	fields, r.logID = m.header(in, e, fields, from, r.id)
@@ -164,14 +167,20 @@ func (m *localMachine) sender(in *submission, e *envelope.Envelope, t *table.Tab
 }
 
 // targets routes the recipients. It returns each target once for each sender.
-func (m *localMachine) targets(to []envelope.Recipient, fields header.Fields, t *table.Table) []table.Target {
+func (m *localMachine) targets(to []envelope.Recipient, fields header.Fields, t *table.Table) ([]table.Target, error) {
 	looping := fields.Count("Received") > m.maxHops
 	var list []table.Target
 	seen := map[table.Target]bool{}
+	expansion := t.NewExpansion(m.maxTargets)
 	for _, r := range to {
-		targets := t.Route(r.Address, r.DSN)
+		var targets []table.Target
 		if address, ok := t.Address(r.Address); looping && ok {
 			targets = []table.Target{table.Fail(table.HopCount, address, r.DSN)}
+		} else {
+			targets = expansion.Route(r.Address, r.DSN)
+		}
+		if expansion.Exceeded() {
+			return nil, unreadablef("with the members of aliases it has more than %d recipients", m.maxTargets)
 		}
 		for _, target := range targets {
 			key := target
@@ -185,7 +194,7 @@ func (m *localMachine) targets(to []envelope.Recipient, fields header.Fields, t 
 			}
 		}
 	}
-	return list
+	return list, nil
 }
 
 // refuse returns the targets of a message whose header cannot be delivered.

@@ -150,6 +150,24 @@ func TestLoopsEnd(t *testing.T) {
 	}
 }
 
+func TestExpandedRecipientsAreLimited(t *testing.T) {
+	o := newOffice(t, 0)
+	o.write("router/1", "to list\nto list+1\nto list+2\nenv-end\n\nbody\n")
+	r := o.router()
+	r.machine.maxTargets = 2
+	r.drain()
+	if len(o.files("transport")) != 1 {
+		t.Errorf("a message with two recipients is not queued: %q", o.files("."))
+	}
+	o.write("router/2", "to list\nto z@c.example\nenv-end\n\nbody\n")
+	r.sweep()
+	r.drain()
+	reason, _ := os.ReadFile(filepath.Join(o.dir, "corrupt/router/2.reason"))
+	if !strings.Contains(string(reason), "with the members of aliases it has more than 2 recipients") {
+		t.Errorf("%q, %q", reason, o.files("."))
+	}
+}
+
 func TestListsHaveTheirOwner(t *testing.T) {
 	files := newOffice(t, 0).route(os.Geteuid(), "envid Q\nfrom <s@a.example>\ntodsn NOTIFY=SUCCESS\nto list\nenv-end\n\nbody\n")
 	if len(files) != 2 {

@@ -77,7 +77,7 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 	}
 	r := &router{
 		machine: &localMachine{
-			host: host, maxHops: o.maxHops, maxSize: maxSize, login: loginName,
+			host: host, maxHops: o.maxHops, maxSize: maxSize, maxTargets: maxTargets, login: loginName,
 			trusted: map[int]bool{0: true, os.Geteuid(): true},
 		},
 		queue: q, loader: loader, log: log,

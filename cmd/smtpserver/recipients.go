@@ -60,16 +60,11 @@ func (r *recipients) check(address string) smtpserver.RecipientFault {
 	if local, _, _ := strings.Cut(address, "@"); strings.EqualFold(local, "postmaster") {
 		return smtpserver.NoFault // RFC 5321 section 4.5.1
 	}
-	fault := smtpserver.NoFault
-	for _, target := range r.current().Route(address, "") {
-		switch {
-		case target.Channel != "error":
-			return smtpserver.NoFault
-		case target.Host == table.UnknownUser:
-			fault = smtpserver.UnknownUser
-		case target.Host == table.NoRoute:
-			fault = smtpserver.NoRoute
-		}
+	switch r.current().Fault(address) {
+	case table.UnknownUser:
+		return smtpserver.UnknownUser
+	case table.NoRoute:
+		return smtpserver.NoRoute
 	}
-	return fault
+	return smtpserver.NoFault
 }

@@ -112,19 +112,60 @@ func (t *Table) IsLocal(local, domain string) bool {
 	return ok && route.Channel == Local
 }
 
-// Route returns the targets of a recipient; there is at least one. dsn is the value of
-// its N line.
-func (t *Table) Route(address, dsn string) []Target {
-	e := expansion{Table: t, done: map[string]bool{}}
+// Fault returns the form with which an address fails for certain, or "". It expands no
+// alias: an address that is one has no fault.
+func (t *Table) Fault(address string) string {
+	local, domain, ok := t.Split(address)
+	if !ok {
+		return BadAddress
+	}
+	if t.Aliases.find(local+"@"+domain) != nil {
+		return ""
+	}
+	route, ok := t.Routes.Find(local, domain)
+	if !ok {
+		return NoRoute
+	}
+	if route.Channel == Local && t.localAlias(local) == nil && !t.hasUser(local) {
+		return UnknownUser
+	}
+	return ""
+}
+
+// Expansion routes the recipients of one message. It expands each alias once for each
+// sender, however many recipients lead to it.
+type Expansion struct {
+	*Table
+	limit   int      // of targets
+	count   int      // of targets, of all recipients; limit+1 stands for any more
+	targets []Target // of the recipient that is being routed
+	done    map[string]bool
+}
+
+// NewExpansion begins a message that may have this many targets.
+func (t *Table) NewExpansion(limit int) *Expansion {
+	return &Expansion{Table: t, limit: limit, done: map[string]bool{}}
+}
+
+// Route returns the targets of a recipient. There are none if it is an alias whose
+// members are targets of another recipient, and none beyond the limit. dsn is the value
+// of its N line.
+func (e *Expansion) Route(address, dsn string) []Target {
+	e.targets = nil
 	e.expand(address, scope{dsn: dsn})
 	return e.targets
 }
 
-// expansion routes one recipient and expands its aliases.
-type expansion struct {
-	*Table
-	targets []Target
-	done    map[string]bool // aliases that were expanded, with their owners
+// Exceeded reports whether the message has more targets than the limit.
+func (e *Expansion) Exceeded() bool { return e.count > e.limit }
+
+func (e *Expansion) add(t Target) {
+	if e.Exceeded() {
+		return
+	}
+	if e.count++; !e.Exceeded() {
+		e.targets = append(e.targets, t)
+	}
 }
 
 // scope is what the members of an alias inherit.
@@ -134,13 +175,13 @@ type scope struct {
 	dsn   string
 }
 
-func (e *expansion) fail(form, address string, s scope) {
+func (e *Expansion) fail(form, address string, s scope) {
 	t := Fail(form, address, s.dsn)
 	t.Owner = s.owner
-	e.targets = append(e.targets, t)
+	e.add(t)
 }
 
-func (e *expansion) expand(address string, s scope) {
+func (e *Expansion) expand(address string, s scope) {
 	local, domain, ok := e.Split(address)
 	if !ok {
 		e.fail(BadAddress, address, s)
@@ -168,35 +209,35 @@ func (e *expansion) expand(address string, s scope) {
 }
 
 // deliver adds the target of an address that is not an alias.
-func (e *expansion) deliver(route Route, whole, domain string, s scope) {
+func (e *Expansion) deliver(route Route, whole, domain string, s scope) {
 	t := Target{Channel: route.Channel, Host: route.Host, User: whole, UID: nobody, Owner: s.owner, DSN: s.dsn}
 	if t.Host == "" && t.Channel != Local {
 		t.Host = strings.ToLower(domain)
 	}
-	e.targets = append(e.targets, t)
+	e.add(t)
 }
 
 // localAlias returns the alias of a local part, with its detail ("name+detail")
 // or without it.
-func (e *expansion) localAlias(local string) *alias {
-	if a := e.Aliases.find(local); a != nil {
+func (t *Table) localAlias(local string) *alias {
+	if a := t.Aliases.find(local); a != nil {
 		return a
 	}
 	base, _, found := strings.Cut(local, "+")
 	if !found || base == "" {
 		return nil
 	}
-	return e.Aliases.find(base)
+	return t.Aliases.find(base)
 }
 
-func (e *expansion) hasUser(local string) bool {
-	if e.HasUser == nil {
+func (t *Table) hasUser(local string) bool {
+	if t.HasUser == nil {
 		return true
 	}
 	local = strings.Trim(local, `"`)
 	base, _, _ := strings.Cut(local, "+")
-	return e.HasUser(local) || e.HasUser(strings.ToLower(local)) ||
-		base != "" && base != local && (e.HasUser(base) || e.HasUser(strings.ToLower(base)))
+	return t.HasUser(local) || t.HasUser(strings.ToLower(local)) ||
+		base != "" && base != local && (t.HasUser(base) || t.HasUser(strings.ToLower(base)))
 }
 
 // MachineHasUser reports whether this machine has a user of that name: Table.HasUser.
@@ -209,7 +250,7 @@ func MachineHasUser(name string) bool {
 
 // follow expands an alias. It returns false if mail is delivered to the address
 // itself: an alias that names itself means the mailbox.
-func (e *expansion) follow(a *alias, whole string, s scope) bool {
+func (e *Expansion) follow(a *alias, whole string, s scope) bool {
 	if n := len(s.chain); n > 0 && s.chain[n-1] == a.name {
 		return false
 	}
@@ -218,24 +259,27 @@ func (e *expansion) follow(a *alias, whole string, s scope) bool {
 		return true
 	}
 	if a.broken {
-		e.targets = append(e.targets, Target{Channel: "hold", Host: waitUntil(time.Now()), User: whole, UID: nobody, Owner: s.owner, DSN: s.dsn})
+		e.add(Target{Channel: "hold", Host: waitUntil(time.Now()), User: whole, UID: nobody, Owner: s.owner, DSN: s.dsn})
 		return true
 	}
 	next := e.inherit(a, whole, s)
-	// If two aliases lead to this one, its members are targets already.
-	key := next.owner + "\x00" + a.name
+	e.confirm(a, whole, s, next)
+	// If two aliases or recipients lead to this one, its members are targets already. The
+	// address has no part in this: senders can make any number of addresses of a list, such
+	// as list+1 and list+2.
+	key := s.owner + "\x00" + a.name
 	if e.done[key] {
 		return true
 	}
 	e.done[key] = true
-	e.confirm(a, whole, s, next)
 	for i := range a.members {
+		if e.Exceeded() {
+			break
+		}
 		m := &a.members[i]
 		switch m.kind {
 		case program:
-			e.targets = append(e.targets, Target{
-				Channel: Local, User: m.text, UID: m.uid, Owner: next.owner, DSN: next.dsn,
-			})
+			e.add(Target{Channel: Local, User: m.text, UID: m.uid, Owner: next.owner, DSN: next.dsn})
 		case user:
 			e.mailbox(m.text, next)
 		default:
@@ -253,7 +297,7 @@ func waitUntil(now time.Time) string {
 }
 
 // mailbox delivers to \name without looking it up again.
-func (e *expansion) mailbox(name string, s scope) {
+func (e *Expansion) mailbox(name string, s scope) {
 	local, domain, ok := e.Split(name)
 	route, found := e.Routes.Find(local, domain)
 	switch {
@@ -271,7 +315,7 @@ func (e *expansion) mailbox(name string, s scope) {
 // request for notices of success, because the sender would get many. The members of a
 // list inherit nothing but the record of its address (INRCPT): the message was delivered
 // to the list, and the owner of the list becomes the sender of the copies.
-func (e *expansion) inherit(a *alias, whole string, s scope) scope {
+func (e *Expansion) inherit(a *alias, whole string, s scope) scope {
 	next := scope{chain: append(slices.Clone(s.chain), a.name), owner: s.owner, dsn: s.dsn}
 	listName, _, _ := strings.Cut(a.name, "@")
 	if owner := e.Aliases.names["owner-"+a.name]; owner != nil || e.Aliases.names["owner-"+listName] != nil {
@@ -303,7 +347,7 @@ func addWord(dsn, key, address string) string {
 
 // confirm adds the target for a notice of success, if the sender asked for one and the
 // members of this alias do not inherit the request.
-func (e *expansion) confirm(a *alias, whole string, s, next scope) {
+func (e *Expansion) confirm(a *alias, whole string, s, next scope) {
 	form := Expanded
 	if next.owner != s.owner {
 		form = Delivered
@@ -319,7 +363,7 @@ func (e *expansion) confirm(a *alias, whole string, s, next scope) {
 	}
 	notice := Fail(form, whole, dsn)
 	notice.Owner = s.owner
-	e.targets = append(e.targets, notice)
+	e.add(notice)
 }
 
 // withoutSuccess removes SUCCESS from the NOTIFY word.

@@ -61,6 +61,11 @@ func show(t Target) string {
 	return s
 }
 
+// route returns the targets of the only recipient of a message.
+func route(t *Table, address, dsn string) []Target {
+	return t.NewExpansion(1000000).Route(address, dsn)
+}
+
 func TestRecipientsAreRouted(t *testing.T) {
 	table := newTable(t)
 	for _, c := range []struct{ address, dsn, want string }{
@@ -87,7 +92,7 @@ func TestRecipientsAreRouted(t *testing.T) {
 		{"bob", "", `local  bob@mx.example; local  |/bin/archive "x, y" uid 0; local  /var/log/mail.box uid 0`},
 	} {
 		var got []string
-		for _, target := range table.Route(c.address, c.dsn) {
+		for _, target := range route(table, c.address, c.dsn) {
 			if c.dsn == "" {
 				target.DSN = "" // the next test is about ORCPT
 			}
@@ -109,15 +114,15 @@ func TestDSNParametersThroughAliases(t *testing.T) {
 		"staff": {"error delivered staff@mx.example NOTIFY=SUCCESS" + original, "smtp a.example ann@a.example owner owner-staff@mx.example INRCPT=rfc822;staff@mx.example"},
 	} {
 		for i, w := range want {
-			if got := show(table.Route(address, asked)[i]); got != w {
+			if got := show(route(table, address, asked)[i]); got != w {
 				t.Errorf("%s: %s", address, got)
 			}
 		}
 	}
-	if got := table.Route("two", "NOTIFY=SUCCESS BY=60;R")[1].DSN; got != "NOTIFY=NEVER BY=60;R ORCPT=rfc822;two@mx.example" {
+	if got := route(table, "two", "NOTIFY=SUCCESS BY=60;R")[1].DSN; got != "NOTIFY=NEVER BY=60;R ORCPT=rfc822;two@mx.example" {
 		t.Error(got)
 	}
-	for _, target := range table.Route("staff", asked)[1:] {
+	for _, target := range route(table, "staff", asked)[1:] {
 		if target.Owner != "owner-staff@mx.example" || strings.Contains(target.DSN, "x@old.example") {
 			t.Errorf("%+v", target)
 		}
@@ -130,7 +135,7 @@ func TestUnknownUsersFailWhereUsersAreChecked(t *testing.T) {
 	for address, want := range map[string]string{
 		"ann": "local", "Ann+x": "local", "nobody": "error", "postmaster": "local", "zed@a.example": "smtp",
 	} {
-		if got := table.Route(address, "")[0]; got.Channel != want || want == "error" && got.Host != UnknownUser {
+		if got := route(table, address, "")[0]; got.Channel != want || want == "error" && got.Host != UnknownUser {
 			t.Errorf("%s: %+v", address, got)
 		}
 	}
@@ -149,8 +154,59 @@ func TestExpansionIsLinear(t *testing.T) {
 	}
 	table := newTable(t)
 	table.Aliases = aliases
-	if n := len(table.Route("a0", "")); n != 62 {
+	if n := len(route(table, "a0", "")); n != 62 {
 		t.Errorf("%d targets", n)
+	}
+}
+
+// However many addresses of an alias a message has, the alias is expanded once.
+func TestDetailsDoNotMultiplyLists(t *testing.T) {
+	table := newTable(t)
+	e := table.NewExpansion(1000)
+	for _, address := range []string{"staff", "two"} {
+		if first := e.Route(address, ""); len(first) < 2 {
+			t.Errorf("%s: %v", address, first)
+		}
+		for i := range 10 {
+			if more := e.Route(fmt.Sprintf("%s+%d", address, i), ""); len(more) != 0 {
+				t.Errorf("%s: again %v", address, more)
+			}
+		}
+	}
+	// Each recipient has its notice of success.
+	if got := e.Route("staff+x", "NOTIFY=SUCCESS"); len(got) != 1 || got[0].Host != Delivered || got[0].User != "staff+x@mx.example" {
+		t.Errorf("%+v", got)
+	}
+	// A user's mailbox is another address with each detail.
+	if got := append(e.Route("ann+1", ""), e.Route("ann+2", "")...); len(got) != 2 {
+		t.Errorf("%+v", got)
+	}
+	// An address that is also a member is routed; the caller drops the second copy.
+	if got := e.Route("carol@b.example", ""); len(got) != 1 || e.Exceeded() {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTargetsAreLimited(t *testing.T) {
+	e := newTable(t).NewExpansion(4)
+	if got := e.Route("two", ""); len(got) != 4 || e.Exceeded() {
+		t.Errorf("%+v", got)
+	}
+	if got := e.Route("x@a.example", ""); len(got) != 0 || !e.Exceeded() {
+		t.Errorf("above the limit: %+v", got)
+	}
+}
+
+func TestFaultIsFoundWithoutExpansion(t *testing.T) {
+	table := newTable(t)
+	table.HasUser = func(name string) bool { return name == "ann" }
+	for address, want := range map[string]string{
+		"ann": "", "ann+x": "", "staff": "", "staff+1": "", "sales@shop.example": "", "postmaster": "", "x@a.example": "",
+		"zed": UnknownUser, "x@elsewhere.org": NoRoute, "|/bin/sh": BadAddress,
+	} {
+		if got := table.Fault(address); got != want {
+			t.Errorf("%s: %q, want %q", address, got, want)
+		}
 	}
 }
 
@@ -319,11 +375,11 @@ func TestListsInUsersHandsAreOnlyAddresses(t *testing.T) {
 		if c.want == "" && got != "<nil>" || !strings.Contains(got, c.want) || strings.Contains(got, "secret <<") {
 			t.Errorf("%s: %s", c.list, got)
 		}
-		x := l.Table().Route("x", "")
+		x := route(l.Table(), "x", "")
 		if waits := len(x) == 1 && x[0].Channel == "hold"; waits != (c.want != "") {
 			t.Errorf("%s: targets %+v", c.list, x)
 		}
-		if y := show(l.Table().Route("y", "ORCPT=x")[0]); y != "smtp b z@b ORCPT=x INRCPT=rfc822;y@mx.example" {
+		if y := show(route(l.Table(), "y", "ORCPT=x")[0]); y != "smtp b z@b ORCPT=x INRCPT=rfc822;y@mx.example" {
 			t.Errorf("%s: another alias: %s", c.list, y)
 		}
 	}
@@ -338,7 +394,7 @@ func TestBrokenTableLeavesTheOldInForce(t *testing.T) {
 	if err := l.Load(); err != nil {
 		t.Fatal(err) // neither file is needed
 	}
-	if got := show(l.Table().Route("x@a.b", "")[0]); got != "smtp a.b x@a.b" {
+	if got := show(route(l.Table(), "x@a.b", "")[0]); got != "smtp a.b x@a.b" {
 		t.Error(got)
 	}
 	list := write(t, filepath.Join(dir, "list"), "a@b\n", 0o644)
@@ -347,7 +403,7 @@ func TestBrokenTableLeavesTheOldInForce(t *testing.T) {
 	if l.Changed(now) || !l.Changed(now.Add(time.Minute)) {
 		t.Error("a change is to be seen when it has settled")
 	}
-	if err := l.Load(); err != nil || len(l.Table().Route("x", "")) != 1 {
+	if err := l.Load(); err != nil || len(route(l.Table(), "x", "")) != 1 {
 		t.Fatal(err)
 	}
 	write(t, list, "a@b\nc@d\n", 0o644)
@@ -358,7 +414,7 @@ func TestBrokenTableLeavesTheOldInForce(t *testing.T) {
 	if err := l.Load(); err == nil || !strings.Contains(err.Error(), "aliases:2:1: ") {
 		t.Errorf("%v", err)
 	}
-	if l.Changed(now.Add(time.Minute)) || len(l.Table().Route("x", "")) != 1 {
+	if l.Changed(now.Add(time.Minute)) || len(route(l.Table(), "x", "")) != 1 {
 		t.Error("the broken table is read again, or in force")
 	}
 }
@@ -372,11 +428,11 @@ func TestTablesAreReadBesideTheCaller(t *testing.T) {
 	}
 	write(t, l.AliasesFile, "x: a@b, c@d\n", 0o644)
 	l.pending = make(chan *reading, 1)
-	if loaded, err := l.Refresh(time.Now(), false); loaded || err != nil || len(l.Table().Route("x", "")) != 1 {
+	if loaded, err := l.Refresh(time.Now(), false); loaded || err != nil || len(route(l.Table(), "x", "")) != 1 {
 		t.Errorf("loaded %v, %v", loaded, err)
 	}
 	l.pending <- l.read()
-	if loaded, err := l.Refresh(time.Now(), false); !loaded || err != nil || len(l.Table().Route("x", "")) != 2 {
+	if loaded, err := l.Refresh(time.Now(), false); !loaded || err != nil || len(route(l.Table(), "x", "")) != 2 {
 		t.Errorf("loaded %v, %v", loaded, err)
 	}
 	if loaded, err := l.Refresh(time.Now(), true); !loaded || err != nil {
@@ -423,7 +479,7 @@ func TestListIsReadAgainAfterAnErrorThatPasses(t *testing.T) {
 	if err := good.Load(); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprint(good.Table().Route("x", ""))
+	want := fmt.Sprint(route(good.Table(), "x", ""))
 	f, err := os.Open(list)
 	if err != nil {
 		t.Fatal(err)
@@ -438,7 +494,7 @@ func TestListIsReadAgainAfterAnErrorThatPasses(t *testing.T) {
 	}
 	err = l.Load()
 	for tries := 1; tries <= 2; tries++ { // the kernel breaks the lease after 45 seconds
-		if err == nil && fmt.Sprint(l.Table().Route("x", "")) == want {
+		if err == nil && fmt.Sprint(route(l.Table(), "x", "")) == want {
 			t.Fatal("the lease kept nobody out")
 		}
 		at := time.Now()
@@ -455,7 +511,7 @@ func TestListIsReadAgainAfterAnErrorThatPasses(t *testing.T) {
 	if err := lease(unix.F_UNLCK); err != nil {
 		t.Fatal(err)
 	}
-	if loaded, err := l.Refresh(l.retryAt.Add(time.Hour), false); !loaded || err != nil || fmt.Sprint(l.Table().Route("x", "")) != want {
+	if loaded, err := l.Refresh(l.retryAt.Add(time.Hour), false); !loaded || err != nil || fmt.Sprint(route(l.Table(), "x", "")) != want {
 		t.Errorf("loaded %v, %v", loaded, err)
 	}
 	if !l.retryAt.IsZero() {
@@ -493,7 +549,7 @@ func FuzzAliases(f *testing.F) {
 		}
 		table := &Table{Routes: DefaultRoutes("mx.example"), Aliases: aliases, Domain: "mx.example"}
 		table.Check()
-		targets := table.Route(address, dsn)
+		targets := route(table, address, dsn)
 		outside := !strings.Contains(text, "|") && !strings.Contains(text, "/")
 		for _, target := range targets {
 			if target.Channel == "" || target.User == "" || strings.ContainsAny(target.User, "\n\x00") {
@@ -533,7 +589,7 @@ func TestTablesThatVanishStayInForce(t *testing.T) {
 			if loaded || err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "old tables stay in force") {
 				t.Errorf("%s: %v, %v", file, loaded, err)
 			}
-			if n := len(l.Table().Route("x", "")); n != 2 {
+			if n := len(route(l.Table(), "x", "")); n != 2 {
 				t.Errorf("%s: %d targets", file, n)
 			}
 		}
