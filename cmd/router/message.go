@@ -80,7 +80,9 @@ func (m *localMachine) read(in *submission, t *table.Table) (*routed, error) {
 	} else if err != nil && !badHeader {
 		return nil, unreadable{err}
 	}
-	fields := header.Split(text)
+	// Other programs may take a CR within a field for a line end, and what follows for a
+	// field that the checks below do not see (RFC 5321 section 2.3.8).
+	fields := header.Split(strings.ReplaceAll(text, "\r", " "))
 	to, err := recipients(e, fields)
 	if err != nil {
 		return nil, err

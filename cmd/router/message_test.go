@@ -122,6 +122,14 @@ func TestUsersSendAsThemselves(t *testing.T) {
 	}
 }
 
+func TestLoneCRInTheHeaderIsABlank(t *testing.T) {
+	f := newOffice(t, 0).route(os.Geteuid(), "to <x@b.example>\nenv-end\nSubject: x\rFrom: CEO <ceo@mx.example>\r\nX: y\r\r\n z\n\nbody\n")[0]
+	text := f.Headers(0)
+	if strings.Contains(text, "\r") || !strings.Contains(text, "\nSubject: x From: CEO <ceo@mx.example>\nX: y \n z\n") || !strings.Contains(text, "\nFrom: ") {
+		t.Errorf("%q", text)
+	}
+}
+
 func TestRecipientsOfTheHeader(t *testing.T) {
 	f := newOffice(t, 0).route(os.Geteuid(), "To: x@b.example, root\nCc: \"Y, Z\" <y@b.example>\nBcc: z@b.example\n\nbody\n")[0]
 	var got []string

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 
 	"zsched/ta/mime"
@@ -33,6 +34,8 @@ func measure(header string, body io.ReadSeeker, how mime.Conversion, b *buffers)
 	if err != nil {
 		return nil, &localError{err}
 	}
+	// A CR within a field must not begin another field.
+	header = strings.ReplaceAll(strings.ReplaceAll(header, "\r\n", "\n"), "\r", " ")
 	c := &content{header: header, body: body, buffers: b, cvt: "NONE"}
 	n := &lineCounter{}
 	if err := c.writeTo(n); err != nil {

@@ -42,6 +42,22 @@ func TestMessageThatChanges(t *testing.T) {
 	}
 }
 
+func TestLoneCRDoesNotBeginAField(t *testing.T) {
+	for _, how := range []mime.Conversion{{}, {To: mime.SevenBit}} {
+		c, err := measure("Subject: x\rFrom: ceo@a.example\r\nX: y\n", strings.NewReader("a\rb\n"), how, &buffers{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent bytes.Buffer
+		if err := c.sendTo(&sent, "", "", false); err != nil {
+			t.Fatal(err)
+		}
+		if got := sent.String(); got != "Subject: x From: ceo@a.example\r\nX: y\r\n\r\na\r\nb\r\n" || c.size != int64(len(got)) {
+			t.Errorf("%q, size %d", got, c.size)
+		}
+	}
+}
+
 // FuzzLines: however a text comes in pieces, it is sent as the simple version makes
 // it, with CRLF line ends only and of the length that was counted; dots are added
 // and can be removed again.
