@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	"zsched/mailq"
+	"zsched/scheduler"
 	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/spool"
 	"zsched/ta"
 )
 
@@ -66,6 +69,48 @@ func TestReleaseOfASelectionGoesOnWhereOneIsGone(t *testing.T) {
 			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
 		}
 		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// history has what the loop was told of messages that are released.
+type history []string
+
+func (h *history) Event(_ time.Time, e scheduler.Event) {
+	if a, ok := e.(scheduler.Arrived); ok && a.Message.Released {
+		*h = append(*h, fmt.Sprint("arrival ", a.Message.ID))
+	}
+}
+
+func (h *history) Action(_ time.Time, a scheduler.Action) {
+	if t, ok := a.(scheduler.Touched); ok && t.Name == string(mailq.Release) {
+		*h = append(*h, fmt.Sprint("order ", t.Message))
+	}
+}
+
+func (h *history) Result(time.Time, spool.Result) {}
+func (h *history) Turn(time.Duration)             {}
+
+// TestOrderIsReportedBeforeTheMessageThatItReleases releases many messages: without the rule,
+// some of them arrive first.
+func TestOrderIsReportedBeforeTheMessageThatItReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		seen := new(history)
+		h.Harness.Options.Observer = seen
+		h.Deliver = deferAll
+		h.Run()
+		var want []string
+		for i := range 50 {
+			h.Spool.Announce(uint64(i+1), "a.example")
+			synctest.Wait()
+			h.want(fmt.Sprint("HOLD MSG ", i+1), 1, 1, 1)
+			h.want(fmt.Sprint("RELEASE MSG ", i+1), 1, 1, 1)
+			want = append(want, fmt.Sprint("order ", i+1), fmt.Sprint("arrival ", i+1))
+		}
+		h.Stop(syscall.SIGTERM)
+		if !slices.Equal(*seen, want) {
+			t.Errorf("%q", *seen)
+		}
 	})
 }
 
