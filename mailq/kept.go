@@ -30,7 +30,7 @@ func (t *Totals) KeptText(now time.Time) string {
 		text := Plural(k.kept.Count, k.one, k.several) + " " + k.what
 		var oldest []string
 		if !k.kept.OldestAt.IsZero() {
-			oldest = append(oldest, "oldest "+FormatSpan(now.Sub(k.kept.OldestAt)))
+			oldest = append(oldest, "oldest "+FormatSpan(max(0, now.Sub(k.kept.OldestAt))))
 		}
 		if k.kept.Reason != "" {
 			oldest = append(oldest, k.kept.Reason)
@@ -111,7 +111,7 @@ func (t *Totals) ReloadText(now time.Time) string {
 	if t.Reload.Error == "" {
 		return ""
 	}
-	return fmt.Sprintf("Configuration not reloaded %s ago: %s", FormatSpan(now.Sub(t.Reload.At)), t.Reload.Error)
+	return fmt.Sprintf("Configuration not reloaded %s ago: %s", FormatSpan(max(0, now.Sub(t.Reload.At))), t.Reload.Error)
 }
 
 // Text is a line of SHOW HELD.
@@ -128,7 +128,7 @@ func (h *HeldItem) Text(now time.Time) string {
 	if h.HeldAt.IsZero() {
 		return text + ", " + held + ", not known by whom"
 	}
-	text += fmt.Sprintf(", %s %s by %s", held, FormatSpan(now.Sub(h.HeldAt)), cmp.Or(h.By, "somebody"))
+	text += fmt.Sprintf(", %s %s by %s", held, FormatSpan(max(0, now.Sub(h.HeldAt))), cmp.Or(h.By, "somebody"))
 	if h.Until.IsZero() {
 		text += ", until released"
 	} else {

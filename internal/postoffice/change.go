@@ -51,6 +51,28 @@ func TimeOfCopy(at time.Time) time.Time {
 	return at.Add(-1 - time.Duration(rand.Int64N(int64(time.Second))))
 }
 
+// clockTolerance is how far in the future a modification time may be: clocks are adjusted.
+const clockTolerance = time.Minute
+
+// EndFuture sets the modification time of the message file at path below dir to now if it
+// is in the future. A sender can set any time while the file is open, and mail without an
+// age would never expire. st is the file's state. A file with a second name, and one that
+// cannot be changed, stays as it is.
+func EndFuture(dir int, path string, st *unix.Stat_t) {
+	now := time.Now()
+	if !time.Unix(st.Mtim.Unix()).After(now.Add(clockTolerance)) {
+		return
+	}
+	fd, opened, err := open(dir, path, unix.O_RDONLY)
+	if err != nil {
+		return
+	}
+	defer Close(fd)
+	if at, err := unix.TimeToTimespec(now); err == nil && opened.Nlink == 1 && setTime(fd, at) == nil {
+		_ = Fstat(fd, st)
+	}
+}
+
 // CopyMetadata gives a copy of a message file its modification time (TimeOfCopy), the
 // mode of the original and, as root, its owner and group.
 func CopyMetadata(to, from *File) error {

@@ -166,6 +166,7 @@ func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, ok bo
 			return st, n, false
 		case err == nil && postoffice.IsRegular(&st):
 			t.s.control.ShareMessage(t.s.pair(Queue).queue, n.Path, &st)
+			postoffice.EndFuture(t.s.pair(Queue).queue, n.Path, &st)
 			now = t.s.rehash(n)
 			d.path = now.Path
 			return st, now, true

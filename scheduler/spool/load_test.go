@@ -51,6 +51,23 @@ func TestTakeTellsWhatTheFileSays(t *testing.T) {
 	}
 }
 
+// A sender can set the time of a message file that is still open to any time.
+func TestMessageFromTheFutureArrivesNow(t *testing.T) {
+	o := newTestSpool(t)
+	o.put("7", control("7", toBob))
+	path := filepath.Join(o.dir, "queue/7")
+	future := time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC)
+	check(t, os.Chtimes(path, future, future))
+	m := o.open(Options{}).loaded("7")
+	if m.ModifiedAt.After(time.Now()) || time.Since(m.ModifiedAt) > time.Hour {
+		t.Errorf("it arrived at %v", m.ModifiedAt)
+	}
+	// The spoolid is that of the file.
+	if info, err := os.Stat(path); err != nil || !info.ModTime().Equal(m.ModifiedAt) {
+		t.Errorf("the file is of %v, %v; want %v", info.ModTime(), err, m.ModifiedAt)
+	}
+}
+
 // The e line is where reports go; the old program had it overwritten by the s
 // line that follows.
 func TestTakeSendsReportsToTheErrorAddress(t *testing.T) {
