@@ -54,6 +54,16 @@ func (p *Params) expiryOf(modifiedAt instant) (primary, secondary instant) {
 	return primary, primary.after(second)
 }
 
+// nextExpiry returns when a message file with that mtime expires: after its first expiry
+// the second, which counts for recipients that had no attempt.
+func (p *Params) nextExpiry(modifiedAt, now instant) instant {
+	primary, secondary := p.expiryOf(modifiedAt)
+	if primary <= now {
+		return secondary
+	}
+	return primary
+}
+
 // planWake puts a vertex into the agenda at the time of its next event: the end
 // of its wait, or its expiry. A vertex past its first expiry without an attempt
 // is checked once in each interval, because a suspension may count as an attempt.

@@ -57,7 +57,8 @@ const (
 	ExpiryNext  Upcoming = "expiry"            // of the oldest message
 	StartNext   Upcoming = "start of an agent" // after failed starts, or by the fork rate
 	ProbeNext   Upcoming = "probe of the spool"
-	TokenNext   Upcoming = "token" // of a rate
+	TokenNext   Upcoming = "token"           // of a rate
+	TimeoutNext Upcoming = "end of an agent" // that makes no progress
 )
 
 // Limit is one of the limits on a thread and how much of it is used.
@@ -266,12 +267,13 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 		consider(RetryNext, retry)
 	}
 	if p := t.params; p.Expiry != 0 && t.vertices.len > 0 {
-		primary, secondary := p.expiryOf(t.modTimes.earliest())
-		if primary <= s.now {
-			primary = secondary
+		if at := p.nextExpiry(t.modTimes.earliest(), s.now); at > s.now {
+			consider(ExpiryNext, at)
 		}
-		if primary > s.now {
-			consider(ExpiryNext, primary)
+	}
+	for _, a := range t.agents {
+		if len(a.lines) > 0 {
+			consider(TimeoutNext, s.deadline(a))
 		}
 	}
 	switch s.waitOf(t) {

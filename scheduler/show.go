@@ -172,8 +172,11 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 
 // startError returns why the agents for due mail of a thread do not start, or "".
 func (s *Scheduler) startError(t *thread) string {
-	if t.ring == nil || t.states[due] == 0 {
+	switch {
+	case t.states[due] == 0:
 		return ""
+	case t.ring == nil:
+		return "no clause that matches has a command"
 	}
 	if f := s.startFailures[t.ring.clause]; f != nil {
 		return f.why
@@ -253,7 +256,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	case waiting:
 		view.WakeAt = v.wakeAt.time()
 	}
-	if at, _ := s.expiry(v); at != never && !t.held {
+	if at := t.params.nextExpiry(m.modifiedAt, s.now); at != never && !t.held {
 		view.ExpiresAt = at.time()
 	}
 	if v.fedAt != 0 {
@@ -295,7 +298,7 @@ func (s *Scheduler) viewRecord(rec *record) *VertexView {
 	case waiting:
 		view.WakeAt = rec.wakeAt.time()
 	}
-	if at, _ := t.params.expiryOf(rec.modifiedAt); at != never && !t.held {
+	if at := t.params.nextExpiry(rec.modifiedAt, s.now); at != never && !t.held {
 		view.ExpiresAt = at.time()
 	}
 	if rec.fedAt != 0 {

@@ -110,8 +110,11 @@ func (p *Printer) tries(job *mailq.Job) (attempts, reason string) {
 
 // expiry says when a job expires, in whole seconds of the clock.
 func (p *Printer) expiry(job *mailq.Job) string {
-	if job.ExpiresAt.IsZero() {
+	switch left := job.ExpiresAt.Unix() - p.Now.Unix(); {
+	case job.ExpiresAt.IsZero():
 		return "never expires"
+	case left < 0 && !p.ZMailer:
+		return "is past its expiry" // it is with an agent, or gets an attempt first
 	}
 	return "expires in " + mailq.FormatSpan(time.Duration(job.ExpiresAt.Unix()-p.Now.Unix())*time.Second)
 }

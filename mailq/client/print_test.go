@@ -325,3 +325,12 @@ func TestOwnerIsTheServersToSay(t *testing.T) {
 		t.Errorf("%s", difference(out.String(), want))
 	}
 }
+
+func TestTimeOfExpiryIsNeverNegative(t *testing.T) {
+	p := Printer{Now: captureTime}
+	for left, want := range map[time.Duration]string{-9 * time.Second: "is past its expiry", 0: "expires in 0s", time.Minute: "expires in 1m"} {
+		if got := p.expiry(&mailq.Job{ExpiresAt: captureTime.Add(left)}); got != want {
+			t.Errorf("%v before its expiry: %q, want %q", left, got, want)
+		}
+	}
+}

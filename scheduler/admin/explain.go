@@ -157,6 +157,7 @@ var upcoming = map[scheduler.Upcoming]string{
 	scheduler.StartNext:   "an agent is started",
 	scheduler.ProbeNext:   "the spool is probed",
 	scheduler.TokenNext:   "a rate allows the next job line",
+	scheduler.TimeoutNext: "an agent is ended if it makes no progress",
 }
 
 // waits says why mail waits, or what happens to it.

@@ -1,0 +1,76 @@
+package scheduler
+
+// Tests of what the views say about a single vertex and its thread.
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"zsched/ctlfile"
+)
+
+// withOneMessage returns a scheduler with a message for smtp/one.
+func withOneMessage(now time.Time, config *Config) *Scheduler {
+	s := New(config, rand.New(rand.NewPCG(1, 2)))
+	s.Step(now, Arrived{Message{ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 1, Channel: "smtp", Host: "one"}}}})
+	return s
+}
+
+// viewOfOne returns the vertex of that message as the list has it.
+func viewOfOne(t *testing.T, s *Scheduler) *VertexView {
+	t.Helper()
+	w := s.WalkMessage(1)
+	defer w.Close()
+	items, _ := w.Next(10)
+	for _, item := range items {
+		if item.Vertex != nil {
+			return item.Vertex
+		}
+	}
+	t.Fatal("there is no vertex")
+	return nil
+}
+
+func TestListAndExplanationAgreeOnTheExpiry(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	s := withOneMessage(now, &Config{
+		MaxAgents: 1, Frozen: true,
+		Defaults: Params{Interval: time.Minute, Expiry: time.Hour, Expiry2: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
+		Clauses:  []Clause{{Channel: "smtp", Host: "*"}},
+	})
+	for hours, after := range []time.Duration{time.Minute, 61 * time.Minute} {
+		s.Step(now.Add(after), Tick{})
+		want := now.Add(time.Duration(hours+1) * time.Hour)
+		if v, e := viewOfOne(t, s), s.Explain("smtp", "one"); e.Next != ExpiryNext || !e.NextAt.Equal(want) || !v.ExpiresAt.Equal(want) {
+			t.Errorf("after %v: %v in the list, %s at %v in the explanation, want %v", after, v.ExpiresAt, e.Next, e.NextAt, want)
+		}
+	}
+}
+
+func TestMailWithoutACommandHasThatReason(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	s := withOneMessage(now, &Config{Defaults: Params{Interval: time.Minute, Expiry: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50}})
+	const want = "no clause that matches has a command"
+	if v, e := viewOfOne(t, s), s.Explain("smtp", "one"); v.StartError != want || e.Thread.StartError != want {
+		t.Errorf("%q in the list, %q in the explanation", v.StartError, e.Thread.StartError)
+	}
+}
+
+// An agent that hangs is ended long before its mail expires.
+func TestExplanationHasTheEndOfAnAgentThatHangs(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	s := withOneMessage(now, &Config{
+		MaxAgents: 1,
+		Defaults: Params{
+			Interval: time.Minute, Expiry: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"},
+			AgentTimeout: time.Minute,
+		},
+		Clauses: []Clause{{Channel: "smtp", Host: "*"}},
+	})
+	s.Step(now, AgentStarted{Agent: 1, PID: 4711})
+	s.Step(now, AgentHungry{1})
+	if e := s.Explain("smtp", "one"); e.Next != TimeoutNext || !e.NextAt.Equal(now.Add(time.Minute)) {
+		t.Errorf("%s at %v", e.Next, e.NextAt)
+	}
+}
