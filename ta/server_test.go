@@ -285,6 +285,26 @@ func TestNothingToDoIsResynced(t *testing.T) {
 	expect(t, o.tags("2"), "~-")
 }
 
+// An order removes mail that an agent still has in its input.
+func TestControlFileThatIsGoneIsNoWarning(t *testing.T) {
+	o := newTestSpool(t)
+	for path, warns := range map[string]bool{"gone": false, "x": true} {
+		o.put("x", "rubbish")
+		var out, log bytes.Buffer
+		s := &Server{
+			Channel: "smtp", Dir: o.transport(), In: strings.NewReader(path + "\ta.example\n"), Out: &out, Err: &log,
+			Deliver: func(m *Message) { t.Errorf("delivers %s", m.Job.Path) },
+		}
+		if err := s.Serve(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, out.String(), "#hungry\n#resync "+path+"\n#hungry\n")
+		if (log.Len() > 0) != warns {
+			t.Errorf("of %q, the log has %q", path, log.String())
+		}
+	}
+}
+
 func TestMissingMessageFileFailsTheRecipients(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "a"), rcpt("smtp", "b.example", "b"))

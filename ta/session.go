@@ -64,7 +64,9 @@ func (ss *session) work(job Job) {
 		ss.buf = make([]byte, initialBuffer)
 	}
 	if err != nil {
-		if err != errNoRecipient {
+		// Without a control file there is no mail: an order has removed it, or else the
+		// scheduler logs that it is gone.
+		if err != errNoRecipient && !errors.Is(err, fs.ErrNotExist) {
 			ss.server.warn("%v", err)
 		}
 		ss.out.line(resyncWord, " ", job.Path)
