@@ -16,7 +16,8 @@ import (
 // is nil, and output and signals wait here.
 type agent struct {
 	id      scheduler.AgentID
-	log     zerolog.Logger // names its channel and, once there is one, its pid
+	log     zerolog.Logger // names its channel, its first host and, once there is one, its pid
+	jobLog  zerolog.Logger // the same without the host, for lines about a job of another host
 	limit   *outputLimit   // of what is logged about it
 	child   Agent
 	output  []byte           // written to it at the end of the turn
@@ -62,12 +63,13 @@ type agentStart struct {
 // millisecond.
 func (all *agents) start(a scheduler.Start) {
 	context := all.loop.log.With().Str("channel", a.Channel)
+	jobLog := context.Logger()
 	if a.Host != "" {
 		context = context.Str("host", a.Host)
 	}
 	log := context.Logger()
 	limit := new(outputLimit)
-	all.byID[a.Agent] = &agent{id: a.Agent, log: log, limit: limit}
+	all.byID[a.Agent] = &agent{id: a.Agent, log: log, jobLog: jobLog, limit: limit}
 	var env map[string]string
 	if all.options.Env != nil {
 		env = all.options.Env()
@@ -116,6 +118,7 @@ func (all *agents) started(s agentStart) {
 		all.loop.Step(scheduler.AgentFailed{Agent: s.agent, Reason: s.err.Error()})
 	} else {
 		a.child, a.log = s.child, s.log
+		a.jobLog = a.jobLog.With().Int("pid", s.child.PID()).Logger()
 		all.loop.Step(scheduler.AgentStarted{Agent: s.agent, PID: s.child.PID()})
 		all.queue(a)
 	}

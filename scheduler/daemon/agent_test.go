@@ -96,6 +96,37 @@ func TestWhatAnAgentSaysIsLogged(t *testing.T) {
 	})
 }
 
+// An agent that works for several hosts has the host of the job in the line about it.
+func TestResyncIsLoggedWithTheHostOfTheJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := daemontest.New(t, nil)
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+			if job.Host == "b.example" {
+				a.Say(child.Line{Kind: ta.Resync, Path: job.Path})
+			}
+			a.ReportAll(job, ta.OK2, "delivered")
+		}
+		h.Run()
+		h.Spool.Announce(1, "a.example")
+		synctest.Wait()
+		h.Spool.Announce(2, "b.example")
+		synctest.Wait()
+		found := false
+		for line := range strings.Lines(h.Log.String()) {
+			if strings.Contains(line, "nothing to do") {
+				found = true
+				if !strings.Contains(line, `"host":"b.example"`) || strings.Contains(line, "a.example") || !strings.Contains(line, `"pid":1000`) {
+					t.Errorf("it is logged as %q", line)
+				}
+			}
+		}
+		if !found {
+			t.Error("it is not logged")
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
 // That agents do without their limit is said, and not of each of them.
 func TestAgentsWithoutALimitAreToldOfOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -18,19 +18,47 @@ import (
 // agentEvents is what an agent said, as events: at most maxBatch, so that no
 // agent delays the others.
 type agentEvents struct {
-	agent  scheduler.AgentID
-	events []scheduler.Event
-	exited bool // the last event is its exit
+	agent   scheduler.AgentID
+	events  []scheduler.Event
+	resyncs []resync
+	exited  bool // the last event is its exit
+}
+
+// resync is an AgentResync that is to be logged, by the loop: it knows the job's host.
+type resync struct {
+	message  scheduler.MessageID
+	path     string
+	unlogged int // lines of the agent before it that were not logged
 }
 
 // said tells the core what an agent said.
 func (all *agents) said(said agentEvents) {
+	for _, r := range said.resyncs {
+		all.logResync(said.agent, r)
+	}
 	for _, e := range said.events {
 		all.loop.Step(e)
 	}
 	if said.exited {
 		delete(all.byID, said.agent)
 	}
+}
+
+// logResync logs a resync with the host of the job. The host that is in the other lines
+// about an agent is its first one.
+func (all *agents) logResync(id scheduler.AgentID, r resync) {
+	a := all.byID[id]
+	if a == nil {
+		return
+	}
+	line := a.jobLog.Info()
+	if host := all.loop.core.JobHost(id, r.message); host != "" {
+		line = line.Str("host", host)
+	}
+	if r.unlogged > 0 {
+		line = line.Int("unlogged", r.unlogged)
+	}
+	line.Str("file", r.path).Msg("agent found nothing to do")
 }
 
 // listener turns the output of one agent into events. Its methods run in the
@@ -44,6 +72,7 @@ type listener struct {
 	limit   *outputLimit
 	known   <-chan struct{} // closed when the core knows that the agent started
 	last    string          // the last line outside the protocol
+	resyncs []resync        // of the batch
 }
 
 // hear passes on what the agent said. While the loop is busy, hear waits, and so
@@ -65,6 +94,7 @@ func (l *listener) hear(all []child.Event) {
 			_, exited := heard.(child.Exited)
 			said.exited = said.exited || exited
 		}
+		said.resyncs, l.resyncs = l.resyncs, nil
 		select {
 		case l.daemon.agentSaid <- said:
 		case <-l.daemon.stopped:
@@ -105,13 +135,13 @@ func (l *listener) line(said ta.Line) scheduler.Event {
 		return scheduler.AgentReported{Agent: l.agent, Report: said.Report}
 	case ta.Resync:
 		if id, ok := messageOf(said.Path); ok {
-			e := scheduler.AgentResync{Agent: l.agent, Message: id}
-			if l.logged(zerolog.InfoLevel, func(e *zerolog.Event) {
-				e.Str("file", said.Path).Msg("agent found nothing to do")
-			}) != nil {
+			switch missing, ok := l.limit.take(time.Now()); {
+			case ok:
+				l.resyncs = append(l.resyncs, resync{id, said.Path, missing})
+			case l.limit.flooded():
 				return scheduler.AgentFlooded{Agent: l.agent}
 			}
-			return e
+			return scheduler.AgentResync{Agent: l.agent, Message: id}
 		}
 		return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
 			e.Str("file", clip(said.Path)).Msg("agent asks to resync a file that is not a control file")
