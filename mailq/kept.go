@@ -125,13 +125,21 @@ func (h *HeldItem) Text(now time.Time) string {
 	if h.Order != "" {
 		held = "held when its agent reports, ordered"
 	}
+	const endUnknown = ", its end is not known because a hold record is damaged"
 	if h.HeldAt.IsZero() {
-		return text + ", " + held + ", not known by whom"
+		text += ", " + held + ", not known by whom"
+		if h.EndUnknown {
+			text += endUnknown
+		}
+		return text
 	}
 	text += fmt.Sprintf(", %s %s by %s", held, FormatSpan(max(0, now.Sub(h.HeldAt))), cmp.Or(h.By, "somebody"))
-	if h.Until.IsZero() {
+	switch {
+	case h.EndUnknown:
+		text += endUnknown
+	case h.Until.IsZero():
 		text += ", until released"
-	} else {
+	default:
 		text += ", ends in " + FormatSpan(max(0, h.Until.Sub(now)))
 	}
 	if h.Why != "" {

@@ -9,6 +9,7 @@
 //	because they asked for it
 //	message S860194HfBVWBh
 //	thread smtp<TAB>example.org
+//	end
 package holdrecord
 
 import (
@@ -44,6 +45,11 @@ type Record struct {
 	By, Why   string    // one line each
 	Messages  []string  // spoolids
 	Threads   []string  // lines of hold/threads, each with its LF
+	// Damaged: the file has no line "end", or a line that is not understood. The record may
+	// have had more messages and threads.
+	Damaged bool
+	// EndUnknown: the file is damaged before the line that follows Until.
+	EndUnknown bool
 }
 
 // Write writes a record into a new file. The directory must exist, and the caller syncs
@@ -113,6 +119,7 @@ func (r *Record) text() []byte {
 	for _, t := range r.Threads {
 		b.WriteString("thread " + t)
 	}
+	b.WriteString("end\n")
 	return b.Bytes()
 }
 
@@ -156,26 +163,39 @@ func changedAt(office int, path string) time.Time {
 	return time.Unix(st.Mtim.Unix())
 }
 
-// Parse reads the text of a record. Lines that it does not know are skipped.
+// Parse reads the text of a record. Lines that are cut or that it does not know are
+// skipped.
 func Parse(number uint64, text string) Record {
-	r := Record{Number: number}
+	r := Record{Number: number, EndUnknown: true}
+	ended := false
 	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		line, whole := strings.CutSuffix(line, "\n")
+		key, value, _ := strings.Cut(line, " ")
+		if !whole {
+			key = ""
+		}
 		switch key {
 		case "since":
 			r.Since, _ = time.Parse(time.RFC3339, value)
 		case "until":
-			r.Until, _ = time.Parse(time.RFC3339, value)
+			var err error
+			r.Until, err = time.Parse(time.RFC3339, value)
+			r.Damaged = r.Damaged || err != nil
 		case "by":
 			r.By = value
 		case "because":
-			r.Why = value
+			r.Why, r.EndUnknown = value, false
 		case "message":
 			r.Messages = append(r.Messages, value)
 		case "thread":
 			r.Threads = append(r.Threads, value+"\n")
+		case "end":
+			ended = true
+		default:
+			r.Damaged = true
 		}
 	}
+	r.Damaged = r.Damaged || !ended
 	return r
 }
 

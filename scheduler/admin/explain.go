@@ -113,7 +113,7 @@ func (q *Queue) explainHold(x *mailq.Explanation) {
 		x.Waits += ": " + r.Why
 	}
 	x.Waits += "."
-	if !r.Until.IsZero() {
+	if !r.Until.IsZero() && !r.EndUnknown {
 		x.Next, x.NextAt = "the hold ends", r.Until
 	}
 }

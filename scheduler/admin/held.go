@@ -6,6 +6,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -26,6 +27,12 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 			return
 		}
 		by := spool.InForce(records)
+		lost := slices.ContainsFunc(records, func(r spool.HoldRecord) bool { return r.Damaged })
+		heldItem := func(job *mailq.Job, r *spool.HoldRecord) *mailq.HeldItem {
+			item := heldItem(job, r)
+			item.EndUnknown = item.EndUnknown || r == nil && lost
+			return item
+		}
 		var threads []spool.Thread
 		if err := q.port.Ask(ctx, func(l *daemon.Loop) { threads = l.HeldThreads() }); err != nil {
 			yield(nil, err)
@@ -89,6 +96,9 @@ func heldItem(job *mailq.Job, r *spool.HoldRecord) *mailq.HeldItem {
 	}
 	if r != nil {
 		item.HeldAt, item.Until, item.By, item.Why = r.Since, r.Until, r.By, r.Why
+		if item.EndUnknown = r.EndUnknown; r.EndUnknown {
+			item.Until = time.Time{}
+		}
 	}
 	return item
 }
@@ -143,6 +153,7 @@ const (
 func (s *Server) KeepHolds(ctx context.Context) {
 	q := s.queue
 	changedAt := q.files.HoldRecordsChangedAt()
+	q.noteDamaged()
 	next := q.endHolds(ctx)
 	q.noteKept(ctx)
 	for {
@@ -161,6 +172,17 @@ func (s *Server) KeepHolds(ctx context.Context) {
 				changedAt = at
 				next = q.endHolds(ctx)
 			}
+		}
+	}
+}
+
+// noteDamaged logs at the start which hold records are damaged.
+func (q *Queue) noteDamaged() {
+	records, _ := q.files.HoldRecords() // endHolds logs the error
+	for i := range records {
+		if r := &records[i]; r.Damaged {
+			q.log.Error().Str("file", fmt.Sprintf("hold/orders/%d", r.Number)).
+				Msg("a hold record is damaged: its holds and earlier ones may last until they are released")
 		}
 	}
 }
@@ -217,9 +239,9 @@ func (q *Queue) endHolds(ctx context.Context) (next time.Time) {
 		switch {
 		case p.alive && r.Ended(now):
 			next = earlier(next, now.Add(holdPause))
-		case p.alive && !r.Until.IsZero():
+		case p.alive && !r.Until.IsZero() && !r.EndUnknown:
 			next = earlier(next, r.Until)
-		case !p.alive && now.Sub(later(r.Since, r.WrittenAt)) >= grace:
+		case !p.alive && !r.Damaged && now.Sub(later(r.Since, r.WrittenAt)) >= grace:
 			if err := q.files.DropHoldRecord(r.Number); err != nil {
 				q.log.Error().Err(err).Msg("a record of a hold cannot be removed")
 			}

@@ -27,10 +27,17 @@ type HoldRecord struct {
 	By, Why   string    // one line each
 	Messages  []string  // spoolids
 	Threads   []Thread
+	// Damaged: the file is damaged, so messages and threads may be missing in the record.
+	Damaged bool
+	// EndUnknown: the end of these holds is lost in this record, or a later record that is
+	// damaged may have changed it. They last until they are released.
+	EndUnknown bool
 }
 
 // Ended reports whether the time of the hold is over.
-func (r *HoldRecord) Ended(now time.Time) bool { return !r.Until.IsZero() && !r.Until.After(now) }
+func (r *HoldRecord) Ended(now time.Time) bool {
+	return !r.EndUnknown && !r.Until.IsZero() && !r.Until.After(now)
+}
 
 // file returns the record as it is written.
 func (r *HoldRecord) file() (holdrecord.Record, error) {
@@ -46,6 +53,7 @@ func (r *HoldRecord) file() (holdrecord.Record, error) {
 func holdRecordOf(f *holdrecord.Record) HoldRecord {
 	r := HoldRecord{
 		Number: f.Number, WrittenAt: f.WrittenAt, Since: f.Since, Until: f.Until, By: f.By, Why: f.Why, Messages: f.Messages,
+		Damaged: f.Damaged, EndUnknown: f.Damaged && (f.EndUnknown || f.Until.IsZero()),
 	}
 	for _, line := range f.Threads {
 		threads, _ := parseThreads(line)
@@ -90,6 +98,11 @@ func (s *Spool) HoldRecords() (records []HoldRecord, err error) {
 	files, err := holdrecord.Read(s.office)
 	for i := range files {
 		records = append(records, holdRecordOf(&files[i]))
+	}
+	unknown := false
+	for i := len(records) - 1; i >= 0; i-- {
+		records[i].EndUnknown = records[i].EndUnknown || unknown
+		unknown = unknown || records[i].Damaged
 	}
 	return records, err
 }
@@ -147,5 +160,8 @@ func (in *HoldsInForce) line(id string, to *ctlfile.Recipient) string {
 		return ""
 	}
 	f := holdrecord.Record{Since: r.Since, Until: r.Until, By: r.By, Why: r.Why}
+	if r.EndUnknown {
+		f.Until = time.Time{}
+	}
 	return f.Line()
 }

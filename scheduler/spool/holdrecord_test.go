@@ -71,3 +71,38 @@ func TestTemporaryFilesOfHoldRecordsAreRemoved(t *testing.T) {
 	}
 	o.holds("hold/orders/.new-1")
 }
+
+// A record that is cut or filled with zero bytes ends no hold, neither its own nor one of an
+// earlier record, which it may have changed.
+func TestDamagedHoldRecordsEndNoHold(t *testing.T) {
+	o := newTestSpool(t)
+	s := o.open(Options{}).s
+	now := time.Now()
+	first := HoldRecord{Since: now, Until: now.Add(time.Hour), Messages: []string{"S1A"}}
+	second := HoldRecord{Since: now, Until: now.Add(time.Hour), By: "root", Why: "why", Messages: []string{"S1A", "S2B"}}
+	check(t, s.RecordHold(first))
+	check(t, s.RecordHold(second))
+	text := o.read("hold/orders/2")
+	texts := []string{strings.Repeat("\x00", len(text))}
+	for n := range len(text) {
+		texts = append(texts, text[:n])
+	}
+	header := strings.Index(text, "message")
+	for _, damaged := range texts {
+		o.write("hold/orders/2", damaged)
+		records, err := s.HoldRecords()
+		if err != nil || len(records) != 2 || !records[1].Damaged {
+			t.Fatalf("%q: %+v, %v", damaged, records, err)
+		}
+		over := now.Add(2 * time.Hour)
+		if records[0].Ended(over) || !records[0].EndUnknown {
+			t.Errorf("%q: an earlier hold ends", damaged)
+		}
+		if known := len(damaged) >= header && damaged[0] != 0; records[1].EndUnknown == known || records[1].Ended(over) != known {
+			t.Errorf("%q: end unknown %v", damaged, records[1].EndUnknown)
+		}
+		if len(records[1].Messages) > 0 && records[1].Messages[0] != "S1A" {
+			t.Errorf("%q: %q", damaged, records[1].Messages)
+		}
+	}
+}
