@@ -61,9 +61,9 @@ func TestInFlightFixtures(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no fixtures: %v", err)
 	}
+	f := newBench(t)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			f := newBench(t)
 			po := f.postoffice(t)
 			log := filepath.Join(po, "deliveries")
 			f.write(t, po, fmt.Sprintf(everything, log))
