@@ -204,61 +204,6 @@ func (l *Log) take(op uint64, err error) (scheduler.MessageID, bool) {
 	return id, ok && err == nil
 }
 
-// arrived writes one line for each recipient.
-func (l *Log) arrived(in *scheduler.Message) {
-	m := &message{
-		spoolid: ctlfile.SpoolID(uint64(in.ID), in.ModifiedAt), messageID: in.LogID,
-		sender: in.Sender, since: in.ModifiedAt,
-	}
-	if in.NullSender {
-		m.sender = "<>"
-	}
-	l.messages[in.ID] = m
-	how := ""
-	switch {
-	case in.Released:
-		how = "released"
-	case in.ChangedAt.Before(l.startedAt):
-		how = "found at the start"
-	}
-	arrival := func() *line {
-		return l.begin(arrival).message(m)
-	}
-	rest := func(b *line) {
-		b.text(file, in.Path).times(m.since, l.now).number(size, int(max(0, in.Size))).number(recipients, len(in.Recipients)).text(text, how)
-		l.write()
-	}
-	if len(in.Recipients) == 0 {
-		rest(arrival())
-	}
-	m.users = make([]user, 0, len(in.Recipients))
-	for i := range in.Recipients {
-		r := &in.Recipients[i]
-		m.users = append(m.users, user{r.Offset, r.User})
-		b := arrival().text(recipient, r.User)
-		for j, address := range r.Originals {
-			b.text([...]field{original, alias}[min(j, 1)], address)
-		}
-		rest(b.text(channel, r.Channel).text(host, r.Host))
-	}
-	if !in.Released {
-		l.doneBefore(m, in.Done)
-	}
-	l.owes(m, in.Owes)
-}
-
-// doneBefore writes one line for each recipient that was done when the control file was
-// read. An agent may have finished with it while no scheduler was running.
-func (l *Log) doneBefore(m *message, all []ctlfile.DoneRecipient) {
-	for i := range all {
-		r := &all[i]
-		said := parseReply(r.Notary, r.Text, false)
-		l.begin(done).message(m).text(recipient, r.User).text(channel, r.Channel).text(host, r.Host).
-			text(peer, said.peer).text(statusField, string(r.Tag)).text(dsn, said.code).text(text, said.text)
-		l.write()
-	}
-}
-
 // owes writes, once, that a message owes a notice. Nobody gets one about a message with the
 // null sender.
 func (l *Log) owes(m *message, owes bool) {
@@ -385,25 +330,6 @@ func (l *Log) ended(id scheduler.MessageID, event event) {
 	}
 	l.write()
 	delete(l.messages, id)
-}
-
-// address returns the address of the recipient at an offset, or "".
-func (m *message) address(offset int64) string {
-	if m == nil {
-		return ""
-	}
-	low, high := 0, len(m.users)
-	for low < high {
-		if mid := (low + high) / 2; m.users[mid].offset < offset {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	if low < len(m.users) && m.users[low].offset == offset {
-		return m.users[low].address
-	}
-	return ""
 }
 
 // commandLine returns the command of an agent without its environment.
