@@ -127,7 +127,7 @@ func TestOneNodeProbesADeadDestination(t *testing.T) {
 	}
 }
 
-// TestFoundBeforeTheNodeHasJoined: what a node finds in its first moments is told when
+// TestFoundBeforeTheNodeHasJoined: what a node finds before it has joined is told when
 // the store has accepted it, and once.
 func TestFoundBeforeTheNodeHasJoined(t *testing.T) {
 	v := newVirtual(t, 1, 10, 2)
