@@ -80,7 +80,7 @@ func (c *ClusterItem) Text(now time.Time) string {
 func (s *ClusterStore) text(now time.Time) string {
 	text := "store " + s.Address + ": " + s.State
 	if !s.EpochAt.IsZero() {
-		text += ", epoch began " + FormatSpan(max(0, now.Sub(s.EpochAt))) + " ago"
+		text += ", epoch began " + FormatAge(now, s.EpochAt) + " ago"
 	}
 	return text + fmt.Sprintf(", lost %d times, %d calls, %d batches failed, %.1f ms a batch, %.1f ms the slowest",
 		s.Losses, s.Calls, s.Failures, s.Latency*1000, s.Slowest*1000)
@@ -94,7 +94,7 @@ func (n *ClusterNode) text(now time.Time) string {
 	if n.ReportedAt.IsZero() {
 		text += ": no report yet"
 	} else {
-		text += ": reported " + FormatSpan(max(0, now.Sub(n.ReportedAt))) + " ago"
+		text += ": reported " + FormatAge(now, n.ReportedAt) + " ago"
 	}
 	return text + ", " + Plural(n.Limits, "limit", "limits") + fmt.Sprintf(", %d allowed, %d busy, %d wanted", n.Allowed, n.Busy, n.Wanted)
 }

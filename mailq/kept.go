@@ -30,7 +30,7 @@ func (t *Totals) KeptText(now time.Time) string {
 		text := Plural(k.kept.Count, k.one, k.several) + " " + k.what
 		var oldest []string
 		if !k.kept.OldestAt.IsZero() {
-			oldest = append(oldest, "oldest "+FormatSpan(max(0, now.Sub(k.kept.OldestAt))))
+			oldest = append(oldest, "oldest "+FormatAge(now, k.kept.OldestAt))
 		}
 		if k.kept.Reason != "" {
 			oldest = append(oldest, k.kept.Reason)
@@ -66,7 +66,7 @@ func (t *Totals) Notes(now time.Time) (notes []string) {
 // if they can.
 func (t *Totals) SpoolText(now time.Time) string {
 	s := &t.Spool
-	span := FormatSpan(max(0, now.Sub(s.Since)))
+	span := FormatAge(now, s.Since)
 	switch {
 	case s.Down:
 		return fmt.Sprintf("Nothing is delivered since %s: the spool cannot be written: %s", span, s.Reason)
@@ -87,7 +87,7 @@ func (t *Totals) RouterText(now time.Time) string {
 	}
 	text := "Not routed: " + Plural(r.Count, "message", "messages") + " in router/"
 	if !r.OldestAt.IsZero() {
-		text += fmt.Sprintf(" (oldest %s)", FormatSpan(max(0, now.Sub(r.OldestAt))))
+		text += fmt.Sprintf(" (oldest %s)", FormatAge(now, r.OldestAt))
 	}
 	if r.Dead {
 		text += "; the router is not running"
@@ -102,7 +102,7 @@ func (t *Totals) RouterReloadText(now time.Time) string {
 	if last.Error == "" {
 		return ""
 	}
-	return fmt.Sprintf("Routes and aliases not reloaded %s ago: %s", FormatSpan(max(0, now.Sub(last.At))), last.Error)
+	return fmt.Sprintf("Routes and aliases not reloaded %s ago: %s", FormatAge(now, last.At), last.Error)
 }
 
 // ReloadText says in one line that the last reload failed: "Configuration not reloaded
@@ -111,7 +111,7 @@ func (t *Totals) ReloadText(now time.Time) string {
 	if t.Reload.Error == "" {
 		return ""
 	}
-	return fmt.Sprintf("Configuration not reloaded %s ago: %s", FormatSpan(max(0, now.Sub(t.Reload.At))), t.Reload.Error)
+	return fmt.Sprintf("Configuration not reloaded %s ago: %s", FormatAge(now, t.Reload.At), t.Reload.Error)
 }
 
 // Text is a line of SHOW HELD.
@@ -133,7 +133,7 @@ func (h *HeldItem) Text(now time.Time) string {
 		}
 		return text
 	}
-	text += fmt.Sprintf(", %s %s by %s", held, FormatSpan(max(0, now.Sub(h.HeldAt))), cmp.Or(h.By, "somebody"))
+	text += fmt.Sprintf(", %s %s by %s", held, FormatAge(now, h.HeldAt), cmp.Or(h.By, "somebody"))
 	switch {
 	case h.EndUnknown:
 		text += endUnknown

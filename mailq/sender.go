@@ -101,7 +101,7 @@ func (it *SenderItem) Text(now time.Time) string {
 		if at.IsZero() {
 			return "-"
 		}
-		return FormatSpan(max(0, now.Sub(at)).Truncate(time.Second))
+		return FormatAge(now, at)
 	}
 	name := it.Sender
 	switch {

@@ -60,7 +60,7 @@ type SuspendedItem struct {
 func (s *SuspendedItem) Text(now time.Time) string {
 	text := s.Channel + "/" + s.Host + ": " + Plural(s.Messages, "message", "messages")
 	if !s.SuspendedAt.IsZero() {
-		text += ", suspended " + FormatSpan(max(0, now.Sub(s.SuspendedAt))) + " by " + cmp.Or(s.By, "somebody")
+		text += ", suspended " + FormatAge(now, s.SuspendedAt) + " by " + cmp.Or(s.By, "somebody")
 	}
 	return text + end(s.Until, now) + because(s.Why)
 }
@@ -81,7 +81,7 @@ type RuleItem struct {
 func (r *RuleItem) Text(now time.Time) string {
 	text := fmt.Sprintf("%s:%d: %d hits", r.File, r.Line, r.Hits)
 	if !r.LastAt.IsZero() {
-		text += ", last " + FormatSpan(max(0, now.Sub(r.LastAt))) + " ago"
+		text += ", last " + FormatAge(now, r.LastAt) + " ago"
 	}
 	if r.Threads > 0 {
 		text += ", in force on " + Plural(r.Threads, "thread", "threads")

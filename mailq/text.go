@@ -19,6 +19,10 @@ func Digest(challenge, password string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// FormatAge writes how long ago a time was, as FormatSpan does. For a time in the future,
+// by a clock that was set, it is 0s.
+func FormatAge(now, at time.Time) string { return FormatSpan(max(0, now.Sub(at))) }
+
 // FormatSpan writes a span in days, hours, minutes and seconds: 59s, 1h1m1s,
 // 1d1m1s, 1d1h. A unit that is zero is left out. Minutes and seconds are left
 // out if there are both days and hours. Fractions of a second are dropped.

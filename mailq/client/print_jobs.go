@@ -72,7 +72,7 @@ func (p *Printer) jobHead(job *mailq.Job) {
 	attempts, _ := p.tries(job)
 	facts := []string{attempts}
 	if p.file != nil {
-		facts = append(facts, "age "+mailq.FormatSpan(max(0, p.Now.Sub(p.file.ModTime))))
+		facts = append(facts, "age "+mailq.FormatAge(p.Now, p.file.ModTime))
 	}
 	facts = append(facts, p.expiry(job))
 	if p.file != nil {
