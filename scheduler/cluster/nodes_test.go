@@ -163,24 +163,31 @@ func (n *scheduling) boot(lost cluster.Lost) {
 		Rand: rand.New(rand.NewPCG(1, 2)), Lost: lost, Timeout: n.trio.timeout,
 	})
 	n.Options.Cluster, n.Options.State, n.dead = n.node, n.state, false
-	n.Deliver = n.deliver
-	for range 300 {
-		n.last++
-		n.Spool.Put(n.last, "a.example")
+	spool := n.Spool
+	n.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { n.deliver(spool, a, job) }
+	ids := make([]uint64, 300)
+	for i := range ids {
+		ids[i] = n.next()
+		spool.Put(ids[i], "a.example")
 	}
 	n.Run()
-	go n.bring()
+	go func() {
+		for _, id := range ids {
+			spool.Again(id)
+		}
+	}()
 }
 
-// bring gives the loop the names of the messages.
-func (n *scheduling) bring() {
-	for id := n.last - 299; id <= n.last; id++ {
-		n.Spool.Again(id)
-	}
+// next returns the id of another message.
+func (n *scheduling) next() uint64 {
+	n.trio.mu.Lock()
+	defer n.trio.mu.Unlock()
+	n.last++
+	return n.last
 }
 
-// deliver is one session.
-func (n *scheduling) deliver(a *daemontest.FakeAgent, job ta.Job) {
+// deliver is one session of the scheduler with that spool. It may outlive the scheduler.
+func (n *scheduling) deliver(spool *daemontest.Spool, a *daemontest.FakeAgent, job ta.Job) {
 	x := n.trio
 	x.change(+1, n)
 	time.Sleep(x.took/2 + rand.N(x.took))
@@ -190,12 +197,9 @@ func (n *scheduling) deliver(a *daemontest.FakeAgent, job ta.Job) {
 		return
 	}
 	a.ReportAll(job, ta.OK2, "delivered")
-	n.Spool.Mu.Lock()
-	n.last++
-	id := n.last
-	n.Spool.Mu.Unlock()
-	n.Spool.Put(id, "a.example")
-	go n.Spool.Again(id)
+	id := n.next()
+	spool.Put(id, "a.example")
+	go spool.Again(id)
 }
 
 func (x *trio) change(by int, n *scheduling) {
