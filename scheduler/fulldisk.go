@@ -101,7 +101,9 @@ func (dv *delivery) moveFailed(p *pending, e Failed) bool {
 		return true
 	}
 	reason := strings.TrimSpace(e.Reason)
-	dv.do(Note{Severity: Warning, Message: m.id, Text: why + reason})
+	if !e.SpoolDown { // else the note that the spool cannot be written stands for all
+		dv.do(Note{Severity: Warning, Message: m.id, Text: why + reason})
+	}
 	dv.do(Undone{Message: m.id, Name: verb.name(), Reason: reason})
 	if p.recipients == nil {
 		dv.undoHold(m)
