@@ -72,6 +72,9 @@ func New(s *Store) *Receiver {
 // Run is the committer. It returns when ctx is done and no connection is served any
 // more: Serve must have returned for all of them.
 func (r *Receiver) Run(ctx context.Context) {
+	for token, err := range r.Store.stuck {
+		r.Log("", fmt.Errorf("a message that was taken is not in the queue, but in %s/*-%s: %w", r.Store.controls, token, err))
+	}
 	for {
 		select {
 		case first := <-r.arrivals:

@@ -34,9 +34,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/ctlfile"
 	"zsched/internal/postoffice"
-	"zsched/xfer"
 )
 
 // Options say where the mail goes, and what is taken.
@@ -196,36 +194,6 @@ func (s *Store) recover() error {
 	s.removeStale(s.messages, recorded)
 	s.broken = false
 	return nil
-}
-
-// resume puts one message into the queue whose origins are recorded.
-func (s *Store) resume(token, control string) error {
-	text, err := postoffice.ReadFile(postoffice.WorkingDir, control, xfer.MaxControl)
-	if err != nil {
-		return err
-	}
-	f, err := ctlfile.Parse(text)
-	if err != nil {
-		return err
-	}
-	a := &arrival{token: token, staged: control, name: f.Name}
-	if strings.HasPrefix(filepath.Base(control), heldPrefix) {
-		a.dir = "hold/"
-		for i := range f.Recipients {
-			if a.hold = f.Recipients[i].Hold; a.hold != "" {
-				break
-			}
-		}
-	}
-	one := []*arrival{a}
-	if err := s.publish(one, s.publishMessage); err != nil {
-		return err
-	}
-	// The record may be there already: then there are two that say the same.
-	if err := s.recordHolds(one); err != nil {
-		return err
-	}
-	return s.publish(one, s.publishControl)
 }
 
 // removeStale removes files that are not recorded and that nobody works on.
