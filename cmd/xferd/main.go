@@ -42,13 +42,16 @@ type options struct {
 	foreground, version       bool
 	config, zenv, postoffice  string
 	maxSize, minFree, minRate int64 // bytes
+	maxOrigins                int64 // bytes
 }
 
-// The defaults of the limits on a push.
+// The defaults of the limits on a push and on what a node has not confirmed.
 const (
 	defaultMaxSize = 1 << 30
 	defaultMinFree = 64 << 20
 	defaultMinRate = 16 << 10
+	// defaultMaxOrigins is enough for about 1 500 000 recipients of a node.
+	defaultMaxOrigins = 256 << 20
 )
 
 func newFlags(o *options) *pflag.FlagSet {
@@ -62,6 +65,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.Func("max-size", "maximum size of a message in `bytes`, with k, M or G; 0: no limit (1G)", size(&o.maxSize, defaultMaxSize))
 	f.Func("min-free", "`bytes` of disk that a message leaves free, with k, M or G (64M)", size(&o.minFree, defaultMinFree))
 	f.Func("min-rate", "`bytes` a second that a node has to send at least while it pushes, with k, M or G; 0: no limit (16k)", size(&o.minRate, defaultMinRate))
+	f.Func("max-origins", "`bytes` of memory for the recipients that a node has not confirmed, with k, M or G; 0: no limit (256M)", size(&o.maxOrigins, defaultMaxOrigins))
 	f.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
 	return f
 }
@@ -81,7 +85,7 @@ func size(bytes *int64, preset int64) func(string) error {
 	}
 }
 
-const usageLine = "usage: xferd [-iV] [-f FILE] [-P DIRECTORY] [-Z FILE] [--max-size BYTES] [--min-free BYTES] [--min-rate BYTES]\n"
+const usageLine = "usage: xferd [-iV] [-f FILE] [-P DIRECTORY] [-Z FILE] [--max-size BYTES] [--min-free BYTES]\n             [--min-rate BYTES] [--max-origins BYTES]\n"
 
 func run(args []string, stdout, stderr io.Writer) int {
 	o := new(options)
@@ -180,6 +184,7 @@ func newReceiver(o *options, env *zenv.File, file *config.File, log zerolog.Logg
 	store, err := receiver.OpenStore(receiver.Options{
 		Postoffice: o.postoffice, HashLevels: levels, Notify: strings.TrimPrefix(notify, "UNIX:"), Keep: keep,
 		Channels: strings.Fields(p.XferChannels), Programs: p.XferPrograms, MaxSize: o.maxSize, MinFree: o.minFree,
+		MaxOrigins: o.maxOrigins,
 	})
 	if err != nil {
 		return nil, at, err

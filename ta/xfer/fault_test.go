@@ -37,7 +37,7 @@ func TestFullDiskOfTheNodeIsTemporary(t *testing.T) {
 		}
 		disk.SetFaults(faults)
 		said := p.run()
-		if strings.Count(said, "deferred node mx2 answers 45") != 3 || strings.Contains(said, "550") || strings.Contains(said, "connection") {
+		if strings.Count(said, "deferred node mx2 answers 45") != 3 || strings.Contains(said, "answers 550") || strings.Contains(said, "connection") {
 			t.Errorf("%s: the agent says\n%s", what, said)
 		}
 		disk.SetFaults(memdisk.Faults{})

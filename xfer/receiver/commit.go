@@ -28,6 +28,7 @@ func (s *Store) take(batch []*arrival) {
 		}
 		return
 	}
+	s.origins.begin()
 	claimed := make(map[string]bool)
 	var now []*arrival
 	for i, a := range batch {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -40,6 +39,13 @@ type origins struct {
 	file  *postoffice.File
 	taken map[string]origin // by ID
 	lines int               // in the file
+
+	// max bounds the memory for the origins of one node, in bytes; 0: no limit. used is that
+	// memory by node, and reserved that of the batch that is about to be taken.
+	max            int64
+	used, reserved map[string]int64
+	all            int64     // the sum of used and reserved
+	purgedAt       time.Time // when those that are too old were looked for last
 }
 
 // origin is a recipient that was taken.
@@ -63,8 +69,8 @@ func mayPush(peer *xfer.Node, origin string) error {
 // them are not needed any more.
 const compactFrom = 1000
 
-func openOrigins(path string, keep time.Duration) (*origins, error) {
-	o := &origins{path: path, keep: keep, taken: make(map[string]origin)}
+func openOrigins(path string, keep time.Duration, max int64) (*origins, error) {
+	o := &origins{path: path, keep: keep, max: max, taken: make(map[string]origin), used: make(map[string]int64)}
 	var err error
 	if o.file, err = postoffice.OpenFile(path, unix.O_RDWR|unix.O_CREAT); err != nil {
 		return nil, fmt.Errorf("opening the origins: %w", err)
@@ -123,12 +129,12 @@ func (o *origins) line(line string, oldest int64) {
 		}
 		for i := 3; i+1 < len(words); i += 2 {
 			for offset := range strings.SplitSeq(words[i+1], ",") {
-				o.taken[words[i]+"/"+offset] = origin{words[2], seconds}
+				o.put(words[i]+"/"+offset, origin{words[2], seconds})
 			}
 		}
 	case len(words) == 3 && words[0] == "D":
 		for offset := range strings.SplitSeq(words[2], ",") {
-			delete(o.taken, words[1]+"/"+offset)
+			o.drop(words[1] + "/" + offset)
 		}
 	}
 }
@@ -153,7 +159,7 @@ func (o *origins) add(batch []*arrival) error {
 	}
 	for _, a := range batch {
 		for _, from := range a.origins {
-			o.taken[from.ID()] = origin{a.token, now}
+			o.put(from.ID(), origin{a.token, now})
 		}
 	}
 	return nil
@@ -167,7 +173,7 @@ func (o *origins) forget(done xfer.Done) error {
 		id := done.ID(offset)
 		if _, ok := o.taken[id]; ok {
 			found = true
-			delete(o.taken, id)
+			o.drop(id)
 		}
 	}
 	if !found {
@@ -193,19 +199,15 @@ func (o *origins) gone() bool {
 		return errors.Is(err, fs.ErrNotExist)
 	}
 	open, err := o.file.Stat()
-	return err == nil && !os.SameFile(now, open)
+	return err == nil && inode(now) != inode(open)
 }
 
 // rewrite writes the file anew.
 func (o *origins) rewrite() error {
-	oldest := time.Now().Add(-o.keep).Unix()
+	o.purge()
 	var b bytes.Buffer
 	lines := 0
 	for id, one := range o.taken {
-		if one.seconds < oldest {
-			delete(o.taken, id)
-			continue
-		}
 		cut := strings.LastIndexByte(id, '/')
 		fmt.Fprintf(&b, "T %d %s %s %s\n", one.seconds, one.token, id[:cut], id[cut+1:])
 		lines++

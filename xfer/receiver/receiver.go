@@ -121,9 +121,15 @@ func (r *Receiver) commit(first received) {
 	for i, one := range batch {
 		list[i] = one.arrival
 	}
+	for len(r.done) > 0 { // there may be room for this batch only then
+		r.forget(<-r.done)
+	}
 	r.Store.take(list)
 	for _, one := range batch {
 		r.Store.release(one.arrival)
+		if errors.Is(one.err, errOrigins) {
+			r.Log(one.from.RemoteAddr().String(), fmt.Errorf("a push of node %s is answered with 451: %w", one.from.node, one.err))
+		}
 		one.from.reply(one.arrival.reply.String())
 	}
 	for _, one := range batch {

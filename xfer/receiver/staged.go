@@ -39,6 +39,7 @@ type arrival struct {
 	control *ctlfile.File
 
 	reply   xfer.Reply
+	err     error            // why it is not taken
 	origins []ctlfile.Origin // of the recipients that are taken now
 	staged  string           // path of the control file that is not in the queue yet
 	name    string           // of the message in the queue
@@ -136,6 +137,7 @@ func (s *Store) prepare(a *arrival) bool {
 	if err == nil && len(chosen) > 0 {
 		err = s.writeControl(a, chosen)
 	}
+	a.err = err
 	switch {
 	case errors.Is(err, errPush):
 		a.reply = xfer.Reply{Code: xfer.Refused, Tag: a.push.Tag, Text: err.Error()}
@@ -184,7 +186,7 @@ func (s *Store) choose(a *arrival) (chosen []int, err error) {
 		// The sender could not read which ones are refused.
 		return nil, fmt.Errorf("%w: %d recipients are refused: %s", errPush, len(a.reply.Refused), a.reply.Text)
 	}
-	return chosen, nil
+	return chosen, s.origins.reserve(a.origins)
 }
 
 // writeControl writes the control file of the chosen recipients.

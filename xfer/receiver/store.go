@@ -53,6 +53,9 @@ type Options struct {
 	// MaxSize is the size in bytes of the largest message that is taken; 0: no limit.
 	// MinFree is how many bytes of the disk a message leaves free.
 	MaxSize, MinFree int64
+	// MaxOrigins is how many bytes of memory the origins of one node may need that it has
+	// not confirmed; those of all nodes may need four times as many. 0: no limit.
+	MaxOrigins int64
 }
 
 const (
@@ -159,7 +162,7 @@ func (s *Store) recover() error {
 	if err := s.keepOrigins(); err != nil {
 		return err
 	}
-	opened, err := openOrigins(filepath.Join(s.controls, originsName), s.options.Keep)
+	opened, err := openOrigins(filepath.Join(s.controls, originsName), s.options.Keep, s.options.MaxOrigins)
 	if err != nil {
 		return err
 	}
