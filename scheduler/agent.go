@@ -187,6 +187,8 @@ func (d *dispatch) sendClose(a *agent) {
 // changes before; never if nothing need be done.
 func (d *dispatch) deadline(a *agent) instant {
 	switch {
+	case a.signals == 1 && d.stop.leavesBehind(a):
+		return never
 	case a.signals == 1:
 		return a.stateSince.after(killTimeout)
 	case a.signals > 1: // SIGKILL: the kernel ends it

@@ -146,6 +146,12 @@ func (sc *scenario) runLine(words []string, clauses string) {
 		sc.fatalf("begin with config")
 	}
 	switch verb {
+	case "late":
+		d, err := time.ParseDuration(args[0])
+		if err != nil {
+			sc.fatalf("%v", err)
+		}
+		sc.now = sc.start.Add(d)
 	case "config":
 		sc.s = scheduler.New(sc.config(args, clauses), rand.New(rand.NewPCG(1, 2)))
 		sc.ops = map[scheduler.MessageID]scheduler.Op{}

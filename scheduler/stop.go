@@ -26,6 +26,13 @@ type stopping struct {
 	deadline    instant // the next one; 0: none
 }
 
+// leavesBehind reports whether the end of a fast stop leaves an agent to finish its
+// message. It holds however late that end comes: on a busy machine, killTimeout may be
+// over before.
+func (st *stopping) leavesBehind(a *agent) bool {
+	return st.begun && !st.slow && a.hasOpenLine() && !a.givenUp
+}
+
 func (st *stopping) next() instant {
 	if st.deadline == 0 {
 		return never
