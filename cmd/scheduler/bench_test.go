@@ -243,44 +243,44 @@ func BenchmarkFirstFeed(b *testing.B) {
 	b.ReportMetric(median(waits), "s-to-first-feed")
 }
 
-// bench is what the benchmarks share: the programs, built once.
-type bench struct{ dir, scheduler, discard, floorBin string }
+// bench is a directory of programs and postoffices: the scheduler and, in ta, its agents.
+type bench struct{ dir, scheduler string }
 
+// newBench is a bench with the built programs.
 func newBench(b testing.TB) *bench {
-	f := &bench{dir: b.TempDir()}
-	self, err := filepath.Abs(os.Args[0])
-	if err != nil {
-		b.Fatal(err)
-	}
-	f.scheduler = filepath.Join(f.dir, "scheduler")
-	f.discard = filepath.Join(f.dir, "ta", "discard")
-	f.floorBin = filepath.Join(f.dir, "floor")
-	if err := os.Mkdir(filepath.Join(f.dir, "ta"), 0o755); err != nil {
-		b.Fatal(err)
-	}
-	command(b, "go", "build", "-o", f.scheduler, "zsched/cmd/scheduler")
-	command(b, "go", "build", "-o", f.discard, "zsched/cmd/ta/discard")
-	if err := os.Symlink(self, filepath.Join(f.dir, "ta", "stamper")); err != nil {
-		b.Fatal(err)
-	}
-	command(b, "cc", "-O2", "-o", f.floorBin, "testdata/floor/floor.c")
-	return f
+	return linkBench(b, program(b, "scheduler"), map[string]string{
+		"discard": program(b, "discard"), "oldagent": program(b, "oldagent"), "stamper": testBinary(b),
+	})
 }
 
 // testOffice is a bench whose scheduler and agents are this test binary.
 func testOffice(b testing.TB, agents ...string) *bench {
+	programs := map[string]string{}
+	for _, agent := range agents {
+		programs[agent] = testBinary(b)
+	}
+	return linkBench(b, testBinary(b), programs)
+}
+
+func testBinary(b testing.TB) string {
+	self, err := filepath.Abs(os.Args[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return self
+}
+
+// linkBench makes a bench of links to programs; agents maps names to them.
+func linkBench(b testing.TB, scheduler string, agents map[string]string) *bench {
 	f := &bench{dir: b.TempDir()}
 	f.scheduler = filepath.Join(f.dir, "scheduler")
-	self, err := filepath.Abs(os.Args[0])
+	err := os.Mkdir(filepath.Join(f.dir, "ta"), 0o755)
 	if err == nil {
-		err = os.Mkdir(filepath.Join(f.dir, "ta"), 0o755)
+		err = os.Symlink(scheduler, f.scheduler)
 	}
-	if err == nil {
-		err = os.Symlink(self, f.scheduler)
-	}
-	for _, agent := range agents {
+	for name, agent := range agents {
 		if err == nil {
-			err = os.Symlink(self, filepath.Join(f.dir, "ta", agent))
+			err = os.Symlink(agent, filepath.Join(f.dir, "ta", name))
 		}
 	}
 	if err != nil {
@@ -326,7 +326,7 @@ func (f *bench) write(b testing.TB, po, clauses string) {
 
 func (f *bench) floor(b testing.TB, po string, messages int) time.Duration {
 	begun := time.Now()
-	out := command(b, f.floorBin, po)
+	out := command(b, program(b, "floor"), po)
 	took := time.Since(begun)
 	if strings.TrimSpace(out) != strconv.Itoa(messages) {
 		b.Fatalf("the floor found %q messages of %d", out, messages)

@@ -27,7 +27,6 @@ var (
 // delivery down.
 func oldAgentOffice(t *testing.T) (f *bench, po, log string) {
 	f = newBench(t)
-	command(t, "cc", "-O2", "-o", filepath.Join(f.dir, "ta", "oldagent"), "../../ta/examples/oldagent.c")
 	po = f.postoffice(t)
 	log = filepath.Join(po, "deliveries")
 	f.write(t, po, "smtp/* maxring=3 maxthr=2 overfeed=10\n\tcommand=\"oldagent -c $channel -l "+log+"\"\n")
@@ -36,6 +35,7 @@ func oldAgentOffice(t *testing.T) (f *bench, po, log string) {
 
 // TestOldAgent: an agent of the old kind gets every recipient once.
 func TestOldAgent(t *testing.T) {
+	t.Parallel()
 	f, po, log := oldAgentOffice(t)
 	fill(t, po, *crashMessages, 100)
 	sched := f.start(t, po)
@@ -55,6 +55,7 @@ func TestOldAgent(t *testing.T) {
 // agents, and starts another. Nothing is lost, and nothing is delivered twice
 // but what a killed agent had locked.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	f, po, log := oldAgentOffice(t)
 	fill(t, po, *crashMessages, 100)
 	chance := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))

@@ -26,8 +26,10 @@ const everything = "{smtp,smtpdn,local,hold,error,crash,delay,fake}/* maxring=2 
 // TestRouterFixtures: every message of the router is delivered once to each
 // recipient and gone; a notice of success is written where one is owed.
 func TestRouterFixtures(t *testing.T) {
+	t.Parallel()
 	for levels, dir := range map[int]string{0: "dirhash0", 2: "dirhash2"} {
 		t.Run(dir, func(t *testing.T) {
+			t.Parallel()
 			f := newBench(t)
 			po := f.postoffice(t)
 			log := filepath.Join(po, "deliveries")
@@ -57,6 +59,7 @@ func TestRouterFixtures(t *testing.T) {
 // now or alive still. Every open recipient is delivered once, no marked one is
 // touched, and what a live process has locked waits for it.
 func TestInFlightFixtures(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(fixtures, "control-files", "*.ctl"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no fixtures: %v", err)
@@ -64,6 +67,7 @@ func TestInFlightFixtures(t *testing.T) {
 	f := newBench(t)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
 			po := f.postoffice(t)
 			log := filepath.Join(po, "deliveries")
 			f.write(t, po, fmt.Sprintf(everything, log))

@@ -23,10 +23,11 @@ var hostileTricks = []struct {
 	costs   [3]int // failed attempts of the three messages, the most expensive first
 	timeout string // agent-timeout; empty: longer than the test
 }{
-	// An agent that answers nothing more costs the oldest job line an attempt.
-	{"mute", 1, [3]int{1, 0, 0}, "1s"},
-	{"deaf", 1, [3]int{1, 0, 0}, "1s"},
-	{"stopped", 1, [3]int{1, 0, 0}, "1s"},
+	// An agent that answers nothing more costs the oldest job line an attempt. The timeout
+	// is long enough for the agent after it, which answers, on a busy machine.
+	{"mute", 1, [3]int{1, 0, 0}, "3s"},
+	{"deaf", 1, [3]int{1, 0, 0}, "3s"},
+	{"stopped", 1, [3]int{1, 0, 0}, "3s"},
 	{"hanging", 1, [3]int{1, 0, 0}, ""},
 	{"clung", 1, [3]int{1, 0, 0}, ""},
 	// A death costs the oldest unanswered job line an attempt. Reports count, even
@@ -60,6 +61,7 @@ var hostileTricks = []struct {
 // message is delivered once. No agent has a descriptor of the scheduler or of another agent,
 // and neither memory nor the log grows beyond bounds.
 func TestHostileAgents(t *testing.T) {
+	t.Parallel()
 	s := newHostileSite(t, "")
 	sched := s.office.start(t, s.po)
 	pid := sched.cmd.Process.Pid

@@ -21,6 +21,7 @@ const limitClauses = "PARAMmetrics=UNIX:%s/metrics\nPARAMactive-limit=%d\n" +
 // TestActiveLimit: the program defers every message, keeps most of them on
 // record, and starts again with all of them.
 func TestActiveLimit(t *testing.T) {
+	t.Parallel()
 	f := newBench(t)
 	po := f.postoffice(t)
 	f.write(t, po, fmt.Sprintf(limitClauses, po, 100))

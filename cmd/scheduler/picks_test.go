@@ -217,6 +217,7 @@ func bothKinds(t *testing.T, sessions int, do func(t *testing.T, perAgent int)) 
 // message for 1500 hosts or behind 1500 messages, are all fed within a bounded
 // number of picks.
 func TestSmallMailBehindMuch(t *testing.T) {
+	t.Parallel()
 	const sessions, most = 20, 1500
 	for _, test := range []struct {
 		name     string
@@ -230,6 +231,7 @@ func TestSmallMailBehindMuch(t *testing.T) {
 		{"twenty of another sender behind many messages", most, 20, "carl@small.example", 200},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			bothKinds(t, sessions, func(t *testing.T, perAgent int) {
 				p := newPicker(t, perAgent, fmt.Sprintf("maxring=%d", sessions))
 				if test.messages == 1 {
@@ -265,6 +267,7 @@ func TestSmallMailBehindMuch(t *testing.T) {
 // TestOneMessageLeavesSessionsFree: one message alone takes ten elevenths of the
 // sessions of its ring; other mail finds the rest free.
 func TestOneMessageLeavesSessionsFree(t *testing.T) {
+	t.Parallel()
 	const sessions, want = 220, 200
 	p := newPicker(t, sessions, fmt.Sprintf("maxring=%d", sessions))
 	p.submit("ann@big.example", hostNames("big", 300)...)
@@ -304,6 +307,7 @@ func (p *picker) suspensions(expected int) (n int) {
 // window once, and then one session for each suspension. The mail of the other host
 // is delivered meanwhile.
 func TestDeadHostBesideLiveOne(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		clause string
 		window int // sessions that each host has first
@@ -315,6 +319,7 @@ func TestDeadHostBesideLiveOne(t *testing.T) {
 		"moving window": {"initialconcurrency=5 maxthr=10", 5, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			bothKinds(t, 20, func(t *testing.T, perAgent int) {
 				const messages, probes = 30, 2
 				p := newPicker(t, perAgent, "maxring=20 interval=1s retries=1 jitter=0 "+test.clause)

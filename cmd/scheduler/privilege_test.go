@@ -75,6 +75,7 @@ func confine() {
 // and ends one that does not leave. The agents have that user, that group, the group of
 // the files and no others, no capability, and a clean environment.
 func TestPrivilege(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to be other users")
 	}

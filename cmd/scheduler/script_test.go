@@ -1,8 +1,10 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"io/fs"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,8 +22,12 @@ import (
 	"zsched/ta"
 )
 
-// The test binary plays the scheduler and, with the player, its agents.
+// The test binary plays the scheduler and, with the player, its agents. Most tests wait
+// for the time of other processes, so more of them run at once than there are processors.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		log.Fatal(err)
+	}
 	testscript.Main(m, map[string]func(){"scheduler": main, "player": play, "stamper": stamp, "asker": ask, "hostile": playHostile, "confine": confine})
 }
 
@@ -42,18 +48,17 @@ func TestMain(m *testing.M) {
 // and in $XFER the agent xfer, in $SOCKET where the scheduler is asked, in $PORT and $PORT2 ports that
 // are free.
 func TestScripts(t *testing.T) {
-	bin := t.TempDir()
-	command(t, "go", "build", "-o", filepath.Join(bin, "mailq"), "zsched/cmd/mailq")
-	command(t, "go", "build", "-o", filepath.Join(bin, "xferd"), "zsched/cmd/xferd")
-	command(t, "go", "build", "-o", filepath.Join(bin, "ta", "xfer"), "zsched/cmd/ta/xfer")
-	command(t, "go", "build", "-o", filepath.Join(bin, "ministore"), "zsched/packaging/ministore")
+	t.Parallel()
+	mailq, agent := program(t, "mailq"), program(t, "xfer")
 	testscript.Run(t, testscript.Params{
 		Dir:       "testdata",
 		Condition: conditions,
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
-			e.Setenv("MAILQ", filepath.Join(bin, "mailq"))
-			e.Setenv("XFER", filepath.Join(bin, "ta", "xfer"))
+			// The commands of testscript come first: there, scheduler is the test binary.
+			commands, others, _ := strings.Cut(e.Getenv("PATH"), string(os.PathListSeparator))
+			e.Setenv("PATH", strings.Join([]string{commands, filepath.Dir(mailq), others}, string(os.PathListSeparator)))
+			e.Setenv("MAILQ", mailq)
+			e.Setenv("XFER", agent)
 			e.Setenv("SOCKET", filepath.Join(e.WorkDir, "po", "mailq"))
 			if err := freePorts(e, "PORT", "PORT2"); err != nil {
 				return err

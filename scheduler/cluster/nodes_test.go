@@ -4,8 +4,10 @@ package cluster_test
 // a ttl of a second.
 
 import (
+	"flag"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"path/filepath"
@@ -30,8 +32,12 @@ import (
 
 const ttl = time.Second
 
-// TestMain keeps the library quiet.
+// TestMain keeps the library quiet. Most tests wait for a ttl, a rate or a retry, so more
+// of them run at once than there are processors.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		log.Fatal(err)
+	}
 	cluster.SilenceLibrary()
 	m.Run()
 }

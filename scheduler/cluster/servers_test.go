@@ -184,7 +184,7 @@ func TestThreeNodesGetTheirRate(t *testing.T) {
 			rate: scheduler.Rate{Recipients: perSecond, Span: time.Second}}
 		x.start(s)
 		for _, n := range x.nodes {
-			x.awaitOf(n, n.name+" starts sessions", 2*perSecond)
+			x.awaitOf(n, n.name+" starts sessions", perSecond/2)
 		}
 		x.count()
 		x.mu.Lock()

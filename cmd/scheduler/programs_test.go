@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// buildPrograms builds the programs that tests and benchmarks run, once in a process, and
+// returns their directory. Only the first caller waits for the linker.
+var buildPrograms = sync.OnceValues(func() (string, error) {
+	// testscript removes the directory of its commands, and what is beside them, at the end.
+	player, err := exec.LookPath("player")
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(filepath.Dir(player), "..", "programs")
+	for _, args := range [][]string{
+		{"mkdir", "-p", dir},
+		{"go", "build", "-o", dir, "zsched/cmd/scheduler", "zsched/cmd/mailq", "zsched/cmd/xferd",
+			"zsched/cmd/ta/discard", "zsched/cmd/ta/xfer", "zsched/packaging/ministore"},
+		{"cc", "-O2", "-o", filepath.Join(dir, "floor"), "testdata/floor/floor.c"},
+		{"cc", "-O2", "-o", filepath.Join(dir, "oldagent"), "../../ta/examples/oldagent.c"},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%q: %w\n%s", args, err, out)
+		}
+	}
+	return dir, nil
+})
+
+// program returns the path of a program of buildPrograms.
+func program(b testing.TB, name string) string {
+	b.Helper()
+	dir, err := buildPrograms()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return filepath.Join(dir, name)
+}
