@@ -84,6 +84,15 @@ func SinceBoot() time.Duration {
 	return time.Duration(now.Nano())
 }
 
+// BootID returns a word that each boot of the machine has anew, or "" if it is not known.
+func BootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(id))
+}
+
 // bootedAt returns the time of the boot by the clock as it is set now, or the zero time.
 func bootedAt() time.Time {
 	since := SinceBoot()

@@ -28,22 +28,28 @@ const staleAge = 5 * time.Minute
 //
 //	4711
 //	mail.example.org
+//	started 81730000000 1f2e0d6c-5c1c-4b3b-9c0e-0a4c1f6f2b11
 //	20480 "\nFrom alice@example.org Sat Nov 21 10:00:00 2026\n"
 //
-// The second line is the machine. The third, written once the mbox is locked, is its
-// size and the text that will begin at that offset. A nil dotLock says that the
-// directory does not permit a lock file.
+// The second line is the machine. The third is when the process started, in nanoseconds
+// since the boot of the machine, and which boot that was: with them, no setting of the
+// clock makes a process seem to be another one. The last line, written once the mbox is
+// locked, is its size and the text that will begin at that offset. A nil dotLock says that
+// the directory does not permit a lock file.
 type dotLock struct {
 	dir   int
 	name  string
 	fd    int
-	front int64 // bytes before the third line
+	front int64 // bytes before the last line
 }
 
 // takeDotLock creates the lock file, after waiting for one that exists.
 func (b *mbox) takeDotLock() (*dotLock, error) {
 	l := &dotLock{dir: b.dir, name: b.name + ".lock"}
 	text := fmt.Sprintf("%d\n%s\n", os.Getpid(), b.request.Host)
+	if p, _ := process.Find(os.Getpid()); p.PID != 0 {
+		text += fmt.Sprintf("%s%d %s\n", startedWord, p.Started.Nanoseconds(), process.BootID())
+	}
 	for {
 		err := l.create(text)
 		switch err {
@@ -115,7 +121,7 @@ func (l *dotLock) write(text string) error {
 	return nil
 }
 
-// note writes the third line, and syncs it: the size of the mbox and the text
+// note writes the last line, and syncs it: the size of the mbox and the text
 // that will begin there.
 func (l *dotLock) note(size int64, begin string) error {
 	if l == nil {
@@ -127,7 +133,7 @@ func (l *dotLock) note(size int64, begin string) error {
 	return l.sync()
 }
 
-// keep removes the third line, and syncs that. Afterwards the message may be
+// keep removes the last line, and syncs that. Afterwards the message may be
 // reported: if the machine stops before the removal of the lock file is on disk,
 // no later delivery removes the message.
 func (l *dotLock) keep() error {
@@ -154,23 +160,37 @@ func (l *dotLock) drop() {
 	}
 }
 
+// startedWord begins the line of a lock file that says when its process started.
+const startedWord = "started "
+
 // note is the content of a lock file.
 type note struct {
 	pid  int    // 0: there is none
 	host string // "": another program wrote the file
-	size int64  // of the mbox before the delivery; -1: nothing was appended yet
-	next string // text that begins at size
+	// started is when the process started, since that boot; boot "": not known.
+	started time.Duration
+	boot    string
+	size    int64  // of the mbox before the delivery; -1: nothing was appended yet
+	next    string // text that begins at size
 }
 
 func parseNote(text []byte) note {
-	lines := strings.SplitN(string(text), "\n", 4)
+	lines := strings.SplitN(string(text), "\n", 5)
 	n := note{size: -1}
 	n.pid, _ = strconv.Atoi(strings.TrimSpace(lines[0]))
 	if len(lines) > 2 {
 		n.host = lines[1]
+		lines = lines[2:]
 	}
-	if len(lines) > 3 {
-		size, quoted, _ := strings.Cut(lines[2], " ")
+	if started, ok := strings.CutPrefix(lines[0], startedWord); ok && len(lines) > 1 {
+		at, boot, _ := strings.Cut(started, " ")
+		if ns, err := strconv.ParseInt(at, 10, 64); err == nil {
+			n.started, n.boot = time.Duration(ns), boot
+		}
+		lines = lines[1:]
+	}
+	if len(lines) > 1 {
+		size, quoted, _ := strings.Cut(lines[0], " ")
 		next, err := strconv.Unquote(quoted)
 		at, err2 := strconv.ParseInt(size, 10, 64)
 		if errors.Join(err, err2) == nil && at >= 0 {
@@ -207,7 +227,7 @@ func (b *mbox) breakLock(name string) bool {
 	}
 	n := parseNote(text[:size])
 	ours := int(st.Uid) == os.Geteuid() && n.host == b.request.Host
-	if !stale(n, ours, time.Unix(st.Mtim.Unix())) {
+	if !stale(n, ours, time.Unix(st.Mtim.Unix()), b.request.bootClock()) {
 		return false
 	}
 	// In a public directory anybody can create a lock file, and we cannot know
@@ -218,17 +238,52 @@ func (b *mbox) breakLock(name string) bool {
 	return unix.Unlinkat(b.dir, name, 0) == nil
 }
 
-// stale reports whether the process of a lock file is gone. For our own lock
-// files on this machine that is certain; others must also be old.
-func stale(n note, ours bool, madeAt time.Time) bool {
-	if n.pid <= 0 {
+// bootClock compares times of files with the time since the boot of the machine, which no
+// setting of the clock changes.
+type bootClock struct {
+	// bootedAt is the earliest time of the boot that this program has seen: if the clock was
+	// set forward since, files that were written before are not taken for older ones.
+	bootedAt  time.Time
+	sinceBoot time.Duration
+	boot      string
+}
+
+func (req *request) bootClock() bootClock {
+	var c process.Clock
+	c.Read()
+	c.See(req.BootedAt)
+	return bootClock{c.Read(), process.SinceBoot(), process.BootID()}
+}
+
+// old reports whether a file is older than staleAge. None is while the machine runs for a
+// shorter time: it may have set its clock meanwhile.
+func (c bootClock) old(madeAt time.Time) bool {
+	if c.sinceBoot == 0 {
 		return time.Since(madeAt) > staleAge
 	}
-	if !ours {
-		return !process.Exists(n.pid) && time.Since(madeAt) > staleAge
+	return c.sinceBoot > staleAge && c.bootedAt.Add(c.sinceBoot).Sub(madeAt) > staleAge
+}
+
+// stale reports whether the process of a lock file is gone. For our own lock
+// files on this machine that is certain; others must also be old.
+func stale(n note, ours bool, madeAt time.Time, c bootClock) bool {
+	switch {
+	case n.pid <= 0:
+		return c.old(madeAt)
+	case !ours:
+		return !process.Exists(n.pid) && c.old(madeAt)
+	case unix.Kill(n.pid, 0) != nil:
+		// If another user's process has the pid, the pid was reused.
+		return true
+	case n.boot == "" || c.boot == "":
+		clock := new(process.Clock)
+		clock.See(c.bootedAt)
+		return !clock.RunningSince(n.pid, madeAt)
+	case n.boot != c.boot:
+		return true
 	}
-	// If another user's process has the pid, the pid was reused.
-	return unix.Kill(n.pid, 0) != nil || !process.RunningSince(n.pid, madeAt)
+	p, known := process.Find(n.pid)
+	return known && (p.PID == 0 || p.Started != n.started)
 }
 
 // restore cuts the mbox back to where an unfinished delivery began, if nothing

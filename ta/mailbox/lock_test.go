@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"zsched/internal/process"
 )
 
 func TestLockOfAnotherProcessIsRespected(t *testing.T) {
@@ -57,7 +59,15 @@ func TestDotLockHoldsWhileItsMakerLives(t *testing.T) {
 		{"", false, true},
 		{"", true, false},
 		{"not a pid\n", true, false},
+		// We were there, whatever the time of the file.
+		{fmt.Sprintf("%d\nhere\n%s", os.Getpid(), ourStart(t, 0, "")), true, true},
+		{fmt.Sprintf("%d\nhere\n%s", os.Getpid(), ourStart(t, time.Second, "")), false, false},
+		{fmt.Sprintf("%d\nhere\n%s", os.Getpid(), ourStart(t, 0, "x")), false, false},
+		{fmt.Sprintf("%d\nhere\n%s", dead, ourStart(t, 0, "")), false, false},
 	} {
+		if c.old && !strings.Contains(c.text, "here") && process.SinceBoot() < staleAge {
+			c.held = true // nothing is old yet
+		}
 		o := newTestSpool(t)
 		o.write("spool/bob.lock", c.text)
 		if c.old {
@@ -72,6 +82,66 @@ func TestDotLockHoldsWhileItsMakerLives(t *testing.T) {
 		if left := fmt.Sprint(o.names("spool")); left != map[bool]string{true: "[bob.lock]", false: "[bob]"}[c.held] {
 			t.Errorf("%q, old %t: left is %s", c.text, c.old, left)
 		}
+	}
+}
+
+// ourStart is the line about the start of this process, later by some time or at another
+// boot.
+func ourStart(t *testing.T, later time.Duration, otherBoot string) string {
+	t.Helper()
+	p, known := process.Find(os.Getpid())
+	if !known {
+		t.Fatal("/proc does not say when this process started")
+	}
+	return fmt.Sprintf("started %d %s%s\n", (p.Started + later).Nanoseconds(), process.BootID(), otherBoot)
+}
+
+// TestClockThatIsSetMakesNoLockStale: neither one of ours nor one of another program.
+func TestClockThatIsSetMakesNoLockStale(t *testing.T) {
+	boot := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC) // by the clock before it was set
+	const up = time.Hour
+	for _, c := range []struct {
+		made, up time.Duration // since the boot
+		step     time.Duration // the clock is set forward by that before the lock is looked at
+		stale    bool
+	}{
+		{up - time.Minute, up, 0, false},
+		{up - time.Minute, up, 24 * time.Hour, false},
+		{up - 6*time.Minute, up, 0, true},
+		{up - 6*time.Minute, up, 24 * time.Hour, true},
+		{-24 * time.Hour, up, 0, true},
+		{-24 * time.Hour, time.Minute, 0, false}, // the clock may not be set yet
+	} {
+		clock := new(process.Clock)
+		clock.See(boot)
+		at := bootClock{bootedAt: clock.See(boot.Add(c.step)), sinceBoot: c.up}
+		if got := stale(note{}, false, boot.Add(c.made), at); got != c.stale {
+			t.Errorf("%+v: stale %t", c, got)
+		}
+	}
+	// What the agent has seen counts in its helper.
+	earlier := time.Unix(1, 0)
+	if got := (&request{BootedAt: earlier}).bootClock().bootedAt; !got.Equal(earlier) {
+		t.Errorf("the helper takes %v for the time of the boot", got)
+	}
+	o := newTestSpool(t)
+	b := &mbox{request: o.requestFor("spool/bob")}
+	var err error
+	if b.dir, b.name, err = openParent(string(b.request.Path)); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(b.dir)
+	lock, err := b.takeDotLock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.drop()
+	if err := lock.note(7, "From x\n"); err != nil {
+		t.Fatal(err)
+	}
+	ours := parseNote([]byte(o.read("spool/bob.lock")))
+	if ours.size != 7 || stale(ours, true, time.Now().Add(-24*time.Hour), b.request.bootClock()) {
+		t.Errorf("our own lock counts as stale: %+v", ours)
 	}
 }
 
@@ -214,6 +284,9 @@ func TestStrangeNotesAreNoReasonToCut(t *testing.T) {
 	for _, text := range []string{
 		"%d\nhere\n0 \"\"", "%d\nhere\n-1 \"From x\\n\"\n", "%d\nhere\n0 From x\n", "%d\nelse\n0 \"From x\\n\"\n", "%d\nhere\n99 \"From x\\n\"\n",
 	} {
+		if strings.Contains(text, "else") && process.SinceBoot() < staleAge {
+			continue // the lock of another machine is not old yet
+		}
 		o := newTestSpool(t)
 		o.write("spool/bob", "From x\nA: b\n\n")
 		o.write("spool/bob.lock", fmt.Sprintf(text, gone(t)))

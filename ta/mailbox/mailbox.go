@@ -45,6 +45,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"zsched/internal/process"
 	"zsched/ta"
 )
 
@@ -96,6 +97,7 @@ type Agent struct {
 	uid    int    // of this process
 	helper helper
 	shares shares
+	clock  process.Clock // for lock files
 }
 
 // The limits where Options sets none.
@@ -131,6 +133,7 @@ func New(o Options) (*Agent, error) {
 		helper: helper{path: "/proc/self/exe", args: []string{"mailbox", HelperArg}, env: []string{"GOMAXPROCS=1"}},
 		shares: shares{limit: max(o.Sessions/2, 1)},
 	}
+	a.clock.Read()
 	if o.RootAs != "" {
 		if _, err := a.ByName(o.RootAs); err != nil {
 			return nil, fmt.Errorf("user %q for privilege 0: %w", o.RootAs, err)
