@@ -45,13 +45,20 @@ func (s *Spool) Release(op uint64, id string) {
 }
 
 // EndHeld writes outcomes into the control file of a held message, as Mark does,
-// and then releases it, so that it is never in the queue without them. path is
-// relative to hold/transport. The result is Released.
+// and then releases it, so that it is never in the queue without them. A recipient
+// that is done according to its d line stays so: a crash may have brought the file back
+// without the tag. path is relative to hold/transport. The result is Released.
 func (s *Spool) EndHeld(op uint64, path string, marks []ctlfile.Mark) {
 	_, base := split(path)
 	id, _ := ctlfile.Number(base)
 	s.edit(path, func() {
-		err := s.changeIn(Hold, path, unix.O_RDWR, func(d *controlFile) error { return d.mark(marks) })
+		err := s.changeIn(Hold, path, unix.O_RDWR, func(d *controlFile) error {
+			locks := s.locksOf(d, false)
+			if err := d.settle(locks.held); err != nil {
+				return err
+			}
+			return d.mark(marks)
+		})
 		switch {
 		case errors.Is(err, errGone):
 			s.queue.add([]Result{Released{Op: op, Missing: true}}, 0)

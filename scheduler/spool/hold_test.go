@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -135,5 +136,28 @@ func TestHeldMessageEndsBeforeItIsReleased(t *testing.T) {
 	o.s.EndHeld(7, "7", end)
 	if r := answer[Released](o); !r.Missing {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A crash may bring a held message back that was sent elsewhere, with the d line that says
+// so and without the tag. An order that ends it tells the sender nothing.
+func TestHeldMessageThatIsDoneDoesNotEndAgain(t *testing.T) {
+	o := newTestSpool(t)
+	text := control("7", toBob)
+	f, err := ctlfile.Parse([]byte(text))
+	check(t, err)
+	offset := f.Recipients[0].Offset
+	text += fmt.Sprintf("d+%d:-1:-1::1700000000\tbob@b.example\x01delivered\x01\x01\x01\tnobody is to be told\n", offset)
+	o.write("hold/transport/7", text)
+	o.write("hold/queue/7", "message")
+	o.open(Options{})
+	o.s.EndHeld(5, "7", []ctlfile.Mark{{Offset: offset, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01failed\x015.0.0\x01\x01", Text: "given up"}})
+	if r := answer[Released](o); r.Err != nil || r.Name != (Name{"7", 7}) {
+		t.Fatalf("%+v", r)
+	}
+	f, err = ctlfile.Parse([]byte(o.read("transport/7")))
+	check(t, err)
+	if f.Recipients[0].Tag != ctlfile.Delivered || len(f.Diagnostics) != 1 {
+		t.Errorf("tag %q, %+v", f.Recipients[0].Tag, f.Diagnostics)
 	}
 }
