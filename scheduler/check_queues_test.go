@@ -7,7 +7,7 @@ package scheduler
 func (s *Scheduler) checkQueues(t *thread) {
 	parked := make(map[*flow]bool)
 	for _, f := range t.parked {
-		assert(f.place == inParked && f.thread == t && !parked[f], "thread %v has parked what is not", t.key)
+		assert(f.place == inParked && f.thread == t && !parked[f], "thread %v has parked what is not", t)
 		parked[f] = true
 	}
 	total := 0
@@ -15,10 +15,10 @@ func (s *Scheduler) checkQueues(t *thread) {
 		dq := &t.queues[i]
 		n, limited, shares := 0, 0, 0
 		for index, f := range dq.flows {
-			assert(f.thread == t && int(f.index) == index && int(f.queue) == i && s.flows.at(f.ref) == f, "thread %v has a flow of another", t.key)
-			assert(f.share.ring == t.memberOf && f.share.ring.shares[f.share.name] == f.share, "thread %v has a flow in a share that is gone", t.key)
-			assert(parked[f] == (f.place == inParked), "thread %v has parked a flow or not", t.key)
-			assert(f.len() > 0 || f.place == inParked, "thread %v has an empty flow", t.key)
+			assert(f.thread == t && int(f.index) == index && int(f.queue) == i && s.flows.at(f.ref) == f, "thread %v has a flow of another", t)
+			assert(f.share.ring == t.memberOf && f.share.ring.shares[f.share.name] == f.share, "thread %v has a flow in a share that is gone", t)
+			assert(parked[f] == (f.place == inParked), "thread %v has parked a flow or not", t)
+			assert(f.len() > 0 || f.place == inParked, "thread %v has an empty flow", t)
 			s.checkFlow(t, f)
 			s.checkSiblings(f)
 			n += f.len()
@@ -29,14 +29,14 @@ func (s *Scheduler) checkQueues(t *thread) {
 				shares++
 			}
 		}
-		assert(shares == int(dq.shares), "thread %v has mail of %d shares, kept %d", t.key, shares, dq.shares)
-		assert(n == dq.len() && n-limited == dq.pickable(), "thread %v: %d due, kept %d; %d limited, kept %d", t.key, n, dq.n, limited, dq.limited)
+		assert(shares == int(dq.shares), "thread %v has mail of %d shares, kept %d", t, shares, dq.shares)
+		assert(n == dq.len() && n-limited == dq.pickable(), "thread %v: %d due, kept %d; %d limited, kept %d", t, n, dq.n, limited, dq.limited)
 		total += n
 	}
 	if t.records != nil {
 		total += s.dueRecords(t)
 	}
-	assert(total == int(t.states[due]), "thread %v: %d queued of %d due", t.key, total, t.states[due])
+	assert(total == int(t.states[due]), "thread %v: %d queued of %d due", t, total, t.states[due])
 }
 
 // eachDue calls do with each vertex of the flow that is not limited.
@@ -52,7 +52,7 @@ func (f *flow) eachDue(do func(key instant, v vertexRef)) {
 func (s *Scheduler) checkFlow(t *thread, f *flow) {
 	checkVertex := func(key instant, ref vertexRef, aside bool) {
 		v := s.vertices.at(ref)
-		assert(s.threadOf(v) == t && v.state == due && v.flow == f.ref && v.queue == f.queue, "a vertex of %d in the queue of %v", s.messageOf(v).id, t.key)
+		assert(s.threadOf(v) == t && v.state == due && v.flow == f.ref && v.queue == f.queue, "a vertex of %d in the queue of %v", s.messageOf(v).id, t)
 		assert(s.sizeOf(v) == f.size && key == s.queueKey(t, v) && key == s.keyOf(v), "a vertex of %d has size %d and key %d, queued as %d, %d", s.messageOf(v).id, s.sizeOf(v), s.queueKey(t, v), f.size, key)
 		assert(v.aside == aside, "a vertex of %d is set aside: %v", s.messageOf(v).id, v.aside)
 	}
@@ -63,21 +63,21 @@ func (s *Scheduler) checkFlow(t *thread, f *flow) {
 			first, least = v, key
 		}
 	})
-	assert(f.key == least && (f.vertex == 0) == (first == 0) && (first == 0 || s.keyOf(s.vertices.at(f.vertex)) == least), "a flow of %v has the wrong first vertex", t.key)
+	assert(f.key == least && (f.vertex == 0) == (first == 0) && (first == 0 || s.keyOf(s.vertices.at(f.vertex)) == least), "a flow of %v has the wrong first vertex", t)
 	if f.extras != nil {
 		f.extras.limited.each(func(key instant, v vertexRef) { checkVertex(key, v, true) })
 	}
 	if f.vertex == 0 || f.queue != t.active {
-		assert(f.place == inNone || f.place == inParked, "an empty flow of %v is in place %d", t.key, f.place)
+		assert(f.place == inNone || f.place == inParked, "an empty flow of %v is in place %d", t, f.place)
 		return
 	}
-	assert(f.place != inNone, "picks do not find mail of %v", t.key)
-	assert(f.place != inParked || !t.open, "thread %v is open and its mail is parked", t.key)
+	assert(f.place != inNone, "picks do not find mail of %v", t)
+	assert(f.place != inParked || !t.open, "thread %v is open and its mail is parked", t)
 	assert(f.place != inOpen || f.share.takesTurns(), "a share with mail to pick does not take turns")
 	sz := f.share.size(f.size)
 	for place, h := range map[place]*heap[*flow]{inOpen: &sz.open, inSpent: &sz.spent} {
 		if f.place == place {
-			assert(h.contains(f) && h.at(int(f.heapIndex)-1).item == f && h.keyOf(f) == f.key, "a flow of %v is in its share with another key", t.key)
+			assert(h.contains(f) && h.at(int(f.heapIndex)-1).item == f && h.keyOf(f) == f.key, "a flow of %v is in its share with another key", t)
 		}
 	}
 }
@@ -87,16 +87,16 @@ func (s *Scheduler) checkSiblings(f *flow) {
 	leads := 0
 	sizes := make(map[int32]bool)
 	for g := range f.siblings {
-		assert(g.thread == f.thread && g.share == f.share && g.queue == f.queue && !sizes[g.size], "a flow of %v has a sibling of another", f.thread.key)
-		assert(g.round == f.round && g.picks == f.picks, "siblings of %v have %d and %d picks", f.thread.key, g.picks, f.picks)
+		assert(g.thread == f.thread && g.share == f.share && g.queue == f.queue && !sizes[g.size], "a flow of %v has a sibling of another", f.thread)
+		assert(g.round == f.round && g.picks == f.picks, "siblings of %v have %d and %d picks", f.thread, g.picks, f.picks)
 		sizes[g.size] = true
 		if g.leads {
 			leads++
 			found := s.flowOf(f.thread, f.queue, f.share)
-			assert(found != nil && (found == g || !f.thread.queues[f.queue].indexed && found.share == g.share), "a flow of %v is not found", f.thread.key)
+			assert(found != nil && (found == g || !f.thread.queues[f.queue].indexed && found.share == g.share), "a flow of %v is not found", f.thread)
 		}
 	}
-	assert(leads == 1, "%d of the siblings of %v lead", leads, f.thread.key)
+	assert(leads == 1, "%d of the siblings of %v lead", leads, f.thread)
 }
 
 // checkTurns: shares and jobs of a ring are counted right, and the first vertex

@@ -122,7 +122,7 @@ func (s *Scheduler) checkWants(r *ring) {
 		}
 		for kind := range wanting {
 			wants := t.mayFeed() && t.records.due[t.active][kind].len > 0
-			assert(wants == t.records.wanted[kind], "thread %v wants to read: %v", t.key, t.records.wanted[kind])
+			assert(wants == t.records.wanted[kind], "thread %v wants to read: %v", t, t.records.wanted[kind])
 			if wants {
 				wanting[kind]++
 			}

@@ -16,7 +16,7 @@ func (s *Scheduler) check() {
 	s.checkLogs()
 	s.checkMail()
 	for key, t := range s.threads {
-		assert(t.key == key, "thread %v is kept as %v", t.key, key)
+		assert(t.key == key, "thread %v is kept as %v", t, key)
 		s.checkThread(t)
 	}
 	for _, a := range s.agents {
@@ -72,6 +72,10 @@ func (s *Scheduler) checkNotices() {
 	}
 }
 
+// String lets assert name a thread without a copy of its key, which took half of
+// the time of all checks.
+func (t *thread) String() string { return t.key.channel + "/" + t.key.host }
+
 func assert(holds bool, format string, args ...any) {
 	if !holds {
 		panic("scheduler: " + fmt.Sprintf(format, args...))
@@ -126,7 +130,7 @@ func (s *Scheduler) checkMail() {
 	more += recordsMore
 	diagnostics += recordsDiagnostics
 	for _, t := range s.threads {
-		assert(*s.threadTable.at(t.ref) == t, "thread %v is kept as another", t.key)
+		assert(*s.threadTable.at(t.ref) == t, "thread %v is kept as another", t)
 		if t.diagnostic != 0 {
 			diagnostics++
 		}
@@ -171,7 +175,7 @@ func (s *Scheduler) checkLogs() {
 // with an agent, or done; and no vertex is in two places.
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	id, t := s.messageOf(v).id, s.threadOf(v)
-	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t.key)
+	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t)
 	queued, planned := v.flow != 0, s.wakes.contains(v.ref)
 	lines := s.linesOf(v)
 	expires, _ := s.expiry(v)
@@ -232,7 +236,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
 		if ref.isRecord() {
 			rec := s.records.items.at(ref.record())
-			assert(s.recordThread(rec) == t && rec.state != 0, "a record of another thread in %v", t.key)
+			assert(s.recordThread(rec) == t && rec.state != 0, "a record of another thread in %v", t)
 			n++
 			recipients += int32(s.recordOpen(rec))
 			states[rec.state]++
@@ -243,7 +247,7 @@ func (s *Scheduler) checkThread(t *thread) {
 			continue
 		}
 		v := s.vertices.at(ref)
-		assert(s.threadOf(v) == t && v.state != 0, "a vertex of another thread in %v", t.key)
+		assert(s.threadOf(v) == t && v.state != 0, "a vertex of another thread in %v", t)
 		n++
 		recipients += v.open
 		states[v.state]++
@@ -252,30 +256,30 @@ func (s *Scheduler) checkThread(t *thread) {
 			wake = min(wake, v.wakeAt.second().instant())
 		}
 	}
-	assert(states == t.states && int(recipients) == t.recipients, "thread %v: states %v, kept %v; %d recipients, kept %d", t.key, states, t.states, recipients, t.recipients)
-	assert(oldest == t.modTimes.earliest() && wake == t.wakeTimes.earliest(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t.key, oldest, t.modTimes.earliest(), wake, t.wakeTimes.earliest())
+	assert(states == t.states && int(recipients) == t.recipients, "thread %v: states %v, kept %v; %d recipients, kept %d", t, states, t.states, recipients, t.recipients)
+	assert(oldest == t.modTimes.earliest() && wake == t.wakeTimes.earliest(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t, oldest, t.modTimes.earliest(), wake, t.wakeTimes.earliest())
 	s.checkWindow(t)
-	assert(t.held == s.held[t.key], "thread %v is held: %v", t.key, t.held)
+	assert(t.held == s.held[t.key], "thread %v is held: %v", t, t.held)
 	sessions := 0
 	for _, a := range t.agents {
-		assert(s.agents[a.id] == a, "thread %v has an agent that is gone", t.key)
+		assert(s.agents[a.id] == a, "thread %v has an agent that is gone", t)
 		if a.startedFor == nil {
 			sessions++
 		}
 	}
-	assert(sessions == t.busy, "thread %v has %d agents, %d sessions", t.key, sessions, t.busy)
-	assert(n == t.vertices.len, "thread %v: %d vertices, kept %d", t.key, n, t.vertices.len)
-	assert(n > 0 || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && (t.shaping.rate.index != 0 || len(t.shaping.effects) > 0), "thread %v is empty and still there", t.key)
+	assert(sessions == t.busy, "thread %v has %d agents, %d sessions", t, sessions, t.busy)
+	assert(n == t.vertices.len, "thread %v: %d vertices, kept %d", t, n, t.vertices.len)
+	assert(n > 0 || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && (t.shaping.rate.index != 0 || len(t.shaping.effects) > 0), "thread %v is empty and still there", t)
 	s.checkGate(t)
-	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == (t.resumeIndex != 0), "thread %v: suspension and agenda disagree", t.key)
-	assert(t.params.QueueOnly || t.queues[1-t.active].len() == 0, "thread %v keeps mail for a next run", t.key)
-	assert(!t.params.QueueOnly || t.running || t.dueOf(t.active) == 0, "thread %v has mail in the queue of a run and is not running", t.key)
+	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == (t.resumeIndex != 0), "thread %v: suspension and agenda disagree", t)
+	assert(t.params.QueueOnly || t.queues[1-t.active].len() == 0, "thread %v keeps mail for a next run", t)
+	assert(!t.params.QueueOnly || t.running || t.dueOf(t.active) == 0, "thread %v has mail in the queue of a run and is not running", t)
 	if t.mayFeed() {
-		assert(t.wants == max(0, min(t.queue().pickable(), t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t.key, t.wants, t.queue().pickable(), t.freeSlots())
+		assert(t.wants == max(0, min(t.queue().pickable(), t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t, t.wants, t.queue().pickable(), t.freeSlots())
 	} else {
-		assert(t.wants == 0, "thread %v wants sessions and may not have any", t.key)
+		assert(t.wants == 0, "thread %v wants sessions and may not have any", t)
 	}
-	assert(t.queue().len() == 0 || t.open == (t.mayFeed() && t.freeSlots() > 0), "thread %v is open: %v", t.key, t.open)
+	assert(t.queue().len() == 0 || t.open == (t.mayFeed() && t.freeSlots() > 0), "thread %v is open: %v", t, t.open)
 	s.checkQueues(t)
 }
 
@@ -287,22 +291,22 @@ func (s *Scheduler) checkSites() {
 	for _, t := range s.threads {
 		x := t.shaping
 		if x == nil || x.site == nil {
-			assert(x == nil || x.siteIndex == 0 && !x.offered, "thread %v waits at no site", t.key)
+			assert(x == nil || x.siteIndex == 0 && !x.offered, "thread %v waits at no site", t)
 			continue
 		}
-		assert(s.sites[x.site.name] == x.site, "thread %v has a site that is gone", t.key)
+		assert(s.sites[x.site.name] == x.site, "thread %v has a site that is gone", t)
 		n := counts[x.site]
 		n.threads++
 		n.busy += t.busy
 		n.want += x.siteWant
 		if s.config.Cluster && t.params.ClusterSiteMax > 0 {
 			n.limited++
-			assert(x.siteMax == t.params.ClusterSiteMax && x.site.share.max <= x.siteMax, "thread %v has a clustersitemax of %d, counted as %d", t.key, t.params.ClusterSiteMax, x.siteMax)
+			assert(x.siteMax == t.params.ClusterSiteMax && x.site.share.max <= x.siteMax, "thread %v has a clustersitemax of %d, counted as %d", t, t.params.ClusterSiteMax, x.siteMax)
 		}
-		assert(t.mayFeed() && x.siteWant == t.usableSessions() || !t.mayFeed() && x.siteWant == t.busy, "thread %v wants %d sessions of its site", t.key, x.siteWant)
+		assert(t.mayFeed() && x.siteWant == t.usableSessions() || !t.mayFeed() && x.siteWant == t.busy, "thread %v wants %d sessions of its site", t, x.siteWant)
 		if x.siteIndex != 0 {
 			n.waiting++
-			assert(x.siteRing == t.ring, "thread %v waits for another ring", t.key)
+			assert(x.siteRing == t.ring, "thread %v waits for another ring", t)
 		}
 		if x.offered {
 			n.offered++
@@ -321,7 +325,7 @@ func (s *Scheduler) checkSites() {
 			q := &st.queues[i]
 			waiting += q.waiting.len()
 			t := q.waiting.first()
-			assert(s.freeAtSite(t) <= 0 || n.offered > 0 || t.shaping.siteRate != nil, "site %s has a free session that thread %v is not offered", name, t.key)
+			assert(s.freeAtSite(t) <= 0 || n.offered > 0 || t.shaping.siteRate != nil, "site %s has a free session that thread %v is not offered", name, t)
 		}
 		assert(waiting == n.waiting, "site %s: %d threads wait, %d kept", name, n.waiting, waiting)
 	}
@@ -337,43 +341,43 @@ func (s *Scheduler) checkShare(c *clusterShare) {
 // checkGate: a thread whose mail waits for a token is in the agenda.
 func (s *Scheduler) checkGate(t *thread) {
 	x := t.shaping
-	assert(x != nil || len(t.params.Rate) == 0, "thread %v has a rate and no tokens", t.key)
+	assert(x != nil || len(t.params.Rate) == 0, "thread %v has a rate and no tokens", t)
 	if x == nil {
 		return
 	}
 	if p := x.probe; p != nil {
-		assert(p.thread == t && !p.noted && (t.window.dead || p.asked), "thread %v keeps a probe: %+v", t.key, p)
-		assert(!p.held || t.suspendedUntil == 0 && (t.busy > 0 || !s.halted()), "thread %v keeps the right to probe", t.key)
-		assert(p.held || p.asked || t.suspendedUntil != 0 || t.busy > 0 || !t.mayFeed() || s.halted() || t.queue().len() == 0, "thread %v does not ask for its probe", t.key)
+		assert(p.thread == t && !p.noted && (t.window.dead || p.asked), "thread %v keeps a probe: %+v", t, p)
+		assert(!p.held || t.suspendedUntil == 0 && (t.busy > 0 || !s.halted()), "thread %v keeps the right to probe", t)
+		assert(p.held || p.asked || t.suspendedUntil != 0 || t.busy > 0 || !t.mayFeed() || s.halted() || t.queue().len() == 0, "thread %v does not ask for its probe", t)
 	}
-	assert(x.probe != nil || !t.window.dead || !s.config.Cluster, "dead thread %v has no probe", t.key)
+	assert(x.probe != nil || !t.window.dead || !s.config.Cluster, "dead thread %v has no probe", t)
 	suspended, ends := x.order != nil, len(x.effects) > 0
 	for _, e := range x.effects {
 		suspended = suspended || e.state.rule.Verb == ReplySuspend
 	}
-	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t.key, x.suspended)
-	assert(ends == (x.effectIndex != 0), "thread %v: effects %v, in the agenda %v", t.key, ends, x.effectIndex != 0)
-	assert(x.order == s.suspendedThreads[t.key], "thread %v has another order", t.key)
+	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t, x.suspended)
+	assert(ends == (x.effectIndex != 0), "thread %v: effects %v, in the agenda %v", t, ends, x.effectIndex != 0)
+	assert(x.order == s.suspendedThreads[t.key], "thread %v has another order", t)
 	waits := x.draws == nil && t.queue().len() > x.tokens && x.tokens < x.rate.burst || t.vertices.len == 0 && x.rate.owed(s.now)
-	assert(!waits || x.rate.index != 0, "thread %v waits for a token and is not in the agenda", t.key)
+	assert(!waits || x.rate.index != 0, "thread %v waits for a token and is not in the agenda", t)
 	if w := x.draws; w != nil {
-		assert(w.left <= 0 || x.rate.index != 0, "thread %v has drawn tokens and will not give them back", t.key)
-		assert(w.left > 0 || w.drawing || t.queue().len() == 0 || !t.mayFeed(), "thread %v waits for tokens that nobody draws", t.key)
+		assert(w.left <= 0 || x.rate.index != 0, "thread %v has drawn tokens and will not give them back", t)
+		assert(w.left > 0 || w.drawing || t.queue().len() == 0 || !t.mayFeed(), "thread %v waits for tokens that nobody draws", t)
 	}
 	if c := x.share; c != nil {
 		s.checkShare(c)
 	}
-	assert(x.tokens <= x.rate.tokens(s.now), "thread %v counts %d tokens, has %d", t.key, x.tokens, x.rate.tokens(s.now))
+	assert(x.tokens <= x.rate.tokens(s.now), "thread %v counts %d tokens, has %d", t, x.tokens, x.rate.tokens(s.now))
 }
 
 // checkWindow: a window is from 1 to maxthr, and the vertices that a success
 // makes due are counted.
 func (s *Scheduler) checkWindow(t *thread) {
 	w, size := &t.window, t.windowSize()
-	assert(size >= 1 && size <= max(1, t.params.MaxThr), "thread %v has a window of %d", t.key, size)
-	assert(w.success >= 0 && w.success < 1 && w.failure >= 0 && w.failure < 1, "thread %v has feedback %+v", t.key, *w)
-	assert(w.size == 0 || t.params.InitialConcurrency > 0, "thread %v has a constant window and size %d", t.key, w.size)
-	assert(!w.dead || size == 1 && *w == window{dead: true}, "thread %v is dead with %+v", t.key, *w)
+	assert(size >= 1 && size <= max(1, t.params.MaxThr), "thread %v has a window of %d", t, size)
+	assert(w.success >= 0 && w.success < 1 && w.failure >= 0 && w.failure < 1, "thread %v has feedback %+v", t, *w)
+	assert(w.size == 0 || t.params.InitialConcurrency > 0, "thread %v has a constant window and size %d", t, w.size)
+	assert(!w.dead || size == 1 && *w == window{dead: true}, "thread %v is dead with %+v", t, *w)
 	revivable := int32(0)
 	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
 		if ref.isRecord() {
@@ -384,7 +388,7 @@ func (s *Scheduler) checkWindow(t *thread) {
 			revivable++
 		}
 	}
-	assert(revivable == t.revivable, "thread %v: %d wait for a success, kept %d", t.key, revivable, t.revivable)
+	assert(revivable == t.revivable, "thread %v: %d wait for a success, kept %d", t, revivable, t.revivable)
 }
 
 func (s *Scheduler) checkAgent(a *agent, c *Counts) {
@@ -453,8 +457,8 @@ func (s *Scheduler) checkRing(r *ring) {
 func (s *Scheduler) checkMembers(r *ring) {
 	n, vertices, last := 0, 0, uint64(0)
 	for t := r.members.head; t != nil; t = r.members.next(t) {
-		assert(t.memberOf == r && (t.ring == r || t.ring == nil && r == &s.orphans), "thread %v is in the list of another ring", t.key)
-		assert(t.sequence > last, "thread %v is out of order", t.key)
+		assert(t.memberOf == r && (t.ring == r || t.ring == nil && r == &s.orphans), "thread %v is in the list of another ring", t)
+		assert(t.sequence > last, "thread %v is out of order", t)
 		n, vertices, last = n+1, vertices+t.vertices.len, t.sequence
 	}
 	assert(n == r.members.len && vertices == r.vertices, "ring %q: %d threads, kept %d; %d vertices, kept %d", r.key, n, r.members.len, vertices, r.vertices)
