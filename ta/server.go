@@ -34,7 +34,10 @@ type Server struct {
 	// scheduler leaves them owned by the senders. The owner of a control file can
 	// add recipients that have root's privilege.
 	SenderOwned bool
-	Sessions    int // job lines that may be open at once; 0: 1
+	// MaxSize is how many bytes a user's message file may have (postoffice.CheckSize);
+	// recipients of a larger one are deferred. 0: no limit.
+	MaxSize  int64
+	Sessions int // job lines that may be open at once; 0: 1
 	// AllNotary sends the notary with every report, so that the scheduler's event log
 	// and metrics know the peer and the status code of ok2, ok3 and error2 too.
 	AllNotary bool

@@ -363,6 +363,33 @@ func TestCutMessageFileIsNotDelivered(t *testing.T) {
 
 // Somebody moves both files away, to hold/ say, while an agent opens them: the
 // message file goes first.
+// TestMessageFileThatItsOwnerHasMadeHugeIsNotDelivered: a router leaves it to him.
+func TestMessageFileThatItsOwnerHasMadeHugeIsNotDelivered(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give the file to a user")
+	}
+	const body = 24 // what is before it does not count
+	for _, c := range []struct {
+		owner int
+		size  int64
+		large bool
+	}{{4711, 1 << 40, true}, {4711, body + 1<<20, false}, {4711, body + 1<<20 + 1, true}, {0, body + 1<<20 + 1, false}} {
+		o := newTestSpool(t)
+		o.put("B/I/7", rcpt("smtp", "a.example", "bob"))
+		path := filepath.Join(o.dir, "queue/B/I/7")
+		if err := errors.Join(os.Truncate(path, c.size), os.Chown(path, c.owner, -1)); err != nil {
+			t.Fatal(err)
+		}
+		s := &Server{MaxSize: 1 << 20, Deliver: func(m *Message) {
+			m.ReportRest(func(*Recipient) Result { return Result{Status: OK} })
+		}}
+		got := o.serve(s, "B/I/7\ta.example\n")
+		if deferred := strings.Contains(got, "\tdeferred the message file is larger than ROUTERMAXSIZE"); deferred != c.large {
+			t.Errorf("%d bytes of user %d: %q", c.size, c.owner, got)
+		}
+	}
+}
+
 func TestMovedMessageIsNotMissing(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "a"))

@@ -93,14 +93,17 @@ func (ss *session) work(job Job) {
 		ss.out.line(resyncWord, " ", job.Path)
 		return
 	case err != nil:
-		problem := "message file cannot be read"
-		if errors.Is(err, errCut) {
+		code, problem := "4.3.0", "message file cannot be read"
+		switch {
+		case errors.Is(err, errCut):
 			problem = "message file is damaged"
+		case errors.Is(err, postoffice.ErrTooLarge):
+			code, problem = "4.3.4", "message file is too large"
 		}
 		m.ReportRest(func(*Recipient) Result {
 			return Result{
 				Status: Deferred,
-				Fields: Fields{Code: "4.3.0", Diagnostic: "x-local; 430 (" + problem + ")"},
+				Fields: Fields{Code: code, Diagnostic: "x-local; 430 (" + problem + ")"},
 				Text:   err.Error(),
 			}
 		})
@@ -264,11 +267,14 @@ func (m *Message) findMessage() error {
 	if err == unix.ENOENT {
 		err = findBelow(dir, m.File.Name, &st)
 	}
+	tooLarge := postoffice.CheckSize(&st, m.File.Body, m.session.server.MaxSize)
 	switch {
 	case err != nil:
 		return &fs.PathError{Op: "find", Path: m.path, Err: err}
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return &fs.PathError{Op: "find", Path: m.path, Err: fs.ErrNotExist}
+	case tooLarge != nil:
+		return tooLarge
 	case st.Size < m.File.Body:
 		return fmt.Errorf("%w: it has %d bytes, and its body begins after %d", errCut, st.Size, m.File.Body)
 	}

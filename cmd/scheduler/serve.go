@@ -38,8 +38,9 @@ type setting struct {
 	env       *zenv.File
 	where     *places
 	maxAgents int
-	events    bool // the configuration at startup names an event log
-	cluster   bool // the configuration at startup names a cluster
+	maxSize   int64 // of a user's message file (ROUTERMAXSIZE)
+	events    bool  // the configuration at startup names an event log
+	cluster   bool  // the configuration at startup names a cluster
 	owner     *spool.Owner
 	moves     *moves
 }
@@ -59,6 +60,9 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	s := &setting{options: o, env: env, where: where, maxAgents: maxAgents}
 	file, err := s.load()
 	if err != nil {
+		return err
+	}
+	if s.maxSize, err = env.RouterMaxSize(); err != nil {
 		return err
 	}
 	s.events = file.Params.EventLog != ""
@@ -301,7 +305,7 @@ func (s *setting) spoolOptions(file *config.File, reporter spool.Reporter) spool
 		NotifySocket: file.Params.NotifySock.Address,
 		RouterLevels: s.env.RouterLevels(),
 	}
-	o.Users = s.events
+	o.Users, o.MaxSize = s.events, s.maxSize
 	o.RouterNotify = s.env.Value("ROUTERNOTIFY")
 	o.Reporter = reporter
 	o.Owner, o.Node = s.owner, s.moves.node

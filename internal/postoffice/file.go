@@ -30,6 +30,22 @@ func Exists(dir int, path string) bool {
 // IsRegular reports whether a file is a regular one.
 func IsRegular(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFREG }
 
+// ErrTooLarge says that a message file is larger than the router takes.
+var ErrTooLarge = errors.New("the message file is larger than ROUTERMAXSIZE: its owner may have written into it after the router took it")
+
+// CheckSize returns ErrTooLarge for a message file of a user that has more than limit bytes
+// after its offset body; limit 0: no limit. Its owner may have kept it open since he
+// submitted it, and make it as large as a file may be. What is before the body does not
+// count: the envelope and the header, which the router has read. Files of root and of our
+// own user have no limit: mail that another node moved here may be larger.
+func CheckSize(st *unix.Stat_t, body, limit int64) error {
+	size := st.Size - max(body, 0)
+	if limit == 0 || size <= limit || st.Uid == 0 || int(st.Uid) == os.Geteuid() {
+		return nil
+	}
+	return fmt.Errorf("%w (%d bytes of user %d, and the limit is %d)", ErrTooLarge, size, st.Uid, limit)
+}
+
 // Remove unlinks a file. A file that does not exist is not an error.
 func Remove(dir int, path string) error {
 	err := unlinkat(dir, path)

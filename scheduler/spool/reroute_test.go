@@ -140,6 +140,29 @@ func TestResubmitElsewhere(t *testing.T) {
 }
 
 // Nothing but the host or nothing but the channel is an order too.
+// TestHugeMessageIsNotCopied: its owner may have kept it open and made it grow.
+func TestHugeMessageIsNotCopied(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give the file to a user")
+	}
+	for _, r := range []Resubmission{{Path: "7"}, {Path: "7", Channel: "smtp", Host: "x.example"}} {
+		o := newRoutedSpool(t)
+		text := control("7", toBob)
+		o.put("7", text)
+		path := filepath.Join(o.dir, "queue/7")
+		check(t, os.Chown(path, nobody, -1))
+		check(t, os.Truncate(path, 1<<40))
+		o.open(Options{MaxSize: 1 << 20})
+		r.Offsets = []int64{offset(t, text, "bob@")}
+		if got := o.resubmitted(r); got.Err == nil || !strings.Contains(got.Err.Error(), "larger than ROUTERMAXSIZE") {
+			t.Errorf("%+v", got)
+		}
+		if tags := o.tagsIn("transport/7"); tags != " " {
+			t.Errorf("the tags are %q", tags)
+		}
+	}
+}
+
 func TestResubmitToAnEmptyHost(t *testing.T) {
 	o := newRoutedSpool(t)
 	o.put("7", control("7", toBob))

@@ -90,6 +90,9 @@ type Options struct {
 	// trace; the default is scheduler@ and the host's name.
 	RouterLevels     int
 	RouterNotify, By string
+	// MaxSize is how many bytes a user's message file may have of which copies are made
+	// (postoffice.CheckSize); 0: no limit.
+	MaxSize int64
 	// Unwatched leaves out the watch and the notify socket: names are found by
 	// the sweep alone.
 	Unwatched bool

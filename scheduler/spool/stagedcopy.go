@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -78,8 +77,11 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	case d.file.Body > st.Size:
 		return nil, fmt.Errorf("message file: %d bytes, but the body starts at %d", st.Size, d.file.Body)
 	}
+	if err := postoffice.CheckSize(&st, d.file.Body, s.options.MaxSize); err != nil {
+		return nil, err
+	}
 	if r.Channel == "" && r.Host == "" {
-		staged, err = s.stageForRouter(d.file, chosen, message)
+		staged, err = s.stageForRouter(d.file, chosen, message, st.Size)
 	} else {
 		_, base := split(r.Path)
 		number, _ := ctlfile.Number(base)
@@ -101,10 +103,10 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	return staged, err
 }
 
-func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *postoffice.File) (staged []stagedCopy, err error) {
+func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *postoffice.File, size int64) (staged []stagedCopy, err error) {
 	for _, sub := range f.Resubmissions(chosen) {
 		sub.By = s.options.By
-		body := io.NewSectionReader(message, f.Body, math.MaxInt64-f.Body)
+		body := io.NewSectionReader(message, f.Body, size-f.Body)
 		file, err := sub.Write(s.options.Postoffice, s.temp, interruptible{s, body})
 		if err != nil {
 			for i := range staged {
@@ -161,7 +163,12 @@ func (s *Spool) copyMessage(message *postoffice.File, durable bool) (path string
 	if err != nil {
 		return "", fmt.Errorf("copying the message: %w", err)
 	}
-	if _, err = io.Copy(f, interruptible{s, message}); err == nil {
+	// The owner of the message can make it grow meanwhile.
+	info, err := message.Stat()
+	if err == nil {
+		_, err = io.Copy(f, interruptible{s, io.NewSectionReader(message, 0, info.Size())})
+	}
+	if err == nil {
 		err = postoffice.CopyMetadata(f, message)
 	}
 	if err == nil && durable {

@@ -119,10 +119,14 @@ func (p *Program) Exit(err error) int {
 // Warn writes a line for the scheduler's log.
 func (p *Program) Warn(line string) { fmt.Fprintf(p.stderr, "# %s: %s\n", p.name, line) }
 
-// Zenv reads the zmailer.conf that the scheduler names in ZCONFIG.
+// Zenv reads the zmailer.conf that the scheduler names in ZCONFIG, and sets the limit on
+// the size of message files.
 func (p *Program) Zenv() (*zenv.File, error) {
 	env, err := zenv.Read(os.Getenv("ZCONFIG"))
 	if err != nil {
+		return nil, configError{err}
+	}
+	if p.Server.MaxSize, err = env.RouterMaxSize(); err != nil {
 		return nil, configError{err}
 	}
 	return env, nil
