@@ -27,8 +27,10 @@ all:
 	$(if $(MAINS),$(GO) build -ldflags '$(LDFLAGS)' -o bin/ $(MAINS))
 	$(if $(AGENTS),$(GO) build -ldflags '$(LDFLAGS)' -o bin/ta/ $(AGENTS))
 
+# Twice as many packages at a time as there are processors: many tests wait for time or
+# for other processes.
 test: all
-	$(GO) test ./...
+	$(GO) test -p $$((2 * $$(nproc))) ./...
 
 race:
 	$(GO) test -race -timeout 30m ./...

@@ -156,6 +156,7 @@ func killEverywhere(t *testing.T, task string, least int, begin func(*testSpool)
 }
 
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	text := control("7", toThree)
 	put := func(place string) func(*testSpool) {
 		return func(o *testSpool) {
