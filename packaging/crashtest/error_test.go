@@ -227,7 +227,7 @@ func (r *results) fail(t *testing.T, bin string, what fault) {
 	if what.from != "" {
 		asking.Go(func() { s.ask(f, stopAsking) })
 	}
-	s.ready()
+	s.awaitReady()
 	f.mu.Lock()
 	f.ready = true
 	f.afterStart = f.began.IsZero()
@@ -252,9 +252,9 @@ func (r *results) fail(t *testing.T, bin string, what fault) {
 	if f.late > maxLate {
 		t.Errorf("%d calls failed in the second half of the fault", f.late)
 	}
-	for line, n := range s.complaints() {
+	for c, n := range s.complaints() {
 		if n > maxComplaints {
-			t.Errorf("the log says %d times: %s", n, line)
+			t.Errorf("the log says %d times: %s", n, c)
 		}
 	}
 	r.errors(s, f.failed, took)
@@ -274,15 +274,15 @@ func (r *results) errors(s *site, failed map[string]int, took time.Duration) {
 	}
 	r.longest, r.asked = max(r.longest, took), max(r.asked, s.asked)
 	r.took = append(r.took, took)
-	for line, n := range s.complaints() {
-		r.notes[fmt.Sprintf("logged up to %d times: %s", n, line)]++
+	for c, n := range s.complaints() {
+		r.notes[fmt.Sprintf("logged up to %d times: %s", n, c.text)]++
 	}
 	r.mu.Unlock()
 	r.take(s)
 }
 
 // maxLate bounds the calls that fail in the last second of a lasting fault: those of
-// probes and retries. maxComplaints bounds how often the log repeats a message in a run.
+// probes and retries. maxComplaints bounds how often the log repeats a complaint in a run.
 const (
 	maxLate       = 100
 	maxComplaints = 12
@@ -308,7 +308,7 @@ func (s *site) ask(f *faulty, done <-chan struct{}) {
 		case err == nil:
 			s.asked = max(s.asked, time.Since(began))
 		case f.sawReady():
-			s.t.Errorf("a query failed: %s", strings.TrimSpace(out))
+			s.t.Errorf("a query failed: %v: %s", err, strings.TrimSpace(out))
 		default:
 			s.note("a query failed before the scheduler had started")
 		}
@@ -322,19 +322,25 @@ func (f *faulty) sawReady() bool {
 	return f.ready && f.afterStart
 }
 
-// complaints counts the warnings and errors in the log of the scheduler. Those that
-// differ only in numbers count as the same.
-func (s *site) complaints() map[string]int {
-	n := map[string]int{}
+// complaint is a warning or an error in the log. Those that differ only in numbers are
+// the same, unless they are about different messages: how many messages there are when a
+// fault begins depends on the speed of the machine.
+type complaint struct{ text, file string }
+
+func (c complaint) String() string { return strings.TrimSpace(c.text + " " + c.file) }
+
+// complaints counts the complaints in the log of the scheduler.
+func (s *site) complaints() map[complaint]int {
+	n := map[complaint]int{}
 	log, err := os.Open(s.path("log/scheduler.err"))
 	if err != nil {
 		return nil
 	}
 	defer log.Close()
 	for lines := bufio.NewScanner(log); lines.Scan(); {
-		var line struct{ Level, Message, Error string }
+		var line struct{ Level, Message, Error, File string }
 		if json.Unmarshal(lines.Bytes(), &line) == nil && (line.Level == "warn" || line.Level == "error") && line.Message != "order" {
-			n[maskNumbers(strings.ReplaceAll(line.Message+": "+line.Error, s.dir, ""))]++
+			n[complaint{maskNumbers(strings.ReplaceAll(line.Message+": "+line.Error, s.dir, "")), line.File}]++
 		}
 	}
 	return n

@@ -36,7 +36,7 @@ func (s *site) run() {
 		s.t.Error(err)
 		return
 	}
-	s.ready()
+	s.awaitReady()
 	if s.isReady != nil {
 		s.isReady()
 	}

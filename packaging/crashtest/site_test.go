@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -119,6 +120,27 @@ type plain struct {
 func (p *plain) Done() <-chan struct{}         { return p.done }
 func (p *plain) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
 
+// plainStarts are the starts of programs that are not traced. They are all made by one
+// thread of their own. A tracer is a thread too, and may be one that has started other
+// programs before: it would take the end of these programs for one of its own, and when
+// it ends, the kernel kills those that have Pdeathsig.
+var plainStarts = sync.OnceValue(func() chan<- func() {
+	starts := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for start := range starts {
+			start()
+		}
+	}()
+	return starts
+})
+
+func startPlain(cmd *exec.Cmd) error {
+	done := make(chan error)
+	plainStarts() <- func() { done <- cmd.Start() }
+	return <-done
+}
+
 func newSite(t *testing.T, bin string) *site {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "crash-")
@@ -195,7 +217,7 @@ func (s *site) launch(name string, stdin *os.File, args ...string) (running, err
 		return injector.Start(injector.Options{Command: cmd, Root: s.dir, Decide: s.decide})
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	if err := startPlain(cmd); err != nil {
 		return nil, err
 	}
 	p := &plain{cmd: cmd, done: make(chan struct{})}
@@ -236,13 +258,10 @@ func (s *site) start() error {
 		s.daemon("scheduler", "-i", "-M", "2", "-Z", conf, "-l", s.path("log/statistics")))
 }
 
-// readyTimeout bounds the start of the daemons.
-const readyTimeout = 20 * time.Second
-
-// ready waits until the sockets of the daemons exist, or until readyTimeout: a fault
-// may keep one from starting.
-func (s *site) ready() {
-	for end := time.Now().Add(readyTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+// awaitReady waits until the sockets of the daemons exist. A daemon that a fault ends
+// before is started again, so this comes sooner or later, on a busy machine later.
+func (s *site) awaitReady() {
+	for end := time.Now().Add(settleTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		ready := true
 		for _, socket := range []string{"run/smtp", "run/mailq", "po/.router.notify"} {
 			_, err := os.Stat(s.path(socket))
@@ -252,7 +271,7 @@ func (s *site) ready() {
 			return
 		}
 	}
-	s.note("the daemons are not ready after %v", readyTimeout)
+	s.t.Errorf("the daemons are not ready after %v", settleTimeout)
 }
 
 // daemon starts a daemon, and starts it again whenever it ends.
@@ -376,6 +395,11 @@ func (s *site) command(name, stdin string, args ...string) bool {
 // mailq runs a query or an order, which is not traced, and returns its output.
 func (s *site) mailq(args ...string) (string, error) {
 	cmd := exec.Command(filepath.Join(s.bin, "mailq"), append([]string{"-Z", s.path("zmailer.conf"), "-p", s.path("run/mailq"), "--timeout", "1m"}, args...)...)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := startPlain(cmd)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	return out.String(), err
 }
