@@ -163,6 +163,10 @@ func (r *router) finish(j *job, startedAt time.Time) {
 		r.announce(r.queue.path(c))
 	}
 	now := time.Now()
+	if j.refused != "" {
+		r.log.Warn().Str("spoolid", j.id).Str("from", j.sender).Int("recipients", j.recipients).Int64("size", j.info.Size()).
+			Str("form", j.refused).Msg("submission refused; its sender gets a notice")
+	}
 	r.log.Debug().Str("spoolid", j.id).Str("from", j.sender).Int("recipients", j.recipients).Msg("routed")
 	r.syslog.Info(fmt.Sprintf("%s: from=%s, rrelay=%s, size=%d, nrcpts=%d, msgid=%s, delay=%s, xdelay=%s",
 		j.id, j.sender, j.from, j.info.Size(), j.recipients, j.logID,

@@ -57,6 +57,7 @@ type routed struct {
 	sender     string // "" for the null sender
 	from       string // rcvdfrom
 	recipients int
+	refused    string // the form of the notice, if it cannot be delivered to anybody
 }
 
 // read reads a submission and routes its recipients.
@@ -68,16 +69,15 @@ func (m *localMachine) read(in *submission, t *table.Table) (*routed, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	// The size counts holes too, because copies of the message have none.
-	if size := in.info.Size() - e.Size; m.maxSize > 0 && size > m.maxSize {
-		return nil, unreadablef("the message has %d bytes, more than the %d of ROUTERMAXSIZE", size, m.maxSize)
-	}
 	text, body, _, err := ctlfile.ReadHeader(rest)
 	var failed *os.PathError
-	badHeader := errors.Is(err, ctlfile.ErrHeader) && len(e.To) > 0
+	refused := ""
+	if errors.Is(err, ctlfile.ErrHeader) && len(e.To) > 0 {
+		refused = table.BadHeader
+	}
 	if errors.As(err, &failed) {
 		return nil, err
-	} else if err != nil && !badHeader {
+	} else if err != nil && refused == "" {
 		return nil, unreadable{err}
 	}
 	// Other programs may take a CR within a field for a line end, and what follows for a
@@ -90,10 +90,17 @@ func (m *localMachine) read(in *submission, t *table.Table) (*routed, error) {
 	r := &routed{id: ctlfile.SpoolID(in.inode, in.info.ModTime())}
 	from := m.sender(in, e, t)
 	r.sender = from.address
+	// The size counts holes too, because copies of the message have none.
+	if size := in.info.Size() - e.Size; m.maxSize > 0 && size > m.maxSize {
+		if refused = table.TooLarge; r.sender == "" {
+			return nil, unreadablef("the message has %d bytes, more than the %d of ROUTERMAXSIZE, and no sender who could be told", size, m.maxSize)
+		}
+	}
+	r.refused = refused
 	var targets []table.Target
-	if badHeader {
-		// The notice has the header as a part of the body.
-		targets = refuse(to, t)
+	if refused != "" {
+		// If the header is bad, the notice has it as a part of the body.
+		targets = refuse(refused, to, t)
 	} else if targets, err = m.targets(to, fields, t); err != nil {
 		return nil, err
 	}
@@ -199,15 +206,16 @@ func (m *localMachine) targets(to []envelope.Recipient, fields header.Fields, t 
 	return list, nil
 }
 
-// refuse returns the targets of a message whose header cannot be delivered.
-func refuse(to []envelope.Recipient, t *table.Table) []table.Target {
+// refuse returns the targets of a message that cannot be delivered. Its sender gets a
+// notice of that form.
+func refuse(form string, to []envelope.Recipient, t *table.Table) []table.Target {
 	var list []table.Target
 	for _, r := range to {
 		address, ok := t.Address(r.Address)
 		if !ok {
 			address = r.Address
 		}
-		list = append(list, table.Fail(table.BadHeader, address, r.DSN))
+		list = append(list, table.Fail(form, address, r.DSN))
 	}
 	return list
 }

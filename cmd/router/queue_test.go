@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -292,9 +293,16 @@ func TestSparseSubmissionDoesNotFillTheDisk(t *testing.T) {
 		}
 	}
 	r.drain()
-	reason, _ := os.ReadFile(filepath.Join(o.dir, "corrupt/router/1.reason"))
-	if !strings.Contains(string(reason), "more than the 209715200 of ROUTERMAXSIZE") || len(copied) > 0 {
-		t.Errorf("reason %q, %q", reason, copied)
+	refused := o.files("transport")
+	if len(refused) != 1 || len(o.files("corrupt/router")) > 0 || len(copied) > 0 {
+		t.Fatalf("queued %q, %q", refused, copied)
+	}
+	text, _ := os.ReadFile(refused[0])
+	if !strings.Contains(string(text), " error toolarge ") || strings.Contains(string(text), " smtp ") {
+		t.Errorf("%s", text)
+	}
+	if err := errors.Join(os.Remove(refused[0]), os.Remove(strings.Replace(refused[0], "/transport/", "/queue/", 1))); err != nil {
+		t.Fatal(err)
 	}
 	submit("2")
 	r.machine.maxSize = 0
@@ -307,6 +315,34 @@ func TestSparseSubmissionDoesNotFillTheDisk(t *testing.T) {
 	r.drain()
 	if len(copied) == 0 || len(o.files("transport")) == 0 {
 		t.Errorf("a message of the maximum size is not queued: %q", o.files("transport"))
+	}
+}
+
+// Its sender gets a notice, and the log says so. Without a sender, nobody can be told, and
+// the file is put aside.
+func TestSubmissionThatIsTooLargeIsAnswered(t *testing.T) {
+	o := newOffice(t, 0)
+	r := o.router()
+	var log bytes.Buffer
+	r.log, r.machine.maxSize = zerolog.New(&log), 100
+	for name, from := range map[string]string{"1": "from <s@a.example>\n", "2": "from <>\n"} {
+		o.write("router/"+name, from+"todsn NOTIFY=FAILURE\nto <x@b.example>\nenv-end\nSubject: x\n\n"+strings.Repeat("long\n", 100))
+	}
+	r.drain()
+	queued := o.files("transport")
+	if len(queued) != 1 {
+		t.Fatalf("queued %q", queued)
+	}
+	text, err := os.ReadFile(queued[0])
+	if err != nil || !strings.Contains(string(text), " error toolarge x@b.example ") || !strings.Contains(string(text), "\nN NOTIFY=FAILURE\n") {
+		t.Errorf("%s, %v", text, err)
+	}
+	if !strings.Contains(log.String(), `"form":"toolarge","message":"submission refused; its sender gets a notice"`) {
+		t.Errorf("the log has %s", log.Bytes())
+	}
+	reason, _ := os.ReadFile(filepath.Join(o.dir, "corrupt/router/2.reason"))
+	if !strings.Contains(string(reason), "more than the 100 of ROUTERMAXSIZE, and no sender") {
+		t.Errorf("the reason is %q", reason)
 	}
 }
 

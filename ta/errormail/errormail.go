@@ -113,6 +113,7 @@ var meanings = map[string]meaning{
 	"unresolvable": {report.Failed, "5.1.2", "there is no route to this domain"},
 	"nosuchdomain": {report.Failed, "5.1.2", "there is no such domain"},
 	"badaddress":   {report.Failed, "5.1.3", "this is not a mail address"},
+	"toolarge":     {report.Failed, "5.3.4", "the message is larger than this host accepts"},
 	"aliasloop":    {report.Failed, "5.4.6", "the aliases of this address lead back to it"},
 	"hopcount":     {report.Failed, "5.4.6", "the message went through too many hosts and is in a loop"},
 	"badheader":    {report.Failed, "5.6.0", "the header of the message is too long or has a NUL"},

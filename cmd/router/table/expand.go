@@ -31,6 +31,7 @@ const (
 	NoRoute     = "unresolvable" // 5.1.2
 	BadAddress  = "badaddress"   // 5.1.3
 	Loop        = "aliasloop"    // 5.4.6
+	TooLarge    = "toolarge"     // 5.3.4
 	HopCount    = "hopcount"     // 5.4.6
 	BadHeader   = "badheader"    // 5.6.0
 )

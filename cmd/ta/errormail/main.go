@@ -26,5 +26,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 	agent.Reporter.Router.Levels = env.RouterLevels()
 	agent.Reporter.Router.Notify = env.Value("ROUTERNOTIFY")
 	p.Server.Deliver = agent.Deliver
+	p.Server.MaxSize = 0 // its senders are also told of messages that are too large
 	return p.Serve()
 }

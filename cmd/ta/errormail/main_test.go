@@ -30,8 +30,14 @@ func TestErrormail(t *testing.T) {
 	}
 	control := "i 7\no 0\ns smtp mx alice 0\nr           error nosuchuser bob@example.net 0\nm\nA: b\n\n"
 	for file, text := range map[string]string{"transport/7": control, "queue/7": "the body\n",
-		"zmailer.conf": "ROUTERDIRHASH=1\nORGDOMAIN=mx.example\nMAILSHARE=" + dir + "\n"} {
+		"zmailer.conf": "ROUTERDIRHASH=1\nROUTERMAXSIZE=1\nORGDOMAIN=mx.example\nMAILSHARE=" + dir + "\n"} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if os.Geteuid() == 0 {
+		// A message of a user that is too large for other agents.
+		if err := os.Chown(filepath.Join(dir, "queue/7"), 4711, -1); err != nil {
 			t.Fatal(err)
 		}
 	}
