@@ -261,7 +261,7 @@ func (s *site) start() error {
 // awaitReady waits until the sockets of the daemons exist. A daemon that a fault ends
 // before is started again, so this comes sooner or later, on a busy machine later.
 func (s *site) awaitReady() {
-	for end := time.Now().Add(settleTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for range settleTime / lookInterval {
 		ready := true
 		for _, socket := range []string{"run/smtp", "run/mailq", "po/.router.notify"} {
 			_, err := os.Stat(s.path(socket))
@@ -270,8 +270,9 @@ func (s *site) awaitReady() {
 		if ready {
 			return
 		}
+		time.Sleep(lookInterval)
 	}
-	s.t.Errorf("the daemons are not ready after %v", settleTimeout)
+	s.t.Errorf("the daemons are not ready after %v", settleTime)
 }
 
 // daemon starts a daemon, and starts it again whenever it ends.
@@ -325,7 +326,7 @@ func (s *site) signal(name string, signal syscall.Signal) {
 }
 
 // stopTimeout is longer than the scheduler's fast stop takes. A busy disk can keep a
-// process from ending for long.
+// process from ending for long. It is counted in seconds in which this process runs.
 const stopTimeout = 5 * time.Minute
 
 // stop stops the daemons and waits for them.
@@ -342,9 +343,9 @@ func (s *site) stop() {
 	}()
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
-	for end := time.Now().Add(stopTimeout); ; {
+	for seconds := time.Duration(0); ; seconds += time.Second {
 		signal := syscall.SIGTERM
-		if time.Now().After(end) {
+		if seconds > stopTimeout {
 			s.t.Errorf("the daemons did not stop in %s", stopTimeout)
 			signal = syscall.SIGKILL
 		}
@@ -394,7 +395,7 @@ func (s *site) command(name, stdin string, args ...string) bool {
 
 // mailq runs a query or an order, which is not traced, and returns its output.
 func (s *site) mailq(args ...string) (string, error) {
-	cmd := exec.Command(filepath.Join(s.bin, "mailq"), append([]string{"-Z", s.path("zmailer.conf"), "-p", s.path("run/mailq"), "--timeout", "1m"}, args...)...)
+	cmd := exec.Command(filepath.Join(s.bin, "mailq"), append([]string{"-Z", s.path("zmailer.conf"), "-p", s.path("run/mailq"), "--timeout", "10m"}, args...)...)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := startPlain(cmd)
