@@ -50,9 +50,10 @@ const damagedSuspension = "its line in " + threadsFile + " is damaged"
 // held.
 //
 // The list is damaged if a line is not of that form, if the last line has no LF or if
-// there is no line "# end". Then HeldThreads returns the threads of the other lines and
-// those that hold records name, and an error that wraps ErrDamagedThreads. A suspension
-// whose channel and host are readable lasts until it is lifted.
+// there is no line "# end". Then HeldThreads returns the threads of the other lines, those
+// that hold records name and those that hold/suspensions lists, and an error that wraps
+// ErrDamagedThreads. A suspension whose channel and host are readable lasts until it is
+// lifted, if hold/suspensions does not say when it ends.
 func (s *Spool) HeldThreads() ([]Thread, []Suspension, error) {
 	text, err := postoffice.ReadFile(s.office, threadsFile, math.MaxInt64)
 	missing := err == unix.ENOENT
@@ -71,11 +72,40 @@ func (s *Spool) HeldThreads() ([]Thread, []Suspension, error) {
 		return nil, nil, fmt.Errorf("%s: %w: %w; and hold records, which name held threads too: %w", threadsFile, ErrDamagedThreads, damage, err)
 	}
 	recorded := slices.Collect(maps.Keys(InForce(records).Threads))
-	if missing && len(recorded) == 0 {
+	again, err := s.suspensions()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w: %w; and %s: %w", threadsFile, ErrDamagedThreads, damage, suspensionsFile, err)
+	}
+	if missing && len(recorded) == 0 && len(again) == 0 {
 		return nil, nil, nil
 	}
-	threads, suspended, _ := parseThreadList(withoutCut(list, recorded))
-	return distinct(append(threads, recorded...)), suspended, fmt.Errorf("%s: %w: %w", threadsFile, ErrDamagedThreads, damage)
+	threads, suspended, _ := parseThreadList(withoutCut(list, recorded, again))
+	return distinct(append(threads, recorded...)), merged(suspended, again), fmt.Errorf("%s: %w: %w", threadsFile, ErrDamagedThreads, damage)
+}
+
+// suspensions reads the second list of the suspended threads.
+func (s *Spool) suspensions() ([]Suspension, error) {
+	text, err := postoffice.ReadFile(s.office, suspensionsFile, math.MaxInt64)
+	if err != nil && err != unix.ENOENT {
+		return nil, err
+	}
+	_, suspended, _ := parseThreadList(string(text))
+	return suspended, nil
+}
+
+// merged returns the suspensions of both lists. Of two about the same thread it is that of
+// the first list, unless that line is damaged.
+func merged(first, second []Suspension) []Suspension {
+	all := slices.Clone(first)
+	for _, s := range second {
+		i := slices.IndexFunc(all, func(other Suspension) bool { return other.Thread == s.Thread })
+		if i < 0 {
+			all = append(all, s)
+		} else if all[i].Why == damagedSuspension {
+			all[i] = s
+		}
+	}
+	return all
 }
 
 // missingEnd returns an error if a list has been cut.
@@ -93,10 +123,16 @@ func missingEnd(list string) error {
 
 // withoutCut returns the list without a last line that is the beginning of the line of a
 // recorded thread, because it would name another thread.
-func withoutCut(list string, recorded []Thread) string {
+func withoutCut(list string, recorded []Thread, suspended []Suspension) string {
 	begin := strings.LastIndexByte(list, '\n') + 1
 	for _, t := range recorded {
 		line, err := printThreads([]Thread{t})
+		if err == nil && strings.HasPrefix(string(line), list[begin:]) {
+			return list[:begin]
+		}
+	}
+	for _, s := range suspended {
+		line, err := printSuspensions([]Suspension{s})
 		if err == nil && strings.HasPrefix(string(line), list[begin:]) {
 			return list[:begin]
 		}

@@ -106,10 +106,12 @@ func (s *Suspension) Ended(now time.Time) bool { return !s.Until.IsZero() && !s.
 // in lower case, because the scheduler groups by them.
 type Thread struct{ Channel, Host string }
 
-// threadsFile lists the held threads, below $POSTOFFICE.
+// threadsFile lists the held and the suspended threads, below $POSTOFFICE.
+// suspensionsFile lists the suspended ones a second time, as the hold records do for those
+// that are held. It is read only if the other is damaged.
 const (
-	threadsFile = "hold/threads"
-	threadsTemp = "hold/.threads"
+	threadsFile     = "hold/threads"
+	suspensionsFile = "hold/suspensions"
 )
 
 // HoldThreads writes the whole list of held and suspended threads: a crash leaves the old list
@@ -196,24 +198,53 @@ func (s *Spool) writeThreads(threads []Thread, suspended []Suspension) error {
 	if err != nil {
 		return err
 	}
-	for i := range suspended {
-		name, err := printThreads([]Thread{suspended[i].Thread})
-		if err != nil {
-			return err
-		}
-		text = append(append(text, bytes.TrimSuffix(name, []byte("\n"))...), "\t"+suspended[i].line()...)
+	lines, err := printSuspensions(suspended)
+	if err != nil {
+		return err
 	}
-	text = append(text, endOfThreads...)
 	if _, err := s.obtainPair(Hold); err != nil {
 		return err
 	}
-	if err := postoffice.WriteFile(s.office, threadsTemp, text, true); err != nil {
-		_ = postoffice.Remove(s.office, threadsTemp)
+	if err := s.writeSuspensions(lines); err != nil {
 		return err
 	}
-	if err := postoffice.Replace(s.office, threadsTemp, s.office, threadsFile); err != nil {
-		_ = postoffice.Remove(s.office, threadsTemp)
+	if err := s.replaceList(threadsFile, slices.Concat(text, lines, []byte(endOfThreads))); err != nil {
 		return err
 	}
 	return syncdir.At(s.office, "hold")
+}
+
+// printSuspensions returns the lines of suspended threads.
+func printSuspensions(suspended []Suspension) (lines []byte, err error) {
+	for i := range suspended {
+		name, err := printThreads([]Thread{suspended[i].Thread})
+		if err != nil {
+			return nil, err
+		}
+		lines = append(append(lines, bytes.TrimSuffix(name, []byte("\n"))...), "\t"+suspended[i].line()...)
+	}
+	return lines, nil
+}
+
+// writeSuspensions writes the second list of the suspended threads. Without any, there is no
+// such file.
+func (s *Spool) writeSuspensions(lines []byte) error {
+	if len(lines) == 0 {
+		return postoffice.Remove(s.office, suspensionsFile)
+	}
+	return s.replaceList(suspensionsFile, append(slices.Clone(lines), endOfThreads...))
+}
+
+// replaceList replaces a list in hold/ by a new one, which is on disk before it gets its
+// name.
+func (s *Spool) replaceList(path string, text []byte) error {
+	temp := strings.Replace(path, "/", "/.", 1)
+	err := postoffice.WriteFile(s.office, temp, text, true)
+	if err == nil {
+		err = postoffice.Replace(s.office, temp, s.office, path)
+	}
+	if err != nil {
+		_ = postoffice.Remove(s.office, temp)
+	}
+	return err
 }

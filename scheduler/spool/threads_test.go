@@ -111,14 +111,16 @@ func TestHeldThreadsWithBadLines(t *testing.T) {
 }
 
 // A list that is cut, filled with zero bytes, emptied or removed releases no thread that a
-// hold record names, and the error names the file.
+// hold record names and lifts no suspension, and the error names the file.
 func TestDamagedListOfHeldThreads(t *testing.T) {
 	o := newTestSpool(t).open(Options{})
 	threads := []Thread{{"smtp", "a.example"}, {"smtp", "b.example"}}
 	for _, thread := range threads {
 		check(t, o.s.RecordHold(HoldRecord{Since: time.Now(), Threads: []Thread{thread}}))
 	}
-	o.s.HoldThreads(6, threads, []Suspension{{Thread: Thread{"smtp", "c.example"}, Since: time.Now(), Until: time.Now().Add(time.Hour), By: "root", Why: "they are moving"}})
+	now := time.Now().Truncate(time.Second).UTC()
+	moving := Suspension{Thread: Thread{"smtp", "c.example"}, Since: now, Until: now.Add(time.Hour), By: "root", Why: "they are moving"}
+	o.s.HoldThreads(6, threads, []Suspension{moving})
 	answer[Recorded](o)
 	list := o.read("hold/threads")
 	look := func(text string) []Suspension {
@@ -132,23 +134,51 @@ func TestDamagedListOfHeldThreads(t *testing.T) {
 		}
 		return suspended
 	}
-	hosts := strings.Index(list, "c.example") + len("c.example")
+	whole := func(text string, suspended []Suspension) {
+		t.Helper()
+		if !slices.Equal(suspended, []Suspension{moving}) {
+			t.Errorf("%q: %+v are suspended", text, suspended)
+		}
+	}
 	for n := range len(list) {
-		text := list[:n]
-		if n > hosts-len("smtp\tc.example") && n <= hosts+1 {
-			continue // the suspended thread is cut: it may look like a held one
-		}
-		o.write("hold/threads", text)
-		if suspended := look(text); n > hosts && (len(suspended) != 1 || suspended[0].Thread != Thread{"smtp", "c.example"}) {
-			t.Errorf("%q: %v are suspended", text, suspended)
-		}
+		o.write("hold/threads", list[:n])
+		whole(list[:n], look(list[:n]))
 	}
 	for _, text := range []string{strings.Repeat("\x00", len(list)), strings.Replace(list, "a.example", "a.ex\x00\x00ple", 1), "smtp\ta.example\n"} {
 		o.write("hold/threads", text)
-		look(text)
+		whole(text, look(text))
 	}
 	check(t, os.Remove(filepath.Join(o.dir, "hold/threads")))
-	look("no file")
+	whole("no file", look("no file"))
+
+	// Of a list of an earlier version there is no second one.
+	o.write("hold/threads", strings.TrimSuffix(list, "# end\n"))
+	check(t, os.Remove(filepath.Join(o.dir, "hold/suspensions")))
+	whole("no second file", look("no second file"))
+	o.write("hold/threads", list[:strings.Index(list, "c.example")+len("c.example")+2])
+	if suspended := look("no second file"); len(suspended) != 1 || suspended[0].Thread.Host != "c.example" || !suspended[0].Until.IsZero() {
+		t.Errorf("%+v are suspended", suspended)
+	}
+}
+
+// What is lifted is in no second list, and a list that is intact is all that counts.
+func TestSecondListOfSuspendedThreads(t *testing.T) {
+	o := newTestSpool(t).open(Options{})
+	one := Suspension{Thread: Thread{"smtp", "c.example"}, Since: time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC), By: "root", Why: "x"}
+	o.s.HoldThreads(6, nil, []Suspension{one})
+	answer[Recorded](o)
+	const want = "smtp\tc.example\tsuspended\t2026-11-22T08:00:00Z\t-\troot\tx\n# end\n"
+	if got := o.read("hold/suspensions"); got != want || got != o.read("hold/threads") {
+		t.Errorf("%q", got)
+	}
+	o.write("hold/threads", "# end\n")
+	if _, suspended, err := o.s.HeldThreads(); err != nil || len(suspended) != 0 {
+		t.Errorf("%v, %v", suspended, err)
+	}
+	if r := o.holdThreads(); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	o.holds("hold/threads")
 }
 
 // A list that cannot be written leaves the old one, and nothing beside it.
