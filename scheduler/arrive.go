@@ -1,7 +1,9 @@
 package scheduler
 
 import (
+	"cmp"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,10 +73,7 @@ func (dv *delivery) newMessage(in *Message) *message {
 		m.flags |= ownErrorTo
 		dv.obtainExtras(m).errorTo = in.ErrorTo
 	}
-	if in.LogID != "" {
-		m.logHash = hashLogID(in.LogID)
-		dv.linkLogID(m)
-	}
+	dv.logHashes.set(ref, hashLogID(in.LogID))
 	var flags recipientFlags
 	if in.Released {
 		flags = mustAttempt
@@ -188,17 +187,15 @@ func (q *queue) enterQueue(v *vertex) {
 // obsolete drops the messages that the new one replaces: those with one of
 // these log identities, and with the same error address and owner.
 func (dv *delivery) obsolete(by *message, logIDs []string) {
-	for _, id := range logIDs {
-		next := dv.messages.get(dv.byLogHash.find(hashLogID(id)))
-		for m := next; m != nil; m = next {
-			next = dv.olderWithLogID(m)
+	for i, found := range dv.withLogIDs(logIDs...) {
+		for _, m := range found {
 			if m == by || m.flags&(removing|moving|obsoleted) != 0 || m.open == 0 ||
 				dv.errorTo(m) != dv.errorTo(by) || m.owner != by.owner {
 				continue
 			}
 			dv.dropObsolete(m, by.id)
 		}
-		dv.obsoleteRecords(by, id)
+		dv.obsoleteRecords(by, logIDs[i])
 	}
 }
 
@@ -209,52 +206,46 @@ func (dv *delivery) dropObsolete(m *message, by MessageID) {
 	dv.apply(&Ordered{Verb: VerbKill, Name: "KILL", Why: why}, m, dv.openVertices(m))
 }
 
-// hashLogID returns the hash that represents a log identity in memory. If two
-// identities have the same hash, one is taken for the other only if the error
-// address and the owner are also the same.
+// hashLogID returns the hash that represents a log identity in memory; 0 if there is
+// none. If two identities have the same hash, one is taken for the other only if the
+// error address and the owner are also the same.
 func hashLogID(id string) uint64 {
+	if id == "" {
+		return 0
+	}
 	h := fnv.New64a()
 	h.Write([]byte(id))
 	return max(1, h.Sum64())
 }
 
-// linkLogID puts the message first in the chain of its log identity.
-func (ml *mail) linkLogID(m *message) {
-	if head := ml.messages.get(ml.byLogHash.find(m.logHash)); head != nil {
-		ml.obtainExtras(m).older, ml.obtainExtras(head).newer = head.ref, m.ref
-		ml.byLogHash.remove(head.ref)
-	}
-	ml.byLogHash.add(m.ref)
-}
-
-// olderWithLogID returns the message with the same log identity that was loaded
-// before this one, or nil.
-func (ml *mail) olderWithLogID(m *message) *message {
-	if m.extras == 0 {
+// withLogIDs returns the messages with each of the log identities, the latest first.
+// Few identities are ever looked for, so there is no index of them, which would cost
+// each message three accesses to scattered memory. The search goes through the hashes
+// of all messages: those of a million take about a millisecond.
+func (ml *mail) withLogIDs(logIDs ...string) [][]*message {
+	if len(logIDs) == 0 {
 		return nil
 	}
-	return ml.messages.get(ml.extras.at(m.extras).older)
-}
-
-// unlinkLogID takes the message out of the chain of its log identity.
-func (ml *mail) unlinkLogID(m *message) {
-	if m.logHash == 0 {
-		return
+	found := make(map[uint64][]*message, len(logIDs))
+	var filter [64]uint64 // bits that exclude nearly all other hashes
+	for _, id := range logIDs {
+		if hash := hashLogID(id); hash != 0 {
+			found[hash] = nil
+			filter[hash>>6&63] |= 1 << (hash & 63)
+		}
 	}
-	older := ml.olderWithLogID(m)
-	var newer messageRef
-	if m.extras != 0 {
-		newer = ml.extras.at(m.extras).newer
+	for n, hash := range ml.logHashes.all {
+		if filter[hash>>6&63]>>(hash&63)&1 == 0 {
+			continue
+		}
+		if known, wanted := found[hash]; wanted {
+			found[hash] = append(known, ml.messages.at(n))
+		}
 	}
-	if older != nil {
-		ml.obtainExtras(older).newer = newer
+	all := make([][]*message, len(logIDs))
+	for i, id := range logIDs {
+		all[i] = found[hashLogID(id)]
+		slices.SortFunc(all[i], func(a, b *message) int { return cmp.Compare(b.sequence, a.sequence) })
 	}
-	if newer != 0 {
-		ml.obtainExtras(ml.messages.at(newer)).older = ml.obtainExtras(m).older
-		return
-	}
-	ml.byLogHash.remove(m.ref)
-	if older != nil {
-		ml.byLogHash.add(older.ref)
-	}
+	return all
 }

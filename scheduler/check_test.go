@@ -151,24 +151,11 @@ func (s *Scheduler) checkMail() {
 	assert(s.diagnostics.totalRefs() == diagnostics, "%d diagnostics in use, kept for %d", diagnostics, s.diagnostics.totalRefs())
 }
 
-// checkLogs: each message with a log identity is in the chain for it.
+// checkLogs: no log identity is kept for a message that has left.
 func (s *Scheduler) checkLogs() {
-	named, linked := 0, 0
-	for ref := range s.byID.each {
-		if s.messages.at(ref).logHash != 0 {
-			named++
-		}
+	for ref, hash := range s.logHashes.all {
+		assert(hash == 0 || s.messages.at(ref).ref == ref, "the log identity of message number %d, which has left, is kept", ref)
 	}
-	for ref := range s.byLogHash.each {
-		m := s.messages.at(ref)
-		log := m.logHash
-		for newer := (*message)(nil); m != nil; newer, m = m, s.olderWithLogID(m) {
-			linked++
-			assert(m.logHash == log && s.byID.find(uint64(m.id)) == m.ref, "message %d is in the chain of another log identity", m.id)
-			assert(newer == nil || s.obtainExtras(m).newer == newer.ref, "message %d does not know the one after it", m.id)
-		}
-	}
-	assert(named == linked, "%d messages have a log identity, %d are known by it", named, linked)
 }
 
 // checkVertex: each recipient is due, waiting with a time or for a named event,

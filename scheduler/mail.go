@@ -17,8 +17,8 @@ import (
 // vertex without open recipients has state 0 until then.
 type mail struct {
 	byID           slabIndex[messageRef]
-	byLogHash      slabIndex[messageRef] // the newest message with each log identity
 	messages       slab[messageRef, message]
+	logHashes      column[messageRef, uint64] // hashLogID of the log identity; 0: none
 	vertices       slab[vertexRef, vertex]
 	moreRecipients slab[recipientsRef, []recipient] // of vertices, after the first
 	extras         slab[extrasRef, extras]
@@ -236,5 +236,6 @@ func (ml *mail) freeMessage(m *message) {
 		ml.extras.release(m.extras)
 	}
 	ml.releaseSender(m.sender)
+	ml.logHashes.set(m.ref, 0)
 	ml.messages.release(m.ref)
 }

@@ -5,7 +5,6 @@ package scheduler
 // message is one control file. It has no pointers (see slab).
 type message struct {
 	id         MessageID
-	logHash    uint64  // hashLogID of the log identity; 0: none
 	sequence   int64   // place in the order of loading; not reused
 	modifiedAt instant // mtime of the message file
 	changedAt  second  // ctime of the control file when loaded
@@ -35,8 +34,6 @@ type extras struct {
 	reroutes map[vertexRef]threadKey // where VerbReroute sends vertices
 	jobs     []*job                  // one for each ring with several vertices
 	sessions int32                   // how many sessions work on the message
-	// The messages with the same log identity that were loaded before and after.
-	older, newer messageRef
 }
 
 type messageFlags uint8
@@ -274,7 +271,6 @@ func (dv *delivery) dropHeld(m *message) {
 
 // removeMessage frees a message whose vertices are removed.
 func (ml *mail) removeMessage(m *message) {
-	ml.unlinkLogID(m)
 	if p := ml.noticePlans[m.ref]; p != nil {
 		p.message = 0
 		delete(ml.noticePlans, m.ref)

@@ -154,7 +154,6 @@ func (dv *delivery) makeRecords(m *message) {
 		last = n
 		dv.takePlace(v, n)
 	}
-	dv.unlinkLogID(m)
 	dv.byID.remove(m.ref)
 	dv.freeMessage(m)
 	dv.records.add(first)
@@ -203,7 +202,7 @@ func (dv *delivery) keepExtras(m *message) {
 func (dv *delivery) newRecord(m *message, v *vertex) recordRef {
 	n, rec := dv.records.items.alloc()
 	*rec = record{
-		id: m.id, modifiedAt: m.modifiedAt, logHash: shortHash(m.logHash), thread: v.thread,
+		id: m.id, modifiedAt: m.modifiedAt, logHash: shortHash(dv.logHashes.at(m.ref)), thread: v.thread,
 		more: v.more, first: v.first, fedAt: v.fedAt, suspensionsWhenDue: v.suspensionsWhenDue,
 		state: v.state, retry: v.retry, flags: recordFlags(min(v.crashes, maxCrashes)) * recordCrash,
 	}

@@ -189,7 +189,7 @@ func (dv *delivery) obsoleteRecords(by *message, logID string) {
 // obsoleteBy drops a message that has been read again if the other message really
 // replaces it.
 func (dv *delivery) obsoleteBy(m *message, by obsoletion) {
-	if m.logHash == hashLogID(by.logID) && m.flags&obsoleted == 0 && m.owner == by.owner && dv.errorTo(m) == by.errorTo {
+	if dv.logHashes.at(m.ref) == hashLogID(by.logID) && m.flags&obsoleted == 0 && m.owner == by.owner && dv.errorTo(m) == by.errorTo {
 		dv.dropObsolete(m, by.by)
 	}
 }

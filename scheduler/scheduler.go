@@ -167,7 +167,6 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s := new(Scheduler)
 	s.config, s.rand = config, r
 	s.byID = newSlabIndex(func(n messageRef) uint64 { return uint64(s.messages.at(n).id) })
-	s.byLogHash = newSlabIndex(func(n messageRef) uint64 { return s.messages.at(n).logHash })
 	s.bySender = newSlabIndex(func(n senderRef) uint64 { return s.senders.at(n).hash })
 	s.senderSeed = maphash.MakeSeed()
 	s.threads, s.held = make(map[threadKey]*thread), make(map[threadKey]bool)

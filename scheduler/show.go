@@ -54,8 +54,10 @@ func (s *Scheduler) Known(id MessageID) Standing {
 // compare it with the control files.
 func (s *Scheduler) ByLogID(logID string, limit int) []MessageID {
 	var ids []MessageID
-	for m := s.messages.get(s.byLogHash.find(hashLogID(logID))); m != nil && len(ids) < limit; m = s.olderWithLogID(m) {
-		ids = append(ids, m.id)
+	for _, m := range s.withLogIDs(logID)[0] {
+		if len(ids) < limit {
+			ids = append(ids, m.id)
+		}
 	}
 	s.records.eachWithLog(logID, func(n recordRef) {
 		if len(ids) < limit {

@@ -1,6 +1,6 @@
 package scheduler
 
-// Memory for a million messages: slab and pool, in which items have numbers,
+// Memory for a million messages: slab, column and pool, in which items have numbers,
 // and list, whose links are in the items.
 
 // slab keeps items of one type in pages and gives each a number. Items of which
@@ -52,6 +52,30 @@ func (s *slab[N, T]) release(n N) {
 	var zero T
 	*s.at(n) = zero
 	s.freed = append(s.freed, n)
+}
+
+// column has a value for each item of a slab, apart from the item: a search through all
+// values reads less memory. An item without a value has the zero value.
+type column[N ~uint32, T any] struct{ pages []*[slabPage]T }
+
+func (c *column[N, T]) at(n N) T { return c.pages[n>>slabBits][n&(slabPage-1)] }
+
+func (c *column[N, T]) set(n N, value T) {
+	for int(n>>slabBits) >= len(c.pages) {
+		c.pages = append(c.pages, new([slabPage]T))
+	}
+	c.pages[n>>slabBits][n&(slabPage-1)] = value
+}
+
+// all yields all values, those of free numbers included.
+func (c *column[N, T]) all(yield func(N, T) bool) {
+	for i, page := range c.pages {
+		for j, value := range page {
+			if !yield(N(i<<slabBits|j), value) {
+				return
+			}
+		}
+	}
 }
 
 // pool is a slab of values that several users share. A value is freed when its
