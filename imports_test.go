@@ -23,6 +23,7 @@ const allowed = `
 internal/asyncfile:
 internal/asyncsyslog:
 internal/batch:
+internal/bytesize:
 internal/eintr:
 internal/header:
 internal/holdrecord:      internal/postoffice x/sys
@@ -39,7 +40,7 @@ internal/redisurl:
 internal/syncdir:         internal/postoffice
 internal/throttle:
 internal/version:
-internal/zenv:
+internal/zenv:            internal/bytesize
 
 ctlfile:                  internal/batch internal/eintr internal/postoffice internal/syncdir x/sys
 
@@ -60,7 +61,7 @@ xfer/receiver:            ctlfile xfer internal/holdrecord internal/postoffice i
 
 smtpserver:               ctlfile internal/listen internal/postoffice internal/syncdir internal/throttle go-sasl go-smtp x/bcrypt x/sys zerolog
 
-mailq:                    ctlfile internal/interval internal/pattern
+mailq:                    ctlfile internal/bytesize internal/interval internal/pattern
 mailq/server:             ctlfile mailq internal/interval internal/pattern internal/process internal/throttle
 mailq/trace:              mailq mailq/client
 mailq/client:             ctlfile mailq internal/interval internal/pattern internal/process
@@ -82,9 +83,9 @@ cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin s
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/version internal/zenv pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta ta/child internal/postoffice internal/version internal/zenv pflag
-cmd/xferd:                scheduler/config internal/listen internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
+cmd/xferd:                scheduler/config internal/bytesize internal/listen internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
-cmd/smtpserver:           cmd/router/table ctlfile mailq/client smtpserver internal/listen internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/smtpserver:           cmd/router/table ctlfile mailq/client smtpserver internal/bytesize internal/listen internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/header internal/postoffice internal/syncdir internal/version internal/zenv fsnotify pflag x/sys zerolog
 cmd/router/envelope:      ctlfile
 cmd/router/table:         ctlfile internal/pattern x/sys

@@ -3,12 +3,12 @@ package mailq
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"zsched/internal/bytesize"
 	"zsched/internal/interval"
 	"zsched/internal/pattern"
 )
@@ -132,21 +132,16 @@ func ParseSpan(key, value string) (time.Duration, error) {
 	return d, nil
 }
 
-// parseSize reads a number of bytes, which may end with k, M or G: 1024 bytes,
-// 1024 k and 1024 M.
+// parseSize reads a size above zero. key is for the error.
 func parseSize(key, value string) (int64, error) {
-	digits, unit := value, int64(1)
-	if i := strings.IndexByte("kmg", value[len(value)-1]|0x20); i >= 0 {
-		digits, unit = value[:len(value)-1], 1<<(10*(i+1))
+	n, err := bytesize.Parse(value)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%q must be more than zero", value)
 	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	switch {
-	case err != nil || n < 0 || n > math.MaxInt64/unit:
-		return 0, fmt.Errorf("%s=%q is not a size such as 500k or 10M", key, value)
-	case n == 0:
-		return 0, fmt.Errorf("%s=%q: must be more than zero", key, value)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", key, err)
 	}
-	return n * unit, nil
+	return n, nil
 }
 
 // String writes the selection as ParseSelection reads it.

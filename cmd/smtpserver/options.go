@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/ctlfile"
+	"zsched/internal/bytesize"
 	"zsched/internal/listen"
 	"zsched/internal/zenv"
 	"zsched/mailq/client"
@@ -125,16 +126,17 @@ func prefixes(list *[]netip.Prefix) func(string) error {
 	}
 }
 
+// size returns a function that reads a number of bytes.
 func size(bytes *int64, least int64) func(string) error {
 	return func(text string) error {
-		digits := strings.TrimRight(text, "kMG")
-		n, err := strconv.ParseInt(digits, 10, 40)
-		unit, ok := map[string]int64{"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}[text[len(digits):]]
-		if err != nil || !ok || n < least {
-			return fmt.Errorf("%q is not a size", text)
+		n, err := bytesize.Parse(text)
+		if err == nil && n < least {
+			err = fmt.Errorf("%q is less than %d", text, least)
 		}
-		*bytes = n * unit
-		return nil
+		if err == nil {
+			*bytes = n
+		}
+		return err
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"zsched/internal/bytesize"
 	"zsched/internal/listen"
 	"zsched/internal/throttle"
 	"zsched/internal/version"
@@ -74,14 +74,11 @@ func newFlags(o *options) *pflag.FlagSet {
 func size(bytes *int64, preset int64) func(string) error {
 	*bytes = preset
 	return func(text string) error {
-		digits := strings.TrimRight(text, "kMG")
-		n, err := strconv.ParseInt(digits, 10, 33)
-		unit, ok := map[string]int64{"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}[text[len(digits):]]
-		if err != nil || !ok || n < 0 {
-			return fmt.Errorf("%q is not a size", text)
+		n, err := bytesize.Parse(text)
+		if err == nil {
+			*bytes = n
 		}
-		*bytes = n * unit
-		return nil
+		return err
 	}
 }
 

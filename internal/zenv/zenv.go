@@ -17,8 +17,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
+
+	"zsched/internal/bytesize"
 )
 
 // defaultPath is set by the linker when the tree is installed elsewhere:
@@ -180,13 +181,11 @@ func (f *File) RouterMaxSize() (int64, error) {
 	if !set {
 		return defaultRouterMaxSize, nil
 	}
-	digits := strings.TrimRight(text, "kMG")
-	n, err := strconv.ParseInt(digits, 10, 32)
-	unit, ok := map[string]int64{"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}[text[len(digits):]]
-	if err != nil || !ok || n < 0 {
-		return 0, fmt.Errorf("ROUTERMAXSIZE: %q is not a size", text)
+	n, err := bytesize.Parse(text)
+	if err != nil {
+		return 0, fmt.Errorf("ROUTERMAXSIZE: %w", err)
 	}
-	return n * unit, nil
+	return n, nil
 }
 
 // LogsCompletions reports whether SYSLOGFLG asks for a line in the system's

@@ -1,0 +1,25 @@
+// Package bytesize reads sizes in bytes as options, zmailer.conf and the query protocol
+// write them: a number that may end with k, M or G, in either case. 10M is 10485760 bytes.
+package bytesize
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Parse reads a size. The error quotes the text.
+func Parse(text string) (int64, error) {
+	digits, unit := text, int64(1)
+	if text != "" {
+		if i := strings.IndexByte("kmg", text[len(text)-1]|0x20); i >= 0 {
+			digits, unit = text[:len(text)-1], 1<<(10*(i+1))
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || int64(n) > math.MaxInt64/unit {
+		return 0, fmt.Errorf("%q is not a size such as 500k or 10M", text)
+	}
+	return int64(n) * unit, nil
+}
