@@ -13,7 +13,6 @@ import (
 
 	"github.com/emersion/go-smtp"
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
 )
@@ -160,15 +159,11 @@ func (f *flow) admit(size int64) error {
 		return errBusy
 	}
 	if time.Since(f.asked) > diskPause {
-		var st unix.Statfs_t
-		if err := postoffice.Statfs(f.postoffice, &st); err != nil {
+		free, inodes, err := postoffice.FreeSpace(f.postoffice)
+		if err != nil {
 			return nil // writing the message will return the error
 		}
-		f.asked = time.Now()
-		f.free, f.inodes = int64(st.Bavail)*st.Bsize, st.Ffree
-		if st.Files == 0 { // the file system has no fixed number of inodes
-			f.inodes = minInodes
-		}
+		f.asked, f.free, f.inodes = time.Now(), free, inodes
 	}
 	if f.free-size < f.minFree || f.inodes < minInodes {
 		return errFull

@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/syncdir"
@@ -58,12 +56,11 @@ func (q *queue) checkRoom(j *job) error {
 	if copies == 0 {
 		return nil
 	}
-	dir := q.staging("")
-	var st unix.Statfs_t
-	if err := postoffice.Statfs(dir, &st); err != nil {
-		return &os.PathError{Op: "statfs", Path: dir, Err: err}
+	free, _, err := postoffice.FreeSpace(q.staging(""))
+	if err != nil {
+		return err
 	}
-	if free := int64(st.Bavail) * st.Bsize; (free-minFree)/copies < j.info.Size() {
+	if (free-minFree)/copies < j.info.Size() {
 		return fmt.Errorf("copy a message of %d bytes for %d other senders: %w", j.info.Size(), copies, syscall.ENOSPC)
 	}
 	return nil

@@ -6,6 +6,8 @@ package postoffice
 
 import (
 	"bytes"
+	"math"
+	"os"
 	"strconv"
 	"strings"
 
@@ -236,6 +238,20 @@ func Statfs(path string, st *unix.Statfs_t) error {
 		}
 		return unix.Statfs(path, st)
 	})
+}
+
+// FreeSpace returns how many bytes and inodes users other than root may still use on the
+// file system of a path. One without a fixed number of inodes has math.MaxUint64.
+func FreeSpace(path string) (free int64, inodes uint64, err error) {
+	var st unix.Statfs_t
+	if err := Statfs(path, &st); err != nil {
+		return 0, 0, &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	inodes = st.Ffree
+	if st.Files == 0 {
+		inodes = math.MaxUint64
+	}
+	return int64(st.Bavail) * max(st.Frsize, 1), inodes, nil
 }
 
 // LockRange takes a lock on bytes of an open file, which ends when fd is closed

@@ -8,8 +8,6 @@ import (
 	"io"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"zsched/internal/postoffice"
 	"zsched/xfer"
 )
@@ -23,11 +21,11 @@ func (s *Store) admit(push *xfer.Push) (refusal xfer.Reply, ok bool) {
 			Text: fmt.Sprintf("the message has %d bytes, and this node takes at most %d", push.Message, limit),
 		}, false
 	}
-	var st unix.Statfs_t
-	if postoffice.Statfs(s.messages, &st) != nil {
+	free, _, err := postoffice.FreeSpace(s.messages)
+	if err != nil {
 		return refusal, true // writing the message will return the error
 	}
-	if free := int64(st.Bavail) * st.Bsize; push.Message > free-s.options.MinFree {
+	if push.Message > free-s.options.MinFree {
 		return xfer.Reply{
 			Code: xfer.Full, Tag: push.Tag,
 			Text: fmt.Sprintf("the message has %d bytes, and %d are free on the disk of this node, of which it leaves %d", push.Message, free, s.options.MinFree),
