@@ -51,6 +51,7 @@ var badSeeds = []uint64{
 	34,                  // the router took an error for the absence of a message
 	6519942202950955873, // a d line that was cut short counted as the record of a success
 	2936964096962290499, // a REQUEUE removed a message although its submission was not durable
+	1845593632335408258, // an EXPIRE of held mail that a crash brought back after a REQUEUE sent a notice
 }
 
 // cutSteps are the steps at which TestPowerCuts has to cut the power: a part of the
