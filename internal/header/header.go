@@ -18,18 +18,23 @@ import (
 // Fields are the fields of a header in their order. Each ends with a line end.
 type Fields []string
 
-// Split divides a header into its fields. The text must have no empty line.
+// Split divides a header into its fields. The text must have no empty line. The fields
+// share the memory of the text: a header of many folded lines costs no more than another.
 func Split(text string) Fields {
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
 	var fields Fields
+	start, end := 0, 0 // of the present field
 	for line := range strings.Lines(text) {
-		if !strings.HasSuffix(line, "\n") {
-			line += "\n"
+		if end > start && line[0] != ' ' && line[0] != '\t' {
+			fields = append(fields, text[start:end])
+			start = end
 		}
-		if last := len(fields) - 1; last >= 0 && (line[0] == ' ' || line[0] == '\t') {
-			fields[last] += line
-			continue
-		}
-		fields = append(fields, line)
+		end += len(line)
+	}
+	if end > start {
+		fields = append(fields, text[start:end])
 	}
 	return fields
 }

@@ -1,6 +1,7 @@
 package header
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +22,22 @@ func TestFieldsStayAsTheyWere(t *testing.T) {
 	}
 	if list, err := f.Addresses("To", "Bcc"); err != nil || !slices.Equal(list, []string{"bob@example.org", "root", "c@d"}) {
 		t.Errorf("%q, %v", list, err)
+	}
+}
+
+// TestSplitOfManyFoldedLines: the memory that a header takes, and with it the time, does
+// not grow with the square of its lines.
+func TestSplitOfManyFoldedLines(t *testing.T) {
+	long := " folded\nTo: x\n" + strings.Repeat("\n y", 250_000) // no line end at the end
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f := Split(long)
+	runtime.ReadMemStats(&after)
+	if f.String() != long+"\n" || len(f) < 2 || f[0] != " folded\n" {
+		t.Errorf("%d fields of %d bytes, the first %.20q", len(f), len(f.String()), f[0])
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 20*uint64(len(long)) {
+		t.Errorf("it took %d bytes for a header of %d", took, len(long))
 	}
 }
 
