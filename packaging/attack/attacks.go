@@ -36,6 +36,10 @@ var attacks = []struct {
 	{"links, FIFOs and locks in the mail spool", mailSpool},
 	{"a user's list gives no rights and shows no file of root", listsOfUsers},
 	{"FIFOs, sockets and devices where users can write", specialFiles},
+	{"a message that its sender makes grow is neither delivered nor copied", growingMessage},
+	{"a submission of a terabyte fills no disk, and is answered", hugeSubmission},
+	{"a forged lock does not cut a mailbox", forgedLock},
+	{"users cannot push to xferd, and a node's mail has no effect beyond itself", nodesAttack},
 	{"two thousand silent connections keep nobody out", silentConnections},
 }
 

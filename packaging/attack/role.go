@@ -52,6 +52,10 @@ func play(role string, args []string) {
 		fmt.Println(len(open), "connections")
 		time.Sleep(roleTime)
 		err = nil
+	case "greet":
+		var said string
+		_, said, err = greet(args[0])
+		fmt.Print(said)
 	case "enter":
 		err = enter()
 	case "swap":
