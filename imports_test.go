@@ -63,7 +63,7 @@ smtpserver:               ctlfile internal/listen internal/postoffice internal/s
 
 mailq:                    ctlfile internal/bytesize internal/interval internal/pattern
 mailq/server:             ctlfile mailq internal/interval internal/pattern internal/process internal/throttle
-mailq/trace:              mailq mailq/client
+mailq/trace:              ctlfile mailq mailq/client
 mailq/client:             ctlfile mailq internal/interval internal/pattern internal/process
 
 scheduler:                ctlfile ta internal/pattern

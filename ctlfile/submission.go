@@ -169,6 +169,14 @@ func bracketed(address string) string {
 	return "<" + address + ">"
 }
 
+// Unbracketed removes the angle brackets around an address or a Message-Id.
+func Unbracketed(s string) string {
+	if len(s) > 1 && s[0] == '<' && s[len(s)-1] == '>' {
+		return s[1 : len(s)-1]
+	}
+	return s
+}
+
 // dsnWords returns the words of an N line that have these keys, each with a blank
 // before it.
 func dsnWords(dsn string, keys ...string) string {

@@ -2,6 +2,8 @@ package mailq
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -13,6 +15,15 @@ import (
 type Name struct {
 	Channel string `json:"channel"`
 	Host    string `json:"host"`
+}
+
+// ParseName reads channel/host.
+func ParseName(s string) (Name, error) {
+	channel, host, ok := strings.Cut(s, "/")
+	if !ok || channel == "" || host == "" {
+		return Name{}, fmt.Errorf("%q is not channel/host", s)
+	}
+	return Name{Channel: channel, Host: host}, nil
 }
 
 // Ring is a line of JSON SHOW QUEUE SHORT: the threads that share agents.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/internal/bytesize"
 	"zsched/internal/interval"
 	"zsched/internal/pattern"
@@ -182,7 +183,7 @@ func (sel *Selection) MatchesFile(job *Job) bool {
 	if sel.Larger > 0 && job.Size < sel.Larger || sel.Smaller > 0 && job.Size >= sel.Smaller {
 		return false
 	}
-	if sel.MessageID != "" && !pattern.Wildcard(bare(sel.MessageID), bare(job.LogID)) {
+	if sel.MessageID != "" && !pattern.Wildcard(ctlfile.Unbracketed(sel.MessageID), ctlfile.Unbracketed(job.LogID)) {
 		return false
 	}
 	return sel.Recipient == "" || slices.ContainsFunc(job.Recipients, func(r Recipient) bool { return sel.MatchesAddress(&r) })
@@ -191,7 +192,7 @@ func (sel *Selection) MatchesFile(job *Job) bool {
 // MatchesAddress reports whether the address of a recipient, which must be set, is
 // selected.
 func (sel *Selection) MatchesAddress(r *Recipient) bool {
-	return sel.Recipient == "" || pattern.Wildcard(bare(sel.Recipient), bare(r.User))
+	return sel.Recipient == "" || pattern.Wildcard(ctlfile.Unbracketed(sel.Recipient), ctlfile.Unbracketed(r.User))
 }
 
 // MatchesReason reports whether a recipient of a job is selected by its reason.
@@ -202,14 +203,6 @@ func (sel *Selection) MatchesReason(job *Job, r *Recipient) bool {
 // SelectsRecipients reports whether a selection can be about some of the recipients of a
 // job.
 func (sel *Selection) SelectsRecipients() bool { return sel.Recipient != "" || sel.Reason != "" }
-
-// bare removes the angle brackets around an address or a Message-Id.
-func bare(s string) string {
-	if len(s) > 1 && s[0] == '<' && s[len(s)-1] == '>' {
-		return s[1 : len(s)-1]
-	}
-	return s
-}
 
 // Matches reports whether a job is selected at the time now by what the
 // scheduler keeps in memory. Reason matches if the reason of any

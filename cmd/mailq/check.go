@@ -89,7 +89,7 @@ func (o *options) orders() ([]mailq.Order, error) {
 		orders = append(orders, order)
 	}
 	for _, s := range o.threads {
-		name, err := parseName(s)
+		name, err := mailq.ParseName(s)
 		if err != nil {
 			return nil, fmt.Errorf("--thread: %w", err)
 		}

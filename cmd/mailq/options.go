@@ -156,7 +156,7 @@ func (o *options) reportFlags(f *pflag.FlagSet) {
 		return nil
 	})
 	f.Func("explain", "say what the mail for `channel/host` waits for", func(s string) error {
-		name, err := parseName(s)
+		name, err := mailq.ParseName(s)
 		report("--explain", mailq.Explain(name))
 		return err
 	})
@@ -203,7 +203,7 @@ func (o *options) orderFlags(f *pflag.FlagSet) {
 	}
 	f.Func("reroute", "send mail to `channel/host` instead", func(s string) (err error) {
 		o.order.Verb, o.chosen = mailq.Reroute, append(o.chosen, "--reroute")
-		o.order.To, err = parseName(s)
+		o.order.To, err = mailq.ParseName(s)
 		return err
 	})
 	for _, act := range []struct {
@@ -291,12 +291,4 @@ func (o *options) readPassword(file string) error {
 	}
 	o.password, _, _ = strings.Cut(string(text), "\n")
 	return nil
-}
-
-func parseName(s string) (mailq.Name, error) {
-	channel, host, ok := strings.Cut(s, "/")
-	if !ok || channel == "" || host == "" {
-		return mailq.Name{}, fmt.Errorf("%q is not channel/host", s)
-	}
-	return mailq.Name{Channel: channel, Host: host}, nil
 }

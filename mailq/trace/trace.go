@@ -23,6 +23,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"zsched/ctlfile"
 )
 
 // Event is a line of the event log.
@@ -180,7 +182,7 @@ func Read(files []string, what string) ([]*Event, error) {
 		s.number = base
 		s.want(base)
 	} else {
-		s.want(bareID(what))
+		s.want(ctlfile.Unbracketed(what))
 	}
 	words := func() [][]byte { return s.words }
 	if err := each(files, words, s.find); err != nil {
@@ -252,15 +254,13 @@ func appendLower(b, text []byte) []byte {
 	return b
 }
 
-func bareID(id string) string { return strings.TrimSuffix(strings.TrimPrefix(id, "<"), ">") }
-
 // find records the message of an event if it matches.
 func (s *search) find(e *Event) {
 	if e.SpoolID == "" {
 		return
 	}
 	all := strings.EqualFold(e.Sender, s.what) || e.SpoolID == s.what || s.copies[e.SpoolID] ||
-		e.MessageID != "" && strings.EqualFold(bareID(e.MessageID), bareID(s.what)) ||
+		e.MessageID != "" && strings.EqualFold(ctlfile.Unbracketed(e.MessageID), ctlfile.Unbracketed(s.what)) ||
 		s.number != "" && numberOf(e.SpoolID) == s.number ||
 		e.Event == "arrival" && s.files[e.File] || e.MessageID != "" && s.mailIDs[e.MessageID]
 	wasWhat := strings.EqualFold(e.Original, s.what) || strings.EqualFold(e.Alias, s.what)

@@ -77,7 +77,7 @@ func (q *Queue) Find(ctx context.Context, what mailq.Query) iter.Seq2[*mailq.Mes
 // storedByLogID reads the messages in the queue that have a Message-Id, written
 // with or without its angle brackets. The core knows only a hash of it.
 func (q *Queue) storedByLogID(ctx context.Context, logID string) (all []*spool.Stored, err error) {
-	bare := strings.TrimSuffix(strings.TrimPrefix(logID, "<"), ">")
+	bare := ctlfile.Unbracketed(logID)
 	var candidates []scheduler.MessageID
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		candidates = append(l.Core().ByLogID(bare, maxByLogID), l.Core().ByLogID("<"+bare+">", maxByLogID)...)
@@ -87,7 +87,7 @@ func (q *Queue) storedByLogID(ctx context.Context, logID string) (all []*spool.S
 		if err != nil || !found || stored.Place != spool.Queue || stored.File == nil {
 			continue
 		}
-		if strings.EqualFold(strings.Trim(stored.File.LogID, "<>"), bare) {
+		if strings.EqualFold(ctlfile.Unbracketed(stored.File.LogID), bare) {
 			all = append(all, stored)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -93,17 +92,17 @@ func (w *Query) fits(m *Stored) bool {
 		return w.Recipient == "" && w.Sender == "" && w.LogID == ""
 	}
 	return m.File.Name != "" && // not of a trigger
-		(w.LogID == "" || pattern.Wildcard(bare(w.LogID), bare(m.File.LogID))) &&
+		(w.LogID == "" || pattern.Wildcard(ctlfile.Unbracketed(w.LogID), ctlfile.Unbracketed(m.File.LogID))) &&
 		(w.Recipient == "" || w.fitsRecipient(m.File)) &&
 		(w.Sender == "" || w.fitsSender(m.File))
 }
 
 func (w *Query) fitsRecipient(f *ctlfile.File) bool {
-	wanted := bare(w.Recipient)
+	wanted := ctlfile.Unbracketed(w.Recipient)
 	for i := range f.Recipients {
 		r := &f.Recipients[i]
-		if pattern.Wildcard(wanted, bare(r.User)) ||
-			slices.ContainsFunc(r.Originals(), func(address string) bool { return pattern.Wildcard(wanted, bare(address)) }) {
+		if pattern.Wildcard(wanted, ctlfile.Unbracketed(r.User)) ||
+			slices.ContainsFunc(r.Originals(), func(address string) bool { return pattern.Wildcard(wanted, ctlfile.Unbracketed(address)) }) {
 			return true
 		}
 	}
@@ -111,9 +110,9 @@ func (w *Query) fitsRecipient(f *ctlfile.File) bool {
 }
 
 func (w *Query) fitsSender(f *ctlfile.File) bool {
-	wanted := bare(w.Sender)
+	wanted := ctlfile.Unbracketed(w.Sender)
 	for i := range f.Senders {
-		user := bare(f.Senders[i].User)
+		user := ctlfile.Unbracketed(f.Senders[i].User)
 		if f.Senders[i].Channel == "error" {
 			user = ""
 		}
@@ -122,16 +121,6 @@ func (w *Query) fitsSender(f *ctlfile.File) bool {
 		}
 	}
 	return false
-}
-
-// bare removes the angle brackets around an address or a Message-Id.
-func bare(s string) string {
-	if inner, ok := strings.CutPrefix(s, "<"); ok {
-		if inner, ok := strings.CutSuffix(inner, ">"); ok {
-			return inner
-		}
-	}
-	return s
 }
 
 // Stored is a message as it is on disk.

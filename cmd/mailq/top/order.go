@@ -67,7 +67,7 @@ func (v *view) propose(verb mailq.Verb) question {
 	verbName := strings.ToLower(string(verb))
 	if verb == mailq.Reroute {
 		v.askFor("reroute to channel/host: ", func(text string) (err error) {
-			o.To, err = parseName(text)
+			o.To, err = mailq.ParseName(text)
 			return err
 		})
 	}
@@ -249,12 +249,4 @@ func outcomeText(o mailq.Outcome) string {
 		text += fmt.Sprintf("; %d with agents, which may deliver them", o.WithAgents)
 	}
 	return text
-}
-
-func parseName(s string) (mailq.Name, error) {
-	channel, host, ok := strings.Cut(s, "/")
-	if !ok || channel == "" || host == "" {
-		return mailq.Name{}, fmt.Errorf("%q is not channel/host", s)
-	}
-	return mailq.Name{Channel: channel, Host: host}, nil
 }
