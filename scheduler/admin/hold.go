@@ -6,6 +6,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -169,6 +170,28 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, did *tally) err
 		}
 	}
 	return nil
+}
+
+// whyHeld returns the error of a HOLD or RETRY that selects nothing but held messages; nil:
+// there are none either.
+func (q *Queue) whyHeld(ctx context.Context, o *mailq.Order) error {
+	match, held := isSelected(o.Where, time.Now()), 0
+	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(storedJobs(m), match) {
+			held++
+		}
+	}
+	switch are := mailq.Plural(held, "message is", "messages are"); {
+	case held == 0:
+		return nil
+	case o.Verb == mailq.Retry:
+		return fmt.Errorf("%s held; RELEASE ends that", are)
+	default:
+		return fmt.Errorf("%s already held", are)
+	}
 }
 
 // releaseThreads releases the held threads that are selected. A selection by a

@@ -48,6 +48,11 @@ func TestReleasedMessageIsTriedBeforeItExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
 		h.want("HOLD WHERE sender=rayan", 3, 4, 2)
+		h.refused("HOLD WHERE sender=rayan", "3 messages are already held")
+		h.refused("HOLD WHERE host=b.example DRYRUN", "2 messages are already held")
+		h.refused("RETRY WHERE channel=smtp", "3 messages are held; RELEASE ends that")
+		h.want("RETRY WHERE host=c.example", 0, 0, 0)
+		h.want("RETRY WHERE state=waiting", 0, 0, 0)
 		time.Sleep(30 * 24 * time.Hour)
 		h.want("RELEASE WHERE host=a.example", 2, 3, 2)
 		if got := h.delivered(); strings.Count(got, "example") != 3 || strings.Contains(h.Stats.String(), "expire") {

@@ -115,7 +115,11 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 		return chosen, found
 	}, did})
 	switch {
-	case err != nil || o.Verb == mailq.Hold || o.Verb == mailq.Retry:
+	case err != nil:
+	case o.Verb == mailq.Hold || o.Verb == mailq.Retry:
+		if did.outcome() == (mailq.Outcome{}) {
+			err = q.whyHeld(ctx, o)
+		}
 	case o.Verb == mailq.Release:
 		err = q.releaseHeld(ctx, o, did)
 	case o.Where.State == mailq.StateHeld:
