@@ -31,16 +31,17 @@ func FuzzWords(f *testing.F) {
 func FuzzSelection(f *testing.F) {
 	f.Add(`channel=smtp host="a b" sender=<> reason=*x* older=1d2h younger=90`)
 	f.Add(`host=a=b`)
+	f.Add(`thread=smtp/x thread="a b/c" msg=12 msg=S12x sender=eve`)
 	f.Fuzz(func(t *testing.T, text string) {
 		sel, err := ParseSelection(text)
 		if err != nil {
 			return
 		}
-		if sel == (Selection{}) {
+		if reflect.DeepEqual(sel, Selection{}) {
 			t.Errorf("%q selects everything", text)
 		}
 		again, err := ParseSelection(sel.String())
-		if err != nil || again != sel {
+		if err != nil || !reflect.DeepEqual(again, sel) {
 			t.Errorf("%q: %+v, again %+v, %v", text, sel, again, err)
 		}
 	})

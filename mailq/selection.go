@@ -3,6 +3,7 @@ package mailq
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,8 +16,11 @@ import (
 )
 
 // Selection picks the jobs that an order is about: the key=value words after
-// WHERE. A job matches if it matches every field that is set.
+// WHERE. A job matches if it matches every field that is set; the threads are
+// alternatives of each other, and so are the messages.
 type Selection struct {
+	Threads        []Name        // names, not patterns; none: any thread
+	Messages       []string      // spoolids, numbers or paths; none: any message
 	Channel, Host  string        // patterns with * and ?
 	Sender         string        // pattern; "<>" is the null sender
 	Recipient      string        // pattern, of any recipient's address
@@ -29,7 +33,7 @@ type Selection struct {
 	Larger, Smaller int64
 }
 
-const selectionKeys = "channel, host, sender, recipient, message-id, state, reason, older, younger, larger and smaller"
+const selectionKeys = "thread, msg, channel, host, sender, recipient, message-id, state, reason, older, younger, larger and smaller"
 
 // JobStates are the states that a selection knows. Held is all mail that is kept
 // back by an order: messages under hold/ and the mail of held threads. Parked are the
@@ -43,7 +47,7 @@ const (
 )
 
 // ParseSelection reads key=value words. There must be at least one, and each key
-// may be given once.
+// may be given once, except for thread and msg.
 func ParseSelection(s string) (Selection, error) {
 	sel, rest, err := cutSelection(s)
 	if err == nil && rest != "" {
@@ -63,7 +67,7 @@ func cutSelection(s string) (Selection, string, error) {
 		if !isKey {
 			break
 		}
-		if seen[key] {
+		if seen[key] && key != "thread" && key != "msg" {
 			return sel, "", fmt.Errorf("%s= is given twice", key)
 		}
 		seen[key] = true
@@ -90,6 +94,10 @@ func cutSelection(s string) (Selection, string, error) {
 
 func (sel *Selection) set(key, value string) (err error) {
 	switch key {
+	case "thread":
+		err = sel.addThread(value)
+	case "msg":
+		sel.Messages = append(sel.Messages, value)
 	case "channel":
 		sel.Channel = value
 	case "host":
@@ -121,6 +129,19 @@ func (sel *Selection) set(key, value string) (err error) {
 	return err
 }
 
+// addThread adds a thread, written as channel/host.
+func (sel *Selection) addThread(value string) error {
+	channel, host, found := strings.Cut(value, "/")
+	switch {
+	case !found || channel == "" || host == "":
+		return fmt.Errorf("thread=%q is not channel/host", value)
+	case strings.ContainsAny(value, "*?"):
+		return fmt.Errorf("thread=%q must be one name, not a pattern; use channel= and host=", value)
+	}
+	sel.Threads = append(sel.Threads, Name{Channel: channel, Host: host})
+	return nil
+}
+
 // ParseSpan reads a span above zero, such as 3d or 1h30m. key is for the error.
 func ParseSpan(key, value string) (time.Duration, error) {
 	d, err := interval.Parse(value)
@@ -148,6 +169,12 @@ func parseSize(key, value string) (int64, error) {
 // String writes the selection as ParseSelection reads it.
 func (sel *Selection) String() string {
 	var words []string
+	for _, name := range sel.Threads {
+		words = append(words, "thread="+Quote(name.Channel+"/"+name.Host))
+	}
+	for _, id := range sel.Messages {
+		words = append(words, "msg="+Quote(id))
+	}
 	for _, p := range [...]struct{ key, value string }{
 		{"channel", sel.Channel}, {"host", sel.Host}, {"sender", sel.Sender}, {"recipient", sel.Recipient},
 		{"message-id", sel.MessageID}, {"state", sel.State}, {"reason", sel.Reason},
@@ -211,6 +238,9 @@ func (sel *Selection) Matches(job *Job, now time.Time) bool {
 	if sel.State == StateHeld && !job.Held || sel.State != StateHeld && sel.State != "" && sel.State != job.State {
 		return false
 	}
+	if !sel.matchesThread(job.Name) || !sel.matchesMessage(job) {
+		return false
+	}
 	age := now.Sub(job.ArrivedAt)
 	if sel.Older > 0 && age < sel.Older || sel.Younger > 0 && age >= sel.Younger {
 		return false
@@ -223,4 +253,18 @@ func (sel *Selection) Matches(job *Job, now time.Time) bool {
 		return false
 	}
 	return sel.Reason == "" || slices.ContainsFunc(job.Recipients, func(r Recipient) bool { return sel.MatchesReason(job, &r) })
+}
+
+// matchesThread reports whether a thread is one of those selected.
+func (sel *Selection) matchesThread(name Name) bool {
+	return len(sel.Threads) == 0 || slices.ContainsFunc(sel.Threads, func(n Name) bool {
+		return strings.EqualFold(n.Channel, name.Channel) && strings.EqualFold(n.Host, name.Host)
+	})
+}
+
+// matchesMessage reports whether the message of a job is one of those selected.
+func (sel *Selection) matchesMessage(job *Job) bool {
+	return len(sel.Messages) == 0 || slices.ContainsFunc(sel.Messages, func(id string) bool {
+		return id == job.SpoolID || id == job.Path || path.Base(id) == strconv.FormatUint(job.Message, 10)
+	})
 }

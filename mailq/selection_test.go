@@ -9,7 +9,7 @@ import (
 func TestSelections(t *testing.T) {
 	for _, good := range []string{
 		"channel=smtp", "host=*.example.com", "sender=<>", `reason="*timed out*"`, "older=3d", "younger=1h30m", "older=90s",
-		"recipient=*@x", "message-id=<1@x>", "state=held", "larger=10240", "smaller=1",
+		"thread=smtp/x.example thread=local/fred msg=S12AbC msg=12 sender=eve@x", "recipient=*@x", "message-id=<1@x>", "state=held", "larger=10240", "smaller=1",
 		`channel=smtp host=*.example.com sender="\"odd one\"@x" reason=*refused* older=1d younger=7d`,
 	} {
 		sel, err := ParseSelection(good)
@@ -27,6 +27,9 @@ func TestSelections(t *testing.T) {
 		"smtp":                     "at least one key=value",
 		"chanel=smtp":              `unknown key "chanel"`,
 		"channel=smtp channel=x":   "given twice",
+		"thread=smtp":              "is not channel/host",
+		"thread=smtp/*.example":    "not a pattern",
+		"thread=a/b host=x host=y": "given twice",
 		"channel=":                 "needs a value",
 		"channel= smtp":            "needs a value",
 		`channel=""`:               "needs a value",
@@ -58,10 +61,12 @@ func TestSelections(t *testing.T) {
 func TestSelectionMatches(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	job := &Job{Name: Name{"smtp", "mx.Example.com"}, Sender: "a@b", ArrivedAt: now.Add(-2 * time.Hour),
-		State: "waiting", Size: 10240, LogID: "<1@x>",
+		State: "waiting", Size: 10240, Message: 12, SpoolID: "S12x", LogID: "<1@x>",
 		Recipients: []Recipient{{Reason: "", User: "U@x.example"}, {Reason: "451 busy, try later"}}}
-	bounce := &Job{Name: Name{"local", "x"}, ArrivedAt: now, State: "due", Held: true, Size: 100}
+	bounce := &Job{Message: 13, Name: Name{"local", "x"}, ArrivedAt: now, State: "due", Held: true, Size: 100}
 	for text, want := range map[string]string{
+		"thread=smtp/MX.example.com": "j", "thread=local/x": "b", "thread=local/x thread=smtp/mx.example.com": "jb",
+		"thread=local/x sender=a@b": "", "msg=12": "j", "msg=S12x": "j", "msg=S12y": "", "msg=A/12": "j", "msg=12 msg=13": "jb", "msg=1": "",
 		"channel=smtp": "j", "channel=SMTP": "j", "channel=smt": "", "channel=*": "jb", "host=*.example.COM": "j", "host=?": "b",
 		"sender=<>": "b", "sender=a@*": "j", "sender=*": "jb", "reason=*BUSY*": "j", "reason=*": "jb"[:1],
 		"older=1h": "j", "older=2h": "j", "older=3h": "", "younger=2h": "b", "younger=3h": "jb", "channel=smtp older=3h": "",

@@ -59,8 +59,8 @@ func (o *options) check() error {
 		return errors.New("--move needs --all, --msg, --thread or --where")
 	case o.order.Verb != "" && targets == 0 && !o.all:
 		return fmt.Errorf("%s needs --msg, --thread or --where", o.chosen[0])
-	case o.order.Verb == mailq.Requeue && len(o.threads) > 0:
-		return errors.New("--requeue takes --msg or --where, not --thread")
+	case o.order.Verb == mailq.Requeue && targets == len(o.threads):
+		return errors.New("--requeue takes --msg or --where, and --thread only together with them")
 	case o.eventLog != "" && o.trace == "" && !o.top:
 		return errors.New("--event-log can only be used with --trace or --top")
 	case o.queue > 4:
@@ -79,15 +79,44 @@ func (o *options) check() error {
 // showsSenders reports whether the report is one of senders.
 func (o *options) showsSenders() bool { return strings.HasPrefix(o.report, "SHOW SENDERS") }
 
-// orders returns the orders of the command line: one for each message and thread,
-// and one for the selection. Without a verb there is none.
+// orders returns the orders of the command line. Without a verb there is none. Options of
+// one kind are alternatives: there is an order for each message or each thread. Different
+// kinds restrict each other: they make one selection.
 func (o *options) orders() ([]mailq.Order, error) {
+	where, err := o.selection()
+	if err != nil || o.order.Verb == "" {
+		return nil, err
+	}
+	threads, err := o.threadNames()
+	if err != nil {
+		return nil, err
+	}
+	if where == nil && len(threads) > 0 && len(o.messages) > 0 {
+		where = new(mailq.Selection)
+	}
+	if where != nil {
+		where.Threads = append(where.Threads, threads...)
+		where.Messages = append(where.Messages, o.messages...)
+		order := o.order
+		order.Where = where
+		return []mailq.Order{order}, nil
+	}
 	var orders []mailq.Order
 	for _, id := range o.messages {
 		order := o.order
 		order.Message = id
 		orders = append(orders, order)
 	}
+	for i := range threads {
+		order := o.order
+		order.Thread = &threads[i]
+		orders = append(orders, order)
+	}
+	return orders, nil
+}
+
+// threadNames returns the threads that --thread, --suspend and --lift name.
+func (o *options) threadNames() (names []mailq.Name, err error) {
 	for _, s := range o.threads {
 		name, err := mailq.ParseName(s)
 		if err != nil {
@@ -100,17 +129,9 @@ func (o *options) orders() ([]mailq.Order, error) {
 			return nil, fmt.Errorf("--thread %s names one thread, not a pattern; use --where channel=%s --where host=%s",
 				s, name.Channel, name.Host)
 		}
-		order := o.order
-		order.Thread = &name
-		orders = append(orders, order)
+		names = append(names, name)
 	}
-	selection, err := o.selection()
-	if err != nil || selection == nil || o.order.Verb == "" {
-		return orders, err
-	}
-	order := o.order
-	order.Where = selection
-	return append(orders, order), nil
+	return names, nil
 }
 
 // selection returns what --where selects, or nil.

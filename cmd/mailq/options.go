@@ -28,12 +28,12 @@ const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|s
        mailq --trace message|address [--event-log file] [--json]
        mailq --hold | --release | --retry | --kill | --expire | --requeue |
              --reroute channel/host
-             --msg id | --thread channel/host | --where key=value
+             [--msg id] [--thread channel/host] [--where key=value]
              [--for time] [--dry-run] [--yes] [--because text]
        mailq --suspend channel/host [--for time] [--because text] [--dry-run]
        mailq --lift channel/host [--because text] [--dry-run]
-       mailq --move --to node --all | --msg id | --thread channel/host |
-             --where key=value [--dry-run] [--yes] [--because text]
+       mailq --move --to node --all | [--msg id] [--thread channel/host]
+             [--where key=value] [--dry-run] [--yes] [--because text]
 `
 
 // options are the options of the command line.
@@ -225,9 +225,9 @@ func (o *options) orderFlags(f *pflag.FlagSet) {
 	}))
 	f.StringVar(&o.to, "to", "", "with --move: the `node` to which mail is moved")
 	f.BoolVar(&o.all, "all", false, "with --move: move all mail, held mail too, and wait until it has arrived")
-	f.StringArrayVar(&o.messages, "msg", nil, "apply the order to the message with this `id`")
-	f.StringArrayVar(&o.threads, "thread", nil, "apply the order to the thread `channel/host`")
-	f.StringArrayVar(&o.where, "where", nil, "apply the order to mail that matches `key=value`, or list it: channel, host, sender, recipient, message-id, state, reason, older, younger, larger, smaller")
+	f.StringArrayVar(&o.messages, "msg", nil, "apply the order to the message with this `id`; several are alternatives")
+	f.StringArrayVar(&o.threads, "thread", nil, "apply the order to the thread `channel/host`; with --msg or --where, to what of it they select")
+	f.StringArrayVar(&o.where, "where", nil, "apply the order to mail that matches `key=value`, or list it: thread, msg, channel, host, sender, recipient, message-id, state, reason, older, younger, larger, smaller")
 	f.Func("for", "end the hold or suspension after this `time`, such as 2h or 1d12h", o.setFor)
 	f.BoolVar(&o.yes, "yes", false, "give the order even if it affects more than a hundred messages")
 	f.BoolVar(&o.order.DryRun, "dry-run", false, "only count what the order would do")

@@ -198,7 +198,7 @@ func (q *Queue) whyHeld(ctx context.Context, o *mailq.Order) error {
 // property that only messages have selects no thread.
 func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) error {
 	where, now := o.Where, time.Now()
-	if where.NeedsFile() || where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
+	if where.NeedsFile() || len(where.Messages) > 0 || where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
 		return nil
 	}
 	var threads []spool.Thread

@@ -29,7 +29,7 @@ func (q *Queue) checkNode(ctx context.Context, o *mailq.Order) error {
 	case !isMove(o) || q.nodes == nil:
 		return nil
 	case q.movesBack(o) && (o.Thread != nil && o.Thread.Channel != ctlfile.TransferChannel ||
-		o.Where != nil && !strings.EqualFold(o.Where.Channel, ctlfile.TransferChannel)):
+		o.Where != nil && !selectsTransfers(o.Where)):
 		return q.errThisNode(o)
 	case q.movesBack(o):
 		return nil
@@ -53,6 +53,14 @@ func (q *Queue) checkNode(ctx context.Context, o *mailq.Order) error {
 		return fmt.Errorf("no clause of the scheduler gives a command for %s/%s: the mail would wait there", o.To.Channel, o.To.Host)
 	}
 	return nil
+}
+
+// selectsTransfers reports whether a selection is about mail on its way to other nodes only.
+func selectsTransfers(where *mailq.Selection) bool {
+	return strings.EqualFold(where.Channel, ctlfile.TransferChannel) ||
+		len(where.Threads) > 0 && !slices.ContainsFunc(where.Threads, func(n mailq.Name) bool {
+			return !strings.EqualFold(n.Channel, ctlfile.TransferChannel)
+		})
 }
 
 // movesBack reports whether an order moves mail to this node: recipients on their way to

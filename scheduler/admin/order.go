@@ -152,9 +152,14 @@ func (t *tally) outcome() mailq.Outcome {
 // isName reports whether a text is a name: not empty and not a pattern.
 func isName(s string) bool { return s != "" && !strings.ContainsAny(s, "*?") }
 
+// messageNumber returns the number in a spoolid, a path or a number.
+func messageNumber(text string) (n uint64, ok bool) {
+	return ctlfile.Number(strings.TrimPrefix(path.Base(text), "S"))
+}
+
 // inQueue finds a message of the queue by spoolid, number or path.
 func (q *Queue) inQueue(ctx context.Context, text string) (id scheduler.MessageID, found bool, err error) {
-	n, ok := ctlfile.Number(strings.TrimPrefix(path.Base(text), "S"))
+	n, ok := messageNumber(text)
 	if !ok {
 		return 0, false, nil
 	}

@@ -62,6 +62,14 @@ func (q *Queue) Select(ctx context.Context, where mailq.Selection) iter.Seq2[*ma
 
 // walkOf begins a walk over the part of the queue in which a selection can match.
 func walkOf(where *mailq.Selection) walkFunc {
+	if len(where.Messages) == 1 {
+		if n, ok := messageNumber(where.Messages[0]); ok {
+			return walkMessage(scheduler.MessageID(n))
+		}
+	}
+	if len(where.Threads) == 1 {
+		return walkThread(mailq.Name{Channel: strings.ToLower(where.Threads[0].Channel), Host: strings.ToLower(where.Threads[0].Host)})
+	}
 	if isName(where.Channel) && isName(where.Host) {
 		return walkThread(mailq.Name{Channel: strings.ToLower(where.Channel), Host: strings.ToLower(where.Host)})
 	}

@@ -26,6 +26,35 @@ func TestSelectionsByWhatFilesSay(t *testing.T) {
 	})
 }
 
+// Several threads are alternatives, and so are several messages. Everything else restricts
+// the order.
+func TestKindsOfSelectionRestrictEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		spoolID := ""
+		for job, err := range h.queue().Select(t.Context(), mailq.Selection{Messages: []string{"1"}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			spoolID = job.SpoolID
+		}
+		h.want("KILL WHERE thread=SMTP/A.example DRYRUN", 2, 2, 1)
+		h.want("KILL WHERE thread=smtp/a.example thread=smtp/b.example DRYRUN", 3, 4, 2)
+		h.want("KILL WHERE thread=smtp/a.example host=b.example DRYRUN", 0, 0, 0)
+		h.want("KILL WHERE thread=smtp/b.example message-id=* msg=2 msg=3 DRYRUN", 1, 1, 1)
+		h.want("KILL WHERE msg=1 msg=2 DRYRUN", 2, 3, 2)
+		h.want("KILL WHERE msg=S1other DRYRUN", 0, 0, 0)
+		h.want("HOLD MSG 3", 1, 1, 1)
+		h.want("KILL WHERE msg=3 state=held thread=smtp/a.example DRYRUN", 0, 0, 0)
+		h.want("KILL WHERE msg=3 state=held thread=smtp/b.example DRYRUN", 1, 1, 1)
+		h.want("HOLD THREAD smtp a.example", 2, 2, 1)
+		h.want("RELEASE WHERE thread=smtp/a.example msg=3 DRYRUN", 0, 0, 0)
+		h.want("KILL WHERE thread=smtp/a.example msg="+spoolID, 1, 1, 1)
+		h.want("KILL WHERE channel=* DRYRUN", 2, 2, 2)
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
 // SHOW WHERE lists what an order with the same selection affects.
 func TestSelectListsWhatAnOrderAffects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

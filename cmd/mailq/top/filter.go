@@ -42,7 +42,9 @@ func isSelection(text string) bool {
 
 // namesThreads reports whether a selection has no keys but channel and host.
 func namesThreads(where *mailq.Selection) bool {
-	return *where == mailq.Selection{Channel: where.Channel, Host: where.Host}
+	others := *where
+	others.Channel, others.Host = "", ""
+	return others.String() == ""
 }
 
 // filterBy filters the page by a text that the user has entered. A selection that
@@ -68,8 +70,13 @@ func (v *view) filterBy(text string) (question, error) {
 	return v.openJobs(where.String(), where), nil
 }
 
-// narrow restricts a selection to what the page shows.
+// narrow restricts a selection to what the page shows, and to the threads that are marked.
 func narrow(where *mailq.Selection, p *page) error {
+	if p.kind == threadsPage {
+		for _, t := range p.markedTargets() {
+			where.Threads = append(where.Threads, *t.thread)
+		}
+	}
 	if p.kind == heldPage && where.State == "" {
 		where.State = mailq.StateHeld
 	}

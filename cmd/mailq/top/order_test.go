@@ -76,6 +76,16 @@ func TestTopAsksAgainForBadArguments(t *testing.T) {
 	s.lastIs(`reroute to channel/host: nowhere   ("nowhere" is not channel/host)`)
 }
 
+// A selection of messages is about the threads that are marked.
+func TestTopNarrowsSelectionsToMarkedThreads(t *testing.T) {
+	q := newRecorded(t)
+	s := newTestScreen(t, q, 100, 12)
+	s.press("m", "/", "sender=bob@*", "enter", "M", "K", "enter", "y")
+	if got := q.given(); got != "KILL WHERE thread=smtp/busy.example.net sender=bob@*" {
+		t.Errorf("%s", got)
+	}
+}
+
 // An order for many messages needs a whole word.
 func TestTopWantsYesForManyMessages(t *testing.T) {
 	q := newRecorded(t)

@@ -226,13 +226,19 @@ func (p *page) targets() (targets []target) {
 	if p.everything {
 		return []target{{where: p.where}}
 	}
+	targets = p.markedTargets()
+	if r, ok := p.selected(); ok && len(targets) == 0 && !r.target.isZero() {
+		targets = append(targets, r.target)
+	}
+	return targets
+}
+
+// markedTargets returns what an order for the marked rows is for.
+func (p *page) markedTargets() (targets []target) {
 	for i := range p.all {
 		if p.marks[p.all[i].key] {
 			targets = append(targets, p.all[i].target)
 		}
-	}
-	if r, ok := p.selected(); ok && len(targets) == 0 && !r.target.isZero() {
-		targets = append(targets, r.target)
 	}
 	return targets
 }
