@@ -212,13 +212,14 @@ type (
 	// Condition is for the event log: from now on mail waits for something
 	// unusual. If Message is 0, a whole thread waits. State is poisoned,
 	// blocked (alternatives that wait for others, or a thread without a
-	// command), suspended, or gone (the control file).
+	// command), suspended, rule (a reply rule makes the message wait or fail), or gone
+	// (the control file).
 	Condition struct {
 		State         string
 		Message       MessageID
 		Channel, Host string
 		NextAt        time.Time // when it ends; zero: not known
-		By, Why       string    // of a suspension by an order
+		By, Why       string    // of a suspension by an order; Why: which rule
 	}
 
 	// Note is a log message for the administrator.

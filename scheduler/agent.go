@@ -90,6 +90,7 @@ type line struct {
 	destinationFailed bool
 	retryAt           instant
 	rule              *ruleState // gives the wait; nil: none
+	noted             *ruleState // the last rule that is in the event log
 	// recalled says that the line was taken back (Recall). The agent still has it in
 	// its input and answers it when it comes to it.
 	recalled bool

@@ -91,6 +91,17 @@ func (q *queue) noteVertex(v *vertex, state string) {
 	}
 }
 
+// noteReplyRule reports that a reply rule makes a message wait, or recipients of it fail.
+func (q *queue) noteReplyRule(v *vertex, rule *ReplyRule) {
+	if q.config.Events {
+		key := q.threadOf(v).key
+		q.do(Condition{
+			State: "rule", Message: q.messageOf(v).id, Channel: key.channel, Host: key.host,
+			Why: rule.Place() + " (" + rule.Action + ")",
+		})
+	}
+}
+
 // noteTouched reports that an order affects a message.
 func (q *queue) noteTouched(e *Ordered, m *message, recipients int) {
 	q.noteTouchedMessage(e, m.id, m.modifiedAt, recipients)

@@ -37,6 +37,8 @@ type Explanation struct {
 	// GateUntil is when a rate allows the next job line; zero: no rate keeps mail
 	// waiting.
 	GateUntil time.Time
+	// Delays are the reply rules with defer and hold that make vertices wait.
+	Delays []DelayView
 	// Ordered counts the vertices with agents for which an order waits, by its verb.
 	Ordered map[Verb]int
 	// TakenBack counts the vertices that were taken back from an agent (Recall) which has
@@ -45,6 +47,14 @@ type Explanation struct {
 	// Told is what another node has said about the destination; nil: nothing, or this
 	// node has found that it is dead.
 	Told *ToldView
+}
+
+// DelayView says how many vertices of a thread wait because of a reply rule, and when the
+// last of them is due.
+type DelayView struct {
+	Rule     *ReplyRule
+	Vertices int
+	Until    time.Time
 }
 
 // Upcoming is the next thing that happens to a thread at a known time.
@@ -105,6 +115,7 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 		}
 		e.Rules = s.rules(t, e.Vertex)
 		s.explainOrders(e, t)
+		s.explainDelays(e, t)
 	}
 	if r != nil {
 		e.Ring = s.viewRing(r)
@@ -130,6 +141,59 @@ func (s *Scheduler) explainOrders(e *Explanation, t *thread) {
 				e.countOrdered(s.orderOn(l.vertex))
 			}
 		}
+	}
+}
+
+// maxDelayed bounds the vertices that explainDelays looks at.
+const maxDelayed = 1000
+
+// explainDelays counts the vertices that wait because of reply rules, among the first ones
+// of a thread. The rule is that of the last report.
+func (s *Scheduler) explainDelays(e *Explanation, t *thread) {
+	if len(s.replyRules) == 0 {
+		return
+	}
+	n := 0
+	for ref := t.vertices.head; ref != 0 && n < maxDelayed; ref = t.vertices.next(ref) {
+		n++
+		if ref.isRecord() {
+			continue
+		}
+		if v := s.vertices.at(ref); v.state == waiting {
+			e.addDelay(s.delayOf(t, v), v.wakeAt.time())
+		}
+	}
+}
+
+// delayOf returns the reply rule that makes a vertex wait; nil: none does.
+func (s *Scheduler) delayOf(t *thread, v *vertex) (rule *ReplyRule) {
+	for i := range v.len() {
+		r := s.recipient(v, i)
+		last := s.diagnostics.get(r.diagnostic)
+		if r.state == done || last == nil {
+			continue
+		}
+		if one := s.delayingRule(t, last); one != nil && (rule == nil || one.Span > rule.Span) {
+			rule = one
+		}
+	}
+	return rule
+}
+
+// addDelay counts a vertex that waits because of a rule; nil: because of none.
+func (e *Explanation) addDelay(rule *ReplyRule, until time.Time) {
+	if rule == nil {
+		return
+	}
+	i := slices.IndexFunc(e.Delays, func(d DelayView) bool { return d.Rule == rule })
+	if i < 0 {
+		e.Delays = append(e.Delays, DelayView{Rule: rule})
+		i = len(e.Delays) - 1
+	}
+	d := &e.Delays[i]
+	d.Vertices++
+	if until.After(d.Until) {
+		d.Until = until
 	}
 }
 

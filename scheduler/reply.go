@@ -152,12 +152,29 @@ func (dv *delivery) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report
 	case ReplySuspend, ReplySlow, ReplyRate:
 		dv.addEffect(t, st, rep)
 		return
-	case ReplyDefer:
-		l.rule = strictest(l.rule, st)
-	case ReplyHold:
+	case ReplyDefer, ReplyHold:
 		l.rule = strictest(l.rule, st)
 	}
+	if l.noted != st {
+		l.noted = st
+		dv.noteReplyRule(v, r)
+	}
 	dv.noteRule(t, st, rep)
+}
+
+// delayingRule returns the rule of a last report that makes a message wait: the one of
+// the verbs defer and hold that matches it first, or nil.
+func (s *Scheduler) delayingRule(t *thread, last *diagnostic) *ReplyRule {
+	text := ReplyText(ta.Notary(last.notary), last.text)
+	for _, st := range s.replyRules {
+		if st.rule.applies(t.key) && st.rule.Match(text) {
+			if st.rule.Verb == ReplyDefer || st.rule.Verb == ReplyHold {
+				return st.rule
+			}
+			return nil
+		}
+	}
+	return nil
 }
 
 // strictest returns the one of two rules for the same line that makes it wait

@@ -99,6 +99,9 @@ func (sc *scenario) format(a scheduler.Action) string {
 		if !a.NextAt.IsZero() {
 			text += fmt.Sprintf(", for %v", a.NextAt.Sub(sc.now))
 		}
+		if a.State == "rule" {
+			text += ", " + a.Why
+		}
 		return text
 	case scheduler.Want:
 		return fmt.Sprintf("want %s: %d, busy %d, of %d", a.Limit, a.Want, a.Busy, a.Max)
@@ -320,6 +323,9 @@ func (sc *scenario) showExplanation(e *scheduler.Explanation) {
 	fmt.Fprintf(&sc.output, "waits: %s\n", e.Wait)
 	if len(e.Rules) > 1 || len(e.Rules) == 1 && e.Rules[0] != e.Wait {
 		fmt.Fprintf(&sc.output, "rules: %q\n", e.Rules)
+	}
+	for _, d := range e.Delays {
+		fmt.Fprintf(&sc.output, "delayed by %s (%s): %d, at most for %v\n", d.Rule.Place(), d.Rule.Action, d.Vertices, d.Until.Sub(sc.now))
 	}
 	if e.Vertex != nil {
 		sc.showVertex(e.Vertex)

@@ -177,6 +177,8 @@ func (e *Event) words(zone *time.Location) string {
 			text += " until " + clock(e.Next, e.Time, zone)
 		}
 		return text + e.orderedBy()
+	case "rule":
+		return "the reply rule of " + e.Why + " applies to its mail for " + to
 	case "lift":
 		return "the suspension of mail for " + to + " is lifted" + e.orderedBy()
 	case "owed":

@@ -190,3 +190,26 @@ func TestSuspensionByAnOrderNamesWhoAndWhy(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// A reply rule that makes a message wait or fail is named before the attempt.
+func TestReplyRuleIsTold(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "events")
+	const text = `{"time":"2026-11-21T00:00:00Z","event":"arrival","spoolid":"S12AbmAA","recipient":"u@h","channel":"smtp","host":"h","file":"12","size":1,"recipients":1}
+{"time":"2026-11-21T00:00:01Z","event":"rule","spoolid":"S12AbmAA","channel":"smtp","host":"h","why":"/etc/replies:3 (fail)"}
+{"time":"2026-11-21T00:00:01Z","event":"attempt","spoolid":"S12AbmAA","recipient":"u@h","channel":"smtp","host":"h","status":"error","class":5,"text":"452 full","tries":1}
+`
+	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	events, err := Read([]string{log}, "u@h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := Print(&out, events, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "the reply rule of /etc/replies:3 (fail) applies to its mail for smtp/h\n") {
+		t.Error(out.String())
+	}
+}

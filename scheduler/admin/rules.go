@@ -78,7 +78,7 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 	case scheduler.WaitSuspend:
 		return deathSentence(x)
 	case scheduler.WaitRetry:
-		return "Every job waits for its retry", backoffSettings(x.Params)
+		return "Every job waits for its retry" + delaySentences(x), backoffSettings(x.Params)
 	case scheduler.WaitTrigger:
 		return "The thread waits to be asked for (ETRN or RETRY)", []string{"queueonly"}
 	}
@@ -87,6 +87,18 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 		text += "; the last try: " + t.StartError
 	}
 	return text, nil
+}
+
+// delaySentences says which jobs wait because of reply rules, after a semicolon.
+func delaySentences(x *scheduler.Explanation) (text string) {
+	for _, d := range x.Delays {
+		text += fmt.Sprintf("; %s because of the reply rule of %s (%s), until %s",
+			mailq.Plural(d.Vertices, "job waits", "jobs wait"), d.Rule.Place(), d.Rule.Action, d.Until.Format(time.RFC3339))
+		if d.Vertices > 1 {
+			text += " at the latest"
+		}
+	}
+	return text
 }
 
 // suspensionSentence explains a suspension by SUSPEND or by a reply rule.

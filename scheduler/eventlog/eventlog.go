@@ -275,7 +275,7 @@ func (l *Log) touched(a *scheduler.Touched) {
 }
 
 // conditions are the events of the core's conditions.
-var conditions = map[string]event{"poisoned": poisoned, "blocked": blocked, "suspended": suspended, "gone": gone}
+var conditions = map[string]event{"poisoned": poisoned, "blocked": blocked, "suspended": suspended, "rule": rule, "gone": gone}
 
 func (l *Log) condition(c *scheduler.Condition) {
 	m := l.messages[c.Message]

@@ -32,6 +32,7 @@ const (
 	poisoned
 	blocked
 	suspended
+	rule
 	lift
 	owed
 	notice
@@ -44,7 +45,7 @@ const (
 
 var events = [...]string{
 	"arrival", "done", "attempt", "expiry", "kill", "order", "resubmitted", "undone", "hold", "release", "parked", "quarantined", "refused",
-	"poisoned", "blocked", "suspended", "lift", "owed", "notice", "gone", "spool-down", "spool-up", "lost", "end",
+	"poisoned", "blocked", "suspended", "rule", "lift", "owed", "notice", "gone", "spool-down", "spool-up", "lost", "end",
 }
 
 // field is the name of a field.

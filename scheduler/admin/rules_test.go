@@ -1,0 +1,21 @@
+package admin
+
+import (
+	"testing"
+	"time"
+
+	"zsched/scheduler"
+)
+
+func TestRetrySentenceNamesReplyRules(t *testing.T) {
+	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+	x := &scheduler.Explanation{Params: &scheduler.Params{}, Delays: []scheduler.DelayView{
+		{Rule: &scheduler.ReplyRule{File: "replies", Line: 3, Action: "defer 10m"}, Vertices: 1, Until: at},
+		{Rule: &scheduler.ReplyRule{File: "replies", Line: 4, Action: "hold 1h"}, Vertices: 2, Until: at.Add(time.Hour)},
+	}}
+	const want = "Every job waits for its retry; 1 job waits because of the reply rule of replies:3 (defer 10m), until 2026-11-23T08:00:00Z" +
+		"; 2 jobs wait because of the reply rule of replies:4 (hold 1h), until 2026-11-23T09:00:00Z at the latest."
+	if got := ruleOf(scheduler.WaitRetry, x, nil).Text; got != want {
+		t.Errorf("%s", got)
+	}
+}
