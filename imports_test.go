@@ -35,7 +35,7 @@ internal/memdisk:         x/sys
 internal/pattern:
 internal/peertest:        x/sys
 internal/postoffice:      internal/eintr x/sys
-internal/process:         x/sys
+internal/process:         internal/postoffice x/sys
 internal/redisurl:
 internal/syncdir:         internal/postoffice
 internal/throttle:
@@ -83,10 +83,10 @@ cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin s
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/version internal/zenv pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta ta/child internal/postoffice internal/version internal/zenv pflag
-cmd/xferd:                scheduler/config internal/bytesize internal/listen internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
+cmd/xferd:                scheduler/config internal/bytesize internal/listen internal/process internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
 cmd/smtpserver:           cmd/router/table ctlfile mailq/client smtpserver internal/bytesize internal/listen internal/version internal/zenv pflag systemd x/sys zerolog
-cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/header internal/postoffice internal/syncdir internal/version internal/zenv fsnotify pflag x/sys zerolog
+cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/header internal/postoffice internal/process internal/syncdir internal/version internal/zenv fsnotify pflag x/sys zerolog
 cmd/router/envelope:      ctlfile
 cmd/router/table:         ctlfile internal/pattern x/sys
 cmd/sendmail:             ctlfile smtpserver internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog

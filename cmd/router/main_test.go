@@ -13,6 +13,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/process"
 )
 
 func TestMain(m *testing.M) {
@@ -117,7 +119,7 @@ func TestRunningRouter(t *testing.T) {
 		if info, err := os.Lstat(filepath.Join(o.dir, "notify")); err != nil || info.Mode().Type() != os.ModeSocket {
 			t.Errorf("notify socket: %v", err)
 		}
-		if _, err := lockPid(filepath.Join(o.dir, ".pid.router")); !errors.Is(err, unix.EWOULDBLOCK) {
+		if _, err := process.Lock(filepath.Join(o.dir, ".pid.router"), "router"); !errors.Is(err, unix.EWOULDBLOCK) {
 			t.Errorf("a second router: %v", err)
 		}
 	}

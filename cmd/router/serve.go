@@ -22,6 +22,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/asyncsyslog"
 	"zsched/internal/postoffice"
+	"zsched/internal/process"
 	"zsched/internal/zenv"
 )
 
@@ -110,7 +111,7 @@ func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger)
 	}
 	defer r.queue.close()
 	defer r.syslog.Close()
-	lock, err := lockPid(filepath.Join(r.queue.office, ".pid.router"))
+	lock, err := process.Lock(filepath.Join(r.queue.office, ".pid.router"), "router")
 	if err != nil {
 		return err
 	}

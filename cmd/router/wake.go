@@ -4,7 +4,6 @@ package main
 // every submission.
 
 import (
-	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -12,32 +11,9 @@ import (
 	"strings"
 
 	"github.com/fsnotify/fsnotify"
-	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
 )
-
-// lockPid makes sure that only one router works in a postoffice. The lock ends with
-// the process.
-func lockPid(path string) (*os.File, error) {
-	fd, err := postoffice.OpenAt(postoffice.WorkingDir, path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	file := os.NewFile(uintptr(fd), path)
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = file.Close()
-		return nil, fmt.Errorf("another router is running in this postoffice: lock %s: %w", path, err)
-	}
-	if err = file.Truncate(0); err == nil {
-		_, err = fmt.Fprintf(file, "%d\n", os.Getpid())
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return file, nil
-}
 
 // watch watches router/ and its hash directories for new files.
 func (r *router) watch() (*fsnotify.Watcher, error) {

@@ -21,6 +21,7 @@ import (
 
 	"zsched/internal/bytesize"
 	"zsched/internal/listen"
+	"zsched/internal/process"
 	"zsched/internal/throttle"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
@@ -126,6 +127,13 @@ func serve(o *options, log zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
+	// Before anything of the postoffice is read: the files that a start cleans up may be
+	// those that another xferd is writing.
+	lock, err := process.Lock(filepath.Join(o.postoffice, ".pid.xferd"), "xferd")
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	r, at, err := newReceiver(o, env, file, log)
 	if err != nil {
 		return err
