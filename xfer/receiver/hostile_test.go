@@ -27,6 +27,7 @@ type target struct {
 	office, socket string
 	store          *Store
 	table          []xfer.Node
+	receiver       *Receiver
 }
 
 func newTarget(t *testing.T, o Options) *target {
@@ -44,6 +45,7 @@ func newTarget(t *testing.T, o Options) *target {
 	n.store, err = OpenStore(o)
 	check(t, err)
 	r := New(n.store)
+	n.receiver = r
 	r.Node, r.Log = "n1", func(string, error) {}
 	r.Nodes = func() ([]xfer.Node, error) { return n.table, nil }
 	listener, err := net.Listen("unix", n.socket)

@@ -45,6 +45,7 @@ type Receiver struct {
 
 	strangers strangers
 	peers     peers
+	inFlight  inFlight
 	arrivals  chan received
 	done      chan xfer.Done
 	questions chan question
@@ -127,6 +128,7 @@ func (r *Receiver) commit(first received) {
 	r.Store.take(list)
 	for _, one := range batch {
 		r.Store.release(one.arrival)
+		r.inFlight.end(one.from.node, one.arrival.push.Control)
 		if errors.Is(one.err, errOrigins) {
 			r.Log(one.from.RemoteAddr().String(), fmt.Errorf("a push of node %s is answered with 451: %w", one.from.node, one.err))
 		}
@@ -316,14 +318,22 @@ func (c *connection) have(have xfer.Have) {
 // push reads the files of one message and gives it to the committer. An error ends the
 // connection, because it is not known where the next command begins.
 func (c *connection) push(push xfer.Push) error {
-	in := paced(c.in, c.receiver.MinRate)
 	if refusal, ok := c.receiver.Store.admit(&push); !ok {
+		in := paced(c.in, c.receiver.MinRate)
 		c.answer(refusal)
 		if err := skip(in, push.Control); err != nil {
 			return err
 		}
 		return skip(in, push.Message)
 	}
+	c.receiver.inFlight.begin(c.node, push.Control)
+	committing := false
+	defer func() {
+		if !committing {
+			c.receiver.inFlight.end(c.node, push.Control)
+		}
+	}()
+	in := paced(c.in, c.receiver.MinRate)
 	// The memory grows with what arrives, not with what is announced.
 	text, err := io.ReadAll(io.LimitReader(in, push.Control))
 	if err == nil && int64(len(text)) < push.Control {
@@ -362,6 +372,7 @@ func (c *connection) push(push xfer.Push) error {
 		return nil
 	}
 	c.pending.Add(1)
+	committing = true
 	c.receiver.arrivals <- received{a, c}
 	return nil
 }
