@@ -207,6 +207,7 @@ type Recipient struct {
 	Offset   int64  `json:"offset"` // of its line in the control file
 	Attempts int    `json:"attempts"`
 	Reason   string `json:"reason,omitempty"` // last diagnostic; \r between lines
+	Code     string `json:"code,omitempty"`   // status code of that (RFC 3463), if the agent gave one
 	Order    Verb   `json:"order,omitempty"`  // as Job.Order, for an order on this recipient alone
 	// User is the address. It is "" where the control file was not read.
 	User string `json:"user,omitempty"`

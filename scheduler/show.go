@@ -2,6 +2,9 @@ package scheduler
 
 import (
 	"slices"
+	"strings"
+
+	"zsched/ta"
 )
 
 // Queries: how their views are made, and the calls that begin them.
@@ -326,6 +329,7 @@ func (s *Scheduler) viewRecipient(r *recipient) RecipientView {
 	v := RecipientView{Offset: int64(r.offset), Attempts: int(r.attempts)}
 	if last := s.diagnostics.get(r.diagnostic); last != nil {
 		v.Last = last.text
+		v.Code, _, _ = strings.Cut(ta.Notary(last.notary).Code(), " ") // without the comment
 	}
 	return v
 }

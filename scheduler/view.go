@@ -150,6 +150,7 @@ type RecipientView struct {
 	Offset   int64 // of its line in the control file
 	Attempts int
 	Last     string // text of the last report on it; \r between lines
+	Code     string // of the last report (RFC 3463); "": it had none
 	Ordered  Verb   // recorded order on this recipient alone; 0: none
 }
 

@@ -81,6 +81,19 @@ const (
 	TooLarge = 552
 )
 
+// The status codes (RFC 3463) of the reports of xfer(8) that further attempts do not change.
+const (
+	StatusRefused  = "4.7.1" // the node refuses the recipient, or the message
+	StatusTooLarge = "4.3.4" // for the node
+	StatusNoOrigin = "4.3.5" // the recipient was not moved by mailq --move
+)
+
+// IsFinal reports whether a status code of xfer(8) is one that further attempts do not
+// change: somebody has to.
+func IsFinal(status string) bool {
+	return status == StatusRefused || status == StatusTooLarge || status == StatusNoOrigin
+}
+
 // ErrLine says that a line is not one of the protocol.
 var ErrLine = errors.New("not a line of the protocol")
 

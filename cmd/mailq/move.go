@@ -16,6 +16,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/mailq"
 	"zsched/mailq/client"
+	"zsched/xfer"
 )
 
 const (
@@ -222,7 +223,7 @@ func (d *drain) findRefused() error {
 			return err
 		}
 		for i := range job.Recipients {
-			if r := &job.Recipients[i]; isRefused(r.Reason) {
+			if r := &job.Recipients[i]; xfer.IsFinal(r.Code) {
 				d.refused = append(d.refused, refusal{job.Path, job.SpoolID, r.Offset, r.Reason})
 			}
 		}
@@ -267,13 +268,6 @@ func (d *drain) users(spoolID string) (map[int64]string, error) {
 		}
 	}
 	return users, nil
-}
-
-// isRefused reports whether a diagnostic of xfer(8) is one that further attempts do not
-// change.
-func isRefused(reason string) bool {
-	return strings.HasPrefix(reason, "node ") && (strings.Contains(reason, " refuses it: ") || strings.Contains(reason, " answers 550 ")) ||
-		strings.Contains(reason, "mail is moved with mailq --move, not by a route")
 }
 
 // count counts what is here.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 // agent player. Beside the usual commands a script has
 //
 //	submit NAME host...      a message to u at each host, or to user@host; $NAME is its path;
-//	                         $SENDER, $DSN, $RET and $ENVID are used if set
+//	                         $SENDER, $DSN, $RET, $ENVID and $BODY are used if set
 //	notice FILE              until router/ has a notice; it is moved to that file
 //	await FILE PATTERN       until the file matches
 //	gone FILE...             until none of them exists
@@ -171,7 +172,7 @@ func submit(ts *testscript.TestScript, neg bool, args []string) {
 		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, to)
 	}
 	draft := &ctlfile.Contents{LogID: "<" + args[0] + "@here>", Blocks: []ctlfile.HeaderBlock{group}}
-	path, err := ctlfile.Submit(ts.MkAbs("po"), 0, draft, strings.NewReader("A test.\n"))
+	path, err := ctlfile.Submit(ts.MkAbs("po"), 0, draft, strings.NewReader(cmp.Or(ts.Getenv("BODY"), "A test.")+"\n"))
 	ts.Check(err)
 	ts.Setenv(args[0], path)
 }

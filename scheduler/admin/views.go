@@ -117,7 +117,7 @@ func positionOf(v *scheduler.PositionView) *mailq.Position {
 func recipientsOf(v *scheduler.VertexView) []mailq.Recipient {
 	out := make([]mailq.Recipient, len(v.Recipients))
 	for i, r := range v.Recipients {
-		out[i] = mailq.Recipient{Offset: r.Offset, Attempts: r.Attempts, Reason: r.Last, Order: orderName(r.Ordered)}
+		out[i] = mailq.Recipient{Offset: r.Offset, Attempts: r.Attempts, Reason: r.Last, Code: r.Code, Order: orderName(r.Ordered)}
 	}
 	return out
 }

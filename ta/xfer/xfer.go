@@ -66,7 +66,11 @@ func (a *Agent) Sync(fd int) error { return a.syncs.sync(fd) }
 func (a *Agent) Deliver(m *ta.Message) {
 	text, origins, err := controlFile(m)
 	if err != nil {
-		m.ReportRest(func(*ta.Recipient) ta.Result { return failed("4.3.0", err) })
+		code := "4.3.0"
+		if errors.Is(err, errNoOrigin) {
+			code = xfer.StatusNoOrigin
+		}
+		m.ReportRest(func(*ta.Recipient) ta.Result { return failed(code, err) })
 		return
 	}
 	name := m.Recipients[0].RouteHost()
@@ -80,7 +84,7 @@ func (a *Agent) Deliver(m *ta.Message) {
 		return
 	case reply.Code != xfer.Accepted:
 		err := fmt.Errorf("node %s answers %d %s", name, reply.Code, reply.Text)
-		m.ReportRest(func(*ta.Recipient) ta.Result { return failed("4.5.0", err) })
+		m.ReportRest(func(*ta.Recipient) ta.Result { return failed(statusOf(reply.Code), err) })
 		return
 	}
 	a.accepted(m, name, reply, origins)
@@ -96,7 +100,7 @@ func (a *Agent) accepted(m *ta.Message, name string, reply xfer.Reply, origins [
 	m.ReportRest(func(r *ta.Recipient) ta.Result {
 		// The reply names offsets in the control file that was sent.
 		if sent != nil && slices.Contains(reply.Refused, sent[r.Offset]) {
-			return failed("4.7.1", fmt.Errorf("node %s refuses it: %s", name, reply.Text))
+			return failed(xfer.StatusRefused, fmt.Errorf("node %s refuses it: %s", name, reply.Text))
 		}
 		return ta.Result{
 			Status: ta.OK3, Moved: true,
@@ -124,6 +128,20 @@ func unreachable(name string, why error) ta.Result {
 	return r
 }
 
+// statusOf returns the status code of a message that a node does not take, by its reply.
+func statusOf(code int) string {
+	switch code {
+	case xfer.Refused:
+		return xfer.StatusRefused
+	case xfer.TooLarge:
+		return xfer.StatusTooLarge
+	}
+	return "4.5.0"
+}
+
+// errNoOrigin is the error of a recipient that was not moved by mailq --move.
+var errNoOrigin = errors.New("mail is moved with mailq --move, not by a route to channel xfer")
+
 // controlFile returns the control file of the recipients that are moved, and their
 // origins. A recipient without an origin has not come through a REROUTE to channel xfer:
 // the node would not know where it is to go.
@@ -138,7 +156,7 @@ func controlFile(m *ta.Message) (text []byte, origins []ctlfile.Origin, err erro
 			err = errors.New("it says nothing about the channel and host")
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("mail is moved with mailq --move, not by a route to channel xfer: %w", err)
+			return nil, nil, fmt.Errorf("%w: %w", errNoOrigin, err)
 		}
 		origins = append(origins, from)
 	}
