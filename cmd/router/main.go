@@ -113,6 +113,9 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	}
 	if o.check {
 		t := loader.Table()
+		if !t.Routes.MatchAll() {
+			fmt.Fprintf(stderr, "warning: %s: no line has the pattern *, so mail to other domains fails\n", loader.RoutesFile)
+		}
 		fmt.Fprintf(stdout, "%d routes, %d aliases\n", len(t.Routes.All()), t.Aliases.Len())
 		return exitOK
 	}

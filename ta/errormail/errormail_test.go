@@ -18,7 +18,7 @@ var noon = time.Unix(1795262400, 0)
 func newAgent(t *testing.T) *Agent {
 	t.Helper()
 	dir := t.TempDir()
-	for _, d := range []string{"transport", "queue", "public", "router", "forms"} {
+	for _, d := range []string{"transport", "queue", "public", "router", "postman", "forms"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -93,6 +93,22 @@ func TestNOTIFYAndRETHold(t *testing.T) {
 func TestNullSenderIsNotAnswered(t *testing.T) {
 	if reports, notices := deliver(t, newAgent(t), "nosuchuser", "s error <> <> 0", rcpt("bob")); len(notices) != 0 || !strings.Contains(reports, " ok3 the sender is null") {
 		t.Errorf("%q, %q", reports, notices)
+	}
+}
+
+// A notice that an error in the routes keeps from its recipient is mail with a null sender
+// and no route. It would vanish.
+func TestNoticeWithoutARouteIsKept(t *testing.T) {
+	a := newAgent(t)
+	lost := strings.Replace(rcpt("alice@a.example"), "nosuchuser", "unresolvable", 1)
+	reports, notices := deliver(t, a, "unresolvable", "s error <> <> 0", lost, "N NOTIFY=NEVER")
+	kept, _ := filepath.Glob(filepath.Join(a.Reporter.Postoffice, "postman", "*:error-on-error"))
+	if len(notices) != 0 || len(kept) != 1 || !strings.HasSuffix(reports, " ok3 notice postman/"+filepath.Base(kept[0])+"\n") {
+		t.Fatalf("%q, %q, %q", reports, notices, kept)
+	}
+	text, err := os.ReadFile(kept[0])
+	if err != nil || !strings.Contains(string(text), "\nFinal-Recipient: rfc822; alice@a.example\n") || !strings.Contains(string(text), "\nbody\n") {
+		t.Errorf("%v, %s", err, text)
 	}
 }
 

@@ -22,6 +22,7 @@ package table
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"zsched/internal/pattern"
@@ -79,7 +80,9 @@ func (r *Routes) add(route Route) {
 	}
 }
 
-// ParseRoutes reads a table of routes. It returns all errors of the text.
+// ParseRoutes reads a table of routes. It returns all errors of the text. A text without
+// a route is an error, because all mail would fail: it is rather what a full disk has left
+// of the file.
 func ParseRoutes(file, text string) (*Routes, []error) {
 	r := &Routes{plain: map[string]int{}}
 	var errs []error
@@ -110,7 +113,15 @@ func ParseRoutes(file, text string) (*Routes, []error) {
 		}
 		r.add(route)
 	}
+	if len(r.list) == 0 && len(errs) == 0 {
+		errs = []error{&Error{file, 1, 1, "the table has no route, so all mail would fail"}}
+	}
 	return r, errs
+}
+
+// MatchAll reports whether every address has a route.
+func (r *Routes) MatchAll() bool {
+	return slices.ContainsFunc(r.list, func(route Route) bool { return route.Pattern == "*" })
 }
 
 func checkRoute(route Route, words []word) (column int, reason string) {
