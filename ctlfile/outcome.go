@@ -46,6 +46,9 @@ type Mark struct {
 	// Killed says that nobody is to be told of this outcome (KILL). The notices that were owed
 	// before are still owed.
 	Killed bool
+	// Fate, if not "", says that the recipient is tagged Delivered but was sent elsewhere,
+	// and Text where to. Killed implies the fate of that name.
+	Fate Fate
 	// Delays, if not 0, is written into the delay field.
 	Delays int
 }

@@ -236,7 +236,7 @@ type MessageRecipient struct {
 	// sender gave, and the one that this host expanded.
 	Originals []string  `json:"originals,omitempty"`
 	Offset    int64     `json:"offset"`
-	State     string    `json:"state"` // as Job.State; or delivered, failed or held
+	State     string    `json:"state"` // as Job.State; or held, delivered, failed, expired, killed, requeued, rerouted, moved or done
 	Attempts  int       `json:"attempts"`
 	WakeAt    time.Time `json:"wake_at,omitzero"`
 	Reason    string    `json:"reason,omitempty"`

@@ -68,10 +68,8 @@ func describe(f *ctlfile.File, i int) string {
 
 func state(f *ctlfile.File, i int) string {
 	switch r := &f.Recipients[i]; {
-	case r.Tag == ctlfile.Delivered:
-		return "delivered"
-	case r.Tag == ctlfile.Failed:
-		return "failed"
+	case r.Tag == ctlfile.Delivered, r.Tag == ctlfile.Failed:
+		return f.Outcome(i)
 	case r.Tag == ctlfile.Locked && r.PID() == 0:
 		return "locked by nobody"
 	case r.Tag == ctlfile.Locked:

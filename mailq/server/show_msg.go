@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,6 +74,9 @@ func find(r *request, ctx context.Context) bool {
 		func(rep *report) error { return objects(rep.out, rep.queue.Find(ctx, what)) })
 }
 
+// withoutTries are the states of recipients whose attempts may not be known.
+var withoutTries = []string{mailq.StateHeld, "delivered", "failed", "expired", "killed", "requeued", "rerouted", "moved", "done"}
+
 // writeMessage writes a message as text.
 func writeMessage(out *answer, m *mailq.Message, now time.Time) error {
 	head := fmt.Sprintf("%s: spoolid %s, age %s, %d+%d bytes", mailq.Field(m.Path), mailq.Field(m.SpoolID),
@@ -97,7 +101,7 @@ func writeMessage(out *answer, m *mailq.Message, now time.Time) error {
 		line := fmt.Sprintf("\t  to\t%s via %s/%s: %s", to, r.Channel, r.Host, r.State)
 		// The attempts of a recipient that is done, or whose message is held,
 		// may no longer be known.
-		if ended := r.State == "delivered" || r.State == "failed" || r.State == "held"; r.Attempts > 0 || !ended {
+		if r.Attempts > 0 || !slices.Contains(withoutTries, r.State) {
 			line += ", " + mailq.Plural(r.Attempts, "try", "tries")
 		}
 		if r.Order != "" {

@@ -160,10 +160,8 @@ func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]know
 // stateIn returns the state of a recipient according to the control file alone.
 func stateIn(f *ctlfile.File, i int, place spool.Place) string {
 	switch {
-	case f.Recipients[i].Tag == ctlfile.Failed:
-		return "failed"
 	case f.Done(i): // it, or another of its alternatives
-		return "delivered"
+		return f.Outcome(i)
 	case place == spool.Hold:
 		return "held"
 	case place == spool.Queue:

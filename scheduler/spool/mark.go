@@ -194,7 +194,7 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 	var lines []ctlfile.Diagnostic
 	var recorded map[int64]bool
 	settled := outcomes(d.file)
-	sets, notices := false, false
+	sets, notices, owed := false, false, false
 	marks, lines = d.restoreUnreported(settled, marks)
 	restored := lines
 	for _, m := range marks {
@@ -207,24 +207,19 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 		case m.Diagnose && !d.diagnosed(settled, m):
 			lines = append(lines, diagnostic(r, m))
 			notices = true
-		case m.Diagnose, m.LeaveTag, d.file.NullSender, !r.Notify.Wants(kindOf(m.Tag)):
+		case m.Diagnose, m.LeaveTag, !d.wantsNotice(r, m.Tag) && fate(m) == "":
 		default:
 			if recorded == nil {
 				recorded = recordedOutcomes(d.file)
 			}
 			if !recorded[r.Offset] {
-				lines = append(lines, withoutNotice(r, m.Tag))
+				lines = append(lines, withoutNotice(r, m))
+				owed = owed || d.wantsNotice(r, m.Tag)
 			}
 		}
 	}
-	if len(lines) > 0 {
-		fd, err := d.writable()
-		if err != nil {
-			return err
-		}
-		if err := ctlfile.AppendDiagnostic(fd, lines...); err != nil {
-			return err
-		}
+	if err := d.append(lines, owed || notices || len(restored) > 0); err != nil {
+		return err
 	}
 	for _, m := range marks {
 		r := d.recipient(m)
@@ -250,6 +245,40 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 		return errChanged
 	}
 	return d.settleSets()
+}
+
+// append appends d lines. Without durable, they only say what happened: they may be lost
+// in a crash, a full disk does not prevent the outcome, and a torn line, which an agent may
+// be writing, stays the last.
+func (d *controlFile) append(lines []ctlfile.Diagnostic, durable bool) error {
+	if len(lines) == 0 || !durable && d.file.Torn >= 0 {
+		return nil
+	}
+	fd, err := d.writable()
+	if err == nil && durable {
+		return ctlfile.AppendDiagnostic(fd, lines...)
+	}
+	if err == nil {
+		_ = ctlfile.AppendDiagnosticWith(func(int) error { return nil }, fd, lines...)
+	}
+	return err
+}
+
+// wantsNotice reports whether the sender of a recipient is to be told of an outcome.
+func (d *controlFile) wantsNotice(r *ctlfile.Recipient, tag ctlfile.Tag) bool {
+	return !d.file.NullSender && r.Notify.Wants(kindOf(tag))
+}
+
+// fate returns the fate of a recipient that is tagged as delivered and was not; "" for
+// another.
+func fate(m ctlfile.Mark) ctlfile.Fate {
+	switch {
+	case m.Tag != ctlfile.Delivered:
+		return ""
+	case m.Killed:
+		return ctlfile.Killed
+	}
+	return m.Fate
 }
 
 // restoreUnreported changes the outcomes of recipients that were done before they were to be

@@ -235,13 +235,16 @@ func (s *Spool) recordMoves(part []*move) {
 		if m.err != nil || m.queued.Path == "" || m.queued.Err != nil {
 			continue
 		}
-		lines := m.old.linesWithoutNotice(m.staged[0].marks())
-		if len(lines) == 0 {
+		lines, owed := m.old.linesWithoutNotice(m.staged[0].marks())
+		if len(lines) == 0 || !owed && m.old.file.Torn >= 0 {
 			continue
 		}
-		if m.err = ctlfile.AppendDiagnosticWith(func(int) error { return nil }, m.old.fd, lines...); m.err == nil {
+		err := ctlfile.AppendDiagnosticWith(func(int) error { return nil }, m.old.fd, lines...)
+		if err == nil {
 			m.old.file.Diagnostics = append(m.old.file.Diagnostics, lines...)
-			last = m
+		}
+		if owed {
+			m.err, last = err, m
 		}
 	}
 	if last == nil {
@@ -256,22 +259,23 @@ func (s *Spool) recordMoves(part []*move) {
 }
 
 // linesWithoutNotice returns the d lines that mark would write for recipients that are sent
-// elsewhere.
-func (d *controlFile) linesWithoutNotice(marks []ctlfile.Mark) (lines []ctlfile.Diagnostic) {
+// elsewhere. owed says that a sender wants a notice, so that they must be durable.
+func (d *controlFile) linesWithoutNotice(marks []ctlfile.Mark) (lines []ctlfile.Diagnostic, owed bool) {
 	var recorded map[int64]bool
 	for _, m := range marks {
 		r := d.recipient(m)
-		if r == nil || d.file.NullSender || !r.Notify.Wants(kindOf(m.Tag)) {
+		if r == nil {
 			continue
 		}
 		if recorded == nil {
 			recorded = recordedOutcomes(d.file)
 		}
 		if !recorded[r.Offset] {
-			lines = append(lines, withoutNotice(r, m.Tag))
+			lines = append(lines, withoutNotice(r, m))
+			owed = owed || d.wantsNotice(r, m.Tag)
 		}
 	}
-	return lines
+	return lines, owed
 }
 
 // finishMove tags the old recipients of a message whose copy is in the queue.

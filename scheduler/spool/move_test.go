@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,9 @@ func TestManyMovesAtOnce(t *testing.T) {
 			moved[answer.Name.Path] = true
 			o.read("queue/" + answer.Name.Path)
 		}
+	}
+	if text := o.read("transport/1000"); !strings.Contains(text, "delivered (moved)\tmoved to node mx2 in message S") {
+		t.Errorf("the control file does not say what became of the recipient: %q", text)
 	}
 	if len(moved) != messages {
 		t.Errorf("%d messages were moved", len(moved))

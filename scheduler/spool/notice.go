@@ -4,6 +4,7 @@ package spool
 // parameters decides), and what the notice reports.
 
 import (
+	"cmp"
 	"fmt"
 
 	"zsched/ctlfile"
@@ -214,11 +215,15 @@ func firstDelivered(f *ctlfile.File, recorded map[int64]bool, i int) bool {
 	return first == i
 }
 
-// withoutNotice returns the d line of an outcome that is not reported although the sender
-// asked: the mail was killed, or sent elsewhere, or an alternative was delivered.
-// Without the line the outcome would count as lost.
-func withoutNotice(r *ctlfile.Recipient, tag ctlfile.Tag) ctlfile.Diagnostic {
-	line := diagnostic(r, ctlfile.Mark{Offset: r.Offset, Tag: tag, Text: "nobody is to be told"})
+// withoutNotice returns the d line of an outcome that is not reported: the mail was killed,
+// or sent elsewhere, or an alternative was delivered. If the sender asked for a notice, the
+// outcome would count as lost without the line.
+func withoutNotice(r *ctlfile.Recipient, m ctlfile.Mark) ctlfile.Diagnostic {
+	as := ctlfile.Mark{Offset: r.Offset, Tag: m.Tag, Text: ctlfile.NobodyIsTold}
+	if fate := fate(m); fate != "" {
+		as.Notary, as.Text = "\x03\x01"+fate.Action(), cmp.Or(m.Text, string(fate)+" by order")
+	}
+	line := diagnostic(r, as)
 	line.Tag = ctlfile.Delivered
 	return line
 }

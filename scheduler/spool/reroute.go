@@ -179,6 +179,9 @@ func (s *Spool) commitOne(p *stagedCopy, d *controlFile, answer *Resubmitted) er
 		return err
 	}
 	p.file = ""
+	if p.draft == nil {
+		p.sentTo += " as router/" + name
+	}
 	if err != nil && p.draft == nil && postoffice.SyncAll(s.office) != nil {
 		// The submission may not survive a crash. The old recipients stay open, in the
 		// file and for the receiver, which would otherwise remove the message: delivery
@@ -217,7 +220,10 @@ func (p *stagedCopy) fits(d *controlFile) error {
 func (p *stagedCopy) marks() []ctlfile.Mark {
 	marks := make([]ctlfile.Mark, len(p.offsets))
 	for i, offset := range p.offsets {
-		marks[i] = ctlfile.Mark{Offset: offset, Tag: ctlfile.Delivered}
+		marks[i] = ctlfile.Mark{Offset: offset, Tag: ctlfile.Delivered, Fate: p.fate, Text: p.sentTo}
+		if p.spoolID != "" {
+			marks[i].Text += " in message " + p.spoolID
+		}
 	}
 	return marks
 }

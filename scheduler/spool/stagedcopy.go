@@ -29,6 +29,8 @@ type stagedCopy struct {
 	held       bool              // the copy goes to hold/, not into the queue
 	hold       string            // the H line of a held copy: who held it, and why
 	draft      *ctlfile.Contents // of the new control file; nil when the router gets it
+	fate       ctlfile.Fate      // of the old recipients
+	sentTo     string            // where they are sent, for people
 	control    unix.Stat_t       // of the old control file
 }
 
@@ -90,10 +92,13 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 		switch {
 		case r.back:
 			p = r.stageBack(spoolID, d.file, chosen)
+			p.fate, p.sentTo = ctlfile.Moved, "moved back to this node"
 		case r.moves():
 			p = r.stageMove(&mover{s.options.Node, spoolID}, d.file, chosen, unreported)
+			p.fate, p.sentTo = ctlfile.Moved, "moved to node "+r.Host
 		default:
 			p = r.stageReroute(d.file, chosen)
+			p.fate, p.sentTo = ctlfile.Rerouted, "sent to "+r.Channel+"/"+r.Host
 		}
 		staged, err = s.stageForQueue(p, message, !r.moves()) // moves are synced together
 	}
@@ -114,7 +119,7 @@ func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *postoffic
 			}
 			return nil, err
 		}
-		p := stagedCopy{file: file}
+		p := stagedCopy{file: file, fate: ctlfile.Requeued, sentTo: "given back to the router"}
 		for _, to := range sub.To {
 			p.offsets = append(p.offsets, to.Offset)
 		}

@@ -1,0 +1,90 @@
+package ctlfile
+
+// Fates: what became of recipients whose tag alone does not say it.
+
+import "strings"
+
+// Fate says why a recipient is tagged Delivered although it was not delivered. It stands in
+// brackets after the action of a d line that is tagged as reported:
+//
+//	d+226:109:-1::1047508710<TAB>bob@example.net<0x01>delivered (rerouted)<TAB>sent to ...
+//
+// Other programs see a recipient whose sender needs no notice.
+type Fate string
+
+const (
+	Killed   Fate = "killed"   // dropped by KILL
+	Requeued Fate = "requeued" // given back to the router
+	Rerouted Fate = "rerouted" // sent to another thread, in another message
+	Moved    Fate = "moved"    // moved to another node or back, in another message
+)
+
+// deliveredAction is the action of d lines with a Fate.
+const deliveredAction = "delivered"
+
+// Action returns the action of a d line with this fate.
+func (fate Fate) Action() string { return deliveredAction + " (" + string(fate) + ")" }
+
+// fate returns the fate that a d line states; "": none.
+func (d *Diagnostic) fate() Fate {
+	fields := strings.Split(d.Notary, "\x01")
+	if len(fields) < 2 {
+		return ""
+	}
+	for _, fate := range [...]Fate{Killed, Requeued, Rerouted, Moved} {
+		if fields[1] == fate.Action() {
+			return fate
+		}
+	}
+	return ""
+}
+
+// Outcome returns what the file says became of recipient i: "failed", "expired",
+// "delivered", a Fate, or "done" if only the tag of an exclusive set or a d line
+// without a notice says that it needs no more work. It is "" for a recipient that is not
+// done.
+func (f *File) Outcome(i int) string {
+	r := &f.Recipients[i]
+	if !f.Done(i) {
+		return ""
+	}
+	var last *Diagnostic
+	for n := range f.Diagnostics {
+		if f.Diagnostics[n].Recipient == r.Offset {
+			last = &f.Diagnostics[n]
+		}
+	}
+	switch {
+	case r.Tag == Failed && last != nil && last.expired():
+		return "expired"
+	case r.Tag == Failed:
+		return "failed"
+	case last != nil && last.fate() != "":
+		return string(last.fate())
+	case last != nil && last.Text == NobodyIsTold, r.Tag != Delivered, r.Class > 0 && f.othersDelivered(i):
+		return "done"
+	}
+	return "delivered"
+}
+
+// NobodyIsTold is the text of a d line for an outcome without a notice, if nothing else is
+// known: another recipient of the exclusive set was delivered, for example.
+const NobodyIsTold = "nobody is to be told"
+
+// expired reports whether a d line says that the time of a recipient was over, or that an
+// order ended it. The scheduler writes that behind the status.
+func (d *Diagnostic) expired() bool {
+	fields := strings.Split(d.Notary, "\x01")
+	return len(fields) > 2 && strings.Contains(fields[2], "expired")
+}
+
+// othersDelivered reports whether other recipients of the exclusive set of recipient i are
+// tagged Delivered too: the tags do not say which of them was delivered.
+func (f *File) othersDelivered(i int) bool {
+	for j := range f.Recipients {
+		if other := &f.Recipients[j]; j != i && other.Class == f.Recipients[i].Class && other.Tag == Delivered {
+			return true
+		}
+	}
+	return false
+}
