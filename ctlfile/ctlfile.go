@@ -127,7 +127,8 @@ type File struct {
 	Torn        int64 // offset of the first d line that a crash cut short or erased, or -1
 	Size        int64 // of the control file, in bytes
 
-	text string
+	text  string
+	hosts map[string][]int32 // indices of the recipients at each RouteHost; nil: not known
 }
 
 // Sender is an s line.

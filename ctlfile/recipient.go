@@ -123,9 +123,7 @@ func (p *parser) recipient(at int, line string) *ParseError {
 		Offset: int64(at), Tag: Tag(line[1]), Sender: len(f.Senders) - 1,
 		Header: -1, HeaderEnd: -1, N: -1, Notify: NotifyFailure,
 	}
-	switch r.Tag {
-	case Open, Locked, Delivered, Failed:
-	default:
+	if !r.Tag.ofRecipient() {
 		return p.malformed(at, "recipient with tag %q", r.Tag)
 	}
 	if r.Sender < 0 {
@@ -135,11 +133,7 @@ func (p *parser) recipient(at int, line string) *ParseError {
 	if !ok {
 		return p.malformed(at, "recipient line %.200q is too short", line)
 	}
-	r.Lock = lock
-	if f.Flags&(HasPID|HasDelay) == HasPID|HasDelay {
-		r.Delays, _ = strconv.Atoi(strings.Trim(line[delayAt:delayAt+delayWidth], " "))
-		r.Delays = max(0, r.Delays)
-	}
+	r.Lock, r.Delays = lock, f.Flags.delays(line)
 	reason := ""
 	if line[0] == 'X' {
 		if r.Class, rest, ok = cutClass(rest); !ok {
@@ -186,6 +180,16 @@ func (flags Flags) cutFields(s string) (lock, rest string, ok bool) {
 		s = s[1:]
 	}
 	return lock, s, true
+}
+
+// delays returns the delay field of a recipient line from which cutFields has cut the
+// fields; 0 if there is none.
+func (flags Flags) delays(line string) int {
+	if flags&(HasPID|HasDelay) != HasPID|HasDelay {
+		return 0
+	}
+	n, _ := strconv.Atoi(strings.Trim(line[delayAt:delayAt+delayWidth], " "))
+	return max(0, n)
 }
 
 // cutClass cuts the class number off the value of an X line.

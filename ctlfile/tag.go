@@ -25,6 +25,11 @@ const (
 	Failed    Tag = '-' // of a recipient: failed for good
 )
 
+// ofRecipient reports whether a recipient can have the tag.
+func (t Tag) ofRecipient() bool {
+	return t == Open || t == Locked || t == Delivered || t == Failed
+}
+
 // MaxPID is the greatest pid that a lock can name. It also stands for every greater
 // pid; then only the scheduler that started the process knows which process it is.
 const MaxPID = 999999

@@ -119,3 +119,31 @@ func reopen(b *testing.B, control string) {
 		b.Fatal(err)
 	}
 }
+
+// BenchmarkManyHosts is one job line of a message to 20 000 hosts, of whose control file
+// (1.1 MB) it needs one recipient.
+func BenchmarkManyHosts(b *testing.B) {
+	const hosts = 20_000
+	dir := b.TempDir()
+	var to strings.Builder
+	for i := range hosts {
+		fmt.Fprintf(&to, "%s\n", rcpt("smtp", fmt.Sprintf("h%d.example", i), fmt.Sprintf("user@h%d.example", i)))
+	}
+	for name, text := range map[string]string{"queue": "", "transport": "@ 0x00000007\ni 1\no 24\ne alice@example.org\n" +
+		"s smtp mx.example.org alice@example.org 0\n" + to.String() + "m\nSubject: x\n\n"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "1"), []byte(text), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s := &Server{Channel: "smtp", Dir: filepath.Join(dir, "transport"), Err: os.Stderr, Deliver: with(Result{Status: Deferred})}
+	at := newSession(s, newOutput(io.Discard), 0)
+	done := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		at.work(Job{Path: "1", Host: fmt.Sprintf("h%d.example", done%hosts)})
+		done++
+	}
+}

@@ -20,9 +20,11 @@ import (
 // it that the line selects. It is valid until Deliver returns. Only one goroutine
 // at a time may use it.
 type Message struct {
-	Job        Job
-	ID         uint64 // number of the control file
-	Session    int    // number of the session that works on it, from 0
+	Job     Job
+	ID      uint64 // number of the control file
+	Session int    // number of the session that works on it, from 0
+	// File may be shared with other sessions, so Deliver must not change it. The
+	// states and delay fields in it may be old; those in Recipients are of now.
 	File       *ctlfile.File
 	Size       int64     // of the message file
 	ModifiedAt time.Time // when the message arrived: the mtime of the message file
@@ -32,6 +34,7 @@ type Message struct {
 	openedAt time.Time        // set if there is a Syslog
 	fd       int              // control file
 	opened   unix.Stat_t      // its state when it was opened
+	old      bool             // File was read by an earlier job line
 	path     string           // message file
 	owner    int64            // uid of its owner, who submitted it; -1: not known
 	body     *postoffice.File // message file, once opened

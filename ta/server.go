@@ -58,6 +58,8 @@ type Server struct {
 	In  io.Reader // job lines from the scheduler
 	Out io.Writer // reports to the scheduler
 	Err io.Writer // lines for the scheduler's log, one in each write
+
+	recent ctlfile.Recent // the large control files of the last job lines
 }
 
 // Serve works until the scheduler tells the agent to leave, by an empty line or

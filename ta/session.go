@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,10 +147,16 @@ func (ss *session) open(job Job) (*Message, error) {
 		err = m.read(path)
 	}
 	if err == nil {
-		m.take()
-		if len(m.Recipients) == 0 {
-			err = errNoRecipient
+		err = m.take()
+	}
+	if errors.Is(err, ctlfile.ErrReplaced) {
+		s.recent.Forget(m.File)
+		if err = m.read(path); err == nil {
+			err = m.take()
 		}
+	}
+	if err == nil && len(m.Recipients) == 0 {
+		err = errNoRecipient
 	}
 	if err != nil {
 		m.close()
@@ -181,9 +188,18 @@ func (ss *session) path(name string) string {
 	return ss.server.Dir + "/" + name
 }
 
-// read reads the whole control file and parses it.
+// read reads the whole control file and parses it. Sessions share what was read of a
+// large one.
 func (m *Message) read(path string) error {
 	ss := m.session
+	if m.opened.Size >= initialBuffer {
+		f, old, err := ss.server.recent.Read(m.fd)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		m.File, m.old = f, old
+		return nil
+	}
 	n := 0
 	for {
 		got, err := readAt(m.fd, ss.buf[n:], int64(n))
@@ -193,7 +209,7 @@ func (m *Message) read(path string) error {
 		if n += got; n < len(ss.buf) {
 			break // a short read of a file is its end
 		}
-		grown := make([]byte, 4*len(ss.buf))
+		grown := make([]byte, 4*len(ss.buf)) // a d line was appended since the Fstat
 		copy(grown, ss.buf)
 		ss.buf = grown
 	}
@@ -207,41 +223,44 @@ func (m *Message) read(path string) error {
 
 // take selects the recipients of the job line and, with ctlfile.AgentMarks, locks them.
 // It selects before it locks, so that only the first of alternative recipients
-// is taken.
-func (m *Message) take() {
+// is taken. The error is ctlfile.ErrReplaced if another control file was read.
+func (m *Message) take() error {
 	s, f := m.session.server, m.File
 	host := m.Job.Host
 	if host == "" {
 		host = s.Host
 	}
-	var chosen [4]int
-	list := chosen[:0]
-	for i := range f.Recipients {
-		if r := &f.Recipients[i]; r.Tag == ctlfile.Open &&
-			(s.Channel == "" || r.Channel == s.Channel) &&
-			(host == "" || sameHost(r, host)) && f.Open(i) {
-			list = append(list, i)
+	var few [4]int
+	list := f.AppendAtHost(few[:0], host)
+	list = slices.DeleteFunc(list, func(i int) bool {
+		return s.Channel != "" && f.Recipients[i].Channel != s.Channel || !m.old && !f.Open(i)
+	})
+	var now []ctlfile.Recipient // as they are now, if the file was read earlier
+	if m.old {
+		now = make([]ctlfile.Recipient, len(list))
+		for k, i := range list {
+			var err error
+			if now[k], err = f.Refresh(m.fd, i); err != nil {
+				return fmt.Errorf("%s: %w", m.Job.Path, err)
+			}
 		}
 	}
 	if len(list) == 0 {
-		return
+		return nil
 	}
 	all := make([]Recipient, 0, len(list))
-	for _, i := range list {
+	for k, i := range list {
 		r := &f.Recipients[i]
-		if s.Marking == ctlfile.AgentMarks && !m.swap(r, ctlfile.Open, ctlfile.Locked) {
+		if m.old {
+			r = &now[k]
+		}
+		if r.Tag != ctlfile.Open || s.Marking == ctlfile.AgentMarks && !m.swap(r, ctlfile.Open, ctlfile.Locked) {
 			continue
 		}
 		all = append(all, Recipient{Recipient: r, From: f.Senders[r.Sender].Address, message: m, index: i})
 	}
 	m.Recipients = all
-}
-
-// sameHost compares hosts as the scheduler does when it groups recipients: it
-// ignores case, and only the first of a list of hosts counts.
-func sameHost(r *ctlfile.Recipient, host string) bool {
-	return strings.EqualFold(r.Host, host) ||
-		strings.HasPrefix(r.Host, "(") && strings.EqualFold(r.RouteHost(), host)
+	return nil
 }
 
 // swap changes a recipient's tag from one value to another, and reports whether

@@ -77,6 +77,18 @@ func Fstat(fd int, st *unix.Stat_t) error {
 	return eintr.Retry(func() error { return unix.Fstat(fd, st) })
 }
 
+// BirthTime returns when an open file was created. Some file systems do not know it.
+func BirthTime(fd int) (at unix.Timespec, known bool) {
+	if of(fd) != nil {
+		return at, false
+	}
+	var st unix.Statx_t
+	err := eintr.Retry(func() error {
+		return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st)
+	})
+	return unix.Timespec{Sec: st.Btime.Sec, Nsec: int64(st.Btime.Nsec)}, err == nil && st.Mask&unix.STATX_BTIME != 0
+}
+
 func (m *mount) fstat(fd int, st *unix.Stat_t) error {
 	found, err := m.disk.Fstat(m.diskFD(fd))
 	*st = found

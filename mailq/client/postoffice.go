@@ -2,7 +2,6 @@ package client
 
 import (
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,6 +18,10 @@ import (
 // Most users are not permitted to read all of them.
 type Postoffice struct {
 	Dir string
+
+	// recent has the control files of messages to many hosts, each of which is read for
+	// every thread.
+	recent ctlfile.Recent
 }
 
 // SpoolFile is one message of a postoffice.
@@ -32,7 +35,8 @@ type SpoolFile struct {
 
 // Read reads the control file at a path that a server has named, relative to
 // transport/, and the status of the message file. It reads nothing but regular
-// files inside the directory.
+// files inside the directory, and a large control file only once: the states of the
+// recipients in it may be old.
 func (p *Postoffice) Read(path string) (*SpoolFile, error) {
 	info, err := p.Stat(path)
 	if err != nil {
@@ -48,11 +52,7 @@ func (p *Postoffice) Read(path string) (*SpoolFile, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, min(info.Control, ctlfile.MaxSize)))
-	if err != nil {
-		return nil, err
-	}
-	if info.File, err = ctlfile.Parse(text); err != nil {
+	if info.File, _, err = p.recent.Read(int(f.Fd())); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return info, nil
