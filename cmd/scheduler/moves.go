@@ -19,14 +19,20 @@ import (
 	"zsched/xfer"
 )
 
-// moves has the parameters of moves that are in force: those of the last reload.
+// moves has what moves between nodes need.
 type moves struct {
-	env    *zenv.File
-	node   string // the name of this node, since the start
-	params atomic.Pointer[config.Params]
+	zenv    *zenv.File
+	node    string // the name of this node, since the start
+	inForce atomic.Pointer[moveParams]
 
 	mu     sync.Mutex
 	failed map[string]failure // nodes that could not be asked
+}
+
+// moveParams are the parameters since the last reload.
+type moveParams struct {
+	*config.Params
+	env map[string]string // of agents; it is not changed
 }
 
 // failure is why a node could not be asked, and when.
@@ -41,16 +47,19 @@ const failurePause = 30 * time.Second
 
 // newMoves returns the moves with the parameters at the start.
 func newMoves(env *zenv.File, node string, p *config.Params) *moves {
-	m := &moves{env: env, node: node, failed: make(map[string]failure)}
-	m.params.Store(p)
+	m := &moves{zenv: env, node: node, failed: make(map[string]failure)}
+	m.reload(p)
 	return m
 }
+
+// reload puts parameters in force.
+func (m *moves) reload(p *config.Params) { m.inForce.Store(&moveParams{p, m.newEnv(p)}) }
 
 // ownNames returns the names of this node, in lower case. Without PARAMnode, the name of
 // the host alone is one too.
 func (m *moves) ownNames() []string {
 	names := []string{strings.ToLower(m.node)}
-	if m.params.Load().Node != "" {
+	if m.inForce.Load().Node != "" {
 		return names
 	}
 	if host, err := os.Hostname(); err == nil {
@@ -59,10 +68,13 @@ func (m *moves) ownNames() []string {
 	return names
 }
 
-// agentEnv returns the environment of an agent that is started now: the variables of
-// zmailer.conf and, for xfer(8), the parameters of moves between nodes.
-func (m *moves) agentEnv() map[string]string {
-	all, p := m.env.Known(), m.params.Load()
+// agentEnv returns the environment of an agent that is started now.
+func (m *moves) agentEnv() map[string]string { return m.inForce.Load().env }
+
+// newEnv makes the environment of agents: the variables of zmailer.conf and, for xfer(8),
+// the parameters of moves between nodes.
+func (m *moves) newEnv(p *config.Params) map[string]string {
+	all := m.zenv.Known()
 	if p.XferNodes == "" {
 		return all
 	}
@@ -78,7 +90,7 @@ func (m *moves) agentEnv() map[string]string {
 
 // nodeNames returns the names in the table of nodes; nil: there is no table.
 func (m *moves) nodeNames() (names []string, err error) {
-	table := m.params.Load().XferNodes
+	table := m.inForce.Load().XferNodes
 	if table == "" {
 		return nil, nil
 	}
@@ -93,7 +105,7 @@ func (m *moves) nodeNames() (names []string, err error) {
 // taken asks a node which recipients it has. A node that is not in the table is not asked:
 // it will not come back.
 func (m *moves) taken(ctx context.Context, name string, origins []ctlfile.Origin) (map[string]bool, error) {
-	p := m.params.Load()
+	p := m.inForce.Load()
 	if p.XferNodes == "" {
 		return nil, nil
 	}

@@ -186,7 +186,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 		}
 		queries.Configure(s.querySettings(again))
 		reporter.Configure(s.reporter(again, notices))
-		s.moves.params.Store(&again.Params)
+		s.moves.reload(&again.Params)
 		return again.Scheduler, nil
 	}
 	options.Dump = func() { queries.Dump() }
