@@ -37,41 +37,47 @@ func (dv *delivery) noteTrouble(e Failed) {
 	dv.store.trouble.reason = strings.TrimSpace(e.Reason)
 }
 
-// writeFailed keeps an action that failed, to issue it again later.
+// writeFailed handles an action on files that failed.
 func (dv *delivery) writeFailed(e Failed) {
 	p := dv.store.pending[e.Op]
-	if p == nil {
+	switch {
+	case p == nil:
 		return
-	}
-	if e.Missing {
+	case e.Missing:
 		delete(dv.store.pending, e.Op)
 		if !p.stale() {
 			dv.fileMissing(p.message, e.Moved)
 		}
 		return
+	case e.SpoolDown:
+		dv.noteSpoolDown(p, e)
 	}
-	if e.SpoolDown {
-		dv.noteTrouble(e)
+	if !dv.moveFailed(p, e) {
+		dv.repeatLater(p, e)
 	}
-	if e.SpoolDown && !dv.spoolDown {
-		dv.spoolDown, dv.store.retryAt = true, dv.now.after(probeInterval)
-		dv.do(Note{Severity: Error, Message: p.id, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
-	}
-	if dv.moveFailed(p, e) {
+}
+
+// noteSpoolDown stops the feeding until a probe succeeds, and says so once.
+func (dv *delivery) noteSpoolDown(p *pending, e Failed) {
+	dv.noteTrouble(e)
+	if dv.spoolDown {
 		return
 	}
+	dv.spoolDown, dv.store.retryAt = true, dv.now.after(probeInterval)
+	dv.do(Note{Severity: Error, Message: p.id, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
+}
+
+// repeatLater keeps an action that failed, to issue it again.
+func (dv *delivery) repeatLater(p *pending, e Failed) {
 	if !e.SpoolDown {
 		dv.noteTrouble(e)
+		dv.do(Note{Severity: Error, Message: p.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
+		if dv.store.retryAt == 0 {
+			dv.store.retryAt = dv.now.after(retryInterval)
+		}
 	}
 	dv.store.failed = append(dv.store.failed, e.Op)
 	dv.counts.FailedWrites = len(dv.store.failed)
-	if e.SpoolDown {
-		return
-	}
-	dv.do(Note{Severity: Error, Message: p.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
-	if dv.store.retryAt == 0 {
-		dv.store.retryAt = dv.now.after(retryInterval)
-	}
 }
 
 // moveFailed takes mail that could not be held or resubmitted back into the
