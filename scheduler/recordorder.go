@@ -165,14 +165,7 @@ func (dv *delivery) retryRecord(n recordRef) {
 		dv.makeRecordDue(n)
 		return
 	}
-	queued := rec.flags&recordQueued != 0
-	if queued {
-		dv.dequeueRecord(n)
-	}
-	dv.setNextRun(rec, false)
-	if queued {
-		dv.enqueueRecord(n)
-	}
+	dv.moveRecord(n, false)
 	dv.updateThread(t)
 }
 

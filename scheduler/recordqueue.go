@@ -125,6 +125,20 @@ func (q *queue) updateRecord(n recordRef) {
 	}
 }
 
+// moveRecord says whether a due record waits for the next run of its thread, and moves it to
+// that queue if it is in one.
+func (q *queue) moveRecord(n recordRef, nextRun bool) {
+	rec := q.records.items.at(n)
+	queued := rec.flags&recordQueued != 0
+	if queued {
+		q.dequeueRecord(n)
+	}
+	q.setNextRun(rec, nextRun)
+	if queued {
+		q.enqueueRecord(n)
+	}
+}
+
 // requeueRecord puts a record into the queue, and the place in the calendar, that
 // the new parameters of its thread call for.
 func (q *queue) requeueRecord(n recordRef) {
@@ -135,15 +149,7 @@ func (q *queue) requeueRecord(n recordRef) {
 		q.makeRecordDue(n)
 		return
 	case due:
-		nextRun := t.params.QueueOnly && (!t.running || (rec.flags&recordNextRun != 0) != (t.active == 1))
-		queued := rec.flags&recordQueued != 0
-		if queued {
-			q.dequeueRecord(n)
-		}
-		q.setNextRun(rec, nextRun)
-		if queued {
-			q.enqueueRecord(n)
-		}
+		q.moveRecord(n, t.params.QueueOnly && (!t.running || (rec.flags&recordNextRun != 0) != (t.active == 1)))
 	}
 	if rec.flags&(recordUrgent|recordLoading) == 0 {
 		q.planLook(n)

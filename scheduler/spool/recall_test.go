@@ -39,15 +39,22 @@ func TestRecallTakesAllRecipientsOrNone(t *testing.T) {
 	}
 }
 
-// The locks of a Recall are cleared for the recipients that are named, and no others.
-func TestRereadClearsTheLocksOfARecall(t *testing.T) {
+// recalledBoth makes a spool with a message for bob and carol, both of whom are recalled, and
+// returns the offsets of their lines.
+func recalledBoth(t *testing.T) (o *testSpool, bob, carol int64) {
 	text := control("7", toBob, toCarol)
-	o := newTestSpool(t)
+	o = newTestSpool(t)
 	o.put("7", text)
 	o.open(Options{})
-	bob, carol := offset(t, text, "bob@b"), offset(t, text, "carol")
+	bob, carol = offset(t, text, "bob@b"), offset(t, text, "carol")
 	o.recalled("7", bob)
 	o.recalled("7", carol)
+	return o, bob, carol
+}
+
+// The locks of a Recall are cleared for the recipients that are named, and no others.
+func TestRereadClearsTheLocksOfARecall(t *testing.T) {
+	o, bob, carol := recalledBoth(t)
 	for _, step := range []struct {
 		ours OurLocks
 		tags string
@@ -64,13 +71,7 @@ func TestRereadClearsTheLocksOfARecall(t *testing.T) {
 }
 
 func TestRecalledRecipientsCanBeMarkedAndSentElsewhere(t *testing.T) {
-	text := control("7", toBob, toCarol)
-	o := newTestSpool(t)
-	o.put("7", text)
-	o.open(Options{})
-	bob, carol := offset(t, text, "bob@b"), offset(t, text, "carol")
-	o.recalled("7", bob)
-	o.recalled("7", carol)
+	o, bob, carol := recalledBoth(t)
 	o.marked("7", ctlfile.Mark{Offset: bob, Tag: ctlfile.Delivered})
 	o.s.Resubmit(9, Resubmission{From: Queue, Path: "7", Offsets: []int64{carol}, Channel: "smtp", Host: "relay"})
 	r := answer[Resubmitted](o)
