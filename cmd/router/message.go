@@ -175,6 +175,14 @@ func (m *localMachine) sender(in *submission, e *envelope.Envelope, t *table.Tab
 	return o
 }
 
+// wrote reports whether the fields of a name have one address, that of the user who
+// submitted the message.
+func (o origin) wrote(fields header.Fields, name string) bool {
+	list, err := fields.Addresses(name)
+	return err == nil && len(list) == 1 && fields.Count(name) == 1 &&
+		(strings.EqualFold(list[0], o.login) || strings.EqualFold(list[0], o.address))
+}
+
 // targets routes the recipients. It returns each target once for each sender.
 func (m *localMachine) targets(to []envelope.Recipient, fields header.Fields, t *table.Table) ([]table.Target, error) {
 	looping := fields.Count("Received") > m.maxHops
@@ -263,6 +271,9 @@ func senderAddress(address string, uid int) ctlfile.Address {
 func (m *localMachine) header(in *submission, e *envelope.Envelope, fields header.Fields, from origin, id string) (header.Fields, string) {
 	at := in.info.ModTime()
 	fields = fields.Without("Bcc", "Resent-Bcc", "Return-Path")
+	if !from.trusted && fields.Has("Sender") && !from.wrote(fields, "Sender") {
+		fields = fields.Without("Sender")
+	}
 	all := header.Fields{m.received(e, from, id, at)}
 	all = append(all, fields...)
 	logID := fields.Value("Message-ID")
@@ -277,8 +288,7 @@ func (m *localMachine) header(in *submission, e *envelope.Envelope, fields heade
 	}
 	if !fields.Has("From") {
 		all = append(all, "From: "+displayed(e.FullName, from, m.host)+"\n")
-	} else if authors, err := fields.Addresses("From"); !from.trusted && !fields.Has("Sender") && from.address != "" &&
-		(err != nil || len(authors) != 1 || !strings.EqualFold(authors[0], from.address)) {
+	} else if !from.trusted && !fields.Has("Sender") && !from.wrote(fields, "From") {
 		all = append(all, "Sender: "+from.login+"\n")
 	}
 	return all, logID
@@ -304,8 +314,11 @@ func (m *localMachine) received(e *envelope.Envelope, from origin, id string, at
 // displayed returns the value of a From field that the router adds.
 func displayed(name string, from origin, host string) string {
 	address := from.address
-	if address == "" {
+	switch {
+	case address == "" && from.trusted:
 		address = "MAILER-DAEMON@" + host
+	case address == "":
+		address = from.login
 	}
 	if name == "" {
 		return address

@@ -113,12 +113,44 @@ func TestUsersSendAsThemselves(t *testing.T) {
 			t.Errorf("%q: %+v", from, f.Senders)
 		}
 		h := headerOf(t, f)
-		if sender := h.Get("Sender"); (sender != "ann@mx.example") != (want == "<>") {
+		if sender := h.Get("Sender"); sender != "ann@mx.example" {
 			t.Errorf("%q: Sender %q", from, sender)
 		}
 		if strings.Contains(h.Get("Received"), "forged") || !strings.Contains(h.Get("Received"), "(from ann@mx.example)") {
 			t.Errorf("%q: Received %q", from, h.Get("Received"))
 		}
+	}
+}
+
+func TestUsersNameThemselvesInSender(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give files to other users")
+	}
+	o := newOffice(t, 0)
+	for _, test := range []struct{ fields, from, sender string }{
+		{"From: ceo@far.example\nSender: root@mx.example\n", "ceo@far.example", "ann@mx.example"},
+		{"From: ceo@far.example\nSENDER : root@mx.example\n", "ceo@far.example", "ann@mx.example"},
+		{"From: ceo@far.example\nSender: ann@mx.example\nSender: root@mx.example\n", "ceo@far.example", "ann@mx.example"},
+		{"From: ceo@far.example\nSender: Root <\n", "ceo@far.example", "ann@mx.example"},
+		{"From: ceo@far.example\nSender: Ann <Ann@mx.example>\n", "ceo@far.example", "Ann <Ann@mx.example>"},
+		{"From: ann@mx.example\nFrom: ceo@far.example\n", "ann@mx.example ceo@far.example", "ann@mx.example"},
+		{"From: ann@mx.example\nSender: root@mx.example\n", "ann@mx.example", ""},
+		{"From: ann@mx.example\n", "ann@mx.example", ""},
+		{"Subject: x\n", "ann@mx.example", ""},
+	} {
+		for _, from := range []string{"from <ann@mx.example>", "from <>", "channel error"} {
+			h := headerOf(t, o.route(1000, from+"\nto <x@b.example>\nenv-end\n"+test.fields+"\nbody\n")[0])
+			if got := strings.Join(h["From"], " "); got != test.from {
+				t.Errorf("%s, %q: From %q, want %q", from, test.fields, got, test.from)
+			}
+			if got := strings.Join(h["Sender"], " "); got != test.sender {
+				t.Errorf("%s, %q: Sender %q, want %q", from, test.fields, got, test.sender)
+			}
+		}
+	}
+	h := headerOf(t, o.route(0, "from <s@a.example>\nto <x@b.example>\nenv-end\nFrom: ceo@far.example\nSender: root@mx.example\n\nbody\n")[0])
+	if got := h.Get("Sender"); got != "root@mx.example" {
+		t.Errorf("Sender of a trusted user: %q", got)
 	}
 }
 
