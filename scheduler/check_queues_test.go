@@ -75,9 +75,9 @@ func (s *Scheduler) checkFlow(t *thread, f *flow) {
 	assert(f.place != inParked || !t.open, "thread %v is open and its mail is parked", t)
 	assert(f.place != inOpen || f.share.takesTurns(), "a share with mail to pick does not take turns")
 	sz := f.share.size(f.size)
-	for place, h := range map[place]*heap[*flow]{inOpen: &sz.open, inSpent: &sz.spent} {
+	for place, h := range map[place]*heap[flowRef]{inOpen: &sz.open, inSpent: &sz.spent} {
 		if f.place == place {
-			assert(h.contains(f) && h.at(int(f.heapIndex)-1).item == f && h.keyOf(f) == f.key, "a flow of %v is in its share with another key", t)
+			assert(h.contains(f.ref) && h.at(int(f.heapIndex)-1).item == f.ref && h.keyOf(f.ref) == f.key, "a flow of %v is in its share with another key", t)
 		}
 	}
 }

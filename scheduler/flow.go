@@ -348,9 +348,9 @@ func (q *queue) relink(f *flow) {
 	case f.vertex == 0 || f.queue != t.active:
 		f.unlink()
 	case f.place == inSpent:
-		s.size(f.size).spent.put(f.key, f)
+		s.size(f.size).spent.put(f.key, f.ref)
 	case f.place == inOpen || t.open:
-		s.size(f.size).open.put(f.key, f)
+		s.size(f.size).open.put(f.key, f.ref)
 		f.place = inOpen
 		s.enlist()
 	default:
@@ -361,9 +361,9 @@ func (q *queue) relink(f *flow) {
 func (f *flow) unlink() {
 	switch f.place {
 	case inOpen:
-		f.share.size(f.size).open.remove(f)
+		f.share.size(f.size).open.remove(f.ref)
 	case inSpent:
-		f.share.size(f.size).spent.remove(f)
+		f.share.size(f.size).spent.remove(f.ref)
 	}
 	f.place = inNone
 }

@@ -38,6 +38,8 @@ type mail struct {
 	flows          slab[flowRef, flow]
 	saving         saving
 
+	flowPlace func(flowRef) *int32 // where a flow keeps its place in a heap of its share
+
 	// Where a vertex keeps its place in the heaps and the list of its thread.
 	queueIndex  func(vertexRef) *int32
 	threadLinks func(vertexRef) *links[vertexRef]

@@ -111,7 +111,8 @@ func (s *Scheduler) countBefore(v *vertex, p *PositionView, limit int) {
 	key := s.keyOf(v)
 	jobs := make(map[messageRef]bool)
 	visited := 0
-	countIn := func(f *flow) bool {
+	countIn := func(n flowRef) bool {
+		f := s.flows.at(n)
 		visited++
 		below := key
 		switch used := !f.hasQuantum(); {

@@ -36,8 +36,10 @@ type ring struct {
 	turns      heap[*share]      // those that take turns now
 	lastTurn   instant           // last share.turnKey that was given, without oldShares
 	shareTable *slab[shareRef, share]
-	debtors    []*share // in debt, some of them without mail
-	limited    []*job   // with vertices that are set aside
+	flows      *slab[flowRef, flow]
+	flowPlace  func(flowRef) *int32 // flow.heapIndex
+	debtors    []*share             // in debt, some of them without mail
+	limited    []*job               // with vertices that are set aside
 
 	procs    int      // agents, idle ones included
 	busy     int      // sessions
@@ -100,7 +102,7 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 			command: command,
 			example: key,
 		}
-		r.turns.index, r.shareTable = turnIndexOf, &q.shareTable
+		r.turns.index, r.shareTable, r.flows, r.flowPlace = turnIndexOf, &q.shareTable, &q.flows, q.flowPlace
 		r.members.of = memberLinksOf
 		r.initRecords()
 		q.lastRing++

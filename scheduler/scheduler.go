@@ -208,7 +208,8 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.records.init()
 	s.memory.init(&s.mail)
 	s.orphans.turns.index = turnIndexOf
-	s.orphans.shareTable = &s.shareTable
+	s.flowPlace = func(n flowRef) *int32 { return &s.flows.at(n).heapIndex }
+	s.orphans.shareTable, s.orphans.flows, s.orphans.flowPlace = &s.shareTable, &s.flows, s.flowPlace
 	s.flowIndex = newSlabIndex(func(n flowRef) uint64 {
 		f := s.flows.at(n)
 		return keyOfFlow(f.thread, f.queue, f.share)

@@ -49,10 +49,11 @@ type shareRef uint32
 // shareSize has the flows of a share for one size. Its heaps are in the order of the
 // job list.
 type shareSize struct {
-	size int32
-	open heap[*flow]
+	size  int32
+	flows *slab[flowRef, flow]
+	open  heap[flowRef]
 	// spent has the flows whose threads have used their quantum in this round.
-	spent heap[*flow]
+	spent heap[flowRef]
 }
 
 // maxEmptySizes is the number of sizes above which a share drops those without
@@ -125,9 +126,9 @@ func (s *share) size(size int32) *shareSize {
 		i++
 	}
 	if i == len(s.sizes) || s.sizes[i].size != size {
-		sz := shareSize{size: size}
-		sz.open.index = func(f *flow) *int32 { return &f.heapIndex }
-		sz.spent.index = sz.open.index
+		sz := shareSize{size: size, flows: s.ring.flows}
+		sz.open.index = s.ring.flowPlace
+		sz.spent.index = s.ring.flowPlace
 		s.sizes = slices.Insert(s.sizes, i, sz)
 	}
 	return &s.sizes[i]
@@ -283,7 +284,7 @@ func (sz *shareSize) first() *flow {
 // head returns the first flow of the heap open. If its thread is closed or has
 // used its quantum, head takes the flow out of the heap and returns nil.
 func (sz *shareSize) head() *flow {
-	f := sz.open.first()
+	f := sz.flows.at(sz.open.first())
 	switch {
 	case !f.thread.open:
 		sz.open.pop()
@@ -292,7 +293,7 @@ func (sz *shareSize) head() *flow {
 		return f
 	default:
 		sz.open.pop()
-		sz.spent.put(f.key, f)
+		sz.spent.put(f.key, f.ref)
 		f.place = inSpent
 	}
 	return nil
@@ -311,12 +312,12 @@ func (s *share) newRound() bool {
 	for i := range s.sizes {
 		sz := &s.sizes[i]
 		for sz.spent.len() > 0 {
-			f := sz.spent.pop()
+			f := sz.flows.at(sz.spent.pop())
 			if !f.thread.open {
 				f.setParked()
 				continue
 			}
-			sz.open.put(f.key, f)
+			sz.open.put(f.key, f.ref)
 			f.place = inOpen
 			found = true
 		}
