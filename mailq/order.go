@@ -56,6 +56,9 @@ type Outcome struct {
 	// WithAgents are those of the messages that an agent has, at least in part, and that
 	// could not be taken back from it: for them the order waits until the agent reports.
 	WithAgents int `json:"with_agents,omitempty"`
+	// KeptBack are messages that a RETRY selects and that are not tried, because their thread
+	// is held or SUSPEND suspends it. Messages does not count them.
+	KeptBack int `json:"kept_back,omitempty"`
 }
 
 // NothingMatches is the error of an order that matches nothing.
@@ -124,6 +127,9 @@ func (o *Order) Reply(did Outcome) string {
 	if did.WithAgents > 0 {
 		reply += fmt.Sprintf(" %d messages with agents.", did.WithAgents)
 	}
+	if did.KeptBack > 0 {
+		reply += fmt.Sprintf(" %d messages held or suspended.", did.KeptBack)
+	}
 	return reply
 }
 
@@ -154,6 +160,8 @@ func ParseOutcome(reply string) (Outcome, error) {
 			o.Suspended = n
 		case what == "messages with agents":
 			o.WithAgents = n
+		case what == "messages held or suspended":
+			o.KeptBack = n
 		}
 	}
 	return o, nil
@@ -173,6 +181,14 @@ func (o *Order) WithAgentsText(did Outcome) string {
 	}
 	return fmt.Sprintf("%s with agents: %s when the agent reports, unless it delivers them.",
 		Plural(did.WithAgents, "message is", "messages are"), effects[o.Verb])
+}
+
+// KeptBackText says how many messages a RETRY does not try; "" if there are none.
+func (did *Outcome) KeptBackText() string {
+	if did.KeptBack == 0 {
+		return ""
+	}
+	return Plural(did.KeptBack, "message is", "messages are") + " held or suspended with the thread and not tried."
 }
 
 // targets has the kinds of target that each acting verb takes.

@@ -326,6 +326,9 @@ func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
 	if with := o.WithAgentsText(did); with != "" {
 		text += " " + with
 	}
+	if kept := did.KeptBackText(); kept != "" {
+		text += " " + kept
+	}
 	if o.DryRun {
 		text = "DRYRUN " + text
 	}

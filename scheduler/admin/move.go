@@ -101,9 +101,10 @@ func (q *Queue) dropUnasked(ctx context.Context, o *mailq.Order, t *targets) (er
 }
 
 // suspendedHere returns the threads that SUSPEND suspends, for a move to another node,
-// which does not take the suspensions along. For any other order it returns none.
+// which does not take the suspensions along, and for a RETRY, which does not end them. For any
+// other order it returns none.
 func (q *Queue) suspendedHere(ctx context.Context, o *mailq.Order) (names map[mailq.Name]struct{}, err error) {
-	if !isMove(o) || q.movesBack(o) {
+	if o.Verb != mailq.Retry && (!isMove(o) || q.movesBack(o)) {
 		return nil, nil
 	}
 	names = make(map[mailq.Name]struct{})

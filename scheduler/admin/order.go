@@ -133,6 +133,7 @@ type tally struct {
 	messages, recipients int
 	suspended            int // mailq.Outcome
 	withAgents           int // mailq.Outcome
+	keptBack             int // mailq.Outcome
 	threads              map[mailq.Name]struct{}
 }
 
@@ -143,10 +144,11 @@ func (t *tally) add(did mailq.Outcome) {
 	t.recipients += did.Recipients
 	t.suspended += did.Suspended
 	t.withAgents += did.WithAgents
+	t.keptBack += did.KeptBack
 }
 
 func (t *tally) outcome() mailq.Outcome {
-	return mailq.Outcome{Messages: t.messages, Recipients: t.recipients, Threads: len(t.threads), Suspended: t.suspended, WithAgents: t.withAgents}
+	return mailq.Outcome{Messages: t.messages, Recipients: t.recipients, Threads: len(t.threads), Suspended: t.suspended, WithAgents: t.withAgents, KeptBack: t.keptBack}
 }
 
 // isName reports whether a text is a name: not empty and not a pattern.
@@ -213,6 +215,9 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		Name: string(o.Verb), By: actorText(o), Why: o.Why, Only: targets.only,
 	}
 	did, err := q.order(ctx, event, targets)
+	if did.Recipients > 0 {
+		did.KeptBack = len(targets.keptBack)
+	}
 	jobs.did.add(did)
 	if did.Recipients > 0 {
 		jobs.did.suspended += len(targets.suspended)
@@ -225,14 +230,14 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 }
 
 // collect finds the targets of an order. Those of a HOLD are whole messages. So is the
-// target of any other order about one message, except RELEASE: its recipients that go to
+// target of any other order about one message, except RELEASE and RETRY: its recipients that go to
 // one destination then go as one message.
 func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (*targets, error) {
 	suspended, err := q.suspendedHere(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release)
+	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release && o.Verb != mailq.Retry)
 	for item, err := range daemon.Walk(ctx, q.port, jobs.begin) {
 		if err != nil {
 			return nil, err
@@ -249,12 +254,17 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 		if v.Channel != ctlfile.TransferChannel && q.movesBack(o) {
 			return nil, q.errThisNode(o)
 		}
+		_, isSuspended := suspended[mailq.Name{Channel: v.Channel, Host: v.Host}]
+		if o.Verb == mailq.Retry && v.State != scheduler.StateFed && (v.Held || isSuspended) {
+			targets.keptBack[v.Message] = struct{}{}
+			continue
+		}
 		targets.add(v)
 		if o.Verb != mailq.Retry || isRetryable(v) {
 			targets.threads[mailq.Name{Channel: v.Channel, Host: v.Host}] = struct{}{}
 		}
 		targets.restrict(v, only)
-		if _, found := suspended[mailq.Name{Channel: v.Channel, Host: v.Host}]; found {
+		if isSuspended {
 			targets.suspended[v.Message] = struct{}{}
 		}
 	}

@@ -5,6 +5,7 @@ package admin
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"zsched/ctlfile"
@@ -30,6 +31,9 @@ type targets struct {
 	// suspended are the messages with targets in suspended threads, if the order moves
 	// them.
 	suspended map[scheduler.MessageID]struct{}
+	// keptBack are the messages that a RETRY selects in held and suspended threads. They are
+	// no targets.
+	keptBack map[scheduler.MessageID]struct{}
 	// only has the offsets of the recipients of each message, if some of them are not
 	// targets; nil: all are.
 	only map[scheduler.MessageID][]int64
@@ -61,6 +65,7 @@ func newTargets(whole bool) *targets {
 	return &targets{
 		whole: whole, rank: make(map[scheduler.MessageID]int), vertices: make(map[scheduler.MessageID]int),
 		threads: make(map[mailq.Name]struct{}), suspended: make(map[scheduler.MessageID]struct{}),
+		keptBack: make(map[scheduler.MessageID]struct{}),
 	}
 }
 
@@ -101,6 +106,9 @@ func (t *targets) whyUntouched(o *mailq.Order) error {
 		return errToBeHeld
 	case o.Verb == mailq.Retry && t.fed:
 		return errFed
+	case len(t.keptBack) > 0:
+		return fmt.Errorf("%s held or suspended with the thread; RELEASE or LIFT ends that",
+			mailq.Plural(len(t.keptBack), "message is", "messages are"))
 	}
 	return nil
 }

@@ -248,5 +248,8 @@ func outcomeText(o mailq.Outcome) string {
 	if o.WithAgents > 0 {
 		text += fmt.Sprintf("; %d with agents, which may deliver them", o.WithAgents)
 	}
+	if kept := o.KeptBackText(); kept != "" {
+		text += "; " + strings.TrimSuffix(kept, ".")
+	}
 	return text
 }
