@@ -175,7 +175,7 @@ func (m *Message) logVerbose(r *Recipient, report Report) {
 		return
 	}
 	if name[0] != '/' {
-		name = m.session.path(name)
+		name = m.session.server.path(name)
 	}
 	remote := report.Notary.Remote()
 	if remote != "" {

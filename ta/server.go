@@ -9,7 +9,10 @@ import (
 	"io"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // Server is the main loop of an agent written in Go: it reads job lines, opens
@@ -60,12 +63,17 @@ type Server struct {
 	Err io.Writer // lines for the scheduler's log, one in each write
 
 	recent ctlfile.Recent // the large control files of the last job lines
+	queue  unix.Stat_t    // the directory queue/ when Serve began; the zero value: not known
 }
 
 // Serve works until the scheduler tells the agent to leave, by an empty line or
 // end of file, or until ctx is done. It finishes the messages under way and
 // returns nil. A line without its LF at the end of file is dropped.
 func (s *Server) Serve(ctx context.Context) error {
+	s.queue = unix.Stat_t{}
+	if fd, err := openQueue(s.path("../queue/"), &s.queue); err == nil {
+		postoffice.Close(fd)
+	}
 	out := newOutput(s.Out)
 	in, stop := interruptible(ctx, s.In)
 	defer stop()

@@ -347,6 +347,45 @@ func TestMissingQueueFailsNobody(t *testing.T) {
 	}
 }
 
+// swapBeforeRead calls swap before the first job line is read.
+type swapBeforeRead struct {
+	io.Reader
+	swap func()
+}
+
+func (r *swapBeforeRead) Read(b []byte) (int, error) {
+	if r.swap != nil {
+		r.swap()
+		r.swap = nil
+	}
+	return r.Reader.Read(b)
+}
+
+// A volume that is mounted over the postoffice while the agent runs has another queue/,
+// which lacks the message files.
+func TestAnotherQueueFailsNobody(t *testing.T) {
+	o := newTestSpool(t)
+	o.put("1", rcpt("smtp", "a.example", "a"))
+	queue := filepath.Join(o.dir, "queue")
+	var out, log bytes.Buffer
+	s := &Server{
+		Channel: "smtp", Dir: o.transport(), Out: &out, Err: &log, Deliver: func(m *Message) { t.Errorf("delivers %s", m.Job.Path) },
+		In: &swapBeforeRead{strings.NewReader("1\ta.example\n"), func() {
+			if err := errors.Join(os.Rename(queue, queue+".old"), os.Mkdir(queue, 0o755)); err != nil {
+				t.Error(err)
+			}
+		}},
+	}
+	if err := s.Serve(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, out.String(), "#hungry\n#resync 1\n#hungry\n")
+	expect(t, o.tags("1"), " ")
+	if !strings.Contains(log.String(), "queue/ is not the directory that it was when the agent started") {
+		t.Errorf("the log has %q", log.String())
+	}
+}
+
 // A message file that ends before its body is damaged. It is not an empty message.
 func TestCutMessageFileIsNotDelivered(t *testing.T) {
 	o := newTestSpool(t)

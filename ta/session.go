@@ -128,7 +128,7 @@ func (ss *session) open(job Job) (*Message, error) {
 	if s.Marking == ctlfile.SchedulerMarks {
 		flags = unix.O_RDONLY
 	}
-	path := ss.path(job.Path)
+	path := ss.server.path(job.Path)
 	fd, err := postoffice.Open(postoffice.WorkingDir, path, flags)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -181,11 +181,11 @@ func (m *Message) checkOwner() error {
 }
 
 // path completes a name that is relative to the transport directory.
-func (ss *session) path(name string) string {
-	if ss.server.Dir == "" {
+func (s *Server) path(name string) string {
+	if s.Dir == "" {
 		return name
 	}
-	return ss.server.Dir + "/" + name
+	return s.Dir + "/" + name
 }
 
 // read reads the whole control file and parses it. Sessions share what was read of a
@@ -279,12 +279,12 @@ func (m *Message) swap(r *ctlfile.Recipient, from, to ctlfile.Tag) bool {
 // findMessage looks for the message file in queue/, in the directory that
 // corresponds to the control file's.
 func (m *Message) findMessage() error {
-	dir := m.session.path("../queue/" + m.Job.Path[:strings.LastIndexByte(m.Job.Path, '/')+1])
+	dir := m.session.server.path("../queue/" + m.Job.Path[:strings.LastIndexByte(m.Job.Path, '/')+1])
 	m.path = dir + m.File.Name
 	var st unix.Stat_t
 	err := postoffice.Stat(postoffice.WorkingDir, m.path, &st)
 	if err == unix.ENOENT {
-		err = findBelow(dir, m.File.Name, &st)
+		err = m.session.find(dir, m.File.Name, &st)
 	}
 	tooLarge := postoffice.CheckSize(&st, m.File.Body, m.session.server.MaxSize)
 	switch {
@@ -302,22 +302,44 @@ func (m *Message) findMessage() error {
 	return nil
 }
 
-// findBelow is Stat for a name in a directory that must exist: the error is
-// errQueueGone if it does not.
-func findBelow(dir, name string, st *unix.Stat_t) error {
-	fd, err := postoffice.OpenDir(postoffice.WorkingDir, dir)
+// openQueue opens the directory queue/ and says which it is.
+func openQueue(path string, st *unix.Stat_t) (fd int, err error) {
+	if fd, err = postoffice.OpenDir(postoffice.WorkingDir, path); err != nil {
+		return fd, err
+	}
+	if err = postoffice.Fstat(fd, st); err != nil {
+		_ = postoffice.Close(fd)
+	}
+	return fd, err
+}
+
+// find is Stat for a name in a directory below queue/. The error is errQueueGone if there
+// is no such directory, or if queue/ is not the one of the agent's start: a volume may have
+// been mounted over the postoffice.
+func (ss *session) find(dir, name string, st *unix.Stat_t) error {
+	root := ss.server.path("../queue/")
+	var now unix.Stat_t
+	queue, err := openQueue(root, &now)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errQueueGone, err)
 	}
-	defer postoffice.Close(fd)
-	return postoffice.Stat(fd, name, st)
+	defer postoffice.Close(queue)
+	if was := &ss.server.queue; was.Ino != 0 && (now.Ino != was.Ino || now.Dev != was.Dev) {
+		return fmt.Errorf("%w: queue/ is not the directory that it was when the agent started", errQueueGone)
+	}
+	below, err := postoffice.OpenDir(queue, "./"+strings.TrimPrefix(dir, root))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errQueueGone, err)
+	}
+	defer postoffice.Close(below)
+	return postoffice.Stat(below, name, st)
 }
 
 // moved reports whether the control file is no longer where it was opened. If
 // so, the message file was moved with it and is not missing.
 func (m *Message) moved() bool {
 	var there unix.Stat_t
-	err := postoffice.Stat(postoffice.WorkingDir, m.session.path(m.Job.Path), &there)
+	err := postoffice.Stat(postoffice.WorkingDir, m.session.server.path(m.Job.Path), &there)
 	return err != nil || there.Ino != m.opened.Ino || there.Dev != m.opened.Dev
 }
 

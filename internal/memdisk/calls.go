@@ -76,9 +76,29 @@ func (d *Disk) walk(dir int, path string) (parent *node, base string, n *node, e
 		if !n.isDir() {
 			return nil, "", nil, unix.ENOTDIR
 		}
+		if word == ".." {
+			n = d.root.parentOf(n)
+			continue
+		}
 		parent, base, n = n, word, n.names[word]
 	}
 	return parent, base, n, nil
+}
+
+// parentOf returns the directory below n, or n itself, that has another one; nil if there
+// is none.
+func (n *node) parentOf(child *node) *node {
+	for _, is := range n.names {
+		if is == child {
+			return n
+		}
+	}
+	for _, is := range n.names {
+		if found := is.parentOf(child); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 func (d *Disk) handle(fd int) (*handle, error) {
@@ -94,7 +114,9 @@ func (d *Disk) label(dir int, path string) string {
 	if strings.HasPrefix(path, "/") {
 		return strings.Trim(strings.TrimPrefix(pathpkg.Clean(path)+"/", d.prefix), "/")
 	}
-	if h := d.open[dir]; h != nil && h.name != "" {
+	if h := d.open[dir]; h != nil && strings.HasPrefix(path, "../") {
+		return pathpkg.Join(h.name, path)
+	} else if h != nil && h.name != "" {
 		return h.name + "/" + path
 	}
 	return path

@@ -46,9 +46,11 @@ func (s *Spool) classify(path string, err error) error {
 }
 
 // queueGone returns an error that wraps ErrSpoolDown if $POSTOFFICE/queue is not the
-// directory that was opened at the start. Agents find no message files then.
+// directory that was opened at the start. Agents find no message files then. It looks
+// for queue/ from transport/, as agents do: this way leads into a volume that was mounted
+// over the postoffice later.
 func (s *Spool) queueGone() error {
-	fd, err := postoffice.OpenDir(s.office, "queue")
+	fd, err := postoffice.OpenDir(s.pair(Queue).transport, "../queue")
 	if err != nil {
 		return fmt.Errorf("opening queue/: %w: %w", err, ErrSpoolDown)
 	}

@@ -583,6 +583,26 @@ func TestAMissingQueueIsTheSpoolsFault(t *testing.T) {
 	}
 }
 
+// Agents find queue/ beside the transport/ in which they are. After a volume was mounted over
+// the postoffice, that is another queue/ than the postoffice's of the start.
+func TestAQueueThatAgentsDoNotFindIsTheSpoolsFault(t *testing.T) {
+	o := newTestSpool(t)
+	o.put("7", control("7", toBob))
+	o.open(Options{Unwatched: true})
+	o.loaded("7")
+	o.mkdir("other/queue")
+	check(t, os.Rename(filepath.Join(o.dir, "transport"), filepath.Join(o.dir, "other/transport")))
+	o.s.Reread(1, "7", OurLocks{})
+	if r := answer[Reread](o); !errors.Is(r.Err, ErrSpoolDown) {
+		t.Errorf("%v", r.Err)
+	}
+	check(t, os.Rename(filepath.Join(o.dir, "other/transport"), filepath.Join(o.dir, "transport")))
+	o.s.Probe()
+	if p := answer[Probed](o); p.Err != nil {
+		t.Error(p.Err)
+	}
+}
+
 // Recipients that an agent finished with while no scheduler was running.
 func TestDoneRecipientsAreLoadedForTheEventLog(t *testing.T) {
 	o := newTestSpool(t)
