@@ -40,9 +40,8 @@ func (d *Diagnostic) fate() Fate {
 }
 
 // Outcome returns what the file says became of recipient i: "failed", "expired",
-// "delivered", a Fate, or "done" if only the tag of an exclusive set or a d line
-// without a notice says that it needs no more work. It is "" for a recipient that is not
-// done.
+// "delivered", a Fate, or "done" if the file says no more than that: another recipient of
+// its exclusive set was delivered, for example. It is "" for a recipient that is not done.
 func (f *File) Outcome(i int) string {
 	r := &f.Recipients[i]
 	if !f.Done(i) {

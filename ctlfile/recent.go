@@ -93,7 +93,7 @@ func (c *Recent) keep(e recentFile) {
 	c.files = files
 }
 
-// Forget drops a file, which turned out to be another one than was read.
+// Forget drops a file that has turned out to be replaced.
 func (c *Recent) Forget(f *File) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,8 +21,8 @@ type partWait struct {
 	wakeAt instant
 }
 
-// partOf returns the recipients of a vertex that an order is about, if these are only
-// some of the open ones; otherwise nil.
+// partOf returns the offsets of the recipients of a vertex that an order is about; nil: of
+// all that are open. The list is empty if they are all done or being written.
 func (dv *delivery) partOf(e *Ordered, v *vertex) []int64 {
 	only := e.Only[dv.messageOf(v).id]
 	if only == nil || !e.Verb.takesParts() {
@@ -53,8 +53,8 @@ func hasOffset(offsets []int64, offset int64) bool {
 // takesParts reports whether an order can be about some of the recipients of a vertex.
 func (v Verb) takesParts() bool { return v == VerbKill || v == VerbExpire || v.resubmits() }
 
-// orderParts records the order for those of the vertices of which it is about a part, and
-// executes it as far as possible. It returns the other vertices.
+// orderParts takes the vertices of which only some recipients are ordered: it records the
+// order for these, and executes it as far as possible. It returns the other vertices.
 func (dv *delivery) orderParts(e *Ordered, vertices []*vertex) (whole []*vertex) {
 	for _, v := range vertices {
 		part := dv.partOf(e, v)
@@ -122,9 +122,8 @@ func (dv *delivery) executeParts(v *vertex) {
 	dv.advance(m)
 }
 
-// endPartWait gives a vertex back the state that it had before a part of it was ended,
-// when nothing of it is being written any more. It reports whether the vertex waits, or
-// waited, for that.
+// endPartWait gives a vertex the state back that it had before executeParts blocked it, as
+// soon as nothing of it is being written. It reports whether executeParts had blocked it.
 func (dv *delivery) endPartWait(v *vertex) bool {
 	w, known := dv.partWaits[v.ref]
 	if !known {

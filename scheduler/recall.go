@@ -106,9 +106,9 @@ func (dv *delivery) recallAnswered(id AgentID, l *line) {
 	}
 }
 
-// unlockRecalled reads the file of a vertex that was taken back, and with which nothing
-// is being done, to clear its locks. It reports whether the vertex was taken back; then it
-// is not fed before the agent has answered its line.
+// unlockRecalled clears the locks of a vertex that was taken back, by reading its file
+// again, when its agent has answered its line and no order is to be executed. It reports
+// whether the vertex was taken back: then the caller does not make it due.
 func (dv *delivery) unlockRecalled(v *vertex) bool {
 	x, known := dv.recalls[v.ref]
 	if !known {

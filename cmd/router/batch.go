@@ -181,7 +181,7 @@ func (r *router) announce(path string) {
 	}
 }
 
-// clock is a span as HH:MM:SS.
+// clock writes a span as HH:MM:SS.
 func clock(d time.Duration) string {
 	s := int(max(d, 0).Seconds())
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)

@@ -33,8 +33,9 @@ func (s *Spool) newElsewhere() *elsewhere {
 var errUnasked = errors.New("the other node has not been asked yet")
 
 // keep removes from the chosen recipients of a message those that another node has, and
-// the alternatives of these. The recipients stay in channel xfer, whose agent gets the
-// answer to the repeated push. It returns errUnasked if a node is to be asked first.
+// the alternatives of these. They stay in channel xfer, whose agent gets the answer to the
+// repeated push; kept says so to the administrator. keep returns errUnasked if a node is to
+// be asked first.
 func (e *elsewhere) keep(f *ctlfile.File, chosen []int) (left []int, kept error, err error) {
 	if e == nil || e.ask == nil {
 		return chosen, nil, nil
@@ -79,7 +80,7 @@ func (e *elsewhere) askAll() {
 	for node, origins := range e.open {
 		taken, err := e.ask(node, origins)
 		if err != nil {
-			// The error is not one of the spool.
+			// Not %w: a full disk, say, would be that of the other node.
 			e.errs[node] = fmt.Errorf("asking node %s which of the recipients it has, before they are sent elsewhere: %v", node, err)
 			continue
 		}

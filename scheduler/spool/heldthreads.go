@@ -23,7 +23,7 @@ import (
 var ErrDamagedThreads = errors.New("the list of held threads is damaged")
 
 // endOfThreads is the last line of a list that the scheduler has written. A list without
-// that line is cut.
+// that line was cut short.
 const endOfThreads = "# end\n"
 
 // badThreads bounds the lines that an error names.
@@ -41,7 +41,7 @@ const damagedSuspension = "its line in " + threadsFile + " is damaged"
 //
 // SINCE and UNTIL are times as in RFC 3339, and "-" if there is none.
 //
-// The line is a channel and a host with a tab or blanks between them. Each is a
+// A line has a channel and a host, with a tab or blanks between them. Each is a
 // word as in a control file: a blank in it is inside double quotes or after a
 // backslash, and the quotes are part of the word. No word has a line end or NUL;
 // any other byte stands for itself. Blanks before the channel are ignored. Empty
@@ -93,8 +93,8 @@ func (s *Spool) suspensions() ([]Suspension, error) {
 	return suspended, nil
 }
 
-// merged returns the suspensions of both lists. Of two about the same thread it is that of
-// the first list, unless that line is damaged.
+// merged returns the suspensions of both lists. If both name a thread, the first list
+// counts, unless its line is damaged.
 func merged(first, second []Suspension) []Suspension {
 	all := slices.Clone(first)
 	for _, s := range second {
@@ -121,8 +121,8 @@ func missingEnd(list string) error {
 	return nil
 }
 
-// withoutCut returns the list without a last line that is the beginning of the line of a
-// recorded thread, because it would name another thread.
+// withoutCut returns the list without its last line, if that is the beginning of the line of
+// a recorded thread: it would name another thread.
 func withoutCut(list string, recorded []Thread, suspended []Suspension) string {
 	begin := strings.LastIndexByte(list, '\n') + 1
 	for _, t := range recorded {

@@ -1,7 +1,7 @@
 package spool
 
-// Origins: where recipients were before they were moved to another node, which they take
-// along with the d lines that are still to be reported, and which brings them back.
+// Origins: what recipients were before they were moved to another node. A recipient takes
+// its origin along, with its d lines that are still to be reported, and can come back by it.
 
 import (
 	"cmp"
@@ -13,9 +13,9 @@ import (
 // mover is the message from which recipients are moved.
 type mover struct{ node, spoolID string }
 
-// stageMove returns the copy in which recipients are on their way to another node,
-// without its message file: the chosen recipients, which are open, and the d lines of
-// unreported, with their recipients.
+// stageMove returns the copy, without its message file, in which recipients go to another
+// node: the chosen ones, which are open, and those with d lines in unreported, which has the
+// indices of d lines by the index of their recipient.
 func (r *Resubmission) stageMove(from *mover, f *ctlfile.File, chosen []int, unreported map[int][]int) (p stagedCopy) {
 	all := slices.Clone(chosen)
 	for i, lines := range unreported {
@@ -161,7 +161,8 @@ func isDoneElsewhere(r *ctlfile.Recipient) bool {
 	return done
 }
 
-// doneBefore returns the outcome that such a recipient had before it was moved.
+// doneBefore returns the outcome that a recipient had before it was moved; false: it was
+// open.
 func doneBefore(r *ctlfile.Recipient) (ctlfile.Tag, bool) {
 	if r.Unreported == "" || r.RouteChannel() != ctlfile.TransferChannel {
 		return 0, false

@@ -113,7 +113,7 @@ func (s *Store) fail(batch []*arrival, err error) {
 	}
 }
 
-// commit does the steps from 2 on.
+// commit does the steps of the package comment from 2 on.
 func (s *Store) commit(batch []*arrival) {
 	if len(batch) == 0 {
 		return

@@ -14,8 +14,7 @@ import (
 const (
 	// originCost is what an origin costs besides the bytes of its ID: the entry of the map.
 	originCost = 128
-	// nodesAtLimit is how many nodes may have as many origins as one may. It bounds
-	// the origins of all nodes together.
+	// nodesAtLimit is how many times the limit of one node all nodes together may have.
 	nodesAtLimit = 4
 	// purgePause is the least time between two looks for origins that are too old.
 	purgePause = time.Minute
@@ -51,7 +50,7 @@ func (o *origins) purge() {
 	}
 }
 
-// begin begins a batch.
+// begin begins a batch: what the batch before has reserved is free again.
 func (o *origins) begin() {
 	for _, bytes := range o.reserved {
 		o.all -= bytes
@@ -99,6 +98,7 @@ func (o *origins) excess(costs map[string]int64) error {
 	return nil
 }
 
+// count adds bytes, which may be negative, to those of a node and to those of all.
 func (o *origins) count(nodes map[string]int64, node string, bytes int64) {
 	o.all += bytes
 	if nodes[node] += bytes; nodes[node] == 0 {

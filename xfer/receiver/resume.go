@@ -20,9 +20,9 @@ import (
 	"zsched/xfer"
 )
 
-// resume puts one message into the queue whose origins are recorded. An earlier version
-// may have staged it, which took more of a control file than this one does, so it is read
-// through the same list (allowed.go).
+// resume puts a message whose origins are recorded into the queue. It reads the control file
+// through the list of allowed.go, as if it were pushed now: an earlier version, which took
+// more lines, may have staged it.
 func (s *Store) resume(token, control string) error {
 	text, err := postoffice.ReadFile(postoffice.WorkingDir, control, xfer.MaxControl)
 	if err != nil {
