@@ -78,8 +78,12 @@ func (q *queue) list() (names []string, err error) {
 	return names, err
 }
 
+// maxAside is the length in bytes to which quarantine cuts the name of a file: with a
+// number and ".reason" it has at most 255, the limit of file systems.
+const maxAside = 240
+
 // quarantine moves a file to corrupt/router/, with the reason in a file beside it. It
-// overwrites nothing.
+// overwrites nothing. A directory is then closed to the user who made it.
 func (q *queue) quarantine(path, name, reason string) error {
 	dir := filepath.Join(q.office, "corrupt", "router")
 	for _, d := range []string{filepath.Dir(dir), dir} {
@@ -87,8 +91,9 @@ func (q *queue) quarantine(path, name, reason string) error {
 			return &os.PathError{Op: "mkdir", Path: d, Err: err}
 		}
 	}
+	aside := name[:min(len(name), maxAside)]
 	for try := range 1000 {
-		to := filepath.Join(dir, name)
+		to := filepath.Join(dir, aside)
 		if try > 0 {
 			to += "." + strconv.Itoa(try)
 		}
@@ -108,7 +113,25 @@ func (q *queue) quarantine(path, name, reason string) error {
 			}
 			return err
 		}
-		return q.syncPath(dir)
+		return errors.Join(q.closeDir(to), q.syncPath(dir))
 	}
 	return fmt.Errorf("move %s to corrupt/router: %w", path, fs.ErrExist)
+}
+
+// closeDir makes a directory in corrupt/router/ one of the router's user alone. Nothing
+// happens to another file.
+func (q *queue) closeDir(path string) error {
+	if info, err := postoffice.Lstat(path); err != nil || !info.IsDir() {
+		return err
+	}
+	q.step("close " + path)
+	dir, err := postoffice.OpenDirFile(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if q.root {
+		err = dir.Chown(0, q.group)
+	}
+	return errors.Join(err, dir.Chmod(0o700))
 }

@@ -275,6 +275,40 @@ func TestWhatCannotBeReadIsPutAside(t *testing.T) {
 	}
 }
 
+// A name may have 255 bytes, and those of the file and its reason are longer.
+func TestBadSubmissionsWithLongNamesArePutAside(t *testing.T) {
+	o := newOffice(t, 0)
+	for _, length := range []int{240, 241, 248, 249, 255} {
+		o.write("router/"+strings.Repeat("1", length), "nonsense\n")
+	}
+	o.router().drain()
+	if left := o.files("router"); len(left) != 0 {
+		t.Errorf("left %q", left)
+	}
+	aside := o.files("corrupt/router")
+	if len(aside) != 10 || len(filepath.Base(aside[0])) != maxAside {
+		t.Errorf("aside: %q", aside)
+	}
+}
+
+func TestDirectoryPutAsideIsClosedToItsUser(t *testing.T) {
+	o := newOffice(t, 0)
+	dir := filepath.Join(o.dir, "router/1dir")
+	if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(dir, 1000, 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.router().drain()
+	info, err := os.Stat(filepath.Join(o.dir, "corrupt/router/1dir"))
+	if err != nil || info.Mode().Perm() != 0o700 || ownerOf(info) != os.Geteuid() {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
 // The router copies the message for each list. Holes become data in a copy.
 func TestSparseSubmissionDoesNotFillTheDisk(t *testing.T) {
 	o := newOffice(t, 0)
