@@ -165,7 +165,7 @@ func (dv *delivery) retryRecord(n recordRef) {
 		dv.makeRecordDue(n)
 		return
 	}
-	dv.moveRecord(n, false)
+	dv.requeueForRun(n, false)
 	dv.updateThread(t)
 }
 

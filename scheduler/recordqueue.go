@@ -125,9 +125,9 @@ func (q *queue) updateRecord(n recordRef) {
 	}
 }
 
-// moveRecord says whether a due record waits for the next run of its thread, and moves it to
-// that queue if it is in one.
-func (q *queue) moveRecord(n recordRef, nextRun bool) {
+// requeueForRun notes whether a due record waits for the next run of its thread, and puts it
+// into the queue for that, or for this run, if it is in a queue.
+func (q *queue) requeueForRun(n recordRef, nextRun bool) {
 	rec := q.records.items.at(n)
 	queued := rec.flags&recordQueued != 0
 	if queued {
@@ -149,7 +149,7 @@ func (q *queue) requeueRecord(n recordRef) {
 		q.makeRecordDue(n)
 		return
 	case due:
-		q.moveRecord(n, t.params.QueueOnly && (!t.running || (rec.flags&recordNextRun != 0) != (t.active == 1)))
+		q.requeueForRun(n, t.params.QueueOnly && (!t.running || (rec.flags&recordNextRun != 0) != (t.active == 1)))
 	}
 	if rec.flags&(recordUrgent|recordLoading) == 0 {
 		q.planLook(n)

@@ -15,7 +15,7 @@ import (
 // SavedRate is the saved state of a rate that several threads share.
 type SavedRate struct {
 	RateKey
-	PaidAt int64 // when all tokens are there again, rounded up
+	PaidAt int64 // when all tokens are there again, in seconds since 1970, rounded up
 }
 
 // RateKey identifies a rate that several threads share, across restarts.
@@ -33,10 +33,10 @@ type RateKey struct {
 type SavedRule struct {
 	Rule   ReplyKey
 	Hits   uint64
-	LastAt int64 // of the last hit, rounded down
+	LastAt int64 // of the last hit, in seconds since 1970, rounded down
 }
 
-// maxSavedName bounds the line of a rate in the file.
+// maxSavedName is the length in bytes of the longest name of a rate that is saved.
 const maxSavedName = 2000
 
 // maxSavedRates bounds what is kept of rates that nothing uses after a restart.

@@ -24,18 +24,18 @@ type heldThreads struct {
 	set   map[spool.Thread]struct{}
 	// suspended may have some whose time is over. They are not written again.
 	suspended map[spool.Thread]spool.Suspension
-	// inDoubt says that the last write failed: the file has the list of before or that
-	// of the write.
+	// inDoubt says that the last write failed: the file may have its list or the one before.
 	inDoubt bool
 }
 
-// written is called with the result of each write.
+// written notes the result of a write, and returns its error.
 func (h *heldThreads) written(r spool.Result) error {
 	err := r.(spool.Recorded).Err
 	h.inDoubt = err != nil
 	return err
 }
 
+// How often load tries to read the list, and the time between two tries.
 const (
 	heldTries = 10
 	heldPause = time.Second
@@ -66,6 +66,7 @@ func (h *heldThreads) load() error {
 	}
 }
 
+// begin holds and suspends the threads of the list.
 func (h *heldThreads) begin(threads []spool.Thread, suspended []spool.Suspension) {
 	for _, t := range threads {
 		h.set[t] = struct{}{}

@@ -157,7 +157,7 @@ func (w *walk) fail(doing, prefix string, err error) bool {
 	return true
 }
 
-// identity says which message a person means.
+// identity is how a person names a message.
 type identity struct {
 	path    string // "" when only the number is known
 	number  uint64

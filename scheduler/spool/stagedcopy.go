@@ -108,6 +108,7 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	return staged, err
 }
 
+// stageForRouter makes the submissions that give the chosen recipients back to the router.
 func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *postoffice.File, size int64) (staged []stagedCopy, err error) {
 	for _, sub := range f.Resubmissions(chosen) {
 		sub.By = s.options.By
@@ -141,7 +142,7 @@ func (r *Resubmission) stageReroute(f *ctlfile.File, chosen []int) (p stagedCopy
 	return p
 }
 
-// stageForQueue copies the message file for a staged copy.
+// stageForQueue copies the message file for a staged copy, and syncs it if durable.
 func (s *Spool) stageForQueue(p stagedCopy, message *postoffice.File, durable bool) (_ []stagedCopy, err error) {
 	// Find out whether it can be written before the message is copied.
 	p.draft.Name = "1"
@@ -223,7 +224,7 @@ func (s *Spool) removeStale() {
 	}
 }
 
-// removeStaleIn removes them from one directory. In public/ everybody may make
+// removeStaleIn removes the stale files of one directory. In public/ everybody may make
 // files, so only our own are removed. In a directory that is private to us, a
 // copy may already have its sender as owner.
 func (s *Spool) removeStaleIn(dir int, private bool) {

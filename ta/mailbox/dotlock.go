@@ -255,8 +255,8 @@ func (req *request) bootClock() bootClock {
 	return bootClock{c.Read(), process.SinceBoot(), process.BootID()}
 }
 
-// old reports whether a file is older than staleAge. None is while the machine runs for a
-// shorter time: it may have set its clock meanwhile.
+// old reports whether a file is older than staleAge. No file counts as old while the machine
+// has run for less than that, because the clock may have been set since the boot.
 func (c bootClock) old(madeAt time.Time) bool {
 	if c.sinceBoot == 0 {
 		return time.Since(madeAt) > staleAge

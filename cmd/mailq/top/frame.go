@@ -87,8 +87,8 @@ func (v *view) countsLine(width int) line {
 	return l
 }
 
-// alert says that the server does not answer, that the spool cannot be written, or that the
-// last reload has failed.
+// alert says that the server does not answer, that the spool cannot be written, that the
+// router is not running, or that the last reload has failed.
 func (v *view) alert() string {
 	switch {
 	case v.err != nil && client.KindOf(v.err) == client.Refused:
