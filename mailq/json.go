@@ -241,7 +241,13 @@ type MessageRecipient struct {
 	WakeAt    time.Time `json:"wake_at,omitzero"`
 	Reason    string    `json:"reason,omitempty"`
 	Order     Verb      `json:"order,omitempty"` // as Job.Order
+	// KeptBack is StateHeld if the thread is held, or SuspendedByOrder if SUSPEND suspends it,
+	// while the recipient waits.
+	KeptBack string `json:"kept_back,omitempty"`
 }
+
+// SuspendedByOrder is a value of MessageRecipient.KeptBack.
+const SuspendedByOrder = "suspended"
 
 // Query is what FIND looks for.
 type Query struct {

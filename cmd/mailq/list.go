@@ -53,7 +53,7 @@ func (o *options) setSort(key string) error {
 func (p *program) threads() ([]*mailq.Thread, error) {
 	if p.thread.host != "" && p.queue == 0 {
 		name := mailq.Name{Channel: strings.ToLower(p.thread.channel), Host: strings.ToLower(p.thread.host)}
-		return []*mailq.Thread{{Name: name}}, nil
+		return p.oneThread(name)
 	}
 	var threads []*mailq.Thread
 	for t, err := range p.client.Threads() {
@@ -66,6 +66,27 @@ func (p *program) threads() ([]*mailq.Thread, error) {
 	}
 	if p.sort != "" {
 		slices.SortStableFunc(threads, sortKeys[p.sort])
+	}
+	return threads, nil
+}
+
+// oneThread returns the thread that -h names. Its state, for the heading, is that of
+// EXPLAIN, if the server has that and the user may use it.
+func (p *program) oneThread(name mailq.Name) ([]*mailq.Thread, error) {
+	threads := []*mailq.Thread{{Name: name}}
+	if hasJSON, err := p.client.HasJSON(); err != nil || !hasJSON || p.json {
+		return threads, err
+	}
+	for x, err := range client.Objects[mailq.Explanation](p.client.Show("JSON " + mailq.Explain(name))) {
+		if client.KindOf(err) == client.Refused {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if x.Thread != nil {
+			threads[0] = x.Thread
+		}
 	}
 	return threads, nil
 }

@@ -107,6 +107,12 @@ func writeMessage(out *answer, m *mailq.Message, now time.Time) error {
 		if r.Order != "" {
 			line += ", " + string(r.Order) + " when the agent reports"
 		}
+		switch r.KeptBack {
+		case mailq.StateHeld:
+			line += ", its thread is held"
+		case mailq.SuspendedByOrder:
+			line += ", its thread is suspended by order"
+		}
 		if wait := r.WakeAt.Unix() - now.Unix(); !r.WakeAt.IsZero() && wait > 0 {
 			line += ", retry in " + formatSeconds(wait)
 		}

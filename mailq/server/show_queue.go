@@ -242,6 +242,9 @@ func appendDetail(b []byte, t *mailq.Thread, now time.Time, sep byte) []byte {
 	switch {
 	case !idle:
 		b = appendAgents(b, t, now, sep)
+		if t.Held {
+			b = append(append(append(b, sep), "pend="...), mailq.PendingHeld...)
+		}
 	case waiting:
 		b = append(b, sep, 'W', '=')
 		b = append(strconv.AppendInt(b, wait, 10), 's')

@@ -125,7 +125,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 			User: to.User, Originals: to.Originals(), Offset: to.Offset, State: stateIn(f, i, stored.Place), Reason: reasons[to.Offset],
 		}
 		if k, ok := known[to.Offset]; ok && !f.Done(i) {
-			r.State, r.Attempts, r.WakeAt, r.Reason, r.Order = k.state, k.attempts, k.wakeAt, k.reason, k.order
+			r.State, r.Attempts, r.WakeAt, r.Reason, r.Order, r.KeptBack = k.state, k.attempts, k.wakeAt, k.reason, k.order, k.keptBack
 		}
 	}
 	return m, nil
@@ -138,6 +138,7 @@ type knownRecipient struct {
 	wakeAt   time.Time
 	reason   string
 	order    mailq.Verb
+	keptBack string // MessageRecipient.KeptBack
 }
 
 // known returns what the core knows about the recipients of a message, by offset.
@@ -146,15 +147,45 @@ func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]know
 		return nil, nil
 	}
 	known := make(map[int64]knownRecipient)
+	threads := make(map[mailq.Name]*scheduler.ThreadView)
 	for job, err := range q.jobs(ctx, walkMessage(scheduler.MessageID(stored.Name.ID))) {
 		if err != nil {
 			return nil, err
 		}
+		t, found := threads[job.Name]
+		if !found {
+			if err := q.port.Ask(ctx, func(l *daemon.Loop) { t, _ = l.Core().Thread(job.Channel, job.Host) }); err != nil {
+				return nil, err
+			}
+			threads[job.Name] = t
+		}
+		keptBack, wakeAt := keptBack(job, t)
 		for _, r := range job.Recipients {
-			known[r.Offset] = knownRecipient{job.State, r.Attempts, job.WakeAt, r.Reason, cmp.Or(r.Order, job.Order)}
+			known[r.Offset] = knownRecipient{job.State, r.Attempts, wakeAt, r.Reason, cmp.Or(r.Order, job.Order), keptBack}
 		}
 	}
 	return known, nil
+}
+
+// keptBack returns whether the thread of a waiting job is held or suspended by order, and when
+// the job is tried next, if that is known: not before the suspension of the thread ends. t is
+// nil if the thread is gone.
+func keptBack(job *mailq.Job, t *scheduler.ThreadView) (why string, wakeAt time.Time) {
+	wakeAt = job.WakeAt
+	switch {
+	case t == nil || job.State == string(scheduler.StateFed):
+		return "", wakeAt
+	case t.Held:
+		return mailq.StateHeld, time.Time{}
+	case t.Order != nil:
+		why = mailq.SuspendedByOrder
+	}
+	if t.SuspendedUntil.After(wakeAt) {
+		wakeAt = t.SuspendedUntil
+	} else if t.Order != nil && t.SuspendedUntil.IsZero() {
+		wakeAt = time.Time{}
+	}
+	return why, wakeAt
 }
 
 // stateIn returns the state of a recipient according to the control file alone.
