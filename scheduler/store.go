@@ -24,7 +24,7 @@ type store struct {
 	spare   []*pending // answered ones, for reuse
 	failed  []Op       // to be issued again, in order
 	batch   batch      // of the message in inBatch
-	trouble trouble    // the fault that failed, or SpoolDown, is about
+	trouble trouble    // why the actions in failed have failed, or why the spool is down
 	retryAt instant    // when to probe, or to issue failed again; 0: nothing to do
 }
 
@@ -34,7 +34,7 @@ type pending struct {
 	message    *message
 	id         MessageID        // of message
 	sequence   int64            // of message; shows whether it has left
-	vertex     *vertex          // of a Read or Recall; nil: of a Read that readTags has asked for
+	vertex     *vertex          // of a Read or Recall; nil: it is a Read of readTags
 	recipients []alternative    // of a Mark or Resubmit; they are done after it
 	previous   []recipientState // of a Resubmit: their states before
 }

@@ -58,8 +58,8 @@ func (r *Resubmission) moves() bool { return r.Channel == ctlfile.TransferChanne
 // the message is as old as its resubmission; a rerouted message keeps the age of
 // its message file and its x lines.
 //
-// If recipients were on their way to another node, that node is asked before which of them
-// it has (Options.Taken). These stay as they are. If it cannot be asked, all of them stay.
+// If recipients are on their way to another node, that node is asked first which of them it
+// has (Options.Taken). These stay as they are. If it cannot be asked, all of them stay.
 func (s *Spool) Resubmit(op uint64, r Resubmission) {
 	r.Offsets = slices.Clone(r.Offsets)
 	if r.moves() {

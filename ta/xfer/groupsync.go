@@ -14,8 +14,8 @@ import (
 // than a sync of each.
 const syncAllFrom = 3
 
-// yields is how often a session lets the others run that have arrived but do not wait for
-// it yet: they are appending their lines.
+// yields is how often await lets other sessions run: those that have arrived append their
+// lines before they call sync.
 const yields = 8
 
 // groupSync makes the files of many sessions durable, in batches (package batch). The
@@ -25,8 +25,8 @@ type groupSync struct {
 	group batch.Group[*syncing]
 
 	mu     sync.Mutex
-	coming int           // sessions that will soon call sync, or turn out not to
-	all    chan struct{} // closed when nobody is coming any more; nil: nobody waits for that
+	coming int           // announced sessions that have not called arrived yet
+	all    chan struct{} // closed when coming is 0 again; nil: nobody waits for that
 }
 
 // syncing is a file whose session waits.
@@ -64,7 +64,7 @@ func (g *groupSync) sync(fd int) error {
 	return s.err
 }
 
-// await waits until nobody is coming any more.
+// await waits until all announced sessions have arrived, and lets them run.
 func (g *groupSync) await() {
 	g.mu.Lock()
 	if g.coming == 0 {

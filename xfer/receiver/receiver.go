@@ -93,6 +93,7 @@ func (r *Receiver) Run(ctx context.Context) {
 	}
 }
 
+// forget drops the origins that a node has confirmed.
 func (r *Receiver) forget(done xfer.Done) {
 	if r.Store.broken {
 		return
@@ -122,7 +123,7 @@ func (r *Receiver) commit(first received) {
 	for i, one := range batch {
 		list[i] = one.arrival
 	}
-	for len(r.done) > 0 { // there may be room for this batch only then
+	for len(r.done) > 0 { // what is forgotten may make room for this batch
 		r.forget(<-r.done)
 	}
 	r.Store.take(list)
@@ -216,7 +217,7 @@ func (r *Receiver) Serve(ctx context.Context, conn net.Conn) {
 // errUnknown says that a node may not push here.
 var errUnknown = errors.New("this node does not take mail from it")
 
-// greet finds out which node it is.
+// greet finds out which node has opened the connection.
 func (c *connection) greet(verify func(name string) error) error {
 	c.reply(fmt.Sprintf("%d %s xfer %s", xfer.Greeting, c.receiver.Node, xfer.Version))
 	c.flush()
