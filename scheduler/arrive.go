@@ -79,6 +79,7 @@ func (dv *delivery) newMessage(in *Message) *message {
 		flags = mustAttempt
 	}
 	dv.groupRecipients(m, in.Recipients, flags)
+	dv.memory.largest = max(dv.memory.largest, int(m.open))
 	return m
 }
 

@@ -44,6 +44,9 @@ type Explanation struct {
 	// TakenBack counts the vertices that were taken back from an agent (Recall) which has
 	// not come to them yet.
 	TakenBack int
+	// Occupier is the thread with the most recipients in memory, if mail waits for
+	// memory; nil: it does not.
+	Occupier *Occupier
 	// Told is what another node has said about the destination; nil: nothing, or this
 	// node has found that it is dead.
 	Told *ToldView
@@ -55,6 +58,35 @@ type DelayView struct {
 	Rule     *ReplyRule
 	Vertices int
 	Until    time.Time
+}
+
+// Occupier is a thread and its recipients in memory.
+type Occupier struct {
+	Channel, Host string
+	Recipients    int
+}
+
+// maxOccupiers bounds the threads that are compared for Explanation.Occupier.
+const maxOccupiers = 100_000
+
+// occupier returns the thread with the most recipients in memory.
+func (s *Scheduler) occupier() *Occupier {
+	var most *thread
+	n := 0
+	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
+		if most != nil && r.recipients <= most.recipientsInMemory() {
+			continue
+		}
+		for t := r.members.head; t != nil && n < maxOccupiers; t = r.members.next(t) {
+			if n++; most == nil || t.recipientsInMemory() > most.recipientsInMemory() {
+				most = t
+			}
+		}
+	}
+	if most == nil {
+		return nil
+	}
+	return &Occupier{most.key.channel, most.key.host, most.recipientsInMemory()}
 }
 
 // Upcoming is the next thing that happens to a thread at a known time.
@@ -114,6 +146,9 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 			e.Vertex.Position = s.position(v, maxExplained)
 		}
 		e.Rules = s.rules(t, e.Vertex)
+		if slices.Contains(e.Rules, WaitMemory) {
+			e.Occupier = s.occupier()
+		}
 		s.explainOrders(e, t)
 		s.explainDelays(e, t)
 	}

@@ -28,7 +28,8 @@ import "time"
 // are never more recipients in memory than recipient-limit, plus ring-reserve
 // for each ring, plus those of the largest message (Postfix, Dealing with memory
 // resource limits). The new and the deferred messages of a ring take turns to
-// come into memory, and so do the rings.
+// come into memory, and so do the rings. Something that must be written may use the
+// room of the largest message. makeroom.go says what is put on record to make room.
 
 // memory is the state of the limits.
 type memory struct {
@@ -40,6 +41,8 @@ type memory struct {
 	urgentHadTurn        bool            // the next one read is not from urgent
 	candidates           []candidate     // messages that may be put on record at the end of the Step
 	changed              bool            // a record may be read that could not be before
+	largest              int             // recipients of the largest message so far
+	room                 roomSearch
 	calendar             calendar
 }
 
@@ -165,7 +168,7 @@ func (t *thread) recipientsInMemory() int {
 
 // mayEnter reports whether a message that has just arrived may stay in memory.
 func (dv *delivery) mayEnter(m *message) bool {
-	open, reserve := int(m.open), dv.config.RingReserve
+	open, reserve := int(m.open), dv.config.RingReserve > 0
 	over := dv.overHalf(1, open)
 	if over && dv.isIdle(m) {
 		return false
@@ -179,9 +182,9 @@ func (dv *delivery) mayEnter(m *message) bool {
 		case t.records != nil && t.records.wanted[newMail]: // its records come first
 			return false
 		case room:
-			return !over || t.recipientsInMemory()-open < reserve
+			return !over || reserve && dv.isSmall(t.recipientsInMemory()-open)
 		}
-		return t.mayFeed() && t.ring.recipients-open < reserve
+		return t.mayFeed() && reserve && dv.isSmall(t.ring.recipients-open)
 	})
 }
 
@@ -220,7 +223,7 @@ func (dv *delivery) putOnRecord() {
 	for _, c := range dv.memory.candidates {
 		m := dv.messages.at(c.message)
 		switch {
-		case m.sequence != c.sequence || !dv.overHalf(0, 0) || !dv.isIdle(m):
+		case m.sequence != c.sequence || !dv.overHalf(0, 0) || !dv.isIdle(m) && (dv.hasRoom(0, 0) || dv.part() == 0 || !dv.makesRoom(m)):
 		case m.flags&untagged != 0:
 			dv.readTags(m)
 		default:
@@ -237,24 +240,33 @@ func (dv *delivery) mayLoad() bool { return !dv.stop.begun && !dv.spoolDown }
 // the end of each Step.
 func (dv *delivery) loadRecords() {
 	mem := &dv.memory
-	if mem.urgent.len == 0 && mem.wanting.len == 0 || !mem.changed || !dv.mayLoad() {
+	if mem.urgent.len == 0 && mem.wanting.len == 0 || !dv.mayLoad() {
+		mem.room = roomSearch{}
+		return
+	}
+	if !mem.changed {
 		return
 	}
 	mem.changed = false
 	for mem.loading < maxLoading {
 		n := dv.nextToLoad()
 		if n == 0 {
+			mem.room.keptOut = true
 			return
 		}
 		dv.load(n)
 	}
 	mem.changed = true
+	mem.room.keptOut = false
 }
 
 // nextToLoad returns the record whose turn it is, or 0 if none may be read.
 func (dv *delivery) nextToLoad() recordRef {
 	mem := &dv.memory
 	if !dv.belowBound(0, 0) {
+		if dv.urgentFits() {
+			return mem.urgent.head
+		}
 		return 0
 	}
 	room := dv.hasRoom(0, 0)
@@ -273,8 +285,10 @@ func (dv *delivery) nextToLoad() recordRef {
 			if n := dv.nextOfRing(r, over); n != 0 {
 				return n
 			}
-		case r.recipients < dv.config.RingReserve:
-			return dv.nextOfRing(r, false)
+		case dv.config.RingReserve > 0 && dv.isSmall(r.recipients):
+			if n := dv.nextOfRing(r, false); n != 0 {
+				return n
+			}
 		}
 	}
 	return mem.urgent.head
@@ -282,9 +296,11 @@ func (dv *delivery) nextToLoad() recordRef {
 
 // nextOfRing returns the next record of a ring, or 0. New and deferred records
 // take turns, and so do threads. If onlySmall, it considers only threads with few
-// recipients in memory, to which half of the room is left.
+// recipients in memory, to which half of the room is left. If the room is scarce, it
+// considers only rings with a session for them.
 func (dv *delivery) nextOfRing(r *ring, onlySmall bool) recordRef {
-	if onlySmall && dv.config.RingReserve == 0 {
+	scarce := dv.memory.room.halved > 0
+	if onlySmall && dv.config.RingReserve == 0 || scarce && r.wants > 0 {
 		return 0
 	}
 	for range 2 {
@@ -295,7 +311,12 @@ func (dv *delivery) nextOfRing(r *ring, onlySmall bool) recordRef {
 			t := threads.head
 			threads.remove(t)
 			threads.append(t)
-			if !onlySmall || t.recipientsInMemory() < dv.config.RingReserve {
+			if scarce {
+				if b := dv.blocksOf(t); b.ofRing() {
+					return 0
+				}
+			}
+			if !onlySmall || dv.isSmall(t.recipientsInMemory()) {
 				return t.records.due[t.active][kind].head
 			}
 		}

@@ -56,15 +56,18 @@ type memoryTest struct {
 	done     map[MessageID]map[string]bool
 	arrived  map[MessageID]time.Time
 	delivers func(host string) bool
-	fed      []MessageID
-	most     int // messages in memory
-	mostTo   int // recipients in memory
+	killed   map[MessageID]bool
+	// unstartable is the first word of the command whose agents cannot be started.
+	unstartable string
+	fed         []MessageID
+	most        int // messages in memory
+	mostTo      int // recipients in memory
 }
 
 func newMemoryTest(t *testing.T, sessions int, apply func(*Config)) *memoryTest {
 	m := &memoryTest{
 		benchQueue: newBenchQueue(sessions), t: t, hostsOf: make(map[MessageID][]string), done: make(map[MessageID]map[string]bool), arrived: make(map[MessageID]time.Time),
-		delivers: func(string) bool { return true },
+		delivers: func(string) bool { return true }, killed: make(map[MessageID]bool),
 	}
 	apply(m.s.config)
 	return m
@@ -79,6 +82,18 @@ func (m *memoryTest) message(id MessageID) Message {
 		}
 	}
 	return in
+}
+
+// states are the tags of a message.
+func (m *memoryTest) states(id MessageID) (states []ctlfile.State) {
+	for i, host := range m.hostsOf[id] {
+		st := ctlfile.State{Offset: int64(160 + i), Tag: ctlfile.Open}
+		if m.done[id][host] {
+			st.Tag = ctlfile.Delivered
+		}
+		states = append(states, st)
+	}
+	return states
 }
 
 // arriveAt adds a message for hosts.
@@ -101,7 +116,15 @@ func (m *memoryTest) tell(e Event) {
 		for _, a := range actions {
 			switch a := a.(type) {
 			case Start:
-				events = append(events, AgentHungry{Agent: a.Agent})
+				if a.Command[0] == m.unstartable {
+					events = append(events, AgentFailed{Agent: a.Agent, Reason: "no such file"})
+				} else {
+					events = append(events, AgentHungry{Agent: a.Agent})
+				}
+			case Read:
+				events = append(events, Reread{Op: a.Op, Recipients: m.states(a.Message)})
+			case Mark:
+				events = append(events, Done{Op: a.Op})
 			case Idle:
 				events = append(events, AgentHungry(a))
 			case Feed:

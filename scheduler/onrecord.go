@@ -18,7 +18,11 @@ func (q *queue) canBeRecorded(m *message) bool {
 // isIdle reports whether nothing happens to a message for some time, so that it
 // can be on record. A message with many recipients needs a longer time, because
 // it is more work to read.
-func (d *dispatch) isIdle(m *message) bool {
+func (d *dispatch) isIdle(m *message) bool { return d.isIdleBut(m, nil) }
+
+// isIdleBut is the same, but a vertex that may be fed also counts as idle if spared
+// says so; nil: none does.
+func (d *dispatch) isIdleBut(m *message, spared func(*vertex, *thread) bool) bool {
 	if !d.canBeRecorded(m) {
 		return false
 	}
@@ -32,7 +36,7 @@ func (d *dispatch) isIdle(m *message) bool {
 		n = len(d.extras.at(m.extras).vertices)
 	}
 	for ; n >= 0; n-- {
-		if !d.isIdleVertex(d.nthVertex(m, n), wake) {
+		if !d.isIdleVertex(d.nthVertex(m, n), wake, spared) {
 			return false
 		}
 	}
@@ -41,7 +45,7 @@ func (d *dispatch) isIdle(m *message) bool {
 
 // isIdleVertex reports whether no agent has a vertex, or may be given it, before
 // the time wake, and nothing is planned for it.
-func (d *dispatch) isIdleVertex(v *vertex, wake instant) bool {
+func (d *dispatch) isIdleVertex(v *vertex, wake instant, spared func(*vertex, *thread) bool) bool {
 	_, locked := d.recalls[v.ref]
 	_, kept := d.partWaits[v.ref]
 	if locked || kept || len(d.parts[v.ref]) > 0 {
@@ -51,7 +55,7 @@ func (d *dispatch) isIdleVertex(v *vertex, wake instant) bool {
 	case 0:
 		return true
 	case due:
-		if t := d.threadOf(v); t.mayFeed() && v.queue == t.active {
+		if t := d.threadOf(v); t.mayFeed() && v.queue == t.active && (spared == nil || !spared(v, t)) {
 			return false
 		}
 	case waiting, blocked, poisoned:

@@ -73,7 +73,7 @@
 //	warm restart                       save.go saverate.go restore.go
 //	limits of the cluster              cluster.go clusterrate.go
 //	dead destinations in a cluster     destination.go
-//	active-limit, recipient-limit      memory.go record.go onrecord.go recordqueue.go loadrecord.go
+//	active-limit, recipient-limit      memory.go makeroom.go record.go onrecord.go recordqueue.go loadrecord.go
 //	wakes and orders of mail on record calendar.go recordorder.go
 //	actions for the event log          eventlog.go
 //
@@ -237,6 +237,9 @@ func (s *Scheduler) Step(now time.Time, e Event) []Action {
 	s.loadRecords()
 	s.noteHalted()
 	s.dispatchDirty()
+	if s.makeRoom() {
+		s.dispatchDirty()
+	}
 	s.updateProbes()
 	s.sayDemand()
 	s.stopWhenDone()
@@ -325,6 +328,9 @@ func (s *Scheduler) handle(e Event) {
 // comes first; false if it only waits for events. The time may be in the past.
 func (s *Scheduler) Next() (time.Time, bool) {
 	next := never
+	if s.memory.room.keptOut && s.memory.room.lookAt != 0 {
+		next = s.memory.room.lookAt
+	}
 	next = min(next, s.agenda.next(), s.memory.calendar.next(), s.forks.next(), s.store.next(), s.stop.next())
 	if next == never {
 		return time.Time{}, false

@@ -159,23 +159,26 @@ type blocks struct {
 	gate                             Wait // NoWait: it is open
 }
 
-func (s *Scheduler) blocksOf(t *thread) blocks {
+// ofRing reports whether they keep all threads of the ring from being fed.
+func (b *blocks) ofRing() bool { return b.ring || b.channel || b.processes || b.start || b.forks }
+
+func (d *dispatch) blocksOf(t *thread) blocks {
 	r := t.ring
-	if r == nil || t.states[due] == 0 || !t.mayFeed() || s.halted() {
+	if r == nil || t.states[due] == 0 || !t.mayFeed() || d.halted() {
 		return blocks{}
 	}
 	// One more process is needed if no agent has a free session.
 	full := r.sessionFor(t) == nil && r.expected == 0
-	failures := s.startFailures[r.clause]
-	gate, _ := s.gate(t)
+	failures := d.startFailures[r.clause]
+	gate, _ := d.gate(t)
 	return blocks{
 		gate:      gate,
 		cluster:   t.roomInShare() <= 0,
 		thread:    t.roomInWindow() <= 0,
-		ring:      !below(r.busy, s.maxRing(r)) || full && !below(r.procs, s.maxRing(r)),
-		channel:   !below(r.channel.busy, s.maxChannel(r)) || full && !below(r.channel.procs, s.maxChannel(r)),
-		processes: full && !below(len(s.agents), s.maxTA(r)),
-		start:     full && failures != nil && failures.until > s.now,
-		forks:     full && r.limitQueue == s.forks.queue,
+		ring:      !below(r.busy, d.maxRing(r)) || full && !below(r.procs, d.maxRing(r)),
+		channel:   !below(r.channel.busy, d.maxChannel(r)) || full && !below(r.channel.procs, d.maxChannel(r)),
+		processes: full && !below(len(d.agents), d.maxTA(r)),
+		start:     full && failures != nil && failures.until > d.now,
+		forks:     full && r.limitQueue == d.forks.queue,
 	}
 }

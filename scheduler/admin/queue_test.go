@@ -266,6 +266,13 @@ func TestEveryRuleHasASentence(t *testing.T) {
 	}
 }
 
+func TestExplainNamesTheDestinationThatFillsTheMemory(t *testing.T) {
+	x := &scheduler.Explanation{Params: &scheduler.Params{}, Occupier: &scheduler.Occupier{Channel: "smtp", Host: "gone.example", Recipients: 700}}
+	if text, _ := sentence(scheduler.WaitMemory, x); !strings.HasSuffix(text, "; smtp/gone.example has the most in memory, 700 recipients") {
+		t.Error(text)
+	}
+}
+
 func TestCountersAreWhatTheSchedulerKnows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)

@@ -1,0 +1,158 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// brokenHosts gives hosts "gone*" a command that cannot be started, and hosts "dead*"
+// one each.
+func brokenHosts(c *Config) {
+	clause := func(host, command string, more func(*Params)) Clause {
+		return Clause{Channel: "smtp", Host: host, Settings: []Setting{
+			{Name: "command", Value: command, Apply: func(p *Params) { p.Command = strings.Fields(command); more(p) }},
+		}}
+	}
+	c.Clauses = append([]Clause{
+		clause("gone*", "gone", func(*Params) {}),
+		clause("dead*", "gone $host", func(*Params) {}),
+		clause("slow*", "slow", func(p *Params) { p.MaxRing = 3 }),
+		clause("other*", "other", func(*Params) {}),
+	}, c.Clauses...)
+}
+
+// good are the hosts of a message that are not broken.
+func (m *memoryTest) good(id MessageID) (hosts []string) {
+	for _, host := range m.hostsOf[id] {
+		if strings.HasPrefix(host, "good") || strings.HasPrefix(host, "other") {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// undelivered is the first message with a good host that has not had it; 0: none.
+func (m *memoryTest) undelivered() MessageID {
+	for id := MessageID(1); id <= m.last; id++ {
+		for _, host := range m.good(id) {
+			if !m.done[id][host] && !m.killed[id] {
+				return id
+			}
+		}
+	}
+	return 0
+}
+
+// run lets time pass, with agents that answer at once except those of slow hosts.
+func (m *memoryTest) run(d time.Duration) {
+	for end := m.now.Add(d); ; {
+		m.workGood()
+		at, waits := m.s.Next()
+		if !waits || at.After(end) {
+			m.now = end
+			return
+		}
+		if at.After(m.now) {
+			m.now = at
+		}
+		m.tell(Tick{})
+	}
+}
+
+// workGood lets agents answer the job lines for hosts that are not slow.
+func (m *memoryTest) workGood() {
+	for again := true; again; {
+		again = false
+		for i, f := range m.feeds {
+			if strings.HasPrefix(f.Job.Host, "slow") {
+				continue
+			}
+			m.feeds = append(m.feeds[:i], m.feeds[i+1:]...)
+			m.feeds = append([]Feed{f}, m.feeds...)
+			m.work(1)
+			again = true
+			break
+		}
+	}
+}
+
+// TestDestinationThatCannotBeFedLeavesRoom: each message has a recipient at a good host
+// and one at a host that has no agent, or whose agents are all at work. All mail for
+// the good host is delivered, and so is mail of others.
+func TestDestinationThatCannotBeFedLeavesRoom(t *testing.T) {
+	for _, bad := range []string{"gone", "slow"} {
+		t.Run(bad, func(t *testing.T) {
+			m := newMemoryTest(t, 4, func(c *Config) { c.ActiveLimit, c.RingReserve = 100, 10; brokenHosts(c) })
+			m.unstartable = "gone"
+			for range 250 {
+				m.arriveAt("good", bad)
+			}
+			for range 20 {
+				m.arriveAt("other")
+			}
+			m.run(10 * time.Second)
+			if id := m.undelivered(); id != 0 {
+				t.Errorf("message %d has not been delivered to its good host; %d in memory, %d on record", id, m.s.Counts().Messages-m.s.Counts().OnRecord, m.s.Counts().OnRecord)
+			}
+			if o := m.s.occupier(); o.Host != bad {
+				t.Errorf("%+v has the most in memory", o)
+			}
+			for id := MessageID(200); id < 210; id++ {
+				m.tell(Ordered{Verb: VerbKill, Name: "KILL", Targets: []Target{{Message: id}}})
+				m.killed[id] = true
+			}
+			m.run(10 * time.Second)
+			if n := m.s.Counts().Messages; n != 240 {
+				t.Errorf("%d messages are in the queue after ten of 250 were dropped", n)
+			}
+		})
+	}
+}
+
+// TestGoodHostsAreFed: in random mixtures of messages, with hosts whose agents cannot be
+// started, and slow ones whose agents never answer, all mail for other hosts is
+// delivered in bounded time, orders are carried out, and memory stays within its bound.
+func TestGoodHostsAreFed(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		limit, reserve := rapid.IntRange(8, 60).Draw(r, "limit"), rapid.IntRange(1, 8).Draw(r, "reserve")
+		recipients := rapid.Bool().Draw(r, "recipients")
+		m := newMemoryTest(t, 4, func(c *Config) {
+			c.ActiveLimit, c.RecipientLimit, c.RingReserve = limit, 0, reserve
+			if recipients {
+				c.ActiveLimit, c.RecipientLimit = 0, limit
+			}
+			brokenHosts(c)
+		})
+		m.unstartable = "gone"
+		host := rapid.Custom(func(r *rapid.T) string {
+			kind := rapid.SampledFrom([]string{"good", "good", "gone", "dead", "slow", "other"}).Draw(r, "kind")
+			return fmt.Sprint(kind, rapid.IntRange(0, 5).Draw(r, "host"))
+		})
+		largest := 0
+		for range rapid.IntRange(30, 90).Draw(r, "messages") {
+			hosts := rapid.SliceOfNDistinct(host, 1, 4, rapid.ID[string]).Draw(r, "hosts")
+			largest = max(largest, len(hosts))
+			m.arriveAt(hosts...)
+		}
+		m.run(5 * time.Minute)
+		if id := m.undelivered(); id != 0 {
+			r.Fatalf("message %d for %v waits: %+v", id, m.hostsOf[id], m.s.Counts())
+		}
+		left := m.s.Counts().Messages
+		for id := MessageID(1); id <= m.last; id++ {
+			m.tell(Ordered{Verb: VerbKill, Name: "KILL", Targets: []Target{{Message: id}}})
+		}
+		m.run(5 * time.Minute)
+		if n := m.s.Counts(); n.Messages > min(left, 3) { // those that agents have
+			r.Fatalf("%d of %d messages are left after an order to drop them: %+v", n.Messages, left, n)
+		}
+		rings := m.s.ringOrder.len
+		if bound := limit + max(rings, 10)*reserve + largest; recipients && m.mostTo > bound || !recipients && m.most > bound {
+			r.Fatalf("%d messages, %d recipients in memory, the bound is %d", m.most, m.mostTo, bound)
+		}
+	})
+}
