@@ -36,6 +36,9 @@ func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err erro
 		return true, nil
 	}
 	if from != Queue {
+		if again, err := s.obtainPair(from); err == nil {
+			a = again
+		}
 		// In the queue it would be taken over and delivered.
 		fd, _, err := s.controlOf(from).Open(a.transport, path, unix.O_RDONLY)
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"zsched/ctlfile"
@@ -159,5 +160,49 @@ func TestHeldMessageThatIsDoneDoesNotEndAgain(t *testing.T) {
 	check(t, err)
 	if f.Recipients[0].Tag != ctlfile.Delivered || len(f.Diagnostics) != 1 {
 		t.Errorf("tag %q, %+v", f.Recipients[0].Tag, f.Diagnostics)
+	}
+}
+
+// A directory that somebody removes while the scheduler runs is made when it is needed.
+func TestHoldThatIsRemovedIsMadeAgain(t *testing.T) {
+	o := newTestSpool(t)
+	o.put("7", control("7", toBob))
+	o.open(Options{Unwatched: true})
+	o.loaded("7")
+	remove := func() { check(t, os.RemoveAll(filepath.Join(o.dir, "hold"))) }
+	warned := func() {
+		t.Helper()
+		if w := answer[Warning](o); !strings.Contains(w.Text, "hold/transport and hold/queue were removed or replaced") {
+			t.Errorf("%q", w.Text)
+		}
+	}
+	remove()
+	if c, err := o.s.Count(t.Context(), Hold); c.Messages != 0 || err != nil {
+		t.Errorf("%d messages, %v", c.Messages, err)
+	}
+	warned()
+	remove()
+	if err := o.s.RecordHold(HoldRecord{}); err != nil {
+		t.Error(err)
+	}
+	warned()
+	remove()
+	o.s.Hold(1, "7")
+	warned()
+	if m := answer[Moved](o); m.Err != nil || m.Missing {
+		t.Errorf("%+v", m)
+	}
+	o.read("hold/queue/7")
+	// Somebody puts the directory back from elsewhere.
+	check(t, os.Rename(filepath.Join(o.dir, "hold"), filepath.Join(o.dir, "aside")))
+	o.mkdir("hold/transport")
+	o.mkdir("hold/queue")
+	for _, file := range []string{"transport/7", "queue/7"} {
+		check(t, os.Rename(filepath.Join(o.dir, "aside", file), filepath.Join(o.dir, "hold", file)))
+	}
+	o.s.Release(2, "7")
+	warned()
+	if r := answer[Released](o); r.Missing || r.Err != nil {
+		t.Errorf("%+v", r)
 	}
 }

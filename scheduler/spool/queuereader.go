@@ -37,6 +37,15 @@ func (s *Spool) openReader(p Place) (*queueReader, error) {
 	if err == unix.ENOENT && s.pair(p).transport < 0 {
 		return nil, errNoPlace
 	}
+	if err == unix.ENOENT && p != Queue {
+		// They were removed while the scheduler runs.
+		if _, err := s.obtainPair(p); isFull(err) {
+			return nil, errNoPlace
+		} else if err != nil {
+			return nil, err
+		}
+		transport, err = postoffice.OpenDir(s.office, p.dir()+"transport")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening %stransport: %w", p.dir(), err)
 	}

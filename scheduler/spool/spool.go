@@ -64,8 +64,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"zsched/ctlfile"
 	"zsched/internal/holdrecord"
+
 	"zsched/internal/postoffice"
 )
 
@@ -150,6 +152,7 @@ type Spool struct {
 	office  int                              // descriptor of $POSTOFFICE
 	pairs   [placeCount]atomic.Pointer[pair] // nil: missing
 	making  sync.Mutex                       // held while a place is made
+	removed []pair                           // places that were removed; others may still use the descriptors
 	// recording is held while a hold record is written.
 	recording sync.Mutex
 	control   postoffice.Control
@@ -260,6 +263,9 @@ func (s *Spool) closePlaces() {
 			pair.close()
 		}
 	}
+	for _, pair := range s.removed {
+		pair.close()
+	}
 	postoffice.Close(s.office)
 }
 
@@ -272,13 +278,15 @@ func (s *Spool) pair(p Place) pair {
 	return pair{-1, -1}
 }
 
-// obtainPair is like pair, but it makes the directories if they are missing.
+// obtainPair is like pair, but it makes the directories if they are missing, also if they
+// were there at the start.
 // Callers that put something there use it.
 func (s *Spool) obtainPair(p Place) (pair, error) {
 	s.making.Lock()
 	defer s.making.Unlock()
-	if made := s.pairs[p].Load(); made != nil {
-		return *made, nil
+	old := s.pairs[p].Load()
+	if old != nil && (p == Queue || s.inPlace(p, *old)) {
+		return *old, nil
 	}
 	made, err := openPair(s.office, p)
 	if err != nil {
@@ -291,7 +299,23 @@ func (s *Spool) obtainPair(p Place) (pair, error) {
 		}
 	}
 	s.pairs[p].Store(&made)
+	if old != nil {
+		s.removed = append(s.removed, *old)
+		s.warn(fmt.Sprintf("%stransport and %squeue were removed or replaced while the scheduler runs, and are opened again", p.dir(), p.dir()))
+	}
 	return made, nil
+}
+
+// inPlace reports whether the directories of a place are those that were opened.
+func (s *Spool) inPlace(p Place, opened pair) bool {
+	for dir, fd := range map[string]int{"transport/": opened.transport, "queue/": opened.queue} {
+		var now, was unix.Stat_t
+		err := postoffice.Stat(s.office, p.dir()+dir, &now)
+		if err == unix.ENOENT || err == nil && postoffice.Fstat(fd, &was) == nil && (now.Ino != was.Ino || now.Dev != was.Dev) {
+			return false
+		}
+	}
+	return true
 }
 
 // requireOneFileSystem checks that messages can be renamed between a place and
