@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"zsched/internal/process"
 	"zsched/mailq"
@@ -19,19 +20,26 @@ var ErrDead = &Error{Unavailable, errors.New("a daemon is not running")}
 // and for the scheduler, and whether these two are running. local says that they
 // run on this host; nothing is known about other hosts. The error is about a
 // directory that cannot be read; the other lines are written all the same. ErrDead says
-// that the router or the scheduler has run here and is not running now.
+// that the router or the scheduler has run here and is not running now, or that mail waits
+// for a router that was never started.
 func (p *Postoffice) WriteStatus(out io.Writer, local bool) error {
 	routed := p.count("router")
 	router, routerDead := p.router(routed.files, local)
-	fmt.Fprintf(out, "%s in %s/router/ directory: %s\n",
-		mailq.Plural(routed.files, "entry", "entries"), p.Dir, router)
+	entries := mailq.Plural(routed.files, "entry", "entries")
+	if routed.err != nil {
+		entries, router = "an unknown number of entries", strings.ReplaceAll(router, "idle", "running")
+	}
+	fmt.Fprintf(out, "%s in %s/router/ directory: %s\n", entries, p.Dir, router)
 	if deferred := p.count("deferred"); deferred.files > 0 {
 		fmt.Fprintf(out, "%s deferred\n", mailq.Plural(deferred.files, "message", "messages"))
 	}
 	transport, queue := p.count("transport"), p.count("queue")
 	scheduler, schedulerDead := p.scheduler(transport.files, local)
-	fmt.Fprintf(out, "%s in %s/transport/ directory: %s",
-		mailq.Plural(transport.files, "message", "messages"), p.Dir, scheduler)
+	number := mailq.Plural(transport.files, "message", "messages")
+	if transport.err != nil {
+		number, scheduler = "an unknown number of messages", strings.ReplaceAll(scheduler, "idle", "running")
+	}
+	fmt.Fprintf(out, "%s in %s/transport/ directory: %s", number, p.Dir, scheduler)
 	if transport.core {
 		fmt.Fprint(out, " (core exists)")
 	}
@@ -51,6 +59,8 @@ func (p *Postoffice) router(files int, local bool) (text string, dead bool) {
 	}
 	alive, started := process.Daemon(filepath.Join(p.Dir, ".pid.router"), "router")
 	switch {
+	case !started && files > 0:
+		return "never started, so the mail is not routed", true
 	case !started:
 		return "never started", false
 	case !alive && p.newer("router/core", ".pid.router"):
@@ -138,6 +148,9 @@ func (c *counted) add(dir string) {
 			}
 		}
 		if err != nil {
+			if err != io.EOF {
+				c.err = err
+			}
 			return
 		}
 	}

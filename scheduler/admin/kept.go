@@ -74,7 +74,7 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 	t.Router = mailq.Router{Count: k.router.kept.Count, OldestAt: k.router.kept.OldestAt}
 	if q.controlDir != "" {
 		running, ever := spool.RouterRuns(filepath.Dir(q.controlDir))
-		t.Router.Dead = ever && !running
+		t.Router.Dead = !running && (ever || t.Router.Count > 0)
 		t.Router.Reload = q.RouterReload()
 	}
 	if u := q.files.Unloaded(); u.Messages > 0 {

@@ -28,6 +28,8 @@ type targets struct {
 	// toBeHeld says that some of them are to be held already, when an agent reports.
 	toBeHeld bool
 	fed      bool // an agent has some of them
+	// toBeRerouted says that some of them are to be rerouted already, when an agent reports.
+	toBeRerouted bool
 	// suspended are the messages with targets in suspended threads, if the order moves
 	// them.
 	suspended map[scheduler.MessageID]struct{}
@@ -71,6 +73,7 @@ func newTargets(whole bool) *targets {
 
 func (t *targets) add(v *scheduler.VertexView) {
 	t.toBeHeld = t.toBeHeld || v.Ordered == scheduler.VerbHold
+	t.toBeRerouted = t.toBeRerouted || v.Ordered == scheduler.VerbReroute
 	t.fed = t.fed || v.State == scheduler.StateFed
 	target := scheduler.Target{Message: v.Message, Channel: v.Channel, Host: v.Host}
 	if target == t.last { // another part of the same vertex
@@ -98,12 +101,17 @@ func (t *targets) add(v *scheduler.VertexView) {
 // errFed refuses a RETRY of mail that is being tried.
 var errFed = errors.New("it is with an agent")
 
+// errToBeRerouted refuses a REROUTE that was ordered before.
+var errToBeRerouted = errors.New("it is to be sent there already, when the agent reports")
+
 // whyUntouched returns why an order has no effect on any of the targets; nil: the order
 // matches nothing.
 func (t *targets) whyUntouched(o *mailq.Order) error {
 	switch {
 	case isMove(o) && t.toBeHeld:
 		return errToBeHeld
+	case o.Verb == mailq.Reroute && t.toBeRerouted:
+		return errToBeRerouted
 	case o.Verb == mailq.Retry && t.fed:
 		return errFed
 	case len(t.keptBack) > 0:
