@@ -36,7 +36,7 @@ func (s *Store) resume(token, control string) error {
 	if strings.HasPrefix(filepath.Base(control), heldPrefix) {
 		a.dir = "hold/"
 		for i := range f.Recipients {
-			if a.hold = f.Recipients[i].Hold; a.hold != "" {
+			if a.hold = boundHold(f.Recipients[i].Hold, "", time.Now()); a.hold != "" {
 				break
 			}
 		}

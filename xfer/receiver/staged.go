@@ -156,6 +156,9 @@ var errPush = errors.New("the message cannot be taken as it is")
 // choose returns the recipients that are taken now: those that were not taken before
 // and are allowed.
 func (s *Store) choose(a *arrival) (chosen []int, err error) {
+	if err := checkWords(a.control); err != nil {
+		return nil, err
+	}
 	for i := range a.control.Recipients {
 		r := &a.control.Recipients[i]
 		from, err := ctlfile.ParseOrigin(r.Origin)
@@ -230,6 +233,7 @@ func (s *Store) writeControl(a *arrival, chosen []int) error {
 // it was done, its outcome and the d lines that are still to be reported.
 func (a *arrival) restore(r *ctlfile.EnvelopeRecipient, from ctlfile.Origin) {
 	r.Channel, r.Host, r.Class = from.Channel, from.Host, from.Class
+	r.Hold = boundHold(r.Hold, a.from.Name, time.Now())
 	r.Done, r.Diagnostics, r.Unreported = from.Done, ctlfile.ParseUnreported(r.Unreported), ""
 	if from.Held {
 		a.dir = "hold/"
