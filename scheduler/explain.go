@@ -297,7 +297,7 @@ func (s *Scheduler) limits(p *Params, channel string, r *ring, t *thread) []Limi
 		b := s.blocksOf(t)
 		limits[0].Blocks, limits[1].Blocks, limits[2].Blocks = b.processes, b.channel, b.ring
 		limits[3].Used, limits[3].Blocks = t.busy, b.thread && t.windowWait() == WaitThread
-		limits[4].Used, limits[4].Most, limits[4].Blocks = t.busy, t.windowSize(), b.thread
+		limits[4].Used, limits[4].Most, limits[4].Blocks = t.busy, t.sessionLimit(), b.thread
 	}
 	if s.config.Cluster && p.ClusterMax > 0 {
 		share := Limit{Name: "clustermax", Setting: "clustermax"}

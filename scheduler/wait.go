@@ -145,7 +145,7 @@ func (t *thread) windowWait() Wait {
 	switch {
 	case t.window.dead:
 		return WaitProbe
-	case t.windowSize() < max(1, t.params.MaxThr):
+	case t.sessionLimit() < max(1, t.params.MaxThr):
 		return WaitWindow
 	}
 	return WaitThread

@@ -266,6 +266,18 @@ func TestEveryRuleHasASentence(t *testing.T) {
 	}
 }
 
+func TestExplainNamesTheRuleThatReducesTheWindow(t *testing.T) {
+	rule := &scheduler.ReplyRule{Verb: scheduler.ReplySlow, Action: "slow 10 5m", File: "scheduler.cf", Line: 3}
+	x := &scheduler.Explanation{
+		Params: &scheduler.Params{MaxThr: 3}, Limits: []scheduler.Limit{{Name: "window", Used: 1, Most: 1}},
+		Thread: &scheduler.ThreadView{Effects: []scheduler.EffectView{{Rule: rule, Part: 0.1}}},
+	}
+	text, _ := sentence(scheduler.WaitWindow, x)
+	if want := "It waits for a session: the reply rule of " + rule.Place() + " (slow 10 5m) reduces the window of the thread to 1 session, and 1 is busy"; text != want {
+		t.Errorf("%q, want %q", text, want)
+	}
+}
+
 func TestExplainNamesTheDestinationThatFillsTheMemory(t *testing.T) {
 	x := &scheduler.Explanation{Params: &scheduler.Params{}, Occupier: &scheduler.Occupier{Channel: "smtp", Host: "gone.example", Recipients: 700}}
 	if text, _ := sentence(scheduler.WaitMemory, x); !strings.HasSuffix(text, "; smtp/gone.example has the most in memory, 700 recipients") {

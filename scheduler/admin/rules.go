@@ -213,6 +213,10 @@ func sessionSentence(wait scheduler.Wait, x *scheduler.Explanation) (text string
 		}
 		return fmt.Sprintf("It waits for a session: the thread may have %s, and %s", sessions(most), busy(used)), []string{"maxthr"}
 	case scheduler.WaitWindow:
+		if rule := slowedBy(x.Thread); rule != nil {
+			return fmt.Sprintf("It waits for a session: the reply rule of %s (%s) reduces the window of the thread to %s, and %s", rule.Place(), rule.Action, sessions(most), busy(used)),
+				[]string{"maxthr"}
+		}
 		return fmt.Sprintf("It waits for a session: the window of the thread is %s, and %s", sessions(most), busy(used)),
 			[]string{"initialconcurrency", "positivefeedback", "negativefeedback", "maxthr"}
 	}
@@ -221,6 +225,20 @@ func sessionSentence(wait scheduler.Wait, x *scheduler.Explanation) (text string
 		text = fmt.Sprintf("It waits for a session: its message may have %s, and %s", sessions(v.Position.Job.MaxSessions), busy(v.Position.Job.Sessions))
 	}
 	return text, []string{"msgsessions", "msgscale"}
+}
+
+// slowedBy returns the reply rule that reduces the window of a thread most, or nil.
+func slowedBy(t *scheduler.ThreadView) (rule *scheduler.ReplyRule) {
+	if t == nil {
+		return nil
+	}
+	least := 1.0
+	for _, e := range t.Effects {
+		if e.Rule.Verb == scheduler.ReplySlow && e.Part < least {
+			rule, least = e.Rule, e.Part
+		}
+	}
+	return rule
 }
 
 func sessions(n int) string { return mailq.Plural(n, "session", "sessions") }

@@ -102,10 +102,51 @@ func unknown(expr string, all map[string]map[string][]string) (wrong []string) {
 				wrong = append(wrong, of[1]+"{"+m[1]+"}")
 			case m[2] == "=" && !slices.Contains(values, m[3]):
 				wrong = append(wrong, of[1]+"{"+m[1]+"="+m[3]+"}")
+			case of[1] == "scheduler_threads_waiting":
+				for value := range strings.SplitSeq(m[3], "|") {
+					if !slices.Contains(waits(), value) {
+						wrong = append(wrong, of[1]+"{"+m[1]+"="+value+"}")
+					}
+				}
 			}
 		}
 	}
 	return wrong
+}
+
+// waits are the values of the label of scheduler_threads_waiting: the reasons in the
+// source of package scheduler.
+func waits() (all []string) {
+	text, err := os.ReadFile("../wait.go")
+	if err != nil {
+		panic(err)
+	}
+	for _, found := range regexp.MustCompile(`Wait\w+ +Wait += "(.+)"`).FindAllStringSubmatch(string(text), -1) {
+		all = append(all, found[1])
+	}
+	return all
+}
+
+// Mail that waits because of its destination or an order sets off no alert.
+func TestDueMailWaitsLeavesOutDestinationsAndOrders(t *testing.T) {
+	text, err := os.ReadFile("../../packaging/prometheus/zsched.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`scheduler_oldest_seconds.* scheduler_threads_waiting\{for!~"(.*)"\}`).FindSubmatch(text)
+	if found == nil {
+		t.Fatal("the alert has no list")
+	}
+	want := []string{}
+	for _, wait := range []scheduler.Wait{
+		scheduler.WaitSuspend, scheduler.WaitOrder, scheduler.WaitRule, scheduler.WaitProbe, scheduler.WaitProbeRight,
+		scheduler.WaitHeld, scheduler.WaitTrigger, scheduler.WaitSelect,
+	} {
+		want = append(want, string(wait))
+	}
+	if got := strings.Split(string(found[1]), "|"); !slices.Equal(got, want) {
+		t.Errorf("the alert leaves out %q, not %q", got, want)
+	}
 }
 
 func TestUnknownNamesAreFoundInExpressions(t *testing.T) {
@@ -114,6 +155,7 @@ func TestUnknownNamesAreFoundInExpressions(t *testing.T) {
 		`scheduler_messages > 1e3 and deriv(scheduler_messages[1h]) > 0 or absent(up{job="x"})`:        nil,
 		`sum by (le) (rate(scheduler_feed_seconds_bucket{instance=~"$instance"}[$__rate_interval]))`:   nil,
 		`scheduler_spool_up == 0 and on (instance) scheduler_threads_waiting{for!~"held|probe"} > 0`:   nil,
+		`scheduler_threads_waiting{for!~"held|suspend"} > 0`:                                           {"scheduler_threads_waiting{for=suspend}"},
 		`scheduler_kept{state="parked"} - scheduler_kept{state="lost"} offset 1h`:                      {"scheduler_kept{state=lost}"},
 		`rate(scheduler_mesages[5m]) + scheduler_feed_seconds + scheduler_messages{channel=~"smtp.*"}`: {"scheduler_mesages", "scheduler_feed_seconds", "scheduler_messages{channel}"},
 	} {
