@@ -80,9 +80,10 @@ var errToBeHeld = errors.New("an agent has this mail, which is to be held: move 
 
 // dropUnasked drops the targets that are on their way to another node which does not
 // answer. Before they are sent elsewhere, that node must say which of them it has already.
-// The error is that of such a node; nil: all targets stay.
+// The error is that of such a node; nil: all targets stay. A dry run asks too, and fails if no
+// target is left.
 func (q *Queue) dropUnasked(ctx context.Context, o *mailq.Order, t *targets) (err error) {
-	if o.DryRun || q.nodeAnswers == nil || o.Verb != mailq.Reroute && o.Verb != mailq.Requeue {
+	if q.nodeAnswers == nil || o.Verb != mailq.Reroute && o.Verb != mailq.Requeue {
 		return nil
 	}
 	for name := range t.threads {
@@ -96,6 +97,9 @@ func (q *Queue) dropUnasked(ctx context.Context, o *mailq.Order, t *targets) (er
 				return t.whole || target.Channel == name.Channel && target.Host == name.Host
 			})
 		}
+	}
+	if o.DryRun && len(t.list) > 0 {
+		return nil
 	}
 	return err
 }
