@@ -135,7 +135,11 @@ func (s memoryFiles) HoldRecords() ([]spool.HoldRecord, error) {
 	return slices.Clone(s.records.all), nil
 }
 
-func (s memoryFiles) HoldRecordsChangedAt() time.Time { return time.Time{} }
+func (s memoryFiles) HoldRecordsChangedAt() time.Time {
+	s.records.Lock()
+	defer s.records.Unlock()
+	return s.records.changedAt
+}
 
 func (s memoryFiles) DropHoldRecord(number uint64) error {
 	s.records.Lock()
@@ -150,7 +154,8 @@ type holdRecordFiles struct {
 	all        []spool.HoldRecord
 	last       uint64
 	unloaded   spool.Unloaded
-	unreadable bool // hold/, postman/ and corrupt/ are
+	unreadable bool      // hold/, postman/ and corrupt/ are
+	changedAt  time.Time // the last change of a record by xferd
 }
 
 // stored is the file as queries read it.

@@ -145,7 +145,7 @@ const (
 	grace        = time.Minute
 	// arrivalPause is how often KeepHolds looks whether there are new records. xferd
 	// writes those of held messages that arrive from another node.
-	arrivalPause = time.Minute
+	arrivalPause = 5 * time.Second
 )
 
 // KeepHolds ends the holds whose time has come, and removes the records of holds

@@ -41,6 +41,26 @@ func (h *harness) held() string {
 	return strings.Join(all, ", ")
 }
 
+// Xferd writes the record of held mail that arrives from another node.
+func TestAHoldThatArrivesEndsOnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		stop := h.keep()
+		h.want("HOLD MSG 2", 1, 1, 1)
+		synctest.Wait()
+		h.records.Lock()
+		h.records.all[0].Until, h.records.changedAt = time.Now().Add(6*time.Second), time.Now()
+		h.records.Unlock()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := h.delivered(); got != "a.example" {
+			t.Errorf("delivered to %q", got)
+		}
+		stop()
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
 func TestHoldsEndByThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
