@@ -47,6 +47,7 @@ type agent struct {
 	// lines are the job lines that #hungry has not answered yet, in the order
 	// in which they were given.
 	lines        []line
+	lineSpace    []line // of which lines is a part (addLine)
 	hasEndedLine bool
 	// picks is how many job lines it was given since it began to serve its thread,
 	// or since others had a chance to take its place.
@@ -85,11 +86,11 @@ type line struct {
 	startedAt   instant // when the agent could begin to work on it
 	suspensions uint32  // thread.suspensions when the line was given
 	// unreported counts the open recipients that no report has named yet.
-	unreported int
+	unreported int32
 	// What the reports said about the destination.
-	destinationFailed bool
 	retryAt           instant
 	rule              *ruleState // gives the wait; nil: none
+	destinationFailed bool
 	noted             *ruleState // the last rule that is in the event log
 	// recalled says that the line was taken back (Recall). The agent still has it in
 	// its input and answers it when it comes to it.
@@ -99,6 +100,30 @@ type line struct {
 }
 
 func (l *line) ended() bool { return l.vertex == nil }
+
+// addLine adds a job line. There is room for as many again, because most lines are taken
+// off the front: the others move only when the room at the end is used up.
+func (a *agent) addLine(l line) {
+	if n := len(a.lines); n == cap(a.lines) {
+		if 2*n >= len(a.lineSpace) {
+			a.lineSpace = make([]line, max(4, 4*n))
+		}
+		copy(a.lineSpace, a.lines)
+		clear(a.lineSpace[n:])
+		a.lines = a.lineSpace[:n]
+	}
+	a.lines = append(a.lines, l)
+}
+
+// removeLine takes the i-th job line off the agent.
+func (a *agent) removeLine(i int) {
+	if i == 0 {
+		a.lines[0] = line{}
+		a.lines = a.lines[1:]
+		return
+	}
+	a.lines = slices.Delete(a.lines, i, i+1)
+}
 
 // hasOpenLine reports whether the agent is working on a message.
 func (a *agent) hasOpenLine() bool {

@@ -62,9 +62,7 @@ func (dv *delivery) finishLine(a *agent) bool {
 	if a.lines[i].recalled {
 		dv.recallAnswered(a.id, &a.lines[i])
 	}
-	copy(a.lines[i:], a.lines[i+1:])
-	a.lines[len(a.lines)-1] = line{}
-	a.lines = a.lines[:len(a.lines)-1]
+	a.removeLine(i)
 	if a.sessions == 1 && len(a.lines) > 0 {
 		a.lines[0].startedAt = dv.now
 		if a.state == serving {

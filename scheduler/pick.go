@@ -210,13 +210,14 @@ func (d *dispatch) feed(a *agent, p pick) {
 	v.fedAt, v.agent = d.now.second(), a.id
 	t.lastEventAt = v.fedAt
 	v.inRetryStep = false
-	a.lines = append(a.lines, line{id: m.id, vertex: v, thread: t, startedAt: d.now, suspensions: t.suspensions, unreported: d.feedable(v)})
+	recipients := d.feedable(v)
+	a.addLine(line{id: m.id, vertex: v, thread: t, startedAt: d.now, suspensions: t.suspensions, unreported: int32(recipients)})
 	a.fedAt = d.now
 	if len(a.lines) == 1 {
 		a.progressAt = d.now
 		d.planDeadline(a)
 	}
 	a.picks++
-	d.pass(t, a.ring, a.lines[len(a.lines)-1].unreported)
+	d.pass(t, a.ring, recipients)
 	d.do(Feed{Agent: a.id, Job: ta.Job{Path: d.path(m), Host: t.key.host, WithHost: a.ring.withHost}})
 }
