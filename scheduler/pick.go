@@ -97,13 +97,13 @@ func (d *dispatch) dispatchRing(r *ring) {
 // its job. There is none if no message that wants a session may take another.
 func (d *dispatch) nextPick(r *ring) (pick, bool) {
 	for {
-		s := r.turn()
-		if s == nil {
+		f := r.turn()
+		if f == nil {
 			return pick{}, false
 		}
-		v := d.vertices.at(s.next().vertex)
-		if t := d.threadOf(v); !d.admitsSite(t) {
-			d.waitAtSite(t)
+		v := d.vertices.at(f.vertex)
+		if !d.admitsSite(f.thread) {
+			d.waitAtSite(f.thread)
 			continue
 		}
 		if d.maySpread(v, r) {
@@ -124,10 +124,11 @@ func (d *dispatch) nextPick(r *ring) (pick, bool) {
 // its quantum. If no vertex of the ring can use a new session, any vertex of the
 // thread can ride.
 func (d *dispatch) stayingPick(t *thread) (pick, bool) {
-	s := t.ring.turn()
-	if s == nil {
+	next := t.ring.turn()
+	if next == nil {
 		return pick{vertex: d.vertices.at(t.queue().first()), staying: true}, true
 	}
+	s := next.share
 	f := d.flowOf(t, t.active, s)
 	if f == nil {
 		return pick{}, false

@@ -172,14 +172,15 @@ func (s *share) dropWhenEmpty() {
 	}
 }
 
-// turn returns the share whose turn it is, or nil if nothing can be picked.
-func (r *ring) turn() *share {
+// turn returns the flow that is next in the share whose turn it is, or nil if nothing
+// can be picked.
+func (r *ring) turn() *flow {
 	for r.turns.len() > 0 {
 		s := r.turns.first()
-		switch pickable := s.next() != nil; {
-		case pickable && s.deficit > 0:
-			return s
-		case pickable:
+		switch f := s.next(); {
+		case f != nil && s.deficit > 0:
+			return f
+		case f != nil:
 			s.deficit += s.weight * turnVertices
 			s.old = true
 			s.becomeLast()
