@@ -321,11 +321,12 @@ func (p *pair) unrecorded() (paths []string) {
 			recorded[id] = records[i].Line()
 		}
 	}
+	want := strings.Replace(heldBecause, "\t", " (from node "+cmp.Or(p.node, "mx1")+")\t", 1)
 	for _, path := range controlFiles(filepath.Join(p.target, "hold/transport"), "") {
 		info, err := postoffice.Lstat(filepath.Join(p.target, "hold/queue", path))
 		check(p.t, err)
 		number, _ := ctlfile.Number(filepath.Base(path))
-		if recorded[ctlfile.SpoolID(number, info.ModTime())] != heldBecause {
+		if recorded[ctlfile.SpoolID(number, info.ModTime())] != want {
 			paths = append(paths, path)
 		}
 	}

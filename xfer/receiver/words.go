@@ -24,7 +24,7 @@ const (
 	maxHolder, maxReason = 200, 1000
 	// maxHold is how long a message from another node may be held from its arrival; one
 	// that has no end is held until it is released.
-	maxHold = 10 * 365 * 24 * time.Hour
+	maxHold = 3653 * 24 * time.Hour // ten years
 )
 
 // checkWords returns an error if a control file has a word that is too long.
