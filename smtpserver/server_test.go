@@ -305,14 +305,36 @@ func TestChunksMakeOneMessage(t *testing.T) {
 		t.Errorf("messages %q", got)
 	}
 	begin(d)
-	d.send("BDAT 4 LAST\r\na\nb\r")
-	d.expect("550 5.5.2")
+	d.say("RSET", "250 ")
 	d.send("BDAT 6 LAST\r\nRSET\r\n") // no message is begun: the bytes are not a command
 	d.expect("502 ")
 	d.say("NOOP", "250 ")
 	d.send("BDAT x\r\nMAIL FROM:<a@b.example>\r\n")
 	d.expect("501 ")
 	d.ended()
+}
+
+func TestBareNewlineInAChunkEndsTheSession(t *testing.T) {
+	for _, chunks := range []string{
+		"BDAT 4 LAST\r\na\nb\r", "BDAT 5 LAST\r\na\r\nb\r", "BDAT 1 LAST\r\n\r", "BDAT 4 LAST\r\na\rbc",
+		"BDAT 2\r\na\rBDAT 1 LAST\r\nb", "BDAT 2\r\na\rBDAT 0 LAST\r\n",
+	} {
+		t.Run(fmt.Sprintf("%q", chunks), func(t *testing.T) {
+			s := start(t, nil)
+			d := s.dial()
+			begin(d)
+			d.send(chunks + "MAIL FROM:<evil@far.example>\r\nNOOP\r\n")
+			if strings.Count(chunks, "BDAT") > 1 {
+				d.expect("250 ")
+			}
+			d.expect("550 5.5.2")
+			d.ended()
+			if got := s.messages(); len(got) != 0 {
+				t.Errorf("messages %q", got)
+			}
+			s.nothingLeft()
+		})
+	}
 }
 
 func TestChunksMayBeBrokenOff(t *testing.T) {

@@ -170,6 +170,7 @@ func (s *session) Data(r io.Reader) error {
 	case errors.Is(err, ctlfile.ErrHeader):
 		known = &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: "The header is too long or has a NUL"}
 	case errors.Is(err, errBareNewline):
+		s.conn.ended.Store(true) // go-smtp still sends the reply
 		known = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 5, 2}, Message: "A message may not have a bare CR or LF"}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		known = errFull

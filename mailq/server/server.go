@@ -149,12 +149,11 @@ type Note struct {
 
 // Server answers connections from a Queue. Its counters cover all of them.
 type Server struct {
-	queue      Queue
-	settings   atomic.Pointer[Settings]
-	challenges atomic.Uint64 // the last number in a challenge
-	sessions   sessions
-	counts     counts
-	guesses    guesses
+	queue    Queue
+	settings atomic.Pointer[Settings]
+	sessions sessions
+	counts   counts
+	guesses  guesses
 	// triggers bounds the ETRNs of users who may not give orders.
 	triggers throttle.Throttle
 }

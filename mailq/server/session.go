@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -71,9 +73,12 @@ func (s *session) greet() bool {
 		s.reply("550 NO ACCESS FOR YOU")
 		return false
 	}
-	now := time.Now()
-	s.challenge = fmt.Sprintf("220 MAILQ-V2-CHALLENGE: %d.%d.%d",
-		now.Unix(), now.Nanosecond()/1000, s.server.challenges.Add(1))
+	// In ZMailer's program, the numbers are the time in seconds and microseconds and a
+	// counter. Clients take any numbers; nobody can guess the last one here.
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	s.challenge = fmt.Sprintf("220 MAILQ-V2-CHALLENGE: %d.%d.%d", time.Now().Unix(),
+		binary.BigEndian.Uint64(random[:])%1e6, binary.BigEndian.Uint64(random[8:])>>1)
 	s.reply(s.challenge)
 	return true
 }
