@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -279,6 +280,9 @@ func TestLoginIsExact(t *testing.T) {
 	if k2.challenge == k.challenge {
 		t.Error("a challenge came twice")
 	}
+	if n := challengeNumber(t, k); challengeNumber(t, k2)-n <= 1000 {
+		t.Errorf("challenges can be guessed: %q, then %q", k.challenge, k2.challenge)
+	}
 	if got := k2.reply("AUTH nobody " + digest); got != "-BAD USER OR PASSWORD" {
 		t.Error(got)
 	}
@@ -404,4 +408,14 @@ func TestTotalsHaveNoReasonsForUsersWithoutTT(t *testing.T) {
 			}
 		}
 	}
+}
+
+// challengeNumber returns the last number of a challenge, which was a counter.
+func challengeNumber(t *testing.T, k *testClient) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(k.challenge[strings.LastIndexByte(k.challenge, '.')+1:], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
