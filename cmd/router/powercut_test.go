@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,9 @@ const (
 // TestPowerCuts cuts the power at every step of cutSteps, and at many others, and
 // checks every promise that was made to a sender or to an administrator.
 func TestPowerCuts(t *testing.T) {
+	// A run is short and leaves much garbage. With fewer collections, the same processor
+	// time is enough for half as many cuts again.
+	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	loader := tables(t)
 	total := newFigures()
 	switch {
