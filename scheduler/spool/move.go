@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -120,21 +119,20 @@ func (s *Spool) commitMoves(batch []*move) (open bool) {
 		n := s.editor(m.resubmission.Path)
 		parts[n] = append(parts[n], m)
 	}
-	var checked, tagged sync.WaitGroup
+	// A worker that the end of the spool stops sends nothing, and no worker waits to send.
+	checked, tagged := make(chan struct{}, len(parts)), make(chan struct{}, len(parts))
 	published := make(chan struct{})
-	checked.Add(len(parts))
-	tagged.Add(len(parts))
 	s.batches.mu.Lock()
 	for _, m := range batch {
 		delete(s.batches.open, m.resubmission.Path) // later outcomes are written after this work
 	}
 	for n, part := range parts {
 		s.edits[n].push(func() {
-			defer tagged.Done()
+			defer func() { tagged <- struct{}{} }()
 			for _, m := range part {
 				m.err = s.checkMove(m)
 			}
-			checked.Done()
+			checked <- struct{}{}
 			<-published
 			s.recordMoves(part)
 			for _, m := range part {
@@ -143,8 +141,8 @@ func (s *Spool) commitMoves(batch []*move) (open bool) {
 		})
 	}
 	s.batches.mu.Unlock()
-	defer func() { close(published); open = s.wait(&tagged) }()
-	if !s.wait(&checked) {
+	defer func() { close(published); open = s.wait(tagged, len(parts)) }()
+	if !s.wait(checked, len(parts)) {
 		return false // nothing is published
 	}
 	s.recordHeldAgain(batch)
@@ -196,20 +194,17 @@ func (s *Spool) recordHeldAgain(batch []*move) {
 	}
 }
 
-// wait waits for workers. It returns false if the spool was closed meanwhile, which ends
-// them.
-func (s *Spool) wait(workers *sync.WaitGroup) bool {
-	done := make(chan struct{})
-	go func() {
-		workers.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return true
-	case <-s.done:
-		return false
+// wait waits until n workers have sent. It returns false if the spool was closed meanwhile,
+// which ends them.
+func (s *Spool) wait(sent <-chan struct{}, n int) bool {
+	for range n {
+		select {
+		case <-sent:
+		case <-s.done:
+			return false
+		}
 	}
+	return true
 }
 
 // checkMove opens the old control file and checks that the staged copy still fits.
