@@ -148,3 +148,28 @@ func TestOrderOnManyVertices(t *testing.T) {
 	}
 	s.check()
 }
+
+// TestManyLogIdentities looks for many log identities at once, some of which two messages
+// have and some none.
+func TestManyLogIdentities(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	s := New(&Config{}, rand.New(rand.NewPCG(1, 2)))
+	var ids []string
+	for i := range 600 {
+		ids = append(ids, fmt.Sprintf("<%d@x>", i))
+	}
+	for i := range 900 {
+		s.Step(now, Arrived{Message{
+			ID: MessageID(i + 1), Path: fmt.Sprint(i + 1), LogID: ids[i%450], ModifiedAt: now,
+			Recipients: []ctlfile.OpenRecipient{{Offset: 1, Channel: "smtp", Host: "one"}},
+		}})
+	}
+	for i, found := range s.withLogIDs(ids...) {
+		switch {
+		case i >= 450 && len(found) > 0:
+			t.Errorf("%s is found as %d", ids[i], found[0].id)
+		case i < 450 && (len(found) != 2 || found[0].id != MessageID(i+451) || found[1].id != MessageID(i+1)):
+			t.Errorf("%s: %d messages, not the two with it, the latest first", ids[i], len(found))
+		}
+	}
+}
