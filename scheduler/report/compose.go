@@ -86,6 +86,7 @@ func (c *composer) header() (h textproto.Header) {
 		}
 	}
 	if c.Sender == "" {
+		h.Add(loopField, oneLine(c.Host))
 		h.Add("To", "dummy:;")
 	} else {
 		h.Add("To", "<"+oneLine(c.Sender)+">")

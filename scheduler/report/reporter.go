@@ -64,7 +64,8 @@ type Message struct {
 }
 
 // ErrNobody says that a notice has no addressee: the sender of the message is
-// null, the form names no address for copies, and StoreErrors is not set.
+// null, StoreErrors is not set, and the form names no address for copies, or the message is
+// itself a notice that only such addresses get.
 var ErrNobody = errors.New("the sender is null, and nobody gets a copy")
 
 // AnswersNullSender reports whether messages with a null sender lead to a notice:
@@ -108,7 +109,8 @@ func (r *Reporter) Notice(m *Message, now time.Time) (*Notice, error) {
 		n.To = errorAddresses(m.File.ErrorTo)
 		n.Sender = n.To[0]
 	}
-	if form != nil {
+	ret := n.addMessage(m)
+	if form != nil && !(m.File.NullSender && n.isAboutCopy()) {
 		for _, copied := range form.Copies {
 			if !slices.Contains(n.To, copied) {
 				n.To = append(n.To, copied)
@@ -118,7 +120,17 @@ func (r *Reporter) Notice(m *Message, now time.Time) (*Notice, error) {
 	if len(n.To) == 0 && !r.StoreErrors {
 		return nil, ErrNobody
 	}
-	return n, r.readBody(n, m, n.addMessage(m))
+	return n, r.readBody(n, m, ret)
+}
+
+// loopField is the field with our host in the header of a notice that goes only to the
+// addresses of the form, because the sender of the message is null.
+const loopField = "X-Loop"
+
+// isAboutCopy reports whether the message is such a notice of ours. If it cannot be
+// delivered, another one would have the same fate, and so on without end.
+func (n *Notice) isAboutCopy() bool {
+	return strings.Contains("\n"+n.Header, "\n"+loopField+": "+oneLine(n.Host)+"\n")
 }
 
 // addMessage adds the header and the ENVID, and returns the RET, that belong to the

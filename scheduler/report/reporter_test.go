@@ -186,6 +186,22 @@ func TestNullSenderIsNeverAnswered(t *testing.T) {
 			t.Errorf("%s: %q", file, envelope)
 		}
 	})
+	t.Run("a copy that cannot be delivered", func(t *testing.T) {
+		_, _, text := o.report()
+		copied, _, _ := strings.Cut(text, "\n\n")
+		f, err := ctlfile.Parse([]byte(strings.Replace(failure("", "", ""), "Subject: x", copied, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.message.File, o.message.Recipients = f, Recipients(f, all(f))
+		if file, _, _ := o.report(); !strings.HasPrefix(file, "postman/") {
+			t.Errorf("another copy: %s", file)
+		}
+		o.StoreErrors = false
+		if _, err := o.Report(&o.message, written); !errors.Is(err, ErrNobody) {
+			t.Errorf("error %v", err)
+		}
+	})
 }
 
 func TestPostmasterGetsACopyWhenTheFormSaysSo(t *testing.T) {
