@@ -39,6 +39,7 @@ internal/process:         internal/postoffice x/sys
 internal/redisurl:
 internal/syncdir:         internal/postoffice
 internal/throttle:
+internal/transcript:
 internal/version:
 internal/zenv:            internal/bytesize
 
@@ -61,12 +62,12 @@ xfer/receiver:            ctlfile xfer internal/holdrecord internal/postoffice i
 
 smtpserver:               ctlfile internal/listen internal/postoffice internal/syncdir internal/throttle go-sasl go-smtp x/bcrypt x/sys zerolog
 
-mailq:                    ctlfile internal/bytesize internal/interval internal/pattern
+mailq:                    ctlfile internal/bytesize internal/interval internal/pattern internal/transcript
 mailq/server:             ctlfile mailq internal/interval internal/pattern internal/process internal/throttle
 mailq/trace:              ctlfile mailq mailq/client
 mailq/client:             ctlfile mailq internal/interval internal/pattern internal/process
 
-scheduler:                ctlfile ta internal/pattern
+scheduler:                ctlfile ta internal/pattern internal/transcript
 scheduler/config:         ctlfile scheduler internal/interval internal/pattern internal/redisurl internal/zenv participle
 scheduler/spool:          ctlfile internal/eintr internal/holdrecord internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
 scheduler/report:         ctlfile internal/interval internal/postoffice internal/syncdir go-message

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/transcript"
 	"zsched/ta"
 )
 
@@ -18,7 +19,7 @@ import (
 type ReplyRule struct {
 	Channel, Host string // patterns
 	Expression    string // regular expression for the reply, as written
-	// Match reports whether the expression matches a reply (ReplyText).
+	// Match reports whether the expression matches one form of a reply (ReplyForms).
 	Match  func(reply string) bool
 	Action string // as written
 	Verb   ReplyVerb
@@ -109,40 +110,69 @@ func (q *queue) setRules(rules []ReplyRule) {
 	}
 }
 
-// ReplyText returns what the expressions of rules are matched against: the status
-// code, a blank, and the diagnostic in one line.
-func ReplyText(notary ta.Notary, text string) string {
+// ReplyForms returns the texts that the expressions of rules are matched against: the
+// last reply in the text of a report, in one line; the same after the status code and
+// a blank; and the diagnostic of the notary fields after the status code and a blank.
+// The diagnostics of the agent smtp have parentheses and no enhanced status code. The
+// whole text stands for a diagnostic that is missing. If the text is empty, only the
+// last form is there.
+func ReplyForms(notary ta.Notary, text string) []string {
+	// The last report of a recipient is kept with so much of its text.
+	text = text[max(0, len(text)-maxDiagnostic):]
 	code, _, _ := strings.Cut(notary.Code(), " ")
 	kind, diagnostic, found := strings.Cut(notary.Diagnostic(), ";")
 	if !found || strings.Contains(kind, " ") { // without the type, such as "smtp;"
 		diagnostic = notary.Diagnostic()
 	}
 	diagnostic = cmp.Or(strings.TrimSpace(diagnostic), text)
-	if len(diagnostic) > maxDiagnostic {
-		diagnostic = diagnostic[len(diagnostic)-maxDiagnostic:]
+	diagnostic = diagnostic[max(0, len(diagnostic)-maxDiagnostic):]
+	var forms []string
+	if last := transcript.LastReply(text); last != "" {
+		forms = append(forms, last, code+" "+last)
 	}
-	return code + " " + strings.Map(func(c rune) rune {
-		if c == '\r' || c == '\n' {
-			return ' '
-		}
-		return c
-	}, diagnostic)
+	return append(forms, code+" "+strings.NewReplacer("\r", " ", "\n", " ").Replace(diagnostic))
 }
 
-// matchReply returns the rule for a report, or nil.
-func (dv *delivery) matchReply(t *thread, rep *ta.Report) *ruleState {
-	if len(dv.replyRules) == 0 || rep.Status < ta.Error {
+// FormsOfReply returns the forms of a reply that the agent smtp would report, such as
+// "421 4.7.0 try later". A reply without a status code gets one from its first digit,
+// such as 4.0.0. A text that does not begin with a reply code is its only form.
+func FormsOfReply(text string) []string {
+	code, status, rest := transcript.Codes(transcript.LastReply(text))
+	if code == "" {
+		return []string{text}
+	}
+	status = cmp.Or(status, code[:1]+".0.0")
+	return ReplyForms(ta.Fields{Code: status, Diagnostic: "smtp; " + code + " (" + rest + ")"}.Notary(), text)
+}
+
+// Matches reports whether the expression matches one of the forms of a reply.
+func (r *ReplyRule) Matches(forms []string) bool { return slices.ContainsFunc(forms, r.Match) }
+
+// ruleFor returns the rule for a reply in a thread, or nil.
+func (q *queue) ruleFor(key threadKey, notary ta.Notary, text string) *ruleState {
+	if len(q.replyRules) == 0 {
 		return nil
 	}
-	text := ReplyText(rep.Notary, rep.Text)
-	for _, st := range dv.replyRules {
-		if st.rule.applies(t.key) && st.rule.Match(text) {
-			st.hits++
-			st.lastAt, st.unsaved = dv.now, true
+	forms := ReplyForms(notary, text)
+	for _, st := range q.replyRules {
+		if st.rule.applies(key) && st.rule.Matches(forms) {
 			return st
 		}
 	}
 	return nil
+}
+
+// matchReply returns the rule for a report, or nil.
+func (dv *delivery) matchReply(t *thread, rep *ta.Report) *ruleState {
+	if rep.Status < ta.Error {
+		return nil
+	}
+	st := dv.ruleFor(t.key, rep.Notary, rep.Text)
+	if st != nil {
+		st.hits++
+		st.lastAt, st.unsaved = dv.now, true
+	}
+	return st
 }
 
 // applyReply applies a rule to a report of a line that is open.
@@ -165,16 +195,11 @@ func (dv *delivery) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report
 // delayingRule returns the rule of a last report that makes a message wait: the one of
 // the verbs defer and hold that matches it first, or nil.
 func (s *Scheduler) delayingRule(t *thread, last *diagnostic) *ReplyRule {
-	text := ReplyText(ta.Notary(last.notary), last.text)
-	for _, st := range s.replyRules {
-		if st.rule.applies(t.key) && st.rule.Match(text) {
-			if st.rule.Verb == ReplyDefer || st.rule.Verb == ReplyHold {
-				return st.rule
-			}
-			return nil
-		}
+	st := s.ruleFor(t.key, ta.Notary(last.notary), last.text)
+	if st == nil || st.rule.Verb != ReplyDefer && st.rule.Verb != ReplyHold {
+		return nil
 	}
-	return nil
+	return st.rule
 }
 
 // strictest returns the one of two rules for the same line that makes it wait
@@ -248,5 +273,5 @@ func (dv *delivery) noteRule(t *thread, st *ruleState, rep *ta.Report) {
 	}
 	x.noted, x.notedAt = st, dv.now
 	dv.do(Note{Text: "reply rule " + st.rule.Place() + " (" + st.rule.Action + ") applies to " +
-		t.key.channel + "/" + t.key.host + ": " + ReplyText(rep.Notary, rep.Text)})
+		t.key.channel + "/" + t.key.host + ": " + ReplyForms(rep.Notary, rep.Text)[0]})
 }

@@ -187,28 +187,18 @@ func (repliesFile) show(p *Params) string {
 
 // Try lists the rules that match a reply.
 type Try struct {
-	Text string // what the expressions are matched against
+	Text string // the reply in one line
 	// Rules are those whose expression matches, in their order. For a thread, the
 	// first one that matches its channel and host applies.
 	Rules []*scheduler.ReplyRule
 }
 
-// codeOf matches an SMTP reply code, and the status code after it if there is one.
-var codeOf = regexp.MustCompile(`^([2-5])\d\d(?:[- ]([245]\.\d{1,3}\.\d{1,3}))?`)
-
-// TryReply finds the rules that match a reply, such as "421 4.7.0 try later". A
-// reply without a status code gets one from its first digit, such as 4.0.0.
+// TryReply finds the rules that match a reply, such as "421 4.7.0 try later".
 func (f *File) TryReply(reply string) Try {
-	t := Try{Text: reply}
-	if codes := codeOf.FindStringSubmatch(reply); codes != nil {
-		code := codes[2]
-		if code == "" {
-			code = codes[1] + ".0.0"
-		}
-		t.Text = code + " " + reply
-	}
+	forms := scheduler.FormsOfReply(reply)
+	t := Try{Text: forms[0]}
 	for i := range f.Scheduler.Replies {
-		if rule := &f.Scheduler.Replies[i]; rule.Match(t.Text) {
+		if rule := &f.Scheduler.Replies[i]; rule.Matches(forms) {
 			t.Rules = append(t.Rules, rule)
 		}
 	}

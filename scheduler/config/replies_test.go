@@ -101,9 +101,9 @@ func TestTriedReplies(t *testing.T) {
 		text  string
 		lines []int
 	}{
-		"421 4.7.0 full":       {"4.7.0 421 4.7.0 full", []int{2, 3}},
-		"421-4.7.0 busy":       {"4.7.0 421-4.7.0 busy", nil},
-		"552 mailbox full":     {"5.0.0 552 mailbox full", []int{3}},
+		"421 4.7.0 full":       {"421 4.7.0 full", []int{2, 3}},
+		"421-4.7.0 busy":       {"421 4.7.0 busy", []int{2}},
+		"552 mailbox full":     {"552 mailbox full", []int{3}},
 		"4.7.0 421 no more":    {"4.7.0 421 no more", []int{2}},
 		"the server is asleep": {"the server is asleep", nil},
 	} {
