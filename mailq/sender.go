@@ -38,11 +38,25 @@ func (it *SenderItem) Add(job *Job, first bool) {
 		it.Messages++
 		it.Bytes += job.Size
 	}
-	if it.OldestAt.IsZero() || job.ArrivedAt.Before(it.OldestAt) {
-		it.OldestAt = job.ArrivedAt
+	it.span(job.ArrivedAt, job.ArrivedAt)
+}
+
+// Sum adds the counts of another sender.
+func (it *SenderItem) Sum(other *SenderItem) {
+	it.Messages += other.Messages
+	it.Jobs += other.Jobs
+	it.Recipients += other.Recipients
+	it.Bytes += other.Bytes
+	it.span(other.OldestAt, other.NewestAt)
+}
+
+// span makes the times include those of other mail.
+func (it *SenderItem) span(oldest, newest time.Time) {
+	if it.OldestAt.IsZero() || oldest.Before(it.OldestAt) {
+		it.OldestAt = oldest
 	}
-	if job.ArrivedAt.After(it.NewestAt) {
-		it.NewestAt = job.ArrivedAt
+	if newest.After(it.NewestAt) {
+		it.NewestAt = newest
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // listSenders prints the senders in the order of --sort, as many as --limit allows,
-// and the total.
+// and always the line of others and the total.
 func (p *program) listSenders() error {
 	var items []*mailq.SenderItem
 	for item, err := range client.Objects[mailq.SenderItem](p.client.Show("JSON " + p.report)) {
@@ -29,10 +29,13 @@ func (p *program) listSenders() error {
 			return err
 		}
 	}
-	shown := 0
+	listed, shown := 0, 0
 	for _, item := range items {
-		if !item.Total && p.limit > 0 && shown == p.limit {
-			continue
+		if !item.Total && !item.Others {
+			if p.limit > 0 && listed == p.limit {
+				continue
+			}
+			listed++
 		}
 		if !item.Total {
 			shown++

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"hash/maphash"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -15,8 +16,9 @@ import (
 )
 
 const (
-	maxReasons   = 1000 // lines of SHOW REASONS; further kinds count as others
-	maxReasonKey = 200  // bytes of a diagnostic that are compared
+	maxReasons   = 1000    // lines of SHOW REASONS; the less frequent kinds count as others
+	maxKinds     = 1 << 20 // kinds without a line whose recipients are counted
+	maxReasonKey = 200     // bytes of a diagnostic that are compared
 )
 
 // showReasons executes SHOW REASONS: the last diagnostics of all recipients,
@@ -46,7 +48,68 @@ func showReasons(r *request, ctx context.Context) bool {
 	})
 }
 
+// gatherReasons counts the first maxReasons kinds. If a kind without a line is more
+// frequent than one of these, it counts once more, with lines for the most frequent ones.
 func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error) {
+	kinds := &reasonKinds{seed: maphash.MakeSeed(), unlisted: make(map[uint64]int)}
+	list, err := kinds.gather(ctx, queue)
+	if err != nil || !kinds.selectLargest(list) {
+		return list, err
+	}
+	return kinds.gather(ctx, queue)
+}
+
+// reasonKinds says which kinds of diagnostics have a line of their own.
+type reasonKinds struct {
+	seed maphash.Seed
+	// listed are the hashes of the kinds that have a line; nil: the first maxReasons that
+	// are found.
+	listed   map[uint64]bool
+	unlisted map[uint64]int // recipients of each other kind, by its hash; at most maxKinds
+}
+
+func (k *reasonKinds) mayList(key string, lines int) bool {
+	hash := maphash.String(k.seed, key)
+	if k.listed != nil {
+		return k.listed[hash]
+	}
+	if lines < maxReasons {
+		return true
+	}
+	if n, counted := k.unlisted[hash]; counted || len(k.unlisted) < maxKinds {
+		k.unlisted[hash] = n + 1
+	}
+	return false
+}
+
+// selectLargest makes the most frequent kinds those that have a line. It reports whether
+// one of them has none in list.
+func (k *reasonKinds) selectLargest(list []*mailq.ReasonItem) bool {
+	type kind struct {
+		hash       uint64
+		recipients int
+	}
+	var kinds []kind
+	for _, it := range list {
+		if !it.Others {
+			kinds = append(kinds, kind{maphash.String(k.seed, it.Reason), it.Recipients})
+		}
+	}
+	for hash, n := range k.unlisted {
+		kinds = append(kinds, kind{hash, n})
+	}
+	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(b.recipients, a.recipients) })
+	k.listed = make(map[uint64]bool)
+	missing := false
+	for _, it := range kinds[:min(len(kinds), maxReasons)] {
+		k.listed[it.hash] = true
+		_, unlisted := k.unlisted[it.hash]
+		missing = missing || unlisted
+	}
+	return missing
+}
+
+func (k *reasonKinds) gather(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error) {
 	byReason := make(map[string]*mailq.ReasonItem)
 	others := &mailq.ReasonItem{Reason: "(others)", Others: true}
 	var list, seen []*mailq.ReasonItem
@@ -63,7 +126,7 @@ func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error
 			key := reasonKey(text)
 			it := byReason[key]
 			switch {
-			case it == nil && len(list) == maxReasons:
+			case it == nil && !k.mayList(key, len(list)):
 				it = others
 			case it == nil:
 				// Clones, so that no key keeps a job's strings in memory.

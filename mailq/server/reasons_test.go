@@ -75,6 +75,27 @@ func TestManyReasonsAreBounded(t *testing.T) {
 	}
 }
 
+// TestMostFrequentReasonsHaveLines: the most frequent diagnostic is found last, after more
+// others than there are lines.
+func TestMostFrequentReasonsHaveLines(t *testing.T) {
+	p := &fakeQueue{}
+	for i := range 2*maxReasons + 50 {
+		text := "busy " + inLetters(min(i, 2*maxReasons))
+		p.jobs = append(p.jobs, &mailq.Job{Recipients: []mailq.Recipient{{Reason: text}, {Reason: text}}})
+	}
+	items, err := gatherReasons(t.Context(), p)
+	must(t, err)
+	if len(items) != maxReasons+1 {
+		t.Fatalf("%d lines", len(items))
+	}
+	if first := items[0]; first.Reason != "busy "+inLetters(2*maxReasons) || first.Recipients != 100 || first.Jobs != 50 {
+		t.Errorf("the first is %+v", first)
+	}
+	if last := items[maxReasons]; !last.Others || last.Recipients != 2*(maxReasons+1) {
+		t.Errorf("the last is %+v", last)
+	}
+}
+
 // inLetters writes a number in letters.
 func inLetters(n int) string {
 	word := ""

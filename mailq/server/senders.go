@@ -6,13 +6,15 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"zsched/mailq"
 )
 
-// maxSenders bounds the lines of SHOW SENDERS; further senders count as others.
+// maxSenders bounds the lines of SHOW SENDERS; the smaller senders count as others.
 const maxSenders = 10000
 
 // showSenders executes SHOW SENDERS and SHOW SENDERS DOMAINS.
@@ -49,7 +51,6 @@ func showSenders(r *request, ctx context.Context) bool {
 // gatherSenders counts jobs by sender or domain, the ones with the most messages first.
 func gatherSenders(jobs iter.Seq2[*mailq.Job, error], domains bool) ([]*mailq.SenderItem, error) {
 	bySender := make(map[string]*mailq.SenderItem)
-	others := &mailq.SenderItem{Others: true}
 	all := &mailq.SenderItem{Total: true}
 	var list []*mailq.SenderItem
 	seen := make(numbers)
@@ -59,10 +60,7 @@ func gatherSenders(jobs iter.Seq2[*mailq.Job, error], domains bool) ([]*mailq.Se
 		}
 		name := mailq.SenderOf(job, domains)
 		it := bySender[name]
-		switch {
-		case it == nil && len(list) == maxSenders:
-			it = others
-		case it == nil:
+		if it == nil {
 			it = &mailq.SenderItem{Sender: strings.Clone(name)} // so that it does not keep the job in memory
 			bySender[it.Sender] = it
 			list = append(list, it)
@@ -71,13 +69,44 @@ func gatherSenders(jobs iter.Seq2[*mailq.Job, error], domains bool) ([]*mailq.Se
 		it.Add(job, first)
 		all.Add(job, first)
 	}
-	if others.Jobs > 0 {
-		list = append(list, others)
-	}
+	list = largestSenders(list)
 	all.Senders = len(list)
 	list = append(list, all)
 	mailq.SortSenders(list, "size")
 	return list, nil
+}
+
+// largestSenders returns the lines of at most maxSenders senders: those that are first in
+// each order of SenderSorts and, for the rest, those with the most messages. A line of
+// others has the sums of all that it leaves out.
+func largestSenders(list []*mailq.SenderItem) []*mailq.SenderItem {
+	if len(list) <= maxSenders {
+		return list
+	}
+	kept := make(map[*mailq.SenderItem]bool, maxSenders)
+	for _, key := range slices.Sorted(maps.Keys(mailq.SenderSorts)) {
+		mailq.SortSenders(list, key)
+		for _, it := range list[:maxSenders/(2*len(mailq.SenderSorts))] {
+			kept[it] = true
+		}
+	}
+	mailq.SortSenders(list, "size")
+	for _, it := range list {
+		if len(kept) == maxSenders {
+			break
+		}
+		kept[it] = true
+	}
+	others := &mailq.SenderItem{Others: true}
+	lines := make([]*mailq.SenderItem, 0, maxSenders+1)
+	for _, it := range list {
+		if kept[it] {
+			lines = append(lines, it)
+		} else {
+			others.Sum(it)
+		}
+	}
+	return append(lines, others)
 }
 
 // numbers is a set of message numbers. These are inode numbers, which are close to each

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	maxShapes    = 100_000 // lines of SHOW SHAPE; further destinations count as others
+	maxShapes    = 100_000 // lines of SHOW SHAPE; the smaller destinations count as others
 	maxShapeName = 48      // width of the column of names
 )
 
@@ -39,7 +39,7 @@ func showShape(r *request, ctx context.Context) bool {
 }
 
 func gatherShape(ctx context.Context, queue Queue, now time.Time) ([]*mailq.ShapeItem, error) {
-	all, others := &mailq.ShapeItem{All: true}, &mailq.ShapeItem{Others: true}
+	all := &mailq.ShapeItem{All: true}
 	byName := make(map[mailq.Name]*mailq.ShapeItem)
 	items := []*mailq.ShapeItem{all}
 	for job, err := range queue.Jobs(ctx, mailq.Name{}) {
@@ -47,10 +47,7 @@ func gatherShape(ctx context.Context, queue Queue, now time.Time) ([]*mailq.Shap
 			return nil, err
 		}
 		it := byName[job.Name]
-		switch {
-		case it == nil && len(byName) == maxShapes:
-			it = others
-		case it == nil:
+		if it == nil {
 			it = &mailq.ShapeItem{Name: mailq.Name{Channel: strings.Clone(job.Channel), Host: strings.Clone(job.Host)}}
 			byName[it.Name] = it
 			items = append(items, it)
@@ -64,10 +61,17 @@ func gatherShape(ctx context.Context, queue Queue, now time.Time) ([]*mailq.Shap
 	slices.SortFunc(items[1:], func(a, b *mailq.ShapeItem) int {
 		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
 	})
-	if others.Total > 0 {
-		items = append(items, others)
+	if len(items)-1 <= maxShapes {
+		return items, nil
 	}
-	return items, nil
+	others := &mailq.ShapeItem{Others: true}
+	for _, it := range items[1+maxShapes:] {
+		others.Total += it.Total
+		for column, n := range it.Ages {
+			others.Ages[column] += n
+		}
+	}
+	return append(items[:1+maxShapes], others), nil
 }
 
 func shapeColumn(age time.Duration) int {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -30,5 +31,21 @@ func TestShapeHasColumns(t *testing.T) {
 		if *items[i] != want[i] {
 			t.Errorf("%+v, want %+v", *items[i], want[i])
 		}
+	}
+}
+
+// TestLargestDestinationsHaveLines: the largest destination is found last, after more
+// others than there are lines.
+func TestLargestDestinationsHaveLines(t *testing.T) {
+	q := &fakeQueue{}
+	for i := range maxShapes + 10 {
+		name := mailq.Name{Channel: "smtp", Host: strconv.Itoa(min(i, maxShapes+1))}
+		q.jobs = append(q.jobs, &mailq.Job{Name: name, Recipients: make([]mailq.Recipient, 1)})
+	}
+	items, err := gatherShape(t.Context(), q, time.Now())
+	must(t, err)
+	first, last := items[1], items[len(items)-1]
+	if len(items) != maxShapes+2 || first.Host != strconv.Itoa(maxShapes+1) || first.Total != 9 || !last.Others || last.Total != 2 || last.Ages[9] != 2 {
+		t.Errorf("%d lines, the first is %+v, the last %+v", len(items), first, last)
 	}
 }
