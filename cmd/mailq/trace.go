@@ -18,7 +18,7 @@ import (
 // printTrace prints what the event log has about a message or an address. It
 // works for mail that is gone, and while no scheduler runs.
 func (p *program) printTrace(env *zenv.File) error {
-	events, err := p.readEvents(env, p.trace)
+	events, err := p.readEvents(env, p.trace, func(err error) { fmt.Fprintf(p.stderr, "mailq: %v\n", err) })
 	if err != nil {
 		return err
 	}
@@ -34,8 +34,8 @@ func (p *program) printTrace(env *zenv.File) error {
 }
 
 // readEvents returns the events about a message or an address. There is at least
-// one.
-func (p *program) readEvents(env *zenv.File, what string) ([]*trace.Event, error) {
+// one. warn is told of files that cannot be searched.
+func (p *program) readEvents(env *zenv.File, what string, warn func(error)) ([]*trace.Event, error) {
 	log, err := p.findEventLog(env)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (p *program) readEvents(env *zenv.File, what string) ([]*trace.Event, error
 	if err != nil {
 		return nil, p.cannotRead(err)
 	}
-	events, err := trace.Read(files, what)
+	events, err := trace.Read(files, what, warn)
 	if err != nil {
 		return nil, p.cannotRead(err)
 	}
@@ -58,11 +58,11 @@ func (p *program) readEvents(env *zenv.File, what string) ([]*trace.Event, error
 // message.
 func (p *program) traceLines(env *zenv.File) func(id string) ([]string, error) {
 	return func(id string) ([]string, error) {
-		events, err := p.readEvents(env, id)
+		var text strings.Builder
+		events, err := p.readEvents(env, id, func(err error) { fmt.Fprintln(&text, err) })
 		if err != nil {
 			return nil, err
 		}
-		var text strings.Builder
 		err = trace.Print(&text, events, time.Local)
 		return strings.Split(strings.TrimRight(text.String(), "\n"), "\n"), err
 	}

@@ -116,26 +116,34 @@ const maxLine = 64 << 10
 
 // each calls do with each event of the files whose line contains one of the words,
 // regardless of case. The words are in lower case; do may add to them.
-func each(files []string, words func() [][]byte, do func(*Event)) error {
+// damaged is told of files that cannot be read to their end; the rest of the files is
+// read all the same.
+func each(files []string, words func() [][]byte, do func(*Event), damaged func(error)) error {
 	for _, name := range files {
-		if err := eachIn(name, words, do); err != nil {
+		f, err := os.Open(name)
+		if err != nil {
 			return err
+		}
+		err = eachIn(f, words, do)
+		f.Close()
+		if err != nil {
+			damaged(fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	return nil
 }
 
-func eachIn(name string, words func() [][]byte, do func(*Event)) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+// unreadable are the suffixes of files that another program than gzip has compressed.
+var unreadable = []string{".xz", ".zst", ".bz2", ".lzma", ".lz", ".lz4", ".lzo", ".br", ".Z", ".zip", ".7z"}
+
+func eachIn(f *os.File, words func() [][]byte, do func(*Event)) error {
 	var in io.Reader = f
-	if strings.HasSuffix(name, ".gz") {
-		if in, err = gzip.NewReader(f); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+	if strings.HasSuffix(f.Name(), ".gz") {
+		unpacked, err := gzip.NewReader(f)
+		if err != nil {
+			return err
 		}
+		in = unpacked
 	}
 	lines := bufio.NewReaderSize(in, maxLine)
 	var lower []byte
@@ -147,7 +155,7 @@ func eachIn(name string, words func() [][]byte, do func(*Event)) error {
 		case err == io.EOF: // a line without an end is still being written
 			return nil
 		case err != nil:
-			return fmt.Errorf("%s: %w", name, err)
+			return err
 		}
 		lower = appendLower(lower[:0], line)
 		if !slices.ContainsFunc(words(), func(word []byte) bool { return bytes.Contains(lower, word) }) {
@@ -175,8 +183,18 @@ type search struct {
 	words   [][]byte        // a matching line contains at least one of them
 }
 
-// Read returns the events about what the user named, in the order of the files.
-func Read(files []string, what string) ([]*Event, error) {
+// Read returns the events about what the user named, in the order of the files. It calls
+// warn for each file that is not searched, or only up to where it is damaged.
+func Read(files []string, what string, warn func(error)) ([]*Event, error) {
+	var readable []string
+	for _, name := range files {
+		if slices.Contains(unreadable, filepath.Ext(name)) {
+			warn(fmt.Errorf("%s is not searched: mailq reads files compressed by gzip only", name))
+		} else {
+			readable = append(readable, name)
+		}
+	}
+	files = readable
 	s := &search{what: what, ids: map[string]bool{}, whole: map[string]bool{}, renamed: map[string]bool{}, copies: map[string]bool{}, files: map[string]bool{}, mailIDs: map[string]bool{}}
 	if base := path.Base(what); base != "" && strings.Trim(base, "0123456789") == "" {
 		s.number = base
@@ -185,7 +203,7 @@ func Read(files []string, what string) ([]*Event, error) {
 		s.want(ctlfile.Unbracketed(what))
 	}
 	words := func() [][]byte { return s.words }
-	if err := each(files, words, s.find); err != nil {
+	if err := each(files, words, s.find, func(err error) { warn(fmt.Errorf("searched only in part: %w", err)) }); err != nil {
 		return nil, err
 	}
 	if len(s.ids) == 0 && s.number == "" {
@@ -204,7 +222,7 @@ func Read(files []string, what string) ([]*Event, error) {
 		} else if e.SpoolID == "" && len(alive[[2]string{e.Channel, e.Host}]) > 0 && e.Host != "" {
 			events = append(events, e)
 		}
-	})
+	}, func(error) {})
 	return events, err
 }
 

@@ -77,7 +77,7 @@ func TestLivesAreTold(t *testing.T) {
 	const golden = "testdata/lives.txt"
 	var out bytes.Buffer
 	for _, what := range []string{"S12AbmAA", "<1@A>", "2@a", "12", "C/78", "u@h", "a@b", "v@h", "S9AbmAD", "w@h", "S1", "nobody@h"} {
-		events, err := Read(files, what)
+		events, err := Read(files, what, failOn(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestJSONIsTheLinesOfTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := Read(files, "S56AbmAC")
+	events, err := Read(files, "S56AbmAC", failOn(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestTraceFollowsTheSpoolID(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, what := range []string{"u@h", "S12AbmAA"} {
-		events, err := Read([]string{log}, what)
+		events, err := Read([]string{log}, what, failOn(t))
 		if err != nil || len(events) != 5 || events[4].SpoolID != "S56AbmAC" {
 			t.Errorf("%s: %d events, %v", what, len(events), err)
 		}
@@ -201,7 +201,7 @@ func TestReplyRuleIsTold(t *testing.T) {
 	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	events, err := Read([]string{log}, "u@h")
+	events, err := Read([]string{log}, "u@h", failOn(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,5 +211,42 @@ func TestReplyRuleIsTold(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "the reply rule of /etc/replies:3 (fail) applies to its mail for smtp/h\n") {
 		t.Error(out.String())
+	}
+}
+
+// failOn returns a function that fails the test if it is told of a damaged file.
+func failOn(t *testing.T) func(error) { return func(err error) { t.Error(err) } }
+
+// A rotated log that is cut, or compressed by another program, does not hide what the
+// other files have. The user learns of it.
+func TestDamagedLogIsNamed(t *testing.T) {
+	log := writeLog(t)
+	packed, err := os.ReadFile(log + ".2.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{".2.gz": packed[:len(packed)-12], ".3.gz": nil, ".4.gz": []byte("not compressed by gzip"), "-20261122.xz": []byte("\xfd7zXZ\x00")} {
+		if err := os.WriteFile(log+name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := Files(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var warnings []string
+	events, err := Read(files, "S56AbmAC", func(err error) { warnings = append(warnings, strings.ReplaceAll(err.Error(), log, "LOG")) })
+	if err != nil || len(events) != 4 {
+		t.Errorf("%d events, %v", len(events), err)
+	}
+	slices.Sort(warnings)
+	want := []string{
+		"LOG-20261122.xz is not searched: mailq reads files compressed by gzip only",
+		"searched only in part: LOG.2.gz: unexpected EOF",
+		"searched only in part: LOG.3.gz: EOF",
+		"searched only in part: LOG.4.gz: gzip: invalid header",
+	}
+	if !slices.Equal(warnings, want) {
+		t.Errorf("%q", warnings)
 	}
 }

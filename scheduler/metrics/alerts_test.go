@@ -31,6 +31,7 @@ func fullScrape() *scrape {
 			waiting: map[scheduler.Wait]int{"maxta": 1},
 			largest: []destination{{"smtp", "a.example", 1, now}},
 		},
+		cluster:    &Cluster{},
 		eventsLost: func() uint64 { return 0 },
 		reloaded:   func() bool { return true },
 	}
@@ -39,7 +40,7 @@ func fullScrape() *scrape {
 		s.stats.results[result{class: outcome(i)}] = 1
 	}
 	s.stats.refused[spool.Vanished] = 1
-	for _, state := range []string{"held", "held_threads", "parked", "quarantined", "poisoned", "blocked", "router"} {
+	for _, state := range []string{"held", "held_threads", "parked", "quarantined", "poisoned", "blocked", "router", "unloaded"} {
 		s.kept = append(s.kept, Kept{State: state})
 	}
 	return s
@@ -146,6 +147,22 @@ func TestDueMailWaitsLeavesOutDestinationsAndOrders(t *testing.T) {
 	}
 	if got := strings.Split(string(found[1]), "|"); !slices.Equal(got, want) {
 		t.Errorf("the alert leaves out %q, not %q", got, want)
+	}
+}
+
+// Mail that no agent gets, and a store that cannot be reached, set off an alert.
+func TestStuckMailSetsOffAnAlert(t *testing.T) {
+	text, err := os.ReadFile("../../packaging/prometheus/zsched.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, expr := range []string{
+		`scheduler_kept{state="unloaded"} > 0`, `scheduler_kept{state="parked"} > 0`, `scheduler_kept{state="quarantined"} > 0`,
+		`scheduler_kept{state="poisoned"} > 0`, `scheduler_cluster_lost == 1`,
+	} {
+		if !strings.Contains(string(text), "expr: "+expr+"\n") {
+			t.Errorf("no alert has the expression %s", expr)
+		}
 	}
 }
 
