@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"zsched/ctlfile"
 	"zsched/internal/bytesize"
@@ -222,9 +223,25 @@ func (sel *Selection) MatchesAddress(r *Recipient) bool {
 	return sel.Recipient == "" || pattern.Wildcard(ctlfile.Unbracketed(sel.Recipient), ctlfile.Unbracketed(r.User))
 }
 
-// MatchesReason reports whether a recipient of a job is selected by its reason.
+// MatchesReason reports whether a recipient of a job is selected by its reason, or by
+// the last diagnostic if agents do not start: by the last reply as lists show it, or by
+// its kind as SHOW REASONS has it.
 func (sel *Selection) MatchesReason(job *Job, r *Recipient) bool {
-	return sel.Reason == "" || pattern.Wildcard(sel.Reason, r.Reason) || pattern.Wildcard(sel.Reason, job.ReasonOf(r))
+	if sel.Reason == "" {
+		return true
+	}
+	reason := job.ReasonOf(r)
+	return sel.matchesReason(reason) || r.Reason != reason && sel.matchesReason(r.Reason)
+}
+
+func (sel *Selection) matchesReason(reason string) bool {
+	reply := LastReply(reason)
+	if pattern.Wildcard(sel.Reason, reply) {
+		return true
+	}
+	// Without "...", a kind that has not been cut is the reply itself.
+	mayBeKind := strings.Contains(sel.Reason, "...") || len(sel.Reason) > maxReasonKind-utf8.UTFMax
+	return mayBeKind && pattern.Wildcard(sel.Reason, ReasonKind(reply))
 }
 
 // SelectsRecipients reports whether a selection can be about some of the recipients of a

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"zsched/internal/transcript"
 )
 
 // This file formats password digests, spans, counts and diagnostics for the protocol
@@ -75,13 +77,9 @@ func OneReply(s string) string {
 	return strings.ReplaceAll(Field(s), "\r", " ")
 }
 
-// LastReply returns the last non-empty line of a diagnostic, which holds the
-// remote host's reply, without the arrow that marks a reply in a transcript.
-func LastReply(reason string) string {
-	reason = strings.TrimRight(reason, "\r\n \t")
-	last := reason[strings.LastIndexAny(reason, "\r\n")+1:]
-	return strings.TrimPrefix(last, "->> ")
-}
+// LastReply returns the last reply in a diagnostic, in one line: what lists show of a
+// reason, what SHOW REASONS groups, and what patterns for reasons must match.
+func LastReply(reason string) string { return Field(transcript.LastReply(reason)) }
 
 // Plural writes a count and its noun: "1 entry", "2 entries".
 func Plural(n int, one, many string) string {

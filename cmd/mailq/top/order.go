@@ -235,13 +235,6 @@ func selectionOf(name mailq.Name) *mailq.Selection {
 	return &mailq.Selection{Channel: name.Channel, Host: name.Host}
 }
 
-// reasonPattern returns a pattern for the diagnostics that SHOW REASONS counts in
-// one line: they end with this text, in which "..." stands for the parts that
-// differ.
-func reasonPattern(reason string) string {
-	return "*" + strings.ReplaceAll(reason, "...", "*")
-}
-
 func outcomeText(o mailq.Outcome) string {
 	text := mailq.Plural(o.Messages, "message", "messages") + ", " + mailq.Plural(o.Recipients, "recipient", "recipients") + ", " +
 		mailq.Plural(o.Threads, "thread", "threads")

@@ -48,7 +48,7 @@ func TestTopGivesEveryOrder(t *testing.T) {
 		{[]string{"enter", "K", "spam", "enter", "y"}, "KILL MSG S10568691AbmKVKzPvUuqp BECAUSE spam"},
 		{[]string{"enter", "Q", "enter", "y"}, "REQUEUE MSG S10568691AbmKVKzPvUuqp"},
 		{[]string{"3", "t", "y"}, "RETRY THREAD local fred"},
-		{[]string{"4", "X", "enter", "y"}, `EXPIRE WHERE reason="*deferred on request"`},
+		{[]string{"4", "X", "enter", "y"}, `EXPIRE WHERE reason="deferred on request"`},
 		{[]string{"5", "r", "y"}, "RELEASE THREAD smtp held.example"},
 		{[]string{"5", "down", "r", "y"}, "RELEASE MSG S10571489AbmKVKzPyNgM9"},
 		{[]string{"2", "t", "y"}, ""},

@@ -345,7 +345,7 @@ Esc back   ? help`)
 		t.Errorf("%s", got)
 	}
 	s.press("4", "enter")
-	if got := s.asked(q); got != `select reason="*deferred on request"` {
+	if got := s.asked(q); got != `select reason="deferred on request"` {
 		t.Errorf("%s", got)
 	}
 	s.press("5", "enter")

@@ -203,7 +203,7 @@ func reasonRows(items []*mailq.ReasonItem) []row {
 		}
 		if !r.Others {
 			one.cells[3] = textCell(r.Destination.Channel + "/" + r.Destination.Host)
-			one.target = target{where: &mailq.Selection{Reason: reasonPattern(r.Reason)}}
+			one.target = target{where: &mailq.Selection{Reason: r.Reason}}
 			one.thread = &r.Destination
 		}
 		rows = append(rows, one)
