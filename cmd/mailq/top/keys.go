@@ -1,6 +1,8 @@
 package top
 
 import (
+	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/gdamore/tcell/v2"
@@ -51,6 +53,8 @@ func (v *view) key(event *tcell.EventKey) question {
 		return v.edit(event)
 	case v.unconfirmed != "":
 		return v.answer(event)
+	case v.endsYes(event):
+		return nil
 	case v.proposal != nil: // the server is counting
 		if event.Key() == tcell.KeyEscape {
 			v.cancelOrder()
@@ -204,10 +208,31 @@ func (v *view) trace() question {
 // it.
 func (v *view) answer(event *tcell.EventKey) question {
 	if event.Key() == tcell.KeyRune && (event.Rune() == 'y' || event.Rune() == 'Y') {
+		v.restOfYes, v.answeredAt = "es\n", event.When()
 		return v.give(v.proposal)
 	}
 	v.cancelOrder()
 	return nil
+}
+
+// maxTyping is the time in which somebody who types "yes" instead of y is through with it.
+const maxTyping = 2 * time.Second
+
+// endsYes reports whether a key belongs to the word yes, whose first letter has given the
+// order: it is not a command then.
+func (v *view) endsYes(event *tcell.EventKey) bool {
+	if v.restOfYes == "" {
+		return false
+	}
+	next := rune(v.restOfYes[0])
+	isNext := event.Key() == tcell.KeyEnter && next == '\n' ||
+		event.Key() == tcell.KeyRune && unicode.ToLower(event.Rune()) == next
+	if !isNext || event.When().Sub(v.answeredAt) > maxTyping {
+		v.restOfYes = ""
+		return false
+	}
+	v.restOfYes = v.restOfYes[1:]
+	return true
 }
 
 // editFilter lets the user enter a filter. A text takes effect with each key, a

@@ -202,3 +202,21 @@ func TestOrdersAreCanceledWhileTheyAreCounted(t *testing.T) {
 		t.Errorf("quit %v, %q, %s", s.quit, s.unconfirmed, q.given())
 	}
 }
+
+// Who types the whole word yes where y is enough gives no other command with the rest.
+func TestTopAcceptsYesForY(t *testing.T) {
+	s := newTestScreen(t, newRecorded(t), 100, 12)
+	before := s.page()
+	for _, keys := range [][]string{{"t", "yes", "enter"}, {"t", "YES", "enter"}} {
+		s.press(keys...)
+		if s.page() != before || !strings.HasPrefix(s.view.note, "RETRY") {
+			t.Errorf("%q: %q on another page or with another note", keys, s.view.note)
+		}
+	}
+	s.press("t", "y")
+	s.view.answeredAt = s.view.answeredAt.Add(-2 * maxTyping)
+	s.press("e")
+	if s.page() == before {
+		t.Error("e explains nothing after a while")
+	}
+}

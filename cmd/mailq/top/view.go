@@ -29,6 +29,8 @@ type view struct {
 	prompt      *prompt   // the line that the user edits; nil: none
 	proposal    *proposal // the order that the user prepares; nil: none
 	unconfirmed string    // the question that the user answers with one key
+	restOfYes   string    // what is left of the word yes, and Enter, after the answer y
+	answeredAt  time.Time // when the user answered y
 	note        string    // reply to the last order, or why a key does nothing
 	suspend     bool      // the user wants to go back to the shell
 	quit        bool
