@@ -43,6 +43,8 @@ type Files interface {
 	Count(ctx context.Context, p spool.Place) (spool.Census, error)
 	// Unloaded counts the control files that could not be loaded yet.
 	Unloaded() spool.Unloaded
+	// WhyUnloaded returns why each of these was refused, by its path.
+	WhyUnloaded() map[string]string
 	// RecordHold, HoldRecords and DropHoldRecord write, read and remove the
 	// records of HOLD orders.
 	RecordHold(r spool.HoldRecord) error

@@ -102,6 +102,8 @@ func (s memoryFiles) Unloaded() spool.Unloaded {
 	return s.records.unloaded
 }
 
+func (s memoryFiles) WhyUnloaded() map[string]string { return s.records.whyUnloaded }
+
 func (s memoryFiles) Count(ctx context.Context, p spool.Place) (c spool.Census, err error) {
 	if s.records.unreadable {
 		return c, errors.New("permission denied")
@@ -151,11 +153,13 @@ func (s memoryFiles) DropHoldRecord(number uint64) error {
 // holdRecordFiles are hold/orders/.
 type holdRecordFiles struct {
 	sync.Mutex
-	all        []spool.HoldRecord
-	last       uint64
-	unloaded   spool.Unloaded
-	unreadable bool      // hold/, postman/ and corrupt/ are
-	changedAt  time.Time // the last change of a record by xferd
+	all      []spool.HoldRecord
+	last     uint64
+	unloaded spool.Unloaded
+	// whyUnloaded is what WhyUnloaded returns.
+	whyUnloaded map[string]string
+	unreadable  bool      // hold/, postman/ and corrupt/ are
+	changedAt   time.Time // the last change of a record by xferd
 }
 
 // stored is the file as queries read it.

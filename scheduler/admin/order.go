@@ -54,15 +54,22 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 	if err := q.checkNode(ctx, &o); err != nil {
 		return mailq.Outcome{}, err
 	}
+	var did mailq.Outcome
+	var err error
 	switch {
 	case o.Message != "":
-		return q.actOnMessage(ctx, &o)
+		did, err = q.actOnMessage(ctx, &o)
 	case o.Thread != nil:
-		return q.actOnThread(ctx, &o)
+		did, err = q.actOnThread(ctx, &o)
 	case o.Where != nil:
-		return q.actOnSelection(ctx, &o)
+		did, err = q.actOnSelection(ctx, &o)
+	default:
+		err = errors.New("missing message, thread or selection")
 	}
-	return mailq.Outcome{}, errors.New("missing message, thread or selection")
+	if err == nil && did == (mailq.Outcome{}) {
+		err = q.whyNotLoaded(ctx, &o)
+	}
+	return did, err
 }
 
 func (q *Queue) actOnMessage(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {

@@ -182,6 +182,9 @@ func TestTakeRespectsTheLockOfAnOutlivingAgentWithALargePid(t *testing.T) {
 	if u := o.s.Unloaded(); u.Messages != 1 || u.Reason != r.Reason || u.Since.IsZero() {
 		t.Errorf("%+v", u)
 	}
+	if why := o.s.WhyUnloaded(); len(why) != 1 || why["7"] != r.Reason {
+		t.Errorf("%q", why)
+	}
 	stop()
 	if m := o.loaded("7"); len(m.Recipients) != 2 {
 		t.Errorf("%+v", m)

@@ -47,6 +47,18 @@ func (s *Spool) Unloaded() (u Unloaded) {
 	return u
 }
 
+// WhyUnloaded returns why each refused message that the spool remembers was refused last,
+// by the path of its control file below transport/.
+func (s *Spool) WhyUnloaded() map[string]string {
+	s.refusals.mu.Lock()
+	defer s.refusals.mu.Unlock()
+	why := make(map[string]string, len(s.refusals.waiting))
+	for path, w := range s.refusals.waiting {
+		why[path] = w.why
+	}
+	return why
+}
+
 // waitLimit bounds the refused names that are remembered. The sweep finds the
 // others again.
 const waitLimit = 4096
