@@ -59,13 +59,16 @@ func (q *queue) isSmall(n int) bool { return n < max(1, q.part()) }
 
 // makeRoom continues the search, and reads what may then be read. It is called at the
 // end of each Step, when all mail that can be fed has been fed. It reports whether it
-// has put messages on record.
+// has put messages on record, or may have read some.
 func (dv *delivery) makeRoom() (made bool) {
 	rs := &dv.memory.room
 	visits := searchSlice
 	for rs.keptOut {
 		if rs.need = dv.roomNeed(); rs.need == nobodyNeeds {
-			dv.restorePart()
+			if dv.restorePart() {
+				dv.memory.changed, made = true, true
+				dv.loadRecords()
+			}
 			return made
 		}
 		if rs.restUntil > dv.now || !dv.searchRoom(&visits) {
@@ -141,18 +144,22 @@ func (rs *roomSearch) lookLater(now instant) {
 	rs.lookAt = now.after(rs.rest)
 }
 
-// restorePart doubles the part, from time to time, while nothing needs room.
-func (dv *delivery) restorePart() {
+// restorePart doubles the part, from time to time, while nothing needs room. It reports
+// whether to try again now to read what was kept out: a greater part allows more, and
+// with a small one, a ring whose sessions were all taken could read nothing (nextOfRing).
+func (dv *delivery) restorePart() (again bool) {
 	rs := &dv.memory.room
 	rs.newest, rs.left = 0, 0
 	switch {
 	case rs.lookAt > dv.now:
+		return false
 	case rs.halved > 0:
 		rs.halved--
 		rs.lookAt = dv.now.after(firstRest)
 	default:
 		rs.lookLater(dv.now)
 	}
+	return true
 }
 
 // roomNeed says whose record the limits keep out, although a session could deliver it

@@ -156,3 +156,26 @@ func TestGoodHostsAreFed(t *testing.T) {
 		}
 	})
 }
+
+// TestRoomThatBecomesFreeIsUsed: after a search that has found little, only a ring with a
+// free session reads its records. When its sessions become free nothing leaves memory, and
+// the records are read all the same.
+func TestRoomThatBecomesFreeIsUsed(t *testing.T) {
+	const messages, hosts = 200, 10
+	for halved := range uint(4) {
+		m := newMemoryTest(t, 3, func(c *Config) { c.ActiveLimit, c.RingReserve = 20, 4 })
+		m.delivers = func(string) bool { return false }
+		for i := range messages {
+			m.arriveAt(fmt.Sprint("good", i%hosts))
+		}
+		m.s.memory.room.halved = halved
+		m.run(20 * time.Second)
+		fed := make(map[MessageID]bool)
+		for _, id := range m.fed {
+			fed[id] = true
+		}
+		if len(fed) != messages {
+			t.Errorf("halved %d times: only %d messages have been fed: %+v", halved, len(fed), m.s.Counts())
+		}
+	}
+}
