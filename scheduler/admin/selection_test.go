@@ -74,6 +74,7 @@ func TestRetryCountsWhatIsKeptBack(t *testing.T) {
 		if want := (mailq.Outcome{Messages: 2, Recipients: 2, Threads: 1, KeptBack: 2}); err != nil || did != want {
 			t.Errorf("%+v, %v", did, err)
 		}
+		synctest.Wait()
 		if got := h.delivered(); got != "b.example b.example" {
 			t.Errorf("delivered to %s", got)
 		}
