@@ -73,7 +73,7 @@ scheduler/spool:          ctlfile internal/eintr internal/holdrecord internal/pa
 scheduler/report:         ctlfile internal/interval internal/postoffice internal/syncdir go-message
 scheduler/simulate:       ctlfile ta scheduler
 scheduler/cluster:        scheduler internal/redisurl go-redis x/sys
-scheduler/state:          scheduler internal/postoffice internal/syncdir x/sys
+scheduler/state:          scheduler internal/postoffice internal/syncdir internal/transcript x/sys
 scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/state scheduler/report zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta ta/child scheduler scheduler/daemon scheduler/spool zerolog
 scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/pattern internal/postoffice internal/throttle zerolog

@@ -253,6 +253,35 @@ func TestDiagnosticIsWrittenOnce(t *testing.T) {
 	}
 }
 
+// Each recipient has a transcript of its own, with addresses, and there is no room for
+// all. What the other side said is kept of all but a few.
+func TestRepliesAreKeptWhereReportsHaveNoRoom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), Name)
+	w, err := Create(path)
+	const n = 20000
+	for i := range n {
+		if err == nil {
+			err = w.Write(&scheduler.Saved{Recipients: []scheduler.SavedRecipient{{
+				Message: scheduler.MessageID(100_000_000 + i), Offset: 1234, ModifiedAt: 1800000000, Attempts: 12, NextAt: 1800009999,
+				Notary: fmt.Sprintf("rfc822;u%d@a.example\x01delayed\x014.2.2", i),
+				Text:   fmt.Sprintf("\r<<- MAIL From:<s%d@b.example> SIZE=%d\r->> 250 ok\r<<- RCPT To:<u%d@a.example>\r->> 451 4.2.2 try later", i, 1000+i, i),
+			}}})
+		}
+	}
+	write(t, w, err).Close()
+	table := read(t, path)
+	kept := 0
+	for i := range n {
+		got := table.Of(message(uint64(100_000_000+i), 1800000000, 1234))
+		if len(got) == 1 && strings.HasSuffix(got[0].Text, "451 4.2.2 try later") {
+			kept++
+		}
+	}
+	if kept < n-100 {
+		t.Errorf("the reply to %d of %d recipients is known", kept, n)
+	}
+}
+
 // FuzzRead: whatever the file has, reading it ends, and everything that is read can
 // be written and is read again as the same.
 func FuzzRead(f *testing.F) {

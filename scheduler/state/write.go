@@ -8,6 +8,7 @@ import (
 
 	"zsched/internal/postoffice"
 	"zsched/internal/syncdir"
+	"zsched/internal/transcript"
 	"zsched/scheduler"
 )
 
@@ -126,9 +127,19 @@ func (w *Writer) WriteNodes(nodes []string) {
 	w.buf = appendNodes(w.buf, nodes)
 }
 
-// number returns the number of a diagnostic, and writes it if it is new. It
-// returns 0 if there is none, or no room for it.
+// number returns the number of a diagnostic, and writes it if it is new. If there is no
+// room for it, that is what the other side said last, which many recipients share. It
+// returns 0 if there is none, or no room for that either.
 func (w *Writer) number(d diagnostic) uint32 {
+	if n := w.obtain(d); n != 0 {
+		return n
+	}
+	return w.obtain(diagnostic{text: transcript.LastReply(d.text)})
+}
+
+// obtain returns the number of a diagnostic, and writes it if it is new and there is room
+// for it; else 0.
+func (w *Writer) obtain(d diagnostic) uint32 {
 	if d == (diagnostic{}) {
 		return 0
 	}
