@@ -105,3 +105,33 @@ func TestAFullDiskTakesPartOfAWrite(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What an fsync that failed has abandoned may survive a power cut, but not where it was
+// overwritten or cut off since and an fsync has succeeded.
+func TestAbandonedWritesDoNotComeBackOverDurableOnes(t *testing.T) {
+	for seed := range uint64(50) {
+		d := New("/disk", 0, rand.New(rand.NewPCG(seed, 1)))
+		fd := d.file(t, "a", "begin ")
+		check(t, d.Syncfs(fd))
+		_, err := d.Pwrite(fd, []byte("first line"), 6)
+		check(t, err)
+		d.SetFaults(Faults{Probability: 1, Error: unix.EDQUOT, At: "sync a"})
+		if err := d.Fsync(fd); err != unix.EDQUOT {
+			t.Fatal(err)
+		}
+		d.SetFaults(Faults{})
+		want := "begin FIRST line"
+		if seed%2 == 0 {
+			check(t, d.Ftruncate(fd, 6))
+			want = "begin FIRST"
+		}
+		_, err = d.Pwrite(fd, []byte("FIRST"), 6)
+		check(t, err)
+		check(t, d.Fsync(fd))
+		d.Cut()
+		d.PowerOn(1)
+		if got := d.Content("a"); got != want {
+			t.Errorf("%q", got)
+		}
+	}
+}

@@ -217,12 +217,15 @@ func (d *Disk) reuse(n *node) {
 func (d *Disk) syncNode(n *node) {
 	durable := n.state
 	var left []write
+	abandoned := false
 	for _, w := range n.writes {
 		if w.abandoned {
-			left = append(left, w)
+			left, abandoned = append(left, w), true
+		} else {
+			left = outlived(left, w)
 		}
 	}
-	if left != nil {
+	if abandoned {
 		data := append([]byte(nil), n.durable.data...)
 		for _, w := range n.writes {
 			if w.abandoned {
@@ -237,4 +240,30 @@ func (d *Disk) syncNode(n *node) {
 		durable.data = data
 	}
 	n.durable, n.writes = durable, left
+}
+
+// outlived returns what may still survive of writes that were abandoned when a later one
+// is durable: not what it has overwritten or cut off.
+func outlived(abandoned []write, later write) (left []write) {
+	for _, w := range abandoned {
+		end := w.offset + int64(len(w.data))
+		switch {
+		case w.data == nil:
+			left = append(left, w)
+		case later.data == nil:
+			if later.offset > w.offset {
+				w.data = w.data[:min(end, later.offset)-w.offset]
+				left = append(left, w)
+			}
+		default:
+			if later.offset > w.offset {
+				left = append(left, write{w.offset, w.data[:min(end, later.offset)-w.offset], true})
+			}
+			if after := later.offset + int64(len(later.data)); after < end {
+				after = max(after, w.offset)
+				left = append(left, write{after, w.data[after-w.offset:], true})
+			}
+		}
+	}
+	return left
 }
