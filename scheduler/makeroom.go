@@ -130,10 +130,12 @@ func (dv *delivery) beginRound() bool {
 	return rs.left > 0
 }
 
-// restSearch ends the round and lets the search rest.
+// restSearch ends the round and lets the search rest. Then what was kept out is tried
+// again: a session may have become free since (nextOfRing).
 func (dv *delivery) restSearch() {
 	rs := &dv.memory.room
 	rs.newest, rs.left = 0, 0
+	dv.memory.changed = true
 	rs.lookLater(dv.now)
 	rs.restUntil = rs.lookAt
 }

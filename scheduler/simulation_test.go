@@ -528,6 +528,13 @@ func (h *harness) drain() {
 		if _, waits := h.s.Next(); !waits && len(h.answers) == 0 && len(h.agents) == 0 {
 			h.serveAll()
 		}
+		if n == 10_000 {
+			// Mail that only an ETRN ends may fill a very small limit, and while others
+			// wait for room, a Tick is always planned.
+			c := h.config()
+			c.ActiveLimit, c.RecipientLimit = 0, 0
+			h.step(Reloaded{Config: c})
+		}
 		if n > 20_000 {
 			h.t.Fatalf("%d messages are stuck: %+v", h.s.byID.n, h.s.Counts())
 		}
