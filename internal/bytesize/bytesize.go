@@ -23,3 +23,18 @@ func Parse(text string) (int64, error) {
 	}
 	return int64(n) * unit, nil
 }
+
+// Flag returns a function that reads the value of an option into a variable. A value below
+// least is an error.
+func Flag(bytes *int64, least int64) func(text string) error {
+	return func(text string) error {
+		n, err := Parse(text)
+		if err == nil && n < least {
+			err = fmt.Errorf("%q is less than %d", text, least)
+		}
+		if err == nil {
+			*bytes = n
+		}
+		return err
+	}
+}

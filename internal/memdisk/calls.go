@@ -4,16 +4,10 @@ package memdisk
 
 import (
 	"fmt"
-	"maps"
-	pathpkg "path"
-	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-func sortedNames(names map[string]*node) []string { return slices.Sorted(maps.Keys(names)) }
 
 // begin begins a call and returns the error that it fails with, if any. The lock
 // must be held.
@@ -48,78 +42,12 @@ func (d *Disk) beginOn(fd int, kind callKind, call string) (*handle, error) {
 	return h, err
 }
 
-// walk returns the node that a path below dir names; parent and base say where
-// it is or would be. parent is nil for the root.
-func (d *Disk) walk(dir int, path string) (parent *node, base string, n *node, err error) {
-	at := d.root
-	if strings.HasPrefix(path, "/") {
-		path = pathpkg.Clean(path)
-		if path+"/" == d.prefix {
-			return nil, "", d.root, nil
-		}
-		path = strings.TrimPrefix(path, d.prefix)
-	} else {
-		h := d.open[dir]
-		if h == nil {
-			return nil, "", nil, unix.EBADF
-		}
-		at = h.node
-	}
-	n = at
-	for word := range strings.SplitSeq(path, "/") {
-		if word == "" || word == "." {
-			continue
-		}
-		if n == nil {
-			return nil, "", nil, unix.ENOENT
-		}
-		if !n.isDir() {
-			return nil, "", nil, unix.ENOTDIR
-		}
-		if word == ".." {
-			n = d.root.parentOf(n)
-			continue
-		}
-		parent, base, n = n, word, n.names[word]
-	}
-	return parent, base, n, nil
-}
-
-// parentOf returns the directory below n, or n itself, that has another one; nil if there
-// is none.
-func (n *node) parentOf(child *node) *node {
-	for _, is := range n.names {
-		if is == child {
-			return n
-		}
-	}
-	for _, is := range n.names {
-		if found := is.parentOf(child); found != nil {
-			return found
-		}
-	}
-	return nil
-}
-
 func (d *Disk) handle(fd int) (*handle, error) {
 	h := d.open[fd]
 	if h == nil {
 		return nil, unix.EBADF
 	}
 	return h, nil
-}
-
-// label names a file for a list of calls.
-func (d *Disk) label(dir int, path string) string {
-	if strings.HasPrefix(path, "/") {
-		return strings.Trim(strings.TrimPrefix(pathpkg.Clean(path)+"/", d.prefix), "/")
-	}
-	if h := d.open[dir]; h != nil && strings.HasPrefix(path, "../") {
-		return pathpkg.Join(h.name, path)
-	} else if h != nil && h.name != "" {
-		return h.name + "/" + path
-	}
-	return path
 }
 
 // Close closes a descriptor: close(2). It never fails.

@@ -1,14 +1,87 @@
 package memdisk
 
-// The system calls on names: opening, creating, listing, moving and removing.
+// Paths, and the system calls on names: opening, creating, listing, moving and removing.
 
 import (
 	"encoding/binary"
+	"maps"
+	pathpkg "path"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// walk returns the node that a path names, nil if there is none. A relative path begins at
+// the open directory dir. parent and base are the directory that contains the node, or
+// could contain it, and its name there. parent is nil for the root and for a path that
+// ends with "..".
+func (d *Disk) walk(dir int, path string) (parent *node, base string, n *node, err error) {
+	at := d.root
+	if strings.HasPrefix(path, "/") {
+		path = pathpkg.Clean(path)
+		if path+"/" == d.prefix {
+			return nil, "", d.root, nil
+		}
+		path = strings.TrimPrefix(path, d.prefix)
+	} else {
+		h := d.open[dir]
+		if h == nil {
+			return nil, "", nil, unix.EBADF
+		}
+		at = h.node
+	}
+	n = at
+	for word := range strings.SplitSeq(path, "/") {
+		if word == "" || word == "." {
+			continue
+		}
+		if n == nil {
+			return nil, "", nil, unix.ENOENT
+		}
+		if !n.isDir() {
+			return nil, "", nil, unix.ENOTDIR
+		}
+		if word == ".." {
+			parent, base, n = nil, "", d.root.parentOf(n)
+			continue
+		}
+		parent, base, n = n, word, n.names[word]
+	}
+	return parent, base, n, nil
+}
+
+// parentOf returns the directory that contains child: n or one below it; nil if there is
+// none.
+func (n *node) parentOf(child *node) *node {
+	for _, is := range n.names {
+		if is == child {
+			return n
+		}
+	}
+	for _, is := range n.names {
+		if found := is.parentOf(child); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// label names a file for a list of calls.
+func (d *Disk) label(dir int, path string) string {
+	if strings.HasPrefix(path, "/") {
+		return strings.Trim(strings.TrimPrefix(pathpkg.Clean(path)+"/", d.prefix), "/")
+	}
+	if h := d.open[dir]; h != nil && strings.HasPrefix(path, "../") {
+		return pathpkg.Join(h.name, path)
+	} else if h != nil && h.name != "" {
+		return h.name + "/" + path
+	}
+	return path
+}
+
+func sortedNames(names map[string]*node) []string { return slices.Sorted(maps.Keys(names)) }
 
 // Openat opens a file: open(2).
 func (d *Disk) Openat(dir int, path string, flags int, mode uint32) (int, error) {
@@ -63,7 +136,7 @@ func (d *Disk) rename(n *node, sets ...nameSet) {
 	}
 	n.state.ctime = now
 	d.changes++
-	d.journal = append(d.journal, &change{d.changes, n, sets})
+	d.journal = append(d.journal, &change{number: d.changes, node: n, sets: sets})
 }
 
 // Mkdirat makes a directory: mkdirat(2).

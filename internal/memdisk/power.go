@@ -5,6 +5,7 @@ package memdisk
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -216,53 +217,42 @@ func (d *Disk) reuse(n *node) {
 // failed has abandoned.
 func (d *Disk) syncNode(n *node) {
 	durable := n.state
-	var left []write
-	abandoned := false
+	var abandoned, done []write
 	for _, w := range n.writes {
 		if w.abandoned {
-			left, abandoned = append(left, w), true
+			abandoned = append(abandoned, w)
 		} else {
-			left = outlived(left, w)
+			abandoned, done = notReplaced(abandoned, w), append(done, w)
 		}
 	}
-	if abandoned {
-		data := append([]byte(nil), n.durable.data...)
-		for _, w := range n.writes {
-			if w.abandoned {
-				continue
-			}
+	if len(abandoned) > 0 {
+		durable.data = slices.Clone(n.durable.data)
+		for _, w := range done {
 			if w.data == nil {
-				data = resized(data, w.offset)
-				continue
+				durable.data = resized(durable.data, w.offset)
+			} else {
+				durable.data = overwritten(durable.data, w.data, w.offset)
 			}
-			data = overwritten(data, w.data, w.offset)
 		}
-		durable.data = data
 	}
-	n.durable, n.writes = durable, left
+	n.durable, n.writes = durable, abandoned
 }
 
-// outlived returns what may still survive of writes that were abandoned when a later one
-// is durable: not what it has overwritten or cut off.
-func outlived(abandoned []write, later write) (left []write) {
+// notReplaced returns the parts of abandoned writes that a later write, which is durable,
+// has neither overwritten nor cut off. They may still survive a power cut.
+func notReplaced(abandoned []write, later write) (left []write) {
 	for _, w := range abandoned {
 		end := w.offset + int64(len(w.data))
-		switch {
-		case w.data == nil:
+		if w.data == nil {
 			left = append(left, w)
-		case later.data == nil:
-			if later.offset > w.offset {
-				w.data = w.data[:min(end, later.offset)-w.offset]
-				left = append(left, w)
-			}
-		default:
-			if later.offset > w.offset {
-				left = append(left, write{w.offset, w.data[:min(end, later.offset)-w.offset], true})
-			}
-			if after := later.offset + int64(len(later.data)); after < end {
-				after = max(after, w.offset)
-				left = append(left, write{after, w.data[after-w.offset:], true})
-			}
+			continue
+		}
+		if later.offset > w.offset {
+			left = append(left, write{offset: w.offset, data: w.data[:min(end, later.offset)-w.offset], abandoned: true})
+		}
+		if after := later.offset + int64(len(later.data)); later.data != nil && after < end {
+			after = max(after, w.offset)
+			left = append(left, write{offset: after, data: w.data[after-w.offset:], abandoned: true})
 		}
 	}
 	return left
