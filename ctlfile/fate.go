@@ -15,8 +15,8 @@ type Fate string
 const (
 	Killed   Fate = "killed"   // dropped by KILL
 	Requeued Fate = "requeued" // given back to the router
-	Rerouted Fate = "rerouted" // sent to another thread, in another message
-	Moved    Fate = "moved"    // moved to another node or back, in another message
+	Rerouted Fate = "rerouted" // sent to another thread, also on the way to another node, in another message
+	Moved    Fate = "moved"    // taken back from the way to another node, in another message
 )
 
 // deliveredAction is the action of d lines with a Fate.
@@ -41,7 +41,8 @@ func (d *Diagnostic) fate() Fate {
 
 // Outcome returns what the file says became of recipient i: "failed", "expired",
 // "delivered", a Fate, or "done" if the file says no more than that: another recipient of
-// its exclusive set was delivered, for example. It is "" for a recipient that is not done.
+// its exclusive set was delivered, for example. One that an agent has taken to another node is
+// Moved. It is "" for a recipient that is not done.
 func (f *File) Outcome(i int) string {
 	r := &f.Recipients[i]
 	if !f.Done(i) {
@@ -62,6 +63,8 @@ func (f *File) Outcome(i int) string {
 		return string(last.fate())
 	case last != nil && last.Text == NobodyIsTold, r.Tag != Delivered, r.Class > 0 && f.othersDelivered(i):
 		return "done"
+	case r.RouteChannel() == TransferChannel:
+		return string(Moved)
 	}
 	return "delivered"
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -97,12 +98,7 @@ func (c *Recent) keep(e recentFile) {
 func (c *Recent) Forget(f *File) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.files {
-		if c.files[i].file == f {
-			c.files = append(append([]recentFile(nil), c.files[:i]...), c.files[i+1:]...)
-			return
-		}
-	}
+	c.files = slices.DeleteFunc(c.files, func(e recentFile) bool { return e.file == f })
 }
 
 // readOpen reads and parses an open control file.

@@ -55,15 +55,24 @@ func Submit(office string, levels int, c *Contents, message io.Reader) (path str
 // error together with a path means the same as for Submit. Nothing is
 // overwritten: if a file of that name exists, the error is fs.ErrExist.
 func Enqueue(office string, levels int, c *Contents, file string) (path string, err error) {
-	path, err = enqueue(office, levels, c, file)
-	if err != nil {
-		return path, fmt.Errorf("enqueue %s: %w", file, err)
+	return enqueue(office, levels, &Queued{Contents: c, File: file})
+}
+
+// EnqueueHeld does the same for a message that goes to hold/, whose directories exist.
+// The path is below hold/transport/. The scheduler does not complete it after a crash.
+func EnqueueHeld(office string, levels int, c *Contents, file string) (path string, err error) {
+	return enqueue(office, levels, &Queued{Contents: c, File: file, Held: true})
+}
+
+func enqueue(office string, levels int, q *Queued) (path string, err error) {
+	if path, err = enqueueOne(office, levels, q); err != nil {
+		return path, fmt.Errorf("enqueue %s: %w", q.File, err)
 	}
 	return path, nil
 }
 
-func enqueue(office string, levels int, c *Contents, file string) (string, error) {
-	e, err := newEnqueuing(office, levels, &Queued{Contents: c, File: file})
+func enqueueOne(office string, levels int, q *Queued) (string, error) {
+	e, err := newEnqueuing(office, levels, q)
 	if err != nil {
 		return "", err
 	}

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -21,13 +20,6 @@ import (
 const (
 	// maxGuesses bounds the wrong passwords in a session.
 	maxGuesses = 3
-	// maxAddressGuesses bounds the wrong passwords from one address within
-	// guessPeriod, and maxUserGuesses those for one user from all addresses.
-	maxAddressGuesses = 20
-	maxUserGuesses    = 50
-	guessPeriod       = 10 * time.Minute
-	// maxRemembered bounds the addresses, and the users, that are remembered.
-	maxRemembered = 10000
 	// hashesAtOnce bounds the processors that clients can keep busy.
 	hashesAtOnce = 2
 	// maxPasswordFile bounds the size of the password file in bytes.
@@ -48,31 +40,10 @@ type passwords struct {
 	read   os.FileInfo // of the file when it was read
 	hashes map[string][]byte
 	dummy  []byte // a hash that takes as long to check as that of a user
-
-	byAddress map[netip.Prefix]*guesses // wrong passwords, by addressKey
-	byUser    map[string]*guesses
-	// proven are the addresses from which a user has given the right password. Wrong
-	// passwords from elsewhere do not lock the user out at these addresses.
-	proven map[login]bool
-}
-
-// guesses counts the wrong passwords from an address, or for a user.
-type guesses struct {
-	n     int
-	since time.Time
-}
-
-// login is a user at an address.
-type login struct {
-	user    string
-	address netip.Prefix
 }
 
 func newPasswords(path string, log zerolog.Logger) *passwords {
-	return &passwords{
-		path: path, log: log, slots: make(chan struct{}, hashesAtOnce),
-		byAddress: make(map[netip.Prefix]*guesses), byUser: make(map[string]*guesses), proven: make(map[login]bool),
-	}
+	return &passwords{path: path, log: log, slots: make(chan struct{}, hashesAtOnce)}
 }
 
 // AuthMechanisms returns the mechanisms that EHLO lists: none without TLS.
@@ -99,28 +70,40 @@ func (s *session) Auth(mechanism string) (sasl.Server, error) {
 }
 
 func (s *session) authenticate(identity, user, password string) error {
-	p, l := s.conn.config.passwords, login{user, addressKey(s.conn.client.addr)}
-	ofAddress, ofUser := p.exhausted(l)
-	switch {
-	case s.fails >= maxGuesses || ofAddress:
+	if s.fails >= maxGuesses {
 		s.conn.ended.Store(true)
-		return refusal(421, smtp.EnhancedCode{4, 7, 0}, "Too many wrong passwords")
-	case ofUser:
-		s.fails++
-		return refusal(454, smtp.EnhancedCode{4, 7, 0}, "Too many wrong passwords for this user")
+		return errAddressGuesses
 	}
-	ok, err := p.verify(user, password)
+	a, err := s.server.guesses.begin(login{user, s.conn.origin()})
+	if err == nil {
+		err = s.server.guesses.await(a, s.server.stopped)
+	}
+	switch err {
+	case nil:
+	case errAddressGuesses:
+		s.conn.ended.Store(true)
+		return err
+	default:
+		s.fails++
+		return err
+	}
+	ok, err := s.conn.config.passwords.verify(user, password)
+	ok = ok && (identity == "" || identity == user)
+	s.server.guesses.end(a, err == nil && !ok)
 	if err != nil {
 		s.conn.config.o.Log.Error().Err(err).Msg("reading the passwords")
 		return refusal(454, smtp.EnhancedCode{4, 7, 0}, "Passwords cannot be checked now")
 	}
-	ok = ok && (identity == "" || identity == user)
-	p.note(l, ok)
 	if !ok {
 		s.fails++
-		s.conn.config.o.Log.Warn().Stringer("client", s.conn.client).Str("user", user).Msg("wrong password")
+		line := s.conn.config.o.Log.Warn().Stringer("client", s.conn.client).Str("user", user)
+		if s.conn.isLocal() && s.conn.uid >= 0 {
+			line.Int("uid", s.conn.uid)
+		}
+		line.Msg("wrong password")
 		return smtp.ErrAuthFailed
 	}
+	s.server.logins.add(a.login, time.Now())
 	s.user = user
 	return nil
 }
@@ -198,46 +181,6 @@ func parseUser(line string) (user string, hash []byte, cost int, err error) {
 		return "", nil, 0, fmt.Errorf("user %q: the cost of the hash is %d, which is above %d", user, cost, maxHashCost)
 	}
 	return user, hash, cost, nil
-}
-
-// exhausted reports whether there were too many wrong passwords from an address,
-// or for a user.
-func (p *passwords) exhausted(l login) (ofAddress, ofUser bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.byAddress[l.address].reached(maxAddressGuesses), p.byUser[l.user].reached(maxUserGuesses) && !p.proven[l]
-}
-
-func (g *guesses) reached(limit int) bool {
-	return g != nil && g.n >= limit && time.Since(g.since) < guessPeriod
-}
-
-// note records a right or a wrong password.
-func (p *passwords) note(l login, right bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if right {
-		if len(p.proven) >= maxRemembered {
-			clear(p.proven)
-		}
-		p.proven[l] = true
-		return
-	}
-	count(p.byAddress, l.address)
-	count(p.byUser, l.user)
-}
-
-// count adds a wrong password.
-func count[K comparable](of map[K]*guesses, key K) {
-	g := of[key]
-	if g == nil || time.Since(g.since) >= guessPeriod {
-		if len(of) >= maxRemembered {
-			clear(of)
-		}
-		g = &guesses{since: time.Now()}
-		of[key] = g
-	}
-	g.n++
 }
 
 // HashPassword returns the hash of a password for the file. Empty passwords and

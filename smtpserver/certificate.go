@@ -14,15 +14,17 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"zsched/internal/certificate"
 )
 
 // TLS returns the settings for TLS with the certificate and key in two PEM
 // files, which are read again when the certificate has changed. Without files
 // it makes a certificate for the host, which no client can verify.
-func TLS(certificate, key, hostname string) (*tls.Config, error) {
+func TLS(path, key, hostname string) (*tls.Config, error) {
 	// Some senders cannot resume a session with the tickets of Go's TLS library.
 	config := &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true}
-	if certificate == "" {
+	if path == "" {
 		made, err := selfSigned(hostname)
 		if err != nil {
 			return nil, fmt.Errorf("make certificate: %w", err)
@@ -30,7 +32,7 @@ func TLS(certificate, key, hostname string) (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{made}
 		return config, nil
 	}
-	f := &certificateFiles{certificate: certificate, key: key}
+	f := &certificateFiles{path: path, key: key}
 	if _, err := f.current(); err != nil {
 		return nil, fmt.Errorf("read certificate: %w", err)
 	}
@@ -38,9 +40,26 @@ func TLS(certificate, key, hostname string) (*tls.Config, error) {
 	return config, nil
 }
 
+// CertificateEnd returns when the certificate of TLS ends, or the zero time for one that
+// the server has made.
+func CertificateEnd(c *tls.Config) time.Time {
+	if c == nil || c.GetCertificate == nil {
+		return time.Time{}
+	}
+	var end time.Time
+	loaded, err := c.GetCertificate(nil)
+	if err == nil {
+		end, err = certificate.End(loaded)
+	}
+	if err != nil {
+		return time.Time{}
+	}
+	return end
+}
+
 // certificateFiles is a certificate on disk.
 type certificateFiles struct {
-	certificate, key string
+	path, key string // of the certificate and its key
 
 	mu       sync.Mutex
 	modified time.Time // of the certificate that is loaded
@@ -51,13 +70,13 @@ type certificateFiles struct {
 func (f *certificateFiles) current() (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	info, err := os.Stat(f.certificate)
+	info, err := os.Stat(f.path)
 	if err == nil && f.loaded != nil && info.ModTime().Equal(f.modified) {
 		return f.loaded, nil
 	}
 	var pair tls.Certificate
 	if err == nil {
-		pair, err = tls.LoadX509KeyPair(f.certificate, f.key)
+		pair, err = tls.LoadX509KeyPair(f.path, f.key)
 	}
 	switch {
 	case err == nil:

@@ -46,12 +46,15 @@ func (s *Server) use(o Options) {
 			limits: map[string]int{"router": o.RouterMax, "transport": o.TransportMax},
 		},
 	}
+	if o.Passwords != "" {
+		s.logins.load()
+	}
 	next.smtp, next.lmtp = s.newProtocol(&o, false), s.newProtocol(&o, true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.config
 	if old != nil && old.o.Passwords == o.Passwords {
-		next.passwords = old.passwords // wrong passwords still count
+		next.passwords = old.passwords
 	} else {
 		next.passwords = newPasswords(o.Passwords, o.Log)
 	}

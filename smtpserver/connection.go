@@ -67,6 +67,7 @@ type connection struct {
 
 	key   netip.Prefix // addressKey of the address that connected
 	local bool         // counted in Server.local
+	uid   int          // of the client's process on this machine; -1 unless it is known and passwords are used
 
 	// client is given by XCLIENT or by the connection itself.
 	client  client
@@ -100,7 +101,7 @@ const (
 )
 
 func newConnection(s *Server, config *config, conn net.Conn, lmtp bool) *connection {
-	c := &connection{raw: conn, server: s, config: config, lmtp: lmtp, quietAt: time.Now()}
+	c := &connection{raw: conn, server: s, config: config, lmtp: lmtp, uid: -1, quietAt: time.Now()}
 	c.use(conn)
 	c.client.addr = remoteAddr(conn)
 	c.client.trusted = config.o.trusts(c.client.addr)

@@ -45,6 +45,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/listen"
+	"zsched/internal/process"
 	"zsched/internal/throttle"
 )
 
@@ -109,6 +110,8 @@ type Server struct {
 	envelopes atomic.Int64 // bytes of recipients in memory
 	stopped   chan struct{}
 	triggers  throttle.Throttle // ETRNs for each host
+	logins    *logins
+	guesses   *guesses
 
 	mu       sync.Mutex
 	config   *config          // of sessions that begin now
@@ -128,8 +131,9 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	known := newLogins(o.Router.Postoffice, o.Log)
 	s := &Server{
-		queue: q, stopped: make(chan struct{}),
+		queue: q, stopped: make(chan struct{}), logins: known, guesses: newGuesses(known.has),
 		triggers: throttle.Throttle{Period: triggerPeriod},
 		sessions: make(map[*connection]bool), from: make(map[netip.Prefix]int), configs: make(map[*config]bool),
 	}
@@ -185,6 +189,12 @@ func (s *Server) accept(conn net.Conn, p Protocol) {
 		}
 		_ = conn.Close()
 		return
+	}
+	if c.local && config.passwords.path != "" {
+		// A client that closes its connection is not known any more.
+		if uid, err := process.PeerUID(conn); err == nil {
+			c.uid = uid
+		}
 	}
 	if p == SMTPS {
 		if config.o.TLS == nil { // it was turned off after the listener was opened
@@ -301,6 +311,7 @@ func (s *Server) Close(ctx context.Context) error {
 		_, _ = config.smtp.Close(), config.lmtp.Close()
 	}
 	s.queue.close()
+	s.logins.save()
 	return err
 }
 

@@ -450,40 +450,6 @@ func TestPasswordsAllowStrangersToSendAnywhere(t *testing.T) {
 	d.say(plain("ann", "secret"), "421 ")
 }
 
-func TestGuessesFromManyAddressesEndForTheUser(t *testing.T) {
-	p := newPasswords("", Default().Log)
-	from := func(i int) login { return login{"ann", addressKey(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}))} }
-	p.note(from(200), true)
-	for i := range maxUserGuesses {
-		if _, ofUser := p.exhausted(from(i)); ofUser {
-			t.Fatalf("exhausted after %d guesses", i)
-		}
-		p.note(from(i), false)
-	}
-	for l, want := range map[login]bool{from(100): true, from(200): false, {"bob", from(100).address}: false} {
-		if ofAddress, ofUser := p.exhausted(l); ofAddress || ofUser != want {
-			t.Errorf("%v: exhausted %v, want %v; of the address %v", l, ofUser, want, ofAddress)
-		}
-	}
-
-	file := filepath.Join(t.TempDir(), "passwords")
-	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
-	if err == nil {
-		err = os.WriteFile(file, []byte("ann:"+string(hash)+"\n"), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := start(t, func(o *Options) { o.Passwords = file })
-	for i := range maxUserGuesses {
-		s.config.passwords.note(from(i), false)
-	}
-	d := s.stranger()
-	d.startTLS()
-	d.say("EHLO x", "250 ")
-	d.say("AUTH PLAIN "+base64.StdEncoding.EncodeToString([]byte("\x00ann\x00secret")), "454 ")
-}
-
 func TestDeadlineOfTheSenderIsKeptForEachRecipient(t *testing.T) {
 	s := start(t, nil)
 	d := s.dial()

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"zsched/internal/process"
 )
 
 // Node is a line of the table of nodes, nodes(5):
@@ -184,20 +184,12 @@ func Accept(ctx context.Context, conn net.Conn, c *Certificates) (secured net.Co
 // verifyUser returns an error if the process at the other end of a UNIX socket is
 // neither root's nor our own user's.
 func verifyUser(conn *net.UnixConn) error {
-	raw, err := conn.SyscallConn()
+	uid, err := process.PeerUID(conn)
 	if err != nil {
 		return err
 	}
-	var peer *unix.Ucred
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	if err = errors.Join(err, failed); err != nil {
-		return fmt.Errorf("asking for the user of the peer: %w", err)
-	}
-	if peer.Uid != 0 && int(peer.Uid) != os.Geteuid() {
-		return fmt.Errorf("it belongs to user %d, and only root and user %d may move mail here", peer.Uid, os.Geteuid())
+	if uid != 0 && uid != os.Geteuid() {
+		return fmt.Errorf("it belongs to user %d, and only root and user %d may move mail here", uid, os.Geteuid())
 	}
 	return nil
 }

@@ -22,6 +22,9 @@ const (
 
 // batch routes some of the submissions that wait.
 func (r *router) batch() {
+	if r.endIfReplaced(r.queue.claim.Check()) {
+		return
+	}
 	if now := time.Now(); now.After(r.checkAt) {
 		r.checkAt = now.Add(tableInterval)
 		r.refresh(false)
@@ -59,6 +62,7 @@ func (r *router) batch() {
 		r.waiting = nil
 	}
 	r.commit(jobs)
+	r.strays.log(r, false)
 }
 
 // commit queues the jobs of a batch. Those for which there were too few descriptors
@@ -124,6 +128,9 @@ func (r *router) open(name string) (*job, error) {
 // fail handles a submission that was not queued: one that cannot be read is
 // quarantined, and any other is tried again.
 func (r *router) fail(name string, err error) {
+	if r.endIfReplaced(err) || r.refuse(name, err) {
+		return
+	}
 	var bad unreadable
 	if errors.As(err, &bad) {
 		path := filepath.Join(r.queue.office, "router", name)
@@ -139,10 +146,14 @@ func (r *router) fail(name string, err error) {
 	if !again {
 		r.log.Error().Str("file", name).Err(err).Msg("submission not routed; it is tried again")
 	}
+	r.retryLater(name, min(max(2*before.pause, firstRetry), lastRetry))
+}
+
+// retryLater tries a submission again after a pause.
+func (r *router) retryLater(name string, pause time.Duration) {
 	if len(r.retries) > 100000 {
 		clear(r.retries)
 	}
-	pause := min(max(2*before.pause, firstRetry), lastRetry)
 	r.retries[name] = retry{time.Now().Add(pause), pause}
 	r.wakeAt(r.retries[name].at)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,20 +28,20 @@ func (q *queue) open(name string) (*submission, error) {
 		// mail. Anybody can send a datagram with this name, so nothing is logged.
 		return nil, fs.ErrNotExist
 	}
-	// Opening a device can already have an effect, and only root can make one.
-	if info, err := postoffice.Lstat(path); err == nil && info.Mode()&fs.ModeDevice != 0 {
-		return nil, unreadablef("a device")
+	// Opening a device can already have an effect.
+	if info, err := postoffice.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, errNotRegular
 	}
 	fd, err := postoffice.OpenAt(unix.AT_FDCWD, path, unix.O_RDONLY, 0)
 	if err == unix.ELOOP || err == unix.ENXIO {
-		return nil, unreadablef("a symbolic link or a socket")
+		return nil, errNotRegular
 	} else if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	file := postoffice.NewFile(fd, path)
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = unreadablef("not a regular file")
+		err = errNotRegular
 	} else if err == nil && info.Sys().(*syscall.Stat_t).Nlink != 1 {
 		err = unreadablef("the file has %d names", info.Sys().(*syscall.Stat_t).Nlink)
 	}
@@ -82,8 +83,28 @@ func (q *queue) list() (names []string, err error) {
 // number and ".reason" it has at most 255, the limit of file systems.
 const maxAside = 240
 
+// maxAsideOfUser bounds the files of one user in corrupt/router/. Their reasons belong to
+// the router's user, whatever the quota of the other, and in a long list nobody would
+// notice a file that matters.
+const maxAsideOfUser = 1000
+
+// asideOf returns how many files of a user are in corrupt/router/.
+func (q *queue) asideOf(uid int) int {
+	if now := time.Now(); q.aside == nil || now.Sub(q.asideAt) > sweepInterval {
+		q.aside, q.asideAt = map[int]int{}, now
+		dir := filepath.Join(q.office, "corrupt", "router")
+		names, _ := postoffice.ReadNames(dir)
+		for _, name := range names {
+			if info, err := postoffice.Lstat(filepath.Join(dir, name)); err == nil && !strings.HasSuffix(name, ".reason") {
+				q.aside[ownerOf(info)]++
+			}
+		}
+	}
+	return q.aside[uid]
+}
+
 // quarantine moves a file to corrupt/router/, with the reason in a file beside it. It
-// overwrites nothing. A directory is then closed to the user who made it.
+// overwrites nothing.
 func (q *queue) quarantine(path, name, reason string) error {
 	dir := filepath.Join(q.office, "corrupt", "router")
 	for _, d := range []string{filepath.Dir(dir), dir} {
@@ -113,25 +134,7 @@ func (q *queue) quarantine(path, name, reason string) error {
 			}
 			return err
 		}
-		return errors.Join(q.closeDir(to), q.syncPath(dir))
+		return q.syncPath(dir)
 	}
 	return fmt.Errorf("move %s to corrupt/router: %w", path, fs.ErrExist)
-}
-
-// closeDir makes a directory in corrupt/router/ one of the router's user alone. Nothing
-// happens to another file.
-func (q *queue) closeDir(path string) error {
-	if info, err := postoffice.Lstat(path); err != nil || !info.IsDir() {
-		return err
-	}
-	q.step("close " + path)
-	dir, err := postoffice.OpenDirFile(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if q.root {
-		err = dir.Chown(0, q.group)
-	}
-	return errors.Join(err, dir.Chmod(0o700))
 }

@@ -98,6 +98,11 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "router: %v\n", err)
 		return exitFault
 	}
+	if o.check {
+		for _, w := range env.Warnings() {
+			fmt.Fprintf(stderr, "warning: %s\n", w)
+		}
+	}
 	loader := newLoader(o, env)
 	log := newLog(stderr, o.verbose)
 	loader.Warn = func(err error) {

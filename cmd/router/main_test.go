@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"github.com/rogpeppe/go-internal/testscript"
-	"golang.org/x/sys/unix"
 
 	"zsched/internal/process"
 )
@@ -119,8 +119,66 @@ func TestRunningRouter(t *testing.T) {
 		if info, err := os.Lstat(filepath.Join(o.dir, "notify")); err != nil || info.Mode().Type() != os.ModeSocket {
 			t.Errorf("notify socket: %v", err)
 		}
-		if _, err := process.Lock(filepath.Join(o.dir, ".pid.router"), "router"); !errors.Is(err, unix.EWOULDBLOCK) {
-			t.Errorf("a second router: %v", err)
+		for i, why := range []string{"another router is running", "is locked by a router without a pid file"} {
+			if i == 1 {
+				if err := os.Remove(filepath.Join(o.dir, ".pid.router")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			second := exec.Command(filepath.Join(o.dir, "bin/router"), "-i", "-Z", filepath.Join(o.dir, "zmailer.conf"))
+			second.SysProcAttr = attr
+			tooLong := time.AfterFunc(time.Minute, func() { _ = second.Process.Kill() })
+			if out, err := second.CombinedOutput(); err == nil || !strings.Contains(string(out), why) {
+				t.Errorf("a second router: %v, %s", err, out)
+			}
+			tooLong.Stop()
+		}
+	}
+}
+
+// A router whose directory was replaced takes nothing from the new one, and ends.
+func TestRouterEndsWhenADirectoryIsReplaced(t *testing.T) {
+	for _, name := range queueDirs {
+		o := newOffice(t, 0)
+		o.write("router/1", "from <s@a.example>\nto <x@b.example>\nenv-end\n\nbody\n")
+		r := o.router()
+		claim, err := process.NewClaim(o.dir, "router", process.RouterDir, queueDirs[:]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer claim.Close()
+		r.queue.claim = claim
+		replace := func() {
+			dir := filepath.Join(o.dir, name)
+			if err := errors.Join(os.Rename(dir, dir+".old"), os.Mkdir(dir, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// In the middle of a batch: what is staged stays for the next router.
+		r.queue.step = func(what string) {
+			if what == "sync staged" {
+				replace()
+			}
+		}
+		r.loop(make(chan os.Signal), new(fsnotify.Watcher), nil)
+		if !errors.Is(r.replaced, process.ErrReplaced) {
+			t.Errorf("%s: %v", name, r.replaced)
+		}
+		left := o.files("router")
+		if name == "router" {
+			left = append(o.files("router.old"), left...)
+		}
+		if len(left) != 1 || len(o.files("queue")) != 0 {
+			t.Errorf("%s: router/ has %v, queue/ has %v", name, left, o.files("queue"))
+		}
+		// Before a batch.
+		if name == "router" {
+			o.write("router/2", "from <s@a.example>\nto <x@b.example>\nenv-end\n\nbody\n")
+			r.replaced = nil
+			r.drain()
+			if !errors.Is(r.replaced, process.ErrReplaced) || len(o.files("router")) != 1 {
+				t.Errorf("%v, router/ has %v", r.replaced, o.files("router"))
+			}
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"zsched/cmd/router/envelope"
 	"zsched/cmd/router/table"
@@ -167,7 +168,7 @@ func (m *localMachine) sender(in *submission, e *envelope.Envelope, t *table.Tab
 		if _, err := mail.ParseAddress("<" + bare + ">"); err == nil {
 			o.address = bare
 		}
-	case ok && t.IsLocal(local, domain) && (local == login || strings.HasPrefix(local, login+"+")):
+	case ok && t.IsLocal(local, domain) && (local == login || strings.HasPrefix(local, login+"+") && utf8.ValidString(local)):
 		o.address = local + "@" + domain
 	default:
 		o.address = o.login

@@ -102,6 +102,8 @@ func TestUsersSendAsThemselves(t *testing.T) {
 		"from <boss@a.example>":            "ann@mx.example",
 		"from ann":                         "ann@mx.example",
 		"from <ann+lists@mx.example>":      "ann+lists@mx.example",
+		"from <ann+é@mx.example>":          "ann+é@mx.example",
+		"from <ann+\xff@mx.example>":       "ann@mx.example",
 		"from <ann@elsewhere.example>":     "ann@mx.example",
 		"from <>":                          "<>",
 		"channel error":                    "<>",

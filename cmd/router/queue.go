@@ -30,14 +30,19 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/internal/process"
 )
 
 // stagingDir is below transport/, so that a rename can move a file to its name there.
 // A scheduler does not look into a directory of that name.
 const stagingDir = ".router"
+
+// queueDirs are the directories of the postoffice in which the router works.
+var queueDirs = [...]string{"router", "queue", "transport"}
 
 // queue writes into the postoffice.
 type queue struct {
@@ -49,6 +54,10 @@ type queue struct {
 	waits  int              // synchronous waits, counted for tests
 	noSync bool             // tests that kill the process need no disk
 	dirs   map[string]bool  // hash directories that are known to exist
+	claim  *process.Claim   // nil in tests within one process
+	// aside counts the files in corrupt/router/ by their owners, as at asideAt.
+	aside   map[int]int
+	asideAt time.Time
 	// step is called before every change of the file system. Tests interrupt the
 	// router there.
 	step func(what string)
@@ -65,7 +74,7 @@ type job struct {
 
 func openQueue(office string, levels int) (*queue, error) {
 	q := &queue{office: office, levels: levels, root: os.Geteuid() == 0, dirs: map[string]bool{}, step: func(string) {}}
-	for _, name := range []string{"router", "queue", "transport"} {
+	for _, name := range queueDirs {
 		dir, err := postoffice.OpenDirFile(filepath.Join(office, name))
 		if err != nil {
 			return nil, err
@@ -86,6 +95,9 @@ func openQueue(office string, levels int) (*queue, error) {
 // makeStaging makes the staging directory if it is not there: at the start, and when
 // somebody has removed it.
 func (q *queue) makeStaging() error {
+	if err := q.claim.Check(); err != nil {
+		return err
+	}
 	dir := q.staging("")
 	info, err := postoffice.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,6 +147,10 @@ func (q *queue) commit(jobs []*job) {
 		}
 	}
 	q.syncStaged(jobs)
+	if err := q.claim.Check(); err != nil {
+		q.failAll(jobs, err) // recovery removes what is staged
+		return
+	}
 	for _, j := range jobs {
 		if j.err == nil {
 			if j.err = q.moveMessages(j); j.err != nil && !j.moved {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -245,8 +246,6 @@ func TestWhatCannotBeReadIsPutAside(t *testing.T) {
 	o.write("corrupt-1", "")
 	err := errors.Join(
 		os.Link(filepath.Join(o.dir, "router/6"), filepath.Join(o.dir, "router/7")),
-		os.Symlink("/etc/passwd", filepath.Join(o.dir, "router/8")),
-		os.Mkdir(filepath.Join(o.dir, "router/9"), 0o755),
 		os.MkdirAll(filepath.Join(o.dir, "corrupt/router"), 0o755),
 		os.Rename(filepath.Join(o.dir, "corrupt-1"), filepath.Join(o.dir, "corrupt/router/1")),
 	)
@@ -259,7 +258,7 @@ func TestWhatCannotBeReadIsPutAside(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	want := strings.Fields("1 1.1 1.1.reason 2 2.reason 3 3.reason 4 4.reason 5 5.reason 6 6.reason 7 7.reason 8 8.reason 9 9.reason")
+	want := strings.Fields("1 1.1 1.1.reason 2 2.reason 3 3.reason 4 4.reason 5 5.reason 6 6.reason 7 7.reason")
 	if !slices.Equal(names, want) {
 		t.Errorf("aside: %q", names)
 	}
@@ -291,21 +290,98 @@ func TestBadSubmissionsWithLongNamesArePutAside(t *testing.T) {
 	}
 }
 
-func TestDirectoryPutAsideIsClosedToItsUser(t *testing.T) {
+// What is no regular file is no message: it is removed, or stays where it is, and is not
+// quarantined. One line in the log counts all of it.
+func TestStrayEntriesAreRemovedAndNotQuarantined(t *testing.T) {
 	o := newOffice(t, 0)
-	dir := filepath.Join(o.dir, "router/1dir")
-	if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
+	var log bytes.Buffer
+	r := o.router()
+	r.log = zerolog.New(&log)
+	path := func(name string) string { return filepath.Join(o.dir, "router", name) }
+	err := errors.Join(
+		os.Mkdir(path("1"), 0o755), os.Mkdir(path("2full"), 0o755), os.Symlink("/etc/passwd", path("3")),
+		syscall.Mkfifo(path("4"), 0o600), os.Symlink("missing", path("6")),
+	)
+	socket, e := net.ListenUnix("unix", &net.UnixAddr{Name: path("5"), Net: "unix"})
+	if err = errors.Join(err, e); err != nil {
 		t.Fatal(err)
 	}
-	if os.Geteuid() == 0 {
-		if err := os.Chown(dir, 1000, 1000); err != nil {
-			t.Fatal(err)
+	defer socket.Close()
+	o.write("router/2full/x", "")
+	o.write("router/7", "from <a@b.example>\nto <x@a.example>\nenv-end\n\nbody\n")
+	for range 2 {
+		r.drain()
+	}
+	entries, err := os.ReadDir(path(""))
+	if err != nil || len(entries) != 1 || entries[0].Name() != "2full" {
+		t.Errorf("left in router/: %v, %v", entries, err)
+	}
+	if aside, queued := o.files("corrupt"), o.files("transport"); len(aside) != 0 || len(queued) != 1 {
+		t.Errorf("quarantined %q, queued %q", aside, queued)
+	}
+	n := 0
+	if err := postoffice.EachSubmission(o.dir, func(os.FileInfo) bool { n++; return true }); err != nil || n != 0 {
+		t.Errorf("%d submissions, %v", n, err)
+	}
+	for _, want := range []string{
+		`"entries":5,"file":"1","message":"entries of router/ that are not regular files were removed"`,
+		`"entries":1,"file":"2full","message":"entries of router/ that are not regular files cannot be removed`,
+	} {
+		if strings.Count(log.String(), want) != 1 {
+			t.Errorf("no line %s in %s", want, &log)
 		}
 	}
-	o.router().drain()
-	info, err := os.Stat(filepath.Join(o.dir, "corrupt/router/1dir"))
-	if err != nil || info.Mode().Perm() != 0o700 || ownerOf(info) != os.Geteuid() {
-		t.Errorf("%v, %v", info, err)
+}
+
+// The user of a link may remove it just before the router does, and another program may
+// give its name to a submission.
+func TestSubmissionThatTookTheNameOfALinkIsRouted(t *testing.T) {
+	o := newOffice(t, 0)
+	r := o.router()
+	submission := "from <a@b.example>\nto <x@a.example>\nenv-end\n\nbody\n"
+	name := filepath.Join(o.dir, "router/1")
+	if err := os.Symlink("x", name); err != nil {
+		t.Fatal(err)
+	}
+	r.queue.step = func(what string) {
+		if what == "take entry 1" {
+			if err := os.Remove(name); err != nil {
+				t.Error(err)
+			}
+			o.write("router/1", submission)
+		}
+	}
+	if err := r.queue.remove("1"); err != nil {
+		t.Fatal(err)
+	}
+	r.queue.step = func(string) {}
+	r.drain()
+	if queued := o.files("transport"); len(queued) != 1 {
+		t.Errorf("queued %q", queued)
+	}
+	// The router was killed before it looked at what it had taken.
+	o.write("transport/"+stagingDir+"/"+entryName, submission)
+	r.drain()
+	if queued := o.files("transport"); len(queued) != 2 {
+		t.Errorf("queued %q after a crash", queued)
+	}
+}
+
+// The files of one user in corrupt/router are bounded, so that the mail of others is seen
+// there.
+func TestOneUserDoesNotFillTheQuarantine(t *testing.T) {
+	o := newOffice(t, 0)
+	r := o.router()
+	r.machine.trusted = nil
+	const more = 5
+	for i := range maxAsideOfUser + more {
+		o.write(fmt.Sprintf("router/%d", i), "nonsense\n")
+	}
+	for range 2 {
+		r.drain()
+	}
+	if aside, left := o.files("corrupt/router"), o.files("router"); len(aside) != 2*maxAsideOfUser || len(left) != more {
+		t.Errorf("%d files in corrupt/router, %d in router", len(aside), len(left))
 	}
 }
 

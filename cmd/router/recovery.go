@@ -50,7 +50,9 @@ func (q *queue) recover() (paths []string, err error) {
 		}
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, "new-") || strings.HasSuffix(name, ".msg") && !belongs[name] {
+		if name == entryName {
+			err = errors.Join(err, q.endRemoval())
+		} else if strings.HasPrefix(name, "new-") || strings.HasSuffix(name, ".msg") && !belongs[name] {
 			err = errors.Join(err, postoffice.RemovePath(q.staging(name)))
 		}
 	}

@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
 	"os/user"
@@ -50,10 +49,13 @@ type router struct {
 	retries map[string]retry    // those that failed, by name
 	retryAt time.Time           // when the next of them may be due; zero: none waits
 	checkAt time.Time           // when the tables' files are checked next
-	failure string              // why the last reload failed; "": it did not
+	strays  strays              // entries of router/ to be logged
+	reloads postoffice.ReloadRecord
 	// limit bounds a batch while there are too few file descriptors for batchLimit
 	// submissions; 0: there are enough.
 	limit int
+	// replaced is why the router ends, or nil: a directory of the postoffice was replaced.
+	replaced error
 }
 
 // retry is when a submission is tried again.
@@ -83,6 +85,7 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 		},
 		queue: q, loader: loader, log: log,
 		known: map[string]bool{}, retries: map[string]retry{},
+		reloads: postoffice.ReloadRecord{Path: filepath.Join(q.office, postoffice.RouterReload)},
 	}
 	if socket := env.Value("SCHEDULERNOTIFY"); socket != "" {
 		r.notify = ctlfile.NewAnnouncer(socket)
@@ -111,16 +114,15 @@ func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger)
 	}
 	defer r.queue.close()
 	defer r.syslog.Close()
-	lock, err := process.Lock(filepath.Join(r.queue.office, ".pid.router"), "router")
-	if err != nil {
+	if r.queue.claim, err = process.NewClaim(r.queue.office, "router", process.RouterDir, queueDirs[:]...); err != nil {
 		return err
 	}
-	defer lock.Close()
+	defer r.queue.claim.Close()
 	log.Info().Int("pid", os.Getpid()).Msg("router started")
 	r.recordReload(nil)
 	if o.once {
 		r.drain()
-		return nil
+		return r.replaced
 	}
 	r.recover()
 	signals := make(chan os.Signal, 8)
@@ -133,10 +135,13 @@ func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger)
 	}
 	notified := r.listen(env.Value("ROUTERNOTIFY"))
 	r.loop(signals, w, notified)
-	log.Info().Msg("router stopped")
-	return nil
+	if r.replaced == nil {
+		log.Info().Msg("router stopped")
+	}
+	return r.replaced
 }
 
+// loop routes mail until a signal comes, or a directory was replaced.
 func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-chan string) {
 	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
@@ -145,7 +150,7 @@ func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-
 	r.sweep()
 	ready := make(chan struct{})
 	close(ready)
-	for {
+	for r.replaced == nil {
 		var work <-chan struct{}
 		if len(r.waiting) > 0 {
 			work = ready
@@ -175,6 +180,7 @@ func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-
 			r.refresh(false)
 			r.recover()
 			r.sweep()
+			r.strays.log(r, false)
 		case <-again:
 			r.retry()
 		case <-work:
@@ -225,9 +231,10 @@ func (r *router) add(name string) {
 func (r *router) drain() {
 	r.recover()
 	r.sweep()
-	for len(r.waiting) > 0 {
+	for len(r.waiting) > 0 && r.replaced == nil {
 		r.batch()
 	}
+	r.strays.log(r, true)
 }
 
 // recover completes or undoes what an interruption has left.
@@ -237,9 +244,18 @@ func (r *router) recover() {
 		r.log.Info().Str("file", path).Msg("queued after an interruption")
 		r.announce(path)
 	}
-	if err != nil {
+	if err != nil && !r.endIfReplaced(err) {
 		r.log.Error().Err(err).Msg("recovery of the staging directory")
 	}
+}
+
+// endIfReplaced makes the router end if the error is that a directory of the postoffice is
+// another one than at the start. Mail there may be another router's.
+func (r *router) endIfReplaced(err error) bool {
+	if errors.Is(err, process.ErrReplaced) {
+		r.replaced = err
+	}
+	return r.replaced != nil
 }
 
 // refresh reads the tables again if they have changed or force is set. If they have
@@ -264,24 +280,7 @@ func (r *router) refresh(force bool) {
 // recordReload writes why a reload failed to a file in POSTOFFICE, where the scheduler
 // finds it for mailq, or removes that file.
 func (r *router) recordReload(failure error) {
-	text := ""
-	if failure != nil {
-		text, _, _ = strings.Cut(failure.Error(), "\n")
-		if text == r.failure {
-			return // its time is that of the first failure
-		}
-	}
-	r.failure = text
-	path := filepath.Join(r.queue.office, postoffice.RouterReload)
-	var err error
-	if text == "" {
-		if err = postoffice.Remove(postoffice.WorkingDir, path); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-	} else if err = postoffice.WriteFile(postoffice.WorkingDir, path+".new", []byte(text+"\n"), false); err == nil {
-		err = postoffice.Replace(postoffice.WorkingDir, path+".new", postoffice.WorkingDir, path)
-	}
-	if err != nil {
+	if err := r.reloads.Set(failure); err != nil {
 		r.log.Warn().Err(err).Msg("the result of the reload is not recorded for mailq")
 	}
 }

@@ -22,7 +22,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"zsched/internal/certificate"
 	"zsched/internal/listen"
+	"zsched/internal/postoffice"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/smtpserver"
@@ -60,12 +62,18 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return hashPassword(stdin, stdout, stderr)
 	}
 	c := &configuration{args: args, log: newLog(stderr)}
+	if o.check {
+		c.warning = func(text string) { fmt.Fprintf(stderr, "smtpserver: %s (warning)\n", text) }
+	}
 	server, err := c.read()
 	if err != nil {
 		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
 		return exitConfig
 	}
 	if o.check {
+		if warning := certificate.Warning(smtpserver.CertificateEnd(server.TLS), time.Now()); warning != "" {
+			c.warning(c.options.certificate + ": " + warning)
+		}
 		return 0
 	}
 	if err := serve(server, c); err != nil {
@@ -80,11 +88,13 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // server has made itself, and the tables of recipients.
 type configuration struct {
 	args       []string
+	warning    func(text string) // prints a warning of --check; nil: it is not one
 	log        zerolog.Logger
 	options    *options // in force; nil: none yet
 	tls        *tls.Config
 	hostname   string // of tls and recipients
 	recipients *recipients
+	reloads    postoffice.ReloadRecord
 }
 
 // read returns the options of the server. After an error those in force do not change.
@@ -95,6 +105,11 @@ func (c *configuration) read() (smtpserver.Options, error) {
 		return smtpserver.Options{}, err
 	}
 	env, err := zenv.Read(o.zenv)
+	if c.warning != nil {
+		for _, w := range env.Warnings() {
+			c.warning(w)
+		}
+	}
 	if err == nil {
 		err = o.readFile(flags, env.Value("MAILSHARE"))
 	}
@@ -164,11 +179,14 @@ func serve(o smtpserver.Options, c *configuration) error {
 	if err != nil {
 		return err
 	}
+	c.reloads.Path = filepath.Join(o.Router.Postoffice, postoffice.SMTPReload)
+	c.recordReload(nil)
 	sockets := listen.New(o.Log)
 	addresses := c.options.listen
 	for _, at := range addresses {
 		sockets.Open(at.String(), at.at, nil, func(l net.Listener) error { return server.Serve(l, at.protocol) })
 	}
+	c.warn(o)
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	for stop.Err() == nil {
 		select {
@@ -188,14 +206,31 @@ func serve(o smtpserver.Options, c *configuration) error {
 // old options stay in force.
 func reload(server *smtpserver.Server, c *configuration, addresses []address) {
 	o, err := c.read()
+	c.recordReload(err)
 	if err != nil {
 		c.log.Error().Err(err).Msg("smtpserver.cf not reloaded; the old options stay in force")
 		return
 	}
 	server.Configure(o)
+	c.warn(o)
 	c.log.Info().Msg("smtpserver.cf reloaded, for sessions that begin now")
 	if !slices.Equal(addresses, c.options.listen) {
 		c.log.Warn().Msg("the addresses to listen on have changed; this takes effect at the next start")
+	}
+}
+
+// warn logs that the certificate ends soon.
+func (c *configuration) warn(o smtpserver.Options) {
+	if warning := certificate.Warning(smtpserver.CertificateEnd(o.TLS), time.Now()); warning != "" {
+		c.log.Warn().Str("file", c.options.certificate).Msg(warning)
+	}
+}
+
+// recordReload writes why a reload failed to a file in POSTOFFICE, where the scheduler
+// finds it for mailq, or removes that file.
+func (c *configuration) recordReload(failure error) {
+	if err := c.reloads.Set(failure); err != nil {
+		c.log.Warn().Err(err).Msg("the result of the reload is not recorded for mailq")
 	}
 }
 

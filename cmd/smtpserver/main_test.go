@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net"
 	"net/smtp"
 	"net/textproto"
@@ -18,6 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"zsched/internal/certificate/certificatetest"
 	"zsched/internal/zenv"
 )
 
@@ -178,6 +183,44 @@ func TestWrongConfigurationIsNamedWithItsPlace(t *testing.T) {
 		if ok := want == ""; ok != (code == 0) || !strings.Contains(errs.String(), want) {
 			t.Errorf("%q: code %d, %q", config, code, errs.String())
 		}
+	}
+}
+
+// A certificate that ends soon is a warning of --check, and in the log of a start or reload.
+func TestCertificateThatEndsSoonIsWarnedOf(t *testing.T) {
+	p := newPlace(t, "certificate mx.pem\nhostname ours.example\n")
+	for days, want := range map[int]string{400: "", 9: "the certificate ends on ", -3: "the certificate has ended on "} {
+		certificatetest.Write(t, filepath.Join(p.dir, "mx.pem"), time.Now().AddDate(0, 0, days))
+		args := []string{"--check", "-Z", filepath.Join(p.dir, "zmailer.conf")}
+		var errs, log strings.Builder
+		if code := run(args, nil, io.Discard, &errs); code != 0 {
+			t.Errorf("code %d", code)
+		}
+		c := &configuration{args: args, log: zerolog.New(&log)}
+		o, err := c.read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.warn(o)
+		for _, got := range []string{errs.String(), log.String()} {
+			if !strings.Contains(got, want) || (got == "") != (want == "") {
+				t.Errorf("%d days before the end: %q", days, got)
+			}
+		}
+	}
+}
+
+// --check names lines of zmailer.conf that a shell reads in another way.
+func TestLinesForTheShellAreWarnedOf(t *testing.T) {
+	p := newPlace(t, "no-tls\n")
+	path := filepath.Join(p.dir, "zmailer.conf")
+	if err := os.WriteFile(path, []byte("POSTOFFICE='/nowhere'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	code := run([]string{"--check", "-Z", path, "-f", filepath.Join(p.dir, "smtpserver.cf")}, nil, io.Discard, &errs)
+	if want := "smtpserver: " + path + ":1: the single quotes are part of the value (warning)\n"; code != 0 || errs.String() != want {
+		t.Errorf("code %d, %q, want %q", code, errs.String(), want)
 	}
 }
 
@@ -365,7 +408,11 @@ func TestSignalsReloadTheOptions(t *testing.T) {
 	if !strings.HasPrefix(line, "220 two.example ") {
 		t.Error(line)
 	}
+	record := filepath.Join(p.dir, ".smtpserver.reload")
 	reload(syscall.SIGUSR1, "hostname three.example\nno-such-option\n", "no-such-option")
+	if text, err := os.ReadFile(record); err != nil || !strings.Contains(string(text), `smtpserver.cf:2: no option "no-such-option"`) {
+		t.Errorf("for mailq: %q, %v", text, err)
+	}
 	if line, _ = greeting(); !strings.HasPrefix(line, "220 two.example ") {
 		t.Error(line)
 	}
@@ -379,6 +426,10 @@ func TestSignalsReloadTheOptions(t *testing.T) {
 				t.Errorf("the second recipient got %d %s (%v), want %d", code, text, err, want)
 			}
 		}
+	}
+	reload(syscall.SIGHUP, "hostname four.example\n", "reloaded, for sessions that begin now")
+	if _, err := os.Stat(record); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the error is still there for mailq: %v", err)
 	}
 	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/internal/bytesize"
+	"zsched/internal/certificate"
 	"zsched/internal/listen"
 	"zsched/internal/process"
 	"zsched/internal/throttle"
@@ -56,6 +57,7 @@ const (
 )
 
 func newFlags(o *options) *pflag.FlagSet {
+	o.maxSize, o.minFree, o.minRate, o.maxOrigins = defaultMaxSize, defaultMinFree, defaultMinRate, defaultMaxOrigins
 	f := pflag.NewFlagSet("xferd", pflag.ContinueOnError)
 	f.SortFlags = false
 	f.Usage = func() {}
@@ -63,24 +65,12 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` of the scheduler instead of MAILSHARE/scheduler.cf")
 	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
 	f.StringVarP(&o.postoffice, "postoffice", "P", "", "postoffice `directory`")
-	f.Func("max-size", "maximum size of a message in `bytes`, with k, M or G; 0: no limit (1G)", size(&o.maxSize, defaultMaxSize))
-	f.Func("min-free", "`bytes` of disk that a message leaves free, with k, M or G (64M)", size(&o.minFree, defaultMinFree))
-	f.Func("min-rate", "`bytes` a second that a node has to send at least while it pushes, with k, M or G; 0: no limit (16k)", size(&o.minRate, defaultMinRate))
-	f.Func("max-origins", "`bytes` of memory for the recipients that a node has not confirmed, with k, M or G; 0: no limit (256M)", size(&o.maxOrigins, defaultMaxOrigins))
+	f.Func("max-size", "maximum size of a message in `bytes`, with k, M or G; 0: no limit (1G)", bytesize.Flag(&o.maxSize, 0))
+	f.Func("min-free", "`bytes` of disk that a message leaves free, with k, M or G (64M)", bytesize.Flag(&o.minFree, 0))
+	f.Func("min-rate", "`bytes` a second that a node has to send at least while it pushes, with k, M or G; 0: no limit (16k)", bytesize.Flag(&o.minRate, 0))
+	f.Func("max-origins", "`bytes` of memory for the recipients that a node has not confirmed, with k, M or G; 0: no limit (256M)", bytesize.Flag(&o.maxOrigins, 0))
 	f.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
 	return f
-}
-
-// size returns a function that reads a number of bytes, and sets its default.
-func size(bytes *int64, preset int64) func(string) error {
-	*bytes = preset
-	return func(text string) error {
-		n, err := bytesize.Parse(text)
-		if err == nil {
-			*bytes = n
-		}
-		return err
-	}
 }
 
 const usageLine = "usage: xferd [-iV] [-f FILE] [-P DIRECTORY] [-Z FILE] [--max-size BYTES] [--min-free BYTES]\n             [--min-rate BYTES] [--max-origins BYTES]\n"
@@ -129,16 +119,27 @@ func serve(o *options, log zerolog.Logger) error {
 	}
 	// Before anything of the postoffice is read: the files that a start cleans up may be
 	// those that another xferd is writing.
-	lock, err := process.Lock(filepath.Join(o.postoffice, ".pid.xferd"), "xferd")
+	claim, err := process.NewClaim(o.postoffice, "xferd", process.XferdDir, "transport", "queue")
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
+	defer claim.Close()
 	r, at, err := newReceiver(o, env, file, log)
 	if err != nil {
 		return err
 	}
 	defer r.Store.Close()
+	checked := make(chan error, 1)
+	r.Store.Check = func() error {
+		err := claim.Check()
+		if errors.Is(err, process.ErrReplaced) {
+			select {
+			case checked <- err:
+			default: // one is enough
+			}
+		}
+		return err
+	}
 
 	committing, stopCommitting := context.WithCancel(context.Background())
 	var committer sync.WaitGroup
@@ -149,13 +150,35 @@ func serve(o *options, log zerolog.Logger) error {
 	sockets.Open("xfer", at, nil, func(l net.Listener) error { return sockets.Accept(l, r.Serve) })
 	log.Info().Str("node", r.Node).Str("address", at.Address).Str("version", version.Number).Msg("xferd started")
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
-	<-stop.Done()
+	err = wait(stop, r.Store.Check, checked)
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
 	sockets.Close()
 	stopCommitting()
 	committer.Wait()
-	log.Info().Msg("xferd stopped")
-	return nil
+	if err == nil {
+		log.Info().Msg("xferd stopped")
+	}
+	return err
+}
+
+// checkInterval is how often the directories of the postoffice are examined while no node
+// pushes.
+const checkInterval = 5 * time.Second
+
+// wait waits until a signal comes, or a directory was replaced, and returns that error.
+func wait(stop context.Context, check func() error, replaced <-chan error) error {
+	ticker := time.NewTicker(checkInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop.Done():
+			return nil
+		case err := <-replaced:
+			return err
+		case <-ticker.C:
+			_ = check()
+		}
+	}
 }
 
 // newReceiver returns the receiver that the PARAMs of scheduler.cf describe, and where it
@@ -197,7 +220,13 @@ func newReceiver(o *options, env *zenv.File, file *config.File, log zerolog.Logg
 	r := receiver.New(store)
 	r.Node, r.MinRate = name, o.minRate
 	r.Nodes = func() ([]xfer.Node, error) { return xfer.ReadNodes(p.XferNodes) }
-	r.Certificates = xfer.NewCertificates(xfer.Credentials{Cert: p.XferCert, Key: p.XferKey, CA: p.XferCA})
+	credentials := xfer.Credentials{Cert: p.XferCert, Key: p.XferKey, CA: p.XferCA}
+	r.Certificates = xfer.NewCertificates(credentials, func(end time.Time) {
+		if warning := certificate.Warning(end, time.Now()); warning != "" {
+			log.Warn().Str("file", p.XferCert).Msg(warning)
+		}
+	})
+	_ = r.Certificates.Load() // a connection over TCP reports the error
 	r.Log = logConnections(log)
 	return r, at, nil
 }

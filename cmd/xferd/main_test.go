@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -16,6 +18,34 @@ import (
 )
 
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"xferd": main}) }
+
+// refused starts xferd, which has to end with an error that has the text why.
+func refused(t *testing.T, conf, why string) {
+	t.Helper()
+	tooLong, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(tooLong, "xferd", "-i", "-Z", conf).CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitFault || !strings.Contains(string(out), why) {
+		t.Errorf("%v, %s; want %q", err, out, why)
+	}
+}
+
+// Mail that arrives after a directory was replaced is not taken, and xferd ends.
+func TestXferdEndsWhenADirectoryIsReplaced(t *testing.T) {
+	replaced := make(chan error, 1)
+	is := fmt.Errorf("queue is %w", process.ErrReplaced)
+	replaced <- is
+	if err := wait(context.Background(), func() error { return is }, replaced); !errors.Is(err, process.ErrReplaced) {
+		t.Error(err)
+	}
+	synctest.Test(t, func(t *testing.T) { // nobody pushes
+		replaced := make(chan error, 1)
+		if err := wait(context.Background(), func() error { replaced <- is; return is }, replaced); !errors.Is(err, process.ErrReplaced) {
+			t.Error(err)
+		}
+	})
+}
 
 // A second xferd in a postoffice ends, and leaves the files alone that the first one is
 // writing: they are not recorded yet, as those are not that a crash has left.
@@ -38,17 +68,18 @@ func TestASecondXferdTouchesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first, err := process.Lock(filepath.Join(office, ".pid.xferd"), "xferd")
+	first, err := process.NewClaim(office, "xferd", process.XferdDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	tooLong, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(tooLong, "xferd", "-i", "-Z", filepath.Join(dir, "zmailer.conf")).CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitFault || !strings.Contains(string(out), "another xferd is running in this postoffice") {
-		t.Errorf("%v, %s", err, out)
+	for i, why := range []string{"another xferd is running in this postoffice", "is locked by a xferd without a pid file"} {
+		if i == 1 {
+			if err := os.Remove(filepath.Join(office, ".pid.xferd")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused(t, filepath.Join(dir, "zmailer.conf"), why)
 	}
 	for _, name := range written {
 		if _, err := os.Stat(filepath.Join(office, name)); err != nil {

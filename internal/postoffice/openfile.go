@@ -4,6 +4,7 @@ package postoffice
 // stream.
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -39,6 +40,29 @@ func OpenFile(path string, flags int) (*File, error) {
 	}
 	return NewFile(fd, path), nil
 }
+
+// OpenOwn is OpenFile for a file that is only read if it is a regular one of root or of
+// our user, and returns its state.
+func OpenOwn(path string, flags int) (*File, os.FileInfo, error) {
+	f, err := OpenFile(path, flags)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		if uid := info.Sys().(*syscall.Stat_t).Uid; !info.Mode().IsRegular() || uid != 0 && int(uid) != os.Geteuid() {
+			err = &os.PathError{Op: "open", Path: path, Err: errNotOwn}
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// errNotOwn says that a file cannot be trusted.
+var errNotOwn = errors.New("not a regular file of root or of this process's user")
 
 // OpenDirFile opens a directory.
 func OpenDirFile(path string) (*File, error) {

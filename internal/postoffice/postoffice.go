@@ -40,10 +40,6 @@ import (
 	"zsched/internal/eintr"
 )
 
-// RouterReload is the file in $POSTOFFICE in which the router says why the last reload of
-// its tables failed. Its mtime is when that was.
-const RouterReload = ".router.reload"
-
 // WorkingDir means the working directory, where a directory is expected.
 const WorkingDir = unix.AT_FDCWD
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,18 +15,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Daemon reports whether the daemon that locks a pid file is running, and whether one
-// ever ran. The file is locked (flock(2)) while the daemon runs; the lock is looked up
-// in /proc/locks, so that it need not be taken. ZMailer's daemons do not lock the file:
-// without a lock, the pid in it counts if that process is named name.
-func Daemon(pidFile, name string) (running, ever bool) {
-	info, err := os.Stat(pidFile)
-	if err != nil {
-		return false, false
-	}
+// The directories of a postoffice that its daemons lock besides their pid files.
+const (
+	SchedulerDir = "transport"
+	RouterDir    = "transport/.router"
+	XferdDir     = "transport/.xfer"
+)
+
+// Daemon reports whether the daemon of a postoffice that is named name is running, and
+// whether one ever ran. Its pid file and its directory are locked (flock(2)) while it runs;
+// the locks are looked up in /proc/locks, so that they need not be taken. ZMailer's daemons
+// do not lock the file: without a lock, the pid in it counts if that process is named name.
+func Daemon(office, name string) (running, ever bool) {
+	pidFile := filepath.Join(office, ".pid."+name)
+	dir := filepath.Join(office, map[string]string{"scheduler": SchedulerDir, "router": RouterDir, "xferd": XferdDir}[name])
 	locks, _ := os.ReadFile("/proc/locks")
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok && isLocked(string(locks), sys.Ino, devicesOf(pidFile, sys)) {
+	if hasLock(string(locks), pidFile) || hasLock(string(locks), dir) {
 		return true, true
+	}
+	if _, err := os.Stat(pidFile); err != nil {
+		return false, false
 	}
 	text, err := os.ReadFile(pidFile)
 	if err != nil {
@@ -37,6 +46,17 @@ func Daemon(pidFile, name string) (running, ever bool) {
 	}
 	command, _ := os.ReadFile("/proc/" + pid + "/comm")
 	return strings.HasPrefix(string(command), name), true
+}
+
+// hasLock reports whether a process has locked the file at a path, by the text of
+// /proc/locks.
+func hasLock(locks, path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	sys, ok := info.Sys().(*syscall.Stat_t)
+	return ok && isLocked(locks, sys.Ino, devicesOf(path, sys))
 }
 
 // isLocked reports whether a process has locked a file, by the text of /proc/locks. devices

@@ -1,32 +1,210 @@
 package process
 
-// The locks of pid files: one daemon of a kind at a time in a postoffice.
+// The claim of a daemon to a postoffice: one daemon of a kind at a time, also if its pid
+// file is removed or hidden by a mount.
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
 )
 
-// Lock makes sure that only one daemon named name works in a postoffice. The error is
-// unix.EWOULDBLOCK if another one does. The lock ends with the process, or when the file
-// is closed. The pid in the file is for people; Daemon tells who has the lock.
+// ErrReplaced says that a directory of the postoffice is not the one in which the daemon
+// began its work: another one was moved or mounted there, or it was removed.
+var ErrReplaced = errors.New("not the directory that it was at the start")
+
+// Claim is the right of one daemon of a kind to work in a postoffice. It is held by locks
+// (flock(2)) on the pid file and on the staging directory, which end with the process. A
+// pid file can be removed, and one that is hidden by a mount protects nothing; the staging
+// directory is what two daemons would spoil for each other. Only the daemon's user may open
+// either, because anybody who can open a file can lock it.
+type Claim struct {
+	name    string // of the daemon
+	pidPath string
+	pidFile *os.File
+	staging string // its path
+	locked  *os.File
+	dirs    []directory
+
+	mu sync.Mutex // Check may be called by several goroutines
+}
+
+// directory is a directory at the start of the daemon.
+type directory struct {
+	path     string
+	dev, ino uint64
+}
+
+// NewClaim makes sure that only one daemon named name works in a postoffice: its pid file
+// is .pid.NAME, and its staging directory, which is made if it is missing, is at a path below the
+// postoffice. The daemon works in the directories dirs of the postoffice too. The error is
+// unix.EWOULDBLOCK if another daemon does.
+func NewClaim(office, name, staging string, dirs ...string) (*Claim, error) {
+	c := &Claim{name: name, pidPath: filepath.Join(office, ".pid."+name), staging: filepath.Join(office, staging)}
+	for _, dir := range dirs {
+		path := filepath.Join(office, dir)
+		st, err := statDir(path)
+		if err != nil {
+			return nil, err
+		}
+		c.dirs = append(c.dirs, directory{path, st.Dev, st.Ino})
+	}
+	var err error
+	if c.pidFile, err = Lock(c.pidPath, name); err != nil {
+		return nil, err
+	}
+	if err := c.Check(); err != nil {
+		// The pid file is new, or of a daemon that does not run: it says nothing about the
+		// one that has the directory.
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			_ = postoffice.RemovePath(c.pidPath)
+		}
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Check returns an error if the daemon must not work now. It is ErrReplaced if a directory
+// is another one than at the start, so that the daemon has to end. If somebody has removed the
+// staging directory or the pid file, it makes and locks them again. A nil claim has no
+// directories.
+func (c *Claim) Check() error {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range c.dirs {
+		st, err := statDir(d.path)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || err == nil && (st.Dev != d.dev || st.Ino != d.ino) {
+			return fmt.Errorf("%s is %w", d.path, ErrReplaced)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	// Without an answer, the lock of another daemon could not be told from our own.
+	same, err := names(c.staging, c.locked)
+	if err == nil && !same {
+		err = c.lockStaging()
+	}
+	if err != nil {
+		return err
+	}
+	// The pid file is for people and for mailq, so an error does not matter.
+	if same, err := names(c.pidPath, c.pidFile); err == nil && !same {
+		if file, err := Lock(c.pidPath, c.name); err == nil {
+			_ = c.pidFile.Close()
+			c.pidFile = file
+		}
+	}
+	return nil
+}
+
+// lockStaging locks the directory that is at the path of the staging directory.
+func (c *Claim) lockStaging() error {
+	if err := postoffice.MakeDir(postoffice.WorkingDir, c.staging, 0o700); err != nil {
+		return &os.PathError{Op: "mkdir", Path: c.staging, Err: err}
+	}
+	dir, err := LockDir(c.staging, c.name)
+	if err != nil && c.locked != nil && errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("%s is %w: %w", c.staging, ErrReplaced, err)
+	}
+	if err != nil {
+		return err
+	}
+	if c.locked != nil {
+		_ = c.locked.Close()
+	}
+	c.locked = dir
+	return nil
+}
+
+// Close gives the claim up.
+func (c *Claim) Close() {
+	for _, file := range []*os.File{c.pidFile, c.locked} {
+		if file != nil {
+			_ = file.Close()
+		}
+	}
+}
+
+// LockDir locks a directory in which only one daemon named name may work, for the time
+// when there is no pid file. The error is unix.EWOULDBLOCK if another one does.
+func LockDir(path, name string) (*os.File, error) {
+	fd, err := postoffice.OpenDir(postoffice.WorkingDir, path)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		postoffice.Close(fd)
+		return nil, fmt.Errorf("%q is locked by a %s without a pid file: %w", path, name, err)
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// Lock locks the pid file of a daemon named name. The error is unix.EWOULDBLOCK if another
+// process has it locked. The lock ends with the process, or when the file is closed. The
+// pid in the file is for people; Daemon tells who has the lock.
 func Lock(pidFile, name string) (*os.File, error) {
 	fd, err := postoffice.OpenAt(postoffice.WorkingDir, pidFile, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: pidFile, Err: err}
 	}
 	file := os.NewFile(uintptr(fd), pidFile)
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		var same bool
+		if same, err = names(pidFile, file); err == nil && !same {
+			err = unix.EWOULDBLOCK // its holder has just removed it
+		}
+	}
+	if err != nil {
 		_ = file.Close()
-		return nil, fmt.Errorf("another %s is running in this postoffice: lock %s: %w", name, pidFile, err)
+		err = fmt.Errorf("lock %s: %w", pidFile, err)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = fmt.Errorf("another %s is running in this postoffice: %w", name, err)
+		}
+		return nil, err
 	}
 	// The disk may be full. The lock counts without the pid.
 	if file.Truncate(0) == nil {
 		_, _ = fmt.Fprintf(file, "%d\n", os.Getpid())
 	}
 	return file, nil
+}
+
+// statDir examines a directory. It follows a symbolic link, because an administrator may
+// have put a directory elsewhere.
+func statDir(path string) (st unix.Stat_t, err error) {
+	if err = unix.Stat(path, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		err = unix.ENOTDIR
+	}
+	if err != nil {
+		err = &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return st, err
+}
+
+// names reports whether path names an open file, which may be nil.
+func names(path string, file *os.File) (bool, error) {
+	if file == nil {
+		return false, nil
+	}
+	named, err := os.Stat(path)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	open, err := file.Stat()
+	return err == nil && os.SameFile(named, open), err
 }

@@ -6,6 +6,7 @@ package crashtest
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -324,10 +325,11 @@ func (f *faulty) sawReady() bool {
 
 // complaint is a warning or an error in the log. Those that differ only in numbers are
 // the same, unless they are about different messages: how many messages there are when a
-// fault begins depends on the speed of the machine.
-type complaint struct{ text, file string }
+// fault begins depends on the speed of the machine. What an agent said names the message
+// in its text.
+type complaint struct{ text, about string }
 
-func (c complaint) String() string { return strings.TrimSpace(c.text + " " + c.file) }
+func (c complaint) String() string { return strings.TrimSpace(c.text + " " + c.about) }
 
 // complaints counts the complaints in the log of the scheduler.
 func (s *site) complaints() map[complaint]int {
@@ -338,9 +340,9 @@ func (s *site) complaints() map[complaint]int {
 	}
 	defer log.Close()
 	for lines := bufio.NewScanner(log); lines.Scan(); {
-		var line struct{ Level, Message, Error, File string }
+		var line struct{ Level, Message, Error, File, Stderr string }
 		if json.Unmarshal(lines.Bytes(), &line) == nil && (line.Level == "warn" || line.Level == "error") && line.Message != "order" {
-			n[complaint{maskNumbers(strings.ReplaceAll(line.Message+": "+line.Error, s.dir, "")), line.File}]++
+			n[complaint{maskNumbers(strings.ReplaceAll(line.Message+": "+line.Error, s.dir, "")), cmp.Or(line.File, line.Stderr)}]++
 		}
 	}
 	return n

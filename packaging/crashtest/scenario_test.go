@@ -281,13 +281,14 @@ func submitBySMTP(c *textproto.Conn, sender string, to []string) error {
 // answer.
 const orderTimeout = 10 * time.Second
 
-// order repeats an order until it succeeds. Its mail may have been delivered already, so
-// it stops early if nothing in the queue matches.
+// order repeats an order until it succeeds, but not without a pause: each reads the files
+// again that the scheduler could not read. Its mail may have been delivered already, so it
+// stops early if nothing in the queue matches.
 func (s *site) order(args ...string) bool {
 	var out string
 	var err error
 	nothing := 0
-	for end := time.Now().Add(orderTimeout); time.Now().Before(end) && nothing < 10; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(orderTimeout); time.Now().Before(end) && nothing < 10; time.Sleep(200 * time.Millisecond) {
 		if out, err = s.mailq(append(args, "--because", "a test")...); err == nil {
 			return true
 		}

@@ -102,8 +102,9 @@ type lockHolders struct {
 	least     int // the smallest large pid; tests set another
 	scheduler int // whose agents are not meant: our pid
 	// openedAt is when this scheduler opened the spool, as a time since the boot.
-	openedAt time.Duration
-	clock    process.Clock
+	openedAt  time.Duration
+	clock     process.Clock
+	isRunning func(pid int, writtenAt time.Time) bool // nil: as RunningSince and outlives say
 
 	mu        sync.Mutex
 	scannedAt time.Time
@@ -126,6 +127,9 @@ func (h *lockHolders) begin(transport int) {
 func (h *lockHolders) alive(pid int, writtenAt time.Time) bool {
 	if pid <= 0 || pid >= ctlfile.MaxPID || pid == os.Getpid() {
 		return false
+	}
+	if h.isRunning != nil {
+		return h.isRunning(pid, writtenAt)
 	}
 	return h.clock.RunningSince(pid, writtenAt) || h.outlives(pid)
 }

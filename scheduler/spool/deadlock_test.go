@@ -198,7 +198,7 @@ func TestWhoHoldsALockOfALargePid(t *testing.T) {
 	transport, err := postoffice.OpenDir(postoffice.WorkingDir, dir)
 	check(t, err)
 	defer unix.Close(transport)
-	elsewhere, err := postoffice.OpenDir(postoffice.WorkingDir, "..")
+	elsewhere, err := postoffice.OpenDir(postoffice.WorkingDir, t.TempDir())
 	check(t, err)
 	defer unix.Close(elsewhere)
 	now := process.SinceBoot()

@@ -1,6 +1,6 @@
 package spool
 
-// Places and hash directories, and how messages are moved between them.
+// Hash directories, and how messages are moved between them and between places.
 
 import (
 	"errors"
@@ -172,64 +172,6 @@ func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error
 func messageOnly(p pair, path string) bool {
 	var st unix.Stat_t
 	return postoffice.Stat(p.queue, path, &st) == nil && postoffice.IsRegular(&st) && !postoffice.Exists(p.transport, path)
-}
-
-// Place is a pair of directories that hold messages: control files in
-// transport/ and message files in queue/, each message with the same hash prefix
-// and name in both.
-type Place uint8
-
-const (
-	Queue   Place = iota // $POSTOFFICE itself: mail to be delivered
-	Hold                 // $POSTOFFICE/hold: held mail
-	Postman              // $POSTOFFICE/postman: mail that owes a notice
-	Corrupt              // $POSTOFFICE/corrupt: quarantine
-
-	placeCount
-)
-
-// dir is the place's directory below $POSTOFFICE, with its slash.
-func (p Place) dir() string {
-	return [placeCount]string{"", "hold/", "postman/", "corrupt/"}[p]
-}
-
-// String names the place in logs.
-func (p Place) String() string {
-	if p == Queue {
-		return "the queue"
-	}
-	return strings.TrimSuffix(p.dir(), "/")
-}
-
-// pair holds the descriptors of a place's two directories.
-type pair struct{ transport, queue int }
-
-// openPair opens the directories of a place below the open directory $POSTOFFICE.
-// It makes those that are missing, except those of the queue.
-func openPair(office int, p Place) (pair, error) {
-	none := pair{-1, -1}
-	if p != Queue {
-		for _, dir := range []string{p.dir(), p.dir() + "transport", p.dir() + "queue"} {
-			if err := postoffice.MakeDir(office, dir, 0o750); err != nil {
-				return none, fmt.Errorf("making %q: %w", dir, err)
-			}
-		}
-	}
-	transport, err := postoffice.OpenDir(office, p.dir()+"transport")
-	if err != nil {
-		return none, fmt.Errorf("opening %q: %w", p.dir()+"transport", err)
-	}
-	queue, err := postoffice.OpenDir(office, p.dir()+"queue")
-	if err != nil {
-		postoffice.Close(transport)
-		return none, fmt.Errorf("opening %q: %w", p.dir()+"queue", err)
-	}
-	return pair{transport, queue}, nil
-}
-
-func (d pair) close() {
-	postoffice.Close(d.transport)
-	postoffice.Close(d.queue)
 }
 
 // split cuts a path into its hash prefix, with the slash, and its base name.

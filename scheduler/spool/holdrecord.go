@@ -149,8 +149,10 @@ func InForce(records []HoldRecord) HoldsInForce {
 	return in
 }
 
-// line returns the H line of a recipient that is held: as a message under hold/, whose
-// spoolid is id, or because its thread is. It is "" without a record.
+// line returns the H line of a recipient that is held: as part of a message under hold/,
+// whose spoolid is id, or because its thread is. An id of "" says that its message is not
+// held: a record of that is about a hold that was released. The line is "" without a
+// record.
 func (in *HoldsInForce) line(id string, to *ctlfile.Recipient) string {
 	r := in.Messages[id]
 	if r == nil {

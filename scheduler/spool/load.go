@@ -124,6 +124,10 @@ func (t *loader) load(n Name) {
 		t.reject(n, &d, &malformed{"the i line says " + d.file.Name + ", which is not the file's name"})
 		return
 	}
+	// The whole message waits for a live agent of an earlier scheduler, not only what it has
+	// locked: the file must stay where the agent found it, a last line without an end may be
+	// one that the agent is writing, and nothing in memory would keep an order, the expiry or
+	// an agent that respects no locks (marking=scheduler) from the locked recipients.
 	locks := t.s.locksOf(&d, false)
 	if pid := locks.any(d.file); pid != 0 {
 		holder := "process " + strconv.Itoa(pid)
@@ -147,7 +151,9 @@ func (t *loader) load(n Name) {
 	}
 	t.triggers(now, d.file)
 	t.s.refusals.remove(n.Path)
-	t.answers = append(t.answers, dated{d.st.Ctim.Nano(), t.message(now, &d, &st)})
+	m := t.message(now, &d, &st)
+	m.LostMessageFile = st.Mode == 0 // see withoutMessage
+	t.answers = append(t.answers, dated{d.st.Ctim.Nano(), m})
 }
 
 func (t *loader) triggers(n Name, f *ctlfile.File) {
@@ -160,11 +166,13 @@ func (t *loader) triggers(n Name, f *ctlfile.File) {
 // ok is false, the result has been added.
 func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, ok bool) {
 	for range 2 {
-		switch err := postoffice.Stat(t.s.pair(Queue).queue, n.Path, &st); {
-		case err == nil && postoffice.IsRegular(&st) && st.Size < d.file.Body:
+		err := postoffice.Stat(t.s.pair(Queue).queue, n.Path, &st)
+		isSpecial := err == nil && !postoffice.IsRegular(&st)
+		switch {
+		case err == nil && !isSpecial && st.Size < d.file.Body:
 			t.reject(n, d, &malformed{fmt.Sprintf("the message file has %d bytes, and its body begins after %d", st.Size, d.file.Body)})
 			return st, n, false
-		case err == nil && postoffice.IsRegular(&st):
+		case err == nil && !isSpecial:
 			t.s.control.ShareMessage(t.s.pair(Queue).queue, n.Path, &st)
 			postoffice.EndFuture(t.s.pair(Queue).queue, n.Path, &st)
 			now = t.s.rehash(n)
@@ -186,14 +194,47 @@ func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, ok bo
 		case found && place != Queue:
 			t.refuse(n, Elsewhere, "its message file is in "+place.dir()+"queue; the control file was moved there too")
 			return st, n, false
-		case !found:
-			t.reject(n, d, &malformed{"there is no message file queue/" + n.Path})
+		case !found && isSpecial:
+			t.reject(n, d, &malformed{"queue/" + n.Path + " is not a regular file"})
 			return st, n, false
+		case !found:
+			st, ok = t.withoutMessage(n, d)
+			return st, n, ok
 		}
 		n, d.path = where, where.Path
 	}
 	t.refuse(n, Unreadable, "its message file is being moved")
 	return st, n, false
+}
+
+// withoutMessage returns what stands for the message file of a control file that has lost
+// it: the message is loaded with the time of its control file, and its recipients fail as
+// soon as an agent finds no message file. If ok is false, the result has been added: the
+// control file is new, or the directory of the message file is missing.
+func (t *loader) withoutMessage(n Name, d *controlFile) (st unix.Stat_t, ok bool) {
+	q := t.s.pair(Queue)
+	if err := postoffice.Stat(q.transport, n.Path, &st); err != nil || st.Ino != d.st.Ino || st.Dev != d.st.Dev {
+		t.reject(n, d, errGone) // both files have left since the control file was read
+		return st, false
+	}
+	prefix, base := split(n.Path)
+	for levels := range maxDepth + 1 {
+		if other := ctlfile.HashDir(n.ID, levels) + base; other != n.Path && postoffice.Exists(q.transport, other) {
+			t.reject(n, d, &malformed{"there is no message file queue/" + n.Path + ", and transport/" + other + " has the same number"})
+			return st, false
+		}
+	}
+	if prefix != "" {
+		if err := postoffice.Stat(q.queue, strings.TrimSuffix(prefix, "/"), &st); err != nil {
+			t.reject(n, d, fmt.Errorf("the directory queue/%s of its message file: %w", prefix, err))
+			return st, false
+		}
+	}
+	if time.Since(time.Unix(d.st.Mtim.Unix())).Abs() < graceTime {
+		t.refuse(n, Unfinished, "there is no message file queue/"+n.Path)
+		return st, false
+	}
+	return unix.Stat_t{Mtim: d.st.Mtim, Uid: d.st.Uid}, true
 }
 
 // trigger adds the results of a file that has no message, and removes the file.
@@ -252,7 +293,12 @@ func (t *loader) refuse(n Name, why Refusal, reason string) {
 // refused notes when the file of a refused name will be read again, if ever.
 func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 	limit := map[Refusal]time.Duration{Busy: busyRetry, Unfinished: unfinishedRetry, Unreadable: unreadableRetry}[why]
-	return Refused{Name: n, Why: why, Reason: reason, Tries: s.refusals.add(n, time.Now(), limit, reason)}
+	r := Refused{Name: n, Why: why, Reason: reason, Tries: s.refusals.add(n, time.Now(), limit, reason)}
+	var st unix.Stat_t
+	if r.Tries == 1 && limit > 0 && postoffice.Stat(s.pair(Queue).transport, n.Path, &st) == nil {
+		s.refusals.noteAge(n.Path, time.Unix(st.Mtim.Unix()))
+	}
+	return r
 }
 
 // message makes the Loaded of a control file. It copies the strings: those of

@@ -274,11 +274,58 @@ func TestTakeQuarantines(t *testing.T) {
 	}
 }
 
-func TestTakeQuarantinesWithoutMessageFile(t *testing.T) {
+// An agent finds no message file, and the sender is told, as if the file had been lost while
+// the scheduler ran.
+func TestMessageWithoutItsFileIsLoaded(t *testing.T) {
+	o := newTestSpool(t)
+	o.mkdir("queue/A/H")
+	o.write("transport/A/H/7", control("7", toBob))
+	o.age("transport/A/H/7", 0)
+	o.open(Options{})
+	o.refused("A/H/7", Unfinished)
+	at := time.Date(2003, 3, 12, 22, 38, 19, 0, time.UTC)
+	check(t, os.Chtimes(filepath.Join(o.dir, "transport/A/H/7"), at, at))
+	if m := o.loaded("A/H/7"); !m.LostMessageFile || len(m.Recipients) != 1 || !m.ModifiedAt.Equal(at) || m.Size != 0 {
+		t.Errorf("%+v", m)
+	}
+	m, found, err := o.s.Show(t.Context(), ctlfile.SpoolID(7, at))
+	if err != nil || !found || !m.ModifiedAt.Equal(at) || m.Size != -1 {
+		t.Errorf("shown as %+v, %v, %v", m, found, err)
+	}
+}
+
+// What is not a file is not a message that has lost its file.
+func TestSpecialFileInPlaceOfAMessageGoesToQuarantine(t *testing.T) {
+	o := newTestSpool(t)
+	o.write("transport/7", control("7", toBob))
+	o.age("transport/7", 3*time.Hour)
+	check(t, unix.Mkfifo(filepath.Join(o.dir, "queue/7"), 0o600))
+	o.open(Options{})
+	o.refused("7", Quarantined)
+}
+
+// A restart makes mail that is not loaded no younger.
+func TestAgeOfMailThatIsNotLoadedCountsFromItsControlFile(t *testing.T) {
 	o := newTestSpool(t)
 	o.write("transport/A/H/7", control("7", toBob))
-	o.open(Options{}).refused("A/H/7", Quarantined)
-	o.holds("corrupt/transport/A/H/7", "corrupt/transport/A/H/7.reason")
+	o.age("transport/A/H/7", 3*time.Hour)
+	for range 2 {
+		o.open(Options{Unwatched: true})
+		o.refused("A/H/7", Unreadable)
+		u := o.s.Unloaded()
+		if age := time.Since(u.Since); u.Messages != 1 || age < 3*time.Hour || age > 4*time.Hour {
+			t.Errorf("%+v, %v old", u, age)
+		}
+	}
+}
+
+// What is not mounted, or was moved away, may come back.
+func TestMessageWaitsForTheDirectoryOfItsFile(t *testing.T) {
+	o := newTestSpool(t)
+	o.write("transport/A/H/7", control("7", toBob))
+	o.age("transport/A/H/7", time.Hour)
+	o.open(Options{}).refused("A/H/7", Unreadable)
+	o.holds("transport/A/H/7")
 }
 
 func TestQuarantineOverwritesNothing(t *testing.T) {

@@ -46,7 +46,7 @@ func TestManyMovesAtOnce(t *testing.T) {
 			o.read("queue/" + answer.Name.Path)
 		}
 	}
-	if text := o.read("transport/1000"); !strings.Contains(text, "delivered (moved)\tmoved to node mx2 in message S") {
+	if text := o.read("transport/1000"); !strings.Contains(text, "delivered (rerouted)\tsent to xfer/mx2 in message S") {
 		t.Errorf("the control file does not say what became of the recipient: %q", text)
 	}
 	if len(moved) != messages {

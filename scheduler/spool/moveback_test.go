@@ -4,6 +4,7 @@ package spool
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,6 +98,27 @@ func TestMoveBackHoldsAgain(t *testing.T) {
 		if released := o.release(back.Name.Path); released.Err != nil || len(o.loaded(back.Name.Path).Recipients) != 1 {
 			t.Errorf("%+v", released)
 		}
+	}
+}
+
+// TestReleasedHoldHasNoRecord: a message was held and released, and then its thread was held,
+// without a reason. The move has the hold of the thread.
+func TestReleasedHoldHasNoRecord(t *testing.T) {
+	o := newRoutedSpool(t)
+	o.write("transport/7", control("7", toBob))
+	o.write("queue/7", "Subject: x\n\nbody\n")
+	o.open(Options{Node: "mx1", HashLevels: 1})
+	check(t, o.s.RecordHold(HoldRecord{Since: time.Now(), Why: "released", Messages: []string{o.spoolID("queue/7")}}))
+	away := o.resubmitted(Resubmission{From: Queue, Path: "7", Held: true, Channel: "xfer", Host: "mx2"})
+	check(t, away.Err)
+	if got := o.read("transport/" + away.Name.Path); strings.Contains(got, "released") {
+		t.Errorf("%s", got)
+	}
+	back := o.resubmitted(Resubmission{Path: away.Name.Path, Channel: "xfer", Host: "mx1"})
+	records, err := o.s.HoldRecords()
+	check(t, err)
+	if r := InForce(records).Messages[back.SpoolID]; back.Err != nil || !back.Held || r != nil {
+		t.Errorf("%+v, record %+v", back, r)
 	}
 }
 

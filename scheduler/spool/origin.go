@@ -48,7 +48,7 @@ func (r *Resubmission) stageMove(from *mover, f *ctlfile.File, chosen []int, unr
 		if origin.Held {
 			to.Hold = old.Hold
 			if to.Hold == "" && r.holds != nil {
-				to.Hold = r.holds.line(from.spoolID, old)
+				to.Hold = r.holds.line(r.heldAs(from.spoolID), old)
 			}
 		}
 		to.Unreported += ctlfile.Unreported(lines...)
@@ -77,7 +77,7 @@ func (r *Resubmission) stageBack(spoolID string, f *ctlfile.File, chosen []int) 
 		to.Done, to.Diagnostics = from.Done, ctlfile.ParseUnreported(to.Unreported)
 		p.held, p.hold = p.held || from.Held, cmp.Or(p.hold, to.Hold)
 		if p.hold == "" && r.holds != nil {
-			p.hold = r.holds.line(spoolID, old)
+			p.hold = r.holds.line(r.heldAs(spoolID), old)
 		}
 		from.Channel = ""
 		to.Origin, to.Hold, to.Unreported = from.String(), "", ""
@@ -87,6 +87,15 @@ func (r *Resubmission) stageBack(spoolID string, f *ctlfile.File, chosen []int) 
 		p.held, p.hold = false, ""
 	}
 	return p
+}
+
+// heldAs returns the spoolid of a message if the message itself is held; "": only its
+// threads are.
+func (r *Resubmission) heldAs(spoolID string) string {
+	if r.From != Hold {
+		return ""
+	}
+	return spoolID
 }
 
 // wasMoved reports whether a recipient is on its way to another node, and it is known

@@ -166,16 +166,12 @@ func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(er
 // open it, so nobody else can take the lock. The error says that another process
 // has it.
 func lockTransport(pidFile string) (*os.File, error) {
-	path := filepath.Join(filepath.Dir(pidFile), "transport")
-	fd, err := postoffice.OpenDir(postoffice.WorkingDir, path)
-	if err != nil {
+	file, err := process.LockDir(filepath.Join(filepath.Dir(pidFile), "transport"), "scheduler")
+	var missing *os.PathError
+	if errors.As(err, &missing) {
 		return nil, nil
 	}
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("%q is locked by a scheduler without a pid file: %w", path, err)
-	}
-	return os.NewFile(uintptr(fd), path), nil
+	return file, err
 }
 
 // unlockedScheduler returns the pid in the file if that is a running scheduler
@@ -261,5 +257,5 @@ func (p *PidFile) Release() {
 // RouterRuns reports whether the router of a postoffice runs, and whether one ever
 // ran there.
 func RouterRuns(office string) (running, ever bool) {
-	return process.Daemon(filepath.Join(office, ".pid.router"), "router")
+	return process.Daemon(office, "router")
 }

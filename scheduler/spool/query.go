@@ -134,7 +134,7 @@ type Stored struct {
 	Control    int64     // bytes of the control file
 	ChangedAt  time.Time // its ctime
 	Size       int64     // bytes of the message file, -1 when there is none
-	ModifiedAt time.Time // mtime of the message file; zero when there is none
+	ModifiedAt time.Time // mtime of the message file; of the control file when there is none
 	Owner      uint32    // uid that owns the message file
 }
 

@@ -71,6 +71,9 @@ func (h *queueReader) read(n Name) (*Stored, error) {
 		return nil, fmt.Errorf("reading %stransport/%s: %w", h.place.dir(), n.Path, err)
 	}
 	m.File, m.Control, m.ChangedAt = d.file, d.st.Size, time.Unix(d.st.Ctim.Unix())
+	if m.File == nil || m.File.Name != "" { // not of a trigger
+		m.ModifiedAt = time.Unix(d.st.Mtim.Unix())
+	}
 	var st unix.Stat_t
 	if postoffice.Stat(h.queue, n.Path, &st) == nil && postoffice.IsRegular(&st) {
 		m.Size, m.ModifiedAt, m.Owner = st.Size, time.Unix(st.Mtim.Unix()), st.Uid
@@ -233,7 +236,15 @@ func (h *queueReader) is(n Name, id identity) bool {
 	if id.spoolID == "" {
 		return true
 	}
-	return postoffice.Stat(h.queue, n.Path, &st) == nil && ctlfile.SpoolID(n.ID, time.Unix(st.Mtim.Unix())) == id.spoolID
+	var message unix.Stat_t
+	switch err := postoffice.Stat(h.queue, n.Path, &message); err {
+	case nil:
+		st = message
+	case unix.ENOENT: // the spoolid has the time of the control file
+	default:
+		return false
+	}
+	return ctlfile.SpoolID(n.ID, time.Unix(st.Mtim.Unix())) == id.spoolID
 }
 
 // locate finds a message in one place; its ID is 0 if it is not there.

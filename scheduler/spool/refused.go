@@ -23,14 +23,14 @@ type wait struct {
 	name  Name
 	at    time.Time // when to announce it again; zero: that has happened
 	tries int
-	since time.Time // the first refusal
+	since time.Time // when the control file was last changed before the first refusal
 	why   string    // of the last
 }
 
 // Unloaded are the messages whose control files were refused and will be read again.
 type Unloaded struct {
 	Messages int
-	Since    time.Time // when the first of them was refused
+	Since    time.Time // the mtime of the oldest control file at its first refusal
 	Reason   string    // why that one was refused last
 }
 
@@ -111,6 +111,17 @@ func (rs *refusals) add(n Name, now time.Time, limit time.Duration, why string) 
 	rs.waiting[n.Path] = wait{n, at, tries, was.since, why}
 	wake(rs.changed)
 	return tries
+}
+
+// noteAge records since when the file of a refused name is as it is, at the latest now: a
+// restart does not make mail that is not loaded any younger.
+func (rs *refusals) noteAge(path string, since time.Time) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if w, ok := rs.waiting[path]; ok && since.Before(w.since) {
+		w.since = since
+		rs.waiting[path] = w
+	}
 }
 
 // forgetAnnounced makes room: it drops names that were announced again and have

@@ -49,7 +49,8 @@ func (r *Resubmission) moves() bool { return r.Channel == ctlfile.TransferChanne
 // own and a copy of the message. Then it tags the old recipients '+'. They need
 // no notice, because the new ones keep what the sender asked for. The result is
 // Resubmitted. The caller releases a held message that has no open recipient
-// left, so that it can be finished.
+// left, so that it can be finished. What a held message sends to another channel and
+// host is held too, and the caller records who holds it; what the router gets is not.
 //
 // The router gets the sender, NOTIFY, ORCPT, BY, ENVID and RET, the headers and
 // the body. Its envelope has no line for an error address other than the sender;
@@ -233,11 +234,15 @@ func (p *stagedCopy) marks() []ctlfile.Mark {
 func (s *Spool) publish(p *stagedCopy, answer *Resubmitted) (name string, err error) {
 	office := s.options.Postoffice
 	if p.draft != nil {
-		name, err = ctlfile.Enqueue(office, s.options.HashLevels, p.draft, p.file)
+		enqueue := ctlfile.Enqueue
+		if p.held {
+			enqueue = ctlfile.EnqueueHeld
+		}
+		name, err = enqueue(office, s.options.HashLevels, p.draft, p.file)
 		if name != "" {
 			_, base := split(name)
 			id, _ := ctlfile.Number(base)
-			answer.Name, answer.SpoolID = Name{name, id}, p.spoolID
+			answer.Name, answer.SpoolID, answer.Held = Name{name, id}, p.spoolID, p.held
 		}
 		return name, err
 	}

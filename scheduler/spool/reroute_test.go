@@ -115,10 +115,13 @@ func TestResubmitElsewhere(t *testing.T) {
 		}
 		want := fmt.Sprintf("@ 0x00000007\nv ../public/v_1\ni %d\no 12\nl <m@x>\nx <old@x>\ne alice@x\ns local alice@x alice@x 0\n"+
 			"r           uucp relay.example bob@b.example 65534\nN NOTIFY=SUCCESS\nR HDRS\nn env-1\nm\nSubject: x\n\n", n.ID)
-		if got := o.read("transport/" + n.Path); got != want {
+		if r.Held != (from == Hold) || r.NewFiles() != from.dir()+"transport/"+n.Path {
+			t.Errorf("held %v, new %s", r.Held, r.NewFiles())
+		}
+		if got := o.read(from.dir() + "transport/" + n.Path); got != want {
 			t.Errorf("control file\n%s, want\n%s", got, want)
 		}
-		if got := o.read("queue/" + n.Path); got != "an envelope\nbody\n" {
+		if got := o.read(from.dir() + "queue/" + n.Path); got != "an envelope\nbody\n" {
 			t.Errorf("message %q", got)
 		}
 		if got := o.tagsIn(from.dir() + "transport/F/F/258367"); got != "+ " {
@@ -128,6 +131,9 @@ func TestResubmitElsewhere(t *testing.T) {
 		// number, and is taken.
 		old, err := os.Stat(filepath.Join(o.dir, from.dir()+"queue/F/F/258367"))
 		check(t, err)
+		if from == Hold {
+			check(t, o.release(n.Path).Err)
+		}
 		m := o.loaded(n.Path)
 		younger := m.ModifiedAt.Sub(old.ModTime())
 		if younger >= 0 || younger < -time.Second || len(m.Recipients) != 1 || m.Recipients[0].Channel != "uucp" {

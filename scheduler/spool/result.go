@@ -21,8 +21,9 @@ type Name struct {
 }
 
 type (
-	// Loaded is a message: its control file was read and understood, and its
-	// message file exists. If it has no open recipient, it is to be finished.
+	// Loaded is a message: its control file was read and understood. If it has no open
+	// recipient, it is to be finished. With LostMessageFile, ModifiedAt and Owner are those
+	// of the control file, and Size is 0.
 	Loaded struct {
 		Name    Name   // after a move to its hash directory
 		LogID   string // "" if it has none
@@ -30,7 +31,8 @@ type (
 		// Sender is the user of the last s line; ErrorTo is where reports go.
 		Sender, ErrorTo string
 		NullSender      bool
-		Owner           uint32    // uid that owns the message file
+		Owner           uint32 // uid that owns the message file
+		LostMessageFile bool
 		ModifiedAt      time.Time // mtime of the message file
 		ChangedAt       time.Time // ctime of the control file, as it was found
 		Size            int64     // bytes of the message file
@@ -200,8 +202,8 @@ const (
 	// Unreadable: the system did not let us read, write or move it. It is read
 	// again after 20 s.
 	Unreadable
-	// Quarantined: malformed, or without its message file. What there was of the
-	// two files is under corrupt/ now.
+	// Quarantined: malformed, or with a message file that ends before its body. What there
+	// was of the two files is under corrupt/ now.
 	Quarantined
 	// Elsewhere: its message file is in hold/, postman/ or corrupt/, and the
 	// control file was moved there, too.

@@ -29,7 +29,7 @@
 // two system calls, and the next one continues with what it reads.
 //
 //	step             order                                   a crash in between costs
-//	load             read; require i and the message file    nothing
+//	load             read; require the i line                nothing
 //	hash move, hold, message file, then control file; if     nothing
 //	release, park,   the message file of a control file is
 //	quarantine       in the other place, the move is completed
@@ -64,10 +64,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"zsched/ctlfile"
 	"zsched/internal/holdrecord"
-
 	"zsched/internal/postoffice"
 )
 
@@ -112,6 +110,9 @@ type Options struct {
 	Taken func(node string, origins []ctlfile.Origin) (map[string]bool, error)
 	// Owner is the claim of this node to the postoffice; nil: nothing checks it.
 	Owner *Owner
+	// IsRunning reports whether a process that has written a lock at this time, or before,
+	// still runs. A simulated machine has its own processes; nil: those of this machine.
+	IsRunning func(pid int, writtenAt time.Time) bool
 	// Loaders read control files (default: the number of processors, at least
 	// 2), Markers write in them (default 4), Retirers unlink (default 2).
 	Loaders, Markers, Retirers int
@@ -251,6 +252,7 @@ func (s *Spool) openPlaces() (err error) {
 		s.warn(fmt.Sprintf("temporary files of hold records stay: %v", err))
 	}
 	s.lockHolders.begin(s.pair(Queue).transport)
+	s.lockHolders.isRunning = s.options.IsRunning
 	if err := s.control.CannotTakeOver(); err != nil {
 		s.warn(fmt.Sprintf("transport is on a file system without leases (%v): control files of other users stay there unread", err))
 	}
@@ -267,74 +269,6 @@ func (s *Spool) closePlaces() {
 		pair.close()
 	}
 	postoffice.Close(s.office)
-}
-
-// pair returns the directories of a place. While they are missing, because the
-// disk was full at the start, their descriptors are -1, and nothing exists there.
-func (s *Spool) pair(p Place) pair {
-	if pair := s.pairs[p].Load(); pair != nil {
-		return *pair
-	}
-	return pair{-1, -1}
-}
-
-// obtainPair is like pair, but it makes the directories if they are missing, also if they
-// were there at the start.
-// Callers that put something there use it.
-func (s *Spool) obtainPair(p Place) (pair, error) {
-	s.making.Lock()
-	defer s.making.Unlock()
-	old := s.pairs[p].Load()
-	if old != nil && (p == Queue || s.inPlace(p, *old)) {
-		return *old, nil
-	}
-	made, err := openPair(s.office, p)
-	if err != nil {
-		return made, err
-	}
-	if p != Queue {
-		if err := requireOneFileSystem(p, s.pair(Queue), made); err != nil {
-			made.close()
-			return pair{-1, -1}, err
-		}
-	}
-	s.pairs[p].Store(&made)
-	if old != nil {
-		s.removed = append(s.removed, *old)
-		s.warn(fmt.Sprintf("%stransport and %squeue were removed or replaced while the scheduler runs, and are opened again", p.dir(), p.dir()))
-	}
-	return made, nil
-}
-
-// inPlace reports whether the directories of a place are those that were opened.
-func (s *Spool) inPlace(p Place, opened pair) bool {
-	for dir, fd := range map[string]int{"transport/": opened.transport, "queue/": opened.queue} {
-		var now, was unix.Stat_t
-		err := postoffice.Stat(s.office, p.dir()+dir, &now)
-		if err == unix.ENOENT || err == nil && postoffice.Fstat(fd, &was) == nil && (now.Ino != was.Ino || now.Dev != was.Dev) {
-			return false
-		}
-	}
-	return true
-}
-
-// requireOneFileSystem checks that messages can be renamed between a place and
-// the queue.
-func requireOneFileSystem(p Place, queue, other pair) error {
-	for _, d := range []struct {
-		name         string
-		queue, other int
-	}{{"transport", queue.transport, other.transport}, {"queue", queue.queue, other.queue}} {
-		ok, err := postoffice.CanRename(d.queue, d.other)
-		if err != nil {
-			return fmt.Errorf("examining %s%s: %w", p.dir(), d.name, err)
-		}
-		if !ok {
-			return fmt.Errorf("%s%s is on another file system than %s: messages cannot be renamed between them",
-				p.dir(), d.name, d.name)
-		}
-	}
-	return nil
 }
 
 // start starts the workers first, then the hints, then the sweep.

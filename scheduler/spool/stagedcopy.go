@@ -95,9 +95,10 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 			p.fate, p.sentTo = ctlfile.Moved, "moved back to this node"
 		case r.moves():
 			p = r.stageMove(&mover{s.options.Node, spoolID}, d.file, chosen, unreported)
-			p.fate, p.sentTo = ctlfile.Moved, "moved to node "+r.Host
+			p.fate, p.sentTo = ctlfile.Rerouted, "sent to "+r.Channel+"/"+r.Host // it may never arrive
 		default:
 			p = r.stageReroute(d.file, chosen)
+			p.held = r.From == Hold
 			p.fate, p.sentTo = ctlfile.Rerouted, "sent to "+r.Channel+"/"+r.Host
 		}
 		staged, err = s.stageForQueue(p, message, !r.moves()) // moves are synced together

@@ -23,9 +23,9 @@ import (
 // Spec. Leading words with an '=' are assignments to its environment. The next
 // word is the program, below mailbin/ta (mailbin is absolute) unless it begins
 // with '/'; PATH is not searched. The environment is those assignments, then the
-// scheduler's TZ, then PATH, ZCONFIG and the variables of xfer(8) from env, the values
-// of zmailer.conf and of scheduler.cf, then ta.NotaryEnv. A variable assigned in the
-// command is not set again.
+// scheduler's TZ, then PATH, ZCONFIG and the variables of errormail(8) and xfer(8) from
+// env, the values of zmailer.conf and of scheduler.cf, then ta.NotaryEnv. A variable
+// assigned in the command is not set again.
 func Command(words []string, mailbin string, env map[string]string) (path string, args, environ []string, err error) {
 	for len(words) > 0 && strings.Contains(words[0], "=") {
 		environ = append(environ, words[0])
@@ -53,7 +53,7 @@ func Command(words []string, mailbin string, env map[string]string) (path string
 	}
 	tz, ok := os.LookupEnv("TZ")
 	inherit("TZ", tz, ok)
-	for _, name := range []string{"PATH", "ZCONFIG", "XFERNODE", "XFERNODES", "XFERCERT", "XFERKEY", "XFERCA"} {
+	for _, name := range []string{"PATH", "ZCONFIG", "STOREERRORS", "XFERNODE", "XFERNODES", "XFERCERT", "XFERKEY", "XFERCA"} {
 		value, ok := env[name]
 		inherit(name, value, ok)
 	}

@@ -82,8 +82,8 @@ func (a *Agent) tell(m *ta.Message, form string, rs []*ta.Recipient) ta.Result {
 	reporter := a.Reporter
 	reporter.FormFile = a.formFile(form)
 	// Mail with a null sender and no route is mostly a notice that an error in the routes
-	// has kept from its recipient. It is kept in postman/.
-	reporter.StoreErrors = form == "unresolvable"
+	// has kept from its recipient. A notice about it is kept in any case.
+	reporter.StoreErrors = a.Reporter.StoreErrors || form == "unresolvable"
 	file, err := reporter.Report(&about, a.Now())
 	switch {
 	case errors.Is(err, report.ErrNobody):

@@ -112,6 +112,21 @@ func TestNoticeWithoutARouteIsKept(t *testing.T) {
 	}
 }
 
+// With PARAMstore-error-on-error, no notice about mail with a null sender is dropped,
+// whatever the form.
+func TestNoticeIsKeptIfTheSchedulerKeepsItsOwn(t *testing.T) {
+	a := newAgent(t)
+	a.Reporter.StoreErrors = true
+	for i, form := range []string{"nosuchuser", "hopcount"} {
+		line := strings.Replace(rcpt("bob"), "nosuchuser", form, 1)
+		reports, notices := deliver(t, a, form, "s error <> <> 0", line)
+		kept, _ := filepath.Glob(filepath.Join(a.Reporter.Postoffice, "postman", "*:error-on-error"))
+		if len(notices) != 0 || len(kept) != i+1 || !strings.Contains(reports, " ok3 notice postman/") {
+			t.Errorf("%s: %q, %q, %q", form, reports, notices, kept)
+		}
+	}
+}
+
 func TestHostNamesTheForm(t *testing.T) {
 	a := newAgent(t)
 	for file, text := range map[string]string{"nosuchuser": "SUB Subject: Nobody\n\nNobody of that name.\n", "delivery": "SUB Subject: General\n\nIn general.\n"} {

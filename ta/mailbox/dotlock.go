@@ -105,8 +105,10 @@ func (l *dotLock) create(text string) error {
 	return nil
 }
 
-// writeFirst writes the first lines. Its error is that of the system call.
+// writeFirst locks the file with flock(2) and writes the first lines. Its error is that of
+// write(2).
 func (l *dotLock) writeFirst(text string) error {
+	_ = unix.Flock(l.fd, unix.LOCK_EX|unix.LOCK_NB) // without it, breakLock cannot remove the file
 	n, err := unix.Write(l.fd, []byte(text))
 	if err == nil && n < len(text) {
 		err = unix.ENOSPC
@@ -200,10 +202,10 @@ func parseNote(text []byte) note {
 	return n
 }
 
-// breakLock removes a stale lock file, and the incomplete message that its
-// process may have left, and reports whether to try again at once. Only one
-// process at a time may do this (flock(2) on the lock file). Otherwise a second
-// one could remove the new lock file of the first.
+// breakLock removes a lock file that is stale, or that this process could not remove, and
+// the incomplete message that its process may have left. It reports whether to try again at
+// once. Only one process at a time may do this (flock(2) on the lock file). Otherwise a
+// second one could remove the new lock file of the first.
 func (b *mbox) breakLock(name string) bool {
 	fd, err := unix.Openat(b.dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -227,7 +229,8 @@ func (b *mbox) breakLock(name string) bool {
 	}
 	n := parseNote(text[:size])
 	ours := int(st.Uid) == os.Geteuid() && n.host == b.request.Host
-	if !stale(n, ours, time.Unix(st.Mtim.Unix()), b.request.bootClock()) {
+	letGo := ours && n.pid == os.Getpid()
+	if !letGo && !stale(n, ours, time.Unix(st.Mtim.Unix()), b.request.bootClock()) {
 		return false
 	}
 	// In a public directory anybody can create a lock file, and we cannot know

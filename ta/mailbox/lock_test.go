@@ -49,9 +49,10 @@ func TestDotLockHoldsWhileItsMakerLives(t *testing.T) {
 		old  bool
 		held bool
 	}{
-		{fmt.Sprintf("%d\nhere\n", os.Getpid()), false, true},
-		{fmt.Sprintf("%d\n", os.Getpid()), true, true},
-		{fmt.Sprintf("%d\nhere\n", os.Getpid()), true, false}, // we were not there then
+		{fmt.Sprintf("%d\nhere\n", os.Getppid()), false, true},
+		{fmt.Sprintf("%d\nhere\n", os.Getpid()), false, false}, // we have let go of it
+		{fmt.Sprintf("%d\n", os.Getppid()), true, true},
+		{fmt.Sprintf("%d\nhere\n", os.Getppid()), true, false}, // it was not there then
 		{fmt.Sprintf("%d\nhere\n", dead), false, false},
 		{fmt.Sprintf("%d\n", dead), false, true},            // of a machine that we do not know
 		{fmt.Sprintf("%d\nelsewhere\n", dead), false, true}, // of another
@@ -59,11 +60,11 @@ func TestDotLockHoldsWhileItsMakerLives(t *testing.T) {
 		{"", false, true},
 		{"", true, false},
 		{"not a pid\n", true, false},
-		// We were there, whatever the time of the file.
-		{fmt.Sprintf("%d\nhere\n%s", os.Getpid(), ourStart(t, 0, "")), true, true},
-		{fmt.Sprintf("%d\nhere\n%s", os.Getpid(), ourStart(t, time.Second, "")), false, false},
-		{fmt.Sprintf("%d\nhere\n%s", os.Getpid(), ourStart(t, 0, "x")), false, false},
-		{fmt.Sprintf("%d\nhere\n%s", dead, ourStart(t, 0, "")), false, false},
+		// It was there, whatever the time of the file.
+		{fmt.Sprintf("%d\nhere\n%s", os.Getppid(), startOf(t, os.Getppid(), 0, "")), true, true},
+		{fmt.Sprintf("%d\nhere\n%s", os.Getppid(), startOf(t, os.Getppid(), time.Second, "")), false, false},
+		{fmt.Sprintf("%d\nhere\n%s", os.Getppid(), startOf(t, os.Getppid(), 0, "x")), false, false},
+		{fmt.Sprintf("%d\nhere\n%s", dead, startOf(t, os.Getppid(), 0, "")), false, false},
 	} {
 		if c.old && !strings.Contains(c.text, "here") && process.SinceBoot() < staleAge {
 			c.held = true // nothing is old yet
@@ -85,13 +86,12 @@ func TestDotLockHoldsWhileItsMakerLives(t *testing.T) {
 	}
 }
 
-// ourStart is the line about the start of this process, later by some time or at another
-// boot.
-func ourStart(t *testing.T, later time.Duration, otherBoot string) string {
+// startOf is the line about the start of a process, later by some time or at another boot.
+func startOf(t *testing.T, pid int, later time.Duration, otherBoot string) string {
 	t.Helper()
-	p, known := process.Find(os.Getpid())
+	p, known := process.Find(pid)
 	if !known {
-		t.Fatal("/proc does not say when this process started")
+		t.Fatalf("/proc does not say when process %d started", pid)
 	}
 	return fmt.Sprintf("started %d %s%s\n", (p.Started + later).Nanoseconds(), process.BootID(), otherBoot)
 }
@@ -143,6 +143,29 @@ func TestClockThatIsSetMakesNoLockStale(t *testing.T) {
 	if ours.size != 7 || stale(ours, true, time.Now().Add(-24*time.Hour), b.request.bootClock()) {
 		t.Errorf("our own lock counts as stale: %+v", ours)
 	}
+}
+
+// The disk may fail at the moment when the lock file is to be removed.
+func TestLockThatCouldNotBeRemovedIsTakenAgain(t *testing.T) {
+	o := newTestSpool(t)
+	b := &mbox{request: o.requestFor("spool/bob")}
+	var err error
+	if b.dir, b.name, err = openParent(string(b.request.Path)); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(b.dir)
+	lock, err := b.takeDotLock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.takeDotLock(); err == nil {
+		t.Fatal("a second session of this process has the lock, too")
+	}
+	_ = syscall.Close(lock.fd) // as drop does, but the name stays
+	if lock, err = b.takeDotLock(); err != nil {
+		t.Fatal(err)
+	}
+	lock.drop()
 }
 
 func TestLockOfBeforeTheLastStartIsForgotten(t *testing.T) {

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"syscall"
 
+	"zsched/internal/postoffice"
 	"zsched/ta"
 )
 
@@ -101,7 +101,7 @@ func (a *Agent) log(m *ta.Message, out outcome) {
 	if id == "" {
 		id = m.SpoolID()
 	}
-	f, err := os.OpenFile(a.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	f, err := postoffice.OpenLog(a.Log, 0o644)
 	if err == nil {
 		_, err = fmt.Fprintf(f, "%s %d %d %s\n", id, out.Before, out.Bytes, visible(out.Name))
 		_ = f.Close()

@@ -147,7 +147,7 @@ func (p *pair) serveOn(listen func() net.Listener, c xfer.Credentials) (stop fun
 		return nil, err
 	}
 	r := receiver.New(store)
-	r.Node, r.Certificates = "mx2", xfer.NewCertificates(c)
+	r.Node, r.Certificates = "mx2", xfer.NewCertificates(c, nil)
 	r.Nodes = func() ([]xfer.Node, error) { return xfer.ReadNodes(p.nodes) }
 	r.Log = func(string, error) {}
 	listener := listen()

@@ -48,10 +48,21 @@ func (s *Store) take(batch []*arrival) {
 
 // ready recovers if a batch has failed, and makes directories that somebody has removed.
 func (s *Store) ready() error {
+	if err := s.check(); err != nil {
+		return err
+	}
 	if !s.broken {
 		return s.keepOrigins()
 	}
 	return s.recover()
+}
+
+// check returns an error if the directories of the queue are not those of the start.
+func (s *Store) check() error {
+	if s.Check == nil {
+		return nil
+	}
+	return s.Check()
 }
 
 // keepOrigins makes the directories and the file of origins again, with the origins that
@@ -118,14 +129,18 @@ func (s *Store) commit(batch []*arrival) {
 	if len(batch) == 0 {
 		return
 	}
-	if err := s.sync(batch, []string{s.controls, s.messages}); err != nil {
+	err := s.sync(batch, []string{s.controls, s.messages})
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
 		s.fail(batch, err)
 		for _, a := range batch {
 			s.discard(a)
 		}
 		return
 	}
-	err := s.origins.add(batch)
+	err = s.origins.add(batch)
 	if err == nil {
 		err = s.publish(batch, s.publishMessage)
 	}

@@ -95,7 +95,7 @@ func (r *Receiver) Run(ctx context.Context) {
 
 // forget drops the origins that a node has confirmed.
 func (r *Receiver) forget(done xfer.Done) {
-	if r.Store.broken {
+	if r.Store.broken || r.Store.check() != nil {
 		return
 	}
 	err := r.Store.origins.forget(done)

@@ -67,6 +67,10 @@ const (
 
 // Store is the part of a postoffice in which mail arrives from other nodes.
 type Store struct {
+	// Check is called before every step that works on files of the queue. While it returns
+	// an error, nothing is taken; nil: nothing is checked.
+	Check func() error
+
 	options Options
 	// controls and messages are the directories of files that are not in the queue
 	// yet.

@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -95,5 +96,33 @@ func TestMessageWithoutAFileIsNotTaken(t *testing.T) {
 	}
 	if err := s.recover(); err != nil || len(s.stuck) != 0 || len(s.origins.taken) != 0 {
 		t.Errorf("after recovery: %v, %s, %d origins", err, fmt.Sprint(s.stuck), len(s.origins.taken))
+	}
+}
+
+// While the directories of the queue are others than at the start, nothing is taken, and no
+// origin is recorded or forgotten.
+func TestNothingIsTakenInAnotherDirectory(t *testing.T) {
+	for _, good := range []int{0, 1} { // checks before the directory is replaced
+		s := newStore(t)
+		a, err := s.create(xfer.Push{Mode: 0o440, ModifiedAt: time.Now().UnixNano()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.release(a)
+		if a.control, err = ctlfile.Parse([]byte("i 1\no 0\nl <m@x>\ns smtp - a@x.example 0\n" +
+			"r           xfer nb bob@b.example 65534\nO na/S1A/42 0 0 queue smtp b.example\nm\nSubject: x\n\n")); err != nil {
+			t.Fatal(err)
+		}
+		a.from = xfer.Node{Name: "na"}
+		s.Check = func() error {
+			if good--; good < 0 {
+				return errors.New("replaced")
+			}
+			return nil
+		}
+		s.take([]*arrival{a})
+		if a.reply.Code != xfer.Later || a.reply.Text != "replaced" || len(s.origins.taken) != 0 {
+			t.Errorf("the reply is %+v, %d origins", a.reply, len(s.origins.taken))
+		}
 	}
 }

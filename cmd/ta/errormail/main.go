@@ -16,13 +16,15 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	p := program.New("errormail", "error", stdout, stderr)
 	headers := p.Flags.BoolP("headers-only", "n", false, "return only the header if the sender gave no RET")
+	// The scheduler sets this variable from its PARAM.
+	stores := p.Flags.Bool("store-errors", os.Getenv("STOREERRORS") != "", "keep notices about mail with a null sender in postman/ (default: PARAMstore-error-on-error)")
 	env, err := p.Start(args)
 	if err != nil {
 		return p.Exit(err)
 	}
 	// The scheduler starts agents in $POSTOFFICE/transport.
 	agent := errormail.New("..", filepath.Join(env.Value("MAILSHARE"), "forms"), env.Value("ORGDOMAIN"))
-	agent.Reporter.HeadersOnly = *headers
+	agent.Reporter.HeadersOnly, agent.Reporter.StoreErrors = *headers, *stores
 	agent.Reporter.Router.Levels = env.RouterLevels()
 	agent.Reporter.Router.Notify = env.Value("ROUTERNOTIFY")
 	p.Server.Deliver = agent.Deliver

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 
 func TestErrormail(t *testing.T) {
 	dir := t.TempDir()
-	for _, d := range []string{"transport", "queue", "public", "router/H", "forms"} {
+	for _, d := range []string{"transport", "queue", "public", "postman", "router/H", "forms"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -62,6 +62,21 @@ func TestErrormail(t *testing.T) {
 		out, _ := cmd.Output()
 		if !strings.Contains(string(out), c.said) || cmd.ProcessState.ExitCode() != c.status {
 			t.Errorf("errormail %s: %q, %v", c.args, out, cmd.ProcessState)
+		}
+	}
+	// The scheduler says by the environment that notices about null senders are kept.
+	for _, env := range []string{"STOREERRORS=", "STOREERRORS=yes"} {
+		null := strings.Replace(control, "s smtp mx alice 0", "s error <> <> 0", 1)
+		if err := os.WriteFile(filepath.Join(dir, "transport/7"), []byte(null), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Args[0] = "errormail"
+		cmd.Env = []string{"PLAY=errormail", "GORACE=atexit_sleep_ms=0", "ZCONFIG=" + filepath.Join(dir, "zmailer.conf"), env}
+		cmd.Dir, cmd.Stdin = filepath.Join(dir, "transport"), strings.NewReader("7\tnosuchuser\n")
+		out, _ := cmd.Output()
+		if strings.Contains(string(out), "\tok3 notice postman/") != (env == "STOREERRORS=yes") {
+			t.Errorf("%s: %q", env, out)
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "router/[A-Z]/*"))

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"zsched/internal/postoffice"
 	"zsched/ta/smtp"
 )
 
@@ -18,7 +19,7 @@ func openLog(name string, debug int, stderr io.Writer) (func(smtp.LogLine), erro
 	var err error
 	if name != "" {
 		var f *os.File
-		if f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640); err == nil {
+		if f, err = postoffice.OpenLog(name, 0o640); err == nil {
 			file = f
 		}
 	}
