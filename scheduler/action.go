@@ -163,6 +163,7 @@ type (
 		ChangedAt     time.Time
 		State         string // ok, ok2, ok3, error, error2, expire
 		Channel, Host string
+		NullSender    bool
 	}
 
 	// Complete is for the log: the last recipient of a message is done.
@@ -199,6 +200,14 @@ type (
 		// New names the new message that a held message became when it was
 		// rerouted, and NewSpoolID is its spoolid.
 		New, NewSpoolID string
+	}
+
+	// HeldArrival is for the event log: a message has arrived in hold/, from another node or
+	// back from the way to one, or made by VerbReroute of a held one. Its record says who held it
+	// and why.
+	HeldArrival struct {
+		Message Message
+		By, Why string
 	}
 
 	// Undone says that an order was not carried out, because a Hold or Resubmit has failed or
@@ -248,26 +257,27 @@ const (
 	Error
 )
 
-func (Start) action()     {}
-func (Feed) action()      {}
-func (Idle) action()      {}
-func (Close) action()     {}
-func (Kill) action()      {}
-func (Mark) action()      {}
-func (Read) action()      {}
-func (Recall) action()    {}
-func (Load) action()      {}
-func (Finish) action()    {}
-func (Report) action()    {}
-func (Hold) action()      {}
-func (Resubmit) action()  {}
-func (Answer) action()    {}
-func (Account) action()   {}
-func (Complete) action()  {}
-func (Attempt) action()   {}
-func (Touched) action()   {}
-func (Undone) action()    {}
-func (Condition) action() {}
-func (Note) action()      {}
-func (Probe) action()     {}
-func (Stopped) action()   {}
+func (Start) action()       {}
+func (Feed) action()        {}
+func (Idle) action()        {}
+func (Close) action()       {}
+func (Kill) action()        {}
+func (Mark) action()        {}
+func (Read) action()        {}
+func (Recall) action()      {}
+func (Load) action()        {}
+func (Finish) action()      {}
+func (Report) action()      {}
+func (Hold) action()        {}
+func (Resubmit) action()    {}
+func (Answer) action()      {}
+func (Account) action()     {}
+func (Complete) action()    {}
+func (Attempt) action()     {}
+func (Touched) action()     {}
+func (HeldArrival) action() {}
+func (Undone) action()      {}
+func (Condition) action()   {}
+func (Note) action()        {}
+func (Probe) action()       {}
+func (Stopped) action()     {}

@@ -11,8 +11,9 @@ import (
 
 // agenda has heaps of everything that is planned, ordered by time.
 type agenda struct {
-	now instant  // of the current Step
-	out []Action // of the current Step
+	now       instant  // of the current Step
+	startedAt instant  // of the first Step; it moves when the clock is set
+	out       []Action // of the current Step
 
 	wakes     heap[vertexRef]     // ends of waits, and expiries
 	resumes   heap[*thread]       // ends of suspensions, and bulk updates to continue

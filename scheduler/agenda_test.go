@@ -72,11 +72,12 @@ func TestTimesOutOfRangeStayInOrder(t *testing.T) {
 	if early >= now || now >= late {
 		t.Errorf("long ago is %d, now %d, the year 2400 %d", early, now, late)
 	}
+	var ag agenda
 	p := &Params{Expiry: time.Hour}
-	if primary, secondary := p.expiryOf(late); primary < now || secondary < now {
+	if primary, secondary := ag.expiryOf(p, late); primary < now || secondary < now {
 		t.Errorf("a message of the year 2400 expires at %d and %d", primary, secondary)
 	}
-	if primary, _ := p.expiryOf(early); primary > now {
+	if primary, _ := ag.expiryOf(p, early); primary > now {
 		t.Errorf("a message of long ago expires at %d", primary)
 	}
 }

@@ -79,7 +79,9 @@ func (dv *delivery) newMessage(in *Message) *message {
 		flags = mustAttempt
 	}
 	dv.groupRecipients(m, in.Recipients, flags)
-	dv.memory.largest = max(dv.memory.largest, int(m.open))
+	if int(m.open) > dv.memory.largest {
+		dv.memory.largest, dv.memory.changed = int(m.open), true
+	}
 	return m
 }
 

@@ -68,7 +68,7 @@ func (q *queue) planLook(n recordRef) {
 	rec := q.records.items.at(n)
 	t := q.recordThread(rec)
 	look := q.nextWriting(rec, q.now)
-	if primary, secondary := t.params.expiryOf(rec.modifiedAt); q.recordMayExpire(rec, t) {
+	if primary, secondary := q.expiryOf(t.params, rec.modifiedAt); q.recordMayExpire(rec, t) {
 		switch {
 		case q.now < primary:
 			look = min(look, primary)
@@ -170,11 +170,11 @@ func (q *queue) recordMayExpire(rec *record, t *thread) bool {
 // does for a vertex.
 func (q *queue) recordOverdue(rec *record) bool {
 	t := q.recordThread(rec)
-	primary, secondary := t.params.expiryOf(rec.modifiedAt)
+	primary, secondary := q.expiryOf(t.params, rec.modifiedAt)
 	if q.now < primary || !q.recordMayExpire(rec, t) {
 		return false
 	}
-	outlasted := rec.state == due && rec.suspensionsWhenDue < t.waits()
+	outlasted := rec.state == due && q.outlasted(t, rec.suspensionsWhenDue, rec.modifiedAt)
 	for i := range q.recordLen(rec) {
 		r := q.recordedRecipient(rec, i)
 		if (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 &&

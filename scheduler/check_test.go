@@ -55,6 +55,7 @@ func (s *Scheduler) check() {
 		s.checkWalk(w)
 	}
 	s.checkNotices()
+	s.checkReading()
 }
 
 // checkNotices: what is planned is about mail that is there, and a notice whose

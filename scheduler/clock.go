@@ -14,7 +14,7 @@ import (
 // move with the clock. Message files keep their times.
 func (s *Scheduler) clockSet(by time.Duration) {
 	by = by.Round(time.Second)
-	s.now = s.now.shifted(by)
+	s.now, s.startedAt = s.now.shifted(by), s.startedAt.shifted(by)
 	for _, t := range s.threadsInOrder() {
 		s.shiftThread(t, by)
 	}

@@ -52,7 +52,7 @@ func (q *queue) noteDeferrals(v *vertex, nextAt instant) {
 		case r.flags&unreported != 0:
 			a.Text = "the agent gave no report"
 			if v.crashes > 0 {
-				a.Text = "the agent ended without a report"
+				a.Text = agentEnded
 			}
 		case last != nil:
 			a.Notary, a.Text = last.notary, last.text

@@ -28,21 +28,31 @@ func (q *queue) expired(v *vertex, r *recipient) bool {
 	return q.now >= primary && (r.tried() || q.outlastedSuspension(v)) || q.now >= secondary
 }
 
-// outlastedSuspension reports whether the vertex has waited through a
-// suspension of its thread, which counts as an attempt.
+// outlastedSuspension reports whether the vertex has waited for a suspension of its
+// thread, which counts as an attempt.
 func (q *queue) outlastedSuspension(v *vertex) bool {
-	return v.state == due && v.suspensionsWhenDue < q.threadOf(v).waits()
+	return v.state == due && q.outlasted(q.threadOf(v), v.suspensionsWhenDue, q.messageOf(v).modifiedAt)
+}
+
+// outlasted reports the same of what became due in a thread when waits was so much. Mail
+// that was past its expiry when the scheduler started needs an attempt of its own: a network
+// that comes up later than the scheduler must not end all of it.
+func (q *queue) outlasted(t *thread, waitsWhenDue uint32, modifiedAt instant) bool {
+	primary, _ := q.expiryOf(t.params, modifiedAt)
+	return primary > q.startedAt && waitsWhenDue < t.waits()
 }
 
 // expiry returns when the vertex's recipients expire if they had an attempt
 // (primary), and if they had none (secondary). Both times are never if the
 // recipients do not expire.
 func (q *queue) expiry(v *vertex) (primary, secondary instant) {
-	return q.threadOf(v).params.expiryOf(q.messageOf(v).modifiedAt)
+	return q.expiryOf(q.threadOf(v).params, q.messageOf(v).modifiedAt)
 }
 
-// expiryOf returns the same for a message file with that mtime.
-func (p *Params) expiryOf(modifiedAt instant) (primary, secondary instant) {
+// expiryOf returns the same for a message file with that mtime. Expiry2 counts from the
+// start of the scheduler if the message was past its expiry then, so that mail which is
+// found after a long standstill can have an attempt.
+func (ag *agenda) expiryOf(p *Params, modifiedAt instant) (primary, secondary instant) {
 	if p.Expiry == 0 {
 		return never, never
 	}
@@ -51,17 +61,67 @@ func (p *Params) expiryOf(modifiedAt instant) (primary, secondary instant) {
 	if second == 0 {
 		second = defaultExpiry2
 	}
-	return primary, primary.after(second)
+	return primary, max(primary, ag.startedAt).after(second)
 }
 
-// nextExpiry returns when a message file with that mtime expires: after its first expiry
-// the second, which counts for recipients that had no attempt.
-func (p *Params) nextExpiry(modifiedAt, now instant) instant {
-	primary, secondary := p.expiryOf(modifiedAt)
-	if primary <= now {
+// nextExpiry returns when recipients of a thread with that mtime of the message file expire:
+// after their first expiry the second, which counts for recipients that had no attempt. It
+// is the second at once if they had none, and can have none before something is done:
+// an ETRN, or a reload with a command.
+func (q *queue) nextExpiry(t *thread, modifiedAt instant, tried bool) instant {
+	primary, secondary := q.expiryOf(t.params, modifiedAt)
+	if primary <= q.now || !tried && t.isUntriable() {
 		return secondary
 	}
 	return primary
+}
+
+// isUntriable reports whether no mail of the thread can be tried before somebody asks for it
+// or gives it a command.
+func (t *thread) isUntriable() bool { return t.ring == nil || t.params.QueueOnly && !t.running }
+
+// hasTried reports whether an open recipient of a vertex has had an attempt, or counts as if.
+func (q *queue) hasTried(v *vertex) bool {
+	for i := range v.len() {
+		if r := q.recipient(v, i); r.state != done && r.tried() {
+			return true
+		}
+	}
+	return q.outlastedSuspension(v)
+}
+
+// recordHasTried is hasTried for a record.
+func (q *queue) recordHasTried(rec *record) bool {
+	for i := range q.recordLen(rec) {
+		if r := q.recordedRecipient(rec, i); r.state != done && r.tried() {
+			return true
+		}
+	}
+	return rec.state == due && q.outlasted(q.recordThread(rec), rec.suspensionsWhenDue, rec.modifiedAt)
+}
+
+// maxExpiries bounds the vertices that oldestExpiry looks at.
+const maxExpiries = 1000
+
+// oldestExpiry returns when the first message of a thread expires. In a very long thread that
+// cannot be tried, it is the time of mail that was tried.
+func (q *queue) oldestExpiry(t *thread) instant {
+	if !t.isUntriable() || t.vertices.len > maxExpiries {
+		return q.nextExpiry(t, t.modTimes.earliest(), true)
+	}
+	first := never
+	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
+		at := never
+		if ref.isRecord() {
+			rec := q.records.items.at(ref.record())
+			at = q.nextExpiry(t, rec.modifiedAt, q.recordHasTried(rec))
+		} else {
+			v := q.vertices.at(ref)
+			at = q.nextExpiry(t, q.messageOf(v).modifiedAt, q.hasTried(v))
+		}
+		first = min(first, at)
+	}
+	return first
 }
 
 // planWake puts a vertex into the agenda at the time of its next event: the end

@@ -41,12 +41,16 @@ type Explanation struct {
 	Delays []DelayView
 	// Ordered counts the vertices with agents for which an order waits, by its verb.
 	Ordered map[Verb]int
+	// Rerouted counts those of VerbReroute by the channel and host that they are sent to.
+	Rerouted map[Target]int
 	// TakenBack counts the vertices that were taken back from an agent (Recall) which has
 	// not come to them yet.
 	TakenBack int
 	// Occupier is the thread with the most recipients in memory, if mail waits for
 	// memory; nil: it does not.
 	Occupier *Occupier
+	// BeyondReserves says that there is no room for the reserves of rings either.
+	BeyondReserves bool
 	// Told is what another node has said about the destination; nil: nothing, or this
 	// node has found that it is dead.
 	Told *ToldView
@@ -147,7 +151,7 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 		}
 		e.Rules = s.rules(t, e.Vertex)
 		if slices.Contains(e.Rules, WaitMemory) {
-			e.Occupier = s.occupier()
+			e.Occupier, e.BeyondReserves = s.occupier(), !s.belowBound(0, 0)
 		}
 		s.explainOrders(e, t)
 		s.explainDelays(e, t)
@@ -173,7 +177,7 @@ func (s *Scheduler) explainOrders(e *Explanation, t *thread) {
 					e.TakenBack += s.takenBack(m, t)
 				}
 			default:
-				e.countOrdered(s.orderOn(l.vertex))
+				e.countOrdered(s.orderOn(l.vertex), s.orderedTo(l.vertex))
 			}
 		}
 	}
@@ -232,8 +236,8 @@ func (e *Explanation) addDelay(rule *ReplyRule, until time.Time) {
 	}
 }
 
-// countOrdered counts a vertex for which an order waits; 0: none does.
-func (e *Explanation) countOrdered(verb Verb) {
+// countOrdered counts a vertex for which an order waits, and where it is sent; 0: none does.
+func (e *Explanation) countOrdered(verb Verb, to Target) {
 	if verb == 0 {
 		return
 	}
@@ -241,6 +245,12 @@ func (e *Explanation) countOrdered(verb Verb) {
 		e.Ordered = make(map[Verb]int)
 	}
 	e.Ordered[verb]++
+	if verb == VerbReroute {
+		if e.Rerouted == nil {
+			e.Rerouted = make(map[Target]int)
+		}
+		e.Rerouted[to]++
+	}
 }
 
 // takenBack counts the vertices of a message in a thread that were taken back.
@@ -366,7 +376,7 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 		consider(RetryNext, retry)
 	}
 	if p := t.params; p.Expiry != 0 && t.vertices.len > 0 {
-		if at := p.nextExpiry(t.modTimes.earliest(), s.now); at > s.now {
+		if at := s.oldestExpiry(t); at > s.now {
 			consider(ExpiryNext, at)
 		}
 	}

@@ -8,27 +8,37 @@ import "time"
 // A message may be fed according to its threads and still wait for ever: no agent of
 // one can be started, or its sessions are all at work and slow. If it also has
 // recipients at other destinations, it came into memory as mail for those. So the room
-// is made when it is needed: while the limit keeps out a record that has a claim to
-// be read, and that a session could deliver now (roomNeed), a search goes round the messages in memory, and puts back on
-// record those that no agent works on and whose due vertices are all of threads, or
-// rings, that have at least their part in memory without them.
+// is made when it is needed: while the limits keep out a record that has a claim to be
+// read, and that a session could deliver now (roomNeed), a search goes round the
+// messages in memory, and puts back on record those that no agent works on and whose due
+// vertices are all of threads, or rings, that have at least their part in memory without
+// them.
 //
 // The part is ring-reserve. If a whole round finds nothing, it is halved, and so on to
-// 0. Then any message may go that can be given to no agent now. While nothing
-// needs room, it doubles again.
+// 0. Then any message may go that can be given to no agent now. While the part is not
+// whole, only records that a session could deliver are read (nextOfRing). While nothing
+// needs room, the part doubles again.
+//
+// A search that finds nothing rests: for a second after an event, and ever longer while
+// nothing happens. So does the question who needs room.
 
 // roomSearch is the state of the search.
 type roomSearch struct {
-	keptOut   bool // records wait to be read, and the limits do not allow it
-	need      roomNeed
-	halved    uint          // how often the part has been halved
-	hand      messageRef    // the last message that was looked at
-	left      int           // numbers of messages still to be looked at in this round
-	newest    int64         // sequence of the last message loaded before the round; 0: no round
-	found     bool          // the round has made room
-	restUntil instant       // the search rests
-	rest      time.Duration // the last one; 0: the search has found something since
-	lookAt    instant       // when to look again who needs room; 0: not planned
+	keptOut bool // records wait to be read, and the limits do not allow it
+	need    roomNeed
+	halved  uint          // how often the part has been halved
+	hand    messageRef    // the last message that was looked at
+	left    int           // numbers of messages still to be looked at in this round
+	newest  int64         // sequence of the last message loaded before the round; 0: no round
+	found   bool          // the round has made room
+	resting bool          // the search rests until lookAt
+	lookAt  instant       // when to search, or to ask who needs room, again
+	rest    time.Duration // the last one; 0: something has happened since
+	// The rings still to be asked who needs room, and how many threads of the first of
+	// memory.wanting have been asked. opensAt is when a gate opens for one of those that
+	// have been asked.
+	rings, asked int
+	opensAt      instant
 }
 
 // roomNeed is whose record the limits keep out.
@@ -36,48 +46,73 @@ type roomNeed uint8
 
 const (
 	nobodyNeeds roomNeed = iota
-	threadNeeds          // no room: of a thread with less than its part
-	ringNeeds            // not even a reserve: of a ring with less than its part, or urgent
+	largeNeeds           // more than half is used: of a thread that has its reserve in memory
+	threadNeeds          // no room: of a thread with less than its reserve
+	ringNeeds            // not even a reserve: of a ring with less than its reserve, or urgent
 )
 
 const (
-	// searchSlice bounds the messages that are looked at in one Step.
-	searchSlice = 256
-	// needRings and needThreads bound the rings, and the threads of each, that are asked
-	// in one Step.
-	needRings, needThreads = 32, 8
-	// Without events, roomNeed looks again after a second at first, and then ever later.
+	// searchSlice bounds the messages that are looked at, and askSlice the rings and
+	// threads that are asked, in one Step.
+	searchSlice, askSlice  = 256, 256
 	firstRest, longestRest = time.Second, time.Minute
 )
 
-// part is how many recipients of a thread, or of a ring, have a claim to memory.
+// part is how many recipients of a thread, or of a ring, the search leaves in memory.
 func (q *queue) part() int { return max(1, q.config.RingReserve) >> q.memory.room.halved }
 
 // isSmall reports whether a thread or ring with n recipients in memory has a claim to
 // more.
-func (q *queue) isSmall(n int) bool { return n < max(1, q.part()) }
+func (q *queue) isSmall(n int) bool { return n < max(1, q.config.RingReserve) }
 
-// makeRoom continues the search, and reads what may then be read. It is called at the
-// end of each Step, when all mail that can be fed has been fed. It reports whether it
-// has put messages on record, or may have read some.
-func (dv *delivery) makeRoom() (made bool) {
-	rs := &dv.memory.room
-	visits := searchSlice
-	for rs.keptOut {
-		if rs.need = dv.roomNeed(); rs.need == nobodyNeeds {
-			if dv.restorePart() {
-				dv.memory.changed, made = true, true
-				dv.loadRecords()
-			}
-			return made
-		}
-		if rs.restUntil > dv.now || !dv.searchRoom(&visits) {
-			return made
-		}
-		made = true
-		dv.loadRecords()
+// readRecords starts the reading of the records whose turn it is, and searches for room
+// for others. It is called at the end of each Step, when all mail that can be fed has been
+// fed.
+func (dv *delivery) readRecords() {
+	mem := &dv.memory
+	rs := &mem.room
+	if mem.urgent.len == 0 && mem.wanting.len == 0 || !dv.mayLoad() {
+		*rs = roomSearch{}
+		return
 	}
-	return made
+	dv.wakeSearch()
+	for visits := searchSlice; ; {
+		dv.loadRecords()
+		if len(dv.dirty) > 0 {
+			dv.dispatchDirty()
+			continue
+		}
+		if !rs.keptOut {
+			return
+		}
+		if rs.need = dv.roomNeed(); rs.need == nobodyNeeds {
+			rs.newest, rs.left = 0, 0
+			if rs.lookAt <= dv.now && rs.rings == 0 {
+				rs.lookLater(dv.now)
+			}
+			return
+		}
+		if rs.resting || !dv.searchRoom(&visits) {
+			return
+		}
+	}
+}
+
+// wakeSearch prepares the search for a Step. At the time of the look, the search goes on, or
+// the part doubles; after any other event, the look comes soon.
+func (dv *delivery) wakeSearch() {
+	rs := &dv.memory.room
+	if rs.lookAt > dv.now {
+		rs.rest, rs.rings, rs.asked = 0, 0, 0
+		rs.lookAt = min(rs.lookAt, dv.now.after(firstRest))
+		return
+	}
+	rs.resting = false
+	if rs.halved > 0 && rs.need == nobodyNeeds && rs.rings == 0 {
+		rs.halved--
+		rs.rest = 0
+		dv.memory.changed = true
+	}
 }
 
 // searchRoom looks for a message that makes room, and puts it on record. It reports
@@ -118,11 +153,8 @@ func (dv *delivery) beginRound() bool {
 			rs.halved++
 		}
 		if dv.part() == 0 {
-			dv.restSearch()
-			return false
-		}
-		if rs.need = dv.roomNeed(); rs.need == nobodyNeeds {
-			dv.restSearch()
+			rs.newest, rs.left, rs.resting = 0, 0, true
+			rs.lookLater(dv.now)
 			return false
 		}
 	}
@@ -130,94 +162,94 @@ func (dv *delivery) beginRound() bool {
 	return rs.left > 0
 }
 
-// restSearch ends the round and lets the search rest. Then what was kept out is tried
-// again: a session may have become free since (nextOfRing).
-func (dv *delivery) restSearch() {
-	rs := &dv.memory.room
-	rs.newest, rs.left = 0, 0
-	dv.memory.changed = true
-	rs.lookLater(dv.now)
-	rs.restUntil = rs.lookAt
-}
-
-// lookLater plans when to look again who needs room.
+// lookLater plans the next look.
 func (rs *roomSearch) lookLater(now instant) {
 	rs.rest = min(max(firstRest, 2*rs.rest), longestRest)
-	rs.lookAt = now.after(rs.rest)
-}
-
-// restorePart doubles the part, from time to time, while nothing needs room. It reports
-// whether to try again now to read what was kept out: a greater part allows more, and
-// with a small one, a ring whose sessions were all taken could read nothing (nextOfRing).
-func (dv *delivery) restorePart() (again bool) {
-	rs := &dv.memory.room
-	rs.newest, rs.left = 0, 0
-	switch {
-	case rs.lookAt > dv.now:
-		return false
-	case rs.halved > 0:
-		rs.halved--
-		rs.lookAt = dv.now.after(firstRest)
-	default:
-		rs.lookLater(dv.now)
-	}
-	return true
+	rs.lookAt = min(now.after(rs.rest), max(rs.opensAt, now+1))
 }
 
 // roomNeed says whose record the limits keep out, although a session could deliver it
-// now. It looks at a few of the rings and threads that want to read records. The lists
-// rotate to the one found.
+// now. It asks the rings and threads that want to read records in turn, a slice in each
+// Step. The lists rotate to the one found.
 func (dv *delivery) roomNeed() roomNeed {
 	mem := &dv.memory
+	rs := &mem.room
 	within := dv.belowBound(0, 0)
 	switch {
 	case !within && mem.urgent.len > 0 && mem.loading == 0:
 		return ringNeeds
-	case dv.halted() || dv.hasRoom(0, 0) && (dv.config.RingReserve > 0 || !dv.overHalf(0, 0)):
+	case dv.halted() || dv.hasRoom(0, 0) && !dv.overHalf(0, 0):
 		return nobodyNeeds
 	}
-	for range min(mem.wanting.len, needRings) {
+	if rs.rings == 0 {
+		rs.rings, rs.asked, rs.opensAt = mem.wanting.len, 0, never
+	}
+	for visits := askSlice; rs.rings > 0 && mem.wanting.len > 0; rs.rings-- {
 		r := mem.wanting.head
-		small := !within && dv.isSmall(r.recipients)
-		if dv.couldFeed(r, small) {
-			if small {
-				return ringNeeds
-			}
-			return threadNeeds
+		if need := dv.needOf(r, &visits); need != nobodyNeeds {
+			rs.rings = 0
+			return need
+		}
+		if visits <= 0 {
+			rs.lookAt = dv.now // go on in the next Step
+			return nobodyNeeds
 		}
 		mem.wanting.remove(r)
 		mem.wanting.append(r)
+		rs.asked = 0
+	}
+	rs.rings = 0
+	return nobodyNeeds
+}
+
+// needOf asks the threads of a ring. If mail in memory waits for sessions of the ring,
+// those that are starting are for that.
+func (dv *delivery) needOf(r *ring, visits *int) roomNeed {
+	rs := &dv.memory.room
+	*visits--
+	for r.wants == 0 && rs.asked < r.wanting[newMail].len+r.wanting[deferredMail].len {
+		if *visits--; *visits <= 0 {
+			return nobodyNeeds
+		}
+		threads := &r.wanting[newMail]
+		if rs.asked >= threads.len {
+			threads = &r.wanting[deferredMail]
+		}
+		t := threads.head
+		b := dv.blocksOf(t)
+		if b.ofRing() {
+			return nobodyNeeds
+		}
+		if need := dv.needOfThread(t, b); need != nobodyNeeds {
+			return need
+		}
+		threads.remove(t)
+		threads.append(t)
+		rs.asked++
 	}
 	return nobodyNeeds
 }
 
-// couldFeed reports whether a session of the ring could deliver mail on record now: of a
-// thread with less than its part in memory, or of any thread. If mail in memory waits
-// for sessions of the ring, those that are starting are for that.
-func (d *dispatch) couldFeed(r *ring, any bool) bool {
-	if r.wants > 0 {
-		return false
+// needOfThread says whether a record of the thread needs room, given what keeps its due
+// mail from being fed.
+func (dv *delivery) needOfThread(t *thread, b blocks) roomNeed {
+	switch b.gate {
+	case NoWait, WaitClusterRate, WaitClusterSite, WaitProbeRight: // nothing asks the cluster while no mail is in memory
+		b.gate = NoWait
+	default:
+		_, opens := dv.gate(t)
+		dv.memory.room.opensAt = min(dv.memory.room.opensAt, opens)
 	}
-	for kind := range r.wanting {
-		threads := &r.wanting[kind]
-		for range min(threads.len, needThreads) {
-			t := threads.head
-			b := d.blocksOf(t)
-			if b.ofRing() {
-				return false
-			}
-			if b.gate == WaitClusterRate || b.gate == WaitClusterSite || b.gate == WaitProbeRight {
-				b.gate = NoWait // nothing asks the cluster while no mail is in memory
-			}
-			b.cluster = false
-			if b == (blocks{}) && (any || d.isSmall(t.recipientsInMemory())) {
-				return true
-			}
-			threads.remove(t)
-			threads.append(t)
-		}
+	b.cluster = false
+	switch {
+	case b != blocks{}:
+		return nobodyNeeds
+	case !dv.belowBound(0, 0) && dv.isSmall(t.ring.recipients):
+		return ringNeeds
+	case dv.isSmall(t.recipientsInMemory()):
+		return threadNeeds
 	}
-	return false
+	return largeNeeds
 }
 
 // makesRoom reports whether a message may be put on record for others: nobody works on
@@ -226,10 +258,12 @@ func (d *dispatch) couldFeed(r *ring, any bool) bool {
 func (d *dispatch) makesRoom(m *message) bool {
 	part, need := d.part(), d.memory.room.need
 	return need != nobodyNeeds && d.isIdleBut(m, func(v *vertex, t *thread) bool {
-		if part == 0 {
+		switch {
+		case part == 0:
 			return d.blocksOf(t) != blocks{}
-		}
-		if need == ringNeeds {
+		case need == largeNeeds && d.blocksOf(t) == blocks{}:
+			return false
+		case need == ringNeeds:
 			return t.ring.recipients-int(m.open) >= part
 		}
 		return t.recipientsInMemory()-int(v.open) >= part
@@ -245,8 +279,5 @@ func (q *queue) urgentFits() bool {
 	}
 	size := 0
 	q.records.each(q.records.find(q.records.items.at(mem.urgent.head).id), func(_ recordRef, rec *record) { size += q.recordOpen(rec) })
-	m, r := q.inMemory()
-	reserves := q.ringOrder.len * q.config.RingReserve
-	within := func(n, limit, most int) bool { return limit == 0 || n <= limit+reserves+most }
-	return within(m+1, q.config.ActiveLimit, 1) && within(r+size, q.config.RecipientLimit, mem.largest)
+	return q.belowBound(1, mem.largest-size+1)
 }

@@ -179,3 +179,102 @@ func TestRoomThatBecomesFreeIsUsed(t *testing.T) {
 		}
 	}
 }
+
+// TestDueMailIsRead drives the core with random events and small limits that change, and
+// checks after each Step that no mail that could be delivered now is left on record
+// (checkReading).
+func TestDueMailIsRead(t *testing.T) {
+	seeds, steps := 30, 500
+	if testing.Short() {
+		seeds = 10
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, uint64(2000+seed))
+			h.limited = true
+			h.step(Reloaded{Config: h.config()})
+			for range steps {
+				h.randomEvent()
+			}
+		})
+	}
+}
+
+// TestWaitingMailLeavesItsHalf: mail that waits for its next attempt and uses half of the
+// limit does not keep the sessions of its host from working on the rest.
+func TestWaitingMailLeavesItsHalf(t *testing.T) {
+	const sessions = 8
+	m := newMemoryTest(t, sessions, func(c *Config) {
+		c.ActiveLimit, c.RingReserve = 40, 5
+		c.Defaults.MaxThr = sessions
+	})
+	m.delivers = func(string) bool { return false }
+	for range 20 {
+		m.arriveAt("good")
+	}
+	m.work(20)
+	for range 100 {
+		m.arriveAt("good")
+	}
+	if n := len(m.feeds); n != sessions {
+		t.Errorf("%d of %d sessions are at work: %+v", n, sessions, m.s.Counts())
+	}
+}
+
+// TestManyThreadsAreAsked: a session could deliver mail of one thread among many that wait
+// for a token of their rate. Its mail is found at once, and that of the others when their
+// tokens come.
+func TestManyThreadsAreAsked(t *testing.T) {
+	const hosts = askSlice + askSlice/4
+	m := newMemoryTest(t, 4, func(c *Config) {
+		c.ActiveLimit, c.RingReserve = 20, 2
+		c.Defaults.Rate = []Rate{{Recipients: 1, Span: 20 * time.Minute}}
+	})
+	for range 2 {
+		for i := range hosts {
+			m.arriveAt(fmt.Sprint("good", i))
+		}
+	}
+	m.run(10 * time.Second)
+	if len(m.fed) != hosts {
+		t.Fatalf("%d messages were delivered with the first tokens of %d threads", len(m.fed), hosts)
+	}
+	m.arriveAt("good")
+	m.run(2 * time.Second)
+	if len(m.fed) != hosts+1 {
+		t.Errorf("%d messages were delivered to a thread with a token", len(m.fed)-hosts)
+	}
+	m.run(20 * time.Minute)
+	if n := m.s.Counts().Messages; n != 0 {
+		t.Errorf("%d messages are left although their threads have tokens", n)
+	}
+}
+
+// TestBlockedMailLeavesRoomToLargeThreads: mail whose other recipients have no agent fills
+// the limit, and also has more than ring-reserve recipients at the good host, which wait for
+// their next attempt. The rest of the mail for the good host is tried all the same.
+func TestBlockedMailLeavesRoomToLargeThreads(t *testing.T) {
+	m := newMemoryTest(t, 4, func(c *Config) {
+		c.ActiveLimit, c.RingReserve = 0, 2
+		c.Defaults.MaxThr = 4
+		brokenHosts(c)
+	})
+	m.unstartable = "gone"
+	m.delivers = func(string) bool { return false }
+	for range 40 {
+		m.arriveAt("good", "gone")
+	}
+	m.run(2 * time.Second)
+	c := *m.s.config
+	c.ActiveLimit = 40
+	m.tell(Reloaded{&c})
+	m.fed = nil
+	for range 60 {
+		m.arriveAt("good")
+	}
+	m.run(5 * time.Second)
+	if n := len(m.fed); n != 60 {
+		t.Errorf("%d of 60 messages were tried: %+v", n, m.s.Counts())
+	}
+}

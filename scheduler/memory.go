@@ -1,6 +1,9 @@
 package scheduler
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Limits on memory: PARAMactive-limit, PARAMrecipient-limit and
 // PARAMring-reserve.
@@ -8,7 +11,7 @@ import "time"
 // A message is in memory, or on record (record.go). It is put on record
 //
 //	when it is deferred, or its threads may not be fed for now, and more than
-//	half of a limit is used (half)
+//	half of a limit is used (overHalf)
 //	when it arrives and may not come into memory (mayEnter)
 //
 // A message that an agent has, or has not answered completely, stays in memory; so
@@ -123,8 +126,35 @@ func (q *queue) overHalf(messages, recipients int) bool {
 func (q *queue) belowBound(messages, recipients int) bool {
 	m, r := q.inMemory()
 	reserves := q.ringOrder.len * q.config.RingReserve
-	within := func(n, limit int) bool { return limit == 0 || n < limit+reserves }
-	return within(m-messages, q.config.ActiveLimit) && within(r-recipients, q.config.RecipientLimit)
+	return below(m-messages, limitWith(q.config.ActiveLimit, reserves)) && below(r-recipients, limitWith(q.config.RecipientLimit, reserves))
+}
+
+// noteBeyondBound warns that agents have more than the limits and the reserves of all rings
+// allow together: limits were lowered. Until the agents report, no mail on record is read.
+func (s *Scheduler) noteBeyondBound() {
+	seen, recipients := make(map[messageRef]bool), 0
+	for _, a := range s.agentsInOrder() {
+		for i := range a.lines {
+			if l := &a.lines[i]; !l.ended() && !seen[l.vertex.message] {
+				seen[l.vertex.message] = true
+				recipients += int(s.messageOf(l.vertex).open)
+			}
+		}
+	}
+	reserves := s.ringOrder.len * s.config.RingReserve
+	if below(len(seen), limitWith(s.config.ActiveLimit, reserves)) && below(recipients, limitWith(s.config.RecipientLimit, reserves)) {
+		return
+	}
+	s.do(Note{Severity: Warning, Text: fmt.Sprintf("agents have more than the limits on memory allow (messages: %d, recipients: %d): "+
+		"until they report, no mail on record is delivered, and no ring gets its PARAMring-reserve", len(seen), recipients)})
+}
+
+// limitWith returns a limit plus the reserves; 0, none, stays 0.
+func limitWith(limit, reserves int) int {
+	if limit == 0 {
+		return 0
+	}
+	return limit + reserves
 }
 
 // toBeRead reports whether due records of the current run are still to be read.
@@ -223,7 +253,7 @@ func (dv *delivery) putOnRecord() {
 	for _, c := range dv.memory.candidates {
 		m := dv.messages.at(c.message)
 		switch {
-		case m.sequence != c.sequence || !dv.overHalf(0, 0) || !dv.isIdle(m) && (dv.hasRoom(0, 0) || dv.part() == 0 || !dv.makesRoom(m)):
+		case m.sequence != c.sequence || !dv.overHalf(0, 0) || !dv.isIdle(m):
 		case m.flags&untagged != 0:
 			dv.readTags(m)
 		default:
@@ -236,15 +266,11 @@ func (dv *delivery) putOnRecord() {
 // mayLoad reports whether the files of records may be read now.
 func (dv *delivery) mayLoad() bool { return !dv.stop.begun && !dv.spoolDown }
 
-// loadRecords starts the reading of the records whose turn it is. It is called at
-// the end of each Step.
+// loadRecords starts the reading of the records whose turn it is. While the room is
+// scarce, that depends on the sessions (nextOfRing), which may have changed in any Step.
 func (dv *delivery) loadRecords() {
 	mem := &dv.memory
-	if mem.urgent.len == 0 && mem.wanting.len == 0 || !dv.mayLoad() {
-		mem.room = roomSearch{}
-		return
-	}
-	if !mem.changed {
+	if !mem.changed && mem.room.halved == 0 {
 		return
 	}
 	mem.changed = false

@@ -244,6 +244,46 @@ func TestMessageLargerThanTheLimitIsNotDivided(t *testing.T) {
 	}
 }
 
+// TestLimitsBelowWhatAgentsHave: no ring gets its reserve, because of the bound. A warning
+// and the explanation say so. A larger reserve gives room at once.
+func TestLimitsBelowWhatAgentsHave(t *testing.T) {
+	m := newMemoryTest(t, 50, func(c *Config) { c.ActiveLimit, c.RingReserve = 100, 5; brokenHosts(c) })
+	for n := range 40 {
+		m.arriveAt(fmt.Sprintf("host%d", n))
+	}
+	reload := func(limit, reserve int) (warned bool) {
+		c := *m.s.config
+		c.ActiveLimit, c.RecipientLimit, c.RingReserve = limit, limit, reserve
+		for _, a := range slices.Clone(m.s.Step(m.now, Reloaded{Config: &c})) {
+			switch a := a.(type) {
+			case Note:
+				warned = warned || a.Severity == Warning
+			case Load:
+				m.tell(Loaded{m.message(a.Message)})
+			}
+		}
+		return warned
+	}
+	if reload(60, 5) {
+		t.Error("a warning although there is room")
+	}
+	if !reload(10, 5) {
+		t.Error("no warning")
+	}
+	for range 5 {
+		m.arriveAt("other")
+	}
+	if e := m.s.Explain("smtp", "other"); e.Wait != WaitMemory || !e.BeyondReserves {
+		t.Errorf("waits: %s, beyond the reserves: %v", e.Wait, e.BeyondReserves)
+	}
+	if reload(10, 40) {
+		t.Error("a warning although the reserve is large")
+	}
+	if e := m.s.Explain("smtp", "other"); e.Wait == WaitMemory {
+		t.Errorf("waits: %s", e.Wait)
+	}
+}
+
 // TestSlowHostLeavesRoom: a host that takes its mail slowly does not keep out
 // other hosts of the same ring.
 func TestSlowHostLeavesRoom(t *testing.T) {

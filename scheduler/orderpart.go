@@ -161,18 +161,18 @@ func (ml *mail) isWriting(v *vertex) bool {
 
 // isKilled reports whether an order is to drop a recipient without a notice.
 func (ml *mail) isKilled(v *vertex, r *recipient) bool {
-	return v.ordered == VerbKill || ml.partVerb(v, int64(r.offset)) == VerbKill
+	return v.ordered == VerbKill || ml.partAt(v, int64(r.offset)).verb == VerbKill
 }
 
-// partVerb returns the verb of the orderPart that waits for the recipient at an offset; 0:
-// none.
-func (ml *mail) partVerb(v *vertex, offset int64) Verb {
+// partAt returns the orderPart that waits for the recipient at an offset; its verb is 0 if
+// there is none.
+func (ml *mail) partAt(v *vertex, offset int64) (none orderPart) {
 	for _, p := range ml.parts[v.ref] {
 		if hasOffset(p.offsets, offset) {
-			return p.verb
+			return p
 		}
 	}
-	return 0
+	return none
 }
 
 // orderOn returns the verb of the order that waits for a vertex or a part of it; 0: none.
@@ -187,6 +187,7 @@ func (ml *mail) orderOn(v *vertex) Verb {
 func (s *Scheduler) viewParts(view *VertexView, v *vertex) {
 	for i := range view.Recipients {
 		r := &view.Recipients[i]
-		r.Ordered = s.partVerb(v, r.Offset)
+		part := s.partAt(v, r.Offset)
+		r.Ordered, r.OrderedTo = part.verb, part.to.target()
 	}
 }

@@ -2,7 +2,11 @@ package scheduler
 
 // Reload: how a new configuration takes effect (Reloaded).
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // reload applies a new configuration. A thread whose clauses, command
 // and process attributes do not change keeps its ring, its agents and its wake
@@ -16,6 +20,7 @@ func (s *Scheduler) reload(config *Config) {
 			remaining[i] = w.remaining()
 		}
 	}
+	former := s.config
 	limits := s.config.ActiveLimit != config.ActiveLimit || s.config.RecipientLimit != config.RecipientLimit
 	s.config = config
 	s.memory.changed = true
@@ -28,12 +33,16 @@ func (s *Scheduler) reload(config *Config) {
 		s.reloadRates(c)
 	}
 	s.processQueues.clear()
+	var lost lostCommands
 	for _, t := range s.threadsInOrder() {
-		before := t.params
+		before, ring := t.params, t.ring
 		if t.shaping != nil && len(t.shaping.effects) > 0 {
 			s.updateEffects(t)
 		}
 		s.assignRing(t)
+		if ring != nil && t.ring == nil && t.recipients > 0 {
+			lost.add(ring, t)
+		}
 		t.running = t.running && t.params.QueueOnly
 		if s.states[poisoned] > 0 || !sameAgenda(before, t.params) {
 			s.requeueThread(t)
@@ -48,6 +57,7 @@ func (s *Scheduler) reload(config *Config) {
 			s.updateThread(t)
 		}
 	}
+	lost.note(s)
 	var rings []*ring
 	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
 		rings = append(rings, r)
@@ -63,11 +73,45 @@ func (s *Scheduler) reload(config *Config) {
 	for _, a := range s.agentsInOrder() {
 		s.planDeadline(a)
 	}
+	if limits || former.RingReserve != config.RingReserve {
+		s.noteBeyondBound()
+	}
 	for i, w := range s.walks {
 		if w.ring != nil && w.depth > Rings || len(w.steps) > 0 {
 			w.replan(remaining[i])
 		}
 	}
+}
+
+// lostCommands counts the mail for which a reload leaves no command.
+type lostCommands struct {
+	threads, recipients int
+	clauses             []string // that gave the commands before, each once; some of them
+}
+
+// maxLostClauses bounds the clauses that are named.
+const maxLostClauses = 5
+
+// add counts the mail of a thread that was in a ring.
+func (l *lostCommands) add(before *ring, t *thread) {
+	l.threads++
+	l.recipients += t.recipients
+	if !slices.Contains(l.clauses, before.clause) && len(l.clauses) <= maxLostClauses {
+		l.clauses = append(l.clauses, before.clause)
+	}
+}
+
+// note asks for one line about all of it, because there may be thousands of threads.
+func (l *lostCommands) note(s *Scheduler) {
+	if l.threads == 0 {
+		return
+	}
+	clauses := strings.Join(l.clauses[:min(len(l.clauses), maxLostClauses)], ", ")
+	if len(l.clauses) > maxLostClauses {
+		clauses += " and others"
+	}
+	s.do(Note{Severity: Error, Text: fmt.Sprintf("after the reload, no clause gives a command for some mail, which waits (recipients: %d, threads: %d); before, these did: %s",
+		l.recipients, l.threads, clauses)})
 }
 
 // retireRing takes a ring out of use if it has no threads and no new mail would

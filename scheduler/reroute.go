@@ -18,6 +18,21 @@ func (dv *delivery) recordReroute(m *message, v *vertex, to threadKey) {
 	x.reroutes[v.ref] = to
 }
 
+// orderedTo returns where the order that waits for a vertex or a part of it sends it; zero: it
+// is no reroute.
+func (ml *mail) orderedTo(v *vertex) Target {
+	switch parts := ml.parts[v.ref]; {
+	case v.ordered == VerbReroute:
+		return ml.obtainExtras(ml.messageOf(v)).reroutes[v.ref].target()
+	case v.ordered == 0 && len(parts) > 0 && parts[0].verb == VerbReroute:
+		return parts[0].to.target()
+	}
+	return Target{}
+}
+
+// target returns the thread as the target of an order.
+func (k threadKey) target() Target { return Target{Channel: k.channel, Host: k.host} }
+
 // resubmission says where recipients are sent.
 type resubmission struct {
 	chosen  func(*recipient) bool // nil: all

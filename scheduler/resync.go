@@ -153,6 +153,7 @@ func (dv *delivery) vertexRead(v *vertex, locked bool) {
 	case locked:
 		dv.postpone(v, dv.now.after(lockedDelay))
 	case why == agentCrashed:
+		dv.diagnoseUnreported(v, agentEnded)
 		if v.crashes++; v.crashes >= maxCrashes {
 			dv.poisonVertex(v)
 			return
@@ -160,7 +161,7 @@ func (dv *delivery) vertexRead(v *vertex, locked bool) {
 		dv.takeRetryStep(v)
 	case why == foundNothing:
 		v.crashes = 0
-		dv.diagnoseNothing(v)
+		dv.diagnoseUnreported(v, nothingFound)
 		dv.takeRetryStep(v)
 	case dv.wasReported(v):
 		dv.takeRetryStep(v)
@@ -177,16 +178,21 @@ func (dv *delivery) vertexRead(v *vertex, locked bool) {
 	}
 }
 
-// nothingFound is the diagnostic of recipients that are open according to the file,
-// for an agent that found none. The usual reason is that its user may not open it.
-const nothingFound = "the agent could not use the control file; the scheduler's log says why"
+// The diagnostics of recipients that are still open after an attempt without a report.
+const (
+	// nothingFound is for an agent that found no recipient that is open. The usual reason is
+	// that its user may not open the control file.
+	nothingFound = "the agent could not use the control file; the scheduler's log says why"
+	// agentEnded is for an agent that died on them.
+	agentEnded = "the agent ended without a report"
+)
 
-// diagnoseNothing gives the recipients a diagnostic, so that mailq shows why their
-// mail does not move.
-func (dv *delivery) diagnoseNothing(v *vertex) {
+// diagnoseUnreported gives the recipients that the last agent did not report a
+// diagnostic, so that mailq shows why their mail does not move.
+func (dv *delivery) diagnoseUnreported(v *vertex, text string) {
 	for i := range v.len() {
-		if dv.recipient(v, i).isOpen() {
-			dv.setDiagnostic(v, i, &ta.Report{Text: nothingFound})
+		if dv.recipient(v, i).state == open {
+			dv.setDiagnostic(v, i, &ta.Report{Text: text})
 		}
 	}
 }

@@ -109,6 +109,7 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 		r.id = q.lastRing
 		q.rings[name] = r
 		q.ringOrder.append(r)
+		q.memory.changed = true // its reserve raises the bound
 	}
 	if r.params == nil || !slices.Equal(r.clauses, clauses) {
 		r.clauses = clauses

@@ -228,18 +228,18 @@ func (s *Scheduler) Step(now time.Time, e Event) []Action {
 		s.clockSet(set.By)
 	}
 	s.now = max(s.now, at(now))
+	if s.startedAt == 0 {
+		s.startedAt = s.now
+	}
 	s.out = s.out[:0]
 	s.endAllowances()
 	s.handle(e)
 	if len(s.memory.candidates) > 0 {
 		s.putOnRecord()
 	}
-	s.loadRecords()
 	s.noteHalted()
 	s.dispatchDirty()
-	if s.makeRoom() {
-		s.dispatchDirty()
-	}
+	s.readRecords()
 	s.updateProbes()
 	s.sayDemand()
 	s.stopWhenDone()

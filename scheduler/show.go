@@ -251,7 +251,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	view := &VertexView{
 		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), Owner: m.owner,
 		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
-		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Ordered: v.ordered,
+		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Ordered: v.ordered, OrderedTo: s.orderedTo(v),
 		Held: t.held || v.state == holding,
 	}
 	switch v.state {
@@ -274,7 +274,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	case waiting:
 		view.WakeAt = v.wakeAt.time()
 	}
-	if at := t.params.nextExpiry(m.modifiedAt, s.now); at != never && !t.held {
+	if at := s.nextExpiry(t, m.modifiedAt, s.hasTried(v)); at != never && !t.held {
 		view.ExpiresAt = at.time()
 	}
 	if v.fedAt != 0 {
@@ -307,6 +307,9 @@ func (s *Scheduler) viewRecord(rec *record) *VertexView {
 		ModifiedAt: rec.modifiedAt.time(), State: rec.state.word(), Ordered: s.orderOf(rec),
 		Held: t.held, OnRecord: true,
 	}
+	if o := s.recordedOrderOf(rec); o != nil && o.order.Verb == VerbReroute {
+		view.OrderedTo = Target{Channel: o.order.To.Channel, Host: o.order.To.Host}
+	}
 	switch rec.state {
 	case due:
 		view.StartError = s.startError(t)
@@ -316,7 +319,7 @@ func (s *Scheduler) viewRecord(rec *record) *VertexView {
 	case waiting:
 		view.WakeAt = rec.wakeAt.time()
 	}
-	if at := t.params.nextExpiry(rec.modifiedAt, s.now); at != never && !t.held {
+	if at := s.nextExpiry(t, rec.modifiedAt, s.recordHasTried(rec)); at != never && !t.held {
 		view.ExpiresAt = at.time()
 	}
 	if rec.fedAt != 0 {

@@ -4,10 +4,12 @@ package scheduler
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/ta"
 )
 
 // withOneMessage returns a scheduler with a message for smtp/one.
@@ -84,5 +86,63 @@ func TestMailWithoutALogIdentityIsNotFoundByOne(t *testing.T) {
 	}
 	if found := s.ByLogID("<two@x>", 10); len(found) != 1 || found[0] != 2 {
 		t.Errorf("with the log identity of 2: %v", found)
+	}
+}
+
+// Mail that waits to be asked for expires with expiry2 if it was never tried, and with
+// expiry if it was. The list and the explanation say so from the beginning.
+func TestExpiryOfMailThatWasNeverTried(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for _, c := range []struct {
+		change func(*Params)
+		limit  int
+	}{
+		{func(p *Params) { p.QueueOnly = true }, 0}, {func(p *Params) { p.Command = nil }, 0},
+		{func(p *Params) { p.QueueOnly = true }, 1},
+	} {
+		params := Params{Interval: time.Minute, Expiry: time.Hour, Expiry2: 2 * time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}}
+		c.change(&params)
+		s := withOneMessage(now, &Config{MaxAgents: 1, Defaults: params, ActiveLimit: c.limit, RingReserve: 1, Clauses: []Clause{{Channel: "smtp", Host: "*"}}})
+		want := now.Add(3 * time.Hour)
+		check := func() {
+			t.Helper()
+			if v, e := viewOfOne(t, s), s.Explain("smtp", "one"); e.Next != ExpiryNext || !e.NextAt.Equal(want) || !v.ExpiresAt.Equal(want) {
+				t.Errorf("%v in the list, %s at %v in the explanation, want %v", v.ExpiresAt, e.Next, e.NextAt, want)
+			}
+		}
+		check()
+		s.Step(now.Add(time.Minute), Tick{})
+		check()
+		if params.Command == nil || c.limit > 0 {
+			continue
+		}
+		s.Step(now.Add(2*time.Minute), Triggered{Host: "one"})
+		s.Step(now.Add(2*time.Minute), AgentStarted{Agent: 1, PID: 1})
+		s.Step(now.Add(2*time.Minute), AgentHungry{Agent: 1})
+		s.Step(now.Add(2*time.Minute), AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 1, Status: ta.Deferred}})
+		s.Step(now.Add(2*time.Minute), AgentHungry{Agent: 1})
+		want = now.Add(time.Hour)
+		if v := viewOfOne(t, s); !v.ExpiresAt.Equal(want) {
+			t.Errorf("after an attempt: %v in the list, want %v", v.ExpiresAt, want)
+		}
+	}
+}
+
+// TestSuspensionByARuleComesBeforeTheRetry: it goes on when the job is due again.
+func TestSuspensionByARuleComesBeforeTheRetry(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for span, want := range map[time.Duration][]Wait{15 * time.Minute: {WaitRule, WaitRetry}, 30 * time.Second: {WaitRetry}} {
+		s := withOneMessage(now, &Config{
+			MaxAgents: 1, Clauses: []Clause{{Channel: "smtp", Host: "*"}},
+			Defaults: Params{Interval: time.Minute, Expiry: time.Hour, Expiry2: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
+			Replies:  []ReplyRule{{Channel: "smtp", Host: "*", Verb: ReplySuspend, Span: span, Match: func(string) bool { return true }}},
+		})
+		s.Step(now, AgentStarted{Agent: 1, PID: 1})
+		s.Step(now, AgentHungry{Agent: 1})
+		s.Step(now, AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 1, Status: ta.Deferred, Text: "slow down"}})
+		s.Step(now, AgentHungry{Agent: 1})
+		if got := s.Explain("smtp", "one").Rules; !slices.Equal(got, want) {
+			t.Errorf("suspended for %v: %v, want %v", span, got, want)
+		}
 	}
 }

@@ -66,7 +66,9 @@ func (h *harness) order() {
 	}
 	before := h.s.Counts()
 	h.step(e)
-	if after := h.s.Counts(); e.DryRun && before != after {
+	after := h.s.Counts()
+	before.OnRecord, before.Urgent = after.OnRecord, after.Urgent // any Step may put mail on record, or read it
+	if e.DryRun && before != after {
 		h.t.Fatalf("a dry run changed something: %+v, %+v", before, after)
 	}
 }

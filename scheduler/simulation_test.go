@@ -93,6 +93,7 @@ type harness struct {
 	// steadyClock keeps the clock from being set, which moves spans that a test
 	// measures.
 	steadyClock bool
+	limited     bool // there always is a limit on memory
 	draws       []Draw
 	probings    []Probing
 	down        bool
@@ -175,12 +176,12 @@ func (h *harness) config() *Config {
 
 // memoryLimits returns no limits, or small ones.
 func (h *harness) memoryLimits() (active, recipients, reserve int) {
-	switch h.rand.IntN(4) {
-	case 0:
+	switch kind := h.rand.IntN(4); {
+	case kind == 0 && !h.limited:
 		return 0, 0, h.rand.IntN(5)
-	case 1:
+	case kind <= 1:
 		return 1 + h.rand.IntN(10), 0, h.rand.IntN(3)
-	case 2:
+	case kind == 2:
 		return 0, 1 + h.rand.IntN(20), h.rand.IntN(5)
 	}
 	return 1 + h.rand.IntN(10), 1 + h.rand.IntN(20), h.rand.IntN(5)

@@ -137,8 +137,10 @@ func (t *thread) queue() *dueQueue { return &t.queues[t.active] }
 func (q *queue) assignRing(t *thread) {
 	t.selected = q.config.Only.selects(t.key) // option -p
 	r, params := q.obtainRing(t.key)
-	if r == nil && (t.params == nil || t.ring != nil) {
+	if r == nil && t.params == nil {
 		q.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
+	}
+	if r == nil && (t.params == nil || t.ring != nil) {
 		q.noteThread(t, "blocked", 0)
 	}
 	if t.params != nil && t.params.InitialConcurrency != params.InitialConcurrency {

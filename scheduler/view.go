@@ -131,6 +131,8 @@ type VertexView struct {
 	// first maxPositions, because it takes long to compute.
 	Position *PositionView
 	Ordered  Verb // recorded order, executed when the vertex comes back; 0: none
+	// OrderedTo is the channel and host of such a VerbReroute.
+	OrderedTo Target
 	// StartError of a due vertex is that of its thread.
 	StartError string
 	Held       bool // with its thread, or it is to be held
@@ -152,6 +154,8 @@ type RecipientView struct {
 	Last     string // text of the last report on it; \r between lines
 	Code     string // of the last report (RFC 3463); "": it had none
 	Ordered  Verb   // recorded order on this recipient alone; 0: none
+	// OrderedTo is the channel and host of such a VerbReroute.
+	OrderedTo Target
 }
 
 // ChannelView is what a channel has done since the start, and does now.

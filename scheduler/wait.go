@@ -120,6 +120,12 @@ func (s *Scheduler) rules(t *thread, next *VertexView) []Wait {
 	rules := slices.Collect(s.waits(t))
 	switch {
 	case next == nil && t.states[due] == 0 && t.states[waiting] > 0:
+		if t.ring == nil {
+			rules = append(rules, WaitCommand)
+		}
+		if wait := t.lastingSuspension(); wait != NoWait && !t.held {
+			rules = append(rules, wait)
+		}
 		rules = append(rules, WaitRetry)
 	case next == nil || next.Position == nil || !t.mayFeed():
 	default:
@@ -137,6 +143,19 @@ func (s *Scheduler) rules(t *thread, next *VertexView) []Wait {
 		}
 	}
 	return rules
+}
+
+// lastingSuspension returns the suspension, by an order or a reply rule, that goes on when
+// the first vertex is due again: the retry is not what the thread waits for. It returns
+// NoWait if there is none.
+func (t *thread) lastingSuspension() Wait {
+	switch {
+	case t.shaping == nil || !t.shaping.suspended || t.shaping.suspendedUntil() < t.wakeTimes.earliest():
+		return NoWait
+	case t.shaping.order != nil:
+		return WaitOrder
+	}
+	return WaitRule
 }
 
 // windowWait returns why a thread that has as many sessions as it may have is

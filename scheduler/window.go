@@ -229,7 +229,8 @@ func (dv *delivery) revive(t *thread, size int) {
 		return
 	}
 	if t.suspendedUntil != 0 {
-		dv.resumeThread(t)
+		dv.resumeThread(t) // this drops the thread if it is empty
+		return
 	}
 	dv.updateThread(t)
 }

@@ -72,6 +72,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/ctlfile"
+	"zsched/internal/throttle"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
 	"zsched/scheduler/state"
@@ -152,6 +153,9 @@ type Options struct {
 	VerboseLater bool
 	// Account, if set, is given every line of the statistics log.
 	Account func(line []byte)
+	// AnswersNullSender reports whether somebody gets notices about messages with a null
+	// sender; nil: nobody does.
+	AnswersNullSender func() bool
 	// Syslog, if set, is given the lines for the system's log.
 	Syslog func(severity scheduler.Severity, line string)
 	// Cluster, if set, shares limits with other nodes.
@@ -236,6 +240,8 @@ type Daemon struct {
 	// disowned is why nothing may be written in the postoffice any more; nil: it may.
 	disowned error
 	once     oncePerProgram
+	// silentExpiries bounds the warnings of warnOfSilentExpiry.
+	silentExpiries throttle.Lines
 }
 
 // New makes a Daemon; Run runs it.
@@ -249,6 +255,8 @@ func New(o Options) *Daemon {
 		backlog:   make(chan []spool.Result, 1),
 		stopped:   make(chan struct{}),
 		reload:    reload{done: make(chan reloaded, 1)},
+
+		silentExpiries: throttle.Lines{PerSecond: maxSilentExpiries},
 	}
 	d.timer.Stop()
 	l := &d.loop

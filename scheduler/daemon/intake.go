@@ -131,6 +131,10 @@ func (in *intake) taken(r spool.Loaded) {
 	if !ready && !parked {
 		return // a sweep finds it again
 	}
+	if r.LostMessageFile {
+		l.log.Warn().Str("file", m.Path).Str("spoolid", ctlfile.SpoolID(r.Name.ID, r.ModifiedAt)).
+			Msg("there is no message file: the recipients fail")
+	}
 	if r.Verbose != "" {
 		l.files.verbose[m.ID] = verboseLog{r.Verbose, r.Owner}
 		in.spool.Verbose(r.Verbose, r.Owner, "scheduler: taken as "+ctlfile.SpoolID(r.Name.ID, r.ModifiedAt))
@@ -168,13 +172,13 @@ func (in *intake) refused(r spool.Refused) {
 		}
 	}
 	// A file that is refused again and again is logged at the 1st, 2nd, 4th, 8th
-	// try and so on.
-	if r.Why == spool.Vanished || r.Tries&(r.Tries-1) != 0 {
-		return
-	}
+	// try and so on. Its quarantine is always logged.
 	line := in.loop.log.Warn()
-	if r.Why == spool.Quarantined {
+	switch {
+	case r.Why == spool.Quarantined:
 		line = in.loop.log.Error()
+	case r.Why == spool.Vanished || r.Tries&(r.Tries-1) != 0:
+		return
 	}
 	line.Str("file", r.Name.Path).Stringer("why", r.Why).Int("tries", r.Tries).Msg(r.Reason)
 }
