@@ -24,6 +24,8 @@ internal/asyncfile:
 internal/asyncsyslog:
 internal/batch:
 internal/bytesize:
+internal/certificate:
+internal/certificate/certificatetest:
 internal/eintr:
 internal/header:
 internal/holdrecord:      internal/postoffice x/sys
@@ -57,10 +59,10 @@ ta/smtp:                  ctlfile ta ta/mime dns go-sasl go-smtp x/idna
 ta/xfer:                  ctlfile ta xfer internal/batch internal/postoffice
 ta/smtp/smtptest:         go-smtp go-sasl
 
-xfer:                     ctlfile x/sys
+xfer:                     ctlfile internal/certificate internal/process
 xfer/receiver:            ctlfile xfer internal/holdrecord internal/postoffice internal/syncdir x/sys
 
-smtpserver:               ctlfile internal/listen internal/postoffice internal/syncdir internal/throttle go-sasl go-smtp x/bcrypt x/sys zerolog
+smtpserver:               ctlfile internal/certificate internal/listen internal/postoffice internal/process internal/syncdir internal/throttle go-sasl go-smtp x/bcrypt x/sys zerolog
 
 mailq:                    ctlfile internal/bytesize internal/interval internal/pattern internal/transcript
 mailq/server:             ctlfile mailq internal/interval internal/pattern internal/process internal/throttle
@@ -74,19 +76,19 @@ scheduler/report:         ctlfile internal/interval internal/postoffice internal
 scheduler/simulate:       ctlfile ta scheduler
 scheduler/cluster:        scheduler internal/redisurl go-redis x/sys
 scheduler/state:          scheduler internal/postoffice internal/syncdir internal/transcript x/sys
-scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/state scheduler/report zerolog systemd
+scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/state scheduler/report internal/throttle zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta ta/child scheduler scheduler/daemon scheduler/spool zerolog
 scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/pattern internal/postoffice internal/throttle zerolog
-scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/asyncfile
+scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/asyncfile internal/postoffice
 scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/throttle internal/version prometheus zerolog
 
-cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/asyncfile internal/asyncsyslog internal/listen internal/postoffice internal/version internal/zenv xfer pflag systemd x/sys zerolog
+cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/asyncfile internal/asyncsyslog internal/certificate internal/listen internal/postoffice internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/version internal/zenv xfer pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta ta/child internal/postoffice internal/version internal/zenv pflag
-cmd/xferd:                scheduler/config internal/bytesize internal/listen internal/process internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
+cmd/xferd:                scheduler/config internal/bytesize internal/certificate internal/listen internal/process internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
-cmd/smtpserver:           cmd/router/table ctlfile mailq/client smtpserver internal/bytesize internal/listen internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/smtpserver:           cmd/router/table ctlfile mailq/client smtpserver internal/bytesize internal/certificate internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/header internal/postoffice internal/process internal/syncdir internal/version internal/zenv fsnotify pflag x/sys zerolog
 cmd/router/envelope:      ctlfile
 cmd/router/table:         ctlfile internal/pattern x/sys
@@ -98,7 +100,7 @@ cmd/ta/hold:              cmd/ta/internal/program ta ta/hold internal/zenv
 cmd/ta/mailbox:           cmd/ta/internal/program ta ta/mailbox internal/zenv
 cmd/ta/sm:                cmd/ta/internal/program ta ta/sm internal/zenv
 cmd/ta/xfer:              cmd/ta/internal/program ctlfile ta/xfer xfer
-cmd/ta/smtp:              cmd/ta/internal/program ta ta/smtp internal/zenv pflag
+cmd/ta/smtp:              cmd/ta/internal/program ta ta/smtp internal/postoffice internal/zenv pflag
 
 packaging/attack:         x/sys
 packaging/crashtest:

@@ -134,7 +134,7 @@ type Job struct {
 	SpoolID   string    `json:"spoolid"`
 	Sender    string    `json:"sender"`          // "" for <>
 	Owner     *uint32   `json:"owner,omitempty"` // uid of the user who submitted it; nil: not known
-	State     string    `json:"state"`           // due, waiting, fed, reading, poisoned, blocked, holding or held
+	State     string    `json:"state"`           // one of JobStates
 	PID       int       `json:"pid,omitempty"`   // of the agent that has it
 	Next      bool      `json:"next,omitempty"`  // the next to be fed
 	ArrivedAt time.Time `json:"arrived_at"`      // mtime of the message file
@@ -145,6 +145,8 @@ type Job struct {
 	Held      bool      `json:"held,omitempty"` // it, its message or its thread
 	// Order is an order that waits until an agent reports on the job; "": there is none.
 	Order Verb `json:"order,omitempty"`
+	// OrderTo is the channel/host of such a REROUTE.
+	OrderTo string `json:"order_to,omitempty"`
 	// StartError is why no agent starts for it while it is due.
 	StartError string `json:"start_error,omitempty"`
 	// Rule is the reply rule that has suspended its thread, while it is due.
@@ -209,6 +211,7 @@ type Recipient struct {
 	Reason   string `json:"reason,omitempty"` // last diagnostic; \r between lines
 	Code     string `json:"code,omitempty"`   // status code of that (RFC 3463), if the agent gave one
 	Order    Verb   `json:"order,omitempty"`  // as Job.Order, for an order on this recipient alone
+	OrderTo  string `json:"order_to,omitempty"`
 	// User is the address. It is "" where the control file was not read.
 	User string `json:"user,omitempty"`
 }
@@ -241,6 +244,7 @@ type MessageRecipient struct {
 	WakeAt    time.Time `json:"wake_at,omitzero"`
 	Reason    string    `json:"reason,omitempty"`
 	Order     Verb      `json:"order,omitempty"` // as Job.Order
+	OrderTo   string    `json:"order_to,omitempty"`
 	// KeptBack is StateHeld if the thread is held, or SuspendedByOrder if SUSPEND suspends it,
 	// while the recipient waits.
 	KeptBack string `json:"kept_back,omitempty"`
@@ -276,6 +280,8 @@ type Explanation struct {
 	States  map[string]int `json:"states"` // jobs by state
 	// Orders counts the jobs with an order that waits until an agent reports, by order.
 	Orders map[Verb]int `json:"orders,omitempty"`
+	// Reroutes counts those of REROUTE by the channel/host that they are sent to.
+	Reroutes map[string]int `json:"reroutes,omitempty"`
 	// TakenBack counts the jobs that an agent had not begun when the thread was held or
 	// suspended. They wait until the agent has come to them, and are not delivered.
 	TakenBack int `json:"taken_back,omitempty"`

@@ -47,13 +47,17 @@ func (t *Totals) KeptText(now time.Time) string {
 }
 
 // Notes are the lines below the totals about what needs attention: SpoolText, KeptText,
-// RouterText, RouterReloadText, ReloadText, and one that says that the scheduler is stopping.
+// RouterText, one for each program whose last reload failed, and one that says that the
+// scheduler is stopping.
 func (t *Totals) Notes(now time.Time) (notes []string) {
 	stopping := ""
 	if t.Stopping {
 		stopping = "Stopping: the scheduler waits for its agents, and starts no more deliveries"
 	}
-	for _, note := range []string{t.SpoolText(now), t.KeptText(now), t.RouterText(now), t.RouterReloadText(now), t.ReloadText(now), stopping} {
+	for _, note := range []string{
+		t.SpoolText(now), t.KeptText(now), t.RouterText(now), t.Router.Reload.text("Routes and aliases", now),
+		t.SMTPReload.text("SMTP server", now), t.ReloadText(now), stopping,
+	} {
 		if note != "" {
 			notes = append(notes, note)
 		}
@@ -95,23 +99,16 @@ func (t *Totals) RouterText(now time.Time) string {
 	return text
 }
 
-// RouterReloadText says in one line that the last reload of the router failed: "Routes and
-// aliases not reloaded 3m ago: aliases:3: …". It is "" if it did not.
-func (t *Totals) RouterReloadText(now time.Time) string {
-	last := &t.Router.Reload
-	if last.Error == "" {
-		return ""
-	}
-	return fmt.Sprintf("Routes and aliases not reloaded %s ago: %s", FormatAge(now, last.At), last.Error)
-}
+// ReloadText says in one line that the last reload of the scheduler failed: "Configuration
+// not reloaded 3m ago: scheduler.cf:3:5: …". It is "" if the reload succeeded, or if there
+// was none.
+func (t *Totals) ReloadText(now time.Time) string { return t.Reload.text("Configuration", now) }
 
-// ReloadText says in one line that the last reload failed: "Configuration not reloaded
-// 3m ago: scheduler.cf:3:5: …". It is "" if the reload succeeded, or if there was none.
-func (t *Totals) ReloadText(now time.Time) string {
-	if t.Reload.Error == "" {
+func (r *Reload) text(what string, now time.Time) string {
+	if r.Error == "" {
 		return ""
 	}
-	return fmt.Sprintf("Configuration not reloaded %s ago: %s", FormatAge(now, t.Reload.At), t.Reload.Error)
+	return fmt.Sprintf("%s not reloaded %s ago: %s", what, FormatAge(now, r.At), r.Error)
 }
 
 // Text is a line of SHOW HELD.

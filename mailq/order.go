@@ -59,6 +59,15 @@ type Outcome struct {
 	// KeptBack are messages that a RETRY selects and that are not tried, because their thread
 	// is held or SUSPEND suspends it. Messages does not count them.
 	KeptBack int `json:"kept_back,omitempty"`
+	// ThreadHolds are the holds of threads that a RELEASE ends.
+	ThreadHolds int `json:"thread_holds,omitempty"`
+	// HoldsLost are those of the messages that were held, or were to be held, and whose mail
+	// is not held where a REQUEUE or REROUTE sends it.
+	HoldsLost int `json:"holds_lost,omitempty"`
+	// NotLoaded are messages that the order selects as well, and that the scheduler has not
+	// loaded: nothing is done to them. WhyNotLoaded is the reason of one of them.
+	NotLoaded    int    `json:"not_loaded,omitempty"`
+	WhyNotLoaded string `json:"why_not_loaded,omitempty"`
 }
 
 // NothingMatches is the error of an order that matches nothing.
@@ -130,8 +139,20 @@ func (o *Order) Reply(did Outcome) string {
 	if did.KeptBack > 0 {
 		reply += fmt.Sprintf(" %d messages held or suspended.", did.KeptBack)
 	}
+	if did.ThreadHolds > 0 {
+		reply += fmt.Sprintf(" %d holds of threads.", did.ThreadHolds)
+	}
+	if did.HoldsLost > 0 {
+		reply += fmt.Sprintf(" %d messages lose their hold.", did.HoldsLost)
+	}
+	if did.NotLoaded > 0 { // the last one, because a reason may have full stops
+		reply += fmt.Sprintf(" %d%s%s.", did.NotLoaded, notLoaded, OneReply(did.WhyNotLoaded))
+	}
 	return reply
 }
+
+// notLoaded is what follows the number in the sentence about messages that are not loaded.
+const notLoaded = " messages not loaded: "
 
 // ParseOutcome reads the reply to an order. The error is the server's text if
 // the server refused the order, or says that this is not a reply to an order.
@@ -151,6 +172,12 @@ func ParseOutcome(reply string) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("%q is not a reply to an order", reply)
 	}
 	_, more, _ := strings.Cut(rest, "threads. ")
+	if before, why, found := strings.Cut(more, notLoaded); found {
+		i := strings.LastIndexByte(before, ' ') + 1
+		if n, err := strconv.Atoi(before[i:]); err == nil {
+			o.NotLoaded, o.WhyNotLoaded, more = n, strings.TrimSuffix(why, "."), before[:i]
+		}
+	}
 	for sentence := range strings.SplitSeq(more, ".") {
 		count, what, _ := strings.Cut(strings.TrimSpace(sentence), " ")
 		n, err := strconv.Atoi(count)
@@ -162,6 +189,10 @@ func ParseOutcome(reply string) (Outcome, error) {
 			o.WithAgents = n
 		case what == "messages held or suspended":
 			o.KeptBack = n
+		case what == "holds of threads":
+			o.ThreadHolds = n
+		case what == "messages lose their hold":
+			o.HoldsLost = n
 		}
 	}
 	return o, nil
@@ -183,12 +214,23 @@ func (o *Order) WithAgentsText(did Outcome) string {
 		Plural(did.WithAgents, "message is", "messages are"), effects[o.Verb])
 }
 
-// KeptBackText says how many messages a RETRY does not try; "" if there are none.
-func (did *Outcome) KeptBackText() string {
-	if did.KeptBack == 0 {
-		return ""
+// Notes are the sentences about what an order did not do, and about holds that it ended. The last
+// one may have text from outside.
+func (did *Outcome) Notes() (notes []string) {
+	if did.KeptBack > 0 {
+		notes = append(notes, Plural(did.KeptBack, "message is", "messages are")+" held or suspended with the thread and not tried.")
 	}
-	return Plural(did.KeptBack, "message is", "messages are") + " held or suspended with the thread and not tried."
+	if did.ThreadHolds > 0 {
+		notes = append(notes, Plural(did.ThreadHolds, "hold of a thread", "holds of threads")+" ended.")
+	}
+	if did.HoldsLost > 0 {
+		notes = append(notes, "The hold of "+Plural(did.HoldsLost, "message", "messages")+" ends.")
+	}
+	if did.NotLoaded > 0 {
+		notes = append(notes, Plural(did.NotLoaded, "more message is", "more messages are")+
+			" not loaded, and nothing is done to them: "+did.WhyNotLoaded+".")
+	}
+	return notes
 }
 
 // targets has the kinds of target that each acting verb takes.

@@ -17,9 +17,10 @@ import (
 const maxReasonKind = 200
 
 // ReasonKind returns what diagnostics of one kind have in common (SHOW REASONS): the
-// last reply, at most 200 bytes of it, without the parts that differ between attempts. "..." replaces all text inside <>
-// and [], which usually holds addresses and ports. Outside them, it replaces host
-// names, addresses, times, numbers and identifiers.
+// last reply, at most 200 bytes of it, without the parts that differ between attempts and
+// recipients. "..." replaces host names, addresses, times, numbers and identifiers, the text
+// inside <>, which usually is a recipient, and the text inside [] if there is one of these in it.
+// A provider's code, such as [TSS04], stays.
 func ReasonKind(text string) string {
 	text = LastReply(text)
 	var b strings.Builder
@@ -41,13 +42,20 @@ func ReasonKind(text string) string {
 		appendMasked(&b, text[:i])
 		b.WriteByte(text[i])
 		end := strings.IndexAny(text[i+1:], pair)
-		if end > 0 && text[i+1+end] == pair[1] {
+		if end > 0 && text[i+1+end] == pair[1] && (pair == "<>" || hasMasked(text[i+1:i+1+end])) {
 			b.WriteString("...")
 			i += end
 		}
 		text = text[i+1:]
 	}
 	return cutText(Field(b.String()), maxReasonKind)
+}
+
+// hasMasked reports whether appendMasked replaces a part of a text.
+func hasMasked(text string) bool {
+	var b strings.Builder
+	appendMasked(&b, text)
+	return !strings.HasPrefix(text, b.String())
 }
 
 // appendMasked appends a text. "..." replaces each host name, address, time, number

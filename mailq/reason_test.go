@@ -12,6 +12,8 @@ func TestReasonKind(t *testing.T) {
 		"451 busy\r\n ":  "451 busy",
 		"\r<<- a\r->> 4.2.2 mailbox of <x@y> busy":                        "4.2.2 mailbox of <...> busy",
 		"connect to [192.0.2.1|2599|192.0.2.9|35144]: Connection refused": "connect to [...]: Connection refused",
+		"421 4.7.0 [TSS04] Messages from 192.0.2.1 deferred":              "421 4.7.0 [TSS04] Messages from ... deferred",
+		"450 4.7.1 [TS03] all [a b] of [u@h.example]: [17 x]":             "450 4.7.1 [TS03] all [a b] of [...]: [...]",
 		"<<- RCPT To:<a@b>": "no reply to RCPT",
 		"open [bracket":     "open [bracket",
 		"empty <> stays":    "empty <> stays",
@@ -44,7 +46,7 @@ func TestPatternsForReasonsMatchWhatIsShown(t *testing.T) {
 	const command = "\r<<- MAIL From:<alice@a.example>\r->> 250 2.0.0 ok\r<<- RCPT To:<bob@b.example>"
 	for reason, more := range map[string]string{
 		command + "\r->> 452-4.2.2 The inbox is out of storage.\r->> 452-4.2.2 Please direct the recipient to\r->> 452 4.2.2 https://a.example/1 x1si2.1 - gsmtp": "*Please direct the recipient*",
-		command + "\r->> 421 4.7.0 [TSS04] Messages from 192.0.2.1 deferred":                                                                                      "421 4.7.0 [TSS04]*",
+		command + "\r->> 421 4.7.0 [TSS04] Messages from 192.0.2.1 deferred":                                                                                      "*[TSS04]*",
 		command + "\r->> 550-5.1.1 " + strings.Repeat("no such user, ", 20) + "\r->> 550 5.1.1 at all 17":                                                         "*at all 17",
 		command + "\r->> 550 5.1.1 " + strings.Repeat("x", 183) + " 7":                                                                                            "550*",
 		command + "\r->> 550 5.1.1 " + strings.Repeat("ö", 100):                                                                                                   "550*",

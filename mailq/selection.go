@@ -38,13 +38,17 @@ const selectionKeys = "thread, msg, channel, host, sender, recipient, message-id
 
 // JobStates are the states that a selection knows. Held is all mail that is kept
 // back by an order: messages under hold/ and the mail of held threads. Parked are the
-// recipients of messages under postman/ whose sender is still to be told.
-var JobStates = [...]string{"due", "waiting", "fed", "reading", "poisoned", "blocked", "holding", StateHeld, StateParked}
+// recipients of messages under postman/ whose sender is still to be told. Unloaded is mail
+// whose control files could not be loaded yet.
+var JobStates = [...]string{"due", "waiting", "fed", "reading", "poisoned", "blocked", "holding", StateHeld, StateParked, StateUnloaded}
 
-// The states of jobs whose messages are not in the queue.
+// The states of jobs whose messages the scheduler does not have in its queue.
 const (
 	StateHeld   = "held"
 	StateParked = "parked"
+	// StateUnloaded is that of a message in transport/ that is not loaded. Each of its
+	// recipients has the reason.
+	StateUnloaded = "unloaded"
 )
 
 // ParseSelection reads key=value words. There must be at least one, and each key
@@ -132,14 +136,14 @@ func (sel *Selection) set(key, value string) (err error) {
 
 // addThread adds a thread, written as channel/host.
 func (sel *Selection) addThread(value string) error {
-	channel, host, found := strings.Cut(value, "/")
-	switch {
-	case !found || channel == "" || host == "":
-		return fmt.Errorf("thread=%q is not channel/host", value)
-	case strings.ContainsAny(value, "*?"):
+	name, err := ParseName(value)
+	if err != nil {
+		return fmt.Errorf("thread=%w", err)
+	}
+	if strings.ContainsAny(value, "*?") {
 		return fmt.Errorf("thread=%q must be one name, not a pattern; use channel= and host=", value)
 	}
-	sel.Threads = append(sel.Threads, Name{Channel: channel, Host: host})
+	sel.Threads = append(sel.Threads, name)
 	return nil
 }
 

@@ -43,6 +43,8 @@ type Totals struct {
 	Unloaded Kept `json:"unloaded,omitzero"`
 	// Reload is the zero value if there was no reload since StartedAt.
 	Reload Reload `json:"reload,omitzero"`
+	// SMTPReload is how the last reload of the SMTP server ended, if it failed.
+	SMTPReload Reload `json:"smtp_reload,omitzero"`
 	// EventLog is the value of PARAMevent-log, where the scheduler writes its
 	// event log; "": it writes none.
 	EventLog string `json:"event_log,omitempty"`
@@ -58,7 +60,7 @@ type Router struct {
 	Reload Reload `json:"reload,omitzero"`
 }
 
-// Reload is how the last reload of the configuration ended.
+// Reload is how the last reload of a program ended.
 type Reload struct {
 	At    time.Time `json:"at"`
 	Error string    `json:"error,omitempty"` // the first one; "": the new configuration is in force

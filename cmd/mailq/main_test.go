@@ -59,7 +59,7 @@ func lock(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: lock file")
 	}
-	file, err := os.OpenFile(args[0], os.O_RDWR, 0)
+	file, err := os.Open(args[0])
 	ts.Check(err)
 	ts.Defer(func() { _ = file.Close() })
 	ts.Check(unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB))

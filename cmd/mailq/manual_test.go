@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,5 +44,28 @@ func TestManualHasEveryOption(t *testing.T) {
 		if !strings.Contains(codes, ".TP\n"+code+"\n") {
 			t.Errorf("exit code %s is not listed", code)
 		}
+	}
+}
+
+// The manual explains every value of pend=.
+func TestManualHasEveryPend(t *testing.T) {
+	source, err := os.ReadFile("../../mailq/json.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../man/mailq.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(page), "\n.B pend\n")
+	text, _, _ := strings.Cut(after, "\n.TP\n")
+	values := regexp.MustCompile(`Pending\w+ +Pending = "(.*)"`).FindAllStringSubmatch(string(source), -1)
+	for _, v := range values {
+		if !slices.Contains(strings.Fields(text), v[1]) {
+			t.Errorf("%s is missing", v[1])
+		}
+	}
+	if len(values) < 20 {
+		t.Errorf("%d values", len(values))
 	}
 }

@@ -148,10 +148,11 @@ func (d *drain) dryRun() error {
 }
 
 // checkNode returns the error with which the scheduler refuses to move mail to that node,
-// or nil.
+// or nil. It tries that with a thread that has no mail: the scheduler refuses a move of any
+// thread of another channel than xfer to its own node.
 func (d *drain) checkNode() error {
-	order := d.orders[len(d.orders)-1]
-	order.DryRun = true
+	order := d.order
+	order.Thread, order.DryRun = &mailq.Name{Channel: "-", Host: "-"}, true
 	if _, err := d.client.Order(&order); err != nil && err.Error() != mailq.NothingMatches {
 		return err
 	}

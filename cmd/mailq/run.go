@@ -326,8 +326,8 @@ func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
 	if with := o.WithAgentsText(did); with != "" {
 		text += " " + with
 	}
-	if kept := did.KeptBackText(); kept != "" {
-		text += " " + kept
+	for _, note := range did.Notes() {
+		text += " " + client.Plain(note)
 	}
 	if o.DryRun {
 		text = "DRYRUN " + text

@@ -3,11 +3,18 @@ package main
 // Option --check reads the configuration file and reports what is wrong with it.
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
+	"zsched/internal/certificate"
+	"zsched/internal/postoffice"
 	"zsched/internal/zenv"
 	"zsched/scheduler/config"
 )
@@ -20,6 +27,9 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	if name == "" {
 		name = config.DefaultFile(env)
 	}
+	for _, w := range env.Warnings() {
+		fmt.Fprintf(stderr, "%s (warning)\n", w)
+	}
 	file, err := config.Load(name, env)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
@@ -31,8 +41,17 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	if idle := file.WithoutEffect(); len(idle) > 0 {
 		fmt.Fprintf(stderr, "%s: without effect in this version: %s\n", name, strings.Join(idle, ", "))
 	}
-	for _, err := range append(authProblems(file), file.CheckMoves()...) {
+	problems := append(authProblems(file), file.CheckMoves()...)
+	for _, log := range logFiles(o, env, file) {
+		if err := postoffice.CheckLog(log); err != nil {
+			problems = append(problems, fmt.Errorf("log file: %w", err))
+		}
+	}
+	for _, err := range problems {
 		fmt.Fprintf(stderr, "%v (warning)\n", err)
+	}
+	if warning := certificateWarning(&file.Params); warning != "" {
+		fmt.Fprintf(stderr, "%s: %s (warning)\n", name, warning)
 	}
 	if o.tryReply != "" {
 		tryReply(file, o.tryReply, stdout)
@@ -40,6 +59,49 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stdout, "%s: %d clauses, no errors\n", name, len(file.Scheduler.Clauses))
 	return exitOK
+}
+
+// logFiles returns the log files that the scheduler and smtp(8) write, each once.
+func logFiles(o *options, env *zenv.File, file *config.File) (names []string) {
+	add := func(name string) {
+		if filepath.IsAbs(name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	add(cmp.Or(o.log, filepath.Join(env.Value("LOGDIR"), "scheduler")))
+	add(o.statistics)
+	add(file.Params.EventLog) // a socket is no absolute path
+	for _, clause := range file.Scheduler.Clauses {
+		for _, setting := range clause.Settings {
+			if setting.Name == "command" {
+				add(protocolLog(strings.Fields(setting.Value), file.Scheduler.Env))
+			}
+		}
+	}
+	return names
+}
+
+// protocolLog returns the file of the option -l in a command of smtp(8), or "". The name may
+// not depend on the channel or host.
+func protocolLog(words []string, env map[string]string) string {
+	for len(words) > 0 && strings.Contains(words[0], "=") {
+		words = words[1:]
+	}
+	if len(words) == 0 || filepath.Base(words[0]) != "smtp" {
+		return ""
+	}
+	for i, word := range words[:len(words)-1] {
+		if strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") && strings.HasSuffix(word, "l") {
+			name, unknown := zenv.Expand(words[i+1], func(name string) (string, bool) {
+				value, ok := env[name]
+				return value, ok
+			})
+			if len(unknown) == 0 {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // tryReply prints the reply rules that match a reply. The first of those for a
@@ -52,6 +114,23 @@ func tryReply(file *config.File, reply string, stdout io.Writer) {
 	if len(try.Rules) == 0 {
 		fmt.Fprintf(stdout, "%s: no reply rule matches %q\n", file.Name, try.Text)
 	}
+}
+
+// certificateWarning says that PARAMxfer-cert ends soon, or cannot be read as a
+// certificate; "" if neither is the case. CheckMoves reports a missing file.
+func certificateWarning(p *config.Params) string {
+	if p.XferNodes == "" || p.XferCert == "" {
+		return ""
+	}
+	end, err := certificate.ReadEnd(p.XferCert)
+	text := certificate.Warning(end, time.Now())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		text = err.Error()
+	}
+	if text != "" {
+		text = "PARAMxfer-cert: " + text
+	}
+	return text
 }
 
 // warnings returns the warnings of a file, and the differences from ZMailer

@@ -15,6 +15,7 @@ import (
 
 	"zsched/internal/asyncfile"
 	"zsched/internal/asyncsyslog"
+	"zsched/internal/postoffice"
 	"zsched/scheduler/eventlog"
 )
 
@@ -147,7 +148,7 @@ func openAppend(file string) (io.WriteCloser, error) {
 }
 
 func createAppend(file string) (*os.File, error) {
-	return os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+	return postoffice.OpenLog(file, 0o640)
 }
 
 // lateFile is a log file that could not be created when it was opened.

@@ -85,3 +85,17 @@ func TestLogIsNotReadableByEverybody(t *testing.T) {
 		t.Errorf("mode %v, error %v", info.Mode(), err)
 	}
 }
+
+// A FIFO without a reader must not make the scheduler hang at its start.
+func TestLogThatNobodyReadsIsAnError(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openAppend(fifo); err == nil {
+		t.Error("the log is open")
+	}
+	if err := (&logs{log: zerolog.Nop()}).openEvents(fifo); err == nil {
+		t.Error("the event log is open")
+	}
+}

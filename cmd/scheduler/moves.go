@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/internal/certificate"
 	"zsched/internal/zenv"
 	"zsched/scheduler/config"
 	"zsched/xfer"
@@ -24,6 +25,8 @@ type moves struct {
 	zenv    *zenv.File
 	node    string // the name of this node, since the start
 	inForce atomic.Pointer[moveParams]
+
+	certificate certificate.File // PARAMxfer-cert
 
 	mu     sync.Mutex
 	failed map[string]failure // nodes that could not be asked
@@ -68,13 +71,25 @@ func (m *moves) ownNames() []string {
 	return names
 }
 
+// certificateEnd returns when PARAMxfer-cert ends, or the zero time without one.
+func (m *moves) certificateEnd() time.Time {
+	if p := m.inForce.Load(); p.XferNodes != "" && p.XferCert != "" {
+		return m.certificate.End(p.XferCert)
+	}
+	return time.Time{}
+}
+
 // agentEnv returns the environment of an agent that is started now.
 func (m *moves) agentEnv() map[string]string { return m.inForce.Load().env }
 
-// newEnv makes the environment of agents: the variables of zmailer.conf and, for xfer(8),
-// the parameters of moves between nodes.
+// newEnv makes the environment of agents: the variables of zmailer.conf, PARAMstore-error-on-error
+// for errormail(8) and, for xfer(8), the parameters of moves between nodes.
 func (m *moves) newEnv(p *config.Params) map[string]string {
 	all := m.zenv.Known()
+	delete(all, "STOREERRORS")
+	if p.StoreErrorOnError {
+		all["STOREERRORS"] = "yes"
+	}
 	if p.XferNodes == "" {
 		return all
 	}

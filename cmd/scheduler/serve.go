@@ -165,7 +165,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 
 	var queries *admin.Server
 	options := s.daemonOptions(file, logs)
-	options.Spool = spooler
+	options.Spool, options.AnswersNullSender = spooler, reporter.AnswersNullSender
 	options.Agents.FileGroup = fileGroup
 	options.Files = operands
 	options.Owned = s.owner.Check
@@ -221,7 +221,8 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	queries = admin.New(answers)
 	scrapes.Queries = queries.Counters
 	scrapes.Kept = func(ctx context.Context) ([]metrics.Kept, error) { return kept(ctx, queries.Queue()) }
-	scrapes.RouterReloaded = func() bool { return queries.Queue().RouterReload().Error == "" }
+	scrapes.CertificateEnd = s.moves.certificateEnd
+	scrapes.Reloaded = func() (router, smtpserver bool) { return queries.Queue().Reloaded() }
 	if logs.events != nil {
 		scrapes.EventsLost = logs.events.Lost
 	}
@@ -251,7 +252,7 @@ func kept(ctx context.Context, queue *admin.Queue) ([]metrics.Kept, error) {
 	}
 	return []metrics.Kept{
 		{State: "held", Count: t.Held.Count, OldestAt: t.Held.OldestAt},
-		{State: "held_threads", Count: t.HeldThreads.Count},
+		{State: "held_threads", Count: t.HeldThreads.Count, OldestAt: t.HeldThreads.OldestAt},
 		{State: "parked", Count: t.Parked.Count, OldestAt: t.Parked.OldestAt},
 		{State: "quarantined", Count: t.Quarantined.Count, OldestAt: t.Quarantined.OldestAt},
 		{State: "unloaded", Count: t.Unloaded.Count, OldestAt: t.Unloaded.OldestAt},
@@ -378,5 +379,8 @@ func warn(log zerolog.Logger, file *config.File) {
 	}
 	for _, err := range authProblems(file) {
 		log.Warn().Err(err).Msg("auth file")
+	}
+	if warning := certificateWarning(&file.Params); warning != "" {
+		log.Warn().Msg(warning)
 	}
 }

@@ -33,8 +33,8 @@ func (p *Printer) Job(job *mailq.Job) error {
 		return p.err
 	}
 	if p.Verbose == 0 {
-		attempts, reason := p.tries(job)
-		line := fmt.Sprintf("\t%s: (%s, %s) %s", p.safe(job.Path), attempts, p.expiry(job), p.safe(reason))
+		_, reason := p.tries(job)
+		line := fmt.Sprintf("\t%s: (%s) %s", p.safe(job.Path), strings.Join(p.facts(job), ", "), p.safe(reason))
 		if !p.ZMailer {
 			line = strings.TrimRight(line, " ")
 		}
@@ -69,16 +69,7 @@ func (p *Printer) Job(job *mailq.Job) error {
 
 // jobHead writes what the recipients of a job have in common.
 func (p *Printer) jobHead(job *mailq.Job) {
-	attempts, _ := p.tries(job)
-	facts := []string{attempts}
-	if p.file != nil {
-		facts = append(facts, "age "+mailq.FormatAge(p.Now, p.file.ModTime))
-	}
-	facts = append(facts, p.expiry(job))
-	if p.file != nil {
-		facts = append(facts, fmt.Sprintf("%d+%d bytes", p.file.Control, p.file.Size))
-	}
-	p.printf("\t%s: (%s)\n", p.safe(job.Path), strings.Join(facts, ", "))
+	p.printf("\t%s: (%s)\n", p.safe(job.Path), strings.Join(p.facts(job), ", "))
 	if p.file != nil && p.file.LogID != "" {
 		p.printf("\t  id\t%s\n", p.safe(p.file.LogID))
 	}
@@ -90,6 +81,24 @@ func (p *Printer) jobHead(job *mailq.Job) {
 		p.printf("\t  share\t%s\n", p.safe(at.ShareText()))
 		p.printf("\t  job\t%s\n", p.safe(at.JobText()))
 	}
+}
+
+// facts returns what stands in parentheses after the name of a job: its tries, whether
+// agents died on it, and its expiry; with Verbose its age and size, too.
+func (p *Printer) facts(job *mailq.Job) []string {
+	attempts, _ := p.tries(job)
+	facts := []string{attempts}
+	if job.State == "poisoned" {
+		facts = append(facts, job.State)
+	}
+	if p.file != nil && p.Verbose > 0 {
+		facts = append(facts, "age "+mailq.FormatAge(p.Now, p.file.ModTime))
+	}
+	facts = append(facts, p.expiry(job))
+	if p.file != nil && p.Verbose > 0 {
+		facts = append(facts, fmt.Sprintf("%d+%d bytes", p.file.Control, p.file.Size))
+	}
+	return facts
 }
 
 // tries returns how often delivery was tried, in words, and why it failed: the
@@ -108,13 +117,17 @@ func (p *Printer) tries(job *mailq.Job) (attempts, reason string) {
 	return mailq.Plural(most, "try", "tries"), reason
 }
 
-// expiry says when a job expires, in whole seconds of the clock.
+// expiry says when a job expires, in whole seconds of the clock. For a message that is not
+// loaded, whose expiry is not known, it gives the age.
 func (p *Printer) expiry(job *mailq.Job) string {
 	switch left := job.ExpiresAt.Unix() - p.Now.Unix(); {
+	case job.State == mailq.StateUnloaded:
+		return "not loaded, age " + mailq.FormatAge(p.Now, job.ArrivedAt)
 	case job.ExpiresAt.IsZero():
 		return "never expires"
 	case left < 0 && !p.ZMailer:
 		return "is past its expiry" // it is with an agent, or gets an attempt first
+	default:
+		return "expires in " + mailq.FormatSpan(time.Duration(left)*time.Second)
 	}
-	return "expires in " + mailq.FormatSpan(time.Duration(job.ExpiresAt.Unix()-p.Now.Unix())*time.Second)
 }

@@ -19,9 +19,10 @@ var ErrDead = &Error{Unavailable, errors.New("a daemon is not running")}
 // WriteStatus writes what option -s shows: how many files wait for the router
 // and for the scheduler, and whether these two are running. local says that they
 // run on this host; nothing is known about other hosts. The error is about a
-// directory that cannot be read; the other lines are written all the same. ErrDead says
-// that the router or the scheduler has run here and is not running now, or that mail waits
-// for a router that was never started.
+// directory that cannot be read; the other lines are written all the same. A directory that
+// the user may not read is no error: its line says so. ErrDead says that the router or the
+// scheduler has run here and is not running now, or that mail waits for a router that was never
+// started.
 func (p *Postoffice) WriteStatus(out io.Writer, local bool) error {
 	routed := p.count("router")
 	router, routerDead := p.router(routed.files, local)
@@ -29,7 +30,7 @@ func (p *Postoffice) WriteStatus(out io.Writer, local bool) error {
 	if routed.err != nil {
 		entries, router = "an unknown number of entries", strings.ReplaceAll(router, "idle", "running")
 	}
-	fmt.Fprintf(out, "%s in %s/router/ directory: %s\n", entries, p.Dir, router)
+	fmt.Fprintf(out, "%s in %s/router/ directory%s: %s\n", entries, p.Dir, routed.denied(), router)
 	if deferred := p.count("deferred"); deferred.files > 0 {
 		fmt.Fprintf(out, "%s deferred\n", mailq.Plural(deferred.files, "message", "messages"))
 	}
@@ -39,7 +40,7 @@ func (p *Postoffice) WriteStatus(out io.Writer, local bool) error {
 	if transport.err != nil {
 		number, scheduler = "an unknown number of messages", strings.ReplaceAll(scheduler, "idle", "running")
 	}
-	fmt.Fprintf(out, "%s in %s/transport/ directory: %s", number, p.Dir, scheduler)
+	fmt.Fprintf(out, "%s in %s/transport/ directory%s: %s", number, p.Dir, transport.denied(), scheduler)
 	if transport.core {
 		fmt.Fprint(out, " (core exists)")
 	}
@@ -47,17 +48,23 @@ func (p *Postoffice) WriteStatus(out io.Writer, local bool) error {
 	if queue.err == nil && queue.files != transport.files {
 		fmt.Fprintf(out, "%s in %s/queue/ directory\n", mailq.Plural(queue.files, "message", "messages"), p.Dir)
 	}
+	var failed []error
 	if routerDead || schedulerDead {
-		return errors.Join(ErrDead, routed.err, transport.err)
+		failed = append(failed, ErrDead)
 	}
-	return errors.Join(routed.err, transport.err)
+	for _, c := range []*counted{&routed, &transport} {
+		if c.denied() == "" {
+			failed = append(failed, c.err)
+		}
+	}
+	return errors.Join(failed...)
 }
 
 func (p *Postoffice) router(files int, local bool) (text string, dead bool) {
 	if !local {
 		return "non-local", false
 	}
-	alive, started := process.Daemon(filepath.Join(p.Dir, ".pid.router"), "router")
+	alive, started := process.Daemon(p.Dir, "router")
 	switch {
 	case !started && files > 0:
 		return "never started, so the mail is not routed", true
@@ -77,7 +84,7 @@ func (p *Postoffice) scheduler(files int, local bool) (text string, dead bool) {
 	if !local {
 		return "non-local", false
 	}
-	alive, started := process.Daemon(filepath.Join(p.Dir, ".pid.scheduler"), "scheduler")
+	alive, started := process.Daemon(p.Dir, "scheduler")
 	switch {
 	case !started && !p.EverActive() && files > 0:
 		return fmt.Sprintf(`never started "%s/transport" polluted`, p.Dir), false
@@ -117,6 +124,14 @@ type counted struct {
 	files int
 	core  bool
 	err   error
+}
+
+// denied says that the user may not read a directory; "": he may.
+func (c *counted) denied() string {
+	if errors.Is(c.err, fs.ErrPermission) {
+		return ", which you may not read"
+	}
+	return ""
 }
 
 func (p *Postoffice) count(name string) counted {

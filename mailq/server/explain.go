@@ -63,12 +63,7 @@ func stateText(e *mailq.Explanation, now time.Time) []string {
 			text = append(text, "feedback: "+f.Text())
 		}
 	}
-	for _, verb := range slices.Sorted(maps.Keys(e.Orders)) {
-		text = append(text, fmt.Sprintf("orders: %s of %s when the agent reports, unless it delivers them", verb, mailq.Plural(e.Orders[verb], "job", "jobs")))
-	}
-	if e.TakenBack > 0 {
-		text = append(text, "orders: "+mailq.Plural(e.TakenBack, "job is", "jobs are")+" taken back from an agent: not delivered, but not free before the agent has come to them")
-	}
+	text = append(text, ordersText(e)...)
 	if j := e.NextJob; j != nil && j.Position != nil {
 		text = append(text, "next job: "+mailq.Field(j.Path)+", "+j.Position.JobText(), "share: "+j.Position.ShareText())
 	}
@@ -121,6 +116,27 @@ func settingsText(e *mailq.Explanation) (text []string) {
 			from = fmt.Sprintf("%s:%d", s.File, s.Line)
 		}
 		text = append(text, fmt.Sprintf("setting: %s=%s\t%s", s.Name, s.Value, from))
+	}
+	return text
+}
+
+// ordersText describes the orders that wait for agents.
+func ordersText(e *mailq.Explanation) (text []string) {
+	for _, verb := range slices.Sorted(maps.Keys(e.Orders)) {
+		counts := map[string]int{"": e.Orders[verb]} // by where the jobs are sent
+		if verb == mailq.Reroute && len(e.Reroutes) > 0 {
+			counts = e.Reroutes
+		}
+		for _, to := range slices.Sorted(maps.Keys(counts)) {
+			jobs := mailq.Plural(counts[to], "job", "jobs")
+			if to != "" {
+				jobs += " to " + mailq.Field(to)
+			}
+			text = append(text, fmt.Sprintf("orders: %s of %s when the agent reports, unless it delivers them", verb, jobs))
+		}
+	}
+	if e.TakenBack > 0 {
+		text = append(text, "orders: "+mailq.Plural(e.TakenBack, "job is", "jobs are")+" taken back from an agent: not delivered, but not free before the agent has come to them")
 	}
 	return text
 }

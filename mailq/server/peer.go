@@ -1,13 +1,13 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os/user"
 	"strconv"
-	"syscall"
+
+	"zsched/internal/process"
 )
 
 // Peer is the other end of a connection: an address over TCP, or the credentials
@@ -30,19 +30,11 @@ func PeerOf(conn net.Conn) (Peer, error) {
 			return Peer{Addr: a.AddrPort().Addr().Unmap()}, nil
 		}
 	case *net.UnixConn:
-		raw, err := c.SyscallConn()
+		uid, err := process.PeerUID(c)
 		if err != nil {
-			return Peer{}, fmt.Errorf("credentials of the peer: %w", err)
+			return Peer{}, err
 		}
-		var cred *syscall.Ucred
-		var failed error
-		err = raw.Control(func(fd uintptr) {
-			cred, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-		})
-		if err = errors.Join(err, failed); err != nil {
-			return Peer{}, fmt.Errorf("credentials of the peer: %w", err)
-		}
-		p := Peer{UID: int(cred.Uid)}
+		p := Peer{UID: uid}
 		if u, err := user.LookupId(strconv.Itoa(p.UID)); err == nil {
 			p.User = u.Username
 		}

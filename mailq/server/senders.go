@@ -14,8 +14,13 @@ import (
 	"zsched/mailq"
 )
 
-// maxSenders bounds the lines of SHOW SENDERS; the smaller senders count as others.
-const maxSenders = 10000
+const (
+	// maxSenders bounds the lines of SHOW SENDERS; the smaller senders count as others.
+	maxSenders = 10000
+	// maxCounted is how many senders are counted at the same time. When there are more, the
+	// smallest are forgotten, and count from the beginning if they come again.
+	maxCounted = 10 * maxSenders
+)
 
 // showSenders executes SHOW SENDERS and SHOW SENDERS DOMAINS.
 func showSenders(r *request, ctx context.Context) bool {
@@ -48,65 +53,124 @@ func showSenders(r *request, ctx context.Context) bool {
 	})
 }
 
-// gatherSenders counts jobs by sender or domain, the ones with the most messages first.
+// gatherSenders counts jobs by sender or domain, the ones with the most messages first. If
+// there are so many senders that the smallest were forgotten on the way, it counts once more,
+// with lines for the largest ones.
 func gatherSenders(jobs iter.Seq2[*mailq.Job, error], domains bool) ([]*mailq.SenderItem, error) {
-	bySender := make(map[string]*mailq.SenderItem)
-	all := &mailq.SenderItem{Total: true}
-	var list []*mailq.SenderItem
+	c := &senderCount{domains: domains, bySender: make(map[string]*mailq.SenderItem)}
+	if err := c.count(jobs); err != nil {
+		return nil, err
+	}
+	if c.forgot {
+		listed, _ := largestSenders(slices.Collect(maps.Values(c.bySender)), maxSenders)
+		c = &senderCount{domains: domains, bySender: make(map[string]*mailq.SenderItem), isFixed: true}
+		for _, it := range listed {
+			c.bySender[it.Sender] = &mailq.SenderItem{Sender: it.Sender}
+		}
+		if err := c.count(jobs); err != nil {
+			return nil, err
+		}
+	}
+	lines, rest := largestSenders(c.senders(), maxSenders)
+	for _, it := range rest {
+		c.others.Sum(it)
+	}
+	if c.others.Jobs > 0 {
+		c.others.Others = true
+		lines = append(lines, &c.others)
+	}
+	c.all.Total, c.all.Senders = true, len(lines)
+	lines = append(lines, &c.all)
+	mailq.SortSenders(lines, "size")
+	return lines, nil
+}
+
+// senderCount counts the jobs of the queue by sender or domain.
+type senderCount struct {
+	domains  bool
+	bySender map[string]*mailq.SenderItem
+	// isFixed says that no sender is added: all others count as others.
+	isFixed bool
+	forgot  bool // small senders are missing in bySender
+	others  mailq.SenderItem
+	all     mailq.SenderItem
+}
+
+func (c *senderCount) count(jobs iter.Seq2[*mailq.Job, error]) error {
 	seen := make(numbers)
 	for job, err := range jobs {
 		if err != nil {
-			return nil, err
-		}
-		name := mailq.SenderOf(job, domains)
-		it := bySender[name]
-		if it == nil {
-			it = &mailq.SenderItem{Sender: strings.Clone(name)} // so that it does not keep the job in memory
-			bySender[it.Sender] = it
-			list = append(list, it)
+			return err
 		}
 		first := seen.add(job.Message)
-		it.Add(job, first)
-		all.Add(job, first)
+		c.sender(mailq.SenderOf(job, c.domains)).Add(job, first)
+		c.all.Add(job, first)
 	}
-	list = largestSenders(list)
-	all.Senders = len(list)
-	list = append(list, all)
-	mailq.SortSenders(list, "size")
-	return list, nil
+	return nil
 }
 
-// largestSenders returns the lines of at most maxSenders senders: those that are first in
-// each order of SenderSorts and, for the rest, those with the most messages. A line of
-// others has the sums of all that it leaves out.
-func largestSenders(list []*mailq.SenderItem) []*mailq.SenderItem {
-	if len(list) <= maxSenders {
-		return list
+// sender returns the line that counts a sender.
+func (c *senderCount) sender(name string) *mailq.SenderItem {
+	it := c.bySender[name]
+	switch {
+	case it != nil:
+		return it
+	case c.isFixed:
+		return &c.others
+	case len(c.bySender) == maxCounted:
+		c.forget()
 	}
-	kept := make(map[*mailq.SenderItem]bool, maxSenders)
+	it = &mailq.SenderItem{Sender: strings.Clone(name)} // so that it does not keep the job in memory
+	c.bySender[it.Sender] = it
+	return it
+}
+
+// forget drops all but the largest senders found so far.
+func (c *senderCount) forget() {
+	largest, _ := largestSenders(slices.Collect(maps.Values(c.bySender)), maxCounted/5)
+	clear(c.bySender)
+	for _, it := range largest {
+		c.bySender[it.Sender] = it
+	}
+	c.forgot = true
+}
+
+// senders returns the senders that have mail, by name.
+func (c *senderCount) senders() []*mailq.SenderItem {
+	list := slices.Collect(maps.Values(c.bySender))
+	list = slices.DeleteFunc(list, func(it *mailq.SenderItem) bool { return it.Jobs == 0 }) // it has left meanwhile
+	slices.SortFunc(list, func(a, b *mailq.SenderItem) int { return strings.Compare(a.Sender, b.Sender) })
+	return list
+}
+
+// largestSenders returns the largest senders, at most limit, and the rest: those that are first
+// in each order of SenderSorts, up to half of the limit, and those with the most messages.
+func largestSenders(list []*mailq.SenderItem, limit int) (largest, rest []*mailq.SenderItem) {
+	if len(list) <= limit {
+		return list, nil
+	}
+	kept := make(map[*mailq.SenderItem]bool, limit)
 	for _, key := range slices.Sorted(maps.Keys(mailq.SenderSorts)) {
 		mailq.SortSenders(list, key)
-		for _, it := range list[:maxSenders/(2*len(mailq.SenderSorts))] {
+		for _, it := range list[:limit/(2*len(mailq.SenderSorts))] {
 			kept[it] = true
 		}
 	}
 	mailq.SortSenders(list, "size")
 	for _, it := range list {
-		if len(kept) == maxSenders {
+		if len(kept) == limit {
 			break
 		}
 		kept[it] = true
 	}
-	others := &mailq.SenderItem{Others: true}
-	lines := make([]*mailq.SenderItem, 0, maxSenders+1)
 	for _, it := range list {
 		if kept[it] {
-			lines = append(lines, it)
+			largest = append(largest, it)
 		} else {
-			others.Sum(it)
+			rest = append(rest, it)
 		}
 	}
-	return append(lines, others)
+	return largest, rest
 }
 
 // numbers is a set of message numbers. These are inode numbers, which are close to each

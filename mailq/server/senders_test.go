@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -54,5 +55,41 @@ func TestLargestSendersHaveLines(t *testing.T) {
 		if items[0].Messages != 20000 {
 			t.Errorf("the first has %d messages", items[0].Messages)
 		}
+	}
+}
+
+// TestSendersTakeBoundedMemory: forged senders that all differ do not fill memory, and do not
+// hide the largest, whose mail is spread over the queue.
+func TestSendersTakeBoundedMemory(t *testing.T) {
+	const forged = 3 * maxCounted
+	measure, most := false, uint64(0)
+	jobs := func(yield func(*mailq.Job, error) bool) {
+		var memory runtime.MemStats
+		for i := range uint64(forged) {
+			yield(&mailq.Job{Message: 2 * i, Sender: fmt.Sprintf("sender%d@forged%d.example", i, i), Recipients: make([]mailq.Recipient, 1)}, nil)
+			if i%100 == 0 {
+				yield(&mailq.Job{Message: 2*i + 1, Sender: "bulk@shop.example", Recipients: make([]mailq.Recipient, 2)}, nil)
+			}
+			if measure && i%(maxCounted/2) == maxCounted/2-1 {
+				runtime.GC()
+				runtime.ReadMemStats(&memory)
+				most = max(most, memory.HeapAlloc)
+			}
+		}
+	}
+	runtime.GC()
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	measure = true
+	items, err := gatherSenders(jobs, false)
+	must(t, err)
+	t.Logf("%d kB", (most-before.HeapAlloc)/1024)
+	if most-before.HeapAlloc > 30<<20 {
+		t.Errorf("%d bytes are in use", most-before.HeapAlloc)
+	}
+	others, total := items[len(items)-2], items[len(items)-1]
+	if len(items) != maxSenders+2 || items[0].Sender != "bulk@shop.example" || items[0].Messages != forged/100 || items[0].Recipients != forged/50 ||
+		!others.Others || others.Messages != forged-(maxSenders-1) || total.Messages != forged+forged/100 {
+		t.Errorf("%d lines; %+v, %+v, %+v", len(items), items[0], others, total)
 	}
 }

@@ -105,7 +105,11 @@ func writeMessage(out *answer, m *mailq.Message, now time.Time) error {
 			line += ", " + mailq.Plural(r.Attempts, "try", "tries")
 		}
 		if r.Order != "" {
-			line += ", " + string(r.Order) + " when the agent reports"
+			line += ", " + string(r.Order)
+			if r.OrderTo != "" {
+				line += " to " + r.OrderTo
+			}
+			line += " when the agent reports"
 		}
 		switch r.KeptBack {
 		case mailq.StateHeld:

@@ -36,6 +36,9 @@ func showWhere(r *request, ctx context.Context) bool {
 func jobText(job *mailq.Job, now time.Time) string {
 	text := job.Channel + "/" + job.Host + ": " + job.Path + ", " + job.SpoolID + ", " +
 		mailq.Plural(len(job.Recipients), "recipient", "recipients") + " from " + cmp.Or(job.Sender, "<>") + ", " + job.State
+	if job.State == mailq.StateUnloaded {
+		text += ", age " + mailq.FormatAge(now, job.ArrivedAt)
+	}
 	if job.WakeAt.After(now) {
 		text += " " + formatSeconds(job.WakeAt.Unix()-now.Unix())
 	}

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"time"
 
@@ -38,10 +39,21 @@ type history struct {
 func Print(out io.Writer, events []*Event, zone *time.Location) error {
 	var histories []*history
 	byID := make(map[string]*history)
-	var files []string // lines about files that did not become messages
+	var files []string                 // lines about files that did not become messages
+	inQueue := make(map[string]*Event) // as in Read
 	for _, e := range events {
 		l := byID[e.SpoolID]
+		last := inQueue[numberOf(e.SpoolID)]
+		if e.SpoolID == "" && e.File != "" {
+			last = inQueue[path.Base(e.File)]
+		}
+		noteInQueue(inQueue, e)
 		switch {
+		case e.Event == "quarantined" && e.SpoolID == "" && last != nil:
+			l = byID[last.SpoolID]
+			l.add(e, line(e, zone))
+			l.over = true
+			continue
 		case e.SpoolID == "" && e.File != "":
 			files = append(files, line(e, zone))
 			continue
@@ -56,6 +68,10 @@ func Print(out io.Writer, events []*Event, zone *time.Location) error {
 			l = &history{id: e.SpoolID, destinations: make(map[[2]string]bool), outcomes: make(map[string]bool)}
 			byID[e.SpoolID] = l
 			histories = append(histories, l)
+			if last != nil && last.continuesAs(e) {
+				old := byID[last.SpoolID]
+				old.lines, old.over = append(old.lines, line(&Event{Time: e.Time, Event: "continues", NewSpoolID: e.SpoolID}, zone)), true
+			}
 		}
 		l.add(e, line(e, zone))
 	}
@@ -133,6 +149,8 @@ func (e *Event) words(zone *time.Location) string {
 	switch e.Event {
 	case "arrival":
 		return e.arrivalWords()
+	case "continues": // not of the log
+		return "loaded as " + e.NewSpoolID + ", because its message file is lost"
 	case "attempt", "expiry":
 		return e.attemptWords(zone)
 	case "done":
@@ -223,7 +241,11 @@ func (e *Event) arrivalWords() string {
 	if e.Original != "" {
 		to += ", originally " + strings.TrimSuffix(e.Original+", "+e.Alias, ", ") + ","
 	}
-	return fmt.Sprintf("%s for %s (%s/%s), %s", text, to, e.Channel, e.Host, mailq.Plural(e.Size, "byte", "bytes"))
+	text = fmt.Sprintf("%s for %s (%s/%s), %s", text, to, e.Channel, e.Host, mailq.Plural(e.Size, "byte", "bytes"))
+	if e.Text == heldArrival {
+		text += "; it is held" + e.orderedBy()
+	}
+	return text
 }
 
 // doneWords describes a recipient that was done when its control file was read.

@@ -215,10 +215,13 @@ func Read(files []string, what string, warn func(error)) ([]*Event, error) {
 	}
 	var events []*Event
 	alive := make(map[[2]string]map[string]bool) // messages, by channel and host
+	inQueue := make(map[string]*Event)           // the last event of each message, by its number
 	err := each(files, words, func(e *Event) {
-		if s.about(e) {
+		s.follow(inQueue, e)
+		if s.about(e) || e.SpoolID == "" && inQueue[path.Base(e.File)] != nil {
 			events = append(events, e)
 			note(alive, e)
+			noteInQueue(inQueue, e)
 		} else if e.SpoolID == "" && len(alive[[2]string{e.Channel, e.Host}]) > 0 && e.Host != "" {
 			events = append(events, e)
 		}
@@ -230,21 +233,56 @@ func Read(files []string, what string, warn func(error)) ([]*Event, error) {
 func note(alive map[[2]string]map[string]bool, e *Event) {
 	name := [2]string{e.Channel, e.Host}
 	switch {
+	case ends(e):
+		for _, ids := range alive {
+			delete(ids, e.SpoolID)
+		}
 	case e.Event == "arrival" && e.Host != "":
 		if alive[name] == nil {
 			alive[name] = make(map[string]bool)
 		}
 		alive[name][e.SpoolID] = true
-	case ends(e):
-		for _, ids := range alive {
-			delete(ids, e.SpoolID)
-		}
 	}
 }
 
-// ends reports whether the message leaves the queue with the event.
+// heldArrival is the text of the arrival of a held message.
+const heldArrival = "held"
+
+// noteInQueue records in inQueue which messages are in the queue.
+func noteInQueue(inQueue map[string]*Event, e *Event) {
+	switch number := numberOf(e.SpoolID); {
+	case e.Event == "quarantined":
+		delete(inQueue, path.Base(e.File))
+	case ends(e):
+		delete(inQueue, number)
+	case number != "":
+		inQueue[number] = e
+	}
+}
+
+// follow adds to the search the new spoolid of a message that has lost its message file: it
+// arrives again, with the time of its control file in its spoolid.
+func (s *search) follow(inQueue map[string]*Event, e *Event) {
+	if e.Event != "arrival" {
+		return
+	}
+	if last := inQueue[numberOf(e.SpoolID)]; last != nil && last.continuesAs(e) && s.ids[last.SpoolID] && !s.ids[e.SpoolID] {
+		s.ids[e.SpoolID], s.whole[e.SpoolID] = true, s.whole[last.SpoolID]
+		s.want(e.SpoolID)
+	}
+}
+
+// continuesAs reports whether an arrival is that of the same message with a new spoolid.
+func (e *Event) continuesAs(arrival *Event) bool {
+	return e.SpoolID != arrival.SpoolID && e.MessageID == arrival.MessageID && e.Sender == arrival.Sender &&
+		numberOf(e.SpoolID) == numberOf(arrival.SpoolID)
+}
+
+// ends reports whether the message is not in the queue after the event.
 func ends(e *Event) bool {
 	switch e.Event {
+	case "arrival":
+		return e.Text == heldArrival
 	case "end", "parked", "gone", "hold", "quarantined":
 		return e.SpoolID != ""
 	}

@@ -250,3 +250,59 @@ func TestDamagedLogIsNamed(t *testing.T) {
 		t.Errorf("%q", warnings)
 	}
 }
+
+// TestHeldArrivalIsTold: the message is not in the queue until it is released.
+func TestHeldArrivalIsTold(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "events")
+	const lines = `{"time":"2026-11-21T00:00:00.000Z","event":"arrival","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","size":812,"recipients":1,"text":"held","by":"root uid 0 (from node mx1)","why":"asked"}
+{"time":"2026-11-21T00:00:01.000Z","event":"suspended","channel":"smtp","host":"h"}
+{"time":"2026-11-21T00:00:02.000Z","event":"order","spoolid":"S12AbmAA","order":"RELEASE","by":"root uid 0","recipients":1}
+`
+	if err := os.WriteFile(log, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	events, err := Read([]string{log}, "<1@a>", func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := Print(&text, events[:len(events)-1], time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	want := "S12AbmAA <1@a> from a@b\n" +
+		"  2026-11-21 00:00:00.000  arrived for u@h (smtp/h), 812 bytes; it is held, by root uid 0 (from node mx1): asked\n"
+	if text.String() != want || len(events) != 2 {
+		t.Errorf("%d events, %s", len(events), text.String())
+	}
+}
+
+// The number alone says which message was quarantined or goes on with a new spoolid, if the
+// message file was lost and the scheduler did not know the message.
+func TestMessageThatLostItsFileIsFollowed(t *testing.T) {
+	const arrival = `{"time":"2026-11-20T23:59:59Z","event":"arrival","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","file":"A/12"}
+`
+	const again = `{"time":"2026-11-21T00:00:01Z","event":"arrival","spoolid":"S12AbmAC","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","file":"A/12"}
+{"time":"2026-11-21T00:00:02Z","event":"end","spoolid":"S12AbmAC","message_id":"<1@a>","sender":"a@b","delay":1,"recipients":1,"failed":1}
+`
+	for name, c := range map[string]struct{ log, want string }{
+		"quarantined": {arrival + `{"time":"2026-11-21T00:00:01Z","event":"quarantined","file":"A/12","text":"no body offset"}` + "\n", "no body offset"},
+		"loaded":      {arrival + again, "loaded as S12AbmAC, because its message file is lost"},
+		// Another message has the number: nothing is known of the first one's end.
+		"used again": {arrival + strings.ReplaceAll(again, "<1@a>", "<2@a>"), "(not done yet, as far as the log shows)"},
+	} {
+		log := filepath.Join(t.TempDir(), "events")
+		if err := os.WriteFile(log, []byte(c.log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, what := range []string{"12", "S12AbmAA", "u@h", "a@b", "<1@a>"} {
+			events, err := Read([]string{log}, what, func(err error) { t.Error(err) })
+			var out bytes.Buffer
+			if err := errors.Join(err, Print(&out, events, time.UTC)); err != nil {
+				t.Fatal(err)
+			}
+			if got := out.String(); strings.Count(got, c.want) != 1 || name != "used again" && strings.Contains(got, "not done yet") {
+				t.Errorf("%s, --trace %s:\n%s", name, what, got)
+			}
+		}
+	}
+}

@@ -32,16 +32,12 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 	if from.Held {
 		q.explainHold(x)
 	}
+	q.explainUnloaded(ctx, x, from.Held || from.Thread != nil && from.Thread.Vertices > 0)
 	if from.Thread != nil {
 		x.Thread = threadOf(from.Thread)
 		x.States = states(from.Thread.States)
 	}
-	for verb, n := range from.Ordered {
-		if x.Orders == nil {
-			x.Orders = make(map[mailq.Verb]int)
-		}
-		x.Orders[orderName(verb)] = n
-	}
+	addOrders(x, from)
 	x.TakenBack = from.TakenBack
 	if from.Vertex != nil {
 		x.NextJob = jobOf(from.Vertex)
@@ -71,6 +67,22 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 		}
 	}
 	return x, nil
+}
+
+// addOrders adds the numbers of orders that wait for agents.
+func addOrders(x *mailq.Explanation, from *scheduler.Explanation) {
+	if len(from.Ordered) > 0 {
+		x.Orders = make(map[mailq.Verb]int)
+	}
+	for verb, n := range from.Ordered {
+		x.Orders[orderName(verb)] = n
+	}
+	if len(from.Rerouted) > 0 {
+		x.Reroutes = make(map[string]int)
+	}
+	for to, n := range from.Rerouted {
+		x.Reroutes[targetName(to)] = n
+	}
 }
 
 // sharesOf says which node has which part of a limit of the cluster.
@@ -185,7 +197,7 @@ func waits(x *scheduler.Explanation, rules []mailq.Rule) string {
 	case s.Reading > 0:
 		return "Control files are being read again after an agent exited or found nothing to do."
 	case s.Poisoned > 0:
-		return "Agents died on it three times running: RELEASE, a reload or a restart gives it another chance."
+		return "Agents died on it three times running: RETRY, RELEASE, a reload or a restart gives it another chance."
 	case s.Holding > 0:
 		return "It will be held as soon as no agent is working on any part of the message."
 	case s.Blocked > 0:

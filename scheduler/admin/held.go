@@ -111,7 +111,11 @@ func (q *Queue) recordHold(o *mailq.Order, messages []string, threads ...spool.T
 	if o.For > 0 {
 		r.Until = now.Add(o.For)
 	}
+	q.ordered.add(messages)
 	if err := q.files.RecordHold(r); err != nil {
+		for _, id := range messages {
+			q.ordered.take(id)
+		}
 		return err
 	}
 	if o.For > 0 {
@@ -154,7 +158,8 @@ func (s *Server) KeepHolds(ctx context.Context) {
 	q := s.queue
 	changedAt := q.files.HoldRecordsChangedAt()
 	q.noteDamaged()
-	next := q.endHolds(ctx)
+	arrivals := &heldArrivals{queue: q, awaited: make(map[string]*spool.HoldRecord)}
+	next := q.endHolds(ctx, arrivals)
 	q.noteKept(ctx)
 	for {
 		timer := time.NewTimer(min(time.Until(next), arrivalPause))
@@ -170,7 +175,7 @@ func (s *Server) KeepHolds(ctx context.Context) {
 		case <-timer.C:
 			if at := q.files.HoldRecordsChangedAt(); !at.Equal(changedAt) || !next.After(time.Now()) {
 				changedAt = at
-				next = q.endHolds(ctx)
+				next = q.endHolds(ctx, arrivals)
 			}
 		}
 	}
@@ -204,13 +209,16 @@ func (q *Queue) noteKept(ctx context.Context) {
 }
 
 // endHolds ends the holds whose time has come, and returns the time at which the
-// next one ends.
-func (q *Queue) endHolds(ctx context.Context) (next time.Time) {
+// next one ends. Before that, arrivals looks for new records.
+func (q *Queue) endHolds(ctx context.Context, arrivals *heldArrivals) (next time.Time) {
 	now := time.Now()
 	next = now.Add(recordsPause)
 	records, err := q.files.HoldRecords()
 	if err != nil {
 		q.log.Error().Err(err).Msg("some records of holds cannot be read")
+	}
+	if arrivals.pass(ctx, records) {
+		next = now.Add(arrivalPause)
 	}
 	by := spool.InForce(records)
 	for i := range records {

@@ -4,6 +4,7 @@ package admin
 // know.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,14 +21,25 @@ import (
 )
 
 // actOnHeld carries out an order about a message that is held.
-func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq.Outcome, error) {
+func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (did mailq.Outcome, err error) {
+	copies := q.copiesOf(o)
+	did, err = q.actOnOneHeld(ctx, o, id, copies)
+	return did, cmp.Or(err, q.recordCopies(copies))
+}
+
+// actOnOneHeld does the same, and adds the held copy that a REROUTE makes.
+func (q *Queue) actOnOneHeld(ctx context.Context, o *mailq.Order, id string, copies *heldCopies) (mailq.Outcome, error) {
 	m, found, err := q.files.Show(ctx, id)
 	if err != nil || !found || m.Place != spool.Hold {
 		return mailq.Outcome{}, err
 	}
-	did := outcomeOf(m)
-	if q.movesBack(o) && slices.ContainsFunc(storedJobs(m), func(j *mailq.Job) bool { return j.Channel != ctlfile.TransferChannel }) {
+	jobs := q.affected(o, m)
+	if len(jobs) == 0 && q.movesBack(o) {
 		return mailq.Outcome{}, q.errThisNode(o)
+	}
+	did := countJobs(jobs)
+	if o.Verb == mailq.Requeue { // the router cannot hold it
+		did.HoldsLost = 1
 	}
 	if o.Verb == mailq.Retry {
 		return mailq.Outcome{}, errors.New("it is held; RELEASE ends that")
@@ -58,6 +70,7 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 		var sent spool.Resubmitted
 		if sent, err = q.resubmitHeld(ctx, m, o.To); err == nil {
 			q.touched(ctx, o, m, sent)
+			copies.add(m.SpoolID(), sent)
 		}
 	default:
 		err = q.port.Release(ctx, m.Name, outcomes(m, o.Verb), touchOf(o, m))
@@ -71,7 +84,7 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 // touchOf returns what the event log says about an order on a held message.
 func touchOf(o *mailq.Order, m *spool.Stored) *scheduler.Touched {
 	return &scheduler.Touched{
-		Message: scheduler.MessageID(m.Name.ID), ModifiedAt: m.ModifiedAt, Recipients: outcomeOf(m).Recipients,
+		Message: scheduler.MessageID(m.Name.ID), ModifiedAt: m.ModifiedAt, Recipients: countJobs(storedJobs(m)).Recipients,
 		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host}, Name: string(o.Verb), By: actorText(o), Why: o.Why,
 	}
 }
@@ -87,11 +100,10 @@ func (q *Queue) touched(ctx context.Context, o *mailq.Order, m *spool.Stored, se
 	})
 }
 
-// outcomeOf counts the open recipients of a held message.
-func outcomeOf(m *spool.Stored) mailq.Outcome {
-	did := mailq.Outcome{Messages: 1}
-	for _, job := range storedJobs(m) {
-		did.Threads++
+// countJobs counts the job lines of a held message.
+func countJobs(jobs []*mailq.Job) mailq.Outcome {
+	did := mailq.Outcome{Messages: 1, Threads: len(jobs)}
+	for _, job := range jobs {
 		did.Recipients += len(job.Recipients)
 	}
 	return did
@@ -172,8 +184,8 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, did *tally) err
 	return nil
 }
 
-// whyHeld returns the error of a HOLD or RETRY that selects nothing but held messages; nil:
-// there are none either.
+// whyHeld returns the error of an order that has no effect on anything but selects held
+// messages; nil: there are none either.
 func (q *Queue) whyHeld(ctx context.Context, o *mailq.Order) error {
 	match, held := isSelected(o.Where, time.Now()), 0
 	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
@@ -189,8 +201,12 @@ func (q *Queue) whyHeld(ctx context.Context, o *mailq.Order) error {
 		return nil
 	case o.Verb == mailq.Retry:
 		return fmt.Errorf("%s held; RELEASE ends that", are)
-	default:
+	case o.Verb == mailq.Hold:
 		return fmt.Errorf("%s already held", are)
+	case o.Where.State == mailq.StateHeld:
+		return fmt.Errorf("%s held; this order needs all recipients of a held message, which are not all selected", are)
+	default:
+		return fmt.Errorf("%s held: select held mail with state=held, or RELEASE it first", are)
 	}
 }
 
@@ -224,7 +240,8 @@ func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) 
 
 // actOnHeldSelection carries out KILL, EXPIRE, REQUEUE or REROUTE on the held
 // messages that are selected. The order is about whole messages, so every open
-// recipient of a message must be selected.
+// recipient of a message must be selected; a move to this node concerns only those on their
+// way to another node.
 func (q *Queue) actOnHeldSelection(ctx context.Context, o *mailq.Order, did *tally) error {
 	match := isSelected(o.Where, time.Now())
 	var held []*spool.Stored
@@ -232,7 +249,10 @@ func (q *Queue) actOnHeldSelection(ctx context.Context, o *mailq.Order, did *tal
 		if err != nil {
 			return err
 		}
-		jobs := storedJobs(m)
+		jobs := q.affected(o, m)
+		if q.movesBack(o) && len(jobs) == 0 && slices.ContainsFunc(storedJobs(m), match) {
+			did.isHere = true
+		}
 		if len(jobs) > 0 && !slices.ContainsFunc(jobs, func(j *mailq.Job) bool {
 			return !match(j) || len(choose(o.Where, j, offsetsOf(o.Where, j))) < len(j.Recipients)
 		}) {
@@ -243,7 +263,11 @@ func (q *Queue) actOnHeldSelection(ctx context.Context, o *mailq.Order, did *tal
 			}
 		}
 	}
-	return q.eachMessage(o, held, did, func(m *spool.Stored) (mailq.Outcome, error) { return q.actOnHeld(ctx, o, m.SpoolID()) })
+	copies := q.copiesOf(o)
+	err := q.eachMessage(o, held, did, func(m *spool.Stored) (mailq.Outcome, error) {
+		return q.actOnOneHeld(ctx, o, m.SpoolID(), copies)
+	})
+	return cmp.Or(err, q.recordCopies(copies))
 }
 
 // maxMoves is how many messages are moved at once: they share their waits for the disk.

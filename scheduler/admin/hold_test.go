@@ -126,7 +126,7 @@ func TestRequeueOfAHeldMessageThatIsReleasedMeanwhile(t *testing.T) {
 		h := loaded(t)
 		h.want("HOLD MSG 2", 1, 1, 1)
 		h.Spool.Meanwhile = func() { delete(h.Spool.Held, "2") }
-		h.want("REQUEUE MSG 2", 1, 1, 1)
+		h.wantOutcome("REQUEUE MSG 2", mailq.Outcome{Messages: 1, Recipients: 1, Threads: 1, HoldsLost: 1})
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -140,7 +140,7 @@ func TestHeldMessageCanEndWhereItLies(t *testing.T) {
 		if h.Spool.HeldFiles() != 1 || h.Spool.Left() != 0 {
 			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
 		}
-		h.want("REQUEUE MSG 3", 1, 1, 1)
+		h.wantOutcome("REQUEUE MSG 3", mailq.Outcome{Messages: 1, Recipients: 1, Threads: 1, HoldsLost: 1})
 		if h.Spool.HeldFiles() != 0 || h.Spool.Left() != 0 || fmt.Sprint(h.Spool.Sent) != "[3 [b.example]]" {
 			t.Errorf("%d left, %d held, sent %v", h.Spool.Left(), h.Spool.HeldFiles(), h.Spool.Sent)
 		}
@@ -156,9 +156,98 @@ func TestHeldMessageCanBeRerouted(t *testing.T) {
 		h := loaded(t)
 		h.want("HOLD MSG 1", 1, 2, 2)
 		h.want("REROUTE MSG 1 smtp relay.example", 1, 2, 2)
+		if got := h.held(); got != "1001 relay.example by postmaster uid 0 open" {
+			t.Errorf("held: %s", got)
+		}
+		h.want("RELEASE MSG 1001", 1, 2, 1)
 		if got := h.delivered(); got != "relay.example relay.example" || h.Spool.HeldFiles() != 0 {
 			t.Errorf("delivered to %s, %d held", got, h.Spool.HeldFiles())
 		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// TestReroutedMailStaysHeldForItsTime: as one record, for mail that was held together.
+func TestReroutedMailStaysHeldForItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		stop := h.keep()
+		h.want("HOLD WHERE sender=rayan FOR 1h", 3, 4, 2)
+		h.want("REROUTE WHERE state=held smtp relay.example DRYRUN", 3, 4, 2)
+		h.want("REROUTE WHERE state=held smtp relay.example", 3, 4, 2)
+		if got := h.held(); strings.Count(got, " relay.example by postmaster uid 0 1h0m0s") != 3 {
+			t.Errorf("held: %s", got)
+		}
+		h.records.Lock()
+		n := len(h.records.all)
+		h.records.Unlock()
+		if n != 2 {
+			t.Errorf("%d records of holds", n)
+		}
+		time.Sleep(time.Hour + time.Minute)
+		synctest.Wait()
+		if got := h.delivered(); strings.Count(got, "relay.example") != 4 {
+			t.Errorf("delivered to %s", got)
+		}
+		stop()
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// TestLostHoldIsCounted: the router holds nothing, and the hold of a thread is not that of
+// another one.
+func TestLostHoldIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD MSG 2", 1, 1, 1)
+		lost := mailq.Outcome{Messages: 1, Recipients: 1, Threads: 1, HoldsLost: 1}
+		h.wantOutcome("REQUEUE MSG 2 DRYRUN", lost)
+		h.wantOutcome("REQUEUE MSG 2", lost)
+		h.want("HOLD THREAD smtp b.example", 2, 2, 1)
+		h.want("HOLD THREAD smtp aside.example", 0, 0, 1)
+		h.want("REROUTE THREAD smtp b.example smtp aside.example DRYRUN", 2, 2, 1)
+		h.wantOutcome("REROUTE THREAD smtp b.example smtp relay.example", mailq.Outcome{Messages: 2, Recipients: 2, Threads: 1, HoldsLost: 2})
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// TestHoldThatHasNotBegunIsLost: the later order replaces it.
+func TestHoldThatHasNotBegunIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := slow(t, time.Hour)
+		h.wantWithAgent("HOLD MSG 1", 1, 1)
+		h.wantOutcome("REQUEUE MSG 1", mailq.Outcome{Messages: 1, Recipients: 1, Threads: 1, WithAgents: 1, HoldsLost: 1})
+		time.Sleep(2 * time.Hour) // the agent reports
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// TestReleaseNamesTheOrderThatWaits, and says how it is taken back.
+func TestReleaseNamesTheOrderThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := slow(t, time.Hour)
+		h.wantWithAgent("KILL MSG 1", 1, 1)
+		h.refused("RELEASE MSG 1", "it is not held, and KILL waits until the agent reports: HOLD replaces that order, and RELEASE then ends the hold")
+		h.wantWithAgent("HOLD MSG 1", 1, 1)
+		h.want("RELEASE MSG 1", 1, 1, 1)
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if got := h.delivered(); got != "a.example" {
+			t.Errorf("delivered to %q", got)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// TestOrdersNameHeldMailThatTheyLeave: with a thread or a recipient, an order is a selection.
+func TestOrdersNameHeldMailThatTheyLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD MSG 1", 1, 2, 2)
+		for _, order := range []string{"KILL WHERE msg=1 thread=smtp/a.example", "REROUTE WHERE msg=1 thread=smtp/a.example smtp relay.example"} {
+			h.refused(order, "1 message is held: select held mail with state=held, or RELEASE it first")
+		}
+		h.refused("EXPIRE WHERE state=held host=a.example", "1 message is held; this order needs all recipients of a held message, which are not all selected")
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -216,7 +305,7 @@ func TestHeldThreadKeepsWhatComesAlsoOverARestart(t *testing.T) {
 		if row.Thread == nil || !row.Thread.Held || strings.Contains(h.delivered(), "a.example") {
 			t.Errorf("the thread is %+v, delivered to %s", row.Thread, h.delivered())
 		}
-		h.want("RELEASE THREAD smtp a.example", 4, 4, 1)
+		h.wantReleased("RELEASE THREAD smtp a.example", 4, 4, 1, 1)
 		if len(h.Spool.Threads) != 0 || strings.Count(h.delivered(), "a.example") != 4 {
 			t.Errorf("held are %v, delivered to %s", h.Spool.Threads, h.delivered())
 		}
@@ -247,7 +336,7 @@ func TestHoldThatCannotBeWrittenIsNone(t *testing.T) {
 		if got := h.delivered(); got != "a.example a.example" {
 			t.Errorf("delivered to %s", got)
 		}
-		h.want("RELEASE WHERE host=b.*", 2, 2, 1)
+		h.wantReleased("RELEASE WHERE host=b.*", 2, 2, 1, 1)
 		if got := h.delivered(); got != "a.example a.example b.example b.example" {
 			t.Errorf("delivered to %s", got)
 		}
@@ -276,6 +365,30 @@ func TestHoldAfterAReleaseInDoubtIsRecorded(t *testing.T) {
 		if len(h.Spool.Threads) != 1 {
 			t.Errorf("held are %v", h.Spool.Threads)
 		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A REROUTE that waits for an agent says where it sends the mail, of whole job lines and of
+// single recipients.
+func TestPendingRerouteSaysWhereTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := slow(t, time.Minute)
+		h.wantWithAgent("REROUTE MSG 1 smtp relay.example", 1, 1)
+		m, _, err := h.queue().Message(t.Context(), "1")
+		if err != nil || m.Recipients[0].Order != mailq.Reroute || m.Recipients[0].OrderTo != "smtp/relay.example" {
+			t.Errorf("%+v, %v", m, err)
+		}
+		x, err := h.queue().Explain(t.Context(), mailq.Name{Channel: "smtp", Host: "a.example"})
+		if err != nil || x.Reroutes["smtp/relay.example"] != 1 || x.Orders[mailq.Reroute] != 1 {
+			t.Errorf("%+v, %v", x, err)
+		}
+		h.wantWithAgent("KILL MSG 1", 1, 1)
+		if m, _, err := h.queue().Message(t.Context(), "1"); err != nil || m.Recipients[0].OrderTo != "" {
+			t.Errorf("%+v, %v", m, err)
+		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
 		h.Stop(syscall.SIGTERM)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"zsched/mailq"
 	"zsched/scheduler"
@@ -85,6 +86,7 @@ func (q *Queue) unholdThread(ctx context.Context, name mailq.Name, o *mailq.Orde
 	if !held {
 		return mailq.Outcome{}, err
 	}
+	did.ThreadHolds = 1
 	if err != nil || o.DryRun {
 		return did, err
 	}
@@ -99,6 +101,26 @@ func (q *Queue) releaseThread(ctx context.Context, name mailq.Name, o *mailq.Ord
 		return did, err
 	}
 	return q.actOnJobs(ctx, o, walkThread(name), every)
+}
+
+// whyHeldWithThread returns the error of a RELEASE that selects nothing but mail of held
+// threads; nil: it selects nothing at all.
+func (q *Queue) whyHeldWithThread(ctx context.Context, begin walkFunc, selected selectFunc) error {
+	held := make(map[scheduler.MessageID]struct{})
+	for item, err := range daemon.Walk(ctx, q.port, begin) {
+		if err != nil {
+			return err
+		}
+		if v := item.Vertex; v != nil && v.Held {
+			if _, isSelected := selected(v); isSelected {
+				held[v.Message] = struct{}{}
+			}
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s held with the thread; RELEASE THREAD ends that", mailq.Plural(len(held), "message is", "messages are"))
 }
 
 // threadOutcome counts the mail of a thread.

@@ -35,6 +35,7 @@ const countPause = time.Minute
 type keptCounts struct {
 	mu                        sync.Mutex
 	held, parked, quarantined keptCount
+	heldThreads               keptCount // its Count is not used
 	poisoned                  keptCount
 	router                    keptCount
 }
@@ -44,8 +45,8 @@ type keptCount struct {
 	freshUntil time.Time
 }
 
-// addKept adds the counts of mail that is kept back to the totals.
-func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
+// addKept adds the counts of mail that is kept back to the totals. threads are held.
+func (q *Queue) addKept(ctx context.Context, t *mailq.Totals, threads []spool.Thread) error {
 	k := &q.kept
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -71,11 +72,18 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 		q.log.Warn().Err(err).Msg("mail for the router cannot be counted; the last count is shown")
 		k.router.freshUntil = time.Now().Add(countPause)
 	}
+	if t.HeldThreads.Count = len(threads); len(threads) > 0 {
+		if err := k.heldThreads.refresh(func() (mailq.Kept, error) { return q.oldestHold(threads) }); err != nil {
+			q.log.Warn().Err(err).Msg("it is not known since when threads are held; the last answer is shown")
+			k.heldThreads.freshUntil = time.Now().Add(countPause)
+		}
+		t.HeldThreads.OldestAt, t.HeldThreads.Reason = k.heldThreads.kept.OldestAt, k.heldThreads.kept.Reason
+	}
 	t.Router = mailq.Router{Count: k.router.kept.Count, OldestAt: k.router.kept.OldestAt}
 	if q.controlDir != "" {
 		running, ever := spool.RouterRuns(filepath.Dir(q.controlDir))
 		t.Router.Dead = !running && (ever || t.Router.Count > 0)
-		t.Router.Reload = q.RouterReload()
+		t.Router.Reload, t.SMTPReload = q.failedReload(postoffice.RouterReload), q.failedReload(postoffice.SMTPReload)
 	}
 	if u := q.files.Unloaded(); u.Messages > 0 {
 		t.Unloaded = mailq.Kept{Count: u.Messages, OldestAt: u.Since, Reason: u.Reason}
@@ -89,22 +97,19 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 	return err
 }
 
-// maxReloadText bounds what is read of the router's error.
-const maxReloadText = 1000
+// Reloaded reports whether the last reloads of the router's tables and of the SMTP server
+// succeeded, as far as they were recorded.
+func (q *Queue) Reloaded() (router, smtpserver bool) {
+	return q.failedReload(postoffice.RouterReload).Error == "", q.failedReload(postoffice.SMTPReload).Error == ""
+}
 
-// RouterReload returns how the last reload of the router's tables failed, or the zero
-// value.
-func (q *Queue) RouterReload() (last mailq.Reload) {
-	path := q.inPostoffice(postoffice.RouterReload)
-	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return last
+// failedReload returns how the last reload of another program failed, or the zero value.
+func (q *Queue) failedReload(name string) mailq.Reload {
+	if q.controlDir == "" {
+		return mailq.Reload{}
 	}
-	text, err := postoffice.ReadFile(postoffice.WorkingDir, path, maxReloadText)
-	if err != nil && len(text) == 0 {
-		return last
-	}
-	return mailq.Reload{At: info.ModTime(), Error: mailq.OneReply(strings.TrimSpace(string(text)))}
+	text, at := postoffice.FailedReload(filepath.Dir(q.controlDir), name)
+	return mailq.Reload{At: at, Error: mailq.OneReply(text)}
 }
 
 // inPostoffice returns the path of a name in POSTOFFICE.
@@ -221,6 +226,19 @@ func (q *Queue) countPlace(ctx context.Context, p spool.Place) (kept mailq.Kept,
 		return kept, q.addRefused(ctx, &kept)
 	}
 	return kept, nil
+}
+
+// oldestHold returns since when the one of these threads that was held first is held, and why.
+// A hold whose record is missing does not count.
+func (q *Queue) oldestHold(threads []spool.Thread) (kept mailq.Kept, err error) {
+	records, err := q.files.HoldRecords()
+	by := spool.InForce(records)
+	for _, t := range threads {
+		if r := by.Threads[t]; r != nil && (kept.OldestAt.IsZero() || r.Since.Before(kept.OldestAt)) {
+			kept.OldestAt, kept.Reason = r.Since, r.Why
+		}
+	}
+	return kept, err
 }
 
 // countPoisoned finds the oldest poisoned mail.

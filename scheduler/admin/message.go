@@ -117,6 +117,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 		reasons[d.Recipient] = d.Text
 	}
 	m.Recipients = make([]mailq.MessageRecipient, len(f.Recipients))
+	why := q.files.WhyUnloaded()[stored.Name.Path]
 	for i := range f.Recipients {
 		to := &f.Recipients[i]
 		r := &m.Recipients[i]
@@ -125,7 +126,9 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 			User: to.User, Originals: to.Originals(), Offset: to.Offset, State: stateIn(f, i, stored.Place), Reason: reasons[to.Offset],
 		}
 		if k, ok := known[to.Offset]; ok && !f.Done(i) {
-			r.State, r.Attempts, r.WakeAt, r.Reason, r.Order, r.KeptBack = k.state, k.attempts, k.wakeAt, k.reason, k.order, k.keptBack
+			r.State, r.Attempts, r.WakeAt, r.Reason, r.Order, r.OrderTo, r.KeptBack = k.state, k.attempts, k.wakeAt, k.reason, k.order, k.orderTo, k.keptBack
+		} else if stored.Place == spool.Queue && !f.Done(i) && why != "" {
+			r.Reason = strings.TrimPrefix(r.Reason+"\rnot loaded: "+why, "\r")
 		}
 	}
 	return m, nil
@@ -138,6 +141,7 @@ type knownRecipient struct {
 	wakeAt   time.Time
 	reason   string
 	order    mailq.Verb
+	orderTo  string
 	keptBack string // MessageRecipient.KeptBack
 }
 
@@ -161,7 +165,7 @@ func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]know
 		}
 		keptBack, wakeAt := keptBack(job, t)
 		for _, r := range job.Recipients {
-			known[r.Offset] = knownRecipient{job.State, r.Attempts, wakeAt, r.Reason, cmp.Or(r.Order, job.Order), keptBack}
+			known[r.Offset] = knownRecipient{job.State, r.Attempts, wakeAt, r.Reason, cmp.Or(r.Order, job.Order), cmp.Or(r.OrderTo, job.OrderTo), keptBack}
 		}
 	}
 	return known, nil

@@ -28,8 +28,7 @@ func (q *Queue) checkNode(ctx context.Context, o *mailq.Order) error {
 	switch {
 	case !isMove(o) || q.nodes == nil:
 		return nil
-	case q.movesBack(o) && (o.Thread != nil && o.Thread.Channel != ctlfile.TransferChannel ||
-		o.Where != nil && !selectsTransfers(o.Where)):
+	case q.movesBack(o) && o.Thread != nil && o.Thread.Channel != ctlfile.TransferChannel:
 		return q.errThisNode(o)
 	case q.movesBack(o):
 		return nil
@@ -55,18 +54,20 @@ func (q *Queue) checkNode(ctx context.Context, o *mailq.Order) error {
 	return nil
 }
 
-// selectsTransfers reports whether a selection is about mail on its way to other nodes only.
-func selectsTransfers(where *mailq.Selection) bool {
-	return strings.EqualFold(where.Channel, ctlfile.TransferChannel) ||
-		len(where.Threads) > 0 && !slices.ContainsFunc(where.Threads, func(n mailq.Name) bool {
-			return !strings.EqualFold(n.Channel, ctlfile.TransferChannel)
-		})
-}
-
 // movesBack reports whether an order moves mail to this node: recipients on their way to
 // another node go back to where they were.
 func (q *Queue) movesBack(o *mailq.Order) bool {
 	return isMove(o) && slices.Contains(q.ownNames, o.To.Host)
+}
+
+// affected returns those job lines of a held message on which an order has an effect: all of
+// them or, if it moves mail to this node, those on their way to another node.
+func (q *Queue) affected(o *mailq.Order, m *spool.Stored) []*mailq.Job {
+	jobs := storedJobs(m)
+	if q.movesBack(o) {
+		jobs = slices.DeleteFunc(jobs, func(j *mailq.Job) bool { return j.Channel != ctlfile.TransferChannel })
+	}
+	return jobs
 }
 
 // errThisNode refuses a move of mail that is here already.
@@ -123,7 +124,7 @@ func (q *Queue) suspendedHere(ctx context.Context, o *mailq.Order) (names map[ma
 // moveParked moves the parked messages that are selected to another node. There is no
 // other order about them: they wait for a notice to be written, not for delivery.
 func (q *Queue) moveParked(ctx context.Context, o *mailq.Order, did *tally) error {
-	if !isMove(o) {
+	if !isMove(o) || q.movesBack(o) {
 		return errors.New("mail with state=parked can only be moved to another node")
 	}
 	match := isSelected(o.Where, time.Now())
@@ -149,6 +150,6 @@ func (q *Queue) moveParked(ctx context.Context, o *mailq.Order, did *tally) erro
 			}
 			q.touched(ctx, o, m, sent)
 		}
-		return outcomeOf(m), nil
+		return countJobs(storedJobs(m)), nil
 	})
 }

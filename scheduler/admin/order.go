@@ -7,10 +7,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,16 +17,6 @@ import (
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/spool"
-)
-
-// A large order is given to the core in parts, no faster than the disk can write.
-const (
-	maxTargets  = 200  // targets in one part
-	maxVertices = 2000 // vertices of their messages in one part
-	// maxWriting is how many changes to files may be unfinished. While there are
-	// more, the order waits for writingPause.
-	maxWriting   = 2000
-	writingPause = 10 * time.Millisecond
 )
 
 // verbs are the orders that the core knows.
@@ -66,8 +54,8 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 	default:
 		err = errors.New("missing message, thread or selection")
 	}
-	if err == nil && did == (mailq.Outcome{}) {
-		err = q.whyNotLoaded(ctx, &o)
+	if err == nil {
+		err = q.addNotLoaded(ctx, &o, &did)
 	}
 	return did, err
 }
@@ -80,7 +68,11 @@ func (q *Queue) actOnMessage(ctx context.Context, o *mailq.Order) (mailq.Outcome
 	if !found {
 		return q.actOnHeld(ctx, o, o.Message)
 	}
-	return q.actOnJobs(ctx, o, walkMessage(id), every)
+	did, err := q.actOnJobs(ctx, o, walkMessage(id), every)
+	if err == nil && did == (mailq.Outcome{}) && o.Verb == mailq.Release {
+		err = q.whyHeldWithThread(ctx, walkMessage(id), every)
+	}
+	return did, err
 }
 
 func (q *Queue) actOnThread(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {
@@ -108,9 +100,9 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 	did := newTally()
 	if o.Where.State == mailq.StateParked {
 		err = q.moveParked(ctx, o, did)
-		return did.outcome(), err
+		return did.outcome(), err // a move to this node is refused
 	}
-	err = q.orderJobs(ctx, o, countedJobs{walkOf(o.Where), func(v *scheduler.VertexView) ([]mailq.Recipient, bool) {
+	jobs := countedJobs{walkOf(o.Where), func(v *scheduler.VertexView) ([]mailq.Recipient, bool) {
 		job := jobOf(v)
 		if o.Where.Sender != "" {
 			job = q.jobWithFile(ctx, v)
@@ -120,19 +112,31 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 			chosen = nil
 		}
 		return chosen, found
-	}, did})
+	}, did}
+	err = q.orderJobs(ctx, o, jobs)
 	switch {
 	case err != nil:
-	case o.Verb == mailq.Hold || o.Verb == mailq.Retry:
-		if did.outcome() == (mailq.Outcome{}) {
-			err = q.whyHeld(ctx, o)
-		}
 	case o.Verb == mailq.Release:
-		err = q.releaseHeld(ctx, o, did)
-	case o.Where.State == mailq.StateHeld:
+		if err = q.releaseHeld(ctx, o, did); err == nil && did.outcome() == (mailq.Outcome{}) {
+			err = q.whyHeldWithThread(ctx, jobs.begin, jobs.selected)
+		}
+	case o.Where.State == mailq.StateHeld && o.Verb != mailq.Hold && o.Verb != mailq.Retry:
 		err = q.actOnHeldSelection(ctx, o, did)
 	}
-	return did.outcome(), err
+	if err == nil && o.Verb != mailq.Release && did.outcome() == (mailq.Outcome{}) && !did.isHere {
+		err = q.whyHeld(ctx, o)
+	}
+	return q.outcomeOf(o, did, err)
+}
+
+// outcomeOf returns what an order did. A move to this node that has found only mail that is
+// not on its way to another node is refused.
+func (q *Queue) outcomeOf(o *mailq.Order, did *tally, err error) (mailq.Outcome, error) {
+	outcome := did.outcome()
+	if err == nil && outcome == (mailq.Outcome{}) && did.isHere {
+		err = q.errThisNode(o)
+	}
+	return outcome, err
 }
 
 // tally counts what an order has done so far.
@@ -141,7 +145,11 @@ type tally struct {
 	suspended            int // mailq.Outcome
 	withAgents           int // mailq.Outcome
 	keptBack             int // mailq.Outcome
+	threadHolds          int // mailq.Outcome
+	holdsLost            int // mailq.Outcome
 	threads              map[mailq.Name]struct{}
+	// isHere says that a move to this node has selected mail that is here already.
+	isHere bool
 }
 
 func newTally() *tally { return &tally{threads: make(map[mailq.Name]struct{})} }
@@ -152,10 +160,15 @@ func (t *tally) add(did mailq.Outcome) {
 	t.suspended += did.Suspended
 	t.withAgents += did.WithAgents
 	t.keptBack += did.KeptBack
+	t.threadHolds += did.ThreadHolds
+	t.holdsLost += did.HoldsLost
 }
 
 func (t *tally) outcome() mailq.Outcome {
-	return mailq.Outcome{Messages: t.messages, Recipients: t.recipients, Threads: len(t.threads), Suspended: t.suspended, WithAgents: t.withAgents, KeptBack: t.keptBack}
+	return mailq.Outcome{
+		Messages: t.messages, Recipients: t.recipients, Threads: len(t.threads), Suspended: t.suspended,
+		WithAgents: t.withAgents, KeptBack: t.keptBack, ThreadHolds: t.threadHolds, HoldsLost: t.holdsLost,
+	}
 }
 
 // isName reports whether a text is a name: not empty and not a pattern.
@@ -186,7 +199,7 @@ func (q *Queue) inQueue(ctx context.Context, text string) (id scheduler.MessageI
 func (q *Queue) actOnJobs(ctx context.Context, o *mailq.Order, begin walkFunc, selected selectFunc) (mailq.Outcome, error) {
 	did := newTally()
 	err := q.orderJobs(ctx, o, countedJobs{begin, selected, did})
-	return did.outcome(), err
+	return q.outcomeOf(o, did, err)
 }
 
 // selectFunc reports whether a job line, or a part of it, is selected. If only some of its
@@ -223,7 +236,7 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	}
 	did, err := q.order(ctx, event, targets)
 	if did.Recipients > 0 {
-		did.KeptBack = len(targets.keptBack)
+		did.KeptBack, did.HoldsLost = len(targets.keptBack), len(targets.unheld)
 	}
 	jobs.did.add(did)
 	if did.Recipients > 0 {
@@ -237,29 +250,45 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 }
 
 // collect finds the targets of an order. Those of a HOLD are whole messages. So is the
-// target of any other order about one message, except RELEASE and RETRY: its recipients that go to
-// one destination then go as one message.
+// target of any other order about one message, except RELEASE, RETRY and a move to this node: its
+// recipients that go to one destination then go as one message.
 func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (*targets, error) {
 	suspended, err := q.suspendedHere(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release && o.Verb != mailq.Retry)
+	movesBack, toHeld := q.movesBack(o), false
+	if o.Verb == mailq.Reroute {
+		if err := q.port.Ask(ctx, func(l *daemon.Loop) { toHeld = l.IsHeld(spool.Thread(o.To)) }); err != nil {
+			return nil, err
+		}
+	}
+	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release && o.Verb != mailq.Retry && !movesBack)
 	for item, err := range daemon.Walk(ctx, q.port, jobs.begin) {
 		if err != nil {
 			return nil, err
 		}
 		v := item.Vertex
+		if v == nil {
+			continue
+		}
 		// In the queue, a release concerns poisoned mail and what is to be held.
-		if v == nil || o.Verb == mailq.Release && v.State != scheduler.StatePoisoned && v.Ordered != scheduler.VerbHold {
+		if o.Verb == mailq.Release && v.State != scheduler.StatePoisoned && v.Ordered != scheduler.VerbHold {
+			if o.Message != "" {
+				targets.ordered = cmp.Or(targets.ordered, pendingOrder(v))
+			}
 			continue
 		}
 		only, selected := jobs.selected(v)
 		if !selected {
 			continue
 		}
-		if v.Channel != ctlfile.TransferChannel && q.movesBack(o) {
-			return nil, q.errThisNode(o)
+		if movesBack && v.Channel != ctlfile.TransferChannel {
+			jobs.did.isHere = true
+			continue
+		}
+		if losesHold(o) && (v.Ordered == scheduler.VerbHold || v.Held && !toHeld) {
+			targets.unheld[v.Message] = struct{}{}
 		}
 		_, isSuspended := suspended[mailq.Name{Channel: v.Channel, Host: v.Host}]
 		if o.Verb == mailq.Retry && v.State != scheduler.StateFed && (v.Held || isSuspended) {
@@ -284,6 +313,20 @@ func isRetryable(v *scheduler.VertexView) bool {
 	return v.Ordered == 0 && (v.State == scheduler.StateDue || v.State == scheduler.StateWaiting || v.State == scheduler.StatePoisoned)
 }
 
+// pendingOrder returns the order that waits until an agent reports on a job line, or on
+// recipients of it; "": none does.
+func pendingOrder(v *scheduler.VertexView) mailq.Verb {
+	if v.Ordered != 0 {
+		return orderName(v.Ordered)
+	}
+	for i := range v.Recipients {
+		if r := &v.Recipients[i]; r.Ordered != 0 {
+			return orderName(r.Ordered)
+		}
+	}
+	return ""
+}
+
 // prepareHold refuses a HOLD of parts of messages, and records the hold of its targets.
 func (q *Queue) prepareHold(ctx context.Context, o *mailq.Order, t *targets) error {
 	if o.Where != nil {
@@ -305,122 +348,3 @@ func (q *Queue) prepareHold(ctx context.Context, o *mailq.Order, t *targets) err
 
 // actorText says who gave an order, for the event log.
 func actorText(o *mailq.Order) string { return strings.TrimSpace(o.By.User + " " + o.By.Peer) }
-
-// order gives the core an order in parts, and counts messages and recipients.
-func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did mailq.Outcome, err error) {
-	list := t.byMessage()
-	var withAgents []scheduler.MessageID
-	undone := -1 // before the first part
-	for len(list) > 0 && err == nil {
-		n := 0
-		err = q.port.Ask(ctx, func(l *daemon.Loop) {
-			if !e.DryRun && l.Status().Writing+l.Core().Counts().Urgent > maxWriting {
-				return
-			}
-			if undone < 0 {
-				undone = l.UndoneEver()
-			}
-			n = countPart(l.Core(), list)
-			e.Targets = list[:n]
-			answer := l.Order(e)
-			did.Messages += answer.Messages
-			did.Recipients += answer.Recipients
-			withAgents = append(withAgents, answer.WithAgents...)
-		})
-		list = list[n:]
-		if n > 0 || err != nil {
-			continue
-		}
-		err = pause(ctx)
-	}
-	if did.WithAgents = len(withAgents); err == nil && did.WithAgents > 0 && !e.DryRun {
-		did.WithAgents, err = q.whenSettled(ctx, func(core *scheduler.Scheduler) (int, bool) { return core.OrdersWithAgents(withAgents) })
-	}
-	if err == nil && !e.DryRun && undone >= 0 && movesFiles(e.Verb) {
-		err = q.whenMoved(ctx, t, undone, &did)
-	}
-	return did, err
-}
-
-// movesFiles reports whether an order moves messages, or writes new ones.
-func movesFiles(v scheduler.Verb) bool {
-	return v == scheduler.VerbHold || v == scheduler.VerbRequeue || v == scheduler.VerbReroute
-}
-
-// maxAwaited is how many messages an order waits for until they are moved.
-const maxAwaited = 100
-
-// whenMoved waits until the messages of an order are moved, if they are not many, and
-// returns an error if that has failed for some of them. undone is what Loop.UndoneEver
-// returned before the order.
-func (q *Queue) whenMoved(ctx context.Context, t *targets, undone int, did *mailq.Outcome) error {
-	if len(t.rank) > maxAwaited {
-		return nil
-	}
-	ids := make(map[scheduler.MessageID]struct{}, len(t.rank))
-	for id := range t.rank {
-		ids[id] = struct{}{}
-	}
-	if _, err := q.whenSettled(ctx, func(core *scheduler.Scheduler) (int, bool) { return 0, core.Moving(ids) }); err != nil {
-		return err
-	}
-	var failed []scheduler.Undone
-	if err := q.port.Ask(ctx, func(l *daemon.Loop) { failed = l.Undone(undone) }); err != nil {
-		return err
-	}
-	failed = slices.DeleteFunc(failed, func(u scheduler.Undone) bool { _, ours := ids[u.Message]; return !ours })
-	if len(failed) == 0 {
-		return nil
-	}
-	did.Messages = max(0, did.Messages-len(failed))
-	return fmt.Errorf("%s failed for %s, in the queue as before (and was carried out for %d): %s", failed[0].Name,
-		mailq.Plural(len(failed), "message", "messages"), did.Messages, failed[0].Reason)
-}
-
-// maxUnsettled bounds the time for which an order waits until it is known which job lines
-// could be taken back from agents.
-const maxUnsettled = 5 * time.Second
-
-// whenSettled returns how many messages are with agents when no job line is being taken
-// back any more.
-func (q *Queue) whenSettled(ctx context.Context, count func(*scheduler.Scheduler) (n int, unsettled bool)) (n int, err error) {
-	for end := time.Now().Add(maxUnsettled); ; {
-		unsettled := false
-		err = q.port.Ask(ctx, func(l *daemon.Loop) { n, unsettled = count(l.Core()) })
-		if err != nil || !unsettled || !time.Now().Before(end) {
-			return n, err
-		}
-		if err = pause(ctx); err != nil {
-			return n, err
-		}
-	}
-}
-
-// pause waits for writingPause.
-func pause(ctx context.Context) error {
-	select {
-	case <-time.After(writingPause):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// countPart returns how many of the targets go into the next part. It does not
-// divide a message, because the core looks at every vertex of each message.
-func countPart(core *scheduler.Scheduler, list []scheduler.Target) int {
-	vertices, last := 0, scheduler.MessageID(0)
-	for n, target := range list {
-		if n > 0 && target.Message == last {
-			continue
-		}
-		last = target.Message
-		if m := core.Message(last); m != nil {
-			vertices += m.Vertices
-		}
-		if n > 0 && (n >= maxTargets || vertices > maxVertices) {
-			return n
-		}
-	}
-	return len(list)
-}

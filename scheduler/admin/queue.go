@@ -32,8 +32,9 @@ type Queue struct {
 	eventLog                       string                              // Options
 	log                            zerolog.Logger
 	// ends receives the end of each hold that has a time limit.
-	ends chan time.Time
-	kept keptCounts
+	ends    chan time.Time
+	ordered orderedHolds
+	kept    keptCounts
 }
 
 var _ server.Queue = (*Queue)(nil)
@@ -58,8 +59,7 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 	if err != nil {
 		return t, err
 	}
-	t.HeldThreads.Count = len(threads)
-	return t, q.addKept(ctx, &t)
+	return t, q.addKept(ctx, &t, threads)
 }
 
 // walkFunc begins a walk over the queue.

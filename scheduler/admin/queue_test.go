@@ -283,6 +283,10 @@ func TestExplainNamesTheDestinationThatFillsTheMemory(t *testing.T) {
 	if text, _ := sentence(scheduler.WaitMemory, x); !strings.HasSuffix(text, "; smtp/gone.example has the most in memory, 700 recipients") {
 		t.Error(text)
 	}
+	x.BeyondReserves = true
+	if text, _ := sentence(scheduler.WaitMemory, x); !strings.Contains(text, "is reached, and so is what PARAMring-reserve adds for each ring; smtp/gone.example") {
+		t.Error(text)
+	}
 }
 
 func TestCountersAreWhatTheSchedulerKnows(t *testing.T) {

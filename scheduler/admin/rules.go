@@ -86,6 +86,9 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 	if t := x.Thread; t != nil && t.StartError != "" && (wait == scheduler.WaitStart || wait == scheduler.WaitAgent) {
 		text += "; the last try: " + t.StartError
 	}
+	if x.BeyondReserves && wait == scheduler.WaitMemory {
+		text += ", and so is what PARAMring-reserve adds for each ring"
+	}
 	if o := x.Occupier; o != nil && wait == scheduler.WaitMemory {
 		text += fmt.Sprintf("; %s/%s has the most in memory, %s", o.Channel, o.Host, mailq.Plural(o.Recipients, "recipient", "recipients"))
 	}

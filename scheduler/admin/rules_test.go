@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -17,5 +18,13 @@ func TestRetrySentenceNamesReplyRules(t *testing.T) {
 		"; 2 jobs wait because of the reply rule of replies:4 (hold 1h), until 2026-11-23T09:00:00Z at the latest."
 	if got := ruleOf(scheduler.WaitRetry, x, nil).Text; got != want {
 		t.Errorf("%s", got)
+	}
+}
+
+// RETRY gives poisoned mail another attempt, as RELEASE does.
+func TestPoisonedMailNamesTheOrdersThatHelp(t *testing.T) {
+	thread := &scheduler.ThreadView{States: scheduler.StateCounts{Poisoned: 1}}
+	if got := waits(&scheduler.Explanation{Thread: thread}, nil); !strings.Contains(got, "RETRY, RELEASE, a reload or a restart") {
+		t.Error(got)
 	}
 }

@@ -20,7 +20,8 @@ import (
 )
 
 // Select yields the jobs that an order with this selection would affect. Held
-// messages are among them only if the selection says state=held.
+// messages are among them only if the selection says state=held. With state=unloaded, it
+// yields mail that no order affects.
 func (q *Queue) Select(ctx context.Context, where mailq.Selection) iter.Seq2[*mailq.Job, error] {
 	return func(yield func(*mailq.Job, error) bool) {
 		now := time.Now()
@@ -40,6 +41,10 @@ func (q *Queue) Select(ctx context.Context, where mailq.Selection) iter.Seq2[*ma
 			if !yield(job, err) || err != nil {
 				return
 			}
+		}
+		if where.State == mailq.StateUnloaded {
+			q.eachUnloaded(ctx, isSelected(&where, now), func(job *mailq.Job) bool { return yield(job, nil) })
+			return
 		}
 		place, elsewhere := map[string]spool.Place{mailq.StateHeld: spool.Hold, mailq.StateParked: spool.Postman}[where.State]
 		if !elsewhere {

@@ -126,8 +126,9 @@ func TestSelectionsByState(t *testing.T) {
 		h.want("HOLD THREAD smtp b.example", 1, 1, 1)
 		h.want("KILL WHERE state=waiting DRYRUN", 2, 2, 2)
 		h.want("KILL WHERE state=held DRYRUN", 2, 3, 2)
-		h.want("KILL WHERE state=held host=a.example DRYRUN", 0, 0, 0) // message 1 is for b.example, too
-		h.want("RELEASE WHERE state=held DRYRUN", 2, 3, 2)
+		h.refused("KILL WHERE state=held host=a.example DRYRUN", // message 1 is for b.example, too
+			"1 message is held; this order needs all recipients of a held message, which are not all selected")
+		h.wantReleased("RELEASE WHERE state=held DRYRUN", 2, 3, 2, 1)
 		h.want("KILL WHERE state=held recipient=u@*", 2, 3, 2)
 		if h.Spool.Left() != 1 || h.Spool.HeldFiles() != 0 {
 			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
@@ -143,9 +144,28 @@ func TestReleaseCountsLikeItsDryRun(t *testing.T) {
 		h := loaded(t)
 		h.want("HOLD MSG 1", 1, 2, 2)
 		h.want("HOLD THREAD smtp b.example", 1, 1, 1)
-		h.want("RELEASE WHERE state=held DRYRUN", 2, 3, 2)
-		h.want("RELEASE WHERE state=held", 2, 3, 2)
+		h.wantReleased("RELEASE WHERE state=held DRYRUN", 2, 3, 2, 1)
+		h.wantReleased("RELEASE WHERE state=held", 2, 3, 2, 1)
 		h.want("RELEASE WHERE state=held", 0, 0, 0)
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A release that selects nothing but mail of held threads says what keeps it.
+func TestReleaseOfMailThatIsHeldWithItsThread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD THREAD smtp b.example", 2, 2, 1)
+		const two = "2 messages are held with the thread; RELEASE THREAD ends that"
+		h.refused("RELEASE WHERE sender=rayan", two)
+		h.refused("RELEASE WHERE sender=rayan state=held DRYRUN", two)
+		h.refused("RELEASE WHERE thread=smtp/b.example recipient=u@b.example", two)
+		h.refused("RELEASE MSG 3", "1 message is held with the thread; RELEASE THREAD ends that")
+		h.want("RELEASE MSG 2", 0, 0, 0)
+		h.want("RELEASE WHERE host=a.example", 0, 0, 0)
+		h.want("HOLD MSG 1", 1, 2, 2)
+		h.want("RELEASE WHERE sender=rayan", 1, 2, 2)
+		h.wantReleased("RELEASE WHERE channel=smtp", 2, 2, 1, 1)
 		h.Stop(syscall.SIGTERM)
 	})
 }

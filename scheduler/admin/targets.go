@@ -36,6 +36,12 @@ type targets struct {
 	// keptBack are the messages that a RETRY selects in held and suspended threads. They are
 	// no targets.
 	keptBack map[scheduler.MessageID]struct{}
+	// unheld are the messages that a REQUEUE or REROUTE takes out of a hold: that of a thread,
+	// or one that waits for an agent.
+	unheld map[scheduler.MessageID]struct{}
+	// ordered is an order that waits for an agent, on the message that a RELEASE is about;
+	// "": none does.
+	ordered mailq.Verb
 	// only has the offsets of the recipients of each message, if some of them are not
 	// targets; nil: all are.
 	only map[scheduler.MessageID][]int64
@@ -67,7 +73,7 @@ func newTargets(whole bool) *targets {
 	return &targets{
 		whole: whole, rank: make(map[scheduler.MessageID]int), vertices: make(map[scheduler.MessageID]int),
 		threads: make(map[mailq.Name]struct{}), suspended: make(map[scheduler.MessageID]struct{}),
-		keptBack: make(map[scheduler.MessageID]struct{}),
+		keptBack: make(map[scheduler.MessageID]struct{}), unheld: make(map[scheduler.MessageID]struct{}),
 	}
 }
 
@@ -112,6 +118,8 @@ func (t *targets) whyUntouched(o *mailq.Order) error {
 		return errToBeHeld
 	case o.Verb == mailq.Reroute && t.toBeRerouted:
 		return errToBeRerouted
+	case t.ordered != "":
+		return fmt.Errorf("it is not held, and %s waits until the agent reports: HOLD replaces that order, and RELEASE then ends the hold", t.ordered)
 	case o.Verb == mailq.Retry && t.fed:
 		return errFed
 	case len(t.keptBack) > 0:

@@ -80,12 +80,20 @@ func jobOf(v *scheduler.VertexView) *mailq.Job {
 		Sender: v.Sender, Owner: &v.Owner, State: string(v.State), PID: v.PID, Next: v.Next,
 		ArrivedAt: v.ModifiedAt, ExpiresAt: v.ExpiresAt, WakeAt: v.WakeAt, FedAt: v.FedAt,
 		Pending: pendingOf(v.Wait), Held: v.Held, Recipients: recipientsOf(v), Position: positionOf(v.Position),
-		StartError: v.StartError, Order: orderName(v.Ordered),
+		StartError: v.StartError, Order: orderName(v.Ordered), OrderTo: targetName(v.OrderedTo),
 	}
 	if v.Rule != nil {
 		job.Rule = v.Rule.Place()
 	}
 	return job
+}
+
+// targetName returns a target as channel/host; "" for none.
+func targetName(t scheduler.Target) string {
+	if t == (scheduler.Target{}) {
+		return ""
+	}
+	return t.Channel + "/" + t.Host
 }
 
 // orderName returns the name of a verb of the core; "" for none.
@@ -117,7 +125,7 @@ func positionOf(v *scheduler.PositionView) *mailq.Position {
 func recipientsOf(v *scheduler.VertexView) []mailq.Recipient {
 	out := make([]mailq.Recipient, len(v.Recipients))
 	for i, r := range v.Recipients {
-		out[i] = mailq.Recipient{Offset: r.Offset, Attempts: r.Attempts, Reason: r.Last, Code: r.Code, Order: orderName(r.Ordered)}
+		out[i] = mailq.Recipient{Offset: r.Offset, Attempts: r.Attempts, Reason: r.Last, Code: r.Code, Order: orderName(r.Ordered), OrderTo: targetName(r.OrderedTo)}
 	}
 	return out
 }

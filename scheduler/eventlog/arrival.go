@@ -7,8 +7,8 @@ import (
 
 // The lines about the arrival of a message, and the addresses that are kept of it.
 
-// arrived writes one line for each recipient.
-func (l *Log) arrived(in *scheduler.Message) {
+// newMessage returns what is kept of a message, without its recipients.
+func newMessage(in *scheduler.Message) *message {
 	m := &message{
 		spoolid: ctlfile.SpoolID(uint64(in.ID), in.ModifiedAt), messageID: in.LogID,
 		sender: in.Sender, since: in.ModifiedAt,
@@ -16,6 +16,13 @@ func (l *Log) arrived(in *scheduler.Message) {
 	if in.NullSender {
 		m.sender = "<>"
 	}
+	return m
+}
+
+// arrived writes the arrival of a message in the queue, and which of its recipients were done
+// before.
+func (l *Log) arrived(in *scheduler.Message) {
+	m := newMessage(in)
 	l.messages[in.ID] = m
 	how := ""
 	switch {
@@ -24,30 +31,43 @@ func (l *Log) arrived(in *scheduler.Message) {
 	case in.ChangedAt.Before(l.startedAt):
 		how = "found at the start"
 	}
-	arrival := func() *line {
-		return l.begin(arrival).message(m)
-	}
-	rest := func(b *line) {
-		b.text(file, in.Path).times(m.since, l.now).number(size, int(max(0, in.Size))).number(recipients, len(in.Recipients)).text(text, how)
-		l.write()
-	}
-	if len(in.Recipients) == 0 {
-		rest(arrival())
-	}
 	m.users = make([]user, 0, len(in.Recipients))
 	for i := range in.Recipients {
-		r := &in.Recipients[i]
-		m.users = append(m.users, user{r.Offset, r.User})
-		b := arrival().text(recipient, r.User)
-		for j, address := range r.Originals {
-			b.text([...]field{original, alias}[min(j, 1)], address)
-		}
-		rest(b.text(channel, r.Channel).text(host, r.Host))
+		m.users = append(m.users, user{in.Recipients[i].Offset, in.Recipients[i].User})
 	}
+	l.arrivals(m, in, func(b *line) { b.text(text, how) })
 	if !in.Released {
 		l.doneBefore(m, in.Done)
 	}
 	l.owes(m, in.Owes)
+}
+
+// arrivedHeld writes the arrival of a message that is not in the queue.
+func (l *Log) arrivedHeld(a *scheduler.HeldArrival) {
+	l.arrivals(newMessage(&a.Message), &a.Message, func(b *line) {
+		b.text(text, "held").text(by, a.By).text(why, oneLine(a.Why))
+	})
+}
+
+// arrivals writes one line for each recipient of a message that arrives, and at least one.
+// rest adds the last fields.
+func (l *Log) arrivals(m *message, in *scheduler.Message, rest func(*line)) {
+	end := func(b *line) {
+		b.text(file, in.Path).times(m.since, l.now).number(size, int(max(0, in.Size))).number(recipients, len(in.Recipients))
+		rest(b)
+		l.write()
+	}
+	if len(in.Recipients) == 0 {
+		end(l.begin(arrival).message(m))
+	}
+	for i := range in.Recipients {
+		r := &in.Recipients[i]
+		b := l.begin(arrival).message(m).text(recipient, r.User)
+		for j, address := range r.Originals {
+			b.text([...]field{original, alias}[min(j, 1)], address)
+		}
+		end(b.text(channel, r.Channel).text(host, r.Host))
+	}
 }
 
 // doneBefore writes one line for each recipient that was done when the control file was

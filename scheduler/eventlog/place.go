@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"zsched/internal/asyncfile"
+	"zsched/internal/postoffice"
 )
 
 // File returns the name of the file that a place means; "" if it is a socket.
@@ -50,7 +50,7 @@ func (w *Writer) Lost() uint64 { return w.lost.Load() }
 // of lines that were lost, from another goroutine.
 func Open(place string, lostLines func(lines int)) (*Writer, error) {
 	open := func() (io.WriteCloser, error) {
-		return os.OpenFile(place, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+		return postoffice.OpenLog(place, 0o640)
 	}
 	path, ok := socket(place)
 	if !filepath.IsAbs(place) && !ok {

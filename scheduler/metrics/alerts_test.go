@@ -33,7 +33,8 @@ func fullScrape() *scrape {
 		},
 		cluster:    &Cluster{},
 		eventsLost: func() uint64 { return 0 },
-		reloaded:   func() bool { return true },
+		certEnd:    now,
+		reloaded:   func() (bool, bool) { return true, true },
 	}
 	s.stats.spoolErrors["mark"] = 1
 	for i := range outcomes {

@@ -77,7 +77,7 @@ func (s *scrape) collectKept(c collector) {
 		if !k.OldestAt.IsZero() {
 			age = max(0, s.now.Sub(k.OldestAt).Seconds())
 		}
-		c.gauge("scheduler_kept_oldest_seconds", "Age of the oldest message that is kept back; 0 if it is not known.", age, "state", k.State)
+		c.gauge("scheduler_kept_oldest_seconds", "Age of the oldest message that is kept back, and time since the first hold of a thread; 0 if it is not known.", age, "state", k.State)
 	}
 }
 
@@ -178,7 +178,8 @@ func (s *scrape) collectWindows(c collector) {
 	c.gauge("scheduler_largest_share_jobs", "Due job lines of the share that has the most.", float64(s.shares.Largest))
 }
 
-// collectReload sends how the last reload ended, and that of the router's tables.
+// collectReload sends how the last reload ended, and those of the router and of the SMTP
+// server, and when the certificate ends.
 // Before the first reload, it sends that the start put its configuration into force.
 func (s *scrape) collectReload(c collector) {
 	last := s.status.Reload
@@ -189,7 +190,12 @@ func (s *scrape) collectReload(c collector) {
 	c.yesNo("scheduler_last_reload_successful", "Whether the last reload, or the start, put its configuration into force.", last.Error == "")
 	c.gauge("scheduler_last_reload_timestamp_seconds", "When the configuration was last read, in seconds since 1970.", float64(at.UnixMilli())/1000)
 	if s.reloaded != nil {
-		c.yesNo("scheduler_router_last_reload_successful", "Whether the last reload of the router's tables, if there was one, put them into force.", s.reloaded())
+		router, smtpserver := s.reloaded()
+		c.yesNo("scheduler_router_last_reload_successful", "Whether the last reload of the router's tables, if there was one, put them into force.", router)
+		c.yesNo("scheduler_smtpserver_last_reload_successful", "Whether the last reload of smtpserver.cf, if there was one, put it into force.", smtpserver)
+	}
+	if !s.certEnd.IsZero() {
+		c.gauge("scheduler_xfer_certificate_end_timestamp_seconds", "When the certificate of PARAMxfer-cert ends, in seconds since 1970.", float64(s.certEnd.Unix()))
 	}
 }
 

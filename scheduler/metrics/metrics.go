@@ -54,9 +54,12 @@ type Server struct {
 	// Kept counts the mail that is kept back, as mailq does; nil: it is not
 	// counted.
 	Kept func(context.Context) ([]Kept, error)
-	// RouterReloaded reports whether the last reload of the router's tables succeeded,
-	// or there was none; nil: it is not in the metrics.
-	RouterReloaded func() bool
+	// Reloaded reports whether the last reloads of the router's tables and of
+	// smtpserver.cf succeeded, or there was none; nil: they are not in the metrics.
+	Reloaded func() (router, smtpserver bool)
+	// CertificateEnd returns when PARAMxfer-cert ends, or the zero time without one; nil: it
+	// is not in the metrics.
+	CertificateEnd func() time.Time
 	// EventsLost counts the lines that the event log has lost; nil: there is no
 	// event log.
 	EventsLost func() uint64
@@ -164,9 +167,10 @@ type scrape struct {
 	shares     scheduler.SharesView
 	queries    map[string]float64
 	kept       []Kept
-	eventsLost func() uint64 // nil: there is no event log
-	reloaded   func() bool   // as Server.RouterReloaded
-	cluster    *Cluster      // nil: there is none
+	eventsLost func() uint64                    // nil: there is no event log
+	reloaded   func() (router, smtpserver bool) // as Server.Reloaded
+	certEnd    time.Time                        // of PARAMxfer-cert; zero: there is none
+	cluster    *Cluster                         // nil: there is none
 }
 
 func (s *Server) scrape(ctx context.Context, destinations int) (*scrape, error) {
@@ -198,7 +202,10 @@ func (s *Server) scrape(ctx context.Context, destinations int) (*scrape, error) 
 			s.Log.Warn().Err(err).Msg("mail that is kept back is not counted in the metrics")
 		}
 	}
-	c.eventsLost, c.reloaded = s.EventsLost, s.RouterReloaded
+	c.eventsLost, c.reloaded = s.EventsLost, s.Reloaded
+	if s.CertificateEnd != nil {
+		c.certEnd = s.CertificateEnd()
+	}
 	return c, nil
 }
 

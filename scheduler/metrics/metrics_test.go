@@ -31,7 +31,7 @@ type harness struct {
 	stats    *Stats
 	listener pipeListener
 	kept     func(context.Context) ([]Kept, error)
-	reloaded func() bool
+	reloaded func() (router, smtpserver bool)
 }
 
 func newHarness(t *testing.T, set func(*scheduler.Params)) *harness {
@@ -43,7 +43,7 @@ func newHarness(t *testing.T, set func(*scheduler.Params)) *harness {
 // Run starts the loop and the server, which ends with the test.
 func (h *harness) Run() {
 	h.Harness.Run()
-	server := &Server{Port: h.Daemon, Stats: h.stats, Kept: h.kept, RouterReloaded: h.reloaded, Log: h.Options.Log}
+	server := &Server{Port: h.Daemon, Stats: h.stats, Kept: h.kept, Reloaded: h.reloaded, Log: h.Options.Log}
 	go server.Serve(h.listener)
 }
 
@@ -162,17 +162,17 @@ func TestKeptMailHasItsCountAndAge(t *testing.T) {
 	})
 }
 
-func TestReloadOfTheRouter(t *testing.T) {
+func TestReloadsOfTheRouterAndTheSMTPServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
-		ok := true
-		h.reloaded = func() bool { return ok }
+		router, smtpserver := true, false
+		h.reloaded = func() (bool, bool) { return router, smtpserver }
 		h.Run()
 		_, body := h.get("/metrics")
-		wantLines(t, body, `scheduler_router_last_reload_successful 1`)
-		ok = false
+		wantLines(t, body, `scheduler_router_last_reload_successful 1`, `scheduler_smtpserver_last_reload_successful 0`)
+		router, smtpserver = false, true
 		_, body = h.get("/metrics")
-		wantLines(t, body, `scheduler_router_last_reload_successful 0`)
+		wantLines(t, body, `scheduler_router_last_reload_successful 0`, `scheduler_smtpserver_last_reload_successful 1`)
 		h.Stop(syscall.SIGTERM)
 	})
 }

@@ -8,8 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -59,20 +57,9 @@ func ReadFile(path string) (*Table, error) {
 
 // open opens the file, which must be a regular one that is ours, or root's.
 func open(path string, flags int) (*postoffice.File, int64, error) {
-	f, err := postoffice.OpenFile(path, flags)
+	f, info, err := postoffice.OpenOwn(path, flags)
 	if err != nil {
 		return nil, 0, fmt.Errorf("saved state: %w", err)
-	}
-	info, err := f.Stat()
-	if err == nil {
-		st, ok := info.Sys().(*syscall.Stat_t)
-		if !info.Mode().IsRegular() || !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid() {
-			err = errors.New("not a regular file of the scheduler's user")
-		}
-	}
-	if err != nil {
-		f.Close()
-		return nil, 0, fmt.Errorf("saved state %s: %w", path, err)
 	}
 	return f, info.Size(), nil
 }

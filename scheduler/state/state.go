@@ -124,6 +124,9 @@ func appendThread(b []byte, t *scheduler.SavedThread, number uint32) []byte {
 func readShaping(f *fields, t *scheduler.SavedThread) {
 	const most = 1<<63 - 1
 	t.PaidAt, t.Site, t.SiteAt = int64(f.uint(most)), f.quoted(), int64(f.uint(most))
+	if t.Site == "" {
+		t.SiteAt = 0
+	}
 	for len(f.rest) > 0 && !f.bad {
 		e := scheduler.SavedEffect{Rule: scheduler.ReplyKey{Channel: f.quoted(), Host: f.quoted(), Expression: f.quoted(), Action: f.quoted()}}
 		e.Since, e.Until = int64(f.uint(most)), int64(f.uint(most))

@@ -28,12 +28,53 @@ func (v *view) headline(width int) string {
 	}
 	if t := v.snapshot.Totals; t != nil {
 		parts = append(parts, fmt.Sprintf("%s (%d idle)", mailq.Plural(t.Agents, "agent", "agents"), t.IdleAgents))
-		if v.rate >= 0 {
-			rate = v.rate
+		if counted, known := v.departed.rate(); known {
+			rate = counted
 		}
 		parts = append(parts, shortRate(rate)+"/min")
 	}
 	return "mailq  " + joinFitting(parts, ", ", width-len("mailq  ")-len(v.snapshotTime())-1)
+}
+
+// The rate of the first line is counted over rateSpan, so that it is steady however often the
+// view asks. Before minRateSpan has passed, the line has the sum of the threads' rates.
+const (
+	rateSpan    = time.Minute
+	minRateSpan = 15 * time.Second
+)
+
+// departure is how many recipients had left the queue at a time.
+type departure struct {
+	at         time.Time
+	recipients uint64
+}
+
+// departures are those of the last rateSpan, and the one before.
+type departures []departure
+
+// add adds the latest one. If it has fewer recipients, another scheduler counts from the
+// beginning.
+func (d departures) add(latest departure) departures {
+	if n := len(d); n > 0 && latest.recipients < d[n-1].recipients {
+		d = nil
+	}
+	for len(d) > 1 && latest.at.Sub(d[1].at) >= rateSpan {
+		d = d[1:]
+	}
+	return append(d, latest)
+}
+
+// rate returns how many recipients leave the queue each minute, if that is known.
+func (d departures) rate() (rate float64, known bool) {
+	if len(d) == 0 {
+		return 0, false
+	}
+	first, latest := d[0], d[len(d)-1]
+	span := latest.at.Sub(first.at)
+	if span < minRateSpan {
+		return 0, false
+	}
+	return float64(latest.recipients-first.recipients) / span.Minutes(), true
 }
 
 // joinFitting joins as many texts, from the first on, as there is room for. It always

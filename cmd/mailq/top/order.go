@@ -241,8 +241,8 @@ func outcomeText(o mailq.Outcome) string {
 	if o.WithAgents > 0 {
 		text += fmt.Sprintf("; %d with agents, which may deliver them", o.WithAgents)
 	}
-	if kept := o.KeptBackText(); kept != "" {
-		text += "; " + strings.TrimSuffix(kept, ".")
+	for _, note := range o.Notes() {
+		text += "; " + strings.TrimSuffix(note, ".")
 	}
 	return text
 }

@@ -461,16 +461,46 @@ func TestTopShowsReloads(t *testing.T) {
 func TestTopShowsItsRate(t *testing.T) {
 	q := newRecorded(t)
 	s := newTestScreen(t, q, 100, 12)
-	s.askedAt = time.Now().Add(-time.Minute)
+	s.departed[0].at = time.Now().Add(-time.Minute)
 	q.snapshot.Totals.RecipientsOut += 1000
 	s.press(" ")
-	if s.rate < 900 || s.rate > 1001 {
-		t.Errorf("%v recipients a minute", s.rate)
+	if rate, known := s.departed.rate(); !known || rate < 900 || rate > 1001 {
+		t.Errorf("%v recipients a minute", rate)
 	}
 	q.snapshot.Totals.RecipientsOut = 0 // the scheduler was started anew
 	s.press(" ")
-	if s.rate != -1 {
-		t.Errorf("%v recipients a minute", s.rate)
+	if rate, known := s.departed.rate(); known {
+		t.Errorf("%v recipients a minute", rate)
+	}
+}
+
+// Twenty recipients leave the queue at once, every eight seconds, and the view asks each
+// second.
+func TestRateIsSteady(t *testing.T) {
+	q := newRecorded(t)
+	s := newTestScreen(t, q, 100, 12)
+	at, sum := time.Now(), 0.0
+	for i := range q.snapshot.Threads {
+		sum += q.snapshot.Threads[i].Rate
+	}
+	s.departed = nil
+	for second := range 600 {
+		if second%8 == 0 {
+			q.snapshot.Totals.RecipientsOut += 20
+		}
+		s.keep(&q.snapshot, at.Add(time.Duration(second)*time.Second))
+		rate, known := s.departed.rate()
+		switch line := s.headline(100); {
+		case known != (second >= 15):
+			t.Fatalf("known is %v after %d seconds", known, second)
+		case !known && !strings.Contains(line, shortRate(sum)+"/min"):
+			t.Fatalf("%q does not have the sum of the threads, %v", line, sum)
+		case second >= 60 && (rate < 120 || rate > 180):
+			t.Fatalf("%v recipients a minute after %d seconds", rate, second)
+		}
+	}
+	if len(s.departed) > 62 {
+		t.Errorf("%d counts are kept", len(s.departed))
 	}
 }
 

@@ -15,7 +15,7 @@ type view struct {
 
 	snapshot *client.Snapshot // nil: none yet
 	askedAt  time.Time        // when the snapshot was requested
-	rate     float64          // recipients that left the queue, a minute; -1: not known
+	departed departures       // recipients that had left the queue, at the last snapshots
 	// err is why the last refresh failed, nil if it did not, and lostAt the time of
 	// the first of several failures.
 	err    error
@@ -39,7 +39,7 @@ type view struct {
 var zeroTime time.Time
 
 func newView(every time.Duration, now time.Time) *view {
-	v := &view{now: now, every: every, rate: -1, height: 10}
+	v := &view{now: now, every: every, height: 10}
 	for i := range v.main {
 		v.main[i] = newPage(kind(i))
 	}
@@ -95,13 +95,8 @@ func (v *view) refresh() question {
 
 // keep stores a new snapshot and shows it on the pages that are made from it.
 func (v *view) keep(s *client.Snapshot, at time.Time) {
-	if old := v.snapshot; old != nil && old.Totals != nil && s.Totals != nil {
-		switch minutes := at.Sub(v.askedAt).Minutes(); {
-		case s.Totals.RecipientsOut < old.Totals.RecipientsOut: // another scheduler
-			v.rate = -1
-		case minutes > 0:
-			v.rate = float64(s.Totals.RecipientsOut-old.Totals.RecipientsOut) / minutes
-		}
+	if s.Totals != nil {
+		v.departed = v.departed.add(departure{at, s.Totals.RecipientsOut})
 	}
 	v.snapshot, v.askedAt = s, at
 	for _, p := range append(v.main[:], v.stack...) {
