@@ -38,7 +38,9 @@ package cluster
 
 import (
 	"cmp"
+	"context"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"time"
 
@@ -78,8 +80,15 @@ type Options struct {
 	// Timeout bounds a batch of calls; 0: callTimeout.
 	Timeout time.Duration
 	Rand    *rand.Rand
+	virtual virtualTime
 	// Log gets a message about each change that an administrator should know.
 	Log func(severity scheduler.Severity, text string)
+}
+
+// virtualTime has what tests in virtual time replace; nil: it is not replaced.
+type virtualTime struct {
+	clock func() time.Duration // BootTime
+	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // boot is a time by a clock that runs steadily, also while the machine sleeps, and
@@ -170,7 +179,7 @@ func (n *Node) Perform(a scheduler.Action) {
 // the core. It returns events for the core, which stay valid during the next call of
 // Turn or Flush, but not during the one after that.
 func (n *Node) Turn(wall time.Time) []scheduler.Event {
-	n.advance(wall, boot(BootTime()))
+	n.advance(wall, boot(n.store.clock()))
 	for {
 		select {
 		case a := <-n.store.answers:

@@ -43,7 +43,7 @@ func (s *store) readNews(ctx context.Context) {
 				wait(ctx, time.Second)
 				continue // the same lines are read again
 			}
-			since = boot(BootTime())
+			since = boot(s.clock())
 		}
 		a := new(answer)
 		for _, stream := range streams {

@@ -10,8 +10,6 @@ import (
 	"net"
 	"strconv"
 	"syscall"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // The library allocates what the header of a reply announces before it reads the
@@ -33,9 +31,8 @@ type replyConn struct {
 	limit replyLimit
 }
 
-// dialStore returns a dialer of such connections.
-func dialStore(o *redis.Options) func(context.Context, string, string) (net.Conn, error) {
-	dial := redis.NewDialer(o)
+// limitReplies makes a dialer return such connections.
+func limitReplies(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		inner, err := dial(ctx, network, address)
 		if err != nil {

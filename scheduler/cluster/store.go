@@ -145,6 +145,7 @@ type store struct {
 	prefix  string
 	nonce   string
 	timeout time.Duration // of a batch
+	clock   func() time.Duration
 	batches chan *batch
 	answers chan *answer
 	woken   chan struct{}
@@ -168,13 +169,16 @@ func (silent) Printf(context.Context, string, ...any) {}
 func openStore(o Options) *store {
 	s := &store{
 		prefix: o.Prefix, nonce: o.Nonce, timeout: cmp.Or(o.Timeout, callTimeout), ended: make(chan struct{}),
-		batches: make(chan *batch, 1), answers: make(chan *answer, 16), woken: make(chan struct{}, 1),
+		batches: make(chan *batch, 1), answers: make(chan *answer, 16), woken: make(chan struct{}, 1), clock: BootTime,
 	}
-	s.client = s.connect(o.Store, func(context.Context, *redis.Conn) error {
+	if o.virtual.clock != nil {
+		s.clock = o.virtual.clock
+	}
+	s.client = s.connect(o, func(context.Context, *redis.Conn) error {
 		s.connections.Add(1)
 		return nil
 	})
-	s.reader = s.connect(o.Store, nil)
+	s.reader = s.connect(o, nil)
 	return s
 }
 
@@ -190,9 +194,13 @@ func tlsConfig(a redisurl.Address) *tls.Config {
 	return c
 }
 
-func (s *store) connect(a redisurl.Address, onConnect func(context.Context, *redis.Conn) error) redis.UniversalClient {
+func (s *store) connect(o Options, onConnect func(context.Context, *redis.Conn) error) redis.UniversalClient {
+	a, dial := o.Store, o.virtual.dial
+	if dial == nil {
+		dial = redis.NewDialer(&redis.Options{DialTimeout: s.timeout, TLSConfig: tlsConfig(a)})
+	}
 	return redis.NewUniversalClient(&redis.UniversalOptions{
-		Dialer: dialStore(&redis.Options{DialTimeout: s.timeout, TLSConfig: tlsConfig(a)}),
+		Dialer: limitReplies(dial),
 		Addrs:  a.Addrs, DB: a.DB, Username: a.User, Password: a.Password, MasterName: a.Master,
 		SentinelUsername: a.User, SentinelPassword: a.Password, TLSConfig: tlsConfig(a),
 		Protocol: 2, DisableIdentity: true, OnConnect: onConnect,
