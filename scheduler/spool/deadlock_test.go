@@ -130,6 +130,8 @@ func TestRereadSparesLiveLocks(t *testing.T) {
 	lines.Scan()
 	dead, _, stop := startHelper(t, "wait", "")
 	stop()
+	another, _, stopAnother := startHelper(t, "wait", "")
+	stopAnother()
 	const big = ctlfile.MaxPID
 	for name, c := range map[string]struct {
 		died int
@@ -137,7 +139,7 @@ func TestRereadSparesLiveLocks(t *testing.T) {
 		want string // tags of live, dead, and two of agents with large pids
 	}{
 		"none died":           {0, nil, "~ ~~"},
-		"another died":        {4711, nil, "~ ~~"},
+		"another died":        {another, nil, "~ ~~"},
 		"it died just now":    {pid, nil, "  ~~"},
 		"one without a field": {4194000, []int{2}, "~  ~"},
 		"the other of them":   {4194001, []int{3}, "~ ~ "},
@@ -273,12 +275,14 @@ func TestRereadClearsTheLocksThatALiveAgentHasLeft(t *testing.T) {
 func TestRereadSparesLiveLocksAlthoughTheClockIsSet(t *testing.T) {
 	pid, lines, _ := startHelper(t, "wait", "")
 	lines.Scan()
+	dead, _, stop := startHelper(t, "wait", "")
+	stop()
 	o := newTestSpool(t)
-	o.put("7", control("7", locked(pid), locked(4711)))
+	o.put("7", control("7", locked(pid), locked(dead)))
 	o.open(Options{})
 	o.age("transport/7", time.Hour) // by the clock as it was before
 	o.s.lockHolders.clock.See(o.s.lockHolders.clock.Read().Add(-time.Hour))
-	o.s.Reread(5, "7", OurLocks{DeadPID: 4711})
+	o.s.Reread(5, "7", OurLocks{DeadPID: dead})
 	if r := answer[Reread](o); r.Err != nil || len(r.Recipients) != 2 || r.Recipients[0].Tag != ctlfile.Locked || r.Recipients[1].Tag != ctlfile.Open {
 		t.Errorf("%+v", r)
 	}

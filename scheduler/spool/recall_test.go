@@ -59,7 +59,7 @@ func TestRereadClearsTheLocksOfARecall(t *testing.T) {
 		ours OurLocks
 		tags string
 	}{
-		{OurLocks{DeadPID: 4711}, "~~"},
+		{OurLocks{DeadPID: os.Getpid() + 1}, "~~"},
 		{OurLocks{Offsets: []int64{bob}}, "~~"},
 		{OurLocks{Offsets: []int64{carol}, Recalled: true}, "~ "},
 	} {
