@@ -88,7 +88,7 @@ func (a *agent) next(from *[]string) string {
 			for _, h := range batch {
 				a.note(h)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			a.t.Fatal("agent is silent")
 		}
 	}

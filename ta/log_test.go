@@ -88,7 +88,7 @@ func listen(t *testing.T) (address string, next func() string) {
 	return address, func() string {
 		t.Helper()
 		b := make([]byte, 4096)
-		conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+		conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 		n, _, err := conn.ReadFrom(b)
 		if err != nil {
 			t.Fatal(err)

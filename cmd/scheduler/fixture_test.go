@@ -234,7 +234,7 @@ func compareDeliveries(t *testing.T, got, want map[string]int) {
 // awaitNoFile waits until no file is left in a tree of the postoffice.
 func awaitNoFile(t *testing.T, po, dir string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		left := filesBelow(t, filepath.Join(po, dir))
 		if len(left) == 0 {
 			return

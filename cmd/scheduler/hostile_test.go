@@ -24,10 +24,11 @@ var hostileTricks = []struct {
 	timeout string // agent-timeout; empty: longer than the test
 }{
 	// An agent that answers nothing more costs the oldest job line an attempt. The timeout
-	// is long enough for the agent after it, which answers, on a busy machine.
-	{"mute", 1, [3]int{1, 0, 0}, "3s"},
-	{"deaf", 1, [3]int{1, 0, 0}, "3s"},
-	{"stopped", 1, [3]int{1, 0, 0}, "3s"},
+	// is long enough for the agent after it, which answers, even if the machine stands
+	// still for some seconds.
+	{"mute", 1, [3]int{1, 0, 0}, "15s"},
+	{"deaf", 1, [3]int{1, 0, 0}, "15s"},
+	{"stopped", 1, [3]int{1, 0, 0}, "15s"},
 	{"hanging", 1, [3]int{1, 0, 0}, ""},
 	{"clung", 1, [3]int{1, 0, 0}, ""},
 	// A death costs the oldest unanswered job line an attempt. Reports count, even
@@ -160,7 +161,7 @@ type event struct {
 // them.
 func (s *hostileSite) awaitEvents(what string, want int, kind func(event) bool) (found []event) {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		text, _ := os.ReadFile(filepath.Join(s.po, "events"))
 		found = found[:0]
 		for line := range bytes.Lines(text) {
@@ -207,7 +208,7 @@ func (s *hostileSite) checkOnce() {
 // returns the number of its descriptors.
 func (s *hostileSite) idle(pid, most int) int {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 		if err != nil || len(tasks) == 0 {
 			s.t.Skip("this system does not list the children of a process", err)

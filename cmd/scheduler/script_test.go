@@ -137,7 +137,7 @@ func readPid(file string) (int, error) {
 }
 
 // patience is how long a condition may take to come true.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func until(ts *testscript.TestScript, what string, ok func() bool) {
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {

@@ -13,7 +13,7 @@ import (
 )
 
 // patience is how long a test waits for what must come, before it fails.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // found is the next batch of names.
 func (o *testSpool) found() []Name {

@@ -82,7 +82,7 @@ func (a *agent) next() Event {
 		case batch := <-a.events:
 			a.seen = batch
 			a.most = max(a.most, len(batch))
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			a.t.Fatalf("agent is silent:\n%s", stacks())
 		}
 	}

@@ -315,7 +315,7 @@ func TestRouterIsGivenMailWhereItLooks(t *testing.T) {
 	}
 	defer router.Close()
 	reports := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", "bob"))
-	if err := router.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := router.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	var told [200]byte

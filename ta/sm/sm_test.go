@@ -314,7 +314,7 @@ func TestLimitEndsTheWholeGroup(t *testing.T) {
 	if !strings.HasSuffix(b.reported, "\tdeferred killed after 300ms\n") {
 		t.Errorf("%q", b.reported)
 	}
-	fifo.SetReadDeadline(time.Now().Add(30 * time.Second))
+	fifo.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	if _, err := io.ReadAll(fifo); err != nil {
 		t.Errorf("somebody is left: %v", err)
 	}

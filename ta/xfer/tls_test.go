@@ -149,7 +149,7 @@ func TestIdleConnectionsKeepNoNodeOut(t *testing.T) {
 		conn, err := net.Dial("tcp", listener.Addr().String())
 		check(t, err)
 		defer conn.Close()
-		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 		go func() {
 			_, err := conn.Read(make([]byte, 1))
 			closed <- !errors.Is(err, os.ErrDeadlineExceeded)

@@ -131,7 +131,7 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 
 // queued waits until there are that many control files, for 30 seconds at most.
 func queued(ts *testscript.TestScript, _ bool, args []string) {
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		files, err := filepath.Glob(ts.MkAbs("po/transport/[0-9]*"))
 		ts.Check(err)
 		if strconv.Itoa(len(files)) == args[0] {
