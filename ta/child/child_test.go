@@ -60,7 +60,7 @@ func begin(t *testing.T, part string, change ...func(*Spec)) *agent {
 	t.Cleanup(func() {
 		c.Signal(unix.SIGKILL)
 		a.exited()
-		for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		for end := time.Now().Add(2 * time.Minute); runtime.NumGoroutine() > before; runtime.Gosched() {
 			if time.Now().After(end) {
 				t.Fatalf("%d goroutines are left:\n%s", runtime.NumGoroutine()-before, stacks())
 			}
@@ -334,7 +334,7 @@ func TestGrandchildMayHoldTheSocketForTheGrace(t *testing.T) {
 	}
 	a := begin(t, "leaking", func(s *Spec) {
 		s.Env = append(s.Env, "HOLD="+hold)
-		s.Grace = 50 * time.Millisecond
+		s.Grace = 2 * time.Second // what was written before is read meanwhile
 	})
 	said, _, e := a.rest()
 	if len(said) != 1 || said[0].Report.Message != 7 || e.Status != "exit status 5 (a descendant held its socket)" {
