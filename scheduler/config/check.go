@@ -33,6 +33,7 @@ func (r *reader) checkClauses() {
 		if !r.copied[i] {
 			r.checkBackoff(c, &p)
 			r.checkLimits(c, &p)
+			r.checkGroup(c, &p)
 		}
 		if c.MatchesAll() {
 			if len(c.Settings) == 0 {
@@ -88,6 +89,14 @@ func (r *reader) checkLimits(c *scheduler.Clause, p *scheduler.Params) {
 	}
 	if p.Sessions > 1 && setsOneOf(c, "sessions", "command") && len(p.Command) > 0 && !passesSessions(p.Command) {
 		r.warn("in %s sessions=%d, but the command does not pass ${sessions} to the agent", patternOf(c), p.Sessions)
+	}
+}
+
+// checkGroup reports agents that are not root but have root's group.
+func (r *reader) checkGroup(c *scheduler.Clause, p *scheduler.Params) {
+	if p.UID > 0 && p.GID == 0 && setsOneOf(c, "user", "group") {
+		r.warn("in %s the agents are not root but have group root, with which they could change files of the system; "+
+			"set a group that no user has (scheduler(8), SECURITY)", patternOf(c))
 	}
 }
 

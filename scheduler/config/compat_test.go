@@ -99,6 +99,9 @@ func TestWarnings(t *testing.T) {
 			`f:1:59: the value of command begins with a ', which is an ordinary character; values are quoted with "`},
 		{"a setting that a later clause replaces", "smtp/slow* maxchannels=3\nsmtp " + settled + "maxchannel=10",
 			"f:1:1: maxchannel in smtp/slow* has no effect: smtp/* on line 2 matches the same mail and sets it again"},
+		{"root's group for another user", "a interval=1m retries=1 expiry=3d overfeed=0 user=uucp group=root command=c",
+			"f:1:1: in a/* the agents are not root but have group root, with which they could change files of the system; " +
+				"set a group that no user has (scheduler(8), SECURITY)"},
 		{"one delivery at a time for all users", "local " + settled,
 			"f:1:1: in local/* maxthr=1 allows one delivery at a time: all local users are one thread, so a slow mailbox of one " +
 				"holds up the mail of all; set maxthr and sessions"},

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -95,14 +96,7 @@ func checkEntry[T any](t *testing.T, r *row[T], prefix, entry string) {
 
 // The example is what most people will read instead of the manual.
 func TestExampleLoadsWithoutAWord(t *testing.T) {
-	data, err := os.ReadFile("../../scheduler.cf.example")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := Parse("scheduler.cf.example", data, debian(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := example(t)
 	for _, w := range file.Warnings {
 		t.Error(w)
 	}
@@ -151,6 +145,95 @@ func TestNoExampleLetsOneUserStopLocalMail(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Agents that are not root have the group of the control files: transport/ gets the group of
+// the first clause with such agents. Whoever else has that group can become root.
+func TestNoExampleGivesOthersTheGroupOfControlFiles(t *testing.T) {
+	account := regexp.MustCompile(`\buser=(\S+) group=(\S+)`)
+	seen := 0
+	for _, pattern := range []string{"scheduler.cf.example", "README.md", "man/*", "packaging/*", "packaging/systemd/*"} {
+		names, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(names) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, name := range names {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				continue // a directory
+			}
+			for _, m := range account.FindAllStringSubmatch(string(data), -1) {
+				seen++
+				root, own := m[1] == "root" && m[2] == "root", strings.HasPrefix(m[1], "$(id ")
+				if !root && !own && m[2] != "mailagent" {
+					t.Errorf("%s has %s", name, m[0])
+				}
+			}
+		}
+	}
+	if seen < 4 {
+		t.Errorf("only %d examples were found", seen)
+	}
+	// The others take the values of the clause for all.
+	file := example(t)
+	for i, p := range patterns(file) {
+		if have := file.Effective(i); have.UID != 0 || have.GID != 0 {
+			t.Errorf("agents of %s in scheduler.cf.example have user %d and group %d", p, have.UID, have.GID)
+		}
+	}
+}
+
+// make all builds the agents that have a folder in cmd/ta.
+func TestProgramsOfTheExampleAreBuilt(t *testing.T) {
+	agents, err := filepath.Glob("../../cmd/ta/*/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Mkdir(filepath.Join(bin, "ta"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, main := range agents {
+		if err := os.WriteFile(filepath.Join(bin, "ta", filepath.Base(filepath.Dir(main))), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, w := range example(t).CheckPrograms(bin) {
+		if !strings.Contains(w.Text, "/usr/local/lib/mail/faxagent") { // "an agent of your own"
+			t.Error(w)
+		}
+	}
+}
+
+// A server that answers nothing keeps its session no longer than half an hour.
+func TestExampleGivesSMTPHalfAnHour(t *testing.T) {
+	file := example(t)
+	seen := 0
+	for i, p := range patterns(file) {
+		if have := file.Effective(i); len(have.Command) > 0 && have.Command[0] == "smtp" {
+			seen++
+			if have.AgentTimeout != 30*time.Minute {
+				t.Errorf("%s has an agent-timeout of %s", p, have.AgentTimeout)
+			}
+		}
+	}
+	if seen < 4 {
+		t.Errorf("only %d clauses for SMTP", seen)
+	}
+}
+
+// example is scheduler.cf.example.
+func example(t *testing.T) *File {
+	t.Helper()
+	data, err := os.ReadFile("../../scheduler.cf.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := Parse("scheduler.cf.example", data, debian(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 func patterns(f *File) []string {
