@@ -1,6 +1,8 @@
 package scheduler_test
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -103,6 +105,33 @@ A1 <- 1 a
 A1 <- #idle
 +1m30s A1 <- 1 a
 `
+}
+
+// TestManualNamesTheDepartures: what a site with ZMailer would not expect.
+func TestManualNamesTheDepartures(t *testing.T) {
+	page, err := os.ReadFile("../man/scheduler.8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n.SH DIFFERENCES FROM ZMAILER\n")
+	section, _, _ = strings.Cut(section, "\n.SH ")
+	section = regexp.MustCompile(`(?m)^\.\w+ ?`).ReplaceAllString(section, "") // macros
+	section = strings.Join(strings.Fields(strings.NewReplacer(`"`, "", `\-`, "-").Replace(section)), " ")
+	section = strings.ReplaceAll(section, " ,", ",")
+	for _, want := range []string{
+		"Control files belong to root",
+		"the challenge begins with 220",
+		"a wrong password is answered with -BAD USER OR PASSWORD",
+		"The states in the statistics log are ok, ok2, ok3, error, error2 and expire",
+		"All directories are swept at least every 120 seconds",
+		"POSTOFFICE/scheduler is not used",
+		"the first #hungry of an agent brings only one line",
+		"only the recipients of the job line count as attempted",
+	} {
+		if !strings.Contains(section, want) {
+			t.Errorf("scheduler(8) does not say among the differences: %s", want)
+		}
+	}
 }
 
 // TestManualScheduler: DESCRIPTION, OPTIONS and SIGNALS.

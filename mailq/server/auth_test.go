@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -145,6 +146,34 @@ func letters(r rights) string {
 		}
 	}
 	return s
+}
+
+// ETRN starts deliveries: the internet may not, by the files that people copy.
+func TestExamplesOfTheAuthFileGiveStrangersNoETRN(t *testing.T) {
+	strangers := []Peer{{Addr: netip.MustParseAddr("198.51.100.7")}, {Addr: netip.MustParseAddr("2001:db8::1")}}
+	for _, name := range []string{"man/scheduler.8", "packaging/install"} {
+		text, err := os.ReadFile("../../" + name)
+		must(t, err)
+		lines := regexp.MustCompile(`(?m)^\s*(\w+:[^:\n]+:[A-Z ]+:.*\[.*)$`).FindAllStringSubmatch(string(text), -1)
+		if len(lines) < 2 {
+			t.Errorf("%s has %d lines of an auth file", name, len(lines))
+		}
+		var file strings.Builder
+		for _, line := range lines {
+			file.WriteString(line[1] + "\n")
+		}
+		list, problems := parseAccounts(file.String())
+		if a, ok := list.find("nobody", loopback); len(problems) > 0 || !ok || !a.rights.has(rightETRN) {
+			t.Errorf("%s: nobody may not send ETRN from here, or %v, in\n%s", name, problems, &file)
+		}
+		for i := range list {
+			for _, peer := range strangers {
+				if list[i].accepts(peer) && list[i].rights.has(rightETRN) {
+					t.Errorf("%s: %s may send ETRN from %v", name, list[i].user, peer)
+				}
+			}
+		}
+	}
 }
 
 // TestAuthFileOfOthersIsRefused: the file holds passwords and grants rights.

@@ -186,6 +186,19 @@ func TestActingVerbs(t *testing.T) {
 	}
 }
 
+// A message may leave the queue between two commands of its owner.
+func TestQueryForAMessageThatIsGoneIsNotNoted(t *testing.T) {
+	var notes []Note
+	s := newServer(t, busyQueue(time.Now()), func(set *Settings) { set.Note = func(n Note) { notes = append(notes, n) } })
+	k := dial(t, s, Peer{User: "root"})
+	for _, line := range []string{"SHOW MSG S1", "JSON SHOW MSG S1", "FIND spoolid S1", "JSON FIND spoolid S1"} {
+		k.ask(line)
+	}
+	if len(notes) > 0 {
+		t.Errorf("noted %+v", notes)
+	}
+}
+
 // TestRightsAreKept: each right allows its own commands and no others.
 func TestRightsAreKept(t *testing.T) {
 	needs := map[string]string{

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/pflag"
@@ -160,4 +161,27 @@ func TestManualHasEveryOption(t *testing.T) {
 			t.Errorf("%s is not in the manual page", name)
 		}
 	})
+}
+
+// The limits keep a user from occupying sessions.
+func TestDefaultsOfTimeLimitsAreThoseOfTheManual(t *testing.T) {
+	page, err := os.ReadFile("../../../man/mailbox.8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(page), `\-`, "-")
+	p := program.New("mailbox", "local", io.Discard, io.Discard)
+	newCommand(p)
+	for name, want := range map[string]time.Duration{"lock-wait": 30 * time.Second, "time-limit": 15 * time.Minute, "mailbox-limit": 2 * time.Minute} {
+		if have, err := p.Flags.GetDuration(name); err != nil || have != want {
+			t.Errorf("--%s is %v, want %v; %v", name, have, want, err)
+		}
+		_, entry, _ := strings.Cut(text, "--"+name+` " time"`)
+		entry, _, _ = strings.Cut(entry, "\n.TP\n")
+		_, said, _ := strings.Cut(entry, "default ")
+		said, _, _ = strings.Cut(said, ".")
+		if told, err := time.ParseDuration(said); err != nil || told != want {
+			t.Errorf("mailbox(8) says that --%s is %q, want %v", name, said, want)
+		}
+	}
 }
