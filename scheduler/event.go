@@ -103,7 +103,7 @@ type (
 	// it and issues it again later. It gives up a Hold or a Resubmit, and that
 	// mail is back in the queue.
 	Failed struct {
-		Op     Op
+		Op     Op // 0: of no action; the spool was found down
 		Reason string
 		// SpoolDown says that nothing at all can be written now (full,
 		// read-only, broken). The core then stops feeding and sends Probe until

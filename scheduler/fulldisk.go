@@ -41,6 +41,9 @@ func (dv *delivery) noteTrouble(e Failed) {
 func (dv *delivery) writeFailed(e Failed) {
 	p := dv.store.pending[e.Op]
 	switch {
+	case e.Op == 0 && e.SpoolDown:
+		dv.noteSpoolDown(0, e)
+		return
 	case p == nil:
 		return
 	case e.Missing:
@@ -50,7 +53,7 @@ func (dv *delivery) writeFailed(e Failed) {
 		}
 		return
 	case e.SpoolDown:
-		dv.noteSpoolDown(p, e)
+		dv.noteSpoolDown(p.id, e)
 	}
 	if !dv.moveFailed(p, e) {
 		dv.repeatLater(p, e)
@@ -58,13 +61,14 @@ func (dv *delivery) writeFailed(e Failed) {
 }
 
 // noteSpoolDown stops the feeding until a probe succeeds, and says so once.
-func (dv *delivery) noteSpoolDown(p *pending, e Failed) {
+// The message is the one that showed it; 0: none.
+func (dv *delivery) noteSpoolDown(m MessageID, e Failed) {
 	dv.noteTrouble(e)
 	if dv.spoolDown {
 		return
 	}
 	dv.spoolDown, dv.store.retryAt = true, dv.now.after(probeInterval)
-	dv.do(Note{Severity: Error, Message: p.id, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
+	dv.do(Note{Severity: Error, Message: m, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
 }
 
 // repeatLater keeps an action that failed, to issue it again.

@@ -178,10 +178,10 @@ func (sc *scenario) recalled(words []string) {
 }
 
 // store reads: waits, works, done 7 [owes], fails 7 REASON, refuses 7 REASON, full 7,
-// gone 7, back.
+// gone 7, down REASON, back.
 func (sc *scenario) store(words []string) {
 	var op scheduler.Op
-	if len(words) > 1 {
+	if len(words) > 1 && words[0] != "down" {
 		op = sc.ops[scheduler.MessageID(sc.number(words[1]))]
 	}
 	switch words[0] {
@@ -198,6 +198,8 @@ func (sc *scenario) store(words []string) {
 		sc.step(scheduler.Failed{Op: op, Reason: strings.Join(words[2:], " ")})
 	case "full":
 		sc.step(scheduler.Failed{Op: op, Reason: "no space left on device", SpoolDown: true})
+	case "down":
+		sc.step(scheduler.Failed{Reason: strings.Join(words[1:], " "), SpoolDown: true})
 	case "gone":
 		sc.step(scheduler.Failed{Op: op, Reason: "no such file", Missing: true})
 	case "moved":

@@ -168,7 +168,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	options.Spool, options.AnswersNullSender = spooler, reporter.AnswersNullSender
 	options.Agents.FileGroup = fileGroup
 	options.Files = operands
-	options.Owned = s.owner.Check
+	options.Owned = spooler.Check
 	if len(operands) == 0 { // mail in named files is tried at once
 		options.State = filepath.Join(s.where.postoffice, state.Name)
 	}

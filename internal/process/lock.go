@@ -15,10 +15,6 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// ErrReplaced says that a directory of the postoffice is not the one in which the daemon
-// began its work: another one was moved or mounted there, or it was removed.
-var ErrReplaced = errors.New("not the directory that it was at the start")
-
 // Claim is the right of one daemon of a kind to work in a postoffice. It is held by locks
 // (flock(2)) on the pid file and on the staging directory, which end with the process. A
 // pid file can be removed, and one that is hidden by a mount protects nothing; the staging
@@ -30,15 +26,9 @@ type Claim struct {
 	pidFile *os.File
 	staging string // its path
 	locked  *os.File
-	dirs    []directory
+	dirs    []Directory
 
 	mu sync.Mutex // Check may be called by several goroutines
-}
-
-// directory is a directory at the start of the daemon.
-type directory struct {
-	path     string
-	dev, ino uint64
 }
 
 // NewClaim makes sure that only one daemon named name works in a postoffice: its pid file
@@ -48,12 +38,11 @@ type directory struct {
 func NewClaim(office, name, staging string, dirs ...string) (*Claim, error) {
 	c := &Claim{name: name, pidPath: filepath.Join(office, ".pid."+name), staging: filepath.Join(office, staging)}
 	for _, dir := range dirs {
-		path := filepath.Join(office, dir)
-		st, err := statDir(path)
+		d, err := FindDirectory(filepath.Join(office, dir))
 		if err != nil {
 			return nil, err
 		}
-		c.dirs = append(c.dirs, directory{path, st.Dev, st.Ino})
+		c.dirs = append(c.dirs, d)
 	}
 	var err error
 	if c.pidFile, err = Lock(c.pidPath, name); err != nil {
@@ -82,8 +71,8 @@ func (c *Claim) Check() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range c.dirs {
-		st, err := statDir(d.path)
-		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || err == nil && (st.Dev != d.dev || st.Ino != d.ino) {
+		err := d.Check()
+		if IsMissing(err) {
 			return fmt.Errorf("%s is %w", d.path, ErrReplaced)
 		}
 		if err != nil {
@@ -179,18 +168,6 @@ func Lock(pidFile, name string) (*os.File, error) {
 		_, _ = fmt.Fprintf(file, "%d\n", os.Getpid())
 	}
 	return file, nil
-}
-
-// statDir examines a directory. It follows a symbolic link, because an administrator may
-// have put a directory elsewhere.
-func statDir(path string) (st unix.Stat_t, err error) {
-	if err = unix.Stat(path, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		err = unix.ENOTDIR
-	}
-	if err != nil {
-		err = &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	return st, err
 }
 
 // names reports whether path names an open file, which may be nil.

@@ -173,8 +173,8 @@ type Options struct {
 	State      string
 	ReadState  func(path string) (*state.Table, error)
 	SavePeriod time.Duration
-	// Owned, if set, returns an error once another node has taken over the
-	// postoffice. It is called before job lines are given to agents, which write to
+	// Owned, if set, returns an error once another scheduler has taken over the
+	// postoffice, or another postoffice is in its place. It is called before job lines are given to agents, which write to
 	// control files, and before the state is saved.
 	Owned func() error
 	// Files, if any, are the only control files taken. Run returns when nothing
@@ -272,8 +272,8 @@ func New(o Options) *Daemon {
 
 // Run runs the loop until the scheduler has stopped. It is called once. The error
 // says that the list of held threads cannot be read, so that nothing was begun, or that
-// another node has taken over the postoffice: then agents were killed, and nothing was
-// saved.
+// the postoffice is not ours any more (Options.Owned): then agents were killed, and nothing
+// was saved.
 func (d *Daemon) Run() error {
 	defer close(d.stopped)
 	l := &d.loop

@@ -125,6 +125,8 @@ func (d *Daemon) result(r spool.Result) {
 	case spool.Swept:
 		d.startup.swept = true
 		l.files.forgetVerbose()
+	case spool.Down:
+		l.Step(scheduler.Failed{Reason: r.Err.Error(), SpoolDown: true})
 	case spool.Disowned:
 		d.disown(r.Err)
 	case spool.Warning:

@@ -60,7 +60,7 @@ func (s *Spool) queueGone() error {
 		return fmt.Errorf("examining queue/: %w", err)
 	}
 	if now.Dev != opened.Dev || now.Ino != opened.Ino {
-		return fmt.Errorf("queue/ is not the directory that it was at the start; put that back, or restart the scheduler: %w", ErrSpoolDown)
+		return fmt.Errorf("queue/ is not the directory that it was at the start; put that back: %w", ErrSpoolDown)
 	}
 	return nil
 }
@@ -124,9 +124,19 @@ const probeName = ".scheduler.probe"
 const probeBytes = 64 << 10
 
 // Probe tries to write in transport/, and in the directories that could not be
-// written, and looks for queue/. The result is Probed.
+// written, and looks for transport/ and queue/ at their names. The result is Probed.
 func (s *Spool) Probe() {
-	s.edit("", func() { s.queue.add([]Result{Probed{s.probe()}}, 0) })
+	s.edit("", func() {
+		down, lost := s.examine()
+		if lost != nil {
+			s.disown(lost)
+			return
+		}
+		if down == nil {
+			down = s.probe()
+		}
+		s.queue.add([]Result{Probed{down}}, 0)
+	})
 }
 
 func (s *Spool) probe() error {

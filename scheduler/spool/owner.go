@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
+	"zsched/internal/process"
 )
 
 const (
@@ -39,9 +40,9 @@ const (
 	lockPoll = 100 * time.Millisecond
 )
 
-// ErrDisowned says that another node has taken the postoffice over. Nothing may be
-// written there any more.
-var ErrDisowned = errors.New("another node has taken over the postoffice")
+// ErrDisowned says that another scheduler, of this node or another, has the postoffice.
+// Nothing may be written there any more.
+var ErrDisowned = errors.New("another scheduler has taken over the postoffice")
 
 // OwnerRecord is the line in $POSTOFFICE/.owner:
 //
@@ -282,9 +283,31 @@ func (o *Owner) Check() error {
 	if err != nil || epoch <= o.Epoch {
 		return nil
 	}
-	o.lost.Store(true)
 	now, _ := o.read()
-	return fmt.Errorf("%w: this is epoch %d, and the owner is %s", ErrDisowned, o.Epoch, &now)
+	return o.disowned(&now)
+}
+
+func (o *Owner) disowned(by *OwnerRecord) error {
+	o.lost.Store(true)
+	return fmt.Errorf("%w: this is epoch %d, and the owner is %s", ErrDisowned, o.Epoch, by)
+}
+
+// CheckName returns an error that wraps ErrDisowned if the file at its name now names another
+// process that has the postoffice, whatever its epoch: if the file was removed, the next
+// scheduler began another one with the first epoch.
+func (o *Owner) CheckName() error {
+	if o == nil || o.file == nil {
+		return nil
+	}
+	text, err := postoffice.ReadFile(postoffice.WorkingDir, o.file.Name(), ownerSize)
+	if err != nil {
+		return nil // it was removed: that alone does no harm
+	}
+	now, err := parseOwner(string(text))
+	if err != nil || !now.Held || now.Machine == o.Machine && (now.PID == o.PID || !process.Exists(now.PID)) {
+		return nil
+	}
+	return o.disowned(&now)
 }
 
 // Release says that the owner has exited, unless another node has taken the

@@ -175,7 +175,7 @@ type Spool struct {
 	unmarked   unmarkedLines
 	seed       maphash.Seed
 	unwritable unwritable
-	disowned   atomic.Bool // the result Disowned was added
+	standing   standing
 
 	inUseLimit  time.Duration // maxInUse; tests set another
 	lockHolders lockHolders
@@ -244,7 +244,10 @@ func (s *Spool) openPlaces() (err error) {
 			return err
 		}
 	}
-	if s.control, err = postoffice.NewControl(s.pair(Queue).transport); err != nil {
+	if err = s.standing.begin(s.options.Postoffice); err == nil {
+		s.control, err = postoffice.NewControl(s.pair(Queue).transport)
+	}
+	if err != nil {
 		s.closePlaces()
 		return err
 	}
@@ -274,6 +277,7 @@ func (s *Spool) closePlaces() {
 // start starts the workers first, then the hints, then the sweep.
 func (s *Spool) start() {
 	s.spawn(s.sendResults)
+	s.spawn(s.examining)
 	for range s.options.Loaders {
 		s.spawn(newLoader(s).run)
 	}

@@ -84,6 +84,10 @@ func (w *sweeper) sweep(whole bool) (read, open bool) {
 	if whole {
 		depth = maxDepth
 	}
+	if _, lost := w.s.examine(); lost != nil {
+		w.s.disown(lost)
+		return false, false
+	}
 	fd, err := postoffice.OpenDir(w.s.office, "transport")
 	if err != nil {
 		w.fail("", "opening", err)

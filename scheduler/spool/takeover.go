@@ -1,7 +1,7 @@
 package spool
 
 // Takeover: the locks that the processes of another machine have left in a
-// postoffice, and the end of a scheduler whose postoffice was taken over.
+// postoffice.
 
 import (
 	"errors"
@@ -121,23 +121,4 @@ func (c *lockClearer) clear(f lockedFile, buf *[]byte) error {
 		c.cleared.Add(1)
 	}
 	return nil
-}
-
-// Disowned says that another node has taken over the postoffice. From now on the
-// spool writes nothing and answers nothing.
-type Disowned struct{ Err error }
-
-func (Disowned) result() {}
-
-// owned reports whether the postoffice is still ours. It is called before each batch
-// of writes. After a takeover it adds Disowned to the results, once.
-func (s *Spool) owned() bool {
-	err := s.options.Owner.Check()
-	if err == nil {
-		return true
-	}
-	if !s.disowned.Swap(true) {
-		s.queue.add([]Result{Disowned{err}}, 0)
-	}
-	return false
 }

@@ -1,0 +1,144 @@
+package spool
+
+// Whether the postoffice is still ours, and still the one of the start: another node may
+// have taken it over, another scheduler may have it, and another directory may be at its
+// name.
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zsched/internal/process"
+)
+
+// Disowned says that the postoffice is not ours any more: another scheduler has it, or another
+// transport/ is at its name. From now on the spool writes nothing and answers nothing.
+type Disowned struct{ Err error }
+
+func (Disowned) result() {}
+
+// Down says, without being asked, that transport/ or queue/ is not at its name. Err wraps
+// ErrSpoolDown. Probe tells when it is there again.
+type Down struct{ Err error }
+
+func (Down) result() {}
+
+// standingInterval is the time between two examinations of the names while there is work.
+const standingInterval = time.Second
+
+// standing is what is known of the claim to the postoffice.
+type standing struct {
+	begunAt time.Time
+	dueAt   atomic.Int64          // when the names are examined next, in nanoseconds after begunAt
+	lost    atomic.Pointer[error] // why the postoffice is not ours any more; nil: it is
+	told    atomic.Bool           // the result Disowned was added
+	asked   chan struct{}         // capacity 1: an examination is due
+
+	mu        sync.Mutex // held during an examination
+	transport process.Directory
+	queue     process.Directory
+	away      bool // the result Down was added, and the directories are not back
+}
+
+// begin notes which directories are at their names.
+func (st *standing) begin(office string) (err error) {
+	st.begunAt, st.asked = time.Now(), make(chan struct{}, 1)
+	if st.transport, err = process.FindDirectory(filepath.Join(office, "transport")); err == nil {
+		st.queue, err = process.FindDirectory(filepath.Join(office, "queue"))
+	}
+	return err
+}
+
+// Check returns an error if nothing may be fed or written in the postoffice any more. It
+// wraps ErrDisowned if another scheduler has it, and process.ErrReplaced if transport/ at its
+// full name is not the directory of the start. It is called before each batch of writes and
+// of job lines, so the names are examined at most once a second, and Check does not wait
+// for that.
+func (s *Spool) Check() error {
+	st := &s.standing
+	if lost := st.lost.Load(); lost != nil {
+		return *lost
+	}
+	if err := s.options.Owner.Check(); err != nil {
+		return s.lose(err)
+	}
+	now, dueAt := int64(time.Since(st.begunAt)), st.dueAt.Load()
+	if now >= dueAt && st.dueAt.CompareAndSwap(dueAt, now+int64(standingInterval)) {
+		wake(st.asked)
+	}
+	return nil
+}
+
+// examining is the goroutine that examines the names when Check asks for it.
+func (s *Spool) examining() {
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-s.standing.asked:
+			if _, lost := s.examine(); lost != nil {
+				s.disown(lost)
+				return
+			}
+		}
+	}
+}
+
+// lose notes why the postoffice is not ours any more.
+func (s *Spool) lose(err error) error {
+	s.standing.lost.CompareAndSwap(nil, &err)
+	return *s.standing.lost.Load()
+}
+
+// owned reports whether the postoffice is still ours. If not, it adds Disowned to the
+// results, once.
+func (s *Spool) owned() bool {
+	err := s.Check()
+	if err != nil {
+		s.disown(err)
+	}
+	return err == nil
+}
+
+func (s *Spool) disown(err error) {
+	if !s.standing.told.Swap(true) {
+		s.queue.add([]Result{Disowned{err}}, 0)
+	}
+}
+
+// examine examines the names. lost is why the postoffice is not ours any more. down says
+// that a directory is not at its name, so that nothing can be fed until it is back: nobody
+// else works there. It is added to the results if it is new.
+//
+// Another queue/ is not the end, because the mail in transport/ would be without its
+// messages after a restart, and would fail. An error that does not say which directory is
+// at a name is none of the two: the work itself meets it.
+func (s *Spool) examine() (down, lost error) {
+	st := &s.standing
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if err := s.options.Owner.CheckName(); err != nil {
+		return nil, s.lose(err)
+	}
+	err := st.transport.Check()
+	if errors.Is(err, process.ErrReplaced) {
+		return nil, s.lose(err)
+	}
+	if !process.IsMissing(err) {
+		err = st.queue.Check()
+	}
+	if !process.IsMissing(err) && !errors.Is(err, process.ErrReplaced) {
+		st.away = false
+		return nil, nil
+	}
+	down = fmt.Errorf("%w; put it back: %w", err, ErrSpoolDown)
+	if !st.away {
+		st.away = true
+		s.queue.add([]Result{Down{down}}, 0)
+	}
+	return down, nil
+}
