@@ -56,14 +56,6 @@ type Explanation struct {
 	Told *ToldView
 }
 
-// DelayView says how many vertices of a thread wait because of a reply rule, and when the
-// last of them is due.
-type DelayView struct {
-	Rule     *ReplyRule
-	Vertices int
-	Until    time.Time
-}
-
 // Occupier is a thread and its recipients in memory.
 type Occupier struct {
 	Channel, Host string
@@ -161,106 +153,6 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 	}
 	e.Limits = s.limits(e.Params, channel, r, t)
 	return e
-}
-
-// explainOrders counts the orders that wait for agents of a thread.
-func (s *Scheduler) explainOrders(e *Explanation, t *thread) {
-	for i, a := range t.agents {
-		if slices.Contains(t.agents[:i], a) {
-			continue
-		}
-		for j := range a.lines {
-			switch l := &a.lines[j]; {
-			case l.thread != t:
-			case l.ended():
-				if m := s.message(l.id); m != nil && l.recalled {
-					e.TakenBack += s.takenBack(m, t)
-				}
-			default:
-				e.countOrdered(s.orderOn(l.vertex), s.orderedTo(l.vertex))
-			}
-		}
-	}
-}
-
-// maxDelayed bounds the vertices that explainDelays looks at.
-const maxDelayed = 1000
-
-// explainDelays counts the vertices that wait because of reply rules, among the first ones
-// of a thread. The rule is that of the last report.
-func (s *Scheduler) explainDelays(e *Explanation, t *thread) {
-	if len(s.replyRules) == 0 {
-		return
-	}
-	n := 0
-	for ref := t.vertices.head; ref != 0 && n < maxDelayed; ref = t.vertices.next(ref) {
-		n++
-		if ref.isRecord() {
-			continue
-		}
-		if v := s.vertices.at(ref); v.state == waiting {
-			e.addDelay(s.delayOf(t, v), v.wakeAt.time())
-		}
-	}
-}
-
-// delayOf returns the reply rule that makes a vertex wait; nil: none does.
-func (s *Scheduler) delayOf(t *thread, v *vertex) (rule *ReplyRule) {
-	for i := range v.len() {
-		r := s.recipient(v, i)
-		last := s.diagnostics.get(r.diagnostic)
-		if r.state == done || last == nil {
-			continue
-		}
-		if one := s.delayingRule(t, last); one != nil && (rule == nil || one.Span > rule.Span) {
-			rule = one
-		}
-	}
-	return rule
-}
-
-// addDelay counts a vertex that waits because of a rule; nil: because of none.
-func (e *Explanation) addDelay(rule *ReplyRule, until time.Time) {
-	if rule == nil {
-		return
-	}
-	i := slices.IndexFunc(e.Delays, func(d DelayView) bool { return d.Rule == rule })
-	if i < 0 {
-		e.Delays = append(e.Delays, DelayView{Rule: rule})
-		i = len(e.Delays) - 1
-	}
-	d := &e.Delays[i]
-	d.Vertices++
-	if until.After(d.Until) {
-		d.Until = until
-	}
-}
-
-// countOrdered counts a vertex for which an order waits, and where it is sent; 0: none does.
-func (e *Explanation) countOrdered(verb Verb, to Target) {
-	if verb == 0 {
-		return
-	}
-	if e.Ordered == nil {
-		e.Ordered = make(map[Verb]int)
-	}
-	e.Ordered[verb]++
-	if verb == VerbReroute {
-		if e.Rerouted == nil {
-			e.Rerouted = make(map[Target]int)
-		}
-		e.Rerouted[to]++
-	}
-}
-
-// takenBack counts the vertices of a message in a thread that were taken back.
-func (s *Scheduler) takenBack(m *message, t *thread) (n int) {
-	s.eachVertex(m, func(v *vertex) {
-		if v.state != 0 && s.threadOf(v) == t && s.isTakenBack(v) {
-			n++
-		}
-	})
-	return n
 }
 
 // inForce returns the settings that result from matched clauses. nice and

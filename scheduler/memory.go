@@ -32,7 +32,8 @@ import (
 // for each ring, plus those of the largest message (Postfix, Dealing with memory
 // resource limits). The new and the deferred messages of a ring take turns to
 // come into memory, and so do the rings. Something that must be written may use the
-// room of the largest message. makeroom.go says what is put on record to make room.
+// room of the largest message. recordturns.go says whose turn it is, and makeroom.go what
+// is put on record to make room.
 
 // memory is the state of the limits.
 type memory struct {
@@ -55,10 +56,6 @@ type candidate struct {
 	sequence int64
 }
 
-// maxLoading bounds the control files that are being read again at a time, so
-// that new mail need not wait until many of them have been read.
-const maxLoading = 256
-
 // threadRecords is the records of a thread.
 type threadRecords struct {
 	count      int // records, those being read included
@@ -69,15 +66,6 @@ type threadRecords struct {
 	loading int // records that are being read, for a thread that may be fed
 	wants   [2]links[*thread]
 	wanted  [2]bool // is in ring.wanting
-}
-
-// ringRecords is the threads of a ring that want to read records.
-type ringRecords struct {
-	recipients int              // in memory, of the members
-	wanting    [2]list[*thread] // with new mail, with deferred mail
-	links      links[*ring]     // in memory.wanting
-	wanted     bool             // is in memory.wanting
-	kind       int              // which of wanting has the next turn
 }
 
 // A message is put on record only if its next attempt is at least minIdle away,
@@ -125,8 +113,14 @@ func (q *queue) overHalf(messages, recipients int) bool {
 // rings.
 func (q *queue) belowBound(messages, recipients int) bool {
 	m, r := q.inMemory()
+	return q.withinBound(m-messages, r-recipients)
+}
+
+// withinBound reports whether so many messages and recipients in memory are below the
+// limits plus the reserves of all rings.
+func (q *queue) withinBound(messages, recipients int) bool {
 	reserves := q.ringOrder.len * q.config.RingReserve
-	return below(m-messages, limitWith(q.config.ActiveLimit, reserves)) && below(r-recipients, limitWith(q.config.RecipientLimit, reserves))
+	return below(messages, limitWith(q.config.ActiveLimit, reserves)) && below(recipients, limitWith(q.config.RecipientLimit, reserves))
 }
 
 // noteBeyondBound warns that agents have more than the limits and the reserves of all rings
@@ -141,8 +135,7 @@ func (s *Scheduler) noteBeyondBound() {
 			}
 		}
 	}
-	reserves := s.ringOrder.len * s.config.RingReserve
-	if below(len(seen), limitWith(s.config.ActiveLimit, reserves)) && below(recipients, limitWith(s.config.RecipientLimit, reserves)) {
+	if s.withinBound(len(seen), recipients) {
 		return
 	}
 	s.do(Note{Severity: Warning, Text: fmt.Sprintf("agents have more than the limits on memory allow (messages: %d, recipients: %d): "+
@@ -263,134 +256,6 @@ func (dv *delivery) putOnRecord() {
 	dv.memory.candidates = dv.memory.candidates[:0]
 }
 
-// mayLoad reports whether the files of records may be read now.
-func (dv *delivery) mayLoad() bool { return !dv.stop.begun && !dv.spoolDown }
-
-// loadRecords starts the reading of the records whose turn it is. While the room is
-// scarce, that depends on the sessions (nextOfRing), which may have changed in any Step.
-func (dv *delivery) loadRecords() {
-	mem := &dv.memory
-	if !mem.changed && mem.room.halved == 0 {
-		return
-	}
-	mem.changed = false
-	for mem.loading < maxLoading {
-		n := dv.nextToLoad()
-		if n == 0 {
-			mem.room.keptOut = true
-			return
-		}
-		dv.load(n)
-	}
-	mem.changed = true
-	mem.room.keptOut = false
-}
-
-// nextToLoad returns the record whose turn it is, or 0 if none may be read.
-func (dv *delivery) nextToLoad() recordRef {
-	mem := &dv.memory
-	if !dv.belowBound(0, 0) {
-		if dv.urgentFits() {
-			return mem.urgent.head
-		}
-		return 0
-	}
-	room := dv.hasRoom(0, 0)
-	if mem.urgent.len > 0 && (!mem.urgentHadTurn || !room || mem.wanting.len == 0) {
-		mem.urgentHadTurn = true
-		return mem.urgent.head
-	}
-	mem.urgentHadTurn = false
-	over := dv.overHalf(0, 0)
-	for range mem.wanting.len {
-		r := mem.wanting.head
-		mem.wanting.remove(r)
-		mem.wanting.append(r)
-		switch {
-		case room:
-			if n := dv.nextOfRing(r, over); n != 0 {
-				return n
-			}
-		case dv.config.RingReserve > 0 && dv.isSmall(r.recipients):
-			if n := dv.nextOfRing(r, false); n != 0 {
-				return n
-			}
-		}
-	}
-	return mem.urgent.head
-}
-
-// nextOfRing returns the next record of a ring, or 0. New and deferred records
-// take turns, and so do threads. If onlySmall, it considers only threads with few
-// recipients in memory, to which half of the room is left. If the room is scarce, it
-// considers only rings with a session for them.
-func (dv *delivery) nextOfRing(r *ring, onlySmall bool) recordRef {
-	scarce := dv.memory.room.halved > 0
-	if onlySmall && dv.config.RingReserve == 0 || scarce && r.wants > 0 {
-		return 0
-	}
-	for range 2 {
-		kind := r.kind
-		r.kind = 1 - r.kind
-		threads := &r.wanting[kind]
-		for range threads.len {
-			t := threads.head
-			threads.remove(t)
-			threads.append(t)
-			if scarce {
-				if b := dv.blocksOf(t); b.ofRing() {
-					return 0
-				}
-			}
-			if !onlySmall || dv.isSmall(t.recipientsInMemory()) {
-				return t.records.due[t.active][kind].head
-			}
-		}
-	}
-	return 0
-}
-
-// updateWants notes whether the thread wants to read records.
-func (q *queue) updateWants(t *thread) {
-	x := t.records
-	for kind := range x.due[0] {
-		wants := t.mayFeed() && x.due[t.active][kind].len > 0
-		if wants && !x.wanted[kind] {
-			t.ring.wanting[kind].append(t)
-			x.wanted[kind] = true
-			q.memory.changed = true
-		} else if !wants {
-			q.dropWant(t, kind)
-		}
-	}
-	if r := t.ring; r != nil {
-		q.updateRingWants(r)
-	}
-}
-
-// dropWant notes that the thread no longer wants to read records of this kind. It
-// is also called before the thread leaves its ring.
-func (q *queue) dropWant(t *thread, kind int) {
-	if x := t.records; x.wanted[kind] {
-		t.ring.wanting[kind].remove(t)
-		x.wanted[kind] = false
-		q.updateRingWants(t.ring)
-	}
-}
-
-func (q *queue) updateRingWants(r *ring) {
-	wants := r.wanting[newMail].len+r.wanting[deferredMail].len > 0
-	if wants == r.wanted {
-		return
-	}
-	r.wanted = wants
-	if wants {
-		q.memory.wanting.append(r)
-	} else {
-		q.memory.wanting.remove(r)
-	}
-}
-
 func (q *queue) newThreadRecords() *threadRecords {
 	x := new(threadRecords)
 	for i := range x.due {
@@ -399,10 +264,4 @@ func (q *queue) newThreadRecords() *threadRecords {
 		}
 	}
 	return x
-}
-
-func (r *ring) initRecords() {
-	for kind := range r.wanting {
-		r.wanting[kind].of = func(t *thread) *links[*thread] { return &t.records.wants[kind] }
-	}
 }

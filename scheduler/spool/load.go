@@ -1,13 +1,12 @@
 package spool
 
-// Loading control files: reading, finding the message file, answering. A
+// Loading control files: reading and answering. messagefile.go finds the message file. A
 // scheduler that runs as root takes over files of other users (see
 // internal/postoffice/control.go).
 
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,8 +136,9 @@ func (t *loader) load(n Name) {
 		t.refuse(n, Busy, "locked by "+holder)
 		return
 	}
-	st, now, ok := t.locate(n, &d)
-	if !ok {
+	st, now, err := t.locate(n, &d)
+	if err != nil {
+		t.reject(now, &d, err)
 		return
 	}
 	err = errors.Join(d.truncateTorn(), d.settle(locks.held))
@@ -162,81 +162,6 @@ func (t *loader) triggers(n Name, f *ctlfile.File) {
 	}
 }
 
-// locate finds the message file and moves both files to their hash directory. If
-// ok is false, the result has been added.
-func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, ok bool) {
-	for range 2 {
-		err := postoffice.Stat(t.s.pair(Queue).queue, n.Path, &st)
-		isSpecial := err == nil && !postoffice.IsRegular(&st)
-		switch {
-		case err == nil && !isSpecial && st.Size < d.file.Body:
-			t.reject(n, d, &malformed{fmt.Sprintf("the message file has %d bytes, and its body begins after %d", st.Size, d.file.Body)})
-			return st, n, false
-		case err == nil && !isSpecial:
-			t.s.control.ShareMessage(t.s.pair(Queue).queue, n.Path, &st)
-			postoffice.EndFuture(t.s.pair(Queue).queue, n.Path, &st)
-			now = t.s.rehash(n)
-			d.path = now.Path
-			return st, now, true
-		case err != nil && err != unix.ENOENT:
-			t.reject(n, d, err)
-			return st, n, false
-		}
-		if err := t.s.queueGone(); err != nil {
-			t.reject(n, d, err)
-			return st, n, false
-		}
-		where, place, found, err := t.s.resumeMove(n)
-		switch {
-		case err != nil:
-			t.reject(n, d, err)
-			return st, n, false
-		case found && place != Queue:
-			t.refuse(n, Elsewhere, "its message file is in "+place.dir()+"queue; the control file was moved there too")
-			return st, n, false
-		case !found && isSpecial:
-			t.reject(n, d, &malformed{"queue/" + n.Path + " is not a regular file"})
-			return st, n, false
-		case !found:
-			st, ok = t.withoutMessage(n, d)
-			return st, n, ok
-		}
-		n, d.path = where, where.Path
-	}
-	t.refuse(n, Unreadable, "its message file is being moved")
-	return st, n, false
-}
-
-// withoutMessage returns what stands for the message file of a control file that has lost
-// it: the message is loaded with the time of its control file, and its recipients fail as
-// soon as an agent finds no message file. If ok is false, the result has been added: the
-// control file is new, or the directory of the message file is missing.
-func (t *loader) withoutMessage(n Name, d *controlFile) (st unix.Stat_t, ok bool) {
-	q := t.s.pair(Queue)
-	if err := postoffice.Stat(q.transport, n.Path, &st); err != nil || st.Ino != d.st.Ino || st.Dev != d.st.Dev {
-		t.reject(n, d, errGone) // both files have left since the control file was read
-		return st, false
-	}
-	prefix, base := split(n.Path)
-	for levels := range maxDepth + 1 {
-		if other := ctlfile.HashDir(n.ID, levels) + base; other != n.Path && postoffice.Exists(q.transport, other) {
-			t.reject(n, d, &malformed{"there is no message file queue/" + n.Path + ", and transport/" + other + " has the same number"})
-			return st, false
-		}
-	}
-	if prefix != "" {
-		if err := postoffice.Stat(q.queue, strings.TrimSuffix(prefix, "/"), &st); err != nil {
-			t.reject(n, d, fmt.Errorf("the directory queue/%s of its message file: %w", prefix, err))
-			return st, false
-		}
-	}
-	if time.Since(time.Unix(d.st.Mtim.Unix())).Abs() < graceTime {
-		t.refuse(n, Unfinished, "there is no message file queue/"+n.Path)
-		return st, false
-	}
-	return unix.Stat_t{Mtim: d.st.Mtim, Uid: d.st.Uid}, true
-}
-
 // trigger adds the results of a file that has no message, and removes the file.
 func (t *loader) trigger(n Name, d *controlFile) {
 	t.triggers(n, d.file)
@@ -247,11 +172,22 @@ func (t *loader) trigger(n Name, d *controlFile) {
 	t.s.refusals.remove(n.Path)
 }
 
+// refusalError is the error of a file that is refused for a reason of its own.
+type refusalError struct {
+	why    Refusal
+	reason string
+}
+
+func (r *refusalError) Error() string { return r.reason }
+
 // reject adds the result of a file that cannot become a message because of an
 // error, and moves it to corrupt/ if it is malformed.
 func (t *loader) reject(n Name, d *controlFile, err error) {
 	var bad *malformed
+	var other *refusalError
 	switch {
+	case errors.As(err, &other):
+		t.refuse(n, other.why, other.reason)
 	case errors.Is(err, errGone):
 		t.refuse(n, Vanished, err.Error())
 	case errors.Is(err, errChanged):
