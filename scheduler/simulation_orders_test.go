@@ -261,21 +261,6 @@ func (h *harness) checkFeed(a Feed) {
 	}
 }
 
-// simWalk is a walk and what was in the queue when it began.
-type simWalk struct {
-	walk     *Walk
-	threads  map[threadKey]*thread
-	vertices []simVertex
-	shown    map[Target]int // threads have no message
-}
-
-// simVertex is the mail of a message in a thread when the walk began.
-type simVertex struct {
-	message MessageID
-	arrival int // harness.arrivals
-	key     threadKey
-}
-
 // isIn reports whether a message has open recipients in a thread.
 func (h *harness) isIn(id MessageID, key threadKey) bool {
 	t := h.s.threads[key]
@@ -296,69 +281,6 @@ func (h *harness) messageIn(ref vertexRef) MessageID {
 		return h.s.records.items.at(ref.record()).id
 	}
 	return h.s.messageOf(h.s.vertices.at(ref)).id
-}
-
-// continueWalk begins a walk, or takes the next slice of one.
-func (h *harness) continueWalk() {
-	if !h.faultless && len(h.orders.walks) < 3 && h.rand.IntN(4) == 0 {
-		h.orders.walks = append(h.orders.walks, h.beginWalk())
-		return
-	}
-	if len(h.orders.walks) == 0 {
-		return
-	}
-	i := h.rand.IntN(len(h.orders.walks))
-	walk := h.orders.walks[i]
-	if h.chance(2) {
-		walk.walk.Close()
-	} else if h.nextSlice(walk) {
-		return
-	} else {
-		h.compareWalk(walk)
-	}
-	h.orders.walks = slices.Delete(h.orders.walks, i, i+1)
-}
-
-func (h *harness) beginWalk() *simWalk {
-	walk := &simWalk{walk: h.s.Walk(Vertices), threads: make(map[threadKey]*thread), shown: make(map[Target]int)}
-	for key, t := range h.s.threads {
-		walk.threads[key] = t
-		for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-			id := h.messageIn(ref)
-			walk.vertices = append(walk.vertices, simVertex{id, h.arrivals[id], key})
-		}
-	}
-	return walk
-}
-
-func (h *harness) nextSlice(walk *simWalk) (more bool) {
-	items, more := walk.walk.Next(1 + h.rand.IntN(4))
-	for _, item := range items {
-		switch {
-		case item.Thread != nil:
-			walk.shown[Target{0, item.Thread.Channel, item.Thread.Host}]++
-		case item.Vertex != nil:
-			walk.shown[Target{item.Vertex.Message, item.Vertex.Channel, item.Vertex.Host}]++
-		}
-	}
-	return more
-}
-
-// compareWalk: what was there all the time was returned once.
-func (h *harness) compareWalk(walk *simWalk) {
-	for key, t := range walk.threads {
-		if n := walk.shown[Target{0, key.channel, key.host}]; h.s.threads[key] == t && n != 1 {
-			h.t.Fatalf("thread %v was returned %d times", key, n)
-		}
-	}
-	for _, v := range walk.vertices {
-		if h.arrivals[v.message] != v.arrival || !h.isIn(v.message, v.key) {
-			continue
-		}
-		if n := walk.shown[Target{v.message, v.key.channel, v.key.host}]; n != 1 {
-			h.t.Fatalf("message %d in %v was returned %d times", v.message, v.key, n)
-		}
-	}
 }
 
 // serveAll has everything tried once. What was held and never fed since must

@@ -3,7 +3,6 @@ package smtpserver
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
@@ -13,172 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
 	"zsched/ctlfile"
 )
-
-// started is a server with a postoffice of its own on a loopback port.
-type started struct {
-	*Server
-	t      *testing.T
-	office string
-	l      net.Listener
-}
-
-func start(t *testing.T, change func(*Options)) *started {
-	t.Helper()
-	office := t.TempDir()
-	for _, dir := range []string{"public", "router", "transport", "queue"} {
-		if err := os.Mkdir(filepath.Join(office, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	o := Default()
-	o.Hostname, o.Domains = "mx.ours.example", []string{"ours.example", ".below.example"}
-	o.Router = ctlfile.Router{Postoffice: office}
-	o.XCLIENT, o.MinFree = o.Networks, 0
-	var err error
-	if o.TLS, err = TLS("", "", o.Hostname); err != nil {
-		t.Fatal(err)
-	}
-	if change != nil {
-		change(&o)
-	}
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go s.Serve(l, SMTP)
-	all := &started{s, t, office, l}
-	t.Cleanup(func() {
-		l.Close()
-		all.stop()
-	})
-	return all
-}
-
-// stop ends the server and does not wait for its sessions.
-func (s *started) stop() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = s.Close(ctx)
-}
-
-// dialog is a client's side of a session.
-type dialog struct {
-	t    *testing.T
-	conn net.Conn
-	in   *bufio.Reader
-}
-
-func (s *started) dial() *dialog {
-	s.t.Helper()
-	conn, err := net.Dial("tcp", s.l.Addr().String())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	d := &dialog{s.t, conn, bufio.NewReader(conn)}
-	d.expect("220 mx.ours.example")
-	return d
-}
-
-// stranger is a session whose client is in no known network.
-func (s *started) stranger() *dialog {
-	s.t.Helper()
-	d := s.dial()
-	d.say("XCLIENT ADDR=192.0.2.9", "220 ")
-	d.say("EHLO far.example", "250 ")
-	return d
-}
-
-func (d *dialog) send(text string) {
-	d.t.Helper()
-	if _, err := d.conn.Write([]byte(text)); err != nil {
-		d.t.Fatal(err)
-	}
-}
-
-// reply reads a whole reply, "" at the end of the session.
-func (d *dialog) reply() string {
-	var all strings.Builder
-	for {
-		line, err := d.in.ReadString('\n')
-		all.WriteString(line)
-		if err != nil || len(line) < 4 || line[3] != '-' {
-			return all.String()
-		}
-	}
-}
-
-// expect reads a reply and fails unless its last line begins so.
-func (d *dialog) expect(prefix string) string {
-	d.t.Helper()
-	reply := d.reply()
-	last := strings.TrimSuffix(reply, "\r\n")
-	if last = last[strings.LastIndexByte(last, '\n')+1:]; !strings.HasPrefix(last, prefix) {
-		d.t.Fatalf("reply %q, want %q", reply, prefix)
-	}
-	return reply
-}
-
-func (d *dialog) say(line, prefix string) string {
-	d.t.Helper()
-	d.send(line + "\r\n")
-	return d.expect(prefix)
-}
-
-func (d *dialog) startTLS() {
-	d.t.Helper()
-	d.say("STARTTLS", "220 ")
-	conn := tls.Client(d.conn, &tls.Config{InsecureSkipVerify: true})
-	d.conn, d.in = conn, bufio.NewReader(conn)
-}
-
-// ended fails unless the server has closed the connection.
-func (d *dialog) ended() {
-	d.t.Helper()
-	if reply := d.reply(); reply != "" {
-		d.t.Errorf("reply %q after the end", reply)
-	}
-}
-
-// messages are the files that the router would take.
-func (s *started) messages() []string {
-	s.t.Helper()
-	var texts []string
-	entries, err := os.ReadDir(filepath.Join(s.office, "router"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, e := range entries {
-		text, err := os.ReadFile(filepath.Join(s.office, "router", e.Name()))
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		texts = append(texts, string(text))
-	}
-	return texts
-}
-
-// nothingLeft ends the server, which waits for the messages that sessions are
-// still giving up, and fails if an incomplete message is on disk.
-func (s *started) nothingLeft() {
-	s.t.Helper()
-	s.l.Close()
-	s.stop()
-	if left, _ := filepath.Glob(filepath.Join(s.office, "public", ".*")); len(left) > 0 {
-		s.t.Errorf("left: %q", left)
-	}
-}
 
 func TestMessageIsInRouterWhenItIsAcknowledged(t *testing.T) {
 	s := start(t, nil)
@@ -264,13 +102,6 @@ func TestAddressesThatTheRouterWouldReadOtherwiseAreRefused(t *testing.T) {
 	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], `todsn ORCPT=utf-8;\x{E4}@ours.example`) {
 		t.Errorf("messages %q", got)
 	}
-}
-
-func begin(d *dialog) {
-	d.t.Helper()
-	d.say("EHLO x.example", "250 ")
-	d.say("MAIL FROM:<a@far.example>", "250 ")
-	d.say("RCPT TO:<b@ours.example>", "250 ")
 }
 
 func TestBareNewlineEndsTheSession(t *testing.T) {

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"zsched/internal/postoffice"
+)
+
+// Submissions that cannot be routed, and entries that are none.
+
+func TestWhatCannotBeReadIsPutAside(t *testing.T) {
+	o := newOffice(t, 0)
+	o.write("router/1", "nonsense\n")
+	o.write("router/2", "from <a@b>\nto <x@a.example>\n")
+	o.write("router/3", "Subject: nobody gets it\n\nbody\n")
+	o.write("router/4", "To: a b c@d\n\nbody\n")
+	o.write("router/5", "To: x@a.example\nX: \x00\n\nbody\n") // nobody is known who could be told
+	o.write("router/6", "to <x@a.example>\nenv-end\n\nbody\n")
+	o.write("router/.hidden", "")
+	o.write("corrupt-1", "")
+	err := errors.Join(
+		os.Link(filepath.Join(o.dir, "router/6"), filepath.Join(o.dir, "router/7")),
+		os.MkdirAll(filepath.Join(o.dir, "corrupt/router"), 0o755),
+		os.Rename(filepath.Join(o.dir, "corrupt-1"), filepath.Join(o.dir, "corrupt/router/1")),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.router().drain()
+	entries, _ := os.ReadDir(filepath.Join(o.dir, "corrupt/router"))
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	want := strings.Fields("1 1.1 1.1.reason 2 2.reason 3 3.reason 4 4.reason 5 5.reason 6 6.reason 7 7.reason")
+	if !slices.Equal(names, want) {
+		t.Errorf("aside: %q", names)
+	}
+	if left := o.files("router"); len(left) != 1 { // .hidden
+		t.Errorf("left %q", left)
+	}
+	if queued := o.files("transport"); len(queued) != 0 {
+		t.Errorf("queued %q", queued)
+	}
+	reason, _ := os.ReadFile(filepath.Join(o.dir, "corrupt/router/1.1.reason"))
+	if !strings.Contains(string(reason), `1:1:1: unknown keyword "nonsense"`) {
+		t.Errorf("%q", reason)
+	}
+}
+
+// A name may have 255 bytes, and those of the file and its reason are longer.
+func TestBadSubmissionsWithLongNamesArePutAside(t *testing.T) {
+	o := newOffice(t, 0)
+	for _, length := range []int{240, 241, 248, 249, 255} {
+		o.write("router/"+strings.Repeat("1", length), "nonsense\n")
+	}
+	o.router().drain()
+	if left := o.files("router"); len(left) != 0 {
+		t.Errorf("left %q", left)
+	}
+	aside := o.files("corrupt/router")
+	if len(aside) != 10 || len(filepath.Base(aside[0])) != maxAside {
+		t.Errorf("aside: %q", aside)
+	}
+}
+
+// What is no regular file is no message: it is removed, or stays where it is, and is not
+// quarantined. One line in the log counts all of it.
+func TestStrayEntriesAreRemovedAndNotQuarantined(t *testing.T) {
+	o := newOffice(t, 0)
+	var log bytes.Buffer
+	r := o.router()
+	r.log = zerolog.New(&log)
+	path := func(name string) string { return filepath.Join(o.dir, "router", name) }
+	err := errors.Join(
+		os.Mkdir(path("1"), 0o755), os.Mkdir(path("2full"), 0o755), os.Symlink("/etc/passwd", path("3")),
+		syscall.Mkfifo(path("4"), 0o600), os.Symlink("missing", path("6")),
+	)
+	socket, e := net.ListenUnix("unix", &net.UnixAddr{Name: path("5"), Net: "unix"})
+	if err = errors.Join(err, e); err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	o.write("router/2full/x", "")
+	o.write("router/7", "from <a@b.example>\nto <x@a.example>\nenv-end\n\nbody\n")
+	for range 2 {
+		r.drain()
+	}
+	entries, err := os.ReadDir(path(""))
+	if err != nil || len(entries) != 1 || entries[0].Name() != "2full" {
+		t.Errorf("left in router/: %v, %v", entries, err)
+	}
+	if aside, queued := o.files("corrupt"), o.files("transport"); len(aside) != 0 || len(queued) != 1 {
+		t.Errorf("quarantined %q, queued %q", aside, queued)
+	}
+	n := 0
+	if err := postoffice.EachSubmission(o.dir, func(os.FileInfo) bool { n++; return true }); err != nil || n != 0 {
+		t.Errorf("%d submissions, %v", n, err)
+	}
+	for _, want := range []string{
+		`"entries":5,"file":"1","message":"entries of router/ that are not regular files were removed"`,
+		`"entries":1,"file":"2full","message":"entries of router/ that are not regular files cannot be removed`,
+	} {
+		if strings.Count(log.String(), want) != 1 {
+			t.Errorf("no line %s in %s", want, &log)
+		}
+	}
+}
+
+// The files of one user in corrupt/router are bounded, so that the mail of others is seen
+// there.
+func TestOneUserDoesNotFillTheQuarantine(t *testing.T) {
+	o := newOffice(t, 0)
+	r := o.router()
+	r.machine.trusted = nil
+	const more = 5
+	for i := range maxAsideOfUser + more {
+		o.write(fmt.Sprintf("router/%d", i), "nonsense\n")
+	}
+	for range 2 {
+		r.drain()
+	}
+	if aside, left := o.files("corrupt/router"), o.files("router"); len(aside) != 2*maxAsideOfUser || len(left) != more {
+		t.Errorf("%d files in corrupt/router, %d in router", len(aside), len(left))
+	}
+}
+
+// The router copies the message for each list. Holes become data in a copy.
+func TestSparseSubmissionDoesNotFillTheDisk(t *testing.T) {
+	o := newOffice(t, 0)
+	submit := func(name string) {
+		o.write("router/"+name, toList)
+		if err := os.Truncate(filepath.Join(o.dir, "router", name), 1<<40); err != nil {
+			t.Skip(err) // the file system has no such files
+		}
+	}
+	submit("1")
+	r := o.router()
+	var copied []string
+	r.queue.step = func(what string) {
+		if strings.HasPrefix(what, "copy") {
+			copied = append(copied, what)
+		}
+	}
+	r.drain()
+	refused := o.files("transport")
+	if len(refused) != 1 || len(o.files("corrupt/router")) > 0 || len(copied) > 0 {
+		t.Fatalf("queued %q, %q", refused, copied)
+	}
+	text, _ := os.ReadFile(refused[0])
+	if !strings.Contains(string(text), " error toolarge ") || strings.Contains(string(text), " smtp ") {
+		t.Errorf("%s", text)
+	}
+	if err := errors.Join(os.Remove(refused[0]), os.Remove(strings.Replace(refused[0], "/transport/", "/queue/", 1))); err != nil {
+		t.Fatal(err)
+	}
+	submit("2")
+	r.machine.maxSize = 0
+	r.drain()
+	if len(copied) > 0 || len(r.retries) != 1 || len(o.files("router")) != 1 || len(o.files("transport")) != 0 {
+		t.Errorf("without a limit: %q, retries %v, %q, %q", copied, r.retries, o.files("router"), o.files("transport"))
+	}
+	o.write("router/3", toList)
+	r.machine.maxSize = int64(len("Subject: x\n\nbody\n")) // without the envelope
+	r.drain()
+	if len(copied) == 0 || len(o.files("transport")) == 0 {
+		t.Errorf("a message of the maximum size is not queued: %q", o.files("transport"))
+	}
+}
+
+// Its sender gets a notice, and the log says so. Without a sender, nobody can be told, and
+// the file is put aside.
+func TestSubmissionThatIsTooLargeIsAnswered(t *testing.T) {
+	o := newOffice(t, 0)
+	r := o.router()
+	var log bytes.Buffer
+	r.log, r.machine.maxSize = zerolog.New(&log), 100
+	for name, from := range map[string]string{"1": "from <s@a.example>\n", "2": "from <>\n"} {
+		o.write("router/"+name, from+"todsn NOTIFY=FAILURE\nto <x@b.example>\nenv-end\nSubject: x\n\n"+strings.Repeat("long\n", 100))
+	}
+	r.drain()
+	queued := o.files("transport")
+	if len(queued) != 1 {
+		t.Fatalf("queued %q", queued)
+	}
+	text, err := os.ReadFile(queued[0])
+	if err != nil || !strings.Contains(string(text), " error toolarge x@b.example ") || !strings.Contains(string(text), "\nN NOTIFY=FAILURE\n") {
+		t.Errorf("%s, %v", text, err)
+	}
+	if !strings.Contains(log.String(), `"form":"toolarge","message":"submission refused; its sender gets a notice"`) {
+		t.Errorf("the log has %s", log.Bytes())
+	}
+	reason, _ := os.ReadFile(filepath.Join(o.dir, "corrupt/router/2.reason"))
+	if !strings.Contains(string(reason), "more than the 100 of ROUTERMAXSIZE, and no sender") {
+		t.Errorf("the reason is %q", reason)
+	}
+}

@@ -1,0 +1,196 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"zsched/ctlfile"
+)
+
+// The simulation's configurations, and what the cluster allows it.
+
+// config makes clauses with small limits, so that each limit is reached, and
+// with everything that a reload may change for the mail and the agents that are
+// there.
+func (h *harness) config() *Config {
+	set := func(name string, apply func(*Params)) Setting {
+		return Setting{Name: name, Value: fmt.Sprint(h.rand.IntN(3)), Apply: apply}
+	}
+	n := func(most int) int { return 1 + h.rand.IntN(most) }
+	ring, thr, over, sessions, quantum := n(4), n(3), h.rand.IntN(4), n(3), n(3)
+	channel, wakeup := n(6), h.rand.IntN(2) == 0
+	setWindow, setTurns, setRates, setCluster := h.windowSettings(), h.turnSettings(), h.rateSettings(), h.clusterSettings()
+	queueOnly, etrnOnly, ageOrder := h.chance(20), !h.chance(30), h.chance(30)
+	command, marking, expiry := []string{"smtp", "-c", "$channel"}, ctlfile.SchedulerMarks, 3*time.Hour
+	if h.chance(30) {
+		command, marking, expiry = []string{"smtp", "-c", "$host"}, ctlfile.AgentMarks, time.Hour
+	}
+	active, recipients, reserve := h.memoryLimits()
+	return &Config{
+		ActiveLimit: active, RecipientLimit: recipients, RingReserve: reserve,
+		Events:         true,
+		Cluster:        true,
+		ReportInterval: time.Duration(h.rand.IntN(2)) * 5 * time.Minute,
+		Defaults: Params{
+			ReportTimes:  []time.Duration{time.Minute, time.Hour, 20 * time.Minute},
+			AgentTimeout: 10 * time.Minute,
+			Interval:     time.Minute, Expiry: expiry, Expiry2: time.Hour, Retries: []int{1, 2, 3}, Jitter: 10,
+			MaxThr: 1, Sessions: 1, Quantum: 5, UID: -1, GID: -1,
+		},
+		Clauses: []Clause{
+			{Channel: "*", Host: "*", Settings: []Setting{set("share", setTurns)}},
+			{Channel: "smtp", Host: "slow*", Settings: []Setting{
+				set("command", func(p *Params) { p.Command, p.QueueOnly, p.AgeOrder = command, queueOnly, ageOrder }),
+				set("maxring", func(p *Params) { p.MaxRing, p.MaxThr, p.Overfeed, p.Quantum = ring, thr, over, quantum }),
+				set("initialconcurrency", setWindow),
+				set("rate", setRates),
+				set("wakeuprestartonly", func(p *Params) { p.WakeupRestartOnly = wakeup }),
+			}},
+			{Channel: "smtp", Host: "*", Settings: []Setting{
+				set("command", func(p *Params) { p.Command = []string{"smtp", "${sessions}"} }),
+				set("sessions", func(p *Params) { p.Sessions, p.MaxThr, p.MaxChannel = sessions, thr, channel }),
+				set("initialconcurrency", setWindow),
+				set("rate", setRates),
+				set("clustermax", setCluster),
+			}},
+			{Channel: "local", Host: "*", Settings: []Setting{
+				set("command", func(p *Params) { p.Command = []string{"mailbox", "$host"} }),
+				set("marking", func(p *Params) { p.Marking, p.AgeOrder = marking, true }),
+			}},
+			{Channel: "etrn", Host: "*", Settings: []Setting{
+				set("command", func(p *Params) { p.Command = []string{"smtp"} }),
+				set("queueonly", func(p *Params) { p.QueueOnly = etrnOnly }),
+			}},
+		},
+		Replies:   h.replies(),
+		Shares:    map[string]int{"x": n(3), "c@y": n(3)},
+		MaxAgents: n(6), ForkRate: n(3), Frozen: h.chance(3),
+	}
+}
+
+// memoryLimits returns no limits, or small ones.
+func (h *harness) memoryLimits() (active, recipients, reserve int) {
+	switch kind := h.rand.IntN(4); {
+	case kind == 0 && !h.limited:
+		return 0, 0, h.rand.IntN(5)
+	case kind <= 1:
+		return 1 + h.rand.IntN(10), 0, h.rand.IntN(3)
+	case kind == 2:
+		return 0, 1 + h.rand.IntN(20), h.rand.IntN(5)
+	}
+	return 1 + h.rand.IntN(10), 1 + h.rand.IntN(20), h.rand.IntN(5)
+}
+
+// windowSettings returns windows of all kinds, constant ones included.
+func (h *harness) windowSettings() func(*Params) {
+	feedback := func() Feedback { return Feedback{float64(h.rand.IntN(5)) / 4, Per(h.rand.IntN(3))} }
+	initial, up, down := max(0, h.rand.IntN(5)-1), feedback(), feedback()
+	cohorts, maxThr := float64(h.rand.IntN(8))/4, 1+h.rand.IntN(5)
+	return func(p *Params) {
+		p.InitialConcurrency, p.PositiveFeedback, p.NegativeFeedback, p.CohortLimit = initial, up, down, cohorts
+		if initial > 0 {
+			p.MaxThr = maxThr
+		}
+	}
+}
+
+// rateSettings returns no rates, or some of each kind.
+func (h *harness) rateSettings() func(*Params) {
+	table := func() []Rate {
+		if h.chance(60) {
+			return nil
+		}
+		one := func() Rate { return Rate{Recipients: 1 + h.rand.IntN(20), Span: time.Minute} }
+		later := one()
+		later.From = h.now.Add(time.Duration(h.rand.IntN(3600)) * time.Second)
+		return []Rate{one(), later}
+	}
+	thread, ring, channel, site, burst := table(), table(), table(), table(), 1+h.rand.IntN(4)
+	siteMax := max(0, h.rand.IntN(5)-2)
+	return func(p *Params) {
+		p.Rate, p.RingRate, p.ChannelRate, p.RateBurst = thread, ring, channel, burst
+		p.SiteMax, p.SiteRate = siteMax, site
+	}
+}
+
+// replies returns no reply rules, or some of all kinds.
+func (h *harness) replies() []ReplyRule {
+	var rules []ReplyRule
+	for i := range h.rand.IntN(4) {
+		verb := ReplyVerb(1 + h.rand.IntN(6))
+		word := []string{"4.4.1", "said"}[h.rand.IntN(2)]
+		rules = append(rules, ReplyRule{
+			Channel: "*", Host: simulationHosts[h.rand.IntN(len(simulationHosts))], Expression: word, Action: fmt.Sprint(verb),
+			Match: func(text string) bool { return strings.Contains(text, word) },
+			Verb:  verb, Span: time.Duration(1+h.rand.IntN(4000)) * time.Second, Factor: 1.5 + float64(h.rand.IntN(5)),
+			Rate: Rate{Recipients: 1 + h.rand.IntN(5), Span: time.Minute}, File: "f", Line: i + 1,
+		})
+	}
+	return rules
+}
+
+// clusterSettings returns limits of the cluster, or none.
+func (h *harness) clusterSettings() func(*Params) {
+	sessions, rate := h.rand.IntN(4), Rate{Recipients: h.rand.IntN(100), Span: time.Minute}
+	if h.rand.IntN(2) == 0 {
+		rate.Recipients = 0
+	}
+	site := max(0, h.rand.IntN(6)-2)
+	return func(p *Params) { p.ClusterMax, p.ClusterSiteMax, p.ClusterRate = sessions, site, rate }
+}
+
+// allow plays the store of the cluster: it allows what is wanted, or less.
+func (h *harness) allow() {
+	for _, w := range h.wants {
+		if h.faultless {
+			h.step(Allowance{Limit: w.Limit, Sessions: w.Want, Until: time.Unix(1<<40, 0)})
+			continue
+		}
+		h.step(Allowance{Limit: w.Limit, Sessions: h.rand.IntN(w.Want + 2), Until: h.now.Add(time.Duration(h.rand.IntN(30_000)) * time.Millisecond)})
+	}
+	draws := h.draws
+	h.draws = nil
+	for _, d := range draws {
+		h.step(Allowance{Limit: d.Limit, Tokens: 1 + h.rand.IntN(d.Tokens), Until: h.now.Add(2 * time.Second)})
+	}
+}
+
+// tell plays the other nodes of the cluster, which know of dead destinations.
+func (h *harness) tell() {
+	probings := h.probings
+	h.probings = nil
+	for _, p := range probings {
+		h.step(ProbeAnswer{Channel: p.Channel, Host: p.Host, Granted: !h.chance(30), Node: "other", Until: h.now.Add(time.Duration(h.rand.IntN(60)) * time.Second)})
+	}
+	if !h.chance(10) {
+		return
+	}
+	h.step(DestinationNews{
+		Channel: "smtp", Host: simulationHosts[h.rand.IntN(len(simulationHosts))], Dead: h.chance(60),
+		Until: h.now.Add(time.Duration(h.rand.IntN(3600)) * time.Second), Node: "other", Reason: "no route",
+	})
+}
+
+// noteWant keeps the demands in the order in which they were first said.
+func (h *harness) noteWant(w Want) {
+	i := slices.IndexFunc(h.wants, func(o Want) bool { return o.Limit == w.Limit })
+	if i < 0 {
+		h.wants = append(h.wants, w)
+		return
+	}
+	h.wants[i] = w
+}
+
+// turnSettings returns shares, preemption and sessions of a message of all
+// kinds.
+func (h *harness) turnSettings() func(*Params) {
+	cost, discount, loan, least := h.rand.IntN(4), 50*h.rand.IntN(3), h.rand.IntN(4), h.rand.IntN(3)
+	sessions, scale := h.rand.IntN(4), h.rand.IntN(4)
+	kind := []string{"sender", "senderdomain", "none"}[h.rand.IntN(3)]
+	return func(p *Params) {
+		p.SlotCost, p.SlotDiscount, p.SlotLoan, p.MinSlots = cost, discount, loan, least
+		p.MsgSessions, p.MsgScale, p.Share = sessions, scale, kind
+	}
+}
