@@ -26,6 +26,7 @@ internal/batch:
 internal/bytesize:
 internal/certificate:
 internal/certificate/certificatetest:
+internal/cut:
 internal/eintr:
 internal/header:
 internal/holdrecord:      internal/postoffice x/sys
@@ -45,7 +46,7 @@ internal/transcript:
 internal/version:
 internal/zenv:            internal/bytesize
 
-ctlfile:                  internal/batch internal/eintr internal/postoffice internal/syncdir x/sys
+ctlfile:                  internal/batch internal/cut internal/eintr internal/postoffice internal/syncdir x/sys
 
 ta:                       ctlfile internal/asyncsyslog internal/postoffice x/sys
 ta/child:                 ta internal/eintr x/sys
@@ -60,11 +61,11 @@ ta/xfer:                  ctlfile ta xfer internal/batch internal/postoffice
 ta/smtp/smtptest:         go-smtp go-sasl
 
 xfer:                     ctlfile internal/certificate internal/process
-xfer/receiver:            ctlfile xfer internal/holdrecord internal/postoffice internal/syncdir x/sys
+xfer/receiver:            ctlfile xfer internal/cut internal/holdrecord internal/postoffice internal/syncdir x/sys
 
 smtpserver:               ctlfile internal/certificate internal/listen internal/postoffice internal/process internal/syncdir internal/throttle go-sasl go-smtp x/bcrypt x/sys zerolog
 
-mailq:                    ctlfile internal/bytesize internal/interval internal/pattern internal/transcript
+mailq:                    ctlfile internal/bytesize internal/cut internal/interval internal/pattern internal/transcript
 mailq/server:             ctlfile mailq internal/interval internal/pattern internal/process internal/throttle
 mailq/trace:              ctlfile mailq mailq/client
 mailq/client:             ctlfile mailq internal/interval internal/pattern internal/process
@@ -72,14 +73,14 @@ mailq/client:             ctlfile mailq internal/interval internal/pattern inter
 scheduler:                ctlfile ta internal/pattern internal/transcript
 scheduler/config:         ctlfile scheduler internal/interval internal/pattern internal/redisurl internal/zenv participle
 scheduler/spool:          ctlfile internal/eintr internal/holdrecord internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
-scheduler/report:         ctlfile internal/interval internal/postoffice internal/syncdir go-message
+scheduler/report:         ctlfile internal/cut internal/interval internal/postoffice internal/syncdir go-message
 scheduler/simulate:       ctlfile ta scheduler
 scheduler/cluster:        scheduler internal/redisurl go-redis x/sys
 scheduler/state:          scheduler internal/postoffice internal/syncdir internal/transcript x/sys
-scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/state scheduler/report internal/throttle zerolog systemd
+scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/state scheduler/report internal/cut internal/throttle zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta ta/child scheduler scheduler/daemon scheduler/spool zerolog
-scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/pattern internal/postoffice internal/throttle zerolog
-scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/asyncfile internal/postoffice
+scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/cut internal/pattern internal/postoffice internal/throttle zerolog
+scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/asyncfile internal/cut internal/postoffice
 scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/throttle internal/version prometheus zerolog
 
 cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/asyncfile internal/asyncsyslog internal/certificate internal/listen internal/postoffice internal/version internal/zenv xfer pflag systemd x/sys zerolog

@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
+	"zsched/internal/cut"
 	"zsched/internal/postoffice"
 )
 
@@ -154,13 +154,7 @@ func (d *Diagnostic) appendRest(b []byte) []byte {
 }
 
 func appendText(b []byte, s string) []byte {
-	if len(s) > MaxText {
-		end := MaxText
-		for end > MaxText-utf8.UTFMax+1 && !utf8.RuneStart(s[end]) {
-			end--
-		}
-		s = s[:end]
-	}
+	s = cut.Text(s, MaxText)
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
 		case '\n':

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"zsched/internal/cut"
 	"zsched/internal/transcript"
 )
 
@@ -48,7 +48,7 @@ func ReasonKind(text string) string {
 		}
 		text = text[i+1:]
 	}
-	return cutText(Field(b.String()), maxReasonKind)
+	return cut.Text(Field(b.String()), maxReasonKind)
 }
 
 // hasMasked reports whether appendMasked replaces a part of a text.
@@ -169,15 +169,4 @@ func isIdentifier(word string) bool {
 		}
 	}
 	return len(word) >= minIdentifier && digits >= 2
-}
-
-// cutText returns at most n bytes of s and does not split a character.
-func cutText(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }

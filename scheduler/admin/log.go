@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/internal/cut"
 	"zsched/mailq"
 	"zsched/mailq/server"
 )
@@ -31,17 +32,17 @@ func (s *Server) note(n server.Note) {
 			return
 		}
 	}
-	line := s.log.WithLevel(level(&n)).Str("user", clip(n.User)).Str("peer", n.Peer)
+	line := s.log.WithLevel(level(&n)).Str("user", cut.Marked(n.User, maxText)).Str("peer", n.Peer)
 	if missing > 0 {
 		line = line.Int("unlogged", missing)
 	}
 	text := string(n.Kind)
 	switch n.Kind {
 	case server.NoteOrder:
-		line = line.Str("order", orderText(n.Order)).Str("reason", clip(n.Order.Why)).
+		line = line.Str("order", orderText(n.Order)).Str("reason", cut.Marked(n.Order.Why, maxText)).
 			Int("messages", n.Outcome.Messages).Int("recipients", n.Outcome.Recipients).Int("threads", n.Outcome.Threads)
 	case server.NoteTrigger:
-		line = line.Str("host", clip(n.Host)).Str("request", clip(n.Text)).Bool("started", n.Started)
+		line = line.Str("host", cut.Marked(n.Host, maxText)).Str("request", cut.Marked(n.Text, maxText)).Bool("started", n.Started)
 		text = "mail requested"
 	}
 	line.Err(n.Err).Msg(text)
@@ -68,11 +69,4 @@ func orderText(o *mailq.Order) string {
 	bare := *o
 	bare.Why = ""
 	return strings.TrimSuffix(bare.String(), " BECAUSE")
-}
-
-func clip(text string) string {
-	if len(text) > maxText {
-		return text[:maxText] + "…"
-	}
-	return text
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/internal/cut"
 	"zsched/scheduler"
 	"zsched/ta"
 	"zsched/ta/child"
@@ -109,9 +110,9 @@ func (l *listener) event(heard child.Event) scheduler.Event {
 	case child.Line:
 		return l.line(ta.Line(heard))
 	case child.Stderr:
-		l.last = clip(string(heard))
+		l.last = cut.Marked(string(heard), maxClip)
 		return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
-			e.Str("stderr", clip(string(heard))).Msg("agent said")
+			e.Str("stderr", cut.Marked(string(heard), maxClip)).Msg("agent said")
 		})
 	case child.Unlimited:
 		if l.daemon.once.first(l.program, l.user) {
@@ -144,17 +145,17 @@ func (l *listener) line(said ta.Line) scheduler.Event {
 			return scheduler.AgentResync{Agent: l.agent, Message: id}
 		}
 		return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
-			e.Str("file", clip(said.Path)).Msg("agent asks to resync a file that is not a control file")
+			e.Str("file", cut.Marked(said.Path, maxClip)).Msg("agent asks to resync a file that is not a control file")
 		})
 	case ta.Comment:
-		l.last = clip(strings.TrimPrefix(said.Text, "# "))
+		l.last = cut.Marked(strings.TrimPrefix(said.Text, "# "), maxClip)
 		return l.logged(zerolog.InfoLevel, func(e *zerolog.Event) {
-			e.Str("line", clip(strings.TrimPrefix(said.Text, "# "))).Msg("agent said")
+			e.Str("line", cut.Marked(strings.TrimPrefix(said.Text, "# "), maxClip)).Msg("agent said")
 		})
 	}
-	l.last = clip(said.Text)
+	l.last = cut.Marked(said.Text, maxClip)
 	return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
-		e.Str("line", clip(said.Text)).Str("reason", said.Reason).Msg("malformed line from agent")
+		e.Str("line", cut.Marked(said.Text, maxClip)).Str("reason", said.Reason).Msg("malformed line from agent")
 	})
 }
 
@@ -187,13 +188,6 @@ const (
 	// maxClip bounds the bytes of one line that are logged.
 	maxClip = 1000
 )
-
-func clip(text string) string {
-	if len(text) > maxClip {
-		return text[:maxClip] + "…"
-	}
-	return text
-}
 
 // outputLimit bounds how many lines about one agent are logged, and counts the
 // rest. The loop and the agent's listener share it.

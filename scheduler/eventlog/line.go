@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"zsched/internal/cut"
 	"zsched/mailq"
 	"zsched/ta"
 )
@@ -164,22 +165,9 @@ func (n *line) text(f field, s string) *line {
 	if s == "" {
 		return n
 	}
-	long := len(s) > maxText
-	if long {
-		s = s[:maxText]
-		for i := 0; i < utf8.UTFMax-1 && !utf8.RuneStart(s[len(s)-1]); i++ {
-			s = s[:len(s)-1]
-		}
-		if len(s) > 0 && s[len(s)-1] >= utf8.RuneSelf {
-			s = s[:len(s)-1]
-		}
-	}
 	n.key(f)
 	n.b = append(n.b, '"')
-	n.b = appendEscaped(n.b, s)
-	if long {
-		n.b = append(n.b, "…"...)
-	}
+	n.b = appendEscaped(n.b, cut.Marked(s, maxText))
 	n.b = append(n.b, '"')
 	return n
 }

@@ -5,7 +5,8 @@ package report
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"zsched/internal/cut"
 )
 
 const (
@@ -34,11 +35,7 @@ func clip(s string, max int) string {
 	if len(s) <= max {
 		return s
 	}
-	end := max - len("...")
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "..."
+	return cut.Text(s, max-len("...")) + "..."
 }
 
 // toASCII replaces every character that is not ASCII with a question mark.

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"zsched/ctlfile"
+	"zsched/internal/cut"
 	"zsched/internal/holdrecord"
 )
 
@@ -65,20 +65,9 @@ func boundHold(line, node string, now time.Time) string {
 	if last := now.Add(maxHold); r.Until.After(last) {
 		r.Until = last
 	}
-	r.By, r.Why = cut(r.By, maxHolder), cut(r.Why, maxReason)
+	r.By, r.Why = cut.Text(r.By, maxHolder), cut.Text(r.Why, maxReason)
 	if node != "" {
 		r.By = cmp.Or(r.By, "unknown") + " (from node " + node + ")"
 	}
 	return r.Line()
-}
-
-// cut returns the first bytes of a text, without a part of a character.
-func cut(text string, size int) string {
-	if len(text) <= size {
-		return text
-	}
-	for size > 0 && !utf8.RuneStart(text[size]) {
-		size--
-	}
-	return text[:size]
 }
