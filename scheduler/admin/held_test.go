@@ -53,11 +53,8 @@ func TestAHoldThatArrivesEndsOnTime(t *testing.T) {
 		h.records.Lock()
 		h.records.all[0].Until, h.records.changedAt = time.Now().Add(6*time.Second), time.Now()
 		h.records.Unlock()
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		if got := h.delivered(); got != "a.example" {
-			t.Errorf("delivered to %q", got)
-		}
+		h.pass(10 * time.Second)
+		h.wantDelivered("a.example")
 		stop()
 		h.Stop(syscall.SIGTERM)
 	})
@@ -88,18 +85,11 @@ func TestHoldsEndByThemselves(t *testing.T) {
 			t.Errorf("%+v, %v", totals, err)
 		}
 		h.wantReleased("RELEASE THREAD smtp c.example", 0, 0, 1, 1)
-		time.Sleep(58 * time.Minute)
-		synctest.Wait()
-		if got := h.delivered(); got != "" {
-			t.Errorf("delivered to %s", got)
-		}
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		if got := h.delivered(); got != "b.example" {
-			t.Errorf("delivered to %s", got)
-		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		h.pass(58 * time.Minute)
+		h.wantDelivered("")
+		h.pass(2 * time.Minute)
+		h.wantDelivered("b.example")
+		h.pass(time.Hour)
 		if got := h.delivered(); strings.Count(got, "b.example") != 2 || strings.Count(got, "a.example") != 1 {
 			t.Errorf("delivered to %s", got)
 		}
@@ -133,8 +123,7 @@ func TestEndOfAHoldOutlivesARestart(t *testing.T) {
 		if got := h.held(); got != "3 b.example by postmaster uid 0 24h0m0s" {
 			t.Errorf("held: %s", got)
 		}
-		time.Sleep(3 * time.Hour)
-		synctest.Wait()
+		h.pass(3 * time.Hour)
 		if n := len(h.records.all); n != 1 {
 			t.Errorf("%d records are left", n)
 		}
@@ -191,8 +180,7 @@ func TestHoldCanBeMadePermanent(t *testing.T) {
 			h.want("HOLD "+target.order+" FOR 2h", 1, target.recipients, target.places)
 			h.want("HOLD "+target.order, 1, target.recipients, target.places)
 		}
-		time.Sleep(3 * time.Hour)
-		synctest.Wait()
+		h.pass(3 * time.Hour)
 		if got := h.held(); strings.Count(got, "open") != 3 || h.Spool.HeldFiles() != 1 {
 			t.Errorf("held: %s", got)
 		}
@@ -214,11 +202,8 @@ func TestReleaseWithdrawsAHoldThatHasNotBegun(t *testing.T) {
 		h.want("RELEASE MSG 1 DRYRUN", 1, 1, 1)
 		h.want("RELEASE MSG 1", 1, 1, 1)
 		h.want("RELEASE MSG 1", 0, 0, 0)
-		time.Sleep(2 * time.Hour)
-		synctest.Wait()
-		if got := h.delivered(); got != "a.example" {
-			t.Errorf("%d held, delivered to %q", h.Spool.HeldFiles(), got)
-		}
+		h.pass(2 * time.Hour)
+		h.wantDelivered("a.example")
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -229,16 +214,12 @@ func TestHoldThatHasNotBegunEndsAtItsTime(t *testing.T) {
 		h := slow(t, 90*time.Minute)
 		stop := h.keep()
 		h.wantWithAgent("HOLD MSG 1 FOR 1h", 1, 1)
-		time.Sleep(80 * time.Minute)
-		synctest.Wait()
+		h.pass(80 * time.Minute)
 		if len(h.records.all) != 0 || h.Spool.HeldFiles() != 0 {
 			t.Errorf("%d records, %d held", len(h.records.all), h.Spool.HeldFiles())
 		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if got := h.delivered(); got != "a.example" {
-			t.Errorf("the end of the hold has come: %d held, delivered to %q", h.Spool.HeldFiles(), got)
-		}
+		h.pass(time.Hour)
+		h.wantDelivered("a.example") // the end of the hold has come
 		stop()
 		h.Stop(syscall.SIGTERM)
 	})
@@ -290,18 +271,15 @@ func TestEventLogHasHeldMessagesThatArrive(t *testing.T) {
 		h.want("HOLD MSG 1", 1, 1, 1)
 		time.Sleep(time.Minute)
 		record(901, 10)
-		time.Sleep(7 * time.Second)
-		synctest.Wait()
+		h.pass(7 * time.Second)
 		if len(*told) != 0 {
 			t.Errorf("told %q", *told)
 		}
 		record(902, 11)
 		arrive(11)
-		time.Sleep(7 * time.Second)
-		synctest.Wait()
+		h.pass(7 * time.Second)
 		h.want("REROUTE MSG 1 smtp relay.example", 1, 1, 1)
-		time.Sleep(7 * time.Second)
-		synctest.Wait()
+		h.pass(7 * time.Second)
 		if n := len(*told); n != 2 || !strings.Contains((*told)[1], "u@relay.example of 1, postmaster uid 0: ") {
 			t.Fatalf("told %q", *told)
 		}

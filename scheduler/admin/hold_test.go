@@ -20,25 +20,20 @@ func TestHeldMessageWaitsInItsPlaceUntilReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
 		h.want("HOLD MSG 1", 1, 2, 2)
-		if h.Spool.Left() != 2 || h.Spool.HeldFiles() != 1 {
-			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
-		}
+		h.wantFiles(2, 1)
 		m, found, err := h.queue().Message(t.Context(), "1")
 		if err != nil || !found || !m.Held || m.Recipients[0].State != "held" {
 			t.Errorf("%+v, %v, %v", m, found, err)
 		}
 		h.refused("RETRY MSG 1", "it is held; RELEASE ends that")
 		h.refused("HOLD MSG 1", "it is already held")
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		h.pass(time.Hour)
 		if got := h.delivered(); got != "a.example b.example" && got != "b.example a.example" {
 			t.Errorf("delivered to %s", got)
 		}
 		h.want("RELEASE MSG 1 DRYRUN", 1, 2, 2)
 		h.want("RELEASE MSG 1", 1, 2, 2)
-		if h.Spool.Left() != 0 || h.Spool.HeldFiles() != 0 {
-			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
-		}
+		h.wantFiles(0, 0)
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -70,9 +65,7 @@ func TestReleaseOfASelectionGoesOnWhereOneIsGone(t *testing.T) {
 		h.want("HOLD WHERE sender=rayan", 3, 4, 2)
 		h.Spool.Meanwhile = func() { delete(h.Spool.Held, "1") }
 		h.want("RELEASE WHERE sender=rayan", 2, 2, 2)
-		if h.Spool.HeldFiles() != 0 || h.Spool.Left() != 0 {
-			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
-		}
+		h.wantFiles(0, 0)
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -137,16 +130,13 @@ func TestHeldMessageCanEndWhereItLies(t *testing.T) {
 		h.want("HOLD WHERE host=*", 3, 4, 2)
 		h.want("KILL MSG 1", 1, 2, 2)
 		h.want("EXPIRE MSG 2", 1, 1, 1)
-		if h.Spool.HeldFiles() != 1 || h.Spool.Left() != 0 {
-			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
-		}
+		h.wantFiles(0, 1)
 		h.wantOutcome("REQUEUE MSG 3", mailq.Outcome{Messages: 1, Recipients: 1, Threads: 1, HoldsLost: 1})
-		if h.Spool.HeldFiles() != 0 || h.Spool.Left() != 0 || fmt.Sprint(h.Spool.Sent) != "[3 [b.example]]" {
-			t.Errorf("%d left, %d held, sent %v", h.Spool.Left(), h.Spool.HeldFiles(), h.Spool.Sent)
+		h.wantFiles(0, 0)
+		if got := fmt.Sprint(h.Spool.Sent); got != "[3 [b.example]]" {
+			t.Errorf("sent %s", got)
 		}
-		if got := h.delivered(); got != "" {
-			t.Errorf("delivered to %s", got)
-		}
+		h.wantDelivered("")
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -160,9 +150,8 @@ func TestHeldMessageCanBeRerouted(t *testing.T) {
 			t.Errorf("held: %s", got)
 		}
 		h.want("RELEASE MSG 1001", 1, 2, 1)
-		if got := h.delivered(); got != "relay.example relay.example" || h.Spool.HeldFiles() != 0 {
-			t.Errorf("delivered to %s, %d held", got, h.Spool.HeldFiles())
-		}
+		h.wantDelivered("relay.example relay.example")
+		h.wantFiles(2, 0)
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -184,8 +173,7 @@ func TestReroutedMailStaysHeldForItsTime(t *testing.T) {
 		if n != 2 {
 			t.Errorf("%d records of holds", n)
 		}
-		time.Sleep(time.Hour + time.Minute)
-		synctest.Wait()
+		h.pass(time.Hour + time.Minute)
 		if got := h.delivered(); strings.Count(got, "relay.example") != 4 {
 			t.Errorf("delivered to %s", got)
 		}
@@ -230,11 +218,8 @@ func TestReleaseNamesTheOrderThatWaits(t *testing.T) {
 		h.refused("RELEASE MSG 1", "it is not held, and KILL waits until the agent reports: HOLD replaces that order, and RELEASE then ends the hold")
 		h.wantWithAgent("HOLD MSG 1", 1, 1)
 		h.want("RELEASE MSG 1", 1, 1, 1)
-		time.Sleep(2 * time.Hour)
-		synctest.Wait()
-		if got := h.delivered(); got != "a.example" {
-			t.Errorf("delivered to %q", got)
-		}
+		h.pass(2 * time.Hour)
+		h.wantDelivered("a.example")
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -279,8 +264,7 @@ func TestHoldWaitsForTheAgent(t *testing.T) {
 		if h.Spool.HeldFiles() != 0 {
 			t.Error("it was taken from the agent")
 		}
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
+		h.pass(2 * time.Minute)
 		if h.Spool.HeldFiles() != 1 {
 			t.Error("it was not held")
 		}
@@ -299,8 +283,7 @@ func TestHeldThreadKeepsWhatComesAlsoOverARestart(t *testing.T) {
 		for i := range 4 {
 			h.Spool.Announce(uint64(i+1), "a.example")
 		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		h.pass(time.Hour)
 		row, _, _ := h.queue().Thread(t.Context(), mailq.Name{Channel: "smtp", Host: "a.example"})
 		if row.Thread == nil || !row.Thread.Held || strings.Contains(h.delivered(), "a.example") {
 			t.Errorf("the thread is %+v, delivered to %s", row.Thread, h.delivered())
@@ -331,15 +314,10 @@ func TestHoldThatCannotBeWrittenIsNone(t *testing.T) {
 			t.Errorf("released: %+v", did)
 		}
 		h.Spool.Fail(nil)
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if got := h.delivered(); got != "a.example a.example" {
-			t.Errorf("delivered to %s", got)
-		}
+		h.pass(time.Hour)
+		h.wantDelivered("a.example a.example")
 		h.wantReleased("RELEASE WHERE host=b.*", 2, 2, 1, 1)
-		if got := h.delivered(); got != "a.example a.example b.example b.example" {
-			t.Errorf("delivered to %s", got)
-		}
+		h.wantDelivered("a.example a.example b.example b.example")
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -387,8 +365,7 @@ func TestPendingRerouteSaysWhereTo(t *testing.T) {
 		if m, _, err := h.queue().Message(t.Context(), "1"); err != nil || m.Recipients[0].OrderTo != "" {
 			t.Errorf("%+v, %v", m, err)
 		}
-		time.Sleep(2 * time.Hour)
-		synctest.Wait()
+		h.pass(2 * time.Hour)
 		h.Stop(syscall.SIGTERM)
 	})
 }

@@ -53,17 +53,7 @@ func TestMailThatIsNotLoadedIsShownWithItsReason(t *testing.T) {
 		const why = "locked by process 4711"
 		h.Spool.Put(9, "locked.example")
 		h.records.whyUnloaded = map[string]string{"9": why}
-		where, err := mailq.ParseSelection("state=unloaded")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var jobs []*mailq.Job
-		for job, err := range h.queue().Select(t.Context(), where) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			jobs = append(jobs, job)
-		}
+		jobs := h.selected("state=unloaded")
 		if len(jobs) != 1 || jobs[0].Path != "9" || jobs[0].State != mailq.StateUnloaded || jobs[0].Recipients[0].Reason != why {
 			t.Errorf("listed: %+v", jobs)
 		}

@@ -109,8 +109,7 @@ func TestMailOnRecordComesDue(t *testing.T) {
 		h.Spool.Mu.Lock()
 		delete(h.Spool.Files, "3")
 		h.Spool.Mu.Unlock()
-		time.Sleep(48 * time.Hour)
-		synctest.Wait()
+		h.pass(48 * time.Hour)
 		totals, err := h.queue().Totals(t.Context())
 		if err != nil || totals.Messages != 0 || h.Spool.Left() != 0 {
 			t.Errorf("%+v, %d control files are left, %v", totals, h.Spool.Left(), err)

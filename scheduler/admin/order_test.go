@@ -100,6 +100,27 @@ func (h *harness) delivered() string {
 	return strings.Join(hosts, " ")
 }
 
+func (h *harness) wantDelivered(hosts string) {
+	h.t.Helper()
+	if got := h.delivered(); got != hosts {
+		h.t.Errorf("delivered to %q, not to %q", got, hosts)
+	}
+}
+
+// wantFiles checks how many control files are in the queue, and how many are held.
+func (h *harness) wantFiles(queued, held int) {
+	h.t.Helper()
+	if h.Spool.Left() != queued || h.Spool.HeldFiles() != held {
+		h.t.Errorf("%d left, %d held; want %d and %d", h.Spool.Left(), h.Spool.HeldFiles(), queued, held)
+	}
+}
+
+// pass lets time pass, and waits until all that is due then has happened.
+func (h *harness) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // loaded is a world with three messages that wait for a retry, at two hosts,
 // and with agents that deliver from now on.
 func loaded(t *testing.T) *harness {
@@ -150,13 +171,9 @@ func TestRetryMakesMailDueNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
 		h.want("RETRY THREAD smtp a.example", 2, 2, 1)
-		if got := h.delivered(); got != "a.example a.example" {
-			t.Errorf("delivered to %s", got)
-		}
+		h.wantDelivered("a.example a.example")
 		h.want("RETRY MSG 3", 1, 1, 1)
-		if got := h.delivered(); got != "a.example a.example b.example" {
-			t.Errorf("delivered to %s", got)
-		}
+		h.wantDelivered("a.example a.example b.example")
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -190,9 +207,7 @@ func TestRerouteSendsMailAnotherWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
 		h.want("REROUTE THREAD smtp a.example smtp Relay.example", 2, 2, 1)
-		if got := h.delivered(); got != "relay.example relay.example" {
-			t.Errorf("delivered to %s", got)
-		}
+		h.wantDelivered("relay.example relay.example")
 		// What comes of it is not met again.
 		h.want("REROUTE WHERE channel=smtp smtp relay.example", 2, 2, 1)
 		if h.Spool.Left() != 0 {
@@ -212,9 +227,7 @@ func TestRerouteThatFailsLeavesTheMail(t *testing.T) {
 		}
 		h.Spool.Fail(nil)
 		synctest.Wait()
-		if got := h.delivered(); got != "a.example" {
-			t.Errorf("delivered to %s", got)
-		}
+		h.wantDelivered("a.example")
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -233,8 +246,7 @@ func TestReleaseGivesPoisonAnotherChance(t *testing.T) {
 		}
 		h.Run()
 		h.Spool.Announce(1, "a.example")
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		h.pass(time.Hour)
 		if deaths != 3 || h.Spool.Left() != 1 {
 			t.Fatalf("%d deaths, %d left", deaths, h.Spool.Left())
 		}
@@ -267,8 +279,7 @@ func TestLargeOrderIsGivenInParts(t *testing.T) {
 		synctest.Wait()
 		h.want("KILL WHERE host=*.example DRYRUN", total, total, 250)
 		h.want("KILL WHERE host=*.example", total, total, 250)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		h.pass(time.Minute)
 		if h.Spool.Left() != 0 {
 			t.Errorf("%d left", h.Spool.Left())
 		}

@@ -11,6 +11,22 @@ import (
 	"zsched/mailq"
 )
 
+// selected are the jobs that SHOW WHERE lists.
+func (h *harness) selected(where string) (jobs []*mailq.Job) {
+	h.t.Helper()
+	what, err := mailq.ParseSelection(where)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for job, err := range h.queue().Select(h.t.Context(), what) {
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		jobs = append(jobs, job)
+	}
+	return jobs
+}
+
 func TestSelectionsByWhatFilesSay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
@@ -31,13 +47,7 @@ func TestSelectionsByWhatFilesSay(t *testing.T) {
 func TestKindsOfSelectionRestrictEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
-		spoolID := ""
-		for job, err := range h.queue().Select(t.Context(), mailq.Selection{Messages: []string{"1"}}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			spoolID = job.SpoolID
-		}
+		spoolID := h.selected("msg=1")[0].SpoolID
 		h.want("KILL WHERE thread=SMTP/A.example DRYRUN", 2, 2, 1)
 		h.want("KILL WHERE thread=smtp/a.example thread=smtp/b.example DRYRUN", 3, 4, 2)
 		h.want("KILL WHERE thread=smtp/a.example host=b.example DRYRUN", 0, 0, 0)
@@ -75,9 +85,7 @@ func TestRetryCountsWhatIsKeptBack(t *testing.T) {
 			t.Errorf("%+v, %v", did, err)
 		}
 		synctest.Wait()
-		if got := h.delivered(); got != "b.example b.example" {
-			t.Errorf("delivered to %s", got)
-		}
+		h.wantDelivered("b.example b.example")
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -96,15 +104,8 @@ func TestSelectListsWhatAnOrderAffects(t *testing.T) {
 			"message-id=* host=a.* smaller=10G": "1 a.example, 2 a.example",
 			"older=3d":                          "",
 		} {
-			sel, err := mailq.ParseSelection(where)
-			if err != nil {
-				t.Fatal(err)
-			}
 			var got []string
-			for job, err := range h.queue().Select(t.Context(), sel) {
-				if err != nil {
-					t.Fatal(err)
-				}
+			for _, job := range h.selected(where) {
 				got = append(got, fmt.Sprintf("%d %s", job.Message, job.Host))
 			}
 			slices.Sort(got)
@@ -130,9 +131,7 @@ func TestSelectionsByState(t *testing.T) {
 			"1 message is held; this order needs all recipients of a held message, which are not all selected")
 		h.wantReleased("RELEASE WHERE state=held DRYRUN", 2, 3, 2, 1)
 		h.want("KILL WHERE state=held recipient=u@*", 2, 3, 2)
-		if h.Spool.Left() != 1 || h.Spool.HeldFiles() != 0 {
-			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
-		}
+		h.wantFiles(1, 0)
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -181,9 +180,7 @@ func TestHoldOfOneDestinationDoesNotHoldOthers(t *testing.T) {
 				t.Errorf("did %+v, %v", did, err)
 			}
 		}
-		if h.Spool.Left() != 3 || h.Spool.HeldFiles() != 0 {
-			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
-		}
+		h.wantFiles(3, 0)
 		h.want("KILL MSG 1", 1, 2, 2)
 		h.want("HOLD WHERE host=a.example", 1, 1, 1)
 		h.Stop(syscall.SIGTERM)

@@ -52,6 +52,18 @@ func nothingIsOld() bool {
 	return left > 0
 }
 
+// mbox is a mailbox file whose directory is open until the test ends.
+func (o testSpool) mbox(name string) *mbox {
+	o.t.Helper()
+	b := &mbox{request: o.requestFor(name)}
+	var err error
+	if b.dir, b.name, err = openParent(string(b.request.Path)); err != nil {
+		o.t.Fatal(err)
+	}
+	o.t.Cleanup(func() { _ = syscall.Close(b.dir) })
+	return b
+}
+
 func TestDotLockHoldsWhileItsMakerLives(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	dead := gone(t)
@@ -136,12 +148,7 @@ func TestClockThatIsSetMakesNoLockStale(t *testing.T) {
 		t.Errorf("the helper takes %v for the time of the boot", got)
 	}
 	o := newTestSpool(t)
-	b := &mbox{request: o.requestFor("spool/bob")}
-	var err error
-	if b.dir, b.name, err = openParent(string(b.request.Path)); err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Close(b.dir)
+	b := o.mbox("spool/bob")
 	lock, err := b.takeDotLock()
 	if err != nil {
 		t.Fatal(err)
@@ -159,12 +166,7 @@ func TestClockThatIsSetMakesNoLockStale(t *testing.T) {
 // The disk may fail at the moment when the lock file is to be removed.
 func TestLockThatCouldNotBeRemovedIsTakenAgain(t *testing.T) {
 	o := newTestSpool(t)
-	b := &mbox{request: o.requestFor("spool/bob")}
-	var err error
-	if b.dir, b.name, err = openParent(string(b.request.Path)); err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Close(b.dir)
+	b := o.mbox("spool/bob")
 	lock, err := b.takeDotLock()
 	if err != nil {
 		t.Fatal(err)
@@ -263,14 +265,9 @@ func TestOnlyTheHalfMessageIsTakenBack(t *testing.T) {
 // report may be. So what was reported must not be cut off.
 func TestDeliveredMessageOutlivesALockThatIsThereAgain(t *testing.T) {
 	o := newTestSpool(t)
-	request := o.requestFor("spool/bob")
-	request.Message = &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), file: strings.NewReader("")}
-	b := &mbox{request: request}
+	b := o.mbox("spool/bob")
+	b.request.Message = &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), file: strings.NewReader("")}
 	var err error
-	if b.dir, b.name, err = openParent(string(request.Path)); err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Close(b.dir)
 	if b.dot, err = b.takeDotLock(); err != nil {
 		t.Fatal(err)
 	}
@@ -294,12 +291,8 @@ func TestDeliveredMessageOutlivesALockThatIsThereAgain(t *testing.T) {
 // A file that we made, and others wrote to before we had it locked, stays.
 func TestOnlyOurOwnMessageIsTakenBack(t *testing.T) {
 	o := newTestSpool(t)
-	b := &mbox{request: o.requestFor("spool/bob")}
+	b := o.mbox("spool/bob")
 	var err error
-	if b.dir, b.name, err = openParent(string(b.request.Path)); err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Close(b.dir)
 	if b.fd, err = b.openOnce(); err != nil {
 		t.Fatal(err)
 	}
