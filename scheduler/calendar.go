@@ -159,7 +159,7 @@ func (q *queue) recordMayExpire(rec *record, t *thread) bool {
 		return false
 	}
 	for i := range q.recordLen(rec) {
-		if r := q.recordedRecipient(rec, i); (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 {
+		if q.recordedRecipient(rec, i).mayExpire() {
 			return true
 		}
 	}
@@ -174,11 +174,10 @@ func (q *queue) recordOverdue(rec *record) bool {
 	if q.now < primary || !q.recordMayExpire(rec, t) {
 		return false
 	}
-	outlasted := rec.state == due && q.outlasted(t, rec.suspensionsWhenDue, rec.modifiedAt)
+	outlasted := q.recordOutlastedSuspension(rec)
 	for i := range q.recordLen(rec) {
 		r := q.recordedRecipient(rec, i)
-		if (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 &&
-			(q.now >= secondary || r.tried() || outlasted) {
+		if r.mayExpire() && (q.now >= secondary || r.tried() || outlasted) {
 			return true
 		}
 	}

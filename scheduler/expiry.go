@@ -1,13 +1,6 @@
 package scheduler
 
-import (
-	"strconv"
-	"strings"
-	"time"
-
-	"zsched/ctlfile"
-	"zsched/ta"
-)
+import "time"
 
 // Expiry: recipients that are too old fail with a notice (scheduler.cf(5),
 // expiry and expiry2). Also the wake time of a vertex, which depends on expiry.
@@ -21,11 +14,17 @@ const defaultExpiry2 = 24 * time.Hour
 // recipient of a held thread does not expire.
 func (q *queue) expired(v *vertex, r *recipient) bool {
 	t := q.threadOf(v)
-	if r.state != open && r.state != standby || r.flags&mustAttempt != 0 || t.held || t.updates&releaseHeld != 0 {
+	if !r.mayExpire() || t.held || t.updates&releaseHeld != 0 {
 		return false
 	}
 	primary, secondary := q.expiry(v)
 	return q.now >= primary && (r.tried() || q.outlastedSuspension(v)) || q.now >= secondary
+}
+
+// mayExpire reports whether a recipient is open and needs no attempt first. One that was held
+// needs one.
+func (r *recipient) mayExpire() bool {
+	return (r.state == open || r.state == standby) && r.flags&mustAttempt == 0
 }
 
 // outlastedSuspension reports whether the vertex has waited for a suspension of its
@@ -34,12 +33,17 @@ func (q *queue) outlastedSuspension(v *vertex) bool {
 	return v.state == due && q.outlasted(q.threadOf(v), v.suspensionsWhenDue, q.messageOf(v).modifiedAt)
 }
 
-// outlasted reports the same of what became due in a thread when waits was so much. Mail
-// that was past its expiry when the scheduler started needs an attempt of its own: a network
-// that comes up later than the scheduler must not end all of it.
+// outlasted reports the same of mail that became due in a thread when waits was waitsWhenDue.
+// Mail of before a standstill needs an attempt of its own: a network that comes up later than
+// the scheduler must not end all of it.
 func (q *queue) outlasted(t *thread, waitsWhenDue uint32, modifiedAt instant) bool {
-	primary, _ := q.expiryOf(t.params, modifiedAt)
-	return primary > q.startedAt && waitsWhenDue < t.waits()
+	return waitsWhenDue < t.waits() && !q.expiredInStandstill(t.params, modifiedAt)
+}
+
+// expiredInStandstill reports whether a message file with that mtime was past its expiry when
+// the scheduler started.
+func (ag *agenda) expiredInStandstill(p *Params, modifiedAt instant) bool {
+	return p.Expiry != 0 && modifiedAt.after(p.Expiry) <= ag.startedAt
 }
 
 // expiry returns when the vertex's recipients expire if they had an attempt
@@ -50,8 +54,8 @@ func (q *queue) expiry(v *vertex) (primary, secondary instant) {
 }
 
 // expiryOf returns the same for a message file with that mtime. Expiry2 counts from the
-// start of the scheduler if the message was past its expiry then, so that mail which is
-// found after a long standstill can have an attempt.
+// first expiry; of mail that expired in a standstill, it counts from the start of the
+// scheduler, so that such mail can have an attempt.
 func (ag *agenda) expiryOf(p *Params, modifiedAt instant) (primary, secondary instant) {
 	if p.Expiry == 0 {
 		return never, never
@@ -61,13 +65,15 @@ func (ag *agenda) expiryOf(p *Params, modifiedAt instant) (primary, secondary in
 	if second == 0 {
 		second = defaultExpiry2
 	}
-	return primary, max(primary, ag.startedAt).after(second)
+	if ag.expiredInStandstill(p, modifiedAt) {
+		return primary, ag.startedAt.after(second)
+	}
+	return primary, primary.after(second)
 }
 
-// nextExpiry returns when recipients of a thread with that mtime of the message file expire:
-// after their first expiry the second, which counts for recipients that had no attempt. It
-// is the second at once if they had none, and can have none before something is done:
-// an ETRN, or a reload with a command.
+// nextExpiry returns when recipients of a thread with that mtime of the message file expire
+// next: at the first expiry, and after that at the second. Recipients that had no attempt
+// expire at the second if they can have none before somebody acts.
 func (q *queue) nextExpiry(t *thread, modifiedAt instant, tried bool) instant {
 	primary, secondary := q.expiryOf(t.params, modifiedAt)
 	if primary <= q.now || !tried && t.isUntriable() {
@@ -76,12 +82,13 @@ func (q *queue) nextExpiry(t *thread, modifiedAt instant, tried bool) instant {
 	return primary
 }
 
-// isUntriable reports whether no mail of the thread can be tried before somebody asks for it
-// or gives it a command.
+// isUntriable reports whether no mail of the thread can be tried before somebody acts: it
+// needs an ETRN, or a reload with a command.
 func (t *thread) isUntriable() bool { return t.ring == nil || t.params.QueueOnly && !t.running }
 
-// hasTried reports whether an open recipient of a vertex has had an attempt, or counts as if.
-func (q *queue) hasTried(v *vertex) bool {
+// wasTried reports whether an open recipient of a vertex had an attempt, or the vertex has
+// waited for a suspension, which counts as one.
+func (q *queue) wasTried(v *vertex) bool {
 	for i := range v.len() {
 		if r := q.recipient(v, i); r.state != done && r.tried() {
 			return true
@@ -90,13 +97,18 @@ func (q *queue) hasTried(v *vertex) bool {
 	return q.outlastedSuspension(v)
 }
 
-// recordHasTried is hasTried for a record.
-func (q *queue) recordHasTried(rec *record) bool {
+// recordWasTried is wasTried for a record.
+func (q *queue) recordWasTried(rec *record) bool {
 	for i := range q.recordLen(rec) {
 		if r := q.recordedRecipient(rec, i); r.state != done && r.tried() {
 			return true
 		}
 	}
+	return q.recordOutlastedSuspension(rec)
+}
+
+// recordOutlastedSuspension is outlastedSuspension for a record.
+func (q *queue) recordOutlastedSuspension(rec *record) bool {
 	return rec.state == due && q.outlasted(q.recordThread(rec), rec.suspensionsWhenDue, rec.modifiedAt)
 }
 
@@ -104,48 +116,37 @@ func (q *queue) recordHasTried(rec *record) bool {
 const maxExpiries = 1000
 
 // oldestExpiry returns when the first message of a thread expires. In a very long thread that
-// cannot be tried, it is the time of mail that was tried.
+// cannot be tried, it is when the oldest message would expire if it had an attempt.
 func (q *queue) oldestExpiry(t *thread) instant {
 	if !t.isUntriable() || t.vertices.len > maxExpiries {
 		return q.nextExpiry(t, t.modTimes.earliest(), true)
 	}
 	first := never
 	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		at := never
 		if ref.isRecord() {
-			rec := q.records.items.at(ref.record())
-			at = q.nextExpiry(t, rec.modifiedAt, q.recordHasTried(rec))
+			first = min(first, q.nextExpiryOfRecord(q.records.items.at(ref.record())))
 		} else {
-			v := q.vertices.at(ref)
-			at = q.nextExpiry(t, q.messageOf(v).modifiedAt, q.hasTried(v))
+			first = min(first, q.nextExpiryOfVertex(q.vertices.at(ref)))
 		}
-		first = min(first, at)
 	}
 	return first
 }
 
+func (q *queue) nextExpiryOfVertex(v *vertex) instant {
+	return q.nextExpiry(q.threadOf(v), q.messageOf(v).modifiedAt, q.wasTried(v))
+}
+
+func (q *queue) nextExpiryOfRecord(rec *record) instant {
+	return q.nextExpiry(q.recordThread(rec), rec.modifiedAt, q.recordWasTried(rec))
+}
+
 // planWake puts a vertex into the agenda at the time of its next event: the end
-// of its wait, or its expiry. A vertex past its first expiry without an attempt
-// is checked once in each interval, because a suspension may count as an attempt.
+// of its wait, or its expiry.
 func (q *queue) planWake(v *vertex) {
 	if len(q.delayPlans) > 0 {
 		q.planDelay(v)
 	}
-	t := q.threadOf(v)
-	primary, secondary := q.expiry(v)
-	if t.held || primary <= q.now && !q.mayExpire(v) {
-		primary, secondary = never, never
-	}
-	look := primary
-	if primary <= q.now {
-		look = q.now
-		if !q.overdue(v) {
-			look = q.now.after(max(t.params.Interval, time.Minute))
-		}
-		if secondary > q.now {
-			look = min(look, secondary)
-		}
-	}
+	look := q.nextLookAtExpiry(v)
 	if v.state == waiting {
 		look = min(look, v.wakeAt)
 	}
@@ -156,11 +157,33 @@ func (q *queue) planWake(v *vertex) {
 	q.wakes.put(look, v.ref)
 }
 
-// mayExpire reports whether a recipient of the vertex can expire. One that was
-// held cannot before its next attempt.
+// nextLookAtExpiry returns when to look whether a vertex has expired; never: it cannot
+// expire. A vertex past its first expiry without an attempt is looked at once in each
+// interval, because a suspension may count as an attempt.
+func (q *queue) nextLookAtExpiry(v *vertex) instant {
+	t := q.threadOf(v)
+	primary, secondary := q.expiry(v)
+	switch {
+	case t.held:
+		return never
+	case primary > q.now:
+		return primary
+	case !q.mayExpire(v):
+		return never
+	case q.overdue(v):
+		return q.now
+	}
+	look := q.now.after(max(t.params.Interval, time.Minute))
+	if secondary > q.now {
+		look = min(look, secondary)
+	}
+	return look
+}
+
+// mayExpire reports whether a recipient of the vertex may expire.
 func (q *queue) mayExpire(v *vertex) bool {
 	for i := range v.len() {
-		if r := q.recipient(v, i); (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 {
+		if q.recipient(v, i).mayExpire() {
 			return true
 		}
 	}
@@ -193,97 +216,4 @@ func (dv *delivery) expire(v *vertex) {
 		words: words, code: "4.4.7 (delivery time expired)", keepsCode: true,
 		applies: func(r *recipient) bool { return dv.expired(v, r) },
 	})
-}
-
-// failureCause says why recipients fail without a report from an agent, and
-// which ones.
-type failureCause struct {
-	words, code string
-	// keepsCode says that the status code of the last report replaces code if it
-	// stands for a temporary failure.
-	keepsCode bool
-	applies   func(*recipient) bool
-}
-
-// fail marks recipients of a vertex as failed. Their sender gets a notice.
-func (dv *delivery) fail(v *vertex, why failureCause) {
-	message := dv.messageOf(v)
-	message.pendingWrites++ // keeps the message until the loop ends
-	var marks []ctlfile.Mark
-	var settles []alternative
-	for i := range v.len() {
-		r := dv.recipient(v, i)
-		if !why.applies(r) {
-			continue
-		}
-		message.flags |= owesNotice
-		message.failed++
-		mark := why.outcome(r, dv.diagnostics.get(r.diagnostic))
-		dv.account(v, i, "expire", replyOf(&mark))
-		if set, _ := dv.exclusiveSetOf(message, v, i); set != nil {
-			dv.endRecipient(v, i, mark, false)
-			continue
-		}
-		marks, settles = append(marks, mark), append(settles, alternative{v, i})
-		r.state = writing
-		dv.clearDiagnostic(r)
-	}
-	if len(marks) > 0 {
-		dv.write(message, marks, settles)
-		dv.blockIfEmpty(v)
-	}
-	message.pendingWrites--
-	dv.advance(message)
-}
-
-// outcome returns the mark for a recipient. The action is "failed", whatever
-// the last report said; the recipient and the peer of that report are kept.
-func (c *failureCause) outcome(r *recipient, reported *diagnostic) ctlfile.Mark {
-	var last ta.Notary
-	text := c.words
-	if reported != nil {
-		last = ta.Notary(reported.notary)
-		text = "\r" + c.words + ", problem was:\r" + strings.TrimLeft(reported.text, "\r")
-	}
-	code := c.code
-	if reported := last.Code(); c.keepsCode && strings.HasPrefix(reported, "4.") {
-		code = reported
-	}
-	diag := last.Diagnostic()
-	if diag == "" {
-		diag = "smtp; 500 (" + c.words + ")"
-	}
-	recipient := last.Recipient()
-	if recipient == "" {
-		recipient = "\x03" // the user of the r line
-	}
-	return ctlfile.Mark{
-		Offset: int64(r.offset), Tag: ctlfile.Failed, Diagnose: true,
-		Notary: strings.Join([]string{recipient, "failed", code, diag, last.Remote()}, "\x01"),
-		Text:   text,
-	}
-}
-
-// inWords formats a duration for a notice: "3 days", "1 day 2 hours".
-func inWords(d time.Duration) string {
-	var words []string
-	for _, u := range []struct {
-		span time.Duration
-		name string
-	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "min"}, {time.Second, "sec"}} {
-		n := int64(d / u.span)
-		d -= time.Duration(n) * u.span
-		if n == 0 || len(words) == 2 {
-			continue
-		}
-		word := strconv.FormatInt(n, 10) + " " + u.name
-		if n > 1 {
-			word += "s"
-		}
-		words = append(words, word)
-	}
-	if len(words) == 0 {
-		return "0 secs"
-	}
-	return strings.Join(words, " ")
 }

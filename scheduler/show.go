@@ -274,7 +274,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	case waiting:
 		view.WakeAt = v.wakeAt.time()
 	}
-	if at := s.nextExpiry(t, m.modifiedAt, s.hasTried(v)); at != never && !t.held {
+	if at := s.nextExpiryOfVertex(v); at != never && !t.held {
 		view.ExpiresAt = at.time()
 	}
 	if v.fedAt != 0 {
@@ -319,7 +319,7 @@ func (s *Scheduler) viewRecord(rec *record) *VertexView {
 	case waiting:
 		view.WakeAt = rec.wakeAt.time()
 	}
-	if at := s.nextExpiry(t, rec.modifiedAt, s.recordHasTried(rec)); at != never && !t.held {
+	if at := s.nextExpiryOfRecord(rec); at != never && !t.held {
 		view.ExpiresAt = at.time()
 	}
 	if rec.fedAt != 0 {

@@ -1,0 +1,106 @@
+package scheduler
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/ta"
+)
+
+// Recipients that fail without a report from an agent: they have expired, their sender's
+// deadline has passed, or an order ends them.
+
+// failureCause says why recipients fail without a report from an agent, and
+// which ones.
+type failureCause struct {
+	words, code string
+	// keepsCode says that the status code of the last report replaces code if it
+	// stands for a temporary failure.
+	keepsCode bool
+	applies   func(*recipient) bool
+}
+
+// fail marks recipients of a vertex as failed. Their sender gets a notice.
+func (dv *delivery) fail(v *vertex, why failureCause) {
+	message := dv.messageOf(v)
+	message.pendingWrites++ // keeps the message until the loop ends
+	var marks []ctlfile.Mark
+	var settles []alternative
+	for i := range v.len() {
+		r := dv.recipient(v, i)
+		if !why.applies(r) {
+			continue
+		}
+		message.flags |= owesNotice
+		message.failed++
+		mark := why.outcome(r, dv.diagnostics.get(r.diagnostic))
+		dv.account(v, i, "expire", replyOf(&mark))
+		if set, _ := dv.exclusiveSetOf(message, v, i); set != nil {
+			dv.endRecipient(v, i, mark, false)
+			continue
+		}
+		marks, settles = append(marks, mark), append(settles, alternative{v, i})
+		r.state = writing
+		dv.clearDiagnostic(r)
+	}
+	if len(marks) > 0 {
+		dv.write(message, marks, settles)
+		dv.blockIfEmpty(v)
+	}
+	message.pendingWrites--
+	dv.advance(message)
+}
+
+// outcome returns the mark for a recipient. The action is "failed", whatever
+// the last report said; the recipient and the peer of that report are kept.
+func (c *failureCause) outcome(r *recipient, reported *diagnostic) ctlfile.Mark {
+	var last ta.Notary
+	text := c.words
+	if reported != nil {
+		last = ta.Notary(reported.notary)
+		text = "\r" + c.words + ", problem was:\r" + strings.TrimLeft(reported.text, "\r")
+	}
+	code := c.code
+	if reported := last.Code(); c.keepsCode && strings.HasPrefix(reported, "4.") {
+		code = reported
+	}
+	diag := last.Diagnostic()
+	if diag == "" {
+		diag = "smtp; 500 (" + c.words + ")"
+	}
+	recipient := last.Recipient()
+	if recipient == "" {
+		recipient = "\x03" // the user of the r line
+	}
+	return ctlfile.Mark{
+		Offset: int64(r.offset), Tag: ctlfile.Failed, Diagnose: true,
+		Notary: strings.Join([]string{recipient, "failed", code, diag, last.Remote()}, "\x01"),
+		Text:   text,
+	}
+}
+
+// inWords formats a duration for a notice: "3 days", "1 day 2 hours".
+func inWords(d time.Duration) string {
+	var words []string
+	for _, u := range []struct {
+		span time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "min"}, {time.Second, "sec"}} {
+		n := int64(d / u.span)
+		d -= time.Duration(n) * u.span
+		if n == 0 || len(words) == 2 {
+			continue
+		}
+		word := strconv.FormatInt(n, 10) + " " + u.name
+		if n > 1 {
+			word += "s"
+		}
+		words = append(words, word)
+	}
+	if len(words) == 0 {
+		return "0 secs"
+	}
+	return strings.Join(words, " ")
+}
