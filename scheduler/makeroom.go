@@ -5,22 +5,21 @@ import "time"
 // Making room: mail that cannot be fed does not keep other mail out of the memory
 // that active-limit and recipient-limit allow.
 //
-// A message may be fed according to its threads and still wait for ever: no agent of
-// one can be started, or its sessions are all at work and slow. If it also has
-// recipients at other destinations, it came into memory as mail for those. So the room
-// is made when it is needed: while the limits keep out a record that has a claim to be
-// read, and that a session could deliver now (roomNeed), a search goes round the
-// messages in memory, and puts back on record those that no agent works on and whose due
-// vertices are all of threads, or rings, that have at least their part in memory without
-// them.
+// Mail whose threads may be fed can still wait for long: no agent can be started for it, or
+// all its sessions are at work and slow. It may be in memory because its message also has
+// recipients at other destinations. So room is made when it is needed: when the limits
+// keep out a record that has a claim to be read, and that a session could deliver now
+// (roomNeed). Then a search goes round the messages in memory. It puts back on record those
+// that no agent works on, if all threads, or rings, of their due vertices have at least
+// their part in memory without them.
 //
-// The part is ring-reserve. If a whole round finds nothing, it is halved, and so on to
-// 0. Then any message may go that can be given to no agent now. While the part is not
-// whole, only records that a session could deliver are read (nextOfRing). While nothing
-// needs room, the part doubles again.
+// The part is ring-reserve at first. After each round that finds nothing, it is halved,
+// down to 0. With a part of 0, any message may go that can be given to no agent now. While
+// the part is halved, only records that a session could deliver are read (nextOfRing).
+// While nothing needs room, the part doubles again.
 //
-// A search that finds nothing rests: for a second after an event, and ever longer while
-// nothing happens. So does the question who needs room.
+// A search that finds nothing rests: for a second, and longer each time while nothing
+// happens. It asks as rarely who needs room.
 
 // roomSearch is the state of the search.
 type roomSearch struct {
@@ -33,12 +32,11 @@ type roomSearch struct {
 	found   bool          // the round has made room
 	resting bool          // the search rests until lookAt
 	lookAt  instant       // when to search, or to ask who needs room, again
-	rest    time.Duration // the last one; 0: something has happened since
-	// The rings still to be asked who needs room, and how many threads of the first of
-	// memory.wanting have been asked. opensAt is when a gate opens for one of those that
-	// have been asked.
+	rest    time.Duration // the length of the last rest; 0: something has happened since
+	// rings counts the rings of memory.wanting that have not been asked yet whether they need
+	// room, and asked the threads of the first of them that have been asked.
 	rings, asked int
-	opensAt      instant
+	opensAt      instant // when the first gate opens for a thread that was asked
 }
 
 // roomNeed is whose record the limits keep out.
@@ -202,8 +200,9 @@ func (dv *delivery) roomNeed() roomNeed {
 	return nobodyNeeds
 }
 
-// needOf asks the threads of a ring. If mail in memory waits for sessions of the ring,
-// those that are starting are for that.
+// needOf says whether a record of the ring needs room: it asks the ring's threads in turn. If
+// mail in memory waits for sessions of the ring, its next sessions are for that mail, and no
+// record needs room.
 func (dv *delivery) needOf(r *ring, visits *int) roomNeed {
 	rs := &dv.memory.room
 	*visits--

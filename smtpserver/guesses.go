@@ -15,8 +15,8 @@ import (
 const (
 	// maxAddressGuesses bounds the wrong passwords of an origin within guessPeriod.
 	maxAddressGuesses = 20
-	// maxUserGuesses is the number of wrong passwords for one user, of all origins within
-	// guessPeriod, from which on passwords of new origins are checked slowly.
+	// maxUserGuesses is how many wrong passwords for one user all origins together may give
+	// within guessPeriod. After that, passwords from new origins are checked slowly.
 	maxUserGuesses = 50
 	guessPeriod    = 10 * time.Minute
 	// maxCounted bounds the origins, and the users, whose wrong passwords are counted.
@@ -31,8 +31,8 @@ var (
 // login is a user at an origin.
 type login struct{ user, origin string }
 
-// origin returns where a client's wrong passwords count: its address as addressKey has
-// it, or "uid 1000" for a process of this machine, whose users all have the same addresses.
+// origin returns by what a client's wrong passwords are counted: its address as addressKey
+// has it, or "uid 1000" for a process of this machine, whose users share its addresses.
 func (c *connection) origin() string {
 	if !c.isLocal() {
 		return addressKey(c.client.addr).String()
@@ -56,11 +56,14 @@ type guesses struct {
 // guessCount is the number of wrong passwords of an origin, or for a user.
 type guessCount struct {
 	wrong int
-	since time.Time // wrong counts from here, for guessPeriod
-	open  int       // attempts that have not ended, without those that wait for a slow check of the user
-	turns turns     // of a user
+	since time.Time // wrong is counted from then on, for guessPeriod
+	// open counts the attempts that have not ended. Those that wait for a slow check count
+	// for their origin, but not for their user, who has them in turns.
+	open  int
+	turns turns
 }
 
+// unended counts all attempts that have not ended.
 func (c *guessCount) unended() int { return c.open + len(c.turns.waiting) }
 
 // attempt is one password that is checked.
@@ -70,7 +73,7 @@ type attempt struct {
 	ofOrigin *guessCount
 	ofUser   *guessCount
 	turn     chan struct{} // for a slow check: closed when the attempt waits no longer
-	given    bool          // it has its turn
+	hasTurn  bool          // of a slow check: it may be made now
 }
 
 func newGuesses(knows func(login) bool) *guesses {
@@ -79,10 +82,11 @@ func newGuesses(knows func(login) bool) *guesses {
 	return g
 }
 
-// begin allows an attempt, which has to await its turn first and then to be ended. It returns
-// errAddressGuesses after too many wrong passwords of the origin, and errUserGuesses if it may
-// not wait for a slow check. Attempts that have not ended count as wrong ones, so that
-// parallel sessions have no more guesses; those of one origin wait for each other instead.
+// begin begins an attempt. The caller then calls await, checks the password if that returns
+// no error, and calls end. begin returns errAddressGuesses after too many wrong passwords of
+// the origin, and errUserGuesses if the attempt may not wait for a slow check. An attempt that
+// has not ended counts as a wrong one, so that parallel sessions get no more guesses; attempts
+// that would be too many for their origin because of that wait until others have ended.
 func (g *guesses) begin(l login) (*attempt, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -142,9 +146,9 @@ func obtainCount(of map[string]*guessCount, key string) *guessCount {
 	return c
 }
 
-// evictCounts removes the counts that are over and, if these are less than half, the lowest
-// ones. A guesser who wants a higher one to be forgotten would need as many guesses for
-// thousands of others.
+// evictCounts removes the counts whose period is over. If more than half of maxCounted are
+// left, it removes the lowest ones: a guesser who wants a higher count to be forgotten needs
+// as many guesses for thousands of others.
 func evictCounts(of map[string]*guessCount, now time.Time) {
 	maps.DeleteFunc(of, func(_ string, c *guessCount) bool { return c.unended() == 0 && now.Sub(c.since) >= guessPeriod })
 	for lowest := 0; len(of) > maxCounted/2; lowest++ {

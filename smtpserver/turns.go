@@ -27,10 +27,10 @@ const (
 // have given no wrong password for this user, while there are any. guesses.mu protects it.
 type turns struct {
 	next    time.Time // when there may be another check
-	drawing bool      // draw is called then
+	drawing bool      // a timer calls draw then
 	waiting []*attempt
 	guessed map[string]bool // networks that have given wrong passwords for this user
-	kept    bool            // the last check was kept for networks that have not
+	kept    bool            // the last check was for networks that have given none
 }
 
 // networkOf returns the network of an origin, of 24 or 48 bits, by which turns are drawn. A
@@ -68,7 +68,7 @@ func (t *turns) enter(a *attempt) bool {
 // surplus returns the attempt that leaves when too many wait: one of the network with the
 // most of them, and of equal networks rather one that has given wrong passwords.
 func (t *turns) surplus() *attempt {
-	number := make(map[string]int)
+	number := make(map[string]int) // attempts, twice, and 1 if there were wrong passwords
 	for _, a := range t.waiting {
 		number[a.network] += 2
 	}
@@ -106,19 +106,19 @@ func (t *turns) pick() *attempt {
 	if t.kept {
 		networks = unguessed
 	}
-	here := of[networks[rand.IntN(len(networks))]]
-	a := here[rand.IntN(len(here))]
+	attempts := of[networks[rand.IntN(len(networks))]]
+	a := attempts[rand.IntN(len(attempts))]
 	t.leave(a)
 	return a
 }
 
-// draw gives a turn to an attempt for this user if there may be a check now, and otherwise
-// when there may be one. The caller holds guesses.mu.
+// draw gives one attempt for this user its turn, if there may be a check now. For the others,
+// it is called again when there may be the next check. The caller holds guesses.mu.
 func (g *guesses) draw(c *guessCount) {
 	t, now := &c.turns, time.Now()
 	if len(t.waiting) > 0 && !t.next.After(now) {
 		a := t.pick()
-		a.given = true
+		a.hasTurn = true
 		close(a.turn)
 		c.open++
 		t.next = now.Add(slowPause)
@@ -134,8 +134,8 @@ func (g *guesses) draw(c *guessCount) {
 	}
 }
 
-// await waits for the turn of an attempt whose check is slow. If there is none in time, or the
-// server stops, the attempt ends with errUserGuesses.
+// await waits for the turn of an attempt whose check is slow. If its turn does not come in
+// maxSlowWait, or the server stops, the attempt ends with errUserGuesses.
 func (g *guesses) await(a *attempt, stopped <-chan struct{}) error {
 	if a.turn == nil {
 		return nil
@@ -147,7 +147,7 @@ func (g *guesses) await(a *attempt, stopped <-chan struct{}) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if a.given {
+	if a.hasTurn {
 		return nil
 	}
 	a.ofUser.turns.leave(a)

@@ -83,9 +83,9 @@ func isLocked(locks string, inode uint64, devices []device) bool {
 // device is the number of the device of a file system.
 type device struct{ major, minor uint32 }
 
-// devicesOf returns the numbers that the device of a file may have in /proc/locks: that of
-// stat(2), and that of its mount, which differs on file systems with subvolumes. It returns
-// none if the second is not known.
+// devicesOf returns the numbers that the device of a file may have in /proc/locks: the number
+// that its mount has, and the one that stat(2) gives, which differs on file systems with
+// subvolumes. It returns none if that of the mount is not known.
 func devicesOf(path string, st *syscall.Stat_t) []device {
 	var stx unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID, &stx) != nil || stx.Mask&unix.STATX_MNT_ID == 0 {
@@ -98,9 +98,9 @@ func devicesOf(path string, st *syscall.Stat_t) []device {
 	for line := range strings.Lines(string(mounts)) {
 		// "36 35 98:0 /mnt1 /mnt2 rw,noatime …", the device in decimal
 		var id, parent uint64
-		var its device
-		if n, _ := fmt.Sscanf(line, "%d %d %d:%d", &id, &parent, &its.major, &its.minor); n == 4 && id == stx.Mnt_id {
-			return []device{its, {unix.Major(st.Dev), unix.Minor(st.Dev)}}
+		var mounted device
+		if n, _ := fmt.Sscanf(line, "%d %d %d:%d", &id, &parent, &mounted.major, &mounted.minor); n == 4 && id == stx.Mnt_id {
+			return []device{mounted, {unix.Major(st.Dev), unix.Minor(st.Dev)}}
 		}
 	}
 	return nil

@@ -45,6 +45,8 @@ func showReasons(r *request, ctx context.Context) bool {
 
 // gatherReasons counts the first maxReasons kinds. If a kind without a line is more
 // frequent than one of these, it counts once more, with lines for the most frequent ones.
+// Kinds have one order only, so a number for each kind without a line is enough to find
+// these; senders have several orders (gatherSenders).
 func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error) {
 	kinds := &reasonKinds{seed: maphash.MakeSeed(), unlisted: make(map[uint64]int)}
 	list, err := kinds.gather(ctx, queue)

@@ -15,8 +15,8 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// orderedHolds are the spoolids of messages that HOLD was ordered for since heldArrivals last
-// looked: their records are no arrivals.
+// orderedHolds are the spoolids of messages that HOLD orders have named since the last pass of
+// heldArrivals. Their new records are not of messages that arrive.
 type orderedHolds struct {
 	mu  sync.Mutex
 	ids map[string]struct{}
@@ -42,8 +42,8 @@ func (o *orderedHolds) take(id string) bool {
 	return found
 }
 
-// heldArrivals finds held messages that arrive by their new hold records. The core does not
-// know these messages.
+// heldArrivals finds the held messages that arrive: they have new hold records. The core does
+// not know these messages.
 type heldArrivals struct {
 	queue *Queue
 	known map[recordKey]bool // the records of the last pass; nil: there was none
@@ -58,7 +58,7 @@ type recordKey struct {
 }
 
 // pass tells the event log which messages have arrived since the last pass. It reports
-// whether it awaits the files of others.
+// whether files are still awaited.
 func (a *heldArrivals) pass(ctx context.Context, records []spool.HoldRecord) (awaits bool) {
 	before := a.known
 	a.known = make(map[recordKey]bool, len(records))

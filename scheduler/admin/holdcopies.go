@@ -27,8 +27,8 @@ type heldCopies struct {
 	made    map[*spool.HoldRecord][]string // spoolids, by the record of the old message
 }
 
-// copiesOf returns the copies that an order is going to make; nil: it makes none. Without a
-// record, a copy is held until it is released.
+// copiesOf returns an empty list for the copies that an order is going to make; nil: it makes
+// none. A copy of a message without a record has none either, and is held until it is released.
 func (q *Queue) copiesOf(o *mailq.Order) *heldCopies {
 	if o.Verb != mailq.Reroute || isMove(o) || o.DryRun {
 		return nil
@@ -40,7 +40,7 @@ func (q *Queue) copiesOf(o *mailq.Order) *heldCopies {
 	return &heldCopies{spool.InForce(records).Messages, make(map[*spool.HoldRecord][]string)}
 }
 
-// add adds the held copy of a message, whose spoolid is old.
+// add adds what was made from the message whose spoolid is old.
 func (c *heldCopies) add(old string, sent spool.Resubmitted) {
 	if c == nil || !sent.Held {
 		return
@@ -50,7 +50,7 @@ func (c *heldCopies) add(old string, sent spool.Resubmitted) {
 	}
 }
 
-// recordCopies records the holds of copies, which are held already.
+// recordCopies writes the records of the copies' holds. The copies are in hold/ already.
 func (q *Queue) recordCopies(c *heldCopies) error {
 	if c == nil {
 		return nil

@@ -13,22 +13,26 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// addNotLoaded adds to an outcome how many messages in transport/ an order concerns too that
-// are not loaded, and why. If it has matched nothing else, that is an error. An order about a
-// thread that is kept needs no such message, and a move, which repeats its orders, does not fail.
+// addNotLoaded adds to an outcome how many messages the order concerns that are not loaded,
+// and why they are not. It is an error if the order has matched nothing else. An order for a
+// thread that stays in force will apply to such messages too. A move repeats its orders, so
+// one that matches nothing does not fail.
 func (q *Queue) addNotLoaded(ctx context.Context, o *mailq.Order, did *mailq.Outcome) error {
-	isKept := o.Thread != nil && (o.Verb == mailq.Hold || o.Verb == mailq.Suspend || o.Verb == mailq.Lift)
+	staysInForce := o.Thread != nil && (o.Verb == mailq.Hold || o.Verb == mailq.Suspend || o.Verb == mailq.Lift)
 	isEmpty := *did == (mailq.Outcome{})
 	switch {
-	case isKept, isEmpty && isMove(o), o.Verb == mailq.Release && o.Message == "":
+	case staysInForce, isEmpty && isMove(o), o.Verb == mailq.Release && o.Message == "":
 		return nil
+	case o.Message != "" && isEmpty:
+		return q.whyNotLoaded(ctx, o.Message)
 	case o.Message != "":
-		if isEmpty {
-			return q.whyNotLoaded(ctx, o.Message)
-		}
 		return nil
 	}
-	count, reason := q.countNotLoaded(ctx, o)
+	match := func(job *mailq.Job) bool { return o.Thread != nil && job.Name == *o.Thread }
+	if o.Where != nil {
+		match = isSelected(o.Where, time.Now())
+	}
+	count, reason := q.countUnloaded(ctx, match)
 	if isEmpty && count > 0 {
 		return fmt.Errorf("%s not loaded: %s", mailq.Plural(count, "message that matches is", "messages that match are"), reason)
 	}
@@ -54,13 +58,9 @@ func (q *Queue) whyNotLoaded(ctx context.Context, id string) error {
 	return fmt.Errorf("the message is not loaded: %s", why)
 }
 
-// countNotLoaded counts the messages that an order about a thread or a selection concerns and
-// that are not loaded, and returns the reason of one of them.
-func (q *Queue) countNotLoaded(ctx context.Context, o *mailq.Order) (count int, reason string) {
-	match := func(job *mailq.Job) bool { return o.Thread != nil && job.Name == *o.Thread }
-	if o.Where != nil {
-		match = isSelected(o.Where, time.Now())
-	}
+// countUnloaded counts the messages that are not loaded and have a job that matches, and
+// returns the reason of one of them.
+func (q *Queue) countUnloaded(ctx context.Context, match func(*mailq.Job) bool) (count int, reason string) {
 	messages := make(map[string]struct{})
 	q.eachUnloaded(ctx, match, func(job *mailq.Job) bool {
 		messages[job.Path], reason = struct{}{}, job.Recipients[0].Reason
@@ -69,8 +69,8 @@ func (q *Queue) countNotLoaded(ctx context.Context, o *mailq.Order) (count int, 
 	return len(messages), reason
 }
 
-// eachUnloaded calls do, until it returns false, with those jobs of messages that are not
-// loaded that match. A control file that cannot be understood has one job, for -/-.
+// eachUnloaded reads the messages that are not loaded and calls do with each of their jobs that
+// matches, until do returns false. A control file that cannot be understood has one job, for -/-.
 func (q *Queue) eachUnloaded(ctx context.Context, match func(*mailq.Job) bool, do func(*mailq.Job) bool) {
 	unloaded := q.files.WhyUnloaded()
 	for _, path := range slices.Sorted(maps.Keys(unloaded)) {
@@ -79,7 +79,7 @@ func (q *Queue) eachUnloaded(ctx context.Context, match func(*mailq.Job) bool, d
 			return
 		}
 		if err != nil || !found || m.Place != spool.Queue {
-			continue // it has left meanwhile, or nobody can say whether it matches
+			continue // it has left meanwhile, or it is not known whether it matches
 		}
 		jobs := storedJobs(m)
 		if m.File == nil {
@@ -100,13 +100,10 @@ func (q *Queue) eachUnloaded(ctx context.Context, match func(*mailq.Job) bool, d
 	}
 }
 
-// explainUnloaded says which mail for a destination is not loaded, and why.
+// explainUnloaded says how much mail for a destination is not loaded, and why. found says that
+// there is other mail, or a hold, which x.Waits tells of.
 func (q *Queue) explainUnloaded(ctx context.Context, x *mailq.Explanation, found bool) {
-	name, messages, reason := x.Name, 0, ""
-	q.eachUnloaded(ctx, func(job *mailq.Job) bool { return job.Name == name }, func(job *mailq.Job) bool {
-		messages, reason = messages+1, job.Recipients[0].Reason
-		return true
-	})
+	messages, reason := q.countUnloaded(ctx, func(job *mailq.Job) bool { return job.Name == x.Name })
 	if messages == 0 {
 		return
 	}

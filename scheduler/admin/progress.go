@@ -1,7 +1,7 @@
 package admin
 
-// The progress of an order: it is given to the core in parts, and waits until agents have
-// answered and files are moved.
+// The progress of an order: the core is given it in parts, and its answer waits for agents to
+// give job lines back and for files to be moved.
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const (
 func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did mailq.Outcome, err error) {
 	list := t.byMessage()
 	var withAgents []scheduler.MessageID
-	undone := -1 // before the first part
+	undone := -1 // Loop.UndoneEver before the first part; -1: not asked yet
 	for len(list) > 0 && err == nil {
 		n := 0
 		err = q.port.Ask(ctx, func(l *daemon.Loop) {
@@ -95,12 +95,12 @@ func (q *Queue) whenMoved(ctx context.Context, t *targets, undone int, did *mail
 		mailq.Plural(len(failed), "message", "messages"), did.Messages, failed[0].Reason)
 }
 
-// maxUnsettled bounds the time for which an order waits until it is known which job lines
-// could be taken back from agents.
+// maxUnsettled bounds each wait of an order: until it is known which job lines could be taken
+// back from agents, and until messages are moved.
 const maxUnsettled = 5 * time.Second
 
-// whenSettled returns how many messages are with agents when no job line is being taken
-// back any more.
+// whenSettled asks count again and again until nothing is unsettled or maxUnsettled is over,
+// and returns its last number.
 func (q *Queue) whenSettled(ctx context.Context, count func(*scheduler.Scheduler) (n int, unsettled bool)) (n int, err error) {
 	for end := time.Now().Add(maxUnsettled); ; {
 		unsettled := false
