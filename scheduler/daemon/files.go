@@ -250,17 +250,22 @@ type operation struct {
 	end   func(l *Loop, r spool.Result) error
 }
 
+// ask asks the spool to carry out an operation. done is called in the loop, with the
+// operation's error.
+func (f *files) ask(o operation, done func(error)) {
+	f.lastOp++
+	op := portOps | f.lastOp
+	f.pending++
+	f.waiting[op] = func(r spool.Result) { done(o.end(f.loop, r)) }
+	o.begin(f.loop, op)
+}
+
 // do asks the spool to carry out an operation, waits for its end and returns its
 // error.
 func (d *Daemon) do(ctx context.Context, o operation) error {
 	done := make(chan error, 1)
 	err := d.Ask(ctx, func(l *Loop) {
-		f := &l.files
-		f.lastOp++
-		op := portOps | f.lastOp
-		f.pending++
-		f.waiting[op] = func(r spool.Result) { done <- o.end(l, r) }
-		o.begin(l, op)
+		l.files.ask(o, func(err error) { done <- err })
 	})
 	if err != nil {
 		return err

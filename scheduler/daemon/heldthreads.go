@@ -99,6 +99,30 @@ func (h *heldThreads) write(op uint64) {
 	h.spool.HoldThreads(op, h.sorted(), suspended)
 }
 
+// rewrite writes the list without an order: another hold/ has taken the place of the one that
+// had it, or the last write failed. If it fails, the end of the next sweep of the whole queue
+// tries again.
+func (h *heldThreads) rewrite() {
+	var threads []spool.Thread
+	var suspended map[spool.Thread]spool.Suspension
+	h.loop.files.ask(operation{
+		begin: func(_ *Loop, op uint64) {
+			h.write(op)
+			threads, suspended = h.sorted(), maps.Clone(h.suspended)
+		},
+		end: func(_ *Loop, r spool.Result) error { return h.written(r) },
+	}, func(err error) {
+		switch {
+		case err != nil:
+			h.loop.log.Error().Err(err).Msg("held threads are not recorded, which is tried again; a restart would release them")
+		case !slices.Equal(threads, h.sorted()) || !maps.Equal(suspended, h.suspended):
+			h.rewrite() // an order was undone meanwhile
+		default:
+			h.loop.log.Info().Int("held", len(threads)).Int("suspended", len(suspended)).Msg("held threads are recorded again")
+		}
+	})
+}
+
 // SetSuspended suspends a thread: Port. What cannot be recorded is undone.
 func (d *Daemon) SetSuspended(ctx context.Context, s spool.Suspension) error {
 	var before spool.Suspension

@@ -125,6 +125,11 @@ func (d *Daemon) result(r spool.Result) {
 	case spool.Swept:
 		d.startup.swept = true
 		l.files.forgetVerbose()
+		if l.held.inDoubt {
+			l.held.rewrite()
+		}
+	case spool.HoldReplaced:
+		l.held.rewrite()
 	case spool.Down:
 		l.Step(scheduler.Failed{Reason: r.Err.Error(), SpoolDown: true})
 	case spool.Disowned:

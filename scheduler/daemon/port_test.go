@@ -90,6 +90,43 @@ func TestHeldThreadsAreReadAgain(t *testing.T) {
 	})
 }
 
+// The lists are written again after hold/ was replaced, also if that fails at first.
+func TestReplacedHoldGetsItsListsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := daemontest.New(t, nil)
+		h.Spool.Threads = []spool.Thread{{Channel: "smtp", Host: "a.example"}}
+		h.Spool.Suspended = []spool.Suspension{{Thread: spool.Thread{Channel: "smtp", Host: "b.example"}, By: "root", Why: "maintenance"}}
+		h.Run()
+		synctest.Wait()
+		after := func(fault error, results ...spool.Result) (held, suspended int) {
+			h.Spool.Fail(fault)
+			for _, r := range results {
+				h.Spool.Answer(r)
+			}
+			synctest.Wait()
+			h.Spool.Mu.Lock()
+			defer h.Spool.Mu.Unlock()
+			held, suspended = len(h.Spool.Threads), len(h.Spool.Suspended)
+			h.Spool.Threads, h.Spool.Suspended = nil, nil
+			return held, suspended
+		}
+		after(nil)
+		if held, suspended := after(nil, spool.HoldReplaced{}); held != 1 || suspended != 1 {
+			t.Errorf("%d held and %d suspended threads are recorded", held, suspended)
+		}
+		if held, _ := after(syscall.ENOSPC, spool.HoldReplaced{}); held != 0 {
+			t.Errorf("%d recorded on a full disk", held)
+		}
+		if held, suspended := after(nil, spool.Swept{}); held != 1 || suspended != 1 {
+			t.Errorf("%d held and %d suspended threads are recorded at last", held, suspended)
+		}
+		if held, _ := after(nil, spool.Swept{}); held != 0 {
+			t.Error("each sweep writes the list")
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
 func TestNothingBeginsWithoutTheHeldThreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)

@@ -206,3 +206,21 @@ func TestHoldThatIsRemovedIsMadeAgain(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// The next sweep notices that hold/ is gone, so that what the scheduler knows is recorded
+// again without an order.
+func TestSweepNoticesThatHoldIsRemoved(t *testing.T) {
+	o := newTestSpool(t).open(Options{Unwatched: true})
+	until[Swept](o)
+	for _, again := range []bool{false, true} {
+		check(t, os.RemoveAll(filepath.Join(o.dir, "hold")))
+		if again {
+			o.mkdir("hold/transport")
+			o.mkdir("hold/queue")
+		}
+		o.s.Sweep()
+		answer[HoldReplaced](o)
+		_, err := os.Stat(filepath.Join(o.dir, "hold/transport"))
+		check(t, err)
+	}
+}

@@ -101,8 +101,21 @@ func (s *Spool) obtainPair(p Place) (pair, error) {
 	if old != nil {
 		s.removed = append(s.removed, *old)
 		s.warn(fmt.Sprintf("%stransport and %squeue were removed or replaced while the scheduler runs, and are opened again", p.dir(), p.dir()))
+		if p == Hold {
+			s.queue.add([]Result{HoldReplaced{}}, 0)
+		}
 	}
 	return made, nil
+}
+
+// noticeHold makes hold/ again if it was removed while the scheduler runs, so that the lists
+// of held and suspended threads, which the scheduler knows, are written again.
+func (s *Spool) noticeHold() error {
+	if s.pairs[Hold].Load() == nil {
+		return nil // the disk was full at the start
+	}
+	_, err := s.obtainPair(Hold)
+	return err
 }
 
 // inPlace reports whether the directories of a place are those that were opened.

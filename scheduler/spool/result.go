@@ -20,6 +20,12 @@ type Name struct {
 	ID   uint64 // the number at the front of the base name; never 0
 }
 
+// HoldReplaced says that hold/ was removed or replaced while the scheduler runs, and is another
+// directory now, without the lists of held and suspended threads.
+type HoldReplaced struct{}
+
+func (HoldReplaced) result() {}
+
 type (
 	// Loaded is a message: its control file was read and understood. If it has no open
 	// recipient, it is to be finished. With LostMessageFile, ModifiedAt and Owner are those

@@ -35,6 +35,7 @@ type sweeper struct {
 	// that was reported. incomplete says that this sweep has found one.
 	failing    map[string]string
 	incomplete bool
+	noHold     string // why hold/ cannot be made again, as it was reported; "": it is there
 }
 
 // sweeping is the goroutine that sweeps.
@@ -88,6 +89,7 @@ func (w *sweeper) sweep(whole bool) (read, open bool) {
 		w.s.disown(lost)
 		return false, false
 	}
+	w.noticeHold()
 	fd, err := postoffice.OpenDir(w.s.office, "transport")
 	if err != nil {
 		w.fail("", "opening", err)
@@ -151,6 +153,18 @@ func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
 	}
 	w.batch = append(w.batch, name)
 	return len(w.batch) < min(batchLimit, w.s.options.NewLimit) || w.flush()
+}
+
+// noticeHold makes hold/ again if it was removed, and reports a new error once.
+func (w *sweeper) noticeHold() {
+	text := ""
+	if err := w.s.noticeHold(); err != nil {
+		text = "hold/ was removed or replaced, and held threads are not recorded: " + err.Error()
+	}
+	if text != "" && text != w.noHold {
+		w.s.warn(text)
+	}
+	w.noHold = text
 }
 
 // fail notes that a directory cannot be read, and reports a new error once. The
