@@ -204,6 +204,37 @@ func TestMissingDirectoryIsATemporaryError(t *testing.T) {
 	s.nothingLeft()
 }
 
+// public/ is made again with its mode. Where that is impossible, an error says so once a
+// minute, however many messages come.
+func TestRemovedPublicIsMadeAgain(t *testing.T) {
+	log := new(lockedText)
+	s := start(t, func(o *Options) { o.Log = zerolog.New(log).Level(zerolog.ErrorLevel) })
+	public := filepath.Join(s.office, "public")
+	s.queue.mode = 0o1777
+	if err := os.Remove(public); err != nil {
+		t.Fatal(err)
+	}
+	d := s.dial()
+	begin(d)
+	d.say("DATA", "354 ")
+	d.say("\r\nx\r\n.", "250 ")
+	if info, err := os.Stat(public); err != nil || info.Mode() != os.ModeDir|os.ModeSticky|0o777 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := errors.Join(os.Remove(public), os.WriteFile(public, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		begin(d)
+		d.say("DATA", "354 ")
+		d.say("\r\nx\r\n.", "451 ")
+	}
+	d.say("QUIT", "221 ")
+	if text := log.String(); strings.Count(text, "is made again") != 1 || strings.Count(text, "mail cannot be stored") != 1 {
+		t.Errorf("the log is\n%s", text)
+	}
+}
+
 func TestMailIsDelayedAndThenRefusedWhereTheQueueIsLong(t *testing.T) {
 	office := t.TempDir()
 	f := &flow{postoffice: office, limits: map[string]int{"router": 2, "transport": 0}}

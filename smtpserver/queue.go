@@ -13,11 +13,14 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/internal/throttle"
 )
 
 // tempPrefix begins the name of an incomplete message in public/. The pid of
@@ -30,6 +33,9 @@ type queue struct {
 	office string // $POSTOFFICE
 	notify string // the scheduler's socket, for ETRN
 	group  *ctlfile.GroupCommit
+	mode   uint32 // of public/ at the start
+	log    zerolog.Logger
+	faults throttle.Throttle // one line about each directory that fails
 
 	mu      sync.Mutex
 	closing bool
@@ -51,16 +57,18 @@ func (m *incoming) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func openQueue(router ctlfile.Router, notify string) (*queue, error) {
+func openQueue(router ctlfile.Router, notify string, log zerolog.Logger) (*queue, error) {
 	group, err := ctlfile.NewGroupCommit(router)
 	if err != nil {
 		return nil, err
 	}
-	q := &queue{office: router.Postoffice, notify: notify, group: group}
-	if _, err := postoffice.Lstat(q.public()); err != nil {
+	q := &queue{office: router.Postoffice, notify: notify, group: group, log: log, faults: throttle.Throttle{Period: faultPeriod}}
+	var st unix.Stat_t
+	if err := postoffice.Stat(postoffice.WorkingDir, q.public()+"/", &st); err != nil {
 		_ = group.Close()
-		return nil, err
+		return nil, &os.PathError{Op: "stat", Path: q.public(), Err: err}
 	}
+	q.mode = st.Mode & 0o7777
 	q.removeAbandoned()
 	return q, nil
 }
@@ -94,6 +102,34 @@ func (q *queue) removeAbandoned() {
 	}
 }
 
+// faultPeriod is how often an error of storing messages is logged, beside the line about each
+// message.
+const faultPeriod = time.Minute
+
+// fault logs an error of storing a message, and returns it.
+func (q *queue) fault(where string, err error) error {
+	if q.faults.Allow(where, time.Now()) {
+		q.log.Error().Err(err).Msg("mail cannot be stored, and clients are told to try again later")
+	}
+	return err
+}
+
+// openFile opens a file in public/. If somebody has removed that directory, it is made again.
+func (q *queue) openFile() (*postoffice.File, error) {
+	prefix := fmt.Sprintf("%s%d-", tempPrefix, os.Getpid())
+	f, err := postoffice.CreateIn(q.public(), prefix)
+	if !errors.Is(err, unix.ENOENT) {
+		return f, err
+	}
+	if err := postoffice.MakeDir(postoffice.WorkingDir, q.public(), q.mode); err != nil {
+		return nil, &os.PathError{Op: "mkdir", Path: q.public(), Err: err}
+	}
+	if f, err = postoffice.CreateIn(q.public(), prefix); err == nil {
+		q.log.Error().Str("directory", q.public()).Msg("the directory was removed, and is made again")
+	}
+	return f, err
+}
+
 // create opens a file for a message.
 func (q *queue) create() (*incoming, error) {
 	q.mu.Lock()
@@ -101,9 +137,9 @@ func (q *queue) create() (*incoming, error) {
 	if q.closing {
 		return nil, errors.New("create message: the server is stopping")
 	}
-	f, err := postoffice.CreateIn(q.public(), fmt.Sprintf("%s%d-", tempPrefix, os.Getpid()))
+	f, err := q.openFile()
 	if err != nil {
-		return nil, fmt.Errorf("create message: %w", err)
+		return nil, q.fault("public", fmt.Errorf("create message: %w", err))
 	}
 	q.open.Add(1)
 	m := &incoming{file: f}
@@ -143,8 +179,10 @@ func (q *queue) commit(m *incoming) error {
 	m.w = nil
 	defer q.open.Done()
 	var err error
-	m.name, err = q.group.Commit(m.file)
-	return err
+	if m.name, err = q.group.Commit(m.file); err != nil {
+		return q.fault("router", err)
+	}
+	return nil
 }
 
 // trigger writes a control file with only a T line, which makes the scheduler try a

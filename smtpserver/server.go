@@ -127,7 +127,7 @@ const triggerPeriod = time.Minute
 
 // New returns a server for a postoffice. Close ends it.
 func New(o Options) (*Server, error) {
-	q, err := openQueue(o.Router, o.NotifySock)
+	q, err := openQueue(o.Router, o.NotifySock, o.Log)
 	if err != nil {
 		return nil, err
 	}
