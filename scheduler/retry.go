@@ -181,9 +181,11 @@ func (dv *delivery) postpone(v *vertex, till instant) {
 		dv.setState(v, blocked, 0)
 		dv.planWake(v)
 	case dv.threadOf(v).params.QueueOnly:
+		t := dv.threadOf(v)
 		dv.setState(v, due, 0)
-		dv.enqueueVertex(dv.threadOf(v), v, true)
+		dv.enqueueVertex(t, v, true)
 		dv.planWake(v)
+		dv.updateThread(t)
 	default:
 		dv.planWake(v)
 	}
