@@ -1,6 +1,7 @@
 package mailq
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -59,6 +60,9 @@ type Outcome struct {
 	// KeptBack are messages that a RETRY selects and that are not tried, because their thread
 	// is held or SUSPEND suspends it. Messages does not count them.
 	KeptBack int `json:"kept_back,omitempty"`
+	// Held are messages that the order selects as well, and that are held: nothing is done to
+	// them. Messages does not count them.
+	Held int `json:"held,omitempty"`
 	// ThreadHolds are the holds of threads that a RELEASE ends.
 	ThreadHolds int `json:"thread_holds,omitempty"`
 	// HoldsLost are those of the messages that were held, or were to be held, and whose mail
@@ -68,6 +72,21 @@ type Outcome struct {
 	// loaded: nothing is done to them. WhyNotLoaded is the reason of one of them.
 	NotLoaded    int    `json:"not_loaded,omitempty"`
 	WhyNotLoaded string `json:"why_not_loaded,omitempty"`
+}
+
+// Add adds what another order did.
+func (did *Outcome) Add(more Outcome) {
+	did.Messages += more.Messages
+	did.Recipients += more.Recipients
+	did.Threads += more.Threads
+	did.Suspended += more.Suspended
+	did.WithAgents += more.WithAgents
+	did.KeptBack += more.KeptBack
+	did.Held += more.Held
+	did.ThreadHolds += more.ThreadHolds
+	did.HoldsLost += more.HoldsLost
+	did.NotLoaded += more.NotLoaded
+	did.WhyNotLoaded = cmp.Or(did.WhyNotLoaded, more.WhyNotLoaded)
 }
 
 // NothingMatches is the error of an order that matches nothing.
@@ -139,6 +158,9 @@ func (o *Order) Reply(did Outcome) string {
 	if did.KeptBack > 0 {
 		reply += fmt.Sprintf(" %d messages held or suspended.", did.KeptBack)
 	}
+	if did.Held > 0 {
+		reply += fmt.Sprintf(" %d messages held.", did.Held)
+	}
 	if did.ThreadHolds > 0 {
 		reply += fmt.Sprintf(" %d holds of threads.", did.ThreadHolds)
 	}
@@ -189,6 +211,8 @@ func ParseOutcome(reply string) (Outcome, error) {
 			o.WithAgents = n
 		case what == "messages held or suspended":
 			o.KeptBack = n
+		case what == "messages held":
+			o.Held = n
 		case what == "holds of threads":
 			o.ThreadHolds = n
 		case what == "messages lose their hold":
@@ -214,9 +238,27 @@ func (o *Order) WithAgentsText(did Outcome) string {
 		Plural(did.WithAgents, "message is", "messages are"), effects[o.Verb])
 }
 
+// HeldText says how many held messages the order leaves as they are; "" if there are none.
+func (o *Order) HeldText(did Outcome) string {
+	if did.Held == 0 {
+		return ""
+	}
+	are, them := Plural(did.Held, "more message is", "more messages are"), "them"
+	if did.Held == 1 {
+		them = "it"
+	}
+	if o.Verb == Retry {
+		return fmt.Sprintf("%s held and not tried: RELEASE ends that.", are)
+	}
+	return fmt.Sprintf("%s held, and nothing is done to %s: select %s with state=held.", are, them, them)
+}
+
 // Notes are the sentences about what an order did not do, and about holds that it ended. The last
 // one may have text from outside.
-func (did *Outcome) Notes() (notes []string) {
+func (o *Order) Notes(did Outcome) (notes []string) {
+	if held := o.HeldText(did); held != "" {
+		notes = append(notes, held)
+	}
 	if did.KeptBack > 0 {
 		notes = append(notes, Plural(did.KeptBack, "message is", "messages are")+" held or suspended with the thread and not tried.")
 	}

@@ -51,7 +51,7 @@ func TestOrdersAreReadAsTheyAreWritten(t *testing.T) {
 
 func TestOutcomes(t *testing.T) {
 	for _, dry := range []bool{false, true} {
-		want := Outcome{Messages: 3, Recipients: 5, Threads: 2, Suspended: map[bool]int{true: 2}[dry], WithAgents: map[bool]int{true: 1}[dry], ThreadHolds: map[bool]int{true: 4}[dry], HoldsLost: map[bool]int{true: 5}[dry]}
+		want := Outcome{Messages: 3, Recipients: 5, Threads: 2, Suspended: map[bool]int{true: 2}[dry], WithAgents: map[bool]int{true: 1}[dry], ThreadHolds: map[bool]int{true: 4}[dry], Held: map[bool]int{true: 6}[dry], HoldsLost: map[bool]int{true: 5}[dry]}
 		if dry {
 			want.NotLoaded, want.WhyNotLoaded = 2, "open 3 messages not loaded. x: no."
 		}

@@ -249,6 +249,9 @@ func (p *program) act(orders []mailq.Order) error {
 		if err != nil {
 			return err
 		}
+		if p.all { // another of its orders moves held mail
+			did.Held = 0
+		}
 		if (order.Verb == mailq.Hold || order.Verb == mailq.Suspend) && order.Thread != nil && did.Messages == 0 {
 			fmt.Fprintf(p.stderr, "mailq: %s has no mail now\n", client.Plain(targetOf(order)))
 		}
@@ -273,7 +276,7 @@ func (p *program) confirm(orders []mailq.Order) error {
 	if p.yes || p.order.DryRun {
 		return nil
 	}
-	messages, suspended := 0, 0
+	messages, suspended, held := 0, 0, ""
 	for _, order := range orders {
 		if order.Message != "" && p.to == "" {
 			messages++
@@ -286,13 +289,16 @@ func (p *program) confirm(orders []mailq.Order) error {
 		}
 		messages += would.Messages
 		suspended += would.Suspended
+		if text := order.HeldText(would); text != "" && !p.all {
+			held = "; " + strings.TrimSuffix(text, ".")
+		}
 	}
 	if suspended > 0 {
 		return fmt.Errorf("%s mail for suspended destinations (--suspended), and the suspension does not move: %s would deliver it; "+
 			"hold it first, or give --yes if that is what you want", mailq.Plural(suspended, "message has", "messages have"), p.to)
 	}
 	if messages > maxUnconfirmed {
-		return fmt.Errorf("%s would touch %d messages; give --yes if that is what you want", p.chosen[0], messages)
+		return fmt.Errorf("%s would touch %d messages; give --yes if that is what you want%s", p.chosen[0], messages, held)
 	}
 	return nil
 }
@@ -326,7 +332,7 @@ func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
 	if with := o.WithAgentsText(did); with != "" {
 		text += " " + with
 	}
-	for _, note := range did.Notes() {
+	for _, note := range o.Notes(did) {
 		text += " " + client.Plain(note)
 	}
 	if o.DryRun {

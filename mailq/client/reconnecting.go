@@ -190,9 +190,7 @@ func (r *Reconnecting) Orders(orders []mailq.Order) (did mailq.Outcome, failed [
 		one, err := r.client.Order(&orders[i])
 		switch kind := KindOf(err); {
 		case err == nil:
-			did.Messages += one.Messages
-			did.Recipients += one.Recipients
-			did.Threads += one.Threads
+			did.Add(one)
 		case kind == NotDone:
 			failed = append(failed, err)
 		default:

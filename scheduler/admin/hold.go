@@ -184,17 +184,51 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, did *tally) err
 	return nil
 }
 
-// whyHeld returns the error of an order that has no effect on anything but selects held
-// messages; nil: there are none either.
-func (q *Queue) whyHeld(ctx context.Context, o *mailq.Order) error {
-	match, held := isSelected(o.Where, time.Now()), 0
+// addHeld adds to an outcome how many held messages an order about a thread or a selection
+// leaves as they are. If a thread has no other mail, that is an error.
+func (q *Queue) addHeld(ctx context.Context, o *mailq.Order, did *mailq.Outcome) error {
+	switch o.Verb {
+	case mailq.Hold, mailq.Release, mailq.Suspend, mailq.Lift:
+		return nil
+	}
+	isEmpty := *did == (mailq.Outcome{})
+	takesHeld := o.Where != nil && o.Where.State == mailq.StateHeld && o.Verb != mailq.Retry
+	switch {
+	case o.Message != "", takesHeld, isEmpty && (isMove(o) || o.Where != nil):
+		return nil
+	case isEmpty:
+		return q.whyHeld(ctx, o)
+	}
+	held, err := q.countHeld(ctx, o)
+	did.Held = held
+	if err != nil && ctx.Err() == nil { // the order has been carried out
+		q.log.Warn().Err(err).Msg("held mail that an order selects cannot be counted")
+		err = nil
+	}
+	return err
+}
+
+// countHeld counts the held messages that an order about a thread or a selection selects, at
+// least in part.
+func (q *Queue) countHeld(ctx context.Context, o *mailq.Order) (held int, err error) {
+	match := selectedBy(o)
 	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
 		if err != nil {
-			return err
+			return held, err
 		}
 		if slices.ContainsFunc(storedJobs(m), match) {
 			held++
 		}
+	}
+	return held, nil
+}
+
+// whyHeld returns the error of an order that has no effect on anything but selects held
+// messages; nil: there are none either.
+func (q *Queue) whyHeld(ctx context.Context, o *mailq.Order) error {
+	held, err := q.countHeld(ctx, o)
+	if err != nil {
+		return err
 	}
 	switch are := mailq.Plural(held, "message is", "messages are"); {
 	case held == 0:
@@ -203,7 +237,7 @@ func (q *Queue) whyHeld(ctx context.Context, o *mailq.Order) error {
 		return fmt.Errorf("%s held; RELEASE ends that", are)
 	case o.Verb == mailq.Hold:
 		return fmt.Errorf("%s already held", are)
-	case o.Where.State == mailq.StateHeld:
+	case o.Where != nil && o.Where.State == mailq.StateHeld:
 		return fmt.Errorf("%s held; this order needs all recipients of a held message, which are not all selected", are)
 	default:
 		return fmt.Errorf("%s held: select held mail with state=held, or RELEASE it first", are)

@@ -237,6 +237,34 @@ func TestOrdersNameHeldMailThatTheyLeave(t *testing.T) {
 	})
 }
 
+// TestOrdersCountHeldMailThatTheyLeave: an order on a selection or a thread says how many more
+// messages match and are held, also as a dry run.
+func TestOrdersCountHeldMailThatTheyLeave(t *testing.T) {
+	for _, order := range []string{"KILL", "EXPIRE", "RETRY", "REQUEUE", "REROUTE"} {
+		t.Run(order, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := loaded(t)
+				h.want("HOLD MSG 1", 1, 2, 2)
+				to := map[string]string{"REROUTE": " smtp relay.example"}[order]
+				left := mailq.Outcome{Messages: 1, Recipients: 1, Threads: 1, Held: 1}
+				if order != "REQUEUE" {
+					h.wantOutcome(order+" THREAD smtp A.example"+to+" DRYRUN", left)
+				}
+				if order != "RETRY" {
+					h.wantOutcome(order+" WHERE state=held"+to+" DRYRUN",
+						mailq.Outcome{Messages: 1, Recipients: 2, Threads: 2, HoldsLost: map[string]int{"REQUEUE": 1}[order]})
+				}
+				h.wantOutcome(order+" WHERE host=a.example"+to+" DRYRUN", left)
+				h.wantOutcome(order+" WHERE host=a.example"+to, left)
+				if order == "KILL" {
+					h.refused("KILL THREAD smtp a.example", "1 message is held: select held mail with state=held, or RELEASE it first")
+				}
+				h.Stop(syscall.SIGTERM)
+			})
+		})
+	}
+}
+
 // slow is a loop whose agent has message 1 for so long, and then defers it. After
 // that it delivers.
 func slow(t *testing.T, patience time.Duration) *harness {

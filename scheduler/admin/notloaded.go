@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"zsched/mailq"
 	"zsched/scheduler/spool"
@@ -28,11 +27,7 @@ func (q *Queue) addNotLoaded(ctx context.Context, o *mailq.Order, did *mailq.Out
 	case o.Message != "":
 		return nil
 	}
-	match := func(job *mailq.Job) bool { return o.Thread != nil && job.Name == *o.Thread }
-	if o.Where != nil {
-		match = isSelected(o.Where, time.Now())
-	}
-	count, reason := q.countUnloaded(ctx, match)
+	count, reason := q.countUnloaded(ctx, selectedBy(o))
 	if isEmpty && count > 0 {
 		return fmt.Errorf("%s not loaded: %s", mailq.Plural(count, "message that matches is", "messages that match are"), reason)
 	}

@@ -55,6 +55,9 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 		err = errors.New("missing message, thread or selection")
 	}
 	if err == nil {
+		err = q.addHeld(ctx, &o, &did)
+	}
+	if err == nil {
 		err = q.addNotLoaded(ctx, &o, &did)
 	}
 	return did, err

@@ -175,6 +175,15 @@ func isSelected(where *mailq.Selection, now time.Time) func(*mailq.Job) bool {
 	return func(job *mailq.Job) bool { return where.Matches(job, now) && where.MatchesFile(job) }
 }
 
+// selectedBy returns a function that reports whether a stored job belongs to the thread or to
+// the selection of an order.
+func selectedBy(o *mailq.Order) func(*mailq.Job) bool {
+	if o.Where != nil {
+		return isSelected(o.Where, time.Now())
+	}
+	return func(job *mailq.Job) bool { return o.Thread != nil && job.Name == *o.Thread }
+}
+
 // isUntold reports whether a d line about a recipient is still to be reported.
 func isUntold(f *ctlfile.File, offset int64) bool {
 	return slices.ContainsFunc(f.Diagnostics, func(d ctlfile.Diagnostic) bool { return d.Recipient == offset && d.Tag == ctlfile.Open })

@@ -152,11 +152,11 @@ func (v *view) confirm(p *proposal, would mailq.Outcome) {
 		text += " for " + mailq.FormatSpan(p.order.For)
 	}
 	if would.Messages <= maxUnconfirmed {
-		v.unconfirmed = fmt.Sprintf("%s: %s? (y/n)", text, outcomeText(would))
+		v.unconfirmed = fmt.Sprintf("%s: %s? (y/n)", text, outcomeText(&p.order, would))
 		return
 	}
 	v.prompt = &prompt{
-		label: fmt.Sprintf("%s would touch %d messages; type yes: ", text, would.Messages),
+		label: fmt.Sprintf("%s would touch %d messages%s; type yes: ", text, would.Messages, heldText(&p.order, would)),
 		done: func(text string) (question, error) {
 			v.prompt = nil
 			if text != "yes" {
@@ -186,14 +186,14 @@ func (v *view) give(p *proposal) question {
 		did, failed, err := source.Orders(orders)
 		return func(v *view) question {
 			p.on.clearMarks()
-			v.note = fmt.Sprintf("%s %s", p.order.Verb, outcomeText(did))
+			v.note = fmt.Sprintf("%s %s", p.order.Verb, outcomeText(&p.order, did))
 			if len(failed) > 0 {
 				v.note += fmt.Sprintf("; %d not done: %v", len(failed), failed[0])
 			}
 			if err != nil {
 				v.note = fmt.Sprintf("%s: %v", p.order.Verb, err)
 				if (did != mailq.Outcome{}) {
-					v.note += "; done before that: " + outcomeText(did)
+					v.note += "; done before that: " + outcomeText(&p.order, did)
 				}
 			}
 			return v.refresh()
@@ -235,13 +235,21 @@ func selectionOf(name mailq.Name) *mailq.Selection {
 	return &mailq.Selection{Channel: name.Channel, Host: name.Host}
 }
 
-func outcomeText(o mailq.Outcome) string {
-	text := mailq.Plural(o.Messages, "message", "messages") + ", " + mailq.Plural(o.Recipients, "recipient", "recipients") + ", " +
-		mailq.Plural(o.Threads, "thread", "threads")
-	if o.WithAgents > 0 {
-		text += fmt.Sprintf("; %d with agents, which may deliver them", o.WithAgents)
+// heldText says how many held messages an order leaves as they are, after a semicolon.
+func heldText(o *mailq.Order, would mailq.Outcome) string {
+	if would.Held == 0 {
+		return ""
 	}
-	for _, note := range o.Notes() {
+	return "; " + strings.TrimSuffix(o.HeldText(would), ".")
+}
+
+func outcomeText(o *mailq.Order, did mailq.Outcome) string {
+	text := mailq.Plural(did.Messages, "message", "messages") + ", " + mailq.Plural(did.Recipients, "recipient", "recipients") + ", " +
+		mailq.Plural(did.Threads, "thread", "threads")
+	if did.WithAgents > 0 {
+		text += fmt.Sprintf("; %d with agents, which may deliver them", did.WithAgents)
+	}
+	for _, note := range o.Notes(did) {
 		text += "; " + strings.TrimSuffix(note, ".")
 	}
 	return text
