@@ -33,6 +33,9 @@ type target struct {
 	others []client.Address
 	spool  *client.Postoffice
 	local  bool // the server is on this host
+	// own says that the scheduler of spool is meant: one that has another postoffice is not
+	// asked.
+	own bool
 	// inactive is the error to report if the server does not answer and no scheduler
 	// seems to have run here. If it is nil, the error of the connection is reported.
 	// A scheduler that was started on a full disk answers, but has no pid file.
@@ -66,6 +69,7 @@ func findTarget(o *options, env *zenv.File) (*target, error) {
 			return nil, usageError("-p " + err.Error())
 		}
 	case !named && at.Host == "localhost":
+		at.own = true
 		addresses, err := knownAddresses(env, at.Address)
 		at.Address, at.others, at.badConfig = addresses[0], addresses[1:], err
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -83,23 +84,35 @@ func (p *program) run() error {
 	return p.version2(orders)
 }
 
-// connect begins a session and, in version 2, logs in.
+// errOtherPostoffice says that the scheduler at an address is that of another postoffice.
+var errOtherPostoffice = errors.New("the scheduler there has another postoffice")
+
+// connect begins a session at the first address at which the scheduler answers and, in
+// version 2, logs in.
 func (p *program) connect() (*client.Client, error) {
 	dialer := client.Dialer{Prefer: p.prefer, Timeout: connectTimeout}
-	conn, err := dialer.Dial(context.Background(), p.target.Address)
-	for _, other := range p.target.others {
-		if err == nil {
-			break
+	var failed, other error
+	for _, at := range append([]client.Address{p.target.Address}, p.target.others...) {
+		conn, err := dialer.Dial(context.Background(), at)
+		if err != nil {
+			failed = cmp.Or(failed, err)
+			continue
 		}
-		var again error
-		if conn, again = dialer.Dial(context.Background(), other); again == nil {
-			p.target.Address, err = other, nil
+		c, err := p.begin(conn, at)
+		if errors.Is(err, errOtherPostoffice) {
+			other = cmp.Or(other, err)
+			continue
 		}
+		p.target.Address = at
+		return c, err
 	}
-	if err != nil {
-		return nil, cmp.Or(p.target.inactive, err)
-	}
-	options := client.Options{Server: p.target.String(), Timeout: p.timeout}
+	return nil, cmp.Or(other, p.target.inactive, failed)
+}
+
+// begin begins a session on a connection, unless the scheduler has another postoffice than the
+// one that is meant.
+func (p *program) begin(conn net.Conn, at client.Address) (*client.Client, error) {
+	options := client.Options{Server: at.String(), Timeout: p.timeout}
 	if p.debug {
 		options.Trace = p.stderr
 	}
@@ -107,8 +120,14 @@ func (p *program) connect() (*client.Client, error) {
 	if err != nil || c.Version == 1 {
 		return c, err
 	}
+	theirs, ours := c.Location(), p.target.spool.Location()
+	if p.target.own && theirs.IsOther(ours) {
+		_ = c.Close()
+		return nil, &client.Error{Kind: client.Unavailable, Err: fmt.Errorf("%s: %w: %s, not %s; name the one to ask with -p, or with -Z and its zmailer.conf",
+			at, errOtherPostoffice, client.Plain(theirs.Postoffice), ours.Postoffice)}
+	}
 	err = c.Login(p.user, p.password)
-	if client.KindOf(err) == client.Refused && p.target.Path != "" && !p.userGiven {
+	if client.KindOf(err) == client.Refused && at.Path != "" && !p.userGiven {
 		// On a UNIX socket the server may admit the user by the kernel's
 		// credentials, without a login. If it does not, it refuses the first
 		// command.

@@ -54,6 +54,11 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	if err != nil {
 		fmt.Fprintf(stderr, "scheduler: %v\n", err)
 	}
+	// Whatever contains ${POSTOFFICE} follows option -P.
+	if env, err = env.WithPostoffice(o.postoffice); err != nil {
+		fmt.Fprintf(stderr, "scheduler: exit(%d): %v\n", exitFault, err)
+		return exitFault
+	}
 	if o.check {
 		return check(o, env, stdout, stderr)
 	}

@@ -5,15 +5,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
-	"io/fs"
 	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -42,7 +39,7 @@ func (s *setting) querySettings(file *config.File) server.Settings {
 		version = 2
 	}
 	to := server.Settings{
-		Version: version, Brief: s.queueMode, AuthFile: file.Params.AuthFile, UID: os.Geteuid(),
+		Version: version, Brief: s.queueMode, AuthFile: file.Params.AuthFile, UID: os.Geteuid(), Postoffice: s.where.postoffice,
 		HostsAllow: hostsAllow, HostsDeny: hostsDeny,
 	}
 	if program := s.env.Value("SCHEDULER_M_EXTRA"); program != "" {
@@ -84,6 +81,8 @@ func (s *setting) adminOptions(file *config.File, port daemon.Port, files admin.
 // openSockets opens the sockets for queries and for metrics scrapes.
 func (s *setting) openSockets(file *config.File, queries *admin.Server, scrapes *metrics.Server) *listen.Sockets {
 	sockets, handed := listen.New(scrapes.Log), inherited()
+	answering := &answering{file: s.socketsFile(), log: scrapes.Log}
+	sockets.Changed = answering.changed
 	forMetrics := handed[metricsName]
 	delete(handed, metricsName)
 	var forQueries []net.Listener
@@ -94,40 +93,16 @@ func (s *setting) openSockets(file *config.File, queries *admin.Server, scrapes 
 		return listen.Address{Network: a.Network, Address: a.Address, BindAddr: s.env.Value("BINDADDR")}
 	}
 	serve := func(l net.Listener) error { return sockets.Accept(l, queries.Serve) }
-	var recorded []string
-	for _, l := range forQueries {
-		recorded = append(recorded, strings.ToUpper(l.Addr().Network())+":"+l.Addr().String())
-	}
 	if len(forQueries) > 0 {
-		sockets.Open("mailq", listen.Address{}, forQueries, serve)
+		sockets.Open(mailqSockets, listen.Address{}, forQueries, serve)
 	} else {
 		for _, at := range file.Params.MailqSocks {
-			sockets.Open("mailq", address(at), nil, serve)
-			recorded = append(recorded, at.String())
+			sockets.Open(mailqSockets, address(at), nil, serve)
 		}
 	}
-	if err := s.recordSockets(recorded); err != nil {
-		scrapes.Log.Error().Err(err).Msg("addresses of queries not recorded; mailq uses those of PARAMmailqsock")
-	}
+	answering.begin()
 	sockets.Open(metricsName, address(file.Params.Metrics), forMetrics, scrapes.Serve)
 	return sockets
-}
-
-// recordSockets writes the addresses at which queries are answered to a file of
-// POSTOFFICE, where mailq finds them even if scheduler.cf has changed since, or
-// cannot be read.
-func (s *setting) recordSockets(addresses []string) error {
-	file := s.socketsFile()
-	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(strings.Join(addresses, "\n") + "\n")
-	// ownUmask may have closed the file to others.
-	return errors.Join(err, f.Chmod(0o644), f.Close())
 }
 
 func (s *setting) socketsFile() string { return filepath.Join(s.where.postoffice, config.SocketsFile) }

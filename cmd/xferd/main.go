@@ -107,6 +107,9 @@ func serve(o *options, log zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
+	if env, err = env.WithPostoffice(o.postoffice); err != nil {
+		return err
+	}
 	if o.config == "" {
 		o.config = config.DefaultFile(env)
 	}

@@ -25,7 +25,9 @@ type Address struct {
 
 // socket is one listening socket.
 type socket struct {
-	name   string // for the log: "mailq tcp4 :174"
+	name   string  // for the log: "mailq tcp4 :174"
+	of     string  // what it is for: "mailq"
+	at     Address // zero if it was handed over
 	listen func() (net.Listener, error)
 }
 
@@ -33,7 +35,7 @@ type socket struct {
 // a port has no host.
 func (a Address) sockets(name string) []socket {
 	make := func(network string, listen func() (net.Listener, error)) socket {
-		return socket{name + " " + network + " " + a.Address, listen}
+		return socket{name + " " + network + " " + a.Address, name, a, listen}
 	}
 	switch {
 	case a.Network == "":
@@ -58,7 +60,7 @@ func (a Address) sockets(name string) []socket {
 // inheritedSocket is a socket that the service manager opened. It cannot be
 // opened again.
 func inheritedSocket(name string, listener net.Listener) socket {
-	return socket{name + " handed over", func() (net.Listener, error) {
+	return socket{name + " handed over", name, Address{}, func() (net.Listener, error) {
 		l := listener
 		listener = nil
 		if l == nil {

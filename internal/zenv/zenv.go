@@ -139,6 +139,28 @@ func oddity(line string) string {
 	return ""
 }
 
+// WithPostoffice returns the file as if it set POSTOFFICE to a directory that was named on the
+// command line, which is made absolute; "" changes nothing.
+func (f *File) WithPostoffice(dir string) (*File, error) {
+	if dir == "" {
+		return f, nil
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	with := new(File)
+	if f != nil {
+		*with = *f
+	}
+	with.set = maps.Clone(with.set)
+	if with.set == nil {
+		with.set = make(map[string]string)
+	}
+	with.set["POSTOFFICE"] = dir
+	return with, nil
+}
+
 // Warnings names the lines that are ignored, or taken literally, although sh(1) would read
 // them as their author meant them: "/opt/mail/zmailer.conf:3: the line is ignored because it
 // is indented".

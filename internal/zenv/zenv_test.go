@@ -7,6 +7,22 @@ import (
 	"testing"
 )
 
+func TestPostofficeOfTheCommandLine(t *testing.T) {
+	for _, f := range []*File{nil, Parse([]byte("POSTOFFICE=/b\nX=y"))} {
+		before := f.Value("POSTOFFICE")
+		with, err := f.WithPostoffice("/a")
+		if err != nil || with.Value("POSTOFFICE") != "/a" || with.Value("RENDEZVOUS") != "/a/.mailq.text" || with.Value("X") != f.Value("X") {
+			t.Errorf("%v: %v, %v", f, with, err)
+		}
+		if f.Value("POSTOFFICE") != before {
+			t.Errorf("changed: %v", f)
+		}
+		if same, err := f.WithPostoffice(""); same != f || err != nil {
+			t.Errorf("%v: %v, %v", f, same, err)
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
 	z := Parse([]byte(`# comment=no
 PLAIN=/a

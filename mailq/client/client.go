@@ -137,6 +137,9 @@ func (c *Client) greet() error {
 	return nil
 }
 
+// Location returns where the queue of the server is, if it is on this machine and says so.
+func (c *Client) Location() mailq.Location { return mailq.ParseLocation(c.challenge) }
+
 // NeedsVersion2 returns the error for a command that version 1 does not have.
 func (c *Client) NeedsVersion2() error {
 	return errorf(Refused, "%s speaks version 1 of MAILQ, which has only lists; reports, orders, --json and --top need version 2: "+

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/internal/process"
 	"zsched/mailq"
 )
 
@@ -31,6 +32,15 @@ type SpoolFile struct {
 	Control int64     // size of the control file in bytes
 	Size    int64     // size of the message file in bytes
 	ModTime time.Time // of the message file
+}
+
+// Location returns the path and the identity of the directory.
+func (p *Postoffice) Location() mailq.Location {
+	dir, err := filepath.Abs(p.Dir)
+	if err != nil {
+		return mailq.Location{}
+	}
+	return mailq.Location{Postoffice: dir, Identity: process.Identity(dir)}
 }
 
 // Read reads the control file at a path that a server has named, relative to

@@ -102,6 +102,9 @@ type Settings struct {
 	// UID is the user that the server runs as. This user and root have every
 	// right on UNIX sockets, and may own the auth file.
 	UID int
+	// Postoffice is the directory of the queue, which v2 tells to local peers in its greeting.
+	// "": it is not told.
+	Postoffice string
 	// HostsAllow and HostsDeny are TCP-wrappers' files, for v1. "": no file.
 	HostsAllow, HostsDeny string
 	// Extra returns more lines for SHOW COUNTERS, which are passed on as they are

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/process"
 	"zsched/mailq"
 )
 
@@ -79,6 +80,9 @@ func (s *session) greet() bool {
 	_, _ = rand.Read(random[:]) // it never fails
 	s.challenge = fmt.Sprintf("220 MAILQ-V2-CHALLENGE: %d.%d.%d", time.Now().Unix(),
 		binary.BigEndian.Uint64(random[:])%1e6, binary.BigEndian.Uint64(random[8:])>>1)
+	if dir := s.settings.Postoffice; dir != "" && (s.peer.unix() || s.peer.Addr.IsLoopback()) {
+		s.challenge += " " + mailq.Location{Postoffice: dir, Identity: process.Identity(dir)}.String()
+	}
 	s.reply(s.challenge)
 	return true
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"zsched/internal/process"
 	"zsched/mailq"
 )
 
@@ -269,3 +271,23 @@ func TestFaultEndsOneSession(t *testing.T) {
 type faulty struct{ *fakeQueue }
 
 func (faulty) Act(context.Context, mailq.Order) (mailq.Outcome, error) { panic("a fault") }
+
+// The greeting names the postoffice to peers on this machine, and AUTH works with it.
+func TestGreetingNamesThePostofficeToLocalPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		s := newServer(t, &fakeQueue{}, func(set *Settings) { set.Postoffice = dir })
+		for peer, want := range map[Peer]string{
+			loopback: dir, {UID: daemonUID()}: dir, {Addr: netip.MustParseAddr("192.0.2.1")}: "",
+		} {
+			k := dial(t, s, peer)
+			if got := mailq.ParseLocation(k.challenge); got.Postoffice != want || (got.Identity == process.Identity(dir)) != (want != "") {
+				t.Errorf("%v is told %+v", peer, got)
+			}
+			if peer == loopback {
+				k.login("nobody", "nobody")
+			}
+			k.conn.Close()
+		}
+	})
+}
