@@ -29,8 +29,10 @@ type Totals struct {
 	HeldThreads Kept `json:"held_threads"`
 	Parked      Kept `json:"parked"`
 	Quarantined Kept `json:"quarantined"`
-	Poisoned    Kept `json:"poisoned"`
-	Blocked     Kept `json:"blocked"` // jobs that wait for an alternative, or whose outcomes are being written
+	// Notices are notices that nobody got, because the sender is null: they are in postman/.
+	Notices  Kept `json:"notices,omitzero"`
+	Poisoned Kept `json:"poisoned"`
+	Blocked  Kept `json:"blocked"` // jobs that wait for an alternative, or whose outcomes are being written
 	// Router is the mail that waits in router/ for the router.
 	Router Router `json:"router,omitzero"`
 	// Spool is the fault that keeps the scheduler from writing control files.

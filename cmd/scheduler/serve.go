@@ -254,6 +254,7 @@ func kept(ctx context.Context, queue *admin.Queue) ([]metrics.Kept, error) {
 		{State: "held", Count: t.Held.Count, OldestAt: t.Held.OldestAt},
 		{State: "held_threads", Count: t.HeldThreads.Count, OldestAt: t.HeldThreads.OldestAt},
 		{State: "parked", Count: t.Parked.Count, OldestAt: t.Parked.OldestAt},
+		{State: "notices", Count: t.Notices.Count, OldestAt: t.Notices.OldestAt},
 		{State: "quarantined", Count: t.Quarantined.Count, OldestAt: t.Quarantined.OldestAt},
 		{State: "unloaded", Count: t.Unloaded.Count, OldestAt: t.Unloaded.OldestAt},
 		{State: "poisoned", Count: t.Poisoned.Count, OldestAt: t.Poisoned.OldestAt},

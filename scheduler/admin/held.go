@@ -204,7 +204,7 @@ func (q *Queue) noteKept(ctx context.Context) {
 	}
 	if t.KeptText(time.Now()) != "" {
 		q.log.Warn().Int("held", t.Held.Count).Int("held_threads", t.HeldThreads.Count).Int("parked", t.Parked.Count).
-			Int("quarantined", t.Quarantined.Count).Msg("mail is kept back")
+			Int("notices", t.Notices.Count).Int("quarantined", t.Quarantined.Count).Msg("mail is kept back")
 	}
 }
 

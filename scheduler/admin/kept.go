@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/mailq"
 	"zsched/scheduler"
@@ -37,7 +38,7 @@ type keptCounts struct {
 	held, parked, quarantined keptCount
 	heldThreads               keptCount // its Count is not used
 	poisoned                  keptCount
-	router                    keptCount
+	router, notices           keptCount
 }
 
 type keptCount struct {
@@ -72,6 +73,11 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals, threads []spool.Th
 		q.log.Warn().Err(err).Msg("mail for the router cannot be counted; the last count is shown")
 		k.router.freshUntil = time.Now().Add(countPause)
 	}
+	if err := k.notices.refresh(func() (mailq.Kept, error) { return q.countNotices(ctx) }); err != nil {
+		q.log.Warn().Err(err).Msg("notices in postman/ cannot be counted; the last count is shown")
+		k.notices.freshUntil = time.Now().Add(countPause)
+	}
+	t.Notices = k.notices.kept
 	if t.HeldThreads.Count = len(threads); len(threads) > 0 {
 		if err := k.heldThreads.refresh(func() (mailq.Kept, error) { return q.oldestHold(threads) }); err != nil {
 			q.log.Warn().Err(err).Msg("it is not known since when threads are held; the last answer is shown")
@@ -130,6 +136,25 @@ func (q *Queue) countRouter(ctx context.Context) (kept mailq.Kept, err error) {
 		return ctx.Err() == nil
 	})
 	return kept, errors.Join(err, ctx.Err())
+}
+
+// countNotices counts the notices in postman/ that nobody got. An administrator reads and
+// removes them.
+func (q *Queue) countNotices(ctx context.Context) (kept mailq.Kept, err error) {
+	if q.controlDir == "" {
+		return kept, nil
+	}
+	err = eachFile(ctx, q.inPostoffice("postman"), func(name string, at time.Time) {
+		if !strings.HasSuffix(name, ctlfile.NoticeSuffix) {
+			return
+		}
+		kept.Count++
+		if kept.OldestAt.IsZero() || at.Before(kept.OldestAt) {
+			kept.OldestAt = at
+			kept.Reason = "the sender is null, or a notice had no route; read and remove postman/" + name
+		}
+	})
+	return kept, err
 }
 
 // eachFile calls f with each file of a directory whose name begins with a digit,

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/scheduler"
 	"zsched/scheduler/report"
 	"zsched/scheduler/spool"
@@ -71,7 +73,11 @@ func (f *files) logNotice(m scheduler.MessageID, notice string) {
 		return
 	}
 	file := strconv.FormatUint(uint64(m), 10)
-	f.loop.log.Info().Str("file", file).Str("notice", notice).Msg("notice to the sender written")
+	if strings.HasSuffix(notice, ctlfile.NoticeSuffix) {
+		f.loop.log.Warn().Str("file", file).Str("notice", notice).Msg("a notice that nobody gets was kept")
+	} else {
+		f.loop.log.Info().Str("file", file).Str("notice", notice).Msg("notice to the sender written")
+	}
 	if f.syslog != nil {
 		f.syslog(scheduler.Info, file+": notice to the sender: "+notice)
 	}

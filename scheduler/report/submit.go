@@ -68,7 +68,7 @@ func (r *Reporter) store(c *Composed, temp string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10) + ":error-on-error"
+	name := strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10) + ctlfile.NoticeSuffix
 	postman := filepath.Join(r.Postoffice, "postman")
 	if err := postoffice.Publish(file, filepath.Join(postman, name)); err != nil {
 		_ = postoffice.RemovePath(file)

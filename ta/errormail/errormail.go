@@ -11,6 +11,7 @@ package errormail
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,8 @@ type Agent struct {
 	Reporter report.Reporter // without its FormFile
 	Forms    string          // the directory of the forms, MAILSHARE/forms
 	Now      func() time.Time
+	// Warn is told of notices that nobody gets, which are kept in postman/. nil: nobody is.
+	Warn func(string)
 }
 
 // New returns an agent for a postoffice. domain is the DNS name of this mail
@@ -93,6 +96,9 @@ func (a *Agent) tell(m *ta.Message, form string, rs []*ta.Recipient) ta.Result {
 			Status: ta.Deferred, Text: err.Error(),
 			Fields: ta.Fields{Action: "delayed", Code: "4.3.0", Diagnostic: "x-local; 466 (" + err.Error() + ")"},
 		}
+	}
+	if strings.HasSuffix(file, ctlfile.NoticeSuffix) && a.Warn != nil {
+		a.Warn(fmt.Sprintf("%s: the sender of %s is null, so nobody gets the notice about it (%s)", file, m.SpoolID(), form))
 	}
 	return done("notice " + file)
 }

@@ -100,11 +100,16 @@ func TestNullSenderIsNotAnswered(t *testing.T) {
 // and no route. It would vanish.
 func TestNoticeWithoutARouteIsKept(t *testing.T) {
 	a := newAgent(t)
+	var warned []string
+	a.Warn = func(line string) { warned = append(warned, line) }
 	lost := strings.Replace(rcpt("alice@a.example"), "nosuchuser", "unresolvable", 1)
 	reports, notices := deliver(t, a, "unresolvable", "s error <> <> 0", lost, "N NOTIFY=NEVER")
 	kept, _ := filepath.Glob(filepath.Join(a.Reporter.Postoffice, "postman", "*:error-on-error"))
 	if len(notices) != 0 || len(kept) != 1 || !strings.HasSuffix(reports, " ok3 notice postman/"+filepath.Base(kept[0])+"\n") {
 		t.Fatalf("%q, %q, %q", reports, notices, kept)
+	}
+	if len(warned) != 1 || !strings.HasPrefix(warned[0], "postman/"+filepath.Base(kept[0])+": the sender of S") {
+		t.Errorf("warned of %q", warned)
 	}
 	text, err := os.ReadFile(kept[0])
 	if err != nil || !strings.Contains(string(text), "\nFinal-Recipient: rfc822; alice@a.example\n") || !strings.Contains(string(text), "\nbody\n") {

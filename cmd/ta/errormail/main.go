@@ -27,6 +27,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	agent.Reporter.HeadersOnly, agent.Reporter.StoreErrors = *headers, *stores
 	agent.Reporter.Router.Levels = env.RouterLevels()
 	agent.Reporter.Router.Notify = env.Value("ROUTERNOTIFY")
+	agent.Warn = p.Warn
 	p.Server.Deliver = agent.Deliver
 	p.Server.MaxSize = 0 // its senders are also told of messages that are too large
 	return p.Serve()
