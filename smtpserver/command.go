@@ -164,7 +164,7 @@ func (c *connection) completePostmaster(line string) string {
 	if at < 0 || strings.IndexByte(line, '<') != at {
 		return line
 	}
-	return line[:at+len(address)-1] + "@" + c.config.o.Hostname + line[at+len(address)-1:]
+	return line[:at+len(address)-1] + "@" + c.config.o.postmasterDomain() + line[at+len(address)-1:]
 }
 
 // cutDeliverBy removes the BY parameter (RFC 2852) from a MAIL command and records its

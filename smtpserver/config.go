@@ -127,6 +127,26 @@ func (o *Options) isOurs(domain string) bool {
 	})
 }
 
+// postmasterDomain returns the domain of RCPT TO:<postmaster>: the name of this host or, if
+// that is not one of our domains, the first of them that is not a pattern.
+func (o *Options) postmasterDomain() string {
+	if o.isOurs(o.Hostname) {
+		return o.Hostname
+	}
+	for _, ours := range o.Domains {
+		if !strings.HasPrefix(ours, ".") {
+			return ours
+		}
+	}
+	return o.Hostname
+}
+
+// isAccepted reports whether anybody may send to an address. The postmaster of this host is one
+// in any case (RFC 5321 section 4.5.1).
+func (o *Options) isAccepted(address string) bool {
+	return o.isOurs(address[strings.LastIndexByte(address, '@')+1:]) || strings.EqualFold(address, "postmaster@"+o.postmasterDomain())
+}
+
 // handover is a listener whose connections other listeners have accepted.
 type handover struct {
 	conns  chan net.Conn

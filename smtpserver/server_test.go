@@ -43,7 +43,7 @@ from <a@far.example>
 todsn NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;b+2Bx@ours.example
 to <b@ours.example>
 to <"c d"@elsewhere.example>
-to <postmaster@mx.ours.example>
+to <postmaster@ours.example>
 env-end
 Subject: x
 
@@ -79,8 +79,27 @@ func TestStrangersSendToOurDomainsOnly(t *testing.T) {
 		"b@below.example": "550 5.7.1", "b@elsewhere.example": "550 5.7.1", "b@xours.example": "550 5.7.1",
 		`"b@ours.example"@elsewhere.example`: "55", "b@ours.example@elsewhere.example": "55",
 		"@ours.example:b@elsewhere.example": "550 5.7.1", "b@[127.0.0.1]": "550 5.7.1",
+		"Postmaster": "250 ", "postmaster@mx.ours.example": "550 5.7.1",
 	} {
 		t.Run(address, func(t *testing.T) { d.t = t; d.say("RCPT TO:<"+address+">", want) })
+	}
+}
+
+// RFC 5321 section 4.5.1: everybody may write to the postmaster, whatever the domains are.
+func TestPostmasterIsAlwaysAccepted(t *testing.T) {
+	for domains, want := range map[string]string{
+		"mx.ours.example ours.example": "mx.ours.example", ".ours.example": "mx.ours.example", ".below.example other.example": "other.example",
+		".below.example": "mx.ours.example",
+	} {
+		s := start(t, func(o *Options) { o.Domains = strings.Fields(domains) })
+		d := s.stranger()
+		d.say("MAIL FROM:<a@far.example>", "250 ")
+		d.say("RCPT TO:<postmaster>", "250 ")
+		d.say("DATA", "354 ")
+		d.say(".", "250 ")
+		if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "\nto <postmaster@"+want+">\n") {
+			t.Errorf("%s: messages %q", domains, got)
+		}
 	}
 }
 

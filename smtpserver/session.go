@@ -100,7 +100,7 @@ func (s *session) Rcpt(to string, o *smtp.RcptOptions) error {
 	if err != nil {
 		return err
 	}
-	if !s.conn.client.trusted && s.user == "" && !s.conn.config.o.isOurs(address[strings.LastIndexByte(address, '@')+1:]) {
+	if !s.conn.client.trusted && s.user == "" && !s.conn.config.o.isAccepted(address) {
 		s.conn.config.o.Log.Info().Stringer("client", s.conn.client).Str("to", address).Msg("relaying refused")
 		return refusal(550, smtp.EnhancedCode{5, 7, 1}, "Relaying is not allowed")
 	}
