@@ -28,6 +28,7 @@ internal/certificate:
 internal/certificate/certificatetest:
 internal/cut:
 internal/eintr:
+internal/escape:
 internal/header:
 internal/holdrecord:      internal/postoffice x/sys
 internal/injector:        x/sys
@@ -66,9 +67,9 @@ xfer/receiver:            ctlfile xfer internal/cut internal/holdrecord internal
 smtpserver:               ctlfile internal/certificate internal/listen internal/postoffice internal/process internal/syncdir internal/throttle go-sasl go-smtp x/bcrypt x/sys zerolog
 
 mailq:                    ctlfile internal/bytesize internal/cut internal/interval internal/pattern internal/transcript
-mailq/server:             ctlfile mailq internal/interval internal/pattern internal/process internal/throttle
-mailq/trace:              ctlfile mailq mailq/client
-mailq/client:             ctlfile mailq internal/interval internal/pattern internal/process
+mailq/server:             ctlfile mailq internal/escape internal/interval internal/pattern internal/process internal/throttle
+mailq/trace:              ctlfile mailq mailq/client internal/escape
+mailq/client:             ctlfile mailq internal/escape internal/interval internal/pattern internal/process
 
 scheduler:                ctlfile ta internal/pattern internal/transcript
 scheduler/config:         ctlfile scheduler internal/interval internal/pattern internal/redisurl internal/zenv participle
@@ -83,17 +84,17 @@ scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon 
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/asyncfile internal/cut internal/postoffice
 scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/throttle internal/version prometheus zerolog
 
-cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/asyncfile internal/asyncsyslog internal/certificate internal/listen internal/postoffice internal/version internal/zenv xfer pflag systemd x/sys zerolog
-cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/version internal/zenv xfer pflag x/sys
-cmd/mailq/top:            mailq mailq/client internal/pattern tcell
+cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/asyncfile internal/asyncsyslog internal/certificate internal/escape internal/listen internal/postoffice internal/version internal/zenv xfer pflag systemd x/sys zerolog
+cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/escape internal/version internal/zenv xfer pflag x/sys
+cmd/mailq/top:            mailq mailq/client internal/escape internal/pattern tcell
 cmd/ctlfile:              ctlfile ta ta/child internal/postoffice internal/version internal/zenv pflag
-cmd/xferd:                scheduler/config internal/bytesize internal/certificate internal/listen internal/process internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
+cmd/xferd:                scheduler/config internal/bytesize internal/certificate internal/escape internal/listen internal/process internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
-cmd/smtpserver:           cmd/router/table ctlfile mailq/client smtpserver internal/bytesize internal/certificate internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
-cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/header internal/postoffice internal/process internal/syncdir internal/version internal/zenv fsnotify pflag x/sys zerolog
+cmd/smtpserver:           cmd/router/table ctlfile mailq/client smtpserver internal/bytesize internal/certificate internal/escape internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/escape internal/header internal/postoffice internal/process internal/syncdir internal/version internal/zenv fsnotify pflag x/sys zerolog
 cmd/router/envelope:      ctlfile
 cmd/router/table:         ctlfile internal/pattern x/sys
-cmd/sendmail:             ctlfile smtpserver internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog
+cmd/sendmail:             ctlfile smtpserver internal/escape internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog
 cmd/ta/internal/program:  ctlfile ta internal/version internal/zenv pflag
 cmd/ta/discard:           cmd/ta/internal/program ta ta/discard
 cmd/ta/errormail:         cmd/ta/internal/program ta ta/errormail internal/zenv

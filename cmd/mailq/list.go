@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/escape"
 	"zsched/mailq"
 	"zsched/mailq/client"
 )
@@ -319,7 +320,7 @@ func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
 	}
 	if text := all.SpoolText(time.Now()); text != "" { // it comes first
 		all.Spool = mailq.Spool{}
-		if _, err := fmt.Fprintln(p.out, client.Plain(text)); err != nil {
+		if _, err := fmt.Fprintln(p.out, escape.Text(text)); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"zsched/internal/escape"
 	"zsched/internal/version"
 	"zsched/mailq/client"
 )
@@ -70,7 +71,7 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		}
 	}
 	if err != nil && !errors.Is(err, errSilent) {
-		fmt.Fprintf(stderr, "mailq: %s\n", client.Plain(err.Error()))
+		fmt.Fprintf(stderr, "mailq: %s\n", escape.Text(err.Error()))
 	}
 	if usage := usageError(""); errors.As(err, &usage) {
 		fmt.Fprintln(stderr, "mailq --help lists all options.")

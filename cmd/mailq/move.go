@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/internal/escape"
 	"zsched/mailq"
 	"zsched/mailq/client"
 	"zsched/xfer"
@@ -280,7 +281,7 @@ func (d *drain) count() (progress, error) {
 			return g, err
 		case t.Channel == ctlfile.TransferChannel && t.Host == g.Node:
 			g.OnTheWay += t.Recipients
-			g.Diagnosis = client.Plain(t.Reason)
+			g.Diagnosis = escape.Text(t.Reason)
 		default:
 			g.Left += t.Recipients
 		}
@@ -317,7 +318,7 @@ func (d *drain) leave() error {
 	r := remains{Node: d.order.To.Host, Left: []string{}}
 	add := func(n int, one, several, why string) {
 		if n > 0 {
-			r.Left = append(r.Left, client.Plain(mailq.Plural(n, one, several)+": "+why))
+			r.Left = append(r.Left, escape.Text(mailq.Plural(n, one, several)+": "+why))
 		}
 	}
 	refused, err := d.refusedText()
@@ -325,7 +326,7 @@ func (d *drain) leave() error {
 		return err
 	}
 	for _, text := range refused {
-		r.Left = append(r.Left, client.Plain(text))
+		r.Left = append(r.Left, escape.Text(text))
 	}
 	add(d.last.OnTheWay-len(d.refused), "recipient on the way", "recipients on the way", cmp.Or(d.last.Diagnosis, "the node has not answered yet"))
 	for t, err := range d.client.Threads() {

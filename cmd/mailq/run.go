@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/cmd/mailq/top"
+	"zsched/internal/escape"
 	"zsched/internal/zenv"
 	"zsched/mailq"
 	"zsched/mailq/client"
@@ -63,7 +64,7 @@ func (p *program) run() error {
 		return p.watch(env)
 	}
 	if !p.target.local && !p.json {
-		fmt.Fprintf(p.out, "[%s]\n", client.Plain(canonicalName(p.target.Host)))
+		fmt.Fprintf(p.out, "[%s]\n", escape.Text(canonicalName(p.target.Host)))
 	}
 	if p.status > 0 {
 		err := p.target.spool.WriteStatus(p.out, p.target.local)
@@ -196,7 +197,7 @@ func (p *program) version2(orders []mailq.Order) error {
 	case p.etrn != "":
 		text, err := p.client.Ask("ETRN " + mailq.Quote(p.etrn))
 		if err == nil {
-			fmt.Fprintln(p.out, client.Plain(strings.TrimPrefix(text, "OK; ")))
+			fmt.Fprintln(p.out, escape.Text(strings.TrimPrefix(text, "OK; ")))
 		}
 		return err
 	case p.showsSenders():
@@ -261,7 +262,7 @@ func (p *program) act(orders []mailq.Order) error {
 		order := &orders[i]
 		did, err := p.client.Order(order)
 		if client.KindOf(err) == client.NotDone {
-			fmt.Fprintf(p.stderr, "mailq: %s: %v\n", client.Plain(targetOf(order)), err)
+			fmt.Fprintf(p.stderr, "mailq: %s: %v\n", escape.Text(targetOf(order)), err)
 			failed = errSilent
 			continue
 		}
@@ -272,7 +273,7 @@ func (p *program) act(orders []mailq.Order) error {
 			did.Held = 0
 		}
 		if (order.Verb == mailq.Hold || order.Verb == mailq.Suspend) && order.Thread != nil && did.Messages == 0 {
-			fmt.Fprintf(p.stderr, "mailq: %s has no mail now\n", client.Plain(targetOf(order)))
+			fmt.Fprintf(p.stderr, "mailq: %s has no mail now\n", escape.Text(targetOf(order)))
 		}
 		if p.json {
 			err = json.NewEncoder(p.out).Encode(orderItem{order.Verb, order.DryRun, targetOf(order), did})
@@ -352,13 +353,13 @@ func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
 		text += " " + with
 	}
 	for _, note := range o.Notes(did) {
-		text += " " + client.Plain(note)
+		text += " " + escape.Text(note)
 	}
 	if o.DryRun {
 		text = "DRYRUN " + text
 	}
 	if named {
-		text = client.Plain(targetOf(o)) + ": " + text
+		text = escape.Text(targetOf(o)) + ": " + text
 	}
 	return text
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/cmd/router/table"
+	"zsched/internal/escape"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 )
@@ -163,5 +164,5 @@ func newLog(stderr io.Writer, verbose bool) zerolog.Logger {
 	if verbose {
 		level = zerolog.DebugLevel
 	}
-	return zerolog.New(stderr).Level(level).With().Timestamp().Logger()
+	return zerolog.New(escape.JSONWriter{To: stderr}).Level(level).With().Timestamp().Logger()
 }

@@ -15,6 +15,7 @@ import (
 
 	"zsched/internal/asyncfile"
 	"zsched/internal/asyncsyslog"
+	"zsched/internal/escape"
 	"zsched/internal/postoffice"
 	"zsched/scheduler/eventlog"
 )
@@ -71,12 +72,12 @@ func (l *logs) openMain(s *setting, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	var to io.Writer = l.main
+	var to io.Writer = escape.JSONWriter{To: l.main}
 	switch {
 	case file == "" && isTerminal(stderr):
 		to = zerolog.ConsoleWriter{Out: l.main, TimeFormat: time.DateTime}
 	case file == "" && isJournal(stderr, os.Getenv("JOURNAL_STREAM")):
-		to = journal{l.main}
+		to = journal{to}
 	}
 	level := zerolog.InfoLevel
 	if s.verbose || s.verboseLater {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/escape"
 	"zsched/internal/zenv"
 	"zsched/smtpserver"
 )
@@ -37,7 +38,7 @@ func serve(env *zenv.File) error {
 	if host, err := os.Hostname(); err == nil {
 		o.Hostname = host
 	}
-	o.Log = zerolog.New(os.Stderr).Level(zerolog.WarnLevel)
+	o.Log = zerolog.New(escape.JSONWriter{To: os.Stderr}).Level(zerolog.WarnLevel)
 	server, err := smtpserver.New(o)
 	if err != nil {
 		return withCode(err)

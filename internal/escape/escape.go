@@ -1,20 +1,23 @@
-package client
+// Package escape makes text from outside safe for terminals, logs and readers of lines:
+// what a terminal would act on, what separates lines for some readers and what changes
+// the direction of text is escaped.
+package escape
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// Plain makes text from outside safe for a terminal. Control bytes become ^M and
-// ^[, other characters that cannot be printed \u009b, bytes that are not UTF-8
-// \x9b. TABs stay.
-func Plain(text string) string { return escape(text, "\t") }
+// Text escapes all characters that cannot be printed: control bytes become ^M and ^[,
+// other characters \u009b, bytes that are not UTF-8 \x9b. TABs stay.
+func Text(text string) string { return Except(text, "\t") }
 
-// escape replaces all characters that are neither printable nor in keep.
-func escape(text, keep string) string {
+// Except is Text that leaves the characters in keep, and only these, as they are.
+func Except(text, keep string) string {
 	if clean(text, keep) {
 		return text
 	}
@@ -39,7 +42,7 @@ func escape(text, keep string) string {
 	return b.String()
 }
 
-// clean reports whether escape would change nothing.
+// clean reports whether Except would change nothing.
 func clean(text, keep string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' && !strings.Contains(keep, text[i:i+1]) || text[i] >= 0x7f {
@@ -65,16 +68,17 @@ func printable(r rune, keep string) bool {
 	return unicode.IsPrint(r) || strings.ContainsRune(keep, r)
 }
 
-// plainJSON makes a line of JSON safe for a terminal without changing its meaning.
-// Bytes that are not UTF-8 become U+FFFD.
-func plainJSON(line string) string {
-	if clean(line, "\t") {
+// JSON escapes a line of JSON, or several, without changing the meaning. Bytes that are
+// not UTF-8 become U+FFFD.
+func JSON(line string) string {
+	const keep = "\t\n"
+	if clean(line, keep) {
 		return line
 	}
 	var b strings.Builder
 	for _, r := range line {
 		switch high, low := utf16.EncodeRune(r); {
-		case printable(r, "\t"):
+		case printable(r, keep):
 			b.WriteRune(r)
 		case high != unicode.ReplacementChar:
 			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
@@ -83,4 +87,20 @@ func plainJSON(line string) string {
 		}
 	}
 	return b.String()
+}
+
+// JSONWriter passes lines of JSON on as JSON escapes them. Each Write has whole lines.
+type JSONWriter struct{ To io.Writer }
+
+// Write implements io.Writer.
+func (w JSONWriter) Write(lines []byte) (int, error) {
+	text := string(lines)
+	safe := JSON(text)
+	if safe == text {
+		return w.To.Write(lines)
+	}
+	if _, err := io.WriteString(w.To, safe); err != nil {
+		return 0, err
+	}
+	return len(lines), nil
 }

@@ -1,0 +1,64 @@
+package escape
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+func TestNothingFromOutsideCommandsATerminal(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                        "",
+		"smtp; 250 ok":            "smtp; 250 ok",
+		"päivää 日本":               "päivää 日本",
+		"\x1b]0;x\x07\x9b2J\x7f":  `^[]0;x^G\x9b2J^?`,
+		"a\tb\rc\nd\x00":          "a\tb^Mc^Jd^@",
+		"\u009b2J":                `\u009b2J`,
+		"\u202egpj.exe":           `\u202egpj.exe`,
+		"\U000e0041":              `\U000e0041`,
+		"\xff\xc3":                `\xff\xc3`,
+		"nobreak\u00a0 \u2028end": "nobreak\\u00a0 \\u2028end",
+	} {
+		if got := Text(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestLinesOfJSONKeepTheirMeaning(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain päivää\n":                        "plain päivää",
+		"\x1b]0;x\x07 \u009b2J\n":               `\u001b]0;x\u0007 \u009b2J`,
+		"\u202egpj.exe\u2028 \U000e0041 \u007f": `\u202egpj.exe\u2028 \udb40\udc41 \u007f`,
+	} {
+		line, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var to strings.Builder
+		if n, err := (JSONWriter{&to}).Write(append(line, '\n')); n != len(line)+1 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		var read string
+		if err := json.Unmarshal([]byte(to.String()), &read); err != nil || read != text || !strings.Contains(to.String(), want) {
+			t.Errorf("%q became %s, %v", text, to.String(), err)
+		}
+		if !strings.HasSuffix(to.String(), "\"\n") {
+			t.Errorf("%q has no line end", to.String())
+		}
+	}
+}
+
+func FuzzText(f *testing.F) {
+	f.Add("\x1b]0;x\a\xff\u009b\tx")
+	f.Fuzz(func(t *testing.T, text string) {
+		shown := Text(text)
+		if Text(shown) != shown {
+			t.Errorf("%q is not plain", shown)
+		}
+		if strings.ContainsFunc(strings.ReplaceAll(shown, "\t", ""), unicode.IsControl) {
+			t.Errorf("%q has control bytes", shown)
+		}
+	})
+}
