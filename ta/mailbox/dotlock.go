@@ -60,6 +60,9 @@ func (b *mbox) takeDotLock() (*dotLock, error) {
 			if b.breakLock(l.name) {
 				continue
 			}
+			if b.isForeign(l.name) {
+				return nil, nil
+			}
 			if err := b.wait(); err != nil {
 				return nil, err
 			}
@@ -239,6 +242,17 @@ func (b *mbox) breakLock(name string) bool {
 		return false
 	}
 	return unix.Unlinkat(b.dir, name, 0) == nil
+}
+
+// isForeign reports whether a lock file belongs to somebody who has nothing to do with the
+// mbox: neither to root nor to our user. In a sticky directory that everybody may write to,
+// any user can create one for any mbox, and only its owner and root can remove it.
+func (b *mbox) isForeign(name string) bool {
+	var dir, lock unix.Stat_t
+	const public = unix.S_ISVTX | unix.S_IWOTH
+	return unix.Fstat(b.dir, &dir) == nil && dir.Mode&public == public &&
+		unix.Fstatat(b.dir, name, &lock, unix.AT_SYMLINK_NOFOLLOW) == nil &&
+		lock.Uid != 0 && int(lock.Uid) != os.Geteuid()
 }
 
 // bootClock compares times of files with the time since the boot of the machine, which no

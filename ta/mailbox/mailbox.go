@@ -70,7 +70,8 @@ type Options struct {
 	// file with holes, and so occupy a session.
 	MailboxLimit time.Duration
 	// Sessions is how many job lines the agent works on at once. No user may
-	// occupy more than half of them (shares).
+	// occupy more than half of them, and users with slow deliveries together no more
+	// than three quarters (shares).
 	Sessions int
 	// Domain is added to user names in Delivered-To; "": the host's name.
 	Domain string
@@ -131,7 +132,7 @@ func New(o Options) (*Agent, error) {
 		uid:     os.Geteuid(),
 		// A helper does one thing after the other.
 		helper: helper{path: "/proc/self/exe", args: []string{"mailbox", HelperArg}, env: []string{"GOMAXPROCS=1"}},
-		shares: shares{limit: max(o.Sessions/2, 1)},
+		shares: newShares(o.Sessions),
 	}
 	a.clock.Read()
 	if o.RootAs != "" {
@@ -179,7 +180,8 @@ func (a *Agent) deliver(m *ta.Message, r *ta.Recipient) outcome {
 	began, ok := a.shares.begin(to.UID)
 	if !ok {
 		return failed(&failure{ta.Deferred, "4.3.2 (too many slow deliveries)", fmt.Errorf(
-			"%d deliveries to user %q are under way, which is the limit", a.shares.limit, to.Name)}, false)
+			"%d deliveries to user %q are under way, or %d to users with slow deliveries, which is the limit",
+			a.shares.limit, to.Name, a.shares.slowLimit)}, false)
 	}
 	defer a.shares.end(to.UID, began)
 	if to.kind == toCommand {

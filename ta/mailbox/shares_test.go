@@ -9,7 +9,7 @@ import (
 
 func TestUserOccupiesNoMoreThanHisShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := shares{limit: 2}
+		s := shares{limit: 2, slowLimit: 9}
 		var began []time.Time
 		begin := func(uid int, want bool, wait time.Duration) {
 			t.Helper()
@@ -35,8 +35,48 @@ func TestUserOccupiesNoMoreThanHisShare(t *testing.T) {
 		s.end(1, began[1])
 		s.end(1, began[3])
 		s.end(2, began[2])
+		time.Sleep(slowMemory)
+		begin(3, true, 0)
+		s.end(3, began[4])
 		if len(s.users) != 0 {
-			t.Errorf("%d users have deliveries", len(s.users))
+			t.Errorf("%d users are known", len(s.users))
+		}
+	})
+}
+
+// Two users make every delivery hang, for as long as they are allowed. Others keep a
+// quarter of the sessions, and only the first hang of each costs them more.
+func TestSlowUsersLeaveSessionsForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShares(20)
+		hang := func(uid int) (began int) {
+			for range 20 {
+				if at, ok := s.begin(uid); ok {
+					began++
+					time.AfterFunc(30*time.Second, func() { s.end(uid, at) })
+				}
+			}
+			return began
+		}
+		if first, second := hang(1), hang(2); first != 10 || second != 10 {
+			t.Errorf("at first %d and %d", first, second)
+		}
+		for range 40 {
+			time.Sleep(31 * time.Second)
+			if first, second := hang(1), hang(2); first != 10 || second != 5 {
+				t.Fatalf("%d and %d", first, second)
+			}
+			for uid := 3; uid < 8; uid++ {
+				at, ok := s.begin(uid)
+				if !ok {
+					t.Fatal("another user is deferred")
+				}
+				s.end(uid, at)
+			}
+		}
+		time.Sleep(time.Minute + slowMemory)
+		if first, second := hang(1), hang(2); first != 10 || second != 10 {
+			t.Errorf("after the memory has ended %d and %d", first, second)
 		}
 	})
 }
@@ -45,7 +85,7 @@ func TestUserOccupiesNoMoreThanHisShare(t *testing.T) {
 // each other.
 func TestBurstOfFastDeliveriesWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := shares{limit: 2}
+		s := shares{limit: 2, slowLimit: 9}
 		var deliveries sync.WaitGroup
 		for range 20 {
 			deliveries.Go(func() {
