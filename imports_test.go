@@ -91,7 +91,7 @@ cmd/ctlfile:              ctlfile ta ta/child internal/postoffice internal/versi
 cmd/xferd:                scheduler/config internal/bytesize internal/certificate internal/escape internal/listen internal/process internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
 cmd/smtpserver:           cmd/router/table ctlfile mailq/client smtpserver internal/bytesize internal/certificate internal/escape internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
-cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/escape internal/header internal/postoffice internal/process internal/syncdir internal/version internal/zenv fsnotify pflag x/sys zerolog
+cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/escape internal/header internal/postoffice internal/process internal/syncdir internal/throttle internal/version internal/zenv fsnotify pflag x/sys zerolog
 cmd/router/envelope:      ctlfile
 cmd/router/table:         ctlfile internal/pattern x/sys
 cmd/sendmail:             ctlfile smtpserver internal/escape internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog

@@ -62,9 +62,11 @@ func swap(fd int, offset int64, from, to Tag, pid int) (bool, error) {
 		if pid <= 0 {
 			return false, fmt.Errorf("no lock can name pid %d", pid)
 		}
-		if !lockBytes(fd, offset) {
+		unlock, free := lockBytes(fd, offset)
+		if !free {
 			return false, nil
 		}
+		defer unlock()
 	}
 	line, err := readFront(fd, offset)
 	if err != nil {
@@ -116,11 +118,12 @@ func isDelayField(s string) bool {
 }
 
 // lockBytes makes the change of a tag atomic among programs that use this package, by
-// a file lock on the tag and the pid field. The file lock ends when fd is closed; once
-// the tag is written, the tag and the pid field show who has the recipient. If the file
-// system has no such locks, only the scheduler prevents two agents from locking a
-// recipient: it gives a job line to one agent at a time.
-func lockBytes(fd int, offset int64) bool {
+// a file lock on the tag and the pid field. Once the tag is written, the tag and the pid
+// field show who has the recipient, and unlock ends the file lock: the kernel keeps the
+// locks of a file in a list, which each further one searches. If the file system has no
+// such locks, only the scheduler prevents two agents from locking a recipient: it gives a
+// job line to one agent at a time.
+func lockBytes(fd int, offset int64) (unlock func(), free bool) {
 	return postoffice.LockRange(fd, offset+1, 1+pidWidth)
 }
 

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // aSpoolFile is a control file on disk. Each descriptor that open returns stands
@@ -119,6 +121,19 @@ func TestDiagnosticIsMarkedByItsTagAlone(t *testing.T) {
 		s := spoolFile(t, worked+line)
 		s.swap(296, Open, to, 4711)
 		equal(t, "file", s.text(), worked+"d"+string(rune(to))+line[2:])
+	}
+}
+
+// An agent with many recipients in one file must not leave the kernel a list of as many locks.
+func TestSwapLeavesNoFileLock(t *testing.T) {
+	s := spoolFile(t, worked)
+	fd := s.open()
+	if done, err := Swap(fd, 109, Open, Locked, 4711); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(uintptr(s.open()), unix.F_OFD_GETLK, &lock); err != nil || lock.Type != unix.F_UNLCK {
+		t.Errorf("a lock of type %d is left: %v", lock.Type, err)
 	}
 }
 

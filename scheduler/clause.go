@@ -71,6 +71,9 @@ type Clause struct {
 	Line     int
 }
 
+// NobodyGID is the group of nobody, with which agents run programs for strangers.
+const NobodyGID = 65534
+
 // Setting is one keyword of a clause. Name and Value are kept as written, for
 // queries and for comparison after a reload.
 type Setting struct {

@@ -66,7 +66,19 @@ func (s *session) Auth(mechanism string) (sasl.Server, error) {
 	case s.mail != nil:
 		return nil, refusal(503, smtp.EnhancedCode{5, 5, 1}, "AUTH is not allowed within a message")
 	}
-	return sasl.NewPlainServer(s.authenticate), nil
+	return plainServer{sasl.NewPlainServer(s.authenticate)}, nil
+}
+
+// plainServer is a server of AUTH PLAIN that answers a malformed response with 501, so that
+// clients do not try it again (RFC 4954 section 4).
+type plainServer struct{ sasl.Server }
+
+func (p plainServer) Next(response []byte) (challenge []byte, done bool, err error) {
+	challenge, done, err = p.Server.Next(response)
+	if _, answered := errors.AsType[*smtp.SMTPError](err); err != nil && !answered {
+		err = refusal(501, smtp.EnhancedCode{5, 5, 2}, "Malformed response")
+	}
+	return challenge, done, err
 }
 
 func (s *session) authenticate(identity, user, password string) error {

@@ -270,6 +270,7 @@ func TestPasswordsAllowStrangersToSendAnywhere(t *testing.T) {
 	}
 	d.say(plain("ann", "wrong"), "535 ")
 	d.say(plain("eve", ""), "535 ")
+	d.say("AUTH PLAIN AAAA", "501 ")
 	d.say("AUTH PLAIN", "334 ")
 	d.say(base64.StdEncoding.EncodeToString([]byte("\x00ann\x00secret")), "235 ")
 	d.say("MAIL FROM:<a@far.example>", "250 ")

@@ -144,9 +144,23 @@ func (r *router) fail(name string, err error) {
 	}
 	before, again := r.retries[name]
 	if !again {
-		r.log.Error().Str("file", name).Err(err).Msg("submission not routed; it is tried again")
+		r.logFailure(name, err)
 	}
 	r.retryLater(name, min(max(2*before.pause, firstRetry), lastRetry))
+}
+
+// logFailure logs that a submission failed for the first time. A user can make as many that
+// fail as he likes, so only some of the lines of a second are written.
+func (r *router) logFailure(name string, err error) {
+	unlogged, ok := r.failures.Take("not routed", time.Now())
+	if !ok {
+		return
+	}
+	line := r.log.Error().Str("file", name).Err(err)
+	if unlogged > 0 {
+		line = line.Int("unlogged", unlogged)
+	}
+	line.Msg("submission not routed; it is tried again")
 }
 
 // retryLater tries a submission again after a pause.

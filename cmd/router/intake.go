@@ -33,9 +33,12 @@ func (q *queue) open(name string) (*submission, error) {
 		return nil, errNotRegular
 	}
 	fd, err := postoffice.OpenAt(unix.AT_FDCWD, path, unix.O_RDONLY, 0)
-	if err == unix.ELOOP || err == unix.ENXIO {
+	switch {
+	case err == unix.ELOOP || err == unix.ENXIO:
 		return nil, errNotRegular
-	} else if err != nil {
+	case err == unix.ENAMETOOLONG: // of a datagram, too
+		return nil, fs.ErrNotExist
+	case err != nil:
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	file := postoffice.NewFile(fd, path)

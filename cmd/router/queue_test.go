@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -298,6 +299,26 @@ func TestNumberThatIsTakenIsTriedAgain(t *testing.T) {
 	r.drain()
 	if len(o.files("transport")) != 1 {
 		t.Errorf("%q", o.files("."))
+	}
+}
+
+// A user can make any number of submissions that fail, and announce any name.
+func TestFailuresDoNotFloodTheLog(t *testing.T) {
+	var log strings.Builder
+	r := newOffice(t, 0).router()
+	r.log = zerolog.New(&log)
+	if in, err := r.queue.open(strings.Repeat("7", 300)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a name that cannot be: %v, %v", in, err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for i := range 1000 {
+			r.fail(decimal(uint64(i)), errors.New("leased"))
+		}
+		time.Sleep(time.Second)
+		r.fail("7000", errors.New("leased"))
+	})
+	if lines := strings.Count(log.String(), "\n"); lines != 6 || !strings.Contains(log.String(), `"unlogged":995`) || len(r.retries) != 1001 {
+		t.Errorf("%d lines, %d to be tried again: %s", lines, len(r.retries), &log)
 	}
 }
 

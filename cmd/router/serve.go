@@ -22,6 +22,7 @@ import (
 	"zsched/internal/asyncsyslog"
 	"zsched/internal/postoffice"
 	"zsched/internal/process"
+	"zsched/internal/throttle"
 	"zsched/internal/zenv"
 )
 
@@ -50,7 +51,9 @@ type router struct {
 	retryAt time.Time           // when the next of them may be due; zero: none waits
 	checkAt time.Time           // when the tables' files are checked next
 	strays  strays              // entries of router/ to be logged
-	reloads postoffice.ReloadRecord
+	// failures limits the log lines about submissions that are tried again.
+	failures throttle.Lines
+	reloads  postoffice.ReloadRecord
 	// limit bounds a batch while there are too few file descriptors for batchLimit
 	// submissions; 0: there are enough.
 	limit int
@@ -85,7 +88,8 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 		},
 		queue: q, loader: loader, log: log,
 		known: map[string]bool{}, retries: map[string]retry{},
-		reloads: postoffice.ReloadRecord{Path: filepath.Join(q.office, postoffice.RouterReload)},
+		failures: throttle.Lines{PerSecond: 5},
+		reloads:  postoffice.ReloadRecord{Path: filepath.Join(q.office, postoffice.RouterReload)},
 	}
 	if socket := env.Value("SCHEDULERNOTIFY"); socket != "" {
 		r.notify = ctlfile.NewAnnouncer(socket)

@@ -280,7 +280,7 @@ func (s *setting) guard(file *config.File, log zerolog.Logger) (group int, err e
 }
 
 // agentGroup returns the group of the first clause whose agents do not run as
-// root; 0 if all do.
+// root; 0 if all do. It is never that of nobody (config warns of it).
 func agentGroup(c *scheduler.Config) int {
 	defaults := c.Defaults
 	for _, clause := range c.Clauses {
@@ -291,7 +291,7 @@ func agentGroup(c *scheduler.Config) int {
 		if clause.MatchesAll() {
 			defaults = p
 		}
-		if p.UID > 0 && p.GID > 0 {
+		if p.UID > 0 && p.GID > 0 && p.GID != scheduler.NobodyGID {
 			return p.GID
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -43,6 +45,7 @@ func serve(env *zenv.File) error {
 	if err != nil {
 		return withCode(err)
 	}
+	signal.Ignore(syscall.SIGPIPE) // the client may have gone; its last message is still finished
 	conn, written, err := standardConn(os.Stdin, os.Stdout)
 	if err != nil {
 		return err

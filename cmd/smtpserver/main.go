@@ -173,6 +173,7 @@ func newLog(stderr io.Writer) zerolog.Logger {
 func serve(o smtpserver.Options, c *configuration) error {
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
+	signal.Ignore(syscall.SIGPIPE) // the reader of the log may have gone
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP, syscall.SIGUSR1)
 	defer signal.Stop(hangups)

@@ -89,6 +89,46 @@ func (p place) start() (server *exec.Cmd, address string) {
 	return nil, ""
 }
 
+// The reader of the log is gone, for example a logger that was restarted.
+func TestServerOutlivesTheReaderOfItsLog(t *testing.T) {
+	p := newPlace(t, "domain ours.example\nno-tls\n")
+	server := exec.Command(os.Args[0], "-i", "-Z", filepath.Join(p.dir, "zmailer.conf"), "-l", filepath.Join(p.dir, "smtp"))
+	server.Env = append(os.Environ(), "SMTPSERVER_TEST=1")
+	stderr, err := server.StderrPipe()
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = server.Process.Kill(), server.Wait() })
+	if line, err := bufio.NewReader(stderr).ReadString('\n'); !strings.Contains(line, "listening") {
+		t.Fatal(line, err)
+	}
+	_ = stderr.Close()
+	for range 2 {
+		conn, err := net.Dial("unix", filepath.Join(p.dir, "smtp"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := smtp.NewClient(conn, "ours.example")
+		if err == nil {
+			err = errors.Join(client.Mail("a@client.example"), client.Rcpt("b@ours.example"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := client.Data()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.WriteString(text, "Subject: x\r\n\r\ntext\r\n")
+		if err := errors.Join(err, text.Close(), client.Quit()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestKilledServerLosesNothingThatItAcknowledged(t *testing.T) {
 	p := newPlace(t, "domain ours.example\nno-tls\n")
 	acknowledged := make(map[string]bool)

@@ -103,7 +103,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // serve takes mail until SIGTERM or SIGINT.
 func serve(o *options, log zerolog.Logger) error {
-	_ = syscall.Umask(0o022) // modes are set explicitly
+	_ = syscall.Umask(0o022)       // modes are set explicitly
+	signal.Ignore(syscall.SIGPIPE) // the reader of the log may have gone
 	env, err := zenv.Read(o.zenv)
 	if err != nil {
 		return err

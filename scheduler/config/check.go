@@ -59,6 +59,22 @@ func (r *reader) checkBackoff(c *scheduler.Clause, p *scheduler.Params) {
 	}
 }
 
+// checkGroup reports agents that are not root but have a group with which they, or others,
+// could do harm.
+func (r *reader) checkGroup(c *scheduler.Clause, p *scheduler.Params) {
+	if p.UID <= 0 || !setsOneOf(c, "user", "group") {
+		return
+	}
+	switch p.GID {
+	case 0:
+		r.warn("in %s the agents are not root but have group root, with which they could change files of the system; "+
+			"set a group that no user has (scheduler(8), SECURITY)", patternOf(c))
+	case scheduler.NobodyGID:
+		r.warn("in %s the group is that of nobody, with which programs run for strangers, so the queue is not opened to it and the agents cannot read it; "+
+			"set a group that no user has (scheduler(8), SECURITY)", patternOf(c))
+	}
+}
+
 // checkLimits reports limits that are never reached because another limit is
 // lower.
 func (r *reader) checkLimits(c *scheduler.Clause, p *scheduler.Params) {
@@ -89,14 +105,6 @@ func (r *reader) checkLimits(c *scheduler.Clause, p *scheduler.Params) {
 	}
 	if p.Sessions > 1 && setsOneOf(c, "sessions", "command") && len(p.Command) > 0 && !passesSessions(p.Command) {
 		r.warn("in %s sessions=%d, but the command does not pass ${sessions} to the agent", patternOf(c), p.Sessions)
-	}
-}
-
-// checkGroup reports agents that are not root but have root's group.
-func (r *reader) checkGroup(c *scheduler.Clause, p *scheduler.Params) {
-	if p.UID > 0 && p.GID == 0 && setsOneOf(c, "user", "group") {
-		r.warn("in %s the agents are not root but have group root, with which they could change files of the system; "+
-			"set a group that no user has (scheduler(8), SECURITY)", patternOf(c))
 	}
 }
 

@@ -85,6 +85,9 @@ func TestWarnings(t *testing.T) {
 			`f:1:59: $chanel has no value; the agent gets it as it is; did you mean "channel"?`},
 		{"sessions that the agent does not learn", "a " + settled + "sessions=20",
 			"f:1:1: in a/* sessions=20, but the command does not pass ${sessions} to the agent"},
+		{"agents with the group of nobody", "a user=daemon group=65534 interval=1m retries=1 expiry=3d overfeed=0 command=c",
+			"f:1:1: in a/* the group is that of nobody, with which programs run for strangers, so the queue is not opened to it and the agents cannot read it; " +
+				"set a group that no user has (scheduler(8), SECURITY)"},
 		{"maxthr above maxring", "a " + settled + "maxthr=20 maxring=10",
 			"f:1:1: in a/* maxthr=20 is never reached, because maxring allows no more than 10"},
 		{"maxring above maxta", "*/* maxta=5\na " + settled + "maxring=10",

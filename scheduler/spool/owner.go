@@ -236,7 +236,11 @@ func (o *Owner) waitForLock(ctx context.Context) error {
 	return nil
 }
 
-func (o *Owner) lock() (free bool) { return postoffice.LockRange(o.file.FD(), 0, ownerSize) }
+// lock takes the lock that a scheduler has while it owns the spool.
+func (o *Owner) lock() (free bool) {
+	_, free = postoffice.LockRange(o.file.FD(), 0, ownerSize)
+	return free
+}
 
 func (o *Owner) read() (OwnerRecord, error) {
 	buf := make([]byte, ownerSize)

@@ -162,7 +162,10 @@ func (s *Store) choose(a *arrival) (chosen []int, err error) {
 	for i := range a.control.Recipients {
 		r := &a.control.Recipients[i]
 		from, err := ctlfile.ParseOrigin(r.Origin)
-		if err != nil || from.Channel == "" {
+		if err == nil && from.Channel == "" {
+			err = errors.New("its origin names no channel")
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%w: recipient at %d: %v", errPush, r.Offset, err)
 		}
 		if err := mayPush(&a.from, from.Node); err != nil {
