@@ -39,6 +39,7 @@ func TestSeedsThatFailed(t *testing.T) {
 	for _, seed := range []uint64{
 		1_099_871, // a ring that was kept for its rate stayed when a reload took the rate away
 		1_100_136, // the share of a site was not told of queueonly mail that waits for the next run
+		5_000_830, // an agent stayed idle although its ring had no more work and another waited for its process
 	} {
 		h := newHarness(t, seed)
 		h.limited = true

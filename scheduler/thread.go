@@ -303,9 +303,12 @@ func (q *queue) updateThread(t *thread) {
 	if r == nil {
 		return
 	}
+	hadWork := r.wants > 0
 	r.wants += wants - t.wants
 	t.wants = wants
-	if wants > 0 || r.limitQueue != nil {
+	// Other rings may wait for the processes of its idle agents.
+	unused := hadWork && r.wants == 0 && len(r.idle) > 0
+	if wants > 0 || r.limitQueue != nil || unused {
 		q.markDirty(r)
 	}
 }
