@@ -85,6 +85,29 @@ func TestStoreIsPaused(t *testing.T) {
 	})
 }
 
+// TestAllNodesAreCutOff: for more than a ttl, so that the store has none of their sessions
+// when the first one is back. That one is granted its busy sessions, and no more, while
+// the others still use their parts.
+func TestAllNodesAreCutOff(t *testing.T) {
+	virtually(t, func(t *testing.T, s *memoryStore) {
+		x := settled(t, s, 9)
+		for _, n := range x.nodes {
+			n.link.drop()
+		}
+		peertest.Until(t, "all have lost the store", x.allLost)
+		x.await("sessions start without the store", 600)
+		for _, n := range x.nodes {
+			n.link.open()
+			peertest.Until(t, n.name+" is back", func() bool { return !n.stats().Lost })
+			time.Sleep(ttl / 5)
+		}
+		x.await("sessions start again", 1200)
+		if c := x.log("the nodes are back, one after the other"); c.over > 0 {
+			t.Errorf("%d starts beyond the limit", c.over)
+		}
+	})
+}
+
 // TestNodeIsCutOff: it uses its part of the limit, and the limit is exceeded by no more
 // than that.
 func TestNodeIsCutOff(t *testing.T) {
