@@ -125,7 +125,7 @@ func (p *program) begin(conn net.Conn, at client.Address) (*client.Client, error
 	if p.target.own && theirs.IsOther(ours) {
 		_ = c.Close()
 		return nil, &client.Error{Kind: client.Unavailable, Err: fmt.Errorf("%s: %w: %s, not %s; name the one to ask with -p, or with -Z and its zmailer.conf",
-			at, errOtherPostoffice, client.Plain(theirs.Postoffice), ours.Postoffice)}
+			at, errOtherPostoffice, escape.Text(theirs.Postoffice), ours.Postoffice)}
 	}
 	err = c.Login(p.user, p.password)
 	if client.KindOf(err) == client.Refused && at.Path != "" && !p.userGiven {
