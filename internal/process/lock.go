@@ -1,7 +1,7 @@
 package process
 
-// The claim of a daemon to a postoffice: one daemon of a kind at a time, also if its pid
-// file is removed or hidden by a mount.
+// The claim of a daemon to a postoffice: one daemon of a kind works there at a time, even if
+// its pid file is removed or hidden by a mount.
 
 import (
 	"errors"
@@ -15,28 +15,28 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// Claim is the right of one daemon of a kind to work in a postoffice. It is held by locks
-// (flock(2)) on the pid file and on the staging directory, which end with the process. A
-// pid file can be removed, and one that is hidden by a mount protects nothing; the staging
-// directory is what two daemons would spoil for each other. Only the daemon's user may open
+// Claim is the right of one daemon of a kind to work in a postoffice. It consists of locks
+// (flock(2)) on the pid file and on the staging directory, which end with the process. The
+// pid file alone is not enough: it can be removed, or hidden by a mount. The staging directory
+// is what two daemons would spoil for each other. Only the daemon's user may open
 // either, because anybody who can open a file can lock it.
 type Claim struct {
-	name    string // of the daemon
-	pidPath string
-	pidFile *os.File
-	staging string // its path
-	locked  *os.File
-	dirs    []Directory
+	name        string // of the daemon
+	pidPath     string
+	pidFile     *os.File
+	stagingPath string
+	stagingDir  *os.File // nil: not locked yet
+	dirs        []Directory
 
 	mu sync.Mutex // Check may be called by several goroutines
 }
 
-// NewClaim makes sure that only one daemon named name works in a postoffice: its pid file
-// is .pid.NAME, and its staging directory, which is made if it is missing, is at a path below the
-// postoffice. The daemon works in the directories dirs of the postoffice too. The error is
-// unix.EWOULDBLOCK if another daemon does.
+// NewClaim claims a postoffice for the daemon named name. The pid file is .pid.NAME; staging
+// is the path of the staging directory below the postoffice, and is made if it is missing; dirs
+// are other directories of the postoffice in which the daemon works. The error is
+// unix.EWOULDBLOCK if another daemon has claimed it.
 func NewClaim(office, name, staging string, dirs ...string) (*Claim, error) {
-	c := &Claim{name: name, pidPath: filepath.Join(office, ".pid."+name), staging: filepath.Join(office, staging)}
+	c := &Claim{name: name, pidPath: filepath.Join(office, ".pid."+name), stagingPath: filepath.Join(office, staging)}
 	for _, dir := range dirs {
 		d, err := FindDirectory(filepath.Join(office, dir))
 		if err != nil {
@@ -49,8 +49,8 @@ func NewClaim(office, name, staging string, dirs ...string) (*Claim, error) {
 		return nil, err
 	}
 	if err := c.Check(); err != nil {
-		// The pid file is new, or of a daemon that does not run: it says nothing about the
-		// one that has the directory.
+		// The pid file is new, or was left by a daemon that has ended. It says nothing about
+		// the daemon that has locked the directory.
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			_ = postoffice.RemovePath(c.pidPath)
 		}
@@ -60,10 +60,10 @@ func NewClaim(office, name, staging string, dirs ...string) (*Claim, error) {
 	return c, nil
 }
 
-// Check returns an error if the daemon must not work now. It is ErrReplaced if a directory
-// is another one than at the start, so that the daemon has to end. If somebody has removed the
-// staging directory or the pid file, it makes and locks them again. A nil claim has no
-// directories.
+// Check returns an error if the daemon must not work now. After ErrReplaced the daemon has to
+// end: a directory is another one than at the start. If somebody has removed the staging
+// directory or the pid file, Check makes and locks it again. For a nil claim there is nothing
+// to check.
 func (c *Claim) Check() error {
 	if c == nil {
 		return nil
@@ -79,8 +79,8 @@ func (c *Claim) Check() error {
 			return err
 		}
 	}
-	// Without an answer, the lock of another daemon could not be told from our own.
-	same, err := names(c.staging, c.locked)
+	// If that is not known, the lock on the directory may be another daemon's.
+	same, err := names(c.stagingPath, c.stagingDir)
 	if err == nil && !same {
 		err = c.lockStaging()
 	}
@@ -99,34 +99,34 @@ func (c *Claim) Check() error {
 
 // lockStaging locks the directory that is at the path of the staging directory.
 func (c *Claim) lockStaging() error {
-	if err := postoffice.MakeDir(postoffice.WorkingDir, c.staging, 0o700); err != nil {
-		return &os.PathError{Op: "mkdir", Path: c.staging, Err: err}
+	if err := postoffice.MakeDir(postoffice.WorkingDir, c.stagingPath, 0o700); err != nil {
+		return &os.PathError{Op: "mkdir", Path: c.stagingPath, Err: err}
 	}
-	dir, err := LockDir(c.staging, c.name)
-	if err != nil && c.locked != nil && errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("%s is %w: %w", c.staging, ErrReplaced, err)
+	dir, err := LockDir(c.stagingPath, c.name)
+	if err != nil && c.stagingDir != nil && errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("%s is %w: %w", c.stagingPath, ErrReplaced, err)
 	}
 	if err != nil {
 		return err
 	}
-	if c.locked != nil {
-		_ = c.locked.Close()
+	if c.stagingDir != nil {
+		_ = c.stagingDir.Close()
 	}
-	c.locked = dir
+	c.stagingDir = dir
 	return nil
 }
 
 // Close gives the claim up.
 func (c *Claim) Close() {
-	for _, file := range []*os.File{c.pidFile, c.locked} {
+	for _, file := range []*os.File{c.pidFile, c.stagingDir} {
 		if file != nil {
 			_ = file.Close()
 		}
 	}
 }
 
-// LockDir locks a directory in which only one daemon named name may work, for the time
-// when there is no pid file. The error is unix.EWOULDBLOCK if another one does.
+// LockDir locks a directory in which only one daemon named name may work, so that a second
+// one finds it locked even if there is no pid file. The error is then unix.EWOULDBLOCK.
 func LockDir(path, name string) (*os.File, error) {
 	fd, err := postoffice.OpenDir(postoffice.WorkingDir, path)
 	if err != nil {
