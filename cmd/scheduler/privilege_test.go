@@ -82,11 +82,11 @@ func TestPrivilege(t *testing.T) {
 	s := newHostileSite(t, "")
 	set := unitCapabilities(t)
 	s.openToOthers(set)
-	const nobody = 65534
-	clause := "%s/* user=%d group=%[2]d priority=-3 marking=scheduler sessions=%d maxring=%[3]d maxthr=%[3]d interval=1s retries=1 jitter=0 agent-timeout=%s\n" +
+	const nobody, group = 65534, 4243
+	clause := "%s/* user=%d group=%[6]d priority=-3 marking=scheduler sessions=%[3]d maxring=%[3]d maxthr=%[3]d interval=1s retries=1 jitter=0 agent-timeout=%[4]s\n" +
 		"\tcommand=\"FOO=bar hostile %[1]s 1 %[5]s/notes\"\n"
 	s.office.write(t, s.po, fmt.Sprintf("PARAMevent-log=%s/events\n", s.po)+
-		fmt.Sprintf(clause, "witness", nobody, hostileSessions, "1h", s.po)+fmt.Sprintf(clause, "mute", nobody, hostileSessions, "1s", s.po))
+		fmt.Sprintf(clause, "witness", nobody, hostileSessions, "1h", s.po, group)+fmt.Sprintf(clause, "mute", nobody, hostileSessions, "1s", s.po, group))
 	s.owner = nobody
 	s.submit("witness", 3)
 	s.submit("mute", 3)
@@ -109,7 +109,7 @@ func TestPrivilege(t *testing.T) {
 	}
 	status := parseStatus(string(text))
 	for name, want := range map[string]string{
-		"Uid": "65534 65534 65534 65534", "Gid": "65534 65534 65534 65534", "Groups": "65534",
+		"Uid": "65534 65534 65534 65534", "Gid": "4243 4243 4243 4243", "Groups": "4243",
 		"CapInh": "0000000000000000", "CapPrm": "0000000000000000", "CapEff": "0000000000000000", "CapAmb": "0000000000000000",
 		"priority": "-3", "umask": "0022",
 	} {

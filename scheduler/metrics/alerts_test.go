@@ -41,7 +41,7 @@ func fullScrape() *scrape {
 		s.stats.results[result{class: outcome(i)}] = 1
 	}
 	s.stats.refused[spool.Vanished] = 1
-	for _, state := range []string{"held", "held_threads", "parked", "quarantined", "poisoned", "blocked", "router", "unloaded"} {
+	for _, state := range []string{"held", "held_threads", "parked", "notices", "quarantined", "poisoned", "blocked", "router", "unloaded"} {
 		s.kept = append(s.kept, Kept{State: state})
 	}
 	return s
