@@ -254,9 +254,12 @@ func (b *buffer) String() string {
 // one that cannot be opened, and not of those that Close closes.
 func TestChangedHearsWhichSocketsAreOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var heard []string
 		s := New(zerolog.Nop())
 		s.Changed = func(name string, at Address, l net.Listener, open bool) {
+			mu.Lock()
+			defer mu.Unlock()
 			heard = append(heard, fmt.Sprint(name, " ", at.Address, " ", open))
 		}
 		listeners := []net.Listener{nil, newPipeListener(), newPipeListener()}
@@ -268,9 +271,11 @@ func TestChangedHearsWhichSocketsAreOpen(t *testing.T) {
 			}
 			return l, nil
 		}}, func(l net.Listener) error { return s.Accept(l, echo) })
+		mu.Lock()
 		if len(heard) > 0 {
 			t.Errorf("heard %q of a socket that is not open", heard)
 		}
+		mu.Unlock()
 		time.Sleep(retryDelay)
 		synctest.Wait()
 		listeners[1].Close()
