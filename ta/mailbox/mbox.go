@@ -88,11 +88,23 @@ func (b *mbox) open() error {
 	}
 }
 
-// openOnce opens or creates the file. It never blocks, whatever the file is.
+// errNotRegular says that the mbox is no regular file.
+var errNotRegular = errors.New("not a regular file")
+
+// openOnce opens or creates the file. It never blocks, whatever the file is, and opens no
+// special file that has the name already, because opening a device can have an effect.
 func (b *mbox) openOnce() (fd int, err error) {
 	const flags = unix.O_RDWR | unix.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	for {
 		b.made = false
+		var st unix.Stat_t
+		if unix.Fstatat(b.dir, b.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+			switch st.Mode & unix.S_IFMT {
+			case unix.S_IFREG, unix.S_IFLNK, unix.S_IFDIR: // for the last two, the error of open says more
+			default:
+				return -1, errNotRegular
+			}
+		}
 		fd, err = unix.Openat(b.dir, b.name, flags, 0)
 		if err != unix.ENOENT {
 			return fd, err
@@ -110,6 +122,8 @@ func (b *mbox) openError(err error) error {
 	switch {
 	case err == unix.ELOOP:
 		return unusable(b.request.File, "%q is a symbolic link", b.request.Path)
+	case err == errNotRegular:
+		return unusable(b.request.File, "%q is not a regular file", b.request.Path)
 	case err == unix.EISDIR:
 		return unusable(b.request.File, "%q is a directory", b.request.Path)
 	case errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
