@@ -28,14 +28,14 @@ const outputWait = 5 * time.Second
 // second shell parses the command.
 const script = `cd "$HOME" 2>/dev/null; exec /bin/sh -c -- "$1"`
 
-// commandInput is a message for a command.
-type commandInput struct {
+// delivery is a message and its target.
+type delivery struct {
 	target
 	*message
 }
 
 // run gives a message to a command, as the user of the address.
-func (a *Agent) run(m *ta.Message, r *ta.Recipient, j commandInput) outcome {
+func (a *Agent) run(m *ta.Message, r *ta.Recipient, j delivery) outcome {
 	input, out, err := a.input(j)
 	if err != nil {
 		return failed(err, false)
@@ -75,7 +75,7 @@ func (a *Agent) run(m *ta.Message, r *ta.Recipient, j commandInput) outcome {
 
 // input writes the message for a command to a file. It also returns the outcome
 // to log.
-func (a *Agent) input(j commandInput) (f *os.File, out outcome, err error) {
+func (a *Agent) input(j delivery) (f *os.File, out outcome, err error) {
 	out.Name = "|" + j.name
 	uid, gid := -1, -1
 	if a.uid == 0 {

@@ -148,32 +148,65 @@ func New(o Options) (*Agent, error) {
 // diagnostics are written once.
 func (a *Agent) Deliver(m *ta.Message) {
 	others := map[*ta.Recipient]ta.Result{}
+	done := copies{}
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
 		began := a.Now()
-		out := a.deliver(m, r)
+		out := a.deliver(m, r, done)
 		res := out.result()
 		res.Began = began
 		if res.Status != ta.OK {
 			others[r] = res
 			continue
 		}
-		a.log(m, out)
+		if !out.shared {
+			a.log(m, out)
+		}
 		r.Report(res)
 	}
 	m.ReportRest(func(r *ta.Recipient) ta.Result { return others[r] })
 }
 
+// copies has the outcomes of a message in the mailboxes that it was delivered to. All
+// addresses of a mailbox share one copy: a sender can make any number of them, such as
+// bob+1 and bob+2, and fill the mailbox with copies of one message.
+type copies map[copyKey]outcome
+
+type copyKey struct {
+	path string
+	uid  int
+}
+
 // deliver delivers m to one recipient.
-func (a *Agent) deliver(m *ta.Message, r *ta.Recipient) outcome {
+func (a *Agent) deliver(m *ta.Message, r *ta.Recipient, done copies) outcome {
 	to, err := a.target(r)
 	if err != nil {
 		return failed(err, a.FatalQuota)
 	}
+	// Whether the message is in a loop depends on the address, so it comes first.
 	msg, err := a.newMessage(m, r, to)
 	if err != nil {
 		return failed(err, a.FatalQuota)
 	}
+	if to.kind != toUser {
+		return a.begin(m, r, delivery{to, msg})
+	}
+	key := copyKey{to.path, to.UID}
+	out, again := done[key]
+	if !again {
+		out = a.begin(m, r, delivery{to, msg})
+		done[key] = out
+		return out
+	}
+	if out.shared = true; out.Status == ta.OK {
+		out.Text = "Ok, in one copy with another address of this mailbox"
+	}
+	return out
+}
+
+// begin delivers a message to its target unless the user has too many deliveries under way.
+func (a *Agent) begin(m *ta.Message, r *ta.Recipient, in delivery) outcome {
+	to := in.target
 	if to.kind == toFile && to.name == os.DevNull {
 		return outcome{Status: ta.OK, Name: os.DevNull}
 	}
@@ -185,7 +218,7 @@ func (a *Agent) deliver(m *ta.Message, r *ta.Recipient) outcome {
 	}
 	defer a.shares.end(to.UID, began)
 	if to.kind == toCommand {
-		return a.run(m, r, commandInput{to, msg})
+		return a.run(m, r, in)
 	}
-	return a.store(to, msg)
+	return a.store(to, in.message)
 }

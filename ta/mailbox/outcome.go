@@ -25,6 +25,9 @@ type outcome struct {
 	Name          string
 	// Cvt is the conversion of the message, in the words of the system's log.
 	Cvt string
+	// shared says that the message was delivered once for several addresses of the
+	// mailbox, and that this is not the first of them.
+	shared bool
 }
 
 // failure is an error with the status and code that it means for the recipient.
