@@ -72,7 +72,7 @@ mailq/trace:              ctlfile mailq mailq/client internal/escape
 mailq/client:             ctlfile mailq internal/escape internal/interval internal/pattern internal/process
 
 scheduler:                ctlfile ta internal/pattern internal/transcript
-scheduler/config:         ctlfile scheduler internal/interval internal/pattern internal/redisurl internal/zenv participle
+scheduler/config:         ctlfile scheduler internal/bytesize internal/interval internal/pattern internal/redisurl internal/zenv participle
 scheduler/spool:          ctlfile internal/eintr internal/holdrecord internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
 scheduler/report:         ctlfile internal/cut internal/interval internal/postoffice internal/syncdir go-message
 scheduler/simulate:       ctlfile ta scheduler

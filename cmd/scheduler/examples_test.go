@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"zsched/internal/bytesize"
 	"zsched/internal/zenv"
 	"zsched/scheduler/config"
 )
@@ -44,6 +45,29 @@ func TestConfigurationOfReadmeIsCheckedWithoutAWarning(t *testing.T) {
 	code := run(strings.Fields(here.Replace(string(command[1]))), nil, &stdout, &stderr)
 	if code != exitOK || stderr.Len() > 0 || !strings.Contains(stdout.String(), "2 clauses, no errors") {
 		t.Errorf("exit %d, %s%s", code, &stdout, &stderr)
+	}
+}
+
+// A message with very many recipients makes the logs grow by 100 MB with each attempt.
+// logrotate must be able to rotate the event log before the scheduler stops writing to it.
+func TestLogsOfTheInstallationAreBounded(t *testing.T) {
+	text, err := os.ReadFile("../../packaging/logrotate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	maxsize := regexp.MustCompile(`(?m)^\tmaxsize (\S+)$`).FindAllSubmatch(text, -1)
+	if blocks := bytes.Count(text, []byte("{\n")); blocks == 0 || len(maxsize) != blocks {
+		t.Errorf("%d of %d blocks have maxsize", len(maxsize), blocks)
+	}
+	file, err := config.Load("../../scheduler.cf.example", zenv.Parse([]byte("MAILSHARE=/share\nLOGDIR=/log\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := file.Params.EventLogLimit
+	for _, m := range maxsize {
+		if n, err := bytesize.Parse(string(m[1])); err != nil || n <= 0 || limit < 2*n {
+			t.Errorf("maxsize %s and PARAMevent-log-limit %d, %v", m[1], limit, err)
+		}
 	}
 }
 

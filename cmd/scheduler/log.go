@@ -95,15 +95,18 @@ func (l *logs) cannotReopen(err error) {
 }
 
 // openEvents opens the event log that the configuration names, if any.
-func (l *logs) openEvents(place string) (err error) {
+func (l *logs) openEvents(place string, limit int64) (err error) {
 	if place == "" {
 		return nil
 	}
-	l.events, err = eventlog.Open(place, func(lines int) {
+	l.events, err = eventlog.Open(place, limit, func(lines int) {
 		l.log.Warn().Int("lines", lines).Msg("event log lines lost")
 	})
 	if err != nil {
 		return fmt.Errorf("opening the event log: %w", err)
+	}
+	l.events.Full = func(limit int64) {
+		l.log.Warn().Int64("bytes", limit).Msg("the event log has reached PARAMevent-log-limit; further events are lost until it is rotated")
 	}
 	l.events.Failed = func(err error) {
 		l.log.Error().Err(err).Msg("the event log cannot be opened again, and opening is tried every second; until then events go to the old file, or wait if it has been removed")

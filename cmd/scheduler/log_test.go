@@ -95,7 +95,7 @@ func TestLogThatNobodyReadsIsAnError(t *testing.T) {
 	if _, err := openAppend(fifo); err == nil {
 		t.Error("the log is open")
 	}
-	if err := (&logs{log: zerolog.Nop()}).openEvents(fifo); err == nil {
+	if err := (&logs{log: zerolog.Nop()}).openEvents(fifo, 0); err == nil {
 		t.Error("the event log is open")
 	}
 }

@@ -78,7 +78,7 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 		return err
 	}
 	defer logs.close()
-	if err := logs.openEvents(file.Params.EventLog); err != nil {
+	if err := logs.openEvents(file.Params.EventLog, file.Params.EventLogLimit); err != nil {
 		return err
 	}
 	// Signals are caught before the pid file tells other programs whom to signal.

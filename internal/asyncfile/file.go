@@ -164,7 +164,7 @@ func (w *Writer) run(file io.WriteCloser) {
 
 // removed reports whether a file has been unlinked.
 func removed(file io.Writer) bool {
-	f, ok := file.(*os.File)
+	f, ok := file.(interface{ Stat() (os.FileInfo, error) })
 	if !ok {
 		return false
 	}

@@ -1,4 +1,4 @@
-// Package bytesize reads sizes in bytes as options, zmailer.conf and the query protocol
+// Package bytesize reads and writes sizes in bytes as options, zmailer.conf and the query protocol
 // write them: a number that may end with k, M or G, in either case. 10M is 10485760 bytes.
 package bytesize
 
@@ -22,6 +22,16 @@ func Parse(text string) (int64, error) {
 		return 0, fmt.Errorf("%q is not a size such as 500k or 10M", text)
 	}
 	return int64(n) * unit, nil
+}
+
+// Format writes a size as Parse reads it, with the largest unit that is exact.
+func Format(n int64) string {
+	for i, unit := range []string{"G", "M", "k"} {
+		if shift := 10 * (3 - i); n != 0 && n%(1<<shift) == 0 {
+			return strconv.FormatInt(n>>shift, 10) + unit
+		}
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 // Flag returns a function that reads the value of an option into a variable. A value below

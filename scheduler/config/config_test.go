@@ -210,6 +210,7 @@ PARAMactive-limit=5
 PARAMrecipient-limit=6
 PARAMring-reserve=7
 PARAMmetrics=9174
+PARAMevent-log-limit=2048m
 PARAMspool-mode=keep
 	interval=5m
 `)
@@ -224,6 +225,7 @@ PARAMactive-limit=5
 PARAMrecipient-limit=6
 PARAMring-reserve=7
 PARAMmetrics=TCP:127.0.0.1:9174
+PARAMevent-log-limit=2G
 PARAMspool-mode=keep
 PARAMcluster-lost=divide
 PARAMcluster-prefix="zs"

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/bytesize"
 	"zsched/internal/interval"
 	"zsched/internal/redisurl"
 	"zsched/scheduler"
@@ -103,6 +104,27 @@ func parseCount(text string, low, high int, floor bool) (int, error) {
 	}
 	return n, nil
 }
+
+// size is a number of bytes, 0 or from low on.
+type size[T any] struct {
+	field func(*T) *int64
+	low   int64
+}
+
+func (k size[T]) String() string { return "size, 0 or from " + bytesize.Format(k.low) }
+
+func (k size[T]) read(text string, _ *reader) (func(*T), error) {
+	n, err := bytesize.Parse(text)
+	if err != nil {
+		return nil, errors.New("must be a size such as 500M or 2G")
+	}
+	if n != 0 && n < k.low {
+		return nil, fmt.Errorf("must be 0 or at least %s", bytesize.Format(k.low))
+	}
+	return func(v *T) { *k.field(v) = n }, nil
+}
+
+func (k size[T]) show(v *T) string { return bytesize.Format(*k.field(v)) }
 
 // processCount is a whole number for the scheduler's own process.
 type processCount struct {

@@ -40,6 +40,8 @@ type Params struct {
 	// EventLog is the path of the event log, or UNIX: and the path of the socket
 	// at which a program reads it; empty: none.
 	EventLog string
+	// EventLogLimit is how many bytes that file may have; 0: no limit.
+	EventLogLimit int64
 	// KeepSpoolMode leaves the modes of transport/ and queue/ as they are.
 	KeepSpoolMode bool
 	// Node is the name of this node; empty: the host's name and the postoffice.
@@ -115,6 +117,9 @@ var params = []row[Params]{
 	{name: "event-log", atStart: byScheduler,
 		kind:    text[Params]{field: func(v *Params) *string { return &v.EventLog }, path: true},
 		meaning: "log to which the scheduler writes a line about each event of each message"},
+	{name: "event-log-limit", atStart: byScheduler, preset: "0", zero: "no limit",
+		kind:    size[Params]{field: func(v *Params) *int64 { return &v.EventLogLimit }, low: 16 << 20},
+		meaning: "size of the event log at which the scheduler stops writing to it"},
 	{name: "spool-mode", atStart: byScheduler, preset: "0750",
 		kind: choice[Params]{words: []string{"0750", "keep"},
 			put: func(v *Params, i int) { v.KeepSpoolMode = i == 1 },

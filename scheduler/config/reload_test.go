@@ -22,7 +22,7 @@ func TestEachParameterIsReloadedOrWarnedOf(t *testing.T) {
 	plain := parse(clause)
 	entries := entries(t, manual)
 	values := map[string]string{
-		"mailqpath": "TCP:1", "notifysock": "UNIX:/n", "metrics": "TCP:2", "event-log": "/log", "spool-mode": "keep", "node": "mx9",
+		"mailqpath": "TCP:1", "notifysock": "UNIX:/n", "metrics": "TCP:2", "event-log": "/log", "event-log-limit": "1G", "spool-mode": "keep", "node": "mx9",
 		"cluster": "redis://store/0", "cluster-lost": "stop", "cluster-password-file": "/etc/passwd", "cluster-prefix": "x",
 		"fence": "/bin/true", "xfer-listen": "TCP:3", "xfer-channels": "smtp", "xfer-programs": "yes",
 	}

@@ -233,7 +233,7 @@ func TestSocketReaderMayComeAgain(t *testing.T) {
 func TestLostLinesAreCounted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	noted := make(chan int, 100)
-	w, err := Open("UNIX:"+path, func(lines int) { noted <- lines })
+	w, err := Open("UNIX:"+path, 0, func(lines int) { noted <- lines })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func TestLostLinesAreCounted(t *testing.T) {
 }
 
 func TestRelativePlaceIsRefused(t *testing.T) {
-	if _, err := Open("events", nil); err == nil {
+	if _, err := Open("events", 0, nil); err == nil {
 		t.Error("a relative path is taken")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -37,6 +38,9 @@ func socket(place string) (path string, ok bool) {
 // the log says how many.
 type Writer struct {
 	*asyncfile.Writer
+	// Full is called with the limit when the file has reached it, once for each file. It
+	// may write to other logs. nil: nobody is told.
+	Full func(limit int64)
 	lost atomic.Uint64
 }
 
@@ -46,11 +50,21 @@ func (w *Writer) Lost() uint64 { return w.lost.Load() }
 
 // Open opens the event log: a file, which is created with mode 0640 if there is
 // none, or the stream socket UNIX:/path at which a reader listens. If no reader
-// listens, the Writer tries again every second. It calls lostLines with the number
-// of lines that were lost, from another goroutine.
-func Open(place string, lostLines func(lines int)) (*Writer, error) {
+// listens, the Writer tries again every second. A file that would have more than limit
+// bytes takes no line until it is opened again or cut; 0: no limit. Open calls lostLines
+// with the number of lines that were lost, from another goroutine.
+func Open(place string, limit int64, lostLines func(lines int)) (*Writer, error) {
+	w := new(Writer)
 	open := func() (io.WriteCloser, error) {
-		return postoffice.OpenLog(place, 0o640)
+		file, err := postoffice.OpenLog(place, 0o640)
+		if err != nil || limit == 0 {
+			return file, err
+		}
+		return &limited{File: file, limit: limit, full: func() {
+			if w.Full != nil {
+				w.Full(limit)
+			}
+		}}, nil
 	}
 	path, ok := socket(place)
 	if !filepath.IsAbs(place) && !ok {
@@ -63,7 +77,7 @@ func Open(place string, lostLines func(lines int)) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{Writer: out}
+	w.Writer = out
 	out.Lost = func(n int) {
 		w.lost.Add(uint64(n))
 		var event line
@@ -73,6 +87,39 @@ func Open(place string, lostLines func(lines int)) (*Writer, error) {
 		lostLines(n)
 	}
 	return w, nil
+}
+
+// limited is a file that does not grow beyond its limit.
+type limited struct {
+	*os.File
+	limit int64
+	size  int64 // as it was last known; only a cut makes it smaller
+	known bool
+	full  func() // called once
+	told  bool
+}
+
+var errFull = errors.New("the event log has reached its limit")
+
+// Write writes all of b or nothing: io.Writer.
+func (l *limited) Write(b []byte) (int, error) {
+	if !l.known || l.size+int64(len(b)) > l.limit {
+		info, err := l.Stat()
+		if err != nil {
+			return 0, err
+		}
+		l.size, l.known = info.Size(), true
+	}
+	if l.size+int64(len(b)) > l.limit {
+		if !l.told {
+			l.told = true
+			l.full()
+		}
+		return 0, errFull
+	}
+	n, err := l.File.Write(b)
+	l.size += int64(n)
+	return n, err
 }
 
 // connection is a connection to a reader, which is made again after it breaks.

@@ -1,0 +1,76 @@
+package eventlog
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// nearlyFull opens a log with a limit, whose file has five bytes less.
+func nearlyFull(t *testing.T) (w *Writer, path string, full chan int64, lost chan int) {
+	t.Helper()
+	const limit = 16 << 20
+	path = filepath.Join(t.TempDir(), "events")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, limit-5); err != nil {
+		t.Fatal(err)
+	}
+	full, lost = make(chan int64, 100), make(chan int, 100)
+	w, err := Open(path, limit, func(lines int) { lost <- lines })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Full = func(limit int64) { full <- limit }
+	return w, path, full, lost
+}
+
+func TestLogGrowsToItsLimit(t *testing.T) {
+	w, path, full, lost := nearlyFull(t)
+	_, _ = w.Write([]byte("four\n"))
+	_, _ = w.Write([]byte("one more\n"))
+	if got := <-full; got != 16<<20 {
+		t.Errorf("the limit is %d", got)
+	}
+	long := []byte(strings.Repeat("x", 1<<20) + "\n")
+	for range 6 {
+		_, _ = w.Write(long)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > 16<<20 {
+		t.Errorf("the file has %d bytes, %v", info.Size(), err)
+	}
+	// logrotate(8): rename, and the signal.
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	w.Reopen()
+	if n := <-lost; n < 1 || n > 6 {
+		t.Errorf("%d lines were lost", n)
+	}
+	w.Close()
+	text, err := os.ReadFile(path)
+	if err != nil || !bytes.Contains(text, []byte("one more\n")) || !bytes.Contains(text, []byte(`"event":"lost"`)) {
+		t.Errorf("the new file has %d bytes, %v", len(text), err)
+	}
+	if len(full) > 0 {
+		t.Error("the limit was reported twice for one file")
+	}
+}
+
+// A file that was copied and cut takes lines again.
+func TestLogThatWasCutTakesLines(t *testing.T) {
+	w, path, full, _ := nearlyFull(t)
+	_, _ = w.Write([]byte("too long\n"))
+	<-full
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = w.Write([]byte("next\n"))
+	w.Close()
+	if text, err := os.ReadFile(path); err != nil || string(text) != "too long\nnext\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
