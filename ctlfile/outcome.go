@@ -2,7 +2,10 @@ package ctlfile
 
 // Recipients and their outcomes, as values for programs that do not hold the File.
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // OpenRecipient is a recipient that is not done.
 type OpenRecipient struct {
@@ -43,6 +46,9 @@ type Mark struct {
 	// the user of the recipient line, it is replaced by the recipient's address.
 	Diagnose     bool
 	Notary, Text string
+	// TriedAt is the time in the d line: of the last attempt. Zero: there was none, or its
+	// time is not known.
+	TriedAt time.Time
 	// Killed says that nobody is to be told of this outcome (KILL). The notices that were owed
 	// before are still owed.
 	Killed bool

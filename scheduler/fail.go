@@ -36,6 +36,7 @@ func (dv *delivery) fail(v *vertex, why failureCause) {
 		message.flags |= owesNotice
 		message.failed++
 		mark := why.outcome(r, dv.diagnostics.get(r.diagnostic))
+		mark.TriedAt = v.triedAt(r)
 		dv.account(v, i, "expire", replyOf(&mark))
 		if set, _ := dv.exclusiveSetOf(message, v, i); set != nil {
 			dv.endRecipient(v, i, mark, false)
@@ -79,6 +80,15 @@ func (c *failureCause) outcome(r *recipient, reported *diagnostic) ctlfile.Mark 
 		Notary: strings.Join([]string{recipient, "failed", code, diag, last.Remote()}, "\x01"),
 		Text:   text,
 	}
+}
+
+// triedAt returns when a recipient was last given to an agent: the time of its last attempt.
+// It is zero if there was none, or another node made it.
+func (v *vertex) triedAt(r *recipient) time.Time {
+	if r.attempts == 0 || v.fedAt == 0 {
+		return time.Time{}
+	}
+	return v.fedAt.time()
 }
 
 // inWords formats a duration for a notice: "3 days", "1 day 2 hours".

@@ -223,7 +223,7 @@ func (dv *delivery) delayDue(p *delayPlan) {
 		p.told = passed
 		for i := range v.len() {
 			if r := dv.recipient(v, i); r.isOpen() && r.flags&notifyDelay != 0 {
-				marks = append(marks, dv.delayMark(r, "not delivered yet after "+age, p.told))
+				marks = append(marks, dv.delayMark(v, r, "not delivered yet after "+age, p.told))
 			}
 		}
 	}
@@ -237,7 +237,7 @@ func (dv *delivery) delayDue(p *delayPlan) {
 		case d.fails:
 			failed = append(failed, d.recipient)
 		case r.isOpen():
-			marks = append(marks, dv.delayMark(r, "not delivered within the time that the sender gave", max(1, p.told)))
+			marks = append(marks, dv.delayMark(v, r, "not delivered within the time that the sender gave", max(1, p.told)))
 		}
 		d.told = true
 	}
@@ -274,7 +274,7 @@ func (r *recipient) isUndelivered() bool {
 
 // delayMark returns the d line that says that a recipient is delayed. It leaves
 // the tag as it is.
-func (dv *delivery) delayMark(r *recipient, words string, delays int) ctlfile.Mark {
+func (dv *delivery) delayMark(v *vertex, r *recipient, words string, delays int) ctlfile.Mark {
 	var last ta.Notary
 	text, code := words, "4.4.7 (not delivered yet)"
 	if reported := dv.diagnostics.get(r.diagnostic); reported != nil {
@@ -291,6 +291,6 @@ func (dv *delivery) delayMark(r *recipient, words string, delays int) ctlfile.Ma
 	return ctlfile.Mark{
 		Offset: int64(r.offset), Tag: ctlfile.Open, LeaveTag: true, Diagnose: true, Delays: delays,
 		Notary: strings.Join([]string{recipient, "delayed", code, last.Diagnostic(), last.Remote()}, "\x01"),
-		Text:   text,
+		Text:   text, TriedAt: v.triedAt(r),
 	}
 }

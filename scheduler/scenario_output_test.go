@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"zsched/scheduler"
 	"zsched/ta"
@@ -32,7 +33,7 @@ func (sc *scenario) format(a scheduler.Action) string {
 				text += string(m.Tag)
 			}
 			if m.Diagnose {
-				text += fmt.Sprintf(" d(%q %q)", m.Notary, m.Text)
+				text += fmt.Sprintf(" d(%q %q)", m.Notary, m.Text) + sc.formatTried(m.TriedAt)
 			}
 			if m.Delays > 0 {
 				text += fmt.Sprintf(" delays %d", m.Delays)
@@ -333,4 +334,17 @@ func (sc *scenario) showExplanation(e *scheduler.Explanation) {
 	if e.Next != "" {
 		fmt.Fprintf(&sc.output, "%s in %v\n", e.Next, e.NextAt.Sub(sc.now))
 	}
+}
+
+// formatTried says when a recipient was tried, if that is not now.
+func (sc *scenario) formatTried(at time.Time) string {
+	switch {
+	case at.IsZero():
+		return " untried"
+	case at.Equal(sc.now):
+		return ""
+	case at.Before(sc.start): // the clock was set
+		return fmt.Sprintf(" tried %v", at.Sub(sc.start))
+	}
+	return fmt.Sprintf(" tried +%v", at.Sub(sc.start))
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -345,7 +344,7 @@ func (d *controlFile) diagnosed(settled map[int64]ctlfile.Tag, m ctlfile.Mark) b
 func diagnostic(r *ctlfile.Recipient, m ctlfile.Mark) ctlfile.Diagnostic {
 	return ctlfile.Diagnostic{
 		Tag: ctlfile.Open, Recipient: r.Offset, Header: r.Header, N: r.N,
-		At: time.Now(), Notary: notary(r, m), Text: m.Text,
+		At: m.TriedAt, Notary: notary(r, m), Text: m.Text,
 	}
 }
 

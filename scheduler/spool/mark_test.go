@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -93,7 +94,7 @@ func TestMarkDiagnoses(t *testing.T) {
 	o.open(Options{})
 	bob, carol := offset(t, text, "bob@b"), offset(t, text, "carol")
 	marks := []ctlfile.Mark{
-		{Offset: bob, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01delayed\x014.4.7\x01smtp; 450\x01", Text: "\rexpired after 3 days"},
+		{Offset: bob, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01delayed\x014.4.7\x01smtp; 450\x01", Text: "\rexpired after 3 days", TriedAt: time.Unix(1790000000, 0)},
 		{Offset: carol, Tag: ctlfile.Delivered, Diagnose: true, Notary: "carol@home\x01relayed\x012.0.0", Text: "two\nlines"},
 	}
 	o.marked("7", marks...)
@@ -107,6 +108,11 @@ func TestMarkDiagnoses(t *testing.T) {
 	}
 	// Again, as after a failure or a crash, it changes nothing.
 	before := o.read("transport/7")
+	for _, time := range []string{"::1790000000\tbob@b", "::0\tcarol@home"} {
+		if !strings.Contains(before, time) {
+			t.Errorf("there is no %q in\n%s", time, before)
+		}
+	}
 	o.marked("7", marks...)
 	if o.read("transport/7") != before {
 		t.Error("done twice")

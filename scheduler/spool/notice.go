@@ -6,6 +6,7 @@ package spool
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
@@ -224,6 +225,6 @@ func withoutNotice(r *ctlfile.Recipient, m ctlfile.Mark) ctlfile.Diagnostic {
 		as.Notary, as.Text = "\x03\x01"+fate.Action(), cmp.Or(m.Text, string(fate)+" by order")
 	}
 	line := diagnostic(r, as)
-	line.Tag = ctlfile.Delivered
+	line.Tag, line.At = ctlfile.Delivered, time.Now()
 	return line
 }
