@@ -22,8 +22,8 @@ func isMove(o *mailq.Order) bool {
 	return o.Verb == mailq.Reroute && o.To.Channel == ctlfile.TransferChannel
 }
 
-// checkNode refuses a move to a node that does not exist, and one for which no agent
-// would be started. A move to this node needs no table of nodes: it ends moves.
+// checkNode refuses a move to a node that does not exist. A move to this node needs no table
+// of nodes: it ends moves.
 func (q *Queue) checkNode(ctx context.Context, o *mailq.Order) error {
 	switch {
 	case !isMove(o) || q.nodes == nil:
@@ -42,14 +42,25 @@ func (q *Queue) checkNode(ctx context.Context, o *mailq.Order) error {
 	case !slices.Contains(nodes, o.To.Host):
 		return fmt.Errorf("%q is not in the table of nodes: %s", o.To.Host, strings.Join(nodes, ", "))
 	}
+	return nil
+}
+
+// checkCommand refuses to send mail where no agent would be started for it, unless that is to
+// a held thread, where it is to wait.
+func (q *Queue) checkCommand(ctx context.Context, o *mailq.Order) error {
+	if o.Verb != mailq.Reroute || q.movesBack(o) {
+		return nil
+	}
 	stuck := false
 	if err := q.port.Ask(ctx, func(l *daemon.Loop) {
-		stuck = len(l.Core().Explain(o.To.Channel, o.To.Host).Params.Command) == 0
+		stuck = len(l.Core().Explain(o.To.Channel, o.To.Host).Params.Command) == 0 &&
+			(isMove(o) || !l.IsHeld(spool.Thread(o.To)))
 	}); err != nil {
 		return err
 	}
 	if stuck {
-		return fmt.Errorf("no clause of the scheduler gives a command for %s/%s: the mail would wait there", o.To.Channel, o.To.Host)
+		return fmt.Errorf("no clause of the scheduler gives a command for %s/%s: the mail would wait there",
+			mailq.Field(o.To.Channel), mailq.Field(o.To.Host))
 	}
 	return nil
 }

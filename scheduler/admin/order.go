@@ -42,6 +42,9 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 	if err := q.checkNode(ctx, &o); err != nil {
 		return mailq.Outcome{}, err
 	}
+	if err := q.checkCommand(ctx, &o); err != nil {
+		return mailq.Outcome{}, err
+	}
 	var did mailq.Outcome
 	var err error
 	switch {
