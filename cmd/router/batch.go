@@ -16,8 +16,12 @@ import (
 const (
 	// batchLimit bounds the submissions of one batch; each is an open file.
 	batchLimit = 200
-	// batchBytes bounds the memory for the control files of a batch.
+	// batchBytes bounds the memory for the control files of a batch, and the bytes of the
+	// messages that are copied.
 	batchBytes = 32 << 20
+	// batchRecipients bounds the work for a batch. A submission that turned out to be
+	// large counts as many as it may have had.
+	batchRecipients = 10000
 )
 
 // batch routes some of the submissions that wait.
@@ -29,12 +33,18 @@ func (r *router) batch() {
 		r.checkAt = now.Add(tableInterval)
 		r.refresh(false)
 	}
-	var jobs []*job
-	size, taken := 0, 0
+	names, most := r.lane()
+	r.commit(r.take(names, most))
+	r.strays.log(r, false)
+}
+
+// take takes the first submissions of a lane for a batch, and opens and routes them.
+func (r *router) take(names *[]string, most effort) (jobs []*job) {
+	size, recipients, taken := 0, 0, 0
 	limit := r.batchMax()
-	for taken < len(r.waiting) && len(jobs) < limit && size < batchBytes {
-		name := r.waiting[taken]
-		j, err := r.open(name)
+	for taken < len(*names) && len(jobs) < limit && size < batchBytes && recipients < batchRecipients {
+		name := (*names)[taken]
+		j, err := r.open(name, most)
 		if tooManyFiles(err) && len(jobs) > 0 {
 			// The work on the others needs descriptors too.
 			half := len(jobs) / 2
@@ -42,27 +52,31 @@ func (r *router) batch() {
 			for _, j := range jobs[half:] {
 				_ = j.file.Close()
 				r.known[j.name] = true
-				r.waiting = append(r.waiting, j.name)
+				*names = append(*names, j.name)
 			}
 			jobs = jobs[:half]
 			break
 		}
 		taken++
+		if errors.Is(err, errLarge) {
+			r.large = append(r.large, name)
+			recipients += most.recipients
+			continue
+		}
 		delete(r.known, name)
 		switch {
 		case err != nil:
 			r.fail(name, err)
 		case j != nil:
 			jobs = append(jobs, j)
-			size += len(j.contents[0].Blocks[0].Header) + 200*j.recipients
+			size += len(j.contents[0].Blocks[0].Header) + 200*j.recipients + int(j.copied(j.submission))
+			recipients += j.recipients
 		}
 	}
-	r.waiting = r.waiting[taken:]
-	if len(r.waiting) == 0 {
-		r.waiting = nil
+	if *names = (*names)[taken:]; len(*names) == 0 {
+		*names = nil
 	}
-	r.commit(jobs)
-	r.strays.log(r, false)
+	return jobs
 }
 
 // commit queues the jobs of a batch. Those for which there were too few descriptors
@@ -106,9 +120,9 @@ func tooManyFiles(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// open opens and routes a submission. It returns nil if the file does not exist any
-// more.
-func (r *router) open(name string) (*job, error) {
+// open opens and routes a submission, with no more effort than that. It returns nil if
+// the file does not exist any more.
+func (r *router) open(name string, most effort) (*job, error) {
 	in, err := r.queue.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		delete(r.retries, name)
@@ -117,7 +131,7 @@ func (r *router) open(name string) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	routed, err := r.machine.read(in, r.loader.Table())
+	routed, err := r.machine.read(in, r.loader.Table(), most)
 	if err != nil {
 		_ = in.file.Close()
 		return nil, err

@@ -61,12 +61,18 @@ type routed struct {
 	refused    string // the form of the notice, if it cannot be delivered to anybody
 }
 
-// read reads a submission and routes its recipients.
-func (m *localMachine) read(in *submission, t *table.Table) (*routed, error) {
-	e, rest, err := envelope.Read(io.NewSectionReader(in.file, 0, in.info.Size()))
+// copied returns the bytes of the copies of a message for other senders.
+func (r *routed) copied(in *submission) int64 { return int64(len(r.contents)-1) * in.info.Size() }
+
+// read reads a submission and routes its recipients. It returns errLarge if that takes
+// more than an effort.
+func (m *localMachine) read(in *submission, t *table.Table, most effort) (*routed, error) {
+	e, rest, err := envelope.Read(io.NewSectionReader(in.file, 0, in.info.Size()), envelope.Limits{Recipients: most.recipients, Size: most.envelope})
 	var malformed *envelope.Error
 	if errors.As(err, &malformed) {
 		return nil, unreadablef("%s:%w", in.name, err)
+	} else if errors.Is(err, envelope.ErrLimit) {
+		return nil, errLarge
 	} else if err != nil {
 		return nil, err
 	}
@@ -80,6 +86,9 @@ func (m *localMachine) read(in *submission, t *table.Table) (*routed, error) {
 		return nil, err
 	} else if err != nil && refused == "" {
 		return nil, unreadable{err}
+	}
+	if most.header > 0 && len(e.To) == 0 && len(text) > most.header {
+		return nil, errLarge
 	}
 	// Other programs may take a CR within a field for a line end, and what follows for a
 	// field that the checks below do not see (RFC 5321 section 2.3.8).
@@ -102,7 +111,7 @@ func (m *localMachine) read(in *submission, t *table.Table) (*routed, error) {
 	if refused != "" {
 		// If the header is bad, the notice has it as a part of the body.
 		targets = refuse(refused, to, t)
-	} else if targets, err = m.targets(to, fields, t); err != nil {
+	} else if targets, err = m.targets(to, fields, t, most.recipients); err != nil {
 		return nil, err
 	}
 	r.recipients = len(targets)
@@ -111,6 +120,9 @@ func (m *localMachine) read(in *submission, t *table.Table) (*routed, error) {
 		r.from = e.RcvdFrom
 	}
 	r.contents = group(in.uid, from, e, targets)
+	if most.copied > 0 && r.copied(in) > most.copied {
+		return nil, errLarge
+	}
 	for _, c := range r.contents {
 		c.Body, c.LogID, c.Blocks[0].Header = e.Size+body, r.logID, fields.String()
 	}
@@ -184,18 +196,26 @@ func (o origin) wrote(fields header.Fields, name string) bool {
 		(strings.EqualFold(list[0], o.login) || strings.EqualFold(list[0], o.address))
 }
 
-// targets routes the recipients. It returns each target once for each sender.
-func (m *localMachine) targets(to []envelope.Recipient, fields header.Fields, t *table.Table) ([]table.Target, error) {
+// targets routes the recipients. It returns each target once for each sender, and
+// errLarge if there are more than most; 0: no such limit.
+func (m *localMachine) targets(to []envelope.Recipient, fields header.Fields, t *table.Table, most int) ([]table.Target, error) {
+	limit := m.maxTargets
+	if most > 0 {
+		limit = min(limit, most)
+	}
 	looping := fields.Count("Received") > m.maxHops
 	var list []table.Target
 	seen := map[table.Target]bool{}
-	expansion := t.NewExpansion(m.maxTargets)
+	expansion := t.NewExpansion(limit)
 	for _, r := range to {
 		var targets []table.Target
 		if address, ok := t.Address(r.Address); looping && ok {
 			targets = []table.Target{table.Fail(table.HopCount, address, r.DSN)}
 		} else {
 			targets = expansion.Route(r.Address, r.DSN)
+		}
+		if expansion.Exceeded() && limit < m.maxTargets {
+			return nil, errLarge
 		}
 		if expansion.Exceeded() {
 			return nil, unreadablef("with the members of aliases it has more than %d recipients", m.maxTargets)

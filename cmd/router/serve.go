@@ -45,8 +45,9 @@ type router struct {
 	log     zerolog.Logger
 	syslog  *asyncsyslog.Writer // nil: none
 	notify  *ctlfile.Announcer  // the scheduler's socket; nil: none
-	waiting []string            // names below router/, each once
-	known   map[string]bool     // the names in waiting
+	waiting []string            // names below router/, each once here or in large
+	large   []string            // those that turned out not to be small (lanes.go)
+	known   map[string]bool     // the names in both
 	retries map[string]retry    // those that failed, by name
 	retryAt time.Time           // when the next of them may be due; zero: none waits
 	checkAt time.Time           // when the tables' files are checked next
@@ -57,6 +58,7 @@ type router struct {
 	// limit bounds a batch while there are too few file descriptors for batchLimit
 	// submissions; 0: there are enough.
 	limit int
+	turns int // batches of small mail since the last of large mail, while that waits
 	// replaced is why the router ends, or nil: a directory of the postoffice was replaced.
 	replaced error
 }
@@ -156,7 +158,7 @@ func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-
 	close(ready)
 	for r.replaced == nil {
 		var work <-chan struct{}
-		if len(r.waiting) > 0 {
+		if !r.idle() {
 			work = ready
 		}
 		var again <-chan time.Time
@@ -235,7 +237,7 @@ func (r *router) add(name string) {
 func (r *router) drain() {
 	r.recover()
 	r.sweep()
-	for len(r.waiting) > 0 && r.replaced == nil {
+	for !r.idle() && r.replaced == nil {
 		r.batch()
 	}
 	r.strays.log(r, true)

@@ -73,11 +73,28 @@ var skipped = map[string]bool{
 	"user": true, "verbose": true, "authname": true, "smtputf8": true,
 }
 
+// Limits are how much of an envelope a caller wants to read. 0: no limit besides
+// MaxRecipients and MaxSize.
+type Limits struct {
+	Recipients int
+	Size       int64 // bytes
+}
+
+// ErrLimit says that an envelope is larger than the caller's Limits.
+var ErrLimit = errors.New("the envelope is larger than the caller wants")
+
+func (l Limits) exceeded(e *Envelope) bool {
+	return l.Recipients > 0 && len(e.To) > l.Recipients || l.Size > 0 && e.Size > l.Size
+}
+
 // Read reads an envelope and returns a reader for the rest, which is the message.
-// An error that is not an *Error comes from reading.
-func Read(from io.Reader) (*Envelope, io.Reader, error) {
+// An error that is neither ErrLimit nor an *Error comes from reading.
+func Read(from io.Reader, limits Limits) (*Envelope, io.Reader, error) {
 	p := parser{in: bufio.NewReaderSize(from, MaxLine), envelope: new(Envelope)}
 	for {
+		if limits.exceeded(p.envelope) {
+			return nil, nil, ErrLimit
+		}
 		line, end, err := p.next()
 		if err != nil {
 			return nil, nil, err
