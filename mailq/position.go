@@ -14,7 +14,7 @@ type Destination string
 
 const (
 	Tried     Destination = ""          // as far as the window allows
-	Suspended Destination = "suspended" // until Thread.SuspendedUntil
+	Suspended Destination = "suspended" // until Thread.SuspendedUntil; zero: until it is lifted
 	Probing   Destination = "probing"   // it is dead: one session tries it
 )
 
@@ -45,10 +45,12 @@ func (t *Thread) WindowText(now time.Time) string {
 	if t.WindowLimit != t.Window {
 		text += fmt.Sprintf(", at most %d", t.WindowLimit)
 	}
-	switch t.Destination {
-	case Suspended:
+	switch {
+	case t.Destination == Suspended && t.SuspendedUntil.IsZero():
+		text += ", suspended until lifted"
+	case t.Destination == Suspended:
 		text += ", suspended for " + FormatSpan(max(0, time.Duration(t.SuspendedUntil.Unix()-now.Unix())*time.Second))
-	case Probing:
+	case t.Destination == Probing:
 		text += ", probing"
 	}
 	return text

@@ -122,10 +122,15 @@ func (q *queue) updateEffects(t *thread) {
 // suspendedUntil returns when the last suspension by an order or a rule ends; never
 // if it does not end by itself; 0 if there is none.
 func (x *shaping) suspendedUntil() instant {
-	var until instant
+	until := x.rulesUntil()
 	if x.order != nil {
-		until = x.order.until
+		until = max(until, x.order.until)
 	}
+	return until
+}
+
+// rulesUntil returns when the last suspension by a rule ends; 0: there is none.
+func (x *shaping) rulesUntil() (until instant) {
 	for _, e := range x.effects {
 		if e.state.rule.Verb == ReplySuspend {
 			until = max(until, e.until)

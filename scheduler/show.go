@@ -160,6 +160,9 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	if till := t.suspensionEnd(); till != 0 && till != never {
 		v.SuspendedUntil = till.time()
 	}
+	if t.suspendedUntil != 0 {
+		v.FailedUntil = t.suspendedUntil.time()
+	}
 	s.viewEffects(v, t)
 	if k := s.knownSites[t.key]; k != nil && k.until > s.now {
 		v.Site = k.name

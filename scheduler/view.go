@@ -51,7 +51,10 @@ type ThreadView struct {
 	// (initialconcurrency is not set).
 	InitialWindow  int
 	Feedback       FeedbackView
-	SuspendedUntil time.Time // zero: it is not suspended, or the end is not known
+	SuspendedUntil time.Time // the last end; zero: it is not suspended, or the end is not known
+	// FailedUntil is the end of the suspension because the destination has failed, or an agent
+	// said when to try again; zero: none.
+	FailedUntil time.Time
 	// Order is an administrator's suspension; nil: none. Effects are those of
 	// reply rules.
 	Order    *OrderView

@@ -75,13 +75,13 @@ func (s *Scheduler) waits(t *thread) iter.Seq[Wait] {
 			yield(WaitCommand)
 			return
 		}
-		suspended := t.shaping != nil && t.shaping.suspended
-		order := suspended && t.shaping.order != nil
+		order := t.shaping != nil && t.shaping.order != nil
+		rule := t.shaping != nil && t.shaping.suspendingRule() != nil
 		for _, reason := range [...]struct {
 			wait  Wait
 			holds bool
 		}{
-			{WaitSelect, !t.selected}, {WaitOrder, order}, {WaitRule, suspended && !order}, {WaitSuspend, t.suspendedUntil != 0},
+			{WaitSelect, !t.selected}, {WaitOrder, order}, {WaitRule, rule}, {WaitSuspend, t.suspendedUntil != 0},
 			{WaitTrigger, t.params.QueueOnly && !t.running}, {WaitStopping, s.stop.begun},
 			{WaitSpool, s.spoolDown}, {WaitFrozen, s.config.Frozen},
 		} {
@@ -123,8 +123,8 @@ func (s *Scheduler) rules(t *thread, next *VertexView) []Wait {
 		if t.ring == nil {
 			rules = append(rules, WaitCommand)
 		}
-		if wait := t.lastingSuspension(); wait != NoWait && !t.held {
-			rules = append(rules, wait)
+		if !t.held {
+			rules = append(rules, t.lastingSuspensions()...)
 		}
 		rules = append(rules, WaitRetry)
 	case next == nil || next.Position == nil || !t.mayFeed():
@@ -145,17 +145,22 @@ func (s *Scheduler) rules(t *thread, next *VertexView) []Wait {
 	return rules
 }
 
-// lastingSuspension returns the suspension, by an order or a reply rule, that goes on when
-// the first vertex is due again: the retry is not what the thread waits for. It returns
-// NoWait if there is none.
-func (t *thread) lastingSuspension() Wait {
-	switch {
-	case t.shaping == nil || !t.shaping.suspended || t.shaping.suspendedUntil() < t.wakeTimes.earliest():
-		return NoWait
-	case t.shaping.order != nil:
-		return WaitOrder
+// lastingSuspensions returns the suspensions that go on when the first vertex is due again: the
+// retry is not what the thread waits for.
+func (t *thread) lastingSuspensions() (waits []Wait) {
+	retry := t.wakeTimes.earliest()
+	if x := t.shaping; x != nil {
+		if x.order != nil && x.order.until >= retry {
+			waits = append(waits, WaitOrder)
+		}
+		if x.rulesUntil() >= retry {
+			waits = append(waits, WaitRule)
+		}
 	}
-	return WaitRule
+	if t.suspendedUntil > retry {
+		waits = append(waits, WaitSuspend)
+	}
+	return waits
 }
 
 // windowWait returns why a thread that has as many sessions as it may have is

@@ -147,9 +147,9 @@ func deathSentence(x *scheduler.Explanation) (text string, settings []string) {
 	case t == nil:
 		return "The destination has failed, so the thread is suspended for a while", nil
 	case !t.Feedback.Dead:
-		return "An agent said when to try again (retryat), so the thread is suspended until " + t.SuspendedUntil.Format(time.RFC3339), nil
+		return "An agent said when to try again (retryat), so the thread is suspended until " + t.FailedUntil.Format(time.RFC3339), nil
 	case told == nil:
-		return "The destination has failed, so the thread is suspended until " + t.SuspendedUntil.Format(time.RFC3339),
+		return "The destination has failed, so the thread is suspended until " + t.FailedUntil.Format(time.RFC3339),
 			append(deathSettings(x.Params), backoffSettings(x.Params)...)
 	case told.Probing:
 		text = "The destination has failed, and node " + told.Node + " is trying it"
@@ -159,7 +159,7 @@ func deathSentence(x *scheduler.Explanation) (text string, settings []string) {
 	if told.Reason != "" {
 		text += fmt.Sprintf(" (%q)", told.Reason)
 	}
-	return text + ", so the thread is suspended until " + t.SuspendedUntil.Format(time.RFC3339), nil
+	return text + ", so the thread is suspended until " + t.FailedUntil.Format(time.RFC3339), nil
 }
 
 // rateSentence explains a wait for a rate.

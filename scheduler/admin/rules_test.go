@@ -21,6 +21,31 @@ func TestRetrySentenceNamesReplyRules(t *testing.T) {
 	}
 }
 
+// Each suspension has its own end, also if another one ends later or has no end.
+func TestSuspensionsHaveTheirOwnEnds(t *testing.T) {
+	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+	x := &scheduler.Explanation{Params: &scheduler.Params{}, Thread: &scheduler.ThreadView{
+		Feedback: scheduler.FeedbackView{Dead: true}, FailedUntil: at, SuspendedUntil: at.Add(2 * time.Hour),
+		Order: &scheduler.OrderView{By: "ops", Until: at.Add(time.Hour)},
+		Effects: []scheduler.EffectView{{
+			Rule: &scheduler.ReplyRule{File: "replies", Line: 3, Action: "suspend 2h", Verb: scheduler.ReplySuspend}, Until: at.Add(2 * time.Hour),
+		}},
+	}}
+	for wait, want := range map[scheduler.Wait]string{
+		scheduler.WaitSuspend: "The destination has failed, so the thread is suspended until 2026-11-23T08:00:00Z.",
+		scheduler.WaitOrder:   "An administrator has suspended the thread (ops) until 2026-11-23T09:00:00Z.",
+		scheduler.WaitRule:    "The reply rule of replies:3 (suspend 2h) has suspended the thread until 2026-11-23T10:00:00Z.",
+	} {
+		if got := ruleOf(wait, x, nil).Text; got != want {
+			t.Errorf("%s", got)
+		}
+	}
+	x.Thread.Order.Until, x.Thread.SuspendedUntil, x.Thread.WindowLimit = time.Time{}, time.Time{}, 1
+	if got := threadOf(x.Thread).WindowText(at); !strings.HasSuffix(got, "suspended until lifted") {
+		t.Error(got)
+	}
+}
+
 // RETRY gives poisoned mail another attempt, as RELEASE does.
 func TestPoisonedMailNamesTheOrdersThatHelp(t *testing.T) {
 	thread := &scheduler.ThreadView{States: scheduler.StateCounts{Poisoned: 1}}

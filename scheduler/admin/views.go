@@ -29,7 +29,7 @@ func threadOf(v *scheduler.ThreadView) *mailq.Thread {
 		StartError: v.StartError, Effects: effectsOf(v), Site: v.Site,
 	}
 	switch {
-	case !v.SuspendedUntil.IsZero():
+	case !v.SuspendedUntil.IsZero(), v.Order != nil:
 		t.Destination = mailq.Suspended
 	case v.Feedback.Dead:
 		t.Destination = mailq.Probing

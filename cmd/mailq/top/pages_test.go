@@ -264,6 +264,7 @@ func TestStatesOfThreads(t *testing.T) {
 		{mailq.Thread{Agents: agents, Window: 3, WindowLimit: 20}, "busy 2", "3/20"},
 		{mailq.Thread{Destination: mailq.Probing, Agents: agents[:1], Window: 1, WindowLimit: 20}, "probing", "1/20"},
 		{mailq.Thread{Destination: mailq.Suspended, SuspendedUntil: recordedAt.Add(time.Hour), WakeAt: recordedAt.Add(time.Hour)}, "susp. 1h", "0"},
+		{mailq.Thread{Destination: mailq.Suspended, WakeAt: recordedAt.Add(time.Hour)}, "suspended", "0"},
 		{mailq.Thread{Pending: mailq.PendingRing}, ">MaxRing", "0"},
 		{mailq.Thread{WakeAt: recordedAt.Add(-time.Second)}, "in 0s", "0"},
 	} {

@@ -122,6 +122,8 @@ func stateText(t *mailq.Thread, now time.Time) string {
 	switch {
 	case t.Held:
 		return "held"
+	case t.Destination == mailq.Suspended && t.SuspendedUntil.IsZero():
+		return "suspended"
 	case t.Destination == mailq.Suspended:
 		return "susp. " + shortSpan(max(0, t.SuspendedUntil.Sub(now)))
 	case t.Destination == mailq.Probing:
