@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/internal/escape"
 	"zsched/mailq"
 )
@@ -251,8 +252,11 @@ func (e *Event) arrivalWords() string {
 // doneWords describes a recipient that was done when its control file was read.
 func (e *Event) doneWords() string {
 	text := e.Recipient + ": was done already, as its tag + says"
-	if e.Status == "-" {
+	switch {
+	case e.Status == "-":
 		text = e.Recipient + ": had failed already, as its tag - says"
+	case e.Channel == ctlfile.TransferChannel:
+		text = e.Recipient + ": was moved to node " + e.Host + " already, as its tag + says"
 	}
 	if said := e.said(); said != "" {
 		text += ": " + said
@@ -263,19 +267,26 @@ func (e *Event) doneWords() string {
 func (e *Event) attemptWords(zone *time.Location) string {
 	words := map[string]string{"ok": "delivered", "ok2": "delivered", "ok3": "delivered", "error": "failed", "error2": "failed", "expire": "given up", "deferred": "deferred"}
 	text := e.Recipient + ": " + words[e.Status]
+	// The agent of that channel takes mail to another node, which delivers it.
+	moved := e.Channel == ctlfile.TransferChannel && words[e.Status] == "delivered"
+	if moved {
+		text = e.Recipient + ": moved to node " + e.Host
+	}
 	if e.Tries > 1 && e.Status != "expire" {
 		text += fmt.Sprintf(" at try %d", e.Tries)
 	}
-	if e.Peer != "" {
+	switch {
+	case moved:
+	case e.Peer != "":
 		text += " by " + e.Peer
-	} else {
+	default:
 		text += " for " + e.Channel + "/" + e.Host
 	}
 	if e.PID != 0 {
 		program, _, _ := strings.Cut(e.Command, " ")
 		text += fmt.Sprintf(" (%s[%d])", program, e.PID)
 	}
-	if said := e.said(); said != "" {
+	if said := e.said(); said != "" && !moved {
 		text += ": " + said
 	}
 	if !e.Next.IsZero() {

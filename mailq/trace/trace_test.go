@@ -174,6 +174,25 @@ func TestTraceFollowsTheSpoolID(t *testing.T) {
 	}
 }
 
+// Mail that the agent xfer has taken to another node is not delivered yet.
+func TestMovesToAnotherNodeAreNoDeliveries(t *testing.T) {
+	event := &Event{
+		Event: "attempt", Recipient: "u@h", Channel: "xfer", Host: "mx2", Status: "ok3", Class: 2, DSN: "2.0.0", Text: "arrived", Tries: 2,
+		Peer: "mx2", PID: 711, Command: "/opt/mail/ta/xfer --sessions 20",
+	}
+	if got, want := event.words(time.UTC), "u@h: moved to node mx2 at try 2 (/opt/mail/ta/xfer[711])"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	event.Status, event.Text = "deferred", "451 busy"
+	if got, want := event.words(time.UTC), "u@h: deferred at try 2 by mx2 (/opt/mail/ta/xfer[711]): 2.0.0 451 busy"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	event = &Event{Event: "done", Recipient: "u@h", Channel: "xfer", Host: "mx2", Status: "+"}
+	if got, want := event.words(time.UTC), "u@h: was moved to node mx2 already, as its tag + says"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestSuspensionByAnOrderNamesWhoAndWhy(t *testing.T) {
 	event := &Event{Event: "suspended", Channel: "smtp", Host: "h", By: "root uid 0", Why: "they asked"}
 	if got, want := event.words(time.UTC), "mail for smtp/h is suspended, by root uid 0: they asked"; got != want {
