@@ -19,6 +19,7 @@ func (t *Totals) KeptText(now time.Time) string {
 	}{
 		{&t.Held, "held", "message", "messages"},
 		{&t.HeldThreads, "held", "thread", "threads"},
+		{&t.SuspendedThreads, "suspended", "thread", "threads"},
 		{&t.Parked, "owed a notice", "message", "messages"},
 		{&t.Notices, "that nobody got", "notice", "notices"},
 		{&t.Quarantined, "quarantined", "message", "messages"},

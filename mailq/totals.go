@@ -22,13 +22,16 @@ type Totals struct {
 	RecipientsIn  uint64 `json:"recipients_in"`
 	RecipientsOut uint64 `json:"recipients_out"`
 	// Mail that is kept back and does not merely wait for its next attempt. It is
-	// in none of the counts above, except for Poisoned and the mail of HeldThreads.
+	// in none of the counts above, except for Poisoned and the mail of HeldThreads and
+	// SuspendedThreads. The age of these is that of the first order.
 	// Parked are the messages under postman/, whose notice to the sender could
 	// not be written; Quarantined are those under corrupt/.
 	Held        Kept `json:"held"`
 	HeldThreads Kept `json:"held_threads"`
-	Parked      Kept `json:"parked"`
-	Quarantined Kept `json:"quarantined"`
+	// SuspendedThreads are those of SUSPEND.
+	SuspendedThreads Kept `json:"suspended_threads"`
+	Parked           Kept `json:"parked"`
+	Quarantined      Kept `json:"quarantined"`
 	// Notices are notices that nobody got, because the sender is null: they are in postman/.
 	Notices  Kept `json:"notices,omitzero"`
 	Poisoned Kept `json:"poisoned"`

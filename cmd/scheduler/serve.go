@@ -253,6 +253,7 @@ func kept(ctx context.Context, queue *admin.Queue) ([]metrics.Kept, error) {
 	return []metrics.Kept{
 		{State: "held", Count: t.Held.Count, OldestAt: t.Held.OldestAt},
 		{State: "held_threads", Count: t.HeldThreads.Count, OldestAt: t.HeldThreads.OldestAt},
+		{State: "suspended_threads", Count: t.SuspendedThreads.Count, OldestAt: t.SuspendedThreads.OldestAt},
 		{State: "parked", Count: t.Parked.Count, OldestAt: t.Parked.OldestAt},
 		{State: "notices", Count: t.Notices.Count, OldestAt: t.Notices.OldestAt},
 		{State: "quarantined", Count: t.Quarantined.Count, OldestAt: t.Quarantined.OldestAt},

@@ -23,7 +23,7 @@ type report struct {
 func (r *report) readTotals(ctx context.Context) (mailq.Totals, error) {
 	t, err := r.queue.Totals(ctx)
 	if r.noReasons {
-		for _, kept := range []*mailq.Kept{&t.Held, &t.HeldThreads, &t.Parked, &t.Notices, &t.Quarantined, &t.Poisoned, &t.Blocked, &t.Unloaded} {
+		for _, kept := range []*mailq.Kept{&t.Held, &t.HeldThreads, &t.SuspendedThreads, &t.Parked, &t.Notices, &t.Quarantined, &t.Poisoned, &t.Blocked, &t.Unloaded} {
 			kept.Reason = ""
 		}
 	}

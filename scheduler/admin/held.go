@@ -203,7 +203,8 @@ func (q *Queue) noteKept(ctx context.Context) {
 		return
 	}
 	if t.KeptText(time.Now()) != "" {
-		q.log.Warn().Int("held", t.Held.Count).Int("held_threads", t.HeldThreads.Count).Int("parked", t.Parked.Count).
+		q.log.Warn().Int("held", t.Held.Count).Int("held_threads", t.HeldThreads.Count).
+			Int("suspended_threads", t.SuspendedThreads.Count).Int("parked", t.Parked.Count).
 			Int("notices", t.Notices.Count).Int("quarantined", t.Quarantined.Count).Msg("mail is kept back")
 	}
 }

@@ -266,6 +266,18 @@ func (q *Queue) oldestHold(threads []spool.Thread) (kept mailq.Kept, err error) 
 	return kept, err
 }
 
+// oldestSuspension counts the threads that SUSPEND suspends, with the time and the reason of
+// the oldest order.
+func oldestSuspension(list []spool.Suspension) mailq.Kept {
+	kept := mailq.Kept{Count: len(list)}
+	for _, s := range list {
+		if !s.Since.IsZero() && (kept.OldestAt.IsZero() || s.Since.Before(kept.OldestAt)) {
+			kept.OldestAt, kept.Reason = s.Since, s.Why
+		}
+	}
+	return kept
+}
+
 // countPoisoned finds the oldest poisoned mail.
 func (q *Queue) countPoisoned(ctx context.Context) (kept mailq.Kept, err error) {
 	for item, err := range daemon.Walk(ctx, q.port, walkVertices) {

@@ -55,6 +55,7 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 			Stopping: status.Stopping, Spool: mailq.Spool(l.Core().Trouble()),
 		}
 		threads = l.HeldThreads()
+		t.SuspendedThreads = oldestSuspension(l.Suspensions())
 	})
 	if err != nil {
 		return t, err

@@ -41,7 +41,7 @@ func fullScrape() *scrape {
 		s.stats.results[result{class: outcome(i)}] = 1
 	}
 	s.stats.refused[spool.Vanished] = 1
-	for _, state := range []string{"held", "held_threads", "parked", "notices", "quarantined", "poisoned", "blocked", "router", "unloaded"} {
+	for _, state := range []string{"held", "held_threads", "suspended_threads", "parked", "notices", "quarantined", "poisoned", "blocked", "router", "unloaded"} {
 		s.kept = append(s.kept, Kept{State: state})
 	}
 	return s
@@ -159,7 +159,8 @@ func TestStuckMailSetsOffAnAlert(t *testing.T) {
 	}
 	for _, expr := range []string{
 		`scheduler_kept{state="unloaded"} > 0`, `scheduler_kept{state="parked"} > 0`, `scheduler_kept{state="quarantined"} > 0`,
-		`scheduler_kept{state="poisoned"} > 0`, `scheduler_cluster_lost == 1`,
+		`scheduler_kept{state="poisoned"} > 0`, `scheduler_kept_oldest_seconds{state="suspended_threads"} > 24 * 3600`,
+		`scheduler_kept_oldest_seconds{state=~"held|held_threads"} > 7 * 24 * 3600`, `scheduler_cluster_lost == 1`,
 	} {
 		if !strings.Contains(string(text), "expr: "+expr+"\n") {
 			t.Errorf("no alert has the expression %s", expr)

@@ -77,7 +77,7 @@ func (s *scrape) collectKept(c collector) {
 		if !k.OldestAt.IsZero() {
 			age = max(0, s.now.Sub(k.OldestAt).Seconds())
 		}
-		c.gauge("scheduler_kept_oldest_seconds", "Age of the oldest message that is kept back, and time since the first hold of a thread; 0 if it is not known.", age, "state", k.State)
+		c.gauge("scheduler_kept_oldest_seconds", "Age of the oldest message that is kept back, and time since the first hold or suspension of a thread; 0 if it is not known.", age, "state", k.State)
 	}
 }
 

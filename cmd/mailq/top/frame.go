@@ -106,7 +106,7 @@ func (v *view) countsLine(width int) line {
 		what string
 		kept mailq.Kept
 	}{
-		{"threads held", t.HeldThreads}, {"poisoned", t.Poisoned}, {"quarantined", t.Quarantined}, {"parked, notice owed", t.Parked}, {"not loaded", t.Unloaded},
+		{"threads held", t.HeldThreads}, {"threads suspended", t.SuspendedThreads}, {"poisoned", t.Poisoned}, {"quarantined", t.Quarantined}, {"parked, notice owed", t.Parked}, {"not loaded", t.Unloaded},
 	} {
 		if k.kept.Count > 0 {
 			parts = append(parts, fmt.Sprintf("%s %d", k.what, k.kept.Count))
