@@ -120,7 +120,7 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	if o.check {
 		t := loader.Table()
 		if !t.Routes.MatchAll() {
-			fmt.Fprintf(stderr, "warning: %s: no line has the pattern *, so mail to other domains fails\n", loader.RoutesFile)
+			fmt.Fprintf(stderr, "warning: %s: %s\n", loader.RoutesFile, noRouteForOthers)
 		}
 		fmt.Fprintf(stdout, "%d routes, %d aliases\n", len(t.Routes.All()), t.Aliases.Len())
 		return exitOK

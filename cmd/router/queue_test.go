@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -423,6 +424,23 @@ func TestFileThatIsReplacedWhileItIsRoutedIsNotQueued(t *testing.T) {
 	o.deliver(done)
 	if len(done) != 1 {
 		t.Errorf("%v", done)
+	}
+}
+
+// TestRoutesThatLeaveDomainsOutAreLogged: a line with the pattern * that is lost is logged.
+func TestRoutesThatLeaveDomainsOutAreLogged(t *testing.T) {
+	o := newOffice(t, 0)
+	r := o.router()
+	var log bytes.Buffer
+	r.log = zerolog.New(&log)
+	r.refresh(true)
+	if strings.Contains(log.String(), "pattern") {
+		t.Fatal(log.String())
+	}
+	o.write("share/routes", "mx.example local\n*.example smtp\n")
+	r.refresh(true)
+	if !strings.Contains(log.String(), `"level":"warn"`) || !strings.Contains(log.String(), "no line has the pattern *, so mail to other domains fails") {
+		t.Fatal(log.String())
 	}
 }
 

@@ -126,6 +126,7 @@ func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger)
 	defer r.queue.claim.Close()
 	log.Info().Int("pid", os.Getpid()).Msg("router started")
 	r.recordReload(nil)
+	r.warnOfRoutes()
 	if o.once {
 		r.drain()
 		return r.replaced
@@ -281,6 +282,18 @@ func (r *router) refresh(force bool) {
 	r.recordReload(nil)
 	t := r.loader.Table()
 	r.log.Info().Int("routes", len(t.Routes.All())).Int("aliases", t.Aliases.Len()).Msg("tables reloaded")
+	r.warnOfRoutes()
+}
+
+// noRouteForOthers is the warning about routes without the pattern "*".
+const noRouteForOthers = "no line has the pattern *, so mail to other domains fails"
+
+// warnOfRoutes logs that the routes leave domains out. A site may want that, but a line may
+// also have been lost.
+func (r *router) warnOfRoutes() {
+	if !r.loader.Table().Routes.MatchAll() {
+		r.log.Warn().Str("file", r.loader.RoutesFile).Msg(noRouteForOthers)
+	}
 }
 
 // recordReload writes why a reload failed to a file in POSTOFFICE, where the scheduler
