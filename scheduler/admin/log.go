@@ -39,6 +39,9 @@ func (s *Server) note(n server.Note) {
 	text := string(n.Kind)
 	switch n.Kind {
 	case server.NoteOrder:
+		if n.Order.DryRun {
+			text = "dry run of an order"
+		}
 		line = line.Str("order", orderText(n.Order)).Str("reason", cut.Marked(n.Order.Why, maxText)).
 			Int("messages", n.Outcome.Messages).Int("recipients", n.Outcome.Recipients).Int("threads", n.Outcome.Threads)
 	case server.NoteTrigger:
@@ -49,8 +52,11 @@ func (s *Server) note(n server.Note) {
 }
 
 // level returns error if the scheduler or its auth file is at fault, warning if
-// something failed, and info if a peer was refused.
+// something failed, info if a peer was refused, and debug for a dry run, which is a question.
 func level(n *server.Note) zerolog.Level {
+	if n.Kind == server.NoteOrder && n.Order != nil && n.Order.DryRun {
+		return zerolog.DebugLevel
+	}
 	switch n.Kind {
 	case server.NoteAuth, server.NoteFault:
 		return zerolog.ErrorLevel

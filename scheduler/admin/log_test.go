@@ -61,6 +61,10 @@ func TestRefusalsAreNoWarnings(t *testing.T) {
 			{Kind: server.NoteOrder, Err: fault}, {Kind: server.NoteTrigger, Err: fault},
 			{Kind: server.NoteWrapper, Err: fault}, {Kind: server.NoteQueue, Err: fault},
 		},
+		zerolog.DebugLevel: {
+			{Kind: server.NoteOrder, Order: &mailq.Order{Verb: mailq.Kill, DryRun: true}},
+			{Kind: server.NoteOrder, Order: &mailq.Order{Verb: mailq.Kill, DryRun: true}, Err: fault},
+		},
 		zerolog.ErrorLevel: {{Kind: server.NoteAuth, Err: fault}, {Kind: server.NoteFault, Err: fault}},
 	} {
 		for _, n := range notes {

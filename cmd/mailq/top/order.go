@@ -209,10 +209,26 @@ func (p *proposal) name() string {
 	return fmt.Sprintf("%d marked lines", len(p.targets))
 }
 
-// orders returns an order for each target.
+// maxThreads bounds the bytes that name the threads of one order: a command has at most
+// mailq.MaxLine.
+const maxThreads = mailq.MaxLine / 2
+
+// orders returns the orders for the targets: one for all threads, if its verb is about the mail
+// that they have now, and one for each of the other targets.
 func (p *proposal) orders(dryRun bool) ([]mailq.Order, error) {
 	orders := make([]mailq.Order, 0, len(p.targets))
+	var together *mailq.Selection
 	for _, t := range p.targets {
+		if t.thread != nil && len(p.targets) > 1 && p.isAboutMail() && selectionOf(*t.thread) != nil {
+			if together == nil || len(together.String())+len(t.String()) > maxThreads {
+				o := p.order
+				together = new(mailq.Selection)
+				o.DryRun, o.Where = dryRun, together
+				orders = append(orders, o)
+			}
+			together.Threads = append(together.Threads, *t.thread)
+			continue
+		}
 		o := p.order
 		o.DryRun = dryRun
 		o.Message, o.Thread, o.Where = t.message, t.thread, t.where
@@ -225,6 +241,10 @@ func (p *proposal) orders(dryRun bool) ([]mailq.Order, error) {
 	}
 	return orders, nil
 }
+
+// isAboutMail reports whether an order for a thread does the same as one for the mail that the
+// thread has now. A hold of a thread, and its release, are about later mail too.
+func (p *proposal) isAboutMail() bool { return p.order.Verb != mailq.Hold && p.order.Verb != mailq.Release }
 
 // selectionOf returns the selection of a thread's mail, or nil if the name, read
 // as patterns, would match others too.

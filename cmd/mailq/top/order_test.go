@@ -122,7 +122,7 @@ func TestTopMarks(t *testing.T) {
 	s.press("t")
 	s.lastIs("RETRY 2 marked lines: 2 messages, 3 recipients, 1 thread? (y/n)")
 	s.press("y")
-	if got := q.given(); got != "RETRY THREAD smtp busy.example.net; RETRY THREAD smtp down.example.com" {
+	if got := q.given(); got != "RETRY WHERE thread=smtp/busy.example.net thread=smtp/down.example.com" {
 		t.Errorf("%s", got)
 	}
 	if len(s.page().marks) != 0 {
@@ -133,7 +133,12 @@ func TestTopMarks(t *testing.T) {
 	s.press("/", "local/", "enter", "M", "esc")
 	q.snapshot.Threads = q.snapshot.Threads[:len(q.snapshot.Threads)-2]
 	s.press(" ", "t", "y")
-	if got := q.given(); got != "RETRY THREAD local fred; RETRY THREAD local anne" {
+	if got := q.given(); got != "RETRY WHERE thread=local/fred thread=local/anne" {
+		t.Errorf("%s", got)
+	}
+	// A hold is about later mail too.
+	s.press(" ", "M", "h", "enter", "enter", "y")
+	if got := q.given(); !strings.Contains(got, "HOLD THREAD local fred; HOLD THREAD local anne") {
 		t.Errorf("%s", got)
 	}
 	s.press("m", "M", "c")
