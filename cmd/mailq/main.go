@@ -62,7 +62,7 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	default:
 		out := bufio.NewWriterSize(stdout, 64<<10)
 		p := &program{options: o, out: out, stderr: stderr, terminal: isTerminal(stdout)}
-		err = p.run()
+		err = client.RefusalOf(p.run(), p.what())
 		if client.KindOf(err) == client.Refused && p.mayLogIn() {
 			err = refusedError{err}
 		}
@@ -80,6 +80,14 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, loginHint)
 	}
 	return exitCode(err)
+}
+
+// what names what the user asked for: an option, or the list.
+func (p *program) what() string {
+	if len(p.chosen) > 0 {
+		return p.chosen[0]
+	}
+	return "this list"
 }
 
 func exitCode(err error) int {

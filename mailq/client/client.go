@@ -140,6 +140,26 @@ func (c *Client) greet() error {
 // Location returns where the queue of the server is, if it is on this machine and says so.
 func (c *Client) Location() mailq.Location { return mailq.ParseLocation(c.challenge) }
 
+// unknownCommand is how a server refuses a command that it does not know, or that the user may
+// not give. It names the words of the protocol.
+const unknownCommand = "MAILQ2 Unknown command, or refused by access control;"
+
+// RefusalOf returns the error of a command that the server has refused in the words of the
+// protocol, in words that name what the user asked for, such as an option. Any other error is
+// returned as it is.
+func RefusalOf(err error, what string) error {
+	if KindOf(err) != Refused {
+		return err
+	}
+	switch text := err.Error(); {
+	case strings.HasPrefix(text, unknownCommand):
+		return errorf(Refused, "the server does not know %s, or does not allow it to this user", what)
+	case strings.HasPrefix(text, "No ") && strings.HasSuffix(text, " allowed for you."):
+		return errorf(Refused, "the server does not allow %s to this user", what)
+	}
+	return err
+}
+
 // NeedsVersion2 returns the error for a command that version 1 does not have.
 func (c *Client) NeedsVersion2() error {
 	return errorf(Refused, "%s speaks version 1 of MAILQ, which has only lists; reports, orders, --json and --top need version 2: "+

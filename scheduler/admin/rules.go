@@ -80,7 +80,7 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 	case scheduler.WaitRetry:
 		return "Every job waits for its retry" + delaySentences(x), backoffSettings(x.Params)
 	case scheduler.WaitTrigger:
-		return "The thread waits to be asked for (ETRN or RETRY)", []string{"queueonly"}
+		return "The thread waits to be asked for (ETRN or --retry)", []string{"queueonly"}
 	}
 	text = because[wait]
 	if t := x.Thread; t != nil && t.StartError != "" && (wait == scheduler.WaitStart || wait == scheduler.WaitAgent) {
@@ -117,7 +117,7 @@ func suspensionSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 		}
 		text += " (" + cmp.Or(t.Order.By, "unknown") + ")"
 		if t.Order.Until.IsZero() {
-			text += " until LIFT THREAD"
+			text += " until --lift"
 		} else {
 			text += " until " + t.Order.Until.Format(time.RFC3339)
 		}
@@ -180,7 +180,7 @@ var because = map[scheduler.Wait]string{
 	scheduler.WaitForks:      "It waits for an agent: as many were started in this second as option -R allows",
 	scheduler.WaitCommand:    "No clause that matches has a command",
 	scheduler.WaitStart:      "Agents of this clause could not be started, or died before they asked for work",
-	scheduler.WaitHeld:       "The thread is held: RELEASE THREAD releases it",
+	scheduler.WaitHeld:       "The thread is held: --release --thread releases it",
 	scheduler.WaitSpool:      "The spool cannot be written: nothing is fed until it can",
 	scheduler.WaitSelect:     "The scheduler delivers only the mail of other threads (option -p)",
 	scheduler.WaitMemory:     "It waits until there is room in memory: PARAMactive-limit or PARAMrecipient-limit is reached",

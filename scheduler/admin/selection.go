@@ -269,6 +269,6 @@ func (q *Queue) refusePartialHold(ctx context.Context, t *targets) error {
 		what = "selected in part and %s other recipients, which would be held too; "
 	}
 	return fmt.Errorf("%s "+what+
-		"HOLD THREAD holds the mail of a destination, HOLD MSG a whole message, and REROUTE moves recipients to a thread that is held",
+		"--hold --thread holds the mail of a destination, --hold --msg a whole message, and --reroute moves recipients to a thread that is held",
 		mailq.Plural(partial, "message is", "messages are"), map[bool]string{true: "has", false: "have"}[partial == 1])
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"zsched/mailq"
+	"zsched/mailq/client"
 )
 
 // target is what an order is for: a message, a thread or a selection.
@@ -127,7 +128,7 @@ func (v *view) nextPrompt() question {
 				err = failed[0]
 			}
 			if err != nil {
-				v.proposal, v.note = nil, string(p.order.Verb)+": "+err.Error()
+				v.proposal, v.note = nil, p.failure(err)
 				return nil
 			}
 			v.note = ""
@@ -191,7 +192,7 @@ func (v *view) give(p *proposal) question {
 				v.note += fmt.Sprintf("; %d not done: %v", len(failed), failed[0])
 			}
 			if err != nil {
-				v.note = fmt.Sprintf("%s: %v", p.order.Verb, err)
+				v.note = p.failure(err)
 				if (did != mailq.Outcome{}) {
 					v.note += "; done before that: " + outcomeText(&p.order, did)
 				}
@@ -199,6 +200,11 @@ func (v *view) give(p *proposal) question {
 			return v.refresh()
 		}
 	}
+}
+
+// failure says that the order was not given.
+func (p *proposal) failure(err error) string {
+	return fmt.Sprintf("%s: %v", p.order.Verb, client.RefusalOf(err, "orders"))
 }
 
 // name says what the order is for.
@@ -244,7 +250,9 @@ func (p *proposal) orders(dryRun bool) ([]mailq.Order, error) {
 
 // isAboutMail reports whether an order for a thread does the same as one for the mail that the
 // thread has now. A hold of a thread, and its release, are about later mail too.
-func (p *proposal) isAboutMail() bool { return p.order.Verb != mailq.Hold && p.order.Verb != mailq.Release }
+func (p *proposal) isAboutMail() bool {
+	return p.order.Verb != mailq.Hold && p.order.Verb != mailq.Release
+}
 
 // selectionOf returns the selection of a thread's mail, or nil if the name, read
 // as patterns, would match others too.
