@@ -164,7 +164,7 @@ func (s *Scheduler) checkLogs() {
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	id, t := s.messageOf(v).id, s.threadOf(v)
 	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t)
-	queued, planned := v.flow != 0, s.wakes.contains(v.ref)
+	queued, planned := v.flow != 0, s.plannedWake(v) != never
 	lines := s.linesOf(v)
 	expires, _ := s.expiry(v)
 	assert(queued == (v.state == due), "vertex of %d in state %d, queued %v", id, v.state, queued)

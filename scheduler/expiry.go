@@ -147,6 +147,11 @@ func (q *queue) planWake(v *vertex) {
 		q.planDelay(v)
 	}
 	look := q.nextLookAtExpiry(v)
+	if v.state == due {
+		q.wakes.remove(v.ref)
+		q.watch.set(v.ref, look)
+		return
+	}
 	if v.state == waiting {
 		look = min(look, v.wakeAt)
 	}
@@ -155,6 +160,25 @@ func (q *queue) planWake(v *vertex) {
 		return
 	}
 	q.wakes.put(look, v.ref)
+}
+
+// plannedWake returns what planWake has planned, or never.
+func (q *queue) plannedWake(v *vertex) instant {
+	switch {
+	case v.state == due:
+		return q.watch.at(v.ref)
+	case q.wakes.contains(v.ref):
+		return q.wakes.keyOf(v.ref)
+	}
+	return never
+}
+
+// nextLook returns a time before which no due vertex must be looked at.
+func (q *queue) nextLook() instant {
+	if q.states[due] == 0 {
+		return never
+	}
+	return q.watch.next()
 }
 
 // nextLookAtExpiry returns when to look whether a vertex has expired; never: it cannot

@@ -62,7 +62,7 @@ func (d *dispatch) isIdleVertex(v *vertex, wake instant, spared func(*vertex, *t
 	default:
 		return false
 	}
-	if d.wakes.contains(v.ref) && d.wakes.keyOf(v.ref) < wake {
+	if d.plannedWake(v) < wake {
 		return false
 	}
 	if p := d.delayPlans[v.ref]; p != nil && p.index != 0 && d.delays.keyOf(p) < wake {

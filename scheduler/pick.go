@@ -205,7 +205,6 @@ func (d *dispatch) feed(a *agent, p pick) {
 		j.countSlots(p.staying)
 	}
 	d.dequeueVertex(v)
-	d.wakes.remove(v.ref)
 	d.setState(v, fed, 0)
 	v.readReason, v.destinationFailed, v.unanswered = noReason, false, false
 	v.fedAt, v.agent = d.now.second(), a.id

@@ -177,6 +177,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.setRules(config.Replies)
 	s.rings, s.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents, s.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
+	s.watch.first = noLook
 	s.wakes.index = func(v vertexRef) *int32 { return &s.vertices.at(v).wakeIndex }
 	s.noticePlans, s.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
 	s.expireReasons = make(map[vertexRef]string)
@@ -331,7 +332,7 @@ func (s *Scheduler) Next() (time.Time, bool) {
 	if s.memory.room.keptOut && s.memory.room.lookAt != 0 {
 		next = s.memory.room.lookAt
 	}
-	next = min(next, s.agenda.next(), s.memory.calendar.next(), s.forks.next(), s.store.next(), s.stop.next())
+	next = min(next, s.agenda.next(), s.nextLook(), s.memory.calendar.next(), s.forks.next(), s.store.next(), s.stop.next())
 	if next == never {
 		return time.Time{}, false
 	}
@@ -350,6 +351,13 @@ func (s *Scheduler) wake() {
 	}
 	for n := 0; n < wakeSlice && s.wakes.next() <= s.now; n++ {
 		s.wakeVertex(s.vertices.at(s.wakes.pop()))
+	}
+	if s.nextLook() <= s.now {
+		for _, n := range s.watch.take(s.now, wakeSlice) {
+			if v := s.vertices.at(n); v.state == due {
+				s.wakeVertex(v)
+			}
+		}
 	}
 	for n := 0; n < wakeSlice && s.memory.calendar.next() <= s.now; n++ {
 		s.lookAtRecord(s.memory.calendar.first())

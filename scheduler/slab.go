@@ -67,6 +67,10 @@ func (c *column[N, T]) set(n N, value T) {
 	c.pages[n>>slabBits][n&(slabPage-1)] = value
 }
 
+// has reports whether the column has a place for an item. It has one if a value was ever
+// set for an item with that number or a greater one.
+func (c *column[N, T]) has(n N) bool { return int(n>>slabBits) < len(c.pages) }
+
 // all yields all values, those of free numbers included.
 func (c *column[N, T]) all(yield func(N, T) bool) {
 	for i, page := range c.pages {

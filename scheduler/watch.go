@@ -1,0 +1,89 @@
+package scheduler
+
+import "math"
+
+// watch has the times at which due vertices must be looked at, because they may have
+// expired. Nearly all of them are fed long before. So setting a time is cheap and a
+// vertex that is fed need not be taken out: it is not due any more, and its time means
+// nothing. In exchange, the earliest time is known only roughly, and a search for the
+// vertices of one second looks at all times of a block.
+type watch struct {
+	times column[vertexRef, second] // 0: none
+	// earliest has for each block of times one that is not after any of them. first is
+	// the same for all blocks. Both are noLook if there is none.
+	earliest []second
+	first    second
+}
+
+// A block has 256 times.
+const (
+	blockBits = 8
+	blockSize = 1 << blockBits
+)
+
+const noLook second = math.MaxUint32 // later than every time
+
+// set plans a look at a vertex that is due, or none if at is never.
+func (w *watch) set(n vertexRef, at instant) {
+	if at == never {
+		w.times.set(n, 0)
+		return
+	}
+	s := at.ceilSecond()
+	w.times.set(n, s)
+	block := int(n >> blockBits)
+	for block >= len(w.earliest) {
+		w.earliest = append(w.earliest, noLook)
+	}
+	if s < w.earliest[block] {
+		w.earliest[block] = s
+		w.first = min(w.first, s)
+	}
+}
+
+// at returns when a vertex that is due is to be looked at, or never.
+func (w *watch) at(n vertexRef) instant {
+	if !w.times.has(n) || w.times.at(n) == 0 {
+		return never
+	}
+	return w.times.at(n).instant()
+}
+
+// next returns a time before which take finds nothing, or never.
+func (w *watch) next() instant {
+	if w.first == noLook {
+		return never
+	}
+	return w.first.instant()
+}
+
+// take forgets the times of the next vertices whose time has come, and returns the
+// vertices, also those that are no longer due. It finds none if it has only times of
+// such vertices. It stops after the block in which it has found enough.
+func (w *watch) take(now instant, enough int) []vertexRef {
+	var found []vertexRef
+	w.first = noLook
+	for block, earliest := range w.earliest {
+		if earliest.instant() <= now && len(found) < enough {
+			found = w.takeBlock(block, now, found)
+		}
+		w.first = min(w.first, w.earliest[block])
+	}
+	return found
+}
+
+// takeBlock does the same with one block.
+func (w *watch) takeBlock(block int, now instant, found []vertexRef) []vertexRef {
+	w.earliest[block] = noLook
+	for n := vertexRef(block << blockBits); n < vertexRef((block+1)<<blockBits); n++ {
+		switch s := w.times.at(n); {
+		case s == 0:
+		case s.instant() <= now:
+			w.times.set(n, 0)
+			found = append(found, n)
+		default:
+			w.earliest[block] = min(w.earliest[block], s)
+		}
+	}
+	return found
+}
