@@ -14,8 +14,8 @@ func (s *Scheduler) checkQueues(t *thread) {
 	for i := range t.queues {
 		dq := &t.queues[i]
 		n, limited, shares := 0, 0, 0
-		for index, f := range dq.flows {
-			assert(f.thread == t && int(f.index) == index && int(f.queue) == i && s.flows.at(f.ref) == f, "thread %v has a flow of another", t)
+		for f := range s.eachFlow(dq) {
+			assert(f.thread == t && int(f.queue) == i && s.flows.at(f.ref) == f, "thread %v has a flow of another", t)
 			assert(f.share.ring == t.memberOf && f.share.ring.shares[f.share.name] == f.share, "thread %v has a flow in a share that is gone", t)
 			assert(parked[f] == (f.place == inParked), "thread %v has parked a flow or not", t)
 			assert(f.len() > 0 || f.place == inParked, "thread %v has an empty flow", t)
@@ -25,11 +25,12 @@ func (s *Scheduler) checkQueues(t *thread) {
 			if f.extras != nil {
 				limited += f.extras.limited.len()
 			}
-			if f.leads {
-				shares++
-			}
 		}
-		assert(shares == int(dq.shares), "thread %v has mail of %d shares, kept %d", t, shares, dq.shares)
+		for ref := range dq.flows.all {
+			shares++
+			assert(dq.flows.find(s.flows.at(ref).share.ref) == ref, "thread %v: a flow is not found by its share", t)
+		}
+		assert(shares == dq.flows.len(), "thread %v has mail of %d shares, kept %d", t, shares, dq.flows.len())
 		assert(n == dq.len() && n-limited == dq.pickable(), "thread %v: %d due, kept %d; %d limited, kept %d", t, n, dq.n, limited, dq.limited)
 		total += n
 	}
@@ -82,21 +83,14 @@ func (s *Scheduler) checkFlow(t *thread, f *flow) {
 	}
 }
 
-// checkSiblings: siblings have the same thread and share, and other sizes; one leads.
+// checkSiblings: siblings have the same thread and share, and other sizes.
 func (s *Scheduler) checkSiblings(f *flow) {
-	leads := 0
 	sizes := make(map[int32]bool)
 	for g := range f.siblings {
 		assert(g.thread == f.thread && g.share == f.share && g.queue == f.queue && !sizes[g.size], "a flow of %v has a sibling of another", f.thread)
 		assert(g.round == f.round && g.picks == f.picks, "siblings of %v have %d and %d picks", f.thread, g.picks, f.picks)
 		sizes[g.size] = true
-		if g.leads {
-			leads++
-			found := s.flowOf(f.thread, f.queue, f.share)
-			assert(found != nil && (found == g || !f.thread.queues[f.queue].indexed && found.share == g.share), "a flow of %v is not found", f.thread)
-		}
 	}
-	assert(leads == 1, "%d of the siblings of %v lead", leads, f.thread)
 }
 
 // checkTurns: shares and jobs of a ring are counted right, and the first vertex
@@ -105,10 +99,10 @@ func (s *Scheduler) checkTurns(r *ring) {
 	flows, dueNow := make(map[*share]int), make(map[*share]int)
 	for t := r.members.head; t != nil; t = r.members.next(t) {
 		for i := range t.queues {
-			for _, f := range t.queues[i].flows {
-				if f.leads {
-					flows[f.share]++
-				}
+			for ref := range t.queues[i].flows.all {
+				flows[s.flows.at(ref).share]++
+			}
+			for f := range s.eachFlow(&t.queues[i]) {
 				dueNow[f.share] += f.len()
 			}
 		}

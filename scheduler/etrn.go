@@ -38,8 +38,8 @@ func (q *queue) endRun(t *thread) {
 	if t.dueOf(t.active) > t.dueOf(1-t.active) {
 		q.swapQueues(t)
 	}
-	for t.queue().len() > 0 {
-		v := q.vertices.at(t.queue().any())
+	for _, ref := range q.verticesOf(t.queue()) {
+		v := q.vertices.at(ref)
 		q.dequeueVertex(v)
 		q.enqueueVertex(t, v, true)
 	}

@@ -1,25 +1,16 @@
 package scheduler
 
+import "iter"
+
 // Flows: the due vertices of a thread, grouped by share and by the size of their
 // jobs.
 
 // dueQueue has the due vertices of a thread.
 type dueQueue struct {
-	flows   []*flow
-	shares  int32 // for which it has flows
+	// flows has one flow for each share. Its siblings are found through it.
+	flows   flowTable
 	n       int32 // vertices
 	limited int32 // vertices in flowExtras.limited
-	indexed bool  // the flows are in queue.flowIndex
-}
-
-// manyFlows is the number of flows in a dueQueue above which they are looked up
-// in queue.flowIndex.
-const manyFlows = 4
-
-// keyOfFlow returns the key in queue.flowIndex of the flows for a share in one of
-// the two queues of a thread.
-func keyOfFlow(t *thread, queue uint8, s *share) uint64 {
-	return uint64(t.ref)<<33 | uint64(queue)<<32 | uint64(s.ref)
 }
 
 // flow is the due vertices of one thread in one share whose jobs have the same size.
@@ -37,15 +28,12 @@ type flow struct {
 	vertex vertexRef   // the first; 0: none, but extras.limited may have some
 	size   int32       // of the jobs
 	ref    flowRef
-	index  int32 // in dueQueue.flows
 	// heapIndex is its place in a heap of its share.
 	heapIndex int32
 	picks     int32  // in this round of the share, siblings included
 	round     uint32 // of picks
 	queue     uint8  // index in thread.queues
 	place     place
-	// leads says that it stands for its siblings in flowIndex. One of them does.
-	leads bool
 }
 
 // flowExtras is what a flow needs that has several vertices, or one that may only ride,
@@ -74,16 +62,20 @@ type flowRef uint32
 
 // flowOf returns a flow of the thread for a share, or nil. It may have siblings.
 func (q *queue) flowOf(t *thread, queue uint8, s *share) *flow {
-	dq := &t.queues[queue]
-	if dq.indexed {
-		return q.flows.get(q.flowIndex.find(keyOfFlow(t, queue, s)))
-	}
-	for _, f := range dq.flows {
-		if f.share == s {
-			return f
+	return q.flows.get(t.queues[queue].flows.find(s.ref))
+}
+
+// eachFlow yields the flows of a queue.
+func (q *queue) eachFlow(dq *dueQueue) iter.Seq[*flow] {
+	return func(yield func(*flow) bool) {
+		for ref := range dq.flows.all {
+			for f := range q.flows.at(ref).siblings {
+				if !yield(f) {
+					return
+				}
+			}
 		}
 	}
-	return nil
 }
 
 func (dq *dueQueue) len() int { return int(dq.n) }
@@ -107,50 +99,26 @@ func (q *queue) obtainFlow(t *thread, queue uint8, s *share, size int32) *flow {
 
 // newFlow makes a flow that has the given sibling, or none.
 func (q *queue) newFlow(t *thread, queue uint8, s *share, size int32, sibling *flow) *flow {
-	dq := &t.queues[queue]
 	ref, f := q.flows.alloc()
-	*f = flow{thread: t, share: s, key: never, size: size, ref: ref, index: int32(len(dq.flows)), queue: queue, round: s.round}
-	dq.flows = append(dq.flows, f)
+	*f = flow{thread: t, share: s, key: never, size: size, ref: ref, queue: queue, round: s.round}
 	if sibling != nil {
 		q.joinSiblings(f, sibling)
 		return f
 	}
-	f.leads = true
 	s.flows++
-	dq.shares++
-	switch {
-	case dq.indexed:
-		q.flowIndex.add(ref)
-	case len(dq.flows) > manyFlows:
-		dq.indexed = true
-		for _, f := range dq.flows {
-			if f.leads {
-				q.flowIndex.add(f.ref)
-			}
-		}
-	}
+	t.queues[queue].flows.put(s.ref, ref)
 	return f
 }
 
 // dropFlow removes an empty flow, which is in no heap.
 func (q *queue) dropFlow(f *flow) {
-	dq, s := &f.thread.queues[f.queue], f.share
-	if f.leads && dq.indexed {
-		q.flowIndex.remove(f.ref)
-	}
-	if f.next() != f {
+	flows, s := &f.thread.queues[f.queue].flows, f.share
+	if next := f.next(); next != f {
 		q.leaveSiblings(f)
+		flows.put(s.ref, next.ref)
 	} else {
+		flows.remove(s.ref)
 		s.flows--
-		dq.shares--
-	}
-	last := len(dq.flows) - 1
-	dq.flows[f.index] = dq.flows[last]
-	dq.flows[f.index].index = f.index
-	dq.flows[last] = nil
-	dq.flows = dq.flows[:last]
-	if last == 0 {
-		dq.indexed = false
 	}
 	q.flows.release(f.ref)
 	s.dropWhenEmpty()
@@ -162,21 +130,13 @@ func (q *queue) joinSiblings(f, sibling *flow) {
 	f.round, f.picks = sibling.round, sibling.picks
 }
 
-// leaveSiblings takes a flow out of the circle of its siblings. Another one leads then.
+// leaveSiblings takes a flow out of the circle of its siblings.
 func (q *queue) leaveSiblings(f *flow) {
-	next := f.next()
-	before := next
+	before := f.next()
 	for before.next() != f {
 		before = before.next()
 	}
-	before.extras.sibling = next
-	if !f.leads {
-		return
-	}
-	next.leads = true
-	if f.thread.queues[f.queue].indexed {
-		q.flowIndex.add(next.ref)
-	}
+	before.extras.sibling = f.next()
 }
 
 // next returns the next sibling, or the flow itself if it has none.
@@ -263,22 +223,28 @@ func (f *flow) first() (first vertexRef, key instant) {
 	return first, key
 }
 
-// any returns a vertex of the queue, which must not be empty.
-func (dq *dueQueue) any() vertexRef {
-	for _, f := range dq.flows {
-		if v, _ := f.first(); v != 0 {
-			return v
+// verticesOf returns the vertices of a queue, in no particular order.
+func (q *queue) verticesOf(dq *dueQueue) []vertexRef {
+	vertices := make([]vertexRef, 0, dq.n)
+	add := func(v vertexRef) bool {
+		vertices = append(vertices, v)
+		return true
+	}
+	for f := range q.eachFlow(dq) {
+		f.eachBelow(never, add)
+		if f.extras != nil {
+			f.extras.limited.eachBelow(never, add)
 		}
 	}
-	panic("scheduler: no vertex in a queue that has some")
+	return vertices
 }
 
-// first returns the first vertex of the queue in the order of the job list; 0 if it
+// firstOf returns the first vertex of a queue in the order of the job list; 0 if it
 // has none.
-func (dq *dueQueue) first() vertexRef {
+func (q *queue) firstOf(dq *dueQueue) vertexRef {
 	first, least := vertexRef(0), never
-	for _, f := range dq.flows {
-		if v, key := f.first(); v != 0 && (first == 0 || key < least) {
+	for ref := range dq.flows.all {
+		if v, key := q.flows.at(ref).first(); v != 0 && (first == 0 || key < least) {
 			first, least = v, key
 		}
 	}
@@ -409,7 +375,7 @@ func (q *queue) swapQueues(t *thread) {
 	t.active = 1 - t.active
 	q.unpark(t)
 	for i := range t.queues {
-		for _, f := range t.queues[i].flows {
+		for f := range q.eachFlow(&t.queues[i]) {
 			q.relink(f)
 		}
 	}

@@ -126,7 +126,7 @@ func (d *dispatch) nextPick(r *ring) (pick, bool) {
 func (d *dispatch) stayingPick(t *thread) (pick, bool) {
 	next := t.ring.turn()
 	if next == nil {
-		return pick{vertex: d.vertices.at(t.queue().first()), staying: true}, true
+		return pick{vertex: d.vertices.at(d.firstOf(t.queue())), staying: true}, true
 	}
 	s := next.share
 	f := d.flowOf(t, t.active, s)

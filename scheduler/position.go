@@ -195,10 +195,12 @@ func (s *Scheduler) nextVertex(t *thread) *vertex {
 	}
 	var next vertexRef
 	var of *share
-	for i, f := range dq.flows {
-		if i >= maxExplained && next != 0 {
+	looked := 0
+	for ref := range dq.flows.all {
+		if looked++; looked > maxExplained && next != 0 {
 			break
 		}
+		f := s.flows.at(ref)
 		if v, _ := f.first(); v != 0 && (of == nil || f.share.before(of)) {
 			next, of = v, f.share
 		}

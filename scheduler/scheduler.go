@@ -154,8 +154,7 @@ type queue struct {
 	told       told
 
 	shareTable slab[shareRef, share]
-	lastShare  uint64             // last share.serial that was given
-	flowIndex  slabIndex[flowRef] // of the threads with many flows
+	lastShare  uint64 // last share.serial that was given
 
 	channels     map[string]*channel
 	channelOrder []*channel // in the order in which they were made; none is dropped
@@ -211,10 +210,6 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.orphans.turns.index = turnIndexOf
 	s.flowPlace = func(n flowRef) *int32 { return &s.flows.at(n).heapIndex }
 	s.orphans.shareTable, s.orphans.flows, s.orphans.flowPlace = &s.shareTable, &s.flows, s.flowPlace
-	s.flowIndex = newSlabIndex(func(n flowRef) uint64 {
-		f := s.flows.at(n)
-		return keyOfFlow(f.thread, f.queue, f.share)
-	})
 	s.forks.queue = newLimitQueue(0)
 	s.store.pending = make(map[Op]*pending)
 	return s

@@ -132,7 +132,7 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	v := &ThreadView{
 		Channel: t.key.channel, Host: t.key.host,
 		Vertices: t.vertices.len, Recipients: t.recipients, Attempts: t.attempts,
-		Shares: int(t.queue().shares),
+		Shares: t.queue().flows.len(),
 		Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
 		InitialWindow: min(t.params.InitialConcurrency, max(1, t.params.MaxThr)), Sessions: t.busy, Held: t.held,
 		Feedback: FeedbackView{
