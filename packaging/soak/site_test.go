@@ -175,7 +175,8 @@ smtp/?127.0.0.4?
 	expiry=5s maxthr=2
 	command="smtp -p %[10]d -c $channel"
 smtp/?127.0.0.5?
-	expiry=5s maxthr=2
+	# Without expiry2, mail that expires during a restart has an attempt for each message.
+	expiry=5s expiry2=30s maxthr=2
 	command="smtp -p 1 -c $channel"
 error
 	command="errormail -c $channel"
