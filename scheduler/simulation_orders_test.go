@@ -68,8 +68,9 @@ func (h *harness) order() {
 	h.step(e)
 	after := h.s.Counts()
 	before.OnRecord, before.Urgent = after.OnRecord, after.Urgent // any Step may put mail on record, or read it
-	// Any Step may start an agent whose time has come.
-	before.Agents, before.AgentsStarted = after.Agents, after.AgentsStarted
+	// Any Step may start an agent whose time has come, and drop a thread without mail whose
+	// allowance has ended.
+	before.Agents, before.AgentsStarted, before.Threads = after.Agents, after.AgentsStarted, after.Threads
 	if e.DryRun && before != after {
 		h.t.Fatalf("a dry run changed something: %+v, %+v", before, after)
 	}
