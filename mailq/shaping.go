@@ -22,19 +22,35 @@ type Effect struct {
 
 // Text is the effect in words: "replies:12 (suspend 15m), ends in 14m3s".
 func (e *Effect) Text(now time.Time) string {
-	text := e.Rule + " (" + e.Action + ")"
-	if e.Rule == "" {
-		text = "suspended by " + cmp.Or(e.By, "somebody")
-	}
+	text := e.what()
 	if e.Part > 0 {
 		text += fmt.Sprintf(", %.0f%% now", e.Part*100)
 	}
 	return text + end(e.Until, now) + because(e.Why)
 }
 
+// Sentence is the same with the time of the end instead of the span: "suspended by ann uid 0,
+// until 2026-11-23T08:00:00Z: they asked".
+func (e *Effect) Sentence() string {
+	until := untilLifted
+	if !e.Until.IsZero() {
+		until = ", until " + e.Until.Format(time.RFC3339)
+	}
+	return e.what() + until + because(e.Why)
+}
+
+func (e *Effect) what() string {
+	if e.Rule == "" {
+		return "suspended by " + cmp.Or(e.By, "somebody")
+	}
+	return e.Rule + " (" + e.Action + ")"
+}
+
+const untilLifted = ", until lifted"
+
 func end(until, now time.Time) string {
 	if until.IsZero() {
-		return ", until lifted"
+		return untilLifted
 	}
 	return ", ends in " + FormatSpan(max(0, until.Sub(now)))
 }

@@ -262,9 +262,11 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 		}
 	}
 	retry := t.wakeTimes.earliest()
-	if till := t.suspensionEnd(); till != 0 && (t.states[due] > 0 || retry <= till) {
+	switch till := t.suspensionEnd(); {
+	case len(s.barriers(t)) > 0:
+	case till != 0 && (t.states[due] > 0 || retry <= till):
 		consider(ResumeNext, till)
-	} else {
+	default:
 		consider(RetryNext, retry)
 	}
 	if p := t.params; p.Expiry != 0 && t.vertices.len > 0 {

@@ -178,13 +178,16 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	return v
 }
 
+// NoCommand is the start error of mail that no clause gives a command.
+const NoCommand = "no clause that matches has a command"
+
 // startError returns why the agents for due mail of a thread do not start, or "".
 func (s *Scheduler) startError(t *thread) string {
 	switch {
 	case t.states[due] == 0:
 		return ""
 	case t.ring == nil:
-		return "no clause that matches has a command"
+		return NoCommand
 	}
 	if f := s.startFailures[t.ring.clause]; f != nil {
 		return f.why

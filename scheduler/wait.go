@@ -120,9 +120,7 @@ func (s *Scheduler) rules(t *thread, next *VertexView) []Wait {
 	rules := slices.Collect(s.waits(t))
 	switch {
 	case next == nil && t.states[due] == 0 && t.states[waiting] > 0:
-		if t.ring == nil {
-			rules = append(rules, WaitCommand)
-		}
+		rules = append(rules, s.barriers(t)...)
 		if !t.held {
 			rules = append(rules, t.lastingSuspensions()...)
 		}
@@ -143,6 +141,26 @@ func (s *Scheduler) rules(t *thread, next *VertexView) []Wait {
 		}
 	}
 	return rules
+}
+
+// barriers returns the reasons why mail of a thread is not fed when it is due again, until
+// somebody acts: its retries and suspensions end without effect.
+func (s *Scheduler) barriers(t *thread) (waits []Wait) {
+	if t.ring == nil {
+		return []Wait{WaitCommand}
+	}
+	for _, reason := range [...]struct {
+		wait  Wait
+		holds bool
+	}{
+		{WaitSelect, !t.selected}, {WaitTrigger, t.params.QueueOnly && !t.running},
+		{WaitStopping, s.stop.begun}, {WaitFrozen, s.config.Frozen},
+	} {
+		if reason.holds {
+			waits = append(waits, reason.wait)
+		}
+	}
+	return waits
 }
 
 // lastingSuspensions returns the suspensions that go on when the first vertex is due again: the

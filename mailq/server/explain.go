@@ -38,12 +38,7 @@ func stateText(e *mailq.Explanation, now time.Time) []string {
 			text = append(text, "also: "+rule.Text)
 		}
 	}
-	next := e.Next
-	if !e.NextAt.IsZero() {
-		wait := max(0, e.NextAt.Unix()-now.Unix())
-		next = strings.TrimPrefix(fmt.Sprintf("%s in %s, at %s", e.Next, formatSeconds(wait), e.NextAt.Format(time.RFC3339)), " ")
-	}
-	if next != "" {
+	if next := nextText(e, now); next != "" {
 		text = append(text, "next: "+next)
 	}
 	if e.Thread != nil && e.Known {
@@ -81,6 +76,18 @@ func stateText(e *mailq.Explanation, now time.Time) []string {
 		text = append(text, "cluster: "+e.Cluster)
 	}
 	return text
+}
+
+// nextText says what happens next, and when; "": nothing is to be said.
+func nextText(e *mailq.Explanation, now time.Time) string {
+	wait := e.NextAt.Unix() - now.Unix()
+	switch {
+	case e.NextAt.IsZero():
+		return e.Next
+	case wait <= 0:
+		return e.Next + ", which is due now"
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%s in %s, at %s", e.Next, formatSeconds(wait), e.NextAt.Format(time.RFC3339)), " ")
 }
 
 // settingsText lists limits, clauses and parameters.

@@ -304,3 +304,18 @@ func firstDifference(got, want string) string {
 	}
 	return fmt.Sprintf("%d lines, want %d:\n%s", len(g), len(w), got)
 }
+
+// A time that has passed is not told as one that will come.
+func TestNextText(t *testing.T) {
+	now := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+	for want, e := range map[string]*mailq.Explanation{
+		"nothing at a known time":                       {Next: "nothing at a known time"},
+		"the next retry in 1m, at 2026-11-23T08:01:00Z": {Next: "the next retry", NextAt: now.Add(time.Minute)},
+		"the next retry, which is due now":              {Next: "the next retry", NextAt: now.Add(-time.Minute)},
+		"the end of the suspension, which is due now":   {Next: "the end of the suspension", NextAt: now},
+	} {
+		if got := nextText(e, now); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

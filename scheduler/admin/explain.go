@@ -125,7 +125,11 @@ func (q *Queue) explainHold(x *mailq.Explanation) {
 		x.Waits += ": " + r.Why
 	}
 	x.Waits += "."
-	if !r.Until.IsZero() && !r.EndUnknown {
+	switch {
+	case r.EndUnknown:
+	case r.Until.IsZero():
+		x.Next = "nothing until somebody releases it"
+	default:
 		x.Next, x.NextAt = "the hold ends", r.Until
 	}
 }

@@ -4,7 +4,6 @@ package admin
 // and the settings that it follows.
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,8 +82,13 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 		return "The thread waits to be asked for (ETRN or --retry)", []string{"queueonly"}
 	}
 	text = because[wait]
-	if t := x.Thread; t != nil && t.StartError != "" && (wait == scheduler.WaitStart || wait == scheduler.WaitAgent) {
-		text += "; the last try: " + t.StartError
+	if t := x.Thread; t != nil && t.StartError != "" {
+		switch wait {
+		case scheduler.WaitStart, scheduler.WaitCommand:
+			text = asSentence(mailq.StartReason(t.StartError))
+		case scheduler.WaitAgent:
+			text += "; the last try: " + t.StartError
+		}
 	}
 	if x.BeyondReserves && wait == scheduler.WaitMemory {
 		text += ", and so is what PARAMring-reserve adds for each ring"
@@ -111,20 +115,11 @@ func delaySentences(x *scheduler.Explanation) (text string) {
 func suspensionSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 	t := x.Thread
 	if wait == scheduler.WaitOrder {
-		text := "An administrator has suspended the thread"
 		if t == nil || t.Order == nil {
-			return text
+			return "The thread is suspended by an order"
 		}
-		text += " (" + cmp.Or(t.Order.By, "unknown") + ")"
-		if t.Order.Until.IsZero() {
-			text += " until --lift"
-		} else {
-			text += " until " + t.Order.Until.Format(time.RFC3339)
-		}
-		if t.Order.Why != "" {
-			text += ": " + t.Order.Why
-		}
-		return text
+		effect := mailq.Effect{Until: t.Order.Until, By: t.Order.By, Why: t.Order.Why}
+		return "The thread is " + effect.Sentence()
 	}
 	if t != nil {
 		var longest scheduler.EffectView
@@ -178,7 +173,7 @@ func rateSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 var because = map[scheduler.Wait]string{
 	scheduler.WaitFrozen:     "The scheduler is frozen (option -F): no agent is started",
 	scheduler.WaitForks:      "It waits for an agent: as many were started in this second as option -R allows",
-	scheduler.WaitCommand:    "No clause that matches has a command",
+	scheduler.WaitCommand:    asSentence(mailq.StartReason(scheduler.NoCommand)),
 	scheduler.WaitStart:      "Agents of this clause could not be started, or died before they asked for work",
 	scheduler.WaitHeld:       "The thread is held: --release --thread releases it",
 	scheduler.WaitSpool:      "The spool cannot be written: nothing is fed until it can",
@@ -188,6 +183,9 @@ var because = map[scheduler.Wait]string{
 	scheduler.WaitProbeRight: "The destination has failed, and the store has not said yet which node may try it",
 	scheduler.WaitAgent:      "It waits for an agent that is starting or will soon be free",
 }
+
+// asSentence makes the first letter a capital.
+func asSentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 // sessionSentence is about the limits on sessions and processes.
 func sessionSentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, settings []string) {

@@ -33,7 +33,7 @@ func TestSuspensionsHaveTheirOwnEnds(t *testing.T) {
 	}}
 	for wait, want := range map[scheduler.Wait]string{
 		scheduler.WaitSuspend: "The destination has failed, so the thread is suspended until 2026-11-23T08:00:00Z.",
-		scheduler.WaitOrder:   "An administrator has suspended the thread (ops) until 2026-11-23T09:00:00Z.",
+		scheduler.WaitOrder:   "The thread is suspended by ops, until 2026-11-23T09:00:00Z.",
 		scheduler.WaitRule:    "The reply rule of replies:3 (suspend 2h) has suspended the thread until 2026-11-23T10:00:00Z.",
 	} {
 		if got := ruleOf(wait, x, nil).Text; got != want {
