@@ -218,16 +218,18 @@ type Recipient struct {
 
 // Message is a line of JSON SHOW MSG and JSON FIND: what is in a control file.
 type Message struct {
-	Message    uint64             `json:"message"`
-	Path       string             `json:"path"`
-	SpoolID    string             `json:"spoolid"`
-	LogID      string             `json:"log_id,omitempty"` // its Message-Id
-	Sender     string             `json:"sender"`
-	ErrorsTo   string             `json:"errors_to,omitempty"`
-	ArrivedAt  time.Time          `json:"arrived_at"`
-	Control    int64              `json:"control_bytes"`
-	Size       int64              `json:"bytes"`
-	Held       bool               `json:"held,omitempty"`
+	Message   uint64    `json:"message"`
+	Path      string    `json:"path"`
+	SpoolID   string    `json:"spoolid"`
+	LogID     string    `json:"log_id,omitempty"` // its Message-Id
+	Sender    string    `json:"sender"`
+	ErrorsTo  string    `json:"errors_to,omitempty"`
+	ArrivedAt time.Time `json:"arrived_at"`
+	Control   int64     `json:"control_bytes"`
+	Size      int64     `json:"bytes"`
+	Held      bool      `json:"held,omitempty"`
+	// NoFile says that the message file is lost: the recipients fail at their next attempt.
+	NoFile     bool               `json:"no_message_file,omitempty"`
 	Recipients []MessageRecipient `json:"recipients"`
 }
 

@@ -85,6 +85,9 @@ func writeMessage(out *answer, m *mailq.Message, now time.Time) error {
 		head += ", held"
 	}
 	text := []string{head}
+	if m.NoFile {
+		text = append(text, "\t  lost\tthe message file is missing; its recipients fail at their next attempt")
+	}
 	if m.LogID != "" {
 		text = append(text, "\t  id\t"+m.LogID)
 	}

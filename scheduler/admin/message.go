@@ -106,6 +106,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 	if f == nil {
 		return m, nil
 	}
+	m.NoFile = stored.Size < 0 && (stored.Place == spool.Queue || stored.Place == spool.Hold)
 	m.LogID, m.ErrorsTo = f.LogID, f.ErrorTo
 	m.Sender = senderOf(f)
 	known, err := q.known(ctx, stored)
