@@ -57,7 +57,7 @@ ta/errormail:             ctlfile ta scheduler/report
 ta/hold:                  ctlfile ta internal/interval internal/postoffice
 ta/mailbox:               ctlfile ta ta/mime internal/eintr internal/postoffice internal/process internal/syncdir x/sys
 ta/sm:                    ctlfile ta ta/mime x/sys
-ta/smtp:                  ctlfile ta ta/mime dns go-sasl go-smtp x/idna
+ta/smtp:                  ctlfile ta ta/mime internal/escape dns go-sasl go-smtp x/idna
 ta/xfer:                  ctlfile ta xfer internal/batch internal/postoffice
 ta/smtp/smtptest:         go-smtp go-sasl
 

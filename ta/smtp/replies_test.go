@@ -264,7 +264,7 @@ func TestTextsAreCutBetweenCharacters(t *testing.T) {
 // escaped in reports, diagnostics and the protocol log.
 func TestTextsOfServersAreEscaped(t *testing.T) {
 	const evil = "\x1b[31m C1 \u009b31m \x9b31m bidi \u202e\u2066 line \u2028\u2029\u0085 é\tü"
-	const want = `\x1b[31m C1 \u009b31m \x9b31m bidi \u202e\u2066 line \u2028\u2029\u0085 é` + "\tü"
+	const want = `^[[31m C1 \u009b31m \x9b31m bidi \u202e\u2066 line \u2028\u2029\u0085 é` + "\tü"
 	p := start(t, smtptest.Options{Rules: script("RCPT -> 550 5.1.1 " + evil)})
 	o := newTestSpool(t)
 	o.message(1, to("bob@a.example"), header, "text\n")

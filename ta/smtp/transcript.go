@@ -4,10 +4,9 @@
 package smtp
 
 import (
-	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"zsched/internal/escape"
 )
 
 // The directions of a line.
@@ -32,7 +31,7 @@ func (t *transcript) add(direction, line string) {
 	t.text = append(t.text, '\r')
 	t.text = append(t.text, direction...)
 	t.text = append(t.text, ' ')
-	t.text = append(t.text, visible(line)...)
+	t.text = append(t.text, escape.Text(line)...)
 	if len(t.text) > 2*maxText {
 		t.text = []byte(clip(string(t.text)))
 	}
@@ -66,35 +65,4 @@ func clip(text string) string {
 	}
 	// A character that is cut in two is dropped.
 	return strings.ToValidUTF8(text[:maxText/4], "") + "\r...\r" + strings.ToValidUTF8(text[len(text)-maxText*3/4:], "")
-}
-
-// visible escapes what could mislead the reader of a log or change the state of a
-// terminal: control characters, C1 ones too, bidirectional formatting, line
-// separators, and bytes that are not UTF-8.
-func visible(line string) string {
-	for i := 0; i < len(line); i++ {
-		if c := line[i]; c < ' ' && c != '\t' || c >= 0x7f {
-			return escaped(line)
-		}
-	}
-	return line
-}
-
-func escaped(line string) string {
-	var b strings.Builder
-	for i, r := range line {
-		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(line[i:], string(utf8.RuneError)), r < ' ' && r != '\t':
-			fmt.Fprintf(&b, `\x%02x`, line[i])
-		case r == '\t' || unicode.IsPrint(r) || unicode.Is(unicode.Zs, r):
-			b.WriteRune(r)
-		case r == 0x7f:
-			b.WriteString(`\x7f`)
-		case r > 0xffff:
-			fmt.Fprintf(&b, `\U%08x`, r)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
 }
