@@ -3,6 +3,7 @@ package top
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"zsched/mailq"
@@ -12,6 +13,7 @@ import (
 // target is what an order is for: a message, a thread or a selection.
 type target struct {
 	message string
+	queued  bool // the message is in the queue, neither held nor parked
 	thread  *mailq.Name
 	where   *mailq.Selection
 }
@@ -215,24 +217,32 @@ func (p *proposal) name() string {
 	return fmt.Sprintf("%d marked lines", len(p.targets))
 }
 
-// maxThreads bounds the bytes that name the threads of one order: a command has at most
+// maxTogether bounds the bytes that name the targets of one order: a command has at most
 // mailq.MaxLine.
-const maxThreads = mailq.MaxLine / 2
+const maxTogether = mailq.MaxLine / 2
 
-// orders returns the orders for the targets: one for all threads, if its verb is about the mail
-// that they have now, and one for each of the other targets.
+// orders returns the orders for the targets: one for all those that a selection can name, and
+// one for each of the others.
 func (p *proposal) orders(dryRun bool) ([]mailq.Order, error) {
 	orders := make([]mailq.Order, 0, len(p.targets))
-	var together *mailq.Selection
+	var threads, messages *mailq.Selection // to which targets are added
 	for _, t := range p.targets {
-		if t.thread != nil && len(p.targets) > 1 && p.isAboutMail() && selectionOf(*t.thread) != nil {
-			if together == nil || len(together.String())+len(t.String()) > maxThreads {
+		together := &threads
+		if t.thread == nil {
+			together = &messages
+		}
+		if len(p.targets) > 1 && p.isJoined(t) {
+			if *together == nil || len((*together).String())+len(t.String()) > maxTogether {
 				o := p.order
-				together = new(mailq.Selection)
-				o.DryRun, o.Where = dryRun, together
+				*together = new(mailq.Selection)
+				o.DryRun, o.Where = dryRun, *together
 				orders = append(orders, o)
 			}
-			together.Threads = append(together.Threads, *t.thread)
+			if t.thread != nil {
+				threads.Threads = append(threads.Threads, *t.thread)
+			} else if !slices.Contains(messages.Messages, t.message) {
+				messages.Messages = append(messages.Messages, t.message)
+			}
 			continue
 		}
 		o := p.order
@@ -248,10 +258,17 @@ func (p *proposal) orders(dryRun bool) ([]mailq.Order, error) {
 	return orders, nil
 }
 
-// isAboutMail reports whether an order for a thread does the same as one for the mail that the
-// thread has now. A hold of a thread, and its release, are about later mail too.
-func (p *proposal) isAboutMail() bool {
-	return p.order.Verb != mailq.Hold && p.order.Verb != mailq.Release
+// isJoined reports whether an order for a selection does the same to a target as one for it
+// alone. A hold of a thread, and its release, are about later mail too. A requeue or reroute of
+// a message sends it as one, and only an order for a message alone is for a held one.
+func (p *proposal) isJoined(t target) bool {
+	switch verb := p.order.Verb; {
+	case t.thread != nil:
+		return verb != mailq.Hold && verb != mailq.Release && selectionOf(*t.thread) != nil
+	case t.queued:
+		return verb == mailq.Kill || verb == mailq.Expire || verb == mailq.Retry
+	}
+	return false
 }
 
 // selectionOf returns the selection of a thread's mail, or nil if the name, read

@@ -173,10 +173,18 @@ func TestTopMarksWholeLists(t *testing.T) {
 	if got := q.given(); got != "KILL WHERE channel=smtp host=busy.example.net" {
 		t.Errorf("%s", got)
 	}
-	// Less one message, it is the others that are shown.
+	// Less one message, it is the others that are shown: one order for those in the queue, and
+	// one for each that is held.
 	q.orders = nil
 	s.press("M", "m", "t", "y")
-	if got := q.given(); strings.Count(got, "RETRY MSG ") != len(s.page().rows)-1 {
+	if got := q.given(); !strings.HasPrefix(got, "RETRY WHERE msg=") || strings.Count(got, " MSG ") != 1 ||
+		strings.Count(got, " msg=") != len(s.page().rows)-2 {
+		t.Errorf("%s", got)
+	}
+	// A message has to stay together.
+	q.orders = nil
+	s.press("M", "m", "Q", "enter", "y")
+	if got := q.given(); strings.Count(got, "REQUEUE MSG ") != len(s.page().rows)-1 {
 		t.Errorf("%s", got)
 	}
 }
@@ -189,7 +197,7 @@ func TestTopTakesNoNameForAPattern(t *testing.T) {
 	s.press("Q", "enter")
 	s.lastIs("no selection matches only the thread smtp/busy*")
 	s.press("enter", "M", "t", "y")
-	if got := q.given(); strings.Contains(got, "WHERE") || strings.Count(got, "RETRY MSG") != len(s.page().rows) {
+	if got := q.given(); strings.Contains(got, "host=") || strings.Count(got, "RETRY MSG")+strings.Count(got, " msg=") != len(s.page().rows) {
 		t.Errorf("%s", got)
 	}
 }

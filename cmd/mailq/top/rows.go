@@ -249,8 +249,9 @@ func jobRows(jobs []*mailq.Job, now time.Time) []row {
 			state = textCell(fmt.Sprintf("%s %d", job.State, job.PID))
 		}
 		name := job.Channel + "/" + job.Host
+		queued := job.State != mailq.StateHeld && job.State != mailq.StateParked && job.State != mailq.StateUnloaded
 		rows = append(rows, row{
-			key: job.SpoolID + " " + name, target: target{message: job.SpoolID}, thread: &job.Name,
+			key: job.SpoolID + " " + name, target: target{message: job.SpoolID, queued: queued}, thread: &job.Name,
 			cells: []cell{textCell(job.SpoolID), textCell(name), countCell(len(job.Recipients)), countCell(tries), sinceCell(job.ArrivedAt, now),
 				state, textCell(cmp.Or(job.Sender, "<>")), textCell(mailq.LastReply(reason))},
 		})
