@@ -184,6 +184,9 @@ func (d *dispatch) pass(t *thread, r *ring, n int) {
 	}
 	for _, b := range r.channel.rates {
 		d.takeShared(b, n)
+		if b.tokens(d.now) == 0 {
+			d.closed = r.channel
+		}
 	}
 }
 

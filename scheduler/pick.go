@@ -25,7 +25,13 @@ func (q *queue) markDirty(r *ring) {
 // dispatchDirty dispatches each dirty ring, including those that become dirty in
 // the meantime. The ring that has given a session back comes last.
 func (d *dispatch) dispatchDirty() {
-	for i := 0; i < len(d.dirty); i++ {
+	for i := 0; i < len(d.dirty) || d.closed != nil; i++ {
+		if i == len(d.dirty) {
+			d.evictIdle(d.closed)
+			d.closed = nil
+			i--
+			continue
+		}
 		r := d.dirty[i]
 		if r == d.yielding && i+1 < len(d.dirty) {
 			d.dirty = append(d.dirty, r)

@@ -117,8 +117,11 @@ type dispatch struct {
 	startFailures map[string]*startFailures // by ring.clause
 
 	stop      stopping
-	spoolDown bool  // nothing can be written, so nothing is fed
-	yielding  *ring // the ring that has given a session back in this Step, or nil
+	spoolDown bool // nothing can be written, so nothing is fed
+	// closed is a channel without tokens, which it had at the beginning of this Step, or nil.
+	// A ring that was dispatched before that may have kept an idle agent for its mail.
+	closed   *channel
+	yielding *ring // the ring that has given a session back in this Step, or nil
 }
 
 // queue has the threads and rings.
@@ -235,6 +238,7 @@ func (s *Scheduler) Step(now time.Time, e Event) []Action {
 	}
 	s.noteHalted()
 	s.dispatchDirty()
+	s.updateProbes() // before readRecords, which asks what rings want
 	s.readRecords()
 	s.updateProbes()
 	s.sayDemand()

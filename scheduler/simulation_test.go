@@ -40,6 +40,8 @@ func TestSeedsThatFailed(t *testing.T) {
 		1_099_871, // a ring that was kept for its rate stayed when a reload took the rate away
 		1_100_136, // the share of a site was not told of queueonly mail that waits for the next run
 		5_000_830, // an agent stayed idle although its ring had no more work and another waited for its process
+		5_003_728, // the same, after another ring had taken the last token of the channel
+		5_002_823, // a record was read a second late, because a ring was found not to want a session only at the end of a Step
 	} {
 		h := newHarness(t, seed)
 		h.limited = true
