@@ -149,6 +149,7 @@ func (dv *delivery) beginRound() bool {
 	if fruitless := rs.newest != 0 && !rs.found; fruitless {
 		if dv.part() > 0 {
 			rs.halved++
+			rs.rest = 0
 		}
 		if dv.part() == 0 {
 			rs.newest, rs.left, rs.resting = 0, 0, true
