@@ -283,9 +283,9 @@ func (r *results) errors(s *site, failed map[string]int, took time.Duration) {
 }
 
 // maxLate bounds the calls that fail in the last second of a lasting fault: those of
-// probes and retries. maxComplaints bounds how often the log repeats a complaint in a run.
+// probes, retries, queries and orders. maxComplaints bounds how often the log repeats a complaint in a run.
 const (
-	maxLate       = 100
+	maxLate       = 200
 	maxComplaints = 12
 )
 

@@ -108,6 +108,7 @@ func New(o Options) *Server {
 		queue: &Queue{
 			port: o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, nodeAnswers: o.NodeAnswers, ownNames: o.OwnNames, cluster: o.Cluster, eventLog: o.EventLog, ends: make(chan time.Time, 1),
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
+			uncounted: throttle.Throttle{Period: time.Minute},
 		},
 		log: o.Log, limit: throttle.Lines{PerSecond: maxPerSecond}, rendezvous: o.Rendezvous,
 	}

@@ -201,11 +201,13 @@ func (q *Queue) addHeld(ctx context.Context, o *mailq.Order, did *mailq.Outcome)
 	}
 	held, err := q.countHeld(ctx, o)
 	did.Held = held
-	if err != nil && ctx.Err() == nil { // the order has been carried out
-		q.log.Warn().Err(err).Msg("held mail that an order selects cannot be counted")
-		err = nil
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
-	return err
+	if q.uncounted.Allow("", time.Now()) {
+		q.log.Warn().Err(err).Msg("held mail that orders select cannot be counted")
+	}
+	return nil // the order has been carried out
 }
 
 // countHeld counts the held messages that an order about a thread or a selection selects, at

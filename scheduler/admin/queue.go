@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/internal/throttle"
 	"zsched/mailq"
 	"zsched/mailq/server"
 	"zsched/scheduler"
@@ -35,6 +36,9 @@ type Queue struct {
 	ends    chan time.Time
 	ordered orderedHolds
 	kept    keptCounts
+	// uncounted limits the complaints that held mail cannot be counted, which each order may
+	// cause while the disk fails.
+	uncounted throttle.Throttle
 }
 
 var _ server.Queue = (*Queue)(nil)
