@@ -15,11 +15,8 @@ type watch struct {
 	first    second
 }
 
-// A block has 256 times.
-const (
-	blockBits = 8
-	blockSize = 1 << blockBits
-)
+// blockBits says that a block has 256 times.
+const blockBits = 8
 
 const noLook second = math.MaxUint32 // later than every time
 
