@@ -32,9 +32,6 @@ type Config struct {
 	// in memory; 0: no limit. RingReserve is how many recipients a ring may have
 	// there even if a limit is reached.
 	ActiveLimit, RecipientLimit, RingReserve int
-	// ThreadLimit is how many threads there may be when a message is loaded that adds
-	// some (Refuses); 0: no limit.
-	ThreadLimit int
 	// Frozen: no agents are started (option -F).
 	Frozen bool
 	// Only restricts feeding to some threads (option -p). The zero value

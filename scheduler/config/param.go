@@ -35,9 +35,6 @@ type Params struct {
 	// recipients in memory; 0: no limit. RingReserve is how many recipients a
 	// ring may have in memory even if a limit is reached.
 	ActiveLimit, RecipientLimit, RingReserve int
-	// ThreadLimit is the number of threads up to which messages that add some are
-	// loaded; 0: no limit.
-	ThreadLimit int
 	// Metrics is the socket of the metrics; the zero value means none.
 	Metrics Socket
 	// EventLog is the path of the event log, or UNIX: and the path of the socket
@@ -114,9 +111,6 @@ var params = []row[Params]{
 	{name: "ring-reserve", preset: "100",
 		kind:    count[Params]{field: func(v *Params) *int { return &v.RingReserve }, high: 1000000000},
 		meaning: "recipients that a ring may have in memory even if a limit is reached"},
-	{name: "thread-limit", preset: "0", zero: "no limit",
-		kind:    count[Params]{field: func(v *Params) *int { return &v.ThreadLimit }, high: 1000000000},
-		meaning: "maximum number of threads for which messages are loaded"},
 	{name: "metrics", atStart: byScheduler,
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.Metrics }, host: "127.0.0.1"},
 		meaning: "socket of the HTTP server that serves metrics in Prometheus format"},

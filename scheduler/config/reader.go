@@ -71,7 +71,7 @@ func parse(name string, data []byte, system System) *reader {
 	r.file.Scheduler.Defaults.AgentTimeout = r.file.Params.AgentTimeout
 	r.file.Scheduler.ReportInterval = r.file.Params.ReportInterval
 	r.file.Scheduler.ActiveLimit, r.file.Scheduler.RecipientLimit = r.file.Params.ActiveLimit, r.file.Params.RecipientLimit
-	r.file.Scheduler.RingReserve, r.file.Scheduler.ThreadLimit = r.file.Params.RingReserve, r.file.Params.ThreadLimit
+	r.file.Scheduler.RingReserve = r.file.Params.RingReserve
 	r.file.Scheduler.Shares = r.file.Params.Shares
 	r.file.Scheduler.Replies = append(r.file.Scheduler.Replies, r.file.Params.Replies...)
 	sortByPlace(r.errors, func(e Error) Place { return e.Place })

@@ -85,7 +85,6 @@ type Spool interface {
 	Found() <-chan []spool.Name
 	Results() <-chan []spool.Result
 	Load(names []spool.Name)
-	Refuse(n spool.Name, reason string, before int) spool.Refused
 	Mark(op uint64, path string, marks []ctlfile.Mark)
 	Reread(op uint64, path string, ours spool.OurLocks)
 	Recall(op uint64, path string, offsets []int64)

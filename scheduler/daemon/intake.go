@@ -23,8 +23,6 @@ type intake struct {
 	leaving   map[scheduler.MessageID]spool.Name
 	finishing map[scheduler.Op]scheduler.MessageID
 	kept      map[scheduler.MessageID]struct{} // finished with Keep set; not taken again
-	// noRoom counts how often the core refused each message that it has not taken yet.
-	noRoom map[scheduler.MessageID]int
 	// released are messages on their way back from hold/.
 	released map[scheduler.MessageID]*wayBack
 
@@ -40,7 +38,6 @@ func newIntake(l *Loop, s Spool) intake {
 		leaving:   make(map[scheduler.MessageID]spool.Name),
 		finishing: make(map[scheduler.Op]scheduler.MessageID),
 		kept:      make(map[scheduler.MessageID]struct{}),
-		noRoom:    make(map[scheduler.MessageID]int),
 		released:  make(map[scheduler.MessageID]*wayBack),
 	}
 }
@@ -147,19 +144,8 @@ func (in *intake) taken(r spool.Loaded) {
 	}
 }
 
-// arrived tells the core of a message, with what an earlier process knew of it. A message for
-// which there is no room is given back to the spool; it may have been parked until now.
+// arrived tells the core of a message, with what an earlier process knew of it.
 func (in *intake) arrived(m scheduler.Message) {
-	if why := in.loop.core.Refuses(m.Recipients); why != "" && in.released[m.ID] == nil {
-		refused := in.spool.Refuse(spool.Name{Path: m.Path, ID: uint64(m.ID)}, why, in.noRoom[m.ID])
-		in.noRoom[m.ID] = refused.Tries
-		if o := in.loop.observer; o != nil {
-			o.Result(in.loop.now, refused)
-		}
-		in.refused(refused)
-		return
-	}
-	delete(in.noRoom, m.ID)
 	if way := in.released[m.ID]; way != nil {
 		way.tell(in.loop)
 		delete(in.released, m.ID)
@@ -174,9 +160,6 @@ func (in *intake) arrived(m scheduler.Message) {
 // refused logs why a control file did not become a message.
 func (in *intake) refused(r spool.Refused) {
 	delete(in.taking, r.Name.ID)
-	if r.Why != spool.NoRoom {
-		delete(in.noRoom, scheduler.MessageID(r.Name.ID))
-	}
 	if in.isAgain(r.Name) {
 		delete(in.again, r.Name.ID)
 		in.loop.Step(scheduler.NotLoaded{

@@ -33,7 +33,6 @@ const (
 	busyRetry       = 32 * time.Second
 	unfinishedRetry = 10 * time.Second
 	unreadableRetry = 20 * time.Second
-	noRoomRetry     = 5 * time.Minute
 	// maxInUse is how long a control file that belonged to another user may
 	// stay open for writing before it goes to quarantine.
 	maxInUse = time.Hour
@@ -227,23 +226,12 @@ func (t *loader) refuse(n Name, why Refusal, reason string) {
 	t.add(t.s.refused(n, why, reason))
 }
 
-// Refuse gives a Loaded back, which the receiver has refused so many times before: it does
-// not take the message for now. The name is announced again later. Refuse returns the result
-// that stands for the refusal.
-func (s *Spool) Refuse(n Name, reason string, before int) Refused {
-	return s.refusedAgain(n, NoRoom, reason, before)
-}
-
 // refused notes when the file of a refused name will be read again, if ever.
 func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
-	return s.refusedAgain(n, why, reason, 0)
-}
-
-func (s *Spool) refusedAgain(n Name, why Refusal, reason string, before int) Refused {
-	limit := map[Refusal]time.Duration{Busy: busyRetry, Unfinished: unfinishedRetry, Unreadable: unreadableRetry, NoRoom: noRoomRetry}[why]
-	r := Refused{Name: n, Why: why, Reason: reason, Tries: s.refusals.add(n, time.Now(), limit, reason, before)}
+	limit := map[Refusal]time.Duration{Busy: busyRetry, Unfinished: unfinishedRetry, Unreadable: unreadableRetry}[why]
+	r := Refused{Name: n, Why: why, Reason: reason, Tries: s.refusals.add(n, time.Now(), limit, reason)}
 	var st unix.Stat_t
-	if (r.Tries == 1 || before > 0) && limit > 0 && postoffice.Stat(s.pair(Queue).transport, n.Path, &st) == nil {
+	if r.Tries == 1 && limit > 0 && postoffice.Stat(s.pair(Queue).transport, n.Path, &st) == nil {
 		s.refusals.noteAge(n.Path, time.Unix(st.Mtim.Unix()))
 	}
 	return r

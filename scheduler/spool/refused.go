@@ -86,20 +86,20 @@ func (rs *refusals) skip(names []Name) []Name {
 // add notes a refusal and returns how many there were in a row: of this name, or
 // of all names that are not remembered. The name is due after firstRetry, and after
 // twice as long each time, but never later than limit. If limit is 0, the name is
-// not read again. before counts the refusals of this name that are forgotten.
-func (rs *refusals) add(n Name, now time.Time, limit time.Duration, why string, before int) int {
+// not read again.
+func (rs *refusals) add(n Name, now time.Time, limit time.Duration, why string) int {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	was, known := rs.waiting[n.Path]
 	if !known {
 		was.since = time.Now()
 	}
-	tries := max(was.tries, before) + 1
+	tries := was.tries + 1
 	if limit == 0 {
 		delete(rs.waiting, n.Path)
 		return tries
 	}
-	if !known && len(rs.waiting) >= waitLimit {
+	if tries == 1 && len(rs.waiting) >= waitLimit {
 		rs.forgetAnnounced()
 		if len(rs.waiting) >= waitLimit {
 			rs.unremembered++

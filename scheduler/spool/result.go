@@ -208,8 +208,6 @@ const (
 	// Unreadable: the system did not let us read, write or move it. It is read
 	// again after 20 s.
 	Unreadable
-	// NoRoom: the queue has too much mail (Refuse). It is read again after five minutes.
-	NoRoom
 	// Quarantined: malformed, or with a message file that ends before its body. What there
 	// was of the two files is under corrupt/ now.
 	Quarantined
@@ -229,8 +227,6 @@ func (r Refusal) String() string {
 		return "unfinished"
 	case Unreadable:
 		return "unreadable"
-	case NoRoom:
-		return "no room"
 	case Quarantined:
 		return "quarantined"
 	case Elsewhere:

@@ -28,7 +28,6 @@ type Spool struct {
 	MaxTaking int // the most names that were being loaded at one time
 	Sweeps    int
 	Probes    int
-	Refusals  int           // calls of Refuse
 	Slow      time.Duration // time that each Finish takes
 	Finished  func()        // called after each Finish, before it is answered
 	Lines     []string      // that Verbose wrote
@@ -141,14 +140,6 @@ func (s *Spool) Load(names []spool.Name) {
 			s.Answer(r)
 		}
 	}()
-}
-
-// Refuse announces no name again: a test does that.
-func (s *Spool) Refuse(n spool.Name, reason string, before int) spool.Refused {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.Refusals++
-	return spool.Refused{Name: n, Why: spool.NoRoom, Reason: reason, Tries: before + 1}
 }
 
 func (s *Spool) Mark(op uint64, path string, marks []ctlfile.Mark) {
