@@ -51,6 +51,16 @@ func TestMailboxGetsOneCopyOfAMessage(t *testing.T) {
 	})
 }
 
+// Recipients with a header of their own get their own copy.
+func TestCopiesDifferInHeaderAndSender(t *testing.T) {
+	o := newTestSpool(t)
+	_, tags := o.deliver(o.agent(Options{}), mail("bob 0\nm\nSubject: first\n\ns smtp mx carol@example.net 0\nr           local - bob+1 0", "bob+2 0"))
+	expect(t, tags, "+++")
+	if text := o.read("spool/bob"); strings.Count(text, "hello") != 2 || !strings.Contains(text, "Subject: first") || !strings.Contains(text, "Subject: x") {
+		t.Errorf("bob got %s", text)
+	}
+}
+
 // The other addresses of a mailbox wait with the first, and none of them hides a loop of
 // another.
 func TestAddressesOfOneMailboxShareTheOutcome(t *testing.T) {

@@ -175,6 +175,9 @@ type copies map[copyKey]outcome
 type copyKey struct {
 	path string
 	uid  int
+	// Recipients may differ in their headers and in the sender.
+	header int64
+	sender int
 }
 
 // deliver delivers m to one recipient.
@@ -191,7 +194,7 @@ func (a *Agent) deliver(m *ta.Message, r *ta.Recipient, done copies) outcome {
 	if to.kind != toUser {
 		return a.begin(m, r, delivery{to, msg})
 	}
-	key := copyKey{to.path, to.UID}
+	key := copyKey{to.path, to.UID, r.Header, r.Sender}
 	out, again := done[key]
 	if !again {
 		out = a.begin(m, r, delivery{to, msg})
