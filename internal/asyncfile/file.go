@@ -193,6 +193,9 @@ func (w *Writer) tellLost() {
 	}
 }
 
+// Untold returns how many lines are lost without Lost having been called for them yet.
+func (w *Writer) Untold() int { return w.lose(0) }
+
 // lose adds to the number of lost lines and returns it.
 func (w *Writer) lose(lines int) int {
 	w.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,15 +39,24 @@ func socket(place string) (path string, ok bool) {
 // the log says how many.
 type Writer struct {
 	*asyncfile.Writer
-	// Full is called with the limit when the file has reached it, once for each file. It
-	// may write to other logs. nil: nobody is told.
+	// Full is called with the limit when the file has reached it, once until it is opened
+	// again or cut. It may write to other logs. nil: nobody is told.
 	Full func(limit int64)
-	lost atomic.Uint64
+
+	lost    atomic.Uint64 // lines that the log says are lost
+	mu      sync.Mutex
+	counted uint64 // by Lost
 }
 
-// Lost returns how many lines were lost since the start. Lines that are being lost now
-// are counted as soon as the log can be written again.
-func (w *Writer) Lost() uint64 { return w.lost.Load() }
+// Lost returns how many lines were lost since the start, with those that are being lost
+// now. It never returns less than before.
+func (w *Writer) Lost() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// While lines pass from one of the two counts to the other, they are in none.
+	w.counted = max(w.counted, w.lost.Load()+uint64(w.Writer.Untold()))
+	return w.counted
+}
 
 // Open opens the event log: a file, which is created with mode 0640 if there is
 // none, or the stream socket UNIX:/path at which a reader listens. If no reader
@@ -95,7 +105,7 @@ type limited struct {
 	limit int64
 	size  int64 // as it was last known; only a cut makes it smaller
 	known bool
-	full  func() // called once
+	full  func() // called once, and again after a cut
 	told  bool
 }
 
@@ -107,6 +117,9 @@ func (l *limited) Write(b []byte) (int, error) {
 		info, err := l.Stat()
 		if err != nil {
 			return 0, err
+		}
+		if info.Size() < l.size {
+			l.told = false // it was cut
 		}
 		l.size, l.known = info.Size(), true
 	}

@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,13 +43,17 @@ func TestLogGrowsToItsLimit(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Size() > 16<<20 {
 		t.Errorf("the file has %d bytes, %v", info.Size(), err)
 	}
+	losing := w.Lost()
+	if losing == 0 {
+		t.Error("lines that are being lost are not counted")
+	}
 	// logrotate(8): rename, and the signal.
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
 	w.Reopen()
-	if n := <-lost; n < 1 || n > 6 {
-		t.Errorf("%d lines were lost", n)
+	if n := <-lost; n < 1 || n > 6 || uint64(n) != losing || w.Lost() != losing {
+		t.Errorf("%d lines were lost, %d counted before, %d now", n, losing, w.Lost())
 	}
 	w.Close()
 	text, err := os.ReadFile(path)
@@ -72,5 +77,35 @@ func TestLogThatWasCutTakesLines(t *testing.T) {
 	w.Close()
 	if text, err := os.ReadFile(path); err != nil || string(text) != "too long\nnext\n" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// A file that is full again after a cut is reported again.
+func TestEachFullFileIsReported(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	reports := 0
+	l := &limited{File: file, limit: 10, full: func() { reports++ }}
+	for range 2 {
+		for _, test := range []struct {
+			line string
+			want error
+		}{{"seven\n", nil}, {"too long\n", errFull}, {"too long\n", errFull}} {
+			if _, err := l.Write([]byte(test.line)); err != test.want {
+				t.Errorf("%q: %v", test.line, err)
+			}
+		}
+		if err := file.Truncate(0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if reports != 2 {
+		t.Errorf("%d reports", reports)
 	}
 }
