@@ -106,7 +106,10 @@ func TestCheckNoticesAReplacedTransport(t *testing.T) {
 	o.aside("transport")
 	o.mkdir("transport")
 	o.s.standing.dueAt.Store(0)
-	check(t, o.s.Check())
+	// An earlier question may have found it by now.
+	if err := o.s.Check(); err != nil && !errors.Is(err, process.ErrReplaced) {
+		t.Error(err)
+	}
 	if err := answer[Disowned](o).Err; !errors.Is(err, process.ErrReplaced) {
 		t.Errorf("%v", err)
 	}
