@@ -143,12 +143,16 @@ func (h *harness) clusterSettings() func(*Params) {
 
 // allow plays the store of the cluster: it allows what is wanted, or less.
 func (h *harness) allow() {
-	for _, w := range h.wants {
+	for i := range h.wants {
+		w := &h.wants[i]
 		if h.faultless {
-			h.step(Allowance{Limit: w.Limit, Sessions: w.Want, Until: time.Unix(1<<40, 0)})
+			if !w.granted {
+				w.granted = true
+				h.step(Allowance{Limit: w.demand.Limit, Sessions: w.demand.Want, Until: time.Unix(1<<40, 0)})
+			}
 			continue
 		}
-		h.step(Allowance{Limit: w.Limit, Sessions: h.rand.IntN(w.Want + 2), Until: h.now.Add(time.Duration(h.rand.IntN(30_000)) * time.Millisecond)})
+		h.step(Allowance{Limit: w.demand.Limit, Sessions: h.rand.IntN(w.demand.Want + 2), Until: h.now.Add(time.Duration(h.rand.IntN(30_000)) * time.Millisecond)})
 	}
 	draws := h.draws
 	h.draws = nil
@@ -175,12 +179,18 @@ func (h *harness) tell() {
 
 // noteWant keeps the demands in the order in which they were first said.
 func (h *harness) noteWant(w Want) {
-	i := slices.IndexFunc(h.wants, func(o Want) bool { return o.Limit == w.Limit })
+	i := slices.IndexFunc(h.wants, func(o simWant) bool { return o.demand.Limit == w.Limit })
 	if i < 0 {
-		h.wants = append(h.wants, w)
+		h.wants = append(h.wants, simWant{demand: w})
 		return
 	}
-	h.wants[i] = w
+	h.wants[i] = simWant{demand: w}
+}
+
+// simWant is a demand, and whether all of it was granted without an end.
+type simWant struct {
+	demand  Want
+	granted bool
 }
 
 // turnSettings returns shares, preemption and sessions of a message of all

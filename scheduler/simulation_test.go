@@ -110,7 +110,7 @@ type harness struct {
 	files     map[MessageID]*simFile
 	agents    []*simAgent
 	answers   []func() // of the spool, to come
-	wants     []Want
+	wants     []simWant
 	// steadyClock keeps the clock from being set, which moves spans that a test
 	// measures.
 	steadyClock bool
