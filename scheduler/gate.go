@@ -185,7 +185,7 @@ func (d *dispatch) pass(t *thread, r *ring, n int) {
 	for _, b := range r.channel.rates {
 		d.takeShared(b, n)
 		if b.tokens(d.now) == 0 {
-			d.closed = r.channel
+			d.spent = r.channel
 		}
 	}
 }

@@ -25,23 +25,24 @@ func (q *queue) markDirty(r *ring) {
 // dispatchDirty dispatches each dirty ring, including those that become dirty in
 // the meantime. The ring that has given a session back comes last.
 func (d *dispatch) dispatchDirty() {
-	for i := 0; i < len(d.dirty) || d.closed != nil; i++ {
-		if i == len(d.dirty) {
-			d.evictIdle(d.closed)
-			d.closed = nil
-			i--
-			continue
+	for len(d.dirty) > 0 || d.spent != nil {
+		for i := 0; i < len(d.dirty); i++ {
+			r := d.dirty[i]
+			if r == d.yielding && i+1 < len(d.dirty) {
+				d.dirty = append(d.dirty, r)
+				continue
+			}
+			r.dirty = false
+			d.dispatchRing(r)
 		}
-		r := d.dirty[i]
-		if r == d.yielding && i+1 < len(d.dirty) {
-			d.dirty = append(d.dirty, r)
-			continue
+		clear(d.dirty)
+		d.dirty = d.dirty[:0]
+		if d.spent != nil {
+			d.evictIdle(d.spent)
+			d.spent = nil
 		}
-		r.dirty = false
-		d.dispatchRing(r)
 	}
-	clear(d.dirty)
-	d.dirty, d.yielding = d.dirty[:0], nil
+	d.yielding = nil
 }
 
 // halted reports whether nothing at all may be fed.

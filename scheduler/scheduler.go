@@ -118,9 +118,9 @@ type dispatch struct {
 
 	stop      stopping
 	spoolDown bool // nothing can be written, so nothing is fed
-	// closed is a channel without tokens, which it had at the beginning of this Step, or nil.
-	// A ring that was dispatched before that may have kept an idle agent for its mail.
-	closed   *channel
+	// spent is a channel whose last token was taken in this Step, or nil. A ring that was
+	// dispatched before that may have kept an idle agent for its mail.
+	spent    *channel
 	yielding *ring // the ring that has given a session back in this Step, or nil
 }
 
