@@ -21,7 +21,7 @@ type flowSlot struct {
 
 const (
 	minSlots = 2
-	// A table without flows keeps its slots if they are so few.
+	// keptSlots is how many slots a table keeps, however few flows it has.
 	keptSlots = 8
 )
 

@@ -54,9 +54,8 @@ func (w *watch) next() instant {
 	return w.first.instant()
 }
 
-// take forgets the times of the next vertices whose time has come, and returns the
-// vertices, also those that are no longer due. It finds none if it has only times of
-// such vertices. It stops after the block in which it has found enough.
+// take forgets the times that have come, and returns their vertices; some of these may
+// not be due any more. It stops after the block in which it has found enough.
 func (w *watch) take(now instant, enough int) []vertexRef {
 	var found []vertexRef
 	w.first = noLook

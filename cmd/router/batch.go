@@ -20,7 +20,7 @@ const (
 	// messages that are copied.
 	batchBytes = 32 << 20
 	// batchRecipients bounds the work for a batch. A submission that turned out to be
-	// large counts as many as it may have had.
+	// large counts as many as a small one may have, because no more of it was read.
 	batchRecipients = 10000
 )
 
