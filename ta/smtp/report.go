@@ -22,10 +22,12 @@ const maxRequeues = 3
 func (a *Agent) do(c *conn, s *session, j *job) error {
 	used := c.finished > 0
 	for _, e := range j.delivery.envelopes() {
+		plain := false
 		for rest := e.recipients; len(rest) > 0; {
 			n := min(len(rest), maxRecipients)
-			t := &transaction{a: a, s: s, d: j.delivery, envelope: &envelope{e.shared, rest[:n:n]}}
+			t := &transaction{a: a, s: s, d: j.delivery, envelope: &envelope{e.shared, rest[:n:n]}, plain: plain}
 			again, err := t.run()
+			plain = plain || t.rejected
 			rest = append(again, rest[n:]...)
 			if err == nil {
 				used = true

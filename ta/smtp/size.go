@@ -19,6 +19,9 @@ func (t *transaction) prepare() bool {
 	if t.a.pool.record(t.s.target.name).NoChunking {
 		t.ext.chunking = false
 	}
+	if t.plain {
+		t.ext = t.necessary(t.ext)
+	}
 	var failed *failure
 	switch {
 	case t.from != "" && !validAddress(t.from):

@@ -28,6 +28,8 @@ type transaction struct {
 	pending   []command // sent, but not yet replied to
 	refused   bool      // MAIL was refused
 	dataReply Reply     // to DATA, once it has arrived
+	plain     bool      // MAIL has only the parameters without which the message cannot be sent
+	rejected  bool      // MAIL was refused for a parameter: the recipients get a plain transaction
 }
 
 // recipientState is the progress of a recipient in a transaction.
@@ -62,8 +64,7 @@ func (t *transaction) run() (again []*ta.Recipient, err error) {
 		return nil, err
 	}
 	if t.refused {
-		// Recipients that have not been reported get another attempt without
-		// extensions.
+		// Recipients that have not been reported get a plain transaction.
 		return t.unreported(), t.sendNothing()
 	}
 	again = t.keepAccepted()
@@ -111,7 +112,7 @@ func (t *transaction) sendEnvelope() error {
 	switch {
 	case err != nil || !t.refused:
 	case t.rejectsOffered(mail):
-		t.s.ext = extensions{pipelining: t.ext.pipelining}
+		t.rejected = true
 	default:
 		t.reportAll(mail, t.mail, ta.Deferred)
 	}
@@ -165,14 +166,25 @@ func (t *transaction) rcptRefused(one *recipientState, r Reply) {
 	t.report(one.Recipient, r, t.mail+one.rcpt, ta.Deferred)
 }
 
-// rejectsOffered reports whether a server refused MAIL for a parameter of an
-// extension that it offered.
+// rejectsOffered reports whether a server may have refused MAIL for a parameter of an
+// extension that it offered. It may also have refused the address, so this concerns
+// only the envelope, not the others on the same connection.
 func (t *transaction) rejectsOffered(r Reply) bool {
 	switch r.Code {
 	case 500, 501, 504, 555:
-		return t.ext.sized || t.ext.dsn || t.ext.eightBit || t.ext.utf8
+		return !t.plain && (t.ext.sized || t.ext.dsn || t.ext.eightBit || t.ext.deliverBy)
 	}
 	return false
+}
+
+// necessary returns the extensions of a plain transaction: SMTPUTF8 and BY remain if
+// the message cannot be sent without them.
+func (t *transaction) necessary(e extensions) extensions {
+	plain := extensions{pipelining: e.pipelining, utf8: e.utf8}
+	if d, ok := parseBy(t.envelope.by, 0); ok && d.mode == 'R' {
+		plain.deliverBy, plain.minBy = e.deliverBy, e.minBy
+	}
+	return plain
 }
 
 // unreported returns the recipients without a result.
