@@ -89,9 +89,11 @@ type line struct {
 	unreported int32
 	// What the reports said about the destination.
 	retryAt           instant
-	rule              *ruleState // gives the wait; nil: none
 	destinationFailed bool
-	noted             *ruleState // the last rule that is in the event log
+	// rule gives the wait; nil: none. It and noted are rules of the configuration at the time
+	// of the report, which a reload may have replaced since.
+	rule  *ReplyRule
+	noted *ReplyRule // the last rule that is in the event log
 	// recalled says that the line was taken back (Recall). The agent still has it in
 	// its input and answers it when it comes to it.
 	recalled bool

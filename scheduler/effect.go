@@ -74,7 +74,7 @@ func (q *queue) updateEffects(t *thread) {
 	x := t.shaping
 	suspended, part, per, next := x.order != nil, 1.0, time.Duration(0), never
 	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool {
-		if e.until > q.now && e.state.rule != nil {
+		if e.until > q.now {
 			return false
 		}
 		e.state.effects--
@@ -312,16 +312,28 @@ func (d *dispatch) lift(key threadKey, orderOnly bool) {
 	}
 }
 
-// reloadRules applies the rules of a new configuration. The effects of a rule that
-// is no longer there end.
-func (q *queue) reloadRules(rules []ReplyRule) {
-	before := q.replyRules
-	q.setRules(rules)
-	for _, st := range before {
-		if !slices.Contains(q.replyRules, st) {
-			st.rule = nil
+// attachEffects attaches the effects on a thread to the rules of a new configuration.
+// The effects of a rule that is no longer there end.
+func (q *queue) attachEffects(t *thread) {
+	x := t.shaping
+	if x == nil {
+		return
+	}
+	if x.noted != nil {
+		if st := findRule(q.replyRules, x.noted.Key()); st != nil {
+			x.noted = st.rule
 		}
 	}
+	if len(x.effects) == 0 {
+		return
+	}
+	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool { return findRule(q.replyRules, e.state.rule.Key()) == nil })
+	for i := range x.effects {
+		e := &x.effects[i]
+		e.state = findRule(q.replyRules, e.state.rule.Key())
+		e.state.effects++
+	}
+	q.updateEffects(t)
 }
 
 // restrict limits a rate by effects: only the given part of it is left, and each

@@ -35,7 +35,7 @@ type shaping struct {
 	order       *suspensionOrder
 	suspended   bool
 	part        float64    // the part of its window limit that rules leave; 1: all
-	noted       *ruleState // the rule that was last logged, and when
+	noted       *ReplyRule // the rule that was last logged, and when
 	notedAt     instant
 
 	// The site (site.go); nil: no limit on it.

@@ -129,7 +129,7 @@ func (dv *delivery) endLine(a *agent, v *vertex) {
 	l.vertex = nil
 	dv.lineEnded(a)
 	dv.applyOutcome(l, l.thread)
-	rule := l.rule
+	rule := l.rule    // l is gone when the vertex is fed again
 	if v.state == 0 { // removed: its last recipient is done
 		return
 	}

@@ -25,7 +25,7 @@ func (s *Scheduler) reload(config *Config) {
 	s.config = config
 	s.memory.changed = true
 	clear(s.startFailures)
-	s.reloadRules(config.Replies)
+	s.setRules(config.Replies)
 	for _, c := range s.channelOrder {
 		c.latest = nil
 		c.sessionQueues.clear()
@@ -36,9 +36,7 @@ func (s *Scheduler) reload(config *Config) {
 	var lost lostCommands
 	for _, t := range s.threadsInOrder() {
 		before, ring := t.params, t.ring
-		if t.shaping != nil && len(t.shaping.effects) > 0 {
-			s.updateEffects(t)
-		}
+		s.attachEffects(t)
 		s.assignRing(t)
 		if ring != nil && t.ring == nil && t.recipients > 0 {
 			lost.add(ring, t)

@@ -50,6 +50,9 @@ const (
 	ReplyHold
 )
 
+// delays reports whether the rule makes the message wait.
+func (v ReplyVerb) delays() bool { return v == ReplyDefer || v == ReplyHold }
+
 // lasts reports whether the rule has an effect on the thread that lasts.
 func (v ReplyVerb) lasts() bool { return v == ReplySuspend || v == ReplySlow || v == ReplyRate }
 
@@ -92,22 +95,29 @@ func (s *Scheduler) Rules() []RuleView {
 }
 
 // setRules takes the rules of a configuration. Rules that were there before keep
-// their counts.
+// their hits. What they have done to threads is counted when the threads are attached
+// (attachEffects).
 func (q *queue) setRules(rules []ReplyRule) {
-	before := make(map[ReplyKey]*ruleState)
-	for _, st := range q.replyRules {
-		before[st.rule.Key()] = st
-	}
-	q.replyRules = nil
+	before := q.replyRules
+	q.replyRules = make([]*ruleState, 0, len(rules))
 	for i := range rules {
-		r := &rules[i]
-		st := cmp.Or(before[r.Key()], new(ruleState))
-		if slices.Contains(q.replyRules, st) { // the same rule twice: only the first one matches
-			st = new(ruleState)
+		st := &ruleState{rule: &rules[i]}
+		// Of two rules with the same key, only the first one matches.
+		known := findRule(before, st.rule.Key())
+		if known != nil && findRule(q.replyRules, st.rule.Key()) == nil {
+			st.hits, st.lastAt, st.unsaved = known.hits, known.lastAt, known.unsaved
 		}
-		st.rule = r
 		q.replyRules = append(q.replyRules, st)
 	}
+}
+
+// findRule returns the first rule with a key, or nil.
+func findRule(rules []*ruleState, key ReplyKey) *ruleState {
+	i := slices.IndexFunc(rules, func(st *ruleState) bool { return st.rule.Key() == key })
+	if i < 0 {
+		return nil
+	}
+	return rules[i]
 }
 
 // ReplyForms returns the texts that the expressions of rules are matched against: the
@@ -183,10 +193,12 @@ func (dv *delivery) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report
 		dv.addEffect(t, st, rep)
 		return
 	case ReplyDefer, ReplyHold:
-		l.rule = strictest(l.rule, st)
+		if l.rule == nil || l.rule.Span < r.Span { // the longest wait counts
+			l.rule = r
+		}
 	}
-	if l.noted != st {
-		l.noted = st
+	if l.noted != r {
+		l.noted = r
 		dv.noteReplyRule(v, r)
 	}
 	dv.noteRule(t, st, rep)
@@ -196,19 +208,10 @@ func (dv *delivery) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report
 // the verbs defer and hold that matches it first, or nil.
 func (s *Scheduler) delayingRule(t *thread, last *diagnostic) *ReplyRule {
 	st := s.ruleFor(t.key, ta.Notary(last.notary), last.text)
-	if st == nil || st.rule.Verb != ReplyDefer && st.rule.Verb != ReplyHold {
+	if st == nil || !st.rule.Verb.delays() {
 		return nil
 	}
 	return st.rule
-}
-
-// strictest returns the one of two rules for the same line that makes it wait
-// longer. a may be nil.
-func strictest(a, b *ruleState) *ruleState {
-	if a != nil && a.rule.Span >= b.rule.Span {
-		return a
-	}
-	return b
 }
 
 // failReported turns the deferral of a recipient into a failure. A deferall applies
@@ -239,12 +242,12 @@ func (dv *delivery) failReported(a *agent, l *line, v *vertex, i int, rep *ta.Re
 
 // takeRuleStep makes an ended vertex wait as a rule says. It reports false if there
 // is no such rule, or if no recipient is left to wait.
-func (dv *delivery) takeRuleStep(v *vertex, st *ruleState) bool {
-	if st == nil || st.rule == nil || v.ordered != 0 || !dv.countAttempts(v) {
+func (dv *delivery) takeRuleStep(v *vertex, rule *ReplyRule) bool {
+	if rule == nil || v.ordered != 0 || !dv.countAttempts(v) {
 		return false
 	}
-	until := dv.now.after(max(st.rule.Span, shortestRetry))
-	if st.rule.Verb == ReplyHold {
+	until := dv.now.after(max(rule.Span, shortestRetry))
+	if rule.Verb == ReplyHold {
 		for i := range v.len() {
 			dv.recipient(v, i).flags |= mustAttempt
 		}
@@ -268,10 +271,10 @@ const ruleNoteInterval = time.Minute
 // thread.
 func (dv *delivery) noteRule(t *thread, st *ruleState, rep *ta.Report) {
 	x := dv.obtainShaping(t)
-	if x.noted == st && x.notedAt.after(ruleNoteInterval) > dv.now {
+	if x.noted == st.rule && x.notedAt.after(ruleNoteInterval) > dv.now {
 		return
 	}
-	x.noted, x.notedAt = st, dv.now
+	x.noted, x.notedAt = st.rule, dv.now
 	dv.do(Note{Text: "reply rule " + st.rule.Place() + " (" + st.rule.Action + ") applies to " +
 		t.key.channel + "/" + t.key.host + ": " + ReplyForms(rep.Notary, rep.Text)[0]})
 }

@@ -201,7 +201,7 @@ func (dv *delivery) deferred(a *agent, l *line, v *vertex, i int, rep *ta.Report
 				dv.attempted(v, j)
 			}
 		}
-	case rep.Status == ta.RetryAt && rep.Retry.Given && (l.rule == nil || st == nil || st != l.rule):
+	case rep.Status == ta.RetryAt && rep.Retry.Given && (st == nil || !st.rule.Verb.delays()):
 		l.retryAt = max(l.retryAt, dv.retryTime(v, rep.Retry))
 	case destinationCode(rep.Notary.Code()):
 		l.destinationFailed = true

@@ -158,11 +158,10 @@ func (q *queue) restoreShaping(t *thread, saved *SavedThread) {
 		t.shaping.rate.paidAt = till
 	}
 	for _, e := range saved.Effects {
-		i := slices.IndexFunc(q.replyRules, func(st *ruleState) bool { return st.rule.Key() == e.Rule })
-		if i < 0 || !q.replyRules[i].rule.Verb.lasts() {
+		st := findRule(q.replyRules, e.Rule)
+		if st == nil || !st.rule.Verb.lasts() {
 			continue
 		}
-		st := q.replyRules[i]
 		till := q.restoredInstant(e.Until, st.rule.Span)
 		if till == 0 {
 			continue

@@ -207,11 +207,8 @@ func (q *queue) bucketsOf(key RateKey) []*bucket {
 
 // restoredRule restores what a reply rule has done, if the rule is still there.
 func (q *queue) restoredRule(saved SavedRule) {
-	for _, st := range q.replyRules {
-		if st.rule.Key() == saved.Rule {
-			st.hits += saved.Hits
-			st.lastAt = max(st.lastAt, min(at(time.Unix(max(0, saved.LastAt), 0)), q.now))
-			return
-		}
+	if st := findRule(q.replyRules, saved.Rule); st != nil {
+		st.hits += saved.Hits
+		st.lastAt = max(st.lastAt, min(at(time.Unix(max(0, saved.LastAt), 0)), q.now))
 	}
 }
