@@ -307,6 +307,11 @@ func (p *recordPass) message(ctx context.Context, id string) {
 		p.alive = true
 		return
 	}
+	q.holding.Lock()
+	defer q.holding.Unlock()
+	if !p.inForce(func(in *spool.HoldsInForce) *spool.HoldRecord { return in.Messages[id] }) {
+		return
+	}
 	did, err := q.actOnMessage(ctx, endOfHold(id))
 	if errors.Is(err, daemon.ErrNotHeld) {
 		return
@@ -323,6 +328,11 @@ func (p *recordPass) thread(ctx context.Context, t spool.Thread) {
 	did := mailq.Outcome{}
 	var err error
 	if p.record.Ended(p.now) {
+		p.queue.holding.Lock()
+		defer p.queue.holding.Unlock()
+		if !p.inForce(func(in *spool.HoldsInForce) *spool.HoldRecord { return in.Threads[t] }) {
+			return
+		}
 		did, err = p.queue.unholdThread(ctx, mailq.Name(t), endOfHold(""))
 	} else {
 		err = p.queue.port.Ask(ctx, func(l *daemon.Loop) { p.alive = p.alive || l.IsHeld(t) })
@@ -332,6 +342,19 @@ func (p *recordPass) thread(ctx context.Context, t spool.Thread) {
 		return
 	}
 	p.count(did)
+}
+
+// inForce reports whether the record is still the one in force: a HOLD may have been recorded
+// since the pass began. The caller holds queue.holding.
+func (p *recordPass) inForce(find func(*spool.HoldsInForce) *spool.HoldRecord) bool {
+	records, err := p.queue.files.HoldRecords()
+	by := spool.InForce(records)
+	last := find(&by)
+	if err == nil && last != nil && last.Number == p.record.Number {
+		return true
+	}
+	p.alive = true
+	return false
 }
 
 func (p *recordPass) count(did mailq.Outcome) {

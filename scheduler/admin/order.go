@@ -45,6 +45,10 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 	if err := q.checkCommand(ctx, &o); err != nil {
 		return mailq.Outcome{}, err
 	}
+	if o.Verb == mailq.Hold {
+		q.holding.Lock()
+		defer q.holding.Unlock()
+	}
 	var did mailq.Outcome
 	var err error
 	switch {

@@ -263,9 +263,15 @@ func (f *files) ask(o operation, done func(error)) {
 // do asks the spool to carry out an operation, waits for its end and returns its
 // error.
 func (d *Daemon) do(ctx context.Context, o operation) error {
+	return d.await(ctx, func(l *Loop, done func(error)) { l.files.ask(o, done) })
+}
+
+// await calls begin in the loop, waits until it says that what it began is done, and returns
+// the error of that.
+func (d *Daemon) await(ctx context.Context, begin func(l *Loop, done func(error))) error {
 	done := make(chan error, 1)
 	err := d.Ask(ctx, func(l *Loop) {
-		l.files.ask(o, func(err error) { done <- err })
+		begin(l, func(err error) { done <- err })
 	})
 	if err != nil {
 		return err

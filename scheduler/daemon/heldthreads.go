@@ -26,6 +26,29 @@ type heldThreads struct {
 	suspended map[spool.Thread]spool.Suspension
 	// inDoubt says that the last write failed: the file may have its list or the one before.
 	inDoubt bool
+	// writing says that a change is under way, and waiting are those that begin after it.
+	writing bool
+	waiting []func()
+}
+
+// ask carries out a change of the lists when those that were asked for before it have ended.
+// So what is recorded last is what the core has, and what cannot be recorded is undone to
+// what was recorded before it.
+func (h *heldThreads) ask(o operation, done func(error)) {
+	if h.writing {
+		h.waiting = append(h.waiting, func() { h.ask(o, done) })
+		return
+	}
+	h.writing = true
+	h.loop.files.ask(o, func(err error) {
+		h.writing = false
+		done(err)
+		for !h.writing && len(h.waiting) > 0 {
+			next := h.waiting[0]
+			h.waiting = h.waiting[1:]
+			next()
+		}
+	})
 }
 
 // written notes the result of a write, and returns its error.
@@ -105,7 +128,7 @@ func (h *heldThreads) write(op uint64) {
 func (h *heldThreads) rewrite() {
 	var threads []spool.Thread
 	var suspended map[spool.Thread]spool.Suspension
-	h.loop.files.ask(operation{
+	h.ask(operation{
 		begin: func(_ *Loop, op uint64) {
 			h.write(op)
 			threads, suspended = h.sorted(), maps.Clone(h.suspended)
@@ -123,11 +146,16 @@ func (h *heldThreads) rewrite() {
 	})
 }
 
+// changeLists carries out a change of the lists, and waits for its end.
+func (d *Daemon) changeLists(ctx context.Context, o operation) error {
+	return d.await(ctx, func(l *Loop, done func(error)) { l.held.ask(o, done) })
+}
+
 // SetSuspended suspends a thread: Port. What cannot be recorded is undone.
 func (d *Daemon) SetSuspended(ctx context.Context, s spool.Suspension) error {
 	var before spool.Suspension
 	was := false
-	return d.do(ctx, operation{
+	return d.changeLists(ctx, operation{
 		begin: func(l *Loop, op uint64) {
 			before, was = l.held.suspended[s.Thread]
 			l.held.suspended[s.Thread] = s
@@ -155,7 +183,7 @@ func (d *Daemon) Lift(ctx context.Context, e scheduler.Lifted) error {
 	t := spool.Thread{Channel: e.Channel, Host: e.Host}
 	var before spool.Suspension
 	was := false
-	return d.do(ctx, operation{
+	return d.changeLists(ctx, operation{
 		begin: func(l *Loop, op uint64) {
 			if before, was = l.held.suspended[t]; was {
 				delete(l.held.suspended, t)
@@ -189,7 +217,7 @@ func (h *heldThreads) change(t spool.Thread, held bool) {
 func (d *Daemon) SetHeld(ctx context.Context, e scheduler.HeldThread) error {
 	t := spool.Thread{Channel: e.Channel, Host: e.Host}
 	before := false
-	return d.do(ctx, operation{
+	return d.changeLists(ctx, operation{
 		begin: func(l *Loop, op uint64) {
 			before = l.IsHeld(t)
 			l.held.change(t, e.Held)

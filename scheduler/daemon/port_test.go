@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -122,6 +123,53 @@ func TestReplacedHoldGetsItsListsAgain(t *testing.T) {
 		}
 		if held, _ := after(nil, spool.Swept{}); held != 0 {
 			t.Error("each sweep writes the list")
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// Of two orders about a thread, the second of which comes while the first is being written, the
+// second is in force.
+func TestLastOrderOnAThreadIsInForce(t *testing.T) {
+	for _, second := range []bool{true, false} {
+		t.Run(fmt.Sprintf("held=%v", second), func(t *testing.T) {
+			lastOrderIsInForce(t, second, func(ctx context.Context, d *daemon.Daemon, held bool) error {
+				return d.SetHeld(ctx, scheduler.HeldThread{Channel: "smtp", Host: "a.example", Held: held})
+			})
+		})
+		t.Run(fmt.Sprintf("suspended=%v", second), func(t *testing.T) {
+			lastOrderIsInForce(t, second, func(ctx context.Context, d *daemon.Daemon, suspended bool) error {
+				if suspended {
+					return d.SetSuspended(ctx, spool.Suspension{Thread: spool.Thread{Channel: "smtp", Host: "a.example"}})
+				}
+				return d.Lift(ctx, scheduler.Lifted{Channel: "smtp", Host: "a.example"})
+			})
+		})
+	}
+}
+
+// lastOrderIsInForce gives the opposite of the order second, and that order shortly after.
+func lastOrderIsInForce(t *testing.T, second bool, order func(ctx context.Context, d *daemon.Daemon, stop bool) error) {
+	synctest.Test(t, func(t *testing.T) {
+		h := daemontest.New(t, nil)
+		h.Spool.Slow = time.Millisecond
+		h.Run()
+		if err := order(t.Context(), h.Daemon, second); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 2)
+		go func() { ended <- order(t.Context(), h.Daemon, !second) }()
+		synctest.Wait()
+		go func() { ended <- order(t.Context(), h.Daemon, second) }()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		h.Spool.Announce(1, "a.example")
+		time.Sleep(time.Minute)
+		if recorded := len(h.Spool.Threads)+len(h.Spool.Suspended) > 0; recorded != second || h.Started() == 0 != second {
+			t.Errorf("recorded: %v; %d agents were started", recorded, h.Started())
 		}
 		h.Stop(syscall.SIGTERM)
 	})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"zsched/ctlfile"
 	"zsched/scheduler/spool"
@@ -109,7 +110,15 @@ func (s *Spool) HoldThreads(op uint64, threads []spool.Thread, suspended []spool
 	if s.fault == nil {
 		s.Threads, s.Suspended = slices.Clone(threads), slices.Clone(suspended)
 	}
-	s.Answer(spool.Recorded{Op: op, Err: s.fault})
+	answer := spool.Recorded{Op: op, Err: s.fault}
+	if s.Slow == 0 {
+		s.Answer(answer)
+		return
+	}
+	go func() {
+		time.Sleep(s.Slow)
+		s.Answer(answer)
+	}()
 }
 
 func (s *Spool) HeldThreads() ([]spool.Thread, []spool.Suspension, error) {

@@ -28,7 +28,7 @@ type Spool struct {
 	MaxTaking int // the most names that were being loaded at one time
 	Sweeps    int
 	Probes    int
-	Slow      time.Duration // time that each Finish takes
+	Slow      time.Duration // time that each Finish and HoldThreads takes
 	Finished  func()        // called after each Finish, before it is answered
 	Lines     []string      // that Verbose wrote
 	Sent      []string      // to the router
