@@ -333,12 +333,6 @@ func (s *Scheduler) checkGate(t *thread) {
 	if x == nil {
 		return
 	}
-	if p := x.probe; p != nil {
-		assert(p.thread == t && !p.noted && (t.window.dead || p.asked), "thread %v keeps a probe: %+v", t, p)
-		assert(!p.held || t.suspendedUntil == 0 && (t.busy > 0 || !s.halted()), "thread %v keeps the right to probe", t)
-		assert(p.held || p.asked || t.suspendedUntil != 0 || t.busy > 0 || !t.mayFeed() || s.halted() || t.queue().len() == 0, "thread %v does not ask for its probe", t)
-	}
-	assert(x.probe != nil || !t.window.dead || !s.config.Cluster, "dead thread %v has no probe", t)
 	suspended, ends := x.order != nil, len(x.effects) > 0
 	for _, e := range x.effects {
 		suspended = suspended || e.state.rule.Verb == ReplySuspend

@@ -43,7 +43,6 @@ func (s *Scheduler) clockSet(by time.Duration) {
 	for k := s.siteOrder.head; k != nil; k = s.siteOrder.next(k) {
 		k.until = k.until.shifted(by)
 	}
-	s.told.shift(by)
 	s.resumes.rekey(func(key instant) instant { return key.shifted(by) })
 	s.deadlines.rekey(func(key instant) instant { return key.shifted(by) })
 	s.backoffs.rekey(func(key instant) instant { return key.shifted(by) })

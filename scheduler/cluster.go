@@ -112,8 +112,7 @@ func (q *queue) noteDemand(c *clusterShare) {
 	}
 }
 
-// noteHalted notes all demands, and all rights to try dead destinations, if feeding has
-// stopped or goes on.
+// noteHalted notes all demands if feeding has stopped or goes on.
 func (d *dispatch) noteHalted() {
 	halted := d.halted()
 	if halted == d.saidHalted {
@@ -126,9 +125,6 @@ func (d *dispatch) noteHalted() {
 		}
 		if x := t.shaping; x != nil && x.site != nil && x.site.share != nil {
 			d.noteDemand(x.site.share)
-		}
-		if x := t.shaping; x != nil && x.probe != nil {
-			d.noteProbe(x.probe)
 		}
 	}
 }

@@ -51,9 +51,9 @@ type Explanation struct {
 	Occupier *Occupier
 	// BeyondReserves says that there is no room for the reserves of rings either.
 	BeyondReserves bool
-	// Told is what another node has said about the destination; nil: nothing, or this
-	// node has found that it is dead.
-	Told *ToldView
+	// Told is by whose word the thread is suspended; nil: it is not, or this node has
+	// found that the destination is dead.
+	Told *DestinationDead
 }
 
 // Occupier is a thread and its recipients in memory.
@@ -122,7 +122,6 @@ type Limit struct {
 func (s *Scheduler) Explain(channel, host string) *Explanation {
 	key := threadKey{channel, host}
 	e := &Explanation{Channel: channel, Host: host, Held: s.held[key]}
-	e.Told = s.viewTold(key)
 	e.Clauses = match(s.config.Clauses, channel, host)
 	e.Settings = inForce(e.Clauses)
 	e.Params = fold(s.config.Defaults, e.Clauses)
@@ -131,6 +130,7 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 	if t != nil {
 		r = t.ring
 		e.Thread = s.viewThread(t)
+		e.Told = t.told()
 		e.Wait = e.Thread.Wait
 		e.Next, e.NextAt = s.upcoming(t)
 		if why, until := s.gate(t); why != NoWait && until != never {

@@ -25,9 +25,9 @@ type shaping struct {
 	// suspensions it tells which vertices have waited (vertex.suspensionsWhenDue).
 	waits uint32
 
-	share *clusterShare // of clustermax; nil: none
-	draws *drawnTokens  // of clusterrate; nil: none
-	probe *probe        // nil: the thread is not dead, or there is no cluster
+	share *clusterShare    // of clustermax; nil: none
+	draws *drawnTokens     // of clusterrate; nil: none
+	told  *DestinationDead // by whose word it was suspended last; nil: by nobody else's
 
 	// Effects of reply rules and of an administrator's order (effect.go).
 	effects     []effect
@@ -73,7 +73,7 @@ func (t *thread) threadGate() int {
 	if t.shaping == nil {
 		return math.MaxInt
 	}
-	if t.shaping.siteIndex != 0 || t.awaitsProbe() {
+	if t.shaping.siteIndex != 0 {
 		return 0
 	}
 	return t.shaping.tokens
@@ -226,9 +226,6 @@ func (d *dispatch) gate(t *thread) (why Wait, until instant) {
 			return WaitOrder, x.order.until
 		}
 		return WaitRule, x.suspendedUntil()
-	}
-	if t.awaitsProbe() {
-		return WaitProbeRight, never
 	}
 	if x := t.shaping; x != nil && x.site != nil && d.freeAtSite(t) <= 0 {
 		if x.siteRate != nil && x.siteRate.tokens(d.now) == 0 {

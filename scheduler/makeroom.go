@@ -234,7 +234,7 @@ func (dv *delivery) needOf(r *ring, visits *int) roomNeed {
 // mail from being fed.
 func (dv *delivery) needOfThread(t *thread, b blocks) roomNeed {
 	switch b.gate {
-	case NoWait, WaitClusterRate, WaitClusterSite, WaitProbeRight: // nothing asks the cluster while no mail is in memory
+	case NoWait, WaitClusterRate, WaitClusterSite: // nothing asks the cluster while no mail is in memory
 		b.gate = NoWait
 	default:
 		_, opens := dv.gate(t)

@@ -139,9 +139,6 @@ func (q *queue) restoreThread(t *thread) {
 			failedCohorts: fractionOf(saved.FailedCohorts, p.CohortLimit),
 		}
 	}
-	if saved.Dead {
-		q.needProbe(t)
-	}
 	if t.diagnostic == 0 {
 		t.diagnostic = q.restoreDiagnostic(diagnostic{saved.Notary, saved.Text})
 	}

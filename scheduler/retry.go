@@ -108,6 +108,9 @@ func (q *queue) suspend(t *thread, till instant) {
 	}
 	t.suspendedUntil = till
 	t.suspensions++
+	if t.shaping != nil {
+		t.shaping.told = nil
+	}
 	q.noteThreadChange(t)
 	q.resumes.put(till, t)
 	q.noteThread(t, "suspended", till)

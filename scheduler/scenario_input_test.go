@@ -293,24 +293,10 @@ func (sc *scenario) allow(words []string) {
 	sc.step(e)
 }
 
-// news reads: smtp/host dead for 10m by mx2 REASON, or smtp/host alive.
-func (sc *scenario) news(words []string) {
-	e := scheduler.DestinationNews{Dead: words[1] == "dead", Node: "mx2"}
+// dead reads: smtp/host for 10m by mx2 REASON.
+func (sc *scenario) dead(words []string) {
+	e := scheduler.DestinationDead{Until: sc.now.Add(sc.span(words[2])), Node: words[4], Reason: strings.Join(words[5:], " ")}
 	e.Channel, e.Host, _ = strings.Cut(words[0], "/")
-	if e.Dead {
-		e.Until = sc.now.Add(sc.span(words[3]))
-		e.Node, e.Reason = words[5], strings.Join(words[6:], " ")
-	}
-	sc.step(e)
-}
-
-// probe reads: smtp/host granted, or smtp/host by mx2 for 10s.
-func (sc *scenario) probe(words []string) {
-	e := scheduler.ProbeAnswer{Granted: words[1] == "granted"}
-	e.Channel, e.Host, _ = strings.Cut(words[0], "/")
-	if !e.Granted {
-		e.Node, e.Until = words[2], sc.now.Add(sc.span(words[4]))
-	}
 	sc.step(e)
 }
 

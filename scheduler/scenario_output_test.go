@@ -109,15 +109,13 @@ func (sc *scenario) format(a scheduler.Action) string {
 	case scheduler.Draw:
 		return fmt.Sprintf("draw %s: %d of %d/%v", a.Limit, a.Tokens, a.Max, a.Per)
 	case scheduler.Destination:
-		if !a.Dead {
-			return fmt.Sprintf("tell %s/%s: alive, window %d", a.Channel, a.Host, a.Window)
+		switch a.State {
+		case scheduler.DestinationIsDead:
+			return fmt.Sprintf("tell %s/%s: dead for %v: %q", a.Channel, a.Host, a.Until.Sub(sc.now), a.Reason)
+		case scheduler.DestinationIsAlive:
+			return fmt.Sprintf("tell %s/%s: alive", a.Channel, a.Host)
 		}
-		return fmt.Sprintf("tell %s/%s: dead for %v, window %d: %q", a.Channel, a.Host, a.Until.Sub(sc.now), a.Window, a.Reason)
-	case scheduler.Probing:
-		if a.Release {
-			return fmt.Sprintf("probing %s/%s: no more", a.Channel, a.Host)
-		}
-		return fmt.Sprintf("probing %s/%s?", a.Channel, a.Host)
+		return fmt.Sprintf("ask about %s/%s", a.Channel, a.Host)
 	case scheduler.Probe:
 		return "probe"
 	case scheduler.Stopped:
@@ -312,11 +310,7 @@ func (sc *scenario) showExplanation(e *scheduler.Explanation) {
 		fmt.Fprintf(&sc.output, "%+v\n", e.Thread.States)
 	}
 	if told := e.Told; told != nil {
-		what := "dead"
-		if told.Probing {
-			what = "being tried"
-		}
-		fmt.Fprintf(&sc.output, "%s, says %s, for %v: %q\n", what, told.Node, told.Until.Sub(sc.now), told.Reason)
+		fmt.Fprintf(&sc.output, "dead, says %s, for %v: %q\n", told.Node, told.Until.Sub(sc.now), told.Reason)
 	}
 	if e.Held {
 		sc.output.WriteString("held\n")

@@ -215,10 +215,8 @@ func (sc *scenario) runLine(words []string, clauses string) {
 		sc.step(scheduler.Lifted{Channel: channel, Host: host})
 	case "allow":
 		sc.allow(words[1:])
-	case "news":
-		sc.news(args)
-	case "probe":
-		sc.probe(args)
+	case "dead":
+		sc.dead(args)
 	case "stop":
 		sc.step(scheduler.Stopping{Slow: args[0] == "slow"})
 	case "store":

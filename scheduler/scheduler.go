@@ -153,8 +153,6 @@ type queue struct {
 
 	unsaid     []*clusterShare // whose demand may have changed
 	saidHalted bool            // dispatch.halted when the demand was said last
-	probes     []*probe        // that may have to be asked for or given back
-	told       told
 
 	shareTable slab[shareRef, share]
 	lastShare  uint64 // last share.serial that was given
@@ -175,7 +173,6 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.suspendedThreads = make(map[threadKey]*suspensionOrder)
 	s.sites, s.knownSites = make(map[string]*site), make(map[threadKey]*knownSite)
 	s.siteOrder.of = func(k *knownSite) *links[*knownSite] { return &k.links }
-	s.told.init()
 	s.setRules(config.Replies)
 	s.rings, s.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents, s.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
@@ -238,9 +235,7 @@ func (s *Scheduler) Step(now time.Time, e Event) []Action {
 	}
 	s.noteHalted()
 	s.dispatchDirty()
-	s.updateProbes() // before readRecords, which asks what rings want
 	s.readRecords()
-	s.updateProbes()
 	s.sayDemand()
 	s.stopWhenDone()
 	return s.out
@@ -313,10 +308,8 @@ func (s *Scheduler) handle(e Event) {
 		s.allLoaded()
 	case Allowance:
 		s.allowance(e)
-	case DestinationNews:
-		s.destinationNews(e)
-	case ProbeAnswer:
-		s.probeAnswered(e)
+	case DestinationDead:
+		s.destinationDead(e)
 	case Stopping:
 		s.beginStop(e.Slow)
 	default:

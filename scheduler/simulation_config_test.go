@@ -163,16 +163,11 @@ func (h *harness) allow() {
 
 // tell plays the other nodes of the cluster, which know of dead destinations.
 func (h *harness) tell() {
-	probings := h.probings
-	h.probings = nil
-	for _, p := range probings {
-		h.step(ProbeAnswer{Channel: p.Channel, Host: p.Host, Granted: !h.chance(30), Node: "other", Until: h.now.Add(time.Duration(h.rand.IntN(60)) * time.Second)})
-	}
 	if !h.chance(10) {
 		return
 	}
-	h.step(DestinationNews{
-		Channel: "smtp", Host: simulationHosts[h.rand.IntN(len(simulationHosts))], Dead: h.chance(60),
+	h.step(DestinationDead{
+		Channel: "smtp", Host: simulationHosts[h.rand.IntN(len(simulationHosts))],
 		Until: h.now.Add(time.Duration(h.rand.IntN(3600)) * time.Second), Node: "other", Reason: "no route",
 	})
 }

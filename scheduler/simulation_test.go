@@ -116,7 +116,6 @@ type harness struct {
 	steadyClock bool
 	limited     bool // there always is a limit on memory
 	draws       []Draw
-	probings    []Probing
 	down        bool
 	probed      bool
 	orders      orderSimulation
@@ -343,10 +342,6 @@ func (h *harness) perform(a Action) {
 	case Draw:
 		if a.Tokens > 0 {
 			h.draws = append(h.draws, a)
-		}
-	case Probing:
-		if !a.Release {
-			h.probings = append(h.probings, a)
 		}
 	case Probe:
 		h.probed = true

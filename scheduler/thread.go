@@ -125,7 +125,7 @@ func (q *queue) obtainThread(key threadKey) *thread {
 		q.noteOrder(order)
 	}
 	q.restoreThread(t)
-	q.suspendAsTold(t)
+	q.askDestination(t)
 	return t
 }
 
@@ -279,9 +279,6 @@ func (q *queue) updateThread(t *thread) {
 		if x.site != nil {
 			q.updateSiteWant(t)
 		}
-		if x.probe != nil {
-			q.noteProbe(x.probe)
-		}
 	}
 	if t.vertices.len == 0 && t.busy == 0 && t.suspendedUntil == 0 && !q.isShaped(t) {
 		q.dropThread(t)
@@ -331,10 +328,6 @@ func (q *queue) dropThread(t *thread) {
 		q.dropTokens(x)
 		if x.share != nil {
 			q.dropShare(x.share)
-		}
-		if x.probe != nil {
-			x.probe.thread = nil
-			q.noteProbe(x.probe)
 		}
 	}
 	delete(q.threads, t.key)

@@ -42,7 +42,6 @@ const (
 	WaitClusterMax  Wait = "clustermax"         // this node's share of it is used
 	WaitClusterSite Wait = "clustersitemax"     // this node's share of the site's limit is used
 	WaitClusterRate Wait = "clusterrate"        // no token has been drawn from it
-	WaitProbeRight  Wait = "probe right"        // the store says which node tries a dead destination
 )
 
 // Rules that decide which mail is fed when a session is free. They are in

@@ -168,15 +168,15 @@ func (dv *delivery) applyOutcome(l *line, t *thread) {
 // destinationAnswered handles positive feedback, which revives a dead thread. A
 // probe revives it with its initial window; a late result (of a line that was
 // fed before the suspension) with as many sessions as are busy. With a constant
-// window, a late result does not end the suspension, unless another node has asked for
-// it.
+// window, a late result does not end the suspension, unless it is by the word of another
+// node.
 func (dv *delivery) destinationAnswered(t *thread, recent bool) {
 	if t.retry != 0 || t.params.InitialConcurrency > 0 {
 		dv.noteThreadChange(t)
 	}
 	t.retry = 0
 	switch {
-	case t.params.InitialConcurrency == 0 && t.window.dead && (t.suspendedUntil == 0 || dv.told.find(t.key, dv.now) != nil):
+	case t.params.InitialConcurrency == 0 && t.window.dead && (t.suspendedUntil == 0 || t.told() != nil):
 		dv.revive(t, 0)
 		dv.tellAlive(t)
 	case t.params.InitialConcurrency == 0:

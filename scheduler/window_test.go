@@ -5,7 +5,6 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
-	"time"
 )
 
 // referenceWindow is the published pseudocode in exact arithmetic, for
@@ -115,21 +114,5 @@ func TestWindowGrowsByOneACohort(t *testing.T) {
 	w.succeed(p, 200)
 	if w.sessions(p) != 200 {
 		t.Errorf("the window is %d at last, want 200", w.sessions(p))
-	}
-}
-
-// TestEmptyThreadIsRevived: another node says that a destination is alive whose mail here
-// has gone meanwhile. The thread, which was kept for its suspension, is dropped once.
-func TestEmptyThreadIsRevived(t *testing.T) {
-	m := newMemoryTest(t, 1, func(c *Config) { c.Cluster = true })
-	m.tell(DestinationNews{Channel: "smtp", Host: "a", Dead: true, Until: m.now.Add(time.Hour), Node: "other"})
-	id := m.arriveAt("a")
-	m.tell(Ordered{Verb: VerbKill, Name: "KILL", Targets: []Target{{Message: id}}})
-	if n := m.s.Counts(); n.Messages != 0 || n.Threads != 1 {
-		t.Fatalf("not one empty thread: %+v", n)
-	}
-	m.tell(DestinationNews{Channel: "smtp", Host: "a", Node: "other"})
-	if n := m.s.Counts().Threads; n != 0 {
-		t.Errorf("%d threads are counted", n)
 	}
 }

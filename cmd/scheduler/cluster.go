@@ -68,16 +68,13 @@ type clusterView struct {
 	port daemon.Port
 }
 
-// Destination says in words what the nodes have found about a destination.
+// Destination says in words which node has found that a destination is dead.
 func (c clusterView) Destination(ctx context.Context, channel, host string) (string, error) {
 	d, err := c.node.Destination(ctx, channel, host)
 	if err != nil || d == nil {
 		return "", err
 	}
-	if !d.Dead {
-		return "node " + d.Node + " last found it alive", nil
-	}
-	text := "node " + d.Node + " last found it dead, until " + d.Until.Format(time.RFC3339)
+	text := "node " + d.Node + " has found it dead, until " + time.Now().Add(d.For).Format(time.RFC3339)
 	if d.Reason != "" {
 		text += fmt.Sprintf(" (%q)", d.Reason)
 	}

@@ -239,7 +239,7 @@ func TestEveryRuleHasASentence(t *testing.T) {
 	}
 	waits := []scheduler.Wait{
 		scheduler.WaitTA, scheduler.WaitChannel, scheduler.WaitRing, scheduler.WaitThread, scheduler.WaitFrozen,
-		scheduler.WaitWindow, scheduler.WaitProbe, scheduler.WaitMessage, scheduler.WaitClusterMax, scheduler.WaitClusterRate, scheduler.WaitProbeRight,
+		scheduler.WaitWindow, scheduler.WaitProbe, scheduler.WaitMessage, scheduler.WaitClusterMax, scheduler.WaitClusterRate,
 		scheduler.WaitSite, scheduler.WaitClusterSite,
 		scheduler.WaitForks, scheduler.WaitCommand, scheduler.WaitStart, scheduler.WaitHeld, scheduler.WaitTrigger,
 		scheduler.WaitSpool, scheduler.WaitSuspend, scheduler.WaitSelect, scheduler.WaitStopping, scheduler.WaitAgent,

@@ -146,11 +146,8 @@ func deathSentence(x *scheduler.Explanation) (text string, settings []string) {
 	case told == nil:
 		return "The destination has failed, so the thread is suspended until " + t.FailedUntil.Format(time.RFC3339),
 			append(deathSettings(x.Params), backoffSettings(x.Params)...)
-	case told.Probing:
-		text = "The destination has failed, and node " + told.Node + " is trying it"
-	default:
-		text = "Node " + told.Node + " has found that the destination fails"
 	}
+	text = "Node " + told.Node + " has found that the destination fails"
 	if told.Reason != "" {
 		text += fmt.Sprintf(" (%q)", told.Reason)
 	}
@@ -171,17 +168,16 @@ func rateSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 
 // because has the sentences about rules that depend on no setting of a clause.
 var because = map[scheduler.Wait]string{
-	scheduler.WaitFrozen:     "The scheduler is frozen (option -F): no agent is started",
-	scheduler.WaitForks:      "It waits for an agent: as many were started in this second as option -R allows",
-	scheduler.WaitCommand:    asSentence(mailq.StartReason(scheduler.NoCommand)),
-	scheduler.WaitStart:      "Agents of this clause could not be started, or died before they asked for work",
-	scheduler.WaitHeld:       "The thread is held: --release --thread releases it",
-	scheduler.WaitSpool:      "The spool cannot be written: nothing is fed until it can",
-	scheduler.WaitSelect:     "The scheduler delivers only the mail of other threads (option -p)",
-	scheduler.WaitMemory:     "It waits until there is room in memory: PARAMactive-limit or PARAMrecipient-limit is reached",
-	scheduler.WaitStopping:   "The scheduler is stopping",
-	scheduler.WaitProbeRight: "The destination has failed, and the store has not said yet which node may try it",
-	scheduler.WaitAgent:      "It waits for an agent that is starting or will soon be free",
+	scheduler.WaitFrozen:   "The scheduler is frozen (option -F): no agent is started",
+	scheduler.WaitForks:    "It waits for an agent: as many were started in this second as option -R allows",
+	scheduler.WaitCommand:  asSentence(mailq.StartReason(scheduler.NoCommand)),
+	scheduler.WaitStart:    "Agents of this clause could not be started, or died before they asked for work",
+	scheduler.WaitHeld:     "The thread is held: --release --thread releases it",
+	scheduler.WaitSpool:    "The spool cannot be written: nothing is fed until it can",
+	scheduler.WaitSelect:   "The scheduler delivers only the mail of other threads (option -p)",
+	scheduler.WaitMemory:   "It waits until there is room in memory: PARAMactive-limit or PARAMrecipient-limit is reached",
+	scheduler.WaitStopping: "The scheduler is stopping",
+	scheduler.WaitAgent:    "It waits for an agent that is starting or will soon be free",
 }
 
 // asSentence makes the first letter a capital.

@@ -139,8 +139,7 @@ func pendingOf(w scheduler.Wait) mailq.Pending {
 		return mailq.PendingChannel
 	case scheduler.WaitRing:
 		return mailq.PendingRing
-	case scheduler.WaitThread, scheduler.WaitWindow, scheduler.WaitProbe, scheduler.WaitMessage, scheduler.WaitClusterMax, scheduler.WaitClusterRate,
-		scheduler.WaitProbeRight:
+	case scheduler.WaitThread, scheduler.WaitWindow, scheduler.WaitProbe, scheduler.WaitMessage, scheduler.WaitClusterMax, scheduler.WaitClusterRate:
 		return mailq.PendingThread
 	case scheduler.WaitFrozen, scheduler.WaitSelect, scheduler.WaitStopping:
 		return mailq.PendingFrozen

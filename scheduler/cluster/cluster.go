@@ -10,7 +10,7 @@
 //
 //	        loop of the daemon              │  goroutine   │  store
 //	core ── Want ──► Node ── batch of calls ─┼► sender ─────┼► scripts: share, draw,
-//	     ◄─ Allowance ──  ◄── replies ───────┼─             │  report, learn, probe
+//	     ◄─ Allowance ──  ◄── replies ───────┼─             │  report, destination
 //	                      ◄── news ──────────┼─ reader ◄────┼─ stream of news
 //
 // Node belongs to the loop. It holds what is known of each limit and decides when
@@ -110,9 +110,7 @@ type Node struct {
 	limits   map[scheduler.ClusterLimit]*limit
 	byName   map[string]*limit
 	rates    map[scheduler.ClusterLimit]*rate
-	probes   map[destination]*probe
-	untold   untold // what was found about destinations while the store was out of reach
-	due      queue  // limits, rates and probes, by the time of the next call
+	due      queue  // limits and rates, by the time of the next call
 	expiring queue  // limits, by the time at which the share may no longer be used
 	backlog  []call // to be sent without delay
 	flying   bool   // a batch is with the sender
@@ -133,16 +131,12 @@ type times struct {
 	gap    time.Duration // least time between two calls for a limit that changes
 	report time.Duration // between two reports of the node
 	again  time.Duration // before a call that has failed is repeated
-	// probe is how long the store keeps the right to try a destination, and renewProbe
-	// the time between two renewals.
-	probe, renewProbe time.Duration
 }
 
 func timesOf(ttl time.Duration) times {
 	return times{
 		ttl: ttl, usable: ttl / 10 * 8, renew: ttl / 3, tick: ttl / 300, rotate: ttl / 6,
 		gap: ttl / 120, report: ttl / 15, again: ttl / 30,
-		probe: 10 * ttl, renewProbe: 10 * ttl / 3,
 	}
 }
 
@@ -151,7 +145,7 @@ func newNode(o Options, send func(*batch)) *Node {
 	n := &Node{
 		options: o, times: timesOf(cmp.Or(o.Store.TTL, DefaultTTL)), send: send,
 		limits: make(map[scheduler.ClusterLimit]*limit), byName: make(map[string]*limit),
-		rates: make(map[scheduler.ClusterLimit]*rate), probes: make(map[destination]*probe),
+		rates: make(map[scheduler.ClusterLimit]*rate),
 	}
 	if n.options.Log == nil {
 		n.options.Log = func(scheduler.Severity, string) {}
@@ -169,9 +163,7 @@ func (n *Node) Perform(a scheduler.Action) {
 	case scheduler.Draw:
 		n.draw(a)
 	case scheduler.Destination:
-		n.tellDestination(a)
-	case scheduler.Probing:
-		n.probing(a)
+		n.destination(a)
 	}
 }
 
@@ -239,7 +231,6 @@ func (n *Node) Flush() []scheduler.Event {
 	}
 	b := &batch{sentAt: n.now}
 	n.reportDue(b)
-	n.tellUntold()
 	if n.members.joined {
 		n.backlogDue(b)
 	}
@@ -261,9 +252,6 @@ func (n *Node) Next() time.Time {
 		}
 		if n.members.joined && len(n.backlog) > 0 {
 			next = n.now
-		}
-		if n.untoldDue() {
-			next = min(next, max(n.now, n.untold.at))
 		}
 	}
 	return n.wall.Add(time.Duration(next - n.now))
@@ -333,12 +321,9 @@ func (n *Node) callsDue(b *batch) {
 			} else {
 				n.drawTokens(b, item)
 			}
-		case *probe:
-			n.renewProbe(b, item)
 		}
 	}
 }
 
-// key returns the name of a key in the store. All keys but those of destinations
-// are in one hash slot of a Redis Cluster.
+// key returns the name of a key in the store.
 func (n *Node) key(name string) string { return "{" + n.options.Prefix + "}:" + name }

@@ -230,7 +230,6 @@ func (n *Node) checkLost() {
 	for i := range waiting {
 		waiting[i].ended(reply{err: errLost})
 	}
-	n.grantProbes()
 	n.divideAll()
 }
 

@@ -1,20 +1,21 @@
 package cluster
 
-// The stream of news: what this node and others have found about destinations. The store
-// passes it on to the loop of the node.
+// The stream of news: limits whose division another node has changed (share.lua).
 
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// readNews reads the stream until ctx is done. It begins with the lines of the
-// last hour, which say which destinations are dead.
+// newsBlock is how long one call waits for news.
+const newsBlock = 2 * time.Second
+
+// readNews reads the stream until ctx is done, from now on: the node asks for each of its
+// limits anyway, when it has mail for it.
 func (s *store) readNews(ctx context.Context) {
 	last := ""
 	for ctx.Err() == nil {
@@ -24,34 +25,23 @@ func (s *store) readNews(ctx context.Context) {
 				wait(ctx, time.Second)
 				continue
 			}
-			last = strconv.FormatInt(now.Add(-newsAtStart).UnixMilli(), 10)
+			last = strconv.FormatInt(now.UnixMilli(), 10)
 		}
 		streams, err := s.reader.XRead(ctx, &redis.XReadArgs{
 			Streams: []string{"{" + s.prefix + "}:news", last}, Count: 1000, Block: newsBlock,
 		}).Result()
-		switch {
-		case errors.Is(err, redis.Nil):
-		case err != nil:
+		if err != nil && !errors.Is(err, redis.Nil) {
 			wait(ctx, time.Second)
 		}
 		if len(streams) == 0 {
 			continue
 		}
-		now, since := time.Time{}, boot(0)
-		if slices.ContainsFunc(streams[0].Messages, func(m redis.XMessage) bool { return m.Values["channel"] != nil }) {
-			if now, err = s.reader.Time(ctx).Result(); err != nil {
-				wait(ctx, time.Second)
-				continue // the same lines are read again
-			}
-			since = boot(s.clock())
-		}
 		a := new(answer)
-		for _, stream := range streams {
-			for _, line := range stream.Messages {
-				last = line.ID
-				if by, _ := line.Values["by"].(string); by != s.nonce {
-					a.news = append(a.news, newsOf(line.ID, line.Values, now, since))
-				}
+		for _, line := range streams[0].Messages {
+			last = line.ID
+			name, _ := line.Values["limit"].(string)
+			if by, _ := line.Values["by"].(string); by != s.nonce && name != "" {
+				a.news = append(a.news, name)
 			}
 		}
 		if len(a.news) == 0 {
@@ -64,13 +54,6 @@ func (s *store) readNews(ctx context.Context) {
 		}
 	}
 }
-
-const (
-	// newsBlock is how long one call waits for news.
-	newsBlock = 2 * time.Second
-	// newsAtStart is how old the first lines are that are read.
-	newsAtStart = time.Hour
-)
 
 // wait waits for d, or until ctx is done.
 func wait(ctx context.Context, d time.Duration) {

@@ -66,7 +66,6 @@ type allowances struct {
 	mu       sync.Mutex
 	sessions map[*runningNode]int
 	tokens   int
-	news     map[string]bool // hosts that other nodes have found dead
 }
 
 func (a *allowances) take(n *runningNode, e scheduler.Event) {
@@ -79,18 +78,16 @@ func (a *allowances) take(n *runningNode, e scheduler.Event) {
 		} else {
 			a.sessions[n] = e.Sessions
 		}
-	case scheduler.DestinationNews:
-		a.news[e.Host] = e.Dead
 	}
 }
 
-// TestRedisCluster: limits are divided, rates drawn and news told by way of a Redis Cluster,
+// TestRedisCluster: limits are divided and rates drawn by way of a Redis Cluster,
 // and its servers are one store, with one epoch.
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	servers := startRedisCluster(t)
 	url := fmt.Sprintf("redis://%s,%s/0", servers[1].Addr(), servers[2].Addr())
-	a := &allowances{sessions: map[*runningNode]int{}, news: map[string]bool{}}
+	a := &allowances{sessions: map[*runningNode]int{}}
 	nodes := []*runningNode{run(t, url, "node1", 0, a.take)}
 	nodes[0].reaches(t)
 	nodes = append(nodes, run(t, url, "node2", 0, a.take))
@@ -111,23 +108,6 @@ func TestRedisCluster(t *testing.T) {
 		defer a.mu.Unlock()
 		return a.tokens > 0
 	})
-	// Their keys are on all servers.
-	const hosts = 30
-	nodes[0].do(func() {
-		for i := range hosts {
-			nodes[0].Perform(scheduler.Destination{Channel: "smtp", Host: fmt.Sprintf("h%d.example", i), Dead: true, Until: time.Now().Add(time.Hour), Window: 3, Reason: "no route"})
-		}
-	})
-	peertest.Until(t, "the other node is told", func() bool {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return len(a.news) == hosts
-	})
-	for i := range hosts {
-		if d, err := nodes[1].Destination(context.Background(), "smtp", fmt.Sprintf("h%d.example", i)); err != nil || d == nil || !d.Dead {
-			t.Errorf("the store says of h%d.example: %+v, %v", i, d, err)
-		}
-	}
 	if all, err := nodes[1].AllShares(context.Background()); err != nil || len(all) != 1 || len(all[0].Shares) != 2 {
 		t.Errorf("the shares are %+v, %v", all, err)
 	}

@@ -85,7 +85,7 @@ func TestHostileStoreTakesNoMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 3 {
-		a := s.carryOut(context.Background(), &batch{calls: []call{{script: probeScript}}})
+		a := s.carryOut(context.Background(), &batch{calls: []call{{script: destinationScript}}})
 		if a.err == nil || !strings.Contains(a.err.Error(), "exceeds the limit") {
 			t.Errorf("the error is %v", a.err)
 		}

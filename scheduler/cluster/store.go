@@ -28,19 +28,16 @@ var (
 	reportText string
 	//go:embed epoch.lua
 	epochText string
-	//go:embed learn.lua
-	learnText string
-	//go:embed probe.lua
-	probeText string
+	//go:embed destination.lua
+	destinationText string
 )
 
 var (
-	shareScript  = redis.NewScript(shareText)
-	drawScript   = redis.NewScript(drawText)
-	reportScript = redis.NewScript(reportText)
-	epochScript  = redis.NewScript(epochText)
-	learnScript  = redis.NewScript(learnText)
-	probeScript  = redis.NewScript(probeText)
+	shareScript       = redis.NewScript(shareText)
+	drawScript        = redis.NewScript(drawText)
+	reportScript      = redis.NewScript(reportText)
+	epochScript       = redis.NewScript(epochText)
+	destinationScript = redis.NewScript(destinationText)
 )
 
 // call is one call of a script, and what is done with its reply.
@@ -50,8 +47,6 @@ type call struct {
 	args   []any
 	done   func(reply []int64, err error)
 	whole  func(reply any, err error) // instead of done, if the reply has other values than integers
-	// xadd, if not nil, is a line of news in place of a script.
-	xadd *redis.XAddArgs
 }
 
 // batch is a number of calls that are sent together.
@@ -69,8 +64,8 @@ type answer struct {
 	batch   *batch
 	replies []reply
 	took    time.Duration
-	err     error  // of the whole batch
-	news    []news // in place of a batch
+	err     error    // of the whole batch
+	news    []string // in place of a batch: names of limits whose division has changed
 }
 
 // reply is the reply to one call.
@@ -109,8 +104,8 @@ func (c *call) ended(r reply) {
 
 // answered takes what the store has said.
 func (n *Node) answered(a *answer) {
-	for _, line := range a.news {
-		n.heard(line)
+	for _, name := range a.news {
+		n.limitNews(name)
 	}
 	if a.batch == nil {
 		return
@@ -344,14 +339,11 @@ func (s *store) pipeline(ctx context.Context, calls []call, whole bool) ([]reply
 	pipe := s.client.Pipeline()
 	cmds := make([]redis.Cmder, len(calls))
 	for i, c := range calls {
-		switch {
-		case c.xadd != nil:
-			cmds[i] = pipe.XAdd(ctx, c.xadd)
-		case whole:
-			cmds[i] = c.script.Eval(ctx, pipe, c.keys, c.args...)
-		default:
-			cmds[i] = c.script.EvalSha(ctx, pipe, c.keys, c.args...)
+		run := c.script.EvalSha
+		if whole {
+			run = c.script.Eval
 		}
+		cmds[i] = run(ctx, pipe, c.keys, c.args...)
 	}
 	_, err := pipe.Exec(ctx)
 	var reported redis.Error

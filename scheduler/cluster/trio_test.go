@@ -257,14 +257,11 @@ func (x *trio) allLost() bool {
 	return true
 }
 
-// thinksDead asks a loop whether the destination is dead, and who said so.
-func (n *scheduling) thinksDead() (dead bool, by string) {
+// thinksDead asks a loop whether the destination is dead.
+func (n *scheduling) thinksDead() (dead bool) {
 	_ = n.Daemon.Ask(n.trio.t.Context(), func(l *daemon.Loop) {
 		x := l.Core().Explain("smtp", "a.example")
 		dead = x.Thread != nil && x.Thread.Feedback.Dead
-		if x.Told != nil {
-			by = x.Told.Node
-		}
 	})
-	return dead, by
+	return dead
 }

@@ -174,13 +174,13 @@ func (v *virtual) tellNews() {
 			continue
 		}
 		v.news = line.ID
-		values := map[string]any{}
+		values := map[string]string{}
 		for i := 0; i+1 < len(line.Values); i += 2 {
 			values[line.Values[i]] = line.Values[i+1]
 		}
 		for _, n := range v.nodes {
-			if heard := newsOf(line.ID, values, v.wall(), boot(v.now)); n.alive && heard.by != n.options.Nonce {
-				n.inbox, n.inboxAt = append(n.inbox, &answer{news: []news{heard}}), append(n.inboxAt, v.now)
+			if n.alive && values["by"] != n.options.Nonce {
+				n.inbox, n.inboxAt = append(n.inbox, &answer{news: []string{values["limit"]}}), append(n.inboxAt, v.now)
 			}
 		}
 	}

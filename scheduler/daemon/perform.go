@@ -55,7 +55,7 @@ func (d *Daemon) perform(a scheduler.Action) {
 		l.noteUndone(a)
 	case scheduler.Note:
 		d.note(a)
-	case scheduler.Want, scheduler.Draw, scheduler.Destination, scheduler.Probing:
+	case scheduler.Want, scheduler.Draw, scheduler.Destination:
 		if c := d.options.Cluster; c != nil {
 			c.Perform(a)
 		}

@@ -141,7 +141,7 @@ func TestDueMailWaitsLeavesOutDestinationsAndOrders(t *testing.T) {
 	}
 	want := []string{}
 	for _, wait := range []scheduler.Wait{
-		scheduler.WaitSuspend, scheduler.WaitOrder, scheduler.WaitRule, scheduler.WaitProbe, scheduler.WaitProbeRight,
+		scheduler.WaitSuspend, scheduler.WaitOrder, scheduler.WaitRule, scheduler.WaitProbe,
 		scheduler.WaitHeld, scheduler.WaitTrigger, scheduler.WaitSelect,
 	} {
 		want = append(want, string(wait))
