@@ -51,13 +51,12 @@ ctlfile:                  internal/batch internal/cut internal/eintr internal/po
 
 ta:                       ctlfile internal/asyncsyslog internal/postoffice x/sys
 ta/child:                 ta internal/eintr x/sys
-ta/mime:
 ta/discard:               ctlfile ta
 ta/errormail:             ctlfile ta scheduler/report
 ta/hold:                  ctlfile ta internal/interval internal/postoffice
-ta/mailbox:               ctlfile ta ta/mime internal/eintr internal/postoffice internal/process internal/syncdir x/sys
-ta/sm:                    ctlfile ta ta/mime x/sys
-ta/smtp:                  ctlfile ta ta/mime internal/escape dns go-sasl go-smtp x/idna
+ta/mailbox:               ctlfile ta internal/eintr internal/header internal/postoffice internal/process internal/syncdir x/sys
+ta/sm:                    ctlfile ta internal/header x/sys
+ta/smtp:                  ctlfile ta internal/escape dns go-sasl go-smtp x/idna
 ta/xfer:                  ctlfile ta xfer internal/batch internal/postoffice
 ta/smtp/smtptest:         go-smtp go-sasl
 

@@ -43,7 +43,7 @@ func ParseSyslogStyle(flags string, set bool) SyslogStyle {
 // Logged is the content of the line for one recipient:
 //
 //	S157AbTCLWiT: to=<bob>, delay=00:01:02, xdelay=00:00:01, mailer=smtp,
-//	  relay=mx.example.net ([192.0.2.1]), stat=ok2 250 taken cvt=QP
+//	  relay=mx.example.net ([192.0.2.1]), stat=ok2 250 taken
 type Logged struct {
 	SpoolID   string
 	User      string
@@ -53,7 +53,6 @@ type Logged struct {
 	Relay, IP string        // host that was talked to and its address, or ""
 	Status    Status
 	Text      string // only its last line is logged
-	Cvt       string // NONE, QP, MPQP, 8BIT or UNKNOWN; "" leaves it out
 }
 
 // Line returns the text of the line, without a newline. Its parts are cut to the
@@ -82,9 +81,6 @@ func (l Logged) Line(style SyslogStyle) string {
 	text := strings.TrimRight(l.Text, "\r\n")
 	text = text[strings.LastIndexAny(text, "\r\n")+1:]
 	b.WriteString(between + "stat=" + l.Status.String() + last + logWord(text, maxText))
-	if l.Cvt != "" {
-		b.WriteString(" cvt=" + l.Cvt)
-	}
 	return b.String()
 }
 
@@ -147,7 +143,7 @@ func (s *Syslog) log(r *Recipient, res Result, report Report) {
 	line := Logged{
 		SpoolID: m.SpoolID(), User: r.User, Channel: r.Channel,
 		Delay: now.Sub(m.ModifiedAt), XDelay: now.Sub(res.Began),
-		Status: report.Status, Text: report.Text, Cvt: res.Cvt,
+		Status: report.Status, Text: report.Text,
 	}
 	line.Relay, line.IP = cutRemote(res.Fields.Remote)
 	s.w.Info(line.Line(s.style))

@@ -69,10 +69,9 @@ type Result struct {
 	// Site is the server of the session, in lower case; "": not known, or there was
 	// no session.
 	Site string
-	// For the system's log: when work on the recipient began (zero: when the
-	// message was opened), and how the body was converted, as in Logged.
+	// Began is when work on the recipient began, for the system's log; zero: when the
+	// message was opened.
 	Began time.Time
-	Cvt   string
 }
 
 // SpoolID is the message's identity in logs.

@@ -79,13 +79,14 @@ func (f Fields) Without(names ...string) Fields {
 func (f Fields) Value(name string) string {
 	for _, field := range f {
 		if Is(field, name) {
-			return value(field)
+			return Value(field)
 		}
 	}
 	return ""
 }
 
-func value(field string) string {
+// Value returns the value of a field, on one line.
+func Value(field string) string {
 	_, v, _ := strings.Cut(field, ":")
 	return strings.TrimSpace(strings.NewReplacer("\r", "", "\n", "").Replace(v))
 }
@@ -99,7 +100,7 @@ func (f Fields) Addresses(names ...string) ([]string, error) {
 		if !Is(field, names...) {
 			continue
 		}
-		list, err := AddressList(value(field))
+		list, err := AddressList(Value(field))
 		if err != nil {
 			return nil, fmt.Errorf("header field %s: %w", name(field), err)
 		}

@@ -81,10 +81,9 @@ func (a *Agent) input(j delivery) (f *os.File, out outcome, err error) {
 	if a.uid == 0 {
 		uid, gid = j.UID, j.GID
 	}
-	f, err = ta.Input(func(w *bufio.Writer) (err error) {
+	f, err = ta.Input(func(w *bufio.Writer) error {
 		_, _ = w.Write(j.Separator) // w keeps its first error
-		out.Cvt, err = j.write(w)
-		return err
+		return j.write(w)
 	}, uid, gid)
 	if err != nil {
 		return nil, out, err

@@ -204,7 +204,7 @@ func exchange(cmd *exec.Cmd, req *request) (out outcome, err error) {
 	if err != nil {
 		return out, fmt.Errorf("start the delivery helper: %w", err)
 	}
-	cvt, unread := req.send(inputWrite)
+	unread := req.send(inputWrite)
 	_ = inputWrite.Close()
 	answer := json.NewDecoder(io.LimitReader(outcomeRead, maxOutcome))
 	err = answer.Decode(&out)
@@ -213,7 +213,6 @@ func exchange(cmd *exec.Cmd, req *request) (out outcome, err error) {
 	ended := cmd.Wait()
 	switch {
 	case err == nil && out.Status == ta.OK:
-		out.Cvt = cvt
 		return out, nil
 	case unread != nil:
 		return outcome{}, unread
@@ -235,22 +234,22 @@ func quoted(output []byte) string {
 
 // send writes a request and the text of its message. The error is that of
 // reading the message. If the helper does not read, its outcome says more.
-func (req *request) send(w io.Writer) (cvt string, err error) {
+func (req *request) send(w io.Writer) error {
 	text := &textWriter{w: bufio.NewWriterSize(w, 64<<10)}
 	b, err := json.Marshal(req)
 	if err != nil {
-		return "", err
+		return err
 	}
 	_, _ = text.Write(b)
 	text.end()
-	if cvt, err = req.Message.write(text); err == nil {
+	if err = req.Message.write(text); err == nil {
 		text.end()
 	}
 	_ = text.w.Flush()
 	if text.err != nil {
-		return "", nil
+		return nil
 	}
-	return cvt, err
+	return err
 }
 
 // textWriter writes a stream of parts: four bytes that are the length of the

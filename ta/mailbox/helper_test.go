@@ -187,7 +187,7 @@ func TestPartOfAMessageIsNotDelivered(t *testing.T) {
 		text := "hello\nworld\n"
 		req.Message = &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: int64(len(text)), file: strings.NewReader(text)}
 		var stream bytes.Buffer
-		if _, err := req.send(&stream); err != nil {
+		if err := req.send(&stream); err != nil {
 			t.Fatal(err)
 		}
 		whole := stream.Bytes()

@@ -274,7 +274,7 @@ func TestDeliveredMessageOutlivesALockThatIsThereAgain(t *testing.T) {
 	if err := b.open(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := b.append(); err != nil {
+	if _, err := b.append(); err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(o.read("spool/bob.lock"), "\n")

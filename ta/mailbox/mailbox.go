@@ -52,8 +52,6 @@ import (
 // Options say where mail goes and how. Only Place is required.
 type Options struct {
 	Place Place
-	// Decode turns quoted-printable text into 8-bit text.
-	Decode bool
 	// TouchAccess lets a delivery change the access time of an mbox, from which
 	// programs see whether there is new mail.
 	TouchAccess bool

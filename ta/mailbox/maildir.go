@@ -34,7 +34,7 @@ func deliverMaildir(req *request) (out outcome, err error) {
 	}
 	defer box.close()
 	name := uniqueName(req.Host, time.Now())
-	size, cvt, err := box.write(name, req.Message)
+	size, err := box.write(name, req.Message)
 	if err != nil {
 		_ = unix.Unlinkat(box.tmp, name, 0)
 		return out, err
@@ -49,7 +49,7 @@ func deliverMaildir(req *request) (out outcome, err error) {
 	if err := unix.Fsync(box.new); err != nil {
 		return out, &os.PathError{Op: "sync", Path: box.path + "/new", Err: err}
 	}
-	out.Cvt, out.Bytes, out.Name = cvt, size, box.path+"/new/"+final
+	out.Bytes, out.Name = size, box.path+"/new/"+final
 	return out, nil
 }
 
@@ -126,26 +126,26 @@ func openParent(path string) (fd int, name string, err error) {
 }
 
 // write writes a message in tmp and syncs it.
-func (box *maildir) write(name string, msg *message) (size int64, cvt string, err error) {
+func (box *maildir) write(name string, msg *message) (size int64, err error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	path := box.path + "/tmp/" + name
 	fd, err := unix.Openat(box.tmp, name, flags, 0o600)
 	if err != nil {
-		return 0, "", &os.PathError{Op: "create", Path: path, Err: err}
+		return 0, &os.PathError{Op: "create", Path: path, Err: err}
 	}
 	defer unix.Close(fd)
 	out := &counter{fd: fd, path: path}
 	w := bufio.NewWriterSize(out, 64<<10)
-	if cvt, err = msg.write(w); err == nil {
+	if err = msg.write(w); err == nil {
 		err = w.Flush()
 	}
 	if err != nil {
-		return 0, "", err
+		return 0, err
 	}
 	if err := unix.Fsync(fd); err != nil {
-		return 0, "", &os.PathError{Op: "sync", Path: path, Err: err}
+		return 0, &os.PathError{Op: "sync", Path: path, Err: err}
 	}
-	return out.n, cvt, nil
+	return out.n, nil
 }
 
 func (box *maildir) close() {

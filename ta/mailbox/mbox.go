@@ -62,7 +62,7 @@ func appendMbox(req *request) (out outcome, err error) {
 	}
 	defer unix.Close(b.fd) // unlocks it
 	out.Before, out.Name = b.opened.Size, string(req.Path)
-	out.Bytes, out.Cvt, err = b.append()
+	out.Bytes, err = b.append()
 	if err != nil {
 		err = errors.Join(err, b.undo())
 	}
@@ -193,25 +193,25 @@ func (b *mbox) check(fd int) (again bool, err error) {
 }
 
 // append appends the message after two newlines and syncs the file.
-func (b *mbox) append() (n int64, cvt string, err error) {
+func (b *mbox) append() (n int64, err error) {
 	gap, err := b.gap()
 	if err != nil {
-		return 0, "", err
+		return 0, err
 	}
 	if err := b.dot.note(b.opened.Size, gap+string(b.request.Message.Separator)); err != nil {
-		return 0, "", err
+		return 0, err
 	}
 	f := &counter{fd: b.fd, path: string(b.request.Path)}
 	w := bufio.NewWriterSize(f, 64<<10)
 	_, _ = w.WriteString(gap)
-	if cvt, err = b.request.Message.writeMbox(w); err != nil {
-		return 0, "", err
+	if err = b.request.Message.writeMbox(w); err != nil {
+		return 0, err
 	}
 	if err := unix.Fsync(b.fd); err != nil {
-		return 0, "", &os.PathError{Op: "sync", Path: f.path, Err: err}
+		return 0, &os.PathError{Op: "sync", Path: f.path, Err: err}
 	}
 	if err := b.dot.keep(); err != nil {
-		return 0, "", err
+		return 0, err
 	}
 	if b.made {
 		_ = syncdir.At(b.dir, ".") // a directory that cannot be read cannot be synced
@@ -219,7 +219,7 @@ func (b *mbox) append() (n int64, cvt string, err error) {
 		times := []unix.Timespec{b.opened.Atim, {Nsec: unix.UTIME_OMIT}}
 		_ = unix.UtimesNanoAt(b.dir, b.name, times, unix.AT_SYMLINK_NOFOLLOW)
 	}
-	return f.n, cvt, nil
+	return f.n, nil
 }
 
 // gap returns the newlines that are missing: there must be two between the

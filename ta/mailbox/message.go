@@ -8,12 +8,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/internal/header"
 	"zsched/ta"
-	"zsched/ta/mime"
 )
 
 // message is a message as one recipient gets it.
@@ -23,8 +24,6 @@ type message struct {
 	// Trace is the header fields that we add, Header the message's own.
 	Trace  []byte `json:"-"`
 	Header []byte `json:"-"`
-	// Decode turns quoted-printable text into 8-bit text.
-	Decode bool `json:"-"`
 	// Offset and Length say where in the message file the body is.
 	Offset int64 `json:"-"`
 	Length int64 `json:"-"`
@@ -65,8 +64,8 @@ func (a *Agent) newMessage(m *ta.Message, r *ta.Recipient, to target) (*message,
 	fmt.Fprintf(&b, "X-Orig-To: %s\n", originalOrUser(r))
 	return &message{
 		Separator: separator(sender, a.Now()),
-		Trace:     []byte(b.String()), Header: []byte(mime.WithoutField(headers, "Return-Path")),
-		Decode: a.Decode, Offset: offset, Length: length, file: timedFile{file, time.Now().Add(limit), limit},
+		Trace:     []byte(b.String()), Header: []byte(header.Split(headers).Without("Return-Path").String()),
+		Offset: offset, Length: length, file: timedFile{file, time.Now().Add(limit), limit},
 	}, nil
 }
 
@@ -86,13 +85,10 @@ func (f timedFile) ReadAt(b []byte, offset int64) (int, error) {
 }
 
 // loops reports whether a message was delivered to this address before.
-func loops(header, address string) bool {
-	for name, text := range mime.Fields(header) {
-		if address != "" && strings.EqualFold(name, "Delivered-To") && strings.EqualFold(mime.FieldValue(text), address) {
-			return true
-		}
-	}
-	return false
+func loops(headers, address string) bool {
+	return address != "" && slices.ContainsFunc(header.Split(headers), func(field string) bool {
+		return header.Is(field, "Delivered-To") && strings.EqualFold(header.Value(field), address)
+	})
 }
 
 // nullSender reports whether the sender is null, as in MAIL FROM:<>.
@@ -148,31 +144,18 @@ func visible(s string) string {
 	return string(b)
 }
 
-// write writes the message without its separator. cvt is the conversion, in the
-// words of the system's log. The error is that of w, or a read error.
-func (msg *message) write(w io.Writer) (cvt string, err error) {
-	if msg.text != nil {
-		_, err := io.Copy(w, source{msg.text})
-		return "", err
-	}
-	body := io.NewSectionReader(msg.file, msg.Offset, msg.Length)
-	if !msg.Decode {
+// write writes the message without its separator. The error is that of w, or a read
+// error.
+func (msg *message) write(w io.Writer) error {
+	text := msg.text
+	if text == nil {
 		if _, err := fmt.Fprintf(w, "%s%s\n", msg.Trace, msg.Header); err != nil {
-			return "", err
+			return err
 		}
-		if _, err = io.Copy(w, source{body}); err != nil {
-			return "", err
-		}
-		return "NONE", nil
+		text = io.NewSectionReader(msg.file, msg.Offset, msg.Length)
 	}
-	plan, err := mime.NewPlan(string(msg.Header), body, mime.Conversion{To: mime.EightBit, KeepHeader: true})
-	if err != nil {
-		return "", err
-	}
-	if _, err := fmt.Fprintf(w, "%s%s\n", msg.Trace, plan.Header()); err != nil {
-		return "", err
-	}
-	return plan.Cvt, plan.WriteBody(w)
+	_, err := io.Copy(w, source{text})
+	return err
 }
 
 // source is a message file whose errors can be told from those of a mailbox.
@@ -189,14 +172,14 @@ func (s source) Read(b []byte) (int, error) {
 // writeMbox writes the message as an entry of an mbox: the separator, the
 // message, in which lines that look like a separator are quoted, and an empty
 // line.
-func (msg *message) writeMbox(w *bufio.Writer) (cvt string, err error) {
+func (msg *message) writeMbox(w *bufio.Writer) error {
 	_, _ = w.Write(msg.Separator)
 	q := &quoter{w: w, start: true}
-	if cvt, err = msg.write(q); err != nil {
-		return cvt, err
+	if err := msg.write(q); err != nil {
+		return err
 	}
 	q.end()
-	return cvt, w.Flush()
+	return w.Flush()
 }
 
 // fromLine begins a separator.

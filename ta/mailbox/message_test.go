@@ -44,29 +44,6 @@ func TestLetterIsTheHeaderAndTheBody(t *testing.T) {
 			">From me to you\n\n>From the start\n>From here\nlast line\n\n")
 }
 
-func TestQuotedPrintableTextIsDecodedOnRequest(t *testing.T) {
-	const soft = "caf=C3=A9 with=\n out end\n=46rom me\n"
-	for _, c := range []struct {
-		headers, body, want string
-		decode              bool
-	}{
-		{"Content-Type: text/plain;\n charset=utf-8\nContent-transfer-encoding: Quoted-Printable\n", soft,
-			"Content-Transfer-Encoding: 8bit\nMIME-Version: 1.0\n\ncafé with out end\n>From me\n\n", true},
-		{"Content-Transfer-Encoding: quoted-printable\n", soft,
-			"Content-Transfer-Encoding: 8bit\nMIME-Version: 1.0\n\ncafé with out end\n>From me\n\n", true},
-		{"Content-Transfer-Encoding: quoted-printable\n", soft, "\n\n" + soft + "\n", false},
-		{"Content-Type: multipart/mixed; boundary=x\nContent-Transfer-Encoding: quoted-printable\n", soft, "\n\n" + soft + "\n", true},
-		{"Content-Type: text/plain\nContent-Transfer-Encoding: base64\n", "YQ==\n", "base64\n\nYQ==\n\n", true},
-		{"Content-Transfer-Encoding: quoted-printable\n", "not =so=\n=zz\n", "quoted-printable\n\nnot =so=\n=zz\n\n", true},
-	} {
-		m := mail()
-		m.headers, m.body = c.headers, c.body
-		if got := newTestSpool(t).delivery(Options{Decode: c.decode}, m); !strings.HasSuffix(got, c.want) {
-			t.Errorf("%q, decode %t: got\n%s", c.headers, c.decode, got)
-		}
-	}
-}
-
 func TestLoopIsFound(t *testing.T) {
 	for _, headers := range []string{
 		"Delivered-To: bob@example.org\n", "Subject: x\ndelivered-to:\n\tBob@Example.ORG\nDelivered-To: else@where\n",
@@ -115,7 +92,7 @@ func FuzzMboxEntryIsOneMessage(f *testing.F) {
 		l := &message{Separator: []byte("From x y\n"), Header: []byte("A: b\n"), Length: int64(len(body)), file: strings.NewReader(body)}
 		var b bytes.Buffer
 		w := bufio.NewWriterSize(&b, 16)
-		if _, err := l.writeMbox(w); err != nil {
+		if err := l.writeMbox(w); err != nil {
 			t.Fatal(err)
 		}
 		want := "From x y\nA: b\n\n"

@@ -23,8 +23,6 @@ type outcome struct {
 	// Bytes how much was written, and Name where.
 	Before, Bytes int64
 	Name          string
-	// Cvt is the conversion of the message, in the words of the system's log.
-	Cvt string
 	// shared says that the message was delivered once for several addresses of the
 	// mailbox, and that this is not the first of them.
 	shared bool

@@ -19,24 +19,16 @@ const (
 	PassR                         // r: -r sender
 	PassF                         // f: -f sender
 	ReturnPath                    // P: a Return-Path field
-	UUCPFrom                      // U: a From line with "remote from"
 	HideDots                      // X: dots that begin a line are doubled
-	SevenBit                      // 7: 7-bit data only
-	EightBit                      // 8: 8-bit data as it is
-	Decode                        // 9: quoted-printable text as 8-bit data
 	QuoteFrom                     // E: ">From " in the body
 	CRLF                          // R: lines end with CR and LF
 	Envelope                      // e: X-Envelope-To fields
-	Batch                         // b: batch SMTP
-	BatchESMTP                    // B: the same with SIZE and BODY
-	BatchHello                    // H: HELO or EHLO before it
-	BatchDSN                      // BB: the same with the parameters of RFC 3461
 )
 
 const (
-	flagLetters = "mnsSrfPUX789EReBbH"
-	// ignoredLetters are flags of sendmail that have no effect here.
-	ignoredLetters = "aAcCdDFghiIjklLMNopquvVwWxzZ012356:|/@%!-"
+	flagLetters = "mnsSrfPXERe"
+	// ignoredLetters are flags of sendmail and ZMailer that have no effect here.
+	ignoredLetters = "aAcCdDFghHiIjklLMNopquvVwWxzZ012356789:|/@%!-"
 )
 
 // Mailer is a line of the file: how a program is run.
@@ -46,6 +38,13 @@ type Mailer struct {
 	Program string // absolute
 	// Args are its arguments. The first is the name under which it is called.
 	Args []Argument
+	// Unsupported says what this mailer needs and we do not have: its mail waits. "": nothing.
+	Unsupported string
+}
+
+// refusal says why the mail of a mailer that is not supported waits.
+func (m *Mailer) refusal() string {
+	return fmt.Sprintf("mailer %s of sm.conf needs %s, which sm does not support", m.Name, m.Unsupported)
 }
 
 // Problem is an error in the file and its place.
@@ -119,7 +118,7 @@ func parseMailer(words []word, mailbin string, zenv func(string) (string, bool))
 	}
 	m := &Mailer{Name: words[0].text, Program: words[2].text}
 	var problem *Problem
-	if m.Flags, problem = parseFlags(words[1]); problem != nil {
+	if problem = m.parseFlags(words[1]); problem != nil {
 		return nil, problem
 	}
 	if !strings.HasPrefix(m.Program, "/") {
@@ -135,29 +134,21 @@ func parseMailer(words []word, mailbin string, zenv func(string) (string, bool))
 	return m, nil
 }
 
-func parseFlags(w word) (flags Flags, problem *Problem) {
+// parseFlags reads the flags. Those of UUCP and batch SMTP are no error, so that mail
+// for such a mailer waits and is not returned.
+func (m *Mailer) parseFlags(w word) *Problem {
 	for i, c := range w.text {
 		at := strings.IndexRune(flagLetters, c)
 		switch {
-		case c == 'B' && flags&BatchESMTP != 0:
-			flags |= BatchDSN
-		case c == 'B':
-			flags |= Batch | BatchESMTP
-		case c == 'b':
-			flags |= Batch
-		case c == 'H':
-			flags |= BatchHello
+		case c == 'U':
+			m.Unsupported = "UUCP (flag U)"
+		case c == 'b' || c == 'B':
+			m.Unsupported = fmt.Sprintf("batch SMTP (flag %c)", c)
 		case at >= 0:
-			flags |= 1 << at
+			m.Flags |= 1 << at
 		case !strings.ContainsRune(ignoredLetters, c):
-			return 0, &Problem{Col: w.col + i, Text: fmt.Sprintf("%q is not a flag", c)}
-		}
-		if flags&SevenBit != 0 && flags&(EightBit|Decode) != 0 {
-			return 0, &Problem{Col: w.col + i, Text: "7-bit data only (7) and 8-bit data (8, 9) contradict each other"}
+			return &Problem{Col: w.col + i, Text: fmt.Sprintf("%q is not a flag", c)}
 		}
 	}
-	if flags&Batch != 0 {
-		flags |= HideDots
-	}
-	return flags, nil
+	return nil
 }

@@ -52,7 +52,7 @@ func TestExampleOfTheManual(t *testing.T) {
 		{"local", "/opt/mail/bin/sm/localm", "localm -r g@x a B", Many | OwnUser},
 		{"prog", "/bin/sh", "sh -c a B", 0},
 		{"tty", "/usr/local/to", "to -r g@x a B", PassR | StripQuotes},
-		{"uucp", "/usr/bin/uux", "uux - -r -ag@x -gC Mars!rmail (a) (B)", UUCPFrom},
+		{"uucp", "/usr/bin/uux", "uux - -r -ag@x -gC Mars!rmail (a) (B)", 0},
 	} {
 		m := mailers[c.name]
 		if m.Program != c.program || m.Flags != c.flags || strings.Join(m.argv(two), " ") != c.argv {
@@ -81,7 +81,7 @@ func TestOurManual(t *testing.T) {
 			t.Error(problems[0])
 		}
 	}
-	if found != 7 {
+	if found != 5 {
 		t.Errorf("%d mailers in the examples", found)
 	}
 	for _, c := range flagLetters {
@@ -99,10 +99,7 @@ func TestOurManual(t *testing.T) {
 func TestEachLetterIsItsFlag(t *testing.T) {
 	for letters, want := range map[string]Flags{
 		"m": Many, "n": NoFrom, "s": StripQuotes, "S": OwnUser, "r": PassR, "f": PassF, "P": ReturnPath,
-		"U": UUCPFrom, "X": HideDots, "7": SevenBit, "8": EightBit, "9": Decode, "E": QuoteFrom, "R": CRLF,
-		"e": Envelope, "b": Batch | HideDots, "B": Batch | BatchESMTP | HideDots,
-		"BB": Batch | BatchESMTP | BatchDSN | HideDots, "bH": Batch | BatchHello | HideDots,
-		"-": 0, "-m": Many, "89": EightBit | Decode, ignoredLetters: 0,
+		"X": HideDots, "E": QuoteFrom, "R": CRLF, "e": Envelope, "-": 0, "-m": Many, ignoredLetters: 0,
 	} {
 		if m := mailer(t, "x "+letters+" /p p"); m.Flags != want {
 			t.Errorf("%s is %b, want %b", letters, m.Flags, want)
@@ -150,7 +147,6 @@ func TestProblemsSayWhereAndWhat(t *testing.T) {
 		"\nx m ":              "sm.conf:2:4: mailer x: missing program",
 		"x m /p":              "sm.conf:1:7: mailer x: missing argument: the name by which the program is called",
 		"x\tmY /p p":          "sm.conf:1:4: mailer x: 'Y' is not a flag",
-		"x 78 /p p":           "sm.conf:1:4: mailer x: 7-bit data only (7) and 8-bit data (8, 9) contradict each other",
 		"x m /p p $":          "sm.conf:1:10: mailer x: nothing after $ ($$ is a dollar sign)",
 		"x m /p p a$x":        "sm.conf:1:11: mailer x: $x is not known: there are $g, $h, $u, $U and ${NAME}",
 		"x m /p p ${UUX":      "sm.conf:1:10: mailer x: ${ without }",

@@ -221,13 +221,13 @@ func (o outcome) with(r ta.Result) ta.Result {
 const maxLastLine = 500
 
 func failed(code, text string) ta.Result {
-	return ta.Result{Status: ta.Error, Text: text, Cvt: "NONE", Fields: ta.Fields{
+	return ta.Result{Status: ta.Error, Text: text, Fields: ta.Fields{
 		Code: code, Diagnostic: "x-local; 500 (" + text + ")",
 	}}
 }
 
 func deferred(code, text string) ta.Result {
-	return ta.Result{Status: ta.Deferred, Text: text, Cvt: "NONE", Fields: ta.Fields{
+	return ta.Result{Status: ta.Deferred, Text: text, Fields: ta.Fields{
 		Code: code, Diagnostic: "x-local; 400 (" + text + ")",
 	}}
 }

@@ -126,19 +126,8 @@ func (arg *Argument) isOption(a address) bool {
 	return len(arg.parts) > 0 && arg.parts[0].ref != 0 && strings.HasPrefix(arg.expand(a), "-")
 }
 
-// unsafe returns the reason why the program must not get a recipient: an address
-// could be taken for an option, or for more than one line or word of what the
-// program reads. It returns "" for a safe one.
-func (a *Agent) unsafe(r *ta.Recipient) string {
-	if why := a.Mailer.unsafe(a.address(r)); why != "" {
-		return why
-	}
-	if a.Mailer.Flags&Batch != 0 && !(validPath(path(senderOf(r))) && validPath(path(r.User))) {
-		return "an address is not valid in an SMTP command"
-	}
-	return ""
-}
-
+// unsafe returns the reason why the program must not get a recipient: an address could
+// be taken for an option, or for more than one line. It returns "" for a safe one.
 func (m *Mailer) unsafe(a address) string {
 	for _, s := range []string{a.sender, a.host, a.user} {
 		if strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {

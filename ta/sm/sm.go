@@ -7,8 +7,8 @@
 //
 //	groups   the recipients that one run can serve: same sender, header, host
 //	         and user to run as; without flag m each recipient alone
-//	writes   the message for that group into a file without a name, converted
-//	         as the flags ask, with the From line or the batch SMTP around it
+//	writes   the message for that group into a file without a name, in the form
+//	         that the flags ask for
 //	runs     the program with that file as its standard input, as the
 //	         recipient's user, for a limited time
 //	reports  what the exit code means, with what the program printed
@@ -31,7 +31,6 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/ta"
-	"zsched/ta/mime"
 )
 
 // DefaultLimit is how long a run of a program may take.
@@ -42,14 +41,6 @@ type Agent struct {
 	Mailer *Mailer
 	Limit  time.Duration // of a run; 0 means no limit
 	Grace  time.Duration // from SIGTERM to SIGKILL at the limit, and for output that stays open
-	// EightBit is option -8: the next hop accepts 8-bit data, and
-	// quoted-printable text is decoded for it.
-	EightBit bool
-	// Narrow is option -Q: encode control characters and blanks, which would not reach
-	// the recipient unchanged.
-	Narrow bool
-	// KeepHeader is option -H: 8-bit headers are not encoded.
-	KeepHeader bool
 
 	Host string // the name of this machine
 	UID  int    // effective uid of the agent
@@ -75,10 +66,14 @@ func New(m *Mailer) *Agent {
 // Deliver runs the program for all recipients of m. It may be called by
 // several goroutines.
 func (a *Agent) Deliver(m *ta.Message) {
+	if a.Mailer.Unsupported != "" {
+		m.ReportRest(func(*ta.Recipient) ta.Result { return deferred("4.3.5", a.Mailer.refusal()) })
+		return
+	}
 	var safe []*ta.Recipient
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
-		if why := a.unsafe(r); why != "" {
+		if why := a.Mailer.unsafe(a.address(r)); why != "" {
 			r.Report(failed("5.1.3", why))
 			continue
 		}
@@ -112,9 +107,9 @@ func (a *Agent) groups(rs []*ta.Recipient) (groups [][]*ta.Recipient) {
 	}
 	// shared is what the recipients of a group have in common.
 	type shared struct {
-		from                   ctlfile.Address
-		header                 int64
-		host, user, ret, envID string
+		from       ctlfile.Address
+		header     int64
+		host, user string
 	}
 	type size struct{ index, bytes int } // of a group that takes more recipients
 	open := map[shared]*size{}
@@ -122,9 +117,6 @@ func (a *Agent) groups(rs []*ta.Recipient) (groups [][]*ta.Recipient) {
 		key := shared{from: r.From, header: r.Header, host: strings.ToLower(r.Host)}
 		if a.Mailer.Flags&OwnUser == 0 {
 			key.user = r.Privilege
-		}
-		if a.Mailer.Flags&BatchDSN != 0 {
-			key.ret, key.envID = r.Ret, r.EnvID
 		}
 		group := open[key]
 		if group == nil || len(groups[group.index]) >= maxGroup || group.bytes+len(r.User) > maxGroupBytes {
@@ -148,16 +140,7 @@ func (a *Agent) deliver(m *ta.Message, group []*ta.Recipient) ta.Result {
 	if err != nil {
 		return deferred("4.3.0", fmt.Sprintf("read the message: %v", err))
 	}
-	msg, err := a.message(group, body)
-	switch {
-	case errors.Is(err, mime.ErrConversion):
-		return failed("5.6.3", err.Error())
-	case err != nil:
-		return deferred("4.3.0", err.Error())
-	}
-	result := a.feed(msg, as)
-	result.Cvt = msg.plan.Cvt
-	return result
+	return a.feed(&message{agent: a, group: group, body: body}, as)
 }
 
 // feed writes the message into a file and runs the program on it.

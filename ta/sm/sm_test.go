@@ -22,7 +22,6 @@ type harness struct {
 	dir      string
 	agent    *Agent
 	reported string // to the scheduler
-	cvt      string // what was done to the last message
 }
 
 // newHarness has a mailer with these flags, and arguments for a shell script.
@@ -74,13 +73,6 @@ func (b *harness) deliver(lines, message string) *harness {
 	var out bytes.Buffer
 	s := &ta.Server{Name: "sm", Channel: "prog", Dir: filepath.Join(b.dir, "transport"),
 		In: strings.NewReader("7\th.example\n"), Out: &out, Err: b.t.Output(), Deliver: b.agent.Deliver}
-	if b.cvt != "" {
-		s.Deliver = func(m *ta.Message) {
-			result := b.agent.deliver(m, []*ta.Recipient{&m.Recipients[0]})
-			b.cvt = result.Cvt
-			m.Recipients[0].Report(result)
-		}
-	}
 	if err := s.Serve(context.Background()); err != nil {
 		b.t.Error(err)
 	}
@@ -106,12 +98,8 @@ func TestMessageIsWhatTheProgramReads(t *testing.T) {
 		"nE": head + "\n>From me\n.\nlast\n",
 		"nX": head + "\nFrom me\n..\nlast\n",
 		"ER": strings.ReplaceAll(from+"\n"+head+"\n>From me\n.\nlast\n", "\n", "\r\n"),
-		"nU": from + " remote from here\n" + head + "\nFrom me\n.\nlast\n",
 		"nP": "Return-Path: <alice@example.org>\nSubject: x\nX-Envelope-To: old\nTo: b\n\nFrom me\n.\nlast\n",
 		"ne": "Subject: x\nReturn-Path: <old>\n\tfolded\nTo: b\nX-Envelope-To: <bob> (uid " + uid + ")\n\nFrom me\n.\nlast\n",
-		"nb": "MAIL FROM:<alice@example.org>\nRCPT TO:<bob>\nDATA\n" + head + "\nFrom me\n..\nlast\n.\n",
-		"nBH": "EHLO here.example.org\nMAIL FROM:<alice@example.org> SIZE=79\nRCPT TO:<bob>\nDATA\n" +
-			head + "\nFrom me\n..\nlast\n.\n",
 	} {
 		b := newHarness(t, flags, "cat >got", "").deliver(alice+rcpt("bob"), message)
 		if got := b.read("got"); got != want {
@@ -123,27 +111,15 @@ func TestMessageIsWhatTheProgramReads(t *testing.T) {
 	}
 }
 
-func TestBatchSMTPWithItsParameters(t *testing.T) {
-	b := newHarness(t, "mnBBHR8", "cat >got", "")
-	b.deliver(alice+rcpt("bob")+"N NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@x\nR HDRS\nn env+2B1\n"+
-		rcpt("eve")+"R HDRS\nn env+2B1\n", "Subject: x\n\nä")
-	expect(t, b.read("got"), "EHLO here.example.org\r\nMAIL FROM:<alice@example.org> SIZE=13 BODY=8BITMIME RET=HDRS ENVID=env+2B1\r\n"+
-		"RCPT TO:<bob> NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@x\r\nRCPT TO:<eve>\r\nDATA\r\nSubject: x\r\n\r\nä\r\n.\r\n")
-	b = newHarness(t, "bHn", "cat >got", "").deliver("s error - - 0\n"+rcpt("bob"), "A: b\n\n")
-	expect(t, b.read("got"), "HELO here.example.org\nMAIL FROM:<>\nRCPT TO:<bob>\nDATA\nA: b\n\n.\n")
-}
-
-// Nothing in a control file can add a word or a command to the batch.
-func TestBatchSMTPHasNoLineOrWordOfStrangers(t *testing.T) {
-	b := newHarness(t, "mnBBs", "cat >got", "")
-	b.deliver("s smtp mx \"alice x\"@example.org 0\n"+rcpt(`"a> SIZE=1 <b"@x`)+"N NOTIFY=NEVER\rRSET ORCPT=rfc822;b\rRSET\nR HDRS\rRSET\nn env\r\rDATA\n"+
-		rcpt("eve")+"N NOTIFY=\xe4 ORCPT=rfc822;eve\nR HDRS\rRSET\nn env\r\rDATA\n", "A: b\n\n")
-	expect(t, b.read("got"), "MAIL FROM:<\"alice x\"@example.org> SIZE=5\n"+
-		"RCPT TO:<\"a> SIZE=1 <b\"@x>\nRCPT TO:<eve> ORCPT=rfc822;eve\nDATA\nA: b\n\n.\n")
-	for _, user := range []string{`a>b`, `a\ b"\"`, `a<b>`, `"a` + "\t" + `b"`, `a\` + "\t"} {
-		b := newHarness(t, "nb", "touch ran", "").deliver(alice+rcpt(user), "A: b\n\n")
-		if strings.Contains(b.reported, "\tok3 ") {
-			t.Errorf("%q: %q", user, b.reported)
+// The mail of a mailer for UUCP or batch SMTP waits and says why; nothing is run.
+func TestUnsupportedMailersDeferTheirMail(t *testing.T) {
+	for flags, why := range map[string]string{"Ums": "UUCP (flag U)", "nb": "batch SMTP (flag b)", "mnBBH": "batch SMTP (flag B)"} {
+		b := newHarness(t, flags, "touch ran", "").deliver(alice+rcpt("bob")+rcpt("eve"), "A: b\n\n")
+		if strings.Count(b.reported, "\tdeferred mailer x of sm.conf needs "+why+", which sm does not support\n") != 2 {
+			t.Errorf("flags %s: %q", flags, b.reported)
+		}
+		if _, err := os.Stat(filepath.Join(b.dir, "ran")); err == nil {
+			t.Errorf("flags %s: the program ran", flags)
 		}
 	}
 }
@@ -156,48 +132,12 @@ func TestFieldsOfTheEnvelopeKeepTheirQuotes(t *testing.T) {
 		"alice x@example.org bob y@x\n")
 }
 
-func TestEightBitData(t *testing.T) {
-	const plain = "MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: "
-	raw, coded := plain+"8bit\n\nä\t=\n", plain+"quoted-printable\n\n=C3=A4\t=3D\n"
-	other := "Subject: ä\nContent-Transfer-Encoding: x-other\n\nä\n"
-	for _, c := range []struct {
-		flags       string
-		dash8, q, h bool
-		message     string
-		want        string // "" is refused
-		cvt         string
-	}{
-		{"n", false, false, false, raw, coded, "QP"},
-		{"n7", false, false, false, raw, coded, "QP"},
-		{"n8", false, false, false, raw, raw, "NONE"},
-		{"n8", false, false, false, coded, coded, "NONE"},
-		{"n9", false, false, false, coded, raw, "8BIT"},
-		{"n9", false, false, false, raw, raw, "NONE"},
-		{"n", true, false, false, coded, raw, "8BIT"},
-		{"n7", true, false, false, raw, coded, "QP"},
-		{"n", false, true, false, raw, plain + "quoted-printable\n\n=C3=A4=09=3D\n", "QP"},
-		{"n", false, false, false, other, other, "NONE"},
-		{"n7", false, false, false, other, "", "NONE"},
-		{"n", false, false, false, "Subject: ä\n\n", "Subject: =?utf-8?q?=C3=A4?=\n\n", "NONE"},
-		{"n", false, false, true, "Subject: ä\n\n", "Subject: ä\n\n", "NONE"},
-	} {
-		b := newHarness(t, c.flags, "cat >got", "")
-		b.agent.EightBit, b.agent.Narrow, b.agent.KeepHeader = c.dash8, c.q, c.h
-		b.cvt = "NONE"
-		b.deliver(alice+rcpt("bob"), c.message)
-		if b.cvt != c.cvt {
-			t.Errorf("flags %s, %+v: cvt=%s", c.flags, c, b.cvt)
-		}
-		if c.want == "" {
-			expect(t, b.reported, "7/51\t\terror2 8-bit data cannot be converted: a part of another kind, or in encoding \"x-other\"\n")
-			if !strings.Contains(b.read("transport/7"), "\x015.6.3\x01") {
-				t.Errorf("%s", b.read("transport/7"))
-			}
-			continue
-		}
-		if got := b.read("got"); got != c.want {
-			t.Errorf("flags %s, %+v: %q", c.flags, c, got)
-		}
+// Programs get each byte as it is, whatever flags of other times say.
+func TestEightBitDataStaysAsItIs(t *testing.T) {
+	const message = "Subject: ä\nContent-Transfer-Encoding: quoted-printable\n\n=C3=A4\tä\xff\n"
+	for _, flags := range []string{"n", "n7", "n89"} {
+		b := newHarness(t, flags, "cat >got", "").deliver(alice+rcpt("bob"), message)
+		expect(t, b.read("got"), message)
 	}
 }
 
@@ -352,7 +292,7 @@ func TestProgramHasNeitherOurTerminalNorOurFiles(t *testing.T) {
 
 func TestControlCharactersInAddressesAreRefused(t *testing.T) {
 	for _, user := range []string{"bob\r", "bob\x7f"} {
-		b := newHarness(t, "nb", "touch ran", "$u").deliver(alice+rcpt(user), "A: b\n\n")
+		b := newHarness(t, "n", "touch ran", "$u").deliver(alice+rcpt(user), "A: b\n\n")
 		if !strings.Contains(b.reported, "\terror2 an address has a control character") {
 			t.Errorf("%q: %q", user, b.reported)
 		}

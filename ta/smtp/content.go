@@ -1,5 +1,5 @@
-// This file holds the message as it is sent: line ends, doubled dots, the length
-// for SIZE, and the conversion for servers without 8BITMIME.
+// This file holds the message as it is sent: line ends, doubled dots, and the length
+// for SIZE.
 
 package smtp
 
@@ -10,8 +10,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-
-	"zsched/ta/mime"
 )
 
 // content is a message as it is sent: the header of the control file, an empty
@@ -19,41 +17,23 @@ import (
 type content struct {
 	header  string // lines end with LF
 	body    io.ReadSeeker
-	plan    *mime.Plan // conversion of the body; nil: none
 	buffers *buffers
-	cvt     string // name of the conversion in the syslog
-	size    int64  // number of bytes to send, without added dots
-	eight   bool   // some bytes are above 127
+	size    int64 // number of bytes to send, without added dots
+	eight   bool  // some bytes are above 127
 }
 
-// measure counts the bytes of a message after any conversion that it needs. Most
-// messages need none and are read only once. The error is mime.ErrConversion or a
-// localError.
-func measure(header string, body io.ReadSeeker, how mime.Conversion, b *buffers) (*content, error) {
+// measure counts the bytes of a message. The error is a localError.
+func measure(header string, body io.ReadSeeker, b *buffers) (*content, error) {
 	body, err := kept(body)
 	if err != nil {
 		return nil, &localError{err}
 	}
 	// A CR within a field must not begin another field.
 	header = strings.ReplaceAll(strings.ReplaceAll(header, "\r\n", "\n"), "\r", " ")
-	c := &content{header: header, body: body, buffers: b, cvt: "NONE"}
+	c := &content{header: header, body: body, buffers: b}
 	n := &lineCounter{}
 	if err := c.writeTo(n); err != nil {
 		return nil, err
-	}
-	if n.eight && how.To != mime.AsIs {
-		plan, err := mime.NewPlan(header, body, how)
-		if errors.Is(err, mime.ErrConversion) {
-			return nil, err
-		}
-		if err != nil {
-			return nil, &localError{err}
-		}
-		c.plan, c.header, c.cvt = plan, plan.Header(), plan.Cvt
-		n = &lineCounter{}
-		if err := c.writeTo(n); err != nil {
-			return nil, err
-		}
 	}
 	c.size, c.eight = n.end(), n.eight
 	return c, nil
@@ -86,12 +66,7 @@ func (c *content) writeTo(w textWriter) error {
 	if _, err := w.WriteString("\n"); err != nil {
 		return err
 	}
-	var err error
-	if c.plan != nil {
-		err = c.plan.WriteBody(w)
-	} else {
-		err = c.copyBody(w)
-	}
+	err := c.copyBody(w)
 	switch {
 	case err == nil:
 		return nil

@@ -6,8 +6,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-
-	"zsched/ta/mime"
 )
 
 // changing is a message file whose text changes.
@@ -28,7 +26,7 @@ func (c *changing) Seek(offset int64, whence int) (int64, error) {
 func TestMessageThatChanges(t *testing.T) {
 	for _, then := range []string{"", "one\n", "one\ntwo\nthree\n"} {
 		file := &changing{strings.NewReader("one\ntwo\n"), then, 2}
-		c, err := measure("A: b\n", file, mime.Conversion{}, &buffers{})
+		c, err := measure("A: b\n", file, &buffers{})
 		if err != nil || c.size != int64(len("A: b\r\n\r\none\r\ntwo\r\n")) {
 			t.Fatal(c, err)
 		}
@@ -43,18 +41,16 @@ func TestMessageThatChanges(t *testing.T) {
 }
 
 func TestLoneCRDoesNotBeginAField(t *testing.T) {
-	for _, how := range []mime.Conversion{{}, {To: mime.SevenBit}} {
-		c, err := measure("Subject: x\rFrom: ceo@a.example\r\nX: y\n", strings.NewReader("a\rb\n"), how, &buffers{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var sent bytes.Buffer
-		if err := c.sendTo(&sent, "", "", false); err != nil {
-			t.Fatal(err)
-		}
-		if got := sent.String(); got != "Subject: x From: ceo@a.example\r\nX: y\r\n\r\na\r\nb\r\n" || c.size != int64(len(got)) {
-			t.Errorf("%q, size %d", got, c.size)
-		}
+	c, err := measure("Subject: x\rFrom: ceo@a.example\r\nX: y\n", strings.NewReader("a\rb\n"), &buffers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent bytes.Buffer
+	if err := c.sendTo(&sent, "", "", false); err != nil {
+		t.Fatal(err)
+	}
+	if got := sent.String(); got != "Subject: x From: ceo@a.example\r\nX: y\r\n\r\na\r\nb\r\n" || c.size != int64(len(got)) {
+		t.Errorf("%q, size %d", got, c.size)
 	}
 }
 

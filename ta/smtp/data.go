@@ -63,7 +63,7 @@ func (t *transaction) report(r *ta.Recipient, reply Reply, text string, temporar
 		// A reply that makes no sense here is not a permanent refusal.
 		result.Fields.Code = "4.5.0"
 	}
-	t.a.report(r, result, t.cvt)
+	t.a.report(r, result)
 }
 
 // reportAll reports a refusal of MAIL.

@@ -107,7 +107,6 @@ type Disabled struct {
 	ESMTP            bool // say HELO, not EHLO
 	ESMTPUnannounced bool // say HELO if the greeting does not contain ESMTP
 	Pipelining       bool
-	EightBit         bool // neither 8BITMIME nor SMTPUTF8: all messages are sent in 7 bits
 }
 
 // open opens a session with the first address of a target that accepts one.
@@ -211,7 +210,8 @@ func (o *opener) hello(s *session, esmtp bool) *openError {
 			return s.lost(verb, err)
 		}
 		if r.OK() {
-			s.ext = o.withoutDisabled(parseExtensions(r.Lines[1:]))
+			s.ext = parseExtensions(r.Lines[1:])
+			s.ext.pipelining = s.ext.pipelining && !o.disabled.Pipelining
 			return nil
 		}
 		if !r.Permanent() || o.lmtp {
@@ -226,14 +226,6 @@ func (o *opener) hello(s *session, esmtp bool) *openError {
 		return s.refused(r)
 	}
 	return nil
-}
-
-// withoutDisabled removes the extensions that are disabled.
-func (o *opener) withoutDisabled(e extensions) extensions {
-	e.pipelining = e.pipelining && !o.disabled.Pipelining
-	e.eightBit = e.eightBit && !o.disabled.EightBit
-	e.utf8 = e.utf8 && e.eightBit
-	return e
 }
 
 // lost is the failure of a connection that ended, or whose server does not speak

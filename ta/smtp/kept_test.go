@@ -6,8 +6,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-
-	"zsched/ta/mime"
 )
 
 // countingReader counts the reads of a file.
@@ -28,7 +26,7 @@ func TestShortBodyIsReadOnce(t *testing.T) {
 	}{{0, true}, {100, true}, {maxKept/18 + 1, false}} {
 		text := strings.Repeat("text of a message\n", c.lines)
 		file := &countingReader{ReaderAt: strings.NewReader(text)}
-		m, err := measure("Subject: x\n", io.NewSectionReader(file, 0, int64(len(text))), mime.Conversion{}, new(buffers))
+		m, err := measure("Subject: x\n", io.NewSectionReader(file, 0, int64(len(text))), new(buffers))
 		if err != nil {
 			t.Fatal(err)
 		}

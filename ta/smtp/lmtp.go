@@ -37,7 +37,7 @@ func (t *transaction) finalReply(states []recipientState, r Reply) error {
 	}
 	for _, one := range states {
 		if r.OK() {
-			t.a.report(one.Recipient, t.accepted(one, r), t.cvt)
+			t.a.report(one.Recipient, t.accepted(one, r))
 			continue
 		}
 		t.report(one.Recipient, r, t.mail+one.rcpt+t.data, ta.DeferBack)

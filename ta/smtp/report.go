@@ -72,14 +72,13 @@ func (a *Agent) reportLost(t *transaction, err error) {
 			}
 			result.Text = t.mail + one.rcpt + t.data + f.text
 		}
-		a.report(r, result, t.cvt)
+		a.report(r, result)
 	}
 }
 
 // report reports a recipient.
-func (a *Agent) report(r *ta.Recipient, result ta.Result, cvt string) {
+func (a *Agent) report(r *ta.Recipient, result ta.Result) {
 	result.Text = clip(result.Text)
-	result.Cvt = cvt
 	r.Report(result)
 }
 
@@ -102,7 +101,7 @@ func (a *Agent) reportFailure(d *delivery, f *failure) {
 	}
 	for _, r := range d.recipients {
 		if !r.Reported() {
-			a.report(r, f.result(ta.Deferred), "")
+			a.report(r, f.result(ta.Deferred))
 		}
 	}
 }

@@ -1,15 +1,12 @@
-// This file holds the checks and preparations before MAIL: addresses, SIZE, and the
-// conversion for servers without 8BITMIME.
+// This file holds the checks and preparations before MAIL: addresses and SIZE.
 
 package smtp
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"zsched/ta"
-	"zsched/ta/mime"
 )
 
 // prepare prepares the envelope and the content, and reports the recipients to whom
@@ -38,9 +35,9 @@ func (t *transaction) prepare() bool {
 	for _, r := range t.recipients {
 		switch {
 		case failed != nil:
-			t.a.report(r, failed.result(ta.Deferred), t.cvt)
+			t.a.report(r, failed.result(ta.Deferred))
 		case !validAddress(withoutBrackets(r.User)):
-			t.a.report(r, unsendable("5.1.3", "the recipient's address cannot be sent").result(ta.Error), t.cvt)
+			t.a.report(r, unsendable("5.1.3", "the recipient's address cannot be sent").result(ta.Error))
 		default:
 			t.states = append(t.states, recipientState{Recipient: r})
 		}
@@ -53,51 +50,36 @@ func unsendable(code, text string) *failure {
 	return &failure{permanent: true, code: code, diagnostic: "smtp; 550 (" + text + ")", text: text}
 }
 
-// prepareContent measures the message, and converts it if the server accepts only
-// seven bits.
+// prepareContent measures the message. A server without 8BITMIME gets it as it is.
 func (t *transaction) prepareContent() *failure {
-	o := &t.a.o
-	how := mime.Conversion{KeepHeader: o.KeepHeaders}
-	if !t.ext.eightBit && (!o.EightClean || o.Disabled.EightBit) {
-		how.To = mime.SevenBit
-	}
-	c, err := t.d.content(t.header, how, &t.a.buffers)
-	var local *localError
+	c, err := t.d.content(t.header, &t.a.buffers)
 	switch {
-	case errors.As(err, &local):
-		return &failure{code: "4.3.0", diagnostic: "x-local; 430 (" + local.Error() + ")", text: local.Error()}
 	case err != nil:
-		return unsendable("5.6.3", "the next host does not accept eight bits: "+err.Error())
+		return &failure{code: "4.3.0", diagnostic: "x-local; 430 (" + err.Error() + ")", text: err.Error()}
 	case t.ext.size > 0 && c.size > t.ext.size:
 		return unsendable("5.3.4", fmt.Sprintf("the message has %d bytes, but the next host accepts no more than %d", c.size, t.ext.size))
 	}
-	t.content, t.cvt = c, c.cvt
+	t.content = c
 	return nil
 }
 
-// content returns the message with a header, measured and converted. It keeps the
-// result for further transactions of the delivery.
-func (d *delivery) content(header string, how mime.Conversion, b *buffers) (*content, error) {
-	for _, kept := range d.contents {
-		if kept.how == how && kept.header == header {
-			return kept.content, nil
-		}
+// content returns the message with a header, measured. It keeps the result for further
+// transactions of the delivery.
+func (d *delivery) content(header string, b *buffers) (*content, error) {
+	if c := d.contents[header]; c != nil {
+		return c, nil
 	}
 	body, err := d.message.Body()
 	if err != nil {
 		return nil, &localError{err}
 	}
-	c, err := measure(header, body, how, b)
+	c, err := measure(header, body, b)
 	if err != nil {
 		return nil, err
 	}
-	d.contents = append(d.contents, keptContent{header, how, c})
+	if d.contents == nil {
+		d.contents = map[string]*content{}
+	}
+	d.contents[header] = c
 	return c, nil
-}
-
-// keptContent is a content and what it was made from.
-type keptContent struct {
-	header string
-	how    mime.Conversion
-	*content
 }

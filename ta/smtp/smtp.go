@@ -48,9 +48,7 @@ type Options struct {
 	IPv6First bool
 	ShareMX   bool // destinations with the same exchanger share connections
 
-	Disabled    Disabled // extensions that are not used
-	EightClean  bool     // send eight bits to servers that do not offer 8BITMIME
-	KeepHeaders bool     // do not encode headers
+	Disabled Disabled // extensions that are not used
 
 	Dialer   Dialer
 	Limits   Limits

@@ -17,7 +17,6 @@ type transaction struct {
 	*envelope
 	ext     extensions
 	content *content
-	cvt     string // how the content was converted, for the log
 	by      string // BY parameter, or ""
 
 	states    []recipientState

@@ -16,10 +16,9 @@ type command struct {
 	program *program.Program
 	o       mailbox.Options
 
-	fatal    string
-	keep8bit bool
-	counts   []int    // how often each option of noEffect was given
-	ignored  []string // the options without effect that were given, and why
+	fatal   string
+	counts  []int    // how often each option of noEffect was given
+	ignored []string // the options without effect that were given, and why
 }
 
 // noEffect are options that ZMailer's mailbox has and this one ignores.
@@ -36,14 +35,14 @@ var noEffect = []struct{ letter, name, reason string }{
 func newCommand(p *program.Program) *command {
 	c := &command{program: p, counts: make([]int, len(noEffect))}
 	f, o := p.Flags, &c.o
-	f.BoolVarP(&o.Decode, "decode", "8", false, "decode quoted-printable text to 8-bit text")
 	f.BoolVarP(&o.TouchAccess, "touch", "a", false, "do not keep the access time of mbox files")
 	f.BoolVarP(&o.Place.Canonical, "canonical", "C", false, "use the user name of the password file, not that of the address")
 	f.StringVarP(&o.Place.Path, "directory", "d", "", "`path` of the directory of mbox files, or pattern of mailboxes")
 	f.CountVarP(&o.Place.Letters, "letter-levels", "D", "add a level of directories named by a letter of the user's name; may be repeated")
 	f.StringVarP(&c.fatal, "fatal", "F", "", "`error` after which mail fails instead of waiting: edquot")
 	f.StringVarP(&p.Server.Host, "host", "h", "", "take recipients with this `localpart` as their host")
-	f.BoolVarP(&c.keep8bit, "keep-headers", "H", false, "has no effect: 8-bit headers always stay as they are")
+	f.BoolP("decode", "8", false, "has no effect: messages stay as they are")
+	f.BoolP("keep-headers", "H", false, "has no effect: headers stay as they are")
 	f.StringVarP(&o.Log, "log", "l", "", "`file` that gets a line for each delivery")
 	f.CountVarP(&o.Place.Hashes, "hash-levels", "P", "add a level of directories named by a hash of the user's name; may be repeated")
 	f.DurationVar(&o.LockWait, "lock-wait", 30*time.Second, "`time` to wait for a mailbox that others have locked")

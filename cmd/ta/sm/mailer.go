@@ -45,6 +45,9 @@ func readMailer(env *zenv.File, file, name string, stderr io.Writer) (*sm.Mailer
 	if m == nil && status == ta.ExitOSFile {
 		fmt.Fprintf(stderr, "# sm: %s: there is no mailer %q\n", file, name)
 	}
+	if m != nil && m.Unsupported != "" {
+		fmt.Fprintf(stderr, "# sm: %s: mailer %q needs %s, which is not supported: its mail waits\n", file, name, m.Unsupported)
+	}
 	return m, status
 }
 

@@ -18,9 +18,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	agent := sm.New(nil)
 	file := p.Flags.StringP("file", "f", "", "read this `file`, not sm.conf or sm.cf in MAILSHARE")
 	p.Flags.StringVarP(&p.Server.Host, "host", "h", "", "take recipients at this `host` where a job line names none")
-	p.Flags.BoolVarP(&agent.EightBit, "eight-bit", "8", false, "the program is 8-bit clean; decode quoted-printable text")
-	p.Flags.BoolVarP(&agent.Narrow, "narrow", "Q", false, "encode TABs and blanks, which do not reach the recipient unchanged")
-	p.Flags.BoolVarP(&agent.KeepHeader, "keep-header", "H", false, "leave 8-bit headers as they are")
+	p.Flags.BoolP("eight-bit", "8", false, "has no effect: messages stay as they are")
+	p.Flags.BoolP("narrow", "Q", false, "has no effect, like -8")
+	p.Flags.BoolP("keep-header", "H", false, "has no effect, like -8")
 	p.Flags.DurationVar(&agent.Limit, "limit", agent.Limit, "`time` that a run of the program may take; 0 for no limit")
 
 	err := p.Parse(args)

@@ -45,8 +45,8 @@ func (c *command) oldFlags() {
 	f, o := c.program.Flags, &c.o
 	f.BoolVarP(&c.single, "single", "1", false, "close each connection after one message")
 	f.BoolVarP(&o.IPv6First, "ipv6-first", "6", false, "try IPv6 addresses first")
-	f.CountVarP(&c.seven, "seven-bit", "7", "send 7 bits, converting messages if necessary; given twice, use no ESMTP either")
-	f.BoolVarP(&o.EightClean, "eight-bit", "8", false, "do not convert messages for peers without 8BITMIME")
+	f.CountVarP(&c.seven, "seven-bit", "7", "given twice, use no ESMTP; once, it has no effect")
+	f.BoolP("eight-bit", "8", false, "has no effect: messages are sent as they are")
 	f.StringVarP(&c.secrets, "secrets", "A", "", "`file` of user names and passwords for AUTH")
 	f.IntVarP(&o.Limits.PerHost, "per-host", "C", 0, "`number` of connections that one mail exchanger may have; 0: no limit")
 	f.CountVarP(&c.debug, "debug", "d", "write the protocol log to the scheduler's log too")
@@ -54,7 +54,7 @@ func (c *command) oldFlags() {
 	f.BoolVarP(&o.Disabled.ESMTPUnannounced, "ehlo-if-said", "E", false, "say EHLO only if the greeting contains ESMTP")
 	f.StringVarP(&o.Forced, "forced", "F", "", "send all mail to this `destination`: UNIX:/path, [address] or a name")
 	f.StringVarP(&o.Name, "helo", "h", "", "`name` of this host, for EHLO")
-	f.BoolVarP(&o.KeepHeaders, "keep-headers", "H", false, "do not encode headers when a message is converted")
+	f.BoolP("keep-headers", "H", false, "has no effect: headers are sent as they are")
 	f.StringVarP(&c.local, "local", "L", "", "local `address` to connect from: iface:name, an address or a name")
 	f.StringVarP(&c.log, "log", "l", "", "append the protocol log to this `file`")
 	f.BoolVarP(&o.LMTP, "lmtp", "M", false, "speak LMTP; needs -p or -F UNIX:/path")
@@ -110,7 +110,7 @@ func (c *command) parse(args []string) error {
 	if c.single {
 		limits.Jobs = 1
 	}
-	o.Disabled.EightBit, o.Disabled.ESMTP = c.seven > 0, c.seven > 1 && !o.LMTP
+	o.Disabled.ESMTP = c.seven > 1 && !o.LMTP
 	if c.wks {
 		c.warnings = append(c.warnings, "option -W has no effect: WKS records are no longer used")
 	}

@@ -1,27 +1,14 @@
-package mime
+package sm
 
-// This file writes the lines of a message with CRLF, doubled dots or quoted From.
+// The lines of a message as a program reads them: CRLF, doubled dots, quoted From.
 
-import (
-	"bufio"
-	"io"
-)
+import "bufio"
 
-// Framing is how the lines of a message are written for a program that reads
-// it. Several may be combined.
-type Framing uint8
-
-const (
-	CRLF      Framing = 1 << iota // lines end with CR and LF
-	DotStuff                      // a dot that begins a line is doubled (RFC 5321 section 4.5.2)
-	QuoteFrom                     // a line that begins with "From " gets ">" before it
-)
-
-// Framer writes lines to another writer in some Framing. Lines may come with LF
-// or CR LF as their end, in pieces of any size.
-type Framer struct {
+// framer writes lines to another writer as the flags CRLF, HideDots and QuoteFrom say.
+// Lines may come with LF or CR LF as their end, in pieces of any size.
+type framer struct {
 	w      *bufio.Writer // it keeps its first error
-	how    Framing
+	how    Flags
 	within bool // a line has begun and is not ended
 	from   int  // bytes of fromLine that begin the line and are not written yet
 	cr     bool // a CR is not written yet: it may belong to the line end
@@ -29,11 +16,8 @@ type Framer struct {
 
 const fromLine = "From "
 
-// NewFramer writes to w through a buffer that Close flushes.
-func NewFramer(w io.Writer, how Framing) *Framer { return &Framer{w: bufio.NewWriter(w), how: how} }
-
 // Write writes a piece of the message. The error is the writer's.
-func (f *Framer) Write(b []byte) (int, error) {
+func (f *framer) Write(b []byte) (int, error) {
 	for _, c := range b {
 		if c == '\n' {
 			f.endLine()
@@ -57,7 +41,7 @@ func (f *Framer) Write(b []byte) (int, error) {
 
 // literal writes a byte that does not end a line. At the start of a line it
 // holds back what may become fromLine.
-func (f *Framer) literal(c byte) {
+func (f *framer) literal(c byte) {
 	if f.within && f.from == 0 {
 		_ = f.w.WriteByte(c)
 		return
@@ -70,7 +54,7 @@ func (f *Framer) literal(c byte) {
 		f.within = true
 		return
 	}
-	if !f.within && c == '.' && f.how&DotStuff != 0 {
+	if !f.within && c == '.' && f.how&HideDots != 0 {
 		_ = f.w.WriteByte('.')
 	}
 	f.release()
@@ -79,12 +63,12 @@ func (f *Framer) literal(c byte) {
 }
 
 // release writes what was held back.
-func (f *Framer) release() {
+func (f *framer) release() {
 	_, _ = f.w.WriteString(fromLine[:f.from])
 	f.from = 0
 }
 
-func (f *Framer) endLine() {
+func (f *framer) endLine() {
 	f.release()
 	if f.how&CRLF != 0 {
 		_ = f.w.WriteByte('\r')
@@ -93,13 +77,12 @@ func (f *Framer) endLine() {
 	f.within, f.cr = false, false
 }
 
-// Close adds the line end if the last line has none. It does not close the writer.
-func (f *Framer) Close() error {
+// end adds the line end if the last line has none.
+func (f *framer) end() {
 	if f.cr {
 		f.literal('\r')
 	}
 	if f.within {
 		f.endLine()
 	}
-	return f.w.Flush()
 }
