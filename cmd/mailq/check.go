@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ func (o *options) check() error {
 	if o.top {
 		o.chosen = append(o.chosen, "--top")
 	}
-	targets := len(o.messages) + len(o.threads) + len(o.where)
+	targets := len(o.messages) + len(o.threads) + len(o.subjects) + len(o.where)
 	moving := len(o.chosen) == 1 && o.chosen[0] == "--move"
 	if moving {
 		o.order.To = mailq.Name{Channel: ctlfile.TransferChannel, Host: strings.ToLower(o.to)}
@@ -117,7 +118,7 @@ func (o *options) orders() ([]mailq.Order, error) {
 
 // threadNames returns the threads that --thread, --suspend and --lift name.
 func (o *options) threadNames() (names []mailq.Name, err error) {
-	for _, s := range o.threads {
+	for _, s := range slices.Concat(o.subjects, o.threads) {
 		name, err := mailq.ParseName(s)
 		if err != nil {
 			return nil, fmt.Errorf("--thread: %w", err)

@@ -66,6 +66,7 @@ type options struct {
 	yes            bool
 	messages       []string
 	threads        []string
+	subjects       []string // what --suspend and --lift name; --thread cannot be added to them
 	where          []string
 	json           bool
 	top            bool
@@ -216,7 +217,7 @@ func (o *options) orderFlags(f *pflag.FlagSet) {
 		flag := strings.ToLower(string(act.verb))
 		f.Func(flag, act.usage, func(s string) error {
 			o.order.Verb, o.chosen = act.verb, append(o.chosen, "--"+flag)
-			o.threads = append(o.threads, s)
+			o.subjects = append(o.subjects, s)
 			return nil
 		})
 	}
