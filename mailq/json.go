@@ -284,9 +284,6 @@ type Explanation struct {
 	Orders map[Verb]int `json:"orders,omitempty"`
 	// Reroutes counts those of REROUTE by the channel/host that they are sent to.
 	Reroutes map[string]int `json:"reroutes,omitempty"`
-	// TakenBack counts the jobs that an agent had not begun when the thread was held or
-	// suspended. They wait until the agent has come to them, and are not delivered.
-	TakenBack int `json:"taken_back,omitempty"`
 	// Cluster is what the nodes of the cluster have found about the destination, in
 	// words; "": nothing, or there is no cluster.
 	Cluster string `json:"cluster,omitempty"`

@@ -54,8 +54,8 @@ type Outcome struct {
 	// Suspended are those messages of a move to another node that have mail for a
 	// destination that SUSPEND suspends here: the other node delivers it.
 	Suspended int `json:"suspended,omitempty"`
-	// WithAgents are those of the messages that an agent has, at least in part, and that
-	// could not be taken back from it: for them the order waits until the agent reports.
+	// WithAgents are those of the messages that an agent has, at least in part: for them the
+	// order waits until the agent reports.
 	WithAgents int `json:"with_agents,omitempty"`
 	// KeptBack are messages that a RETRY selects and that are not tried, because their thread
 	// is held or SUSPEND suspends it. Messages does not count them.

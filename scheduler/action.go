@@ -66,24 +66,10 @@ type (
 		// lock: only the locks of these recipients are then cleared as its own. They
 		// are ascending.
 		Offsets []int64
-		// Recalled says that a Recall may have locked the recipients at Offsets. These
-		// locks are cleared, too.
-		Recalled bool
 		// AtWork are the pids of our agents that may be working on the message. The
 		// locks of our other agents are left over, because the agent could not remove
 		// them, and are cleared. nil: not known; no lock of a live process is cleared.
 		AtWork []int
-	}
-
-	// Recall takes a job line back from an agent that has not begun with it: it locks
-	// the recipients at Offsets for the scheduler, so that the agent does not take
-	// them. If one of them is not open in the control file, all stay as they are. The
-	// answer is Recalled or Failed.
-	Recall struct {
-		Op      Op
-		Message MessageID
-		Path    string
-		Offsets []int64 // ascending
 	}
 
 	// Load reads the control file of a message that is on record (record.go).
@@ -264,7 +250,6 @@ func (Close) action()       {}
 func (Kill) action()        {}
 func (Mark) action()        {}
 func (Read) action()        {}
-func (Recall) action()      {}
 func (Load) action()        {}
 func (Finish) action()      {}
 func (Report) action()      {}

@@ -94,9 +94,6 @@ type line struct {
 	// of the report, which a reload may have replaced since.
 	rule  *ReplyRule
 	noted *ReplyRule // the last rule that is in the event log
-	// recalled says that the line was taken back (Recall). The agent still has it in
-	// its input and answers it when it comes to it.
-	recalled bool
 	// resynced says that the agent has found nothing to do there.
 	resynced bool
 }

@@ -78,7 +78,7 @@ func (dv *delivery) promote(set *exclusiveSet, failed int) {
 			r.state = promoted
 		case blocked:
 			r.state = open
-			if _, kept := dv.partWaits[a.vertex.ref]; kept || dv.isTakenBack(a.vertex) {
+			if _, kept := dv.partWaits[a.vertex.ref]; kept {
 				return
 			}
 			if a.vertex.ordered != 0 {

@@ -185,7 +185,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	assert(v.ordered == 0 || v.state == fed || v.state == reading || v.state == holding || v.state == blocked, "vertex of %d in state %d has an order open", id, v.state)
 	if v.state == blocked {
 		_, kept := s.partWaits[v.ref]
-		assert(s.feedable(v) == 0 || kept || s.isTakenBack(v), "vertex of %d is blocked with something to feed", id)
+		assert(s.feedable(v) == 0 || kept, "vertex of %d is blocked with something to feed", id)
 	}
 	open := int32(0)
 	for i := range v.len() {

@@ -124,13 +124,6 @@ type (
 		Recipients []ctlfile.State
 	}
 
-	// Recalled: the answer to a Recall. If Taken is false, the agent has begun with
-	// the job line.
-	Recalled struct {
-		Op    Op
-		Taken bool
-	}
-
 	// SpoolBack: the answer to a Probe. Writing works again.
 	SpoolBack struct{}
 
@@ -256,7 +249,6 @@ func (AgentExited) event()     {}
 func (Done) event()            {}
 func (Failed) event()          {}
 func (Reread) event()          {}
-func (Recalled) event()        {}
 func (SpoolBack) event()       {}
 func (Triggered) event()       {}
 func (Reloaded) event()        {}

@@ -43,9 +43,6 @@ type Explanation struct {
 	Ordered map[Verb]int
 	// Rerouted counts those of VerbReroute by the channel and host that they are sent to.
 	Rerouted map[Target]int
-	// TakenBack counts the vertices that were taken back from an agent (Recall) which has
-	// not come to them yet.
-	TakenBack int
 	// Occupier is the thread with the most recipients in memory, if mail waits for
 	// memory; nil: it does not.
 	Occupier *Occupier

@@ -23,13 +23,7 @@ func (s *Scheduler) explainOrders(e *Explanation, t *thread) {
 			continue
 		}
 		for j := range a.lines {
-			switch l := &a.lines[j]; {
-			case l.thread != t:
-			case l.ended():
-				if m := s.message(l.id); m != nil && l.recalled {
-					e.TakenBack += s.takenBack(m, t)
-				}
-			default:
+			if l := &a.lines[j]; l.thread == t && !l.ended() {
 				e.countOrdered(s.orderOn(l.vertex), s.orderedTo(l.vertex))
 			}
 		}
@@ -104,14 +98,4 @@ func (e *Explanation) countOrdered(verb Verb, to Target) {
 		}
 		e.Rerouted[to]++
 	}
-}
-
-// takenBack counts the vertices of a message in a thread that were taken back.
-func (s *Scheduler) takenBack(m *message, t *thread) (n int) {
-	s.eachVertex(m, func(v *vertex) {
-		if v.state != 0 && s.threadOf(v) == t && s.isTakenBack(v) {
-			n++
-		}
-	})
-	return n
 }

@@ -85,13 +85,11 @@ func (dv *delivery) repeatLater(p *pending, e Failed) {
 }
 
 // moveFailed takes mail that could not be held or resubmitted back into the
-// queue, and leaves mail that could not be recalled with its agent. The action is not
-// tried again, because an order must not be carried out long after its answer. moveFailed
-// reports whether the action was one of these.
+// queue. The action is not tried again, because an order must not be carried out long after
+// its answer. moveFailed reports whether the action was one of these.
 func (dv *delivery) moveFailed(p *pending, e Failed) bool {
 	m, why, verb := p.message, "", Verb(0)
 	switch a := p.action.(type) {
-	case Recall:
 	case Hold:
 		why, verb = "cannot be held, is back in the queue: ", VerbHold
 	case Resubmit:
@@ -104,10 +102,6 @@ func (dv *delivery) moveFailed(p *pending, e Failed) bool {
 	}
 	delete(dv.store.pending, e.Op)
 	if p.stale() {
-		return true
-	}
-	if verb == 0 { // a Recall
-		dv.recallFailed(p)
 		return true
 	}
 	reason := strings.TrimSpace(e.Reason)

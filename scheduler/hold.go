@@ -73,7 +73,6 @@ func (dv *delivery) undoHold(m *message) {
 			return
 		}
 		switch {
-		case dv.unlockRecalled(v):
 		case dv.feedable(v) == 0:
 			dv.blockVertex(v)
 		case v.wakeAt > dv.now:

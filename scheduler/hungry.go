@@ -48,20 +48,16 @@ func (d *dispatch) addSession(a *agent) {
 
 // finishLine takes an ended line off the agent and finds work for its session:
 // on the same thread if it may stay there, otherwise wherever the ring has
-// some. It reports whether there was an ended line. A line that was taken back stays
-// until the agent has come to it, which is when it is the first.
+// some. It reports whether there was an ended line.
 func (dv *delivery) finishLine(a *agent) bool {
 	i := 0
-	for i < len(a.lines) && (!a.lines[i].ended() || i > 0 && a.lines[i].recalled) {
+	for i < len(a.lines) && !a.lines[i].ended() {
 		i++
 	}
 	if i == len(a.lines) {
 		return false
 	}
 	t := a.lines[i].thread
-	if a.lines[i].recalled {
-		dv.recallAnswered(a.id, &a.lines[i])
-	}
 	a.removeLine(i)
 	if a.sessions == 1 && len(a.lines) > 0 {
 		a.lines[0].startedAt = dv.now

@@ -30,7 +30,6 @@ type mail struct {
 	noticePlans    map[messageRef]*noticePlan
 	delayPlans     map[vertexRef]*delayPlan
 	expireReasons  map[vertexRef]string // given with VerbExpire, until it is executed
-	recalls        map[vertexRef]recall
 	parts          map[vertexRef][]orderPart
 	partWaits      map[vertexRef]partWait
 	loaded         int64 // last message.sequence that was given

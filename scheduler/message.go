@@ -302,7 +302,6 @@ func (q *queue) removeVertex(v *vertex) {
 	q.forgetVertex(v)
 	q.wakes.remove(v.ref)
 	delete(q.expireReasons, v.ref)
-	delete(q.recalls, v.ref)
 	delete(q.parts, v.ref)
 	delete(q.partWaits, v.ref)
 	if p := q.delayPlans[v.ref]; p != nil {

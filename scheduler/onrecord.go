@@ -46,9 +46,8 @@ func (d *dispatch) isIdleBut(m *message, spared func(*vertex, *thread) bool) boo
 // isIdleVertex reports whether no agent has a vertex, or may be given it, before
 // the time wake, and nothing is planned for it.
 func (d *dispatch) isIdleVertex(v *vertex, wake instant, spared func(*vertex, *thread) bool) bool {
-	_, locked := d.recalls[v.ref]
 	_, kept := d.partWaits[v.ref]
-	if locked || kept || len(d.parts[v.ref]) > 0 {
+	if kept || len(d.parts[v.ref]) > 0 {
 		return false
 	}
 	switch v.state {

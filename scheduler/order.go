@@ -8,8 +8,7 @@ import (
 
 // Orders of administrators: kill, expire, retry, hold, requeue, reroute. An
 // order is executed at once on vertices that no agent has and whose file is not
-// being read. In the others it is recorded, and executed when they come back. A job
-// line that an agent has not begun is taken back (recall.go).
+// being read. In the others it is recorded, and executed when they come back.
 
 // Verb is what an Ordered does with its targets. Whatever an agent does with a
 // target before it comes back is final. A later order on the same mail replaces
@@ -211,9 +210,7 @@ func (dv *delivery) executeAll(m *message, vertices []*vertex) {
 	var together []*vertex
 	for _, v := range vertices {
 		switch {
-		case v.state == fed:
-			dv.recallLine(v)
-		case v.state == 0 || v.state == reading:
+		case v.state == 0 || v.state == fed || v.state == reading:
 		case v.ordered.resubmits():
 			together = append(together, v)
 		default:
@@ -318,4 +315,28 @@ func (dv *delivery) failByOrder(v *vertex, why string, chosen func(*recipient) b
 		words: words, code: "5.0.0 (expired by the administrator)",
 		applies: func(r *recipient) bool { return (r.state == open || r.state == standby) && chosen(r) },
 	})
+}
+
+// OrdersWithAgents counts those of the messages for which an order waits until an agent
+// reports.
+func (s *Scheduler) OrdersWithAgents(ids []MessageID) (n int) {
+	for _, id := range ids {
+		m := s.message(id)
+		if m == nil {
+			continue
+		}
+		waits := func(v *vertex) bool { return v.state == fed && s.orderOn(v) != 0 }
+		if slices.ContainsFunc(s.openVertices(m), waits) {
+			n++
+		}
+	}
+	return n
+}
+
+// ThreadWithAgents counts the messages of a thread that agents may deliver.
+func (s *Scheduler) ThreadWithAgents(channel, host string) int {
+	if t := s.threads[threadKey{channel, host}]; t != nil {
+		return int(t.states[fed])
+	}
+	return 0
 }

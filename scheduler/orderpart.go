@@ -64,11 +64,7 @@ func (dv *delivery) orderParts(e *Ordered, vertices []*vertex) (whole []*vertex)
 		}
 		p := orderPart{verb: e.Verb, offsets: part, to: threadKey{e.To.Channel, e.To.Host}, why: e.Why}
 		dv.parts[v.ref] = append(dv.withoutPart(v, part), p)
-		switch v.state {
-		case fed:
-			dv.recallLine(v)
-		case reading:
-		default:
+		if v.state != fed && v.state != reading {
 			dv.executeParts(v)
 		}
 	}
@@ -134,7 +130,7 @@ func (dv *delivery) endPartWait(v *vertex) bool {
 	}
 	delete(dv.partWaits, v.ref)
 	switch {
-	case v.state != blocked || v.ordered != 0 || dv.isTakenBack(v):
+	case v.state != blocked || v.ordered != 0:
 	case dv.feedable(v) == 0:
 		dv.planWake(v)
 	case w.state == waiting && w.wakeAt > dv.now:

@@ -32,9 +32,6 @@ func (dv *delivery) agentExited(e AgentExited) {
 	blamed := a.sessions > 1 || len(a.lines) > 0 && !a.lines[0].ended()
 	for i := range a.lines {
 		l := &a.lines[i]
-		if l.recalled {
-			dv.recallAnswered(a.id, l)
-		}
 		if l.ended() {
 			continue
 		}

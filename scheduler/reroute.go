@@ -142,7 +142,7 @@ func (dv *delivery) resubmitFailed(p *pending) {
 			dv.holdVertex(v)
 		case v.ordered != 0:
 			dv.execute(v)
-		case dv.endPartWait(v), dv.unlockRecalled(v):
+		case dv.endPartWait(v):
 		case dv.feedable(v) > 0:
 			dv.makeDue(v)
 		default: // they can expire again

@@ -21,10 +21,6 @@ func (dv *delivery) agentResync(id AgentID, message MessageID) {
 	}
 	for i := range a.lines {
 		l := &a.lines[i]
-		if l.id == message && l.recalled {
-			a.progressAt = dv.now
-			return
-		}
 		if l.id != message || l.ended() {
 			continue
 		}
@@ -44,16 +40,13 @@ func (dv *delivery) readAgain(v *vertex, why readReason, pid int) {
 	v.readReason = why
 	op := dv.nextOp()
 	var offsets []int64
-	_, recalled := dv.recalls[v.ref]
-	if pid >= ctlfile.MaxPID || recalled {
+	if pid >= ctlfile.MaxPID {
 		for i := range v.len() {
-			if r := dv.recipient(v, i); !recalled || r.state != writing {
-				offsets = append(offsets, int64(r.offset))
-			}
+			offsets = append(offsets, int64(dv.recipient(v, i).offset))
 		}
 	}
 	dv.issue(op, pending{
-		action:  Read{Op: op, Message: m.id, Path: dv.path(m), PID: pid, Offsets: offsets, Recalled: recalled, AtWork: dv.atWork(m.id)},
+		action:  Read{Op: op, Message: m.id, Path: dv.path(m), PID: pid, Offsets: offsets, AtWork: dv.atWork(m.id)},
 		message: m, vertex: v,
 	})
 }
@@ -97,9 +90,6 @@ func (dv *delivery) reread(e *Reread) {
 	}
 	if e.Owes {
 		m.flags |= owesNotice
-	}
-	if !dv.isWriting(v) {
-		delete(dv.recalls, v.ref)
 	}
 	m.pendingWrites++
 	locked := dv.compareTags(v, e.Recipients)

@@ -172,11 +172,6 @@ func (sc *scenario) reread(words []string) {
 	sc.step(e)
 }
 
-// recalled reads: 7, or 7 not.
-func (sc *scenario) recalled(words []string) {
-	sc.step(scheduler.Recalled{Op: sc.ops[scheduler.MessageID(sc.number(words[0]))], Taken: len(words) == 1})
-}
-
 // store reads: waits, works, done 7 [owes], fails 7 REASON, refuses 7 REASON, full 7,
 // gone 7, down REASON, back.
 func (sc *scenario) store(words []string) {

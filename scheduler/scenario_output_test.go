@@ -69,8 +69,6 @@ func (sc *scenario) format(a scheduler.Action) string {
 			text += fmt.Sprintf(", with agents %v", a.WithAgents)
 		}
 		return text
-	case scheduler.Recall:
-		return fmt.Sprintf("recall %d: %s", a.Message, strings.Trim(fmt.Sprint(a.Offsets), "[]"))
 	case scheduler.Account:
 		return fmt.Sprintf("log %d %s %s/%s", a.Message, a.State, a.Channel, a.Host)
 	case scheduler.Complete:

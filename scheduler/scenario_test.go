@@ -199,8 +199,6 @@ func (sc *scenario) runLine(words []string, clauses string) {
 		sc.step(scheduler.AgentFailed{Agent: sc.agent(args[0]), Reason: strings.Join(args[1:], " ")})
 	case "reread":
 		sc.reread(args)
-	case "recalled":
-		sc.recalled(args)
 	case "etrn":
 		sc.step(scheduler.Triggered{Host: args[0]})
 	case "order":
@@ -308,8 +306,6 @@ func (sc *scenario) step(e scheduler.Event) {
 			sc.moveOps[a.Message] = a.Op
 			sc.answerWrite(a.Message, a.Op)
 		case scheduler.Read:
-			sc.ops[a.Message] = a.Op
-		case scheduler.Recall:
 			sc.ops[a.Message] = a.Op
 		}
 	}

@@ -65,7 +65,7 @@
 //	expiry, ETRN, queueonly            expiry.go etrn.go
 //	reporttimes, DELIVERBY, notices    notice.go
 //	work on control files, full disk   store.go fulldisk.go
-//	orders, held mail                  order.go orderpart.go recall.go hold.go reroute.go
+//	orders, held mail                  order.go orderpart.go hold.go reroute.go
 //	reload, stop                       reload.go stop.go
 //	queries                            view.go show.go explain.go wait.go position.go walk.go
 //	the wall clock is set              clock.go
@@ -180,7 +180,6 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.wakes.index = func(v vertexRef) *int32 { return &s.vertices.at(v).wakeIndex }
 	s.noticePlans, s.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
 	s.expireReasons = make(map[vertexRef]string)
-	s.recalls = make(map[vertexRef]recall)
 	s.parts, s.partWaits = make(map[vertexRef][]orderPart), make(map[vertexRef]partWait)
 	s.notices.index = func(p *noticePlan) *int32 { return &p.index }
 	s.delays.index = func(p *delayPlan) *int32 { return &p.index }
@@ -274,8 +273,6 @@ func (s *Scheduler) handle(e Event) {
 		s.writeFailed(e)
 	case Reread:
 		s.reread(&e)
-	case Recalled:
-		s.recalled(e)
 	case SpoolBack:
 		s.spoolBack()
 	case Triggered:
@@ -290,12 +287,8 @@ func (s *Scheduler) handle(e Event) {
 		s.notLoaded(e)
 	case HeldThread:
 		s.heldThread(threadKey{e.Channel, e.Host}, e.Held)
-		if e.Held {
-			s.recallThread(threadKey{e.Channel, e.Host})
-		}
 	case SuspendedThread:
 		s.suspendByOrder(e)
-		s.recallThread(threadKey{e.Channel, e.Host})
 	case Lifted:
 		s.lift(threadKey{e.Channel, e.Host}, e.OrderOnly)
 	case Restored:

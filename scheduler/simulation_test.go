@@ -325,8 +325,6 @@ func (h *harness) perform(a Action) {
 		h.answerLater(a.Op, func() { h.mark(a) })
 	case Read:
 		h.answerLater(a.Op, func() { h.read(a) })
-	case Recall:
-		h.answerLater(a.Op, func() { h.step(Recalled{Op: a.Op, Taken: h.chance(50)}) })
 	case Load:
 		h.answers = append(h.answers, func() { h.loadAgain(a) })
 	case Report:

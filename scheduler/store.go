@@ -34,7 +34,7 @@ type pending struct {
 	message    *message
 	id         MessageID        // of message
 	sequence   int64            // of message; shows whether it has left
-	vertex     *vertex          // of a Read or Recall; nil: it is a Read of readTags
+	vertex     *vertex          // of a Read; nil: it is a Read of readTags
 	recipients []alternative    // of a Mark or Resubmit; they are done after it
 	previous   []recipientState // of a Resubmit: their states before
 }

@@ -142,8 +142,5 @@ func ordersText(e *mailq.Explanation) (text []string) {
 			text = append(text, fmt.Sprintf("orders: %s of %s when the agent reports, unless it delivers them", verb, jobs))
 		}
 	}
-	if e.TakenBack > 0 {
-		text = append(text, "orders: "+mailq.Plural(e.TakenBack, "job is", "jobs are")+" taken back from an agent: not delivered, but not free before the agent has come to them")
-	}
 	return text
 }

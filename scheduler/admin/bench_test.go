@@ -107,7 +107,6 @@ func (t *turns) Turn(took time.Duration)          { t.took = append(t.took, took
 func (*turns) Event(time.Time, scheduler.Event)   {}
 func (*turns) Action(time.Time, scheduler.Action) {}
 func (*turns) Result(time.Time, spool.Result)     {}
-func (s *endless) Recall(uint64, string, []int64) {}
 
 func (s *endless) HeldThreads() ([]spool.Thread, []spool.Suspension, error) {
 	return nil, nil, nil

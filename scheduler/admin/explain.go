@@ -38,7 +38,6 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 		x.States = states(from.Thread.States)
 	}
 	addOrders(x, from)
-	x.TakenBack = from.TakenBack
 	if from.Vertex != nil {
 		x.NextJob = jobOf(from.Vertex)
 	}

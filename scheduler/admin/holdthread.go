@@ -23,7 +23,7 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		already = l.IsHeld(t) && l.IsRecorded()
 		did = threadOutcome(l.Core(), name)
-		did.WithAgents, _ = l.Core().ThreadWithAgents(name.Channel, name.Host) // for a dry run
+		did.WithAgents = l.Core().ThreadWithAgents(name.Channel, name.Host)
 	})
 	if err != nil {
 		return mailq.Outcome{}, err
@@ -44,13 +44,9 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 	if err = q.recordHold(&again, nil, t); err != nil {
 		return did, err
 	}
-	err = q.port.SetHeld(ctx, scheduler.HeldThread{
+	return did, q.port.SetHeld(ctx, scheduler.HeldThread{
 		Channel: t.Channel, Host: t.Host, Held: true, By: actorText(o), Why: o.Why,
 	})
-	if err == nil {
-		did.WithAgents, err = q.threadWithAgents(ctx, name)
-	}
-	return did, err
 }
 
 // errAlreadyHeld refuses a HOLD that changes nothing.
@@ -66,12 +62,6 @@ func changesHold(o *mailq.Order, before *spool.HoldRecord) bool {
 	changed := o.For > 0 || !before.Until.IsZero() || o.Why != "" && o.Why != before.Why
 	o.Why = cmp.Or(o.Why, before.Why)
 	return changed
-}
-
-// threadWithAgents counts the messages of a thread, just held or suspended, that agents may
-// still deliver.
-func (q *Queue) threadWithAgents(ctx context.Context, name mailq.Name) (int, error) {
-	return q.whenSettled(ctx, func(core *scheduler.Scheduler) (int, bool) { return core.ThreadWithAgents(name.Channel, name.Host) })
 }
 
 // unholdThread ends the hold of a thread, as soon as that is recorded. The order

@@ -1,7 +1,7 @@
 package admin
 
-// The progress of an order: the core is given it in parts, and its answer waits for agents to
-// give job lines back and for files to be moved.
+// The progress of an order: the core is given it in parts, and its answer waits for files to be
+// moved.
 
 import (
 	"context"
@@ -52,7 +52,7 @@ func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did
 		err = pause(ctx)
 	}
 	if did.WithAgents = len(withAgents); err == nil && did.WithAgents > 0 && !e.DryRun {
-		did.WithAgents, err = q.whenSettled(ctx, func(core *scheduler.Scheduler) (int, bool) { return core.OrdersWithAgents(withAgents) })
+		err = q.port.Ask(ctx, func(l *daemon.Loop) { did.WithAgents = l.Core().OrdersWithAgents(withAgents) })
 	}
 	if err == nil && !e.DryRun && undone >= 0 && movesFiles(e.Verb) {
 		err = q.whenMoved(ctx, t, undone, &did)
@@ -79,8 +79,16 @@ func (q *Queue) whenMoved(ctx context.Context, t *targets, undone int, did *mail
 	for id := range t.rank {
 		ids[id] = struct{}{}
 	}
-	if _, err := q.whenSettled(ctx, func(core *scheduler.Scheduler) (int, bool) { return 0, core.Moving(ids) }); err != nil {
-		return err
+	for end, moving := time.Now().Add(maxMoving), true; moving; {
+		if err := q.port.Ask(ctx, func(l *daemon.Loop) { moving = l.Core().Moving(ids) }); err != nil {
+			return err
+		}
+		if !moving || !time.Now().Before(end) {
+			break
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
 	}
 	var failed []scheduler.Undone
 	if err := q.port.Ask(ctx, func(l *daemon.Loop) { failed = l.Undone(undone) }); err != nil {
@@ -95,24 +103,8 @@ func (q *Queue) whenMoved(ctx context.Context, t *targets, undone int, did *mail
 		mailq.Plural(len(failed), "message", "messages"), did.Messages, failed[0].Reason)
 }
 
-// maxUnsettled bounds each wait of an order: until it is known which job lines could be taken
-// back from agents, and until messages are moved.
-const maxUnsettled = 5 * time.Second
-
-// whenSettled asks count again and again until nothing is unsettled or maxUnsettled is over,
-// and returns its last number.
-func (q *Queue) whenSettled(ctx context.Context, count func(*scheduler.Scheduler) (n int, unsettled bool)) (n int, err error) {
-	for end := time.Now().Add(maxUnsettled); ; {
-		unsettled := false
-		err = q.port.Ask(ctx, func(l *daemon.Loop) { n, unsettled = count(l.Core()) })
-		if err != nil || !unsettled || !time.Now().Before(end) {
-			return n, err
-		}
-		if err = pause(ctx); err != nil {
-			return n, err
-		}
-	}
-}
+// maxMoving bounds how long an order waits until messages are moved.
+const maxMoving = 5 * time.Second
 
 // pause waits for writingPause.
 func pause(ctx context.Context) error {

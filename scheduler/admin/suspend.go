@@ -21,7 +21,7 @@ func (q *Queue) suspendThread(ctx context.Context, o *mailq.Order) (did mailq.Ou
 	name, found, why := *o.Thread, false, ""
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		did = threadOutcome(l.Core(), name)
-		did.WithAgents, _ = l.Core().ThreadWithAgents(name.Channel, name.Host) // for a dry run
+		did.WithAgents = l.Core().ThreadWithAgents(name.Channel, name.Host)
 		for _, s := range l.Suspensions() {
 			if s.Thread == spool.Thread(name) {
 				found, why = true, s.Why
@@ -47,9 +47,7 @@ func (q *Queue) suspendThread(ctx context.Context, o *mailq.Order) (did mailq.Ou
 		if o.For > 0 {
 			s.Until = now.Add(o.For)
 		}
-		if err = q.port.SetSuspended(ctx, s); err == nil {
-			did.WithAgents, err = q.threadWithAgents(ctx, name)
-		}
+		err = q.port.SetSuspended(ctx, s)
 	}
 	return did, err
 }

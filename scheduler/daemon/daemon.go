@@ -87,7 +87,6 @@ type Spool interface {
 	Load(names []spool.Name)
 	Mark(op uint64, path string, marks []ctlfile.Mark)
 	Reread(op uint64, path string, ours spool.OurLocks)
-	Recall(op uint64, path string, offsets []int64)
 	Finish(f spool.Finish)
 	Report(op uint64, path string, retryUntil time.Time)
 	Probe()

@@ -55,24 +55,7 @@ func (f *files) mark(a scheduler.Mark) {
 
 func (f *files) read(a scheduler.Read) {
 	f.pending++
-	f.spool.Reread(uint64(a.Op), a.Path, spool.OurLocks{DeadPID: a.PID, Offsets: a.Offsets, Recalled: a.Recalled, AtWork: a.AtWork})
-}
-
-func (f *files) recall(a scheduler.Recall) {
-	f.pending++
-	f.spool.Recall(uint64(a.Op), a.Path, a.Offsets)
-}
-
-func (f *files) recalled(r spool.Recalled) {
-	switch op := scheduler.Op(r.Op); {
-	case r.Missing:
-		f.missing(op, false)
-	case r.Err != nil:
-		f.done(op, r.Err)
-	default:
-		f.pending--
-		f.loop.Step(scheduler.Recalled{Op: op, Taken: r.Taken})
-	}
+	f.spool.Reread(uint64(a.Op), a.Path, spool.OurLocks{DeadPID: a.PID, Offsets: a.Offsets, AtWork: a.AtWork})
 }
 
 func (f *files) reread(r spool.Reread) {

@@ -30,8 +30,6 @@ func (d *Daemon) perform(a scheduler.Action) {
 		l.files.mark(a)
 	case scheduler.Read:
 		l.files.read(a)
-	case scheduler.Recall:
-		l.files.recall(a)
 	case scheduler.Load:
 		l.intake.load(a)
 	case scheduler.Report:
@@ -96,8 +94,6 @@ func (d *Daemon) result(r spool.Result) {
 		l.files.changed(r.Op, r.Missing, r.Quarantined, r.Err)
 	case spool.Reread:
 		l.files.reread(r)
-	case spool.Recalled:
-		l.files.recalled(r)
 	case spool.Finished:
 		l.files.finished(r)
 	case spool.Reported:

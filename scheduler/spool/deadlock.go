@@ -45,8 +45,6 @@ func (l *locks) held(r *ctlfile.Recipient) bool {
 	pid := r.PID()
 	_, its := slices.BinarySearch(l.ours.Offsets, r.Offset)
 	switch {
-	case pid == os.Getpid() && l.known:
-		return !l.ours.Recalled || !its
 	case pid >= ctlfile.MaxPID:
 		if l.known && l.ours.DeadPID >= ctlfile.MaxPID && its {
 			return false
@@ -75,9 +73,6 @@ func (l *locks) leftOver(pid int) bool {
 	p, known := process.Find(pid)
 	return known && l.holders.isOurs(p)
 }
-
-// isRecalled reports whether Recall has locked a recipient.
-func isRecalled(r *ctlfile.Recipient) bool { return r.Tag == ctlfile.Locked && r.PID() == os.Getpid() }
 
 // any returns the pid of a process that holds a lock in the file, or 0.
 func (l *locks) any(f *ctlfile.File) int {
@@ -122,8 +117,7 @@ func (h *lockHolders) begin(transport int) {
 // alive reports whether the process that wrote a lock still exists: it must have
 // been running at writtenAt, the control file's mtime, which is no earlier than
 // the lock. A pid that is blank, zero or unreadable (0) names no process. Neither
-// does ctlfile.MaxPID, nor our own pid: our locks (Recall) end with what we know of
-// the message.
+// does ctlfile.MaxPID, nor our own pid: version 0.9 locked recipients with it.
 func (h *lockHolders) alive(pid int, writtenAt time.Time) bool {
 	if pid <= 0 || pid >= ctlfile.MaxPID || pid == os.Getpid() {
 		return false

@@ -88,7 +88,7 @@ func (s *Spool) editor(path string) uint64 {
 	return maphash.String(s.seed, path) % uint64(len(s.edits))
 }
 
-// OurLocks is what the caller of Reread knows about the locks of its agents and of Recall;
+// OurLocks is what the caller of Reread knows about the locks of its agents;
 // the zero value says nothing about them.
 type OurLocks struct {
 	// DeadPID is an agent that has died; 0: none. Its locks are cleared.
@@ -96,9 +96,6 @@ type OurLocks struct {
 	// Offsets are the recipients that it had in the file, in order. They are needed if
 	// DeadPID is too large for a lock.
 	Offsets []int64
-	// Recalled says that Recall may have locked the recipients at Offsets for us. These
-	// locks are cleared, and Offsets need not be those of a dead agent.
-	Recalled bool
 	// AtWork are the pids of our agents that may be working on the message, in order. The
 	// locks of our other agents are left over: they could not remove them. nil: not known.
 	AtWork []int
@@ -110,8 +107,7 @@ type OurLocks struct {
 //
 // A lock with ctlfile.MaxPID belongs to one of our agents with such a large pid. If DeadPID
 // is that large, only the locks at Offsets are its own; the others belong to agents that may
-// still be working. The locks of Recall are cleared only at Offsets, and only if Recalled is
-// set.
+// still be working.
 func (s *Spool) Reread(op uint64, path string, ours OurLocks) {
 	s.edit(path, func() {
 		answer := Reread{Op: op}

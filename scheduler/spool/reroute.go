@@ -115,7 +115,7 @@ func (r *Resubmission) choose(f *ctlfile.File, held func(*ctlfile.Recipient) boo
 			return false // it must not be delivered
 		}
 		_, done := settled[to.Offset]
-		return !done && (to.Tag == ctlfile.Open || isRecalled(to) || to.Tag == ctlfile.Locked && !held(to))
+		return !done && (to.Tag == ctlfile.Open || to.Tag == ctlfile.Locked && !held(to))
 	}
 	// Sets with a recipient that is done, is being delivered or was chosen.
 	taken := map[int]bool{}
@@ -205,7 +205,7 @@ func (p *stagedCopy) fits(d *controlFile) error {
 		return errChanged
 	}
 	for _, offset := range p.offsets {
-		if i := d.file.Find(offset); i < 0 || d.file.Recipients[i].Tag != ctlfile.Open && !isRecalled(&d.file.Recipients[i]) {
+		if i := d.file.Find(offset); i < 0 || d.file.Recipients[i].Tag != ctlfile.Open {
 			return errChanged
 		}
 	}

@@ -95,15 +95,6 @@ type (
 		Recipients  []ctlfile.State // every recipient of the file, in its order
 	}
 
-	// Recalled is the result of Recall. Taken says that the recipients are locked for
-	// us now.
-	Recalled struct {
-		Op      uint64
-		Err     error
-		Missing bool
-		Taken   bool
-	}
-
 	// Finished is the result of Finish. Err wraps ErrOpen if the file still has
 	// an open recipient; then nothing was done. It may wrap ErrSpoolDown.
 	Finished struct {
@@ -259,7 +250,6 @@ func (Refused) result()     {}
 func (Triggered) result()   {}
 func (Marked) result()      {}
 func (Reread) result()      {}
-func (Recalled) result()    {}
 func (Finished) result()    {}
 func (Reported) result()    {}
 func (Unparked) result()    {}

@@ -167,13 +167,6 @@ func (s *Spool) Reread(op uint64, path string, _ spool.OurLocks) {
 	s.Answer(r)
 }
 
-// Recall does not lock: the agents of tests begin at once.
-func (s *Spool) Recall(op uint64, path string, _ []int64) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.Answer(spool.Recalled{Op: op, Missing: s.Files[path] == nil})
-}
-
 // Report writes no notice and says that it did.
 func (s *Spool) Report(op uint64, path string, _ time.Time) {
 	s.Mu.Lock()
