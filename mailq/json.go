@@ -120,7 +120,6 @@ const (
 	PendingRate        Pending = "Rate"      // the thread has no token
 	PendingSite        Pending = "SiteMax"
 	PendingSiteRate    Pending = "SiteRate"
-	PendingRingRate    Pending = "RingRate"
 	PendingChannelRate Pending = "ChannelRate"
 	PendingPoison      Pending = "Poisoned" // all due mail of the thread is poisoned
 )

@@ -247,7 +247,7 @@ func BenchmarkCycle(b *testing.B) {
 func (q *benchQueue) shape() {
 	p := &q.s.config.Defaults
 	fast := []Rate{{Recipients: 1_000_000_000, Span: time.Second}}
-	p.Rate, p.RingRate, p.ChannelRate, p.SiteRate, p.RateBurst, p.SiteMax = fast, fast, fast, fast, 1_000_000_000, 1000
+	p.Rate, p.ChannelRate, p.SiteRate, p.RateBurst, p.SiteMax = fast, fast, fast, 1_000_000_000, 1000
 	q.s.config.Replies = []ReplyRule{{
 		Channel: "smtp", Host: "*", Expression: "^nothing", Action: "suspend 1h", Verb: ReplySuspend, Span: time.Hour,
 		Match: regexp.MustCompile("^nothing").MatchString,

@@ -424,14 +424,14 @@ func (s *Scheduler) checkRing(r *ring) {
 	assert(procs == r.procs && busy == r.busy && coming == r.expected, "ring %q: processes %d, kept %d; sessions %d, kept %d; coming %d, kept %d",
 		r.key, procs, r.procs, busy, r.busy, coming, r.expected)
 	assert(wants == r.wants, "ring %q: wants %d, kept %d", r.key, wants, r.wants)
-	assert(procs > 0 || r.members.len > 0 || r.rate != nil && r.rate.index != 0, "ring %q is empty and still there", r.key)
+	assert(procs > 0 || r.members.len > 0, "ring %q is empty and still there", r.key)
 	// Work waits only for a reason: a limit, sessions that agents should still
 	// offer, or a halt.
 	if r.wants > 0 && !s.halted() && r.expected == 0 {
-		reason := r.limitQueue != nil || r.rate != nil && r.rate.index != 0 || r.backoffIndex != 0 || !below(r.busy, s.maxRing(r)) || !below(r.procs, s.maxRing(r))
+		reason := r.limitQueue != nil || r.backoffIndex != 0 || !below(r.busy, s.maxRing(r)) || !below(r.procs, s.maxRing(r))
 		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)
 	}
-	assert(len(r.idle) == 0 || r.wants == 0 || s.halted() || r.limitQueue != nil || !below(r.busy, s.maxRing(r)) || r.rate != nil && r.rate.index != 0, "ring %q has idle agents and work", r.key)
+	assert(len(r.idle) == 0 || r.wants == 0 || s.halted() || r.limitQueue != nil || !below(r.busy, s.maxRing(r)), "ring %q has idle agents and work", r.key)
 }
 
 // checkMembers: the threads of a ring are in the order of their sequence, and

@@ -103,8 +103,8 @@ type Params struct {
 	MaxRing    int // busy sessions and processes of the ring; 0: MaxTA
 	MaxThr     int // busy sessions of the thread; at least 1
 	// Rates of recipients fed, by date; nil: no limit. RateBurst is for all of them.
-	Rate, RingRate, ChannelRate []Rate
-	RateBurst                   int // most tokens at a time; at least 1
+	Rate, ChannelRate []Rate
+	RateBurst         int // most tokens at a time; at least 1
 	// Limits over all nodes of a cluster; 0: none.
 	ClusterMax     int // busy sessions of the thread
 	ClusterSiteMax int // busy sessions of the site

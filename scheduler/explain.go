@@ -277,7 +277,7 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 		}
 	}
 	switch s.waitOf(t) {
-	case WaitRate, WaitRingRate, WaitChannelRate, WaitClusterRate, WaitSiteRate:
+	case WaitRate, WaitChannelRate, WaitClusterRate, WaitSiteRate:
 		_, until := s.gate(t)
 		consider(TokenNext, until)
 	case WaitStart:

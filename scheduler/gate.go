@@ -127,28 +127,12 @@ func (t *thread) waits() uint32 {
 	return t.suspensions + t.shaping.waits
 }
 
-// ringGate is how many job lines ringrate and channelrate allow the threads of the
-// ring now.
+// ringGate is how many job lines channelrate allows the threads of the ring now.
 func (d *dispatch) ringGate(r *ring) int {
-	n := math.MaxInt
-	if r.rate != nil {
-		n = r.rate.tokens(d.now)
+	if r.channelRate == nil {
+		return math.MaxInt
 	}
-	if r.channelRate != nil {
-		n = min(n, r.channelRate.tokens(d.now))
-	}
-	return n
-}
-
-// waitForTokens makes the ring, whose gate is closed, wait for it to open.
-func (d *dispatch) waitForTokens(r *ring) {
-	if r.rate != nil && r.rate.tokens(d.now) == 0 {
-		r.dequeue()
-		r.waitingSince = 0
-		d.tokens.put(r.rate.nextAt(d.now), r.rate)
-		return
-	}
-	d.waitForChannel(r)
+	return r.channelRate.tokens(d.now)
 }
 
 // waitForChannel puts the ring among those that wait for a token of the channel.
@@ -179,9 +163,6 @@ func (d *dispatch) pass(t *thread, r *ring, n int) {
 			}
 		}
 	}
-	if r.rate != nil {
-		d.takeShared(r.rate, n)
-	}
 	for _, b := range r.channel.rates {
 		d.takeShared(b, n)
 		if b.tokens(d.now) == 0 {
@@ -207,10 +188,6 @@ func (d *dispatch) refund(t *thread, n int) {
 	r := t.ring
 	if r == nil {
 		return
-	}
-	if r.rate != nil {
-		r.rate.refund(n)
-		d.markDirty(r)
 	}
 	for _, b := range r.channel.rates {
 		b.refund(n)
@@ -242,12 +219,7 @@ func (d *dispatch) gate(t *thread) (why Wait, until instant) {
 		}
 		return WaitRate, t.shaping.rate.nextAt(d.now)
 	}
-	r := t.ring
-	switch {
-	case r == nil:
-	case r.rate != nil && r.rate.tokens(d.now) == 0:
-		return WaitRingRate, r.rate.nextAt(d.now)
-	case r.channelRate != nil && r.channelRate.tokens(d.now) == 0:
+	if r := t.ring; r != nil && r.channelRate != nil && r.channelRate.tokens(d.now) == 0 {
 		return WaitChannelRate, r.channelRate.nextAt(d.now)
 	}
 	return NoWait, never

@@ -69,7 +69,7 @@ func (d *dispatch) dispatchRing(r *ring) {
 			break
 		}
 		if d.ringGate(r) == 0 {
-			d.waitForTokens(r)
+			d.waitForChannel(r)
 			break
 		}
 		p, ok := d.nextPick(r)

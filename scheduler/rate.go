@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Rates: how many recipients may be fed in a span of time (rate, rateburst, ringrate,
-// channelrate, siterate). What a thread without a token does is in gate.go.
+// Rates: how many recipients may be fed in a span of time (rate, rateburst, channelrate,
+// siterate). What a thread without a token does is in gate.go.
 
 // Rate is a number of recipients in a span of time.
 type Rate struct {
@@ -47,7 +47,6 @@ type bucket struct {
 	index  int32 // in agenda.tokens
 	// What waits for a token: one of these is set.
 	thread *thread
-	ring   *ring
 	queue  *limitQueue // the rings of a channel
 	site   *site
 	shared *sharedRate // nil: the rate of one thread
@@ -131,20 +130,9 @@ func (b *bucket) take(now instant, n int) {
 // refund gives n tokens back.
 func (b *bucket) refund(n int) { b.paidAt -= min(b.paidAt, instant(times(b.per, n))) }
 
-// setRingRates gives a ring the buckets that its parameters ask for.
-func (q *queue) setRingRates(r *ring) {
+// setChannelRate gives a ring the bucket of its channel that its parameters ask for.
+func (q *queue) setChannelRate(r *ring) {
 	p := r.params
-	switch {
-	case len(p.RingRate) > 0:
-		if r.rate == nil {
-			r.rate = &bucket{ring: r}
-		}
-		r.rate.setRates(q.now, p.RingRate, p.RateBurst)
-		q.shareBucket(r.rate, "ringrate", r.key)
-	case r.rate != nil:
-		q.tokens.remove(r.rate)
-		r.rate = nil
-	}
 	r.channelRate = nil
 	if len(p.ChannelRate) > 0 {
 		r.channelRate = q.obtainBucket(&r.channel.rates, r.channel.formerRates, p.ChannelRate, p.RateBurst)
@@ -198,9 +186,6 @@ func (d *dispatch) tokenDue(b *bucket) {
 	case b.site != nil:
 		d.offerSite(b.site)
 		d.dropSite(b.site)
-	case b.ring != nil:
-		d.markDirty(b.ring)
-		d.dropRingWhenEmpty(b.ring)
 	default:
 		d.admitAtRate(b)
 	}

@@ -120,7 +120,6 @@ func (s *Scheduler) retireRing(r *ring) {
 	}
 	again, _ := s.obtainRing(r.example)
 	if again == r {
-		s.dropRingWhenEmpty(r) // the rate for which it was kept may be gone
 		return
 	}
 	if again != nil {

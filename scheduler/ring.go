@@ -47,7 +47,7 @@ type ring struct {
 	idle     []*agent // the one that became idle last is at the end
 	free     []*agent // serving, with a free session
 
-	rate, channelRate *bucket // nil: none
+	channelRate *bucket // nil: none
 
 	dirty        bool         // is in queue.dirty
 	backoffIndex int32        // in agenda.backoffs
@@ -116,7 +116,7 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 		r.clause = clauseKey(clauses)
 		r.params = params
 		r.withHost = namesHost(params.Command)
-		q.setRingRates(r)
+		q.setChannelRate(r)
 	}
 	if !slices.ContainsFunc(params.Command, namesHostIn) {
 		r.channel.latest = r
@@ -152,13 +152,6 @@ func commandClause(clauses []*Clause) *Clause {
 func (q *queue) dropRingWhenEmpty(r *ring) {
 	if r.members.len > 0 || r.procs > 0 || r.dropped {
 		return
-	}
-	if r.rate != nil {
-		if r.rate.owed(q.now) && !r.retired {
-			q.tokens.put(r.rate.paidAt, r.rate)
-			return
-		}
-		q.tokens.remove(r.rate)
 	}
 	for _, w := range q.walks {
 		w.ringLeaves(r)

@@ -207,7 +207,7 @@ func TestRatesAndRulesAreSaved(t *testing.T) {
 	hour := []Rate{{Recipients: 1, Span: time.Hour}}
 	params := Params{
 		Interval: time.Minute, Retries: []int{1}, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}, UID: -1, GID: -1,
-		RingRate: hour, ChannelRate: hour, SiteRate: hour, RateBurst: 1,
+		ChannelRate: hour, SiteRate: hour, RateBurst: 1,
 	}
 	key := ReplyKey{"*", "*", "busy", "defer 1h"}
 	config := &Config{Defaults: params, Clauses: []Clause{{
@@ -219,7 +219,7 @@ func TestRatesAndRulesAreSaved(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	s := New(config, rand.New(rand.NewPCG(1, 2)))
 	s.TrackChanges()
-	unused := SavedRate{RateKey{"ringrate", "another ring", "1/3600000000000, 1"}, now.Add(time.Hour).Unix()}
+	unused := SavedRate{RateKey{"channelrate", "another channel", "1/3600000000000, 1"}, now.Add(time.Hour).Unix()}
 	s.Step(now, RestoredRate{unused})
 	s.Step(now, RestoredRule{SavedRule{Rule: key, Hits: 7, LastAt: 1_799_000_000}})
 	s.Step(now, RestoredRule{SavedRule{Rule: ReplyKey{"*", "*", "gone", "defer 1h"}, Hits: 7}})
@@ -239,7 +239,7 @@ func TestRatesAndRulesAreSaved(t *testing.T) {
 		}
 	}
 	slices.Sort(settings)
-	if want := []string{"channelrate", "ringrate", "siterate"}; !slices.Equal(settings, want) {
+	if want := []string{"channelrate", "siterate"}; !slices.Equal(settings, want) {
 		t.Errorf("rates %v are saved, want %v", settings, want)
 	}
 	if want := []SavedRule{{key, 8, now.Unix()}}; !slices.Equal(changes.Rules, want) {
@@ -255,7 +255,7 @@ func TestRatesAndRulesAreSaved(t *testing.T) {
 		more = p.Next(pass, 1)
 		rates, rules = append(rates, pass.Rates...), append(rules, pass.Rules...)
 	}
-	if len(rates) != 4 || rates[0] != unused || !slices.Equal(rules, changes.Rules) {
+	if len(rates) != 3 || rates[0] != unused || !slices.Equal(rules, changes.Rules) {
 		t.Errorf("a pass saves %v and %v", rates, rules)
 	}
 	s.Step(now.Add(time.Hour), Tick{})

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Warm restart of the rates that several threads share (ringrate, channelrate,
+// Warm restart of the rates that several threads share (channelrate,
 // siterate), and of what the reply rules have done: saved like threads (save.go), and
 // restored when the mail is loaded.
 
@@ -20,7 +20,7 @@ type SavedRate struct {
 
 // RateKey identifies a rate that several threads share, across restarts.
 type RateKey struct {
-	Setting string // ringrate, channelrate or siterate
+	Setting string // channelrate or siterate
 	// Name is the ring's key, the channel, or the channel and the site.
 	Name string
 	// Rates is the table of rates with its burst. Clauses may set several values
@@ -92,11 +92,6 @@ func (ml *mail) noteRateChange(b *bucket) {
 
 // eachShared calls f for each bucket that several threads share, in no particular order.
 func (q *queue) eachShared(f func(*bucket)) {
-	for r := q.ringOrder.head; r != nil; r = q.ringOrder.next(r) {
-		if r.rate != nil {
-			f(r.rate)
-		}
-	}
 	for _, c := range q.channelOrder {
 		for _, b := range c.rates {
 			f(b)
@@ -186,13 +181,9 @@ func (q *queue) restoredRate(saved SavedRate) {
 	}
 }
 
-// bucketsOf returns the buckets of the ring, the channel or the site of a rate.
+// bucketsOf returns the buckets of the channel or the site of a rate.
 func (q *queue) bucketsOf(key RateKey) []*bucket {
 	switch key.Setting {
-	case "ringrate":
-		if r := q.rings[key.Name]; r != nil && r.rate != nil {
-			return []*bucket{r.rate}
-		}
 	case "channelrate":
 		if c := q.channels[key.Name]; c != nil {
 			return c.rates

@@ -56,7 +56,7 @@
 //	jobs, ageorder, preemption         job.go preempt.go
 //	msgsessions, msgscale              msgsessions.go
 //	maxta, maxchannel, maxring         limits.go
-//	rate, ringrate, channelrate        rate.go gate.go
+//	rate, channelrate                  rate.go gate.go
 //	reply rules, suspend, lift         reply.go effect.go
 //	sitemax, siterate                  site.go
 //	start of agents, states, idlemax   start.go agent.go idle.go

@@ -107,10 +107,10 @@ func (h *harness) rateSettings() func(*Params) {
 		later.From = h.now.Add(time.Duration(h.rand.IntN(3600)) * time.Second)
 		return []Rate{one(), later}
 	}
-	thread, ring, channel, site, burst := table(), table(), table(), table(), 1+h.rand.IntN(4)
+	thread, channel, site, burst := table(), table(), table(), 1+h.rand.IntN(4)
 	siteMax := max(0, h.rand.IntN(5)-2)
 	return func(p *Params) {
-		p.Rate, p.RingRate, p.ChannelRate, p.RateBurst = thread, ring, channel, burst
+		p.Rate, p.ChannelRate, p.RateBurst = thread, channel, burst
 		p.SiteMax, p.SiteRate = siteMax, site
 	}
 }

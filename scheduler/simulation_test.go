@@ -40,7 +40,6 @@ func TestSeedsThatFailed(t *testing.T) {
 		seed    uint64
 		limited bool
 	}{
-		{1_099_871, true},  // a ring that was kept for its rate stayed when a reload took the rate away
 		{1_100_136, true},  // the share of a site was not told of queueonly mail that waits for the next run
 		{5_000_830, true},  // an agent stayed idle although its ring had no more work and another waited for its process
 		{5_003_728, true},  // the same, after another ring had taken the last token of the channel

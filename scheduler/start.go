@@ -16,9 +16,6 @@ func (d *dispatch) startFor(r *ring, t *thread) {
 	if limit := d.maxChannel(r); limit > 0 {
 		need = min(need, limit-r.channel.busy)
 	}
-	if r.rate != nil {
-		need = min(need, r.rate.tokens(d.now))
-	}
 	if need <= r.expected {
 		return
 	}

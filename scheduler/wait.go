@@ -37,7 +37,6 @@ const (
 	WaitRate        Wait = "rate"               // the thread has no token
 	WaitSite        Wait = "sitemax"            // its site has as many sessions as it may have
 	WaitSiteRate    Wait = "siterate"           // its site has no token
-	WaitRingRate    Wait = "ringrate"           // the ring has no token
 	WaitChannelRate Wait = "channelrate"        // the channel has no token
 	WaitClusterMax  Wait = "clustermax"         // this node's share of it is used
 	WaitClusterSite Wait = "clustersitemax"     // this node's share of the site's limit is used

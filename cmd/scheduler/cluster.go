@@ -39,9 +39,8 @@ func (s *setting) openCluster(file *config.File, log zerolog.Logger) (*cluster.N
 	nonce := make([]byte, 8)
 	_, _ = rand.Read(nonce)
 	return cluster.Open(cluster.Options{
-		Store: address, Prefix: p.ClusterPrefix, Node: p.NodeName(s.where.postoffice), Place: s.place(),
+		Store: address, Node: p.NodeName(s.where.postoffice), Place: s.place(),
 		Nonce: hex.EncodeToString(nonce),
-		Lost:  map[string]cluster.Lost{"stop": cluster.Stop, "local": cluster.Local}[p.ClusterLost],
 		Rand:  mathrand.New(mathrand.NewPCG(mathrand.Uint64(), mathrand.Uint64())),
 		Log: func(severity scheduler.Severity, text string) {
 			level := [...]zerolog.Level{zerolog.InfoLevel, zerolog.WarnLevel, zerolog.ErrorLevel}[severity]

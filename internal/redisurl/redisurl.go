@@ -1,5 +1,4 @@
-// Package redisurl reads the address of a Redis or Valkey server, as PARAMcluster
-// gives it.
+// Package redisurl reads the URL of a Redis or Valkey server, as PARAMcluster gives it.
 package redisurl
 
 import (
@@ -15,8 +14,8 @@ import (
 
 // Address says where the store is and how to connect to it.
 type Address struct {
-	Addrs    []string // host:port; several: those of a Redis Cluster or of Sentinels
-	Master   string   // the name by which the Sentinels know the master; "": none
+	Addrs    []string // host:port of the server, or of the Sentinels
+	Master   string   // the name by which the Sentinels know the server; "": there are none
 	DB       int
 	User     string
 	Password string
@@ -30,65 +29,52 @@ const defaultPort = "6379"
 
 const maxNodes = 1000
 
-// Parse reads redis://[user:password@]host:port[,host:port...]/db?options.
-// The scheme rediss selects TLS. The options are master=NAME, ttl=SPAN and
-// nodes=NUMBER.
+// Parse reads redis://[user:password@]host:port/db?options. The scheme rediss selects
+// TLS. The options are master_name=NAME and addr=HOST:PORT of further Sentinels, as
+// go-redis has them, ttl=SPAN and nodes=NUMBER. No error has the password.
 func Parse(s string) (Address, error) {
-	scheme, rest, ok := strings.Cut(s, "://")
-	a := Address{TLS: scheme == "rediss"}
-	if !ok || scheme != "redis" && scheme != "rediss" {
-		return a, fmt.Errorf("the address of the store must begin with redis:// or rediss://")
+	u, err := url.Parse(s)
+	scheme, _, _ := strings.Cut(s, "://")
+	switch {
+	case scheme != "redis" && scheme != "rediss":
+		return Address{}, errors.New("the address of the store must begin with redis:// or rediss://")
+	case strings.Contains(s, ","):
+		return Address{}, errors.New("one server is expected; further Sentinels are given as addr=HOST:PORT, and a Redis Cluster cannot be the store")
+	case err != nil || strings.Contains(u.Path+u.RawQuery, "@"):
+		return Address{}, errors.New("this is no URL; in user and password, characters such as \"/\" are written as %2F")
 	}
-	rest, query, _ := strings.Cut(rest, "?")
-	hosts, db, _ := strings.Cut(rest, "/")
-	// The error does not quote a password that is cut at a "/" or "?".
-	errUser := errors.New("user and password of the store: characters such as \"/\" are written as %2F")
-	if strings.Contains(db+query, "@") {
-		return a, errUser
-	}
-	if i := strings.LastIndexByte(hosts, '@'); i >= 0 {
-		user, err := url.Parse("redis://" + hosts[:i] + "@host")
-		if err != nil {
-			return a, errUser
-		}
-		a.User = user.User.Username()
-		a.Password, _ = user.User.Password()
-		hosts = hosts[i+1:]
-	}
-	for host := range strings.SplitSeq(hosts, ",") {
-		name, port, err := net.SplitHostPort(host)
-		if err != nil {
-			name = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-		}
-		if name == "" || strings.ContainsAny(name, "[]") {
-			return a, fmt.Errorf("a host of the store is missing or wrong in %q", Mask(s))
-		}
-		a.Addrs = append(a.Addrs, net.JoinHostPort(name, cmp.Or(port, defaultPort)))
-	}
-	if db != "" {
-		n, err := strconv.Atoi(db)
-		if err != nil || n < 0 {
+	a := Address{TLS: scheme == "rediss", User: u.User.Username()}
+	a.Password, _ = u.User.Password()
+	if db := strings.TrimPrefix(u.Path, "/"); db != "" {
+		if a.DB, err = strconv.Atoi(db); err != nil || a.DB < 0 {
 			return a, fmt.Errorf("%q is not the number of a database", db)
 		}
-		a.DB = n
 	}
-	if err := a.parseOptions(query); err != nil {
+	options, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return a, fmt.Errorf("options of the store: %q", u.RawQuery)
+	}
+	for _, host := range append([]string{u.Host}, options["addr"]...) {
+		part, err := url.Parse("//" + host)
+		if err != nil || part.Hostname() == "" || part.Host != host {
+			return a, fmt.Errorf("a host of the store is missing or wrong in %q", Mask(s))
+		}
+		a.Addrs = append(a.Addrs, net.JoinHostPort(part.Hostname(), cmp.Or(part.Port(), defaultPort)))
+	}
+	if err := a.readOptions(options); err != nil {
 		return a, err
 	}
-	if len(a.Addrs) > 1 && a.Master == "" && a.DB != 0 {
-		return a, fmt.Errorf("a Redis Cluster has only database 0")
+	if len(a.Addrs) > 1 && a.Master == "" {
+		return a, errors.New("addr= names a Sentinel, and master_name= is missing")
 	}
 	return a, nil
 }
 
-func (a *Address) parseOptions(query string) error {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return fmt.Errorf("options of the store: %q", query)
-	}
-	for name := range values {
-		switch value := values.Get(name); name {
-		case "master":
+func (a *Address) readOptions(options url.Values) (err error) {
+	for name := range options {
+		switch value := options.Get(name); name {
+		case "addr":
+		case "master_name":
 			a.Master = value
 		case "ttl":
 			if a.TTL, err = time.ParseDuration(value); err != nil || a.TTL < time.Second || a.TTL > time.Hour {
@@ -99,7 +85,7 @@ func (a *Address) parseOptions(query string) error {
 				return fmt.Errorf("nodes=%s: a number from 1 to %d is expected", value, maxNodes)
 			}
 		default:
-			return fmt.Errorf("the store has no option %q; it has master, nodes and ttl", name)
+			return fmt.Errorf("the store has no option %q; it has addr, master_name, nodes and ttl", name)
 		}
 	}
 	return nil

@@ -44,3 +44,16 @@ func TestNodesIsANumber(t *testing.T) {
 		}
 	}
 }
+
+// TestSentinels: they are given as go-redis expects it. A list of servers is refused.
+func TestSentinels(t *testing.T) {
+	a, err := Parse("rediss://h/2?master_name=m&addr=h2&addr=[::1]:7")
+	if err != nil || strings.Join(a.Addrs, " ") != "h:6379 h2:6379 [::1]:7" || a.Master != "m" || a.DB != 2 || !a.TLS {
+		t.Errorf("%+v, %v", a, err)
+	}
+	for _, s := range []string{"redis://h,h2/0", "redis://h/0?addr=h2", "redis://h/0?addr=", "redis://h/0?master=m"} {
+		if a, err := Parse(s); err == nil {
+			t.Errorf("%s is accepted: %+v", s, a)
+		}
+	}
+}

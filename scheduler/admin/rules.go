@@ -59,7 +59,7 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 			text = "The site of the thread, " + t.Site + ", has as many sessions as it may have"
 		}
 		return text, []string{"sitemax"}
-	case scheduler.WaitRate, scheduler.WaitRingRate, scheduler.WaitChannelRate, scheduler.WaitSiteRate:
+	case scheduler.WaitRate, scheduler.WaitChannelRate, scheduler.WaitSiteRate:
 		return rateSentence(wait, x), []string{string(wait), "rateburst"}
 	case scheduler.WaitClusterMax, scheduler.WaitClusterSite:
 		whose := map[scheduler.Wait]string{scheduler.WaitClusterMax: "thread's limit", scheduler.WaitClusterSite: "limit of the site (the MX host)"}[wait]
@@ -157,7 +157,7 @@ func deathSentence(x *scheduler.Explanation) (text string, settings []string) {
 // rateSentence explains a wait for a rate.
 func rateSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 	whose := map[scheduler.Wait]string{
-		scheduler.WaitRate: "thread", scheduler.WaitRingRate: "ring", scheduler.WaitChannelRate: "channel", scheduler.WaitSiteRate: "site",
+		scheduler.WaitRate: "thread", scheduler.WaitChannelRate: "channel", scheduler.WaitSiteRate: "site",
 	}[wait]
 	text := "The rate of the " + whose + " is used up"
 	if !x.GateUntil.IsZero() {

@@ -165,8 +165,6 @@ func pendingOf(w scheduler.Wait) mailq.Pending {
 		return mailq.PendingSite
 	case scheduler.WaitSiteRate:
 		return mailq.PendingSiteRate
-	case scheduler.WaitRingRate:
-		return mailq.PendingRingRate
 	case scheduler.WaitChannelRate:
 		return mailq.PendingChannelRate
 	case scheduler.WaitSpool:

@@ -35,7 +35,7 @@ func BenchmarkTenThousandLimits(b *testing.B) {
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	for i := range 3 {
-		n := cluster.Open(cluster.Options{Store: address, Prefix: "zs", Node: fmt.Sprint("node", i), Place: "here",
+		n := cluster.Open(cluster.Options{Store: address, Node: fmt.Sprint("node", i), Place: "here",
 			Nonce: fmt.Sprint("n", i), Rand: rand.New(rand.NewPCG(1, 1))})
 		running.Go(func() {
 			defer n.Close()

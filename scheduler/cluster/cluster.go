@@ -48,15 +48,6 @@ import (
 	"zsched/scheduler"
 )
 
-// Lost is what a node does with limits of the cluster when it has lost the store.
-type Lost uint8
-
-const (
-	Divide Lost = iota // it uses its part of each limit
-	Stop               // it starts nothing under these limits
-	Local              // only the limits of the node itself apply
-)
-
 // DefaultTTL is how long the store keeps the share of a node that is silent. The
 // other times are fractions of it.
 const DefaultTTL = 30 * time.Second
@@ -69,14 +60,12 @@ const maxPipeline = 200
 
 // Options are the parameters of New.
 type Options struct {
-	Store  redisurl.Address
-	Prefix string // of the keys in the store
-	Node   string // the name of this node
+	Store redisurl.Address
+	Node  string // the name of this node
 	// Place identifies the postoffice on its machine, so that a process that is
 	// started there again is known as the successor.
 	Place string
 	Nonce string // identifies this process
-	Lost  Lost
 	// Timeout bounds a batch of calls; 0: callTimeout.
 	Timeout time.Duration
 	Rand    *rand.Rand
@@ -114,7 +103,6 @@ type Node struct {
 	expiring queue  // limits, by the time at which the share may no longer be used
 	backlog  []call // to be sent without delay
 	flying   bool   // a batch is with the sender
-	moved    bool   // it was logged that the store is part of a Redis Cluster
 
 	members members
 	stats   Stats
@@ -326,4 +314,8 @@ func (n *Node) callsDue(b *batch) {
 }
 
 // key returns the name of a key in the store.
-func (n *Node) key(name string) string { return "{" + n.options.Prefix + "}:" + name }
+func (n *Node) key(name string) string { return keyPrefix + name }
+
+// keyPrefix begins all keys. The braces are those of version 0.9, so that nodes of both
+// versions share limits.
+const keyPrefix = "{zs}:"

@@ -224,23 +224,16 @@ func (n *Node) divide(l *limit) {
 	if l.least > 0 {
 		limit = min(limit, l.least)
 	}
-	switch n.options.Lost {
-	case Stop:
+	if !n.members.remembered {
 		n.allow(l, 0, never)
-	case Local:
-		n.allow(l, scheduler.Unlimited, never)
-	case Divide:
-		if !n.members.remembered {
-			n.allow(l, 0, never)
-			return
-		}
-		nodes := n.members.names()
-		part := limit / n.parts()
-		if part == 0 && len(nodes) == n.parts() && slices.Index(nodes, n.options.Node) < limit {
-			part = 1
-		}
-		n.allow(l, part, never)
+		return
 	}
+	nodes := n.members.names()
+	part := limit / n.parts()
+	if part == 0 && len(nodes) == n.parts() && slices.Index(nodes, n.options.Node) < limit {
+		part = 1
+	}
+	n.allow(l, part, never)
 }
 
 // retellAll tells the core all allowances again, with new times.

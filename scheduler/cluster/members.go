@@ -219,12 +219,7 @@ func (n *Node) checkLost() {
 	}
 	m.lost, n.stats.Lost = true, true
 	n.stats.Losses++
-	what := map[Lost]string{
-		Divide: "each limit of the cluster is divided among " + strconv.Itoa(n.parts()) + " nodes",
-		Stop:   "nothing is started under limits of the cluster",
-		Local:  "limits of the cluster do not apply",
-	}[n.options.Lost]
-	n.options.Log(scheduler.Error, "cluster: the store is lost: "+what)
+	n.options.Log(scheduler.Error, "cluster: the store is lost: each limit of the cluster is divided among "+strconv.Itoa(n.parts())+" nodes")
 	waiting := n.backlog
 	n.backlog = nil
 	for i := range waiting {

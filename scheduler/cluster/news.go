@@ -28,7 +28,7 @@ func (s *store) readNews(ctx context.Context) {
 			last = strconv.FormatInt(now.UnixMilli(), 10)
 		}
 		streams, err := s.reader.XRead(ctx, &redis.XReadArgs{
-			Streams: []string{"{" + s.prefix + "}:news", last}, Count: 1000, Block: newsBlock,
+			Streams: []string{keyPrefix + "news", last}, Count: 1000, Block: newsBlock,
 		}).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			wait(ctx, time.Second)

@@ -177,7 +177,7 @@ func TestNodeDies(t *testing.T) {
 		if c.over > 0 {
 			t.Errorf("%d starts beyond the limit", c.over)
 		}
-		n.boot(cluster.Divide)
+		n.boot()
 		x.count()
 		x.awaitOf(n, "its successor starts sessions", 100)
 		if c := x.log("it is back"); c.over > 0 {
@@ -195,7 +195,7 @@ func TestRestartWithoutTheStore(t *testing.T) {
 		s.Kill()
 		n.end()
 		x.count()
-		n.boot(cluster.Divide)
+		n.boot()
 		x.awaitOf(n, "it starts sessions without the store", 100)
 		c := x.log("a node is restarted without the store")
 		x.mu.Lock()
@@ -245,22 +245,6 @@ func TestMoreSchedulersThanPlaces(t *testing.T) {
 	})
 }
 
-// TestStopAndLocalWithoutTheStore: what PARAMcluster-lost chooses.
-func TestStopAndLocalWithoutTheStore(t *testing.T) {
-	virtually(t, func(t *testing.T, s *memoryStore) {
-		s.Kill()
-		x := trioOf(t, s, 2)
-		x.add(cluster.Stop)
-		x.add(cluster.Local)
-		x.awaitOf(x.nodes[1], "local limits apply", 100)
-		peertest.Until(t, "the other has lost the store", func() bool { return x.nodes[0].stats().Losses > 0 })
-		c := x.log("stop and local")
-		if c.each[0] > 0 || c.most <= x.limit {
-			t.Errorf("stop started %d sessions, local at most %d", c.each[0], c.most)
-		}
-	})
-}
-
 // TestSecondClaimantDoesNotUseTheStore.
 func TestSecondClaimantDoesNotUseTheStore(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
@@ -268,7 +252,7 @@ func TestSecondClaimantDoesNotUseTheStore(t *testing.T) {
 		x.awaitOf(x.nodes[0], "the first one starts sessions", 20)
 		var mu sync.Mutex
 		var said []string
-		o := cluster.Options{Prefix: "zs", Node: "node1", Place: "elsewhere", Nonce: "x",
+		o := cluster.Options{Node: "node1", Place: "elsewhere", Nonce: "x",
 			Log: func(_ scheduler.Severity, text string) { mu.Lock(); said = append(said, text); mu.Unlock() }}
 		s.use(&o)
 		other := cluster.Open(o)

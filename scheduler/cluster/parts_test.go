@@ -15,7 +15,7 @@ func TestNodeThatNeverReachedTheStore(t *testing.T) {
 		v := newVirtual(t, 1, c.limit, 1)
 		v.fate = func(*virtualNode) fate { return fate{} } // nothing reaches the store
 		n := v.nodes[0]
-		n.Node = newNode(Options{Store: redisurl.Address{TTL: virtualTTL, Nodes: c.nodes}, Prefix: "zs", Node: n.name, Place: "here", Nonce: fmt.Sprint(c), Rand: v.rand}, n.carry)
+		n.Node = newNode(Options{Store: redisurl.Address{TTL: virtualTTL, Nodes: c.nodes}, Node: n.name, Place: "here", Nonce: fmt.Sprint(c), Rand: v.rand}, n.carry)
 		n.Remember(nil)
 		n.demand = 20
 		n.Perform(scheduler.Want{Limit: v.limit, Max: c.limit, Want: 20})

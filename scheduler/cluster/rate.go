@@ -125,21 +125,11 @@ func (n *Node) allowTokens(r *rate, tokens int, until boot) {
 // drawAlone gives the core tokens of this node's part of the rate while the store
 // is lost.
 func (n *Node) drawAlone(r *rate) {
-	if r.wanted == 0 {
-		return
-	}
-	if n.options.Lost == Divide && !n.members.remembered {
+	if r.wanted == 0 || !n.members.remembered {
 		return
 	}
 	r.drawn = n.now
 	part := boot(n.parts())
-	switch n.options.Lost {
-	case Stop:
-		return
-	case Local:
-		n.allowTokens(r, max(r.wanted, r.burst()), n.now+boot(drawSpan))
-		return
-	}
 	interval := boot(r.interval()) * part
 	r.arrival = max(r.arrival, n.now)
 	burst := max(interval, boot(drawSpan))

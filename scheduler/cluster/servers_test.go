@@ -43,7 +43,7 @@ func run(t *testing.T, address, name string, ttl time.Duration, events func(*run
 	}
 	a.TTL = ttl
 	n := &runningNode{Node: cluster.Open(cluster.Options{
-		Store: a, Prefix: "zs", Node: name, Place: name, Nonce: fmt.Sprint(name, time.Now().UnixNano()), Timeout: time.Second,
+		Store: a, Node: name, Place: name, Nonce: fmt.Sprint(name, time.Now().UnixNano()), Timeout: time.Second,
 	})}
 	n.events = func(e scheduler.Event) {
 		if events != nil {
@@ -161,7 +161,7 @@ func TestSentinelsNameAnotherServer(t *testing.T) {
 	replica.Args = []string{"--replicaof", "127.0.0.1 " + fmt.Sprint(master.Port), "--repl-diskless-sync-delay", "0"}
 	replica.Start()
 	sentinel.StartSentinel(master)
-	n := run(t, fmt.Sprintf("redis://127.0.0.1:%d/0?master=mymaster", sentinel.Port), "node1", time.Second, nil)
+	n := run(t, fmt.Sprintf("redis://127.0.0.1:%d/0?master_name=mymaster", sentinel.Port), "node1", time.Second, nil)
 	n.reaches(t)
 	// The Sentinel hears of the replica within ten seconds.
 	peertest.Until(t, "the Sentinel knows the replica", func() bool {

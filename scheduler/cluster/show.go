@@ -124,14 +124,10 @@ func (n *Node) AllShares(ctx context.Context) ([]LimitShares, error) {
 // limitNames returns the names of the limits in the store, sorted.
 func (n *Node) limitNames(ctx context.Context) ([]string, error) {
 	prefix := n.key("limit:")
-	server, err := serverOf(ctx, n.store.reader, n.options.Prefix)
-	if err != nil {
-		return nil, err
-	}
 	var names []string
 	pattern := strings.NewReplacer("\\", "\\\\", "*", "\\*", "?", "\\?", "[", "\\[", "]", "\\]").Replace(prefix) + "*"
 	for cursor := uint64(0); ; {
-		keys, next, err := server.Scan(ctx, cursor, pattern, 1000).Result()
+		keys, next, err := n.store.reader.Scan(ctx, cursor, pattern, 1000).Result()
 		if err != nil {
 			return nil, err
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"zsched/internal/redisurl"
-	"zsched/scheduler"
 )
 
 // The scripts. Each begins with what it does, and its keys, arguments and reply.
@@ -126,10 +125,6 @@ func (n *Node) answered(a *answer) {
 		}
 		c.ended(r)
 	}
-	if failed != nil && redis.HasErrorPrefix(failed, "MOVED") && !n.moved {
-		n.moved = true
-		n.options.Log(scheduler.Error, "cluster: the store is one of the servers of a Redis Cluster: name at least two of them in PARAMcluster, separated by commas")
-	}
 	n.batchEnded(a.batch.sentAt, failed)
 }
 
@@ -137,7 +132,6 @@ func (n *Node) answered(a *answer) {
 type store struct {
 	client  redis.UniversalClient
 	reader  redis.UniversalClient // for the news; its calls block
-	prefix  string
 	nonce   string
 	timeout time.Duration // of a batch
 	clock   func() time.Duration
@@ -163,7 +157,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 // openStore makes a store, which does not connect yet.
 func openStore(o Options) *store {
 	s := &store{
-		prefix: o.Prefix, nonce: o.Nonce, timeout: cmp.Or(o.Timeout, callTimeout), ended: make(chan struct{}),
+		nonce: o.Nonce, timeout: cmp.Or(o.Timeout, callTimeout), ended: make(chan struct{}),
 		batches: make(chan *batch, 1), answers: make(chan *answer, 16), woken: make(chan struct{}, 1), clock: BootTime,
 	}
 	if o.virtual.clock != nil {
@@ -195,7 +189,7 @@ func (s *store) connect(o Options, onConnect func(context.Context, *redis.Conn) 
 		dial = redis.NewDialer(&redis.Options{DialTimeout: s.timeout, TLSConfig: tlsConfig(a)})
 	}
 	return redis.NewUniversalClient(&redis.UniversalOptions{
-		Dialer: limitReplies(dial),
+		Dialer: dial,
 		Addrs:  a.Addrs, DB: a.DB, Username: a.User, Password: a.Password, MasterName: a.Master,
 		SentinelUsername: a.User, SentinelPassword: a.Password, TLSConfig: tlsConfig(a),
 		Protocol: 2, DisableIdentity: true, OnConnect: onConnect,
@@ -272,13 +266,8 @@ func (s *store) checkEpoch(ctx context.Context) error {
 const maxChecks = 5
 
 func (s *store) checkServer(ctx context.Context) error {
-	server, err := serverOf(ctx, s.client, s.prefix)
-	if err != nil {
-		return err
-	}
-	pipe := server.Pipeline()
-	cmd := pipe.Info(ctx, "server")
-	_, err = pipe.Exec(ctx)
+	cmd := s.client.Info(ctx, "server")
+	err := cmd.Err()
 	var wrong redis.Error
 	if err != nil && !errors.As(err, &wrong) {
 		return err // an error that the server reports only means that it has no run_id
@@ -289,20 +278,11 @@ func (s *store) checkServer(ctx context.Context) error {
 			run = strings.TrimSpace(id)
 		}
 	}
-	replies, err := s.exec(ctx, []call{{script: epochScript, keys: []string{"{" + s.prefix + "}:epoch", "{" + s.prefix + "}:run"}, args: []any{run, s.nonce}}})
+	replies, err := s.exec(ctx, []call{{script: epochScript, keys: []string{keyPrefix + "epoch", keyPrefix + "run"}, args: []any{run, s.nonce}}})
 	if err == nil {
 		err = replies[0].err
 	}
 	return err
-}
-
-// serverOf returns the server that has all limits: of a Redis Cluster, the master of their
-// hash slot.
-func serverOf(ctx context.Context, c redis.UniversalClient, prefix string) (redis.Cmdable, error) {
-	if servers, ok := c.(*redis.ClusterClient); ok {
-		return servers.MasterForKey(ctx, "{"+prefix+"}:epoch")
-	}
-	return c, nil
 }
 
 // exec sends calls in one pipeline. The error is that of the connection; the

@@ -84,28 +84,28 @@ func trioOf(t *testing.T, s server, limit int) *trio {
 
 func (x *trio) start() {
 	for range 3 {
-		x.add(cluster.Divide)
+		x.add()
 	}
 }
 
 // add starts one more scheduler.
-func (x *trio) add(lost cluster.Lost) {
+func (x *trio) add() {
 	n := &scheduling{trio: x, name: fmt.Sprintf("node%d", len(x.nodes)+1), state: filepath.Join(x.t.TempDir(), state.Name)}
 	x.nodes = append(x.nodes, n)
-	n.boot(lost)
+	n.boot()
 	x.t.Cleanup(n.end)
 }
 
 // boot starts a scheduler, with mail that waits.
-func (n *scheduling) boot(lost cluster.Lost) {
+func (n *scheduling) boot() {
 	t := n.trio.t
 	n.Harness = daemontest.New(t, func(p *scheduler.Params) {
 		p.MaxThr, p.ClusterMax, p.Interval, p.ClusterRate = 20, n.trio.limit, time.Second, n.trio.rate
 	})
 	n.Options.Config.Cluster, n.Options.Config.ForkRate = true, 0
 	o := cluster.Options{
-		Prefix: "zs", Node: n.name, Place: n.name, Nonce: fmt.Sprint(n.name, time.Now().UnixNano()),
-		Rand: rand.New(rand.NewPCG(1, 2)), Lost: lost, Timeout: n.trio.timeout,
+		Node: n.name, Place: n.name, Nonce: fmt.Sprint(n.name, time.Now().UnixNano()),
+		Rand: rand.New(rand.NewPCG(1, 2)), Timeout: n.trio.timeout,
 	}
 	n.link = n.trio.store.use(&o)
 	n.node = cluster.Open(o)

@@ -77,7 +77,7 @@ func newVirtual(t testing.TB, seed uint64, max, nodes int) *virtual {
 	}
 	v := &virtual{t: t, redis: m, max: max, rand: rand.New(rand.NewPCG(seed, 1)), now: time.Hour,
 		limit: scheduler.ClusterLimit{Setting: "clustermax", Channel: "smtp", Name: "example.net"}}
-	v.store = openStore(Options{Store: a, Prefix: "zs", Nonce: "test", Timeout: time.Minute})
+	v.store = openStore(Options{Store: a, Nonce: "test", Timeout: time.Minute})
 	t.Cleanup(func() { _ = v.store.client.Close(); _ = v.store.reader.Close() })
 	m.SetTime(v.wall())
 	for i := range nodes {
@@ -94,7 +94,7 @@ func (n *virtualNode) boot(max int) {
 	a := redisurl.Address{TTL: virtualTTL}
 	n.alive, n.busy, n.allowed, n.inbox, n.inboxAt = true, 0, scheduler.Allowance{}, nil, nil
 	n.v.calls++
-	n.Node = newNode(Options{Store: a, Prefix: "zs", Node: n.name, Place: "at" + n.name, Nonce: fmt.Sprint(n.name, ".", n.v.calls),
+	n.Node = newNode(Options{Store: a, Node: n.name, Place: "at" + n.name, Nonce: fmt.Sprint(n.name, ".", n.v.calls),
 		Rand: n.v.rand}, n.carry)
 	n.Remember(n.v.names())
 	n.Perform(scheduler.Want{Limit: n.v.limit, Max: max})

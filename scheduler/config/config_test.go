@@ -227,8 +227,6 @@ PARAMring-reserve=7
 PARAMmetrics=TCP:127.0.0.1:9174
 PARAMevent-log-limit=2G
 PARAMspool-mode=keep
-PARAMcluster-lost=divide
-PARAMcluster-prefix="zs"
 PARAMxfer-channels="smtp local error hold"
 PARAMxfer-programs=no`
 	if got := strings.Join(file.Params.Lines(), "\n"); got != want {

@@ -183,9 +183,6 @@ var keywords = []row[values]{
 	{name: "siterate",
 		kind:    rates{field: func(v *values) *[]scheduler.Rate { return &v.SiteRate }},
 		meaning: "maximum rate at which recipients of the site are fed"},
-	{name: "ringrate",
-		kind:    rates{field: func(v *values) *[]scheduler.Rate { return &v.RingRate }},
-		meaning: "maximum rate at which recipients of the ring are fed"},
 
 	// Limits that several nodes share.
 	{name: "clustermax", preset: "0", zero: "no limit",

@@ -58,7 +58,7 @@ func samples[T any](k kind[T]) (good, bad []string) {
 	case oneRate:
 		good, bad = []string{"1/1s", "6000/1h", "0"}, []string{"100", "/1m", "1/1m, 2026-12-01 2/1m"}
 	case store:
-		good = []string{"redis://localhost", "rediss://u:p@h:1/2", "redis://a:1,b:2/0?master=m&ttl=3s", "redis://[::1]:6379/3"}
+		good = []string{"redis://localhost", "rediss://u:p@h:1/2", "redis://a:1/0?master_name=m&addr=b:2&ttl=3s", "redis://[::1]:6379/3"}
 		bad = []string{"localhost:6379", "http://h", "redis://h/x", "redis://a:1,b:2/1", "redis://h?ttl=1", "redis://h?color=red", "redis://"}
 	case rates:
 		good = []string{"1/1s", "100/1m", "0", "1000000000/365d", "500/1d, 2026-12-01 1000/1d,2026-12-08 2000/1d"}

@@ -3,7 +3,6 @@ package config
 // The PARAMs: the parameters of the scheduler itself, and the table of their names.
 
 import (
-	"slices"
 	"time"
 
 	"zsched/internal/redisurl"
@@ -47,11 +46,8 @@ type Params struct {
 	// Node is the name of this node; empty: the host's name and the postoffice.
 	Node string
 	// Cluster is the address of the store of the cluster; nil: there is none.
-	// ClusterLost is divide, stop or local.
 	Cluster             *redisurl.Address
-	ClusterLost         string
 	ClusterPasswordFile string
-	ClusterPrefix       string
 	// Fence is the path of the command that makes sure that a node no longer runs;
 	// empty: none.
 	Fence string
@@ -75,9 +71,6 @@ type Params struct {
 	RepliesFile string
 	Replies     []scheduler.ReplyRule
 }
-
-// lostWords are the values of PARAMcluster-lost.
-var lostWords = []string{"divide", "stop", "local"}
 
 // params are all PARAMs, in the order of scheduler.cf(5).
 var params = []row[Params]{
@@ -136,17 +129,9 @@ var params = []row[Params]{
 	{name: "cluster", atStart: byScheduler,
 		kind:    store{},
 		meaning: "Redis or Valkey server through which several nodes share limits"},
-	{name: "cluster-lost", atStart: byScheduler, preset: "divide",
-		kind: choice[Params]{words: lostWords,
-			put:   func(v *Params, i int) { v.ClusterLost = lostWords[i] },
-			index: func(v *Params) int { return max(0, slices.Index(lostWords, v.ClusterLost)) }},
-		meaning: "what limits of the cluster allow while the store cannot be reached"},
 	{name: "cluster-password-file", atStart: byScheduler,
 		kind:    text[Params]{field: func(v *Params) *string { return &v.ClusterPasswordFile }, path: true},
 		meaning: "file with the password for the store"},
-	{name: "cluster-prefix", atStart: byScheduler, preset: "zs",
-		kind:    text[Params]{field: func(v *Params) *string { return &v.ClusterPrefix }},
-		meaning: "prefix of the keys in the store"},
 	{name: "fence", atStart: byScheduler,
 		kind:    text[Params]{field: func(v *Params) *string { return &v.Fence }, path: true},
 		meaning: "command that makes sure that another node is no longer running"},

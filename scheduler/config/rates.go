@@ -1,6 +1,6 @@
 package config
 
-// Rates: the values of rate, ringrate, channelrate, siterate and clusterrate.
+// Rates: the values of rate, channelrate, siterate and clusterrate.
 
 import (
 	"cmp"

@@ -23,7 +23,7 @@ func TestEachParameterIsReloadedOrWarnedOf(t *testing.T) {
 	entries := entries(t, manual)
 	values := map[string]string{
 		"mailqpath": "TCP:1", "notifysock": "UNIX:/n", "metrics": "TCP:2", "event-log": "/log", "event-log-limit": "1G", "spool-mode": "keep", "node": "mx9",
-		"cluster": "redis://store/0", "cluster-lost": "stop", "cluster-password-file": "/etc/passwd", "cluster-prefix": "x",
+		"cluster": "redis://store/0", "cluster-password-file": "/etc/passwd",
 		"fence": "/bin/true", "xfer-listen": "TCP:3", "xfer-channels": "smtp", "xfer-programs": "yes",
 	}
 	for i := range params {
@@ -58,5 +58,19 @@ func TestEachParameterIsReloadedOrWarnedOf(t *testing.T) {
 	one, other := parse("PARAMcluster=redis://:one@store/0\n"+clause), parse("PARAMcluster=redis://:two@store/0\n"+clause)
 	if got := fmt.Sprint(other.NotReloaded(one)); !strings.Contains(got, "PARAMcluster has changed") || strings.Contains(got, "two") {
 		t.Errorf("of another password: %s", got)
+	}
+}
+
+// TestKeywordsThatAreGone: the error says what to use instead.
+func TestKeywordsThatAreGone(t *testing.T) {
+	for text, want := range map[string]string{
+		"x ringrate=1/1h command=y":                   "use rate for each thread, or channelrate",
+		"PARAMcluster-prefix=mx\nx command=y":         "use the number of a database in PARAMcluster",
+		"PARAMcluster-lost=stop\nx command=y":         "without the store, each limit is divided among the nodes",
+		"PARAMcluster=\"redis://a,b\"\nx command=y\n": "a Redis Cluster cannot be the store",
+	} {
+		if _, err := Parse("f", []byte(text), debian(0)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

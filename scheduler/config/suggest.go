@@ -1,15 +1,26 @@
 package config
 
-// Suggestions: the known name that an unknown one was probably meant to be.
+// Suggestions: the known name that an unknown one was probably meant to be, or what
+// takes its place.
 
 import (
 	"fmt"
 	"strings"
 )
 
-// suggest returns the end of an error about an unknown name: the known word
-// that is most like it, or nothing if none is.
+// gone are the keywords and PARAMs of version 0.9 that are no more, and what to use.
+var gone = map[string]string{
+	"ringrate":            "use rate for each thread, or channelrate",
+	"paramcluster-lost":   "without the store, each limit is divided among the nodes; use maxthr and rate for what each node may do at most",
+	"paramcluster-prefix": "use the number of a database in PARAMcluster for each cluster",
+}
+
+// suggest returns the end of an error about an unknown name: what is used in its place, or
+// the known word that is most like it, or nothing if none is.
 func suggest(name string, words []string) string {
+	if instead := gone[strings.ToLower(name)]; instead != "" {
+		return ", which is gone: " + instead
+	}
 	if word := mostLike(name, words); word != "" {
 		return fmt.Sprintf("; did you mean %q?", word)
 	}

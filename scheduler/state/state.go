@@ -29,7 +29,7 @@
 // above, and its window with its feedback. The fields in brackets are the time at which
 // all tokens of its rate are available again (0: they are), its site and when that is
 // forgotten, and the reply rules in force on it. A b line is a rate that several threads
-// share (ringrate, channelrate, siterate): what it is for, its table with the burst, and
+// share (channelrate, siterate): what it is for, its table with the burst, and
 // when all its tokens are available again. An h line is how often a reply rule has
 // matched, and when it did last. An n line has the other nodes of the cluster. Of several
 // lines about one thing, and of several n lines, the last counts. Times are in seconds

@@ -42,7 +42,7 @@ func some() *scheduler.Saved {
 			}},
 		},
 		Rates: []scheduler.SavedRate{
-			{RateKey: scheduler.RateKey{Setting: "ringrate", Name: `4:smtp6:smtp/*|4:smtp "x"`, Rates: "1/3600000000000, 1"}, PaidAt: 1800003600},
+			{RateKey: scheduler.RateKey{Setting: "siterate", Name: `4:smtp6:smtp/*|4:smtp "x"`, Rates: "1/3600000000000, 1"}, PaidAt: 1800003600},
 			{RateKey: scheduler.RateKey{Setting: "siterate", Name: "smtp/mx.example", Rates: "1/60000000000, 5"}, PaidAt: 1800000060},
 		},
 		Rules: []scheduler.SavedRule{{Rule: scheduler.ReplyKey{Channel: "smtp", Host: "*", Expression: `say "no"`, Action: "suspend 1h"}, Hits: 1 << 60, LastAt: 1800000000}},
