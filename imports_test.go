@@ -63,7 +63,7 @@ ta/smtp/smtptest:         go-smtp go-sasl
 xfer:                     ctlfile internal/certificate internal/process
 xfer/receiver:            ctlfile xfer internal/cut internal/holdrecord internal/postoffice internal/syncdir x/sys
 
-smtpserver:               ctlfile internal/certificate internal/listen internal/postoffice internal/process internal/syncdir internal/throttle go-sasl go-smtp x/bcrypt x/sys zerolog
+smtpserver:               ctlfile internal/certificate internal/listen internal/postoffice internal/syncdir internal/throttle go-sasl x/bcrypt x/sys zerolog
 
 mailq:                    ctlfile internal/bytesize internal/cut internal/interval internal/pattern internal/transcript
 mailq/server:             ctlfile mailq internal/escape internal/interval internal/pattern internal/process internal/throttle
@@ -242,7 +242,7 @@ var ownFileCalls = map[string]string{
 	"scheduler/spool/watch.go os.ReadDir":     "below /proc",
 	"scheduler/spool/watch.go os.ReadFile":    "below /proc",
 	"cmd/router/wake.go os.Chmod":             "a socket",
-	"smtpserver/auth.go os.ReadFile":          "the file of passwords",
+	"smtpserver/passwords.go os.ReadFile":     "the file of passwords",
 	"ta/program.go syscall.Open":              "a file without a name in the system's temporary directory",
 	"ta/program.go os.CreateTemp":             "the same where the file system has no such files",
 	"ta/program.go os.Remove":                 "the same",

@@ -1,206 +1,102 @@
 package smtpserver
 
-// Passwords: AUTH PLAIN against a file of bcrypt hashes.
+// AUTH (RFC 4954) with the mechanism PLAIN.
 
 import (
-	"bytes"
+	"encoding/base64"
 	"errors"
-	"fmt"
-	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/emersion/go-sasl"
-	"github.com/emersion/go-smtp"
-	"github.com/rs/zerolog"
-	"golang.org/x/crypto/bcrypt"
 )
 
-const (
-	// maxGuesses bounds the wrong passwords in a session.
-	maxGuesses = 3
-	// hashesAtOnce bounds the processors that clients can keep busy.
-	hashesAtOnce = 2
-	// maxPasswordFile bounds the size of the password file in bytes.
-	maxPasswordFile = 16 << 20
-	// maxHashCost bounds the cost of a hash: a check with 15 takes about two seconds,
-	// and each further step doubles that.
-	maxHashCost = 15
-)
+// maxFails bounds the passwords that are refused in a session.
+const maxFails = 3
 
-// passwords is the file of users and their bcrypt hashes, "user:hash" one a
-// line. It is read again when it has changed.
-type passwords struct {
-	path  string // "" for none
-	log   zerolog.Logger
-	slots chan struct{}
-
-	mu     sync.Mutex
-	read   os.FileInfo // of the file when it was read
-	hashes map[string][]byte
-	dummy  []byte // a hash that takes as long to check as that of a user
-}
-
-func newPasswords(path string, log zerolog.Logger) *passwords {
-	return &passwords{path: path, log: log, slots: make(chan struct{}, hashesAtOnce)}
-}
-
-// AuthMechanisms returns the mechanisms that EHLO lists: none without TLS.
-func (s *session) AuthMechanisms() []string {
-	if s.conn.config.passwords.path == "" || s.conn.tls() == nil {
-		return nil
-	}
-	return []string{sasl.Plain}
-}
-
-// Auth begins an AUTH command.
-func (s *session) Auth(mechanism string) (sasl.Server, error) {
+// auth answers AUTH.
+func (s *session) auth(arg string) error {
+	words := strings.Fields(arg)
 	switch {
-	case s.conn.config.passwords.path == "":
-		return nil, smtp.ErrAuthUnsupported
-	case s.conn.tls() == nil:
-		return nil, refusal(523, smtp.EnhancedCode{5, 7, 10}, "TLS is required")
-	case mechanism != sasl.Plain:
-		return nil, smtp.ErrAuthUnknownMechanism
+	case s.passwords().path == "":
+		return errNotOffered
+	case s.tls() == nil:
+		return errNeedsTLS
+	case s.user != "":
+		return errAuthenticated
 	case s.mail != nil:
-		return nil, refusal(503, smtp.EnhancedCode{5, 5, 1}, "AUTH is not allowed within a message")
+		return errNested
+	case len(words) == 0 || len(words) > 2:
+		return errArgument
+	case !strings.EqualFold(words[0], sasl.Plain):
+		return errMechanism
 	}
-	return plainServer{sasl.NewPlainServer(s.authenticate)}, nil
+	mechanism, text := sasl.NewPlainServer(s.authenticate), "" // without a response: an empty challenge
+	if len(words) == 2 {
+		text = words[1]
+	} else {
+		s.reply("334 ")
+		var err error
+		if text, err = s.readLine(); err != nil {
+			return err
+		}
+		if text == "*" {
+			return errCancelled
+		}
+	}
+	response, err := base64.StdEncoding.DecodeString(text)
+	if text != "=" && err != nil {
+		return errResponse
+	}
+	switch _, done, err := mechanism.Next(response); {
+	case errors.As(err, new(*refusal)):
+		return err
+	case err != nil || !done:
+		return errResponse
+	}
+	s.reply("235 2.7.0 Authentication succeeded")
+	return nil
 }
 
-// plainServer is a server of AUTH PLAIN that answers a malformed response with 501, so that
-// clients do not try it again (RFC 4954 section 4).
-type plainServer struct{ sasl.Server }
-
-func (p plainServer) Next(response []byte) (challenge []byte, done bool, err error) {
-	challenge, done, err = p.Server.Next(response)
-	if _, answered := errors.AsType[*smtp.SMTPError](err); err != nil && !answered {
-		err = refusal(501, smtp.EnhancedCode{5, 5, 2}, "Malformed response")
-	}
-	return challenge, done, err
-}
-
+// authenticate returns nil if the password is right. A refusal comes a constant time after
+// the attempt began.
 func (s *session) authenticate(identity, user, password string) error {
-	if s.fails >= maxGuesses {
-		s.conn.ended.Store(true)
+	if s.fails >= maxFails {
 		return errAddressGuesses
 	}
-	a, err := s.server.guesses.begin(login{user, s.conn.origin()})
-	if err == nil {
-		err = s.server.guesses.await(a, s.server.stopped)
-	}
-	switch err {
-	case nil:
-	case errAddressGuesses:
-		s.conn.ended.Store(true)
-		return err
-	default:
-		s.fails++
-		return err
-	}
-	ok, err := s.conn.config.passwords.verify(user, password)
-	ok = ok && (identity == "" || identity == user)
-	s.server.guesses.end(a, err == nil && !ok)
+	began := time.Now()
+	err := s.check(login{user, s.client.key}, password, identity == "" || identity == user)
 	if err != nil {
-		s.conn.config.o.Log.Error().Err(err).Msg("reading the passwords")
-		return refusal(454, smtp.EnhancedCode{4, 7, 0}, "Passwords cannot be checked now")
-	}
-	if !ok {
 		s.fails++
-		line := s.conn.config.o.Log.Warn().Stringer("client", s.conn.client).Str("user", user)
-		if s.conn.isLocal() && s.conn.uid >= 0 {
-			line.Int("uid", s.conn.uid)
-		}
-		line.Msg("wrong password")
-		return smtp.ErrAuthFailed
+		s.server.pause(s.server.guesses.delay - time.Since(began))
+		return err
 	}
-	s.server.logins.add(a.login, time.Now())
 	s.user = user
 	return nil
 }
 
-// verify reports whether the password is right. It takes the same time whether or not
-// there is such a user.
-func (p *passwords) verify(user, password string) (bool, error) {
-	p.mu.Lock()
-	err := p.load()
-	hash, known := p.hashes[user]
-	if !known {
-		hash = p.dummy
+// check checks a password, unless there were too many wrong ones. allowed says that the user
+// may act as the identity that was asked for.
+func (s *session) check(at login, password string, allowed bool) error {
+	g := s.server.guesses
+	g.slots <- struct{}{} // so parallel sessions get no more guesses
+	defer func() { <-g.slots }()
+	if r := g.tooMany(at, time.Now()); r != nil {
+		return r
 	}
-	p.mu.Unlock()
+	ok, err := s.passwords().verify(at.user, password)
 	if err != nil {
-		return false, err
+		s.o.Log.Error().Err(err).Msg("reading the passwords")
+		return errNoPasswords
 	}
-	p.slots <- struct{}{}
-	defer func() { <-p.slots }()
-	same := bcrypt.CompareHashAndPassword(hash, []byte(password)) == nil
-	return same && known && password != "", nil
-}
-
-// load reads the file if it has changed. It logs each line that it cannot use.
-func (p *passwords) load() error {
-	info, err := os.Stat(p.path)
-	if err != nil {
-		return err
+	if !ok || !allowed {
+		g.wrong(at, time.Now())
+		// smtpserver(8) has a filter of fail2ban for this line.
+		s.o.Log.Warn().Stringer("client", s.client).Str("user", at.user).Msg("wrong password")
+		return errPassword
 	}
-	if p.read != nil && os.SameFile(p.read, info) && p.read.ModTime().Equal(info.ModTime()) && p.read.Size() == info.Size() {
-		return nil
-	}
-	if info.Size() > maxPasswordFile {
-		return &os.PathError{Op: "read", Path: p.path, Err: os.ErrInvalid}
-	}
-	data, err := os.ReadFile(p.path)
-	if err != nil {
-		return err
-	}
-	hashes, cost := make(map[string][]byte), bcrypt.MinCost
-	n := 0
-	for line := range bytes.Lines(data) {
-		n++
-		user, hash, c, err := parseUser(strings.TrimSpace(string(line)))
-		if err != nil {
-			p.log.Error().Str("place", fmt.Sprintf("%s:%d", p.path, n)).Err(err).Msg("line of the password file is ignored")
-		}
-		if err == nil && user != "" {
-			hashes[user], cost = hash, max(cost, c)
-		}
-	}
-	dummy, err := bcrypt.GenerateFromPassword([]byte("nobody's"), cost)
-	if err != nil {
-		return err
-	}
-	p.read, p.hashes, p.dummy = info, hashes, dummy
+	g.right(at)
 	return nil
 }
 
-// parseUser parses a line of the file, and returns the cost of the hash, too. A comment
-// or an empty line has no user. Its errors do not quote the hash.
-func parseUser(line string) (user string, hash []byte, cost int, err error) {
-	if line == "" || strings.HasPrefix(line, "#") {
-		return "", nil, 0, nil
-	}
-	user, rest, ok := strings.Cut(line, ":")
-	if !ok || user == "" {
-		return "", nil, 0, errors.New("it is not user:hash")
-	}
-	hash = []byte(rest)
-	switch cost, err = bcrypt.Cost(hash); {
-	case err != nil:
-		return "", nil, 0, fmt.Errorf("user %q: the text after the colon is not a bcrypt hash", user)
-	case cost > maxHashCost:
-		return "", nil, 0, fmt.Errorf("user %q: the cost of the hash is %d, which is above %d", user, cost, maxHashCost)
-	}
-	return user, hash, cost, nil
-}
-
-// HashPassword returns the hash of a password for the file. Empty passwords and
-// those of more than 72 bytes are errors.
-func HashPassword(password string) (string, error) {
-	if password == "" {
-		return "", os.ErrInvalid
-	}
-	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
-	return string(hash), err
-}
+func (s *session) passwords() *passwords { return s.server.config.Load().passwords }

@@ -35,7 +35,7 @@ func start(t *testing.T, change func(*Options)) *started {
 	o := Default()
 	o.Hostname, o.Domains = "mx.ours.example", []string{"ours.example", ".below.example"}
 	o.Router = ctlfile.Router{Postoffice: office}
-	o.XCLIENT, o.MinFree = o.Networks, 0
+	o.MinFree = 0
 	var err error
 	if o.TLS, err = TLS("", "", o.Hostname); err != nil {
 		t.Fatal(err)
@@ -51,6 +51,8 @@ func start(t *testing.T, change func(*Options)) *started {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.guesses.delay = 0
+	l = strangers{l}
 	go s.Serve(l, SMTP)
 	all := &started{s, t, office, l}
 	t.Cleanup(func() {
@@ -59,6 +61,33 @@ func start(t *testing.T, change func(*Options)) *started {
 	})
 	return all
 }
+
+// strangers is a listener for which the clients at 127.1.x.y have the addresses 192.1.x.y, and
+// are on another machine.
+type strangers struct{ net.Listener }
+
+func (l strangers) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if from := *conn.RemoteAddr().(*net.TCPAddr); from.IP.To4()[1] == 1 {
+		from.IP = append(net.IP{192}, from.IP.To4()[1:]...)
+		return remoteConn{conn, &from}, nil
+	}
+	return conn, nil
+}
+
+// remoteConn is a connection of a client elsewhere.
+type remoteConn struct {
+	net.Conn
+	from net.Addr
+}
+
+func (c remoteConn) LocalAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(198, 51, 100, 1), Port: 25}
+}
+func (c remoteConn) RemoteAddr() net.Addr { return c.from }
 
 // stop ends the server and does not wait for its sessions.
 func (s *started) stop() {
@@ -76,7 +105,13 @@ type dialog struct {
 
 func (s *started) dial() *dialog {
 	s.t.Helper()
-	conn, err := net.Dial("tcp", s.l.Addr().String())
+	return s.dialFrom("127.0.0.1")
+}
+
+func (s *started) dialFrom(address string) *dialog {
+	s.t.Helper()
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	conn, err := from.Dial("tcp", s.l.Addr().String())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -90,8 +125,7 @@ func (s *started) dial() *dialog {
 // stranger is a session whose client is in no known network.
 func (s *started) stranger() *dialog {
 	s.t.Helper()
-	d := s.dial()
-	d.say("XCLIENT ADDR=192.0.2.9", "220 ")
+	d := s.dialFrom("127.1.2.9")
 	d.say("EHLO far.example", "250 ")
 	return d
 }
@@ -137,6 +171,13 @@ func (d *dialog) startTLS() {
 	d.say("STARTTLS", "220 ")
 	conn := tls.Client(d.conn, &tls.Config{InsecureSkipVerify: true})
 	d.conn, d.in = conn, bufio.NewReader(conn)
+}
+
+// cutOff fails unless the server says that it closes the connection, and does.
+func (d *dialog) cutOff() {
+	d.t.Helper()
+	d.expect("421 ")
+	d.ended()
 }
 
 // ended fails unless the server has closed the connection.

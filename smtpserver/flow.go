@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/emersion/go-smtp"
 	"github.com/rs/zerolog"
 
 	"zsched/internal/postoffice"
@@ -34,11 +33,6 @@ const (
 	minInodes = 1000
 	// busyLogPause is the shortest time between two log lines about refused mail.
 	busyLogPause = time.Minute
-)
-
-var (
-	errFull = &smtp.SMTPError{Code: 452, EnhancedCode: smtp.EnhancedCode{4, 3, 1}, Message: "Not enough disk space"}
-	errBusy = &smtp.SMTPError{Code: 452, EnhancedCode: smtp.EnhancedCode{4, 3, 2}, Message: "The queue is too long"}
 )
 
 // flow says whether there is room for a message, and how fast it may come.

@@ -14,39 +14,60 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// FuzzText compares textWriter, fed in two parts, with the rule: every CR and
-// every LF is part of a CRLF, and a last line without an end gets one.
+// FuzzText compares the text of a message, fed in two parts, with the rule: every CR and
+// every LF is part of a CRLF, and a last line without an end gets one. After DATA, the same
+// text has more dots and an end, and what follows the end is left alone.
 func FuzzText(f *testing.F) {
-	f.Add([]byte("a\r\nb"), 2)
-	f.Add([]byte("a\rb\n\r\n"), 3)
-	f.Fuzz(func(t *testing.T, text []byte, cut int) {
-		var out bytes.Buffer
-		w := &textWriter{w: &out}
-		at := min(max(cut, 0), len(text))
-		err := w.write(text[:at])
-		if err == nil {
-			err = w.write(text[at:])
+	for _, seed := range []string{"a\r\nb", "a\rb\n\r\n", ".\r\n..\r\n.a\r\n\r\n.", "\r\n.\r\n", "a\r\n.\n", "\r.\r\n"} {
+		for cut := range len(seed) + 1 {
+			f.Add([]byte(seed), cut)
 		}
-		if err == nil {
-			err = w.end()
-		}
-		want := strings.ReplaceAll(string(text), "\r\n", "\x00")
-		bare := strings.ContainsAny(want, "\r\n") || bytes.Contains(text, []byte{0})
-		if bytes.Contains(text, []byte{0}) || len(text) > maxTextLine {
+	}
+	f.Fuzz(func(t *testing.T, input []byte, cut int) {
+		want := strings.ReplaceAll(string(input), "\r\n", "\x00")
+		bare := strings.ContainsAny(want, "\r\n")
+		if bytes.Contains(input, []byte{0}) || len(input) > maxTextLine {
 			t.Skip()
 		}
 		want = strings.ReplaceAll(want, "\x00", "\n")
 		if want != "" && !strings.HasSuffix(want, "\n") {
 			want += "\n"
 		}
+		var out bytes.Buffer
+		w := &text{w: &out, maxSize: 1 << 30}
+		_, err := w.writeParts(input, cut)
+		if err == nil {
+			err = w.end()
+		}
 		if (err != nil) != bare || err == nil && out.String() != want {
 			t.Errorf("%q, %v; want %q, bare %v", out.String(), err, want, bare)
+		}
+		if bare {
+			return
+		}
+		dotted := strings.ReplaceAll("\n"+want, "\n.", "\n..")[1:]
+		dotted = strings.ReplaceAll(dotted, "\n", "\r\n") + ".\r\n"
+		out.Reset()
+		w = &text{w: &out, maxSize: 1 << 30, dots: true}
+		n, err := w.writeParts([]byte(dotted+"NOOP\r\n"), cut)
+		if err != nil || n != len(dotted) || !w.ended || w.end() != nil || out.String() != want || w.size != int64(len(want)+strings.Count(want, "\n")) {
+			t.Errorf("%q, %d of %d bytes, %v; want %q", out.String(), n, len(dotted), err, want)
 		}
 	})
 }
 
-// lockedText is what has been logged. A chunk that is broken off logs when the
-// server is closed already.
+// writeParts writes a text in two parts.
+func (t *text) writeParts(all []byte, cut int) (n int, err error) {
+	at := min(max(cut, 0), len(all))
+	n, err = t.write(all[:at])
+	if n == at && err == nil {
+		n, err = t.write(all[at:])
+		n += at
+	}
+	return n, err
+}
+
+// lockedText is what has been logged.
 type lockedText struct {
 	sync.Mutex
 	text bytes.Buffer
@@ -69,7 +90,7 @@ func (l *lockedText) String() string {
 func FuzzSession(f *testing.F) {
 	f.Add([]byte("DATA\r\nx\r\n.\r\nQUIT\r\n"))
 	f.Add([]byte("BDAT 3\r\nabcBDAT 2 LAST\r\n\r\nRSET\r\nDATA\r\n"))
-	f.Add([]byte("AUTH PLAIN\r\n*\r\nSTARTTLS\r\nETRN x\r\nXCLIENT ADDR=1.2.3.4\r\n"))
+	f.Add([]byte("AUTH PLAIN\r\n*\r\nSTARTTLS\r\nETRN x\r\n"))
 	f.Add([]byte("DATA\r\nx\n.\r\nMAIL FROM:<>\r\n"))
 	office := f.TempDir()
 	for _, dir := range []string{"public", "router", "transport"} {
@@ -98,9 +119,7 @@ func FuzzSession(f *testing.F) {
 			t.Error(err)
 		}
 		_ = s.Close(t.Context())
-		// go-smtp itself may panic, and says so, where a session ends just when
-		// its first chunk begins.
-		if text := log.String(); strings.Contains(text, "panic") && strings.Contains(text, "zsched/smtpserver") {
+		if strings.Contains(log.String(), "panic") {
 			t.Error(log.String())
 		}
 		files, _ := filepath.Glob(filepath.Join(office, "router", "*"))

@@ -119,12 +119,6 @@ func TestSessionsAreLimited(t *testing.T) {
 	}
 }
 
-// remoteConn is a connection of a client elsewhere.
-type remoteConn struct{ net.Conn }
-
-func (remoteConn) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(198, 51, 100, 1), Port: 25} }
-func (remoteConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1025} }
-
 func TestLocalClientsLeaveHalfOfTheSessionsToOthers(t *testing.T) {
 	s := start(t, func(o *Options) { o.MaxSessions = 4 })
 	for i, c := range []struct{ local, want bool }{{true, true}, {true, true}, {true, false}, {false, true}, {false, true}, {false, false}} {
@@ -132,13 +126,14 @@ func TestLocalClientsLeaveHalfOfTheSessionsToOthers(t *testing.T) {
 		defer theirs.Close()
 		var conn net.Conn = ours
 		if !c.local {
-			conn = remoteConn{ours}
+			conn = remoteConn{ours, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1025}}
 		}
-		one := newConnection(s.Server, s.retain(), conn, false)
+		one := newSession(s.Server, conn, SMTP)
 		if got := s.enter(one); got != c.want {
 			t.Errorf("session %d: %v", i, got)
+		} else if got {
+			defer s.leave(one)
 		}
-		defer s.leave(one)
 	}
 }
 
@@ -180,8 +175,11 @@ func TestMessageTooLargeIsRefused(t *testing.T) {
 	begin(d)
 	d.send("BDAT 600\r\n" + strings.Repeat("x", 598) + "\r\n")
 	d.expect("250 ")
-	d.send("BDAT 600\r\n")
+	d.send("BDAT 600\r\n" + strings.Repeat("x", 600))
 	d.expect("552 ")
+	d.send("BDAT 600 LAST\r\n" + strings.Repeat("x", 600)) // sent before the reply came
+	d.expect("503 ")
+	d.say("NOOP", "250 ")
 	s.nothingLeft()
 }
 

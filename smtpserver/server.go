@@ -1,23 +1,31 @@
 // Package smtpserver takes mail by SMTP (RFC 5321) and LMTP (RFC 2033) and gives
 // it to the router.
 //
-//	client ─► connection ─► go-smtp ─► session ─► queue ─► $POSTOFFICE/router/
-//	          (one command  (syntax,   (policy)   (group
-//	          at a time)    states)               commit)
+//	client ─► session ─► queue ─► $POSTOFFICE/router/
+//	          (commands) (group
+//	                      commit)
 //
-// github.com/emersion/go-smtp implements the protocol: it parses MAIL and RCPT with
-// their parameters, enforces the order of commands, and handles DATA, BDAT and AUTH.
-// The connection that it reads from adds what go-smtp does not have, or does too late:
+// A session is one goroutine that reads a command line, looks its verb up in a table, and
+// answers it. A transaction is what MAIL and RCPT have said about a message; a text is
+// the message itself, which DATA or BDAT write once, into a file of the queue.
 //
-//   - The connection passes on one command at a time, and the next one when that one
-//     is answered. So both always agree on where a message ends, and a message with
-//     a bare CR or LF ends the session before anything after it is read.
-//   - The connection handles STARTTLS itself, so that commands sent before the
-//     handshake never count after it, and ETRN and XCLIENT, which go-smtp refuses.
-//   - Command lines are bounded before they are read into memory. The deadline
-//     of a message is extended while it arrives at a tolerable rate; go-smtp sets
-//     one deadline for the complete message.
-//   - Errors, commands without a message and the time without one are counted.
+//	server.go       options, start, stop
+//	accept.go       listeners, and how many sessions there may be
+//	session.go      one session: lines, replies, timeouts
+//	command.go      the table of commands
+//	syntax.go       paths and parameters
+//	transaction.go  MAIL, RCPT
+//	text.go         DATA, BDAT
+//	auth.go         AUTH, passwords.go, guesses.go
+//	refusal.go      every reply of class 4 and 5
+//	flow.go         whether there is room for mail
+//
+// A command that is refused returns a refusal, and session.refuse is the only function
+// that sends one. What has to be known of all of them, or decided for all, has its place there.
+//
+// The server reads no command before it has answered the one before, except that replies to
+// commands that came together go together (PIPELINING). Only CRLF, dot, CRLF ends a message,
+// and a message with a bare CR or LF ends the session before anything after it is read.
 //
 // The reply 250 to a message is sent when the message and its name in router/
 // are on disk. A crash before that leaves either nothing in router/, or a
@@ -30,10 +38,6 @@ package smtpserver
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
-	"maps"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -44,8 +48,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/ctlfile"
-	"zsched/internal/listen"
-	"zsched/internal/process"
 	"zsched/internal/throttle"
 )
 
@@ -59,7 +61,6 @@ type Options struct {
 
 	Domains  []string       // anybody may send to them: "example.org", or ".example.org" for all below it
 	Networks []netip.Prefix // networks whose clients may send anywhere
-	XCLIENT  []netip.Prefix // networks whose clients may use XCLIENT
 	// CheckRecipient says whether the router would fail an address; nil: every
 	// address is accepted. It must be safe for concurrent use.
 	CheckRecipient func(address string) RecipientFault
@@ -110,16 +111,23 @@ type Server struct {
 	envelopes atomic.Int64 // bytes of recipients in memory
 	stopped   chan struct{}
 	triggers  throttle.Throttle // ETRNs for each host
-	logins    *logins
 	guesses   *guesses
+	config    atomic.Pointer[config] // in force for sessions that begin now
 
 	mu       sync.Mutex
-	config   *config          // of sessions that begin now
-	configs  map[*config]bool // that and earlier ones that have sessions
-	sessions map[*connection]bool
+	sessions map[*session]bool
 	from     map[netip.Prefix]int // sessions, by addressKey
 	local    int                  // sessions of clients on this machine
 	ending   sync.WaitGroup       // one for each session
+}
+
+// config is what Configure replaces. A session keeps the options that were in force when it
+// began; the passwords and the limits of the queue apply to all.
+type config struct {
+	Options
+	passwords *passwords
+	flow      *flow
+	replaced  chan struct{} // closed when it is in force no more
 }
 
 // triggerPeriod is how often all clients together may start the delivery of a host's mail.
@@ -131,144 +139,45 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := newLogins(o.Router.Postoffice, o.Log)
 	s := &Server{
-		queue: q, stopped: make(chan struct{}), logins: known, guesses: newGuesses(known.has),
+		queue: q, stopped: make(chan struct{}), guesses: newGuesses(),
 		triggers: throttle.Throttle{Period: triggerPeriod},
-		sessions: make(map[*connection]bool), from: make(map[netip.Prefix]int), configs: make(map[*config]bool),
+		sessions: make(map[*session]bool), from: make(map[netip.Prefix]int),
 	}
-	s.use(o)
+	s.use(o, nil)
 	return s, nil
 }
 
-// logWriter logs what go-smtp reports: panics, and errors of accept.
-type logWriter struct{ log zerolog.Logger }
-
-func (w logWriter) Write(p []byte) (int, error) {
-	w.log.Error().Msg(strings.TrimSpace(string(p)))
-	return len(p), nil
-}
-
-// Protocol is the protocol of a listener.
-type Protocol int
-
-const (
-	SMTP  Protocol = iota
-	SMTPS          // TLS from the start (RFC 8314)
-	LMTP
-)
-
-// Serve accepts mail at a listener until accepting fails or the server is closed.
-func (s *Server) Serve(l net.Listener, p Protocol) error {
-	pause := time.Duration(0)
-	for {
-		conn, err := l.Accept()
-		switch {
-		case err == nil:
-			pause = 0
-			s.accept(conn, p)
-		case listen.IsTemporary(err):
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			time.Sleep(pause)
-		default:
-			return err
-		}
-	}
-}
-
-// accept begins a session, unless there are too many.
-func (s *Server) accept(conn net.Conn, p Protocol) {
-	config := s.retain()
-	c := newConnection(s, config, conn, p == LMTP)
-	if !s.enter(c) {
-		s.release(config)
-		// The reply fits into the socket's buffer, so this does not block.
-		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
-		if p != SMTPS {
-			_, _ = fmt.Fprintf(conn, "421 4.3.2 %s Too many sessions\r\n", config.o.Hostname)
-		}
-		_ = conn.Close()
-		return
-	}
-	if c.local && config.passwords.path != "" {
-		// A client that closes its connection is not known any more.
-		if uid, err := process.PeerUID(conn); err == nil {
-			c.uid = uid
-		}
-	}
-	if p == SMTPS {
-		if config.o.TLS == nil { // it was turned off after the listener was opened
-			_ = c.Close()
-			return
-		}
-		_ = conn.SetReadDeadline(time.Now().Add(handshakeTimeout))
-		c.use(tls.Server(conn, config.o.TLS))
-	}
-	to := config.smtpIn
-	if p == LMTP {
-		to = config.lmtpIn
-	}
-	select {
-	case to.conns <- c:
-	case <-to.closed:
-		_ = c.Close()
-	}
-}
-
-// addressKey returns the key by which sessions and wrong passwords are counted: an
-// IPv4 address, or the 64-bit network of an IPv6 address.
-func addressKey(addr netip.Addr) netip.Prefix {
-	bits := 64
-	if addr.Is4() {
-		bits = 32
-	}
-	prefix, _ := addr.Prefix(bits)
-	return prefix
-}
-
-// enter registers a session. It returns false if there may not be one more.
-func (s *Server) enter(c *connection) bool {
-	c.key = addressKey(c.client.addr)
+// Configure replaces the options for sessions that begin later. Router and NotifySock
+// keep the values that New was given.
+func (s *Server) Configure(o Options) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
 	case <-s.stopped:
-		return false
+		return
 	default:
 	}
-	if len(s.sessions) >= c.config.o.MaxSessions || !c.client.trusted && s.from[c.key] >= c.config.o.MaxFromAddress {
-		return false
-	}
-	if c.isLocal() {
-		// Any user of this machine may be the client. They leave sessions to others.
-		if s.local >= (c.config.o.MaxSessions+1)/2 {
-			return false
-		}
-		s.local++
-		c.local = true
-	}
-	s.sessions[c] = true
-	s.from[c.key]++
-	s.ending.Add(1)
-	return true
+	old := s.config.Load()
+	o.Router, o.NotifySock = old.Router, old.NotifySock
+	s.use(o, old)
 }
 
-// leave removes a session when its connection is closed. It may be called repeatedly.
-func (s *Server) leave(c *connection) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.sessions[c] {
-		return
+// use puts options in force. old has those before, or is nil.
+func (s *Server) use(o Options, old *config) {
+	next := &config{
+		Options: o, passwords: newPasswords(o.Passwords, o.Log), replaced: make(chan struct{}),
+		flow: &flow{
+			postoffice: o.Router.Postoffice, minFree: o.MinFree, backlog: o.Backlog, log: o.Log,
+			limits: map[string]int{"router": o.RouterMax, "transport": o.TransportMax},
+		},
 	}
-	delete(s.sessions, c)
-	if c.local {
-		s.local--
+	if old != nil {
+		next.flow.level.Store(old.flow.level.Load())
+		close(old.replaced)
 	}
-	if s.from[c.key]--; s.from[c.key] == 0 {
-		delete(s.from, c.key)
-	}
-	s.releaseLocked(c.config)
-	s.ending.Done()
+	go next.flow.watch(next.replaced)
+	s.config.Store(next)
 }
 
 // Close ends all sessions: at once those that are not receiving a message, and the
@@ -283,6 +192,7 @@ func (s *Server) Close(ctx context.Context) error {
 	default:
 	}
 	close(s.stopped)
+	close(s.config.Load().replaced)
 	for c := range s.sessions {
 		c.stop()
 	}
@@ -303,63 +213,41 @@ func (s *Server) Close(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 	}
-	s.mu.Lock()
-	configs := slices.Collect(maps.Keys(s.configs))
-	s.mu.Unlock()
-	for _, config := range configs { // the sessions have ended or are cut off
-		config.end()
-		_, _ = config.smtp.Close(), config.lmtp.Close()
-	}
 	s.queue.close()
-	s.logins.save()
 	return err
 }
 
-func (c client) String() string {
-	if !c.addr.IsValid() {
-		return "local"
+// trusts reports whether a client at an address may send anywhere. A client without
+// an IP address is a process of this machine.
+func (o *Options) trusts(addr netip.Addr) bool {
+	return !addr.IsValid() ||
+		slices.ContainsFunc(o.Networks, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// isOurs reports whether anybody may send to a domain.
+func (o *Options) isOurs(domain string) bool {
+	domain = strings.ToLower(strings.TrimSuffix(domain, "."))
+	return slices.ContainsFunc(o.Domains, func(ours string) bool {
+		return domain == ours || strings.HasPrefix(ours, ".") && strings.HasSuffix(domain, ours)
+	})
+}
+
+// postmasterDomain returns the domain of RCPT TO:<postmaster>: the name of this host or, if
+// that is not one of our domains, the first of them that is not a pattern.
+func (o *Options) postmasterDomain() string {
+	if o.isOurs(o.Hostname) {
+		return o.Hostname
 	}
-	return c.addr.String()
-}
-
-// ServeConn accepts mail from one connection, such as standard input and output, and
-// returns when it is closed.
-func (s *Server) ServeConn(conn net.Conn, p Protocol) error {
-	closed := make(chan struct{})
-	l := &oneConn{conn: &notifyClose{Conn: conn, closed: closed}, closed: closed}
-	if err := s.Serve(l, p); !errors.Is(err, net.ErrClosed) {
-		return err
+	for _, ours := range o.Domains {
+		if !strings.HasPrefix(ours, ".") {
+			return ours
+		}
 	}
-	return nil
+	return o.Hostname
 }
 
-// oneConn is a listener that accepts one connection, and fails when that one is
-// closed.
-type oneConn struct {
-	conn   net.Conn // nil once it has been accepted
-	closed chan struct{}
-}
-
-func (l *oneConn) Accept() (net.Conn, error) {
-	if conn := l.conn; conn != nil {
-		l.conn = nil
-		return conn, nil
-	}
-	<-l.closed
-	return nil, net.ErrClosed
-}
-
-func (l *oneConn) Close() error   { return nil }
-func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Name: "stdin", Net: "unix"} }
-
-// notifyClose is a connection whose Close also closes a channel.
-type notifyClose struct {
-	net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (c *notifyClose) Close() error {
-	c.once.Do(func() { close(c.closed) })
-	return c.Conn.Close()
+// isAccepted reports whether anybody may send to an address. The postmaster of this host is one
+// in any case (RFC 5321 section 4.5.1).
+func (o *Options) isAccepted(address string) bool {
+	return o.isOurs(address[strings.LastIndexByte(address, '@')+1:]) || strings.EqualFold(address, "postmaster@"+o.postmasterDomain())
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,7 +133,7 @@ func TestBareNewlineEndsTheSession(t *testing.T) {
 			d.say("DATA", "354 ")
 			d.send("Subject: x\r\n\r\n" + end + "MAIL FROM:<evil@far.example>\r\nRCPT TO:<b@ours.example>\r\nDATA\r\nhidden\r\n.\r\n")
 			d.expect("550 5.5.2")
-			d.ended()
+			d.cutOff()
 			if got := s.messages(); len(got) != 0 {
 				t.Errorf("messages %q", got)
 			}
@@ -157,11 +156,15 @@ func TestChunksMakeOneMessage(t *testing.T) {
 	begin(d)
 	d.say("RSET", "250 ")
 	d.send("BDAT 6 LAST\r\nRSET\r\n") // no message is begun: the bytes are not a command
-	d.expect("502 ")
+	d.expect("503 ")
 	d.say("NOOP", "250 ")
-	d.send("BDAT x\r\nMAIL FROM:<a@b.example>\r\n")
-	d.expect("501 ")
-	d.ended()
+	for _, command := range []string{"BDAT x", "BDAT", "BDAT -1", "BDAT 1 LATE", "BDAT\t9", " BDAT 9", "bdat 9\x00", "BDAT9"} {
+		d = s.dial()
+		begin(d)
+		d.send(command + "\r\nMAIL FROM:<a@b.example>\r\n")
+		d.expect("501 5.5.4")
+		d.cutOff()
+	}
 }
 
 func TestBareNewlineInAChunkEndsTheSession(t *testing.T) {
@@ -178,7 +181,7 @@ func TestBareNewlineInAChunkEndsTheSession(t *testing.T) {
 				d.expect("250 ")
 			}
 			d.expect("550 5.5.2")
-			d.ended()
+			d.cutOff()
 			if got := s.messages(); len(got) != 0 {
 				t.Errorf("messages %q", got)
 			}
@@ -192,11 +195,10 @@ func TestChunksMayBeBrokenOff(t *testing.T) {
 	for range 20 {
 		d := s.dial()
 		begin(d)
-		d.send("BDAT 3\r\nabcNOOP\r\nRSET\r\n")
-		d.expect("250 ")
-		d.expect("250 ")
-		d.expect("421 ")
-		d.ended()
+		d.send("BDAT 3\r\nabcNOOP\r\nMAIL FROM:<c@far.example>\r\nRCPT TO:<c@ours.example>\r\nDATA\r\nRSET\r\nNOOP\r\n")
+		for _, want := range []string{"250 ", "250 ", "503 ", "503 ", "503 ", "250 ", "250 "} {
+			d.expect(want)
+		}
 		d = s.dial()
 		begin(d)
 		d.send("BDAT 100\r\nabc")
@@ -218,7 +220,7 @@ func TestCommandsBeforeTheHandshakeDoNotCountAfterIt(t *testing.T) {
 	d.expect("250 ")
 	d.send("STARTTLS\r\nMAIL FROM:<a@far.example>\r\n")
 	d.expect("554 ")
-	d.ended()
+	d.cutOff()
 
 	d = s.dial()
 	begin(d)
@@ -227,7 +229,7 @@ func TestCommandsBeforeTheHandshakeDoNotCountAfterIt(t *testing.T) {
 	if caps := d.say("EHLO x", "250 "); strings.Contains(caps, "STARTTLS") {
 		t.Errorf("EHLO %q", caps)
 	}
-	d.say("RCPT TO:<b@ours.example>", "502 ")
+	d.say("RCPT TO:<b@ours.example>", "503 ")
 	d.say("MAIL FROM:<a@far.example>", "250 ")
 	d.say("RCPT TO:<b@ours.example>", "250 ")
 	d.say("DATA", "354 ")
@@ -281,7 +283,7 @@ func TestPasswordsAllowStrangersToSendAnywhere(t *testing.T) {
 		t.Errorf("messages %q", got)
 	}
 
-	for range maxAddressGuesses/maxGuesses + 1 { // all from the address of a stranger
+	for range addressGuesses/maxFails + 1 { // all from the address of a stranger
 		d = s.stranger()
 		d.startTLS()
 		d.say("EHLO x", "250 ")
@@ -289,7 +291,7 @@ func TestPasswordsAllowStrangersToSendAnywhere(t *testing.T) {
 			d.send(plain("nobody", "guess") + "\r\n")
 			if reply := d.reply(); strings.HasPrefix(reply, "421 ") {
 				break
-			} else if i == maxGuesses || !strings.HasPrefix(reply, "535 ") {
+			} else if i == maxFails || !strings.HasPrefix(reply, "535 ") {
 				t.Fatalf("guess %d: %q", i, reply)
 			}
 		}
@@ -363,8 +365,10 @@ func TestLMTPHasAReplyForEachRecipient(t *testing.T) {
 	defer conn.Close()
 	d := &dialog{t, conn, bufio.NewReader(conn)}
 	d.expect("220 ")
+	d.say("EHLO x", "500 ")
 	d.say("LHLO x", "250 ")
 	d.say("MAIL FROM:<a@far.example>", "250 ")
+	d.say("DATA", "503 ")
 	d.say("RCPT TO:<b@elsewhere.example>", "250 ")
 	d.say("RCPT TO:<c@ours.example>", "250 ")
 	d.say("DATA", "354 ")
@@ -390,11 +394,6 @@ func TestPipeIsAClientOfThisMachine(t *testing.T) {
 	}
 }
 
-func TestXCLIENTIsForItsNetworksOnly(t *testing.T) {
-	s := start(t, func(o *Options) { o.XCLIENT = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} })
-	s.dial().say("XCLIENT ADDR=192.0.2.1", "550 ")
-}
-
 func TestTLSFromTheStart(t *testing.T) {
 	s := start(t, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -414,6 +413,110 @@ func TestTLSFromTheStart(t *testing.T) {
 	d.say("DATA", "354 ")
 	d.say("\r\nx\r\n.", "250 ")
 	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "with ESMTPS\n") {
+		t.Errorf("messages %q", got)
+	}
+}
+
+// RFC 5321 section 4.1.1.1: the first word of the reply to EHLO is the server's name. RFC 2034
+// section 4: neither this reply nor that to HELO has an enhanced status code.
+func TestGreetingNamesTheServer(t *testing.T) {
+	d := start(t, nil).dial()
+	if reply := d.say("EHLO client.example", "250 "); !strings.HasPrefix(reply, "250-mx.ours.example\r\n") {
+		t.Errorf("EHLO %q", reply)
+	}
+	if reply := d.say("HELO client.example", "250 "); reply != "250 mx.ours.example\r\n" {
+		t.Errorf("HELO %q", reply)
+	}
+	d.say("EHLO", "501 5.5.4")
+	d.say("LHLO x", "500 5.5.1")
+}
+
+// RFC 5321 section 4.1.4: commands out of order get 503, and one that is not known 500.
+func TestCommandsOutOfOrder(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	for _, command := range []string{"MAIL FROM:<>", "RCPT TO:<a@ours.example>", "DATA", "ETRN x", "AUTH PLAIN", "BDAT 0 LAST"} {
+		d.say(command, "503 5.5.1")
+	}
+	d.say("EHLO x", "250 ")
+	d.say("RCPT TO:<a@ours.example>", "503 5.5.1")
+	d.say("DATA", "503 5.5.1")
+	d.say("MAIL FROM:<a@far.example>", "250 ")
+	d.say("DATA", "503 5.5.1")
+	d.say("MAIL FROM:<a@far.example>", "503 5.5.1")
+	d.say("EHLO y", "250 ") // it ends the message
+	d.say("RCPT TO:<a@ours.example>", "503 5.5.1")
+	for command, want := range map[string]string{
+		"FROB": "500 5.5.1", "EXPN x": "502 5.5.1", "VRFY": "501 5.5.4", "VRFY x": "252 ", "RSET now": "501 5.5.4", "noop x": "250 ", "": "500 5.5.1",
+	} {
+		d.say(command, want)
+	}
+}
+
+func TestPathsAndParameters(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	d.say("EHLO x", "250 ")
+	for from, want := range map[string]string{
+		"<a>": "553 5.1.7", "<a@b@c>": "553 5.1.7", "<\xc3\xa4@far.example>": "553 5.6.7", "<\xff@far.example> SMTPUTF8": "553 5.1.7",
+		"<a@far.example": "501 5.1.7", "a b@far.example": "555 5.5.4", "<@far.example:>": "501 5.1.7", "": "501 5.1.7", "<a@far.example>SIZE=1": "501 5.1.7",
+		"<a@far.example> FOO=1": "555 5.5.4", "<a@far.example> SIZE": "501 5.5.4", "<a@far.example> SIZE=1 SIZE=2": "501 5.5.4", "<> BODY=9BIT": "501 5.5.4",
+		"<> RET=SOME": "501 5.5.4", "<> ENVID=a+0Ab": "501 5.5.4", "<> ENVID=a+2": "501 5.5.4", "<> SMTPUTF8=1": "501 5.5.4", "<> AUTH=": "501 5.5.4",
+		"<> AUTH=<> size=7 body=7bit": "250 ", " <a@far.example> ": "250 ", "a@far.example RET=full": "250 ", `<"a"@far.example>`: "250 ",
+	} {
+		d.say("MAIL FROM:"+from, want)
+		d.say("RSET", "250 ")
+	}
+	d.say("MAIL FROM:<>", "250 ")
+	for to, want := range map[string]string{
+		"<>": "501 5.1.3", "<b>": "553 5.1.3", "<b@>": "501 5.1.3", "<\"b@ours.example>": "501 5.1.3", "<b@ours.example> NOTIFY=NEVER,DELAY": "501 5.5.4",
+		"<b@ours.example> NOTIFY=DELAY,DELAY": "501 5.5.4", "<b@ours.example> NOTIFY=": "501 5.5.4", "<b@ours.example> ORCPT=b": "501 5.5.4",
+		"<b@ours.example> ORCPT=rfc822;b+0A": "501 5.5.4", "<b@ours.example> ORCPT=utf-8;\xc3\xa4": "501 5.5.4", "<b@ours.example> SIZE=1": "555 5.5.4",
+		"<b@ours.example> ORCPT=UTF-8;\\x{E4}+b": "501 5.5.4", "<b@ours.example> orcpt=X400;b": "250 ", "<@a,@b:b@ours.example> notify=never": "250 ",
+	} {
+		d.say("RCPT TO:"+to, want)
+	}
+}
+
+// A recipient that is named twice is one recipient, with what was asked for last.
+func TestRecipientNamedTwice(t *testing.T) {
+	s := start(t, func(o *Options) { o.MaxRecipients = 3 })
+	d := s.dial()
+	begin(d)
+	d.say("RCPT TO:<b@OURS.example> NOTIFY=SUCCESS", "250 ")
+	d.say("RCPT TO:<b@ours.example>", "250 ")
+	d.say("RCPT TO:<c@ours.example>", "452 4.5.3")
+	d.say("DATA", "354 ")
+	d.say("\r\nx\r\n.", "250 ")
+	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "\ntodsn NOTIFY=SUCCESS\nto <b@ours.example>\nenv-end\n") {
+		t.Errorf("messages %q", got)
+	}
+}
+
+// RFC 6531 section 4.3: the Received field says that the message came with SMTPUTF8.
+func TestReceivedNamesSMTPUTF8(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	d.say("EHLO x", "250 ")
+	d.say("MAIL FROM:<a@far.example> SMTPUTF8", "250 ")
+	d.say("RCPT TO:<b@ours.example>", "250 ")
+	d.say("DATA", "354 ")
+	d.say("\r\nx\r\n.", "250 ")
+	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "\nwith UTF8SMTP\n") {
+		t.Errorf("messages %q", got)
+	}
+}
+
+// Replies to commands that came together are the same as to those that came one by one.
+func TestPipelining(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	d.send("EHLO x\r\nMAIL FROM:<a@far.example>\r\nRCPT TO:<b@ours.example>\r\nRCPT TO:<nobody>\r\nDATA\r\nx\r\n.\r\nNOOP\r\nQUIT\r\n")
+	for _, want := range []string{"250 ", "250 ", "250 ", "553 ", "354 ", "250 ", "250 ", "221 "} {
+		d.expect(want)
+	}
+	d.ended()
+	if got := s.messages(); len(got) != 1 || !strings.HasSuffix(got[0], "env-end\nx\n") {
 		t.Errorf("messages %q", got)
 	}
 }

@@ -1,365 +1,207 @@
 package smtpserver
 
-// A session: who may send what to whom, and the transfer of a message.
+// A session: reading commands, answering them, and what has been agreed on meanwhile.
 
 import (
-	"bytes"
+	"bufio"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
+	"runtime/debug"
 	"strings"
-	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
-
-	"github.com/emersion/go-smtp"
-
-	"zsched/ctlfile"
 )
 
 const (
-	// maxTextLine bounds the length of a line of a message in bytes. RFC 5321 section
-	// 4.5.3.1.6 requires at least 1000.
-	maxTextLine = 64 << 10
-	// maxEnvelopes bounds the memory for the recipients of all sessions, in
-	// bytes.
-	maxEnvelopes = 16 << 20
-	// recipientSize is the memory for a recipient in bytes, without its address.
-	recipientSize = 300
-	// checkEvery is how many bytes of a message are written between two checks of
-	// the free disk space.
-	checkEvery = 1 << 20
+	// maxCommand bounds the length of a command line in bytes, with its end.
+	maxCommand = 4096
+	// writeTimeout is how long a client may take to receive replies.
+	writeTimeout = time.Minute
+	// handshakeTimeout bounds a TLS handshake.
+	handshakeTimeout = 30 * time.Second
+	// extraCommands is how many commands a client may send between two messages, in
+	// addition to one for each possible recipient.
+	extraCommands = 100
 )
 
-// session is go-smtp's view of a connection: smtp.Session.
+// errEnded says that the session has ended, and that nothing is left to be said.
+var errEnded = errors.New("the session has ended")
+
+// session is a client's connection. One goroutine runs it; others only call stop, or
+// close raw.
 type session struct {
 	server *Server
-	conn   *connection
-	helo   *smtp.Conn
-	user   string // the user who has authenticated, or ""
-	fails  int    // failed AUTH commands
+	o      *Options // in force when it was accepted
+	lmtp   bool
+	raw    net.Conn // without TLS
+	conn   net.Conn // raw, or TLS
+	in     *bufio.Reader
+	out    *bufio.Writer
+	client client
 
-	mu       sync.Mutex          // for mail: go-smtp may reset a session while it reads chunks
-	mail     *ctlfile.Submission // nil between two messages
-	utf8     bool                // SMTPUTF8 was given
-	envelope int64               // bytes of memory counted for mail
-	// deliverBy is the value of the message's BY parameter, or "".
-	deliverBy string
+	greeted string       // HELO, EHLO or LHLO; "" before, and after STARTTLS
+	helo    string       // the name that the client gave with it
+	user    string       // who has authenticated, or ""
+	fails   int          // passwords that were refused
+	mail    *transaction // nil between two messages
+	owed    int          // replies to the current command: in LMTP, one for each recipient of a message
+
+	quietAt  time.Time // of the last accepted message, or the start
+	errors   int       // replies of class 4 and 5 since quietAt
+	commands int       // since quietAt
+
+	idle, stopping atomic.Bool
 }
 
-func refusal(code int, enhanced smtp.EnhancedCode, text string) error {
-	return &smtp.SMTPError{Code: code, EnhancedCode: enhanced, Message: text}
+func newSession(s *Server, conn net.Conn, p Protocol) *session {
+	o := &s.config.Load().Options
+	c := &session{server: s, o: o, raw: conn, lmtp: p == LMTP, owed: 1, quietAt: time.Now()}
+	c.client = clientOf(conn, o)
+	c.use(conn)
+	return c
 }
 
-// Reset drops the message that was begun.
-func (s *session) Reset() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.server.envelopes.Add(-s.envelope)
-	s.mail, s.utf8, s.envelope = nil, false, 0
+func (s *session) use(conn net.Conn) {
+	s.conn = conn
+	s.in = bufio.NewReaderSize(conn, maxCommand)
+	s.out = bufio.NewWriterSize(timedWriter{conn}, 1024)
 }
 
-// Logout ends the session.
-func (s *session) Logout() error {
-	s.Reset()
-	return nil
+// timedWriter bounds the time of each write to a client.
+type timedWriter struct{ net.Conn }
+
+func (w timedWriter) Write(p []byte) (int, error) {
+	if err := w.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, err
+	}
+	return w.Conn.Write(p)
 }
 
-// Mail begins a message.
-func (s *session) Mail(from string, o *smtp.MailOptions) error {
-	if s.mail != nil {
-		return refusal(503, smtp.EnhancedCode{5, 5, 1}, "A message has already begun")
-	}
-	address, err := s.address(from, o.UTF8)
-	if err != nil && from != "" {
-		return err
-	}
-	if err := s.conn.config.flow.admit(o.Size); err != nil {
-		return err
-	}
-	s.server.pause(s.conn.config.flow.delay())
-	s.utf8, s.deliverBy = o.UTF8, s.conn.deliverBy
-	s.mail = &ctlfile.Submission{
-		From: ctlfile.Address{User: address}, EnvID: xtext(o.EnvelopeID), Ret: string(o.Return),
-		RcvdFrom: s.rcvdFrom(), With: s.with(),
-	}
-	if from == "" {
-		s.mail.From = ctlfile.Address{Channel: "error"}
-	}
-	if o.Body == smtp.Body8BitMIME {
-		s.mail.BodyType = string(o.Body)
-	}
-	return nil
-}
-
-// Rcpt adds a recipient.
-func (s *session) Rcpt(to string, o *smtp.RcptOptions) error {
-	address, err := s.address(to, s.utf8)
-	if err != nil {
-		return err
-	}
-	if !s.conn.client.trusted && s.user == "" && !s.conn.config.o.isAccepted(address) {
-		s.conn.config.o.Log.Info().Stringer("client", s.conn.client).Str("to", address).Msg("relaying refused")
-		return refusal(550, smtp.EnhancedCode{5, 7, 1}, "Relaying is not allowed")
-	}
-	if check := s.conn.config.o.CheckRecipient; check != nil {
-		switch check(address) {
-		case UnknownUser:
-			return refusal(550, smtp.EnhancedCode{5, 1, 1}, "No such user")
-		case NoRoute:
-			return refusal(550, smtp.EnhancedCode{5, 1, 2}, "No route to this domain")
+// run speaks with the client until the session ends, and closes the connection.
+func (s *session) run(p Protocol) {
+	defer s.server.leave(s)
+	defer func() {
+		if fault := recover(); fault != nil { // of one session, which must not end the others
+			s.o.Log.Error().Interface("panic", fault).Bytes("stack", debug.Stack()).Msg("session ended")
+			_ = s.refuse(errFault)
 		}
+		s.reset()
+		_ = s.out.Flush()
+		_ = s.conn.Close()
+	}()
+	if p == SMTPS && (s.o.TLS == nil || s.handshake() != nil) { // it was turned off after the listener was opened
+		return
 	}
-	r := &ctlfile.Recipient{Address: ctlfile.Address{User: address}, DSN: dsn(o, s.deliverBy)}
-	size := int64(len(address)*2 + len(r.DSN) + recipientSize)
-	if s.server.envelopes.Add(size) > maxEnvelopes {
-		s.server.envelopes.Add(-size)
-		return refusal(452, smtp.EnhancedCode{4, 5, 3}, "Too many recipients at this time")
+	s.reply("220 %s %s", s.o.Hostname, map[bool]string{false: "ESMTP", true: "LMTP"}[s.lmtp])
+	for s.step() == nil {
 	}
-	s.envelope += size
-	s.mail.To = append(s.mail.To, r)
-	return nil
 }
 
-// address checks an address from which go-smtp has removed the quotes, and quotes its
-// local part again if that is necessary.
-func (s *session) address(address string, utf8 bool) (string, error) {
-	at := strings.LastIndexByte(address, '@')
-	if at < 0 {
-		return "", refusal(553, smtp.EnhancedCode{5, 1, 3}, "The address has no domain")
-	}
-	local, domain := address[:at], address[at+1:]
-	if strings.ContainsAny(local, " \"\\,@()<>[]:;\t") || strings.HasPrefix(local, ".") ||
-		strings.HasSuffix(local, ".") || strings.Contains(local, "..") {
-		local = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(local) + `"`
-	}
-	address = local + "@" + domain
-	ascii := strings.IndexFunc(address, func(r rune) bool { return r >= 0x80 }) < 0
-	switch {
-	case !ascii && !utf8:
-		return "", refusal(553, smtp.EnhancedCode{5, 6, 7}, "The address needs SMTPUTF8")
-	case len(address) > 1000 || !ctlfile.PlainAddress(address):
-		return "", refusal(553, smtp.EnhancedCode{5, 1, 3}, "The address is not one mailbox")
-	}
-	return address, nil
-}
-
-// Data receives a message. It always returns an error, which go-smtp sends as the
-// reply, even if that is 250.
-func (s *session) Data(r io.Reader) error {
-	s.mu.Lock()
-	mail := s.mail
-	s.mu.Unlock()
-	if mail == nil {
-		return smtp.ErrDataReset
-	}
-	log := s.conn.config.o.Log.With().Str("client", mail.RcvdFrom).Str("from", mail.From.User).Logger()
-	m, size, err := s.receive(mail, r)
+// step reads a command and answers it. Any error ends the session.
+func (s *session) step() error {
+	line, err := s.readLine()
 	if err == nil {
-		if err = s.server.queue.commit(m); err == nil {
-			log.Info().Str("file", m.name).Int("recipients", len(mail.To)).Int64("size", size).
-				Str("with", mail.With).Str("user", s.user).Msg("accepted")
-			return refusal(250, smtp.EnhancedCode{2, 0, 0}, "OK: queued as "+m.name)
-		}
+		s.owed = 1
+		err = s.answer(line)
 	}
-	var known *smtp.SMTPError
-	switch {
-	case errors.As(err, &known):
-	case errors.Is(err, ctlfile.ErrHeader):
-		known = &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: "The header is too long or has a NUL"}
-	case errors.Is(err, errBareNewline):
-		s.conn.ended.Store(true) // go-smtp still sends the reply
-		known = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 5, 2}, Message: "A message may not have a bare CR or LF"}
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		known = errFull
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		known = &smtp.SMTPError{Code: 421, EnhancedCode: smtp.EnhancedCode{4, 4, 2}, Message: "Timeout"}
-	default:
-		known = &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "The message could not be stored"}
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return s.refuse(r)
 	}
-	log.Info().AnErr("error", err).Int("code", known.Code).Msg("message refused")
-	return known
+	return err
 }
 
-// receive writes the envelope and the message into a new file.
-func (s *session) receive(mail *ctlfile.Submission, r io.Reader) (*incoming, int64, error) {
-	envelope, err := mail.Envelope()
-	if err != nil {
-		return nil, 0, err
-	}
-	m, err := s.server.queue.create()
-	if err != nil {
-		return nil, 0, err
-	}
-	_, _ = m.w.Write(envelope) // m.w keeps the error
-	t := &textWriter{w: m.w}
-	buf := make([]byte, 8<<10)
-	var size, checked int64
-	for err == nil {
-		var n int
-		n, err = r.Read(buf)
-		size += int64(n)
-		if e := t.write(buf[:n]); e != nil {
-			err = e
-		}
-		if err == nil && size-checked >= checkEvery {
-			checked, err = size, s.conn.config.flow.admit(0)
-		}
-	}
-	if err == io.EOF {
-		err = t.end()
-	}
-	if err == nil {
-		err = m.checkHeader(int64(len(envelope)))
-	}
-	if err != nil {
-		s.server.queue.discard(m)
-		return nil, 0, err
-	}
-	return m, size, nil
+// reply sends a reply, or a line of one, before the session waits for the client again.
+func (s *session) reply(format string, args ...any) {
+	fmt.Fprintf(s.out, format+"\r\n", args...) // s.out keeps the error
 }
 
-// textWriter writes a message with LF as the line end, as in the queue.
-type textWriter struct {
-	w interface {
-		io.Writer
-		io.ByteWriter
-	}
-	cr   bool // the last byte was a CR, which was not written
-	line int  // bytes of the incomplete line
-}
-
-func (t *textWriter) write(p []byte) error {
-	for len(p) > 0 {
-		line, rest, complete := bytes.Cut(p, []byte("\n"))
-		switch cr := bytes.IndexByte(line, '\r'); {
-		case t.cr && (!complete || len(line) > 0), // a CR before something else
-			cr >= 0 && cr != len(line)-1,
-			complete && cr < 0 && !t.cr: // an LF after something else
-			return errBareNewline
-		case cr >= 0:
-			line, t.cr = line[:cr], !complete
-		default:
-			t.cr = false
-		}
-		if t.line += len(line); t.line > maxTextLine {
-			return refusal(552, smtp.EnhancedCode{5, 6, 0}, "A line of the message is too long")
-		}
-		if _, err := t.w.Write(line); err != nil {
-			return err
-		}
-		if complete {
-			if err := t.w.WriteByte('\n'); err != nil {
-				return err
-			}
-			t.line = 0
-		}
-		p = rest
-	}
-	return nil
-}
-
-// end completes the last line.
-func (t *textWriter) end() error {
-	if t.cr {
-		return errBareNewline
-	}
-	if t.line > 0 {
-		return t.w.WriteByte('\n')
-	}
-	return nil
-}
-
-// rcvdFrom returns the client as the Received field names it.
-func (s *session) rcvdFrom() string {
-	var b strings.Builder
-	for _, r := range s.helo.Hostname() {
-		known := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-		if (known || r == '[' || b.Len() > 0 && strings.ContainsRune("-._:]", r)) && b.Len() < 255 {
-			b.WriteRune(r)
-		}
-	}
-	if b.Len() == 0 {
-		b.WriteString("unknown")
-	}
-	switch addr := s.conn.client.addr; {
-	case !addr.IsValid():
-		b.WriteString(" (local")
-	case addr.Is4():
-		b.WriteString(" ([" + addr.String() + "]")
-	default:
-		b.WriteString(" ([IPv6:" + addr.String() + "]")
-	}
-	if state := s.conn.tls(); state != nil {
-		b.WriteString(" " + tls.VersionName(state.Version) + " " + tls.CipherSuiteName(state.CipherSuite))
-	}
-	return b.String() + ")"
-}
-
-// with returns the name of the protocol (RFC 3848, RFC 6531).
-func (s *session) with() string {
-	word := "SMTP"
-	switch {
-	case s.conn.lmtp:
-		word = "LMTP"
-	case s.conn.greeted != "HELO":
-		word = "ESMTP"
-	}
-	if s.conn.tls() != nil {
-		word += "S"
-	}
-	if s.user != "" {
-		word += "A"
-	}
-	return word
-}
-
-// dsn returns the value of a recipient's N line. deliverBy is the value of its BY
-// word, or "".
-func dsn(o *smtp.RcptOptions, deliverBy string) string {
-	var words []string
-	if len(o.Notify) > 0 {
-		values := make([]string, len(o.Notify))
-		for i, v := range o.Notify {
-			values[i] = string(v)
-		}
-		words = append(words, "NOTIFY="+strings.Join(values, ","))
-	}
-	if o.OriginalRecipient != "" {
-		encode := xtext
-		if o.OriginalRecipientType == smtp.DSNAddressTypeUTF8 {
-			encode = utf8Xtext
-		}
-		words = append(words, "ORCPT="+strings.ToLower(string(o.OriginalRecipientType))+";"+encode(o.OriginalRecipient))
-	}
-	if deliverBy != "" {
-		words = append(words, "BY="+deliverBy)
-	}
-	return strings.Join(words, " ")
-}
-
-// xtext encodes a value (RFC 3461 section 4).
-func xtext(s string) string {
-	return encode(s, func(r rune) string { return fmt.Sprintf("+%02X", r) })
-}
-
-// utf8Xtext encodes an address (RFC 6533 section 3).
-func utf8Xtext(s string) string {
-	return encode(s, func(r rune) string { return fmt.Sprintf(`\x{%02X}`, r) })
-}
-
-func encode(s string, escaped func(rune) string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if r > ' ' && r < 0x7f && r != '+' && r != '=' && r != '\\' {
-			b.WriteRune(r)
+// refuse sends a reply of class 4 or 5: all of them are sent here. A session that ends
+// does so with 421 (RFC 5321 section 3.8).
+func (s *session) refuse(r *refusal) error {
+	for range s.owed {
+		s.errors++
+		if r.code == 421 {
+			s.reply("%d %s %s %s", r.code, r.status, s.o.Hostname, r.text)
 		} else {
-			b.WriteString(escaped(r))
+			s.reply("%d %s %s", r.code, r.status, r.text)
 		}
 	}
-	return b.String()
+	if r.code != 421 && !r.ends {
+		return nil
+	}
+	if r.code != 421 {
+		s.reply("421 4.7.0 %s Closing the connection", s.o.Hostname)
+	}
+	return errEnded
+}
+
+// readLine reads a line from the client, without its end. It sends all pending replies
+// before it waits.
+func (s *session) readLine() (string, error) {
+	if s.in.Buffered() == 0 && s.out.Flush() != nil {
+		return "", errEnded
+	}
+	deadline := time.Now().Add(s.o.CommandTimeout)
+	if total := s.quietAt.Add(s.o.SessionTimeout); total.Before(deadline) {
+		deadline = total
+	}
+	s.idle.Store(true)
+	_ = s.conn.SetReadDeadline(deadline)
+	if s.stopping.Load() {
+		return "", errStopping
+	}
+	line, err := s.in.ReadSlice('\n')
+	s.idle.Store(false)
+	switch {
+	case err == nil:
+		return strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r"), nil
+	case errors.Is(err, bufio.ErrBufferFull):
+		return "", errLongCommand
+	case s.stopping.Load():
+		return "", errStopping
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "", errTimeout
+	}
+	return "", errEnded
+}
+
+// stop ends the session at once or, if it is receiving a message, after that message.
+// Any goroutine may call it.
+func (s *session) stop() {
+	s.stopping.Store(true)
+	if s.idle.Load() {
+		_ = s.raw.SetReadDeadline(time.Now())
+	}
+}
+
+// tls returns the state of the TLS connection, nil for none.
+func (s *session) tls() *tls.ConnectionState {
+	if conn, ok := s.conn.(*tls.Conn); ok {
+		state := conn.ConnectionState()
+		return &state
+	}
+	return nil
+}
+
+// handshake begins TLS.
+func (s *session) handshake() error {
+	conn := tls.Server(s.conn, s.o.TLS)
+	_ = s.conn.SetDeadline(time.Now().Add(handshakeTimeout))
+	s.idle.Store(true)
+	err := conn.Handshake()
+	s.idle.Store(false)
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			s.o.Log.Info().Stringer("client", s.client).Err(err).Msg("TLS handshake")
+		}
+		return errEnded
+	}
+	s.use(conn)
+	return nil
 }
 
 // pause waits for a time, or until the server stops.

@@ -77,6 +77,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		}
 		return 0
 	}
+	if err := c.maySubmit(os.Geteuid()); err != nil {
+		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
+		return exitConfig
+	}
 	if err := serve(server, c); err != nil {
 		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
 		return exitFault
@@ -94,6 +98,7 @@ type configuration struct {
 	options    *options // in force; nil: none yet
 	tls        *tls.Config
 	hostname   string // of tls and recipients
+	env        *zenv.File
 	recipients *recipients
 	reloads    postoffice.ReloadRecord
 }
@@ -143,7 +148,7 @@ func (c *configuration) read() (smtpserver.Options, error) {
 		server.CheckRecipient = c.recipients.check
 	}
 	server.Log = c.log
-	c.options, c.tls, c.hostname = o, server.TLS, server.Hostname
+	c.options, c.tls, c.hostname, c.env = o, server.TLS, server.Hostname, env
 	return server, nil
 }
 

@@ -28,8 +28,15 @@ import (
 
 // TestMain makes the test binary the server when a test starts it so.
 func TestMain(m *testing.M) {
-	if os.Getenv("SMTPSERVER_TEST") != "" {
+	switch os.Getenv("SMTPSERVER_TEST") {
+	case "1":
 		main()
+	case "strangers":
+		if err := serveStrangers(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -61,8 +68,14 @@ func newPlace(t testing.TB, config string) place {
 // start starts a server on a port of the system's choice.
 func (p place) start() (server *exec.Cmd, address string) {
 	p.t.Helper()
+	return p.startAs("1")
+}
+
+// startAs starts what TestMain has for a mode.
+func (p place) startAs(mode string) (server *exec.Cmd, address string) {
+	p.t.Helper()
 	server = exec.Command(os.Args[0], "-i", "-Z", filepath.Join(p.dir, "zmailer.conf"), "-l", "127.0.0.1:0")
-	server.Env = append(os.Environ(), "SMTPSERVER_TEST=1")
+	server.Env = append(os.Environ(), "SMTPSERVER_TEST="+mode)
 	stderr, err := server.StderrPipe()
 	if err == nil {
 		err = server.Start()
@@ -261,6 +274,33 @@ func TestLinesForTheShellAreWarnedOf(t *testing.T) {
 	code := run([]string{"--check", "-Z", path, "-f", filepath.Join(p.dir, "smtpserver.cf")}, nil, io.Discard, &errs)
 	if want := "smtpserver: " + path + ":1: the single quotes are part of the value (warning)\n"; code != 0 || errs.String() != want {
 		t.Errorf("code %d, %q, want %q", code, errs.String(), want)
+	}
+}
+
+// Another user's mail would get this user as its sender, so the server does not start.
+func TestServerOfAUserWhomTheRouterDoesNotTrust(t *testing.T) {
+	p := newPlace(t, "no-tls\n")
+	c := &configuration{args: []string{"-Z", filepath.Join(p.dir, "zmailer.conf")}}
+	read := func() {
+		t.Helper()
+		if _, err := c.read(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	const stranger = 4294967
+	for uid, want := range map[int]string{0: "", os.Geteuid(): "", stranger: "user 4294967 may not hand in mail of others"} {
+		if err := c.maySubmit(uid); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("uid %d: %v", uid, err)
+		}
+	}
+	text := fmt.Sprintf("POSTOFFICE=%s\nMAILSHARE=%s\nROUTERTRUSTED=root 4294967\n", p.dir, p.dir)
+	if err := os.WriteFile(filepath.Join(p.dir, "zmailer.conf"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read()
+	if err := c.maySubmit(stranger); err != nil {
+		t.Error(err)
 	}
 }
 

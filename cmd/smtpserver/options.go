@@ -94,7 +94,6 @@ func newFlags(o *options) *pflag.FlagSet {
 		return nil
 	})
 	f.Func("network", "`network` whose clients may send anywhere, besides this machine", prefixes(&o.Networks))
-	f.Func("xclient", "`network` whose clients may use XCLIENT", prefixes(&o.XCLIENT))
 	f.BoolVar(&o.checkRecipients, "check-recipients", false, "refuse addresses that router(8) could not route by its tables")
 	f.StringVar(&o.certificate, "certificate", "", "PEM `file` with the certificate for TLS; without it, the server makes one")
 	f.StringVar(&o.key, "key", "", "PEM `file` with the certificate's key, if it is not in the same file")

@@ -1,0 +1,148 @@
+package smtpserver
+
+// Listeners: who the client of a connection is, and how many sessions there may be.
+
+import (
+	"net"
+	"net/netip"
+	"time"
+
+	"zsched/internal/listen"
+)
+
+// Protocol is the protocol of a listener.
+type Protocol int
+
+const (
+	SMTP  Protocol = iota
+	SMTPS          // TLS from the start (RFC 8314)
+	LMTP
+)
+
+// client is the client of a session.
+type client struct {
+	addr    netip.Addr   // the zero value for a UNIX socket or a pipe
+	key     netip.Prefix // addressKey of it
+	local   bool         // it is on this machine
+	trusted bool         // it may send anywhere
+}
+
+func (c client) String() string {
+	if !c.addr.IsValid() {
+		return "local"
+	}
+	return c.addr.String()
+}
+
+// clientOf returns the client of a connection. One on this machine has a loopback address,
+// the address that it connects to, or none, as at a UNIX socket.
+func clientOf(conn net.Conn, o *Options) client {
+	addr := ipOf(conn.RemoteAddr())
+	return client{
+		addr: addr, key: addressKey(addr), trusted: o.trusts(addr),
+		local: !addr.IsValid() || addr.IsLoopback() || addr == ipOf(conn.LocalAddr()),
+	}
+}
+
+// ipOf returns an IP address, or the zero value if the connection is not a TCP connection.
+func ipOf(a net.Addr) netip.Addr {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}
+
+// addressKey returns the key by which sessions and wrong passwords are counted: an
+// IPv4 address, or the 64-bit network of an IPv6 address.
+func addressKey(addr netip.Addr) netip.Prefix {
+	bits := 64
+	if addr.Is4() {
+		bits = 32
+	}
+	prefix, _ := addr.Prefix(bits)
+	return prefix
+}
+
+// Serve accepts mail at a listener until accepting fails or the server is closed.
+func (s *Server) Serve(l net.Listener, p Protocol) error {
+	pause := time.Duration(0)
+	for {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			pause = 0
+			if c := s.begin(conn, p); c != nil {
+				go c.run(p)
+			}
+		case listen.IsTemporary(err):
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			time.Sleep(pause)
+		default:
+			return err
+		}
+	}
+}
+
+// ServeConn accepts mail from one connection, such as standard input and output, and
+// returns when it is closed.
+func (s *Server) ServeConn(conn net.Conn, p Protocol) error {
+	if c := s.begin(conn, p); c != nil {
+		c.run(p)
+	}
+	return nil
+}
+
+// begin begins a session. If there are too many, it closes the connection and returns nil.
+func (s *Server) begin(conn net.Conn, p Protocol) *session {
+	c := newSession(s, conn, p)
+	if s.enter(c) {
+		return c
+	}
+	if p != SMTPS {
+		// The reply fits into the socket's buffer, so this does not block.
+		_ = c.refuse(errTooManySessions)
+		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+		_ = c.out.Flush()
+	}
+	_ = conn.Close()
+	return nil
+}
+
+// enter registers a session. It returns false if there may not be one more.
+func (s *Server) enter(c *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.stopped:
+		return false
+	default:
+	}
+	if len(s.sessions) >= c.o.MaxSessions || !c.client.trusted && s.from[c.client.key] >= c.o.MaxFromAddress {
+		return false
+	}
+	if c.client.local {
+		// Any user of this machine may be the client. They leave sessions to others.
+		if s.local >= (c.o.MaxSessions+1)/2 {
+			return false
+		}
+		s.local++
+	}
+	s.sessions[c] = true
+	s.from[c.client.key]++
+	s.ending.Add(1)
+	return true
+}
+
+// leave removes a session whose connection is closed.
+func (s *Server) leave(c *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, c)
+	if c.client.local {
+		s.local--
+	}
+	if s.from[c.client.key]--; s.from[c.client.key] == 0 {
+		delete(s.from, c.client.key)
+	}
+	s.ending.Done()
+}

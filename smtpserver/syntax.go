@@ -1,0 +1,203 @@
+package smtpserver
+
+// Syntax of MAIL and RCPT: paths and parameters (RFC 5321 section 4.1.2).
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"zsched/ctlfile"
+)
+
+// mailbox is the address in a path. The local part has no quotes. The null sender has
+// neither part, and RCPT TO:<postmaster> has no domain.
+type mailbox struct{ local, domain string }
+
+// parameter is KEY=value, or KEY alone. The key is in capital letters.
+type parameter struct{ key, value string }
+
+// cutWord removes FROM: or TO:, in any case, from the beginning of a command's argument.
+func cutWord(arg, word string) (rest string, ok bool) {
+	if len(arg) < len(word) || !strings.EqualFold(arg[:len(word)], word) {
+		return "", false
+	}
+	return strings.TrimLeft(arg[len(word):], " "), true
+}
+
+// cutPath removes a path from the beginning of a text. The angle brackets may be missing,
+// and a source route is ignored.
+func cutPath(text string) (m mailbox, rest string, ok bool) {
+	rest, bracket := strings.CutPrefix(text, "<")
+	route := bracket && strings.HasPrefix(rest, "@")
+	if route {
+		_, rest, _ = strings.Cut(rest, ":")
+	}
+	if m.local, rest, ok = cutLocalPart(rest); !ok {
+		return m, "", false
+	}
+	if after, found := strings.CutPrefix(rest, "@"); found {
+		end := strings.IndexAny(after+" ", " \t>")
+		m.domain, rest = after[:end], after[end:]
+		if m.local == "" || m.domain == "" {
+			return m, "", false
+		}
+	}
+	if m.local == "" && (route || !bracket) {
+		return m, "", false
+	}
+	if bracket {
+		rest, ok = strings.CutPrefix(rest, ">")
+	}
+	return m, rest, ok && (rest == "" || rest[0] == ' ')
+}
+
+// cutLocalPart removes a local part, and its quotes.
+func cutLocalPart(text string) (local, rest string, ok bool) {
+	if !strings.HasPrefix(text, `"`) {
+		end := strings.IndexAny(text+" ", "@> ")
+		return text[:end], text[end:], !strings.ContainsAny(text[:end], "()<[]:;\\,\"\t")
+	}
+	var b strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch {
+		case text[i] == '"':
+			return b.String(), text[i+1:], b.Len() > 0
+		case text[i] == '\\':
+			if i++; i == len(text) {
+				return "", "", false
+			}
+		}
+		b.WriteByte(text[i])
+	}
+	return "", "", false
+}
+
+// address returns the address as it goes to the router, with quotes where it needs them.
+// wrong is the refusal of one that the router would not take for one mailbox.
+func (m mailbox) address(smtputf8 bool, wrong *refusal) (string, error) {
+	local := m.local
+	if strings.ContainsAny(local, " \"\\,@()<>[]:;\t") || strings.HasPrefix(local, ".") ||
+		strings.HasSuffix(local, ".") || strings.Contains(local, "..") {
+		local = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(local) + `"`
+	}
+	address := local + "@" + m.domain
+	switch {
+	case !isASCII(address) && !smtputf8:
+		return "", errNeedsUTF8
+	case m.domain == "" || len(address) > 1000 || !utf8.ValidString(address) || !ctlfile.PlainAddress(address):
+		return "", wrong
+	}
+	return address, nil
+}
+
+func isASCII(s string) bool { return strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0 }
+
+// parameters reads what follows a path. No parameter may be given twice.
+func parameters(text string) (list []parameter, err error) {
+	given := make(map[string]bool)
+	for word := range strings.FieldsSeq(text) {
+		key, value, _ := strings.Cut(word, "=")
+		key = strings.ToUpper(key)
+		if key == "" || given[key] || strings.Contains(value, "=") {
+			return nil, errParameter
+		}
+		given[key] = true
+		list = append(list, parameter{key, value})
+	}
+	return list, nil
+}
+
+// parseSize reads a SIZE, which has up to twenty digits (RFC 1870). One of more than 64
+// bits is the largest number.
+func parseSize(value string) (size uint64, ok bool) {
+	if value == "" || len(value) > 20 || strings.Trim(value, "0123456789") != "" {
+		return 0, false
+	}
+	size, _ = strconv.ParseUint(value, 10, 64)
+	return size, true
+}
+
+// validDeliverBy reports whether a value of BY is one (RFC 2852).
+func validDeliverBy(value string) bool {
+	by := ctlfile.ParseDeliverBy("BY=" + value)
+	_, mode, _ := strings.Cut(value, ";")
+	return by.Given && !(by.Return && by.After <= 0) && (len(mode) == 1 || strings.EqualFold(mode[1:], "T"))
+}
+
+// validNotify reports whether a value of NOTIFY is one: NEVER, or different words for
+// what the sender wants to know (RFC 3461 section 4.1).
+func validNotify(value string) bool {
+	if value == "NEVER" {
+		return true
+	}
+	given := map[string]bool{"SUCCESS": false, "FAILURE": false, "DELAY": false}
+	for word := range strings.SplitSeq(value, ",") {
+		if before, known := given[word]; !known || before {
+			return false
+		}
+		given[word] = true
+	}
+	return true
+}
+
+// validXtext reports whether a value is xtext (RFC 3461 section 4) of printable
+// characters.
+func validXtext(value string) bool {
+	for i := 0; i < len(value); i++ {
+		c := value[i]
+		if c == '+' {
+			if i+2 >= len(value) || value[i+1:i+3] != strings.ToUpper(value[i+1:i+3]) {
+				return false
+			}
+			n, err := strconv.ParseUint(value[i+1:i+3], 16, 8)
+			if c = byte(n); err != nil {
+				return false
+			}
+			i += 2
+		} else if c == ' ' || c == '=' {
+			return false
+		}
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return value != ""
+}
+
+// originalRecipient returns a value of ORCPT as it goes to the router: the type in small
+// letters and, for the type utf-8, every character above 127 encoded (RFC 6533 section 3).
+func originalRecipient(value string, smtputf8 bool) (string, bool) {
+	kind, address, found := strings.Cut(value, ";")
+	if kind = strings.ToLower(kind); !found || kind == "" || strings.ContainsFunc(kind, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", false
+	}
+	if kind != "utf-8" {
+		return kind + ";" + address, validXtext(address)
+	}
+	var b strings.Builder
+	for rest := address; rest != ""; {
+		if escaped, found := strings.CutPrefix(rest, `\x{`); found {
+			digits, after, closed := strings.Cut(escaped, "}")
+			n, err := strconv.ParseUint(digits, 16, 21)
+			if err != nil || !closed || n < ' ' || n == 0x7f || n > 0x10ffff || digits != strings.ToUpper(digits) {
+				return "", false
+			}
+			b.WriteString(`\x{` + digits + `}`)
+			rest = after
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(rest)
+		switch {
+		case r == utf8.RuneError || r == '\\' || r == '+' || r == '=' || r < ' ' || r == 0x7f || r >= 0x80 && !smtputf8:
+			return "", false
+		case r >= 0x80:
+			fmt.Fprintf(&b, `\x{%02X}`, r)
+		default:
+			b.WriteRune(r)
+		}
+		rest = rest[size:]
+	}
+	return kind + ";" + b.String(), address != ""
+}

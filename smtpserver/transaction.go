@@ -1,0 +1,275 @@
+package smtpserver
+
+// A transaction: MAIL and RCPT, which say from whom to whom a message goes.
+
+import (
+	"crypto/tls"
+	"strings"
+
+	"zsched/ctlfile"
+)
+
+const (
+	// maxEnvelopes bounds the memory for the recipients of all sessions, in
+	// bytes.
+	maxEnvelopes = 16 << 20
+	// recipientSize is the memory for a recipient in bytes, without its address.
+	recipientSize = 400
+)
+
+// transaction is a message from MAIL to its end.
+type transaction struct {
+	ctlfile.Submission
+	utf8      bool   // SMTPUTF8 was given
+	deliverBy string // value of BY, or ""
+	// byAddress has the recipients in To. One that is given twice is one recipient, with the
+	// parameters that were given last.
+	byAddress map[string]*ctlfile.Recipient
+	accepted  int   // RCPT commands, each of which has a reply in LMTP
+	memory    int64 // bytes, counted in Server.envelopes
+	text      *text // nil until DATA or BDAT
+}
+
+// mailFrom answers MAIL.
+func (s *session) mailFrom(arg string) error {
+	if s.mail != nil {
+		return errNested
+	}
+	rest, ok := cutWord(arg, "FROM:")
+	var from mailbox
+	if ok {
+		from, rest, ok = cutPath(rest)
+	}
+	if !ok {
+		return errSenderSyntax
+	}
+	m := &transaction{byAddress: make(map[string]*ctlfile.Recipient)}
+	size, err := m.senderParameters(rest)
+	if err != nil {
+		return err
+	}
+	if size > uint64(s.o.MaxSize) {
+		return errTooLarge
+	}
+	if m.From = (ctlfile.Address{Channel: "error"}); from != (mailbox{}) {
+		address, err := from.address(m.utf8, errSender)
+		if err != nil {
+			return err
+		}
+		m.From = ctlfile.Address{User: address}
+	}
+	flow := s.server.config.Load().flow
+	if err := flow.admit(int64(size)); err != nil {
+		return err
+	}
+	s.server.pause(flow.delay())
+	m.RcvdFrom, m.With = s.rcvdFrom(), s.with(m.utf8)
+	s.mail = m
+	s.reply("250 2.1.0 Sender accepted")
+	return nil
+}
+
+// senderParameters reads the parameters of MAIL.
+func (m *transaction) senderParameters(text string) (size uint64, err error) {
+	list, err := parameters(text)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range list {
+		ok, value := true, strings.ToUpper(p.value)
+		switch p.key {
+		case "SIZE":
+			size, ok = parseSize(value)
+		case "BODY":
+			if ok = value == "7BIT" || value == "8BITMIME"; value == "8BITMIME" {
+				m.BodyType = value
+			}
+		case "SMTPUTF8":
+			m.utf8, ok = true, value == ""
+		case "RET":
+			m.Ret, ok = value, value == "FULL" || value == "HDRS"
+		case "ENVID":
+			m.EnvID, ok = p.value, validXtext(p.value)
+		case "AUTH": // RFC 4954 section 5: it may be ignored
+			ok = validXtext(p.value)
+		case "BY":
+			if m.deliverBy = value; !validDeliverBy(value) {
+				return 0, errDeliverBy
+			}
+		default:
+			return 0, errNoExtension
+		}
+		if !ok {
+			return 0, errParameter
+		}
+	}
+	return size, nil
+}
+
+// rcptTo answers RCPT.
+func (s *session) rcptTo(arg string) error {
+	m := s.mail
+	switch {
+	case m == nil:
+		return errNoMail
+	case m.text != nil:
+		return errNested
+	case m.accepted >= s.o.MaxRecipients:
+		return errManyRecipients
+	}
+	rest, ok := cutWord(arg, "TO:")
+	var to mailbox
+	if ok {
+		to, rest, ok = cutPath(rest)
+	}
+	if !ok || to == (mailbox{}) {
+		return errRecipientSyntax
+	}
+	if to.domain == "" && strings.EqualFold(to.local, "postmaster") { // RFC 5321 section 4.1.1.3
+		to.domain = s.o.postmasterDomain()
+	}
+	address, err := to.address(m.utf8, errRecipient)
+	if err != nil {
+		return err
+	}
+	dsn, err := m.recipientParameters(rest)
+	if err == nil {
+		err = s.mayReceive(address)
+	}
+	if err == nil {
+		err = s.addRecipient(to.local+"@"+strings.ToLower(to.domain), address, dsn)
+	}
+	if err != nil {
+		return err
+	}
+	m.accepted++
+	s.reply("250 2.1.5 Recipient accepted")
+	return nil
+}
+
+// recipientParameters reads the parameters of RCPT, and returns them as words of a recipient's
+// N line.
+func (m *transaction) recipientParameters(text string) (dsn string, err error) {
+	list, err := parameters(text)
+	if err != nil {
+		return "", err
+	}
+	var notify, original string
+	for _, p := range list {
+		ok := false
+		switch p.key {
+		case "NOTIFY":
+			value := strings.ToUpper(p.value)
+			notify, ok = "NOTIFY="+value, validNotify(value)
+		case "ORCPT":
+			original, ok = originalRecipient(p.value, m.utf8)
+			original = "ORCPT=" + original
+		default:
+			return "", errNoExtension
+		}
+		if !ok {
+			return "", errParameter
+		}
+	}
+	return strings.TrimSpace(notify + " " + original), nil
+}
+
+// mayReceive says whether the client may send to an address.
+func (s *session) mayReceive(address string) error {
+	if !s.client.trusted && s.user == "" && !s.o.isAccepted(address) {
+		s.o.Log.Info().Stringer("client", s.client).Str("to", address).Msg("relaying refused")
+		return errRelay
+	}
+	if check := s.o.CheckRecipient; check != nil {
+		switch check(address) {
+		case UnknownUser:
+			return errNoUser
+		case NoRoute:
+			return errNoRoute
+		}
+	}
+	return nil
+}
+
+func (s *session) addRecipient(key, address, dsn string) error {
+	m := s.mail
+	given := dsn != ""
+	if m.deliverBy != "" {
+		dsn = strings.TrimSpace(dsn + " BY=" + m.deliverBy)
+	}
+	if r := m.byAddress[key]; r != nil {
+		if given {
+			r.DSN = dsn
+		}
+		return nil
+	}
+	r := &ctlfile.Recipient{Address: ctlfile.Address{User: address}, DSN: dsn}
+	size := int64(len(address)*3 + len(r.DSN) + recipientSize)
+	if s.server.envelopes.Add(size) > maxEnvelopes {
+		s.server.envelopes.Add(-size)
+		return errManyEnvelopes
+	}
+	m.memory += size
+	m.To, m.byAddress[key] = append(m.To, r), r
+	return nil
+}
+
+// reset drops the message that was begun, if there is one.
+func (s *session) reset() {
+	m := s.mail
+	if m == nil {
+		return
+	}
+	s.mail = nil
+	s.server.envelopes.Add(-m.memory)
+	if m.text != nil && m.text.file != nil {
+		s.server.queue.discard(m.text.file)
+	}
+}
+
+// rcvdFrom returns the client as the Received field names it.
+func (s *session) rcvdFrom() string {
+	var b strings.Builder
+	for _, r := range s.helo {
+		known := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		if (known || r == '[' || b.Len() > 0 && strings.ContainsRune("-._:]", r)) && b.Len() < 255 {
+			b.WriteRune(r)
+		}
+	}
+	if b.Len() == 0 {
+		b.WriteString("unknown")
+	}
+	switch addr := s.client.addr; {
+	case !addr.IsValid():
+		b.WriteString(" (local")
+	case addr.Is4():
+		b.WriteString(" ([" + addr.String() + "]")
+	default:
+		b.WriteString(" ([IPv6:" + addr.String() + "]")
+	}
+	if state := s.tls(); state != nil {
+		b.WriteString(" " + tls.VersionName(state.Version) + " " + tls.CipherSuiteName(state.CipherSuite))
+	}
+	return b.String() + ")"
+}
+
+// with returns the name of the protocol (RFC 3848, RFC 6531 section 4.3).
+func (s *session) with(utf8 bool) string {
+	word := "SMTP"
+	switch {
+	case s.lmtp:
+		word = "LMTP"
+	case s.greeted != "HELO" && !utf8:
+		word = "ESMTP"
+	}
+	if utf8 {
+		word = "UTF8" + word
+	}
+	if s.tls() != nil {
+		word += "S"
+	}
+	if s.user != "" {
+		word += "A"
+	}
+	return word
+}
