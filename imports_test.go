@@ -20,8 +20,6 @@ import (
 // packages by their folder, other modules by the names in modules. Every
 // package but the core may use the standard library.
 const allowed = `
-internal/asyncfile:
-internal/asyncsyslog:
 internal/batch:
 internal/bytesize:
 internal/certificate:
@@ -35,6 +33,7 @@ internal/injector:        x/sys
 internal/interval:
 internal/ledger:
 internal/listen:          zerolog
+internal/logs:
 internal/memdisk:         x/sys
 internal/pattern:
 internal/peertest:        x/sys
@@ -49,7 +48,7 @@ internal/zenv:            internal/bytesize
 
 ctlfile:                  internal/batch internal/cut internal/eintr internal/postoffice internal/syncdir x/sys
 
-ta:                       ctlfile internal/asyncsyslog internal/postoffice x/sys
+ta:                       ctlfile internal/logs internal/postoffice x/sys
 ta/child:                 ta internal/eintr x/sys
 ta/discard:               ctlfile ta
 ta/errormail:             ctlfile ta scheduler/report
@@ -80,17 +79,17 @@ scheduler/state:          scheduler internal/postoffice internal/syncdir interna
 scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/state scheduler/report internal/cut internal/throttle zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta ta/child scheduler scheduler/daemon scheduler/spool zerolog
 scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/cut internal/pattern internal/postoffice internal/throttle zerolog
-scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/asyncfile internal/cut internal/postoffice
+scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/cut internal/postoffice
 scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/throttle internal/version prometheus zerolog
 
-cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/asyncfile internal/asyncsyslog internal/certificate internal/escape internal/listen internal/postoffice internal/version internal/zenv xfer pflag systemd x/sys zerolog
+cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/escape internal/listen internal/logs internal/postoffice internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/escape internal/version internal/zenv xfer pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/escape internal/pattern tcell
 cmd/ctlfile:              ctlfile ta ta/child internal/postoffice internal/version internal/zenv pflag
 cmd/xferd:                scheduler/config internal/bytesize internal/certificate internal/escape internal/listen internal/process internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
 cmd/smtpserver:           cmd/router/table ctlfile mailq/client smtpserver internal/bytesize internal/certificate internal/escape internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
-cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/escape internal/header internal/postoffice internal/process internal/syncdir internal/throttle internal/version internal/zenv fsnotify pflag x/sys zerolog
+cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/logs internal/escape internal/header internal/postoffice internal/process internal/syncdir internal/throttle internal/version internal/zenv fsnotify pflag x/sys zerolog
 cmd/router/envelope:      ctlfile
 cmd/router/table:         ctlfile internal/pattern x/sys
 cmd/sendmail:             ctlfile smtpserver internal/escape internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/internal/asyncsyslog"
+	"zsched/internal/logs"
 )
 
 // SyslogStyle is the format of the line that an agent writes to the system's
@@ -108,23 +108,23 @@ func logWord(s string, max int) string {
 // is for Server.Syslog; a nil Syslog logs nothing.
 type Syslog struct {
 	style SyslogStyle
-	w     *asyncsyslog.Writer
+	w     *logs.Syslog
 }
 
 // OpenSyslog opens the system's log with the agent's name as the tag. It returns
 // nil for SyslogOff.
 func OpenSyslog(agent string, style SyslogStyle) *Syslog {
-	return openSyslog(style, asyncsyslog.Options{Tag: agent})
+	return openSyslog(style, logs.SyslogOptions{Tag: agent})
 }
 
-func openSyslog(style SyslogStyle, o asyncsyslog.Options) *Syslog {
+func openSyslog(style SyslogStyle, o logs.SyslogOptions) *Syslog {
 	if style == SyslogOff {
 		return nil
 	}
-	return &Syslog{style, asyncsyslog.Open(o)}
+	return &Syslog{style, logs.OpenSyslog(o)}
 }
 
-// Close writes the waiting lines, or gives up after two seconds.
+// Close writes the waiting lines, or gives up after a second.
 func (s *Syslog) Close() {
 	if s != nil {
 		s.w.Close()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/internal/asyncsyslog"
+	"zsched/internal/logs"
 )
 
 func TestSyslogStyleIsTheFirstLetterThatAsksForOne(t *testing.T) {
@@ -102,7 +102,7 @@ func TestEachRecipientIsLoggedAsItWasReported(t *testing.T) {
 	o.put("B/I/7", rcpt("smtp", "a.example", "bob"), "N NOTIFY=SUCCESS",
 		rcpt("smtp", "a.example", "carol"), rcpt("smtp", "a.example", "dave"), rcpt("smtp", "a.example", "eve"))
 	address, next := listen(t)
-	log := openSyslog(SyslogCommas, asyncsyslog.Options{Tag: "try", Network: "unixgram", Address: address})
+	log := openSyslog(SyslogCommas, logs.SyslogOptions{Tag: "try", Network: "unixgram", Address: address})
 	said := o.serve(&Server{Syslog: log, Deliver: func(m *Message) {
 		ok := Result{Status: OK, Text: "250 ok", Fields: Fields{Remote: "dns; mx (192.0.2.1)"},
 			Began: time.Now().Add(-61 * time.Second)}
@@ -140,7 +140,7 @@ func TestSyslogSaysWhatTheSchedulerIsToWriteDown(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("B/I/7", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "a.example", "eve"))
 	address, next := listen(t)
-	log := openSyslog(SyslogTabs, asyncsyslog.Options{Tag: "try", Network: "unixgram", Address: address})
+	log := openSyslog(SyslogTabs, logs.SyslogOptions{Tag: "try", Network: "unixgram", Address: address})
 	o.serve(&Server{Syslog: log, Marking: ctlfile.SchedulerMarks, Deliver: func(m *Message) {
 		m.Recipients[0].Report(Result{Status: OK2})
 		m.Recipients[1].Report(Result{Status: Error2})
@@ -157,7 +157,7 @@ func TestSyslogSaysWhatTheSessionItselfReports(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("B/I/7", rcpt("smtp", "a.example", "bob"))
 	address, next := listen(t)
-	log := openSyslog(SyslogCommas, asyncsyslog.Options{Tag: "try", Network: "unixgram", Address: address})
+	log := openSyslog(SyslogCommas, logs.SyslogOptions{Tag: "try", Network: "unixgram", Address: address})
 	o.serve(&Server{Syslog: log, Deliver: func(*Message) {}}, "B/I/7\ta.example\n")
 	log.Close()
 	if line, want := next(), "stat=deferred the agent reported no result"; !strings.Contains(line, want) {
@@ -168,7 +168,7 @@ func TestSyslogSaysWhatTheSessionItselfReports(t *testing.T) {
 func TestReportsDoNotNeedSyslog(t *testing.T) {
 	for name, log := range map[string]*Syslog{
 		"off":       OpenSyslog("try", SyslogOff),
-		"not there": openSyslog(SyslogCommas, asyncsyslog.Options{Tag: "try", Network: "unixgram", Address: filepath.Join(t.TempDir(), "nobody")}),
+		"not there": openSyslog(SyslogCommas, logs.SyslogOptions{Tag: "try", Network: "unixgram", Address: filepath.Join(t.TempDir(), "nobody")}),
 	} {
 		o := newTestSpool(t)
 		o.put("B/I/7", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "a.example", "eve"))

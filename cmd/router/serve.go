@@ -19,7 +19,7 @@ import (
 
 	"zsched/cmd/router/table"
 	"zsched/ctlfile"
-	"zsched/internal/asyncsyslog"
+	"zsched/internal/logs"
 	"zsched/internal/postoffice"
 	"zsched/internal/process"
 	"zsched/internal/throttle"
@@ -43,15 +43,15 @@ type router struct {
 	queue   *queue
 	loader  *table.Loader
 	log     zerolog.Logger
-	syslog  *asyncsyslog.Writer // nil: none
-	notify  *ctlfile.Announcer  // the scheduler's socket; nil: none
-	waiting []string            // names below router/, each once here or in large
-	large   []string            // those that turned out not to be small (lanes.go)
-	known   map[string]bool     // the names in both
-	retries map[string]retry    // those that failed, by name
-	retryAt time.Time           // when the next of them may be due; zero: none waits
-	checkAt time.Time           // when the tables' files are checked next
-	strays  strays              // entries of router/ to be logged
+	syslog  *logs.Syslog       // nil: none
+	notify  *ctlfile.Announcer // the scheduler's socket; nil: none
+	waiting []string           // names below router/, each once here or in large
+	large   []string           // those that turned out not to be small (lanes.go)
+	known   map[string]bool    // the names in both
+	retries map[string]retry   // those that failed, by name
+	retryAt time.Time          // when the next of them may be due; zero: none waits
+	checkAt time.Time          // when the tables' files are checked next
+	strays  strays             // entries of router/ to be logged
 	// failures limits the log lines about submissions that are tried again.
 	failures throttle.Lines
 	reloads  postoffice.ReloadRecord
@@ -108,7 +108,7 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 		r.machine.trusted[uid] = true
 	}
 	if flags, set := env.Lookup("SYSLOGFLG"); !set || strings.ContainsAny(flags, "rR") {
-		r.syslog = asyncsyslog.Open(asyncsyslog.Options{Tag: "router", CloseTimeout: time.Second})
+		r.syslog = logs.OpenSyslog(logs.SyslogOptions{Tag: "router"})
 	}
 	return r, nil
 }

@@ -13,29 +13,28 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/asyncfile"
-	"zsched/internal/asyncsyslog"
 	"zsched/internal/escape"
+	"zsched/internal/logs"
 	"zsched/internal/postoffice"
 	"zsched/scheduler/eventlog"
 )
 
-// logs are the files and the syslog that the scheduler writes.
-type logs struct {
+// logSet has the files and the syslog that the scheduler writes.
+type logSet struct {
 	log        zerolog.Logger
-	main       *asyncfile.Writer
-	statistics *asyncfile.Writer   // nil: none
-	events     *eventlog.Writer    // nil: none
-	syslog     *asyncsyslog.Writer // nil: none
+	main       *logs.Writer
+	statistics *logs.Writer     // nil: none
+	events     *eventlog.Writer // nil: none
+	syslog     *logs.Syslog     // nil: none
 }
 
-func openLogs(s *setting, stderr io.Writer) (*logs, error) {
-	l := new(logs)
+func openLogs(s *setting, stderr io.Writer) (*logSet, error) {
+	l := new(logSet)
 	if err := l.openMain(s, stderr); err != nil {
 		return nil, err
 	}
 	if s.where.statistics != "" {
-		statistics, err := asyncfile.Open(func() (io.WriteCloser, error) { return openAppend(s.where.statistics) })
+		statistics, err := logs.Open(func() (io.WriteCloser, error) { return openAppend(s.where.statistics) })
 		if err != nil {
 			l.close()
 			return nil, err
@@ -45,8 +44,8 @@ func openLogs(s *setting, stderr io.Writer) (*logs, error) {
 		l.statistics = statistics
 	}
 	if s.env.LogsCompletions() {
-		l.syslog = asyncsyslog.Open(asyncsyslog.Options{
-			Tag: "scheduler", CloseTimeout: time.Second,
+		l.syslog = logs.OpenSyslog(logs.SyslogOptions{
+			Tag:    "scheduler",
 			Failed: func(err error) { l.log.Warn().Err(err).Msg("syslog cannot be reached") },
 		})
 	}
@@ -55,9 +54,9 @@ func openLogs(s *setting, stderr io.Writer) (*logs, error) {
 
 // openMain opens the log. A file gets one JSON object per line. Without a file the
 // lines go to stderr, formatted for people if that is a terminal.
-func (l *logs) openMain(s *setting, stderr io.Writer) (err error) {
+func (l *logSet) openMain(s *setting, stderr io.Writer) (err error) {
 	file, again := s.where.log, false
-	l.main, err = asyncfile.Open(func() (io.WriteCloser, error) {
+	l.main, err = logs.Open(func() (io.WriteCloser, error) {
 		if file == "" {
 			return stays{stderr}, nil
 		}
@@ -90,32 +89,29 @@ func (l *logs) openMain(s *setting, stderr io.Writer) (err error) {
 }
 
 // cannotReopen logs that a log file could not be opened again.
-func (l *logs) cannotReopen(err error) {
-	l.log.Error().Err(err).Msg("a log file cannot be opened again; the old one stays in use, and opening is tried every second")
+func (l *logSet) cannotReopen(err error) {
+	l.log.Error().Err(err).Msg("a log file cannot be opened or written; opening it is tried every second")
 }
 
 // openEvents opens the event log that the configuration names, if any.
-func (l *logs) openEvents(place string, limit int64) (err error) {
+func (l *logSet) openEvents(place string) (err error) {
 	if place == "" {
 		return nil
 	}
-	l.events, err = eventlog.Open(place, limit, func(lines int) {
+	l.events, err = eventlog.Open(place, func(lines int) {
 		l.log.Warn().Int("lines", lines).Msg("event log lines lost")
 	})
 	if err != nil {
 		return fmt.Errorf("opening the event log: %w", err)
 	}
-	l.events.Full = func(limit int64) {
-		l.log.Warn().Int64("bytes", limit).Msg("the event log has reached PARAMevent-log-limit; further events are lost until it is rotated")
-	}
 	l.events.Failed = func(err error) {
-		l.log.Error().Err(err).Msg("the event log cannot be opened again, and opening is tried every second; until then events go to the old file, or wait if it has been removed")
+		l.log.Error().Err(err).Msg("the event log cannot be written; opening it is tried every second")
 	}
 	return nil
 }
 
 // reopen opens all log files again, after they were renamed.
-func (l *logs) reopen() {
+func (l *logSet) reopen() {
 	l.main.Reopen()
 	if l.statistics != nil {
 		l.statistics.Reopen()
@@ -126,7 +122,7 @@ func (l *logs) reopen() {
 }
 
 // close writes the lines that are still buffered and closes the logs.
-func (l *logs) close() {
+func (l *logSet) close() {
 	l.syslog.Close()
 	if l.statistics != nil {
 		l.statistics.Close()
@@ -137,51 +133,12 @@ func (l *logs) close() {
 	l.main.Close()
 }
 
-// openAppend opens a log file. On a full disk, a file that does not exist is
-// created with the first line for which there is room; until then the lines are
-// kept in memory.
-func openAppend(file string) (io.WriteCloser, error) {
-	f, err := createAppend(file)
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return &lateFile{name: file}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
-}
-
-func createAppend(file string) (*os.File, error) {
-	return postoffice.OpenLog(file, 0o640)
-}
-
-// lateFile is a log file that could not be created when it was opened.
-type lateFile struct {
-	name string
-	file *os.File // nil: not created yet
-}
-
-func (l *lateFile) Write(b []byte) (int, error) {
-	if l.file == nil {
-		var err error
-		if l.file, err = createAppend(l.name); err != nil {
-			return 0, err
-		}
-	}
-	return l.file.Write(b)
-}
-
-func (l *lateFile) Close() error {
-	if l.file == nil {
-		return nil
-	}
-	return l.file.Close()
-}
+func openAppend(file string) (*os.File, error) { return postoffice.OpenLog(file, 0o640) }
 
 // redirect sends a daemon's standard output and error to its log. Only a crash
 // writes to them.
 func redirect(file string) error {
-	f, err := createAppend(file)
+	f, err := openAppend(file)
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		f, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0) // until the log is reopened
 	}

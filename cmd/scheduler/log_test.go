@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,35 +44,6 @@ func TestJournalIsTheStreamThatTheEnvironmentNames(t *testing.T) {
 	}
 }
 
-func TestLogFileIsMadeWhenAFullDiskHasRoom(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=2"); err != nil {
-		t.Skipf("cannot mount a file system with few inodes: %v", err)
-	}
-	defer syscall.Unmount(dir, 0)
-	filler, name := filepath.Join(dir, "filler"), filepath.Join(dir, "log")
-	if err := os.WriteFile(filler, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	log, err := openAppend(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	if _, err := log.Write([]byte("one\n")); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("error %v", err)
-	}
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := log.Write([]byte("one\n")); err != nil {
-		t.Error(err)
-	}
-	if text, err := os.ReadFile(name); string(text) != "one\n" {
-		t.Errorf("the file has %q, %v", text, err)
-	}
-}
-
 // Errors of the configuration quote it, so a log is not for every user.
 func TestLogIsNotReadableByEverybody(t *testing.T) {
 	f, err := openAppend(filepath.Join(t.TempDir(), "log"))
@@ -81,7 +51,7 @@ func TestLogIsNotReadableByEverybody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if info, err := f.(*os.File).Stat(); err != nil || info.Mode()&0o007 != 0 {
+	if info, err := f.Stat(); err != nil || info.Mode()&0o007 != 0 {
 		t.Errorf("mode %v, error %v", info.Mode(), err)
 	}
 }
@@ -95,7 +65,7 @@ func TestLogThatNobodyReadsIsAnError(t *testing.T) {
 	if _, err := openAppend(fifo); err == nil {
 		t.Error("the log is open")
 	}
-	if err := (&logs{log: zerolog.Nop()}).openEvents(fifo, 0); err == nil {
+	if err := (&logSet{log: zerolog.Nop()}).openEvents(fifo); err == nil {
 		t.Error("the event log is open")
 	}
 }

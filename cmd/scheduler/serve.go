@@ -78,7 +78,7 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 		return err
 	}
 	defer logs.close()
-	if err := logs.openEvents(file.Params.EventLog, file.Params.EventLogLimit); err != nil {
+	if err := logs.openEvents(file.Params.EventLog); err != nil {
 		return err
 	}
 	// Signals are caught before the pid file tells other programs whom to signal.
@@ -127,16 +127,13 @@ func (s *setting) load() (*config.File, error) {
 }
 
 // run opens the spool and runs the loop until it ends.
-func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, ready *os.File) error {
+func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal, ready *os.File) error {
 	log := logs.log
 	log.Info().Int("pid", os.Getpid()).Str("version", version.Number).Str("config", s.where.config).Msg("scheduler daemon started")
 	warn(log, file)
 	operands := operands(s.files, s.where, log)
 	if len(s.files) > 0 && len(operands) == 0 {
 		return errors.New("none of the named files is a control file")
-	}
-	if err := ownPriority(file.SysNice, file.SysPriority); err != nil {
-		log.Warn().Err(err).Msg("priority unchanged")
 	}
 	ballast := setMemory(file.Params.ActiveLimit > 0 || file.Params.RecipientLimit > 0)
 	defer runtime.KeepAlive(ballast)
@@ -224,7 +221,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	scrapes.CertificateEnd = s.moves.certificateEnd
 	scrapes.Reloaded = func() (router, smtpserver bool) { return queries.Queue().Reloaded() }
 	if logs.events != nil {
-		scrapes.EventsLost = logs.events.Lost
+		scrapes.EventsLost = logs.events.LostLines
 	}
 	sockets := s.openSockets(file, queries, scrapes)
 	helping, stopHelping := context.WithCancel(context.Background())
@@ -340,12 +337,11 @@ func (s *setting) reporter(file *config.File, group *ctlfile.GroupCommit) *repor
 		Group:       group,
 		FormFile:    filepath.Join(s.env.Value("MAILSHARE"), "forms", "delivery"),
 		HeadersOnly: s.returnHeaders,
-		Async:       file.Params.MsgWriteAsync,
 		StoreErrors: file.Params.StoreErrorOnError,
 	}
 }
 
-func (s *setting) daemonOptions(file *config.File, logs *logs) daemon.Options {
+func (s *setting) daemonOptions(file *config.File, logs *logSet) daemon.Options {
 	o := daemon.Options{
 		Config: file.Scheduler,
 		Rand:   rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),

@@ -1,4 +1,4 @@
-package asyncfile
+package logs
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,11 +75,11 @@ func TestFileKeepsWhatItCanHold(t *testing.T) {
 		io.WriteString(o, line)
 		synctest.Wait() // it hangs in that one
 		const held = maxHeld / 1024
-		for range held + 5 {
+		for range held + 4 {
 			io.WriteString(o, line)
 		}
-		f.gate <- errors.New("disk full")
-		f.gate <- errors.New("disk full")
+		f.gate <- syscall.ENOSPC
+		f.gate <- syscall.ENOSPC
 		synctest.Wait()
 		if told != 0 {
 			t.Error("the loss is told before anything goes out")
@@ -87,7 +88,7 @@ func TestFileKeepsWhatItCanHold(t *testing.T) {
 		f.gate <- nil
 		f.gate <- nil
 		o.Close()
-		if got, want := f.String(), strings.Repeat(line, 1+held); got != want || told != 6 {
+		if got, want := f.String(), strings.Repeat(line, held); got != want || told != 6 {
 			t.Errorf("%d lines told lost, %d bytes written of %d", told, len(got), len(want))
 		}
 	})
@@ -106,7 +107,7 @@ func (f *fullFile) Write(p []byte) (int, error) {
 	}
 	n, _ := f.buffer.Write(p[:f.room])
 	f.room = 0
-	return n, errors.New("no space left")
+	return n, syscall.ENOSPC
 }
 
 func (f *fullFile) Close() error { return nil }
@@ -283,9 +284,8 @@ func TestFileThatCannotBeReopenedStays(t *testing.T) {
 	}
 }
 
-// The directory of a log vanishes, and the log is reopened: one word is said about it,
-// nothing is written into a file without a name, what is too much is counted, and the
-// file is made as soon as that is possible.
+// The directory of a log vanishes, and the log is reopened: one word is said about it, the
+// old file stays in use, and the new one is made as soon as that is possible.
 func TestFileWhoseDirectoryVanishesIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "logs")
@@ -301,17 +301,17 @@ func TestFileWhoseDirectoryVanishesIsTriedAgain(t *testing.T) {
 			return os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 		})
 		check(err)
-		failed, lost := 0, 0
+		failed := 0
 		o.Failed = func(error) { failed++ }
-		o.Lost = func(lines int) { lost += lines }
 		io.WriteString(o, "before\n")
 		synctest.Wait()
+		old, err := os.Open(name)
+		check(err)
+		defer old.Close()
 		check(os.RemoveAll(dir))
 		o.Reopen()
 		synctest.Wait()
-		io.WriteString(o, "kept\n")
-		synctest.Wait()
-		o.Write(append(bytes.Repeat([]byte("x"), maxHeld), '\n'))
+		io.WriteString(o, "between\n")
 		time.Sleep(10 * reopenInterval) // of the bubble
 		if failed != 1 {
 			t.Errorf("%d words about it", failed)
@@ -322,11 +322,73 @@ func TestFileWhoseDirectoryVanishesIsTriedAgain(t *testing.T) {
 		synctest.Wait()
 		o.Close()
 		got, err := os.ReadFile(name)
-		if string(got) != "kept\nafter\n" || err != nil {
+		if string(got) != "after\n" || err != nil {
 			t.Errorf("%.100q was written, %v", got, err)
 		}
-		if lost != 1 {
-			t.Errorf("%d lines told lost", lost)
+		if got, err := io.ReadAll(old); string(got) != "before\nbetween\n" || err != nil {
+			t.Errorf("the old file has %q, %v", got, err)
 		}
 	})
 }
+
+// A program starts on a full disk: its log is created when there is room.
+func TestFileOnAFullDiskIsCreatedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, isFull := &fullFile{room: 1000}, true
+		o, err := Open(func() (io.WriteCloser, error) {
+			if isFull {
+				return nil, syscall.ENOSPC
+			}
+			return f, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(o, "first\n")
+		synctest.Wait()
+		isFull = false
+		time.Sleep(2 * reopenInterval)
+		synctest.Wait()
+		if got := f.String(); got != "first\n" {
+			t.Errorf("%q was written", got)
+		}
+		o.Close()
+	})
+}
+
+// A reader that breaks its connection gets whole lines from the next one.
+func TestPlaceThatBreaksIsOpenedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken, next buffer
+		opens, lost := 0, 0
+		o := OpenLater(func() (io.WriteCloser, error) {
+			if opens++; opens == 1 {
+				return breaking{&broken}, nil
+			}
+			return closer{&next}, nil
+		})
+		o.Lost = func(lines int) { lost += lines }
+		io.WriteString(o, "first\nsecond\n")
+		time.Sleep(2 * reopenInterval)
+		io.WriteString(o, "third\n")
+		o.Close()
+		if broken.String() != "fir" || next.String() != "second\nthird\n" || lost != 1 || o.LostLines() != 1 {
+			t.Errorf("%q and %q, %d lines lost", broken.String(), next.String(), lost)
+		}
+	})
+}
+
+// closer is a buffer with Close.
+type closer struct{ *buffer }
+
+func (closer) Close() error { return nil }
+
+// breaking takes three bytes and breaks.
+type breaking struct{ *buffer }
+
+func (b breaking) Write(p []byte) (int, error) {
+	n, _ := b.buffer.Write(p[:3])
+	return n, io.ErrClosedPipe
+}
+
+func (breaking) Close() error { return nil }
