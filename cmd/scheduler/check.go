@@ -38,9 +38,6 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	for _, w := range append(warnings(file, o.compat), file.CheckPrograms(env.Value("MAILBIN"))...) {
 		fmt.Fprintf(stderr, "%s (warning)\n", w)
 	}
-	if idle := file.WithoutEffect(); len(idle) > 0 {
-		fmt.Fprintf(stderr, "%s: without effect in this version: %s\n", name, strings.Join(idle, ", "))
-	}
 	problems := append(authProblems(file), file.CheckMoves()...)
 	for _, log := range logFiles(o, env, file) {
 		if err := postoffice.CheckLog(log); err != nil {

@@ -1,11 +1,10 @@
 package main
 
-// Limits of the scheduler's own process: descriptors, groups, umask, priority.
+// Limits of the scheduler's own process: descriptors, groups, umask.
 
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"syscall"
 )
 
@@ -43,35 +42,4 @@ func ownLimits() (maxAgents int, err error) {
 // scheduler and its agents create. A stricter umask stays.
 func ownUmask() {
 	syscall.Umask(syscall.Umask(0o022) | 0o022)
-}
-
-// ownPriority applies sysnice, which is added to the current priority of the
-// process, and syspriority, which is absolute.
-func ownPriority(nice, priority *int) error {
-	if nice == nil && priority == nil {
-		return nil
-	}
-	value := 0
-	if nice != nil {
-		raw, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
-		if err != nil {
-			return fmt.Errorf("sysnice: %w", err)
-		}
-		value = 20 - raw + *nice // the system call returns 20 minus the value
-	}
-	if priority != nil {
-		value = *priority
-	}
-	// On Linux each thread has a priority, which new threads inherit.
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return fmt.Errorf("setting the priority: %w", err)
-	}
-	for _, t := range threads {
-		id, _ := strconv.Atoi(t.Name())
-		if err := syscall.Setpriority(syscall.PRIO_PROCESS, id, value); err != nil && err != syscall.ESRCH {
-			return fmt.Errorf("setting the priority to %d: %w", value, err)
-		}
-	}
-	return nil
 }

@@ -279,21 +279,3 @@ func (f *File) CheckMoves() (problems []error) {
 	}
 	return problems
 }
-
-// WithoutEffect returns the keywords that the file sets, but that have no effect,
-// in the order of scheduler.cf(5).
-func (f *File) WithoutEffect() []string {
-	set := make(map[string]bool)
-	for i := range f.Scheduler.Clauses {
-		for _, s := range f.Scheduler.Clauses[i].Settings {
-			set[s.Name] = true
-		}
-	}
-	var out []string
-	for _, row := range keywords {
-		if set[row.name] && row.meaning == withoutEffect {
-			out = append(out, row.name)
-		}
-	}
-	return out
-}

@@ -207,9 +207,16 @@ func TestProgramsOfCommands(t *testing.T) {
 	}
 }
 
-func TestKeywordsWithoutEffectAreListed(t *testing.T) {
-	file := mustParse(t, "PARAMactive-limit=5\na "+settled+"skew=3 maxthr=2")
-	if got := strings.Join(file.WithoutEffect(), " "); got != "skew" {
-		t.Errorf("got %s", got)
+func TestKeywordsThatHaveGone(t *testing.T) {
+	file := mustParse(t, "PARAMMsgWriteAsync=1\na "+settled+"skew=3 Skew maxthr=2\nb "+settled+"bychannel sysnice=5")
+	var got []string
+	for _, w := range file.Warnings {
+		got = append(got, w.String())
+	}
+	if want := []string{
+		"f:1:1: PARAMmsgwriteasync has no effect", "f:2:69: skew has no effect",
+		"f:3:69: bychannel has no effect", "f:3:79: sysnice has no effect",
+	}; !slices.Equal(got, want) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
 }

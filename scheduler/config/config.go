@@ -47,9 +47,6 @@ type File struct {
 	// the report interval and the shares. The caller sets the other fields.
 	Scheduler *scheduler.Config
 	Params    Params
-	// SysNice and SysPriority are for the scheduler's own process. They are
-	// applied once, not at every reload. nil: not set.
-	SysNice, SysPriority *int
 	// Warnings are probable mistakes, in the order of the file. Differences are
 	// the places where ZMailer treated the file differently.
 	Warnings, Differences []Warning

@@ -74,7 +74,7 @@ func TestManualExampleLoads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := `2: */* interval="1m" expiry="3d" retries="1 1 2 3 5 8 13 21 34" maxring="0" maxta="0" skew="5" user="root" group="daemon"
+		want := `2: */* interval="1m" expiry="3d" retries="1 1 2 3 5 8 13 21 34" maxring="0" maxta="0" user="root" group="daemon"
 6: local/* interval="10s" expiry="3h" maxchannel="2" command="mailbox"
 8: error/* interval="5m" maxchannel="10" command="errormail"
 10: hold/* interval="5m" maxchannel="1" command="hold"
@@ -143,7 +143,7 @@ d
 */*
 e
 `))
-	all := ` reporttimes="1h" skew="2" deliveryform="f" command="z"` + "\n"
+	all := ` reporttimes="1h" command="z"` + "\n"
 	want := `2: */* interval="5m"` + "\n" +
 		`4: a/*` + all + `5: b/x` + all +
 		`6: */* jitter="5"` + "\n" +
@@ -189,28 +189,18 @@ func TestLaterOfNiceAndPriorityHolds(t *testing.T) {
 	}
 }
 
-// ZMailer applied these while it read, at every reload again.
-func TestSchedulersOwnPriorityIsAValue(t *testing.T) {
-	file := mustParse(t, "x sysnice=3 command=y")
-	if file.SysNice == nil || *file.SysNice != 3 || file.SysPriority != nil {
-		t.Errorf("sysnice %v, syspriority %v", file.SysNice, file.SysPriority)
-	}
-}
-
 func TestParamLines(t *testing.T) {
 	file := mustParse(t, `x command=y
 PARAMmailqpath = "UNIX:/run/mailq"
 ParamAuthFile="${MAILSHARE}/auth"
 PARAMnotifysock=${LOGDIR}${MAILSHARE}/n
 PARAMglobal-report-interval = 15m
-PARAMmsgwriteasync=2
 PARAMstore-error-on-error=0
 PARAMagent-timeout=30m
 PARAMactive-limit=5
 PARAMrecipient-limit=6
 PARAMring-reserve=7
 PARAMmetrics=9174
-PARAMevent-log-limit=2048m
 PARAMspool-mode=keep
 	interval=5m
 `)
@@ -218,14 +208,12 @@ PARAMspool-mode=keep
 PARAMauthfile="/share/auth"
 PARAMnotifysock=UNIX:/log/share/n
 PARAMglobal-report-interval=15m
-PARAMmsgwriteasync=yes
 PARAMstore-error-on-error=no
 PARAMagent-timeout=30m
 PARAMactive-limit=5
 PARAMrecipient-limit=6
 PARAMring-reserve=7
 PARAMmetrics=TCP:127.0.0.1:9174
-PARAMevent-log-limit=2G
 PARAMspool-mode=keep
 PARAMxfer-channels="smtp local error hold"
 PARAMxfer-programs=no`

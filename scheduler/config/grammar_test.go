@@ -15,7 +15,7 @@ func TestForm(t *testing.T) {
 		{"comments between keywords", "# c\nx\n# c\n  # c\n\n \n interval=1m # c\n\n#c\n\texpiry=3d", `2: x/* interval="1m" expiry="3d"`},
 		{"a comment right after a name", "smtp/foo#bar\n queueonly#x\n ageorder", `1: smtp/foo queueonly="" ageorder=""`},
 		{"# and ; and quotes within a bare value", `x command=a#b;"c"`, `1: x/* command="a#b;\"c\""`},
-		{"a value that begins with #", "x deliveryform=#a", `1: x/* deliveryform="#a"`},
+		{"a value that begins with #", "x command=#a", `1: x/* command="#a"`},
 		{"a quoted value", `x command="a  b;#c" queueonly`, `1: x/* command="a  b;#c" queueonly=""`},
 		{"backslashes in a quoted value", `x command="a\b \\" queueonly`, `1: x/* command="a\\b \\\\" queueonly=""`},
 		{"a value over several lines", "x command=\"foo \\\n\tbar\\\nbaz\"\ny", "1: x/* command=\"foo \\tbarbaz\"\n4: y/*"},

@@ -57,10 +57,6 @@ const (
 	year = 365 * day
 )
 
-// withoutEffect is the meaning of keywords of ZMailer that are accepted only so
-// that its files can be read.
-const withoutEffect = "without effect"
-
 // keywords are all keywords of a clause, in the order of scheduler.cf(5). Names,
 // kinds, bounds and defaults are defined nowhere else.
 var keywords = []row[values]{
@@ -249,28 +245,6 @@ var keywords = []row[values]{
 	{name: "quantum", preset: "50",
 		kind:    count[values]{field: func(v *values) *int { return &v.Quantum }, low: 1, high: 1000000},
 		meaning: "picks a thread may have in a round while others wait"},
-
-	// The scheduler's own process.
-	{name: "sysnice",
-		kind:    processCount{field: func(f *File) **int { return &f.SysNice }, low: -40, high: 39},
-		meaning: "increment of the scheduler's own nice value"},
-	{name: "syspriority",
-		kind:    processCount{field: func(f *File) **int { return &f.SysPriority }, low: -20, high: 19},
-		meaning: "priority of the scheduler"},
-
-	// Without effect.
-	{name: "skew", preset: "5",
-		kind:    count[values]{low: 1, high: 1000000},
-		meaning: withoutEffect},
-	{name: "bychannel",
-		kind:    flag[values]{},
-		meaning: withoutEffect},
-	{name: "deliveryform",
-		kind:    text[values]{},
-		meaning: withoutEffect},
-	{name: "expiryform",
-		kind:    text[values]{},
-		meaning: withoutEffect},
 }
 
 // shareWords are the values of the keyword share. An unset Share is shown as

@@ -29,12 +29,8 @@ func samples[T any](k kind[T]) (good, bad []string) {
 		if k.floor {
 			good, bad = append(good, bad[0], "-5"), bad[1:]
 		}
-	case processCount:
-		good, bad = number(k.low, k.high)
 	case span[T]:
 		good, bad = seconds(k.low, k.high)
-	case size[T]:
-		good, bad = []string{"0", "16M", "2g", "2000000000"}, []string{"1", "16383k", "2T", "-1", "x", ""}
 	case ratio[T]:
 		good = []string{fmt.Sprint(k.low), fmt.Sprint(k.high), "1.25"}
 		bad = []string{fmt.Sprint(k.low / 2), fmt.Sprint(k.high * 2), "NaN", "Inf", "x"}

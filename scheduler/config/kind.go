@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"zsched/internal/bytesize"
 	"zsched/internal/interval"
 	"zsched/internal/redisurl"
 	"zsched/scheduler"
@@ -58,7 +57,7 @@ func (k span[T]) show(v *T) string { return interval.Format(*k.field(v)) }
 
 // count is a whole number.
 type count[T any] struct {
-	field     func(*T) *int // nil: checked, without effect
+	field     func(*T) *int
 	low, high int
 	floor     bool          // a value below low means low, as in ZMailer
 	then      func(*T)      // called after the field is set; may be nil
@@ -85,7 +84,7 @@ func (k count[T]) read(text string, _ *reader) (func(*T), error) {
 }
 
 func (k count[T]) show(v *T) string {
-	if k.field == nil || k.unset != nil && k.unset(v) {
+	if k.unset != nil && k.unset(v) {
 		return ""
 	}
 	return strconv.Itoa(*k.field(v))
@@ -104,46 +103,6 @@ func parseCount(text string, low, high int, floor bool) (int, error) {
 	}
 	return n, nil
 }
-
-// size is a number of bytes, 0 or from low on.
-type size[T any] struct {
-	field func(*T) *int64
-	low   int64
-}
-
-func (k size[T]) String() string { return "size, 0 or from " + bytesize.Format(k.low) }
-
-func (k size[T]) read(text string, _ *reader) (func(*T), error) {
-	n, err := bytesize.Parse(text)
-	if err != nil {
-		return nil, errors.New("must be a size such as 500M or 2G")
-	}
-	if n != 0 && n < k.low {
-		return nil, fmt.Errorf("must be 0 or at least %s", bytesize.Format(k.low))
-	}
-	return func(v *T) { *k.field(v) = n }, nil
-}
-
-func (k size[T]) show(v *T) string { return bytesize.Format(*k.field(v)) }
-
-// processCount is a whole number for the scheduler's own process.
-type processCount struct {
-	field     func(*File) **int
-	low, high int
-}
-
-func (k processCount) String() string { return fmt.Sprintf("number, %d to %d", k.low, k.high) }
-
-func (k processCount) read(text string, r *reader) (func(*scheduler.Params), error) {
-	n, err := parseCount(text, k.low, k.high, false)
-	if err != nil {
-		return nil, err
-	}
-	*k.field(r.file) = &n
-	return func(*scheduler.Params) {}, nil
-}
-
-func (k processCount) show(*scheduler.Params) string { return "" }
 
 // ratio is a number with a fraction.
 type ratio[T any] struct {
@@ -228,7 +187,7 @@ func (k choice[T]) show(v *T) string { return k.words[k.index(v)] }
 
 // flag is on if it has no value; a value may switch it on or off.
 type flag[T any] struct {
-	field func(*T) *bool // nil: without effect
+	field func(*T) *bool
 	// off says that in ZMailer, too, the value 0 switched the flag off.
 	off bool
 }
@@ -240,14 +199,10 @@ func (k flag[T]) read(text string, r *reader) (func(*T), error) {
 	if err != nil {
 		return nil, err
 	}
-	if !on && !k.off && k.field != nil {
+	if !on && !k.off {
 		r.differ("this is off now; in ZMailer a flag with any value was on")
 	}
-	return func(v *T) {
-		if k.field != nil {
-			*k.field(v) = on
-		}
-	}, nil
+	return func(v *T) { *k.field(v) = on }, nil
 }
 
 func parseFlag(text string) (bool, error) {
@@ -265,10 +220,7 @@ func parseFlag(text string) (bool, error) {
 }
 
 func (k flag[T]) show(v *T) string {
-	switch {
-	case k.field == nil:
-		return ""
-	case *k.field(v):
+	if *k.field(v) {
 		return "yes"
 	}
 	return "no"
@@ -276,7 +228,7 @@ func (k flag[T]) show(v *T) string {
 
 // text is a string. In a path ${NAME} is expanded.
 type text[T any] struct {
-	field func(*T) *string // nil: without effect
+	field func(*T) *string
 	path  bool
 }
 
@@ -291,15 +243,11 @@ func (k text[T]) read(value string, r *reader) (func(*T), error) {
 	if k.path {
 		value = r.expand(value)
 	}
-	return func(v *T) {
-		if k.field != nil {
-			*k.field(v) = value
-		}
-	}, nil
+	return func(v *T) { *k.field(v) = value }, nil
 }
 
 func (k text[T]) show(v *T) string {
-	if k.field == nil || *k.field(v) == "" {
+	if *k.field(v) == "" {
 		return ""
 	}
 	return `"` + *k.field(v) + `"`

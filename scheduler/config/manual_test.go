@@ -89,7 +89,7 @@ func checkEntry[T any](t *testing.T, r *row[T], prefix, entry string) {
 	if plain := strings.Join(strings.Fields(body), " "); !strings.HasPrefix(plain, meaning) {
 		t.Errorf("the entry of %s should begin with its meaning, %q, and is\n%s", name, meaning, body)
 	}
-	if r.meaning != withoutEffect && !regexp.MustCompile(regexp.QuoteMeta(strings.ReplaceAll(name, "-", `\-`))+`[ =\n]`).MatchString(body) {
+	if !regexp.MustCompile(regexp.QuoteMeta(strings.ReplaceAll(name, "-", `\-`)) + `[ =\n]`).MatchString(body) {
 		t.Errorf("the entry of %s has no example", name)
 	}
 }

@@ -23,8 +23,6 @@ type Params struct {
 	// ReportInterval is the time between notices about a message that has open
 	// recipients as well as failed ones.
 	ReportInterval time.Duration
-	// MsgWriteAsync means that notices are not synced to disk.
-	MsgWriteAsync bool
 	// StoreErrorOnError keeps notices about messages with a null sender, which
 	// cannot be sent, in postman/.
 	StoreErrorOnError bool
@@ -39,8 +37,6 @@ type Params struct {
 	// EventLog is the path of the event log, or UNIX: and the path of the socket
 	// at which a program reads it; empty: none.
 	EventLog string
-	// EventLogLimit is how many bytes that file may have; 0: no limit.
-	EventLogLimit int64
 	// KeepSpoolMode leaves the modes of transport/ and queue/ as they are.
 	KeepSpoolMode bool
 	// Node is the name of this node; empty: the host's name and the postoffice.
@@ -86,9 +82,6 @@ var params = []row[Params]{
 	{name: "global-report-interval", preset: "5m",
 		kind:    span[Params]{field: func(v *Params) *time.Duration { return &v.ReportInterval }, low: time.Second, high: year},
 		meaning: "how often the failures so far of a message that still has open recipients are reported"},
-	{name: "msgwriteasync", preset: "no",
-		kind:    flag[Params]{field: func(v *Params) *bool { return &v.MsgWriteAsync }, off: true},
-		meaning: "do not wait until a notice is on disk"},
 	{name: "store-error-on-error", preset: "no",
 		kind:    flag[Params]{field: func(v *Params) *bool { return &v.StoreErrorOnError }, off: true},
 		meaning: "keep notices that cannot be sent"},
@@ -110,9 +103,6 @@ var params = []row[Params]{
 	{name: "event-log", atStart: byScheduler,
 		kind:    text[Params]{field: func(v *Params) *string { return &v.EventLog }, path: true},
 		meaning: "log to which the scheduler writes a line about each event of each message"},
-	{name: "event-log-limit", atStart: byScheduler, preset: "0", zero: "no limit",
-		kind:    size[Params]{field: func(v *Params) *int64 { return &v.EventLogLimit }, low: 16 << 20},
-		meaning: "size of the event log at which the scheduler stops writing to it"},
 	{name: "spool-mode", atStart: byScheduler, preset: "0750",
 		kind: choice[Params]{words: []string{"0750", "keep"},
 			put: func(v *Params, i int) { v.KeepSpoolMode = i == 1 },

@@ -250,6 +250,7 @@ func (r *reader) setting(w, before *word) {
 	row := find(keywords, w.Name)
 	if row == nil {
 		switch {
+		case r.isIgnored(w.Name):
 		case w.Name == "":
 			r.fail("there is no keyword before %q", w.raw())
 		case w.Name == `\`:
@@ -284,6 +285,9 @@ func (r *reader) setting(w, before *word) {
 func (r *reader) param(name string, w *word) {
 	row := find(params, name)
 	if row == nil {
+		if r.isIgnored(w.Name) {
+			return
+		}
 		r.fail("there is no %q%s", w.Name, suggest(w.Name, paramNames()))
 		return
 	}

@@ -31,14 +31,6 @@ func (f *File) NotReloaded(started *File) (all []Warning) {
 		}
 		all = append(all, Warning{place, text})
 	}
-	for _, k := range []struct {
-		name     string
-		was, now *int
-	}{{"sysnice", started.SysNice, f.SysNice}, {"syspriority", started.SysPriority, f.SysPriority}} {
-		if !reflect.DeepEqual(k.was, k.now) {
-			all = append(all, Warning{f.placeOf(k.name), k.name + atNextStart})
-		}
-	}
 	sortWarnings(all)
 	return all
 }
@@ -49,17 +41,4 @@ func same(r *row[Params], a, b *Params) bool {
 		return reflect.DeepEqual(a.Cluster, b.Cluster)
 	}
 	return r.kind.show(a) == r.kind.show(b)
-}
-
-// placeOf returns the place of the last clause that sets a keyword.
-func (f *File) placeOf(keyword string) Place {
-	place := Place{File: f.Name}
-	for _, c := range f.Scheduler.Clauses {
-		for _, s := range c.Settings {
-			if s.Name == keyword {
-				place = Place{File: s.File, Line: s.Line}
-			}
-		}
-	}
-	return place
 }

@@ -1,19 +1,12 @@
 package config
 
 // Suggestions: the known name that an unknown one was probably meant to be, or what
-// takes its place.
+// takes its place (gone.go).
 
 import (
 	"fmt"
 	"strings"
 )
-
-// gone are the keywords and PARAMs of version 0.9 that are no more, and what to use.
-var gone = map[string]string{
-	"ringrate":            "use rate for each thread, or channelrate",
-	"paramcluster-lost":   "without the store, each limit is divided among the nodes; use maxthr and rate for what each node may do at most",
-	"paramcluster-prefix": "use the number of a database in PARAMcluster for each cluster",
-}
 
 // suggest returns the end of an error about an unknown name: what is used in its place, or
 // the known word that is most like it, or nothing if none is.

@@ -38,8 +38,6 @@ type Reporter struct {
 	// MaxBody is the size in bytes of the largest body that is returned. 0 means
 	// DefaultMaxBody.
 	MaxBody int64
-	// Async leaves out the fsync of a notice (PARAMmsgwriteasync).
-	Async bool
 	// StoreErrors stores notices without an addressee, which are about messages with
 	// a null sender, in postman/ (PARAMstore-error-on-error).
 	StoreErrors bool

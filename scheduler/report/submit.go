@@ -34,7 +34,7 @@ func (r *Reporter) submit(n *Notice, c *Composed, temp string) (string, error) {
 		return "", err
 	}
 	var name string
-	if r.Group != nil && !r.Async {
+	if r.Group != nil {
 		name, err = r.Group.Commit(f)
 	} else if err = r.finish(f); err == nil {
 		router := r.Router
@@ -92,12 +92,9 @@ func (r *Reporter) write(s *ctlfile.Submission, c *Composed, temp string) (*post
 	return f, nil
 }
 
-// finish syncs a file, unless notices need not be durable, and closes it. After an
-// error the file is removed.
-func (r *Reporter) finish(f *postoffice.File) (err error) {
-	if !r.Async {
-		err = f.Sync()
-	}
+// finish syncs a file and closes it. After an error the file is removed.
+func (r *Reporter) finish(f *postoffice.File) error {
+	err := f.Sync()
 	if e := f.Close(); err == nil {
 		err = e
 	}

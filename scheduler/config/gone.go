@@ -1,0 +1,34 @@
+package config
+
+// Keywords and PARAMs that are gone: ZMailer's are read and have no effect, those of an
+// earlier version of this program are refused.
+
+import "strings"
+
+// gone are the keywords and PARAMs of version 0.9 that are no more, and what to use.
+var gone = map[string]string{
+	"ringrate":             "use rate for each thread, or channelrate",
+	"paramcluster-lost":    "without the store, each limit is divided among the nodes; use maxthr and rate for what each node may do at most",
+	"paramcluster-prefix":  "use the number of a database in PARAMcluster for each cluster",
+	"paramevent-log-limit": "let logrotate bound the event log, as its example does",
+}
+
+// ignored are the keywords and PARAMs of ZMailer that are read, whatever their value is,
+// and have no effect.
+var ignored = []string{
+	"skew", "bychannel", "deliveryform", "expiryform", "sysnice", "syspriority", "PARAMmsgwriteasync",
+}
+
+// isIgnored reports whether a word is one of those, and warns of it once.
+func (r *reader) isIgnored(name string) bool {
+	for _, known := range ignored {
+		if strings.EqualFold(known, name) {
+			if !r.warned[known] {
+				r.warned[known] = true
+				r.warn("%s has no effect", known)
+			}
+			return true
+		}
+	}
+	return false
+}
