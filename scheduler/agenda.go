@@ -15,8 +15,8 @@ type agenda struct {
 	startedAt instant  // of the first Step; it moves when the clock is set
 	out       []Action // of the current Step
 
-	wakes     heap[vertexRef]     // ends of waits, and expiries of vertices that are not due
-	watch     watch               // expiries of those that are; see nextLook
+	wakes     heap[vertexRef]     // ends of waits
+	watch     watch               // expiries of vertices; see nextLook
 	resumes   heap[*thread]       // ends of suspensions, and bulk updates to continue
 	deadlines heap[*agent]        // see dispatch.deadline
 	backoffs  heap[*ring]         // rings that may start an agent again

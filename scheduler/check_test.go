@@ -164,18 +164,19 @@ func (s *Scheduler) checkLogs() {
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	id, t := s.messageOf(v).id, s.threadOf(v)
 	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t)
-	queued, planned := v.flow != 0, s.plannedWake(v) != never
+	queued, wakes, watched := v.flow != 0, s.wakes.contains(v.ref), s.watch.at(v.ref) != never
 	lines := s.linesOf(v)
 	expires, _ := s.expiry(v)
 	assert(queued == (v.state == due), "vertex of %d in state %d, queued %v", id, v.state, queued)
 	assert((lines == 1) == (v.state == fed) && lines <= 1, "vertex of %d in state %d with %d agents", id, v.state, lines)
 	switch v.state {
 	case waiting:
-		assert(planned && v.wakeAt != 0, "vertex of %d waits without an end", id)
-	case fed, reading, holding:
-		assert(!planned, "vertex of %d in state %d is in the agenda", id, v.state)
+		assert(wakes && s.wakes.keyOf(v.ref) == v.wakeAt, "vertex of %d waits without an end", id)
 	default:
-		assert(t.held || t.updates&releaseHeld != 0 || !s.mayExpire(v) || planned == (expires != never), "vertex of %d in state %d, expires %v, planned %v", id, v.state, expires != never, planned)
+		assert(!wakes, "vertex of %d in state %d waits", id, v.state)
+	}
+	if v.state.isWatched() && !t.held && t.updates&releaseHeld == 0 && s.mayExpire(v) {
+		assert(watched == (expires != never), "vertex of %d in state %d, expires %v, watched %v", id, v.state, expires != never, watched)
 	}
 	if v.state == due || v.state == waiting {
 		assert(s.feedable(v) > 0, "vertex of %d in state %d has nothing to feed", id, v.state)

@@ -140,42 +140,28 @@ func (q *queue) nextExpiryOfRecord(rec *record) instant {
 	return q.nextExpiry(q.recordThread(rec), rec.modifiedAt, q.recordWasTried(rec))
 }
 
-// planWake puts a vertex into the agenda at the time of its next event: the end
-// of its wait, or its expiry.
+// planWake plans the next events of a vertex: the end of its wait, and its expiry.
 func (q *queue) planWake(v *vertex) {
 	if len(q.delayPlans) > 0 {
 		q.planDelay(v)
 	}
-	look := q.nextLookAtExpiry(v)
-	if v.state == due {
-		q.wakes.remove(v.ref)
-		q.watch.set(v.ref, look)
-		return
-	}
+	q.watch.set(v.ref, q.nextLookAtExpiry(v))
 	if v.state == waiting {
-		look = min(look, v.wakeAt)
-	}
-	if look == never {
+		q.wakes.put(v.wakeAt, v.ref)
+	} else {
 		q.wakes.remove(v.ref)
-		return
 	}
-	q.wakes.put(look, v.ref)
 }
 
-// plannedWake returns what planWake has planned, or never.
-func (q *queue) plannedWake(v *vertex) instant {
-	switch {
-	case v.state == due:
-		return q.watch.at(v.ref)
-	case q.wakes.contains(v.ref):
-		return q.wakes.keyOf(v.ref)
-	}
-	return never
+// isWatched reports whether a vertex expires while it is in a state: no agent has it, its
+// file is not being read, and it is not being moved.
+func (s vertexState) isWatched() bool {
+	return s == due || s == waiting || s == blocked || s == poisoned
 }
 
-// nextLook returns a time before which no due vertex must be looked at.
+// nextLook returns a time before which no vertex must be looked at for its expiry.
 func (q *queue) nextLook() instant {
-	if q.states[due] == 0 {
+	if q.states[due]+q.states[waiting]+q.states[blocked]+q.states[poisoned] == 0 {
 		return never
 	}
 	return q.watch.next()

@@ -61,7 +61,7 @@ func (d *dispatch) isIdleVertex(v *vertex, wake instant, spared func(*vertex, *t
 	default:
 		return false
 	}
-	if d.plannedWake(v) < wake {
+	if d.watch.at(v.ref) < wake || v.state == waiting && v.wakeAt < wake {
 		return false
 	}
 	if p := d.delayPlans[v.ref]; p != nil && p.index != 0 && d.delays.keyOf(p) < wake {

@@ -339,7 +339,7 @@ func (s *Scheduler) wake() {
 	}
 	if s.nextLook() <= s.now {
 		for _, n := range s.watch.take(s.now, wakeSlice) {
-			if v := s.vertices.at(n); v.state == due {
+			if v := s.vertices.at(n); v.state.isWatched() {
 				s.wakeVertex(v)
 			}
 		}

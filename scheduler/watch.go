@@ -2,9 +2,9 @@ package scheduler
 
 import "math"
 
-// watch has the times at which due vertices must be looked at, because they may have
+// watch has the times at which vertices must be looked at, because they may have
 // expired. Nearly all of them are fed long before. So setting a time is cheap and a
-// vertex that is fed need not be taken out: it is not due any more, and its time means
+// vertex that is fed need not be taken out: while an agent has it, its time means
 // nothing. In exchange, the earliest time is known only roughly, and a search for the
 // vertices of one second looks at all times of a block.
 type watch struct {
@@ -20,7 +20,7 @@ const blockBits = 8
 
 const noLook second = math.MaxUint32 // later than every time
 
-// set plans a look at a vertex that is due, or none if at is never.
+// set plans a look at a vertex, or none if at is never.
 func (w *watch) set(n vertexRef, at instant) {
 	if at == never {
 		w.times.set(n, 0)
@@ -38,7 +38,7 @@ func (w *watch) set(n vertexRef, at instant) {
 	}
 }
 
-// at returns when a vertex that is due is to be looked at, or never.
+// at returns when a vertex is to be looked at, or never.
 func (w *watch) at(n vertexRef) instant {
 	if !w.times.has(n) || w.times.at(n) == 0 {
 		return never
@@ -55,7 +55,7 @@ func (w *watch) next() instant {
 }
 
 // take forgets the times that have come, and returns their vertices; some of these may
-// not be due any more. It stops after the block in which it has found enough.
+// not expire any more. It stops after the block in which it has found enough.
 func (w *watch) take(now instant, enough int) []vertexRef {
 	var found []vertexRef
 	w.first = noLook
