@@ -82,7 +82,7 @@ scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon 
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/cut internal/postoffice
 scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/throttle internal/version prometheus zerolog
 
-cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/escape internal/listen internal/logs internal/postoffice internal/version internal/zenv xfer pflag systemd x/sys zerolog
+cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/escape internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/escape internal/version internal/zenv xfer pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/escape internal/pattern tcell
 cmd/ctlfile:              ctlfile ta ta/child internal/postoffice internal/version internal/zenv pflag

@@ -3,16 +3,15 @@ package scheduler
 import (
 	"math"
 	"slices"
-	"time"
 )
 
 // The agenda: the current time, the actions of this Step, and what is planned
-// for later. Also the types for times and rates.
+// for later. Also a multiset of times, and averages.
 
 // agenda has heaps of everything that is planned, ordered by time.
 type agenda struct {
-	now       instant  // of the current Step
-	startedAt instant  // of the first Step; it moves when the clock is set
+	clock
+	startedAt instant  // of the first Step
 	out       []Action // of the current Step
 
 	wakes     heap[vertexRef]     // ends of waits
@@ -25,66 +24,20 @@ type agenda struct {
 
 	siteDoubts heap[*thread]          // sites that sessions do not confirm (site.go)
 	effectEnds heap[*thread]          // effects of reply rules that change
-	orderEnds  heap[*suspensionOrder] // suspensions by an administrator that end
+	orderEnds  heap[*suspensionOrder] // suspensions by an administrator that end; the keys are dates
 
 	notices heap[*noticePlan] // about messages with open recipients
-	delays  heap[*delayPlan]  // reporttimes and deadlines
+	delays  heap[*delayPlan]  // reporttimes and deadlines; the keys are dates
 }
 
 // do appends an action to those of this Step.
 func (ag *agenda) do(a Action) { ag.out = append(ag.out, a) }
 
 func (ag *agenda) next() instant {
+	dated := date(min(ag.orderEnds.next(), ag.delays.next()))
 	return min(ag.wakes.next(), ag.resumes.next(), ag.deadlines.next(), ag.backoffs.next(),
-		ag.tokens.next(), ag.shares.next(), ag.siteDoubts.next(), ag.effectEnds.next(), ag.orderEnds.next(), ag.notices.next(), ag.delays.next())
+		ag.tokens.next(), ag.shares.next(), ag.siteDoubts.next(), ag.effectEnds.next(), ag.notices.next(), ag.instantAt(dated))
 }
-
-// instant is a time in nanoseconds since the epoch, which takes a third of the
-// space of a time.Time. Zero means none.
-type instant int64
-
-// never is later than every time.
-const never instant = math.MaxInt64
-
-// at converts a time. A message file can have any mtime: a time outside 1970 to
-// 2262 becomes the nearest instant.
-func at(t time.Time) instant {
-	switch seconds := t.Unix(); {
-	case t.IsZero():
-		return 0
-	case seconds < 0:
-		return 1
-	case seconds >= int64(never/instant(time.Second)):
-		return never
-	}
-	return instant(t.UnixNano())
-}
-
-func (i instant) time() time.Time { return time.Unix(0, int64(i)) }
-
-// after adds d. It returns never if the sum is too large.
-func (i instant) after(d time.Duration) instant {
-	if d > 0 && i > never-instant(d) {
-		return never
-	}
-	return i + instant(d)
-}
-
-func (i instant) since(earlier instant) time.Duration { return time.Duration(i - earlier) }
-
-// second is a time in whole seconds since the epoch, for times that need no
-// fractions. Zero means none. The type overflows in 2106.
-type second uint32
-
-func atSecond(t time.Time) second { return second(min(max(0, t.Unix()), math.MaxUint32)) }
-
-func (i instant) second() second {
-	return second(min(max(0, i/instant(time.Second)), math.MaxUint32))
-}
-
-func (s second) instant() instant { return instant(s) * instant(time.Second) }
-
-func (s second) time() time.Time { return time.Unix(int64(s), 0) }
 
 // timeMultiset is a multiset of times with a resolution of one second. The
 // earliest is found in constant time. The multiset takes eight bytes for each
@@ -165,12 +118,12 @@ func (m *timeMultiset) find(at second) (int, bool) {
 // guessWidth is how far from its guess timeMultiset.find looks first: about a cache line.
 const guessWidth = 6
 
-// earliest returns the earliest time, or never if the set is empty.
-func (m *timeMultiset) earliest() instant {
+// earliest returns the earliest time; 0: the set is empty.
+func (m *timeMultiset) earliest() second {
 	if len(m.counts) == 0 {
-		return never
+		return 0
 	}
-	return m.counts[0].at.instant()
+	return m.counts[0].at
 }
 
 // rateMinutes is the time constant of a rate.

@@ -25,9 +25,9 @@ func TestTimeMultisetAgainstSlice(t *testing.T) {
 				m.add(at)
 				reference = append(reference, at)
 			}
-			want := never
+			want := second(0)
 			if len(reference) > 0 {
-				want = slices.Min(reference).instant()
+				want = slices.Min(reference)
 			}
 			if got := m.earliest(); got != want {
 				t.Fatalf("earliest of %v: %d", reference, got)
@@ -51,7 +51,7 @@ func TestTimeMultisetAgainstSlice(t *testing.T) {
 // TestRate: a rate converges to what happens each minute, and forgets.
 func TestRate(t *testing.T) {
 	var r rate
-	now := at(time.Unix(1_800_000_000, 0))
+	now := second(1_800_000_000).instant()
 	for range 60 * 20 { // each second for twenty minutes
 		now = now.after(time.Second)
 		r.count(now)
@@ -68,7 +68,7 @@ func TestRate(t *testing.T) {
 // since the epoch cannot hold; ext4 goes to 2446. It must not become a time
 // long ago, because then the message would be expired.
 func TestTimesOutOfRangeStayInOrder(t *testing.T) {
-	early, now, late := at(time.Unix(-1<<40, 0)), at(time.Unix(1_800_000_000, 0)), at(time.Date(2400, 1, 1, 0, 0, 0, 0, time.UTC))
+	early, now, late := dateOf(time.Unix(-1<<40, 0)), dateOf(time.Unix(1_800_000_000, 0)), dateOf(time.Date(2400, 1, 1, 0, 0, 0, 0, time.UTC))
 	if early >= now || now >= late {
 		t.Errorf("long ago is %d, now %d, the year 2400 %d", early, now, late)
 	}

@@ -55,8 +55,8 @@ func (dv *delivery) newMessage(in *Message) *message {
 		ref:        ref,
 		sequence:   dv.loaded,
 		sender:     dv.obtainSender(in.Sender),
-		modifiedAt: at(in.ModifiedAt),
-		changedAt:  atSecond(in.ChangedAt),
+		modifiedAt: dateOf(in.ModifiedAt),
+		changedAt:  secondOf(in.ChangedAt),
 		owner:      in.Owner,
 	}
 	if in.NullSender {
@@ -172,7 +172,7 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 // blocked, if all of its recipients are alternatives that wait for others.
 func (q *queue) enterQueue(v *vertex) {
 	q.counts.Vertices++
-	q.threadOf(v).lastEventAt = q.now.second()
+	q.threadOf(v).lastEventAt = q.date.second()
 	if q.feedable(v) == 0 {
 		q.setState(v, blocked, 0)
 		q.noteVertex(v, "blocked")

@@ -47,7 +47,7 @@ const roundSize = 50
 
 func (t *stepTimes) timed(s *Scheduler, now time.Time, e Event) []Action {
 	begun := time.Now()
-	actions := s.Step(now, e)
+	actions := s.Step(At(now), e)
 	t.add(time.Since(begun))
 	return actions
 }

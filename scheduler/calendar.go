@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -54,14 +53,6 @@ func (c *calendar) remove(n recordRef, at second) {
 // first returns the first record of the earliest second. There must be one.
 func (c *calendar) first() recordRef { return c.heap.first().list.head }
 
-// ceilSecond is the first whole second that is not before the instant.
-func (i instant) ceilSecond() second {
-	if i > instant(math.MaxUint32-1)*1e9 {
-		return math.MaxUint32
-	}
-	return (i + 1e9 - 1).second()
-}
-
 // planLook puts a record into the calendar at the time of its next event, as
 // planWake does with a vertex.
 func (q *queue) planLook(n recordRef) {
@@ -70,14 +61,14 @@ func (q *queue) planLook(n recordRef) {
 	look := q.nextWriting(rec, q.now)
 	if primary, secondary := q.expiryOf(t.params, rec.modifiedAt); q.recordMayExpire(rec, t) {
 		switch {
-		case q.now < primary:
-			look = min(look, primary)
+		case q.date < primary:
+			look = min(look, q.instantAt(primary))
 		case q.recordOverdue(rec):
 			look = q.now
 		default:
 			look = min(look, q.now.after(max(t.params.Interval, time.Minute)))
-			if secondary > q.now {
-				look = min(look, secondary)
+			if secondary > q.date {
+				look = min(look, q.instantAt(secondary))
 			}
 		}
 	}
@@ -134,7 +125,7 @@ func (q *queue) nextWriting(rec *record, after instant) instant {
 	}
 	if times := q.recordThread(rec).params.ReportTimes; len(times) > 0 && q.recordWantsDelays(rec) {
 		for _, age := range times {
-			consider(rec.modifiedAt.after(age))
+			consider(q.instantAt(rec.modifiedAt.after(age)))
 		}
 	}
 	return next
@@ -171,13 +162,13 @@ func (q *queue) recordMayExpire(rec *record, t *thread) bool {
 func (q *queue) recordOverdue(rec *record) bool {
 	t := q.recordThread(rec)
 	primary, secondary := q.expiryOf(t.params, rec.modifiedAt)
-	if q.now < primary || !q.recordMayExpire(rec, t) {
+	if q.date < primary || !q.recordMayExpire(rec, t) {
 		return false
 	}
 	outlasted := q.recordOutlastedSuspension(rec)
 	for i := range q.recordLen(rec) {
 		r := q.recordedRecipient(rec, i)
-		if r.mayExpire() && (q.now >= secondary || r.tried() || outlasted) {
+		if r.mayExpire() && (q.date >= secondary || r.tried() || outlasted) {
 			return true
 		}
 	}
@@ -193,7 +184,7 @@ func (q *queue) replanRecord(n recordRef) {
 		return
 	}
 	if q.recordWantsDelays(rec) && slices.ContainsFunc(q.recordThread(rec).params.ReportTimes, func(age time.Duration) bool {
-		return rec.modifiedAt.after(age) <= q.now
+		return rec.modifiedAt.after(age) <= q.date
 	}) {
 		rec.flags |= recordReadAtLook
 	}

@@ -21,8 +21,8 @@ func (s *Scheduler) checkReading() {
 		if t := s.needy(r); t != nil {
 			id := s.removable()
 			next, planned := s.Next()
-			assert(id == 0 || planned && at(next) <= s.now.after(firstRest), "thread %v waits for room, message %d makes some, and it is %v to the next look: %s",
-				t.key, id, next.Sub(s.now.time()), s.describeRoom())
+			assert(id == 0 || planned && s.instantAt(dateOf(next)) <= s.now.after(firstRest), "thread %v waits for room, message %d makes some, and it is %v to the next look: %s",
+				t.key, id, next.Sub(s.date.time()), s.describeRoom())
 		}
 	}
 }

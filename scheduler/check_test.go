@@ -164,7 +164,7 @@ func (s *Scheduler) checkLogs() {
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	id, t := s.messageOf(v).id, s.threadOf(v)
 	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t)
-	queued, wakes, watched := v.flow != 0, s.wakes.contains(v.ref), s.watch.at(v.ref) != never
+	queued, wakes, watched := v.flow != 0, s.wakes.contains(v.ref), s.watch.at(v.ref) != noDate
 	lines := s.linesOf(v)
 	expires, _ := s.expiry(v)
 	assert(queued == (v.state == due), "vertex of %d in state %d, queued %v", id, v.state, queued)
@@ -176,7 +176,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 		assert(!wakes, "vertex of %d in state %d waits", id, v.state)
 	}
 	if v.state.isWatched() && !t.held && t.updates&releaseHeld == 0 && s.mayExpire(v) {
-		assert(watched == (expires != never), "vertex of %d in state %d, expires %v, watched %v", id, v.state, expires != never, watched)
+		assert(watched == (expires != noDate), "vertex of %d in state %d, expires %v, watched %v", id, v.state, expires != noDate, watched)
 	}
 	if v.state == due || v.state == waiting {
 		assert(s.feedable(v) > 0, "vertex of %d in state %d has nothing to feed", id, v.state)
@@ -220,7 +220,7 @@ func (s *Scheduler) linesOf(v *vertex) int {
 
 func (s *Scheduler) checkThread(t *thread) {
 	n, recipients := 0, int32(0)
-	oldest, wake := never, never
+	oldest, wake := noLook, never
 	var states [vertexStates]int32
 	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
 		if ref.isRecord() {
@@ -229,7 +229,7 @@ func (s *Scheduler) checkThread(t *thread) {
 			n++
 			recipients += int32(s.recordOpen(rec))
 			states[rec.state]++
-			oldest = min(oldest, rec.modifiedAt.second().instant())
+			oldest = min(oldest, rec.modifiedAt.second())
 			if rec.state == waiting {
 				wake = min(wake, rec.wakeAt.instant())
 			}
@@ -240,13 +240,13 @@ func (s *Scheduler) checkThread(t *thread) {
 		n++
 		recipients += v.open
 		states[v.state]++
-		oldest = min(oldest, s.messageOf(v).modifiedAt.second().instant())
+		oldest = min(oldest, s.messageOf(v).modifiedAt.second())
 		if v.state == waiting {
 			wake = min(wake, v.wakeAt.second().instant())
 		}
 	}
 	assert(states == t.states && int(recipients) == t.recipients, "thread %v: states %v, kept %v; %d recipients, kept %d", t, states, t.states, recipients, t.recipients)
-	assert(oldest == t.modTimes.earliest() && wake == t.wakeTimes.earliest(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t, oldest, t.modTimes.earliest(), wake, t.wakeTimes.earliest())
+	assert((n == 0 || oldest == t.modTimes.earliest()) && wake == t.nextWake(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t, oldest, t.modTimes.earliest(), wake, t.nextWake())
 	s.checkWindow(t)
 	assert(t.held == s.held[t.key], "thread %v is held: %v", t, t.held)
 	sessions := 0
@@ -341,7 +341,7 @@ func (s *Scheduler) checkGate(t *thread) {
 	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t, x.suspended)
 	assert(ends == (x.effectIndex != 0), "thread %v: effects %v, in the agenda %v", t, ends, x.effectIndex != 0)
 	assert(x.order == s.suspendedThreads[t.key], "thread %v has another order", t)
-	waits := x.draws == nil && t.queue().len() > x.tokens && x.tokens < x.rate.burst || t.vertices.len == 0 && x.rate.owed(s.now)
+	waits := x.draws == nil && t.queue().len() > x.tokens && x.tokens < x.rate.burst || t.vertices.len == 0 && x.rate.owed(s.clock)
 	assert(!waits || x.rate.index != 0, "thread %v waits for a token and is not in the agenda", t)
 	if w := x.draws; w != nil {
 		assert(w.left <= 0 || x.rate.index != 0, "thread %v has drawn tokens and will not give them back", t)
@@ -350,7 +350,7 @@ func (s *Scheduler) checkGate(t *thread) {
 	if c := x.share; c != nil {
 		s.checkShare(c)
 	}
-	assert(x.tokens <= x.rate.tokens(s.now), "thread %v counts %d tokens, has %d", t, x.tokens, x.rate.tokens(s.now))
+	assert(x.tokens <= x.rate.tokens(s.clock), "thread %v counts %d tokens, has %d", t, x.tokens, x.rate.tokens(s.clock))
 }
 
 // checkWindow: a window is from 1 to maxthr, and the vertices that a success

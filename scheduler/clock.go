@@ -5,142 +5,123 @@ import (
 	"time"
 )
 
-// The wall clock: what happens when it is set. Waits are as long as they would have
-// been; expiry, deadlines of senders, reporttimes, rates by date and suspensions by
-// an administrator follow the clock.
+// The two clocks. Waits are measured by a clock that nobody can set: retries, suspensions,
+// rates, the limits of agents. What belongs to a date follows the wall clock, also when it
+// is set: expiry, reporttimes, DELIVERBY, an absolute retryat, tables of rates, and the ends
+// of an administrator's suspensions. An instant and a date are different types, so that
+// they cannot be compared by mistake.
 
-// clockSet is called before the time of a Step takes effect. by is how far the clock
-// was set forward; below 0: back. All times that are relative to an event in the queue
-// move with the clock. Message files keep their times.
-func (s *Scheduler) clockSet(by time.Duration) {
-	by = by.Round(time.Second)
-	s.now, s.startedAt = s.now.shifted(by), s.startedAt.shifted(by)
-	for _, t := range s.threadsInOrder() {
-		s.shiftThread(t, by)
-	}
-	for _, a := range s.agents {
-		a.shift(by)
-	}
-	for _, t := range s.startFailures {
-		t.until = t.until.shifted(by)
-	}
-	s.forks.second += instant(by / time.Second)
-	s.store.retryAt = s.store.retryAt.shifted(by)
-	s.stop.deadline = s.stop.deadline.shifted(by)
-	for _, p := range s.noticePlans {
-		p.at = p.at.shifted(by)
-	}
-	for _, x := range s.records.extras {
-		x.noticeAt = x.noticeAt.shifted(by)
-	}
-	s.eachShared(func(b *bucket) {
-		b.shift(by)
-		s.noteRateChange(b)
-	})
-	for key, paidAt := range s.savedRates {
-		s.savedRates[key] = paidAt.shifted(by)
-	}
-	for k := s.siteOrder.head; k != nil; k = s.siteOrder.next(k) {
-		k.until = k.until.shifted(by)
-	}
-	s.resumes.rekey(func(key instant) instant { return key.shifted(by) })
-	s.deadlines.rekey(func(key instant) instant { return key.shifted(by) })
-	s.backoffs.rekey(func(key instant) instant { return key.shifted(by) })
-	s.siteDoubts.rekey(func(key instant) instant { return key.shifted(by) })
-	s.notices.rekey(func(key instant) instant { return key.shifted(by) })
-	// These depend on dates, too. When they are due they are planned again.
-	s.tokens.rekey(func(instant) instant { return s.now })
-	s.effectEnds.rekey(func(instant) instant { return s.now })
+// Now is the time of a Step, by both clocks.
+type Now struct {
+	// Elapsed is the time since some moment before the first Step, such as the boot of
+	// the machine (CLOCK_BOOTTIME). It is above 0 and does not go back.
+	Elapsed time.Duration
+	Wall    time.Time
 }
 
-// shiftThread shifts the waits of a thread and of its mail.
-func (s *Scheduler) shiftThread(t *thread, by time.Duration) {
-	s.noteThreadChange(t)
-	t.suspendedUntil = t.suspendedUntil.shifted(by)
-	t.completions.at = t.completions.at.shifted(by)
-	t.wakeTimes.shift(by)
-	if x := t.shaping; x != nil {
-		x.rate.shift(by)
-		x.notedAt = x.notedAt.shifted(by)
-		for i := range x.effects {
-			e := &x.effects[i]
-			e.since, e.until = e.since.shifted(by), e.until.shifted(by)
-		}
-	}
-	// If the clock was set back, the saved time of mail that is due may be in the
-	// future again.
-	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		if ref.isRecord() {
-			rec := s.records.items.at(ref.record())
-			if rec.wakeAt != 0 {
-				rec.wakeAt = rec.wakeAt.instant().shifted(by).second()
-			}
-			if rec.wakeAt != 0 || by < 0 {
-				s.noteRecordChange(ref.record())
-			}
-		} else {
-			v := s.vertices.at(ref)
-			if v.wakeAt = v.wakeAt.shifted(by); v.state == waiting || by < 0 {
-				s.noteChange(v)
-			}
-		}
-	}
+// At returns a Now for a wall clock that is never set, as simulations have it.
+func At(t time.Time) Now { return Now{Elapsed: time.Duration(t.UnixNano()), Wall: t} }
+
+// clock has the time of the current Step.
+type clock struct {
+	now  instant
+	date date
 }
 
-// replanMail plans all mail again, after the clock was set: what expires, and when
-// senders are told of delays, depends on the clock.
-func (s *Scheduler) replanMail() {
-	for _, t := range s.threadsInOrder() {
-		for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-			if ref.isRecord() {
-				s.planLook(ref.record())
-				continue
-			}
-			switch v := s.vertices.at(ref); v.state {
-			case due, waiting, blocked, poisoned:
-				s.planWake(v)
-			default:
-				s.planDelay(v)
-			}
-		}
-	}
-}
+// set sets the clock to the time of a Step. If that is before the one of the previous
+// Step, the instant stays.
+func (c *clock) set(now Now) { c.now, c.date = max(c.now, instant(now.Elapsed)), dateOf(now.Wall) }
 
-// shift shifts the times from which the limits of an agent count.
-func (a *agent) shift(by time.Duration) {
-	for _, at := range []*instant{&a.stateSince, &a.progressAt, &a.hungryAt, &a.fedAt} {
-		*at = at.shifted(by)
-	}
-	for i := range a.lines {
-		l := &a.lines[i]
-		l.startedAt, l.retryAt = l.startedAt.shifted(by), l.retryAt.shifted(by)
-	}
-}
-
-// shift shifts what has been fed. The table of rates keeps its dates.
-func (b *bucket) shift(by time.Duration) { b.paidAt, b.changeAt = b.paidAt.shifted(by), 0 }
-
-// shift adds a number of seconds to all times.
-func (m *timeMultiset) shift(by time.Duration) {
-	for i := range m.counts {
-		if at := &m.counts[i].at; *at != math.MaxUint32 {
-			*at = at.instant().shifted(by).second()
-		}
-	}
-}
-
-// shifted adds by to a time, unless it is none or never.
-func (i instant) shifted(by time.Duration) instant {
+// dateAt returns the date of an instant, as the wall clock is set now.
+func (c clock) dateAt(i instant) date {
 	if i == 0 || i == never {
-		return i
+		return date(i)
 	}
-	return max(1, i.after(by))
+	return max(1, c.date.after(i.since(c.now)))
 }
 
-// rekey changes all keys. It must keep their order.
-func (h *heap[T]) rekey(change func(key instant) instant) {
-	for i := range h.n {
-		e := h.at(i)
-		e.key = change(e.key)
+// instantAt returns the instant of a date, as the wall clock is set now.
+func (c clock) instantAt(d date) instant {
+	if d == 0 || d == noDate {
+		return instant(d)
 	}
+	return max(1, c.now.after(d.since(c.date)))
 }
+
+// timeAt returns the time of an instant by the wall clock.
+func (c clock) timeAt(i instant) time.Time { return c.dateAt(i).time() }
+
+// instant is a time in nanoseconds by the clock that nobody can set. Zero means none.
+type instant int64
+
+// never is later than every instant.
+const never instant = math.MaxInt64
+
+// after adds d. It returns never if the sum is too large.
+func (i instant) after(d time.Duration) instant {
+	if d > 0 && i > never-instant(d) {
+		return never
+	}
+	return i + instant(d)
+}
+
+func (i instant) since(earlier instant) time.Duration { return time.Duration(i - earlier) }
+
+// date is a time by the wall clock, in nanoseconds since the epoch, which takes a third of
+// the space of a time.Time. Zero means none.
+type date int64
+
+// noDate is later than every date.
+const noDate date = math.MaxInt64
+
+// dateOf converts a time. A message file can have any mtime: a time outside 1970 to
+// 2262 becomes the nearest date.
+func dateOf(t time.Time) date {
+	switch seconds := t.Unix(); {
+	case t.IsZero():
+		return 0
+	case seconds < 0:
+		return 1
+	case seconds >= int64(noDate/date(time.Second)):
+		return noDate
+	}
+	return date(t.UnixNano())
+}
+
+func (d date) time() time.Time { return time.Unix(0, int64(d)) }
+
+// after adds span. It returns noDate if the sum is too large.
+func (d date) after(span time.Duration) date { return date(instant(d).after(span)) }
+
+func (d date) since(earlier date) time.Duration { return time.Duration(d - earlier) }
+
+// unix is the date in whole seconds since the epoch, rounded down.
+func (d date) unix() int64 { return int64(d / date(time.Second)) }
+
+// second is an instant or a date in whole seconds, for times that need no fractions.
+// Zero means none. As a date, the type overflows in 2106.
+type second uint32
+
+func secondOf(t time.Time) second { return second(min(max(0, t.Unix()), math.MaxUint32)) }
+
+func (i instant) second() second {
+	return second(min(max(0, i/instant(time.Second)), math.MaxUint32))
+}
+
+func (d date) second() second { return instant(d).second() }
+
+// ceilSecond is the first whole second that is not before the instant.
+func (i instant) ceilSecond() second {
+	if i > instant(math.MaxUint32-1)*1e9 {
+		return math.MaxUint32
+	}
+	return (i + 1e9 - 1).second()
+}
+
+func (d date) ceilSecond() second { return instant(d).ceilSecond() }
+
+func (s second) instant() instant { return instant(s) * instant(time.Second) }
+
+func (s second) date() date { return date(s.instant()) }
+
+func (s second) time() time.Time { return time.Unix(int64(s), 0) }

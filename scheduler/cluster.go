@@ -192,7 +192,7 @@ func (d *dispatch) allowance(e Allowance) {
 // setSessions notes how many sessions a share allows, and until when.
 func (q *queue) setSessions(c *clusterShare, e *Allowance) {
 	c.sessions = e.Sessions
-	until := at(e.Until)
+	until := q.instantAt(dateOf(e.Until))
 	if until <= q.now {
 		c.sessions = 0
 	}
@@ -212,31 +212,6 @@ func (q *queue) endAllowances() {
 		if c.thread != nil {
 			q.updateThread(c.thread)
 		}
-	}
-}
-
-// dropAllowances is called when the clock was set. Package cluster then gives the
-// allowances again, with times by the new clock.
-func (s *Scheduler) dropAllowances() {
-	for _, site := range s.sites {
-		if site.share != nil {
-			site.share.sessions = 0
-			s.shares.remove(site.share)
-		}
-	}
-	for _, t := range s.threadsInOrder() {
-		x := t.shaping
-		if x == nil || x.share == nil && x.draws == nil {
-			continue
-		}
-		if x.share != nil {
-			x.share.sessions = 0
-			s.shares.remove(x.share)
-		}
-		if x.draws != nil {
-			x.draws.until, x.draws.readyAt = s.now, s.now
-		}
-		s.updateThread(t)
 	}
 }
 

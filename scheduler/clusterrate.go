@@ -85,7 +85,7 @@ func (d *dispatch) tokensDrawn(t *thread, e *Allowance) {
 	w := t.shaping.draws
 	w.drawing = false
 	w.left += e.Tokens
-	w.until = at(e.Until)
+	w.until = d.instantAt(dateOf(e.Until))
 	w.low = e.Tokens / 2
 	if w.left > 0 {
 		w.per = w.until.since(d.now) / time.Duration(w.left)

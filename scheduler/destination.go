@@ -57,7 +57,7 @@ func (q *queue) tellDead(t *thread) {
 	if !q.config.Cluster {
 		return
 	}
-	a := Destination{Channel: t.key.channel, Host: t.key.host, State: DestinationIsDead, Until: t.suspendedUntil.time()}
+	a := Destination{Channel: t.key.channel, Host: t.key.host, State: DestinationIsDead, Until: q.timeAt(t.suspendedUntil)}
 	if last := q.diagnostics.get(t.diagnostic); last != nil {
 		a.Reason = last.text[:min(len(last.text), maxReason)]
 	}
@@ -79,7 +79,7 @@ func (q *queue) destinationDead(e DestinationDead) {
 	if t == nil || t.busy > 0 && t.window.dead && t.suspendedUntil == 0 {
 		return
 	}
-	until := min(at(e.Until), q.now.after(t.params.longestWait(true)))
+	until := min(q.instantAt(dateOf(e.Until)), q.now.after(t.params.longestWait(true)))
 	if until <= max(q.now, t.suspendedUntil) {
 		return
 	}

@@ -42,7 +42,7 @@ func (e *effect) portion(now instant) (part float64, nextAt instant) {
 // suspensionOrder is an administrator's SUSPEND of a thread, with or without mail.
 type suspensionOrder struct {
 	key     threadKey
-	until   instant // never: until it is lifted
+	until   date // noDate: until it is lifted
 	by, why string
 	index   int32 // in agenda.orderEnds
 }
@@ -94,7 +94,7 @@ func (q *queue) updateEffects(t *thread) {
 		}
 	}
 	x.part = part
-	x.rate.restrict(q.now, part, per)
+	x.rate.restrict(q.clock, part, per)
 	if next == never {
 		q.effectEnds.remove(t)
 	} else {
@@ -114,17 +114,17 @@ func (q *queue) updateEffects(t *thread) {
 		q.endRun(t)
 	}
 	if x.order == nil { // the event of an order is in the log already
-		q.noteThread(t, "suspended", x.suspendedUntil())
+		q.noteThread(t, "suspended", q.shapingEnd(x))
 	}
 	q.considerRecordingThread(t)
 }
 
-// suspendedUntil returns when the last suspension by an order or a rule ends; never
-// if it does not end by itself; 0 if there is none.
-func (x *shaping) suspendedUntil() instant {
+// shapingEnd returns when the last suspension of a thread by an order or a rule ends;
+// never if it does not end by itself; 0 if there is none.
+func (q *queue) shapingEnd(x *shaping) instant {
 	until := x.rulesUntil()
 	if x.order != nil {
-		until = max(until, x.order.until)
+		until = max(until, q.instantAt(x.order.until))
 	}
 	return until
 }
@@ -141,11 +141,11 @@ func (x *shaping) rulesUntil() (until instant) {
 
 // suspensionEnd returns when the last suspension of the thread ends, whatever its
 // reason; never if that is not known; 0 if it is not suspended.
-func (t *thread) suspensionEnd() instant {
+func (q *queue) suspensionEnd(t *thread) instant {
 	if t.shaping == nil {
 		return t.suspendedUntil
 	}
-	return max(t.suspendedUntil, t.shaping.suspendedUntil())
+	return max(t.suspendedUntil, q.shapingEnd(t.shaping))
 }
 
 // waitReason returns, for a diagnostic, what other than its sessions keeps a thread
@@ -195,7 +195,7 @@ type OrderView struct {
 
 func (o *suspensionOrder) view() OrderView {
 	v := OrderView{Channel: o.key.channel, Host: o.key.host, By: o.by, Why: o.why}
-	if o.until != never {
+	if o.until != noDate {
 		v.Until = o.until.time()
 	}
 	return v
@@ -226,7 +226,7 @@ func (s *Scheduler) viewEffects(v *ThreadView, t *thread) {
 	}
 	for i := range x.effects {
 		e := &x.effects[i]
-		one := EffectView{Rule: e.state.rule, Since: e.since.time(), Until: e.until.time(), Part: 1}
+		one := EffectView{Rule: e.state.rule, Since: s.timeAt(e.since), Until: s.timeAt(e.until), Part: 1}
 		if one.Rule.Verb == ReplySlow {
 			one.Part, _ = e.portion(s.now)
 		}
@@ -265,11 +265,11 @@ func (q *queue) liftRuleSuspensions(t *thread) {
 // suspendByOrder suspends a thread until a time, as an administrator has ordered.
 func (q *queue) suspendByOrder(e SuspendedThread) {
 	key := threadKey{e.Channel, e.Host}
-	until := never
+	until := noDate
 	if !e.Until.IsZero() {
-		until = at(e.Until)
+		until = dateOf(e.Until)
 	}
-	if until <= q.now {
+	if until <= q.date {
 		return
 	}
 	o := q.suspendedThreads[key]
@@ -278,10 +278,10 @@ func (q *queue) suspendByOrder(e SuspendedThread) {
 		q.suspendedThreads[key] = o
 	}
 	o.until, o.by, o.why = until, e.By, e.Why
-	if until == never {
+	if until == noDate {
 		q.orderEnds.remove(o)
 	} else {
-		q.orderEnds.put(until, o)
+		q.orderEnds.put(instant(until), o)
 	}
 	if t := q.threads[key]; t != nil {
 		q.obtainShaping(t).order = o
@@ -338,13 +338,13 @@ func (q *queue) attachEffects(t *thread) {
 
 // restrict limits a rate by effects: only the given part of it is left, and each
 // token takes at least per.
-func (b *bucket) restrict(now instant, part float64, per time.Duration) {
+func (b *bucket) restrict(now clock, part float64, per time.Duration) {
 	b.part, b.least = part, per
 	b.apply(now)
 }
 
 // apply works out how long a token takes now.
-func (b *bucket) apply(now instant) {
+func (b *bucket) apply(now clock) {
 	per := b.base
 	if b.part > 0 && b.part < 1 {
 		per = time.Duration(min(math.Ceil(float64(per)/b.part), float64(longestRetry)))

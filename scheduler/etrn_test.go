@@ -54,8 +54,8 @@ func TestBulkUpdateEndsWithItsMail(t *testing.T) {
 	if th.nextUpdate == 0 {
 		t.Fatal("the bulk update has ended already")
 	}
-	mark := q.s.Step(q.now, Ordered{Verb: VerbKill, Targets: []Target{{Message: q.last}}})[0].(Mark)
-	q.s.Step(q.now, Done{Op: mark.Op})
+	mark := q.s.Step(At(q.now), Ordered{Verb: VerbKill, Targets: []Target{{Message: q.last}}})[0].(Mark)
+	q.s.Step(At(q.now), Done{Op: mark.Op})
 	q.s.check()
 	if th.updates != 0 {
 		t.Error("the bulk update has not ended")

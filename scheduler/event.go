@@ -26,10 +26,6 @@ type (
 	// a signal, makes the writes that have failed due now.
 	Tick struct{ RetryWrites bool }
 
-	// ClockSet: the wall clock was set forward by By, or back if By is negative, since
-	// the last event. Waits go on as if it had not been; expiry follows it.
-	ClockSet struct{ By time.Duration }
-
 	// Arrived: a message was loaded from the spool.
 	Arrived struct{ Message Message }
 
@@ -235,7 +231,6 @@ type Message struct {
 }
 
 func (Tick) event()            {}
-func (ClockSet) event()        {}
 func (Arrived) event()         {}
 func (Loaded) event()          {}
 func (NotLoaded) event()       {}

@@ -46,7 +46,7 @@ func (q *queue) noteDeferrals(v *vertex, nextAt instant) {
 			Agent: v.agent, State: "deferred", Tries: int(r.attempts), Owes: m.flags&owesNotice != 0,
 		}
 		if nextAt != 0 && !t.params.QueueOnly {
-			a.NextAt = max(nextAt, t.suspendedUntil).time()
+			a.NextAt = q.timeAt(max(nextAt, t.suspendedUntil))
 		}
 		switch last := q.diagnostics.get(r.diagnostic); {
 		case r.flags&unreported != 0:
@@ -69,7 +69,7 @@ func (q *queue) noteThread(t *thread, state string, nextAt instant) {
 	}
 	c := Condition{State: state, Channel: t.key.channel, Host: t.key.host}
 	if nextAt != 0 && nextAt != never {
-		c.NextAt = nextAt.time()
+		c.NextAt = q.timeAt(nextAt)
 	}
 	q.do(c)
 }
@@ -107,7 +107,7 @@ func (q *queue) noteTouched(e *Ordered, m *message, recipients int) {
 	q.noteTouchedMessage(e, m.id, m.modifiedAt, recipients)
 }
 
-func (q *queue) noteTouchedMessage(e *Ordered, id MessageID, modifiedAt instant, recipients int) {
+func (q *queue) noteTouchedMessage(e *Ordered, id MessageID, modifiedAt date, recipients int) {
 	if q.config.Events {
 		q.do(Touched{
 			Message: id, ModifiedAt: modifiedAt.time(), Recipients: recipients, To: e.To,

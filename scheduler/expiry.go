@@ -18,7 +18,7 @@ func (q *queue) expired(v *vertex, r *recipient) bool {
 		return false
 	}
 	primary, secondary := q.expiry(v)
-	return q.now >= primary && (r.tried() || q.outlastedSuspension(v)) || q.now >= secondary
+	return q.date >= primary && (r.tried() || q.outlastedSuspension(v)) || q.date >= secondary
 }
 
 // mayExpire reports whether a recipient is open and needs no attempt first. One that was held
@@ -36,29 +36,29 @@ func (q *queue) outlastedSuspension(v *vertex) bool {
 // outlasted reports the same of mail that became due in a thread when waits was waitsWhenDue.
 // Mail of before a standstill needs an attempt of its own: a network that comes up later than
 // the scheduler must not end all of it.
-func (q *queue) outlasted(t *thread, waitsWhenDue uint32, modifiedAt instant) bool {
+func (q *queue) outlasted(t *thread, waitsWhenDue uint32, modifiedAt date) bool {
 	return waitsWhenDue < t.waits() && !q.expiredInStandstill(t.params, modifiedAt)
 }
 
 // expiredInStandstill reports whether a message file with that mtime was past its expiry when
 // the scheduler started.
-func (ag *agenda) expiredInStandstill(p *Params, modifiedAt instant) bool {
-	return p.Expiry != 0 && modifiedAt.after(p.Expiry) <= ag.startedAt
+func (ag *agenda) expiredInStandstill(p *Params, modifiedAt date) bool {
+	return p.Expiry != 0 && modifiedAt.after(p.Expiry) <= ag.dateAt(ag.startedAt)
 }
 
 // expiry returns when the vertex's recipients expire if they had an attempt
-// (primary), and if they had none (secondary). Both times are never if the
+// (primary), and if they had none (secondary). Both are noDate if the
 // recipients do not expire.
-func (q *queue) expiry(v *vertex) (primary, secondary instant) {
+func (q *queue) expiry(v *vertex) (primary, secondary date) {
 	return q.expiryOf(q.threadOf(v).params, q.messageOf(v).modifiedAt)
 }
 
 // expiryOf returns the same for a message file with that mtime. Expiry2 counts from the
 // first expiry; of mail that expired in a standstill, it counts from the start of the
 // scheduler, so that such mail can have an attempt.
-func (ag *agenda) expiryOf(p *Params, modifiedAt instant) (primary, secondary instant) {
+func (ag *agenda) expiryOf(p *Params, modifiedAt date) (primary, secondary date) {
 	if p.Expiry == 0 {
-		return never, never
+		return noDate, noDate
 	}
 	primary = modifiedAt.after(p.Expiry)
 	second := p.Expiry2
@@ -66,7 +66,7 @@ func (ag *agenda) expiryOf(p *Params, modifiedAt instant) (primary, secondary in
 		second = defaultExpiry2
 	}
 	if ag.expiredInStandstill(p, modifiedAt) {
-		return primary, ag.startedAt.after(second)
+		return primary, ag.dateAt(ag.startedAt).after(second)
 	}
 	return primary, primary.after(second)
 }
@@ -74,9 +74,9 @@ func (ag *agenda) expiryOf(p *Params, modifiedAt instant) (primary, secondary in
 // nextExpiry returns when recipients of a thread with that mtime of the message file expire
 // next: at the first expiry, and after that at the second. Recipients that had no attempt
 // expire at the second if they can have none before somebody acts.
-func (q *queue) nextExpiry(t *thread, modifiedAt instant, tried bool) instant {
+func (q *queue) nextExpiry(t *thread, modifiedAt date, tried bool) date {
 	primary, secondary := q.expiryOf(t.params, modifiedAt)
-	if primary <= q.now || !tried && t.isUntriable() {
+	if primary <= q.date || !tried && t.isUntriable() {
 		return secondary
 	}
 	return primary
@@ -117,11 +117,15 @@ const maxExpiries = 1000
 
 // oldestExpiry returns when the first message of a thread expires. In a very long thread that
 // cannot be tried, it is when the oldest message would expire if it had an attempt.
-func (q *queue) oldestExpiry(t *thread) instant {
+func (q *queue) oldestExpiry(t *thread) date {
 	if !t.isUntriable() || t.vertices.len > maxExpiries {
-		return q.nextExpiry(t, t.modTimes.earliest(), true)
+		oldest := t.modTimes.earliest()
+		if oldest == 0 {
+			return noDate
+		}
+		return q.nextExpiry(t, oldest.date(), true)
 	}
-	first := never
+	first := noDate
 	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
 		if ref.isRecord() {
 			first = min(first, q.nextExpiryOfRecord(q.records.items.at(ref.record())))
@@ -132,11 +136,11 @@ func (q *queue) oldestExpiry(t *thread) instant {
 	return first
 }
 
-func (q *queue) nextExpiryOfVertex(v *vertex) instant {
+func (q *queue) nextExpiryOfVertex(v *vertex) date {
 	return q.nextExpiry(q.threadOf(v), q.messageOf(v).modifiedAt, q.wasTried(v))
 }
 
-func (q *queue) nextExpiryOfRecord(rec *record) instant {
+func (q *queue) nextExpiryOfRecord(rec *record) date {
 	return q.nextExpiry(q.recordThread(rec), rec.modifiedAt, q.recordWasTried(rec))
 }
 
@@ -160,31 +164,31 @@ func (s vertexState) isWatched() bool {
 }
 
 // nextLook returns a time before which no vertex must be looked at for its expiry.
-func (q *queue) nextLook() instant {
+func (q *queue) nextLook() date {
 	if q.states[due]+q.states[waiting]+q.states[blocked]+q.states[poisoned] == 0 {
-		return never
+		return noDate
 	}
 	return q.watch.next()
 }
 
-// nextLookAtExpiry returns when to look whether a vertex has expired; never: it cannot
+// nextLookAtExpiry returns when to look whether a vertex has expired; noDate: it cannot
 // expire. A vertex past its first expiry without an attempt is looked at once in each
 // interval, because a suspension may count as an attempt.
-func (q *queue) nextLookAtExpiry(v *vertex) instant {
+func (q *queue) nextLookAtExpiry(v *vertex) date {
 	t := q.threadOf(v)
 	primary, secondary := q.expiry(v)
 	switch {
 	case t.held:
-		return never
-	case primary > q.now:
+		return noDate
+	case primary > q.date:
 		return primary
 	case !q.mayExpire(v):
-		return never
+		return noDate
 	case q.overdue(v):
-		return q.now
+		return q.date
 	}
-	look := q.now.after(max(t.params.Interval, time.Minute))
-	if secondary > q.now {
+	look := q.date.after(max(t.params.Interval, time.Minute))
+	if secondary > q.date {
 		look = min(look, secondary)
 	}
 	return look
@@ -213,7 +217,7 @@ func (q *queue) overdue(v *vertex) bool {
 // expire fails the recipients of a vertex that have expired. The vertex must
 // not be with an agent.
 func (dv *delivery) expire(v *vertex) {
-	if primary, _ := dv.expiry(v); dv.now < primary {
+	if primary, _ := dv.expiry(v); dv.date < primary {
 		return
 	}
 	words := "expired after " + inWords(dv.threadOf(v).params.Expiry)

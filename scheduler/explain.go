@@ -131,7 +131,7 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 		e.Wait = e.Thread.Wait
 		e.Next, e.NextAt = s.upcoming(t)
 		if why, until := s.gate(t); why != NoWait && until != never {
-			e.GateUntil = until.time()
+			e.GateUntil = s.timeAt(until)
 		}
 		if v := s.nextVertex(t); v != nil {
 			w := Walk{s: s}
@@ -258,8 +258,8 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 			next, at = what, when
 		}
 	}
-	retry := t.wakeTimes.earliest()
-	switch till := t.suspensionEnd(); {
+	retry := t.nextWake()
+	switch till := s.suspensionEnd(t); {
 	case len(s.barriers(t)) > 0:
 	case till != 0 && (t.states[due] > 0 || retry <= till):
 		consider(ResumeNext, till)
@@ -267,8 +267,8 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 		consider(RetryNext, retry)
 	}
 	if p := t.params; p.Expiry != 0 && t.vertices.len > 0 {
-		if at := s.oldestExpiry(t); at > s.now {
-			consider(ExpiryNext, at)
+		if at := s.oldestExpiry(t); at > s.date {
+			consider(ExpiryNext, s.instantAt(at))
 		}
 	}
 	for _, a := range t.agents {
@@ -290,5 +290,5 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 	if at == never {
 		return NothingNext, time.Time{}
 	}
-	return next, at.time()
+	return next, s.timeAt(at)
 }

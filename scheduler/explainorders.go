@@ -46,7 +46,7 @@ func (s *Scheduler) explainDelays(e *Explanation, t *thread) {
 			continue
 		}
 		if v := s.vertices.at(ref); v.state == waiting {
-			e.addDelay(s.delayOf(t, v), v.wakeAt.time())
+			e.addDelay(s.delayOf(t, v), s.timeAt(v.wakeAt))
 		}
 	}
 }

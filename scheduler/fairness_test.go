@@ -144,7 +144,7 @@ func (f *fairnessTest) work(a *fairAgent) {
 }
 
 func (f *fairnessTest) step(e Event) {
-	actions := slices.Clone(f.s.Step(f.now, e))
+	actions := slices.Clone(f.s.Step(At(f.now), e))
 	for _, action := range actions {
 		switch action := action.(type) {
 		case Start:

@@ -10,7 +10,7 @@ import (
 // trouble is what keeps files from being written, and since when.
 type trouble struct {
 	reason string
-	since  instant
+	since  date
 }
 
 // Trouble is a fault that stops the writing of control files. The zero value is none.
@@ -32,7 +32,7 @@ func (s *Scheduler) Trouble() Trouble {
 // noteTrouble keeps the reason of a failed write, the last one, and when the first failed.
 func (dv *delivery) noteTrouble(e Failed) {
 	if !dv.spoolDown && len(dv.store.failed) == 0 {
-		dv.store.trouble.since = dv.now
+		dv.store.trouble.since = dv.date
 	}
 	dv.store.trouble.reason = strings.TrimSpace(e.Reason)
 }

@@ -53,8 +53,8 @@ type shaping struct {
 // obtainShaping finds or makes the shaping of a thread.
 func (q *queue) obtainShaping(t *thread) *shaping {
 	if t.shaping == nil {
-		t.shaping = &shaping{rate: bucket{thread: t, changeAt: never}, tokens: math.MaxInt, part: 1}
-		t.shaping.rate.setRates(q.now, t.params.Rate, t.params.RateBurst)
+		t.shaping = &shaping{rate: bucket{thread: t, changeAt: noDate}, tokens: math.MaxInt, part: 1}
+		t.shaping.rate.setRates(q.clock, t.params.Rate, t.params.RateBurst)
 	}
 	return t.shaping
 }
@@ -64,7 +64,7 @@ func (q *queue) setThreadRate(t *thread) {
 	if len(t.params.Rate) == 0 && t.shaping == nil {
 		return
 	}
-	q.obtainShaping(t).rate.setRates(q.now, t.params.Rate, t.params.RateBurst)
+	q.obtainShaping(t).rate.setRates(q.clock, t.params.Rate, t.params.RateBurst)
 	q.updateGate(t)
 }
 
@@ -85,7 +85,7 @@ func (t *thread) threadGate() int {
 func (q *queue) updateGate(t *thread) {
 	x := t.shaping
 	before := x.tokens
-	x.tokens = x.rate.tokens(q.now)
+	x.tokens = x.rate.tokens(q.clock)
 	own := x.tokens
 	if x.draws != nil {
 		q.drawAhead(t)
@@ -96,10 +96,10 @@ func (q *queue) updateGate(t *thread) {
 	}
 	at := never
 	switch {
-	case t.vertices.len == 0 && x.rate.owed(q.now):
+	case t.vertices.len == 0 && x.rate.owed(q.clock):
 		at = x.rate.paidAt
 	case t.queue().len() > x.tokens && x.tokens == own:
-		at = x.rate.nextAt(q.now)
+		at = x.rate.nextAt(q.clock)
 	case t.queue().len() > x.tokens:
 		at = x.draws.nextAt(q.now)
 	}
@@ -116,7 +116,7 @@ func (q *queue) updateGate(t *thread) {
 // isShaped reports whether an empty thread must be kept for its shaping.
 func (q *queue) isShaped(t *thread) bool {
 	x := t.shaping
-	return x != nil && (x.rate.owed(q.now) || len(x.effects) > 0 || x.draws != nil && x.draws.left > 0 && x.draws.until > q.now)
+	return x != nil && (x.rate.owed(q.clock) || len(x.effects) > 0 || x.draws != nil && x.draws.left > 0 && x.draws.until > q.now)
 }
 
 // waits counts the suspensions of the thread, and its waits for tokens.
@@ -132,7 +132,7 @@ func (d *dispatch) ringGate(r *ring) int {
 	if r.channelRate == nil {
 		return math.MaxInt
 	}
-	return r.channelRate.tokens(d.now)
+	return r.channelRate.tokens(d.clock)
 }
 
 // waitForChannel puts the ring among those that wait for a token of the channel.
@@ -142,14 +142,14 @@ func (d *dispatch) waitForChannel(r *ring) {
 		r.dequeue()
 		d.enqueueRing(b.queue, r)
 	}
-	d.tokens.put(b.nextAt(d.now), b)
+	d.tokens.put(b.nextAt(d.clock), b)
 }
 
 // pass lets a job line with n recipients through the gates: it takes n tokens of each
 // rate that applies.
 func (d *dispatch) pass(t *thread, r *ring, n int) {
 	if t.shaping != nil {
-		t.shaping.rate.take(d.now, n)
+		t.shaping.rate.take(d.clock, n)
 		if t.shaping.rate.per >= minSavedToken {
 			d.noteThreadChange(t)
 		}
@@ -165,7 +165,7 @@ func (d *dispatch) pass(t *thread, r *ring, n int) {
 	}
 	for _, b := range r.channel.rates {
 		d.takeShared(b, n)
-		if b.tokens(d.now) == 0 {
+		if b.tokens(d.clock) == 0 {
 			d.spent = r.channel
 		}
 	}
@@ -200,13 +200,13 @@ func (d *dispatch) refund(t *thread, n int) {
 func (d *dispatch) gate(t *thread) (why Wait, until instant) {
 	if x := t.shaping; x != nil && x.suspended {
 		if x.order != nil {
-			return WaitOrder, x.order.until
+			return WaitOrder, d.instantAt(x.order.until)
 		}
-		return WaitRule, x.suspendedUntil()
+		return WaitRule, d.shapingEnd(x)
 	}
 	if x := t.shaping; x != nil && x.site != nil && d.freeAtSite(t) <= 0 {
-		if x.siteRate != nil && x.siteRate.tokens(d.now) == 0 {
-			return WaitSiteRate, x.siteRate.nextAt(d.now)
+		if x.siteRate != nil && x.siteRate.tokens(d.clock) == 0 {
+			return WaitSiteRate, x.siteRate.nextAt(d.clock)
 		}
 		if below(x.site.busy, t.params.SiteMax) {
 			return WaitClusterSite, never
@@ -214,13 +214,13 @@ func (d *dispatch) gate(t *thread) (why Wait, until instant) {
 		return WaitSite, never
 	}
 	if t.threadGate() == 0 && t.shaping.tokens == 0 {
-		if x := t.shaping; x.draws != nil && x.rate.tokens(d.now) > 0 {
+		if x := t.shaping; x.draws != nil && x.rate.tokens(d.clock) > 0 {
 			return WaitClusterRate, x.draws.nextAt(d.now)
 		}
-		return WaitRate, t.shaping.rate.nextAt(d.now)
+		return WaitRate, t.shaping.rate.nextAt(d.clock)
 	}
-	if r := t.ring; r != nil && r.channelRate != nil && r.channelRate.tokens(d.now) == 0 {
-		return WaitChannelRate, r.channelRate.nextAt(d.now)
+	if r := t.ring; r != nil && r.channelRate != nil && r.channelRate.tokens(d.clock) == 0 {
+		return WaitChannelRate, r.channelRate.nextAt(d.clock)
 	}
 	return NoWait, never
 }

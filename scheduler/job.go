@@ -46,7 +46,7 @@ func (m *message) key() instant { return instant(m.sequence) << keyBits }
 func (q *queue) queueKey(t *thread, v *vertex) instant {
 	m := q.messageOf(v)
 	if t.params.AgeOrder {
-		return m.modifiedAt
+		return instant(m.modifiedAt)
 	}
 	key := m.key()
 	if j := q.jobOf(v); j != nil {

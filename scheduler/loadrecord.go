@@ -144,7 +144,7 @@ func (dv *delivery) loadedAgain(in *Message) {
 		return
 	}
 	dv.endLoading(first)
-	if dv.records.items.at(first).modifiedAt != at(in.ModifiedAt) {
+	if dv.records.items.at(first).modifiedAt != dateOf(in.ModifiedAt) {
 		dv.recordMissing(first, false) // the number belongs to another message now
 		dv.arrive(in)
 		return

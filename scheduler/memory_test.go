@@ -108,7 +108,7 @@ func (m *memoryTest) arriveAt(hosts ...string) MessageID {
 func (m *memoryTest) tell(e Event) {
 	events := []Event{e}
 	for len(events) > 0 {
-		actions := slices.Clone(m.s.Step(m.now, events[0]))
+		actions := slices.Clone(m.s.Step(At(m.now), events[0]))
 		events = events[1:]
 		m.s.check()
 		in, to := m.s.inMemory()
@@ -231,7 +231,7 @@ func TestMessageLargerThanTheLimitIsNotDivided(t *testing.T) {
 	m.work(1000)
 	m.delivers = func(string) bool { return true }
 	m.now = m.now.Add(2 * time.Hour)
-	for m.s.memory.calendar.next() <= at(m.now) {
+	for m.s.memory.calendar.next() <= instant(m.now.UnixNano()) {
 		m.tell(Tick{})
 	}
 	m.tell(Tick{})
@@ -254,7 +254,7 @@ func TestLimitsBelowWhatAgentsHave(t *testing.T) {
 	reload := func(limit, reserve int) (warned bool) {
 		c := *m.s.config
 		c.ActiveLimit, c.RecipientLimit, c.RingReserve = limit, limit, reserve
-		for _, a := range slices.Clone(m.s.Step(m.now, Reloaded{Config: &c})) {
+		for _, a := range slices.Clone(m.s.Step(At(m.now), Reloaded{Config: &c})) {
 			switch a := a.(type) {
 			case Note:
 				warned = warned || a.Severity == Warning
@@ -324,7 +324,7 @@ func TestNewAndDeferredMailTakeTurns(t *testing.T) {
 	}
 	m.delivers = func(string) bool { return true }
 	m.now = m.now.Add(2 * time.Hour)
-	for m.s.memory.calendar.next() <= at(m.now) {
+	for m.s.memory.calendar.next() <= instant(m.now.UnixNano()) {
 		m.tell(Tick{})
 	}
 	for range 40 {

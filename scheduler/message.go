@@ -5,11 +5,11 @@ package scheduler
 // message is one control file. It has no pointers (see slab).
 type message struct {
 	id         MessageID
-	sequence   int64   // place in the order of loading; not reused
-	modifiedAt instant // mtime of the message file
-	changedAt  second  // ctime of the control file when loaded
-	owner      uint32  // uid of the owner of the message file
-	recipients int32   // open ones when loaded
+	sequence   int64  // place in the order of loading; not reused
+	modifiedAt date   // mtime of the message file
+	changedAt  second // ctime of the control file when loaded
+	owner      uint32 // uid of the owner of the message file
+	recipients int32  // open ones when loaded
 	// open counts recipients that are not done.
 	// Invariant: it is the sum of the vertices' open.
 	open   int32

@@ -30,15 +30,15 @@ func TestComplete(t *testing.T) {
 	for i := range 5 {
 		m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: "a"})
 	}
-	s.Step(now, Arrived{m})
-	s.Step(now, AgentHungry{1})
-	s.Step(now, AgentReported{1, ta.Report{Message: 1, Offset: 0, Status: ta.OK3}})
-	s.Step(now, AgentReported{1, ta.Report{Message: 1, Offset: 1, Status: ta.Error2}})
-	read := s.Step(now, AgentResync{1, 1})[0].(Read)
-	s.Step(now, Reread{Op: read.Op, Recipients: []ctlfile.State{{Offset: 2, Tag: '+'}, {Offset: 3, Tag: '-'}, {Offset: 4, Tag: ' '}}})
-	for _, a := range s.Step(now.Add(time.Hour), Tick{}) {
+	s.Step(At(now), Arrived{m})
+	s.Step(At(now), AgentHungry{1})
+	s.Step(At(now), AgentReported{1, ta.Report{Message: 1, Offset: 0, Status: ta.OK3}})
+	s.Step(At(now), AgentReported{1, ta.Report{Message: 1, Offset: 1, Status: ta.Error2}})
+	read := s.Step(At(now), AgentResync{1, 1})[0].(Read)
+	s.Step(At(now), Reread{Op: read.Op, Recipients: []ctlfile.State{{Offset: 2, Tag: '+'}, {Offset: 3, Tag: '-'}, {Offset: 4, Tag: ' '}}})
+	for _, a := range s.Step(At(now.Add(time.Hour)), Tick{}) {
 		if m, ok := a.(Mark); ok {
-			done := s.Step(now.Add(time.Hour), Done{Op: m.Op})
+			done := s.Step(At(now.Add(time.Hour)), Done{Op: m.Op})
 			if c := done[0].(Complete); c.Recipients != 5 || c.Failed != 3 {
 				t.Errorf("%+v", c)
 			}
@@ -58,16 +58,16 @@ func TestReadNamesTheAgentsAtWork(t *testing.T) {
 	for i, host := range []string{"a", "b"} {
 		m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: host})
 	}
-	s.Step(now, Arrived{m})
+	s.Step(At(now), Arrived{m})
 	for id := range AgentID(2) {
-		s.Step(now, AgentStarted{Agent: id + 1, PID: 4710 + int(id)})
-		s.Step(now, AgentHungry{id + 1})
+		s.Step(At(now), AgentStarted{Agent: id + 1, PID: 4710 + int(id)})
+		s.Step(At(now), AgentHungry{id + 1})
 	}
-	first := s.Step(now, AgentResync{1, 1})[0].(Read)
+	first := s.Step(At(now), AgentResync{1, 1})[0].(Read)
 	if !slices.Equal(first.AtWork, []int{4711}) {
 		t.Errorf("at work: %v", first.AtWork)
 	}
-	second := s.Step(now, AgentResync{2, 1})[0].(Read)
+	second := s.Step(At(now), AgentResync{2, 1})[0].(Read)
 	if second.AtWork == nil || len(second.AtWork) != 0 {
 		t.Errorf("at work: %v", second.AtWork)
 	}
@@ -87,21 +87,21 @@ func TestManyRecipients(t *testing.T) {
 		r.Host = fmt.Sprint("host", i)
 		many.Recipients = append(many.Recipients, r)
 	}
-	s.Step(now, Arrived{one})
-	s.Step(now, AgentHungry{1})
+	s.Step(At(now), Arrived{one})
+	s.Step(At(now), AgentHungry{1})
 	for i := range n {
 		status := ta.OK3
 		if i%4 == 3 {
 			status = ta.Deferred
 		}
-		s.Step(now, AgentReported{1, ta.Report{Message: 1, Offset: int64(i), Status: status}})
+		s.Step(At(now), AgentReported{1, ta.Report{Message: 1, Offset: int64(i), Status: status}})
 	}
-	s.Step(now, Arrived{many})
+	s.Step(At(now), Arrived{many})
 	if c := s.Counts(); c.Recipients != n+n/4 || c.Vertices != n+1 {
 		t.Fatalf("%+v", c)
 	}
 	// What is left of the first message expires at once.
-	actions := s.Step(now.Add(2*time.Hour), Tick{})
+	actions := s.Step(At(now.Add(2*time.Hour)), Tick{})
 	marks := 0
 	for _, a := range actions {
 		if m, ok := a.(Mark); ok && m.Message == 1 {
@@ -126,9 +126,9 @@ func TestOrderOnManyVertices(t *testing.T) {
 		for i := range n {
 			m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: fmt.Sprint("host", i)})
 		}
-		s.Step(now, Arrived{m})
+		s.Step(At(now), Arrived{m})
 	}
-	actions := s.Step(now, Ordered{Verb: VerbKill, Targets: []Target{{Message: 1}}})
+	actions := s.Step(At(now), Ordered{Verb: VerbKill, Targets: []Target{{Message: 1}}})
 	if m, ok := actions[0].(Mark); !ok || len(m.Marks) != n || len(actions) != 2 {
 		t.Errorf("%d actions, the first is %T with %d marks", len(actions), actions[0], len(m.Marks))
 	}
@@ -138,7 +138,7 @@ func TestOrderOnManyVertices(t *testing.T) {
 		for j := range 500 {
 			e.Targets = append(e.Targets, Target{2, "smtp", fmt.Sprint("host", i+j)})
 		}
-		answer := s.Step(now, e)[0].(Answer)
+		answer := s.Step(At(now), e)[0].(Answer)
 		if recipients += answer.Recipients; answer.Messages != 1 {
 			t.Fatalf("%d messages", answer.Messages)
 		}
@@ -159,7 +159,7 @@ func TestManyLogIdentities(t *testing.T) {
 		ids = append(ids, fmt.Sprintf("<%d@x>", i))
 	}
 	for i := range 900 {
-		s.Step(now, Arrived{Message{
+		s.Step(At(now), Arrived{Message{
 			ID: MessageID(i + 1), Path: fmt.Sprint(i + 1), LogID: ids[i%450], ModifiedAt: now,
 			Recipients: []ctlfile.OpenRecipient{{Offset: 1, Channel: "smtp", Host: "one"}},
 		}})

@@ -33,7 +33,7 @@ type delayPlan struct {
 // deliverBy is the deadline of a recipient (RFC 2852).
 type deliverBy struct {
 	recipient int // index in the vertex
-	at        instant
+	at        date
 	fails     bool // the recipient fails then; otherwise its sender is told
 	told      bool // it has passed, and that has been handled
 }
@@ -86,15 +86,15 @@ func (dv *delivery) report(m *message) {
 	m.pendingWrites++
 	op := dv.nextOp()
 	action := Report{Op: op, Message: m.id, Path: dv.path(m)}
-	if at := dv.messageExpiry(m); at != never && at > dv.now {
+	if at := dv.messageExpiry(m); at != noDate && at > dv.date {
 		action.RetryUntil = at.time()
 	}
 	dv.issue(op, pending{action: action, message: m})
 }
 
 // messageExpiry returns when the first of the open recipients expires.
-func (dv *delivery) messageExpiry(m *message) instant {
-	first := never
+func (dv *delivery) messageExpiry(m *message) date {
+	first := noDate
 	dv.eachVertex(m, func(v *vertex) {
 		if v.state != 0 {
 			primary, _ := dv.expiry(v)
@@ -106,7 +106,7 @@ func (dv *delivery) messageExpiry(m *message) instant {
 
 // noteDelays notes what a recipient's N line says about delays: its NOTIFY, the
 // number of its notices of delay so far, and its deadline.
-func (ml *mail) noteDelays(v *vertex, in *ctlfile.OpenRecipient, modifiedAt instant) {
+func (ml *mail) noteDelays(v *vertex, in *ctlfile.OpenRecipient, modifiedAt date) {
 	wanted := in.Notify.Wants(ctlfile.NotifyDelay) && len(ml.threadOf(v).params.ReportTimes) > 0
 	if !wanted && !in.DeliverBy.Given {
 		return
@@ -131,30 +131,30 @@ func (q *queue) planDelay(v *vertex) {
 	if p == nil || m.flags&nullSender != 0 {
 		return
 	}
-	next := never
+	next := noDate
 	for _, after := range q.threadOf(v).params.ReportTimes {
-		if at := m.modifiedAt.after(after); at > q.now {
+		if at := m.modifiedAt.after(after); at > q.date {
 			next = min(next, at)
 		}
 	}
 	if q.reportTimesPassed(v) > p.told {
-		next = q.now
+		next = q.date
 	}
 	for _, d := range p.deadlines {
 		switch {
 		case d.told || !q.recipient(v, d.recipient).isUndelivered():
-		case d.at > q.now:
+		case d.at > q.date:
 			next = min(next, d.at)
 		case q.deadlinePending(v, d): // the next planWake plans it
 		default:
-			next = q.now
+			next = q.date
 		}
 	}
-	if next == never {
+	if next == noDate {
 		q.delays.remove(p)
 		return
 	}
-	q.delays.put(next, p)
+	q.delays.put(instant(next), p)
 }
 
 // replanDelays plans the notices of delay of a thread whose reporttimes have
@@ -191,7 +191,7 @@ func (q *queue) wantsDelays(v *vertex) bool {
 
 // reportTimesPassed counts the reporttimes that the age of a vertex has reached.
 func (q *queue) reportTimesPassed(v *vertex) (n int) {
-	age := q.now.since(q.messageOf(v).modifiedAt)
+	age := q.date.since(q.messageOf(v).modifiedAt)
 	for _, after := range q.threadOf(v).params.ReportTimes {
 		if age >= after {
 			n++
@@ -218,7 +218,7 @@ func (dv *delivery) delayDue(p *delayPlan) {
 		return
 	}
 	var marks []ctlfile.Mark
-	age := inWords(dv.now.since(m.modifiedAt).Truncate(time.Second))
+	age := inWords(dv.date.since(m.modifiedAt).Truncate(time.Second))
 	if passed := dv.reportTimesPassed(v); passed > p.told {
 		p.told = passed
 		for i := range v.len() {
@@ -232,7 +232,7 @@ func (dv *delivery) delayDue(p *delayPlan) {
 		d := &p.deadlines[n]
 		r := dv.recipient(v, d.recipient)
 		switch {
-		case d.told || d.at > dv.now || !r.isUndelivered() || dv.deadlinePending(v, *d):
+		case d.told || d.at > dv.date || !r.isUndelivered() || dv.deadlinePending(v, *d):
 			continue
 		case d.fails:
 			failed = append(failed, d.recipient)

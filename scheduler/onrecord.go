@@ -61,10 +61,10 @@ func (d *dispatch) isIdleVertex(v *vertex, wake instant, spared func(*vertex, *t
 	default:
 		return false
 	}
-	if d.watch.at(v.ref) < wake || v.state == waiting && v.wakeAt < wake {
+	if d.instantAt(d.watch.at(v.ref)) < wake || v.state == waiting && v.wakeAt < wake {
 		return false
 	}
-	if p := d.delayPlans[v.ref]; p != nil && p.index != 0 && d.delays.keyOf(p) < wake {
+	if p := d.delayPlans[v.ref]; p != nil && p.index != 0 && d.instantAt(date(d.delays.keyOf(p))) < wake {
 		return false
 	}
 	// A report counts even if it comes after the end of its line.
@@ -223,7 +223,7 @@ func (dv *delivery) newRecord(m *message, v *vertex) recordRef {
 	if p := dv.delayPlans[v.ref]; p != nil && p.index != 0 {
 		// A delay or deadline that has not been handled yet is handled when the
 		// file has been read.
-		set(recordReadAtLook, dv.delays.keyOf(p) <= dv.now)
+		set(recordReadAtLook, dv.delays.keyOf(p) <= instant(dv.date))
 	}
 	return n
 }

@@ -214,7 +214,7 @@ func (d *dispatch) feed(a *agent, p pick) {
 	d.dequeueVertex(v)
 	d.setState(v, fed, 0)
 	v.readReason, v.destinationFailed, v.unanswered = noReason, false, false
-	v.fedAt, v.agent = d.now.second(), a.id
+	v.fedAt, v.agent = d.date.second(), a.id
 	t.lastEventAt = v.fedAt
 	v.inRetryStep = false
 	recipients := d.feedable(v)

@@ -62,7 +62,7 @@ func (j *job) preemptible() bool {
 // before reports whether vertex a has the greater age for the size of its job.
 // A second is added to each age, so that the smaller of two new jobs is first.
 func (d *dispatch) before(a *vertex, sizeA int, b *vertex, sizeB int) bool {
-	age := func(v *vertex) float64 { return 1 + max(0, d.now.since(d.messageOf(v).modifiedAt).Seconds()) }
+	age := func(v *vertex) float64 { return 1 + max(0, d.date.since(d.messageOf(v).modifiedAt).Seconds()) }
 	left, right := age(a)*float64(sizeB), age(b)*float64(sizeA)
 	return left > right || left == right && d.keyOf(a) < d.keyOf(b)
 }

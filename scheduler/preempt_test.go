@@ -50,7 +50,7 @@ func (m *jobModel) arrive(entries int) {
 }
 
 func (m *jobModel) step(e Event) {
-	for _, a := range append([]Action(nil), m.s.Step(m.now, e)...) {
+	for _, a := range append([]Action(nil), m.s.Step(At(m.now), e)...) {
 		switch a := a.(type) {
 		case Start:
 			m.agent = a.Agent

@@ -40,7 +40,7 @@ type bucket struct {
 	// the table alone; part and least come from effects (restrict).
 	per, base, least time.Duration
 	part             float64 // 0 means 1
-	changeAt         instant // when the next rate of rates begins; never: there is none
+	changeAt         date    // when the next rate of rates begins; noDate: there is none
 	// paidAt is when all tokens will be available again (the theoretical arrival time
 	// of I.371).
 	paidAt instant
@@ -54,21 +54,21 @@ type bucket struct {
 
 // setRates gives the bucket another table. The tokens that are missing are still
 // missing under the new rate.
-func (b *bucket) setRates(now instant, rates []Rate, burst int) {
+func (b *bucket) setRates(now clock, rates []Rate, burst int) {
 	b.rates, b.burst, b.changeAt = rates, max(1, burst), 0
 	b.advance(now)
 }
 
 // advance applies the rate of the table that is in force now.
-func (b *bucket) advance(now instant) {
-	if b.changeAt > now {
+func (b *bucket) advance(now clock) {
+	if b.changeAt > now.date {
 		return
 	}
-	b.changeAt = never
+	b.changeAt = noDate
 	current := 0
 	for i, r := range b.rates {
-		from := at(r.From)
-		if i > 0 && from > now {
+		from := dateOf(r.From)
+		if i > 0 && from > now.date {
 			b.changeAt = from
 			break
 		}
@@ -84,46 +84,46 @@ func (b *bucket) advance(now instant) {
 
 // setPer changes how long a token takes. The number of tokens that are missing
 // stays the same.
-func (b *bucket) setPer(now instant, per time.Duration) {
+func (b *bucket) setPer(now clock, per time.Duration) {
 	if per == b.per {
 		return
 	}
-	if owed := b.paidAt - now; owed > 0 && b.per > 0 {
+	if owed := b.paidAt - now.now; owed > 0 && b.per > 0 {
 		wait := min(float64(owed)/float64(b.per)*float64(per), float64(longestRetry))
-		b.paidAt = now.after(time.Duration(math.Ceil(wait)))
+		b.paidAt = now.now.after(time.Duration(math.Ceil(wait)))
 	}
 	b.per = per
 }
 
 // tokens returns how many tokens there are now.
-func (b *bucket) tokens(now instant) int {
+func (b *bucket) tokens(now clock) int {
 	b.advance(now)
 	if b.per == 0 {
 		return math.MaxInt
 	}
-	free := times(b.per, b.burst) - max(0, b.paidAt.since(now))
+	free := times(b.per, b.burst) - max(0, b.paidAt.since(now.now))
 	return max(0, int(free/b.per))
 }
 
 // nextAt returns when there is one token more than now. A change of the rate may
 // come before that, and then the caller must ask again.
-func (b *bucket) nextAt(now instant) instant {
+func (b *bucket) nextAt(now clock) instant {
 	tokens := b.tokens(now)
 	if b.per == 0 || tokens >= b.burst {
 		return never
 	}
-	wait := b.paidAt.since(now) - times(b.per, b.burst-1-tokens)
-	return min(now.after(max(wait, 1)), b.changeAt)
+	wait := b.paidAt.since(now.now) - times(b.per, b.burst-1-tokens)
+	return min(now.now.after(max(wait, 1)), now.instantAt(b.changeAt))
 }
 
 // owed reports whether tokens are missing, so that the bucket must be kept.
-func (b *bucket) owed(now instant) bool { return b.paidAt > now && b.per > 0 }
+func (b *bucket) owed(now clock) bool { return b.paidAt > now.now && b.per > 0 }
 
 // take takes n tokens, even if there are fewer.
-func (b *bucket) take(now instant, n int) {
+func (b *bucket) take(now clock, n int) {
 	b.advance(now)
 	if b.per > 0 {
-		b.paidAt = max(b.paidAt, now).after(times(b.per, n))
+		b.paidAt = max(b.paidAt, now.now).after(times(b.per, n))
 	}
 }
 
@@ -159,7 +159,7 @@ func (q *queue) obtainBucket(list *[]*bucket, former []*bucket, rates []Rate, bu
 	} else if len(former) > 0 {
 		b.per, b.paidAt = former[0].per, former[0].paidAt
 	}
-	b.setRates(q.now, rates, burst)
+	b.setRates(q.clock, rates, burst)
 	*list = append(*list, b)
 	return b
 }
@@ -198,11 +198,11 @@ func (d *dispatch) admitAtRate(b *bucket) {
 	if r == nil {
 		return
 	}
-	if b.tokens(d.now) > r.channel.expected {
+	if b.tokens(d.clock) > r.channel.expected {
 		r.dequeue()
 		d.markDirty(r)
 	}
 	if b.queue.head != nil {
-		d.tokens.put(b.nextAt(d.now), b)
+		d.tokens.put(b.nextAt(d.clock), b)
 	}
 }

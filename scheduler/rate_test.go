@@ -13,17 +13,17 @@ func TestRateIsKeptInEveryTime(t *testing.T) {
 	for range 50 {
 		rate := Rate{Recipients: 1 + r.IntN(1000), Span: time.Duration(1+r.IntN(3600)) * time.Second}
 		b := bucket{}
-		start := at(time.Unix(1_800_000_000, 0))
-		b.setRates(start, []Rate{rate}, 1+r.IntN(20))
+		start := second(1_800_000_000).instant()
+		b.setRates(clock{now: start}, []Rate{rate}, 1+r.IntN(20))
 		var fed []instant
 		now := start
 		for len(fed) < 500 {
-			if n := b.tokens(now); n == 0 {
-				now = b.nextAt(now)
+			if n := b.tokens(clock{now: now}); n == 0 {
+				now = b.nextAt(clock{now: now})
 				continue
 			}
 			n := 1 + r.IntN(2)
-			b.take(now, n)
+			b.take(clock{now: now}, n)
 			for range n {
 				fed = append(fed, now)
 			}
@@ -50,14 +50,14 @@ func TestRateIsKeptInEveryTime(t *testing.T) {
 }
 
 func TestSlowRatesDoNotOverflow(t *testing.T) {
-	now := at(time.Unix(1_800_000_000, 0))
+	now := second(1_800_000_000).instant()
 	b := bucket{}
-	b.setRates(now, []Rate{{Recipients: 1, Span: 365 * 24 * time.Hour}}, 1000000)
-	if n := b.tokens(now); n < 1 {
+	b.setRates(clock{now: now}, []Rate{{Recipients: 1, Span: 365 * 24 * time.Hour}}, 1000000)
+	if n := b.tokens(clock{now: now}); n < 1 {
 		t.Errorf("a full bucket has %d tokens", n)
 	}
-	b.take(now, 100000)
-	if next := b.nextAt(now); next <= now || next > now.after(2*longestRetry) {
-		t.Errorf("the next token comes at %v", next.time())
+	b.take(clock{now: now}, 100000)
+	if next := b.nextAt(clock{now: now}); next <= now || next > now.after(2*longestRetry) {
+		t.Errorf("the next token comes in %v", next.since(now))
 	}
 }

@@ -12,7 +12,7 @@ package scheduler
 // on its files until it has been read again.
 type record struct {
 	id               MessageID
-	modifiedAt       instant
+	modifiedAt       date
 	wakeAt           second // of a waiting record, rounded up
 	lookAt           second // its time in the calendar; 0: none
 	logHash          uint32 // of the log identity; 0: none

@@ -69,9 +69,9 @@ func (r *ReplyRule) Key() ReplyKey { return ReplyKey{r.Channel, r.Host, r.Expres
 type ruleState struct {
 	rule    *ReplyRule
 	hits    uint64
-	lastAt  instant // of the last hit; 0: none yet
-	effects int     // in force now
-	unsaved bool    // has hits that were not saved
+	lastAt  date // of the last hit; 0: none yet
+	effects int  // in force now
+	unsaved bool // has hits that were not saved
 }
 
 // RuleView is a reply rule with what it has done since it has its present form.
@@ -180,7 +180,7 @@ func (dv *delivery) matchReply(t *thread, rep *ta.Report) *ruleState {
 	st := dv.ruleFor(t.key, rep.Notary, rep.Text)
 	if st != nil {
 		st.hits++
-		st.lastAt, st.unsaved = dv.now, true
+		st.lastAt, st.unsaved = dv.date, true
 	}
 	return st
 }
@@ -254,10 +254,10 @@ func (dv *delivery) takeRuleStep(v *vertex, rule *ReplyRule) bool {
 		dv.postpone(v, until)
 		return true
 	}
-	_, v.retry = retryStep(dv.threadOf(v).params, v.retry, dv.now.since(dv.messageOf(v).modifiedAt), dv.rand)
+	_, v.retry = retryStep(dv.threadOf(v).params, v.retry, dv.date.since(dv.messageOf(v).modifiedAt), dv.rand)
 	v.inRetryStep = false
-	if primary, _ := dv.expiry(v); primary > dv.now {
-		until = min(until, primary)
+	if primary, _ := dv.expiry(v); primary > dv.date {
+		until = min(until, dv.instantAt(primary))
 	}
 	dv.postpone(v, until)
 	return true

@@ -88,7 +88,7 @@ func (dv *delivery) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 	wanted := r.flags&notifySuccess != 0 && !dv.isKilled(v, r)
 	mark := ctlfile.Mark{
 		Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: a.marks(),
-		Notary: string(rep.Notary), Text: rep.Text, TriedAt: dv.now.time(),
+		Notary: string(rep.Notary), Text: rep.Text, TriedAt: dv.date.time(),
 	}
 	mark.Diagnose = wanted && (rep.Status == ta.OK || !a.marks())
 	if wanted {
@@ -106,7 +106,7 @@ func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report, ta
 	m, r := dv.messageOf(v), dv.recipient(v, i)
 	mark := ctlfile.Mark{
 		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: tagged,
-		Notary: string(rep.Notary), Text: rep.Text, TriedAt: dv.now.time(),
+		Notary: string(rep.Notary), Text: rep.Text, TriedAt: dv.date.time(),
 	}
 	if !dv.isKilled(v, r) { // nobody is notified about a killed recipient
 		mark.Diagnose = (rep.Status == ta.Error || !tagged) && r.flags&notifyFailure != 0

@@ -43,7 +43,7 @@ func (p *Params) longestWait(inRetryStep bool) time.Duration {
 // restoredInstant converts a saved time. It returns 0 for a time that is not after
 // now, and never a time more than limit after now.
 func (ag *agenda) restoredInstant(seconds int64, limit time.Duration) instant {
-	till := min(at(time.Unix(seconds, 0)), ag.now.after(limit))
+	till := min(ag.instantAt(dateOf(time.Unix(seconds, 0))), ag.now.after(limit))
 	if seconds <= 0 || till <= ag.now {
 		return 0
 	}
@@ -77,7 +77,7 @@ func (q *queue) restore(m *message, saved []SavedRecipient) {
 		if last == nil {
 			return
 		}
-		v.fedAt = atSecond(time.Unix(last.FedAt, 0))
+		v.fedAt = secondOf(time.Unix(last.FedAt, 0))
 		v.retry = uint8(min(max(0, last.Step), int(^uint8(0))))
 		v.destinationFailed, v.inRetryStep = last.DestinationFailed, last.InRetryStep
 		v.wakeAt = q.restoredInstant(last.NextAt, q.threadOf(v).params.longestWait(last.InRetryStep))

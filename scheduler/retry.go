@@ -65,7 +65,7 @@ func (dv *delivery) retryTime(v *vertex, r ta.Retry) instant {
 		most = longestRetry
 	}
 	seconds := max(r.Seconds, 0)
-	if now := dv.now.time().Unix(); !r.Relative {
+	if now := dv.date.unix(); !r.Relative {
 		seconds = max(seconds, now) - now
 	}
 	seconds = min(seconds, int64(most/time.Second))
@@ -75,8 +75,11 @@ func (dv *delivery) retryTime(v *vertex, r ta.Retry) instant {
 // suspensionLength returns how long a thread is suspended after its destination
 // has failed, and advances the thread's retries.
 func (dv *delivery) suspensionLength(t *thread) time.Duration {
-	oldest := min(t.modTimes.earliest(), dv.now)
-	wait, next := retryStep(t.params, t.retry, dv.now.since(oldest), dv.rand)
+	age := time.Duration(0)
+	if oldest := t.modTimes.earliest(); oldest != 0 {
+		age = max(0, dv.date.since(oldest.date()))
+	}
+	wait, next := retryStep(t.params, t.retry, age, dv.rand)
 	t.retry, t.inRetryStep = next, true
 	return wait
 }
@@ -124,7 +127,7 @@ func (q *queue) suspend(t *thread, till instant) {
 // at once.
 func (dv *delivery) takeRetryStep(v *vertex) {
 	if dv.countAttempts(v) {
-		wait, next := retryStep(dv.threadOf(v).params, v.retry, dv.now.since(dv.messageOf(v).modifiedAt), dv.rand)
+		wait, next := retryStep(dv.threadOf(v).params, v.retry, dv.date.since(dv.messageOf(v).modifiedAt), dv.rand)
 		v.retry, v.inRetryStep = next, true
 		dv.postpone(v, dv.now.after(wait))
 		return

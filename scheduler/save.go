@@ -69,17 +69,17 @@ const (
 // saveShaping adds the shaping of a thread and its site to what is saved about it.
 func (q *queue) saveShaping(saved *SavedThread, key threadKey, x *shaping) {
 	if k := q.knownSites[key]; k != nil && k.until > q.now {
-		saved.Site, saved.SiteAt = k.name, int64(k.until.ceilSecond())
+		saved.Site, saved.SiteAt = k.name, int64(q.dateAt(k.until).ceilSecond())
 	}
 	if x == nil {
 		return
 	}
-	if x.rate.per >= minSavedToken && x.rate.owed(q.now) {
-		saved.PaidAt = int64(x.rate.paidAt.ceilSecond())
+	if x.rate.per >= minSavedToken && x.rate.owed(q.clock) {
+		saved.PaidAt = int64(q.dateAt(x.rate.paidAt).ceilSecond())
 	}
 	for _, e := range x.effects {
 		if r := e.state.rule; len(saved.Effects) < maxSavedEffects && len(r.Expression) <= maxSavedExpression {
-			saved.Effects = append(saved.Effects, SavedEffect{Rule: r.Key(), Since: e.since.unix(), Until: int64(e.until.ceilSecond())})
+			saved.Effects = append(saved.Effects, SavedEffect{Rule: r.Key(), Since: q.dateAt(e.since).unix(), Until: int64(q.dateAt(e.until).ceilSecond())})
 		}
 	}
 }
@@ -298,7 +298,7 @@ func (q *queue) saveThread(to *Saved, t *thread) {
 		return
 	}
 	saved := SavedThread{
-		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(t.suspendedUntil.ceilSecond()),
+		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(q.dateAt(t.suspendedUntil).ceilSecond()),
 		Step: int(t.retry), InRetryStep: t.inRetryStep, Dead: t.window.dead,
 		Window: t.window.size, Success: t.window.success, Failure: t.window.failure, FailedCohorts: t.window.failedCohorts,
 	}
@@ -312,33 +312,33 @@ func (q *queue) saveThread(to *Saved, t *thread) {
 // saveRecipients saves the recipients of a vertex or of a record that were tried,
 // from index i on. It returns the index at which to continue, or 0 at the end.
 // The vertex may have left.
-func (ml *mail) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
+func (q *queue) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
 	var one SavedRecipient
 	var waits bool
 	var count int
 	var v *vertex
 	var rec *record
 	if ref.isRecord() {
-		rec = ml.records.items.at(ref.record())
+		rec = q.records.items.at(ref.record())
 		if rec.state == 0 {
 			return 0
 		}
 		rec.first.flags &^= unsaved
-		waits, count = rec.state == waiting, ml.recordLen(rec)
+		waits, count = rec.state == waiting, q.recordLen(rec)
 		one = SavedRecipient{
-			Message: rec.id, ModifiedAt: rec.modifiedAt.unix(), NextAt: int64(rec.wakeAt), FedAt: int64(rec.fedAt), Step: int(rec.retry),
+			Message: rec.id, ModifiedAt: rec.modifiedAt.unix(), NextAt: int64(q.dateAt(rec.wakeAt.instant()).ceilSecond()), FedAt: int64(rec.fedAt), Step: int(rec.retry),
 			DestinationFailed: rec.flags&recordDestinationFailed != 0, InRetryStep: rec.flags&recordInRetryStep != 0,
 		}
 	} else {
-		v = ml.vertices.at(ref)
+		v = q.vertices.at(ref)
 		if v.state == 0 {
 			return 0
 		}
 		v.first.flags &^= unsaved
-		m := ml.messageOf(v)
+		m := q.messageOf(v)
 		waits, count = v.state == waiting, v.len()
 		one = SavedRecipient{
-			Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(v.wakeAt.ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
+			Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(q.dateAt(v.wakeAt).ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
 			DestinationFailed: v.destinationFailed, InRetryStep: v.inRetryStep,
 		}
 	}
@@ -351,21 +351,18 @@ func (ml *mail) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
 		}
 		var r *recipient
 		if rec != nil {
-			r = ml.recordedRecipient(rec, i)
+			r = q.recordedRecipient(rec, i)
 		} else {
-			r = ml.recipient(v, i)
+			r = q.recipient(v, i)
 		}
 		if r.state == done || r.state == writing || r.attempts == 0 && !waits {
 			continue
 		}
 		one.Offset, one.Attempts, one.Notary, one.Text = int64(r.offset), int(r.attempts), "", ""
-		if last := ml.diagnostics.get(r.diagnostic); last != nil {
+		if last := q.diagnostics.get(r.diagnostic); last != nil {
 			one.Notary, one.Text = last.notary, last.text
 		}
 		to.Recipients = append(to.Recipients, one)
 	}
 	return 0
 }
-
-// unix is the time in whole seconds since the epoch.
-func (i instant) unix() int64 { return int64(i / instant(time.Second)) }

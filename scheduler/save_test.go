@@ -47,6 +47,7 @@ func TestChangesAreWhatHasChanged(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t, seed)
+			h.steadyClock = true // a saved wait is a date, and changes when the clock is set
 			h.s.TrackChanges()
 			saved, threads := map[recipientKey]SavedRecipient{}, map[threadKey]SavedThread{}
 			var part Saved
@@ -74,7 +75,7 @@ func TestChangesAreWhatHasChanged(t *testing.T) {
 
 func compareSaved(t *testing.T, s *Scheduler, saved map[recipientKey]SavedRecipient, threads map[threadKey]SavedThread) {
 	t.Helper()
-	now := s.now.time().Unix()
+	now := s.date.time().Unix()
 	all, allThreads := everything(s, func() {})
 	for key, want := range all {
 		switch got := saved[key]; {
@@ -113,7 +114,7 @@ func TestRestoredIsAsSaved(t *testing.T) {
 		for _, key := range slices.SortedFunc(maps.Keys(threads), func(a, b threadKey) int {
 			return slices.Compare([]string{a.channel, a.host}, []string{b.channel, b.host})
 		}) {
-			s.Step(h.now, Restored{threads[key]})
+			s.Step(At(h.now), Restored{threads[key]})
 		}
 		for id, f := range h.files {
 			m := f.message
@@ -127,10 +128,10 @@ func TestRestoredIsAsSaved(t *testing.T) {
 					m.Saved = append(m.Saved, known)
 				}
 			}
-			s.Step(h.now, Arrived{m})
+			s.Step(At(h.now), Arrived{m})
 			s.Check()
 		}
-		s.Step(h.now, AllLoaded{})
+		s.Step(At(h.now), AllLoaded{})
 		s.Check()
 		again, threadsAgain := everything(s, func() {})
 		now := h.now.Unix()
@@ -169,11 +170,11 @@ func TestRestoredIsBounded(t *testing.T) {
 	longest := now.Add(5*time.Minute + 30*time.Second)
 	s := New(config, rand.New(rand.NewPCG(1, 2)))
 	far := now.Add(1000 * time.Hour).Unix()
-	s.Step(now, Restored{SavedThread{Channel: "smtp", Host: "retry", SuspendedUntil: far, InRetryStep: true, Step: 1000, Dead: true}})
-	s.Step(now, Restored{SavedThread{Channel: "smtp", Host: "retryat", SuspendedUntil: far}})
-	s.Step(now, Restored{SavedThread{Channel: "smtp", Host: "wide", Window: 1000, Success: 7, Failure: -1, FailedCohorts: 50}})
-	s.Step(now, Restored{SavedThread{Channel: "smtp", Host: "none", Window: 5}})
-	s.Step(now, Arrived{Message{
+	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "retry", SuspendedUntil: far, InRetryStep: true, Step: 1000, Dead: true}})
+	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "retryat", SuspendedUntil: far}})
+	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "wide", Window: 1000, Success: 7, Failure: -1, FailedCohorts: 50}})
+	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "none", Window: 5}})
+	s.Step(At(now), Arrived{Message{
 		ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: "wide"}, {Offset: 200, Channel: "smtp", Host: "other"}},
 		Saved: []SavedRecipient{{Message: 1, Offset: 100, NextAt: far, InRetryStep: true, Attempts: 1 << 40, Step: -5, FedAt: -1}, {Message: 1, Offset: 200, NextAt: -far, Attempts: -1}},
 	}})
@@ -181,23 +182,23 @@ func TestRestoredIsBounded(t *testing.T) {
 	if len(s.restoring.threads) != 1 {
 		t.Errorf("%d threads without mail are remembered", len(s.restoring.threads))
 	}
-	s.Step(now, AllLoaded{})
+	s.Step(At(now), AllLoaded{})
 	s.Check()
 	if s.restoring.threads != nil || len(s.threads) != 4 {
 		t.Errorf("%d threads, and %v", len(s.threads), s.restoring.threads)
 	}
-	if got := s.threads[threadKey{"smtp", "retry"}].suspendedUntil.time(); !got.Equal(longest) {
+	if got := s.timeAt(s.threads[threadKey{"smtp", "retry"}].suspendedUntil); !got.Equal(longest) {
 		t.Errorf("suspended until %v, %v at most", got, longest)
 	}
-	if got, most := s.threads[threadKey{"smtp", "retryat"}].suspendedUntil.time(), now.Add(72*time.Hour); !got.Equal(most) {
+	if got, most := s.timeAt(s.threads[threadKey{"smtp", "retryat"}].suspendedUntil), now.Add(72*time.Hour); !got.Equal(most) {
 		t.Errorf("suspended until %v, %v at most", got, most)
 	}
 	if w := s.threads[threadKey{"smtp", "wide"}].window; w != (window{size: 10}) {
 		t.Errorf("window %+v", w)
 	}
 	v := s.vertices.at(s.message(1).first)
-	if v.state != waiting || !v.wakeAt.time().Equal(longest) || v.first.attempts != 65535 {
-		t.Errorf("waits until %v, %d attempts", v.wakeAt.time(), v.first.attempts)
+	if v.state != waiting || !s.timeAt(v.wakeAt).Equal(longest) || v.first.attempts != 65535 {
+		t.Errorf("waits until %v, %d attempts", s.timeAt(v.wakeAt), v.first.attempts)
 	}
 }
 
@@ -220,12 +221,12 @@ func TestRatesAndRulesAreSaved(t *testing.T) {
 	s := New(config, rand.New(rand.NewPCG(1, 2)))
 	s.TrackChanges()
 	unused := SavedRate{RateKey{"channelrate", "another channel", "1/3600000000000, 1"}, now.Add(time.Hour).Unix()}
-	s.Step(now, RestoredRate{unused})
-	s.Step(now, RestoredRule{SavedRule{Rule: key, Hits: 7, LastAt: 1_799_000_000}})
-	s.Step(now, RestoredRule{SavedRule{Rule: ReplyKey{"*", "*", "gone", "defer 1h"}, Hits: 7}})
-	s.Step(now, Arrived{Message{ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: "a"}}}})
-	s.Step(now, AgentHungry{Agent: 1})
-	s.Step(now, AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 100, Status: ta.Deferred, Text: "busy"}})
+	s.Step(At(now), RestoredRate{unused})
+	s.Step(At(now), RestoredRule{SavedRule{Rule: key, Hits: 7, LastAt: 1_799_000_000}})
+	s.Step(At(now), RestoredRule{SavedRule{Rule: ReplyKey{"*", "*", "gone", "defer 1h"}, Hits: 7}})
+	s.Step(At(now), Arrived{Message{ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: "a"}}}})
+	s.Step(At(now), AgentHungry{Agent: 1})
+	s.Step(At(now), AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 100, Status: ta.Deferred, Text: "busy"}})
 	s.Check()
 	changes, pass := new(Saved), new(Saved)
 	for s.SaveChanges(changes, 100) {
@@ -258,7 +259,7 @@ func TestRatesAndRulesAreSaved(t *testing.T) {
 	if len(rates) != 3 || rates[0] != unused || !slices.Equal(rules, changes.Rules) {
 		t.Errorf("a pass saves %v and %v", rates, rules)
 	}
-	s.Step(now.Add(time.Hour), Tick{})
+	s.Step(At(now.Add(time.Hour)), Tick{})
 	for p, more := s.SaveAll(), true; more; {
 		if more = p.Next(pass, 100); len(pass.Rates) != 0 {
 			t.Errorf("rates are saved whose tokens are there again: %v", pass.Rates)

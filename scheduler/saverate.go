@@ -76,7 +76,7 @@ func (q *queue) shareBucket(b *bucket, setting, name string) {
 
 // takeShared takes tokens from a bucket that several threads share.
 func (q *queue) takeShared(b *bucket, n int) {
-	b.take(q.now, n)
+	b.take(q.clock, n)
 	q.noteRateChange(b)
 }
 
@@ -112,7 +112,7 @@ func (q *queue) saveShared(to *Saved, n int) (more bool) {
 		b := sv.rates[0]
 		sv.rates = sv.rates[1:]
 		b.shared.unsaved = false
-		to.Rates = append(to.Rates, SavedRate{b.shared.key, int64(b.paidAt.ceilSecond())})
+		to.Rates = append(to.Rates, SavedRate{b.shared.key, int64(q.dateAt(b.paidAt).ceilSecond())})
 	}
 	if len(sv.rates) > 0 {
 		return true
@@ -137,7 +137,7 @@ func (q *queue) noteShared() (unused []SavedRate) {
 	sv := &q.saving
 	sv.rates = nil
 	q.eachShared(func(b *bucket) {
-		b.shared.unsaved = b.per >= minSavedToken && b.owed(q.now) && len(b.shared.key.Name) <= maxSavedName
+		b.shared.unsaved = b.per >= minSavedToken && b.owed(q.clock) && len(b.shared.key.Name) <= maxSavedName
 		if b.shared.unsaved {
 			sv.rates = append(sv.rates, b)
 		}
@@ -151,7 +151,7 @@ func (q *queue) noteShared() (unused []SavedRate) {
 			delete(q.savedRates, key)
 			continue
 		}
-		unused = append(unused, SavedRate{key, int64(paidAt.ceilSecond())})
+		unused = append(unused, SavedRate{key, int64(q.dateAt(paidAt).ceilSecond())})
 	}
 	slices.SortFunc(unused, func(a, b SavedRate) int { return a.compare(b.RateKey) })
 	return unused
@@ -200,6 +200,6 @@ func (q *queue) bucketsOf(key RateKey) []*bucket {
 func (q *queue) restoredRule(saved SavedRule) {
 	if st := findRule(q.replyRules, saved.Rule); st != nil {
 		st.hits += saved.Hits
-		st.lastAt = max(st.lastAt, min(at(time.Unix(max(0, saved.LastAt), 0)), q.now))
+		st.lastAt = max(st.lastAt, min(dateOf(time.Unix(max(0, saved.LastAt), 0)), q.date))
 	}
 }

@@ -166,7 +166,7 @@ func (sc *scenario) runLine(words []string, clauses string) {
 			sc.fatalf("%v", err)
 		}
 		sc.start, sc.now = sc.start.Add(by), sc.now.Add(by)
-		sc.step(scheduler.ClockSet{By: by})
+		sc.step(scheduler.Tick{})
 	case "arrive":
 		for _, id := range sc.numbers(args[0]) {
 			sc.step(scheduler.Arrived{Message: sc.message(id, args[1:])})
@@ -277,7 +277,7 @@ func (sc *scenario) advanceTo(end time.Time) {
 // step tells the core one event, prints the actions, and answers those on files
 // if writes succeed.
 func (sc *scenario) step(e scheduler.Event) {
-	actions := append([]scheduler.Action(nil), sc.s.Step(sc.now, e)...)
+	actions := append([]scheduler.Action(nil), sc.s.Step(scheduler.Now{Elapsed: 1_800_000_000*time.Second + sc.now.Sub(sc.start), Wall: sc.now}, e)...)
 	sc.s.Check()
 	for _, a := range actions {
 		text := sc.format(a)

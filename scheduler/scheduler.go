@@ -68,7 +68,7 @@
 //	orders, held mail                  order.go orderpart.go hold.go reroute.go
 //	reload, stop                       reload.go stop.go
 //	queries                            view.go show.go explain.go wait.go position.go walk.go
-//	the wall clock is set              clock.go
+//	waits and dates                    clock.go agenda.go watch.go
 //	how a million messages are kept    message.go mail.go slab.go slabindex.go heap.go
 //	warm restart                       save.go saverate.go restore.go
 //	limits of the cluster              cluster.go clusterrate.go
@@ -215,14 +215,9 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 }
 
 // Step tells the scheduler one event and returns what to do about it, in
-// order. The slice is valid until the next Step. Time does not go back but by
-// ClockSet: if now is earlier than in a previous Step, the latest time seen is used
-// instead.
-func (s *Scheduler) Step(now time.Time, e Event) []Action {
-	if set, ok := e.(ClockSet); ok {
-		s.clockSet(set.By)
-	}
-	s.now = max(s.now, at(now))
+// order. The slice is valid until the next Step.
+func (s *Scheduler) Step(now Now, e Event) []Action {
+	s.clock.set(now)
 	if s.startedAt == 0 {
 		s.startedAt = s.now
 	}
@@ -246,10 +241,6 @@ func (s *Scheduler) handle(e Event) {
 		if e.RetryWrites && s.store.retryAt != 0 {
 			s.store.retryAt = s.now
 		}
-		s.wake()
-	case ClockSet:
-		s.replanMail()
-		s.dropAllowances()
 		s.wake()
 	case Arrived:
 		s.arrive(&e.Message)
@@ -311,17 +302,19 @@ func (s *Scheduler) handle(e Event) {
 }
 
 // Next returns the time at which the scheduler wants a Tick if no other event
-// comes first; false if it only waits for events. The time may be in the past.
+// comes first; false if it only waits for events. The time may be in the past. It is a
+// time by the wall clock, as that was set at the last Step: when the clock is set, a Tick
+// should follow.
 func (s *Scheduler) Next() (time.Time, bool) {
 	next := never
 	if s.memory.room.keptOut && s.memory.room.lookAt != 0 {
 		next = s.memory.room.lookAt
 	}
-	next = min(next, s.agenda.next(), s.nextLook(), s.memory.calendar.next(), s.forks.next(), s.store.next(), s.stop.next())
+	next = min(next, s.agenda.next(), s.instantAt(s.nextLook()), s.memory.calendar.next(), s.forks.next(), s.store.next(), s.stop.next())
 	if next == never {
 		return time.Time{}, false
 	}
-	return next.time(), true
+	return s.timeAt(next), true
 }
 
 // wakeSlice bounds how much work of each kind one Tick does, so that a million
@@ -337,8 +330,8 @@ func (s *Scheduler) wake() {
 	for n := 0; n < wakeSlice && s.wakes.next() <= s.now; n++ {
 		s.wakeVertex(s.vertices.at(s.wakes.pop()))
 	}
-	if s.nextLook() <= s.now {
-		for _, n := range s.watch.take(s.now, wakeSlice) {
+	if s.nextLook() <= s.date {
+		for _, n := range s.watch.take(s.date, wakeSlice) {
 			if v := s.vertices.at(n); v.state.isWatched() {
 				s.wakeVertex(v)
 			}
@@ -359,13 +352,13 @@ func (s *Scheduler) wake() {
 	for n := 0; n < wakeSlice && s.effectEnds.next() <= s.now; n++ {
 		s.effectDue(s.effectEnds.pop())
 	}
-	for n := 0; n < wakeSlice && s.orderEnds.next() <= s.now; n++ {
+	for n := 0; n < wakeSlice && s.orderEnds.next() <= instant(s.date); n++ {
 		s.orderEnded(s.orderEnds.pop())
 	}
 	for n := 0; n < wakeSlice && s.tokens.next() <= s.now; n++ {
 		s.tokenDue(s.tokens.pop())
 	}
-	for n := 0; n < wakeSlice && s.delays.next() <= s.now; n++ {
+	for n := 0; n < wakeSlice && s.delays.next() <= instant(s.date); n++ {
 		s.delayDue(s.delays.pop())
 	}
 	for n := 0; n < wakeSlice && s.notices.next() <= s.now; n++ {

@@ -148,20 +148,20 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	if t.ring != nil {
 		v.Ring, v.WithHost = t.ring.id, t.ring.withHost
 	}
-	if oldest := t.modTimes.earliest(); oldest != never {
+	if oldest := t.modTimes.earliest(); oldest != 0 {
 		v.OldestAt = oldest.time()
 	}
 	if t.lastEventAt != 0 {
 		v.LastEventAt = t.lastEventAt.time()
 	}
-	if wake := t.wake(); wake != never {
-		v.WakeAt = wake.time()
+	if wake := s.wakeOf(t); wake != never {
+		v.WakeAt = s.timeAt(wake)
 	}
-	if till := t.suspensionEnd(); till != 0 && till != never {
-		v.SuspendedUntil = till.time()
+	if till := s.suspensionEnd(t); till != 0 && till != never {
+		v.SuspendedUntil = s.timeAt(till)
 	}
 	if t.suspendedUntil != 0 {
-		v.FailedUntil = t.suspendedUntil.time()
+		v.FailedUntil = s.timeAt(t.suspendedUntil)
 	}
 	s.viewEffects(v, t)
 	if k := s.knownSites[t.key]; k != nil && k.until > s.now {
@@ -172,7 +172,7 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	}
 	for i, a := range t.agents {
 		if !slices.Contains(t.agents[:i], a) {
-			v.Agents = append(v.Agents, a.view(t))
+			v.Agents = append(v.Agents, s.viewAgent(a, t))
 		}
 	}
 	return v
@@ -195,26 +195,34 @@ func (s *Scheduler) startError(t *thread) string {
 	return ""
 }
 
-// wake returns when waiting mail of the thread is due next; never if some is
+// wakeOf returns when waiting mail of the thread is due next; never if some is
 // due now, or if none waits for a time.
-func (t *thread) wake() instant {
-	dueNow := t.states[due] > 0
+func (s *Scheduler) wakeOf(t *thread) instant {
+	dueNow, end := t.states[due] > 0, s.suspensionEnd(t)
 	switch {
-	case t.suspensionEnd() != 0 && dueNow:
-		return t.suspensionEnd()
+	case end != 0 && dueNow:
+		return end
 	case dueNow:
 		return never
 	}
-	return max(t.suspensionEnd(), t.wakeTimes.earliest())
+	return max(end, t.nextWake())
 }
 
-func (a *agent) view(t *thread) AgentView {
+// nextWake returns when the first waiting vertex is due; never if none waits.
+func (t *thread) nextWake() instant {
+	if at := t.wakeTimes.earliest(); at != 0 {
+		return at.instant()
+	}
+	return never
+}
+
+func (s *Scheduler) viewAgent(a *agent, t *thread) AgentView {
 	v := AgentView{Agent: a.id, PID: a.pid, State: a.word()}
 	if a.hungryAt != 0 {
-		v.HungryAt = a.hungryAt.time()
+		v.HungryAt = s.timeAt(a.hungryAt)
 	}
 	if a.fedAt != 0 {
-		v.FedAt = a.fedAt.time()
+		v.FedAt = s.timeAt(a.fedAt)
 	}
 	for i := range a.lines {
 		if a.lines[i].thread == t {
@@ -278,9 +286,9 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 			view.PID = a.pid
 		}
 	case waiting:
-		view.WakeAt = v.wakeAt.time()
+		view.WakeAt = s.timeAt(v.wakeAt)
 	}
-	if at := s.nextExpiryOfVertex(v); at != never && !t.held {
+	if at := s.nextExpiryOfVertex(v); at != noDate && !t.held {
 		view.ExpiresAt = at.time()
 	}
 	if v.fedAt != 0 {
@@ -323,9 +331,9 @@ func (s *Scheduler) viewRecord(rec *record) *VertexView {
 			view.Wait = WaitMemory
 		}
 	case waiting:
-		view.WakeAt = rec.wakeAt.time()
+		view.WakeAt = s.timeAt(rec.wakeAt.instant())
 	}
-	if at := s.nextExpiryOfRecord(rec); at != never && !t.held {
+	if at := s.nextExpiryOfRecord(rec); at != noDate && !t.held {
 		view.ExpiresAt = at.time()
 	}
 	if rec.fedAt != 0 {

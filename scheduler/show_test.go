@@ -15,7 +15,7 @@ import (
 // withOneMessage returns a scheduler with a message for smtp/one.
 func withOneMessage(now time.Time, config *Config) *Scheduler {
 	s := New(config, rand.New(rand.NewPCG(1, 2)))
-	s.Step(now, Arrived{Message{ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 1, Channel: "smtp", Host: "one"}}}})
+	s.Step(At(now), Arrived{Message{ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 1, Channel: "smtp", Host: "one"}}}})
 	return s
 }
 
@@ -42,7 +42,7 @@ func TestListAndExplanationAgreeOnTheExpiry(t *testing.T) {
 		Clauses:  []Clause{{Channel: "smtp", Host: "*"}},
 	})
 	for hours, after := range []time.Duration{time.Minute, 61 * time.Minute} {
-		s.Step(now.Add(after), Tick{})
+		s.Step(At(now.Add(after)), Tick{})
 		want := now.Add(time.Duration(hours+1) * time.Hour)
 		if v, e := viewOfOne(t, s), s.Explain("smtp", "one"); e.Next != ExpiryNext || !e.NextAt.Equal(want) || !v.ExpiresAt.Equal(want) {
 			t.Errorf("after %v: %v in the list, %s at %v in the explanation, want %v", after, v.ExpiresAt, e.Next, e.NextAt, want)
@@ -70,8 +70,8 @@ func TestExplanationHasTheEndOfAnAgentThatHangs(t *testing.T) {
 		},
 		Clauses: []Clause{{Channel: "smtp", Host: "*"}},
 	})
-	s.Step(now, AgentStarted{Agent: 1, PID: 4711})
-	s.Step(now, AgentHungry{1})
+	s.Step(At(now), AgentStarted{Agent: 1, PID: 4711})
+	s.Step(At(now), AgentHungry{1})
 	if e := s.Explain("smtp", "one"); e.Next != TimeoutNext || !e.NextAt.Equal(now.Add(time.Minute)) {
 		t.Errorf("%s at %v", e.Next, e.NextAt)
 	}
@@ -80,7 +80,7 @@ func TestExplanationHasTheEndOfAnAgentThatHangs(t *testing.T) {
 func TestMailWithoutALogIdentityIsNotFoundByOne(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	s := withOneMessage(now, &Config{})
-	s.Step(now, Arrived{Message{ID: 2, Path: "2", LogID: "<two@x>", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 1, Channel: "smtp", Host: "one"}}}})
+	s.Step(At(now), Arrived{Message{ID: 2, Path: "2", LogID: "<two@x>", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 1, Channel: "smtp", Host: "one"}}}})
 	if found := s.ByLogID("", 10); len(found) != 0 {
 		t.Errorf("without a log identity: %v", found)
 	}
@@ -111,16 +111,16 @@ func TestExpiryOfMailThatWasNeverTried(t *testing.T) {
 			}
 		}
 		check()
-		s.Step(now.Add(time.Minute), Tick{})
+		s.Step(At(now.Add(time.Minute)), Tick{})
 		check()
 		if params.Command == nil || c.limit > 0 {
 			continue
 		}
-		s.Step(now.Add(2*time.Minute), Triggered{Host: "one"})
-		s.Step(now.Add(2*time.Minute), AgentStarted{Agent: 1, PID: 1})
-		s.Step(now.Add(2*time.Minute), AgentHungry{Agent: 1})
-		s.Step(now.Add(2*time.Minute), AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 1, Status: ta.Deferred}})
-		s.Step(now.Add(2*time.Minute), AgentHungry{Agent: 1})
+		s.Step(At(now.Add(2*time.Minute)), Triggered{Host: "one"})
+		s.Step(At(now.Add(2*time.Minute)), AgentStarted{Agent: 1, PID: 1})
+		s.Step(At(now.Add(2*time.Minute)), AgentHungry{Agent: 1})
+		s.Step(At(now.Add(2*time.Minute)), AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 1, Status: ta.Deferred}})
+		s.Step(At(now.Add(2*time.Minute)), AgentHungry{Agent: 1})
 		want = now.Add(time.Hour)
 		if v := viewOfOne(t, s); !v.ExpiresAt.Equal(want) {
 			t.Errorf("after an attempt: %v in the list, want %v", v.ExpiresAt, want)
@@ -137,10 +137,10 @@ func TestSuspensionByARuleComesBeforeTheRetry(t *testing.T) {
 			Defaults: Params{Interval: time.Minute, Expiry: time.Hour, Expiry2: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
 			Replies:  []ReplyRule{{Channel: "smtp", Host: "*", Verb: ReplySuspend, Span: span, Match: func(string) bool { return true }}},
 		})
-		s.Step(now, AgentStarted{Agent: 1, PID: 1})
-		s.Step(now, AgentHungry{Agent: 1})
-		s.Step(now, AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 1, Status: ta.Deferred, Text: "slow down"}})
-		s.Step(now, AgentHungry{Agent: 1})
+		s.Step(At(now), AgentStarted{Agent: 1, PID: 1})
+		s.Step(At(now), AgentHungry{Agent: 1})
+		s.Step(At(now), AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 1, Status: ta.Deferred, Text: "slow down"}})
+		s.Step(At(now), AgentHungry{Agent: 1})
 		if got := s.Explain("smtp", "one").Rules; !slices.Equal(got, want) {
 			t.Errorf("suspended for %v: %v, want %v", span, got, want)
 		}

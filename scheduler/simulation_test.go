@@ -113,7 +113,8 @@ type harness struct {
 	// steadyClock keeps the clock from being set, which moves spans that a test
 	// measures.
 	steadyClock bool
-	limited     bool // there always is a limit on memory
+	clockSet    time.Duration // forward, by all settings so far
+	limited     bool          // there always is a limit on memory
 	draws       []Draw
 	down        bool
 	probed      bool
@@ -146,8 +147,13 @@ func (h *harness) chance(percent int) bool { return !h.faultless && h.rand.IntN(
 // setClock sets the clock forward or back, by up to two days.
 func (h *harness) setClock() {
 	by := time.Duration(h.rand.IntN(4*86400)-2*86400) * time.Second
-	h.now = h.now.Add(by)
-	h.step(ClockSet{by})
+	h.now, h.clockSet = h.now.Add(by), h.clockSet+by
+	h.step(Tick{})
+}
+
+// clocks returns the time by both clocks.
+func (h *harness) clocks() Now {
+	return Now{Elapsed: At(h.now).Elapsed - h.clockSet, Wall: h.now}
 }
 
 // randomEvent lets one thing happen.
@@ -252,7 +258,7 @@ func (h *harness) arrive() {
 
 // step tells the core an event and performs its actions.
 func (h *harness) step(e Event) {
-	actions := append([]Action(nil), h.s.Step(h.now, e)...)
+	actions := append([]Action(nil), h.s.Step(h.clocks(), e)...)
 	// While a queue is drained, a part of the states is enough.
 	if h.steps++; !h.faultless || h.steps%8 == 0 {
 		h.s.check()

@@ -178,7 +178,7 @@ func (q *queue) dropSite(s *site) {
 		return
 	}
 	for _, b := range s.rates {
-		if b.owed(q.now) {
+		if b.owed(q.clock) {
 			q.tokens.put(b.paidAt, b)
 			return
 		}
@@ -202,7 +202,7 @@ func (q *queue) freeAtSite(t *thread) int {
 		n = min(n, t.shaping.site.roomInShare())
 	}
 	if b := t.shaping.siteRate; b != nil {
-		n = min(n, b.tokens(q.now))
+		n = min(n, b.tokens(q.clock))
 	}
 	return n
 }
@@ -217,7 +217,7 @@ func (q *queue) admitsSite(t *thread) bool {
 func (q *queue) mayRideSite(t *thread) bool {
 	x := t.shaping
 	return x == nil || x.site == nil ||
-		below(x.site.busy-1, t.params.SiteMax) && (t.params.ClusterSiteMax == 0 || x.site.roomInShare() >= 0) && (x.siteRate == nil || x.siteRate.tokens(q.now) > 0)
+		below(x.site.busy-1, t.params.SiteMax) && (t.params.ClusterSiteMax == 0 || x.site.roomInShare() >= 0) && (x.siteRate == nil || x.siteRate.tokens(q.clock) > 0)
 }
 
 // waitAtSite closes a thread until its site has a free session for it.
@@ -239,8 +239,8 @@ func (q *queue) waitAtSite(t *thread) {
 	s.queues[i].waiting.put(x.siteSince, t)
 	x.siteRing = t.ring
 	x.waits++
-	if b := x.siteRate; b != nil && b.tokens(q.now) == 0 {
-		q.tokens.put(b.nextAt(q.now), b)
+	if b := x.siteRate; b != nil && b.tokens(q.clock) == 0 {
+		q.tokens.put(b.nextAt(q.clock), b)
 	}
 	q.updateThread(t)
 }
@@ -273,8 +273,8 @@ func (q *queue) offerSite(s *site) {
 		}
 		t := s.queues[i].waiting.first()
 		if q.freeAtSite(t) <= 0 {
-			if b := t.shaping.siteRate; b != nil && b.tokens(q.now) == 0 {
-				q.tokens.put(b.nextAt(q.now), b)
+			if b := t.shaping.siteRate; b != nil && b.tokens(q.clock) == 0 {
+				q.tokens.put(b.nextAt(q.clock), b)
 			}
 			continue
 		}

@@ -98,13 +98,13 @@ func TestAnswerForAnother(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	s := plain(0)
 	arrive := func(id MessageID) {
-		s.Step(now, Arrived{Message{ID: id, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{
+		s.Step(At(now), Arrived{Message{ID: id, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{
 			{Offset: 1, Channel: "smtp", Host: "a"}, {Offset: 2, Channel: "smtp", Host: "b"},
 		}}})
 	}
 	reads := func(id MessageID) (ops []Op) {
 		for agent := AgentID(1); agent <= 2; agent++ {
-			for _, a := range s.Step(now, AgentResync{agent, id}) {
+			for _, a := range s.Step(At(now), AgentResync{agent, id}) {
 				if r, ok := a.(Read); ok {
 					ops = append(ops, r.Op)
 				}
@@ -113,29 +113,29 @@ func TestAnswerForAnother(t *testing.T) {
 		return ops
 	}
 	arrive(1)
-	s.Step(now, AgentHungry{1})
-	s.Step(now, AgentHungry{2})
+	s.Step(At(now), AgentHungry{1})
+	s.Step(At(now), AgentHungry{2})
 	old := reads(1)
 	if len(old) != 2 {
 		t.Fatalf("%d reads", len(old))
 	}
 	first := s.message(1)
-	s.Step(now, Reread{Op: old[0], Missing: true})
+	s.Step(At(now), Reread{Op: old[0], Missing: true})
 	arrive(2)
 	if s.message(2) != first {
 		t.Fatal("the second message has another place in memory, so this test shows nothing")
 	}
-	s.Step(now, AgentHungry{1})
-	s.Step(now, AgentHungry{2})
+	s.Step(At(now), AgentHungry{1})
+	s.Step(At(now), AgentHungry{2})
 	if ops := reads(2); len(ops) != 2 {
 		t.Fatalf("%d reads of the second", len(ops))
 	}
-	for _, a := range s.Step(now, Failed{Op: old[1], Reason: "no"}) {
+	for _, a := range s.Step(At(now), Failed{Op: old[1], Reason: "no"}) {
 		if n, ok := a.(Note); !ok || n.Message != 1 {
 			t.Errorf("a failure about the first is told as %+v", a)
 		}
 	}
-	s.Step(now, Reread{Op: old[1], Missing: true})
+	s.Step(At(now), Reread{Op: old[1], Missing: true})
 	s.check()
 	if s.Known(2) != Present {
 		t.Error("it was lost")

@@ -22,7 +22,7 @@ func (d *dispatch) startFor(r *ring, t *thread) {
 	if x := t.shaping; x != nil && x.site != nil && d.freeAtSite(t) <= r.expected {
 		return // those that are starting are enough for its site
 	}
-	if b := r.channelRate; b != nil && b.tokens(d.now) <= r.channel.expected {
+	if b := r.channelRate; b != nil && b.tokens(d.clock) <= r.channel.expected {
 		d.waitForChannel(r)
 		return
 	}

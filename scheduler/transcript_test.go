@@ -256,7 +256,7 @@ func (d *dialogue) expectClose() {
 }
 
 func (d *dialogue) step(e scheduler.Event) {
-	actions := slices.Clone(d.s.Step(d.now, e))
+	actions := slices.Clone(d.s.Step(scheduler.At(d.now), e))
 	d.s.Check()
 	for _, a := range actions {
 		switch a := a.(type) {

@@ -120,7 +120,7 @@ func (s *Scheduler) rules(t *thread, next *VertexView) []Wait {
 	case next == nil && t.states[due] == 0 && t.states[waiting] > 0:
 		rules = append(rules, s.barriers(t)...)
 		if !t.held {
-			rules = append(rules, t.lastingSuspensions()...)
+			rules = append(rules, s.lastingSuspensions(t)...)
 		}
 		rules = append(rules, WaitRetry)
 	case next == nil || next.Position == nil || !t.mayFeed():
@@ -163,10 +163,10 @@ func (s *Scheduler) barriers(t *thread) (waits []Wait) {
 
 // lastingSuspensions returns the suspensions that go on when the first vertex is due again: the
 // retry is not what the thread waits for.
-func (t *thread) lastingSuspensions() (waits []Wait) {
-	retry := t.wakeTimes.earliest()
+func (q *queue) lastingSuspensions(t *thread) (waits []Wait) {
+	retry := t.nextWake()
 	if x := t.shaping; x != nil {
-		if x.order != nil && x.order.until >= retry {
+		if x.order != nil && q.instantAt(x.order.until) >= retry {
 			waits = append(waits, WaitOrder)
 		}
 		if x.rulesUntil() >= retry {

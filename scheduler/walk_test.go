@@ -59,7 +59,7 @@ type walkTest struct {
 var walkTestHosts = []string{"a", "b", "c", "d", "e", "f"}
 
 func (j *walkTest) step(e Event) []Action {
-	actions := slices.Clone(j.s.Step(j.now, e))
+	actions := slices.Clone(j.s.Step(At(j.now), e))
 	j.s.check()
 	return actions
 }
@@ -151,8 +151,8 @@ func TestWalkInParts(t *testing.T) {
 	for i := range n {
 		m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: "a"})
 	}
-	s.Step(now, Arrived{m})
-	s.Step(now, Arrived{Message{ID: 2, Path: "2", ModifiedAt: now, Recipients: m.Recipients[:1]}})
+	s.Step(At(now), Arrived{m})
+	s.Step(At(now), Arrived{Message{ID: 2, Path: "2", ModifiedAt: now, Recipients: m.Recipients[:1]}})
 	for name, w := range map[string]*Walk{"queue": s.Walk(Vertices), "thread": s.WalkThread("smtp", "a"), "message": s.WalkMessage(1)} {
 		next, second := 0, false
 		for more := true; more; {
@@ -193,9 +193,9 @@ func TestWalkOfNothing(t *testing.T) {
 	}
 	q.fill(1, 1)
 	w := q.s.WalkMessage(1)
-	mark := q.s.Step(q.now, Ordered{Verb: VerbKill, Targets: []Target{{Message: 1}}})[0].(Mark)
-	finish := q.s.Step(q.now, Done{Op: mark.Op})[1].(Finish)
-	q.s.Step(q.now, Done{Op: finish.Op})
+	mark := q.s.Step(At(q.now), Ordered{Verb: VerbKill, Targets: []Target{{Message: 1}}})[0].(Mark)
+	finish := q.s.Step(At(q.now), Done{Op: mark.Op})[1].(Finish)
+	q.s.Step(At(q.now), Done{Op: finish.Op})
 	if items, more := w.Next(9); len(items) > 0 || more || len(q.s.walks) > 0 {
 		t.Errorf("%v %v", items, more)
 	}

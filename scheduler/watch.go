@@ -20,9 +20,9 @@ const blockBits = 8
 
 const noLook second = math.MaxUint32 // later than every time
 
-// set plans a look at a vertex, or none if at is never.
-func (w *watch) set(n vertexRef, at instant) {
-	if at == never {
+// set plans a look at a vertex, or none if at is noDate.
+func (w *watch) set(n vertexRef, at date) {
+	if at == noDate {
 		w.times.set(n, 0)
 		return
 	}
@@ -38,29 +38,29 @@ func (w *watch) set(n vertexRef, at instant) {
 	}
 }
 
-// at returns when a vertex is to be looked at, or never.
-func (w *watch) at(n vertexRef) instant {
+// at returns when a vertex is to be looked at, or noDate.
+func (w *watch) at(n vertexRef) date {
 	if !w.times.has(n) || w.times.at(n) == 0 {
-		return never
+		return noDate
 	}
-	return w.times.at(n).instant()
+	return w.times.at(n).date()
 }
 
-// next returns a time before which take finds nothing, or never.
-func (w *watch) next() instant {
+// next returns a time before which take finds nothing, or noDate.
+func (w *watch) next() date {
 	if w.first == noLook {
-		return never
+		return noDate
 	}
-	return w.first.instant()
+	return w.first.date()
 }
 
 // take forgets the times that have come, and returns their vertices; some of these may
 // not expire any more. It stops after the block in which it has found enough.
-func (w *watch) take(now instant, enough int) []vertexRef {
+func (w *watch) take(now date, enough int) []vertexRef {
 	var found []vertexRef
 	w.first = noLook
 	for block, earliest := range w.earliest {
-		if earliest.instant() <= now && len(found) < enough {
+		if earliest.date() <= now && len(found) < enough {
 			found = w.takeBlock(block, now, found)
 		}
 		w.first = min(w.first, w.earliest[block])
@@ -69,12 +69,12 @@ func (w *watch) take(now instant, enough int) []vertexRef {
 }
 
 // takeBlock does the same with one block.
-func (w *watch) takeBlock(block int, now instant, found []vertexRef) []vertexRef {
+func (w *watch) takeBlock(block int, now date, found []vertexRef) []vertexRef {
 	w.earliest[block] = noLook
 	for n := vertexRef(block << blockBits); n < vertexRef((block+1)<<blockBits); n++ {
 		switch s := w.times.at(n); {
 		case s == 0:
-		case s.instant() <= now:
+		case s.date() <= now:
 			w.times.set(n, 0)
 			found = append(found, n)
 		default:

@@ -12,17 +12,17 @@ import (
 func TestWatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := watch{first: noLook}
-		due := make(map[vertexRef]instant)
+		due := make(map[vertexRef]date)
 		most := rapid.SampledFrom([]vertexRef{3, 300, 5000}).Draw(t, "vertices")
-		now := second(1000).instant()
+		now := second(1000).date()
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
 			n := vertexRef(rapid.Uint32Range(1, uint32(most)).Draw(t, "vertex"))
 			switch rapid.IntRange(0, 9).Draw(t, "what") {
 			case 0: // it is fed
 				delete(due, n)
 			case 1: // it cannot expire
-				w.set(n, never)
-				due[n] = never
+				w.set(n, noDate)
+				due[n] = noDate
 			case 2: // time passes
 				now = now.after(rapid.SampledFrom(spans).Draw(t, "time"))
 				enough := rapid.IntRange(1, 20).Draw(t, "enough")
@@ -35,7 +35,7 @@ func TestWatch(t *testing.T) {
 					}
 				}
 				for n, at := range due {
-					if at.ceilSecond().instant() <= now {
+					if at.ceilSecond().date() <= now {
 						t.Fatalf("vertex %d is not found at %v", n, now.time())
 					}
 				}
@@ -44,7 +44,7 @@ func TestWatch(t *testing.T) {
 				w.set(n, at)
 				due[n] = at
 			}
-			if at, is := due[n]; is && at != never && w.at(n) != at.ceilSecond().instant() || is && at == never && w.at(n) != never {
+			if at, is := due[n]; is && at != noDate && w.at(n) != at.ceilSecond().date() || is && at == noDate && w.at(n) != noDate {
 				t.Fatalf("vertex %d: %v, not %v", n, w.at(n), at)
 			}
 		}

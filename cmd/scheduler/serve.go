@@ -14,11 +14,13 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/internal/process"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/scheduler"
@@ -355,6 +357,9 @@ func (s *setting) daemonOptions(file *config.File, logs *logSet) daemon.Options 
 		Synchronous:  s.synchronous,
 		Keep:         s.keep,
 		Reopen:       logs.reopen,
+		Clocks: func() scheduler.Now {
+			return scheduler.Now{Elapsed: process.SinceBoot(), Wall: time.Now()}
+		},
 	}
 	if logs.statistics != nil {
 		o.Account = func(line []byte) { logs.statistics.Write(line) }

@@ -91,7 +91,6 @@ type Node struct {
 	times   times
 	send    func(*batch)      // gives a batch to the sender
 	now     boot              // of this turn
-	retell  bool              // the core must be told all allowances again
 	wall    time.Time         // the same time, as the core knows it
 	events  []scheduler.Event // for the core
 	spare   []scheduler.Event // the slice that take returned last
@@ -188,28 +187,13 @@ func (n *Node) take() []scheduler.Event {
 
 // advance sets the time, and says what may no longer be used.
 func (n *Node) advance(wall time.Time, now boot) {
-	// If the wall clock was set, the times that the core was told are wrong.
-	moved := wall.Sub(n.wall) - time.Duration(now-n.now)
 	if !n.members.started {
 		n.members.start(now)
-		moved = 0
 	}
 	n.wall, n.now = wall, max(n.now, now)
 	n.checkLost()
-	if n.retell || moved > clockTolerance || moved < -clockTolerance {
-		n.retell = false
-		n.retellAll()
-		return
-	}
 	n.expire()
 }
-
-// ClockSet says that the core has dropped all allowances. The next Turn repeats them.
-func (n *Node) ClockSet() { n.retell = true }
-
-// clockTolerance is how far the wall clock may move against BootTime in a turn before
-// it counts as set.
-const clockTolerance = 200 * time.Millisecond
 
 // Flush is called at the end of a turn. It sends the calls that are due, and
 // returns events that the core must get before anything else.

@@ -236,16 +236,6 @@ func (n *Node) divide(l *limit) {
 	n.allow(l, part, never)
 }
 
-// retellAll tells the core all allowances again, with new times.
-func (n *Node) retellAll() {
-	n.expire()
-	for _, l := range n.sortedLimits() {
-		if l.told > 0 {
-			n.tell(l)
-		}
-	}
-}
-
 // limitNews is called when another node has changed the division of a limit.
 func (n *Node) limitNews(name string) {
 	if l := n.byName[name]; l != nil {

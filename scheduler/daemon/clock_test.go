@@ -21,7 +21,11 @@ func TestClockIsSet(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := daemontest.New(t, func(p *scheduler.Params) { p.Interval, p.IdleMax = 10*time.Minute, 24*time.Hour })
 			var offset, tried atomic.Int64
-			h.Options.WallClock = func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
+			h.Options.Clocks = func() scheduler.Now {
+				now := scheduler.At(time.Now())
+				now.Wall = now.Wall.Add(time.Duration(offset.Load()))
+				return now
+			}
 			h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
 				switch job.Host {
 				case "deferring.example":

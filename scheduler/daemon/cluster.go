@@ -18,9 +18,6 @@ type Cluster interface {
 	// the end of a turn. Both return events for the core.
 	Turn(now time.Time) []scheduler.Event
 	Flush() []scheduler.Event
-	// ClockSet says that the core was told of a ClockSet, and has dropped all
-	// allowances. The next Turn repeats them.
-	ClockSet()
 	// Nodes returns the names of the other nodes, which the state file keeps. Remember
 	// is called once at the start, with those that an earlier process has kept.
 	Nodes() []string
@@ -47,7 +44,7 @@ func (l *Loop) nodes() []string {
 
 // begin begins a turn, when something has happened.
 func (d *Daemon) begin() {
-	d.readClock()
+	d.readClocks()
 	d.beginCluster()
 }
 

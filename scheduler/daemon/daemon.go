@@ -191,8 +191,9 @@ type Options struct {
 	// Ready is called once, when the loop begins to run.
 	Ready func()
 
-	// WallClock is for tests that set the clock; nil: time.Now.
-	WallClock func() time.Time
+	// Clocks reads the clocks; nil: both are those of Go, which stop while the machine
+	// sleeps.
+	Clocks func() scheduler.Now
 }
 
 // Observer is told what passes through the loop, in the loop's goroutine. Its
@@ -224,6 +225,7 @@ type Daemon struct {
 	timer   *time.Timer
 	armedAt time.Time // when the timer fires; zero: it is stopped
 	readAt  time.Time // when the clocks were read; its monotonic part counts
+	madeAt  time.Time // of New
 
 	questions chan question
 	asked     bool // the last turn dealt with a question
@@ -253,6 +255,7 @@ func New(o Options) *Daemon {
 		started:   make(chan agentStart),
 		backlog:   make(chan []spool.Result, 1),
 		stopped:   make(chan struct{}),
+		madeAt:    time.Now(),
 		reload:    reload{done: make(chan reloaded, 1)},
 
 		silentExpiries: throttle.Lines{PerSecond: maxSilentExpiries},
@@ -276,11 +279,11 @@ func New(o Options) *Daemon {
 func (d *Daemon) Run() error {
 	defer close(d.stopped)
 	l := &d.loop
-	l.now, d.readAt = d.wallClock(), time.Now()
+	d.startClocks()
 	if err := l.held.load(); err != nil {
 		return err
 	}
-	l.now, d.readAt = d.wallClock(), time.Now() // load may have waited
+	d.startClocks() // load may have waited
 	d.beginCluster()
 	l.startedAt = l.now
 	l.restore.begin(&d.options)
@@ -299,11 +302,17 @@ func (d *Daemon) Run() error {
 		}
 		l.agents.flush()
 		if l.observer != nil {
-			l.observer.Turn(time.Since(l.now))
+			l.observer.Turn(time.Since(d.readAt))
 		}
 	}
 	stopSaver()
 	return d.disowned
+}
+
+// startClocks sets the time of the first turn.
+func (d *Daemon) startClocks() {
+	now := d.clocks()
+	d.loop.now, d.loop.elapsed, d.readAt = now.Wall, now.Elapsed, time.Now()
 }
 
 // owned returns why the postoffice is not ours any more, or nil.

@@ -16,7 +16,8 @@ import (
 // Ask receive it and must not keep it.
 type Loop struct {
 	core      *scheduler.Scheduler
-	now       time.Time // of this turn
+	now       time.Time     // of this turn
+	elapsed   time.Duration // the same by the clock that nobody can set
 	startedAt time.Time
 	events    []scheduler.Event // to be passed to the core
 	perform   func(scheduler.Action)
@@ -85,31 +86,34 @@ func (d *Daemon) turn() {
 	d.asked = asked
 }
 
-// clockStep is how far the wall clock must be ahead of the monotonic clock, or behind
-// it, for the core to be told. Smaller steps do no harm.
+// clockStep is how far a clock must have moved against another one to be noticed.
+// Smaller steps do no harm.
 const clockStep = 10 * time.Second
 
-// readClock sets the time of the turn. If the wall clock was set since the last turn,
-// it tells the core. A machine that slept looks as if its clock had been set forward.
-func (d *Daemon) readClock() {
+// readClocks sets the time of the turn. If the wall clock was set since the last turn, or
+// the machine has slept, so that the timer is late, the core gets a Tick.
+func (d *Daemon) readClocks() {
 	l := &d.loop
-	read, now := time.Now(), d.wallClock()
-	by := now.Round(0).Sub(l.now.Round(0)) - read.Sub(d.readAt)
-	l.now, d.readAt = now, read
-	if by.Abs() >= clockStep {
-		l.log.Warn().Stringer("by", by.Round(time.Second)).Msg("the clock was set; waits keep their length, and expiry follows the clock")
-		l.Step(scheduler.ClockSet{By: by})
-		if c := d.options.Cluster; c != nil {
-			c.ClockSet()
-		}
+	read, now := time.Now(), d.clocks()
+	passed := now.Elapsed - l.elapsed
+	slept, set := passed-read.Sub(d.readAt), now.Wall.Sub(l.now)-passed
+	l.now, l.elapsed, d.readAt = now.Wall, now.Elapsed, read
+	if set.Abs() >= clockStep {
+		l.log.Warn().Stringer("by", set.Round(time.Second)).Msg("the clock was set; waits keep their length, and expiry follows the clock")
+	}
+	if max(slept, set.Abs()) >= clockStep {
+		l.Step(scheduler.Tick{})
 	}
 }
 
-func (d *Daemon) wallClock() time.Time {
-	if d.options.WallClock != nil {
-		return d.options.WallClock()
+// clocks reads the clocks. The wall clock is read without its monotonic part.
+func (d *Daemon) clocks() scheduler.Now {
+	now := scheduler.Now{Wall: time.Now(), Elapsed: time.Since(d.madeAt) + time.Second}
+	if d.options.Clocks != nil {
+		now = d.options.Clocks()
 	}
-	return time.Now()
+	now.Wall = now.Wall.Round(0)
+	return now
 }
 
 // found returns the channel of names of control files. It is nil while enough
@@ -163,7 +167,7 @@ func (l *Loop) Step(e scheduler.Event) {
 		if l.verbose {
 			logVerbose(&l.log, "event", event)
 		}
-		for _, a := range l.core.Step(l.now, event) {
+		for _, a := range l.core.Step(scheduler.Now{Elapsed: l.elapsed, Wall: l.now}, event) {
 			if l.observer != nil {
 				l.observer.Action(l.now, a)
 			}
@@ -190,7 +194,7 @@ func (d *Daemon) arm() {
 			d.armedAt = time.Time{}
 		}
 	case !next.Equal(d.armedAt):
-		d.timer.Reset(next.Sub(d.wallClock()))
+		d.timer.Reset(next.Sub(d.clocks().Wall))
 		d.armedAt = next
 	}
 }

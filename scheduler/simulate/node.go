@@ -175,7 +175,7 @@ func (d *Delivery) report(status ta.Status, text string) {
 
 // step passes an event to the core, and performs the actions that it returns.
 func (n *Node) step(e scheduler.Event) {
-	for _, a := range n.core.Step(beginning.Add(n.now), e) {
+	for _, a := range n.core.Step(scheduler.At(beginning.Add(n.now)), e) {
 		n.perform(a)
 	}
 	n.planTick()

@@ -89,10 +89,10 @@ func reportOf(t *testing.T, rule string) ta.Report {
 func expressionApplied(t *testing.T, file *config.File, rep ta.Report) (expression string) {
 	s := scheduler.New(file.Scheduler, rand.New(rand.NewPCG(1, 2)))
 	now := time.Unix(1_800_000_000, 0)
-	s.Step(now, scheduler.Arrived{Message: scheduler.Message{ID: 1, Path: "1", ModifiedAt: now,
+	s.Step(scheduler.At(now), scheduler.Arrived{Message: scheduler.Message{ID: 1, Path: "1", ModifiedAt: now,
 		Recipients: []ctlfile.OpenRecipient{{Offset: rep.Offset, Channel: "smtp", Host: "a.example"}}}})
-	s.Step(now, scheduler.AgentHungry{Agent: 1})
-	s.Step(now, scheduler.AgentReported{Agent: 1, Report: rep})
+	s.Step(scheduler.At(now), scheduler.AgentHungry{Agent: 1})
+	s.Step(scheduler.At(now), scheduler.AgentReported{Agent: 1, Report: rep})
 	for _, r := range s.Rules() {
 		if r.Hits > 0 {
 			expression += r.Expression
