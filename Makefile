@@ -32,6 +32,12 @@ all:
 test: all
 	$(GO) test -p $$((2 * $$(nproc))) ./...
 
+# What to run before each commit, in half a minute: the core with its scenarios, the
+# formats, the configuration and the documents.
+quick:
+	$(GO) build ./...
+	$(GO) test -short . ./ctlfile ./mailq ./scheduler ./scheduler/config ./ta
+
 race:
 	$(GO) test -race -timeout 30m ./...
 
@@ -139,4 +145,4 @@ install-mta: all
 uninstall:
 	@$(PLACES) packaging/install uninstall
 
-.PHONY: all test race fuzz bench show-science crash crashtest simulate simulate-faults soak attack check cover demo demo-cluster peers install install-mta uninstall
+.PHONY: all test quick race fuzz bench show-science crash crashtest simulate simulate-faults soak attack check cover demo demo-cluster peers install install-mta uninstall

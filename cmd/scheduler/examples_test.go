@@ -14,37 +14,40 @@ import (
 )
 
 // The queue that README proposes is the first one that many people see.
-func TestConfigurationOfReadmeIsCheckedWithoutAWarning(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+func TestFirstPostofficeIsCheckedWithoutAWarning(t *testing.T) {
+	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	home := t.TempDir()
-	here := strings.NewReplacer("/home/you", home)
-	for _, dir := range []string{"po/transport", "po/queue", "po/router", "po/public", "po/postman", "zsched/bin/ta"} {
-		if err := os.MkdirAll(filepath.Join(home, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	dir := filepath.Join(t.TempDir(), "po")
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"--init", dir}, nil, &stdout, &stderr); code != exitOK || stderr.Len() > 0 {
+		t.Fatalf("exit %d, %s", code, &stderr)
 	}
-	if err := os.WriteFile(filepath.Join(home, "zsched/bin/ta/discard"), nil, 0o755); err != nil {
+	env := filepath.Join(dir, "zmailer.conf")
+	if want := filepath.Dir(program) + "/scheduler -i -M 2 -Z " + env; !strings.Contains(stdout.String(), want) {
+		t.Errorf("it does not say %q, but %s", want, &stdout)
+	}
+	text, err := os.ReadFile(env)
+	if err != nil {
 		t.Fatal(err)
 	}
-	// A comment with a path begins a file.
-	files := regexp.MustCompile("(?m)^# (/home/you/\\S+)\n((?:[^#`\n].*\n|\n)+)").FindAllStringSubmatch(string(readme), -1)
-	if len(files) != 2 {
-		t.Fatalf("README has %d files of a configuration: %q", len(files), files)
+	// The agent is beside the built program, not beside this test.
+	bin := t.TempDir()
+	if err := os.Mkdir(filepath.Join(bin, "ta"), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	for _, file := range files {
-		writeFile(t, here.Replace(file[1]), here.Replace(file[2]))
+	if err := os.WriteFile(filepath.Join(bin, "ta", "discard"), nil, 0o755); err != nil {
+		t.Fatal(err)
 	}
-	command := regexp.MustCompile(`(?m)^bin/scheduler (--check .*)$`).FindSubmatch(readme)
-	if command == nil {
-		t.Fatal("README does not check the configuration")
-	}
-	var stdout, stderr bytes.Buffer
-	code := run(strings.Fields(here.Replace(string(command[1]))), nil, &stdout, &stderr)
+	writeFile(t, env, strings.ReplaceAll(string(text), "MAILBIN="+filepath.Dir(program), "MAILBIN="+bin))
+	stdout.Reset()
+	code := run([]string{"--check", "-Z", env}, nil, &stdout, &stderr)
 	if code != exitOK || stderr.Len() > 0 || !strings.Contains(stdout.String(), "2 clauses, no errors") {
 		t.Errorf("exit %d, %s%s", code, &stdout, &stderr)
+	}
+	if code := run([]string{"--init", dir}, nil, &stdout, &stderr); code != exitFault || !strings.Contains(stderr.String(), "is not empty") {
+		t.Errorf("a second time: exit %d, %s", code, &stderr)
 	}
 }
 

@@ -46,6 +46,9 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 
+	if o.init != "" {
+		return initialise(o.init, stdout, stderr)
+	}
 	env, err := zenv.Read(o.zenv)
 	if err != nil && o.zenv != "" {
 		fmt.Fprintf(stderr, "scheduler: %v\n%s", err, usageLine)
