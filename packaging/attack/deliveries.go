@@ -14,7 +14,7 @@ import (
 // slowDeliveries submits more mail for sleeping commands of one user than there are
 // sessions. A helper process that its user has stopped with a signal is as slow.
 func slowDeliveries(s *site) error {
-	to := fmt.Sprintf(`r           local - "|test -e %s/released || sleep 60" %d`, s.dir, s.a.uid)
+	to := fmt.Sprintf(`r           local %s "|test -e %s/released || sleep 60" %d`, s.a.name, s.dir, s.a.uid)
 	for range 16 {
 		if _, err := s.put(s.b, to); err != nil {
 			return err
@@ -27,7 +27,7 @@ func slowDeliveries(s *site) error {
 		return err
 	}
 	path := filepath.Join(s.dir, "mail", s.b.name)
-	if _, err := s.put(s.a, "r           local - "+s.b.name+" 0"); err != nil {
+	if _, err := s.put(s.a, "r           local "+s.b.name+" "+s.b.name+" 0"); err != nil {
 		return err
 	}
 	err = s.until("the mail of another user is delivered", func() error {

@@ -31,7 +31,7 @@ const configuration = `PARAMmailqpath=UNIX:%[1]s/po/mailq
 PARAMauthfile=%[1]s/scheduler.auth
 */*	expiry=1h interval=1s retries=1 user=root group=root jitter=0
 smtp/*	interval=1h command="discard -c $channel --deferall 100"
-local/*	maxthr=8 sessions=8 command="mailbox -c $channel -d %[1]s/mail --lock-wait 1s --sessions ${sessions}"
+local/*	maxthr=4 sessions=8 command="mailbox -c $channel -d %[1]s/mail --lock-wait 1s --sessions ${sessions}"
 `
 
 func newSite(ctx context.Context) (s *site, err error) {

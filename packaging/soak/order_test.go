@@ -46,7 +46,7 @@ func (s *site) order(ctx context.Context) {
 }
 
 func (s *site) thread() string {
-	return []string{"smtp/[127.0.0.2]", "smtp/[127.0.0.3]", "smtp/[127.0.0.4]", "local/-"}[rand.IntN(4)]
+	return []string{"smtp/[127.0.0.2]", "smtp/[127.0.0.3]", "smtp/[127.0.0.4]", "local/" + s.user}[rand.IntN(4)]
 }
 
 // runMailq gives an order with mailq, and reports whether the scheduler accepted it. The

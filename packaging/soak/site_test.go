@@ -18,6 +18,7 @@ import (
 
 // site is a mail system in a directory of its own.
 type site struct {
+	user        string // who gets the local mail
 	t           *testing.T
 	dir         string // programs, configuration, Maildirs
 	po          string // POSTOFFICE, in dir
@@ -129,6 +130,7 @@ const (
 // configure writes all files of the configuration but scheduler.cf, which writeClauses
 // writes.
 func (s *site) configure(me *user.User) {
+	s.user = me.Username
 	var aliases strings.Builder
 	for _, name := range []string{"box", "owner-list"} {
 		fmt.Fprintf(&aliases, "%s: %s@%s\n", name, me.Username, here)

@@ -45,7 +45,7 @@ func (r *reader) checkClauses() {
 		r.checkPattern(c)
 		r.checkReached(i)
 		r.checkOverridden(i)
-		r.checkLocal(i)
+		r.checkPrograms(i)
 		if len(p.Command) == 0 && !r.mayMatchLater(i) {
 			r.warn("%s has no command, and no later clause has one for it: mail that matches it waits", patternOf(c))
 		}
@@ -171,22 +171,18 @@ func (r *reader) checkOverridden(i int) {
 	}
 }
 
-// checkLocal reports local mail, and mail for programs, that is delivered one message at a
-// time.
-func (r *reader) checkLocal(i int) {
+// checkPrograms reports mail for programs that is delivered one message at a time.
+func (r *reader) checkPrograms(i int) {
 	clauses := r.file.Scheduler.Clauses
 	c := &clauses[i]
-	slow := map[string]string{
-		"local": "all local users are one thread, so a slow mailbox of one", "prog": "all programs are one thread, so a slow one",
-	}[strings.ToLower(c.Channel)]
-	if slow == "" || c.Host != "*" || !setsOneOf(c, "command") {
+	if !strings.EqualFold(c.Channel, "prog") || c.Host != "*" || !setsOneOf(c, "command") {
 		return
 	}
 	general := slices.ContainsFunc(clauses[:i], func(earlier scheduler.Clause) bool {
 		return !earlier.MatchesAll() && setsOneOf(&earlier, "maxthr") && covers(earlier.Channel, c.Channel) && covers(earlier.Host, c.Host)
 	})
 	if !general && r.file.Effective(i).MaxThr <= 1 {
-		r.warn("in %s maxthr=1 allows one delivery at a time: %s holds up the mail of all; set maxthr and sessions", patternOf(c), slow)
+		r.warn("in %s maxthr=1 allows one delivery at a time: all programs are one thread, so a slow one holds up the mail of all; set maxthr and sessions", patternOf(c))
 	}
 }
 

@@ -105,8 +105,8 @@ func TestWarnings(t *testing.T) {
 		{"root's group for another user", "a interval=1m retries=1 expiry=3d overfeed=0 user=uucp group=root command=c",
 			"f:1:1: in a/* the agents are not root but have group root, with which they could change files of the system; " +
 				"set a group that no user has (scheduler(8), SECURITY)"},
-		{"one delivery at a time for all users", "local " + settled,
-			"f:1:1: in local/* maxthr=1 allows one delivery at a time: all local users are one thread, so a slow mailbox of one " +
+		{"one delivery at a time for all programs", "prog " + settled,
+			"f:1:1: in prog/* maxthr=1 allows one delivery at a time: all programs are one thread, so a slow one " +
 				"holds up the mail of all; set maxthr and sessions"},
 		{"an unknown service", "a " + settled + "\nPARAMmailqsock=TCP:nosuch",
 			`f:2:1: the TCP service "nosuch" is not known on this machine; port 174 is used`},

@@ -30,8 +30,6 @@ type request struct {
 	File    bool   // named by the address, not a user's mailbox
 	Message *message
 	Host    string // of this machine
-	// BootedAt is the earliest time of the boot that the agent has seen; zero: not known.
-	BootedAt time.Time
 	// LockWait, TouchAccess and FatalQuota are those of Options.
 	LockWait    time.Duration
 	TouchAccess bool
@@ -131,7 +129,7 @@ func become(uid int) error {
 // store delivers to a mailbox or file, as its owner.
 func (a *Agent) store(to target, msg *message) outcome {
 	req := &request{
-		Path: []byte(to.path), File: to.kind == toFile, Message: msg, Host: a.host, BootedAt: a.clock.Read(),
+		Path: []byte(to.path), File: to.kind == toFile, Message: msg, Host: a.host,
 		LockWait: a.LockWait, TouchAccess: a.TouchAccess, FatalQuota: a.FatalQuota,
 	}
 	if to.UID == a.uid {

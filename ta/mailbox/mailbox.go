@@ -45,7 +45,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/process"
 	"zsched/ta"
 )
 
@@ -67,10 +66,6 @@ type Options struct {
 	// LockWait; 0: two minutes. Its user can stop a delivery helper (SIGSTOP), or send a
 	// file with holes, and so occupy a session.
 	MailboxLimit time.Duration
-	// Sessions is how many job lines the agent works on at once. No user may
-	// occupy more than half of them, and users with slow deliveries together no more
-	// than three quarters (shares).
-	Sessions int
 	// Domain is added to user names in Delivered-To; "": the host's name.
 	Domain string
 	// RootAs names the user who runs commands and writes files for addresses
@@ -95,8 +90,6 @@ type Agent struct {
 	host   string // for unique names
 	uid    int    // of this process
 	helper helper
-	shares shares
-	clock  process.Clock // for lock files
 }
 
 // The limits where Options sets none.
@@ -130,9 +123,7 @@ func New(o Options) (*Agent, error) {
 		uid:     os.Geteuid(),
 		// A helper does one thing after the other.
 		helper: helper{path: "/proc/self/exe", args: []string{"mailbox", HelperArg}, env: []string{"GOMAXPROCS=1"}},
-		shares: newShares(o.Sessions),
 	}
-	a.clock.Read()
 	if o.RootAs != "" {
 		if _, err := a.ByName(o.RootAs); err != nil {
 			return nil, fmt.Errorf("user %q for privilege 0: %w", o.RootAs, err)
@@ -205,19 +196,12 @@ func (a *Agent) deliver(m *ta.Message, r *ta.Recipient, done copies) outcome {
 	return out
 }
 
-// begin delivers a message to its target unless the user has too many deliveries under way.
+// begin delivers a message to its target.
 func (a *Agent) begin(m *ta.Message, r *ta.Recipient, in delivery) outcome {
 	to := in.target
 	if to.kind == toFile && to.name == os.DevNull {
 		return outcome{Status: ta.OK, Name: os.DevNull}
 	}
-	began, ok := a.shares.begin(to.UID)
-	if !ok {
-		return failed(&failure{ta.Deferred, "4.3.2 (too many slow deliveries)", fmt.Errorf(
-			"%d deliveries to user %q are under way, or %d to users with slow deliveries, which is the limit",
-			a.shares.limit, to.Name, a.shares.slowLimit)}, false)
-	}
-	defer a.shares.end(to.UID, began)
 	if to.kind == toCommand {
 		return a.run(m, r, in)
 	}

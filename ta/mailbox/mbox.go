@@ -28,11 +28,11 @@ const (
 // mbox is one delivery to a file of messages. Other programs read and write it
 // under the same two locks: a file beside it (dotLock) and an fcntl(2) lock.
 //
-//	dot lock ─► open, check ─► fcntl lock ─► write the size to the dot lock, sync
-//	─► append, sync ─► remove the size from the dot lock, sync ─► unlock
+//	dot lock ─► open, check ─► fcntl lock ─► append, sync ─► unlock
 //
-// If the process dies, the next delivery finds the dot lock with the size and
-// removes what was appended (mbox.restore).
+// If appending fails, what was begun is removed. If the process is killed meanwhile, the
+// beginning of the message stays, and the next attempt appends the whole; a Maildir does
+// not have this fault.
 type mbox struct {
 	request *request
 	dir     int // descriptor of its directory
@@ -198,9 +198,6 @@ func (b *mbox) append() (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := b.dot.note(b.opened.Size, gap+string(b.request.Message.Separator)); err != nil {
-		return 0, err
-	}
 	f := &counter{fd: b.fd, path: string(b.request.Path)}
 	w := bufio.NewWriterSize(f, 64<<10)
 	_, _ = w.WriteString(gap)
@@ -209,9 +206,6 @@ func (b *mbox) append() (n int64, err error) {
 	}
 	if err := unix.Fsync(b.fd); err != nil {
 		return 0, &os.PathError{Op: "sync", Path: f.path, Err: err}
-	}
-	if err := b.dot.keep(); err != nil {
-		return 0, err
 	}
 	if b.made {
 		_ = syncdir.At(b.dir, ".") // a directory that cannot be read cannot be synced

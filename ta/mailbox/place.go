@@ -1,6 +1,6 @@
 package mailbox
 
-// This file finds the mailbox of a user: the options -d, -D, -P and -C.
+// This file finds the mailbox of a user: the options -d and -C.
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"zsched/ta"
 )
 
-// Place says where mailboxes are (options -d, -D, -P and -C).
+// Place says where mailboxes are (options -d and -C).
 type Place struct {
 	// Path is a directory of mbox files named by their users, or, with a % in
 	// it, the pattern of a mailbox: a Maildir if it ends in a slash, else an
@@ -20,12 +20,7 @@ type Place struct {
 	//
 	//	%u user   %h home directory   %U full name   %a address
 	//	%D domain   %d its first label   %% a percent sign
-	//	%x, %X the next letter of a hash of the user's name
 	Path string
-	// Letters is the number of directory levels that are named by the first
-	// letters of the user's name, one letter each. Hashes is the number of
-	// levels, 2 at most, that are named by a hash of it.
-	Letters, Hashes int
 	// Canonical takes a user's name from the password file, not the address.
 	Canonical bool
 }
@@ -34,22 +29,18 @@ type Place struct {
 func SpoolDirectories() []string { return []string{"/var/mail", "/usr/mail", "/var/spool/mail"} }
 
 func (p *Place) check() error {
-	switch {
-	case p.Path != "" && p.Path[0] != '/' && !strings.HasPrefix(p.Path, "%h"):
+	if p.Path != "" && p.Path[0] != '/' && !strings.HasPrefix(p.Path, "%h") {
 		return fmt.Errorf("mailboxes in %q: not an absolute path", p.Path)
-	case p.Hashes > 2:
-		return fmt.Errorf("%d levels of directories by hash (-P): two at most", p.Hashes)
-	case p.Letters > 0 && p.Hashes > 0:
-		return fmt.Errorf("directories by letters (-D) and by hash (-P) exclude each other")
-	case p.pattern() && p.Letters+p.Hashes > 0:
-		return fmt.Errorf("a pattern (%q) cannot have levels of directories (-D, -P); use %%x or %%X in it", p.Path)
 	}
 	for rest := p.Path; ; {
 		_, after, found := strings.Cut(rest, "%")
 		if !found {
 			return nil
 		}
-		if after == "" || !strings.Contains("uhUaDdxX%", after[:1]) {
+		if after != "" && strings.Contains("xX", after[:1]) {
+			return fmt.Errorf("mailboxes in %q: %%%s, a directory by a hash of the name, is not supported", p.Path, after[:1])
+		}
+		if after == "" || !strings.Contains("uhUaDd%", after[:1]) {
 			return fmt.Errorf("mailboxes in %q: unknown letter after %%", p.Path)
 		}
 		rest = after[1:]
@@ -96,24 +87,13 @@ func (p *Place) spool(name string) (string, error) {
 	if err := component(name); err != nil {
 		return "", err
 	}
-	levels := []string{dir}
-	for i := 0; i < p.Letters && i < len(name); i++ {
-		levels = append(levels, name[i:i+1])
-	}
-	switch h := pjw(name); p.Hashes {
-	case 1:
-		levels = append(levels, letter26(h))
-	case 2:
-		levels = append(levels, letter26(h/26), letter26(h))
-	}
-	return filepath.Join(append(levels, name)...), nil
+	return filepath.Join(dir, name), nil
 }
 
 // expand expands a pattern. Except for the home directory, what comes from an
 // address or the password file is at most one component of the path.
 func (p *Place) expand(to target, name string) (string, error) {
 	var b strings.Builder
-	pjwHash, crcHash := pjw(to.Account.Name), crc31(to.Account.Name)
 	for i := 0; i < len(p.Path); i++ {
 		if p.Path[i] != '%' {
 			b.WriteByte(p.Path[i])
@@ -131,10 +111,6 @@ func (p *Place) expand(to target, name string) (string, error) {
 			}
 			b.WriteString(to.Home)
 			continue
-		case 'x':
-			value, pjwHash = letter26(pjwHash), pjwHash/26
-		case 'X':
-			value, crcHash = letter26(crcHash), crcHash/26
 		case 'u':
 			value = name
 		case 'U':
@@ -171,32 +147,4 @@ func component(s string) error {
 		return fmt.Errorf("%q cannot be part of a mailbox's path", s)
 	}
 	return nil
-}
-
-func letter26(h uint32) string { return string(rune('A' + h%26)) }
-
-// pjw is P. J. Weinberger's hash, of 28 bits.
-func pjw(s string) (h uint32) {
-	for i := 0; i < len(s); i++ {
-		h = h<<4 + uint32(s[i])
-		top := h & 0xf0000000
-		h = h ^ top>>24 ^ top
-	}
-	return h
-}
-
-// crc31 is the checksum that ZMailer calls crc32: its polynomial is
-// x^31 + x^3 + 1 with reversed bits, and it uses seven bits of each byte.
-func crc31(s string) (crc uint32) {
-	const polynomial = 0x48000000
-	for i := 0; i < len(s); i++ {
-		low := (crc ^ uint32(s[i])) & 0x7f
-		crc >>= 7
-		for bit := range 7 {
-			if low>>bit&1 != 0 {
-				crc ^= polynomial >> bit
-			}
-		}
-	}
-	return crc
 }

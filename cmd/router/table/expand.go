@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"zsched/ctlfile"
 )
@@ -212,10 +213,28 @@ func (e *Expansion) expand(address string, s scope) {
 // deliver adds the target of an address that is not an alias.
 func (e *Expansion) deliver(route Route, whole, domain string, s scope) {
 	t := Target{Channel: route.Channel, Host: route.Host, User: whole, UID: nobody, Owner: s.owner, DSN: s.dsn}
-	if t.Host == "" && t.Channel != Local {
+	switch {
+	case t.Host != "":
+	case t.Channel == Local:
+		t.Host = userHost(strings.TrimSuffix(whole, "@"+domain))
+	default:
 		t.Host = strings.ToLower(domain)
 	}
 	e.add(t)
+}
+
+// userHost is the host of a local user in the channel local: the local part without its
+// detail, in lower case, so that each user has a thread, with windows and turns as other
+// hosts have. An unusual name has none of its own.
+func userHost(local string) string {
+	name, _, _ := strings.Cut(strings.ToLower(local), "+")
+	unusual := func(r rune) bool {
+		return r != '.' && r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}
+	if name == "" || len(name) > 64 || strings.ContainsFunc(name, unusual) {
+		return "-"
+	}
+	return name
 }
 
 // localAlias returns the alias of a local part, with its detail ("name+detail")
@@ -273,6 +292,7 @@ func (e *Expansion) follow(a *alias, whole string, s scope) bool {
 		return true
 	}
 	e.done[key] = true
+	name, _, _ := strings.Cut(a.name, "@")
 	for i := range a.members {
 		if e.Exceeded() {
 			break
@@ -280,7 +300,7 @@ func (e *Expansion) follow(a *alias, whole string, s scope) bool {
 		m := &a.members[i]
 		switch m.kind {
 		case program:
-			e.add(Target{Channel: Local, User: m.text, UID: m.uid, Owner: next.owner, DSN: next.dsn})
+			e.add(Target{Channel: Local, Host: userHost(name), User: m.text, UID: m.uid, Owner: next.owner, DSN: next.dsn})
 		case user:
 			e.mailbox(m.text, next)
 		default:

@@ -47,7 +47,7 @@ func (e *Error) Error() string {
 type Route struct {
 	Pattern string // for a domain or, with an "@", for a complete address
 	Channel string
-	Host    string // "" means the recipient's domain, or "-" in the channel local
+	Host    string // "" means the recipient's domain, or in the channel local the user
 	Line    int
 }
 

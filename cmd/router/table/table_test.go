@@ -71,7 +71,7 @@ func TestRecipientsAreRouted(t *testing.T) {
 		{"boss@other.example", "NOTIFY=NEVER", "smtp vip.example boss@other.example NOTIFY=NEVER"},
 		{"x@old.example", "", "error nosuchdomain x@old.example"},
 		{"x@elsewhere.org", "", "error unresolvable x@elsewhere.org"},
-		{"ann", "", "local  ann@mx.example"},
+		{"ann", "", "local ann ann@mx.example"},
 		{"<@relay.example,@b:x@a.example>", "", "smtp a.example x@a.example"},
 		{"x@a.example.", "", "smtp a.example x@a.example"},
 		{"|/bin/sh", "", "error badaddress |/bin/sh"},
@@ -80,13 +80,13 @@ func TestRecipientsAreRouted(t *testing.T) {
 		{`"|sh"@mx.example`, "", `error badaddress "|sh"@mx.example`},
 		{"", "", "error badaddress <>"},
 		{strings.Repeat("x", 3000), "", "error badaddress " + strings.Repeat("x", maxAddress)},
-		{"root", "", "local  root@mx.example; smtp a.example eve@a.example"},
-		{"postmaster@MX.example", "", "local  root@mx.example; smtp a.example eve@a.example"},
-		{"sales@shop.example", "", "local  dave@mx.example"},
+		{"root", "", "local root root@mx.example; smtp a.example eve@a.example"},
+		{"postmaster@MX.example", "", "local root root@mx.example; smtp a.example eve@a.example"},
+		{"sales@shop.example", "", "local dave dave@mx.example"},
 		{"sales@other.shop.example", "", "smtp other.shop.example sales@other.shop.example"},
 		{"ring", "", "error aliasloop ring+x@mx.example"},
-		{"archive+2026", "", `local  |/bin/archive "x, y" uid 0; local  /var/log/mail.box uid 0`},
-		{"bob", "", `local  bob@mx.example; local  |/bin/archive "x, y" uid 0; local  /var/log/mail.box uid 0`},
+		{"archive+2026", "", `local archive |/bin/archive "x, y" uid 0; local archive /var/log/mail.box uid 0`},
+		{"bob", "", `local bob bob@mx.example; local archive |/bin/archive "x, y" uid 0; local archive /var/log/mail.box uid 0`},
 	} {
 		var got []string
 		for _, target := range route(table, c.address, c.dsn) {
@@ -97,6 +97,17 @@ func TestRecipientsAreRouted(t *testing.T) {
 		}
 		if text := strings.Join(got, "; "); text != c.want {
 			t.Errorf("%.40q: %s\nwant %s", c.address, text, c.want)
+		}
+	}
+}
+
+// Each user is a host of channel local, without detail and in lower case. What could not
+// be a word of a job line, or is very long, is not.
+func TestUsersAreHosts(t *testing.T) {
+	for local, want := range map[string]string{"ann": "ann", "Ann+x+y": "ann", "j.o-e_1": "j.o-e_1", "grüße": "grüße", "+x": "-", "": "-",
+		`"a b"`: "-", "a/b": "-", "a\tb": "-", strings.Repeat("x", 64): strings.Repeat("x", 64), strings.Repeat("x", 65): "-"} {
+		if got := userHost(local); got != want {
+			t.Errorf("%q: host %q, want %q", local, got, want)
 		}
 	}
 }

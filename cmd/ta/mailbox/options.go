@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -16,9 +17,10 @@ type command struct {
 	program *program.Program
 	o       mailbox.Options
 
-	fatal   string
-	counts  []int    // how often each option of noEffect was given
-	ignored []string // the options without effect that were given, and why
+	fatal           string
+	letters, hashes int      // -D and -P
+	counts          []int    // how often each option of noEffect was given
+	ignored         []string // the options without effect that were given, and why
 }
 
 // noEffect are options that ZMailer's mailbox has and this one ignores.
@@ -29,7 +31,7 @@ var noEffect = []struct{ letter, name, reason string }{
 	{"R", "old-R", "has no effect"},
 	{"S", "return-receipts", "has no effect: senders request receipts with NOTIFY=SUCCESS"},
 	{"U", "xuidl", "has no effect: no X-UIDL header is written"},
-	{"X", "crc-levels", "has no effect: use -d with %X in a pattern"},
+	{"X", "crc-levels", "has no effect"},
 }
 
 func newCommand(p *program.Program) *command {
@@ -38,13 +40,13 @@ func newCommand(p *program.Program) *command {
 	f.BoolVarP(&o.TouchAccess, "touch", "a", false, "do not keep the access time of mbox files")
 	f.BoolVarP(&o.Place.Canonical, "canonical", "C", false, "use the user name of the password file, not that of the address")
 	f.StringVarP(&o.Place.Path, "directory", "d", "", "`path` of the directory of mbox files, or pattern of mailboxes")
-	f.CountVarP(&o.Place.Letters, "letter-levels", "D", "add a level of directories named by a letter of the user's name; may be repeated")
+	f.CountVarP(&c.letters, "letter-levels", "D", "is refused: directories by letters of the user's name are not supported")
 	f.StringVarP(&c.fatal, "fatal", "F", "", "`error` after which mail fails instead of waiting: edquot")
 	f.StringVarP(&p.Server.Host, "host", "h", "", "take recipients with this `localpart` as their host")
 	f.BoolP("decode", "8", false, "has no effect: messages stay as they are")
 	f.BoolP("keep-headers", "H", false, "has no effect: headers stay as they are")
 	f.StringVarP(&o.Log, "log", "l", "", "`file` that gets a line for each delivery")
-	f.CountVarP(&o.Place.Hashes, "hash-levels", "P", "add a level of directories named by a hash of the user's name; may be repeated")
+	f.CountVarP(&c.hashes, "hash-levels", "P", "is refused: directories by a hash of the user's name are not supported")
 	f.DurationVar(&o.LockWait, "lock-wait", 30*time.Second, "`time` to wait for a mailbox that others have locked")
 	f.DurationVar(&o.TimeLimit, "time-limit", 15*time.Minute, "`time` that a command may take")
 	f.DurationVar(&o.MailboxLimit, "mailbox-limit", 2*time.Minute, "`time` that a delivery as another user may take, in addition to --lock-wait")
@@ -65,11 +67,16 @@ func (c *command) parse(args []string) error {
 			c.ignored = append(c.ignored, "-"+n.letter+" "+n.reason)
 		}
 	}
+	switch {
+	case c.letters > 0:
+		return errors.New("-D, directories by letters of the user's name, is not supported; mailboxes are in one directory, or where a pattern (-d) says")
+	case c.hashes > 0:
+		return errors.New("-P, directories by a hash of the user's name, is not supported; mailboxes are in one directory, or where a pattern (-d) says")
+	}
 	c.o.FatalQuota = strings.EqualFold(c.fatal, "edquot")
 	if c.fatal != "" && !c.o.FatalQuota {
 		return fmt.Errorf("-F %q: the only error that can be made final is edquot", c.fatal)
 	}
-	c.o.Sessions = c.program.Server.Sessions
 	if c.o.TimeLimit <= 0 || c.o.MailboxLimit <= 0 || c.o.LockWait < 0 {
 		return fmt.Errorf("--time-limit %v and --mailbox-limit %v must be positive, and --lock-wait %v must not be negative", c.o.TimeLimit, c.o.MailboxLimit, c.o.LockWait)
 	}
