@@ -58,10 +58,18 @@ func Enqueue(office string, levels int, c *Contents, file string) (path string, 
 	return enqueue(office, levels, &Queued{Contents: c, File: file})
 }
 
-// EnqueueHeld does the same for a message that goes to hold/, whose directories exist.
-// The path is below hold/transport/. The scheduler does not complete it after a crash.
-func EnqueueHeld(office string, levels int, c *Contents, file string) (path string, err error) {
-	return enqueue(office, levels, &Queued{Contents: c, File: file, Held: true})
+// CopiesDir is the directory of control files of copies that are not in the queue yet,
+// below transport/. Each has the spoolid of its message as its name. Other schedulers do
+// not look into a directory of that name.
+const CopiesDir = ".scheduler"
+
+// EnqueueCopy is Enqueue for a copy of a message that is still in the queue. If a crash
+// comes before the copy has its name, the copy is to be removed: until then its control
+// file is in CopiesDir. A held copy goes to hold/, whose directories exist; the path is
+// then below hold/transport/.
+func EnqueueCopy(office string, levels int, q *Queued) (path string, err error) {
+	q.copy = true
+	return enqueue(office, levels, q)
 }
 
 func enqueue(office string, levels int, q *Queued) (path string, err error) {
@@ -81,7 +89,11 @@ func enqueueOne(office string, levels int, q *Queued) (string, error) {
 	}
 	// If an earlier control file of this name was removed, it must not reappear after
 	// a power cut.
-	if err := syncdir.Sync(e.transport); err != nil {
+	err = syncdir.Sync(e.transport)
+	if err == nil && q.copy {
+		err = syncdir.Sync(filepath.Dir(e.temp))
+	}
+	if err != nil {
 		_ = postoffice.RemovePath(e.temp)
 		return "", err
 	}
@@ -140,6 +152,13 @@ func newEnqueuing(office string, levels int, q *Queued) (*enqueuing, error) {
 	}
 	e.final, e.temp = filepath.Join(e.transport, named.Name), filepath.Join(e.transport, "."+named.Name)
 	e.queued = filepath.Join(e.queue, named.Name)
+	if q.copy {
+		dir := filepath.Join(office, "transport", CopiesDir)
+		if err := postoffice.MakeDir(postoffice.WorkingDir, dir, 0o700); err != nil {
+			return nil, &fs.PathError{Op: "make", Path: dir, Err: err}
+		}
+		e.temp = filepath.Join(dir, SpoolID(st.Ino, in.ModTime()))
+	}
 	if postoffice.Exists(postoffice.WorkingDir, e.final) {
 		// A power cut has left the control file of an earlier message that had this
 		// inode. It must never lie beside our message.
@@ -163,20 +182,21 @@ func (e *enqueuing) undo() error {
 	return moveBack(e.queued, e.file, e.was)
 }
 
-// Queued is a message for EnqueueAll.
+// Queued is a message for EnqueueCopy and EnqueueAll.
 type Queued struct {
 	Contents *Contents
 	File     string // the message file; it need not be on disk yet
 	// Held puts the message into hold/, whose directories exist, instead of the queue.
 	Held bool
-	// Path and Err are the results, as for Enqueue.
+	// Path and Err are the results of EnqueueAll, as for Enqueue.
 	Path string
 	Err  error
 
+	copy bool // of another message
 	*enqueuing
 }
 
-// EnqueueAll does for several messages what Enqueue does for one, and waits for the disk
+// EnqueueAll does for several copies what EnqueueCopy does for one, and waits for the disk
 // three times in all. sync makes everything in queue/ and transport/ durable.
 func EnqueueAll(office string, levels int, list []*Queued, sync func() error) {
 	each := func(do func(q *Queued) error) {
@@ -190,6 +210,7 @@ func EnqueueAll(office string, levels int, list []*Queued, sync func() error) {
 		}
 	}
 	each(func(q *Queued) (err error) {
+		q.copy = true
 		if q.enqueuing, err = newEnqueuing(office, levels, q); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ package spool
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -77,7 +78,7 @@ func (s *Spool) releases() bool {
 }
 
 // unfinishedAge is how old a control file with a temporary name has to be before
-// it counts as left by a crash of the router or of REROUTE.
+// it counts as left by a crash of the router.
 const unfinishedAge = 15 * time.Minute
 
 // resumeEnqueue completes what a crash interrupted between the last steps of
@@ -154,7 +155,7 @@ func (s *Spool) release(path string, p Place) {
 	if !messageOnly(q, path) || postoffice.Exists(s.pair(p).queue, path) || postoffice.Exists(q.transport, prefix+"."+base) {
 		return
 	}
-	if s.routerHasStaged() {
+	if s.hasStaged() {
 		return // the message may be a new one with the number of a message that is gone
 	}
 	if err := moveFile(s.pair(p).transport, path, q.transport, path, Queue.prefixMode()); err != nil {
@@ -165,7 +166,7 @@ func (s *Spool) release(path string, p Place) {
 // orphans walks through queue/ and returns the orphans.
 func (s *Spool) orphans(now time.Time) []string {
 	var found []string
-	if s.routerHasStaged() {
+	if s.hasStaged() {
 		return nil
 	}
 	s.slowWalk("queue", "", maxDepth, func(path string) bool {
@@ -177,17 +178,13 @@ func (s *Spool) orphans(now time.Time) []string {
 	return found
 }
 
-// routerHasStaged reports whether router(8) has control files in transport/.router,
-// whose messages may be in queue/ already. It moves them to their names when it is
-// started again.
-func (s *Spool) routerHasStaged() bool {
-	fd, err := postoffice.OpenDir(s.pair(Queue).transport, ".router")
-	if err != nil {
-		return false
-	}
-	defer postoffice.Close(fd)
-	for e := range entries(fd, make([]byte, direntBytes)) {
-		if e.name[0] != '.' {
+// hasStaged reports whether router(8) has control files in transport/.router, or a worker
+// of ours in transport/.scheduler, whose messages may be in queue/ already. The router
+// moves them to their names when it is started again.
+func (s *Spool) hasStaged() bool {
+	for _, dir := range []string{".router", ctlfile.CopiesDir} {
+		names, _ := postoffice.ReadNamesAt(s.pair(Queue).transport, dir)
+		if slices.ContainsFunc(names, func(name string) bool { return name[0] != '.' }) {
 			return true
 		}
 	}

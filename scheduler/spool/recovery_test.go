@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
 )
 
 func TestSweepOfTheWholeTreeIsRepeatedSoonWhenADirectoryCannotBeOpened(t *testing.T) {
@@ -63,23 +65,35 @@ func TestEnqueueThatACrashInterruptedIsCompleted(t *testing.T) {
 	o.holds("queue/10", "queue/11", "queue/8", "queue/A/H/7", "transport/.11", "transport/.8", "transport/A/H/7")
 }
 
-func TestRerouteThatACrashInterruptedIsCompleted(t *testing.T) {
-	o := newRoutedSpool(t)
-	o.put("7", control("7", toBob))
-	o.open(Options{HashLevels: 1})
-	staged, err := o.s.stage(&Resubmission{Path: "7", Channel: "x", Host: "y"})
-	check(t, err)
-	var answer Resubmitted
-	name, err := o.s.publish(&staged[0], &answer)
-	check(t, err)
-	prefix, base := split(name)
-	temp := "transport/" + prefix + "." + base
-	check(t, os.Rename(filepath.Join(o.dir, "transport", name), filepath.Join(o.dir, temp)))
-	o.age(temp, unfinishedAge)
-	o.s.resumeEnqueue(time.Now())
-	want := []string{"queue/" + name, "queue/7", "transport/" + name, "transport/7"}
-	slices.Sort(want)
-	o.holds(want...)
+// TestCopyThatACrashInterruptedIsRemoved: the recipients of a copy that is not published
+// yet are still open in their own control file. If the copy were completed later, they
+// would have been delivered or moved by then, and its mail would come a second time. What
+// looks like its message file but has a control file, or another time, stays.
+func TestCopyThatACrashInterruptedIsRemoved(t *testing.T) {
+	for _, asked := range []Resubmission{{Path: "7", Channel: "x", Host: "y"}, {Path: "7", Channel: "xfer", Host: "mx2"}, {From: Hold, Path: "7", Channel: "x", Host: "y"}} {
+		o := newRoutedSpool(t)
+		o.write(asked.From.dir()+"transport/7", control("7", toBob))
+		o.write(asked.From.dir()+"queue/7", "Subject: x\n\nbody\n")
+		o.open(Options{HashLevels: 1, Node: "mx1"})
+		answer := o.resubmitted(asked)
+		check(t, answer.Err)
+		check(t, os.WriteFile(filepath.Join(o.dir, asked.From.dir()+"transport/7"), []byte(control("7", toBob)), 0o640)) // its recipient is open again
+		place := ""
+		if answer.Held {
+			place = "hold/"
+		}
+		staged := filepath.Join(o.dir, "transport", ctlfile.CopiesDir, answer.SpoolID)
+		check(t, os.Rename(filepath.Join(o.dir, place+"transport", answer.Name.Path), staged))
+		o.put("9", control("9", toCarol))
+		for _, unrelated := range []string{o.spoolID("queue/9"), "S8AAAAAAAA", "x"} {
+			o.write("transport/"+ctlfile.CopiesDir+"/"+unrelated, "")
+		}
+		o.open(Options{HashLevels: 2, Node: "mx1"})
+		o.s.resumeEnqueue(time.Now().Add(orphanAge))
+		want := []string{asked.From.dir() + "queue/7", asked.From.dir() + "transport/7", "queue/9", "transport/9", "transport/" + ctlfile.CopiesDir + "/x"}
+		slices.Sort(want)
+		o.holds(want...)
+	}
 }
 
 // Messages are renamed between the places, which cannot be done from one file

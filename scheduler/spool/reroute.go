@@ -191,8 +191,8 @@ func (s *Spool) commitOne(p *stagedCopy, d *controlFile, answer *Resubmitted) er
 	}
 	answer.Offsets = append(answer.Offsets, p.offsets...)
 	if err != nil && p.draft != nil {
-		// Its name in the queue may not survive a crash, but the control file then has
-		// the name that begins with a dot, which the next scheduler completes.
+		// Its name in the queue may not survive a crash, and then the next scheduler
+		// removes it: the old recipients stay open.
 		return err
 	}
 	return d.mark(p.marks())
@@ -234,11 +234,7 @@ func (p *stagedCopy) marks() []ctlfile.Mark {
 func (s *Spool) publish(p *stagedCopy, answer *Resubmitted) (name string, err error) {
 	office := s.options.Postoffice
 	if p.draft != nil {
-		enqueue := ctlfile.Enqueue
-		if p.held {
-			enqueue = ctlfile.EnqueueHeld
-		}
-		name, err = enqueue(office, s.options.HashLevels, p.draft, p.file)
+		name, err = ctlfile.EnqueueCopy(office, s.options.HashLevels, &ctlfile.Queued{Contents: p.draft, File: p.file, Held: p.held})
 		if name != "" {
 			_, base := split(name)
 			id, _ := ctlfile.Number(base)

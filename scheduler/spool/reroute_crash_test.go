@@ -121,14 +121,13 @@ func TestCrashInReroute(t *testing.T) {
 	o.survives("the copy is made", map[string]int{"bob@b.example": 1})
 
 	o, p := begin()
-	id, text := prepared(o, p)
-	o.write("transport/."+id, text[:20])
+	_, text := prepared(o, p)
+	o.write("transport/"+ctlfile.CopiesDir+"/"+p.spoolID, text[:20])
 	o.survives("the control file is being written", map[string]int{"bob@b.example": 1})
 
 	o, p = begin()
-	id, text = prepared(o, p)
-	o.write("transport/."+id, text)
-	o.age("transport/."+id, 0) // so that it is not yet completed
+	id, text := prepared(o, p)
+	o.write("transport/"+ctlfile.CopiesDir+"/"+p.spoolID, text)
 	check(t, os.Rename(p.file, filepath.Join(o.dir, "queue", id)))
 	o.survives("the copy is in the queue", map[string]int{"bob@b.example": 1})
 

@@ -39,8 +39,8 @@
 //	to the router    submission in queue/.tmp, fsync,        those recipients are sent twice
 //	                 rename into router/, fsync, old tags '+'
 //	reroute          copy of the message in queue/.tmp,      those recipients are sent twice;
-//	                 then in the router's order; old tags    a control file that still has its
-//	                 '+'                                     temporary name is completed
+//	                 then in the router's order; old tags    a copy whose control file is still
+//	                 '+'                                     in transport/.scheduler is removed
 //	move to a node   as reroute, for many messages at       those recipients are delivered
 //	                 once, with three waits for the disk    twice, unless they are moved again
 //	hold a thread    new list, fsync, rename, fsync          nothing
@@ -223,6 +223,7 @@ func Open(o Options) (*Spool, error) {
 	if err := s.openPlaces(); err != nil {
 		return nil, fmt.Errorf("spool %q: %w", o.Postoffice, err)
 	}
+	s.removeUnpublished()
 	s.start()
 	return s, nil
 }
