@@ -49,7 +49,6 @@ internal/zenv:            internal/bytesize
 ctlfile:                  internal/batch internal/cut internal/eintr internal/postoffice internal/syncdir x/sys
 
 ta:                       ctlfile internal/logs internal/postoffice x/sys
-ta/child:                 ta internal/eintr x/sys
 ta/discard:               ctlfile ta
 ta/errormail:             ctlfile ta scheduler/report
 ta/hold:                  ctlfile ta internal/interval internal/postoffice
@@ -76,8 +75,9 @@ scheduler/report:         ctlfile internal/cut internal/interval internal/postof
 scheduler/simulate:       ctlfile ta scheduler
 scheduler/cluster:        scheduler internal/redisurl go-redis x/sys
 scheduler/state:          scheduler internal/postoffice internal/syncdir internal/transcript x/sys
-scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/state scheduler/report internal/cut internal/throttle zerolog systemd
-scheduler/daemon/daemontest: ctlfile ta ta/child scheduler scheduler/daemon scheduler/spool zerolog
+scheduler/agent:          ta internal/eintr x/sys
+scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/spool scheduler/state scheduler/report internal/cut internal/throttle zerolog systemd
+scheduler/daemon/daemontest: ctlfile ta scheduler/agent scheduler scheduler/daemon scheduler/spool zerolog
 scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/cut internal/pattern internal/postoffice internal/throttle zerolog
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/cut internal/postoffice
 scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/throttle internal/version prometheus zerolog
@@ -85,7 +85,7 @@ scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool 
 cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/escape internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/escape internal/version internal/zenv xfer pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/escape internal/pattern tcell
-cmd/ctlfile:              ctlfile ta ta/child internal/postoffice internal/version internal/zenv pflag
+cmd/ctlfile:              ctlfile ta scheduler/agent internal/postoffice internal/version internal/zenv pflag
 cmd/xferd:                scheduler/config internal/bytesize internal/certificate internal/escape internal/listen internal/process internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
 cmd/smtpserver:           cmd/router/table ctlfile mailq/client smtpserver internal/bytesize internal/certificate internal/escape internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog

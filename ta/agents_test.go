@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	child "zsched/scheduler/agent"
 	"zsched/ta"
-	"zsched/ta/child"
 )
 
 // The test binary is an agent in Go when it is told to be one.
@@ -48,7 +48,7 @@ func runAgent() int {
 
 // agent is a started agent and the lines that it wrote.
 type agent struct {
-	*child.Child
+	child  *child.Agent
 	t      *testing.T
 	events chan []child.Event
 	said   []string // lines of the socket that no test has looked at
@@ -65,7 +65,7 @@ func start(t *testing.T, dir string, argv ...string) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Child = c
+	a.child = c
 	t.Cleanup(func() {
 		c.Signal(unix.SIGKILL)
 		for !gone(a.next(&a.said)) {
@@ -132,12 +132,12 @@ func (a *agent) dialogue(script string) {
 		from, want := &a.said, line
 		switch {
 		case strings.HasPrefix(line, "S:"):
-			if err := a.Send([]byte(text + "\n")); err != nil {
+			if err := a.child.Send([]byte(text + "\n")); err != nil {
 				a.t.Fatalf("%s: %v", line, err)
 			}
 			continue
 		case line == "EOF":
-			a.CloseWrite()
+			a.child.CloseWrite()
 			continue
 		case strings.HasPrefix(line, "E:"):
 			from, want = &a.wrote, text
@@ -202,7 +202,7 @@ func TestAgentInGoLeavesAtASignal(t *testing.T) {
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGQUIT, unix.SIGHUP} {
 		idle := start(t, filepath.Join(dir, "transport"), "/proc/self/exe")
 		idle.dialogue("#hungry")
-		if err := idle.Signal(sig); err != nil {
+		if err := idle.child.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
 		idle.dialogue("exit status 0")
@@ -213,7 +213,7 @@ func TestAgentInGoLeavesAtASignal(t *testing.T) {
 		S: B/I/15583|a.example
 		15582/86  ok3 delivered
 		E: delivering`)
-	if err := busy.Signal(unix.SIGTERM); err != nil {
+	if err := busy.child.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	busy.dialogue(`15582/119  ok3 delivered
@@ -270,14 +270,14 @@ func TestOldAgent(t *testing.T) {
 		15583/86 delivered ok delivered
 		15583/119 delivered ok delivered
 		#hungry`)
-	if err := a.Send([]byte("B/I/15583")); err != nil {
+	if err := a.child.Send([]byte("B/I/15583")); err != nil {
 		t.Fatal(err)
 	}
 	a.dialogue("EOF\nexit status 0")
 
 	idle := start(t, filepath.Join(dir, "transport"), bin, "-c", "smtp")
 	idle.dialogue("#hungry")
-	if err := idle.Signal(unix.SIGTERM); err != nil {
+	if err := idle.child.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	idle.dialogue("exit status 0")

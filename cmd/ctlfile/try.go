@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/ctlfile"
+	child "zsched/scheduler/agent"
 	"zsched/ta"
-	"zsched/ta/child"
 )
 
 // trial is one run of an agent.
@@ -29,7 +29,7 @@ type trial struct {
 	out    io.Writer
 	events chan child.Event
 	typed  chan string // lines from standard input; nil: the job line is made from a file
-	agent  *child.Child
+	agent  *child.Agent
 	job    ta.Job
 	open   map[int64]string // addresses of recipients without a report, by offset
 	given  bool             // the job line was sent

@@ -15,9 +15,9 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/ledger"
 	"zsched/internal/postoffice"
+	child "zsched/scheduler/agent"
 	"zsched/scheduler/daemon"
 	"zsched/ta"
-	"zsched/ta/child"
 )
 
 // modelAgent is an agent of the real protocol in a goroutine.

@@ -11,8 +11,8 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/zenv"
+	child "zsched/scheduler/agent"
 	"zsched/scheduler/config"
-	"zsched/ta/child"
 )
 
 // TestAgentsLearnWhetherErrorsAreStored: errormail does what the scheduler does, and a

@@ -21,10 +21,10 @@ import (
 	"zsched/internal/listen"
 	"zsched/mailq/server"
 	"zsched/scheduler"
+	child "zsched/scheduler/agent"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/scheduler/spool"
-	"zsched/ta/child"
 )
 
 // BenchmarkListing lists ten thousand threads with a million messages while

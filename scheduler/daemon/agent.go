@@ -8,8 +8,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/scheduler"
+	child "zsched/scheduler/agent"
 	"zsched/ta"
-	"zsched/ta/child"
 )
 
 // agent is a started agent as the loop knows it. Until its process exists, child

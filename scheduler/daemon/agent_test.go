@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	child "zsched/scheduler/agent"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/ta"
-	"zsched/ta/child"
 )
 
 // A process that takes long to start holds nobody up.

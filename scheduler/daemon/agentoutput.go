@@ -12,8 +12,8 @@ import (
 
 	"zsched/internal/cut"
 	"zsched/scheduler"
+	child "zsched/scheduler/agent"
 	"zsched/ta"
-	"zsched/ta/child"
 )
 
 // agentEvents is what an agent said, as events: at most maxBatch, so that no

@@ -74,9 +74,9 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/throttle"
 	"zsched/scheduler"
+	child "zsched/scheduler/agent"
 	"zsched/scheduler/spool"
 	"zsched/scheduler/state"
-	"zsched/ta/child"
 )
 
 // Spool is what the loop needs of the directories; *spool.Spool is one. Its
@@ -105,7 +105,7 @@ type Spool interface {
 	HeldThreads() ([]spool.Thread, []spool.Suspension, error)
 }
 
-// Agent is a started agent; *child.Child is one.
+// Agent is a started agent; *child.Agent is one.
 type Agent interface {
 	PID() int
 	Send(b []byte) error

@@ -11,11 +11,11 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler"
+	child "zsched/scheduler/agent"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/scheduler/spool"
 	"zsched/ta"
-	"zsched/ta/child"
 )
 
 func TestFreshMessageIsDeliveredAndRemoved(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler"
+	child "zsched/scheduler/agent"
 	"zsched/scheduler/spool"
 	"zsched/ta"
-	"zsched/ta/child"
 )
 
 // KnowsSaved reports whether the table of the saved state is in memory.

@@ -42,7 +42,7 @@ func TestFunctionsOfThePackageCommentExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	folders := map[string]string{
-		"daemon": ".", "scheduler": "..", "spool": "../spool", "ta": "../../ta", "child": "../../ta/child",
+		"daemon": ".", "scheduler": "..", "spool": "../spool", "ta": "../../ta", "child": "../agent",
 	}
 	known := make(map[string]map[string]bool)
 	for name, folder := range folders {

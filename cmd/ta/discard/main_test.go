@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/version"
+	child "zsched/scheduler/agent"
 	"zsched/ta"
-	"zsched/ta/child"
 )
 
 // The test binary runs as discard if PLAY says so.
@@ -45,7 +45,7 @@ func spool(tb testing.TB, n int) (transport string) {
 	return filepath.Join(dir, "transport")
 }
 
-func start(tb testing.TB, transport string, args ...string) (*child.Child, chan []child.Event) {
+func start(tb testing.TB, transport string, args ...string) (*child.Agent, chan []child.Event) {
 	tb.Helper()
 	heard := make(chan []child.Event, 64)
 	c, err := child.Start(child.Spec{

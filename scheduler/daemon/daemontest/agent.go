@@ -10,9 +10,9 @@ import (
 	"syscall"
 
 	"zsched/ctlfile"
+	child "zsched/scheduler/agent"
 	"zsched/scheduler/daemon"
 	"zsched/ta"
-	"zsched/ta/child"
 )
 
 // FakeAgent is an agent in a goroutine. The Harness decides what it does with a

@@ -1,4 +1,4 @@
-// Package child runs one agent as a process. Its standard input and output are
+// Package agent runs one agent as a process. Its standard input and output are
 // one stream socket, its standard error is a pipe. The package sends it lines,
 // reads what it writes, and reaps it.
 //
@@ -20,7 +20,7 @@
 // them. A descendant of a process that is gone may hold its streams open: what
 // has arrived when the period ends is read, and the streams are closed. An agent
 // that has closed its socket may fail to exit: it is killed.
-package child
+package agent
 
 import (
 	"errors"
@@ -104,8 +104,8 @@ var (
 	ErrBacklog = errors.New("agent does not read its input")
 )
 
-// Child is a started agent.
-type Child struct {
+// Agent is a started agent.
+type Agent struct {
 	pid    int
 	grace  time.Duration
 	sock   *os.File // our end, non-blocking
@@ -134,7 +134,7 @@ type Child struct {
 // bounded size, in the order of events, by one goroutine at a time; the last
 // event of the last batch is Exited. While handler blocks, nothing is read from
 // the agent.
-func Start(spec Spec, handler func([]Event)) (*Child, error) {
+func Start(spec Spec, handler func([]Event)) (*Agent, error) {
 	c, err := start(spec)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
@@ -148,11 +148,11 @@ func Start(spec Spec, handler func([]Event)) (*Child, error) {
 }
 
 // PID is the process id. After Exited it may belong to another process.
-func (c *Child) PID() int { return c.pid }
+func (c *Agent) PID() int { return c.pid }
 
 // Signal sends sig to the process; the error is os.ErrProcessDone when it is
 // gone. The signal never reaches another process, even if one has the id now.
-func (c *Child) Signal(sig unix.Signal) error {
+func (c *Agent) Signal(sig unix.Signal) error {
 	conn, err := c.pidfd.SyscallConn()
 	if err != nil {
 		return os.ErrProcessDone
@@ -168,7 +168,7 @@ func (c *Child) Signal(sig unix.Signal) error {
 }
 
 // watch reaps the process and sets the deadline of its streams.
-func (c *Child) watch() {
+func (c *Agent) watch() {
 	conn, err := c.pidfd.SyscallConn()
 	if err == nil {
 		err = conn.Read(func(uintptr) bool {
@@ -186,7 +186,7 @@ func (c *Child) watch() {
 
 // readSocket reads the socket to its end, makes sure that the process ends too,
 // and emits Exited.
-func (c *Child) readSocket() {
+func (c *Agent) readSocket() {
 	if c.unlimited != nil {
 		c.emit([]Event{Unlimited(c.unlimited.Error())})
 	}
@@ -221,7 +221,7 @@ func (c *Child) readSocket() {
 	c.emit([]Event{exited})
 }
 
-func (c *Child) readStderr() {
+func (c *Agent) readStderr() {
 	defer c.finished.Done()
 	c.read(c.stderr, maxStderr, func(line []byte, _ error) Event { return Stderr(line) })
 	c.stderr.Close()
@@ -229,7 +229,7 @@ func (c *Child) readStderr() {
 
 // read cuts a stream into lines and emits them; the lines of one read go into
 // one call of the handler. held reports whether the grace period ended it.
-func (c *Child) read(f *os.File, max int, event func([]byte, error) Event) (held bool) {
+func (c *Agent) read(f *os.File, max int, event func([]byte, error) Event) (held bool) {
 	s := &stream{f: f}
 	lines := ta.NewLineReader(s, max)
 	var batch []Event
@@ -250,14 +250,14 @@ func (c *Child) read(f *os.File, max int, event func([]byte, error) Event) (held
 	return s.held
 }
 
-func (c *Child) emit(batch []Event) {
+func (c *Agent) emit(batch []Event) {
 	c.emitting.Lock()
 	defer c.emitting.Unlock()
 	c.handler(batch)
 }
 
 // exited is the event for the wait status.
-func (c *Child) exited() Exited {
+func (c *Agent) exited() Exited {
 	s := c.status
 	switch {
 	case c.lost:

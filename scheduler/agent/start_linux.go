@@ -1,4 +1,4 @@
-package child
+package agent
 
 // This file starts an agent's process: its command, environment, user, groups,
 // priority and limits.
@@ -62,7 +62,7 @@ func Command(words []string, mailbin string, env map[string]string) (path string
 }
 
 // start makes the process and our ends of its streams.
-func start(spec Spec) (*Child, error) {
+func start(spec Spec) (*Agent, error) {
 	attr, err := attributes(spec)
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func start(spec Spec) (*Child, error) {
 		stderr.Close()
 		return nil, err
 	}
-	c := &Child{
+	c := &Agent{
 		pid: pid, grace: spec.Grace, unlimited: limitFiles(pid, spec.NoFile),
 		sock: sock, stderr: stderr, pidfd: pidfd,
 		reaped: make(chan struct{}),

@@ -1,4 +1,4 @@
-package child
+package agent
 
 import (
 	"errors"
@@ -31,7 +31,7 @@ const quick = "GORACE=atexit_sleep_ms=0"
 
 // agent is a started child and the events of it.
 type agent struct {
-	*Child
+	*Agent
 	t      *testing.T
 	events chan []Event
 	seen   []Event // received, and not yet returned by next
@@ -55,7 +55,7 @@ func begin(t *testing.T, part string, change ...func(*Spec)) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Child = c
+	a.Agent = c
 	t.Cleanup(func() {
 		c.Signal(unix.SIGKILL)
 		a.exited()

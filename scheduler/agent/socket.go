@@ -1,4 +1,4 @@
-package child
+package agent
 
 // This file writes to and reads from an agent's socket.
 
@@ -16,7 +16,7 @@ import (
 // once is kept and written later, in order. It accepts all of b or nothing: the
 // error is ErrBacklog if more than MaxPending would be kept, and ErrClosed after
 // CloseWrite or when the agent is gone.
-func (c *Child) Send(b []byte) error {
+func (c *Agent) Send(b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -47,7 +47,7 @@ func (c *Child) Send(b []byte) error {
 
 // CloseWrite makes the agent read end of file after everything that was sent.
 // Send returns an error from then on.
-func (c *Child) CloseWrite() {
+func (c *Agent) CloseWrite() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closing && !c.draining {
@@ -57,7 +57,7 @@ func (c *Child) CloseWrite() {
 }
 
 // write writes what the socket takes without waiting.
-func (c *Child) write(b []byte) (n int, err error) {
+func (c *Agent) write(b []byte) (n int, err error) {
 	var sent error
 	err = c.raw.Write(func(fd uintptr) bool {
 		n, sent = eintr.Retry1(func() (int, error) {
@@ -72,7 +72,7 @@ func (c *Child) write(b []byte) (n int, err error) {
 }
 
 // drain writes what is pending, as fast as the agent reads, until nothing is left.
-func (c *Child) drain() {
+func (c *Agent) drain() {
 	defer c.finished.Done()
 	for {
 		c.mu.Lock()
@@ -99,7 +99,7 @@ func (c *Child) drain() {
 
 // shutdown closes our direction of the socket. An error means that the agent is
 // gone.
-func (c *Child) shutdown() {
+func (c *Agent) shutdown() {
 	c.raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_WR) })
 }
 
