@@ -233,8 +233,6 @@ var ownFileCalls = map[string]string{
 	"scheduler/report/reporter.go os.Open":    "the form of notices, below MAILSHARE",
 	"scheduler/spool/notify.go unix.Fchmod":   "a socket gets its mode before it has a name",
 	"ctlfile/verbose.go unix.Fstat":           "the same",
-	"scheduler/spool/pidfile.go os.Lstat":     "a file with a lock, which only the kernel has",
-	"scheduler/spool/pidfile.go os.ReadDir":   "below /proc",
 	"scheduler/spool/pidfile.go os.ReadFile":  "below /proc",
 	"scheduler/spool/deadlock.go os.ReadFile": "below /proc",
 	"scheduler/spool/owner.go os.ReadFile":    "below /proc",

@@ -6,12 +6,13 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) {
@@ -47,22 +48,30 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":  exits,
-			"lock":   lock,
+			"daemon": daemon,
 			"serve":  func(ts *testscript.TestScript, neg bool, args []string) { serve(t, ts, neg, args) },
 			"listen": func(ts *testscript.TestScript, neg bool, args []string) { listen(t, ts, neg, args) },
 		},
 	})
 }
 
-// lock locks a file, as a daemon locks its pid file, until the script ends.
-func lock(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: lock file")
+// daemon starts a process of this name, which ends with the script, and writes its pid into
+// a file.
+func daemon(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: daemon name file")
 	}
-	file, err := os.Open(args[0])
+	sleep, err := exec.LookPath("sleep")
 	ts.Check(err)
-	ts.Defer(func() { _ = file.Close() })
-	ts.Check(unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	program := filepath.Join(ts.Getenv("WORK"), args[0])
+	ts.Check(os.Symlink(sleep, program)) // the name of a process is that of the link
+	cmd := exec.Command(program, "600")
+	ts.Check(cmd.Start())
+	ts.Defer(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	ts.Check(os.WriteFile(args[1], fmt.Appendln(nil, cmd.Process.Pid), 0o644))
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {

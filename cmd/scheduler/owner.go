@@ -18,6 +18,8 @@ import (
 func (s *setting) claim(ctx context.Context, file *config.File, log zerolog.Logger) (*spool.Owner, error) {
 	claim := spool.Claim{
 		Postoffice: s.where.postoffice, Node: file.Params.NodeName(s.where.postoffice),
+		// In the foreground a second scheduler is a mistake, and does not wait.
+		Replace:  s.daemon,
 		TakeOver: s.postoffice != "", Fence: file.Params.Fence,
 	}
 	owner, err := claim.Acquire(ctx)
@@ -25,8 +27,7 @@ func (s *setting) claim(ctx context.Context, file *config.File, log zerolog.Logg
 		return nil, err
 	}
 	if owner.Unwritten != nil {
-		log.Error().Err(owner.Unwritten).Msg("owner of the postoffice not recorded; nothing keeps another node out")
-		return owner, nil
+		log.Error().Err(owner.Unwritten).Msg("pid file not written; mailq -s does not see this scheduler")
 	}
 	before := &owner.Before
 	if before.Epoch > 0 && before.Node != owner.Node {

@@ -90,19 +90,7 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	signal.Ignore(syscall.SIGPIPE)
 	// A signal to stop also ends the wait for a running scheduler to exit.
 	waiting, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
-	acquire := spool.ClaimPid // in the foreground a second scheduler is a mistake, and does not wait
-	if o.daemon {
-		acquire = spool.AcquirePid
-	}
 	defer stop()
-	pid, err := acquire(waiting, filepath.Join(where.postoffice, ".pid.scheduler"))
-	if err != nil {
-		return err
-	}
-	defer pid.Release()
-	if pid.Unwritten != nil {
-		logs.log.Error().Err(pid.Unwritten).Msg("pid file not written; the next scheduler cannot tell this one to exit")
-	}
 	if s.owner, err = s.claim(waiting, file, logs.log); err != nil {
 		return err
 	}

@@ -16,10 +16,10 @@ import (
 )
 
 // Claim is the right of one daemon of a kind to work in a postoffice. It consists of locks
-// (flock(2)) on the pid file and on the staging directory, which end with the process. The
+// on the pid file and on the staging directory, which end with the process. The
 // pid file alone is not enough: it can be removed, or hidden by a mount. The staging directory
-// is what two daemons would spoil for each other. Only the daemon's user may open
-// either, because anybody who can open a file can lock it.
+// is what two daemons would spoil for each other. Only the daemon's user may write the one
+// and open the other, so that nobody else can lock them.
 type Claim struct {
 	name        string // of the daemon
 	pidPath     string
@@ -139,17 +139,25 @@ func LockDir(path, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
+const (
+	// pidFileMode lets everybody read a pid file. Only who can write it can lock it.
+	pidFileMode = 0o644
+	// pidLength is how many bytes of a pid file are locked.
+	pidLength = 32
+)
+
 // Lock locks the pid file of a daemon named name. The error is unix.EWOULDBLOCK if another
 // process has it locked. The lock ends with the process, or when the file is closed. The
 // pid in the file is for people; Daemon tells who has the lock.
 func Lock(pidFile, name string) (*os.File, error) {
-	fd, err := postoffice.OpenAt(postoffice.WorkingDir, pidFile, os.O_RDWR|os.O_CREATE, 0o600)
+	fd, err := postoffice.OpenAt(postoffice.WorkingDir, pidFile, os.O_RDWR|os.O_CREATE, pidFileMode)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: pidFile, Err: err}
 	}
 	file := os.NewFile(uintptr(fd), pidFile)
-	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
-	if err == nil {
+	if _, free := postoffice.LockRange(fd, 0, pidLength); !free {
+		err = unix.EWOULDBLOCK
+	} else {
 		var same bool
 		if same, err = names(pidFile, file); err == nil && !same {
 			err = unix.EWOULDBLOCK // its holder has just removed it
@@ -163,6 +171,7 @@ func Lock(pidFile, name string) (*os.File, error) {
 		}
 		return nil, err
 	}
+	_ = file.Chmod(pidFileMode) // earlier versions used another mode
 	// The disk may be full. The lock counts without the pid.
 	if file.Truncate(0) == nil {
 		_, _ = fmt.Fprintf(file, "%d\n", os.Getpid())

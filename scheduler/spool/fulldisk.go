@@ -186,3 +186,6 @@ func kilobytes(blocks, block uint64) uint64 {
 	}
 	return blocks / (1024 / block)
 }
+
+// isFull reports whether an error means that a disk has no room.
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }

@@ -1,8 +1,8 @@
 package spool
 
-// The owner of a postoffice: which node may write in it. A node that takes over the
-// postoffice of a dead one writes a higher epoch, and the dead one stops should it
-// come back.
+// The owner of a postoffice: which scheduler, of which node, may write in it. A node that
+// takes over the postoffice of a dead one writes a higher epoch, and the dead one stops
+// should it come back.
 
 import (
 	"context"
@@ -36,9 +36,14 @@ const (
 	// lockTimeout is how long the lock of a fenced node may stay. A file server
 	// keeps the locks of a dead client for a while: NFS for 90 s by default.
 	lockTimeout = 2 * time.Minute
+	// leaveTimeout is how long a running scheduler of this machine may take to exit.
+	leaveTimeout = time.Minute
 	// lockPoll is how often the lock is tried meanwhile.
-	lockPoll = 100 * time.Millisecond
+	lockPoll = 50 * time.Millisecond
 )
+
+// ErrRunning says that another scheduler of this machine works in the postoffice.
+var ErrRunning = errors.New("another scheduler is running")
 
 // ErrDisowned says that another scheduler, of this node or another, has the postoffice.
 // Nothing may be written there any more.
@@ -110,6 +115,9 @@ func parseOwner(text string) (OwnerRecord, error) {
 type Claim struct {
 	Postoffice string
 	Node       string // the name of this node
+	// Replace asks a scheduler of this machine that works there to exit (SIGTERM), and
+	// waits up to a minute for it; it is never killed. Otherwise the error is ErrRunning.
+	Replace bool
 	// TakeOver allows to take a postoffice that another node has not released, if
 	// that node's lock is free: an administrator says that the node is dead.
 	TakeOver bool
@@ -122,31 +130,31 @@ type Claim struct {
 
 // Owner is a node's claim to a postoffice. It is held by a lock of the open file
 // (fcntl(2), F_OFD_SETLK), which ends with the process, and by the epoch in the file,
-// which only grows.
+// which only grows. The pid file .pid.scheduler is written beside it, for people and for
+// ZMailer's tools.
 type Owner struct {
 	OwnerRecord
 	// Before is the owner before this one; epoch 0: there was none.
 	Before OwnerRecord
-	// Unwritten is why the file could not be made or written on a full disk, or nil.
-	// The postoffice is then used without a claim to it.
+	// Unwritten is why the pid file could not be written, or nil.
 	Unwritten error
 
-	file *postoffice.File
-	lost atomic.Bool
+	pidFile string
+	file    *postoffice.File
+	lost    atomic.Bool
 }
 
-// Acquire takes a postoffice: its lock, and the next epoch. The caller has the pid
-// file, so no other scheduler of this machine works there. Acquire waits only after
-// it has called the fence command, and then no longer than ctx.
+// Acquire takes a postoffice: its lock, and the next epoch. It waits for another
+// scheduler of this machine to exit (Replace) and for the lock of a fenced node, and no
+// longer than ctx. A postoffice that has had no owner yet needs room for the 512 bytes
+// of its file.
 func (c *Claim) Acquire(ctx context.Context) (*Owner, error) {
 	path := filepath.Join(c.Postoffice, ownerName)
 	o, err := c.acquire(ctx, path)
-	switch {
-	case isFull(err):
-		return &Owner{Unwritten: fmt.Errorf("claiming %q: %w", path, err)}, nil
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("claiming %q: %w", path, err)
 	}
+	o.Unwritten = writePid(o.pidFile)
 	return o, nil
 }
 
@@ -155,7 +163,7 @@ func (c *Claim) acquire(ctx context.Context, path string) (*Owner, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Owner{file: file}
+	o := &Owner{file: file, pidFile: filepath.Join(c.Postoffice, pidName)}
 	if err := c.take(ctx, o); err != nil {
 		_ = file.Close()
 		return nil, err
@@ -165,7 +173,10 @@ func (c *Claim) acquire(ctx context.Context, path string) (*Owner, error) {
 
 // take locks the open file and writes the next epoch into it.
 func (c *Claim) take(ctx context.Context, o *Owner) (err error) {
-	free := o.lock()
+	free, err := c.awaitExit(ctx, o)
+	if err != nil {
+		return err
+	}
 	if o.Before, err = o.read(); err != nil {
 		return err
 	}
@@ -182,6 +193,58 @@ func (c *Claim) take(ctx context.Context, o *Owner) (err error) {
 	return o.write()
 }
 
+// awaitExit waits until no other scheduler of this machine works in the postoffice: one of
+// ours has the lock, and ZMailer's is named in the pid file. free is false if another
+// machine has the lock.
+func (c *Claim) awaitExit(ctx context.Context, o *Owner) (free bool, err error) {
+	deadline := time.Now().Add(leaveTimeout)
+	ticker := time.NewTicker(lockPoll)
+	defer ticker.Stop()
+	for signalled := 0; ; {
+		free = o.lock()
+		var holder int
+		if free {
+			if holder = zmailerRuns(o.pidFile); holder == 0 {
+				return true, nil
+			}
+		} else {
+			record, err := o.read()
+			if err != nil || record.Epoch > 0 && record.Machine != machine() {
+				return false, err
+			}
+			holder = record.running()
+		}
+		if holder > 0 && !c.Replace {
+			return false, fmt.Errorf("process %d: %w", holder, ErrRunning)
+		}
+		if holder > 0 && holder != signalled && holder != os.Getpid() {
+			if err := unix.Kill(holder, unix.SIGTERM); err != nil && err != unix.ESRCH {
+				return false, fmt.Errorf("asking process %d to exit: %w", holder, err)
+			}
+			signalled = holder
+		}
+		if time.Now().After(deadline) {
+			return false, fmt.Errorf("process %d holds it and does not exit", holder)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return false, fmt.Errorf("waiting for process %d to exit: %w", holder, context.Cause(ctx))
+		}
+	}
+}
+
+// running returns the pid of the owner if that process still runs, otherwise 0. A scheduler
+// that has just taken the lock has not written its record yet, and a child that it was
+// starting when it was killed has the lock until it executes its program: neither is the
+// process in the record.
+func (r *OwnerRecord) running() int {
+	if !r.Held || r.PID <= 1 || !process.RunningSince(r.PID, r.Since) {
+		return 0
+	}
+	return r.PID
+}
+
 // allowed returns nil if the postoffice may be taken from its owner, after it has
 // called the fence command if there is one and that is necessary.
 func (c *Claim) allowed(ctx context.Context, o *Owner, free bool) error {
@@ -190,8 +253,6 @@ func (c *Claim) allowed(ctx context.Context, o *Owner, free bool) error {
 	switch {
 	case free && !foreign:
 		return nil
-	case !free && before.Machine == o.Machine:
-		return fmt.Errorf("process %d of this machine holds its lock (%s)", before.PID, before)
 	case c.Fence != "" && before.Held:
 		if err := c.fence(ctx, before.Node); err != nil {
 			return fmt.Errorf("node %s owns it (%s), and the fence command failed: %w", before.Node, before, err)
@@ -272,7 +333,7 @@ func (o *Owner) write() error {
 // cache. Check and write are not one step: a write that began before the takeover
 // may end after it.
 func (o *Owner) Check() error {
-	if o == nil || o.file == nil {
+	if o == nil {
 		return nil
 	}
 	if o.lost.Load() {
@@ -300,7 +361,7 @@ func (o *Owner) disowned(by *OwnerRecord) error {
 // process that has the postoffice, whatever its epoch: if the file was removed, the next
 // scheduler began another one with the first epoch.
 func (o *Owner) CheckName() error {
-	if o == nil || o.file == nil {
+	if o == nil {
 		return nil
 	}
 	text, err := postoffice.ReadFile(postoffice.WorkingDir, o.file.Name(), ownerSize)
@@ -317,19 +378,20 @@ func (o *Owner) CheckName() error {
 // Release says that the owner has exited, unless another node has taken the
 // postoffice over, and gives up the lock.
 func (o *Owner) Release() {
-	if o == nil || o.file == nil {
+	if o == nil {
 		return
 	}
 	if o.Check() == nil {
 		o.Held = false
 		_ = o.write()
 	}
+	removePid(o.pidFile)
 	_ = o.file.Close()
 }
 
 // TakenOver reports whether the postoffice belonged to another machine, whose locks
 // are still to be cleared: they name no process of this one.
-func (o *Owner) TakenOver() bool { return o.Taken && o.file != nil }
+func (o *Owner) TakenOver() bool { return o.Taken }
 
 // Cleared records that ClearLocks has been called after a takeover.
 func (o *Owner) Cleared() error {

@@ -17,187 +17,108 @@ import (
 	"zsched/internal/process"
 )
 
-func TestPidFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	p, err := AcquirePid(t.Context(), path)
-	check(t, err)
-	text, err := os.ReadFile(path)
-	check(t, err)
-	if string(text) != fmt.Sprintf("%d\n", os.Getpid()) {
-		t.Errorf("file says %q", text)
+func TestOwnerWritesAPidFile(t *testing.T) {
+	office := t.TempDir()
+	path := filepath.Join(office, pidName)
+	check(t, os.WriteFile(path, []byte("999999\n"), 0o644)) // of a dead scheduler
+	o := claimed(t, Claim{Postoffice: office, Node: "mx1"})
+	if text, err := os.ReadFile(path); string(text) != fmt.Sprintln(os.Getpid()) || err != nil {
+		t.Errorf("the file says %q, %v", text, err)
 	}
-	p.Release()
+	o.Release()
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is left: %v", err)
 	}
 }
 
-// A scheduler that did not start on a full disk would leave on it what fills it.
-func TestPidFileOnAFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+// On a full disk the file of the owner is written in the room that it has, and the pid file
+// need not be.
+func TestOwnerOnAFullDisk(t *testing.T) {
+	office := t.TempDir()
+	if err := unix.Mount("tmpfs", office, "tmpfs", 0, "size=64k"); err != nil {
 		t.Skipf("no small file system to be had: %v", err)
 	}
-	t.Cleanup(func() { check(t, unix.Unmount(dir, 0)) })
-	if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+	t.Cleanup(func() { check(t, unix.Unmount(office, 0)) })
+	claimed(t, Claim{Postoffice: office, Node: "mx1"}).Release()
+	filler := filepath.Join(office, "filler")
+	if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "pid")
-	p, err := AcquirePid(t.Context(), path)
-	check(t, err)
-	if !errors.Is(p.Unwritten, unix.ENOSPC) {
-		t.Errorf("unwritten: %v", p.Unwritten)
+	o := claimed(t, Claim{Postoffice: office, Node: "mx1"})
+	if o.Epoch != 2 || !errors.Is(o.Unwritten, unix.ENOSPC) {
+		t.Errorf("epoch %d, unwritten: %v", o.Epoch, o.Unwritten)
 	}
-	if again, _, err := tryPid(path); again != nil || err != nil {
-		t.Errorf("the claim does not stand: %v, %v", again, err)
+	again := Claim{Postoffice: office, Node: "mx1"}
+	if _, err := again.Acquire(t.Context()); !errors.Is(err, ErrRunning) {
+		t.Errorf("a second claim: %v", err)
 	}
-	p.Release()
-	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
+	o.Release()
+	// There is no room for the first owner's file.
+	check(t, os.Remove(filepath.Join(office, ownerName)))
+	if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	if _, err := again.Acquire(t.Context()); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("a first claim without room: %v", err)
 	}
 }
 
-func TestPidFileThatCannotBeMadeForWantOfInodes(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=3"); err != nil {
-		t.Skipf("cannot mount a file system with few inodes: %v", err)
-	}
-	t.Cleanup(func() { check(t, unix.Unmount(dir, 0)) })
-	check(t, os.Mkdir(filepath.Join(dir, "transport"), 0o700))
-	filler, path := filepath.Join(dir, "filler"), filepath.Join(dir, "pid")
-	check(t, os.WriteFile(filler, nil, 0o600))
-	p, err := AcquirePid(t.Context(), path)
-	check(t, err)
-	if !errors.Is(p.Unwritten, unix.ENOSPC) {
-		t.Errorf("unwritten: %v", p.Unwritten)
-	}
-	for range 2 {
-		if again, err := AcquirePid(t.Context(), path); err == nil {
-			again.Release()
-			t.Error("a second scheduler has the spool")
-		}
-		_ = os.Remove(filler)
-	}
-	p.Release()
-	p, err = AcquirePid(t.Context(), path)
-	check(t, err)
-	p.Release()
-}
-
-func TestPidFileIsTakenOver(t *testing.T) {
-	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	pid, lines, _ := startHelper(t, "daemon", path)
+func TestRunningSchedulerIsReplaced(t *testing.T) {
+	office := t.TempDir()
+	pid, lines, _ := startHelper(t, "daemon", office)
 	lines.Scan()
-	if text, err := os.ReadFile(path); err != nil || string(text) != fmt.Sprintf("%d\n", pid) {
-		t.Fatalf("file says %q, %v", text, err)
-	}
-	if _, err := ClaimPid(t.Context(), path); !errors.Is(err, ErrRunning) {
+	c := Claim{Postoffice: office, Node: "mx1"}
+	if _, err := c.Acquire(t.Context()); !errors.Is(err, ErrRunning) || !strings.Contains(err.Error(), fmt.Sprint(pid)) {
 		t.Errorf("claimed from one that runs: %v", err)
 	}
-	p, err := AcquirePid(t.Context(), path)
-	check(t, err)
-	defer p.Release()
-	if text, _ := os.ReadFile(path); string(text) != fmt.Sprintf("%d\n", os.Getpid()) {
-		t.Errorf("file says %q", text)
+	c.Replace = true
+	if o := claimed(t, c); o.Epoch != 2 || o.Before.PID != pid {
+		t.Errorf("epoch %d, before: %v", o.Epoch, &o.Before)
 	}
 }
 
-// One that does not leave keeps what it has. (This one is ourselves, and we
-// do not ask ourselves to leave.)
-func TestPidFileOfOneWhoStays(t *testing.T) {
-	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	p, err := AcquirePid(t.Context(), path)
-	check(t, err)
-	defer p.Release()
-	if _, err := acquirePid(t.Context(), path, 3*leavePoll, true); err == nil {
-		t.Error("two hold it")
-	}
-	if text, _ := os.ReadFile(path); string(text) != fmt.Sprintf("%d\n", os.Getpid()) {
-		t.Errorf("file says %q", text)
-	}
-}
-
-// Who is told to end while it waits need not wait for the minute to pass.
-func TestPidFileIsWaitedForUntilSomebodySaysNo(t *testing.T) {
-	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	p, err := AcquirePid(t.Context(), path)
-	check(t, err)
-	defer p.Release()
+// Who is told to end while it waits need not wait for the minute to pass. (The scheduler
+// that stays is this process, which does not ask itself to leave.)
+func TestOwnerIsWaitedForUntilSomebodySaysNo(t *testing.T) {
+	office := t.TempDir()
+	claimed(t, Claim{Postoffice: office, Node: "mx1"})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("terminated")
 	cancel(why)
-	if _, err := acquirePid(ctx, path, time.Hour, true); !errors.Is(err, why) {
+	c := Claim{Postoffice: office, Node: "mx1", Replace: true}
+	if _, err := c.Acquire(ctx); !errors.Is(err, why) {
 		t.Errorf("error %v", err)
 	}
 }
 
-// A number in a file that nobody holds may by now be anybody's.
-func TestPidFileOfADeadDaemonSignalsNobody(t *testing.T) {
+// A scheduler was killed while it was starting an agent. The child has the lock until it
+// executes its program, and the record is that of the dead scheduler, whose pid may be
+// anybody's by now. That is no running scheduler: nobody is signalled, and a new one waits
+// for the lock.
+func TestLockOfAChildOfADeadScheduler(t *testing.T) {
+	office := t.TempDir()
+	child := claimed(t, Claim{Postoffice: office, Node: "mx1"})
 	pid, lines, _ := startHelper(t, "wait", "")
 	lines.Scan()
-	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	check(t, os.WriteFile(path, fmt.Appendf(nil, "%d\n", pid), 0o644))
-	p, err := AcquirePid(t.Context(), path)
-	check(t, err)
-	p.Release()
-	if !process.RunningSince(pid, time.Now()) {
-		t.Error("it was told to leave")
-	}
-}
-
-// Anybody who may read the file can lock it, and what a dead daemon left in it
-// may be the number of anyone.
-func TestPidFileLockedByAStrangerSignalsNobody(t *testing.T) {
-	pid, lines, _ := startHelper(t, "wait", "")
-	lines.Scan()
-	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	check(t, os.WriteFile(path, fmt.Appendf(nil, "%d\n", pid), 0o644))
-	file, err := os.Open(path)
-	check(t, err)
-	defer file.Close()
-	check(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
-	if _, err := acquirePid(t.Context(), path, 5*leavePoll, true); err == nil {
-		t.Error("it was had although locked")
+	child.PID, child.Since = pid, time.Now().Add(-time.Hour)
+	check(t, child.write())
+	ctx, cancel := context.WithTimeout(t.Context(), 4*lockPoll)
+	defer cancel()
+	c := Claim{Postoffice: office, Node: "mx1", Replace: true}
+	if _, err := c.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
 	}
 	if !process.RunningSince(pid, time.Now()) {
 		t.Error("a stranger was told to leave")
 	}
+	check(t, child.file.Close())
+	claimed(t, c)
 }
 
-// Who removes the file while we are at the door leaves us a lock on nothing.
-func TestPidFileRemovedMeanwhile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	first, err := AcquirePid(t.Context(), path)
-	check(t, err)
-	check(t, os.Remove(path))
-	second, err := AcquirePid(t.Context(), path)
-	check(t, err)
-	first.Release() // which is not to remove the second's
-	if _, err := os.Stat(path); err != nil {
-		t.Errorf("the second's is gone: %v", err)
-	}
-	second.Release()
-}
-
-// Another user who can open the file could lock it and keep the next scheduler
-// from starting.
-func TestPidFileIsClosedToOthers(t *testing.T) {
-	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	check(t, os.WriteFile(path, []byte("999999\n"), 0o644)) // of an earlier version
-	p, err := AcquirePid(t.Context(), path)
-	check(t, err)
-	defer p.Release()
-	info, err := os.Stat(path)
-	check(t, err)
-	if info.Mode() != 0o600 {
-		t.Errorf("the mode is %v", info.Mode())
-	}
-}
-
-// unlocked starts a process named "scheduler" and writes its pid into the file
-// without a lock, as ZMailer's scheduler does. At SIGTERM it does what command
+// zmailer starts a process named "scheduler" and writes its pid into the pid file, as
+// ZMailer's scheduler does. At SIGTERM it does what command
 // says.
-func unlocked(t *testing.T, path, command string) *exec.Cmd {
+func zmailer(t *testing.T, path, command string) *exec.Cmd {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "scheduler")
 	check(t, os.WriteFile(program, []byte("#!/bin/sh\ntrap '"+command+"' TERM\necho ready\nwhile :; do read x; done\n"), 0o755))
@@ -219,82 +140,64 @@ func unlocked(t *testing.T, path, command string) *exec.Cmd {
 	return cmd
 }
 
-func TestPidFileOfAnUnlockedSchedulerIsTakenOver(t *testing.T) {
-	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	old := unlocked(t, path, "exit 7")
+func TestZMailersSchedulerIsReplaced(t *testing.T) {
+	office := t.TempDir()
+	old := zmailer(t, filepath.Join(office, pidName), "exit 7")
+	c := Claim{Postoffice: office, Node: "mx1"}
+	if _, err := c.Acquire(t.Context()); !errors.Is(err, ErrRunning) {
+		t.Errorf("claimed from one that runs: %v", err)
+	}
 	reaped := make(chan struct{})
 	go func() {
 		old.Wait()
 		close(reaped)
 	}()
-	p, err := AcquirePid(t.Context(), path)
-	check(t, err)
-	defer p.Release()
+	c.Replace = true
+	claimed(t, c)
 	<-reaped
 	if code := old.ProcessState.ExitCode(); code != 7 {
 		t.Errorf("it left with %d", code)
 	}
 }
 
-func TestPidFileOfAnUnlockedSchedulerThatStays(t *testing.T) {
-	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	old := unlocked(t, path, "echo no")
-	_, err := acquirePid(t.Context(), path, 3*leavePoll, true)
-	want := fmt.Sprintf("process %d holds it and does not exit", old.Process.Pid)
-	if err == nil || !strings.Contains(err.Error(), want) {
+func TestZMailersSchedulerThatStaysIsNotKilled(t *testing.T) {
+	office := t.TempDir()
+	path := filepath.Join(office, pidName)
+	old := zmailer(t, path, "echo no")
+	ctx, cancel := context.WithTimeout(t.Context(), 4*lockPoll)
+	defer cancel()
+	c := Claim{Postoffice: office, Node: "mx1", Replace: true}
+	want := fmt.Sprintf("waiting for process %d to exit", old.Process.Pid)
+	if _, err := c.Acquire(ctx); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if !process.RunningSince(old.Process.Pid, time.Now()) {
 		t.Error("it was killed")
 	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != fmt.Sprintf("%d\n", old.Process.Pid) {
+	if text, err := os.ReadFile(path); err != nil || string(text) != fmt.Sprintln(old.Process.Pid) {
 		t.Errorf("the file says %q, %v", text, err)
 	}
 }
 
-// The pid in a file that nobody has locked may be that of any process by now.
+// The pid in the file may be that of any process by now.
 func TestPidFileOfAnotherProgramSignalsNobody(t *testing.T) {
-	path := filepath.Join(t.TempDir(), ".pid.scheduler")
+	office := t.TempDir()
 	pid, lines, _ := startHelper(t, "wait", "")
 	lines.Scan()
-	check(t, os.WriteFile(path, fmt.Appendf(nil, "%d\n", pid), 0o600))
-	p, err := AcquirePid(t.Context(), path)
-	check(t, err)
-	p.Release()
+	check(t, os.WriteFile(filepath.Join(office, pidName), fmt.Appendln(nil, pid), 0o600))
+	claimed(t, Claim{Postoffice: office, Node: "mx1", Replace: true})
 	if !process.RunningSince(pid, time.Now()) {
 		t.Error("it was told to leave")
 	}
 }
 
 func TestPidFileOfASuccessorIsLeft(t *testing.T) {
-	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	p, err := AcquirePid(t.Context(), path)
-	check(t, err)
+	office := t.TempDir()
+	o := claimed(t, Claim{Postoffice: office, Node: "mx1"})
+	path := filepath.Join(office, pidName)
 	check(t, os.WriteFile(path, []byte("4711\n"), 0o600)) // as ZMailer's scheduler does
-	p.Release()
+	o.Release()
 	if text, err := os.ReadFile(path); err != nil || string(text) != "4711\n" {
 		t.Errorf("%q, %v", text, err)
 	}
-}
-
-// A scheduler was killed while it was starting an agent. The child has the lock until it
-// executes its program, and the pid in the file is that of the dead scheduler. That is no
-// running scheduler: a new one waits for the lock.
-func TestPidFileLockedByAChildOfADeadScheduler(t *testing.T) {
-	pid, _, stop := startHelper(t, "wait", "")
-	stop()
-	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	child, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	check(t, err)
-	defer child.Close()
-	check(t, unix.Flock(int(child.Fd()), unix.LOCK_EX))
-	_, err = fmt.Fprintf(child, "%d\n", pid)
-	check(t, err)
-	if _, err := acquirePid(t.Context(), path, 4*leavePoll, false); err == nil || errors.Is(err, ErrRunning) {
-		t.Errorf("error %v", err)
-	}
-	check(t, child.Close())
-	p, err := ClaimPid(t.Context(), path)
-	check(t, err)
-	p.Release()
 }

@@ -39,18 +39,19 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// helpDaemon holds a pid file until it is asked to leave.
-func helpDaemon(path string) {
+// helpDaemon owns a postoffice until it is asked to leave.
+func helpDaemon(office string) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, unix.SIGTERM)
-	p, err := AcquirePid(context.Background(), path)
+	c := Claim{Postoffice: office, Node: "mx1"}
+	o, err := c.Acquire(context.Background())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println("ready")
 	<-asked
-	p.Release()
+	o.Release()
 }
 
 // startHelper starts the test binary in one of its roles. The helper that waits does
