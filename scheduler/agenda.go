@@ -14,29 +14,19 @@ type agenda struct {
 	startedAt instant  // of the first Step
 	out       []Action // of the current Step
 
-	wakes     heap[vertexRef]     // ends of waits
-	watch     watch               // expiries of vertices; see nextLook
-	resumes   heap[*thread]       // ends of suspensions, and bulk updates to continue
-	deadlines heap[*agent]        // see dispatch.deadline
-	backoffs  heap[*ring]         // rings that may start an agent again
-	tokens    heap[*bucket]       // rates for whose tokens mail waits
-	shares    heap[*clusterShare] // ends of allowances
-
-	siteDoubts heap[*thread]          // sites that sessions do not confirm (site.go)
-	effectEnds heap[*thread]          // effects of reply rules that change
-	orderEnds  heap[*suspensionOrder] // suspensions by an administrator that end; the keys are dates
-
-	notices heap[*noticePlan] // about messages with open recipients
-	delays  heap[*delayPlan]  // reporttimes and deadlines; the keys are dates
+	wakes  heap[vertexRef]     // ends of waits
+	watch  watch               // expiries; see nextLook
+	timers heap[*timer]        // what is planned for an instant
+	dates  heap[*timer]        // what is planned for a date; the keys are dates
+	shares heap[*clusterShare] // ends of allowances
+	work   int                 // that wakeTimers has done
 }
 
 // do appends an action to those of this Step.
 func (ag *agenda) do(a Action) { ag.out = append(ag.out, a) }
 
 func (ag *agenda) next() instant {
-	dated := date(min(ag.orderEnds.next(), ag.delays.next()))
-	return min(ag.wakes.next(), ag.resumes.next(), ag.deadlines.next(), ag.backoffs.next(),
-		ag.tokens.next(), ag.shares.next(), ag.siteDoubts.next(), ag.effectEnds.next(), ag.notices.next(), ag.instantAt(dated))
+	return min(ag.wakes.next(), ag.timers.next(), ag.instantAt(date(ag.dates.next())), ag.shares.next())
 }
 
 // timeMultiset is a multiset of times with a resolution of one second. The

@@ -64,7 +64,7 @@ type agent struct {
 	progressAt    instant
 	hungryAt      instant // last #hungry; 0: none yet
 	fedAt         instant // last job line; 0: none yet
-	deadlineIndex int32   // in agenda.deadlines
+	deadlines     timer   // see dispatch.deadline
 	links[*agent]         // in dispatch.idleAgents
 }
 
@@ -261,8 +261,8 @@ func (a *agent) oldestWork(now instant) instant {
 // progress.
 func (d *dispatch) planDeadline(a *agent) {
 	at := d.deadline(a)
-	if at != never && (!d.deadlines.contains(a) || at < d.deadlines.keyOf(a)) {
-		d.deadlines.put(at, a)
+	if at < d.plannedAt(&a.deadlines) {
+		d.plan(&a.deadlines, at)
 	}
 }
 
@@ -335,7 +335,7 @@ func (d *dispatch) dropAgent(a *agent) {
 	if a.thread != nil && a.thread.lastAgent == a {
 		a.thread.lastAgent = nil
 	}
-	d.deadlines.remove(a)
+	d.plan(&a.deadlines, never)
 	delete(d.agents, a.id)
 	d.counts.Agents--
 	r.procs--

@@ -65,7 +65,7 @@ func (s *Scheduler) checkNotices() {
 		m := s.messages.at(ref)
 		assert(p.message == ref && s.byID.find(uint64(m.id)) == ref, "a notice is planned about message %d, which has left", m.id)
 		assert(m.flags&owesNotice != 0 || m.pendingWrites > 0, "a notice is planned about message %d, which owes none", m.id)
-		assert(s.notices.contains(p) || m.pendingWrites > 0 || m.flags&(removing|moving) != 0, "the notice about message %d is never written", m.id)
+		assert(p.next.isPlanned() || m.pendingWrites > 0 || m.flags&(removing|moving) != 0, "the notice about message %d is never written", m.id)
 	}
 	for ref, p := range s.delayPlans {
 		v := s.vertices.at(ref)
@@ -258,9 +258,9 @@ func (s *Scheduler) checkThread(t *thread) {
 	}
 	assert(sessions == t.busy, "thread %v has %d agents, %d sessions", t, sessions, t.busy)
 	assert(n == t.vertices.len, "thread %v: %d vertices, kept %d", t, n, t.vertices.len)
-	assert(n > 0 || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && (t.shaping.rate.index != 0 || len(t.shaping.effects) > 0), "thread %v is empty and still there", t)
+	assert(n > 0 || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && (t.shaping.rate.next.isPlanned() || len(t.shaping.effects) > 0), "thread %v is empty and still there", t)
 	s.checkGate(t)
-	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == (t.resumeIndex != 0), "thread %v: suspension and agenda disagree", t)
+	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
 	assert(t.params.QueueOnly || t.queues[1-t.active].len() == 0, "thread %v keeps mail for a next run", t)
 	assert(!t.params.QueueOnly || t.running || t.dueOf(t.active) == 0, "thread %v has mail in the queue of a run and is not running", t)
 	if t.mayFeed() {
@@ -339,12 +339,12 @@ func (s *Scheduler) checkGate(t *thread) {
 		suspended = suspended || e.state.rule.Verb == ReplySuspend
 	}
 	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t, x.suspended)
-	assert(ends == (x.effectIndex != 0), "thread %v: effects %v, in the agenda %v", t, ends, x.effectIndex != 0)
+	assert(ends == x.effectEnd.isPlanned(), "thread %v: effects %v, in the agenda %v", t, ends, x.effectEnd.isPlanned())
 	assert(x.order == s.suspendedThreads[t.key], "thread %v has another order", t)
 	waits := x.draws == nil && t.queue().len() > x.tokens && x.tokens < x.rate.burst || t.vertices.len == 0 && x.rate.owed(s.clock)
-	assert(!waits || x.rate.index != 0, "thread %v waits for a token and is not in the agenda", t)
+	assert(!waits || x.rate.next.isPlanned(), "thread %v waits for a token and is not in the agenda", t)
 	if w := x.draws; w != nil {
-		assert(w.left <= 0 || x.rate.index != 0, "thread %v has drawn tokens and will not give them back", t)
+		assert(w.left <= 0 || x.rate.next.isPlanned(), "thread %v has drawn tokens and will not give them back", t)
 		assert(w.left > 0 || w.drawing || t.queue().len() == 0 || !t.mayFeed(), "thread %v waits for tokens that nobody draws", t)
 	}
 	if c := x.share; c != nil {
@@ -429,7 +429,7 @@ func (s *Scheduler) checkRing(r *ring) {
 	// Work waits only for a reason: a limit, sessions that agents should still
 	// offer, or a halt.
 	if r.wants > 0 && !s.halted() && r.expected == 0 {
-		reason := r.limitQueue != nil || r.backoffIndex != 0 || !below(r.busy, s.maxRing(r)) || !below(r.procs, s.maxRing(r))
+		reason := r.limitQueue != nil || r.backoff.isPlanned() || !below(r.busy, s.maxRing(r)) || !below(r.procs, s.maxRing(r))
 		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)
 	}
 	assert(len(r.idle) == 0 || r.wants == 0 || s.halted() || r.limitQueue != nil || !below(r.busy, s.maxRing(r)), "ring %q has idle agents and work", r.key)

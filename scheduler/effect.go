@@ -44,7 +44,7 @@ type suspensionOrder struct {
 	key     threadKey
 	until   date // noDate: until it is lifted
 	by, why string
-	index   int32 // in agenda.orderEnds
+	end     timer // at until
 }
 
 func (r *ReplyRule) applies(key threadKey) bool {
@@ -95,11 +95,7 @@ func (q *queue) updateEffects(t *thread) {
 	}
 	x.part = part
 	x.rate.restrict(q.clock, part, per)
-	if next == never {
-		q.effectEnds.remove(t)
-	} else {
-		q.effectEnds.put(next, t)
-	}
+	q.plan(&x.effectEnd, next)
 	q.noteThreadChange(t)
 	if x.suspended == suspended {
 		return
@@ -275,14 +271,11 @@ func (q *queue) suspendByOrder(e SuspendedThread) {
 	o := q.suspendedThreads[key]
 	if o == nil {
 		o = &suspensionOrder{key: key}
+		o.end.due = func(s *Scheduler) { s.orderEnded(o) }
 		q.suspendedThreads[key] = o
 	}
 	o.until, o.by, o.why = until, e.By, e.Why
-	if until == noDate {
-		q.orderEnds.remove(o)
-	} else {
-		q.orderEnds.put(instant(until), o)
-	}
+	q.planDate(&o.end, until)
 	if t := q.threads[key]; t != nil {
 		q.obtainShaping(t).order = o
 		q.updateEffects(t)
@@ -293,7 +286,7 @@ func (q *queue) suspendByOrder(e SuspendedThread) {
 // orderEnded ends an administrator's suspension.
 func (d *dispatch) orderEnded(o *suspensionOrder) {
 	delete(d.suspendedThreads, o.key)
-	d.orderEnds.remove(o)
+	d.planDate(&o.end, noDate)
 	if t := d.threads[o.key]; t != nil {
 		t.shaping.order = nil
 		d.effectDue(t)

@@ -121,14 +121,17 @@ func (q *queue) resumeThread(t *thread) int {
 // planResume puts a thread into the agenda at the time when its bulk updates
 // continue or its suspension ends.
 func (ag *agenda) planResume(t *thread) {
+	if t.resume.due == nil { // most threads never need it
+		t.resume.due = func(s *Scheduler) { s.work += s.resumeThread(t) }
+	}
 	switch {
 	case t.nextUpdate != 0:
-		ag.resumes.put(ag.now, t)
+		ag.plan(&t.resume, ag.now)
 		return
 	case t.suspendedUntil != 0:
-		ag.resumes.put(t.suspendedUntil, t)
+		ag.plan(&t.resume, t.suspendedUntil)
 	default:
-		ag.resumes.remove(t)
+		ag.plan(&t.resume, never)
 	}
 	t.updates = 0
 }

@@ -283,9 +283,9 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 	case WaitStart:
 		consider(StartNext, s.startFailures[t.ring.clause].until)
 	case WaitForks:
-		consider(StartNext, s.forks.next())
+		consider(StartNext, s.plannedAt(&s.forks.next))
 	case WaitSpool:
-		consider(ProbeNext, s.store.next())
+		consider(ProbeNext, s.plannedAt(&s.store.retry))
 	}
 	if at == never {
 		return NothingNext, time.Time{}

@@ -67,7 +67,8 @@ func (dv *delivery) noteSpoolDown(m MessageID, e Failed) {
 	if dv.spoolDown {
 		return
 	}
-	dv.spoolDown, dv.store.retryAt = true, dv.now.after(probeInterval)
+	dv.spoolDown = true
+	dv.plan(&dv.store.retry, dv.now.after(probeInterval))
 	dv.do(Note{Severity: Error, Message: m, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
 }
 
@@ -76,8 +77,8 @@ func (dv *delivery) repeatLater(p *pending, e Failed) {
 	if !e.SpoolDown {
 		dv.noteTrouble(e)
 		dv.do(Note{Severity: Error, Message: p.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
-		if dv.store.retryAt == 0 {
-			dv.store.retryAt = dv.now.after(retryInterval)
+		if !dv.store.retry.isPlanned() {
+			dv.plan(&dv.store.retry, dv.now.after(retryInterval))
 		}
 	}
 	dv.store.failed = append(dv.store.failed, e.Op)
@@ -119,17 +120,14 @@ func (dv *delivery) moveFailed(p *pending, e Failed) bool {
 	return true
 }
 
-// retryWritesDue probes a spool that is down, or issues failed writes again.
-func (dv *delivery) retryWritesDue() {
-	if dv.store.next() > dv.now {
+// retryWrites probes a spool that is down, or issues failed writes again.
+func (s *Scheduler) retryWrites() {
+	if s.spoolDown {
+		s.plan(&s.store.retry, s.now.after(probeInterval))
+		s.do(Probe{})
 		return
 	}
-	if dv.spoolDown {
-		dv.store.retryAt = dv.now.after(probeInterval)
-		dv.do(Probe{})
-		return
-	}
-	dv.reissueFailed()
+	s.reissueFailed()
 }
 
 // spoolBack continues after the spool was down.
@@ -148,7 +146,8 @@ func (dv *delivery) spoolBack() {
 // reissueFailed issues the failed actions again, in order.
 func (dv *delivery) reissueFailed() {
 	ops := dv.store.failed
-	dv.store.failed, dv.store.retryAt = nil, 0
+	dv.store.failed = nil
+	dv.plan(&dv.store.retry, never)
 	dv.counts.FailedWrites = 0
 	for _, op := range ops {
 		p := dv.store.pending[op]

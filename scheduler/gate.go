@@ -30,13 +30,13 @@ type shaping struct {
 	told  *DestinationDead // by whose word it was suspended last; nil: by nobody else's
 
 	// Effects of reply rules and of an administrator's order (effect.go).
-	effects     []effect
-	effectIndex int32 // in agenda.effectEnds
-	order       *suspensionOrder
-	suspended   bool
-	part        float64    // the part of its window limit that rules leave; 1: all
-	noted       *ReplyRule // the rule that was last logged, and when
-	notedAt     instant
+	effects   []effect
+	effectEnd timer // when the next effect ends or changes
+	order     *suspensionOrder
+	suspended bool
+	part      float64    // the part of its window limit that rules leave; 1: all
+	noted     *ReplyRule // the rule that was last logged, and when
+	notedAt   instant
 
 	// The site (site.go); nil: no limit on it.
 	site      *site
@@ -47,13 +47,17 @@ type shaping struct {
 	offered   bool    // the site has offered it a session, which has not begun yet
 	siteMax   int     // its clustersitemax, as counted in site.maxes; 0: none
 	siteWant  int     // its part of site.want
-	siteDoubt int32   // in agenda.siteDoubts
+	siteDoubt timer   // when the site is forgotten unless a session confirms it
 }
 
 // obtainShaping finds or makes the shaping of a thread.
 func (q *queue) obtainShaping(t *thread) *shaping {
 	if t.shaping == nil {
-		t.shaping = &shaping{rate: bucket{thread: t, changeAt: noDate}, tokens: math.MaxInt, part: 1}
+		x := &shaping{rate: bucket{thread: t, changeAt: noDate}, tokens: math.MaxInt, part: 1}
+		x.rate.next.due = func(s *Scheduler) { s.tokenDue(&x.rate) }
+		x.effectEnd.due = func(s *Scheduler) { s.effectDue(t) }
+		x.siteDoubt.due = func(s *Scheduler) { s.siteDoubtDue(t) }
+		t.shaping = x
 		t.shaping.rate.setRates(q.clock, t.params.Rate, t.params.RateBurst)
 	}
 	return t.shaping
@@ -106,11 +110,7 @@ func (q *queue) updateGate(t *thread) {
 	if x.draws != nil && x.draws.left > 0 {
 		at = min(at, x.draws.until)
 	}
-	if at == never {
-		q.tokens.remove(&x.rate)
-		return
-	}
-	q.tokens.put(at, &x.rate)
+	q.plan(&x.rate.next, at)
 }
 
 // isShaped reports whether an empty thread must be kept for its shaping.
@@ -142,7 +142,7 @@ func (d *dispatch) waitForChannel(r *ring) {
 		r.dequeue()
 		d.enqueueRing(b.queue, r)
 	}
-	d.tokens.put(b.nextAt(d.clock), b)
+	d.plan(&b.next, b.nextAt(d.clock))
 }
 
 // pass lets a job line with n recipients through the gates: it takes n tokens of each

@@ -305,7 +305,7 @@ func (q *queue) removeVertex(v *vertex) {
 	delete(q.parts, v.ref)
 	delete(q.partWaits, v.ref)
 	if p := q.delayPlans[v.ref]; p != nil {
-		q.delays.remove(p)
+		q.planDate(&p.next, noDate)
 		delete(q.delayPlans, v.ref)
 	}
 	q.setState(v, 0, 0)

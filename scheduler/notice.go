@@ -18,7 +18,7 @@ import (
 type noticePlan struct {
 	message messageRef // 0: the message has left
 	at      instant
-	index   int32 // in agenda.notices
+	next    timer
 }
 
 // delayPlan is for a vertex with recipients whose sender wants to be told of
@@ -27,7 +27,7 @@ type delayPlan struct {
 	vertex    vertexRef
 	told      int // how many of the reporttimes have passed and been reported
 	deadlines []deliverBy
-	index     int32 // in agenda.delays
+	next      timer
 }
 
 // deliverBy is the deadline of a recipient (RFC 2852).
@@ -36,6 +36,12 @@ type deliverBy struct {
 	at        date
 	fails     bool // the recipient fails then; otherwise its sender is told
 	told      bool // it has passed, and that has been handled
+}
+
+func newDelayPlan(v *vertex) *delayPlan {
+	p := &delayPlan{vertex: v.ref}
+	p.next.due = func(s *Scheduler) { s.delayDue(p) }
+	return p
 }
 
 // planNotice plans a notice about a message, if it owes one and has open
@@ -47,11 +53,12 @@ func (dv *delivery) planNotice(m *message, at instant) {
 	p := dv.noticePlans[m.ref]
 	if p == nil {
 		p = &noticePlan{message: m.ref, at: never}
+		p.next.due = func(s *Scheduler) { s.noticeDue(p) }
 		dv.noticePlans[m.ref] = p
 	}
 	if at < p.at {
 		p.at = at
-		dv.notices.put(at, p)
+		dv.plan(&p.next, at)
 	}
 }
 
@@ -80,7 +87,7 @@ func (dv *delivery) owesNoticeNow(m *message) bool {
 // report starts the writing of the notice that a message owes. Whatever has to
 // be reported from now on goes into the next one.
 func (dv *delivery) report(m *message) {
-	dv.notices.remove(dv.noticePlans[m.ref])
+	dv.plan(&dv.noticePlans[m.ref].next, never)
 	delete(dv.noticePlans, m.ref)
 	m.flags &^= owesNotice
 	m.pendingWrites++
@@ -113,7 +120,7 @@ func (ml *mail) noteDelays(v *vertex, in *ctlfile.OpenRecipient, modifiedAt date
 	}
 	p := ml.delayPlans[v.ref]
 	if p == nil {
-		p = &delayPlan{vertex: v.ref}
+		p = newDelayPlan(v)
 		ml.delayPlans[v.ref] = p
 	}
 	p.told = max(p.told, in.Delays)
@@ -150,11 +157,7 @@ func (q *queue) planDelay(v *vertex) {
 			next = q.date
 		}
 	}
-	if next == noDate {
-		q.delays.remove(p)
-		return
-	}
-	q.delays.put(instant(next), p)
+	q.planDate(&p.next, next)
 }
 
 // replanDelays plans the notices of delay of a thread whose reporttimes have
@@ -172,7 +175,7 @@ func (q *queue) replanDelays(t *thread) {
 		case p != nil:
 			p.told = min(p.told, q.reportTimesPassed(v))
 		case len(t.params.ReportTimes) > 0 && q.wantsDelays(v):
-			q.delayPlans[v.ref] = &delayPlan{vertex: v.ref}
+			q.delayPlans[v.ref] = newDelayPlan(v)
 		}
 		q.planDelay(v)
 	}

@@ -64,7 +64,7 @@ func (d *dispatch) isIdleVertex(v *vertex, wake instant, spared func(*vertex, *t
 	if d.instantAt(d.watch.at(v.ref)) < wake || v.state == waiting && v.wakeAt < wake {
 		return false
 	}
-	if p := d.delayPlans[v.ref]; p != nil && p.index != 0 && d.instantAt(date(d.delays.keyOf(p))) < wake {
+	if p := d.delayPlans[v.ref]; p != nil && d.instantAt(d.plannedDate(&p.next)) < wake {
 		return false
 	}
 	// A report counts even if it comes after the end of its line.
@@ -183,16 +183,16 @@ func (dv *delivery) keepExtras(m *message) {
 	}
 	if p := dv.noticePlans[m.ref]; p != nil {
 		x.noticeAt, needed = p.at, true
-		dv.notices.remove(p)
+		dv.plan(&p.next, never)
 		p.message = 0
 		delete(dv.noticePlans, m.ref)
 	}
 	dv.eachVertex(m, func(v *vertex) {
 		p := dv.delayPlans[v.ref]
-		if p == nil || len(p.deadlines) == 0 || p.index == 0 {
+		if p == nil || len(p.deadlines) == 0 || !p.next.isPlanned() {
 			return
 		}
-		if at := dv.delays.keyOf(p); x.deadlineAt == 0 || at < x.deadlineAt {
+		if at := dv.instantAt(dv.plannedDate(&p.next)); x.deadlineAt == 0 || at < x.deadlineAt {
 			x.deadlineAt, needed = at, true
 		}
 	})
@@ -220,10 +220,10 @@ func (dv *delivery) newRecord(m *message, v *vertex) recordRef {
 	set(recordDestinationFailed, v.destinationFailed)
 	set(recordInRetryStep, v.inRetryStep)
 	set(recordNextRun, v.state == due && v.queue == 1)
-	if p := dv.delayPlans[v.ref]; p != nil && p.index != 0 {
+	if p := dv.delayPlans[v.ref]; p != nil {
 		// A delay or deadline that has not been handled yet is handled when the
 		// file has been read.
-		set(recordReadAtLook, dv.delays.keyOf(p) <= instant(dv.date))
+		set(recordReadAtLook, dv.plannedDate(&p.next) <= dv.date)
 	}
 	return n
 }
@@ -234,7 +234,7 @@ func (dv *delivery) takePlace(v *vertex, n recordRef) {
 	t, rec := dv.threadOf(v), dv.records.items.at(n)
 	dv.wakes.remove(v.ref)
 	if p := dv.delayPlans[v.ref]; p != nil {
-		dv.delays.remove(p)
+		dv.planDate(&p.next, noDate)
 		delete(dv.delayPlans, v.ref)
 	}
 	if v.state == waiting {

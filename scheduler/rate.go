@@ -44,7 +44,7 @@ type bucket struct {
 	// paidAt is when all tokens will be available again (the theoretical arrival time
 	// of I.371).
 	paidAt instant
-	index  int32 // in agenda.tokens
+	next   timer // when there may be another token for what waits
 	// What waits for a token: one of these is set.
 	thread *thread
 	queue  *limitQueue // the rings of a channel
@@ -154,6 +154,7 @@ func (q *queue) obtainBucket(list *[]*bucket, former []*bucket, rates []Rate, bu
 		return (*list)[i]
 	}
 	b := new(bucket)
+	b.next.due = func(s *Scheduler) { s.tokenDue(b) }
 	if i := slices.IndexFunc(former, same); i >= 0 {
 		b = former[i]
 	} else if len(former) > 0 {
@@ -172,7 +173,7 @@ func (q *queue) reloadRates(c *channel) {
 		for b.queue.head != nil {
 			b.queue.head.dequeue()
 		}
-		q.tokens.remove(b)
+		q.plan(&b.next, never)
 	}
 }
 
@@ -203,6 +204,6 @@ func (d *dispatch) admitAtRate(b *bucket) {
 		d.markDirty(r)
 	}
 	if b.queue.head != nil {
-		d.tokens.put(b.nextAt(d.clock), b)
+		d.plan(&b.next, b.nextAt(d.clock))
 	}
 }

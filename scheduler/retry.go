@@ -115,7 +115,7 @@ func (q *queue) suspend(t *thread, till instant) {
 		t.shaping.told = nil
 	}
 	q.noteThreadChange(t)
-	q.resumes.put(till, t)
+	q.planResume(t)
 	q.noteThread(t, "suspended", till)
 	q.updateThread(t)
 	q.considerRecordingThread(t)

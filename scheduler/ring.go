@@ -49,10 +49,10 @@ type ring struct {
 
 	channelRate *bucket // nil: none
 
-	dirty        bool         // is in queue.dirty
-	backoffIndex int32        // in agenda.backoffs
-	limitQueue   *limitQueue  // in which the ring waits; nil: none
-	limitLinks   links[*ring] // in limitQueue
+	dirty      bool         // is in queue.dirty
+	backoff    timer        // when it may start an agent again
+	limitQueue *limitQueue  // in which the ring waits; nil: none
+	limitLinks links[*ring] // in limitQueue
 	// waitingSince is the limitSequence at which the ring began to wait at a
 	// limit. It is 0 when the ring has got what it waited for.
 	waitingSince uint64
@@ -104,6 +104,7 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 		}
 		r.turns.index, r.shareTable, r.flows, r.flowPlace = turnIndexOf, &q.shareTable, &q.flows, q.flowPlace
 		r.members.of = memberLinksOf
+		r.backoff.due = func(s *Scheduler) { s.markDirty(r) }
 		r.initRecords()
 		q.lastRing++
 		r.id = q.lastRing
@@ -159,7 +160,7 @@ func (q *queue) dropRingWhenEmpty(r *ring) {
 	r.dropped = true
 	q.ringOrder.remove(r)
 	r.dequeue()
-	q.backoffs.remove(r)
+	q.plan(&r.backoff, never)
 	if q.rings[r.key] == r {
 		delete(q.rings, r.key)
 	}

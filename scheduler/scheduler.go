@@ -68,7 +68,7 @@
 //	orders, held mail                  order.go orderpart.go hold.go reroute.go
 //	reload, stop                       reload.go stop.go
 //	queries                            view.go show.go explain.go wait.go position.go walk.go
-//	waits and dates                    clock.go agenda.go watch.go
+//	waits and dates                    clock.go agenda.go timer.go watch.go
 //	how a million messages are kept    message.go mail.go slab.go slabindex.go heap.go
 //	warm restart                       save.go saverate.go restore.go
 //	limits of the cluster              cluster.go clusterrate.go
@@ -181,8 +181,6 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.noticePlans, s.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
 	s.expireReasons = make(map[vertexRef]string)
 	s.parts, s.partWaits = make(map[vertexRef][]orderPart), make(map[vertexRef]partWait)
-	s.notices.index = func(p *noticePlan) *int32 { return &p.index }
-	s.delays.index = func(p *delayPlan) *int32 { return &p.index }
 	s.queueIndex = func(v vertexRef) *int32 { return &s.vertices.at(v).queueIndex }
 	s.threadLinks = func(v vertexRef) *links[vertexRef] {
 		if v.isRecord() {
@@ -191,14 +189,9 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 		return &s.vertices.at(v).links
 	}
 	s.queuedLinks = func(n recordRef) *links[recordRef] { return &s.records.items.at(n).queued }
-	s.resumes.index = func(t *thread) *int32 { return &t.resumeIndex }
-	s.deadlines.index = func(a *agent) *int32 { return &a.deadlineIndex }
-	s.backoffs.index = func(r *ring) *int32 { return &r.backoffIndex }
-	s.siteDoubts.index = func(t *thread) *int32 { return &t.shaping.siteDoubt }
-	s.effectEnds.index = func(t *thread) *int32 { return &t.shaping.effectIndex }
-	s.orderEnds.index = func(o *suspensionOrder) *int32 { return &o.index }
+	s.timers.index = func(t *timer) *int32 { return &t.index }
+	s.dates.index = s.timers.index
 	s.shares.index = func(c *clusterShare) *int32 { return &c.index }
-	s.tokens.index = func(b *bucket) *int32 { return &b.index }
 	s.idleAgents.of = func(a *agent) *links[*agent] { return &a.links }
 	s.ringOrder.of = func(r *ring) *links[*ring] { return &r.inOrder }
 	s.orphans.id = math.MaxUint64
@@ -211,6 +204,9 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.orphans.shareTable, s.orphans.flows, s.orphans.flowPlace = &s.shareTable, &s.flows, s.flowPlace
 	s.forks.queue = newLimitQueue(0)
 	s.store.pending = make(map[Op]*pending)
+	s.store.retry.due = (*Scheduler).retryWrites
+	s.stop.deadline.due = (*Scheduler).stopDeadline
+	s.forks.next.due = (*Scheduler).wakeForks
 	return s
 }
 
@@ -238,8 +234,8 @@ func (s *Scheduler) Step(now Now, e Event) []Action {
 func (s *Scheduler) handle(e Event) {
 	switch e := e.(type) {
 	case Tick:
-		if e.RetryWrites && s.store.retryAt != 0 {
-			s.store.retryAt = s.now
+		if e.RetryWrites && s.store.retry.isPlanned() {
+			s.plan(&s.store.retry, s.now)
 		}
 		s.wake()
 	case Arrived:
@@ -310,26 +306,15 @@ func (s *Scheduler) Next() (time.Time, bool) {
 	if s.memory.room.keptOut && s.memory.room.lookAt != 0 {
 		next = s.memory.room.lookAt
 	}
-	next = min(next, s.agenda.next(), s.instantAt(s.nextLook()), s.memory.calendar.next(), s.forks.next(), s.store.next(), s.stop.next())
+	next = min(next, s.agenda.next(), s.instantAt(s.nextLook()), s.memory.calendar.next())
 	if next == never {
 		return time.Time{}, false
 	}
 	return s.timeAt(next), true
 }
 
-// wakeSlice bounds how much work of each kind one Tick does, so that a million
-// wake-ups at one moment do not delay the answers to agents. The rest stays
-// overdue, and Next asks for another Tick at once.
-const wakeSlice = 500
-
 // wake does everything that is due by now.
 func (s *Scheduler) wake() {
-	for n := 0; n < wakeSlice && s.resumes.next() <= s.now; n++ {
-		n += s.resumeThread(s.resumes.pop())
-	}
-	for n := 0; n < wakeSlice && s.wakes.next() <= s.now; n++ {
-		s.wakeVertex(s.vertices.at(s.wakes.pop()))
-	}
 	if s.nextLook() <= s.date {
 		for _, n := range s.watch.take(s.date, wakeSlice) {
 			if v := s.vertices.at(n); v.state.isWatched() {
@@ -337,34 +322,11 @@ func (s *Scheduler) wake() {
 			}
 		}
 	}
+	s.wakeTimers()
+	for n := 0; n < wakeSlice && s.wakes.next() <= s.now; n++ {
+		s.wakeVertex(s.vertices.at(s.wakes.pop()))
+	}
 	for n := 0; n < wakeSlice && s.memory.calendar.next() <= s.now; n++ {
 		s.lookAtRecord(s.memory.calendar.first())
 	}
-	for n := 0; n < wakeSlice && s.deadlines.next() <= s.now; n++ {
-		s.checkDeadline(s.deadlines.pop())
-	}
-	for n := 0; n < wakeSlice && s.backoffs.next() <= s.now; n++ {
-		s.markDirty(s.backoffs.pop())
-	}
-	for n := 0; n < wakeSlice && s.siteDoubts.next() <= s.now; n++ {
-		s.siteDoubtDue(s.siteDoubts.pop())
-	}
-	for n := 0; n < wakeSlice && s.effectEnds.next() <= s.now; n++ {
-		s.effectDue(s.effectEnds.pop())
-	}
-	for n := 0; n < wakeSlice && s.orderEnds.next() <= instant(s.date); n++ {
-		s.orderEnded(s.orderEnds.pop())
-	}
-	for n := 0; n < wakeSlice && s.tokens.next() <= s.now; n++ {
-		s.tokenDue(s.tokens.pop())
-	}
-	for n := 0; n < wakeSlice && s.delays.next() <= instant(s.date); n++ {
-		s.delayDue(s.delays.pop())
-	}
-	for n := 0; n < wakeSlice && s.notices.next() <= s.now; n++ {
-		s.noticeDue(s.notices.pop())
-	}
-	s.wakeForks()
-	s.retryWritesDue()
-	s.wakeStop()
 }

@@ -86,8 +86,8 @@ func (q *queue) noteSite(t *thread, name string) {
 // doubtSite plans that the remembered site of a busy thread is forgotten, or, after a
 // report has named the site, plans it anew.
 func (q *queue) doubtSite(t *thread, named bool) {
-	if x := t.shaping; x != nil && x.site != nil && t.busy > 0 && q.knownSites[t.key] != nil && (named || x.siteDoubt == 0) {
-		q.siteDoubts.put(q.now+siteConfirm, t)
+	if x := t.shaping; x != nil && x.site != nil && t.busy > 0 && q.knownSites[t.key] != nil && (named || !x.siteDoubt.isPlanned()) {
+		q.plan(&x.siteDoubt, q.now+siteConfirm)
 	}
 }
 
@@ -160,7 +160,7 @@ func (q *queue) leaveSite(t *thread) {
 		return
 	}
 	q.leaveSiteQueue(t)
-	q.siteDoubts.remove(t)
+	q.plan(&t.shaping.siteDoubt, never)
 	s := x.site
 	x.site, x.siteRate, x.offered, x.siteSince = nil, nil, false, 0
 	s.threads--
@@ -179,12 +179,12 @@ func (q *queue) dropSite(s *site) {
 	}
 	for _, b := range s.rates {
 		if b.owed(q.clock) {
-			q.tokens.put(b.paidAt, b)
+			q.plan(&b.next, b.paidAt)
 			return
 		}
 	}
 	for _, b := range s.rates {
-		q.tokens.remove(b)
+		q.plan(&b.next, never)
 	}
 	if q.sites[s.name] == s {
 		delete(q.sites, s.name)
@@ -240,7 +240,7 @@ func (q *queue) waitAtSite(t *thread) {
 	x.siteRing = t.ring
 	x.waits++
 	if b := x.siteRate; b != nil && b.tokens(q.clock) == 0 {
-		q.tokens.put(b.nextAt(q.clock), b)
+		q.plan(&b.next, b.nextAt(q.clock))
 	}
 	q.updateThread(t)
 }
@@ -274,7 +274,7 @@ func (q *queue) offerSite(s *site) {
 		t := s.queues[i].waiting.first()
 		if q.freeAtSite(t) <= 0 {
 			if b := t.shaping.siteRate; b != nil && b.tokens(q.clock) == 0 {
-				q.tokens.put(b.nextAt(q.clock), b)
+				q.plan(&b.next, b.nextAt(q.clock))
 			}
 			continue
 		}

@@ -34,9 +34,7 @@ func (d *dispatch) startFor(r *ring, t *thread) {
 		return
 	}
 	if !d.forks.allow(d.now, d.config.ForkRate) {
-		if r.limitQueue == nil {
-			d.enqueueRing(d.forks.queue, r)
-		}
+		d.waitForFork(r)
 		return
 	}
 	r.dequeue()
@@ -87,7 +85,8 @@ func (d *dispatch) start(r *ring, t *thread) {
 	d.expectSessions(a, a.sessions)
 	d.counts.Agents++
 	d.counts.AgentsStarted++
-	d.deadlines.put(d.now.after(firstHungryTimeout), a)
+	a.deadlines.due = func(s *Scheduler) { s.checkDeadline(a) }
+	d.plan(&a.deadlines, d.now.after(firstHungryTimeout))
 	d.do(Start{
 		Agent: a.id, Channel: r.channel.name, Host: t.key.host,
 		Command: r.command, UID: r.params.UID, GID: r.params.GID,
@@ -113,9 +112,10 @@ func (d *dispatch) agentFailed(e AgentFailed) {
 
 // forkRate limits starts to a number per second (option -R).
 type forkRate struct {
-	second instant // what count is for, in seconds since the epoch
+	second instant // what count is for, in seconds
 	count  int
 	queue  *limitQueue
+	next   timer // when a ring in queue may try again
 }
 
 // allow counts one start if it is allowed now.
@@ -130,21 +130,23 @@ func (f *forkRate) allow(now instant, limit int) bool {
 	return true
 }
 
-func (f *forkRate) next() instant {
-	if f.queue.head == nil {
-		return never
+// waitForFork puts a ring among those that wait for the next second.
+func (d *dispatch) waitForFork(r *ring) {
+	if r.limitQueue == nil {
+		d.enqueueRing(d.forks.queue, r)
 	}
-	return (f.second + 1) * instant(time.Second)
+	d.plan(&d.forks.next, (d.forks.second+1)*instant(time.Second))
 }
 
-func (d *dispatch) wakeForks() {
-	if d.forks.next() > d.now {
-		return
-	}
-	for n := 0; below(n, d.config.ForkRate) && d.forks.queue.head != nil; n++ {
-		r := d.forks.queue.head
+// wakeForks lets the rings try again that may start an agent in this second.
+func (s *Scheduler) wakeForks() {
+	for n := 0; below(n, s.config.ForkRate) && s.forks.queue.head != nil; n++ {
+		r := s.forks.queue.head
 		r.dequeue()
-		d.markDirty(r)
+		s.markDirty(r)
+	}
+	if s.forks.queue.head != nil {
+		s.plan(&s.forks.next, s.now.after(time.Second))
 	}
 }
 
@@ -177,20 +179,20 @@ func (d *dispatch) countStartFailure(r *ring, why string) {
 		t.failures++
 		t.until = d.now.after(min(firstBackoff<<min(t.failures-1, 20), longestBackoff))
 	}
-	d.backoffs.put(t.until, r)
+	d.plan(&r.backoff, t.until)
 }
 
 // mustDelayStart reports whether the ring may not start an agent because its
 // clause has failed: until its time, or while another agent is being tried.
 func (d *dispatch) mustDelayStart(t *startFailures, r *ring) bool {
 	if t.until > d.now {
-		d.backoffs.put(t.until, r)
+		d.plan(&r.backoff, t.until)
 		return true
 	}
 	if a := d.agents[t.trial]; a != nil && a.state == starting {
 		// By then, the agent has said #hungry and clearStartFailures has woken the
 		// ring, or the agent is gone.
-		d.backoffs.put(a.stateSince.after(firstHungryTimeout+killTimeout), r)
+		d.plan(&r.backoff, a.stateSince.after(firstHungryTimeout+killTimeout))
 		return true
 	}
 	return r.expected > 0
@@ -205,8 +207,8 @@ func (d *dispatch) clearStartFailures(clause string) {
 	}
 	delete(d.startFailures, clause)
 	for r := d.ringOrder.head; r != nil; r = d.ringOrder.next(r) {
-		if r.clause == clause && d.backoffs.contains(r) {
-			d.backoffs.put(d.now, r)
+		if r.clause == clause && r.backoff.isPlanned() {
+			d.plan(&r.backoff, d.now)
 		}
 	}
 }

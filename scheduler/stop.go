@@ -21,9 +21,9 @@ const (
 // stopping is the state of a stop.
 type stopping struct {
 	begun, slow bool
-	killed      bool    // the first deadline has come
-	done        bool    // Stopped was issued
-	deadline    instant // the next one; 0: none
+	killed      bool  // the first deadline has come
+	done        bool  // Stopped was issued
+	deadline    timer // the next one
 }
 
 // leavesBehind reports whether the end of a fast stop leaves an agent to finish its
@@ -31,13 +31,6 @@ type stopping struct {
 // over before.
 func (st *stopping) leavesBehind(a *agent) bool {
 	return st.begun && !st.slow && a.hasOpenLine() && !a.givenUp
-}
-
-func (st *stopping) next() instant {
-	if st.deadline == 0 {
-		return never
-	}
-	return st.deadline
 }
 
 // beginStop begins a stop, or makes a slow one fast. It kills an agent that has
@@ -50,11 +43,11 @@ func (s *Scheduler) beginStop(slow bool) {
 	s.stop.begun, s.stop.slow = true, slow
 	switch {
 	case slow:
-		s.stop.deadline = s.now.after(slowStopTimeout)
+		s.plan(&s.stop.deadline, s.now.after(slowStopTimeout))
 	case s.stop.killed:
-		s.stop.deadline = min(s.stop.deadline, s.now.after(fastKillTimeout))
+		s.plan(&s.stop.deadline, min(s.plannedAt(&s.stop.deadline), s.now.after(fastKillTimeout)))
 	default:
-		s.stop.deadline = s.now.after(fastStopTimeout)
+		s.plan(&s.stop.deadline, s.now.after(fastStopTimeout))
 	}
 	for _, a := range s.agentsInOrder() {
 		switch {
@@ -66,21 +59,19 @@ func (s *Scheduler) beginStop(slow bool) {
 	}
 }
 
-// wakeStop kills the agents that are still running at the first deadline, and
+// stopDeadline kills the agents that are still running at the first deadline, and
 // ends the stop at the second deadline.
-func (s *Scheduler) wakeStop() {
-	if s.stop.next() > s.now {
-		return
-	}
+func (s *Scheduler) stopDeadline() {
 	if s.stop.killed {
 		s.endStop()
 		return
 	}
 	s.stop.killed = true
-	s.stop.deadline = s.now.after(fastKillTimeout)
+	timeout := fastKillTimeout
 	if s.stop.slow {
-		s.stop.deadline = s.now.after(slowKillTimeout)
+		timeout = slowKillTimeout
 	}
+	s.plan(&s.stop.deadline, s.now.after(timeout))
 	for _, a := range s.agentsInOrder() {
 		if a.signals == 0 {
 			s.noteAgent(Warning, a, "has not exited and has "+strconv.Itoa(len(a.lines))+" job lines open, sent SIGTERM")
@@ -109,7 +100,7 @@ func (s *Scheduler) endStop() {
 		s.do(Kill{Agent: a.id, Hard: true})
 		a.signals = 2
 	}
-	s.stop.deadline, s.stop.done = 0, true
+	s.stop.done = true
 	if writes := len(s.store.pending); left > 0 || writes > 0 {
 		s.do(Note{Severity: Error, Text: "stopped with " + strconv.Itoa(left) + " agents running and " +
 			strconv.Itoa(writes) + " file operations unfinished"})
@@ -147,7 +138,8 @@ func (dv *delivery) stopWhenDone() {
 		len(dv.store.pending) > len(dv.store.failed) {
 		return
 	}
-	dv.stop.deadline, dv.stop.done = 0, true
+	dv.stop.done = true
+	dv.plan(&dv.stop.deadline, never)
 	dv.do(Stopped{})
 }
 

@@ -25,7 +25,7 @@ type store struct {
 	failed  []Op       // to be issued again, in order
 	batch   batch      // of the message in inBatch
 	trouble trouble    // why the actions in failed have failed, or why the spool is down
-	retryAt instant    // when to probe, or to issue failed again; 0: nothing to do
+	retry   timer      // when to probe, or to issue failed again
 }
 
 // pending is one action on files that has no answer yet.
@@ -42,13 +42,6 @@ type pending struct {
 // stale reports whether the message has left. Its place in memory may be used
 // by another.
 func (p *pending) stale() bool { return p.message.sequence != p.sequence }
-
-func (st *store) next() instant {
-	if st.retryAt == 0 {
-		return never
-	}
-	return st.retryAt
-}
 
 // issue issues an action on files and keeps it until it is answered.
 func (dv *delivery) issue(op Op, p pending) {

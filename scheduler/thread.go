@@ -78,7 +78,7 @@ type thread struct {
 	// What changes when mail comes or is fed, for queries and limits.
 	modTimes    timeMultiset // mtimes of the message files
 	lastEventAt second       // mail arrived, or was fed
-	resumeIndex int32        // in agenda.resumes
+	resume      timer        // the suspension ends, or the bulk updates continue
 	lastAgent   *agent       // the last that served it; nil: none, or gone
 	// sessionCap bounds busy if wakeuprestartonly keeps new mail from starting
 	// more agents; 0: no bound.
@@ -320,11 +320,11 @@ func (q *queue) dropThread(t *thread) {
 	}
 	q.unpark(t)
 	q.detachThread(t)
-	q.resumes.remove(t)
+	q.plan(&t.resume, never)
 	if x := t.shaping; x != nil {
 		q.leaveSite(t)
-		q.tokens.remove(&x.rate)
-		q.effectEnds.remove(t)
+		q.plan(&x.rate.next, never)
+		q.plan(&x.effectEnd, never)
 		q.dropTokens(x)
 		if x.share != nil {
 			q.dropShare(x.share)

@@ -1,0 +1,64 @@
+package scheduler
+
+// Timers: everything but a vertex that has something planned for a time. The owner, such as
+// a thread, an agent or a rate, has a timer as a field for each such thing. A vertex that
+// waits is in agenda.wakes, and its expiry in agenda.watch.
+
+// timer is something that happens at a time.
+type timer struct {
+	due   func(*Scheduler) // called when the time has come; set by the owner
+	index int32            // in agenda.timers or agenda.dates; 0: nothing is planned
+}
+
+// isPlanned reports whether something is planned.
+func (t *timer) isPlanned() bool { return t.index != 0 }
+
+// plan plans a timer for an instant, in place of what was planned before; never: nothing.
+func (ag *agenda) plan(t *timer, at instant) {
+	if at == never {
+		ag.timers.remove(t)
+		return
+	}
+	ag.timers.put(at, t)
+}
+
+// planDate plans a timer for a date, in place of what was planned before; noDate: nothing.
+// A timer is always planned for instants, or always for dates.
+func (ag *agenda) planDate(t *timer, at date) {
+	if at == noDate {
+		ag.dates.remove(t)
+		return
+	}
+	ag.dates.put(instant(at), t)
+}
+
+// plannedAt returns for when a timer is planned; never: it is not.
+func (ag *agenda) plannedAt(t *timer) instant {
+	if !t.isPlanned() {
+		return never
+	}
+	return ag.timers.keyOf(t)
+}
+
+// plannedDate returns for which date a timer is planned; noDate: it is not.
+func (ag *agenda) plannedDate(t *timer) date {
+	if !t.isPlanned() {
+		return noDate
+	}
+	return date(ag.dates.keyOf(t))
+}
+
+// wakeSlice bounds how much work one Tick does, of timers and of vertices each, so that a
+// million wake-ups at one moment do not delay the answers to agents. The rest stays
+// overdue, and Next asks for another Tick at once.
+const wakeSlice = 500
+
+// wakeTimers does what is planned up to now.
+func (s *Scheduler) wakeTimers() {
+	for s.work = 0; s.work < wakeSlice && s.timers.next() <= s.now; s.work++ {
+		s.timers.pop().due(s)
+	}
+	for n := 0; n < wakeSlice && date(s.dates.next()) <= s.date; n++ {
+		s.dates.pop().due(s)
+	}
+}
