@@ -83,7 +83,7 @@ scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/
 scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/throttle internal/version prometheus zerolog
 
 cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/escape internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
-cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/escape internal/version internal/zenv xfer pflag x/sys
+cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/escape internal/interval internal/version internal/zenv xfer cobra pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/escape internal/pattern tcell
 cmd/ctlfile:              ctlfile ta scheduler/agent internal/postoffice internal/version internal/zenv pflag
 cmd/xferd:                scheduler/config internal/bytesize internal/certificate internal/escape internal/listen internal/process internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
@@ -110,6 +110,7 @@ packaging/peer:           ta/smtp/smtptest
 
 // modules names the other modules, or parts of them, as allowed does.
 var modules = map[string]string{
+	"cobra":      "github.com/spf13/cobra",
 	"dns":        "github.com/miekg/dns",
 	"fsnotify":   "github.com/fsnotify/fsnotify",
 	"go-message": "github.com/emersion/go-message",

@@ -335,7 +335,7 @@ type CounterItem struct {
 // recipients have it.
 type ReasonItem struct {
 	// Reason is the last line of the diagnostic, without the parts that differ
-	// between attempts: see --reasons in mailq(1).
+	// between attempts: see mailq reasons in mailq(1).
 	Reason     string `json:"reason"`
 	Recipients int    `json:"recipients"`
 	Jobs       int    `json:"jobs"`

@@ -248,7 +248,7 @@ func (o *Order) HeldText(did Outcome) string {
 		them = "it"
 	}
 	if o.Verb == Retry {
-		return fmt.Sprintf("%s held and not tried: --release ends that.", are)
+		return fmt.Sprintf("%s held and not tried: mailq release ends that.", are)
 	}
 	return fmt.Sprintf("%s held, and nothing is done to %s: select %s with state=held.", are, them, them)
 }

@@ -85,7 +85,7 @@ const (
 const (
 	StatusRefused  = "4.7.1" // the node refuses the recipient, or the message
 	StatusTooLarge = "4.3.4" // for the node
-	StatusNoOrigin = "4.3.5" // the recipient was not moved by mailq --move
+	StatusNoOrigin = "4.3.5" // the recipient was not moved by mailq move
 )
 
 // IsFinal reports whether a status code of xfer(8) is one that further attempts do not

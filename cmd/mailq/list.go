@@ -41,11 +41,16 @@ func compareTimes(a, b time.Time) int {
 }
 
 // setSort sets --sort.
-func (o *options) setSort(key string) error {
-	if sortKeys[key] == nil && mailq.SenderSorts[key] == nil {
-		return fmt.Errorf("%q is not one of %s", key, strings.Join(append(slices.Sorted(maps.Keys(sortKeys)), "bytes", "recipients"), ", "))
+func (o *options) setSort(key string) error { return setKey(&o.sort, sortKeys, key) }
+
+// setSenderSort sets --sort of senders.
+func (o *options) setSenderSort(key string) error { return setKey(&o.sort, mailq.SenderSorts, key) }
+
+func setKey[F any](to *string, keys map[string]F, key string) error {
+	if _, ok := keys[key]; !ok {
+		return fmt.Errorf("%q is not one of %s", key, strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
 	}
-	o.sort = key
+	*to = key
 	return nil
 }
 
@@ -162,17 +167,10 @@ func (p *program) list() error {
 	return err
 }
 
-// listSelected prints the mail that --where selects, thread by thread, and its
-// total. If nothing is selected, the error is errSilent, as for --find.
-func (p *program) listSelected() error {
-	where, err := p.selection()
-	if err != nil {
-		return usageError(err.Error())
-	}
+// listSelected prints the mail that is selected, thread by thread, and its total. If
+// nothing is selected, the error is errSilent, as for mailq find.
+func (p *program) listSelected(where *mailq.Selection) error {
 	command := "JSON SHOW WHERE " + where.String()
-	if p.json && p.sort != "" {
-		return usageError("--where with --json takes no --sort")
-	}
 	if p.json {
 		return p.limited(command)
 	}

@@ -8,11 +8,9 @@ import (
 	"io"
 	"os"
 
-	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/escape"
-	"zsched/internal/version"
 	"zsched/mailq/client"
 )
 
@@ -49,45 +47,27 @@ const loginHint = "mailq: -U user/password logs in as another user. The users, w
 type outputError struct{ error }
 
 func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	o, err := parseOptions(args)
-	switch {
-	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprint(stdout, usageLine, "\n", newFlags(new(options)).FlagUsages())
-		return exitOK
-	case err != nil:
-		err = usageError(err.Error())
-	case o.version:
-		fmt.Fprintln(stdout, version.Line("mailq"))
-		return exitOK
-	default:
-		out := bufio.NewWriterSize(stdout, 64<<10)
-		p := &program{options: o, out: out, stderr: stderr, terminal: isTerminal(stdout)}
-		err = client.RefusalOf(p.run(), p.what())
-		if client.KindOf(err) == client.Refused && p.mayLogIn() {
-			err = refusedError{err}
-		}
-		if flushed := out.Flush(); flushed != nil {
-			err = outputError{flushed}
-		}
+	out := bufio.NewWriterSize(stdout, 64<<10)
+	p := &program{options: new(options), out: out, stderr: stderr, terminal: isTerminal(stdout)}
+	commands := newCommands(p, out, stderr)
+	commands.SetArgs(args)
+	err := client.RefusalOf(commands.Execute(), p.what)
+	if client.KindOf(err) == client.Refused && p.mayLogIn() {
+		err = refusedError{err}
+	}
+	if flushed := out.Flush(); flushed != nil {
+		err = outputError{flushed}
 	}
 	if err != nil && !errors.Is(err, errSilent) {
 		fmt.Fprintf(stderr, "mailq: %s\n", escape.Text(err.Error()))
 	}
 	if usage := usageError(""); errors.As(err, &usage) {
-		fmt.Fprintln(stderr, "mailq --help lists all options.")
+		fmt.Fprintln(stderr, "mailq help lists the subcommands and options.")
 	}
 	if refused := (refusedError{}); errors.As(err, &refused) {
 		fmt.Fprintln(stderr, loginHint)
 	}
 	return exitCode(err)
-}
-
-// what names what the user asked for: an option, or the list.
-func (p *program) what() string {
-	if len(p.chosen) > 0 {
-		return p.chosen[0]
-	}
-	return "this list"
 }
 
 func exitCode(err error) int {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -10,9 +11,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestManualHasEveryOption: each option stands in mailq(1), among the options
-// and among the examples, and each exit code.
-func TestManualHasEveryOption(t *testing.T) {
+// TestManualHasEverything: each subcommand and each option stands in mailq(1), under OPTIONS or
+// SUBCOMMANDS and in an example, and each exit code.
+func TestManualHasEverything(t *testing.T) {
 	text, err := os.ReadFile("../../man/mailq.1")
 	if err != nil {
 		t.Fatal(err)
@@ -26,11 +27,11 @@ func TestManualHasEveryOption(t *testing.T) {
 		before, _, _ := strings.Cut(after, "\n.SH ")
 		return before
 	}
-	listed, examples, codes := section("OPTIONS"), section("EXAMPLES"), section("EXIT STATUS")
-	newFlags(new(options)).VisitAll(func(f *pflag.Flag) {
+	listed, examples, codes := section("OPTIONS")+section("SUBCOMMANDS"), section("EXAMPLES"), section("EXIT STATUS")
+	flag := func(f *pflag.Flag) {
 		long := `\-\-` + strings.ReplaceAll(f.Name, "-", `\-`)
 		if !regexp.MustCompile(`(?m)^\.\w+ .*` + regexp.QuoteMeta(long) + `\b`).MatchString(listed) {
-			t.Errorf("--%s is not among the options", f.Name)
+			t.Errorf("--%s is not explained", f.Name)
 		}
 		shown := strings.Contains(examples, long)
 		if f.Shorthand != "" {
@@ -39,7 +40,19 @@ func TestManualHasEveryOption(t *testing.T) {
 		if !shown {
 			t.Errorf("--%s has no example", f.Name)
 		}
-	})
+	}
+	root := newCommands(&program{options: new(options)}, io.Discard, io.Discard)
+	root.PersistentFlags().VisitAll(flag)
+	root.Flags().VisitAll(flag)
+	for _, c := range root.Commands() {
+		c.Flags().VisitAll(flag)
+		if !regexp.MustCompile(`(?m)^\.B\w* .*\b` + c.Name() + `\b`).MatchString(listed) {
+			t.Errorf("%s is not explained", c.Name())
+		}
+		if !strings.Contains(examples, "mailq "+c.Name()) {
+			t.Errorf("%s has no example", c.Name())
+		}
+	}
 	for _, code := range []string{"0", "1", "64", "69", "72", "74", "76", "77"} {
 		if !strings.Contains(codes, ".TP\n"+code+"\n") {
 			t.Errorf("exit code %s is not listed", code)

@@ -1,6 +1,6 @@
 package main
 
-// Draining a node: --move --all.
+// Draining a node: mailq drain.
 
 import (
 	"cmp"
@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// movePause is how long --move --all waits before it looks again. New mail and
+	// movePause is how long mailq drain waits before it looks again. New mail and
 	// recipients that an agent was working on are moved in the next round.
 	movePause = time.Second
-	// moveRounds is how many rounds may pass without any change before --move --all
+	// moveRounds is how many rounds may pass without any change before mailq drain
 	// gives up on mail that cannot be moved.
 	moveRounds = 5
 	// orderRounds is the most rounds that pass until the orders are given again. While
@@ -35,7 +35,7 @@ const (
 	refusedLines = 100
 )
 
-// progress is how far --move --all has come.
+// progress is how far mailq drain has come.
 type progress struct {
 	Node      string `json:"node"`
 	Arrived   int    `json:"arrived"`             // recipients that were here at the beginning and are gone
@@ -67,7 +67,7 @@ func (g *progress) String() string {
 // recipients returns how many recipients are still here.
 func (g *progress) recipients() int { return g.OnTheWay + g.Left + g.Held }
 
-// drain is one --move --all.
+// drain is one mailq drain.
 type drain struct {
 	*program
 	orders []mailq.Order // for held, parked and other mail
@@ -89,9 +89,18 @@ type refusal struct {
 	reason        string
 }
 
+// runDrain moves all mail to the node that the argument names.
+func (p *program) runDrain(args []string) error {
+	if err := p.setNode(args[0]); err != nil {
+		return err
+	}
+	return p.ask(p.moveAll)
+}
+
 // moveAll moves all mail to another node and waits until it has arrived. It prints a
 // line whenever something has changed, and at the end what is left here and why.
 func (p *program) moveAll() error {
+	p.drains = true
 	d := &drain{program: p}
 	for _, where := range []mailq.Selection{{State: mailq.StateHeld}, {State: mailq.StateParked}, {Channel: "*"}} {
 		order := p.order
@@ -240,7 +249,7 @@ func (d *drain) refusedText() (lines []string, err error) {
 	var users map[int64]string
 	for i, r := range d.refused {
 		if i == refusedLines {
-			return append(lines, fmt.Sprintf("%d more recipients that the node refuses: mailq --where channel=%s --where host=%s",
+			return append(lines, fmt.Sprintf("%d more recipients that the node refuses: mailq list channel=%s host=%s",
 				len(d.refused)-i, ctlfile.TransferChannel, d.order.To.Host)), nil
 		}
 		if r.spoolID != spoolID {

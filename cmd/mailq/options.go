@@ -1,238 +1,132 @@
 package main
 
+// Options: ZMailer's, which list the queue, and those of subcommands.
+
 import (
 	"errors"
 	"fmt"
 	"os"
 	"os/user"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"zsched/internal/interval"
 	"zsched/mailq"
 )
 
-const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|socket] [-u user]
-             [-U user/password] [-Z file] [--json]
-             [--sort size|age|rate|next] [--limit number]
-             [--where key=value] [server]
-       mailq --top [--every time] [server]
-       mailq --show id | --find kind=value [--limit number] | --explain channel/host |
-             --held | --suspended | --rules | --cluster | --shape | --reasons | --etrn host |
-             --verbs   [--json]
-       mailq --senders | --sender-domains [--sort size|age|bytes|recipients]
-             [--limit number] [--json]
-       mailq --trace message|address [--event-log file] [--json]
-       mailq --hold | --release | --retry | --kill | --expire | --requeue |
-             --reroute channel/host
-             [--msg id] [--thread channel/host] [--where key=value]
-             [--for time] [--dry-run] [--yes] [--because text]
-       mailq --suspend channel/host [--for time] [--because text] [--dry-run]
-       mailq --lift channel/host [--because text] [--dry-run]
-       mailq --move --to node --all | [--msg id] [--thread channel/host]
-             [--where key=value] [--dry-run] [--yes] [--because text]
-`
-
-// options are the options of the command line.
+// options is what the command line says.
 type options struct {
-	prefer          int          // address family to try first: 0, 4 or 6
+	// The server and the user.
+	prefer         int    // address family to try first: 0, 4 or 6
+	server         string // a host
+	address        string // -p
+	user, password string
+	userGiven      bool // -U
+	config         string
+	timeout        time.Duration
+	debug          bool
+
+	// ZMailer's list.
 	thread          threadFilter // -c and -h
-	debug           bool
-	owner           *int // -i and -u
-	address         string
-	queue           int // how many -Q
+	owner           *int         // -i and -u
+	queue           int          // how many -Q
 	status, summary int
 	verbose         int
-	user, password  string
-	userGiven       bool // -U
 	version         bool
-	sort            string // a key of sortKeys; "": the order of the server
-	limit           int    // messages or threads that are listed; 0: all
-	zenv            string
-	server          string
 
-	report         string // the command of a report
-	mayFindNothing bool   // the report is a search
-	etrn           string
-	trace          string // a message or an address
-	eventLog       string
-	order          mailq.Order // without a target
-	to             string      // the node of --move
-	all            bool        // --move --all
-	chosen         []string    // reports and verbs given; more than one is an error
-	yes            bool
-	messages       []string
-	threads        []string
-	subjects       []string // what --suspend and --lift name; --thread cannot be added to them
-	where          []string
-	json           bool
-	top            bool
-	every          time.Duration
-	timeout        time.Duration
-}
-
-func parseOptions(args []string) (*options, error) {
-	o := new(options)
-	flags := newFlags(o)
-	if err := flags.Parse(args); err != nil {
-		return nil, err
-	}
-	switch rest := flags.Args(); len(rest) {
-	case 0:
-	case 1:
-		o.server = rest[0]
-	default:
-		return nil, errors.New("too many hosts")
-	}
-	return o, o.check()
-}
-
-func newFlags(o *options) *pflag.FlagSet {
-	f := pflag.NewFlagSet("mailq", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.Usage = func() {}
-	o.user, o.password = "nobody", "nobody"
-	o.listFlags(f)
-	o.serverFlags(f)
-	o.reportFlags(f)
-	o.orderFlags(f)
-	f.BoolVar(&o.top, "top", false, "show a live view of the queue")
-	f.DurationVar(&o.every, "every", 5*time.Second, "`time` between two updates of --top")
-	f.BoolVar(&o.json, "json", false, "print JSON, one object a line")
-	f.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
-	return f
+	// Subcommands.
+	sort     string // a key of sortKeys or mailq.SenderSorts; "": the order of the server
+	limit    int    // messages, threads or senders that are listed; 0: all
+	json     bool
+	domains  bool // senders by domain
+	every    time.Duration
+	eventLog string
+	order    mailq.Order // without a target
+	targets  targets
+	yes      bool
+	drains   bool // mailq drain
 }
 
 // listFlags are the options of ZMailer's mailq about what is shown. The usage of
-// a flag that is counted begins with two back quotes, so that --help shows no
-// value.
+// a flag that is counted begins with two back quotes, so that help shows no value.
 func (o *options) listFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.thread.channel, "channel", "c", "", "show this `channel` only; with -h the default is smtp")
 	f.StringVarP(&o.thread.host, "host", "h", "", "show the thread of this `host` only")
 	f.BoolFuncP("mine", "i", "show only messages that you sent", flagAction(func() { o.setOwner(os.Getuid()) }))
 	f.FuncP("user", "u", "show only messages that this `user` sent", o.setUser)
-	f.CountVarP(&o.verbose, "verbose", "v", "``show Message-Id, sender, recipients and diagnostics; twice: more")
+	o.verboseFlag(f)
 	f.BoolFuncP("terse", "t", "undo -v", flagAction(func() { o.verbose = 0 }))
 	f.CountVarP(&o.summary, "summary", "S", "``show the number of messages and bytes of each thread; twice: only messages")
 	f.CountVarP(&o.queue, "queue", "Q", "``show threads; twice: rings; three times: totals; four times: counters")
 	f.BoolFuncP("counters", "M", "show counters, as -QQQQ", flagAction(func() { o.queue = 4 }))
-	f.Func("sort", "sort threads by `size|age|rate|next`: messages, oldest message, deliveries a minute, next attempt; senders by size, age, bytes or recipients", o.setSort)
-	f.IntVar(&o.limit, "limit", 0, "list at most this `number` of messages, of threads (with -Q) or of senders")
 	f.CountVarP(&o.status, "status", "s", "``show the state of router and scheduler first; twice: nothing else")
 	f.StringP("expand", "E", "", "ignored")
 	_ = f.MarkHidden("expand")
+	f.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
 }
 
-// serverFlags are the options about the server and the user.
+func (o *options) verboseFlag(f *pflag.FlagSet) {
+	f.CountVarP(&o.verbose, "verbose", "v", "``show Message-Id, sender, recipients and diagnostics; twice: more")
+}
+
+// serverFlags are the options about the server and the user. Every subcommand has them.
 func (o *options) serverFlags(f *pflag.FlagSet) {
+	o.user, o.password, o.timeout = "nobody", "nobody", 2*time.Minute
+	f.StringVar(&o.server, "server", "", "ask the scheduler of this `host`")
+	f.StringVarP(&o.address, "port", "p", "", "`port`, TCP service, or /path of a UNIX socket")
 	f.BoolFuncP("ipv4", "4", "try IPv4 addresses first", flagAction(func() { o.prefer = 4 }))
 	f.BoolFuncP("ipv6", "6", "try IPv6 addresses first (the default)", flagAction(func() { o.prefer = 6 }))
-	f.StringVarP(&o.address, "port", "p", "", "`port`, TCP service, or /path of a UNIX socket")
 	f.FuncP("login", "U", "log in with this `user/password` (default nobody/nobody)", o.setLogin)
 	f.Func("password-file", "read the password from the first line of this `file`", o.readPassword)
-	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "longest `time` that the server may be silent; 0: no limit")
-	f.StringVarP(&o.zenv, "zenv", "Z", "", "read this zmailer.conf `file` (default /opt/mail/zmailer.conf)")
+	spanFlag(f, &o.timeout, "timeout", "longest `time` that the server may be silent (default 2m)")
+	f.StringVarP(&o.config, "config", "Z", "", "read this zmailer.conf `file` (default /opt/mail/zmailer.conf)")
 	f.BoolVarP(&o.debug, "debug", "d", false, "print every line from the server on standard error")
+	f.Bool("help", false, "print this help")
 }
 
-func (o *options) reportFlags(f *pflag.FlagSet) {
-	report := func(flag, command string) { o.report, o.chosen = command, append(o.chosen, flag) }
-	f.Func("show", "show the message with this `id`: its spoolid or number", func(id string) error {
-		report("--show", mailq.ShowMessage(id))
-		return nil
-	})
-	f.Func("find", "show messages that match `kind=value`: recipient, sender, message-id or spoolid", func(s string) error {
-		kind, value, ok := strings.Cut(s, "=")
-		if !ok || value == "" {
-			return fmt.Errorf("%q is not kind=value", s)
-		}
-		if kinds := []string{"recipient", "sender", "message-id", "spoolid"}; !slices.Contains(kinds, kind) {
-			return fmt.Errorf("unknown kind %q; the kinds are %s", kind, strings.Join(kinds, ", "))
-		}
-		o.mayFindNothing = true
-		report("--find", "FIND "+kind+" "+mailq.Quote(value))
-		return nil
-	})
-	f.Func("explain", "say what the mail for `channel/host` waits for", func(s string) error {
-		name, err := mailq.ParseName(s)
-		report("--explain", mailq.Explain(name))
-		return err
-	})
-	for _, simple := range []struct{ flag, command, usage string }{
-		{"held", "SHOW HELD", "show what is held: by whom, since when, why and until when"},
-		{"suspended", "SHOW SUSPENDED", "show the threads that --suspend suspends: by whom, since when, why and until when"},
-		{"rules", "SHOW RULES", "show the reply rules and how often they have matched"},
-		{"cluster", "SHOW CLUSTER", "show the nodes of the cluster, their shares of each limit, and the store"},
-		{"shape", "SHOW SHAPE", "show recipients by destination and age"},
-		{"reasons", "SHOW REASONS", "show the last diagnostics and how many recipients have them"},
-		{"senders", "SHOW SENDERS", "show messages, recipients, bytes and ages by sender"},
-		{"sender-domains", "SHOW SENDERS DOMAINS", "show the same by the domain of the sender"},
-		{"verbs", "HELP", "show the commands of the protocol that you may use"},
-	} {
-		f.BoolFunc(simple.flag, simple.usage, flagAction(func() { report("--"+simple.flag, simple.command) }))
-	}
-	f.Func("trace", "print what happened to a message, named by spoolid, Message-Id or file, or to all mail of an `address`", func(what string) error {
-		if what == "" {
-			return errors.New("a message or an address is needed")
-		}
-		o.trace, o.chosen = what, append(o.chosen, "--trace")
-		return nil
-	})
-	f.StringVar(&o.eventLog, "event-log", "", "with --trace and --top: read this `file` instead of that of PARAMevent-log")
-	f.StringVar(&o.etrn, "etrn", "", "start delivery of the mail for this `host` now")
+func (o *options) jsonFlag(f *pflag.FlagSet) {
+	f.BoolVar(&o.json, "json", false, "print JSON, one object a line")
 }
 
+func (o *options) limitFlag(f *pflag.FlagSet, what string) {
+	f.Func("limit", "list at most this `number` of "+what, func(s string) (err error) {
+		if o.limit, err = strconv.Atoi(s); err != nil || o.limit < 1 {
+			return errors.New("a number above zero is needed")
+		}
+		return nil
+	})
+}
+
+// forFlag is the option of holds and suspensions.
+func (o *options) forFlag(f *pflag.FlagSet) {
+	spanFlag(f, &o.order.For, "for", "end it after this `time`, such as 2h or 1d12h")
+}
+
+func (o *options) eventLogFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.eventLog, "event-log", "", "read this `file` instead of that of PARAMevent-log")
+}
+
+// orderFlags are the options of all orders.
 func (o *options) orderFlags(f *pflag.FlagSet) {
-	for _, act := range []struct {
-		verb  mailq.Verb
-		usage string
-	}{
-		{mailq.Hold, "keep mail back"},
-		{mailq.Release, "let held mail go"},
-		{mailq.Retry, "make mail due now"},
-		{mailq.Kill, "drop mail without a notice"},
-		{mailq.Expire, "return mail to its senders"},
-		{mailq.Requeue, "give messages back to the router"},
-	} {
-		flag := strings.ToLower(string(act.verb))
-		f.BoolFunc(flag, act.usage, flagAction(func() {
-			o.order.Verb, o.chosen = act.verb, append(o.chosen, "--"+flag)
-		}))
-	}
-	f.Func("reroute", "send mail to `channel/host` instead", func(s string) (err error) {
-		o.order.Verb, o.chosen = mailq.Reroute, append(o.chosen, "--reroute")
-		o.order.To, err = mailq.ParseName(s)
+	f.StringVar(&o.order.Why, "because", "", "give this `text` as the reason; it is logged and listed")
+	f.BoolVar(&o.order.DryRun, "dry-run", false, "only count what the order would do")
+	f.BoolVar(&o.yes, "yes", false, "give the order even if it affects more than a hundred messages")
+	o.jsonFlag(f)
+}
+
+// spanFlag is an option whose value is a time above zero.
+func spanFlag(f *pflag.FlagSet, span *time.Duration, name, usage string) {
+	f.Func(name, usage, func(s string) error {
+		d, err := interval.Parse(s)
+		if err == nil && d == 0 {
+			err = errors.New("it must be more than zero")
+		}
+		*span = d
 		return err
 	})
-	for _, act := range []struct {
-		verb  mailq.Verb
-		usage string
-	}{
-		{mailq.Suspend, "deliver nothing to `channel/host`; the mail expires as usual"},
-		{mailq.Lift, "end what --suspend and reply rules do to `channel/host`"},
-	} {
-		flag := strings.ToLower(string(act.verb))
-		f.Func(flag, act.usage, func(s string) error {
-			o.order.Verb, o.chosen = act.verb, append(o.chosen, "--"+flag)
-			o.subjects = append(o.subjects, s)
-			return nil
-		})
-	}
-	f.BoolFunc("move", "move mail to another node", flagAction(func() {
-		o.order.Verb, o.chosen = mailq.Reroute, append(o.chosen, "--move")
-	}))
-	f.StringVar(&o.to, "to", "", "with --move: the `node` to which mail is moved")
-	f.BoolVar(&o.all, "all", false, "with --move: move all mail, held mail too, and wait until it has arrived")
-	f.StringArrayVar(&o.messages, "msg", nil, "apply the order to the message with this `id`; several are alternatives")
-	f.StringArrayVar(&o.threads, "thread", nil, "apply the order to the thread `channel/host`; with --msg or --where, to what of it they select")
-	f.StringArrayVar(&o.where, "where", nil, "apply the order to mail that matches `key=value`, or list it: thread, msg, channel, host, sender, recipient, message-id, state, reason, older, younger, larger, smaller")
-	f.Func("for", "end the hold or suspension after this `time`, such as 2h or 1d12h", o.setFor)
-	f.BoolVar(&o.yes, "yes", false, "give the order even if it affects more than a hundred messages")
-	f.BoolVar(&o.order.DryRun, "dry-run", false, "only count what the order would do")
-	f.StringVar(&o.order.Why, "because", "", "give this `text` as the reason in the scheduler's log")
 }
 
 // flagAction is the action of an option without a value. "=false" means that the
@@ -255,7 +149,7 @@ func (o *options) setOwner(uid int) {
 func (o *options) setUser(name string) error {
 	u, err := user.Lookup(name)
 	if err != nil {
-		return fmt.Errorf("unknown user '%s': -u takes a local login; --where sender= takes an address", name)
+		return fmt.Errorf("unknown user '%s': -u takes a local login; mailq list sender=... takes an address", name)
 	}
 	uid, err := strconv.Atoi(u.Uid)
 	if err != nil {
@@ -263,12 +157,6 @@ func (o *options) setUser(name string) error {
 	}
 	o.setOwner(uid)
 	return nil
-}
-
-// setFor sets the time after which a hold ends.
-func (o *options) setFor(s string) (err error) {
-	o.order.For, err = mailq.ParseSpan("--for", s)
-	return err
 }
 
 // setLogin splits user and password at the first "/", or at the first ":" if there
@@ -292,4 +180,33 @@ func (o *options) readPassword(file string) error {
 	}
 	o.password, _, _ = strings.Cut(string(text), "\n")
 	return nil
+}
+
+// replaced has the long options of version 0.9, and what is given instead.
+var replaced = map[string]string{
+	"all": "mailq drain NODE", "domains": "mailq senders --domains", "find": "mailq find KIND=VALUE",
+	"json": "mailq list --json, or a report with it", "limit": "mailq list --limit, or a report with it",
+	"move": "mailq move --to NODE TARGET, or mailq drain NODE", "msg": "the message as an argument: mailq kill S860194HfBVWBh",
+	"reroute": "mailq reroute --to CHANNEL/HOST TARGET", "sender-domains": "mailq senders --domains",
+	"sort": "mailq list --sort, or a report with it", "thread": "the thread as an argument: mailq hold smtp/example.com",
+	"where": "the condition as an argument: mailq list older=1d", "zenv": "--config",
+	"because": "an order with it: mailq hold smtp/example.com --because TEXT", "dry-run": "an order with it: mailq kill older=3d --dry-run",
+	"yes": "an order with it: mailq kill older=3d --yes", "for": "mailq hold TARGET --for TIME", "to": "mailq move --to NODE TARGET",
+	"every": "mailq top --every TIME", "event-log": "mailq trace ID --event-log FILE",
+	"show": "mailq show ID", "explain": "mailq explain CHANNEL/HOST", "trace": "mailq trace ID", "etrn": "mailq etrn HOST",
+	"hold": "mailq hold TARGET", "release": "mailq release TARGET", "retry": "mailq retry TARGET", "kill": "mailq kill TARGET",
+	"expire": "mailq expire TARGET", "requeue": "mailq requeue TARGET", "suspend": "mailq suspend CHANNEL/HOST", "lift": "mailq lift CHANNEL/HOST",
+	"held": "mailq held", "suspended": "mailq suspended", "rules": "mailq rules", "cluster": "mailq cluster", "shape": "mailq shape",
+	"reasons": "mailq reasons", "senders": "mailq senders", "verbs": "mailq verbs", "top": "mailq top",
+}
+
+// flagError names the subcommand that replaces an option of version 0.9.
+func flagError(err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		if instead := replaced[unknown.GetSpecifiedName()]; instead != "" {
+			return usageError(fmt.Sprintf("--%s is not an option here; give %s", unknown.GetSpecifiedName(), instead))
+		}
+	}
+	return usageError(err.Error())
 }

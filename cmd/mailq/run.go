@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +29,8 @@ type program struct {
 	out      *bufio.Writer
 	stderr   io.Writer
 	terminal bool // standard output is a terminal
+	env      *zenv.File
+	what     string // what the user asked for, for errors
 	target   *target
 	client   *client.Client
 }
@@ -39,33 +41,24 @@ const connectTimeout = 30 * time.Second
 // errSilent leads to exit code 1 without an error message.
 var errSilent = errors.New("nothing found")
 
-func (p *program) run() error {
-	orders, err := p.orders()
-	if err != nil {
-		return usageError(err.Error())
+// zmailer does what ZMailer's mailq does: it lists the queue, or shows the state of the
+// daemons.
+func (p *program) zmailer(args []string) error {
+	if len(args) > 0 {
+		p.server = args[0]
 	}
-	env, err := zenv.Read(p.zenv)
-	if err != nil && p.zenv != "" {
-		return usageError(err.Error())
+	switch {
+	case p.queue > 4:
+		return usageError("-Q may be given four times at most")
+	case p.thread != threadFilter{} && p.queue > 1:
+		return usageError("-c and -h can only be used with the list of messages or with -Q")
+	case p.thread.host != "" && p.thread.channel == "":
+		p.thread.channel = "smtp"
 	}
-	if err != nil {
-		fmt.Fprintf(p.stderr, "mailq: %v\n", err)
-	}
-	if p.trace != "" {
-		return p.printTrace(env)
-	}
-	if p.target, err = findTarget(p.options, env); err != nil {
+	if err := p.find(); err != nil {
 		return err
 	}
-	if p.target.badConfig != nil {
-		fmt.Fprintf(p.stderr, "mailq: %v\n", p.target.badConfig)
-	}
-	if p.top {
-		return p.watch(env)
-	}
-	if !p.target.local && !p.json {
-		fmt.Fprintf(p.out, "[%s]\n", escape.Text(canonicalName(p.target.Host)))
-	}
+	p.announce()
 	if p.status > 0 {
 		err := p.target.spool.WriteStatus(p.out, p.target.local)
 		if p.status > 1 && p.summary == 0 {
@@ -75,14 +68,72 @@ func (p *program) run() error {
 			fmt.Fprintf(p.stderr, "mailq: %v\n", err)
 		}
 	}
+	return p.session(func() error {
+		switch {
+		case p.client.Version == 1:
+			return p.version1()
+		case p.queue > 0:
+			return p.listQueue()
+		}
+		return p.list()
+	})
+}
+
+// find reads zmailer.conf and finds the server.
+func (p *program) find() (err error) {
+	if err := p.readEnv(); err != nil {
+		return err
+	}
+	if p.target, err = findTarget(p.options, p.env); err != nil {
+		return err
+	}
+	if p.target.badConfig != nil {
+		fmt.Fprintf(p.stderr, "mailq: %v\n", p.target.badConfig)
+	}
+	return nil
+}
+
+// readEnv reads zmailer.conf. A file that is not named on the command line may be missing
+// or wrong.
+func (p *program) readEnv() (err error) {
+	p.env, err = zenv.Read(p.config)
+	if err != nil && p.config != "" {
+		return usageError(err.Error())
+	}
+	if err != nil {
+		fmt.Fprintf(p.stderr, "mailq: %v\n", err)
+	}
+	return nil
+}
+
+// announce names a server on another host.
+func (p *program) announce() {
+	if !p.target.local && !p.json {
+		fmt.Fprintf(p.out, "[%s]\n", escape.Text(canonicalName(p.target.Host)))
+	}
+}
+
+// session connects to the server that was found and calls do.
+func (p *program) session(do func() error) (err error) {
 	if p.client, err = p.connect(); err != nil {
 		return err
 	}
 	defer func() { _ = p.client.Quit() }()
-	if p.client.Version == 1 {
-		return p.version1()
+	return do()
+}
+
+// ask finds a server of version 2, and calls do in a session with it.
+func (p *program) ask(do func() error) error {
+	if err := p.find(); err != nil {
+		return err
 	}
-	return p.version2(orders)
+	p.announce()
+	return p.session(func() error {
+		if p.client.Version == 1 {
+			return p.client.NeedsVersion2()
+		}
+		return do()
+	})
 }
 
 // errOtherPostoffice says that the scheduler at an address is that of another postoffice.
@@ -158,12 +209,10 @@ func colourful() bool {
 	return os.Getenv("NO_COLOR") == "" && term != "" && term != "dumb"
 }
 
+// version1 lists the queue of a server of version 1.
 func (p *program) version1() error {
 	printer := p.printer()
-	switch {
-	case p.report != "", p.etrn != "", p.order.Verb != "", p.json, p.sort != "", p.limit > 0, len(p.where) > 0:
-		return p.client.NeedsVersion2()
-	case p.queue == 0:
+	if p.queue == 0 {
 		dump, err := p.client.Dump()
 		if err != nil {
 			return err
@@ -188,52 +237,89 @@ func (p *program) version1() error {
 	return nil
 }
 
-func (p *program) version2(orders []mailq.Order) error {
+// listQueue shows threads, rings, totals or counters.
+func (p *program) listQueue() error {
+	if p.queue == 1 && (p.sort != "" || p.limit > 0) {
+		return p.sortedLines()
+	}
+	return p.report("SHOW " + [...]string{"QUEUE THREADS", "QUEUE SHORT", "SNMP", "COUNTERS"}[p.queue-1])()
+}
+
+// runList lists the mail that the arguments select, or all.
+func (p *program) runList(args []string) (err error) {
+	if p.targets, err = parseTargets(args); err != nil {
+		return usageError(err.Error())
+	}
+	where, err := p.targets.selection()
 	switch {
-	case p.all:
-		return p.moveAll()
-	case len(orders) > 0:
-		return p.act(orders)
-	case p.etrn != "":
-		text, err := p.client.Ask("ETRN " + mailq.Quote(p.etrn))
-		if err == nil {
-			fmt.Fprintln(p.out, escape.Text(strings.TrimPrefix(text, "OK; ")))
-		}
-		return err
-	case p.showsSenders():
-		return p.listSenders()
-	case p.report != "":
-		shown, err := p.lines(p.report)
-		if err == nil && p.mayFindNothing && !shown {
+	case err != nil:
+		return usageError(err.Error())
+	case where == nil:
+		return p.ask(p.list)
+	case p.json && p.sort != "":
+		return usageError("mailq list with targets and --json takes no --sort")
+	}
+	return p.ask(func() error { return p.listSelected(where) })
+}
+
+// runFind shows the messages that have an address or an id.
+func (p *program) runFind(args []string) error {
+	kind, value, ok := strings.Cut(args[0], "=")
+	if !ok || value == "" {
+		return usageError(fmt.Sprintf("%q is not kind=value", args[0]))
+	}
+	if kinds := []string{"recipient", "sender", "message-id", "spoolid"}; !slices.Contains(kinds, kind) {
+		return usageError(fmt.Sprintf("unknown kind %q; the kinds are %s", kind, strings.Join(kinds, ", ")))
+	}
+	return p.ask(func() error {
+		shown, err := p.lines("FIND " + kind + " " + mailq.Quote(value))
+		if err == nil && !shown {
 			return errSilent
 		}
 		return err
-	case p.queue == 1 && (p.sort != "" || p.limit > 0):
-		return p.sortedLines()
-	case p.queue > 0:
-		_, err := p.lines("SHOW " + [...]string{"QUEUE THREADS", "QUEUE SHORT", "SNMP", "COUNTERS"}[p.queue-1])
-		return err
-	case len(p.where) > 0:
-		return p.listSelected()
+	})
+}
+
+// runExplain says what the mail of a thread waits for.
+func (p *program) runExplain(args []string) error {
+	name, err := parseThread(args[0])
+	if err != nil {
+		return usageError(err.Error())
 	}
-	return p.list()
+	return p.ask(p.report(mailq.Explain(name)))
+}
+
+// etrn starts delivery of the mail for a host.
+func (p *program) etrn(host string) error {
+	text, err := p.client.Ask("ETRN " + mailq.Quote(host))
+	if err == nil {
+		fmt.Fprintln(p.out, escape.Text(strings.TrimPrefix(text, "OK; ")))
+	}
+	return err
+}
+
+// report returns the function that prints the answer to a command.
+func (p *program) report(command string) func() error {
+	return func() error {
+		_, err := p.lines(command)
+		return err
+	}
 }
 
 // lines prints the lines of an answer as they arrive. shown is false if nothing
 // was printed.
 func (p *program) lines(command string) (shown bool, err error) {
 	printer := p.printer()
-	show, matches := printer.Line, p.thread.matchesLine
+	show := printer.Line
 	if p.json {
-		command = "JSON " + command
-		show, matches = printer.JSON, p.thread.matchesJSON
+		command, show = "JSON "+command, printer.JSON
 	}
 	found := 0 // messages; their further lines begin with a TAB
 	for line, err := range p.client.Show(command) {
 		if err != nil {
 			return shown, err
 		}
-		if !matches(line) {
+		if !p.thread.matchesLine(line) {
 			continue
 		}
 		if !strings.HasPrefix(line, "\t") {
@@ -251,126 +337,16 @@ func (p *program) lines(command string) (shown bool, err error) {
 	return shown, nil
 }
 
-// act gives orders and prints what each did. An order that cannot be executed is
-// reported, and the next one is given; act returns any other error at once.
-func (p *program) act(orders []mailq.Order) error {
-	if err := p.confirm(orders); err != nil {
+// watch shows the live view until the user quits it.
+func (p *program) watch() error {
+	if err := p.find(); err != nil {
 		return err
 	}
-	var failed error
-	for i := range orders {
-		order := &orders[i]
-		did, err := p.client.Order(order)
-		if client.KindOf(err) == client.NotDone {
-			fmt.Fprintf(p.stderr, "mailq: %s: %v\n", escape.Text(targetOf(order)), err)
-			failed = errSilent
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if p.all { // another of its orders moves held mail
-			did.Held = 0
-		}
-		if (order.Verb == mailq.Hold || order.Verb == mailq.Suspend) && order.Thread != nil && did.Messages == 0 {
-			fmt.Fprintf(p.stderr, "mailq: %s has no mail now\n", escape.Text(targetOf(order)))
-		}
-		if p.json {
-			err = json.NewEncoder(p.out).Encode(orderItem{order.Verb, order.DryRun, targetOf(order), did})
-		} else {
-			_, err = fmt.Fprintln(p.out, outcomeText(order, did, len(orders) > 1))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return failed
-}
-
-// maxUnconfirmed is how many messages an order may touch without --yes.
-const maxUnconfirmed = 100
-
-// confirm refuses orders that would touch many messages, unless the user has
-// given --yes. The scheduler counts them in a dry run.
-func (p *program) confirm(orders []mailq.Order) error {
-	if p.yes || p.order.DryRun {
-		return nil
-	}
-	messages, suspended, held := 0, 0, ""
-	for _, order := range orders {
-		if order.Message != "" && p.to == "" {
-			messages++
-			continue
-		}
-		order.DryRun = true
-		would, err := p.client.Order(&order)
-		if err != nil && client.KindOf(err) != client.NotDone {
-			return err
-		}
-		messages += would.Messages
-		suspended += would.Suspended
-		if text := order.HeldText(would); text != "" && !p.all {
-			held = "; " + strings.TrimSuffix(text, ".")
-		}
-	}
-	if suspended > 0 {
-		return fmt.Errorf("%s mail for suspended destinations (--suspended), and the suspension does not move: %s would deliver it; "+
-			"hold it first, or give --yes if that is what you want", mailq.Plural(suspended, "message has", "messages have"), p.to)
-	}
-	if messages > maxUnconfirmed {
-		return fmt.Errorf("%s would touch %d messages; give --yes if that is what you want%s", p.chosen[0], messages, held)
-	}
-	return nil
-}
-
-// orderItem is the line of --json for an order.
-type orderItem struct {
-	Verb   mailq.Verb `json:"verb"`
-	DryRun bool       `json:"dry_run"`
-	Target string     `json:"target"`
-	mailq.Outcome
-}
-
-// targetOf says what an order is about.
-func targetOf(o *mailq.Order) string {
-	switch {
-	case o.Thread != nil:
-		return "thread " + o.Thread.Channel + "/" + o.Thread.Host
-	case o.Where != nil:
-		return o.Where.String()
-	}
-	return "message " + o.Message
-}
-
-// outcomeText says what an order did, and if named is true, to what.
-func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
-	text := fmt.Sprintf("%s %s, %s, %s.", o.Verb, mailq.Plural(did.Messages, "message", "messages"),
-		mailq.Plural(did.Recipients, "recipient", "recipients"), mailq.Plural(did.Threads, "thread", "threads"))
-	if did.Suspended > 0 {
-		text += fmt.Sprintf(" %s of suspended destinations: the suspension does not move.", mailq.Plural(did.Suspended, "message", "messages"))
-	}
-	if with := o.WithAgentsText(did); with != "" {
-		text += " " + with
-	}
-	for _, note := range o.Notes(did) {
-		text += " " + escape.Text(note)
-	}
-	if o.DryRun {
-		text = "DRYRUN " + text
-	}
-	if named {
-		text = escape.Text(targetOf(o)) + ": " + text
-	}
-	return text
-}
-
-// watch shows the live view until the user quits it.
-func (p *program) watch(env *zenv.File) error {
 	source, err := client.NewReconnecting(p.connect)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGHUP)
 	defer stop()
-	return (&top.Top{Source: source, Every: p.every, Trace: p.traceLines(env)}).Watch(ctx)
+	return (&top.Top{Source: source, Every: p.every, Trace: p.traceLines()}).Watch(ctx)
 }

@@ -1,6 +1,6 @@
 package main
 
-// Senders: the table of --senders and --sender-domains.
+// Senders: the table of mailq senders.
 
 import (
 	"cmp"
@@ -15,8 +15,12 @@ import (
 // listSenders prints the senders in the order of --sort, as many as --limit allows,
 // and always the line of others and the total.
 func (p *program) listSenders() error {
+	command := "JSON SHOW SENDERS"
+	if p.domains {
+		command += " DOMAINS"
+	}
 	var items []*mailq.SenderItem
-	for item, err := range client.Objects[mailq.SenderItem](p.client.Show("JSON " + p.report)) {
+	for item, err := range client.Objects[mailq.SenderItem](p.client.Show(command)) {
 		if err != nil {
 			return err
 		}

@@ -49,19 +49,6 @@ func jsonName(line string) (name mailq.Name, ok bool) {
 	return name, err == nil && name != mailq.Name{}
 }
 
-// matchesJSON reports whether a line of JSON is about a thread that matches.
-func (f threadFilter) matchesJSON(line string) bool {
-	if f == (threadFilter{}) {
-		return true
-	}
-	var item struct {
-		mailq.Name
-		mailq.ListError
-	}
-	err := json.Unmarshal([]byte(line), &item)
-	return err != nil || item.Error != "" || f.matches(item.Name)
-}
-
 // filterThreads returns the items whose name matches.
 func filterThreads[T any](items []T, f threadFilter, name func(T) mailq.Name) []T {
 	return slices.DeleteFunc(items, func(item T) bool { return !f.matches(name(item)) })

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTop drives mailq --top in a pseudo-terminal: it must show the queue,
+// TestTop drives mailq top in a pseudo-terminal: it must show the queue,
 // follow the keys, survive another size of the screen, and leave the terminal
 // as it was.
 func TestTop(t *testing.T) {
@@ -32,7 +32,7 @@ func TestTop(t *testing.T) {
 		totals+"C: HOLD MSG S1abc FOR 2h BECAUSE rain\nS: +OK; HOLD 1 messages, 1 recipients, 1 threads.\n"+
 		snapshot+jobs+snapshot+jobs+later)
 
-	terminal := start(t, "-p", socket, "--top", "--every", "1h")
+	terminal := start(t, "-p", socket, "top", "--every", "1h")
 	terminal.shows("smtp/b.example")
 	terminal.types("\r")
 	terminal.shows("S1abc")
@@ -70,7 +70,7 @@ func TestTopSuspends(t *testing.T) {
 	servers := playOnce(t, socket, session, strings.ReplaceAll(session, "a.example", "ZZZZ"))
 	terminal := startCommand(t, "TZ=UTC", "sh", "-c", `set -m
 		before=$(stty -g)
-		mailq -p `+socket+` --top --every 1h
+		mailq -p `+socket+` top --every 1h
 		echo "stopped $?"
 		test "$before" = "$(stty -g)" && echo same settings
 		fg >/dev/null
@@ -96,7 +96,7 @@ func TestTopSuspends(t *testing.T) {
 func TestTopWithoutJobControl(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "mailq")
 	playOnce(t, socket, "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\nC: HELP\nC: never\n")
-	terminal := start(t, "-p", socket, "--top")
+	terminal := start(t, "-p", socket, "top")
 	terminal.shows("asking")
 	terminal.types("\x1a")
 	terminal.shows(normalScreen)
@@ -109,12 +109,12 @@ func TestTopWithoutJobControl(t *testing.T) {
 // begun where nobody answers.
 func TestTopEnds(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "mailq")
-	terminal := start(t, "-p", socket, "--top")
+	terminal := start(t, "-p", socket, "top")
 	terminal.shows("connect failed")
 	terminal.ends(exitUnavailable)
 
 	playOnce(t, socket, "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\nC: HELP\nC: never\n")
-	terminal = start(t, "-p", socket, "--top")
+	terminal = start(t, "-p", socket, "top")
 	terminal.shows("asking")
 	if err := terminal.cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -7,18 +7,23 @@ import (
 	"strings"
 	"time"
 
-	"zsched/internal/zenv"
 	"zsched/mailq/trace"
 	"zsched/scheduler/config"
 )
 
-// This file implements --trace: it finds the event log and prints the history of
+// This file implements mailq trace: it finds the event log and prints the history of
 // a message.
 
 // printTrace prints what the event log has about a message or an address. It
 // works for mail that is gone, and while no scheduler runs.
-func (p *program) printTrace(env *zenv.File) error {
-	events, err := p.readEvents(env, p.trace, func(err error) { fmt.Fprintf(p.stderr, "mailq: %v\n", err) })
+func (p *program) printTrace(what string) error {
+	if err := p.readEnv(); err != nil {
+		return err
+	}
+	if what == "" {
+		return usageError("a message or an address is needed")
+	}
+	events, err := p.readEvents(what, func(err error) { fmt.Fprintf(p.stderr, "mailq: %v\n", err) })
 	if err != nil {
 		return err
 	}
@@ -35,8 +40,8 @@ func (p *program) printTrace(env *zenv.File) error {
 
 // readEvents returns the events about a message or an address. There is at least
 // one. warn is told of files that cannot be searched.
-func (p *program) readEvents(env *zenv.File, what string, warn func(error)) ([]*trace.Event, error) {
-	log, err := p.findEventLog(env)
+func (p *program) readEvents(what string, warn func(error)) ([]*trace.Event, error) {
+	log, err := p.findEventLog()
 	if err != nil {
 		return nil, err
 	}
@@ -56,10 +61,10 @@ func (p *program) readEvents(env *zenv.File, what string, warn func(error)) ([]*
 
 // traceLines returns the function with which the live view learns what happened to a
 // message.
-func (p *program) traceLines(env *zenv.File) func(id string) ([]string, error) {
+func (p *program) traceLines() func(id string) ([]string, error) {
 	return func(id string) ([]string, error) {
 		var text strings.Builder
-		events, err := p.readEvents(env, id, func(err error) { fmt.Fprintln(&text, err) })
+		events, err := p.readEvents(id, func(err error) { fmt.Fprintln(&text, err) })
 		if err != nil {
 			return nil, err
 		}
@@ -70,18 +75,18 @@ func (p *program) traceLines(env *zenv.File) func(id string) ([]string, error) {
 
 // findEventLog returns the file that --event-log names, that the running scheduler
 // writes, or that the configuration names.
-func (p *program) findEventLog(env *zenv.File) (string, error) {
+func (p *program) findEventLog() (string, error) {
 	if p.eventLog != "" {
 		return p.eventLog, nil
 	}
 	if p.server != "" || p.address != "" {
-		return "", usageError("--trace reads a file of this host: it takes neither a server nor -p")
+		return "", usageError("mailq trace reads a file of this host: it takes neither --server nor -p")
 	}
-	if place := p.askEventLog(env); place != "" {
+	if place := p.askEventLog(); place != "" {
 		return readable(place)
 	}
-	name := config.DefaultFile(env)
-	file, err := config.Load(name, env)
+	name := config.DefaultFile(p.env)
+	file, err := config.Load(name, p.env)
 	if err != nil {
 		return "", fmt.Errorf("it is not known where the event log is (name it with --event-log): %w", err)
 	}
@@ -99,12 +104,12 @@ const askTimeout = 5 * time.Second
 // askEventLog asks the scheduler of this host where its event log is, because that
 // scheduler may have been started with another configuration file. The place is "" if
 // the scheduler does not answer, or has no event log.
-func (p *program) askEventLog(env *zenv.File) (place string) {
+func (p *program) askEventLog() (place string) {
 	quick, o := *p, *p.options
 	o.timeout = askTimeout
 	quick.options = &o
 	var err error
-	if quick.target, err = findTarget(&o, env); err != nil || !quick.target.local {
+	if quick.target, err = findTarget(&o, p.env); err != nil || !quick.target.local {
 		return ""
 	}
 	if quick.client, err = quick.connect(); err != nil {

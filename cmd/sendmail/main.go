@@ -198,7 +198,7 @@ const mailqNothing = 1
 
 // retry asks the scheduler to try all mail now. An empty queue is not an error.
 func (o *options) retry(env *zenv.File, stdout io.Writer) error {
-	path, argv := o.program(env, "mailq", "--retry", "--where", "host=*", "--yes")
+	path, argv := o.program(env, "mailq", "retry", "host=*", "--yes")
 	var said strings.Builder
 	cmd := exec.Cmd{Path: path, Args: argv, Stdout: stdout, Stderr: &said}
 	err := cmd.Run()

@@ -162,7 +162,7 @@ func RefusalOf(err error, what string) error {
 
 // NeedsVersion2 returns the error for a command that version 1 does not have.
 func (c *Client) NeedsVersion2() error {
-	return errorf(Refused, "%s speaks version 1 of MAILQ, which has only lists; reports, orders, --json and --top need version 2: "+
+	return errorf(Refused, "%s speaks version 1 of MAILQ, which has only lists; reports, orders, --json and mailq top need version 2: "+
 		"start its scheduler with -M 2 (scheduler(8))", c.options.Server)
 }
 

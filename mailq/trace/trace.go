@@ -1,5 +1,5 @@
 // Package trace finds in the scheduler's event log what happened to a message, and
-// prints it (scheduler-events(5), mailq(1) --trace).
+// prints it (scheduler-events(5), mailq(1)).
 //
 //	Files ──► Read: events of the matching messages ──► Print
 //

@@ -55,9 +55,9 @@ func queueIsClosed(s *site) error {
 }
 
 func heldMailIsRoots(s *site) error {
-	out, err := s.mailq("--release", "--msg", planted)
+	out, err := s.mailq("release", planted)
 	if err == nil && !strings.Contains(out, "another user") {
-		err = fmt.Errorf("mailq --release says %q", out)
+		err = fmt.Errorf("mailq release says %q", out)
 	} else if err != nil && strings.Contains(err.Error(), "another user") {
 		err = nil
 	}
@@ -154,8 +154,8 @@ func (s *site) userMailq(args string) string {
 
 func ordersAreRefused(s *site) error {
 	var lines []string
-	for _, order := range []string{"--kill", "--hold", "--expire", "--requeue", "--reroute x/y", "--retry"} {
-		lines = append(lines, s.userMailq(order+" --yes --where host=b.example"))
+	for _, order := range []string{"kill", "hold", "expire", "requeue", "reroute --to x/y", "retry"} {
+		lines = append(lines, s.userMailq(order+" --yes host=b.example"))
 	}
 	if err := s.mayNot(s.a, lines...); err != nil {
 		return err
@@ -188,7 +188,7 @@ func programsAreRefused(s *site) error {
 		if _, err := s.enqueue(s.a, "r           smtp "+host+" "+quoted+" 65534"); err != nil {
 			return err
 		}
-		_, _ = s.mailq("--requeue", "--where", "host="+host) // it refuses, or leaves the message
+		_, _ = s.mailq("requeue", "host="+host) // it refuses, or leaves the message
 	}
 	list, err := s.files("po/router")
 	if err != nil || len(list) > 0 {
@@ -213,11 +213,11 @@ func linksInRouter(s *site) error {
 		if err != nil {
 			return err
 		}
-		order := []string{"--requeue"}
+		order := []string{"requeue"}
 		if i%2 == 0 {
-			order = []string{"--reroute", "smtp/new-" + host}
+			order = []string{"reroute", "--to", "smtp/new-" + host}
 		}
-		if _, err := s.mailq(append(order, "--msg", name)...); err != nil {
+		if _, err := s.mailq(append(order, name)...); err != nil {
 			return err
 		}
 	}
@@ -238,7 +238,7 @@ func hashDirectory(s *site) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.mailq("--requeue", "--msg", name); err != nil {
+	if _, err := s.mailq("requeue", name); err != nil {
 		return err
 	}
 	err = s.until("the message has left the queue", func() error {

@@ -87,7 +87,7 @@ func mailSpool(s *site) error {
 			if _, err := os.Lstat(filepath.Join(s.dir, "po/transport", name)); errors.Is(err, os.ErrNotExist) {
 				return nil
 			}
-			_, err := s.mailq("--kill", "--msg", name)
+			_, err := s.mailq("kill", name)
 			return errors.Join(err, errors.New("it is still there"))
 		})
 		_ = os.Remove(box)

@@ -16,7 +16,7 @@ import (
 
 // growingMessage has a sender make his message a terabyte long while it waits.
 func growingMessage(s *site) error {
-	if _, err := s.mailq("--suspend", "local/-", "--yes"); err != nil {
+	if _, err := s.mailq("suspend", "local/-", "--yes"); err != nil {
 		return err
 	}
 	name, err := s.enqueue(s.a, "r           local - "+s.b.name+" 0")
@@ -34,10 +34,10 @@ func growingMessage(s *site) error {
 	if out, err := grow.CombinedOutput(); err != nil {
 		return fmt.Errorf("the sender cannot make it grow: %w: %s", err, out)
 	}
-	_, err = s.mailq("--lift", "local/-")
+	_, err = s.mailq("lift", "local/-")
 	if err == nil {
 		err = s.until("its recipient is deferred", func() error {
-			out, err := s.mailq("--json")
+			out, err := s.mailq("list", "--json")
 			if err == nil && !strings.Contains(out, "larger than ROUTERMAXSIZE") {
 				err = errors.New("mailq does not say why it waits")
 			}
@@ -47,10 +47,10 @@ func growingMessage(s *site) error {
 	if info, e := os.Stat(filepath.Join(s.dir, "mail", s.b.name)); e == nil {
 		err = errors.Join(err, fmt.Errorf("%d bytes were delivered", info.Size()))
 	}
-	if out, e := s.mailq("--reroute", "smtp/large.example", "--yes", "--msg", name); e == nil {
+	if out, e := s.mailq("reroute", "--to", "smtp/large.example", "--yes", name); e == nil {
 		err = errors.Join(err, fmt.Errorf("a copy was made: %s", out))
 	}
-	_, e := s.mailq("--kill", "--yes", "--msg", name)
+	_, e := s.mailq("kill", "--yes", name)
 	return errors.Join(err, e)
 }
 
@@ -67,7 +67,7 @@ func hugeSubmission(s *site) (err error) {
 		return err
 	}
 	err = s.until("a notice waits for its sender", func() error {
-		out, err := s.mailq("--json")
+		out, err := s.mailq("list", "--json")
 		if err == nil && (!strings.Contains(out, "toolarge") || strings.Contains(out, "huge.example\",\"channel\":\"smtp")) {
 			err = errors.New("mailq does not list it")
 		}
@@ -77,7 +77,7 @@ func hugeSubmission(s *site) (err error) {
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, log.Bytes())
 	}
-	_, err = s.mailq("--kill", "--yes", "--where", "channel=error")
+	_, err = s.mailq("kill", "--yes", "channel=error")
 	return err
 }
 
@@ -120,7 +120,7 @@ func forgedLock(s *site) error {
 		err = fmt.Errorf("the mailbox had %q and has %q", before, after)
 	}
 	_ = os.Remove(box + ".lock")
-	_, _ = s.mailq("--kill", "--yes", "--msg", name) // or it is delivered
+	_, _ = s.mailq("kill", "--yes", name) // or it is delivered
 	return errors.Join(err, s.until("the mailbox can be removed", func() error {
 		if _, err := os.Lstat(filepath.Join(s.dir, "po/transport", name)); err == nil {
 			return errors.New("the message is still there")

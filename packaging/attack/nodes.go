@@ -108,7 +108,7 @@ func hostileNode(s *site, socket string) error {
 		_, err := os.Lstat(box)
 		return errors.Join(err, s.queued(waiting))
 	})
-	out, e := s.mailq("--json")
+	out, e := s.mailq("list", "--json")
 	if err = errors.Join(err, e); err == nil && !strings.Contains(out, "node.example") {
 		err = errors.New("the other recipient is not in the queue")
 	}
@@ -118,7 +118,7 @@ func hostileNode(s *site, socket string) error {
 	if _, e := os.Lstat(filepath.Join(s.dir, "planted")); e == nil {
 		err = errors.Join(err, errors.New("a program was run"))
 	}
-	_, e = s.mailq("--kill", "--yes", "--where", "host=node.example")
+	_, e = s.mailq("kill", "--yes", "host=node.example")
 	return errors.Join(err, e, os.Remove(box))
 }
 

@@ -225,7 +225,7 @@ func (s *site) enqueue(from account, lines ...string) (name string, err error) {
 // queued waits until the scheduler has a message.
 func (s *site) queued(name string) error {
 	return s.until("message "+name+" is in the queue", func() error {
-		out, err := s.mailq("--json")
+		out, err := s.mailq("list", "--json")
 		if err == nil && !strings.Contains(out, `"message":`+name+`,`) {
 			err = errors.New("it is not listed")
 		}
@@ -237,7 +237,7 @@ func (s *site) queued(name string) error {
 // gone.
 func (s *site) tried(name string) error {
 	return s.until("message "+name+" is tried or refused", func() error {
-		out, err := s.mailq("--json")
+		out, err := s.mailq("list", "--json")
 		if err == nil && strings.Contains(out, `"message":`+name+`,`) && !strings.Contains(out, `"attempts":1`) {
 			err = errors.New("not yet")
 		}

@@ -152,12 +152,12 @@ func specialHeld(s *site) error {
 	var errs []error
 	for i := range kinds {
 		for _, n := range []string{numberOf(i), numberOf(100 + i)} {
-			if out, err := s.mailq("--release", "--msg", n); err == nil {
-				errs = append(errs, fmt.Errorf("mailq --release --msg %s says %q", n, out))
+			if out, err := s.mailq("release", n); err == nil {
+				errs = append(errs, fmt.Errorf("mailq release %s says %q", n, out))
 			}
 		}
 		n := numberOf(200 + i)
-		if _, err := s.mailq("--release", "--msg", n); err != nil {
+		if _, err := s.mailq("release", n); err != nil {
 			continue
 		}
 		errs = append(errs, s.until(n+" is in quarantine", func() error {
@@ -182,7 +182,7 @@ func specialMailboxes(s *site, made *specials) error {
 		if err = s.tried(name); err != nil {
 			err = fmt.Errorf("a %s as mailbox: %w", k.name, err)
 		}
-		_, _ = s.mailq("--kill", "--msg", name)
+		_, _ = s.mailq("kill", name)
 		if err = errors.Join(err, os.Remove(box)); err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func routerGoesOn(s *site) error {
 		return fmt.Errorf("sendmail: %w: %s", err, out)
 	}
 	err := s.until("the mail is in the queue", func() error {
-		out, err := s.mailq("--json")
+		out, err := s.mailq("list", "--json")
 		if err == nil && !strings.Contains(out, "special.example") {
 			err = errors.New("it is not listed")
 		}

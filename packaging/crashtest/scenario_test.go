@@ -58,7 +58,7 @@ func (s *site) run() {
 // live submits mail and gives orders.
 func (s *site) live() {
 	var all sync.WaitGroup
-	all.Go(func() { s.order("--hold", "--thread", "smtp/held.example") })
+	all.Go(func() { s.order("hold", "smtp/held.example") })
 	all.Go(func() {
 		s.smtp("s1", "r1@ok.example NOTIFY=SUCCESS,FAILURE", "l1@ok.example")
 		s.smtp("s2", "f2@ok.example", "u2@unmarked.example NOTIFY=SUCCESS,FAILURE")
@@ -73,27 +73,27 @@ func (s *site) live() {
 	})
 	all.Go(func() {
 		s.ctlfile("s7", "smtp/gate.example/g7@gate.example")
-		s.order("--hold", "--where", "sender=s7@sender.example")
-		s.order("--release", "--where", "sender=s7@sender.example")
+		s.order("hold", "sender=s7@sender.example")
+		s.order("release", "sender=s7@sender.example")
 	})
 	all.Go(func() {
 		s.ctlfile("s8", "smtp/gate.example/g8@gate.example")
-		s.resend("s8", "--reroute", "smtp/other.example")
+		s.resend("s8", "reroute", "--to", "smtp/other.example")
 	})
 	all.Go(func() {
 		s.ctlfile("s9", "smtp/gate.example/g9@gate.example")
-		s.resend("s9", "--requeue")
+		s.resend("s9", "requeue")
 	})
 	all.Go(func() {
 		s.ctlfile("s10", "smtp/gate.example/x10@gate.example")
-		s.order("--expire", "--where", "sender=s10@sender.example")
+		s.order("expire", "sender=s10@sender.example")
 	})
 	all.Go(func() {
 		s.ctlfile("s11", "smtp/held.example/t11@held.example", "smtp/unmarked.example/f11@unmarked.example")
 	})
 	all.Wait()
 	s.signal("scheduler", syscall.SIGUSR1)
-	s.order("--release", "--thread", "smtp/held.example")
+	s.order("release", "smtp/held.example")
 	s.sink.open()
 	if !s.await(liveTimeout) {
 		s.note("after %v, these files and promises are open: %q %q", liveTimeout, s.waiting(), s.missing())
@@ -104,11 +104,11 @@ func (s *site) live() {
 func (s *site) settle() {
 	s.sink.open()
 	for n := 0; n < int(settleTime/time.Second) && !s.look(int(time.Second/lookInterval)); n++ {
-		_, _ = s.mailq("--release", "--thread", "smtp/held.example")
+		_, _ = s.mailq("release", "smtp/held.example")
 		for _, sender := range []string{"s7", "s8", "s9", "s10"} {
-			_, _ = s.mailq("--release", "--where", "sender="+sender+"@sender.example")
+			_, _ = s.mailq("release", "sender="+sender+"@sender.example")
 		}
-		_, _ = s.mailq("--expire", "--where", "sender=s10@sender.example", "--yes")
+		_, _ = s.mailq("expire", "sender=s10@sender.example", "--yes")
 	}
 	s.countMailboxes()
 	for _, why := range append(s.ledger.Unkept(), s.ledger.Wrong()...) {
@@ -296,7 +296,7 @@ func (s *site) order(args ...string) bool {
 			return true
 		}
 		if strings.Contains(out, "nothing in the queue matches") {
-			if nothing++; args[0] == "--release" {
+			if nothing++; args[0] == "release" {
 				return false
 			}
 		}
@@ -308,7 +308,7 @@ func (s *site) order(args ...string) bool {
 // resend gives a REQUEUE or REROUTE, which the ledger notes first.
 func (s *site) resend(sender string, order ...string) {
 	s.ledger.Change("g"+sender[1:]+"@gate.example", func(e *ledger.Entry) { e.Resent = true })
-	s.order(append(order, "--where", "sender="+sender+"@sender.example")...)
+	s.order(append(order, "sender="+sender+"@sender.example")...)
 }
 
 // inMailboxes counts the complete copies of a sender's message in the mailboxes.

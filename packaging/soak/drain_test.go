@@ -21,13 +21,13 @@ func (s *site) drain(ctx context.Context) {
 	for time.Since(changed) < drainTime {
 		for _, file := range s.files("hold/transport") {
 			if m, err := s.target("hold/transport", file); err == nil {
-				s.runMailq("RELEASE of a message", "--release", "--msg", m.id)
+				s.runMailq("RELEASE of a message", "release", m.id)
 			}
 		}
 		if held, _ := os.ReadFile(filepath.Join(s.po, "hold/threads")); len(held) > 0 {
 			for line := range strings.Lines(string(held)) {
 				if words := strings.Fields(line); len(words) > 1 && words[0][0] != '#' {
-					s.runMailq("RELEASE of a thread", "--release", "--thread", words[0]+"/"+words[1])
+					s.runMailq("RELEASE of a thread", "release", words[0]+"/"+words[1])
 				}
 			}
 		}

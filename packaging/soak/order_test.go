@@ -30,15 +30,15 @@ func (s *site) order(ctx context.Context) {
 	for pause(ctx, 150*time.Millisecond) {
 		switch rand.IntN(12) {
 		case 0:
-			s.runMailq("HOLD of a thread", "--hold", "--thread", s.thread(), "--for", "3s")
+			s.runMailq("HOLD of a thread", "hold", s.thread(), "--for", "3s")
 		case 1:
-			s.runMailq("RELEASE of a thread", "--release", "--thread", s.thread())
+			s.runMailq("RELEASE of a thread", "release", s.thread())
 		case 2:
-			s.runMailq("RETRY of a thread", "--retry", "--thread", s.thread())
+			s.runMailq("RETRY of a thread", "retry", s.thread())
 		case 3:
-			s.runMailq("ETRN", "--etrn", "[127.0.0.2]")
+			s.runMailq("ETRN", "etrn", "[127.0.0.2]")
 		case 4:
-			s.runMailq("query", []string{"-Q", "--reasons", "--held", "--shape"}[rand.IntN(4)], "--json")
+			s.runMailq("query", []string{"threads", "reasons", "held", "shape"}[rand.IntN(4)], "--json")
 		default:
 			s.orderMessage()
 		}
@@ -89,31 +89,31 @@ func (s *site) orderMessage() {
 	if err != nil {
 		return // it is gone, or still being written
 	}
-	verbs := []string{"--hold", "--hold", "--retry", "--requeue", "--reroute", "--expire", "--kill"}
+	verbs := []string{"hold", "hold", "retry", "requeue", "reroute", "expire", "kill"}
 	if dir != "transport" {
-		verbs = []string{"--release", "--release", "--requeue", "--reroute", "--expire", "--kill"}
+		verbs = []string{"release", "release", "requeue", "reroute", "expire", "kill"}
 	}
 	verb := verbs[rand.IntN(len(verbs))]
-	args := []string{verb, "--msg", m.id, "--because", "soak"}
+	args := []string{verb, m.id, "--because", "soak"}
 	switch verb {
-	case "--hold":
+	case "hold":
 		if rand.IntN(2) == 0 {
 			args = append(args, "--for", "2s")
 		}
-	case "--reroute":
+	case "reroute":
 		if m.expires || m.local || m.number == 0 {
 			return // it would wait for an hour, or arrive at another address
 		}
-		args = []string{verb, "smtp/[127.0.0." + fmt.Sprint(2+rand.IntN(2)) + "]", "--msg", m.id, "--because", "soak"}
+		args = []string{verb, "--to", "smtp/[127.0.0." + fmt.Sprint(2+rand.IntN(2)) + "]", m.id, "--because", "soak"}
 		s.mark(m, func(e *entry) { e.resentAt = time.Now() })
-	case "--requeue":
+	case "requeue":
 		s.mark(m, func(e *entry) { e.resentAt = time.Now() })
-	case "--expire", "--kill":
+	case "expire", "kill":
 		// A killed notice would count as missing. A few of these orders are enough.
 		if m.number == 0 || rand.IntN(4) > 0 {
 			return
 		}
-		s.mark(m, func(e *entry) { e.killed, e.expired = e.killed || verb == "--kill", e.expired || verb == "--expire" })
+		s.mark(m, func(e *entry) { e.killed, e.expired = e.killed || verb == "kill", e.expired || verb == "expire" })
 	}
 	s.runMailq(strings.ToUpper(verb[2:])+" of a message", args...)
 }

@@ -85,7 +85,7 @@ type Options struct {
 	NodeAnswers func(ctx context.Context, node string) error
 	OwnNames    []string // the names of this node, in lower case
 	Cluster     Cluster  // nil: there is none
-	// EventLog is the path of the event log, for mailq --trace; "": none.
+	// EventLog is the path of the event log, for mailq trace; "": none.
 	EventLog string
 	// MessageDir, ControlDir and LogDir are the directories whose free space
 	// SHOW COUNTERS reports; "": not reported.

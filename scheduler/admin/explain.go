@@ -200,7 +200,7 @@ func waits(x *scheduler.Explanation, rules []mailq.Rule) string {
 	case s.Reading > 0:
 		return "Control files are being read again after an agent exited or found nothing to do."
 	case s.Poisoned > 0:
-		return "Agents died on it three times running: --retry, --release, a reload or a restart gives it another chance."
+		return "Agents died on it three times running: mailq retry, mailq release, a reload or a restart gives it another chance."
 	case s.Holding > 0:
 		return "It will be held as soon as no agent is working on any part of the message."
 	case s.Blocked > 0:

@@ -42,7 +42,7 @@ func (q *Queue) actOnOneHeld(ctx context.Context, o *mailq.Order, id string, cop
 		did.HoldsLost = 1
 	}
 	if o.Verb == mailq.Retry {
-		return mailq.Outcome{}, errors.New("it is held; --release ends that")
+		return mailq.Outcome{}, errors.New("it is held; mailq release ends that")
 	}
 	again := *o
 	if o.Verb == mailq.Hold {
@@ -236,13 +236,13 @@ func (q *Queue) whyHeld(ctx context.Context, o *mailq.Order) error {
 	case held == 0:
 		return nil
 	case o.Verb == mailq.Retry:
-		return fmt.Errorf("%s held; --release ends that", are)
+		return fmt.Errorf("%s held; mailq release ends that", are)
 	case o.Verb == mailq.Hold:
 		return fmt.Errorf("%s already held", are)
 	case o.Where != nil && o.Where.State == mailq.StateHeld:
 		return fmt.Errorf("%s held; this order needs all recipients of a held message, which are not all selected", are)
 	default:
-		return fmt.Errorf("%s held: select held mail with state=held, or --release it first", are)
+		return fmt.Errorf("%s held: select held mail with state=held, or release it first", are)
 	}
 }
 

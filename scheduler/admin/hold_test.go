@@ -25,7 +25,7 @@ func TestHeldMessageWaitsInItsPlaceUntilReleased(t *testing.T) {
 		if err != nil || !found || !m.Held || m.Recipients[0].State != "held" {
 			t.Errorf("%+v, %v, %v", m, found, err)
 		}
-		h.refused("RETRY MSG 1", "it is held; --release ends that")
+		h.refused("RETRY MSG 1", "it is held; mailq release ends that")
 		h.refused("HOLD MSG 1", "it is already held")
 		h.pass(time.Hour)
 		if got := h.delivered(); got != "a.example b.example" && got != "b.example a.example" {
@@ -45,7 +45,7 @@ func TestReleasedMessageIsTriedBeforeItExpires(t *testing.T) {
 		h.want("HOLD WHERE sender=rayan", 3, 4, 2)
 		h.refused("HOLD WHERE sender=rayan", "3 messages are already held")
 		h.refused("HOLD WHERE host=b.example DRYRUN", "2 messages are already held")
-		h.refused("RETRY WHERE channel=smtp", "3 messages are held; --release ends that")
+		h.refused("RETRY WHERE channel=smtp", "3 messages are held; mailq release ends that")
 		h.want("RETRY WHERE host=c.example", 0, 0, 0)
 		h.want("RETRY WHERE state=waiting", 0, 0, 0)
 		time.Sleep(30 * 24 * time.Hour)
@@ -215,7 +215,7 @@ func TestReleaseNamesTheOrderThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := slow(t, time.Hour)
 		h.wantWithAgent("KILL MSG 1", 1, 1)
-		h.refused("RELEASE MSG 1", "it is not held, and --kill waits until the agent reports: --hold replaces that order, and --release then ends the hold")
+		h.refused("RELEASE MSG 1", "it is not held, and mailq kill waits until the agent reports: mailq hold replaces that order, and mailq release then ends the hold")
 		h.wantWithAgent("HOLD MSG 1", 1, 1)
 		h.want("RELEASE MSG 1", 1, 1, 1)
 		h.pass(2 * time.Hour)
@@ -230,7 +230,7 @@ func TestOrdersNameHeldMailThatTheyLeave(t *testing.T) {
 		h := loaded(t)
 		h.want("HOLD MSG 1", 1, 2, 2)
 		for _, order := range []string{"KILL WHERE msg=1 thread=smtp/a.example", "REROUTE WHERE msg=1 thread=smtp/a.example smtp relay.example"} {
-			h.refused(order, "1 message is held: select held mail with state=held, or --release it first")
+			h.refused(order, "1 message is held: select held mail with state=held, or release it first")
 		}
 		h.refused("EXPIRE WHERE state=held host=a.example", "1 message is held; this order needs all recipients of a held message, which are not all selected")
 		h.Stop(syscall.SIGTERM)
@@ -257,7 +257,7 @@ func TestOrdersCountHeldMailThatTheyLeave(t *testing.T) {
 				h.wantOutcome(order+" WHERE host=a.example"+to+" DRYRUN", left)
 				h.wantOutcome(order+" WHERE host=a.example"+to, left)
 				if order == "KILL" {
-					h.refused("KILL THREAD smtp a.example", "1 message is held: select held mail with state=held, or --release it first")
+					h.refused("KILL THREAD smtp a.example", "1 message is held: select held mail with state=held, or release it first")
 				}
 				h.Stop(syscall.SIGTERM)
 			})

@@ -110,7 +110,7 @@ func (q *Queue) whyHeldWithThread(ctx context.Context, begin walkFunc, selected 
 	if len(held) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s held with the thread; --release --thread ends that", mailq.Plural(len(held), "message is", "messages are"))
+	return fmt.Errorf("%s held with the thread; mailq release of the thread ends that", mailq.Plural(len(held), "message is", "messages are"))
 }
 
 // threadOutcome counts the mail of a thread.

@@ -79,7 +79,7 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 	case scheduler.WaitRetry:
 		return "Every job waits for its retry" + delaySentences(x), backoffSettings(x.Params)
 	case scheduler.WaitTrigger:
-		return "The thread waits to be asked for (ETRN or --retry)", []string{"queueonly"}
+		return "The thread waits to be asked for (ETRN or mailq retry)", []string{"queueonly"}
 	}
 	text = because[wait]
 	if t := x.Thread; t != nil && t.StartError != "" {
@@ -172,7 +172,7 @@ var because = map[scheduler.Wait]string{
 	scheduler.WaitForks:    "It waits for an agent: as many were started in this second as option -R allows",
 	scheduler.WaitCommand:  asSentence(mailq.StartReason(scheduler.NoCommand)),
 	scheduler.WaitStart:    "Agents of this clause could not be started, or died before they asked for work",
-	scheduler.WaitHeld:     "The thread is held: --release --thread releases it",
+	scheduler.WaitHeld:     "The thread is held: mailq release ends that",
 	scheduler.WaitSpool:    "The spool cannot be written: nothing is fed until it can",
 	scheduler.WaitSelect:   "The scheduler delivers only the mail of other threads (option -p)",
 	scheduler.WaitMemory:   "It waits until there is room in memory: PARAMactive-limit or PARAMrecipient-limit is reached",

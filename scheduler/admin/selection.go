@@ -269,6 +269,6 @@ func (q *Queue) refusePartialHold(ctx context.Context, t *targets) error {
 		what = "selected in part and %s other recipients, which would be held too; "
 	}
 	return fmt.Errorf("%s "+what+
-		"--hold --thread holds the mail of a destination, --hold --msg a whole message, and --reroute moves recipients to a thread that is held",
+		"mailq hold holds the mail of a destination (channel/host) or a whole message (its id), and mailq reroute moves recipients to a thread that is held",
 		mailq.Plural(partial, "message is", "messages are"), map[bool]string{true: "has", false: "have"}[partial == 1])
 }

@@ -70,15 +70,15 @@ func TestRetryCountsWhatIsKeptBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
 		h.want("HOLD THREAD smtp a.example", 2, 2, 1)
-		h.refused("RETRY THREAD smtp a.example", "2 messages are held or suspended with the thread; --release or --lift ends that")
-		h.refused("RETRY MSG 2 DRYRUN", "1 message is held or suspended with the thread; --release or --lift ends that")
+		h.refused("RETRY THREAD smtp a.example", "2 messages are held or suspended with the thread; mailq release or mailq lift ends that")
+		h.refused("RETRY MSG 2 DRYRUN", "1 message is held or suspended with the thread; mailq release or mailq lift ends that")
 		did, err := h.act("RETRY MSG 1 DRYRUN")
 		if want := (mailq.Outcome{Messages: 1, Recipients: 1, Threads: 1, KeptBack: 1}); err != nil || did != want {
 			t.Errorf("%+v, %v", did, err)
 		}
 		h.want("SUSPEND THREAD smtp b.example", 2, 2, 1)
-		h.refused("RETRY WHERE channel=smtp", "3 messages are held or suspended with the thread; --release or --lift ends that")
-		h.refused("RETRY THREAD smtp b.example", "2 messages are held or suspended with the thread; --release or --lift ends that")
+		h.refused("RETRY WHERE channel=smtp", "3 messages are held or suspended with the thread; mailq release or mailq lift ends that")
+		h.refused("RETRY THREAD smtp b.example", "2 messages are held or suspended with the thread; mailq release or mailq lift ends that")
 		h.want("LIFT THREAD smtp b.example", 2, 2, 1)
 		did, err = h.act("RETRY WHERE channel=smtp")
 		if want := (mailq.Outcome{Messages: 2, Recipients: 2, Threads: 1, KeptBack: 2}); err != nil || did != want {
@@ -155,11 +155,11 @@ func TestReleaseOfMailThatIsHeldWithItsThread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
 		h.want("HOLD THREAD smtp b.example", 2, 2, 1)
-		const two = "2 messages are held with the thread; --release --thread ends that"
+		const two = "2 messages are held with the thread; mailq release of the thread ends that"
 		h.refused("RELEASE WHERE sender=rayan", two)
 		h.refused("RELEASE WHERE sender=rayan state=held DRYRUN", two)
 		h.refused("RELEASE WHERE thread=smtp/b.example recipient=u@b.example", two)
-		h.refused("RELEASE MSG 3", "1 message is held with the thread; --release --thread ends that")
+		h.refused("RELEASE MSG 3", "1 message is held with the thread; mailq release of the thread ends that")
 		h.want("RELEASE MSG 2", 0, 0, 0)
 		h.want("RELEASE WHERE host=a.example", 0, 0, 0)
 		h.want("HOLD MSG 1", 1, 2, 2)
@@ -176,7 +176,7 @@ func TestHoldOfOneDestinationDoesNotHoldOthers(t *testing.T) {
 		h := loaded(t)
 		for _, dry := range []string{"", " DRYRUN"} {
 			did, err := h.act("HOLD WHERE host=a.example" + dry)
-			if err == nil || !strings.HasPrefix(err.Error(), "1 message is selected") || !strings.Contains(err.Error(), "--hold --thread") {
+			if err == nil || !strings.HasPrefix(err.Error(), "1 message is selected") || !strings.Contains(err.Error(), "mailq hold holds") {
 				t.Errorf("did %+v, %v", did, err)
 			}
 		}

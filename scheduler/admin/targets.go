@@ -120,12 +120,12 @@ func (t *targets) whyUntouched(o *mailq.Order) error {
 	case o.Verb == mailq.Reroute && t.toBeRerouted:
 		return errToBeRerouted
 	case t.ordered != "":
-		return fmt.Errorf("it is not held, and --%s waits until the agent reports: --hold replaces that order, and --release then ends the hold",
+		return fmt.Errorf("it is not held, and mailq %s waits until the agent reports: mailq hold replaces that order, and mailq release then ends the hold",
 			strings.ToLower(string(t.ordered)))
 	case o.Verb == mailq.Retry && t.fed:
 		return errFed
 	case len(t.keptBack) > 0:
-		return fmt.Errorf("%s held or suspended with the thread; --release or --lift ends that",
+		return fmt.Errorf("%s held or suspended with the thread; mailq release or mailq lift ends that",
 			mailq.Plural(len(t.keptBack), "message is", "messages are"))
 	}
 	return nil

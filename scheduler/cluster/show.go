@@ -16,7 +16,7 @@ import (
 	"zsched/scheduler"
 )
 
-// What queries show of the cluster (mailq --cluster): what this node knows itself
+// What queries show of the cluster (mailq cluster): what this node knows itself
 // (Overview), and the shares of all nodes, which only the store knows (AllShares).
 
 // Overview is what a node knows of the cluster.

@@ -86,7 +86,7 @@ func TestMoveAndOutcomesOfTheSameFile(t *testing.T) {
 	o.close() // hangs if a worker does
 }
 
-// BenchmarkMoves reroutes messages to channel xfer, as mailq --move does. Their senders
+// BenchmarkMoves reroutes messages to channel xfer, as mailq move does. Their senders
 // want notices of success, so that a d line is written for each.
 func BenchmarkMoves(b *testing.B) {
 	const messages = 10_000

@@ -139,8 +139,8 @@ func statusOf(code int) string {
 	return "4.5.0"
 }
 
-// errNoOrigin is the error of a recipient that was not moved by mailq --move.
-var errNoOrigin = errors.New("mail is moved with mailq --move, not by a route to channel xfer")
+// errNoOrigin is the error of a recipient that was not moved by mailq move.
+var errNoOrigin = errors.New("mail is moved with mailq move, not by a route to channel xfer")
 
 // controlFile returns the control file of the recipients that are moved, and their
 // origins. A recipient without an origin has not come through a REROUTE to channel xfer:

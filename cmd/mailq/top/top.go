@@ -1,4 +1,4 @@
-// Package top is the live view of mailq --top: pages of threads, rings, agents,
+// Package top is the live view of mailq top: pages of threads, rings, agents,
 // reasons and held mail on a full screen, with keys to sort, filter, mark and open
 // what they show, and to give orders about it (mailq(1), "LIVE VIEW"). It is the
 // only package that uses a terminal library.

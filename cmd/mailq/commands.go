@@ -1,0 +1,237 @@
+package main
+
+// The subcommands of mailq: their arguments, options and help.
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"zsched/ctlfile"
+	"zsched/internal/version"
+	"zsched/mailq"
+)
+
+// The groups of subcommands in help.
+const (
+	groupLists  = "lists"
+	groupOrders = "orders"
+)
+
+// targetHelp explains the arguments of orders.
+const targetHelp = `
+A TARGET is one of these:
+  S860194HfBVWBh   a message: its spoolid, its number or the name of its control file
+  smtp/example.com a thread, which is the mail for one channel and host
+  older=3d         a condition; the keys are thread, msg, channel, host, sender, recipient,
+                   message-id, state, reason, older, younger, larger and smaller
+
+Several messages, or several threads, are alternatives. Mail must match every condition, and one of
+the threads and one of the messages if there are any. "mailq list TARGET..." shows what is selected.`
+
+// newCommands returns the command that is ZMailer's mailq, with all subcommands.
+func newCommands(p *program, stdout, stderr io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|socket] [-u user] [-U user/password] [-Z file] [server]",
+		Short: "Show the mail queue, and give orders for it",
+		Long:  "Show the mail queue, and give orders for it. Without a subcommand, mailq lists the queue as ZMailer's does.",
+		Args:  arguments(0, 1, "a subcommand (mailq help) or one server"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			p.what = "this list"
+			if p.version {
+				fmt.Fprintln(stdout, version.Line("mailq"))
+				return nil
+			}
+			return p.zmailer(args)
+		},
+		SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	root.AddGroup(&cobra.Group{ID: groupLists, Title: "Lists and reports:"}, &cobra.Group{ID: groupOrders, Title: "Orders:"})
+	p.serverFlags(root.PersistentFlags())
+	p.listFlags(root.Flags())
+	for _, c := range p.subcommands() {
+		root.AddCommand(c.command(p))
+	}
+	return root
+}
+
+// subcommand is one subcommand.
+type subcommand struct {
+	use   string // its name and arguments
+	short string // for help
+	long  string // more for help
+	group string
+	least int // arguments
+	most  int // arguments; -1: any number
+	flags []func(*pflag.FlagSet)
+	run   func(args []string) error
+}
+
+// command returns the subcommand for the parser of the command line.
+func (s *subcommand) command(p *program) *cobra.Command {
+	name, takes, _ := strings.Cut(s.use, " ")
+	if takes == "" {
+		takes = "no argument"
+	}
+	c := &cobra.Command{
+		Use: s.use, Short: s.short, Long: s.short + ".\n" + s.long, GroupID: s.group,
+		Args:                  arguments(s.least, s.most, takes),
+		DisableFlagsInUseLine: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			p.what = "mailq " + name
+			return s.run(args)
+		},
+	}
+	c.Flags().SortFlags = false
+	for _, add := range s.flags {
+		add(c.Flags())
+	}
+	return c
+}
+
+// arguments checks the number of arguments.
+func arguments(least, most int, takes string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) < least || most >= 0 && len(args) > most {
+			return usageError(fmt.Sprintf("%s takes %s", c.CommandPath(), takes))
+		}
+		return nil
+	}
+}
+
+// subcommands returns all subcommands, in the order of help.
+func (p *program) subcommands() []subcommand {
+	return append(p.lists(), p.orderCommands()...)
+}
+
+// lists are the subcommands that show something.
+func (p *program) lists() []subcommand {
+	type flags = []func(*pflag.FlagSet)
+	limit := func(what string) func(*pflag.FlagSet) {
+		return func(f *pflag.FlagSet) { p.limitFlag(f, what) }
+	}
+	sort := func(f *pflag.FlagSet) {
+		f.Func("sort", "sort threads by `size|age|rate|next`: messages, oldest message, deliveries a minute, next attempt", p.setSort)
+	}
+	all := []subcommand{
+		{use: "list [TARGET...]", short: "list messages, thread by thread", long: targetHelp, most: -1,
+			flags: flags{p.verboseFlag, sort, limit("messages"), p.jsonFlag}, run: p.runList},
+		{use: "threads", short: "show the counts and times of each thread, as mailq -Q", flags: flags{sort, limit("threads"), p.jsonFlag},
+			run: func([]string) error { p.queue = 1; return p.ask(p.listQueue) }},
+	}
+	for i, name := range []string{"rings", "totals", "counters"} {
+		all = append(all, subcommand{use: name, short: "show " + name + ", as mailq -" + strings.Repeat("Q", i+2), flags: flags{p.jsonFlag},
+			run: func([]string) error { p.queue = i + 2; return p.ask(p.listQueue) }})
+	}
+	all = append(all, []subcommand{
+		{use: "show MESSAGE", short: "show one message with the state of each recipient", least: 1, most: 1, flags: flags{p.jsonFlag},
+			run: func(args []string) error { return p.ask(p.report(mailq.ShowMessage(args[0]))) }},
+		{use: "find KIND=VALUE", short: "show messages by recipient, sender, message-id or spoolid", least: 1, most: 1,
+			flags: flags{limit("messages"), p.jsonFlag}, run: p.runFind},
+		{use: "explain CHANNEL/HOST", short: "say what the mail for a destination waits for", least: 1, most: 1, flags: flags{p.jsonFlag},
+			run: p.runExplain},
+		{use: "senders", short: "show messages, recipients, bytes and ages by sender", flags: flags{p.senderFlags, limit("senders"), p.jsonFlag},
+			run: func([]string) error { return p.ask(p.listSenders) }},
+	}...)
+	for _, r := range []struct{ name, command, short string }{
+		{"held", "SHOW HELD", "show what is held: by whom, since when, why and until when"},
+		{"suspended", "SHOW SUSPENDED", "show the threads that are suspended by order: by whom, since when, why and until when"},
+		{"rules", "SHOW RULES", "show the reply rules and how often they have matched"},
+		{"reasons", "SHOW REASONS", "show the last diagnostics and how many recipients have them"},
+		{"shape", "SHOW SHAPE", "show recipients by destination and age"},
+		{"cluster", "SHOW CLUSTER", "show the nodes of the cluster, their shares of each limit, and the store"},
+		{"verbs", "HELP", "show the commands of the protocol that you may use"},
+	} {
+		all = append(all, subcommand{use: r.name, short: r.short, flags: flags{p.jsonFlag},
+			run: func([]string) error { return p.ask(p.report(r.command)) }})
+	}
+	all = append(all, []subcommand{
+		{use: "top", short: "show a live view of the queue", flags: flags{p.everyFlag, p.eventLogFlag}, run: func([]string) error { return p.watch() }},
+		{use: "trace MESSAGE|ADDRESS", short: "print what happened to a message, also if it is gone, or to all mail of an address",
+			least: 1, most: 1, flags: flags{p.eventLogFlag, p.jsonFlag}, run: func(args []string) error { return p.printTrace(args[0]) }},
+	}...)
+	for i := range all {
+		all[i].group = groupLists
+	}
+	return all
+}
+
+func (p *program) everyFlag(f *pflag.FlagSet) {
+	p.every = 5 * time.Second
+	spanFlag(f, &p.every, "every", "`time` between two updates (default 5s)")
+}
+
+func (p *program) senderFlags(f *pflag.FlagSet) {
+	f.BoolVar(&p.domains, "domains", false, "count the domains of the senders")
+	f.Func("sort", "sort by `size|age|bytes|recipients`; size is the number of messages", p.setSenderSort)
+}
+
+// orderCommands are the subcommands that change something.
+func (p *program) orderCommands() []subcommand {
+	type flags = []func(*pflag.FlagSet)
+	to := func(f *pflag.FlagSet) {
+		f.Func("to", "the new `channel/host`", func(s string) (err error) {
+			p.order.To, err = mailq.ParseName(s)
+			return err
+		})
+	}
+	node := func(f *pflag.FlagSet) {
+		f.Func("to", "the other `node`", func(s string) error { return p.setNode(s) })
+	}
+	var all []subcommand
+	for _, o := range []struct {
+		verb  mailq.Verb
+		use   string
+		short string
+		flag  func(*pflag.FlagSet)
+	}{
+		{mailq.Hold, "hold TARGET...", "keep mail back; the hold of a thread keeps later mail back too", p.forFlag},
+		{mailq.Release, "release TARGET...", "let held mail go", nil},
+		{mailq.Retry, "retry TARGET...", "make mail due now", nil},
+		{mailq.Suspend, "suspend CHANNEL/HOST...", "deliver nothing to a destination; its mail expires as usual", p.forFlag},
+		{mailq.Lift, "lift CHANNEL/HOST...", "end what suspend and reply rules do to a destination", nil},
+		{mailq.Expire, "expire TARGET...", "return mail to its senders", nil},
+		{mailq.Kill, "kill TARGET...", "drop mail without a notice", nil},
+		{mailq.Requeue, "requeue TARGET...", "give messages back to the router", nil},
+		{mailq.Reroute, "reroute --to CHANNEL/HOST TARGET...", "send mail to another channel and host", to},
+		{mailq.Reroute, "move --to NODE TARGET...", "move mail to another node", node},
+	} {
+		s := subcommand{use: o.use, short: o.short, least: 1, most: -1, flags: flags{p.orderFlags},
+			run: func(args []string) error { p.order.Verb = o.verb; return p.runOrder(args) }}
+		if o.flag != nil {
+			s.flags = flags{o.flag, p.orderFlags}
+		}
+		if o.verb != mailq.Suspend && o.verb != mailq.Lift {
+			s.long = targetHelp
+		}
+		all = append(all, s)
+	}
+	all = append(all, []subcommand{
+		{use: "drain NODE", short: "move all mail to another node, held mail too, and wait until it has arrived", least: 1, most: 1,
+			flags: flags{p.orderFlags}, run: p.runDrain},
+		{use: "etrn HOST", short: "start delivery of the mail for a host now", least: 1, most: 1,
+			run: func(args []string) error { return p.ask(func() error { return p.etrn(args[0]) }) }},
+	}...)
+	for i := range all {
+		all[i].group = groupOrders
+	}
+	return all
+}
+
+// setNode sets the node to which mail is moved.
+func (p *program) setNode(node string) error {
+	if node == "" {
+		return usageError("a node has a name")
+	}
+	p.order.Verb, p.order.To = mailq.Reroute, mailq.Name{Channel: ctlfile.TransferChannel, Host: strings.ToLower(node)}
+	return nil
+}

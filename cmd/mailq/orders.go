@@ -1,0 +1,150 @@
+package main
+
+// Orders: what mailq hold, kill, reroute and the others do with their targets.
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"zsched/ctlfile"
+	"zsched/internal/escape"
+	"zsched/mailq"
+	"zsched/mailq/client"
+)
+
+// runOrder gives the orders of a subcommand.
+func (p *program) runOrder(args []string) error {
+	orders, err := p.parseOrders(args)
+	if err != nil {
+		return usageError(err.Error())
+	}
+	return p.ask(func() error { return p.act(orders) })
+}
+
+// parseOrders returns the orders for the targets that the arguments name.
+func (p *program) parseOrders(args []string) (orders []mailq.Order, err error) {
+	if p.targets, err = parseTargets(args); err != nil {
+		return nil, err
+	}
+	if p.order.Verb == mailq.Reroute && p.order.To == (mailq.Name{}) {
+		return nil, fmt.Errorf("%s needs --to", p.what)
+	}
+	return p.orders()
+}
+
+// isMove reports whether the order moves mail to another node.
+func (p *program) isMove() bool { return p.order.To.Channel == ctlfile.TransferChannel }
+
+// act gives orders and prints what each did. An order that cannot be executed is
+// reported, and the next one is given; act returns any other error at once.
+func (p *program) act(orders []mailq.Order) error {
+	if err := p.confirm(orders); err != nil {
+		return err
+	}
+	var failed error
+	for i := range orders {
+		order := &orders[i]
+		did, err := p.client.Order(order)
+		if client.KindOf(err) == client.NotDone {
+			fmt.Fprintf(p.stderr, "mailq: %s: %v\n", escape.Text(targetOf(order)), err)
+			failed = errSilent
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if p.drains { // another of its orders moves held mail
+			did.Held = 0
+		}
+		if (order.Verb == mailq.Hold || order.Verb == mailq.Suspend) && order.Thread != nil && did.Messages == 0 {
+			fmt.Fprintf(p.stderr, "mailq: %s has no mail now\n", escape.Text(targetOf(order)))
+		}
+		if p.json {
+			err = json.NewEncoder(p.out).Encode(orderItem{order.Verb, order.DryRun, targetOf(order), did})
+		} else {
+			_, err = fmt.Fprintln(p.out, outcomeText(order, did, len(orders) > 1))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// maxUnconfirmed is how many messages an order may touch without --yes.
+const maxUnconfirmed = 100
+
+// confirm refuses orders that would touch many messages, unless the user has
+// given --yes. The scheduler counts them in a dry run.
+func (p *program) confirm(orders []mailq.Order) error {
+	if p.yes || p.order.DryRun {
+		return nil
+	}
+	messages, suspended, held := 0, 0, ""
+	for _, order := range orders {
+		if order.Message != "" && !p.isMove() {
+			messages++
+			continue
+		}
+		order.DryRun = true
+		would, err := p.client.Order(&order)
+		if err != nil && client.KindOf(err) != client.NotDone {
+			return err
+		}
+		messages += would.Messages
+		suspended += would.Suspended
+		if text := order.HeldText(would); text != "" && !p.drains {
+			held = "; " + strings.TrimSuffix(text, ".")
+		}
+	}
+	if suspended > 0 {
+		return fmt.Errorf("%s mail for suspended destinations (mailq suspended), and the suspension does not move: %s would deliver it; "+
+			"hold it first, or give --yes if that is what you want", mailq.Plural(suspended, "message has", "messages have"), p.order.To.Host)
+	}
+	if messages > maxUnconfirmed {
+		return fmt.Errorf("%s would touch %d messages; give --yes if that is what you want%s", p.what, messages, held)
+	}
+	return nil
+}
+
+// orderItem is the line of --json for an order.
+type orderItem struct {
+	Verb   mailq.Verb `json:"verb"`
+	DryRun bool       `json:"dry_run"`
+	Target string     `json:"target"`
+	mailq.Outcome
+}
+
+// targetOf says what an order is about.
+func targetOf(o *mailq.Order) string {
+	switch {
+	case o.Thread != nil:
+		return "thread " + o.Thread.Channel + "/" + o.Thread.Host
+	case o.Where != nil:
+		return o.Where.String()
+	}
+	return "message " + o.Message
+}
+
+// outcomeText says what an order did, and if named is true, to what.
+func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
+	text := fmt.Sprintf("%s %s, %s, %s.", o.Verb, mailq.Plural(did.Messages, "message", "messages"),
+		mailq.Plural(did.Recipients, "recipient", "recipients"), mailq.Plural(did.Threads, "thread", "threads"))
+	if did.Suspended > 0 {
+		text += fmt.Sprintf(" %s of suspended destinations: the suspension does not move.", mailq.Plural(did.Suspended, "message", "messages"))
+	}
+	if with := o.WithAgentsText(did); with != "" {
+		text += " " + with
+	}
+	for _, note := range o.Notes(did) {
+		text += " " + escape.Text(note)
+	}
+	if o.DryRun {
+		text = "DRYRUN " + text
+	}
+	if named {
+		text = escape.Text(targetOf(o)) + ": " + text
+	}
+	return text
+}
