@@ -78,7 +78,7 @@ func TestManualHasEveryPend(t *testing.T) {
 			t.Errorf("%s is missing", v[1])
 		}
 	}
-	if len(values) < 20 {
+	if len(values) < 15 {
 		t.Errorf("%d values", len(values))
 	}
 }
