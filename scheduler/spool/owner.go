@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,9 +24,6 @@ import (
 const (
 	// ownerName is the file below $POSTOFFICE that says who its owner is.
 	ownerName = ".owner"
-	// ownerSize is the size of that file. One write of so many bytes at the start
-	// of a file is not torn by a power cut, because it is within one sector.
-	ownerSize = 512
 	// epochSize is the length of the words at the start of the file, "epoch" and the
 	// number with leading zeros.
 	epochSize = len("epoch 00000000000000000000")
@@ -48,68 +44,6 @@ var ErrRunning = errors.New("another scheduler is running")
 // ErrDisowned says that another scheduler, of this node or another, has the postoffice.
 // Nothing may be written there any more.
 var ErrDisowned = errors.New("another scheduler has taken over the postoffice")
-
-// OwnerRecord is the line in $POSTOFFICE/.owner:
-//
-//	epoch 00000000000000000007 held node "mx2" host "mx2.example.org" machine 0f3c…/4026531836 pid 4711 since 2026-11-22T13:40:01Z
-//
-// followed by blanks, 512 bytes in all. In place of "held" it has "released" after the
-// scheduler has exited, and "taken" while the postoffice still has the locks of another
-// machine (ClearLocks).
-type OwnerRecord struct {
-	Epoch      uint64
-	Held       bool // the owner has not exited, or had no time to say so
-	Taken      bool // locks of another machine are still to be cleared
-	Node, Host string
-	// Machine is what a pid belongs to: the boot of the kernel and the namespace of
-	// pids.
-	Machine string
-	PID     int
-	Since   time.Time
-}
-
-func (r *OwnerRecord) String() string {
-	state := "released"
-	switch {
-	case r.Taken:
-		state = "taken"
-	case r.Held:
-		state = "held"
-	}
-	return fmt.Sprintf("epoch %020d %s node %q host %q machine %s pid %d since %s",
-		r.Epoch, state, r.Node, r.Host, r.Machine, r.PID, r.Since.UTC().Format(time.RFC3339))
-}
-
-// encode returns the whole file.
-func (r *OwnerRecord) encode() ([]byte, error) {
-	line := r.String()
-	if len(line) >= ownerSize {
-		return nil, fmt.Errorf("the names of the node and of the host have %d bytes too many", len(line)-ownerSize+1)
-	}
-	return []byte(line + strings.Repeat(" ", ownerSize-1-len(line)) + "\n"), nil
-}
-
-// parseOwner reads the file. An empty one is that of nobody, with epoch 0.
-func parseOwner(text string) (OwnerRecord, error) {
-	var r OwnerRecord
-	if strings.Trim(text, " \n\x00") == "" {
-		return r, nil
-	}
-	var state, since string
-	_, err := fmt.Sscanf(text, "epoch %d %s node %q host %q machine %s pid %d since %s",
-		&r.Epoch, &state, &r.Node, &r.Host, &r.Machine, &r.PID, &since)
-	if err == nil {
-		r.Since, err = time.Parse(time.RFC3339, since)
-	}
-	if year := r.Since.UTC().Year(); err == nil && (year < 1 || year > 9999) { // by its zone
-		err = fmt.Errorf("the year is %d", year)
-	}
-	if err != nil {
-		return r, fmt.Errorf("%.80q is not the line of an owner: %w", strings.TrimRight(text, " \n"), err)
-	}
-	r.Held, r.Taken = state != "released", state == "taken"
-	return r, nil
-}
 
 // Claim says who claims a postoffice, and what may be done to get it.
 type Claim struct {
@@ -232,17 +166,6 @@ func (c *Claim) awaitExit(ctx context.Context, o *Owner) (free bool, err error) 
 			return false, fmt.Errorf("waiting for process %d to exit: %w", holder, context.Cause(ctx))
 		}
 	}
-}
-
-// running returns the pid of the owner if that process still runs, otherwise 0. A scheduler
-// that has just taken the lock has not written its record yet, and a child that it was
-// starting when it was killed has the lock until it executes its program: neither is the
-// process in the record.
-func (r *OwnerRecord) running() int {
-	if !r.Held || r.PID <= 1 || !process.RunningSince(r.PID, r.Since) {
-		return 0
-	}
-	return r.PID
 }
 
 // allowed returns nil if the postoffice may be taken from its owner, after it has
@@ -400,14 +323,4 @@ func (o *Owner) Cleared() error {
 		return fmt.Errorf("recording the end of the takeover in %q: %w", o.file.Name(), err)
 	}
 	return nil
-}
-
-// machine names what a pid belongs to. It is "-" if the system does not tell.
-func machine() string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "-"
-	}
-	space, _ := os.Readlink("/proc/self/ns/pid")
-	return strings.TrimSpace(string(boot)) + "/" + strings.Trim(space, "pid:[]")
 }
