@@ -46,12 +46,14 @@ internal/transcript:
 internal/version:
 internal/zenv:            internal/bytesize
 
-ctlfile:                  internal/batch internal/cut internal/eintr internal/postoffice internal/syncdir x/sys
+ctlfile:                  internal/cut internal/eintr internal/postoffice x/sys
+queue:                    ctlfile internal/batch internal/postoffice internal/syncdir x/sys
+router/table:             ctlfile internal/pattern x/sys
 
 ta:                       ctlfile internal/logs internal/postoffice x/sys
 ta/discard:               ctlfile ta
 ta/errormail:             ctlfile ta scheduler/report
-ta/hold:                  ctlfile ta internal/interval internal/postoffice
+ta/hold:                  ctlfile queue ta internal/interval internal/postoffice
 ta/mailbox:               ctlfile ta internal/eintr internal/header internal/postoffice internal/process internal/syncdir x/sys
 ta/sm:                    ctlfile ta internal/header x/sys
 ta/smtp:                  ctlfile ta internal/escape dns go-sasl go-smtp x/idna
@@ -59,9 +61,9 @@ ta/xfer:                  ctlfile ta xfer internal/batch internal/postoffice
 ta/smtp/smtptest:         go-smtp go-sasl
 
 xfer:                     ctlfile internal/certificate internal/process
-xfer/receiver:            ctlfile xfer internal/cut internal/holdrecord internal/postoffice internal/syncdir x/sys
+xfer/receiver:            ctlfile queue xfer internal/cut internal/holdrecord internal/postoffice internal/syncdir x/sys
 
-smtpserver:               ctlfile internal/certificate internal/listen internal/postoffice internal/syncdir internal/throttle go-sasl x/bcrypt x/sys zerolog
+smtpserver:               ctlfile queue internal/certificate internal/listen internal/postoffice internal/syncdir internal/throttle go-sasl x/bcrypt x/sys zerolog
 
 mailq:                    ctlfile internal/bytesize internal/cut internal/interval internal/pattern internal/transcript
 mailq/server:             ctlfile mailq internal/escape internal/interval internal/pattern internal/process internal/throttle
@@ -70,8 +72,8 @@ mailq/client:             ctlfile mailq internal/escape internal/interval intern
 
 scheduler:                ctlfile ta internal/pattern internal/transcript
 scheduler/config:         ctlfile scheduler internal/bytesize internal/interval internal/pattern internal/redisurl internal/zenv participle
-scheduler/spool:          ctlfile internal/eintr internal/holdrecord internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
-scheduler/report:         ctlfile internal/cut internal/interval internal/postoffice internal/syncdir go-message
+scheduler/spool:          ctlfile queue internal/eintr internal/holdrecord internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
+scheduler/report:         ctlfile queue internal/cut internal/interval internal/postoffice internal/syncdir go-message
 scheduler/simulate:       ctlfile ta scheduler
 scheduler/cluster:        scheduler internal/redisurl go-redis x/sys
 scheduler/state:          scheduler internal/postoffice internal/syncdir internal/transcript x/sys
@@ -82,17 +84,15 @@ scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon 
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/cut internal/postoffice
 scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/throttle internal/version prometheus zerolog
 
-cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/escape internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
+cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/escape internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/escape internal/interval internal/version internal/zenv xfer cobra pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/escape internal/pattern tcell
-cmd/ctlfile:              ctlfile ta scheduler/agent internal/postoffice internal/version internal/zenv pflag
+cmd/ctlfile:              ctlfile queue ta scheduler/agent internal/postoffice internal/version internal/zenv pflag
 cmd/xferd:                scheduler/config internal/bytesize internal/certificate internal/escape internal/listen internal/process internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
-cmd/smtpserver:           cmd/router/table ctlfile mailq/client smtpserver internal/bytesize internal/certificate internal/escape internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
-cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/logs internal/escape internal/header internal/postoffice internal/process internal/syncdir internal/throttle internal/version internal/zenv fsnotify pflag x/sys zerolog
-cmd/router/envelope:      ctlfile
-cmd/router/table:         ctlfile internal/pattern x/sys
-cmd/sendmail:             ctlfile smtpserver internal/escape internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog
+cmd/smtpserver:           router/table ctlfile queue mailq/client smtpserver internal/bytesize internal/certificate internal/escape internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/router:               ctlfile queue router/table internal/logs internal/escape internal/header internal/postoffice internal/process internal/syncdir internal/throttle internal/version internal/zenv fsnotify pflag x/sys zerolog
+cmd/sendmail:             ctlfile queue smtpserver internal/escape internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog
 cmd/ta/internal/program:  ctlfile ta internal/version internal/zenv pflag
 cmd/ta/discard:           cmd/ta/internal/program ta ta/discard
 cmd/ta/errormail:         cmd/ta/internal/program ta ta/errormail internal/zenv

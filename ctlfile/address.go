@@ -209,3 +209,11 @@ func lower(s string) string {
 	}
 	return s
 }
+
+// Unbracketed removes the angle brackets around an address or a Message-Id.
+func Unbracketed(s string) string {
+	if len(s) > 1 && s[0] == '<' && s[len(s)-1] == '>' {
+		return s[1 : len(s)-1]
+	}
+	return s
+}

@@ -356,3 +356,12 @@ func TestExtractOfSome(t *testing.T) {
 		"e list@x\ns smtp h alice 0\nX           1 smtp h carol 2\nN NOTIFY=NEVER\n"+
 		"e list@x\ns smtp h dora 65534\nr           smtp h eve 65534\nR FULL\nn id\nm\nA: 1\n\n")
 }
+
+// everyone lists all recipients of a file.
+func everyone(f *File) []int {
+	var all []int
+	for i := range f.Recipients {
+		all = append(all, i)
+	}
+	return all
+}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"zsched/ctlfile"
+	"zsched/queue"
 )
 
 // A server for tests, and dialogs with it.
@@ -34,7 +34,7 @@ func start(t *testing.T, change func(*Options)) *started {
 	}
 	o := Default()
 	o.Hostname, o.Domains = "mx.ours.example", []string{"ours.example", ".below.example"}
-	o.Router = ctlfile.Router{Postoffice: office}
+	o.Router = queue.Router{Postoffice: office}
 	o.MinFree = 0
 	var err error
 	if o.TLS, err = TLS("", "", o.Hostname); err != nil {

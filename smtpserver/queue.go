@@ -21,18 +21,19 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/throttle"
+	"zsched/queue"
 )
 
 // tempPrefix begins the name of an incomplete message in public/. The pid of
 // its writer follows.
 const tempPrefix = ".smtpserver-"
 
-// queue gives complete messages to the router. Messages that are complete at
+// inbox gives complete messages to the router. Messages that are complete at
 // the same time share their waits for the disk.
-type queue struct {
+type inbox struct {
 	office string // $POSTOFFICE
 	notify string // the scheduler's socket, for ETRN
-	group  *ctlfile.GroupCommit
+	group  *queue.GroupCommit
 	mode   uint32 // of public/ at the start
 	log    zerolog.Logger
 	faults throttle.Throttle // one line about each directory that fails
@@ -57,12 +58,12 @@ func (m *incoming) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func openQueue(router ctlfile.Router, notify string, log zerolog.Logger) (*queue, error) {
-	group, err := ctlfile.NewGroupCommit(router)
+func openQueue(router queue.Router, notify string, log zerolog.Logger) (*inbox, error) {
+	group, err := queue.NewGroupCommit(router)
 	if err != nil {
 		return nil, err
 	}
-	q := &queue{office: router.Postoffice, notify: notify, group: group, log: log, faults: throttle.Throttle{Period: faultPeriod}}
+	q := &inbox{office: router.Postoffice, notify: notify, group: group, log: log, faults: throttle.Throttle{Period: faultPeriod}}
 	var st unix.Stat_t
 	if err := postoffice.Stat(postoffice.WorkingDir, q.public()+"/", &st); err != nil {
 		_ = group.Close()
@@ -74,10 +75,10 @@ func openQueue(router ctlfile.Router, notify string, log zerolog.Logger) (*queue
 }
 
 // public is the directory of incomplete messages.
-func (q *queue) public() string { return filepath.Join(q.office, "public") }
+func (q *inbox) public() string { return filepath.Join(q.office, "public") }
 
 // close closes the queue when all messages that were begun are committed or discarded.
-func (q *queue) close() {
+func (q *inbox) close() {
 	q.mu.Lock()
 	q.closing = true
 	q.mu.Unlock()
@@ -87,7 +88,7 @@ func (q *queue) close() {
 
 // removeAbandoned removes the files of dead processes in public/. None of these
 // messages was acknowledged.
-func (q *queue) removeAbandoned() {
+func (q *inbox) removeAbandoned() {
 	names, _ := postoffice.ReadNames(q.public())
 	for _, name := range names {
 		rest, ours := strings.CutPrefix(name, tempPrefix)
@@ -107,7 +108,7 @@ func (q *queue) removeAbandoned() {
 const faultPeriod = time.Minute
 
 // fault logs an error of storing a message, and returns it.
-func (q *queue) fault(where string, err error) error {
+func (q *inbox) fault(where string, err error) error {
 	if q.faults.Allow(where, time.Now()) {
 		q.log.Error().Err(err).Msg("mail cannot be stored, and clients are told to try again later")
 	}
@@ -115,7 +116,7 @@ func (q *queue) fault(where string, err error) error {
 }
 
 // openFile opens a file in public/. If somebody has removed that directory, it is made again.
-func (q *queue) openFile() (*postoffice.File, error) {
+func (q *inbox) openFile() (*postoffice.File, error) {
 	prefix := fmt.Sprintf("%s%d-", tempPrefix, os.Getpid())
 	f, err := postoffice.CreateIn(q.public(), prefix)
 	if !errors.Is(err, unix.ENOENT) {
@@ -131,7 +132,7 @@ func (q *queue) openFile() (*postoffice.File, error) {
 }
 
 // create opens a file for a message.
-func (q *queue) create() (*incoming, error) {
+func (q *inbox) create() (*incoming, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closing {
@@ -158,7 +159,7 @@ func (m *incoming) checkHeader(offset int64) error {
 }
 
 // discard removes a message that is not committed.
-func (q *queue) discard(m *incoming) {
+func (q *inbox) discard(m *incoming) {
 	m.remove()
 	q.open.Done()
 }
@@ -171,7 +172,7 @@ func (m *incoming) remove() {
 // commit gives a complete message to the router. When it returns nil, the
 // message and its name are on disk. After an error the message is not in the
 // queue, or it is there but may not survive a crash of the machine.
-func (q *queue) commit(m *incoming) error {
+func (q *inbox) commit(m *incoming) error {
 	if err := m.w.Flush(); err != nil {
 		q.discard(m)
 		return fmt.Errorf("write message: %w", err)
@@ -187,7 +188,7 @@ func (q *queue) commit(m *incoming) error {
 
 // trigger writes a control file with only a T line, which makes the scheduler try a
 // host's mail now. The file need not survive a crash.
-func (q *queue) trigger(host, from string) error {
+func (q *inbox) trigger(host, from string) error {
 	transport := filepath.Join(q.office, "transport")
 	f, err := postoffice.CreateIn(transport, ".etrn-")
 	if err != nil {
@@ -199,7 +200,7 @@ func (q *queue) trigger(host, from string) error {
 		name := strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10) + "-etrn"
 		if err = postoffice.Replace(postoffice.WorkingDir, f.Name(), postoffice.WorkingDir, filepath.Join(transport, name)); err == nil {
 			// After an error, the scheduler still finds the file, but later.
-			_ = ctlfile.Announce(q.notify, name)
+			_ = queue.Announce(q.notify, name)
 			return nil
 		}
 	}

@@ -47,17 +47,17 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/ctlfile"
 	"zsched/internal/throttle"
+	"zsched/queue"
 )
 
 // Options are the settings of a server: smtpserver(8).
 type Options struct {
 	Hostname   string
-	Router     ctlfile.Router // where messages go
-	NotifySock string         // of the scheduler, for ETRN
-	TLS        *tls.Config    // nil: no STARTTLS and no AUTH
-	Passwords  string         // file; "": no AUTH
+	Router     queue.Router // where messages go
+	NotifySock string       // of the scheduler, for ETRN
+	TLS        *tls.Config  // nil: no STARTTLS and no AUTH
+	Passwords  string       // file; "": no AUTH
 
 	Domains  []string       // anybody may send to them: "example.org", or ".example.org" for all below it
 	Networks []netip.Prefix // networks whose clients may send anywhere
@@ -107,7 +107,7 @@ func Default() Options {
 
 // Server accepts mail at any number of listeners.
 type Server struct {
-	queue     *queue
+	queue     *inbox
 	envelopes atomic.Int64 // bytes of recipients in memory
 	stopped   chan struct{}
 	triggers  throttle.Throttle // ETRNs for each host

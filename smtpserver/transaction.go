@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"zsched/ctlfile"
+	"zsched/queue"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 
 // transaction is a message from MAIL to its end.
 type transaction struct {
-	ctlfile.Submission
+	queue.Submission
 	utf8      bool   // SMTPUTF8 was given
 	deliverBy string // value of BY, or ""
 	// byAddress has the recipients in To. One that is given twice is one recipient, with the

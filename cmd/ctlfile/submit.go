@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/ctlfile"
+	"zsched/queue"
 )
 
 // submission holds the options for a new message.
@@ -76,7 +77,7 @@ func submit(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if s.logID == "" {
 		s.logID = messageID(header)
 	}
-	path, err := ctlfile.Submit(s.postoffice, s.levels, &ctlfile.Contents{
+	path, err := queue.Submit(s.postoffice, s.levels, &ctlfile.Contents{
 		Body: body, LogID: s.logID, ErrorTo: s.errorTo,
 		Blocks: []ctlfile.HeaderBlock{{Envelopes: []ctlfile.Envelope{envelope}, Header: header}},
 	}, message)
@@ -136,7 +137,7 @@ func (s *submission) announce(path string, stderr io.Writer) {
 			return
 		}
 	}
-	if err := ctlfile.Announce(socket, path); err != nil {
+	if err := queue.Announce(socket, path); err != nil {
 		fmt.Fprintf(stderr, "ctlfile: %v\n", err)
 	}
 }

@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/cmd/router/table"
 	"zsched/internal/ledger"
 	"zsched/internal/memdisk"
 	"zsched/internal/postoffice"
+	"zsched/router/table"
 )
 
 const (

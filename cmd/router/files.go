@@ -19,7 +19,7 @@ import (
 
 // prepare makes the hash directories of a number. The sync of the staged files,
 // which comes later, makes them durable as well.
-func (q *queue) prepare(n uint64) error {
+func (q *committer) prepare(n uint64) error {
 	if q.levels == 0 {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (q *queue) prepare(n uint64) error {
 
 // write writes a control file into the staging directory. If there is one of that
 // name, an earlier job has failed to remove it.
-func (q *queue) write(name string, text []byte) error {
+func (q *committer) write(name string, text []byte) error {
 	q.step("write " + name)
 	return postoffice.WriteControlUnsynced(q.staging(name), text, q.group)
 }
@@ -51,7 +51,7 @@ const minFree = 16 << 20
 
 // checkRoom returns an error if the disk has no room for the copies of a job's message: the
 // holes of a sparse file fill the disk when they are copied.
-func (q *queue) checkRoom(j *job) error {
+func (q *committer) checkRoom(j *job) error {
 	copies := int64(len(j.contents) - 1)
 	if copies == 0 {
 		return nil
@@ -68,7 +68,7 @@ func (q *queue) checkRoom(j *job) error {
 
 // copyMessage copies a job's message into the staging directory and returns the
 // inode of the copy. It belongs to the owner of the submission.
-func (q *queue) copyMessage(j *job) (uint64, error) {
+func (q *committer) copyMessage(j *job) (uint64, error) {
 	q.step("copy " + decimal(j.inode))
 	file, err := postoffice.CreateIn(q.staging(""), "new-")
 	if err != nil {
@@ -99,7 +99,7 @@ func (q *queue) copyMessage(j *job) (uint64, error) {
 	return inodeOf(info), nil
 }
 
-func (q *queue) syncfs() error {
+func (q *committer) syncfs() error {
 	q.waits++
 	if !q.noSync {
 		if err := q.fs.SyncAll(); err != nil {
@@ -110,7 +110,7 @@ func (q *queue) syncfs() error {
 }
 
 // syncPath syncs a file or a directory.
-func (q *queue) syncPath(path string) error {
+func (q *committer) syncPath(path string) error {
 	q.waits++
 	if q.noSync {
 		return nil
@@ -129,7 +129,7 @@ func (q *queue) syncPath(path string) error {
 
 // move renames a file to its number in queue/ or transport/. It makes the hash
 // directory if it is missing, and overwrites nothing.
-func (q *queue) move(from, name string, n uint64) error {
+func (q *committer) move(from, name string, n uint64) error {
 	to := q.place(name, n)
 	err := postoffice.Publish(from, to)
 	if errors.Is(err, fs.ErrNotExist) && q.levels > 0 {

@@ -21,7 +21,7 @@ import (
 
 // open opens a file of router/. It must be a regular file with one name only: a
 // user could give another name to a file of somebody else.
-func (q *queue) open(name string) (*submission, error) {
+func (q *committer) open(name string) (*submission, error) {
 	path := filepath.Join(q.office, "router", name)
 	if dir, _ := filepath.Split(name); dir != "" && !postoffice.IsTrustedDir(filepath.Dir(path)) {
 		// It could be a link to any directory, and root would take the files there for
@@ -57,14 +57,14 @@ func (q *queue) open(name string) (*submission, error) {
 
 // names lists the submissions in router/ and those of its hash directories that can
 // be read.
-func (q *queue) names() []string {
+func (q *committer) names() []string {
 	names, _ := q.list()
 	return names
 }
 
 // list lists the submissions in router/ and its hash directories. Together with an
 // error, it returns the names that it could read.
-func (q *queue) list() (names []string, err error) {
+func (q *committer) list() (names []string, err error) {
 	top, err := postoffice.ReadNames(filepath.Join(q.office, "router"))
 	for _, name := range top {
 		if postoffice.IsSubmission(name) {
@@ -92,7 +92,7 @@ const maxAside = 240
 const maxAsideOfUser = 1000
 
 // asideOf returns how many files of a user are in corrupt/router/.
-func (q *queue) asideOf(uid int) int {
+func (q *committer) asideOf(uid int) int {
 	if now := time.Now(); q.aside == nil || now.Sub(q.asideAt) > sweepInterval {
 		q.aside, q.asideAt = map[int]int{}, now
 		dir := filepath.Join(q.office, "corrupt", "router")
@@ -108,7 +108,7 @@ func (q *queue) asideOf(uid int) int {
 
 // quarantine moves a file to corrupt/router/, with the reason in a file beside it. It
 // overwrites nothing.
-func (q *queue) quarantine(path, name, reason string) error {
+func (q *committer) quarantine(path, name, reason string) error {
 	dir := filepath.Join(q.office, "corrupt", "router")
 	for _, d := range []string{filepath.Dir(dir), dir} {
 		if err := postoffice.MakeDir(postoffice.WorkingDir, d, 0o750); err != nil {

@@ -23,10 +23,10 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
-	"zsched/cmd/router/table"
 	"zsched/internal/escape"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
+	"zsched/router/table"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }

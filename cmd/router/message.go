@@ -16,11 +16,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"zsched/cmd/router/envelope"
-	"zsched/cmd/router/table"
 	"zsched/ctlfile"
 	"zsched/internal/header"
 	"zsched/internal/postoffice"
+	"zsched/queue"
+	"zsched/router/table"
 )
 
 // submission is a file of router/ that is open.
@@ -67,11 +67,11 @@ func (r *routed) copied(in *submission) int64 { return int64(len(r.contents)-1) 
 // read reads a submission and routes its recipients. It returns errLarge if that takes
 // more than an effort.
 func (m *localMachine) read(in *submission, t *table.Table, most effort) (*routed, error) {
-	e, rest, err := envelope.Read(io.NewSectionReader(in.file, 0, in.info.Size()), envelope.Limits{Recipients: most.recipients, Size: most.envelope})
-	var malformed *envelope.Error
+	e, rest, err := queue.ReadEnvelope(io.NewSectionReader(in.file, 0, in.info.Size()), queue.Limits{Recipients: most.recipients, Size: most.envelope})
+	var malformed *queue.EnvelopeError
 	if errors.As(err, &malformed) {
 		return nil, unreadablef("%s:%w", in.name, err)
-	} else if errors.Is(err, envelope.ErrLimit) {
+	} else if errors.Is(err, queue.ErrLimit) {
 		return nil, errLarge
 	} else if err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (m *localMachine) read(in *submission, t *table.Table, most effort) (*route
 }
 
 // recipients returns those of the envelope or, if it has none, those of the header.
-func recipients(e *envelope.Envelope, fields header.Fields) ([]envelope.Recipient, error) {
+func recipients(e *queue.Envelope, fields header.Fields) ([]queue.EnvelopeRecipient, error) {
 	if len(e.To) > 0 {
 		return e.To, nil
 	}
@@ -145,9 +145,9 @@ func recipients(e *envelope.Envelope, fields header.Fields) ([]envelope.Recipien
 	if len(list) == 0 {
 		return nil, unreadablef("no recipient, neither in the envelope nor in the header")
 	}
-	var to []envelope.Recipient
+	var to []queue.EnvelopeRecipient
 	for _, address := range list {
-		to = append(to, envelope.Recipient{Address: address})
+		to = append(to, queue.EnvelopeRecipient{Address: address})
 	}
 	return to, nil
 }
@@ -163,7 +163,7 @@ type origin struct {
 
 // sender decides who the sender is. A user who is not trusted can only be the sender
 // personally, or use the null sender.
-func (m *localMachine) sender(in *submission, e *envelope.Envelope, t *table.Table) origin {
+func (m *localMachine) sender(in *submission, e *queue.Envelope, t *table.Table) origin {
 	login := m.login(in.uid)
 	o := origin{login: login + "@" + t.Domain, trusted: m.trusted[in.uid]}
 	local, domain, ok := t.Split(e.From)
@@ -198,7 +198,7 @@ func (o origin) wrote(fields header.Fields, name string) bool {
 
 // targets routes the recipients. It returns each target once for each sender, and
 // errLarge if there are more than most; 0: no such limit.
-func (m *localMachine) targets(to []envelope.Recipient, fields header.Fields, t *table.Table, most int) ([]table.Target, error) {
+func (m *localMachine) targets(to []queue.EnvelopeRecipient, fields header.Fields, t *table.Table, most int) ([]table.Target, error) {
 	limit := m.maxTargets
 	if most > 0 {
 		limit = min(limit, most)
@@ -237,7 +237,7 @@ func (m *localMachine) targets(to []envelope.Recipient, fields header.Fields, t 
 
 // refuse returns the targets of a message that cannot be delivered. Its sender gets a
 // notice of that form.
-func refuse(form string, to []envelope.Recipient, t *table.Table) []table.Target {
+func refuse(form string, to []queue.EnvelopeRecipient, t *table.Table) []table.Target {
 	var list []table.Target
 	for _, r := range to {
 		address, ok := t.Address(r.Address)
@@ -251,7 +251,7 @@ func refuse(form string, to []envelope.Recipient, t *table.Table) []table.Target
 
 // group makes the contents of one control file for each sender, in the order in
 // which the senders first appear.
-func group(uid int, from origin, e *envelope.Envelope, targets []table.Target) []*ctlfile.Contents {
+func group(uid int, from origin, e *queue.Envelope, targets []table.Target) []*ctlfile.Contents {
 	var list []*ctlfile.Contents
 	made := map[string]*ctlfile.Contents{}
 	for _, t := range targets {
@@ -289,7 +289,7 @@ func senderAddress(address string, uid int) ctlfile.Address {
 // header returns the header that is delivered, and the Message-ID for logs: a
 // Received field, then the fields without Bcc and Return-Path, then the fields that
 // were missing.
-func (m *localMachine) header(in *submission, e *envelope.Envelope, fields header.Fields, from origin, id string) (header.Fields, string) {
+func (m *localMachine) header(in *submission, e *queue.Envelope, fields header.Fields, from origin, id string) (header.Fields, string) {
 	at := in.info.ModTime()
 	fields = fields.Without("Bcc", "Resent-Bcc", "Return-Path")
 	if !from.trusted && fields.Has("Sender") && !from.wrote(fields, "Sender") {
@@ -317,7 +317,7 @@ func (m *localMachine) header(in *submission, e *envelope.Envelope, fields heade
 
 // received returns the trace field (RFC 5321 section 4.4). Only a trusted user can
 // say where a message came from.
-func (m *localMachine) received(e *envelope.Envelope, from origin, id string, at time.Time) string {
+func (m *localMachine) received(e *queue.Envelope, from origin, id string, at time.Time) string {
 	date := at.Format(time.RFC1123Z)
 	if !from.trusted || e.RcvdFrom == "" {
 		return fmt.Sprintf("Received: by %s (from %s)\n\tid %s; %s\n", m.host, from.login, id, date)

@@ -19,11 +19,12 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/cmd/router/table"
 	"zsched/ctlfile"
 	"zsched/internal/ledger"
 	"zsched/internal/memdisk"
 	"zsched/internal/postoffice"
+	"zsched/queue"
+	"zsched/router/table"
 	"zsched/ta"
 	"zsched/ta/errormail"
 )
@@ -220,10 +221,10 @@ func submitNotify(t *testing.T, office, sender, subject, to, value string) {
 	if value != "" {
 		r.DSN = "NOTIFY=" + value
 	}
-	s := &ctlfile.Submission{By: "user@mx.example", From: ctlfile.Address{User: sender}, Header: "Subject: about " + subject + "\n", To: []*ctlfile.Recipient{r}}
+	s := &queue.Submission{By: "user@mx.example", From: ctlfile.Address{User: sender}, Header: "Subject: about " + subject + "\n", To: []*ctlfile.Recipient{r}}
 	file, err := s.Write(office, "sendmail-", strings.NewReader("body\n"))
 	if err == nil {
-		_, err = ctlfile.Router{Postoffice: office}.Give(file)
+		_, err = queue.Router{Postoffice: office}.Give(file)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,6 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/rs/zerolog"
 
-	"zsched/cmd/router/table"
 	"zsched/ctlfile"
 	"zsched/internal/ledger"
 	"zsched/internal/memdisk"
@@ -29,6 +28,8 @@ import (
 	"zsched/internal/zenv"
 	"zsched/mailq"
 	"zsched/mailq/server"
+	"zsched/queue"
+	"zsched/router/table"
 	"zsched/scheduler"
 	"zsched/scheduler/admin"
 	"zsched/scheduler/daemon"
@@ -161,7 +162,7 @@ func (m *machine) startRouter(loader *table.Loader) error {
 func (m *machine) startDoor() error {
 	o := smtpserver.Default()
 	o.Hostname, o.Domains = "mx.example", []string{"mx.example"}
-	o.Router = ctlfile.Router{Postoffice: m.office}
+	o.Router = queue.Router{Postoffice: m.office}
 	o.RouterMax, o.TransportMax, o.MinFree = 0, 0, 0
 	o.Log = m.log
 	var err error
@@ -274,7 +275,7 @@ func (m *machine) overSMTP(msg *message) error {
 
 // byProgram submits a message as sendmail does.
 func (m *machine) byProgram(msg *message) error {
-	s := &ctlfile.Submission{By: "user@mx.example", From: ctlfile.Address{User: msg.sender}, Header: "Subject: " + msg.sender + "\n"}
+	s := &queue.Submission{By: "user@mx.example", From: ctlfile.Address{User: msg.sender}, Header: "Subject: " + msg.sender + "\n"}
 	for _, e := range msg.to {
 		dsn := ""
 		if e.WantsSuccess {
@@ -286,7 +287,7 @@ func (m *machine) byProgram(msg *message) error {
 	if err != nil {
 		return err
 	}
-	name, err := ctlfile.Router{Postoffice: m.office}.Give(file)
+	name, err := queue.Router{Postoffice: m.office}.Give(file)
 	if name == "" {
 		_ = postoffice.RemovePath(file)
 	}

@@ -15,12 +15,12 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/cmd/router/table"
 	"zsched/ctlfile"
 	"zsched/internal/ledger"
 	"zsched/internal/memdisk"
 	"zsched/internal/postoffice"
 	"zsched/mailq"
+	"zsched/router/table"
 	"zsched/ta"
 )
 

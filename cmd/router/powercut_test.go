@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"zsched/cmd/router/table"
+	"zsched/router/table"
 )
 
 var (

@@ -44,8 +44,8 @@ const stagingDir = ".router"
 // queueDirs are the directories of the postoffice in which the router works.
 var queueDirs = [...]string{"router", "queue", "transport"}
 
-// queue writes into the postoffice.
-type queue struct {
+// committer writes into the postoffice.
+type committer struct {
 	office string
 	levels int // of hash directories
 	group  int // of transport/
@@ -72,8 +72,8 @@ type job struct {
 	err    error
 }
 
-func openQueue(office string, levels int) (*queue, error) {
-	q := &queue{office: office, levels: levels, root: os.Geteuid() == 0, dirs: map[string]bool{}, step: func(string) {}}
+func openQueue(office string, levels int) (*committer, error) {
+	q := &committer{office: office, levels: levels, root: os.Geteuid() == 0, dirs: map[string]bool{}, step: func(string) {}}
 	for _, name := range queueDirs {
 		dir, err := postoffice.OpenDirFile(filepath.Join(office, name))
 		if err != nil {
@@ -94,7 +94,7 @@ func openQueue(office string, levels int) (*queue, error) {
 
 // makeStaging makes the staging directory if it is not there: at the start, and when
 // somebody has removed it.
-func (q *queue) makeStaging() error {
+func (q *committer) makeStaging() error {
 	if err := q.claim.Check(); err != nil {
 		return err
 	}
@@ -111,25 +111,25 @@ func (q *queue) makeStaging() error {
 	return err
 }
 
-func (q *queue) close() { _ = q.fs.Close() }
+func (q *committer) close() { _ = q.fs.Close() }
 
-func (q *queue) staging(name string) string {
+func (q *committer) staging(name string) string {
 	return filepath.Join(q.office, "transport", stagingDir, name)
 }
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // place returns the path of the file with a number below queue/ or transport/.
-func (q *queue) place(dir string, n uint64) string {
+func (q *committer) place(dir string, n uint64) string {
 	return filepath.Join(q.office, dir, ctlfile.HashDir(n, q.levels), decimal(n))
 }
 
 // path returns the path of a control file below transport/, as the scheduler is told
 // it.
-func (q *queue) path(n uint64) string { return ctlfile.HashDir(n, q.levels) + decimal(n) }
+func (q *committer) path(n uint64) string { return ctlfile.HashDir(n, q.levels) + decimal(n) }
 
 // commit puts jobs into the queue together. Each job's err says what became of it.
-func (q *queue) commit(jobs []*job) {
+func (q *committer) commit(jobs []*job) {
 	// The scheduler gives transport/ another group when it starts with agents that are
 	// not root.
 	if info, err := q.fs.Stat(); err == nil {
@@ -187,7 +187,7 @@ func (q *queue) commit(jobs []*job) {
 }
 
 // failAll gives the error to all jobs that have none.
-func (q *queue) failAll(jobs []*job, err error) {
+func (q *committer) failAll(jobs []*job, err error) {
 	for _, j := range jobs {
 		if j.err == nil {
 			j.err = err
@@ -196,7 +196,7 @@ func (q *queue) failAll(jobs []*job, err error) {
 }
 
 // stage writes what a job needs into the staging directory.
-func (q *queue) stage(j *job) error {
+func (q *committer) stage(j *job) error {
 	if err := errors.Join(q.checkRoom(j), q.share(j)); err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (q *queue) stage(j *job) error {
 
 // share lets agents read the message, through the group of transport/ if the router runs
 // as root.
-func (q *queue) share(j *job) error {
+func (q *committer) share(j *job) error {
 	mode, group := uint32(j.info.Mode().Perm()|0o440)&0o660, q.group
 	if !q.root {
 		if j.uid != os.Geteuid() {
@@ -239,7 +239,7 @@ func (q *queue) share(j *job) error {
 }
 
 // unstage removes what stage wrote.
-func (q *queue) unstage(j *job) {
+func (q *committer) unstage(j *job) {
 	_ = postoffice.RemovePath(q.staging(decimal(j.inode)))
 	for _, c := range j.copies {
 		_ = postoffice.RemovePath(q.staging(decimal(j.inode) + "+" + decimal(c)))
@@ -252,7 +252,7 @@ func (q *queue) unstage(j *job) {
 // must not come back after a power cut. It uses syncfs, because the staged files, the
 // staging directory and transport/ would need at least three separate waits. After an
 // error no job continues.
-func (q *queue) syncStaged(jobs []*job) {
+func (q *committer) syncStaged(jobs []*job) {
 	q.step("sync staged")
 	if !slices.ContainsFunc(jobs, func(j *job) bool { return j.err == nil }) {
 		return
@@ -270,7 +270,7 @@ func (q *queue) syncStaged(jobs []*job) {
 }
 
 // moveMessages moves a job's message into queue/, and then its copies.
-func (q *queue) moveMessages(j *job) error {
+func (q *committer) moveMessages(j *job) error {
 	from, to := filepath.Join(q.office, "router", j.name), q.place("queue", j.inode)
 	q.step("move message " + decimal(j.inode))
 	if err := q.moveMessage(from, j.inode); err != nil {
@@ -303,7 +303,7 @@ func (q *queue) moveMessages(j *job) error {
 // not be used for the new message. It is also possible that the power cut has undone
 // only the move of this message; then the scheduler moves the control file to corrupt/ a
 // minute later, and the submission is routed after that.
-func (q *queue) moveMessage(from string, n uint64) error {
+func (q *committer) moveMessage(from string, n uint64) error {
 	if control := q.place("transport", n); postoffice.Exists(postoffice.WorkingDir, control) {
 		return &os.PathError{Op: "queue a message beside the control file of another", Path: control, Err: fs.ErrExist}
 	}
@@ -311,7 +311,7 @@ func (q *queue) moveMessage(from string, n uint64) error {
 }
 
 // publish moves a staged control file to its name.
-func (q *queue) publish(staged string, number uint64) error {
+func (q *committer) publish(staged string, number uint64) error {
 	q.step("publish " + staged)
 	return q.move(q.staging(staged), "transport", number)
 }

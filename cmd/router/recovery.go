@@ -23,7 +23,7 @@ type staged struct {
 // recover completes or undoes what an earlier router left, and what this one could
 // not complete because of a failure of the file system. It returns the control files
 // that it has moved to their names.
-func (q *queue) recover() (paths []string, err error) {
+func (q *committer) recover() (paths []string, err error) {
 	if err := q.makeStaging(); err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (q *queue) recover() (paths []string, err error) {
 // resume completes or undoes one submission: its control files are moved to their
 // names if the message is in queue/. Otherwise they are removed, because the
 // submission is routed again.
-func (q *queue) resume(n uint64, s *staged) (paths []string, err error) {
+func (q *committer) resume(n uint64, s *staged) (paths []string, err error) {
 	if queued, err := q.isQueued(n); err != nil {
 		return nil, err
 	} else if !queued {
@@ -104,7 +104,7 @@ func (q *queue) resume(n uint64, s *staged) (paths []string, err error) {
 // isQueued reports whether the message file with inode n is in queue/ under that
 // number. It moves the file to the hash directory that is configured now. An error
 // says that this could not be found out; then nothing may be undone.
-func (q *queue) isQueued(n uint64) (bool, error) {
+func (q *committer) isQueued(n uint64) (bool, error) {
 	for levels := range 3 {
 		path := filepath.Join(q.office, "queue", ctlfile.HashDir(n, levels), decimal(n))
 		found, err := hasInode(path, n)
@@ -133,7 +133,7 @@ func hasInode(path string, n uint64) (bool, error) {
 // undo removes what was staged for a submission that is still in router/. If it is
 // not there, the control file may be all that is left of the mail, so it is
 // quarantined.
-func (q *queue) undo(n uint64, s *staged) error {
+func (q *committer) undo(n uint64, s *staged) error {
 	var err error
 	for _, m := range s.copies {
 		q.step("undo copy " + decimal(m))
@@ -169,7 +169,7 @@ func (q *queue) undo(n uint64, s *staged) error {
 // keeps mail that it does not deliver. If it is, the scheduler had the control file
 // already, and a power cut has undone the rename. The scheduler moves the control
 // file to the directory of its message.
-func (q *queue) isKeptBack(n uint64) (found bool, err error) {
+func (q *committer) isKeptBack(n uint64) (found bool, err error) {
 	for _, place := range []string{"hold/queue", "postman/queue", "corrupt/queue"} {
 		if found, err = hasInode(q.place(place, n), n); found || err != nil {
 			return found, err
@@ -179,7 +179,7 @@ func (q *queue) isKeptBack(n uint64) (found bool, err error) {
 }
 
 // inRouter reports whether the file with inode n is in router/.
-func (q *queue) inRouter(n uint64) (found bool, err error) {
+func (q *committer) inRouter(n uint64) (found bool, err error) {
 	names, err := q.list()
 	if err != nil {
 		return false, err

@@ -17,13 +17,13 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/rs/zerolog"
 
-	"zsched/cmd/router/table"
-	"zsched/ctlfile"
 	"zsched/internal/logs"
 	"zsched/internal/postoffice"
 	"zsched/internal/process"
 	"zsched/internal/throttle"
 	"zsched/internal/zenv"
+	"zsched/queue"
+	"zsched/router/table"
 )
 
 const (
@@ -40,18 +40,18 @@ const (
 // router is the running program. One goroutine does everything.
 type router struct {
 	machine *localMachine
-	queue   *queue
+	queue   *committer
 	loader  *table.Loader
 	log     zerolog.Logger
-	syslog  *logs.Syslog       // nil: none
-	notify  *ctlfile.Announcer // the scheduler's socket; nil: none
-	waiting []string           // names below router/, each once here or in large
-	large   []string           // those that turned out not to be small (lanes.go)
-	known   map[string]bool    // the names in both
-	retries map[string]retry   // those that failed, by name
-	retryAt time.Time          // when the next of them may be due; zero: none waits
-	checkAt time.Time          // when the tables' files are checked next
-	strays  strays             // entries of router/ to be logged
+	syslog  *logs.Syslog     // nil: none
+	notify  *queue.Announcer // the scheduler's socket; nil: none
+	waiting []string         // names below router/, each once here or in large
+	large   []string         // those that turned out not to be small (lanes.go)
+	known   map[string]bool  // the names in both
+	retries map[string]retry // those that failed, by name
+	retryAt time.Time        // when the next of them may be due; zero: none waits
+	checkAt time.Time        // when the tables' files are checked next
+	strays  strays           // entries of router/ to be logged
 	// failures limits the log lines about submissions that are tried again.
 	failures throttle.Lines
 	reloads  postoffice.ReloadRecord
@@ -94,7 +94,7 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 		reloads:  postoffice.ReloadRecord{Path: filepath.Join(q.office, postoffice.RouterReload)},
 	}
 	if socket := env.Value("SCHEDULERNOTIFY"); socket != "" {
-		r.notify = ctlfile.NewAnnouncer(socket)
+		r.notify = queue.NewAnnouncer(socket)
 	}
 	for name := range strings.FieldsSeq(env.Value("ROUTERTRUSTED")) {
 		u, err := user.Lookup(name)

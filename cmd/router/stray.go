@@ -24,7 +24,7 @@ const entryName = "entry"
 // remove removes an entry of router/ that was no regular file. A directory must be empty.
 // Another entry is first moved to where no user can replace it: meanwhile, its user may have
 // given its name to another program's submission.
-func (q *queue) remove(name string) error {
+func (q *committer) remove(name string) error {
 	path := filepath.Join(q.office, "router", name)
 	info, err := postoffice.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +44,7 @@ func (q *queue) remove(name string) error {
 
 // endRemoval removes the entry in the staging directory. If it is a submission or a
 // directory after all, it goes back to router/, under its number.
-func (q *queue) endRemoval() error {
+func (q *committer) endRemoval() error {
 	path := q.staging(entryName)
 	info, err := postoffice.Lstat(path)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/queue"
 	"zsched/ta"
 )
 
@@ -169,7 +170,7 @@ func (p *picker) submit(sender string, hosts ...string) {
 			ctlfile.EnvelopeRecipient{Address: ctlfile.Address{Channel: "smtp", Host: host, User: "u@" + host, Privilege: "7"}})
 	}
 	draft := &ctlfile.Contents{LogID: "<" + hosts[0] + "@here>", Blocks: []ctlfile.HeaderBlock{group}}
-	if _, err := ctlfile.Submit(p.po, 0, draft, strings.NewReader("A test.\n")); err != nil {
+	if _, err := queue.Submit(p.po, 0, draft, strings.NewReader("A test.\n")); err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/queue"
 	"zsched/ta"
 )
 
@@ -172,7 +173,7 @@ func submit(ts *testscript.TestScript, neg bool, args []string) {
 		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, to)
 	}
 	draft := &ctlfile.Contents{LogID: "<" + args[0] + "@here>", Blocks: []ctlfile.HeaderBlock{group}}
-	path, err := ctlfile.Submit(ts.MkAbs("po"), 0, draft, strings.NewReader(cmp.Or(ts.Getenv("BODY"), "A test.")+"\n"))
+	path, err := queue.Submit(ts.MkAbs("po"), 0, draft, strings.NewReader(cmp.Or(ts.Getenv("BODY"), "A test.")+"\n"))
 	ts.Check(err)
 	ts.Setenv(args[0], path)
 }

@@ -23,6 +23,7 @@ import (
 	"zsched/internal/process"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
+	"zsched/queue"
 	"zsched/scheduler"
 	"zsched/scheduler/admin"
 	"zsched/scheduler/config"
@@ -132,7 +133,7 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 	if err != nil {
 		return err
 	}
-	notices, err := ctlfile.NewGroupCommit(s.router())
+	notices, err := queue.NewGroupCommit(s.router())
 	if err != nil {
 		return err
 	}
@@ -309,12 +310,12 @@ func (s *setting) spoolOptions(file *config.File, reporter spool.Reporter) spool
 }
 
 // router is where notices are submitted.
-func (s *setting) router() ctlfile.Router {
-	return ctlfile.Router{Postoffice: s.where.postoffice, Levels: s.env.RouterLevels(), Notify: s.env.Value("ROUTERNOTIFY")}
+func (s *setting) router() queue.Router {
+	return queue.Router{Postoffice: s.where.postoffice, Levels: s.env.RouterLevels(), Notify: s.env.Value("ROUTERNOTIFY")}
 }
 
 // reporter writes notices to senders.
-func (s *setting) reporter(file *config.File, group *ctlfile.GroupCommit) *report.Reporter {
+func (s *setting) reporter(file *config.File, group *queue.GroupCommit) *report.Reporter {
 	host := s.env.Value("ORGDOMAIN")
 	if host == "" {
 		host, _ = os.Hostname()

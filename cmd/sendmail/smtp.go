@@ -16,9 +16,9 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
-	"zsched/ctlfile"
 	"zsched/internal/escape"
 	"zsched/internal/zenv"
+	"zsched/queue"
 	"zsched/smtpserver"
 )
 
@@ -29,7 +29,7 @@ const closeTimeout = 10 * time.Second
 // Unless the router trusts the user, it makes the user the sender.
 func serve(env *zenv.File) error {
 	o := smtpserver.Default()
-	o.Router = ctlfile.Router{Postoffice: env.Value("POSTOFFICE"), Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
+	o.Router = queue.Router{Postoffice: env.Value("POSTOFFICE"), Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
 	o.NotifySock = env.Value("SCHEDULERNOTIFY")
 	switch limit, err := env.RouterMaxSize(); {
 	case err != nil:

@@ -18,6 +18,7 @@ import (
 	"zsched/internal/header"
 	"zsched/internal/postoffice"
 	"zsched/internal/zenv"
+	"zsched/queue"
 )
 
 // submit submits a message. When it returns nil, the message and its name in router/
@@ -72,9 +73,9 @@ func (o *options) submit(env *zenv.File, operands []string, hasFrom bool, stdin 
 
 // submission returns the envelope that the command line asks for, without recipients,
 // and the user's login name.
-func (o *options) submission(hasFrom bool) (*ctlfile.Submission, string, error) {
+func (o *options) submission(hasFrom bool) (*queue.Submission, string, error) {
 	login := loginName()
-	s := &ctlfile.Submission{BodyType: strings.ToUpper(o.bodyType)}
+	s := &queue.Submission{BodyType: strings.ToUpper(o.bodyType)}
 	s.From.User = login
 	switch {
 	case hasFrom && (o.from == "" || o.from == "<>"):
@@ -141,7 +142,7 @@ func (o *options) recipients(operands []string, fields header.Fields) ([]string,
 }
 
 // fromField returns the From field for a message that has none.
-func fromField(name string, s *ctlfile.Submission, login, domain, host string) string {
+func fromField(name string, s *queue.Submission, login, domain, host string) string {
 	address := s.From.User
 	if s.From.Channel == "error" {
 		address = login
@@ -156,7 +157,7 @@ func fromField(name string, s *ctlfile.Submission, login, domain, host string) s
 }
 
 // give writes the submission and gives it to the router.
-func (o *options) give(env *zenv.File, s *ctlfile.Submission, body io.Reader, in *input) error {
+func (o *options) give(env *zenv.File, s *queue.Submission, body io.Reader, in *input) error {
 	office := env.Value("POSTOFFICE")
 	file, err := s.Write(office, "sendmail-", body)
 	switch {
@@ -167,7 +168,7 @@ func (o *options) give(env *zenv.File, s *ctlfile.Submission, body io.Reader, in
 	case err != nil:
 		return withCode(err)
 	}
-	r := ctlfile.Router{Postoffice: office, Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
+	r := queue.Router{Postoffice: office, Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
 	name, err := r.Give(file)
 	if err == nil {
 		return nil

@@ -16,11 +16,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"zsched/ctlfile"
 	"zsched/internal/bytesize"
 	"zsched/internal/listen"
 	"zsched/internal/zenv"
 	"zsched/mailq/client"
+	"zsched/queue"
 	"zsched/smtpserver"
 )
 
@@ -207,7 +207,7 @@ func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 	}
 	share := env.Value("MAILSHARE")
 	s.Passwords = absolute(share, s.Passwords)
-	s.Router = ctlfile.Router{Postoffice: env.Value("POSTOFFICE"), Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
+	s.Router = queue.Router{Postoffice: env.Value("POSTOFFICE"), Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
 	s.NotifySock = env.Value("SCHEDULERNOTIFY")
 	if o.noTLS {
 		for _, a := range o.listen {

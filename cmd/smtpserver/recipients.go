@@ -10,8 +10,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/cmd/router/table"
 	"zsched/internal/zenv"
+	"zsched/router/table"
 	"zsched/smtpserver"
 )
 

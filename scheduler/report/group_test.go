@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/queue"
 )
 
 // withGroup has the reporter of an office share its syncs, which are counted.
 func (o *office) withGroup(t testing.TB) (syncs *atomic.Int64) {
-	g, err := ctlfile.NewGroupCommit(ctlfile.Router{Postoffice: o.dir})
+	g, err := queue.NewGroupCommit(queue.Router{Postoffice: o.dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/queue"
 )
 
 // Reporter writes the notices of a postoffice. It does not change, so several
@@ -25,10 +26,10 @@ type Reporter struct {
 	// By names who submits notices, for the Received field: "scheduler@host".
 	By string
 	// Router says where notices are submitted. Its Postoffice is ignored.
-	Router ctlfile.Router
+	Router queue.Router
 	// Group lets notices that are written at the same time share their waits for
 	// the disk; nil: each notice waits separately.
-	Group *ctlfile.GroupCommit
+	Group *queue.GroupCommit
 	// FormFile is the path of the form, usually MAILSHARE/forms/delivery. If
 	// there is no such file, the built-in form is used.
 	FormFile string

@@ -11,11 +11,12 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/syncdir"
+	"zsched/queue"
 )
 
 // submit gives a notice to the router.
 func (r *Reporter) submit(n *Notice, c *Composed, temp string) (string, error) {
-	s := &ctlfile.Submission{
+	s := &queue.Submission{
 		By: r.By, From: ctlfile.Address{Channel: "error"}, Header: c.Header,
 	}
 	for _, address := range n.To {
@@ -52,7 +53,7 @@ func (r *Reporter) submit(n *Notice, c *Composed, temp string) (string, error) {
 // store stores a notice without an addressee in postman/, under the name that
 // ZMailer's scheduler gives it.
 func (r *Reporter) store(c *Composed, temp string) (string, error) {
-	s := &ctlfile.Submission{
+	s := &queue.Submission{
 		By: r.By, From: ctlfile.Address{Channel: "error"}, Header: c.Header,
 		To: []*ctlfile.Recipient{{Address: ctlfile.Address{User: "postmaster"}, DSN: "NOTIFY=NEVER"}},
 	}
@@ -79,7 +80,7 @@ func (r *Reporter) store(c *Composed, temp string) (string, error) {
 
 // write writes a submission under a temporary name. The file is still to be
 // synced and closed.
-func (r *Reporter) write(s *ctlfile.Submission, c *Composed, temp string) (*postoffice.File, error) {
+func (r *Reporter) write(s *queue.Submission, c *Composed, temp string) (*postoffice.File, error) {
 	f, err := postoffice.CreateTemp(r.Postoffice, temp)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
+	"zsched/queue"
 )
 
 // maxMoves bounds the messages of a batch. The more there are, the fewer waits for the
@@ -23,7 +24,7 @@ const maxMoves = 500
 type move struct {
 	resubmission *Resubmission
 	staged       []stagedCopy // one or none
-	queued       ctlfile.Queued
+	queued       queue.Queued
 	old          controlFile // open while the batch is committed
 	answer       Resubmitted
 	unparked     []Result // Unparked, if the message was parked and has gone
@@ -146,14 +147,14 @@ func (s *Spool) commitMoves(batch []*move) (open bool) {
 		return false // nothing is published
 	}
 	s.recordHeldAgain(batch)
-	var list []*ctlfile.Queued
+	var list []*queue.Queued
 	for _, m := range batch {
 		if p := &m.staged[0]; m.err == nil {
-			m.queued = ctlfile.Queued{Contents: p.draft, File: p.file, Held: p.held}
+			m.queued = queue.Queued{Contents: p.draft, File: p.file, Held: p.held}
 			list = append(list, &m.queued)
 		}
 	}
-	ctlfile.EnqueueAll(s.options.Postoffice, s.options.HashLevels, list, s.syncQueue)
+	queue.EnqueueAll(s.options.Postoffice, s.options.HashLevels, list, s.syncQueue)
 	return true
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/queue"
 )
 
 // Resubmission says which recipients of a message are sent where.
@@ -234,7 +235,7 @@ func (p *stagedCopy) marks() []ctlfile.Mark {
 func (s *Spool) publish(p *stagedCopy, answer *Resubmitted) (name string, err error) {
 	office := s.options.Postoffice
 	if p.draft != nil {
-		name, err = ctlfile.EnqueueCopy(office, s.options.HashLevels, &ctlfile.Queued{Contents: p.draft, File: p.file, Held: p.held})
+		name, err = queue.EnqueueCopy(office, s.options.HashLevels, &queue.Queued{Contents: p.draft, File: p.file, Held: p.held})
 		if name != "" {
 			_, base := split(name)
 			id, _ := ctlfile.Number(base)
@@ -242,7 +243,7 @@ func (s *Spool) publish(p *stagedCopy, answer *Resubmitted) (name string, err er
 		}
 		return name, err
 	}
-	router := ctlfile.Router{Postoffice: office, Levels: s.options.RouterLevels, Notify: s.options.RouterNotify}
+	router := queue.Router{Postoffice: office, Levels: s.options.RouterLevels, Notify: s.options.RouterNotify}
 	name, err = router.Give(p.file)
 	if name != "" {
 		answer.Router = append(answer.Router, name)

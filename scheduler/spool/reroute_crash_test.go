@@ -12,6 +12,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/queue"
 )
 
 // A resubmission is a few steps, each of them whole or not at all. Below the
@@ -122,12 +123,12 @@ func TestCrashInReroute(t *testing.T) {
 
 	o, p := begin()
 	_, text := prepared(o, p)
-	o.write("transport/"+ctlfile.CopiesDir+"/"+p.spoolID, text[:20])
+	o.write("transport/"+queue.CopiesDir+"/"+p.spoolID, text[:20])
 	o.survives("the control file is being written", map[string]int{"bob@b.example": 1})
 
 	o, p = begin()
 	id, text := prepared(o, p)
-	o.write("transport/"+ctlfile.CopiesDir+"/"+p.spoolID, text)
+	o.write("transport/"+queue.CopiesDir+"/"+p.spoolID, text)
 	check(t, os.Rename(p.file, filepath.Join(o.dir, "queue", id)))
 	o.survives("the copy is in the queue", map[string]int{"bob@b.example": 1})
 
@@ -236,8 +237,8 @@ func TestCrashInMoveToAnotherNode(t *testing.T) {
 			staged, err := o.s.stage(&r)
 			check(t, err)
 			if step > 0 {
-				q := ctlfile.Queued{Contents: staged[0].draft, File: staged[0].file}
-				ctlfile.EnqueueAll(o.dir, 0, []*ctlfile.Queued{&q}, o.s.syncQueue)
+				q := queue.Queued{Contents: staged[0].draft, File: staged[0].file}
+				queue.EnqueueAll(o.dir, 0, []*queue.Queued{&q}, o.s.syncQueue)
 				check(t, q.Err)
 			}
 			if step > 1 {

@@ -18,6 +18,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/queue"
 )
 
 // stagedCopy is a message for some recipients of another message, complete and on
@@ -112,7 +113,7 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 
 // stageForRouter makes the submissions that give the chosen recipients back to the router.
 func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *postoffice.File, size int64) (staged []stagedCopy, err error) {
-	for _, sub := range f.Resubmissions(chosen) {
+	for _, sub := range queue.Resubmissions(f, chosen) {
 		sub.By = s.options.By
 		body := io.NewSectionReader(message, f.Body, size-f.Body)
 		file, err := sub.Write(s.options.Postoffice, s.temp, interruptible{s, body})
@@ -232,7 +233,7 @@ func (s *Spool) removeStale() {
 // is published. No copy may be being published meanwhile.
 func (s *Spool) removeUnpublished() {
 	transport := s.pair(Queue).transport
-	names, err := postoffice.ReadNamesAt(transport, ctlfile.CopiesDir)
+	names, err := postoffice.ReadNamesAt(transport, queue.CopiesDir)
 	if err != nil && !errors.Is(err, unix.ENOENT) {
 		s.warn(fmt.Sprintf("copies that a crash has left stay: %v", err))
 	}
@@ -244,7 +245,7 @@ func (s *Spool) removeUnpublished() {
 		for _, p := range []Place{Queue, Hold} {
 			s.removeMessageOf(p, spoolID, id)
 		}
-		if err := postoffice.Remove(transport, ctlfile.CopiesDir+"/"+spoolID); err != nil {
+		if err := postoffice.Remove(transport, queue.CopiesDir+"/"+spoolID); err != nil {
 			s.warn(fmt.Sprintf("the copy %s that a crash has left stays: %v", spoolID, err))
 		}
 	}

@@ -27,6 +27,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/queue"
 	"zsched/ta"
 )
 
@@ -116,7 +117,7 @@ func (a *Agent) resubmit(m *ta.Message, ready []*ta.Recipient) {
 		chosen = append(chosen, m.File.Find(r.Offset))
 		byOffset[r.Offset] = r
 	}
-	for _, s := range m.File.Resubmissions(chosen) {
+	for _, s := range queue.Resubmissions(m.File, chosen) {
 		name, err := a.submit(m, s)
 		for _, to := range s.To {
 			r := byOffset[to.Offset]
@@ -138,7 +139,7 @@ func (a *Agent) resubmit(m *ta.Message, ready []*ta.Recipient) {
 // submit gives one submission to the router and returns its name below router/. After
 // an error the recipients are tried again: the router does not have the submission, or it
 // may not survive a crash.
-func (a *Agent) submit(m *ta.Message, s *ctlfile.Submission) (name string, err error) {
+func (a *Agent) submit(m *ta.Message, s *queue.Submission) (name string, err error) {
 	s.By = "hold@" + a.Host
 	body, err := m.Body()
 	if err != nil {
@@ -148,7 +149,7 @@ func (a *Agent) submit(m *ta.Message, s *ctlfile.Submission) (name string, err e
 	if err != nil {
 		return "", fmt.Errorf("submit: %w", err)
 	}
-	router := ctlfile.Router{Postoffice: a.Postoffice, Levels: a.RouterLevels, Notify: a.RouterNotify}
+	router := queue.Router{Postoffice: a.Postoffice, Levels: a.RouterLevels, Notify: a.RouterNotify}
 	name, err = router.Give(file)
 	if name == "" {
 		_ = postoffice.RemovePath(file)

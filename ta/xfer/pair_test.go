@@ -17,6 +17,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
+	"zsched/queue"
 	"zsched/ta"
 	"zsched/xfer"
 	"zsched/xfer/receiver"
@@ -123,7 +124,7 @@ func (p *pair) submit(n int, held bool) {
 	check(p.t, file.SetTime(arrived))
 	check(p.t, file.Sync())
 	check(p.t, file.Close())
-	_, err = ctlfile.Enqueue(p.source, 1, &c, file.Name())
+	_, err = queue.Enqueue(p.source, 1, &c, file.Name())
 	check(p.t, err)
 }
 

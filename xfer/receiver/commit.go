@@ -16,6 +16,7 @@ import (
 	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
 	"zsched/internal/syncdir"
+	"zsched/queue"
 	"zsched/xfer"
 )
 
@@ -162,7 +163,7 @@ func (s *Store) commit(batch []*arrival) {
 		for _, a := range batch {
 			if a.dir == "" {
 				// An error does not matter: the scheduler watches transport/.
-				_ = ctlfile.Announce(s.options.Notify, s.below(a))
+				_ = queue.Announce(s.options.Notify, s.below(a))
 			}
 		}
 	}

@@ -20,6 +20,7 @@ import (
 
 	"zsched/cmd/ta/internal/program"
 	"zsched/ctlfile"
+	"zsched/queue"
 )
 
 // The test binary plays the agent and, by way of it, the agent's helpers.
@@ -114,7 +115,7 @@ func submit(ts *testscript.TestScript, neg bool, args []string) {
 		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, ctlfile.EnvelopeRecipient{Address: to})
 	}
 	draft := &ctlfile.Contents{LogID: "<" + args[0] + "@here>", Body: offset, Blocks: []ctlfile.HeaderBlock{group}}
-	path, err := ctlfile.Submit(filepath.Join(ts.Getenv("WORK"), "po"), 0, draft, body)
+	path, err := queue.Submit(filepath.Join(ts.Getenv("WORK"), "po"), 0, draft, body)
 	ts.Check(err)
 	ts.Setenv(args[0], path)
 	host := group.Envelopes[0].Recipients[0].RouteHost()

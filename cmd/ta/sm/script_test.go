@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"zsched/ctlfile"
+	"zsched/queue"
 )
 
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"sm": main}) }
@@ -111,7 +112,7 @@ func submit(ts *testscript.TestScript, _ bool, args []string) {
 		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, to)
 	}
 	draft := &ctlfile.Contents{LogID: "<" + args[0] + "@here>", Blocks: []ctlfile.HeaderBlock{group}}
-	path, err := ctlfile.Submit(ts.MkAbs("po"), 0, draft, strings.NewReader("Grüße.\n"))
+	path, err := queue.Submit(ts.MkAbs("po"), 0, draft, strings.NewReader("Grüße.\n"))
 	ts.Check(err)
 	ts.Setenv(args[0], path)
 	jobs, err := os.OpenFile(ts.Getenv("WORK")+"/jobs", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)

@@ -1,4 +1,4 @@
-package ctlfile
+package queue
 
 // Group commit: submissions that are complete at the same time share their waits
 // for the disk.

@@ -1,4 +1,4 @@
-package ctlfile
+package queue
 
 import (
 	"errors"
@@ -13,7 +13,25 @@ import (
 	"syscall"
 	"testing"
 	"testing/iotest"
+
+	"zsched/ctlfile"
 )
+
+func mustParse(t *testing.T, text string) *ctlfile.File {
+	t.Helper()
+	f, err := ctlfile.Parse([]byte(text))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return f
+}
+
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s = %#v, want %#v", what, got, want)
+	}
+}
 
 const message = "Subject: x\n\nhello\n"
 
@@ -54,10 +72,17 @@ func stat(t *testing.T, path string) (mode fs.FileMode, inode uint64) {
 	return info.Mode(), info.Sys().(*syscall.Stat_t).Ino
 }
 
-func contentsFor(message string) *Contents {
-	d := someContents()
-	d.Name, d.Body = "", int64(strings.Index(message, "\n\n")+2)
-	return d
+func contentsFor(message string) *ctlfile.Contents {
+	return &ctlfile.Contents{
+		Body: int64(strings.Index(message, "\n\n") + 2), LogID: "<m1@example.org>",
+		Blocks: []ctlfile.HeaderBlock{{
+			Envelopes: []ctlfile.Envelope{{
+				Sender:     ctlfile.Address{Channel: "smtp", Host: "mx.example.org", User: "alice@example.org", Privilege: "0"},
+				Recipients: []ctlfile.EnvelopeRecipient{{Address: ctlfile.Address{Channel: "smtp", Host: "example.net", User: "bob@example.net", Privilege: "0"}}},
+			}},
+			Header: "Subject: x\n",
+		}},
+	}
 }
 
 func TestSubmit(t *testing.T) {
@@ -67,9 +92,9 @@ func TestSubmit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, ok := Number(filepath.Base(path))
+		n, ok := ctlfile.Number(filepath.Base(path))
 		equal(t, "named by a number", ok, true)
-		equal(t, "path", path, HashDir(n, levels)+strconv.FormatUint(n, 10))
+		equal(t, "path", path, ctlfile.HashDir(n, levels)+strconv.FormatUint(n, 10))
 		equal(t, "files", tree(t, dir), "queue/"+path+" transport/"+path)
 
 		mode, inode := stat(t, filepath.Join(dir, "queue", path))
@@ -95,15 +120,15 @@ func TestFailedSubmitLeavesNothing(t *testing.T) {
 	broken := errors.New("broken")
 	for _, c := range []struct {
 		name    string
-		spoil   func(dir string, d *Contents) error
+		spoil   func(dir string, d *ctlfile.Contents) error
 		message io.Reader
 	}{
 		{name: "message breaks off", message: io.MultiReader(strings.NewReader(message), iotest.ErrReader(broken))},
-		{name: "body behind the end", spoil: func(_ string, d *Contents) error { d.Body = 19; return nil }},
-		{name: "nobody to deliver to", spoil: func(_ string, d *Contents) error { d.Blocks = nil; return nil }},
-		{name: "no transport", spoil: func(dir string, _ *Contents) error { return os.Remove(dir + "/transport") }},
-		{name: "no queue", spoil: func(dir string, _ *Contents) error { return os.Remove(dir + "/queue") }},
-		{name: "no room for hash directories", spoil: func(dir string, _ *Contents) error {
+		{name: "body behind the end", spoil: func(_ string, d *ctlfile.Contents) error { d.Body = 19; return nil }},
+		{name: "nobody to deliver to", spoil: func(_ string, d *ctlfile.Contents) error { d.Blocks = nil; return nil }},
+		{name: "no transport", spoil: func(dir string, _ *ctlfile.Contents) error { return os.Remove(dir + "/transport") }},
+		{name: "no queue", spoil: func(dir string, _ *ctlfile.Contents) error { return os.Remove(dir + "/queue") }},
+		{name: "no room for hash directories", spoil: func(dir string, _ *ctlfile.Contents) error {
 			for letter := 'A'; letter <= 'Z'; letter++ {
 				if err := os.Symlink("nowhere", fmt.Sprintf("%s/transport/%c", dir, letter)); err != nil {
 					return err
@@ -158,7 +183,7 @@ func TestEnqueueNeverLosesTheMessage(t *testing.T) {
 		for levels := range 3 {
 			dir := newPostoffice(t)
 			file, inode := inRouter(t, dir)
-			squatter := filepath.Join(dir, taken, HashDir(inode, levels), strconv.FormatUint(inode, 10))
+			squatter := filepath.Join(dir, taken, ctlfile.HashDir(inode, levels), strconv.FormatUint(inode, 10))
 			if err := os.MkdirAll(filepath.Dir(squatter), 0o755); err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package envelope
+package queue
 
 import (
 	"errors"
@@ -24,14 +24,14 @@ env-end
 func TestEnvelopeOfAServer(t *testing.T) {
 	const message = "from: lower case\nto: x\n\nbody\n"
 	for _, s := range []string{full, strings.TrimSuffix(full, "env-end\n")} {
-		e, rest, err := Read(strings.NewReader(s+message), Limits{})
+		e, rest, err := ReadEnvelope(strings.NewReader(s+message), Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := &Envelope{
 			External: true, From: "<alice@sender.example>", EnvID: "QQ314159", Ret: "HDRS",
 			RcvdFrom: "client.example ([192.0.2.7])", With: "ESMTP", Size: int64(len(s)),
-			To: []Recipient{{"<bob@smtp.example>", "NOTIFY=SUCCESS ORCPT=rfc822;b@old.example", 9}, {"carol", "", 10}},
+			To: []EnvelopeRecipient{{"<bob@smtp.example>", "NOTIFY=SUCCESS ORCPT=rfc822;b@old.example", 9}, {"carol", "", 10}},
 		}
 		if !reflect.DeepEqual(e, want) {
 			t.Errorf("%+v", e)
@@ -43,8 +43,8 @@ func TestEnvelopeOfAServer(t *testing.T) {
 }
 
 func TestEnvelopeMayBeMissing(t *testing.T) {
-	for _, message := range []string{"To: a@b\n\nx", "\nbody", "Subject: " + strings.Repeat("long ", MaxLine) + "\n\nx"} {
-		e, rest, err := Read(strings.NewReader(message), Limits{})
+	for _, message := range []string{"To: a@b\n\nx", "\nbody", "Subject: " + strings.Repeat("long ", maxEnvelopeLine) + "\n\nx"} {
+		e, rest, err := ReadEnvelope(strings.NewReader(message), Limits{})
 		if err != nil || e.Size != 0 || len(e.To) != 0 {
 			t.Fatalf("%.20q: %+v, %v", message, e, err)
 		}
@@ -56,7 +56,7 @@ func TestEnvelopeMayBeMissing(t *testing.T) {
 
 func TestNullSender(t *testing.T) {
 	for _, line := range []string{"channel error", "from <>", "from <a@b>\nchannel error"} {
-		if e, _, err := Read(strings.NewReader(line+"\nenv-end\n\n"), Limits{}); err != nil || !e.Null {
+		if e, _, err := ReadEnvelope(strings.NewReader(line+"\nenv-end\n\n"), Limits{}); err != nil || !e.Null {
 			t.Errorf("%q: %+v, %v", line, e, err)
 		}
 	}
@@ -74,8 +74,8 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		"to " + strings.Repeat("a", 1e5): "1:16385: the line has no end within 16384 bytes",
 		"":                               "1:1: the file ends within the envelope",
 	} {
-		_, _, err := Read(strings.NewReader(s), Limits{})
-		var where *Error
+		_, _, err := ReadEnvelope(strings.NewReader(s), Limits{})
+		var where *EnvelopeError
 		if !errors.As(err, &where) || err.Error() != want {
 			t.Errorf("%.20q: %v", s, err)
 		}
@@ -83,7 +83,7 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 }
 
 func TestEnvelopeIsBounded(t *testing.T) {
-	_, _, err := Read(strings.NewReader(strings.Repeat("to a@b\n", MaxRecipients+1)+"env-end\n\n"), Limits{})
+	_, _, err := ReadEnvelope(strings.NewReader(strings.Repeat("to a@b\n", maxRecipients+1)+"env-end\n\n"), Limits{})
 	if err == nil || !strings.Contains(err.Error(), "250001:1: more than 250000 recipients") {
 		t.Errorf("%v", err)
 	}
@@ -94,12 +94,12 @@ func TestEnvelopeIsReadUpToTheLimitsOfTheCaller(t *testing.T) {
 	for limits, want := range map[Limits]error{
 		{Recipients: 3}: nil, {Recipients: 2}: ErrLimit, {Size: 29}: nil, {Size: 20}: ErrLimit, {Recipients: 3, Size: 20}: ErrLimit,
 	} {
-		if _, _, err := Read(strings.NewReader(three), limits); err != want {
+		if _, _, err := ReadEnvelope(strings.NewReader(three), limits); err != want {
 			t.Errorf("%+v: %v", limits, err)
 		}
 	}
 	// What follows the limit is not read.
-	if _, _, err := Read(strings.NewReader("to a@b\nto c@d\nto e@f\nfoo\n"), Limits{Recipients: 2}); err != ErrLimit {
+	if _, _, err := ReadEnvelope(strings.NewReader("to a@b\nto c@d\nto e@f\nfoo\n"), Limits{Recipients: 2}); err != ErrLimit {
 		t.Error(err)
 	}
 }
@@ -108,7 +108,7 @@ func FuzzEnvelope(f *testing.F) {
 	f.Add(full + "Subject: x\n\nbody")
 	f.Add("to <a@b>\nenv-eof\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		e, rest, err := Read(strings.NewReader(s), Limits{})
+		e, rest, err := ReadEnvelope(strings.NewReader(s), Limits{})
 		if err != nil {
 			return
 		}

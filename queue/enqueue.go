@@ -1,4 +1,7 @@
-package ctlfile
+// Package queue is how mail comes into a postoffice: submissions (the message and its
+// envelope, for the router), their way into router/, and messages with control files, which
+// come into the queue in an order that a crash can interrupt anywhere.
+package queue
 
 // Submitting: putting a message and its control file into the queue.
 
@@ -15,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/syncdir"
 )
@@ -24,7 +28,7 @@ import (
 // transport/. It ignores c.Name. After an error the message is not queued and no
 // file of it is left. The exception is an error together with a path: the
 // message is queued, but may not survive a crash of the machine.
-func Submit(office string, levels int, c *Contents, message io.Reader) (path string, err error) {
+func Submit(office string, levels int, c *ctlfile.Contents, message io.Reader) (path string, err error) {
 	file, err := postoffice.CreateTemp(office, "submit-")
 	if err != nil {
 		return "", fmt.Errorf("submit: %w", err)
@@ -54,7 +58,7 @@ func Submit(office string, levels int, c *Contents, message io.Reader) (path str
 // file to its own name. If a step fails, the message file is where it was. An
 // error together with a path means the same as for Submit. Nothing is
 // overwritten: if a file of that name exists, the error is fs.ErrExist.
-func Enqueue(office string, levels int, c *Contents, file string) (path string, err error) {
+func Enqueue(office string, levels int, c *ctlfile.Contents, file string) (path string, err error) {
 	return enqueue(office, levels, &Queued{Contents: c, File: file})
 }
 
@@ -142,7 +146,7 @@ func newEnqueuing(office string, levels int, q *Queued) (*enqueuing, error) {
 	if e.text, err = named.Encode(); err != nil {
 		return nil, err
 	}
-	hash := HashDir(st.Ino, levels)
+	hash := ctlfile.HashDir(st.Ino, levels)
 	e.path = hash + named.Name
 	if e.transport, err = postoffice.MakeQueueDir(place, "transport", hash); err != nil {
 		return nil, err
@@ -157,7 +161,7 @@ func newEnqueuing(office string, levels int, q *Queued) (*enqueuing, error) {
 		if err := postoffice.MakeDir(postoffice.WorkingDir, dir, 0o700); err != nil {
 			return nil, &fs.PathError{Op: "make", Path: dir, Err: err}
 		}
-		e.temp = filepath.Join(dir, SpoolID(st.Ino, in.ModTime()))
+		e.temp = filepath.Join(dir, ctlfile.SpoolID(st.Ino, in.ModTime()))
 	}
 	if postoffice.Exists(postoffice.WorkingDir, e.final) {
 		// A power cut has left the control file of an earlier message that had this
@@ -184,7 +188,7 @@ func (e *enqueuing) undo() error {
 
 // Queued is a message for EnqueueCopy and EnqueueAll.
 type Queued struct {
-	Contents *Contents
+	Contents *ctlfile.Contents
 	File     string // the message file; it need not be on disk yet
 	// Held puts the message into hold/, whose directories exist, instead of the queue.
 	Held bool

@@ -1,4 +1,4 @@
-package ctlfile
+package queue
 
 import (
 	"errors"
@@ -11,10 +11,12 @@ import (
 	"testing/iotest"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
 )
 
 // everyone lists all recipients of a file.
-func everyone(f *File) []int {
+func everyone(f *ctlfile.File) []int {
 	var all []int
 	for i := range f.Recipients {
 		all = append(all, i)
@@ -23,12 +25,12 @@ func everyone(f *File) []int {
 }
 
 // routed reads a message that the router got, and the control file that it wrote.
-func routed(t *testing.T, name string) (f *File, message string) {
+func routed(t *testing.T, name string) (f *ctlfile.File, message string) {
 	t.Helper()
-	base := filepath.Join("testdata/router/dirhash0", name)
+	base := filepath.Join("../ctlfile/testdata/router/dirhash0", name)
 	control, err := os.ReadFile(base + ".ctl")
 	if err == nil {
-		f, err = Parse(control)
+		f, err = ctlfile.Parse(control)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -41,10 +43,10 @@ func routed(t *testing.T, name string) (f *File, message string) {
 }
 
 // submitted is the text of all submissions of a file.
-func submitted(t *testing.T, f *File, body string) string {
+func submitted(t *testing.T, f *ctlfile.File, body string) string {
 	t.Helper()
 	var all strings.Builder
-	for _, s := range f.Resubmissions(everyone(f)) {
+	for _, s := range Resubmissions(f, everyone(f)) {
 		s.By = "hold@mx"
 		front, err := s.beforeBody()
 		if err != nil {
@@ -97,14 +99,16 @@ func TestResubmissionsAreApartWhereTheyMust(t *testing.T) {
 }
 
 func TestFrontRefusesWhatReadsAsMore(t *testing.T) {
-	to := func(user string) []*Recipient { return []*Recipient{{Address: Address{User: user}}} }
-	from := Address{User: "a@b"}
+	to := func(user string) []*ctlfile.Recipient {
+		return []*ctlfile.Recipient{{Address: ctlfile.Address{User: user}}}
+	}
+	from := ctlfile.Address{User: "a@b"}
 	for name, s := range map[string]Submission{
 		"no recipient": {From: from},
 		"recipient":    {From: from, To: to("a>\nto <b")},
 		"program":      {From: from, To: append(to("b"), to("|cmd")...)},
-		"sender":       {From: Address{User: "a\nb"}, To: to("c")},
-		"sender runs":  {From: Address{User: "|cmd"}, To: to("c")},
+		"sender":       {From: ctlfile.Address{User: "a\nb"}, To: to("c")},
+		"sender runs":  {From: ctlfile.Address{User: "|cmd"}, To: to("c")},
 		"by":           {From: from, By: "a\nto <b>", To: to("c")},
 		"by CR":        {From: from, By: "a\rto <b>", To: to("c")},
 		"NUL":          {From: from, By: "a\x00", To: to("c")},
@@ -120,8 +124,8 @@ func TestFrontRefusesWhatReadsAsMore(t *testing.T) {
 // The mail is worth more than its parameters: a bad one is left out.
 func TestFrontLeavesOutParametersThatReadAsMore(t *testing.T) {
 	front := func(envID, ret, dsn string) string {
-		s := Submission{By: "x", EnvID: envID, Ret: ret, Header: "A: b", From: Address{User: "f"},
-			To: []*Recipient{{Address: Address{User: "a"}, DSN: dsn}}}
+		s := Submission{By: "x", EnvID: envID, Ret: ret, Header: "A: b", From: ctlfile.Address{User: "f"},
+			To: []*ctlfile.Recipient{{Address: ctlfile.Address{User: "a"}, DSN: dsn}}}
 		front, err := s.beforeBody()
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +142,7 @@ func TestFrontLeavesOutParametersThatReadAsMore(t *testing.T) {
 func TestGiveRouter(t *testing.T) {
 	for levels := range 3 {
 		dir := newPostoffice(t)
-		s := Submission{By: "x", From: Address{User: "alice"}, To: []*Recipient{{Address: Address{User: "bob"}}}}
+		s := Submission{By: "x", From: ctlfile.Address{User: "alice"}, To: []*ctlfile.Recipient{{Address: ctlfile.Address{User: "bob"}}}}
 		file, err := s.Write(dir, "x-", strings.NewReader("body\n"))
 		if err != nil {
 			t.Fatal(err)
@@ -147,7 +151,7 @@ func TestGiveRouter(t *testing.T) {
 		equal(t, "mode", mode, 0o600)
 		hash := ""
 		if levels > 0 {
-			hash = HashDir(inode, 1)
+			hash = ctlfile.HashDir(inode, 1)
 			if levels == 1 {
 				mkdir(t, filepath.Join(dir, "router", hash))
 			} else {
@@ -174,7 +178,7 @@ func TestGiveRouterWhereTheNameIsTaken(t *testing.T) {
 		file := filepath.Join(dir, "mine")
 		write(t, file, "mine")
 		_, inode := stat(t, file)
-		taken := filepath.Join("router", HashDir(inode, levels), strconv.FormatUint(inode, 10))
+		taken := filepath.Join("router", ctlfile.HashDir(inode, levels), strconv.FormatUint(inode, 10))
 		if levels > 0 {
 			for l := 'A'; l <= 'Z'; l++ {
 				mkdir(t, filepath.Join(dir, "router", string(l)))
@@ -182,8 +186,8 @@ func TestGiveRouterWhereTheNameIsTaken(t *testing.T) {
 		}
 		write(t, filepath.Join(dir, taken), "another's")
 		name, err := Router{Postoffice: dir, Levels: levels}.Give(file)
-		n, ok := Number(filepath.Base(name))
-		if err != nil || !ok || n < 1<<62 || n >= 1<<63 || name != HashDir(n, levels)+strconv.FormatUint(n, 10) {
+		n, ok := ctlfile.Number(filepath.Base(name))
+		if err != nil || !ok || n < 1<<62 || n >= 1<<63 || name != ctlfile.HashDir(n, levels)+strconv.FormatUint(n, 10) {
 			t.Fatalf("%q, %v", name, err)
 		}
 		for path, want := range map[string]string{taken: "another's", filepath.Join("router", name): "mine"} {
@@ -199,7 +203,7 @@ func TestGiveRouterWhereTheNameIsTaken(t *testing.T) {
 
 func TestWriteThatFailsLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	s := Submission{From: Address{User: "alice"}, To: []*Recipient{{Address: Address{User: "bob"}}}}
+	s := Submission{From: ctlfile.Address{User: "alice"}, To: []*ctlfile.Recipient{{Address: ctlfile.Address{User: "bob"}}}}
 	if file, err := s.Write(dir, "x-", strings.NewReader("")); file != "" || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without queue/: %q, %v", file, err)
 	}

@@ -1,4 +1,6 @@
-// Package envelope reads the envelope with which a submission in $POSTOFFICE/router
+package queue
+
+// Envelopes: reading the envelope with which a submission in $POSTOFFICE/router
 // begins: lines of one keyword and its value, up to "env-end" or to the first line of
 // the header.
 //
@@ -16,7 +18,6 @@
 // text from outside, so nothing here trusts them: addresses are checked when they are
 // routed. An unknown keyword, a control character and a line without an end are
 // errors with a position: if reading went on, a recipient could be lost.
-package envelope
 
 import (
 	"bufio"
@@ -32,9 +33,9 @@ import (
 // Limits of an envelope. A line of the longest address with all its DSN
 // parameters is far shorter.
 const (
-	MaxLine       = 16 << 10 // bytes
-	MaxSize       = 64 << 20 // bytes
-	MaxRecipients = 250000
+	maxEnvelopeLine = 16 << 10 // bytes
+	maxEnvelope     = 64 << 20 // bytes
+	maxRecipients   = 250000
 )
 
 // Envelope is the envelope of a submission.
@@ -48,24 +49,24 @@ type Envelope struct {
 	RcvdFrom   string // the client that the message came from, "" if unknown
 	With, Via  string // words of the Received field
 	FullName   string // of the user who submitted it
-	To         []Recipient
+	To         []EnvelopeRecipient
 	Size       int64 // of the envelope in bytes; the header follows it
 }
 
-// Recipient is a "to" line with the "todsn" line before it.
-type Recipient struct {
+// EnvelopeRecipient is a "to" line with the "todsn" line before it.
+type EnvelopeRecipient struct {
 	Address string // as it was written
 	DSN     string // value of an N line, "" for none
 	Line    int    // from 1
 }
 
-// Error says where an envelope cannot be read.
-type Error struct {
+// EnvelopeError says where an envelope cannot be read.
+type EnvelopeError struct {
 	Line, Column int // from 1; a column is a byte
 	Reason       string
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Reason) }
+func (e *EnvelopeError) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Reason) }
 
 // skipped are keywords that mean nothing to a static router.
 var skipped = map[string]bool{
@@ -74,7 +75,7 @@ var skipped = map[string]bool{
 }
 
 // Limits are how much of an envelope a caller wants to read. 0: no limit besides
-// MaxRecipients and MaxSize.
+// maxRecipients and maxEnvelope.
 type Limits struct {
 	Recipients int
 	Size       int64 // bytes
@@ -87,10 +88,10 @@ func (l Limits) exceeded(e *Envelope) bool {
 	return l.Recipients > 0 && len(e.To) > l.Recipients || l.Size > 0 && e.Size > l.Size
 }
 
-// Read reads an envelope and returns a reader for the rest, which is the message.
-// An error that is neither ErrLimit nor an *Error comes from reading.
-func Read(from io.Reader, limits Limits) (*Envelope, io.Reader, error) {
-	p := parser{in: bufio.NewReaderSize(from, MaxLine), envelope: new(Envelope)}
+// ReadEnvelope reads an envelope and returns a reader for the rest, which is the message.
+// An error that is neither ErrLimit nor an *EnvelopeError comes from reading.
+func ReadEnvelope(from io.Reader, limits Limits) (*Envelope, io.Reader, error) {
+	p := envelopeReader{in: bufio.NewReaderSize(from, maxEnvelopeLine), envelope: new(Envelope)}
 	for {
 		if limits.exceeded(p.envelope) {
 			return nil, nil, ErrLimit
@@ -108,20 +109,20 @@ func Read(from io.Reader, limits Limits) (*Envelope, io.Reader, error) {
 	}
 }
 
-type parser struct {
+type envelopeReader struct {
 	in       *bufio.Reader
 	envelope *Envelope
 	line     int
 	dsn      string // of the next recipient
 }
 
-func (p *parser) fail(column int, format string, args ...any) error {
-	return &Error{p.line, column, fmt.Sprintf(format, args...)}
+func (p *envelopeReader) fail(column int, format string, args ...any) error {
+	return &EnvelopeError{p.line, column, fmt.Sprintf(format, args...)}
 }
 
 // next returns the next line of the envelope. end is true at the end of the envelope,
 // when the reader is at the header.
-func (p *parser) next() (line string, end bool, err error) {
+func (p *envelopeReader) next() (line string, end bool, err error) {
 	p.line++
 	raw, err := p.peekLine()
 	if err != nil {
@@ -136,8 +137,8 @@ func (p *parser) next() (line string, end bool, err error) {
 		return "", false, p.fail(len(line)+1, "the line has no end")
 	}
 	_, _ = p.in.Discard(len(raw))
-	if p.envelope.Size += int64(len(raw)); p.envelope.Size > MaxSize {
-		return "", false, p.fail(1, "the envelope is longer than %d bytes", MaxSize)
+	if p.envelope.Size += int64(len(raw)); p.envelope.Size > maxEnvelope {
+		return "", false, p.fail(1, "the envelope is longer than %d bytes", maxEnvelope)
 	}
 	return line, word == "env-end" || word == "env-eof", nil
 }
@@ -145,9 +146,9 @@ func (p *parser) next() (line string, end bool, err error) {
 // peekLine returns the next line, with its end, without consuming it. If the line is
 // longer than the reader's buffer and belongs to the header, peekLine returns its
 // beginning.
-func (p *parser) peekLine() ([]byte, error) {
+func (p *envelopeReader) peekLine() ([]byte, error) {
 	for size := 256; ; size *= 2 {
-		size = min(size, MaxLine)
+		size = min(size, maxEnvelopeLine)
 		raw, err := p.in.Peek(size)
 		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
 			return raw[:i+1], nil
@@ -155,11 +156,11 @@ func (p *parser) peekLine() ([]byte, error) {
 		switch {
 		case errors.Is(err, io.EOF) && len(raw) == 0:
 			return nil, p.fail(1, "the file ends within the envelope")
-		case errors.Is(err, io.EOF) || size == MaxLine:
+		case errors.Is(err, io.EOF) || size == maxEnvelopeLine:
 			if _, after, _ := cutWord(string(raw)); strings.HasPrefix(after, ":") {
 				return raw, nil
 			}
-			return nil, p.fail(len(raw)+1, "the line has no end within %d bytes", MaxLine)
+			return nil, p.fail(len(raw)+1, "the line has no end within %d bytes", maxEnvelopeLine)
 		case err != nil:
 			return nil, fmt.Errorf("read the envelope: %w", err)
 		}
@@ -176,11 +177,11 @@ func cutWord(line string) (word, after string, column int) {
 	return line[:i], after, len(line) - len(after) + 1
 }
 
-func (p *parser) apply(line string) error {
+func (p *envelopeReader) apply(line string) error {
 	e := p.envelope
 	word, value, column := cutWord(line)
 	value = strings.TrimRight(value, " \t\r")
-	if i := strings.IndexFunc(value, isControl); i >= 0 {
+	if i := strings.IndexFunc(value, func(c rune) bool { return c != '\t' && isControl(c) }); i >= 0 {
 		return p.fail(column+i, "a control character in the value of %q", word)
 	}
 	switch word {
@@ -202,10 +203,10 @@ func (p *parser) apply(line string) error {
 		if value == "" {
 			return p.fail(column, "the recipient is missing")
 		}
-		if len(e.To) == MaxRecipients {
-			return p.fail(1, "more than %d recipients", MaxRecipients)
+		if len(e.To) == maxRecipients {
+			return p.fail(1, "more than %d recipients", maxRecipients)
 		}
-		e.To = append(e.To, Recipient{value, p.dsn, p.line})
+		e.To = append(e.To, EnvelopeRecipient{value, p.dsn, p.line})
 		p.dsn = ""
 	case "envid":
 		e.EnvID = parameter(value)
@@ -247,4 +248,5 @@ func parameters(value string) string {
 	return strings.Join(words, " ")
 }
 
-func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+// isControl reports whether a character could end a line or a word for another program.
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }

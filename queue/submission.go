@@ -1,4 +1,4 @@
-package ctlfile
+package queue
 
 // Submissions: messages for the router.
 
@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/syncdir"
 )
@@ -40,10 +41,10 @@ import (
 // trusts. The format has no line for a separate error address: error messages go
 // to the sender.
 type Submission struct {
-	By         string  // who submits the message, "scheduler@mx.example.org"
-	From       Address // the channel "error" is the null sender
-	EnvID, Ret string  // envelope identity (xtext), and FULL or HDRS; "" for none
-	To         []*Recipient
+	By         string          // who submits the message, "scheduler@mx.example.org"
+	From       ctlfile.Address // the channel "error" is the null sender
+	EnvID, Ret string          // envelope identity (xtext), and FULL or HDRS; "" for none
+	To         []*ctlfile.Recipient
 	Header     string // complete lines, none of them empty
 
 	// Only an SMTP server sets these. The router writes the Received field from them.
@@ -55,9 +56,9 @@ type Submission struct {
 // Resubmissions returns submissions for some recipients, given by index. A
 // submission can have only one sender, header, envelope identity and RET, so
 // there is one for each combination of these. The caller sets By.
-func (f *File) Resubmissions(recipients []int) []*Submission {
+func Resubmissions(f *ctlfile.File, recipients []int) []*Submission {
 	type key struct {
-		from       Address
+		from       ctlfile.Address
 		header     int64
 		ret, envID string
 	}
@@ -96,14 +97,14 @@ func (s *Submission) check() error {
 	switch {
 	case len(s.To) == 0:
 		return errors.New("no recipient")
-	case !s.nullSender() && !PlainAddress(s.From.User):
-		return fmt.Errorf("sender %.200q: %w", s.From.User, ErrNotPlain)
+	case !s.nullSender() && !ctlfile.PlainAddress(s.From.User):
+		return fmt.Errorf("sender %.200q: %w", s.From.User, ctlfile.ErrNotPlain)
 	case strings.HasPrefix(s.Header, "\n") || strings.Contains(s.Header, "\n\n"):
 		return fmt.Errorf("header %.200q has an empty line", s.Header)
 	}
 	for _, r := range s.To {
-		if !PlainAddress(r.User) {
-			return fmt.Errorf("recipient %.200q: %w", r.User, ErrNotPlain)
+		if !ctlfile.PlainAddress(r.User) {
+			return fmt.Errorf("recipient %.200q: %w", r.User, ctlfile.ErrNotPlain)
 		}
 	}
 	for _, text := range []string{s.By, s.RcvdFrom, s.With, s.BodyType} {
@@ -141,10 +142,10 @@ func (s *Submission) envelope() []string {
 	if s.With != "" {
 		lines = append(lines, "with "+s.With)
 	}
-	if DSNValue(s.EnvID) {
+	if ctlfile.DSNValue(s.EnvID) {
 		lines = append(lines, "envid "+s.EnvID)
 	}
-	if DSNValue(s.Ret) {
+	if ctlfile.DSNValue(s.Ret) {
 		lines = append(lines, "notaryret "+s.Ret)
 	}
 	if s.nullSender() {
@@ -169,20 +170,12 @@ func bracketed(address string) string {
 	return "<" + address + ">"
 }
 
-// Unbracketed removes the angle brackets around an address or a Message-Id.
-func Unbracketed(s string) string {
-	if len(s) > 1 && s[0] == '<' && s[len(s)-1] == '>' {
-		return s[1 : len(s)-1]
-	}
-	return s
-}
-
 // dsnWords returns the words of an N line that have these keys, each with a blank
 // before it.
 func dsnWords(dsn string, keys ...string) string {
 	var words strings.Builder
 	for _, key := range keys {
-		if value, ok := DSNWord(dsn, key); ok {
+		if value, ok := ctlfile.DSNWord(dsn, key); ok {
 			words.WriteString(" " + key + "=" + value)
 		}
 	}
@@ -325,7 +318,7 @@ func (r Router) give(file string) (name string, inode uint64, err error) {
 // place renames a file into router/ under a number.
 func (r Router) place(file string, number uint64) (name string, err error) {
 	router := filepath.Join(r.Postoffice, "router")
-	hash, base := HashDir(number, min(r.Levels, 1)), strconv.FormatUint(number, 10)
+	hash, base := ctlfile.HashDir(number, min(r.Levels, 1)), strconv.FormatUint(number, 10)
 	if hash != "" && !postoffice.IsTrustedDir(filepath.Join(router, hash)) {
 		hash = ""
 	}
