@@ -119,7 +119,7 @@ type (
 	// new message; if both are empty, the recipients go to the router
 	// unchanged. If a live process has locked one of the recipients, the whole
 	// Resubmit fails. After Done the recipients are done; after Failed they are
-	// due again.
+	// in the queue as before.
 	Resubmit struct {
 		Op            Op
 		Message       MessageID

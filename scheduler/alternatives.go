@@ -78,11 +78,8 @@ func (dv *delivery) promote(set *exclusiveSet, failed int) {
 			r.state = promoted
 		case blocked:
 			r.state = open
-			if _, kept := dv.partWaits[a.vertex.ref]; kept {
-				return
-			}
-			if a.vertex.ordered != 0 {
-				dv.execute(a.vertex)
+			if dv.orders[a.vertex.ref] != nil {
+				dv.carryOut(dv.messageOf(a.vertex), a.vertex)
 			} else {
 				dv.makeDue(a.vertex)
 			}

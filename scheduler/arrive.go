@@ -39,6 +39,9 @@ func (dv *delivery) arrive(in *Message) {
 		return
 	}
 	dv.eachVertex(m, dv.enterQueue)
+	if dv.restoreOrders(m) {
+		return
+	}
 	dv.planInterimNotice(m)
 	if dv.limited() && !dv.mayEnter(m) {
 		dv.makeRecords(m)

@@ -86,7 +86,7 @@ func assert(holds bool, format string, args ...any) {
 func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	open, linked, held := int32(0), 0, false
 	s.eachVertex(m, func(v *vertex) {
-		held = held || v.state != 0 && v.ordered == VerbHold
+		held = held || v.state != 0 && s.wholeOrder(v) == VerbHold
 		if v.state == 0 {
 			assert(v.open == 0, "a vertex of %d left with %d open", m.id, v.open)
 			return
@@ -98,9 +98,8 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	assert(open == m.open, "message %d: %d open, kept %d", m.id, open, m.open)
 	assert(m.open > 0 || m.pendingWrites > 0 || m.flags&removing != 0, "message %d is done and not leaving", m.id)
 	assert(m.flags&removing == 0 || m.open == 0, "message %d leaves with %d open", m.id, m.open)
-	assert(held == (m.flags&holdOrdered != 0) || m.flags&removing != 0, "message %d is to be held: %v, kept %v", m.id, held, !held)
 	assert(m.flags&moving == 0 || s.allHolding(m) && m.pendingWrites == 0, "message %d is moved and not all holding", m.id)
-	assert(m.flags&(holdOrdered|moving|removing) != holdOrdered || m.pendingWrites > 0 || !s.allHolding(m), "message %d is all holding and not moved", m.id)
+	assert(!held || m.flags&(moving|removing) != 0 || m.pendingWrites > 0 || !s.allHolding(m), "message %d is all holding and not moved", m.id)
 	s.checkJobs(m)
 	c.Recipients += int(m.open)
 	c.Vertices += linked
@@ -182,10 +181,10 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 		assert(s.feedable(v) > 0, "vertex of %d in state %d has nothing to feed", id, v.state)
 	}
 	c.States.add(v.state, 1)
-	assert(v.state != holding || v.ordered == VerbHold, "vertex of %d is holding without an order", id)
-	assert(v.ordered == 0 || v.state == fed || v.state == reading || v.state == holding || v.state == blocked, "vertex of %d in state %d has an order open", id, v.state)
+	assert(v.state != holding || s.wholeOrder(v) == VerbHold, "vertex of %d is holding without an order", id)
+	assert(s.orderOn(v) == nil || v.state == fed || v.state == reading || v.state == holding || v.state == blocked, "vertex of %d in state %d has an order open", id, v.state)
 	if v.state == blocked {
-		_, kept := s.partWaits[v.ref]
+		kept := s.orders[v.ref] != nil && s.isWriting(v)
 		assert(s.feedable(v) == 0 || kept, "vertex of %d is blocked with something to feed", id)
 	}
 	open := int32(0)

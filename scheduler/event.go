@@ -192,6 +192,10 @@ type (
 	RestoredRate struct{ Rate SavedRate }
 	RestoredRule struct{ Rule SavedRule }
 
+	// RestoredOrder: an order that an earlier process has not carried out
+	// (PendingOrders). It comes before the mail that was already in the queue of that process.
+	RestoredOrder struct{ Order SavedOrder }
+
 	// AllLoaded: the mail that was in the queue at the start is loaded. The core
 	// drops the saved state of threads without mail.
 	AllLoaded struct{}
@@ -254,5 +258,6 @@ func (Lifted) event()          {}
 func (Restored) event()        {}
 func (RestoredRate) event()    {}
 func (RestoredRule) event()    {}
+func (RestoredOrder) event()   {}
 func (AllLoaded) event()       {}
 func (Stopping) event()        {}

@@ -24,7 +24,7 @@ func (s *Scheduler) explainOrders(e *Explanation, t *thread) {
 		}
 		for j := range a.lines {
 			if l := &a.lines[j]; l.thread == t && !l.ended() {
-				e.countOrdered(s.orderOn(l.vertex), s.orderedTo(l.vertex))
+				e.countOrdered(s.orderOn(l.vertex))
 			}
 		}
 	}
@@ -83,19 +83,19 @@ func (e *Explanation) addDelay(rule *ReplyRule, until time.Time) {
 	}
 }
 
-// countOrdered counts a vertex for which an order waits, and where it is sent; 0: none does.
-func (e *Explanation) countOrdered(verb Verb, to Target) {
-	if verb == 0 {
+// countOrdered counts a vertex for which an order waits, and where it is sent; nil: none does.
+func (e *Explanation) countOrdered(o *order) {
+	if o == nil {
 		return
 	}
 	if e.Ordered == nil {
 		e.Ordered = make(map[Verb]int)
 	}
-	e.Ordered[verb]++
-	if verb == VerbReroute {
+	e.Ordered[o.verb]++
+	if o.verb == VerbReroute {
 		if e.Rerouted == nil {
 			e.Rerouted = make(map[Target]int)
 		}
-		e.Rerouted[to]++
+		e.Rerouted[o.target()]++
 	}
 }

@@ -109,7 +109,7 @@ func (dv *delivery) moveFailed(p *pending, e Failed) bool {
 	if !e.SpoolDown { // else the note that the spool cannot be written stands for all
 		dv.do(Note{Severity: Warning, Message: m.id, Text: why + reason})
 	}
-	dv.do(Undone{Message: m.id, Name: verb.name(), Reason: reason})
+	dv.do(Undone{Message: m.id, Name: verb.Name(), Reason: reason})
 	if p.recipients == nil {
 		dv.undoHold(m)
 		return true

@@ -44,12 +44,9 @@ func (q *queue) releaseHeldVertex(v *vertex) {
 // holdVertex keeps a vertex from being fed until its whole message can be moved
 // to hold/.
 func (dv *delivery) holdVertex(v *vertex) {
-	t := dv.threadOf(v)
-	dv.dequeueVertex(v)
 	dv.wakes.remove(v.ref)
-	dv.setState(v, holding, v.wakeAt)
-	dv.updateThread(t)
-	dv.advance(dv.messageOf(v))
+	dv.setState(v, holding, 0)
+	dv.updateThread(dv.threadOf(v))
 }
 
 // allHolding reports whether all vertices of the message are holding, so that
@@ -63,23 +60,9 @@ func (ml *mail) allHolding(m *message) bool {
 // undoHold takes back into the queue a message that could not be moved, or that
 // is no longer to be held.
 func (dv *delivery) undoHold(m *message) {
-	m.flags &^= moving | holdOrdered
-	dv.eachVertex(m, func(v *vertex) {
-		if v.ordered != VerbHold {
-			return
-		}
-		v.ordered = 0
-		if v.state != holding { // an agent has it, or its file is being read
-			return
-		}
-		switch {
-		case dv.feedable(v) == 0:
-			dv.blockVertex(v)
-		case v.wakeAt > dv.now:
-			dv.setState(v, waiting, v.wakeAt)
-			dv.planWake(v)
-		default:
-			dv.makeDue(v)
-		}
-	})
+	m.flags &^= moving
+	for _, v := range dv.openVertices(m) {
+		dv.dropOrders(v, func(o *order) bool { return o.verb == VerbHold })
+		dv.resume(v)
+	}
 }

@@ -285,7 +285,7 @@ func (dv *delivery) resumeMessage(m *message, x *recordExtras) {
 	})
 	for _, o := range x.orders {
 		if m.flags&(removing|moving) == 0 {
-			dv.carryOut(&o.order, m, dv.stillOrdered(m, o))
+			dv.order(&o.order, m, dv.stillOrdered(m, o))
 		}
 	}
 	dv.eachVertex(m, func(v *vertex) {

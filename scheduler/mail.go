@@ -29,10 +29,9 @@ type mail struct {
 	threadTable    slab[threadRef, *thread]
 	noticePlans    map[messageRef]*noticePlan
 	delayPlans     map[vertexRef]*delayPlan
-	expireReasons  map[vertexRef]string // given with VerbExpire, until it is executed
-	parts          map[vertexRef][]orderPart
-	partWaits      map[vertexRef]partWait
-	loaded         int64 // last message.sequence that was given
+	orders         map[vertexRef]*pendingOrders
+	savedOrders    map[MessageID][]SavedOrder // on mail that is not loaded yet
+	loaded         int64                      // last message.sequence that was given
 	records        recordBook
 	flows          slab[flowRef, flow]
 	saving         saving

@@ -31,22 +31,20 @@ type extras struct {
 	errorTo  string      // if it is not the sender
 	vertices []vertexRef // after the first
 	sets     []*exclusiveSet
-	reroutes map[vertexRef]threadKey // where VerbReroute sends vertices
-	jobs     []*job                  // one for each ring with several vertices
-	sessions int32                   // how many sessions work on the message
+	jobs     []*job // one for each ring with several vertices
+	sessions int32  // how many sessions work on the message
 }
 
 type messageFlags uint8
 
 const (
-	nullSender  messageFlags = 1 << iota
-	owesNotice               // the file may have diagnostics that have not been reported yet
-	removing                 // Finish is pending
-	moving                   // Hold is pending
-	holdOrdered              // by VerbHold
-	obsoleted                // by a later message
-	ownErrorTo               // extras.errorTo is valid, even if it is empty
-	untagged                 // recipients are done by a report, and the agent may not have tagged them yet
+	nullSender messageFlags = 1 << iota
+	owesNotice              // the file may have diagnostics that have not been reported yet
+	removing                // Finish is pending
+	moving                  // Hold is pending
+	obsoleted               // by a later message
+	ownErrorTo              // extras.errorTo is valid, even if it is empty
+	untagged                // recipients are done by a report, and the agent may not have tagged them yet
 )
 
 // vertex is the recipients of one message for one channel and host: one job
@@ -74,7 +72,7 @@ type vertex struct {
 	thread           threadRef     // 0 when it is removed
 	links[vertexRef]               // in the thread
 	more             recipientsRef // recipients after first, by offset; 0: none
-	wakeAt           instant       // of a waiting vertex; kept while holding
+	wakeAt           instant       // of a waiting vertex
 	first            recipient
 	agent            AgentID // the last one that it was fed to; 0: none
 	fedAt            second  // the last time; 0: never
@@ -103,9 +101,6 @@ type vertex struct {
 	// unanswered says that the agent ended the last line without a report on
 	// every recipient. It may still send the missing reports.
 	unanswered bool
-	// ordered is the verb of an order that waits until no agent has the vertex
-	// and it is the turn of its alternatives; 0: none.
-	ordered Verb
 }
 
 // vertexState is 0 when all recipients are done.
@@ -223,7 +218,7 @@ func (dv *delivery) advance(m *message) {
 		dv.finish(m, 0, 0)
 	case dv.owesNoticeNow(m):
 		dv.report(m)
-	case m.flags&holdOrdered != 0 && dv.allHolding(m):
+	case dv.holdOrder(m) != nil && dv.allHolding(m):
 		m.flags |= moving
 		op := dv.nextOp()
 		dv.issue(op, pending{action: Hold{Op: op, Message: m.id, Path: dv.path(m)}, message: m})
@@ -301,9 +296,7 @@ func (q *queue) removeVertex(v *vertex) {
 	q.dequeueVertex(v)
 	q.forgetVertex(v)
 	q.wakes.remove(v.ref)
-	delete(q.expireReasons, v.ref)
-	delete(q.parts, v.ref)
-	delete(q.partWaits, v.ref)
+	delete(q.orders, v.ref)
 	if p := q.delayPlans[v.ref]; p != nil {
 		q.planDate(&p.next, noDate)
 		delete(q.delayPlans, v.ref)
@@ -317,9 +310,6 @@ func (q *queue) removeVertex(v *vertex) {
 		q.planResume(t) // the bulk updates may have no vertex left
 	}
 	q.states[0]--
-	if m := q.messageOf(v); m.flags&(holdOrdered|removing) == holdOrdered {
-		q.refreshHoldOrder(m)
-	}
 	if v.open > 0 {
 		for i := range v.len() {
 			q.countOut(t, q.recipient(v, i))

@@ -12,7 +12,7 @@ import (
 // canBeRecorded reports whether the message has open recipients and nobody works
 // on its files.
 func (q *queue) canBeRecorded(m *message) bool {
-	return m.open > 0 && m.pendingWrites == 0 && m.flags&(removing|moving|holdOrdered) == 0
+	return m.open > 0 && m.pendingWrites == 0 && m.flags&(removing|moving) == 0
 }
 
 // isIdle reports whether nothing happens to a message for some time, so that it
@@ -46,8 +46,7 @@ func (d *dispatch) isIdleBut(m *message, spared func(*vertex, *thread) bool) boo
 // isIdleVertex reports whether no agent has a vertex, or may be given it, before
 // the time wake, and nothing is planned for it.
 func (d *dispatch) isIdleVertex(v *vertex, wake instant, spared func(*vertex, *thread) bool) bool {
-	_, kept := d.partWaits[v.ref]
-	if kept || len(d.parts[v.ref]) > 0 {
+	if d.orders[v.ref] != nil {
 		return false
 	}
 	switch v.state {
@@ -68,7 +67,7 @@ func (d *dispatch) isIdleVertex(v *vertex, wake instant, spared func(*vertex, *t
 		return false
 	}
 	// A report counts even if it comes after the end of its line.
-	return v.ordered == 0 && (!v.unanswered || d.agents[v.agent] == nil)
+	return (!v.unanswered || d.agents[v.agent] == nil)
 }
 
 // readTags asks for the tags of a message that would be put on record. An agent with

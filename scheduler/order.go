@@ -38,6 +38,21 @@ const (
 	VerbRelease
 )
 
+var verbNames = [...]string{"", "KILL", "EXPIRE", "RETRY", "HOLD", "REQUEUE", "REROUTE", "RELEASE"}
+
+// Name returns the order in the words of mailq.
+func (v Verb) Name() string { return verbNames[v] }
+
+// VerbNamed returns the verb with a name; 0: there is none.
+func VerbNamed(name string) Verb {
+	for v, n := range verbNames {
+		if n == name {
+			return Verb(v)
+		}
+	}
+	return 0
+}
+
 // Target is a message, or the part of it for one channel and host.
 type Target struct {
 	Message       MessageID
@@ -79,7 +94,7 @@ func (dv *delivery) ordered(e *Ordered) {
 // targetVertices returns the vertices of a message that are targets, each once.
 func (dv *delivery) targetVertices(e *Ordered, m *message, targets []Target) []*vertex {
 	vertices := dv.openVertices(m)
-	if e.Verb == VerbHold || e.Verb == VerbRelease && m.flags&holdOrdered != 0 {
+	if e.Verb == VerbHold || e.Verb == VerbRelease && dv.holdOrder(m) != nil {
 		return vertices
 	}
 	wanted := make(map[*thread]bool, len(targets))
@@ -115,18 +130,18 @@ func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 	case VerbRelease:
 		dv.releaseNow(m, touched)
 	default:
-		dv.carryOut(e, m, touched)
+		dv.order(e, m, touched)
 	}
 	return n
 }
 
-// carryOut records an order on vertices of one message, and executes it as far
-// as possible now.
-func (dv *delivery) carryOut(e *Ordered, m *message, vertices []*vertex) {
+// order records an order on vertices of one message, and executes it as far as possible now.
+func (dv *delivery) order(e *Ordered, m *message, vertices []*vertex) {
 	dv.inBatch(m, func() {
-		vertices = dv.orderParts(e, vertices)
-		dv.recordOrder(m, vertices, e)
-		dv.executeAll(m, vertices)
+		for _, v := range vertices {
+			dv.addOrder(v, order{verb: e.Verb, to: threadKey{e.To.Channel, e.To.Host}, by: e.By, why: e.Why, only: dv.partOf(e, v)})
+		}
+		dv.carryOut(m, vertices...)
 	})
 }
 
@@ -135,16 +150,16 @@ func (dv *delivery) carryOut(e *Ordered, m *message, vertices []*vertex) {
 // place. Other orders apply to those if they come back. A move to another node leaves mail
 // that is to be held: it would lose the hold.
 func (dv *delivery) affected(v *vertex, e *Ordered) int {
+	before := dv.wholeOrder(v)
+	to := threadKey{e.To.Channel, e.To.Host}
 	switch {
-	case e.Verb == VerbRetry && (v.ordered != 0 || v.state != due && v.state != waiting && v.state != poisoned):
+	case e.Verb == VerbRetry && (before != 0 || v.state != due && v.state != waiting && v.state != poisoned):
 		return 0
-	case e.Verb == VerbRelease && v.state != poisoned && v.ordered != VerbHold:
+	case e.Verb == VerbRelease && v.state != poisoned && before != VerbHold:
 		return 0
-	case e.Verb == VerbReroute && !e.Back && dv.threadOf(v).key == (threadKey{e.To.Channel, e.To.Host}):
+	case e.Verb == VerbReroute && (!e.Back && dv.threadOf(v).key == to || before == VerbReroute && dv.orderOn(v).to == to):
 		return 0
-	case e.Verb == VerbReroute && v.ordered == VerbReroute && dv.obtainExtras(dv.messageOf(v)).reroutes[v.ref] == (threadKey{e.To.Channel, e.To.Host}):
-		return 0
-	case e.movesAway() && v.ordered == VerbHold:
+	case e.movesAway() && before == VerbHold:
 		return 0
 	}
 	n, part := 0, dv.partOf(e, v)
@@ -153,7 +168,7 @@ func (dv *delivery) affected(v *vertex, e *Ordered) int {
 		if part != nil && !hasOffset(part, int64(r.offset)) {
 			continue
 		}
-		if r.state != done && (r.state != writing || v.resubmitting() && !e.Verb.resubmits()) {
+		if r.state != done && (r.state != writing || before.resubmits() && v.state == blocked && !e.Verb.resubmits()) {
 			n++
 		}
 	}
@@ -169,89 +184,30 @@ func (e *Ordered) movesAway() bool {
 // resubmits reports whether an order sends recipients elsewhere.
 func (v Verb) resubmits() bool { return v == VerbRequeue || v == VerbReroute }
 
-// resubmitting reports whether the vertex is to be requeued or rerouted, and no
-// agent has it.
-func (v *vertex) resubmitting() bool {
-	return v.state == blocked && v.ordered.resubmits()
-}
+// takesParts reports whether an order can be about some of the recipients of a vertex.
+func (v Verb) takesParts() bool { return v == VerbKill || v == VerbExpire || v.resubmits() }
 
-// recordOrder records the order in the vertices, for when they come back.
-func (dv *delivery) recordOrder(m *message, vertices []*vertex, e *Ordered) {
-	for _, v := range vertices {
-		v.ordered = e.Verb
-		delete(dv.expireReasons, v.ref)
-		delete(dv.parts, v.ref)
-		if e.Verb == VerbExpire && e.Why != "" {
-			dv.expireReasons[v.ref] = e.Why
-		}
-		if e.Verb == VerbReroute {
-			dv.recordReroute(m, v, threadKey{e.To.Channel, e.To.Host})
-		}
+// partOf returns the offsets of the recipients of a vertex that an order is about; nil: of
+// all that are open. The list is empty if they are all done or being written.
+func (dv *delivery) partOf(e *Ordered, v *vertex) []int64 {
+	only := e.Only[dv.messageOf(v).id]
+	if only == nil || !e.Verb.takesParts() {
+		return nil
 	}
-	switch {
-	case e.Verb == VerbHold:
-		m.flags |= holdOrdered
-	case m.flags&holdOrdered != 0:
-		dv.refreshHoldOrder(m)
-	}
-}
-
-// refreshHoldOrder clears the message's flag holdOrdered if none of its vertices
-// has a recorded VerbHold any more.
-func (ml *mail) refreshHoldOrder(m *message) {
-	if !slices.ContainsFunc(ml.openVertices(m), func(v *vertex) bool { return v.ordered == VerbHold }) {
-		m.flags &^= holdOrdered
-	}
-}
-
-// executeAll executes the recorded orders on those vertices that no agent has.
-// Recipients that go to the same place are resubmitted as one message.
-func (dv *delivery) executeAll(m *message, vertices []*vertex) {
-	var together []*vertex
-	for _, v := range vertices {
+	part, rest := []int64{}, false
+	for i := range v.len() {
+		r := dv.recipient(v, i)
 		switch {
-		case v.state == 0 || v.state == fed || v.state == reading:
-		case v.ordered.resubmits():
-			together = append(together, v)
-		default:
-			dv.execute(v)
+		case hasOffset(only, int64(r.offset)):
+			part = append(part, int64(r.offset))
+		case r.state != done && r.state != writing:
+			rest = true
 		}
 	}
-	if len(together) == 0 {
-		return
+	if !rest && len(part) > 0 {
+		return nil
 	}
-	// Held mail that is moved to another node stays held there, as a message of its own.
-	held := slices.DeleteFunc(slices.Clone(together), func(v *vertex) bool { return !dv.movesHeld(m, v) })
-	together = slices.DeleteFunc(together, func(v *vertex) bool { return slices.Contains(held, v) })
-	for _, list := range [][]*vertex{held, together} {
-		if len(list) > 0 {
-			dv.resubmit(m, list, dv.resubmissionOf(list[0]))
-		}
-	}
-}
-
-// movesHeld reports whether a vertex of a held thread is to be moved to another node.
-func (dv *delivery) movesHeld(m *message, v *vertex) bool {
-	return v.ordered == VerbReroute && dv.threadOf(v).held && dv.obtainExtras(m).reroutes[v.ref].channel == ctlfile.TransferChannel
-}
-
-// execute executes the recorded order on a vertex that no agent has, after those on parts
-// of it.
-func (dv *delivery) execute(v *vertex) {
-	dv.executeParts(v)
-	if v.state == fed || v.state == reading {
-		dv.setState(v, blocked, 0)
-	}
-	switch v.ordered {
-	case VerbKill:
-		dv.killVertex(v)
-	case VerbExpire:
-		dv.expireNow(v)
-	case VerbHold:
-		dv.holdVertex(v)
-	default:
-		dv.resubmit(dv.messageOf(v), []*vertex{v}, dv.resubmissionOf(v))
-	}
+	return part
 }
 
 // retryNow makes a vertex due, within the window. A queueonly thread that is
@@ -287,50 +243,11 @@ func (dv *delivery) retryThread(t *thread) {
 // of the message from the others.
 func (dv *delivery) releaseNow(m *message, vertices []*vertex) {
 	for _, v := range vertices {
-		if v.state == poisoned && v.ordered == 0 {
+		if v.state == poisoned && dv.orderOn(v) == nil {
 			dv.retryNow(v)
 		}
 	}
-	if m.flags&holdOrdered != 0 {
-		dv.undoHold(m)
-	}
-}
-
-// expireNow fails the open recipients of a vertex by an administrator's order.
-func (dv *delivery) expireNow(v *vertex) {
-	dv.reopenRecipients(v)
-	dv.failByOrder(v, dv.expireReasons[v.ref], func(*recipient) bool { return true })
-	if v.state != 0 {
-		dv.blockVertex(v)
-	}
-}
-
-// failByOrder fails those of the open recipients of a vertex that are chosen.
-func (dv *delivery) failByOrder(v *vertex, why string, chosen func(*recipient) bool) {
-	words := "expired by the administrator"
-	if why != "" {
-		words += ": " + why
-	}
-	dv.fail(v, failureCause{
-		words: words, code: "5.0.0 (expired by the administrator)",
-		applies: func(r *recipient) bool { return (r.state == open || r.state == standby) && chosen(r) },
-	})
-}
-
-// OrdersWithAgents counts those of the messages for which an order waits until an agent
-// reports.
-func (s *Scheduler) OrdersWithAgents(ids []MessageID) (n int) {
-	for _, id := range ids {
-		m := s.message(id)
-		if m == nil {
-			continue
-		}
-		waits := func(v *vertex) bool { return v.state == fed && s.orderOn(v) != 0 }
-		if slices.ContainsFunc(s.openVertices(m), waits) {
-			n++
-		}
-	}
-	return n
+	dv.undoHold(m)
 }
 
 // ThreadWithAgents counts the messages of a thread that agents may deliver.

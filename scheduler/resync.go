@@ -95,7 +95,7 @@ func (dv *delivery) reread(e *Reread) {
 	locked := dv.compareTags(v, e.Recipients)
 	if v.state != 0 {
 		dv.vertexRead(v, locked)
-		dv.executeParts(v)
+		dv.carryOut(m, v)
 	}
 	m.pendingWrites--
 	dv.advance(m)
@@ -136,10 +136,10 @@ func (dv *delivery) vertexRead(v *vertex, locked bool) {
 	why := v.readReason
 	v.readReason = noReason
 	switch {
-	case v.ordered != 0:
+	case dv.wholeOrder(v) != 0:
 		dv.noteDeferrals(v, 0)
 		dv.reopenRecipients(v)
-		dv.execute(v)
+		dv.setState(v, blocked, 0)
 	case locked:
 		dv.postpone(v, dv.now.after(lockedDelay))
 	case why == agentCrashed:

@@ -134,8 +134,9 @@ func (dv *delivery) takeRetryStep(v *vertex) {
 	}
 	dv.reopenRecipients(v)
 	switch {
-	case v.ordered != 0:
-		dv.execute(v)
+	case dv.wholeOrder(v) != 0:
+		dv.setState(v, blocked, 0)
+		dv.carryOut(dv.messageOf(v), v)
 	case dv.feedable(v) > 0:
 		dv.makeDue(v)
 	default:
@@ -176,8 +177,8 @@ func (dv *delivery) postpone(v *vertex, till instant) {
 	dv.noteDeferrals(v, till)
 	dv.reopenRecipients(v)
 	dv.setState(v, waiting, till)
-	if v.ordered != 0 {
-		dv.execute(v)
+	if dv.wholeOrder(v) != 0 {
+		dv.carryOut(dv.messageOf(v), v)
 		return
 	}
 	dv.expire(v)

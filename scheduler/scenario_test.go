@@ -249,6 +249,9 @@ func (sc *scenario) restart(config *scheduler.Config) {
 			sc.saved[r.Message] = append(sc.saved[r.Message], r)
 		}
 	}
+	for _, o := range sc.s.PendingOrders() {
+		before = append(before, scheduler.RestoredOrder{Order: o})
+	}
 	sc.s = scheduler.New(config, rand.New(rand.NewPCG(1, 2)))
 	for _, e := range before {
 		sc.step(e)

@@ -65,12 +65,12 @@
 //	expiry, ETRN, queueonly            expiry.go etrn.go
 //	reporttimes, DELIVERBY, notices    notice.go
 //	work on control files, full disk   store.go fulldisk.go
-//	orders, held mail                  order.go orderpart.go hold.go reroute.go
+//	orders, held mail                  order.go pendingorder.go hold.go reroute.go
 //	reload, stop                       reload.go stop.go
 //	queries                            view.go show.go explain.go wait.go position.go walk.go
 //	waits and dates                    clock.go agenda.go timer.go watch.go
 //	how a million messages are kept    message.go mail.go slab.go slabindex.go heap.go
-//	warm restart                       save.go saverate.go restore.go
+//	warm restart                       save.go saverate.go saveorder.go restore.go
 //	limits of the cluster              cluster.go clusterrate.go
 //	dead destinations in a cluster     destination.go
 //	active-limit, recipient-limit      memory.go makeroom.go record.go onrecord.go recordqueue.go loadrecord.go
@@ -179,8 +179,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.watch.first = noLook
 	s.wakes.index = func(v vertexRef) *int32 { return &s.vertices.at(v).wakeIndex }
 	s.noticePlans, s.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
-	s.expireReasons = make(map[vertexRef]string)
-	s.parts, s.partWaits = make(map[vertexRef][]orderPart), make(map[vertexRef]partWait)
+	s.orders, s.savedOrders = make(map[vertexRef]*pendingOrders), make(map[MessageID][]SavedOrder)
 	s.queueIndex = func(v vertexRef) *int32 { return &s.vertices.at(v).queueIndex }
 	s.threadLinks = func(v vertexRef) *links[vertexRef] {
 		if v.isRecord() {
@@ -284,6 +283,8 @@ func (s *Scheduler) handle(e Event) {
 		s.restoredRate(e.Rate)
 	case RestoredRule:
 		s.restoredRule(e.Rule)
+	case RestoredOrder:
+		s.restoredOrder(e.Order)
 	case AllLoaded:
 		s.allLoaded()
 	case Allowance:

@@ -265,8 +265,12 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	view := &VertexView{
 		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), Owner: m.owner,
 		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
-		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Ordered: v.ordered, OrderedTo: s.orderedTo(v),
-		Held: t.held || v.state == holding,
+		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Held: t.held || v.state == holding,
+	}
+	if o := s.orderOn(v); o != nil && o.only == nil {
+		view.Ordered, view.OrderedTo = o.verb, o.target()
+	} else if o != nil {
+		view.OrderedTo = o.target()
 	}
 	switch v.state {
 	case due:

@@ -87,7 +87,6 @@ func (s *Scheduler) stopDeadline() {
 func (s *Scheduler) endStop() {
 	left := 0
 	for _, a := range s.agentsInOrder() {
-		s.noteUndone(a)
 		if a.signals > 1 || a.hasOpenLine() && !a.givenUp {
 			left++
 			continue
@@ -106,29 +105,6 @@ func (s *Scheduler) endStop() {
 			strconv.Itoa(writes) + " file operations unfinished"})
 	}
 	s.do(Stopped{})
-}
-
-// noteUndone says which orders a stop does not carry out, because an agent that it
-// leaves behind is working on the mail.
-func (s *Scheduler) noteUndone(a *agent) {
-	for i := range a.lines {
-		v := a.lines[i].vertex
-		if v == nil {
-			continue
-		}
-		verb := s.orderOn(v)
-		if verb == 0 {
-			continue
-		}
-		id, reason := s.messageOf(v).id, "the scheduler stops while an agent is working on it: give the order again"
-		s.do(Note{Severity: Error, Message: id, Text: verb.name() + " is not carried out, " + reason})
-		s.do(Undone{Message: id, Name: verb.name(), Reason: reason})
-	}
-}
-
-// name returns the order in the words of mailq.
-func (v Verb) name() string {
-	return [...]string{"", "KILL", "EXPIRE", "RETRY", "HOLD", "REQUEUE", "REROUTE", "RELEASE"}[v]
 }
 
 // stopWhenDone issues Stopped when no agent and no write is left. It does not

@@ -184,13 +184,8 @@ func (dv *delivery) finish(m *message, untagged int64, tag ctlfile.Tag) {
 	})
 }
 
-// killVertex tags all recipients of a vertex as done, without a notice.
-func (dv *delivery) killVertex(v *vertex) {
-	dv.killRecipients(v, func(*recipient) bool { return true })
-	dv.blockVertex(v)
-}
-
-// killRecipients tags those of the recipients of a vertex that are chosen as done.
+// killRecipients tags those of the recipients of a vertex that are chosen as done, without a
+// notice.
 func (dv *delivery) killRecipients(v *vertex, chosen func(*recipient) bool) {
 	m := dv.messageOf(v)
 	var marks []ctlfile.Mark
@@ -254,8 +249,8 @@ func (dv *delivery) applyDone(p *pending) {
 		}
 	}
 	for _, a := range p.recipients {
-		if len(dv.partWaits) > 0 && a.vertex.state != 0 {
-			dv.endPartWait(a.vertex)
+		if len(dv.orders) > 0 && a.vertex.state != 0 {
+			dv.resume(a.vertex)
 		}
 	}
 	m.pendingWrites--

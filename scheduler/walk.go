@@ -249,9 +249,7 @@ func (w *Walk) visitVertex(v *vertex) Item {
 		w.positions--
 	}
 	w.addRecipients(view, v.len(), func(i int) *recipient { return w.s.recipient(v, i) })
-	if len(w.s.parts[v.ref]) > 0 {
-		w.s.viewParts(view, v)
-	}
+	w.s.viewOrders(view, v)
 	return Item{Vertex: view}
 }
 

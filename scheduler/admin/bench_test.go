@@ -220,4 +220,6 @@ func (s *endless) Hold(uint64, string)                                    {}
 func (s *endless) Release(uint64, string)                                 {}
 func (s *endless) EndHeld(uint64, string, []ctlfile.Mark)                 {}
 func (s *endless) Resubmit(uint64, spool.Resubmission)                    {}
+func (s *endless) PendingOrders() ([]spool.PendingOrder, error)           { return nil, nil }
+func (s *endless) SavePendingOrders([]spool.PendingOrder) error           { return nil }
 func (s *endless) HoldThreads(uint64, []spool.Thread, []spool.Suspension) {}

@@ -217,7 +217,7 @@ func TestRerouteSendsMailAnotherWay(t *testing.T) {
 	})
 }
 
-// What could not be sent elsewhere is due where it was.
+// What could not be sent elsewhere is in the queue as before.
 func TestRerouteThatFailsLeavesTheMail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
@@ -227,6 +227,7 @@ func TestRerouteThatFailsLeavesTheMail(t *testing.T) {
 		}
 		h.Spool.Fail(nil)
 		synctest.Wait()
+		h.want("RETRY MSG 2", 1, 1, 1) // it waits, as before
 		h.wantDelivered("a.example")
 		h.Stop(syscall.SIGTERM)
 	})

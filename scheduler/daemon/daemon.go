@@ -66,6 +66,7 @@ package daemon
 import (
 	"math/rand/v2"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -103,6 +104,9 @@ type Spool interface {
 	// HeldThreads is the exception: it waits while it reads a file. It is called
 	// before the loop begins.
 	HeldThreads() ([]spool.Thread, []spool.Suspension, error)
+	// PendingOrders and SavePendingOrders wait, too.
+	PendingOrders() ([]spool.PendingOrder, error)
+	SavePendingOrders(orders []spool.PendingOrder) error
 }
 
 // Agent is a started agent; *child.Agent is one.
@@ -241,6 +245,9 @@ type Daemon struct {
 	// disowned is why nothing may be written in the postoffice any more; nil: it may.
 	disowned error
 	once     oncePerProgram
+	// savingOrders is the write of the orders that still wait after the start.
+	savingOrders   sync.WaitGroup
+	ordersRestored bool // there are some of an earlier process
 	// silentExpiries bounds the warnings of warnOfSilentExpiry.
 	silentExpiries throttle.Lines
 }
@@ -284,6 +291,7 @@ func (d *Daemon) Run() error {
 		return err
 	}
 	d.startClocks() // load may have waited
+	d.restoreOrders()
 	d.beginCluster()
 	l.startedAt = l.now
 	l.restore.begin(&d.options)
@@ -306,6 +314,10 @@ func (d *Daemon) Run() error {
 		}
 	}
 	stopSaver()
+	d.savingOrders.Wait()
+	if d.disowned == nil {
+		d.saveOrders(pendingOrders(l.core))
+	}
 	return d.disowned
 }
 

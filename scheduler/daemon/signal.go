@@ -173,6 +173,9 @@ func (d *Daemon) finishStartup() {
 		return
 	}
 	s.over, l.loaded = true, true
+	if orders := pendingOrders(l.core); d.ordersRestored {
+		d.savingOrders.Go(func() { d.saveOrders(orders) })
+	}
 	l.restore.end()
 	what := "Startup scan completed"
 	if d.options.Synchronous {

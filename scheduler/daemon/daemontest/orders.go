@@ -121,6 +121,19 @@ func (s *Spool) HoldThreads(op uint64, threads []spool.Thread, suspended []spool
 	}()
 }
 
+func (s *Spool) SavePendingOrders(orders []spool.PendingOrder) error {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Pending = orders
+	return nil
+}
+
+func (s *Spool) PendingOrders() ([]spool.PendingOrder, error) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.Pending, nil
+}
+
 func (s *Spool) HeldThreads() ([]spool.Thread, []spool.Suspension, error) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

@@ -25,6 +25,7 @@ type Spool struct {
 	Held      map[string]*File // by path, in hold/
 	Threads   []spool.Thread   // that are held
 	Suspended []spool.Suspension
+	Pending   []spool.PendingOrder
 	MaxTaking int // the most names that were being loaded at one time
 	Sweeps    int
 	Probes    int

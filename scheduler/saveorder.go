@@ -1,0 +1,69 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Orders over a restart: those that wait at an orderly stop are saved, and are carried out when
+// their mail is loaded, before any of it is fed.
+
+// SavedOrder is an order on a vertex that an earlier process has not carried out.
+type SavedOrder struct {
+	Message       MessageID
+	ModifiedAt    time.Time // of the message file
+	Path          string    // of the control file below transport/
+	Channel, Host string    // of the vertex
+	Verb          Verb
+	To            Target  // of VerbReroute
+	By, Why       string  // as in Ordered
+	Only          []int64 // offsets of the recipients, ascending; nil: all that are open
+}
+
+// PendingOrders returns the orders that wait, by message and in the order in which they were
+// given, and the saved ones whose mail is not loaded yet.
+func (s *Scheduler) PendingOrders() (list []SavedOrder) {
+	for ref, p := range s.orders {
+		v := s.vertices.at(ref)
+		m, key := s.messageOf(v), s.threadOf(v).key
+		for _, o := range p.list {
+			list = append(list, SavedOrder{
+				Message: m.id, ModifiedAt: m.modifiedAt.time(), Path: s.path(m), Channel: key.channel, Host: key.host,
+				Verb: o.verb, To: o.target(), By: o.by, Why: o.why, Only: o.only,
+			})
+		}
+	}
+	for _, saved := range s.savedOrders {
+		list = append(list, saved...)
+	}
+	slices.SortStableFunc(list, func(a, b SavedOrder) int {
+		return cmp.Or(cmp.Compare(a.Message, b.Message), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
+	})
+	return list
+}
+
+// restoredOrder keeps a saved order until its mail is loaded.
+func (dv *delivery) restoredOrder(o SavedOrder) {
+	dv.savedOrders[o.Message] = append(dv.savedOrders[o.Message], o)
+}
+
+// restoreOrders carries out the saved orders on a message that has arrived. It reports whether
+// there are any.
+func (dv *delivery) restoreOrders(m *message) bool {
+	saved := dv.savedOrders[m.id]
+	delete(dv.savedOrders, m.id)
+	var ordered []*vertex
+	for _, o := range saved {
+		for _, v := range dv.openVertices(m) {
+			if m.modifiedAt == dateOf(o.ModifiedAt) && dv.threadOf(v).key == (threadKey{o.Channel, o.Host}) {
+				dv.addOrder(v, order{verb: o.Verb, to: threadKey{o.To.Channel, o.To.Host}, by: o.By, why: o.Why, only: o.Only})
+				ordered = append(ordered, v)
+			}
+		}
+	}
+	if len(ordered) > 0 {
+		dv.inBatch(m, func() { dv.carryOut(m, ordered...) })
+	}
+	return len(ordered) > 0
+}
