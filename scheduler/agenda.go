@@ -26,7 +26,7 @@ type agenda struct {
 func (ag *agenda) do(a Action) { ag.out = append(ag.out, a) }
 
 func (ag *agenda) next() instant {
-	return min(ag.wakes.next(), ag.timers.next(), ag.instantAt(date(ag.dates.next())), ag.shares.next())
+	return min(ag.wakes.next(), ag.timers.next(), ag.showing(date(ag.dates.next())), ag.shares.next())
 }
 
 // timeMultiset is a multiset of times with a resolution of one second. The

@@ -26,18 +26,29 @@ func At(t time.Time) Now { return Now{Elapsed: time.Duration(t.UnixNano()), Wall
 type clock struct {
 	now  instant
 	date date
+	// offset is how far dates are ahead of instants. It stays as long as it is right within
+	// offsetTolerance: the clocks are read one after the other and are corrected all the time,
+	// and the date of a wait should not change for that.
+	offset time.Duration
 }
+
+const offsetTolerance = 100 * time.Millisecond
 
 // set sets the clock to the time of a Step. If that is before the one of the previous
 // Step, the instant stays.
-func (c *clock) set(now Now) { c.now, c.date = max(c.now, instant(now.Elapsed)), dateOf(now.Wall) }
+func (c *clock) set(now Now) {
+	c.now, c.date = max(c.now, instant(now.Elapsed)), dateOf(now.Wall)
+	if offset := time.Duration(c.date) - time.Duration(c.now); (offset - c.offset).Abs() > offsetTolerance {
+		c.offset = offset
+	}
+}
 
 // dateAt returns the date of an instant, as the wall clock is set now.
 func (c clock) dateAt(i instant) date {
 	if i == 0 || i == never {
 		return date(i)
 	}
-	return max(1, c.date.after(i.since(c.now)))
+	return max(1, date(i).after(c.offset))
 }
 
 // instantAt returns the instant of a date, as the wall clock is set now.
@@ -45,7 +56,16 @@ func (c clock) instantAt(d date) instant {
 	if d == 0 || d == noDate {
 		return instant(d)
 	}
-	return max(1, c.now.after(d.since(c.date)))
+	return max(1, instant(d).after(-c.offset))
+}
+
+// showing returns when the wall clock will show a date. Unlike instantAt, it is exact, so
+// that a Tick at that instant does not come too early.
+func (c clock) showing(d date) instant {
+	if d == noDate {
+		return never
+	}
+	return c.now.after(d.since(c.date))
 }
 
 // timeAt returns the time of an instant by the wall clock.

@@ -307,11 +307,11 @@ func (s *Scheduler) Next() (time.Time, bool) {
 	if s.memory.room.keptOut && s.memory.room.lookAt != 0 {
 		next = s.memory.room.lookAt
 	}
-	next = min(next, s.agenda.next(), s.instantAt(s.nextLook()), s.memory.calendar.next())
+	next = min(next, s.agenda.next(), s.showing(s.nextLook()), s.memory.calendar.next())
 	if next == never {
 		return time.Time{}, false
 	}
-	return s.timeAt(next), true
+	return s.date.after(next.since(s.now)).time(), true
 }
 
 // wake does everything that is due by now.
