@@ -76,7 +76,7 @@
 //	KILL MSG id                       KILL   +OK; KILLed something.
 //	KILL, EXPIRE, RETRY, HOLD, RELEASE
 //	   MSG id | THREAD channel host | WHERE key=value…
-//	                                  KILL   +OK; HOLD 3 messages, 5 recipients, 1 threads.
+//	                                  KILL   +OK; {"messages":3,"recipients":5,"threads":1}
 //	SUSPEND THREAD channel host       KILL   as HOLD
 //	LIFT THREAD channel host          KILL   as HOLD
 //	REQUEUE MSG id | WHERE key=value…
@@ -94,11 +94,10 @@
 //	HOLD WHERE channel=smtp host=*.example.com older=3d DRYRUN
 //	EXPIRE THREAD smtp gone.example BECAUSE the customer moved away
 //
-// The reply counts what the order did. The reply to a dry run has DRYRUN before
-// the verb and counts what the order would do. An order that matches nothing is
-// refused. KILL MSG id with nothing after it is ZMailer's command and always
-// gets ZMailer's reply; with an empty BECAUSE it gets a count. See Order.String
-// and ParseOutcome.
+// The reply is an Outcome as JSON, which counts what the order did, or would do after
+// DRYRUN. An order that matches nothing is refused. KILL MSG id with nothing after it
+// is ZMailer's command and always gets ZMailer's reply; with an empty BECAUSE it gets
+// counts. See Order.String and ParseOutcome.
 //
 // A selection has these keys:
 //

@@ -1,10 +1,8 @@
 package mailq
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -44,49 +42,6 @@ type Order struct {
 type Actor struct {
 	User string
 	Peer string // an address, or "uid 0" on a UNIX socket
-}
-
-// Outcome counts what an order did, or would do.
-type Outcome struct {
-	Messages   int `json:"messages"`
-	Recipients int `json:"recipients"`
-	Threads    int `json:"threads"`
-	// Suspended are those messages of a move to another node that have mail for a
-	// destination that SUSPEND suspends here: the other node delivers it.
-	Suspended int `json:"suspended,omitempty"`
-	// WithAgents are those of the messages that an agent has, at least in part: for them the
-	// order waits until the agent reports.
-	WithAgents int `json:"with_agents,omitempty"`
-	// KeptBack are messages that a RETRY selects and that are not tried, because their thread
-	// is held or SUSPEND suspends it. Messages does not count them.
-	KeptBack int `json:"kept_back,omitempty"`
-	// Held are messages that the order selects as well, and that are held: nothing is done to
-	// them. Messages does not count them.
-	Held int `json:"held,omitempty"`
-	// ThreadHolds are the holds of threads that a RELEASE ends.
-	ThreadHolds int `json:"thread_holds,omitempty"`
-	// HoldsLost are those of the messages that were held, or were to be held, and whose mail
-	// is not held where a REQUEUE or REROUTE sends it.
-	HoldsLost int `json:"holds_lost,omitempty"`
-	// NotLoaded are messages that the order selects as well, and that the scheduler has not
-	// loaded: nothing is done to them. WhyNotLoaded is the reason of one of them.
-	NotLoaded    int    `json:"not_loaded,omitempty"`
-	WhyNotLoaded string `json:"why_not_loaded,omitempty"`
-}
-
-// Add adds what another order did.
-func (did *Outcome) Add(more Outcome) {
-	did.Messages += more.Messages
-	did.Recipients += more.Recipients
-	did.Threads += more.Threads
-	did.Suspended += more.Suspended
-	did.WithAgents += more.WithAgents
-	did.KeptBack += more.KeptBack
-	did.Held += more.Held
-	did.ThreadHolds += more.ThreadHolds
-	did.HoldsLost += more.HoldsLost
-	did.NotLoaded += more.NotLoaded
-	did.WhyNotLoaded = cmp.Or(did.WhyNotLoaded, more.WhyNotLoaded)
 }
 
 // NothingMatches is the error of an order that matches nothing.
@@ -136,144 +91,6 @@ func Explain(name Name) string { return "EXPLAIN " + name.words() }
 
 // ShowMessage returns the command that asks for a message by spoolid or number.
 func ShowMessage(id string) string { return "SHOW MSG " + Quote(id) }
-
-// String returns the counts in the form that replies use.
-func (o Outcome) String() string {
-	return fmt.Sprintf("%d messages, %d recipients, %d threads", o.Messages, o.Recipients, o.Threads)
-}
-
-// Reply returns the reply to an order that was executed, or to a dry run.
-func (o *Order) Reply(did Outcome) string {
-	dry := ""
-	if o.DryRun {
-		dry = "DRYRUN "
-	}
-	reply := fmt.Sprintf("+OK; %s%s %s.", dry, o.Verb, did)
-	if did.Suspended > 0 {
-		reply += fmt.Sprintf(" %d messages of suspended threads.", did.Suspended)
-	}
-	if did.WithAgents > 0 {
-		reply += fmt.Sprintf(" %d messages with agents.", did.WithAgents)
-	}
-	if did.KeptBack > 0 {
-		reply += fmt.Sprintf(" %d messages held or suspended.", did.KeptBack)
-	}
-	if did.Held > 0 {
-		reply += fmt.Sprintf(" %d messages held.", did.Held)
-	}
-	if did.ThreadHolds > 0 {
-		reply += fmt.Sprintf(" %d holds of threads.", did.ThreadHolds)
-	}
-	if did.HoldsLost > 0 {
-		reply += fmt.Sprintf(" %d messages lose their hold.", did.HoldsLost)
-	}
-	if did.NotLoaded > 0 { // the last one, because a reason may have full stops
-		reply += fmt.Sprintf(" %d%s%s.", did.NotLoaded, notLoaded, OneReply(did.WhyNotLoaded))
-	}
-	return reply
-}
-
-// notLoaded is what follows the number in the sentence about messages that are not loaded.
-const notLoaded = " messages not loaded: "
-
-// ParseOutcome reads the reply to an order. The error is the server's text if
-// the server refused the order, or says that this is not a reply to an order.
-func ParseOutcome(reply string) (Outcome, error) {
-	var o Outcome
-	var verb string
-	rest, ok := strings.CutPrefix(reply, "+OK; ")
-	if !ok {
-		if len(reply) > 1 && reply[0] == '-' {
-			return o, errors.New(reply[1:])
-		}
-		return o, fmt.Errorf("%q is not a reply to an order", reply)
-	}
-	rest = strings.TrimPrefix(rest, "DRYRUN ")
-	n, err := fmt.Sscanf(rest, "%s %d messages, %d recipients, %d threads.", &verb, &o.Messages, &o.Recipients, &o.Threads)
-	if err != nil || n != 4 {
-		return Outcome{}, fmt.Errorf("%q is not a reply to an order", reply)
-	}
-	_, more, _ := strings.Cut(rest, "threads. ")
-	if before, why, found := strings.Cut(more, notLoaded); found {
-		i := strings.LastIndexByte(before, ' ') + 1
-		if n, err := strconv.Atoi(before[i:]); err == nil {
-			o.NotLoaded, o.WhyNotLoaded, more = n, strings.TrimSuffix(why, "."), before[:i]
-		}
-	}
-	for sentence := range strings.SplitSeq(more, ".") {
-		count, what, _ := strings.Cut(strings.TrimSpace(sentence), " ")
-		n, err := strconv.Atoi(count)
-		switch {
-		case err != nil: // of a later version
-		case what == "messages of suspended threads":
-			o.Suspended = n
-		case what == "messages with agents":
-			o.WithAgents = n
-		case what == "messages held or suspended":
-			o.KeptBack = n
-		case what == "messages held":
-			o.Held = n
-		case what == "holds of threads":
-			o.ThreadHolds = n
-		case what == "messages lose their hold":
-			o.HoldsLost = n
-		}
-	}
-	return o, nil
-}
-
-// effects say what an order does to messages.
-var effects = map[Verb]string{
-	Kill: "dropped", Expire: "returned to their senders", Hold: "held", Suspend: "kept back",
-	Requeue: "given back to the router", Reroute: "sent elsewhere",
-}
-
-// WithAgentsText says what becomes of messages that are with agents; "" if there are
-// none.
-func (o *Order) WithAgentsText(did Outcome) string {
-	if did.WithAgents == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s with agents: %s when the agent reports, unless it delivers them.",
-		Plural(did.WithAgents, "message is", "messages are"), effects[o.Verb])
-}
-
-// HeldText says how many held messages the order leaves as they are; "" if there are none.
-func (o *Order) HeldText(did Outcome) string {
-	if did.Held == 0 {
-		return ""
-	}
-	are, them := Plural(did.Held, "more message is", "more messages are"), "them"
-	if did.Held == 1 {
-		them = "it"
-	}
-	if o.Verb == Retry {
-		return fmt.Sprintf("%s held and not tried: mailq release ends that.", are)
-	}
-	return fmt.Sprintf("%s held, and nothing is done to %s: select %s with state=held.", are, them, them)
-}
-
-// Notes are the sentences about what an order did not do, and about holds that it ended. The last
-// one may have text from outside.
-func (o *Order) Notes(did Outcome) (notes []string) {
-	if held := o.HeldText(did); held != "" {
-		notes = append(notes, held)
-	}
-	if did.KeptBack > 0 {
-		notes = append(notes, Plural(did.KeptBack, "message is", "messages are")+" held or suspended with the thread and not tried.")
-	}
-	if did.ThreadHolds > 0 {
-		notes = append(notes, Plural(did.ThreadHolds, "hold of a thread", "holds of threads")+" ended.")
-	}
-	if did.HoldsLost > 0 {
-		notes = append(notes, "The hold of "+Plural(did.HoldsLost, "message", "messages")+" ends.")
-	}
-	if did.NotLoaded > 0 {
-		notes = append(notes, Plural(did.NotLoaded, "more message is", "more messages are")+
-			" not loaded, and nothing is done to them: "+did.WhyNotLoaded+".")
-	}
-	return notes
-}
 
 // targets has the kinds of target that each acting verb takes.
 var targets = map[Verb]struct{ msg, thread, where bool }{

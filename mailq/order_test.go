@@ -1,6 +1,8 @@
 package mailq
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,20 +51,41 @@ func TestOrdersAreReadAsTheyAreWritten(t *testing.T) {
 	}
 }
 
+// TestOutcomes: each count comes back from the wire, is added, and has a sentence of its own.
 func TestOutcomes(t *testing.T) {
-	for _, dry := range []bool{false, true} {
-		want := Outcome{Messages: 3, Recipients: 5, Threads: 2, Suspended: map[bool]int{true: 2}[dry], WithAgents: map[bool]int{true: 1}[dry], ThreadHolds: map[bool]int{true: 4}[dry], Held: map[bool]int{true: 6}[dry], HoldsLost: map[bool]int{true: 5}[dry]}
-		if dry {
-			want.NotLoaded, want.WhyNotLoaded = 2, "open 3 messages not loaded. x: no."
-		}
-		got, err := ParseOutcome((&Order{Verb: Hold, DryRun: dry}).Reply(want))
-		if err != nil || got != want {
+	full := Outcome{Messages: 3, Recipients: 5, Threads: 2, WhyNotLoaded: `open "x": no.\n`}
+	for i, c := range counts {
+		*c.of(&full) = i + 1
+	}
+	for _, want := range []Outcome{{}, {Messages: 1}, full} {
+		if got, err := ParseOutcome(want.Reply()); err != nil || got != want {
 			t.Errorf("%+v, %v", got, err)
 		}
+	}
+	var sum Outcome
+	sum.Add(full)
+	sum.Add(full)
+	for i, c := range counts {
+		if got := *c.of(&sum); got != 2*i+2 {
+			t.Errorf("count %d: %d", i, got)
+		}
+	}
+	if sum.Recipients != 10 || sum.WhyNotLoaded != full.WhyNotLoaded {
+		t.Errorf("%+v", sum)
+	}
+	sentences := full.Sentences(&Order{Verb: Hold})
+	slices.Sort(sentences)
+	if len(slices.Compact(sentences)) != len(counts)+1 {
+		t.Errorf("%q", sentences)
+	}
+	// Every field but the three numbers and the reason is a count.
+	if fields := reflect.TypeFor[Outcome]().NumField(); fields != len(counts)+4 {
+		t.Errorf("%d fields, %d counts", fields, len(counts))
 	}
 	for reply, want := range map[string]string{
 		"-No HOLD allowed for you.": "No HOLD allowed for you.", "": "not a reply", "-": "not a reply",
 		"+OK": "not a reply", "+OK; KILLed something.": "not a reply", "-ERR; x": "ERR; x",
+		"+OK; HOLD 1 messages, 1 recipients, 1 threads.": "not a reply", "+OK; {": "not a reply",
 	} {
 		if _, err := ParseOutcome(reply); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", reply, err)

@@ -94,8 +94,8 @@ func (p *program) confirm(orders []mailq.Order) error {
 		}
 		messages += would.Messages
 		suspended += would.Suspended
-		if text := order.HeldText(would); text != "" && !p.drains {
-			held = "; " + strings.TrimSuffix(text, ".")
+		if note := would.HeldNote(&order); note != "" && !p.drains {
+			held = note
 		}
 	}
 	if suspended > 0 {
@@ -129,17 +129,7 @@ func targetOf(o *mailq.Order) string {
 
 // outcomeText says what an order did, and if named is true, to what.
 func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
-	text := fmt.Sprintf("%s %s, %s, %s.", o.Verb, mailq.Plural(did.Messages, "message", "messages"),
-		mailq.Plural(did.Recipients, "recipient", "recipients"), mailq.Plural(did.Threads, "thread", "threads"))
-	if did.Suspended > 0 {
-		text += fmt.Sprintf(" %s of suspended destinations: the suspension does not move.", mailq.Plural(did.Suspended, "message", "messages"))
-	}
-	if with := o.WithAgentsText(did); with != "" {
-		text += " " + with
-	}
-	for _, note := range o.Notes(did) {
-		text += " " + escape.Text(note)
-	}
+	text := escape.Text(string(o.Verb) + " " + strings.Join(did.Sentences(o), " "))
 	if o.DryRun {
 		text = "DRYRUN " + text
 	}

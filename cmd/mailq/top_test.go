@@ -28,8 +28,8 @@ func TestTop(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "mailq")
 	server := playOnce(t, socket, "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\n"+help+
 		snapshot+snapshot+jobs+
-		totals+"C: HOLD MSG S1abc DRYRUN FOR 2h BECAUSE rain\nS: +OK; DRYRUN HOLD 1 messages, 1 recipients, 1 threads.\n"+
-		totals+"C: HOLD MSG S1abc FOR 2h BECAUSE rain\nS: +OK; HOLD 1 messages, 1 recipients, 1 threads.\n"+
+		totals+"C: HOLD MSG S1abc DRYRUN FOR 2h BECAUSE rain\nS: +OK; {\"messages\":1,\"recipients\":1,\"threads\":1}\n"+
+		totals+"C: HOLD MSG S1abc FOR 2h BECAUSE rain\nS: +OK; {\"messages\":1,\"recipients\":1,\"threads\":1}\n"+
 		snapshot+jobs+snapshot+jobs+later)
 
 	terminal := start(t, "-p", socket, "top", "--every", "1h")

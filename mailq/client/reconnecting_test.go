@@ -44,9 +44,9 @@ func TestSourceReadsJSON(t *testing.T) {
 		"C: JSON SHOW REASONS\n"+until+`S: {"reason":"busy","recipients":7}`+"\nS: .\n"+
 		"C: JSON SHOW WHERE sender=<> older=1h\n"+until+`S: {"spoolid":"S7"}`+"\nS: .\n"+
 		"C: JSON SHOW SNMP\n"+until+"S: {}\nS: .\n"+
-		"C: HOLD THREAD smtp x.example\nS: +OK; HOLD 1 messages, 1 recipients, 1 threads.\n"+
+		"C: HOLD THREAD smtp x.example\nS: +OK; {\"messages\":1,\"recipients\":1,\"threads\":1}\n"+
 		"C: HOLD MSG S9\nS: -ERR; nothing in the queue matches\n"+
-		"C: HOLD MSG S1\nS: +OK; HOLD 1 messages, 2 recipients, 1 threads.\n"+
+		"C: HOLD MSG S1\nS: +OK; {\"messages\":1,\"recipients\":2,\"threads\":1}\n"+
 		"C: JSON SHOW SNMP\n"+until+"S: {}\nS: .\n"+
 		"C: RELEASE MSG S1\nS: -No KILL allowed for you.\n"+
 		"C: EXPLAIN smtp x.example\n"+until+"S: .\n")

@@ -45,7 +45,7 @@ func act(r *request, ctx context.Context) bool {
 	case did == mailq.Outcome{}:
 		return r.reject(errors.New(mailq.NothingMatches))
 	default:
-		r.reply(order.Reply(did))
+		r.reply(did.Reply())
 	}
 	return true
 }

@@ -136,7 +136,7 @@ func TestActingVerbs(t *testing.T) {
 		o, _, err := mailq.ParseOrder(mailq.Verb(verb), rest)
 		must(t, err)
 		q.orders, notes = nil, nil
-		if got, want := k.reply(line), o.Reply(q.outcome); got != want {
+		if got, want := k.reply(line), q.outcome.Reply(); got != want {
 			t.Errorf("%s: %s, want %s", line, got, want)
 		}
 		if len(q.orders) != 1 || q.orders[0].String() != line || q.orders[0].By != (mailq.Actor{User: "root", Peer: "127.0.0.1"}) {
@@ -151,7 +151,7 @@ func TestActingVerbs(t *testing.T) {
 	if got := k.ask("KILL MSG S1"); !slices.Equal(got, []string{"+OK; KILLed something.", ""}) || len(q.orders) != 1 || q.orders[0].Message != "S1" {
 		t.Errorf("KILL MSG: %q, %+v", got, q.orders)
 	}
-	if got := k.reply("EXPIRE MSG 7 DRY"); got != "+OK; DRYRUN EXPIRE 3 messages, 5 recipients, 2 threads." || !q.orders[1].DryRun {
+	if got := k.reply("EXPIRE MSG 7 DRY"); got != "+OK; {\"messages\":3,\"recipients\":5,\"threads\":2}" || !q.orders[1].DryRun {
 		t.Errorf("DRY: %s", got)
 	}
 	q.orders = nil
@@ -162,13 +162,13 @@ func TestActingVerbs(t *testing.T) {
 		"KILL WHERE older=1": "+OK", "KILL WHERE host=* sendr=x": "-ERR; unknown key", "KILL THREAD smtp a b": `-ERR; "b" is not`,
 		"REROUTE MSG 1": "-ERR; a channel and a host", "REROUTE MSG 1 smtp": "-ERR; a channel and a host", "REROUTE THREAD a b c": "-ERR; a channel",
 		"REROUTE WHERE host=a smtp b": "-ERR; TO and", "REROUTE WHERE host=a TO smtp": "-ERR; a channel", `HOLD MSG "1`: "-ERR; a quoted word",
-		"HOLD MSG 1 BECAUSE x DRYRUN": "+OK; HOLD",
+		"HOLD MSG 1 BECAUSE x DRYRUN": "+OK; {",
 	} {
 		if got := k.reply(line); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s, want %s", line, got, want)
 		}
 	}
-	if len(q.orders) != 2 {
+	if len(q.orders) != 2 || q.orders[0].DryRun || q.orders[1].DryRun {
 		t.Errorf("orders were given: %+v", q.orders)
 	}
 	q.outcome = mailq.Outcome{}

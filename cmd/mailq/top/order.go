@@ -159,7 +159,7 @@ func (v *view) confirm(p *proposal, would mailq.Outcome) {
 		return
 	}
 	v.prompt = &prompt{
-		label: fmt.Sprintf("%s would touch %d messages%s; type yes: ", text, would.Messages, heldText(&p.order, would)),
+		label: fmt.Sprintf("%s would touch %d messages%s; type yes: ", text, would.Messages, would.HeldNote(&p.order)),
 		done: func(text string) (question, error) {
 			v.prompt = nil
 			if text != "yes" {
@@ -280,22 +280,11 @@ func selectionOf(name mailq.Name) *mailq.Selection {
 	return &mailq.Selection{Channel: name.Channel, Host: name.Host}
 }
 
-// heldText says how many held messages an order leaves as they are, after a semicolon.
-func heldText(o *mailq.Order, would mailq.Outcome) string {
-	if would.Held == 0 {
-		return ""
-	}
-	return "; " + strings.TrimSuffix(o.HeldText(would), ".")
-}
-
+// outcomeText says in one line what an order did or would do.
 func outcomeText(o *mailq.Order, did mailq.Outcome) string {
-	text := mailq.Plural(did.Messages, "message", "messages") + ", " + mailq.Plural(did.Recipients, "recipient", "recipients") + ", " +
-		mailq.Plural(did.Threads, "thread", "threads")
-	if did.WithAgents > 0 {
-		text += fmt.Sprintf("; %d with agents, which may deliver them", did.WithAgents)
+	sentences := did.Sentences(o)
+	for i := range sentences {
+		sentences[i] = strings.TrimSuffix(sentences[i], ".")
 	}
-	for _, note := range o.Notes(did) {
-		text += "; " + strings.TrimSuffix(note, ".")
-	}
-	return text
+	return strings.Join(sentences, "; ")
 }

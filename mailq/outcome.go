@@ -1,0 +1,138 @@
+package mailq
+
+// Outcomes: what an order did. An outcome is JSON on the wire; here it becomes English.
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Outcome counts what an order did, or would do. The reply to an order is "+OK; " and an outcome
+// as JSON.
+type Outcome struct {
+	Messages   int `json:"messages"`
+	Recipients int `json:"recipients"`
+	Threads    int `json:"threads"`
+	// Suspended are those messages of a move to another node that have mail for a
+	// destination that SUSPEND suspends here: the other node delivers it.
+	Suspended int `json:"suspended,omitempty"`
+	// WithAgents are those of the messages that an agent has, at least in part, so that the
+	// order waits until the agent reports.
+	WithAgents int `json:"with_agents,omitempty"`
+	// KeptBack are messages that a RETRY selects and that are not tried, because their thread
+	// is held or SUSPEND suspends it. Messages does not count them.
+	KeptBack int `json:"kept_back,omitempty"`
+	// Held are messages that the order selects as well, and that are held: nothing is done to
+	// them. Messages does not count them.
+	Held int `json:"held,omitempty"`
+	// ThreadHolds are the holds of threads that a RELEASE ends.
+	ThreadHolds int `json:"thread_holds,omitempty"`
+	// HoldsLost are those of the messages that were held, or were to be held, and whose mail
+	// is not held where a REQUEUE or REROUTE sends it.
+	HoldsLost int `json:"holds_lost,omitempty"`
+	// NotLoaded are messages that the order selects as well, and that the scheduler has not
+	// loaded: nothing is done to them. WhyNotLoaded is the reason of one of them.
+	NotLoaded    int    `json:"not_loaded,omitempty"`
+	WhyNotLoaded string `json:"why_not_loaded,omitempty"`
+}
+
+// counts are the counts of an outcome beside messages, recipients and threads, in the order of
+// their sentences. A new count is a field of Outcome and a line here.
+var counts = []struct {
+	of       func(*Outcome) *int
+	sentence func(o *Order, did *Outcome, n int) string
+}{
+	{func(did *Outcome) *int { return &did.Suspended }, func(_ *Order, _ *Outcome, n int) string {
+		return Plural(n, "message", "messages") + " of suspended destinations: the suspension does not move."
+	}},
+	{func(did *Outcome) *int { return &did.WithAgents }, func(o *Order, _ *Outcome, n int) string {
+		return fmt.Sprintf("%s with agents: %s when the agent reports, unless it delivers them.",
+			Plural(n, "message is", "messages are"), effects[o.Verb])
+	}},
+	{func(did *Outcome) *int { return &did.Held }, heldText},
+	{func(did *Outcome) *int { return &did.KeptBack }, func(_ *Order, _ *Outcome, n int) string {
+		return Plural(n, "message is", "messages are") + " held or suspended with the thread and not tried."
+	}},
+	{func(did *Outcome) *int { return &did.ThreadHolds }, func(_ *Order, _ *Outcome, n int) string {
+		return Plural(n, "hold of a thread", "holds of threads") + " ended."
+	}},
+	{func(did *Outcome) *int { return &did.HoldsLost }, func(_ *Order, _ *Outcome, n int) string {
+		return "The hold of " + Plural(n, "message", "messages") + " ends."
+	}},
+	{func(did *Outcome) *int { return &did.NotLoaded }, func(_ *Order, did *Outcome, n int) string {
+		return Plural(n, "more message is", "more messages are") + " not loaded, and nothing is done to them: " + did.WhyNotLoaded + "."
+	}},
+}
+
+// effects say what an order does to messages.
+var effects = map[Verb]string{
+	Kill: "dropped", Expire: "returned to their senders", Hold: "held", Suspend: "kept back",
+	Requeue: "given back to the router", Reroute: "sent elsewhere",
+}
+
+// heldText says how many held messages the order leaves as they are.
+func heldText(o *Order, _ *Outcome, n int) string {
+	are, them := Plural(n, "more message is", "more messages are"), "them"
+	if n == 1 {
+		them = "it"
+	}
+	if o.Verb == Retry {
+		return fmt.Sprintf("%s held and not tried: mailq release ends that.", are)
+	}
+	return fmt.Sprintf("%s held, and nothing is done to %s: select %s with state=held.", are, them, them)
+}
+
+// Add adds what another order did.
+func (did *Outcome) Add(more Outcome) {
+	did.Messages += more.Messages
+	did.Recipients += more.Recipients
+	did.Threads += more.Threads
+	for _, c := range counts {
+		*c.of(did) += *c.of(&more)
+	}
+	did.WhyNotLoaded = cmp.Or(did.WhyNotLoaded, more.WhyNotLoaded)
+}
+
+// Sentences say what an order did: "3 messages, 5 recipients, 1 thread." and one sentence for each
+// further count. The last one may have text from outside.
+func (did Outcome) Sentences(o *Order) []string {
+	sentences := []string{fmt.Sprintf("%s, %s, %s.", Plural(did.Messages, "message", "messages"),
+		Plural(did.Recipients, "recipient", "recipients"), Plural(did.Threads, "thread", "threads"))}
+	for _, c := range counts {
+		if n := *c.of(&did); n > 0 {
+			sentences = append(sentences, c.sentence(o, &did, n))
+		}
+	}
+	return sentences
+}
+
+// HeldNote says how many held messages the order leaves as they are, after a semicolon; "" if
+// there are none.
+func (did Outcome) HeldNote(o *Order) string {
+	if did.Held == 0 {
+		return ""
+	}
+	return "; " + strings.TrimSuffix(heldText(o, &did, did.Held), ".")
+}
+
+// Reply returns the reply to an order that was executed, or to a dry run.
+func (did Outcome) Reply() string {
+	text, _ := json.Marshal(did) // numbers and a text can be written
+	return "+OK; " + string(text)
+}
+
+// ParseOutcome reads the reply to an order. The error is the server's text if
+// the server refused the order, or says that this is not a reply to an order.
+func ParseOutcome(reply string) (did Outcome, err error) {
+	if len(reply) > 1 && reply[0] == '-' {
+		return did, errors.New(reply[1:])
+	}
+	text, ok := strings.CutPrefix(reply, "+OK; {")
+	if !ok || json.Unmarshal([]byte("{"+text), &did) != nil {
+		return Outcome{}, fmt.Errorf("%q is not a reply to an order", reply)
+	}
+	return did, nil
+}
