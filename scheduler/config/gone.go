@@ -1,7 +1,7 @@
 package config
 
-// Keywords and PARAMs that are gone: ZMailer's are read and have no effect, those of an
-// earlier version of this program are refused.
+// Keywords and PARAMs of ZMailer and of earlier versions: which of ZMailer's are read and
+// have no effect, and which of ours have been and are refused.
 
 import "strings"
 
@@ -17,6 +17,15 @@ var gone = map[string]string{
 // and have no effect.
 var ignored = []string{
 	"skew", "bychannel", "deliveryform", "expiryform", "sysnice", "syspriority", "PARAMmsgwriteasync",
+}
+
+// zmailers are the other keywords and PARAMs that ZMailer's scheduler knows. It refuses a
+// file with any other word.
+var zmailers = []string{
+	"interval", "retries", "expiry", "expiry2", "queueonly", "wakeuprestartonly", "reporttimes",
+	"command", "user", "group", "nice", "priority", "idlemax",
+	"maxta", "maxchannel", "maxring", "maxthr", "overfeed", "ageorder",
+	"PARAMmailqpath", "PARAMauthfile", "PARAMnotifysock", "PARAMglobal-report-interval", "PARAMstore-error-on-error",
 }
 
 // isIgnored reports whether a word is one of those, and warns of it once.

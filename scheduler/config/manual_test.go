@@ -73,6 +73,34 @@ func TestManualHasEveryKeywordAndNoOther(t *testing.T) {
 	}
 }
 
+// To go back to ZMailer, all words that it does not know must be removed.
+func TestManualListsTheWordsThatZMailerDoesNotKnow(t *testing.T) {
+	var want []string
+	for _, name := range append(names(keywords), paramNames()...) {
+		known := func(old string) bool { return strings.EqualFold(old, name) }
+		row := find(keywords, name)
+		if alias := row != nil && row.name != name || name == "PARAMmailqsock"; alias || slices.ContainsFunc(zmailers, known) {
+			continue
+		}
+		want = append(want, name)
+	}
+	want = append(want, "reply")
+	slices.Sort(want)
+	page, err := os.ReadFile("../../man/scheduler.cf.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(page), "\nThese words are new:\n")
+	list, _, _ = strings.Cut(list, "\nTo go back to ZMailer")
+	var got []string
+	for _, m := range regexp.MustCompile(`(?m)^\.BR? ([A-Za-z0-9\\-]+)`).FindAllStringSubmatch(list, -1) {
+		got = append(got, strings.ReplaceAll(m[1], `\-`, "-"))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the manual page should list\n.BR %s", strings.ReplaceAll(strings.Join(want, " ,\n.BR "), "-", `\-`))
+	}
+}
+
 func checkEntry[T any](t *testing.T, r *row[T], prefix, entry string) {
 	t.Helper()
 	name := prefix + r.name
