@@ -106,7 +106,8 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		queue: &Queue{
-			port: o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, nodeAnswers: o.NodeAnswers, ownNames: o.OwnNames, cluster: o.Cluster, eventLog: o.EventLog, ends: make(chan time.Time, 1),
+			holding: make(chan struct{}, 1),
+			port:    o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, nodeAnswers: o.NodeAnswers, ownNames: o.OwnNames, cluster: o.Cluster, eventLog: o.EventLog, ends: make(chan time.Time, 1),
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
 			uncounted: throttle.Throttle{Period: time.Minute},
 		},

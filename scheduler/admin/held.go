@@ -307,8 +307,8 @@ func (p *recordPass) message(ctx context.Context, id string) {
 		p.alive = true
 		return
 	}
-	q.holding.Lock()
-	defer q.holding.Unlock()
+	q.holding <- struct{}{}
+	defer func() { <-q.holding }()
 	if !p.inForce(func(in *spool.HoldsInForce) *spool.HoldRecord { return in.Messages[id] }) {
 		return
 	}
@@ -328,8 +328,8 @@ func (p *recordPass) thread(ctx context.Context, t spool.Thread) {
 	did := mailq.Outcome{}
 	var err error
 	if p.record.Ended(p.now) {
-		p.queue.holding.Lock()
-		defer p.queue.holding.Unlock()
+		p.queue.holding <- struct{}{}
+		defer func() { <-p.queue.holding }()
 		if !p.inForce(func(in *spool.HoldsInForce) *spool.HoldRecord { return in.Threads[t] }) {
 			return
 		}
@@ -345,7 +345,7 @@ func (p *recordPass) thread(ctx context.Context, t spool.Thread) {
 }
 
 // inForce reports whether the record is still the one in force: a HOLD may have been recorded
-// since the pass began. The caller holds queue.holding.
+// since the pass began. The caller has filled queue.holding.
 func (p *recordPass) inForce(find func(*spool.HoldsInForce) *spool.HoldRecord) bool {
 	records, err := p.queue.files.HoldRecords()
 	by := spool.InForce(records)

@@ -46,8 +46,8 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 		return mailq.Outcome{}, err
 	}
 	if o.Verb == mailq.Hold {
-		q.holding.Lock()
-		defer q.holding.Unlock()
+		q.holding <- struct{}{}
+		defer func() { <-q.holding }()
 	}
 	var did mailq.Outcome
 	var err error

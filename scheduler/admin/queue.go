@@ -6,7 +6,6 @@ import (
 	"context"
 	"iter"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -36,9 +35,9 @@ type Queue struct {
 	// ends receives the end of each hold that has a time limit.
 	ends    chan time.Time
 	ordered orderedHolds
-	// holding is locked while a HOLD is carried out, and while a hold is ended whose time is
-	// over: so a HOLD that comes at that time is not ended with the one before.
-	holding sync.Mutex
+	// holding has room for one. It is full while a HOLD is carried out, and while a hold is
+	// ended whose time is over: so a HOLD that comes then is not ended with the one before.
+	holding chan struct{}
 	kept    keptCounts
 	// uncounted limits the complaints that held mail cannot be counted, which each order may
 	// cause while the disk fails.
