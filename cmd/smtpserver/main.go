@@ -4,7 +4,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -72,7 +71,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitConfig
 	}
 	if o.check {
-		if warning := certificate.Warning(smtpserver.CertificateEnd(server.TLS), time.Now()); warning != "" {
+		if warning := certificate.Warning(certificate.ServerEnd(server.TLS), time.Now()); warning != "" {
 			c.warning(c.options.certificate + ": " + warning)
 		}
 		return 0
@@ -89,18 +88,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 // configuration reads the options of the command line and of smtpserver.cf, at the start
-// and at each reload. What has not changed is used again: the certificate that the
-// server has made itself, and the tables of recipients.
+// and at each reload.
 type configuration struct {
-	args       []string
-	warning    func(text string) // prints a warning of --check; nil: it is not one
-	log        zerolog.Logger
-	options    *options // in force; nil: none yet
-	tls        *tls.Config
-	hostname   string // of tls and recipients
-	env        *zenv.File
-	recipients *recipients
-	reloads    postoffice.ReloadRecord
+	args    []string
+	warning func(text string) // prints a warning of --check; nil: it is not one
+	log     zerolog.Logger
+	options *options // in force; nil: none yet
+	env     *zenv.File
+	reloads postoffice.ReloadRecord
 }
 
 // read returns the options of the server. After an error those in force do not change.
@@ -122,33 +117,18 @@ func (c *configuration) read() (smtpserver.Options, error) {
 	if err != nil {
 		return smtpserver.Options{}, err
 	}
-	if c.options != nil && c.tls != nil && o.certificate == c.options.certificate && o.key == c.options.key {
-		o.inForce = c.tls
-	}
 	server, err := o.server(env)
+	if err == nil && o.checkRecipients {
+		var known *recipients
+		if known, err = newRecipients(env, server.Hostname, c.log); err == nil {
+			server.CheckRecipient = known.check
+		}
+	}
 	if err != nil {
 		return server, err
 	}
-	if server.Hostname != c.hostname {
-		c.recipients = nil
-		if o.inForce != nil && o.certificate == "" { // its certificate has the old name
-			o.inForce = nil
-			if server, err = o.server(env); err != nil {
-				return server, err
-			}
-		}
-	}
-	if o.checkRecipients && c.recipients == nil {
-		if c.recipients, err = newRecipients(env, server.Hostname, c.log); err != nil {
-			c.recipients = nil
-			return server, err
-		}
-	}
-	if o.checkRecipients {
-		server.CheckRecipient = c.recipients.check
-	}
 	server.Log = c.log
-	c.options, c.tls, c.hostname, c.env = o, server.TLS, server.Hostname, env
+	c.options, c.env = o, env
 	return server, nil
 }
 
@@ -228,7 +208,7 @@ func reload(server *smtpserver.Server, c *configuration, addresses []address) {
 
 // warn logs that the certificate ends soon.
 func (c *configuration) warn(o smtpserver.Options) {
-	if warning := certificate.Warning(smtpserver.CertificateEnd(o.TLS), time.Now()); warning != "" {
+	if warning := certificate.Warning(certificate.ServerEnd(o.TLS), time.Now()); warning != "" {
 		c.log.Warn().Str("file", c.options.certificate).Msg(warning)
 	}
 }

@@ -3,7 +3,6 @@ package main
 // Options: those of the command line and of smtpserver.cf, which have the same names.
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/internal/bytesize"
+	"zsched/internal/certificate"
 	"zsched/internal/listen"
 	"zsched/internal/zenv"
 	"zsched/mailq/client"
@@ -37,7 +37,6 @@ type options struct {
 	noTLS                        bool
 	checkRecipients              bool
 	mailqSock                    string
-	inForce                      *tls.Config // to use instead of a new one; nil: none
 	smtpserver.Options
 }
 
@@ -217,14 +216,10 @@ func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 		}
 		return s, nil
 	}
-	if o.inForce != nil {
-		s.TLS = o.inForce
-		return s, nil
-	}
 	key := o.key
 	if key == "" {
 		key = o.certificate
 	}
-	s.TLS, err = smtpserver.TLS(absolute(share, o.certificate), absolute(share, key), s.Hostname)
+	s.TLS, err = certificate.Server(absolute(share, o.certificate), absolute(share, key), s.Hostname)
 	return s, err
 }

@@ -244,7 +244,7 @@ const maxLines = 5
 // many lines were left out before it. Faults of this node, without a peer, are counted
 // apart.
 func logConnections(log zerolog.Logger) func(peer string, err error) {
-	lines := throttle.Lines{PerSecond: maxLines}
+	lines := throttle.Throttle{Number: maxLines, Period: time.Second}
 	return func(peer string, err error) {
 		kind := "peers"
 		if peer == "" {

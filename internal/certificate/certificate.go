@@ -1,6 +1,6 @@
-// Package certificate says when a certificate for TLS ends, in time to replace it. The
-// programs warn of it when they check or read their configuration, and the scheduler has
-// it in its metrics.
+// Package certificate reads certificates for TLS, again when they have changed, and says when
+// they end, in time to replace them. The programs warn of it when they check or read their
+// configuration, and the scheduler has it in its metrics.
 package certificate
 
 import (

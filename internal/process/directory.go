@@ -47,3 +47,13 @@ func (d Directory) Check() error {
 func IsMissing(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
 }
+
+// Identity returns device and inode of a directory, "2049:131073", which two programs on one
+// machine can compare, or "-" if it cannot be looked at.
+func Identity(dir string) string {
+	d, err := FindDirectory(dir)
+	if err != nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d:%d", d.dev, d.ino)
+}

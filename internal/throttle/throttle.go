@@ -1,8 +1,9 @@
-// Package throttle lets something happen once in a period for each key, such as
-// an ETRN for each host.
+// Package throttle lets something happen a number of times in a period for each key, such as
+// an ETRN for each host, or log lines of each kind that any peer can cause.
 package throttle
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -10,37 +11,66 @@ import (
 // maxKeys bounds the keys that a Throttle remembers.
 const maxKeys = 10000
 
-// Throttle remembers when something last happened for each key. Several
-// goroutines may use it. The zero value allows everything.
+// Throttle remembers what happened for each key. Several goroutines may use it. The zero
+// value allows everything.
 type Throttle struct {
 	Period time.Duration
+	Number int // how often in the period; 0 means once
 
-	mu   sync.Mutex
-	last map[string]time.Time
+	mu    sync.Mutex
+	byKey map[string]*key
+}
+
+// key is what happened for a key in the period since a time.
+type key struct {
+	since   time.Time
+	number  int
+	missing int // refused since the last time that something was allowed
 }
 
 // Allow reports whether something may happen for a key now, and if so, notes that
 // it does. If it has happened for too many keys within the period, Allow refuses other
 // keys, too.
-func (t *Throttle) Allow(key string, now time.Time) bool {
+func (t *Throttle) Allow(name string, now time.Time) bool {
+	_, ok := t.Take(name, now)
+	return ok
+}
+
+// Take is Allow for what is counted: when something may happen, missing is how often it was
+// refused for the key before.
+func (t *Throttle) Take(name string, now time.Time) (missing int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at, known := t.last[key]; known && now.Sub(at) < t.Period {
-		return false
-	}
-	if len(t.last) >= maxKeys {
-		for k, at := range t.last {
-			if now.Sub(at) >= t.Period {
-				delete(t.last, k)
-			}
-		}
-		if len(t.last) >= maxKeys {
-			return false
+	k := t.byKey[name]
+	if k == nil {
+		if k = t.obtain(name, now); k == nil {
+			return 0, false
 		}
 	}
-	if t.last == nil {
-		t.last = make(map[string]time.Time)
+	if now.Sub(k.since) >= t.Period {
+		k.since, k.number = now, 0
 	}
-	t.last[key] = now
-	return true
+	if k.number == max(1, t.Number) {
+		k.missing++
+		return 0, false
+	}
+	k.number++
+	missing, k.missing = k.missing, 0
+	return missing, true
+}
+
+// obtain makes a key, or returns nil if there are too many.
+func (t *Throttle) obtain(name string, now time.Time) *key {
+	if len(t.byKey) >= maxKeys {
+		maps.DeleteFunc(t.byKey, func(_ string, k *key) bool { return now.Sub(k.since) >= t.Period })
+		if len(t.byKey) >= maxKeys {
+			return nil
+		}
+	}
+	if t.byKey == nil {
+		t.byKey = make(map[string]*key)
+	}
+	k := &key{since: now}
+	t.byKey[name] = k
+	return k
 }

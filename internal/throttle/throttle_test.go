@@ -29,16 +29,16 @@ func TestKeysAreBounded(t *testing.T) {
 			t.Fatalf("key %d is refused", i)
 		}
 	}
-	if l.Allow("more", start.Add(time.Second)) || len(l.last) != maxKeys {
-		t.Errorf("%d keys", len(l.last))
+	if l.Allow("more", start.Add(time.Second)) || len(l.byKey) != maxKeys {
+		t.Errorf("%d keys", len(l.byKey))
 	}
-	if !l.Allow("more", start.Add(time.Minute)) || len(l.last) != 1 {
-		t.Errorf("%d keys after the period", len(l.last))
+	if !l.Allow("more", start.Add(time.Minute)) || len(l.byKey) != 1 {
+		t.Errorf("%d keys after the period", len(l.byKey))
 	}
 }
 
 func TestLinesOfEachKindAreBoundedAndTheRestCounted(t *testing.T) {
-	l, start := Lines{PerSecond: 5}, time.Unix(1e9, 0)
+	l, start := Throttle{Number: 5, Period: time.Second}, time.Unix(1e9, 0)
 	logged := 0
 	for range 1000 {
 		if _, ok := l.Take("a", start); ok {

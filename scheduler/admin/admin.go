@@ -97,7 +97,7 @@ type Server struct {
 	queue      *Queue
 	server     *server.Server
 	log        zerolog.Logger
-	limit      throttle.Lines // on log lines that any peer can cause
+	limit      throttle.Throttle // on log lines that any peer can cause
 	rendezvous string
 	dumping    atomic.Bool // the rendezvous file is being written
 }
@@ -111,7 +111,7 @@ func New(o Options) *Server {
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
 			uncounted: throttle.Throttle{Period: time.Minute},
 		},
-		log: o.Log, limit: throttle.Lines{PerSecond: maxPerSecond}, rendezvous: o.Rendezvous,
+		log: o.Log, limit: throttle.Throttle{Number: maxPerSecond, Period: time.Second}, rendezvous: o.Rendezvous,
 	}
 	o.Settings.Note = s.note
 	s.server = server.New(s.queue, o.Settings)

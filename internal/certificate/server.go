@@ -1,6 +1,6 @@
-package smtpserver
+package certificate
 
-// Certificates for TLS: one from files, or one that the server makes at the start.
+// The certificate of a server: one from files, or one that it makes itself.
 
 import (
 	"crypto/ecdsa"
@@ -14,14 +14,12 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"zsched/internal/certificate"
 )
 
-// TLS returns the settings for TLS with the certificate and key in two PEM
+// Server returns the settings for TLS of a server with the certificate and key in two PEM
 // files, which are read again when the certificate has changed. Without files
 // it makes a certificate for the host, which no client can verify.
-func TLS(path, key, hostname string) (*tls.Config, error) {
+func Server(path, key, hostname string) (*tls.Config, error) {
 	// Some senders cannot resume a session with the tickets of Go's TLS library.
 	config := &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true}
 	if path == "" {
@@ -32,7 +30,7 @@ func TLS(path, key, hostname string) (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{made}
 		return config, nil
 	}
-	f := &certificateFiles{path: path, key: key}
+	f := &pair{path: path, key: key}
 	if _, err := f.current(); err != nil {
 		return nil, fmt.Errorf("read certificate: %w", err)
 	}
@@ -40,47 +38,42 @@ func TLS(path, key, hostname string) (*tls.Config, error) {
 	return config, nil
 }
 
-// CertificateEnd returns when the certificate of TLS ends, or the zero time for one that
-// the server has made.
-func CertificateEnd(c *tls.Config) time.Time {
+// ServerEnd returns when the certificate of Server ends, or the zero time for one that the
+// server has made.
+func ServerEnd(c *tls.Config) (end time.Time) {
 	if c == nil || c.GetCertificate == nil {
-		return time.Time{}
+		return end
 	}
-	var end time.Time
-	loaded, err := c.GetCertificate(nil)
-	if err == nil {
-		end, err = certificate.End(loaded)
-	}
-	if err != nil {
-		return time.Time{}
+	if loaded, err := c.GetCertificate(nil); err == nil {
+		end, _ = End(loaded)
 	}
 	return end
 }
 
-// certificateFiles is a certificate on disk.
-type certificateFiles struct {
-	path, key string // of the certificate and its key
+// pair is a certificate with its key on disk.
+type pair struct {
+	path, key string
 
-	mu       sync.Mutex
-	modified time.Time // of the certificate that is loaded
-	loaded   *tls.Certificate
+	mu     sync.Mutex
+	info   os.FileInfo // of the certificate that is loaded
+	loaded *tls.Certificate
 }
 
 // current returns the certificate on disk, or the last that could be read.
-func (f *certificateFiles) current() (*tls.Certificate, error) {
+func (f *pair) current() (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	info, err := os.Stat(f.path)
-	if err == nil && f.loaded != nil && info.ModTime().Equal(f.modified) {
+	if err == nil && f.loaded != nil && SameFile(info, f.info) {
 		return f.loaded, nil
 	}
-	var pair tls.Certificate
+	var read tls.Certificate
 	if err == nil {
-		pair, err = tls.LoadX509KeyPair(f.path, f.key)
+		read, err = tls.LoadX509KeyPair(f.path, f.key)
 	}
 	switch {
 	case err == nil:
-		f.loaded, f.modified = &pair, info.ModTime()
+		f.loaded, f.info = &read, info
 	case f.loaded == nil:
 		return nil, err
 	}
