@@ -7,35 +7,70 @@ import (
 	"time"
 )
 
+// Kept counts messages, threads or jobs that are kept back.
+type Kept struct {
+	Count    int       `json:"count"`
+	OldestAt time.Time `json:"oldest_at,omitzero"` // when the oldest arrived, or was ordered; zero: not known
+	Reason   string    `json:"reason,omitempty"`   // of the oldest
+}
+
+// KeptKind is a kind of what is kept back and does not merely wait for its next attempt.
+type KeptKind struct {
+	Name string              // in metrics, logs and JSON
+	Of   func(*Totals) *Kept // its count
+	one  string              // what is counted; "": no list names it
+	many string
+	what string // why it is kept back: "1 thread held"
+}
+
+// KeptKinds are all kinds, in the order of lists. Totals has a field for each. None is in the
+// other counts of Totals, except for jobs and the mail of threads.
+var KeptKinds = [...]KeptKind{
+	{"held", func(t *Totals) *Kept { return &t.Held }, "message", "messages", "held"},
+	{"held_threads", func(t *Totals) *Kept { return &t.HeldThreads }, "thread", "threads", "held"},
+	// By SUSPEND.
+	{"suspended_threads", func(t *Totals) *Kept { return &t.SuspendedThreads }, "thread", "threads", "suspended"},
+	// Under postman/, because the notice to the sender could not be written.
+	{"parked", func(t *Totals) *Kept { return &t.Parked }, "message", "messages", "owed a notice"},
+	// In postman/, because the sender is null.
+	{"notices", func(t *Totals) *Kept { return &t.Notices }, "notice", "notices", "that nobody got"},
+	// Under corrupt/.
+	{"quarantined", func(t *Totals) *Kept { return &t.Quarantined }, "message", "messages", "quarantined"},
+	{"poisoned", func(t *Totals) *Kept { return &t.Poisoned }, "job", "jobs", "poisoned"},
+	// In transport/, and could not be loaded yet, for example because a live process has
+	// locked them; the oldest is the one that was refused first.
+	{"unloaded", func(t *Totals) *Kept { return &t.Unloaded }, "message", "messages", "not loaded"},
+	// Nearly all jobs are blocked only while their outcomes are being written; others wait for
+	// an alternative. So lists leave them out.
+	{"blocked", func(t *Totals) *Kept { return &t.Blocked }, "", "", ""},
+}
+
+// Text says how much of a kind is kept back: "2 messages held". It is "" if nothing is, or if
+// lists leave the kind out.
+func (k *KeptKind) Text(t *Totals) string {
+	n := k.Of(t).Count
+	if n == 0 || k.one == "" {
+		return ""
+	}
+	return Plural(n, k.one, k.many) + " " + k.what
+}
+
 // KeptText says in one line which mail is kept back, with the age and the
 // reason of the oldest: "Kept back: 2 messages held (oldest 3h: they asked)". It
-// is "" if there is nothing. Blocked jobs are left out: nearly all of them are
-// blocked only while their outcomes are being written.
+// is "" if there is nothing.
 func (t *Totals) KeptText(now time.Time) string {
 	var parts []string
-	for _, k := range []struct {
-		kept               *Kept
-		what, one, several string
-	}{
-		{&t.Held, "held", "message", "messages"},
-		{&t.HeldThreads, "held", "thread", "threads"},
-		{&t.SuspendedThreads, "suspended", "thread", "threads"},
-		{&t.Parked, "owed a notice", "message", "messages"},
-		{&t.Notices, "that nobody got", "notice", "notices"},
-		{&t.Quarantined, "quarantined", "message", "messages"},
-		{&t.Poisoned, "poisoned", "job", "jobs"},
-		{&t.Unloaded, "not loaded", "message", "messages"},
-	} {
-		if k.kept.Count == 0 {
+	for _, k := range KeptKinds {
+		text, kept := k.Text(t), k.Of(t)
+		if text == "" {
 			continue
 		}
-		text := Plural(k.kept.Count, k.one, k.several) + " " + k.what
 		var oldest []string
-		if !k.kept.OldestAt.IsZero() {
-			oldest = append(oldest, "oldest "+FormatAge(now, k.kept.OldestAt))
+		if !kept.OldestAt.IsZero() {
+			oldest = append(oldest, "oldest "+FormatAge(now, kept.OldestAt))
 		}
-		if k.kept.Reason != "" {
-			oldest = append(oldest, k.kept.Reason)
+		if kept.Reason != "" {
+			oldest = append(oldest, kept.Reason)
 		}
 		if len(oldest) > 0 {
 			text += fmt.Sprintf(" (%s)", strings.Join(oldest, ": "))

@@ -21,31 +21,22 @@ type Totals struct {
 	MessagesOut   uint64 `json:"messages_out"`
 	RecipientsIn  uint64 `json:"recipients_in"`
 	RecipientsOut uint64 `json:"recipients_out"`
-	// Mail that is kept back and does not merely wait for its next attempt. It is
-	// in none of the counts above, except for Poisoned and the mail of HeldThreads and
-	// SuspendedThreads. The age of these is that of the first order.
-	// Parked are the messages under postman/, whose notice to the sender could
-	// not be written; Quarantined are those under corrupt/.
-	Held        Kept `json:"held"`
-	HeldThreads Kept `json:"held_threads"`
-	// SuspendedThreads are those of SUSPEND.
+	// The kinds of KeptKinds.
+	Held             Kept `json:"held"`
+	HeldThreads      Kept `json:"held_threads"`
 	SuspendedThreads Kept `json:"suspended_threads"`
 	Parked           Kept `json:"parked"`
+	Notices          Kept `json:"notices,omitzero"`
 	Quarantined      Kept `json:"quarantined"`
-	// Notices are notices that nobody got, because the sender is null: they are in postman/.
-	Notices  Kept `json:"notices,omitzero"`
-	Poisoned Kept `json:"poisoned"`
-	Blocked  Kept `json:"blocked"` // jobs that wait for an alternative, or whose outcomes are being written
+	Poisoned         Kept `json:"poisoned"`
+	Unloaded         Kept `json:"unloaded,omitzero"`
+	Blocked          Kept `json:"blocked"`
 	// Router is the mail that waits in router/ for the router.
 	Router Router `json:"router,omitzero"`
 	// Spool is the fault that keeps the scheduler from writing control files.
 	Spool Spool `json:"spool,omitzero"`
 	// Stopping says that the scheduler waits for its agents and then exits.
 	Stopping bool `json:"stopping,omitempty"`
-	// Unloaded are the messages in transport/ that could not be loaded yet, for example
-	// because a live process has locked them; OldestAt is when the oldest of them was
-	// first refused.
-	Unloaded Kept `json:"unloaded,omitzero"`
 	// Reload is the zero value if there was no reload since StartedAt.
 	Reload Reload `json:"reload,omitzero"`
 	// SMTPReload is how the last reload of the SMTP server ended, if it failed.
@@ -77,11 +68,4 @@ type Spool struct {
 	Since  time.Time `json:"since"`
 	Down   bool      `json:"down"`   // nothing can be written, and nothing is delivered
 	Writes int       `json:"writes"` // to control files, that have failed and are tried again
-}
-
-// Kept counts messages, threads or jobs that are kept back.
-type Kept struct {
-	Count    int       `json:"count"`
-	OldestAt time.Time `json:"oldest_at,omitzero"` // when the oldest arrived, where that is known
-	Reason   string    `json:"reason,omitempty"`   // of the oldest
 }

@@ -24,6 +24,7 @@ import (
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/queue"
+	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/admin"
 	"zsched/scheduler/config"
@@ -238,18 +239,12 @@ func kept(ctx context.Context, queue *admin.Queue) ([]metrics.Kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []metrics.Kept{
-		{State: "held", Count: t.Held.Count, OldestAt: t.Held.OldestAt},
-		{State: "held_threads", Count: t.HeldThreads.Count, OldestAt: t.HeldThreads.OldestAt},
-		{State: "suspended_threads", Count: t.SuspendedThreads.Count, OldestAt: t.SuspendedThreads.OldestAt},
-		{State: "parked", Count: t.Parked.Count, OldestAt: t.Parked.OldestAt},
-		{State: "notices", Count: t.Notices.Count, OldestAt: t.Notices.OldestAt},
-		{State: "quarantined", Count: t.Quarantined.Count, OldestAt: t.Quarantined.OldestAt},
-		{State: "unloaded", Count: t.Unloaded.Count, OldestAt: t.Unloaded.OldestAt},
-		{State: "poisoned", Count: t.Poisoned.Count, OldestAt: t.Poisoned.OldestAt},
-		{State: "blocked", Count: t.Blocked.Count},
-		{State: "router", Count: t.Router.Count, OldestAt: t.Router.OldestAt},
-	}, nil
+	all := []metrics.Kept{{State: "router", Count: t.Router.Count, OldestAt: t.Router.OldestAt}}
+	for _, kind := range mailq.KeptKinds {
+		k := kind.Of(&t)
+		all = append(all, metrics.Kept{State: kind.Name, Count: k.Count, OldestAt: k.OldestAt})
+	}
+	return all, nil
 }
 
 // guard closes the queue to everybody but root and the agents' group. It returns

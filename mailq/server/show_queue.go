@@ -23,8 +23,8 @@ type report struct {
 func (r *report) readTotals(ctx context.Context) (mailq.Totals, error) {
 	t, err := r.queue.Totals(ctx)
 	if r.noReasons {
-		for _, kept := range []*mailq.Kept{&t.Held, &t.HeldThreads, &t.SuspendedThreads, &t.Parked, &t.Notices, &t.Quarantined, &t.Poisoned, &t.Blocked, &t.Unloaded} {
-			kept.Reason = ""
+		for _, kind := range mailq.KeptKinds {
+			kind.Of(&t).Reason = ""
 		}
 	}
 	return t, err

@@ -203,9 +203,11 @@ func (q *Queue) noteKept(ctx context.Context) {
 		return
 	}
 	if t.KeptText(time.Now()) != "" {
-		q.log.Warn().Int("held", t.Held.Count).Int("held_threads", t.HeldThreads.Count).
-			Int("suspended_threads", t.SuspendedThreads.Count).Int("parked", t.Parked.Count).
-			Int("notices", t.Notices.Count).Int("quarantined", t.Quarantined.Count).Msg("mail is kept back")
+		line := q.log.Warn()
+		for _, kind := range mailq.KeptKinds {
+			line = line.Int(kind.Name, kind.Of(&t).Count)
+		}
+		line.Msg("mail is kept back")
 	}
 }
 

@@ -71,7 +71,7 @@ type Server struct {
 
 // Kept counts messages, threads or jobs that are kept back in one state.
 type Kept struct {
-	State    string // held, held_threads, suspended_threads, parked, notices, quarantined, unloaded, poisoned, blocked or router
+	State    string // a name of mailq.KeptKinds, or router
 	Count    int
 	OldestAt time.Time // when the oldest arrived; zero: not known, or there is none
 }

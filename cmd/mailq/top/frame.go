@@ -102,14 +102,9 @@ func (v *view) countsLine(width int) line {
 		fmt.Sprintf("with agents %d", t.States["fed"]), fmt.Sprintf("held %d", t.Held.Count),
 	}
 	style := plain
-	for _, k := range []struct {
-		what string
-		kept mailq.Kept
-	}{
-		{"threads held", t.HeldThreads}, {"threads suspended", t.SuspendedThreads}, {"poisoned", t.Poisoned}, {"quarantined", t.Quarantined}, {"parked, notice owed", t.Parked}, {"not loaded", t.Unloaded},
-	} {
-		if k.kept.Count > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d", k.what, k.kept.Count))
+	for _, kind := range mailq.KeptKinds {
+		if text := kind.Text(t); text != "" && kind.Name != "held" {
+			parts = append(parts, text)
 			style = strong
 		}
 	}

@@ -13,7 +13,7 @@ func TestPagesOfARealQueue(t *testing.T) {
 	s := newTestScreen(t, newRecorded(t), 80, 24)
 	s.wants(`
 mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:55:19
-due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
+due 4  waiting 8  with agents 3  held 1  1 thread held                     up 2s
 [1 threads]  2 rings  3 agents  4 reasons  5 held                       by RCPTS
   THREAD                 RCPTS   RATE OLDEST STATE         REASON
 > smtp/busy.example.net      6            4s in 9m1s       deferred on request
@@ -27,7 +27,7 @@ due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
 	s.press("2")
 	s.wants(`
 mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:55:19
-due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
+due 4  waiting 8  with agents 3  held 1  1 thread held                     up 2s
 1 threads  [2 rings]  3 agents  4 reasons  5 held                        by JOBS
   RING                      THREADS   JOBS AGENTS   IDLE MAXRING MAXTHR OVERFEED
 > smtp/*                          2      8      5      5      12      3        2
@@ -38,7 +38,7 @@ due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
 	s.press("tab")
 	s.wants(`
 mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:55:19
-due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
+due 4  waiting 8  with agents 3  held 1  1 thread held                     up 2s
 1 threads  2 rings  [3 agents]  4 reasons  5 held                        by OPEN
      AGENT THREAD                                   STATE     OPEN HUNGRY    FED
 >    15000 local/fred                               STUFF        1     2s     2s
@@ -50,7 +50,7 @@ due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
 	s.press("4")
 	s.wants(`
 mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:55:19
-due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
+due 4  waiting 8  with agents 3  held 1  1 thread held                     up 2s
 1 threads  2 rings  3 agents  [4 reasons]  5 held                       by RCPTS
   REASON                               RCPTS   JOBS EXAMPLE
 > deferred on request                      8      8 smtp/busy.example.net
@@ -58,7 +58,7 @@ due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
 	s.press("5")
 	s.wants(`
 mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:55:19
-due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
+due 4  waiting 8  with agents 3  held 1  1 thread held                     up 2s
 1 threads  2 rings  3 agents  4 reasons  [5 held]                       by SINCE
   MESSAGE                THREAD                 SINCE ENDS IN BECAUSE
 > whole thread           smtp/held.example         0s       - they asked for it

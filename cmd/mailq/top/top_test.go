@@ -72,7 +72,7 @@ func TestTopOpens(t *testing.T) {
 	s.press("enter")
 	s.wants(`
 mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min                                 10:55:19
-due 4  waiting 8  with agents 3  held 1  threads held 1                                        up 2s
+due 4  waiting 8  with agents 3  held 1  1 thread held                                         up 2s
 [1 threads] > smtp/busy.example.net                                             in the queue's order
   MESSAGE                RCPTS TRIES    AGE STATE      SENDER          REASON
 > S10568691AbmKVKzPvUuqp     1     1     3s in 9m12s   alice@a.example deferred on request
