@@ -152,7 +152,7 @@ type Job struct {
 	Rule string `json:"rule,omitempty"`
 	// LogID and Size are the Message-Id and the bytes of the message file. They
 	// are missing where the files were not read.
-	LogID      string      `json:"log_id,omitempty"`
+	LogID      string      `json:"message_id,omitempty"`
 	Size       int64       `json:"bytes,omitempty"`
 	Recipients []Recipient `json:"recipients"`
 	// Position is set for a due job that is the next of its share in the thread.
@@ -220,7 +220,7 @@ type Message struct {
 	Message   uint64    `json:"message"`
 	Path      string    `json:"path"`
 	SpoolID   string    `json:"spoolid"`
-	LogID     string    `json:"log_id,omitempty"` // its Message-Id
+	LogID     string    `json:"message_id,omitempty"` // its Message-Id
 	Sender    string    `json:"sender"`
 	ErrorsTo  string    `json:"errors_to,omitempty"`
 	ArrivedAt time.Time `json:"arrived_at"`

@@ -25,7 +25,7 @@ type options struct {
 	address        string // -p
 	user, password string
 	userGiven      bool // -U
-	config         string
+	zenv           string
 	timeout        time.Duration
 	debug          bool
 
@@ -82,7 +82,7 @@ func (o *options) serverFlags(f *pflag.FlagSet) {
 	f.FuncP("login", "U", "log in with this `user/password` (default nobody/nobody)", o.setLogin)
 	f.Func("password-file", "read the password from the first line of this `file`", o.readPassword)
 	spanFlag(f, &o.timeout, "timeout", "longest `time` that the server may be silent (default 2m)")
-	f.StringVarP(&o.config, "config", "Z", "", "read this zmailer.conf `file` (default /opt/mail/zmailer.conf)")
+	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this zmailer.conf `file` (default /opt/mail/zmailer.conf)")
 	f.BoolVarP(&o.debug, "debug", "d", false, "print every line from the server on standard error")
 	f.Bool("help", false, "print this help")
 }
@@ -189,7 +189,7 @@ var replaced = map[string]string{
 	"move": "mailq move --to NODE TARGET, or mailq drain NODE", "msg": "the message as an argument: mailq kill S860194HfBVWBh",
 	"reroute": "mailq reroute --to CHANNEL/HOST TARGET", "sender-domains": "mailq senders --domains",
 	"sort": "mailq list --sort, or a report with it", "thread": "the thread as an argument: mailq hold smtp/example.com",
-	"where": "the condition as an argument: mailq list older=1d", "zenv": "--config",
+	"where": "the condition as an argument: mailq list older=1d", "zenv": "--zmailer-conf", "config": "--zmailer-conf",
 	"because": "an order with it: mailq hold smtp/example.com --because TEXT", "dry-run": "an order with it: mailq kill older=3d --dry-run",
 	"yes": "an order with it: mailq kill older=3d --yes", "for": "mailq hold TARGET --for TIME", "to": "mailq move --to NODE TARGET",
 	"every": "mailq top --every TIME", "event-log": "mailq trace ID --event-log FILE",

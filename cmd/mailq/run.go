@@ -96,8 +96,8 @@ func (p *program) find() (err error) {
 // readEnv reads zmailer.conf. A file that is not named on the command line may be missing
 // or wrong.
 func (p *program) readEnv() (err error) {
-	p.env, err = zenv.Read(p.config)
-	if err != nil && p.config != "" {
+	p.env, err = zenv.Read(p.zenv)
+	if err != nil && p.zenv != "" {
 		return usageError(err.Error())
 	}
 	if err != nil {

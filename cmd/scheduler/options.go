@@ -80,7 +80,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVar(&o.init, "init", "", "make a postoffice with a configuration in this empty `directory`, and exit")
 	f.StringVar(&o.tryReply, "try-reply", "", "with --check: print the reply rules that match this `text` of a server")
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/scheduler.cf")
-	f.StringVarP(&o.zenv, "zenv", "Z", "", "ZENV `file` (zmailer.conf)")
+	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
 	f.StringVarP(&o.postoffice, "postoffice", "P", "", "postoffice `directory`")
 	f.StringVarP(&o.log, "log", "L", "", "log `file` instead of LOGDIR/scheduler")
 	f.StringVarP(&o.statistics, "statistics", "l", "", "append delivery statistics to this `file`")

@@ -44,7 +44,7 @@ func TestOptionsAreReadFromLeftToRight(t *testing.T) {
 			o.daemon, o.frozen, o.synchronous, o.queueMode = false, true, true, true
 			o.rendezvous, o.files = "r", []string{"12", "A/27"}
 		}},
-		{"--interactive --config=c --zenv z --postoffice p --log L --statistics l --check", func(o *options) {
+		{"--interactive --config=c --zmailer-conf z --postoffice p --log L --statistics l --check", func(o *options) {
 			o.daemon, o.check = false, true
 			o.config, o.zenv, o.postoffice, o.log, o.statistics = "c", "z", "p", "L", "l"
 		}},

@@ -80,7 +80,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVarP(&o.version, "version", "V", false, "print the version")
 	f.BoolVar(&o.check, "check", false, "report what is wrong with the configuration, and exit")
 	f.BoolVar(&o.hashPassword, "hash-password", false, "read a password and print its hash for the password file")
-	f.StringVarP(&o.zenv, "zenv", "Z", "", "ZENV `file` (zmailer.conf)")
+	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/smtpserver.cf")
 	f.FuncP("listen", "l", "`address` to listen on: [smtp:|smtps:|lmtp:]host:port or /path (127.0.0.1:25)", func(text string) error {
 		a, err := parseAddress(text)

@@ -16,7 +16,7 @@ func FuzzRead(f *testing.F) {
 	for _, what := range []string{"S12AbmAA", "1@a", "12", "u@h", ""} {
 		f.Add([]byte(lifeLog), what)
 	}
-	f.Add([]byte(`{"event":"attempt","spoolid":"S1","text":"\u001b[2J\u202e","next":"x","tries":-1,"delay":1e300}`+"\n{}\n[\n"), "S1")
+	f.Add([]byte(`{"event":"attempt","spoolid":"S1","text":"\u001b[2J\u202e","next":"x","attempts":-1,"delay":1e300}`+"\n{}\n[\n"), "S1")
 	f.Fuzz(func(t *testing.T, log []byte, what string) {
 		name := filepath.Join(t.TempDir(), "events")
 		if err := os.WriteFile(name, log, 0o600); err != nil {

@@ -163,8 +163,8 @@ func (e *Event) words(zone *time.Location) string {
 		if e.To != "" {
 			text += ", to " + e.To
 		}
-		if e.Why != "" {
-			text += ": " + e.Why
+		if e.Because != "" {
+			text += ": " + e.Because
 		}
 		if e.New != "" {
 			text += "; now " + e.New
@@ -197,7 +197,7 @@ func (e *Event) words(zone *time.Location) string {
 		}
 		return text + e.orderedBy()
 	case "rule":
-		return "the reply rule of " + e.Why + " applies to its mail for " + to
+		return "the reply rule of " + e.Text + " applies to its mail for " + to
 	case "lift":
 		return "the suspension of mail for " + to + " is lifted" + e.orderedBy()
 	case "owed":
@@ -221,8 +221,8 @@ func (e *Event) orderedBy() (text string) {
 	if e.By != "" {
 		text = ", by " + e.By
 	}
-	if e.Why != "" {
-		text += ": " + e.Why
+	if e.Because != "" {
+		text += ": " + e.Because
 	}
 	return text
 }
@@ -272,8 +272,8 @@ func (e *Event) attemptWords(zone *time.Location) string {
 	if moved {
 		text = e.Recipient + ": moved to node " + e.Host
 	}
-	if e.Tries > 1 && e.Status != "expire" {
-		text += fmt.Sprintf(" at try %d", e.Tries)
+	if e.Attempts > 1 && e.Status != "expire" {
+		text += fmt.Sprintf(" at attempt %d", e.Attempts)
 	}
 	switch {
 	case moved:

@@ -48,11 +48,11 @@ type Event struct {
 	Text       string    `json:"text"`
 	Since      time.Time `json:"since"`
 	Delay      float64   `json:"delay"`
-	Tries      int       `json:"tries"`
+	Attempts   int       `json:"attempts"`
 	Next       time.Time `json:"next"`
 	Order      string    `json:"order"`
 	By         string    `json:"by"`
-	Why        string    `json:"why"`
+	Because    string    `json:"because"`
 	To         string    `json:"to"`
 	New        string    `json:"new"`
 	NewSpoolID string    `json:"new_spoolid"`

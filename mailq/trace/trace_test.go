@@ -22,18 +22,18 @@ var update = flag.Bool("update", false, "rewrite what testdata expects")
 // goes elsewhere and comes to its end there, and another one to two recipients.
 const lifeLog = `{"time":"2026-11-20T23:59:59.500Z","event":"arrival","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","file":"12","size":812,"recipients":1}
 {"time":"2026-11-21T00:00:00.000Z","event":"suspended","channel":"smtp","host":"h","next":"2026-11-21T00:01:00.000Z"}
-{"time":"2026-11-21T00:00:00.000Z","event":"attempt","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","pid":711,"command":"smtp -c smtp","status":"deferred","class":4,"dsn":"4.4.1","text":"no answer\u001b[2J","tries":1,"next":"2026-11-21T00:01:00.000Z"}
+{"time":"2026-11-21T00:00:00.000Z","event":"attempt","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","pid":711,"command":"smtp -c smtp","status":"deferred","class":4,"dsn":"4.4.1","text":"no answer\u001b[2J","attempts":1,"next":"2026-11-21T00:01:00.000Z"}
 {"time":"2026-11-21T00:00:02.000Z","event":"arrival","spoolid":"S34AbmAB","message_id":"<2@a>","sender":"c@d","recipient":"U@H","channel":"smtp","host":"h","file":"34","size":1,"recipients":2}
 {"time":"2026-11-21T00:00:02.000Z","event":"arrival","spoolid":"S34AbmAB","message_id":"<2@a>","sender":"c@d","recipient":"v@h","channel":"smtp","host":"h","file":"34","size":1,"recipients":2}
 {"time":"2026-11-21T00:00:30.000Z","event":"hold","channel":"smtp","host":"h"}
 {"time":"2026-11-21T00:00:31.000Z","event":"hold","channel":"smtp","host":"elsewhere"}
 --
-{"time":"2026-11-21T00:02:00.000Z","event":"order","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","order":"REROUTE","by":"ann uid 0","why":"they moved","to":"smtp/g","recipients":1}
+{"time":"2026-11-21T00:02:00.000Z","event":"order","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","order":"REROUTE","by":"ann uid 0","because":"they moved","to":"smtp/g","recipients":1}
 {"time":"2026-11-21T00:02:00.100Z","event":"resubmitted","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","recipients":1,"new":"transport/B/56"}
 {"time":"2026-11-21T00:02:00.200Z","event":"end","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","delay":120.700,"recipients":1,"failed":0}
 --
 {"time":"2026-11-21T00:02:00.300Z","event":"arrival","spoolid":"S56AbmAC","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"g","file":"B/56","size":812,"recipients":1}
-{"time":"2026-11-21T00:02:01.000Z","event":"attempt","spoolid":"S56AbmAC","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"g","pid":712,"command":"smtp -c smtp","peer":"mx.g (192.0.2.1)","status":"ok","class":2,"dsn":"2.0.0","text":"250 2.0.0 queued as 4F2","tries":1}
+{"time":"2026-11-21T00:02:01.000Z","event":"attempt","spoolid":"S56AbmAC","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"g","pid":712,"command":"smtp -c smtp","peer":"mx.g (192.0.2.1)","status":"ok","class":2,"dsn":"2.0.0","text":"250 2.0.0 queued as 4F2","attempts":1}
 {"time":"2026-11-21T00:02:01.100Z","event":"end","spoolid":"S56AbmAC","message_id":"<1@a>","sender":"a@b","delay":1.0,"recipients":1,"failed":0}
 {"time":"2026-11-21T00:02:02.000Z","event":"quarantined","file":"C/78","status":"quarantined","text":"there is no message file"}
 {"time":"2026-11-21T00:02:02.000Z","event":"arrival","spoolid":"S9AbmAD","message_id":"<9@a>","sender":"e@f","file":"9","size":1,"recipients":0,"text":"found at the start"}
@@ -177,14 +177,14 @@ func TestTraceFollowsTheSpoolID(t *testing.T) {
 // Mail that the agent xfer has taken to another node is not delivered yet.
 func TestMovesToAnotherNodeAreNoDeliveries(t *testing.T) {
 	event := &Event{
-		Event: "attempt", Recipient: "u@h", Channel: "xfer", Host: "mx2", Status: "ok3", Class: 2, DSN: "2.0.0", Text: "arrived", Tries: 2,
+		Event: "attempt", Recipient: "u@h", Channel: "xfer", Host: "mx2", Status: "ok3", Class: 2, DSN: "2.0.0", Text: "arrived", Attempts: 2,
 		Peer: "mx2", PID: 711, Command: "/opt/mail/ta/xfer --sessions 20",
 	}
-	if got, want := event.words(time.UTC), "u@h: moved to node mx2 at try 2 (/opt/mail/ta/xfer[711])"; got != want {
+	if got, want := event.words(time.UTC), "u@h: moved to node mx2 at attempt 2 (/opt/mail/ta/xfer[711])"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	event.Status, event.Text = "deferred", "451 busy"
-	if got, want := event.words(time.UTC), "u@h: deferred at try 2 by mx2 (/opt/mail/ta/xfer[711]): 2.0.0 451 busy"; got != want {
+	if got, want := event.words(time.UTC), "u@h: deferred at attempt 2 by mx2 (/opt/mail/ta/xfer[711]): 2.0.0 451 busy"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	event = &Event{Event: "done", Recipient: "u@h", Channel: "xfer", Host: "mx2", Status: "+"}
@@ -194,7 +194,7 @@ func TestMovesToAnotherNodeAreNoDeliveries(t *testing.T) {
 }
 
 func TestSuspensionByAnOrderNamesWhoAndWhy(t *testing.T) {
-	event := &Event{Event: "suspended", Channel: "smtp", Host: "h", By: "root uid 0", Why: "they asked"}
+	event := &Event{Event: "suspended", Channel: "smtp", Host: "h", By: "root uid 0", Because: "they asked"}
 	if got, want := event.words(time.UTC), "mail for smtp/h is suspended, by root uid 0: they asked"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -214,8 +214,8 @@ func TestSuspensionByAnOrderNamesWhoAndWhy(t *testing.T) {
 func TestReplyRuleIsTold(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "events")
 	const text = `{"time":"2026-11-21T00:00:00Z","event":"arrival","spoolid":"S12AbmAA","recipient":"u@h","channel":"smtp","host":"h","file":"12","size":1,"recipients":1}
-{"time":"2026-11-21T00:00:01Z","event":"rule","spoolid":"S12AbmAA","channel":"smtp","host":"h","why":"/etc/replies:3 (fail)"}
-{"time":"2026-11-21T00:00:01Z","event":"attempt","spoolid":"S12AbmAA","recipient":"u@h","channel":"smtp","host":"h","status":"error","class":5,"text":"452 full","tries":1}
+{"time":"2026-11-21T00:00:01Z","event":"rule","spoolid":"S12AbmAA","channel":"smtp","host":"h","text":"/etc/replies:3 (fail)"}
+{"time":"2026-11-21T00:00:01Z","event":"attempt","spoolid":"S12AbmAA","recipient":"u@h","channel":"smtp","host":"h","status":"error","class":5,"text":"452 full","attempts":1}
 `
 	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -273,7 +273,7 @@ func TestDamagedLogIsNamed(t *testing.T) {
 // TestHeldArrivalIsTold: the message is not in the queue until it is released.
 func TestHeldArrivalIsTold(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "events")
-	const lines = `{"time":"2026-11-21T00:00:00.000Z","event":"arrival","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","size":812,"recipients":1,"text":"held","by":"root uid 0 (from node mx1)","why":"asked"}
+	const lines = `{"time":"2026-11-21T00:00:00.000Z","event":"arrival","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","size":812,"recipients":1,"text":"held","by":"root uid 0 (from node mx1)","because":"asked"}
 {"time":"2026-11-21T00:00:01.000Z","event":"suspended","channel":"smtp","host":"h"}
 {"time":"2026-11-21T00:00:02.000Z","event":"order","spoolid":"S12AbmAA","order":"RELEASE","by":"root uid 0","recipients":1}
 `

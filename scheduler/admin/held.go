@@ -238,7 +238,7 @@ func (q *Queue) endHolds(ctx context.Context, arrivals *heldArrivals) (next time
 			}
 		}
 		if did := p.ended; did != (mailq.Outcome{}) {
-			q.log.Info().Str("by", r.By).Str("reason", r.Why).Time("since", r.Since).
+			q.log.Info().Str("by", r.By).Str("because", r.Why).Time("since", r.Since).
 				Int("messages", did.Messages).Int("recipients", did.Recipients).Int("threads", did.Threads).
 				Err(p.err).Msg("a hold has reached its time limit")
 		} else if p.err != nil && ctx.Err() == nil {

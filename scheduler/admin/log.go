@@ -42,7 +42,7 @@ func (s *Server) note(n server.Note) {
 		if n.Order.DryRun {
 			text = "dry run of an order"
 		}
-		line = line.Str("order", orderText(n.Order)).Str("reason", cut.Marked(n.Order.Why, maxText)).
+		line = line.Str("order", orderText(n.Order)).Str("because", cut.Marked(n.Order.Why, maxText)).
 			Int("messages", n.Outcome.Messages).Int("recipients", n.Outcome.Recipients).Int("threads", n.Outcome.Threads)
 	case server.NoteTrigger:
 		line = line.Str("host", cut.Marked(n.Host, maxText)).Str("request", cut.Marked(n.Text, maxText)).Bool("started", n.Started)

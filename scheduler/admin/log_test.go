@@ -113,7 +113,7 @@ func TestOrderIsLogged(t *testing.T) {
 			Order:   &mailq.Order{Verb: mailq.Kill, Message: "7", Why: "spam run"},
 			Outcome: mailq.Outcome{Messages: 1, Recipients: 2, Threads: 1},
 		})
-		for _, want := range []string{`"user":"postmaster"`, `"peer":"192.0.2.1"`, `"order":"KILL MSG 7"`, `"reason":"spam run"`, `"recipients":2`, `"message":"order"`} {
+		for _, want := range []string{`"user":"postmaster"`, `"peer":"192.0.2.1"`, `"order":"KILL MSG 7"`, `"because":"spam run"`, `"recipients":2`, `"message":"order"`} {
 			if !strings.Contains(h.Log.String(), want) {
 				t.Errorf("no %s in %s", want, h.Log)
 			}

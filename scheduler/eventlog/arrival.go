@@ -45,7 +45,7 @@ func (l *Log) arrived(in *scheduler.Message) {
 // arrivedHeld writes the arrival of a message that is not in the queue.
 func (l *Log) arrivedHeld(a *scheduler.HeldArrival) {
 	l.arrivals(newMessage(&a.Message), &a.Message, func(b *line) {
-		b.text(text, "held").text(by, a.By).text(why, oneLine(a.Why))
+		b.text(text, "held").text(by, a.By).text(because, oneLine(a.Why))
 	})
 }
 

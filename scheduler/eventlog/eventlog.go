@@ -4,7 +4,7 @@
 //	{"time":"2026-11-22T08:15:06.123Z","event":"arrival","spoolid":"S12AbTCLWiT","message_id":"<1@a>",
 //	 "sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","since":"…","delay":0.213,"size":812,"recipients":1}
 //	{"time":"…","event":"attempt","spoolid":"S12AbTCLWiT",…,"pid":711,"command":"smtp -c smtp","peer":"mx.h (192.0.2.1)",
-//	 "status":"deferred","class":4,"dsn":"4.7.1","text":"451 4.7.1 greylisted","tries":1,"next":"…"}
+//	 "status":"deferred","class":4,"dsn":"4.7.1","text":"451 4.7.1 greylisted","attempts":1,"next":"…"}
 //	{"time":"…","event":"end","spoolid":"S12AbTCLWiT",…,"recipients":1,"failed":0}
 //
 // A Log observes the scheduler's loop (daemon.Observer), builds each line in the
@@ -101,13 +101,13 @@ func (l *Log) Event(now time.Time, e scheduler.Event) {
 		if e.Held {
 			event = hold
 		}
-		l.begin(event).text(channel, e.Channel).text(host, e.Host).text(by, e.By).text(why, oneLine(e.Why))
+		l.begin(event).text(channel, e.Channel).text(host, e.Host).text(by, e.By).text(because, oneLine(e.Why))
 		l.write()
 	case scheduler.SuspendedThread:
-		l.begin(suspended).text(channel, e.Channel).text(host, e.Host).time(next, e.Until).text(by, e.By).text(why, oneLine(e.Why))
+		l.begin(suspended).text(channel, e.Channel).text(host, e.Host).time(next, e.Until).text(by, e.By).text(because, oneLine(e.Why))
 		l.write()
 	case scheduler.Lifted:
-		l.begin(lift).text(channel, e.Channel).text(host, e.Host).text(by, e.By).text(why, oneLine(e.Why))
+		l.begin(lift).text(channel, e.Channel).text(host, e.Host).text(by, e.By).text(because, oneLine(e.Why))
 		l.write()
 	case scheduler.Failed:
 		if e.SpoolDown && !l.down {
@@ -256,7 +256,7 @@ func (l *Log) attempted(a *scheduler.Attempt) {
 	if m != nil {
 		b.times(m.since, l.now)
 	}
-	b.number(tries, a.Tries).time(next, a.NextAt)
+	b.number(attempts, a.Tries).time(next, a.NextAt)
 	l.write()
 	l.owes(m, a.Owes)
 }
@@ -268,7 +268,7 @@ func (l *Log) touched(a *scheduler.Touched) {
 	} else { // it is held
 		b.text(spoolid, ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt))
 	}
-	b.text(orderField, a.Name).text(by, cmp.Or(a.By, "scheduler")).text(why, oneLine(a.Why)).number(recipients, a.Recipients)
+	b.text(orderField, a.Name).text(by, cmp.Or(a.By, "scheduler")).text(because, oneLine(a.Why)).number(recipients, a.Recipients)
 	if a.To.Channel != "" {
 		b.text(to, a.To.Channel+"/"+a.To.Host)
 	}
@@ -284,7 +284,12 @@ func (l *Log) condition(c *scheduler.Condition) {
 	if m == nil && c.State == "gone" {
 		return // it is in corrupt/, and "quarantined" was written
 	}
-	l.begin(conditions[c.State]).message(m).text(channel, c.Channel).text(host, c.Host).time(next, c.NextAt).text(by, c.By).text(why, oneLine(c.Why))
+	b := l.begin(conditions[c.State]).message(m).text(channel, c.Channel).text(host, c.Host)
+	if c.State == "rule" {
+		b.text(text, c.Why)
+	} else {
+		b.time(next, c.NextAt).text(by, c.By).text(because, oneLine(c.Why))
+	}
 	l.write()
 	if c.State == "gone" {
 		delete(l.messages, c.Message)

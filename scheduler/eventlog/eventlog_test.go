@@ -104,7 +104,7 @@ func TestLifeOfAMessage(t *testing.T) {
 		"time": "2026-11-22T08:15:07.623Z", "event": "attempt", "spoolid": ctlfile.SpoolID(12, began), "message_id": "<1@a>", "sender": "a@b",
 		"recipient": "v@h", "channel": "smtp", "host": "h", "pid": 711.0, "command": "smtp -c smtp", "peer": "mx.h (192.0.2.1)",
 		"status": "deferred", "class": 4.0, "dsn": "4.7.1", "text": "451 4.7.1 greylisted",
-		"since": "2026-11-22T08:15:06.123Z", "delay": 1.5, "tries": 1.0, "next": "2026-11-22T08:16:07.623Z",
+		"since": "2026-11-22T08:15:06.123Z", "delay": 1.5, "attempts": 1.0, "next": "2026-11-22T08:16:07.623Z",
 	} {
 		if attempt[name] != want {
 			t.Errorf("%s is %v instead of %v", name, attempt[name], want)
@@ -132,7 +132,7 @@ func TestHoldOfAThreadSaysWhoAndWhy(t *testing.T) {
 		l.Event(began, scheduler.HeldThread{Channel: "smtp", Host: "h", Held: true, By: "root uid 0", Why: "a\nstorm"})
 		l.Event(began, scheduler.HeldThread{Channel: "smtp", Host: "h", By: "scheduler"})
 	})
-	if len(lines) != 2 || lines[0]["event"] != "hold" || lines[0]["by"] != "root uid 0" || lines[0]["why"] != "a storm" ||
+	if len(lines) != 2 || lines[0]["event"] != "hold" || lines[0]["by"] != "root uid 0" || lines[0]["because"] != "a storm" ||
 		lines[1]["event"] != "release" || lines[1]["by"] != "scheduler" {
 		t.Errorf("%v", lines)
 	}
@@ -151,7 +151,7 @@ func TestArrivalOfAHeldMessage(t *testing.T) {
 	}
 	for name, want := range map[string]any{
 		"event": "arrival", "spoolid": ctlfile.SpoolID(12, began), "message_id": "<1@a>", "sender": "a@b", "recipient": "v@h",
-		"channel": "smtp", "host": "h", "text": "held", "by": "root uid 0 (from node mx1)", "why": "a storm", "recipients": 2.0,
+		"channel": "smtp", "host": "h", "text": "held", "by": "root uid 0 (from node mx1)", "because": "a storm", "recipients": 2.0,
 	} {
 		if lines[1][name] != want {
 			t.Errorf("%s is %v instead of %v", name, lines[1][name], want)

@@ -72,11 +72,11 @@ const (
 	text
 	since
 	delay
-	tries
+	attempts
 	next
 	orderField
 	by
-	why
+	because
 	to
 	newFile
 	newSpoolID
@@ -89,7 +89,7 @@ const (
 
 var fields = [...]string{
 	"time", "event", "spoolid", "message_id", "sender", "recipient", "original", "alias", "channel", "host", "pid", "command", "peer", "status", "class", "dsn",
-	"text", "since", "delay", "tries", "next", "order", "by", "why", "to", "new", "new_spoolid", "file", "size", "recipients", "failed", "lines",
+	"text", "since", "delay", "attempts", "next", "order", "by", "because", "to", "new", "new_spoolid", "file", "size", "recipients", "failed", "lines",
 }
 
 // maxText bounds a text in a line, in bytes before it is escaped.
