@@ -70,7 +70,8 @@ mailq/server:             ctlfile mailq internal/escape internal/interval intern
 mailq/trace:              ctlfile mailq mailq/client internal/escape
 mailq/client:             ctlfile mailq internal/escape internal/interval internal/pattern internal/process
 
-scheduler:                ctlfile ta internal/pattern internal/transcript
+scheduler/limit:
+scheduler:                ctlfile ta internal/pattern internal/transcript scheduler/limit
 scheduler/config:         ctlfile scheduler internal/bytesize internal/interval internal/pattern internal/redisurl internal/zenv participle
 scheduler/spool:          ctlfile queue internal/eintr internal/holdrecord internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
 scheduler/report:         ctlfile queue internal/cut internal/interval internal/postoffice internal/syncdir go-message

@@ -338,11 +338,11 @@ func (d *dispatch) dropAgent(a *agent) {
 	d.plan(&a.deadlines, never)
 	delete(d.agents, a.id)
 	d.counts.Agents--
-	r.procs--
-	r.channel.procs--
+	d.processes.Busy--
+	r.processes.Busy--
+	r.channel.processes.Busy--
 	// Rings that wait for a process come before the threads that the agent served.
-	d.admit(d.processQueues, len(d.agents))
-	d.admit(r.channel.processQueues, r.channel.procs)
+	d.wakeProcesses(r.channel)
 	for i := range a.lines {
 		if a.sessions > 1 || i == 0 {
 			d.endSession(a, a.lines[i].thread)

@@ -288,7 +288,7 @@ func benchTurns(b *testing.B, jobs int) {
 	q := newBenchQueue(100)
 	p := &q.s.config.Defaults
 	p.InitialConcurrency, p.MaxThr, p.CohortLimit = 3, 10, 1
-	p.PositiveFeedback, p.NegativeFeedback = Feedback{1, PerN}, Feedback{1, PerN}
+	p.PositiveFeedback, p.NegativeFeedback = Feedback{Amount: 1, Per: PerN}, Feedback{Amount: 1, Per: PerN}
 	p.SlotCost, p.SlotDiscount, p.SlotLoan, p.MinSlots = 5, 50, 3, 3
 	p.MsgSessions, p.MsgScale, p.Share, p.Sessions = 20, 10, "sender", 20
 	p.Backoff, p.MinBackoff, p.MaxBackoff = BackoffAge, 5*time.Minute, 4000*time.Second

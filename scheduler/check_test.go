@@ -1,6 +1,10 @@
 package scheduler
 
-import "fmt"
+import (
+	"fmt"
+
+	"zsched/scheduler/limit"
+)
 
 // check panics if the state contradicts itself. Tests call it after each Step.
 // Each line is an invariant that a single state can show.
@@ -35,9 +39,10 @@ func (s *Scheduler) check() {
 		s.checkChannel(ch)
 	}
 	assert(len(s.dirty) == 0, "rings are left to be dispatched")
-	checkLimitQueues("maxta", s.processQueues, len(s.agents))
+	assert(s.processes.Busy == len(s.agents), "%d processes, kept %d", len(s.agents), s.processes.Busy)
+	checkWaiting("maxta", &s.processes, func(r *ring) limit.Link { return s.processLinks(r)[ofAllProcesses] })
 	for a := s.idleAgents.head; a != nil; a = a.next {
-		assert(s.halted() || s.needsAgents(a.ring) || !s.blocksOthers(a.ring), "agent %d is idle while a ring waits for a process", a.id)
+		assert(s.halted() || s.needsAgents(a.ring) || !s.needProcesses(a.ring.channel), "agent %d is idle while a ring waits for a process", a.id)
 	}
 	assert(c.Recipients == s.counts.Recipients, "recipients: counted %d, kept %d", c.Recipients, s.counts.Recipients)
 	assert(c.Vertices == s.counts.Vertices, "vertices: counted %d, kept %d", c.Vertices, s.counts.Vertices)
@@ -274,12 +279,12 @@ func (s *Scheduler) checkThread(t *thread) {
 // checkSites: a site counts its threads and their sessions, and no thread waits at a
 // site that has a free session which no thread was offered.
 func (s *Scheduler) checkSites() {
-	type count struct{ threads, busy, waiting, offered, want, limited int }
+	type count struct{ threads, busy, waiting, want, limited int }
 	counts := make(map[*site]count)
 	for _, t := range s.threads {
 		x := t.shaping
 		if x == nil || x.site == nil {
-			assert(x == nil || x.siteIndex == 0 && !x.offered, "thread %v waits at no site", t)
+			assert(!t.waitsAtSite(), "thread %v waits at no site", t)
 			continue
 		}
 		assert(s.sites[x.site.name] == x.site, "thread %v has a site that is gone", t)
@@ -292,32 +297,36 @@ func (s *Scheduler) checkSites() {
 			assert(x.siteMax == t.params.ClusterSiteMax && x.site.share.max <= x.siteMax, "thread %v has a clustersitemax of %d, counted as %d", t, t.params.ClusterSiteMax, x.siteMax)
 		}
 		assert(t.mayFeed() && x.siteWant == t.usableSessions() || !t.mayFeed() && x.siteWant == t.busy, "thread %v wants %d sessions of its site", t, x.siteWant)
-		if x.siteIndex != 0 {
+		if t.waitsAtSite() {
 			n.waiting++
-			assert(x.siteRing == t.ring, "thread %v waits for another ring", t)
-		}
-		if x.offered {
-			n.offered++
+			assert(x.place.WaitsIn(&x.site.sessions.Queue) && t.ring != nil && t.wants == 0, "thread %v waits at its site and wants sessions", t)
 		}
 		counts[x.site] = n
 	}
 	for name, st := range s.sites {
 		n := counts[st]
-		assert(n.threads == st.threads && n.busy == st.busy, "site %s: %d threads, kept %d; %d sessions, kept %d", name, n.threads, st.threads, n.busy, st.busy)
+		assert(n.threads == st.threads && n.busy == st.sessions.Busy, "site %s: %d threads, kept %d; %d sessions, kept %d", name, n.threads, st.threads, n.busy, st.sessions.Busy)
 		assert(n.want == st.want && (n.limited > 0) == (st.share != nil), "site %s: %d wanted, kept %d; share %v", name, n.want, st.want, st.share)
 		if c := st.share; c != nil {
 			s.checkShare(c)
 		}
-		waiting := 0
-		for i := range st.queues {
-			q := &st.queues[i]
-			waiting += q.waiting.len()
-			t := q.waiting.first()
-			assert(s.freeAtSite(t) <= 0 || n.offered > 0 || t.shaping.siteRate != nil, "site %s has a free session that thread %v is not offered", name, t)
-		}
-		assert(waiting == n.waiting, "site %s: %d threads wait, %d kept", name, n.waiting, waiting)
+		st.sessions.Each(func(first *thread) {
+			l, x := s.siteLink(first), first.shaping
+			assert(l.Room() <= 0 || x.siteRate != nil && x.siteRate.next.isPlanned() || s.wanting(st, first.ring), "site %s has a free session for which thread %v is not woken", name, first)
+		})
+		assert(st.sessions.Len() == n.waiting, "site %s: %d threads wait, %d kept", name, n.waiting, st.sessions.Len())
 	}
-	assert(len(s.knownSites) == s.siteOrder.len, "%d sites are known, %d in order", len(s.knownSites), s.siteOrder.len)
+}
+
+// wanting reports whether a thread of the site and the ring may begin a session: it was
+// woken, and has not begun yet.
+func (s *Scheduler) wanting(st *site, r *ring) bool {
+	for _, t := range s.threads {
+		if t.ring == r && t.wants > 0 && t.shaping != nil && t.shaping.site == st {
+			return true
+		}
+	}
+	return false
 }
 
 // checkShare: the demand for a share was said as it is.
@@ -340,16 +349,16 @@ func (s *Scheduler) checkGate(t *thread) {
 	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t, x.suspended)
 	assert(ends == x.effectEnd.isPlanned(), "thread %v: effects %v, in the agenda %v", t, ends, x.effectEnd.isPlanned())
 	assert(x.order == s.suspendedThreads[t.key], "thread %v has another order", t)
-	waits := x.draws == nil && t.queue().len() > x.tokens && x.tokens < x.rate.burst || t.vertices.len == 0 && x.rate.owed(s.clock)
+	waits := x.draws == nil && t.queue().len() > x.tokens && x.tokens < x.rate.Burst || t.vertices.len == 0 && x.rate.Owed(s.both())
 	assert(!waits || x.rate.next.isPlanned(), "thread %v waits for a token and is not in the agenda", t)
 	if w := x.draws; w != nil {
-		assert(w.left <= 0 || x.rate.next.isPlanned(), "thread %v has drawn tokens and will not give them back", t)
-		assert(w.left > 0 || w.drawing || t.queue().len() == 0 || !t.mayFeed(), "thread %v waits for tokens that nobody draws", t)
+		assert(w.Left <= 0 || x.rate.next.isPlanned(), "thread %v has drawn tokens and will not give them back", t)
+		assert(w.Left > 0 || w.drawing || t.queue().len() == 0 || !t.mayFeed(), "thread %v waits for tokens that nobody draws", t)
 	}
 	if c := x.share; c != nil {
 		s.checkShare(c)
 	}
-	assert(x.tokens <= x.rate.tokens(s.clock), "thread %v counts %d tokens, has %d", t, x.tokens, x.rate.tokens(s.clock))
+	assert(x.tokens <= s.tokensOf(&x.rate), "thread %v counts %d tokens, has %d", t, x.tokens, s.tokensOf(&x.rate))
 }
 
 // checkWindow: a window is from 1 to maxthr, and the vertices that a success
@@ -357,9 +366,9 @@ func (s *Scheduler) checkGate(t *thread) {
 func (s *Scheduler) checkWindow(t *thread) {
 	w, size := &t.window, t.windowSize()
 	assert(size >= 1 && size <= max(1, t.params.MaxThr), "thread %v has a window of %d", t, size)
-	assert(w.success >= 0 && w.success < 1 && w.failure >= 0 && w.failure < 1, "thread %v has feedback %+v", t, *w)
-	assert(w.size == 0 || t.params.InitialConcurrency > 0, "thread %v has a constant window and size %d", t, w.size)
-	assert(!w.dead || size == 1 && *w == window{dead: true}, "thread %v is dead with %+v", t, *w)
+	assert(w.Success >= 0 && w.Success < 1 && w.Failure >= 0 && w.Failure < 1, "thread %v has feedback %+v", t, *w)
+	assert(w.Size == 0 || t.params.InitialConcurrency > 0, "thread %v has a constant window and size %d", t, w.Size)
+	assert(!w.Dead || size == 1 && *w == limit.Window{Dead: true}, "thread %v is dead with %+v", t, *w)
 	revivable := int32(0)
 	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
 		if ref.isRecord() {
@@ -421,17 +430,17 @@ func (s *Scheduler) checkRing(r *ring) {
 		wants += t.wants
 	}
 	s.checkTurns(r)
-	assert(procs == r.procs && busy == r.busy && coming == r.expected, "ring %q: processes %d, kept %d; sessions %d, kept %d; coming %d, kept %d",
-		r.key, procs, r.procs, busy, r.busy, coming, r.expected)
+	assert(procs == r.processes.Busy && busy == r.sessions.Busy && coming == r.expected, "ring %q: processes %d, kept %d; sessions %d, kept %d; coming %d, kept %d",
+		r.key, procs, r.processes.Busy, busy, r.sessions.Busy, coming, r.expected)
 	assert(wants == r.wants, "ring %q: wants %d, kept %d", r.key, wants, r.wants)
 	assert(procs > 0 || r.members.len > 0, "ring %q is empty and still there", r.key)
 	// Work waits only for a reason: a limit, sessions that agents should still
 	// offer, or a halt.
 	if r.wants > 0 && !s.halted() && r.expected == 0 {
-		reason := r.limitQueue != nil || r.backoff.isPlanned() || !below(r.busy, s.maxRing(r)) || !below(r.procs, s.maxRing(r))
+		reason := r.place.Waits() || r.backoff.isPlanned() || s.ringLinks(r)[0].Room() <= 0 || s.processLinks(r)[ofRingProcesses].Room() <= 0
 		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)
 	}
-	assert(len(r.idle) == 0 || r.wants == 0 || s.halted() || r.limitQueue != nil || !below(r.busy, s.maxRing(r)), "ring %q has idle agents and work", r.key)
+	assert(len(r.idle) == 0 || r.wants == 0 || s.halted() || r.place.Waits() || s.ringLinks(r)[0].Room() <= 0, "ring %q has idle agents and work", r.key)
 }
 
 // checkMembers: the threads of a ring are in the order of their sequence, and
@@ -474,10 +483,13 @@ func (s *Scheduler) checkChannel(c *channel) {
 		}
 	}
 	assert(c.in+c.released == out+inside, "channel %s: %d in, %d out, %d there", c.name, c.in, out, inside)
-	checkLimitQueues("processes of "+c.name, c.processQueues, procs)
-	checkLimitQueues("sessions of "+c.name, c.sessionQueues, busy)
-	assert(procs == c.procs && busy == c.busy && leaving == c.closing, "channel %s: processes %d, kept %d; sessions %d, kept %d; leaving %d, kept %d",
-		c.name, procs, c.procs, busy, c.busy, leaving, c.closing)
+	checkWaiting("processes of "+c.name, &c.processes, func(r *ring) limit.Link { return s.processLinks(r)[ofChannelProcesses] })
+	c.sessions.Each(func(r *ring) {
+		l := s.ringLinks(r)[1]
+		assert(l.Room() <= 0 || r.channelRate != nil && (r.channelRate.next.isPlanned() || l.Tokens <= c.expected), "sessions of %s: ring %q waits and there is room", c.name, r.key)
+	})
+	assert(procs == c.processes.Busy && busy == c.sessions.Busy && leaving == c.closing, "channel %s: processes %d, kept %d; sessions %d, kept %d; leaving %d, kept %d",
+		c.name, procs, c.processes.Busy, busy, c.sessions.Busy, leaving, c.closing)
 }
 
 // withoutOutcome counts the thread's recipients that are in no counter of its
@@ -492,11 +504,11 @@ func (s *Scheduler) withoutOutcome(t *thread) uint64 {
 	return n
 }
 
-// checkLimitQueues: no ring waits at a limit that is not reached.
-func checkLimitQueues(name string, p limitQueues, count int) {
-	for _, line := range p {
-		assert(line.head == nil || count >= line.limit, "%s: a ring waits at %d, %d are taken", name, line.limit, count)
-	}
+// checkWaiting: no ring waits at a limit that has room for it.
+func checkWaiting(name string, at *limit.Limit[*ring], link func(*ring) limit.Link) {
+	at.Each(func(r *ring) {
+		assert(r.place.WaitsIn(&at.Queue) && link(r).Room() <= 0, "%s: ring %q waits and there is room", name, r.key)
+	})
 }
 
 // used counts the allocated items.

@@ -5,6 +5,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/pattern"
+	"zsched/scheduler/limit"
 )
 
 // Clauses of scheduler.cf, the parameters that they set, and which clauses
@@ -166,20 +167,17 @@ const (
 	BackoffAge
 )
 
-// Feedback says how far one result moves a window: by Amount, divided as Per
-// says.
-type Feedback struct {
-	Amount float64
-	Per    Per
-}
+// Feedback says how far one result moves a window, and Per is its divisor.
+type (
+	Feedback = limit.Feedback
+	Per      = limit.Per
+)
 
-// Per is the divisor of a Feedback.
-type Per uint8
-
+// The divisors of a Feedback.
 const (
-	PerOne  Per = iota // the amount itself
-	PerN               // amount / window
-	PerSqrt            // amount / sqrt(window)
+	PerOne  = limit.PerOne
+	PerN    = limit.PerN
+	PerSqrt = limit.PerSqrt
 )
 
 // match returns the clauses that match a channel and host, in order. As the

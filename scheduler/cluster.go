@@ -1,6 +1,10 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"zsched/scheduler/limit"
+)
 
 // Limits of the cluster: limits that several nodes share (clustermax,
 // clustersitemax, clusterrate). The core says what it wants (Want, Draw), and is
@@ -17,7 +21,7 @@ func (l ClusterLimit) String() string { return l.Setting + " " + l.Channel + "/"
 
 // Unlimited as the sessions of an Allowance means that only the limits of this
 // node apply.
-const Unlimited = 1 << 30
+const Unlimited = limit.Unlimited
 
 type (
 	// Want says how many sessions could be used under a limit of the cluster
@@ -153,9 +157,9 @@ func (d *dispatch) demand(c *clusterShare) Want {
 		}
 	}
 	if s := c.site; s != nil {
-		w.Busy, w.Want = s.busy, s.busy
+		w.Busy, w.Want = s.sessions.Busy, s.sessions.Busy
 		if !d.halted() {
-			w.Want = max(s.busy, s.want)
+			w.Want = max(w.Busy, s.want)
 		}
 	}
 	return w
@@ -213,13 +217,4 @@ func (q *queue) endAllowances() {
 			q.updateThread(c.thread)
 		}
 	}
-}
-
-// roomInShare is how many more sessions the thread may take as far as clustermax
-// goes. It is negative if more are busy than allowed.
-func (t *thread) roomInShare() int {
-	if t.shaping == nil || t.shaping.share == nil {
-		return Unlimited
-	}
-	return t.shaping.share.sessions - t.busy
 }

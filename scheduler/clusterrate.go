@@ -1,21 +1,21 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"zsched/scheduler/limit"
+)
 
 // clusterrate: tokens for recipients that are drawn from a rate of the cluster, for
 // the next two seconds at a time.
 
-// drawnTokens are the tokens of a thread.
-type drawnTokens struct {
-	id   ClusterLimit
-	rate Rate
-	left int // not used yet; negative: a job line had more recipients than there were tokens
-	// until is when they are given back. They are spread evenly over that time: one
-	// may be used at readyAt, and the next ones per later.
-	until, readyAt instant
-	per            time.Duration
-	low            int  // when at most this many are left, more are drawn
-	drawing        bool // a Draw has not been answered yet
+// draws are the tokens that a thread has drawn.
+type draws struct {
+	limit.Drawn
+	id      ClusterLimit
+	rate    Rate
+	low     int  // when at most this many are left, more are drawn
+	drawing bool // a Draw has not been answered yet
 }
 
 // drawSpan is how long drawn tokens last.
@@ -34,7 +34,7 @@ func (q *queue) setClusterRate(t *thread) {
 	}
 	q.dropTokens(x)
 	if rate != (Rate{}) {
-		x.draws = &drawnTokens{id: ClusterLimit{"clusterrate", t.key.channel, t.key.host}, rate: rate}
+		x.draws = &draws{id: ClusterLimit{"clusterrate", t.key.channel, t.key.host}, rate: rate}
 	}
 	q.updateGate(t)
 }
@@ -42,55 +42,23 @@ func (q *queue) setClusterRate(t *thread) {
 // dropTokens gives the tokens back, or draws those that are owed.
 func (q *queue) dropTokens(x *shaping) {
 	if w := x.draws; w != nil {
-		if w.left != 0 || w.drawing {
-			q.draw(w, -w.left)
+		if w.Left != 0 || w.drawing {
+			q.draw(w, -w.Left)
 		}
 		x.draws = nil
 	}
 }
 
-func (q *queue) draw(w *drawnTokens, n int) {
+func (q *queue) draw(w *draws, n int) {
 	q.do(Draw{Limit: w.id, Max: w.rate.Recipients, Per: w.rate.Span, Tokens: n})
-}
-
-// tokens is how many may be used now.
-func (w *drawnTokens) tokens(now instant) int {
-	if w.left <= 0 || w.readyAt > now || w.until <= now {
-		return 0
-	}
-	return min(w.left, 1+int(now.since(w.readyAt)/max(1, w.per)))
-}
-
-// nextAt is when the next one may be used, or the tokens are given back; never: an
-// Allowance must come first.
-func (w *drawnTokens) nextAt(now instant) instant {
-	if w.left <= 0 {
-		return never
-	}
-	next := w.readyAt
-	if next <= now {
-		next = w.readyAt.after(w.per * time.Duration(w.tokens(now)))
-	}
-	return min(max(next, now+1), w.until)
-}
-
-// take uses n tokens, whether they are there or not.
-func (w *drawnTokens) take(now instant, n int) {
-	w.left -= n
-	w.readyAt = max(w.readyAt, now).after(w.per * time.Duration(n))
 }
 
 // tokensDrawn takes the answer to a Draw.
 func (d *dispatch) tokensDrawn(t *thread, e *Allowance) {
 	w := t.shaping.draws
 	w.drawing = false
-	w.left += e.Tokens
-	w.until = d.instantAt(dateOf(e.Until))
 	w.low = e.Tokens / 2
-	if w.left > 0 {
-		w.per = w.until.since(d.now) / time.Duration(w.left)
-		w.readyAt = min(max(w.readyAt, d.now), d.now.after(w.per))
-	}
+	w.Add(time.Duration(d.now), e.Tokens, time.Duration(d.instantAt(dateOf(e.Until))))
 	d.updateThread(t)
 	d.overfeedThread(t)
 }
@@ -99,13 +67,13 @@ func (d *dispatch) tokensDrawn(t *thread, e *Allowance) {
 // whose time is over.
 func (q *queue) drawAhead(t *thread) {
 	w := t.shaping.draws
-	if w.left > 0 && w.until <= q.now {
-		q.draw(w, -w.left)
-		w.left, w.drawing = 0, false
+	if w.Left > 0 && instant(w.Until) <= q.now {
+		q.draw(w, -w.Left)
+		w.Left, w.drawing = 0, false
 	}
-	if w.drawing || w.left > w.low || t.queue().len() == 0 || !t.mayFeed() {
+	if w.drawing || w.Left > w.low || t.queue().len() == 0 || !t.mayFeed() {
 		return
 	}
 	w.drawing = true
-	q.draw(w, max(0, -w.left)+max(1, int(drawSpan/max(1, w.rate.per()))))
+	q.draw(w, max(0, -w.Left)+max(1, int(drawSpan/max(1, w.rate.Per()))))
 }

@@ -1,6 +1,10 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"zsched/scheduler/limit"
+)
 
 // Dead destinations in a cluster: the nodes pool what they know of which destinations
 // are dead, and until when (scheduler-cluster(7), Dead destinations). A node records
@@ -76,14 +80,14 @@ func (q *queue) tellAlive(t *thread) {
 // thread is trying the destination itself, or is suspended for longer, nothing happens.
 func (q *queue) destinationDead(e DestinationDead) {
 	t := q.threads[threadKey{e.Channel, e.Host}]
-	if t == nil || t.busy > 0 && t.window.dead && t.suspendedUntil == 0 {
+	if t == nil || t.busy > 0 && t.window.Dead && t.suspendedUntil == 0 {
 		return
 	}
 	until := min(q.instantAt(dateOf(e.Until)), q.now.after(t.params.longestWait(true)))
 	if until <= max(q.now, t.suspendedUntil) {
 		return
 	}
-	t.window = window{dead: true}
+	t.window = limit.Window{Dead: true}
 	if t.suspendedUntil == 0 {
 		t.inRetryStep = false
 	}

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
@@ -90,11 +89,11 @@ func (q *queue) updateEffects(t *thread) {
 			p, stepAt := e.portion(q.now)
 			part, next = min(part, p), min(next, stepAt)
 		case ReplyRate:
-			per = max(per, r.Rate.per())
+			per = max(per, r.Rate.Per())
 		}
 	}
 	x.part = part
-	x.rate.restrict(q.clock, part, per)
+	x.rate.Restrict(q.both(), part, per)
 	q.plan(&x.effectEnd, next)
 	q.noteThreadChange(t)
 	if x.suspended == suspended {
@@ -327,20 +326,4 @@ func (q *queue) attachEffects(t *thread) {
 		e.state.effects++
 	}
 	q.updateEffects(t)
-}
-
-// restrict limits a rate by effects: only the given part of it is left, and each
-// token takes at least per.
-func (b *bucket) restrict(now clock, part float64, per time.Duration) {
-	b.part, b.least = part, per
-	b.apply(now)
-}
-
-// apply works out how long a token takes now.
-func (b *bucket) apply(now clock) {
-	per := b.base
-	if b.part > 0 && b.part < 1 {
-		per = time.Duration(min(math.Ceil(float64(per)/b.part), float64(longestRetry)))
-	}
-	b.setPer(now, max(per, b.least))
 }

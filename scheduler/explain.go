@@ -1,8 +1,11 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
 	"time"
+
+	"zsched/scheduler/limit"
 )
 
 // Explain: which clauses and limits apply to a channel and host, and what its
@@ -175,65 +178,58 @@ func sameField(a, b string) bool {
 }
 
 // limits returns the limits on a thread. Ring and thread may be nil.
-func (s *Scheduler) limits(p *Params, channel string, r *ring, t *thread) []Limit {
-	would := &ring{params: p}
-	busy := Limit{Name: "maxchannel", Most: s.maxChannel(would)}
-	if c := s.channels[channel]; c != nil {
-		busy.Used, busy.Agents = c.busy, c.procs
+func (s *Scheduler) limits(p *Params, name string, r *ring, t *thread) []Limit {
+	c := s.channels[name]
+	if c == nil {
+		c = new(channel)
 	}
-	busy.Setting = limitSetting("maxchannel", p.MaxChannel, p)
-	limits := []Limit{
-		{Name: "maxta", Used: len(s.agents), Most: s.maxTA(would), Setting: limitSetting("maxta", p.MaxTA, p)},
-		busy,
-		{Name: "maxring", Most: s.maxRing(would), Setting: limitSetting("maxring", p.MaxRing, p)},
-		{Name: "maxthr", Most: max(1, p.MaxThr), Setting: "maxthr"},
-		{Name: "window", Most: new(window).sessions(p)},
-	}
+	would := &ring{params: p, channel: c}
 	if r != nil {
-		limits[2].Used, limits[2].Agents = r.busy, r.procs
+		would.sessions.Busy, would.processes.Busy = r.sessions.Busy, r.processes.Busy
 	}
+	sessions, processes := s.ringLinks(would), s.processLinks(would)
+	own := limit.Link{Most: new(limit.Window).Sessions(max(1, p.MaxThr), p.InitialConcurrency)}
 	if t != nil {
-		b := s.blocksOf(t)
-		limits[0].Blocks, limits[1].Blocks, limits[2].Blocks = b.processes, b.channel, b.ring
-		limits[3].Used, limits[3].Blocks = t.busy, b.thread && t.windowWait() == WaitThread
-		limits[4].Used, limits[4].Most, limits[4].Blocks = t.busy, t.sessionLimit(), b.thread
+		own = limit.Link{Busy: t.busy, Most: t.sessionLimit()}
+	}
+	limits := []Limit{
+		{Name: "maxta", Used: processes[ofAllProcesses].Busy, Most: processes[ofAllProcesses].Most, Setting: limitSetting("maxta", p.MaxTA, p)},
+		{Name: "maxchannel", Used: sessions[1].Busy, Most: sessions[1].Most, Agents: c.processes.Busy, Setting: limitSetting("maxchannel", p.MaxChannel, p)},
+		{Name: "maxring", Used: sessions[0].Busy, Most: sessions[0].Most, Agents: would.processes.Busy, Setting: limitSetting("maxring", p.MaxRing, p)},
+		{Name: "maxthr", Used: own.Busy, Most: max(1, p.MaxThr), Setting: "maxthr"},
+		{Name: "window", Used: own.Busy, Most: own.Most},
+	}
+	x := &shaping{}
+	if t != nil && t.shaping != nil {
+		x = t.shaping
 	}
 	if s.config.Cluster && p.ClusterMax > 0 {
-		share := Limit{Name: "clustermax", Setting: "clustermax"}
-		if t != nil && t.shaping != nil && t.shaping.share != nil {
-			share.Used, share.Most, share.Blocks = t.busy, t.shaping.share.sessions, s.blocksOf(t).cluster
-			share.Of = t.shaping.share.id
-		}
-		limits = append(limits, share)
+		limits = append(limits, shareLimit("clustermax", own.Busy, x.share))
 	}
-	return append(limits, s.siteLimits(p, t)...)
-}
-
-// siteLimits returns the limits on the site of a thread. Thread may be nil.
-func (s *Scheduler) siteLimits(p *Params, t *thread) (limits []Limit) {
-	var st *site
-	if t != nil && t.shaping != nil {
-		st = t.shaping.site
-	}
-	blocked := NoWait
-	if st != nil {
-		blocked = s.blocksOf(t).gate
-	}
+	st := cmp.Or(x.site, &site{})
 	if p.SiteMax > 0 {
-		l := Limit{Name: "sitemax", Most: p.SiteMax, Setting: "sitemax", Blocks: blocked == WaitSite}
-		if st != nil {
-			l.Used = st.busy
-		}
-		limits = append(limits, l)
+		limits = append(limits, Limit{Name: "sitemax", Used: st.sessions.Busy, Most: p.SiteMax, Setting: "sitemax"})
 	}
 	if s.config.Cluster && p.ClusterSiteMax > 0 {
-		l := Limit{Name: "clustersitemax", Setting: "clustersitemax", Blocks: blocked == WaitClusterSite}
-		if st != nil && st.share != nil {
-			l.Used, l.Most, l.Of = st.busy, st.share.sessions, st.share.id
+		limits = append(limits, shareLimit("clustersitemax", st.sessions.Busy, st.share))
+	}
+	if t != nil {
+		for wait := range s.waits(t) {
+			for i := range limits {
+				l := &limits[i]
+				l.Blocks = l.Blocks || l.Name == string(wait) || l.Name == "window" && (wait == WaitThread || wait == WaitProbe)
+			}
 		}
-		limits = append(limits, l)
 	}
 	return limits
+}
+
+// shareLimit returns a limit of the cluster. The share is nil if there is no mail for it.
+func shareLimit(name string, busy int, share *clusterShare) Limit {
+	if share == nil {
+		return Limit{Name: name, Setting: name}
+	}
+	return Limit{Name: name, Setting: name, Used: busy, Most: share.sessions, Of: share.id}
 }
 
 // limitSetting returns the keyword that a limit comes from.

@@ -1,6 +1,12 @@
 package scheduler
 
-import "math"
+import (
+	"iter"
+	"math"
+	"time"
+
+	"zsched/scheduler/limit"
+)
 
 // The gate: whether the rates allow a job line for a thread now and, if not, which
 // of them does not, and when it will.
@@ -10,10 +16,9 @@ import "math"
 // may be evicted, and no session stays on it. The agenda has the exact time of the
 // token, so nothing looks at the thread before that time.
 //
-// There are two gates. The gate of a thread (threadGate) bounds its sessions through
-// freeSlots, like its window; a thread with a closed gate wants no sessions. The gate
-// of a ring (ringGate) stops dispatchRing, like maxring, without touching the threads
-// of the ring, which may be very many.
+// The tokens of a thread bound its sessions through freeSlots, like its window; a thread
+// without any wants no sessions. Those of a channel stop dispatchRing, like maxchannel,
+// without touching the threads of the ring, which may be very many.
 
 // shaping has the limits of a thread other than its window.
 type shaping struct {
@@ -26,7 +31,7 @@ type shaping struct {
 	waits uint32
 
 	share *clusterShare    // of clustermax; nil: none
-	draws *drawnTokens     // of clusterrate; nil: none
+	draws *draws           // of clusterrate; nil: none
 	told  *DestinationDead // by whose word it was suspended last; nil: by nobody else's
 
 	// Effects of reply rules and of an administrator's order (effect.go).
@@ -40,25 +45,22 @@ type shaping struct {
 
 	// The site (site.go); nil: no limit on it.
 	site      *site
-	siteRate  *bucket // nil: none
-	siteIndex int32   // in siteQueue.waiting; 0: it does not wait
-	siteRing  *ring   // of that queue
-	siteSince instant // position in it, kept until the thread has a session
-	offered   bool    // the site has offered it a session, which has not begun yet
-	siteMax   int     // its clustersitemax, as counted in site.maxes; 0: none
-	siteWant  int     // its part of site.want
-	siteDoubt timer   // when the site is forgotten unless a session confirms it
+	siteRate  *bucket              // nil: none
+	place     limit.Place[*thread] // where it waits at its site
+	siteMax   int                  // its clustersitemax, as counted in site.maxes; 0: none
+	siteWant  int                  // its part of site.want
+	siteDoubt timer                // when the site is forgotten unless a session confirms it
 }
 
 // obtainShaping finds or makes the shaping of a thread.
 func (q *queue) obtainShaping(t *thread) *shaping {
 	if t.shaping == nil {
-		x := &shaping{rate: bucket{thread: t, changeAt: noDate}, tokens: math.MaxInt, part: 1}
+		x := &shaping{rate: bucket{thread: t}, tokens: math.MaxInt, part: 1, place: limit.Place[*thread]{Who: t}}
 		x.rate.next.due = func(s *Scheduler) { s.tokenDue(&x.rate) }
 		x.effectEnd.due = func(s *Scheduler) { s.effectDue(t) }
 		x.siteDoubt.due = func(s *Scheduler) { s.siteDoubtDue(t) }
 		t.shaping = x
-		t.shaping.rate.setRates(q.clock, t.params.Rate, t.params.RateBurst)
+		x.rate.SetRates(q.both(), t.params.Rate, t.params.RateBurst)
 	}
 	return t.shaping
 }
@@ -68,19 +70,8 @@ func (q *queue) setThreadRate(t *thread) {
 	if len(t.params.Rate) == 0 && t.shaping == nil {
 		return
 	}
-	q.obtainShaping(t).rate.setRates(q.clock, t.params.Rate, t.params.RateBurst)
+	q.obtainShaping(t).rate.SetRates(q.both(), t.params.Rate, t.params.RateBurst)
 	q.updateGate(t)
-}
-
-// threadGate is how many job lines the thread's own limits allow now.
-func (t *thread) threadGate() int {
-	if t.shaping == nil {
-		return math.MaxInt
-	}
-	if t.shaping.siteIndex != 0 {
-		return 0
-	}
-	return t.shaping.tokens
 }
 
 // updateGate counts the tokens of a thread with shaping, and plans when the next
@@ -89,26 +80,26 @@ func (t *thread) threadGate() int {
 func (q *queue) updateGate(t *thread) {
 	x := t.shaping
 	before := x.tokens
-	x.tokens = x.rate.tokens(q.clock)
+	x.tokens = x.rate.Tokens(q.both())
 	own := x.tokens
 	if x.draws != nil {
 		q.drawAhead(t)
-		x.tokens = min(x.tokens, x.draws.tokens(q.now))
+		x.tokens = min(x.tokens, x.draws.Tokens(time.Duration(q.now)))
 	}
 	if (before == 0) != (x.tokens == 0) {
 		x.waits++
 	}
 	at := never
 	switch {
-	case t.vertices.len == 0 && x.rate.owed(q.clock):
-		at = x.rate.paidAt
+	case t.vertices.len == 0 && x.rate.Owed(q.both()):
+		at = instant(x.rate.PaidAt)
 	case t.queue().len() > x.tokens && x.tokens == own:
-		at = x.rate.nextAt(q.clock)
+		at = q.nextToken(&x.rate)
 	case t.queue().len() > x.tokens:
-		at = x.draws.nextAt(q.now)
+		at = instant(x.draws.NextAt(time.Duration(q.now)))
 	}
-	if x.draws != nil && x.draws.left > 0 {
-		at = min(at, x.draws.until)
+	if x.draws != nil && x.draws.Left > 0 {
+		at = min(at, instant(x.draws.Until))
 	}
 	q.plan(&x.rate.next, at)
 }
@@ -116,7 +107,7 @@ func (q *queue) updateGate(t *thread) {
 // isShaped reports whether an empty thread must be kept for its shaping.
 func (q *queue) isShaped(t *thread) bool {
 	x := t.shaping
-	return x != nil && (x.rate.owed(q.clock) || len(x.effects) > 0 || x.draws != nil && x.draws.left > 0 && x.draws.until > q.now)
+	return x != nil && (x.rate.Owed(q.both()) || len(x.effects) > 0 || x.draws != nil && x.draws.Left > 0 && instant(x.draws.Until) > q.now)
 }
 
 // waits counts the suspensions of the thread, and its waits for tokens.
@@ -127,34 +118,16 @@ func (t *thread) waits() uint32 {
 	return t.suspensions + t.shaping.waits
 }
 
-// ringGate is how many job lines channelrate allows the threads of the ring now.
-func (d *dispatch) ringGate(r *ring) int {
-	if r.channelRate == nil {
-		return math.MaxInt
-	}
-	return r.channelRate.tokens(d.clock)
-}
-
-// waitForChannel puts the ring among those that wait for a token of the channel.
-func (d *dispatch) waitForChannel(r *ring) {
-	b := r.channelRate
-	if r.limitQueue != b.queue {
-		r.dequeue()
-		d.enqueueRing(b.queue, r)
-	}
-	d.plan(&b.next, b.nextAt(d.clock))
-}
-
 // pass lets a job line with n recipients through the gates: it takes n tokens of each
 // rate that applies.
 func (d *dispatch) pass(t *thread, r *ring, n int) {
 	if t.shaping != nil {
-		t.shaping.rate.take(d.clock, n)
-		if t.shaping.rate.per >= minSavedToken {
+		t.shaping.rate.Take(d.both(), n)
+		if t.shaping.rate.Per() >= minSavedToken {
 			d.noteThreadChange(t)
 		}
 		if w := t.shaping.draws; w != nil {
-			w.take(d.now, n)
+			w.Take(time.Duration(d.now), n)
 		}
 		d.updateGate(t)
 		if s := t.shaping.site; s != nil {
@@ -165,7 +138,7 @@ func (d *dispatch) pass(t *thread, r *ring, n int) {
 	}
 	for _, b := range r.channel.rates {
 		d.takeShared(b, n)
-		if b.tokens(d.clock) == 0 {
+		if d.tokensOf(b) == 0 {
 			d.spent = r.channel
 		}
 	}
@@ -174,13 +147,13 @@ func (d *dispatch) pass(t *thread, r *ring, n int) {
 // refund gives back what a job line with n recipients has taken.
 func (d *dispatch) refund(t *thread, n int) {
 	if t.shaping != nil {
-		t.shaping.rate.refund(n)
+		t.shaping.rate.Refund(n)
 		if w := t.shaping.draws; w != nil {
-			w.left += n
+			w.Left += n
 		}
 		if s := t.shaping.site; s != nil {
 			for _, b := range s.rates {
-				b.refund(n)
+				b.Refund(n)
 			}
 			d.offerSite(s)
 		}
@@ -190,37 +163,64 @@ func (d *dispatch) refund(t *thread, n int) {
 		return
 	}
 	for _, b := range r.channel.rates {
-		b.refund(n)
-		d.admitAtRate(b)
+		b.Refund(n)
+	}
+	d.wakeSessions(r.channel)
+}
+
+// refusals yields what due mail of a thread waits for because a link refuses one more
+// session, in the order of the links.
+func (d *dispatch) refusals(t *thread) iter.Seq[Wait] {
+	return func(yield func(Wait) bool) {
+		links := d.links(t)
+		for i := range links {
+			for why := limit.NoToken; why <= limit.NoShare; why++ {
+				if links[i].Refuses(why, 1) && !yield(d.waitName(t, i, why)) {
+					return
+				}
+			}
+		}
 	}
 }
 
-// gate returns why the gates let no job line of the thread through, and until when; or
-// NoWait.
+// waitName says what a thread waits for if one of its links refuses.
+func (d *dispatch) waitName(t *thread, link int, why limit.Refusal) Wait {
+	switch x := t.shaping; {
+	case link == ofThread && why == limit.NoToken && x.draws != nil && d.tokensOf(&x.rate) > 0:
+		return WaitClusterRate
+	case link == ofThread && why == limit.Full:
+		return t.windowWait()
+	}
+	return sessionWaits[link][why]
+}
+
+// gate returns which order, rule, site or rate keeps job lines from the thread, and until
+// when; or NoWait. Time that mail waits for one of these counts as an attempt when it
+// expires; the other limits only say how much is done at a time.
 func (d *dispatch) gate(t *thread) (why Wait, until instant) {
-	if x := t.shaping; x != nil && x.suspended {
+	x := t.shaping
+	if x != nil && x.suspended {
 		if x.order != nil {
 			return WaitOrder, d.instantAt(x.order.until)
 		}
 		return WaitRule, d.shapingEnd(x)
 	}
-	if x := t.shaping; x != nil && x.site != nil && d.freeAtSite(t) <= 0 {
-		if x.siteRate != nil && x.siteRate.tokens(d.clock) == 0 {
-			return WaitSiteRate, x.siteRate.nextAt(d.clock)
-		}
-		if below(x.site.busy, t.params.SiteMax) {
-			return WaitClusterSite, never
-		}
-		return WaitSite, never
+	if t.ring == nil {
+		return NoWait, never
 	}
-	if t.threadGate() == 0 && t.shaping.tokens == 0 {
-		if x := t.shaping; x.draws != nil && x.rate.tokens(d.clock) > 0 {
-			return WaitClusterRate, x.draws.nextAt(d.now)
+	for why := range d.refusals(t) {
+		switch why {
+		case WaitSite, WaitClusterSite:
+			return why, never
+		case WaitSiteRate:
+			return why, d.nextToken(x.siteRate)
+		case WaitClusterRate:
+			return why, instant(x.draws.NextAt(time.Duration(d.now)))
+		case WaitRate:
+			return why, d.nextToken(&x.rate)
+		case WaitChannelRate:
+			return why, d.nextToken(t.ring.channelRate)
 		}
-		return WaitRate, t.shaping.rate.nextAt(d.clock)
-	}
-	if r := t.ring; r != nil && r.channelRate != nil && r.channelRate.tokens(d.clock) == 0 {
-		return WaitChannelRate, r.channelRate.nextAt(d.clock)
 	}
 	return NoWait, never
 }

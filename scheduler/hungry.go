@@ -75,7 +75,7 @@ func (dv *delivery) finishLine(a *agent) bool {
 		}
 	}
 	switch {
-	case a.state == serving && dv.blocksOthers(a.ring):
+	case a.state == serving && dv.needProcesses(a.ring.channel):
 		dv.closeAgent(a)
 	case a.state == closing && len(a.lines) == 0:
 		dv.sendClose(a)
@@ -90,10 +90,10 @@ func (d *dispatch) endSession(a *agent, t *thread) {
 	t.busy--
 	t.removeAgent(a)
 	if t.shaping != nil && t.shaping.site != nil {
-		t.shaping.site.busy--
+		t.shaping.site.sessions.Busy--
 	}
-	r.busy--
-	r.channel.busy--
+	r.sessions.Busy--
+	r.channel.sessions.Busy--
 	d.counts.Sessions--
 	a.freeSessions++
 	if a.freeSessions == 1 && a.state == serving {
@@ -105,7 +105,7 @@ func (d *dispatch) endSession(a *agent, t *thread) {
 // thread and its ring.
 func (d *dispatch) yield(r *ring, t *thread) {
 	d.yielding = r
-	d.admit(r.channel.sessionQueues, r.channel.busy)
+	d.wakeSessions(r.channel)
 	d.updateThread(t)
 	if t.shaping != nil && t.shaping.site != nil {
 		d.offerSite(t.shaping.site)

@@ -34,7 +34,7 @@ func (d *dispatch) idleUnused(r *ring) {
 		if len(a.lines) > 0 {
 			continue
 		}
-		if d.stop.begun || r.retired || d.blocksOthers(r) && !d.needsAgents(r) {
+		if d.stop.begun || r.retired || d.needProcesses(r.channel) && !d.needsAgents(r) {
 			d.closeAgent(a)
 			continue
 		}

@@ -1,6 +1,10 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"zsched/scheduler/limit"
+)
 
 // Making room: mail that cannot be fed does not keep other mail out of the memory
 // that active-limit and recipient-limit allow.
@@ -233,14 +237,16 @@ func (dv *delivery) needOf(r *ring, visits *int) roomNeed {
 // needOfThread says whether a record of the thread needs room, given what keeps its due
 // mail from being fed.
 func (dv *delivery) needOfThread(t *thread, b blocks) roomNeed {
-	switch b.gate {
-	case NoWait, WaitClusterRate, WaitClusterSite: // nothing asks the cluster while no mail is in memory
-		b.gate = NoWait
+	switch why, opens := dv.gate(t); why {
+	case NoWait:
+	case WaitClusterRate, WaitClusterSite: // nothing asks the cluster while no mail is in memory
+		b.sessions[ofThread], b.sessions[ofSite] = limit.None, limit.None
 	default:
-		_, opens := dv.gate(t)
 		dv.memory.room.opensAt = min(dv.memory.room.opensAt, opens)
 	}
-	b.cluster = false
+	if b.sessions[ofThread] == limit.NoShare {
+		b.sessions[ofThread] = limit.None
+	}
 	switch {
 	case b != blocks{}:
 		return nobodyNeeds

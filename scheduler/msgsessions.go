@@ -3,6 +3,8 @@ package scheduler
 import (
 	"math"
 	"slices"
+
+	"zsched/scheduler/limit"
 )
 
 // Sessions of one message (msgsessions, msgscale): a message for many
@@ -35,7 +37,7 @@ func (d *dispatch) mayAdd(m *message, r *ring) int {
 	}
 	if p.MsgScale > 0 {
 		free := d.freeSessions(r)
-		if free > math.MaxInt32 {
+		if free >= limit.Unlimited {
 			return math.MaxInt
 		}
 		most = max(most, p.MsgScale*free)
@@ -46,15 +48,10 @@ func (d *dispatch) mayAdd(m *message, r *ring) int {
 // freeSessions is how many more sessions the ring could start under maxring,
 // maxchannel and maxta.
 func (d *dispatch) freeSessions(r *ring) int {
-	free := math.MaxInt
-	if limit := d.maxRing(r); limit > 0 {
-		free = min(free, limit-r.busy)
-	}
-	if limit := d.maxChannel(r); limit > 0 {
-		free = min(free, limit-r.channel.busy)
-	}
-	if limit := d.maxTA(r); limit > 0 {
-		sessions := (limit-len(d.agents)+d.counts.AgentsIdle)*max(1, r.params.Sessions) + r.expected
+	links := d.ringLinks(r)
+	free := limit.Chain(links[:]).Room()
+	if processes := d.processLinks(r)[ofAllProcesses]; processes.Most > 0 {
+		sessions := (processes.Room()+d.counts.AgentsIdle)*max(1, r.params.Sessions) + r.expected
 		for _, a := range r.free {
 			sessions += a.freeSessions
 		}

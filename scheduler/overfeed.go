@@ -9,8 +9,8 @@ package scheduler
 // lines ride on its session, even if the thread may not take another.
 func (d *dispatch) overfeed(a *agent) {
 	t := a.thread
-	for len(a.lines) > 0 && t.ring == a.ring && !d.halted() && t.mayFeed() && !d.overLimit(a.ring, t) &&
-		t.queue().len() > 0 && d.lineRoom(a, t) > 0 && t.threadGate() > 0 && d.ringGate(a.ring) > 0 && d.mayRideSite(t) {
+	for len(a.lines) > 0 && t.ring == a.ring && !d.halted() && t.mayFeed() &&
+		t.queue().len() > 0 && d.lineRoom(a, t) > 0 && d.mayAddSessions(t, 0) {
 		d.setOpen(t, true)
 		p, ok := d.stayingPick(t)
 		if !ok {
@@ -37,7 +37,7 @@ func (d *dispatch) overfeedThread(t *thread) {
 // is over 1, each session gets an equal part of the due lines. While others
 // wait, the agent gets at most the rest of its quantum.
 func (d *dispatch) lineRoom(a *agent, t *thread) int {
-	if !a.hasEndedLine || t.window.dead {
+	if !a.hasEndedLine || t.window.Dead {
 		return 1 - len(a.lines)
 	}
 	window := t.params.Overfeed + 1
@@ -54,29 +54,15 @@ func (d *dispatch) lineRoom(a *agent, t *thread) int {
 // contended reports whether others wait for what a session of the thread
 // occupies: another thread of the ring, or another ring at a limit.
 func (d *dispatch) contended(r *ring, t *thread) bool {
-	return r.wants > t.wants || d.othersWait(r)
-}
-
-// othersWait reports whether other rings wait for a session or a process.
-func (d *dispatch) othersWait(r *ring) bool {
-	return r.channel.sessionQueues.total() > 0 || r.channel.processQueues.total() > 0 || d.processQueues.total() > 0
-}
-
-// overLimit reports whether more sessions are busy than the limits allow, which
-// happens after a reload.
-func (d *dispatch) overLimit(r *ring, t *thread) bool {
-	return t.roomInShare() < 0 || !below(t.busy-1, t.sessionLimit()) || !below(r.busy-1, d.maxRing(r)) || !below(r.channel.busy-1, d.maxChannel(r))
+	return r.wants > t.wants || d.othersWait(r.channel)
 }
 
 // stay returns the pick with which a session that has become free continues on
 // its thread, whose connection may still be open. It reports whether the session
 // may stay.
 func (d *dispatch) stay(a *agent, t *thread) (pick, bool) {
-	r := a.ring
-	if d.halted() || t.ring != r || !t.mayFeed() || t.queue().len() == 0 || t.freeSlots() <= 0 ||
-		!below(r.busy, d.maxRing(r)) || !below(r.channel.busy, d.maxChannel(r)) ||
-		a.picks >= t.params.Quantum && d.othersWait(r) || d.ringGate(r) == 0 ||
-		!d.admitsSite(t) || a.picks >= t.params.Quantum && t.siteContended() {
+	if d.halted() || t.ring != a.ring || !t.mayFeed() || t.queue().len() == 0 || !d.mayAddSessions(t, 1) ||
+		a.picks >= t.params.Quantum && (d.othersWait(a.ring.channel) || t.siteContended()) {
 		return pick{}, false
 	}
 	d.setOpen(t, true)

@@ -1,6 +1,9 @@
 package scheduler
 
-import "zsched/ta"
+import (
+	"zsched/scheduler/limit"
+	"zsched/ta"
+)
 
 // Picks: which vertex of a ring is fed next, and to which agent.
 
@@ -57,19 +60,15 @@ func (d *dispatch) dispatchRing(r *ring) {
 	}
 	for !d.halted() {
 		if r.wants == 0 {
-			r.dequeue()
-			r.waitingSince = 0
+			r.place.Served()
 			break
 		}
-		if !below(r.busy, d.maxRing(r)) {
-			break
+		links := d.ringLinks(r)
+		at, why := limit.Chain(links[:]).Refusal(1)
+		if at == 1 {
+			d.waitAtChannel(r)
 		}
-		if limit := d.maxChannel(r); !below(r.channel.busy, limit) {
-			d.waitAt(&r.channel.sessionQueues, limit, r)
-			break
-		}
-		if d.ringGate(r) == 0 {
-			d.waitForChannel(r)
+		if why != limit.None {
 			break
 		}
 		p, ok := d.nextPick(r)
@@ -90,12 +89,8 @@ func (d *dispatch) dispatchRing(r *ring) {
 		d.serve(a, p)
 	}
 	d.idleUnused(r)
-	d.admit(r.channel.sessionQueues, r.channel.busy)
-	d.admit(r.channel.processQueues, r.channel.procs)
-	d.admit(d.processQueues, len(d.agents))
-	if r.channelRate != nil {
-		d.admitAtRate(r.channelRate)
-	}
+	d.wakeSessions(r.channel)
+	d.wakeProcesses(r.channel)
 	d.evictIdle(r.channel)
 }
 
@@ -109,13 +104,13 @@ func (d *dispatch) nextPick(r *ring) (pick, bool) {
 			return pick{}, false
 		}
 		v := d.vertices.at(f.vertex)
-		if !d.admitsSite(f.thread) {
+		if d.siteLink(f.thread).Free() <= 0 {
 			d.waitAtSite(f.thread)
 			continue
 		}
 		if d.maySpread(v, r) {
 			p := d.preempt(pick{vertex: v})
-			if t := d.threadOf(p.vertex); p.preempted != nil && !d.admitsSite(t) {
+			if t := d.threadOf(p.vertex); p.preempted != nil && d.siteLink(t).Free() <= 0 {
 				d.waitAtSite(t)
 				continue
 			}
@@ -184,15 +179,15 @@ func (d *dispatch) serve(a *agent, p pick) {
 		a.picks = 0
 	}
 	a.thread, t.lastAgent = t, a
-	if a.ring.limitQueue == nil {
-		a.ring.waitingSince = 0
+	if !a.ring.place.Waits() {
+		a.ring.place.Served()
 	}
 	d.counts.Sessions++
 	t.busy++
 	t.agents = append(t.agents, a)
 	d.noteSiteSession(t, 1)
-	a.ring.busy++
-	a.ring.channel.busy++
+	a.ring.sessions.Busy++
+	a.ring.channel.sessions.Busy++
 	d.feed(a, p)
 	if a.sessions == 1 {
 		d.overfeed(a)

@@ -1,145 +1,62 @@
 package scheduler
 
 import (
-	"math"
 	"slices"
 	"time"
+
+	"zsched/scheduler/limit"
 )
 
 // Rates: how many recipients may be fed in a span of time (rate, rateburst, channelrate,
 // siterate). What a thread without a token does is in gate.go.
 
 // Rate is a number of recipients in a span of time.
-type Rate struct {
-	Recipients int // 0: no limit
-	Span       time.Duration
-	// From is when it begins to apply; zero for the first rate of a table, which
-	// applies from the beginning.
-	From time.Time
-}
+type Rate = limit.Rate
 
-// per returns the time that one recipient takes, rounded up to nanoseconds; 0: no
-// limit.
-func (r Rate) per() time.Duration {
-	if r.Recipients <= 0 {
-		return 0
-	}
-	return (r.Span + time.Duration(r.Recipients) - 1) / time.Duration(r.Recipients)
-}
-
-// bucket counts the tokens of one rate. A job line is fed if there is at least one
-// token, and each of its recipients takes one, so that the next job line may have to
-// wait for several.
-//
-// It follows the generic cell rate algorithm (ITU-T I.371): one point in time, paidAt,
-// sums up everything that was fed.
+// bucket has the tokens of a thread's rate, or of one that the threads of a channel or a
+// site share. One of thread, channel and site is set.
 type bucket struct {
-	rates []Rate
-	burst int // the most tokens that the bucket holds; at least 1
-	// per is how long one token takes now; 0: no limit. base is what it would be by
-	// the table alone; part and least come from effects (restrict).
-	per, base, least time.Duration
-	part             float64 // 0 means 1
-	changeAt         date    // when the next rate of rates begins; noDate: there is none
-	// paidAt is when all tokens will be available again (the theoretical arrival time
-	// of I.371).
-	paidAt instant
-	next   timer // when there may be another token for what waits
-	// What waits for a token: one of these is set.
-	thread *thread
-	queue  *limitQueue // the rings of a channel
-	site   *site
-	shared *sharedRate // nil: the rate of one thread
+	limit.Bucket
+	next    timer // when there may be another token for what waits
+	thread  *thread
+	channel *channel
+	site    *site
+	group   uint64      // in limit.Key: its place among the buckets of the channel, from 1
+	shared  *sharedRate // nil: the rate of one thread
 }
 
-// setRates gives the bucket another table. The tokens that are missing are still
-// missing under the new rate.
-func (b *bucket) setRates(now clock, rates []Rate, burst int) {
-	b.rates, b.burst, b.changeAt = rates, max(1, burst), 0
-	b.advance(now)
+// both is the time as package limit has it.
+func (c clock) both() limit.Clock {
+	return limit.Clock{Now: time.Duration(c.now), Date: int64(c.date)}
 }
 
-// advance applies the rate of the table that is in force now.
-func (b *bucket) advance(now clock) {
-	if b.changeAt > now.date {
-		return
+// tokensOf is how many tokens a bucket has now; more than any count if it is nil.
+func (q *queue) tokensOf(b *bucket) int {
+	if b == nil {
+		return limit.Unlimited
 	}
-	b.changeAt = noDate
-	current := 0
-	for i, r := range b.rates {
-		from := dateOf(r.From)
-		if i > 0 && from > now.date {
-			b.changeAt = from
-			break
-		}
-		current = i
-	}
-	var per time.Duration
-	if current < len(b.rates) {
-		per = b.rates[current].per()
-	}
-	b.base = per
-	b.apply(now)
+	return b.Tokens(q.both())
 }
 
-// setPer changes how long a token takes. The number of tokens that are missing
-// stays the same.
-func (b *bucket) setPer(now clock, per time.Duration) {
-	if per == b.per {
-		return
-	}
-	if owed := b.paidAt - now.now; owed > 0 && b.per > 0 {
-		wait := min(float64(owed)/float64(b.per)*float64(per), float64(longestRetry))
-		b.paidAt = now.now.after(time.Duration(math.Ceil(wait)))
-	}
-	b.per = per
-}
+// nextToken is when a bucket has one token more.
+func (q *queue) nextToken(b *bucket) instant { return instant(b.NextAt(q.both())) }
 
-// tokens returns how many tokens there are now.
-func (b *bucket) tokens(now clock) int {
-	b.advance(now)
-	if b.per == 0 {
-		return math.MaxInt
-	}
-	free := times(b.per, b.burst) - max(0, b.paidAt.since(now.now))
-	return max(0, int(free/b.per))
-}
-
-// nextAt returns when there is one token more than now. A change of the rate may
-// come before that, and then the caller must ask again.
-func (b *bucket) nextAt(now clock) instant {
-	tokens := b.tokens(now)
-	if b.per == 0 || tokens >= b.burst {
-		return never
-	}
-	wait := b.paidAt.since(now.now) - times(b.per, b.burst-1-tokens)
-	return min(now.now.after(max(wait, 1)), now.instantAt(b.changeAt))
-}
-
-// owed reports whether tokens are missing, so that the bucket must be kept.
-func (b *bucket) owed(now clock) bool { return b.paidAt > now.now && b.per > 0 }
-
-// take takes n tokens, even if there are fewer.
-func (b *bucket) take(now clock, n int) {
-	b.advance(now)
-	if b.per > 0 {
-		b.paidAt = max(b.paidAt, now.now).after(times(b.per, n))
+// planToken makes what waits for a token of a bucket try again when there is one more.
+func (q *queue) planToken(b *bucket) {
+	if at := q.nextToken(b); at != never {
+		q.plan(&b.next, at)
 	}
 }
-
-// refund gives n tokens back.
-func (b *bucket) refund(n int) { b.paidAt -= min(b.paidAt, instant(times(b.per, n))) }
 
 // setChannelRate gives a ring the bucket of its channel that its parameters ask for.
 func (q *queue) setChannelRate(r *ring) {
-	p := r.params
+	p, c := r.params, r.channel
 	r.channelRate = nil
 	if len(p.ChannelRate) > 0 {
-		r.channelRate = q.obtainBucket(&r.channel.rates, r.channel.formerRates, p.ChannelRate, p.RateBurst)
-		if r.channelRate.queue == nil {
-			r.channelRate.queue = newLimitQueue(0)
-		}
-		q.shareBucket(r.channelRate, "channelrate", r.channel.name)
+		r.channelRate = q.obtainBucket(&c.rates, c.formerRates, p.ChannelRate, p.RateBurst)
+		r.channelRate.channel = c
+		r.channelRate.group = uint64(slices.Index(c.rates, r.channelRate)) + 1
+		q.shareBucket(r.channelRate, "channelrate", c.name)
 	}
 }
 
@@ -148,7 +65,7 @@ func (q *queue) setChannelRate(r *ring) {
 // of them, as with maxchannel. former has those of the configuration before.
 func (q *queue) obtainBucket(list *[]*bucket, former []*bucket, rates []Rate, burst int) *bucket {
 	same := func(b *bucket) bool {
-		return b.burst == max(1, burst) && slices.Equal(b.rates, rates)
+		return b.Burst == max(1, burst) && slices.Equal(b.Rates, rates)
 	}
 	if i := slices.IndexFunc(*list, same); i >= 0 {
 		return (*list)[i]
@@ -158,9 +75,9 @@ func (q *queue) obtainBucket(list *[]*bucket, former []*bucket, rates []Rate, bu
 	if i := slices.IndexFunc(former, same); i >= 0 {
 		b = former[i]
 	} else if len(former) > 0 {
-		b.per, b.paidAt = former[0].per, former[0].paidAt
+		b.Inherit(&former[0].Bucket)
 	}
-	b.setRates(q.clock, rates, burst)
+	b.SetRates(q.both(), rates, burst)
 	*list = append(*list, b)
 	return b
 }
@@ -170,9 +87,6 @@ func (q *queue) obtainBucket(list *[]*bucket, former []*bucket, rates []Rate, bu
 func (q *queue) reloadRates(c *channel) {
 	c.formerRates, c.rates = c.rates, nil
 	for _, b := range c.formerRates {
-		for b.queue.head != nil {
-			b.queue.head.dequeue()
-		}
 		q.plan(&b.next, never)
 	}
 }
@@ -188,22 +102,6 @@ func (d *dispatch) tokenDue(b *bucket) {
 		d.offerSite(b.site)
 		d.dropSite(b.site)
 	default:
-		d.admitAtRate(b)
-	}
-}
-
-// admitAtRate lets the first ring that waits for a token of a channel try again, if
-// there is a token that no agent is being started for.
-func (d *dispatch) admitAtRate(b *bucket) {
-	r := b.queue.head
-	if r == nil {
-		return
-	}
-	if b.tokens(d.clock) > r.channel.expected {
-		r.dequeue()
-		d.markDirty(r)
-	}
-	if b.queue.head != nil {
-		d.plan(&b.next, b.nextAt(d.clock))
+		d.wakeSessions(b.channel)
 	}
 }

@@ -28,11 +28,11 @@ func (s *Scheduler) reload(config *Config) {
 	s.setRules(config.Replies)
 	for _, c := range s.channelOrder {
 		c.latest = nil
-		c.sessionQueues.clear()
-		c.processQueues.clear()
+		c.sessions.Clear()
+		c.processes.Clear()
 		s.reloadRates(c)
 	}
-	s.processQueues.clear()
+	s.processes.Clear()
 	var lost lostCommands
 	for _, t := range s.threadsInOrder() {
 		before, ring := t.params, t.ring

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"zsched/scheduler/limit"
 )
 
 // Warm restart: what an earlier process knew about the mail was saved (save.go),
@@ -131,12 +133,12 @@ func (q *queue) restoreThread(t *thread) {
 	delete(q.restoring.threads, t.key)
 	p := t.params
 	t.retry, t.inRetryStep = uint8(min(max(0, saved.Step), int(^uint8(0)))), saved.InRetryStep
-	t.window = window{dead: saved.Dead}
+	t.window = limit.Window{Dead: saved.Dead}
 	if p.InitialConcurrency > 0 && !saved.Dead {
-		t.window = window{
-			size:    min(max(0, saved.Window), max(1, p.MaxThr)),
-			success: fractionOf(saved.Success, 1), failure: fractionOf(saved.Failure, 1),
-			failedCohorts: fractionOf(saved.FailedCohorts, p.CohortLimit),
+		t.window = limit.Window{
+			Size:    min(max(0, saved.Window), max(1, p.MaxThr)),
+			Success: fractionOf(saved.Success, 1), Failure: fractionOf(saved.Failure, 1),
+			FailedCohorts: fractionOf(saved.FailedCohorts, p.CohortLimit),
 		}
 	}
 	if t.diagnostic == 0 {
@@ -152,7 +154,7 @@ func (q *queue) restoreThread(t *thread) {
 // are still there.
 func (q *queue) restoreShaping(t *thread, saved *SavedThread) {
 	if till := q.restoredInstant(saved.PaidAt, t.params.longestWait(false)); till != 0 && len(t.params.Rate) > 0 {
-		t.shaping.rate.paidAt = till
+		t.shaping.rate.PaidAt = time.Duration(till)
 	}
 	for _, e := range saved.Effects {
 		st := findRule(q.replyRules, e.Rule)
@@ -175,12 +177,10 @@ func (q *queue) restoreShaping(t *thread, saved *SavedThread) {
 
 // restoreSite restores what an earlier process knew of the site of a thread.
 func (q *queue) restoreSite(key threadKey, name string, until instant) {
-	if q.knownSites[key] != nil || q.siteOrder.len >= maxKnownSites {
+	if q.knownSite(key) != "" || q.siteNames.Len() >= maxKnownSites {
 		return
 	}
-	k := &knownSite{key: key, name: name, until: until}
-	q.knownSites[key] = k
-	q.siteOrder.append(k)
+	q.siteNames.Note(key, name, time.Duration(until))
 	if t := q.threads[key]; t != nil {
 		q.setSite(t)
 	}

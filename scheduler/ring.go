@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"zsched/scheduler/limit"
 )
 
 // Rings: the threads that can share agents.
@@ -41,21 +43,17 @@ type ring struct {
 	debtors    []*share             // in debt, some of them without mail
 	limited    []*job               // with vertices that are set aside
 
-	procs    int      // agents, idle ones included
-	busy     int      // sessions
-	expected int      // sessions that the agents should still offer
-	idle     []*agent // the one that became idle last is at the end
-	free     []*agent // serving, with a free session
+	processes limit.Limit[*ring] // agents, idle ones included; nobody waits
+	sessions  limit.Limit[*ring] // nobody waits
+	expected  int                // sessions that the agents should still offer
+	idle      []*agent           // the one that became idle last is at the end
+	free      []*agent           // serving, with a free session
 
 	channelRate *bucket // nil: none
 
-	dirty      bool         // is in queue.dirty
-	backoff    timer        // when it may start an agent again
-	limitQueue *limitQueue  // in which the ring waits; nil: none
-	limitLinks links[*ring] // in limitQueue
-	// waitingSince is the limitSequence at which the ring began to wait at a
-	// limit. It is 0 when the ring has got what it waited for.
-	waitingSince uint64
+	dirty   bool               // is in queue.dirty
+	backoff timer              // when it may start an agent again
+	place   limit.Place[*ring] // where it waits: at its channel, or for a process
 }
 
 // ringKey returns the key that threads have in common if they can share agents.
@@ -102,6 +100,7 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 			command: command,
 			example: key,
 		}
+		r.place.Who = r
 		r.turns.index, r.shareTable, r.flows, r.flowPlace = turnIndexOf, &q.shareTable, &q.flows, q.flowPlace
 		r.members.of = memberLinksOf
 		r.backoff.due = func(s *Scheduler) { s.markDirty(r) }
@@ -151,7 +150,7 @@ func commandClause(clauses []*Clause) *Clause {
 }
 
 func (q *queue) dropRingWhenEmpty(r *ring) {
-	if r.members.len > 0 || r.procs > 0 || r.dropped {
+	if r.members.len > 0 || r.processes.Busy > 0 || r.dropped {
 		return
 	}
 	for _, w := range q.walks {
@@ -159,7 +158,7 @@ func (q *queue) dropRingWhenEmpty(r *ring) {
 	}
 	r.dropped = true
 	q.ringOrder.remove(r)
-	r.dequeue()
+	r.place.Leave()
 	q.plan(&r.backoff, never)
 	if q.rings[r.key] == r {
 		delete(q.rings, r.key)

@@ -1,6 +1,10 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"zsched/scheduler/limit"
+)
 
 // Warm restart: what the scheduler knows about the mail, but the control files do not
 // contain, is saved in POSTOFFICE/.scheduler.state (scheduler-state(5)). restore.go
@@ -68,14 +72,14 @@ const (
 
 // saveShaping adds the shaping of a thread and its site to what is saved about it.
 func (q *queue) saveShaping(saved *SavedThread, key threadKey, x *shaping) {
-	if k := q.knownSites[key]; k != nil && k.until > q.now {
-		saved.Site, saved.SiteAt = k.name, int64(q.dateAt(k.until).ceilSecond())
+	if name, until := q.siteNames.Find(time.Duration(q.now), key); name != "" {
+		saved.Site, saved.SiteAt = name, int64(q.dateAt(instant(until)).ceilSecond())
 	}
 	if x == nil {
 		return
 	}
-	if x.rate.per >= minSavedToken && x.rate.owed(q.clock) {
-		saved.PaidAt = int64(q.dateAt(x.rate.paidAt).ceilSecond())
+	if x.rate.Per() >= minSavedToken && x.rate.Owed(q.both()) {
+		saved.PaidAt = int64(q.dateAt(instant(x.rate.PaidAt)).ceilSecond())
 	}
 	for _, e := range x.effects {
 		if r := e.state.rule; len(saved.Effects) < maxSavedEffects && len(r.Expression) <= maxSavedExpression {
@@ -293,14 +297,14 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 func (q *queue) saveThread(to *Saved, t *thread) {
 	changed := t.unsaved
 	t.unsaved = false
-	shaped := t.shaping != nil || len(q.knownSites) > 0 && q.knownSites[t.key] != nil
-	if !changed && !shaped && t.suspendedUntil == 0 && t.retry == 0 && t.window == (window{}) {
+	shaped := t.shaping != nil || q.knownSite(t.key) != ""
+	if !changed && !shaped && t.suspendedUntil == 0 && t.retry == 0 && t.window == (limit.Window{}) {
 		return
 	}
 	saved := SavedThread{
 		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(q.dateAt(t.suspendedUntil).ceilSecond()),
-		Step: int(t.retry), InRetryStep: t.inRetryStep, Dead: t.window.dead,
-		Window: t.window.size, Success: t.window.success, Failure: t.window.failure, FailedCohorts: t.window.failedCohorts,
+		Step: int(t.retry), InRetryStep: t.inRetryStep, Dead: t.window.Dead,
+		Window: t.window.Size, Success: t.window.Success, Failure: t.window.Failure, FailedCohorts: t.window.FailedCohorts,
 	}
 	q.saveShaping(&saved, t.key, t.shaping)
 	if last := q.diagnostics.get(t.diagnostic); last != nil {

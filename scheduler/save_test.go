@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/limit"
 	"zsched/ta"
 )
 
@@ -193,7 +194,7 @@ func TestRestoredIsBounded(t *testing.T) {
 	if got, most := s.timeAt(s.threads[threadKey{"smtp", "retryat"}].suspendedUntil), now.Add(72*time.Hour); !got.Equal(most) {
 		t.Errorf("suspended until %v, %v at most", got, most)
 	}
-	if w := s.threads[threadKey{"smtp", "wide"}].window; w != (window{size: 10}) {
+	if w := s.threads[threadKey{"smtp", "wide"}].window; w != (limit.Window{Size: 10}) {
 		t.Errorf("window %+v", w)
 	}
 	v := s.vertices.at(s.message(1).first)

@@ -63,20 +63,20 @@ func ratesText(rates []Rate, burst int) string {
 // shareBucket names a bucket that several threads share. If an earlier process has
 // saved its tokens, they are restored.
 func (q *queue) shareBucket(b *bucket, setting, name string) {
-	key := RateKey{setting, name, ratesText(b.rates, b.burst)}
+	key := RateKey{setting, name, ratesText(b.Rates, b.Burst)}
 	if b.shared != nil && b.shared.key == key {
 		return
 	}
 	b.shared = &sharedRate{key: key}
 	if paidAt := q.savedRates[key]; paidAt != 0 {
 		delete(q.savedRates, key)
-		b.paidAt = max(b.paidAt, paidAt)
+		b.PaidAt = max(b.PaidAt, time.Duration(paidAt))
 	}
 }
 
 // takeShared takes tokens from a bucket that several threads share.
 func (q *queue) takeShared(b *bucket, n int) {
-	b.take(q.clock, n)
+	b.Take(q.both(), n)
 	q.noteRateChange(b)
 }
 
@@ -84,7 +84,7 @@ func (q *queue) takeShared(b *bucket, n int) {
 // and some are missing.
 func (ml *mail) noteRateChange(b *bucket) {
 	sv := &ml.saving
-	if sv.tracked && !sv.lost && !b.shared.unsaved && b.per >= minSavedToken && b.paidAt != 0 && len(b.shared.key.Name) <= maxSavedName {
+	if sv.tracked && !sv.lost && !b.shared.unsaved && b.Per() >= minSavedToken && b.PaidAt != 0 && len(b.shared.key.Name) <= maxSavedName {
 		b.shared.unsaved = true
 		sv.rates = append(sv.rates, b)
 	}
@@ -112,7 +112,7 @@ func (q *queue) saveShared(to *Saved, n int) (more bool) {
 		b := sv.rates[0]
 		sv.rates = sv.rates[1:]
 		b.shared.unsaved = false
-		to.Rates = append(to.Rates, SavedRate{b.shared.key, int64(q.dateAt(b.paidAt).ceilSecond())})
+		to.Rates = append(to.Rates, SavedRate{b.shared.key, int64(q.dateAt(instant(b.PaidAt)).ceilSecond())})
 	}
 	if len(sv.rates) > 0 {
 		return true
@@ -137,7 +137,7 @@ func (q *queue) noteShared() (unused []SavedRate) {
 	sv := &q.saving
 	sv.rates = nil
 	q.eachShared(func(b *bucket) {
-		b.shared.unsaved = b.per >= minSavedToken && b.owed(q.clock) && len(b.shared.key.Name) <= maxSavedName
+		b.shared.unsaved = b.Per() >= minSavedToken && b.Owed(q.both()) && len(b.shared.key.Name) <= maxSavedName
 		if b.shared.unsaved {
 			sv.rates = append(sv.rates, b)
 		}
@@ -169,7 +169,7 @@ func (q *queue) restoredRate(saved SavedRate) {
 	}
 	for _, b := range q.bucketsOf(saved.RateKey) {
 		if b.shared.key == saved.RateKey {
-			b.paidAt = max(b.paidAt, paidAt)
+			b.PaidAt = max(b.PaidAt, time.Duration(paidAt))
 			return
 		}
 	}

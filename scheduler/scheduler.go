@@ -55,7 +55,7 @@
 //	share, PARAMshares, quantum        share.go flow.go
 //	jobs, ageorder, preemption         job.go preempt.go
 //	msgsessions, msgscale              msgsessions.go
-//	maxta, maxchannel, maxring         limits.go
+//	all limits, maxta maxchannel ...   limits.go, package limit
 //	rate, channelrate                  rate.go gate.go
 //	reply rules, suspend, lift         reply.go effect.go
 //	sitemax, siterate                  site.go
@@ -88,6 +88,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"zsched/scheduler/limit"
 )
 
 // Scheduler is the whole state of the queue. Only one goroutine at a time may
@@ -111,8 +113,7 @@ type dispatch struct {
 	idleAgents list[*agent] // of all rings, longest idle first
 	lastAgent  AgentID
 
-	processQueues limitQueues // rings that wait for a process under maxta
-	limitSequence uint64      // last ring.waitingSince that was given
+	processes     limit.Limit[*ring] // of all channels
 	forks         forkRate
 	startFailures map[string]*startFailures // by ring.clause
 
@@ -139,9 +140,8 @@ type queue struct {
 	replyRules       []*ruleState        // the reply rules, in their order
 	savedRates       map[RateKey]instant // what an earlier process saved and nothing uses yet: paidAt
 	sites            map[string]*site
-	knownSites       map[threadKey]*knownSite
-	siteOrder        list[*knownSite] // the one reported longest ago first
-	threadSequence   uint64           // last thread.sequence that was given
+	siteNames        limit.Names[threadKey]
+	threadSequence   uint64 // last thread.sequence that was given
 
 	rings     map[string]*ring // by ring.key; without retired ones
 	ringOrder list[*ring]      // all rings in the order in which they were made
@@ -149,7 +149,8 @@ type queue struct {
 	// orphans takes the place of a ring for the threads for which no clause
 	// gives a command. It is not in the list order.
 	orphans ring
-	dirty   []*ring // to be dispatched before the Step ends
+	dirty   []*ring     // to be dispatched before the Step ends
+	turns   limit.Turns // of those who wait at limits
 
 	unsaid     []*clusterShare // whose demand may have changed
 	saidHalted bool            // dispatch.halted when the demand was said last
@@ -171,8 +172,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.senderSeed = maphash.MakeSeed()
 	s.threads, s.held = make(map[threadKey]*thread), make(map[threadKey]bool)
 	s.suspendedThreads = make(map[threadKey]*suspensionOrder)
-	s.sites, s.knownSites = make(map[string]*site), make(map[threadKey]*knownSite)
-	s.siteOrder.of = func(k *knownSite) *links[*knownSite] { return &k.links }
+	s.sites, s.siteNames.Most = make(map[string]*site), maxKnownSites
 	s.setRules(config.Replies)
 	s.rings, s.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents, s.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
@@ -201,7 +201,6 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.orphans.turns.index = turnIndexOf
 	s.flowPlace = func(n flowRef) *int32 { return &s.flows.at(n).heapIndex }
 	s.orphans.shareTable, s.orphans.flows, s.orphans.flowPlace = &s.shareTable, &s.flows, s.flowPlace
-	s.forks.queue = newLimitQueue(0)
 	s.store.pending = make(map[Op]*pending)
 	s.store.retry.due = (*Scheduler).retryWrites
 	s.stop.deadline.due = (*Scheduler).stopDeadline

@@ -76,7 +76,7 @@ func (s *Scheduler) Channels() []ChannelView {
 	views := make([]ChannelView, 0, len(s.channelOrder))
 	for _, c := range s.channelOrder {
 		views = append(views, ChannelView{
-			Name: c.name, Agents: c.procs, Sessions: c.busy,
+			Name: c.name, Agents: c.processes.Busy, Sessions: c.sessions.Busy,
 			In: c.in, Delivered: c.delivered, Deferred: c.deferred,
 			Failed: c.failed, Expired: c.expired, Dropped: c.dropped,
 			Held: c.held, Released: c.released,
@@ -122,7 +122,7 @@ func (s *Scheduler) viewRing(r *ring) *RingView {
 		v.Channel, v.Host = c.Channel, c.Host
 	}
 	v.WithHost, v.Retired = r.withHost, r.retired
-	v.Agents, v.Idle, v.Sessions = r.procs, len(r.idle), r.busy
+	v.Agents, v.Idle, v.Sessions = r.processes.Busy, len(r.idle), r.sessions.Busy
 	v.MaxTA, v.MaxChannel, v.MaxRing = s.maxTA(r), s.maxChannel(r), s.maxRing(r)
 	v.MaxThr, v.Overfeed = max(1, r.params.MaxThr), r.params.Overfeed
 	return v
@@ -136,8 +136,8 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 		Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
 		InitialWindow: min(t.params.InitialConcurrency, max(1, t.params.MaxThr)), Sessions: t.busy, Held: t.held,
 		Feedback: FeedbackView{
-			Success: t.window.success, Failure: t.window.failure,
-			FailedCohorts: t.window.failedCohorts, CohortLimit: t.params.CohortLimit, Dead: t.window.dead,
+			Success: t.window.Success, Failure: t.window.Failure,
+			FailedCohorts: t.window.FailedCohorts, CohortLimit: t.params.CohortLimit, Dead: t.window.Dead,
 		},
 		Wait: s.waitOf(t), Rate: t.completions.now(s.now),
 		StartError: s.startError(t),
@@ -164,9 +164,7 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 		v.FailedUntil = s.timeAt(t.suspendedUntil)
 	}
 	s.viewEffects(v, t)
-	if k := s.knownSites[t.key]; k != nil && k.until > s.now {
-		v.Site = k.name
-	}
+	v.Site = s.knownSite(t.key)
 	if last := s.diagnostics.get(t.diagnostic); last != nil {
 		v.Last = last.text
 	}

@@ -85,7 +85,7 @@ func (h *harness) memoryLimits() (active, recipients, reserve int) {
 
 // windowSettings returns windows of all kinds, constant ones included.
 func (h *harness) windowSettings() func(*Params) {
-	feedback := func() Feedback { return Feedback{float64(h.rand.IntN(5)) / 4, Per(h.rand.IntN(3))} }
+	feedback := func() Feedback { return Feedback{Amount: float64(h.rand.IntN(5)) / 4, Per: Per(h.rand.IntN(3))} }
 	initial, up, down := max(0, h.rand.IntN(5)-1), feedback(), feedback()
 	cohorts, maxThr := float64(h.rand.IntN(8))/4, 1+h.rand.IntN(5)
 	return func(p *Params) {

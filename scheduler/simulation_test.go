@@ -296,14 +296,18 @@ func (h *harness) checkLimits(actions []Action) {
 			}
 		}
 	}
-	if fed != nil && s.overLimit(fed.ring, fed.thread) {
-		h.t.Fatalf("agent %d is fed beyond a limit", fed.id)
+	if fed != nil {
+		for i, l := range s.links(fed.thread) {
+			if l.Room() < 0 {
+				h.t.Fatalf("agent %d is fed beyond limit %d: %+v", fed.id, i, l)
+			}
+		}
 	}
 	if started == nil {
 		return
 	}
 	r := started.ring
-	if !below(len(s.agents)-1, s.maxTA(r)) || !below(r.procs-1, s.maxRing(r)) || !below(r.channel.procs-1, s.maxChannel(r)) {
+	if !below(len(s.agents)-1, s.maxTA(r)) || !below(r.processes.Busy-1, s.maxRing(r)) || !below(r.channel.processes.Busy-1, s.maxChannel(r)) {
 		h.t.Fatalf("agent %d is started beyond a limit", started.id)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"zsched/scheduler/limit"
 )
 
 // Sites: the servers behind destinations (sitemax, siterate, clustersitemax). Many domains have the
@@ -15,14 +17,6 @@ import (
 // (waitAtSite), and so picks pass over it as with a full window. When a session is free
 // again, the site offers it to the thread of each ring that has waited longest. Nothing
 // else looks at the threads of a site, which may be very many.
-
-// knownSite is the site of a thread, as an agent reported it.
-type knownSite struct {
-	key   threadKey
-	name  string
-	until instant // it is forgotten then
-	links links[*knownSite]
-}
 
 // Bounds on what is remembered about sites.
 const (
@@ -36,22 +30,14 @@ const (
 
 // site is a server with the threads that use it and have a limit on it.
 type site struct {
-	name    string // channel, "/", and the reported name; or that of its only thread
-	threads int
-	busy    int // sessions of its threads
-	rates   []*bucket
-	queues  []siteQueue // one for each ring with threads that wait
-	last    instant     // sequence of the last thread that began to wait
+	name     string // channel, "/", and the reported name; or that of its only thread
+	threads  int
+	sessions limit.Limit[*thread] // of its threads; the lines are those of the rings
+	rates    []*bucket
 
 	share *clusterShare // of clustersitemax; nil: none
 	maxes map[int]int   // how many threads have which clustersitemax
 	want  int           // sessions that its threads could use, busy ones included
-}
-
-// siteQueue is the threads of one ring that wait at a site.
-type siteQueue struct {
-	ring    *ring
-	waiting heap[*thread] // in the order in which they began to wait
 }
 
 // noteSite keeps what an agent has reported about the site of a thread.
@@ -59,23 +45,10 @@ func (q *queue) noteSite(t *thread, name string) {
 	if name == "" {
 		return
 	}
-	k := q.knownSites[t.key]
-	if k == nil {
-		if q.siteOrder.len >= maxKnownSites {
-			q.forgetSite(q.siteOrder.head)
-		}
-		k = &knownSite{key: t.key}
-		q.knownSites[t.key] = k
-	} else {
-		q.siteOrder.remove(k)
-	}
-	q.siteOrder.append(k)
-	k.until = q.now + siteLifetime
-	if k.name == name {
+	if !q.siteNames.Note(t.key, name, time.Duration(q.now+siteLifetime)) {
 		q.doubtSite(t, true)
 		return
 	}
-	k.name = name
 	q.noteThreadChange(t)
 	if t.shaping != nil && t.shaping.site != nil {
 		q.setSite(t)
@@ -86,7 +59,7 @@ func (q *queue) noteSite(t *thread, name string) {
 // doubtSite plans that the remembered site of a busy thread is forgotten, or, after a
 // report has named the site, plans it anew.
 func (q *queue) doubtSite(t *thread, named bool) {
-	if x := t.shaping; x != nil && x.site != nil && t.busy > 0 && q.knownSites[t.key] != nil && (named || !x.siteDoubt.isPlanned()) {
+	if x := t.shaping; x != nil && x.site != nil && t.busy > 0 && q.knownSite(t.key) != "" && (named || !x.siteDoubt.isPlanned()) {
 		q.plan(&x.siteDoubt, q.now+siteConfirm)
 	}
 }
@@ -94,28 +67,27 @@ func (q *queue) doubtSite(t *thread, named bool) {
 // siteDoubtDue forgets the site of a thread whose sessions have not confirmed it. They
 // count for the thread's own site then.
 func (q *queue) siteDoubtDue(t *thread) {
-	k := q.knownSites[t.key]
-	if t.busy == 0 || k == nil {
+	if t.busy == 0 || q.knownSite(t.key) == "" {
 		return
 	}
-	q.forgetSite(k)
+	q.siteNames.Forget(t.key)
 	q.noteThreadChange(t)
 	q.setSite(t)
 	q.updateThread(t)
 }
 
-func (q *queue) forgetSite(k *knownSite) {
-	q.siteOrder.remove(k)
-	delete(q.knownSites, k.key)
+// knownSite returns the name of the site of a thread, as an agent reported it; "": it is
+// not known.
+func (q *queue) knownSite(key threadKey) string {
+	name, _ := q.siteNames.Find(time.Duration(q.now), key)
+	return name
 }
 
-// siteName returns the name of the site of a thread.
+// siteName returns the name under which a thread has its site.
 func (q *queue) siteName(key threadKey) string {
-	for q.siteOrder.head != nil && q.siteOrder.head.until <= q.now {
-		q.forgetSite(q.siteOrder.head)
-	}
-	if k := q.knownSites[key]; k != nil {
-		return key.channel + "/" + k.name
+	q.siteNames.Expire(time.Duration(q.now))
+	if name := q.knownSite(key); name != "" {
+		return key.channel + "/" + name
 	}
 	return key.channel + "//" + key.host // no reported name has this form
 }
@@ -139,7 +111,7 @@ func (q *queue) setSite(t *thread) {
 		q.sites[name] = s
 	}
 	s.threads++
-	s.busy += t.busy
+	s.sessions.Busy += t.busy
 	x.site, x.siteRate = s, nil
 	if len(p.SiteRate) > 0 {
 		x.siteRate = q.obtainBucket(&s.rates, nil, p.SiteRate, p.RateBurst)
@@ -159,12 +131,12 @@ func (q *queue) leaveSite(t *thread) {
 	if x == nil || x.site == nil {
 		return
 	}
-	q.leaveSiteQueue(t)
-	q.plan(&t.shaping.siteDoubt, never)
+	x.place.Served()
+	q.plan(&x.siteDoubt, never)
 	s := x.site
-	x.site, x.siteRate, x.offered, x.siteSince = nil, nil, false, 0
+	x.site, x.siteRate = nil, nil
 	s.threads--
-	s.busy -= t.busy
+	s.sessions.Busy -= t.busy
 	s.want -= x.siteWant
 	x.siteWant = 0
 	q.leaveSiteShare(s, x)
@@ -178,8 +150,8 @@ func (q *queue) dropSite(s *site) {
 		return
 	}
 	for _, b := range s.rates {
-		if b.owed(q.clock) {
-			q.plan(&b.next, b.paidAt)
+		if b.Owed(q.both()) {
+			q.plan(&b.next, instant(b.PaidAt))
 			return
 		}
 	}
@@ -191,98 +163,40 @@ func (q *queue) dropSite(s *site) {
 	}
 }
 
-// freeAtSite is how many more sessions the site of the thread may have now, according
-// to the thread's own parameters.
-func (q *queue) freeAtSite(t *thread) int {
-	n := 1 << 30
-	if most := t.params.SiteMax; most > 0 {
-		n = most - t.shaping.site.busy
-	}
-	if t.params.ClusterSiteMax > 0 {
-		n = min(n, t.shaping.site.roomInShare())
-	}
-	if b := t.shaping.siteRate; b != nil {
-		n = min(n, b.tokens(q.clock))
-	}
-	return n
-}
-
-// admitsSite reports whether the site of the thread, if it has one, has room for
-// another session.
-func (q *queue) admitsSite(t *thread) bool {
-	return t.shaping == nil || t.shaping.site == nil || q.freeAtSite(t) > 0
-}
-
-// mayRideSite reports whether a busy session of the thread may be given another line.
-func (q *queue) mayRideSite(t *thread) bool {
-	x := t.shaping
-	return x == nil || x.site == nil ||
-		below(x.site.busy-1, t.params.SiteMax) && (t.params.ClusterSiteMax == 0 || x.site.roomInShare() >= 0) && (x.siteRate == nil || x.siteRate.tokens(q.clock) > 0)
-}
+// waitsAtSite reports whether the thread waits for a session, or a token, of its site.
+func (t *thread) waitsAtSite() bool { return t.shaping != nil && t.shaping.place.Waits() }
 
 // waitAtSite closes a thread until its site has a free session for it.
 func (q *queue) waitAtSite(t *thread) {
 	x := t.shaping
-	s := x.site
-	if x.siteSince == 0 {
-		s.last++
-		x.siteSince = s.last
-	}
-	i := 0
-	for i < len(s.queues) && s.queues[i].ring != t.ring {
-		i++
-	}
-	if i == len(s.queues) {
-		s.queues = append(s.queues, siteQueue{ring: t.ring})
-		s.queues[i].waiting.index = func(t *thread) *int32 { return &t.shaping.siteIndex }
-	}
-	s.queues[i].waiting.put(x.siteSince, t)
-	x.siteRing = t.ring
+	x.site.sessions.Join(&x.place, limit.Key{Group: t.ring.id}, &q.turns)
 	x.waits++
-	if b := x.siteRate; b != nil && b.tokens(q.clock) == 0 {
-		q.plan(&b.next, b.nextAt(q.clock))
-	}
+	q.planSiteToken(x)
 	q.updateThread(t)
 }
 
-// leaveSiteQueue takes a thread out of those that wait at its site.
-func (q *queue) leaveSiteQueue(t *thread) {
-	x := t.shaping
-	if x.siteIndex == 0 {
-		return
-	}
-	s := x.site
-	for i := range s.queues {
-		if s.queues[i].ring == x.siteRing {
-			s.queues[i].waiting.remove(t)
-			if s.queues[i].waiting.len() == 0 {
-				s.queues = append(s.queues[:i], s.queues[i+1:]...)
-			}
-			return
-		}
+// planSiteToken plans the next token of a site if there is none.
+func (q *queue) planSiteToken(x *shaping) {
+	if x.siteRate != nil && q.tokensOf(x.siteRate) == 0 {
+		q.planToken(x.siteRate)
 	}
 }
 
-// offerSite lets the thread of each ring that has waited longest at the site try again,
-// if there is a free session for it. When it begins the session or no longer wants it,
-// the site offers what is left.
+// offerSite lets threads try again that wait at a site, if there are free sessions: of each
+// ring the one that has waited longest, and the next when that one has begun. A thread that
+// no longer wants a session passes its turn on at once.
 func (q *queue) offerSite(s *site) {
-	for i := len(s.queues) - 1; i >= 0; i-- {
-		if i >= len(s.queues) {
-			continue
-		}
-		t := s.queues[i].waiting.first()
-		if q.freeAtSite(t) <= 0 {
-			if b := t.shaping.siteRate; b != nil && b.tokens(q.clock) == 0 {
-				q.plan(&b.next, b.nextAt(q.clock))
-			}
-			continue
-		}
-		q.leaveSiteQueue(t)
-		t.shaping.offered = true
+	if s.sessions.Len() == 0 {
+		return
+	}
+	s.sessions.Wake(func(t *thread) int {
+		q.planSiteToken(t.shaping)
+		return min(1, q.siteLink(t).Free())
+	}, func(t *thread) bool {
 		t.shaping.waits++
 		q.updateThread(t)
-	}
+		return t.wants > 0
+	})
 }
 
 // noteSiteSession notes that a session of the thread has begun (n is 1) or ended (-1).
@@ -291,25 +205,17 @@ func (q *queue) noteSiteSession(t *thread, n int) {
 	if x == nil || x.site == nil {
 		return
 	}
-	x.site.busy += n
+	x.site.sessions.Busy += n
 	if n > 0 {
 		q.doubtSite(t, false)
-		x.siteSince, x.offered = 0, false
+		x.place.Served()
 	}
 	q.offerSite(x.site)
 }
 
-// declineSite passes on a session that a thread was offered and no longer wants.
-func (q *queue) declineSite(t *thread) {
-	if t.shaping.offered {
-		t.shaping.offered = false
-		q.offerSite(t.shaping.site)
-	}
-}
-
 // siteContended reports whether other threads wait at the site of the thread.
 func (t *thread) siteContended() bool {
-	return t.shaping != nil && t.shaping.site != nil && len(t.shaping.site.queues) > 0
+	return t.shaping != nil && t.shaping.site != nil && t.shaping.site.sessions.Len() > 0
 }
 
 // joinSiteShare counts the clustersitemax of a thread. The smallest one of the threads
@@ -362,13 +268,4 @@ func (q *queue) updateSiteWant(t *thread) {
 	if x.site.share != nil {
 		q.noteDemand(x.site.share)
 	}
-}
-
-// roomInShare is how many more sessions the site may have as far as clustersitemax
-// goes. It is negative if more are busy than allowed.
-func (s *site) roomInShare() int {
-	if s.share == nil {
-		return Unlimited
-	}
-	return s.share.sessions - s.busy
 }

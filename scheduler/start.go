@@ -1,6 +1,10 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"zsched/scheduler/limit"
+)
 
 // Starting agents: when a ring starts one, the limit on starts per second (-R),
 // and the delay after failed starts.
@@ -9,21 +13,12 @@ import "time"
 // the agents that are starting will bring, and if the limits on processes allow
 // it. At the first limit reached, the ring is queued.
 func (d *dispatch) startFor(r *ring, t *thread) {
-	need := r.wants
-	if limit := d.maxRing(r); limit > 0 {
-		need = min(need, limit-r.busy)
+	links := d.ringLinks(r)
+	if min(r.wants, limit.Chain(links[:]).Room()) <= r.expected || d.siteLink(t).Free() <= r.expected {
+		return // those that are starting are enough
 	}
-	if limit := d.maxChannel(r); limit > 0 {
-		need = min(need, limit-r.channel.busy)
-	}
-	if need <= r.expected {
-		return
-	}
-	if x := t.shaping; x != nil && x.site != nil && d.freeAtSite(t) <= r.expected {
-		return // those that are starting are enough for its site
-	}
-	if b := r.channelRate; b != nil && b.tokens(d.clock) <= r.channel.expected {
-		d.waitForChannel(r)
+	if links[1].Tokens <= r.channel.expected {
+		d.waitAtChannel(r)
 		return
 	}
 	failures := d.startFailures[r.clause]
@@ -33,12 +28,12 @@ func (d *dispatch) startFor(r *ring, t *thread) {
 	if !d.mayAddProcess(r) {
 		return
 	}
-	if !d.forks.allow(d.now, d.config.ForkRate) {
+	if d.forks.refuses(d.now, d.config.ForkRate) {
 		d.waitForFork(r)
 		return
 	}
-	r.dequeue()
-	r.waitingSince = 0
+	d.forks.Busy++
+	r.place.Served()
 	d.start(r, t)
 	if failures != nil {
 		failures.trial = d.lastAgent
@@ -46,24 +41,23 @@ func (d *dispatch) startFor(r *ring, t *thread) {
 	d.markDirty(r) // it may need another agent, after the other rings
 }
 
-// mayAddProcess reports whether the ring may have one more process. If not, the
-// ring waits in a limit queue.
+// mayAddProcess reports whether the ring may have one more process. If all processes, or
+// those of the channel, are too many, the ring waits. If those of the ring are, it is
+// dispatched again when one of its agents is free or gone.
 func (d *dispatch) mayAddProcess(r *ring) bool {
-	c := r.channel
-	if limit := d.maxTA(r); !below(len(d.agents), limit) {
-		d.waitAt(&d.processQueues, limit, r)
-		return false
+	links := d.processLinks(r)
+	at, why := limit.Chain(links[:]).Refusal(1)
+	switch at {
+	case ofAllProcesses:
+		d.processes.Join(&r.place, limit.Key{Most: links[at].Most}, &d.turns)
+	case ofChannelProcesses:
+		r.channel.processes.Join(&r.place, limit.Key{Most: links[at].Most}, &d.turns)
+	default:
+		if !r.place.WaitsIn(&d.forks.Queue) {
+			r.place.Leave()
+		}
 	}
-	if limit := d.maxChannel(r); !below(c.procs, limit) {
-		d.waitAt(&c.processQueues, limit, r)
-		return false
-	}
-	if r.limitQueue != d.forks.queue {
-		r.dequeue()
-	}
-	// All agents of the ring are busy or closing. The ring is dispatched again
-	// when one of them is free or gone.
-	return below(r.procs, d.maxRing(r))
+	return why == limit.None
 }
 
 // start starts an agent of the ring, for a thread that wants one.
@@ -80,8 +74,9 @@ func (d *dispatch) start(r *ring, t *thread) {
 	d.agents[a.id] = a
 	a.startedFor = t
 	t.agents = append(t.agents, a)
-	r.procs++
-	r.channel.procs++
+	d.processes.Busy++
+	r.processes.Busy++
+	r.channel.processes.Busy++
 	d.expectSessions(a, a.sessions)
 	d.counts.Agents++
 	d.counts.AgentsStarted++
@@ -110,43 +105,37 @@ func (d *dispatch) agentFailed(e AgentFailed) {
 	d.dropAgent(a)
 }
 
-// forkRate limits starts to a number per second (option -R).
+// forkRate limits starts to a number per second (option -R): those of this second are busy
+// until it ends.
 type forkRate struct {
-	second instant // what count is for, in seconds
-	count  int
-	queue  *limitQueue
-	next   timer // when a ring in queue may try again
+	limit.Limit[*ring]
+	second instant // in seconds
+	next   timer   // when a ring that waits may try again
 }
 
-// allow counts one start if it is allowed now.
-func (f *forkRate) allow(now instant, limit int) bool {
+// refuses reports whether no agent may be started now.
+func (f *forkRate) refuses(now instant, most int) bool {
 	if second := now / instant(time.Second); second != f.second {
-		f.second, f.count = second, 0
+		f.second, f.Busy = second, 0
 	}
-	if !below(f.count, limit) {
-		return false
-	}
-	f.count++
-	return true
+	return f.Link(most).Refusal(1) != limit.None
 }
 
-// waitForFork puts a ring among those that wait for the next second.
+// waitForFork makes a ring wait for the next second.
 func (d *dispatch) waitForFork(r *ring) {
-	if r.limitQueue == nil {
-		d.enqueueRing(d.forks.queue, r)
+	if !r.place.Waits() {
+		d.forks.Join(&r.place, limit.Key{}, &d.turns)
 	}
 	d.plan(&d.forks.next, (d.forks.second+1)*instant(time.Second))
 }
 
 // wakeForks lets the rings try again that may start an agent in this second.
 func (s *Scheduler) wakeForks() {
-	for n := 0; below(n, s.config.ForkRate) && s.forks.queue.head != nil; n++ {
-		r := s.forks.queue.head
-		r.dequeue()
-		s.markDirty(r)
+	if !s.forks.refuses(s.now, s.config.ForkRate) {
+		s.forks.Wake(func(*ring) int { return s.forks.Link(s.config.ForkRate).Free() }, s.wakeRing)
 	}
-	if s.forks.queue.head != nil {
-		s.plan(&s.forks.next, s.now.after(time.Second))
+	if s.forks.Len() > 0 {
+		s.plan(&s.forks.next, (s.forks.second+1)*instant(time.Second))
 	}
 }
 

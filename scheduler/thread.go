@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"zsched/scheduler/limit"
 )
 
 // Threads: the mail for one channel and host. The window is in window.go, the
@@ -52,7 +54,7 @@ type thread struct {
 	busy           int      // sessions
 
 	// How much of it may be fed.
-	window      window
+	window      limit.Window
 	wants       int            // how many more sessions it could use now
 	records     *threadRecords // nil if none of its mail has been on record
 	suspensions uint32         // begun and ended so far
@@ -144,7 +146,7 @@ func (q *queue) assignRing(t *thread) {
 		q.noteThread(t, "blocked", 0)
 	}
 	if t.params != nil && t.params.InitialConcurrency != params.InitialConcurrency {
-		t.window = window{dead: t.window.dead}
+		t.window = limit.Window{Dead: t.window.Dead}
 		q.noteThreadChange(t)
 	}
 	t.params = params
@@ -204,7 +206,7 @@ func (q *queue) detachThread(t *thread) {
 		return
 	}
 	if t.shaping != nil {
-		q.leaveSiteQueue(t)
+		t.shaping.place.Leave()
 	}
 	for _, w := range q.walks {
 		w.threadLeaves(t)
@@ -290,9 +292,6 @@ func (q *queue) updateThread(t *thread) {
 	}
 	wants := min(t.queue().pickable(), free)
 	q.setOpen(t, free > 0)
-	if t.shaping != nil && t.shaping.site != nil && wants == 0 {
-		q.declineSite(t)
-	}
 	if t.records != nil {
 		q.updateWants(t)
 	}
@@ -301,12 +300,16 @@ func (q *queue) updateThread(t *thread) {
 		return
 	}
 	hadWork := r.wants > 0
+	hadWants := t.wants > 0
 	r.wants += wants - t.wants
 	t.wants = wants
 	// Other rings may wait for the processes of its idle agents.
 	unused := hadWork && r.wants == 0 && len(r.idle) > 0
-	if wants > 0 || r.limitQueue != nil || unused {
+	if wants > 0 || r.place.Waits() || unused {
 		q.markDirty(r)
+	}
+	if hadWants && wants == 0 && t.shaping != nil && t.shaping.site != nil {
+		q.offerSite(t.shaping.site) // the session that it could have taken
 	}
 }
 
@@ -315,7 +318,7 @@ func (q *queue) dropThread(t *thread) {
 	for _, a := range t.agents {
 		a.startedFor = nil
 	}
-	if t.window != (window{}) || t.retry != 0 {
+	if t.window != (limit.Window{}) || t.retry != 0 {
 		q.noteThreadChange(t)
 	}
 	q.unpark(t)

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"iter"
 	"slices"
+
+	"zsched/scheduler/limit"
 )
 
 // Waits: why due mail of a thread is not fed now.
@@ -90,20 +92,26 @@ func (s *Scheduler) waits(t *thread) iter.Seq[Wait] {
 		if !t.mayFeed() || s.halted() {
 			return
 		}
-		b := s.blocksOf(t)
-		expected := t.ring.expected > 0
 		if t.queue().len() == 0 { // all of it is on record
 			yield(WaitMemory)
 			return
 		}
+		for wait := range s.refusals(t) {
+			if !yield(wait) {
+				return
+			}
+		}
+		b := s.blocksOf(t)
+		expected := t.ring.expected > 0
 		message := t.queue().pickable() == 0
 		for _, reason := range [...]struct {
 			wait  Wait
 			holds bool
 		}{
-			{b.gate, b.gate != NoWait}, {WaitClusterMax, b.cluster}, {t.windowWait(), b.thread}, {WaitRing, b.ring}, {WaitChannel, b.channel},
+			{WaitRing, b.processes[ofRingProcesses] && b.sessions[ofRing] == limit.None},
+			{WaitChannel, b.processes[ofChannelProcesses] && b.sessions[ofChannel] != limit.Full},
 			{WaitMessage, message}, {WaitAgent, expected}, {WaitStart, b.start && !expected},
-			{WaitTA, b.processes && !expected}, {WaitForks, b.forks && !expected},
+			{WaitTA, b.processes[ofAllProcesses]}, {WaitForks, b.forks && !expected},
 			{WaitAgent, !expected && !message && b == blocks{}},
 		} {
 			if reason.holds && !yield(reason.wait) {
@@ -183,7 +191,7 @@ func (q *queue) lastingSuspensions(t *thread) (waits []Wait) {
 // not given more.
 func (t *thread) windowWait() Wait {
 	switch {
-	case t.window.dead:
+	case t.window.Dead:
 		return WaitProbe
 	case t.sessionLimit() < max(1, t.params.MaxThr):
 		return WaitWindow
@@ -191,34 +199,36 @@ func (t *thread) windowWait() Wait {
 	return WaitThread
 }
 
-// blocks says which limits keep due mail of a thread from being fed.
+// blocks says which limits keep due mail of a thread from being fed. Nothing does if it is
+// zero.
 type blocks struct {
-	thread, ring, channel, processes bool
-	start, forks                     bool // agents are started later
-	cluster                          bool // no share of clustermax is left
-	gate                             Wait // NoWait: it is open
+	sessions     [sessionLinks]limit.Refusal
+	processes    [processLinks]bool // one more is needed, and refused
+	start, forks bool               // agents are started later
 }
 
 // ofRing reports whether they keep all threads of the ring from being fed.
-func (b *blocks) ofRing() bool { return b.ring || b.channel || b.processes || b.start || b.forks }
+func (b *blocks) ofRing() bool {
+	return b.sessions[ofRing] != limit.None || b.sessions[ofChannel] == limit.Full || b.processes != [processLinks]bool{} || b.start || b.forks
+}
 
-func (d *dispatch) blocksOf(t *thread) blocks {
+func (d *dispatch) blocksOf(t *thread) (b blocks) {
 	r := t.ring
 	if r == nil || t.states[due] == 0 || !t.mayFeed() || d.halted() {
-		return blocks{}
+		return b
 	}
-	// One more process is needed if no agent has a free session.
-	full := r.sessionFor(t) == nil && r.expected == 0
+	for i, l := range d.links(t) {
+		b.sessions[i] = l.Refusal(1)
+	}
+	if r.sessionFor(t) != nil || r.expected > 0 {
+		return b
+	}
+	// One more process is needed, because no agent has a free session.
+	for i, l := range d.processLinks(r) {
+		b.processes[i] = l.Refusal(1) != limit.None
+	}
 	failures := d.startFailures[r.clause]
-	gate, _ := d.gate(t)
-	return blocks{
-		gate:      gate,
-		cluster:   t.roomInShare() <= 0,
-		thread:    t.roomInWindow() <= 0,
-		ring:      !below(r.busy, d.maxRing(r)) || full && !below(r.procs, d.maxRing(r)),
-		channel:   !below(r.channel.busy, d.maxChannel(r)) || full && !below(r.channel.procs, d.maxChannel(r)),
-		processes: full && !below(len(d.agents), d.maxTA(r)),
-		start:     full && failures != nil && failures.until > d.now,
-		forks:     full && r.limitQueue == d.forks.queue,
-	}
+	b.start = failures != nil && failures.until > d.now
+	b.forks = r.place.WaitsIn(&d.forks.Queue)
+	return b
 }

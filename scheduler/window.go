@@ -1,20 +1,14 @@
 package scheduler
 
 import (
-	"math"
 	"strconv"
+
+	"zsched/scheduler/limit"
 )
 
 // Windows: how many sessions a thread may use (maxthr, initialconcurrency,
-// cohortlimit, wakeuprestartonly), and dead destinations.
-
-// window is the concurrency of a thread, by the rules of Postfix's queue
-// manager. Each ended job line gives one feedback: a destination failure is
-// negative, an agent's death is neither, and everything else is positive.
-//
-// Without initialconcurrency the window is constant, and the first destination
-// failure declares the thread dead. With it, the window moves, and the thread
-// is dead when cohortlimit windows in a row have failed.
+// cohortlimit, wakeuprestartonly), and dead destinations. limit.Window has the rules by
+// which a window moves; the thread adds suspensions:
 //
 //	        destination failures: cohortlimit is reached
 //	alive ──────────────────────────────────────────────► dead, suspended
@@ -26,109 +20,27 @@ import (
 //
 // While the thread is probing, the window is 1, and the session gets one job
 // line at a time.
-type window struct {
-	// size is how many sessions the thread may use while it is alive; 0: as many
-	// as initialconcurrency says.
-	// Invariant: it is 0 if the window is constant.
-	size int
-	// success and failure are the feedback that has not moved the window yet.
-	// Invariant: at least 0 and below 1.
-	success, failure float64
-	// failedCohorts is how many windows in a row have failed. Each failure adds
-	// 1/size.
-	failedCohorts float64
-	dead          bool
-}
 
-// epsilon is the tolerance of sums of fractions: ten times 1/10 counts as 1.
-const epsilon = 1e-9
-
-// of returns the amount for a window of n sessions.
-func (f Feedback) of(n int) float64 {
-	switch f.Per {
-	case PerN:
-		return f.Amount / float64(n)
-	case PerSqrt:
-		return f.Amount / math.Sqrt(float64(n))
+// windowRules are the parameters of the windows of threads.
+func (p *Params) windowRules() limit.WindowRules {
+	return limit.WindowRules{
+		Most: max(1, p.MaxThr), Initial: p.InitialConcurrency,
+		Positive: p.PositiveFeedback, Negative: p.NegativeFeedback, CohortLimit: p.CohortLimit,
 	}
-	return f.Amount
-}
-
-// sessions is how many sessions the window allows under these parameters.
-func (w *window) sessions(p *Params) int {
-	limit := max(1, p.MaxThr)
-	switch {
-	case w.dead:
-		return 1
-	case p.InitialConcurrency == 0:
-		return limit
-	case w.size == 0:
-		return min(p.InitialConcurrency, limit)
-	}
-	return min(w.size, limit)
-}
-
-// succeed gives positive feedback. busy is how many sessions of the thread are
-// busy, including the one that reports. The window does not grow beyond busy
-// plus the initial sessions, because it would not be used.
-func (w *window) succeed(p *Params, busy int) {
-	w.failedCohorts = 0
-	size := w.sessions(p)
-	if size >= max(1, p.MaxThr) || size >= busy+p.InitialConcurrency {
-		return
-	}
-	w.success += p.PositiveFeedback.of(size)
-	for w.success >= 1-epsilon {
-		size++
-		w.success = max(0, w.success-1)
-		w.failure = 0
-	}
-	w.size = min(size, max(1, p.MaxThr))
-}
-
-// fail gives negative feedback. It reports whether the destination is dead.
-func (w *window) fail(p *Params) bool {
-	if w.dead || p.InitialConcurrency == 0 {
-		return true
-	}
-	size := w.sessions(p)
-	w.failedCohorts += 1 / float64(size)
-	if w.failedCohorts >= p.CohortLimit-epsilon {
-		return true
-	}
-	w.failure -= p.NegativeFeedback.of(size)
-	for w.failure < -epsilon {
-		size--
-		w.failure++
-		w.success = 0
-	}
-	w.failure = max(0, w.failure)
-	w.size = max(1, size)
-	return false
 }
 
 // windowSize is how many sessions the thread may use now.
-func (t *thread) windowSize() int { return t.window.sessions(t.params) }
+func (t *thread) windowSize() int {
+	return t.window.Sessions(max(1, t.params.MaxThr), t.params.InitialConcurrency)
+}
 
 // sessionLimit is the same, less what a reply rule takes.
 func (t *thread) sessionLimit() int {
 	size := t.windowSize()
 	if t.shaping != nil && t.shaping.part < 1 {
-		size = min(size, max(1, int(float64(t.params.MaxThr)*t.shaping.part+epsilon)))
+		size = min(size, max(1, int(float64(t.params.MaxThr)*t.shaping.part+limit.Epsilon)))
 	}
 	return size
-}
-
-// freeSlots is how many more sessions the thread may take.
-func (t *thread) freeSlots() int { return min(t.roomInWindow(), t.roomInShare(), t.threadGate()) }
-
-// roomInWindow is the same as far as its window goes.
-func (t *thread) roomInWindow() int {
-	size := t.sessionLimit()
-	if t.params.WakeupRestartOnly && t.sessionCap > 0 {
-		size = min(size, t.sessionCap)
-	}
-	return size - t.busy
 }
 
 // setSessionCap sets the cap of wakeuprestartonly: mail that arrives starts no
@@ -176,19 +88,19 @@ func (dv *delivery) destinationAnswered(t *thread, recent bool) {
 	}
 	t.retry = 0
 	switch {
-	case t.params.InitialConcurrency == 0 && t.window.dead && (t.suspendedUntil == 0 || t.told() != nil):
+	case t.params.InitialConcurrency == 0 && t.window.Dead && (t.suspendedUntil == 0 || t.told() != nil):
 		dv.revive(t, 0)
 		dv.tellAlive(t)
 	case t.params.InitialConcurrency == 0:
-	case t.window.dead && recent:
+	case t.window.Dead && recent:
 		dv.revive(t, t.params.InitialConcurrency)
 		dv.tellAlive(t)
-	case t.window.dead:
+	case t.window.Dead:
 		dv.revive(t, max(1, min(t.busy, t.params.InitialConcurrency)))
 		dv.tellAlive(t)
 	default:
 		before := t.windowSize()
-		t.window.succeed(t.params, t.busy)
+		t.window.Succeed(t.params.windowRules(), t.busy)
 		dv.noteFeedback(t, "success")
 		if t.windowSize() != before {
 			dv.updateThread(t)
@@ -201,12 +113,12 @@ func (dv *delivery) destinationAnswered(t *thread, recent bool) {
 // next step of its retries.
 func (dv *delivery) destinationFailed(t *thread) {
 	dv.noteThreadChange(t)
-	if !t.window.fail(t.params) {
+	if !t.window.Fail(t.params.windowRules()) {
 		dv.noteFeedback(t, "failure")
 		dv.updateThread(t)
 		return
 	}
-	t.window = window{dead: true}
+	t.window = limit.Window{Dead: true}
 	dv.counts.Suspensions++
 	dv.suspend(t, dv.now.after(dv.suspensionLength(t)))
 	dv.tellDead(t)
@@ -217,7 +129,7 @@ func (dv *delivery) destinationFailed(t *thread) {
 // together with the destination is due now; the window bounds how much of it is
 // fed.
 func (dv *delivery) revive(t *thread, size int) {
-	t.window = window{size: size}
+	t.window = limit.Window{Size: size}
 	dv.noteThreadChange(t)
 	dv.counts.Revivals++
 	if t.suspendedUntil != 0 {
@@ -244,6 +156,6 @@ func (ag *agenda) noteFeedback(t *thread, what string) {
 	w := &t.window
 	ag.do(Note{Text: "feedback " + t.key.channel + "/" + t.key.host + ": " + what +
 		", window " + strconv.Itoa(t.windowSize()) + " of " + strconv.Itoa(max(1, t.params.MaxThr)) +
-		", busy " + strconv.Itoa(t.busy) + ", success " + fraction(w.success) +
-		", failure " + fraction(w.failure) + ", failed cohorts " + fraction(w.failedCohorts)})
+		", busy " + strconv.Itoa(t.busy) + ", success " + fraction(w.Success) +
+		", failure " + fraction(w.Failure) + ", failed cohorts " + fraction(w.FailedCohorts)})
 }

@@ -1,4 +1,4 @@
-package scheduler
+package limit
 
 import (
 	"fmt"
@@ -63,32 +63,32 @@ func TestWindowFollowsThePseudocode(t *testing.T) {
 		initial := 1 + r.IntN(limit)
 		up, down := int64(r.IntN(11)), int64(r.IntN(11)) // tenths
 		cohorts := int64(1 + r.IntN(40))                 // tenths
-		p := &Params{MaxThr: limit, InitialConcurrency: initial, CohortLimit: float64(cohorts) / 10}
-		p.PositiveFeedback = Feedback{float64(up) / 10, Per(r.IntN(2))}
-		p.NegativeFeedback = Feedback{float64(down) / 10, Per(r.IntN(2))}
+		p := WindowRules{Most: limit, Initial: initial, CohortLimit: float64(cohorts) / 10}
+		p.Positive = Feedback{float64(up) / 10, Per(r.IntN(2))}
+		p.Negative = Feedback{float64(down) / 10, Per(r.IntN(2))}
 		want := &referenceWindow{
 			size: initial, initial: initial, limit: limit,
 			success: new(big.Rat), failure: new(big.Rat), cohorts: new(big.Rat), cohortLimit: big.NewRat(cohorts, 10),
 			up: big.NewRat(up, 10), down: big.NewRat(down, 10),
-			upPerN: p.PositiveFeedback.Per == PerN, downPerN: p.NegativeFeedback.Per == PerN,
+			upPerN: p.Positive.Per == PerN, downPerN: p.Negative.Per == PerN,
 		}
-		var got window
+		var got Window
 		failures := r.IntN(100)
 		var history []string
 		for range 300 {
 			busy := 1 + r.IntN(want.size)
 			dead := false
 			if r.IntN(100) < failures {
-				dead = got.fail(p)
+				dead = got.Fail(p)
 				want.fail()
 				history = append(history, "fail")
 			} else {
-				got.succeed(p, busy)
+				got.Succeed(p, busy)
 				want.succeed(busy)
 				history = append(history, fmt.Sprint(busy))
 			}
-			if dead != want.isDead || !dead && got.sessions(p) != want.size {
-				t.Fatalf("load %d, %+v after %v: window %d dead %v, want %d %v", n, p, history, got.sessions(p), dead, want.size, want.isDead)
+			if dead != want.isDead || !dead && got.Sessions(limit, initial) != want.size {
+				t.Fatalf("load %d, %+v after %v: window %d dead %v, want %d %v", n, p, history, got.Sessions(limit, initial), dead, want.size, want.isDead)
 			}
 			if dead {
 				break
@@ -101,18 +101,18 @@ func TestWindowFollowsThePseudocode(t *testing.T) {
 // as many successes as it has sessions, up to maxthr. This holds without
 // rounding errors at each size.
 func TestWindowGrowsByOneACohort(t *testing.T) {
-	p := &Params{MaxThr: 200, InitialConcurrency: 1, PositiveFeedback: Feedback{1, PerN}, CohortLimit: 1}
-	var w window
+	p := WindowRules{Most: 200, Initial: 1, Positive: Feedback{1, PerN}, CohortLimit: 1}
+	var w Window
 	for size := 1; size < 200; size++ {
 		for n := range size {
-			if w.sessions(p) != size {
-				t.Fatalf("the window is %d after %d successes at %d", w.sessions(p), n, size)
+			if w.Sessions(200, 1) != size {
+				t.Fatalf("the window is %d after %d successes at %d", w.Sessions(200, 1), n, size)
 			}
-			w.succeed(p, size)
+			w.Succeed(p, size)
 		}
 	}
-	w.succeed(p, 200)
-	if w.sessions(p) != 200 {
-		t.Errorf("the window is %d at last, want 200", w.sessions(p))
+	w.Succeed(p, 200)
+	if w.Sessions(200, 1) != 200 {
+		t.Errorf("the window is %d at last, want 200", w.Sessions(200, 1))
 	}
 }
