@@ -55,6 +55,9 @@ type agent struct {
 	thread  *thread // last one served; nil: none
 	signals int     // sent so far: SIGTERM, then SIGKILL
 	givenUp bool    // it does not work as it should; see giveUpAgent
+	reports bool    // it has said that it only reports
+	ended   bool    // its input has ended
+	locked  bool    // it has locked what it works on, and a stop leaves it behind
 
 	startedFor *thread // until the first #hungry, or until the thread is dropped
 
@@ -201,6 +204,10 @@ func (d *dispatch) setClosing(a *agent) {
 // sendClose asks an agent that has answered all its job lines to exit. An earlier
 // end of file might interrupt an agent that reads ahead.
 func (d *dispatch) sendClose(a *agent) {
+	if a.ended {
+		return
+	}
+	a.ended = true
 	d.do(Close{a.id})
 	if a.signals == 0 {
 		a.stateSince = d.now // closeTimeout begins
@@ -337,6 +344,9 @@ func (d *dispatch) dropAgent(a *agent) {
 	}
 	d.plan(&a.deadlines, never)
 	delete(d.agents, a.id)
+	if a.locked {
+		d.stop.locked--
+	}
 	d.counts.Agents--
 	d.processes.Busy--
 	r.processes.Busy--

@@ -59,6 +59,14 @@ type (
 	// #idle.
 	AgentHungry struct{ Agent AgentID }
 
+	// AgentReports: the agent only reports, so that we mark. At the end of its input it
+	// drops the mail that may be tried again, and locks the rest.
+	AgentReports struct{ Agent AgentID }
+
+	// AgentLocked: its input has ended, it has locked all that it still works on, and it
+	// marks that itself. It reports no more.
+	AgentLocked struct{ Agent AgentID }
+
 	// AgentReported: the agent reported on one recipient. The report is
 	// checked, because agents may report falsely.
 	AgentReported struct {
@@ -241,6 +249,8 @@ func (NotLoaded) event()       {}
 func (AgentStarted) event()    {}
 func (AgentFailed) event()     {}
 func (AgentHungry) event()     {}
+func (AgentReports) event()    {}
+func (AgentLocked) event()     {}
 func (AgentReported) event()   {}
 func (AgentResync) event()     {}
 func (AgentFlooded) event()    {}

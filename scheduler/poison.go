@@ -16,7 +16,7 @@ func (dv *delivery) agentExited(e AgentExited) {
 	if a == nil {
 		return
 	}
-	expected := a.state == closing && len(a.lines) == 0
+	expected := a.state == closing && (len(a.lines) == 0 || a.reports && a.ended)
 	if !expected {
 		dv.noteAgent(Warning, a, "is gone: "+e.Status)
 	}

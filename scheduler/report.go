@@ -90,7 +90,8 @@ func (dv *delivery) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 		Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: a.marks(),
 		Notary: string(rep.Notary), Text: rep.Text, TriedAt: dv.date.time(),
 	}
-	mark.Diagnose = wanted && (rep.Status == ta.OK || !a.marks())
+	// ok3 says that the next host notifies the sender.
+	mark.Diagnose = wanted && (rep.Status == ta.OK || !a.marks() && !(a.reports && rep.Status == ta.OK3))
 	if wanted {
 		dv.messageOf(v).flags |= owesNotice
 	}
@@ -132,7 +133,7 @@ func (ml *mail) noteUntagged(v *vertex, mark *ctlfile.Mark) {
 // marks reports whether the agent itself writes tags and diagnostics. After the
 // agent was started, a reload may change this for the thread, but not for the
 // agent.
-func (a *agent) marks() bool { return a.ring.params.Marking == ctlfile.AgentMarks }
+func (a *agent) marks() bool { return !a.reports && a.ring.params.Marking == ctlfile.AgentMarks }
 
 // account counts an outcome and asks for it to be logged.
 func (dv *delivery) account(v *vertex, i int, state string, said reply) {

@@ -180,6 +180,12 @@ func (sc *scenario) runLine(words []string, clauses string) {
 		for _, a := range args {
 			sc.step(scheduler.AgentHungry{Agent: sc.agent(a)})
 		}
+	case "reports":
+		for _, a := range args {
+			sc.step(scheduler.AgentReports{Agent: sc.agent(a)})
+		}
+	case "locked":
+		sc.step(scheduler.AgentLocked{Agent: sc.agent(args[0])})
 	case "flooded":
 		sc.step(scheduler.AgentFlooded{Agent: sc.agent(args[0])})
 	case "done":

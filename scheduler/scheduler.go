@@ -244,6 +244,10 @@ func (s *Scheduler) handle(e Event) {
 		s.agentFailed(e)
 	case AgentHungry:
 		s.agentHungry(e.Agent)
+	case AgentReports:
+		s.agentReports(e.Agent)
+	case AgentLocked:
+		s.agentLocked(e.Agent)
 	case AgentReported:
 		s.agentReported(e.Agent, &e.Report)
 	case AgentResync:

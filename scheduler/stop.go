@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Stop: nothing more is fed, agents are closed when they have answered their
-// job lines, and killed at a deadline (SIGTERM, SIGQUIT).
+// Stop: nothing more is fed (SIGTERM, SIGQUIT). The input of agents that only report ends
+// at once: they drop their mail, or lock it and are left behind. Other agents are closed
+// when they have answered their job lines, and killed at a deadline.
 
 // How long a stop waits. scheduler(8), "SIGNALS".
 const (
@@ -20,6 +21,7 @@ const (
 
 // stopping is the state of a stop.
 type stopping struct {
+	locked      int // agents that have said #locked
 	begun, slow bool
 	killed      bool  // the first deadline has come
 	done        bool  // Stopped was issued
@@ -53,6 +55,9 @@ func (s *Scheduler) beginStop(slow bool) {
 		switch {
 		case a.state != starting:
 			s.closeAgent(a)
+			if a.reports {
+				s.sendClose(a)
+			}
 		case a.signals == 0:
 			s.killAgent(a)
 		}
@@ -73,7 +78,7 @@ func (s *Scheduler) stopDeadline() {
 	}
 	s.plan(&s.stop.deadline, s.now.after(timeout))
 	for _, a := range s.agentsInOrder() {
-		if a.signals == 0 {
+		if a.signals == 0 && !a.locked {
 			s.noteAgent(Warning, a, "has not exited and has "+strconv.Itoa(len(a.lines))+" job lines open, sent SIGTERM")
 			s.killAgent(a)
 		}
@@ -107,12 +112,32 @@ func (s *Scheduler) endStop() {
 	s.do(Stopped{})
 }
 
-// stopWhenDone issues Stopped when no agent and no write is left. It does not
-// wait for writes that fail: the control files say what is still to be done.
+// agentReports handles #reports, which an agent says before its first #hungry.
+func (dv *delivery) agentReports(id AgentID) {
+	if a := dv.agents[id]; a != nil {
+		a.reports = true
+	}
+}
+
+// agentLocked handles #locked: a stop does not wait for the agent. If it is not stopping,
+// the agent has been sent a signal by somebody else, and its end says the rest.
+func (s *Scheduler) agentLocked(id AgentID) {
+	if a := s.agents[id]; a != nil && s.stop.begun && !a.locked {
+		a.locked = true
+		s.stop.locked++
+	}
+}
+
+// stopWhenDone issues Stopped when no agent and no write is left. It does not wait for
+// agents that have locked their mail, and for writes that fail: the control files say what
+// is still to be done.
 func (dv *delivery) stopWhenDone() {
-	if !dv.stop.begun || dv.stop.done || len(dv.agents) > 0 ||
+	if !dv.stop.begun || dv.stop.done || len(dv.agents) > dv.stop.locked ||
 		len(dv.store.pending) > len(dv.store.failed) {
 		return
+	}
+	if dv.stop.locked > 0 {
+		dv.do(Note{Severity: Warning, Text: strconv.Itoa(dv.stop.locked) + " agents finish the messages that they have locked"})
 	}
 	dv.stop.done = true
 	dv.plan(&dv.stop.deadline, never)

@@ -18,8 +18,11 @@ import (
 
 // The test binary is an agent in Go when it is told to be one.
 func TestMain(m *testing.M) {
-	if os.Getenv("HELPER") == "agent" {
+	switch os.Getenv("HELPER") {
+	case "agent":
 		os.Exit(runAgent())
+	case "committer":
+		os.Exit(runCommitter())
 	}
 	os.Exit(m.Run())
 }
@@ -57,10 +60,15 @@ type agent struct {
 
 func start(t *testing.T, dir string, argv ...string) *agent {
 	t.Helper()
+	return startWith(t, []string{"HELPER=agent"}, dir, argv...)
+}
+
+func startWith(t *testing.T, env []string, dir string, argv ...string) *agent {
+	t.Helper()
 	a := &agent{t: t, events: make(chan []child.Event)}
 	c, err := child.Start(child.Spec{
 		Path: argv[0], Args: argv, Dir: dir, UID: -1, GID: -1,
-		Env: []string{"HELPER=agent", "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"},
+		Env: append(env, "PATH="+os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"),
 	}, func(b []child.Event) { a.events <- b })
 	if err != nil {
 		t.Fatal(err)
@@ -112,6 +120,10 @@ func (a *agent) note(h child.Event) {
 		switch h.Kind {
 		case ta.Hungry:
 			line = "#hungry"
+		case ta.Reports:
+			line = "#reports"
+		case ta.Locked:
+			line = "#locked"
 		case ta.Resync:
 			line = "#resync " + h.Path
 		case ta.Reported:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -48,6 +49,9 @@ type Recipient struct {
 	message *Message
 	index   int // in File.Recipients
 	done    bool
+	// committed says that it may be delivered (Commit). After the end of the scheduler it
+	// says that we have locked it.
+	committed bool
 }
 
 // Result is the outcome of one recipient.
@@ -151,6 +155,15 @@ func (m *Message) ReportRest(result func(*Recipient) Result) {
 // record writes the d lines to disk, then the reports, then the tags. In this
 // order, the reason of a tagged recipient is always on disk.
 func (m *Message) record(rs []*Recipient, result func(*Recipient) Result) {
+	l := &m.session.server.leaving
+	l.gate.RLock()
+	defer l.gate.RUnlock()
+	if l.left {
+		rs = slices.DeleteFunc(rs, func(r *Recipient) bool {
+			r.done = r.done || !r.committed // it was dropped
+			return r.done
+		})
+	}
 	var few [4]Result
 	results := few[:0]
 	var lines []ctlfile.Diagnostic
@@ -229,7 +242,7 @@ func (m *Message) diagnosticTag(r *Recipient, res Result) ctlfile.Tag {
 	switch {
 	case m.owes(r, res):
 		return ctlfile.Open
-	case m.session.server.Marking == ctlfile.AgentMarks && res.Status == OK3 && (res.Moved || r.Notify.Wants(ctlfile.NotifySuccess)):
+	case m.marks() && res.Status == OK3 && (res.Moved || r.Notify.Wants(ctlfile.NotifySuccess)):
 		return ctlfile.Delivered
 	}
 	return 0
@@ -238,7 +251,7 @@ func (m *Message) diagnosticTag(r *Recipient, res Result) ctlfile.Tag {
 // owes reports whether the sender is owed a notice: of every failure, and of a
 // success if the sender wants that.
 func (m *Message) owes(r *Recipient, res Result) bool {
-	if m.session.server.Marking == ctlfile.SchedulerMarks {
+	if !m.marks() {
 		return false
 	}
 	return res.Status == Error ||
@@ -250,12 +263,11 @@ func (m *Message) owes(r *Recipient, res Result) bool {
 // d line is still a success, and the report asks the scheduler to write the line
 // (ok instead of ok2).
 func (m *Message) finish(r *Recipient, res Result, lost error) {
-	r.done = true
 	report := Report{Message: m.ID, Offset: r.Offset, Status: res.Status, Text: res.Text, Retry: res.Retry}
 	tag := ctlfile.Open
 	owed := m.owes(r, res)
 	switch {
-	case m.session.server.Marking == ctlfile.SchedulerMarks:
+	case !m.marks():
 		report.Notary = res.Fields.Notary()
 	case owed && lost == nil && res.Status == OK:
 		report.Status, tag = OK2, ctlfile.Delivered
@@ -277,31 +289,37 @@ func (m *Message) finish(r *Recipient, res Result, lost error) {
 		report.Notary = res.Fields.Notary()
 	}
 	if res.Status == DeferAll {
-		m.releaseRest()
+		m.releaseRest(r)
 	}
 	m.logVerbose(r, report)
 	m.session.server.Syslog.log(r, res, report)
-	m.session.out.report(report)
-	if m.session.server.Marking == ctlfile.SchedulerMarks {
-		return
-	}
-	if report.Status == OK {
+	switch left := m.session.server.leaving.left; {
+	case left: // nobody reads reports
+	case m.marks() && report.Status == OK:
 		// No d line is on disk yet, so the scheduler must know before the tag
 		// says that nothing is left to do.
+		m.session.out.report(report)
 		_ = m.session.out.drain()
+	default:
+		m.session.out.report(report)
 	}
-	m.swap(r.Recipient, ctlfile.Locked, tag)
+	if m.marks() {
+		m.swap(r.Recipient, ctlfile.Locked, tag)
+	} else if m.session.server.Reports && (report.Status == OK || report.Status == OK3) {
+		m.remember(r)
+	}
+	m.end(r)
 }
 
-// releaseRest unlocks the recipients without a result. A deferall calls it
-// before the report, which ends the job line.
-func (m *Message) releaseRest() {
+// releaseRest unlocks the recipients without a result, but for the given one. A deferall
+// calls it before the report, which ends the job line.
+func (m *Message) releaseRest(but *Recipient) {
 	for i := range m.Recipients {
-		if r := &m.Recipients[i]; !r.done {
-			r.done = true
-			if m.session.server.Marking == ctlfile.AgentMarks {
+		if r := &m.Recipients[i]; !r.done && r != but {
+			if m.marks() {
 				m.swap(r.Recipient, ctlfile.Locked, ctlfile.Open)
 			}
+			m.end(r)
 		}
 	}
 }

@@ -26,6 +26,7 @@ type output struct {
 	buf     []byte     // whole lines, not yet written
 	spare   []byte     // the other of two buffers
 	armed   bool       // the timer is running
+	shut    bool       // lines that come now are dropped
 	writing bool       // a flush is under way, which will take buf too
 	err     error      // of the first write that failed; nothing is written after it
 	written *sync.Cond // signals that writing has become false
@@ -47,6 +48,10 @@ func newOutput(w io.Writer) *output {
 // line adds a line, given as words without its LF.
 func (o *output) line(words ...string) {
 	o.mu.Lock()
+	if o.shut {
+		o.mu.Unlock()
+		return
+	}
 	for _, w := range words {
 		o.buf = append(o.buf, w...)
 	}
@@ -58,6 +63,15 @@ func (o *output) report(r Report) {
 	o.mu.Lock()
 	o.buf = AppendReport(o.buf, r)
 	o.unlockAndFlush()
+}
+
+// shutWith drops all lines from now on, but for these, and writes the others.
+func (o *output) shutWith(lines string) {
+	o.mu.Lock()
+	o.buf = append(o.buf, lines...)
+	o.shut = true
+	o.mu.Unlock()
+	_ = o.flush()
 }
 
 // unlockAndFlush unlocks o after a line was added, and flushes it now or soon.

@@ -16,9 +16,11 @@ const MaxLine = 64 << 10
 
 // The lines without parameters, without their LF.
 const (
-	HungryLine = "#hungry" // agent: give me a job line
-	IdleLine   = "#idle"   // scheduler: nothing to do; answer with HungryLine
-	LeaveLine  = ""        // scheduler: finish and exit
+	ReportsLine = "#reports" // agent, at its start: I only report, you mark
+	LockedLine  = "#locked"  // agent, after the end of its input: what I still do is locked with my pid
+	HungryLine  = "#hungry"  // agent: give me a job line
+	IdleLine    = "#idle"    // scheduler: nothing to do; answer with HungryLine
+	LeaveLine   = ""         // scheduler: finish and exit
 )
 
 const resyncWord = "#resync"
@@ -71,6 +73,8 @@ type Kind uint8
 const (
 	Hungry    Kind = iota + 1 // the agent asks for a job line, or answers #idle
 	Resync                    // it found nothing to do in the control file Path
+	Reports                   // it only reports, and the scheduler marks
+	Locked                    // it has locked what it still works on, and marks that itself
 	Comment                   // any other line that begins with #, or an empty one
 	Reported                  // Report is the result of one recipient
 	Malformed                 // none of these; Reason says why
@@ -105,6 +109,12 @@ func ParseLine(line []byte) Line {
 func parseWord(line []byte) Line {
 	if bytes.HasPrefix(line, []byte(HungryLine)) {
 		return Line{Kind: Hungry}
+	}
+	switch string(line) {
+	case ReportsLine:
+		return Line{Kind: Reports}
+	case LockedLine:
+		return Line{Kind: Locked}
 	}
 	if path, ok := bytes.CutPrefix(line, []byte(resyncWord)); ok {
 		if path = bytes.TrimLeft(path, " \t"); len(path) > 0 {

@@ -62,8 +62,17 @@ type Server struct {
 	Out io.Writer // reports to the scheduler
 	Err io.Writer // lines for the scheduler's log, one in each write
 
-	recent ctlfile.Recent // the large control files of the last job lines
-	queue  unix.Stat_t    // the directory queue/ when Serve began; the zero value: not known
+	// Reports says that the scheduler has asked for reports only: it marks, unless it ends
+	// (leave.go). Standard sets it.
+	Reports bool
+	// Commits says that Deliver calls Message.Commit before anything that must not be done
+	// twice. Otherwise a recipient counts as committed as soon as its job line is read.
+	Commits bool
+
+	leaving leaving
+	out     *output
+	recent  ctlfile.Recent // the large control files of the last job lines
+	queue   unix.Stat_t    // the directory queue/ when Serve began; the zero value: not known
 }
 
 // Serve works until the scheduler tells the agent to leave, by an empty line or
@@ -75,20 +84,41 @@ func (s *Server) Serve(ctx context.Context) error {
 		postoffice.Close(fd)
 	}
 	out := newOutput(s.Out)
+	s.out = out
 	in, stop := interruptible(ctx, s.In)
 	defer stop()
 	lines := NewLineReader(&onFirstRead{in, raiseFiles}, MaxLine)
 
-	var err error
-	if s.Sessions > 1 {
-		err = s.serveMany(ctx, lines, out)
-	} else {
-		err = s.serveOne(ctx, lines, out)
-	}
+	err := s.serve(ctx, lines, out)
 	if e := out.close(); err == nil && e != nil {
 		err = fmt.Errorf("report to the scheduler: %w", e)
 	}
 	return err
+}
+
+// serve works until there is no more to do. If the scheduler ends, it leaves sessions
+// alone whose mail was dropped.
+func (s *Server) serve(ctx context.Context, lines *LineReader, out *output) error {
+	run := s.serveOne
+	if s.Sessions > 1 {
+		run = s.serveMany
+	}
+	if !s.Reports {
+		return run(ctx, lines, out)
+	}
+	out.line(ReportsLine)
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, lines, out) }()
+	select {
+	case err := <-ended:
+		s.leave()
+		if s.leaving.locked.Load() == 0 {
+			return err
+		}
+		<-s.leaving.settled
+	case <-s.leaving.settled:
+	}
+	return nil
 }
 
 // serveOne works on one job line after another. Its reports are written when no

@@ -74,13 +74,17 @@ func (ss *session) work(job Job) {
 		return
 	}
 	defer m.close()
+	if !m.enter() {
+		return
+	}
+	defer m.exit()
 	switch err := m.findMessage(); {
 	case errors.Is(err, errQueueGone), errors.Is(err, fs.ErrNotExist) && m.moved():
 		// It is not the message's fault; the scheduler knows what to do.
 		if errors.Is(err, errQueueGone) {
 			ss.server.warn("%v", err)
 		}
-		m.releaseRest()
+		m.release()
 		ss.out.line(resyncWord, " ", job.Path)
 		return
 	case errors.Is(err, fs.ErrNotExist):

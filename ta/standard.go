@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
 )
 
 // Standard connects s to the standard streams, which lead to the scheduler, and
@@ -21,6 +23,10 @@ import (
 func (s *Server) Standard() (ctx context.Context, stop func()) {
 	s.In, s.Out, s.Err = pollable(os.Stdin), pollable(os.Stdout), pollable(os.Stderr)
 	s.AllNotary = os.Getenv(NotaryEnv) == NotaryAll
+	if s.Reports = s.Reports && os.Getenv(MarkingEnv) == MarkingScheduler && isSocket(os.Stdin); s.Reports {
+		s.Marking = ctlfile.SchedulerMarks
+		s.begin(0)
+	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return signal.NotifyContext(context.Background(),
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)

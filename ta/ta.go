@@ -35,6 +35,9 @@
 // agent's first N, a #hungry that does not answer an ended job line ends the
 // oldest open one.
 //
+// The second thing that is new is what our agents do about marks and about the end of the
+// scheduler: leave.go has the protocol, and ta(7), "Agents that say #reports".
+//
 // Neither side trusts the other: lines are bounded (MaxLine), a line that cannot
 // be parsed becomes a value (Malformed), and no input causes a panic.
 package ta

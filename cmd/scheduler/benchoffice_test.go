@@ -24,7 +24,7 @@ type bench struct{ dir, scheduler string }
 // newBench is a bench with the built programs.
 func newBench(b testing.TB) *bench {
 	return linkBench(b, program(b, "scheduler"), map[string]string{
-		"discard": program(b, "discard"), "oldagent": program(b, "oldagent"), "stamper": testBinary(b),
+		"discard": program(b, "discard"), "smtp": program(b, "smtp"), "oldagent": program(b, "oldagent"), "stamper": testBinary(b),
 	})
 }
 

@@ -20,7 +20,7 @@ var buildPrograms = sync.OnceValues(func() (string, error) {
 	for _, args := range [][]string{
 		{"mkdir", "-p", dir},
 		{"go", "build", "-o", dir, "zsched/cmd/scheduler", "zsched/cmd/mailq", "zsched/cmd/xferd",
-			"zsched/cmd/ta/discard", "zsched/cmd/ta/xfer", "zsched/packaging/ministore"},
+			"zsched/cmd/ta/discard", "zsched/cmd/ta/smtp", "zsched/cmd/ta/xfer", "zsched/packaging/ministore"},
 		{"cc", "-O2", "-o", filepath.Join(dir, "floor"), "testdata/floor/floor.c"},
 		{"cc", "-O2", "-o", filepath.Join(dir, "oldagent"), "../../ta/examples/oldagent.c"},
 	} {

@@ -24,7 +24,7 @@ import (
 // word is the program, below mailbin/ta (mailbin is absolute) unless it begins
 // with '/'; PATH is not searched. The environment is those assignments, then the
 // scheduler's TZ, then PATH, ZCONFIG and the variables of errormail(8) and xfer(8) from
-// env, the values of zmailer.conf and of scheduler.cf, then ta.NotaryEnv. A variable
+// env, the values of zmailer.conf and of scheduler.cf, then ta.NotaryEnv and ta.MarkingEnv. A variable
 // assigned in the command is not set again.
 func Command(words []string, mailbin string, env map[string]string) (path string, args, environ []string, err error) {
 	for len(words) > 0 && strings.Contains(words[0], "=") {
@@ -58,6 +58,7 @@ func Command(words []string, mailbin string, env map[string]string) (path string
 		inherit(name, value, ok)
 	}
 	inherit(ta.NotaryEnv, ta.NotaryAll, true)
+	inherit(ta.MarkingEnv, ta.MarkingScheduler, true)
 	return path, args, environ, nil
 }
 

@@ -132,6 +132,10 @@ func (l *listener) line(said ta.Line) scheduler.Event {
 	switch said.Kind {
 	case ta.Hungry:
 		return scheduler.AgentHungry{Agent: l.agent}
+	case ta.Reports:
+		return scheduler.AgentReports{Agent: l.agent}
+	case ta.Locked:
+		return scheduler.AgentLocked{Agent: l.agent}
 	case ta.Reported:
 		return scheduler.AgentReported{Agent: l.agent, Report: said.Report}
 	case ta.Resync:

@@ -223,6 +223,7 @@ func Open(o Options) (*Spool, error) {
 	if err := s.openPlaces(); err != nil {
 		return nil, fmt.Errorf("spool %q: %w", o.Postoffice, err)
 	}
+	s.awaitFormerAgents()
 	s.removeUnpublished()
 	s.start()
 	return s, nil

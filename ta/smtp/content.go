@@ -86,11 +86,10 @@ func (c *content) copyBody(w io.Writer) error {
 	return err
 }
 
-// sendTo sends the line before, then exactly as many bytes as were measured, then the
-// line after. dots says that a dot at the beginning of a line is doubled. If the
-// message has changed since it was measured, the error is a localError and the line
-// after is not sent.
-func (c *content) sendTo(w io.Writer, before, after string, dots bool) error {
+// sendTo sends the line before, then exactly as many bytes as were measured. dots says that
+// a dot at the beginning of a line is doubled. If the message has changed since it was
+// measured, the error is a localError.
+func (c *content) sendTo(w io.Writer, before string, dots bool) error {
 	buf := c.buffers.get()
 	defer c.buffers.put(buf)
 	s := &sender{w: w, out: append((*buf)[:0], before...), dots: dots, left: c.size}
@@ -100,7 +99,6 @@ func (c *content) sendTo(w io.Writer, before, after string, dots bool) error {
 	if err := s.end(); err != nil {
 		return err
 	}
-	s.out = append(s.out, after...)
 	return s.flush()
 }
 

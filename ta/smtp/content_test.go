@@ -34,7 +34,7 @@ func TestMessageThatChanges(t *testing.T) {
 			t.Fatalf("measured in %d readings, not in one", 2-file.left)
 		}
 		var local *localError
-		if err := c.sendTo(io.Discard, "", "", false); !errors.As(err, &local) {
+		if err := c.sendTo(io.Discard, "", false); !errors.As(err, &local) {
 			t.Errorf("%q: %v", then, err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestLoneCRDoesNotBeginAField(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sent bytes.Buffer
-	if err := c.sendTo(&sent, "", "", false); err != nil {
+	if err := c.sendTo(&sent, "", false); err != nil {
 		t.Fatal(err)
 	}
 	if got := sent.String(); got != "Subject: x From: ceo@a.example\r\nX: y\r\n\r\na\r\nb\r\n" || c.size != int64(len(got)) {

@@ -28,11 +28,31 @@ func (t *transaction) sendData() error {
 		t.reportAccepted(t.dataReply)
 		return t.reset()
 	}
-	if err := t.content.sendTo(t.s.w, "", ".\r\n", true); err != nil {
+	if err := t.content.sendTo(t.s.w, "", true); err != nil {
 		return t.interrupted(err)
 	}
-	t.s.trace(ours, ".")
+	if err := t.commit(); err != nil {
+		return err
+	}
+	if err := t.s.send("."); err != nil {
+		return t.interrupted(err)
+	}
 	return t.takeFinalReplies(".")
+}
+
+// errLeaving means that the scheduler has ended, so that the message must not be sent.
+var errLeaving = errors.New("the scheduler has ended")
+
+// commit says that the server may have the message from now on.
+func (t *transaction) commit() error {
+	all := make([]*ta.Recipient, len(t.states))
+	for i := range t.states {
+		all[i] = t.states[i].Recipient
+	}
+	if !t.d.message.Commit(all...) {
+		return errLeaving
+	}
+	return nil
 }
 
 // interrupted ends a transaction whose message could not be sent completely. The

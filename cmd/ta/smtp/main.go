@@ -43,6 +43,10 @@ func run(args []string, stdout, stderr io.Writer, title func(string)) int {
 	}
 	agent := smtp.New(o)
 	p.Server.Deliver = agent.Deliver
-	defer agent.Close()
-	return p.Serve()
+	p.Server.Commits = true
+	status := p.Serve()
+	if !p.Server.Left() {
+		agent.Close()
+	}
+	return status
 }
