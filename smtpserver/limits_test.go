@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -181,6 +182,22 @@ func TestMessageTooLargeIsRefused(t *testing.T) {
 	d.expect("503 ")
 	d.say("NOOP", "250 ")
 	s.nothingLeft()
+}
+
+// A large message in chunks of a usual size is not too many commands, but one of tiny chunks is.
+func TestMessageMayHaveManyChunks(t *testing.T) {
+	s := start(t, func(o *Options) { o.MaxRecipients = 1 })
+	for size, want := range map[int]string{minRate: "250 ", 2: "421 4.7.0"} {
+		d := s.dial()
+		begin(d)
+		chunk := fmt.Sprintf("BDAT %d\r\n%s\r\n", size, strings.Repeat("x", size-2))
+		for range extraCommands - 2 {
+			d.send(chunk)
+			d.expect("250 ")
+		}
+		d.send(chunk + "BDAT 0 LAST\r\n")
+		d.expect(want)
+	}
 }
 
 func TestFullDiskIsATemporaryError(t *testing.T) {

@@ -169,6 +169,9 @@ func (s *session) bdat(arg string) error {
 	if last || err != nil || s.mail.text.err != nil {
 		return s.finish(err)
 	}
+	if size >= minRate { // a large message may have many chunks
+		s.commands--
+	}
 	s.reply("250 2.0.0 %d bytes received", size)
 	return nil
 }
