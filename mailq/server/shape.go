@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +12,7 @@ import (
 )
 
 const (
-	maxShapes    = 100_000 // lines of SHOW SHAPE; the smaller destinations count as others
+	maxShapes    = 100_000 // destinations that are counted exactly
 	maxShapeName = 48      // width of the column of names
 )
 
@@ -39,39 +38,35 @@ func showShape(r *request, ctx context.Context) bool {
 }
 
 func gatherShape(ctx context.Context, queue Queue, now time.Time) ([]*mailq.ShapeItem, error) {
+	list := topList[mailq.Name, mailq.ShapeItem]{
+		limit: maxShapes,
+		compare: func(a, b *mailq.ShapeItem) int {
+			return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
+		},
+		add: func(to, count *mailq.ShapeItem) {
+			to.Total += count.Total
+			for column, n := range count.Ages {
+				to.Ages[column] += n
+			}
+		},
+		others: mailq.ShapeItem{Others: true},
+	}
 	all := &mailq.ShapeItem{All: true}
-	byName := make(map[mailq.Name]*mailq.ShapeItem)
-	items := []*mailq.ShapeItem{all}
 	for job, err := range queue.Jobs(ctx, mailq.Name{}) {
 		if err != nil {
 			return nil, err
 		}
-		it := byName[job.Name]
-		if it == nil {
-			it = &mailq.ShapeItem{Name: mailq.Name{Channel: strings.Clone(job.Channel), Host: strings.Clone(job.Host)}}
-			byName[it.Name] = it
-			items = append(items, it)
-		}
+		it := list.of(job.Name, func() (mailq.Name, *mailq.ShapeItem) {
+			name := mailq.Name{Channel: strings.Clone(job.Channel), Host: strings.Clone(job.Host)}
+			return name, &mailq.ShapeItem{Name: name}
+		})
 		n, column := len(job.Recipients), shapeColumn(now.Sub(job.ArrivedAt))
 		it.Total += n
 		it.Ages[column] += n
 		all.Total += n
 		all.Ages[column] += n
 	}
-	slices.SortFunc(items[1:], func(a, b *mailq.ShapeItem) int {
-		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
-	})
-	if len(items)-1 <= maxShapes {
-		return items, nil
-	}
-	others := &mailq.ShapeItem{Others: true}
-	for _, it := range items[1+maxShapes:] {
-		others.Total += it.Total
-		for column, n := range it.Ages {
-			others.Ages[column] += n
-		}
-	}
-	return append(items[:1+maxShapes], others), nil
+	return append([]*mailq.ShapeItem{all}, list.lines()...), nil
 }
 
 func shapeColumn(age time.Duration) int {
