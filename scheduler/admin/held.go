@@ -64,7 +64,7 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 }
 
 // toBeHeld yields those of the messages that are in the queue and are to be held when an
-// agent reports.
+// agent reports, and those that have just been moved to hold/.
 func (q *Queue) toBeHeld(ctx context.Context, records map[string]*spool.HoldRecord, yield func(*mailq.HeldItem, error) bool) {
 	for _, spoolID := range slices.Sorted(maps.Keys(records)) {
 		id, found, err := q.inQueue(ctx, spoolID)
@@ -73,6 +73,15 @@ func (q *Queue) toBeHeld(ctx context.Context, records map[string]*spool.HoldReco
 			return
 		}
 		if !found {
+			// It may have been moved to hold/ since that was searched.
+			m, found, err := q.files.Show(ctx, spoolID)
+			if err == nil && found && m.Place == spool.Hold {
+				for _, job := range storedJobs(m) {
+					if !yield(heldItem(job, records[spoolID]), nil) {
+						return
+					}
+				}
+			}
 			continue
 		}
 		for job, err := range q.jobs(ctx, walkMessage(id)) {
@@ -109,7 +118,7 @@ func (q *Queue) recordHold(o *mailq.Order, messages []string, threads ...spool.T
 	now := time.Now()
 	r := spool.HoldRecord{Since: now, By: actorText(o), Why: mailq.TrimBlanks(mailq.OneReply(o.Why)), Messages: messages, Threads: threads}
 	if o.For > 0 {
-		r.Until = now.Add(o.For)
+		r.Until = wholeSecond(now.Add(o.For))
 	}
 	q.ordered.add(messages)
 	if err := q.files.RecordHold(r); err != nil {
@@ -123,6 +132,10 @@ func (q *Queue) recordHold(o *mailq.Order, messages []string, threads ...spool.T
 	}
 	return nil
 }
+
+// wholeSecond returns the next whole second, to which the end of a hold or suspension is
+// recorded: neither ends early.
+func wholeSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
 // endsAt makes KeepHolds wake at the given time or earlier.
 func (q *Queue) endsAt(at time.Time) {

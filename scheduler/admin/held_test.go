@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"syscall"
 	"testing"
@@ -293,4 +294,51 @@ func TestEventLogHasHeldMessagesThatArrive(t *testing.T) {
 		stop()
 		h.Stop(syscall.SIGTERM)
 	})
+}
+
+// A message that is moved to hold/ while the list is made is in the list: hold/ was searched
+// before it came.
+func TestAMessageThatIsBeingHeldIsInTheList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD MSG 2", 1, 1, 1)
+		synctest.Wait()
+		moved := h.Spool.Held["2"]
+		delete(h.Spool.Held, "2")
+		h.Spool.Meanwhile = func() { h.Spool.Held["2"] = moved }
+		if got := h.held(); got != "2 a.example by postmaster uid 0 open" {
+			t.Errorf("held: %s", got)
+		}
+		h.Spool.Meanwhile = nil
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A hold does not end before its time, which is recorded in whole seconds.
+func TestAHoldDoesNotEndEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		time.Sleep(300 * time.Millisecond)
+		h.want("HOLD MSG 2 FOR 10s", 1, 1, 1)
+		h.want("SUSPEND THREAD smtp b.example FOR 10s", 2, 2, 1)
+		least := time.Now().Add(10 * time.Second)
+		for until := range h.ends() {
+			if until.Before(least) || until.Nanosecond() != 0 {
+				t.Errorf("it ends %v, given for 10s at %v", until, time.Now())
+			}
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// ends yields the recorded ends of holds and suspensions.
+func (h *harness) ends() iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		for _, r := range h.records.all {
+			yield(r.Until)
+		}
+		for _, s := range h.Spool.Suspended {
+			yield(s.Until)
+		}
+	}
 }

@@ -45,7 +45,7 @@ func (q *Queue) suspendThread(ctx context.Context, o *mailq.Order) (did mailq.Ou
 		now := time.Now().Truncate(time.Second)
 		s := spool.Suspension{Thread: spool.Thread(name), Since: now, By: actorText(o), Why: cmp.Or(mailq.TrimBlanks(mailq.OneReply(o.Why)), why)}
 		if o.For > 0 {
-			s.Until = now.Add(o.For)
+			s.Until = wholeSecond(time.Now().Add(o.For))
 		}
 		err = q.port.SetSuspended(ctx, s)
 	}

@@ -291,7 +291,9 @@ func (d *Daemon) Release(ctx context.Context, m spool.Name, ends []ctlfile.Mark,
 				err = ErrNotHeld
 			}
 			if err != nil {
-				delete(l.intake.released, id)
+				if l.intake.released[id] == way { // and not that of another order
+					delete(l.intake.released, id)
+				}
 				return err
 			}
 			way.tell(l)

@@ -175,6 +175,32 @@ func lastOrderIsInForce(t *testing.T, second bool, order func(ctx context.Contex
 	})
 }
 
+// Of two releases of one message at the same time, the one that finds nothing does not take
+// the attempt from the message that the other has released.
+func TestTwoReleasesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := daemontest.New(t, nil)
+		name := h.Spool.Put(1, "a.example")
+		h.Spool.Held["1"] = h.Spool.Files["1"]
+		delete(h.Spool.Files, "1")
+		h.Run()
+		ended := make(chan error, 2)
+		for range 2 {
+			go func() { ended <- h.Daemon.Release(t.Context(), name, nil, nil) }()
+		}
+		if err := errors.Join(<-ended, <-ended); !errors.Is(err, daemon.ErrNotHeld) {
+			t.Errorf("answered with %v", err)
+		}
+		synctest.Wait()
+		_ = h.Daemon.Ask(t.Context(), func(l *daemon.Loop) {
+			if c := l.Core().Counts(); c.MessagesReleased != 1 {
+				t.Errorf("%d messages came as released ones", c.MessagesReleased)
+			}
+		})
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
 func TestNothingBeginsWithoutTheHeldThreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
