@@ -32,13 +32,21 @@ const reuseFactor = 20
 const countPause = time.Minute
 
 // keptCounts are counts that need a search through directories or through the
-// queue. The caller's goroutine makes that search.
+// queue, by mailq.KeptKind.Name. The caller's goroutine makes that search.
 type keptCounts struct {
-	mu                        sync.Mutex
-	held, parked, quarantined keptCount
-	heldThreads               keptCount // its Count is not used
-	poisoned                  keptCount
-	router, notices           keptCount
+	mu sync.Mutex
+	by map[string]*keptCount
+}
+
+// of returns a count, which is 0 at first.
+func (k *keptCounts) of(state string) *keptCount {
+	if k.by == nil {
+		k.by = make(map[string]*keptCount)
+	}
+	if k.by[state] == nil {
+		k.by[state] = new(keptCount)
+	}
+	return k.by[state]
 }
 
 type keptCount struct {
@@ -51,41 +59,38 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals, threads []spool.Th
 	k := &q.kept
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, p := range []struct {
-		count *keptCount
-		place spool.Place
+	inPlace := func(p spool.Place) func() (mailq.Kept, error) {
+		return func() (mailq.Kept, error) { return q.countPlace(ctx, p) }
+	}
+	var router mailq.Kept
+	for _, c := range []struct {
+		state string
 		to    *mailq.Kept
+		count func() (mailq.Kept, error)
 	}{
-		{&k.held, spool.Hold, &t.Held}, {&k.parked, spool.Postman, &t.Parked}, {&k.quarantined, spool.Corrupt, &t.Quarantined},
+		{"held", &t.Held, inPlace(spool.Hold)},
+		{"parked", &t.Parked, inPlace(spool.Postman)},
+		{"quarantined", &t.Quarantined, inPlace(spool.Corrupt)},
+		{"notices", &t.Notices, func() (mailq.Kept, error) { return q.countNotices(ctx) }},
+		{"router", &router, func() (mailq.Kept, error) { return q.countRouter(ctx) }},
+		{"held_threads", &t.HeldThreads, func() (mailq.Kept, error) { return q.oldestHold(threads) }},
 	} {
-		err := p.count.refresh(func() (mailq.Kept, error) { return q.countPlace(ctx, p.place) })
+		count := k.of(c.state)
+		err := count.refresh(c.count)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			// The other totals do not depend on these directories.
-			q.log.Warn().Err(err).Msg("mail that is kept back cannot be counted; the last count is shown")
-			p.count.freshUntil = time.Now().Add(countPause)
+			// The other totals do not depend on this one.
+			q.log.Warn().Err(err).Str("kind", c.state).Msg("mail that is kept back cannot be counted; the last count is shown")
+			count.freshUntil = time.Now().Add(countPause)
 		}
-		*p.to = p.count.kept
+		*c.to = count.kept
 	}
-	if err := k.router.refresh(func() (mailq.Kept, error) { return q.countRouter(ctx) }); err != nil {
-		q.log.Warn().Err(err).Msg("mail for the router cannot be counted; the last count is shown")
-		k.router.freshUntil = time.Now().Add(countPause)
+	if t.HeldThreads.Count = len(threads); len(threads) == 0 {
+		t.HeldThreads = mailq.Kept{}
 	}
-	if err := k.notices.refresh(func() (mailq.Kept, error) { return q.countNotices(ctx) }); err != nil {
-		q.log.Warn().Err(err).Msg("notices in postman/ cannot be counted; the last count is shown")
-		k.notices.freshUntil = time.Now().Add(countPause)
-	}
-	t.Notices = k.notices.kept
-	if t.HeldThreads.Count = len(threads); len(threads) > 0 {
-		if err := k.heldThreads.refresh(func() (mailq.Kept, error) { return q.oldestHold(threads) }); err != nil {
-			q.log.Warn().Err(err).Msg("it is not known since when threads are held; the last answer is shown")
-			k.heldThreads.freshUntil = time.Now().Add(countPause)
-		}
-		t.HeldThreads.OldestAt, t.HeldThreads.Reason = k.heldThreads.kept.OldestAt, k.heldThreads.kept.Reason
-	}
-	t.Router = mailq.Router{Count: k.router.kept.Count, OldestAt: k.router.kept.OldestAt}
+	t.Router = mailq.Router{Count: router.Count, OldestAt: router.OldestAt}
 	if q.controlDir != "" {
 		running, ever := spool.RouterRuns(filepath.Dir(q.controlDir))
 		t.Router.Dead = !running && (ever || t.Router.Count > 0)
@@ -95,11 +100,12 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals, threads []spool.Th
 		t.Unloaded = mailq.Kept{Count: u.Messages, OldestAt: u.Since, Reason: u.Reason}
 	}
 	if t.Poisoned.Count == 0 {
-		k.poisoned = keptCount{}
+		delete(k.by, "poisoned")
 		return nil
 	}
-	err := k.poisoned.refresh(func() (mailq.Kept, error) { return q.countPoisoned(ctx) })
-	t.Poisoned.OldestAt, t.Poisoned.Reason = k.poisoned.kept.OldestAt, k.poisoned.kept.Reason
+	poisoned := k.of("poisoned")
+	err := poisoned.refresh(func() (mailq.Kept, error) { return q.countPoisoned(ctx) })
+	t.Poisoned.OldestAt, t.Poisoned.Reason = poisoned.kept.OldestAt, poisoned.kept.Reason
 	return err
 }
 
