@@ -34,12 +34,30 @@ func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 			})
 		}
 	}
+	for id, x := range s.records.extras {
+		rec := s.records.items.at(s.records.find(id))
+		for _, o := range x.orders {
+			list = append(list, s.recordedOrders(rec, o)...)
+		}
+	}
 	for _, saved := range s.savedOrders {
 		list = append(list, saved...)
 	}
 	slices.SortStableFunc(list, func(a, b SavedOrder) int {
 		return cmp.Or(cmp.Compare(a.Message, b.Message), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
 	})
+	return list
+}
+
+// recordedOrders returns an order on a message on record, for each of its vertices.
+func (s *Scheduler) recordedOrders(rec *record, o *recordedOrder) (list []SavedOrder) {
+	for _, ref := range o.threads {
+		key := (*s.threadTable.at(ref)).key
+		list = append(list, SavedOrder{
+			Message: rec.id, ModifiedAt: rec.modifiedAt.time(), Path: s.recordPath(rec), Channel: key.channel, Host: key.host,
+			Verb: o.order.Verb, To: o.order.To, By: o.order.By, Why: o.order.Why, Only: o.order.Only[rec.id],
+		})
+	}
 	return list
 }
 
