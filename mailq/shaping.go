@@ -88,7 +88,7 @@ type RuleItem struct {
 	Pattern    string    `json:"pattern"`
 	Expression string    `json:"expression"`
 	Action     string    `json:"action"`
-	Hits       uint64    `json:"hits"` // since the rule has its present form
+	Hits       uint64    `json:"hits"` // since the start, or since the rule has its present form
 	LastAt     time.Time `json:"last_at,omitzero"`
 	Threads    int       `json:"threads"` // on which it has an effect now
 }

@@ -95,7 +95,6 @@ func (q *queue) updateEffects(t *thread) {
 	x.part = part
 	x.rate.Restrict(q.both(), part, per)
 	q.plan(&x.effectEnd, next)
-	q.noteThreadChange(t)
 	if x.suspended == suspended {
 		return
 	}

@@ -100,7 +100,6 @@ func (q *queue) resumeThread(t *thread) int {
 	if t.suspendedUntil != 0 && t.suspendedUntil <= q.now {
 		t.suspendedUntil = 0
 		t.suspensions++
-		q.noteThreadChange(t)
 	}
 	t.setSessionCap(false)
 	n := 0

@@ -191,14 +191,12 @@ type (
 		OrderOnly     bool // the effects of rules stay
 	}
 
-	// Restored: the state of a thread that an earlier process saved (SaveAll). It
+	// Restored: the state of a thread that an earlier process saved (Save). It
 	// comes before the mail that was already in the queue of that process.
 	Restored struct{ Thread SavedThread }
 
-	// RestoredRate and RestoredRule: the same for a rate that several threads share,
-	// and for what a reply rule has done.
+	// RestoredRate: the same for a rate that several threads share.
 	RestoredRate struct{ Rate SavedRate }
-	RestoredRule struct{ Rule SavedRule }
 
 	// RestoredOrder: an order that an earlier process has not carried out
 	// (PendingOrders). It comes before the mail that was already in the queue of that process.
@@ -267,7 +265,6 @@ func (SuspendedThread) event() {}
 func (Lifted) event()          {}
 func (Restored) event()        {}
 func (RestoredRate) event()    {}
-func (RestoredRule) event()    {}
 func (RestoredOrder) event()   {}
 func (AllLoaded) event()       {}
 func (Stopping) event()        {}

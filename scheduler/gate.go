@@ -123,21 +123,18 @@ func (t *thread) waits() uint32 {
 func (d *dispatch) pass(t *thread, r *ring, n int) {
 	if t.shaping != nil {
 		t.shaping.rate.Take(d.both(), n)
-		if t.shaping.rate.Per() >= minSavedToken {
-			d.noteThreadChange(t)
-		}
 		if w := t.shaping.draws; w != nil {
 			w.Take(time.Duration(d.now), n)
 		}
 		d.updateGate(t)
 		if s := t.shaping.site; s != nil {
 			for _, b := range s.rates {
-				d.takeShared(b, n)
+				b.Take(d.both(), n)
 			}
 		}
 	}
 	for _, b := range r.channel.rates {
-		d.takeShared(b, n)
+		b.Take(d.both(), n)
 		if d.tokensOf(b) == 0 {
 			d.spent = r.channel
 		}

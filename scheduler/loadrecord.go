@@ -202,8 +202,6 @@ func (dv *delivery) restoreVertex(v *vertex, n recordRef) {
 	v.crashes = uint8(rec.flags & recordCrashes / recordCrash)
 	v.destinationFailed = rec.flags&recordDestinationFailed != 0
 	v.inRetryStep = rec.flags&recordInRetryStep != 0
-	v.first.flags |= rec.first.flags & unsaved
-	dv.noteMove(v.ref, &v.first)
 	t.vertices.remove(v.ref)
 	t.memberOf.vertices--
 	t.modTimes.remove(rec.modifiedAt.second())

@@ -34,7 +34,6 @@ type mail struct {
 	loaded         int64                      // last message.sequence that was given
 	records        recordBook
 	flows          slab[flowRef, flow]
-	saving         saving
 
 	flowPlace func(flowRef) *int32 // where a flow keeps its place in a heap of its share
 

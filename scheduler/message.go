@@ -120,9 +120,6 @@ const (
 // setState moves a vertex to another state. wakeAt is the end of its wait.
 func (q *queue) setState(v *vertex, state vertexState, wakeAt instant) {
 	t := q.threadOf(v)
-	if state == waiting || v.state == waiting && v.wakeAt > q.now {
-		q.noteChange(v)
-	}
 	if v.state == waiting {
 		t.wakeTimes.remove(v.wakeAt.second())
 		if v.destinationFailed {
@@ -176,7 +173,6 @@ const (
 	mustAttempt // it was held and must have an attempt before it can expire
 	counted     // its outcome is in the counters of the channel
 	unreported  // the agent ended the line without a report on it: an attempt
-	unsaved     // of the first recipient only: the vertex is in saving.changed
 	triedBefore // all its attempts were made by an earlier process
 
 	// hasFailed has the bit of unreported, which only open recipients have: an agent

@@ -241,7 +241,6 @@ func (dv *delivery) takePlace(v *vertex, n recordRef) {
 		t.wakeTimes.remove(v.wakeAt.second())
 		t.wakeTimes.add(rec.wakeAt)
 	}
-	dv.noteMove(n.inThread(), &rec.first)
 	if t.records == nil {
 		t.records = dv.newThreadRecords()
 	}

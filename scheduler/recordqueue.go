@@ -5,9 +5,6 @@ package scheduler
 // setRecordState moves a record to another state.
 func (q *queue) setRecordState(n recordRef, state vertexState, wakeAt second) {
 	rec := q.records.items.at(n)
-	if state == waiting || rec.state == waiting && rec.wakeAt.instant() > q.now {
-		q.noteRecordChange(n)
-	}
 	q.countRecordState(rec, -1)
 	rec.state, rec.wakeAt = state, wakeAt
 	q.countRecordState(rec, 1)

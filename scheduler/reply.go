@@ -71,10 +71,10 @@ type ruleState struct {
 	hits    uint64
 	lastAt  date // of the last hit; 0: none yet
 	effects int  // in force now
-	unsaved bool // has hits that were not saved
 }
 
-// RuleView is a reply rule with what it has done since it has its present form.
+// RuleView is a reply rule with what it has done since the start, or since it has its
+// present form.
 type RuleView struct {
 	*ReplyRule
 	Hits    uint64
@@ -105,7 +105,7 @@ func (q *queue) setRules(rules []ReplyRule) {
 		// Of two rules with the same key, only the first one matches.
 		known := findRule(before, st.rule.Key())
 		if known != nil && findRule(q.replyRules, st.rule.Key()) == nil {
-			st.hits, st.lastAt, st.unsaved = known.hits, known.lastAt, known.unsaved
+			st.hits, st.lastAt = known.hits, known.lastAt
 		}
 		q.replyRules = append(q.replyRules, st)
 	}
@@ -180,7 +180,7 @@ func (dv *delivery) matchReply(t *thread, rep *ta.Report) *ruleState {
 	st := dv.ruleFor(t.key, rep.Notary, rep.Text)
 	if st != nil {
 		st.hits++
-		st.lastAt, st.unsaved = dv.date, true
+		st.lastAt = dv.date
 	}
 	return st
 }

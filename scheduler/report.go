@@ -186,9 +186,6 @@ func (dv *delivery) deferred(a *agent, l *line, v *vertex, i int, rep *ta.Report
 		rep = &ofAll
 	}
 	dv.setDiagnostic(v, i, rep)
-	if l == nil {
-		dv.noteChange(v)
-	}
 	if l == nil || dv.recipient(v, i).state == reported {
 		return
 	}

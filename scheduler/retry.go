@@ -114,7 +114,6 @@ func (q *queue) suspend(t *thread, till instant) {
 	if t.shaping != nil {
 		t.shaping.told = nil
 	}
-	q.noteThreadChange(t)
 	q.planResume(t)
 	q.noteThread(t, "suspended", till)
 	q.updateThread(t)

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -20,13 +19,12 @@ type recipientKey struct {
 }
 
 // everything goes through a pass, a few items at a time.
-func everything(s *Scheduler, between func()) (recipients map[recipientKey]SavedRecipient, threads map[threadKey]SavedThread) {
+func everything(s *Scheduler) (recipients map[recipientKey]SavedRecipient, threads map[threadKey]SavedThread) {
 	recipients, threads = map[recipientKey]SavedRecipient{}, map[threadKey]SavedThread{}
 	var part Saved
-	pass := s.SaveAll()
+	pass := s.Save()
 	for more := true; more; {
 		more = pass.Next(&part, 3)
-		between()
 		note(&part, recipients, threads)
 	}
 	return recipients, threads
@@ -41,63 +39,6 @@ func note(part *Saved, recipients map[recipientKey]SavedRecipient, threads map[t
 	}
 }
 
-// What is saved as a change says the same as everything together: in memory and
-// on record, whatever happens between two saves and during a pass.
-func TestChangesAreWhatHasChanged(t *testing.T) {
-	for seed := range uint64(6) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			h := newHarness(t, seed)
-			h.steadyClock = true // a saved wait is a date, and changes when the clock is set
-			h.s.TrackChanges()
-			saved, threads := map[recipientKey]SavedRecipient{}, map[threadKey]SavedThread{}
-			var part Saved
-			waits := 0
-			for range 100 {
-				for range 20 {
-					h.randomEvent()
-				}
-				if h.rand.IntN(4) == 0 {
-					saved, threads = everything(h.s, h.randomEvent)
-				}
-				for more := true; more; {
-					more = h.s.SaveChanges(&part, 5)
-					note(&part, saved, threads)
-				}
-				compareSaved(t, h.s, saved, threads)
-				waits += h.s.states[waiting]
-			}
-			if waits == 0 {
-				t.Error("nothing ever waited")
-			}
-		})
-	}
-}
-
-func compareSaved(t *testing.T, s *Scheduler, saved map[recipientKey]SavedRecipient, threads map[threadKey]SavedThread) {
-	t.Helper()
-	now := s.date.time().Unix()
-	all, allThreads := everything(s, func() {})
-	for key, want := range all {
-		switch got := saved[key]; {
-		case want.NextAt > now && (got.NextAt != want.NextAt || got.Attempts != want.Attempts || got.Step != want.Step || got.Text != want.Text):
-			t.Fatalf("%v is saved as %+v, but is %+v", key, got, want)
-		case want.NextAt == 0 && got.NextAt > now+1 && got.ModifiedAt == want.ModifiedAt:
-			t.Fatalf("%v is saved as %+v, but does not wait: %+v", key, got, want)
-		}
-	}
-	for key, want := range allThreads {
-		if got := threads[key]; got.SuspendedUntil != want.SuspendedUntil || got.Window != want.Window || got.Dead != want.Dead {
-			t.Fatalf("%v is saved as %+v, but is %+v", key, got, want)
-		}
-	}
-	for key, got := range threads {
-		if _, known := allThreads[key]; !known && got.SuspendedUntil > now+1 {
-			t.Fatalf("%v is saved as suspended: %+v", key, got)
-		}
-	}
-}
-
 // A scheduler that is told what another saved knows the same, whether or not its
 // memory is limited.
 func TestRestoredIsAsSaved(t *testing.T) {
@@ -108,7 +49,7 @@ func TestRestoredIsAsSaved(t *testing.T) {
 		for n := 0; n < 1500 && h.s.states[waiting] < 4; n++ {
 			h.randomEvent()
 		}
-		saved, threads := everything(h.s, func() {})
+		saved, threads := everything(h.s)
 		config := *h.s.config
 		config.ActiveLimit = int(seed) * 3
 		s := New(&config, rand.New(rand.NewPCG(1, 2)))
@@ -134,7 +75,7 @@ func TestRestoredIsAsSaved(t *testing.T) {
 		}
 		s.Step(At(h.now), AllLoaded{})
 		s.Check()
-		again, threadsAgain := everything(s, func() {})
+		again, threadsAgain := everything(s)
 		now := h.now.Unix()
 		for key, want := range saved {
 			got, ok := again[key]
@@ -203,90 +144,43 @@ func TestRestoredIsBounded(t *testing.T) {
 	}
 }
 
-// Rates that several threads share, and hits of rules, are saved once after each
-// change, and in each pass; and so is a rate that nothing has used since the restart.
-func TestRatesAndRulesAreSaved(t *testing.T) {
+// Slow rates that several threads share are saved, and so is one that nothing has used since
+// the restart.
+func TestRatesAreSaved(t *testing.T) {
 	hour := []Rate{{Recipients: 1, Span: time.Hour}}
 	params := Params{
 		Interval: time.Minute, Retries: []int{1}, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}, UID: -1, GID: -1,
 		ChannelRate: hour, SiteRate: hour, RateBurst: 1,
 	}
-	key := ReplyKey{"*", "*", "busy", "defer 1h"}
 	config := &Config{Defaults: params, Clauses: []Clause{{
 		Channel: "*", Host: "*", Settings: []Setting{{Name: "command", Apply: func(p *Params) { *p = params }}},
-	}}, Replies: []ReplyRule{{
-		Channel: "*", Host: "*", Expression: "busy", Action: "defer 1h", Verb: ReplyDefer, Span: time.Hour,
-		Match: func(reply string) bool { return true },
 	}}}
 	now := time.Unix(1_800_000_000, 0)
 	s := New(config, rand.New(rand.NewPCG(1, 2)))
-	s.TrackChanges()
 	unused := SavedRate{RateKey{"channelrate", "another channel", "1/3600000000000, 1"}, now.Add(time.Hour).Unix()}
 	s.Step(At(now), RestoredRate{unused})
-	s.Step(At(now), RestoredRule{SavedRule{Rule: key, Hits: 7, LastAt: 1_799_000_000}})
-	s.Step(At(now), RestoredRule{SavedRule{Rule: ReplyKey{"*", "*", "gone", "defer 1h"}, Hits: 7}})
 	s.Step(At(now), Arrived{Message{ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: "a"}}}})
 	s.Step(At(now), AgentHungry{Agent: 1})
 	s.Step(At(now), AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 100, Status: ta.Deferred, Text: "busy"}})
 	s.Check()
-	changes, pass := new(Saved), new(Saved)
-	for s.SaveChanges(changes, 100) {
-		t.Fatal("more than a hundred changes")
+	pass := new(Saved)
+	var rates []SavedRate
+	for p, more := s.Save(), true; more; {
+		more = p.Next(pass, 1)
+		rates = append(rates, pass.Rates...)
 	}
-	settings := []string{}
-	for _, r := range changes.Rates {
-		settings = append(settings, r.Setting)
+	if len(rates) != 3 || rates[0] != unused || rates[1].Setting != "channelrate" || rates[2].Setting != "siterate" {
+		t.Fatalf("rates %v are saved", rates)
+	}
+	for _, r := range rates {
 		if want := now.Add(time.Hour).Unix(); r.PaidAt != want || r.Rates != "1/3600000000000, 1" {
 			t.Errorf("saved as %+v, want until %d", r, want)
 		}
 	}
-	slices.Sort(settings)
-	if want := []string{"channelrate", "siterate"}; !slices.Equal(settings, want) {
-		t.Errorf("rates %v are saved, want %v", settings, want)
-	}
-	if want := []SavedRule{{key, 8, now.Unix()}}; !slices.Equal(changes.Rules, want) {
-		t.Errorf("rules %v are saved, want %v", changes.Rules, want)
-	}
-	again := new(Saved)
-	if s.SaveChanges(again, 100) || again.Len() != 0 {
-		t.Errorf("saved again: %+v", again)
-	}
-	var rates []SavedRate
-	var rules []SavedRule
-	for p, more := s.SaveAll(), true; more; {
-		more = p.Next(pass, 1)
-		rates, rules = append(rates, pass.Rates...), append(rules, pass.Rules...)
-	}
-	if len(rates) != 3 || rates[0] != unused || !slices.Equal(rules, changes.Rules) {
-		t.Errorf("a pass saves %v and %v", rates, rules)
-	}
 	s.Step(At(now.Add(time.Hour)), Tick{})
-	for p, more := s.SaveAll(), true; more; {
+	for p, more := s.Save(), true; more; {
 		if more = p.Next(pass, 100); len(pass.Rates) != 0 {
 			t.Errorf("rates are saved whose tokens are there again: %v", pass.Rates)
 		}
 	}
-}
-
-// Changes that nobody saves do not fill the memory.
-func TestChangesThatNobodySaves(t *testing.T) {
-	h := newHarness(t, 1)
-	h.s.TrackChanges()
-	h.s.saving.changed = make([]vertexRef, maxChanged)
-	for !h.s.ChangesLost() {
-		h.randomEvent()
-	}
-	if len(h.s.saving.changed) != 0 {
-		t.Error("they are kept")
-	}
-	for range 50 {
-		h.randomEvent()
-	}
-	saved, threads := everything(h.s, h.randomEvent)
-	var part Saved
-	for more := true; more; {
-		more = h.s.SaveChanges(&part, 5)
-		note(&part, saved, threads)
-	}
-	compareSaved(t, h.s, saved, threads)
 }

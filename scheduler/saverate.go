@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Warm restart of the rates that several threads share (channelrate,
-// siterate), and of what the reply rules have done: saved like threads (save.go), and
-// restored when the mail is loaded.
+// Warm restart of the rates that several threads share (channelrate, siterate): saved like
+// threads (save.go), and restored when the mail is loaded.
 
 // SavedRate is the saved state of a rate that several threads share.
 type SavedRate struct {
@@ -28,14 +27,6 @@ type RateKey struct {
 	Rates string
 }
 
-// SavedRule is what a reply rule has done. A rule that is no longer there is not
-// restored.
-type SavedRule struct {
-	Rule   ReplyKey
-	Hits   uint64
-	LastAt int64 // of the last hit, in seconds since 1970, rounded down
-}
-
 // maxSavedName is the length in bytes of the longest name of a rate that is saved.
 const maxSavedName = 2000
 
@@ -44,8 +35,7 @@ const maxSavedRates = 100_000
 
 // sharedRate is what a bucket that several threads share has beside its tokens.
 type sharedRate struct {
-	key     RateKey
-	unsaved bool // in saving.rates
+	key RateKey
 }
 
 // ratesText writes a table of rates and its burst.
@@ -74,22 +64,6 @@ func (q *queue) shareBucket(b *bucket, setting, name string) {
 	}
 }
 
-// takeShared takes tokens from a bucket that several threads share.
-func (q *queue) takeShared(b *bucket, n int) {
-	b.Take(q.both(), n)
-	q.noteRateChange(b)
-}
-
-// noteRateChange notes that the tokens of a bucket are to be saved, if they are slow
-// and some are missing.
-func (ml *mail) noteRateChange(b *bucket) {
-	sv := &ml.saving
-	if sv.tracked && !sv.lost && !b.shared.unsaved && b.Per() >= minSavedToken && b.PaidAt != 0 && len(b.shared.key.Name) <= maxSavedName {
-		b.shared.unsaved = true
-		sv.rates = append(sv.rates, b)
-	}
-}
-
 // eachShared calls f for each bucket that several threads share, in no particular order.
 func (q *queue) eachShared(f func(*bucket)) {
 	for _, c := range q.channelOrder {
@@ -104,57 +78,32 @@ func (q *queue) eachShared(f func(*bucket)) {
 	}
 }
 
-// saveShared saves rates and rules that have changed, and reports whether there are
-// more.
-func (q *queue) saveShared(to *Saved, n int) (more bool) {
-	sv := &q.saving
-	for len(sv.rates) > 0 && !to.full(n) {
-		b := sv.rates[0]
-		sv.rates = sv.rates[1:]
-		b.shared.unsaved = false
-		to.Rates = append(to.Rates, SavedRate{b.shared.key, int64(q.dateAt(instant(b.PaidAt)).ceilSecond())})
-	}
-	if len(sv.rates) > 0 {
-		return true
-	}
-	sv.rates = nil
-	for _, st := range q.replyRules {
-		if !st.unsaved || len(st.rule.Expression) > maxSavedExpression {
-			continue
-		}
-		if to.full(n) {
-			return true
-		}
-		st.unsaved = false
-		to.Rules = append(to.Rules, SavedRule{st.rule.Key(), st.hits, st.lastAt.unix()})
-	}
-	return false
+// minSavedPeriod is the period of a rate from which its tokens are saved: those of shorter
+// ones are back soon after a restart anyway.
+const minSavedPeriod = time.Hour
+
+// isSaved reports whether the tokens of the bucket are saved.
+func (b *bucket) isSaved() bool {
+	return slices.ContainsFunc(b.Rates, func(r Rate) bool { return r.Span >= minSavedPeriod })
 }
 
-// noteShared notes all rates and rules that are to be saved as changed, and returns the
-// saved rates that nothing has used since the restart.
-func (q *queue) noteShared() (unused []SavedRate) {
-	sv := &q.saving
-	sv.rates = nil
+// ratesToSave returns the rates that several threads share and that lack tokens, and those
+// of an earlier process that nothing has used yet.
+func (q *queue) ratesToSave() (rates []SavedRate) {
 	q.eachShared(func(b *bucket) {
-		b.shared.unsaved = b.Per() >= minSavedToken && b.Owed(q.both()) && len(b.shared.key.Name) <= maxSavedName
-		if b.shared.unsaved {
-			sv.rates = append(sv.rates, b)
+		if b.isSaved() && b.Owed(q.both()) && len(b.shared.key.Name) <= maxSavedName {
+			rates = append(rates, SavedRate{b.shared.key, int64(q.dateAt(instant(b.PaidAt)).ceilSecond())})
 		}
 	})
-	slices.SortFunc(sv.rates, func(a, b *bucket) int { return a.shared.key.compare(b.shared.key) })
-	for _, st := range q.replyRules {
-		st.unsaved = st.hits > 0
-	}
 	for key, paidAt := range q.savedRates {
 		if paidAt <= q.now {
 			delete(q.savedRates, key)
 			continue
 		}
-		unused = append(unused, SavedRate{key, int64(q.dateAt(paidAt).ceilSecond())})
+		rates = append(rates, SavedRate{key, int64(q.dateAt(paidAt).ceilSecond())})
 	}
-	slices.SortFunc(unused, func(a, b SavedRate) int { return a.compare(b.RateKey) })
-	return unused
+	slices.SortFunc(rates, func(a, b SavedRate) int { return a.compare(b.RateKey) })
+	return rates
 }
 
 func (k RateKey) compare(other RateKey) int {
@@ -194,12 +143,4 @@ func (q *queue) bucketsOf(key RateKey) []*bucket {
 		}
 	}
 	return nil
-}
-
-// restoredRule restores what a reply rule has done, if the rule is still there.
-func (q *queue) restoredRule(saved SavedRule) {
-	if st := findRule(q.replyRules, saved.Rule); st != nil {
-		st.hits += saved.Hits
-		st.lastAt = max(st.lastAt, min(dateOf(time.Unix(max(0, saved.LastAt), 0)), q.date))
-	}
 }

@@ -241,14 +241,11 @@ func (sc *scenario) restart(config *scheduler.Config) {
 	var before []scheduler.Event
 	var threads []scheduler.SavedThread
 	var part scheduler.Saved
-	pass := sc.s.SaveAll()
+	pass := sc.s.Save()
 	for more := true; more; {
 		more = pass.Next(&part, 10)
 		for _, r := range part.Rates {
 			before = append(before, scheduler.RestoredRate{Rate: r})
-		}
-		for _, r := range part.Rules {
-			before = append(before, scheduler.RestoredRule{Rule: r})
 		}
 		threads = append(threads, part.Threads...)
 		for _, r := range part.Recipients {

@@ -284,8 +284,6 @@ func (s *Scheduler) handle(e Event) {
 		s.restored(&e.Thread)
 	case RestoredRate:
 		s.restoredRate(e.Rate)
-	case RestoredRule:
-		s.restoredRule(e.Rule)
 	case RestoredOrder:
 		s.restoredOrder(e.Order)
 	case AllLoaded:

@@ -49,7 +49,6 @@ func (q *queue) noteSite(t *thread, name string) {
 		q.doubtSite(t, true)
 		return
 	}
-	q.noteThreadChange(t)
 	if t.shaping != nil && t.shaping.site != nil {
 		q.setSite(t)
 		q.updateThread(t)
@@ -71,7 +70,6 @@ func (q *queue) siteDoubtDue(t *thread) {
 		return
 	}
 	q.siteNames.Forget(t.key)
-	q.noteThreadChange(t)
 	q.setSite(t)
 	q.updateThread(t)
 }

@@ -93,7 +93,6 @@ type thread struct {
 	completions rate          // of outcomes
 	attempts    int           // results so far
 	diagnostic  diagnosticRef // last report on any recipient; recipients share it
-	unsaved     bool          // in saving.threads
 
 	wakeTimes   timeMultiset // of the waiting vertices
 	memberLinks links[*thread]
@@ -147,7 +146,6 @@ func (q *queue) assignRing(t *thread) {
 	}
 	if t.params != nil && t.params.InitialConcurrency != params.InitialConcurrency {
 		t.window = limit.Window{Dead: t.window.Dead}
-		q.noteThreadChange(t)
 	}
 	t.params = params
 	q.setThreadRate(t)
@@ -317,9 +315,6 @@ func (q *queue) updateThread(t *thread) {
 func (q *queue) dropThread(t *thread) {
 	for _, a := range t.agents {
 		a.startedFor = nil
-	}
-	if t.window != (limit.Window{}) || t.retry != 0 {
-		q.noteThreadChange(t)
 	}
 	q.unpark(t)
 	q.detachThread(t)

@@ -83,9 +83,6 @@ func (dv *delivery) applyOutcome(l *line, t *thread) {
 // window, a late result does not end the suspension, unless it is by the word of another
 // node.
 func (dv *delivery) destinationAnswered(t *thread, recent bool) {
-	if t.retry != 0 || t.params.InitialConcurrency > 0 {
-		dv.noteThreadChange(t)
-	}
 	t.retry = 0
 	switch {
 	case t.params.InitialConcurrency == 0 && t.window.Dead && (t.suspendedUntil == 0 || t.told() != nil):
@@ -112,7 +109,6 @@ func (dv *delivery) destinationAnswered(t *thread, recent bool) {
 // last suspension. If it makes the thread dead, the thread is suspended for the
 // next step of its retries.
 func (dv *delivery) destinationFailed(t *thread) {
-	dv.noteThreadChange(t)
 	if !t.window.Fail(t.params.windowRules()) {
 		dv.noteFeedback(t, "failure")
 		dv.updateThread(t)
@@ -130,7 +126,6 @@ func (dv *delivery) destinationFailed(t *thread) {
 // fed.
 func (dv *delivery) revive(t *thread, size int) {
 	t.window = limit.Window{Size: size}
-	dv.noteThreadChange(t)
 	dv.counts.Revivals++
 	if t.suspendedUntil != 0 {
 		t.suspendedUntil = dv.now

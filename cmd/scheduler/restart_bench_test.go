@@ -103,7 +103,7 @@ func saveOthers(b *testing.B, path string, lines int) {
 			b.Fatal(err)
 		}
 	}
-	if err := w.Commit(false); err != nil {
+	if err := w.Commit(); err != nil {
 		b.Fatal(err)
 	}
 	w.Close()
@@ -140,7 +140,7 @@ func saveWaiting(b *testing.B, po string, messages, hosts int) {
 			b.Fatal(err)
 		}
 	}
-	if err := w.Commit(false); err != nil {
+	if err := w.Commit(); err != nil {
 		b.Fatal(err)
 	}
 	w.Close()

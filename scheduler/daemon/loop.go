@@ -20,6 +20,7 @@ type Loop struct {
 	elapsed   time.Duration // the same by the clock that nobody can set
 	startedAt time.Time
 	events    []scheduler.Event // to be passed to the core
+	steps     uint64            // of the core so far
 	perform   func(scheduler.Action)
 	cluster   Cluster  // nil: none
 	observer  Observer // nil: none
@@ -167,6 +168,7 @@ func (l *Loop) Step(e scheduler.Event) {
 		if l.verbose {
 			logVerbose(&l.log, "event", event)
 		}
+		l.steps++
 		for _, a := range l.core.Step(scheduler.Now{Elapsed: l.elapsed, Wall: l.now}, event) {
 			if l.observer != nil {
 				l.observer.Action(l.now, a)

@@ -247,7 +247,7 @@ func TestForeignFilesAreReplaced(t *testing.T) {
 				}
 				time.Sleep(2 * time.Minute)
 				table, err := state.ReadFile(h.Options.State)
-				if err != nil || table.Foreign || table.Recipients() != 1 {
+				if err != nil || table.Recipients() != 1 {
 					t.Errorf("the file has %+v, %v", table, err)
 				}
 				h.Stop(syscall.SIGTERM)

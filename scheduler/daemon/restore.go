@@ -13,7 +13,7 @@ const (
 	// maxParked bounds the recipients of the messages that wait for the file to
 	// be read. Further messages are loaded again afterwards.
 	maxParked = 1 << 17
-	// restoreSlice is how many rates, rules, threads or messages are restored in one turn.
+	// restoreSlice is how many rates, threads or messages are restored in one turn.
 	restoreSlice = 256
 )
 
@@ -25,14 +25,12 @@ type restore struct {
 	writtenAt time.Time           // of the file; zero: there is none
 	tables    chan *state.Table   // the file, when it has been read
 	table     *state.Table        // nil: not read yet, or no longer needed
-	shared    []scheduler.Event   // about rates and rules, for the core
-	threads   int                 // of the table, those that the core has been given
+	events    []scheduler.Event   // of the table, about rates and threads, for the core
 	parked    []scheduler.Message // that wait for the file
 	waiting   int                 // recipients of those
 	dropped   bool                // a message was not parked, because there were too many
 	next      chan struct{}       // has an element while threads or messages are left
 	done      bool                // nothing is parked any more
-	foreign   bool                // the file was not written by this program
 }
 
 // begin begins to read the file, if there is one.
@@ -56,7 +54,7 @@ func (r *restore) begin(o *Options) {
 		if err != nil {
 			log.Error().Err(err).Msg("the saved state could not be read, or only a part of it: mail may be tried early")
 		}
-		log.Info().Int("recipients", table.Recipients()).Int("threads", len(table.Threads())).Int("skipped", table.Skipped).
+		log.Info().Int("recipients", table.Recipients()).Int("skipped", table.Skipped).
 			Dur("ms", time.Since(began)).Msg("saved state read")
 		r.tables <- table // the channel has room for it
 	}()
@@ -64,9 +62,8 @@ func (r *restore) begin(o *Options) {
 
 // read begins to restore what the file says.
 func (r *restore) read(t *state.Table) {
-	r.table, r.foreign = t, t.Foreign
+	r.table, r.events = t, t.Events()
 	r.loop.remember(t.Nodes())
-	r.shared = t.Shared()
 	r.next <- struct{}{}
 }
 
@@ -74,7 +71,7 @@ func (r *restore) read(t *state.Table) {
 // not, it is parked, or dropped if too many are.
 func (r *restore) ready(m *scheduler.Message) (ready, parked bool) {
 	switch {
-	case r.done, r.table != nil && r.threads == len(r.table.Threads()):
+	case r.done, r.table != nil && len(r.events) == 0:
 		return true, false
 	case state.NewerThan(r.writtenAt, m, r.loop.now):
 		return true, false
@@ -87,19 +84,15 @@ func (r *restore) ready(m *scheduler.Message) (ready, parked bool) {
 	return false, true
 }
 
-// step gives the core a slice of what is shared by threads, then of the threads and,
-// after all of these, of the messages.
+// step gives the core a slice of what the file says about rates and threads and, after all
+// of that, of the messages.
 func (r *restore) step() {
 	l := r.loop
-	threads := r.table.Threads()
 	for range restoreSlice {
 		switch {
-		case len(r.shared) > 0:
-			l.Step(r.shared[0])
-			r.shared = r.shared[1:]
-		case r.threads < len(threads):
-			l.Step(scheduler.Restored{Thread: threads[r.threads]})
-			r.threads++
+		case len(r.events) > 0:
+			l.Step(r.events[0])
+			r.events = r.events[1:]
 		case len(r.parked) > 0:
 			m := r.parked[0]
 			r.parked = r.parked[1:]

@@ -57,9 +57,6 @@ func (b *Bucket) Per() time.Duration { return b.per }
 // Inherit takes over what is missing in another bucket.
 func (b *Bucket) Inherit(from *Bucket) { b.per, b.PaidAt = from.per, from.PaidAt }
 
-// ClockSet is called when the wall clock was set.
-func (b *Bucket) ClockSet() { b.changeAt = 0 }
-
 // advance applies the rate of the table that is in force now.
 func (b *Bucket) advance(now Clock) {
 	if b.changeAt > now.Date {

@@ -34,7 +34,7 @@ func fill(b *testing.B, path string, recipients int) {
 			b.Fatal(err)
 		}
 	}
-	if err := w.Commit(false); err != nil {
+	if err := w.Commit(); err != nil {
 		b.Fatal(err)
 	}
 	w.Close()

@@ -2,7 +2,6 @@ package state
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -18,9 +17,6 @@ import (
 
 // Name is the file's name below $POSTOFFICE.
 const Name = ".scheduler.state"
-
-// maxReserved bounds the index that is made before the first line is read.
-const maxReserved = 1 << 24
 
 // readBuffer is how much of the file is read at once.
 const readBuffer = 1 << 20
@@ -38,67 +34,45 @@ func WrittenAt(path string) time.Time {
 // ReadFile reads a file. Together with an error, it returns what it could read. A
 // file that does not exist is an empty one.
 func ReadFile(path string) (*Table, error) {
-	f, size, err := open(path, unix.O_RDONLY)
+	t := newTable()
+	f, _, err := postoffice.OpenOwn(path, unix.O_RDONLY)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return newTable(), nil
+		return t, nil
 	case err != nil:
-		return &Table{Foreign: true}, err
+		return t, fmt.Errorf("saved state: %w", err)
 	}
 	defer f.Close()
-	t := newTable()
-	// A line has about fifty bytes. If they are shorter, the index grows.
-	t.reserve(int(min(size/50, maxReserved)))
 	if err := t.read(f); err != nil {
 		return t, fmt.Errorf("reading the saved state: %w", err)
 	}
 	return t, nil
 }
 
-// open opens the file, which must be a regular one that is ours, or root's.
-func open(path string, flags int) (*postoffice.File, int64, error) {
-	f, info, err := postoffice.OpenOwn(path, flags)
-	if err != nil {
-		return nil, 0, fmt.Errorf("saved state: %w", err)
-	}
-	return f, info.Size(), nil
-}
-
-// section is the state of reading a section.
+// section is what follows a line with a version.
 type section struct {
 	table   *Table
 	known   bool              // its version is ours
 	numbers map[uint32]uint32 // of its diagnostics, to indexes from 1
 }
 
-// read reads sections. A last line without its end is skipped.
+// read reads a file. A last line without its end is skipped.
 func (t *Table) read(from io.Reader) error {
-	defer func() {
-		t.addPending()
-		t.pending = nil
-	}()
 	in := bufio.NewReaderSize(from, readBuffer)
 	s := section{table: t}
-	for first := true; ; first = false {
+	for {
 		line, err := readLine(in)
 		if err != nil {
-			t.Foreign = t.Foreign || first && len(line) > 0
 			if err == io.EOF {
 				return nil
 			}
 			return err
 		}
-		if line == nil {
-			t.Foreign = t.Foreign || first
-			t.Skipped++
-			continue
-		}
 		if v, ok := parseHeader(line); ok {
 			s.known, s.numbers = v == version, make(map[uint32]uint32)
-		} else if first {
-			t.Foreign = true
-		}
-		if s.known {
+		} else if line == nil {
+			t.Skipped++
+		} else if s.known {
 			s.readLine(line)
 		}
 	}
@@ -127,9 +101,7 @@ func (s *section) readLine(line []byte) {
 		return
 	}
 	if len(line) < 2 || line[1] != ' ' {
-		if !bytes.HasPrefix(line, []byte(header)) {
-			s.table.Skipped++
-		}
+		s.table.Skipped++
 		return
 	}
 	var err error
@@ -143,8 +115,6 @@ func (s *section) readLine(line []byte) {
 		err = s.readThread(&in)
 	case 'b':
 		err = s.readRate(&in)
-	case 'h':
-		err = s.readRule(&in)
 	case 'n':
 		err = s.readNodes(&in)
 	}
@@ -186,38 +156,21 @@ func (s *section) readRate(in *fields) error {
 	return nil
 }
 
-func (s *section) readRule(in *fields) error {
-	r := scheduler.SavedRule{Rule: scheduler.ReplyKey{Channel: in.quoted(), Host: in.quoted(), Expression: in.quoted(), Action: in.quoted()}}
-	r.Hits, r.LastAt = in.uint(math.MaxUint64), int64(in.uint(math.MaxInt64))
-	if in.bad {
-		return errMalformed
-	}
-	s.table.rules[r.Rule] = r
-	return nil
-}
-
 func (s *section) readRecipient(in *fields) error {
+	key := recipientKey{message: in.uint(math.MaxUint64), offset: uint32(in.uint(math.MaxUint32))}
 	e := entry{
-		message:    in.uint(math.MaxUint64),
-		offset:     uint32(in.uint(math.MaxUint32)),
 		modifiedAt: uint32(in.uint(math.MaxUint32)),
 		attempts:   uint16(in.uint(math.MaxUint16)),
 		nextAt:     uint32(in.uint(math.MaxUint32)),
 		fedAt:      uint32(in.uint(math.MaxUint32)),
 		step:       uint8(in.uint(math.MaxUint8)),
 	}
-	failed, inStep := in.flags()
-	if failed {
-		e.flags |= entryDestinationFailed
-	}
-	if inStep {
-		e.flags |= entryInRetryStep
-	}
+	e.destinationFailed, e.inRetryStep = in.flags()
 	e.diagnostic = s.numbers[uint32(in.uint(math.MaxUint32))]
 	if in.bad {
 		return errMalformed
 	}
-	s.table.addLater(&e)
+	s.table.recipients[key] = e
 	return nil
 }
 
@@ -244,6 +197,6 @@ func (s *section) readThread(in *fields) error {
 			t = shaped
 		}
 	}
-	s.table.addThread(t)
+	s.table.threads[[2]string{t.Channel, t.Host}] = t
 	return nil
 }

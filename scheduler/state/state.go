@@ -4,7 +4,8 @@
 // its retry times across a restart.
 //
 // The file is advice only. A line that is torn, malformed or of an unknown kind
-// is skipped. A line about a message that does not exist is never looked up.
+// is skipped. A line about a message that does not exist is never looked up. The file is
+// always written as a whole and put in the place of the one before.
 //
 //	scheduler-state 1
 //	d NUMBER "NOTARY" "TEXT"
@@ -12,14 +13,13 @@
 //	t "CHANNEL" "HOST" UNTIL STEP FLAGS WINDOW SUCCESS FAILURE COHORTS NUMBER [PAID "SITE" SITEUNTIL
 //	  ["PATTERN" "HOSTPATTERN" "EXPRESSION" "ACTION" SINCE UNTIL]...]
 //	b SETTING "NAME" "RATES" PAID
-//	h "PATTERN" "HOSTPATTERN" "EXPRESSION" "ACTION" HITS LAST
 //	n ["NODE"]...
 //
-// The first line of a section gives its version. A section ends where another
-// begins: each process that appends to the file begins one. The sections of other
-// versions are skipped.
+// The first line gives the version. Version 0.9 appended to the file, and began with such a
+// line each time: another one begins the numbers of diagnostics anew. What follows the line
+// of another version is skipped.
 //
-// A d line is a diagnostic, as an agent reported it. Later lines of the section
+// A d line is a diagnostic, as an agent reported it. Later lines
 // refer to it by its number; 0 is none. An r line is a recipient: the number of
 // the control file, the offset of the r line in it, the mtime of the message
 // file, how often it was tried, when it is due (0: it does not wait), when an
@@ -30,9 +30,8 @@
 // all tokens of its rate are available again (0: they are), its site and when that is
 // forgotten, and the reply rules in force on it. A b line is a rate that several threads
 // share (channelrate, siterate): what it is for, its table with the burst, and
-// when all its tokens are available again. An h line is how often a reply rule has
-// matched, and when it did last. An n line has the other nodes of the cluster. Of several
-// lines about one thing, and of several n lines, the last counts. Times are in seconds
+// when all its tokens are available again. An n line has the other nodes of the cluster. Of
+// several lines about one thing, and of several n lines, the last counts. Times are in seconds
 // since the epoch. Quoted words are as in Go.
 //
 // Later versions may add other kinds of lines, each with a letter of its own, and new
@@ -141,15 +140,6 @@ func appendRate(b []byte, r *scheduler.SavedRate) []byte {
 	b = strconv.AppendQuote(append(b, ' '), r.Name)
 	b = strconv.AppendQuote(append(b, ' '), r.Rates)
 	return append(strconv.AppendInt(append(b, ' '), r.PaidAt, 10), '\n')
-}
-
-func appendRule(b []byte, r *scheduler.SavedRule) []byte {
-	b = append(b, 'h')
-	for _, word := range [...]string{r.Rule.Channel, r.Rule.Host, r.Rule.Expression, r.Rule.Action} {
-		b = strconv.AppendQuote(append(b, ' '), word)
-	}
-	b = strconv.AppendUint(append(b, ' '), r.Hits, 10)
-	return append(strconv.AppendInt(append(b, ' '), r.LastAt, 10), '\n')
 }
 
 // appendNodes appends an n line. Names for which the line has no room are left out.

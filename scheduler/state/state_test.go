@@ -45,7 +45,6 @@ func some() *scheduler.Saved {
 			{RateKey: scheduler.RateKey{Setting: "siterate", Name: `4:smtp6:smtp/*|4:smtp "x"`, Rates: "1/3600000000000, 1"}, PaidAt: 1800003600},
 			{RateKey: scheduler.RateKey{Setting: "siterate", Name: "smtp/mx.example", Rates: "1/60000000000, 5"}, PaidAt: 1800000060},
 		},
-		Rules: []scheduler.SavedRule{{Rule: scheduler.ReplyKey{Channel: "smtp", Host: "*", Expression: `say "no"`, Action: "suspend 1h"}, Hits: 1 << 60, LastAt: 1800000000}},
 	}
 }
 
@@ -68,44 +67,38 @@ func check(t *testing.T, table *Table, saved *scheduler.Saved) {
 			t.Errorf("got %+v, want %+v", got, r)
 		}
 	}
-	if len(saved.Threads) > 0 && !reflect.DeepEqual(table.Threads(), saved.Threads) {
-		t.Errorf("threads %+v, want %+v", table.Threads(), saved.Threads)
+	for _, th := range saved.Threads {
+		if got := table.threads[[2]string{th.Channel, th.Host}]; !reflect.DeepEqual(got, th) {
+			t.Errorf("thread %+v, want %+v", got, th)
+		}
 	}
 	for _, r := range saved.Rates {
 		if got := table.rates[r.RateKey]; got != r {
 			t.Errorf("rate %+v, want %+v", got, r)
 		}
 	}
-	for _, r := range saved.Rules {
-		if got := table.rules[r.Rule]; got != r {
-			t.Errorf("rule %+v, want %+v", got, r)
-		}
-	}
 }
 
-func write(t *testing.T, w *Writer, err error, saved ...*scheduler.Saved) *Writer {
+// write writes a file of what was saved, in the place of the one before.
+func write(t *testing.T, path string, saved ...*scheduler.Saved) {
 	t.Helper()
+	w, err := Create(path)
 	for _, s := range saved {
 		if err == nil {
 			err = w.Write(s)
 		}
 	}
-	if err == nil && w.temp != "" {
-		err = w.Commit(true)
-	}
 	if err == nil {
-		err = w.Flush()
+		err = errors.Join(w.Commit(), w.Close())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w
 }
 
 func TestWhatIsWrittenIsRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), Name)
-	w, err := Create(path)
-	write(t, w, err, some())
+	write(t, path, some())
 	table := read(t, path)
 	check(t, table, some())
 	if table.Skipped != 0 || table.Recipients() != 3 {
@@ -117,52 +110,53 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	if got := table.Of(message(7, 1800000000, 200, 300, 100)); len(got) != 2 || got[0].Offset != 100 || got[1].Offset != 200 {
 		t.Errorf("not those two, by offset: %+v", got)
 	}
-	if !w.InPlace() {
-		t.Error("the file is not in its place")
-	}
-	os.Remove(path)
-	if w.InPlace() {
-		t.Error("the file is not missed")
-	}
-	w.Close()
 }
 
-// Of several lines about one thing, the last counts, in whichever section.
+// What is said about all recipients of a message, with offset 0, comes first.
+func TestMessageAsAWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), Name)
+	write(t, path, &scheduler.Saved{Recipients: []scheduler.SavedRecipient{
+		{Message: 7, Offset: 100, ModifiedAt: 5, Attempts: 3}, {Message: 7, ModifiedAt: 5, Attempts: 2},
+	}})
+	if got := read(t, path).Of(message(7, 5, 100, 200)); len(got) != 2 || got[0].Offset != 0 || got[0].Attempts != 2 || got[1].Offset != 100 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Of several lines about one thing, the last counts, also after another first line.
 func TestLastLineCounts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), Name)
 	first := some()
-	w, err := Create(path)
-	write(t, w, err, first).Close()
 	changed := &scheduler.Saved{
 		Recipients: []scheduler.SavedRecipient{{Message: 7, Offset: 100, ModifiedAt: 1800000000, Attempts: 4, NextAt: 1800009999, Text: "other"}},
 		Threads:    []scheduler.SavedThread{{Channel: "smtp", Host: "a host"}},
 	}
-	w, err = Append(path)
-	write(t, w, err, changed).Close()
+	write(t, path, first)
+	before, err := os.ReadFile(path)
+	write(t, path, changed)
+	after, err2 := os.ReadFile(path)
+	if err := errors.Join(err, err2, os.WriteFile(path, append(before, after...), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	table := read(t, path)
 	first.Threads[0] = changed.Threads[0]
 	first.Recipients[0] = changed.Recipients[0]
 	check(t, table, first)
 }
 
-// The end of a file may be missing anywhere, and an appended section is whole.
+// The end of a file may be missing anywhere.
 func TestTornFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), Name)
-	w, err := Create(path)
-	write(t, w, err, some()).Close()
+	write(t, path, some())
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	later := &scheduler.Saved{Recipients: []scheduler.SavedRecipient{{Message: 9, Offset: 100, ModifiedAt: 5, Attempts: 1, Text: "later"}}}
 	for n := range whole {
 		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w, err := Append(path)
-		write(t, w, err, later).Close()
 		table := read(t, path)
-		check(t, table, later)
 		known := some()
 		for i := range known.Recipients {
 			r := &known.Recipients[i]
@@ -203,82 +197,48 @@ func TestFilesThatAreNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{link, fifo} {
-		if table, err := ReadFile(path); err == nil || !table.Foreign {
+		if table, err := ReadFile(path); err == nil || table.Recipients() != 0 {
 			t.Errorf("%s is read: %+v", path, table)
 		}
 	}
-	if table, err := ReadFile(filepath.Join(dir, "none")); err != nil || table.Foreign {
+	if table, err := ReadFile(filepath.Join(dir, "none")); err != nil || table.Recipients() != 0 {
 		t.Errorf("no file: %+v, %v", table, err)
-	}
-}
-
-// The file keeps to its bounds even if each recipient has a long report of its own.
-func TestFileIsShort(t *testing.T) {
-	for _, length := range []int{0, 20, 1000} {
-		path := filepath.Join(t.TempDir(), Name)
-		w, err := Create(path)
-		const n = 20000
-		for i := range n {
-			s := &scheduler.Saved{Recipients: []scheduler.SavedRecipient{{
-				Message: scheduler.MessageID(100_000_000 + i), Offset: 1234, ModifiedAt: 1800000000, Attempts: 12, NextAt: 1800009999, FedAt: 1800009990, Step: 7,
-				InRetryStep: true, Text: fmt.Sprintf("%0*d", length, i),
-			}}}
-			if err == nil {
-				err = w.Write(s)
-			}
-		}
-		write(t, w, err)
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if TooLong(info.Size(), n) || info.Size() > newFixed+newPerRecipient*n || info.Size() != w.Size() {
-			t.Errorf("%d bytes, of %d recipients", info.Size(), n)
-		}
-		if got := read(t, path).Recipients(); got != n {
-			t.Errorf("%d recipients", got)
-		}
-		w.Close()
 	}
 }
 
 // A diagnostic that many recipients share is in the file once.
 func TestDiagnosticIsWrittenOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), Name)
-	w, err := Create(path)
-	write(t, w, err, some(), some(), some()).Close()
+	write(t, path, some(), some(), some())
 	text, err := os.ReadFile(path)
 	if err != nil || bytes.Count(text, []byte("451")) != 1 {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
 
-// Each recipient has a transcript of its own, with addresses, and there is no room for
-// all. What the other side said is kept of all but a few.
-func TestRepliesAreKeptWhereReportsHaveNoRoom(t *testing.T) {
+// Each recipient has a transcript of its own, with addresses, and there are too many for
+// all. What the other side said is kept of each.
+func TestRepliesAreKeptWhereReportsAreTooMany(t *testing.T) {
 	path := filepath.Join(t.TempDir(), Name)
-	w, err := Create(path)
-	const n = 20000
+	const n = 2 * maxWhole
+	saved := new(scheduler.Saved)
 	for i := range n {
-		if err == nil {
-			err = w.Write(&scheduler.Saved{Recipients: []scheduler.SavedRecipient{{
-				Message: scheduler.MessageID(100_000_000 + i), Offset: 1234, ModifiedAt: 1800000000, Attempts: 12, NextAt: 1800009999,
-				Notary: fmt.Sprintf("rfc822;u%d@a.example\x01delayed\x014.2.2", i),
-				Text:   fmt.Sprintf("\r<<- MAIL From:<s%d@b.example> SIZE=%d\r->> 250 ok\r<<- RCPT To:<u%d@a.example>\r->> 451 4.2.2 try later", i, 1000+i, i),
-			}}})
-		}
+		saved.Recipients = append(saved.Recipients, scheduler.SavedRecipient{
+			Message: scheduler.MessageID(100_000_000 + i), Offset: 1234, ModifiedAt: 1800000000, Attempts: 12, NextAt: 1800009999,
+			Notary: fmt.Sprintf("rfc822;u%d@a.example\x01delayed\x014.2.2", i),
+			Text:   fmt.Sprintf("\r<<- MAIL From:<s%d@b.example> SIZE=%d\r->> 250 ok\r<<- RCPT To:<u%d@a.example>\r->> 451 4.2.2 try later", i, 1000+i, i),
+		})
 	}
-	write(t, w, err).Close()
+	write(t, path, saved)
 	table := read(t, path)
-	kept := 0
 	for i := range n {
 		got := table.Of(message(uint64(100_000_000+i), 1800000000, 1234))
-		if len(got) == 1 && strings.HasSuffix(got[0].Text, "451 4.2.2 try later") {
-			kept++
+		if len(got) != 1 || !strings.HasSuffix(got[0].Text, "451 4.2.2 try later") {
+			t.Fatalf("the reply to recipient %d is %+v", i, got)
 		}
 	}
-	if kept < n-100 {
-		t.Errorf("the reply to %d of %d recipients is known", kept, n)
+	if len(table.diagnostics) > maxWhole+1 {
+		t.Errorf("%d reports are kept", len(table.diagnostics))
 	}
 }
 
@@ -304,20 +264,21 @@ func FuzzRead(f *testing.F) {
 		if err := table.read(bytes.NewReader(data)); err != nil {
 			t.Fatal(err)
 		}
-		if lines := bytes.Count(data, []byte("\n")); table.entries+len(table.threads)+len(table.diagnostics)+table.Skipped > lines {
+		if lines := bytes.Count(data, []byte("\n")); len(table.recipients)+len(table.threads)+len(table.diagnostics)+table.Skipped > lines {
 			t.Fatalf("%d lines gave %+v", lines, table)
 		}
 		var saved scheduler.Saved
-		saved.Threads = table.Threads()
-		for n := 1; n <= table.entries; n++ {
-			e := table.at(uint32(n))
-			got := table.Of(message(e.message, int64(e.modifiedAt), int64(e.offset)))
-			if len(got) != 1 {
-				t.Fatalf("entry %+v gave %+v", e, got)
-			}
-			saved.Recipients = append(saved.Recipients, got...)
+		for _, th := range table.threads {
+			saved.Threads = append(saved.Threads, th)
 		}
-		w := &Writer{numbers: make(map[diagnostic]uint32), allowed: 1 << 40}
+		for key, e := range table.recipients {
+			got := table.Of(message(key.message, int64(e.modifiedAt), int64(key.offset)))
+			if len(got) == 0 {
+				t.Fatalf("entry %+v gave nothing", e)
+			}
+			saved.Recipients = append(saved.Recipients, got[len(got)-1])
+		}
+		w := &Writer{numbers: make(map[diagnostic]uint32)}
 		w.buf = appendHeader(nil)
 		for i := range saved.Recipients {
 			r := &saved.Recipients[i]
@@ -333,12 +294,12 @@ func FuzzRead(f *testing.F) {
 		if err := again.read(bytes.NewReader(w.buf)); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := fmt.Sprint(again.Threads()), fmt.Sprint(saved.Threads); got != want || again.entries != table.entries {
-			t.Fatalf("threads %s, want %s; %d entries, want %d", got, want, again.entries, table.entries)
+		if got, want := fmt.Sprint(again.threads), fmt.Sprint(table.threads); got != want || len(again.recipients) != len(table.recipients) {
+			t.Fatalf("threads %s, want %s; %d recipients, want %d", got, want, len(again.recipients), len(table.recipients))
 		}
 		for i := range saved.Recipients {
 			r := saved.Recipients[i]
-			if got := again.Of(message(uint64(r.Message), r.ModifiedAt, r.Offset)); len(got) != 1 || got[0] != r {
+			if got := again.Of(message(uint64(r.Message), r.ModifiedAt, r.Offset)); len(got) == 0 || got[len(got)-1] != r {
 				t.Fatalf("got %+v, want %+v", got, r)
 			}
 		}
@@ -354,17 +315,17 @@ func TestNewerThan(t *testing.T) {
 	}
 }
 
-// TestLastNodesApply: the last line of nodes counts, also one without nodes.
-func TestLastNodesApply(t *testing.T) {
+// Names of nodes for which the line has no room are left out.
+func TestNodesAreKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), Name)
 	long := strings.Repeat("\xff", maxLine/4)
 	for _, nodes := range [][]string{{"mx2", "a \"b\""}, {"mx3", long, "mx4"}, {}} {
-		w, err := Append(path)
+		w, err := Create(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.WriteNodes(nodes)
-		if err := errors.Join(w.Flush(), w.Close()); err != nil {
+		if err := errors.Join(w.Commit(), w.Close()); err != nil {
 			t.Fatal(err)
 		}
 		want := slices.DeleteFunc(slices.Clone(nodes), func(name string) bool { return name == long })
