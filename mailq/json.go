@@ -81,6 +81,7 @@ type Thread struct {
 	Destination    Destination `json:"destination,omitempty"`
 	Site           string      `json:"site,omitempty"` // the host that agents have talked to; "": not known
 	SuspendedUntil time.Time   `json:"suspended_until,omitzero"`
+	SuspendedBy    Suspender   `json:"suspended_by,omitempty"`
 	Effects        []Effect    `json:"effects,omitempty"`  // of reply rules and of SUSPEND
 	Feedback       *Feedback   `json:"feedback,omitempty"` // nil: the window is fixed
 	Shares         int         `json:"shares,omitempty"`   // of its due mail

@@ -18,6 +18,28 @@ const (
 	Probing   Destination = "probing"   // it is dead: one session tries it
 )
 
+// Suspender says by whom a thread is suspended.
+type Suspender string
+
+const (
+	ByOrder Suspender = "order" // SUSPEND
+	ByRule  Suspender = "rule"  // a reply rule
+	AsDead  Suspender = "dead"  // its destination has failed
+)
+
+// suspended is the word for a suspended thread, with the suspender if it is known.
+func (by Suspender) suspended() string {
+	switch by {
+	case ByOrder:
+		return "suspended by order"
+	case ByRule:
+		return "suspended by rule"
+	case AsDead:
+		return "suspended because it is dead,"
+	}
+	return "suspended"
+}
+
 // Feedback is the feedback on a window that moves.
 type Feedback struct {
 	// Positive and Negative are the fractions of a session that successes and failures
@@ -47,9 +69,9 @@ func (t *Thread) WindowText(now time.Time) string {
 	}
 	switch {
 	case t.Destination == Suspended && t.SuspendedUntil.IsZero():
-		text += ", suspended until lifted"
+		text += ", " + t.SuspendedBy.suspended() + " until lifted"
 	case t.Destination == Suspended:
-		text += ", suspended for " + FormatSpan(max(0, time.Duration(t.SuspendedUntil.Unix()-now.Unix())*time.Second))
+		text += ", " + t.SuspendedBy.suspended() + " for " + FormatSpan(max(0, time.Duration(t.SuspendedUntil.Unix()-now.Unix())*time.Second))
 	case t.Destination == Probing:
 		text += ", probing"
 	}

@@ -41,7 +41,7 @@ func TestSuspensionsHaveTheirOwnEnds(t *testing.T) {
 		}
 	}
 	x.Thread.Order.Until, x.Thread.SuspendedUntil, x.Thread.WindowLimit = time.Time{}, time.Time{}, 1
-	if got := threadOf(x.Thread).WindowText(at); !strings.HasSuffix(got, "suspended until lifted") {
+	if got := threadOf(x.Thread).WindowText(at); !strings.HasSuffix(got, "suspended by order until lifted") {
 		t.Error(got)
 	}
 }

@@ -30,7 +30,7 @@ func threadOf(v *scheduler.ThreadView) *mailq.Thread {
 	}
 	switch {
 	case !v.SuspendedUntil.IsZero(), v.Order != nil:
-		t.Destination = mailq.Suspended
+		t.Destination, t.SuspendedBy = mailq.Suspended, suspenderOf(v)
 	case v.Feedback.Dead:
 		t.Destination = mailq.Probing
 	}
@@ -47,6 +47,18 @@ func threadOf(v *scheduler.ThreadView) *mailq.Thread {
 		t.Agents[i] = mailq.Agent{PID: a.PID, HungryAt: a.HungryAt, FedAt: a.FedAt, Open: a.Open, State: string(a.State)}
 	}
 	return t
+}
+
+// suspenderOf returns by whom a suspended thread is suspended: the order if there is one, or
+// else who suspends it for longest.
+func suspenderOf(v *scheduler.ThreadView) mailq.Suspender {
+	switch {
+	case v.Order != nil:
+		return mailq.ByOrder
+	case v.FailedUntil.Equal(v.SuspendedUntil):
+		return mailq.AsDead
+	}
+	return mailq.ByRule
 }
 
 // jobWithFile returns a vertex as a job. If the core has only a record of it, the
