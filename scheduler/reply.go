@@ -45,13 +45,13 @@ const (
 	ReplyDefer
 	// ReplyFail turns a deferral into a failure.
 	ReplyFail
-	// ReplyHold delays the message, in this thread, for Span. It does not expire before
+	// ReplyPostpone delays the message, in this thread, for Span. It does not expire before
 	// its next attempt.
-	ReplyHold
+	ReplyPostpone
 )
 
 // delays reports whether the rule makes the message wait.
-func (v ReplyVerb) delays() bool { return v == ReplyDefer || v == ReplyHold }
+func (v ReplyVerb) delays() bool { return v == ReplyDefer || v == ReplyPostpone }
 
 // lasts reports whether the rule has an effect on the thread that lasts.
 func (v ReplyVerb) lasts() bool { return v == ReplySuspend || v == ReplySlow || v == ReplyRate }
@@ -192,7 +192,7 @@ func (dv *delivery) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report
 	case ReplySuspend, ReplySlow, ReplyRate:
 		dv.addEffect(t, st, rep)
 		return
-	case ReplyDefer, ReplyHold:
+	case ReplyDefer, ReplyPostpone:
 		if l.rule == nil || l.rule.Span < r.Span { // the longest wait counts
 			l.rule = r
 		}
@@ -247,7 +247,7 @@ func (dv *delivery) takeRuleStep(v *vertex, rule *ReplyRule) bool {
 		return false
 	}
 	until := dv.now.after(max(rule.Span, shortestRetry))
-	if rule.Verb == ReplyHold {
+	if rule.Verb == ReplyPostpone {
 		for i := range v.len() {
 			dv.recipient(v, i).flags |= mustAttempt
 		}

@@ -110,12 +110,12 @@ var actions = map[string]struct {
 	words int
 	form  string
 }{
-	"suspend": {scheduler.ReplySuspend, 1, "suspend TIME"},
-	"slow":    {scheduler.ReplySlow, 2, "slow FACTOR TIME"},
-	"rate":    {scheduler.ReplyRate, 2, "rate N/TIME TIME"},
-	"defer":   {scheduler.ReplyDefer, 1, "defer TIME"},
-	"fail":    {scheduler.ReplyFail, 0, "fail"},
-	"hold":    {scheduler.ReplyHold, 1, "hold TIME"},
+	"suspend":  {scheduler.ReplySuspend, 1, "suspend TIME"},
+	"slow":     {scheduler.ReplySlow, 2, "slow FACTOR TIME"},
+	"rate":     {scheduler.ReplyRate, 2, "rate N/TIME TIME"},
+	"defer":    {scheduler.ReplyDefer, 1, "defer TIME"},
+	"fail":     {scheduler.ReplyFail, 0, "fail"},
+	"postpone": {scheduler.ReplyPostpone, 1, "postpone TIME"},
 }
 
 func parseAction(rule *scheduler.ReplyRule, words []string) (err error) {
@@ -123,8 +123,11 @@ func parseAction(rule *scheduler.ReplyRule, words []string) (err error) {
 		return errReply
 	}
 	known, found := actions[words[0]]
-	if !found {
-		return fmt.Errorf("%q is not an action; the actions are suspend, slow, rate, defer, fail and hold", words[0])
+	switch {
+	case words[0] == "hold": // until 0.9
+		return errors.New("the action hold is written \"postpone TIME\"; it holds nothing")
+	case !found:
+		return fmt.Errorf("%q is not an action; the actions are suspend, slow, rate, defer, fail and postpone", words[0])
 	}
 	if len(words) != 1+known.words {
 		return fmt.Errorf("the action %s is written %q", words[0], known.form)
