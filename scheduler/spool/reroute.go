@@ -184,18 +184,13 @@ func (s *Spool) commitOne(p *stagedCopy, d *controlFile, answer *Resubmitted) er
 	if p.draft == nil {
 		p.sentTo += " as router/" + name
 	}
-	if err != nil && p.draft == nil && postoffice.SyncAll(s.office) != nil {
-		// The submission may not survive a crash. The old recipients stay open, in the
+	if err != nil && postoffice.SyncAll(s.office) != nil {
+		// The copy may not survive a crash. The old recipients stay open, in the
 		// file and for the receiver, which would otherwise remove the message: delivery
 		// twice is better than none.
 		return err
 	}
 	answer.Offsets = append(answer.Offsets, p.offsets...)
-	if err != nil && p.draft != nil {
-		// Its name in the queue may not survive a crash, and then the next scheduler
-		// removes it: the old recipients stay open.
-		return err
-	}
 	return d.mark(p.marks())
 }
 
