@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"math"
 	"slices"
 
 	"zsched/scheduler/limit"
@@ -16,33 +15,38 @@ import (
 // session, one that stays on its thread.
 
 // maySpread reports whether the message of a vertex may take a new session.
-func (d *dispatch) maySpread(v *vertex, r *ring) bool {
-	m := d.messageOf(v)
-	return !d.isMulti(m) || d.mayAdd(m, r) > 0
-}
+func (d *dispatch) maySpread(v *vertex, r *ring) bool { return d.messageRoom(v, r) > 0 }
 
 // mayUseMore reports whether the message of a vertex may take more sessions than
 // the starting agents of the ring will bring.
-func (d *dispatch) mayUseMore(v *vertex, r *ring) bool {
+func (d *dispatch) mayUseMore(v *vertex, r *ring) bool { return d.messageRoom(v, r) > r.expected }
+
+func (d *dispatch) messageRoom(v *vertex, r *ring) int {
 	m := d.messageOf(v)
-	return !d.isMulti(m) || d.mayAdd(m, r) > r.expected
+	if !d.isMulti(m) {
+		return limit.Unlimited
+	}
+	return d.messageLink(m, r).Room()
 }
 
-// mayAdd is how many more sessions a message with several vertices may take.
-func (d *dispatch) mayAdd(m *message, r *ring) int {
+// messageLink is what limits the sessions of a message with several vertices.
+func (d *dispatch) messageLink(m *message, r *ring) limit.Link {
+	l := limit.Open()
+	l.Busy = int(d.extras.at(m.extras).sessions)
 	p := r.params
-	most := p.MsgSessions
-	if most == 0 {
-		return math.MaxInt
+	if p.MsgSessions == 0 {
+		return l
 	}
+	most := p.MsgSessions
 	if p.MsgScale > 0 {
 		free := d.freeSessions(r)
 		if free >= limit.Unlimited {
-			return math.MaxInt
+			return l
 		}
 		most = max(most, p.MsgScale*free)
 	}
-	return most - int(d.extras.at(m.extras).sessions)
+	l.Most = most
+	return l
 }
 
 // freeSessions is how many more sessions the ring could start under maxring,
@@ -84,7 +88,7 @@ func (d *dispatch) setAside(v *vertex) {
 func (d *dispatch) releaseAside(r *ring) {
 	for _, j := range slices.Clone(r.limited) {
 		m := d.messages.at(j.message)
-		for n := d.mayAdd(m, r); n > 0 && len(j.aside) > 0; {
+		for n := d.messageLink(m, r).Room(); n > 0 && len(j.aside) > 0; {
 			v := d.vertices.at(j.aside[0])
 			j.aside = j.aside[1:]
 			if v.message != j.message || !v.aside || d.jobOf(v) != j {

@@ -1,7 +1,5 @@
 package scheduler
 
-import "math"
-
 // Job position: where a due vertex stands in the order of picks, for queries
 // (share, quantum, slotcost, msgsessions).
 
@@ -175,9 +173,7 @@ func (s *Scheduler) viewJob(v *vertex) JobView {
 	if p.SlotCost > 0 {
 		view.Slots = j.avail / p.SlotCost
 	}
-	if more := s.mayAdd(m, j.ring); more < math.MaxInt {
-		view.MaxSessions = max(0, view.Sessions+more)
-	}
+	view.MaxSessions = s.messageLink(m, j.ring).Most
 	return view
 }
 

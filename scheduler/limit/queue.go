@@ -11,8 +11,8 @@ type Queue[W any] struct {
 	n     int
 }
 
-// Key names a line. Those in one line are refused or admitted alike, so nobody is asked
-// for as long as the first of the line is refused. There are few lines.
+// Key names a line. Those in one line are refused or admitted alike, so nothing looks at the
+// others while the first is refused. There are few lines.
 type Key struct {
 	Most  int    // of their links
 	Group uint64 // what else they have in common
@@ -25,14 +25,14 @@ type line[W any] struct {
 	first, last *Place[W]
 }
 
-// Place is somebody's place: he waits at one limit at a time, or at none.
+// Place is the place of one waiter, which waits at one limit at a time, or at none.
 type Place[W any] struct {
 	Who W
-	// since says when he began to wait, by Turns; 0: he has what he waited for. He keeps
-	// it when he is woken, so that he comes before those who have not waited as long if he
-	// has to wait again, there or elsewhere.
+	// since says when the waiter began to wait, by Turns; 0: it has what it waited for. It
+	// keeps this when it is woken, so that it comes before those that have not waited as long
+	// if it has to wait again, there or elsewhere.
 	since         uint64
-	line          *line[W] // nil: he does not wait
+	line          *line[W] // nil: it does not wait
 	before, after *Place[W]
 }
 
@@ -42,13 +42,13 @@ type Turns struct{ last uint64 }
 // Len is how many wait.
 func (q *Queue[W]) Len() int { return q.n }
 
-// Waits reports whether he waits at any limit.
+// Waits reports whether the waiter waits at any limit.
 func (p *Place[W]) Waits() bool { return p.line != nil }
 
-// WaitsIn reports whether he waits in this queue.
+// WaitsIn reports whether it waits in this queue.
 func (p *Place[W]) WaitsIn(q *Queue[W]) bool { return p.line != nil && p.line.queue == q }
 
-// Join makes somebody wait, unless he waits in that line already.
+// Join makes a waiter wait, unless it waits in that line already.
 func (q *Queue[W]) Join(p *Place[W], key Key, turns *Turns) {
 	if p.WaitsIn(q) && p.line.key == key {
 		return
@@ -67,7 +67,7 @@ func (q *Queue[W]) Join(p *Place[W], key Key, turns *Turns) {
 	q.n++
 }
 
-// insert puts him where he belongs: most often at the end, or, if he was woken, at the
+// insert puts a waiter where it belongs: most often at the end, or, if it was woken, at the
 // beginning.
 func (l *line[W]) insert(p *Place[W]) {
 	before := l.last
@@ -92,7 +92,7 @@ func (l *line[W]) insert(p *Place[W]) {
 	p.line, p.before, p.after = l, before, after
 }
 
-// Leave ends his waiting. He keeps his turn.
+// Leave ends the wait. The waiter keeps its turn.
 func (p *Place[W]) Leave() {
 	l := p.line
 	if l == nil {
@@ -116,16 +116,16 @@ func (p *Place[W]) Leave() {
 	}
 }
 
-// Served ends his waiting and his turn: he has what he waited for, or no longer wants it.
+// Served ends the wait and the turn: the waiter has what it waited for, or no longer wants it.
 func (p *Place[W]) Served() {
 	p.Leave()
 	p.since = 0
 }
 
-// Wake ends the waiting of as many as there is room for and calls wake for each, those
-// first that have waited longest. free says how many more of the line that he leads may begin
-// now. wake reports whether he can use his place; if not, the next one gets it. It may make
-// anybody wait or leave.
+// Wake ends the wait of as many as there is room for and calls wake for each, those first
+// that have waited longest. free says how many more of a line, which the given waiter leads,
+// may begin now. wake reports whether the waiter can use its place; if not, the next one gets
+// it. Both may make others wait or leave.
 func (q *Queue[W]) Wake(free func(W) int, wake func(W) bool) {
 	if q.n == 0 {
 		return
@@ -138,7 +138,7 @@ func (q *Queue[W]) Wake(free func(W) int, wake func(W) bool) {
 	for i := range lines {
 		l := lines[i]
 		if l.first == nil {
-			continue // an earlier one has ended their waiting
+			continue // what was woken has emptied the line
 		}
 		for n := free(l.first.Who); n > 0 && l.first != nil; {
 			who := l.first.Who
@@ -150,7 +150,7 @@ func (q *Queue[W]) Wake(free func(W) int, wake func(W) bool) {
 	}
 }
 
-// Clear ends the waiting of all. They keep their turns.
+// Clear ends all waits. The waiters keep their turns.
 func (q *Queue[W]) Clear() {
 	for len(q.lines) > 0 {
 		q.lines[0].first.Leave()

@@ -1,0 +1,150 @@
+package limit
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestQueueWakesThoseWhoHaveWaitedLongest compares a queue with a sorted list over random
+// joins, departures and wakes. Some who are woken cannot use their places, and some have to
+// wait again.
+func TestQueueWakesThoseWhoHaveWaitedLongest(t *testing.T) {
+	type waiter struct {
+		place Place[*waiter]
+		most  int
+		since int // 0: never waited, or served
+		waits bool
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		var l Limit[*waiter]
+		var turns Turns
+		clock := 0
+		all := make([]*waiter, 30)
+		for i := range all {
+			all[i] = &waiter{most: 1 + r.IntN(4)}
+			all[i].place.Who = all[i]
+		}
+		join := func(w *waiter) {
+			l.Join(&w.place, Key{Most: w.most}, &turns)
+			if w.since == 0 {
+				clock++
+				w.since = clock
+			}
+			w.waits = true
+		}
+		for range 300 {
+			w := all[r.IntN(len(all))]
+			switch r.IntN(8) {
+			case 0, 1, 2, 3:
+				join(w)
+			case 4:
+				w.place.Leave()
+				w.waits = false
+			case 5:
+				w.place.Served()
+				w.waits, w.since = false, 0
+			default:
+				l.Busy = r.IntN(5)
+				useless := r.IntN(6)
+				var want []*waiter
+				for most := 1; most <= 4; most++ {
+					line := slices.DeleteFunc(slices.Clone(all), func(w *waiter) bool { return !w.waits || w.most != most })
+					slices.SortFunc(line, func(a, b *waiter) int { return cmp.Compare(a.since, b.since) })
+					for n := most - l.Busy; n > 0 && len(line) > 0; line = line[1:] {
+						want = append(want, line[0])
+						if line[0].since%6 != useless {
+							n--
+						}
+					}
+				}
+				var got []*waiter
+				l.Wake(func(w *waiter) int { return l.Link(w.most).Free() }, func(w *waiter) bool {
+					got = append(got, w)
+					w.waits = false
+					return w.since%6 != useless
+				})
+				if bySince := func(a, b *waiter) int { return cmp.Compare(a.since, b.since) }; len(got) > 0 && got[0] != slices.MinFunc(want, bySince) {
+					t.Fatalf("the first that is woken has not waited longest")
+				}
+				byMost := func(a, b *waiter) int { return cmp.Or(cmp.Compare(a.most, b.most), cmp.Compare(a.since, b.since)) }
+				slices.SortStableFunc(got, byMost)
+				if !slices.Equal(got, want) {
+					t.Fatalf("%d are woken, want %d", len(got), len(want))
+				}
+				for _, w := range got {
+					if r.IntN(2) == 0 {
+						join(w)
+					}
+				}
+			}
+			n := 0
+			for _, w := range all {
+				if w.waits != w.place.Waits() || w.waits != w.place.WaitsIn(&l.Queue) {
+					t.Fatal("somebody waits who does not, or the other way round")
+				}
+				if w.waits {
+					n++
+				}
+			}
+			if n != l.Len() {
+				t.Fatalf("%d wait, %d are counted", n, l.Len())
+			}
+		}
+		l.Clear()
+		l.Each(func(*waiter) { t.Error("somebody waits after all have left") })
+	}
+}
+
+// TestChainNamesTheFirstLinkThatRefuses: a rate comes before the number of sessions, and a
+// session that is busy may be given more unless there are too many.
+func TestChainNamesTheFirstLinkThatRefuses(t *testing.T) {
+	var l Limit[int]
+	l.Busy = 3
+	full, shared := l.Link(3), l.Link(0)
+	shared.Share = 2
+	paid := full
+	paid.Tokens = 0
+	for _, c := range []struct {
+		chain Chain
+		n, at int
+		why   Refusal
+		room  int
+	}{
+		{nil, 1, 0, None, Unlimited},
+		{Chain{Open(), l.Link(4)}, 1, 2, None, 1},
+		{Chain{Open(), l.Link(4), full}, 1, 2, Full, 0},
+		{Chain{full}, 0, 1, None, 0},
+		{Chain{shared, full}, 1, 0, NoShare, -1},
+		{Chain{shared}, 0, 0, NoShare, -1},
+		{Chain{paid}, 0, 0, NoToken, 0},
+	} {
+		if at, why := c.chain.Refusal(c.n); at != c.at || why != c.why || c.chain.Room() != c.room {
+			t.Errorf("%+v for %d: link %d, %d, room for %d", c.chain, c.n, at, why, c.chain.Room())
+		}
+	}
+}
+
+// TestNamesAreForgotten: after their time, and the one noted longest ago if there are too
+// many.
+func TestNamesAreForgotten(t *testing.T) {
+	n := Names[string]{Most: 2}
+	if !n.Note("a", "mx1", 10) || n.Note("a", "mx1", 20) || !n.Note("b", "mx1", 30) || !n.Note("a", "mx2", 40) {
+		t.Error("a change is not reported, or one that is none")
+	}
+	n.Note("c", "mx3", 50) // b was noted longest ago
+	for key, want := range map[string]string{"a": "mx2", "b": "", "c": "mx3"} {
+		if name, _ := n.Find(5, key); name != want {
+			t.Errorf("%s is at %q, want %q", key, name, want)
+		}
+	}
+	if name, _ := n.Find(40, "a"); name != "" {
+		t.Error("a name is found after its time")
+	}
+	n.Expire(50)
+	if n.Forget("d"); n.Len() != 0 {
+		t.Errorf("%d are remembered", n.Len())
+	}
+}
