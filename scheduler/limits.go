@@ -1,6 +1,10 @@
 package scheduler
 
-import "zsched/scheduler/limit"
+import (
+	"cmp"
+
+	"zsched/scheduler/limit"
+)
 
 // Limits: which limits there are, and how the threads and rings see them. Package limit
 // says how they work.
@@ -92,30 +96,15 @@ func (d *dispatch) processLinks(r *ring) [processLinks]limit.Link {
 func below(n, limit int) bool { return limit <= 0 || n < limit }
 
 // maxTA is the limit on processes that applies to the ring; 0: none.
-func (d *dispatch) maxTA(r *ring) int {
-	if r.params.MaxTA > 0 {
-		return r.params.MaxTA
-	}
-	return d.config.MaxAgents
-}
+func (d *dispatch) maxTA(r *ring) int { return cmp.Or(r.params.MaxTA, d.config.MaxAgents) }
 
 // maxChannel is the limit on the busy sessions, and on the processes, of the
 // ring's channel; 0: none.
-func (d *dispatch) maxChannel(r *ring) int {
-	if r.params.MaxChannel > 0 {
-		return r.params.MaxChannel
-	}
-	return d.maxTA(r)
-}
+func (d *dispatch) maxChannel(r *ring) int { return cmp.Or(r.params.MaxChannel, d.maxTA(r)) }
 
 // maxRing is the limit on the busy sessions, and on the processes, of the ring;
 // 0: none.
-func (d *dispatch) maxRing(r *ring) int {
-	if r.params.MaxRing > 0 {
-		return r.params.MaxRing
-	}
-	return d.maxTA(r)
-}
+func (d *dispatch) maxRing(r *ring) int { return cmp.Or(r.params.MaxRing, d.maxTA(r)) }
 
 // freeSlots is how many more sessions the thread may take as far as its own limits go. A
 // thread that waits at its site may take none.
