@@ -1,10 +1,6 @@
 package scheduler
 
-import (
-	"time"
-
-	"zsched/scheduler/limit"
-)
+import "time"
 
 // Limits of the cluster: limits that several nodes share (clustermax,
 // clustersitemax, clusterrate). The core says what it wants (Want, Draw), and is
@@ -18,10 +14,6 @@ type ClusterLimit struct {
 }
 
 func (l ClusterLimit) String() string { return l.Setting + " " + l.Channel + "/" + l.Name }
-
-// Unlimited as the sessions of an Allowance means that only the limits of this
-// node apply.
-const Unlimited = limit.Unlimited
 
 type (
 	// Want says how many sessions could be used under a limit of the cluster
@@ -63,12 +55,11 @@ func (Allowance) event() {}
 // thread's, or of clustersitemax, which is a site's. If both thread and site are nil,
 // they are gone.
 type clusterShare struct {
-	id     ClusterLimit
-	max    int // as configured
-	thread *thread
-	site   *site
-	// sessions is how many may be busy; Unlimited: only this node's limits apply.
-	sessions int
+	id       ClusterLimit
+	max      int // as configured
+	thread   *thread
+	site     *site
+	sessions int   // that may be busy
 	index    int32 // in agenda.shares
 	said     Want  // the last one
 	unsaid   bool  // is in queue.unsaid
