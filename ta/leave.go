@@ -52,7 +52,7 @@ type leaving struct {
 // success is a recipient that was reported as delivered, and its control file.
 type success struct {
 	path   string
-	opened unix.Stat_t
+	opened identity
 	offset int64
 	at     time.Time
 }
@@ -60,8 +60,22 @@ type success struct {
 const (
 	// recentTime is how long a report may take to be marked by a scheduler that works.
 	recentTime = 5 * time.Second
-	maxRecent  = 1024
+	maxRecent  = 8192
+	// maxTick is the longest step of the clock that files get their times from. A file that
+	// is made after a report has a later time than one that was a step old by then.
+	maxTick = 20 * time.Millisecond
 )
+
+// identity says which file was opened, and in which state.
+type identity struct {
+	dev, ino uint64
+	changed  unix.Timespec
+	size     int64
+}
+
+func identityOf(st *unix.Stat_t) identity { return identity{st.Dev, st.Ino, st.Ctim, st.Size} }
+
+func (id identity) sameFile(other identity) bool { return id.dev == other.dev && id.ino == other.ino }
 
 // begin takes the barrier and watches the scheduler's end of the socket.
 func (s *Server) begin(socket int) {
@@ -167,13 +181,14 @@ func (s *Server) leaveOnce() {
 	l.gate.Lock()
 	l.left = true
 	l.forced = len(l.active) > 0
-	for m := range l.active {
-		l.locked.Add(int64(m.lock()))
-	}
+	ours := map[string]identity{}
 	for _, r := range l.recent {
 		if time.Since(r.at) < recentTime {
-			s.markReported(r)
+			s.markReported(r, ours)
 		}
+	}
+	for m := range l.active {
+		l.locked.Add(int64(m.lock()))
 	}
 	if l.barrier != 0 {
 		_ = postoffice.Close(l.barrier)
@@ -210,7 +225,7 @@ func (m *Message) lock() (n int) {
 
 // reopen opens the control file for writing.
 func (m *Message) reopen() error {
-	fd, _, err := m.session.server.openSame(m.Job.Path, &m.opened)
+	fd, _, err := m.session.server.openSame(m.Job.Path, identityOf(&m.opened))
 	if err != nil {
 		return err
 	}
@@ -220,13 +235,14 @@ func (m *Message) reopen() error {
 }
 
 // openSame opens a control file for writing if it is the one that was opened before.
-func (s *Server) openSame(path string, opened *unix.Stat_t) (fd int, now unix.Stat_t, err error) {
+func (s *Server) openSame(path string, opened identity) (fd int, now identity, err error) {
 	fd, err = postoffice.Open(postoffice.WorkingDir, s.path(path), unix.O_RDWR)
 	if err != nil {
 		return -1, now, err
 	}
-	err = postoffice.Fstat(fd, &now)
-	if err == nil && (now.Ino != opened.Ino || now.Dev != opened.Dev) {
+	var st unix.Stat_t
+	err = postoffice.Fstat(fd, &st)
+	if now = identityOf(&st); err == nil && !now.sameFile(opened) {
 		err = fmt.Errorf("it is another file")
 	}
 	if err != nil {
@@ -238,28 +254,38 @@ func (s *Server) openSame(path string, opened *unix.Stat_t) (fd int, now unix.St
 
 // remember keeps a success until the scheduler must have marked it.
 func (m *Message) remember(r *Recipient) {
+	now := time.Now()
+	if now.Sub(time.Unix(m.opened.Ctim.Unix())) < maxTick {
+		return // its file could be taken for the next one with this inode
+	}
 	l := &m.session.server.leaving
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.recent) == maxRecent {
 		l.recent = append(l.recent[:0], l.recent[maxRecent/2:]...)
 	}
-	l.recent = append(l.recent, success{m.Job.Path, m.opened, r.Offset, time.Now()})
+	l.recent = append(l.recent, success{m.Job.Path, identityOf(&m.opened), r.Offset, now})
 }
 
 // markReported tags a recipient as delivered whose report the scheduler may not have
 // read. A control file that has changed since we opened it may be that of another message
-// with the same inode, or of a scheduler at work: it stays as it is.
-func (s *Server) markReported(r success) {
-	fd, now, err := s.openSame(r.path, &r.opened)
+// with the same inode, or of a scheduler at work: it stays as it is. ours has the files
+// that we have changed here, and how they are now.
+func (s *Server) markReported(r success, ours map[string]identity) {
+	fd, now, err := s.openSame(r.path, r.opened)
 	if err != nil {
 		return // it is done
 	}
 	defer func() { _ = postoffice.Close(fd) }()
-	if now.Ctim == r.opened.Ctim && now.Size == r.opened.Size {
-		if _, err := ctlfile.Swap(fd, r.offset, ctlfile.Open, ctlfile.Delivered, 0); err != nil {
-			s.warn("%s: %v", r.path, err)
-		}
+	if now != r.opened && now != ours[r.path] {
+		return
+	}
+	if _, err := ctlfile.Swap(fd, r.offset, ctlfile.Open, ctlfile.Delivered, 0); err != nil {
+		s.warn("%s: %v", r.path, err)
+	}
+	var st unix.Stat_t
+	if postoffice.Fstat(fd, &st) == nil {
+		ours[r.path] = identityOf(&st)
 	}
 }
 
