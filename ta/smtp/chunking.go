@@ -9,13 +9,13 @@ import (
 
 // sendChunk sends the message as one chunk, preceded by its length.
 func (t *transaction) sendChunk() error {
-	if err := t.commit(); err != nil {
-		return err
-	}
 	t.dataSent = true
 	line := fmt.Sprintf("BDAT %d LAST", t.content.size)
 	t.s.trace(ours, line)
-	if err := t.content.sendTo(t.s.w, line+"\r\n", false); err != nil {
+	switch err := t.content.sendTo(t.s.w, line+"\r\n", false, t.commit); {
+	case err == errLeaving:
+		return err
+	case err != nil:
 		return t.interrupted(err)
 	}
 	return t.takeFinalReplies(line)

@@ -88,8 +88,9 @@ func (c *content) copyBody(w io.Writer) error {
 
 // sendTo sends the line before, then exactly as many bytes as were measured. dots says that
 // a dot at the beginning of a line is doubled. If the message has changed since it was
-// measured, the error is a localError.
-func (c *content) sendTo(w io.Writer, before string, dots bool) error {
+// measured, the error is a localError. commit, if not nil, is called before the last bytes
+// are sent, which are not sent if it returns an error.
+func (c *content) sendTo(w io.Writer, before string, dots bool, commit func() error) error {
 	buf := c.buffers.get()
 	defer c.buffers.put(buf)
 	s := &sender{w: w, out: append((*buf)[:0], before...), dots: dots, left: c.size}
@@ -98,6 +99,11 @@ func (c *content) sendTo(w io.Writer, before string, dots bool) error {
 	}
 	if err := s.end(); err != nil {
 		return err
+	}
+	if commit != nil {
+		if err := commit(); err != nil {
+			return err
+		}
 	}
 	return s.flush()
 }
@@ -223,7 +229,7 @@ func (s *sender) add(line []byte, ended bool) {
 	switch {
 	case s.left < 0:
 		s.err = &localError{errChanged}
-	case len(s.out) >= bufferSize-maxReplyLine:
+	case len(s.out) >= bufferSize-maxReplyLine && s.left > 0: // the last bytes wait for commit
 		s.err = s.flush()
 	}
 }

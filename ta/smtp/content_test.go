@@ -34,7 +34,7 @@ func TestMessageThatChanges(t *testing.T) {
 			t.Fatalf("measured in %d readings, not in one", 2-file.left)
 		}
 		var local *localError
-		if err := c.sendTo(io.Discard, "", false); !errors.As(err, &local) {
+		if err := c.sendTo(io.Discard, "", false, nil); !errors.As(err, &local) {
 			t.Errorf("%q: %v", then, err)
 		}
 	}
@@ -46,11 +46,28 @@ func TestLoneCRDoesNotBeginAField(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sent bytes.Buffer
-	if err := c.sendTo(&sent, "", false); err != nil {
+	if err := c.sendTo(&sent, "", false, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := sent.String(); got != "Subject: x From: ceo@a.example\r\nX: y\r\n\r\na\r\nb\r\n" || c.size != int64(len(got)) {
 		t.Errorf("%q, size %d", got, c.size)
+	}
+}
+
+// Whatever the length, some bytes of a message are not sent before commit, and none if it
+// fails.
+func TestCommitComesBeforeTheLastBytes(t *testing.T) {
+	for _, size := range []int{0, 1, bufferSize - maxReplyLine - 3, bufferSize - maxReplyLine, bufferSize, 3 * bufferSize} {
+		c, err := measure("A: b\n", strings.NewReader(strings.Repeat("x", size)), &buffers{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent bytes.Buffer
+		before := 0
+		refuse := func() error { before = sent.Len(); return errLeaving }
+		if err := c.sendTo(&sent, "", false, refuse); err != errLeaving || sent.Len() != before || int64(before) >= c.size {
+			t.Errorf("%d bytes: %d of %d were sent: %v", size, sent.Len(), c.size, err)
+		}
 	}
 }
 

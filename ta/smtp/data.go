@@ -28,7 +28,7 @@ func (t *transaction) sendData() error {
 		t.reportAccepted(t.dataReply)
 		return t.reset()
 	}
-	if err := t.content.sendTo(t.s.w, "", true); err != nil {
+	if err := t.content.sendTo(t.s.w, "", true, nil); err != nil {
 		return t.interrupted(err)
 	}
 	if err := t.commit(); err != nil {

@@ -32,7 +32,7 @@ func TestShortBodyIsReadOnce(t *testing.T) {
 		}
 		measured := file.reads
 		var sent strings.Builder
-		if err := m.sendTo(&sent, "", true); err != nil {
+		if err := m.sendTo(&sent, "", true, nil); err != nil {
 			t.Fatal(err)
 		}
 		if want := "Subject: x\r\n\r\n" + strings.ReplaceAll(text, "\n", "\r\n"); sent.String() != want {
