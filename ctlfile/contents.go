@@ -3,6 +3,7 @@ package ctlfile
 // Contents: the values in a new control file, and how they are written.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -16,7 +17,7 @@ const Nobody = "65534"
 
 // Contents holds the values for a new control file.
 type Contents struct {
-	Name      string // i line; Submit and Enqueue set it themselves
+	Name      string // i line; package queue sets it itself
 	Body      int64  // offset of the body in the message file
 	LogID     string // the Message-ID, or ""
 	Verbose   string // file to which the delivery is logged, or ""
@@ -40,6 +41,7 @@ type HeaderBlock struct {
 // quoted yet.
 type Envelope struct {
 	Sender     Address
+	ErrorTo    string // in place of Contents.ErrorTo
 	Recipients []EnvelopeRecipient
 }
 
@@ -78,6 +80,9 @@ func (c *Contents) All() iter.Seq[*EnvelopeRecipient] {
 // lines are left out, because the scheduler has already acted on them.
 func (f *File) Extract(recipients []int) *Contents {
 	c := &Contents{Body: f.Body, LogID: f.LogID, Verbose: f.Verbose, ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes}
+	if len(f.Senders) > 1 {
+		c.ErrorTo = "" // each has its own
+	}
 	header, sender := int64(-2), -1
 	for _, i := range recipients {
 		r := &f.Recipients[i]
@@ -88,7 +93,11 @@ func (f *File) Extract(recipients []int) *Contents {
 		b := &c.Blocks[len(c.Blocks)-1]
 		if r.Sender != sender {
 			sender = r.Sender
-			b.Envelopes = append(b.Envelopes, Envelope{Sender: withNumericPrivilege(f.Senders[sender].Address)})
+			e := Envelope{Sender: withNumericPrivilege(f.Senders[sender].Address)}
+			if len(f.Senders) > 1 {
+				e.ErrorTo = f.Senders[sender].ErrorTo
+			}
+			b.Envelopes = append(b.Envelopes, e)
 		}
 		e := &b.Envelopes[len(b.Envelopes)-1]
 		e.Recipients = append(e.Recipients, EnvelopeRecipient{
@@ -174,7 +183,7 @@ func (e *encoder) block(b *HeaderBlock, errorTo string) {
 	for i := range b.Envelopes {
 		envelope := &b.Envelopes[i]
 		if envelope.Sender.Channel != "error" {
-			e.optional('e', errorTo)
+			e.optional('e', cmp.Or(envelope.ErrorTo, errorTo))
 		}
 		e.line('s', e.address(envelope.Sender).String())
 		for j := range envelope.Recipients {

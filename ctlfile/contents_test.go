@@ -39,8 +39,8 @@ func TestEncodeOrder(t *testing.T) {
 	d.Verbose, d.Obsoletes, d.Triggers = "../public/v_a", []string{"<1@x>", "<2@x>"}, []string{"example.net"}
 	to := []EnvelopeRecipient{{Address: Address{"smtp", "mx", "a", "0"}, Class: 3}}
 	d.Blocks = []HeaderBlock{
-		{Envelopes: []Envelope{{Address{"local", "", "a", "0"}, to}, {Address{"error", "", "", "0"}, to}}},
-		{Envelopes: []Envelope{{Address{"local", "", "b", "0"}, to}}, Header: "A: b\n"},
+		{Envelopes: []Envelope{{Sender: Address{"local", "", "a", "0"}, Recipients: to}, {Sender: Address{"error", "", "", "0"}, Recipients: to}}},
+		{Envelopes: []Envelope{{Sender: Address{"local", "", "b", "0"}, Recipients: to}}, Header: "A: b\n"},
 	}
 	text, err := d.Encode()
 	equal(t, "error", err, nil)

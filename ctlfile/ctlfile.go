@@ -135,6 +135,26 @@ type File struct {
 type Sender struct {
 	Offset int64
 	Address
+	ErrorTo string // the e line before it, "" for none
+}
+
+// IsNull reports whether the sender is null, as in MAIL FROM:<>.
+func (s *Sender) IsNull() bool { return s.Channel == "error" }
+
+// NoticesTo returns where notices about recipient i go: to its own sender. null says that
+// this sender is null.
+func (f *File) NoticesTo(i int) (address string, null bool) {
+	n := f.Recipients[i].Sender
+	switch s := &f.Senders[n]; {
+	case n == len(f.Senders)-1:
+		return f.ErrorTo, f.NullSender
+	case s.IsNull():
+		return "", true
+	case s.ErrorTo != "":
+		return s.ErrorTo, false
+	default:
+		return s.User, false
+	}
 }
 
 // Headers returns the text of recipient i's header block, each line with its

@@ -59,10 +59,11 @@ func parse(data []byte) (*File, *ParseError) {
 }
 
 type parser struct {
-	text       string
-	file       *File
-	withHeader int    // number of recipients that have their header block
-	errorTo    string // the last e line
+	text         string
+	file         *File
+	withHeader   int    // number of recipients that have their header block
+	errorTo      string // the last e line
+	beforeSender string // the same, if no s line has followed
 }
 
 // usualFile holds, in one allocation, a File and room for one sender and one recipient.
@@ -217,7 +218,7 @@ func (p *parser) anyText(letter byte, value string) {
 	case 'l':
 		f.LogID = value
 	case 'e':
-		p.errorTo = value
+		p.errorTo, p.beforeSender = value, value
 	case 'x':
 		f.Obsoletes = append(f.Obsoletes, value)
 	case 'T':
@@ -284,7 +285,8 @@ func (p *parser) sender(at int, tag Tag, value string) *ParseError {
 	if reason != "" {
 		return p.malformed(at, "sender %.200q: %s", value, reason)
 	}
-	p.file.Senders = append(p.file.Senders, Sender{Offset: int64(at), Address: sender})
+	p.file.Senders = append(p.file.Senders, Sender{Offset: int64(at), Address: sender, ErrorTo: p.beforeSender})
+	p.beforeSender = ""
 	return nil
 }
 
@@ -303,7 +305,7 @@ func (p *parser) finish() *ParseError {
 	}
 	last := &f.Senders[len(f.Senders)-1]
 	switch {
-	case last.Channel == "error":
+	case last.IsNull():
 		f.NullSender = true
 	case p.errorTo != "":
 		f.ErrorTo = p.errorTo

@@ -67,7 +67,7 @@ func TestParseWorkedExample(t *testing.T) {
 	equal(t, "NullSender", f.NullSender, false)
 	equal(t, "Size", f.Size, 296)
 	equal(t, "senders", len(f.Senders), 1)
-	equal(t, "sender", f.Senders[0], Sender{67, Address{"smtp", "mx.example.org", "alice@example.org", "0"}})
+	equal(t, "sender", f.Senders[0], Sender{Offset: 67, Address: Address{"smtp", "mx.example.org", "alice@example.org", "0"}, ErrorTo: "alice@example.org"})
 	equal(t, "recipients", len(f.Recipients), 2)
 	equal(t, "bob", f.Recipients[0], Recipient{
 		Offset: 109, Tag: Open, Address: Address{"smtp", "example.net", "bob@example.net", "0"},

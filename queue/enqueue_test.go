@@ -166,10 +166,22 @@ func inRouter(t *testing.T, dir string) (file string, inode uint64) {
 	return file, inode
 }
 
+// enqueue commits one message as a copy.
+func enqueue(dir string, levels int, file string) (path string, err error) {
+	c, err := OpenCopies(dir, levels)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	i := Item{Contents: contentsFor(message), Message: file}
+	c.Commit([]*Item{&i})
+	return i.Path, i.Err
+}
+
 func TestEnqueueTakesTheMessageFileItself(t *testing.T) {
 	dir := newPostoffice(t)
 	file, inode := inRouter(t, dir)
-	path, err := Enqueue(dir, 1, contentsFor(message), file)
+	path, err := enqueue(dir, 1, file)
 	equal(t, "error", err, nil)
 	equal(t, "files", tree(t, dir), "queue/"+path+" transport/"+path)
 	_, queued := stat(t, filepath.Join(dir, "queue", path))
@@ -191,7 +203,7 @@ func TestEnqueueNeverLosesTheMessage(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := tree(t, dir)
-			path, err := Enqueue(dir, levels, contentsFor(message), file)
+			path, err := enqueue(dir, levels, file)
 			if !errors.Is(err, fs.ErrExist) || path != "" {
 				t.Errorf("name taken in %s: %q, %v", taken, path, err)
 			}
@@ -211,11 +223,14 @@ func TestEnqueueNeverLosesTheMessage(t *testing.T) {
 func TestEnqueueReplacesWhatACrashLeft(t *testing.T) {
 	dir := newPostoffice(t)
 	file, inode := inRouter(t, dir)
-	left := filepath.Join(dir, "transport", fmt.Sprintf(".%d", inode))
+	info, err := os.Lstat(file)
+	equal(t, "error", err, nil)
+	left := filepath.Join(dir, "transport/.scheduler", ctlfile.SpoolID(inode, info.ModTime()))
+	equal(t, "error", os.Mkdir(filepath.Dir(left), 0o700), nil)
 	if err := os.WriteFile(left, []byte("half of"), 0o400); err != nil {
 		t.Fatal(err)
 	}
-	path, err := Enqueue(dir, 0, contentsFor(message), file)
+	path, err := enqueue(dir, 0, file)
 	equal(t, "error", err, nil)
 	equal(t, "files", tree(t, dir), "queue/"+path+" transport/"+path)
 }
@@ -227,7 +242,7 @@ func TestEnqueueWantsAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range []string{link, dir, filepath.Join(dir, "router", "none")} {
-		if path, err := Enqueue(dir, 0, contentsFor(message), file); err == nil {
+		if path, err := enqueue(dir, 0, file); err == nil {
 			t.Errorf("%s became %s", file, path)
 		}
 	}
@@ -242,18 +257,23 @@ func TestReplacedMessageFileIsLeftAlone(t *testing.T) {
 	} {
 		dir := newPostoffice(t)
 		file, _ := inRouter(t, dir)
-		meant, err := os.Lstat(file)
-		equal(t, "error", err, nil)
 		target := filepath.Join(dir, "target")
-		for _, err := range []error{
-			os.WriteFile(target, []byte("root:*:"), 0o600), os.Rename(file, file+".old"), replace(file, target),
-		} {
-			equal(t, "error", err, nil)
+		c, err := OpenRouter(dir, 0)
+		equal(t, "error", err, nil)
+		c.Step = func(step string) {
+			if strings.HasPrefix(step, "move message") {
+				for _, err := range []error{
+					os.WriteFile(target, []byte("root:*:"), 0o600), os.Rename(file, file+".old"), replace(file, target),
+				} {
+					equal(t, "error", err, nil)
+				}
+			}
 		}
-		queued := filepath.Join(dir, "queue", "7")
-		if err := (&enqueuing{file: file, queued: queued, was: meant}).moveMessage(); err == nil {
+		i := Item{Contents: contentsFor(message), Message: file}
+		if c.Commit([]*Item{&i}); i.Err == nil || i.Moved {
 			t.Errorf("%s: no error", what)
 		}
+		c.Close()
 		mode, _ := stat(t, target)
 		equal(t, what+": mode of the target", mode, 0o600)
 		if what == "file" {
@@ -271,7 +291,7 @@ func TestControlFileStaysRoots(t *testing.T) {
 	dir := newPostoffice(t)
 	file, _ := inRouter(t, dir)
 	equal(t, "error", os.Chown(file, 65534, 65534), nil)
-	path, err := Enqueue(dir, 0, contentsFor(message), file)
+	path, err := enqueue(dir, 0, file)
 	equal(t, "error", err, nil)
 	for place, owner := range map[string]uint32{"transport": 0, "queue": 65534} {
 		info, err := os.Lstat(filepath.Join(dir, place, path))

@@ -16,8 +16,7 @@ import (
 const (
 	// batchLimit bounds the submissions of one batch; each is an open file.
 	batchLimit = 200
-	// batchBytes bounds the memory for the control files of a batch, and the bytes of the
-	// messages that are copied.
+	// batchBytes bounds the memory for the control files of a batch.
 	batchBytes = 32 << 20
 	// batchRecipients bounds the work for a batch. A submission that turned out to be
 	// large counts as many as a small one may have, because no more of it was read.
@@ -69,7 +68,7 @@ func (r *router) take(names *[]string, most effort) (jobs []*job) {
 			r.fail(name, err)
 		case j != nil:
 			jobs = append(jobs, j)
-			size += len(j.contents[0].Blocks[0].Header) + 200*j.recipients + int(j.copied(j.submission))
+			size += len(j.contents.Blocks[0].Header) + 200*j.recipients
 			recipients += j.recipients
 		}
 	}
@@ -87,10 +86,10 @@ func (r *router) commit(jobs []*job) {
 	few := false
 	for _, j := range jobs {
 		_ = j.file.Close()
-		if tooManyFiles(j.err) && !j.moved && len(jobs) > 1 {
+		if tooManyFiles(j.Err) && !j.Moved && len(jobs) > 1 {
 			r.add(j.name)
 			if !few {
-				r.fewFiles(len(jobs), j.err)
+				r.fewFiles(len(jobs), j.Err)
 			}
 			few = true
 			continue
@@ -147,7 +146,7 @@ func (r *router) fail(name string, err error) {
 	}
 	var bad unreadable
 	if errors.As(err, &bad) {
-		path := filepath.Join(r.queue.office, "router", name)
+		path := filepath.Join(r.queue.dir, "router", name)
 		if moved := r.queue.quarantine(path, filepath.Base(name), err.Error()); moved == nil {
 			r.log.Error().Str("file", name).Err(err).Msg("submission moved to corrupt/router")
 			delete(r.retries, name)
@@ -188,19 +187,16 @@ func (r *router) retryLater(name string, pause time.Duration) {
 
 // finish logs and announces the result of a job.
 func (r *router) finish(j *job, startedAt time.Time) {
-	if j.err != nil {
-		if j.moved {
-			r.log.Error().Str("file", j.name).Err(j.err).Msg("message not queued yet; recovery will complete it")
+	if j.Err != nil {
+		if j.Moved {
+			r.log.Error().Str("file", j.name).Err(j.Err).Msg("message not queued yet; recovery will complete it")
 			return
 		}
-		r.fail(j.name, j.err)
+		r.fail(j.name, j.Err)
 		return
 	}
 	delete(r.retries, j.name)
-	r.announce(r.queue.path(j.inode))
-	for _, c := range j.copies {
-		r.announce(r.queue.path(c))
-	}
+	r.announce(j.Path)
 	now := time.Now()
 	if j.refused != "" {
 		r.log.Warn().Str("spoolid", j.id).Str("from", j.sender).Int("recipients", j.recipients).Int64("size", j.info.Size()).

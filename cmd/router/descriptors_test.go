@@ -71,12 +71,12 @@ func TestStagingDirectoryIsMadeAgain(t *testing.T) {
 	o := newOffice(t, 0)
 	r := o.router()
 	for i := range 2 {
-		if err := os.RemoveAll(filepath.Join(o.dir, "transport", stagingDir)); err != nil {
+		if err := os.RemoveAll(filepath.Join(o.dir, "transport", ".router")); err != nil {
 			t.Fatal(err)
 		}
 		if i == 1 {
 			r.recover() // the sweep of a running router
-			if _, err := os.Stat(filepath.Join(o.dir, "transport", stagingDir)); err != nil {
+			if _, err := os.Stat(filepath.Join(o.dir, "transport", ".router")); err != nil {
 				t.Error(err)
 			}
 			continue

@@ -17,12 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
+	"zsched/internal/syncdir"
 )
 
 // open opens a file of router/. It must be a regular file with one name only: a
 // user could give another name to a file of somebody else.
-func (q *committer) open(name string) (*submission, error) {
-	path := filepath.Join(q.office, "router", name)
+func (q *submissions) open(name string) (*submission, error) {
+	path := filepath.Join(q.dir, "router", name)
 	if dir, _ := filepath.Split(name); dir != "" && !postoffice.IsTrustedDir(filepath.Dir(path)) {
 		// It could be a link to any directory, and root would take the files there for
 		// mail. Anybody can send a datagram with this name, so nothing is logged.
@@ -57,20 +58,20 @@ func (q *committer) open(name string) (*submission, error) {
 
 // names lists the submissions in router/ and those of its hash directories that can
 // be read.
-func (q *committer) names() []string {
+func (q *submissions) names() []string {
 	names, _ := q.list()
 	return names
 }
 
 // list lists the submissions in router/ and its hash directories. Together with an
 // error, it returns the names that it could read.
-func (q *committer) list() (names []string, err error) {
-	top, err := postoffice.ReadNames(filepath.Join(q.office, "router"))
+func (q *submissions) list() (names []string, err error) {
+	top, err := postoffice.ReadNames(filepath.Join(q.dir, "router"))
 	for _, name := range top {
 		if postoffice.IsSubmission(name) {
 			names = append(names, name)
-		} else if postoffice.IsHashDir(name) && postoffice.IsTrustedDir(filepath.Join(q.office, "router", name)) {
-			below, e := postoffice.ReadNames(filepath.Join(q.office, "router", name))
+		} else if postoffice.IsHashDir(name) && postoffice.IsTrustedDir(filepath.Join(q.dir, "router", name)) {
+			below, e := postoffice.ReadNames(filepath.Join(q.dir, "router", name))
 			err = errors.Join(err, e)
 			for _, base := range below {
 				if postoffice.IsSubmission(base) {
@@ -92,10 +93,10 @@ const maxAside = 240
 const maxAsideOfUser = 1000
 
 // asideOf returns how many files of a user are in corrupt/router/.
-func (q *committer) asideOf(uid int) int {
+func (q *submissions) asideOf(uid int) int {
 	if now := time.Now(); q.aside == nil || now.Sub(q.asideAt) > sweepInterval {
 		q.aside, q.asideAt = map[int]int{}, now
-		dir := filepath.Join(q.office, "corrupt", "router")
+		dir := filepath.Join(q.dir, "corrupt", "router")
 		names, _ := postoffice.ReadNames(dir)
 		for _, name := range names {
 			if info, err := postoffice.Lstat(filepath.Join(dir, name)); err == nil && !strings.HasSuffix(name, ".reason") {
@@ -108,8 +109,8 @@ func (q *committer) asideOf(uid int) int {
 
 // quarantine moves a file to corrupt/router/, with the reason in a file beside it. It
 // overwrites nothing.
-func (q *committer) quarantine(path, name, reason string) error {
-	dir := filepath.Join(q.office, "corrupt", "router")
+func (q *submissions) quarantine(path, name, reason string) error {
+	dir := filepath.Join(q.dir, "corrupt", "router")
 	for _, d := range []string{filepath.Dir(dir), dir} {
 		if err := postoffice.MakeDir(postoffice.WorkingDir, d, 0o750); err != nil {
 			return &os.PathError{Op: "mkdir", Path: d, Err: err}
@@ -124,12 +125,12 @@ func (q *committer) quarantine(path, name, reason string) error {
 		if _, err := postoffice.Lstat(to); err == nil {
 			continue
 		}
-		q.step("reason " + name)
+		q.Step("reason " + name)
 		text := fmt.Sprintf("%s, %s\n%s\n", path, time.Now().UTC().Format(time.RFC3339), reason)
 		if err := postoffice.WriteFile(postoffice.WorkingDir, to+".reason", []byte(text), false); err != nil {
 			return err
 		}
-		q.step("aside " + name)
+		q.Step("aside " + name)
 		if err := postoffice.Publish(path, to); err != nil {
 			_ = postoffice.RemovePath(to + ".reason")
 			if errors.Is(err, fs.ErrExist) {
@@ -137,7 +138,7 @@ func (q *committer) quarantine(path, name, reason string) error {
 			}
 			return err
 		}
-		return q.syncPath(dir)
+		return syncdir.Sync(dir)
 	}
 	return fmt.Errorf("move %s to corrupt/router: %w", path, fs.ErrExist)
 }

@@ -1,9 +1,8 @@
 package main
 
 // Two lanes: a message that takes long to route does not delay the others. How long it takes
-// depends on its recipients, with the members of aliases, on the size of its envelope and
-// header, and on the copies that lists with owners need; the size of the body does not
-// matter, because the file is only renamed. The router finds that out when it reads a
+// depends on its recipients, with the members of aliases, and on the size of its envelope and
+// header; the size of the body does not matter, because the file is only renamed. The router finds that out when it reads a
 // submission, and stops where small is exceeded:
 //
 //	waiting ──► small: routed with the others of its batch
@@ -20,10 +19,9 @@ type effort struct {
 	recipients int   // with the members of aliases
 	envelope   int64 // bytes
 	header     int   // bytes of a header that has the recipients
-	copied     int64 // bytes of the copies for other senders
 }
 
-var small = effort{recipients: 100, envelope: 64 << 10, header: 16 << 10, copied: 4 << 20}
+var small = effort{recipients: 100, envelope: 64 << 10, header: 16 << 10}
 
 // smallTurns is how many batches of small mail are routed while large mail waits.
 const smallTurns = 10

@@ -155,7 +155,7 @@ func TestRouterEndsWhenADirectoryIsReplaced(t *testing.T) {
 			}
 		}
 		// In the middle of a batch: what is staged stays for the next router.
-		r.queue.step = func(what string) {
+		r.queue.Step = func(what string) {
 			if what == "sync staged" {
 				replace()
 			}

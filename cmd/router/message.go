@@ -1,7 +1,7 @@
 package main
 
-// What a submission becomes: its sender, its recipients, the header that is
-// delivered, and one control file for each sender.
+// What a submission becomes: its sender, its recipients, the header that is delivered, and
+// the contents of its control file.
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"net/mail"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -50,9 +51,7 @@ type localMachine struct {
 
 // routed is what a submission becomes.
 type routed struct {
-	// contents has a control file for each sender: the sender of the submission, and
-	// the owners of lists. Their names are still empty.
-	contents   []*ctlfile.Contents
+	contents   *ctlfile.Contents
 	id         string // spoolid
 	logID      string // Message-ID
 	sender     string // "" for the null sender
@@ -60,9 +59,6 @@ type routed struct {
 	recipients int
 	refused    string // the form of the notice, if it cannot be delivered to anybody
 }
-
-// copied returns the bytes of the copies of a message for other senders.
-func (r *routed) copied(in *submission) int64 { return int64(len(r.contents)-1) * in.info.Size() }
 
 // read reads a submission and routes its recipients. It returns errLarge if that takes
 // more than an effort.
@@ -100,7 +96,7 @@ func (m *localMachine) read(in *submission, t *table.Table, most effort) (*route
 	r := &routed{id: ctlfile.SpoolID(in.inode, in.info.ModTime())}
 	from := m.sender(in, e, t)
 	r.sender = from.address
-	// The size counts holes too, because copies of the message have none.
+	// The size counts holes too: whoever reads the message gets them as zeros.
 	if size := in.info.Size() - e.Size; m.maxSize > 0 && size > m.maxSize {
 		if refused = table.TooLarge; r.sender == "" {
 			return nil, unreadablef("the message has %d bytes, more than the %d of ROUTERMAXSIZE, and no sender who could be told", size, m.maxSize)
@@ -119,12 +115,9 @@ func (m *localMachine) read(in *submission, t *table.Table, most effort) (*route
 	if m.trusted[in.uid] {
 		r.from = e.RcvdFrom
 	}
-	r.contents = group(in.uid, from, e, targets)
-	if most.copied > 0 && r.copied(in) > most.copied {
-		return nil, errLarge
-	}
-	for _, c := range r.contents {
-		c.Body, c.LogID, c.Blocks[0].Header = e.Size+body, r.logID, fields.String()
+	r.contents = &ctlfile.Contents{
+		Body: e.Size + body, LogID: r.logID,
+		Blocks: []ctlfile.HeaderBlock{{Envelopes: envelopes(in.uid, from, e, targets), Header: fields.String()}},
 	}
 	return r, nil
 }
@@ -249,21 +242,22 @@ func refuse(form string, to []queue.EnvelopeRecipient, t *table.Table) []table.T
 	return list
 }
 
-// group makes the contents of one control file for each sender, in the order in
-// which the senders first appear.
-func group(uid int, from origin, e *queue.Envelope, targets []table.Target) []*ctlfile.Contents {
-	var list []*ctlfile.Contents
-	made := map[string]*ctlfile.Contents{}
+// envelopes returns the recipients by sender: the owners of lists, and at the end the sender
+// of the submission. Old programs send all notices to the last sender, and turns are those of
+// its domain.
+func envelopes(uid int, from origin, e *queue.Envelope, targets []table.Target) []ctlfile.Envelope {
+	var list []ctlfile.Envelope
+	made := map[string]int{}
 	for _, t := range targets {
-		c := made[t.Owner]
-		if c == nil {
+		i, ok := made[t.Owner]
+		if !ok {
 			address := from.address
 			if t.Owner != "" {
 				address = t.Owner
 			}
-			c = &ctlfile.Contents{Blocks: []ctlfile.HeaderBlock{{Envelopes: []ctlfile.Envelope{{Sender: senderAddress(address, uid)}}}}}
-			made[t.Owner] = c
-			list = append(list, c)
+			i = len(list)
+			made[t.Owner] = i
+			list = append(list, ctlfile.Envelope{Sender: senderAddress(address, uid)})
 		}
 		r := ctlfile.EnvelopeRecipient{
 			Address: ctlfile.Address{Channel: t.Channel, Host: t.Host, User: t.User, Privilege: strconv.Itoa(t.UID)},
@@ -272,8 +266,11 @@ func group(uid int, from origin, e *queue.Envelope, targets []table.Target) []*c
 		if t.Owner == "" {
 			r.Ret, r.EnvID = e.Ret, e.EnvID
 		}
-		to := &c.Blocks[0].Envelopes[0]
-		to.Recipients = append(to.Recipients, r)
+		list[i].Recipients = append(list[i].Recipients, r)
+	}
+	if i, ok := made[""]; ok {
+		last := list[i]
+		list = append(slices.Delete(list, i, i+1), last)
 	}
 	return list
 }

@@ -212,17 +212,25 @@ func TestExpandedRecipientsAreLimited(t *testing.T) {
 
 func TestListsHaveTheirOwner(t *testing.T) {
 	files := newOffice(t, 0).route(os.Geteuid(), "envid Q\nfrom <s@a.example>\ntodsn NOTIFY=SUCCESS\nto list\nenv-end\n\nbody\n")
-	if len(files) != 2 {
-		t.Fatalf("%d control files", len(files))
+	if len(files) != 1 || len(files[0].Senders) != 2 || len(files[0].Recipients) != 3 {
+		t.Fatalf("%+v", files)
 	}
-	for _, f := range files {
-		if f.Senders[0].User == "s@a.example" {
+	f := files[0]
+	for i := range f.Recipients {
+		r := &f.Recipients[i]
+		if to, null := f.NoticesTo(i); f.Senders[r.Sender].User != to || null {
+			t.Errorf("notices about %+v go to %q", r, to)
+		}
+		if f.Senders[r.Sender].User == "s@a.example" {
 			// The sender is told that the list has it.
-			if r := f.Recipients[0]; r.Host != "delivered" || r.User != "list@mx.example" || r.DSN != "NOTIFY=SUCCESS" || r.EnvID != "Q" {
+			if r.Host != "delivered" || r.User != "list@mx.example" || r.DSN != "NOTIFY=SUCCESS" || r.EnvID != "Q" {
 				t.Errorf("%+v", r)
 			}
-		} else if f.Senders[0].User != "owner-list@mx.example" || len(f.Recipients) != 2 || f.Recipients[0].DSN != "INRCPT=rfc822;list@mx.example" || f.Recipients[0].EnvID != "" {
+		} else if f.Senders[r.Sender].User != "owner-list@mx.example" || r.DSN != "INRCPT=rfc822;list@mx.example" || r.EnvID != "" {
 			t.Errorf("%+v", f)
 		}
+	}
+	if f.ErrorTo != "s@a.example" {
+		t.Errorf("the last sender is %q", f.ErrorTo)
 	}
 }

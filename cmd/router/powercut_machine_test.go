@@ -149,12 +149,12 @@ func (m *machine) startRouter(loader *table.Loader) error {
 	if err != nil {
 		return err
 	}
-	r.queue.levels = m.levels
+	r.queue.Levels = m.levels
 	m.router, m.toRoute, m.newMail = r, make(chan os.Signal, 1), make(chan string, batchLimit)
 	m.all.Go(func() {
 		r.recover()
 		r.loop(m.toRoute, new(fsnotify.Watcher), m.newMail)
-		r.queue.close()
+		r.queue.Close()
 	})
 	return nil
 }

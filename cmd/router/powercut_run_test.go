@@ -208,7 +208,7 @@ func step(call string) string {
 	for file := range strings.FieldsSeq(rest) {
 		var dirs []string
 		for word := range strings.SplitSeq(file, "/") {
-			if len(word) > 1 && word[0] != '.' && !strings.ContainsAny(word, "0123456789+:") || word == ".router" || word == ".tmp" || word == ".threads" {
+			if len(word) > 1 && word[0] != '.' && !strings.ContainsAny(word, "0123456789+:") || word == ".router" || word == ".scheduler" || word == ".tmp" || word == ".threads" {
 				dirs = append(dirs, word)
 			}
 		}

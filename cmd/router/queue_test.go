@@ -61,8 +61,8 @@ func (o *office) router() *router {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	r.queue.levels, _ = o.env.HashLevels()
-	o.t.Cleanup(r.queue.close)
+	r.queue.Levels, _ = o.env.HashLevels()
+	o.t.Cleanup(r.queue.Close)
 	return r
 }
 
@@ -87,7 +87,7 @@ func (o *office) files(dir string) []string {
 func (o *office) deliver(done map[string]int) {
 	o.t.Helper()
 	for _, path := range o.files("transport") {
-		if strings.Contains(path, "/"+stagingDir+"/") {
+		if strings.Contains(path, "/.router/") {
 			continue
 		}
 		text, err := os.ReadFile(path)
@@ -126,7 +126,7 @@ type killed struct{}
 // was such a step.
 func dieAt(r *router, n int, f func()) (died bool) {
 	defer func() {
-		if r.queue.step = func(string) {}; died {
+		if r.queue.Step = func(string) {}; died {
 			return
 		}
 		if e := recover(); e != nil {
@@ -136,7 +136,7 @@ func dieAt(r *router, n int, f func()) (died bool) {
 			died = true
 		}
 	}()
-	r.queue.step = func(string) {
+	r.queue.Step = func(string) {
 		if n--; n < 0 {
 			panic(killed{})
 		}
@@ -160,7 +160,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 				done := map[string]int{}
 				newRouter := func() *router {
 					r := o.router()
-					r.queue.noSync = true
+					r.queue.SyncAll = func() error { return nil }
 					return r
 				}
 				r := newRouter()
@@ -199,9 +199,11 @@ func TestSubmissionsOfABatchShareTheirSyncs(t *testing.T) {
 			o.write(fmt.Sprint("router/", i+1), "from <s@a.example>\nto <z@d.example>\nenv-end\n\nbody\n")
 		}
 		r := o.router()
+		waits, sync := 0, r.queue.SyncAll
+		r.queue.SyncAll = func() error { waits++; return sync() }
 		r.drain()
-		if r.queue.waits > c.waits || len(o.files("transport")) != c.submissions {
-			t.Errorf("%+v: %d waits, %d queued", c, r.queue.waits, len(o.files("transport")))
+		if waits > c.waits || len(o.files("transport")) != c.submissions {
+			t.Errorf("%+v: %d waits, %d queued", c, waits, len(o.files("transport")))
 		}
 	}
 }
@@ -244,7 +246,7 @@ func TestSubmissionThatTookTheNameOfALinkIsRouted(t *testing.T) {
 	if err := os.Symlink("x", name); err != nil {
 		t.Fatal(err)
 	}
-	r.queue.step = func(what string) {
+	r.queue.Step = func(what string) {
 		if what == "take entry 1" {
 			if err := os.Remove(name); err != nil {
 				t.Error(err)
@@ -255,13 +257,13 @@ func TestSubmissionThatTookTheNameOfALinkIsRouted(t *testing.T) {
 	if err := r.queue.remove("1"); err != nil {
 		t.Fatal(err)
 	}
-	r.queue.step = func(string) {}
+	r.queue.Step = func(string) {}
 	r.drain()
 	if queued := o.files("transport"); len(queued) != 1 {
 		t.Errorf("queued %q", queued)
 	}
 	// The router was killed before it looked at what it had taken.
-	o.write("transport/"+stagingDir+"/"+entryName, submission)
+	o.write("transport/.router/"+entryName, submission)
 	r.drain()
 	if queued := o.files("transport"); len(queued) != 2 {
 		t.Errorf("queued %q after a crash", queued)
@@ -406,12 +408,12 @@ func TestFileThatIsReplacedWhileItIsRoutedIsNotQueued(t *testing.T) {
 	o.write("router/1", "to <x@a.example>\nenv-end\n\nbody\n")
 	o.write("other", "to <y@a.example>\nenv-end\n\nbody\n")
 	r := o.router()
-	r.queue.step = func(what string) {
+	r.queue.Step = func(what string) {
 		if strings.HasPrefix(what, "move message ") {
 			if err := os.Rename(filepath.Join(o.dir, "other"), filepath.Join(o.dir, "router/1")); err != nil {
 				t.Error(err)
 			}
-			r.queue.step = func(string) {}
+			r.queue.Step = func(string) {}
 		}
 	}
 	r.drain()

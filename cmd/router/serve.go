@@ -40,7 +40,7 @@ const (
 // router is the running program. One goroutine does everything.
 type router struct {
 	machine *localMachine
-	queue   *committer
+	queue   *submissions
 	loader  *table.Loader
 	log     zerolog.Logger
 	syslog  *logs.Syslog     // nil: none
@@ -75,7 +75,7 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 		return nil, err
 	}
 	levels, _ := env.HashLevels()
-	q, err := openQueue(env.Value("POSTOFFICE"), levels)
+	q, err := openSubmissions(env.Value("POSTOFFICE"), levels)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 		queue: q, loader: loader, log: log,
 		known: map[string]bool{}, retries: map[string]retry{},
 		failures: throttle.Throttle{Number: 5, Period: time.Second},
-		reloads:  postoffice.ReloadRecord{Path: filepath.Join(q.office, postoffice.RouterReload)},
+		reloads:  postoffice.ReloadRecord{Path: filepath.Join(q.dir, postoffice.RouterReload)},
 	}
 	if socket := env.Value("SCHEDULERNOTIFY"); socket != "" {
 		r.notify = queue.NewAnnouncer(socket)
@@ -118,9 +118,9 @@ func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger)
 	if err != nil {
 		return err
 	}
-	defer r.queue.close()
+	defer r.queue.Close()
 	defer r.syslog.Close()
-	if r.queue.claim, err = process.NewClaim(r.queue.office, "router", process.RouterDir, queueDirs[:]...); err != nil {
+	if r.queue.claim, err = process.NewClaim(r.queue.dir, "router", process.RouterDir, queueDirs[:]...); err != nil {
 		return err
 	}
 	defer r.queue.claim.Close()

@@ -24,15 +24,15 @@ const entryName = "entry"
 // remove removes an entry of router/ that was no regular file. A directory must be empty.
 // Another entry is first moved to where no user can replace it: meanwhile, its user may have
 // given its name to another program's submission.
-func (q *committer) remove(name string) error {
-	path := filepath.Join(q.office, "router", name)
+func (q *submissions) remove(name string) error {
+	path := filepath.Join(q.dir, "router", name)
 	info, err := postoffice.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	q.step("take entry " + name)
+	q.Step("take entry " + name)
 	if info.IsDir() {
 		return postoffice.RemoveDir(path)
 	}
@@ -44,18 +44,18 @@ func (q *committer) remove(name string) error {
 
 // endRemoval removes the entry in the staging directory. If it is a submission or a
 // directory after all, it goes back to router/, under its number.
-func (q *committer) endRemoval() error {
+func (q *submissions) endRemoval() error {
 	path := q.staging(entryName)
 	info, err := postoffice.Lstat(path)
 	if err != nil {
 		return err
 	}
-	q.step("end removal")
+	q.Step("end removal")
 	if !info.IsDir() && !info.Mode().IsRegular() {
 		return postoffice.RemovePath(path)
 	}
 	number := decimal(inodeOf(info))
-	err = postoffice.Publish(path, filepath.Join(q.office, "router", number))
+	err = postoffice.Publish(path, filepath.Join(q.dir, "router", number))
 	if errors.Is(err, fs.ErrExist) {
 		return q.quarantine(path, number, "another file in router/ has its number")
 	}
@@ -132,7 +132,7 @@ func (r *router) refuse(name string, err error) bool {
 // asideIsFull reports whether the owner of a submission has too many in corrupt/router/. If
 // not, it counts this one.
 func (r *router) asideIsFull(name string) bool {
-	info, err := postoffice.Lstat(filepath.Join(r.queue.office, "router", name))
+	info, err := postoffice.Lstat(filepath.Join(r.queue.dir, "router", name))
 	if err != nil || r.machine.trusted[ownerOf(info)] {
 		return false
 	}

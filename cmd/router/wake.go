@@ -21,7 +21,7 @@ func (r *router) watch() (*fsnotify.Watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(r.queue.office, "router")
+	dir := filepath.Join(r.queue.dir, "router")
 	if err := w.Add(dir); err != nil {
 		_ = w.Close()
 		return nil, err
@@ -77,7 +77,7 @@ func (r *router) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
 	if !e.Has(fsnotify.Create) {
 		return
 	}
-	name, err := filepath.Rel(filepath.Join(r.queue.office, "router"), e.Name)
+	name, err := filepath.Rel(filepath.Join(r.queue.dir, "router"), e.Name)
 	if err != nil {
 		return
 	}

@@ -104,12 +104,13 @@ func (r *Reporter) Notice(m *Message, now time.Time) (*Notice, error) {
 		Host: r.Host, SpoolID: m.SpoolID, ArrivedAt: m.ArrivedAt, WrittenAt: now,
 		Recipients: m.Recipients, Form: form,
 	}
-	if !m.File.NullSender {
-		n.To = errorAddresses(m.File.ErrorTo)
+	errorTo, null := m.noticesTo()
+	if !null {
+		n.To = errorAddresses(errorTo)
 		n.Sender = n.To[0]
 	}
 	ret := n.addMessage(m)
-	if form != nil && !(m.File.NullSender && n.isAboutCopy()) {
+	if form != nil && !(null && n.isAboutCopy()) {
 		for _, copied := range form.Copies {
 			if !slices.Contains(n.To, copied) {
 				n.To = append(n.To, copied)
@@ -120,6 +121,16 @@ func (r *Reporter) Notice(m *Message, now time.Time) (*Notice, error) {
 		return nil, ErrNobody
 	}
 	return n, r.readBody(n, m, ret)
+}
+
+// noticesTo returns the address of the sender of the reported recipients, who have the same.
+func (m *Message) noticesTo() (address string, null bool) {
+	if len(m.Recipients) > 0 {
+		if i := m.File.Find(m.Recipients[0].Offset); i >= 0 {
+			return m.File.NoticesTo(i)
+		}
+	}
+	return m.File.ErrorTo, m.File.NullSender
 }
 
 // loopField is the field with our host in the header of a notice that goes only to the

@@ -13,7 +13,6 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
-	"zsched/queue"
 )
 
 const (
@@ -183,7 +182,7 @@ func (s *Spool) orphans(now time.Time) []string {
 // of ours in transport/.scheduler, whose messages may be in queue/ already. The router
 // moves them to their names when it is started again.
 func (s *Spool) hasStaged() bool {
-	for _, dir := range []string{".router", queue.CopiesDir} {
+	for _, dir := range []string{".router", ".scheduler"} {
 		names, _ := postoffice.ReadNamesAt(s.pair(Queue).transport, dir)
 		if slices.ContainsFunc(names, func(name string) bool { return name[0] != '.' }) {
 			return true

@@ -261,7 +261,8 @@ func (d *controlFile) append(lines []ctlfile.Diagnostic, durable bool) error {
 
 // wantsNotice reports whether the sender of a recipient is to be told of an outcome.
 func (d *controlFile) wantsNotice(r *ctlfile.Recipient, tag ctlfile.Tag) bool {
-	return !d.file.NullSender && r.Notify.Wants(kindOf(tag))
+	_, null := d.file.NoticesTo(d.file.Find(r.Offset))
+	return !null && r.Notify.Wants(kindOf(tag))
 }
 
 // fate returns the fate of a recipient that is tagged as delivered and was not; "" for

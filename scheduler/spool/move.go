@@ -24,7 +24,7 @@ const maxMoves = 500
 type move struct {
 	resubmission *Resubmission
 	staged       []stagedCopy // one or none
-	queued       queue.Queued
+	queued       queue.Item
 	old          controlFile // open while the batch is committed
 	answer       Resubmitted
 	unparked     []Result // Unparked, if the message was parked and has gone
@@ -147,14 +147,14 @@ func (s *Spool) commitMoves(batch []*move) (open bool) {
 		return false // nothing is published
 	}
 	s.recordHeldAgain(batch)
-	var list []*queue.Queued
+	var list []*queue.Item
 	for _, m := range batch {
 		if p := &m.staged[0]; m.err == nil {
-			m.queued = queue.Queued{Contents: p.draft, File: p.file, Held: p.held}
+			m.queued = queue.Item{Contents: p.draft, Message: p.file, Held: p.held}
 			list = append(list, &m.queued)
 		}
 	}
-	queue.EnqueueAll(s.options.Postoffice, s.options.HashLevels, list, s.syncQueue)
+	s.copies.Commit(list)
 	return true
 }
 
@@ -318,15 +318,4 @@ func (d *controlFile) markMoved(p *stagedCopy) error {
 		}
 	}
 	return nil
-}
-
-// syncQueue makes everything in transport/ and queue/ durable, which are usually on one
-// file system.
-func (s *Spool) syncQueue() error {
-	q := s.pair(Queue)
-	err := postoffice.SyncAll(q.transport)
-	if one, e := postoffice.CanRename(q.transport, q.queue); err == nil && (e != nil || !one) {
-		err = postoffice.SyncAll(q.queue)
-	}
-	return err
 }

@@ -19,18 +19,23 @@ func (s *Spool) owes(f *ctlfile.File, final bool) bool { return len(s.owed(f, fi
 // the sender wants to be told of and was not. The failures of a set of
 // alternatives count when the set is decided; final says that every set is.
 //
-// A message with a null sender owes nothing, unless somebody else gets its
-// notices. These are about its failures, whatever NOTIFY says.
+// A recipient with a null sender owes nothing, unless somebody else gets the
+// notices. These are about failures, whatever NOTIFY says.
 func (s *Spool) owed(f *ctlfile.File, final bool) (lines []int) {
-	if f.NullSender && (s.options.Reporter == nil || !s.options.Reporter.AnswersNullSender()) {
-		return nil
-	}
+	answersNull := s.options.Reporter != nil && s.options.Reporter.AnswersNullSender()
 	for i := range f.Diagnostics {
 		line := &f.Diagnostics[i]
 		if line.Tag != ctlfile.Open {
 			continue
 		}
 		n := f.Find(line.Recipient)
+		null := f.NullSender
+		if n >= 0 {
+			_, null = f.NoticesTo(n)
+		}
+		if null && !answersNull {
+			continue
+		}
 		if n < 0 {
 			// We know no recipient for the line, but the sender may know it. A line that
 			// was cut short before its notary says nothing that could be told.
@@ -43,7 +48,7 @@ func (s *Spool) owed(f *ctlfile.File, final bool) (lines []int) {
 		news := noticeKind(line.Notary, r.Tag)
 		wanted := r.Notify.Wants(news)
 		switch {
-		case f.NullSender:
+		case null:
 			wanted = news == ctlfile.NotifyFailure
 		case news == ctlfile.NotifyDelay:
 			by := ctlfile.ParseDeliverBy(r.DSN)
@@ -128,14 +133,11 @@ func (d *controlFile) recordLost() error {
 
 // lostOutcomes returns the d lines that recordLost writes.
 func lostOutcomes(f *ctlfile.File) (lines []ctlfile.Diagnostic) {
-	if f.NullSender {
-		return nil
-	}
 	var recorded map[int64]bool
 	var sets map[int]bool
 	for i := range f.Recipients {
 		r := &f.Recipients[i]
-		if !r.Notify.Wants(kindOf(r.Tag)) {
+		if _, null := f.NoticesTo(i); null || !r.Notify.Wants(kindOf(r.Tag)) {
 			continue
 		}
 		if recorded == nil {

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"zsched/queue"
 )
 
 func TestSweepOfTheWholeTreeIsRepeatedSoonWhenADirectoryCannotBeOpened(t *testing.T) {
@@ -82,15 +80,15 @@ func TestCopyThatACrashInterruptedIsRemoved(t *testing.T) {
 		if answer.Held {
 			place = "hold/"
 		}
-		staged := filepath.Join(o.dir, "transport", queue.CopiesDir, answer.SpoolID)
+		staged := filepath.Join(o.dir, "transport", ".scheduler", answer.SpoolID)
 		check(t, os.Rename(filepath.Join(o.dir, place+"transport", answer.Name.Path), staged))
 		o.put("9", control("9", toCarol))
 		for _, unrelated := range []string{o.spoolID("queue/9"), "S8AAAAAAAA", "x"} {
-			o.write("transport/"+queue.CopiesDir+"/"+unrelated, "")
+			o.write("transport/"+".scheduler"+"/"+unrelated, "")
 		}
 		o.open(Options{HashLevels: 2, Node: "mx1"})
 		o.s.resumeEnqueue(time.Now().Add(orphanAge))
-		want := []string{asked.From.dir() + "queue/7", asked.From.dir() + "transport/7", "queue/9", "transport/9", "transport/" + queue.CopiesDir + "/x"}
+		want := []string{asked.From.dir() + "queue/7", asked.From.dir() + "transport/7", "queue/9", "transport/9", "transport/" + ".scheduler" + "/x"}
 		slices.Sort(want)
 		o.holds(want...)
 	}

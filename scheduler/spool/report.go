@@ -20,7 +20,7 @@ type Owed struct {
 	Name Name
 	File *ctlfile.File
 	// Lines are the d lines that the notice is about, by their index in
-	// File.Diagnostics.
+	// File.Diagnostics. They are about recipients of one sender.
 	Lines []int
 	// Message is the message file, open for reading until the call returns; nil
 	// if there is none.
@@ -73,10 +73,40 @@ func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
 	})
 }
 
-// report writes the notice about some d lines of a control file and, when it is on
-// disk, marks them.
-// If lines cannot be marked, the notice is written again only after a restart.
+// report writes the notices about some d lines of a control file, one for each sender of
+// the recipients. It returns the last of them.
 func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
+	for len(lines) > 0 {
+		sender := senderOf(d.file, lines[0])
+		var now, later []int
+		for _, i := range lines {
+			if senderOf(d.file, i) == sender {
+				now = append(now, i)
+			} else {
+				later = append(later, i)
+			}
+		}
+		if notice, err = s.reportTo(place, d, now, retryUntil); err != nil {
+			return notice, err
+		}
+		lines = later
+	}
+	return notice, nil
+}
+
+// senderOf returns the index of the sender to whom a d line belongs; the last one for a line
+// that names no known recipient.
+func senderOf(f *ctlfile.File, line int) int {
+	if i := f.Find(f.Diagnostics[line].Recipient); i >= 0 {
+		return f.Recipients[i].Sender
+	}
+	return len(f.Senders) - 1
+}
+
+// reportTo writes the notice to one sender about some d lines of a control file and, when it
+// is on disk, marks them.
+// If lines cannot be marked, the notice is written again only after a restart.
+func (s *Spool) reportTo(place Place, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
 	_, base := split(d.path)
 	id, _ := ctlfile.Number(base)
 	o := Owed{

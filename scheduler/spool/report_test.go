@@ -2,6 +2,7 @@ package spool
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -331,4 +332,41 @@ func oneOrTwoNotices(o *testSpool, at string) {
 			o.t.Errorf("%s: %s is left", at, path)
 		}
 	}
+}
+
+// TestEachSenderHearsOfItsOwnRecipients: a control file may have several senders, such as the
+// owner of a list. Each gets a notice about its own recipients, and a null sender gets none.
+func TestEachSenderHearsOfItsOwnRecipients(t *testing.T) {
+	o := newTestSpool(t)
+	text := control("7", toBob, "s local owner owner-list@x.example 0", toCarol, "s error - <> 0", "r           smtp d.example dora@d.example 65534")
+	for _, who := range []string{"bob@b.example", "carol", "dora@d.example"} {
+		text += diagnose(offset(t, text, who), who, "failed")
+	}
+	text = strings.ReplaceAll(text, "r           ", "r-          ")
+	o.put("7", text)
+	reporter := &senders{}
+	o.open(Options{Reporter: reporter})
+	o.s.Report(1, "7", time.Time{})
+	if answer := answer[Reported](o); answer.Err != nil {
+		t.Fatal(answer.Err)
+	}
+	if got := strings.Join(reporter.told, ", "); got != "alice@x.example about 1, owner-list@x.example about 1" {
+		t.Errorf("told %s", got)
+	}
+	f, err := ctlfile.Parse([]byte(o.read("transport/7")))
+	check(t, err)
+	if o.s.owes(f, true) {
+		t.Errorf("something is owed: %+v", f.Diagnostics)
+	}
+}
+
+// senders is a Reporter that remembers whom it has told about how many d lines.
+type senders struct{ told []string }
+
+func (s *senders) AnswersNullSender() bool { return false }
+
+func (s *senders) Report(o *Owed) (string, error) {
+	to, _ := o.File.NoticesTo(o.File.Find(o.File.Diagnostics[o.Lines[0]].Recipient))
+	s.told = append(s.told, fmt.Sprintf("%s about %d", to, len(o.Lines)))
+	return "router/1", nil
 }

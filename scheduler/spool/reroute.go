@@ -228,17 +228,17 @@ func (p *stagedCopy) marks() []ctlfile.Mark {
 // publish gives a staged copy its final name and returns that name. An error
 // together with a name says that the copy may not survive a crash.
 func (s *Spool) publish(p *stagedCopy, answer *Resubmitted) (name string, err error) {
-	office := s.options.Postoffice
 	if p.draft != nil {
-		name, err = queue.EnqueueCopy(office, s.options.HashLevels, &queue.Queued{Contents: p.draft, File: p.file, Held: p.held})
-		if name != "" {
-			_, base := split(name)
+		item := queue.Item{Contents: p.draft, Message: p.file, Held: p.held}
+		s.copies.Commit([]*queue.Item{&item})
+		if item.Path != "" {
+			_, base := split(item.Path)
 			id, _ := ctlfile.Number(base)
-			answer.Name, answer.SpoolID, answer.Held = Name{name, id}, p.spoolID, p.held
+			answer.Name, answer.SpoolID, answer.Held = Name{item.Path, id}, p.spoolID, p.held
 		}
-		return name, err
+		return item.Path, item.Err
 	}
-	router := queue.Router{Postoffice: office, Levels: s.options.RouterLevels, Notify: s.options.RouterNotify}
+	router := queue.Router{Postoffice: s.options.Postoffice, Levels: s.options.RouterLevels, Notify: s.options.RouterNotify}
 	name, err = router.Give(p.file)
 	if name != "" {
 		answer.Router = append(answer.Router, name)

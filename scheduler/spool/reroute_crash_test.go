@@ -123,12 +123,12 @@ func TestCrashInReroute(t *testing.T) {
 
 	o, p := begin()
 	_, text := prepared(o, p)
-	o.write("transport/"+queue.CopiesDir+"/"+p.spoolID, text[:20])
+	o.write("transport/"+".scheduler"+"/"+p.spoolID, text[:20])
 	o.survives("the control file is being written", map[string]int{"bob@b.example": 1})
 
 	o, p = begin()
 	id, text := prepared(o, p)
-	o.write("transport/"+queue.CopiesDir+"/"+p.spoolID, text)
+	o.write("transport/"+".scheduler"+"/"+p.spoolID, text)
 	check(t, os.Rename(p.file, filepath.Join(o.dir, "queue", id)))
 	o.survives("the copy is in the queue", map[string]int{"bob@b.example": 1})
 
@@ -237,8 +237,8 @@ func TestCrashInMoveToAnotherNode(t *testing.T) {
 			staged, err := o.s.stage(&r)
 			check(t, err)
 			if step > 0 {
-				q := queue.Queued{Contents: staged[0].draft, File: staged[0].file}
-				queue.EnqueueAll(o.dir, 0, []*queue.Queued{&q}, o.s.syncQueue)
+				q := queue.Item{Contents: staged[0].draft, Message: staged[0].file}
+				o.s.copies.Commit([]*queue.Item{&q})
 				check(t, q.Err)
 			}
 			if step > 1 {

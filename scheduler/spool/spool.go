@@ -39,8 +39,8 @@
 //	to the router    submission in queue/.tmp, fsync,        those recipients are sent twice
 //	                 rename into router/, fsync, old tags '+'
 //	reroute          copy of the message in queue/.tmp,      those recipients are sent twice;
-//	                 then in the router's order; old tags    a copy whose control file is still
-//	                 '+'                                     in transport/.scheduler is removed
+//	                 into the queue (package queue); old     a copy whose control file is still
+//	                 tags '+'                                in transport/.scheduler is removed
 //	move to a node   as reroute, for many messages at       those recipients are delivered
 //	                 once, with three waits for the disk    twice, unless they are moved again
 //	hold a thread    new list, fsync, rename, fsync          nothing
@@ -67,6 +67,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
+	"zsched/queue"
 )
 
 // Options says where the spool is and how much it may do at once. The zero
@@ -157,6 +158,7 @@ type Spool struct {
 	// recording is held while a hold record is written.
 	recording sync.Mutex
 	control   postoffice.Control
+	copies    *queue.Committer
 
 	found    chan []Name
 	results  chan []Result
@@ -224,7 +226,9 @@ func Open(o Options) (*Spool, error) {
 		return nil, fmt.Errorf("spool %q: %w", o.Postoffice, err)
 	}
 	s.awaitFormerAgents()
-	s.removeUnpublished()
+	if err := s.copies.RemoveCopies(); err != nil {
+		s.warn(fmt.Sprintf("copies that a crash has left stay: %v", err))
+	}
 	s.start()
 	return s, nil
 }
@@ -256,6 +260,10 @@ func (s *Spool) openPlaces() (err error) {
 	if err := holdrecord.RemoveTemps(s.office); err != nil {
 		s.warn(fmt.Sprintf("temporary files of hold records stay: %v", err))
 	}
+	if s.copies, err = queue.OpenCopies(s.options.Postoffice, s.options.HashLevels); err != nil {
+		s.closePlaces()
+		return err
+	}
 	s.lockHolders.begin(s.pair(Queue).transport)
 	s.lockHolders.isRunning = s.options.IsRunning
 	if err := s.control.CannotTakeOver(); err != nil {
@@ -272,6 +280,9 @@ func (s *Spool) closePlaces() {
 	}
 	for _, pair := range s.removed {
 		pair.close()
+	}
+	if s.copies != nil {
+		s.copies.Close()
 	}
 	postoffice.Close(s.office)
 }

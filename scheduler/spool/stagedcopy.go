@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -224,51 +223,6 @@ func (s *Spool) removeStale() {
 	if fd, err := postoffice.OpenTemp(s.pair(Queue).queue); err == nil {
 		s.removeStaleIn(fd, true)
 		postoffice.Close(fd)
-	}
-}
-
-// removeUnpublished removes the copies whose publication a crash has interrupted: the control
-// file is in transport/.scheduler, and the message file may be in its place already. The
-// recipients from which they were made are still open, because they are tagged when the copy
-// is published. No copy may be being published meanwhile.
-func (s *Spool) removeUnpublished() {
-	transport := s.pair(Queue).transport
-	names, err := postoffice.ReadNamesAt(transport, queue.CopiesDir)
-	if err != nil && !errors.Is(err, unix.ENOENT) {
-		s.warn(fmt.Sprintf("copies that a crash has left stay: %v", err))
-	}
-	for _, spoolID := range names {
-		id, ok := ctlfile.Number(strings.TrimPrefix(spoolID, "S"))
-		if !ok {
-			continue
-		}
-		for _, p := range []Place{Queue, Hold} {
-			s.removeMessageOf(p, spoolID, id)
-		}
-		if err := postoffice.Remove(transport, queue.CopiesDir+"/"+spoolID); err != nil {
-			s.warn(fmt.Sprintf("the copy %s that a crash has left stays: %v", spoolID, err))
-		}
-	}
-}
-
-// removeMessageOf removes the message file with a spoolid if no control file is beside it.
-// The time in the spoolid and the router's staged control files tell it from a new message
-// that has the same inode.
-func (s *Spool) removeMessageOf(p Place, spoolID string, id uint64) {
-	place, base := s.pair(p), strconv.FormatUint(id, 10)
-	if postoffice.Exists(s.pair(Queue).transport, ".router/"+base) {
-		return
-	}
-	for levels := range maxDepth + 1 {
-		prefix := ctlfile.HashDir(id, levels)
-		var st unix.Stat_t
-		if postoffice.Stat(place.queue, prefix+base, &st) != nil || !postoffice.IsRegular(&st) || st.Ino != id ||
-			ctlfile.SpoolID(id, time.Unix(st.Mtim.Unix())) != spoolID {
-			continue
-		}
-		if !postoffice.Exists(place.transport, prefix+base) && !postoffice.Exists(place.transport, prefix+"."+base) {
-			_ = postoffice.Remove(place.queue, prefix+base)
-		}
 	}
 }
 

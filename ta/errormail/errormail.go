@@ -45,21 +45,25 @@ func New(postoffice, forms, domain string) *Agent {
 	}
 }
 
-// Deliver tells the sender about all recipients of m, in one notice for each form.
+// Deliver tells the senders about all recipients of m, each in one notice for each form.
 func (a *Agent) Deliver(m *ta.Message) {
-	byForm := map[string][]*ta.Recipient{}
-	var forms []string
+	type group struct {
+		form   string
+		sender int
+	}
+	members := map[group][]*ta.Recipient{}
+	var groups []group
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
-		form := strings.ToLower(r.Host)
-		if byForm[form] == nil {
-			forms = append(forms, form)
+		g := group{strings.ToLower(r.Host), r.Sender}
+		if members[g] == nil {
+			groups = append(groups, g)
 		}
-		byForm[form] = append(byForm[form], r)
+		members[g] = append(members[g], r)
 	}
-	for _, form := range forms {
-		result := a.tell(m, form, byForm[form])
-		for _, r := range byForm[form] {
+	for _, g := range groups {
+		result := a.tell(m, g.form, members[g])
+		for _, r := range members[g] {
 			r.Report(result)
 		}
 	}
@@ -72,7 +76,7 @@ func (a *Agent) tell(m *ta.Message, form string, rs []*ta.Recipient) ta.Result {
 		SpoolID: m.SpoolID(), File: m.File, ArrivedAt: m.ModifiedAt, Temp: "scheduler-errormail-",
 	}
 	for _, r := range rs {
-		if wanted(r, form, m.File.NullSender) {
+		if wanted(r, form, r.From.Channel == "error") {
 			about.Recipients = append(about.Recipients, a.recipient(r, form))
 		}
 	}

@@ -124,8 +124,12 @@ func (p *pair) submit(n int, held bool) {
 	check(p.t, file.SetTime(arrived))
 	check(p.t, file.Sync())
 	check(p.t, file.Close())
-	_, err = queue.Enqueue(p.source, 1, &c, file.Name())
+	committer, err := queue.OpenCopies(p.source, 1)
 	check(p.t, err)
+	defer committer.Close()
+	item := queue.Item{Contents: &c, Message: file.Name()}
+	committer.Commit([]*queue.Item{&item})
+	check(p.t, item.Err)
 }
 
 // serve runs the receiver of the target on its UNIX socket until stop is called.

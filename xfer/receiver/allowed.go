@@ -64,7 +64,7 @@ func (o *Options) contents(f *ctlfile.File, chosen []int) *ctlfile.Contents {
 	for _, block := range pushed.Blocks {
 		b := ctlfile.HeaderBlock{Header: block.Header}
 		for _, from := range block.Envelopes {
-			e := ctlfile.Envelope{Sender: o.address(from.Sender)}
+			e := ctlfile.Envelope{Sender: o.address(from.Sender), ErrorTo: from.ErrorTo}
 			for i := range from.Recipients {
 				r := &from.Recipients[i]
 				e.Recipients = append(e.Recipients, ctlfile.EnvelopeRecipient{

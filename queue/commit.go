@@ -1,0 +1,435 @@
+// Package queue is how mail comes into a postoffice: submissions (the message and its
+// envelope, for the router) into router/, and messages with their control files into the
+// queue.
+//
+// Messages come into the queue together, so that they share their waits for the disk. The
+// number N of a message is the inode of its file:
+//
+//	step                                          a crash after it leaves
+//	1 write  transport/DIR/N, the control file,   files that Recover removes
+//	         staged
+//	2 sync   it, and the message                  the same
+//	3 move   the message to queue/F/F/N           a message that Recover completes (router)
+//	                                              or removes (copies)
+//	4 move   the control file to transport/F/F/N  mail that is in the queue
+//
+// DIR is .router for the router, whose messages come from router/, and .scheduler for copies
+// of mail that is in the queue already. A copy counts when its control file has its name on
+// disk, and only then are the recipients marked from whom it was made; so a copy that is not
+// complete is one that nobody needs. A submission counts from step 3 on: it is not in
+// router/ any more. Its moves are not synced, because a power cut that undoes them leaves
+// the submission in router/, where it is routed again.
+package queue
+
+// Committing: putting messages into the queue together.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"zsched/ctlfile"
+	"zsched/internal/postoffice"
+)
+
+// Item is a message for Commit.
+type Item struct {
+	Contents *ctlfile.Contents // Commit sets its Name
+	Message  string            // the path of the message file, which is complete
+	File     *postoffice.File  // the same, if it is open; Commit does not close it
+	// Held puts the message into hold/, whose directories exist, instead of the queue.
+	Held bool
+
+	// Path is that of the control file below transport/, or hold/transport/. It is set when
+	// the message is in the queue. With an error, it may not survive a crash.
+	Path string
+	// Moved says that the message file is in queue/. With an error and without Path, Recover
+	// completes the message.
+	Moved bool
+	Err   error
+
+	info   os.FileInfo
+	number uint64
+	staged string // the path of the staged control file
+}
+
+// SpoolID returns the spoolid of the message. It is known after Commit.
+func (i *Item) SpoolID() string { return ctlfile.SpoolID(i.number, i.info.ModTime()) }
+
+// ErrContents says that a control file with these contents cannot be written.
+var ErrContents = errors.New("the message cannot have a control file")
+
+// Committer puts messages into the queue of a postoffice. Several goroutines may use one for
+// copies, and one goroutine for the router.
+type Committer struct {
+	Levels int // of hash directories
+	// Check is called before files are changed; an error ends the commit. nil: none.
+	Check func() error
+	// Step is called before each change; tests interrupt there.
+	Step func(what string)
+	// SyncAll makes everything in transport/ and queue/ durable. Tests replace it.
+	SyncAll func() error
+
+	office string
+	copies bool
+	roots  []*postoffice.File // transport/, and queue/ if it is on another file system
+
+	mu   sync.Mutex
+	dirs map[string]bool // hash directories that are known to exist
+}
+
+// OpenRouter returns the Committer of the router. Close ends it.
+func OpenRouter(office string, levels int) (*Committer, error) { return open(office, levels, false) }
+
+// OpenCopies returns a Committer for copies of mail in the queue, and for messages whose
+// submitter waits for the result. Close ends it.
+func OpenCopies(office string, levels int) (*Committer, error) { return open(office, levels, true) }
+
+func open(office string, levels int, copies bool) (*Committer, error) {
+	c := &Committer{office: office, Levels: levels, copies: copies, dirs: make(map[string]bool), Step: func(string) {}}
+	c.SyncAll = c.syncRoots
+	var devices []uint64
+	for _, name := range []string{"transport", "queue"} {
+		dir, err := postoffice.OpenDirFile(filepath.Join(office, name))
+		if err != nil {
+			c.Close()
+			return nil, err
+		}
+		c.roots = append(c.roots, dir)
+		info, err := dir.Stat()
+		if err != nil {
+			c.Close()
+			return nil, err
+		}
+		devices = append(devices, info.Sys().(*syscall.Stat_t).Dev)
+	}
+	if devices[0] == devices[1] {
+		_ = c.roots[1].Close()
+		c.roots = c.roots[:1]
+	}
+	return c, nil
+}
+
+// Close releases the directories.
+func (c *Committer) Close() {
+	for _, dir := range c.roots {
+		_ = dir.Close()
+	}
+}
+
+func (c *Committer) syncRoots() error {
+	for _, dir := range c.roots {
+		if err := dir.SyncAll(); err != nil {
+			return fmt.Errorf("sync the file system of %s: %w", dir.Name(), err)
+		}
+	}
+	return nil
+}
+
+// Commit puts messages into the queue. The Err of each says what became of it: a message
+// without Moved is where it was.
+func (c *Committer) Commit(items []*Item) {
+	err := c.MakeStaging()
+	// The scheduler gives transport/ another group when it starts with agents that are not
+	// root.
+	group, e := postoffice.Group(filepath.Join(c.office, "transport"))
+	err = errors.Join(err, e)
+	each(items, func(i *Item) error {
+		if err != nil {
+			return err
+		}
+		return c.stage(i, group)
+	})
+	if !slices.ContainsFunc(items, func(i *Item) bool { return i.Err == nil }) {
+		return
+	}
+	// The removal of an earlier control file of this number becomes durable as well: it must
+	// not come back after a power cut.
+	c.Step("sync staged")
+	if err = c.SyncAll(); err == nil && c.Check != nil {
+		err = c.Check()
+	}
+	each(items, func(i *Item) error {
+		if err == nil {
+			if err := c.moveMessage(i); err == nil || i.Moved {
+				return err
+			} else if e := postoffice.RemovePath(i.staged); e != nil {
+				return errors.Join(err, e)
+			} else {
+				return err
+			}
+		}
+		_ = postoffice.RemovePath(i.staged)
+		return err
+	})
+	if err != nil {
+		return
+	}
+	c.syncCopies(items)
+	each(items, c.publish)
+	c.syncCopies(items)
+}
+
+// each does a step for the items that have no error.
+func each(items []*Item, step func(i *Item) error) {
+	for _, i := range items {
+		if i.Err == nil {
+			i.Err = step(i)
+		}
+	}
+}
+
+// syncCopies makes the moves of copies durable.
+func (c *Committer) syncCopies(items []*Item) {
+	if !c.copies || !slices.ContainsFunc(items, func(i *Item) bool { return i.Err == nil }) {
+		return
+	}
+	err := c.SyncAll()
+	each(items, func(i *Item) error {
+		if err != nil && i.Path == "" {
+			c.undo(i)
+		}
+		return err
+	})
+}
+
+// StagingDir returns the path of the directory of staged control files.
+func (c *Committer) StagingDir() string {
+	if c.copies {
+		return filepath.Join(c.office, "transport", ".scheduler")
+	}
+	return filepath.Join(c.office, "transport", ".router")
+}
+
+// MakeStaging makes that directory if it is not there: at the start, and when somebody has
+// removed it.
+func (c *Committer) MakeStaging() error {
+	if c.Check != nil {
+		if err := c.Check(); err != nil {
+			return err
+		}
+	}
+	dir := c.StagingDir()
+	info, err := postoffice.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = postoffice.MakeDir(postoffice.WorkingDir, dir, 0o700); err == nil {
+			info, err = postoffice.Lstat(dir)
+		}
+	}
+	if err == nil && (!info.IsDir() || info.Mode().Perm()&0o077 != 0 || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid()) {
+		err = fmt.Errorf("%s is not a directory of this user alone", dir)
+	}
+	return err
+}
+
+// place returns the path of the file with a number below queue/, transport/ or those of
+// hold/.
+func (c *Committer) place(dir string, n uint64) string {
+	return filepath.Join(c.office, dir, ctlfile.HashDir(n, c.Levels), strconv.FormatUint(n, 10))
+}
+
+func (i *Item) dir(name string) string {
+	if i.Held {
+		return "hold/" + name
+	}
+	return name
+}
+
+// stage writes the control file, and gives the message file the group and mode with which
+// agents can read it.
+func (c *Committer) stage(i *Item, group int) (err error) {
+	file := i.File
+	if file == nil {
+		if file, err = openMessage(i.Message); err != nil {
+			return err
+		}
+		defer file.Close()
+	}
+	if i.info, err = file.Stat(); err != nil {
+		return err
+	}
+	i.number = i.info.Sys().(*syscall.Stat_t).Ino
+	if i.Contents.Body > i.info.Size() {
+		return fmt.Errorf("%w: body offset %d in a message of %d bytes", ErrContents, i.Contents.Body, i.info.Size())
+	}
+	i.Contents.Name = strconv.FormatUint(i.number, 10)
+	text, err := i.Contents.Encode()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrContents, err)
+	}
+	if err := errors.Join(c.makeDir(i.dir("queue"), i.number), c.makeDir(i.dir("transport"), i.number)); err != nil {
+		return err
+	}
+	if err := c.isFree(i); err != nil {
+		return err
+	}
+	if queued := c.place(i.dir("queue"), i.number); postoffice.Exists(postoffice.WorkingDir, queued) {
+		return &os.PathError{Op: "queue a message", Path: queued, Err: fs.ErrExist}
+	}
+	if err := i.share(file, group); err != nil {
+		return err
+	}
+	i.staged = filepath.Join(c.StagingDir(), i.Contents.Name)
+	if c.copies {
+		i.staged = filepath.Join(c.StagingDir(), i.SpoolID())
+	}
+	c.Step("write " + i.Contents.Name)
+	return postoffice.WriteControlUnsynced(i.staged, text, group)
+}
+
+// openMessage opens a regular file. To open a device can already have an effect.
+func openMessage(path string) (*postoffice.File, error) {
+	info, err := postoffice.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return postoffice.OpenFile(path, os.O_RDONLY)
+}
+
+func (i *Item) share(file *postoffice.File, group int) error {
+	mode := uint32(i.info.Mode().Perm()|0o440) & 0o660
+	if os.Geteuid() != 0 {
+		if int(i.info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
+			return nil
+		}
+		group = -1
+	}
+	return file.Share(group, mode)
+}
+
+// isFree returns an error if there is a control file of this number. A power cut can leave
+// that of an earlier message although the message file is gone, because they were in
+// different directories. It must never lie beside another message. It is also possible that
+// the power cut has undone only the move of this message; then the scheduler moves the
+// control file to corrupt/ a minute later, and the submission is routed after that.
+func (c *Committer) isFree(i *Item) error {
+	if control := c.place(i.dir("transport"), i.number); postoffice.Exists(postoffice.WorkingDir, control) {
+		return &os.PathError{Op: "queue a message beside the control file of another", Path: control, Err: fs.ErrExist}
+	}
+	return nil
+}
+
+// makeDir makes the hash directory of a number below queue/ or transport/. The sync of the
+// staged files, which comes later, makes it durable as well.
+func (c *Committer) makeDir(name string, n uint64) error {
+	if c.Levels == 0 {
+		return nil
+	}
+	dir := filepath.Dir(c.place(name, n))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dirs[dir] {
+		return nil
+	}
+	if _, err := postoffice.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		c.Step("make " + dir)
+	}
+	_, err := postoffice.MakeQueueDir(c.office, name, ctlfile.HashDir(n, c.Levels))
+	c.dirs[dir] = err == nil
+	return err
+}
+
+// moveMessage moves a message into queue/.
+func (c *Committer) moveMessage(i *Item) error {
+	to := c.place(i.dir("queue"), i.number)
+	c.Step("move message " + i.Contents.Name)
+	if err := c.isFree(i); err != nil {
+		return err
+	}
+	if err := c.move(i.Message, i.dir("queue"), i.number); err != nil {
+		return err
+	}
+	now, err := postoffice.Lstat(to)
+	if err != nil {
+		i.Moved = true // Recover completes it
+		return err
+	}
+	if now.Sys().(*syscall.Stat_t).Ino != i.number {
+		// Meanwhile its owner has put another file under that name.
+		return errors.Join(postoffice.ErrReplaced, postoffice.Publish(to, i.Message))
+	}
+	i.Moved = true
+	return nil
+}
+
+// publish gives the control file its name.
+func (c *Committer) publish(i *Item) error {
+	c.Step("publish " + i.Contents.Name)
+	if err := c.move(i.staged, i.dir("transport"), i.number); err != nil {
+		if c.copies {
+			c.undo(i)
+		}
+		return err
+	}
+	i.Path = ctlfile.HashDir(i.number, c.Levels) + i.Contents.Name
+	return nil
+}
+
+// undo removes a copy that has not got its name.
+func (c *Committer) undo(i *Item) {
+	if i.Moved && postoffice.RemovePath(c.place(i.dir("queue"), i.number)) != nil {
+		return // the next start removes both
+	}
+	i.Moved = false
+	_ = postoffice.RemovePath(i.staged)
+}
+
+// move renames a file to its number in queue/ or transport/. It makes the hash directory if
+// somebody has removed it since, and overwrites nothing.
+func (c *Committer) move(from, name string, n uint64) error {
+	to := c.place(name, n)
+	err := postoffice.Publish(from, to)
+	if errors.Is(err, fs.ErrNotExist) && c.Levels > 0 {
+		if _, e := postoffice.Lstat(from); e != nil {
+			return err
+		}
+		if _, e := postoffice.MakeQueueDir(c.office, name, ctlfile.HashDir(n, c.Levels)); e != nil {
+			return e
+		}
+		if e := c.SyncAll(); e != nil {
+			return e
+		}
+		err = postoffice.Publish(from, to)
+	}
+	return err
+}
+
+// Submit stores a message and its control file in a postoffice, under the number
+// of the message file's inode, and returns the path of the control file below
+// transport/. It ignores Contents.Name. After an error the message is not queued and no
+// file of it is left. The exception is an error together with a path: the
+// message is queued, but may not survive a crash of the machine.
+func Submit(office string, levels int, contents *ctlfile.Contents, message io.Reader) (path string, err error) {
+	c, err := OpenCopies(office, levels)
+	if err != nil {
+		return "", fmt.Errorf("submit: %w", err)
+	}
+	defer c.Close()
+	file, err := postoffice.CreateTemp(office, "submit-")
+	if err != nil {
+		return "", fmt.Errorf("submit: %w", err)
+	}
+	_, err = io.Copy(file, message)
+	i := &Item{Contents: contents, Message: file.Name()}
+	if err = errors.Join(err, file.Close()); err == nil {
+		c.Commit([]*Item{i})
+		err = i.Err
+	}
+	if i.Path == "" {
+		_ = postoffice.RemovePath(file.Name())
+	}
+	if err != nil {
+		return i.Path, fmt.Errorf("submit: %w", err)
+	}
+	return i.Path, nil
+}

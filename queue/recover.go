@@ -1,0 +1,171 @@
+package queue
+
+// Recovery: completing or removing what is staged after a crash, or after an error of the
+// file system in the middle of a commit.
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/internal/postoffice"
+)
+
+// hashLevels are all levels of hash directories that there are.
+const hashLevels = 3
+
+// Recovery is what the router knows about staged control files whose message is not in
+// queue/.
+type Recovery struct {
+	// InRouter reports whether the submission with a number is in router/: it is routed
+	// again.
+	InRouter func(n uint64) (bool, error)
+	// Lost keeps the control file at path, which may be all that is left of a mail.
+	Lost func(path, name string) error
+	// Other handles files in the staging directory with other names.
+	Other func(path, name string) error
+}
+
+// Recover completes what an earlier router left, and what this one could not complete
+// because of a failure of the file system. It returns the control files that have their
+// names now.
+func (c *Committer) Recover(r *Recovery) (paths []string, err error) {
+	if err := c.MakeStaging(); err != nil {
+		return nil, err
+	}
+	names, err := postoffice.ReadNames(c.StagingDir())
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		staged := filepath.Join(c.StagingDir(), name)
+		n, e := strconv.ParseUint(name, 10, 64)
+		if e != nil {
+			err = errors.Join(err, r.Other(staged, name))
+			continue
+		}
+		queued, e := c.isQueued(n)
+		if e == nil && !queued {
+			queued, e = c.isKeptBack(n)
+		}
+		switch {
+		case e != nil:
+		case queued:
+			c.Step("publish " + name)
+			if e = c.move(staged, "transport", n); e == nil {
+				paths = append(paths, ctlfile.HashDir(n, c.Levels)+name)
+			}
+		default:
+			e = r.undo(c, n, staged)
+		}
+		err = errors.Join(err, e)
+	}
+	return paths, err
+}
+
+// undo removes the control file of a submission that is still in router/.
+func (r *Recovery) undo(c *Committer, n uint64, staged string) error {
+	found, err := r.InRouter(n)
+	if err != nil {
+		return err
+	}
+	name := filepath.Base(staged)
+	if !found {
+		return r.Lost(staged, name)
+	}
+	c.Step("undo " + name)
+	return postoffice.RemovePath(staged)
+}
+
+// isQueued reports whether the message file with inode n is in queue/ under that
+// number. It moves the file to the hash directory that is configured now. An error
+// says that this could not be found out; then nothing may be undone.
+func (c *Committer) isQueued(n uint64) (bool, error) {
+	for levels := range hashLevels {
+		path := filepath.Join(c.office, "queue", ctlfile.HashDir(n, levels), strconv.FormatUint(n, 10))
+		found, err := HasInode(path, n)
+		if err != nil {
+			return false, err
+		}
+		if found {
+			if levels != c.Levels {
+				err = c.move(path, "queue", n)
+			}
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// isKeptBack reports whether the message file with inode n is where the scheduler
+// keeps mail that it does not deliver. If it is, the scheduler had the control file
+// already, and a power cut has undone the rename. The scheduler moves the control
+// file to the directory of its message.
+func (c *Committer) isKeptBack(n uint64) (found bool, err error) {
+	for _, place := range []string{"hold/queue", "postman/queue", "corrupt/queue"} {
+		if found, err = HasInode(c.place(place, n), n); found || err != nil {
+			return found, err
+		}
+	}
+	return false, nil
+}
+
+// HasInode reports whether path names the regular file with inode n.
+func HasInode(path string, n uint64) (bool, error) {
+	info, err := postoffice.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && info.Mode().IsRegular() && info.Sys().(*syscall.Stat_t).Ino == n, err
+}
+
+// RemoveCopies removes the copies that a crash has interrupted: the control file is staged,
+// and the message file may be in its place already. The recipients from whom they were made
+// are still open. No copy may be being committed meanwhile.
+func (c *Committer) RemoveCopies() error {
+	names, err := postoffice.ReadNames(c.StagingDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, spoolID := range names {
+		n, ok := ctlfile.Number(strings.TrimPrefix(spoolID, "S"))
+		if !ok {
+			continue
+		}
+		for _, place := range []string{"", "hold/"} {
+			err = errors.Join(err, c.removeCopy(place, spoolID, n))
+		}
+		err = errors.Join(err, postoffice.RemovePath(filepath.Join(c.StagingDir(), spoolID)))
+	}
+	return err
+}
+
+// removeCopy removes the message file with a spoolid if no control file is beside it.
+// The time in the spoolid and the router's staged control files tell it from a new message
+// that has the same inode.
+func (c *Committer) removeCopy(place, spoolID string, n uint64) error {
+	transport, base := filepath.Join(c.office, "transport"), strconv.FormatUint(n, 10)
+	if postoffice.Exists(postoffice.WorkingDir, filepath.Join(transport, ".router", base)) {
+		return nil
+	}
+	for levels := range hashLevels {
+		dir := ctlfile.HashDir(n, levels)
+		queued := filepath.Join(c.office, place+"queue", dir, base)
+		info, err := postoffice.Lstat(queued)
+		if err != nil || !info.Mode().IsRegular() || info.Sys().(*syscall.Stat_t).Ino != n || ctlfile.SpoolID(n, time.Unix(0, info.ModTime().UnixNano())) != spoolID {
+			continue
+		}
+		control := filepath.Join(c.office, place+"transport", dir)
+		if !postoffice.Exists(postoffice.WorkingDir, filepath.Join(control, base)) && !postoffice.Exists(postoffice.WorkingDir, filepath.Join(control, "."+base)) {
+			if err := postoffice.RemovePath(queued); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
