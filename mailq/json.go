@@ -156,9 +156,6 @@ type Job struct {
 	LogID      string      `json:"message_id,omitempty"`
 	Size       int64       `json:"bytes,omitempty"`
 	Recipients []Recipient `json:"recipients"`
-	// Position is set for a due job that is the next of its share in the thread.
-	// It is nil for other jobs, or if there are too many.
-	Position *Position `json:"position,omitempty"`
 }
 
 // ReasonOf says why a recipient is still in the queue: the error of the agents

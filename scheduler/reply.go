@@ -205,7 +205,7 @@ func (dv *delivery) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report
 }
 
 // delayingRule returns the rule of a last report that makes a message wait: the one of
-// the verbs defer and hold that matches it first, or nil.
+// the verbs defer and postpone that matches it first, or nil.
 func (s *Scheduler) delayingRule(t *thread, last *diagnostic) *ReplyRule {
 	st := s.ruleFor(t.key, ta.Notary(last.notary), last.text)
 	if st == nil || !st.rule.Verb.delays() {

@@ -77,10 +77,6 @@ func (p *Printer) jobHead(job *mailq.Job) {
 	if job.StartError != "" {
 		p.printf("\t  wait\t%s\n", p.safe(mailq.StartReason(job.StartError)))
 	}
-	if at := job.Position; at != nil {
-		p.printf("\t  share\t%s\n", p.safe(at.ShareText()))
-		p.printf("\t  job\t%s\n", p.safe(at.JobText()))
-	}
 }
 
 // facts returns what stands in parentheses after the name of a job: its tries, whether

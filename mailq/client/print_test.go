@@ -143,14 +143,13 @@ func TestPrintJobs(t *testing.T) {
 		{Name: name, Path: "K/11", Sender: "a@b", ExpiresAt: captureTime.Add(time.Minute), Recipients: []mailq.Recipient{
 			{Attempts: 1, User: "u@x.example"}, {Attempts: 1, Reason: "\r<<- RCPT To:<v@x.example>\r->> 451 4.2.2 busy\r"}}},
 		{Name: name, Path: "12", Recipients: []mailq.Recipient{{Attempts: 2, Reason: "smtp; 500 (refused)"}}},
-		{Name: name, Path: "13", Recipients: []mailq.Recipient{{}}, Position: &mailq.Position{Share: "b", Weight: 2, Deficit: 16, Turn: "b", Size: 1, Due: 1}},
+		{Name: name, Path: "13", Recipients: []mailq.Recipient{{}}},
 	}
 	thread := &mailq.Thread{Name: name, Window: 1, WindowLimit: 5, Destination: mailq.Probing, Sessions: 1}
 	for verbose, want := range []string{
 		"smtp/x.example:\n\tK/11: (1 try, expires in 1m) 451 4.2.2 busy\n\t12: (2 tries, never expires) smtp; 500 (refused)\n\t13: (0 tries, never expires)\n",
 		"smtp/x.example: 1 of 1 session, at most 5, probing\n\tK/11: (1 try, expires in 1m)\n\t  from\ta@b\n\t  to\tu@x.example\n\t  diag\t<<- RCPT To:<v@x.example>\n\t  diag\t->> 451 4.2.2 busy\n" +
-			"\t12: (2 tries, never expires)\n\t  from\t<>\n\t  diag\tsmtp; 500 (refused)\n\t13: (0 tries, never expires)\n\t  from\t<>\n" +
-			"\t  share\tb, weight 2, deficit 16, its turn\n\t  job\t1 of 1 due, first in its share\n",
+			"\t12: (2 tries, never expires)\n\t  from\t<>\n\t  diag\tsmtp; 500 (refused)\n\t13: (0 tries, never expires)\n\t  from\t<>\n",
 	} {
 		var out strings.Builder
 		p := &Printer{Out: &out, Now: captureTime, Terminal: true, Verbose: verbose, Threads: map[mailq.Name]*mailq.Thread{name: thread}}

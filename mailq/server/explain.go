@@ -59,8 +59,8 @@ func stateText(e *mailq.Explanation, now time.Time) []string {
 		}
 	}
 	text = append(text, ordersText(e)...)
-	if j := e.NextJob; j != nil && j.Position != nil {
-		text = append(text, "next job: "+mailq.Field(j.Path)+", "+j.Position.JobText(), "share: "+j.Position.ShareText())
+	if e.NextJob != nil {
+		text = append(text, "next job: "+mailq.Field(e.NextJob.Path))
 	}
 	if len(e.States) > 0 {
 		var states []string

@@ -41,14 +41,12 @@ func busyQueue(now time.Time) *fakeQueue {
 			Agents: []mailq.Agent{{PID: 77, HungryAt: ago(3 * time.Second), FedAt: ago(3 * time.Second), Open: 1, State: "STUFF"}, {PID: 78, State: "LARVA"}}}},
 		{Ring: idle},
 	}
-	position := &mailq.Position{Share: "small.example", Weight: 1, Deficit: 3, Turn: "", SharesBefore: 2, Size: 10, Due: 4,
-		JobsBefore: 12, PicksBefore: 31, Slots: -1, Overtook: 7, OvertakenBy: 860194, Sessions: 3, MaxSessions: 20}
 	p.jobs = []*mailq.Job{
 		{Name: down, Message: 860194, Path: "M/K/860194", SpoolID: "S860194HfBVWBh", Sender: "alice@a.example", State: "waiting",
 			ArrivedAt: ago(26 * time.Hour), ExpiresAt: in(94 * time.Hour), WakeAt: in(90 * time.Second), FedAt: ago(time.Minute),
 			Recipients: []mailq.Recipient{{Offset: 215, Attempts: 3, Reason: refused}, {Offset: 100, Attempts: 3, Reason: "\r<<- RCPT To:<x@down.example>\r->> 451 4.2.2 <x@down.example> busy"}}},
 		{Name: down, Message: 860195, Path: "M/L/860195", SpoolID: "S860195HfBVWBh", State: "due",
-			ArrivedAt: ago(15 * time.Minute), WakeAt: in(90 * time.Second), Position: position, Recipients: []mailq.Recipient{{Offset: 90, Attempts: 1, Reason: strings.ReplaceAll(refused, "35144", "35999")}}},
+			ArrivedAt: ago(15 * time.Minute), WakeAt: in(90 * time.Second), Recipients: []mailq.Recipient{{Offset: 90, Attempts: 1, Reason: strings.ReplaceAll(refused, "35144", "35999")}}},
 		{Name: up, Message: 860195, Path: "M/L/860195", SpoolID: "S860195HfBVWBh", State: "fed", PID: 77, Next: true,
 			ArrivedAt: ago(7 * time.Minute), FedAt: ago(3 * time.Second), Recipients: []mailq.Recipient{{Offset: 160}}},
 	}

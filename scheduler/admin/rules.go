@@ -262,6 +262,15 @@ func limitSettings(value int, name string, p *scheduler.Params) []string {
 	return nil
 }
 
+// shareName is the name of a share as text. Mail of the null sender, and all mail where shares do
+// not take turns, has a share without a name.
+func shareName(name string) string {
+	if name == "" {
+		return "<>"
+	}
+	return mailq.OneReply(name)
+}
+
 // turnSentence is about the mail that comes first when a session is free.
 func turnSentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, settings []string) {
 	p := new(scheduler.PositionView)
@@ -271,7 +280,7 @@ func turnSentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, s
 	switch wait {
 	case scheduler.WaitShare:
 		return fmt.Sprintf("When a session is free, it is the turn of %s; %s before %s",
-			mailq.ShareName(p.Turn), countOf(p.SharesBefore, false, "share comes", "shares come"), mailq.ShareName(p.Share)), []string{"share"}
+			shareName(p.Turn), countOf(p.SharesBefore, false, "share comes", "shares come"), shareName(p.Share)), []string{"share"}
 	case scheduler.WaitQuantum:
 		return fmt.Sprintf("The thread has used its quantum in this round: %s first",
 			countOf(p.PicksBefore, p.More, "job line of another thread comes", "job lines of other threads come")), []string{"quantum"}

@@ -91,7 +91,7 @@ func jobOf(v *scheduler.VertexView) *mailq.Job {
 		Message: uint64(v.Message), Path: v.Path, SpoolID: ctlfile.SpoolID(uint64(v.Message), v.ModifiedAt),
 		Sender: v.Sender, Owner: &v.Owner, State: string(v.State), PID: v.PID, Next: v.Next,
 		ArrivedAt: v.ModifiedAt, ExpiresAt: v.ExpiresAt, WakeAt: v.WakeAt, FedAt: v.FedAt,
-		Pending: pendingOf(v.Wait), Held: v.Held, Recipients: recipientsOf(v), Position: positionOf(v.Position),
+		Pending: pendingOf(v.Wait), Held: v.Held, Recipients: recipientsOf(v),
 		StartError: v.StartError, Order: orderName(v.Ordered), OrderTo: targetName(v.OrderedTo),
 	}
 	if v.Rule != nil {
@@ -119,19 +119,6 @@ func orderName(v scheduler.Verb) mailq.Verb {
 		}
 	}
 	return ""
-}
-
-func positionOf(v *scheduler.PositionView) *mailq.Position {
-	if v == nil {
-		return nil
-	}
-	return &mailq.Position{
-		Share: v.Share, Weight: v.Weight, Deficit: v.Deficit, Turn: v.Turn, SharesBefore: v.SharesBefore,
-		Size: v.Job.Size, Due: v.Job.Due, Slots: v.Job.Slots,
-		Overtook: uint64(v.Job.Overtook), OvertakenBy: uint64(v.Job.OvertakenBy),
-		Sessions: v.Job.Sessions, MaxSessions: v.Job.MaxSessions,
-		JobsBefore: v.JobsBefore, PicksBefore: v.PicksBefore, More: v.More, QuantumUsed: v.QuantumUsed,
-	}
 }
 
 func recipientsOf(v *scheduler.VertexView) []mailq.Recipient {
