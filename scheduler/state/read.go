@@ -18,6 +18,13 @@ import (
 // Name is the file's name below $POSTOFFICE.
 const Name = ".scheduler.state"
 
+// bytesPerLine is about how long a line is, and maxReserved bounds the room that is made for
+// recipients before the first line is read.
+const (
+	bytesPerLine = 60
+	maxReserved  = 1 << 22
+)
+
 // readBuffer is how much of the file is read at once.
 const readBuffer = 1 << 20
 
@@ -34,15 +41,15 @@ func WrittenAt(path string) time.Time {
 // ReadFile reads a file. Together with an error, it returns what it could read. A
 // file that does not exist is an empty one.
 func ReadFile(path string) (*Table, error) {
-	t := newTable()
-	f, _, err := postoffice.OpenOwn(path, unix.O_RDONLY)
+	f, info, err := postoffice.OpenOwn(path, unix.O_RDONLY)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return t, nil
+		return newTable(0), nil
 	case err != nil:
-		return t, fmt.Errorf("saved state: %w", err)
+		return newTable(0), fmt.Errorf("saved state: %w", err)
 	}
 	defer f.Close()
+	t := newTable(int(min(info.Size()/bytesPerLine, maxReserved)))
 	if err := t.read(f); err != nil {
 		return t, fmt.Errorf("reading the saved state: %w", err)
 	}
@@ -157,8 +164,9 @@ func (s *section) readRate(in *fields) error {
 }
 
 func (s *section) readRecipient(in *fields) error {
-	key := recipientKey{message: in.uint(math.MaxUint64), offset: uint32(in.uint(math.MaxUint32))}
+	message := in.uint(math.MaxUint64)
 	e := entry{
+		offset:     uint32(in.uint(math.MaxUint32)),
 		modifiedAt: uint32(in.uint(math.MaxUint32)),
 		attempts:   uint16(in.uint(math.MaxUint16)),
 		nextAt:     uint32(in.uint(math.MaxUint32)),
@@ -170,7 +178,10 @@ func (s *section) readRecipient(in *fields) error {
 	if in.bad {
 		return errMalformed
 	}
-	s.table.recipients[key] = e
+	t := s.table
+	e.before = t.messages[message]
+	t.entries = append(t.entries, e)
+	t.messages[message] = uint32(len(t.entries))
 	return nil
 }
 

@@ -13,22 +13,19 @@ import (
 type Table struct {
 	Skipped int // lines that are malformed
 
-	recipients  map[recipientKey]entry
+	entries     []entry
+	messages    map[uint64]uint32 // index in entries, from 1, of the last one about a message
 	diagnostics []diagnostic
 	threads     map[[2]string]scheduler.SavedThread
 	rates       map[scheduler.RateKey]scheduler.SavedRate
 	nodes       []string
 }
 
-// recipientKey is a recipient: the number of its control file and its offset there. With
-// offset 0, it is all recipients of a message that was not loaded.
-type recipientKey struct {
-	message uint64
-	offset  uint32
-}
-
-// entry is the rest of an r line.
+// entry is an r line. With offset 0, it is about all recipients of a message that was not
+// loaded.
 type entry struct {
+	before                    uint32 // index, from 1, of the one before about the same message
+	offset                    uint32
 	modifiedAt, nextAt, fedAt uint32
 	diagnostic                uint32 // index in Table.diagnostics, from 1; 0: none
 	attempts                  uint16
@@ -37,16 +34,17 @@ type entry struct {
 	inRetryStep               bool
 }
 
-func newTable() *Table {
+// newTable makes a table with room for so many recipients.
+func newTable(recipients int) *Table {
 	return &Table{
-		recipients: make(map[recipientKey]entry),
-		threads:    make(map[[2]string]scheduler.SavedThread),
-		rates:      make(map[scheduler.RateKey]scheduler.SavedRate),
+		entries: make([]entry, 0, recipients), messages: make(map[uint64]uint32, recipients),
+		threads: make(map[[2]string]scheduler.SavedThread),
+		rates:   make(map[scheduler.RateKey]scheduler.SavedRate),
 	}
 }
 
-// Recipients is how many recipients the table has.
-func (t *Table) Recipients() int { return len(t.recipients) }
+// Recipients is how many lines about recipients the table has.
+func (t *Table) Recipients() int { return len(t.entries) }
 
 // Events returns what the file says about rates and threads, as events for the core. They
 // come before the mail.
@@ -70,13 +68,13 @@ func (t *Table) Nodes() []string { return t.nodes }
 // Of returns what the file says about the recipients of a message, by offset. What it says
 // about all of them has offset 0.
 func (t *Table) Of(m *scheduler.Message) (known []scheduler.SavedRecipient) {
-	find := func(offset int64) {
-		e, found := t.recipients[recipientKey{uint64(m.ID), uint32(offset)}]
-		if !found || int64(e.modifiedAt) != m.ModifiedAt.Unix() {
-			return
+	for i := t.messages[uint64(m.ID)]; i != 0; i = t.entries[i-1].before {
+		e := &t.entries[i-1]
+		if int64(e.modifiedAt) != m.ModifiedAt.Unix() {
+			continue
 		}
 		r := scheduler.SavedRecipient{
-			Message: m.ID, Offset: offset, ModifiedAt: int64(e.modifiedAt),
+			Message: m.ID, Offset: int64(e.offset), ModifiedAt: int64(e.modifiedAt),
 			Attempts: int(e.attempts), NextAt: int64(e.nextAt), FedAt: int64(e.fedAt), Step: int(e.step),
 			DestinationFailed: e.destinationFailed, InRetryStep: e.inRetryStep,
 		}
@@ -86,15 +84,9 @@ func (t *Table) Of(m *scheduler.Message) (known []scheduler.SavedRecipient) {
 		}
 		known = append(known, r)
 	}
-	if len(t.recipients) == 0 {
-		return nil
-	}
-	find(0)
-	for i := range m.Recipients {
-		find(m.Recipients[i].Offset)
-	}
-	slices.SortFunc(known, func(a, b scheduler.SavedRecipient) int { return int(a.Offset - b.Offset) })
-	return known
+	// Of several lines about a recipient, the last one in the file is the first one here.
+	slices.SortStableFunc(known, func(a, b scheduler.SavedRecipient) int { return int(a.Offset - b.Offset) })
+	return slices.CompactFunc(known, func(a, b scheduler.SavedRecipient) bool { return a.Offset == b.Offset })
 }
 
 // NewerThan reports whether a message has come after the file was last written, so
