@@ -154,7 +154,7 @@ func (s *hostileSite) submit(channel string, messages int) {
 // event is a line of the event log.
 type event struct {
 	Event, SpoolID, Channel, Status, Text string
-	Class, Tries                          int
+	Class, Attempts                       int
 }
 
 // awaitEvents waits until the event log has at least want lines of a kind, and returns
@@ -184,7 +184,7 @@ func (s *hostileSite) awaitEvents(what string, want int, kind func(event) bool) 
 func (s *hostileSite) checkCosts(delivered []event) {
 	costs := map[string][]int{}
 	for _, e := range delivered {
-		costs[e.Channel] = append(costs[e.Channel], e.Tries-1)
+		costs[e.Channel] = append(costs[e.Channel], e.Attempts-1)
 	}
 	for _, c := range hostileTricks {
 		got := costs[c.trick]
