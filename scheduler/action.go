@@ -188,14 +188,6 @@ type (
 		New, NewSpoolID string
 	}
 
-	// HeldArrival is for the event log: a message has arrived in hold/, from another node or
-	// back from the way to one, or made by VerbReroute of a held one. Its record says who held it
-	// and why.
-	HeldArrival struct {
-		Message Message
-		By, Why string
-	}
-
 	// Undone says that an order was not carried out, because a Hold or Resubmit has failed or
 	// the scheduler stops: the recipients are in the queue as before.
 	Undone struct {
@@ -243,26 +235,25 @@ const (
 	Error
 )
 
-func (Start) action()       {}
-func (Feed) action()        {}
-func (Idle) action()        {}
-func (Close) action()       {}
-func (Kill) action()        {}
-func (Mark) action()        {}
-func (Read) action()        {}
-func (Load) action()        {}
-func (Finish) action()      {}
-func (Report) action()      {}
-func (Hold) action()        {}
-func (Resubmit) action()    {}
-func (Answer) action()      {}
-func (Account) action()     {}
-func (Complete) action()    {}
-func (Attempt) action()     {}
-func (Touched) action()     {}
-func (HeldArrival) action() {}
-func (Undone) action()      {}
-func (Condition) action()   {}
-func (Note) action()        {}
-func (Probe) action()       {}
-func (Stopped) action()     {}
+func (Start) action()     {}
+func (Feed) action()      {}
+func (Idle) action()      {}
+func (Close) action()     {}
+func (Kill) action()      {}
+func (Mark) action()      {}
+func (Read) action()      {}
+func (Load) action()      {}
+func (Finish) action()    {}
+func (Report) action()    {}
+func (Hold) action()      {}
+func (Resubmit) action()  {}
+func (Answer) action()    {}
+func (Account) action()   {}
+func (Complete) action()  {}
+func (Attempt) action()   {}
+func (Touched) action()   {}
+func (Undone) action()    {}
+func (Condition) action() {}
+func (Note) action()      {}
+func (Probe) action()     {}
+func (Stopped) action()   {}

@@ -242,11 +242,7 @@ func (e *Event) arrivalWords() string {
 	if e.Original != "" {
 		to += ", originally " + strings.TrimSuffix(e.Original+", "+e.Alias, ", ") + ","
 	}
-	text = fmt.Sprintf("%s for %s (%s/%s), %s", text, to, e.Channel, e.Host, mailq.Plural(e.Size, "byte", "bytes"))
-	if e.Text == heldArrival {
-		text += "; it is held" + e.orderedBy()
-	}
-	return text
+	return fmt.Sprintf("%s for %s (%s/%s), %s", text, to, e.Channel, e.Host, mailq.Plural(e.Size, "byte", "bytes"))
 }
 
 // doneWords describes a recipient that was done when its control file was read.

@@ -245,9 +245,6 @@ func note(alive map[[2]string]map[string]bool, e *Event) {
 	}
 }
 
-// heldArrival is the text of the arrival of a held message.
-const heldArrival = "held"
-
 // noteInQueue records in inQueue which messages are in the queue.
 func noteInQueue(inQueue map[string]*Event, e *Event) {
 	switch number := numberOf(e.SpoolID); {
@@ -281,8 +278,6 @@ func (e *Event) continuesAs(arrival *Event) bool {
 // ends reports whether the message is not in the queue after the event.
 func ends(e *Event) bool {
 	switch e.Event {
-	case "arrival":
-		return e.Text == heldArrival
 	case "end", "parked", "gone", "hold", "quarantined":
 		return e.SpoolID != ""
 	}

@@ -270,31 +270,6 @@ func TestDamagedLogIsNamed(t *testing.T) {
 	}
 }
 
-// TestHeldArrivalIsTold: the message is not in the queue until it is released.
-func TestHeldArrivalIsTold(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "events")
-	const lines = `{"time":"2026-11-21T00:00:00.000Z","event":"arrival","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","size":812,"recipients":1,"text":"held","by":"root uid 0 (from node mx1)","because":"asked"}
-{"time":"2026-11-21T00:00:01.000Z","event":"suspended","channel":"smtp","host":"h"}
-{"time":"2026-11-21T00:00:02.000Z","event":"order","spoolid":"S12AbmAA","order":"RELEASE","by":"root uid 0","recipients":1}
-`
-	if err := os.WriteFile(log, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	events, err := Read([]string{log}, "<1@a>", func(err error) { t.Error(err) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text strings.Builder
-	if err := Print(&text, events[:len(events)-1], time.UTC); err != nil {
-		t.Fatal(err)
-	}
-	want := "S12AbmAA <1@a> from a@b\n" +
-		"  2026-11-21 00:00:00.000  arrived for u@h (smtp/h), 812 bytes; it is held, by root uid 0 (from node mx1): asked\n"
-	if text.String() != want || len(events) != 2 {
-		t.Errorf("%d events, %s", len(events), text.String())
-	}
-}
-
 // The number alone says which message was quarantined or goes on with a new spoolid, if the
 // message file was lost and the scheduler did not know the message.
 func TestMessageThatLostItsFileIsFollowed(t *testing.T) {

@@ -120,11 +120,7 @@ func (q *Queue) recordHold(o *mailq.Order, messages []string, threads ...spool.T
 	if o.For > 0 {
 		r.Until = wholeSecond(now.Add(o.For))
 	}
-	q.ordered.add(messages)
 	if err := q.files.RecordHold(r); err != nil {
-		for _, id := range messages {
-			q.ordered.take(id)
-		}
 		return err
 	}
 	if o.For > 0 {
@@ -171,8 +167,7 @@ func (s *Server) KeepHolds(ctx context.Context) {
 	q := s.queue
 	changedAt := q.files.HoldRecordsChangedAt()
 	q.noteDamaged()
-	arrivals := &heldArrivals{queue: q, awaited: make(map[string]*spool.HoldRecord)}
-	next := q.endHolds(ctx, arrivals)
+	next := q.endHolds(ctx)
 	q.noteKept(ctx)
 	for {
 		timer := time.NewTimer(min(time.Until(next), arrivalPause))
@@ -188,7 +183,7 @@ func (s *Server) KeepHolds(ctx context.Context) {
 		case <-timer.C:
 			if at := q.files.HoldRecordsChangedAt(); !at.Equal(changedAt) || !next.After(time.Now()) {
 				changedAt = at
-				next = q.endHolds(ctx, arrivals)
+				next = q.endHolds(ctx)
 			}
 		}
 	}
@@ -225,16 +220,13 @@ func (q *Queue) noteKept(ctx context.Context) {
 }
 
 // endHolds ends the holds whose time has come, and returns the time at which the
-// next one ends. Before that, arrivals looks for new records.
-func (q *Queue) endHolds(ctx context.Context, arrivals *heldArrivals) (next time.Time) {
+// next one ends.
+func (q *Queue) endHolds(ctx context.Context) (next time.Time) {
 	now := time.Now()
 	next = now.Add(recordsPause)
 	records, err := q.files.HoldRecords()
 	if err != nil {
 		q.log.Error().Err(err).Msg("some records of holds cannot be read")
-	}
-	if arrivals.pass(ctx, records) {
-		next = now.Add(arrivalPause)
 	}
 	by := spool.InForce(records)
 	for i := range records {

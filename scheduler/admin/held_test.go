@@ -10,9 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"zsched/ctlfile"
 	"zsched/mailq"
-	"zsched/scheduler"
 	"zsched/scheduler/spool"
 )
 
@@ -221,76 +219,6 @@ func TestHoldThatHasNotBegunEndsAtItsTime(t *testing.T) {
 		}
 		h.pass(time.Hour)
 		h.wantDelivered("a.example") // the end of the hold has come
-		stop()
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-// toldArrivals has what the event log was told of held messages that arrived.
-type toldArrivals []string
-
-func (told *toldArrivals) Event(time.Time, scheduler.Event) {}
-func (told *toldArrivals) Result(time.Time, spool.Result)   {}
-func (told *toldArrivals) Turn(time.Duration)               {}
-func (told *toldArrivals) Action(_ time.Time, a scheduler.Action) {
-	if a, ok := a.(scheduler.HeldArrival); ok {
-		*told = append(*told, fmt.Sprintf("%s %s of %d, %s: %s", a.Message.LogID, a.Message.Recipients[0].User, len(a.Message.Recipients), a.By, a.Why))
-	}
-}
-
-// The event log has the arrival of messages that xferd puts into hold/, not that of
-// messages that an order holds here.
-func TestEventLogHasHeldMessagesThatArrive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, nil)
-		told := new(toldArrivals)
-		h.Harness.Options.Observer, h.options.EventLog = told, "events"
-		h.Deliver = deferAll
-		h.Run()
-		h.Spool.Announce(1, "a.example")
-		synctest.Wait()
-		// arrive is what xferd does: the record comes first.
-		arrive := func(id uint64) {
-			f := h.Spool.Put(id, "c.example", "d.example")
-			h.Spool.Mu.Lock()
-			h.Spool.Held[f.Path] = h.Spool.Files[f.Path]
-			delete(h.Spool.Files, f.Path)
-			h.Spool.Mu.Unlock()
-		}
-		record := func(number, id uint64) {
-			h.records.Lock()
-			h.records.all = append(h.records.all, spool.HoldRecord{
-				Number: number, WrittenAt: time.Now(), Since: time.Now(), By: "root uid 0 (from node mx1)", Why: "asked",
-				Messages: []string{ctlfile.SpoolID(id, time.Now())},
-			})
-			h.records.changedAt = time.Now()
-			h.records.Unlock()
-		}
-		record(900, 9)
-		arrive(9) // before the start
-		stop := h.keep()
-		h.want("HOLD MSG 1", 1, 1, 1)
-		time.Sleep(time.Minute)
-		record(901, 10)
-		h.pass(7 * time.Second)
-		if len(*told) != 0 {
-			t.Errorf("told %q", *told)
-		}
-		record(902, 11)
-		arrive(11)
-		h.pass(7 * time.Second)
-		h.want("REROUTE MSG 1 smtp relay.example", 1, 1, 1)
-		h.pass(7 * time.Second)
-		if n := len(*told); n != 2 || !strings.Contains((*told)[1], "u@relay.example of 1, postmaster uid 0: ") {
-			t.Fatalf("told %q", *told)
-		}
-		*told = (*told)[:1]
-		h.want("RELEASE MSG 11", 1, 2, 2)
-		h.want("HOLD MSG 11 FOR 1h", 1, 2, 2)
-		time.Sleep(time.Hour)
-		if got := strings.Join(*told, "; "); got != "<m11@here> u@c.example of 2, root uid 0 (from node mx1): asked" {
-			t.Errorf("told %q", got)
-		}
 		stop()
 		h.Stop(syscall.SIGTERM)
 	})

@@ -33,8 +33,7 @@ type Queue struct {
 	eventLog                       string                              // Options
 	log                            zerolog.Logger
 	// ends receives the end of each hold that has a time limit.
-	ends    chan time.Time
-	ordered orderedHolds
+	ends chan time.Time
 	// holding has room for one. It is full while a HOLD is carried out, and while a hold is
 	// ended whose time is over: so a HOLD that comes then is not ended with the one before.
 	holding chan struct{}

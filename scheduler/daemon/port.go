@@ -115,13 +115,6 @@ func (l *Loop) Touched(t scheduler.Touched) {
 	}
 }
 
-// HeldArrived tells the observer of a held message that has arrived.
-func (l *Loop) HeldArrived(a scheduler.HeldArrival) {
-	if l.observer != nil {
-		l.observer.Action(l.now, a)
-	}
-}
-
 // HeldThreads returns all held threads, sorted.
 func (l *Loop) HeldThreads() []spool.Thread { return l.held.sorted() }
 

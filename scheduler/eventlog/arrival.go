@@ -35,26 +35,18 @@ func (l *Log) arrived(in *scheduler.Message) {
 	for i := range in.Recipients {
 		m.users = append(m.users, user{in.Recipients[i].Offset, in.Recipients[i].User})
 	}
-	l.arrivals(m, in, func(b *line) { b.text(text, how) })
+	l.arrivals(m, in, how)
 	if !in.Released {
 		l.doneBefore(m, in.Done)
 	}
 	l.owes(m, in.Owes)
 }
 
-// arrivedHeld writes the arrival of a message that is not in the queue.
-func (l *Log) arrivedHeld(a *scheduler.HeldArrival) {
-	l.arrivals(newMessage(&a.Message), &a.Message, func(b *line) {
-		b.text(text, "held").text(by, a.By).text(because, oneLine(a.Why))
-	})
-}
-
 // arrivals writes one line for each recipient of a message that arrives, and at least one.
-// rest adds the last fields.
-func (l *Log) arrivals(m *message, in *scheduler.Message, rest func(*line)) {
+func (l *Log) arrivals(m *message, in *scheduler.Message, how string) {
 	end := func(b *line) {
-		b.text(file, in.Path).times(m.since, l.now).number(size, int(max(0, in.Size))).number(recipients, len(in.Recipients))
-		rest(b)
+		b.text(file, in.Path).times(m.since, l.now).number(size, int(max(0, in.Size))).number(recipients, len(in.Recipients)).
+			text(text, how)
 		l.write()
 	}
 	if len(in.Recipients) == 0 {

@@ -140,8 +140,6 @@ func (l *Log) Action(now time.Time, a scheduler.Action) {
 		l.attempted(&a)
 	case scheduler.Touched:
 		l.touched(&a)
-	case scheduler.HeldArrival:
-		l.arrivedHeld(&a)
 	case scheduler.Undone:
 		l.begin(undone).message(l.messages[a.Message]).text(orderField, a.Name).text(text, oneLine(a.Reason))
 		l.write()

@@ -138,27 +138,6 @@ func TestHoldOfAThreadSaysWhoAndWhy(t *testing.T) {
 	}
 }
 
-// A held message that arrives is not in the queue: its release has no other fields than those
-// of the order.
-func TestArrivalOfAHeldMessage(t *testing.T) {
-	lines := told(t, func(l *Log) {
-		in := arrivedMessage(12, "u@h", "v@h")
-		l.Action(began, scheduler.HeldArrival{Message: in.Message, By: "root uid 0 (from node mx1)", Why: "a\nstorm"})
-		l.Action(began, scheduler.Touched{Message: 12, ModifiedAt: began, Name: "RELEASE"})
-	})
-	if len(lines) != 3 || lines[2]["message_id"] != nil {
-		t.Fatalf("%v", lines)
-	}
-	for name, want := range map[string]any{
-		"event": "arrival", "spoolid": ctlfile.SpoolID(12, began), "message_id": "<1@a>", "sender": "a@b", "recipient": "v@h",
-		"channel": "smtp", "host": "h", "text": "held", "by": "root uid 0 (from node mx1)", "because": "a storm", "recipients": 2.0,
-	} {
-		if lines[1][name] != want {
-			t.Errorf("%s is %v instead of %v", name, lines[1][name], want)
-		}
-	}
-}
-
 // A text of the other side cannot break the line, whatever is in it.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{"plain", "\"\\\x00\x1b[2J\x7f", "\u202e\u2028\u0085é世😀", "\xff\xc3", strings.Repeat("é", maxText)} {
