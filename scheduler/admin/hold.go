@@ -175,9 +175,9 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, did *tally) err
 				return err
 			}
 		}
-		did.messages++
+		did.Messages++
 		for _, job := range storedJobs(m) {
-			did.recipients += len(job.Recipients)
+			did.Recipients += len(job.Recipients)
 			did.threads[job.Name] = struct{}{}
 		}
 	}
@@ -263,7 +263,7 @@ func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) 
 			continue
 		}
 		more, err := q.unholdThread(ctx, name, o)
-		did.add(more)
+		did.Add(more)
 		if more.Threads > 0 {
 			did.threads[name] = struct{}{}
 		}
@@ -326,7 +326,7 @@ func (q *Queue) eachMessage(o *mailq.Order, list []*spool.Stored, did *tally, ac
 			for m := range next {
 				more, err := act(m)
 				mu.Lock()
-				did.add(more)
+				did.Add(more)
 				if err != nil && !errors.Is(err, daemon.ErrNotHeld) && first == nil {
 					first = err
 				}

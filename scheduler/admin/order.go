@@ -151,34 +151,18 @@ func (q *Queue) outcomeOf(o *mailq.Order, did *tally, err error) (mailq.Outcome,
 
 // tally counts what an order has done so far.
 type tally struct {
-	messages, recipients int
-	suspended            int // mailq.Outcome
-	withAgents           int // mailq.Outcome
-	keptBack             int // mailq.Outcome
-	threadHolds          int // mailq.Outcome
-	holdsLost            int // mailq.Outcome
-	threads              map[mailq.Name]struct{}
+	mailq.Outcome // but for Threads: a thread counts once
+	threads       map[mailq.Name]struct{}
 	// isHere says that a move to this node has selected mail that is here already.
 	isHere bool
 }
 
 func newTally() *tally { return &tally{threads: make(map[mailq.Name]struct{})} }
 
-func (t *tally) add(did mailq.Outcome) {
-	t.messages += did.Messages
-	t.recipients += did.Recipients
-	t.suspended += did.Suspended
-	t.withAgents += did.WithAgents
-	t.keptBack += did.KeptBack
-	t.threadHolds += did.ThreadHolds
-	t.holdsLost += did.HoldsLost
-}
-
 func (t *tally) outcome() mailq.Outcome {
-	return mailq.Outcome{
-		Messages: t.messages, Recipients: t.recipients, Threads: len(t.threads), Suspended: t.suspended,
-		WithAgents: t.withAgents, KeptBack: t.keptBack, ThreadHolds: t.threadHolds, HoldsLost: t.holdsLost,
-	}
+	did := t.Outcome
+	did.Threads = len(t.threads)
+	return did
 }
 
 // isName reports whether a text is a name: not empty and not a pattern.
@@ -248,9 +232,9 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	if did.Recipients > 0 {
 		did.KeptBack, did.HoldsLost = len(targets.keptBack), len(targets.unheld)
 	}
-	jobs.did.add(did)
+	jobs.did.Add(did)
 	if did.Recipients > 0 {
-		jobs.did.suspended += len(targets.suspended)
+		jobs.did.Suspended += len(targets.suspended)
 		maps.Copy(jobs.did.threads, targets.threads)
 	}
 	if err == nil && did.Recipients == 0 {
