@@ -48,6 +48,7 @@ internal/zenv:            internal/bytesize
 
 ctlfile:                  internal/cut internal/eintr internal/postoffice x/sys
 queue:                    ctlfile internal/batch internal/postoffice internal/syncdir x/sys
+router:                   ctlfile queue router/table internal/header
 router/table:             ctlfile internal/pattern x/sys
 
 ta:                       ctlfile internal/logs internal/postoffice x/sys
@@ -92,7 +93,7 @@ cmd/ctlfile:              ctlfile queue ta scheduler/agent internal/postoffice i
 cmd/xferd:                scheduler/config internal/bytesize internal/certificate internal/escape internal/listen internal/process internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
 cmd/smtpserver:           router/table ctlfile queue mailq/client smtpserver internal/bytesize internal/certificate internal/escape internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
-cmd/router:               ctlfile queue router/table internal/logs internal/escape internal/header internal/postoffice internal/process internal/syncdir internal/throttle internal/version internal/zenv fsnotify pflag x/sys zerolog
+cmd/router:               ctlfile queue router router/table internal/logs internal/escape internal/header internal/postoffice internal/process internal/syncdir internal/throttle internal/version internal/zenv fsnotify pflag x/sys zerolog
 cmd/sendmail:             ctlfile queue smtpserver internal/escape internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog
 cmd/ta/internal/program:  ctlfile ta internal/version internal/zenv pflag
 cmd/ta/discard:           cmd/ta/internal/program ta ta/discard

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"zsched/router"
 )
 
 // A batch: submissions are opened, routed and queued together, and the result of each
@@ -24,7 +26,7 @@ const (
 )
 
 // batch routes some of the submissions that wait.
-func (r *router) batch() {
+func (r *service) batch() {
 	if r.endIfReplaced(r.queue.claim.Check()) {
 		return
 	}
@@ -38,7 +40,7 @@ func (r *router) batch() {
 }
 
 // take takes the first submissions of a lane for a batch, and opens and routes them.
-func (r *router) take(names *[]string, most effort) (jobs []*job) {
+func (r *service) take(names *[]string, most router.Effort) (jobs []*job) {
 	size, recipients, taken := 0, 0, 0
 	limit := r.batchMax()
 	for taken < len(*names) && len(jobs) < limit && size < batchBytes && recipients < batchRecipients {
@@ -50,16 +52,16 @@ func (r *router) take(names *[]string, most effort) (jobs []*job) {
 			r.fewFiles(len(jobs), err)
 			for _, j := range jobs[half:] {
 				_ = j.file.Close()
-				r.known[j.name] = true
-				*names = append(*names, j.name)
+				r.known[j.Name] = true
+				*names = append(*names, j.Name)
 			}
 			jobs = jobs[:half]
 			break
 		}
 		taken++
-		if errors.Is(err, errLarge) {
+		if errors.Is(err, router.ErrLarge) {
 			r.large = append(r.large, name)
-			recipients += most.recipients
+			recipients += most.Recipients
 			continue
 		}
 		delete(r.known, name)
@@ -68,8 +70,8 @@ func (r *router) take(names *[]string, most effort) (jobs []*job) {
 			r.fail(name, err)
 		case j != nil:
 			jobs = append(jobs, j)
-			size += len(j.contents.Blocks[0].Header) + 200*j.recipients
-			recipients += j.recipients
+			size += len(j.Routed.Contents.Blocks[0].Header) + 200*j.Recipients
+			recipients += j.Recipients
 		}
 	}
 	if *names = (*names)[taken:]; len(*names) == 0 {
@@ -80,14 +82,14 @@ func (r *router) take(names *[]string, most effort) (jobs []*job) {
 
 // commit queues the jobs of a batch. Those for which there were too few descriptors
 // wait for a smaller batch.
-func (r *router) commit(jobs []*job) {
+func (r *service) commit(jobs []*job) {
 	startedAt := time.Now()
 	r.queue.commit(jobs)
 	few := false
 	for _, j := range jobs {
 		_ = j.file.Close()
 		if tooManyFiles(j.Err) && !j.Moved && len(jobs) > 1 {
-			r.add(j.name)
+			r.add(j.Name)
 			if !few {
 				r.fewFiles(len(jobs), j.Err)
 			}
@@ -104,10 +106,10 @@ func (r *router) commit(jobs []*job) {
 }
 
 // batchMax is how many submissions a batch may have.
-func (r *router) batchMax() int { return cmp.Or(r.limit, batchLimit) }
+func (r *service) batchMax() int { return cmp.Or(r.limit, batchLimit) }
 
 // fewFiles halves the batches after one of this size had too few descriptors.
-func (r *router) fewFiles(size int, err error) {
+func (r *service) fewFiles(size int, err error) {
 	if r.limit == 0 {
 		r.log.Warn().Err(err).Msg("too few file descriptors for a batch; batches are smaller")
 	}
@@ -121,7 +123,7 @@ func tooManyFiles(err error) bool {
 
 // open opens and routes a submission, with no more effort than that. It returns nil if
 // the file does not exist any more.
-func (r *router) open(name string, most effort) (*job, error) {
+func (r *service) open(name string, most router.Effort) (*job, error) {
 	in, err := r.queue.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		delete(r.retries, name)
@@ -130,21 +132,21 @@ func (r *router) open(name string, most effort) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	routed, err := r.machine.read(in, r.loader.Table(), most)
+	routed, err := r.machine.Route(&in.Submission, r.loader.Table(), most)
 	if err != nil {
 		_ = in.file.Close()
 		return nil, err
 	}
-	return &job{submission: in, routed: routed}, nil
+	return &job{submission: in, Routed: routed}, nil
 }
 
 // fail handles a submission that was not queued: one that cannot be read is
 // quarantined, and any other is tried again.
-func (r *router) fail(name string, err error) {
+func (r *service) fail(name string, err error) {
 	if r.endIfReplaced(err) || r.refuse(name, err) {
 		return
 	}
-	var bad unreadable
+	var bad router.Unreadable
 	if errors.As(err, &bad) {
 		path := filepath.Join(r.queue.dir, "router", name)
 		if moved := r.queue.quarantine(path, filepath.Base(name), err.Error()); moved == nil {
@@ -164,7 +166,7 @@ func (r *router) fail(name string, err error) {
 
 // logFailure logs that a submission failed for the first time. A user can make as many that
 // fail as he likes, so only some of the lines of a second are written.
-func (r *router) logFailure(name string, err error) {
+func (r *service) logFailure(name string, err error) {
 	unlogged, ok := r.failures.Take("not routed", time.Now())
 	if !ok {
 		return
@@ -177,7 +179,7 @@ func (r *router) logFailure(name string, err error) {
 }
 
 // retryLater tries a submission again after a pause.
-func (r *router) retryLater(name string, pause time.Duration) {
+func (r *service) retryLater(name string, pause time.Duration) {
 	if len(r.retries) > 100000 {
 		clear(r.retries)
 	}
@@ -186,31 +188,31 @@ func (r *router) retryLater(name string, pause time.Duration) {
 }
 
 // finish logs and announces the result of a job.
-func (r *router) finish(j *job, startedAt time.Time) {
+func (r *service) finish(j *job, startedAt time.Time) {
 	if j.Err != nil {
 		if j.Moved {
-			r.log.Error().Str("file", j.name).Err(j.Err).Msg("message not queued yet; recovery will complete it")
+			r.log.Error().Str("file", j.Name).Err(j.Err).Msg("message not queued yet; recovery will complete it")
 			return
 		}
-		r.fail(j.name, j.Err)
+		r.fail(j.Name, j.Err)
 		return
 	}
-	delete(r.retries, j.name)
+	delete(r.retries, j.Name)
 	r.announce(j.Path)
 	now := time.Now()
-	if j.refused != "" {
-		r.log.Warn().Str("spoolid", j.id).Str("from", j.sender).Int("recipients", j.recipients).Int64("size", j.info.Size()).
-			Str("form", j.refused).Msg("submission refused; its sender gets a notice")
+	if j.Refused != "" {
+		r.log.Warn().Str("spoolid", j.ID).Str("from", j.Sender).Int("recipients", j.Recipients).Int64("size", j.info.Size()).
+			Str("form", j.Refused).Msg("submission refused; its sender gets a notice")
 	}
-	r.log.Debug().Str("spoolid", j.id).Str("from", j.sender).Int("recipients", j.recipients).Msg("routed")
+	r.log.Debug().Str("spoolid", j.ID).Str("from", j.Sender).Int("recipients", j.Recipients).Msg("routed")
 	r.syslog.Info(fmt.Sprintf("%s: from=%s, rrelay=%s, size=%d, nrcpts=%d, msgid=%s, delay=%s, xdelay=%s",
-		j.id, j.sender, j.from, j.info.Size(), j.recipients, j.logID,
+		j.ID, j.Sender, j.From, j.info.Size(), j.Recipients, j.LogID,
 		clock(now.Sub(j.info.ModTime())), clock(now.Sub(startedAt))))
 }
 
 // announce tells the scheduler of a control file. An error does not matter: the
 // scheduler watches transport/.
-func (r *router) announce(path string) {
+func (r *service) announce(path string) {
 	if r.notify != nil {
 		_ = r.notify.Announce(path)
 	}

@@ -8,17 +8,28 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"zsched/router"
+
 	"golang.org/x/sys/unix"
 
+	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/syncdir"
 )
+
+// submission is a file of router/ that is open.
+type submission struct {
+	router.Submission
+	file *postoffice.File
+	info os.FileInfo
+}
 
 // open opens a file of router/. It must be a regular file with one name only: a
 // user could give another name to a file of somebody else.
@@ -47,13 +58,15 @@ func (q *submissions) open(name string) (*submission, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = errNotRegular
 	} else if err == nil && info.Sys().(*syscall.Stat_t).Nlink != 1 {
-		err = unreadablef("the file has %d names", info.Sys().(*syscall.Stat_t).Nlink)
+		err = router.Unreadablef("the file has %d names", info.Sys().(*syscall.Stat_t).Nlink)
 	}
 	if err != nil {
 		_ = file.Close()
 		return nil, err
 	}
-	return &submission{name: name, file: file, info: info, inode: inodeOf(info), uid: ownerOf(info)}, nil
+	return &submission{router.Submission{
+		Name: name, Message: file, Size: info.Size(), ModifiedAt: info.ModTime(), Number: inodeOf(info), UID: ownerOf(info),
+	}, file, info}, nil
 }
 
 // names lists the submissions in router/ and those of its hash directories that can
@@ -142,3 +155,16 @@ func (q *submissions) quarantine(path, name, reason string) error {
 	}
 	return fmt.Errorf("move %s to corrupt/router: %w", path, fs.ErrExist)
 }
+
+// loginName returns the name of a user, or "user" with the number if there is none.
+func loginName(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && ctlfile.PlainAddress(u.Username) {
+		return u.Username
+	}
+	return "user" + strconv.Itoa(uid)
+}
+
+// ownerOf returns the user who owns a file.
+func ownerOf(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
+
+func inodeOf(info os.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }

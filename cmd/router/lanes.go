@@ -2,8 +2,8 @@ package main
 
 // Two lanes: a message that takes long to route does not delay the others. How long it takes
 // depends on its recipients, with the members of aliases, and on the size of its envelope and
-// header; the size of the body does not matter, because the file is only renamed. The router finds that out when it reads a
-// submission, and stops where small is exceeded:
+// header; the size of the body does not matter, because the file is only renamed. The router
+// finds that out when it reads a submission, and stops where small is exceeded:
 //
 //	waiting ──► small: routed with the others of its batch
 //	        └─► not small: it goes to the lane large
@@ -12,25 +12,15 @@ package main
 // smallTurns batches of it have gone before. So small mail waits for one batch of large mail,
 // however many submissions that lane has, and large mail goes on whatever comes in.
 
-import "errors"
+import "zsched/router"
 
-// effort bounds the work of routing one submission; a field of 0 sets no bound.
-type effort struct {
-	recipients int   // with the members of aliases
-	envelope   int64 // bytes
-	header     int   // bytes of a header that has the recipients
-}
-
-var small = effort{recipients: 100, envelope: 64 << 10, header: 16 << 10}
+var small = router.Effort{Recipients: 100, Envelope: 64 << 10, Header: 16 << 10}
 
 // smallTurns is how many batches of small mail are routed while large mail waits.
 const smallTurns = 10
 
-// errLarge says that routing a submission exceeds its effort. It goes to the lane large.
-var errLarge = errors.New("the submission is large")
-
 // lane returns the names from which the next batch is taken, and the effort for each.
-func (r *router) lane() (*[]string, effort) {
+func (r *service) lane() (*[]string, router.Effort) {
 	switch {
 	case len(r.large) == 0:
 		r.turns = 0
@@ -40,8 +30,8 @@ func (r *router) lane() (*[]string, effort) {
 		return &r.waiting, small
 	}
 	r.turns = 0
-	return &r.large, effort{}
+	return &r.large, router.Effort{}
 }
 
 // idle reports whether no submission waits.
-func (r *router) idle() bool { return len(r.waiting)+len(r.large) == 0 }
+func (r *service) idle() bool { return len(r.waiting)+len(r.large) == 0 }

@@ -13,7 +13,7 @@ import (
 // laneOffice is a postoffice whose router gets names one by one.
 type laneOffice struct {
 	*office
-	r    *router
+	r    *service
 	last int
 }
 
@@ -141,17 +141,17 @@ func TestBatchIsBoundedByRecipients(t *testing.T) {
 func TestWhatTakesLongIsLarge(t *testing.T) {
 	o := newLaneOffice(t)
 	var list strings.Builder
-	for i := range 2 * small.recipients {
+	for i := range 2 * small.Recipients {
 		fmt.Fprintf(&list, " x%d@a.example,\n", i)
 	}
 	o.write("share/aliases", "owner-list: root\nlist: x@a.example\nmany:\n"+list.String()+" z@a.example\n")
 	o.r.refresh(true)
 	pad := strings.Repeat("x", 4<<20)
 	for what, text := range map[string]string{
-		"recipients": strings.Repeat("to <x@a.example>\n", small.recipients+1) + "env-end\n\nbody\n",
+		"recipients": strings.Repeat("to <x@a.example>\n", small.Recipients+1) + "env-end\n\nbody\n",
 		"members":    "to <many@mx.example>\nenv-end\n\nbody\n",
 		"envelope":   strings.Repeat("comment "+strings.Repeat("x", 1000)+"\n", 70) + "to <x@a.example>\nenv-end\n\nbody\n",
-		"header":     "From: y\nCc: x@a.example\nTo: " + strings.Repeat("x@a.example,\n ", small.header/14+1) + "x@a.example\n\nbody\n",
+		"header":     "From: y\nCc: x@a.example\nTo: " + strings.Repeat("x@a.example,\n ", small.Header/14+1) + "x@a.example\n\nbody\n",
 	} {
 		o.put(text)
 		if few, many := o.batch(); few+many > 0 || len(o.r.large) != 1 {
@@ -162,10 +162,10 @@ func TestWhatTakesLongIsLarge(t *testing.T) {
 		}
 	}
 	for what, text := range map[string]string{
-		"recipients":    strings.Repeat("to <x@a.example>\n", small.recipients) + "env-end\n\nbody\n",
+		"recipients":    strings.Repeat("to <x@a.example>\n", small.Recipients) + "env-end\n\nbody\n",
 		"a large body":  "to <x@a.example>\nenv-end\n\n" + pad,
 		"a list":        "to <x@a.example>\nto <list@mx.example>\nenv-end\n\n" + pad,
-		"a long header": "to <x@a.example>\nenv-end\nX-Long: " + strings.Repeat("x\n ", small.header) + "\n\nbody\n",
+		"a long header": "to <x@a.example>\nenv-end\nX-Long: " + strings.Repeat("x\n ", small.Header) + "\n\nbody\n",
 	} {
 		o.put(text)
 		if _, many := o.batch(); many != 1 || !o.r.idle() {

@@ -5,11 +5,9 @@
 //	main       options, the tables, --check
 //	serve      the loop: which submissions wait, and batches of them
 //	wake       inotify and the notify socket
-//	message    what a submission becomes: sender, recipients, header
 //	intake     submissions in router/, and those that cannot be read
-//	queue      batches: what is staged, moved and synced, in which order
-//	files      the single steps on files
-//	recovery   completing or undoing a batch that a crash interrupted
+//	batch      a batch: what is opened, routed (package router) and logged
+//	queue      how it comes into the queue (package queue)
 package main
 
 import (

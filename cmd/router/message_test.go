@@ -19,7 +19,7 @@ func (o *office) route(uid int, text string) []*ctlfile.File {
 		o.t.Fatal(err)
 	}
 	r := o.router()
-	r.machine.login = func(uid int) string { return map[int]string{0: "root", 1000: "ann"}[uid] }
+	r.machine.Login = func(uid int) string { return map[int]string{0: "root", 1000: "ann"}[uid] }
 	r.drain()
 	var files []*ctlfile.File
 	for _, path := range o.files("transport") {
@@ -196,7 +196,7 @@ func TestExpandedRecipientsAreLimited(t *testing.T) {
 	o := newOffice(t, 0)
 	o.write("router/1", "to list\nto list+1\nto list+2\nenv-end\n\nbody\n")
 	r := o.router()
-	r.machine.maxTargets = 2
+	r.machine.MaxTargets = 2
 	r.drain()
 	if len(o.files("transport")) != 1 {
 		t.Errorf("a message with two recipients is not queued: %q", o.files("."))

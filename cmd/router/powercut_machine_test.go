@@ -63,7 +63,7 @@ type machine struct {
 	daemon  *daemon.Daemon
 	signals chan os.Signal // to the scheduler
 	admin   *admin.Server
-	router  *router
+	router  *service
 	toRoute chan os.Signal // to the router
 	newMail chan string    // hints to the router
 	door    *smtpserver.Server

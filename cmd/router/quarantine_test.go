@@ -123,7 +123,7 @@ func TestStrayEntriesAreRemovedAndNotQuarantined(t *testing.T) {
 func TestOneUserDoesNotFillTheQuarantine(t *testing.T) {
 	o := newOffice(t, 0)
 	r := o.router()
-	r.machine.trusted = nil
+	r.machine.Trusted = nil
 	const more = 5
 	for i := range maxAsideOfUser + more {
 		o.write(fmt.Sprintf("router/%d", i), "nonsense\n")
@@ -158,7 +158,7 @@ func TestSparseSubmissionDoesNotFillTheDisk(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	o.write("router/3", toList)
-	r.machine.maxSize = int64(len("Subject: x\n\nbody\n")) // without the envelope
+	r.machine.MaxSize = int64(len("Subject: x\n\nbody\n")) // without the envelope
 	r.drain()
 	if len(o.files("transport")) != 2 || len(o.files("queue")) != 2 {
 		t.Errorf("a message of the maximum size is not queued: %q", o.files("transport"))
@@ -171,7 +171,7 @@ func TestSubmissionThatIsTooLargeIsAnswered(t *testing.T) {
 	o := newOffice(t, 0)
 	r := o.router()
 	var log bytes.Buffer
-	r.log, r.machine.maxSize = zerolog.New(&log), 100
+	r.log, r.machine.MaxSize = zerolog.New(&log), 100
 	for name, from := range map[string]string{"1": "from <s@a.example>\n", "2": "from <>\n"} {
 		o.write("router/"+name, from+"todsn NOTIFY=FAILURE\nto <x@b.example>\nenv-end\nSubject: x\n\n"+strings.Repeat("long\n", 100))
 	}

@@ -12,6 +12,7 @@ import (
 	"zsched/internal/postoffice"
 	"zsched/internal/process"
 	"zsched/queue"
+	"zsched/router"
 )
 
 // queueDirs are the directories of the postoffice in which the router works.
@@ -30,7 +31,7 @@ type submissions struct {
 // job is one submission in a batch.
 type job struct {
 	*submission
-	*routed
+	*router.Routed
 	queue.Item
 }
 
@@ -60,13 +61,13 @@ func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 func (q *submissions) commit(jobs []*job) {
 	items := make([]*queue.Item, len(jobs))
 	for i, j := range jobs {
-		j.Contents, j.Message, j.File = j.contents, filepath.Join(q.dir, "router", j.name), j.file
+		j.Item.Contents, j.Item.Message, j.Item.File = j.Routed.Contents, filepath.Join(q.dir, "router", j.Name), j.file
 		items[i] = &j.Item
 	}
 	q.Commit(items)
 	for _, j := range jobs {
 		if errors.Is(j.Err, queue.ErrContents) {
-			j.Err = unreadable{j.Err}
+			j.Err = router.Unreadable{Err: j.Err}
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (o *office) write(name, text string) {
 	}
 }
 
-func (o *office) router() *router {
+func (o *office) router() *service {
 	o.t.Helper()
 	options := &options{maxHops: defaultMaxHops}
 	loader := newLoader(options, o.env)
@@ -124,7 +124,7 @@ type killed struct{}
 
 // dieAt runs f until its step number n, where it dies, and reports whether there
 // was such a step.
-func dieAt(r *router, n int, f func()) (died bool) {
+func dieAt(r *service, n int, f func()) (died bool) {
 	defer func() {
 		if r.queue.Step = func(string) {}; died {
 			return
@@ -158,7 +158,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 				o.write("router/1", toList)
 				o.write("router/2", "from <s@a.example>\nto <z@d.example>\nenv-end\nSubject: y\n\nbody\n")
 				done := map[string]int{}
-				newRouter := func() *router {
+				newRouter := func() *service {
 					r := o.router()
 					r.queue.SyncAll = func() error { return nil }
 					return r

@@ -23,6 +23,7 @@ import (
 	"zsched/internal/throttle"
 	"zsched/internal/zenv"
 	"zsched/queue"
+	"zsched/router"
 	"zsched/router/table"
 )
 
@@ -37,9 +38,9 @@ const (
 	tableInterval = time.Second
 )
 
-// router is the running program. One goroutine does everything.
-type router struct {
-	machine *localMachine
+// service is the running program. One goroutine does everything.
+type service struct {
+	machine *router.Machine
 	queue   *submissions
 	loader  *table.Loader
 	log     zerolog.Logger
@@ -69,7 +70,7 @@ type retry struct {
 	pause time.Duration // before that
 }
 
-func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger) (*router, error) {
+func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger) (*service, error) {
 	maxSize, err := env.RouterMaxSize()
 	if err != nil {
 		return nil, err
@@ -83,10 +84,10 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 	if !strings.Contains(host, ".") {
 		host = loader.Domains[0]
 	}
-	r := &router{
-		machine: &localMachine{
-			host: host, maxHops: o.maxHops, maxSize: maxSize, maxTargets: maxTargets, login: loginName,
-			trusted: map[int]bool{0: true, os.Geteuid(): true},
+	r := &service{
+		machine: &router.Machine{
+			Host: host, MaxHops: o.maxHops, MaxSize: maxSize, MaxTargets: maxTargets, Login: loginName,
+			Trusted: map[int]bool{0: true, os.Geteuid(): true},
 		},
 		queue: q, loader: loader, log: log,
 		known: map[string]bool{}, retries: map[string]retry{},
@@ -105,7 +106,7 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 		if err != nil {
 			return nil, fmt.Errorf("ROUTERTRUSTED: user %s: %w", name, err)
 		}
-		r.machine.trusted[uid] = true
+		r.machine.Trusted[uid] = true
 	}
 	if flags, set := env.Lookup("SYSLOGFLG"); !set || strings.ContainsAny(flags, "rR") {
 		r.syslog = logs.OpenSyslog(logs.SyslogOptions{Tag: "router"})
@@ -149,7 +150,7 @@ func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger)
 }
 
 // loop routes mail until a signal comes, or a directory was replaced.
-func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-chan string) {
+func (r *service) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-chan string) {
 	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
 	retries := time.NewTimer(lastRetry)
@@ -200,14 +201,14 @@ func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-
 	}
 }
 
-func (r *router) sweep() {
+func (r *service) sweep() {
 	for _, name := range r.queue.names() {
 		r.add(name)
 	}
 }
 
 // retry adds the failed submissions whose time has come.
-func (r *router) retry() {
+func (r *service) retry() {
 	now := time.Now()
 	r.retryAt = time.Time{}
 	for name, failed := range r.retries {
@@ -219,14 +220,14 @@ func (r *router) retry() {
 	}
 }
 
-func (r *router) wakeAt(at time.Time) {
+func (r *service) wakeAt(at time.Time) {
 	if r.retryAt.IsZero() || at.Before(r.retryAt) {
 		r.retryAt = at
 	}
 }
 
 // add adds a submission to those that wait, unless it failed shortly before.
-func (r *router) add(name string) {
+func (r *service) add(name string) {
 	if failed, ok := r.retries[name]; ok && time.Now().Before(failed.at) || r.known[name] {
 		return
 	}
@@ -235,7 +236,7 @@ func (r *router) add(name string) {
 }
 
 // drain routes all submissions that wait.
-func (r *router) drain() {
+func (r *service) drain() {
 	r.recover()
 	r.sweep()
 	for !r.idle() && r.replaced == nil {
@@ -245,7 +246,7 @@ func (r *router) drain() {
 }
 
 // recover completes or undoes what an interruption has left.
-func (r *router) recover() {
+func (r *service) recover() {
 	paths, err := r.queue.recover()
 	for _, path := range paths {
 		r.log.Info().Str("file", path).Msg("queued after an interruption")
@@ -258,7 +259,7 @@ func (r *router) recover() {
 
 // endIfReplaced makes the router end if the error is that a directory of the postoffice is
 // another one than at the start. Mail there may be another router's.
-func (r *router) endIfReplaced(err error) bool {
+func (r *service) endIfReplaced(err error) bool {
 	if errors.Is(err, process.ErrReplaced) {
 		r.replaced = err
 	}
@@ -267,7 +268,7 @@ func (r *router) endIfReplaced(err error) bool {
 
 // refresh reads the tables again if they have changed or force is set. If they have
 // errors, the old ones stay in force.
-func (r *router) refresh(force bool) {
+func (r *service) refresh(force bool) {
 	loaded, err := r.loader.Refresh(time.Now(), force)
 	if err != nil {
 		for line := range strings.Lines(err.Error()) {
@@ -290,7 +291,7 @@ const noRouteForOthers = "no line has the pattern *, so mail to other domains fa
 
 // warnOfRoutes logs that the routes leave domains out. A site may want that, but a line may
 // also have been lost.
-func (r *router) warnOfRoutes() {
+func (r *service) warnOfRoutes() {
 	if !r.loader.Table().Routes.MatchAll() {
 		r.log.Warn().Str("file", r.loader.RoutesFile).Msg(noRouteForOthers)
 	}
@@ -298,7 +299,7 @@ func (r *router) warnOfRoutes() {
 
 // recordReload writes why a reload failed to a file in POSTOFFICE, where the scheduler
 // finds it for mailq, or removes that file.
-func (r *router) recordReload(failure error) {
+func (r *service) recordReload(failure error) {
 	if err := r.reloads.Set(failure); err != nil {
 		r.log.Warn().Err(err).Msg("the result of the reload is not recorded for mailq")
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"zsched/router"
+
 	"github.com/rs/zerolog"
 
 	"zsched/internal/postoffice"
@@ -84,7 +86,7 @@ func (s *stray) count(name string) {
 
 // log logs the entries since the last time, at most once in a sweepInterval unless now is
 // set.
-func (s *strays) log(r *router, now bool) {
+func (s *strays) log(r *service, now bool) {
 	if !now && time.Since(s.loggedAt) < sweepInterval {
 		return
 	}
@@ -107,8 +109,8 @@ func (s *strays) log(r *router, now bool) {
 // refuse handles an entry of router/ that is no regular file, or that its user may not have
 // in corrupt/router/ as well. It reports false for all others. What cannot be removed is
 // tried again, but counted only once.
-func (r *router) refuse(name string, err error) bool {
-	var bad unreadable
+func (r *service) refuse(name string, err error) bool {
+	var bad router.Unreadable
 	to := &r.strays.left
 	switch {
 	case errors.Is(err, errNotRegular):
@@ -131,9 +133,9 @@ func (r *router) refuse(name string, err error) bool {
 
 // asideIsFull reports whether the owner of a submission has too many in corrupt/router/. If
 // not, it counts this one.
-func (r *router) asideIsFull(name string) bool {
+func (r *service) asideIsFull(name string) bool {
 	info, err := postoffice.Lstat(filepath.Join(r.queue.dir, "router", name))
-	if err != nil || r.machine.trusted[ownerOf(info)] {
+	if err != nil || r.machine.Trusted[ownerOf(info)] {
 		return false
 	}
 	if r.queue.asideOf(ownerOf(info)) >= maxAsideOfUser {

@@ -16,7 +16,7 @@ import (
 )
 
 // watch watches router/ and its hash directories for new files.
-func (r *router) watch() (*fsnotify.Watcher, error) {
+func (r *service) watch() (*fsnotify.Watcher, error) {
 	w, err := fsnotify.NewBufferedWatcher(1024)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (r *router) watch() (*fsnotify.Watcher, error) {
 
 // listen returns a channel with the names of submissions that datagrams to the
 // socket ROUTERNOTIFY announce: "NEW router X/1234". Anybody may send one.
-func (r *router) listen(address string) <-chan string {
+func (r *service) listen(address string) <-chan string {
 	path := strings.TrimPrefix(address, "UNIX:")
 	if path == "" {
 		return nil
@@ -73,7 +73,7 @@ func (r *router) listen(address string) <-chan string {
 	return names
 }
 
-func (r *router) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
+func (r *service) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
 	if !e.Has(fsnotify.Create) {
 		return
 	}

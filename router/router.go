@@ -1,4 +1,7 @@
-package main
+// Package router routes mail: a submission goes in, and the contents of its control file come
+// out, with what the logs say of it. It reads tables that are loaded (package table), and
+// changes no file: the router process commits what comes out (package queue).
+package router
 
 // What a submission becomes: its sender, its recipients, the header that is delivered, and
 // the contents of its control file.
@@ -9,66 +12,77 @@ import (
 	"io"
 	"net/mail"
 	"os"
-	"os/user"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 	"unicode/utf8"
 
 	"zsched/ctlfile"
 	"zsched/internal/header"
-	"zsched/internal/postoffice"
 	"zsched/queue"
 	"zsched/router/table"
 )
 
-// submission is a file of router/ that is open.
-type submission struct {
-	name  string // below router/
-	file  *postoffice.File
-	info  os.FileInfo
-	inode uint64
-	uid   int
+// Submission is a message with its envelope before it.
+type Submission struct {
+	Name       string // in errors
+	Message    io.ReaderAt
+	Size       int64 // with the envelope
+	ModifiedAt time.Time
+	Number     uint64 // that the message has in the queue
+	UID        int    // of the user who submitted it
 }
 
-// unreadable is the reason why a submission is quarantined. After any other error it
-// stays where it is and is tried again.
-type unreadable struct{ error }
+// ErrLarge says that routing a submission exceeds its effort.
+var ErrLarge = errors.New("the submission is large")
 
-func unreadablef(format string, args ...any) error { return unreadable{fmt.Errorf(format, args...)} }
-
-// localMachine is what the router knows of this machine, besides the tables.
-type localMachine struct {
-	host       string // for Received and Message-ID
-	maxHops    int
-	maxSize    int64        // bytes of a message; 0: no limit
-	maxTargets int          // recipients of a message with the members of aliases
-	trusted    map[int]bool // users who may name any sender
-	login      func(uid int) string
+// Effort bounds the work of routing one submission; a field of 0 sets no bound.
+type Effort struct {
+	Recipients int   // with the members of aliases
+	Envelope   int64 // bytes
+	Header     int   // bytes of a header that has the recipients
 }
 
-// routed is what a submission becomes.
-type routed struct {
-	contents   *ctlfile.Contents
-	id         string // spoolid
-	logID      string // Message-ID
-	sender     string // "" for the null sender
-	from       string // rcvdfrom
-	recipients int
-	refused    string // the form of the notice, if it cannot be delivered to anybody
+// Unreadable is the reason why a submission is quarantined. After any other error it
+// is tried again.
+type Unreadable struct{ Err error }
+
+func (u Unreadable) Error() string { return u.Err.Error() }
+
+// Unreadablef returns an Unreadable with a text.
+func Unreadablef(format string, args ...any) error { return Unreadable{fmt.Errorf(format, args...)} }
+
+// Machine is what the router knows of this machine, besides the tables.
+type Machine struct {
+	Host       string // for Received and Message-ID
+	MaxHops    int
+	MaxSize    int64        // bytes of a message; 0: no limit
+	MaxTargets int          // recipients of a message with the members of aliases
+	Trusted    map[int]bool // users who may name any sender
+	Login      func(uid int) string
 }
 
-// read reads a submission and routes its recipients. It returns errLarge if that takes
+// Routed is what a submission becomes.
+type Routed struct {
+	Contents   *ctlfile.Contents // its Name is empty
+	ID         string            // spoolid
+	LogID      string            // Message-ID
+	Sender     string            // "" for the null sender
+	From       string            // rcvdfrom
+	Recipients int
+	Refused    string // the form of the notice, if it cannot be delivered to anybody
+}
+
+// Route reads a submission and routes its recipients. It returns ErrLarge if that takes
 // more than an effort.
-func (m *localMachine) read(in *submission, t *table.Table, most effort) (*routed, error) {
-	e, rest, err := queue.ReadEnvelope(io.NewSectionReader(in.file, 0, in.info.Size()), queue.Limits{Recipients: most.recipients, Size: most.envelope})
+func (m *Machine) Route(in *Submission, t *table.Table, most Effort) (*Routed, error) {
+	e, rest, err := queue.ReadEnvelope(io.NewSectionReader(in.Message, 0, in.Size), queue.Limits{Recipients: most.Recipients, Size: most.Envelope})
 	var malformed *queue.EnvelopeError
 	if errors.As(err, &malformed) {
-		return nil, unreadablef("%s:%w", in.name, err)
+		return nil, Unreadablef("%s:%w", in.Name, err)
 	} else if errors.Is(err, queue.ErrLimit) {
-		return nil, errLarge
+		return nil, ErrLarge
 	} else if err != nil {
 		return nil, err
 	}
@@ -81,10 +95,10 @@ func (m *localMachine) read(in *submission, t *table.Table, most effort) (*route
 	if errors.As(err, &failed) {
 		return nil, err
 	} else if err != nil && refused == "" {
-		return nil, unreadable{err}
+		return nil, Unreadable{err}
 	}
-	if most.header > 0 && len(e.To) == 0 && len(text) > most.header {
-		return nil, errLarge
+	if most.Header > 0 && len(e.To) == 0 && len(text) > most.Header {
+		return nil, ErrLarge
 	}
 	// Other programs may take a CR within a field for a line end, and what follows for a
 	// field that the checks below do not see (RFC 5321 section 2.3.8).
@@ -93,31 +107,31 @@ func (m *localMachine) read(in *submission, t *table.Table, most effort) (*route
 	if err != nil {
 		return nil, err
 	}
-	r := &routed{id: ctlfile.SpoolID(in.inode, in.info.ModTime())}
+	r := &Routed{ID: ctlfile.SpoolID(in.Number, in.ModifiedAt)}
 	from := m.sender(in, e, t)
-	r.sender = from.address
+	r.Sender = from.address
 	// The size counts holes too: whoever reads the message gets them as zeros.
-	if size := in.info.Size() - e.Size; m.maxSize > 0 && size > m.maxSize {
-		if refused = table.TooLarge; r.sender == "" {
-			return nil, unreadablef("the message has %d bytes, more than the %d of ROUTERMAXSIZE, and no sender who could be told", size, m.maxSize)
+	if size := in.Size - e.Size; m.MaxSize > 0 && size > m.MaxSize {
+		if refused = table.TooLarge; r.Sender == "" {
+			return nil, Unreadablef("the message has %d bytes, more than the %d of ROUTERMAXSIZE, and no sender who could be told", size, m.MaxSize)
 		}
 	}
-	r.refused = refused
+	r.Refused = refused
 	var targets []table.Target
 	if refused != "" {
 		// If the header is bad, the notice has it as a part of the body.
 		targets = refuse(refused, to, t)
-	} else if targets, err = m.targets(to, fields, t, most.recipients); err != nil {
+	} else if targets, err = m.targets(to, fields, t, most.Recipients); err != nil {
 		return nil, err
 	}
-	r.recipients = len(targets)
-	fields, r.logID = m.header(in, e, fields, from, r.id)
-	if m.trusted[in.uid] {
-		r.from = e.RcvdFrom
+	r.Recipients = len(targets)
+	fields, r.LogID = m.header(in, e, fields, from, r.ID)
+	if m.Trusted[in.UID] {
+		r.From = e.RcvdFrom
 	}
-	r.contents = &ctlfile.Contents{
-		Body: e.Size + body, LogID: r.logID,
-		Blocks: []ctlfile.HeaderBlock{{Envelopes: envelopes(in.uid, from, e, targets), Header: fields.String()}},
+	r.Contents = &ctlfile.Contents{
+		Body: e.Size + body, LogID: r.LogID,
+		Blocks: []ctlfile.HeaderBlock{{Envelopes: envelopes(in.UID, from, e, targets), Header: fields.String()}},
 	}
 	return r, nil
 }
@@ -133,10 +147,10 @@ func recipients(e *queue.Envelope, fields header.Fields) ([]queue.EnvelopeRecipi
 	}
 	list, err := fields.Addresses(names...)
 	if err != nil {
-		return nil, unreadable{err}
+		return nil, Unreadable{err}
 	}
 	if len(list) == 0 {
-		return nil, unreadablef("no recipient, neither in the envelope nor in the header")
+		return nil, Unreadablef("no recipient, neither in the envelope nor in the header")
 	}
 	var to []queue.EnvelopeRecipient
 	for _, address := range list {
@@ -156,9 +170,9 @@ type origin struct {
 
 // sender decides who the sender is. A user who is not trusted can only be the sender
 // personally, or use the null sender.
-func (m *localMachine) sender(in *submission, e *queue.Envelope, t *table.Table) origin {
-	login := m.login(in.uid)
-	o := origin{login: login + "@" + t.Domain, trusted: m.trusted[in.uid]}
+func (m *Machine) sender(in *Submission, e *queue.Envelope, t *table.Table) origin {
+	login := m.Login(in.UID)
+	o := origin{login: login + "@" + t.Domain, trusted: m.Trusted[in.UID]}
 	local, domain, ok := t.Split(e.From)
 	switch {
 	case e.Null:
@@ -190,13 +204,13 @@ func (o origin) wrote(fields header.Fields, name string) bool {
 }
 
 // targets routes the recipients. It returns each target once for each sender, and
-// errLarge if there are more than most; 0: no such limit.
-func (m *localMachine) targets(to []queue.EnvelopeRecipient, fields header.Fields, t *table.Table, most int) ([]table.Target, error) {
-	limit := m.maxTargets
+// ErrLarge if there are more than most; 0: no such limit.
+func (m *Machine) targets(to []queue.EnvelopeRecipient, fields header.Fields, t *table.Table, most int) ([]table.Target, error) {
+	limit := m.MaxTargets
 	if most > 0 {
 		limit = min(limit, most)
 	}
-	looping := fields.Count("Received") > m.maxHops
+	looping := fields.Count("Received") > m.MaxHops
 	var list []table.Target
 	seen := map[table.Target]bool{}
 	expansion := t.NewExpansion(limit)
@@ -207,11 +221,11 @@ func (m *localMachine) targets(to []queue.EnvelopeRecipient, fields header.Field
 		} else {
 			targets = expansion.Route(r.Address, r.DSN)
 		}
-		if expansion.Exceeded() && limit < m.maxTargets {
-			return nil, errLarge
+		if expansion.Exceeded() && limit < m.MaxTargets {
+			return nil, ErrLarge
 		}
 		if expansion.Exceeded() {
-			return nil, unreadablef("with the members of aliases it has more than %d recipients", m.maxTargets)
+			return nil, Unreadablef("with the members of aliases it has more than %d recipients", m.MaxTargets)
 		}
 		for _, target := range targets {
 			key := target
@@ -286,8 +300,8 @@ func senderAddress(address string, uid int) ctlfile.Address {
 // header returns the header that is delivered, and the Message-ID for logs: a
 // Received field, then the fields without Bcc and Return-Path, then the fields that
 // were missing.
-func (m *localMachine) header(in *submission, e *queue.Envelope, fields header.Fields, from origin, id string) (header.Fields, string) {
-	at := in.info.ModTime()
+func (m *Machine) header(in *Submission, e *queue.Envelope, fields header.Fields, from origin, id string) (header.Fields, string) {
+	at := in.ModifiedAt
 	fields = fields.Without("Bcc", "Resent-Bcc", "Return-Path")
 	if !from.trusted && fields.Has("Sender") && !from.wrote(fields, "Sender") {
 		fields = fields.Without("Sender")
@@ -296,7 +310,7 @@ func (m *localMachine) header(in *submission, e *queue.Envelope, fields header.F
 	all = append(all, fields...)
 	logID := fields.Value("Message-ID")
 	if logID == "" || len(logID) > 500 || strings.ContainsFunc(logID, isControl) {
-		logID = "<" + id + "@" + m.host + ">"
+		logID = "<" + id + "@" + m.Host + ">"
 	}
 	if !fields.Has("Message-ID") {
 		all = append(all, "Message-ID: "+logID+"\n")
@@ -305,7 +319,7 @@ func (m *localMachine) header(in *submission, e *queue.Envelope, fields header.F
 		all = append(all, "Date: "+at.Format(time.RFC1123Z)+"\n")
 	}
 	if !fields.Has("From") {
-		all = append(all, "From: "+displayed(e.FullName, from, m.host)+"\n")
+		all = append(all, "From: "+displayed(e.FullName, from, m.Host)+"\n")
 	} else if !from.trusted && !fields.Has("Sender") && !from.wrote(fields, "From") {
 		all = append(all, "Sender: "+from.login+"\n")
 	}
@@ -314,10 +328,10 @@ func (m *localMachine) header(in *submission, e *queue.Envelope, fields header.F
 
 // received returns the trace field (RFC 5321 section 4.4). Only a trusted user can
 // say where a message came from.
-func (m *localMachine) received(e *queue.Envelope, from origin, id string, at time.Time) string {
+func (m *Machine) received(e *queue.Envelope, from origin, id string, at time.Time) string {
 	date := at.Format(time.RFC1123Z)
 	if !from.trusted || e.RcvdFrom == "" {
-		return fmt.Sprintf("Received: by %s (from %s)\n\tid %s; %s\n", m.host, from.login, id, date)
+		return fmt.Sprintf("Received: by %s (from %s)\n\tid %s; %s\n", m.Host, from.login, id, date)
 	}
 	protocol := ""
 	if e.Via != "" {
@@ -326,7 +340,7 @@ func (m *localMachine) received(e *queue.Envelope, from origin, id string, at ti
 	if e.With != "" {
 		protocol += " with " + e.With
 	}
-	return fmt.Sprintf("Received: from %s by %s%s\n\tid %s; %s\n", e.RcvdFrom, m.host, protocol, id, date)
+	return fmt.Sprintf("Received: from %s by %s%s\n\tid %s; %s\n", e.RcvdFrom, m.Host, protocol, id, date)
 }
 
 // displayed returns the value of a From field that the router adds.
@@ -345,16 +359,3 @@ func displayed(name string, from origin, host string) string {
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
-
-// loginName returns the name of a user, or "user" with the number if there is none.
-func loginName(uid int) string {
-	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && ctlfile.PlainAddress(u.Username) {
-		return u.Username
-	}
-	return "user" + strconv.Itoa(uid)
-}
-
-// ownerOf returns the user who owns a file.
-func ownerOf(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
-
-func inodeOf(info os.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }
