@@ -19,6 +19,7 @@ import (
 	"zsched/scheduler/cluster"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/spool"
 	"zsched/scheduler/state"
 	"zsched/ta"
 )
@@ -110,18 +111,19 @@ func (n *scheduling) boot() {
 	n.link = n.trio.store.use(&o)
 	n.node = cluster.Open(o)
 	n.Options.Cluster, n.Options.State, n.dead = n.node, n.state, false
-	spool := n.Spool
-	n.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { n.deliver(spool, a, job) }
+	files := n.Spool
+	n.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { n.deliver(files, a, job) }
 	ids := make([]uint64, 300)
 	for i := range ids {
 		ids[i] = n.next()
-		spool.Put(ids[i], "a.example")
+		files.Put(ids[i], "a.example")
 	}
 	n.Run()
 	go func() {
 		for _, id := range ids {
-			spool.Again(id)
+			files.Again(id)
 		}
+		files.Answer(spool.Swept{}) // all that was there is loaded: from now on the state is saved
 	}()
 }
 
@@ -134,7 +136,7 @@ func (n *scheduling) next() uint64 {
 }
 
 // deliver is one session of the scheduler with that spool. It may outlive the scheduler.
-func (n *scheduling) deliver(spool *daemontest.Spool, a *daemontest.FakeAgent, job ta.Job) {
+func (n *scheduling) deliver(files *daemontest.Spool, a *daemontest.FakeAgent, job ta.Job) {
 	x := n.trio
 	x.change(+1, n)
 	took := x.store.session()
@@ -146,8 +148,8 @@ func (n *scheduling) deliver(spool *daemontest.Spool, a *daemontest.FakeAgent, j
 	}
 	a.ReportAll(job, ta.OK2, "delivered")
 	id := n.next()
-	spool.Put(id, "a.example")
-	go spool.Again(id)
+	files.Put(id, "a.example")
+	go files.Again(id)
 }
 
 func (x *trio) change(by int, n *scheduling) {
