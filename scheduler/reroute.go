@@ -111,5 +111,8 @@ func (dv *delivery) resubmitFailed(p *pending) {
 		}
 		dv.carryOut(m, v)
 		dv.resume(v)
+		if v.state == blocked {
+			dv.planWake(v) // recipients of it that are open again may expire
+		}
 	}
 }
