@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,21 +12,21 @@ import (
 
 // listener is a syslogd that listens or does not.
 type listener struct {
-	listens bool
-	dials   int
+	listens atomic.Bool
+	dials   atomic.Int32
 	lines   []string
 }
 
 func (l *listener) dial() (connection, error) {
-	l.dials++
-	if !l.listens {
+	l.dials.Add(1)
+	if !l.listens.Load() {
 		return nil, errors.New("connection refused")
 	}
 	return l, nil
 }
 
 func (l *listener) Info(line string) error {
-	if !l.listens {
+	if !l.listens.Load() {
 		return errors.New("connection reset")
 	}
 	l.lines = append(l.lines, line)
@@ -37,25 +38,26 @@ func (l *listener) Close() error          { return nil }
 
 func TestSyslogIsTriedOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, failures := &listener{}, 0
-		s := openSyslog(SyslogOptions{Failed: func(error) { failures++ }}, l.dial)
+		l := &listener{}
+		var failures atomic.Int32
+		s := openSyslog(SyslogOptions{Failed: func(error) { failures.Add(1) }}, l.dial)
 		// A line each millisecond for a minute.
 		const line = 3 // bytes kept for "x"
 		for range 60_000 {
 			s.Info("x")
 			time.Sleep(time.Millisecond)
 		}
-		if l.dials < 55 || l.dials > 65 || failures != 1 {
-			t.Errorf("%d connections were tried and %d errors told in a minute", l.dials, failures)
+		if n := l.dials.Load(); n < 55 || n > 65 || failures.Load() != 1 {
+			t.Errorf("%d connections were tried and %d errors told in a minute", n, failures.Load())
 		}
-		l.listens = true
+		l.listens.Store(true)
 		time.Sleep(2 * reopenInterval)
 		s.Error("second")
 		synctest.Wait()
-		l.listens = false
+		l.listens.Store(false)
 		s.Info("kept")
 		synctest.Wait()
-		l.listens = true
+		l.listens.Store(true)
 		time.Sleep(2 * reopenInterval)
 		s.Info("third")
 		s.Close()

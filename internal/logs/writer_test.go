@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -334,9 +335,10 @@ func TestFileWhoseDirectoryVanishesIsTriedAgain(t *testing.T) {
 // A program starts on a full disk: its log is created when there is room.
 func TestFileOnAFullDiskIsCreatedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, isFull := &fullFile{room: 1000}, true
+		f := &fullFile{room: 1000}
+		var hasRoom atomic.Bool
 		o, err := Open(func() (io.WriteCloser, error) {
-			if isFull {
+			if !hasRoom.Load() {
 				return nil, syscall.ENOSPC
 			}
 			return f, nil
@@ -346,7 +348,7 @@ func TestFileOnAFullDiskIsCreatedLater(t *testing.T) {
 		}
 		io.WriteString(o, "first\n")
 		synctest.Wait()
-		isFull = false
+		hasRoom.Store(true)
 		time.Sleep(2 * reopenInterval)
 		synctest.Wait()
 		if got := f.String(); got != "first\n" {
