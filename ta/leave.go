@@ -53,6 +53,8 @@ type leaving struct {
 type success struct {
 	path   string
 	opened identity
+	logID  string // the Message-ID; "": none
+	user   string
 	offset int64
 	at     time.Time
 }
@@ -255,7 +257,7 @@ func (s *Server) openSame(path string, opened identity) (fd int, now identity, e
 // remember keeps a success until the scheduler must have marked it.
 func (m *Message) remember(r *Recipient) {
 	now := time.Now()
-	if now.Sub(time.Unix(m.opened.Ctim.Unix())) < maxTick {
+	if m.File.LogID == "" && now.Sub(time.Unix(m.opened.Ctim.Unix())) < maxTick {
 		return // its file could be taken for the next one with this inode
 	}
 	l := &m.session.server.leaving
@@ -264,20 +266,20 @@ func (m *Message) remember(r *Recipient) {
 	if len(l.recent) == maxRecent {
 		l.recent = append(l.recent[:0], l.recent[maxRecent/2:]...)
 	}
-	l.recent = append(l.recent, success{m.Job.Path, identityOf(&m.opened), r.Offset, now})
+	l.recent = append(l.recent, success{m.Job.Path, identityOf(&m.opened), m.File.LogID, r.User, r.Offset, now})
 }
 
 // markReported tags a recipient as delivered whose report the scheduler may not have
 // read. A control file that has changed since we opened it may be that of another message
-// with the same inode, or of a scheduler at work: it stays as it is. ours has the files
-// that we have changed here, and how they are now.
+// with the same inode: then it stays as it is, unless it has the Message-ID and the recipient
+// of ours. ours has the files that we have changed here, and how they are now.
 func (s *Server) markReported(r success, ours map[string]identity) {
 	fd, now, err := s.openSame(r.path, r.opened)
 	if err != nil {
 		return // it is done
 	}
 	defer func() { _ = postoffice.Close(fd) }()
-	if now != r.opened && now != ours[r.path] {
+	if now != r.opened && now != ours[r.path] && !r.isIn(fd, now.size) {
 		return
 	}
 	if _, err := ctlfile.Swap(fd, r.offset, ctlfile.Open, ctlfile.Delivered, 0); err != nil {
@@ -287,6 +289,27 @@ func (s *Server) markReported(r success, ours map[string]identity) {
 	if postoffice.Fstat(fd, &st) == nil {
 		ours[r.path] = identityOf(&st)
 	}
+}
+
+// maxCompared is the size of the largest control file that isIn reads.
+const maxCompared = 1 << 20
+
+// isIn reports whether a control file is that of the recipient's message, by its contents.
+func (r *success) isIn(fd int, size int64) bool {
+	if r.logID == "" || size > maxCompared {
+		return false
+	}
+	text := make([]byte, size)
+	n, err := postoffice.Pread(fd, text, 0)
+	if err != nil {
+		return false
+	}
+	f, err := ctlfile.Parse(text[:n])
+	if err != nil || f.LogID != r.logID {
+		return false
+	}
+	i := f.Find(r.offset)
+	return i >= 0 && f.Recipients[i].User == r.user
 }
 
 // Left reports whether the agent has left mail undone: its sessions must not be waited for.

@@ -110,8 +110,8 @@ func TestEndOfSchedulerLocksWhatIsCommitted(t *testing.T) {
 	}
 }
 
-// A success that was reported a moment ago is marked, in case nobody has read the report.
-// A file that has changed since is left alone.
+// A success that was reported a moment ago is marked, in case nobody has read the report, also
+// if the file has changed since. The file of another message is left alone.
 func TestEndOfSchedulerMarksWhatWasReported(t *testing.T) {
 	a, transport := startCommitter(t, "ann", "joe")
 	both := filepath.Join(transport, "B/I/15582")
@@ -119,15 +119,19 @@ func TestEndOfSchedulerMarksWhatWasReported(t *testing.T) {
 	time.Sleep(50 * time.Millisecond) // the file is old enough to be told from the next one
 	a.dialogue("S: B/I/15582|a.example\n15582/86 delivered ok delivered\n15582/119 delivered ok delivered\n#hungry\n" +
 		"S: B/I/15583|a.example\n15583/86 delivered ok delivered\n#hungry")
-	changed := filepath.Join(transport, "B/I/15583")
-	text := get(t, changed)
-	put(t, changed, text)
+	put(t, both, get(t, both)) // as a scheduler that marks another recipient
+	other := filepath.Join(transport, "B/I/15583")
+	text := regexp.MustCompile(`(?m)^(l .*).$`).ReplaceAllString(get(t, other), "${1}x")
+	if text == get(t, other) {
+		t.Fatal("the message has no Message-ID")
+	}
+	put(t, other, text)
 	a.dialogue("EOF\nexit status 0")
 	if got := fronts(t, both); !regexp.MustCompile(`^r\+.{6}\|r\+`).MatchString(got) {
 		t.Errorf("tags %q", got)
 	}
-	if get(t, changed) != text {
-		t.Errorf("a changed file is marked: %q", get(t, changed))
+	if get(t, other) != text {
+		t.Errorf("the file of another message is marked: %q", get(t, other))
 	}
 }
 
