@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"zsched/ctlfile"
+	"zsched/internal/peertest"
 )
 
 func (o *testSpool) release(id string) Released {
@@ -169,7 +170,10 @@ func TestHoldThatIsRemovedIsMadeAgain(t *testing.T) {
 	o.put("7", control("7", toBob))
 	o.open(Options{Unwatched: true})
 	o.loaded("7")
-	remove := func() { check(t, os.RemoveAll(filepath.Join(o.dir, "hold"))) }
+	remove := func() {
+		// The scheduler may be making a file there at the moment.
+		peertest.Until(t, "hold is removed", func() bool { return os.RemoveAll(filepath.Join(o.dir, "hold")) == nil })
+	}
 	warned := func() {
 		t.Helper()
 		if w := answer[Warning](o); !strings.Contains(w.Text, "hold/transport and hold/queue were removed or replaced") {
