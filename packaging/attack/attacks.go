@@ -22,7 +22,7 @@ var attacks = []struct {
 	{"a message that a user wrote into hold/ stays there", heldMailIsRoots},
 	{"a control file that its sender has open waits", openControlFileWaits},
 	{"a sender's hidden right to write is gone", accessListIsGone},
-	{"the pid file cannot be locked by a user", pidFileIsClosed},
+	{"a user can neither lock nor change what says who owns the postoffice", ownerIsClosed},
 	{"the notify socket is root's", notifyIsClosed},
 	{"orders of a user are refused", ordersAreRefused},
 	{"mailq -i shows a user only his own mail", ownMailIsShown},
@@ -136,8 +136,9 @@ func accessListIsGone(s *site) error {
 	return nil
 }
 
-func pidFileIsClosed(s *site) error {
-	return s.mayNot(s.a, "exec 3<po/.pid.scheduler", "exec 3>>po/.pid.scheduler", "rm -f po/.pid.scheduler")
+func ownerIsClosed(s *site) error {
+	return s.mayNot(s.a, "exec 3<po/.owner", "exec 3>>po/.owner", "rm -f po/.owner",
+		"exec 3>>po/.pid.scheduler", "rm -f po/.pid.scheduler")
 }
 
 func notifyIsClosed(s *site) error {

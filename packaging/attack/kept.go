@@ -19,6 +19,8 @@ func growingMessage(s *site) error {
 	if _, err := s.mailq("suspend", "local/-", "--yes"); err != nil {
 		return err
 	}
+	mailbox := filepath.Join(s.dir, "mail", s.b.name)
+	before := sizeOf(mailbox) // of what other attacks have left
 	name, err := s.enqueue(s.a, "r           local - "+s.b.name+" 0")
 	if err != nil {
 		return err
@@ -44,14 +46,23 @@ func growingMessage(s *site) error {
 			return err
 		})
 	}
-	if info, e := os.Stat(filepath.Join(s.dir, "mail", s.b.name)); e == nil {
-		err = errors.Join(err, fmt.Errorf("%d bytes were delivered", info.Size()))
+	if after := sizeOf(mailbox); after != before {
+		err = errors.Join(err, fmt.Errorf("%d bytes were delivered", after-before))
 	}
 	if out, e := s.mailq("reroute", "--to", "smtp/large.example", "--yes", name); e == nil {
 		err = errors.Join(err, fmt.Errorf("a copy was made: %s", out))
 	}
 	_, e := s.mailq("kill", "--yes", name)
 	return errors.Join(err, e)
+}
+
+// sizeOf returns the size of a file, 0 if there is none.
+func sizeOf(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 // hugeSubmission leaves a sparse terabyte for the router.
