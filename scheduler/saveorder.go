@@ -66,22 +66,34 @@ func (dv *delivery) restoredOrder(o SavedOrder) {
 	dv.savedOrders[o.Message] = append(dv.savedOrders[o.Message], o)
 }
 
-// restoreOrders carries out the saved orders on a message that has arrived. It reports whether
-// there are any.
-func (dv *delivery) restoreOrders(m *message) bool {
+// restoreOrders carries out the saved orders on a message that has arrived, one after the
+// other. It reports whether there are any.
+func (dv *delivery) restoreOrders(m *message) (any bool) {
 	saved := dv.savedOrders[m.id]
 	delete(dv.savedOrders, m.id)
-	var ordered []*vertex
-	for _, o := range saved {
-		for _, v := range dv.openVertices(m) {
-			if m.modifiedAt == dateOf(o.ModifiedAt) && dv.threadOf(v).key == (threadKey{o.Channel, o.Host}) {
-				dv.addOrder(v, order{verb: o.Verb, to: threadKey{o.To.Channel, o.To.Host}, by: o.By, why: o.Why, only: o.Only})
-				ordered = append(ordered, v)
-			}
+	for len(saved) > 0 {
+		// What is left of one order is carried out together.
+		o, threads := saved[0], make(map[threadKey]bool)
+		for len(saved) > 0 && o.isPartOf(&saved[0]) {
+			threads[threadKey{saved[0].Channel, saved[0].Host}] = true
+			saved = saved[1:]
+		}
+		e := &Ordered{Verb: o.Verb, To: o.To, Back: true, By: o.By, Why: o.Why}
+		if o.Only != nil {
+			e.Only = map[MessageID][]int64{m.id: o.Only}
+		}
+		vertices := slices.DeleteFunc(dv.openVertices(m), func(v *vertex) bool {
+			return m.flags&(removing|moving) != 0 || m.modifiedAt != dateOf(o.ModifiedAt) || !threads[dv.threadOf(v).key] || dv.affected(v, e) == 0
+		})
+		if len(vertices) > 0 {
+			any = true
+			dv.order(e, m, vertices)
 		}
 	}
-	if len(ordered) > 0 {
-		dv.inBatch(m, func() { dv.carryOut(m, ordered...) })
-	}
-	return len(ordered) > 0
+	return any
+}
+
+// isPartOf reports whether two saved orders were one order on several vertices.
+func (o *SavedOrder) isPartOf(other *SavedOrder) bool {
+	return o.Verb == other.Verb && o.To == other.To && o.By == other.By && o.Why == other.Why && slices.Equal(o.Only, other.Only)
 }
