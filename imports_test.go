@@ -232,20 +232,19 @@ var fileCalls = map[string][]string{
 // ownFileCalls are the calls in fileCalls that packages make themselves, with
 // the reason.
 var ownFileCalls = map[string]string{
-	"ctlfile/verbose.go unix.Open":               "a v line names a file anywhere, which is opened with the rights of the sender",
-	"scheduler/report/reporter.go os.Open":       "the form of notices, below MAILSHARE",
-	"scheduler/spool/notify.go unix.Fchmod":      "a socket gets its mode before it has a name",
-	"ctlfile/verbose.go unix.Fstat":              "the same",
-	"scheduler/spool/pidfile.go os.ReadFile":     "below /proc",
-	"scheduler/spool/deadlock.go os.ReadFile":    "below /proc",
-	"scheduler/spool/ownerrecord.go os.ReadFile": "below /proc",
-	"scheduler/spool/watch.go os.ReadDir":        "below /proc",
-	"scheduler/spool/watch.go os.ReadFile":       "below /proc",
-	"cmd/router/wake.go os.Chmod":                "a socket",
-	"smtpserver/passwords.go os.ReadFile":        "the file of passwords",
-	"ta/program.go syscall.Open":                 "a file without a name in the system's temporary directory",
-	"ta/program.go os.CreateTemp":                "the same where the file system has no such files",
-	"ta/program.go os.Remove":                    "the same",
+	"ctlfile/verbose.go unix.Open":            "a v line names a file anywhere, which is opened with the rights of the sender",
+	"scheduler/report/reporter.go os.Open":    "the form of notices, below MAILSHARE",
+	"scheduler/spool/notify.go unix.Fchmod":   "a socket gets its mode before it has a name",
+	"ctlfile/verbose.go unix.Fstat":           "the same",
+	"scheduler/spool/pidfile.go os.ReadFile":  "below /proc",
+	"scheduler/spool/deadlock.go os.ReadFile": "below /proc",
+	"scheduler/spool/watch.go os.ReadDir":     "below /proc",
+	"scheduler/spool/watch.go os.ReadFile":    "below /proc",
+	"cmd/router/wake.go os.Chmod":             "a socket",
+	"smtpserver/passwords.go os.ReadFile":     "the file of passwords",
+	"ta/program.go syscall.Open":              "a file without a name in the system's temporary directory",
+	"ta/program.go os.CreateTemp":             "the same where the file system has no such files",
+	"ta/program.go os.Remove":                 "the same",
 }
 
 // TestOnlyPackagePostofficeTouchesThePostoffice: who may own a file below

@@ -19,15 +19,6 @@ var ignored = []string{
 	"skew", "bychannel", "deliveryform", "expiryform", "sysnice", "syspriority", "PARAMmsgwriteasync",
 }
 
-// zmailers are the other keywords and PARAMs that ZMailer's scheduler knows. It refuses a
-// file with any other word.
-var zmailers = []string{
-	"interval", "retries", "expiry", "expiry2", "queueonly", "wakeuprestartonly", "reporttimes",
-	"command", "user", "group", "nice", "priority", "idlemax",
-	"maxta", "maxchannel", "maxring", "maxthr", "overfeed", "ageorder",
-	"PARAMmailqpath", "PARAMauthfile", "PARAMnotifysock", "PARAMglobal-report-interval", "PARAMstore-error-on-error",
-}
-
 // isIgnored reports whether a word is one of those, and warns of it once.
 func (r *reader) isIgnored(name string) bool {
 	for _, known := range ignored {

@@ -73,6 +73,15 @@ func TestManualHasEveryKeywordAndNoOther(t *testing.T) {
 	}
 }
 
+// zmailers are the other keywords and PARAMs that ZMailer's scheduler knows. It refuses a
+// file with any other word.
+var zmailers = []string{
+	"interval", "retries", "expiry", "expiry2", "queueonly", "wakeuprestartonly", "reporttimes",
+	"command", "user", "group", "nice", "priority", "idlemax",
+	"maxta", "maxchannel", "maxring", "maxthr", "overfeed", "ageorder",
+	"PARAMmailqpath", "PARAMauthfile", "PARAMnotifysock", "PARAMglobal-report-interval", "PARAMstore-error-on-error",
+}
+
 // To go back to ZMailer, all words that it does not know must be removed.
 func TestManualListsTheWordsThatZMailerDoesNotKnow(t *testing.T) {
 	var want []string

@@ -90,10 +90,10 @@ func (r *OwnerRecord) running() int {
 
 // machine names what a pid belongs to. It is "-" if the system does not tell.
 func machine() string {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
+	boot := process.BootID()
+	if boot == "" {
 		return "-"
 	}
 	space, _ := os.Readlink("/proc/self/ns/pid")
-	return strings.TrimSpace(string(boot)) + "/" + strings.Trim(space, "pid:[]")
+	return boot + "/" + strings.Trim(space, "pid:[]")
 }

@@ -18,9 +18,8 @@ import (
 const pidName = ".pid.scheduler"
 
 // zmailerRuns returns the pid in the pid file if that is a scheduler of ZMailer's that
-// runs, otherwise 0. It leaves no other sign. The pid is believed if the process is named
-// "scheduler" and is not younger than the file. A scheduler of ours has the lock of
-// the owner, so it is not asked for here.
+// runs, otherwise 0: that one locks nothing. The pid is believed if the process is named
+// "scheduler" and is not younger than the file.
 func zmailerRuns(path string) int {
 	pid := readPid(path)
 	info, err := os.Stat(path)
