@@ -1,13 +1,12 @@
 package zsched
 
-// The matrix of man/reliability.7: each row names a fault, says what happens, and
+// The matrix of doc/reliability.md: each row names a fault, says what happens, and
 // names tests that exist.
 
 import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -15,7 +14,7 @@ import (
 	"testing"
 )
 
-const reliabilityPage = "man/reliability.7"
+const reliabilityPage = "doc/reliability.md"
 
 // faultRow is one entry of the matrix.
 type faultRow struct {
@@ -23,39 +22,24 @@ type faultRow struct {
 	tests                  []string
 }
 
-// faultRows reads the rows of the page: a .TP, the fault in bold, what happens, and
-// after a .IP a line in italics for each test. Rows begin with the first section
-// that is not about the page itself.
+// faultRows reads the rows of the page: a heading of the third level with the fault, what
+// happens, and a list of tests. Rows stand below headings of the second level.
 func faultRows(page string) (rows []faultRow, err error) {
-	section, inTests := "", false
-	var row *faultRow
-	plain := strings.NewReplacer(`\-`, "-", `\(aq`, "'", `\&`, "")
-	for n, line := range strings.Split(strings.TrimSuffix(page, "\n"), "\n") {
-		macro, rest, _ := strings.Cut(line, " ")
-		rest = plain.Replace(rest)
-		switch {
-		case macro == ".SH":
-			section, row, inTests = rest, nil, false
-		case section == "" || section == "NAME" || section == "DESCRIPTION" || section == "SEE ALSO":
-		case macro == ".TP":
-			rows = append(rows, faultRow{section: section})
-			row, inTests = &rows[len(rows)-1], false
-		case row == nil:
+	section := ""
+	for n, line := range strings.Split(page, "\n") {
+		if title, ok := strings.CutPrefix(line, "## "); ok {
+			section = title
+		} else if fault, ok := strings.CutPrefix(line, "### "); ok {
+			rows = append(rows, faultRow{section: section, fault: fault})
+		} else if section == "" || line == "" {
+			continue
+		} else if len(rows) == 0 || rows[len(rows)-1].section != section {
 			return nil, fmt.Errorf("line %d stands before the first row of its section", n+1)
-		case row.fault == "":
-			if macro != ".B" || rest == "" {
-				return nil, fmt.Errorf("line %d: the fault of a row is a line of .B", n+1)
-			}
-			row.fault = rest
-		case macro == ".IP":
-			inTests = true
-		case inTests && macro == ".br":
-		case inTests && macro == ".I":
-			row.tests = append(row.tests, rest)
-		case inTests:
-			return nil, fmt.Errorf("line %d: a test is a line of .I", n+1)
-		default:
-			row.result += line + "\n"
+		} else if test, ok := strings.CutPrefix(line, "* "); ok {
+			row := &rows[len(rows)-1]
+			row.tests = append(row.tests, strings.Trim(test, "`"))
+		} else {
+			rows[len(rows)-1].result += line + "\n"
 		}
 	}
 	return rows, nil
@@ -137,23 +121,7 @@ func TestNamesOfMissingTestsAreFound(t *testing.T) {
 			t.Errorf("%q is taken for a test", name)
 		}
 	}
-	for _, page := range []string{
-		".SH DISK\ntext\n", ".SH DISK\n.TP\ntext\n", ".SH DISK\n.TP\n.B fault\ntext\n.IP\ntest\n",
-	} {
-		if _, err := faultRows(page); err == nil {
-			t.Errorf("%q is taken for a matrix", page)
-		}
-	}
-}
-
-// The page is correct for the program that shows it, where there is one.
-func TestReliabilityIsAManualPage(t *testing.T) {
-	groff, err := exec.LookPath("groff")
-	if err != nil {
-		t.Skip("groff is not installed")
-	}
-	out, err := exec.Command(groff, "-man", "-ww", "-Wbreak", "-z", "-Tutf8", reliabilityPage).CombinedOutput()
-	if err != nil || len(out) > 0 {
-		t.Errorf("groff says %q, %v", out, err)
+	if _, err := faultRows("## Disk\n\ntext\n"); err == nil {
+		t.Error("text without a fault is taken for a row")
 	}
 }
