@@ -20,81 +20,75 @@ import (
 // packages by their folder, other modules by the names in modules. Every
 // package but the core may use the standard library.
 const allowed = `
-internal/batch:
-internal/bytesize:
 internal/certificate:
-internal/certificate/certificatetest:
-internal/cut:
-internal/eintr:
-internal/escape:
 internal/header:
 internal/holdrecord:      internal/postoffice x/sys
-internal/injector:        x/sys
-internal/interval:
-internal/ledger:
 internal/listen:          zerolog
 internal/logs:
-internal/memdisk:         x/sys
 internal/pattern:
-internal/peertest:        x/sys
-internal/postoffice:      internal/eintr x/sys
+internal/postoffice:      x/sys
 internal/process:         internal/postoffice x/sys
 internal/redisurl:
-internal/syncdir:         internal/postoffice
-internal/throttle:
-internal/transcript:
+internal/text:
+internal/units:
 internal/version:
-internal/zenv:            internal/bytesize
+internal/zenv:            internal/units
 
-ctlfile:                  internal/cut internal/eintr internal/postoffice x/sys
-queue:                    ctlfile internal/batch internal/postoffice internal/syncdir x/sys
+internal/testing/certificatetest:
+internal/testing/injector:          x/sys
+internal/testing/ledger:
+internal/testing/memdisk:           x/sys
+internal/testing/peertest:          x/sys
+
+ctlfile:                  internal/text internal/postoffice x/sys
+queue:                    ctlfile internal/postoffice x/sys
 router:                   ctlfile queue router/table internal/header
 router/table:             ctlfile internal/pattern x/sys
 
 ta:                       ctlfile internal/logs internal/postoffice x/sys
 ta/discard:               ctlfile ta
 ta/errormail:             ctlfile ta scheduler/report
-ta/hold:                  ctlfile queue ta internal/interval internal/postoffice
-ta/mailbox:               ctlfile ta internal/eintr internal/header internal/postoffice internal/process internal/syncdir x/sys
+ta/hold:                  ctlfile queue ta internal/units internal/postoffice
+ta/mailbox:               ctlfile ta internal/postoffice internal/header internal/process x/sys
 ta/sm:                    ctlfile ta internal/header x/sys
-ta/smtp:                  ctlfile ta internal/escape dns go-sasl go-smtp x/idna
-ta/xfer:                  ctlfile ta xfer internal/batch internal/postoffice
+ta/smtp:                  ctlfile ta internal/text dns go-sasl go-smtp x/idna
+ta/xfer:                  ctlfile ta xfer queue internal/postoffice
 ta/smtp/smtptest:         go-smtp go-sasl
 
 xfer:                     ctlfile internal/certificate internal/process
-xfer/receiver:            ctlfile queue xfer internal/cut internal/holdrecord internal/postoffice internal/syncdir x/sys
+xfer/receiver:            ctlfile queue xfer internal/text internal/holdrecord internal/postoffice x/sys
 
-smtpserver:               ctlfile queue internal/certificate internal/listen internal/postoffice internal/syncdir internal/throttle go-sasl x/bcrypt x/sys zerolog
+smtpserver:               ctlfile queue internal/certificate internal/listen internal/postoffice internal/logs go-sasl x/bcrypt x/sys zerolog
 
-mailq:                    ctlfile internal/bytesize internal/cut internal/interval internal/pattern internal/transcript
-mailq/server:             ctlfile mailq internal/escape internal/interval internal/pattern internal/process internal/throttle
-mailq/trace:              ctlfile mailq mailq/client internal/escape
-mailq/client:             ctlfile mailq internal/escape internal/interval internal/pattern internal/process
+mailq:                    ctlfile internal/units internal/text internal/pattern
+mailq/server:             ctlfile mailq internal/text internal/units internal/pattern internal/process internal/logs
+mailq/trace:              ctlfile mailq mailq/client internal/text
+mailq/client:             ctlfile mailq internal/text internal/units internal/pattern internal/process
 
 scheduler/limit:
-scheduler:                ctlfile ta internal/pattern internal/transcript scheduler/limit
-scheduler/config:         ctlfile scheduler internal/bytesize internal/interval internal/pattern internal/redisurl internal/zenv participle
-scheduler/spool:          ctlfile queue internal/eintr internal/holdrecord internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
-scheduler/report:         ctlfile queue internal/cut internal/interval internal/postoffice internal/syncdir go-message
+scheduler:                ctlfile ta internal/pattern internal/text scheduler/limit
+scheduler/config:         ctlfile scheduler internal/units internal/pattern internal/redisurl internal/zenv participle
+scheduler/spool:          ctlfile queue internal/postoffice internal/holdrecord internal/pattern internal/process fsnotify x/sys
+scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message
 scheduler/simulate:       ctlfile ta scheduler
 scheduler/cluster:        scheduler internal/redisurl go-redis x/sys
-scheduler/state:          scheduler internal/postoffice internal/syncdir internal/transcript x/sys
-scheduler/agent:          ta internal/eintr x/sys
-scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/spool scheduler/state scheduler/report internal/cut internal/throttle zerolog systemd
+scheduler/state:          scheduler internal/postoffice internal/text x/sys
+scheduler/agent:          ta internal/postoffice x/sys
+scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/spool scheduler/state scheduler/report internal/text internal/logs zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta scheduler/agent scheduler scheduler/daemon scheduler/spool zerolog
-scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/cut internal/pattern internal/postoffice internal/throttle zerolog
-scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/cut internal/postoffice
-scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/throttle internal/version prometheus zerolog
+scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/text internal/pattern internal/postoffice internal/logs zerolog
+scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/text internal/postoffice
+scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/logs internal/version prometheus zerolog
 
-cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/escape internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
-cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/escape internal/interval internal/version internal/zenv xfer cobra pflag x/sys
-cmd/mailq/top:            mailq mailq/client internal/escape internal/pattern tcell
+cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
+cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv xfer cobra pflag x/sys
+cmd/mailq/top:            mailq mailq/client internal/text internal/pattern tcell
 cmd/ctlfile:              ctlfile queue ta scheduler/agent internal/postoffice internal/version internal/zenv pflag
-cmd/xferd:                scheduler/config internal/bytesize internal/certificate internal/escape internal/listen internal/process internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
+cmd/xferd:                scheduler/config internal/units internal/certificate internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
-cmd/smtpserver:           router/table ctlfile queue mailq/client smtpserver internal/bytesize internal/certificate internal/escape internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
-cmd/router:               ctlfile queue router router/table internal/logs internal/escape internal/header internal/postoffice internal/process internal/syncdir internal/throttle internal/version internal/zenv fsnotify pflag x/sys zerolog
-cmd/sendmail:             ctlfile queue smtpserver internal/escape internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog
+cmd/smtpserver:           router/table ctlfile queue mailq/client smtpserver internal/units internal/certificate internal/text internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/router:               ctlfile queue router router/table internal/logs internal/text internal/header internal/postoffice internal/process internal/version internal/zenv fsnotify pflag x/sys zerolog
+cmd/sendmail:             ctlfile queue smtpserver internal/text internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog
 cmd/ta/internal/program:  ctlfile ta internal/version internal/zenv pflag
 cmd/ta/discard:           cmd/ta/internal/program ta ta/discard
 cmd/ta/errormail:         cmd/ta/internal/program ta ta/errormail internal/zenv

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/cut"
 	"zsched/internal/postoffice"
+	"zsched/internal/text"
 )
 
 // MaxText bounds the length in bytes of a d line's notary, and of its text. Longer ones
@@ -154,7 +154,7 @@ func (d *Diagnostic) appendRest(b []byte) []byte {
 }
 
 func appendText(b []byte, s string) []byte {
-	s = cut.Text(s, MaxText)
+	s = text.Cut(s, MaxText)
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
 		case '\n':

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/eintr"
+	"zsched/internal/postoffice"
 )
 
 // AppendVerbose appends a line, with its LF, to the file that a v line names. The
@@ -18,7 +18,7 @@ import (
 // file, does not follow a symbolic link, and does not wait for a fifo or a lease. It
 // ignores errors, because the log must not delay the delivery.
 func AppendVerbose(path string, owner uint32, line string) {
-	found, err := eintr.Retry1(func() (int, error) {
+	found, err := postoffice.Retry1(func() (int, error) {
 		return unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
@@ -31,7 +31,7 @@ func AppendVerbose(path string, owner uint32, line string) {
 	}
 	// This opens the file that was checked, whatever path now names.
 	const flags = unix.O_WRONLY | unix.O_APPEND | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	fd, err := eintr.Retry1(func() (int, error) {
+	fd, err := postoffice.Retry1(func() (int, error) {
 		return unix.Open("/proc/self/fd/"+strconv.Itoa(found), flags, 0)
 	})
 	if err == nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"zsched/internal/interval"
+	"zsched/internal/units"
 )
 
 // Verb is an acting verb: what an order does.
@@ -70,7 +70,7 @@ func (o *Order) String() string {
 		words = append(words, "DRYRUN")
 	}
 	if o.For > 0 {
-		words = append(words, "FOR", interval.Format(o.For))
+		words = append(words, "FOR", units.FormatInterval(o.For))
 	}
 	if why := TrimBlanks(OneReply(o.Why)); why != "" {
 		words = append(words, "BECAUSE", why)

@@ -9,8 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"zsched/internal/cut"
-	"zsched/internal/transcript"
+	"zsched/internal/text"
 )
 
 // maxReasonKind is how many bytes of a diagnostic are compared.
@@ -21,34 +20,34 @@ const maxReasonKind = 200
 // recipients. "..." replaces host names, addresses, times, numbers and identifiers, the text
 // inside <>, which usually is a recipient, and the text inside [] if there is one of these in it.
 // A provider's code, such as [TSS04], stays.
-func ReasonKind(text string) string {
-	text = LastReply(text)
+func ReasonKind(s string) string {
+	s = LastReply(s)
 	var b strings.Builder
-	_, _, rest := transcript.Codes(text)
-	b.WriteString(text[:len(text)-len(rest)])
-	text = rest
-	for text != "" && b.Len() < maxReasonKind {
-		i := strings.IndexAny(text, "<[")
+	_, _, rest := text.ReplyCodes(s)
+	b.WriteString(s[:len(s)-len(rest)])
+	s = rest
+	for s != "" && b.Len() < maxReasonKind {
+		i := strings.IndexAny(s, "<[")
 		if i < 0 {
-			appendMasked(&b, text)
+			appendMasked(&b, s)
 			break
 		}
 		// A bracket counts only if it is closed before the next one opens, so
 		// the arrow "<<-" of a transcript does not count.
 		pair := "<>"
-		if text[i] == '[' {
+		if s[i] == '[' {
 			pair = "[]"
 		}
-		appendMasked(&b, text[:i])
-		b.WriteByte(text[i])
-		end := strings.IndexAny(text[i+1:], pair)
-		if end > 0 && text[i+1+end] == pair[1] && (pair == "<>" || hasMasked(text[i+1:i+1+end])) {
+		appendMasked(&b, s[:i])
+		b.WriteByte(s[i])
+		end := strings.IndexAny(s[i+1:], pair)
+		if end > 0 && s[i+1+end] == pair[1] && (pair == "<>" || hasMasked(s[i+1:i+1+end])) {
 			b.WriteString("...")
 			i += end
 		}
-		text = text[i+1:]
+		s = s[i+1:]
 	}
-	return cut.Text(Field(b.String()), maxReasonKind)
+	return text.Cut(Field(b.String()), maxReasonKind)
 }
 
 // hasMasked reports whether appendMasked replaces a part of a text.

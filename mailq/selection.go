@@ -11,9 +11,8 @@ import (
 	"unicode/utf8"
 
 	"zsched/ctlfile"
-	"zsched/internal/bytesize"
-	"zsched/internal/interval"
 	"zsched/internal/pattern"
+	"zsched/internal/units"
 )
 
 // Selection picks the jobs that an order is about: the key=value words after
@@ -149,7 +148,7 @@ func (sel *Selection) addThread(value string) error {
 
 // ParseSpan reads a span above zero, such as 3d or 1h30m. key is for the error.
 func ParseSpan(key, value string) (time.Duration, error) {
-	d, err := interval.Parse(value)
+	d, err := units.ParseInterval(value)
 	if err == nil && d == 0 {
 		err = errors.New("must be more than zero")
 	}
@@ -161,7 +160,7 @@ func ParseSpan(key, value string) (time.Duration, error) {
 
 // parseSize reads a size above zero. key is for the error.
 func parseSize(key, value string) (int64, error) {
-	n, err := bytesize.Parse(value)
+	n, err := units.ParseSize(value)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%q must be more than zero", value)
 	}
@@ -189,10 +188,10 @@ func (sel *Selection) String() string {
 		}
 	}
 	if sel.Older > 0 {
-		words = append(words, "older="+interval.Format(sel.Older))
+		words = append(words, "older="+units.FormatInterval(sel.Older))
 	}
 	if sel.Younger > 0 {
-		words = append(words, "younger="+interval.Format(sel.Younger))
+		words = append(words, "younger="+units.FormatInterval(sel.Younger))
 	}
 	if sel.Larger > 0 {
 		words = append(words, "larger="+strconv.FormatInt(sel.Larger, 10))

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"zsched/internal/transcript"
+	"zsched/internal/text"
 )
 
 // This file formats password digests, spans, counts and diagnostics for the protocol
@@ -79,7 +79,7 @@ func OneReply(s string) string {
 
 // LastReply returns the last reply in a diagnostic, in one line: what lists show of a
 // reason, what SHOW REASONS groups, and what patterns for reasons must match.
-func LastReply(reason string) string { return Field(transcript.LastReply(reason)) }
+func LastReply(reason string) string { return Field(text.LastReply(reason)) }
 
 // Plural writes a count and its noun: "1 entry", "2 entries".
 func Plural(n int, one, many string) string {

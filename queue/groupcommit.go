@@ -6,9 +6,7 @@ package queue
 import (
 	"fmt"
 
-	"zsched/internal/batch"
 	"zsched/internal/postoffice"
-	"zsched/internal/syncdir"
 )
 
 const (
@@ -20,7 +18,7 @@ const (
 )
 
 // GroupCommit gives complete files to a router; their writers wait until the files are
-// on disk. The writer of the first file of a batch commits all of it (package batch).
+// on disk. The writer of the first file of a batch commits all of it (Group).
 type GroupCommit struct {
 	Router Router
 	// SyncAll makes all data of the file system durable, and SyncFile that of one
@@ -29,7 +27,7 @@ type GroupCommit struct {
 	SyncFile func(*postoffice.File) error
 
 	dir   *postoffice.File // the postoffice, for SyncAll
-	group batch.Group[*submitting]
+	group Group[*submitting]
 }
 
 // submitting is a file whose writer waits.
@@ -109,7 +107,7 @@ func (g *GroupCommit) syncDirs(dirs []string) error {
 		return g.SyncAll()
 	}
 	for _, dir := range dirs {
-		if err := syncdir.Sync(dir); err != nil {
+		if err := postoffice.SyncDir(dir); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,6 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
-	"zsched/internal/syncdir"
 )
 
 // Submission is a message as the router finds it in $POSTOFFICE/router: the lines of
@@ -237,7 +236,7 @@ type Router struct {
 // name says that it was too late for that: the router has the file, which may not survive a
 // crash.
 func (r Router) Give(file string) (name string, err error) {
-	names, errs := r.GiveAll([]string{file}, func(dirs []string) error { return syncdir.Sync(dirs[0]) })
+	names, errs := r.GiveAll([]string{file}, func(dirs []string) error { return postoffice.SyncDir(dirs[0]) })
 	return names[0], errs[0]
 }
 

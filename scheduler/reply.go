@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"zsched/internal/transcript"
+	"zsched/internal/text"
 	"zsched/ta"
 )
 
@@ -126,18 +126,18 @@ func findRule(rules []*ruleState, key ReplyKey) *ruleState {
 // The diagnostics of the agent smtp have parentheses and no enhanced status code. The
 // whole text stands for a diagnostic that is missing. If the text is empty, only the
 // last form is there.
-func ReplyForms(notary ta.Notary, text string) []string {
+func ReplyForms(notary ta.Notary, s string) []string {
 	// The last report of a recipient is kept with so much of its text.
-	text = text[max(0, len(text)-maxDiagnostic):]
+	s = s[max(0, len(s)-maxDiagnostic):]
 	code, _, _ := strings.Cut(notary.Code(), " ")
 	kind, diagnostic, found := strings.Cut(notary.Diagnostic(), ";")
 	if !found || strings.Contains(kind, " ") { // without the type, such as "smtp;"
 		diagnostic = notary.Diagnostic()
 	}
-	diagnostic = cmp.Or(strings.TrimSpace(diagnostic), text)
+	diagnostic = cmp.Or(strings.TrimSpace(diagnostic), s)
 	diagnostic = diagnostic[max(0, len(diagnostic)-maxDiagnostic):]
 	var forms []string
-	if last := transcript.LastReply(text); last != "" {
+	if last := text.LastReply(s); last != "" {
 		forms = append(forms, last, code+" "+last)
 	}
 	return append(forms, code+" "+strings.NewReplacer("\r", " ", "\n", " ").Replace(diagnostic))
@@ -146,13 +146,13 @@ func ReplyForms(notary ta.Notary, text string) []string {
 // FormsOfReply returns the forms of a reply that the agent smtp would report, such as
 // "421 4.7.0 try later". A reply without a status code gets one from its first digit,
 // such as 4.0.0. A text that does not begin with a reply code is its only form.
-func FormsOfReply(text string) []string {
-	code, status, rest := transcript.Codes(transcript.LastReply(text))
+func FormsOfReply(s string) []string {
+	code, status, rest := text.ReplyCodes(text.LastReply(s))
 	if code == "" {
-		return []string{text}
+		return []string{s}
 	}
 	status = cmp.Or(status, code[:1]+".0.0")
-	return ReplyForms(ta.Fields{Code: status, Diagnostic: "smtp; " + code + " (" + rest + ")"}.Notary(), text)
+	return ReplyForms(ta.Fields{Code: status, Diagnostic: "smtp; " + code + " (" + rest + ")"}.Notary(), s)
 }
 
 // Matches reports whether the expression matches one of the forms of a reply.

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/logs"
 	"zsched/internal/postoffice"
-	"zsched/internal/throttle"
 	"zsched/queue"
 )
 
@@ -36,7 +36,7 @@ type inbox struct {
 	group  *queue.GroupCommit
 	mode   uint32 // of public/ at the start
 	log    zerolog.Logger
-	faults throttle.Throttle // one line about each directory that fails
+	faults logs.Throttle // one line about each directory that fails
 
 	mu      sync.Mutex
 	closing bool
@@ -63,7 +63,7 @@ func openQueue(router queue.Router, notify string, log zerolog.Logger) (*inbox, 
 	if err != nil {
 		return nil, err
 	}
-	q := &inbox{office: router.Postoffice, notify: notify, group: group, log: log, faults: throttle.Throttle{Period: faultPeriod}}
+	q := &inbox{office: router.Postoffice, notify: notify, group: group, log: log, faults: logs.Throttle{Period: faultPeriod}}
 	var st unix.Stat_t
 	if err := postoffice.Stat(postoffice.WorkingDir, q.public()+"/", &st); err != nil {
 		_ = group.Close()

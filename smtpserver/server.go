@@ -47,7 +47,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/internal/throttle"
+	"zsched/internal/logs"
 	"zsched/queue"
 )
 
@@ -110,7 +110,7 @@ type Server struct {
 	queue     *inbox
 	envelopes atomic.Int64 // bytes of recipients in memory
 	stopped   chan struct{}
-	triggers  throttle.Throttle // ETRNs for each host
+	triggers  logs.Throttle // ETRNs for each host
 	guesses   *guesses
 	config    atomic.Pointer[config] // in force for sessions that begin now
 
@@ -141,7 +141,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		queue: q, stopped: make(chan struct{}), guesses: newGuesses(),
-		triggers: throttle.Throttle{Period: triggerPeriod},
+		triggers: logs.Throttle{Period: triggerPeriod},
 		sessions: make(map[*session]bool), from: make(map[netip.Prefix]int),
 	}
 	s.use(o, nil)

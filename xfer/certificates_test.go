@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"zsched/internal/certificate/certificatetest"
+	"zsched/internal/testing/certificatetest"
 )
 
 // The end of a certificate is told each time that its file is read, which is when it has

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"zsched/internal/escape"
+	"zsched/internal/text"
 	"zsched/mailq"
 	"zsched/mailq/client"
 )
@@ -316,9 +316,9 @@ func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
 			all = *totals
 		}
 	}
-	if text := all.SpoolText(time.Now()); text != "" { // it comes first
+	if s := all.SpoolText(time.Now()); s != "" { // it comes first
 		all.Spool = mailq.Spool{}
-		if _, err := fmt.Fprintln(p.out, escape.Text(text)); err != nil {
+		if _, err := fmt.Fprintln(p.out, text.Escape(s)); err != nil {
 			return nil, err
 		}
 	}

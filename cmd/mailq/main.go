@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/escape"
+	"zsched/internal/text"
 	"zsched/mailq/client"
 )
 
@@ -59,7 +59,7 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		err = outputError{flushed}
 	}
 	if err != nil && !errors.Is(err, errSilent) {
-		fmt.Fprintf(stderr, "mailq: %s\n", escape.Text(err.Error()))
+		fmt.Fprintf(stderr, "mailq: %s\n", text.Escape(err.Error()))
 	}
 	if usage := usageError(""); errors.As(err, &usage) {
 		fmt.Fprintln(stderr, "mailq help lists the subcommands and options.")

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/internal/escape"
+	"zsched/internal/text"
 	"zsched/mailq"
 	"zsched/mailq/client"
 	"zsched/xfer"
@@ -290,7 +290,7 @@ func (d *drain) count() (progress, error) {
 			return g, err
 		case t.Channel == ctlfile.TransferChannel && t.Host == g.Node:
 			g.OnTheWay += t.Recipients
-			g.Diagnosis = escape.Text(t.Reason)
+			g.Diagnosis = text.Escape(t.Reason)
 		default:
 			g.Left += t.Recipients
 		}
@@ -327,15 +327,15 @@ func (d *drain) leave() error {
 	r := remains{Node: d.order.To.Host, Left: []string{}}
 	add := func(n int, one, several, why string) {
 		if n > 0 {
-			r.Left = append(r.Left, escape.Text(mailq.Plural(n, one, several)+": "+why))
+			r.Left = append(r.Left, text.Escape(mailq.Plural(n, one, several)+": "+why))
 		}
 	}
 	refused, err := d.refusedText()
 	if err != nil {
 		return err
 	}
-	for _, text := range refused {
-		r.Left = append(r.Left, escape.Text(text))
+	for _, s := range refused {
+		r.Left = append(r.Left, text.Escape(s))
 	}
 	add(d.last.OnTheWay-len(d.refused), "recipient on the way", "recipients on the way", cmp.Or(d.last.Diagnosis, "the node has not answered yet"))
 	for t, err := range d.client.Threads() {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"zsched/internal/interval"
+	"zsched/internal/units"
 	"zsched/mailq"
 )
 
@@ -120,7 +120,7 @@ func (o *options) orderFlags(f *pflag.FlagSet) {
 // spanFlag is an option whose value is a time above zero.
 func spanFlag(f *pflag.FlagSet, span *time.Duration, name, usage string) {
 	f.Func(name, usage, func(s string) error {
-		d, err := interval.Parse(s)
+		d, err := units.ParseInterval(s)
 		if err == nil && d == 0 {
 			err = errors.New("it must be more than zero")
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"zsched/ctlfile"
-	"zsched/internal/escape"
+	"zsched/internal/text"
 	"zsched/mailq"
 	"zsched/mailq/client"
 )
@@ -47,7 +47,7 @@ func (p *program) act(orders []mailq.Order) error {
 		order := &orders[i]
 		did, err := p.client.Order(order)
 		if client.KindOf(err) == client.NotDone {
-			fmt.Fprintf(p.stderr, "mailq: %s: %v\n", escape.Text(targetOf(order)), err)
+			fmt.Fprintf(p.stderr, "mailq: %s: %v\n", text.Escape(targetOf(order)), err)
 			failed = errSilent
 			continue
 		}
@@ -58,7 +58,7 @@ func (p *program) act(orders []mailq.Order) error {
 			did.Held = 0
 		}
 		if (order.Verb == mailq.Hold || order.Verb == mailq.Suspend) && order.Thread != nil && did.Messages == 0 {
-			fmt.Fprintf(p.stderr, "mailq: %s has no mail now\n", escape.Text(targetOf(order)))
+			fmt.Fprintf(p.stderr, "mailq: %s has no mail now\n", text.Escape(targetOf(order)))
 		}
 		if p.json {
 			err = json.NewEncoder(p.out).Encode(orderItem{order.Verb, order.DryRun, targetOf(order), did})
@@ -129,12 +129,12 @@ func targetOf(o *mailq.Order) string {
 
 // outcomeText says what an order did, and if named is true, to what.
 func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
-	text := escape.Text(string(o.Verb) + " " + strings.Join(did.Sentences(o), " "))
+	s := text.Escape(string(o.Verb) + " " + strings.Join(did.Sentences(o), " "))
 	if o.DryRun {
-		text = "DRYRUN " + text
+		s = "DRYRUN " + s
 	}
 	if named {
-		text = escape.Text(targetOf(o)) + ": " + text
+		s = text.Escape(targetOf(o)) + ": " + s
 	}
-	return text
+	return s
 }

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/cmd/mailq/top"
-	"zsched/internal/escape"
+	"zsched/internal/text"
 	"zsched/internal/zenv"
 	"zsched/mailq"
 	"zsched/mailq/client"
@@ -109,7 +109,7 @@ func (p *program) readEnv() (err error) {
 // announce names a server on another host.
 func (p *program) announce() {
 	if !p.target.local && !p.json {
-		fmt.Fprintf(p.out, "[%s]\n", escape.Text(canonicalName(p.target.Host)))
+		fmt.Fprintf(p.out, "[%s]\n", text.Escape(canonicalName(p.target.Host)))
 	}
 }
 
@@ -176,7 +176,7 @@ func (p *program) begin(conn net.Conn, at client.Address) (*client.Client, error
 	if p.target.own && theirs.IsOther(ours) {
 		_ = c.Close()
 		return nil, &client.Error{Kind: client.Unavailable, Err: fmt.Errorf("%s: %w: %s, not %s; name the one to ask with -p, or with -Z and its zmailer.conf",
-			at, errOtherPostoffice, escape.Text(theirs.Postoffice), ours.Postoffice)}
+			at, errOtherPostoffice, text.Escape(theirs.Postoffice), ours.Postoffice)}
 	}
 	err = c.Login(p.user, p.password)
 	if client.KindOf(err) == client.Refused && at.Path != "" && !p.userGiven {
@@ -291,9 +291,9 @@ func (p *program) runExplain(args []string) error {
 
 // etrn starts delivery of the mail for a host.
 func (p *program) etrn(host string) error {
-	text, err := p.client.Ask("ETRN " + mailq.Quote(host))
+	s, err := p.client.Ask("ETRN " + mailq.Quote(host))
 	if err == nil {
-		fmt.Fprintln(p.out, escape.Text(strings.TrimPrefix(text, "OK; ")))
+		fmt.Fprintln(p.out, text.Escape(strings.TrimPrefix(s, "OK; ")))
 	}
 	return err
 }

@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/ledger"
-	"zsched/internal/memdisk"
 	"zsched/internal/postoffice"
+	"zsched/internal/testing/ledger"
+	"zsched/internal/testing/memdisk"
 	"zsched/router/table"
 )
 

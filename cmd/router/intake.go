@@ -21,7 +21,6 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
-	"zsched/internal/syncdir"
 )
 
 // submission is a file of router/ that is open.
@@ -151,7 +150,7 @@ func (q *submissions) quarantine(path, name, reason string) error {
 			}
 			return err
 		}
-		return syncdir.Sync(dir)
+		return postoffice.SyncDir(dir)
 	}
 	return fmt.Errorf("move %s to corrupt/router: %w", path, fs.ErrExist)
 }

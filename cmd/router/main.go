@@ -21,7 +21,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
-	"zsched/internal/escape"
+	"zsched/internal/text"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/router/table"
@@ -162,5 +162,5 @@ func newLog(stderr io.Writer, verbose bool) zerolog.Logger {
 	if verbose {
 		level = zerolog.DebugLevel
 	}
-	return zerolog.New(escape.JSONWriter{To: stderr}).Level(level).With().Timestamp().Logger()
+	return zerolog.New(text.JSONWriter{To: stderr}).Level(level).With().Timestamp().Logger()
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/ctlfile"
-	"zsched/internal/ledger"
-	"zsched/internal/memdisk"
 	"zsched/internal/postoffice"
+	"zsched/internal/testing/ledger"
+	"zsched/internal/testing/memdisk"
 	"zsched/queue"
 	"zsched/router/table"
 	"zsched/ta"

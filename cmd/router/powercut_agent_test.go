@@ -13,8 +13,8 @@ import (
 	"syscall"
 
 	"zsched/ctlfile"
-	"zsched/internal/ledger"
 	"zsched/internal/postoffice"
+	"zsched/internal/testing/ledger"
 	child "zsched/scheduler/agent"
 	"zsched/scheduler/daemon"
 	"zsched/ta"

@@ -22,9 +22,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/ctlfile"
-	"zsched/internal/ledger"
-	"zsched/internal/memdisk"
 	"zsched/internal/postoffice"
+	"zsched/internal/testing/ledger"
+	"zsched/internal/testing/memdisk"
 	"zsched/internal/zenv"
 	"zsched/mailq"
 	"zsched/mailq/server"

@@ -20,7 +20,6 @@ import (
 	"zsched/internal/logs"
 	"zsched/internal/postoffice"
 	"zsched/internal/process"
-	"zsched/internal/throttle"
 	"zsched/internal/zenv"
 	"zsched/queue"
 	"zsched/router"
@@ -54,7 +53,7 @@ type service struct {
 	checkAt time.Time        // when the tables' files are checked next
 	strays  strays           // entries of router/ to be logged
 	// failures limits the log lines about submissions that are tried again.
-	failures throttle.Throttle
+	failures logs.Throttle
 	reloads  postoffice.ReloadRecord
 	// limit bounds a batch while there are too few file descriptors for batchLimit
 	// submissions; 0: there are enough.
@@ -91,7 +90,7 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 		},
 		queue: q, loader: loader, log: log,
 		known: map[string]bool{}, retries: map[string]retry{},
-		failures: throttle.Throttle{Number: 5, Period: time.Second},
+		failures: logs.Throttle{Number: 5, Period: time.Second},
 		reloads:  postoffice.ReloadRecord{Path: filepath.Join(q.dir, postoffice.RouterReload)},
 	}
 	if socket := env.Value("SCHEDULERNOTIFY"); socket != "" {

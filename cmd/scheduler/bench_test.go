@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"zsched/internal/peertest"
+	"zsched/internal/testing/peertest"
 )
 
 // The whole program against the floor, in one run: testdata/floor does to the

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"zsched/internal/peertest"
+	"zsched/internal/testing/peertest"
 )
 
 // Schedulers of a cluster as processes, with a Redis server. Their agents ask the test

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"zsched/internal/bytesize"
+	"zsched/internal/units"
 	"zsched/internal/zenv"
 	"zsched/scheduler/config"
 )
@@ -62,7 +62,7 @@ func TestLogsOfTheInstallationAreBounded(t *testing.T) {
 		t.Errorf("%d of %d blocks have maxsize", len(maxsize), blocks)
 	}
 	for _, m := range maxsize {
-		if n, err := bytesize.Parse(string(m[1])); err != nil || n <= 0 || n > 1<<30 {
+		if n, err := units.ParseSize(string(m[1])); err != nil || n <= 0 || n > 1<<30 {
 			t.Errorf("maxsize %s, %v", m[1], err)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/escape"
 	"zsched/internal/logs"
 	"zsched/internal/postoffice"
+	"zsched/internal/text"
 	"zsched/scheduler/eventlog"
 )
 
@@ -71,7 +71,7 @@ func (l *logSet) openMain(s *setting, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	var to io.Writer = escape.JSONWriter{To: l.main}
+	var to io.Writer = text.JSONWriter{To: l.main}
 	switch {
 	case file == "" && isTerminal(stderr):
 		to = zerolog.ConsoleWriter{Out: l.main, TimeFormat: time.DateTime}

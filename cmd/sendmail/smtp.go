@@ -16,7 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/escape"
+	"zsched/internal/text"
 	"zsched/internal/zenv"
 	"zsched/queue"
 	"zsched/smtpserver"
@@ -40,7 +40,7 @@ func serve(env *zenv.File) error {
 	if host, err := os.Hostname(); err == nil {
 		o.Hostname = host
 	}
-	o.Log = zerolog.New(escape.JSONWriter{To: os.Stderr}).Level(zerolog.WarnLevel)
+	o.Log = zerolog.New(text.JSONWriter{To: os.Stderr}).Level(zerolog.WarnLevel)
 	server, err := smtpserver.New(o)
 	if err != nil {
 		return withCode(err)

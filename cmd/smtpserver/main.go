@@ -22,9 +22,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/certificate"
-	"zsched/internal/escape"
 	"zsched/internal/listen"
 	"zsched/internal/postoffice"
+	"zsched/internal/text"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/smtpserver"
@@ -151,7 +151,7 @@ func newLog(stderr io.Writer) zerolog.Logger {
 			stderr = zerolog.ConsoleWriter{Out: stderr, TimeFormat: time.DateTime}
 		}
 	}
-	return zerolog.New(escape.JSONWriter{To: stderr}).With().Timestamp().Logger()
+	return zerolog.New(text.JSONWriter{To: stderr}).With().Timestamp().Logger()
 }
 
 // serve runs the server until SIGTERM or SIGINT.

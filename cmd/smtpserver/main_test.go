@@ -22,7 +22,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/internal/certificate/certificatetest"
+	"zsched/internal/testing/certificatetest"
 	"zsched/internal/zenv"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"zsched/internal/bytesize"
 	"zsched/internal/certificate"
 	"zsched/internal/listen"
+	"zsched/internal/units"
 	"zsched/internal/zenv"
 	"zsched/mailq/client"
 	"zsched/queue"
@@ -98,12 +98,12 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVar(&o.key, "key", "", "PEM `file` with the certificate's key, if it is not in the same file")
 	f.BoolVar(&o.noTLS, "no-tls", false, "offer neither STARTTLS nor AUTH")
 	f.StringVar(&o.Passwords, "passwords", "", "`file` of lines user:bcrypt-hash, for AUTH")
-	f.Func("max-size", "maximum size of a message in `bytes`, with k, M or G (50M)", bytesize.Flag(&o.MaxSize, 1))
+	f.Func("max-size", "maximum size of a message in `bytes`, with k, M or G (50M)", units.SizeFlag(&o.MaxSize, 1))
 	f.IntVar(&o.MaxRecipients, "max-recipients", o.MaxRecipients, "maximum number of recipients of a message")
 	f.IntVar(&o.MaxSessions, "max-sessions", o.MaxSessions, "maximum number of sessions at once")
 	f.IntVar(&o.MaxFromAddress, "max-sessions-address", o.MaxFromAddress, "maximum number of sessions at once from one address outside known networks")
 	f.IntVar(&o.MaxErrors, "max-errors", o.MaxErrors, "maximum number of errors between two messages of a client outside known networks")
-	f.Func("min-free", "`bytes` of disk to leave free, with k, M or G (64M); 0: none", bytesize.Flag(&o.MinFree, 0))
+	f.Func("min-free", "`bytes` of disk to leave free, with k, M or G (64M); 0: none", units.SizeFlag(&o.MinFree, 0))
 	f.IntVar(&o.RouterMax, "router-max", o.RouterMax, "number of files in router/ at which mail is delayed; 0: no limit")
 	f.IntVar(&o.TransportMax, "transport-max", o.TransportMax, "the same for transport/, without mail that is deferred")
 	f.StringVar(&o.mailqSock, "mailqsock", "TCP:174", "`address` at which to ask the scheduler how much mail is deferred (PARAMmailqsock); none: do not ask")

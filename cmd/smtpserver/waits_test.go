@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"zsched/internal/peertest"
+	"zsched/internal/testing/peertest"
 	"zsched/ta/smtp/smtptest"
 )
 

@@ -19,12 +19,12 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
-	"zsched/internal/bytesize"
 	"zsched/internal/certificate"
-	"zsched/internal/escape"
 	"zsched/internal/listen"
+	"zsched/internal/logs"
 	"zsched/internal/process"
-	"zsched/internal/throttle"
+	"zsched/internal/text"
+	"zsched/internal/units"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/scheduler/config"
@@ -66,10 +66,10 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` of the scheduler instead of MAILSHARE/scheduler.cf")
 	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
 	f.StringVarP(&o.postoffice, "postoffice", "P", "", "postoffice `directory`")
-	f.Func("max-size", "maximum size of a message in `bytes`, with k, M or G; 0: no limit (1G)", bytesize.Flag(&o.maxSize, 0))
-	f.Func("min-free", "`bytes` of disk that a message leaves free, with k, M or G (64M)", bytesize.Flag(&o.minFree, 0))
-	f.Func("min-rate", "`bytes` a second that a node has to send at least while it pushes, with k, M or G; 0: no limit (16k)", bytesize.Flag(&o.minRate, 0))
-	f.Func("max-origins", "`bytes` of memory for the recipients that a node has not confirmed, with k, M or G; 0: no limit (256M)", bytesize.Flag(&o.maxOrigins, 0))
+	f.Func("max-size", "maximum size of a message in `bytes`, with k, M or G; 0: no limit (1G)", units.SizeFlag(&o.maxSize, 0))
+	f.Func("min-free", "`bytes` of disk that a message leaves free, with k, M or G (64M)", units.SizeFlag(&o.minFree, 0))
+	f.Func("min-rate", "`bytes` a second that a node has to send at least while it pushes, with k, M or G; 0: no limit (16k)", units.SizeFlag(&o.minRate, 0))
+	f.Func("max-origins", "`bytes` of memory for the recipients that a node has not confirmed, with k, M or G; 0: no limit (256M)", units.SizeFlag(&o.maxOrigins, 0))
 	f.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
 	return f
 }
@@ -94,7 +94,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "xferd: %v\n%s", err, usageLine)
 		return exitUsage
 	}
-	if err := serve(o, zerolog.New(escape.JSONWriter{To: stderr}).With().Timestamp().Logger()); err != nil {
+	if err := serve(o, zerolog.New(text.JSONWriter{To: stderr}).With().Timestamp().Logger()); err != nil {
 		fmt.Fprintf(stderr, "xferd: %v\n", err)
 		return exitFault
 	}
@@ -244,7 +244,7 @@ const maxLines = 5
 // many lines were left out before it. Faults of this node, without a peer, are counted
 // apart.
 func logConnections(log zerolog.Logger) func(peer string, err error) {
-	lines := throttle.Throttle{Number: maxLines, Period: time.Second}
+	lines := logs.Throttle{Number: maxLines, Period: time.Second}
 	return func(peer string, err error) {
 		kind := "peers"
 		if peer == "" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"zsched/internal/certificate/certificatetest"
+	"zsched/internal/testing/certificatetest"
 )
 
 func TestEndIsThatOfTheFirstInTheChain(t *testing.T) {

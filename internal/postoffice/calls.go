@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"zsched/internal/eintr"
 )
 
 func openat(dir int, path string, flags int, mode uint32) (int, error) {
@@ -72,9 +70,9 @@ func Close(fd int) error {
 // Fstat examines an open file.
 func Fstat(fd int, st *unix.Stat_t) error {
 	if m := of(fd); m != nil {
-		return eintr.Retry(func() error { return m.fstat(fd, st) })
+		return Retry(func() error { return m.fstat(fd, st) })
 	}
-	return eintr.Retry(func() error { return unix.Fstat(fd, st) })
+	return Retry(func() error { return unix.Fstat(fd, st) })
 }
 
 // BirthTime returns when an open file was created. Some file systems do not know it.
@@ -83,7 +81,7 @@ func BirthTime(fd int) (at unix.Timespec, known bool) {
 		return at, false
 	}
 	var st unix.Statx_t
-	err := eintr.Retry(func() error {
+	err := Retry(func() error {
 		return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st)
 	})
 	return unix.Timespec{Sec: st.Btime.Sec, Nsec: int64(st.Btime.Nsec)}, err == nil && st.Mask&unix.STATX_BTIME != 0
@@ -111,7 +109,7 @@ func fstatat(dir int, path string, st *unix.Stat_t) error {
 
 // Read reads at the descriptor's file offset.
 func Read(fd int, b []byte) (int, error) {
-	return eintr.Retry1(func() (int, error) {
+	return Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
 			buf := make([]byte, min(len(b), 4<<10))
 			n, err := m.disk.Read(m.diskFD(fd), buf)
@@ -124,7 +122,7 @@ func Read(fd int, b []byte) (int, error) {
 
 // Pread reads at an offset. It may read less than there is.
 func Pread(fd int, b []byte, offset int64) (int, error) {
-	return eintr.Retry1(func() (int, error) {
+	return Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
 			buf := make([]byte, min(len(b), 4<<10))
 			n, err := m.disk.Pread(m.diskFD(fd), buf, offset)
@@ -138,7 +136,7 @@ func Pread(fd int, b []byte, offset int64) (int, error) {
 // Write writes at the descriptor's file offset. It may write less, if the disk is
 // full.
 func Write(fd int, b []byte) (int, error) {
-	return eintr.Retry1(func() (int, error) {
+	return Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
 			return m.disk.Write(m.diskFD(fd), bytes.Clone(b))
 		}
@@ -148,7 +146,7 @@ func Write(fd int, b []byte) (int, error) {
 
 // Pwrite writes at an offset. It may write less, if the disk is full.
 func Pwrite(fd int, b []byte, offset int64) (int, error) {
-	return eintr.Retry1(func() (int, error) {
+	return Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
 			return m.disk.Pwrite(m.diskFD(fd), bytes.Clone(b), offset)
 		}
@@ -161,7 +159,7 @@ func Pwrite(fd int, b []byte, offset int64) (int, error) {
 // less, if the disk is full.
 func Append(fd int, b []byte) (n int, err error) {
 	if m := of(fd); m != nil {
-		return eintr.Retry1(func() (int, error) { return m.disk.Append(m.diskFD(fd), bytes.Clone(b)) })
+		return Retry1(func() (int, error) { return m.disk.Append(m.diskFD(fd), bytes.Clone(b)) })
 	}
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {
@@ -171,7 +169,7 @@ func Append(fd int, b []byte) (n int, err error) {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags|unix.O_APPEND); err != nil {
 		return 0, err
 	}
-	n, err = eintr.Retry1(func() (int, error) { return unix.Write(fd, b) })
+	n, err = Retry1(func() (int, error) { return unix.Write(fd, b) })
 	if _, e := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags); err == nil {
 		err = e
 	}
@@ -188,7 +186,7 @@ func Seek(fd int, offset int64, whence int) (int64, error) {
 
 // Truncate changes the size of an open file.
 func Truncate(fd int, size int64) error {
-	return eintr.Retry(func() error {
+	return Retry(func() error {
 		if m := of(fd); m != nil {
 			return m.disk.Ftruncate(m.diskFD(fd), size)
 		}
@@ -198,7 +196,7 @@ func Truncate(fd int, size int64) error {
 
 // Sync makes an open file, or the names in an open directory, durable.
 func Sync(fd int) error {
-	return eintr.Retry(func() error {
+	return Retry(func() error {
 		if m := of(fd); m != nil {
 			return m.disk.Fsync(m.diskFD(fd))
 		}
@@ -208,7 +206,7 @@ func Sync(fd int) error {
 
 // SyncData makes the content of an open file durable, with its size.
 func SyncData(fd int) error {
-	return eintr.Retry(func() error {
+	return Retry(func() error {
 		if m := of(fd); m != nil {
 			return m.disk.Fsync(m.diskFD(fd))
 		}
@@ -218,7 +216,7 @@ func SyncData(fd int) error {
 
 // SyncAll makes the whole file system of an open file durable.
 func SyncAll(fd int) error {
-	return eintr.Retry(func() error {
+	return Retry(func() error {
 		if m := of(fd); m != nil {
 			return m.disk.Syncfs(m.diskFD(fd))
 		}
@@ -229,7 +227,7 @@ func SyncAll(fd int) error {
 // Getdents reads the next entries of an open directory, as getdents64(2) writes
 // them.
 func Getdents(fd int, b []byte) (int, error) {
-	return eintr.Retry1(func() (int, error) {
+	return Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
 			buf := make([]byte, min(len(b), 4<<10))
 			n, err := m.disk.Getdents(m.diskFD(fd), buf)
@@ -242,7 +240,7 @@ func Getdents(fd int, b []byte) (int, error) {
 
 // Statfs reads how much space the file system of a path has.
 func Statfs(path string, st *unix.Statfs_t) error {
-	return eintr.Retry(func() error {
+	return Retry(func() error {
 		if m := at(WorkingDir, path); m != nil {
 			found, err := m.disk.Statfs(strings.Clone(path))
 			*st = found
@@ -278,7 +276,7 @@ func removeACL(fd int) error {
 }
 
 func fchmod(fd int, mode uint32) error {
-	return eintr.Retry(func() error {
+	return Retry(func() error {
 		if m := of(fd); m != nil {
 			return m.disk.Fchmod(m.diskFD(fd), mode)
 		}
@@ -287,7 +285,7 @@ func fchmod(fd int, mode uint32) error {
 }
 
 func fchown(fd, uid, gid int) error {
-	return eintr.Retry(func() error {
+	return Retry(func() error {
 		if m := of(fd); m != nil {
 			return m.disk.Fchown(m.diskFD(fd), uid, gid)
 		}
@@ -297,7 +295,7 @@ func fchown(fd, uid, gid int) error {
 
 // setTime sets the modification time of an open file.
 func setTime(fd int, at unix.Timespec) error {
-	return eintr.Retry(func() error {
+	return Retry(func() error {
 		if m := of(fd); m != nil {
 			return m.disk.SetTime(m.diskFD(fd), at)
 		}
@@ -307,7 +305,7 @@ func setTime(fd int, at unix.Timespec) error {
 }
 
 func mkdirat(dir int, path string, mode uint32) error {
-	return eintr.Retry(func() error {
+	return Retry(func() error {
 		if m := at(dir, path); m != nil {
 			return m.disk.Mkdirat(m.diskFD(dir), strings.Clone(path), mode)
 		}
@@ -321,7 +319,7 @@ func mkdirat(dir int, path string, mode uint32) error {
 }
 
 func unlinkat(dir int, path string) error {
-	return eintr.Retry(func() error {
+	return Retry(func() error {
 		if m := at(dir, path); m != nil {
 			return m.disk.Unlinkat(m.diskFD(dir), strings.Clone(path))
 		}
@@ -335,7 +333,7 @@ func unlinkat(dir int, path string) error {
 }
 
 func renameat(fromDir int, from string, toDir int, to string, flags uint) error {
-	return eintr.Retry(func() error {
+	return Retry(func() error {
 		m, other := at(fromDir, from), at(toDir, to)
 		switch {
 		case m != other:

@@ -11,13 +11,11 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"zsched/internal/eintr"
 )
 
 // Stat examines a name itself: it does not follow a symbolic link.
 func Stat(dir int, path string, st *unix.Stat_t) error {
-	return eintr.Retry(func() error { return fstatat(dir, path, st) })
+	return Retry(func() error { return fstatat(dir, path, st) })
 }
 
 // Exists reports whether a name exists. If that is unknown because of an error,
@@ -244,7 +242,7 @@ func MakeQueueDir(postoffice, name, prefix string) (path string, err error) {
 
 // RemoveDir removes a directory, which must be empty. No test has one on its own disk.
 func RemoveDir(path string) error {
-	return eintr.Retry(func() error { return unix.Rmdir(path) })
+	return Retry(func() error { return unix.Rmdir(path) })
 }
 
 // RemovePath is Remove for callers without an open directory.

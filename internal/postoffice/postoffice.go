@@ -36,8 +36,6 @@ package postoffice
 
 import (
 	"golang.org/x/sys/unix"
-
-	"zsched/internal/eintr"
 )
 
 // WorkingDir means the working directory, where a directory is expected.
@@ -60,7 +58,7 @@ func Open(dir int, path string, flags int) (fd int, err error) {
 // may create the file. The umask applies to mode.
 func OpenAt(dir int, path string, flags int, mode uint32) (fd int, err error) {
 	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	for range eintr.MaxTries {
+	for range MaxTries {
 		if fd, err = openat(dir, path, flags, mode); err != unix.EINTR {
 			return fd, err
 		}
@@ -71,7 +69,7 @@ func OpenAt(dir int, path string, flags int, mode uint32) (fd int, err error) {
 // OpenDir opens a directory to read it, or to use names below it. It follows a
 // symbolic link, because an administrator may have put a directory elsewhere.
 func OpenDir(dir int, path string) (fd int, err error) {
-	return eintr.Retry1(func() (int, error) {
+	return Retry1(func() (int, error) {
 		return openat(dir, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"zsched/internal/bytesize"
+	"zsched/internal/units"
 )
 
 // defaultPath is set by the linker when the tree is installed elsewhere:
@@ -250,7 +250,7 @@ func (f *File) RouterMaxSize() (int64, error) {
 	if !set {
 		return defaultRouterMaxSize, nil
 	}
-	n, err := bytesize.Parse(text)
+	n, err := units.ParseSize(text)
 	if err != nil {
 		return 0, fmt.Errorf("ROUTERMAXSIZE: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"os"
 	"strings"
 
-	"zsched/internal/escape"
+	"zsched/internal/text"
 	"zsched/mailq"
 )
 
@@ -30,14 +30,14 @@ func (c *Client) Answer() (string, error) {
 			return "", c.unexpectedEnd(err)
 		}
 	}
-	switch text := line[1:]; line[0] {
+	switch s := line[1:]; line[0] {
 	case '+':
-		return text, nil
+		return s, nil
 	case '-':
-		if why, ok := strings.CutPrefix(text, "ERR; "); ok {
-			return "", errorf(NotDone, "%s", escape.Text(why))
+		if why, ok := strings.CutPrefix(s, "ERR; "); ok {
+			return "", errorf(NotDone, "%s", text.Escape(why))
 		}
-		return "", errorf(Refused, "%s", escape.Text(text))
+		return "", errorf(Refused, "%s", text.Escape(s))
 	}
 	return "", c.breakOff(errorf(Malformed, "%s answers %q, which begins with neither + nor -", c.options.Server, line))
 }
@@ -79,9 +79,9 @@ func (c *Client) Lines() iter.Seq2[string, error] {
 // the command could not be executed.
 func incomplete(first bool, why string) error {
 	if first {
-		return errorf(NotDone, "%s", escape.Text(why))
+		return errorf(NotDone, "%s", text.Escape(why))
 	}
-	return errorf(Unavailable, "the list is not whole: %s", escape.Text(why))
+	return errorf(Unavailable, "the list is not whole: %s", text.Escape(why))
 }
 
 // Show sends a command and reads its answer of many lines.
@@ -172,7 +172,7 @@ func (c *Client) line() (string, error) {
 func (c *Client) traced(line string) string {
 	line = strings.TrimSuffix(line, "\n")
 	if c.options.Trace != nil {
-		fmt.Fprintf(c.options.Trace, "- %s\n", escape.Text(line))
+		fmt.Fprintf(c.options.Trace, "- %s\n", text.Escape(line))
 	}
 	return line
 }

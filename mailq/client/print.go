@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"zsched/internal/escape"
+	"zsched/internal/text"
 	"zsched/mailq"
 )
 
@@ -55,11 +55,11 @@ func (p *Printer) printf(format string, args ...any) {
 }
 
 // safe returns a text from the network as it is written to Out.
-func (p *Printer) safe(text string) string {
+func (p *Printer) safe(s string) string {
 	if p.Terminal {
-		return escape.Text(text)
+		return text.Escape(s)
 	}
-	return escape.Except(text, "\t\r")
+	return text.EscapeExcept(s, "\t\r")
 }
 
 // beginThread begins a thread. With Owner, its heading is printed with the first
@@ -180,6 +180,6 @@ func (p *Printer) JSON(line string) error {
 	if !json.Valid([]byte(line)) {
 		return errorf(Malformed, "malformed JSON %q", line)
 	}
-	p.printf("%s\n", escape.JSON(line))
+	p.printf("%s\n", text.EscapeJSON(line))
 	return p.err
 }

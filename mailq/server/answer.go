@@ -7,7 +7,7 @@ import (
 	"errors"
 	"iter"
 
-	"zsched/internal/escape"
+	"zsched/internal/text"
 	"zsched/mailq"
 )
 
@@ -36,7 +36,7 @@ func (a *answer) put(line []byte) error {
 		_, _ = a.w.Write(line)
 	} else {
 		// Clients of v1, and those who read the rendezvous file, show the text as it is.
-		_, _ = a.w.WriteString(escape.Except(string(line), "\t\r"))
+		_, _ = a.w.WriteString(text.EscapeExcept(string(line), "\t\r"))
 	}
 	if err := a.w.WriteByte('\n'); err != nil {
 		return errWrite

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"zsched/internal/interval"
 	"zsched/internal/pattern"
+	"zsched/internal/units"
 	"zsched/mailq"
 )
 
@@ -280,7 +280,7 @@ func clockTime(s string) time.Time {
 
 // parseSpan reads what mailq.FormatSpan writes.
 func parseSpan(s string) time.Duration {
-	d, err := interval.Parse(s)
+	d, err := units.ParseInterval(s)
 	if err != nil {
 		panic(err)
 	}

@@ -20,8 +20,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"zsched/internal/logs"
 	"zsched/internal/process"
-	"zsched/internal/throttle"
 	"zsched/mailq"
 )
 
@@ -158,12 +158,12 @@ type Server struct {
 	counts   counts
 	guesses  guesses
 	// triggers bounds the ETRNs of users who may not give orders.
-	triggers throttle.Throttle
+	triggers logs.Throttle
 }
 
 // New returns a server that answers from a queue.
 func New(queue Queue, settings Settings) *Server {
-	s := &Server{queue: queue, triggers: throttle.Throttle{Period: triggerPeriod}}
+	s := &Server{queue: queue, triggers: logs.Throttle{Period: triggerPeriod}}
 	s.Configure(settings)
 	return s
 }

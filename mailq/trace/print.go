@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/internal/escape"
+	"zsched/internal/text"
 	"zsched/mailq"
 )
 
@@ -130,9 +130,9 @@ func (l *history) print(w io.Writer) {
 	if l.sender != "" {
 		head = append(head, "from "+l.sender)
 	}
-	fmt.Fprintln(w, escape.Text(strings.Join(head, " ")))
-	for _, text := range l.lines {
-		fmt.Fprintln(w, "  "+text)
+	fmt.Fprintln(w, text.Escape(strings.Join(head, " ")))
+	for _, s := range l.lines {
+		fmt.Fprintln(w, "  "+s)
 	}
 	if !l.over {
 		fmt.Fprintln(w, "  (not done yet, as far as the log shows)")
@@ -141,7 +141,7 @@ func (l *history) print(w io.Writer) {
 
 // line returns the line for one event.
 func line(e *Event, zone *time.Location) string {
-	return e.Time.In(zone).Format("2006-01-02 15:04:05.000") + "  " + escape.Text(e.words(zone))
+	return e.Time.In(zone).Format("2006-01-02 15:04:05.000") + "  " + text.Escape(e.words(zone))
 }
 
 // words describes an event in words, without its time.

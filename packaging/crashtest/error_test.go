@@ -20,8 +20,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/injector"
-	"zsched/internal/ledger"
+	"zsched/internal/testing/injector"
+	"zsched/internal/testing/ledger"
 )
 
 // fault says which calls fail in a run, and with which error. at, from or, if both are

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"zsched/internal/injector"
-	"zsched/internal/ledger"
+	"zsched/internal/testing/injector"
+	"zsched/internal/testing/ledger"
 )
 
 // The programs whose calls are counted. Agents are children of the scheduler.

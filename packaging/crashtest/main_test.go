@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"zsched/internal/injector"
+	"zsched/internal/testing/injector"
 )
 
 var (

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"zsched/internal/injector"
+	"zsched/internal/testing/injector"
 )
 
 // point is a call at which a program is killed: the nth of its kind.

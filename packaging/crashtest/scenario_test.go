@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"zsched/internal/ledger"
+	"zsched/internal/testing/ledger"
 )
 
 // liveTimeout bounds the first part of a scenario. settleTime bounds the second, in which

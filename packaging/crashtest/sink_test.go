@@ -18,7 +18,7 @@ import (
 
 	gosmtp "github.com/emersion/go-smtp"
 
-	"zsched/internal/ledger"
+	"zsched/internal/testing/ledger"
 )
 
 // sink is the server.

@@ -21,8 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"zsched/internal/injector"
-	"zsched/internal/ledger"
+	"zsched/internal/testing/injector"
+	"zsched/internal/testing/ledger"
 )
 
 const zmailerConf = `POSTOFFICE=%[1]s/po

@@ -24,7 +24,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/internal/throttle"
+	"zsched/internal/logs"
 	"zsched/mailq"
 	"zsched/mailq/server"
 	"zsched/scheduler"
@@ -97,7 +97,7 @@ type Server struct {
 	queue      *Queue
 	server     *server.Server
 	log        zerolog.Logger
-	limit      throttle.Throttle // on log lines that any peer can cause
+	limit      logs.Throttle // on log lines that any peer can cause
 	rendezvous string
 	dumping    atomic.Bool // the rendezvous file is being written
 }
@@ -109,9 +109,9 @@ func New(o Options) *Server {
 			holding: make(chan struct{}, 1),
 			port:    o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, nodeAnswers: o.NodeAnswers, ownNames: o.OwnNames, cluster: o.Cluster, eventLog: o.EventLog, ends: make(chan time.Time, 1),
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
-			uncounted: throttle.Throttle{Period: time.Minute},
+			uncounted: logs.Throttle{Period: time.Minute},
 		},
-		log: o.Log, limit: throttle.Throttle{Number: maxPerSecond, Period: time.Second}, rendezvous: o.Rendezvous,
+		log: o.Log, limit: logs.Throttle{Number: maxPerSecond, Period: time.Second}, rendezvous: o.Rendezvous,
 	}
 	o.Settings.Note = s.note
 	s.server = server.New(s.queue, o.Settings)

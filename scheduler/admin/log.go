@@ -9,7 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/internal/cut"
+	"zsched/internal/text"
 	"zsched/mailq"
 	"zsched/mailq/server"
 )
@@ -32,23 +32,23 @@ func (s *Server) note(n server.Note) {
 			return
 		}
 	}
-	line := s.log.WithLevel(level(&n)).Str("user", cut.Marked(n.User, maxText)).Str("peer", n.Peer)
+	line := s.log.WithLevel(level(&n)).Str("user", text.CutMarked(n.User, maxText)).Str("peer", n.Peer)
 	if missing > 0 {
 		line = line.Int("unlogged", missing)
 	}
-	text := string(n.Kind)
+	message := string(n.Kind)
 	switch n.Kind {
 	case server.NoteOrder:
 		if n.Order.DryRun {
-			text = "dry run of an order"
+			message = "dry run of an order"
 		}
-		line = line.Str("order", orderText(n.Order)).Str("because", cut.Marked(n.Order.Why, maxText)).
+		line = line.Str("order", orderText(n.Order)).Str("because", text.CutMarked(n.Order.Why, maxText)).
 			Int("messages", n.Outcome.Messages).Int("recipients", n.Outcome.Recipients).Int("threads", n.Outcome.Threads)
 	case server.NoteTrigger:
-		line = line.Str("host", cut.Marked(n.Host, maxText)).Str("request", cut.Marked(n.Text, maxText)).Bool("started", n.Started)
-		text = "mail requested"
+		line = line.Str("host", text.CutMarked(n.Host, maxText)).Str("request", text.CutMarked(n.Text, maxText)).Bool("started", n.Started)
+		message = "mail requested"
 	}
-	line.Err(n.Err).Msg(text)
+	line.Err(n.Err).Msg(message)
 }
 
 // level returns error if the scheduler or its auth file is at fault, warning if

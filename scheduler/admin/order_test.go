@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"zsched/internal/interval"
+	"zsched/internal/units"
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon/daemontest"
@@ -48,7 +48,7 @@ func (h *harness) act(command string) (mailq.Outcome, error) {
 }
 
 func parseSpan(t *testing.T, s string) time.Duration {
-	d, err := interval.Parse(s)
+	d, err := units.ParseInterval(s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/internal/throttle"
+	"zsched/internal/logs"
 	"zsched/mailq"
 	"zsched/mailq/server"
 	"zsched/scheduler"
@@ -40,7 +40,7 @@ type Queue struct {
 	kept    keptCounts
 	// uncounted limits the complaints that held mail cannot be counted, which each order may
 	// cause while the disk fails.
-	uncounted throttle.Throttle
+	uncounted logs.Throttle
 }
 
 var _ server.Queue = (*Queue)(nil)

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/eintr"
+	"zsched/internal/postoffice"
 )
 
 // Send sends b to the agent. It never blocks: what the socket does not take at
@@ -60,7 +60,7 @@ func (c *Agent) CloseWrite() {
 func (c *Agent) write(b []byte) (n int, err error) {
 	var sent error
 	err = c.raw.Write(func(fd uintptr) bool {
-		n, sent = eintr.Retry1(func() (int, error) {
+		n, sent = postoffice.Retry1(func() (int, error) {
 			return unix.SendmsgN(int(fd), b, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		})
 		return true
@@ -150,7 +150,7 @@ func (s *stream) take(b []byte) int {
 	}
 	var n int
 	conn.Control(func(fd uintptr) {
-		n, err = eintr.Retry1(func() (int, error) { return unix.Read(int(fd), b) })
+		n, err = postoffice.Retry1(func() (int, error) { return unix.Read(int(fd), b) })
 	})
 	s.held = err == unix.EAGAIN
 	return max(n, 0)

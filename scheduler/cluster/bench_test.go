@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"zsched/internal/peertest"
 	"zsched/internal/redisurl"
+	"zsched/internal/testing/peertest"
 	"zsched/scheduler"
 	"zsched/scheduler/cluster"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"zsched/internal/peertest"
+	"zsched/internal/testing/peertest"
 	"zsched/scheduler"
 	"zsched/scheduler/cluster"
 	"zsched/scheduler/daemon"

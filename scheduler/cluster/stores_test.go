@@ -15,8 +15,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"zsched/internal/peertest"
 	"zsched/internal/redisurl"
+	"zsched/internal/testing/peertest"
 	"zsched/scheduler/cluster"
 )
 

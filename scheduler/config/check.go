@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"zsched/ctlfile"
-	"zsched/internal/interval"
 	"zsched/internal/pattern"
+	"zsched/internal/units"
 	"zsched/internal/zenv"
 	"zsched/scheduler"
 )
@@ -55,7 +55,7 @@ func (r *reader) checkClauses() {
 func (r *reader) checkBackoff(c *scheduler.Clause, p *scheduler.Params) {
 	if p.MinBackoff > p.MaxBackoff && setsOneOf(c, "minbackoff", "maxbackoff") {
 		r.fail("in %s minbackoff is %s, longer than maxbackoff, which is %s",
-			patternOf(c), interval.Format(p.MinBackoff), interval.Format(p.MaxBackoff))
+			patternOf(c), units.FormatInterval(p.MinBackoff), units.FormatInterval(p.MaxBackoff))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/internal/interval"
+	"zsched/internal/units"
 	"zsched/scheduler"
 )
 
@@ -84,11 +84,11 @@ var keywords = []row[values]{
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.MaxBackoff }, low: time.Second, high: year},
 		meaning: "longest wait with backoff=age"},
 	{name: "expiry", preset: "3d", zero: "never",
-		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry }, high: interval.Max},
+		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry }, high: units.MaxInterval},
 		meaning: "age at which a recipient that was tried expires",
 		zmailer: "in ZMailer mail never expired"},
 	{name: "expiry2", preset: "1d", zero: "a day",
-		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry2 }, high: interval.Max, zero: day},
+		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry2 }, high: units.MaxInterval, zero: day},
 		meaning: "time after expiry at which a recipient that was never tried expires"},
 	{name: "queueonly", preset: "no",
 		kind:    flag[values]{field: func(v *values) *bool { return &v.QueueOnly }},

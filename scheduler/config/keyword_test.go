@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"zsched/internal/interval"
+	"zsched/internal/units"
 	"zsched/scheduler"
 )
 
@@ -21,7 +21,7 @@ func samples[T any](k kind[T]) (good, bad []string) {
 	}
 	seconds := func(low, high time.Duration) ([]string, []string) {
 		good, bad := number(int(low/time.Second), int(high/time.Second))
-		return append(good, interval.Format(low), interval.Format(high)), append(bad, interval.Format(high)+"1s")
+		return append(good, units.FormatInterval(low), units.FormatInterval(high)), append(bad, units.FormatInterval(high)+"1s")
 	}
 	switch k := any(k).(type) {
 	case count[T]:
@@ -131,9 +131,9 @@ func tryRow[T any](t *testing.T, r *row[T], before, name string) {
 	case count[T]:
 		wantError(t, before+name+"="+strconv.Itoa(k.high+1), fmt.Sprintf("must be from %d to %d", k.low, k.high))
 	case span[T]:
-		if k.high < interval.Max {
-			wantError(t, before+name+"="+interval.Format(k.high)+"1s",
-				fmt.Sprintf("must be from %s to %s", interval.Format(k.low), interval.Format(k.high)))
+		if k.high < units.MaxInterval {
+			wantError(t, before+name+"="+units.FormatInterval(k.high)+"1s",
+				fmt.Sprintf("must be from %s to %s", units.FormatInterval(k.low), units.FormatInterval(k.high)))
 		}
 	}
 	if _, isSocket := r.kind.(socket[T]); r.preset != "" && !isSocket {

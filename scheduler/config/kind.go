@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"zsched/internal/interval"
 	"zsched/internal/redisurl"
+	"zsched/internal/units"
 	"zsched/scheduler"
 )
 
@@ -36,16 +36,16 @@ type span[T any] struct {
 }
 
 func (k span[T]) String() string {
-	return fmt.Sprintf("time, %s to %s", interval.Format(k.low), interval.Format(k.high))
+	return fmt.Sprintf("time, %s to %s", units.FormatInterval(k.low), units.FormatInterval(k.high))
 }
 
 func (k span[T]) read(text string, _ *reader) (func(*T), error) {
-	d, err := interval.Parse(text)
+	d, err := units.ParseInterval(text)
 	if err != nil {
 		return nil, err
 	}
 	if d < k.low || d > k.high {
-		return nil, fmt.Errorf("must be from %s to %s", interval.Format(k.low), interval.Format(k.high))
+		return nil, fmt.Errorf("must be from %s to %s", units.FormatInterval(k.low), units.FormatInterval(k.high))
 	}
 	if d == 0 {
 		d = k.zero
@@ -53,7 +53,7 @@ func (k span[T]) read(text string, _ *reader) (func(*T), error) {
 	return func(v *T) { *k.field(v) = d }, nil
 }
 
-func (k span[T]) show(v *T) string { return interval.Format(*k.field(v)) }
+func (k span[T]) show(v *T) string { return units.FormatInterval(*k.field(v)) }
 
 // count is a whole number.
 type count[T any] struct {

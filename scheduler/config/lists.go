@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"zsched/internal/interval"
+	"zsched/internal/units"
 	"zsched/internal/zenv"
 	"zsched/scheduler"
 )
@@ -59,7 +59,7 @@ type times struct {
 }
 
 func (k times) String() string {
-	return fmt.Sprintf("up to %d times, %s to %s", k.max, interval.Format(k.low), interval.Format(k.high))
+	return fmt.Sprintf("up to %d times, %s to %s", k.max, units.FormatInterval(k.low), units.FormatInterval(k.high))
 }
 
 func (k times) read(text string, r *reader) (func(*scheduler.Params), error) {
@@ -69,9 +69,9 @@ func (k times) read(text string, r *reader) (func(*scheduler.Params), error) {
 	}
 	list := make([]time.Duration, len(words))
 	for i, word := range words {
-		d, err := interval.Parse(word)
+		d, err := units.ParseInterval(word)
 		if err == nil && (d < k.low || d > k.high) {
-			err = fmt.Errorf("must be from %s to %s", interval.Format(k.low), interval.Format(k.high))
+			err = fmt.Errorf("must be from %s to %s", units.FormatInterval(k.low), units.FormatInterval(k.high))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", word, err)
@@ -88,7 +88,7 @@ func (k times) read(text string, r *reader) (func(*scheduler.Params), error) {
 func (k times) show(p *scheduler.Params) string {
 	words := make([]string, len(*k.field(p)))
 	for i, d := range *k.field(p) {
-		words[i] = interval.Format(d)
+		words[i] = units.FormatInterval(d)
 	}
 	return quoteList(words)
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"zsched/internal/interval"
+	"zsched/internal/units"
 	"zsched/scheduler"
 )
 
@@ -78,9 +78,9 @@ func parseRate(text string) (scheduler.Rate, error) {
 	if err != nil {
 		return scheduler.Rate{}, fmt.Errorf("%q: the number of recipients %w", text, err)
 	}
-	d, err := interval.Parse(span)
+	d, err := units.ParseInterval(span)
 	if err == nil && (d < time.Second || d > year) {
-		err = fmt.Errorf("must be from 1s to %s", interval.Format(year))
+		err = fmt.Errorf("must be from 1s to %s", units.FormatInterval(year))
 	}
 	if err != nil {
 		return scheduler.Rate{}, fmt.Errorf("%q: the time: %w", text, err)
@@ -91,7 +91,7 @@ func parseRate(text string) (scheduler.Rate, error) {
 func (k rates) show(p *scheduler.Params) string {
 	var entries []string
 	for _, r := range *k.field(p) {
-		entry := strconv.Itoa(r.Recipients) + "/" + interval.Format(r.Span)
+		entry := strconv.Itoa(r.Recipients) + "/" + units.FormatInterval(r.Span)
 		if !r.From.IsZero() {
 			entry = r.From.Format(time.DateOnly) + " " + entry
 		}
@@ -126,5 +126,5 @@ func (k oneRate) show(p *scheduler.Params) string {
 	if r.Recipients == 0 {
 		return ""
 	}
-	return strconv.Itoa(r.Recipients) + "/" + interval.Format(r.Span)
+	return strconv.Itoa(r.Recipients) + "/" + units.FormatInterval(r.Span)
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"zsched/internal/interval"
+	"zsched/internal/units"
 	"zsched/scheduler"
 )
 
@@ -147,9 +147,9 @@ func parseAction(rule *scheduler.ReplyRule, words []string) (err error) {
 		return nil
 	}
 	span := words[len(words)-1]
-	rule.Span, err = interval.Parse(span)
+	rule.Span, err = units.ParseInterval(span)
 	if err == nil && (rule.Span < time.Second || rule.Span > year) {
-		err = fmt.Errorf("must be from 1s to %s", interval.Format(year))
+		err = fmt.Errorf("must be from 1s to %s", units.FormatInterval(year))
 	}
 	if err != nil {
 		return fmt.Errorf("%q: the time: %w", span, err)

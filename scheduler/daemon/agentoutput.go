@@ -10,7 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/internal/cut"
+	"zsched/internal/text"
 	"zsched/scheduler"
 	child "zsched/scheduler/agent"
 	"zsched/ta"
@@ -110,9 +110,9 @@ func (l *listener) event(heard child.Event) scheduler.Event {
 	case child.Line:
 		return l.line(ta.Line(heard))
 	case child.Stderr:
-		l.last = cut.Marked(string(heard), maxClip)
+		l.last = text.CutMarked(string(heard), maxClip)
 		return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
-			e.Str("stderr", cut.Marked(string(heard), maxClip)).Msg("agent said")
+			e.Str("stderr", text.CutMarked(string(heard), maxClip)).Msg("agent said")
 		})
 	case child.Unlimited:
 		if l.daemon.once.first(l.program, l.user) {
@@ -149,17 +149,17 @@ func (l *listener) line(said ta.Line) scheduler.Event {
 			return scheduler.AgentResync{Agent: l.agent, Message: id}
 		}
 		return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
-			e.Str("file", cut.Marked(said.Path, maxClip)).Msg("agent asks to resync a file that is not a control file")
+			e.Str("file", text.CutMarked(said.Path, maxClip)).Msg("agent asks to resync a file that is not a control file")
 		})
 	case ta.Comment:
-		l.last = cut.Marked(strings.TrimPrefix(said.Text, "# "), maxClip)
+		l.last = text.CutMarked(strings.TrimPrefix(said.Text, "# "), maxClip)
 		return l.logged(zerolog.InfoLevel, func(e *zerolog.Event) {
-			e.Str("line", cut.Marked(strings.TrimPrefix(said.Text, "# "), maxClip)).Msg("agent said")
+			e.Str("line", text.CutMarked(strings.TrimPrefix(said.Text, "# "), maxClip)).Msg("agent said")
 		})
 	}
-	l.last = cut.Marked(said.Text, maxClip)
+	l.last = text.CutMarked(said.Text, maxClip)
 	return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
-		e.Str("line", cut.Marked(said.Text, maxClip)).Str("reason", said.Reason).Msg("malformed line from agent")
+		e.Str("line", text.CutMarked(said.Text, maxClip)).Str("reason", said.Reason).Msg("malformed line from agent")
 	})
 }
 

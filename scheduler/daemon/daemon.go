@@ -73,7 +73,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/ctlfile"
-	"zsched/internal/throttle"
+	"zsched/internal/logs"
 	"zsched/scheduler"
 	child "zsched/scheduler/agent"
 	"zsched/scheduler/spool"
@@ -249,7 +249,7 @@ type Daemon struct {
 	savingOrders   sync.WaitGroup
 	ordersRestored bool // there are some of an earlier process
 	// silentExpiries bounds the warnings of warnOfSilentExpiry.
-	silentExpiries throttle.Throttle
+	silentExpiries logs.Throttle
 }
 
 // New makes a Daemon; Run runs it.
@@ -265,7 +265,7 @@ func New(o Options) *Daemon {
 		madeAt:    time.Now(),
 		reload:    reload{done: make(chan reloaded, 1)},
 
-		silentExpiries: throttle.Throttle{Number: maxSilentExpiries, Period: time.Second},
+		silentExpiries: logs.Throttle{Number: maxSilentExpiries, Period: time.Second},
 	}
 	d.timer.Stop()
 	l := &d.loop

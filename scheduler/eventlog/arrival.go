@@ -46,7 +46,7 @@ func (l *Log) arrived(in *scheduler.Message) {
 func (l *Log) arrivals(m *message, in *scheduler.Message, how string) {
 	end := func(b *line) {
 		b.text(file, in.Path).times(m.since, l.now).number(size, int(max(0, in.Size))).number(recipients, len(in.Recipients)).
-			text(text, how)
+			text(textField, how)
 		l.write()
 	}
 	if len(in.Recipients) == 0 {
@@ -69,7 +69,7 @@ func (l *Log) doneBefore(m *message, all []ctlfile.DoneRecipient) {
 		r := &all[i]
 		said := parseReply(r.Notary, r.Text, false)
 		l.begin(done).message(m).text(recipient, r.User).text(channel, r.Channel).text(host, r.Host).
-			text(peer, said.peer).text(statusField, string(r.Tag)).text(dsn, said.code).text(text, said.text)
+			text(peer, said.peer).text(statusField, string(r.Tag)).text(dsn, said.code).text(textField, said.text)
 		l.write()
 	}
 }

@@ -112,7 +112,7 @@ func (l *Log) Event(now time.Time, e scheduler.Event) {
 	case scheduler.Failed:
 		if e.SpoolDown && !l.down {
 			l.down = true
-			l.begin(spoolDown).text(text, oneLine(e.Reason))
+			l.begin(spoolDown).text(textField, oneLine(e.Reason))
 			l.write()
 		}
 	case scheduler.SpoolBack:
@@ -141,7 +141,7 @@ func (l *Log) Action(now time.Time, a scheduler.Action) {
 	case scheduler.Touched:
 		l.touched(&a)
 	case scheduler.Undone:
-		l.begin(undone).message(l.messages[a.Message]).text(orderField, a.Name).text(text, oneLine(a.Reason))
+		l.begin(undone).message(l.messages[a.Message]).text(orderField, a.Name).text(textField, oneLine(a.Reason))
 		l.write()
 	case scheduler.Condition:
 		l.condition(&a)
@@ -250,7 +250,7 @@ func (l *Log) attempted(a *scheduler.Attempt) {
 	if class > 0 {
 		b.number(classField, class)
 	}
-	b.text(dsn, said.code).text(text, said.text)
+	b.text(dsn, said.code).text(textField, said.text)
 	if m != nil {
 		b.times(m.since, l.now)
 	}
@@ -284,7 +284,7 @@ func (l *Log) condition(c *scheduler.Condition) {
 	}
 	b := l.begin(conditions[c.State]).message(m).text(channel, c.Channel).text(host, c.Host)
 	if c.State == "rule" {
-		b.text(text, c.Why)
+		b.text(textField, c.Why)
 	} else {
 		b.time(next, c.NextAt).text(by, c.By).text(because, oneLine(c.Why))
 	}
@@ -304,7 +304,7 @@ func (l *Log) refused(r *spool.Refused) {
 	if r.Why == spool.Vanished || r.Tries&(r.Tries-1) != 0 {
 		return
 	}
-	l.begin(refused).text(file, r.Name.Path).text(statusField, r.Why.String()).text(text, oneLine(r.Reason))
+	l.begin(refused).text(file, r.Name.Path).text(statusField, r.Why.String()).text(textField, oneLine(r.Reason))
 	l.write()
 }
 
@@ -318,7 +318,7 @@ func (l *Log) quarantined(r *spool.Refused) {
 	} else if !r.ModifiedAt.IsZero() {
 		b.text(spoolid, ctlfile.SpoolID(r.Name.ID, r.ModifiedAt))
 	}
-	b.text(file, r.Name.Path).text(statusField, r.Why.String()).text(text, oneLine(r.Reason))
+	b.text(file, r.Name.Path).text(statusField, r.Why.String()).text(textField, oneLine(r.Reason))
 	l.write()
 	delete(l.messages, id)
 }

@@ -146,7 +146,7 @@ func FuzzText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, said string) {
 		var n line
 		n.begin(began, attempt)
-		n.text(text, said)
+		n.text(textField, said)
 		var got map[string]string
 		if err := json.Unmarshal(append(n.b, '}'), &got); err != nil {
 			t.Fatalf("%v: %s", err, n.b)

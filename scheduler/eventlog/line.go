@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"zsched/internal/cut"
+	"zsched/internal/text"
 	"zsched/mailq"
 	"zsched/ta"
 )
@@ -69,7 +69,7 @@ const (
 	statusField
 	classField
 	dsn
-	text
+	textField
 	since
 	delay
 	attempts
@@ -167,7 +167,7 @@ func (n *line) text(f field, s string) *line {
 	}
 	n.key(f)
 	n.b = append(n.b, '"')
-	n.b = appendEscaped(n.b, cut.Marked(s, maxText))
+	n.b = appendEscaped(n.b, text.CutMarked(s, maxText))
 	n.b = append(n.b, '"')
 	return n
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/internal/listen"
-	"zsched/internal/throttle"
+	"zsched/internal/logs"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 )
@@ -78,7 +78,7 @@ type Kept struct {
 
 // Serve answers at a listener until it is closed.
 func (s *Server) Serve(listener net.Listener) error {
-	errors := stdlog.New(&errorLog{log: s.Log, limit: throttle.Throttle{Period: time.Second}}, "", 0)
+	errors := stdlog.New(&errorLog{log: s.Log, limit: logs.Throttle{Period: time.Second}}, "", 0)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { s.serveMetrics(w, r, errors) })
 	mux.HandleFunc("GET /healthz", s.serveHealth)
@@ -138,7 +138,7 @@ func (w *replyWriter) Write(b []byte) (int, error) {
 // errorLog logs errors of requests, which clients may cause: at most a line a second.
 type errorLog struct {
 	log   zerolog.Logger
-	limit throttle.Throttle
+	limit logs.Throttle
 }
 
 func (l *errorLog) Write(line []byte) (int, error) {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/internal/throttle"
+	"zsched/internal/logs"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/ta"
@@ -346,7 +346,7 @@ func TestClientThatLeavesIsNotLogged(t *testing.T) {
 func TestErrorsOfRequestsAreLimitedInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
-		log := &errorLog{log: zerolog.New(&text), limit: throttle.Throttle{Period: time.Second}}
+		log := &errorLog{log: zerolog.New(&text), limit: logs.Throttle{Period: time.Second}}
 		for range 1000 {
 			fmt.Fprintln(log, "a client has done something")
 		}

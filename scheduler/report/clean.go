@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"zsched/internal/cut"
+	"zsched/internal/text"
 )
 
 const (
@@ -35,7 +35,7 @@ func clip(s string, max int) string {
 	if len(s) <= max {
 		return s
 	}
-	return cut.Text(s, max-len("...")) + "..."
+	return text.Cut(s, max-len("...")) + "..."
 }
 
 // toASCII replaces every character that is not ASCII with a question mark.

@@ -10,7 +10,6 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
-	"zsched/internal/syncdir"
 	"zsched/queue"
 )
 
@@ -75,7 +74,7 @@ func (r *Reporter) store(c *Composed, temp string) (string, error) {
 		_ = postoffice.RemovePath(file)
 		return "", err
 	}
-	return "postman/" + name, syncdir.Sync(postman)
+	return "postman/" + name, postoffice.SyncDir(postman)
 }
 
 // write writes a submission under a temporary name. The file is still to be

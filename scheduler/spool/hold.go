@@ -16,7 +16,6 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
-	"zsched/internal/syncdir"
 )
 
 // Hold moves a message from the queue to hold/. Only Release brings it back. The
@@ -211,7 +210,7 @@ func (s *Spool) writeThreads(threads []Thread, suspended []Suspension) error {
 	if err := s.replaceList(threadsFile, slices.Concat(text, lines, []byte(endOfThreads))); err != nil {
 		return err
 	}
-	return syncdir.At(s.office, "hold")
+	return postoffice.SyncDirAt(s.office, "hold")
 }
 
 // printSuspensions returns the lines of suspended threads.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"zsched/ctlfile"
-	"zsched/internal/peertest"
+	"zsched/internal/testing/peertest"
 )
 
 func (o *testSpool) release(id string) Released {

@@ -11,7 +11,6 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
-	"zsched/internal/syncdir"
 )
 
 // HoldRecord is one HOLD order, or the holds of messages that arrived from another node.
@@ -84,7 +83,7 @@ func (s *Spool) RecordHold(r HoldRecord) error {
 	if err := holdrecord.Write(s.office, &f); err != nil {
 		return err
 	}
-	return syncdir.At(s.office, holdrecord.Dir)
+	return postoffice.SyncDirAt(s.office, holdrecord.Dir)
 }
 
 // HoldRecords reads all records, the oldest first. Together with an error, it

@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/eintr"
 	"zsched/internal/postoffice"
 )
 
@@ -173,7 +172,7 @@ func (s *Spool) listen(n *notifySocket) error {
 // datagrams would keep it from returning names, and the socket from being closed.
 func receive(fd int, buf []byte) (names []Name, more bool, err error) {
 	for range batchLimit {
-		size, err := eintr.Retry1(func() (int, error) {
+		size, err := postoffice.Retry1(func() (int, error) {
 			n, _, err := unix.Recvfrom(fd, buf, 0)
 			return n, err
 		})

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
-	"zsched/internal/syncdir"
 )
 
 // PendingOrder is an order on recipients of a message for one channel and host.
@@ -67,7 +66,7 @@ func (s *Spool) SavePendingOrders(orders []PendingOrder) error {
 	if err := s.replaceList(pendingFile, text); err != nil {
 		return err
 	}
-	return syncdir.At(s.office, "hold")
+	return postoffice.SyncDirAt(s.office, "hold")
 }
 
 // PendingOrders reads the file. The error also names the lines that it cannot read.

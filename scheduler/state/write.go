@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
-	"zsched/internal/syncdir"
-	"zsched/internal/transcript"
+	"zsched/internal/text"
 	"zsched/scheduler"
 )
 
@@ -76,7 +75,7 @@ func (w *Writer) number(d diagnostic) uint32 {
 		return n
 	}
 	if len(w.numbers) >= maxWhole {
-		d = diagnostic{text: transcript.LastReply(d.text)}
+		d = diagnostic{text: text.LastReply(d.text)}
 	}
 	n := w.numbers[d]
 	if n == 0 && d != (diagnostic{}) && len(w.numbers) < maxReports {
@@ -109,7 +108,7 @@ func (w *Writer) Commit() error {
 		return fmt.Errorf("saving the state: renaming %s: %w", w.temp, err)
 	}
 	w.temp = ""
-	if err := syncdir.Sync(filepath.Dir(w.path)); err != nil {
+	if err := postoffice.SyncDir(filepath.Dir(w.path)); err != nil {
 		return fmt.Errorf("saving the state: %w", err)
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"zsched/internal/interval"
+	"zsched/internal/units"
 )
 
 // testTimeout is how long a script or a lookup may take.
@@ -41,7 +41,7 @@ func (a *Agent) test(condition string, modifiedAt time.Time) error {
 		}
 		return a.until(time.Unix(seconds, 0))
 	case "AGE":
-		age, err := interval.Parse(strings.ToLower(parameter))
+		age, err := units.ParseInterval(strings.ToLower(parameter))
 		if err != nil {
 			return fmt.Errorf("AGE %q: %w", parameter, err)
 		}

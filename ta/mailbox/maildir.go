@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/syncdir"
+	"zsched/internal/postoffice"
 )
 
 // maildir is a directory with three subdirectories: a message is written in tmp and is
@@ -93,7 +93,7 @@ func obtainDir(at int, name string) (fd int, err error) {
 	if err == unix.ENOENT {
 		if err = unix.Mkdirat(at, name, 0o700); err == nil || err == unix.EEXIST {
 			fd, err = unix.Openat(at, name, flags, 0)
-			_ = syncdir.At(at, ".") // a directory that cannot be read cannot be synced
+			_ = postoffice.SyncDirAt(at, ".") // a directory that cannot be read cannot be synced
 		}
 	}
 	if err == unix.ENOTDIR || err == unix.ELOOP {

@@ -13,8 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/eintr"
-	"zsched/internal/syncdir"
+	"zsched/internal/postoffice"
 	"zsched/ta"
 )
 
@@ -208,7 +207,7 @@ func (b *mbox) append() (n int64, err error) {
 		return 0, &os.PathError{Op: "sync", Path: f.path, Err: err}
 	}
 	if b.made {
-		_ = syncdir.At(b.dir, ".") // a directory that cannot be read cannot be synced
+		_ = postoffice.SyncDirAt(b.dir, ".") // a directory that cannot be read cannot be synced
 	} else if !b.request.TouchAccess {
 		times := []unix.Timespec{b.opened.Atim, {Nsec: unix.UTIME_OMIT}}
 		_ = unix.UtimesNanoAt(b.dir, b.name, times, unix.AT_SYMLINK_NOFOLLOW)
@@ -265,7 +264,7 @@ type counter struct {
 
 func (c *counter) Write(b []byte) (done int, err error) {
 	for done < len(b) {
-		n, err := eintr.Retry1(func() (int, error) { return unix.Write(c.fd, b[done:]) })
+		n, err := postoffice.Retry1(func() (int, error) { return unix.Write(c.fd, b[done:]) })
 		if err == nil && n <= 0 {
 			err = io.ErrShortWrite
 		}

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/syncdir"
+	"zsched/internal/postoffice"
 	"zsched/ta"
 )
 
@@ -119,7 +119,7 @@ func createMailbox(path string, acc *ta.Account, maildir bool) error {
 	if err != nil {
 		_ = os.Remove(draft)
 	} else {
-		_ = syncdir.Sync(dir) // a directory that cannot be read cannot be synced
+		_ = postoffice.SyncDir(dir) // a directory that cannot be read cannot be synced
 	}
 	if errors.Is(err, unix.EEXIST) {
 		return nil // another delivery was faster

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"zsched/internal/escape"
+	"zsched/internal/text"
 )
 
 // wire sends commands and reads replies.
@@ -54,7 +54,7 @@ func (t timedWriter) Write(b []byte) (int, error) {
 
 // send buffers a command, which is sent when the next reply is read.
 func (w *wire) send(line string) error {
-	w.trace(ours, escape.Text(line))
+	w.trace(ours, text.Escape(line))
 	return w.sendUnlogged(line)
 }
 
@@ -135,7 +135,7 @@ func (w *wire) line() (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("read: %w", err)
 	}
-	return escape.Text(strings.TrimRight(line, "\r\n")), nil
+	return text.Escape(strings.TrimRight(line, "\r\n")), nil
 }
 
 // quit sends QUIT and closes the connection. It does not wait for the reply,
@@ -194,7 +194,7 @@ func why(err error) string {
 	if errors.As(err, &system) {
 		err = system.Err
 	}
-	return escape.Text(err.Error()) // a certificate may have any text in its names
+	return text.Escape(err.Error()) // a certificate may have any text in its names
 }
 
 func isTimeout(err error) bool {

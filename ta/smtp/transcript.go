@@ -6,7 +6,7 @@ package smtp
 import (
 	"strings"
 
-	"zsched/internal/escape"
+	"zsched/internal/text"
 )
 
 // The directions of a line.
@@ -31,7 +31,7 @@ func (t *transcript) add(direction, line string) {
 	t.text = append(t.text, '\r')
 	t.text = append(t.text, direction...)
 	t.text = append(t.text, ' ')
-	t.text = append(t.text, escape.Text(line)...)
+	t.text = append(t.text, text.Escape(line)...)
 	if len(t.text) > 2*maxText {
 		t.text = []byte(clip(string(t.text)))
 	}

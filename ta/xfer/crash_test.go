@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"zsched/ctlfile"
-	"zsched/internal/memdisk"
 	"zsched/internal/postoffice"
+	"zsched/internal/testing/memdisk"
 )
 
 var crashRuns = flag.Int("crash.runs", 150, "number of runs of TestCrashOnEitherSideLosesAndDoublesNothing")

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/memdisk"
 	"zsched/internal/postoffice"
+	"zsched/internal/testing/memdisk"
 )
 
 // TestFullDiskOfTheNodeIsTemporary: while the disk of the other node is full, or it cannot

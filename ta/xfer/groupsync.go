@@ -6,8 +6,8 @@ import (
 	"runtime"
 	"sync"
 
-	"zsched/internal/batch"
 	"zsched/internal/postoffice"
+	"zsched/queue"
 )
 
 // syncAllFrom is the number of files from which one sync of the file system costs less
@@ -18,11 +18,11 @@ const syncAllFrom = 3
 // lines before they call sync.
 const yields = 8
 
-// groupSync makes the files of many sessions durable, in batches (package batch). The
+// groupSync makes the files of many sessions durable, in batches (queue.Group). The
 // session that syncs first waits for those whose nodes have answered in the meantime: a node
 // answers many pushes at once.
 type groupSync struct {
-	group batch.Group[*syncing]
+	group queue.Group[*syncing]
 
 	mu     sync.Mutex
 	coming int           // announced sessions that have not called arrived yet

@@ -15,7 +15,6 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
-	"zsched/internal/syncdir"
 	"zsched/queue"
 	"zsched/xfer"
 )
@@ -295,7 +294,7 @@ func (s *Store) recordHolds(batch []*arrival) error {
 			return err
 		}
 	}
-	return syncdir.Sync(dir)
+	return postoffice.SyncDir(dir)
 }
 
 // obtainDir returns the hash directory of a message below transport/, queue/ or those of
@@ -354,7 +353,7 @@ func (s *Store) sync(batch []*arrival, dirs []string) error {
 		}
 	}
 	for _, dir := range dirs {
-		if err := syncdir.Sync(dir); err != nil {
+		if err := postoffice.SyncDir(dir); err != nil {
 			return err
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"zsched/internal/memdisk"
 	"zsched/internal/postoffice"
+	"zsched/internal/testing/memdisk"
 	"zsched/xfer"
 )
 

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
-	"zsched/internal/syncdir"
 	"zsched/xfer"
 )
 
@@ -87,7 +86,7 @@ func openOrigins(path string, keep time.Duration, max int64) (*origins, error) {
 		err = o.file.Sync() // an earlier process may have failed to do so
 	}
 	if err == nil {
-		err = syncdir.Sync(filepath.Dir(path))
+		err = postoffice.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		_ = o.file.Close()
@@ -219,7 +218,7 @@ func (o *origins) rewrite() error {
 	if err := postoffice.Replace(postoffice.WorkingDir, temp, postoffice.WorkingDir, o.path); err != nil {
 		return err
 	}
-	if err := syncdir.Sync(filepath.Dir(o.path)); err != nil {
+	if err := postoffice.SyncDir(filepath.Dir(o.path)); err != nil {
 		return err
 	}
 	file, err := postoffice.OpenFile(o.path, unix.O_RDWR)

@@ -16,7 +16,6 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
-	"zsched/internal/syncdir"
 	"zsched/xfer"
 )
 
@@ -104,7 +103,7 @@ func (s *Store) restage(a *arrival, f *ctlfile.File, text []byte) error {
 	if err := postoffice.Replace(postoffice.WorkingDir, temp, postoffice.WorkingDir, a.staged); err != nil {
 		return err
 	}
-	return syncdir.Sync(s.controls)
+	return postoffice.SyncDir(s.controls)
 }
 
 // done returns the outcome of a recipient that is done, or 0.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/internal/cut"
 	"zsched/internal/holdrecord"
+	"zsched/internal/text"
 )
 
 const (
@@ -65,7 +65,7 @@ func boundHold(line, node string, now time.Time) string {
 	if last := now.Add(maxHold); r.Until.After(last) {
 		r.Until = last
 	}
-	r.By, r.Why = cut.Text(r.By, maxHolder), cut.Text(r.Why, maxReason)
+	r.By, r.Why = text.Cut(r.By, maxHolder), text.Cut(r.Why, maxReason)
 	if node != "" {
 		r.By = cmp.Or(r.By, "unknown") + " (from node " + node + ")"
 	}

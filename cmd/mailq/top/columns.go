@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"zsched/internal/escape"
+	"zsched/internal/text"
 	"zsched/mailq"
 )
 
@@ -159,12 +159,12 @@ func spread(places []place, room, widest int) {
 }
 
 // fit shortens a text to the width of the column, and aligns it.
-func (p *place) fit(text string) string {
-	text = cutTo(escape.Text(strings.ReplaceAll(text, "\t", " ")), p.edge-p.x, p.middle)
+func (p *place) fit(s string) string {
+	s = cutTo(text.Escape(strings.ReplaceAll(s, "\t", " ")), p.edge-p.x, p.middle)
 	if p.right {
-		return fmt.Sprintf("%*s", p.edge-p.x, text)
+		return fmt.Sprintf("%*s", p.edge-p.x, s)
 	}
-	return text
+	return s
 }
 
 // cutTo shortens a text to at most n characters; "…" replaces its end, or its

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
-	"zsched/internal/escape"
+	"zsched/internal/text"
 )
 
 // line is a line of the screen: pieces of text from left to right, and text at the
@@ -47,7 +47,7 @@ func (v *view) draw(screen tcell.Screen) {
 		line.paint(screen, y, width)
 	}
 	if v.prompt != nil {
-		screen.ShowCursor(min(width-1, len([]rune(escape.Text(v.prompt.label+v.prompt.text)))), height-1)
+		screen.ShowCursor(min(width-1, len([]rune(text.Escape(v.prompt.label+v.prompt.text)))), height-1)
 	}
 }
 
@@ -180,11 +180,11 @@ func textLines(text []string) []line {
 
 // wrap breaks lines that are longer than the screen is wide. There is at least one
 // line.
-func wrap(text []string, width int) []string {
+func wrap(lines []string, width int) []string {
 	const indent = "        "
-	wrapped := make([]string, 0, len(text))
-	for _, t := range text {
-		r := []rune(escape.Text(strings.ReplaceAll(t, "\t", "    ")))
+	wrapped := make([]string, 0, len(lines))
+	for _, t := range lines {
+		r := []rune(text.Escape(strings.ReplaceAll(t, "\t", "    ")))
 		for len(r) > width && width > 2*len(indent) {
 			wrapped = append(wrapped, string(r[:width]))
 			r = append([]rune(indent), r[width:]...)
@@ -200,7 +200,7 @@ func wrap(text []string, width int) []string {
 // paint sets every cell of a line.
 func (l line) paint(screen tcell.Screen, y, width int) {
 	c := cursor{screen, y, l.style}
-	right := []rune(escape.Text(l.right))
+	right := []rune(text.Escape(l.right))
 	edge := max(0, width-len(right))
 	x := 0
 	for _, p := range l.pieces {
@@ -228,14 +228,14 @@ func (c cursor) blank(x, edge int) int {
 
 // write writes text from column x up to edge and returns the next free column. A
 // wide character that would cross the edge is left out.
-func (c cursor) write(x, edge int, text string) int {
-	text = strings.ReplaceAll(escape.Text(text), "\t", " ")
-	for text != "" && x < edge {
-		rest, width := c.screen.Put(x, c.y, text, c.style)
+func (c cursor) write(x, edge int, s string) int {
+	s = strings.ReplaceAll(text.Escape(s), "\t", " ")
+	for s != "" && x < edge {
+		rest, width := c.screen.Put(x, c.y, s, c.style)
 		if width == 0 {
 			break
 		}
-		text = rest
+		s = rest
 		x += width
 	}
 	return x

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"zsched/internal/peertest"
+	"zsched/internal/testing/peertest"
 )
 
 // benchPostfix fills Postfix's queue while its transport is deferred. A run lets the

@@ -1,6 +1,7 @@
-// Package throttle lets something happen a number of times in a period for each key, such as
-// an ETRN for each host, or log lines of each kind that any peer can cause.
-package throttle
+package logs
+
+// Throttle: something may happen a number of times in a period for each key, such as an
+// ETRN for each host, or log lines of each kind that any peer can cause.
 
 import (
 	"maps"

@@ -1,7 +1,7 @@
-// Package escape makes text from outside safe for terminals, logs and readers of lines:
-// what a terminal would act on, what separates lines for some readers and what changes
-// the direction of text is escaped.
-package escape
+// Package text handles text from outside: it escapes what a terminal would act on, what
+// separates lines for some readers and what changes the direction of text; it shortens
+// text that is too long (Cut); and it finds the reply of a server in a report (LastReply).
+package text
 
 import (
 	"fmt"
@@ -12,12 +12,12 @@ import (
 	"unicode/utf8"
 )
 
-// Text escapes all characters that cannot be printed: control bytes become ^M and ^[,
+// Escape escapes all characters that cannot be printed: control bytes become ^M and ^[,
 // other characters \u009b, bytes that are not UTF-8 \x9b. TABs stay.
-func Text(text string) string { return Except(text, "\t") }
+func Escape(text string) string { return EscapeExcept(text, "\t") }
 
-// Except is Text that leaves the characters in keep, and only these, as they are.
-func Except(text, keep string) string {
+// EscapeExcept is Escape that leaves the characters in keep, and only these, as they are.
+func EscapeExcept(text, keep string) string {
 	if clean(text, keep) {
 		return text
 	}
@@ -42,7 +42,7 @@ func Except(text, keep string) string {
 	return b.String()
 }
 
-// clean reports whether Except would change nothing.
+// clean reports whether EscapeExcept would change nothing.
 func clean(text, keep string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' && !strings.Contains(keep, text[i:i+1]) || text[i] >= 0x7f {
@@ -68,9 +68,9 @@ func printable(r rune, keep string) bool {
 	return unicode.IsPrint(r) || strings.ContainsRune(keep, r)
 }
 
-// JSON escapes a line of JSON, or several, without changing the meaning. Bytes that are
+// EscapeJSON escapes a line of JSON, or several, without changing the meaning. Bytes that are
 // not UTF-8 become U+FFFD.
-func JSON(line string) string {
+func EscapeJSON(line string) string {
 	const keep = "\t\n"
 	if clean(line, keep) {
 		return line
@@ -89,13 +89,13 @@ func JSON(line string) string {
 	return b.String()
 }
 
-// JSONWriter passes lines of JSON on as JSON escapes them. Each Write has whole lines.
+// JSONWriter passes lines of JSON on as EscapeJSON escapes them. Each Write has whole lines.
 type JSONWriter struct{ To io.Writer }
 
 // Write implements io.Writer.
 func (w JSONWriter) Write(lines []byte) (int, error) {
 	text := string(lines)
-	safe := JSON(text)
+	safe := EscapeJSON(text)
 	if safe == text {
 		return w.To.Write(lines)
 	}

@@ -1,5 +1,7 @@
-// Package transcript finds the last reply of a server in the text of a report, so
-// that lists, patterns for reasons and reply rules all use the same text.
+package text
+
+// The last reply of a server in the text of a report. Lists, patterns for reasons and
+// reply rules all use the same text.
 //
 // The text is often a transcript, whose lines are separated by CR:
 //
@@ -10,16 +12,15 @@
 // Its last reply is
 //
 //	452 4.2.2 The recipient's inbox is out of storage space. See the help pages. - gsmtp
-package transcript
 
 import (
 	"regexp"
 	"strings"
 )
 
-// start matches the beginning of a line of a reply: the reply code of SMTP and the
+// replyStart matches the beginning of a line of a reply: the reply code of SMTP and the
 // enhanced status code (RFC 3463).
-var start = regexp.MustCompile(`^(smtp; )?([2-5]\d\d)(?:[- ]|$)(?:([245]\.\d{1,3}\.\d{1,3})(?: |$))?`)
+var replyStart = regexp.MustCompile(`^(smtp; )?([2-5]\d\d)(?:[- ]|$)(?:([245]\.\d{1,3}\.\d{1,3})(?: |$))?`)
 
 // LastReply returns the last reply of a report's text in one line. The codes that begin
 // each line of a reply in SMTP are there once. If the text ends with something else,
@@ -32,7 +33,7 @@ func LastReply(text string) string {
 		return "no reply to " + command
 	}
 	line = strings.TrimPrefix(line, "->> ")
-	codes := start.FindStringSubmatch(line)
+	codes := replyStart.FindStringSubmatch(line)
 	if codes == nil {
 		return line
 	}
@@ -43,7 +44,7 @@ func LastReply(text string) string {
 		if !strings.HasPrefix(line, codes[2]+"-") {
 			break
 		}
-		more := start.FindStringSubmatch(line)
+		more := replyStart.FindStringSubmatch(line)
 		said := line[len(codes[2]+"-"):]
 		if status == "" || more[3] == status {
 			status, said = more[3], line[len(more[0]):]
@@ -57,10 +58,10 @@ func LastReply(text string) string {
 	return strings.TrimSpace(all + rest)
 }
 
-// Codes returns the parts of a reply in one line: its reply code, its enhanced status
+// ReplyCodes returns the parts of a reply in one line: its reply code, its enhanced status
 // code, and what follows. code is "" if the text does not begin with a reply code.
-func Codes(reply string) (code, status, rest string) {
-	codes := start.FindStringSubmatch(reply)
+func ReplyCodes(reply string) (code, status, rest string) {
+	codes := replyStart.FindStringSubmatch(reply)
 	if codes == nil {
 		return "", "", reply
 	}

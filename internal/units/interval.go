@@ -1,7 +1,7 @@
-// Package interval reads and writes spans of time as the configuration, the
-// query protocol and the conditions of hold(8) write them: a sum of numbers
-// with units. 1h5m20s is 3920 seconds (scheduler.cf(5), Intervals).
-package interval
+// Package units reads and writes spans of time and sizes as options, the configuration,
+// the query protocol and the conditions of hold(8) write them. A span is a sum of numbers
+// with units: 1h5m20s is 3920 seconds (scheduler.cf(5), Intervals).
+package units
 
 import (
 	"errors"
@@ -13,20 +13,20 @@ import (
 
 const day = 24 * time.Hour
 
-// Max is the longest interval that Parse accepts, 100 years. It is a third of
+// MaxInterval is the longest interval that ParseInterval accepts, 100 years. It is a third of
 // what a time.Duration can hold, so that the sum of two intervals cannot
 // overflow.
-const Max = 36500 * day
+const MaxInterval = 36500 * day
 
-var units = [...]struct {
+var letters = [...]struct {
 	letter byte
 	span   time.Duration
 }{{'w', 7 * day}, {'d', day}, {'h', time.Hour}, {'m', time.Minute}, {'s', time.Second}}
 
-// Parse reads an interval. The units are w, d, h, m and s; a last number
+// ParseInterval reads an interval. The units are w, d, h, m and s; a last number
 // without a unit counts seconds; one blank may separate two components.
 // The error does not quote the whole text: the caller does.
-func Parse(s string) (time.Duration, error) {
+func ParseInterval(s string) (time.Duration, error) {
 	if s == "" {
 		return 0, errors.New("an interval is needed, such as 90s or 1h30m")
 	}
@@ -46,8 +46,8 @@ func Parse(s string) (time.Duration, error) {
 			after = after[1:]
 		}
 		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || n > int64(Max/unit) || sum+time.Duration(n)*unit > Max {
-			return 0, fmt.Errorf("longer than %s", Format(Max))
+		if err != nil || n > int64(MaxInterval/unit) || sum+time.Duration(n)*unit > MaxInterval {
+			return 0, fmt.Errorf("longer than %s", FormatInterval(MaxInterval))
 		}
 		sum += time.Duration(n) * unit
 		// A blank at the end is not between two components.
@@ -67,7 +67,7 @@ func noNumber(rest string) error {
 }
 
 func unitOf(letter byte) (time.Duration, bool) {
-	for _, u := range units {
+	for _, u := range letters {
 		if u.letter == letter {
 			return u.span, true
 		}
@@ -83,11 +83,11 @@ func quoteFirst(s string) string {
 	return `""`
 }
 
-// Format writes d, in whole seconds, so that Parse reads the same value. It uses
+// FormatInterval writes d, in whole seconds, so that ParseInterval reads the same value. It uses
 // no weeks, which older programs do not read.
-func Format(d time.Duration) string {
+func FormatInterval(d time.Duration) string {
 	var b strings.Builder
-	for _, u := range units[1:] {
+	for _, u := range letters[1:] {
 		if n := d / u.span; n > 0 {
 			b.WriteString(strconv.FormatInt(int64(n), 10))
 			b.WriteByte(u.letter)

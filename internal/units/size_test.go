@@ -1,4 +1,4 @@
-package bytesize
+package units
 
 import (
 	"math"
@@ -8,8 +8,8 @@ import (
 
 func TestFormatIsWhatParseReads(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 1: "1", 1000: "1000", 1024: "1k", 16 << 20: "16M", 3 << 30: "3G", 1<<40 + 1<<10: "1073741825k"} {
-		got := Format(n)
-		if back, err := Parse(got); got != want || err != nil || back != n {
+		got := FormatSize(n)
+		if back, err := ParseSize(got); got != want || err != nil || back != n {
 			t.Errorf("%d is %q, %d, %v", n, got, back, err)
 		}
 	}
@@ -20,14 +20,14 @@ func TestParse(t *testing.T) {
 		"0": 0, "100": 100, "3k": 3 << 10, "3K": 3 << 10, "50M": 50 << 20, "2g": 2 << 30, "8589934591G": math.MaxInt64 - (1<<30 - 1),
 		"9223372036854775807": math.MaxInt64,
 	} {
-		if got, err := Parse(text); err != nil || got != want {
+		if got, err := ParseSize(text); err != nil || got != want {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{
 		"", "k", "-1", "+1", "1kk", "1 k", "1T", "1.5M", "0x10", "1_000", "8589934592G", "549755813887G", "9223372036854775808",
 	} {
-		if got, err := Parse(text); err == nil || !strings.Contains(err.Error(), `"`+text+`"`) {
+		if got, err := ParseSize(text); err == nil || !strings.Contains(err.Error(), `"`+text+`"`) {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}
 	}

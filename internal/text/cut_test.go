@@ -1,4 +1,4 @@
-package cut
+package text
 
 import "testing"
 
@@ -20,10 +20,10 @@ func TestNoCharacterIsSplit(t *testing.T) {
 		{"a😀", 4, "a", "a…"},
 		{"\x80\x80\x80\x80\x80\x80\x80\x80", 7, "\x80\x80\x80\x80", "\x80\x80\x80\x80…"}, // not UTF-8
 	} {
-		if got := Text(c.text, c.max); got != c.cut {
+		if got := Cut(c.text, c.max); got != c.cut {
 			t.Errorf("%q, %d: %q, want %q", c.text, c.max, got, c.cut)
 		}
-		if got := Marked(c.text, c.max); got != c.marked {
+		if got := CutMarked(c.text, c.max); got != c.marked {
 			t.Errorf("%q, %d: %q, want %q", c.text, c.max, got, c.marked)
 		}
 	}

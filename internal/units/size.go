@@ -1,6 +1,7 @@
-// Package bytesize reads and writes sizes in bytes as options, zmailer.conf and the query protocol
-// write them: a number that may end with k, M or G, in either case. 10M is 10485760 bytes.
-package bytesize
+package units
+
+// Sizes in bytes: a number that may end with k, M or G, in either case. 10M is 10485760
+// bytes.
 
 import (
 	"fmt"
@@ -9,8 +10,8 @@ import (
 	"strings"
 )
 
-// Parse reads a size. The error quotes the text.
-func Parse(text string) (int64, error) {
+// ParseSize reads a size. The error quotes the text.
+func ParseSize(text string) (int64, error) {
 	digits, unit := text, int64(1)
 	if text != "" {
 		if i := strings.IndexByte("kmg", text[len(text)-1]|0x20); i >= 0 {
@@ -24,8 +25,8 @@ func Parse(text string) (int64, error) {
 	return int64(n) * unit, nil
 }
 
-// Format writes a size as Parse reads it, with the largest unit that is exact.
-func Format(n int64) string {
+// FormatSize writes a size as ParseSize reads it, with the largest unit that is exact.
+func FormatSize(n int64) string {
 	for i, unit := range []string{"G", "M", "k"} {
 		if shift := 10 * (3 - i); n != 0 && n%(1<<shift) == 0 {
 			return strconv.FormatInt(n>>shift, 10) + unit
@@ -34,11 +35,11 @@ func Format(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Flag returns a function that reads the value of an option into a variable. A value below
+// SizeFlag returns a function that reads the value of an option into a variable. A value below
 // least is an error.
-func Flag(bytes *int64, least int64) func(text string) error {
+func SizeFlag(bytes *int64, least int64) func(text string) error {
 	return func(text string) error {
-		n, err := Parse(text)
+		n, err := ParseSize(text)
 		if err == nil && n < least {
 			err = fmt.Errorf("%q is less than %d", text, least)
 		}

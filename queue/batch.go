@@ -1,12 +1,12 @@
-// Package batch lets goroutines that wait for the same kind of work have it done together,
-// for example a sync of the disk: while one batch is worked on, the next one collects. The
+package queue
+
+// Goroutines that wait for the same kind of work have it done together, for example a sync of the disk: while one batch is worked on, the next one collects. The
 // goroutine that came first does the work for all of its batch, so no goroutine of its own
 // is needed.
 //
 //	Do(a) ──► works on a ────────────┐
 //	   Do(b) ──► waits, then works on b and c ──┐
 //	      Do(c) ──► waits ──────────────────────┴► returns
-package batch
 
 import "sync"
 

@@ -1,4 +1,4 @@
-package interval
+package units
 
 import (
 	"strings"
@@ -14,13 +14,13 @@ func TestIntervals(t *testing.T) {
 		"1h 5m": 3900, "1d 2h 3m 4s": 93784, "1h 5": 3605, "20s5m": 320, "1h1h": 7200,
 		"36500d": 36500 * 86400, "2w1d": 1296000,
 	} {
-		d, err := Parse(text)
+		d, err := ParseInterval(text)
 		if err != nil || d != time.Duration(want)*time.Second {
 			t.Errorf("%q is %s, %v; want %d seconds", text, d, err, want)
 			continue
 		}
-		if again, err := Parse(Format(d)); err != nil || again != d {
-			t.Errorf("%q is written as %q, which is %s, %v", text, Format(d), again, err)
+		if again, err := ParseInterval(FormatInterval(d)); err != nil || again != d {
+			t.Errorf("%q is written as %q, which is %s, %v", text, FormatInterval(d), again, err)
 		}
 	}
 	for text, want := range map[string]string{
@@ -40,7 +40,7 @@ func TestIntervals(t *testing.T) {
 		"99999999999999999999s":            "longer than",
 		strings.Repeat("9000000000s", 400): "longer than",
 	} {
-		if d, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+		if d, err := ParseInterval(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is %s, %v; want %s", text, d, err, want)
 		}
 	}
@@ -51,15 +51,15 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		d, err := Parse(s)
+		d, err := ParseInterval(s)
 		if err != nil {
 			return
 		}
-		if d < 0 || d > Max {
+		if d < 0 || d > MaxInterval {
 			t.Fatalf("%q is %s", s, d)
 		}
-		if again, err := Parse(Format(d)); err != nil || again != d {
-			t.Fatalf("%q is %s, written %q, read as %s, %v", s, d, Format(d), again, err)
+		if again, err := ParseInterval(FormatInterval(d)); err != nil || again != d {
+			t.Fatalf("%q is %s, written %q, read as %s, %v", s, d, FormatInterval(d), again, err)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package escape
+package text
 
 import (
 	"encoding/json"
@@ -20,7 +20,7 @@ func TestNothingFromOutsideCommandsATerminal(t *testing.T) {
 		"\xff\xc3":                `\xff\xc3`,
 		"nobreak\u00a0 \u2028end": "nobreak\\u00a0 \\u2028end",
 	} {
-		if got := Text(text); got != want {
+		if got := Escape(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
@@ -53,8 +53,8 @@ func TestLinesOfJSONKeepTheirMeaning(t *testing.T) {
 func FuzzText(f *testing.F) {
 	f.Add("\x1b]0;x\a\xff\u009b\tx")
 	f.Fuzz(func(t *testing.T, text string) {
-		shown := Text(text)
-		if Text(shown) != shown {
+		shown := Escape(text)
+		if Escape(shown) != shown {
 			t.Errorf("%q is not plain", shown)
 		}
 		if strings.ContainsFunc(strings.ReplaceAll(shown, "\t", ""), unicode.IsControl) {

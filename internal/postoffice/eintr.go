@@ -1,6 +1,7 @@
-// Package eintr repeats system calls that a signal interrupted. Package os does
-// so by itself; calls of packages syscall and unix do not.
-package eintr
+package postoffice
+
+// System calls that a signal interrupted are repeated. Package os does so by itself;
+// calls of packages syscall and unix do not.
 
 import "syscall"
 

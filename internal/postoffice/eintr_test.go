@@ -1,4 +1,4 @@
-package eintr
+package postoffice
 
 import (
 	"syscall"
