@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"zsched/internal/certificate"
@@ -58,58 +57,22 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// logFiles returns the log files that the scheduler and smtp(8) write, each once.
-func logFiles(o *options, env *zenv.File, file *config.File) (names []string) {
-	add := func(name string) {
-		if filepath.IsAbs(name) && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	add(cmp.Or(o.log, filepath.Join(env.Value("LOGDIR"), "scheduler")))
-	add(o.statistics)
-	add(file.Params.EventLog) // a socket is no absolute path
-	for _, clause := range file.Scheduler.Clauses {
-		for _, setting := range clause.Settings {
-			if setting.Name == "command" {
-				add(protocolLog(strings.Fields(setting.Value), file.Scheduler.Env))
-			}
-		}
-	}
-	return names
-}
-
-// protocolLog returns the file of the option -l in a command of smtp(8), or "". The name may
-// not depend on the channel or host.
-func protocolLog(words []string, env map[string]string) string {
-	for len(words) > 0 && strings.Contains(words[0], "=") {
-		words = words[1:]
-	}
-	if len(words) == 0 || filepath.Base(words[0]) != "smtp" {
-		return ""
-	}
-	for i, word := range words[:len(words)-1] {
-		if strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") && strings.HasSuffix(word, "l") {
-			name, unknown := zenv.Expand(words[i+1], func(name string) (string, bool) {
-				value, ok := env[name]
-				return value, ok
-			})
-			if len(unknown) == 0 {
-				return name
-			}
-		}
-	}
-	return ""
+// logFiles returns the log files that the scheduler writes.
+func logFiles(o *options, env *zenv.File, file *config.File) []string {
+	all := []string{cmp.Or(o.log, filepath.Join(env.Value("LOGDIR"), "scheduler")), o.statistics, file.Params.EventLog}
+	// A socket is no absolute path.
+	return slices.DeleteFunc(all, func(name string) bool { return !filepath.IsAbs(name) })
 }
 
 // tryReply prints the reply rules that match a reply. The first of those for a
 // channel and host applies there.
 func tryReply(file *config.File, reply string, stdout io.Writer) {
-	try := file.TryReply(reply)
-	for _, r := range try.Rules {
+	rules := file.TryReply(reply)
+	for _, r := range rules {
 		fmt.Fprintf(stdout, "%s: reply %s/%s \"%s\" %s\n", r.Place(), r.Channel, r.Host, r.Expression, r.Action)
 	}
-	if len(try.Rules) == 0 {
-		fmt.Fprintf(stdout, "%s: no reply rule matches %q\n", file.Name, try.Text)
+	if len(rules) == 0 {
+		fmt.Fprintf(stdout, "%s: no reply rule matches %q\n", file.Name, reply)
 	}
 }
 

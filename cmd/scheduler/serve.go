@@ -251,7 +251,7 @@ func kept(ctx context.Context, queue *admin.Queue) ([]metrics.Kept, error) {
 // the group of transport/, which is also given to control files. If that group was
 // 0, it becomes the group of the first clause whose agents do not run as root.
 func (s *setting) guard(file *config.File, log zerolog.Logger) (group int, err error) {
-	if !file.Params.KeepSpoolMode {
+	if file.Params.SpoolMode != "keep" {
 		changes, err := postoffice.Guard(s.where.postoffice, agentGroup(file.Scheduler))
 		for _, change := range changes {
 			log.Warn().Str("change", change).Msg("the queue is closed to other users; PARAMspool-mode=keep leaves it open")

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"zsched/internal/zenv"
-	"zsched/scheduler"
 )
 
 // System contains the facts about the machine that the reader needs.
@@ -59,51 +58,45 @@ func groupNumber(name string) (int, error) {
 }
 
 // account is a user or a group: a number if it begins with a digit, else a name
-// that this machine knows.
-type account struct {
-	what   string // user or group
-	field  func(*scheduler.Params) *int
-	lookup func(System) func(string) (int, error)
-	self   func(System) int // the scheduler's own
+// that this machine knows. -1 stands for the scheduler's own.
+func account[T any](of func(*T) *int, what string) field[T, int] {
+	return field[T, int]{
+		of: of, form: "name or number",
+		parse: func(text string, r *reader) (int, error) {
+			lookup, own := r.system.User, r.system.UID
+			if what == "group" {
+				lookup, own = r.system.Group, r.system.GID
+			}
+			id, err := accountNumber(text, what, lookup)
+			if err != nil || r.system.UID == 0 {
+				return id, err
+			}
+			if id != own {
+				r.warnOnce("only root can start agents as another "+what+"; they keep the scheduler's own %s", what)
+			}
+			return -1, nil
+		},
+		format: func(id int) string {
+			if id < 0 {
+				return ""
+			}
+			return strconv.Itoa(id)
+		},
+	}
 }
 
-func (k account) String() string { return "name or number" }
-
-func (k account) read(text string, r *reader) (func(*scheduler.Params), error) {
-	id, err := k.resolve(text, r)
-	if err != nil {
-		return nil, err
-	}
-	// A scheduler that does not run as root can start agents only as its own
-	// user, which the parameters represent as -1.
-	if r.system.UID != 0 {
-		if id != k.self(r.system) {
-			r.warnOnce("only root can start agents as another "+k.what+"; they keep the scheduler's own %s", k.what)
-		}
-		id = -1
-	}
-	return func(p *scheduler.Params) { *k.field(p) = id }, nil
-}
-
-func (k account) resolve(text string, r *reader) (int, error) {
+func accountNumber(text, what string, lookup func(string) (int, error)) (int, error) {
 	if text[0] >= '0' && text[0] <= '9' {
 		// The system calls take the highest number to mean "no change".
 		id, err := strconv.ParseUint(text, 10, 32)
 		if err != nil || id >= math.MaxUint32 {
-			return 0, fmt.Errorf("the number of a %s must be from 0 to %d", k.what, uint32(math.MaxUint32-1))
+			return 0, fmt.Errorf("the number of a %s must be from 0 to %d", what, uint32(math.MaxUint32-1))
 		}
 		return int(id), nil
 	}
-	id, err := k.lookup(r.system)(text)
+	id, err := lookup(text)
 	if err != nil {
-		return 0, fmt.Errorf("this machine has no such %s", k.what)
+		return 0, fmt.Errorf("this machine has no such %s", what)
 	}
 	return id, nil
-}
-
-func (k account) show(p *scheduler.Params) string {
-	if id := *k.field(p); id >= 0 {
-		return strconv.Itoa(id)
-	}
-	return ""
 }

@@ -22,7 +22,6 @@ import (
 func (r *reader) checkClauses() {
 	defaults := r.file.Scheduler.Defaults
 	clauses := r.file.Scheduler.Clauses
-	r.comparisonsLeft = maxComparisons
 	for i := range clauses {
 		c := &clauses[i]
 		r.at = clausePlace(c)
@@ -42,11 +41,8 @@ func (r *reader) checkClauses() {
 			defaults = p
 			continue
 		}
-		r.checkPattern(c)
 		r.checkReached(i)
-		r.checkOverridden(i)
-		r.checkPrograms(i)
-		if len(p.Command) == 0 && !r.mayMatchLater(i) {
+		if len(p.Command) == 0 && r.mayMatchLater(i) == nil {
 			r.warn("%s has no command, and no later clause has one for it: mail that matches it waits", patternOf(c))
 		}
 	}
@@ -114,21 +110,12 @@ func passesSessions(command []string) bool {
 	})
 }
 
-func (r *reader) checkPattern(c *scheduler.Clause) {
-	for _, part := range []string{c.Channel, c.Host} {
-		if bracket, ok := pattern.Unclosed(part); ok {
-			r.warn("in the pattern %s the %q is not closed, so it stands for itself", patternOf(c), bracket)
-		}
-	}
-}
-
 // checkReached reports a clause that is never used, because an earlier clause
 // that has a command matches everything that it matches.
 func (r *reader) checkReached(i int) {
 	clauses := r.file.Scheduler.Clauses
 	c := &clauses[i]
-	for j := 0; j < i && r.comparisonsLeft > 0; j++ {
-		r.comparisonsLeft--
+	for j := range i {
 		earlier := &clauses[j]
 		if !earlier.MatchesAll() && setsOneOf(earlier, "command") &&
 			covers(earlier.Channel, c.Channel) && covers(earlier.Host, c.Host) {
@@ -139,53 +126,6 @@ func (r *reader) checkReached(i int) {
 	}
 }
 
-// checkOverridden reports settings of a clause without a command that are never in
-// force, because a later clause sets the same keyword for everything that the
-// clause matches.
-func (r *reader) checkOverridden(i int) {
-	clauses := r.file.Scheduler.Clauses
-	c := &clauses[i]
-	if r.copied[i] || c.MatchesAll() || setsOneOf(c, "command") {
-		return
-	}
-	inForce := slices.Clone(c.Settings) // those that may still be in force
-	for j := i + 1; j < len(clauses) && len(inForce) > 0 && r.comparisonsLeft > 0; j++ {
-		r.comparisonsLeft--
-		later := &clauses[j]
-		if later.MatchesAll() {
-			continue
-		}
-		if covers(later.Channel, c.Channel) && covers(later.Host, c.Host) {
-			inForce = slices.DeleteFunc(inForce, func(s scheduler.Setting) bool {
-				again := slices.IndexFunc(later.Settings, func(other scheduler.Setting) bool { return other.Name == s.Name })
-				if again >= 0 && later.Settings[again].Value != s.Value {
-					r.warn("%s in %s has no effect: %s on line %d matches the same mail and sets it again",
-						s.Name, patternOf(c), patternOf(later), later.Line)
-				}
-				return again >= 0
-			})
-		}
-		if setsOneOf(later, "command") && mayOverlap(c.Channel, later.Channel) && mayOverlap(c.Host, later.Host) {
-			return // the search may end here with the settings in force
-		}
-	}
-}
-
-// checkPrograms reports mail for programs that is delivered one message at a time.
-func (r *reader) checkPrograms(i int) {
-	clauses := r.file.Scheduler.Clauses
-	c := &clauses[i]
-	if !strings.EqualFold(c.Channel, "prog") || c.Host != "*" || !setsOneOf(c, "command") {
-		return
-	}
-	general := slices.ContainsFunc(clauses[:i], func(earlier scheduler.Clause) bool {
-		return !earlier.MatchesAll() && setsOneOf(&earlier, "maxthr") && covers(earlier.Channel, c.Channel) && covers(earlier.Host, c.Host)
-	})
-	if !general && r.file.Effective(i).MaxThr <= 1 {
-		r.warn("in %s maxthr=1 allows one delivery at a time: all programs are one thread, so a slow one holds up the mail of all; set maxthr and sessions", patternOf(c))
-	}
-}
-
 // covers reports whether every name that matches the narrow pattern certainly
 // matches the wide one too.
 func covers(wide, narrow string) bool {
@@ -193,20 +133,17 @@ func covers(wide, narrow string) bool {
 		!strings.ContainsAny(narrow, wildcards) && pattern.Glob(wide, narrow)
 }
 
-// mayMatchLater reports whether recipients that match a clause may match a later
-// one.
-func (r *reader) mayMatchLater(i int) bool {
+// mayMatchLater returns the next clause that recipients of a clause may match too, or nil.
+func (r *reader) mayMatchLater(i int) *scheduler.Clause {
 	clauses := r.file.Scheduler.Clauses
+	c := &clauses[i]
 	for j := i + 1; j < len(clauses); j++ {
-		if r.comparisonsLeft--; r.comparisonsLeft < 0 {
-			return true
-		}
 		later := &clauses[j]
-		if !later.MatchesAll() && mayOverlap(clauses[i].Channel, later.Channel) && mayOverlap(clauses[i].Host, later.Host) {
-			return true
+		if !later.MatchesAll() && mayOverlap(c.Channel, later.Channel) && mayOverlap(c.Host, later.Host) {
+			return later
 		}
 	}
-	return false
+	return nil
 }
 
 // CheckPrograms reports the commands whose program does not exist or cannot be

@@ -13,7 +13,6 @@ import (
 // differently.
 func (r *reader) findDifferences() {
 	inherited := make(map[string]bool) // what the */* clauses have set so far
-	r.comparisonsLeft = maxComparisons
 	for i := range r.file.Scheduler.Clauses {
 		c := &r.file.Scheduler.Clauses[i]
 		r.at = clausePlace(c)
@@ -24,7 +23,6 @@ func (r *reader) findDifferences() {
 			}
 			continue
 		}
-		r.patternDifferences(c)
 		if !own["command"] {
 			r.searchDifference(i)
 		}
@@ -41,42 +39,12 @@ func (r *reader) differ(format string, args ...any) {
 	}
 }
 
-func (r *reader) patternDifferences(c *scheduler.Clause) {
-	pattern := patternOf(c)
-	if c.Channel == "*" {
-		r.differ("%s now matches every channel; ZMailer never used such a clause", pattern)
-	}
-	if strings.ToLower(pattern) != pattern {
-		r.differ("%s now matches regardless of case; in ZMailer a pattern with upper-case letters matched nothing", pattern)
-	}
-	if _, set, found := strings.Cut(pattern, "["); found {
-		set, _, _ = strings.Cut(set, "]")
-		if strings.HasPrefix(set, "^") || strings.HasPrefix(set, "!") || strings.Contains(strings.Trim(set, "-"), "-") {
-			r.differ("ranges and negation in [%s] now work; in ZMailer they did not", set)
-		}
-	}
-	if _, after, found := strings.Cut(pattern, "}"); found && after != "" {
-		r.differ("%q after the braces now counts; ZMailer ignored it", after)
-	}
-}
-
-// maxComparisons is how many pairs of clauses are compared to find differences,
-// and again to find clauses that are never reached. Pairs above this number are
-// not compared, so they cause no warnings.
-const maxComparisons = 1 << 22
-
 // searchDifference: in ZMailer a clause without a command ended the search.
 func (r *reader) searchDifference(i int) {
-	clauses := r.file.Scheduler.Clauses
-	c := &clauses[i]
-	for j := i + 1; j < len(clauses) && r.comparisonsLeft > 0; j++ {
-		r.comparisonsLeft--
-		later := &clauses[j]
-		if !later.MatchesAll() && mayOverlap(c.Channel, later.Channel) && mayOverlap(c.Host, later.Host) {
-			r.differ("%s has no command, so recipients that match it go on to later clauses, first to %s on line %d; "+
-				"ZMailer stopped here", patternOf(c), patternOf(later), later.Line)
-			return
-		}
+	c := &r.file.Scheduler.Clauses[i]
+	if later := r.mayMatchLater(i); later != nil {
+		r.differ("%s has no command, so recipients that match it go on to later clauses, first to %s on line %d; "+
+			"ZMailer stopped here", patternOf(c), patternOf(later), later.Line)
 	}
 }
 

@@ -269,7 +269,7 @@ func TestShares(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := mustParse(t, "x command=y\nPARAMshares="+name)
-	if got := fmt.Sprint(file.Params.Shares); got != "map[ann@example.net:2 example.org:4]" {
+	if got := fmt.Sprint(file.Params.Shares.Weights); got != "map[ann@example.net:2 example.org:4]" {
 		t.Error(got)
 	}
 	if err := os.WriteFile(name, []byte("a 1\nb 0\nc\nd 1 1\ne 1001\n"), 0o600); err != nil {

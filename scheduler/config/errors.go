@@ -3,6 +3,7 @@ package config
 // Errors and warnings: what is wrong with a file, and where.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,43 +34,34 @@ type Error struct {
 
 func (e Error) Error() string { return e.Place.String() + ": " + e.Text }
 
+func (e Error) String() string { return e.Error() }
+
+// Warning is something in a file that is accepted, but probably a mistake.
+type Warning = Error
+
 // Errors are all mistakes in a file, in the order of the file.
 type Errors []Error
 
-func (e Errors) Error() string {
-	lines := make([]string, len(e))
-	for i := range e {
-		lines[i] = e[i].Error()
+func (all Errors) Error() string {
+	lines := make([]string, len(all))
+	for i, e := range all {
+		lines[i] = e.Error()
 	}
 	return strings.Join(lines, "\n")
 }
 
 // Unwrap lets errors.As find a single Error.
-func (e Errors) Unwrap() []error {
-	out := make([]error, len(e))
-	for i := range e {
-		out[i] = e[i]
+func (all Errors) Unwrap() []error {
+	out := make([]error, len(all))
+	for i, e := range all {
+		out[i] = e
 	}
 	return out
 }
 
-// Warning is something in a file that is accepted, but probably a mistake.
-type Warning struct {
-	Place
-	Text string
-}
-
-func (w Warning) String() string { return w.Place.String() + ": " + w.Text }
-
 // sortByPlace puts errors or warnings in the order of the file.
-func sortByPlace[T any](problems []T, place func(T) Place) {
-	slices.SortStableFunc(problems, func(a, b T) int {
-		p, q := place(a), place(b)
-		if p.Line != q.Line {
-			return p.Line - q.Line
-		}
-		return p.Column - q.Column
+func sortByPlace(all []Error) {
+	slices.SortStableFunc(all, func(a, b Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 }
-
-func sortWarnings(w []Warning) { sortByPlace(w, func(w Warning) Place { return w.Place }) }

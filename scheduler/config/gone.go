@@ -13,6 +13,14 @@ var gone = map[string]string{
 	"paramevent-log-limit": "let logrotate bound the event log, as its example does",
 }
 
+// insteadOf returns the end of an error about an unknown name: what to use, if it is gone.
+func insteadOf(name string) string {
+	if instead := gone[strings.ToLower(name)]; instead != "" {
+		return ", which is gone: " + instead
+	}
+	return ""
+}
+
 // ignored are the keywords and PARAMs of ZMailer that are read, whatever their value is,
 // and have no effect.
 var ignored = []string{
@@ -23,10 +31,7 @@ var ignored = []string{
 func (r *reader) isIgnored(name string) bool {
 	for _, known := range ignored {
 		if strings.EqualFold(known, name) {
-			if !r.warned[known] {
-				r.warned[known] = true
-				r.warn("%s has no effect", known)
-			}
+			r.warnOnce("%s has no effect", known)
 			return true
 		}
 	}

@@ -17,7 +17,8 @@ import (
 // and comments, is white space; so is a carriage return. "#" begins a comment
 // where a word can begin, and it ends a name, but it is an ordinary byte in a
 // value. A quoted value ends at the next quote; a backslash at the end of a line
-// continues it on the next line.
+// continues it on the next line. A reply rule has a form of its own, and takes the rest of
+// its line.
 var tokens = lexer.MustSimple([]lexer.SimpleRule{
 	{Name: "Indent", Pattern: `(?:\n[ \t\r]*(?:#[^\n]*)?)*\n[ \t\r]+`},
 	{Name: "Newline", Pattern: `(?:\n[ \t\r]*(?:#[^\n]*)?)*\n`},
@@ -26,18 +27,21 @@ var tokens = lexer.MustSimple([]lexer.SimpleRule{
 	{Name: "Bare", Pattern: `[ \t\r]*=[ \t\r]*[^ \t\r\n]*`},
 	{Name: "Blank", Pattern: `[ \t\r]+`},
 	{Name: "Comment", Pattern: `#[^\n]*`},
+	{Name: "Reply", Pattern: `reply[ \t]+[^ \t\r\n#=]+[ \t][^\n]*`},
 	{Name: "Name", Pattern: `[^ \t\r\n=#]+`},
 })
 
 // file is the syntax of a complete scheduler.cf.
 type file struct {
-	Sections []*section `parser:"( Newline | @@ )*"`
+	Sections []*section `parser:"( Newline | Indent | @@ )*"`
 }
 
-// section is a pattern or a PARAM in the first column, and the indented words
-// after it.
+// section is a reply rule, or a pattern or a PARAM in the first column and the indented
+// words after it.
 type section struct {
-	Words []*word `parser:"@@+"`
+	Pos   lexer.Position
+	Reply string  `parser:"@Reply"`
+	Words []*word `parser:"| @@ ( Indent | @@ )*"`
 }
 
 // word is a name, a name with a value, or a value without a name. Value is the
@@ -52,7 +56,7 @@ type word struct {
 
 var grammar = participle.MustBuild[file](
 	participle.Lexer(tokens),
-	participle.Elide("Indent", "Blank", "Comment"),
+	participle.Elide("Blank", "Comment"),
 )
 
 const blanks = " \t\r"
@@ -77,15 +81,4 @@ func (w *word) text() string {
 	v = strings.ReplaceAll(v, "\\\r\n", "")
 	v = strings.ReplaceAll(v, "\\\n", "")
 	return strings.Trim(v, `"`)
-}
-
-// isSplit reports whether the "=" of the value is on a later line than the
-// name.
-func (w *word) isSplit() bool {
-	return w.Name != "" && w.Value != "" && w.Pos.Offset+len(w.Name)+len(w.Value) != w.EndPos.Offset
-}
-
-// follows reports whether nothing is between the word and the one before it.
-func (w *word) follows(before *word) bool {
-	return before != nil && before.Pos.Offset+len(before.Name)+len(before.Value) == w.Pos.Offset
 }

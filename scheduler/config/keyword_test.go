@@ -13,7 +13,7 @@ import (
 )
 
 // samples are values that a kind accepts, on the edges of its bounds, and
-// values beyond them.
+// values beyond them. They follow from what scheduler.cf(5) says of the kind.
 func samples[T any](k kind[T]) (good, bad []string) {
 	number := func(low, high int) ([]string, []string) {
 		return []string{strconv.Itoa(low), strconv.Itoa(high)},
@@ -23,65 +23,81 @@ func samples[T any](k kind[T]) (good, bad []string) {
 		good, bad := number(int(low/time.Second), int(high/time.Second))
 		return append(good, units.FormatInterval(low), units.FormatInterval(high)), append(bad, units.FormatInterval(high)+"1s")
 	}
-	switch k := any(k).(type) {
-	case count[T]:
-		good, bad = number(k.low, k.high)
-		if k.floor {
-			good, bad = append(good, bad[0], "-5"), bad[1:]
+	form := k.String()
+	if low, high, ok := bounds(form); ok {
+		if strings.HasPrefix(form, "number, ") {
+			return number(atoi(low), atoi(high))
 		}
-	case span[T]:
-		good, bad = seconds(k.low, k.high)
-	case ratio[T]:
-		good = []string{fmt.Sprint(k.low), fmt.Sprint(k.high), "1.25"}
-		bad = []string{fmt.Sprint(k.low / 2), fmt.Sprint(k.high * 2), "NaN", "Inf", "x"}
-	case feedback[T]:
-		good = []string{"0", "1", "0.5", "1/N", "0.25/n", "1/sqrt(N)", "1 / SQRT( n )"}
-		bad = []string{"1.5", "-1", "2/N", "1/M", "1/sqrt(M)", "/N", "NaN", "Inf", "x"}
-	case choice[T]:
-		good = append(slices.Clone(k.words), strings.ToUpper(k.words[0]))
-		bad = []string{"x", k.words[0] + "s"}
-	case flag[T]:
-		good = []string{"", "0", "1", "2", "yes", "No", "on", "off", "true", "false"}
-		bad = []string{"maybe"}
-	case factors:
-		good, bad = number(k.low, k.high)
-		good = append(good, "1 2 3", " 1\t2 ", strings.Repeat("1 ", k.max))
-		bad = append(bad, strings.Repeat("1 ", k.max+1), "1,2", " ")
-	case times:
-		good, bad = seconds(k.low, k.high)
-		good = append(good, "1h 4h 1d", "1 2 3 4 5")
-		bad = append(bad, "1h x")
-	case oneRate:
-		good, bad = []string{"1/1s", "6000/1h", "0"}, []string{"100", "/1m", "1/1m, 2026-12-01 2/1m"}
-	case store:
-		good = []string{"redis://localhost", "rediss://u:p@h:1/2", "redis://a:1/0?master_name=m&addr=b:2&ttl=3s", "redis://[::1]:6379/3"}
-		bad = []string{"localhost:6379", "http://h", "redis://h/x", "redis://a:1,b:2/1", "redis://h?ttl=1", "redis://h?color=red", "redis://"}
-	case rates:
-		good = []string{"1/1s", "100/1m", "0", "1000000000/365d", "500/1d, 2026-12-01 1000/1d,2026-12-08 2000/1d"}
-		bad = []string{"100", "100/", "/1m", "-1/1m", "0/1m", "100/0", "100/1y", "1/366d", "2026-12-01 1/1d", "1/1d, 2/1d", "1/1d, 2026-13-01 2/1d", "1/1d, 2026-12-02 2/1d, 2026-12-01 2/1d", "1/1m,"}
-	case words:
-		good, bad = []string{"mailbox", "A=b C=d x -y $host"}, []string{" ", "A=b"}
-	case account:
-		good, bad = []string{"root", "0", "65534", "4294967294"}, []string{"nosuch", "1x", "4294967295", "-1"}
-	case text[T]:
-		good, bad = []string{"x", "a b"}, []string{" "}
-	case socket[T]:
-		good, bad = []string{"/x", "UNIX:/x"}, []string{"UNIX:x", "UDP:1", "TCP:0", "x:0"}
-		if k.local {
-			bad = append(bad, "TCP:174", "174")
-		} else {
-			good = append(good, "TCP:174", "174", "TCP:smtp", "TCP:127.0.0.1:1")
-		}
-	case sockets[T]:
-		good, bad = []string{"/x", "TCP:174", "TCP:174 UNIX:/x"}, []string{"UNIX:x", "UDP:1", "TCP:174 UNIX:x"}
-	case repliesFile:
-		good, bad = []string{"/dev/null"}, []string{"/no/such/file"}
-	case sharesFile:
-		good, bad = []string{"/dev/null"}, []string{"/no/such/file"}
-	default:
-		panic(fmt.Sprintf("no samples of %T", k))
+		a, _ := units.ParseInterval(low)
+		b, _ := units.ParseInterval(high)
+		return seconds(a, b)
 	}
-	return good, bad
+	switch {
+	case strings.HasPrefix(form, "fraction, "):
+		return []string{"0.01", "1000", "1.25"}, []string{"0.005", "2000", "NaN", "Inf", "x"}
+	case strings.HasPrefix(form, "up to 100 numbers, "):
+		good, bad = number(0, 1000000)
+		return append(good, "1 2 3", " 1\t2 ", strings.Repeat("1 ", 100)), append(bad, strings.Repeat("1 ", 101), "1,2", " ")
+	case strings.HasPrefix(form, "up to 4 times, "):
+		good, bad = seconds(time.Second, year)
+		return append(good, "1h 4h 1d", "1 2 3 4 5"), append(bad, "1h x")
+	case strings.Contains(form, " or ") && !strings.Contains(form, "/") && form != "name or number":
+		word, _, _ := strings.Cut(form, " ")
+		word = strings.TrimSuffix(word, ",")
+		return []string{word, strings.ToUpper(word)}, []string{"x", word + "s"}
+	}
+	known, ok := samplesByForm[form]
+	if !ok {
+		panic("no samples of " + form)
+	}
+	return known.good, known.bad
+}
+
+// lowMeansLowest are the keywords for which ZMailer took a value that is too low for the
+// lowest.
+var lowMeansLowest = []string{"maxta", "maxchannel", "maxring", "maxthr", "overfeed"}
+
+// bounds returns the bounds of a number or a time from the form of its kind.
+func bounds(form string) (low, high string, ok bool) {
+	kind, rest, _ := strings.Cut(form, ", ")
+	low, high, ok = strings.Cut(rest, " to ")
+	return low, high, ok && (kind == "number" || kind == "time")
+}
+
+func atoi(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+var samplesByForm = map[string]struct{ good, bad []string }{
+	"x, x/N or x/sqrt(N), x 0 to 1": {
+		[]string{"0", "1", "0.5", "1/N", "0.25/n", "1/sqrt(N)", "1 / SQRT( n )"},
+		[]string{"1.5", "-1", "2/N", "1/M", "1/sqrt(M)", "/N", "1/", "NaN", "Inf", "x"},
+	},
+	formFlag: {[]string{"", "0", "1", "2", "yes", "No", "on", "off", "true", "false"}, []string{"maybe"}},
+	"N/time": {[]string{"1/1s", "6000/1h", "0"}, []string{"100", "/1m", "1/1m, 2026-12-01 2/1m"}},
+	"redis://[user:password@]host:port/db": {
+		[]string{"redis://localhost", "rediss://u:p@h:1/2", "redis://a:1/0?master_name=m&addr=b:2&ttl=3s", "redis://[::1]:6379/3"},
+		[]string{"localhost:6379", "http://h", "redis://h/x", "redis://a:1,b:2/1", "redis://h?ttl=1", "redis://h?color=red", "redis://"},
+	},
+	"N/time, or a table by date": {
+		[]string{"1/1s", "100/1m", "0", "1000000000/365d", "500/1d, 2026-12-01 1000/1d,2026-12-08 2000/1d"},
+		[]string{"100", "100/", "/1m", "-1/1m", "0/1m", "100/0", "100/1y", "1/366d", "2026-12-01 1/1d", "1/1d, 2/1d", "1/1d, 2026-13-01 2/1d", "1/1d, 2026-12-02 2/1d, 2026-12-01 2/1d", "1/1d, 2026-12-01 2/1d, 2/1d", "1/1m,"},
+	},
+	"words":          {[]string{"mailbox", "A=b C=d x -y $host"}, []string{" ", "A=b"}},
+	"name or number": {[]string{"root", "0", "65534", "4294967294"}, []string{"nosuch", "1x", "4294967295", "-1"}},
+	"text":           {[]string{"x", "a b"}, []string{" "}},
+	"path":           {[]string{"/dev/null"}, []string{" "}},
+	"UNIX:/path":     {[]string{"/x", "UNIX:/x"}, []string{"UNIX:x", "UDP:1", "TCP:0", "x:0", "TCP:174", "174"}},
+	"UNIX:/path, TCP:port, TCP:service or TCP:host:port": {
+		[]string{"/x", "UNIX:/x", "TCP:174", "174", "TCP:smtp", "TCP:127.0.0.1:1"}, []string{"UNIX:x", "UDP:1", "TCP:0", "x:0"},
+	},
+	"UNIX:/path, TCP:port, TCP:service or TCP:host:port, or several of them": {
+		[]string{"/x", "TCP:174", "TCP:174 UNIX:/x"}, []string{"UNIX:x", "UDP:1", "TCP:174 UNIX:x"},
+	},
 }
 
 func TestEveryValueOfEveryKeyword(t *testing.T) {
@@ -100,7 +116,10 @@ func TestEveryValueOfEveryKeyword(t *testing.T) {
 func tryRow[T any](t *testing.T, r *row[T], before, name string) {
 	t.Helper()
 	good, bad := samples(r.kind)
-	if _, isFlag := r.kind.(flag[T]); !isFlag {
+	if slices.Contains(lowMeansLowest, r.name) {
+		good, bad = append(good, bad[0], "-5"), bad[1:]
+	}
+	if r.kind.String() != formFlag {
 		for _, text := range []string{before + name, before + name + "=", before + name + `=""`, before + name + "=\n"} {
 			wantError(t, text, name+" needs a value")
 		}
@@ -127,16 +146,14 @@ func tryRow[T any](t *testing.T, r *row[T], before, name string) {
 		wantError(t, text, fmt.Sprintf("%s=%q: ", name, strings.TrimSpace(value)))
 	}
 	// Who goes beyond bounds is told them.
-	switch k := any(r.kind).(type) {
-	case count[T]:
-		wantError(t, before+name+"="+strconv.Itoa(k.high+1), fmt.Sprintf("must be from %d to %d", k.low, k.high))
-	case span[T]:
-		if k.high < units.MaxInterval {
-			wantError(t, before+name+"="+units.FormatInterval(k.high)+"1s",
-				fmt.Sprintf("must be from %s to %s", units.FormatInterval(k.low), units.FormatInterval(k.high)))
+	if low, high, ok := bounds(r.kind.String()); ok && high != units.FormatInterval(units.MaxInterval) {
+		beyond := high + "1s"
+		if n, err := strconv.Atoi(high); err == nil {
+			beyond = strconv.Itoa(n + 1)
 		}
+		wantError(t, before+name+"="+beyond, "must be from "+low+" to "+high)
 	}
-	if _, isSocket := r.kind.(socket[T]); r.preset != "" && !isSocket {
+	if r.preset != "" {
 		system := &reader{system: debian(0), readingDefaults: true}
 		apply, err := r.kind.read(r.preset, system)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,8 +16,7 @@ import (
 	"zsched/scheduler"
 )
 
-// kind is a kind of value: how it is read, which field of a T it sets, and how
-// it is shown.
+// kind is a kind of value: how it is read, and how a T shows it.
 type kind[T any] interface {
 	// read checks a value and returns the function that applies it. The reader
 	// adds the name and the value to the error.
@@ -28,184 +28,203 @@ type kind[T any] interface {
 	String() string
 }
 
-// span is a time.
-type span[T any] struct {
-	field     func(*T) *time.Duration
-	low, high time.Duration
-	zero      time.Duration // the value that 0 stands for
+// field is the kind of a value that is one field of a T.
+type field[T, V any] struct {
+	of     func(*T) *V
+	form   string // the kind and its bounds
+	parse  func(text string, r *reader) (V, error)
+	format func(V) string
+	also   func(*T)      // called after the field is set; may be nil
+	unset  func(*T) bool // reports whether there is no value; may be nil
 }
 
-func (k span[T]) String() string {
-	return fmt.Sprintf("time, %s to %s", units.FormatInterval(k.low), units.FormatInterval(k.high))
-}
+func (k field[T, V]) String() string { return k.form }
 
-func (k span[T]) read(text string, _ *reader) (func(*T), error) {
-	d, err := units.ParseInterval(text)
-	if err != nil {
-		return nil, err
-	}
-	if d < k.low || d > k.high {
-		return nil, fmt.Errorf("must be from %s to %s", units.FormatInterval(k.low), units.FormatInterval(k.high))
-	}
-	if d == 0 {
-		d = k.zero
-	}
-	return func(v *T) { *k.field(v) = d }, nil
-}
-
-func (k span[T]) show(v *T) string { return units.FormatInterval(*k.field(v)) }
-
-// count is a whole number.
-type count[T any] struct {
-	field     func(*T) *int
-	low, high int
-	floor     bool          // a value below low means low, as in ZMailer
-	then      func(*T)      // called after the field is set; may be nil
-	unset     func(*T) bool // reports whether there is no value; may be nil
-}
-
-func (k count[T]) String() string {
-	return fmt.Sprintf("number, %d to %d", k.low, k.high)
-}
-
-func (k count[T]) read(text string, _ *reader) (func(*T), error) {
-	n, err := parseCount(text, k.low, k.high, k.floor)
+func (k field[T, V]) read(text string, r *reader) (func(*T), error) {
+	value, err := k.parse(text, r)
 	if err != nil {
 		return nil, err
 	}
 	return func(v *T) {
-		if k.field != nil {
-			*k.field(v) = n
-		}
-		if k.then != nil {
-			k.then(v)
+		*k.of(v) = value
+		if k.also != nil {
+			k.also(v)
 		}
 	}, nil
 }
 
-func (k count[T]) show(v *T) string {
+func (k field[T, V]) show(v *T) string {
 	if k.unset != nil && k.unset(v) {
 		return ""
 	}
-	return strconv.Itoa(*k.field(v))
+	return k.format(*k.of(v))
 }
 
-func parseCount(text string, low, high int, floor bool) (int, error) {
+// span is a time.
+func span[T any](of func(*T) *time.Duration, low, high time.Duration) field[T, time.Duration] {
+	return field[T, time.Duration]{
+		of: of, form: "time, " + units.FormatInterval(low) + " to " + units.FormatInterval(high), format: units.FormatInterval,
+		parse: func(text string, _ *reader) (time.Duration, error) { return parseSpan(text, low, high) },
+	}
+}
+
+func parseSpan(text string, low, high time.Duration) (time.Duration, error) {
+	d, err := units.ParseInterval(text)
+	if err == nil && (d < low || d > high) {
+		err = fmt.Errorf("must be from %s to %s", units.FormatInterval(low), units.FormatInterval(high))
+	}
+	return d, err
+}
+
+// zeroIs is a time of which 0 stands for another one.
+func zeroIs[T any](k field[T, time.Duration], zero time.Duration) field[T, time.Duration] {
+	parse := k.parse
+	k.parse = func(text string, r *reader) (time.Duration, error) {
+		d, err := parse(text, r)
+		if d == 0 {
+			d = zero
+		}
+		return d, err
+	}
+	return k
+}
+
+// count is a whole number.
+func count[T any](of func(*T) *int, low, high int) field[T, int] {
+	return field[T, int]{
+		of: of, form: fmt.Sprintf("number, %d to %d", low, high), format: strconv.Itoa,
+		parse: func(text string, _ *reader) (int, error) { return parseCount(text, low, high) },
+	}
+}
+
+// atLeast is a whole number. A value below low means low, as in ZMailer.
+func atLeast[T any](of func(*T) *int, low, high int) field[T, int] {
+	k := count(of, low, high)
+	k.parse = func(text string, _ *reader) (int, error) {
+		if n, err := strconv.Atoi(text); err == nil && n < low {
+			return low, nil
+		}
+		return parseCount(text, low, high)
+	}
+	return k
+}
+
+func parseCount(text string, low, high int) (int, error) {
 	n, err := strconv.Atoi(text)
-	if err == nil && floor {
-		n = max(n, low)
-	}
-	if errors.Is(err, strconv.ErrSyntax) {
+	switch {
+	case errors.Is(err, strconv.ErrSyntax):
 		return 0, fmt.Errorf("must be a whole number from %d to %d", low, high)
-	}
-	if err != nil || n < low || n > high {
+	case err != nil || n < low || n > high:
 		return 0, fmt.Errorf("must be from %d to %d", low, high)
 	}
 	return n, nil
 }
 
-// ratio is a number with a fraction.
-type ratio[T any] struct {
-	field     func(*T) *float64
-	low, high float64
-}
-
-func (k ratio[T]) String() string { return fmt.Sprintf("fraction, %g to %g", k.low, k.high) }
-
-func (k ratio[T]) read(text string, _ *reader) (func(*T), error) {
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(x) || x < k.low || x > k.high {
-		return nil, fmt.Errorf("must be a number from %g to %g", k.low, k.high)
+// onlyOne is nice or priority: of these two, the later in the file is in force.
+func onlyOne(k field[values, int], isPriority bool) field[values, int] {
+	k.also = func(v *values) {
+		v.PrioritySet = isPriority
+		if isPriority {
+			v.Nice = 0
+		} else {
+			v.Priority = 0
+		}
 	}
-	return func(v *T) { *k.field(v) = x }, nil
+	k.unset = func(v *values) bool { return v.PrioritySet != isPriority }
+	return k
 }
 
-func (k ratio[T]) show(v *T) string { return strconv.FormatFloat(*k.field(v), 'g', -1, 64) }
+// ratio is a number with a fraction.
+func ratio[T any](of func(*T) *float64, low, high float64) field[T, float64] {
+	return field[T, float64]{
+		of: of, form: fmt.Sprintf("fraction, %g to %g", low, high), format: formatFraction,
+		parse: func(text string, _ *reader) (float64, error) {
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil || math.IsNaN(x) || x < low || x > high {
+				return 0, fmt.Errorf("must be a number from %g to %g", low, high)
+			}
+			return x, nil
+		},
+	}
+}
+
+func formatFraction(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // feedback is x, x/N or x/sqrt(N) with x from 0 to 1.
-type feedback[T any] struct {
-	field func(*T) *scheduler.Feedback
+func feedback[T any](of func(*T) *scheduler.Feedback) field[T, scheduler.Feedback] {
+	return field[T, scheduler.Feedback]{
+		of: of, form: "x, x/N or x/sqrt(N), x 0 to 1", parse: parseFeedback,
+		format: func(f scheduler.Feedback) string { return formatFraction(f.Amount) + feedbackForms[f.Per] },
+	}
 }
 
-// feedbackForms are the endings of a feedback value, the empty one last.
-var feedbackForms = [...]struct {
-	suffix string
-	per    scheduler.Per
-}{{"/sqrt(N)", scheduler.PerSqrt}, {"/N", scheduler.PerN}, {"", scheduler.PerOne}}
+// feedbackForms are the endings of a feedback value.
+var feedbackForms = map[scheduler.Per]string{scheduler.PerSqrt: "/sqrt(N)", scheduler.PerN: "/N", scheduler.PerOne: ""}
 
-func (k feedback[T]) String() string { return "x, x/N or x/sqrt(N), x 0 to 1" }
-
-func (k feedback[T]) read(text string, _ *reader) (func(*T), error) {
+func parseFeedback(text string, _ *reader) (scheduler.Feedback, error) {
 	packed := strings.ToLower(strings.Join(strings.Fields(text), ""))
-	for _, form := range feedbackForms {
-		number, found := strings.CutSuffix(packed, strings.ToLower(form.suffix))
-		if !found {
-			continue
-		}
-		x, err := strconv.ParseFloat(number, 64)
-		if err != nil || math.IsNaN(x) || x < 0 || x > 1 {
-			break
-		}
-		return func(v *T) { *k.field(v) = scheduler.Feedback{Amount: x, Per: form.per} }, nil
-	}
-	return nil, errors.New("must be x, x/N or x/sqrt(N) with x from 0 to 1, such as 1/N or 0.25")
-}
-
-func (k feedback[T]) show(v *T) string {
-	f := *k.field(v)
-	number := strconv.FormatFloat(f.Amount, 'g', -1, 64)
-	for _, form := range feedbackForms {
-		if form.per == f.Per {
-			return number + form.suffix
+	number, _, _ := strings.Cut(packed, "/")
+	x, err := strconv.ParseFloat(number, 64)
+	for per, ending := range feedbackForms {
+		if err == nil && x >= 0 && x <= 1 && packed[len(number):] == strings.ToLower(ending) {
+			return scheduler.Feedback{Amount: x, Per: per}, nil
 		}
 	}
-	return number
+	return scheduler.Feedback{}, errors.New("must be x, x/N or x/sqrt(N) with x from 0 to 1, such as 1/N or 0.25")
 }
 
-// choice is one of several words.
-type choice[T any] struct {
-	words []string
-	put   func(*T, int) // takes the index of the word
-	index func(*T) int
-}
-
-func (k choice[T]) String() string {
-	last := len(k.words) - 1
-	return strings.Join(k.words[:last], ", ") + " or " + k.words[last]
-}
-
-func (k choice[T]) read(text string, _ *reader) (func(*T), error) {
-	for i, word := range k.words {
-		if strings.EqualFold(word, text) {
-			return func(v *T) { k.put(v, i) }, nil
-		}
+// choice is one of several words. The value is the word's index.
+func choice[T any, V ~uint8](of func(*T) *V, words ...string) field[T, V] {
+	return field[T, V]{
+		of: of, form: orList(words), format: func(v V) string { return words[v] },
+		parse: func(text string, _ *reader) (V, error) {
+			i, err := wordIndex(words, text)
+			return V(i), err
+		},
 	}
-	return nil, fmt.Errorf("must be %s", k)
 }
 
-func (k choice[T]) show(v *T) string { return k.words[k.index(v)] }
+// oneOf is one of several words, which is the value itself.
+func oneOf[T any](of func(*T) *string, words ...string) field[T, string] {
+	return field[T, string]{
+		of: of, form: orList(words), format: func(word string) string { return word },
+		parse: func(text string, _ *reader) (string, error) {
+			i, err := wordIndex(words, text)
+			return words[i], err
+		},
+	}
+}
+
+func orList(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+func wordIndex(words []string, text string) (int, error) {
+	i := slices.IndexFunc(words, func(word string) bool { return strings.EqualFold(word, text) })
+	if i < 0 {
+		return 0, errors.New("must be " + orList(words))
+	}
+	return i, nil
+}
+
+// formFlag is the form of a flag, which is on if it has no value.
+const formFlag = "flag"
 
 // flag is on if it has no value; a value may switch it on or off.
-type flag[T any] struct {
-	field func(*T) *bool
-	// off says that in ZMailer, too, the value 0 switched the flag off.
-	off bool
+func flag[T any](of func(*T) *bool) field[T, bool] {
+	return field[T, bool]{
+		of: of, form: formFlag, parse: parseFlag,
+		format: func(on bool) string {
+			if on {
+				return "yes"
+			}
+			return "no"
+		},
+	}
 }
 
-func (k flag[T]) String() string { return "flag" }
-
-func (k flag[T]) read(text string, r *reader) (func(*T), error) {
-	on, err := parseFlag(text)
-	if err != nil {
-		return nil, err
-	}
-	if !on && !k.off {
-		r.differ("this is off now; in ZMailer a flag with any value was on")
-	}
-	return func(v *T) { *k.field(v) = on }, nil
-}
-
-func parseFlag(text string) (bool, error) {
+func parseFlag(text string, _ *reader) (bool, error) {
 	switch strings.ToLower(text) {
 	case "", "yes", "on", "true":
 		return true, nil
@@ -219,57 +238,43 @@ func parseFlag(text string) (bool, error) {
 	return n != 0, nil
 }
 
-func (k flag[T]) show(v *T) string {
-	if *k.field(v) {
-		return "yes"
+// text is a string.
+func text[T any](of func(*T) *string) field[T, string] {
+	return field[T, string]{
+		of: of, form: "text", format: quote,
+		parse: func(text string, _ *reader) (string, error) { return text, nil },
 	}
-	return "no"
 }
 
-// text is a string. In a path ${NAME} is expanded.
-type text[T any] struct {
-	field func(*T) *string
-	path  bool
-}
-
-func (k text[T]) String() string {
-	if k.path {
-		return "path"
+// path is the name of a file, in which ${NAME} is expanded.
+func path[T any](of func(*T) *string) field[T, string] {
+	return field[T, string]{
+		of: of, form: "path", format: quote,
+		parse: func(text string, r *reader) (string, error) { return r.expand(text), nil },
 	}
-	return "text"
 }
 
-func (k text[T]) read(value string, r *reader) (func(*T), error) {
-	if k.path {
-		value = r.expand(value)
-	}
-	return func(v *T) { *k.field(v) = value }, nil
-}
-
-func (k text[T]) show(v *T) string {
-	if *k.field(v) == "" {
+// quote writes a value that may have blanks; nothing if it is empty.
+func quote(value string) string {
+	if value == "" {
 		return ""
 	}
-	return `"` + *k.field(v) + `"`
+	return `"` + value + `"`
 }
 
-// store is the address of the store of the cluster.
-type store struct{}
-
-func (k store) String() string { return "redis://[user:password@]host:port/db" }
-
-func (k store) read(text string, _ *reader) (func(*Params), error) {
-	a, err := redisurl.Parse(text)
-	if err != nil {
-		return nil, err
+// store is the address of the store of the cluster. It is shown without user and password.
+func store[T any](of func(*T) **redisurl.Address) field[T, *redisurl.Address] {
+	return field[T, *redisurl.Address]{
+		of: of, form: "redis://[user:password@]host:port/db",
+		parse: func(text string, _ *reader) (*redisurl.Address, error) {
+			a, err := redisurl.Parse(text)
+			return &a, err
+		},
+		format: func(a *redisurl.Address) string {
+			if a == nil {
+				return ""
+			}
+			return quote(a.String())
+		},
 	}
-	return func(v *Params) { v.Cluster = &a }, nil
-}
-
-// show leaves out user and password.
-func (k store) show(v *Params) string {
-	if v.Cluster == nil {
-		return ""
-	}
-	return `"` + v.Cluster.String() + `"`
 }

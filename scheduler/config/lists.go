@@ -1,8 +1,9 @@
 package config
 
-// Values that are lists: retries, times and the words of a command.
+// Values that are lists: retries, times, rates and the words of a command.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -16,148 +17,197 @@ import (
 	"zsched/scheduler"
 )
 
-// factors is a list of whole numbers.
-type factors struct {
-	field     func(*scheduler.Params) *[]int
-	low, high int
-	max       int // numbers in the list
-}
-
-func (k factors) String() string {
-	return fmt.Sprintf("up to %d numbers, %d to %d", k.max, k.low, k.high)
-}
-
-func (k factors) read(text string, _ *reader) (func(*scheduler.Params), error) {
-	words := strings.Fields(text)
-	if len(words) == 0 || len(words) > k.max {
-		return nil, fmt.Errorf("must be 1 to %d numbers with blanks between them", k.max)
+// factors is a list of whole numbers from 0.
+func factors[T any](of func(*T) *[]int, high, most int) field[T, []int] {
+	return field[T, []int]{
+		of: of, form: fmt.Sprintf("up to %d numbers, 0 to %d", most, high),
+		format: func(list []int) string { return quoteList(list, strconv.Itoa) },
+		parse: func(text string, _ *reader) ([]int, error) {
+			words := strings.Fields(text)
+			if len(words) > most {
+				return nil, fmt.Errorf("must be 1 to %d numbers with blanks between them", most)
+			}
+			return parseList(words, func(word string) (int, error) { return parseCount(word, 0, high) })
+		},
 	}
-	list := make([]int, len(words))
+}
+
+// times is a list of intervals, of which the first few are used.
+func times[T any](of func(*T) *[]time.Duration, low, high time.Duration, most int) field[T, []time.Duration] {
+	return field[T, []time.Duration]{
+		of: of, form: fmt.Sprintf("up to %d times, %s to %s", most, units.FormatInterval(low), units.FormatInterval(high)),
+		format: func(list []time.Duration) string { return quoteList(list, units.FormatInterval) },
+		parse: func(text string, r *reader) ([]time.Duration, error) {
+			words := strings.Fields(text)
+			list, err := parseList(words, func(word string) (time.Duration, error) { return parseSpan(word, low, high) })
+			if len(list) > most {
+				r.warn("only the first %d times are used", most)
+				list = list[:most]
+			}
+			return list, err
+		},
+	}
+}
+
+// parseList parses each of several words.
+func parseList[V any](words []string, parse func(string) (V, error)) ([]V, error) {
+	list := make([]V, len(words))
 	for i, word := range words {
-		n, err := parseCount(word, k.low, k.high, false)
-		if err != nil {
-			return nil, fmt.Errorf("each number %w; %q is not", err, word)
-		}
-		list[i] = n
-	}
-	return func(p *scheduler.Params) { *k.field(p) = list }, nil
-}
-
-func (k factors) show(p *scheduler.Params) string {
-	words := make([]string, len(*k.field(p)))
-	for i, n := range *k.field(p) {
-		words[i] = strconv.Itoa(n)
-	}
-	return quoteList(words)
-}
-
-// times is a list of intervals.
-type times struct {
-	field     func(*scheduler.Params) *[]time.Duration
-	low, high time.Duration
-	max       int // times that are used
-}
-
-func (k times) String() string {
-	return fmt.Sprintf("up to %d times, %s to %s", k.max, units.FormatInterval(k.low), units.FormatInterval(k.high))
-}
-
-func (k times) read(text string, r *reader) (func(*scheduler.Params), error) {
-	words := strings.Fields(text)
-	if len(words) == 0 {
-		return nil, fmt.Errorf("must be 1 to %d times with blanks between them", k.max)
-	}
-	list := make([]time.Duration, len(words))
-	for i, word := range words {
-		d, err := units.ParseInterval(word)
-		if err == nil && (d < k.low || d > k.high) {
-			err = fmt.Errorf("must be from %s to %s", units.FormatInterval(k.low), units.FormatInterval(k.high))
-		}
-		if err != nil {
+		var err error
+		if list[i], err = parse(word); err != nil {
 			return nil, fmt.Errorf("%q: %w", word, err)
 		}
-		list[i] = d
 	}
-	if len(list) > k.max {
-		r.warn("only the first %d times are used", k.max)
-		list = list[:k.max]
-	}
-	return func(p *scheduler.Params) { *k.field(p) = list }, nil
+	return list, nil
 }
 
-func (k times) show(p *scheduler.Params) string {
-	words := make([]string, len(*k.field(p)))
-	for i, d := range *k.field(p) {
-		words[i] = units.FormatInterval(d)
+// quoteList writes a list as one quoted value; nothing if it is empty.
+func quoteList[V any](list []V, format func(V) string) string {
+	words := make([]string, len(list))
+	for i, v := range list {
+		words[i] = format(v)
 	}
-	return quoteList(words)
+	return quote(strings.Join(words, " "))
 }
 
-// quoteList writes words as one quoted value.
-func quoteList(words []string) string {
-	if len(words) == 0 {
-		return ""
+// Bounds of a rate.
+const (
+	maxRecipients = 1000000000
+	maxRates      = 100 // in one table
+)
+
+// rates is a rate, "100/1m", or a table of rates by date, "500/1d, 2026-12-01
+// 1000/1d". A date is local midnight. "0" sets no limit.
+func rates[T any](of func(*T) *[]scheduler.Rate) field[T, []scheduler.Rate] {
+	return field[T, []scheduler.Rate]{
+		of: of, form: "N/time, or a table by date",
+		parse: func(text string, r *reader) ([]scheduler.Rate, error) {
+			return parseRates(text, cmp.Or(r.system.Location, time.Local))
+		},
+		format: func(table []scheduler.Rate) string {
+			entries := make([]string, len(table))
+			for i, r := range table {
+				if !r.From.IsZero() {
+					entries[i] = r.From.Format(time.DateOnly) + " "
+				}
+				entries[i] += formatRate(r)
+			}
+			return quote(strings.Join(entries, ", "))
+		},
 	}
-	return `"` + strings.Join(words, " ") + `"`
+}
+
+func parseRates(text string, zone *time.Location) ([]scheduler.Rate, error) {
+	if text == "0" {
+		return nil, nil
+	}
+	entries := strings.Split(text, ",")
+	if len(entries) > maxRates {
+		return nil, fmt.Errorf("must have at most %d rates", maxRates)
+	}
+	var table []scheduler.Rate
+	for i, entry := range entries {
+		words := strings.Fields(entry)
+		if len(words) != 1+min(i, 1) {
+			return nil, errors.New("must be a number of recipients and a time, such as 100/1m, or a table such as 500/1d, 2026-12-01 1000/1d")
+		}
+		rate, err := parseRate(words[len(words)-1])
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			if rate.From, err = time.ParseInLocation(time.DateOnly, words[0], zone); err != nil {
+				return nil, fmt.Errorf("%q is not a date, such as 2026-12-01", words[0])
+			}
+			if !rate.From.After(table[i-1].From) {
+				return nil, fmt.Errorf("the date %s is not after the one before it", words[0])
+			}
+		}
+		table = append(table, rate)
+	}
+	return table, nil
+}
+
+// oneRate is a rate without a table, "100/1m". "0" sets no limit.
+func oneRate[T any](of func(*T) *scheduler.Rate) field[T, scheduler.Rate] {
+	return field[T, scheduler.Rate]{
+		of: of, form: "N/time",
+		parse: func(text string, _ *reader) (scheduler.Rate, error) {
+			if text == "0" {
+				return scheduler.Rate{}, nil
+			}
+			return parseRate(text)
+		},
+		format: func(r scheduler.Rate) string {
+			if r.Recipients == 0 {
+				return ""
+			}
+			return formatRate(r)
+		},
+	}
+}
+
+// parseRate reads one rate, such as 100/1m.
+func parseRate(text string) (scheduler.Rate, error) {
+	number, span, _ := strings.Cut(text, "/")
+	n, err := parseCount(number, 1, maxRecipients)
+	if err != nil {
+		return scheduler.Rate{}, fmt.Errorf("%q: the number of recipients %w", text, err)
+	}
+	d, err := parseSpan(span, time.Second, year)
+	if err != nil {
+		return scheduler.Rate{}, fmt.Errorf("%q: the time: %w", text, err)
+	}
+	return scheduler.Rate{Recipients: n, Span: d}, nil
+}
+
+func formatRate(r scheduler.Rate) string {
+	return strconv.Itoa(r.Recipients) + "/" + units.FormatInterval(r.Span)
 }
 
 // words is a command line: words with blanks between them and no quotes. Words
 // that contain "=" before the program go into the agent's environment.
-type words struct {
-	field func(*scheduler.Params) *[]string
+func words[T any](of func(*T) *[]string) field[T, []string] {
+	return field[T, []string]{
+		of: of, form: "words", parse: parseCommand,
+		format: func(list []string) string { return quote(strings.Join(list, " ")) },
+	}
 }
 
-func (k words) String() string { return "words" }
-
-func (k words) read(text string, r *reader) (func(*scheduler.Params), error) {
+func parseCommand(text string, r *reader) ([]string, error) {
 	list := strings.Fields(text)
 	if programOf(list) == "" {
 		return nil, errors.New("the command names no program")
 	}
 	_, unknown := zenv.Expand(text, r.commandName)
 	for _, name := range unknown {
-		r.warn("${%s} has no value; the agent gets nothing in its place%s", name, suggest(name, commandNames))
+		r.warn("${%s} has no value; the agent gets nothing in its place", name)
 	}
-	for _, name := range plainNames(text) {
-		if _, ok := r.commandName(name); !ok {
-			r.warn("$%s has no value; the agent gets it as it is%s", name, suggest(name, commandNames))
+	for _, match := range plainName.FindAllStringSubmatch(text, -1) {
+		if _, ok := r.commandName(match[1]); !ok {
+			r.warn("%s has no value; the agent gets it as it is", match[0])
 		}
 	}
-	return func(p *scheduler.Params) { *k.field(p) = list }, nil
+	return list, nil
 }
-
-func (k words) show(p *scheduler.Params) string { return quoteList(*k.field(p)) }
 
 // programOf returns the program among the words of a command.
 func programOf(words []string) string {
-	for _, word := range words {
-		if !strings.Contains(word, "=") {
-			return word
-		}
+	i := slices.IndexFunc(words, func(word string) bool { return !strings.Contains(word, "=") })
+	if i < 0 {
+		return ""
 	}
-	return ""
+	return words[i]
 }
 
-// plainName matches a name without braces.
+// plainName matches a name without braces in a command.
 var plainName = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)`)
 
-// plainNames returns the names without braces in a command.
-func plainNames(text string) []string {
-	var names []string
-	for _, match := range plainName.FindAllStringSubmatch(text, -1) {
-		names = append(names, match[1])
-	}
-	return names
-}
-
-// commandNames are the names in a command whose values come from the ring, not
-// from zmailer.conf.
-var commandNames = []string{"channel", "host", "sessions"}
-
-// commandName looks up a name in a command. The values of commandNames are not
-// known yet.
+// commandName looks up a name in a command. The values of some come from the ring, and
+// are not known yet.
 func (r *reader) commandName(name string) (string, bool) {
-	if slices.Contains(commandNames, name) {
+	switch name {
+	case "channel", "host", "sessions":
 		return "", true
 	}
 	value, set := r.system.Zenv.Lookup(name)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"zsched/internal/redisurl"
-	"zsched/scheduler"
 )
 
 // Params are the parameters of the scheduler itself, which PARAM lines set.
@@ -37,8 +36,8 @@ type Params struct {
 	// EventLog is the path of the event log, or UNIX: and the path of the socket
 	// at which a program reads it; empty: none.
 	EventLog string
-	// KeepSpoolMode leaves the modes of transport/ and queue/ as they are.
-	KeepSpoolMode bool
+	// SpoolMode is "keep" to leave the modes of transport/ and queue/ as they are.
+	SpoolMode string
 	// Node is the name of this node; empty: the host's name and the postoffice.
 	Node string
 	// Cluster is the address of the store of the cluster; nil: there is none.
@@ -58,98 +57,87 @@ type Params struct {
 	// mail for programs, files and lists.
 	XferChannels string
 	XferPrograms bool
-	// SharesFile is the path of the file that Shares was read from. Shares has
-	// the weights of senders and domains, in lower case; others have 1.
-	SharesFile string
-	Shares     map[string]int
-	// RepliesFile is the path of the file that Replies was read from. Replies has
-	// its reply rules, which come after those of scheduler.cf.
-	RepliesFile string
-	Replies     []scheduler.ReplyRule
+	// Shares has the weights of senders and domains, and Replies the reply rules that come
+	// after those of scheduler.cf.
+	Shares  Shares
+	Replies Replies
 }
 
 // params are all PARAMs, in the order of scheduler.cf(5).
 var params = []row[Params]{
 	{name: "mailqpath", atStart: byScheduler, aliases: []string{"mailqsock"}, preset: "TCP:174",
-		kind:    sockets[Params]{func(v *Params) *Sockets { return &v.MailqSocks }, socket[Params]{port: mailqPort}},
+		kind:    sockets(func(v *Params) *Sockets { return &v.MailqSocks }, socketForm{port: mailqPort}),
 		meaning: "sockets at which the scheduler answers queries"},
 	{name: "authfile",
-		kind:    text[Params]{field: func(v *Params) *string { return &v.AuthFile }, path: true},
+		kind:    path(func(v *Params) *string { return &v.AuthFile }),
 		meaning: "file that says who may send which queries and orders"},
 	{name: "notifysock", atStart: byScheduler,
-		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.NotifySock }, local: true},
+		kind:    socket(func(v *Params) *Socket { return &v.NotifySock }, socketForm{local: true}),
 		meaning: "socket at which routers announce new messages"},
 	{name: "global-report-interval", preset: "5m",
-		kind:    span[Params]{field: func(v *Params) *time.Duration { return &v.ReportInterval }, low: time.Second, high: year},
+		kind:    span(func(v *Params) *time.Duration { return &v.ReportInterval }, time.Second, year),
 		meaning: "how often the failures so far of a message that still has open recipients are reported"},
 	{name: "store-error-on-error", preset: "no",
-		kind:    flag[Params]{field: func(v *Params) *bool { return &v.StoreErrorOnError }, off: true},
+		kind:    flag(func(v *Params) *bool { return &v.StoreErrorOnError }),
 		meaning: "keep notices that cannot be sent"},
 	{name: "agent-timeout", preset: "2h", zero: "no limit",
-		kind:    span[Params]{field: func(v *Params) *time.Duration { return &v.AgentTimeout }, high: year},
+		kind:    span(func(v *Params) *time.Duration { return &v.AgentTimeout }, 0, year),
 		meaning: "how long an agent may have open job lines without progress on any, unless its clause sets"},
 	{name: "active-limit", preset: "0", zero: "no limit",
-		kind:    count[Params]{field: func(v *Params) *int { return &v.ActiveLimit }, high: 1000000000},
+		kind:    count(func(v *Params) *int { return &v.ActiveLimit }, 0, 1000000000),
 		meaning: "maximum number of messages in memory"},
 	{name: "recipient-limit", preset: "0", zero: "no limit",
-		kind:    count[Params]{field: func(v *Params) *int { return &v.RecipientLimit }, high: 1000000000},
+		kind:    count(func(v *Params) *int { return &v.RecipientLimit }, 0, 1000000000),
 		meaning: "maximum number of recipients in memory"},
 	{name: "ring-reserve", preset: "100",
-		kind:    count[Params]{field: func(v *Params) *int { return &v.RingReserve }, high: 1000000000},
+		kind:    count(func(v *Params) *int { return &v.RingReserve }, 0, 1000000000),
 		meaning: "recipients that a ring may have in memory even if a limit is reached"},
 	{name: "metrics", atStart: byScheduler,
-		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.Metrics }, host: "127.0.0.1"},
+		kind:    socket(func(v *Params) *Socket { return &v.Metrics }, socketForm{host: "127.0.0.1"}),
 		meaning: "socket of the HTTP server that serves metrics in Prometheus format"},
 	{name: "event-log", atStart: byScheduler,
-		kind:    text[Params]{field: func(v *Params) *string { return &v.EventLog }, path: true},
+		kind:    path(func(v *Params) *string { return &v.EventLog }),
 		meaning: "log to which the scheduler writes a line about each event of each message"},
 	{name: "spool-mode", atStart: byScheduler, preset: "0750",
-		kind: choice[Params]{words: []string{"0750", "keep"},
-			put: func(v *Params, i int) { v.KeepSpoolMode = i == 1 },
-			index: func(v *Params) int {
-				if v.KeepSpoolMode {
-					return 1
-				}
-				return 0
-			}},
+		kind:    oneOf(func(v *Params) *string { return &v.SpoolMode }, "0750", "keep"),
 		meaning: "mode that a scheduler running as root gives to the directories transport, queue, hold, postman and corrupt"},
 	{name: "node", atStart: byScheduler,
-		kind:    text[Params]{field: func(v *Params) *string { return &v.Node }},
+		kind:    text(func(v *Params) *string { return &v.Node }),
 		meaning: "name of this node"},
 	{name: "cluster", atStart: byScheduler,
-		kind:    store{},
+		kind:    store(func(v *Params) **redisurl.Address { return &v.Cluster }),
 		meaning: "Redis or Valkey server through which several nodes share limits"},
 	{name: "cluster-password-file", atStart: byScheduler,
-		kind:    text[Params]{field: func(v *Params) *string { return &v.ClusterPasswordFile }, path: true},
+		kind:    path(func(v *Params) *string { return &v.ClusterPasswordFile }),
 		meaning: "file with the password for the store"},
 	{name: "fence", atStart: byScheduler,
-		kind:    text[Params]{field: func(v *Params) *string { return &v.Fence }, path: true},
+		kind:    path(func(v *Params) *string { return &v.Fence }),
 		meaning: "command that makes sure that another node is no longer running"},
 	{name: "xfer-listen", atStart: byXferd,
-		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.XferListen }},
+		kind:    socket(func(v *Params) *Socket { return &v.XferListen }, socketForm{}),
 		meaning: "socket at which xferd takes mail from other nodes"},
 	{name: "xfer-nodes",
-		kind:    text[Params]{field: func(v *Params) *string { return &v.XferNodes }, path: true},
+		kind:    path(func(v *Params) *string { return &v.XferNodes }),
 		meaning: "table of nodes"},
 	{name: "xfer-cert",
-		kind:    text[Params]{field: func(v *Params) *string { return &v.XferCert }, path: true},
+		kind:    path(func(v *Params) *string { return &v.XferCert }),
 		meaning: "file of the certificate with which this node moves and takes mail"},
 	{name: "xfer-key",
-		kind:    text[Params]{field: func(v *Params) *string { return &v.XferKey }, path: true},
+		kind:    path(func(v *Params) *string { return &v.XferKey }),
 		meaning: "file of the key of that certificate"},
 	{name: "xfer-ca",
-		kind:    text[Params]{field: func(v *Params) *string { return &v.XferCA }, path: true},
+		kind:    path(func(v *Params) *string { return &v.XferCA }),
 		meaning: "file of the authorities that sign the certificates of other nodes"},
 	{name: "xfer-channels", atStart: byXferd, preset: "smtp local error hold",
-		kind:    text[Params]{field: func(v *Params) *string { return &v.XferChannels }},
+		kind:    text(func(v *Params) *string { return &v.XferChannels }),
 		meaning: "channels of which mail may be moved here"},
 	{name: "xfer-programs", atStart: byXferd, preset: "no",
-		kind:    flag[Params]{field: func(v *Params) *bool { return &v.XferPrograms }},
+		kind:    flag(func(v *Params) *bool { return &v.XferPrograms }),
 		meaning: "take moved mail of all channels, and for programs, files and lists"},
 	{name: "shares",
-		kind:    sharesFile{},
+		kind:    sharesFile(func(v *Params) *Shares { return &v.Shares }),
 		meaning: "file of the weights of senders and domains"},
 	{name: "replies",
-		kind:    repliesFile{},
+		kind:    repliesFile(func(v *Params) *Replies { return &v.Replies }),
 		meaning: "file of reply rules"},
 }

@@ -31,7 +31,7 @@ func (f *File) NotReloaded(started *File) (all []Warning) {
 		}
 		all = append(all, Warning{place, text})
 	}
-	sortWarnings(all)
+	sortByPlace(all)
 	return all
 }
 

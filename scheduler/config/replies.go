@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"zsched/internal/units"
 	"zsched/scheduler"
 )
 
@@ -21,42 +20,21 @@ const (
 	maxFactor  = 1000 // of slow
 )
 
-// takeReplies reads the reply rules of scheduler.cf and returns the text without
-// them. Their lines become empty comments, so that the other lines keep their
-// numbers.
-func (r *reader) takeReplies(name, text string) string {
-	lines := strings.SplitAfter(text, "\n")
-	quoted := false // the line continues a quoted value
-	for i, line := range lines {
-		if !quoted && isReply(line) {
-			r.reply(&r.file.Scheduler.Replies, Place{name, i + 1, 1}, line)
-			lines[i] = "#\n"
-		}
-		content := strings.TrimRight(line, "\r\n")
-		quoted = strings.HasSuffix(content, `\`) && (quoted || strings.Contains(content, `"`))
-	}
-	return strings.Join(lines, "")
-}
-
-// isReply reports whether a line is a reply rule, and not a clause for a channel
-// named reply.
-func isReply(line string) bool {
-	fields := strings.Fields(line)
-	return strings.HasPrefix(line, "reply") && len(fields) > 1 && fields[0] == "reply" &&
-		!strings.HasPrefix(fields[1], "#") && !strings.Contains(fields[1], "=")
-}
-
 // reply reads one rule and adds it to the list.
-func (r *reader) reply(list *[]scheduler.ReplyRule, at Place, line string) {
-	rule, err := parseReply(line)
-	if err == nil && len(*list) >= maxReplies {
-		err = fmt.Errorf("there are more than %d reply rules", maxReplies)
+func (r *reader) reply(list *[]scheduler.ReplyRule, s *section) {
+	rule, err := parseReply(s.Reply)
+	switch {
+	case err != nil:
+	case r.at.Column > 1:
+		err = errors.New("a rule begins in the first column")
+	case len(*list) >= maxReplies:
+		err = fmt.Errorf("there are more than %d rules", maxReplies)
 	}
 	if err != nil {
-		r.errors = append(r.errors, Error{at, "reply: " + err.Error()})
+		r.fail("reply: %v", err)
 		return
 	}
-	rule.File, rule.Line = at.File, at.Line
+	rule.File, rule.Line = r.at.File, r.at.Line
 	*list = append(*list, rule)
 }
 
@@ -147,63 +125,53 @@ func parseAction(rule *scheduler.ReplyRule, words []string) (err error) {
 		return nil
 	}
 	span := words[len(words)-1]
-	rule.Span, err = units.ParseInterval(span)
-	if err == nil && (rule.Span < time.Second || rule.Span > year) {
-		err = fmt.Errorf("must be from 1s to %s", units.FormatInterval(year))
-	}
-	if err != nil {
+	if rule.Span, err = parseSpan(span, time.Second, year); err != nil {
 		return fmt.Errorf("%q: the time: %w", span, err)
 	}
 	return nil
 }
 
-// repliesFile is the path of a file of reply rules. "#" begins a comment line.
-type repliesFile struct{}
+// Replies is a file of reply rules. "#" begins a comment line.
+type Replies struct {
+	File  string // its path
+	Rules []scheduler.ReplyRule
+}
 
-func (repliesFile) String() string { return "path" }
+// repliesFile is the path of a file of reply rules.
+func repliesFile[T any](of func(*T) *Replies) field[T, Replies] {
+	return field[T, Replies]{
+		of: of, form: "path", parse: readReplies,
+		format: func(f Replies) string { return quote(f.File) },
+	}
+}
 
-func (repliesFile) read(value string, r *reader) (func(*Params), error) {
-	file := r.expand(value)
-	data, err := readFile(file)
+func readReplies(text string, r *reader) (Replies, error) {
+	f := Replies{File: r.expand(text)}
+	data, err := readFile(f.File)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
-	var rules []scheduler.ReplyRule
-	n := 0
-	for line := range strings.Lines(string(data)) {
-		n++
-		line = strings.TrimSpace(line)
-		switch {
-		case line == "" || strings.HasPrefix(line, "#"):
-		case isReply(line):
-			r.reply(&rules, Place{file, n, 1}, line)
-		default:
-			r.errors = append(r.errors, Error{Place{file, n, 1}, errReply.Error()})
+	before := r.at
+	defer func() { r.at = before }()
+	for _, s := range r.sections(f.File, data) {
+		if r.at = (Place{f.File, s.Pos.Line, s.Pos.Column}); s.Reply == "" {
+			r.fail("%v", errReply)
+			continue
 		}
+		r.reply(&f.Rules, s)
 	}
-	return func(p *Params) { p.RepliesFile, p.Replies = file, rules }, nil
+	return f, nil
 }
 
-func (repliesFile) show(p *Params) string {
-	return text[Params]{field: func(p *Params) *string { return &p.RepliesFile }}.show(p)
-}
-
-// Try lists the rules that match a reply.
-type Try struct {
-	Text string // the reply in one line
-	// Rules are those whose expression matches, in their order. For a thread, the
-	// first one that matches its channel and host applies.
-	Rules []*scheduler.ReplyRule
-}
-
-// TryReply finds the rules that match a reply, such as "421 4.7.0 try later".
-func (f *File) TryReply(reply string) Try {
+// TryReply returns the rules whose expression matches a reply, such as "421 4.7.0 try
+// later", in their order. For a thread, the first one that matches its channel and host
+// applies.
+func (f *File) TryReply(reply string) (rules []*scheduler.ReplyRule) {
 	forms := scheduler.FormsOfReply(reply)
-	t := Try{Text: forms[0]}
 	for i := range f.Scheduler.Replies {
 		if rule := &f.Scheduler.Replies[i]; rule.Matches(forms) {
-			t.Rules = append(t.Rules, rule)
+			rules = append(rules, rule)
 		}
 	}
-	return t
+	return rules
 }

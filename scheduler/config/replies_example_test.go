@@ -16,8 +16,8 @@ func TestExampleOfReplyRules(t *testing.T) {
 		"450 4.7.1 greylisted": "",
 	} {
 		got := ""
-		if try := file.TryReply(reply); len(try.Rules) > 0 {
-			got = try.Rules[0].Action
+		if try := file.TryReply(reply); len(try) > 0 {
+			got = try[0].Action
 		}
 		if got != action {
 			t.Errorf("%q: %q, want %q", reply, got, action)

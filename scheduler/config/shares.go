@@ -11,26 +11,25 @@ import (
 // maxWeight is the highest weight of a sender.
 const maxWeight = 1000
 
-// sharesFile is the path of a file of weights. A line has a sender or a domain,
-// whose case does not matter, and its weight; "#" begins a comment; the last line
-// for a name applies.
-type sharesFile struct{}
-
-func (sharesFile) String() string { return "path" }
-
-func (sharesFile) read(value string, r *reader) (func(*Params), error) {
-	file := r.expand(value)
-	data, err := readFile(file)
-	if err != nil {
-		return nil, err
-	}
-	weights, wrong := parseShares(file, data)
-	r.errors = append(r.errors, wrong...)
-	return func(p *Params) { p.SharesFile, p.Shares = file, weights }, nil
+// Shares is a file of weights. A line has a sender or a domain, whose case does not
+// matter, and its weight; "#" begins a comment; the last line for a name applies.
+type Shares struct {
+	File    string         // its path
+	Weights map[string]int // by name, in lower case; others have 1
 }
 
-func (sharesFile) show(p *Params) string {
-	return text[Params]{field: func(p *Params) *string { return &p.SharesFile }}.show(p)
+// sharesFile is the path of a file of weights.
+func sharesFile[T any](of func(*T) *Shares) field[T, Shares] {
+	return field[T, Shares]{
+		of: of, form: "path", format: func(s Shares) string { return quote(s.File) },
+		parse: func(text string, r *reader) (Shares, error) {
+			file := r.expand(text)
+			data, err := readFile(file)
+			weights, wrong := parseShares(file, data)
+			r.errors = append(r.errors, wrong...)
+			return Shares{file, weights}, err
+		},
+	}
 }
 
 func parseShares(file string, data []byte) (weights map[string]int, wrong Errors) {

@@ -41,76 +41,59 @@ func (s Sockets) String() string {
 	return strings.Join(words, " ")
 }
 
-// sockets is one or several socket addresses with blanks between them.
-type sockets[T any] struct {
-	field func(*T) *Sockets
-	socket[T]
-}
-
-func (k sockets[T]) String() string { return k.socket.String() + ", or several of them" }
-
-func (k sockets[T]) read(text string, r *reader) (func(*T), error) {
-	var all Sockets
-	for word := range strings.FieldsSeq(text) {
-		s, err := k.parse(r.expand(word), r)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-	}
-	return func(v *T) { *k.field(v) = all }, nil
-}
-
-func (k sockets[T]) show(v *T) string { return k.field(v).String() }
-
 // mailqPort is the port of the query protocol.
 const mailqPort = 174
 
 // maxSocketPath is the longest path of a socket, in bytes (unix(7)).
 const maxSocketPath = 107
 
-// socket is UNIX:/path, /path, TCP:port, TCP:service, TCP:host:port or these
-// without "TCP:". ${NAME} is expanded.
-type socket[T any] struct {
-	field func(*T) *Socket
+// socketForm says which addresses a socket may have: UNIX:/path, /path, TCP:port,
+// TCP:service, TCP:host:port or these without "TCP:". ${NAME} is expanded.
+type socketForm struct {
 	local bool   // only UNIX:/path is accepted
 	host  string // for a port without a host
 	port  int    // for a service that this machine does not know; 0: an error
 }
 
-func (k socket[T]) String() string {
-	if k.local {
+func (f socketForm) String() string {
+	if f.local {
 		return "UNIX:/path"
 	}
 	return "UNIX:/path, TCP:port, TCP:service or TCP:host:port"
 }
 
-func (k socket[T]) read(text string, r *reader) (func(*T), error) {
-	s, err := k.parse(r.expand(text), r)
-	if err != nil {
-		return nil, err
-	}
-	return func(v *T) { *k.field(v) = s }, nil
+// socket is the address of a socket.
+func socket[T any](of func(*T) *Socket, form socketForm) field[T, Socket] {
+	return field[T, Socket]{of: of, form: form.String(), format: Socket.String, parse: form.parse}
 }
 
-func (k socket[T]) show(v *T) string { return k.field(v).String() }
+// sockets is one or several addresses with blanks between them.
+func sockets[T any](of func(*T) *Sockets, form socketForm) field[T, Sockets] {
+	return field[T, Sockets]{
+		of: of, form: form.String() + ", or several of them", format: Sockets.String,
+		parse: func(text string, r *reader) (Sockets, error) {
+			return parseList(strings.Fields(text), func(word string) (Socket, error) { return form.parse(word, r) })
+		},
+	}
+}
 
-func (k socket[T]) parse(text string, r *reader) (Socket, error) {
+func (f socketForm) parse(text string, r *reader) (Socket, error) {
+	text = r.expand(text)
 	path, unix := cutPrefixFold(text, "UNIX:")
 	if unix || strings.HasPrefix(text, "/") {
 		return localSocket(path)
 	}
-	if _, udp := cutPrefixFold(text, "UDP:"); udp || k.local {
+	if _, udp := cutPrefixFold(text, "UDP:"); udp || f.local {
 		return Socket{}, errors.New("must be UNIX:/path")
 	}
 	service, _ := cutPrefixFold(text, "TCP:")
 	// ZMailer accepted an address after "@" and did not use it.
 	service, _, _ = strings.Cut(service, "@")
-	host := k.host
+	host := f.host
 	if h, p, err := net.SplitHostPort(service); err == nil {
 		host, service = h, p
 	}
-	port, err := k.number(service, r)
+	port, err := f.number(service, r)
 	if err != nil {
 		return Socket{}, err
 	}
@@ -127,23 +110,23 @@ func localSocket(path string) (Socket, error) {
 	return Socket{"unix", path}, nil
 }
 
-func (k socket[T]) number(service string, r *reader) (int, error) {
-	if port, err := strconv.Atoi(service); err == nil {
-		if port < 1 || port > 65535 {
-			return 0, errors.New("a port must be from 1 to 65535")
-		}
-		return port, nil
+func (f socketForm) number(service string, r *reader) (int, error) {
+	port, err := strconv.Atoi(service)
+	if err != nil {
+		port, err = r.system.Port(service)
 	}
-	if port, err := r.system.Port(service); err == nil && port > 0 {
+	switch {
+	case err == nil && port >= 1 && port <= 65535:
 		return port, nil
-	}
-	if k.port == 0 || service == "" {
+	case err == nil:
+		return 0, errors.New("a port must be from 1 to 65535")
+	case f.port == 0 || service == "":
 		return 0, fmt.Errorf("the TCP service %q is not known on this machine; give the port number", service)
 	}
 	if !strings.EqualFold(service, "mailq") {
-		r.warn("the TCP service %q is not known on this machine; port %d is used", service, k.port)
+		r.warn("the TCP service %q is not known on this machine; port %d is used", service, f.port)
 	}
-	return k.port, nil
+	return f.port, nil
 }
 
 func cutPrefixFold(s, prefix string) (after string, found bool) {

@@ -62,8 +62,8 @@ func TestReplyRulesMatchReportsOfThisAgent(t *testing.T) {
 		for i, line := range lines[:len(lines)-1] {
 			lines[i] = line[:3] + "-" + line[4:]
 		}
-		if try := file.TryReply(strings.Join(lines, "\n")); len(try.Rules) > 0 {
-			tried = try.Rules[0].Expression
+		if try := file.TryReply(strings.Join(lines, "\n")); len(try) > 0 {
+			tried = try[0].Expression
 		}
 		if tried != want {
 			t.Errorf("%q: the rule tried is %q, want %q", c.reply, tried, want)
