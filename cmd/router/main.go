@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -102,14 +101,9 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 			fmt.Fprintf(stderr, "warning: %s\n", w)
 		}
 	}
-	loader := newLoader(o, env)
-	log := newLog(stderr, o.verbose)
-	loader.Warn = func(err error) {
-		if o.check {
-			fmt.Fprintf(stderr, "warning: %v\n", err)
-			return
-		}
-		log.Warn().Err(err).Msg("mail to an alias waits, because its list cannot be used")
+	loader := table.NewLoader(env.Value("MAILSHARE"), env.Value("ORGDOMAIN"), hostname())
+	if o.checkUsers {
+		loader.HasUser = table.MachineHasUser
 	}
 	if err := loader.Load(); err != nil {
 		fmt.Fprintln(stderr, err)
@@ -123,29 +117,12 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stdout, "%d routes, %d aliases\n", len(t.Routes.All()), t.Aliases.Len())
 		return exitOK
 	}
+	log := newLog(stderr, o.verbose)
 	if err := serve(o, env, loader, log); err != nil {
 		log.Error().Err(err).Msg("router stopped")
 		return exitFault
 	}
 	return exitOK
-}
-
-// newLoader finds the tables and the names of this machine.
-func newLoader(o *options, env *zenv.File) *table.Loader {
-	share := env.Value("MAILSHARE")
-	l := &table.Loader{
-		RoutesFile:  filepath.Join(share, "routes"),
-		AliasesFile: filepath.Join(share, "aliases"),
-	}
-	host := hostname()
-	if domain := env.Value("ORGDOMAIN"); domain != "" && !strings.EqualFold(domain, host) {
-		l.Domains = append(l.Domains, domain)
-	}
-	l.Domains = append(l.Domains, host)
-	if o.checkUsers {
-		l.HasUser = table.MachineHasUser
-	}
-	return l
 }
 
 func hostname() string {

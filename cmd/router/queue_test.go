@@ -20,6 +20,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/zenv"
+	"zsched/router/table"
 )
 
 // office is a postoffice of a test.
@@ -53,7 +54,7 @@ func (o *office) write(name, text string) {
 func (o *office) router() *service {
 	o.t.Helper()
 	options := &options{maxHops: defaultMaxHops}
-	loader := newLoader(options, o.env)
+	loader := table.NewLoader(o.env.Value("MAILSHARE"), o.env.Value("ORGDOMAIN"), hostname())
 	if err := loader.Load(); err != nil {
 		o.t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package main
 // Recipients: checking addresses against the router's tables.
 
 import (
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -26,18 +25,8 @@ type recipients struct {
 
 // newRecipients reads the tables.
 func newRecipients(env *zenv.File, hostname string, log zerolog.Logger) (*recipients, error) {
-	share := env.Value("MAILSHARE")
-	r := &recipients{log: log, looked: time.Now(), loader: &table.Loader{
-		RoutesFile: filepath.Join(share, "routes"), AliasesFile: filepath.Join(share, "aliases"),
-		HasUser: table.MachineHasUser,
-		Warn: func(err error) {
-			log.Warn().Err(err).Msg("mail to an alias waits, because its list cannot be used")
-		},
-	}}
-	if domain := env.Value("ORGDOMAIN"); domain != "" && !strings.EqualFold(domain, hostname) {
-		r.loader.Domains = append(r.loader.Domains, domain)
-	}
-	r.loader.Domains = append(r.loader.Domains, strings.ToLower(hostname))
+	r := &recipients{log: log, looked: time.Now(), loader: table.NewLoader(env.Value("MAILSHARE"), env.Value("ORGDOMAIN"), hostname)}
+	r.loader.HasUser = table.MachineHasUser
 	return r, r.loader.Load()
 }
 

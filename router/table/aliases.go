@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"zsched/ctlfile"
@@ -18,94 +19,62 @@ type kind uint8
 const (
 	address kind = iota // looked up and routed
 	user                // \name: the mailbox itself, not looked up again
-	program             // |command or /path: delivered with the privilege of the owner of the file that names it
+	program             // |command or /path: delivered with the privilege of the owner of the table
 )
 
 // Member is one of the addresses that an alias stands for.
 type Member struct {
-	kind         kind
-	text         string // as it is put into a control file
-	uid          int    // owner of the file that names it; for a program only
-	file         string
-	line, column int
-	untrusted    bool // from an :include: file that users can change
+	kind kind
+	text string // as it is put into a control file
 }
 
 // Aliases is the table of aliases.
 type Aliases struct {
-	names    map[string]*alias
-	path     string          // of the table
-	lists    map[string]list // its :include: files
-	warnings []error
-	passing  bool // a file could not be read for a reason that may pass (isPassing)
-}
-
-// list is what the loader knows of an :include: file.
-type list struct {
-	stamp     stamp // before it was read
-	untrusted bool  // users can change the file
+	names map[string]*alias
+	path  string           // of the table
+	uid   int              // its owner, whose privilege programs and files have
+	lists map[string]stamp // its :include: files, as they were before they were read
 }
 
 type alias struct {
 	name    string
 	members []Member
 	line    int
-	// untrusted says that a member is an :include: file that users can change. If such a
-	// file cannot be read, broken is set, and mail to the alias waits.
-	untrusted, broken bool
 }
 
 // Limits of a table.
 const (
-	maxTable   = 64 << 20 // bytes of one file
-	maxInclude = 10       // levels of :include:
+	maxTable       = 64 << 20 // bytes of one file
+	maxInclude     = 10       // levels of :include:
+	maxListMembers = 100000   // of one :include: file
+	maxErrors      = 100      // that are reported
 )
 
 // NoAliases is an empty table.
 func NoAliases() *Aliases {
-	return &Aliases{names: map[string]*alias{}, lists: map[string]list{}}
-}
-
-// source is one file of the table while it is read.
-type source struct {
-	path string
-	uid  int // owner
-	// closed says that only the owner and root can write or replace the file. If it is
-	// false, programs, files and :include: in the file are errors, and why says who
-	// else can change it.
-	closed bool
-	why    string
-	// isList marks an :include: file. Errors do not quote its text, which not everybody
-	// may read. untrusted says that users besides root and the table's owner can change it.
-	isList, untrusted bool
+	return &Aliases{names: map[string]*alias{}, lists: map[string]stamp{}}
 }
 
 // reader reads a table and its includes.
 type reader struct {
 	aliases *Aliases
-	root    source
 	errs    []error
-	current *alias // whose members are being read
-	// reported counts the errors and warnings. before is its value at the beginning of the
-	// :include: file that is being read: such a file is read up to its first error.
-	reported, before int
-	opened           []string // the includes that are being read, outermost first
-	quiet            bool     // the table is a text and not a file: no :include: file is opened
+	opened  []string // the includes that are being read, outermost first
+	text    bool     // the table is a text and not a file: no :include: file is opened
 }
 
-// ReadAliases reads the table in a file and its :include: files. It returns all
-// errors but those of lists that users can change, which are in Warnings. A file that
-// does not exist is an empty table.
+// ReadAliases reads the table in a file and its :include: files. It returns all errors. A
+// file that does not exist is an empty table.
 func ReadAliases(path string) (*Aliases, []error) {
-	text, src, _, err := readSource(path, anybody)
+	text, uid, err := readFile(path, anybody)
 	if errors.Is(err, os.ErrNotExist) {
 		return NoAliases(), nil
 	}
 	if err != nil {
 		return nil, []error{fmt.Errorf("%s: %w", path, err)}
 	}
-	r := reader{aliases: NoAliases(), root: src}
-	r.aliases.path = path
+	r := reader{aliases: NoAliases()}
+	r.aliases.path, r.aliases.uid = path, uid
 	r.table(text)
 	return r.aliases, r.errs
 }
@@ -113,31 +82,22 @@ func ReadAliases(path string) (*Aliases, []error) {
 // ParseAliases reads the text of a table as if root owned it. It opens no :include:
 // file: such a member adds no addresses.
 func ParseAliases(file, text string) (*Aliases, []error) {
-	r := reader{aliases: NoAliases(), root: source{path: file, closed: true}, quiet: true}
+	r := reader{aliases: NoAliases(), text: true}
+	r.aliases.path = file
 	r.table(text)
 	return r.aliases, r.errs
 }
 
-func (r *reader) fail(src source, line, column int, format string, args ...any) {
-	r.report(src.untrusted, &Error{src.path, line, column, fmt.Sprintf(format, args...)})
-}
-
-// report keeps an error. An error in a list that users can change affects only the alias
-// that includes the list: a user must not keep the tables from being loaded.
-func (r *reader) report(untrusted bool, err *Error) {
-	r.reported++
-	if untrusted {
-		r.current.broken = true
-		r.aliases.warnings = append(r.aliases.warnings, err)
-		return
+func (r *reader) fail(file string, line, column int, format string, args ...any) {
+	if len(r.errs) < maxErrors {
+		r.errs = append(r.errs, &Error{file, line, column, fmt.Sprintf(format, args...)})
 	}
-	r.errs = append(r.errs, err)
 }
 
 // table reads "name: member, member" lines and the folded lines after them.
 func (r *reader) table(text string) {
 	var current *alias
-	number := 0
+	file, number := r.aliases.path, 0
 	for line := range strings.Lines(text) {
 		number++
 		line = strings.TrimRight(line, "\r\n \t")
@@ -149,28 +109,26 @@ func (r *reader) table(text string) {
 		if trimmed == line {
 			name, after, reason := cutName(line)
 			if reason != "" {
-				r.fail(r.root, number, 1, "%s", reason)
+				r.fail(file, number, 1, "%s", reason)
 				current = new(alias) // for the folded lines
 				continue
 			}
 			start = after
 			current = &alias{name: name, line: number}
 			if first := r.aliases.names[name]; first != nil {
-				r.fail(r.root, number, 1, "alias %.200q is also in line %d", name, first.line)
+				r.fail(file, number, 1, "alias %.200q is also in line %d", name, first.line)
 			} else {
 				r.aliases.names[name] = current
 			}
 		} else if current == nil {
-			r.fail(r.root, number, 1, "a folded line without an alias before it")
+			r.fail(file, number, 1, "a folded line without an alias before it")
 			continue
 		}
-		r.current = current
-		r.members(r.root, &current.members, line, number, start)
+		r.members(current, place{file, number}, line, start)
 	}
 	for _, a := range r.aliases.names {
-		if len(a.members) == 0 && len(r.errs) == 0 && !r.quiet && !a.broken {
-			r.current = a
-			r.report(a.untrusted, &Error{r.root.path, a.line, 1, fmt.Sprintf("alias %.200q has no members", a.name)})
+		if len(a.members) == 0 && len(r.errs) == 0 && !r.text {
+			r.fail(file, a.line, 1, "alias %.200q has no members", a.name)
 		}
 	}
 }
@@ -200,108 +158,85 @@ func cutName(line string) (name string, after int, reason string) {
 	return strings.ToLower(name), i + 1, ""
 }
 
-// members appends the members in a line of a file, from index start on.
-func (r *reader) members(src source, to *[]Member, line string, number, start int) {
+// place is a line of a file.
+type place struct {
+	file string
+	line int
+}
+
+// members appends the members in a line, from index start on.
+func (r *reader) members(to *alias, at place, line string, start int) {
 	for _, w := range splitMembers(line, start) {
-		if src.isList && (r.reported > r.before) {
-			return
-		}
 		if w.column < 0 {
-			r.fail(src, number, -w.column, "the quotes do not close")
+			r.fail(at.file, at.line, -w.column, "the quotes do not close")
 			continue
 		}
-		r.member(src, to, w, number)
+		r.member(to, at, w)
 	}
 }
 
-func (r *reader) member(src source, to *[]Member, w word, number int) {
-	text := unquote(w.text)
-	m := Member{text: text, uid: src.uid, file: src.path, line: number, column: w.column, untrusted: src.untrusted}
-	include, isInclude := strings.CutPrefix(text, ":include:")
+func (r *reader) member(to *alias, at place, w word) {
+	m := Member{text: unquote(w.text)}
 	switch {
-	case isInclude || text[0] == '|' || text[0] == '/':
-		what := map[bool]string{true: "an :include:", false: "a program or file"}[isInclude]
-		switch {
-		case !src.closed:
-			r.fail(src, number, w.column, "%s is not allowed: %s", what, src.why)
-		case src.uid != r.root.uid:
-			r.fail(src, number, w.column, "%s is not allowed: the file belongs to user %d, not to the owner of the table", what, src.uid)
-		case strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }):
-			r.fail(src, number, w.column, "%s has a control character", what)
-		case isInclude:
-			r.include(src, to, strings.TrimSpace(include), number, w.column)
-		default:
-			m.kind = program
-			*to = append(*to, m)
-		}
+	case strings.ContainsFunc(m.text, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		r.fail(at.file, at.line, w.column, "%.200q has a control character", m.text)
 		return
-	case text[0] == '\\':
-		m.kind, m.text = user, text[1:]
+	case strings.HasPrefix(m.text, ":include:"):
+		r.include(to, at, w.column, strings.TrimSpace(strings.TrimPrefix(m.text, ":include:")))
+		return
+	case m.text[0] == '|' || m.text[0] == '/':
+		m.kind = program
+		to.members = append(to.members, m)
+		return
+	case m.text[0] == '\\':
+		m.kind, m.text = user, m.text[1:]
 	}
 	if !ctlfile.PlainAddress(m.text) || len(m.text) > maxAddress {
-		if src.isList {
-			r.fail(src, number, w.column, "not a mail address")
-		} else {
-			r.fail(src, number, w.column, "%.200q is not a mail address", text)
-		}
+		r.fail(at.file, at.line, w.column, "%.200q is not a mail address", w.text)
 		return
 	}
-	*to = append(*to, m)
+	to.members = append(to.members, m)
 }
 
 // include appends the members in an :include: file.
-func (r *reader) include(by source, to *[]Member, path string, number, column int) {
-	if r.quiet {
+func (r *reader) include(to *alias, at place, column int, path string) {
+	reason := ""
+	switch {
+	case r.text:
 		return
+	case slices.Contains(r.opened, path):
+		reason = "it includes itself"
+	case len(r.opened) == maxInclude:
+		reason = fmt.Sprintf("more than %d levels", maxInclude)
+	case !filepath.IsAbs(path):
+		reason = "the path is not absolute"
 	}
-	for _, open := range r.opened {
-		if open == path {
-			r.fail(by, number, column, "%s includes itself", path)
-			return
+	text := ""
+	if reason == "" {
+		r.aliases.lists[path] = stampOf(path)
+		var err error
+		if text, _, err = readFile(path, r.aliases.uid); err != nil {
+			reason = err.Error()
 		}
 	}
-	if len(r.opened) == maxInclude {
-		r.fail(by, number, column, "more than %d levels of :include:", maxInclude)
-		return
-	}
-	if !filepath.IsAbs(path) {
-		r.fail(by, number, column, "the path %.200q is not absolute", path)
-		return
-	}
-	before := stampOf(path)
-	text, src, untrusted, err := readSource(path, r.root.uid)
-	src.isList, src.untrusted = true, untrusted
-	r.aliases.lists[path] = list{before, untrusted}
-	r.current.untrusted = r.current.untrusted || untrusted
-	if err != nil {
-		r.aliases.passing = r.aliases.passing || isPassing(err)
-		r.report(untrusted, &Error{by.path, number, column, fmt.Sprintf("include %s: %v", path, err)})
+	if reason != "" {
+		r.fail(at.file, at.line, column, "include %.200s: %s", path, reason)
 		return
 	}
 	r.opened = append(r.opened, path)
-	r.list(src, to, text)
-	r.opened = r.opened[:len(r.opened)-1]
-}
-
-// list appends the members in the text of an :include: file, up to the first error.
-func (r *reader) list(src source, to *[]Member, text string) {
-	line, had := 0, len(*to)
-	outer := r.before
-	r.before = r.reported
-	defer func() { r.before = outer }()
-	for raw := range strings.Lines(text) {
-		line++
-		raw = strings.TrimRight(raw, "\r\n \t")
-		if trimmed := strings.TrimLeft(raw, " \t"); trimmed != "" && trimmed[0] != '#' {
-			r.members(src, to, raw, line, 0)
+	had, number := len(to.members), 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimRight(line, "\r\n \t")
+		if trimmed := strings.TrimLeft(line, " \t"); trimmed != "" && trimmed[0] != '#' {
+			r.members(to, place{path, number}, line, 0)
 		}
-		if len(*to)-had > maxListMembers {
-			r.fail(src, line, 1, "more than %d members", maxListMembers)
-		}
-		if r.reported > r.before {
-			return
+		if len(to.members)-had > maxListMembers {
+			r.fail(path, number, 1, "more than %d members", maxListMembers)
+			break
 		}
 	}
+	r.opened = r.opened[:len(r.opened)-1]
 }
 
 // splitMembers splits a line at the commas outside quotes. A negative column marks
@@ -372,7 +307,3 @@ func (a *Aliases) find(name string) *alias {
 
 // Len returns the number of aliases.
 func (a *Aliases) Len() int { return len(a.names) }
-
-// Warnings returns what is wrong in :include: files that users can change. Mail to the
-// aliases that include them waits.
-func (a *Aliases) Warnings() []error { return a.warnings }

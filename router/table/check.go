@@ -52,9 +52,7 @@ func (c *checker) visit(a *alias, chain []string) {
 
 // next returns the alias that a member names, or nil.
 func (c *checker) next(m *Member) *alias {
-	// A loop through a user's list must not keep the tables from being loaded: expand
-	// fails the addresses in such a loop.
-	if m.kind != address || m.untrusted {
+	if m.kind != address {
 		return nil
 	}
 	local, domain, ok := c.Split(m.text)

@@ -4,12 +4,10 @@ package table
 
 import (
 	"errors"
-	"fmt"
 	users "os/user"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"zsched/ctlfile"
@@ -278,10 +276,6 @@ func (e *Expansion) follow(a *alias, whole string, s scope) bool {
 		e.fail(Loop, whole, s)
 		return true
 	}
-	if a.broken {
-		e.add(Target{Channel: "hold", Host: waitUntil(time.Now()), User: whole, UID: nobody, Owner: s.owner, DSN: s.dsn})
-		return true
-	}
 	next := e.inherit(a, whole, s)
 	e.confirm(a, whole, s, next)
 	// If two aliases or recipients lead to this one, its members are targets already. The
@@ -300,7 +294,7 @@ func (e *Expansion) follow(a *alias, whole string, s scope) bool {
 		m := &a.members[i]
 		switch m.kind {
 		case program:
-			e.add(Target{Channel: Local, Host: userHost(name), User: m.text, UID: m.uid, Owner: next.owner, DSN: next.dsn})
+			e.add(Target{Channel: Local, Host: userHost(name), User: m.text, UID: e.Aliases.uid, Owner: next.owner, DSN: next.dsn})
 		case user:
 			e.mailbox(m.text, next)
 		default:
@@ -308,13 +302,6 @@ func (e *Expansion) follow(a *alias, whole string, s scope) bool {
 		}
 	}
 	return true
-}
-
-// waitUntil returns the condition of hold(8) for mail to an alias whose list cannot be
-// read: the agent submits the mail again after half an hour to an hour. The times are
-// rounded so that mail of the same half hour has the same host.
-func waitUntil(now time.Time) string {
-	return fmt.Sprintf("TIMEOUT:%d", now.Truncate(30*time.Minute).Add(time.Hour).Unix())
 }
 
 // mailbox delivers to \name without looking it up again.
