@@ -244,19 +244,6 @@ func (a *agent) word() AgentState {
 	return AgentIdle
 }
 
-// JobHost returns the host of the job line of a message that an agent has; "": it has
-// none.
-func (s *Scheduler) JobHost(id AgentID, message MessageID) string {
-	if a := s.agents[id]; a != nil {
-		for i := range a.lines {
-			if l := &a.lines[i]; l.id == message && l.thread != nil {
-				return l.thread.key.host
-			}
-		}
-	}
-	return ""
-}
-
 // viewVertex returns a vertex without its recipients.
 func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	m, t := s.messageOf(v), s.threadOf(v)

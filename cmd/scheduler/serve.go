@@ -195,9 +195,9 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 		options.Cluster = nodes
 	}
 	stats := metrics.NewStats()
-	options.Observer = stats
+	options.Observers = []daemon.Observer{stats}
 	if logs.events != nil {
-		options.Observer = daemon.Observers{stats, eventlog.New(logs.events)}
+		options.Observers = append(options.Observers, eventlog.New(logs.events))
 	}
 
 	loop := daemon.New(options)

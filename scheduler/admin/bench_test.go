@@ -130,7 +130,7 @@ func newFull(b *testing.B, messages, threads int) *full {
 		Agents: daemon.AgentOptions{
 			Start: func(child.Spec, func([]child.Event)) (daemon.Agent, error) { return nil, syscall.EAGAIN },
 		},
-		Log: zerolog.Nop(), Observer: f.turns, Signals: f.signals,
+		Log: zerolog.Nop(), Observers: []daemon.Observer{f.turns}, Signals: f.signals,
 	})
 	f.server = New(Options{Port: f.daemon, Files: memoryFiles{&daemontest.Spool{}, &holdRecordFiles{}}, Log: zerolog.Nop(), Settings: server.Settings{Version: 2, UID: os.Getuid()}})
 	f.sockets = listen.New(zerolog.Nop())

@@ -11,6 +11,7 @@ import (
 
 	"zsched/mailq"
 	"zsched/scheduler"
+	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/scheduler/spool"
 	"zsched/ta"
@@ -94,7 +95,7 @@ func TestOrderIsReportedBeforeTheMessageThatItReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
 		seen := new(history)
-		h.Harness.Options.Observer = seen
+		h.Harness.Options.Observers = []daemon.Observer{seen}
 		h.Deliver = deferAll
 		h.Run()
 		var want []string

@@ -17,7 +17,6 @@ import (
 type agent struct {
 	id      scheduler.AgentID
 	log     zerolog.Logger // names its channel, its first host and, once there is one, its pid
-	jobLog  zerolog.Logger // the same without the host, for lines about a job of another host
 	limit   *outputLimit   // of what is logged about it
 	child   Agent
 	output  []byte           // written to it at the end of the turn
@@ -62,14 +61,13 @@ type agentStart struct {
 // start starts an agent without waiting for fork and exec, which take about a
 // millisecond.
 func (all *agents) start(a scheduler.Start) {
-	context := all.loop.log.With().Str("channel", a.Channel)
-	jobLog := context.Logger()
+	jobLog := all.loop.log.With().Str("channel", a.Channel).Logger()
+	log := jobLog
 	if a.Host != "" {
-		context = context.Str("host", a.Host)
+		log = log.With().Str("host", a.Host).Logger()
 	}
-	log := context.Logger()
-	limit := new(outputLimit)
-	all.byID[a.Agent] = &agent{id: a.Agent, log: log, jobLog: jobLog, limit: limit}
+	limit := newOutputLimit()
+	all.byID[a.Agent] = &agent{id: a.Agent, log: log, limit: limit}
 	var env map[string]string
 	if all.options.Env != nil {
 		env = all.options.Env()
@@ -86,7 +84,7 @@ func (all *agents) start(a scheduler.Start) {
 		Nice: a.Nice, Priority: a.Priority, PrioritySet: a.PrioritySet,
 		NoFile: all.options.NoFile,
 	}
-	l := &listener{daemon: all.daemon, agent: a.Agent, program: spec.Path, user: spec.UID, limit: limit, log: log}
+	l := &listener{daemon: all.daemon, agent: a.Agent, program: spec.Path, user: spec.UID, limit: limit, log: log, jobLog: jobLog}
 	go all.startOutside(l, spec)
 }
 
@@ -98,7 +96,8 @@ func (all *agents) startOutside(l *listener, spec child.Spec) {
 	s.child, s.err = all.options.Start(spec, l.hear)
 	if s.err == nil {
 		s.log = l.log.With().Int("pid", s.child.PID()).Logger()
-		l.log = s.log // read by hear after known is closed
+		// They are read by hear after known is closed.
+		l.log, l.jobLog = s.log, l.jobLog.With().Int("pid", s.child.PID()).Logger()
 	}
 	select {
 	case all.daemon.started <- s:
@@ -118,7 +117,6 @@ func (all *agents) started(s agentStart) {
 		all.loop.Step(scheduler.AgentFailed{Agent: s.agent, Reason: s.err.Error()})
 	} else {
 		a.child, a.log = s.child, s.log
-		a.jobLog = a.jobLog.With().Int("pid", s.child.PID()).Logger()
 		all.loop.Step(scheduler.AgentStarted{Agent: s.agent, PID: s.child.PID()})
 		all.queue(a)
 	}

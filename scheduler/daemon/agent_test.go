@@ -96,8 +96,8 @@ func TestWhatAnAgentSaysIsLogged(t *testing.T) {
 	})
 }
 
-// An agent that works for several hosts has the host of the job in the line about it.
-func TestResyncIsLoggedWithTheHostOfTheJob(t *testing.T) {
+// An agent works for several hosts: the line names the file, and not the agent's first host.
+func TestResyncIsLoggedWithoutAnotherHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
 		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
@@ -115,7 +115,7 @@ func TestResyncIsLoggedWithTheHostOfTheJob(t *testing.T) {
 		for line := range strings.Lines(h.Log.String()) {
 			if strings.Contains(line, "nothing to do") {
 				found = true
-				if !strings.Contains(line, `"host":"b.example"`) || strings.Contains(line, "a.example") || !strings.Contains(line, `"pid":1000`) {
+				if !strings.Contains(line, `"file":"2"`) || strings.Contains(line, "a.example") || !strings.Contains(line, `"pid":1000`) {
 					t.Errorf("it is logged as %q", line)
 				}
 			}

@@ -4,12 +4,14 @@ package daemon
 // log, up to a limit.
 
 import (
+	"fmt"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"zsched/internal/logs"
 	"zsched/internal/text"
 	"zsched/scheduler"
 	child "zsched/scheduler/agent"
@@ -19,47 +21,19 @@ import (
 // agentEvents is what an agent said, as events: at most maxBatch, so that no
 // agent delays the others.
 type agentEvents struct {
-	agent   scheduler.AgentID
-	events  []scheduler.Event
-	resyncs []resync
-	exited  bool // the last event is its exit
-}
-
-// resync is an AgentResync that is to be logged, by the loop: it knows the job's host.
-type resync struct {
-	message  scheduler.MessageID
-	path     string
-	unlogged int // lines of the agent before it that were not logged
+	agent  scheduler.AgentID
+	events []scheduler.Event
+	exited bool // the last event is its exit
 }
 
 // said tells the core what an agent said.
 func (all *agents) said(said agentEvents) {
-	for _, r := range said.resyncs {
-		all.logResync(said.agent, r)
-	}
 	for _, e := range said.events {
 		all.loop.Step(e)
 	}
 	if said.exited {
 		delete(all.byID, said.agent)
 	}
-}
-
-// logResync logs a resync with the host of the job. The host that is in the other lines
-// about an agent is its first one.
-func (all *agents) logResync(id scheduler.AgentID, r resync) {
-	a := all.byID[id]
-	if a == nil {
-		return
-	}
-	line := a.jobLog.Info()
-	if host := all.loop.core.JobHost(id, r.message); host != "" {
-		line = line.Str("host", host)
-	}
-	if r.unlogged > 0 {
-		line = line.Int("unlogged", r.unlogged)
-	}
-	line.Str("file", r.path).Msg("agent found nothing to do")
 }
 
 // listener turns the output of one agent into events. Its methods run in the
@@ -70,10 +44,10 @@ type listener struct {
 	program string
 	user    int
 	log     zerolog.Logger
+	jobLog  zerolog.Logger // without the host of the agent's first job
 	limit   *outputLimit
 	known   <-chan struct{} // closed when the core knows that the agent started
 	last    string          // the last line outside the protocol
-	resyncs []resync        // of the batch
 }
 
 // hear passes on what the agent said. While the loop is busy, hear waits, and so
@@ -95,7 +69,6 @@ func (l *listener) hear(all []child.Event) {
 			_, exited := heard.(child.Exited)
 			said.exited = said.exited || exited
 		}
-		said.resyncs, l.resyncs = l.resyncs, nil
 		select {
 		case l.daemon.agentSaid <- said:
 		case <-l.daemon.stopped:
@@ -115,13 +88,13 @@ func (l *listener) event(heard child.Event) scheduler.Event {
 			e.Str("stderr", text.CutMarked(string(heard), maxClip)).Msg("agent said")
 		})
 	case child.Unlimited:
-		if l.daemon.once.first(l.program, l.user) {
+		if l.daemon.unlimited.Allow(fmt.Sprint(l.program, l.user), time.Now()) {
 			l.log.Warn().Str("program", l.program).Int("user", l.user).Str("reason", string(heard)).
 				Msg("agent may open more files than option -N says")
 		}
 	case child.Exited:
-		if n := l.limit.rest(); n > 0 {
-			l.log.Warn().Int("lines", n).Msg("lines of the agent were not logged")
+		if n := l.limit.excess.Load(); n > 0 {
+			l.log.Warn().Int64("lines", n).Msg("lines of the agent were not logged")
 		}
 		return scheduler.AgentExited{Agent: l.agent, Status: heard.Status, LastLine: l.last}
 	}
@@ -140,11 +113,11 @@ func (l *listener) line(said ta.Line) scheduler.Event {
 		return scheduler.AgentReported{Agent: l.agent, Report: said.Report}
 	case ta.Resync:
 		if id, ok := messageOf(said.Path); ok {
-			switch missing, ok := l.limit.take(time.Now()); {
-			case ok:
-				l.resyncs = append(l.resyncs, resync{id, said.Path, missing})
-			case l.limit.flooded():
-				return scheduler.AgentFlooded{Agent: l.agent}
+			flooded := l.loggedBy(&l.jobLog, zerolog.InfoLevel, func(e *zerolog.Event) {
+				e.Str("file", said.Path).Msg("agent found nothing to do")
+			})
+			if flooded != nil {
+				return flooded
 			}
 			return scheduler.AgentResync{Agent: l.agent, Message: id}
 		}
@@ -166,6 +139,10 @@ func (l *listener) line(said ta.Line) scheduler.Event {
 // logged logs a line of the agent, up to the limit. If the agent has to be
 // ended, logged returns the event that does so; otherwise nil.
 func (l *listener) logged(level zerolog.Level, write func(*zerolog.Event)) scheduler.Event {
+	return l.loggedBy(&l.log, level, write)
+}
+
+func (l *listener) loggedBy(log *zerolog.Logger, level zerolog.Level, write func(*zerolog.Event)) scheduler.Event {
 	missing, ok := l.limit.take(time.Now())
 	if !ok {
 		if l.limit.flooded() {
@@ -173,7 +150,7 @@ func (l *listener) logged(level zerolog.Level, write func(*zerolog.Event)) sched
 		}
 		return nil
 	}
-	line := l.log.WithLevel(level)
+	line := log.WithLevel(level)
 	if missing > 0 {
 		line = line.Int("unlogged", missing)
 	}
@@ -182,10 +159,9 @@ func (l *listener) logged(level zerolog.Level, write func(*zerolog.Event)) sched
 }
 
 const (
-	// outputBurst is how many lines of an agent may be logged at once. After
-	// each outputInterval, one more may be.
-	outputBurst    = 50
-	outputInterval = time.Second
+	// outputLines is how many lines of an agent are logged in each outputPeriod.
+	outputLines  = 50
+	outputPeriod = time.Minute
 	// maxUnlogged is how many lines beyond that an agent may write without being
 	// given a job line. After that it is ended.
 	maxUnlogged = 10_000
@@ -196,82 +172,27 @@ const (
 // outputLimit bounds how many lines about one agent are logged, and counts the
 // rest. The loop and the agent's listener share it.
 type outputLimit struct {
-	mu       sync.Mutex
-	earnedAt time.Time // lines includes those earned up to then; zero: not used yet
-	lines    int       // lines that may be logged now
-	missing  int       // lines not logged since the last logged line
-	excess   int       // lines not logged since the last job line
-	told     bool      // flooded has returned true
+	lines  logs.Throttle
+	excess atomic.Int64 // lines not logged since the last job line
+	told   atomic.Bool  // flooded has returned true
+}
+
+func newOutputLimit() *outputLimit {
+	return &outputLimit{lines: logs.Throttle{Number: outputLines, Period: outputPeriod}}
 }
 
 // take reports whether a line may be logged, and how many before it were not.
 func (o *outputLimit) take(now time.Time) (missing int, ok bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.earnedAt.IsZero() {
-		o.earnedAt, o.lines = now, outputBurst
+	if missing, ok = o.lines.Take("", now); !ok {
+		o.excess.Add(1)
 	}
-	earned := now.Sub(o.earnedAt) / outputInterval
-	o.earnedAt = o.earnedAt.Add(earned * outputInterval)
-	o.lines = min(outputBurst, o.lines+int(earned))
-	if o.lines == 0 {
-		o.missing++
-		o.excess++
-		return 0, false
-	}
-	o.lines--
-	missing, o.missing = o.missing, 0
-	return missing, true
+	return missing, ok
 }
 
 // flooded reports, only once, that the agent has written too much.
 func (o *outputLimit) flooded() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.told || o.excess <= maxUnlogged {
-		return false
-	}
-	o.told = true
-	return true
+	return o.excess.Load() > maxUnlogged && !o.told.Swap(true)
 }
 
 // fed notes that the agent was given a job line.
-func (o *outputLimit) fed() {
-	o.mu.Lock()
-	o.excess = 0
-	o.mu.Unlock()
-}
-
-// rest returns how many lines were not logged since the last logged line.
-func (o *outputLimit) rest() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.missing
-}
-
-// oncePerProgram remembers the programs, each with its user, for which something
-// was logged, so that it is logged once and not once per host.
-type oncePerProgram struct {
-	mu     sync.Mutex
-	logged map[programUser]struct{}
-}
-
-type programUser struct {
-	program string
-	user    int
-}
-
-// first reports whether this is the first call for a program and its user.
-func (o *oncePerProgram) first(program string, user int) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	key := programUser{program, user}
-	if _, ok := o.logged[key]; ok {
-		return false
-	}
-	if o.logged == nil {
-		o.logged = make(map[programUser]struct{})
-	}
-	o.logged[key] = struct{}{}
-	return true
-}
+func (o *outputLimit) fed() { o.excess.Store(0) }

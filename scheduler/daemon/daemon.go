@@ -64,6 +64,7 @@
 package daemon
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -77,7 +78,6 @@ import (
 	"zsched/scheduler"
 	child "zsched/scheduler/agent"
 	"zsched/scheduler/spool"
-	"zsched/scheduler/state"
 )
 
 // Spool is what the loop needs of the directories; *spool.Spool is one. Its
@@ -163,18 +163,16 @@ type Options struct {
 	Syslog func(severity scheduler.Severity, line string)
 	// Cluster, if set, shares limits with other nodes.
 	Cluster Cluster
-	// Observer, if set, is told everything that passes through the loop.
-	Observer Observer
+	// Observers are told everything that passes through the loop, one after the other.
+	Observers []Observer
 
 	// Synchronous starts no agent before the whole queue is loaded (option -S).
 	Synchronous bool
 	// Keep leaves finished messages where they are (option -p).
 	Keep bool
 	// State is the path of POSTOFFICE/.scheduler.state; "": what is known is
-	// neither read nor saved. ReadState reads it (default: state.ReadFile), and
-	// SavePeriod is how often it is written (default: a minute); tests set them.
+	// neither read nor saved. SavePeriod is how often it is written (default: a minute).
 	State      string
-	ReadState  func(path string) (*state.Table, error)
 	SavePeriod time.Duration
 	// Owned, if set, returns an error once another scheduler has taken over the
 	// postoffice, or another postoffice is in its place. It is called before job lines are given to agents, which write to
@@ -244,7 +242,8 @@ type Daemon struct {
 	done    bool // the core has said Stopped, or the postoffice was taken over
 	// disowned is why nothing may be written in the postoffice any more; nil: it may.
 	disowned error
-	once     oncePerProgram
+	// unlimited bounds the warnings about agents without the limit of option -N.
+	unlimited logs.Throttle
 	// savingOrders is the write of the orders that still wait after the start.
 	savingOrders   sync.WaitGroup
 	ordersRestored bool // there are some of an earlier process
@@ -254,6 +253,10 @@ type Daemon struct {
 
 // New makes a Daemon; Run runs it.
 func New(o Options) *Daemon {
+	o.SavePeriod = cmp.Or(o.SavePeriod, savePeriod)
+	if o.Owned == nil {
+		o.Owned = func() error { return nil }
+	}
 	d := &Daemon{
 		options:   o,
 		timer:     time.NewTimer(0),
@@ -265,15 +268,15 @@ func New(o Options) *Daemon {
 		madeAt:    time.Now(),
 		reload:    reload{done: make(chan reloaded, 1)},
 
+		unlimited:      logs.Throttle{Period: 24 * time.Hour},
 		silentExpiries: logs.Throttle{Number: maxSilentExpiries, Period: time.Second},
 	}
 	d.timer.Stop()
 	l := &d.loop
-	l.perform, l.cluster, l.observer, l.log, l.verbose = d.perform, o.Cluster, o.Observer, o.Log, o.Verbose
+	l.perform, l.cluster, l.observers, l.log, l.verbose = d.perform, o.Cluster, o.Observers, o.Log, o.Verbose
 	l.agents = newAgents(d)
 	l.intake = newIntake(l, o.Spool)
 	l.files = newFiles(l, o)
-	l.restore = restore{loop: l, tables: make(chan *state.Table, 1), next: make(chan struct{}, 1)}
 	l.held = heldThreads{loop: l, spool: o.Spool, set: make(map[spool.Thread]struct{}), suspended: make(map[spool.Thread]spool.Suspension)}
 	l.core = scheduler.New(d.frozenUntilLoaded(o.Config), o.Rand)
 	return d
@@ -294,7 +297,7 @@ func (d *Daemon) Run() error {
 	d.restoreOrders()
 	d.beginCluster()
 	l.startedAt = l.now
-	l.restore.begin(&d.options)
+	d.restoreState()
 	stopSaver := d.startSaver()
 	if d.options.Ready != nil {
 		d.options.Ready()
@@ -306,11 +309,11 @@ func (d *Daemon) Run() error {
 		d.flushCluster()
 		d.stopAfterFiles()
 		if len(l.agents.unsent) > 0 {
-			d.disown(d.owned())
+			d.disown(d.options.Owned())
 		}
 		l.agents.flush()
-		if l.observer != nil {
-			l.observer.Turn(time.Since(d.readAt))
+		for _, o := range l.observers {
+			o.Turn(time.Since(d.readAt))
 		}
 	}
 	stopSaver()
@@ -325,14 +328,6 @@ func (d *Daemon) Run() error {
 func (d *Daemon) startClocks() {
 	now := d.clocks()
 	d.loop.now, d.loop.elapsed, d.readAt = now.Wall, now.Elapsed, time.Now()
-}
-
-// owned returns why the postoffice is not ours any more, or nil.
-func (d *Daemon) owned() error {
-	if d.disowned != nil || d.options.Owned == nil {
-		return d.disowned
-	}
-	return d.options.Owned()
 }
 
 // disown ends the loop and kills the agents if err is not nil. Job lines that they

@@ -107,8 +107,7 @@ func (in *intake) finished(op scheduler.Op) {
 	}
 }
 
-// taken tells the core that a message has arrived, at once or when the saved state
-// has been read.
+// taken tells the core that a message has arrived.
 func (in *intake) taken(r spool.Loaded) {
 	l := in.loop
 	m := scheduler.Message{
@@ -124,13 +123,7 @@ func (in *intake) taken(r spool.Loaded) {
 		l.Step(scheduler.Loaded{Message: m})
 		return
 	}
-	ready, parked := l.restore.ready(&m)
-	if !parked {
-		delete(in.taking, r.Name.ID)
-	}
-	if !ready && !parked {
-		return // a sweep finds it again
-	}
+	delete(in.taking, r.Name.ID)
 	if r.LostMessageFile {
 		l.log.Warn().Str("file", m.Path).Str("spoolid", ctlfile.SpoolID(r.Name.ID, r.ModifiedAt)).
 			Msg("there is no message file: the recipients fail")
@@ -139,9 +132,7 @@ func (in *intake) taken(r spool.Loaded) {
 		l.files.verbose[m.ID] = verboseLog{r.Verbose, r.Owner}
 		in.spool.Verbose(r.Verbose, r.Owner, "scheduler: taken as "+ctlfile.SpoolID(r.Name.ID, r.ModifiedAt))
 	}
-	if ready {
-		in.arrived(m)
-	}
+	in.arrived(m)
 }
 
 // arrived tells the core of a message, with what an earlier process knew of it.
@@ -151,7 +142,7 @@ func (in *intake) arrived(m scheduler.Message) {
 		delete(in.released, m.ID)
 		m.Released = true
 	}
-	m.Saved = in.loop.restore.of(&m)
+	m.Saved = in.loop.savedOf(&m)
 	in.messages++
 	in.recipients += len(m.Recipients)
 	in.loop.Step(scheduler.Arrived{Message: m})

@@ -19,7 +19,7 @@ import (
 )
 
 // KnowsSaved reports whether the table of the saved state is in memory.
-func (l *Loop) KnowsSaved() bool { return l.restore.table != nil }
+func (l *Loop) KnowsSaved() bool { return l.saved != nil }
 
 // Turn, Loaded and the constants are for the tests in package daemon_test.
 func (d *Daemon) Turn()       { d.turn() }
@@ -28,7 +28,6 @@ func (d *Daemon) Loaded() int { return d.loop.intake.messages }
 const (
 	MaxBatch  = maxBatch
 	MaxTaking = maxTaking
-	MaxParked = maxParked
 )
 
 // An agent that says very much at once holds nobody up: it comes in pieces.
@@ -36,7 +35,7 @@ func TestChattyAgentIsHeardInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard int
 		d := New(Options{Config: new(scheduler.Config), Rand: rand.New(rand.NewPCG(1, 2))})
-		l := &listener{daemon: d, agent: 1, known: closed(), log: zerolog.Nop(), limit: new(outputLimit)}
+		l := &listener{daemon: d, agent: 1, known: closed(), log: zerolog.Nop(), limit: newOutputLimit()}
 		go func() {
 			var all []child.Event
 			for range 1000 {

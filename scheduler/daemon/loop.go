@@ -9,6 +9,7 @@ import (
 
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/state"
 )
 
 // Loop is everything that belongs to the goroutine of Run: the core, the time of
@@ -22,8 +23,8 @@ type Loop struct {
 	events    []scheduler.Event // to be passed to the core
 	steps     uint64            // of the core so far
 	perform   func(scheduler.Action)
-	cluster   Cluster  // nil: none
-	observer  Observer // nil: none
+	cluster   Cluster // nil: none
+	observers []Observer
 	log       zerolog.Logger
 	verbose   bool
 
@@ -38,8 +39,8 @@ type Loop struct {
 	files  files
 	held   heldThreads
 
-	restore restore
-	loaded  bool // everything that was there at the start is loaded
+	saved  *state.Table // what an earlier process knew; nil: nothing more is needed of it
+	loaded bool         // everything that was there at the start is loaded
 }
 
 // turn waits until one of the channels has something, and handles it.
@@ -53,13 +54,6 @@ func (d *Daemon) turn() {
 	case results := <-d.results():
 		d.begin()
 		d.spoolAnswered(results)
-	case table := <-l.restore.tables:
-		d.begin()
-		l.restore.read(table)
-	case <-l.restore.next:
-		d.begin()
-		l.restore.step()
-		d.finishStartup()
 	case said := <-d.agentSaid:
 		d.begin()
 		l.agents.said(said)
@@ -121,7 +115,7 @@ func (d *Daemon) clocks() scheduler.Now {
 // files are being read, during a stop, and if the command line names the files.
 func (d *Daemon) found() <-chan []spool.Name {
 	l := &d.loop
-	if len(l.intake.taking)-len(l.restore.parked) >= maxTaking || d.stop.begun || len(d.options.Files) > 0 {
+	if len(l.intake.taking) >= maxTaking || d.stop.begun || len(d.options.Files) > 0 {
 		return nil
 	}
 	return d.options.Spool.Found()
@@ -162,16 +156,16 @@ func (l *Loop) Step(e scheduler.Event) {
 	l.events = append(l.events, e)
 	for i := 0; i < len(l.events); i++ {
 		event := l.events[i]
-		if l.observer != nil {
-			l.observer.Event(l.now, event)
+		for _, o := range l.observers {
+			o.Event(l.now, event)
 		}
 		if l.verbose {
 			logVerbose(&l.log, "event", event)
 		}
 		l.steps++
 		for _, a := range l.core.Step(scheduler.Now{Elapsed: l.elapsed, Wall: l.now}, event) {
-			if l.observer != nil {
-				l.observer.Action(l.now, a)
+			for _, o := range l.observers {
+				o.Action(l.now, a)
 			}
 			if l.verbose {
 				logVerbose(&l.log, "action", a)

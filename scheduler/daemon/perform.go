@@ -74,8 +74,8 @@ func messageOf(file string) (scheduler.MessageID, bool) {
 // result handles one result of the spool.
 func (d *Daemon) result(r spool.Result) {
 	l := &d.loop
-	if l.observer != nil {
-		l.observer.Result(l.now, r)
+	for _, o := range l.observers {
+		o.Result(l.now, r)
 	}
 	switch r := r.(type) {
 	case spool.Loaded:

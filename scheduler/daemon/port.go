@@ -110,8 +110,8 @@ func (l *Loop) Undone(since int) []scheduler.Undone {
 // Touched tells the observer of an order about a held message, which the core
 // does not know.
 func (l *Loop) Touched(t scheduler.Touched) {
-	if l.observer != nil {
-		l.observer.Action(l.now, t)
+	for _, o := range l.observers {
+		o.Action(l.now, t)
 	}
 }
 

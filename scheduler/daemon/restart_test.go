@@ -175,53 +175,6 @@ func TestKillLosesAtMostOnePeriod(t *testing.T) {
 	})
 }
 
-// While the file is read, new mail is delivered, and old mail waits for its line.
-func TestNewMailMovesWhileTheFileIsRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := deferring(t)
-		h.Run()
-		h.Spool.Answer(spool.Swept{})
-		h.Spool.Announce(1, "a.example")
-		synctest.Wait()
-		want := queueText(t, h)
-		h.Stop(syscall.SIGTERM)
-		writtenAt(t, h.Options.State, time.Now())
-
-		next := again(t, h)
-		goOn := make(chan struct{})
-		next.Options.ReadState = func(path string) (*state.Table, error) {
-			<-goOn
-			return state.ReadFile(path)
-		}
-		next.Deliver = nil
-		next.Run()
-		sweep(next, 1)
-		time.Sleep(time.Second)
-		next.Spool.Announce(2, "new.example")
-		synctest.Wait()
-		if got := next.Stats.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "new.example") {
-			t.Errorf("delivered: %q", got)
-		}
-		if n := next.Spool.Takes(); n != 2 {
-			t.Errorf("%d files were read", n)
-		}
-		close(goOn)
-		synctest.Wait()
-		if got := queueText(t, next); got != want {
-			t.Errorf("after the restart:\n%s\nbefore:\n%s", got, want)
-		}
-		next.Stop(syscall.SIGTERM)
-	})
-}
-
-// writtenAt sets the mtime of a file to the time in the bubble.
-func writtenAt(t *testing.T, path string, at time.Time) {
-	t.Helper()
-	if err := os.Chtimes(path, at, at); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Files that are none of ours cost what they could say, and are replaced.
 func TestForeignFilesAreReplaced(t *testing.T) {
 	for name, text := range map[string]string{
@@ -237,7 +190,6 @@ func TestForeignFilesAreReplaced(t *testing.T) {
 				if err := os.WriteFile(h.Options.State, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				writtenAt(t, h.Options.State, time.Now().Add(-time.Hour))
 				h.Run()
 				h.Spool.Put(1, "a.example")
 				sweep(h, 1)
@@ -344,48 +296,6 @@ func TestSavedStateIsDroppedWhenAllMailIsLoaded(t *testing.T) {
 		sweep(next, 1)
 		if knows() {
 			t.Error("it is still known")
-		}
-		next.Stop(syscall.SIGTERM)
-	})
-}
-
-// Messages that wait for the file take a bounded space. Further ones are loaded
-// again when the file has been read.
-func TestFurtherMailIsLoadedAgainWhenTheFileHasBeenRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := deferring(t)
-		h.Run()
-		h.Spool.Answer(spool.Swept{})
-		h.Spool.Announce(3, "a.example")
-		synctest.Wait()
-		h.Spool.Put(1, slices.Repeat([]string{"many.example"}, daemon.MaxParked)...)
-		h.Spool.Put(2, "b.example")
-		h.Stop(syscall.SIGTERM)
-		writtenAt(t, h.Options.State, time.Now())
-
-		next := again(t, h)
-		goOn := make(chan struct{})
-		next.Options.ReadState = func(path string) (*state.Table, error) {
-			<-goOn
-			return state.ReadFile(path)
-		}
-		next.Deliver = nil
-		next.Run()
-		sweep(next, 3)
-		if got := next.Stats.String(); got != "" {
-			t.Errorf("delivered: %q", got)
-		}
-		close(goOn)
-		synctest.Wait()
-		if next.Spool.Sweeps != 1 || next.Spool.Left() != 2 {
-			t.Errorf("%d sweeps, %d files left", next.Spool.Sweeps, next.Spool.Left())
-		}
-		sweep(next, 3)
-		if next.Spool.Left() != 1 || !strings.Contains(queueText(t, next), "tries 1") {
-			t.Errorf("%d files left:\n%s", next.Spool.Left(), queueText(t, next))
-		}
-		if !strings.Contains(next.Log.String(), "Startup scan completed, messages: 3 ") {
-			t.Errorf("log: %s", next.Log)
 		}
 		next.Stop(syscall.SIGTERM)
 	})

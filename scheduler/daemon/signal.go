@@ -164,19 +164,15 @@ func (d *Daemon) frozenUntilLoaded(c *scheduler.Config) *scheduler.Config {
 // been read.
 func (d *Daemon) finishStartup() {
 	s, l := &d.startup, &d.loop
-	if s.over || !s.swept || len(l.intake.taking) > 0 || !l.restore.done {
-		return
-	}
-	if l.restore.dropped { // messages that could not be parked
-		l.restore.dropped, s.swept = false, false
-		d.options.Spool.Sweep()
+	if s.over || !s.swept || len(l.intake.taking) > 0 {
 		return
 	}
 	s.over, l.loaded = true, true
 	if orders := pendingOrders(l.core); d.ordersRestored {
 		d.savingOrders.Go(func() { d.saveOrders(orders) })
 	}
-	l.restore.end()
+	l.saved = nil
+	l.Step(scheduler.AllLoaded{})
 	what := "Startup scan completed"
 	if d.options.Synchronous {
 		what = "Synchronous startup completed"

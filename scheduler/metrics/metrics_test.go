@@ -20,6 +20,7 @@ import (
 
 	"zsched/internal/logs"
 	"zsched/scheduler"
+	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/ta"
 )
@@ -36,7 +37,7 @@ type harness struct {
 
 func newHarness(t *testing.T, set func(*scheduler.Params)) *harness {
 	h := &harness{Harness: daemontest.New(t, set), t: t, stats: NewStats(), listener: make(pipeListener)}
-	h.Options.Observer = h.stats
+	h.Options.Observers = []daemon.Observer{h.stats}
 	return h
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,16 +26,6 @@ const (
 
 // readBuffer is how much of the file is read at once.
 const readBuffer = 1 << 20
-
-// WrittenAt returns when the file was last written; the zero time if there is
-// none.
-func WrittenAt(path string) time.Time {
-	info, err := postoffice.Lstat(path)
-	if err != nil {
-		return time.Time{}
-	}
-	return info.ModTime()
-}
 
 // ReadFile reads a file. Together with an error, it returns what it could read. A
 // file that does not exist is an empty one.

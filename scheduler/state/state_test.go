@@ -302,15 +302,6 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-func TestNewerThan(t *testing.T) {
-	written, now := time.Unix(100, 0), time.Unix(200, 0)
-	for mtime, want := range map[int64]bool{50: false, 99: false, 100: true, 150: true, 199: true, 200: false, 300: false} {
-		if got := NewerThan(written, message(1, mtime), now); got != want {
-			t.Errorf("mtime %d: %v", mtime, got)
-		}
-	}
-}
-
 // Names of nodes for which the line has no room are left out.
 func TestNodesAreKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), Name)

@@ -3,7 +3,6 @@ package state
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"zsched/scheduler"
 )
@@ -87,10 +86,4 @@ func (t *Table) Of(m *scheduler.Message) (known []scheduler.SavedRecipient) {
 	// Of several lines about a recipient, the last one in the file is the first one here.
 	slices.SortStableFunc(known, func(a, b scheduler.SavedRecipient) int { return int(a.Offset - b.Offset) })
 	return slices.CompactFunc(known, func(a, b scheduler.SavedRecipient) bool { return a.Offset == b.Offset })
-}
-
-// NewerThan reports whether a message has come after the file was last written, so
-// that nothing in the file is about it.
-func NewerThan(writtenAt time.Time, m *scheduler.Message, now time.Time) bool {
-	return m.ModifiedAt.After(writtenAt) && !m.ModifiedAt.After(now)
 }
