@@ -23,9 +23,9 @@ import (
 type logSet struct {
 	log        zerolog.Logger
 	main       *logs.Writer
-	statistics *logs.Writer     // nil: none
-	events     *eventlog.Writer // nil: none
-	syslog     *logs.Syslog     // nil: none
+	statistics *logs.Writer // nil: none
+	events     *logs.Writer // nil: none
+	syslog     *logs.Syslog // nil: none
 }
 
 func openLogs(s *setting, stderr io.Writer) (*logSet, error) {

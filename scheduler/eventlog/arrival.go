@@ -1,6 +1,9 @@
 package eventlog
 
 import (
+	"cmp"
+	"slices"
+
 	"zsched/ctlfile"
 	"zsched/scheduler"
 )
@@ -44,21 +47,20 @@ func (l *Log) arrived(in *scheduler.Message) {
 
 // arrivals writes one line for each recipient of a message that arrives, and at least one.
 func (l *Log) arrivals(m *message, in *scheduler.Message, how string) {
-	end := func(b *line) {
-		b.text(file, in.Path).times(m.since, l.now).number(size, int(max(0, in.Size))).number(recipients, len(in.Recipients)).
-			text(textField, how)
-		l.write()
+	end := func(b line) {
+		b.text("file", in.Path).times(m.since, l.now).number("size", int(max(0, in.Size))).number("recipients", len(in.Recipients)).
+			text("text", how).write()
 	}
 	if len(in.Recipients) == 0 {
-		end(l.begin(arrival).message(m))
+		end(l.begin("arrival").message(m))
 	}
 	for i := range in.Recipients {
 		r := &in.Recipients[i]
-		b := l.begin(arrival).message(m).text(recipient, r.User)
+		b := l.begin("arrival").message(m).text("recipient", r.User)
 		for j, address := range r.Originals {
-			b.text([...]field{original, alias}[min(j, 1)], address)
+			b.text([...]string{"original", "alias"}[min(j, 1)], address)
 		}
-		end(b.text(channel, r.Channel).text(host, r.Host))
+		end(b.thread(r.Channel, r.Host))
 	}
 }
 
@@ -68,9 +70,8 @@ func (l *Log) doneBefore(m *message, all []ctlfile.DoneRecipient) {
 	for i := range all {
 		r := &all[i]
 		said := parseReply(r.Notary, r.Text, false)
-		l.begin(done).message(m).text(recipient, r.User).text(channel, r.Channel).text(host, r.Host).
-			text(peer, said.peer).text(statusField, string(r.Tag)).text(dsn, said.code).text(textField, said.text)
-		l.write()
+		l.begin("done").message(m).text("recipient", r.User).thread(r.Channel, r.Host).
+			text("peer", said.peer).text("status", string(r.Tag)).text("dsn", said.code).text("text", said.text).write()
 	}
 }
 
@@ -79,16 +80,9 @@ func (m *message) address(offset int64) string {
 	if m == nil {
 		return ""
 	}
-	low, high := 0, len(m.users)
-	for low < high {
-		if mid := (low + high) / 2; m.users[mid].offset < offset {
-			low = mid + 1
-		} else {
-			high = mid
-		}
+	i, found := slices.BinarySearchFunc(m.users, offset, func(u user, offset int64) int { return cmp.Compare(u.offset, offset) })
+	if !found {
+		return ""
 	}
-	if low < len(m.users) && m.users[low].offset == offset {
-		return m.users[low].address
-	}
-	return ""
+	return m.users[i].address
 }

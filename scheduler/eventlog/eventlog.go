@@ -8,8 +8,7 @@
 //	{"time":"…","event":"end","spoolid":"S12AbTCLWiT",…,"recipients":1,"failed":0}
 //
 // A Log observes the scheduler's loop (daemon.Observer), builds each line in the
-// loop's goroutine without reflection, and passes it to a writer that does not wait
-// (Open). The core keeps no addresses, so the Log keeps those of the messages in
+// loop's goroutine, and passes it to a writer that does not wait (Open). The core keeps no addresses, so the Log keeps those of the messages in
 // the queue, about a hundred bytes for each.
 package eventlog
 
@@ -21,7 +20,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"zsched/ctlfile"
+	"zsched/internal/text"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/spool"
@@ -29,9 +31,8 @@ import (
 
 // Log writes events. It belongs to the loop's goroutine.
 type Log struct {
-	out       io.Writer
+	out       zerolog.Logger
 	startedAt time.Time // a control file that is older was found at the start
-	line      line
 	now       time.Time // of the event that is being written
 	messages  map[scheduler.MessageID]*message
 	agents    map[scheduler.AgentID]*agent
@@ -71,7 +72,7 @@ var _ daemon.Observer = (*Log)(nil)
 // spool must have Users set.
 func New(out io.Writer) *Log {
 	return &Log{
-		out: out, startedAt: time.Now(),
+		out: zerolog.New(text.JSONWriter{To: out}), startedAt: time.Now(),
 		messages: make(map[scheduler.MessageID]*message),
 		agents:   make(map[scheduler.AgentID]*agent),
 		ops:      make(map[scheduler.Op]scheduler.MessageID),
@@ -97,35 +98,30 @@ func (l *Log) Event(now time.Time, e scheduler.Event) {
 			l.exited = l.exited[1:]
 		}
 	case scheduler.HeldThread:
-		event := release
+		event := "release"
 		if e.Held {
-			event = hold
+			event = "hold"
 		}
-		l.begin(event).text(channel, e.Channel).text(host, e.Host).text(by, e.By).text(because, oneLine(e.Why))
-		l.write()
+		l.begin(event).thread(e.Channel, e.Host).order(e.By, e.Why).write()
 	case scheduler.SuspendedThread:
-		l.begin(suspended).text(channel, e.Channel).text(host, e.Host).time(next, e.Until).text(by, e.By).text(because, oneLine(e.Why))
-		l.write()
+		l.begin("suspended").thread(e.Channel, e.Host).time("next", e.Until).order(e.By, e.Why).write()
 	case scheduler.Lifted:
-		l.begin(lift).text(channel, e.Channel).text(host, e.Host).text(by, e.By).text(because, oneLine(e.Why))
-		l.write()
+		l.begin("lift").thread(e.Channel, e.Host).order(e.By, e.Why).write()
 	case scheduler.Failed:
 		if e.SpoolDown && !l.down {
 			l.down = true
-			l.begin(spoolDown).text(textField, oneLine(e.Reason))
-			l.write()
+			l.begin("spool-down").text("text", oneLine(e.Reason)).write()
 		}
 	case scheduler.SpoolBack:
 		if l.down {
 			l.down = false
-			l.begin(spoolUp)
-			l.write()
+			l.begin("spool-up").write()
 		}
 	case scheduler.Done:
 		// With option -p the core gets Done without the spool, and nothing is removed.
 		if id, ok := l.ops[e.Op]; ok {
 			delete(l.ops, e.Op)
-			l.ended(id, end)
+			l.ended(id, "end")
 		}
 	}
 }
@@ -141,8 +137,7 @@ func (l *Log) Action(now time.Time, a scheduler.Action) {
 	case scheduler.Touched:
 		l.touched(&a)
 	case scheduler.Undone:
-		l.begin(undone).message(l.messages[a.Message]).text(orderField, a.Name).text(textField, oneLine(a.Reason))
-		l.write()
+		l.begin("undone").message(l.messages[a.Message]).text("order", a.Name).text("text", oneLine(a.Reason)).write()
 	case scheduler.Condition:
 		l.condition(&a)
 	case scheduler.Complete:
@@ -169,18 +164,17 @@ func (l *Log) Result(now time.Time, r spool.Result) {
 		case errors.Is(r.Err, spool.ErrOpen): // a sweep loads the message again
 			delete(l.messages, id)
 		case ok && r.Parked:
-			l.ended(id, parked)
+			l.ended(id, "parked")
 		case ok:
-			l.ended(id, end)
+			l.ended(id, "end")
 		}
 	case spool.Moved:
 		if id, ok := l.take(r.Op, r.Err); ok && !r.Missing {
-			l.ended(id, hold)
+			l.ended(id, "hold")
 		}
 	case spool.Resubmitted:
 		if id, ok := l.take(r.Op, nil); ok && len(r.Offsets) > 0 {
-			l.begin(resubmitted).message(l.messages[id]).number(recipients, len(r.Offsets)).text(newFile, r.NewFiles()).text(newSpoolID, r.SpoolID)
-			l.write()
+			l.begin("resubmitted").message(l.messages[id]).number("recipients", len(r.Offsets)).text("new", r.NewFiles()).text("new_spoolid", r.SpoolID).write()
 		}
 	case spool.Reported: // it is still in the queue
 		l.noticed(l.messages[scheduler.MessageID(r.Name.ID)], "", r.Notice)
@@ -211,8 +205,7 @@ func (l *Log) owes(m *message, owes bool) {
 		return
 	}
 	m.owes = true
-	l.begin(owed).message(m)
-	l.write()
+	l.begin("owed").message(m).write()
 }
 
 // noticed writes that the sender gets a notice. The message is nil if only its
@@ -221,74 +214,70 @@ func (l *Log) noticed(m *message, path, written string) {
 	if written == "" {
 		return
 	}
-	l.begin(notice).message(m).text(file, path).text(newFile, written)
-	l.write()
+	l.begin("notice").message(m).text("file", path).text("new", written).write()
 	if m != nil {
 		m.owes = false // a later failure is logged again
 	}
 }
 
 func (l *Log) attempted(a *scheduler.Attempt) {
-	event, status, class := attempt, a.State, 5
+	event, status, class := "attempt", a.State, 5
 	switch status {
 	case "ok", "ok2", "ok3":
 		class = 2
 	case "deferred":
 		class = 4
 	case "expire":
-		event = expiry
+		event = "expiry"
 	case "killed":
-		event, class = kill, 0
+		event, class = "kill", 0
 	}
 	m := l.messages[a.Message]
-	b := l.begin(event).message(m).text(recipient, m.address(a.Offset)).text(channel, a.Channel).text(host, a.Host)
+	b := l.begin(event).message(m).text("recipient", m.address(a.Offset)).thread(a.Channel, a.Host)
 	if by := l.agents[a.Agent]; by != nil {
-		b.number(pid, by.pid).text(command, by.command)
+		b.number("pid", by.pid).text("command", by.command)
 	}
-	said := parseReply(a.Notary, a.Text, event == expiry)
-	b.text(peer, said.peer).text(statusField, status)
+	said := parseReply(a.Notary, a.Text, event == "expiry")
+	b.text("peer", said.peer).text("status", status)
 	if class > 0 {
-		b.number(classField, class)
+		b.number("class", class)
 	}
-	b.text(dsn, said.code).text(textField, said.text)
+	b.text("dsn", said.code).text("text", said.text)
 	if m != nil {
 		b.times(m.since, l.now)
 	}
-	b.number(attempts, a.Tries).time(next, a.NextAt)
-	l.write()
+	b.number("attempts", a.Tries).time("next", a.NextAt)
+	b.write()
 	l.owes(m, a.Owes)
 }
 
 func (l *Log) touched(a *scheduler.Touched) {
-	b := l.begin(order)
+	b := l.begin("order")
 	if m := l.messages[a.Message]; m != nil {
 		b.message(m)
 	} else { // it is held
-		b.text(spoolid, ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt))
+		b.text("spoolid", ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt))
 	}
-	b.text(orderField, a.Name).text(by, cmp.Or(a.By, "scheduler")).text(because, oneLine(a.Why)).number(recipients, a.Recipients)
+	b.text("order", a.Name).order(cmp.Or(a.By, "scheduler"), a.Why).number("recipients", a.Recipients)
 	if a.To.Channel != "" {
-		b.text(to, a.To.Channel+"/"+a.To.Host)
+		b.text("to", a.To.Channel+"/"+a.To.Host)
 	}
-	b.text(newFile, a.New).text(newSpoolID, a.NewSpoolID)
-	l.write()
+	b.text("new", a.New).text("new_spoolid", a.NewSpoolID)
+	b.write()
 }
-
-// conditions are the events of the core's conditions.
-var conditions = map[string]event{"poisoned": poisoned, "blocked": blocked, "suspended": suspended, "rule": rule, "gone": gone}
 
 func (l *Log) condition(c *scheduler.Condition) {
 	m := l.messages[c.Message]
 	if m == nil && c.State == "gone" {
 		return // it is in corrupt/, and "quarantined" was written
 	}
-	b := l.begin(conditions[c.State]).message(m).text(channel, c.Channel).text(host, c.Host)
+	b := l.begin(c.State).message(m).thread(c.Channel, c.Host)
 	if c.State == "rule" {
-		b.text(textField, c.Why)
+		b.text("text", c.Why)
 	} else {
-		b.time(next, c.NextAt).text(by, c.By).text(because, oneLine(c.Why))
+		b.time("next", c.NextAt).order(c.By, c.Why)
 	}
-	l.write()
+	b.write()
 	if c.State == "gone" {
 		delete(l.messages, c.Message)
 	}
@@ -304,36 +293,35 @@ func (l *Log) refused(r *spool.Refused) {
 	if r.Why == spool.Vanished || r.Tries&(r.Tries-1) != 0 {
 		return
 	}
-	l.begin(refused).text(file, r.Name.Path).text(statusField, r.Why.String()).text(textField, oneLine(r.Reason))
-	l.write()
+	l.begin("refused").text("file", r.Name.Path).text("status", r.Why.String()).text("text", oneLine(r.Reason)).write()
 }
 
 // quarantined writes the last line about a message whose files are in corrupt/ now, and
 // deletes the message. The spoolid is known if there is a message file.
 func (l *Log) quarantined(r *spool.Refused) {
 	id := scheduler.MessageID(r.Name.ID)
-	b := l.begin(quarantined)
+	b := l.begin("quarantined")
 	if m := l.messages[id]; m != nil {
 		b.message(m)
 	} else if !r.ModifiedAt.IsZero() {
-		b.text(spoolid, ctlfile.SpoolID(r.Name.ID, r.ModifiedAt))
+		b.text("spoolid", ctlfile.SpoolID(r.Name.ID, r.ModifiedAt))
 	}
-	b.text(file, r.Name.Path).text(statusField, r.Why.String()).text(textField, oneLine(r.Reason))
-	l.write()
+	b.text("file", r.Name.Path).text("status", r.Why.String()).text("text", oneLine(r.Reason))
+	b.write()
 	delete(l.messages, id)
 }
 
 // ended writes the last line about a message in the queue and deletes the message.
-func (l *Log) ended(id scheduler.MessageID, event event) {
+func (l *Log) ended(id scheduler.MessageID, event string) {
 	m := l.messages[id]
 	if m == nil {
 		return
 	}
 	b := l.begin(event).message(m).times(m.since, l.now)
-	if event != hold {
-		b.number(recipients, m.recipients).number(failed, m.failed)
+	if event != "hold" {
+		b.number("recipients", m.recipients).number("failed", m.failed)
 	}
-	l.write()
+	b.write()
 	delete(l.messages, id)
 }
 

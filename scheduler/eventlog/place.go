@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"zsched/internal/logs"
 	"zsched/internal/postoffice"
 )
@@ -29,36 +31,30 @@ func socket(place string) (path string, ok bool) {
 	return "", false
 }
 
-// Writer accepts lines without waiting (logs.Writer). When lines were lost, an event in
-// the log says how many.
-type Writer struct{ *logs.Writer }
-
 // dialTimeout bounds how long a reader may take to accept a connection.
 const dialTimeout = time.Second
 
 // Open opens the event log: a file, which is created with mode 0640 if there is
 // none, or the stream socket UNIX:/path at which a reader listens. If no reader
-// listens, the Writer tries again every second. Open calls lostLines with the number of
-// lines that were lost, from another goroutine.
-func Open(place string, lostLines func(lines int)) (*Writer, error) {
-	var out *logs.Writer
-	if path, ok := socket(place); ok {
+// listens, the Writer tries again every second. When lines were lost, an event in the log
+// says how many; Open also calls lostLines with the number, from another goroutine.
+func Open(place string, lostLines func(lines int)) (out *logs.Writer, err error) {
+	path, isSocket := socket(place)
+	switch {
+	case isSocket:
 		out = logs.OpenLater(func() (io.WriteCloser, error) { return net.DialTimeout("unix", path, dialTimeout) })
-	} else if !filepath.IsAbs(place) {
+	case !filepath.IsAbs(place):
 		return nil, fmt.Errorf("%q is not an absolute path", place)
-	} else {
-		var err error
+	default:
 		out, err = logs.Open(func() (io.WriteCloser, error) { return postoffice.OpenLog(place, 0o640) })
 		if err != nil {
 			return nil, err
 		}
 	}
+	log := zerolog.New(out)
 	out.Lost = func(n int) {
-		var event line
-		event.begin(time.Now(), lost)
-		event.number(linesField, n)
-		_, _ = out.Write(append(event.b, '}', '\n'))
+		beginLine(&log, time.Now(), "lost").number("lines", n).write()
 		lostLines(n)
 	}
-	return &Writer{out}, nil
+	return out, nil
 }
