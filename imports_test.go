@@ -78,7 +78,7 @@ scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/spool s
 scheduler/daemon/daemontest: ctlfile ta scheduler/agent scheduler scheduler/daemon scheduler/spool zerolog
 scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/text internal/pattern internal/postoffice internal/logs zerolog
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/text internal/postoffice zerolog
-scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/logs internal/version prometheus zerolog
+scheduler/metrics:        ctlfile ta mailq scheduler scheduler/cluster scheduler/daemon scheduler/spool internal/listen internal/text internal/version prometheus zerolog
 
 cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv xfer cobra pflag x/sys

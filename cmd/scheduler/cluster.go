@@ -18,7 +18,6 @@ import (
 	"zsched/scheduler/cluster"
 	"zsched/scheduler/config"
 	"zsched/scheduler/daemon"
-	"zsched/scheduler/metrics"
 )
 
 // openCluster joins the cluster of PARAMcluster. It returns nil if there is none.
@@ -47,18 +46,6 @@ func (s *setting) openCluster(file *config.File, log zerolog.Logger) (*cluster.N
 			log.WithLevel(level).Str("store", address.String()).Msg(text)
 		},
 	}), nil
-}
-
-// clusterStats asks the loop for the counts of the metrics.
-func clusterStats(ctx context.Context, port daemon.Port, node *cluster.Node) (out metrics.Cluster, err error) {
-	err = port.Ask(ctx, func(*daemon.Loop) {
-		s := node.Stats()
-		out = metrics.Cluster{
-			Calls: s.Calls, Batches: s.Batches, Failures: s.Failures, Losses: s.Losses, Epochs: s.Epochs,
-			Latency: s.Latency, Slowest: s.Slowest, Lost: s.Lost, Nodes: s.Nodes, Limits: s.Limits,
-		}
-	})
-	return out, err
 }
 
 // clusterView answers queries about the cluster.

@@ -23,10 +23,10 @@ import (
 	"zsched/internal/process"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
-	"zsched/mailq"
 	"zsched/queue"
 	"zsched/scheduler"
 	"zsched/scheduler/admin"
+	"zsched/scheduler/cluster"
 	"zsched/scheduler/config"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/eventlog"
@@ -205,11 +205,14 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 	scrapes := &metrics.Server{Port: loop, Stats: stats, Log: log}
 	if nodes != nil {
 		answers.Cluster = clusterView{node: nodes, port: loop}
-		scrapes.Cluster = func(ctx context.Context) (metrics.Cluster, error) { return clusterStats(ctx, loop, nodes) }
+		scrapes.Cluster = func(ctx context.Context) (n cluster.Stats, err error) {
+			err = loop.Ask(ctx, func(*daemon.Loop) { n = nodes.Stats() })
+			return n, err
+		}
 	}
 	queries = admin.New(answers)
 	scrapes.Queries = queries.Counters
-	scrapes.Kept = func(ctx context.Context) ([]metrics.Kept, error) { return kept(ctx, queries.Queue()) }
+	scrapes.Kept = queries.Queue().Totals
 	scrapes.CertificateEnd = s.moves.certificateEnd
 	scrapes.Reloaded = func() (router, smtpserver bool) { return queries.Queue().Reloaded() }
 	if logs.events != nil {
@@ -230,21 +233,6 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 	_ = os.Remove(s.socketsFile())
 	log.Info().Msg("scheduler daemon stopped")
 	return nil
-}
-
-// kept counts, for the metrics, the mail that stays until somebody intervenes. It
-// gives the same numbers as mailq.
-func kept(ctx context.Context, queue *admin.Queue) ([]metrics.Kept, error) {
-	t, err := queue.Totals(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := []metrics.Kept{{State: "router", Count: t.Router.Count, OldestAt: t.Router.OldestAt}}
-	for _, kind := range mailq.KeptKinds {
-		k := kind.Of(&t)
-		all = append(all, metrics.Kept{State: kind.Name, Count: k.Count, OldestAt: k.OldestAt})
-	}
-	return all, nil
 }
 
 // guard closes the queue to everybody but root and the agents' group. It returns

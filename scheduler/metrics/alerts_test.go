@@ -18,41 +18,44 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v3"
 
+	"zsched/mailq"
 	"zsched/scheduler"
+	"zsched/scheduler/cluster"
 	"zsched/scheduler/spool"
 )
 
-// fullScrape is a scrape that has every metric.
-func fullScrape() *scrape {
+// fullScrape gathers every metric.
+func fullScrape(t *testing.T) prometheus.Gatherers {
+	t.Helper()
 	now := time.Now()
+	stats := NewStats()
 	s := &scrape{
-		now: now, stats: NewStats().values, channels: []scheduler.ChannelView{{Name: "smtp"}},
+		server: &Server{
+			Stats: stats, EventsLost: func() uint64 { return 0 }, CertificateEnd: func() time.Time { return now },
+			Reloaded: func() (bool, bool) { return true, true }, Queries: func() map[string]float64 { return nil },
+		},
+		now: now, channels: []scheduler.ChannelView{{Name: "smtp"}},
 		threads: threads{
 			waiting: map[scheduler.Wait]int{"maxta": 1},
 			largest: []destination{{"smtp", "a.example", 1, now}},
 		},
-		cluster:    &Cluster{},
-		eventsLost: func() uint64 { return 0 },
-		certEnd:    now,
-		reloaded:   func() (bool, bool) { return true, true },
+		cluster: &cluster.Stats{}, kept: &mailq.Totals{},
 	}
-	s.stats.spoolErrors["mark"] = 1
-	for i := range outcomes {
-		s.stats.results[result{class: outcome(i)}] = 1
+	stats.spoolErrors.WithLabelValues("mark")
+	for _, result := range []string{delivered, deferred, failed} {
+		stats.reports.WithLabelValues(result, "none")
 	}
-	s.stats.refused[spool.Vanished] = 1
-	for _, state := range []string{"held", "held_threads", "suspended_threads", "parked", "notices", "quarantined", "poisoned", "blocked", "router", "unloaded"} {
-		s.kept = append(s.kept, Kept{State: state})
-	}
-	return s
+	stats.refused.WithLabelValues(spool.Vanished.String())
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(s)
+	return prometheus.Gatherers{stats.registry, registry}
 }
 
 // exported returns the names of all series with their labels, and each label's
 // values in a full scrape. Prometheus itself makes the series up.
 func exported(t *testing.T) map[string]map[string][]string {
 	t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(fullScrape())
+	registry := fullScrape(t)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -1,31 +1,30 @@
 // Package metrics serves the scheduler's numbers to Prometheus (/metrics) and
 // says whether it is healthy (/healthz), at PARAMmetrics.
 //
-// Stats counts what passes through the loop, as its observer. A scrape copies
-// these counters and the core's in one function in the loop, then walks over the
-// threads in slices. So all numbers belong to one moment, except those of the
-// walk.
+// Stats counts what passes through the loop, as its observer. A scrape takes the
+// counters of the core in one function in the loop, then walks over the threads in
+// slices. collect.go lists what it shows beside Stats.
 package metrics
 
 import (
 	"cmp"
 	"context"
+	"io"
 	stdlog "log"
 	"net"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
 
 	"zsched/internal/listen"
-	"zsched/internal/logs"
+	"zsched/mailq"
 	"zsched/scheduler"
+	"zsched/scheduler/cluster"
 	"zsched/scheduler/daemon"
 )
 
@@ -33,11 +32,9 @@ const (
 	// maxDestinations bounds ?destinations=N, so that no scrape makes a time
 	// series of every host.
 	maxDestinations = 1000
-	// maxChannels bounds the channels that have metrics of their own, because
-	// the router chooses their names. The others are added up under
-	// otherChannels.
-	maxChannels   = 100
-	otherChannels = "other"
+	// maxChannels bounds the channels that have metrics, because the router chooses
+	// their names.
+	maxChannels = 100
 	// maxConns bounds the connections to the socket, because anybody who can
 	// reach it is answered.
 	maxConns      = 32
@@ -53,7 +50,7 @@ type Server struct {
 	Queries func() map[string]float64
 	// Kept counts the mail that is kept back, as mailq does; nil: it is not
 	// counted.
-	Kept func(context.Context) ([]Kept, error)
+	Kept func(context.Context) (mailq.Totals, error)
 	// Reloaded reports whether the last reloads of the router's tables and of
 	// smtpserver.cf succeeded, or there was none; nil: they are not in the metrics.
 	Reloaded func() (router, smtpserver bool)
@@ -65,22 +62,14 @@ type Server struct {
 	EventsLost func() uint64
 	// Cluster returns the counts of what passes between this node and the store of its
 	// cluster; nil: there is none.
-	Cluster func(context.Context) (Cluster, error)
+	Cluster func(context.Context) (cluster.Stats, error)
 	Log     zerolog.Logger
-}
-
-// Kept counts messages, threads or jobs that are kept back in one state.
-type Kept struct {
-	State    string // a name of mailq.KeptKinds, or router
-	Count    int
-	OldestAt time.Time // when the oldest arrived; zero: not known, or there is none
 }
 
 // Serve answers at a listener until it is closed.
 func (s *Server) Serve(listener net.Listener) error {
-	errors := stdlog.New(&errorLog{log: s.Log, limit: logs.Throttle{Period: time.Second}}, "", 0)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { s.serveMetrics(w, r, errors) })
+	mux.HandleFunc("GET /metrics", s.serveMetrics)
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	server := &http.Server{
 		Handler:           mux,
@@ -88,13 +77,13 @@ func (s *Server) Serve(listener net.Listener) error {
 		WriteTimeout:      scrapeTimeout + 10*time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          errors,
+		ErrorLog:          stdlog.New(io.Discard, "", 0), // clients can cause any number of errors
 	}
 	defer server.Close()
 	return server.Serve(listen.Limit(listener, maxConns))
 }
 
-func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request, errors *stdlog.Logger) {
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	destinations := 0
 	if text := r.URL.Query().Get("destinations"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -112,78 +101,41 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request, errors *st
 		return
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(scrape, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(scrape)
 	// One bad metric must not hide the others.
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError, ErrorLog: errors,
-	}).ServeHTTP(&replyWriter{ResponseWriter: w}, r)
-}
-
-// replyWriter hides errors of writing the reply. The encoder goes on after an error
-// and reports it for each metric, and a client may leave at any time.
-type replyWriter struct {
-	http.ResponseWriter
-	failed bool
-}
-
-func (w *replyWriter) Write(b []byte) (int, error) {
-	if !w.failed {
-		_, err := w.ResponseWriter.Write(b)
-		w.failed = err != nil
-	}
-	return len(b), nil
-}
-
-// errorLog logs errors of requests, which clients may cause: at most a line a second.
-type errorLog struct {
-	log   zerolog.Logger
-	limit logs.Throttle
-}
-
-func (l *errorLog) Write(line []byte) (int, error) {
-	if l.limit.Allow("", time.Now()) {
-		l.log.Error().Msg(strings.TrimSpace(string(line)))
-	}
-	return len(line), nil
-}
-
-// Cluster counts what passes between a node and the store.
-type Cluster struct {
-	Calls, Batches, Failures, Losses, Epochs uint64
-	Latency, Slowest                         time.Duration // of all batches together, and of one
-	Lost                                     bool
-	Nodes, Limits                            int
+	promhttp.HandlerFor(prometheus.Gatherers{s.Stats.registry, registry}, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError,
+	}).ServeHTTP(w, r)
 }
 
 // scrape is what one scrape shows.
 type scrape struct {
-	now        time.Time
-	counts     scheduler.Counts
-	stats      values
-	status     daemon.Status
-	channels   []scheduler.ChannelView
-	threads    threads
-	shares     scheduler.SharesView
-	queries    map[string]float64
-	kept       []Kept
-	eventsLost func() uint64                    // nil: there is no event log
-	reloaded   func() (router, smtpserver bool) // as Server.Reloaded
-	certEnd    time.Time                        // of PARAMxfer-cert; zero: there is none
-	cluster    *Cluster                         // nil: there is none
+	server   *Server
+	now      time.Time
+	counts   scheduler.Counts
+	status   daemon.Status
+	channels []scheduler.ChannelView
+	threads  threads
+	shares   scheduler.SharesView
+	kept     *mailq.Totals  // nil: not counted
+	cluster  *cluster.Stats // nil: there is none
+	spoolUp  bool
+	sweptAt  time.Time     // when the last sweep ended
+	longest  time.Duration // turn of the loop
 }
 
 func (s *Server) scrape(ctx context.Context, destinations int) (*scrape, error) {
-	c := new(scrape)
+	c := &scrape{server: s}
 	err := s.Port.Ask(ctx, func(l *daemon.Loop) {
+		s.Stats.forget(l.Core())
 		c.now, c.counts, c.status = l.Now(), l.Core().Counts(), l.Status()
-		c.stats = s.Stats.snapshot(l.Core())
-		c.shares = l.Core().Shares()
-		c.channels = limitChannels(l.Core().Channels())
+		c.spoolUp, c.sweptAt, c.longest = s.Stats.spoolDown == "", s.Stats.sweptAt, s.Stats.longestTurn
+		c.shares, c.channels = l.Core().Shares(), l.Core().Channels()
 	})
 	if err != nil {
 		return nil, err
 	}
+	c.channels = c.channels[:min(len(c.channels), maxChannels)]
 	if c.threads, err = s.walk(ctx, destinations); err != nil {
 		return nil, err
 	}
@@ -194,44 +146,15 @@ func (s *Server) scrape(ctx context.Context, destinations int) (*scrape, error) 
 		}
 		c.cluster = &stats
 	}
-	if s.Queries != nil {
-		c.queries = s.Queries()
-	}
 	if s.Kept != nil {
-		if c.kept, err = s.Kept(ctx); err != nil {
+		totals, err := s.Kept(ctx)
+		if err != nil {
 			s.Log.Warn().Err(err).Msg("mail that is kept back is not counted in the metrics")
+		} else {
+			c.kept = &totals
 		}
 	}
-	c.eventsLost, c.reloaded = s.EventsLost, s.Reloaded
-	if s.CertificateEnd != nil {
-		c.certEnd = s.CertificateEnd()
-	}
 	return c, nil
-}
-
-// limitChannels adds up the channels beyond maxChannels.
-func limitChannels(all []scheduler.ChannelView) []scheduler.ChannelView {
-	if len(all) <= maxChannels {
-		return all
-	}
-	some := slices.Clone(all[:maxChannels])
-	i := slices.IndexFunc(some, func(c scheduler.ChannelView) bool { return c.Name == otherChannels })
-	if i < 0 {
-		i = len(some)
-		some = append(some, scheduler.ChannelView{Name: otherChannels})
-	}
-	other := &some[i]
-	for _, c := range all[maxChannels:] {
-		other.In += c.In
-		other.Delivered += c.Delivered
-		other.Deferred += c.Deferred
-		other.Failed += c.Failed
-		other.Expired += c.Expired
-		other.Dropped += c.Dropped
-		other.Held += c.Held
-		other.Released += c.Released
-	}
-	return some
 }
 
 // threads is what a walk over the threads gives.

@@ -4,10 +4,13 @@ package metrics
 
 import (
 	"errors"
-	"maps"
 	"path"
 	"strings"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"zsched/ctlfile"
 	"zsched/scheduler"
@@ -15,10 +18,29 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// Stats counts what passes through the loop: it is the daemon's Observer. It
-// belongs to the loop's goroutine.
+// Stats counts what passes through the loop: it is an Observer of the daemon, and
+// belongs to the loop's goroutine. Any goroutine may read the registry.
 type Stats struct {
-	values
+	registry *prometheus.Registry
+
+	turns                         prometheus.Histogram     // length of the loop's turns
+	feeds                         prometheus.Histogram     // from arrival to the first job line
+	ages                          *prometheus.HistogramVec // of messages, at the outcomes of recipients
+	spoolErrors, refused, reports *prometheus.CounterVec
+	// startsFailed counts agents that could not be started, and those that ended
+	// before their first #hungry.
+	startsFailed prometheus.Counter
+	// deaths counts agents that ended later without having been asked to, by how:
+	// exit, signal, or killed (by the scheduler, because they wrote nothing or
+	// too much).
+	deaths *prometheus.CounterVec
+
+	longestTurn time.Duration // since the start
+	sweptAt     time.Time     // when the last sweep ended
+	answeredAt  time.Time     // when the spool last answered
+	// spoolDown says why nothing can be written to the spool; "": it can.
+	spoolDown string
+
 	waiting map[scheduler.MessageID]time.Time // arrivals that are not fed yet
 	unready map[scheduler.AgentID]struct{}    // agents that have not said #hungry yet
 	leaving map[scheduler.AgentID]departure   // agents that were asked to exit, or killed
@@ -31,29 +53,6 @@ const (
 	closed departure = iota + 1
 	killed
 )
-
-// values are the counters themselves.
-type values struct {
-	turns       histogram         // length of the loop's turns
-	longestTurn time.Duration     // since the start
-	feeds       histogram         // from arrival to the first job line
-	spoolErrors map[string]uint64 // by what was being done
-	refused     map[spool.Refusal]uint64
-	// startsFailed counts agents that could not be started, and those that ended
-	// before their first #hungry.
-	startsFailed uint64
-	// deaths counts agents that ended later without having been asked to, by how:
-	// exit, signal, or killed (by the scheduler, because they wrote nothing or
-	// too much).
-	deaths  map[string]uint64
-	results map[result]uint64        // reports of agents
-	ages    [len(outcomes)]histogram // of messages, at the outcomes of recipients
-
-	sweptAt    time.Time // when the last sweep ended
-	answeredAt time.Time // when the spool last answered
-	// spoolDown says why nothing can be written to the spool; "": it can.
-	spoolDown string
-}
 
 // maxWaiting bounds the arrivals whose first job line is awaited. While that many
 // wait, further arrivals are not measured.
@@ -70,24 +69,42 @@ var _ daemon.Observer = (*Stats)(nil)
 
 // NewStats returns counters at zero.
 func NewStats() *Stats {
-	now := time.Now()
+	registry, now := prometheus.NewRegistry(), time.Now()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	create := promauto.With(registry)
+	histogram := func(name, help string, bounds []float64) prometheus.HistogramOpts {
+		return prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}
+	}
+	counter := func(name, help string) prometheus.CounterOpts { return prometheus.CounterOpts{Name: name, Help: help} }
 	s := &Stats{
-		values: values{
-			deaths:      make(map[string]uint64),
-			results:     make(map[result]uint64),
-			turns:       newHistogram(turnBounds),
-			feeds:       newHistogram(feedBounds),
-			spoolErrors: make(map[string]uint64),
-			refused:     make(map[spool.Refusal]uint64),
-			sweptAt:     now,
-			answeredAt:  now,
-		},
+		registry: registry,
+		turns: create.NewHistogram(histogram("scheduler_loop_pause_seconds",
+			"Length of the turns of the loop, each of which handles one batch of events.", turnBounds)),
+		feeds: create.NewHistogram(histogram("scheduler_feed_seconds",
+			"Time from a message's arrival to its first job line; a sample when very many wait.", feedBounds)),
+		ages: create.NewHistogramVec(histogram("scheduler_outcome_seconds",
+			"Age of the message at the outcome of each recipient.", ageBounds), []string{"result"}),
+		spoolErrors: create.NewCounterVec(counter("scheduler_spool_errors_total",
+			"Failed operations on control and message files, by operation."), []string{"doing"}),
+		refused: create.NewCounterVec(counter("scheduler_refused_total",
+			"Control files that were read but not taken, by reason; each attempt counts."), []string{"why"}),
+		reports: create.NewCounterVec(counter("scheduler_reports_total",
+			"Reports of agents, by result and enhanced status code."), []string{"result", "code"}),
+		startsFailed: create.NewCounter(counter("scheduler_agent_start_failures_total",
+			"Agents that could not be started, or ended before they asked for work.")),
+		deaths: create.NewCounterVec(counter("scheduler_agent_deaths_total",
+			"Agents that ended at work or idle without having been asked to, by how they ended."), []string{"how"}),
+		sweptAt: now, answeredAt: now,
 		waiting: make(map[scheduler.MessageID]time.Time),
 		unready: make(map[scheduler.AgentID]struct{}),
 		leaving: make(map[scheduler.AgentID]departure),
 	}
-	for i := range s.ages {
-		s.ages[i] = newHistogram(ageBounds)
+	// Series that are known exist from the start.
+	for _, result := range []string{delivered, failed, expired} {
+		s.ages.WithLabelValues(result)
+	}
+	for _, how := range []string{"exit", "signal", "killed"} {
+		s.deaths.WithLabelValues(how)
 	}
 	return s
 }
@@ -101,13 +118,13 @@ func (s *Stats) Event(now time.Time, e scheduler.Event) {
 		}
 	case scheduler.AgentFailed:
 		delete(s.unready, e.Agent)
-		s.startsFailed++
+		s.startsFailed.Inc()
 	case scheduler.AgentHungry:
 		if len(s.unready) > 0 {
 			delete(s.unready, e.Agent)
 		}
 	case scheduler.AgentReported:
-		s.results[result{outcomeOf(e.Report.Status), parseStatusCode(e.Report.Notary.Code())}]++
+		s.reports.WithLabelValues(resultOf(e.Report.Status), codeLabel(e.Report.Notary.Code())).Inc()
 	case scheduler.AgentExited:
 		s.exited(e)
 	case scheduler.Failed:
@@ -127,7 +144,7 @@ func (s *Stats) Action(now time.Time, a scheduler.Action) {
 			s.fed(a.Job.Path, now)
 		}
 	case scheduler.Account:
-		s.ages[outcomeOfState(a.State)].observe(max(0, now.Sub(a.ModifiedAt).Seconds()))
+		s.ages.WithLabelValues(resultOfState(a.State)).Observe(max(0, now.Sub(a.ModifiedAt).Seconds()))
 	case scheduler.Complete:
 		delete(s.waiting, a.Message)
 	case scheduler.Start:
@@ -151,13 +168,13 @@ func (s *Stats) exited(e scheduler.AgentExited) {
 	switch {
 	case how == closed:
 	case unready:
-		s.startsFailed++
+		s.startsFailed.Inc()
 	case how == killed:
-		s.deaths["killed"]++
+		s.deaths.WithLabelValues("killed").Inc()
 	case strings.HasPrefix(e.Status, "signal"):
-		s.deaths["signal"]++
+		s.deaths.WithLabelValues("signal").Inc()
 	default:
-		s.deaths["exit"]++
+		s.deaths.WithLabelValues("exit").Inc()
 	}
 }
 
@@ -166,7 +183,7 @@ func (s *Stats) fed(file string, now time.Time) {
 	n, _ := ctlfile.Number(path.Base(file))
 	id := scheduler.MessageID(n)
 	if at, ok := s.waiting[id]; ok {
-		s.feeds.observe(now.Sub(at).Seconds())
+		s.feeds.Observe(now.Sub(at).Seconds())
 		delete(s.waiting, id)
 	}
 }
@@ -176,7 +193,7 @@ func (s *Stats) Result(now time.Time, r spool.Result) {
 	s.answeredAt = now
 	switch r := r.(type) {
 	case spool.Refused:
-		s.refused[r.Why]++
+		s.refused.WithLabelValues(r.Why.String()).Inc()
 	case spool.Marked:
 		s.spoolError("mark", r.Err)
 	case spool.Reread:
@@ -196,37 +213,28 @@ func (s *Stats) Result(now time.Time, r spool.Result) {
 	case spool.Swept:
 		s.sweptAt = now
 	case spool.Warning:
-		s.spoolErrors["other"]++
+		s.spoolErrors.WithLabelValues("other").Inc()
 	}
 }
 
 // spoolError counts an error. A file that still has open recipients is not one.
 func (s *Stats) spoolError(doing string, err error) {
 	if err != nil && !errors.Is(err, spool.ErrOpen) {
-		s.spoolErrors[doing]++
+		s.spoolErrors.WithLabelValues(doing).Inc()
 	}
 }
 
 // Turn counts a turn of the loop: daemon.Observer.
 func (s *Stats) Turn(took time.Duration) {
-	s.turns.observe(took.Seconds())
+	s.turns.Observe(took.Seconds())
 	s.longestTurn = max(s.longestTurn, took)
 }
 
-// snapshot returns a copy that the loop does not change. It drops messages that
-// left the queue without being fed.
-func (s *Stats) snapshot(core *scheduler.Scheduler) values {
+// forget drops messages that left the queue without being fed.
+func (s *Stats) forget(core *scheduler.Scheduler) {
 	for id := range s.waiting {
 		if core.Known(id) == scheduler.Absent {
 			delete(s.waiting, id)
 		}
 	}
-	v := s.values
-	v.turns, v.feeds = s.turns.copy(), s.feeds.copy()
-	v.spoolErrors, v.refused = maps.Clone(s.spoolErrors), maps.Clone(s.refused)
-	v.deaths, v.results = maps.Clone(s.deaths), maps.Clone(s.results)
-	for i := range v.ages {
-		v.ages[i] = s.ages[i].copy()
-	}
-	return v
 }
