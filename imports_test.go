@@ -234,7 +234,6 @@ var ownFileCalls = map[string]string{
 	"scheduler/spool/deadlock.go os.ReadFile": "below /proc",
 	"scheduler/spool/watch.go os.ReadDir":     "below /proc",
 	"scheduler/spool/watch.go os.ReadFile":    "below /proc",
-	"cmd/router/wake.go os.Chmod":             "a socket",
 	"smtpserver/passwords.go os.ReadFile":     "the file of passwords",
 	"ta/program.go syscall.Open":              "a file without a name in the system's temporary directory",
 	"ta/program.go os.CreateTemp":             "the same where the file system has no such files",

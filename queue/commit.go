@@ -32,7 +32,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync"
 	"syscall"
 
 	"zsched/ctlfile"
@@ -80,57 +79,6 @@ type Committer struct {
 	office string
 	copies bool
 	roots  []*postoffice.File // transport/, and queue/ if it is on another file system
-
-	mu   sync.Mutex
-	dirs map[string]bool // hash directories that are known to exist
-}
-
-// OpenRouter returns the Committer of the router. Close ends it.
-func OpenRouter(office string, levels int) (*Committer, error) { return open(office, levels, false) }
-
-// OpenCopies returns a Committer for copies of mail in the queue, and for messages whose
-// submitter waits for the result. Close ends it.
-func OpenCopies(office string, levels int) (*Committer, error) { return open(office, levels, true) }
-
-func open(office string, levels int, copies bool) (*Committer, error) {
-	c := &Committer{office: office, Levels: levels, copies: copies, dirs: make(map[string]bool), Step: func(string) {}}
-	c.SyncAll = c.syncRoots
-	var devices []uint64
-	for _, name := range []string{"transport", "queue"} {
-		dir, err := postoffice.OpenDirFile(filepath.Join(office, name))
-		if err != nil {
-			c.Close()
-			return nil, err
-		}
-		c.roots = append(c.roots, dir)
-		info, err := dir.Stat()
-		if err != nil {
-			c.Close()
-			return nil, err
-		}
-		devices = append(devices, info.Sys().(*syscall.Stat_t).Dev)
-	}
-	if devices[0] == devices[1] {
-		_ = c.roots[1].Close()
-		c.roots = c.roots[:1]
-	}
-	return c, nil
-}
-
-// Close releases the directories.
-func (c *Committer) Close() {
-	for _, dir := range c.roots {
-		_ = dir.Close()
-	}
-}
-
-func (c *Committer) syncRoots() error {
-	for _, dir := range c.roots {
-		if err := dir.SyncAll(); err != nil {
-			return fmt.Errorf("sync the file system of %s: %w", dir.Name(), err)
-		}
-	}
-	return nil
 }
 
 // Commit puts messages into the queue. The Err of each says what became of it: a message
@@ -200,48 +148,6 @@ func (c *Committer) syncCopies(items []*Item) {
 	})
 }
 
-// StagingDir returns the path of the directory of staged control files.
-func (c *Committer) StagingDir() string {
-	if c.copies {
-		return filepath.Join(c.office, "transport", ".scheduler")
-	}
-	return filepath.Join(c.office, "transport", ".router")
-}
-
-// MakeStaging makes that directory if it is not there: at the start, and when somebody has
-// removed it.
-func (c *Committer) MakeStaging() error {
-	if c.Check != nil {
-		if err := c.Check(); err != nil {
-			return err
-		}
-	}
-	dir := c.StagingDir()
-	info, err := postoffice.Lstat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = postoffice.MakeDir(postoffice.WorkingDir, dir, 0o700); err == nil {
-			info, err = postoffice.Lstat(dir)
-		}
-	}
-	if err == nil && (!info.IsDir() || info.Mode().Perm()&0o077 != 0 || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid()) {
-		err = fmt.Errorf("%s is not a directory of this user alone", dir)
-	}
-	return err
-}
-
-// place returns the path of the file with a number below queue/, transport/ or those of
-// hold/.
-func (c *Committer) place(dir string, n uint64) string {
-	return filepath.Join(c.office, dir, ctlfile.HashDir(n, c.Levels), strconv.FormatUint(n, 10))
-}
-
-func (i *Item) dir(name string) string {
-	if i.Held {
-		return "hold/" + name
-	}
-	return name
-}
-
 // stage writes the control file, and gives the message file the group and mode with which
 // agents can read it.
 func (c *Committer) stage(i *Item, group int) (err error) {
@@ -264,8 +170,10 @@ func (c *Committer) stage(i *Item, group int) (err error) {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrContents, err)
 	}
-	if err := errors.Join(c.makeDir(i.dir("queue"), i.number), c.makeDir(i.dir("transport"), i.number)); err != nil {
-		return err
+	if c.Levels > 0 {
+		if err := errors.Join(c.makeDir(i.dir("queue"), i.number), c.makeDir(i.dir("transport"), i.number)); err != nil {
+			return err
+		}
 	}
 	if err := c.isFree(i); err != nil {
 		return err
@@ -282,18 +190,6 @@ func (c *Committer) stage(i *Item, group int) (err error) {
 	}
 	c.Step("write " + i.Contents.Name)
 	return postoffice.WriteControlUnsynced(i.staged, text, group)
-}
-
-// openMessage opens a regular file. To open a device can already have an effect.
-func openMessage(path string) (*postoffice.File, error) {
-	info, err := postoffice.Lstat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return postoffice.OpenFile(path, os.O_RDONLY)
 }
 
 func (i *Item) share(file *postoffice.File, group int) error {
@@ -317,26 +213,6 @@ func (c *Committer) isFree(i *Item) error {
 		return &os.PathError{Op: "queue a message beside the control file of another", Path: control, Err: fs.ErrExist}
 	}
 	return nil
-}
-
-// makeDir makes the hash directory of a number below queue/ or transport/. The sync of the
-// staged files, which comes later, makes it durable as well.
-func (c *Committer) makeDir(name string, n uint64) error {
-	if c.Levels == 0 {
-		return nil
-	}
-	dir := filepath.Dir(c.place(name, n))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.dirs[dir] {
-		return nil
-	}
-	if _, err := postoffice.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		c.Step("make " + dir)
-	}
-	_, err := postoffice.MakeQueueDir(c.office, name, ctlfile.HashDir(n, c.Levels))
-	c.dirs[dir] = err == nil
-	return err
 }
 
 // moveMessage moves a message into queue/.
@@ -382,26 +258,6 @@ func (c *Committer) undo(i *Item) {
 	}
 	i.Moved = false
 	_ = postoffice.RemovePath(i.staged)
-}
-
-// move renames a file to its number in queue/ or transport/. It makes the hash directory if
-// somebody has removed it since, and overwrites nothing.
-func (c *Committer) move(from, name string, n uint64) error {
-	to := c.place(name, n)
-	err := postoffice.Publish(from, to)
-	if errors.Is(err, fs.ErrNotExist) && c.Levels > 0 {
-		if _, e := postoffice.Lstat(from); e != nil {
-			return err
-		}
-		if _, e := postoffice.MakeQueueDir(c.office, name, ctlfile.HashDir(n, c.Levels)); e != nil {
-			return e
-		}
-		if e := c.SyncAll(); e != nil {
-			return e
-		}
-		err = postoffice.Publish(from, to)
-	}
-	return err
 }
 
 // Submit stores a message and its control file in a postoffice, under the number

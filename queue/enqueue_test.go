@@ -341,29 +341,3 @@ func TestAnnounceDoesNotWait(t *testing.T) {
 	}
 	t.Fatal("a socket that nobody reads took every datagram")
 }
-
-// The program that listens may start later than the one that announces, and may be
-// replaced by a new process.
-func TestAnnouncerFindsTheNextListener(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "notify")
-	a := NewAnnouncer(socket)
-	defer a.Close()
-	if err := a.Announce("7"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without a listener: %v", err)
-	}
-	for range 2 {
-		listener, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range []string{"7", "F/F/258367"} {
-			equal(t, "error", a.Announce(path), nil)
-			b := make([]byte, 100)
-			n, err := listener.Read(b)
-			equal(t, "datagram", string(b[:n]), "NEW "+path)
-			equal(t, "error", err, nil)
-		}
-		equal(t, "error", listener.Close(), nil)
-		equal(t, "error", os.Remove(socket), nil)
-	}
-}

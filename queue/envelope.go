@@ -74,28 +74,11 @@ var skipped = map[string]bool{
 	"user": true, "verbose": true, "authname": true, "smtputf8": true,
 }
 
-// Limits are how much of an envelope a caller wants to read. 0: no limit besides
-// maxRecipients and maxEnvelope.
-type Limits struct {
-	Recipients int
-	Size       int64 // bytes
-}
-
-// ErrLimit says that an envelope is larger than the caller's Limits.
-var ErrLimit = errors.New("the envelope is larger than the caller wants")
-
-func (l Limits) exceeded(e *Envelope) bool {
-	return l.Recipients > 0 && len(e.To) > l.Recipients || l.Size > 0 && e.Size > l.Size
-}
-
 // ReadEnvelope reads an envelope and returns a reader for the rest, which is the message.
-// An error that is neither ErrLimit nor an *EnvelopeError comes from reading.
-func ReadEnvelope(from io.Reader, limits Limits) (*Envelope, io.Reader, error) {
+// An error that is no *EnvelopeError comes from reading.
+func ReadEnvelope(from io.Reader) (*Envelope, io.Reader, error) {
 	p := envelopeReader{in: bufio.NewReaderSize(from, maxEnvelopeLine), envelope: new(Envelope)}
 	for {
-		if limits.exceeded(p.envelope) {
-			return nil, nil, ErrLimit
-		}
 		line, end, err := p.next()
 		if err != nil {
 			return nil, nil, err

@@ -24,7 +24,7 @@ env-end
 func TestEnvelopeOfAServer(t *testing.T) {
 	const message = "from: lower case\nto: x\n\nbody\n"
 	for _, s := range []string{full, strings.TrimSuffix(full, "env-end\n")} {
-		e, rest, err := ReadEnvelope(strings.NewReader(s+message), Limits{})
+		e, rest, err := ReadEnvelope(strings.NewReader(s + message))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestEnvelopeOfAServer(t *testing.T) {
 
 func TestEnvelopeMayBeMissing(t *testing.T) {
 	for _, message := range []string{"To: a@b\n\nx", "\nbody", "Subject: " + strings.Repeat("long ", maxEnvelopeLine) + "\n\nx"} {
-		e, rest, err := ReadEnvelope(strings.NewReader(message), Limits{})
+		e, rest, err := ReadEnvelope(strings.NewReader(message))
 		if err != nil || e.Size != 0 || len(e.To) != 0 {
 			t.Fatalf("%.20q: %+v, %v", message, e, err)
 		}
@@ -56,7 +56,7 @@ func TestEnvelopeMayBeMissing(t *testing.T) {
 
 func TestNullSender(t *testing.T) {
 	for _, line := range []string{"channel error", "from <>", "from <a@b>\nchannel error"} {
-		if e, _, err := ReadEnvelope(strings.NewReader(line+"\nenv-end\n\n"), Limits{}); err != nil || !e.Null {
+		if e, _, err := ReadEnvelope(strings.NewReader(line + "\nenv-end\n\n")); err != nil || !e.Null {
 			t.Errorf("%q: %+v, %v", line, e, err)
 		}
 	}
@@ -74,7 +74,7 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		"to " + strings.Repeat("a", 1e5): "1:16385: the line has no end within 16384 bytes",
 		"":                               "1:1: the file ends within the envelope",
 	} {
-		_, _, err := ReadEnvelope(strings.NewReader(s), Limits{})
+		_, _, err := ReadEnvelope(strings.NewReader(s))
 		var where *EnvelopeError
 		if !errors.As(err, &where) || err.Error() != want {
 			t.Errorf("%.20q: %v", s, err)
@@ -83,24 +83,9 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 }
 
 func TestEnvelopeIsBounded(t *testing.T) {
-	_, _, err := ReadEnvelope(strings.NewReader(strings.Repeat("to a@b\n", maxRecipients+1)+"env-end\n\n"), Limits{})
+	_, _, err := ReadEnvelope(strings.NewReader(strings.Repeat("to a@b\n", maxRecipients+1) + "env-end\n\n"))
 	if err == nil || !strings.Contains(err.Error(), "250001:1: more than 250000 recipients") {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestEnvelopeIsReadUpToTheLimitsOfTheCaller(t *testing.T) {
-	three := "to a@b\nto c@d\nto e@f\nenv-end\n\n"
-	for limits, want := range map[Limits]error{
-		{Recipients: 3}: nil, {Recipients: 2}: ErrLimit, {Size: 29}: nil, {Size: 20}: ErrLimit, {Recipients: 3, Size: 20}: ErrLimit,
-	} {
-		if _, _, err := ReadEnvelope(strings.NewReader(three), limits); err != want {
-			t.Errorf("%+v: %v", limits, err)
-		}
-	}
-	// What follows the limit is not read.
-	if _, _, err := ReadEnvelope(strings.NewReader("to a@b\nto c@d\nto e@f\nfoo\n"), Limits{Recipients: 2}); err != ErrLimit {
-		t.Error(err)
 	}
 }
 
@@ -108,7 +93,7 @@ func FuzzEnvelope(f *testing.F) {
 	f.Add(full + "Subject: x\n\nbody")
 	f.Add("to <a@b>\nenv-eof\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		e, rest, err := ReadEnvelope(strings.NewReader(s), Limits{})
+		e, rest, err := ReadEnvelope(strings.NewReader(s))
 		if err != nil {
 			return
 		}

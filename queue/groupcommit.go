@@ -43,17 +43,13 @@ func NewGroupCommit(r Router) (*GroupCommit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open postoffice: %w", err)
 	}
-	r.announcer = NewAnnouncer(r.Notify)
 	g := &GroupCommit{Router: r, SyncAll: dir.SyncAll, SyncFile: (*postoffice.File).Sync, dir: dir}
 	g.group.Work, g.group.Max = g.commitAll, maxBatch
 	return g, nil
 }
 
 // Close releases the resources. It must not be called while a file is being committed.
-func (g *GroupCommit) Close() error {
-	g.Router.announcer.Close()
-	return g.dir.Close()
-}
+func (g *GroupCommit) Close() error { return g.dir.Close() }
 
 // Waiting returns how many files wait for the next batch.
 func (g *GroupCommit) Waiting() int { return g.group.Waiting() }

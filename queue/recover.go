@@ -6,6 +6,7 @@ package queue
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,22 +20,11 @@ import (
 // hashLevels are all levels of hash directories that there are.
 const hashLevels = 3
 
-// Recovery is what the router knows about staged control files whose message is not in
-// queue/.
-type Recovery struct {
-	// InRouter reports whether the submission with a number is in router/: it is routed
-	// again.
-	InRouter func(n uint64) (bool, error)
-	// Lost keeps the control file at path, which may be all that is left of a mail.
-	Lost func(path, name string) error
-	// Other handles files in the staging directory with other names.
-	Other func(path, name string) error
-}
-
 // Recover completes what an earlier router left, and what this one could not complete
 // because of a failure of the file system. It returns the control files that have their
-// names now.
-func (c *Committer) Recover(r *Recovery) (paths []string, err error) {
+// names now. keep puts a file of the staging directory aside that may be all that is left of
+// a mail.
+func (c *Committer) Recover(keep func(path, name, why string) error) (paths []string, err error) {
 	if err := c.MakeStaging(); err != nil {
 		return nil, err
 	}
@@ -46,12 +36,16 @@ func (c *Committer) Recover(r *Recovery) (paths []string, err error) {
 		staged := filepath.Join(c.StagingDir(), name)
 		n, e := strconv.ParseUint(name, 10, 64)
 		if e != nil {
-			err = errors.Join(err, r.Other(staged, name))
+			err = errors.Join(err, keep(staged, name, "a router of an earlier version left it in transport/.router"))
 			continue
 		}
 		queued, e := c.isQueued(n)
 		if e == nil && !queued {
 			queued, e = c.isKeptBack(n)
+		}
+		found := false
+		if e == nil && !queued {
+			found, e = c.isSubmission(n)
 		}
 		switch {
 		case e != nil:
@@ -60,26 +54,24 @@ func (c *Committer) Recover(r *Recovery) (paths []string, err error) {
 			if e = c.move(staged, "transport", n); e == nil {
 				paths = append(paths, ctlfile.HashDir(n, c.Levels)+name)
 			}
+		case found: // it is routed again
+			c.Step("undo " + name)
+			e = postoffice.RemovePath(staged)
 		default:
-			e = r.undo(c, n, staged)
+			e = keep(staged, name+".control", "its message is neither in router/ nor in queue/")
 		}
 		err = errors.Join(err, e)
 	}
 	return paths, err
 }
 
-// undo removes the control file of a submission that is still in router/.
-func (r *Recovery) undo(c *Committer, n uint64, staged string) error {
-	found, err := r.InRouter(n)
-	if err != nil {
-		return err
-	}
-	name := filepath.Base(staged)
-	if !found {
-		return r.Lost(staged, name)
-	}
-	c.Step("undo " + name)
-	return postoffice.RemovePath(staged)
+// isSubmission reports whether the file with inode n is in router/.
+func (c *Committer) isSubmission(n uint64) (found bool, err error) {
+	err = postoffice.EachSubmission(c.office, func(_ string, info os.FileInfo) bool {
+		found = info.Sys().(*syscall.Stat_t).Ino == n
+		return !found
+	})
+	return found, err
 }
 
 // isQueued reports whether the message file with inode n is in queue/ under that
@@ -88,7 +80,7 @@ func (r *Recovery) undo(c *Committer, n uint64, staged string) error {
 func (c *Committer) isQueued(n uint64) (bool, error) {
 	for levels := range hashLevels {
 		path := filepath.Join(c.office, "queue", ctlfile.HashDir(n, levels), strconv.FormatUint(n, 10))
-		found, err := HasInode(path, n)
+		found, err := hasInode(path, n)
 		if err != nil {
 			return false, err
 		}
@@ -108,15 +100,15 @@ func (c *Committer) isQueued(n uint64) (bool, error) {
 // file to the directory of its message.
 func (c *Committer) isKeptBack(n uint64) (found bool, err error) {
 	for _, place := range []string{"hold/queue", "postman/queue", "corrupt/queue"} {
-		if found, err = HasInode(c.place(place, n), n); found || err != nil {
+		if found, err = hasInode(c.place(place, n), n); found || err != nil {
 			return found, err
 		}
 	}
 	return false, nil
 }
 
-// HasInode reports whether path names the regular file with inode n.
-func HasInode(path string, n uint64) (bool, error) {
+// hasInode reports whether path names the regular file with inode n.
+func hasInode(path string, n uint64) (bool, error) {
 	info, err := postoffice.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -223,9 +223,7 @@ func (s *Submission) Write(office, prefix string, body io.Reader) (file string, 
 type Router struct {
 	Postoffice string
 	Levels     int    // 1 if router/ has hash directories (ROUTERDIRHASH), else 0
-	Notify     string // socket of a router that listens for names (ROUTERNOTIFY), or ""
-
-	announcer *Announcer // for Notify; nil: a new one for each name
+	Notify     string // socket of a router that listens for names (ROUTERNOTIFY), as ZMailer's does, or ""
 }
 
 // Give renames a complete and synced file into router/, under the number of its inode,
@@ -270,20 +268,11 @@ func (r Router) GiveAll(files []string, sync func(dirs []string) error) (names [
 			errs[i] = fmt.Errorf("give %s to the router: %w", file, errs[i])
 		}
 		if names[i] != "" && r.Notify != "" {
-			r.announce("router " + names[i])
+			// An error does not matter, because the router scans router/ anyway.
+			_ = Announce(r.Notify, "router "+names[i])
 		}
 	}
 	return names, errs
-}
-
-// announce tells the router of a file. An error does not matter, because the router
-// scans router/ anyway.
-func (r Router) announce(path string) {
-	if r.announcer != nil {
-		_ = r.announcer.Announce(path)
-	} else {
-		_ = Announce(r.Notify, path)
-	}
 }
 
 // takeBack removes a file of router/ that the router has not taken yet.

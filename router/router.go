@@ -34,16 +34,6 @@ type Submission struct {
 	UID        int    // of the user who submitted it
 }
 
-// ErrLarge says that routing a submission exceeds its effort.
-var ErrLarge = errors.New("the submission is large")
-
-// Effort bounds the work of routing one submission; a field of 0 sets no bound.
-type Effort struct {
-	Recipients int   // with the members of aliases
-	Envelope   int64 // bytes
-	Header     int   // bytes of a header that has the recipients
-}
-
 // Unreadable is the reason why a submission is quarantined. After any other error it
 // is tried again.
 type Unreadable struct{ Err error }
@@ -74,15 +64,12 @@ type Routed struct {
 	Refused    string // the form of the notice, if it cannot be delivered to anybody
 }
 
-// Route reads a submission and routes its recipients. It returns ErrLarge if that takes
-// more than an effort.
-func (m *Machine) Route(in *Submission, t *table.Table, most Effort) (*Routed, error) {
-	e, rest, err := queue.ReadEnvelope(io.NewSectionReader(in.Message, 0, in.Size), queue.Limits{Recipients: most.Recipients, Size: most.Envelope})
+// Route reads a submission and routes its recipients.
+func (m *Machine) Route(in *Submission, t *table.Table) (*Routed, error) {
+	e, rest, err := queue.ReadEnvelope(io.NewSectionReader(in.Message, 0, in.Size))
 	var malformed *queue.EnvelopeError
 	if errors.As(err, &malformed) {
 		return nil, Unreadablef("%s:%w", in.Name, err)
-	} else if errors.Is(err, queue.ErrLimit) {
-		return nil, ErrLarge
 	} else if err != nil {
 		return nil, err
 	}
@@ -96,9 +83,6 @@ func (m *Machine) Route(in *Submission, t *table.Table, most Effort) (*Routed, e
 		return nil, err
 	} else if err != nil && refused == "" {
 		return nil, Unreadable{err}
-	}
-	if most.Header > 0 && len(e.To) == 0 && len(text) > most.Header {
-		return nil, ErrLarge
 	}
 	// Other programs may take a CR within a field for a line end, and what follows for a
 	// field that the checks below do not see (RFC 5321 section 2.3.8).
@@ -121,7 +105,7 @@ func (m *Machine) Route(in *Submission, t *table.Table, most Effort) (*Routed, e
 	if refused != "" {
 		// If the header is bad, the notice has it as a part of the body.
 		targets = refuse(refused, to, t)
-	} else if targets, err = m.targets(to, fields, t, most.Recipients); err != nil {
+	} else if targets, err = m.targets(to, fields, t); err != nil {
 		return nil, err
 	}
 	r.Recipients = len(targets)
@@ -203,26 +187,18 @@ func (o origin) wrote(fields header.Fields, name string) bool {
 		(strings.EqualFold(list[0], o.login) || strings.EqualFold(list[0], o.address))
 }
 
-// targets routes the recipients. It returns each target once for each sender, and
-// ErrLarge if there are more than most; 0: no such limit.
-func (m *Machine) targets(to []queue.EnvelopeRecipient, fields header.Fields, t *table.Table, most int) ([]table.Target, error) {
-	limit := m.MaxTargets
-	if most > 0 {
-		limit = min(limit, most)
-	}
+// targets routes the recipients. It returns each target once for each sender.
+func (m *Machine) targets(to []queue.EnvelopeRecipient, fields header.Fields, t *table.Table) ([]table.Target, error) {
 	looping := fields.Count("Received") > m.MaxHops
 	var list []table.Target
 	seen := map[table.Target]bool{}
-	expansion := t.NewExpansion(limit)
+	expansion := t.NewExpansion(m.MaxTargets)
 	for _, r := range to {
 		var targets []table.Target
 		if address, ok := t.Address(r.Address); looping && ok {
 			targets = []table.Target{table.Fail(table.HopCount, address, r.DSN)}
 		} else {
 			targets = expansion.Route(r.Address, r.DSN)
-		}
-		if expansion.Exceeded() && limit < m.MaxTargets {
-			return nil, ErrLarge
 		}
 		if expansion.Exceeded() {
 			return nil, Unreadablef("with the members of aliases it has more than %d recipients", m.MaxTargets)

@@ -112,7 +112,7 @@ func countSubmissions(office string, limit int) int {
 	files, own, share := 0, uint32(os.Geteuid()), (limit+1)/2
 	others := map[uint32]int{}
 	// What cannot be read is not counted.
-	_ = postoffice.EachSubmission(office, func(info os.FileInfo) bool {
+	_ = postoffice.EachSubmission(office, func(_ string, info os.FileInfo) bool {
 		uid := info.Sys().(*syscall.Stat_t).Uid
 		if uid != 0 && uid != own {
 			if others[uid] == share {

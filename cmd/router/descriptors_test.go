@@ -59,8 +59,8 @@ func TestFewDescriptorsMakeSmallerBatches(t *testing.T) {
 	restore := leave(t, 16)
 	r.drain()
 	restore()
-	if len(r.retries) > 0 {
-		t.Errorf("%d submissions wait for another try", len(r.retries))
+	if len(r.failed) > 0 {
+		t.Errorf("%d submissions wait for another try", len(r.failed))
 	}
 	if n := len(o.files("transport")); n != submissions {
 		t.Errorf("%d messages are queued", n)
@@ -84,8 +84,8 @@ func TestStagingDirectoryIsMadeAgain(t *testing.T) {
 		o.write("router/1", "from <s@a.example>\nto <z@d.example>\nenv-end\n\nbody\n")
 		r.sweep()
 		r.batch()
-		if n := len(o.files("transport")); n != 1 || len(r.retries) > 0 {
-			t.Errorf("%d messages are queued, %v failed", n, r.retries)
+		if n := len(o.files("transport")); n != 1 || len(r.failed) > 0 {
+			t.Errorf("%d messages are queued, %v failed", n, r.failed)
 		}
 	}
 }

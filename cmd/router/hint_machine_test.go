@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"zsched/ctlfile"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/spool"
@@ -70,7 +72,7 @@ func (m *machine) appeared(known map[string]bool) (names []spool.Name) {
 				continue
 			}
 			select {
-			case m.newMail <- file[len("router/"):]:
+			case m.newMail <- fsnotify.Event{Name: path.Join(m.office, file), Op: fsnotify.Create}:
 			default: // the router sweeps
 			}
 		}

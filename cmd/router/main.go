@@ -2,12 +2,10 @@
 // routes them by a table of routes and one of aliases, and passes them to the
 // scheduler (router(8), routes(5), aliases(5)).
 //
-//	main       options, the tables, --check
-//	serve      the loop: which submissions wait, and batches of them
-//	wake       inotify and the notify socket
-//	intake     submissions in router/, and those that cannot be read
-//	batch      a batch: what is opened, routed (package router) and logged
-//	queue      how it comes into the queue (package queue)
+//	main         options, the tables, --check
+//	serve        the loop: which submissions wait
+//	batch        a batch: what is opened, routed (package router), queued and logged
+//	submissions  the files in router/, and those that cannot be read
 package main
 
 import (

@@ -98,7 +98,7 @@ func TestRunningRouter(t *testing.T) {
 		if err := os.Chmod(filepath.Join(o.dir, ".scheduler.notify"), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		startRouter(t, o, "POSTOFFICE="+o.dir+"\nMAILSHARE="+o.dir+"/share\nSCHEDULERDIRHASH=2\nROUTERNOTIFY="+o.dir+"/notify\n", attr)
+		startRouter(t, o, "POSTOFFICE="+o.dir+"\nMAILSHARE="+o.dir+"/share\nSCHEDULERDIRHASH=2\n", attr)
 		for i, name := range []string{"1", "A/2", "3"} {
 			o.write("new", "from <s@a.example>\nto <x@b.example>\nenv-end\n\nbody\n")
 			err := os.Chown(filepath.Join(o.dir, "new"), uid, uid)
@@ -115,9 +115,6 @@ func TestRunningRouter(t *testing.T) {
 			if info, err := os.Stat(filepath.Join(o.dir, "queue", path)); err != nil || info.Mode().Perm()&0o440 != 0o440 || ownerOf(info) != uid {
 				t.Errorf("user %d: message %v, %v", uid, info, err)
 			}
-		}
-		if info, err := os.Lstat(filepath.Join(o.dir, "notify")); err != nil || info.Mode().Type() != os.ModeSocket {
-			t.Errorf("notify socket: %v", err)
 		}
 		for i, why := range []string{"another router is running", "is locked by a router without a pid file"} {
 			if i == 1 {
@@ -160,7 +157,7 @@ func TestRouterEndsWhenADirectoryIsReplaced(t *testing.T) {
 				replace()
 			}
 		}
-		r.loop(make(chan os.Signal), new(fsnotify.Watcher), nil)
+		r.loop(make(chan os.Signal), new(fsnotify.Watcher))
 		if !errors.Is(r.replaced, process.ErrReplaced) {
 			t.Errorf("%s: %v", name, r.replaced)
 		}

@@ -64,8 +64,8 @@ type machine struct {
 	signals chan os.Signal // to the scheduler
 	admin   *admin.Server
 	router  *service
-	toRoute chan os.Signal // to the router
-	newMail chan string    // hints to the router
+	toRoute chan os.Signal      // to the router
+	newMail chan fsnotify.Event // hints to the router
 	door    *smtpserver.Server
 	listen  *pipeListener
 	agents  int
@@ -140,7 +140,6 @@ func (m *machine) configuration() *scheduler.Config {
 
 func (m *machine) startRouter(loader *table.Loader) error {
 	env := zenv.Parse(fmt.Appendf(nil, "POSTOFFICE=%s\nORGDOMAIN=mx.example\nSYSLOGFLG=none\nSCHEDULERDIRHASH=%d\n", m.office, m.levels))
-	// Each router has its own: the goroutine that reads the tables belongs to one run.
 	own := &table.Loader{RoutesFile: loader.RoutesFile, AliasesFile: loader.AliasesFile, Domains: loader.Domains}
 	if err := own.Load(); err != nil {
 		return err
@@ -150,10 +149,10 @@ func (m *machine) startRouter(loader *table.Loader) error {
 		return err
 	}
 	r.queue.Levels = m.levels
-	m.router, m.toRoute, m.newMail = r, make(chan os.Signal, 1), make(chan string, batchLimit)
+	m.router, m.toRoute, m.newMail = r, make(chan os.Signal, 1), make(chan fsnotify.Event, batchLimit)
 	m.all.Go(func() {
 		r.recover()
-		r.loop(m.toRoute, new(fsnotify.Watcher), m.newMail)
+		r.loop(m.toRoute, &fsnotify.Watcher{Events: m.newMail})
 		r.queue.Close()
 	})
 	return nil

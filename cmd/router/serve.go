@@ -1,6 +1,6 @@
 package main
 
-// The loop: what wakes the router, and which submissions wait.
+// The loop: what wakes the router (inotify, the sweep, signals), and which submissions wait.
 
 import (
 	"errors"
@@ -21,21 +21,13 @@ import (
 	"zsched/internal/postoffice"
 	"zsched/internal/process"
 	"zsched/internal/zenv"
-	"zsched/queue"
 	"zsched/router"
 	"zsched/router/table"
 )
 
-const (
-	// sweepInterval is how often router/ is read in case an event was lost.
-	sweepInterval = 10 * time.Second
-	// firstRetry is how long a submission that could not be routed waits. The time
-	// doubles each time, up to lastRetry.
-	firstRetry = time.Second
-	lastRetry  = 30 * time.Second
-	// tableInterval is how often the files of the tables are checked for changes.
-	tableInterval = time.Second
-)
+// sweepInterval is how often router/ is read: for submissions that failed, and for those
+// whose event was lost.
+const sweepInterval = 10 * time.Second
 
 // service is the running program. One goroutine does everything.
 type service struct {
@@ -43,30 +35,16 @@ type service struct {
 	queue   *submissions
 	loader  *table.Loader
 	log     zerolog.Logger
-	syslog  *logs.Syslog     // nil: none
-	notify  *queue.Announcer // the scheduler's socket; nil: none
-	waiting []string         // names below router/, each once here or in large
-	large   []string         // those that turned out not to be small (lanes.go)
-	known   map[string]bool  // the names in both
-	retries map[string]retry // those that failed, by name
-	retryAt time.Time        // when the next of them may be due; zero: none waits
-	checkAt time.Time        // when the tables' files are checked next
-	strays  strays           // entries of router/ to be logged
+	syslog  *logs.Syslog    // nil: none
+	notify  string          // the scheduler's socket; "": none
+	waiting []string        // names below router/, each once
+	known   map[string]bool // the same names
+	failed  map[string]bool // the names of those that failed, which is logged once
 	// failures limits the log lines about submissions that are tried again.
 	failures logs.Throttle
 	reloads  postoffice.ReloadRecord
-	// limit bounds a batch while there are too few file descriptors for batchLimit
-	// submissions; 0: there are enough.
-	limit int
-	turns int // batches of small mail since the last of large mail, while that waits
 	// replaced is why the router ends, or nil: a directory of the postoffice was replaced.
 	replaced error
-}
-
-// retry is when a submission is tried again.
-type retry struct {
-	at    time.Time
-	pause time.Duration // before that
 }
 
 func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger) (*service, error) {
@@ -88,13 +66,10 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 			Host: host, MaxHops: o.maxHops, MaxSize: maxSize, MaxTargets: maxTargets, Login: loginName,
 			Trusted: map[int]bool{0: true, os.Geteuid(): true},
 		},
-		queue: q, loader: loader, log: log,
-		known: map[string]bool{}, retries: map[string]retry{},
+		queue: q, loader: loader, log: log, notify: env.Value("SCHEDULERNOTIFY"),
+		known: map[string]bool{}, failed: map[string]bool{},
 		failures: logs.Throttle{Number: 5, Period: time.Second},
 		reloads:  postoffice.ReloadRecord{Path: filepath.Join(q.dir, postoffice.RouterReload)},
-	}
-	if socket := env.Value("SCHEDULERNOTIFY"); socket != "" {
-		r.notify = queue.NewAnnouncer(socket)
 	}
 	for name := range strings.FieldsSeq(env.Value("ROUTERTRUSTED")) {
 		u, err := user.Lookup(name)
@@ -140,8 +115,7 @@ func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger)
 		log.Warn().Err(err).Msg("router/ is not watched; new mail is found by sweeping")
 		w = new(fsnotify.Watcher)
 	}
-	notified := r.listen(env.Value("ROUTERNOTIFY"))
-	r.loop(signals, w, notified)
+	r.loop(signals, w)
 	if r.replaced == nil {
 		log.Info().Msg("router stopped")
 	}
@@ -149,23 +123,16 @@ func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger)
 }
 
 // loop routes mail until a signal comes, or a directory was replaced.
-func (r *service) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-chan string) {
+func (r *service) loop(signals <-chan os.Signal, w *fsnotify.Watcher) {
 	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
-	retries := time.NewTimer(lastRetry)
-	defer retries.Stop()
 	r.sweep()
 	ready := make(chan struct{})
 	close(ready)
 	for r.replaced == nil {
 		var work <-chan struct{}
-		if !r.idle() {
+		if len(r.waiting) > 0 {
 			work = ready
-		}
-		var again <-chan time.Time
-		if !r.retryAt.IsZero() {
-			retries.Reset(time.Until(r.retryAt))
-			again = retries.C
 		}
 		select {
 		case s := <-signals:
@@ -181,15 +148,10 @@ func (r *service) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <
 				r.log.Warn().Err(err).Msg("watching router/")
 			}
 			r.sweep()
-		case name := <-notified:
-			r.add(name)
 		case <-sweep.C:
 			r.refresh(false)
 			r.recover()
 			r.sweep()
-			r.strays.log(r, false)
-		case <-again:
-			r.retry()
 		case <-work:
 			// Submissions that have arrived by now share the syncs of this batch.
 			for n := len(w.Events); n > 0; n-- {
@@ -200,53 +162,72 @@ func (r *service) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <
 	}
 }
 
-func (r *service) sweep() {
-	for _, name := range r.queue.names() {
+// watch watches router/ and its hash directories for new files.
+func (r *service) watch() (*fsnotify.Watcher, error) {
+	w, err := fsnotify.NewBufferedWatcher(1024)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(r.queue.dir, "router")
+	if err := w.Add(dir); err != nil {
+		_ = w.Close()
+		return nil, err
+	}
+	names, _ := postoffice.ReadNames(dir)
+	for _, name := range names {
+		if path := filepath.Join(dir, name); postoffice.IsHashDir(name) && postoffice.IsTrustedDir(path) {
+			_ = w.Add(path)
+		}
+	}
+	return w, nil
+}
+
+func (r *service) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
+	if !e.Has(fsnotify.Create) {
+		return
+	}
+	name, err := filepath.Rel(filepath.Join(r.queue.dir, "router"), e.Name)
+	switch {
+	case err != nil:
+	case postoffice.IsHashDir(name):
+		if postoffice.IsTrustedDir(e.Name) {
+			_ = w.Add(e.Name)
+			r.sweep()
+		}
+	case postoffice.IsSubmission(filepath.Base(name)):
 		r.add(name)
 	}
 }
 
-// retry adds the failed submissions whose time has come.
-func (r *service) retry() {
-	now := time.Now()
-	r.retryAt = time.Time{}
-	for name, failed := range r.retries {
-		if now.Before(failed.at) {
-			r.wakeAt(failed.at)
-		} else {
-			r.add(name)
-		}
-	}
+// sweep adds the submissions in router/. Those in a directory that cannot be read are found
+// later.
+func (r *service) sweep() {
+	_ = postoffice.EachSubmission(r.queue.dir, func(name string, _ os.FileInfo) bool {
+		r.add(name)
+		return true
+	})
 }
 
-func (r *service) wakeAt(at time.Time) {
-	if r.retryAt.IsZero() || at.Before(r.retryAt) {
-		r.retryAt = at
-	}
-}
-
-// add adds a submission to those that wait, unless it failed shortly before.
+// add adds a submission to those that wait.
 func (r *service) add(name string) {
-	if failed, ok := r.retries[name]; ok && time.Now().Before(failed.at) || r.known[name] {
-		return
+	if !r.known[name] {
+		r.known[name] = true
+		r.waiting = append(r.waiting, name)
 	}
-	r.known[name] = true
-	r.waiting = append(r.waiting, name)
 }
 
 // drain routes all submissions that wait.
 func (r *service) drain() {
 	r.recover()
 	r.sweep()
-	for !r.idle() && r.replaced == nil {
+	for len(r.waiting) > 0 && r.replaced == nil {
 		r.batch()
 	}
-	r.strays.log(r, true)
 }
 
 // recover completes or undoes what an interruption has left.
 func (r *service) recover() {
-	paths, err := r.queue.recover()
+	paths, err := r.queue.Recover(r.queue.quarantine)
 	for _, path := range paths {
 		r.log.Info().Str("file", path).Msg("queued after an interruption")
 		r.announce(path)

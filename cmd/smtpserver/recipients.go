@@ -20,12 +20,11 @@ type recipients struct {
 
 	mu     sync.Mutex
 	loader *table.Loader
-	looked time.Time // when the files were last checked for changes
 }
 
 // newRecipients reads the tables.
 func newRecipients(env *zenv.File, hostname string, log zerolog.Logger) (*recipients, error) {
-	r := &recipients{log: log, looked: time.Now(), loader: table.NewLoader(env.Value("MAILSHARE"), env.Value("ORGDOMAIN"), hostname)}
+	r := &recipients{log: log, loader: table.NewLoader(env.Value("MAILSHARE"), env.Value("ORGDOMAIN"), hostname)}
 	r.loader.HasUser = table.MachineHasUser
 	return r, r.loader.Load()
 }
@@ -34,11 +33,8 @@ func newRecipients(env *zenv.File, hostname string, log zerolog.Logger) (*recipi
 func (r *recipients) current() *table.Table {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now := time.Now(); now.Sub(r.looked) > time.Second {
-		r.looked = now
-		if _, err := r.loader.Refresh(now, false); err != nil {
-			r.log.Error().Err(err).Msg("the tables have errors; the old ones stay in force")
-		}
+	if _, err := r.loader.Refresh(time.Now(), false); err != nil {
+		r.log.Error().Err(err).Msg("the tables have errors; the old ones stay in force")
 	}
 	return r.loader.Table()
 }

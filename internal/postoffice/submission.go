@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // IsSubmission reports whether a base name in router/ is one under which a program
@@ -18,20 +19,25 @@ func IsSubmission(base string) bool { return base != "" && '0' <= base[0] && bas
 func IsHashDir(base string) bool { return len(base) == 1 && 'A' <= base[0] && base[0] <= 'Z' }
 
 // EachSubmission calls f with each submission in router/ of a postoffice, and in those of
-// its hash directories that the router reads, until f returns false. Only regular files
-// are submissions. A directory that does not exist is empty.
-func EachSubmission(postoffice string, f func(info os.FileInfo) bool) error {
+// its hash directories that the router reads, until f returns false. name is that below
+// router/. Only regular files are submissions. A directory that does not exist is empty. After
+// an error, it goes on with what it can read.
+func EachSubmission(postoffice string, f func(name string, info os.FileInfo) bool) error {
 	top := filepath.Join(postoffice, "router")
 	var dirs []string
 	more := true
+	var failed error
 	visit := func(dir string, hashDirs bool) error {
 		err := eachName(WorkingDir, dir, func(name string) bool {
 			path := filepath.Join(dir, name)
 			if hashDirs && IsHashDir(name) && IsTrustedDir(path) {
 				dirs = append(dirs, path)
 			} else if IsSubmission(name) {
-				if info, err := Lstat(path); err == nil && info.Mode().IsRegular() {
-					more = f(info)
+				info, err := Lstat(path)
+				if err == nil && info.Mode().IsRegular() {
+					more = f(strings.TrimPrefix(path, top+"/"), info)
+				} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+					failed = err
 				}
 			}
 			return more
@@ -47,7 +53,7 @@ func EachSubmission(postoffice string, f func(info os.FileInfo) bool) error {
 			err = errors.Join(err, visit(dir, false))
 		}
 	}
-	return err
+	return errors.Join(err, failed)
 }
 
 // CountControlFiles counts the control files in a directory, such as transport/, and in

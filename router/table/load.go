@@ -18,8 +18,9 @@ type Loader struct {
 	Domains                 []string // of this machine; the first is that of bare names
 	HasUser                 func(string) bool
 
-	table  *Table
-	stamps map[string]stamp // of all files when they were read
+	table    *Table
+	stamps   map[string]stamp // of all files when they were read
+	lookedAt time.Time        // when they were last looked at
 	// failed is the error of the last reading, which is tried again at retryAt although no
 	// file has changed; nil: there was none.
 	failed  error
@@ -49,16 +50,24 @@ type stamp struct {
 // an editor may still be writing it.
 const settleTime = time.Second
 
+// lookInterval is how often the files are looked at.
+const lookInterval = time.Second
+
 // retryTime is how long after an error, which may pass, the tables are read again.
 const retryTime = time.Minute
 
 // Table is the table in force.
 func (l *Loader) Table() *Table { return l.table }
 
-// Refresh reads the tables again if a file has changed or force is set. loaded says that
+// Refresh reads the tables again if a file has changed, for which it looks once in a
+// lookInterval, or if force is set. loaded says that
 // new ones are in force now. An error that stays the same is returned once, unless force is
 // set.
 func (l *Loader) Refresh(now time.Time, force bool) (loaded bool, err error) {
+	if !force && now.Sub(l.lookedAt).Abs() < lookInterval {
+		return false, nil
+	}
+	l.lookedAt = now
 	again := l.failed != nil && !now.Before(l.retryAt)
 	if !force && !again && !l.changed(now) {
 		return false, nil

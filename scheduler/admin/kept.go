@@ -134,7 +134,7 @@ func (q *Queue) countRouter(ctx context.Context) (kept mailq.Kept, err error) {
 	if q.controlDir == "" {
 		return kept, nil
 	}
-	err = postoffice.EachSubmission(filepath.Dir(q.controlDir), func(info os.FileInfo) bool {
+	err = postoffice.EachSubmission(filepath.Dir(q.controlDir), func(_ string, info os.FileInfo) bool {
 		kept.Count++
 		if at := info.ModTime(); kept.OldestAt.IsZero() || at.Before(kept.OldestAt) {
 			kept.OldestAt = at

@@ -1,7 +1,7 @@
 package main
 
-// Submissions in router/: their names, how one is opened, and how one that cannot
-// be read is quarantined.
+// Submissions in router/: how one is opened, how a batch of them comes into the queue, and
+// how one that cannot be read is quarantined.
 
 import (
 	"errors"
@@ -11,51 +11,76 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
-
-	"zsched/router"
 
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/internal/process"
+	"zsched/queue"
+	"zsched/router"
 )
 
-// submission is a file of router/ that is open.
-type submission struct {
+// queueDirs are the directories of the postoffice in which the router works.
+var queueDirs = [...]string{"router", "queue", "transport"}
+
+// submissions are the directories of the postoffice in which the router works.
+type submissions struct {
+	*queue.Committer
+	dir   string
+	claim *process.Claim // nil in tests within one process
+}
+
+// job is a submission in a batch: a file of router/ that is open, what it becomes, and its
+// place in the queue.
+type job struct {
 	router.Submission
-	file *postoffice.File
+	*router.Routed
+	queue.Item
 	info os.FileInfo
 }
 
-// open opens a file of router/. It must be a regular file with one name only: a
-// user could give another name to a file of somebody else.
-func (q *submissions) open(name string) (*submission, error) {
-	path := filepath.Join(q.dir, "router", name)
-	if dir, _ := filepath.Split(name); dir != "" && !postoffice.IsTrustedDir(filepath.Dir(path)) {
-		// It could be a link to any directory, and root would take the files there for
-		// mail. Anybody can send a datagram with this name, so nothing is logged.
-		return nil, fs.ErrNotExist
+func openSubmissions(dir string, levels int) (*submissions, error) {
+	router, err := postoffice.OpenDirFile(filepath.Join(dir, "router"))
+	if err != nil {
+		return nil, err
 	}
+	_ = router.Close()
+	q := &submissions{dir: dir}
+	if q.Committer, err = queue.OpenRouter(dir, levels); err != nil {
+		return nil, err
+	}
+	q.Check = func() error { return q.claim.Check() }
+	if err := q.MakeStaging(); err != nil {
+		q.Close()
+		return nil, err
+	}
+	return q, nil
+}
+
+// open opens a file of router/. It must be a regular file with one name only: a
+// user could give another name to a file of somebody else. Anything else that is not a
+// regular file is no submission, and left alone: the error is fs.ErrNotExist.
+func (q *submissions) open(name string) (*job, error) {
+	path := filepath.Join(q.dir, "router", name)
 	// Opening a device can already have an effect.
-	if info, err := postoffice.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, errNotRegular
+	info, err := postoffice.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, err
 	}
 	fd, err := postoffice.OpenAt(unix.AT_FDCWD, path, unix.O_RDONLY, 0)
-	switch {
-	case err == unix.ELOOP || err == unix.ENXIO:
-		return nil, errNotRegular
-	case err == unix.ENAMETOOLONG: // of a datagram, too
-		return nil, fs.ErrNotExist
-	case err != nil:
+	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	file := postoffice.NewFile(fd, path)
-	info, err := file.Stat()
+	info, err = file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errNotRegular
+		err = fs.ErrNotExist
 	} else if err == nil && info.Sys().(*syscall.Stat_t).Nlink != 1 {
 		err = router.Unreadablef("the file has %d names", info.Sys().(*syscall.Stat_t).Nlink)
 	}
@@ -63,61 +88,29 @@ func (q *submissions) open(name string) (*submission, error) {
 		_ = file.Close()
 		return nil, err
 	}
-	return &submission{router.Submission{
+	return &job{info: info, Item: queue.Item{Message: path, File: file}, Submission: router.Submission{
 		Name: name, Message: file, Size: info.Size(), ModifiedAt: info.ModTime(), Number: inodeOf(info), UID: ownerOf(info),
-	}, file, info}, nil
+	}}, nil
 }
 
-// names lists the submissions in router/ and those of its hash directories that can
-// be read.
-func (q *submissions) names() []string {
-	names, _ := q.list()
-	return names
-}
-
-// list lists the submissions in router/ and its hash directories. Together with an
-// error, it returns the names that it could read.
-func (q *submissions) list() (names []string, err error) {
-	top, err := postoffice.ReadNames(filepath.Join(q.dir, "router"))
-	for _, name := range top {
-		if postoffice.IsSubmission(name) {
-			names = append(names, name)
-		} else if postoffice.IsHashDir(name) && postoffice.IsTrustedDir(filepath.Join(q.dir, "router", name)) {
-			below, e := postoffice.ReadNames(filepath.Join(q.dir, "router", name))
-			err = errors.Join(err, e)
-			for _, base := range below {
-				if postoffice.IsSubmission(base) {
-					names = append(names, name+"/"+base)
-				}
-			}
+// commit puts jobs into the queue together. Each job's Err says what became of it.
+func (q *submissions) commit(jobs []*job) {
+	items := make([]*queue.Item, len(jobs))
+	for i, j := range jobs {
+		j.Item.Contents = j.Routed.Contents
+		items[i] = &j.Item
+	}
+	q.Commit(items)
+	for _, j := range jobs {
+		if errors.Is(j.Err, queue.ErrContents) {
+			j.Err = router.Unreadable{Err: j.Err}
 		}
 	}
-	return names, err
 }
 
 // maxAside is the length in bytes to which quarantine cuts the name of a file: with a
 // number and ".reason" it has at most 255, the limit of file systems.
 const maxAside = 240
-
-// maxAsideOfUser bounds the files of one user in corrupt/router/. Their reasons belong to
-// the router's user, whatever the quota of the other, and in a long list nobody would
-// notice a file that matters.
-const maxAsideOfUser = 1000
-
-// asideOf returns how many files of a user are in corrupt/router/.
-func (q *submissions) asideOf(uid int) int {
-	if now := time.Now(); q.aside == nil || now.Sub(q.asideAt) > sweepInterval {
-		q.aside, q.asideAt = map[int]int{}, now
-		dir := filepath.Join(q.dir, "corrupt", "router")
-		names, _ := postoffice.ReadNames(dir)
-		for _, name := range names {
-			if info, err := postoffice.Lstat(filepath.Join(dir, name)); err == nil && !strings.HasSuffix(name, ".reason") {
-				q.aside[ownerOf(info)]++
-			}
-		}
-	}
-	return q.aside[uid]
-}
 
 // quarantine moves a file to corrupt/router/, with the reason in a file beside it. It
 // overwrites nothing.
