@@ -71,7 +71,7 @@ scheduler/config:         ctlfile scheduler internal/units internal/pattern inte
 scheduler/spool:          ctlfile queue internal/postoffice internal/holdrecord internal/pattern internal/process fsnotify x/sys
 scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message
 scheduler/simulate:       ctlfile ta scheduler
-scheduler/cluster:        scheduler internal/redisurl go-redis x/sys
+scheduler/cluster:        mailq scheduler internal/redisurl go-redis x/sys
 scheduler/state:          scheduler internal/postoffice internal/text x/sys
 scheduler/agent:          ta internal/postoffice x/sys
 scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/spool scheduler/state scheduler/report internal/text internal/logs zerolog systemd

@@ -4,7 +4,6 @@ package mailq
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -45,23 +44,16 @@ type ClusterNode struct {
 	Wanted  int `json:"wanted"`
 }
 
-// ClusterLimit is a limit on sessions that the nodes share.
+// ClusterLimit is a limit on sessions that the nodes share, and the part that the node has
+// which answers.
 type ClusterLimit struct {
-	Setting string         `json:"setting"` // clustermax or clustersitemax
-	Name    string         `json:"name"`    // channel/host, or channel/site
-	Most    int            `json:"most"`    // the smallest of the nodes' settings
-	Shares  []ClusterShare `json:"shares"`
-	// Own says that Shares has only this node, because the store does not answer.
-	Own bool `json:"own,omitempty"`
-}
-
-// ClusterShare is what one node has of a limit.
-type ClusterShare struct {
+	Setting string `json:"setting"` // clustermax or clustersitemax
+	Name    string `json:"name"`    // channel/host, or channel/site
+	Most    int    `json:"most"`    // the smallest of the nodes' settings
 	Node    string `json:"node"`
 	Granted int    `json:"granted"` // sessions
 	Busy    int    `json:"busy"`
 	Wanted  int    `json:"wanted"`
-	Ended   bool   `json:"ended,omitempty"` // the process has ended, and its agents may still be at work
 }
 
 // Text is a line of SHOW CLUSTER.
@@ -100,20 +92,5 @@ func (n *ClusterNode) text(now time.Time) string {
 }
 
 func (l *ClusterLimit) text() string {
-	text := fmt.Sprintf("limit %s %s: %d", l.Setting, l.Name, l.Most)
-	var shares []string
-	for _, s := range l.Shares {
-		name := s.Node
-		if s.Ended {
-			name += " (ended)"
-		}
-		shares = append(shares, fmt.Sprintf("%s has %d (%d busy, %d wanted)", name, s.Granted, s.Busy, s.Wanted))
-	}
-	if len(shares) > 0 {
-		text += "; " + strings.Join(shares, ", ")
-	}
-	if l.Own {
-		text += "; the others are not known"
-	}
-	return text
+	return fmt.Sprintf("limit %s %s: %d; %s has %d (%d busy, %d wanted)", l.Setting, l.Name, l.Most, l.Node, l.Granted, l.Busy, l.Wanted)
 }

@@ -67,42 +67,10 @@ func (c clusterView) Destination(ctx context.Context, channel, host string) (str
 	return text, nil
 }
 
-// Show returns the store, the nodes and the limits. If the store does not answer, it
-// returns this node's part of its own limits.
+// Show returns what this node knows of the store, the nodes and the limits.
 func (c clusterView) Show(ctx context.Context) (items []*mailq.ClusterItem, err error) {
-	var o cluster.Overview
-	if err := c.port.Ask(ctx, func(*daemon.Loop) { o = c.node.Overview() }); err != nil {
-		return nil, err
-	}
-	s := &mailq.ClusterStore{
-		Address: o.Address, State: o.State, EpochAt: o.EpochAt, Epochs: o.Stats.Epochs, Losses: o.Stats.Losses,
-		Calls: o.Stats.Calls, Failures: o.Stats.Failures, Slowest: o.Stats.Slowest.Seconds(),
-	}
-	if o.Stats.Batches > 0 {
-		s.Latency = o.Stats.Latency.Seconds() / float64(o.Stats.Batches)
-	}
-	items = append(items, &mailq.ClusterItem{Store: s})
-	for _, n := range o.Nodes {
-		items = append(items, &mailq.ClusterItem{Node: &mailq.ClusterNode{
-			Name: n.Name, Self: n.Self, ReportedAt: n.ReportedAt, Limits: n.Limits, Allowed: n.Allowed, Busy: n.Busy, Wanted: n.Wanted,
-		}})
-	}
-	limits, own := o.Limits, true
-	if o.State == "reached" {
-		if all, err := c.node.AllShares(ctx); err == nil {
-			limits, own = all, false
-		}
-	}
-	for _, l := range limits {
-		item := &mailq.ClusterLimit{Setting: l.Setting, Name: l.Channel + "/" + l.Name, Most: l.Most, Own: own, Shares: []mailq.ClusterShare{}}
-		for _, share := range l.Shares {
-			item.Shares = append(item.Shares, mailq.ClusterShare{
-				Node: share.Node, Granted: share.Granted, Busy: share.Busy, Wanted: share.Want, Ended: share.Ended,
-			})
-		}
-		items = append(items, &mailq.ClusterItem{Limit: item})
-	}
-	return items, nil
+	err = c.port.Ask(ctx, func(*daemon.Loop) { items = c.node.Overview() })
+	return items, err
 }
 
 // Shares says in words which node has which part of a limit.

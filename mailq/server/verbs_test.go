@@ -61,7 +61,7 @@ func busyQueue(now time.Time) *fakeQueue {
 	p.cluster = []*mailq.ClusterItem{
 		{Store: &mailq.ClusterStore{Address: "redis://store.example:6379/0", State: "reached", EpochAt: ago(2 * time.Hour), Epochs: 1, Calls: 10480, Latency: 0.0004, Slowest: 0.0031}},
 		{Node: &mailq.ClusterNode{Name: "mx1", Self: true, ReportedAt: ago(time.Second), Limits: 1, Allowed: 7, Busy: 5, Wanted: 9}},
-		{Limit: &mailq.ClusterLimit{Setting: "clustermax", Name: "smtp/up.example", Most: 20, Shares: []mailq.ClusterShare{{Node: "mx1", Granted: 7, Busy: 5, Wanted: 9}}}},
+		{Limit: &mailq.ClusterLimit{Setting: "clustermax", Name: "smtp/up.example", Most: 20, Node: "mx1", Granted: 7, Busy: 5, Wanted: 9}},
 	}
 	p.explain = mailq.Explanation{Name: down, Known: true, Thread: p.rows[0].Thread, Ring: ring,
 		Clauses:  []mailq.Clause{{Pattern: "smtp/*", File: "scheduler.cf", Line: 12}},

@@ -43,7 +43,7 @@ func (n *Node) destination(a scheduler.Destination) {
 	record := n.options.Node + " " + strings.ToValidUTF8(a.Reason, "")
 	n.backlog = append(n.backlog, call{
 		script: destinationScript, keys: []string{n.destinationKey(a.Channel, a.Host)}, args: []any{span.Milliseconds(), record},
-		whole: func(reply any, err error) {
+		done: func(reply any, err error) {
 			if a.State != scheduler.DestinationIsAlive && err == nil {
 				n.destinationKnown(a, reply)
 			}

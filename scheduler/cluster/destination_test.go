@@ -92,3 +92,19 @@ func TestDestinationsWithoutTheStore(t *testing.T) {
 		}
 	}
 }
+
+// TestStoreThatHasForgottenItsScripts: one batch fails, and the next one finds them again.
+func TestStoreThatHasForgottenItsScripts(t *testing.T) {
+	v := newVirtual(t, 1, 10, 1)
+	v.settle()
+	calls := []call{{script: destinationScript, keys: []string{"{zs}:dead:smtp/a.example"}, args: []any{0, ""}}}
+	if err := v.store.client.ScriptFlush(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.store.exec(t.Context(), calls); err == nil {
+		t.Error("the scripts are still there")
+	}
+	if replies, err := v.store.exec(t.Context(), calls); err != nil || replies[0].err != nil {
+		t.Errorf("the next batch: %v, %v", replies, err)
+	}
+}

@@ -151,7 +151,10 @@ func (n *Node) share(b *batch, l *limit) {
 	b.add(shareScript, []string{n.key("limit:" + l.name), n.key("epoch"), n.key("news")}, []any{
 		n.options.Node, n.options.Nonce, m.number, l.max, want, l.busy,
 		n.times.ttl.Milliseconds(), n.times.rotate.Milliseconds(), returning, l.name,
-	}, func(reply []int64, err error) { n.shared(l, b.sentAt, reply, err) })
+	}, func(reply any, err error) {
+		values, err := numbers(reply, err)
+		n.shared(l, b.sentAt, values, err)
+	})
 }
 
 // shared handles the reply to a call of share.

@@ -94,8 +94,7 @@ func (n *Node) reportDue(b *batch) {
 		return
 	}
 	m.reports = n.now + boot(n.times.report)
-	b.add(reportScript, n.reportKeys(), n.reportArgs(false), nil)
-	b.calls[len(b.calls)-1].whole = func(reply any, err error) { n.reported(b.sentAt, reply, err) }
+	b.add(reportScript, n.reportKeys(), n.reportArgs(false), func(reply any, err error) { n.reported(b.sentAt, reply, err) })
 }
 
 func (n *Node) reportKeys() []string {

@@ -78,13 +78,13 @@ func (n *Node) planDraw(r *rate) {
 // divides them among the nodes with demand.
 func (n *Node) drawTokens(b *batch, r *rate) {
 	r.drawn, r.flying = n.now, true
-	n.addDraw(b, r, min(r.wanted, r.burst()), func(reply []int64, err error) { n.drew(r, b.sentAt, reply, err) })
+	n.addDraw(b, r, min(r.wanted, r.burst()), func(reply any, err error) {
+		values, err := numbers(reply, err)
+		n.drew(r, b.sentAt, values, err)
+	})
 }
 
-func (n *Node) addDraw(b *batch, r *rate, tokens int, done func([]int64, error)) {
-	if done == nil {
-		done = func([]int64, error) {}
-	}
+func (n *Node) addDraw(b *batch, r *rate, tokens int, done func(any, error)) {
 	key := "rate:" + r.name + ":" + strconv.Itoa(r.max) + ":" + r.per.String()
 	interval := float64(r.per.Microseconds()) / float64(r.max)
 	b.add(drawScript, []string{n.key(key), n.key(key + ":nodes"), n.key("epoch")}, []any{

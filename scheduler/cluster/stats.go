@@ -41,10 +41,6 @@ type Share struct {
 	Node                string
 	Granted, Busy, Want int
 	Limit               int // as configured there
-	// Ended says that the process of the node has ended, and that its agents may still
-	// be at work. Nonce is that of the process.
-	Ended bool
-	Nonce string
 }
 
 // Shares asks the store who has which part of a limit. Any goroutine may call it.
@@ -62,7 +58,10 @@ func (n *Node) Shares(ctx context.Context, id scheduler.ClusterLimit) ([]Share, 
 func sharesOf(fields map[string]string) (shares []Share) {
 	for _, node := range slices.Sorted(maps.Keys(fields)) {
 		s := Share{}
-		s.Node, s.Nonce, s.Ended = strings.Cut(node, "~")
+		ended := false
+		if s.Node, _, ended = strings.Cut(node, "~"); ended {
+			s.Node += " (ended)" // its agents may still be at work
+		}
 		var expiry int64
 		if _, err := fmt.Sscan(fields[node], &expiry, &s.Want, &s.Granted, &s.Limit, &s.Busy); err == nil {
 			shares = append(shares, s)

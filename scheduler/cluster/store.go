@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -39,13 +38,15 @@ var (
 	destinationScript = redis.NewScript(destinationText)
 )
 
+// scripts are all of them. A connection loads them into the server.
+var scripts = []*redis.Script{shareScript, drawScript, reportScript, epochScript, destinationScript}
+
 // call is one call of a script, and what is done with its reply.
 type call struct {
 	script *redis.Script
 	keys   []string
 	args   []any
-	done   func(reply []int64, err error)
-	whole  func(reply any, err error) // instead of done, if the reply has other values than integers
+	done   func(reply any, err error) // nil: nothing
 }
 
 // batch is a number of calls that are sent together.
@@ -54,8 +55,8 @@ type batch struct {
 	sentAt boot
 }
 
-func (b *batch) add(script *redis.Script, keys []string, args []any, done func([]int64, error)) {
-	b.calls = append(b.calls, call{script: script, keys: keys, args: args, done: done})
+func (b *batch) add(script *redis.Script, keys []string, args []any, done func(any, error)) {
+	b.calls = append(b.calls, call{script, keys, args, done})
 }
 
 // answer is something that the store has said.
@@ -73,16 +74,13 @@ type reply struct {
 	err   error
 }
 
-// numbers returns the reply as a list of integers.
-func (r *reply) numbers() ([]int64, error) {
-	if r.err != nil {
-		return nil, r.err
+// numbers returns a reply as a list of integers.
+func numbers(reply any, err error) ([]int64, error) {
+	if err != nil {
+		return nil, err
 	}
-	values, ok := r.value.([]any)
+	values, ok := reply.([]any)
 	if !ok {
-		if v, ok := r.value.(int64); ok {
-			return []int64{v}, nil
-		}
 		return nil, errors.New("the reply is not a list")
 	}
 	out := make([]int64, len(values))
@@ -94,10 +92,8 @@ func (r *reply) numbers() ([]int64, error) {
 
 // ended gives the reply to the one who made the call.
 func (c *call) ended(r reply) {
-	if c.whole != nil {
-		c.whole(r.value, r.err)
-	} else {
-		c.done(r.numbers())
+	if c.done != nil {
+		c.done(r.value, r.err)
 	}
 }
 
@@ -140,10 +136,6 @@ type store struct {
 	woken   chan struct{}
 	stop    context.CancelFunc
 	ended   chan struct{}
-	// connections counts the connections that were made. A batch during which one
-	// was made may have reached another server, so its replies are not used.
-	connections atomic.Uint64
-	checked     uint64 // connections when the epoch was checked last
 }
 
 // SilenceLibrary keeps the library of the store from writing to standard error. It
@@ -163,10 +155,7 @@ func openStore(o Options) *store {
 	if o.virtual.clock != nil {
 		s.clock = o.virtual.clock
 	}
-	s.client = s.connect(o, func(context.Context, *redis.Conn) error {
-		s.connections.Add(1)
-		return nil
-	})
+	s.client = s.connect(o, s.meet)
 	s.reader = s.connect(o, nil)
 	return s
 }
@@ -231,45 +220,22 @@ func (s *store) wake() {
 func (s *store) carryOut(ctx context.Context, b *batch) *answer {
 	begun := time.Now()
 	a := &answer{batch: b}
-	if a.err = s.checkEpoch(ctx); a.err == nil {
-		a.replies, a.err = s.exec(ctx, b.calls)
-	}
-	if a.err == nil && s.connections.Load() != s.checked {
-		a.err = errors.New("a new connection was made")
-	}
+	a.replies, a.err = s.exec(ctx, b.calls)
 	a.took = time.Since(begun)
 	return a
 }
 
-// checkEpoch begins a new epoch if the server is not the one of the last epoch.
-// It does so only if a connection was made since the last check.
-func (s *store) checkEpoch(ctx context.Context) error {
-	for range maxChecks {
-		before := s.connections.Load()
-		if before == s.checked && before > 0 {
-			return nil
-		}
-		ctx, cancel := context.WithTimeout(ctx, s.timeout)
-		err := s.checkServer(ctx)
-		cancel()
-		if err != nil {
+// meet prepares a new connection: it loads the scripts, and begins a new epoch if the
+// server is not the one of the last epoch. So each call reaches a server that was checked.
+func (s *store) meet(ctx context.Context, conn *redis.Conn) error {
+	for _, script := range scripts {
+		if err := script.Load(ctx, conn).Err(); err != nil {
 			return err
 		}
-		if s.connections.Load() == before { // otherwise the new connection may not have been checked
-			s.checked = before
-		}
 	}
-	return errors.New("connections to the store do not last")
-}
-
-// maxChecks is enough for connections that are made for the checks themselves.
-const maxChecks = 5
-
-func (s *store) checkServer(ctx context.Context) error {
-	cmd := s.client.Info(ctx, "server")
-	err := cmd.Err()
-	var wrong redis.Error
-	if err != nil && !errors.As(err, &wrong) {
+	cmd := conn.Info(ctx, "server")
+	var reported redis.Error
+	if err := cmd.Err(); err != nil && !errors.As(err, &reported) {
 		return err // an error that the server reports only means that it has no run_id
 	}
 	run := "none"
@@ -278,52 +244,18 @@ func (s *store) checkServer(ctx context.Context) error {
 			run = strings.TrimSpace(id)
 		}
 	}
-	replies, err := s.exec(ctx, []call{{script: epochScript, keys: []string{keyPrefix + "epoch", keyPrefix + "run"}, args: []any{run, s.nonce}}})
-	if err == nil {
-		err = replies[0].err
-	}
-	return err
+	return epochScript.EvalSha(ctx, conn, []string{keyPrefix + "epoch", keyPrefix + "run"}, run, s.nonce).Err()
 }
 
 // exec sends calls in one pipeline. The error is that of the connection; the
-// replies have those of single calls. The text of a script that the server does not
-// know is sent.
+// replies have those of single calls.
 func (s *store) exec(ctx context.Context, calls []call) ([]reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	replies, err := s.pipeline(ctx, calls, false)
-	if err != nil {
-		return nil, err
-	}
-	var unknown []int
-	var again []call
-	for i := range replies {
-		if replies[i].err != nil && redis.HasErrorPrefix(replies[i].err, "NOSCRIPT") {
-			unknown, again = append(unknown, i), append(again, calls[i])
-		}
-	}
-	if len(again) == 0 {
-		return replies, nil
-	}
-	whole, err := s.pipeline(ctx, again, true)
-	if err != nil {
-		return nil, err
-	}
-	for n, i := range unknown {
-		replies[i] = whole[n]
-	}
-	return replies, nil
-}
-
-func (s *store) pipeline(ctx context.Context, calls []call, whole bool) ([]reply, error) {
 	pipe := s.client.Pipeline()
-	cmds := make([]redis.Cmder, len(calls))
+	cmds := make([]*redis.Cmd, len(calls))
 	for i, c := range calls {
-		run := c.script.EvalSha
-		if whole {
-			run = c.script.Eval
-		}
-		cmds[i] = run(ctx, pipe, c.keys, c.args...)
+		cmds[i] = c.script.EvalSha(ctx, pipe, c.keys, c.args...)
 	}
 	_, err := pipe.Exec(ctx)
 	var reported redis.Error
@@ -332,10 +264,12 @@ func (s *store) pipeline(ctx context.Context, calls []call, whole bool) ([]reply
 	}
 	replies := make([]reply, len(cmds))
 	for i, cmd := range cmds {
-		if replies[i].err = cmd.Err(); replies[i].err == nil {
-			if c, ok := cmd.(*redis.Cmd); ok {
-				replies[i].value = c.Val()
+		replies[i].value, replies[i].err = cmd.Result()
+		if redis.HasErrorPrefix(replies[i].err, "NOSCRIPT") { // somebody has removed them
+			for _, script := range scripts {
+				_ = script.Load(ctx, s.client).Err()
 			}
+			return nil, replies[i].err
 		}
 	}
 	return replies, nil
