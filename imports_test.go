@@ -83,7 +83,7 @@ scheduler/metrics:        ctlfile ta mailq scheduler scheduler/cluster scheduler
 cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv xfer cobra pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/text internal/pattern tcell
-cmd/ctlfile:              ctlfile queue ta scheduler/agent internal/postoffice internal/version internal/zenv pflag
+cmd/ctlfile:              ctlfile queue ta internal/version pflag
 cmd/xferd:                scheduler/config internal/units internal/certificate internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
 cmd/smtpserver:           router/table ctlfile queue mailq/client smtpserver internal/units internal/certificate internal/text internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog

@@ -1,5 +1,4 @@
-// Ctlfile shows, checks and submits message control files, and tries agents with
-// them: ctlfile(1).
+// Ctlfile shows and submits message control files: ctlfile(1).
 package main
 
 import (
@@ -26,21 +25,15 @@ const (
 )
 
 const usage = `usage: ctlfile show FILE...
-       ctlfile check FILE...
        ctlfile submit -P DIRECTORY --from ADDRESS [OPTION...] CHANNEL/HOST/USER... < MESSAGE
-       ctlfile try [OPTION...] FILE -- COMMAND [ARGUMENT...]
-       ctlfile try [OPTION...] - -- COMMAND [ARGUMENT...]
        ctlfile --help | --version
 `
 
-const help = `Show, check and submit message control files, the files in POSTOFFICE/transport.
+const help = `Show and submit message control files, the files in POSTOFFICE/transport.
 
   show     print every line of each file with its offset and its meaning
-  check    print what is wrong with each file, and nothing for a file without faults
   submit   put a message into the queue as a router does, and print the path of
            its control file
-  try      start an agent, give it a copy of a message as the scheduler does, and
-           show the lines of both sides; with - the lines to send come from standard input
 
 Options of submit:
 `
@@ -54,13 +47,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var err error
 	switch verb, rest := args[0], args[1:]; verb {
 	case "show":
-		err = eachFile(rest, stdout, stderr, show)
-	case "check":
-		err = eachFile(rest, stdout, stderr, check)
+		err = showAll(rest, stdout, stderr)
 	case "submit":
 		err = submit(rest, stdin, stdout, stderr)
-	case "try":
-		err = try(rest, stdin, stdout)
 	case "help", "-h", "--help":
 		err = pflag.ErrHelp
 	case "version", "-V", "--version":
@@ -73,8 +62,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprint(stdout, usage, "\n", help, submitFlags(new(submission)).FlagUsages(),
-			"\nOptions of try:\n", tryFlags(new(trial)).FlagUsages())
+		fmt.Fprint(stdout, usage, "\n", help, submitFlags(new(submission)).FlagUsages())
 		return exitOK
 	case errors.As(err, &wrongUsage):
 		fmt.Fprintf(stderr, "ctlfile: %v\n%s", err, usage)
@@ -93,16 +81,9 @@ func (e usageError) Error() string { return string(e) }
 // errPrinted says that the errors have been printed already.
 var errPrinted = errors.New("errors were printed")
 
-// controlFile is a parsed control file with its path and text.
-type controlFile struct {
-	path string
-	text []byte
-	*ctlfile.File
-}
-
-// eachFile calls do for every path that is a valid control file. It prints the errors
-// of the other files, and those of do, as file:line: reason.
-func eachFile(paths []string, stdout, stderr io.Writer, do func(io.Writer, controlFile) error) error {
+// showAll shows every file that is a valid control file. It prints the errors of the
+// others as file:line: reason.
+func showAll(paths []string, stdout, stderr io.Writer) error {
 	if len(paths) == 0 {
 		return usageError("no file")
 	}
@@ -110,7 +91,7 @@ func eachFile(paths []string, stdout, stderr io.Writer, do func(io.Writer, contr
 	for _, path := range paths {
 		file, err := read(path)
 		if err == nil {
-			err = do(stdout, file)
+			err = show(stdout, path, file)
 		}
 		if err != nil {
 			fmt.Fprintln(stderr, printable(err.Error()))
@@ -120,22 +101,22 @@ func eachFile(paths []string, stdout, stderr io.Writer, do func(io.Writer, contr
 	return failed
 }
 
-func read(path string) (controlFile, error) {
+func read(path string) (*ctlfile.File, error) {
 	in, err := os.Open(path)
 	if err != nil {
-		return controlFile{}, err
+		return nil, err
 	}
 	defer func() { _ = in.Close() }()
 	text, err := io.ReadAll(io.LimitReader(in, ctlfile.MaxSize+1))
 	if err != nil {
-		return controlFile{}, err
+		return nil, err
 	}
 	file, err := ctlfile.Parse(text)
 	var malformed *ctlfile.ParseError
 	if errors.As(err, &malformed) {
-		return controlFile{}, fmt.Errorf("%s:%d: %s", path, malformed.Line, malformed.Reason)
+		return nil, fmt.Errorf("%s:%d: %s", path, malformed.Line, malformed.Reason)
 	}
-	return controlFile{path, text, file}, err
+	return file, err
 }
 
 // printable replaces the characters that could control a terminal or change the

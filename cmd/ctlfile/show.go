@@ -21,9 +21,9 @@ var meanings = map[byte]string{
 }
 
 // show prints every line of a control file with its offset and its meaning.
-func show(out io.Writer, f controlFile) error {
+func show(out io.Writer, path string, f *ctlfile.File) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s: %d bytes\n", f.path, f.Size)
+	fmt.Fprintf(&b, "%s: %d bytes\n", path, f.Size)
 	diagnostics := f.Diagnostics
 	for offset, line := range f.Lines() {
 		put := func(format string, args ...any) {
@@ -33,14 +33,14 @@ func show(out io.Writer, f controlFile) error {
 		recipient := f.Find(offset)
 		switch {
 		case recipient >= 0:
-			put("%s", describe(f.File, recipient))
+			put("%s", describe(f, recipient))
 		case line[0] == 'm' || line[0] == 'M':
 			put("%d bytes at %d", len(line)-2, offset+2)
 			quote(&b, line[2:], "\n")
 		case len(diagnostics) > 0 && diagnostics[0].Offset == offset:
 			d := &diagnostics[0]
 			put("of %d, %s", d.Recipient, reported(d))
-			explain(&b, f.File, d)
+			explain(&b, f, d)
 			diagnostics = diagnostics[1:]
 		case line[0] == 'd':
 			put("%q, cut short or of another format", line)
