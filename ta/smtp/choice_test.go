@@ -1,7 +1,6 @@
 package smtp
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -54,57 +53,33 @@ func TestBacklogOpensAnotherConnection(t *testing.T) {
 	b.want(1, "a", "a+", "a1", "a1", "a+", "a2", "a2", "a+")
 }
 
-// "When we close the last connection to a destination, we keep a record of when
-// it was made" and "The destdb has a garbage collector to remove stale retry and
-// closed-connection records."
-func TestRecordsAreKeptAndGoStale(t *testing.T) {
-	b := newPoolTest(t, Limits{Sessions: 10, Jobs: 1, Forget: time.Hour, Retry: time.Minute})
-	b.want(1, "a", "a+")
-	b.done(b.conn(1), 1)
-	b.want(1, "b", "b+")
-	b.refused(b.conn(2), &failure{text: "refused"})
-	class := func() string {
-		var nothing choice
-		c := b.classify(&job{}, levels("a b")[0], b.clock, &nothing)
-		return fmt.Sprint(len(c.closed), len(c.unused), len(c.retry), " ", nothing.why)
-	}
-	for _, step := range []struct {
-		pass time.Duration
-		want string
-	}{{0, "1 0 0 refused"}, {time.Minute, "1 0 1 "}, {time.Hour, "0 2 0 "}} {
-		b.pass(step.pass)
-		if got := class(); got != step.want {
-			t.Errorf("after %v: closed, unused, retry %s, want %s", step.pass, got, step.want)
-		}
-	}
-}
-
-// "When deciding which worker to use for a delivery job, we first classify its
-// possible destinations (initially just the primary destinations) based on
-// destdb into active, idle, closed, unused (absent from destdb), and retry (in
-// which case we omit destinations that have not passed their retry time)."
+// "When deciding which worker to use for a delivery job, we first classify its possible
+// destinations ... based on destdb into active, idle, closed, unused (absent from destdb),
+// and retry (in which case we omit destinations that have not passed their retry time)." And:
+// "It probably isn't worth keeping track of closed connections. ... It's probably OK to remove
+// the special case handling for retries too."
 func TestClasses(t *testing.T) {
 	b := newPoolTest(t, Limits{Sessions: 10})
 	for _, name := range []string{"active", "idle", "closed", "late", "soon"} {
 		b.want(1, name, name+"+")
 	}
-	for n := 2; n <= 5; n++ {
-		b.done(b.conn(n), 1)
-	}
-	b.closed(b.conn(3))
+	b.done(b.conn(2), 1)
+	b.finish(b.conn(3), false)
 	b.refused(b.conn(4), &failure{})
 	b.pass(b.limits.Retry)
-	b.refused(b.conn(5), &failure{})
-	c := b.classify(&job{}, levels("unused soon late closed idle active")[0], b.clock, &choice{})
-	name := func(ts []*target) (all string) {
-		for _, t := range ts {
-			all += t.name
-		}
-		return all
+	b.refused(b.conn(5), &failure{text: "refused"})
+	j := &job{levels: levels("unused soon late closed idle active")}
+	c := b.classify(j, j.levels[0], b.clock)
+	names := ""
+	for _, t := range c.targets {
+		names += " " + t.name
 	}
 	if len(c.active) != 1 || c.active[0].target.name != "active" || len(c.idle) != 1 || c.idle[0].target.name != "idle" ||
-		name(c.closed) != "closed" || name(c.unused) != "unused" || name(c.retry) != "late" {
-		t.Errorf("active %v, idle %v, closed %s, unused %s, retry %s", c.active, c.idle, name(c.closed), name(c.unused), name(c.retry))
+		names != " unused late closed idle active" {
+		t.Errorf("active %v, idle %v, targets%s", c.active, c.idle, names)
+	}
+	if name, d := b.deadTarget(&job{levels: levels("unused, soon")}); name != "soon" || d.why != "refused" || !d.until.Equal(b.clock.Add(b.limits.Retry)) {
+		t.Errorf("dead: %s, %v", name, d)
 	}
 }
 
@@ -172,7 +147,7 @@ func TestNoConnectionIsFree(t *testing.T) {
 	b.done(b.conn(1), 1)   // one job is left on it
 	b.want(1, "b", "wait")
 	b.done(b.conn(1), 1) // now it is idle, and gives way
-	if len(b.started) != 3 || b.conn(3).target.name != "b" || b.conn(3).after != b.conn(1) || len(b.conn(3).jobs) != 2 || len(b.conns) != 2 {
+	if len(b.started) != 3 || b.conn(3).target.name != "b" || b.conn(3).victim != b.conn(1) || len(b.conn(3).jobs) != 2 || len(b.conns) != 2 {
 		t.Errorf("%d connections, %d wait", len(b.conns), len(b.waiting))
 	}
 }
@@ -196,7 +171,7 @@ func TestIdleConnectionGivesWay(t *testing.T) {
 }
 
 // "If there are destinations on its unused list the job should pick one at
-// random and use that."
+// random and use that": those with no connection come first.
 func TestUnusedTargetByChance(t *testing.T) {
 	first := map[string]int{}
 	for seed := range uint64(300) {
@@ -217,51 +192,11 @@ func TestUnusedTargetByChance(t *testing.T) {
 	}
 }
 
-// "If there are destinations on the closed list, pick the oldest. This means we
-// will spread our load around the destination cluster round-robin style, though
-// in a random order because of the way we pick previously-unused destinations."
-func TestClosedTargetsRoundRobin(t *testing.T) {
-	b := newPoolTest(t, Limits{Sessions: 10, Jobs: 1})
-	var order []string
-	for range 9 {
-		order = append(order, b.job(1, "a b c"))
-		b.done(b.conn(len(b.started)), 1)
-	}
-	if !slices.Equal(order[:3], order[3:6]) || !slices.Equal(order[:3], order[6:]) || len(slices.Compact(slices.Sorted(slices.Values(order)))) != 3 {
-		t.Errorf("order %q", order)
-	}
-}
-
-// "Finally, if there are destinations on the retry list, try one of them at
-// random. Since this is the last option, we will normally not retry a
-// destination until its record is garbage-collected from destdb, unless we are
-// under load."
-func TestRetriedTargetIsTheLastChoice(t *testing.T) {
-	b := newPoolTest(t, Limits{Sessions: 10, Retry: time.Minute, Forget: time.Hour})
-	b.want(1, "bad", "bad+")
-	b.refused(b.conn(1), &failure{})
-	b.started = nil
-	b.pass(2 * time.Minute)
-	// Unused first; then bad, before a second connection to good.
-	b.want(1, "good bad", "good+", "bad+", "good+")
-	b.done(b.conn(1), 1)
-	// Closed comes before retry too.
-	b.refused(b.conn(2), &failure{})
-	b.closed(b.conn(1))
-	b.pass(2 * time.Minute)
-	for _, c := range slices.Clone(b.conns) {
-		b.done(c, len(c.jobs))
-		b.closed(c)
-	}
-	b.want(2, "good bad", "good+")
-}
-
 // "All of the working destinations have active connections ... we open another
 // connection to a destination picked at random from those with the fewest
-// concurrent connections. If they have all reached their per-destination
-// concurrency limit, add the job to an active connection as above."
+// concurrent connections."
 func TestFewestConnections(t *testing.T) {
-	b := newPoolTest(t, Limits{Sessions: 10, PerHost: 2})
+	b := newPoolTest(t, Limits{Sessions: 4})
 	b.want(1, "a", "a+")
 	b.want(1, "a b", "b+")
 	got := []string{b.job(1, "a b"), b.job(1, "a b")}
@@ -271,9 +206,6 @@ func TestFewestConnections(t *testing.T) {
 	}
 	if ride := b.job(1, "a b"); strings.HasSuffix(ride, "+") || !strings.HasSuffix(ride, "4") {
 		t.Errorf("the fifth went to %q, not to the newest", ride)
-	}
-	if len(b.hosts["a"]) != 2 || len(b.hosts["b"]) != 2 {
-		t.Errorf("a has %d, b %d", len(b.hosts["a"]), len(b.hosts["b"]))
 	}
 }
 
@@ -317,7 +249,7 @@ func TestConnectionsAge(t *testing.T) {
 		if goOn := b.finish(b.conn(1), true); goOn != (n < 2) {
 			t.Errorf("after %d jobs: %v", n+1, goOn)
 		}
-		b.assign(b.conn(1), &job{message: 1})
+		b.want(1, "a", map[bool]string{true: "a1", false: "a+"}[n < 2])
 	}
 	b = newPoolTest(t, Limits{Sessions: 10, Age: time.Minute})
 	b.want(1, "a", "a+", "a+")
@@ -352,13 +284,11 @@ func TestJobsOfAClosedConnectionAreRescheduled(t *testing.T) {
 }
 
 // Connections are for one destination unless they may be shared, and for one
-// policy always; the limit of a host counts all of them.
+// policy always; the limit counts all of them.
 func TestConnectionsOfOthersAreNotUsed(t *testing.T) {
-	b := newPoolTest(t, Limits{Sessions: 10, PerHost: 1})
-	place := func(domain string, policy any) *job {
-		j := &job{message: 1, domain: domain, policy: policy, levels: levels("mx")}
-		b.submit(j)
-		return j
+	b := newPoolTest(t, Limits{Sessions: 1})
+	place := func(domain string, level TLSLevel) {
+		b.submit(&job{message: 1, domain: domain, policy: Policy{Level: level}, levels: levels("mx")})
 	}
 	place("a", 1)
 	place("b", 1)
@@ -366,7 +296,7 @@ func TestConnectionsOfOthersAreNotUsed(t *testing.T) {
 		t.Fatalf("%d started, %d wait", len(b.started), len(b.waiting))
 	}
 	b.done(b.conn(1), 1)
-	if len(b.started) != 2 || b.conn(2).after != b.conn(1) || b.conn(2).domain != "b" {
+	if len(b.started) != 2 || b.conn(2).victim != b.conn(1) || b.conn(2).domain != "b" {
 		t.Fatalf("%d started", len(b.started))
 	}
 	b = newPoolTest(t, Limits{Sessions: 10, Backlog: 5})

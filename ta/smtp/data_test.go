@@ -3,6 +3,7 @@ package smtp
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,19 +57,29 @@ func TestReportsAreThoseOfTheOldAgent(t *testing.T) {
 }
 
 func TestMessageOnTheWire(t *testing.T) {
-	const body = "one\n.two\n..\n.\nthree\r\nfour\rfive\r\r\n\n\xe9 six"
-	const want = "From: alice@sender.example\r\nSubject: hello\r\n\r\none\r\n.two\r\n..\r\n.\r\nthree\r\nfour\r\nfive\r\n\r\n\r\n\xe9 six\r\n"
+	const short = "one\n.two\n..\n.\nthree\r\nfour\rfive\r\r\n\n\xe9 six"
+	const shortSent = "From: alice@sender.example\r\nSubject: hello\r\n\r\none\r\n.two\r\n..\r\n.\r\nthree\r\nfour\r\nfive\r\n\r\n\r\n\xe9 six\r\n"
+	long := strings.Repeat(".line of a long message\r\n", maxShort/20)
 	for _, offers := range [][]string{nil, {"8BITMIME"}, {"PIPELINING", "8BITMIME", "SIZE"}, {"CHUNKING", "8BITMIME"}} {
-		p := start(t, smtptest.Options{Offers: offers})
-		o := newTestSpool(t)
-		o.message(1, to("bob@a.example", "eve@a.example"), header, body)
-		if said := o.brief(o.once(options(p))); strings.Count(said, " ok3 ->> 250 2.6.0") != 2 {
-			t.Errorf("%q: %s", offers, said)
-		}
-		if m := p.Messages(); len(m) != 1 || m[0].Data != want || len(m[0].Recipients) != 2 || m[0].From != "alice@sender.example" {
-			t.Errorf("%q: %+v", offers, m)
-		} else if size := fmt.Sprintf(" SIZE=%d", len(want)); (len(offers) != 1 && len(offers) != 2) != strings.Contains(m[0].Mail, size) {
-			t.Errorf("%q: %s", offers, m[0].Mail)
+		for body, want := range map[string]string{short: shortSent, long + short: strings.Replace(shortSent, "\r\n\r\n", "\r\n\r\n"+long, 1)} {
+			p := start(t, smtptest.Options{Offers: offers})
+			o := newTestSpool(t)
+			o.message(1, to("bob@a.example", "eve@a.example"), header, body)
+			if said := o.brief(o.once(options(p))); strings.Count(said, " ok3 ->> 250 2.6.0") != 2 {
+				t.Errorf("%q: %s", offers, said)
+			}
+			size := fmt.Sprintf(" SIZE=%d", len(want))
+			if body != short {
+				size = fmt.Sprintf(" SIZE=%d", len(header)+1+len(body)) // without the CRs that are added
+			}
+			if m := p.Messages(); len(m) != 1 || m[0].Data != want || len(m[0].Recipients) != 2 || m[0].From != "alice@sender.example" {
+				t.Errorf("%q: %+v", offers, m)
+			} else if (offers == nil || slices.Contains(offers, "SIZE")) != strings.Contains(m[0].Mail, size) {
+				t.Errorf("%q: %s", offers, m[0].Mail)
+			}
+			if chunked := strings.Contains(commands(p), "BDAT"); chunked != ((offers == nil || slices.Contains(offers, "CHUNKING")) && body == short) {
+				t.Errorf("%q: %s", offers, commands(p))
+			}
 		}
 	}
 }

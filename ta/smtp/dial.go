@@ -1,5 +1,5 @@
-// This file makes connections, with the local address of option -L, the low port of
-// -r and the buffer sizes of -w.
+// This file makes connections, with the local address of option -L and the buffer sizes of
+// -w.
 
 package smtp
 
@@ -16,9 +16,8 @@ import (
 
 // Dialer makes connections.
 type Dialer struct {
-	Local   []netip.Addr // local addresses to use, of either family; none: any
-	LowPort bool         // use a local port below 1024, if that is permitted
-	Buffer  int          // size of the socket's buffers in bytes; 0: the system's default
+	Local  []netip.Addr // local addresses to use, of either family; none: any
+	Buffer int          // size of the socket's buffers in bytes; 0: the system's default
 }
 
 // ParseLocal reads the operand of -L: "iface:name", an address with or without
@@ -77,33 +76,10 @@ func (d *Dialer) dial(network, address string, limit time.Duration) (net.Conn, e
 	if !ok {
 		return nil, errors.New("no local address of that family")
 	}
-	if d.LowPort {
-		nc, err := dialLow(dialer, from, address)
-		if !errors.Is(err, syscall.EACCES) { // only root may use such a port
-			return nc, err
-		}
-	}
 	if from.IsValid() {
 		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
 	}
 	return dialer.Dial(network, address)
-}
-
-// dialLow connects from a port below 1024.
-func dialLow(dialer net.Dialer, from netip.Addr, address string) (net.Conn, error) {
-	for port := uint16(1023); port >= 512; port-- {
-		local := net.TCPAddr{Port: int(port)}
-		if from.IsValid() {
-			local.IP = from.AsSlice()
-		}
-		dialer.LocalAddr = &local
-		nc, err := dialer.Dial("tcp", address)
-		if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EADDRNOTAVAIL) {
-			continue
-		}
-		return nc, err
-	}
-	return nil, errors.New("no local port below 1024 is free")
 }
 
 // from returns the local address for a connection to an address. The zero value

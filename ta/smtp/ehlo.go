@@ -92,26 +92,19 @@ type openError struct {
 
 // opener opens sessions.
 type opener struct {
-	dialer   Dialer
-	timeouts Timeouts
-	lmtp     bool
-	name     string // for EHLO
-	disabled Disabled
-	tls      *TLS
-	secrets  *Secrets
-	log      func(LogLine)
+	dialer       Dialer
+	timeouts     Timeouts
+	lmtp         bool
+	name         string // for EHLO
+	noPipelining bool
+	tls          *TLS
+	secrets      *Secrets
+	log          func(LogLine)
 }
 
-// Disabled says which extensions are not used, even if servers offer them.
-type Disabled struct {
-	ESMTP            bool // say HELO, not EHLO
-	ESMTPUnannounced bool // say HELO if the greeting does not contain ESMTP
-	Pipelining       bool
-}
-
-// open opens a session with the first address of a target that accepts one.
-func (o *opener) open(c *conn) (*session, *failure) {
-	policy, _ := c.policy.(Policy)
+// open opens a session with the first address of a target that accepts one. spoolID is
+// that of the message that it is opened for, for the log.
+func (o *opener) open(c *conn, spoolID string) (*session, *failure) {
 	addresses := []string{c.target.socket}
 	network := "unix"
 	if c.target.socket == "" {
@@ -122,11 +115,13 @@ func (o *opener) open(c *conn) (*session, *failure) {
 	}
 	var last *failure
 	for _, address := range addresses {
-		s, err := o.openAt(c, network, address, policy)
+		s := &session{target: c.target, spoolID: spoolID}
+		err := o.openAt(s, c.order, network, address, c.policy)
 		if err != nil && err.retryPlain {
-			plain := policy
+			plain := c.policy
 			plain.Level = TLSNone
-			s, err = o.openAt(c, network, address, plain)
+			s = &session{target: c.target, spoolID: spoolID}
+			err = o.openAt(s, c.order, network, address, plain)
 		}
 		if err == nil {
 			return s, nil
@@ -136,24 +131,23 @@ func (o *opener) open(c *conn) (*session, *failure) {
 	return nil, last
 }
 
-// openAt opens a session at one address.
-func (o *opener) openAt(c *conn, network, address string, policy Policy) (*session, *openError) {
-	s := &session{target: c.target, spoolID: c.spoolID}
+// openAt opens a session at one address. number is that of its connection, for the log.
+func (o *opener) openAt(s *session, number int, network, address string, policy Policy) *openError {
 	if network == "tcp" {
 		s.address = withoutPort(address)
 	}
 	log := func(direction, line string) {
 		if o.log != nil {
-			o.log(LogLine{c.order, s.spoolID, direction, line})
+			o.log(LogLine{number, s.spoolID, direction, line})
 		}
 	}
-	connecting := "(connect to " + c.target.name + " at " + address + ")"
+	connecting := "(connect to " + s.target.name + " at " + address + ")"
 	log(ours, connecting)
 	nc, err := o.dialer.dial(network, address, o.timeouts.Connect)
 	if err != nil {
-		text := fmt.Sprintf("connect to %s at %s: %s", c.target.name, address, why(err))
+		text := fmt.Sprintf("connect to %s at %s: %s", s.target.name, address, why(err))
 		log(theirs, "("+why(err)+")")
-		return nil, &openError{failure: &failure{code: "4.4.1", diagnostic: "smtp; 466 (" + text + ")", remote: s.remote(), text: text}}
+		return &openError{failure: &failure{code: "4.4.1", diagnostic: "smtp; 466 (" + text + ")", remote: s.remote(), text: text}}
 	}
 	s.wire = newWire(nc, o.timeouts.Write, func(direction, line string) {
 		s.opening.add(direction, line)
@@ -162,11 +156,11 @@ func (o *opener) openAt(c *conn, network, address string, policy Policy) (*sessi
 	s.opening.add(ours, connecting)
 	if failed := o.greet(s, policy); failed != nil {
 		s.quit()
-		return nil, failed
+		return failed
 	}
 	s.opening = transcript{} // transactions have their own
 	s.trace = log
-	return s, nil
+	return nil
 }
 
 // withoutPort returns the host of host:port, without brackets.
@@ -186,9 +180,7 @@ func (o *opener) greet(s *session, policy Policy) *openError {
 	if greeting.Code != 220 {
 		return s.refused(greeting)
 	}
-	announced := strings.Contains(strings.ToUpper(greeting.Text()), "ESMTP")
-	esmtp := !o.disabled.ESMTP && (announced || !o.disabled.ESMTPUnannounced)
-	if failed := o.hello(s, esmtp || o.lmtp); failed != nil {
+	if failed := o.hello(s); failed != nil {
 		return failed
 	}
 	if failed := o.startTLS(s, policy); failed != nil {
@@ -198,32 +190,25 @@ func (o *opener) greet(s *session, policy Policy) *openError {
 }
 
 // hello says EHLO, and HELO if the server does not know EHLO. LMTP has LHLO only.
-func (o *opener) hello(s *session, esmtp bool) *openError {
+func (o *opener) hello(s *session) *openError {
 	verb := "EHLO"
 	if o.lmtp {
 		verb = "LHLO"
 	}
 	s.ext = extensions{}
-	if esmtp {
-		r, err := s.command(o.timeouts.Command, verb+" "+o.name)
-		if err != nil {
-			return s.lost(verb, err)
-		}
-		if r.OK() {
-			s.ext = parseExtensions(r.Lines[1:])
-			s.ext.pipelining = s.ext.pipelining && !o.disabled.Pipelining
-			return nil
-		}
-		if !r.Permanent() || o.lmtp {
-			return s.refused(r)
-		}
+	r, err := s.command(o.timeouts.Command, verb+" "+o.name)
+	if err == nil && r.Permanent() && !o.lmtp {
+		verb = "HELO"
+		r, err = s.command(o.timeouts.Command, "HELO "+o.name)
 	}
-	r, err := s.command(o.timeouts.Command, "HELO "+o.name)
-	if err != nil {
-		return s.lost("HELO", err)
-	}
-	if !r.OK() {
+	switch {
+	case err != nil:
+		return s.lost(verb, err)
+	case !r.OK():
 		return s.refused(r)
+	case verb != "HELO":
+		s.ext = parseExtensions(r.Lines[1:])
+		s.ext.pipelining = s.ext.pipelining && !o.noPipelining
 	}
 	return nil
 }

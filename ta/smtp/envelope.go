@@ -15,8 +15,7 @@ import (
 type delivery struct {
 	message      *ta.Message
 	recipients   []*ta.Recipient
-	wholeJobLine bool                // the job line has no other recipients
-	contents     map[string]*content // by header, once measured
+	wholeJobLine bool // the job line has no other recipients
 }
 
 // maxRecipients is the maximum number of recipients in a transaction. Every server

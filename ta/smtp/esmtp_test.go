@@ -2,7 +2,6 @@ package smtp
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -229,8 +228,6 @@ func TestServersThatRejectWhatTheyOffer(t *testing.T) {
 		got          int
 	}{
 		{"SIZE", "MAIL From:<alice@sender.example> -> 555 5.5.4 what is SIZE", []string{"SIZE"}, "error2 ->> 555 5.5.4 what is SIZE", "", 0},
-		{"SIZE and no more", "MAIL From:<alice@sender.example> SIZE -> 501 5.5.4 what is SIZE", []string{"SIZE", "8BITMIME", "DSN"},
-			"ok3 ->> 250 2.6.0 message accepted", "", 1},
 		{"CHUNKING", "BDAT -> 502 5.5.1 what is BDAT", []string{"CHUNKING"}, "deferback 4.4.0 ->> (peer offers CHUNKING but does not know BDAT)",
 			"ok3 ->> 250 2.6.0 message accepted", 1},
 		{"PIPELINING", "MAIL -> discard", []string{"PIPELINING"}, "deferred 4.4.0 ->> (timed out)", "deferred 4.4.0 ->> (timed out)", 0},
@@ -257,48 +254,5 @@ func TestServersThatRejectWhatTheyOffer(t *testing.T) {
 		if n := len(p.Messages()); n != c.got {
 			t.Errorf("%s: %d messages", c.name, n)
 		}
-	}
-}
-
-// A MAIL that is refused for its parameters is tried without them. The mail after it
-// on the same connection has its parameters, some of which it cannot do without.
-func TestRefusedParametersConcernOneEnvelope(t *testing.T) {
-	for _, code := range []string{"500", "501", "504", "555"} {
-		p := start(t, smtptest.Options{Rules: script("MAIL From:<alice@sender.example> -> " + code + " 5.5.4 what")})
-		o := newTestSpool(t)
-		o.message(1, to("bob@a.example"), header, "text\n")
-		o.message(2, "s smtp x ålice@sender.example 0\n"+to("ann@a.example"), header, "text\n")
-		o.message(3, "s smtp x eve@sender.example 0\n"+to("joe@a.example")+"N BY=600;R\n", header, "text \xff\n")
-		a := New(options(p))
-		var said []string
-		for _, id := range []string{"1", "2", "3"} {
-			said = append(said, firstWords(o.brief(o.feed(a, id)))...)
-		}
-		a.Close()
-		if want := []string{"bob error2", "ann ok3", "joe ok3"}; !slices.Equal(said, want) {
-			t.Errorf("%s: %q, want %q", code, said, want)
-		}
-		m := p.Messages()
-		if _, _, total := p.Connections(); total != 1 || len(m) != 2 {
-			t.Fatalf("%s: %d connections, %d messages", code, total, len(m))
-		}
-		for i, word := range []string{" SMTPUTF8", " BY="} {
-			if !strings.Contains(m[i].Mail, word) {
-				t.Errorf("%s: %s lacks %s", code, m[i].Mail, word)
-			}
-		}
-	}
-}
-
-// What a message cannot do without is kept when the other parameters are refused.
-func TestPlainMailKeepsWhatIsNecessary(t *testing.T) {
-	p := start(t, smtptest.Options{Rules: script("MAIL From:<ålice@sender.example> SMTPUTF8 SIZE -> 501 5.5.4 what is SIZE")})
-	o := newTestSpool(t)
-	o.message(1, "s smtp x ålice@sender.example 0\n"+to("ann@a.example")+"N BY=600;R\n", header, "text\n")
-	if said := firstWords(o.brief(o.once(options(p)))); !slices.Equal(said, []string{"ann ok3"}) {
-		t.Errorf("%q", said)
-	}
-	if m := p.Messages(); len(m) != 1 || !strings.HasPrefix(m[0].Mail, "MAIL From:<ålice@sender.example> SMTPUTF8 BY=") {
-		t.Errorf("messages %+v", m)
 	}
 }

@@ -6,6 +6,7 @@ package smtp
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,8 @@ import (
 
 // wire sends commands and reads replies.
 type wire struct {
-	nc           net.Conn
+	raw          syscall.Conn // the connection
+	nc           net.Conn     // the same, or TLS over it
 	r            *bufio.Reader
 	w            *bufio.Writer
 	writeTimeout time.Duration
@@ -31,6 +33,7 @@ type wire struct {
 
 func newWire(nc net.Conn, writeTimeout time.Duration, trace func(direction, line string)) *wire {
 	w := &wire{writeTimeout: writeTimeout, trace: trace}
+	w.raw, _ = nc.(syscall.Conn)
 	w.attach(nc)
 	return w
 }
@@ -148,20 +151,13 @@ func (w *wire) quit() {
 	w.close()
 }
 
-// canPeek reports whether hasInput can tell. Over TLS it cannot: what arrives may be
-// a message of TLS itself.
-func (w *wire) canPeek() bool {
-	_, ok := w.nc.(syscall.Conn)
-	return ok
-}
-
 // hasInput reports whether a read would return at once: with bytes, the end of the
 // stream, or an error.
 func (w *wire) hasInput() bool {
 	if w.r.Buffered() > 0 {
 		return true
 	}
-	raw, err := w.nc.(syscall.Conn).SyscallConn()
+	raw, err := w.raw.SyscallConn()
 	if err != nil {
 		return true
 	}
@@ -169,7 +165,18 @@ func (w *wire) hasInput() bool {
 	e := raw.Control(func(fd uintptr) {
 		_, _, err = syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 	})
-	return e != nil || err != syscall.EAGAIN
+	if e != nil || err != syscall.EAGAIN {
+		return true
+	}
+	if _, ok := w.nc.(*tls.Conn); !ok {
+		return false
+	}
+	// The library may have read what it has not handed out.
+	if err := w.nc.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		return true
+	}
+	_, err = w.r.Peek(1)
+	return !isTimeout(err)
 }
 
 func (w *wire) close() {

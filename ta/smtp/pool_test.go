@@ -9,31 +9,62 @@ import (
 	"time"
 )
 
-// poolTest is a pool whose connections do nothing by themselves.
+// poolTest is a pool whose connections do nothing by themselves. Its jobs do not act on their
+// turns.
 type poolTest struct {
 	*pool
 	testing.TB
 	clock   time.Time
-	started []*conn
+	jobs    []*job  // in the order of their submission
+	started []*conn // in the order of opening
 	failed  []*job
 	evicted []*conn
 }
 
 func newPoolTest(t testing.TB, l Limits) *poolTest {
 	t.Helper()
-	b := &poolTest{TB: t, clock: time.Unix(1_800_000_000, 0)}
-	b.pool = &pool{limits: l.withDefaults(), destinations: NewDestinations(), rand: rand.New(rand.NewPCG(1, 1)),
-		now: func() time.Time { return b.clock },
-		start: func(c *conn) {
-			b.started = append(b.started, c)
-			if c.after != nil {
-				b.evicted = append(b.evicted, c.after)
-			}
-		},
-		fail:  func(j *job, _ choice) { b.failed = append(b.failed, j) },
-		wake:  func(*conn) {},
-		hosts: map[string][]*conn{}, messages: map[uint64]int{}}
+	b := &poolTest{TB: t, clock: time.Unix(1_800_000_000, 0), pool: newPool(l, rand.New(rand.NewPCG(1, 1)))}
+	b.now = func() time.Time { return b.clock }
 	return b
+}
+
+// submit submits a job, and sees what it and others may do now.
+func (b *poolTest) submit(j *job) {
+	j.turn = make(chan *conn, 1)
+	b.jobs = append(b.jobs, j)
+	b.pool.submit(j)
+	b.turns()
+}
+
+// turns takes the turns of all jobs.
+func (b *poolTest) turns() {
+	for _, j := range b.jobs {
+		select {
+		case c := <-j.turn:
+			switch {
+			case c == nil:
+				b.failed = append(b.failed, j)
+			case c.jobs[0] != j:
+				b.Fatalf("a job has its turn on connection %d, which has another first", c.order)
+			case !slices.Contains(b.started, c):
+				b.started = append(b.started, c)
+				if c.victim != nil {
+					b.evicted = append(b.evicted, c.victim)
+				}
+			}
+		default:
+		}
+	}
+	slices.SortFunc(b.started, func(x, y *conn) int { return x.order - y.order })
+}
+
+func (b *poolTest) refused(c *conn, f *failure) { b.pool.refused(c, f); b.turns() }
+
+func (b *poolTest) closed(c *conn) { b.pool.closed(c); b.turns() }
+
+func (b *poolTest) finish(c *conn, good bool) bool {
+	defer b.turns()
+	return b.pool.finish(c, good)
 }
 
 // levels reads "a b, c": the targets a and b, and c as the next level.
@@ -94,9 +125,7 @@ func (b *poolTest) conn(n int) *conn { return b.started[n-1] }
 func (b *poolTest) done(c *conn, n int) {
 	for range n {
 		b.clock = b.clock.Add(time.Second)
-		if !b.finish(c, true) {
-			b.closed(c)
-		}
+		b.finish(c, true)
 	}
 }
 
@@ -148,7 +177,7 @@ func TestPolicyFailureIsNotTheTargets(t *testing.T) {
 func TestPoolHoldsItsInvariant(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 7))
-		b := newPoolTest(t, Limits{Sessions: 1 + r.IntN(6), PerHost: r.IntN(3), Backlog: 1 + r.IntN(3),
+		b := newPoolTest(t, Limits{Sessions: 1 + r.IntN(6), Backlog: 1 + r.IntN(3),
 			MessageMax: r.IntN(3), MessageScale: r.IntN(3), Jobs: r.IntN(4), Age: time.Minute, Retry: 20 * time.Second})
 		b.rand = r
 		placed, finished := 0, 0
@@ -183,11 +212,6 @@ func (b *poolTest) check(seed uint64, step, open int) {
 			byMessage[j.message]++
 		}
 	}
-	for name, there := range b.hosts {
-		if b.limits.PerHost > 0 && len(there) > b.limits.PerHost {
-			b.Fatalf("seed %d step %d: %d connections to %s", seed, step, len(there), name)
-		}
-	}
 	for m, n := range b.messages {
 		if byMessage[m] != n {
 			b.Fatalf("seed %d step %d: message %d has %d jobs, counted %d", seed, step, m, byMessage[m], n)
@@ -203,21 +227,16 @@ func (b *poolTest) check(seed uint64, step, open int) {
 	}
 }
 
-// Records that have expired are removed.
-func TestDestinationsForget(t *testing.T) {
-	d := NewDestinations().(*memory)
-	now := time.Now()
-	for i := range 10_000 {
-		d.Note(fmt.Sprint("h", i), Record{OpenedAt: now}, now.Add(-time.Second))
+// What is known of dead targets is dropped when there is much of it.
+func TestDeadTargetsAreForgotten(t *testing.T) {
+	b := newPoolTest(t, Limits{Sessions: 1})
+	for i := range 10 * maxDead {
+		b.want(1, fmt.Sprint("h", i), fmt.Sprint("h", i, "+"))
+		b.refused(b.conn(len(b.started)), &failure{})
+		b.pass(time.Second)
+		b.jobs, b.started = nil, nil
 	}
-	if n := len(d.records); n > 1000 {
-		t.Errorf("%d records that have expired", n)
-	}
-	d.Note("a", Record{Failure: "refused"}, now.Add(time.Minute))
-	if r, ok := d.Find("a", now.Add(time.Minute-1)); !ok || r.Failure != "refused" {
-		t.Errorf("found %v %v", r, ok)
-	}
-	if _, ok := d.Find("a", now.Add(time.Minute)); ok {
-		t.Error("found after its time")
+	if n := len(b.dead); n > maxDead {
+		t.Errorf("%d are kept", n)
 	}
 }

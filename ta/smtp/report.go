@@ -19,15 +19,13 @@ const maxRequeues = 3
 // used, and all recipients of the job are reported, unless the error is errRequeue:
 // then the server has sent no reply about the remaining ones, and another connection
 // may try them.
-func (a *Agent) do(c *conn, s *session, j *job) error {
+func (a *Agent) do(c *conn, d *delivery, j *job) error {
 	used := c.finished > 0
-	for _, e := range j.delivery.envelopes() {
-		plain := false
+	for _, e := range d.envelopes() {
 		for rest := e.recipients; len(rest) > 0; {
 			n := min(len(rest), maxRecipients)
-			t := &transaction{a: a, s: s, d: j.delivery, envelope: &envelope{e.shared, rest[:n:n]}, plain: plain}
+			t := &transaction{a: a, s: c.session, d: d, envelope: &envelope{e.shared, rest[:n:n]}}
 			again, err := t.run()
-			plain = plain || t.rejected
 			rest = append(again, rest[n:]...)
 			if err == nil {
 				used = true
@@ -107,15 +105,12 @@ func (a *Agent) reportFailure(d *delivery, f *failure) {
 }
 
 // noTarget ends a job for which no target works.
-func (a *Agent) noTarget(j *job, c choice) {
+func (a *Agent) noTarget(d *delivery, j *job) {
 	f := j.failed
 	if f == nil {
-		text := "no host of the destination works"
-		if c.why != "" {
-			text = fmt.Sprintf("%s is not tried again before %s: %s", c.name, c.until.UTC().Format(time.TimeOnly), strings.TrimLeft(c.why, "\r"))
-		}
+		name, dead := a.pool.deadTarget(j)
+		text := fmt.Sprintf("%s is not tried again before %s: %s", name, dead.until.UTC().Format(time.TimeOnly), strings.TrimLeft(dead.why, "\r"))
 		f = &failure{code: "4.4.1", diagnostic: "smtp; 466 (" + text + ")", text: text}
 	}
-	a.reportFailure(j.delivery, f)
-	close(j.done)
+	a.reportFailure(d, f)
 }

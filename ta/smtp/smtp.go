@@ -3,12 +3,8 @@
 // job is the recipients of one message for one destination.
 //
 //	Deliver ──job──► router ──targets──► pool ──► connection ──► server
-//	   ▲            MX, addresses      chooses a    a goroutine,
-//	   │                               connection   one job at a time
-//	   └──────────── report: result, transcript ◄────────────────────┘
-//
-// A connection that has just become idle is lent to Deliver, which does its job on
-// it without waking the connection's goroutine.
+//	                 MX, addresses      chooses a     used by the goroutine
+//	                                    connection    of one job at a time
 //
 // The server's reply, and the moment when it arrives, decide what is reported:
 //
@@ -31,7 +27,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"sync"
-	"time"
 
 	"zsched/ta"
 )
@@ -43,12 +38,11 @@ type Options struct {
 	LMTP   bool
 	Forced string // destination of all mail, regardless of its host word: "UNIX:/path", "[address]" or a name
 
-	NoMX      bool // look up addresses only
-	LocalOK   bool // our own addresses do not count as a loop
-	IPv6First bool
-	ShareMX   bool // destinations with the same exchanger share connections
-
-	Disabled Disabled // extensions that are not used
+	NoMX         bool // look up addresses only
+	LocalOK      bool // our own addresses do not count as a loop
+	IPv6First    bool
+	ShareMX      bool // destinations with the same exchanger share connections
+	NoPipelining bool
 
 	Dialer   Dialer
 	Limits   Limits
@@ -56,15 +50,12 @@ type Options struct {
 	TLS      *TLS     // nil: STARTTLS is used where it is offered
 	Secrets  *Secrets // nil: none
 
-	Resolver     Resolver     // nil: the system's
-	Destinations Destinations // nil: in memory
-	Rand         *rand.Rand   // nil: a new one
+	Resolver Resolver   // nil: the system's
+	Rand     *rand.Rand // nil: a new one
 
 	// Log is called with every line of every session. It may be called by several
 	// goroutines. nil: no log.
 	Log func(LogLine)
-	// Title is called with a description of what the agent is doing. nil: not called.
-	Title func(string)
 }
 
 // Agent delivers messages. Its method Deliver is meant for ta.Server.Deliver.
@@ -72,10 +63,9 @@ type Agent struct {
 	o      Options
 	router router
 	opener opener
-	pool   pool
+	pool   *pool
 
-	buffers buffers
-	running sync.WaitGroup // goroutines of connections
+	noChunking sync.Map // names of targets that offer CHUNKING but do not know BDAT
 }
 
 // New makes an agent. It opens no connection before there is mail.
@@ -89,9 +79,6 @@ func New(o Options) *Agent {
 	if o.Resolver == nil {
 		o.Resolver = NewResolver("")
 	}
-	if o.Destinations == nil {
-		o.Destinations = NewDestinations()
-	}
 	if o.Rand == nil {
 		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
@@ -102,15 +89,13 @@ func New(o Options) *Agent {
 		o: o,
 		router: router{resolver: o.Resolver, port: o.Port, forced: o.Forced, noMX: o.NoMX,
 			localOK: o.LocalOK || o.LMTP, ipv6First: o.IPv6First, name: o.Name, ours: func(netip.Addr) bool { return false }},
-		opener: opener{dialer: o.Dialer, timeouts: o.Timeouts, lmtp: o.LMTP, name: o.Name, disabled: o.Disabled,
+		opener: opener{dialer: o.Dialer, timeouts: o.Timeouts, lmtp: o.LMTP, name: o.Name, noPipelining: o.NoPipelining,
 			tls: o.TLS, secrets: o.Secrets, log: o.Log},
 	}
 	if o.Port == smtpPort && o.Forced == "" {
 		a.router.ours = ourAddresses()
 	}
-	a.pool = pool{limits: o.Limits.withDefaults(), destinations: o.Destinations, rand: o.Rand, now: time.Now,
-		start: a.start, fail: a.noTarget, wake: wake,
-		hosts: map[string][]*conn{}, messages: map[uint64]int{}}
+	a.pool = newPool(o.Limits, o.Rand)
 	return a
 }
 
@@ -124,17 +109,12 @@ func (a *Agent) Deliver(m *ta.Message) {
 			a.reportFailure(d, failed)
 			continue
 		}
-		j := &job{message: m.ID, levels: levels, delivery: d, done: make(chan struct{})}
-		j.policy = a.policy(host)
+		j := &job{message: m.ID, policy: a.policy(host), levels: levels, turn: make(chan *conn, 1)}
 		if !a.o.ShareMX && a.o.Forced == "" {
 			j.domain = d.recipients[0].RouteHost()
 		}
-		if c, s := a.pool.submit(j); c != nil {
-			a.borrow(c, s, j)
-		}
-		<-j.done
+		a.work(d, j)
 	}
-	a.title("waiting")
 }
 
 // policy returns the TLS policy of a host word, or of the forced destination.
@@ -172,22 +152,4 @@ func (a *Agent) divide(m *ta.Message) []*delivery {
 		d.wholeJobLine = len(all) == 1
 	}
 	return all
-}
-
-// Close closes all connections and waits for their goroutines. The caller
-// ensures that no Deliver is under way.
-func (a *Agent) Close() {
-	a.pool.mu.Lock()
-	for _, c := range append([]*conn{}, a.pool.conns...) {
-		a.pool.unlink(c)
-		wake(c)
-	}
-	a.pool.mu.Unlock()
-	a.running.Wait()
-}
-
-func (a *Agent) title(text string) {
-	if a.o.Title != nil {
-		a.o.Title(text)
-	}
 }

@@ -50,7 +50,7 @@ func (o *opener) startTLS(s *session, policy Policy) *openError {
 	s.trace(ours, fmt.Sprintf("(%s, %s)", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite)))
 	s.attach(client)
 	s.tls = true
-	return o.hello(s, true)
+	return o.hello(s)
 }
 
 // config returns the configuration of one connection. It replaces the library's

@@ -167,7 +167,7 @@ func TestTLSFiles(t *testing.T) {
 }
 
 // However a destination is written, the policy for it is found, and that of a list
-// is the strictest of its hosts'.
+// is that of its first host.
 func TestPolicyOfEverySpelling(t *testing.T) {
 	x := NewTLS()
 	if err := x.ReadPolicy(write(t, "policy", `BÜCHER.example. encrypt
@@ -195,11 +195,11 @@ none.example none
 		"unix:/run/LMTP":                                 {Level: TLSEncrypt},
 		"UNIX:/run/lmtp":                                 {Level: TLSMay},
 		"((bücher.example))":                             {Level: TLSEncrypt},
-		"((none.example)(Bücher.example))":               {Level: TLSEncrypt},
+		"((none.example)(Bücher.example))":               {Level: TLSNone},
 		"((none.example)(none.example))":                 {Level: TLSNone},
-		"((none.example)(other.example))":                {Level: TLSMay},
-		"((secure.example mx.example))":                  {Level: TLSSecure, Names: "secure.example"},
-		"((mx.example)(secure.example) (named.example))": {Level: TLSSecure, Names: "secure.example mx.named.example"},
+		"((other.example)(none.example))":                {Level: TLSMay},
+		"((secure.example mx.example))":                  {Level: TLSVerify},
+		"((named.example)(secure.example) (mx.example))": {Level: TLSSecure, Names: "mx.named.example"},
 		"()": {Level: TLSMay},
 	} {
 		if got := x.policy(host); got != want {

@@ -5,7 +5,6 @@ package smtp
 
 import (
 	"bufio"
-	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -144,35 +143,24 @@ func (t *TLS) ReadPolicy(name string) error {
 	})
 }
 
-// policy returns the policy of a destination. For a list of hosts it is the
-// strictest of theirs: because the hosts do not come from the DNS, a certificate
-// that must be valid for the destination may be valid for any host of that level.
+// policy returns the policy of a destination. That of a list of hosts is the policy of its
+// first host. Because the hosts do not come from the DNS, each is then its own destination.
 func (t *TLS) policy(destination string) Policy {
-	if !strings.HasPrefix(destination, "(") {
-		return t.policyOfOne(destination)
-	}
-	strictest := Policy{Level: t.level}
-	for i, host := range listedHosts(destination) {
-		p := t.policyOfOne(host.Host)
-		if p.Level >= TLSVerify {
-			p.Names, p.Domain = cmp.Or(p.Names, host.Host), ""
-		}
-		switch {
-		case i == 0 || p.Level > strictest.Level:
-			strictest = p
-		case p.Level == strictest.Level && p.Level >= TLSVerify && p.Names != strictest.Names:
-			strictest.Names += " " + p.Names
+	host := destination
+	if strings.HasPrefix(destination, "(") {
+		if list := listedHosts(destination); len(list) > 0 {
+			host = list[0].Host
 		}
 	}
-	return strictest
-}
-
-func (t *TLS) policyOfOne(host string) Policy {
 	p := Policy{Level: t.level}
 	if found, ok := findDomain(t.table, host); ok {
 		p = found
 	}
-	if p.Level == TLSSecure && p.Names == "" {
+	switch {
+	case p.Level != TLSSecure || p.Names != "":
+	case host != destination:
+		p.Level = TLSVerify
+	default:
 		p.Domain = canonicalOr(host)
 	}
 	return p

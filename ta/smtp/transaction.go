@@ -4,6 +4,7 @@ package smtp
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"zsched/ta"
@@ -27,8 +28,6 @@ type transaction struct {
 	pending   []command // sent, but not yet replied to
 	refused   bool      // MAIL was refused
 	dataReply Reply     // to DATA, once it has arrived
-	plain     bool      // MAIL has only the parameters without which the message cannot be sent
-	rejected  bool      // MAIL was refused for a parameter: the recipients get a plain transaction
 }
 
 // recipientState is the progress of a recipient in a transaction.
@@ -52,6 +51,59 @@ func (e *errClosing) Error() string { return e.reply.Lines[0] }
 
 var errUnasked = errors.New("peer sent a reply that answers no command")
 
+// prepare prepares the envelope and the content, and reports the recipients to whom
+// nothing can be sent. It returns false if no other recipient is left.
+func (t *transaction) prepare() bool {
+	t.ext = t.s.ext
+	var failed *failure
+	switch {
+	case t.from != "" && !validAddress(t.from):
+		failed = unsendable("5.1.7", "the sender's address cannot be sent")
+	case t.utf8 && !t.ext.utf8:
+		failed = unsendable("5.6.7", "an address is not ASCII, but the next host accepts only those that are")
+	}
+	if failed == nil {
+		t.by, failed = t.byParameter(t.ext, time.Since(t.d.message.ModifiedAt))
+	}
+	if failed == nil {
+		failed = t.prepareContent()
+	}
+	for _, r := range t.recipients {
+		switch {
+		case failed != nil:
+			t.a.report(r, failed.result(ta.Deferred))
+		case !validAddress(withoutBrackets(r.User)):
+			t.a.report(r, unsendable("5.1.3", "the recipient's address cannot be sent").result(ta.Error))
+		default:
+			t.states = append(t.states, recipientState{Recipient: r})
+		}
+	}
+	return len(t.states) > 0
+}
+
+// unsendable is a permanent failure that the agent itself finds.
+func unsendable(code, text string) *failure {
+	return &failure{permanent: true, code: code, diagnostic: "smtp; 550 (" + text + ")", text: text}
+}
+
+// prepareContent reads the message, or its beginning. A server without 8BITMIME gets it as
+// it is.
+func (t *transaction) prepareContent() *failure {
+	body, err := t.d.message.Body()
+	if err == nil {
+		t.content, err = newContent(t.header, body)
+	}
+	switch {
+	case err != nil:
+		return &failure{code: "4.3.0", diagnostic: "x-local; 430 (" + err.Error() + ")", text: err.Error()}
+	case t.ext.size > 0 && t.content.size > t.ext.size:
+		return unsendable("5.3.4", fmt.Sprintf("the message has %d bytes, but the next host accepts no more than %d", t.content.size, t.ext.size))
+	}
+	_, rejected := t.a.noChunking.Load(t.s.target.name)
+	t.ext.chunking = t.ext.chunking && !rejected && t.content.text != nil
+	return nil
+}
+
 // run does the transaction. It returns in again the recipients that need another
 // transaction. After an error the connection can no longer be used, and some
 // recipients may not have been reported.
@@ -61,10 +113,6 @@ func (t *transaction) run() (again []*ta.Recipient, err error) {
 	}
 	if err := t.sendEnvelope(); err != nil {
 		return nil, err
-	}
-	if t.refused {
-		// Recipients that have not been reported get a plain transaction.
-		return t.unreported(), t.sendNothing()
 	}
 	again = t.keepAccepted()
 	switch {
@@ -108,11 +156,7 @@ func (t *transaction) sendEnvelope() error {
 	if err == nil {
 		err = t.takeReplies()
 	}
-	switch {
-	case err != nil || !t.refused:
-	case t.rejectsOffered(mail):
-		t.rejected = true
-	default:
+	if err == nil && t.refused {
 		t.reportAll(mail, t.mail, ta.Deferred)
 	}
 	return err
@@ -163,37 +207,6 @@ func (t *transaction) rcptRefused(one *recipientState, r Reply) {
 		}
 	}
 	t.report(one.Recipient, r, t.mail+one.rcpt, ta.Deferred)
-}
-
-// rejectsOffered reports whether a server may have refused MAIL for a parameter of an
-// extension that it offered. It may also have refused the address, so this concerns
-// only the envelope, not the others on the same connection.
-func (t *transaction) rejectsOffered(r Reply) bool {
-	switch r.Code {
-	case 500, 501, 504, 555:
-		return !t.plain && (t.ext.sized || t.ext.dsn || t.ext.eightBit || t.ext.deliverBy)
-	}
-	return false
-}
-
-// necessary returns the extensions of a plain transaction: SMTPUTF8 and BY remain if
-// the message cannot be sent without them.
-func (t *transaction) necessary(e extensions) extensions {
-	plain := extensions{pipelining: e.pipelining, utf8: e.utf8}
-	if d, ok := parseBy(t.envelope.by, 0); ok && d.mode == 'R' {
-		plain.deliverBy, plain.minBy = e.deliverBy, e.minBy
-	}
-	return plain
-}
-
-// unreported returns the recipients without a result.
-func (t *transaction) unreported() (rest []*ta.Recipient) {
-	for _, r := range t.recipients {
-		if !r.Reported() {
-			rest = append(rest, r)
-		}
-	}
-	return rest
 }
 
 // keepAccepted keeps the recipients that the server accepted, and returns those

@@ -10,13 +10,11 @@ import (
 )
 
 func main() {
-	title := takeTitle()
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, title))
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs the program and returns its exit code. title sets the title of the
-// process.
-func run(args []string, stdout, stderr io.Writer, title func(string)) int {
+// run runs the program and returns its exit code.
+func run(args []string, stdout, stderr io.Writer) int {
 	p := program.New("smtp", "smtp", stdout, stderr)
 	c := newCommand(p)
 	err := c.parse(args)
@@ -38,9 +36,6 @@ func run(args []string, stdout, stderr io.Writer, title func(string)) int {
 		p.Warn(err.Error())
 	}
 	p.LogTo(env)
-	if c.title {
-		o.Title = title
-	}
 	agent := smtp.New(o)
 	p.Server.Deliver = agent.Deliver
 	p.Server.Commits = true

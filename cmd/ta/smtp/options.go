@@ -22,12 +22,8 @@ type command struct {
 
 	local, secrets, tlsFile, policy, resolver, log, timeouts string
 
-	keywords []string
-	seven    int
 	debug    int
 	single   bool
-	title    bool
-	wks      bool
 	warnings []string // about options without effect
 }
 
@@ -45,30 +41,49 @@ func (c *command) oldFlags() {
 	f, o := c.program.Flags, &c.o
 	f.BoolVarP(&c.single, "single", "1", false, "close each connection after one message")
 	f.BoolVarP(&o.IPv6First, "ipv6-first", "6", false, "try IPv6 addresses first")
-	f.CountVarP(&c.seven, "seven-bit", "7", "given twice, use no ESMTP; once, it has no effect")
-	f.BoolP("eight-bit", "8", false, "has no effect: messages are sent as they are")
 	f.StringVarP(&c.secrets, "secrets", "A", "", "`file` of user names and passwords for AUTH")
-	f.IntVarP(&o.Limits.PerHost, "per-host", "C", 0, "`number` of connections that one mail exchanger may have; 0: no limit")
 	f.CountVarP(&c.debug, "debug", "d", "write the protocol log to the scheduler's log too")
 	f.BoolVarP(&o.ShareMX, "share-mx", "e", false, "let hosts with the same mail exchanger share connections")
-	f.BoolVarP(&o.Disabled.ESMTPUnannounced, "ehlo-if-said", "E", false, "say EHLO only if the greeting contains ESMTP")
 	f.StringVarP(&o.Forced, "forced", "F", "", "send all mail to this `destination`: UNIX:/path, [address] or a name")
 	f.StringVarP(&o.Name, "helo", "h", "", "`name` of this host, for EHLO")
-	f.BoolP("keep-headers", "H", false, "has no effect: headers are sent as they are")
 	f.StringVarP(&c.local, "local", "L", "", "local `address` to connect from: iface:name, an address or a name")
 	f.StringVarP(&c.log, "log", "l", "", "append the protocol log to this `file`")
 	f.BoolVarP(&o.LMTP, "lmtp", "M", false, "speak LMTP; needs -p or -F UNIX:/path")
-	f.StringArrayVarP(&c.keywords, "option", "O", nil, "`keyword` that has no effect; none is known")
 	f.IntVarP(&o.Port, "port", "p", 0, "`port` to connect to (default 25)")
-	f.BoolVarP(&o.Disabled.Pipelining, "no-pipelining", "P", false, "do not pipeline")
-	f.BoolVarP(&o.Dialer.LowPort, "low-port", "r", false, "connect from a port below 1024")
-	f.BoolVarP(&c.title, "show", "s", false, "show in the title of the process what the agent is doing")
+	f.BoolVarP(&o.NoPipelining, "no-pipelining", "P", false, "do not pipeline")
 	f.StringVarP(&c.tlsFile, "tls-file", "S", "", "`file` of certificates")
 	f.StringVarP(&c.timeouts, "timeouts", "T", "", "`timeouts`, such as conn=3m,dot=20m")
 	f.IntVarP(&o.Dialer.Buffer, "buffer", "w", 0, "size of the socket buffers in `bytes`; 0: the system's default")
-	f.BoolVarP(&c.wks, "wks", "W", false, "has no effect")
 	f.BoolVarP(&o.NoMX, "no-mx", "x", false, "do not look for MX records")
 	f.BoolVarP(&o.LocalOK, "local-ok", "X", false, "do not regard our own addresses as a loop")
+	for _, n := range noEffect {
+		f.CountP(n.name, n.letter, "has no effect: "+n.reason)
+	}
+	f.StringArrayP("option", "O", nil, "`keyword` that has no effect; none is known")
+}
+
+// noEffect are options that ZMailer's smtp has and this one ignores.
+var noEffect = []struct{ letter, name, reason string }{
+	{"7", "seven-bit", "messages are sent as they are"},
+	{"8", "eight-bit", "messages are sent as they are"},
+	{"E", "ehlo-if-said", "a server that does not know EHLO gets HELO"},
+	{"H", "keep-headers", "headers are sent as they are"},
+	{"r", "low-port", "any local port is used"},
+	{"s", "show", "mailq shows what agents do"},
+	{"W", "wks", "WKS records are no longer used"},
+}
+
+// warnOfNoEffect adds warnings about the options without effect that were given. -7, -8 and
+// -H are left out, because almost every scheduler.cf has them.
+func (c *command) warnOfNoEffect() {
+	for _, n := range noEffect {
+		if c.program.Flags.Changed(n.name) && !strings.Contains("78H", n.letter) {
+			c.warnings = append(c.warnings, "option -"+n.letter+" has no effect: "+n.reason)
+		}
+	}
+	if f := c.program.Flags.Lookup("option"); f.Changed {
+		c.warnings = append(c.warnings, "option -O "+f.Value.String()+" has no effect")
+	}
 }
 
 // newFlags adds the options that have no letters.
@@ -83,7 +98,6 @@ func (c *command) newFlags() {
 	f.DurationVar(&limits.Age, "max-age", limits.Age, "`time` after which a connection in use is closed; 0: never")
 	f.DurationVar(&limits.Idle, "max-idle", limits.Idle, "`time` after which an idle connection is closed")
 	f.DurationVar(&limits.Retry, "retry", limits.Retry, "`time` for which a host that cannot be connected to is not tried")
-	f.DurationVar(&limits.Forget, "forget", limits.Forget, "`time` after which the record of a host is forgotten")
 }
 
 // parse reads the command line and checks it, without the files that it names.
@@ -110,13 +124,7 @@ func (c *command) parse(args []string) error {
 	if c.single {
 		limits.Jobs = 1
 	}
-	o.Disabled.ESMTP = c.seven > 1 && !o.LMTP
-	if c.wks {
-		c.warnings = append(c.warnings, "option -W has no effect: WKS records are no longer used")
-	}
-	for _, k := range c.keywords {
-		c.warnings = append(c.warnings, fmt.Sprintf("option -O %q has no effect", k))
-	}
+	c.warnOfNoEffect()
 	return c.program.Host()
 }
 
