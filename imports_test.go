@@ -43,7 +43,7 @@ internal/testing/peertest:          x/sys
 ctlfile:                  internal/text internal/postoffice x/sys
 queue:                    ctlfile internal/postoffice x/sys
 router:                   ctlfile queue router/table internal/header
-router/table:             ctlfile internal/pattern x/sys
+router/table:             ctlfile internal/pattern
 
 ta:                       ctlfile internal/logs internal/postoffice x/sys
 ta/discard:               ctlfile ta
@@ -58,7 +58,7 @@ ta/smtp/smtptest:         go-smtp go-sasl
 xfer:                     ctlfile internal/certificate internal/process
 xfer/receiver:            ctlfile queue xfer internal/text internal/holdrecord internal/postoffice x/sys
 
-smtpserver:               ctlfile queue internal/certificate internal/listen internal/postoffice internal/logs go-sasl x/bcrypt x/sys zerolog
+smtpserver:               ctlfile queue internal/listen internal/postoffice internal/logs go-sasl x/bcrypt x/sys zerolog
 
 mailq:                    ctlfile internal/units internal/text internal/pattern
 mailq/server:             ctlfile mailq internal/text internal/units internal/pattern internal/process internal/logs
@@ -86,8 +86,8 @@ cmd/mailq/top:            mailq mailq/client internal/text internal/pattern tcel
 cmd/ctlfile:              ctlfile queue ta internal/version pflag
 cmd/xferd:                scheduler/config internal/units internal/certificate internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
-cmd/smtpserver:           router/table ctlfile queue mailq/client smtpserver internal/units internal/certificate internal/text internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
-cmd/router:               ctlfile queue router router/table internal/logs internal/text internal/header internal/postoffice internal/process internal/version internal/zenv fsnotify pflag x/sys zerolog
+cmd/smtpserver:           router/table queue smtpserver internal/units internal/certificate internal/text internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/router:               ctlfile queue router router/table internal/logs internal/text internal/postoffice internal/process internal/version internal/zenv fsnotify pflag x/sys zerolog
 cmd/sendmail:             ctlfile queue smtpserver internal/text internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog
 cmd/ta/internal/program:  ctlfile ta internal/version internal/zenv pflag
 cmd/ta/discard:           cmd/ta/internal/program ta ta/discard

@@ -1,11 +1,10 @@
 package smtpserver
 
-// Flow control: mail is accepted slowly when the queue is long, and not at all when
-// the queue is far too long or the disk is nearly full.
+// Flow control: mail is accepted slowly when many submissions wait for the router, and not at
+// all when there are far too many or the disk is nearly full.
 
 import (
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -38,53 +37,24 @@ const (
 // flow says whether there is room for a message, and how fast it may come.
 type flow struct {
 	postoffice string
-	limits     map[string]int // of files, by directory of the postoffice
-	minFree    int64          // bytes
-	backlog    func() (Backlog, error)
-	level      atomic.Int64 // files as a percentage of the limit, for the fullest directory
+	limit      int          // of files in router/ at which mail is delayed; 0: none
+	minFree    int64        // bytes
+	files      atomic.Int64 // in router/
 	log        zerolog.Logger
 
-	mu      sync.Mutex
-	fullest fullest
-	logged  time.Time // when a refusal was logged
-
+	mu     sync.Mutex
+	logged time.Time // when a refusal was logged
 	asked  time.Time // when the free space was checked
 	free   int64     // bytes
 	inodes uint64    // free
 }
 
-// fullest is the directory whose files are the highest percentage of its limit.
-type fullest struct {
-	dir          string
-	files, limit int
-}
-
-func (d fullest) level() int { return 100 * d.files / max(1, d.limit) }
-
-// Backlog is what the scheduler knows about the mail in transport/.
-type Backlog struct {
-	Messages int // all of it
-	Ready    int // jobs that are due or being delivered
-}
-
-// watch counts the files of each directory until done is closed. A count stops when
-// more files make no difference, and counting takes at most a twentieth of the time.
-// If transport/ is over its limit, deferred mail that waits for its next attempt does
-// not count, because it does not hold up new mail.
+// watch counts the files of router/ until done is closed. A count stops when more files make
+// no difference, and counting takes at most a twentieth of the time.
 func (f *flow) watch(done <-chan struct{}) {
-	for {
-		began, most := time.Now(), fullest{}
-		for name, limit := range f.limits {
-			if limit > 0 {
-				if d := (fullest{name, f.count(name, limit), limit}); d.level() > most.level() {
-					most = d
-				}
-			}
-		}
-		f.mu.Lock()
-		f.fullest = most
-		f.mu.Unlock()
-		f.level.Store(int64(most.level()))
+	for f.limit > 0 {
+		began := time.Now()
+		f.files.Store(int64(countSubmissions(f.postoffice, f.limit)))
 		select {
 		case <-done:
 			return
@@ -93,16 +63,12 @@ func (f *flow) watch(done <-chan struct{}) {
 	}
 }
 
-// count counts the files of router/ or transport/, up to refuseAt times the limit.
-func (f *flow) count(name string, limit int) int {
-	if name == "router" {
-		return countSubmissions(f.postoffice, limit)
+// timesFull returns how many times the limit of files is reached.
+func (f *flow) timesFull() int64 {
+	if f.limit == 0 {
+		return 0
 	}
-	files := postoffice.CountControlFiles(filepath.Join(f.postoffice, name), refuseAt*limit)
-	if files >= limit {
-		files = f.withoutDeferred(files)
-	}
-	return files
+	return f.files.Load() / int64(f.limit)
 }
 
 // countSubmissions counts the files in router/ that the router takes. Those of a user
@@ -126,29 +92,16 @@ func countSubmissions(office string, limit int) int {
 	return files
 }
 
-// withoutDeferred returns how many of the files in transport/ are new or due. If the
-// scheduler does not answer, all of them count.
-func (f *flow) withoutDeferred(files int) int {
-	if f.backlog == nil {
-		return files
-	}
-	b, err := f.backlog()
-	if err != nil {
-		return files
-	}
-	return min(files, b.Ready+max(0, files-b.Messages))
-}
-
 // delay returns how long a message has to wait now.
 func (f *flow) delay() time.Duration {
-	return min(maxFlowDelay, flowDelay*time.Duration(f.level.Load()/100))
+	return min(maxFlowDelay, flowDelay*time.Duration(f.timesFull()))
 }
 
 // admit returns an error if a message of this size, in bytes, cannot be accepted now.
 func (f *flow) admit(size int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.level.Load() >= 100*refuseAt {
+	if f.timesFull() >= refuseAt {
 		f.logBusy()
 		return errBusy
 	}
@@ -171,7 +124,7 @@ func (f *flow) admit(size int64) error {
 func (f *flow) logBusy() {
 	if now := time.Now(); now.Sub(f.logged) >= busyLogPause {
 		f.logged = now
-		f.log.Warn().Str("directory", f.fullest.dir).Int("files", f.fullest.files).Int("limit", f.fullest.limit).
+		f.log.Warn().Str("directory", "router").Int64("files", f.files.Load()).Int("limit", f.limit).
 			Msg("mail is refused, because the queue is too long")
 	}
 }

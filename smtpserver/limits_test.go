@@ -219,40 +219,28 @@ func TestMissingDirectoryIsATemporaryError(t *testing.T) {
 	s.nothingLeft()
 }
 
-// public/ is made again with its mode. Where that is impossible, an error says so once a
-// minute, however many messages come.
-func TestRemovedPublicIsMadeAgain(t *testing.T) {
+// Where messages cannot be stored, an error says so once a minute, however many come.
+func TestMailThatCannotBeStoredIsRefusedForNow(t *testing.T) {
 	log := new(lockedText)
 	s := start(t, func(o *Options) { o.Log = zerolog.New(log).Level(zerolog.ErrorLevel) })
-	public := filepath.Join(s.office, "public")
-	s.queue.mode = 0o1777
-	if err := os.Remove(public); err != nil {
+	if err := os.Remove(filepath.Join(s.office, "public")); err != nil {
 		t.Fatal(err)
 	}
 	d := s.dial()
-	begin(d)
-	d.say("DATA", "354 ")
-	d.say("\r\nx\r\n.", "250 ")
-	if info, err := os.Stat(public); err != nil || info.Mode() != os.ModeDir|os.ModeSticky|0o777 {
-		t.Errorf("%v, %v", info, err)
-	}
-	if err := errors.Join(os.Remove(public), os.WriteFile(public, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
 	for range 3 {
 		begin(d)
 		d.say("DATA", "354 ")
 		d.say("\r\nx\r\n.", "451 ")
 	}
 	d.say("QUIT", "221 ")
-	if text := log.String(); strings.Count(text, "is made again") != 1 || strings.Count(text, "mail cannot be stored") != 1 {
+	if text := log.String(); strings.Count(text, "mail cannot be stored") != 1 {
 		t.Errorf("the log is\n%s", text)
 	}
 }
 
 func TestMailIsDelayedAndThenRefusedWhereTheQueueIsLong(t *testing.T) {
 	office := t.TempDir()
-	f := &flow{postoffice: office, limits: map[string]int{"router": 2, "transport": 0}}
+	f := &flow{postoffice: office, limit: 2}
 	done := make(chan struct{})
 	close(done) // watch counts once
 	for dir, files := range map[string]int{"router/A": 3, "router/B": 2} {
@@ -280,7 +268,7 @@ func TestFilesOfAUserDoNotStopMail(t *testing.T) {
 	if err := os.Mkdir(router, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f := &flow{postoffice: office, limits: map[string]int{"router": 5}, log: zerolog.New(log)}
+	f := &flow{postoffice: office, limit: 5, log: zerolog.New(log)}
 	done := make(chan struct{})
 	close(done)
 	for i := range 120 {
@@ -323,39 +311,6 @@ func TestFilesOfAUserDoNotStopMail(t *testing.T) {
 	f.watch(done)
 	if f.admit(0) != nil || f.delay() != flowDelay { // three files of each of two users
 		t.Errorf("submissions of two users: %v, delay %v", f.admit(0), f.delay())
-	}
-}
-
-func TestDeferredMailDoesNotDelayNewMail(t *testing.T) {
-	office := t.TempDir()
-	for _, dir := range []string{"router", "transport"} {
-		if err := os.Mkdir(filepath.Join(office, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		write(t, filepath.Join(office, dir), 40)
-	}
-	done := make(chan struct{})
-	close(done)
-	for _, c := range []struct {
-		backlog func() (Backlog, error)
-		want    time.Duration
-	}{
-		{nil, 4 * flowDelay},
-		{func() (Backlog, error) { return Backlog{}, errors.New("no scheduler") }, 4 * flowDelay},
-		{func() (Backlog, error) { return Backlog{Messages: 40}, nil }, 0},
-		{func() (Backlog, error) { return Backlog{Messages: 40, Ready: 25}, nil }, 2 * flowDelay},
-		{func() (Backlog, error) { return Backlog{Messages: 15, Ready: 5}, nil }, 3 * flowDelay}, // 25 are new
-		{func() (Backlog, error) { return Backlog{Messages: 40, Ready: 4000}, nil }, 4 * flowDelay},
-	} {
-		f := &flow{postoffice: office, limits: map[string]int{"transport": 10}, backlog: c.backlog}
-		f.watch(done)
-		if got := f.delay(); got != c.want {
-			t.Errorf("delay %v, want %v", got, c.want)
-		}
-	}
-	f := &flow{postoffice: office, limits: map[string]int{"router": 10}, backlog: func() (Backlog, error) { return Backlog{Messages: 40}, nil }}
-	if f.watch(done); f.delay() != 4*flowDelay {
-		t.Errorf("delay %v for router/", f.delay())
 	}
 }
 

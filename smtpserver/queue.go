@@ -34,7 +34,6 @@ type inbox struct {
 	office string // $POSTOFFICE
 	notify string // the scheduler's socket, for ETRN
 	group  *queue.GroupCommit
-	mode   uint32 // of public/ at the start
 	log    zerolog.Logger
 	faults logs.Throttle // one line about each directory that fails
 
@@ -69,7 +68,6 @@ func openQueue(router queue.Router, notify string, log zerolog.Logger) (*inbox, 
 		_ = group.Close()
 		return nil, &os.PathError{Op: "stat", Path: q.public(), Err: err}
 	}
-	q.mode = st.Mode & 0o7777
 	q.removeAbandoned()
 	return q, nil
 }
@@ -115,22 +113,6 @@ func (q *inbox) fault(where string, err error) error {
 	return err
 }
 
-// openFile opens a file in public/. If somebody has removed that directory, it is made again.
-func (q *inbox) openFile() (*postoffice.File, error) {
-	prefix := fmt.Sprintf("%s%d-", tempPrefix, os.Getpid())
-	f, err := postoffice.CreateIn(q.public(), prefix)
-	if !errors.Is(err, unix.ENOENT) {
-		return f, err
-	}
-	if err := postoffice.MakeDir(postoffice.WorkingDir, q.public(), q.mode); err != nil {
-		return nil, &os.PathError{Op: "mkdir", Path: q.public(), Err: err}
-	}
-	if f, err = postoffice.CreateIn(q.public(), prefix); err == nil {
-		q.log.Error().Str("directory", q.public()).Msg("the directory was removed, and is made again")
-	}
-	return f, err
-}
-
 // create opens a file for a message.
 func (q *inbox) create() (*incoming, error) {
 	q.mu.Lock()
@@ -138,7 +120,7 @@ func (q *inbox) create() (*incoming, error) {
 	if q.closing {
 		return nil, errors.New("create message: the server is stopping")
 	}
-	f, err := q.openFile()
+	f, err := postoffice.CreateIn(q.public(), fmt.Sprintf("%s%d-", tempPrefix, os.Getpid()))
 	if err != nil {
 		return nil, q.fault("public", fmt.Errorf("create message: %w", err))
 	}

@@ -64,9 +64,6 @@ type Options struct {
 	// CheckRecipient says whether the router would fail an address; nil: every
 	// address is accepted. It must be safe for concurrent use.
 	CheckRecipient func(address string) RecipientFault
-	// Backlog asks the scheduler about the mail in transport/. It is called when
-	// there are TransportMax files or more; nil: all files count.
-	Backlog func() (Backlog, error)
 
 	MaxSize        int64 // of a message, in bytes
 	MaxRecipients  int   // of a message
@@ -76,7 +73,6 @@ type Options struct {
 
 	MinFree        int64         // bytes of disk that are left free; 0: none
 	RouterMax      int           // number of files in router/ at which mail is delayed; 0: no limit
-	TransportMax   int           // the same for transport/, without mail that is deferred
 	CommandTimeout time.Duration // without a byte
 	DataTimeout    time.Duration // for a message, plus a second for each 1024 bytes received
 	SessionTimeout time.Duration // without a message
@@ -99,7 +95,7 @@ func Default() Options {
 		Hostname: "localhost",
 		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 		MaxSize:  50 << 20, MaxRecipients: 1000, MaxSessions: 500, MaxFromAddress: 50, MaxErrors: 30,
-		MinFree: 64 << 20, RouterMax: 1000, TransportMax: 1000000,
+		MinFree: 64 << 20, RouterMax: 1000,
 		CommandTimeout: 5 * time.Minute, DataTimeout: 10 * time.Minute, SessionTimeout: time.Hour,
 		Log: zerolog.Nop(),
 	}
@@ -167,13 +163,10 @@ func (s *Server) Configure(o Options) {
 func (s *Server) use(o Options, old *config) {
 	next := &config{
 		Options: o, passwords: newPasswords(o.Passwords, o.Log), replaced: make(chan struct{}),
-		flow: &flow{
-			postoffice: o.Router.Postoffice, minFree: o.MinFree, backlog: o.Backlog, log: o.Log,
-			limits: map[string]int{"router": o.RouterMax, "transport": o.TransportMax},
-		},
+		flow: &flow{postoffice: o.Router.Postoffice, limit: o.RouterMax, minFree: o.MinFree, log: o.Log},
 	}
 	if old != nil {
-		next.flow.level.Store(old.flow.level.Load())
+		next.flow.files.Store(old.flow.files.Load())
 		close(old.replaced)
 	}
 	go next.flow.watch(next.replaced)

@@ -162,7 +162,7 @@ func (m *machine) startDoor() error {
 	o := smtpserver.Default()
 	o.Hostname, o.Domains = "mx.example", []string{"mx.example"}
 	o.Router = queue.Router{Postoffice: m.office}
-	o.RouterMax, o.TransportMax, o.MinFree = 0, 0, 0
+	o.RouterMax, o.MinFree = 0, 0
 	o.Log = m.log
 	var err error
 	if m.door, err = smtpserver.New(o); err != nil {

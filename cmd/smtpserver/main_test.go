@@ -344,7 +344,7 @@ func TestServerAcceptsNoMessageThatTheRouterDoesNotTake(t *testing.T) {
 	for text, want := range map[string]int64{"ROUTERMAXSIZE=1M": 1 << 20, "ROUTERMAXSIZE=0": 50 << 20, "": 50 << 20} {
 		o := new(options)
 		newFlags(o)
-		o.noTLS, o.mailqSock = true, "none"
+		o.noTLS = true
 		if s, err := o.server(zenv.Parse([]byte(text))); err != nil || s.MaxSize != want {
 			t.Errorf("%q: size %d, %v", text, s.MaxSize, err)
 		}

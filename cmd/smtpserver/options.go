@@ -19,7 +19,6 @@ import (
 	"zsched/internal/listen"
 	"zsched/internal/units"
 	"zsched/internal/zenv"
-	"zsched/mailq/client"
 	"zsched/queue"
 	"zsched/smtpserver"
 )
@@ -36,7 +35,6 @@ type options struct {
 	certificate, key             string
 	noTLS                        bool
 	checkRecipients              bool
-	mailqSock                    string
 	smtpserver.Options
 }
 
@@ -105,8 +103,6 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.IntVar(&o.MaxErrors, "max-errors", o.MaxErrors, "maximum number of errors between two messages of a client outside known networks")
 	f.Func("min-free", "`bytes` of disk to leave free, with k, M or G (64M); 0: none", units.SizeFlag(&o.MinFree, 0))
 	f.IntVar(&o.RouterMax, "router-max", o.RouterMax, "number of files in router/ at which mail is delayed; 0: no limit")
-	f.IntVar(&o.TransportMax, "transport-max", o.TransportMax, "the same for transport/, without mail that is deferred")
-	f.StringVar(&o.mailqSock, "mailqsock", "TCP:174", "`address` at which to ask the scheduler how much mail is deferred (PARAMmailqsock); none: do not ask")
 	f.DurationVar(&o.CommandTimeout, "command-timeout", o.CommandTimeout, "`time` to wait for a command, or for more of a message")
 	f.DurationVar(&o.DataTimeout, "data-timeout", o.DataTimeout, "`time` for a message, plus a second for each kilobyte")
 	f.DurationVar(&o.SessionTimeout, "session-timeout", o.SessionTimeout, "`time` that a session may last without a message")
@@ -196,13 +192,6 @@ func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 		if d < time.Second {
 			return s, fmt.Errorf("a timeout is %v, but has to be at least 1s", d)
 		}
-	}
-	if o.mailqSock != "none" {
-		at, err := client.ParseAddress(o.mailqSock, client.Address{Host: "localhost", Port: client.Port})
-		if err != nil {
-			return s, fmt.Errorf("mailqsock %w", err)
-		}
-		s.Backlog = backlog(at)
 	}
 	share := env.Value("MAILSHARE")
 	s.Passwords = absolute(share, s.Passwords)

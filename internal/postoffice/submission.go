@@ -55,18 +55,3 @@ func EachSubmission(postoffice string, f func(name string, info os.FileInfo) boo
 	}
 	return errors.Join(err, failed)
 }
-
-// CountControlFiles counts the control files in a directory, such as transport/, and in
-// its hash directories. It stops at enough, and counts what it can read.
-func CountControlFiles(dir string, enough int) int {
-	n := 0
-	_ = eachName(WorkingDir, dir, func(name string) bool {
-		if IsHashDir(name) {
-			n += CountControlFiles(filepath.Join(dir, name), enough-n)
-		} else if IsSubmission(name) {
-			n++
-		}
-		return n < enough
-	})
-	return n
-}

@@ -145,7 +145,7 @@ func (s *site) configure(me *user.User) {
 		"routes": here + " local\n" + takes + " smtp [127.0.0.2]\n" + unmarked + " smtp [127.0.0.3]\n" +
 			slow + " smtp [127.0.0.4]\n" + down + " smtp [127.0.0.5]\n",
 		"aliases":       aliases.String(),
-		"smtpserver.cf": "listen " + s.smtpAddress + "\nhostname " + here + "\nmailqsock UNIX:" + s.dir + "/mailq\nmin-free 1M\n",
+		"smtpserver.cf": "listen " + s.smtpAddress + "\nhostname " + here + "\nmin-free 1M\n",
 	} {
 		check(s.t, os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644))
 	}
