@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"zsched/internal/zenv"
@@ -21,9 +19,8 @@ import (
 )
 
 // This file finds the server to ask: that of the command line, that of MAILSERVER in
-// zmailer.conf, or the scheduler of this host. The sockets of the last are those that
-// it has recorded in POSTOFFICE and those of PARAMmailqsock (or PARAMmailqpath) in
-// scheduler.cf.
+// zmailer.conf, or the scheduler of this host. The sockets of the last are those of
+// PARAMmailqsock (or PARAMmailqpath) in scheduler.cf.
 
 // target is the server to ask and its postoffice.
 type target struct {
@@ -50,7 +47,7 @@ var errNeverActive = errors.New("not active")
 
 // findTarget finds the server. The command line comes first, then MAILSERVER, then
 // the scheduler of POSTOFFICE: on the host that exports the directory over NFS, or
-// on this host, at the sockets that it has recorded or that scheduler.cf names.
+// on this host, at the sockets that scheduler.cf names.
 func findTarget(o *options, env *zenv.File) (*target, error) {
 	dir := env.Value("POSTOFFICE")
 	at := &target{spool: &client.Postoffice{Dir: dir}, local: true}
@@ -91,13 +88,11 @@ func servicePort() int {
 }
 
 // knownAddresses returns the addresses at which the scheduler of this host may
-// answer, the likeliest first: those that it has recorded in POSTOFFICE, those of
-// PARAMmailqsock, or fallback if there are none. UNIX sockets come first, because
-// there the scheduler knows the user without a password. The error says what is
-// wrong with scheduler.cf; its PARAMs without errors are used nevertheless.
-func knownAddresses(env *zenv.File, fallback client.Address) ([]client.Address, error) {
-	addresses := recordedAddresses(env.Value("POSTOFFICE"), fallback)
-	recorded := len(addresses)
+// answer, the likeliest first: those of PARAMmailqsock, or fallback if there are none.
+// UNIX sockets come first, because there the scheduler knows the user without a password.
+// The error says what is wrong with scheduler.cf; its PARAMs without errors are used
+// nevertheless.
+func knownAddresses(env *zenv.File, fallback client.Address) (addresses []client.Address, err error) {
 	params, err := config.LoadParams(config.DefaultFile(env), env)
 	for _, socket := range params.MailqSocks {
 		if at, ok := clientAddress(socket.String(), fallback); ok && !slices.Contains(addresses, at) {
@@ -114,46 +109,10 @@ func knownAddresses(env *zenv.File, fallback client.Address) ([]client.Address, 
 	switch {
 	case errors.As(err, &wrong) && len(wrong) > 1:
 		err = fmt.Errorf("%w (%d errors: scheduler --check)", wrong[0], len(wrong))
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission) && recorded > 0:
+	case errors.Is(err, fs.ErrNotExist):
 		err = nil
 	}
 	return addresses, err
-}
-
-// recordedAddresses reads the addresses that a scheduler has recorded in the
-// postoffice. It trusts the file only if it belongs to root, to the owner of the
-// directory or to the user.
-func recordedAddresses(postoffice string, fallback client.Address) (addresses []client.Address) {
-	dir, err := os.Stat(postoffice)
-	if err != nil {
-		return nil
-	}
-	f, err := os.OpenFile(filepath.Join(postoffice, config.SocketsFile), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || !slices.Contains([]int{0, ownerOf(dir), os.Geteuid()}, ownerOf(info)) {
-		return nil
-	}
-	text, err := io.ReadAll(io.LimitReader(f, 4096))
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(text)) {
-		if at, ok := clientAddress(strings.TrimSpace(line), fallback); ok && !slices.Contains(addresses, at) {
-			addresses = append(addresses, at)
-		}
-	}
-	return addresses
-}
-
-func ownerOf(info fs.FileInfo) int {
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(sys.Uid)
-	}
-	return -1
 }
 
 // clientAddress returns the address to connect to for one at which the scheduler

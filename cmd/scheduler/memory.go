@@ -1,15 +1,10 @@
 package main
 
-// Memory: the settings of the garbage collector and the memory limit.
+// Memory: the settings of the garbage collector.
 
 import (
-	"math"
 	"os"
-	"path"
 	"runtime/debug"
-	"strconv"
-	"strings"
-	"syscall"
 )
 
 // Default garbage collector settings when GOGC is unset.
@@ -31,13 +26,9 @@ const (
 	smallBallast   = 4 << 20
 )
 
-// setMemory applies these settings and sets a memory limit. Near the limit the
-// collector works harder, so that the system does not kill the process. setMemory
-// returns the ballast, which the caller has to keep alive (runtime.KeepAlive).
+// setMemory applies these settings. It returns the ballast, which the caller has to keep
+// alive (runtime.KeepAlive).
 func setMemory(limited bool) []byte {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryAllowed() / 10 * 9)
-	}
 	if os.Getenv("GOGC") != "" {
 		return nil
 	}
@@ -46,35 +37,4 @@ func setMemory(limited bool) []byte {
 		return make([]byte, smallBallast)
 	}
 	return make([]byte, ballastBytes)
-}
-
-// memoryAllowed returns the memory of the machine, or of the control group if
-// that is less, in bytes.
-func memoryAllowed() int64 {
-	allowed := int64(math.MaxInt64)
-	var machine syscall.Sysinfo_t
-	if err := syscall.Sysinfo(&machine); err == nil {
-		allowed = int64(machine.Totalram) * int64(machine.Unit)
-	}
-	groups, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return allowed
-	}
-	for line := range strings.Lines(string(groups)) {
-		group, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		if !ok {
-			continue
-		}
-		// The limits of the parent groups apply too.
-		for ; ; group = path.Dir(group) {
-			text, err := os.ReadFile(path.Join("/sys/fs/cgroup", group, "memory.max"))
-			if limit, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bad == nil {
-				allowed = min(allowed, limit)
-			}
-			if group == "/" || group == "." {
-				break
-			}
-		}
-	}
-	return allowed
 }

@@ -3,16 +3,12 @@ package main
 // Queries: the sockets, settings and rights of mailq and of the metrics.
 
 import (
-	"bytes"
-	"context"
 	"maps"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/rs/zerolog"
@@ -38,14 +34,10 @@ func (s *setting) querySettings(file *config.File) server.Settings {
 	if auth := file.Params.AuthFile; auth != "" && syscall.Access(auth, readable) == nil {
 		version = 2
 	}
-	to := server.Settings{
+	return server.Settings{
 		Version: version, Brief: s.queueMode, AuthFile: file.Params.AuthFile, UID: os.Geteuid(), Postoffice: s.where.postoffice,
 		HostsAllow: hostsAllow, HostsDeny: hostsDeny,
 	}
-	if program := s.env.Value("SCHEDULER_M_EXTRA"); program != "" {
-		to.Extra = func(ctx context.Context) []byte { return extraCounters(ctx, program) }
-	}
-	return to
 }
 
 // authProblems returns the errors in the auth file.
@@ -58,6 +50,9 @@ func authProblems(file *config.File) []error {
 
 // readable is R_OK of access(2).
 const readable = 4
+
+// mailqSockets names the sockets for queries in the log.
+const mailqSockets = "mailq"
 
 // metricsName is the name that FileDescriptorName= in a socket unit gives to the
 // socket for metrics.
@@ -81,8 +76,6 @@ func (s *setting) adminOptions(file *config.File, port daemon.Port, files admin.
 // openSockets opens the sockets for queries and for metrics scrapes.
 func (s *setting) openSockets(file *config.File, queries *admin.Server, scrapes *metrics.Server) *listen.Sockets {
 	sockets, handed := listen.New(scrapes.Log), inherited()
-	answering := &answering{file: s.socketsFile(), log: scrapes.Log}
-	sockets.Changed = answering.changed
 	forMetrics := handed[metricsName]
 	delete(handed, metricsName)
 	var forQueries []net.Listener
@@ -100,12 +93,9 @@ func (s *setting) openSockets(file *config.File, queries *admin.Server, scrapes 
 			sockets.Open(mailqSockets, address(at), nil, serve)
 		}
 	}
-	answering.begin()
 	sockets.Open(metricsName, address(file.Params.Metrics), forMetrics, scrapes.Serve)
 	return sockets
 }
-
-func (s *setting) socketsFile() string { return filepath.Join(s.where.postoffice, config.SocketsFile) }
 
 // inherited returns the sockets that the service manager has opened for this
 // process, by name (systemd.socket(5)).
@@ -124,38 +114,4 @@ func inherited() map[string][]net.Listener {
 		listeners[name] = some
 	}
 	return listeners
-}
-
-// Limits of the program of SCHEDULER_M_EXTRA.
-const (
-	extraTime  = 5 * time.Second
-	extraBytes = 64 << 10
-)
-
-// extraCounters returns the output of the program of SCHEDULER_M_EXTRA, which is
-// added to SHOW COUNTERS.
-func extraCounters(ctx context.Context, program string) []byte {
-	ctx, cancel := context.WithTimeout(ctx, extraTime)
-	defer cancel()
-	out := &bounded{left: extraBytes}
-	cmd := exec.CommandContext(ctx, program)
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.WaitDelay = time.Second
-	if cmd.Run() != nil && out.Len() == 0 {
-		return nil
-	}
-	return out.Bytes()
-}
-
-// bounded keeps the beginning of what is written to it and drops the rest.
-type bounded struct {
-	bytes.Buffer
-	left int
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	n := min(len(p), b.left)
-	b.left -= n
-	b.Buffer.Write(p[:n])
-	return len(p), nil
 }

@@ -230,7 +230,6 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 	if disowned != nil {
 		return disowned
 	}
-	_ = os.Remove(s.socketsFile())
 	log.Info().Msg("scheduler daemon stopped")
 	return nil
 }

@@ -23,11 +23,6 @@ const retryDelay = 5 * time.Second
 
 // Sockets is a set of listening sockets that are closed together.
 type Sockets struct {
-	// Changed is called when a socket is open, and when one has been closed although the set
-	// is not. name and at are those of Open. nil: nobody wants to know. Set it before the
-	// first Open.
-	Changed func(name string, at Address, listener net.Listener, open bool)
-
 	log      zerolog.Logger
 	ctx      context.Context // done when the sockets close
 	cancel   context.CancelFunc
@@ -63,14 +58,10 @@ func (s *Sockets) Open(name string, at Address, inherited []net.Listener, serve 
 
 func (s *Sockets) open(one socket, serve func(net.Listener) error) {
 	listener, reason := s.listen(one, "")
-	s.changed(one, listener, true)
 	s.serving.Go(func() {
 		for {
 			if listener != nil {
 				s.serve(one, listener, serve)
-				if s.ctx.Err() == nil {
-					s.changed(one, listener, false)
-				}
 			}
 			select {
 			case <-s.ctx.Done():
@@ -78,16 +69,8 @@ func (s *Sockets) open(one socket, serve func(net.Listener) error) {
 			case <-time.After(retryDelay):
 			}
 			listener, reason = s.listen(one, reason)
-			s.changed(one, listener, true)
 		}
 	})
-}
-
-// changed calls Changed for a listener, if there is one.
-func (s *Sockets) changed(one socket, listener net.Listener, open bool) {
-	if listener != nil && s.Changed != nil {
-		s.Changed(one.of, one.at, listener, open)
-	}
 }
 
 // listen returns a nil listener and the reason if the socket cannot be opened.

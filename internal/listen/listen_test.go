@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -248,42 +247,4 @@ func (b *buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
-}
-
-// Changed hears of a socket when it is open, also if that is later, and when it is lost; not of
-// one that cannot be opened, and not of those that Close closes.
-func TestChangedHearsWhichSocketsAreOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var heard []string
-		s := New(zerolog.Nop())
-		s.Changed = func(name string, at Address, l net.Listener, open bool) {
-			mu.Lock()
-			defer mu.Unlock()
-			heard = append(heard, fmt.Sprint(name, " ", at.Address, " ", open))
-		}
-		listeners := []net.Listener{nil, newPipeListener(), newPipeListener()}
-		tries := 0
-		s.open(socket{name: "mailq tcp4 :174", of: "mailq", at: Address{Network: "tcp", Address: ":174"}, listen: func() (net.Listener, error) {
-			l := listeners[min(tries, 2)]
-			if tries++; l == nil {
-				return nil, errors.New("address already in use")
-			}
-			return l, nil
-		}}, func(l net.Listener) error { return s.Accept(l, echo) })
-		mu.Lock()
-		if len(heard) > 0 {
-			t.Errorf("heard %q of a socket that is not open", heard)
-		}
-		mu.Unlock()
-		time.Sleep(retryDelay)
-		synctest.Wait()
-		listeners[1].Close()
-		time.Sleep(2 * retryDelay)
-		synctest.Wait()
-		s.Close()
-		if got := strings.Join(heard, ", "); got != "mailq :174 true, mailq :174 false, mailq :174 true" {
-			t.Errorf("heard %s", got)
-		}
-	})
 }

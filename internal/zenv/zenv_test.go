@@ -208,7 +208,7 @@ func TestManualHasEveryNameOfZmailerConf(t *testing.T) {
 	page := strings.ReplaceAll(string(data), `\-`, "-")
 	for _, name := range []string{
 		"MAILSHARE", "MAILBIN", "LOGDIR", "POSTOFFICE", "RENDEZVOUS", "SCHEDULERDIRHASH", "SCHEDULERNOTIFY",
-		"SYSLOGFLG", "PATH", "ZCONFIG", "BINDADDR", "ROUTERDIRHASH", "ROUTERNOTIFY", "SCHEDULER_M_EXTRA",
+		"SYSLOGFLG", "PATH", "ZCONFIG", "BINDADDR", "ROUTERDIRHASH", "ROUTERNOTIFY",
 		"MAILSERVER", "MAILBOX", "ORGDOMAIN", "ROUTERMAXSIZE",
 	} {
 		_, entry, found := strings.Cut(page, "\n.TP\n.B "+name+"\n")

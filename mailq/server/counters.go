@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -130,25 +129,6 @@ func (r *request) counterText(ctx context.Context, out *answer, all map[string]f
 			if err := out.text(line); err != nil {
 				return err
 			}
-		}
-		if i == 0 && r.settings.Extra != nil {
-			if err := extraLines(out, r.settings.Extra(ctx)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// extraLines passes on what the administrator's program printed.
-func extraLines(out *answer, text []byte) error {
-	text = bytes.TrimSuffix(text, []byte{'\n'})
-	if len(text) == 0 {
-		return nil
-	}
-	for line := range bytes.SplitSeq(text, []byte{'\n'}) {
-		if err := out.text(mailq.OneLine(string(line))); err != nil {
-			return err
 		}
 	}
 	return nil

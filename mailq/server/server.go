@@ -107,9 +107,6 @@ type Settings struct {
 	Postoffice string
 	// HostsAllow and HostsDeny are TCP-wrappers' files, for v1. "": no file.
 	HostsAllow, HostsDeny string
-	// Extra returns more lines for SHOW COUNTERS, which are passed on as they are
-	// (zmailer.conf(5), SCHEDULER_M_EXTRA). nil: there are none.
-	Extra func(ctx context.Context) []byte
 	// Alive reports whether a process exists. nil: ask the system.
 	Alive func(pid int) bool
 	// Note receives what should be logged. It may be called from any goroutine.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -79,7 +78,6 @@ func TestAnswersOfTheNewVerbs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, busyQueue(time.Now()), func(set *Settings) {
 			set.Alive = func(pid int) bool { return pid == 4242 }
-			set.Extra = func(context.Context) []byte { return []byte("extra.one  1\n.extra.two\n") }
 		})
 		k := dial(t, s, Peer{User: "root"})
 		var got strings.Builder

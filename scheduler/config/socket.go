@@ -10,10 +10,6 @@ import (
 	"strings"
 )
 
-// SocketsFile is the file in POSTOFFICE in which the scheduler writes the
-// addresses at which it answers queries, one a line, as in PARAMmailqsock.
-const SocketsFile = ".mailq.sockets"
-
 // Socket is an address to listen on. The zero value means none.
 type Socket struct {
 	Network string // "unix" or "tcp"
