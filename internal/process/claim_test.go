@@ -16,11 +16,7 @@ func TestADaemonRunsThatIsNamedInItsPidFile(t *testing.T) {
 		t.Errorf("without a pid file: %v, %v", running, ever)
 	}
 	pidFile := filepath.Join(office, ".pid.process") // this process is process.test
-	lock, err := Lock(pidFile, "process")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Close()
+	(&Claim{pidFile: pidFile}).writePID()
 	if running, ever := Daemon(office, "process"); !running || !ever {
 		t.Errorf("with the pid of this process: %v, %v", running, ever)
 	}
@@ -72,9 +68,6 @@ func TestASecondDaemonIsRefusedWithoutThePidFile(t *testing.T) {
 		}
 		if text, err := os.ReadFile(pidFile); err != nil || string(text) != fmt.Sprintln(os.Getpid()) {
 			t.Errorf("the pid file is %q, %v", text, err)
-		}
-		if _, err := Lock(pidFile, "router"); !errors.Is(err, unix.EWOULDBLOCK) {
-			t.Errorf("the new pid file is not locked: %v", err)
 		}
 	}
 	// Somebody removes everything, and another daemon begins at once.
