@@ -62,7 +62,8 @@ smtpserver:               ctlfile queue internal/listen internal/postoffice inte
 
 mailq:                    ctlfile internal/units internal/text internal/pattern
 mailq/server:             ctlfile mailq internal/text internal/units internal/pattern internal/process internal/logs
-mailq/trace:              ctlfile mailq mailq/client internal/text
+mailq/trace:              ctlfile mailq internal/text
+mailq/report:             mailq internal/text
 mailq/client:             ctlfile mailq internal/text internal/units internal/pattern internal/process
 
 scheduler/limit:
@@ -81,8 +82,8 @@ scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/
 scheduler/metrics:        ctlfile ta mailq scheduler scheduler/cluster scheduler/daemon scheduler/spool internal/listen internal/text internal/version prometheus zerolog
 
 cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
-cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv xfer cobra pflag x/sys
-cmd/mailq/top:            mailq mailq/client internal/text internal/pattern tcell
+cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv xfer cobra pflag x/sys
+cmd/mailq/top:            mailq mailq/client mailq/report internal/text tcell tview
 cmd/ctlfile:              ctlfile queue ta internal/version pflag
 cmd/xferd:                scheduler/config internal/units internal/certificate internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
@@ -119,6 +120,7 @@ var modules = map[string]string{
 	"prometheus": "github.com/prometheus/client_golang",
 	"systemd":    "github.com/coreos/go-systemd",
 	"tcell":      "github.com/gdamore/tcell",
+	"tview":      "github.com/rivo/tview",
 	"x/bcrypt":   "golang.org/x/crypto/bcrypt",
 	"x/idna":     "golang.org/x/net/idna",
 	"x/sys":      "golang.org/x/sys",

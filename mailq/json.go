@@ -213,7 +213,7 @@ type Recipient struct {
 	User string `json:"user,omitempty"`
 }
 
-// Message is a line of JSON SHOW MSG and JSON FIND: what is in a control file.
+// Message is the answer to JSON SHOW MSG: what is in a control file.
 type Message struct {
 	Message   uint64    `json:"message"`
 	Path      string    `json:"path"`
@@ -251,12 +251,6 @@ type MessageRecipient struct {
 
 // SuspendedByOrder is a value of MessageRecipient.KeptBack.
 const SuspendedByOrder = "suspended"
-
-// Query is what FIND looks for.
-type Query struct {
-	Kind  string // recipient, sender, message-id or spoolid
-	Value string // an address, perhaps with * and ?, or a Message-Id or spoolid
-}
 
 // Explanation is the answer to JSON EXPLAIN: what the mail for a destination is
 // waiting for, if anything.
@@ -323,50 +317,7 @@ type Limit struct {
 	Line    int    `json:"line,omitempty"`
 }
 
-// CounterItem is a line of JSON SHOW COUNTERS.
-type CounterItem struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"`
-}
-
-// ReasonItem is a line of JSON SHOW REASONS: a diagnostic and how many
-// recipients have it.
-type ReasonItem struct {
-	// Reason is the last line of the diagnostic, without the parts that differ
-	// between attempts: see mailq reasons in mailq(1).
-	Reason     string `json:"reason"`
-	Recipients int    `json:"recipients"`
-	Jobs       int    `json:"jobs"`
-	Example    string `json:"example"` // one complete diagnostic; \r between lines
-	// Destination is the thread that the example is from.
-	Destination Name `json:"destination"`
-	// Others: this line counts all reasons that have no line of their own.
-	Others bool `json:"others,omitempty"`
-}
-
-// ShapeBounds are the upper bounds of the columns of SHOW SHAPE in minutes. One
-// more column counts everything older.
-var ShapeBounds = [...]int{5, 10, 20, 40, 80, 160, 320, 640, 1280}
-
-// ShapeItem is a line of JSON SHOW SHAPE: the recipients of a destination by the
-// age of their message.
-type ShapeItem struct {
-	Name
-	All    bool `json:"all,omitempty"`    // the first line: all destinations
-	Others bool `json:"others,omitempty"` // the last line: those without a line of their own
-	Total  int  `json:"total"`
-	// Ages counts the recipients of each column.
-	Ages [len(ShapeBounds) + 1]int `json:"ages"`
-}
-
 // ListError is the last object of an incomplete list.
 type ListError struct {
 	Error string `json:"error"`
-}
-
-// VerbItem is a line of JSON HELP: a command that the user may give.
-type VerbItem struct {
-	Command   string `json:"command"`
-	Arguments string `json:"arguments,omitempty"`
-	JSON      bool   `json:"json,omitempty"` // JSON may precede it
 }

@@ -45,45 +45,10 @@
 //
 // # Commands
 //
-// Verbs are in upper case; QUIT and EXIT may be in any case. The right is the
-// attribute that the user's line in the auth file must have.
-//
-//	command                           right  reply
-//	QUIT, EXIT                               +Bye bye
-//	AUTH user digest                         +OK
-//	HELP                                     the commands that this user may give
-//	SHOW COUNTERS                            counters, 42 columns each
-//	SHOW SNMP                         SNMP   two lines of totals
-//	SHOW QUEUE SHORT                  QQ     rings and totals
-//	SHOW QUEUE THREADS                TT     rings, threads and totals
-//	SHOW QUEUE THREADS2               TT     threads, fields between TABs
-//	SHOW THREAD channel host          TT     recipients, fields between TABs
-//	SHOW WHERE key=value…             TT     the jobs that an order with this selection would affect
-//	SHOW MSG id                       TT     a message: spoolid or number
-//	SHOW HELD                         TT     held messages and threads: who, when, why, until when
-//	SHOW SUSPENDED                    TT     threads that SUSPEND suspends: who, when, why, until when
-//	SHOW RULES                        TT     reply rules with their hits
-//	SHOW CLUSTER                      TT     store, nodes and limits of the cluster
-//	SHOW REASONS                      TT     last diagnostics with counts
-//	SHOW SENDERS [DOMAINS]            TT     mail by sender, or by the sender's domain
-//	SHOW SHAPE                        TT     recipients by destination and age
-//	EXPLAIN channel host              TT     what the mail for a destination is waiting for
-//	FIND recipient|sender|message-id|spoolid value
-//	                                  TT     messages, held ones too
-//	JSON SHOW …, JSON EXPLAIN …, JSON FIND …
-//	                                         the same as JSON, one object a line
-//	ETRN host [text]                  ETRN   +OK; an ETRN started something.
-//	KILL MSG id                       KILL   +OK; KILLed something.
-//	KILL, EXPIRE, RETRY, HOLD, RELEASE
-//	   MSG id | THREAD channel host | WHERE key=value…
-//	                                  KILL   +OK; {"messages":3,"recipients":5,"threads":1}
-//	SUSPEND THREAD channel host       KILL   as HOLD
-//	LIFT THREAD channel host          KILL   as HOLD
-//	REQUEUE MSG id | WHERE key=value…
-//	                                  KILL   as HOLD
-//	REROUTE MSG id channel host | THREAD channel host channel host
-//	      | WHERE key=value… TO channel host
-//	                                  KILL   as HOLD
+// The table in mailq/server/verbs.go has all commands, the right that each needs and the form of
+// its answer; HELP lists those that the user may give. Verbs are in upper case; QUIT and EXIT may
+// be in any case. ZMailer's commands get ZMailer's answers, which are text. After the word JSON,
+// each line of an answer is an object; our own questions have only this form.
 //
 // An order, which is a line that begins with one of the verbs from KILL to
 // REROUTE, may end with DRYRUN (or DRY), with FOR and a span after which a hold
@@ -99,16 +64,7 @@
 // is ZMailer's command and always gets ZMailer's reply; with an empty BECAUSE it gets
 // counts. See Order.String and ParseOutcome.
 //
-// A selection has these keys:
-//
-//	key                value                compared with
-//	channel, host      pattern              the job's thread
-//	sender, recipient  pattern              the addresses
-//	message-id         pattern              the Message-ID
-//	reason             pattern              the last diagnostics
-//	state              one of JobStates     the state of the job
-//	older, younger     span, 3d or 1h30m    the age of the message file
-//	larger, smaller    size, 500k or 10M    the bytes of the message file
+// A selection has the keys of the table in selection.go.
 //
 // A pattern may contain * and ?. It must match the whole text, ignoring case. A
 // job must match every key that is given. Each key may be given once, and at
@@ -124,32 +80,14 @@
 //
 // # JSON
 //
-// After JSON and a command, each line of the answer is one of these:
-//
-//	SHOW SNMP            Totals
-//	SHOW COUNTERS        CounterItem
-//	SHOW QUEUE SHORT     Ring
-//	SHOW QUEUE THREADS   ThreadItem
-//	SHOW QUEUE THREADS2  ThreadItem
-//	SHOW THREAD          Job
-//	SHOW WHERE           Job
-//	SHOW MSG, FIND       Message
-//	SHOW HELD            HeldItem
-//	SHOW SUSPENDED       SuspendedItem
-//	SHOW RULES           RuleItem
-//	SHOW CLUSTER         ClusterItem
-//	SHOW REASONS         ReasonItem
-//	SHOW SENDERS         SenderItem
-//	SHOW SHAPE           ShapeItem
-//	EXPLAIN              Explanation
-//
-// Times are RFC 3339. Bytes that are not UTF-8 appear as U+FFFD.
+// The structs of this package are the objects. Times are RFC 3339. Bytes that are not UTF-8
+// appear as U+FFFD.
 //
 // # The two sides
 //
-// Package mailq/server answers sessions from a queue. Package mailq/client asks.
-// The client writes an Order with its String method, and the server reads it
-// with ParseOrder.
+// Package mailq/server answers sessions from a queue. Package mailq/client asks, and package
+// mailq/report says what is shown of the objects. The client writes an Order with its String
+// method, and the server reads it with ParseOrder.
 package mailq
 
 const (

@@ -105,6 +105,29 @@ var targets = map[Verb]struct{ msg, thread, where bool }{
 	Lift:    {false, true, false},
 }
 
+// Arguments returns what may follow the verb, for HELP.
+func (v Verb) Arguments() string {
+	may := targets[v]
+	var forms []string
+	for _, form := range []struct {
+		may  bool
+		text string
+	}{{may.msg, "MSG id"}, {may.thread, "THREAD channel host"}, {may.where, "WHERE key=value..."}} {
+		if !form.may {
+			continue
+		}
+		if v == Reroute {
+			form.text += map[bool]string{false: " channel host", true: " TO channel host"}[strings.HasPrefix(form.text, "WHERE")]
+		}
+		forms = append(forms, form.text)
+	}
+	tail := " [DRYRUN] [BECAUSE text]"
+	if v == Hold || v == Suspend {
+		tail = " [DRYRUN] [FOR span] [BECAUSE text]"
+	}
+	return strings.Join(forms, " | ") + tail
+}
+
 // ErrUnknownRequest says that an acting verb does not take the target given.
 var ErrUnknownRequest = errors.New("unknown request")
 

@@ -21,11 +21,20 @@ func Digest(challenge, password string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// FormatAge writes how long ago a time was, as FormatSpan does. For a time in the future,
-// by a clock that was set, it is 0s.
-func FormatAge(now, at time.Time) string { return FormatSpan(max(0, now.Sub(at))) }
+// FormatAge writes how long ago a time was, in at most two units that follow each other: 5s,
+// 22m40s, 3h5m, 3d, 12d3h. For a time in the future, by a clock that was set, it is 0s.
+func FormatAge(now, at time.Time) string {
+	d := max(0, now.Sub(at))
+	switch {
+	case d >= 24*time.Hour:
+		d = d.Truncate(time.Hour)
+	case d >= time.Hour:
+		d = d.Truncate(time.Minute)
+	}
+	return FormatSpan(d)
+}
 
-// FormatSpan writes a span in days, hours, minutes and seconds: 59s, 1h1m1s,
+// FormatSpan writes a span as ZMailer does, in days, hours, minutes and seconds: 59s, 1h1m1s,
 // 1d1m1s, 1d1h. A unit that is zero is left out. Minutes and seconds are left
 // out if there are both days and hours. Fractions of a second are dropped.
 func FormatSpan(d time.Duration) string {

@@ -53,7 +53,7 @@ func newCommands(p *program, stdout, stderr io.Writer) *cobra.Command {
 	}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err.Error()) })
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddGroup(&cobra.Group{ID: groupLists, Title: "Lists and reports:"}, &cobra.Group{ID: groupOrders, Title: "Orders:"})
 	p.serverFlags(root.PersistentFlags())
@@ -116,43 +116,10 @@ func (p *program) subcommands() []subcommand {
 // lists are the subcommands that show something.
 func (p *program) lists() []subcommand {
 	type flags = []func(*pflag.FlagSet)
-	limit := func(what string) func(*pflag.FlagSet) {
-		return func(f *pflag.FlagSet) { p.limitFlag(f, what) }
-	}
-	sort := func(f *pflag.FlagSet) {
-		f.Func("sort", "sort threads by `size|age|rate|next`: messages, oldest message, deliveries a minute, next attempt", p.setSort)
-	}
-	all := []subcommand{
-		{use: "list [TARGET...]", short: "list messages, thread by thread", long: targetHelp, most: -1,
-			flags: flags{p.verboseFlag, sort, limit("messages"), p.jsonFlag}, run: p.runList},
-		{use: "threads", short: "show the counts and times of each thread, as mailq -Q", flags: flags{sort, limit("threads"), p.jsonFlag},
-			run: func([]string) error { p.queue = 1; return p.ask(p.listQueue) }},
-	}
-	for i, name := range []string{"rings", "totals", "counters"} {
-		all = append(all, subcommand{use: name, short: "show " + name + ", as mailq -" + strings.Repeat("Q", i+2), flags: flags{p.jsonFlag},
-			run: func([]string) error { p.queue = i + 2; return p.ask(p.listQueue) }})
-	}
-	all = append(all, []subcommand{
-		{use: "show MESSAGE", short: "show one message with the state of each recipient", least: 1, most: 1, flags: flags{p.jsonFlag},
-			run: func(args []string) error { return p.ask(p.report(mailq.ShowMessage(args[0]))) }},
-		{use: "find KIND=VALUE", short: "show messages by recipient, sender, message-id or spoolid", least: 1, most: 1,
-			flags: flags{limit("messages"), p.jsonFlag}, run: p.runFind},
-		{use: "explain CHANNEL/HOST", short: "say what the mail for a destination waits for", least: 1, most: 1, flags: flags{p.jsonFlag},
-			run: p.runExplain},
-		{use: "senders", short: "show messages, recipients, bytes and ages by sender", flags: flags{p.senderFlags, limit("senders"), p.jsonFlag},
-			run: func([]string) error { return p.ask(p.listSenders) }},
-	}...)
-	for _, r := range []struct{ name, command, short string }{
-		{"held", "SHOW HELD", "show what is held: by whom, since when, why and until when"},
-		{"suspended", "SHOW SUSPENDED", "show the threads that are suspended by order: by whom, since when, why and until when"},
-		{"rules", "SHOW RULES", "show the reply rules and how often they have matched"},
-		{"reasons", "SHOW REASONS", "show the last diagnostics and how many recipients have them"},
-		{"shape", "SHOW SHAPE", "show recipients by destination and age"},
-		{"cluster", "SHOW CLUSTER", "show the nodes of the cluster, their shares of each limit, and the store"},
-		{"verbs", "HELP", "show the commands of the protocol that you may use"},
-	} {
-		all = append(all, subcommand{use: r.name, short: r.short, flags: flags{p.jsonFlag},
-			run: func([]string) error { return p.ask(p.report(r.command)) }})
+	all := []subcommand{{use: "list [TARGET...]", short: "list messages, thread by thread", long: targetHelp, most: -1,
+		flags: flags{p.verboseFlag, p.limitFlag, p.jsonFlag}, run: p.runList}}
+	for i := range questions {
+		all = append(all, questions[i].subcommand(p))
 	}
 	all = append(all, []subcommand{
 		{use: "top", short: "show a live view of the queue", flags: flags{p.everyFlag, p.eventLogFlag}, run: func([]string) error { return p.watch() }},
@@ -168,11 +135,6 @@ func (p *program) lists() []subcommand {
 func (p *program) everyFlag(f *pflag.FlagSet) {
 	p.every = 5 * time.Second
 	spanFlag(f, &p.every, "every", "`time` between two updates (default 5s)")
-}
-
-func (p *program) senderFlags(f *pflag.FlagSet) {
-	f.BoolVar(&p.domains, "domains", false, "count the domains of the senders")
-	f.Func("sort", "sort by `size|age|bytes|recipients`; size is the number of messages", p.setSenderSort)
 }
 
 // orderCommands are the subcommands that change something.

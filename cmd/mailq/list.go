@@ -1,14 +1,12 @@
 package main
 
-// The lists of messages and threads: which threads, in which order, how many,
-// and the total below.
+// The lists of messages: ZMailer's, and mailq list.
 
 import (
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,50 +16,37 @@ import (
 	"zsched/mailq/client"
 )
 
-// sortKeys are what --sort takes: which of two threads comes first. Equal threads keep
-// the order of the server.
-var sortKeys = map[string]func(a, b *mailq.Thread) int{
-	"size": func(a, b *mailq.Thread) int { return cmp.Compare(b.Jobs, a.Jobs) },
-	"age":  func(a, b *mailq.Thread) int { return compareTimes(a.OldestAt, b.OldestAt) },
-	"rate": func(a, b *mailq.Thread) int { return cmp.Compare(b.Rate, a.Rate) },
-	"next": func(a, b *mailq.Thread) int {
-		if a.Held != b.Held {
-			return map[bool]int{true: 1, false: -1}[a.Held]
-		}
-		return a.WakeAt.Compare(b.WakeAt) // without a time it is due
-	},
+// threadFilter is what -c and -h say: the channel and the host of the threads that are
+// shown, regardless of case. "" matches every channel or host.
+type threadFilter struct {
+	channel, host string
 }
 
-// compareTimes compares two times; one that is not known comes last.
-func compareTimes(a, b time.Time) int {
-	if a.IsZero() || b.IsZero() {
-		return b.Compare(a)
-	}
-	return a.Compare(b)
+func (f threadFilter) matches(name mailq.Name) bool {
+	return (f.channel == "" || strings.EqualFold(f.channel, name.Channel)) &&
+		(f.host == "" || strings.EqualFold(f.host, name.Host))
 }
 
-// setSort sets --sort.
-func (o *options) setSort(key string) error { return setKey(&o.sort, sortKeys, key) }
-
-// setSenderSort sets --sort of senders.
-func (o *options) setSenderSort(key string) error { return setKey(&o.sort, mailq.SenderSorts, key) }
-
-func setKey[F any](to *string, keys map[string]F, key string) error {
-	if _, ok := keys[key]; !ok {
-		return fmt.Errorf("%q is not one of %s", key, strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
+// matchesLine reports whether a line of SHOW QUEUE THREADS is about a thread that
+// matches. Lines about rings and totals match if every thread does.
+func (f threadFilter) matchesLine(line string) bool {
+	if f == (threadFilter{}) {
+		return true
 	}
-	*to = key
-	return nil
+	name, isThread := strings.CutPrefix(line, "    ")
+	channel, rest, _ := strings.Cut(name, "/")
+	// The host is followed by /0 or /2, and then by the numbers.
+	host, _, _ := strings.Cut(rest, "\t")
+	host, _, _ = strings.Cut(host, " N=")
+	return isThread && f.matches(mailq.Name{Channel: channel, Host: host[:max(0, strings.LastIndexByte(host, '/'))]})
 }
 
 // threads returns the threads to list: the one that -h names, or those of the
-// queue, or of the channel that -c names, in the order that --sort names.
-func (p *program) threads() ([]*mailq.Thread, error) {
-	if p.thread.host != "" && p.queue == 0 {
-		name := mailq.Name{Channel: strings.ToLower(p.thread.channel), Host: strings.ToLower(p.thread.host)}
-		return p.oneThread(name)
+// queue, or of the channel that -c names.
+func (p *program) threads() (threads []*mailq.Thread, err error) {
+	if p.thread.host != "" {
+		return p.oneThread(mailq.Name{Channel: strings.ToLower(p.thread.channel), Host: strings.ToLower(p.thread.host)})
 	}
-	var threads []*mailq.Thread
 	for t, err := range p.client.Threads() {
 		if err != nil {
 			return nil, err
@@ -69,9 +54,6 @@ func (p *program) threads() ([]*mailq.Thread, error) {
 		if p.thread.matches(t.Name) {
 			threads = append(threads, &t.Thread)
 		}
-	}
-	if p.sort != "" {
-		slices.SortStableFunc(threads, sortKeys[p.sort])
 	}
 	return threads, nil
 }
@@ -167,100 +149,79 @@ func (p *program) list() error {
 	return err
 }
 
-// listSelected prints the mail that is selected, thread by thread, and its total. If
-// nothing is selected, the error is errSilent, as for mailq find.
-func (p *program) listSelected(where *mailq.Selection) error {
-	command := "JSON SHOW WHERE " + where.String()
-	if p.json {
-		return p.limited(command)
-	}
-	rank, err := p.ranks()
+// runList lists the mail that the arguments select, or all.
+func (p *program) runList(args []string) error {
+	targets, err := parseTargets(args)
 	if err != nil {
+		return usageError(err.Error())
+	}
+	where, err := targets.selection()
+	switch {
+	case err != nil:
+		return usageError(err.Error())
+	case where == nil:
+		return p.ask(p.list)
+	}
+	return p.ask(func() error { return p.listSelected(where) })
+}
+
+// listSelected prints the mail that is selected, thread by thread, and its total. If
+// nothing is selected, the error is errSilent.
+func (p *program) listSelected(where *mailq.Selection) error {
+	lines := p.client.Show("JSON SHOW WHERE " + where.String())
+	if p.json {
+		shown, err := p.printJSON(lines)
+		if err == nil && shown == 0 {
+			err = errSilent
+		}
 		return err
 	}
 	byThread := make(map[mailq.Name][]*mailq.Job)
 	var names []mailq.Name
-	total := mailq.Outcome{}
+	recipients := 0
 	messages := make(map[string]bool)
-	for job, err := range client.Objects[mailq.Job](p.client.Show(command)) {
+	for job, err := range client.Objects[mailq.Job](lines) {
 		if err != nil {
 			return err
 		}
 		if byThread[job.Name] == nil {
 			names = append(names, job.Name)
 		}
-		total.Recipients += len(job.Recipients)
+		recipients += len(job.Recipients)
 		messages[job.SpoolID] = true
 		byThread[job.Name] = append(byThread[job.Name], job)
 	}
 	if len(names) == 0 {
 		return errSilent
 	}
-	slices.SortStableFunc(names, func(a, b mailq.Name) int { return cmp.Compare(rank[a], rank[b]) })
-	printer := p.printer()
-	shown := 0
+	var jobs []*mailq.Job
 	for _, name := range names {
-		for _, job := range byThread[name] {
-			if shown < p.bounded(shown+1) {
-				shown++
-				if err := printer.Job(job); err != nil {
-					return err
-				}
-			}
+		jobs = append(jobs, byThread[name]...)
+	}
+	shown := min(len(jobs), cmp.Or(p.limit, len(jobs)))
+	printer := p.printer()
+	for _, job := range jobs[:shown] {
+		if err := printer.Job(job); err != nil {
+			return err
 		}
 	}
-	if err := printer.Finish(2); err != nil || p.owner != nil {
+	if err := printer.Finish(2); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("Total: %s, %s, %s", mailq.Plural(len(messages), "message", "messages"),
-		mailq.Plural(total.Recipients, "recipient", "recipients"), mailq.Plural(len(names), "thread", "threads"))
+	total := totalText(len(messages), recipients, len(names))
 	if p.limit > 0 {
-		text += fmt.Sprintf(" (%d shown)", shown)
+		total += fmt.Sprintf(" (%d shown)", shown)
 	}
-	return printer.Line(text)
+	return printer.Line(total)
 }
 
-// ranks returns the position of each thread in the order of --sort, or nothing without
-// --sort.
-func (p *program) ranks() (map[mailq.Name]int, error) {
-	if p.sort == "" {
-		return nil, nil
-	}
-	threads, err := p.threads()
-	if err != nil {
-		return nil, err
-	}
-	rank := make(map[mailq.Name]int)
-	for i, t := range threads {
-		rank[t.Name] = i
-	}
-	return rank, nil
+func totalText(messages, recipients, threads int) string {
+	return fmt.Sprintf("Total: %s, %s, %s", mailq.Plural(messages, "message", "messages"),
+		mailq.Plural(recipients, "recipient", "recipients"), mailq.Plural(threads, "thread", "threads"))
 }
 
-// limited prints the objects of an answer, as many as --limit allows.
-func (p *program) limited(command string) error {
-	printer := p.printer()
-	shown := 0
-	for line, err := range p.client.Show(command) {
-		if err != nil {
-			return err
-		}
-		if p.limit > 0 && shown == p.limit {
-			return nil
-		}
-		shown++
-		if err := printer.JSON(line); err != nil {
-			return err
-		}
-	}
-	if shown == 0 {
-		return errSilent
-	}
-	return nil
-}
-
-// heldMessages returns the held messages, which are in no thread, as many as
-// --limit allows. Those that are to be held are still in their threads.
+// heldMessages returns the held messages, which are in no thread. Those that are to be held are
+// still in their threads.
 func (p *program) heldMessages() (items []*mailq.HeldItem, err error) {
 	for item, err := range client.Objects[mailq.HeldItem](p.client.Show("JSON SHOW HELD")) {
 		if client.KindOf(err) == client.Refused { // an older scheduler, or a user who may not ask
@@ -269,7 +230,7 @@ func (p *program) heldMessages() (items []*mailq.HeldItem, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if (p.limit == 0 || len(items) < p.limit) && !item.IsThread() && item.Order == "" && p.thread.matches(item.Name) {
+		if !item.IsThread() && item.Order == "" && p.thread.matches(item.Name) {
 			items = append(items, item)
 		}
 	}
@@ -316,9 +277,9 @@ func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
 			all = *totals
 		}
 	}
-	if s := all.SpoolText(time.Now()); s != "" { // it comes first
+	if trouble := all.SpoolText(time.Now()); trouble != "" { // it comes first
 		all.Spool = mailq.Spool{}
-		if _, err := fmt.Fprintln(p.out, text.Escape(s)); err != nil {
+		if _, err := fmt.Fprintln(p.out, text.Escape(trouble)); err != nil {
 			return nil, err
 		}
 	}
@@ -326,49 +287,5 @@ func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
 	if withMail == 0 && all.Messages == 0 && len(notes) == 0 {
 		return nil, nil
 	}
-	lines = append(lines, fmt.Sprintf("Total: %s, %s, %s", mailq.Plural(all.Messages, "message", "messages"),
-		mailq.Plural(all.Recipients, "recipient", "recipients"), mailq.Plural(withMail, "thread", "threads")))
-	return append(lines, notes...), nil
-}
-
-// sortedLines prints the lines of -Q that are about threads, without those of
-// rings and totals, in the order of --sort and as many as --limit allows.
-func (p *program) sortedLines() error {
-	threads, err := p.threads()
-	if err != nil {
-		return err
-	}
-	printer := p.printer()
-	command, nameOf, show := "SHOW QUEUE THREADS", lineName, printer.Line
-	if p.json {
-		command, nameOf, show = "JSON "+command, jsonName, printer.JSON
-	}
-	lines := make(map[mailq.Name]string)
-	for line, err := range p.client.Show(command) {
-		if err != nil {
-			return err
-		}
-		if name, ok := nameOf(line); ok {
-			lines[name] = line
-		}
-	}
-	for _, t := range threads[:p.bounded(len(threads))] {
-		if line, ok := lines[t.Name]; ok { // it may have ended meanwhile
-			if err := show(line); err != nil {
-				return err
-			}
-		}
-	}
-	if p.json {
-		return nil
-	}
-	return printer.Line(fmt.Sprintf("Total: %s (%d shown)", mailq.Plural(len(threads), "thread", "threads"), p.bounded(len(threads))))
-}
-
-// bounded returns n, or --limit if that is less.
-func (p *program) bounded(n int) int {
-	if p.limit > 0 {
-		return min(n, p.limit)
-	}
-	return n
+	return slices.Concat([]string{totalText(all.Messages, all.Recipients, withMail)}, notes), nil
 }

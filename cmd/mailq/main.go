@@ -16,16 +16,13 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// Exit codes, which are those of sysexits.h (mailq(1), "EXIT STATUS").
+// Exit codes (mailq(1), "EXIT STATUS"). Those above 1 are ZMailer's, from sysexits.h.
 const (
 	exitOK          = 0
-	exitFailure     = 1 // there is no such message, or nothing was found
+	exitFailure     = 1 // nothing was found or done, or the server refuses it
 	exitUsage       = 64
 	exitUnavailable = 69
 	exitNoQueue     = 72
-	exitOutput      = 74
-	exitProtocol    = 76
-	exitRefused     = 77
 )
 
 // usageError is the error of an invalid command line.
@@ -33,18 +30,9 @@ type usageError string
 
 func (e usageError) Error() string { return string(e) }
 
-// refusedError is an error that another user might not get.
-type refusedError struct{ error }
-
-// Unwrap returns the error of the client.
-func (e refusedError) Unwrap() error { return e.error }
-
 // loginHint follows the error of a refused request.
 const loginHint = "mailq: -U user/password logs in as another user. The users, with their passwords, addresses and rights,\n" +
 	"are in the scheduler's auth file (PARAMauthfile in scheduler.cf). At a UNIX socket, root needs no password."
-
-// outputError is an error of writing to standard output.
-type outputError struct{ error }
 
 func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	out := bufio.NewWriterSize(stdout, 64<<10)
@@ -52,11 +40,8 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	commands := newCommands(p, out, stderr)
 	commands.SetArgs(args)
 	err := client.RefusalOf(commands.Execute(), p.what)
-	if client.KindOf(err) == client.Refused && p.mayLogIn() {
-		err = refusedError{err}
-	}
 	if flushed := out.Flush(); flushed != nil {
-		err = outputError{flushed}
+		err = flushed
 	}
 	if err != nil && !errors.Is(err, errSilent) {
 		fmt.Fprintf(stderr, "mailq: %s\n", text.Escape(err.Error()))
@@ -64,7 +49,7 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	if usage := usageError(""); errors.As(err, &usage) {
 		fmt.Fprintln(stderr, "mailq help lists the subcommands and options.")
 	}
-	if refused := (refusedError{}); errors.As(err, &refused) {
+	if client.KindOf(err) == client.Refused && p.mayLogIn() {
 		fmt.Fprintln(stderr, loginHint)
 	}
 	return exitCode(err)
@@ -72,24 +57,15 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 
 func exitCode(err error) int {
 	var usage usageError
-	var output outputError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.As(err, &output):
-		return exitOutput
 	case errors.Is(err, errNeverActive):
 		return exitNoQueue
-	}
-	switch client.KindOf(err) {
-	case client.Unavailable:
+	case client.KindOf(err) == client.Unavailable:
 		return exitUnavailable
-	case client.Malformed:
-		return exitProtocol
-	case client.Refused:
-		return exitRefused
 	}
 	return exitFailure
 }

@@ -15,6 +15,7 @@ import (
 
 	"zsched/internal/units"
 	"zsched/mailq"
+	"zsched/mailq/report"
 )
 
 // options is what the command line says.
@@ -38,14 +39,12 @@ type options struct {
 	version         bool
 
 	// Subcommands.
-	sort     string // a key of sortKeys or mailq.SenderSorts; "": the order of the server
-	limit    int    // messages, threads or senders that are listed; 0: all
+	sort     string // the title of a column; "": the first order of the table
+	limit    int    // messages, or rows of a table, that are listed; 0: all
 	json     bool
-	domains  bool // senders by domain
 	every    time.Duration
 	eventLog string
 	order    mailq.Order // without a target
-	targets  targets
 	yes      bool
 	drains   bool // mailq drain
 }
@@ -91,13 +90,26 @@ func (o *options) jsonFlag(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "print JSON, one object a line")
 }
 
-func (o *options) limitFlag(f *pflag.FlagSet, what string) {
-	f.Func("limit", "list at most this `number` of "+what, func(s string) (err error) {
+func (o *options) limitFlag(f *pflag.FlagSet) {
+	f.Func("limit", "list at most this `number` of messages or lines", func(s string) (err error) {
 		if o.limit, err = strconv.Atoi(s); err != nil || o.limit < 1 {
 			return errors.New("a number above zero is needed")
 		}
 		return nil
 	})
+}
+
+// sortFlag returns the option that sorts a table.
+func (o *options) sortFlag(table *report.Table) func(*pflag.FlagSet) {
+	return func(f *pflag.FlagSet) {
+		f.Func("sort", "sort by this `column`", func(title string) error {
+			if _, found := table.Column(title); !found {
+				return fmt.Errorf("%q is not one of %s", title, strings.Join(table.Titles(), ", "))
+			}
+			o.sort = title
+			return nil
+		})
+	}
 }
 
 // forFlag is the option of holds and suspensions.
@@ -180,33 +192,4 @@ func (o *options) readPassword(file string) error {
 	}
 	o.password, _, _ = strings.Cut(string(text), "\n")
 	return nil
-}
-
-// replaced has the long options of version 0.9, and what is given instead.
-var replaced = map[string]string{
-	"all": "mailq drain NODE", "domains": "mailq senders --domains", "find": "mailq find KIND=VALUE",
-	"json": "mailq list --json, or a report with it", "limit": "mailq list --limit, or a report with it",
-	"move": "mailq move --to NODE TARGET, or mailq drain NODE", "msg": "the message as an argument: mailq kill S860194HfBVWBh",
-	"reroute": "mailq reroute --to CHANNEL/HOST TARGET", "sender-domains": "mailq senders --domains",
-	"sort": "mailq list --sort, or a report with it", "thread": "the thread as an argument: mailq hold smtp/example.com",
-	"where": "the condition as an argument: mailq list older=1d", "zenv": "--zmailer-conf", "config": "--zmailer-conf",
-	"because": "an order with it: mailq hold smtp/example.com --because TEXT", "dry-run": "an order with it: mailq kill older=3d --dry-run",
-	"yes": "an order with it: mailq kill older=3d --yes", "for": "mailq hold TARGET --for TIME", "to": "mailq move --to NODE TARGET",
-	"every": "mailq top --every TIME", "event-log": "mailq trace ID --event-log FILE",
-	"show": "mailq show ID", "explain": "mailq explain CHANNEL/HOST", "trace": "mailq trace ID", "etrn": "mailq etrn HOST",
-	"hold": "mailq hold TARGET", "release": "mailq release TARGET", "retry": "mailq retry TARGET", "kill": "mailq kill TARGET",
-	"expire": "mailq expire TARGET", "requeue": "mailq requeue TARGET", "suspend": "mailq suspend CHANNEL/HOST", "lift": "mailq lift CHANNEL/HOST",
-	"held": "mailq held", "suspended": "mailq suspended", "rules": "mailq rules", "cluster": "mailq cluster", "shape": "mailq shape",
-	"reasons": "mailq reasons", "senders": "mailq senders", "verbs": "mailq verbs", "top": "mailq top",
-}
-
-// flagError names the subcommand that replaces an option of version 0.9.
-func flagError(err error) error {
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
-		if instead := replaced[unknown.GetSpecifiedName()]; instead != "" {
-			return usageError(fmt.Sprintf("--%s is not an option here; give %s", unknown.GetSpecifiedName(), instead))
-		}
-	}
-	return usageError(err.Error())
 }

@@ -24,13 +24,14 @@ func (p *program) runOrder(args []string) error {
 
 // parseOrders returns the orders for the targets that the arguments name.
 func (p *program) parseOrders(args []string) (orders []mailq.Order, err error) {
-	if p.targets, err = parseTargets(args); err != nil {
+	targets, err := parseTargets(args)
+	if err != nil {
 		return nil, err
 	}
 	if p.order.Verb == mailq.Reroute && p.order.To == (mailq.Name{}) {
 		return nil, fmt.Errorf("%s needs --to", p.what)
 	}
-	return p.orders()
+	return p.options.orders(&targets)
 }
 
 // isMove reports whether the order moves mail to another node.

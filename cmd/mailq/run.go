@@ -217,7 +217,7 @@ func (p *program) version1() error {
 		if err != nil {
 			return err
 		}
-		dump.Threads = filterThreads(dump.Threads, p.thread, func(t client.DumpThread) mailq.Name { return t.Name })
+		dump.Threads = slices.DeleteFunc(dump.Threads, func(t client.DumpThread) bool { return !p.thread.matches(t.Name) })
 		return printer.Dump(dump)
 	}
 	if err := p.client.SkipDump(); err != nil {
@@ -237,56 +237,18 @@ func (p *program) version1() error {
 	return nil
 }
 
-// listQueue shows threads, rings, totals or counters.
+// listQueue shows threads, rings, totals or counters, in the words of the server.
 func (p *program) listQueue() error {
-	if p.queue == 1 && (p.sort != "" || p.limit > 0) {
-		return p.sortedLines()
-	}
-	return p.report("SHOW " + [...]string{"QUEUE THREADS", "QUEUE SHORT", "SNMP", "COUNTERS"}[p.queue-1])()
-}
-
-// runList lists the mail that the arguments select, or all.
-func (p *program) runList(args []string) (err error) {
-	if p.targets, err = parseTargets(args); err != nil {
-		return usageError(err.Error())
-	}
-	where, err := p.targets.selection()
-	switch {
-	case err != nil:
-		return usageError(err.Error())
-	case where == nil:
-		return p.ask(p.list)
-	case p.json && p.sort != "":
-		return usageError("mailq list with targets and --json takes no --sort")
-	}
-	return p.ask(func() error { return p.listSelected(where) })
-}
-
-// runFind shows the messages that have an address or an id.
-func (p *program) runFind(args []string) error {
-	kind, value, ok := strings.Cut(args[0], "=")
-	if !ok || value == "" {
-		return usageError(fmt.Sprintf("%q is not kind=value", args[0]))
-	}
-	if kinds := []string{"recipient", "sender", "message-id", "spoolid"}; !slices.Contains(kinds, kind) {
-		return usageError(fmt.Sprintf("unknown kind %q; the kinds are %s", kind, strings.Join(kinds, ", ")))
-	}
-	return p.ask(func() error {
-		shown, err := p.lines("FIND " + kind + " " + mailq.Quote(value))
-		if err == nil && !shown {
-			return errSilent
+	printer := p.printer()
+	for line, err := range p.client.Show("SHOW " + [...]string{"QUEUE THREADS", "QUEUE SHORT", "SNMP", "COUNTERS"}[p.queue-1]) {
+		if err == nil && p.thread.matchesLine(line) {
+			err = printer.Line(line)
 		}
-		return err
-	})
-}
-
-// runExplain says what the mail of a thread waits for.
-func (p *program) runExplain(args []string) error {
-	name, err := parseThread(args[0])
-	if err != nil {
-		return usageError(err.Error())
+		if err != nil {
+			return err
+		}
 	}
-	return p.ask(p.report(mailq.Explain(name)))
+	return nil
 }
 
 // etrn starts delivery of the mail for a host.
@@ -298,55 +260,12 @@ func (p *program) etrn(host string) error {
 	return err
 }
 
-// report returns the function that prints the answer to a command.
-func (p *program) report(command string) func() error {
-	return func() error {
-		_, err := p.lines(command)
-		return err
-	}
-}
-
-// lines prints the lines of an answer as they arrive. shown is false if nothing
-// was printed.
-func (p *program) lines(command string) (shown bool, err error) {
-	printer := p.printer()
-	show := printer.Line
-	if p.json {
-		command, show = "JSON "+command, printer.JSON
-	}
-	found := 0 // messages; their further lines begin with a TAB
-	for line, err := range p.client.Show(command) {
-		if err != nil {
-			return shown, err
-		}
-		if !p.thread.matchesLine(line) {
-			continue
-		}
-		if !strings.HasPrefix(line, "\t") {
-			found++
-		}
-		if p.limit > 0 && found > p.limit {
-			fmt.Fprintf(p.stderr, "mailq: there are more; --limit %d\n", p.limit)
-			return shown, nil
-		}
-		shown = true
-		if err := show(line); err != nil {
-			return shown, err
-		}
-	}
-	return shown, nil
-}
-
 // watch shows the live view until the user quits it.
 func (p *program) watch() error {
-	if err := p.find(); err != nil {
-		return err
-	}
-	source, err := client.NewReconnecting(p.connect)
-	if err != nil {
+	if err := p.ask(func() error { return nil }); err != nil { // at once, if there is no server
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGHUP)
 	defer stop()
-	return (&top.Top{Source: source, Every: p.every, Trace: p.traceLines()}).Watch(ctx)
+	return (&top.Top{Connect: p.connect, Every: p.every, Trace: p.traceLines}).Watch(ctx)
 }

@@ -79,8 +79,7 @@ func (t *targets) selection() (*mailq.Selection, error) {
 // orders returns the orders for the targets. Targets of one kind are alternatives: there is an
 // order for each message or each thread. Different kinds restrict each other: they make one
 // selection.
-func (o *options) orders() ([]mailq.Order, error) {
-	t := &o.targets
+func (o *options) orders(t *targets) ([]mailq.Order, error) {
 	switch o.order.Verb {
 	case mailq.Suspend, mailq.Lift:
 		if len(t.messages)+len(t.where) > 0 {

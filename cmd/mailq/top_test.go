@@ -1,36 +1,42 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 )
 
+const (
+	until    = "S: +OK until LF.LF\n"
+	end      = "S: .\n"
+	greeting = "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\n"
+	checked  = greeting + "C: QUIT\nS: +Bye bye\n"
+	totals   = greeting + "C: JSON SHOW SNMP\n" + until + `S: {"agents":3}` + "\n" + end
+)
+
+// threads is a session that shows the page of threads.
+func threads(hosts ...string) string {
+	session := totals + "C: JSON SHOW QUEUE THREADS\n" + until
+	for i, host := range hosts {
+		session += fmt.Sprintf(`S: {"ring":1,"channel":"smtp","host":%q,"jobs":1,"recipients":%d,"oldest_at":"2026-11-21T10:00:00Z","reason":"busy"}`+"\n", host, 1+i)
+	}
+	return session + end
+}
+
 // TestTop drives mailq top in a pseudo-terminal: it must show the queue,
 // follow the keys, survive another size of the screen, and leave the terminal
 // as it was.
 func TestTop(t *testing.T) {
-	const until, end = "S: +OK until LF.LF\n", "S: .\n"
-	const help = "C: HELP\n" + until + "S: [JSON] SHOW COUNTERS\n" + end
-	const empty = until + end
-	const totals = "C: JSON SHOW SNMP\n" + until + `S: {"agents":3}` + "\n" + end
-	snapshot := "C: JSON SHOW QUEUE THREADS\n" + until +
-		`S: {"ring":1,"channel":"smtp","host":"a.example","jobs":1,"recipients":1,"oldest_at":"2026-11-21T10:00:00Z"}` + "\n" +
-		`S: {"ring":1,"channel":"smtp","host":"b.example","jobs":9,"recipients":12,"oldest_at":"2026-11-21T10:00:00Z","reason":"busy"}` + "\n" + end +
-		"C: JSON SHOW QUEUE SHORT\n" + empty + totals
-	// The server has more when it is asked again.
-	later := strings.Replace(snapshot, end, `S: {"ring":1,"channel":"smtp","host":"c.example","jobs":1}`+"\n"+end, 1)
-	jobs := "C: JSON SHOW THREAD smtp b.example\n" + until +
+	jobs := totals + "C: JSON SHOW THREAD smtp b.example\n" + until +
 		`S: {"channel":"smtp","host":"b.example","spoolid":"S1abc","sender":"alice@a.example","recipients":[{"offset":1,"attempts":2,"reason":"busy"}]}` + "\n" + end
+	const outcome = "S: +OK; {\"messages\":1,\"recipients\":1,\"threads\":1}\n"
 	socket := filepath.Join(t.TempDir(), "mailq")
-	server := playOnce(t, socket, "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\n"+help+
-		snapshot+snapshot+jobs+
-		totals+"C: HOLD MSG S1abc DRYRUN FOR 2h BECAUSE rain\nS: +OK; {\"messages\":1,\"recipients\":1,\"threads\":1}\n"+
-		totals+"C: HOLD MSG S1abc FOR 2h BECAUSE rain\nS: +OK; {\"messages\":1,\"recipients\":1,\"threads\":1}\n"+
-		snapshot+jobs+snapshot+jobs+later)
+	server := playOnce(t, socket, checked, threads("a.example", "b.example"), jobs,
+		greeting+"C: HOLD MSG S1abc DRYRUN FOR 2h BECAUSE rain\n"+outcome, greeting+"C: HOLD MSG S1abc FOR 2h BECAUSE rain\n"+outcome,
+		jobs, jobs, threads("a.example", "b.example", "c.example"))
 
 	terminal := start(t, "-p", socket, "top", "--every", "1h")
 	terminal.shows("smtp/b.example")
@@ -40,8 +46,8 @@ func TestTop(t *testing.T) {
 	terminal.shows("released):")
 	terminal.types("2h\rrain\r")
 	terminal.shows("(y/n)")
-	terminal.types("y")
-	terminal.shows("recipient,")
+	terminal.types("y\r")
+	terminal.shows("done:")
 	if err := pty.Setsize(terminal.File, &pty.Winsize{Rows: 24, Cols: 90}); err != nil {
 		t.Fatal(err)
 	}
@@ -59,15 +65,10 @@ func TestTop(t *testing.T) {
 }
 
 // TestTopSuspends: Ctrl-Z gives the terminal back to the shell as it was, and fg
-// shows the queue again, though the server has closed the session meanwhile. The
-// end leaves the terminal as it was, too.
+// shows the queue again. The end leaves the terminal as it was, too.
 func TestTopSuspends(t *testing.T) {
-	const until, end = "S: +OK until LF.LF\n", "S: .\n"
-	session := "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\nC: HELP\n" + until + "S: [JSON] SHOW COUNTERS\n" + end +
-		"C: JSON SHOW QUEUE THREADS\n" + until + `S: {"ring":1,"channel":"smtp","host":"a.example","jobs":1,"recipients":1}` + "\n" + end +
-		"C: JSON SHOW QUEUE SHORT\n" + until + end + "C: JSON SHOW SNMP\n" + until + "S: {}\n" + end
 	socket := filepath.Join(t.TempDir(), "mailq")
-	servers := playOnce(t, socket, session, strings.ReplaceAll(session, "a.example", "ZZZZ"))
+	servers := playOnce(t, socket, checked, threads("a.example"), threads("zzzz"))
 	terminal := startCommand(t, "TZ=UTC", "sh", "-c", `set -m
 		before=$(stty -g)
 		mailq -p `+socket+` top --every 1h
@@ -81,7 +82,7 @@ func TestTopSuspends(t *testing.T) {
 	terminal.shows(normalScreen)
 	terminal.shows("stopped 148") // 128 and SIGTSTP
 	terminal.shows("same settings")
-	terminal.shows("ZZZZ")
+	terminal.shows("zzzz")
 	terminal.types("q")
 	terminal.shows(normalScreen)
 	terminal.shows("ended 0")
@@ -95,7 +96,7 @@ func TestTopSuspends(t *testing.T) {
 // A process that no shell would continue is not stopped: the view comes back.
 func TestTopWithoutJobControl(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "mailq")
-	playOnce(t, socket, "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\nC: HELP\nC: never\n")
+	playOnce(t, socket, checked, greeting+"C: never\n")
 	terminal := start(t, "-p", socket, "top")
 	terminal.shows("asking")
 	terminal.types("\x1a")
@@ -113,7 +114,7 @@ func TestTopEnds(t *testing.T) {
 	terminal.shows("connect failed")
 	terminal.ends(exitUnavailable)
 
-	playOnce(t, socket, "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\nC: HELP\nC: never\n")
+	playOnce(t, socket, checked, greeting+"C: never\n")
 	terminal = start(t, "-p", socket, "top")
 	terminal.shows("asking")
 	if err := terminal.cmd.Process.Signal(unix.SIGTERM); err != nil {

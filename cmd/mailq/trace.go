@@ -32,10 +32,7 @@ func (p *program) printTrace(what string) error {
 	} else {
 		err = trace.Print(p.out, events, time.Local)
 	}
-	if err != nil {
-		return outputError{err}
-	}
-	return nil
+	return err
 }
 
 // readEvents returns the events about a message or an address. There is at least
@@ -59,18 +56,15 @@ func (p *program) readEvents(what string, warn func(error)) ([]*trace.Event, err
 	return events, nil
 }
 
-// traceLines returns the function with which the live view learns what happened to a
-// message.
-func (p *program) traceLines() func(id string) ([]string, error) {
-	return func(id string) ([]string, error) {
-		var text strings.Builder
-		events, err := p.readEvents(id, func(err error) { fmt.Fprintln(&text, err) })
-		if err != nil {
-			return nil, err
-		}
-		err = trace.Print(&text, events, time.Local)
-		return strings.Split(strings.TrimRight(text.String(), "\n"), "\n"), err
+// traceLines returns what happened to a message, for the live view.
+func (p *program) traceLines(id string) ([]string, error) {
+	var text strings.Builder
+	events, err := p.readEvents(id, func(err error) { fmt.Fprintln(&text, err) })
+	if err != nil {
+		return nil, err
 	}
+	err = trace.Print(&text, events, time.Local)
+	return strings.Split(strings.TrimRight(text.String(), "\n"), "\n"), err
 }
 
 // findEventLog returns the file that --event-log names, that the running scheduler

@@ -39,7 +39,7 @@ func (c *Client) Answer() (string, error) {
 		}
 		return "", errorf(Refused, "%s", text.Escape(s))
 	}
-	return "", c.breakOff(errorf(Malformed, "%s answers %q, which begins with neither + nor -", c.options.Server, line))
+	return "", c.breakOff(errorf(Unavailable, "%s answers %q, which begins with neither + nor -", c.options.Server, line))
 }
 
 // Lines reads an answer of many lines. If the caller stops before the last one,
@@ -62,7 +62,7 @@ func (c *Client) Lines() iter.Seq2[string, error] {
 			line = strings.TrimPrefix(line, ".")
 			if why, ok := strings.CutPrefix(line, mailq.Incomplete); ok {
 				if end, err := c.line(); err != nil || end != "." {
-					_ = c.breakOff(errorf(Malformed, "%s sends more lines after the end of an answer", c.options.Server))
+					_ = c.breakOff(errorf(Unavailable, "%s sends more lines after the end of an answer", c.options.Server))
 				}
 				yield("", incomplete(first, why))
 				return
@@ -121,7 +121,7 @@ func parseObject[T any](first bool, line string) (*T, error) {
 	}
 	object := new(T)
 	if err := json.Unmarshal([]byte(line), object); err != nil {
-		return nil, errorf(Malformed, "malformed JSON %q: %w", line, err)
+		return nil, errorf(Unavailable, "malformed JSON %q: %w", line, err)
 	}
 	return object, nil
 }
@@ -150,7 +150,7 @@ func (c *Client) line() (string, error) {
 		case err == nil && long == nil:
 			return c.traced(string(piece)), nil
 		case len(long)+len(piece) > maxLine:
-			return "", c.breakOff(errorf(Malformed, "%s sends a line of more than %d bytes", server, maxLine))
+			return "", c.breakOff(errorf(Unavailable, "%s sends a line of more than %d bytes", server, maxLine))
 		}
 		long = append(long, piece...)
 		switch {
@@ -160,7 +160,7 @@ func (c *Client) line() (string, error) {
 		case errors.Is(err, io.EOF) && len(long) == 0:
 			return "", c.breakOff(io.EOF)
 		case errors.Is(err, io.EOF):
-			return "", c.breakOff(errorf(Malformed, "%s closed the connection in the middle of a line", server))
+			return "", c.breakOff(errorf(Unavailable, "%s closed the connection in the middle of a line", server))
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return "", c.breakOff(errorf(Unavailable, "%s said nothing for %v", server, c.options.Timeout))
 		default:
@@ -178,10 +178,10 @@ func (c *Client) traced(line string) string {
 }
 
 // unexpectedEnd returns the error for a line that is missing. An end of file in
-// the middle of an answer becomes an error of kind Malformed.
+// the middle of an answer becomes an error of kind Unavailable.
 func (c *Client) unexpectedEnd(err error) error {
 	if errors.Is(err, io.EOF) {
-		return c.breakOff(errorf(Malformed, "%s closed the connection in the middle of its answer", c.options.Server))
+		return c.breakOff(errorf(Unavailable, "%s closed the connection in the middle of its answer", c.options.Server))
 	}
 	return err
 }

@@ -7,7 +7,7 @@
 // From a server without JSON, such as ZMailer's, it reads the text of SHOW QUEUE
 // THREADS2 and SHOW THREAD, and from a server of version 1 the dump. A Printer
 // writes lists as ZMailer's client wrote them, and adds what it can read in the
-// Postoffice. Reconnecting is for a program that keeps running.
+// Postoffice.
 package client
 
 import (
@@ -57,16 +57,15 @@ type Options struct {
 	Trace   io.Writer     // gets every line received as "- line"; nil: no trace
 }
 
-// Kind is the kind of an Error; mailq(1) has an exit code for each.
+// Kind is the kind of an Error.
 type Kind int
 
 const (
-	// Unavailable: no server answers at the address, or it stopped answering.
+	// Unavailable: no server answers at the address, or what it answers is not MAILQ or breaks
+	// off.
 	Unavailable Kind = iota + 1
 	// Refused: the server refuses the login or the command.
 	Refused
-	// Malformed: the answer is not MAILQ, or it breaks off.
-	Malformed
 	// NotDone: the server understood the command and could not execute it. There
 	// is no such message, for example.
 	NotDone
@@ -126,7 +125,7 @@ func (c *Client) greet() error {
 	case strings.HasPrefix(line, "5"):
 		return errorf(Refused, "%s refuses the connection: %q", server, line)
 	default:
-		return errorf(Malformed, "version mismatch, input is %q", line)
+		return errorf(Unavailable, "version mismatch, input is %q", line)
 	}
 	if c.challenge, err = c.line(); err != nil {
 		return c.unexpectedEnd(err)

@@ -173,26 +173,26 @@ func TestDialogueEnds(t *testing.T) {
 		says             string
 	}{
 		{"too many sessions", "", Unavailable, "closed the connection without a greeting"},
-		{"another protocol", "S: SSH-2.0-OpenSSH_9.9\n", Malformed, "version mismatch"},
+		{"another protocol", "S: SSH-2.0-OpenSSH_9.9\n", Unavailable, "version mismatch"},
 		{"wrapped", "S: 500 TCP-WRAPPER refusing 'mailq' query from your whereabouts\r\n", Refused, "TCP-WRAPPER"},
 		{"no access", "S: version zmailer 2.0\nS: 550 NO ACCESS FOR YOU\n", Refused, "NO ACCESS"},
-		{"no challenge", "S: version zmailer 2.0\n", Malformed, "in the middle of its answer"},
-		{"end in the greeting", "S- version zmailer", Malformed, "in the middle of a line"},
-		{"no answer to a login", version2 + "C: AUTH nobody 1304725670c8069b18abb3e3eafa7f8f\n", Malformed, "in the middle of its answer"},
+		{"no challenge", "S: version zmailer 2.0\n", Unavailable, "in the middle of its answer"},
+		{"end in the greeting", "S- version zmailer", Unavailable, "in the middle of a line"},
+		{"no answer to a login", version2 + "C: AUTH nobody 1304725670c8069b18abb3e3eafa7f8f\n", Unavailable, "in the middle of its answer"},
 		{"wrong password", version2 + "C: AUTH nobody 1304725670c8069b18abb3e3eafa7f8f\nS: -BAD USER OR PASSWORD\n", Refused, `user "nobody" not accepted by here: BAD USER OR PASSWORD`},
 		{"verb refused", version2 + login + "C: SHOW QUEUE THREADS2\nS: -MAILQ2 Unknown command, or refused by access control; VERB='SHOW' REST='QUEUE'\n", Refused, "access control"},
-		{"neither + nor -", version2 + login + "C: SHOW QUEUE THREADS2\nS: OK\n", Malformed, "neither + nor -"},
-		{"end in a list", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx.example\tN=1\n", Malformed, "in the middle of its answer"},
-		{"end in a line", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS- smtp\tx.exa\n", Malformed, "in the middle of a line"},
-		{"no thread", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\n", Malformed, "malformed thread"},
+		{"neither + nor -", version2 + login + "C: SHOW QUEUE THREADS2\nS: OK\n", Unavailable, "neither + nor -"},
+		{"end in a list", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx.example\tN=1\n", Unavailable, "in the middle of its answer"},
+		{"end in a line", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS- smtp\tx.exa\n", Unavailable, "in the middle of a line"},
+		{"no thread", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\n", Unavailable, "malformed thread"},
 		{"broken list", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx\nS: *** the list is not whole: no time\nS: .\n", Unavailable, "not whole: no time"},
 		{"only an error", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: *** the list is not whole: no such\nS: .\n", NotDone, "no such"},
 		{"not done", version2 + login + "C: SHOW QUEUE THREADS2\nS: -ERR; no \x1bsuch\n", NotDone, "no ^[such"},
-		{"no recipient", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx\nS: .\nC: SHOW THREAD smtp x\nS: +OK until LF.LF\nS: 1\t0\tx\n", Malformed, "too few fields"},
-		{"v1 without end", "S: version zmailer 1.0\nS: Vertices:\n", Malformed, "in the middle of its answer"},
-		{"v1 without anything", "S: version zmailer 1.0\n", Malformed, "in the middle of its answer"},
-		{"v1 garbled", "S: version zmailer 1.0\nS: Vertices:\nS: 1:\tx\n", Malformed, "malformed message"},
-		{"v1 garbled list", "S: version zmailer 1.0\nS: Vertices:\nS: Channels:\nS: smtp 1\n", Malformed, "malformed list"},
+		{"no recipient", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx\nS: .\nC: SHOW THREAD smtp x\nS: +OK until LF.LF\nS: 1\t0\tx\n", Unavailable, "too few fields"},
+		{"v1 without end", "S: version zmailer 1.0\nS: Vertices:\n", Unavailable, "in the middle of its answer"},
+		{"v1 without anything", "S: version zmailer 1.0\n", Unavailable, "in the middle of its answer"},
+		{"v1 garbled", "S: version zmailer 1.0\nS: Vertices:\nS: 1:\tx\n", Unavailable, "malformed message"},
+		{"v1 garbled list", "S: version zmailer 1.0\nS: Vertices:\nS: Channels:\nS: smtp 1\n", Unavailable, "malformed list"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c, err := dialServer(t, test.transcript)
@@ -232,7 +232,7 @@ func TestLinesAreBounded(t *testing.T) {
 		}
 	}()
 	_, err := New(here, Options{Server: "here"})
-	if KindOf(err) != Malformed {
+	if KindOf(err) != Unavailable {
 		t.Errorf("%v", err)
 	}
 }
@@ -329,7 +329,7 @@ func TestObjects(t *testing.T) {
 		t.Errorf("%v, want %s", got, want)
 	}
 	for _, err := range Objects[mailq.ThreadItem](func(yield func(string, error) bool) { yield("{", nil) }) {
-		if KindOf(err) != Malformed {
+		if KindOf(err) != Unavailable {
 			t.Errorf("%v", err)
 		}
 	}

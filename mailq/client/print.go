@@ -178,7 +178,7 @@ func (p *Printer) JSON(line string) error {
 		return err
 	}
 	if !json.Valid([]byte(line)) {
-		return errorf(Malformed, "malformed JSON %q", line)
+		return errorf(Unavailable, "malformed JSON %q", line)
 	}
 	p.printf("%s\n", text.EscapeJSON(line))
 	return p.err

@@ -281,7 +281,7 @@ func TestPrintJSON(t *testing.T) {
 			t.Errorf("%q: %q, %v", line, &out, err)
 		}
 	}
-	for line, kind := range map[string]Kind{`{"error":"no time"}`: NotDone, "{": Malformed, "{\"a\":\"\x1b\"}": Malformed} {
+	for line, kind := range map[string]Kind{`{"error":"no time"}`: NotDone, "{": Unavailable, "{\"a\":\"\x1b\"}": Unavailable} {
 		p := Printer{Out: fullDisk{}}
 		if err := p.JSON(line); KindOf(err) != kind {
 			t.Errorf("%q: %v", line, err)

@@ -84,22 +84,19 @@ func (c *Client) Totals() (totals *mailq.Totals, err error) {
 	return totals, nil
 }
 
-// Rings returns the rings, or nil from a server without JSON or one that refuses
-// them to this user.
-func (c *Client) Rings() (rings []mailq.Ring, err error) {
-	if json, err := c.HasJSON(); err != nil || !json {
-		return nil, err
-	}
-	for ring, err := range Objects[mailq.Ring](c.Show("JSON SHOW QUEUE SHORT")) {
-		if KindOf(err) == Refused {
-			return nil, nil
-		}
+// List returns the objects of an answer in JSON, at most limit of them, and whether there are
+// more. If there are, the client can only be closed.
+func List[T any](c *Client, command string, limit int) (items []*T, more bool, err error) {
+	for item, err := range Objects[T](c.Show("JSON " + command)) {
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		rings = append(rings, *ring)
+		if len(items) == limit {
+			return items, true, nil
+		}
+		items = append(items, item)
 	}
-	return rings, nil
+	return items, false, nil
 }
 
 // Order gives an order and returns what it did.
@@ -110,7 +107,7 @@ func (c *Client) Order(order *mailq.Order) (mailq.Outcome, error) {
 	}
 	did, err := mailq.ParseOutcome("+" + text)
 	if err != nil {
-		return did, &Error{Kind: Malformed, Err: err}
+		return did, &Error{Kind: Unavailable, Err: err}
 	}
 	return did, nil
 }

@@ -17,7 +17,7 @@ import (
 func parseThread(line string) (*mailq.ThreadItem, error) {
 	fields := strings.Split(line, "\t")
 	if len(fields) < 2 || fields[0] == "" {
-		return nil, errorf(Malformed, "malformed thread %q", line)
+		return nil, errorf(Unavailable, "malformed thread %q", line)
 	}
 	t := new(mailq.ThreadItem)
 	t.Name = mailq.Name{Channel: fields[0], Host: fields[1]}
@@ -80,7 +80,7 @@ func (c *Client) textJobs(names []mailq.Name, do func(*mailq.Job) error) error {
 // and the index of that recipient in its job.
 func parseRecipient(line string) (index int, job *mailq.Job, err error) {
 	malformed := func(what string) error {
-		return errorf(Malformed, "malformed recipient %q: %s", line, what)
+		return errorf(Unavailable, "malformed recipient %q: %s", line, what)
 	}
 	f := strings.SplitN(line, "\t", 11)
 	if len(f) > 1 && !isNumber(f[1]) {

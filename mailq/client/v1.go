@@ -43,7 +43,7 @@ func (c *Client) Dump() (*Dump, error) {
 		}
 		done, err := b.line(line)
 		if err != nil {
-			return nil, c.breakOff(errorf(Malformed, "%s: %w", c.options.Server, err))
+			return nil, c.breakOff(errorf(Unavailable, "%s: %w", c.options.Server, err))
 		}
 		if done {
 			return b.dump(), nil

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"iter"
 
 	"zsched/internal/text"
 	"zsched/mailq"
@@ -49,16 +48,6 @@ func (a *answer) text(line string) error {
 	return a.put(a.line)
 }
 
-// texts writes lines of text from outside.
-func (a *answer) texts(lines []string) error {
-	for _, line := range lines {
-		if err := a.text(mailq.OneLine(line)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // object writes a value as a line of JSON.
 func (a *answer) object(v any) error {
 	b := bytes.NewBuffer(a.line[:0])
@@ -69,19 +58,6 @@ func (a *answer) object(v any) error {
 	}
 	a.line = b.Bytes()
 	return a.put(a.line[:len(a.line)-1])
-}
-
-// objects writes the values of a sequence as JSON, one a line.
-func objects[T any](a *answer, seq iter.Seq2[T, error]) error {
-	for v, err := range seq {
-		if err == nil {
-			err = a.object(v)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (a *answer) begin() {

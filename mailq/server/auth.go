@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -119,8 +118,8 @@ func parseAccounts(text string) (list accounts, problems []error) {
 			problem(errors.New("ignored, because its password is empty"))
 			continue
 		}
-		from, bad := parseAddresses(fields[3])
-		for _, err := range bad {
+		from, err := parseAddresses(fields[3])
+		if err != nil {
 			problem(err)
 		}
 		list = append(list, account{fields[0], fields[1], granted, from})
@@ -164,44 +163,23 @@ func (a *account) verify(challenge, digest string) bool {
 	return subtle.ConstantTimeCompare([]byte(mailq.Digest(challenge, a.password)), []byte(digest)) == 1
 }
 
-const (
-	// guessInterval is how often the server answers a failed login, after a burst of
-	// guessBurst. A failed login waits for its turn, at most maxGuessWait, so that
-	// nobody can try passwords by the thousand, from however many connections.
-	guessInterval = 200 * time.Millisecond
-	guessBurst    = 20
-	maxGuessWait  = 10 * time.Second
-)
+// guessInterval is how often the server answers a failed login, so that nobody can try passwords
+// by the thousand, from however many connections.
+const guessInterval = 200 * time.Millisecond
 
-// guesses spaces out the replies to failed logins of all sessions.
-type guesses struct {
-	mu   sync.Mutex
-	next time.Time // when the next failed login would be answered, without the burst
-}
-
-// wait waits until a failed login may be answered. It returns false if ctx is
-// done first.
-func (g *guesses) wait(ctx context.Context) bool {
+// delay waits until a failed login may be answered: one after the other. It returns false if ctx
+// is done first.
+func (s *Server) delay(ctx context.Context) bool {
 	select {
-	case <-time.After(g.reserve(time.Now())):
+	case s.failed <- true:
+		defer func() { <-s.failed }()
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case <-time.After(guessInterval):
 		return true
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// reserve returns how long a login that fails now has to wait.
-func (g *guesses) reserve(now time.Time) time.Duration {
-	const burst = guessBurst * guessInterval
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.next.Before(now) {
-		g.next = now
-	}
-	if latest := now.Add(burst + maxGuessWait); g.next.After(latest) {
-		g.next = latest
-	}
-	turn := g.next.Sub(now) - burst
-	g.next = g.next.Add(guessInterval)
-	return max(0, turn)
 }

@@ -4,93 +4,57 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
 // addressList is the last field of a line of the auth file: networks, each
-// [!]"["address"]"["/"width]. The first network that contains the peer decides.
-// A field that is empty or blank accepts every address.
-//
-// A network that cannot be read matches no address. With a "!" before it, it
-// refuses every address that no earlier network matched, because it is unknown
-// which addresses it was meant to refuse.
+// [!]"["address"]"["/"width], with blanks or commas between them. The first network that
+// contains the peer decides. A field that is blank accepts every address, and one that
+// cannot be read accepts none.
 type addressList struct {
 	all      bool
 	networks []network
 }
 
 type network struct {
-	prefix netip.Prefix // invalid: it could not be read
-	not    bool         // "!" precedes it
+	netip.Prefix
+	not bool // "!" precedes it
 }
 
-// parseAddresses reads an address list. problems says what could not be read;
-// the list can be used all the same.
-func parseAddresses(s string) (list addressList, problems []error) {
+var networkPattern = regexp.MustCompile(`^[ \t,\r]*(! *)?\[(?:([Ii][Pp][Vv]6)[:.])?([^\]]*)\](?:/(\d+))?[ \t,\r]*`)
+
+// parseAddresses reads an address list.
+func parseAddresses(s string) (list addressList, err error) {
 	if strings.Trim(s, " ") == "" {
 		return addressList{all: true}, nil
 	}
-	for i := 0; i < len(s); i++ {
-		var n network
-		if s[i] == '!' {
-			n.not = true
-			i += len(s[i+1:]) - len(strings.TrimLeft(s[i+1:], " ")) + 1
+	for rest := s; rest != ""; {
+		part := networkPattern.FindStringSubmatch(rest)
+		if part == nil {
+			return addressList{}, fmt.Errorf("%q matches no address: an address must be in brackets, such as [1.2.3.4]/32", rest)
 		}
-		var text string
-		if i < len(s) && s[i] == '[' {
-			text = cutNetwork(s[i:])
-		} else if !n.not {
-			continue
-		}
-		var err error
-		if n.prefix, err = parseNetwork(text); err != nil {
-			problems = append(problems, fmt.Errorf("%q: %w", text, err))
+		rest = rest[len(part[0]):]
+		n := network{not: part[1] != ""}
+		if n.Prefix, err = parseNetwork(part[2] != "", part[3], part[4]); err != nil {
+			return addressList{}, fmt.Errorf("%q matches no address: %w", strings.TrimSpace(part[0]), err)
 		}
 		list.networks = append(list.networks, n)
-		i += max(0, len(text)-1)
 	}
-	if len(list.networks) == 0 {
-		problems = append(problems, fmt.Errorf("%q matches no address: an address must be in brackets", s))
-	}
-	return list, problems
+	return list, nil
 }
 
-// cutNetwork returns the "[...]" at the front of s, and "/" and digits after it.
-func cutNetwork(s string) string {
-	end := strings.IndexByte(s, ']')
-	if end < 0 {
-		return s
-	}
-	end++
-	if end < len(s) && s[end] == '/' {
-		end++
-		for end < len(s) && '0' <= s[end] && s[end] <= '9' {
-			end++
-		}
-	}
-	return s[:end]
-}
-
-// parseNetwork reads [a.b.c.d]/n, [IPv6:addr]/n or [IPv6.addr]/n. Without /n it is
-// a single address.
-func parseNetwork(text string) (netip.Prefix, error) {
-	inside, width, ok := strings.Cut(strings.TrimPrefix(text, "["), "]")
-	if !ok {
-		return netip.Prefix{}, errors.New("a bracket is not closed")
-	}
-	six := false
-	if len(inside) >= 5 && strings.EqualFold(inside[:4], "ipv6") && (inside[4] == ':' || inside[4] == '.') {
-		six = true
-		inside = inside[5:]
-	}
-	addr, err := netip.ParseAddr(inside)
+// parseNetwork reads an address of IPv4, or IPv6 if six is true, and the width of the network.
+// Without a width it is a single address.
+func parseNetwork(six bool, address, width string) (netip.Prefix, error) {
+	addr, err := netip.ParseAddr(address)
 	if err != nil || addr.Zone() != "" || addr.Is4() == six {
 		return netip.Prefix{}, errors.New("not an address such as [1.2.3.4] or [IPv6:2001:db8::1]")
 	}
 	bits := addr.BitLen()
-	if digits, slash := strings.CutPrefix(width, "/"); slash {
-		if bits, err = strconv.Atoi(digits); err != nil || bits > addr.BitLen() {
+	if width != "" {
+		if bits, err = strconv.Atoi(width); err != nil || bits > addr.BitLen() {
 			return netip.Prefix{}, fmt.Errorf("the width must be from 0 to %d", addr.BitLen())
 		}
 	}
@@ -100,20 +64,11 @@ func parseNetwork(text string) (netip.Prefix, error) {
 // accepts reports whether a peer may log in. An IPv4-mapped IPv6 address counts as
 // IPv4.
 func (l *addressList) accepts(peer netip.Addr) bool {
-	if l.all {
-		return true
-	}
 	peer = peer.Unmap().WithZone("")
 	for _, n := range l.networks {
-		if !n.prefix.IsValid() {
-			if n.not {
-				return false
-			}
-			continue
-		}
-		if n.prefix.Contains(peer) {
+		if n.Contains(peer) {
 			return !n.not
 		}
 	}
-	return false
+	return l.all
 }

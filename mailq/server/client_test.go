@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
@@ -87,57 +86,6 @@ func TestBothSidesTogether(t *testing.T) {
 				t.Errorf("%d lines, want %d:\n%s", len(lines), len(test.want), &out)
 			}
 		})
-	}
-}
-
-// TestReconnectingAsksOurServer: the live view gets everything that it shows.
-func TestReconnectingAsksOurServer(t *testing.T) {
-	q := busyQueue(time.Now())
-	s := newServer(t, q)
-	source, err := client.NewReconnecting(func() (*client.Client, error) {
-		c := against(t, s, root)
-		return c, c.Login("nobody", "nobody")
-	})
-	must(t, err)
-	p, err := source.Snapshot()
-	must(t, err)
-	down := p.Threads[0]
-	if len(p.Threads) != 2 || down.Host != "down.example" || down.Rate != 0.5 || down.Reason == "" || p.Totals == nil || p.Totals.IdleAgents != 1 {
-		t.Errorf("%+v, %+v", p.Threads, p.Totals)
-	}
-	jobs, more, err := source.Jobs(down.Name)
-	must(t, err)
-	if len(jobs) != 2 || more || jobs[0].SpoolID != "S860194HfBVWBh" {
-		t.Errorf("%v, %v", jobs, more)
-	}
-	for _, command := range []string{"EXPLAIN smtp down.example", "SHOW MSG S860194HfBVWBh"} {
-		if text, err := source.Report(command); err != nil || len(text) < 3 {
-			t.Errorf("%s: %q, %v", command, text, err)
-		}
-	}
-	if _, err := source.Report("SHOW MSG nosuch"); client.KindOf(err) != client.NotDone || fmt.Sprint(err) != `no message "nosuch" is in the queue` {
-		t.Errorf("%v", err)
-	}
-	if len(p.Rings) != 2 || p.Rings[0].ID != down.Ring {
-		t.Errorf("%+v, ring %d", p.Rings, down.Ring)
-	}
-	if jobs, more, err := source.Select(mailq.Selection{State: "fed"}); err != nil || more || len(jobs) != 1 || jobs[0].Host != "up.example" {
-		t.Errorf("%v, %v, %v", jobs, more, err)
-	}
-	q.held = []*mailq.HeldItem{{Job: mailq.Job{Name: down.Name}, By: "root"}}
-	if held, more, err := source.Held(); err != nil || more || len(held) != 1 || held[0].By != "root" {
-		t.Errorf("%v, %v, %v", held, more, err)
-	}
-	if reasons, err := source.Reasons(); err != nil || len(reasons) == 0 || reasons[0].Recipients == 0 {
-		t.Errorf("%v, %v", reasons, err)
-	}
-	did, failed, err := source.Orders([]mailq.Order{{Verb: mailq.Retry, Thread: &down.Name}, {Verb: mailq.Retry, Message: "1"}})
-	if want := (mailq.Outcome{Messages: 6, Recipients: 10, Threads: 4}); err != nil || len(failed) > 0 || did != want {
-		t.Errorf("%+v, %v, %v", did, failed, err)
-	}
-	q.outcome = mailq.Outcome{}
-	if _, failed, err = source.Orders([]mailq.Order{{Verb: mailq.Retry, Message: "S9"}}); err != nil || fmt.Sprint(failed) != "[nothing in the queue matches]" {
-		t.Errorf("%v, %v", failed, err)
 	}
 }
 

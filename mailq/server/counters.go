@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"zsched/mailq"
 )
 
 // counts are the counters of the server itself. The keys are their names without
@@ -86,31 +84,12 @@ func counterLine(name string, value float64) string {
 }
 
 // showCounters executes SHOW COUNTERS.
-func showCounters(r *request, ctx context.Context) bool {
-	return !r.hasNoArguments() || r.list(func(out *answer) error {
-		all, err := r.server.allCounters(ctx, time.Now())
-		if err != nil {
-			return err
-		}
-		if r.asJSON {
-			return counterItems(out, all)
-		}
-		return r.counterText(ctx, out, all)
-	})
-}
-
-func counterItems(out *answer, all map[string]float64) error {
-	for _, block := range counterLayout() {
-		for _, name := range block {
-			if err := out.object(mailq.CounterItem{Name: name, Value: all[name]}); err != nil {
-				return err
-			}
-		}
+func showCounters(ctx context.Context, r *report, _ string) error {
+	out, settings := r.out, r.server.settings.Load()
+	all, err := r.server.allCounters(ctx, r.now)
+	if err != nil {
+		return err
 	}
-	return nil
-}
-
-func (r *request) counterText(ctx context.Context, out *answer, all map[string]float64) error {
 	// ZMailer printed the magic number of its shared memory. There is none here.
 	if err := out.text(fmt.Sprintf("ZMailer SHM segment dump; Magic=0x%08X", 0)); err != nil {
 		return err
@@ -123,7 +102,7 @@ func (r *request) counterText(ctx context.Context, out *answer, all map[string]f
 		}
 		for _, name := range block {
 			line := counterLine(name, all[name])
-			if pid := int(all[name]); strings.HasSuffix(name, "PID") && pid > 0 && !r.settings.Alive(pid) {
+			if pid := int(all[name]); strings.HasSuffix(name, "PID") && pid > 0 && !settings.Alive(pid) {
 				line += " NOT PRESENT!"
 			}
 			if err := out.text(line); err != nil {

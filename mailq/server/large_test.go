@@ -77,7 +77,7 @@ func BenchmarkThreads2(b *testing.B) {
 	q := &endlessQueue{most: b.N}
 	r := &report{queue: q, out: &answer{w: bufio.NewWriterSize(io.Discard, outBuffer), framed: true}}
 	b.ReportAllocs()
-	if err := r.threads2(b.Context()); err != nil {
+	if err := showThreads2(b.Context(), r, ""); err != nil {
 		b.Fatal(err)
 	}
 }

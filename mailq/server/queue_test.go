@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"zsched/internal/pattern"
 	"zsched/internal/units"
 	"zsched/mailq"
 )
@@ -47,11 +46,11 @@ func (p *fakeQueue) Rings(context.Context) iter.Seq2[*mailq.Ring, error] {
 			rings = append(rings, row.Ring)
 		}
 	}
-	return each(rings, p.broken)
+	return items(rings, p.broken)
 }
 
 func (p *fakeQueue) Threads(context.Context) iter.Seq2[mailq.ThreadRow, error] {
-	return each(p.rows, p.broken)
+	return items(p.rows, p.broken)
 }
 
 func (p *fakeQueue) Thread(_ context.Context, name mailq.Name) (mailq.ThreadRow, bool, error) {
@@ -70,7 +69,7 @@ func (p *fakeQueue) Jobs(_ context.Context, name mailq.Name) iter.Seq2[*mailq.Jo
 			jobs = append(jobs, j)
 		}
 	}
-	return each(jobs, p.broken)
+	return items(jobs, p.broken)
 }
 
 func (p *fakeQueue) Select(_ context.Context, where mailq.Selection) iter.Seq2[*mailq.Job, error] {
@@ -80,17 +79,7 @@ func (p *fakeQueue) Select(_ context.Context, where mailq.Selection) iter.Seq2[*
 			jobs = append(jobs, j)
 		}
 	}
-	return each(jobs, p.broken)
-}
-
-func (p *fakeQueue) Find(_ context.Context, what mailq.Query) iter.Seq2[*mailq.Message, error] {
-	var found []*mailq.Message
-	for _, m := range p.messages {
-		if what.Kind == "sender" && pattern.Wildcard(what.Value, m.Sender) || what.Kind == "spoolid" && what.Value == m.SpoolID {
-			found = append(found, m)
-		}
-	}
-	return each(found, p.broken)
+	return items(jobs, p.broken)
 }
 
 func (p *fakeQueue) SizedJobs(ctx context.Context) iter.Seq2[*mailq.Job, error] {
@@ -120,19 +109,22 @@ func (p *fakeQueue) Trigger(_ context.Context, host, text string) (bool, error) 
 }
 
 func (p *fakeQueue) Held(context.Context) iter.Seq2[*mailq.HeldItem, error] {
-	return each(p.held, p.broken)
+	return items(p.held, p.broken)
 }
 
 func (p *fakeQueue) Suspended(context.Context) iter.Seq2[*mailq.SuspendedItem, error] {
-	return each(p.suspended, p.broken)
+	return items(p.suspended, p.broken)
 }
 
 func (p *fakeQueue) Rules(context.Context) iter.Seq2[*mailq.RuleItem, error] {
-	return each(p.rules, p.broken)
+	return items(p.rules, p.broken)
 }
 
-func (p *fakeQueue) Cluster(context.Context) ([]*mailq.ClusterItem, bool, error) {
-	return p.cluster, p.cluster != nil, p.broken
+func (p *fakeQueue) Cluster(context.Context) iter.Seq2[*mailq.ClusterItem, error] {
+	if p.cluster == nil {
+		return items([]*mailq.ClusterItem(nil), Absent("no cluster"))
+	}
+	return items(p.cluster, p.broken)
 }
 
 func (p *fakeQueue) Act(_ context.Context, o mailq.Order) (mailq.Outcome, error) {
@@ -140,9 +132,9 @@ func (p *fakeQueue) Act(_ context.Context, o mailq.Order) (mailq.Outcome, error)
 	return p.outcome, nil
 }
 
-func each[T any](items []T, broken error) iter.Seq2[T, error] {
+func items[T any](all []T, broken error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		for _, it := range items {
+		for _, it := range all {
 			if !yield(it, nil) {
 				return
 			}

@@ -25,6 +25,9 @@ import (
 	"zsched/mailq"
 )
 
+// jobs is a sequence of jobs.
+type jobs = iter.Seq2[*mailq.Job, error]
+
 // Queue is the scheduler as sessions see it. Its methods are called from any
 // goroutine. A sequence reads the queue in small pieces, so a large queue may
 // change while it is shown. A sequence ends early when ctx is done.
@@ -40,16 +43,13 @@ type Queue interface {
 	Thread(ctx context.Context, name mailq.Name) (row mailq.ThreadRow, found bool, err error)
 	// Jobs yields the jobs of one thread in the order in which agents get them,
 	// or those of all threads when the name is empty.
-	Jobs(ctx context.Context, name mailq.Name) iter.Seq2[*mailq.Job, error]
+	Jobs(ctx context.Context, name mailq.Name) jobs
 	// SizedJobs yields the jobs of all threads with the sizes of their message
 	// files.
-	SizedJobs(ctx context.Context) iter.Seq2[*mailq.Job, error]
+	SizedJobs(ctx context.Context) jobs
 	// Select yields the jobs that a selection matches: those that an order with
 	// it would affect. It may read many files.
-	Select(ctx context.Context, where mailq.Selection) iter.Seq2[*mailq.Job, error]
-	// Find yields the messages that match, held ones too. It may read many
-	// files.
-	Find(ctx context.Context, what mailq.Query) iter.Seq2[*mailq.Message, error]
+	Select(ctx context.Context, where mailq.Selection) jobs
 	// Message returns a message by its spoolid or number, held or not.
 	Message(ctx context.Context, id string) (m *mailq.Message, found bool, err error)
 	// Explain says what the mail for a destination is waiting for.
@@ -67,9 +67,9 @@ type Queue interface {
 	Suspended(ctx context.Context) iter.Seq2[*mailq.SuspendedItem, error]
 	// Rules yields the reply rules in their order.
 	Rules(ctx context.Context) iter.Seq2[*mailq.RuleItem, error]
-	// Cluster returns the store, the nodes and the limits of the cluster; false: the
+	// Cluster yields the store, the nodes and the limits of the cluster, or an error if the
 	// scheduler is in no cluster.
-	Cluster(ctx context.Context) (items []*mailq.ClusterItem, found bool, err error)
+	Cluster(ctx context.Context) iter.Seq2[*mailq.ClusterItem, error]
 	// Act executes an order.
 	Act(ctx context.Context, order mailq.Order) (mailq.Outcome, error)
 }
@@ -153,14 +153,14 @@ type Server struct {
 	settings atomic.Pointer[Settings]
 	sessions sessions
 	counts   counts
-	guesses  guesses
+	failed   chan bool // has room for one: the failed login whose answer is delayed
 	// triggers bounds the ETRNs of users who may not give orders.
 	triggers logs.Throttle
 }
 
 // New returns a server that answers from a queue.
 func New(queue Queue, settings Settings) *Server {
-	s := &Server{queue: queue, triggers: logs.Throttle{Period: triggerPeriod}}
+	s := &Server{queue: queue, failed: make(chan bool, 1), triggers: logs.Throttle{Period: triggerPeriod}}
 	s.Configure(settings)
 	return s
 }

@@ -52,7 +52,7 @@ func (s *session) run(ctx context.Context) {
 			s.countEnd(ctx, err)
 			return
 		}
-		if !s.execute(ctx, line) {
+		if !s.obey(ctx, line) {
 			return
 		}
 	}
@@ -190,8 +190,8 @@ func (s *session) note(n Note) {
 	s.settings.Note(n)
 }
 
-// execute executes a line and reports whether the session continues.
-func (s *session) execute(ctx context.Context, line string) bool {
+// obey executes a line and reports whether the session continues.
+func (s *session) obey(ctx context.Context, line string) bool {
 	count := &s.server.counts
 	count.add("Commands")
 	verb, rest := cutVerb(line)
@@ -215,7 +215,8 @@ func (s *session) execute(ctx context.Context, line string) bool {
 	if c.counter != "" {
 		count.add(c.counter)
 	}
-	return c.run(&request{session: s, command: c, verb: verb, rest: rest, arg: arg, asJSON: asJSON}, ctx)
+	r := &request{session: s, command: c, verb: verb, rest: rest, arg: arg, asJSON: asJSON}
+	return r.execute(ctx)
 }
 
 // cutVerb takes the verb off a line. Unlike mailq.CutRaw, it finds no verb in a
@@ -264,7 +265,7 @@ func (s *session) auth(ctx context.Context, rest string) bool {
 		s.reply("+OK")
 		return true
 	}
-	if !s.server.guesses.wait(ctx) {
+	if !s.server.delay(ctx) {
 		return false
 	}
 	s.reply("-BAD USER OR PASSWORD")

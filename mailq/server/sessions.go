@@ -1,7 +1,8 @@
 package server
 
+// The sessions that are open, and how many a peer may have.
+
 import (
-	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -11,8 +12,7 @@ import (
 const (
 	// maxSessions is the maximum number of sessions. Root and the server's own user
 	// may have as many again on UNIX sockets. At the limit, a new connection replaces
-	// one that has not logged in, or else an ordinary session that has been idle for
-	// stallTime. If there is none, the new connection is closed without an answer.
+	// one that has not logged in. If there is none, it is closed without an answer.
 	maxSessions = 40
 	// maxOrdinary is how many sessions of users without KILL may be logged in, so that
 	// other users can still log in. maxOrdinaryOfPeer is how many of them one address
@@ -21,7 +21,7 @@ const (
 	maxOrdinaryOfPeer = maxOrdinary / 2
 )
 
-// stallTime is how long a session may be idle before another may replace it.
+// stallTime is how long a session without KILL may be silent before another may replace it.
 const stallTime = 10 * time.Second
 
 // sessions are the sessions that are open.
@@ -51,59 +51,41 @@ func (s *sessions) open(conn net.Conn, peer Peer, trusted bool) (opened *slot, r
 	if trusted {
 		limit += maxSessions
 	}
-	now := time.Now()
 	if len(s.slots) >= limit {
-		victim := s.victim(now)
+		victim, _ := s.victim(func(sl *slot) bool { return !sl.admitted })
 		if victim == nil {
 			return nil, &peer
 		}
-		s.remove(victim)
-		_ = victim.conn.Close()
+		s.end(victim)
 		refused = &victim.peer
 	}
-	opened = &slot{all: s, conn: conn, peer: peer, trusted: trusted, admitted: trusted, activeAt: now}
+	opened = &slot{all: s, conn: conn, peer: peer, trusted: trusted, admitted: trusted, activeAt: time.Now()}
 	s.slots = append(s.slots, opened)
 	return opened, refused
 }
 
-// victim returns the session to close for a new one, or nil. Sessions without a login
-// come first: victim picks one at random among those of the peer that has the most. If
-// it picked the oldest, a flood of connections would end every login before it is
-// complete. Among idle sessions it picks the oldest of the peer that has the most.
-func (s *sessions) victim(now time.Time) *slot {
-	var notAdmitted, idle []*slot
+// victim returns a session of the peer that has the most of those that match: the one that has
+// been silent for longest. most is how many that peer has.
+func (s *sessions) victim(matches func(*slot) bool) (found *slot, most int) {
+	count := make(map[string]int)
 	for _, sl := range s.slots {
-		switch {
-		case sl.trusted:
-		case !sl.admitted:
-			notAdmitted = append(notAdmitted, sl)
-		case sl.ordinary && now.Sub(sl.activeAt) >= stallTime:
-			idle = append(idle, sl)
+		if matches(sl) {
+			count[sl.peer.group()]++
 		}
 	}
-	if len(notAdmitted) > 0 {
-		of, _ := oldestOfBusiestPeer(notAdmitted)
-		busiest := of.peer.group()
-		notAdmitted = slices.DeleteFunc(notAdmitted, func(sl *slot) bool { return sl.peer.group() != busiest })
-		return notAdmitted[rand.IntN(len(notAdmitted))]
-	}
-	found, _ := oldestOfBusiestPeer(idle)
-	return found
-}
-
-// oldestOfBusiestPeer returns the oldest session of the peer that has the most, and how
-// many it has.
-func oldestOfBusiestPeer(slots []*slot) (found *slot, most int) {
-	count := make(map[string]int)
-	for _, sl := range slots {
-		count[sl.peer.group()]++
-	}
-	for _, sl := range slots {
-		if found == nil || count[sl.peer.group()] > count[found.peer.group()] {
-			found, most = sl, count[sl.peer.group()]
+	for _, sl := range s.slots {
+		n := count[sl.peer.group()]
+		if matches(sl) && (n > most || n == most && sl.activeAt.Before(found.activeAt)) {
+			found, most = sl, n
 		}
 	}
 	return found, most
+}
+
+// end takes the place of a session and closes its connection.
+func (s *sessions) end(sl *slot) {
+	s.remove(sl)
+	_ = sl.conn.Close()
 }
 
 func (s *sessions) remove(sl *slot) {
@@ -132,38 +114,38 @@ func (sl *slot) active() {
 
 // admit records that the peer has logged in or needs no login; ordinary says that it
 // may not give orders. It returns false if there are too many ordinary sessions and
-// none of them can be closed: one that is idle, or one of a peer that has at least two
+// none of them can be closed: one that is silent, or one of a peer that has at least two
 // more than this one.
 func (sl *slot) admit(ordinary bool) bool {
 	sl.all.mu.Lock()
 	defer sl.all.mu.Unlock()
-	if ordinary && !sl.ordinary {
-		var all, same []*slot
-		for _, other := range sl.all.slots {
-			if other.ordinary {
-				all = append(all, other)
-				if other.peer.group() == sl.peer.group() {
-					same = append(same, other)
-				}
-			}
-		}
-		if len(same) >= maxOrdinaryOfPeer {
-			all = same
-		}
-		if len(same) >= maxOrdinaryOfPeer || len(all) >= maxOrdinary {
-			isBusy := func(other *slot) bool { return time.Since(other.activeAt) < stallTime }
-			busiest, most := oldestOfBusiestPeer(all)
-			victim, _ := oldestOfBusiestPeer(slices.DeleteFunc(all, isBusy))
-			if victim == nil && most >= len(same)+2 && len(same) < maxOrdinaryOfPeer {
-				victim = busiest
-			}
-			if victim == nil {
-				return false
-			}
-			sl.all.remove(victim)
-			_ = victim.conn.Close()
-		}
+	if ordinary && !sl.ordinary && !sl.all.makeRoom(sl.peer.group()) {
+		return false
 	}
 	sl.admitted, sl.ordinary = true, ordinary
+	return true
+}
+
+// makeRoom closes an ordinary session if there are as many as there may be, in all or of one
+// peer. It returns false if none can be closed.
+func (s *sessions) makeRoom(group string) bool {
+	all, same := 0, 0
+	for _, sl := range s.slots {
+		if sl.ordinary {
+			all++
+			if sl.peer.group() == group {
+				same++
+			}
+		}
+	}
+	full := same >= maxOrdinaryOfPeer
+	if !full && all < maxOrdinary {
+		return true
+	}
+	victim, most := s.victim(func(sl *slot) bool { return sl.ordinary && (!full || sl.peer.group() == group) })
+	if (full || most < same+2) && time.Since(victim.activeAt) < stallTime {
+		return false
+	}
+	s.end(victim)
 	return true
 }

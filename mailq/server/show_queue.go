@@ -9,20 +9,10 @@ import (
 	"zsched/mailq"
 )
 
-// report writes a report on the queue: SHOW QUEUE THREADS, THREADS2 and SHORT,
-// SHOW SNMP, SHOW THREAD, FIND. All ages and waits in it are relative to now.
-type report struct {
-	queue Queue
-	now   time.Time
-	out   *answer
-	// noReasons says that the user may see totals only. A reason may have an address.
-	noReasons bool
-}
-
-// readTotals returns the totals as the user may see them.
+// readTotals returns the totals as the user may see them: a reason may have an address.
 func (r *report) readTotals(ctx context.Context) (mailq.Totals, error) {
 	t, err := r.queue.Totals(ctx)
-	if r.noReasons {
+	if !r.rights.has(rightTT) {
 		for _, kind := range mailq.KeptKinds {
 			kind.Of(&t).Reason = ""
 		}
@@ -30,38 +20,31 @@ func (r *report) readTotals(ctx context.Context) (mailq.Totals, error) {
 	return t, err
 }
 
-func showSNMP(r *request, ctx context.Context) bool {
-	return !r.hasNoArguments() || r.report(
-		func(rep *report) error { return rep.totals(ctx, true) },
-		func(rep *report) error {
-			t, err := rep.readTotals(ctx)
-			if err != nil {
-				return err
-			}
-			return rep.out.object(t)
-		})
+func showSNMP(ctx context.Context, r *report, _ string) error { return r.totals(ctx, true) }
+
+func totalsObject(ctx context.Context, r *report, _ string) error {
+	t, err := r.readTotals(ctx)
+	if err != nil {
+		return err
+	}
+	return r.out.object(t)
 }
 
-func showShort(r *request, ctx context.Context) bool {
-	return !r.hasNoArguments() || r.report(
-		func(rep *report) error { return rep.rings(ctx) },
-		func(rep *report) error { return objects(rep.out, rep.queue.Rings(ctx)) })
+// threadObjects executes JSON SHOW QUEUE THREADS.
+func threadObjects(ctx context.Context, r *report, _ string) error {
+	for row, err := range r.queue.Threads(ctx) {
+		if err == nil && row.Thread != nil {
+			err = r.out.object(mailq.ThreadItem{Ring: row.Ring.ID, Thread: *row.Thread})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func showThreads(r *request, ctx context.Context) bool {
-	return !r.hasNoArguments() || r.report(
-		func(rep *report) error { return rep.threads(ctx) },
-		func(rep *report) error { return rep.threadItems(ctx) })
-}
-
-func showThreads2(r *request, ctx context.Context) bool {
-	return !r.hasNoArguments() || r.report(
-		func(rep *report) error { return rep.threads2(ctx) },
-		func(rep *report) error { return rep.threadItems(ctx) })
-}
-
-// threads writes SHOW QUEUE THREADS, which also follows End: in v1.
-func (r *report) threads(ctx context.Context) error {
+// showThreads writes SHOW QUEUE THREADS, which also follows End: in v1.
+func showThreads(ctx context.Context, r *report, _ string) error {
 	var ring mailq.Ring
 	begun := false
 	for row, err := range r.queue.Threads(ctx) {
@@ -108,8 +91,8 @@ func (r *report) threads(ctx context.Context) error {
 	return r.totals(ctx, false)
 }
 
-// rings writes SHOW QUEUE SHORT.
-func (r *report) rings(ctx context.Context) error {
+// showShort writes SHOW QUEUE SHORT.
+func showShort(ctx context.Context, r *report, _ string) error {
 	for ring, err := range r.queue.Rings(ctx) {
 		if err != nil {
 			return err
@@ -124,9 +107,9 @@ func (r *report) rings(ctx context.Context) error {
 	return r.totals(ctx, false)
 }
 
-// threads2 writes SHOW QUEUE THREADS2: threads only, with TABs between the
+// showThreads2 writes SHOW QUEUE THREADS2: threads only, with TABs between the
 // fields.
-func (r *report) threads2(ctx context.Context) error {
+func showThreads2(ctx context.Context, r *report, _ string) error {
 	for row, err := range r.queue.Threads(ctx) {
 		if err != nil {
 			return err
@@ -314,20 +297,4 @@ func appendSince(b []byte, at, now time.Time, never string) []byte {
 		return append(b, never...)
 	}
 	return strconv.AppendInt(b, now.Unix()-at.Unix(), 10)
-}
-
-// threadItems writes JSON SHOW QUEUE THREADS.
-func (r *report) threadItems(ctx context.Context) error {
-	for row, err := range r.queue.Threads(ctx) {
-		if err != nil {
-			return err
-		}
-		if row.Thread == nil {
-			continue
-		}
-		if err := r.out.object(mailq.ThreadItem{Ring: row.Ring.ID, Thread: *row.Thread}); err != nil {
-			return err
-		}
-	}
-	return nil
 }

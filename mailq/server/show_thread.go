@@ -10,17 +10,11 @@ import (
 
 // showThread executes SHOW THREAD: a first line that begins with #, then a line
 // for each recipient. The answer for a thread that does not exist is empty.
-func showThread(r *request, ctx context.Context) bool {
-	name, err := threadName(r.arg)
+func showThread(ctx context.Context, r *report, arg string) error {
+	name, err := threadName(arg)
 	if err != nil {
-		return r.reject(err)
+		return err
 	}
-	return r.report(
-		func(rep *report) error { return rep.thread(ctx, name) },
-		func(rep *report) error { return objects(rep.out, rep.queue.Jobs(ctx, name)) })
-}
-
-func (r *report) thread(ctx context.Context, name mailq.Name) error {
 	row, found, err := r.queue.Thread(ctx, name)
 	if err != nil || !found || row.Thread == nil {
 		return err

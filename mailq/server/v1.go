@@ -55,8 +55,7 @@ func dump(ctx context.Context, w *bufio.Writer, queue Queue, brief bool) error {
 		return err
 	}
 	if broken == nil {
-		r := report{queue: queue, now: d.now, out: d.out}
-		broken = r.threads(ctx)
+		broken = showThreads(ctx, &report{queue: queue, now: d.now, out: d.out, rights: rightsAll}, "")
 	}
 	if broken == nil || errors.Is(broken, errWrite) {
 		return broken

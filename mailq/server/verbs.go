@@ -1,26 +1,31 @@
 package server
 
+// The table of verbs: what each answers, and who may use it.
+
 import (
 	"context"
-	"errors"
+	"iter"
 	"strings"
-	"time"
 
 	"zsched/mailq"
 )
 
-// This file has the table of verbs, and finds the command of a line.
-
 // command is an entry of the table of verbs.
 type command struct {
 	words     string // the verb and the words after it that name the command
-	arguments string // for HELP
+	arguments string // for HELP; "": it takes none
 	right     rights
 	counter   string // its name in SHOW COUNTERS without the prefix SC.MQ2; "": none
-	asJSON    bool   // JSON may precede it
-	// run executes a request and reports whether the session continues.
+	// text writes ZMailer's answer of many lines, and objects the answer to the command with
+	// JSON before it, one object a line. nil: the command has no such form.
+	text, objects show
+	// run executes a command that has another answer, and reports whether the session
+	// continues.
 	run func(r *request, ctx context.Context) bool
 }
+
+// show writes an answer of many lines. arg is what follows the words of the command.
+type show func(ctx context.Context, r *report, arg string) error
 
 // request is a command as a peer gave it.
 type request struct {
@@ -31,48 +36,47 @@ type request struct {
 	asJSON     bool
 }
 
+// each is the answer of a sequence, one object an item.
+func each[T any](items func(Queue, context.Context) iter.Seq2[T, error]) show {
+	return func(ctx context.Context, r *report, _ string) error {
+		for item, err := range items(r.queue, ctx) {
+			if err == nil {
+				err = r.out.object(item)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+const selection = "key=value..."
+
 // verbs returns every command but QUIT, EXIT and AUTH, which need no login. A
 // line names the first of these commands whose words it begins with.
 func verbs() []*command {
 	list := []*command{
-		{words: "SHOW SNMP", right: rightSNMP, counter: "CommandShowQueueVeryShort", asJSON: true, run: showSNMP},
-		{words: "SHOW QUEUE SHORT", right: rightQQ, counter: "CommandShowQueueShort", asJSON: true, run: showShort},
-		{words: "SHOW QUEUE THREADS", right: rightTT, counter: "CommandShowQueueThreads", asJSON: true, run: showThreads},
-		{words: "SHOW QUEUE THREADS2", right: rightTT, counter: "CommandShowQueueThreads2", asJSON: true, run: showThreads2},
-		{words: "SHOW THREAD", arguments: "channel host", right: rightTT, counter: "CommandShowThread", asJSON: true, run: showThread},
-		{words: "SHOW WHERE", arguments: "key=value...", right: rightTT, asJSON: true, run: showWhere},
-		{words: "SHOW MSG", arguments: "id", right: rightTT, asJSON: true, run: showMessage},
-		{words: "SHOW HELD", right: rightTT, asJSON: true, run: showHeld},
-		{words: "SHOW SUSPENDED", right: rightTT, asJSON: true, run: showSuspended},
-		{words: "SHOW RULES", right: rightTT, asJSON: true, run: showRules},
-		{words: "SHOW CLUSTER", right: rightTT, asJSON: true, run: showCluster},
-		{words: "SHOW REASONS", right: rightTT, asJSON: true, run: showReasons},
-		{words: "SHOW SENDERS", arguments: "[DOMAINS]", right: rightTT, asJSON: true, run: showSenders},
-		{words: "SHOW SHAPE", right: rightTT, asJSON: true, run: showShape},
-		{words: "SHOW COUNTERS", counter: "CommandShowCounters", asJSON: true, run: showCounters},
-		{words: "EXPLAIN", arguments: "channel host", right: rightTT, asJSON: true, run: explain},
-		{words: "FIND", arguments: "recipient|sender|message-id|spoolid value", right: rightTT, asJSON: true, run: find},
+		{words: "SHOW SNMP", right: rightSNMP, counter: "CommandShowQueueVeryShort", text: showSNMP, objects: totalsObject},
+		{words: "SHOW QUEUE SHORT", right: rightQQ, counter: "CommandShowQueueShort", text: showShort, objects: each(Queue.Rings)},
+		{words: "SHOW QUEUE THREADS", right: rightTT, counter: "CommandShowQueueThreads", text: showThreads, objects: threadObjects},
+		{words: "SHOW QUEUE THREADS2", right: rightTT, counter: "CommandShowQueueThreads2", text: showThreads2},
+		{words: "SHOW THREAD", arguments: "channel host", right: rightTT, counter: "CommandShowThread", text: showThread, objects: jobObjects},
+		{words: "SHOW COUNTERS", counter: "CommandShowCounters", text: showCounters},
+		{words: "SHOW WHERE", arguments: selection, right: rightTT, objects: showWhere},
+		{words: "SHOW MSG", arguments: "id", right: rightTT, objects: showMessage},
+		{words: "SHOW HELD", right: rightTT, objects: each(Queue.Held)},
+		{words: "SHOW SUSPENDED", right: rightTT, objects: each(Queue.Suspended)},
+		{words: "SHOW RULES", right: rightTT, objects: each(Queue.Rules)},
+		{words: "SHOW CLUSTER", right: rightTT, objects: each(Queue.Cluster)},
+		{words: "SHOW COUNT", arguments: "destination|domain|reason|sender", right: rightTT, objects: showCount},
+		{words: "EXPLAIN", arguments: "channel host", right: rightTT, objects: explain},
 		{words: "ETRN", arguments: "host [text]", right: rightETRN, counter: "CommandETRN", run: etrn},
 	}
 	for _, verb := range []mailq.Verb{mailq.Kill, mailq.Expire, mailq.Retry, mailq.Hold, mailq.Release, mailq.Requeue, mailq.Reroute, mailq.Suspend, mailq.Lift} {
-		arguments := "MSG id | THREAD channel host | WHERE key=value..."
-		switch verb {
-		case mailq.Requeue:
-			arguments = "MSG id | WHERE key=value..."
-		case mailq.Suspend, mailq.Lift:
-			arguments = "THREAD channel host"
-		case mailq.Reroute:
-			arguments = "MSG id channel host | THREAD channel host channel host | WHERE key=value... TO channel host"
-		}
-		tail := " [DRYRUN] [BECAUSE text]"
-		if verb == mailq.Hold || verb == mailq.Suspend {
-			tail = " [DRYRUN] [FOR span] [BECAUSE text]"
-		}
-		list = append(list, &command{words: string(verb), arguments: arguments + tail, right: rightKILL, run: act})
+		list = append(list, &command{words: string(verb), arguments: verb.Arguments(), right: rightKILL, run: act})
 	}
-	return append(list,
-		&command{words: "HELP", asJSON: true, run: help},
-		&command{words: "QUIT", run: help})
+	return append(list, &command{words: "HELP", text: help})
 }
 
 // findCommand returns the command of a line, or nil.
@@ -83,7 +87,7 @@ func findCommand(verb, rest string) (c *command, arg string, asJSON bool) {
 	}
 	for _, candidate := range verbs() {
 		first, more, _ := strings.Cut(candidate.words, " ")
-		if first != verb || asJSON && !candidate.asJSON || first == "QUIT" {
+		if first != verb || asJSON && candidate.objects == nil || !asJSON && candidate.text == nil && candidate.run == nil {
 			continue
 		}
 		arg, ok := rest, true
@@ -101,78 +105,21 @@ func findCommand(verb, rest string) (c *command, arg string, asJSON bool) {
 }
 
 // help executes HELP: it lists the commands that the user may use.
-func help(r *request, _ context.Context) bool {
-	return r.list(func(out *answer) error {
-		for _, c := range verbs() {
-			if !r.rights.has(c.right) {
-				continue
-			}
-			var err error
-			if r.asJSON {
-				err = out.object(mailq.VerbItem{Command: c.words, Arguments: c.arguments, JSON: c.asJSON})
-			} else {
-				line := strings.TrimRight(c.words+" "+c.arguments, " ")
-				if c.asJSON {
-					line = "[JSON] " + line
-				}
-				err = out.text(line)
-			}
-			if err != nil {
-				return err
-			}
+func help(_ context.Context, r *report, _ string) error {
+	for _, c := range verbs() {
+		if !r.rights.has(c.right) {
+			continue
 		}
-		return nil
-	})
-}
-
-// list sends the lines that the function write produces. The session ends if the peer
-// does not read them.
-func (r *request) list(write func(out *answer) error) bool {
-	out := &answer{w: r.out, framed: true}
-	err := write(out)
-	var gone notInQueue
-	if err != nil && !errors.Is(err, errWrite) && !errors.As(err, &gone) {
-		r.note(Note{Kind: NoteQueue, Err: err})
-	}
-	return out.end(err, r.asJSON) == nil
-}
-
-// report answers with a report, in text or as JSON.
-func (r *request) report(text, asJSON func(*report) error) bool {
-	return r.list(func(out *answer) error {
-		rep := &report{queue: r.server.queue, now: time.Now(), out: out, noReasons: !r.rights.has(rightTT)}
-		if r.asJSON {
-			return asJSON(rep)
+		line := strings.TrimRight(c.words+" "+c.arguments, " ")
+		switch {
+		case c.objects != nil && c.text != nil:
+			line = "[JSON] " + line
+		case c.objects != nil:
+			line = "JSON " + line
 		}
-		return text(rep)
-	})
-}
-
-// reject answers a command that is invalid or cannot be executed. The session
-// continues.
-func (r *request) reject(err error) bool {
-	r.server.counts.add("CommandsRej")
-	r.reply("-ERR; " + mailq.OneReply(err.Error()))
-	return true
-}
-
-// hasNoArguments refuses a command that is followed by words but takes none.
-func (r *request) hasNoArguments() bool {
-	if r.arg == "" {
-		return true
+		if err := r.out.text(line); err != nil {
+			return err
+		}
 	}
-	r.refuse(r.command, r.verb, r.rest)
-	return false
-}
-
-// threadName reads a channel and a host and maps both to lower case, as they are
-// in the queue. ZMailer's client does not quote, so a host may contain blanks
-// without quotes.
-func threadName(arg string) (mailq.Name, error) {
-	name, rest, err := mailq.CutName(arg)
-	if err == nil && rest != "" {
-		_, host := mailq.CutRaw(arg)
-		name.Host = strings.TrimRight(host, " \t")
-	}
-	return mailq.Name{Channel: strings.ToLower(name.Channel), Host: strings.ToLower(name.Host)}, err
+	return r.out.text("QUIT")
 }

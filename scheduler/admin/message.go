@@ -1,12 +1,11 @@
 package admin
 
-// Single messages: SHOW MSG and FIND.
+// Single messages: SHOW MSG.
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"strings"
 	"time"
 
@@ -28,50 +27,6 @@ func (q *Queue) Message(ctx context.Context, id string) (*mailq.Message, bool, e
 	}
 	m, err := q.message(ctx, stored)
 	return m, err == nil, err
-}
-
-// Find looks through the control files of the queue and of held messages. A
-// spoolid is also looked for among parked and quarantined messages. A Message-Id
-// without wildcards is looked up in the core, without reading the whole queue.
-func (q *Queue) Find(ctx context.Context, what mailq.Query) iter.Seq2[*mailq.Message, error] {
-	return func(yield func(*mailq.Message, error) bool) {
-		sought := spool.Query{Places: []spool.Place{spool.Queue, spool.Hold}}
-		switch what.Kind {
-		case "recipient":
-			sought.Recipient = what.Value
-		case "sender":
-			sought.Sender = what.Value
-		case "message-id":
-			sought.LogID = what.Value
-		case "spoolid":
-			sought.SpoolID, sought.Places = what.Value, nil // everywhere
-		default:
-			yield(nil, fmt.Errorf("cannot search by %q", what.Kind))
-			return
-		}
-		if what.Kind == "message-id" && !strings.ContainsAny(what.Value, "*?") {
-			known, err := q.storedByLogID(ctx, what.Value)
-			for _, stored := range known {
-				var m *mailq.Message
-				if m, err = q.message(ctx, stored); !yield(m, err) {
-					return
-				}
-			}
-			if err != nil && !yield(nil, err) {
-				return
-			}
-			sought.Places = sought.Places[1:]
-		}
-		for stored, err := range q.files.Find(ctx, sought) {
-			var m *mailq.Message
-			if err == nil {
-				m, err = q.message(ctx, stored)
-			}
-			if !yield(m, err) {
-				return
-			}
-		}
-	}
 }
 
 // storedByLogID reads the messages in the queue that have a Message-Id, written

@@ -214,12 +214,21 @@ func (q *Queue) Trigger(ctx context.Context, host, _ string) (started bool, err 
 	return started, err
 }
 
-// Cluster returns the store, the nodes and the limits of the cluster; false: this
-// scheduler is in no cluster.
-func (q *Queue) Cluster(ctx context.Context) (items []*mailq.ClusterItem, found bool, err error) {
-	if q.cluster == nil {
-		return nil, false, nil
+// Cluster yields the store, the nodes and the limits of the cluster.
+func (q *Queue) Cluster(ctx context.Context) iter.Seq2[*mailq.ClusterItem, error] {
+	return func(yield func(*mailq.ClusterItem, error) bool) {
+		if q.cluster == nil {
+			yield(nil, server.Absent("this scheduler is in no cluster: PARAMcluster is not set"))
+			return
+		}
+		items, err := q.cluster.Show(ctx)
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
 	}
-	items, err = q.cluster.Show(ctx)
-	return items, true, err
 }

@@ -176,26 +176,6 @@ func TestMessageIsItsFileAndWhatTheCoreKnows(t *testing.T) {
 				t.Errorf("%q is %+v, %v", name, m, err)
 			}
 		}
-		for _, what := range []mailq.Query{
-			{Kind: "message-id", Value: "m7@here"}, {Kind: "message-id", Value: "<m7@here>"}, {Kind: "message-id", Value: "m?@*"},
-			{Kind: "sender", Value: "ray*"}, {Kind: "spoolid", Value: id},
-		} {
-			n := 0
-			for m, err := range q.Find(ctx, what) {
-				if err != nil || m.Message != 7 {
-					t.Errorf("%v finds %+v, %v", what, m, err)
-				}
-				n++
-			}
-			if n != 1 {
-				t.Errorf("%v finds %d messages", what, n)
-			}
-		}
-		for _, err := range q.Find(ctx, mailq.Query{Kind: "colour", Value: "red"}) {
-			if err == nil {
-				t.Error("messages have colours")
-			}
-		}
 		h.Stop(syscall.SIGTERM)
 	})
 }

@@ -1,244 +1,249 @@
 package top
 
+// Pages: what each shows, and how the server is asked for it. A new page is a line of kinds.
+
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
 
 	"zsched/mailq"
+	"zsched/mailq/client"
+	"zsched/mailq/report"
 )
 
-// page is a page of the view: a list whose rows can be filtered, sorted and marked,
-// or lines of text.
-type page struct {
-	kind
-	list
-	sortedBy int // index of a column; -1: the order of the server
-	reversed bool
-	filter   filter
-	all      []row // as the server has them
-	rows     []row // filtered and sorted
-	loaded   bool  // all is an answer of the server
-	more     bool  // the server has more than all
-	// marks has the keys of the rows that are marked. everything says that the
-	// whole list is marked, including what is not among its rows.
-	marks      map[string]bool
-	everything bool
-
-	ring   *mailq.Ring      // of threadsPage: only its threads; nil: all
-	thread *mailq.Name      // of jobsPage; nil: where has more than one
-	where  *mailq.Selection // of jobsPage; nil: no selection matches only the thread
-	title  string           // of textPage
-	text   []string         // of textPage
+// kind is a page that has a key of its own.
+type kind struct {
+	name string
+	load loader
 }
 
-// kind says what a page shows.
-type kind int
+// loader asks the server for the table of a page. more says that there is more than the table
+// has.
+type loader func(*client.Client) (table *report.Table, more bool, err error)
 
-const (
-	threadsPage kind = iota
-	ringsPage
-	agentsPage
-	reasonsPage
-	heldPage
-	jobsPage
-	textPage
-	helpPage
-)
-
-// mainPages is how many pages have a key of their own: those up to heldPage.
-const mainPages = int(heldPage) + 1
-
-func (k kind) String() string {
-	return [...]string{"threads", "rings", "agents", "reasons", "held", "jobs", "text", "help"}[k]
+// kinds are the pages with the keys 1, 2, 3…
+var kinds = []kind{
+	{"threads", list("SHOW QUEUE THREADS", report.Threads)},
+	{"rings", list("SHOW QUEUE SHORT", report.Rings)},
+	{"agents", list("SHOW QUEUE THREADS", report.Agents)},
+	{"reasons", list("SHOW COUNT reason", report.Reasons)},
+	{"held", list("SHOW HELD", report.Held)},
 }
 
-// row is a row of a list.
-type row struct {
-	key    string // identifies it on the next list
-	cells  []cell // one for each column
-	style  tcell.Style
-	target target
-	thread *mailq.Name // what Enter opens, e explains; nil: none
-	ring   *mailq.Ring // what Enter opens on the page of rings
-}
+// maxRows is how many items of a list are shown.
+const maxRows = 1000
 
-// list is a position in a list: the row of the cursor, and the first row on the
-// screen.
-type list struct {
-	at, first int
-}
-
-// move moves the cursor and keeps it in the list.
-func (l *list) move(by, rows int) {
-	l.at = max(0, min(l.at+by, rows-1))
-}
-
-// scroll keeps the cursor on a screen of height lines.
-func (l *list) scroll(rows, height int) {
-	l.at = max(0, min(l.at, rows-1))
-	l.first = max(0, min(l.first, rows-height, l.at))
-	l.first = max(l.first, l.at-height+1)
-}
-
-func newPage(k kind) *page {
-	p := &page{kind: k, sortedBy: -1, marks: make(map[string]bool)}
-	for i, c := range k.columns() {
-		if c.title == k.sorted() {
-			p.sortedBy = i
+// list loads the items of a command's answer.
+func list[T any](command string, tabulate func([]*T, time.Time) *report.Table) loader {
+	return func(c *client.Client) (*report.Table, bool, error) {
+		limit := maxRows
+		if command == "SHOW QUEUE THREADS" { // all, so that the largest are among them
+			limit = -1
 		}
+		items, more, err := client.List[T](c, command, limit)
+		return tabulate(items, time.Now()), more, err
+	}
+}
+
+// threadsOf loads the threads of a ring.
+func threadsOf(ring uint64) loader {
+	return list("SHOW QUEUE THREADS", func(all []*mailq.ThreadItem, now time.Time) *report.Table {
+		return report.Threads(slices.DeleteFunc(all, func(t *mailq.ThreadItem) bool { return t.Ring != ring }), now)
+	})
+}
+
+// page is a table, or lines of text.
+type page struct {
+	title  string
+	load   loader
+	main   int             // index in kinds, of the page that this one was opened from
+	shown  *tview.Table    // nil: a page of text
+	text   *tview.TextView // nil: a table
+	table  *report.Table   // as the server has it; nil: no answer yet
+	more   bool
+	rows   []report.Row // filtered and sorted
+	sorted int          // column by which the user sorts
+	byUser bool         // sorted counts
+	filter string       // a part of the lines that are shown, in lower case
+}
+
+// newPage returns a page with a table.
+func newPage(main int, title string, load loader) *page {
+	p := &page{title: title, load: load, main: main, shown: tview.NewTable()}
+	p.shown.SetFixed(1, 0).SetSelectable(true, false)
+	p.shown.SetSelectedStyle(plain.Reverse(true))
+	return p
+}
+
+// mainPage returns the page with the key of kinds[n].
+func mainPage(n int) *page { return newPage(n, kinds[n].name, kinds[n].load) }
+
+// primitive returns what is drawn.
+func (p *page) primitive() tview.Primitive {
+	if p.text != nil {
+		return p.text
+	}
+	return p.shown
+}
+
+// arrange filters and sorts the rows and shows them. The cursor stays on its row.
+func (p *page) arrange() {
+	if p.table == nil {
+		return
+	}
+	selected, found := p.selected()
+	table := *p.table
+	table.Rows = slices.DeleteFunc(slices.Clone(table.Rows), func(r report.Row) bool {
+		return !slices.ContainsFunc(r.Cells, func(c report.Cell) bool { return strings.Contains(strings.ToLower(c.Text), p.filter) })
+	})
+	if !p.byUser {
+		p.sorted = table.Sorted
+	}
+	table.Sort(p.sorted)
+	p.rows = table.Rows
+	p.shown.Clear()
+	for i, c := range table.Columns {
+		p.shown.SetCell(0, i, cell(c, c.Title).SetSelectable(false).SetStyle(plain.Reverse(true)))
+		for j, r := range p.rows {
+			p.shown.SetCell(j+1, i, cell(c, r.Cells[i].Text))
+		}
+	}
+	at := slices.IndexFunc(p.rows, func(r report.Row) bool { return found && key(&r) == key(&selected) })
+	if at < 0 {
+		at, _ = p.shown.GetSelection()
+		at = min(at, len(p.rows)) - 1
+	}
+	p.shown.Select(max(at, 0)+1, 0)
+}
+
+// cell returns a cell with text from outside.
+func cell(c report.Column, text string) *tview.TableCell {
+	align, expand := tview.AlignLeft, 0
+	if c.Right {
+		align = tview.AlignRight
+	}
+	if !c.Right && c.Most == 0 {
+		expand = 1
+	}
+	return tview.NewTableCell(tview.Escape(report.Safe(text))).SetAlign(align).SetMaxWidth(c.Most).SetExpansion(expand).SetStyle(plain)
+}
+
+// key identifies a row on the next table.
+func key(r *report.Row) string {
+	text := r.Message + " " + r.Cells[0].Text
+	if r.Thread != nil {
+		text += " " + r.Thread.Channel + "/" + r.Thread.Host
+	}
+	return text + fmt.Sprint(r.Ring)
+}
+
+// selected returns the row under the cursor.
+func (p *page) selected() (row report.Row, found bool) {
+	if p.shown == nil {
+		return row, false
+	}
+	at, _ := p.shown.GetSelection()
+	if at < 1 || at > len(p.rows) {
+		return row, false
+	}
+	return p.rows[at-1], true
+}
+
+// refresh asks for the totals and the table of the page, unless it is being asked.
+func (v *view) refresh() {
+	p := v.page()
+	if p.load == nil || v.refreshing {
+		return
+	}
+	v.refreshing = true
+	var totals []*mailq.Totals
+	var table *report.Table
+	var more bool
+	v.ask(func() error {
+		return v.session(func(c *client.Client) (err error) {
+			if totals, _, err = client.List[mailq.Totals](c, "SHOW SNMP", 1); err == nil {
+				table, more, err = p.load(c)
+			}
+			return err
+		})
+	}, func(err error) {
+		v.refreshing = false
+		v.failed(err)
+		if err == nil {
+			p.table, p.more = table, more
+			p.arrange()
+			for _, t := range totals {
+				v.totals = t
+			}
+		}
+		v.writeHead()
+		if v.page() != p {
+			v.refresh()
+		}
+	})
+}
+
+// failed records whether the server has answered.
+func (v *view) failed(err error) {
+	v.err = err
+	switch {
+	case err == nil:
+		v.answeredAt, v.lostAt = time.Now(), time.Time{}
+	case v.lostAt.IsZero():
+		v.lostAt = time.Now()
+	}
+}
+
+// open opens a page over this one.
+func (v *view) open(p *page) {
+	v.stack = append(v.stack, p)
+	v.layout()
+	v.refresh()
+}
+
+// openText asks for lines of text and opens a page with them, unless the user has left this page
+// meanwhile.
+func (v *view) openText(title string, lines func() ([]string, error)) {
+	from := v.page()
+	var text []string
+	v.note("asking …")
+	v.ask(func() (err error) {
+		text, err = lines()
+		return err
+	}, func(err error) {
+		v.note("")
+		switch {
+		case err != nil:
+			v.note(err.Error())
+		case v.page() == from:
+			v.open(textPage(from.main, title, text))
+		}
+	})
+}
+
+// textPage returns a page of text from outside.
+func textPage(main int, title string, lines []string) *page {
+	p := &page{title: title, main: main, text: tview.NewTextView()}
+	for _, line := range lines {
+		fmt.Fprintln(p.text, report.Safe(line))
 	}
 	return p
 }
 
-// show puts new rows on the page. The cursor and the marks stay on their rows;
-// marks of rows that are gone go with them.
-func (p *page) show(rows []row, more bool) {
-	p.all, p.more, p.loaded = rows, more, true
-	if len(p.marks) > 0 {
-		kept := make(map[string]bool)
-		for i := range rows {
-			if p.marks[rows[i].key] {
-				kept[rows[i].key] = true
+// describe returns the question for one object, which it describes in lines.
+func describe[T any](v *view, command string, text func(*T, time.Time) []string) func() ([]string, error) {
+	return func() (lines []string, err error) {
+		err = v.session(func(c *client.Client) error {
+			items, _, err := client.List[T](c, command, 1)
+			for _, item := range items {
+				lines = append(lines, text(item, time.Now())...)
 			}
-		}
-		p.marks = kept
-	}
-	p.arrange()
-}
-
-// arrange filters and sorts the rows. The cursor stays on its row.
-func (p *page) arrange() {
-	selected, any := p.selected()
-	p.rows = p.rows[:0:0]
-	for i := range p.all {
-		if p.filter.matches(&p.all[i]) {
-			p.rows = append(p.rows, p.all[i])
-		}
-	}
-	if by := p.sortedBy; by >= 0 {
-		slices.SortStableFunc(p.rows, func(a, b row) int {
-			n := a.cells[by].compare(b.cells[by])
-			if n == 0 {
-				n = strings.Compare(a.key, b.key)
-			}
-			return n
+			return err
 		})
+		return lines, err
 	}
-	if p.reversed {
-		slices.Reverse(p.rows)
-	}
-	if i := slices.IndexFunc(p.rows, func(r row) bool { return any && r.key == selected.key }); i >= 0 {
-		p.at = i
-	}
-	p.move(0, len(p.rows))
-}
-
-// sortBy sorts by the next column, or reverses the order.
-func (p *page) sortBy(r rune) {
-	switch columns := len(p.columns()); {
-	case columns == 0:
-		return
-	case r == 'S':
-		p.reversed = !p.reversed
-	default:
-		p.reversed = false
-		p.sortedBy++
-		if p.sortedBy == columns {
-			p.sortedBy = 0
-			if p.kind == jobsPage {
-				p.sortedBy = -1
-			}
-		}
-	}
-	p.arrange()
-}
-
-// selected returns the row under the cursor.
-func (p *page) selected() (row, bool) {
-	if p.at >= len(p.rows) {
-		return row{}, false
-	}
-	return p.rows[p.at], true
-}
-
-// isMarked reports whether a row is marked.
-func (p *page) isMarked(r *row) bool { return p.everything || p.marks[r.key] }
-
-// mark marks the row under the cursor, or takes its mark away, and moves on.
-func (p *page) mark() {
-	r, ok := p.selected()
-	if !ok || r.target.isZero() {
-		return
-	}
-	if p.everything {
-		p.everything = false
-		p.markShown()
-	}
-	if p.marks[r.key] {
-		delete(p.marks, r.key)
-	} else {
-		p.marks[r.key] = true
-	}
-	p.move(1, len(p.rows))
-}
-
-// markAll marks all rows that the filter shows. Without a filter, a list of
-// messages is marked as a whole, even if it is longer than what is shown.
-func (p *page) markAll() {
-	if p.kind == jobsPage && p.where != nil && p.filter.isZero() {
-		p.everything = true
-		return
-	}
-	p.markShown()
-}
-
-func (p *page) markShown() {
-	for i := range p.rows {
-		if !p.rows[i].target.isZero() {
-			p.marks[p.rows[i].key] = true
-		}
-	}
-}
-
-func (p *page) clearMarks() {
-	p.everything = false
-	clear(p.marks)
-}
-
-// marked says how many rows are marked; "" if none is.
-func (p *page) marked() string {
-	switch {
-	case p.everything && p.more:
-		return "all marked"
-	case p.everything:
-		return mailq.Plural(len(p.all), "line", "lines") + " marked"
-	case len(p.marks) > 0:
-		return mailq.Plural(len(p.marks), "line", "lines") + " marked"
-	}
-	return ""
-}
-
-// targets returns what an order is for: the marked rows, or else the row under the
-// cursor.
-func (p *page) targets() (targets []target) {
-	if p.everything {
-		return []target{{where: p.where}}
-	}
-	targets = p.markedTargets()
-	if r, ok := p.selected(); ok && len(targets) == 0 && !r.target.isZero() {
-		targets = append(targets, r.target)
-	}
-	return targets
-}
-
-// markedTargets returns what an order for the marked rows is for.
-func (p *page) markedTargets() (targets []target) {
-	for i := range p.all {
-		if p.marks[p.all[i].key] {
-			targets = append(targets, p.all[i].target)
-		}
-	}
-	return targets
 }

@@ -1,272 +1,334 @@
 package top
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/gdamore/tcell/v2"
 
-	"zsched/mailq"
 	"zsched/mailq/client"
 )
 
-// Keys of the live view, and what it shows after them.
+// recorded is a server that answers as a scheduler did: testdata has what it answered in JSON.
+// Orders are recorded, and change nothing.
+type recorded struct {
+	t     *testing.T
+	mu    sync.Mutex
+	fail  error  // of every connection
+	would string // the answer to an order
+	// breaks: the connection ends when an order comes that is no dry run.
+	breaks bool
+	asked  []string
+}
 
-// TestTopKeepsItsPlace: the cursor stays on its row when others change.
-func TestTopKeepsItsPlace(t *testing.T) {
-	q := newRecorded(t)
-	s := newTestScreen(t, q, 100, 12)
-	s.press("down")
-	q.snapshot.Threads[3].Recipients = 1000
-	s.press(" ")
-	if r, _ := s.page().selected(); r.key != "local/fred" || s.page().at != 0 {
-		t.Errorf("%v at %d", r.key, s.page().at)
+// files are what each command is answered with.
+var files = map[string]string{
+	"JSON SHOW SNMP": "totals", "JSON SHOW QUEUE THREADS": "threads", "JSON SHOW QUEUE SHORT": "rings",
+	"JSON SHOW COUNT reason": "reasons", "JSON SHOW HELD": "held", "JSON SHOW THREAD": "jobs", "JSON SHOW WHERE": "where",
+	"JSON SHOW MSG": "message", "JSON EXPLAIN": "explain",
+}
+
+// connect begins a session.
+func (r *recorded) connect() (*client.Client, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fail != nil {
+		return nil, r.fail
 	}
-	q.snapshot.Threads = q.snapshot.Threads[:1]
-	s.press("G", " ")
-	if r, ok := s.page().selected(); !ok || r.key != "smtp/busy.example.net" {
-		t.Errorf("%v %v", r.key, ok)
-	}
-	q.snapshot.Threads = nil
-	s.press(" ", "down", "enter", "e", "h", "m", "M", "T")
-	if got := s.shown()[4]; got != "  the queue is empty" || q.given() != "" || len(s.stack) > 0 {
-		t.Errorf("%s; %s", got, q.given())
+	near, far := net.Pipe()
+	go r.serve(far)
+	return client.New(near, client.Options{Server: "here"})
+}
+
+func (r *recorded) serve(conn net.Conn) {
+	defer conn.Close()
+	fmt.Fprint(conn, "version zmailer 2.0\n220 MAILQ-V2-CHALLENGE: 1\n")
+	in := bufio.NewScanner(conn)
+	for in.Scan() {
+		line, answer := in.Text(), ""
+		r.mu.Lock()
+		r.asked = append(r.asked, line)
+		answer = r.would + "\n"
+		ends := r.breaks && !strings.HasPrefix(line, "JSON ") && !strings.Contains(line, "DRYRUN")
+		r.mu.Unlock()
+		if ends {
+			return
+		}
+		for command, file := range files {
+			if line == command || strings.HasPrefix(line, command+" ") {
+				text, err := os.ReadFile("testdata/" + file + ".json")
+				if err != nil {
+					r.t.Error(err)
+				}
+				answer = "+OK until LF.LF\n" + string(text) + ".\n"
+			}
+		}
+		if _, err := io.WriteString(conn, answer); err != nil {
+			return
+		}
 	}
 }
 
-func TestTopScrolls(t *testing.T) {
-	q := newRecorded(t)
-	q.snapshot.Threads = nil
-	for i := range 100 {
-		var thread mailq.ThreadItem
-		thread.Name = mailq.Name{Channel: "smtp", Host: fmt.Sprintf("h%02d", i)}
-		q.snapshot.Threads = append(q.snapshot.Threads, thread)
+// orders returns the commands that were neither questions nor dry runs.
+func (r *recorded) orders() (given []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, line := range r.asked {
+		if !strings.HasPrefix(line, "JSON ") && !strings.Contains(line, "DRYRUN") {
+			given = append(given, line)
+		}
 	}
-	s := newTestScreen(t, q, 60, 9)
-	for _, step := range []struct{ key, shows string }{
-		{"G", "smtp/h95 smtp/h96 smtp/h97 smtp/h98 smtp/h99"},
-		{"up", "smtp/h95 smtp/h96 smtp/h97 smtp/h98 smtp/h99"},
-		{"pgup", "smtp/h94 smtp/h95 smtp/h96 smtp/h97 smtp/h98"},
-		{"g", "smtp/h00 smtp/h01 smtp/h02 smtp/h03 smtp/h04"},
-		{"pgdn", "smtp/h00 smtp/h01 smtp/h02 smtp/h03 smtp/h04"},
-		{"pgdn", "smtp/h04 smtp/h05 smtp/h06 smtp/h07 smtp/h08"},
-		{"k", "smtp/h04 smtp/h05 smtp/h06 smtp/h07 smtp/h08"},
+	return given
+}
+
+func (r *recorded) last() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked[len(r.asked)-1]
+}
+
+// testScreen is a view on a simulated screen.
+type testScreen struct {
+	t      *testing.T
+	screen tcell.SimulationScreen
+	drawn  chan string // what the screen shows, whenever that has changed
+	now    string
+	ended  chan error
+	trace  func(string) ([]string, error)
+}
+
+func start(t *testing.T, r *recorded, width, height int) *testScreen {
+	t.Helper()
+	screen := tcell.NewSimulationScreen("UTF-8")
+	s := &testScreen{t: t, screen: screen, drawn: make(chan string, 1000), ended: make(chan error, 1)}
+	s.trace = func(id string) ([]string, error) { return []string{"the life of " + id}, nil }
+	v := newView(&Top{Connect: r.connect, Every: time.Hour, Trace: func(id string) ([]string, error) { return s.trace(id) }, Screen: screen})
+	screen.SetSize(width, height)
+	v.app.SetAfterDrawFunc(func(tcell.Screen) {
+		screen.Show()
+		s.drawn <- contents(screen)
+	})
+	go func() { s.ended <- v.run(t.Context()) }()
+	t.Cleanup(v.app.Stop)
+	return s
+}
+
+func contents(screen tcell.SimulationScreen) string {
+	cells, width, height := screen.GetContents()
+	var b strings.Builder
+	for y := range height {
+		line := ""
+		for _, cell := range cells[y*width : (y+1)*width] {
+			line += string(cell.Bytes)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}
+
+// shows waits until a text is on the screen.
+func (s *testScreen) shows(text string) {
+	s.t.Helper()
+	for !strings.Contains(s.now, text) {
+		select {
+		case s.now = <-s.drawn:
+		case <-time.After(20 * time.Second):
+			s.t.Fatalf("%q does not appear:\n%s", text, s.now)
+		}
+	}
+}
+
+func (s *testScreen) press(keys string) {
+	for _, r := range keys {
+		switch r {
+		case '\r':
+			s.screen.InjectKey(tcell.KeyEnter, 0, 0)
+		case '\x1b':
+			s.screen.InjectKey(tcell.KeyEscape, 0, 0)
+		default:
+			s.screen.InjectKey(tcell.KeyRune, r, 0)
+		}
+	}
+	s.now = ""
+}
+
+func TestPagesOfARealQueue(t *testing.T) {
+	r := &recorded{t: t}
+	s := start(t, r, 110, 24)
+	s.shows("smtp/busy.example.net")
+	for _, want := range []string{
+		"mailq  7 threads, 15 recipients, 9 agents (6 idle)", "\n4 due, 3 fed, 8 waiting, 1 message held, 1 thread held\n",
+		"[1 threads]  2 rings  3 agents  4 reasons  5 held  by RCPTS\n",
+		"THREAD                JOBS RCPTS", "susp. ", "destination is out of order",
 	} {
-		s.press(step.key)
-		if got := s.first(); got != step.shows {
-			t.Errorf("%s: %s, want %s", step.key, got, step.shows)
+		if !strings.Contains(s.now, want) {
+			t.Errorf("no %q on\n%s", want, s.now)
 		}
 	}
-	s.screen.SetSize(60, 4)
-	if got := s.first(); got != "smtp/h07" {
-		t.Errorf("on a small screen: %s", got)
+	for _, page := range []struct{ key, shows string }{
+		{"2", "MAXRING"}, {"3", "15000 local/fred"}, {"4", "smtp/busy.example.net deferred on request"}, {"5", "whole thread"}, {"1", "OLDEST"},
+	} {
+		s.press(page.key)
+		s.shows(page.shows)
+	}
+	s.press("q")
+	if err := <-s.ended; err != nil {
+		t.Error(err)
 	}
 }
 
-func TestTopOpens(t *testing.T) {
-	q := newRecorded(t)
-	s := newTestScreen(t, q, 100, 12)
-	s.press("enter")
-	s.wants(`
-mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min                                 10:55:19
-due 4  waiting 8  with agents 3  held 1  1 thread held                                         up 2s
-[1 threads] > smtp/busy.example.net                                             in the queue's order
-  MESSAGE                RCPTS TRIES    AGE STATE      SENDER          REASON
-> S10568691AbmKVKzPvUuqp     1     1     3s in 9m12s   alice@a.example deferred on request
-  S10569521AbmKVKzPwEPI7     1     1     3s in 9m6s    alice@a.example deferred on request
-  S10571441AbmKVKzPwesQ8     1     1     3s in 9m1s    alice@a.example deferred on request
-  S10571457AbmKVKzPxQd88     1     1     3s in 10m23s  alice@a.example deferred on request
-  S10571505AbmKVKzPzZzA9     1     1     3s in 10m19s  bob@b.example   deferred on request
-  S10571537AbmKVKzP6BpM0     1     1     3s in 10m22s  bob@b.example   deferred on request
-  S10571489AbmKVKzPyNgM9     1     0     3s held       bob@b.example
-Esc back   ? help`)
-	s.press("down", "enter")
-	if got := s.asked(q); got != "SHOW MSG S10569521AbmKVKzPwEPI7" {
-		t.Errorf("%s", got)
-	}
-	if got := s.shown()[4]; !strings.HasPrefix(got, "10568691: spoolid S10568691AbmKVKzPvUuqp, age 4s") {
-		t.Errorf("%s", got)
-	}
-	s.press("esc", "e")
-	if got := strings.Join(s.shown()[3:5], "|"); got != "smtp/busy.example.net|smtp/down.example.com: The destination has failed, so the thread is suspended until 2026-11-22T11:04" {
-		t.Errorf("%s", got)
-	}
-	s.press("pgdn", "down", "G", "up", "?")
-	if got := s.shown()[3]; got != "keys" {
-		t.Errorf("%s", got)
-	}
-	s.press("q", "q", "q")
-	if s.quit || len(s.stack) != 0 {
-		t.Errorf("left %v, %d pages", s.quit, len(s.stack))
-	}
-	// A ring opens its threads, a reason and an agent their mail.
-	s.press("2", "down", "enter")
-	if got := s.first(); got != "local/fred local/anne local/joe" {
-		t.Errorf("%s", got)
-	}
-	s.press("3", "enter")
-	if got := s.asked(q); got != "jobs local/fred" {
-		t.Errorf("%s", got)
-	}
-	s.press("4", "enter")
-	if got := s.asked(q); got != `select reason="deferred on request"` {
-		t.Errorf("%s", got)
-	}
-	s.press("5", "enter")
-	if got := s.asked(q); got != "jobs smtp/held.example" {
-		t.Errorf("%s", got)
-	}
-	s.press("5", "down", "enter")
-	if got := s.asked(q); got != "SHOW MSG S10571489AbmKVKzPyNgM9" {
-		t.Errorf("%s", got)
-	}
-	s.press("1", "q")
-	if !s.quit {
-		t.Error("still there")
-	}
-}
-
-// Over a slow link, Esc and the next key arrive together, as Alt and the key.
-func TestEscAndAKeyAtOnce(t *testing.T) {
-	s := newTestScreen(t, newRecorded(t), 100, 12)
-	s.press("enter")
-	s.settle(s.key(tcell.NewEventKey(tcell.KeyRune, '2', tcell.ModAlt)))
-	if s.page().kind != ringsPage {
-		t.Errorf("page %v", s.page().kind)
-	}
-	s.press("1", "h")
-	s.settle(s.key(tcell.NewEventKey(tcell.KeyRune, 'm', tcell.ModAlt)))
-	if s.prompt != nil || s.page().marked() != "1 line marked" {
-		t.Errorf("%v, %s", s.prompt, s.page().marked())
-	}
-}
-
-// A report that comes when the user is elsewhere is not shown.
-func TestLateReportsAreDropped(t *testing.T) {
-	s := newTestScreen(t, newRecorded(t), 100, 12)
-	late := s.explain()
-	s.lastIs("asking …")
-	s.press("2")
-	s.settle(late)
-	if len(s.stack) != 0 {
-		t.Error("the report is shown over another page")
-	}
-}
-
-func TestTopTraces(t *testing.T) {
-	s := newTestScreen(t, newRecorded(t), 100, 12)
-	s.press("T")
-	s.lastIs("no message is selected")
-	s.press("enter", "T")
-	s.lastIs("there is no event log to read")
-	s.tracer = func(id string) ([]string, error) { return []string{id + " <m@x>", "  arrived"}, nil }
-	s.press("T")
-	if got := strings.Join(s.shown()[3:6], "|"); got != "trace of S10568691AbmKVKzPvUuqp|S10568691AbmKVKzPvUuqp <m@x>|  arrived" {
-		t.Errorf("%s", got)
-	}
-	s.tracer = func(string) ([]string, error) { return nil, errors.New("no \x1b[2Jlog") }
-	s.press("esc", "T")
-	s.lastIs("no ^[[2Jlog")
-}
-
-// TestTopShowsErrors: the last snapshot stays, with its age; a line says since
-// when there is no answer and why, until there is one.
-func TestTopShowsErrors(t *testing.T) {
-	q := newRecorded(t)
-	s := newTestScreen(t, q, 100, 12)
-	good := s.now
-	lost := &client.Error{Kind: client.Unavailable, Err: errors.New("here: connection refused")}
-	q.fail = lost
-	for _, later := range []time.Duration{5, 65} {
-		s.now = good.Add(later * time.Second)
-		s.press(" ")
-		s.askedAt = good
-	}
-	got := s.shown()
-	if got[2] != "! no answer for 1m: here: connection refused; asking again every 1s" || !strings.HasSuffix(got[0], "1m5s old") || !strings.HasPrefix(got[5], "> smtp/busy") {
-		t.Errorf("%q", got)
-	}
-	if len(s.page().rows) != 7 {
-		t.Errorf("%d threads", len(s.page().rows))
-	}
-	for _, key := range []string{"enter", "e", "esc", "2", "4", "5", "h", "1"} {
-		s.press(key)
-		s.shown()
-	}
-	s.press("h", "enter", "enter")
-	s.lastIs("HOLD: here: connection refused")
-	q.fail = nil
-	s.press(" ")
-	if got := s.shown()[2]; strings.HasPrefix(got, "!") {
-		t.Errorf("%s", got)
-	}
-	q.fail = &client.Error{Kind: client.Refused, Err: errors.New("no TT for you")}
+// A ring shows its threads, a reason or thread its messages, a message its recipients; nothing
+// that a peer has said commands the terminal or the library.
+func TestPagesOpen(t *testing.T) {
+	r := &recorded{t: t}
+	s := start(t, r, 110, 24)
+	s.shows("smtp/busy.example.net")
+	s.press("\r")
+	s.shows("S10568691AbmKVKzPvUuqp")
+	s.press("\r")
+	s.shows("bob^[[2J@busy.example.net via smtp/busy.example.net: waiting, 1 attempt")
+	s.shows("[red]deferred")
+	s.press("\x1bT")
+	s.shows("the life of S1")
+	s.press("\x1be")
+	s.shows("Every job waits for its retry.")
+	s.press("?")
+	s.shows("requeue: back to the router")
+	s.press("\x1b\x1b\x1b")
+	s.shows("[1 threads]  2 rings")
 	s.press("4")
-	if got := s.shown(); got[2] != "! no TT for you" || got[5] != "  no answer yet" {
-		t.Errorf("%q", got)
+	s.shows("EXAMPLE")
+	s.press("\r")
+	s.shows("ATTEMPTS")
+	if got := r.last(); got != `JSON SHOW WHERE reason="deferred on request"` {
+		t.Errorf("asked %s", got)
+	}
+	s.press("2")
+	s.shows("MAXRING")
+	s.press("\r")
+	s.shows("ring smtp/*")
+	s.trace = func(string) ([]string, error) { return nil, errors.New("no \x1b[2Jlog") }
+	s.press("5")
+	s.shows("whole thread")
+	s.press("T")
+	s.shows("no message is selected")
+	s.press("jT")
+	s.shows("no ^[[2Jlog")
+}
+
+func TestFilterAndOrderOfRows(t *testing.T) {
+	s := start(t, &recorded{t: t}, 110, 24)
+	s.shows("by RCPTS")
+	s.press("/Local\r")
+	s.shows("filter local")
+	if strings.Contains(s.now, "smtp/busy") || !strings.Contains(s.now, "local/anne") {
+		t.Errorf("%s", s.now)
+	}
+	s.press("\x1b")
+	s.shows("smtp/busy")
+	s.press("ssssss")
+	s.shows("by THREAD")
+	if strings.Index(s.now, "local/anne") > strings.Index(s.now, "smtp/busy") {
+		t.Errorf("not sorted by name:\n%s", s.now)
 	}
 }
 
-// A reload that has failed is shown until one succeeds.
-func TestTopShowsReloads(t *testing.T) {
-	q := newRecorded(t)
-	q.snapshot.Totals.Reload = mailq.Reload{At: recordedAt.Add(-3 * time.Minute), Error: "scheduler.cf:3:5: what"}
-	s := newTestScreen(t, q, 100, 12)
-	if got := s.shown()[2]; !strings.HasPrefix(got, "! Configuration not reloaded 3m ago: scheduler.cf:3:5: what") {
-		t.Errorf("%s", got)
+// An order is counted, confirmed and given, for the line under the cursor alone.
+func TestOrders(t *testing.T) {
+	r := &recorded{t: t, would: `+OK; {"messages":2,"recipients":3,"threads":1,"held":1}`}
+	s := start(t, r, 180, 24)
+	s.shows("smtp/busy")
+	s.press("h")
+	s.shows("hold for a time")
+	s.press("soon\r")
+	s.shows("soon")
+	s.press("h2h\rrain\r")
+	s.shows("2 messages, 3 recipients, 1 thread; 1 more message is held, and nothing is done to it: select it with state=held?")
+	s.shows("(y/n)")
+	s.press("n\r")
+	s.shows("nothing done")
+	s.press("r")
+	s.shows("(y/n)")
+	s.press("y\r")
+	s.shows("done: RELEASE 2 messages")
+	s.press("R")
+	s.shows("reroute to channel/host")
+	s.press("smtp/relay\r\r")
+	s.shows("(y/n)")
+	s.press("yes\r")
+	s.shows("done: REROUTE")
+	r.mu.Lock()
+	r.would = `+OK; {"messages":101,"recipients":101,"threads":1}`
+	r.mu.Unlock()
+	s.press("Q\r")
+	s.shows("(yes/n)")
+	s.press("y\r")
+	s.shows("nothing done")
+	s.press("4")
+	s.shows("EXAMPLE")
+	s.press("K\r")
+	s.shows("(yes/n)")
+	s.press("yes\r")
+	s.shows("done: KILL 101 messages")
+	want := `RELEASE THREAD smtp busy.example.net; REROUTE THREAD smtp busy.example.net smtp relay; KILL WHERE reason="deferred on request"`
+	if got := strings.Join(r.orders(), "; "); got != want {
+		t.Errorf("gave %s\nwant %s", got, want)
 	}
-	q.snapshot.Totals.Reload.Error = ""
+	r.mu.Lock()
+	r.would = "-ERR; nothing in the queue matches"
+	r.mu.Unlock()
+	s.press("t")
+	s.shows("RETRY: nothing in the queue matches")
+	s.press("2")
+	s.shows("MAXRING")
+	s.press("h")
+	s.shows("nothing to hold here")
+}
+
+// An order whose answer is lost is not given again: the scheduler may have carried it out.
+func TestNoOrderIsGivenTwice(t *testing.T) {
+	r := &recorded{t: t, would: `+OK; {"messages":1,"recipients":1,"threads":1}`, breaks: true}
+	s := start(t, r, 110, 24)
+	s.shows("smtp/busy")
+	s.press("K\r")
+	s.shows("(y/n)")
+	s.press("y\r")
+	s.shows("KILL: here closed the connection")
 	s.press(" ")
-	if got := s.shown()[1]; !strings.HasSuffix(got, " reloaded 3m ago") {
-		t.Errorf("%s", got)
+	s.press("2")
+	s.shows("MAXRING")
+	if got := r.orders(); len(got) != 1 {
+		t.Errorf("gave %q", got)
 	}
 }
 
-func TestTopShowsItsRate(t *testing.T) {
-	q := newRecorded(t)
-	s := newTestScreen(t, q, 100, 12)
-	s.departed[0].at = time.Now().Add(-time.Minute)
-	q.snapshot.Totals.RecipientsOut += 1000
+// The last answer stays on the screen while the server does not answer, and a line says why.
+func TestErrorsAreShown(t *testing.T) {
+	r := &recorded{t: t}
+	s := start(t, r, 110, 24)
+	s.shows("smtp/busy")
+	r.mu.Lock()
+	r.fail = &client.Error{Kind: client.Unavailable, Err: errors.New("here: connection refused")}
+	r.mu.Unlock()
 	s.press(" ")
-	if rate, known := s.departed.rate(); !known || rate < 900 || rate > 1001 {
-		t.Errorf("%v recipients a minute", rate)
+	s.shows("! no answer for 0s: here: connection refused")
+	if !strings.Contains(s.now, "smtp/busy") {
+		t.Errorf("the last answer is gone:\n%s", s.now)
 	}
-	q.snapshot.Totals.RecipientsOut = 0 // the scheduler was started anew
-	s.press(" ")
-	if rate, known := s.departed.rate(); known {
-		t.Errorf("%v recipients a minute", rate)
-	}
-}
-
-// Twenty recipients leave the queue at once, every eight seconds, and the view asks each
-// second.
-func TestRateIsSteady(t *testing.T) {
-	q := newRecorded(t)
-	s := newTestScreen(t, q, 100, 12)
-	at, sum := time.Now(), 0.0
-	for i := range q.snapshot.Threads {
-		sum += q.snapshot.Threads[i].Rate
-	}
-	s.departed = nil
-	for second := range 600 {
-		if second%8 == 0 {
-			q.snapshot.Totals.RecipientsOut += 20
-		}
-		s.keep(&q.snapshot, at.Add(time.Duration(second)*time.Second))
-		rate, known := s.departed.rate()
-		switch line := s.headline(100); {
-		case known != (second >= 15):
-			t.Fatalf("known is %v after %d seconds", known, second)
-		case !known && !strings.Contains(line, shortRate(sum)+"/min"):
-			t.Fatalf("%q does not have the sum of the threads, %v", line, sum)
-		case second >= 60 && (rate < 120 || rate > 180):
-			t.Fatalf("%v recipients a minute after %d seconds", rate, second)
-		}
-	}
-	if len(s.departed) > 62 {
-		t.Errorf("%d counts are kept", len(s.departed))
+	r.mu.Lock()
+	r.fail = nil
+	r.mu.Unlock()
+	s.press("2")
+	s.shows("MAXRING")
+	if strings.Contains(s.now, "!") {
+		t.Errorf("the error stays:\n%s", s.now)
 	}
 }

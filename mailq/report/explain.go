@@ -1,7 +1,8 @@
-package server
+package report
+
+// What mailq explain prints: what the mail for a destination waits for.
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,23 +12,10 @@ import (
 	"zsched/mailq"
 )
 
-// explain executes EXPLAIN: it shows what the mail for a destination is waiting for,
-// the limits, and the clauses and parameters in force.
-func explain(r *request, ctx context.Context) bool {
-	name, err := threadName(r.arg)
-	if err != nil {
-		return r.reject(err)
-	}
-	return r.list(func(out *answer) error {
-		e, err := r.server.queue.Explain(ctx, name)
-		switch {
-		case err != nil:
-			return err
-		case r.asJSON:
-			return out.object(e)
-		}
-		return out.texts(append(stateText(e, time.Now()), settingsText(e)...))
-	})
+// Explanation returns the lines about a destination: what its mail waits for or does, then
+// limits, clauses and parameters.
+func Explanation(e *mailq.Explanation, now time.Time) []string {
+	return append(stateText(e, now), settingsText(e)...)
 }
 
 // stateText says what the mail for a destination is waiting for or doing.
@@ -46,10 +34,12 @@ func stateText(e *mailq.Explanation, now time.Time) []string {
 		if window == "" {
 			window = mailq.Plural(e.Thread.Window, "session", "sessions")
 		}
-		text = append(text, "thread: "+string(appendDetail(nil, e.Thread, now, ' ')),
+		text = append(text, fmt.Sprintf("thread: %s, %s, %s, oldest %s", mailq.Plural(e.Thread.Jobs, "job", "jobs"),
+			mailq.Plural(e.Thread.Recipients, "recipient", "recipients"), mailq.Plural(e.Thread.Attempts, "attempt", "attempts"),
+			mailq.FormatAge(now, e.Thread.OldestAt)),
 			fmt.Sprintf("window: %s; %.1f recipients done a minute", window, e.Thread.Rate))
 		if e.Thread.Site != "" {
-			text = append(text, "site: "+mailq.Field(e.Thread.Site))
+			text = append(text, "site: "+e.Thread.Site)
 		}
 		for i := range e.Thread.Effects {
 			text = append(text, "shaping: "+e.Thread.Effects[i].Text(now))
@@ -60,14 +50,10 @@ func stateText(e *mailq.Explanation, now time.Time) []string {
 	}
 	text = append(text, ordersText(e)...)
 	if e.NextJob != nil {
-		text = append(text, "next job: "+mailq.Field(e.NextJob.Path))
+		text = append(text, "next job: "+e.NextJob.Path)
 	}
 	if len(e.States) > 0 {
-		var states []string
-		for _, state := range slices.Sorted(maps.Keys(e.States)) {
-			states = append(states, fmt.Sprintf("%d %s", e.States[state], state))
-		}
-		text = append(text, "jobs: "+strings.Join(states, ", "))
+		text = append(text, "jobs: "+states(e.States))
 	}
 	if e.Thread != nil {
 		text = appendDiagnostic(text, "last diagnostic: ", e.Thread.Reason)
@@ -80,14 +66,13 @@ func stateText(e *mailq.Explanation, now time.Time) []string {
 
 // nextText says what happens next, and when; "": nothing is to be said.
 func nextText(e *mailq.Explanation, now time.Time) string {
-	wait := e.NextAt.Unix() - now.Unix()
 	switch {
 	case e.NextAt.IsZero():
 		return e.Next
-	case wait <= 0:
+	case !e.NextAt.After(now):
 		return e.Next + ", which is due now"
 	}
-	return strings.TrimPrefix(fmt.Sprintf("%s in %s, at %s", e.Next, formatSeconds(wait), e.NextAt.Format(time.RFC3339)), " ")
+	return strings.TrimPrefix(fmt.Sprintf("%s in %s, at %s", e.Next, mailq.FormatAge(e.NextAt, now), e.NextAt.Format(time.RFC3339)), " ")
 }
 
 // settingsText lists limits, clauses and parameters.
@@ -137,7 +122,7 @@ func ordersText(e *mailq.Explanation) (text []string) {
 		for _, to := range slices.Sorted(maps.Keys(counts)) {
 			jobs := mailq.Plural(counts[to], "job", "jobs")
 			if to != "" {
-				jobs += " to " + mailq.Field(to)
+				jobs += " to " + to
 			}
 			text = append(text, fmt.Sprintf("orders: %s of %s when the agent reports, unless it delivers them", verb, jobs))
 		}

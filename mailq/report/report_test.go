@@ -1,0 +1,99 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/mailq"
+)
+
+var now = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+
+// A time that has passed is not told as one that will come.
+func TestNextText(t *testing.T) {
+	for want, e := range map[string]*mailq.Explanation{
+		"nothing at a known time":                       {Next: "nothing at a known time"},
+		"the next retry in 1m, at 2026-11-23T08:01:00Z": {Next: "the next retry", NextAt: now.Add(time.Minute)},
+		"the next retry, which is due now":              {Next: "the next retry", NextAt: now.Add(-time.Minute)},
+		"the end of the suspension, which is due now":   {Next: "the end of the suspension", NextAt: now},
+	} {
+		if got := nextText(e, now); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Rows are sorted by number or text, those of others and totals stay last, and a limit does not
+// count them.
+func TestTablesAreSortedAndLimited(t *testing.T) {
+	items := []*mailq.CountItem{{Key: "b", Messages: 1, Recipients: 9}, {Key: "a", Messages: 1, Recipients: 8}, {Key: "c", Messages: 7, Recipients: 100_000},
+		{Messages: 100, Others: true}, {Messages: 200, Total: true, Lines: 4}}
+	for column, want := range map[string]string{"": "c b a (others) Total: 4 lines", "RCPTS": "c b a (others) Total: 4 lines", "sender": "a b c (others) Total: 4 lines"} {
+		table := Senders(items, now)
+		if column != "" {
+			table.Sorted, _ = table.Column(column)
+		}
+		table.Sort(table.Sorted)
+		var got []string
+		for _, r := range table.Rows {
+			got = append(got, r.Cells[5].Text)
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("by %q: %s", column, got)
+		}
+		if all := table.Limit(1); all != 3 || len(table.Rows) != 3 {
+			t.Errorf("%d of %d rows", len(table.Rows), all)
+		}
+	}
+	var out strings.Builder
+	table := Senders(items[2:3], now)
+	if err := table.Write(&out); err != nil || out.String() != "MSGS  RCPTS  BYTES  OLDEST  NEWEST  SENDER\n   7   100k      0                  c\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+// The state of a thread: the next to be tried comes first, and what waits for an order last.
+func TestStatesOfThreads(t *testing.T) {
+	var threads []*mailq.ThreadItem
+	for _, thread := range []mailq.Thread{
+		{Held: true}, {Destination: mailq.Suspended}, {WakeAt: now.Add(2 * time.Hour)}, {Destination: mailq.Suspended, SuspendedUntil: now.Add(time.Minute)},
+		{Destination: mailq.Probing}, {Pending: mailq.PendingRing}, {Agents: make([]mailq.Agent, 2)}, {},
+	} {
+		threads = append(threads, &mailq.ThreadItem{Thread: thread})
+	}
+	table := Threads(threads, now)
+	column, _ := table.Column("state")
+	table.Sort(column)
+	var got []string
+	for _, r := range table.Rows {
+		got = append(got, r.Cells[column].Text)
+	}
+	if got, want := strings.Join(got, "|"), ">MaxRing|busy 2|due|probing|susp. 1m|in 2h|held|suspended"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestMessagesInWords(t *testing.T) {
+	got := strings.Join(Message(&mailq.Message{
+		Path: "M/K/1", SpoolID: "S1", LogID: "<m@x>", ErrorsTo: "owner@a", ArrivedAt: now.Add(-26 * time.Hour), Control: 485, Size: 110, Held: true, NoFile: true,
+		Recipients: []mailq.MessageRecipient{
+			{Name: mailq.Name{Channel: "smtp", Host: "b"}, User: "u@b", Originals: []string{"list@a"}, State: "waiting", Attempts: 2, WakeAt: now.Add(time.Minute), Reason: "one\r\rtwo", KeptBack: mailq.StateHeld},
+			{Name: mailq.Name{Channel: "smtp", Host: "c"}, User: "u@c", State: "fed", Order: mailq.Reroute, OrderTo: "smtp/d"},
+			{Name: mailq.Name{Channel: "smtp", Host: "d"}, User: "u@d", State: "delivered"},
+		},
+	}, now), "\n")
+	const want = `M/K/1: spoolid S1, age 1d2h, 485+110 bytes, held
+	  lost	the message file is missing; its recipients fail at their next attempt
+	  id	<m@x>
+	  from	<>
+	  errors to	owner@a
+	  to	u@b (originally list@a) via smtp/b: waiting, 2 attempts, its thread is held, retry in 1m
+	  diag	one
+	  diag	two
+	  to	u@c via smtp/c: fed, 0 attempts, REROUTE to smtp/d when the agent reports
+	  to	u@d via smtp/d: delivered`
+	if got != want {
+		t.Errorf("%s", got)
+	}
+}

@@ -1,0 +1,195 @@
+package report
+
+// The tables: their columns, and the row for each item. A new column is a title and a cell.
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+
+	"zsched/mailq"
+)
+
+func left(title string) Column        { return Column{Title: title} }
+func right(title string) Column       { return Column{Title: title, Right: true} }
+func (c Column) atMost(n int) Column  { c.Most = n; return c }
+func nameOf(name mailq.Name) string   { return name.Channel + "/" + name.Host }
+func nameColumn(title string) Column  { return left(title).atMost(34) }
+func table(cols ...Column) *Table     { return &Table{Columns: cols, Sorted: -1} }
+func (t *Table) add(r Row, c ...Cell) { r.Cells = c; t.Rows = append(t.Rows, r) }
+
+// sorted sets the column by which the table is sorted at first.
+func (t *Table) sorted(title string) *Table {
+	t.Sorted, _ = t.Column(title)
+	return t
+}
+
+// Threads is the table of threads.
+func Threads(all []*mailq.ThreadItem, now time.Time) *Table {
+	t := table(nameColumn("THREAD"), right("JOBS"), right("RCPTS"), right("RATE"), right("OLDEST"), right("WINDOW"),
+		left("STATE").atMost(21), left("REASON")).sorted("RCPTS")
+	for _, it := range all {
+		t.add(Row{Thread: &it.Name}, str(nameOf(it.Name)), count(it.Jobs), count(it.Recipients), rate(it.Rate), since(it.OldestAt, now),
+			window(&it.Thread), state(&it.Thread, now), str(mailq.LastReply(it.LastReason())))
+	}
+	return t
+}
+
+func rate(r float64) Cell {
+	if r == 0 {
+		return Cell{}
+	}
+	return Cell{strconv.FormatFloat(r, 'f', 1, 64), r}
+}
+
+// window is the window of a thread, and its limit.
+func window(t *mailq.Thread) Cell {
+	return Cell{fmt.Sprintf("%d/%d", t.Window, t.WindowLimit), float64(t.Window)}
+}
+
+// state is the state of a thread, with the number of its agents or the time until its retry or
+// until the end of its suspension. Sorted, the next to be tried comes first.
+func state(t *mailq.Thread, now time.Time) Cell {
+	const never = -1e12
+	in := func(word string, at time.Time) Cell {
+		left := max(0, at.Sub(now))
+		return Cell{word + mailq.FormatAge(at, at.Add(-left)), -left.Seconds()}
+	}
+	switch {
+	case t.Held:
+		return Cell{"held", never}
+	case t.Destination == mailq.Suspended && t.SuspendedUntil.IsZero():
+		return Cell{"suspended", never}
+	case t.Destination == mailq.Suspended:
+		return in("susp. ", t.SuspendedUntil)
+	case t.Destination == mailq.Probing:
+		return str("probing")
+	case len(t.Agents) > 0:
+		return str("busy " + strconv.Itoa(len(t.Agents)))
+	case t.Pending != mailq.NotPending:
+		return str(string(t.Pending))
+	case !t.WakeAt.IsZero():
+		return in("in ", t.WakeAt)
+	}
+	return str("due")
+}
+
+// Rings is the table of rings.
+func Rings(all []*mailq.Ring, _ time.Time) *Table {
+	t := table(nameColumn("RING"), right("ID"), right("THREADS"), right("JOBS"), right("AGENTS"), right("IDLE"), right("MAXRING"),
+		right("MAXTHR"), right("OVERFEED"))
+	for _, r := range all {
+		name := r.Channel + "/" + r.Host
+		if r.WithHost {
+			name += " ($host)"
+		}
+		t.add(Row{Ring: r.ID}, str(name), count(int(r.ID)), count(r.Threads), count(r.Jobs), count(r.Agents), count(r.Idle),
+			count(r.MaxRing), count(r.MaxThr), count(r.Overfeed))
+	}
+	return t
+}
+
+// Agents is the table of the agents at work.
+func Agents(threads []*mailq.ThreadItem, now time.Time) *Table {
+	t := table(right("AGENT"), nameColumn("THREAD"), left("STATE"), right("OPEN"), right("HUNGRY"), right("FED")).sorted("OPEN")
+	for _, it := range threads {
+		for _, a := range it.Agents {
+			t.add(Row{Thread: &it.Name}, Cell{strconv.Itoa(a.PID), -float64(a.PID)}, str(nameOf(it.Name)), str(a.State), count(a.Open),
+				since(a.HungryAt, now), since(a.FedAt, now))
+		}
+	}
+	return t
+}
+
+// lastRow begins the row of the others, or of the total, of a count.
+func lastRow(it *mailq.CountItem) (key string, r Row) {
+	switch {
+	case it.Total:
+		return "Total: " + mailq.Plural(it.Lines, "line", "lines"), Row{Last: true}
+	case it.Others:
+		return "(others)", Row{Last: true}
+	}
+	return it.Key, Row{}
+}
+
+// Senders is the table of a count by sender or domain.
+func Senders(all []*mailq.CountItem, now time.Time) *Table {
+	t := table(right("MSGS"), right("RCPTS"), right("BYTES"), right("OLDEST"), right("NEWEST"), left("SENDER")).sorted("MSGS")
+	for _, it := range all {
+		key, r := lastRow(it)
+		t.add(r, count(it.Messages), count(it.Recipients), Cell{strconv.FormatInt(it.Bytes, 10), float64(it.Bytes)},
+			since(it.OldestAt, now), since(it.NewestAt, now), str(key))
+	}
+	return t
+}
+
+// Reasons is the table of a count by reason.
+func Reasons(all []*mailq.CountItem, _ time.Time) *Table {
+	t := table(right("RCPTS"), right("JOBS"), nameColumn("EXAMPLE"), left("REASON")).sorted("RCPTS")
+	for _, it := range all {
+		key, r := lastRow(it)
+		example := ""
+		if !r.Last {
+			r.Where, r.Thread, example = &mailq.Selection{Reason: it.Key}, &it.Destination, nameOf(it.Destination)
+		}
+		t.add(r, count(it.Recipients), count(it.Messages), str(example), str(key))
+	}
+	return t
+}
+
+// Ages is the table of a count by destination: recipients by the age of their message in minutes,
+// as Postfix's qshape has it.
+func Ages(all []*mailq.CountItem, _ time.Time) *Table {
+	t := table(left("DESTINATION"), right("RCPTS")).sorted("RCPTS")
+	for _, bound := range mailq.AgeBounds {
+		t.Columns = append(t.Columns, right(strconv.Itoa(bound)))
+	}
+	t.Columns = append(t.Columns, right(strconv.Itoa(mailq.AgeBounds[len(mailq.AgeBounds)-1])+"+"))
+	for _, it := range all {
+		key, r := lastRow(it)
+		cells := []Cell{str(key), count(it.Recipients)}
+		for _, n := range it.Ages {
+			cells = append(cells, count(n))
+		}
+		t.add(r, cells...)
+	}
+	return t
+}
+
+// Held is the table of what is held.
+func Held(all []*mailq.HeldItem, now time.Time) *Table {
+	t := table(left("MESSAGE"), nameColumn("THREAD"), right("HOLDS"), right("SINCE"), right("ENDS IN"), left("BY"), left("BECAUSE"))
+	for _, h := range all {
+		r, what, holds, ends := Row{Thread: &h.Name, Message: h.SpoolID}, h.SpoolID, len(h.Recipients), str("-")
+		if h.IsThread() {
+			what, holds = "whole thread", h.Messages
+		}
+		if !h.Until.IsZero() {
+			ends = since(now, h.Until)
+		}
+		t.add(r, str(what), str(nameOf(h.Name)), count(holds), since(h.HeldAt, now), ends, str(cmp.Or(h.By, "?")), str(h.Why))
+	}
+	return t.sorted("SINCE")
+}
+
+// Jobs is the table of jobs.
+func Jobs(all []*mailq.Job, now time.Time) *Table {
+	t := table(left("MESSAGE"), nameColumn("THREAD"), right("RCPTS"), right("ATTEMPTS"), right("AGE"), left("STATE"), left("SENDER").atMost(24), left("REASON"))
+	for _, job := range all {
+		attempts, reason, state := 0, "", job.State
+		for i := range job.Recipients {
+			attempts = max(attempts, job.Recipients[i].Attempts)
+			reason = cmp.Or(job.ReasonOf(&job.Recipients[i]), reason)
+		}
+		switch {
+		case job.WakeAt.After(now):
+			state = "in " + mailq.FormatAge(job.WakeAt, now)
+		case job.PID > 0:
+			state += " " + strconv.Itoa(job.PID)
+		}
+		t.add(Row{Thread: &job.Name, Message: job.SpoolID}, str(job.SpoolID), str(nameOf(job.Name)), count(len(job.Recipients)), count(attempts),
+			since(job.ArrivedAt, now), str(state), str(cmp.Or(job.Sender, "<>")), str(mailq.LastReply(reason)))
+	}
+	return t
+}

@@ -1,0 +1,50 @@
+package report
+
+// What mailq totals prints.
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"zsched/mailq"
+)
+
+// Totals returns the lines of the totals, and what needs attention.
+func Totals(t *mailq.Totals, now time.Time) []string {
+	size := func(messages, recipients int) string {
+		return mailq.Plural(messages, "message", "messages") + ", " + mailq.Plural(recipients, "recipient", "recipients")
+	}
+	lines := []string{
+		fmt.Sprintf("%s, %s; %s, %d idle; up %s", size(t.Messages, t.Recipients), mailq.Plural(t.Threads, "thread", "threads"),
+			mailq.Plural(t.Agents, "agent", "agents"), t.IdleAgents, mailq.FormatAge(now, t.StartedAt)),
+		fmt.Sprintf("in %s; out %s", size(int(t.MessagesIn), int(t.RecipientsIn)), size(int(t.MessagesOut), int(t.RecipientsOut))),
+	}
+	if len(t.States) > 0 {
+		lines = append(lines, "jobs: "+states(t.States))
+	}
+	return append(lines, t.Notes(now)...)
+}
+
+// States returns how many jobs are in each state, and what is kept back: "4 due, 1 fed, 8 waiting, 2
+// messages held".
+func States(t *mailq.Totals) string {
+	parts := []string{states(t.States)}
+	for _, kind := range mailq.KeptKinds {
+		if text := kind.Text(t); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return strings.TrimPrefix(strings.Join(parts, ", "), ", ")
+}
+
+// states lists how many jobs are in each state.
+func states(count map[string]int) string {
+	var parts []string
+	for _, state := range slices.Sorted(maps.Keys(count)) {
+		parts = append(parts, fmt.Sprintf("%d %s", count[state], state))
+	}
+	return strings.Join(parts, ", ")
+}

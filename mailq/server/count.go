@@ -1,0 +1,167 @@
+package server
+
+// Counts: SHOW COUNT counts the mail of the queue by a key, in one pass and in bounded memory.
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"zsched/mailq"
+)
+
+// countKey is a key by which mail is counted.
+type countKey struct {
+	// of returns the value for a recipient of a job; "": it is not counted.
+	of func(job *mailq.Job, r *mailq.Recipient) string
+	// ofMessage: all recipients of a message have the same value. So a message counts once,
+	// with the bytes of its file.
+	ofMessage bool
+}
+
+// countKeys are the keys of SHOW COUNT.
+var countKeys = map[string]countKey{
+	"sender":      {senderOf, true},
+	"domain":      {domainOf, true},
+	"destination": {func(job *mailq.Job, _ *mailq.Recipient) string { return job.Channel + "/" + job.Host }, false},
+	"reason":      {func(job *mailq.Job, r *mailq.Recipient) string { return mailq.ReasonKind(job.ReasonOf(r)) }, false},
+}
+
+func senderOf(job *mailq.Job, _ *mailq.Recipient) string {
+	return cmp.Or(strings.ToLower(job.Sender), "<>")
+}
+
+// domainOf returns the domain of the sender.
+func domainOf(job *mailq.Job, _ *mailq.Recipient) string {
+	at := strings.LastIndexByte(job.Sender, '@')
+	switch {
+	case job.Sender == "":
+		return "<>"
+	case at < 0:
+		return "(no domain)"
+	}
+	return strings.ToLower(job.Sender[at+1:])
+}
+
+// maxCounted is how many values are counted exactly.
+const maxCounted = 100_000
+
+// showCount executes SHOW COUNT: a line for each value of the key, the one with the most
+// recipients first, then the line of the others, if there are any, and the total.
+func showCount(ctx context.Context, r *report, arg string) error {
+	key, found := countKeys[arg]
+	if !found {
+		return rejected{fmt.Errorf("SHOW COUNT takes one of %s", strings.Join(slices.Sorted(maps.Keys(countKeys)), ", "))}
+	}
+	jobs := r.queue.Jobs(ctx, mailq.Name{})
+	if key.ofMessage {
+		jobs = r.queue.SizedJobs(ctx)
+	}
+	c := counting{key: key, limit: maxCounted, now: r.now, lines: make(map[string]*mailq.CountItem), seen: make(numbers)}
+	items, err := c.count(jobs)
+	for _, it := range items {
+		if err := r.out.object(it); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// counting is one SHOW COUNT. Up to limit values are counted exactly. When there are more, the
+// smaller half goes to the others, and counts from the beginning if it comes again: so the sums
+// stay exact, and so do the largest unless their mail is spread very thinly.
+type counting struct {
+	key           countKey
+	limit         int
+	now           time.Time
+	lines         map[string]*mailq.CountItem
+	others, total mailq.CountItem
+	seen          numbers // the messages that were counted, if the key is that of messages
+}
+
+func (c *counting) count(jobs iter.Seq2[*mailq.Job, error]) ([]*mailq.CountItem, error) {
+	var of []*mailq.CountItem // lines of one job
+	for job, err := range jobs {
+		if err != nil {
+			return nil, err
+		}
+		of = of[:0]
+		for i := range job.Recipients {
+			value := c.key.of(job, &job.Recipients[i])
+			if value == "" {
+				continue
+			}
+			line := c.line(value, job)
+			line.AddRecipient(job, c.now)
+			c.total.AddRecipient(job, c.now)
+			if !slices.Contains(of, line) {
+				of = append(of, line)
+			}
+		}
+		if len(of) == 0 || c.key.ofMessage && !c.seen.add(job.Message) {
+			continue
+		}
+		for _, line := range append(of, &c.total) {
+			line.Messages++
+			line.Bytes += job.Size
+		}
+	}
+	return c.all(), nil
+}
+
+// line returns the line of a value. It has copies of the strings of the job, so that it does not
+// keep the job in memory.
+func (c *counting) line(value string, job *mailq.Job) *mailq.CountItem {
+	if line := c.lines[value]; line != nil {
+		return line
+	}
+	if len(c.lines) == c.limit {
+		for _, line := range c.sorted()[c.limit/2:] {
+			c.others.Add(line)
+			delete(c.lines, line.Key)
+		}
+		c.others.Others = true
+	}
+	line := &mailq.CountItem{
+		Key:         strings.Clone(value),
+		Destination: mailq.Name{Channel: strings.Clone(job.Channel), Host: strings.Clone(job.Host)},
+	}
+	c.lines[line.Key] = line
+	return line
+}
+
+func (c *counting) sorted() []*mailq.CountItem {
+	return slices.SortedFunc(maps.Values(c.lines), func(a, b *mailq.CountItem) int {
+		return cmp.Or(cmp.Compare(b.Recipients, a.Recipients), strings.Compare(a.Key, b.Key))
+	})
+}
+
+// all returns all lines.
+func (c *counting) all() []*mailq.CountItem {
+	lines := c.sorted()
+	if c.others.Others {
+		lines = append(lines, &c.others)
+	}
+	c.total.Total, c.total.Lines = true, len(lines)
+	return append(lines, &c.total)
+}
+
+// numbers is a set of message numbers. These are inode numbers, which are close to each
+// other. The key is the number without its last six bits; the value has a bit for each
+// of the 64 numbers with that key.
+type numbers map[uint64]uint64
+
+// add adds a number and reports whether it was not in the set.
+func (n numbers) add(number uint64) bool {
+	key, bit := number>>6, uint64(1)<<(number&63)
+	if n[key]&bit != 0 {
+		return false
+	}
+	n[key] |= bit
+	return true
+}
