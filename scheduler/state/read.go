@@ -2,11 +2,11 @@ package state
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 
 	"golang.org/x/sys/unix"
 
@@ -64,8 +64,8 @@ func (t *Table) read(from io.Reader) error {
 			}
 			return err
 		}
-		if v, ok := parseHeader(line); ok {
-			s.known, s.numbers = v == version, make(map[uint32]uint32)
+		if v, ok := bytes.CutPrefix(line, []byte(header)); ok {
+			s.known, s.numbers = string(v) == version, make(map[uint32]uint32)
 		} else if line == nil {
 			t.Skipped++
 		} else if s.known {
@@ -100,103 +100,71 @@ func (s *section) readLine(line []byte) {
 		s.table.Skipped++
 		return
 	}
-	var err error
-	in := fields{rest: line[1:]}
-	switch line[0] {
+	f := fields{b: line[1:]}
+	switch t := s.table; line[0] {
 	case 'd':
-		err = s.readDiagnostic(&in)
+		s.readDiagnostic(&f)
 	case 'r':
-		err = s.readRecipient(&in)
+		s.readRecipient(&f)
 	case 't':
-		err = s.readThread(&in)
+		s.readThread(&f)
 	case 'b':
-		err = s.readRate(&in)
+		var r scheduler.SavedRate
+		if f.rate(&r); !f.bad {
+			t.rates[r.RateKey] = r
+		}
 	case 'n':
-		err = s.readNodes(&in)
+		var names []string
+		if f.nodes(&names); !f.bad {
+			t.nodes = names
+		}
 	}
-	if err != nil {
+	if f.bad {
 		s.table.Skipped++
 	}
 }
 
-func (s *section) readDiagnostic(in *fields) error {
-	number := uint32(in.uint(math.MaxUint32))
-	d := diagnostic{in.quoted(), in.quoted()}
-	if in.bad {
-		return errMalformed
+func (s *section) readDiagnostic(f *fields) {
+	var number uint32
+	var d diagnostic
+	if f.diagnostic(&number, &d); f.bad {
+		return
 	}
 	s.table.diagnostics = append(s.table.diagnostics, d)
 	s.numbers[number] = uint32(len(s.table.diagnostics))
-	return nil
 }
 
-func (s *section) readNodes(in *fields) error {
-	var nodes []string
-	for len(in.rest) > 0 && !in.bad {
-		nodes = append(nodes, in.quoted())
-	}
-	if in.bad {
-		return errMalformed
-	}
-	s.table.nodes = nodes
-	return nil
-}
-
-func (s *section) readRate(in *fields) error {
-	r := scheduler.SavedRate{RateKey: scheduler.RateKey{Setting: string(in.word()), Name: in.quoted(), Rates: in.quoted()}}
-	r.PaidAt = int64(in.uint(math.MaxInt64))
-	if in.bad {
-		return errMalformed
-	}
-	s.table.rates[r.RateKey] = r
-	return nil
-}
-
-func (s *section) readRecipient(in *fields) error {
-	message := in.uint(math.MaxUint64)
-	e := entry{
-		offset:     uint32(in.uint(math.MaxUint32)),
-		modifiedAt: uint32(in.uint(math.MaxUint32)),
-		attempts:   uint16(in.uint(math.MaxUint16)),
-		nextAt:     uint32(in.uint(math.MaxUint32)),
-		fedAt:      uint32(in.uint(math.MaxUint32)),
-		step:       uint8(in.uint(math.MaxUint8)),
-	}
-	e.destinationFailed, e.inRetryStep = in.flags()
-	e.diagnostic = s.numbers[uint32(in.uint(math.MaxUint32))]
-	if in.bad {
-		return errMalformed
+func (s *section) readRecipient(f *fields) {
+	var r scheduler.SavedRecipient
+	var report uint32
+	if f.recipient(&r, &report); f.bad {
+		return
 	}
 	t := s.table
-	e.before = t.messages[message]
-	t.entries = append(t.entries, e)
-	t.messages[message] = uint32(len(t.entries))
-	return nil
+	t.entries = append(t.entries, entry{
+		before: t.messages[uint64(r.Message)], offset: uint32(r.Offset),
+		modifiedAt: uint32(r.ModifiedAt), nextAt: uint32(r.NextAt), fedAt: uint32(r.FedAt),
+		diagnostic: s.numbers[report], attempts: uint16(r.Attempts), step: uint8(r.Step),
+		destinationFailed: r.DestinationFailed, inRetryStep: r.InRetryStep,
+	})
+	t.messages[uint64(r.Message)] = uint32(len(t.entries))
 }
 
-func (s *section) readThread(in *fields) error {
-	t := scheduler.SavedThread{
-		Channel: in.quoted(), Host: in.quoted(),
-		SuspendedUntil: int64(in.uint(math.MaxUint32)), Step: int(in.uint(math.MaxUint8)),
+func (s *section) readThread(f *fields) {
+	var t scheduler.SavedThread
+	var report uint32
+	if f.thread(&t, &report); f.bad {
+		return
 	}
-	t.Dead, t.InRetryStep = in.flags()
-	t.Window = int(in.uint(math.MaxInt32))
-	t.Success, t.Failure, t.FailedCohorts = in.float(), in.float(), in.float()
-	number := s.numbers[uint32(in.uint(math.MaxUint32))]
-	if in.bad {
-		return errMalformed
-	}
-	if number != 0 {
+	if number := s.numbers[report]; number != 0 {
 		d := &s.table.diagnostics[number-1]
 		t.Notary, t.Text = d.notary, d.text
 	}
-	if len(in.rest) > 0 {
-		shaped := t
-		readShaping(in, &shaped)
-		if !in.bad {
+	if len(f.b) > 0 {
+		shaped, rest := t, fields{b: f.b}
+		if rest.shaping(&shaped); !rest.bad {
 			t = shaped
 		}
 	}
 	s.table.threads[[2]string{t.Channel, t.Host}] = t
-	return nil
 }

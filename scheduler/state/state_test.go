@@ -245,17 +245,11 @@ func TestRepliesAreKeptWhereReportsAreTooMany(t *testing.T) {
 // FuzzRead: whatever the file has, reading it ends, and everything that is read can
 // be written and is read again as the same.
 func FuzzRead(f *testing.F) {
-	var text []byte
-	text = appendHeader(text)
-	text = appendDiagnostic(text, 1, diagnostic{"a\x01b", "451 \"no\"\r\xff"})
-	s := some()
-	for i := range s.Recipients {
-		text = appendRecipient(text, &s.Recipients[i], 1)
+	w := &Writer{out: newOutput(), numbers: make(map[diagnostic]uint32)}
+	if err := w.Write(some()); err != nil {
+		f.Fatal(err)
 	}
-	for i := range s.Threads {
-		text = appendThread(text, &s.Threads[i], 0)
-	}
-	f.Add(text)
+	f.Add(w.out.b)
 	f.Add([]byte("scheduler-state 1\nr 1 1 1 1 1 1 1 - 1\n\n\n x\nd 1 \"\" \"\nscheduler-state\n"))
 	f.Add([]byte("scheduler-state 2\nr 1 1 1 1 1 1 1 - 1\nscheduler-state 1\nt \"\" \"\" 0 0 - 0 NaN Inf 0 0\n"))
 	f.Add(append(bytes.Repeat([]byte{'x'}, 2*readBuffer), '\n'))
@@ -274,20 +268,15 @@ func FuzzRead(f *testing.F) {
 		for id, i := range table.messages {
 			saved.Recipients = append(saved.Recipients, table.Of(message(id, int64(table.entries[i-1].modifiedAt)))...)
 		}
-		w := &Writer{numbers: make(map[diagnostic]uint32)}
-		w.buf = appendHeader(nil)
+		w := &Writer{out: newOutput(), numbers: make(map[diagnostic]uint32)}
 		for i := range saved.Recipients {
-			r := &saved.Recipients[i]
-			number := w.number(diagnostic{r.Notary, r.Text})
-			w.buf = appendRecipient(w.buf, r, number)
+			w.recipient(&saved.Recipients[i])
 		}
 		for i := range saved.Threads {
-			th := &saved.Threads[i]
-			number := w.number(diagnostic{th.Notary, th.Text})
-			w.buf = appendThread(w.buf, th, number)
+			w.thread(&saved.Threads[i])
 		}
 		again := newTable(0)
-		if err := again.read(bytes.NewReader(w.buf)); err != nil {
+		if err := again.read(bytes.NewReader(w.out.b)); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := fmt.Sprint(again.threads), fmt.Sprint(table.threads); got != want || len(again.entries) != len(saved.Recipients) {

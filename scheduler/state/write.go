@@ -27,7 +27,7 @@ type Writer struct {
 	path    string
 	temp    string // where the new file is until Commit; "" afterwards
 	file    *postoffice.File
-	buf     []byte
+	out     fields
 	numbers map[diagnostic]uint32
 }
 
@@ -41,32 +41,64 @@ func Create(path string) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("saving the state: %w", err)
 	}
-	return &Writer{path: path, temp: temp, file: f, buf: appendHeader(nil), numbers: make(map[diagnostic]uint32)}, nil
+	return &Writer{path: path, temp: temp, file: f, out: newOutput(), numbers: make(map[diagnostic]uint32)}, nil
+}
+
+// newOutput returns what writes lines, with the first one.
+func newOutput() fields { return fields{writing: true, b: []byte(header + version + "\n")} }
+
+// line writes one line of a kind.
+func (w *Writer) line(kind byte, write func(f *fields)) {
+	w.out.b = append(w.out.b, kind)
+	write(&w.out)
+	w.out.b = append(w.out.b, '\n')
 }
 
 // Write adds what was saved.
 func (w *Writer) Write(s *scheduler.Saved) error {
 	for i := range s.Threads {
-		t := &s.Threads[i]
-		number := w.number(diagnostic{t.Notary, t.Text})
-		w.buf = appendThread(w.buf, t, number)
+		w.thread(&s.Threads[i])
 	}
 	for i := range s.Rates {
-		w.buf = appendRate(w.buf, &s.Rates[i])
+		w.line('b', func(f *fields) { f.rate(&s.Rates[i]) })
 	}
 	for i := range s.Recipients {
-		r := &s.Recipients[i]
-		number := w.number(diagnostic{r.Notary, r.Text})
-		w.buf = appendRecipient(w.buf, r, number)
+		w.recipient(&s.Recipients[i])
 	}
-	if len(w.buf) < writeBuffer {
+	if len(w.out.b) < writeBuffer {
 		return nil
 	}
 	return w.flush()
 }
 
-// WriteNodes adds the names of the other nodes of the cluster.
-func (w *Writer) WriteNodes(nodes []string) { w.buf = appendNodes(w.buf, nodes) }
+func (w *Writer) recipient(r *scheduler.SavedRecipient) {
+	report := w.number(diagnostic{r.Notary, r.Text})
+	w.line('r', func(f *fields) { f.recipient(r, &report) })
+}
+
+func (w *Writer) thread(t *scheduler.SavedThread) {
+	report := w.number(diagnostic{t.Notary, t.Text})
+	w.line('t', func(f *fields) {
+		f.thread(t, &report)
+		if t.PaidAt != 0 || t.Site != "" || t.SiteAt != 0 || len(t.Effects) > 0 {
+			f.shaping(t)
+		}
+	})
+}
+
+// WriteNodes adds the names of the other nodes of the cluster. Names for which the line has
+// no room are left out.
+func (w *Writer) WriteNodes(nodes []string) {
+	room := maxLine
+	var fit []string
+	for _, name := range nodes {
+		if need := 4*len(name) + len(` ""`); need < room {
+			room -= need
+			fit = append(fit, name)
+		}
+	}
+	w.line('n', func(f *fields) { f.nodes(&fit) })
+}
 
 // number returns the number of a diagnostic, and writes it if it is new; 0: there is none, or
 // there are too many.
@@ -81,15 +113,15 @@ func (w *Writer) number(d diagnostic) uint32 {
 	if n == 0 && d != (diagnostic{}) && len(w.numbers) < maxReports {
 		n = uint32(len(w.numbers) + 1)
 		w.numbers[d] = n
-		w.buf = appendDiagnostic(w.buf, n, d)
+		w.line('d', func(f *fields) { f.diagnostic(&n, &d) })
 	}
 	return n
 }
 
 // flush gives everything to the system.
 func (w *Writer) flush() error {
-	_, err := w.file.Write(w.buf)
-	w.buf = w.buf[:0]
+	_, err := w.file.Write(w.out.b)
+	w.out.b = w.out.b[:0]
 	if err != nil {
 		return fmt.Errorf("saving the state: %w", err)
 	}
