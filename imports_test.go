@@ -228,10 +228,8 @@ var fileCalls = map[string][]string{
 // ownFileCalls are the calls in fileCalls that packages make themselves, with
 // the reason.
 var ownFileCalls = map[string]string{
-	"ctlfile/verbose.go unix.Open":            "a v line names a file anywhere, which is opened with the rights of the sender",
 	"scheduler/report/reporter.go os.Open":    "the form of notices, below MAILSHARE",
 	"scheduler/spool/notify.go unix.Fchmod":   "a socket gets its mode before it has a name",
-	"ctlfile/verbose.go unix.Fstat":           "the same",
 	"scheduler/spool/pidfile.go os.ReadFile":  "below /proc",
 	"scheduler/spool/deadlock.go os.ReadFile": "below /proc",
 	"scheduler/spool/watch.go os.ReadDir":     "below /proc",

@@ -20,7 +20,7 @@ type Contents struct {
 	Name      string // i line; package queue sets it itself
 	Body      int64  // offset of the body in the message file
 	LogID     string // the Message-ID, or ""
-	Verbose   string // file to which the delivery is logged, or ""
+	Verbose   string // value of the v line, or ""
 	ErrorTo   string // address for error messages; "": the last sender's address
 	Obsoletes []string
 	Triggers  []string

@@ -7,7 +7,7 @@
 //
 //	letter  value                                            how often, or for which line
 //	@       format flags, 0x00000007                         first, once
-//	v       file to which the delivery is logged
+//	v       file for a log of the delivery: kept, and not used
 //	i       name of the message file, and of this file       once
 //	o       offset of the body in the message file           once
 //	l       log identity, the Message-ID
@@ -112,7 +112,7 @@ type File struct {
 	Name    string
 	Body    int64  // offset of the body in the message file, -1 if unknown
 	LogID   string // "" when there was no Message-ID
-	Verbose string // file to which the delivery is logged, or ""
+	Verbose string // value of the v line, or ""
 	// ErrorTo is the address for error messages: the last e line, or else the user of
 	// the last s line. It is "" if NullSender is set.
 	ErrorTo    string

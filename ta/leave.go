@@ -4,7 +4,7 @@ package ta
 // tried again, locks the rest and marks it itself.
 
 import (
-	"fmt"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,39 +45,24 @@ type leaving struct {
 	barrier int           // descriptor of transport/, locked; 0: none
 
 	mu     sync.Mutex
-	active map[*Message]struct{} // that sessions work on
-	recent []success             // the last ones, in order
+	active map[*Message]struct{} // that sessions work on; nil: the scheduler need not mark
+	recent []success             // of the messages that ended last, in order
 }
 
-// success is a recipient that was reported as delivered, and its control file.
+// success is a control file with recipients that were reported as delivered. It stays open, so
+// that no other file gets its inode.
 type success struct {
-	path   string
-	opened identity
-	logID  string // the Message-ID; "": none
-	user   string
-	offset int64
-	at     time.Time
+	path    string
+	fd      int
+	offsets []int64
+	at      time.Time
 }
 
 const (
 	// recentTime is how long a report may take to be marked by a scheduler that works.
 	recentTime = 5 * time.Second
-	maxRecent  = 8192
-	// maxTick is the longest step of the clock that files get their times from. A file that
-	// is made after a report has a later time than one that was a step old by then.
-	maxTick = 20 * time.Millisecond
+	maxRecent  = 500 // control files
 )
-
-// identity says which file was opened, and in which state.
-type identity struct {
-	dev, ino uint64
-	changed  unix.Timespec
-	size     int64
-}
-
-func identityOf(st *unix.Stat_t) identity { return identity{st.Dev, st.Ino, st.Ctim, st.Size} }
-
-func (id identity) sameFile(other identity) bool { return id.dev == other.dev && id.ino == other.ino }
 
 // begin takes the barrier and watches the scheduler's end of the socket.
 func (s *Server) begin(socket int) {
@@ -108,7 +93,7 @@ func (s *Server) begin(socket int) {
 // is leaving.
 func (m *Message) enter() bool {
 	s := m.session.server
-	if !s.Reports {
+	if s.leaving.active == nil {
 		return true
 	}
 	l := &s.leaving
@@ -126,7 +111,7 @@ func (m *Message) enter() bool {
 	return true
 }
 
-// exit removes it.
+// exit removes it, and keeps its successes until the scheduler must have marked them.
 func (m *Message) exit() {
 	l := &m.session.server.leaving
 	l.gate.RLock()
@@ -134,6 +119,18 @@ func (m *Message) exit() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.active, m)
+	if l.active == nil || l.left || len(m.delivered) == 0 {
+		return
+	}
+	now := time.Now()
+	l.recent = append(l.recent, success{m.Job.Path, m.fd, m.delivered, now})
+	m.fd = -1
+	old := 0
+	for len(l.recent)-old > maxRecent || now.Sub(l.recent[old].at) > recentTime {
+		_ = postoffice.Close(l.recent[old].fd)
+		old++
+	}
+	l.recent = l.recent[old:]
 }
 
 // release ends all recipients without a result.
@@ -142,13 +139,6 @@ func (m *Message) release() {
 	l.gate.RLock()
 	defer l.gate.RUnlock()
 	m.releaseRest(nil)
-}
-
-// marks reports whether we mark recipients: for ZMailer's scheduler, and after the end of
-// ours. The caller holds the gate.
-func (m *Message) marks() bool {
-	s := m.session.server
-	return s.Marking == ctlfile.AgentMarks || s.leaving.left
 }
 
 // end ends a recipient. The last one that was locked ends the agent.
@@ -183,13 +173,13 @@ func (s *Server) leaveOnce() {
 	l.gate.Lock()
 	l.left = true
 	l.forced = len(l.active) > 0
-	ours := map[string]identity{}
 	for _, r := range l.recent {
 		if time.Since(r.at) < recentTime {
-			s.markReported(r, ours)
+			s.markDelivered(r.path, r.fd, r.offsets)
 		}
 	}
 	for m := range l.active {
+		s.markDelivered(m.Job.Path, m.fd, m.delivered)
 		l.locked.Add(int64(m.lock()))
 	}
 	if l.barrier != 0 {
@@ -227,7 +217,7 @@ func (m *Message) lock() (n int) {
 
 // reopen opens the control file for writing.
 func (m *Message) reopen() error {
-	fd, _, err := m.session.server.openSame(m.Job.Path, identityOf(&m.opened))
+	fd, err := m.session.server.openAgain(m.Job.Path, m.fd)
 	if err != nil {
 		return err
 	}
@@ -236,80 +226,41 @@ func (m *Message) reopen() error {
 	return nil
 }
 
-// openSame opens a control file for writing if it is the one that was opened before.
-func (s *Server) openSame(path string, opened identity) (fd int, now identity, err error) {
+// openAgain opens a control file for writing that is open already.
+func (s *Server) openAgain(path string, opened int) (fd int, err error) {
 	fd, err = postoffice.Open(postoffice.WorkingDir, s.path(path), unix.O_RDWR)
 	if err != nil {
-		return -1, now, err
+		return -1, err
 	}
-	var st unix.Stat_t
-	err = postoffice.Fstat(fd, &st)
-	if now = identityOf(&st); err == nil && !now.sameFile(opened) {
-		err = fmt.Errorf("it is another file")
+	var now, before unix.Stat_t
+	if err = postoffice.Fstat(fd, &now); err == nil {
+		err = postoffice.Fstat(opened, &before)
+	}
+	if err == nil && (now.Ino != before.Ino || now.Dev != before.Dev) {
+		err = errors.New("it is another file")
 	}
 	if err != nil {
 		_ = postoffice.Close(fd)
-		return -1, now, err
+		return -1, err
 	}
-	return fd, now, nil
+	return fd, nil
 }
 
-// remember keeps a success until the scheduler must have marked it.
-func (m *Message) remember(r *Recipient) {
-	now := time.Now()
-	if m.File.LogID == "" && now.Sub(time.Unix(m.opened.Ctim.Unix())) < maxTick {
-		return // its file could be taken for the next one with this inode
-	}
-	l := &m.session.server.leaving
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.recent) == maxRecent {
-		l.recent = append(l.recent[:0], l.recent[maxRecent/2:]...)
-	}
-	l.recent = append(l.recent, success{m.Job.Path, identityOf(&m.opened), m.File.LogID, r.User, r.Offset, now})
-}
-
-// markReported tags a recipient as delivered whose report the scheduler may not have
-// read. A control file that has changed since we opened it may be that of another message
-// with the same inode: then it stays as it is, unless it has the Message-ID and the recipient
-// of ours. ours has the files that we have changed here, and how they are now.
-func (s *Server) markReported(r success, ours map[string]identity) {
-	fd, now, err := s.openSame(r.path, r.opened)
-	if err != nil {
-		return // it is done
-	}
-	defer func() { _ = postoffice.Close(fd) }()
-	if now != r.opened && now != ours[r.path] && !r.isIn(fd, now.size) {
+// markDelivered tags recipients as delivered whose reports the scheduler may not have read.
+func (s *Server) markDelivered(path string, opened int, offsets []int64) {
+	if len(offsets) == 0 {
 		return
 	}
-	if _, err := ctlfile.Swap(fd, r.offset, ctlfile.Open, ctlfile.Delivered, 0); err != nil {
-		s.warn("%s: %v", r.path, err)
-	}
-	var st unix.Stat_t
-	if postoffice.Fstat(fd, &st) == nil {
-		ours[r.path] = identityOf(&st)
-	}
-}
-
-// maxCompared is the size of the largest control file that isIn reads.
-const maxCompared = 1 << 20
-
-// isIn reports whether a control file is that of the recipient's message, by its contents.
-func (r *success) isIn(fd int, size int64) bool {
-	if r.logID == "" || size > maxCompared {
-		return false
-	}
-	text := make([]byte, size)
-	n, err := postoffice.Pread(fd, text, 0)
+	fd, err := s.openAgain(path, opened)
 	if err != nil {
-		return false
+		return // it is done, and perhaps its number belongs to another message
 	}
-	f, err := ctlfile.Parse(text[:n])
-	if err != nil || f.LogID != r.logID {
-		return false
+	defer func() { _ = postoffice.Close(fd) }()
+	for _, offset := range offsets {
+		if _, err := ctlfile.Swap(fd, offset, ctlfile.Open, ctlfile.Delivered, 0); err != nil {
+			s.warn("%s: %v", path, err)
+		}
 	}
-	i := f.Find(r.offset)
-	return i >= 0 && f.Recipients[i].User == r.user
 }
 
 // Left reports whether the agent has left mail undone: its sessions must not be waited for.

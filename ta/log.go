@@ -1,14 +1,12 @@
 package ta
 
-// This file logs the result of each recipient: to the system's log, and to the
-// file that the control file's v line names.
+// This file logs the result of each recipient to the system's log.
 
 import (
 	"fmt"
 	"strings"
 	"time"
 
-	"zsched/ctlfile"
 	"zsched/internal/logs"
 )
 
@@ -162,23 +160,4 @@ func cutRemote(remote string) (host, ip string) {
 		}
 	}
 	return host, ""
-}
-
-// logVerbose adds a report to the file that the v line names.
-func (m *Message) logVerbose(r *Recipient, report Report) {
-	name := m.File.Verbose
-	if name == "" || m.owner < 0 {
-		return
-	}
-	if name[0] != '/' {
-		name = m.session.server.path(name)
-	}
-	remote := report.Notary.Remote()
-	if remote != "" {
-		remote = "WTT='" + remote + "' "
-	}
-	line := fmt.Sprintf("DIAG: C='%s' H='%s' U='%s' P='%s' ID=%d/%d L=%d -- stat='%s' notary='%s' %s MSG='%s'",
-		r.Channel, r.Host, r.User, r.Privilege, m.ID, r.Offset, r.Offset+1,
-		report.Status, report.Notary, remote, report.Text)
-	ctlfile.AppendVerbose(name, uint32(m.owner), strings.ReplaceAll(line, "\n", "\r")+"\n")
 }

@@ -1,7 +1,7 @@
 package ta
 
-// This file defines the message that an agent's Deliver gets, and records the
-// result of a recipient: diagnostic, report, tag.
+// This file defines the message that an agent's Deliver gets, and reports the results of its
+// recipients.
 
 import (
 	"errors"
@@ -33,12 +33,14 @@ type Message struct {
 
 	session  *session
 	openedAt time.Time        // set if there is a Syslog
-	fd       int              // control file
+	fd       int              // control file; -1: it was given to leaving
 	opened   unix.Stat_t      // its state when it was opened
 	old      bool             // File was read by an earlier job line
 	path     string           // message file
 	owner    int64            // uid of its owner, who submitted it; -1: not known
 	body     *postoffice.File // message file, once opened
+
+	delivered []int64 // offsets of the recipients that were reported as delivered and that we do not mark
 }
 
 // Recipient is one recipient of a Message.
@@ -125,9 +127,9 @@ func (r *Recipient) Headers() string { return r.message.File.Headers(r.index) }
 // Reported reports whether the recipient has its result.
 func (r *Recipient) Reported() bool { return r.done }
 
-// Report records the recipient's result: it writes the d line if the sender is
-// owed a notice, reports to the scheduler, and tags the recipient. DeferAll also
-// ends all recipients that have no result. A second result is dropped and logged.
+// Report reports the recipient's result to the scheduler, after marking the recipient if
+// that is our work. DeferAll also ends all recipients that have no result. A second result is
+// dropped and logged.
 func (r *Recipient) Report(result Result) {
 	if r.done {
 		r.message.session.server.warn("%s: second result %v for the recipient at %d",
@@ -137,8 +139,8 @@ func (r *Recipient) Report(result Result) {
 	r.message.record([]*Recipient{r}, func(*Recipient) Result { return result })
 }
 
-// ReportRest gives a result to all recipients that have none. It waits for the
-// disk once, so that a thousand failures cost little more than one.
+// ReportRest gives a result to all recipients that have none. If we mark them, it waits for
+// the disk once, so that a thousand failures cost little more than one.
 func (m *Message) ReportRest(result func(*Recipient) Result) {
 	var few [4]*Recipient
 	rest := few[:0]
@@ -152,8 +154,8 @@ func (m *Message) ReportRest(result func(*Recipient) Result) {
 	}
 }
 
-// record writes the d lines to disk, then the reports, then the tags. In this
-// order, the reason of a tagged recipient is always on disk.
+// record marks the recipients, if that is our work, and reports them. Before the report a
+// recipient has its tag; until then a scheduler that finds us dead unlocks it.
 func (m *Message) record(rs []*Recipient, result func(*Recipient) Result) {
 	l := &m.session.server.leaving
 	l.gate.RLock()
@@ -164,39 +166,32 @@ func (m *Message) record(rs []*Recipient, result func(*Recipient) Result) {
 			return r.done
 		})
 	}
-	var few [4]Result
-	results := few[:0]
-	var lines []ctlfile.Diagnostic
+	var fewResults [4]Result
+	var fewReports [4]Report
+	results, reports := fewResults[:0], fewReports[:0]
 	for _, r := range rs {
 		res := m.complete(r, result(r))
-		if tag := m.diagnosticTag(r, res); tag != 0 {
-			lines = append(lines, ctlfile.Diagnostic{
-				Tag: tag, Recipient: r.Offset, Header: r.Header, N: r.N,
-				At:     time.Now(),
-				Notary: string(res.Fields.Notary()), Text: res.Text,
-			})
-		}
 		results = append(results, res)
+		reports = append(reports, Report{Message: m.ID, Offset: r.Offset, Notary: res.Fields.Notary(), Status: res.Status, Text: res.Text, Retry: res.Retry})
 	}
-	sync := m.session.server.SyncData
-	if sync == nil {
-		sync = postoffice.SyncData
+	if m.marks() {
+		m.mark(rs, results, reports)
 	}
-	err := ctlfile.AppendDiagnosticWith(sync, m.fd, lines...)
-	if err != nil {
-		m.session.server.warn("%s: %v", m.Job.Path, err)
-	}
-	// A deferall comes last: it ends the job line.
 	all := -1
 	for i, r := range rs {
-		if results[i].Status != DeferAll {
-			m.finish(r, results[i], err)
-		} else if all < 0 {
+		switch {
+		case results[i].Status != DeferAll:
+			m.finish(r, results[i], reports[i])
+		case all < 0:
 			all = i
+		default:
+			m.end(r)
 		}
 	}
+	// A deferall comes last: it ends the job line.
 	if all >= 0 {
-		m.finish(rs[all], results[all], err)
+		m.releaseRest(rs[all])
+		m.finish(rs[all], results[all], reports[all])
 	}
 }
 
@@ -234,84 +229,23 @@ func (m *Message) complete(r *Recipient, res Result) Result {
 	return res
 }
 
-// diagnosticTag is the tag of the d line that we write for a result; 0 means
-// that we write none. If the sender wants a notice of success and the next host
-// will send it (OK3), we write a line that is marked as reported: a recipient
-// without a line counts as one whose outcome was lost.
-func (m *Message) diagnosticTag(r *Recipient, res Result) ctlfile.Tag {
-	switch {
-	case m.owes(r, res):
-		return ctlfile.Open
-	case m.marks() && res.Status == OK3 && (res.Moved || r.Notify.Wants(ctlfile.NotifySuccess)):
-		return ctlfile.Delivered
+// finish logs and reports one recipient.
+func (m *Message) finish(r *Recipient, res Result, report Report) {
+	s := m.session.server
+	if s.AllNotary {
+		report.Site, report.Notary = res.Site, res.Fields.Notary()
 	}
-	return 0
-}
-
-// owes reports whether the sender is owed a notice: of every failure, and of a
-// success if the sender wants that.
-func (m *Message) owes(r *Recipient, res Result) bool {
-	if !m.marks() {
-		return false
-	}
-	return res.Status == Error ||
-		res.Status == OK && r.Notify.Wants(ctlfile.NotifySuccess)
-}
-
-// finish reports and tags one recipient. lost is the error of AppendDiagnostic,
-// if any. A failure without its d line becomes a deferral. A success without its
-// d line is still a success, and the report asks the scheduler to write the line
-// (ok instead of ok2).
-func (m *Message) finish(r *Recipient, res Result, lost error) {
-	report := Report{Message: m.ID, Offset: r.Offset, Status: res.Status, Text: res.Text, Retry: res.Retry}
-	tag := ctlfile.Open
-	owed := m.owes(r, res)
-	switch {
-	case !m.marks():
-		report.Notary = res.Fields.Notary()
-	case owed && lost == nil && res.Status == OK:
-		report.Status, tag = OK2, ctlfile.Delivered
-	case owed && lost == nil:
-		report.Status, tag = Error2, ctlfile.Failed
-	case owed && res.Status == Error:
-		res.Fields.Action = "delayed"
-		report.Status, report.Notary = Deferred, res.Fields.Notary()
-		report.Text = fmt.Sprintf("%s (and %v)", res.Text, lost)
-	case owed:
-		report.Notary, tag = res.Fields.Notary(), ctlfile.Delivered
-	case res.Status == OK || res.Status == OK3:
-		report.Status, tag = OK3, ctlfile.Delivered
-	default:
-		report.Notary = res.Fields.Notary()
-	}
-	if m.session.server.AllNotary {
-		report.Site = res.Site
-		report.Notary = res.Fields.Notary()
-	}
-	if res.Status == DeferAll {
-		m.releaseRest(r)
-	}
-	m.logVerbose(r, report)
-	m.session.server.Syslog.log(r, res, report)
-	switch left := m.session.server.leaving.left; {
-	case left: // nobody reads reports
-	case m.marks() && report.Status == OK:
-		// No d line is on disk yet, so the scheduler must know before the tag
-		// says that nothing is left to do.
+	s.Syslog.log(r, res, report)
+	if !s.leaving.left { // else nobody reads reports
 		m.session.out.report(report)
-		_ = m.session.out.drain()
-	default:
-		m.session.out.report(report)
-	}
-	if m.marks() {
-		m.swap(r.Recipient, ctlfile.Locked, tag)
-	} else if m.session.server.Reports && (report.Status == OK || report.Status == OK3) {
-		m.remember(r)
+		if s.Marking == ctlfile.SchedulerMarks && (report.Status == OK || report.Status == OK3) {
+			m.delivered = append(m.delivered, r.Offset)
+		}
 	}
 	m.end(r)
 }
 
-// releaseRest unlocks the recipients without a result, but for the given one. A deferall
+// releaseRest ends the recipients without a result, but for the given one. A deferall
 // calls it before the report, which ends the job line.
 func (m *Message) releaseRest(but *Recipient) {
 	for i := range m.Recipients {
@@ -328,5 +262,7 @@ func (m *Message) close() {
 	if m.body != nil {
 		_ = m.body.Close()
 	}
-	_ = postoffice.Close(m.fd)
+	if m.fd >= 0 {
+		_ = postoffice.Close(m.fd)
+	}
 }

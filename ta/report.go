@@ -131,19 +131,13 @@ func (r *Report) wireStatus() Status {
 	return r.Status
 }
 
-// A scheduler that marks what its agents report sets MarkingEnv to MarkingScheduler in the
-// environment of its agents. Agents that know it write ReportsLine first.
+// A scheduler of this project sets MarkingEnv to MarkingScheduler in the environment of its
+// agents. It marks what those report that have written ReportsLine first, and it takes a notary
+// and a site with every report. ZMailer's scheduler keeps the notary of a job line's last
+// report for its expired recipients, so it must not be sent that of a success.
 const (
 	MarkingEnv       = "TA_MARKING"
 	MarkingScheduler = "scheduler"
-)
-
-// A scheduler that wants the notary of every report sets NotaryEnv to NotaryAll in the
-// environment of its agents. ZMailer's scheduler keeps the notary of a job line's last
-// report for its expired recipients, so it must not be sent that of a success.
-const (
-	NotaryEnv = "TA_NOTARY"
-	NotaryAll = "all"
 )
 
 // The site is a field after those of the notary data. It is written as the seventh,

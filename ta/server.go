@@ -31,7 +31,9 @@ type Server struct {
 	Channel string // takes recipients of this channel, case-sensitive; "": any
 	// Host is the host for job lines that name none. An agent whose command
 	// contains $host gets it as an operand. "" selects recipients at any host.
-	Host    string
+	Host string
+	// Marking says who marks recipients. Standard changes SchedulerMarks to AgentMarks if the
+	// scheduler does not mark what agents report.
 	Marking ctlfile.Marking
 	// SenderOwned accepts control files of other users, because ZMailer's
 	// scheduler leaves them owned by the senders. The owner of a control file can
@@ -41,8 +43,9 @@ type Server struct {
 	// recipients of a larger one are deferred. 0: no limit.
 	MaxSize  int64
 	Sessions int // job lines that may be open at once; 0: 1
-	// AllNotary sends the notary with every report, so that the scheduler's event log
-	// and metrics know the peer and the status code of ok2, ok3 and error2 too.
+	// AllNotary sends the notary and the site with every report, so that the scheduler's event
+	// log and metrics know the peer and the status code of ok2, ok3 and error2 too. Standard
+	// sets it.
 	AllNotary bool
 	// SyncData makes an open control file durable, after d lines were appended to
 	// it; nil: by fdatasync(2). Several sessions may call it at once, so that one
@@ -62,9 +65,6 @@ type Server struct {
 	Out io.Writer // reports to the scheduler
 	Err io.Writer // lines for the scheduler's log, one in each write
 
-	// Reports says that the scheduler has asked for reports only: it marks, unless it ends
-	// (leave.go). Standard sets it.
-	Reports bool
 	// Commits says that Deliver calls Message.Commit before anything that must not be done
 	// twice. Otherwise a recipient counts as committed as soon as its job line is read.
 	Commits bool
@@ -85,9 +85,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	out := newOutput(s.Out)
 	s.out = out
-	in, stop := interruptible(ctx, s.In)
-	defer stop()
-	lines := NewLineReader(&onFirstRead{in, raiseFiles}, MaxLine)
+	defer interruptible(ctx, s.In)()
+	lines := NewLineReader(s.In, MaxLine)
 
 	err := s.serve(ctx, lines, out)
 	if e := out.close(); err == nil && e != nil {
@@ -103,7 +102,7 @@ func (s *Server) serve(ctx context.Context, lines *LineReader, out *output) erro
 	if s.Sessions > 1 {
 		run = s.serveMany
 	}
-	if !s.Reports {
+	if s.leaving.active == nil {
 		return run(ctx, lines, out)
 	}
 	out.line(ReportsLine)

@@ -267,19 +267,6 @@ func (m *Message) take() error {
 	return nil
 }
 
-// swap changes a recipient's tag from one value to another, and reports whether
-// it had the old value.
-func (m *Message) swap(r *ctlfile.Recipient, from, to ctlfile.Tag) bool {
-	done, err := ctlfile.Swap(m.fd, r.Offset, from, to, m.session.pid)
-	switch {
-	case err != nil:
-		m.session.server.warn("%s: %v", m.Job.Path, err)
-	case !done && from == ctlfile.Locked:
-		m.session.server.warn("%s: another process removed the lock at %d", m.Job.Path, r.Offset)
-	}
-	return done
-}
-
 // findMessage looks for the message file in queue/, in the directory that
 // corresponds to the control file's.
 func (m *Message) findMessage() error {

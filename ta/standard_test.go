@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// An agent must not need input to leave, whatever its input is: the
-// scheduler's socket, or a pipe or a terminal where it was started by hand,
-// which have neither a deadline nor a direction that could be closed.
+// An agent must not need input to leave, whether its input is the scheduler's socket or,
+// where it was started by hand, a pipe.
 func TestEndOfContextEndsARead(t *testing.T) {
 	for name, pair := range map[string]func([]int) error{
 		"blocking socket": func(p []int) error {
@@ -36,8 +35,9 @@ func TestEndOfContextEndsARead(t *testing.T) {
 			defer in.Close()
 			defer other.Close() // ends a read that was abandoned
 			ctx, cancel := context.WithCancel(t.Context())
-			r, stop := interruptible(ctx, in)
-			defer stop()
+			r := pollable(in)
+			defer r.Close()
+			defer interruptible(ctx, r)()
 			go cancel()
 			if n, err := r.Read(make([]byte, 10)); err == nil || n != 0 {
 				t.Errorf("read %d bytes, %v", n, err)
@@ -74,50 +74,5 @@ func TestStandardStreamsWaitInThePoller(t *testing.T) {
 	}
 	if err := <-written; err != nil {
 		t.Errorf("stdout: %v", err)
-	}
-}
-
-// What is read is what was written, also where a read can only be abandoned.
-func TestReadThatCanOnlyBeAbandoned(t *testing.T) {
-	var fds [2]int
-	if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	in, other := os.NewFile(uintptr(fds[0]), "in"), os.NewFile(uintptr(fds[1]), "other")
-	defer in.Close()
-	if _, err := other.WriteString("7\thost\n#idle\n"); err != nil {
-		t.Fatal(err)
-	}
-	other.Close()
-	r, stop := interruptible(t.Context(), in)
-	defer stop()
-	lines := NewLineReader(r, MaxLine)
-	for _, want := range []string{"7\thost", "#idle"} {
-		if got, err := lines.Next(); err != nil || string(got) != want {
-			t.Errorf("read %q, %v, want %q", got, err, want)
-		}
-	}
-	if got, err := lines.Next(); got != nil || err == nil {
-		t.Errorf("read %q behind the end", got)
-	}
-}
-
-func TestLimitOfFilesThatCameLateIsRaised(t *testing.T) {
-	var before, now syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before) }()
-	low := syscall.Rlimit{Cur: before.Max / 2, Max: before.Max}
-	for _, sessions := range []int{1, 2} {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
-			t.Fatal(err)
-		}
-		o := newTestSpool(t)
-		o.put("7", rcpt("smtp", "a.example", "bob"))
-		o.serve(&Server{Sessions: sessions, Deliver: with(Result{Status: OK})}, "7\ta.example\n")
-		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &now); err != nil || now.Cur != before.Max {
-			t.Errorf("%d sessions: %d files, %v; want %d", sessions, now.Cur, err, before.Max)
-		}
 	}
 }

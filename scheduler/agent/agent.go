@@ -62,7 +62,7 @@ type Spec struct {
 	Priority    int  // absolute, instead of Nice, when PrioritySet
 	PrioritySet bool // Priority is set, and may be 0
 
-	NoFile uint64        // soft limit on open files; 0: unchanged
+	NoFile uint64        // soft limit on open files, which a shell sets; 0: unchanged
 	Grace  time.Duration // grace period of the package comment; 0: Grace
 }
 
@@ -78,11 +78,6 @@ type (
 	// line beyond 8 KiB is dropped.
 	Stderr string
 
-	// Unlimited says why the system did not let us set the agent's limit of
-	// open files (Spec.NoFile). The agent has the caller's limit and works with
-	// it. This event comes before all lines.
-	Unlimited string
-
 	// Exited says that the process is gone and that everything it wrote has
 	// been emitted.
 	Exited struct {
@@ -93,10 +88,9 @@ type (
 	}
 )
 
-func (Line) event()      {}
-func (Stderr) event()    {}
-func (Unlimited) event() {}
-func (Exited) event()    {}
+func (Line) event()   {}
+func (Stderr) event() {}
+func (Exited) event() {}
 
 // Errors of Send.
 var (
@@ -115,8 +109,6 @@ type Agent struct {
 
 	emitting sync.Mutex // held while handler runs
 	handler  func([]Event)
-
-	unlimited error // why it does not have its limit of open files
 
 	reaped   chan struct{} // closed by watch
 	status   unix.WaitStatus
@@ -187,9 +179,6 @@ func (c *Agent) watch() {
 // readSocket reads the socket to its end, makes sure that the process ends too,
 // and emits Exited.
 func (c *Agent) readSocket() {
-	if c.unlimited != nil {
-		c.emit([]Event{Unlimited(c.unlimited.Error())})
-	}
 	held := c.read(c.sock, ta.MaxLine, func(line []byte, err error) Event {
 		switch err {
 		case nil:

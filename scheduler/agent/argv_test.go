@@ -14,11 +14,11 @@ func TestCommand(t *testing.T) {
 		words, args, environ string
 		env                  map[string]string
 	}{
-		{"smtp -c smtp", "/mb/ta/smtp -c smtp", "TZ=UTC PATH=/bin ZCONFIG=/etc/zmailer.conf TA_NOTARY=all TA_MARKING=scheduler", zenv},
-		{"FOO=bar X= /usr/bin/sh a=b", "/usr/bin/sh a=b", "FOO=bar X= TZ=UTC TA_NOTARY=all TA_MARKING=scheduler", nil},
-		{"sub/dir", "/mb/ta/sub/dir", "TZ=UTC TA_NOTARY=all TA_MARKING=scheduler", nil},
-		{"TZ=EET PATH=/x ta", "/mb/ta/ta", "TZ=EET PATH=/x ZCONFIG=/etc/zmailer.conf TA_NOTARY=all TA_MARKING=scheduler", zenv},
-		{"TZONE=EET ta", "/mb/ta/ta", "TZONE=EET TZ=UTC TA_NOTARY=all TA_MARKING=scheduler", nil},
+		{"smtp -c smtp", "/mb/ta/smtp -c smtp", "TZ=UTC PATH=/bin ZCONFIG=/etc/zmailer.conf TA_MARKING=scheduler", zenv},
+		{"FOO=bar X= /usr/bin/sh a=b", "/usr/bin/sh a=b", "FOO=bar X= TZ=UTC TA_MARKING=scheduler", nil},
+		{"sub/dir", "/mb/ta/sub/dir", "TZ=UTC TA_MARKING=scheduler", nil},
+		{"TZ=EET PATH=/x ta", "/mb/ta/ta", "TZ=EET PATH=/x ZCONFIG=/etc/zmailer.conf TA_MARKING=scheduler", zenv},
+		{"TZONE=EET ta", "/mb/ta/ta", "TZONE=EET TZ=UTC TA_MARKING=scheduler", nil},
 	} {
 		path, args, environ, err := Command(strings.Fields(c.words), "/mb", c.env)
 		if err != nil || len(args) == 0 || path != args[0] || strings.Join(args, " ") != c.args ||

@@ -24,7 +24,7 @@ import (
 // word is the program, below mailbin/ta (mailbin is absolute) unless it begins
 // with '/'; PATH is not searched. The environment is those assignments, then the
 // scheduler's TZ, then PATH, ZCONFIG and the variables of errormail(8) and xfer(8) from
-// env, the values of zmailer.conf and of scheduler.cf, then ta.NotaryEnv and ta.MarkingEnv. A variable
+// env, the values of zmailer.conf and of scheduler.cf, then ta.MarkingEnv. A variable
 // assigned in the command is not set again.
 func Command(words []string, mailbin string, env map[string]string) (path string, args, environ []string, err error) {
 	for len(words) > 0 && strings.Contains(words[0], "=") {
@@ -57,7 +57,6 @@ func Command(words []string, mailbin string, env map[string]string) (path string
 		value, ok := env[name]
 		inherit(name, value, ok)
 	}
-	inherit(ta.NotaryEnv, ta.NotaryAll, true)
 	inherit(ta.MarkingEnv, ta.MarkingScheduler, true)
 	return path, args, environ, nil
 }
@@ -91,7 +90,7 @@ func start(spec Spec) (*Agent, error) {
 	}
 
 	attr.Files = []uintptr{uintptr(pair[1]), uintptr(pair[1]), uintptr(pipe[1])}
-	if spec.NoFile > 0 && changesUser(attr.Sys.Credential) && !hasCapability(unix.CAP_SYS_RESOURCE) {
+	if spec.NoFile > 0 {
 		spec = limitedByShell(spec)
 	}
 	pid, pidfd, err := fork(spec, attr)
@@ -101,8 +100,7 @@ func start(spec Spec) (*Agent, error) {
 		return nil, err
 	}
 	c := &Agent{
-		pid: pid, grace: spec.Grace, unlimited: limitFiles(pid, spec.NoFile),
-		sock: sock, stderr: stderr, pidfd: pidfd,
+		pid: pid, grace: spec.Grace, sock: sock, stderr: stderr, pidfd: pidfd,
 		reaped: make(chan struct{}),
 	}
 	if c.grace == 0 {
@@ -225,54 +223,17 @@ func setPriority(spec Spec) error {
 	return nil
 }
 
-// limitFiles sets a process's soft limit on open files, but not above the hard
-// limit. The process may already be running. The limit belongs to a process: unlike
-// the priority, it cannot be set for the forking thread alone. For a process of
-// another user, or one that changed its user itself, the system requires
-// CAP_SYS_RESOURCE. An agent works without the limit too.
-func limitFiles(pid int, n uint64) error {
-	if n == 0 {
-		return nil
-	}
-	var limit unix.Rlimit
-	err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit)
-	if err == nil {
-		limit.Cur = min(n, limit.Max)
-		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &limit, nil)
-	}
-	if err != nil && err != unix.ESRCH { // ESRCH: it is gone already
-		return fmt.Errorf("limit its open files to %d: %w", n, err)
-	}
-	return nil
-}
-
-// changesUser reports whether a process has a user or group other than ours.
-func changesUser(c *syscall.Credential) bool {
-	return c != nil && (c.Uid != uint32(os.Geteuid()) || c.Gid != uint32(os.Getegid()))
-}
-
-// hasCapability reports whether this thread has a capability. If the
-// system does not say, it returns true.
-func hasCapability(number int) bool {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var sets [2]unix.CapUserData
-	if unix.Capget(&header, &sets[0]) != nil {
-		return true
-	}
-	return sets[number/32].Effective&(1<<(number%32)) != 0
-}
-
 // limitedByShell makes the process a shell that sets its own limit of open files
-// and then becomes the agent. That needs no capability: a root scheduler in a
-// container, or one under systemd, may have none. A program that cannot be run
-// is left to fork, which can say why.
+// and then becomes the agent. So the agent has it from its first instruction on, whatever its
+// user, and we need no capability. A program that cannot be run is left to fork, which can
+// say why.
 func limitedByShell(spec Spec) Spec {
 	if unix.Access(spec.Path, unix.X_OK) != nil || len(spec.Args) == 0 {
 		return spec
 	}
-	const script = `ulimit -S -n "$0" 2>/dev/null || ulimit -S -n "$(ulimit -H -n)"; exec "$@"`
+	const script = `unset PWD; ulimit -S -n "$0" 2>/dev/null || ulimit -S -n "$(ulimit -H -n)"; exec "$@"`
 	spec.Args = append([]string{"sh", "-c", script, strconv.FormatUint(spec.NoFile, 10), spec.Path}, spec.Args[1:]...)
-	spec.Path, spec.NoFile = "/bin/sh", 0
+	spec.Path = "/bin/sh"
 	return spec
 }
 

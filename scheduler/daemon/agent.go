@@ -84,7 +84,7 @@ func (all *agents) start(a scheduler.Start) {
 		Nice: a.Nice, Priority: a.Priority, PrioritySet: a.PrioritySet,
 		NoFile: all.options.NoFile,
 	}
-	l := &listener{daemon: all.daemon, agent: a.Agent, program: spec.Path, user: spec.UID, limit: limit, log: log, jobLog: jobLog}
+	l := &listener{daemon: all.daemon, agent: a.Agent, limit: limit, log: log, jobLog: jobLog}
 	go all.startOutside(l, spec)
 }
 

@@ -127,25 +127,6 @@ func TestResyncIsLoggedWithoutAnotherHost(t *testing.T) {
 	})
 }
 
-// That agents do without their limit is said, and not of each of them.
-func TestAgentsWithoutALimitAreToldOfOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
-			a.Say(child.Unlimited("operation not permitted"))
-			a.ReportAll(job, ta.OK2, "delivered")
-		}
-		h.Run()
-		h.Spool.Announce(1, "a.example")
-		h.Spool.Announce(2, "b.example")
-		synctest.Wait()
-		if n := strings.Count(h.Log.String(), "operation not permitted"); n != 1 || h.Spool.Left() != 0 {
-			t.Errorf("%d control files are left, and the log says %q", h.Spool.Left(), h.Log)
-		}
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
 // An agent that writes on and on does not fill the log: what is beyond a limit
 // is counted, and if it does not stop, it is ended.
 func TestAgentThatFloodsTheLogIsEnded(t *testing.T) {

@@ -4,7 +4,6 @@ package daemon
 // log, up to a limit.
 
 import (
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -39,15 +38,13 @@ func (all *agents) said(said agentEvents) {
 // listener turns the output of one agent into events. Its methods run in the
 // child's goroutine.
 type listener struct {
-	daemon  *Daemon
-	agent   scheduler.AgentID
-	program string
-	user    int
-	log     zerolog.Logger
-	jobLog  zerolog.Logger // without the host of the agent's first job
-	limit   *outputLimit
-	known   <-chan struct{} // closed when the core knows that the agent started
-	last    string          // the last line outside the protocol
+	daemon *Daemon
+	agent  scheduler.AgentID
+	log    zerolog.Logger
+	jobLog zerolog.Logger // without the host of the agent's first job
+	limit  *outputLimit
+	known  <-chan struct{} // closed when the core knows that the agent started
+	last   string          // the last line outside the protocol
 }
 
 // hear passes on what the agent said. While the loop is busy, hear waits, and so
@@ -87,11 +84,6 @@ func (l *listener) event(heard child.Event) scheduler.Event {
 		return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
 			e.Str("stderr", text.CutMarked(string(heard), maxClip)).Msg("agent said")
 		})
-	case child.Unlimited:
-		if l.daemon.unlimited.Allow(fmt.Sprint(l.program, l.user), time.Now()) {
-			l.log.Warn().Str("program", l.program).Int("user", l.user).Str("reason", string(heard)).
-				Msg("agent may open more files than option -N says")
-		}
 	case child.Exited:
 		if n := l.limit.excess.Load(); n > 0 {
 			l.log.Warn().Int64("lines", n).Msg("lines of the agent were not logged")

@@ -91,7 +91,6 @@ type Spool interface {
 	Finish(f spool.Finish)
 	Report(op uint64, path string, retryUntil time.Time)
 	Probe()
-	Verbose(path string, owner uint32, line string)
 	Sweep()
 
 	// The result of Hold is Moved, that of Release and EndHeld Released, that
@@ -242,8 +241,6 @@ type Daemon struct {
 	done    bool // the core has said Stopped, or the postoffice was taken over
 	// disowned is why nothing may be written in the postoffice any more; nil: it may.
 	disowned error
-	// unlimited bounds the warnings about agents without the limit of option -N.
-	unlimited logs.Throttle
 	// savingOrders is the write of the orders that still wait after the start.
 	savingOrders   sync.WaitGroup
 	ordersRestored bool // there are some of an earlier process
@@ -268,7 +265,6 @@ func New(o Options) *Daemon {
 		madeAt:    time.Now(),
 		reload:    reload{done: make(chan reloaded, 1)},
 
-		unlimited:      logs.Throttle{Period: 24 * time.Hour},
 		silentExpiries: logs.Throttle{Number: maxSilentExpiries, Period: time.Second},
 	}
 	d.timer.Stop()

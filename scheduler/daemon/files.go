@@ -28,15 +28,8 @@ type files struct {
 	// waiting holds, for each operation that a caller of the port asked for,
 	// what is to be done with its result.
 	waiting   map[uint64]func(spool.Result)
-	resubmits map[scheduler.Op][]int64 // offsets of the recipients, for each Resubmit
-	verbose   map[scheduler.MessageID]verboseLog
+	resubmits map[scheduler.Op][]int64                       // offsets of the recipients, for each Resubmit
 	syslog    func(severity scheduler.Severity, line string) // nil: none
-}
-
-// verboseLog is the file in which a sender can follow what happens to a message.
-type verboseLog struct {
-	path  string
-	owner uint32
 }
 
 func newFiles(l *Loop, o Options) files {
@@ -44,7 +37,6 @@ func newFiles(l *Loop, o Options) files {
 		loop: l, spool: o.Spool, keep: o.Keep, only: len(o.Files) > 0, syslog: o.Syslog,
 		waiting:   make(map[uint64]func(spool.Result)),
 		resubmits: make(map[scheduler.Op][]int64),
-		verbose:   make(map[scheduler.MessageID]verboseLog),
 	}
 }
 
@@ -77,10 +69,6 @@ func (f *files) finish(a scheduler.Finish) {
 		}
 		l.queue(scheduler.Done{Op: a.Op})
 		return
-	}
-	if v, ok := f.verbose[a.Message]; ok {
-		f.spool.Verbose(v.path, v.owner, "scheduler: every recipient is done")
-		delete(f.verbose, a.Message)
 	}
 	f.pending++
 	l.intake.finishing[a.Op] = a.Message
@@ -193,24 +181,6 @@ func allSent(offsets []int64, r spool.Resubmitted) bool {
 func (f *files) takeNew(r spool.Resubmitted) {
 	if r.Name.ID != 0 && !r.Held {
 		f.loop.intake.take([]spool.Name{r.Name})
-	}
-}
-
-// fed writes into the verbose log that an agent was given a job line.
-func (f *files) fed(job scheduler.Feed) {
-	id, ok := messageOf(job.Job.Path)
-	if v, wanted := f.verbose[id]; ok && wanted {
-		f.spool.Verbose(v.path, v.owner, "scheduler: given to an agent for "+job.Job.Host)
-	}
-}
-
-// forgetVerbose drops the verbose logs of messages that left without being
-// finished.
-func (f *files) forgetVerbose() {
-	for id := range f.verbose {
-		if f.loop.core.Known(id) == scheduler.Absent {
-			delete(f.verbose, id)
-		}
 	}
 }
 

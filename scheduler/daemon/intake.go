@@ -128,10 +128,6 @@ func (in *intake) taken(r spool.Loaded) {
 		l.log.Warn().Str("file", m.Path).Str("spoolid", ctlfile.SpoolID(r.Name.ID, r.ModifiedAt)).
 			Msg("there is no message file: the recipients fail")
 	}
-	if r.Verbose != "" {
-		l.files.verbose[m.ID] = verboseLog{r.Verbose, r.Owner}
-		in.spool.Verbose(r.Verbose, r.Owner, "scheduler: taken as "+ctlfile.SpoolID(r.Name.ID, r.ModifiedAt))
-	}
 	in.arrived(m)
 }
 

@@ -12,7 +12,7 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// The daemon's log, and verbose logs of messages.
+// The daemon's log.
 
 // What is refused again and again is told of at doubling distances.
 func TestRefusalIsLoggedNowAndThen(t *testing.T) {
@@ -50,22 +50,6 @@ func TestEveryQuarantineIsLoggedAsAnError(t *testing.T) {
 		if errors != 12 {
 			t.Errorf("%d errors for 12 quarantines: %s", errors, h.Log)
 		}
-	})
-}
-
-// A sender who asked for it can follow a message's way in a file.
-func TestVerboseLogOfAMessageIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		h.Run()
-		name := h.Spool.Put(1, "a.example")
-		h.Spool.Files["1"].Loaded.Verbose = "../public/v_1"
-		h.Spool.Names <- []spool.Name{name}
-		synctest.Wait()
-		if len(h.Spool.Lines) != 3 {
-			t.Errorf("lines are %q", h.Spool.Lines)
-		}
-		h.Stop(syscall.SIGTERM)
 	})
 }
 

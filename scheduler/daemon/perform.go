@@ -17,7 +17,6 @@ func (d *Daemon) perform(a scheduler.Action) {
 	case scheduler.Start:
 		l.agents.start(a)
 	case scheduler.Feed:
-		l.files.fed(a)
 		l.agents.feed(a)
 	case scheduler.Idle:
 		l.agents.send(a.Agent, "#idle\n")
@@ -120,7 +119,6 @@ func (d *Daemon) result(r spool.Result) {
 
 	case spool.Swept:
 		d.startup.swept = true
-		l.files.forgetVerbose()
 		if l.held.inDoubt {
 			l.held.rewrite()
 		}

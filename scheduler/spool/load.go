@@ -244,7 +244,6 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 	m := Loaded{
 		Name:       n,
 		LogID:      strings.Clone(f.LogID),
-		Verbose:    strings.Clone(f.Verbose),
 		NullSender: f.NullSender,
 		Owner:      st.Uid,
 		ModifiedAt: time.Unix(st.Mtim.Unix()),

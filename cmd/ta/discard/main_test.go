@@ -45,12 +45,12 @@ func spool(tb testing.TB, n int) (transport string) {
 	return filepath.Join(dir, "transport")
 }
 
-func start(tb testing.TB, transport string, args ...string) (*child.Agent, chan []child.Event) {
+func start(tb testing.TB, marking, transport string, args ...string) (*child.Agent, chan []child.Event) {
 	tb.Helper()
 	heard := make(chan []child.Event, 64)
 	c, err := child.Start(child.Spec{
 		Path: "/proc/self/exe", Args: append([]string{"discard"}, args...), Dir: transport,
-		Env: []string{"PLAY=discard", "GORACE=atexit_sleep_ms=0"}, UID: -1, GID: -1,
+		Env: []string{"PLAY=discard", "GORACE=atexit_sleep_ms=0", "TA_MARKING=" + marking}, UID: -1, GID: -1,
 	}, func(b []child.Event) { heard <- b })
 	if err != nil {
 		tb.Fatal(err)
@@ -66,8 +66,11 @@ func rest(heard chan []child.Event) (lines []string, end child.Exited) {
 			switch h := h.(type) {
 			case child.Line:
 				line := "#hungry"
-				if h.Kind == ta.Reported {
+				switch h.Kind {
+				case ta.Reported:
 					line = string(ta.AppendReport(nil, h.Report))
+				case ta.Reports:
+					line = ta.ReportsLine
 				}
 				lines = append(lines, strings.TrimSpace(line))
 			case child.Exited:
@@ -80,18 +83,21 @@ func rest(heard chan []child.Event) (lines []string, end child.Exited) {
 func TestDiscard(t *testing.T) {
 	for _, c := range []struct {
 		args, told, said, end string
+		marking               string // who marks, as the scheduler says
 	}{
-		{"-c smtp", "1\ta.example\n#idle\n\n", "#hungry;1/102\t\tok3 discarded;#hungry;#hungry", "exit status 0"},
-		{"-c smtp --sessions 2 --fail 100", "1\ta.example\n\n", "#hungry;#hungry;1/102\t\terror2 failed on request;#hungry", "exit status 0"},
-		{"--marking scheduler a.example", "1\n\n",
-			"#hungry;1/102\tbob@a.example\x01delivered\x012.0.0\x01x-local; 250 (discarded)\x01\x01discard[PID]\tok discarded;#hungry", "exit status 0"},
-		{"--die-after 1", "1\ta.example\n\n", "#hungry", "signal: killed"},
-		{"--marking nobody", "", "", "exit status 64"},
-		{"one two", "", "", "exit status 64"},
-		{"--fail 101", "", "", "exit status 64"},
-		{"--fail", "", "", "exit status 64"},
+		{args: "-c smtp", told: "1\ta.example\n#idle\n\n", said: "#hungry;1/102\t\tok3 discarded;#hungry;#hungry", end: "exit status 0"},
+		{args: "-c smtp --sessions 2 --fail 100", told: "1\ta.example\n\n", said: "#hungry;#hungry;1/102\t\terror2 failed on request;#hungry", end: "exit status 0"},
+		{args: "--marking agent", told: "1\ta.example\n\n", marking: "scheduler",
+			said: "#hungry;1/102\tbob@a.example\x01delivered\x012.0.0\x01x-local; 250 (discarded)\x01\x01discard[PID]\tok3 discarded;#hungry", end: "exit status 0"},
+		{args: "a.example", told: "1\n\n", marking: "scheduler",
+			said: "#reports;#hungry;1/102\tbob@a.example\x01delivered\x012.0.0\x01x-local; 250 (discarded)\x01\x01discard[PID]\tok discarded;#hungry", end: "exit status 0"},
+		{args: "--die-after 1", told: "1\ta.example\n\n", said: "#hungry", end: "signal: killed"},
+		{args: "--marking nobody", end: "exit status 64"},
+		{args: "one two", end: "exit status 64"},
+		{args: "--fail 101", end: "exit status 64"},
+		{args: "--fail", end: "exit status 64"},
 	} {
-		agent, heard := start(t, spool(t, 1), strings.Fields(c.args)...)
+		agent, heard := start(t, c.marking, spool(t, 1), strings.Fields(c.args)...)
 		_ = agent.Send([]byte(c.told)) // the last ones may be gone already
 		said, end := rest(heard)
 		got := strings.ReplaceAll(strings.Join(said, ";"), fmt.Sprint("[", agent.PID(), "]"), "[PID]")
@@ -114,7 +120,7 @@ func BenchmarkDiscard(b *testing.B) {
 	for _, window := range []int{1, 50} {
 		b.Run(fmt.Sprint("window=", window), func(b *testing.B) {
 			transport := spool(b, b.N)
-			agent, heard := start(b, transport, "-c", "smtp")
+			agent, heard := start(b, "", transport, "-c", "smtp")
 			fed, answered := 0, -1
 			b.ResetTimer()
 			for answered < b.N {

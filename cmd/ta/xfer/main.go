@@ -35,7 +35,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return p.Exit(err)
 	}
 	p.LogTo(env)
-	p.Server.Reports = false // what has moved is marked with the node that has it
+	p.Server.Marking = ctlfile.AgentMarks // what has moved is marked with the node that has it
 	agent.Nodes = func() ([]xfer.Node, error) { return xfer.ReadNodes(nodes) }
 	agent = ta.New(agent)
 	defer agent.Close()

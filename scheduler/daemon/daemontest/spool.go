@@ -31,7 +31,6 @@ type Spool struct {
 	Probes    int
 	Slow      time.Duration // time that each Finish and HoldThreads takes
 	Finished  func()        // called after each Finish, before it is answered
-	Lines     []string      // that Verbose wrote
 	Sent      []string      // to the router
 	// Meanwhile is what another process does to held messages after they were
 	// looked up or sent elsewhere.
@@ -115,12 +114,6 @@ func (s *Spool) Sweep() {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.Sweeps++
-}
-
-func (s *Spool) Verbose(_ string, _ uint32, line string) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.Lines = append(s.Lines, line)
 }
 
 func (s *Spool) Load(names []spool.Name) {

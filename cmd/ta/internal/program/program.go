@@ -47,7 +47,7 @@ func New(name, channel string, stdout, stderr io.Writer) *Program {
 	}
 	p.Flags.SetOutput(stderr)
 	p.Flags.StringVarP(&p.Server.Channel, "channel", "c", channel, "take recipients of this `channel`; any if empty")
-	p.Flags.StringVar(&p.marking, "marking", "", "who marks recipients: agent or scheduler; default: the scheduler, if it can")
+	p.Flags.StringVar(&p.marking, "marking", "scheduler", "who marks recipients: scheduler, if it can, or agent")
 	p.Flags.IntVar(&p.Server.Sessions, "sessions", 1, "job lines worked on at once, as in the clause")
 	p.Flags.BoolVar(&p.Server.SenderOwned, "sender-owned", false, "as root, accept control files that belong to their senders (ZMailer's scheduler)")
 	p.Flags.BoolVarP(&p.version, "version", "V", false, "print the version and exit")
@@ -69,10 +69,6 @@ func (p *Program) Parse(args []string) error {
 	if p.version {
 		fmt.Fprintln(p.stdout, version.Line(p.name))
 		return errVersion
-	}
-	p.Server.Reports = p.marking != "agent" // if the scheduler can mark (ta.Server.Standard)
-	if p.marking == "" {
-		p.marking = "agent"
 	}
 	var err error
 	if p.Server.Marking, err = ctlfile.ParseMarking(p.marking); err == nil && p.Server.Sessions < 0 {
