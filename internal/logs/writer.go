@@ -43,7 +43,6 @@ type Writer struct {
 	// Only the goroutine uses these.
 	place   io.WriteCloser // nil: not open
 	lines   []byte         // taken from gathered, and not written yet
-	midLine bool           // the place has the beginning of the first of lines
 	stale   bool           // Reopen was called, and the place could not be opened
 	told    bool           // Failed was called, and nothing has been written since
 	retryAt time.Time      // of the next attempt to open the place
@@ -89,7 +88,8 @@ func newWriter(open func() (io.WriteCloser, error), maxHeld int) *Writer {
 func (w *Writer) Write(lines []byte) (int, error) {
 	w.mu.Lock()
 	if w.held+len(lines) > w.maxHeld {
-		w.countLost(bytes.Count(lines, []byte{'\n'}))
+		lost := bytes.Count(lines, []byte{'\n'})
+		w.total, w.untold = w.total+uint64(lost), w.untold+lost
 	} else {
 		w.gathered = append(w.gathered, lines...)
 		w.held += len(lines)
@@ -176,15 +176,6 @@ func (w *Writer) openPlace() {
 		w.place.Close()
 	}
 	w.place, w.stale = next, false
-	if w.midLine {
-		// The old place has the beginning of this line; the rest of it would not be a
-		// complete line in the new one.
-		w.drop(bytes.IndexByte(w.lines, '\n') + 1)
-		w.midLine = false
-		w.mu.Lock()
-		w.countLost(1)
-		w.mu.Unlock()
-	}
 	w.signal()
 }
 
@@ -204,27 +195,22 @@ func (w *Writer) writeLines() {
 		return
 	}
 	n, err := w.place.Write(w.lines)
-	if n > 0 {
-		w.midLine = w.lines[n-1] != '\n'
-		w.drop(n)
+	broken := err != nil && !full(err)
+	if broken {
+		n = bytes.LastIndexByte(w.lines[:n], '\n') + 1 // the next place gets the whole line
 	}
-	switch {
-	case err == nil:
-		w.told = w.told && w.stale
-		w.tellLost()
-	case !full(err):
-		w.place.Close()
-		w.place = nil
-		w.failed(err)
-	}
-}
-
-// drop forgets the first n bytes of lines.
-func (w *Writer) drop(n int) {
 	w.lines = w.lines[:copy(w.lines, w.lines[n:])]
 	w.mu.Lock()
 	w.held -= n
 	w.mu.Unlock()
+	if broken {
+		w.place.Close()
+		w.place = nil
+		w.failed(err)
+	} else if err == nil {
+		w.told = w.told && w.stale
+		w.tellLost()
+	}
 }
 
 // tellLost calls Lost if lines were lost.
@@ -236,12 +222,6 @@ func (w *Writer) tellLost() {
 	if lost > 0 && w.Lost != nil {
 		w.Lost(lost)
 	}
-}
-
-// countLost counts lines that are lost. The caller has locked mu.
-func (w *Writer) countLost(lines int) {
-	w.total += uint64(lines)
-	w.untold += lines
 }
 
 // full reports whether an error means that a disk is full.
