@@ -58,7 +58,7 @@ ta/smtp/smtptest:         go-smtp go-sasl
 xfer:                     ctlfile internal/certificate internal/process
 xfer/receiver:            ctlfile queue xfer internal/text internal/holdrecord internal/postoffice x/sys
 
-smtpserver:               ctlfile queue internal/listen internal/postoffice internal/logs go-sasl x/bcrypt x/sys zerolog
+smtpserver:               ctlfile queue internal/listen internal/header internal/postoffice internal/logs go-sasl x/bcrypt x/sys zerolog
 
 mailq:                    ctlfile internal/units internal/text internal/pattern
 mailq/server:             ctlfile mailq internal/text internal/units internal/pattern internal/process internal/logs
@@ -84,7 +84,7 @@ scheduler/metrics:        ctlfile ta mailq scheduler scheduler/cluster scheduler
 cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv xfer cobra pflag x/sys
 cmd/mailq/top:            mailq mailq/client mailq/report internal/text tcell tview
-cmd/ctlfile:              ctlfile queue ta internal/version pflag
+cmd/ctlfile:              ctlfile queue ta internal/header internal/version pflag
 cmd/xferd:                scheduler/config internal/units internal/certificate internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
 cmd/smtpserver:           router/table queue smtpserver internal/units internal/certificate internal/text internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog

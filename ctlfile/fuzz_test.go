@@ -1,7 +1,6 @@
 package ctlfile
 
 import (
-	"io"
 	"strings"
 	"testing"
 )
@@ -46,30 +45,6 @@ func FuzzDSN(f *testing.F) {
 		}
 		if kind, address := DSNAddress(dsn); len(kind)+len(address) > len(dsn) {
 			t.Errorf("%q is read as %q, %q", dsn, kind, address)
-		}
-	})
-}
-
-// FuzzReadHeader: the header is whole lines of the message, and the whole message
-// can still be read.
-func FuzzReadHeader(f *testing.F) {
-	f.Add("From: a\r\nSubject: b\r\n c\r\n\r\nbody")
-	f.Add("From: a\nnot a header\n")
-	f.Add(" folded\n: x\n\x00: y\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		header, body, complete, err := ReadHeader(strings.NewReader(text))
-		if err != nil {
-			return
-		}
-		all, err := io.ReadAll(complete)
-		if err != nil || string(all) != text {
-			t.Errorf("of %q %q is left, %v", text, all, err)
-		}
-		if body < 0 || body > int64(len(text)) || int64(len(header)) > body+1 {
-			t.Errorf("the header of %q is %q, its body begins at %d", text, header, body)
-		}
-		if strings.ContainsRune(header, 0) || strings.Contains(header, "\n\n") || header != "" && !strings.HasSuffix(header, "\n") {
-			t.Errorf("the header of %q is %q", text, header)
 		}
 	})
 }

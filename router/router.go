@@ -73,10 +73,10 @@ func (m *Machine) Route(in *Submission, t *table.Table) (*Routed, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	text, body, _, err := ctlfile.ReadHeader(rest)
+	text, body, _, err := header.Read(rest)
 	var failed *os.PathError
 	refused := ""
-	if errors.Is(err, ctlfile.ErrHeader) && len(e.To) > 0 {
+	if errors.Is(err, header.ErrUnfit) && len(e.To) > 0 {
 		refused = table.BadHeader
 	}
 	if errors.As(err, &failed) {

@@ -18,7 +18,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
-	"zsched/ctlfile"
+	"zsched/internal/header"
 	"zsched/internal/logs"
 	"zsched/internal/postoffice"
 	"zsched/queue"
@@ -136,7 +136,7 @@ func (m *incoming) checkHeader(offset int64) error {
 	if err := m.w.Flush(); err != nil {
 		return err
 	}
-	_, _, _, err := ctlfile.ReadHeader(io.NewSectionReader(m.file, offset, m.size-offset))
+	_, _, _, err := header.Read(io.NewSectionReader(m.file, offset, m.size-offset))
 	return err
 }
 

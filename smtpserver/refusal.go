@@ -7,7 +7,7 @@ import (
 	"os"
 	"syscall"
 
-	"zsched/ctlfile"
+	"zsched/internal/header"
 )
 
 // refusal is a reply of class 4 or 5. As an error, it is what a command returns that is
@@ -100,7 +100,7 @@ func refusalOf(err error) *refusal {
 	switch {
 	case isRefusal:
 		return known
-	case errors.Is(err, ctlfile.ErrHeader):
+	case errors.Is(err, header.ErrUnfit):
 		return errHeader
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return errFull

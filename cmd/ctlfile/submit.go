@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/ctlfile"
+	"zsched/internal/header"
 	"zsched/queue"
 )
 
@@ -70,16 +71,16 @@ func submit(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	header, body, message, err := ctlfile.ReadHeader(stdin)
+	fields, body, message, err := header.Read(stdin)
 	if err != nil {
 		return err
 	}
 	if s.logID == "" {
-		s.logID = messageID(header)
+		s.logID = header.Split(fields).Value("Message-ID")
 	}
 	path, err := queue.Submit(s.postoffice, s.levels, &ctlfile.Contents{
 		Body: body, LogID: s.logID, ErrorTo: s.errorTo,
-		Blocks: []ctlfile.HeaderBlock{{Envelopes: []ctlfile.Envelope{envelope}, Header: header}},
+		Blocks: []ctlfile.HeaderBlock{{Envelopes: []ctlfile.Envelope{envelope}, Header: fields}},
 	}, message)
 	if path != "" {
 		fmt.Fprintln(stdout, path)
@@ -110,18 +111,6 @@ func (s *submission) envelope(recipients []string) (ctlfile.Envelope, error) {
 		})
 	}
 	return e, nil
-}
-
-// messageID returns the Message-ID of a header, or "" if there is none.
-func messageID(header string) string {
-	header = strings.NewReplacer("\n ", " ", "\n\t", " ").Replace(header)
-	for line := range strings.Lines(header) {
-		name, value, _ := strings.Cut(line, ":")
-		if strings.EqualFold(strings.TrimSpace(name), "Message-ID") {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }
 
 // announce notifies the scheduler. An error is only printed, because the

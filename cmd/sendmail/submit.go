@@ -40,7 +40,7 @@ func (o *options) submit(env *zenv.File, operands []string, hasFrom bool, stdin 
 	if in.max, err = env.RouterMaxSize(); err != nil {
 		return exit{exitConfig, err}
 	}
-	text, offset, whole, err := ctlfile.ReadHeader(in)
+	text, offset, whole, err := header.Read(in)
 	switch {
 	case in.failed != nil:
 		return in.exit()

@@ -20,6 +20,7 @@ import (
 
 	"zsched/cmd/ta/internal/program"
 	"zsched/ctlfile"
+	"zsched/internal/header"
 	"zsched/queue"
 )
 
@@ -102,11 +103,11 @@ func furnishWork(work, me string) error {
 func submit(ts *testscript.TestScript, neg bool, args []string) {
 	message, err := os.ReadFile(ts.MkAbs(filepath.Join(ts.Getenv("WORK"), "message")))
 	ts.Check(err)
-	header, offset, body, err := ctlfile.ReadHeader(bytes.NewReader(message))
+	fields, offset, body, err := header.Read(bytes.NewReader(message))
 	ts.Check(err)
 	group := ctlfile.HeaderBlock{
 		Envelopes: []ctlfile.Envelope{{Sender: ctlfile.Address{Channel: "smtp", Host: "mx", User: "alice@example.net", Privilege: "0"}}},
-		Header:    header,
+		Header:    fields,
 	}
 	for _, rcpt := range args[1:] {
 		host, rest, _ := ctlfile.CutWord(os.Expand(rcpt, ts.Getenv))

@@ -1,6 +1,6 @@
-package ctlfile
+package header
 
-// Header: finding the header block in a message.
+// Reading: finding the header block in a message.
 
 import (
 	"bufio"
@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// MaxHeader is the length in bytes of the longest header that ReadHeader accepts.
-const MaxHeader = 1 << 20
+// MaxSize is the length in bytes of the longest header that Read accepts.
+const MaxSize = 1 << 20
 
-// ErrHeader marks the errors of ReadHeader for a header that a control file cannot have:
+// ErrUnfit marks the errors of Read for a header that a control file cannot have:
 // it is too long, or has a NUL. Other errors come from reading.
-var ErrHeader = errors.New("the header cannot be delivered")
+var ErrUnfit = errors.New("the header cannot be delivered")
 
-// ReadHeader reads a message up to the end of its header, as the router does: up to
+// Read reads a message up to the end of its header, as the router does: up to
 // and including the first empty line, or up to the first line that is not part of a
 // header. It returns the header's lines for an m block, without carriage returns; the
 // offset of the body for the o line; and a reader for the complete message.
-func ReadHeader(message io.Reader) (header string, body int64, complete io.Reader, err error) {
+func Read(message io.Reader) (fields string, body int64, complete io.Reader, err error) {
 	in := bufio.NewReader(message)
 	var seen bytes.Buffer
 	var lines strings.Builder
@@ -37,15 +37,15 @@ func ReadHeader(message io.Reader) (header string, body int64, complete io.Reade
 			body = int64(seen.Len())
 			break
 		}
-		if folded := isBlank(line[0]) && start > 0; !folded && !isHeaderLine(line) {
+		if folded := (line[0] == ' ' || line[0] == '\t') && start > 0; !folded && !isHeaderLine(line) {
 			body = int64(start)
 			break
 		}
-		if seen.Len() > MaxHeader {
-			return "", 0, nil, fmt.Errorf("%w: it is longer than %d bytes", ErrHeader, MaxHeader)
+		if seen.Len() > MaxSize {
+			return "", 0, nil, fmt.Errorf("%w: it is longer than %d bytes", ErrUnfit, MaxSize)
 		}
 		if i := bytes.IndexByte(line, 0); i >= 0 {
-			return "", 0, nil, fmt.Errorf("%w: it has a NUL at byte %d", ErrHeader, start+i)
+			return "", 0, nil, fmt.Errorf("%w: it has a NUL at byte %d", ErrUnfit, start+i)
 		}
 		lines.Write(line)
 		lines.WriteByte('\n')
@@ -54,12 +54,12 @@ func ReadHeader(message io.Reader) (header string, body int64, complete io.Reade
 }
 
 // readLine appends one line to b. It stops within the line once b is longer
-// than MaxHeader. At the end of the message it appends nothing.
+// than MaxSize. At the end of the message it appends nothing.
 func readLine(in *bufio.Reader, b *bytes.Buffer) error {
 	for {
 		part, err := in.ReadSlice('\n')
 		b.Write(part)
-		if err == io.EOF || err == bufio.ErrBufferFull && b.Len() > MaxHeader {
+		if err == io.EOF || err == bufio.ErrBufferFull && b.Len() > MaxSize {
 			return nil
 		}
 		if err != bufio.ErrBufferFull {

@@ -1,4 +1,4 @@
-package ctlfile
+package header
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-func TestReadHeader(t *testing.T) {
+func TestRead(t *testing.T) {
 	long := "X-Long: " + strings.Repeat("x", 9000) + "\n"
 	for _, c := range []struct{ name, message, header, body string }{
 		{"ordinary", "From: a\nTo: b\n\nbody\n", "From: a\nTo: b\n", "body\n"},
@@ -27,10 +27,10 @@ func TestReadHeader(t *testing.T) {
 		{"colon first", ": x\n", "", ": x\n"},
 		{"no field name", "über: x\n", "", "über: x\n"},
 		{"long line", long + "\nbody", long, "body"},
-		{"long line without colon", strings.Repeat("x", MaxHeader+5000), "", strings.Repeat("x", MaxHeader+5000)},
+		{"long line without colon", strings.Repeat("x", MaxSize+5000), "", strings.Repeat("x", MaxSize+5000)},
 	} {
 		for _, in := range []io.Reader{strings.NewReader(c.message), iotest.OneByteReader(strings.NewReader(c.message))} {
-			header, body, whole, err := ReadHeader(in)
+			header, body, whole, err := Read(in)
 			if err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
@@ -38,29 +38,54 @@ func TestReadHeader(t *testing.T) {
 			if err != nil || string(text) != c.message {
 				t.Errorf("%s: the message reads %.100q, %v", c.name, text, err)
 			}
-			equal(t, c.name, header, c.header)
-			equal(t, c.name+" body", c.message[body:], c.body)
+			if header != c.header || c.message[body:] != c.body {
+				t.Errorf("%s: header %.100q, body %.100q", c.name, header, c.message[body:])
+			}
 		}
 	}
 }
 
-func TestReadHeaderIsBounded(t *testing.T) {
-	endless := strings.Repeat("X-Filler: of a header without end\n", MaxHeader/20)
+func TestReadIsBounded(t *testing.T) {
+	endless := strings.Repeat("X-Filler: of a header without end\n", MaxSize/20)
 	for _, message := range []string{
 		endless,
-		"X: " + strings.Repeat("x", MaxHeader+5000),
-		"X: y\n " + strings.Repeat("x", MaxHeader+5000),
+		"X: " + strings.Repeat("x", MaxSize+5000),
+		"X: y\n " + strings.Repeat("x", MaxSize+5000),
 	} {
-		if header, _, _, err := ReadHeader(strings.NewReader(message)); err == nil {
+		if header, _, _, err := Read(strings.NewReader(message)); err == nil {
 			t.Errorf("read %d bytes of header", len(header))
 		}
 	}
 }
 
-func TestReadHeaderReportsReadErrors(t *testing.T) {
+func TestReadReportsReadErrors(t *testing.T) {
 	broken := errors.New("broken")
 	in := io.MultiReader(strings.NewReader("From: a\nTo"), iotest.ErrReader(broken))
-	if _, _, _, err := ReadHeader(in); !errors.Is(err, broken) {
+	if _, _, _, err := Read(in); !errors.Is(err, broken) {
 		t.Error(err)
 	}
+}
+
+// FuzzRead: the header is whole lines of the message, and the whole message
+// can still be read.
+func FuzzRead(f *testing.F) {
+	f.Add("From: a\r\nSubject: b\r\n c\r\n\r\nbody")
+	f.Add("From: a\nnot a header\n")
+	f.Add(" folded\n: x\n\x00: y\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		header, body, complete, err := Read(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		all, err := io.ReadAll(complete)
+		if err != nil || string(all) != text {
+			t.Errorf("of %q %q is left, %v", text, all, err)
+		}
+		if body < 0 || body > int64(len(text)) || int64(len(header)) > body+1 {
+			t.Errorf("the header of %q is %q, its body begins at %d", text, header, body)
+		}
+		if strings.ContainsRune(header, 0) || strings.Contains(header, "\n\n") || header != "" && !strings.HasSuffix(header, "\n") {
+			t.Errorf("the header of %q is %q", text, header)
+		}
+	})
 }
