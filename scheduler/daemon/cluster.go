@@ -1,5 +1,7 @@
 package daemon
 
+// The cluster: what the loop passes on between the core and the other nodes.
+
 import (
 	"time"
 
@@ -22,36 +24,25 @@ type Cluster interface {
 	// is called once at the start, with those that an earlier process has kept.
 	Nodes() []string
 	Remember(nodes []string)
-	// Next is the time of the next turn, if nothing else happens first.
+	// Next is the time of the next turn, if nothing else happens first; zero: there is none.
 	Next() time.Time
 }
 
-// remember tells the cluster which nodes an earlier process knew.
-func (l *Loop) remember(nodes []string) {
-	if l.cluster != nil {
-		l.cluster.Remember(nodes)
-	}
-}
+// alone is the Cluster of a scheduler without other nodes.
+type alone struct{}
 
-// nodes returns the names of the other nodes of the cluster. The list may be empty; it
-// is nil only if there is no cluster.
-func (l *Loop) nodes() []string {
-	if l.cluster == nil {
-		return nil
-	}
-	return append([]string{}, l.cluster.Nodes()...)
-}
+func (alone) Perform(scheduler.Action)         {}
+func (alone) Woken() <-chan struct{}           { return nil }
+func (alone) Turn(time.Time) []scheduler.Event { return nil }
+func (alone) Flush() []scheduler.Event         { return nil }
+func (alone) Nodes() []string                  { return nil }
+func (alone) Remember([]string)                {}
+func (alone) Next() time.Time                  { return time.Time{} }
 
 // begin begins a turn, when something has happened.
 func (d *Daemon) begin() {
 	d.readClocks()
-	d.beginCluster()
-}
-
-func (d *Daemon) beginCluster() {
-	if c := d.options.Cluster; c != nil {
-		d.loop.stepAll(c.Turn(d.loop.now))
-	}
+	d.loop.stepAll(d.options.Cluster.Turn(d.loop.now))
 }
 
 func (l *Loop) stepAll(events []scheduler.Event) {
@@ -63,30 +54,16 @@ func (l *Loop) stepAll(events []scheduler.Event) {
 // flushCluster sends the store what the turn has changed. The events that come back
 // apply before anything else happens.
 func (d *Daemon) flushCluster() {
-	c := d.options.Cluster
-	if c == nil {
-		return
-	}
-	for events := c.Flush(); len(events) > 0; events = c.Flush() {
+	for events := d.options.Cluster.Flush(); len(events) > 0; events = d.options.Cluster.Flush() {
 		d.loop.stepAll(events)
 	}
-}
-
-// woken returns the channel on which the cluster says that it has events.
-func (d *Daemon) woken() <-chan struct{} {
-	if d.options.Cluster == nil {
-		return nil
-	}
-	return d.options.Cluster.Woken()
 }
 
 // nextTurn is when the core or the cluster wants a turn.
 func (d *Daemon) nextTurn() (time.Time, bool) {
 	next, ok := d.loop.core.Next()
-	if c := d.options.Cluster; c != nil {
-		if at := c.Next(); !ok || at.Before(next) {
-			return at, true
-		}
+	if at := d.options.Cluster.Next(); !at.IsZero() && (!ok || at.Before(next)) {
+		return at, true
 	}
 	return next, ok
 }

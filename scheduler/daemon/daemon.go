@@ -23,44 +23,27 @@
 //
 // # The path of a control file
 //
-// From transport/ to its removal. Events and actions are values of package
-// scheduler.
+// From transport/ to its removal, in the order in which its files and functions come. Events
+// and actions are values of package scheduler.
 //
-//	spool.sweep             – reads transport/ and its hash directories
-//	spool.announce          – sends names to the loop, as the watch and the notify socket do
-//	daemon.turn             – receives a batch of names
-//	daemon.take             – drops names that are known or being read
-//	spool.Load              – gives the others to a worker
-//	spool.load              – parses the control file, or refuses it
-//	daemon.taken            – tells the core: Arrived
-//	scheduler.arrive        – groups the recipients into vertices of threads
-//	scheduler.dispatchRing  – finds a session for a due vertex, or starts an agent
-//	scheduler.feed          – picks the vertex: Feed
-//	daemon.feed             – appends the job line to the agent's output
-//	daemon.flush            – writes the output at the end of the turn
-//	scheduler.finish        – when the last recipient is done: Finish
-//	daemon.finish           – asks the spool
-//	spool.finish            – reads the file again and checks that nothing is open
-//	spool.unlink            – removes the control file, then the message file
-//	daemon.finished         – tells the core: Done
-//	scheduler.writeDone     – forgets the message
+//	spool/sweep.go          sweep, announce: reads transport/ and sends names to the loop
+//	daemon/loop.go          turn, Step, perform: receives names, gives events to the core, carries out its actions
+//	daemon/intake.go        take, taken: drops names that are known; tells the core of the others: Arrived
+//	spool/load.go           Load, load: lets a worker read the control file, or refuses it
+//	ctlfile/parse.go        Parse: reads its lines
+//	scheduler/arrive.go     arrive: groups the recipients into vertices of threads
+//	scheduler/pick.go       dispatchRing, feed: finds a session for a due vertex: Start, Feed
+//	daemon/agent.go         feed, flush: writes the job line to the agent, at the end of the turn
+//	scheduler/agent/agent.go read: reads the agent's lines
+//	ta/protocol.go          ParseLine: parses a line
+//	daemon/agentoutput.go   hear, said: turns lines into events, and tells the core: AgentReported
+//	scheduler/report.go     agentReported, delivered: finds the recipient, and what becomes of it
+//	scheduler/store.go      endRecipient, finish, writeDone: when the last recipient is done: Finish
+//	daemon/files.go         finish, finished: asks the spool, and tells the core: Done
+//	spool/retire.go         finish, unlink: checks that nothing is open, and removes both files
 //
-// # The path of a report
-//
-// From the agent's line to the tag in the control file.
-//
-//	child.read              – reads lines from the agent's socket
-//	ta.ParseLine            – parses a line
-//	daemon.hear             – turns a batch of lines into events, in the agent's goroutine
-//	daemon.said             – tells the core: AgentReported
-//	scheduler.agentReported – finds the recipient among the agent's job lines
-//	scheduler.delivered     – success; scheduler.undeliverable and scheduler.deferred the others
-//	scheduler.endRecipient  – notes the outcome: Mark
-//	daemon.mark             – asks the spool
-//	spool.Mark              – gives the marks to the worker of that file
-//	spool.mark              – appends the d line, syncs, writes the tag
-//	daemon.changed          – tells the core: Done or Failed
-//	scheduler.writeDone     – counts the recipient as done
+// A report that does not end the message goes through spool/mark.go (Mark, mark) in place of
+// the last one.
 package daemon
 
 import (
@@ -254,6 +237,9 @@ func New(o Options) *Daemon {
 	if o.Owned == nil {
 		o.Owned = func() error { return nil }
 	}
+	if o.Cluster == nil {
+		o.Cluster = alone{}
+	}
 	d := &Daemon{
 		options:   o,
 		timer:     time.NewTimer(0),
@@ -269,7 +255,7 @@ func New(o Options) *Daemon {
 	}
 	d.timer.Stop()
 	l := &d.loop
-	l.perform, l.cluster, l.observers, l.log, l.verbose = d.perform, o.Cluster, o.Observers, o.Log, o.Verbose
+	l.perform, l.observers, l.log, l.verbose = d.perform, o.Observers, o.Log, o.Verbose
 	l.agents = newAgents(d)
 	l.intake = newIntake(l, o.Spool)
 	l.files = newFiles(l, o)
@@ -291,7 +277,7 @@ func (d *Daemon) Run() error {
 	}
 	d.startClocks() // load may have waited
 	d.restoreOrders()
-	d.beginCluster()
+	l.stepAll(d.options.Cluster.Turn(l.now))
 	l.startedAt = l.now
 	d.restoreState()
 	stopSaver := d.startSaver()

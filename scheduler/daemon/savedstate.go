@@ -5,6 +5,7 @@ package daemon
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -18,7 +19,7 @@ import (
 func (d *Daemon) restoreState() {
 	l, path := &d.loop, d.options.State
 	if path == "" {
-		l.remember(nil)
+		d.options.Cluster.Remember(nil)
 		return
 	}
 	began := time.Now()
@@ -30,7 +31,7 @@ func (d *Daemon) restoreState() {
 		Dur("ms", time.Since(began)).Msg("saved state read")
 	l.saved = table
 	l.stepAll(table.Events())
-	l.remember(table.Nodes())
+	d.options.Cluster.Remember(table.Nodes())
 }
 
 // savedOf returns what an earlier process knew of the recipients of a message.
@@ -55,12 +56,13 @@ const (
 // saved before all mail of the start is loaded: until then the file of the earlier process
 // knows more.
 type saver struct {
-	path   string
-	ask    func(func(*Loop)) error
-	owned  func() error // returns why nothing may be written any more, or nil
-	steps  uint64       // of the loop, at the last save
-	failed bool         // the last save failed, and that was logged
-	log    *zerolog.Logger
+	path    string
+	ask     func(func(*Loop)) error
+	owned   func() error // returns why nothing may be written any more, or nil
+	cluster Cluster
+	steps   uint64 // of the loop, at the last save
+	failed  bool   // the last save failed, and that was logged
+	log     *zerolog.Logger
 }
 
 // startSaver starts the saver. The function that it returns, which is called after
@@ -71,7 +73,7 @@ func (d *Daemon) startSaver() (stop func()) {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	sv := &saver{path: o.State, log: &o.Log, owned: d.options.Owned}
+	sv := &saver{path: o.State, log: &o.Log, owned: o.Owned, cluster: o.Cluster}
 	sv.ask = func(f func(*Loop)) error { return d.Ask(ctx, f) }
 	ended := make(chan struct{})
 	go func() {
@@ -113,11 +115,11 @@ func (sv *saver) save() error {
 	if err := sv.owned(); err != nil {
 		return err
 	}
-	var nodes []string // of the cluster; nil: there is no cluster
+	var nodes []string // of the cluster
 	var pass *scheduler.SavePass
 	err := sv.ask(func(l *Loop) {
 		if l.loaded && l.steps != sv.steps {
-			sv.steps, nodes, pass = l.steps, l.nodes(), l.core.Save()
+			sv.steps, nodes, pass = l.steps, slices.Clone(sv.cluster.Nodes()), l.core.Save()
 		}
 	})
 	if err != nil || pass == nil {
@@ -145,7 +147,7 @@ func (sv *saver) write(nodes []string, pass *scheduler.SavePass) (err, failure e
 		return nil, failure
 	}
 	defer file.Close()
-	if nodes != nil {
+	if len(nodes) > 0 {
 		file.WriteNodes(nodes)
 	}
 	var part scheduler.Saved
