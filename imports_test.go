@@ -94,10 +94,10 @@ cmd/ta/internal/program:  ctlfile ta internal/version internal/zenv pflag
 cmd/ta/discard:           cmd/ta/internal/program ta ta/discard
 cmd/ta/errormail:         cmd/ta/internal/program ta ta/errormail internal/zenv
 cmd/ta/hold:              cmd/ta/internal/program ta ta/hold internal/zenv
-cmd/ta/mailbox:           cmd/ta/internal/program ta ta/mailbox internal/zenv
-cmd/ta/sm:                cmd/ta/internal/program ta ta/sm internal/zenv
+cmd/ta/mailbox:           cmd/ta/internal/program ta ta/mailbox internal/units internal/zenv
+cmd/ta/sm:                cmd/ta/internal/program ta ta/sm internal/units internal/zenv
 cmd/ta/xfer:              cmd/ta/internal/program ctlfile ta/xfer xfer
-cmd/ta/smtp:              cmd/ta/internal/program ta ta/smtp internal/postoffice internal/zenv pflag
+cmd/ta/smtp:              cmd/ta/internal/program ta ta/smtp internal/postoffice internal/units internal/zenv pflag
 
 packaging/attack:         x/sys
 packaging/crashtest:

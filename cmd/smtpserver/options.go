@@ -103,9 +103,9 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.IntVar(&o.MaxErrors, "max-errors", o.MaxErrors, "maximum number of errors between two messages of a client outside known networks")
 	f.Func("min-free", "`bytes` of disk to leave free, with k, M or G (64M); 0: none", units.SizeFlag(&o.MinFree, 0))
 	f.IntVar(&o.RouterMax, "router-max", o.RouterMax, "number of files in router/ at which mail is delayed; 0: no limit")
-	f.DurationVar(&o.CommandTimeout, "command-timeout", o.CommandTimeout, "`time` to wait for a command, or for more of a message")
-	f.DurationVar(&o.DataTimeout, "data-timeout", o.DataTimeout, "`time` for a message, plus a second for each kilobyte")
-	f.DurationVar(&o.SessionTimeout, "session-timeout", o.SessionTimeout, "`time` that a session may last without a message")
+	f.Var((*units.Interval)(&o.CommandTimeout), "command-timeout", "`time` to wait for a command, or for more of a message")
+	f.Var((*units.Interval)(&o.DataTimeout), "data-timeout", "`time` for a message, plus a second for each kilobyte")
+	f.Var((*units.Interval)(&o.SessionTimeout), "session-timeout", "`time` that a session may last without a message")
 	return f
 }
 

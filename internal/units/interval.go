@@ -99,3 +99,20 @@ func FormatInterval(d time.Duration) string {
 	}
 	return b.String()
 }
+
+// Interval is a time.Duration as the value of an option: pflag.Value.
+type Interval time.Duration
+
+func (i *Interval) String() string { return FormatInterval(time.Duration(*i)) }
+
+// Set reads an interval.
+func (i *Interval) Set(text string) error {
+	d, err := ParseInterval(text)
+	if err == nil {
+		*i = Interval(d)
+	}
+	return err
+}
+
+// Type is the word of a usage line.
+func (*Interval) Type() string { return "time" }

@@ -21,6 +21,7 @@ import (
 	"zsched/cmd/ta/internal/program"
 	"zsched/ctlfile"
 	"zsched/internal/header"
+	"zsched/internal/units"
 	"zsched/queue"
 )
 
@@ -175,8 +176,8 @@ func TestDefaultsOfTimeLimitsAreThoseOfTheManual(t *testing.T) {
 	p := program.New("mailbox", "local", io.Discard, io.Discard)
 	newCommand(p)
 	for name, want := range map[string]time.Duration{"lock-wait": 30 * time.Second, "time-limit": 15 * time.Minute, "mailbox-limit": 2 * time.Minute} {
-		if have, err := p.Flags.GetDuration(name); err != nil || have != want {
-			t.Errorf("--%s is %v, want %v; %v", name, have, want, err)
+		if have := p.Flags.Lookup(name).Value.(*units.Interval); time.Duration(*have) != want {
+			t.Errorf("--%s is %v, want %v", name, have, want)
 		}
 		_, entry, _ := strings.Cut(text, "--"+name+` " time"`)
 		entry, _, _ = strings.Cut(entry, "\n.TP\n")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"zsched/cmd/ta/internal/program"
+	"zsched/internal/units"
 	"zsched/internal/zenv"
 	"zsched/ta/mailbox"
 )
@@ -47,9 +48,12 @@ func newCommand(p *program.Program) *command {
 	f.BoolP("keep-headers", "H", false, "has no effect: headers stay as they are")
 	f.StringVarP(&o.Log, "log", "l", "", "`file` that gets a line for each delivery")
 	f.CountVarP(&c.hashes, "hash-levels", "P", "is refused: directories by a hash of the user's name are not supported")
-	f.DurationVar(&o.LockWait, "lock-wait", 30*time.Second, "`time` to wait for a mailbox that others have locked")
-	f.DurationVar(&o.TimeLimit, "time-limit", 15*time.Minute, "`time` that a command may take")
-	f.DurationVar(&o.MailboxLimit, "mailbox-limit", 2*time.Minute, "`time` that a delivery as another user may take, in addition to --lock-wait")
+	o.LockWait = 30 * time.Second
+	f.Var((*units.Interval)(&o.LockWait), "lock-wait", "`time` to wait for a mailbox that others have locked")
+	o.TimeLimit = 15 * time.Minute
+	f.Var((*units.Interval)(&o.TimeLimit), "time-limit", "`time` that a command may take")
+	o.MailboxLimit = 2 * time.Minute
+	f.Var((*units.Interval)(&o.MailboxLimit), "mailbox-limit", "`time` that a delivery as another user may take, in addition to --lock-wait")
 	f.StringVar(&o.RootAs, "root-as", "", "`user` for commands and files of privilege 0, instead of root")
 	for i, n := range noEffect {
 		f.CountVarP(&c.counts[i], n.name, n.letter, n.reason)

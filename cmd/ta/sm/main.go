@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"zsched/cmd/ta/internal/program"
+	"zsched/internal/units"
 	"zsched/ta/sm"
 )
 
@@ -21,7 +22,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	p.Flags.BoolP("eight-bit", "8", false, "has no effect: messages stay as they are")
 	p.Flags.BoolP("narrow", "Q", false, "has no effect, like -8")
 	p.Flags.BoolP("keep-header", "H", false, "has no effect, like -8")
-	p.Flags.DurationVar(&agent.Limit, "limit", agent.Limit, "`time` that a run of the program may take; 0 for no limit")
+	p.Flags.Var((*units.Interval)(&agent.Limit), "limit", "`time` that a run of the program may take; 0 for no limit")
 
 	err := p.Parse(args)
 	switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/cmd/ta/internal/program"
+	"zsched/internal/units"
 	"zsched/ta/smtp"
 )
 
@@ -95,9 +96,9 @@ func (c *command) newFlags() {
 	f.IntVar(&limits.MessageMax, "msgsessions", limits.MessageMax, "`number` of connections that a message may always have; 0: no limit")
 	f.IntVar(&limits.MessageScale, "msgscale", limits.MessageScale, "a message may have more connections while it has fewer than this `factor` times the free ones")
 	f.IntVar(&limits.Jobs, "max-jobs", limits.Jobs, "`number` of messages after which a connection is closed; 0: never")
-	f.DurationVar(&limits.Age, "max-age", limits.Age, "`time` after which a connection in use is closed; 0: never")
-	f.DurationVar(&limits.Idle, "max-idle", limits.Idle, "`time` after which an idle connection is closed")
-	f.DurationVar(&limits.Retry, "retry", limits.Retry, "`time` for which a host that cannot be connected to is not tried")
+	f.Var((*units.Interval)(&limits.Age), "max-age", "`time` after which a connection in use is closed; 0: never")
+	f.Var((*units.Interval)(&limits.Idle), "max-idle", "`time` after which an idle connection is closed")
+	f.Var((*units.Interval)(&limits.Retry), "retry", "`time` for which a host that cannot be connected to is not tried")
 }
 
 // parse reads the command line and checks it, without the files that it names.
@@ -128,11 +129,11 @@ func (c *command) parse(args []string) error {
 	return c.program.Host()
 }
 
-// negative returns an error if a number or a time is less than 0.
+// negative returns an error if a number is less than 0.
 func (c *command) negative() (err error) {
 	c.program.Flags.Visit(func(f *pflag.Flag) {
-		kind, value := f.Value.Type(), f.Value.String()
-		if (kind == "int" || kind == "duration") && strings.HasPrefix(value, "-") {
+		value := f.Value.String()
+		if f.Value.Type() == "int" && strings.HasPrefix(value, "-") {
 			err = fmt.Errorf("--%s %s is less than 0", f.Name, value)
 		}
 	})
