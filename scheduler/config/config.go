@@ -143,7 +143,7 @@ func (p Params) NodeName(postoffice string) string {
 }
 
 // Lines returns the parameters as a clause would set them, one per line, in the
-// order of scheduler.cf(5), without those that have no value.
+// order of the table, without those that have no value.
 func Lines(p scheduler.Params) []string {
 	return lines(keywords, "", &p)
 }

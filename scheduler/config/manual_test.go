@@ -55,6 +55,29 @@ func entries(t *testing.T, page string) map[string]string {
 
 const manual = "../../man/scheduler.cf.5"
 
+// TestManualIsWritten gives, with -update, each row the heading of its entry, and a new one
+// an entry at the end of its part.
+func TestManualIsWritten(t *testing.T) {
+	if !*update {
+		t.Skip("only with -update")
+	}
+	data, err := os.ReadFile(manual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(data)
+	for _, r := range keywords {
+		page = withEntry(page, &r, "", ".SS Parameters of the scheduler")
+	}
+	for _, r := range params {
+		page = withEntry(page, &r, "PARAM", ".SS Obsolete keywords")
+	}
+	before, _, after := cutWords(page)
+	if err := os.WriteFile(manual, []byte(before+wordList()+after), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestManualHasEveryKeywordAndNoOther(t *testing.T) {
 	have := entries(t, manual)
 	var known []string
@@ -82,9 +105,9 @@ var zmailers = []string{
 	"PARAMmailqpath", "PARAMauthfile", "PARAMnotifysock", "PARAMglobal-report-interval", "PARAMstore-error-on-error",
 }
 
-// To go back to ZMailer, all words that it does not know must be removed.
-func TestManualListsTheWordsThatZMailerDoesNotKnow(t *testing.T) {
-	var want []string
+// newWords returns the words that ZMailer does not know: to go back to it, they must be
+// removed.
+func newWords() (words []string) {
 	all := names(keywords)
 	for _, name := range names(params) {
 		all = append(all, "PARAM"+name)
@@ -95,23 +118,48 @@ func TestManualListsTheWordsThatZMailerDoesNotKnow(t *testing.T) {
 		if alias := row != nil && row.name != name || name == "PARAMmailqsock"; alias || slices.ContainsFunc(zmailers, known) {
 			continue
 		}
-		want = append(want, name)
+		words = append(words, name)
 	}
-	want = append(want, "reply")
-	slices.Sort(want)
-	page, err := os.ReadFile("../../man/scheduler.cf.5")
+	words = append(words, "reply")
+	slices.Sort(words)
+	return words
+}
+
+// cutWords cuts the list of new words out of the manual page.
+func cutWords(page string) (before, list, after string) {
+	const begin, end = "\nThese words are new:\n", "\nTo go back to ZMailer"
+	i := strings.Index(page, begin) + len(begin)
+	j := i + strings.Index(page[i:], end)
+	return page[:i], page[i:j], page[j:]
+}
+
+func TestManualListsTheWordsThatZMailerDoesNotKnow(t *testing.T) {
+	page, err := os.ReadFile(manual)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, list, _ := strings.Cut(string(page), "\nThese words are new:\n")
-	list, _, _ = strings.Cut(list, "\nTo go back to ZMailer")
-	var got []string
-	for _, m := range regexp.MustCompile(`(?m)^\.BR? ([A-Za-z0-9\\-]+)`).FindAllStringSubmatch(list, -1) {
-		got = append(got, strings.ReplaceAll(m[1], `\-`, "-"))
+	_, list, _ := cutWords(string(page))
+	if want := wordList(); list != want {
+		t.Errorf("the manual page should list\n%s", want)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("the manual page should list\n.BR %s", strings.ReplaceAll(strings.Join(want, " ,\n.BR "), "-", `\-`))
+}
+
+func wordList() string {
+	list := ".BR " + strings.Join(newWords(), " ,\n.BR ")
+	i := strings.LastIndex(list, " ,\n.BR ")
+	list = list[:i] + "\nand\n.BR " + list[i+len(" ,\n.BR "):] + " ."
+	return strings.ReplaceAll(list, "-", `\-`)
+}
+
+func withEntry[T any](page string, r *row[T], prefix, before string) string {
+	name := strings.ReplaceAll(prefix+r.name, "-", `\-`)
+	old := regexp.MustCompile(`(?m)^\.BR ` + regexp.QuoteMeta(name) + ` " \(.*$`)
+	if old.MatchString(page) {
+		return old.ReplaceAllLiteralString(page, heading(r, prefix))
 	}
+	entry := fmt.Sprintf(".TP\n%s\n%s%s.\n.IP\n.EX\n%s=%s\n.EE\n",
+		heading(r, prefix), strings.ToUpper(r.meaning[:1]), r.meaning[1:], name, r.preset)
+	return strings.Replace(page, before, entry+before, 1)
 }
 
 func checkEntry[T any](t *testing.T, r *row[T], prefix, entry string) {

@@ -63,7 +63,7 @@ type Params struct {
 	Replies Replies
 }
 
-// params are all PARAMs, in the order of scheduler.cf(5).
+// params are all PARAMs.
 var params = []row[Params]{
 	{name: "mailqpath", atStart: byScheduler, aliases: []string{"mailqsock"}, preset: "TCP:174",
 		kind:    sockets(func(v *Params) *Sockets { return &v.MailqSocks }, socketForm{port: mailqPort}),
