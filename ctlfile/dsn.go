@@ -80,6 +80,7 @@ type DeliverBy struct {
 	Given  bool
 	After  time.Duration // since arrival; may be negative
 	Return bool          // at the deadline the recipient fails; if false, the sender is told of the delay
+	Trace  bool          // the sender is told when the message is relayed
 }
 
 // maxDeliverBy bounds the seconds of a BY word: RFC 2852 allows nine digits.
@@ -92,15 +93,16 @@ func ParseDeliverBy(dsn string) DeliverBy {
 	value, _ := DSNWord(dsn, "BY")
 	digits, mode, _ := strings.Cut(value, ";")
 	seconds, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || seconds > maxDeliverBy || seconds < -maxDeliverBy || mode == "" {
+	if err != nil || seconds > maxDeliverBy || seconds < -maxDeliverBy {
 		return DeliverBy{}
 	}
-	by := DeliverBy{Given: true, After: time.Duration(seconds) * time.Second}
-	switch mode[0] {
-	case 'R', 'r':
+	mode, trace := strings.CutSuffix(strings.ToUpper(mode), "T")
+	by := DeliverBy{Given: true, After: time.Duration(seconds) * time.Second, Trace: trace}
+	switch mode {
+	case "R":
 		by.Return = true
 		return by
-	case 'N', 'n':
+	case "N":
 		if _, given := DSNWord(dsn, "NOTIFY"); !given || ParseNotify(dsn).Wants(NotifyDelay) {
 			return by
 		}

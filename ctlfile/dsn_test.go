@@ -90,16 +90,17 @@ func TestControlCharactersMakeADSNWordNone(t *testing.T) {
 
 func TestParseDeliverBy(t *testing.T) {
 	for dsn, want := range map[string]DeliverBy{
-		"BY=3600;R":                         {true, time.Hour, true},
-		"NOTIFY=NEVER BY=120;rT":            {true, 2 * time.Minute, true},
-		"BY=-60;N":                          {true, -time.Minute, false},
-		"NOTIFY=DELAY by=60;N":              {true, time.Minute, false},
+		"BY=3600;R":                         {true, time.Hour, true, false},
+		"NOTIFY=NEVER BY=120;rT":            {true, 2 * time.Minute, true, true},
+		"BY=-60;N":                          {true, -time.Minute, false, false},
+		"NOTIFY=DELAY by=60;N":              {true, time.Minute, false, false},
 		"NOTIFY=FAILURE BY=60;N":            {},
 		"NOTIFY=NEVER BY=60;N":              {},
 		"":                                  {},
 		"BY=60":                             {},
 		"BY=60;":                            {},
 		"BY=60;X":                           {},
+		"BY=60;RR":                          {},
 		"BY=1h;R":                           {},
 		"BY=9999999999;R":                   {},
 		"ORCPT=rfc822;BY=3600;R@x NOTIFY=N": {},

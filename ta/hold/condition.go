@@ -70,27 +70,13 @@ func (a *Agent) until(t time.Time) error {
 	return nil
 }
 
-// lookUp looks up one type of record. If the resolver of the standard library does
-// not know the type, lookUp looks up addresses.
+// lookUp looks up MX records or, for any other type, addresses.
 func lookUp(ctx context.Context, domain, kind string) error {
 	var err error
-	switch r := net.DefaultResolver; kind {
-	case "MX":
-		_, err = r.LookupMX(ctx, domain)
-	case "NS":
-		_, err = r.LookupNS(ctx, domain)
-	case "TXT":
-		_, err = r.LookupTXT(ctx, domain)
-	case "CNAME":
-		_, err = r.LookupCNAME(ctx, domain)
-	case "PTR":
-		_, err = r.LookupAddr(ctx, domain)
-	case "A":
-		_, err = r.LookupIP(ctx, "ip4", domain)
-	case "AAAA":
-		_, err = r.LookupIP(ctx, "ip6", domain)
-	default:
-		_, err = r.LookupIP(ctx, "ip", domain)
+	if kind == "MX" {
+		_, err = net.DefaultResolver.LookupMX(ctx, domain)
+	} else {
+		_, err = net.DefaultResolver.LookupIP(ctx, "ip", domain)
 	}
 	return temporary(err)
 }

@@ -1,28 +1,21 @@
 package mailbox
 
-// This file delivers to a command: its process, environment and exit codes.
+// This file delivers to a command: its process and environment.
 
 import (
 	"bufio"
-	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
 	"zsched/ta"
 )
 
-// outputWait is how long processes that a command leaves behind may hold its
-// output open.
-const outputWait = 5 * time.Second
+// grace is how long a command that took too long has to end, and how long processes that a
+// command leaves behind may hold its output open.
+const grace = 5 * time.Second
 
 // script runs a command in the home directory of its user, if there is one. A
 // second shell parses the command.
@@ -41,36 +34,18 @@ func (a *Agent) run(m *ta.Message, r *ta.Recipient, j delivery) outcome {
 		return failed(err, false)
 	}
 	defer input.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), a.TimeLimit)
-	defer cancel()
-	output := &ta.ProgramOutput{}
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script, "sh", j.name)
-	cmd.Env, cmd.Dir = a.environment(m, r, j.Account), "/"
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, output, output
-	// In a session of its own the command gets only our signals, and they reach
-	// all of its processes.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	program := ta.Program{
+		Path: "/bin/sh", Args: []string{"/bin/sh", "-c", script, "sh", j.name}, Env: a.environment(m, r, j.Account), Input: input,
+		Limit: a.TimeLimit, Grace: grace,
+	}
 	if a.uid == 0 {
-		cmd.SysProcAttr.Credential = j.Account.Credential(j.GID)
+		program.As = j.Account.Credential(j.GID)
 	}
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
-	cmd.WaitDelay = outputWait
-	err = cmd.Run()
-	f := &failure{status: ta.Deferred, code: "4.3.0 (command failed)"}
-	switch {
-	case cmd.ProcessState != nil && cmd.ProcessState.Success():
-		// Any error now only means that other processes still hold the output
-		// open, perhaps beyond the time limit.
-		out.Status = ta.OK
-		return out
-	case ctx.Err() != nil:
-		f.cause = fmt.Errorf("command took more than %v", a.TimeLimit)
-	case cmd.ProcessState == nil:
-		f.cause = fmt.Errorf("start command: %w", err)
-	default:
-		f = exitFailure(cmd.ProcessState, output.Text())
+	res := program.Run()
+	if out.Status = res.Status; res.Status != ta.OK {
+		return outcome{Status: res.Status, Code: res.Fields.Code, Text: strings.ReplaceAll(res.Text, "\n", "\r")}
 	}
-	return failed(f, false)
+	return out
 }
 
 // input writes the message for a command to a file. It also returns the outcome
@@ -95,31 +70,6 @@ func (a *Agent) input(j delivery) (f *os.File, out outcome, err error) {
 	}
 	out.Bytes = info.Size()
 	return f, out, nil
-}
-
-// exitFailure returns the failure that a command's exit status means. Five exit
-// codes are final; all others, and any signal, defer the recipient.
-func exitFailure(state interface {
-	ExitCode() int
-	String() string
-}, output string) *failure {
-	f := &failure{status: ta.Deferred, code: "4.3.0 (command failed)"}
-	codes := map[int]string{
-		ta.ExitDataErr:     "5.6.0 (data format error)",
-		ta.ExitNoUser:      "5.1.1 (no such user)",
-		ta.ExitNoHost:      "5.1.2 (no such host)",
-		ta.ExitUnavailable: "5.3.0 (unavailable)",
-		ta.ExitNoPerm:      "5.7.1 (not allowed)",
-	}
-	if code, ok := codes[state.ExitCode()]; ok {
-		f.status, f.code = ta.Error, code
-	}
-	text := "command ended with " + state.String()
-	if output != "" {
-		text += "\r" + strings.ReplaceAll(output, "\n", "\r")
-	}
-	f.cause = errors.New(text)
-	return f
 }
 
 // environment is the whole environment of a command. Only the words of the

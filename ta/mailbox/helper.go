@@ -6,7 +6,6 @@ package mailbox
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +28,7 @@ type request struct {
 	Path    []byte // a Maildir if it ends in a slash
 	File    bool   // named by the address, not a user's mailbox
 	Message *message
+	Size    int64  // of the text of the message, which follows the request
 	Host    string // of this machine
 	// LockWait, TouchAccess and FatalQuota are those of Options.
 	LockWait    time.Duration
@@ -61,7 +61,7 @@ const maxOutcome = 64 << 10
 
 // RunHelper is the main function of a helper: it reads a request, carries it out
 // and writes the outcome. It returns the exit status. Its standard input is the
-// request and then the text of the message, as streams (textReader).
+// request and then the text of the message.
 func RunHelper() int {
 	// The helper may have a group that its user does not have, and mail that the
 	// user may not see. It starts as root, so that the user can neither trace it nor
@@ -88,7 +88,7 @@ func RunHelper() int {
 
 // readRequest reads a request. The text of its message follows in r.
 func readRequest(r *bufio.Reader) (*request, error) {
-	b, err := io.ReadAll(&textReader{r: r})
+	b, err := r.ReadBytes('\n')
 	if err != nil {
 		return nil, fmt.Errorf("read the request: %w", err)
 	}
@@ -96,7 +96,7 @@ func readRequest(r *bufio.Reader) (*request, error) {
 	if err := json.Unmarshal(b, req); err != nil || req.Message == nil {
 		return nil, fmt.Errorf("malformed request: %w", errors.Join(err, syscall.EINVAL))
 	}
-	req.Message.text = &textReader{r: r}
+	req.Message.text, req.Message.Length = r, req.Size
 	return req, nil
 }
 
@@ -230,81 +230,20 @@ func quoted(output []byte) string {
 	return fmt.Sprintf(": %.100q", output)
 }
 
-// send writes a request and the text of its message. The error is that of
+// send writes a request, as a line, and the text of its message. The error is that of
 // reading the message. If the helper does not read, its outcome says more.
 func (req *request) send(w io.Writer) error {
-	text := &textWriter{w: bufio.NewWriterSize(w, 64<<10)}
+	out := bufio.NewWriterSize(w, 64<<10)
+	msg := req.Message
+	req.Size = int64(len(msg.Trace)+len(msg.Header)) + 1 + msg.Length
 	b, err := json.Marshal(req)
 	if err != nil {
 		return err
 	}
-	_, _ = text.Write(b)
-	text.end()
-	if err = req.Message.write(text); err == nil {
-		text.end()
-	}
-	_ = text.w.Flush()
-	if text.err != nil {
+	_, _ = out.Write(append(b, '\n'))
+	err = msg.write(out)
+	if out.Flush() != nil {
 		return nil
 	}
 	return err
-}
-
-// textWriter writes a stream of parts: four bytes that are the length of the
-// part, then the part. An empty part ends the stream. Without that end a reader
-// could not tell a message from the beginning of one.
-type textWriter struct {
-	w   *bufio.Writer
-	err error // of w
-}
-
-func (t *textWriter) Write(b []byte) (int, error) {
-	if len(b) == 0 || t.err != nil {
-		return 0, t.err
-	}
-	t.length(len(b))
-	n, err := t.w.Write(b)
-	t.err = errors.Join(t.err, err)
-	return n, t.err
-}
-
-func (t *textWriter) length(n int) {
-	var b [4]byte
-	binary.BigEndian.PutUint32(b[:], uint32(n))
-	if _, err := t.w.Write(b[:]); err != nil {
-		t.err = err
-	}
-}
-
-// end ends the stream; another may follow.
-func (t *textWriter) end() { t.length(0) }
-
-// textReader reads a stream that a textWriter has written.
-type textReader struct {
-	r     *bufio.Reader
-	left  uint32 // of this part
-	ended bool
-}
-
-func (t *textReader) Read(b []byte) (n int, err error) {
-	if t.ended {
-		return 0, io.EOF
-	}
-	if t.left == 0 {
-		var length [4]byte
-		if _, err = io.ReadFull(t.r, length[:]); err == nil {
-			if t.left = binary.BigEndian.Uint32(length[:]); t.left == 0 {
-				t.ended = true
-				return 0, io.EOF
-			}
-		}
-	}
-	if err == nil {
-		n, err = t.r.Read(b[:min(uint32(len(b)), t.left)])
-		t.left -= uint32(n)
-	}
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
 }

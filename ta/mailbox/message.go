@@ -24,7 +24,8 @@ type message struct {
 	// Trace is the header fields that we add, Header the message's own.
 	Trace  []byte `json:"-"`
 	Header []byte `json:"-"`
-	// Offset and Length say where in the message file the body is.
+	// Offset and Length say where in the message file the body is. In a helper Length is that
+	// of text.
 	Offset int64 `json:"-"`
 	Length int64 `json:"-"`
 
@@ -145,7 +146,7 @@ func visible(s string) string {
 }
 
 // write writes the message without its separator. The error is that of w, or a read
-// error.
+// error: a message that ends too early is one.
 func (msg *message) write(w io.Writer) error {
 	text := msg.text
 	if text == nil {
@@ -154,7 +155,11 @@ func (msg *message) write(w io.Writer) error {
 		}
 		text = io.NewSectionReader(msg.file, msg.Offset, msg.Length)
 	}
-	_, err := io.Copy(w, source{text})
+	// Without its other methods: a bufio.Writer would keep a read error as its own.
+	_, err := io.CopyN(struct{ io.Writer }{w}, source{text}, msg.Length)
+	if err == io.EOF {
+		err = fmt.Errorf("read the message: %w", io.ErrUnexpectedEOF)
+	}
 	return err
 }
 

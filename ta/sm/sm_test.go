@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"zsched/ctlfile"
 	"zsched/ta"
 )
 
@@ -175,23 +174,6 @@ func TestAnAddressThatIsAnOptionFailsAlone(t *testing.T) {
 	}
 }
 
-func TestExitCodes(t *testing.T) {
-	permanent := map[int]string{65: "5.6.0", 67: "5.1.1", 68: "5.1.2", 69: "5.3.0", 77: "5.7.0"}
-	for code := range 256 {
-		r := exitResult(code)
-		want, status := permanent[code], ta.Error
-		switch {
-		case code == 0:
-			want, status = "2.0.0", ta.OK
-		case want == "":
-			want, status = "4.", ta.Deferred
-		}
-		if r.Status != status || !strings.HasPrefix(r.Fields.Code, want) {
-			t.Errorf("exit code %d is %v %s", code, r.Status, r.Fields.Code)
-		}
-	}
-}
-
 func TestOutputIsTheDiagnostic(t *testing.T) {
 	for script, want := range map[string]string{
 		"echo sent as 12; exit 0":               "ok3 sent as 12\n",
@@ -259,21 +241,6 @@ func TestLimitEndsTheWholeGroup(t *testing.T) {
 	}
 }
 
-// If it were deferred, the message would be delivered twice.
-func TestProgramThatWasDoneAtItsLimitHasDelivered(t *testing.T) {
-	b := newHarness(t, "-", "exit 0", "")
-	input, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer input.Close()
-	o := b.agent.run([]string{"true", "-c", "exit 0"}, input, user{&ta.Account{}, true})
-	o.limit = time.Second
-	if r := o.result(); r.Status != ta.OK {
-		t.Errorf("%+v", r)
-	}
-}
-
 // A program that had our terminal could write input into it, and one that had a
 // descriptor of the scheduler could read or write files of root.
 func TestProgramHasNeitherOurTerminalNorOurFiles(t *testing.T) {
@@ -311,22 +278,4 @@ func TestOutputThatStaysOpenIsNotWaitedFor(t *testing.T) {
 	if !strings.HasSuffix(b.reported, "\tok3 sent\n") {
 		t.Errorf("%q", b.reported)
 	}
-}
-
-// BenchmarkRun measures the rate of one session with a program that does nothing.
-func BenchmarkRun(b *testing.B) {
-	mailers, _ := Parse("sm.conf", "x n /bin/true true $u", mailbin, zenv)
-	a := New(mailers["x"])
-	r := &ta.Recipient{Recipient: &ctlfile.Recipient{}}
-	for b.Loop() {
-		input, err := os.Open(os.DevNull)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if o := a.run(a.Mailer.argv([]address{a.address(r)}), input, user{&ta.Account{}, true}); o.state == nil || !o.state.Success() {
-			b.Fatal(o)
-		}
-		input.Close()
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "runs/s")
 }

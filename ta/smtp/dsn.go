@@ -5,8 +5,6 @@ package smtp
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +17,7 @@ func (e *envelope) dsnOfMail() (parameters string) {
 	if ret := strings.ToUpper(e.ret); ret == "FULL" || ret == "HDRS" {
 		parameters += " RET=" + ret
 	}
-	if validParameter(e.id) {
+	if ctlfile.DSNValue(e.id) {
 		parameters += " ENVID=" + e.id
 	}
 	return parameters
@@ -32,7 +30,7 @@ func dsnOfRcpt(r *ta.Recipient) (parameters string) {
 			parameters += " NOTIFY=" + notify
 		}
 	}
-	if original, _ := ctlfile.DSNWord(r.DSN, "ORCPT"); validParameter(original) && strings.Contains(original, ";") {
+	if original, _ := ctlfile.DSNWord(r.DSN, "ORCPT"); ctlfile.DSNValue(original) && strings.Contains(original, ";") {
 		parameters += " ORCPT=" + original
 	}
 	return parameters
@@ -47,47 +45,30 @@ func notifyParameter(n ctlfile.Notify) string {
 	return (n & (ctlfile.NotifySuccess | ctlfile.NotifyFailure | ctlfile.NotifyDelay)).String()
 }
 
-// validParameter reports whether a value is valid in a command.
-func validParameter(s string) bool {
-	return s != "" && len(s) <= 500 &&
-		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
-}
-
-// deadline is a request to deliver within a given time.
-type deadline struct {
-	left   int64  // seconds; negative when it is past
-	mode   byte   // R: then return the message; N: then notify the sender and go on
-	suffix string // the mode, and T if the sender wants to be notified of relays
-}
-
-// parseBy reads the value of BY. The time counts from the arrival of the message.
-func parseBy(value string, age time.Duration) (d deadline, ok bool) {
-	seconds, mode, _ := strings.Cut(value, ";")
-	n, err := strconv.ParseInt(seconds, 10, 64)
-	mode = strings.ToUpper(mode)
-	if err != nil || !slices.Contains([]string{"N", "NT", "R", "RT"}, mode) {
-		return deadline{}, false
-	}
-	return deadline{left: n - int64(age/time.Second), mode: mode[0], suffix: mode}, true
-}
-
 // byParameter returns the value of BY to pass on, or the reason why the message
-// must not be sent.
+// must not be sent. The time counts from the arrival of the message.
 func (e *envelope) byParameter(ext extensions, age time.Duration) (by string, refused *failure) {
-	d, ok := parseBy(e.by, age)
-	if !ok {
+	if !e.by.Given {
 		return "", nil
 	}
+	left := int64(e.by.After/time.Second) - int64(age/time.Second)
 	returned := func(code, text string) *failure {
 		return &failure{permanent: true, code: code, diagnostic: "smtp; 554 (" + text + ")", text: text}
 	}
-	switch {
-	case d.mode == 'R' && d.left <= 0:
-		return "", returned("5.4.7", "the time for delivery that the sender set is over")
-	case d.mode == 'R' && !ext.deliverBy:
-		return "", returned("5.3.3", "the sender set a time for delivery, but the next host does not support that")
-	case d.mode == 'R' && d.left < ext.minBy:
-		return "", returned("5.4.7", fmt.Sprintf("the sender wants delivery within %d seconds, but the next host permits no less than %d", d.left, ext.minBy))
+	mode := "N"
+	if e.by.Return {
+		mode = "R"
+		switch {
+		case left <= 0:
+			return "", returned("5.4.7", "the time for delivery that the sender set is over")
+		case !ext.deliverBy:
+			return "", returned("5.3.3", "the sender set a time for delivery, but the next host does not support that")
+		case left < ext.minBy:
+			return "", returned("5.4.7", fmt.Sprintf("the sender wants delivery within %d seconds, but the next host permits no less than %d", left, ext.minBy))
+		}
 	}
-	return fmt.Sprintf("%d;%s", d.left, d.suffix), nil
+	if e.by.Trace {
+		mode += "T"
+	}
+	return fmt.Sprintf("%d;%s", left, mode), nil
 }

@@ -27,8 +27,8 @@ type shared struct {
 	from    string // reverse path; "" for the null sender
 	header  string
 	ret, id string // RET and ENVID
-	by      string // value of BY, or ""
-	utf8    bool   // SMTPUTF8 is needed
+	by      ctlfile.DeliverBy
+	utf8    bool // SMTPUTF8 is needed
 }
 
 // envelope is the recipients that may share a transaction.
@@ -46,7 +46,7 @@ func (d *delivery) envelopes() []*envelope {
 			continue
 		}
 		s := shared{from: reversePath(r), header: r.Headers(), ret: r.Ret, id: r.EnvID}
-		s.by, _ = ctlfile.DSNWord(r.DSN, "BY")
+		s.by = ctlfile.ParseDeliverBy(r.DSN)
 		s.utf8 = !ascii(s.from) || !ascii(r.User)
 		e := byShared[s]
 		if e == nil {

@@ -117,16 +117,6 @@ func cmpOr(s, otherwise string) string {
 	return s
 }
 
-// BY has the modes and the modifier of RFC 2852, and nothing behind them.
-func TestByParameter(t *testing.T) {
-	for value, want := range map[string]bool{"600;R": true, "600;n": true, "-5;RT": true, "600;NT": true,
-		"600;R\rRSET": false, "600;R\x00": false, "600;RR": false, "600;": false, "600": false, "x;R": false} {
-		if _, ok := parseBy(value, 0); ok != want {
-			t.Errorf("%q: %v", value, ok)
-		}
-	}
-}
-
 // An address of more than 1000 bytes is not sent.
 func TestLongAddress(t *testing.T) {
 	for _, c := range []struct {
