@@ -52,11 +52,11 @@ ta/hold:                  ctlfile queue ta internal/units internal/postoffice
 ta/mailbox:               ctlfile ta internal/postoffice internal/header internal/process x/sys
 ta/sm:                    ctlfile ta internal/header x/sys
 ta/smtp:                  ctlfile ta internal/text dns go-sasl go-smtp x/idna
-ta/xfer:                  ctlfile ta xfer queue internal/postoffice
+ta/xfer:                  ctlfile ta xfer
 ta/smtp/smtptest:         go-smtp go-sasl
 
-xfer:                     ctlfile internal/certificate internal/process
-xfer/receiver:            ctlfile queue xfer internal/text internal/holdrecord internal/postoffice x/sys
+xfer:                     internal/process
+xfer/receiver:            ctlfile queue xfer internal/postoffice x/sys
 
 smtpserver:               ctlfile queue internal/listen internal/header internal/postoffice internal/logs go-sasl x/bcrypt x/sys zerolog
 
@@ -82,10 +82,10 @@ scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/
 scheduler/metrics:        ctlfile ta mailq scheduler scheduler/cluster scheduler/daemon scheduler/spool internal/listen internal/text internal/version prometheus zerolog
 
 cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
-cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv xfer cobra pflag x/sys
+cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv cobra pflag x/sys
 cmd/mailq/top:            mailq mailq/client mailq/report internal/text tcell tview
 cmd/ctlfile:              ctlfile queue ta internal/header internal/version pflag
-cmd/xferd:                scheduler/config internal/units internal/certificate internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
+cmd/xferd:                scheduler/config internal/certificate internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
 cmd/smtpserver:           router/table queue smtpserver internal/units internal/certificate internal/text internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/router:               ctlfile queue router router/table internal/logs internal/text internal/postoffice internal/process internal/version internal/zenv fsnotify pflag x/sys zerolog

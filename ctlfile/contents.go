@@ -52,12 +52,6 @@ type EnvelopeRecipient struct {
 	Delays          int    // delay notices that the sender has got
 	DSN, Ret, EnvID string // N, R and n lines, "" for none
 	Origin          string // O line, "" for none
-	Hold            string // H line, "" for none
-	Unreported      string // D lines, as in Recipient
-	// Done is Failed or Delivered for a recipient that is done, whose Diagnostics are
-	// written as d lines that are still to be reported; 0: it is open.
-	Done        Tag
-	Diagnostics []Diagnostic // only At, Notary and Text count
 }
 
 // All yields the recipients in the order of the file. They may be changed.
@@ -102,7 +96,7 @@ func (f *File) Extract(recipients []int) *Contents {
 		e := &b.Envelopes[len(b.Envelopes)-1]
 		e.Recipients = append(e.Recipients, EnvelopeRecipient{
 			Address: withNumericPrivilege(r.Address), Class: r.Class, Delays: r.Delays,
-			DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID, Origin: r.Origin, Hold: r.Hold, Unreported: r.Unreported,
+			DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID, Origin: r.Origin,
 		})
 	}
 	return c
@@ -135,12 +129,10 @@ func (c *Contents) Encode() ([]byte, error) {
 
 // encoder keeps the first error, so that its methods need not return one.
 type encoder struct {
-	b           []byte
-	diagnostics []Diagnostic // the d lines, which come last
-	inBlock     int          // how many of them have their Header
-	recipients  int
-	hostLists   bool
-	err         error
+	b          []byte
+	recipients int
+	hostLists  bool
+	err        error
 }
 
 func (e *encoder) fail(err error) {
@@ -174,9 +166,6 @@ func (e *encoder) contents(c *Contents) {
 	if e.recipients == 0 {
 		e.fail(errors.New("no recipient"))
 	}
-	for i := range e.diagnostics {
-		e.b = e.diagnostics[i].appendTo(e.b)
-	}
 }
 
 func (e *encoder) block(b *HeaderBlock, errorTo string) {
@@ -190,9 +179,6 @@ func (e *encoder) block(b *HeaderBlock, errorTo string) {
 			e.recipient(&envelope.Recipients[j])
 		}
 	}
-	for ; e.inBlock < len(e.diagnostics); e.inBlock++ {
-		e.diagnostics[e.inBlock].Header = int64(len(e.b) + len("m\n"))
-	}
 	e.header(b.Header)
 }
 
@@ -205,7 +191,6 @@ func (e *encoder) recipient(r *EnvelopeRecipient) {
 	if !to.routable() {
 		e.fail(errTooLong)
 	}
-	offset, n := int64(len(e.b)), int64(-1)
 	switch {
 	case r.Class > 0:
 		e.line('X', pidAndDelay+strconv.Itoa(r.Class)+" "+to.String())
@@ -214,24 +199,10 @@ func (e *encoder) recipient(r *EnvelopeRecipient) {
 	default:
 		e.fail(fmt.Errorf("class %d", r.Class))
 	}
-	if r.Done != 0 {
-		e.b[offset+1] = byte(r.Done)
-	}
-	if r.DSN != "" {
-		n = int64(len(e.b))
-	}
 	e.optional('N', r.DSN)
 	e.optional('R', r.Ret)
 	e.optional('n', r.EnvID)
 	e.optional('O', r.Origin)
-	e.optional('H', r.Hold)
-	for line := range strings.Lines(r.Unreported) {
-		e.line('D', strings.TrimSuffix(line, "\n"))
-	}
-	for _, d := range r.Diagnostics {
-		d.Tag, d.Recipient, d.N = Open, offset, n
-		e.diagnostics = append(e.diagnostics, d)
-	}
 	e.recipients++
 }
 

@@ -113,44 +113,11 @@ func (d *Diagnostic) appendTo(b []byte) []byte {
 	b = append(b, ':')
 	b = strconv.AppendInt(b, d.N, 10)
 	b = append(b, "::"...)
-	return append(d.appendRest(b), '\n')
-}
-
-// Unreported returns the D lines of diagnostics, as they are in Recipient.Unreported: a
-// line for each, with what follows the offsets in a d line.
-//
-//	1047508710<TAB>notary<TAB>no such user
-func Unreported(diagnostics ...Diagnostic) string {
-	var b []byte
-	for i := range diagnostics {
-		b = append(diagnostics[i].appendRest(b), '\n')
-	}
-	return string(b)
-}
-
-// ParseUnreported reads Recipient.Unreported. A time that is not a number counts as
-// unknown.
-func ParseUnreported(unreported string) (diagnostics []Diagnostic) {
-	for line := range strings.Lines(unreported) {
-		at, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		d := Diagnostic{Tag: Open}
-		if seconds, err := strconv.ParseInt(at, 10, 64); err == nil && seconds > 0 {
-			d.At = time.Unix(seconds, 0)
-		}
-		d.Notary, d.Text, _ = strings.Cut(rest, "\t")
-		diagnostics = append(diagnostics, d)
-	}
-	return diagnostics
-}
-
-// appendRest appends what follows the offsets in a d line: the time, the notary and the
-// text.
-func (d *Diagnostic) appendRest(b []byte) []byte {
 	b = strconv.AppendInt(b, max(0, d.At.Unix()), 10)
 	b = append(b, '\t')
 	b = appendText(b, d.Notary)
 	b = append(b, '\t')
-	return appendText(b, d.Text)
+	return append(appendText(b, d.Text), '\n')
 }
 
 func appendText(b []byte, s string) []byte {

@@ -16,14 +16,11 @@ const TransferChannel = "xfer"
 // Origin is an O line, which belongs to the r or X line before it:
 //
 //	O mx1/S258367XMVQKNOA/109 3
-//	O mx1/S258367XMVQKNOA/109 3 0 queue smtp example.net
-//	O mx1/S258367XMVQKNOA/226 1 0 failed smtp example.com
+//	O mx1/S258367XMVQKNOA/109 3 0 smtp example.net
 //
 // It identifies a recipient on all nodes, so that a node that gets the recipient twice
-// accepts it once. The other forms are those of a recipient in channel xfer, which is on
-// its way to another node: they also say what the recipient was before. A recipient that
-// failed or was delivered is moved only because its sender has not been told yet: its
-// d lines are in D lines.
+// accepts it once. The longer form is that of a recipient in channel xfer, which is on
+// its way to another node: it also says what the recipient was before.
 type Origin struct {
 	Node    string // the node where the recipient was first moved; no blanks
 	SpoolID string // of the message there
@@ -32,9 +29,7 @@ type Origin struct {
 	Attempts int
 
 	// The rest is set only for a recipient in channel xfer. Otherwise Channel is "".
-	Class         int  // of an X line; 0: it was an r line
-	Held          bool // the message was held
-	Done          Tag  // Failed or Delivered: the recipient was done; 0: it was not
+	Class         int // of an X line; 0: it was an r line
 	Channel, Host string
 }
 
@@ -49,16 +44,7 @@ func (o *Origin) String() string {
 	if o.Channel == "" {
 		return fmt.Sprintf("%s %d", o.ID(), o.Attempts)
 	}
-	state := "queue"
-	switch {
-	case o.Done == Failed:
-		state = "failed"
-	case o.Done == Delivered:
-		state = "delivered"
-	case o.Held:
-		state = "held"
-	}
-	return fmt.Sprintf("%s %d %d %s %s %s", o.ID(), o.Attempts, o.Class, state, o.Channel, o.Host)
+	return fmt.Sprintf("%s %d %d %s %s", o.ID(), o.Attempts, o.Class, o.Channel, o.Host)
 }
 
 // ParseOrigin reads the value of an O line.
@@ -84,26 +70,12 @@ func ParseOrigin(value string) (o Origin, err error) {
 
 // parseBefore reads what a recipient was before it was moved.
 func (o *Origin) parseBefore(s string) (err error) {
-	words := strings.SplitN(s, " ", 3)
-	if len(words) < 3 {
-		return errors.New("class, state, channel and host are incomplete")
-	}
-	if o.Class, err = parseCount(words[0]); err != nil {
+	class, rest, _ := strings.Cut(s, " ")
+	if o.Class, err = parseCount(class); err != nil {
 		return err
 	}
-	switch words[1] {
-	case "queue":
-	case "held":
-		o.Held = true
-	case "failed":
-		o.Done = Failed
-	case "delivered":
-		o.Done = Delivered
-	default:
-		return fmt.Errorf("unknown state %.40q", words[1])
-	}
 	var ok bool
-	if o.Channel, o.Host, ok = CutWord(words[2]); !ok || o.Channel == "" || o.Host == "" {
+	if o.Channel, o.Host, ok = CutWord(rest); !ok || o.Channel == "" || o.Host == "" {
 		return errors.New("no channel and host")
 	}
 	return nil

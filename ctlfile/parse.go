@@ -194,7 +194,7 @@ func (p *parser) field(at int, line string) *ParseError {
 		return p.name(at, value)
 	case 'o':
 		return p.body(at, value)
-	case 'N', 'R', 'n', 'O', 'H', 'D':
+	case 'N', 'R', 'n', 'O':
 		return p.delivery(at, letter, value)
 	}
 	p.anyText(letter, value)
@@ -203,7 +203,7 @@ func (p *parser) field(at int, line string) *ParseError {
 
 func known(letter byte) bool {
 	switch letter {
-	case '@', 'v', 'i', 'o', 'l', 'e', 'x', 'T', 's', 'r', 'X', 'N', 'R', 'n', 'O', 'H', 'D', 'd':
+	case '@', 'v', 'i', 'o', 'l', 'e', 'x', 'T', 's', 'r', 'X', 'N', 'R', 'n', 'O', 'd':
 		return true
 	}
 	return false

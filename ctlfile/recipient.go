@@ -26,10 +26,6 @@ type Recipient struct {
 	Notify            Notify // from DSN, or the default
 	Ret, EnvID        string // values of its R and n lines
 	Origin            string // value of its O line; see ParseOrigin
-	// Hold and Unreported are set for a recipient on its way to another node: the value of
-	// its H line (holdrecord.ParseLine), and the values of its D lines, each with a line
-	// end (ParseUnreported).
-	Hold, Unreported string
 }
 
 // PID returns the process that holds the recipient's lock, or 0 if the field is
@@ -199,14 +195,10 @@ func cutClass(s string) (class int, rest string, ok bool) {
 	return int(n), rest, err == nil && n > 0
 }
 
-// delivery parses an N, R, n, O, H or D line, which belongs to the recipient before it.
+// delivery parses an N, R, n or O line, which belongs to the recipient before it.
 func (p *parser) delivery(at int, letter byte, value string) *ParseError {
 	last := len(p.file.Recipients) - 1
-	switch {
-	case last >= 0:
-	case letter == 'H' || letter == 'D':
-		return nil // other programs may use these letters
-	default:
+	if last < 0 {
 		return p.malformed(at, "%c line before any recipient", letter)
 	}
 	r := &p.file.Recipients[last]
@@ -217,10 +209,6 @@ func (p *parser) delivery(at int, letter byte, value string) *ParseError {
 		r.EnvID = value
 	case letter == 'O':
 		r.Origin = value
-	case letter == 'H':
-		r.Hold = value
-	case letter == 'D':
-		r.Unreported += value + "\n"
 	case r.N < 0:
 		r.N, r.DSN, r.Notify = int64(at), value, ParseNotify(value)
 	}

@@ -13,12 +13,15 @@
 //	                                              or removes (copies)
 //	4 move   the control file to transport/F/F/N  mail that is in the queue
 //
-// DIR is .router for the router, whose messages come from router/, and .scheduler for copies
-// of mail that is in the queue already. A copy counts when its control file has its name on
-// disk, and only then are the recipients marked from whom it was made; so a copy that is not
-// complete is one that nobody needs. A submission counts from step 3 on: it is not in
-// router/ any more. Its moves are not synced, because a power cut that undoes them leaves
-// the submission in router/, where it is routed again.
+// DIR is .router for the router, whose messages come from router/, .scheduler for copies of
+// mail that is in the queue already, and .xfer for mail of other nodes. A submission counts
+// from step 3 on: it is not in router/ any more. Its moves are not synced, because a power
+// cut that undoes them leaves the submission in router/, where it is routed again.
+//
+// A copy counts when it is claimed, between steps 3 and 4: the recipients from whom it was
+// made are marked then, on disk, or their ids are recorded. After a crash, Finish gives the
+// copies that are claimed their names and removes the others, so that no recipient is lost
+// and none is there twice.
 package queue
 
 // Committing: putting messages into the queue together.
@@ -26,7 +29,6 @@ package queue
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,6 +47,8 @@ type Item struct {
 	File     *postoffice.File  // the same, if it is open; Commit does not close it
 	// Held puts the message into hold/, whose directories exist, instead of the queue.
 	Held bool
+	// Source names what a copy is made from, for Finish; it has no slash. "": nothing.
+	Source string
 
 	// Path is that of the control file below transport/, or hold/transport/. It is set when
 	// the message is in the queue. With an error, it may not survive a crash.
@@ -52,7 +56,10 @@ type Item struct {
 	// Moved says that the message file is in queue/. With an error and without Path, Recover
 	// completes the message.
 	Moved bool
-	Err   error
+	// Claimed says that a copy counts, although it may have no name yet: with an error, Publish
+	// is to be called again.
+	Claimed bool
+	Err     error
 
 	info   os.FileInfo
 	number uint64
@@ -73,12 +80,16 @@ type Committer struct {
 	Check func() error
 	// Step is called before each change; tests interrupt there.
 	Step func(what string)
+	// Claim is called with copies that are on disk but have no names yet. A copy whose Err it
+	// sets is undone. With an error of its own, it is not known which are claimed: all of them
+	// stay as they are until Finish is called. nil: a copy is claimed by its name.
+	Claim func(items []*Item) error
 	// SyncAll makes everything in transport/ and queue/ durable. Tests replace it.
 	SyncAll func() error
 
-	office string
-	copies bool
-	roots  []*postoffice.File // transport/, and queue/ if it is on another file system
+	office  string
+	staging string             // the name of the directory of staged control files
+	roots   []*postoffice.File // transport/, and queue/ if it is on another file system
 }
 
 // Commit puts messages into the queue. The Err of each says what became of it: a message
@@ -120,9 +131,10 @@ func (c *Committer) Commit(items []*Item) {
 	if err != nil {
 		return
 	}
-	c.syncCopies(items)
-	each(items, c.publish)
-	c.syncCopies(items)
+	if c.copies() && !c.claim(items) {
+		return
+	}
+	c.Publish(items)
 }
 
 // each does a step for the items that have no error.
@@ -132,20 +144,6 @@ func each(items []*Item, step func(i *Item) error) {
 			i.Err = step(i)
 		}
 	}
-}
-
-// syncCopies makes the moves of copies durable.
-func (c *Committer) syncCopies(items []*Item) {
-	if !c.copies || !slices.ContainsFunc(items, func(i *Item) bool { return i.Err == nil }) {
-		return
-	}
-	err := c.SyncAll()
-	each(items, func(i *Item) error {
-		if err != nil && i.Path == "" {
-			c.undo(i)
-		}
-		return err
-	})
 }
 
 // stage writes the control file, and gives the message file the group and mode with which
@@ -185,8 +183,11 @@ func (c *Committer) stage(i *Item, group int) (err error) {
 		return err
 	}
 	i.staged = filepath.Join(c.StagingDir(), i.Contents.Name)
-	if c.copies {
+	if c.copies() {
 		i.staged = filepath.Join(c.StagingDir(), i.SpoolID())
+	}
+	if i.Source != "" {
+		i.staged += "," + i.Source
 	}
 	c.Step("write " + i.Contents.Name)
 	return postoffice.WriteControlUnsynced(i.staged, text, group)
@@ -240,52 +241,16 @@ func (c *Committer) moveMessage(i *Item) error {
 
 // publish gives the control file its name.
 func (c *Committer) publish(i *Item) error {
+	if i.Path != "" {
+		return nil
+	}
 	c.Step("publish " + i.Contents.Name)
 	if err := c.move(i.staged, i.dir("transport"), i.number); err != nil {
-		if c.copies {
+		if c.copies() && !i.Claimed {
 			c.undo(i)
 		}
 		return err
 	}
 	i.Path = ctlfile.HashDir(i.number, c.Levels) + i.Contents.Name
 	return nil
-}
-
-// undo removes a copy that has not got its name.
-func (c *Committer) undo(i *Item) {
-	if i.Moved && postoffice.RemovePath(c.place(i.dir("queue"), i.number)) != nil {
-		return // the next start removes both
-	}
-	i.Moved = false
-	_ = postoffice.RemovePath(i.staged)
-}
-
-// Submit stores a message and its control file in a postoffice, under the number
-// of the message file's inode, and returns the path of the control file below
-// transport/. It ignores Contents.Name. After an error the message is not queued and no
-// file of it is left. The exception is an error together with a path: the
-// message is queued, but may not survive a crash of the machine.
-func Submit(office string, levels int, contents *ctlfile.Contents, message io.Reader) (path string, err error) {
-	c, err := OpenCopies(office, levels)
-	if err != nil {
-		return "", fmt.Errorf("submit: %w", err)
-	}
-	defer c.Close()
-	file, err := postoffice.CreateTemp(office, "submit-")
-	if err != nil {
-		return "", fmt.Errorf("submit: %w", err)
-	}
-	_, err = io.Copy(file, message)
-	i := &Item{Contents: contents, Message: file.Name()}
-	if err = errors.Join(err, file.Close()); err == nil {
-		c.Commit([]*Item{i})
-		err = i.Err
-	}
-	if i.Path == "" {
-		_ = postoffice.RemovePath(file.Name())
-	}
-	if err != nil {
-		return i.Path, fmt.Errorf("submit: %w", err)
-	}
-	return i.Path, nil
 }

@@ -17,14 +17,34 @@ import (
 )
 
 // OpenRouter returns the Committer of the router. Close ends it.
-func OpenRouter(office string, levels int) (*Committer, error) { return open(office, levels, false) }
+func OpenRouter(office string, levels int) (*Committer, error) {
+	return open(office, levels, routerStaging)
+}
 
-// OpenCopies returns a Committer for copies of mail in the queue, and for messages whose
-// submitter waits for the result. Close ends it.
-func OpenCopies(office string, levels int) (*Committer, error) { return open(office, levels, true) }
+// OpenCopies returns a Committer for copies of mail in the queue. Close ends it.
+func OpenCopies(office string, levels int) (*Committer, error) {
+	return open(office, levels, copyStaging)
+}
 
-func open(office string, levels int, copies bool) (*Committer, error) {
-	c := &Committer{office: office, Levels: levels, copies: copies, Step: func(string) {}}
+// OpenArrivals returns a Committer for mail that other nodes move here. Close ends it.
+func OpenArrivals(office string, levels int) (*Committer, error) {
+	return open(office, levels, ".xfer")
+}
+
+// The directories of staged control files, below transport/. The scheduler removes what a crash
+// has left of Submit.
+const (
+	routerStaging = ".router"
+	copyStaging   = ".scheduler"
+	xferStaging   = ".xfer"
+	SubmitStaging = ".submit"
+)
+
+// StagingDirs are all of them.
+var StagingDirs = [...]string{routerStaging, copyStaging, xferStaging, SubmitStaging}
+
+func open(office string, levels int, staging string) (*Committer, error) {
+	c := &Committer{office: office, Levels: levels, staging: staging, Step: func(string) {}}
 	c.SyncAll = c.syncRoots
 	var devices []uint64
 	for _, name := range []string{"transport", "queue"} {
@@ -65,12 +85,7 @@ func (c *Committer) syncRoots() error {
 }
 
 // StagingDir returns the path of the directory of staged control files.
-func (c *Committer) StagingDir() string {
-	if c.copies {
-		return filepath.Join(c.office, "transport", ".scheduler")
-	}
-	return filepath.Join(c.office, "transport", ".router")
-}
+func (c *Committer) StagingDir() string { return filepath.Join(c.office, "transport", c.staging) }
 
 // MakeStaging makes that directory if it is not there: at the start, and when somebody has
 // removed it.

@@ -9,9 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
-	"time"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
@@ -114,50 +112,4 @@ func hasInode(path string, n uint64) (bool, error) {
 		return false, nil
 	}
 	return err == nil && info.Mode().IsRegular() && info.Sys().(*syscall.Stat_t).Ino == n, err
-}
-
-// RemoveCopies removes the copies that a crash has interrupted: the control file is staged,
-// and the message file may be in its place already. The recipients from whom they were made
-// are still open. No copy may be being committed meanwhile.
-func (c *Committer) RemoveCopies() error {
-	names, err := postoffice.ReadNames(c.StagingDir())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, spoolID := range names {
-		n, ok := ctlfile.Number(strings.TrimPrefix(spoolID, "S"))
-		if !ok {
-			continue
-		}
-		for _, place := range []string{"", "hold/"} {
-			err = errors.Join(err, c.removeCopy(place, spoolID, n))
-		}
-		err = errors.Join(err, postoffice.RemovePath(filepath.Join(c.StagingDir(), spoolID)))
-	}
-	return err
-}
-
-// removeCopy removes the message file with a spoolid if no control file is beside it.
-// The time in the spoolid and the router's staged control files tell it from a new message
-// that has the same inode.
-func (c *Committer) removeCopy(place, spoolID string, n uint64) error {
-	transport, base := filepath.Join(c.office, "transport"), strconv.FormatUint(n, 10)
-	if postoffice.Exists(postoffice.WorkingDir, filepath.Join(transport, ".router", base)) {
-		return nil
-	}
-	for levels := range hashLevels {
-		dir := ctlfile.HashDir(n, levels)
-		queued := filepath.Join(c.office, place+"queue", dir, base)
-		info, err := postoffice.Lstat(queued)
-		if err != nil || !info.Mode().IsRegular() || info.Sys().(*syscall.Stat_t).Ino != n || ctlfile.SpoolID(n, time.Unix(0, info.ModTime().UnixNano())) != spoolID {
-			continue
-		}
-		control := filepath.Join(c.office, place+"transport", dir)
-		if !postoffice.Exists(postoffice.WorkingDir, filepath.Join(control, base)) && !postoffice.Exists(postoffice.WorkingDir, filepath.Join(control, "."+base)) {
-			if err := postoffice.RemovePath(queued); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

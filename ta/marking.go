@@ -52,7 +52,7 @@ func diagnosticTag(r *Recipient, res Result) ctlfile.Tag {
 	switch {
 	case owes(r, res):
 		return ctlfile.Open
-	case res.Status == OK3 && (res.Moved || r.Notify.Wants(ctlfile.NotifySuccess)):
+	case res.Status == OK3 && r.Notify.Wants(ctlfile.NotifySuccess):
 		return ctlfile.Delivered
 	}
 	return 0

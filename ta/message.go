@@ -69,9 +69,6 @@ type Result struct {
 	Fields Fields
 	Text   string // free text; CR or LF between lines of a transcript
 	Retry  Retry  // for RetryAt
-	// Moved says that the recipient now belongs to another node (OK3). A d line that is
-	// marked as reported says so, because only that node sends notices.
-	Moved bool
 	// Site is the server of the session, in lower case; "": not known, or there was
 	// no session.
 	Site string

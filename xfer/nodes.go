@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -20,22 +19,12 @@ import (
 // Node is a line of the table of nodes, nodes(5):
 //
 //	mx1     mx1.example.org:2603
-//	mx2     UNIX:/run/zmailer/xfer     mx3
+//	mx2     UNIX:/run/zmailer/xfer
 type Node struct {
 	Name string // the name in its certificate
 	// Network and Address are as for net.Dial: "tcp" and host:port, or "unix" and
 	// a path.
 	Network, Address string
-	// TakesOver are other nodes whose postoffices the node may take over, in lower
-	// case: it may push mail with their origins.
-	TakesOver []string
-}
-
-// MayPush reports whether the node may push mail with the origins of a node: its own, or
-// those of one whose postoffice it may take over.
-func (n *Node) MayPush(origin string) bool {
-	origin = strings.ToLower(origin)
-	return origin == n.Name || slices.Contains(n.TakesOver, origin)
 }
 
 // ReadNodes reads a table of nodes.
@@ -66,14 +55,11 @@ func ReadNodes(file string) ([]Node, error) {
 }
 
 func parseNode(words []string) (Node, error) {
-	if len(words) < 2 {
+	if len(words) != 2 {
 		return Node{}, fmt.Errorf("%q is not a name and an address", strings.Join(words, " "))
 	}
 	// The scheduler compares hosts without their case.
 	node := Node{Name: strings.ToLower(words[0])}
-	for _, other := range words[2:] {
-		node.TakesOver = append(node.TakesOver, strings.ToLower(other))
-	}
 	if path, ok := strings.CutPrefix(words[1], "UNIX:"); ok {
 		node.Network, node.Address = "unix", path
 		return node, nil
@@ -95,14 +81,17 @@ func FindNode(nodes []Node, name string) (Node, bool) {
 }
 
 // Credentials are the certificate of this node and the authorities that sign those of
-// the others: the files of PARAMxfer-cert, -key and -ca.
+// the others.
 type Credentials struct{ Cert, Key, CA string }
 
-// load reads the files and returns the configuration for both sides.
+// CredentialsOf returns the files of the credentials: they lie beside the table of nodes.
+func CredentialsOf(table string) Credentials {
+	return Credentials{Cert: table + ".crt", Key: table + ".key", CA: table + ".ca"}
+}
+
+// load reads the files and returns the configuration for both sides. Each connection reads
+// them, so that new certificates need no restart.
 func (c *Credentials) load() (*tls.Config, error) {
-	if c.Cert == "" || c.Key == "" || c.CA == "" {
-		return nil, errors.New("a connection over TCP needs PARAMxfer-cert, PARAMxfer-key and PARAMxfer-ca")
-	}
 	cert, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificate of this node: %w", err)
@@ -126,8 +115,7 @@ func (c *Credentials) load() (*tls.Config, error) {
 const connectTimeout = 30 * time.Second
 
 // Dial connects to a node. Over TCP, its certificate has to have its name; at a UNIX
-// socket, the process that listens has to be root's or our own user's. Each call reads the
-// files of the credentials, so that new certificates need no restart.
+// socket, the process that listens has to be root's or our own user's.
 func Dial(ctx context.Context, to Node, c *Credentials) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -160,14 +148,14 @@ func Dial(ctx context.Context, to Node, c *Credentials) (net.Conn, error) {
 // Accept secures a connection that a node has opened. verify says whether a name is
 // that of the peer: over TLS, a name in its certificate; over a UNIX socket, any name, if
 // the peer is root or our own user.
-func Accept(ctx context.Context, conn net.Conn, c *Certificates) (secured net.Conn, verify func(name string) error, err error) {
+func Accept(ctx context.Context, conn net.Conn, c *Credentials) (secured net.Conn, verify func(name string) error, err error) {
 	if local, ok := conn.(*net.UnixConn); ok {
 		if err := verifyUser(local); err != nil {
 			return nil, nil, fmt.Errorf("the process that connects: %w", err)
 		}
 		return conn, func(string) error { return nil }, nil
 	}
-	config, err := c.current()
+	config, err := c.load()
 	if err != nil {
 		return nil, nil, err
 	}

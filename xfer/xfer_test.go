@@ -1,31 +1,26 @@
 package xfer
 
 import (
+	"strings"
 	"testing"
-
-	"zsched/ctlfile"
 )
 
-// Recipients of a list with many members are confirmed with lines that the other node can
-// read.
-func TestDoneOfManyRecipientsHasShortLines(t *testing.T) {
-	var origins []ctlfile.Origin
-	for i := range 20000 {
-		origins = append(origins, ctlfile.Origin{Node: "mx1", SpoolID: "S1A", Offset: int64(MaxControl - i)})
+func TestLinesAreReadAsTheyAreWritten(t *testing.T) {
+	push := Push{Tag: 17, Control: 412, Message: 2048, ModifiedAt: 1795354801000000000}
+	if got, err := ParsePush(push.String()); err != nil || got != push {
+		t.Errorf("%+v, %v", got, err)
 	}
-	var offsets []int64
-	for _, d := range DoneWith(origins) {
-		line := d.String()
-		if len(line) >= MaxLine {
-			t.Errorf("a line has %d bytes", len(line))
-		}
-		read, err := ParseDone(line)
-		if err != nil || read.Message != "mx1/S1A" {
-			t.Errorf("%+v, %v", read.Message, err)
-		}
-		offsets = append(offsets, read.Offsets...)
+	reply := Reply{Code: Later, Tag: 18, Text: "no space\nleft"}
+	if got, err := ParseReply(reply.String()); err != nil || got != (Reply{Later, 18, "no space left"}) {
+		t.Errorf("%+v, %v", got, err)
 	}
-	if len(offsets) != len(origins) || offsets[0] != MaxControl || offsets[len(offsets)-1] != MaxControl-19999 {
-		t.Errorf("%d offsets", len(offsets))
+	for _, line := range []string{"", "PUSH", "PUSH 1 2 3", "PUSH 1 2 3 4 5", "PUSH 1 2 -3 4", "PUSH 1 99999999999 3 4", "HAVE 1 2 3 4"} {
+		if _, err := ParsePush(line); err == nil {
+			t.Errorf("%q is a push", line)
+		}
+	}
+	long := Reply{Code: Refused, Tag: 1, Text: strings.Repeat("x", 2*MaxLine)}
+	if n := len(long.String()); n >= MaxLine {
+		t.Errorf("a reply of %d bytes", n)
 	}
 }

@@ -178,7 +178,7 @@ func (p *program) orderCommands() []subcommand {
 		all = append(all, s)
 	}
 	all = append(all, []subcommand{
-		{use: "drain NODE", short: "move all mail to another node, held mail too, and wait until it has arrived", least: 1, most: 1,
+		{use: "drain NODE", short: "move all mail but held mail to another node, and wait until it has arrived", least: 1, most: 1,
 			flags: flags{p.orderFlags}, run: p.runDrain},
 		{use: "etrn HOST", short: "start delivery of the mail for a host now", least: 1, most: 1,
 			run: func(args []string) error { return p.ask(func() error { return p.etrn(args[0]) }) }},

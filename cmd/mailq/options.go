@@ -46,7 +46,6 @@ type options struct {
 	eventLog string
 	order    mailq.Order // without a target
 	yes      bool
-	drains   bool // mailq drain
 }
 
 // listFlags are the options of ZMailer's mailq about what is shown. The usage of

@@ -55,9 +55,6 @@ func (p *program) act(orders []mailq.Order) error {
 		if err != nil {
 			return err
 		}
-		if p.drains { // another of its orders moves held mail
-			did.Held = 0
-		}
 		if (order.Verb == mailq.Hold || order.Verb == mailq.Suspend) && order.Thread != nil && did.Messages == 0 {
 			fmt.Fprintf(p.stderr, "mailq: %s has no mail now\n", text.Escape(targetOf(order)))
 		}
@@ -95,7 +92,7 @@ func (p *program) confirm(orders []mailq.Order) error {
 		}
 		messages += would.Messages
 		suspended += would.Suspended
-		if note := would.HeldNote(&order); note != "" && !p.drains {
+		if note := would.HeldNote(&order); note != "" {
 			held = note
 		}
 	}

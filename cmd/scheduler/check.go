@@ -16,6 +16,7 @@ import (
 	"zsched/internal/postoffice"
 	"zsched/internal/zenv"
 	"zsched/scheduler/config"
+	"zsched/xfer"
 )
 
 // check reports the errors and warnings for the configuration file. With
@@ -76,19 +77,20 @@ func tryReply(file *config.File, reply string, stdout io.Writer) {
 	}
 }
 
-// certificateWarning says that PARAMxfer-cert ends soon, or cannot be read as a
-// certificate; "" if neither is the case. CheckMoves reports a missing file.
+// certificateWarning says that the certificate for moves ends soon, or cannot be read as a
+// certificate; "" if neither is the case. Nodes at UNIX sockets need none.
 func certificateWarning(p *config.Params) string {
-	if p.XferNodes == "" || p.XferCert == "" {
+	if p.XferNodes == "" {
 		return ""
 	}
-	end, err := certificate.ReadEnd(p.XferCert)
+	path := xfer.CredentialsOf(p.XferNodes).Cert
+	end, err := certificate.ReadEnd(path)
 	text := certificate.Warning(end, time.Now())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		text = err.Error()
 	}
 	if text != "" {
-		text = "PARAMxfer-cert: " + text
+		text = path + ": " + text
 	}
 	return text
 }

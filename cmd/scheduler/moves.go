@@ -1,19 +1,13 @@
 package main
 
-// Moves between nodes: the table of nodes, the environment of their agent, and the question
-// to another node which recipients it has.
+// Moves between nodes: the table of nodes and the environment of their agent.
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"zsched/ctlfile"
 	"zsched/internal/certificate"
 	"zsched/internal/zenv"
 	"zsched/scheduler/config"
@@ -26,10 +20,7 @@ type moves struct {
 	node    string // the name of this node, since the start
 	inForce atomic.Pointer[moveParams]
 
-	certificate certificate.File // PARAMxfer-cert
-
-	mu     sync.Mutex
-	failed map[string]failure // nodes that could not be asked
+	certificate certificate.File // of this node, for moves
 }
 
 // moveParams are the parameters since the last reload.
@@ -38,19 +29,9 @@ type moveParams struct {
 	env map[string]string // of agents; it is not changed
 }
 
-// failure is why a node could not be asked, and when.
-type failure struct {
-	err error
-	at  time.Time
-}
-
-// failurePause is how long a node that could not be asked is not asked about mail again: an
-// order may be about thousands of messages, and each question may wait for a connection.
-const failurePause = 30 * time.Second
-
 // newMoves returns the moves with the parameters at the start.
 func newMoves(env *zenv.File, node string, p *config.Params) *moves {
-	m := &moves{zenv: env, node: node, failed: make(map[string]failure)}
+	m := &moves{zenv: env, node: node}
 	m.reload(p)
 	return m
 }
@@ -71,10 +52,10 @@ func (m *moves) ownNames() []string {
 	return names
 }
 
-// certificateEnd returns when PARAMxfer-cert ends, or the zero time without one.
+// certificateEnd returns when the certificate for moves ends, or the zero time without one.
 func (m *moves) certificateEnd() time.Time {
-	if p := m.inForce.Load(); p.XferNodes != "" && p.XferCert != "" {
-		return m.certificate.End(p.XferCert)
+	if p := m.inForce.Load(); p.XferNodes != "" {
+		return m.certificate.End(xfer.CredentialsOf(p.XferNodes).Cert)
 	}
 	return time.Time{}
 }
@@ -90,15 +71,8 @@ func (m *moves) newEnv(p *config.Params) map[string]string {
 	if p.StoreErrorOnError {
 		all["STOREERRORS"] = "yes"
 	}
-	if p.XferNodes == "" {
-		return all
-	}
-	for name, value := range map[string]string{
-		"XFERNODES": p.XferNodes, "XFERCERT": p.XferCert, "XFERKEY": p.XferKey, "XFERCA": p.XferCA, "XFERNODE": m.node,
-	} {
-		if value != "" {
-			all[name] = value
-		}
+	if p.XferNodes != "" {
+		all["XFERNODES"], all["XFERNODE"] = p.XferNodes, m.node
 	}
 	return all
 }
@@ -115,47 +89,4 @@ func (m *moves) nodeNames() (names []string, err error) {
 		names = append(names, node.Name)
 	}
 	return names, err
-}
-
-// taken asks a node which recipients it has. A node that is not in the table is not asked:
-// it will not come back.
-func (m *moves) taken(ctx context.Context, name string, origins []ctlfile.Origin) (map[string]bool, error) {
-	p := m.inForce.Load()
-	if p.XferNodes == "" {
-		return nil, nil
-	}
-	nodes, err := xfer.ReadNodes(p.XferNodes)
-	if err != nil {
-		return nil, err
-	}
-	node, known := xfer.FindNode(nodes, name)
-	if !known || strings.EqualFold(name, m.node) {
-		return nil, nil
-	}
-	m.mu.Lock()
-	before, failed := m.failed[node.Name]
-	m.mu.Unlock()
-	if failed && len(origins) > 0 && time.Since(before.at) < failurePause {
-		return nil, before.err
-	}
-	taken, err := xfer.Taken(ctx, node, &xfer.Credentials{Cert: p.XferCert, Key: p.XferKey, CA: p.XferCA}, m.node, origins)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case err == nil:
-		delete(m.failed, node.Name)
-	case ctx.Err() == nil: // otherwise the question was given up, which says nothing about the node
-		m.failed[node.Name] = failure{err, time.Now()}
-	}
-	return taken, err
-}
-
-// answers returns an error if a node cannot be asked.
-func (m *moves) answers(ctx context.Context, name string) error {
-	_, err := m.taken(ctx, name, nil)
-	if err == nil || errors.Is(err, ctx.Err()) {
-		return err
-	}
-	return fmt.Errorf("node %s cannot be asked which of the mail in %s/%s it has, which would be delivered twice: %w; order it again when the node answers, or, if it never will, take it out of the table of nodes",
-		name, ctlfile.TransferChannel, name, err)
 }

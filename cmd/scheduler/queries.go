@@ -66,7 +66,7 @@ func (s *setting) adminOptions(file *config.File, port daemon.Port, files admin.
 		MessageDir: filepath.Join(s.where.postoffice, "queue"), ControlDir: s.where.transport(),
 		LogDir: s.env.Value("LOGDIR"),
 	}
-	o.Nodes, o.NodeAnswers, o.OwnNames = s.moves.nodeNames, s.moves.answers, s.moves.ownNames()
+	o.Nodes, o.OwnNames = s.moves.nodeNames, s.moves.ownNames()
 	if s.where.log != "" {
 		o.LogDir = filepath.Dir(s.where.log)
 	}

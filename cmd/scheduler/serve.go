@@ -18,7 +18,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/process"
 	"zsched/internal/version"
@@ -282,9 +281,6 @@ func (s *setting) spoolOptions(file *config.File, reporter spool.Reporter) spool
 	o.RouterNotify = s.env.Value("ROUTERNOTIFY")
 	o.Reporter = reporter
 	o.Owner, o.Node = s.owner, s.moves.node
-	o.Taken = func(node string, origins []ctlfile.Origin) (map[string]bool, error) {
-		return s.moves.taken(context.Background(), node, origins)
-	}
 	if levels, set := s.env.HashLevels(); set {
 		o.HashLevels = levels
 	}

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,6 @@ import (
 	"zsched/internal/logs"
 	"zsched/internal/process"
 	"zsched/internal/text"
-	"zsched/internal/units"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/scheduler/config"
@@ -42,23 +42,11 @@ const (
 )
 
 type options struct {
-	foreground, version       bool
-	config, zenv, postoffice  string
-	maxSize, minFree, minRate int64 // bytes
-	maxOrigins                int64 // bytes
+	foreground, version      bool
+	config, zenv, postoffice string
 }
 
-// The defaults of the limits on a push and on what a node has not confirmed.
-const (
-	defaultMaxSize = 1 << 30
-	defaultMinFree = 64 << 20
-	defaultMinRate = 16 << 10
-	// defaultMaxOrigins is enough for about 1 500 000 recipients of a node.
-	defaultMaxOrigins = 256 << 20
-)
-
 func newFlags(o *options) *pflag.FlagSet {
-	o.maxSize, o.minFree, o.minRate, o.maxOrigins = defaultMaxSize, defaultMinFree, defaultMinRate, defaultMaxOrigins
 	f := pflag.NewFlagSet("xferd", pflag.ContinueOnError)
 	f.SortFlags = false
 	f.Usage = func() {}
@@ -66,15 +54,11 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` of the scheduler instead of MAILSHARE/scheduler.cf")
 	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
 	f.StringVarP(&o.postoffice, "postoffice", "P", "", "postoffice `directory`")
-	f.Func("max-size", "maximum size of a message in `bytes`, with k, M or G; 0: no limit (1G)", units.SizeFlag(&o.maxSize, 0))
-	f.Func("min-free", "`bytes` of disk that a message leaves free, with k, M or G (64M)", units.SizeFlag(&o.minFree, 0))
-	f.Func("min-rate", "`bytes` a second that a node has to send at least while it pushes, with k, M or G; 0: no limit (16k)", units.SizeFlag(&o.minRate, 0))
-	f.Func("max-origins", "`bytes` of memory for the recipients that a node has not confirmed, with k, M or G; 0: no limit (256M)", units.SizeFlag(&o.maxOrigins, 0))
 	f.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
 	return f
 }
 
-const usageLine = "usage: xferd [-iV] [-f FILE] [-P DIRECTORY] [-Z FILE] [--max-size BYTES] [--min-free BYTES]\n             [--min-rate BYTES] [--max-origins BYTES]\n"
+const usageLine = "usage: xferd [-iV] [-f FILE] [-P DIRECTORY] [-Z FILE]\n"
 
 func run(args []string, stdout, stderr io.Writer) int {
 	o := new(options)
@@ -129,22 +113,27 @@ func serve(o *options, log zerolog.Logger) error {
 		return err
 	}
 	defer claim.Close()
-	r, at, err := newReceiver(o, env, file, log)
-	if err != nil {
-		return err
-	}
-	defer r.Store.Close()
-	checked := make(chan error, 1)
-	r.Store.Check = func() error {
+	replaced := make(chan error, 1)
+	check := func() error {
 		err := claim.Check()
 		if errors.Is(err, process.ErrReplaced) {
 			select {
-			case checked <- err:
+			case replaced <- err:
 			default: // one is enough
 			}
 		}
 		return err
 	}
+	r, at, err := newReceiver(o, file, log)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(o, env, file, check)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	r.Store = store
 
 	committing, stopCommitting := context.WithCancel(context.Background())
 	var committer sync.WaitGroup
@@ -155,7 +144,7 @@ func serve(o *options, log zerolog.Logger) error {
 	sockets.Open("xfer", at, nil, func(l net.Listener) error { return sockets.Accept(l, r.Serve) })
 	log.Info().Str("node", r.Node).Str("address", at.Address).Str("version", version.Number).Msg("xferd started")
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
-	err = wait(stop, r.Store.Check, checked)
+	err = wait(stop, check, replaced)
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
 	sockets.Close()
 	stopCommitting()
@@ -187,8 +176,8 @@ func wait(stop context.Context, check func() error, replaced <-chan error) error
 }
 
 // newReceiver returns the receiver that the PARAMs of scheduler.cf describe, and where it
-// listens.
-func newReceiver(o *options, env *zenv.File, file *config.File, log zerolog.Logger) (*receiver.Receiver, listen.Address, error) {
+// listens: at the address of this node in the table.
+func newReceiver(o *options, file *config.File, log zerolog.Logger) (*receiver.Receiver, listen.Address, error) {
 	p := &file.Params
 	if p.XferNodes == "" {
 		return nil, listen.Address{}, fmt.Errorf("%s has no PARAMxfer-nodes", o.config)
@@ -198,42 +187,27 @@ func newReceiver(o *options, env *zenv.File, file *config.File, log zerolog.Logg
 		return nil, listen.Address{}, err
 	}
 	name := p.NodeName(o.postoffice)
-	at := listen.Address{Network: p.XferListen.Network, Address: p.XferListen.Address}
-	if self, known := xfer.FindNode(nodes, name); known && at.Network == "" {
-		at = listen.Address{Network: self.Network, Address: self.Address}
+	self, known := xfer.FindNode(nodes, name)
+	if !known {
+		return nil, listen.Address{}, fmt.Errorf("this node, %s, is not in %s", name, p.XferNodes)
 	}
-	if at.Network == "" {
-		return nil, at, fmt.Errorf("no address: set PARAMxfer-listen, or add this node, %s, to %s", name, p.XferNodes)
-	}
-	levels, _ := env.HashLevels()
-	notify := p.NotifySock.Address
-	if notify == "" {
-		notify = filepath.Join(o.postoffice, ".scheduler.notify")
-	}
-	keep := file.LongestExpiry()
-	if keep == 0 {
-		keep = receiver.UntilConfirmed
-	}
-	store, err := receiver.OpenStore(receiver.Options{
-		Postoffice: o.postoffice, HashLevels: levels, Notify: strings.TrimPrefix(notify, "UNIX:"), Keep: keep,
-		Channels: strings.Fields(p.XferChannels), Programs: p.XferPrograms, MaxSize: o.maxSize, MinFree: o.minFree,
-		MaxOrigins: o.maxOrigins,
-	})
-	if err != nil {
-		return nil, at, err
-	}
-	r := receiver.New(store)
-	r.Node, r.MinRate = name, o.minRate
-	r.Nodes = func() ([]xfer.Node, error) { return xfer.ReadNodes(p.XferNodes) }
-	credentials := xfer.Credentials{Cert: p.XferCert, Key: p.XferKey, CA: p.XferCA}
-	r.Certificates = xfer.NewCertificates(credentials, func(end time.Time) {
+	credentials := xfer.CredentialsOf(p.XferNodes)
+	if end, err := certificate.ReadEnd(credentials.Cert); err == nil {
 		if warning := certificate.Warning(end, time.Now()); warning != "" {
-			log.Warn().Str("file", p.XferCert).Msg(warning)
+			log.Warn().Str("file", credentials.Cert).Msg(warning)
 		}
-	})
-	_ = r.Certificates.Load() // a connection over TCP reports the error
-	r.Log = logConnections(log)
-	return r, at, nil
+	}
+	return receiver.New(&receiver.Receiver{
+		Node: name, Credentials: credentials, Log: logConnections(log),
+		Nodes: func() ([]xfer.Node, error) { return xfer.ReadNodes(p.XferNodes) },
+	}), listen.Address{Network: self.Network, Address: self.Address}, nil
+}
+
+// openStore opens the postoffice for mail of other nodes.
+func openStore(o *options, env *zenv.File, file *config.File, check func() error) (*receiver.Store, error) {
+	levels, _ := env.HashLevels()
+	notify := cmp.Or(file.Params.NotifySock.Address, filepath.Join(o.postoffice, ".scheduler.notify"))
+	return receiver.OpenStore(o.postoffice, levels, strings.TrimPrefix(notify, "UNIX:"), check)
 }
 
 // maxLines is how many lines are logged in a second: anybody who reaches the port can
@@ -246,18 +220,21 @@ const maxLines = 5
 func logConnections(log zerolog.Logger) func(peer string, err error) {
 	lines := logs.Throttle{Number: maxLines, Period: time.Second}
 	return func(peer string, err error) {
-		kind := "peers"
+		kind, text := "peers", "connection of another node"
 		if peer == "" {
-			kind = "this node"
+			kind, text = "this node", "mail of another node is not taken"
 		}
 		missing, ok := lines.Take(kind, time.Now())
 		if !ok {
 			return
 		}
-		line := log.Warn().Err(err).Str("peer", peer)
+		line := log.Warn().Err(err)
+		if peer != "" {
+			line = line.Str("peer", peer)
+		}
 		if missing > 0 {
 			line = line.Int("unlogged", missing)
 		}
-		line.Msg("connection of another node")
+		line.Msg(text)
 	}
 }

@@ -52,7 +52,7 @@ func TestXferdEndsWhenADirectoryIsReplaced(t *testing.T) {
 func TestASecondXferdTouchesNothing(t *testing.T) {
 	dir := t.TempDir()
 	office := filepath.Join(dir, "po")
-	written := []string{"queue/.xfer/m-1", "transport/.xfer/c-1"}
+	written := []string{"queue/88", "transport/.xfer/S88XMVQKNOA"}
 	for _, name := range written {
 		path := filepath.Join(office, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("x"), 0o600)); err != nil {
@@ -86,7 +86,7 @@ func TestASecondXferdTouchesNothing(t *testing.T) {
 			t.Errorf("the second xferd removed a file of the first: %v", err)
 		}
 	}
-	for _, name := range []string{"transport/.xfer/origins", "xfer"} {
+	for _, name := range []string{"transport/.xfer/taken", "xfer"} {
 		if _, err := os.Stat(filepath.Join(office, name)); err == nil {
 			t.Errorf("the second xferd made %s", name)
 		}

@@ -39,7 +39,7 @@ var attacks = []struct {
 	{"a message that its sender makes grow is neither delivered nor copied", growingMessage},
 	{"a submission of a terabyte fills no disk, and is answered", hugeSubmission},
 	{"a forged lock does not cut a mailbox", forgedLock},
-	{"users cannot push to xferd, and a node's mail has no effect beyond itself", nodesAttack},
+	{"users cannot push to xferd", nodesAttack},
 	{"two thousand silent connections keep nobody out", silentConnections},
 }
 

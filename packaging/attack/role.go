@@ -54,7 +54,7 @@ func play(role string, args []string) {
 		err = nil
 	case "greet":
 		var said string
-		_, said, err = greet(args[0])
+		said, err = greet(args[0])
 		fmt.Print(said)
 	case "enter":
 		err = enter()

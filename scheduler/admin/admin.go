@@ -79,12 +79,9 @@ type Options struct {
 	// Nodes returns the names of the nodes to which mail may be moved, in lower
 	// case; nil: there is no table of nodes. If it is nil, mail may be moved to any host
 	// of channel xfer.
-	Nodes func() ([]string, error)
-	// NodeAnswers returns why a node cannot be asked which mail it has; nil: none is
-	// asked.
-	NodeAnswers func(ctx context.Context, node string) error
-	OwnNames    []string // the names of this node, in lower case
-	Cluster     Cluster  // nil: there is none
+	Nodes    func() ([]string, error)
+	OwnNames []string // the names of this node, in lower case
+	Cluster  Cluster  // nil: there is none
 	// EventLog is the path of the event log, for mailq trace; "": none.
 	EventLog string
 	// MessageDir, ControlDir and LogDir are the directories whose free space
@@ -107,7 +104,7 @@ func New(o Options) *Server {
 	s := &Server{
 		queue: &Queue{
 			holding: make(chan struct{}, 1),
-			port:    o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, nodeAnswers: o.NodeAnswers, ownNames: o.OwnNames, cluster: o.Cluster, eventLog: o.EventLog, ends: make(chan time.Time, 1),
+			port:    o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, ownNames: o.OwnNames, cluster: o.Cluster, eventLog: o.EventLog, ends: make(chan time.Time, 1),
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
 			uncounted: logs.Throttle{Period: time.Minute},
 		},

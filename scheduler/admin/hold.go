@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"zsched/ctlfile"
@@ -33,11 +32,10 @@ func (q *Queue) actOnOneHeld(ctx context.Context, o *mailq.Order, id string, cop
 	if err != nil || !found || m.Place != spool.Hold {
 		return mailq.Outcome{}, err
 	}
-	jobs := q.affected(o, m)
-	if len(jobs) == 0 && q.movesBack(o) {
-		return mailq.Outcome{}, q.errThisNode(o)
+	if isMove(o) {
+		return mailq.Outcome{}, errHeldStays
 	}
-	did := countJobs(jobs)
+	did := countJobs(storedJobs(m))
 	if o.Verb == mailq.Requeue { // the router cannot hold it
 		did.HoldsLost = 1
 	}
@@ -276,8 +274,7 @@ func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) 
 
 // actOnHeldSelection carries out KILL, EXPIRE, REQUEUE or REROUTE on the held
 // messages that are selected. The order is about whole messages, so every open
-// recipient of a message must be selected; a move to this node concerns only those on their
-// way to another node.
+// recipient of a message must be selected.
 func (q *Queue) actOnHeldSelection(ctx context.Context, o *mailq.Order, did *tally) error {
 	match := isSelected(o.Where, time.Now())
 	var held []*spool.Stored
@@ -285,10 +282,7 @@ func (q *Queue) actOnHeldSelection(ctx context.Context, o *mailq.Order, did *tal
 		if err != nil {
 			return err
 		}
-		jobs := q.affected(o, m)
-		if q.movesBack(o) && len(jobs) == 0 && slices.ContainsFunc(storedJobs(m), match) {
-			did.isHere = true
-		}
+		jobs := storedJobs(m)
 		if len(jobs) > 0 && !slices.ContainsFunc(jobs, func(j *mailq.Job) bool {
 			return !match(j) || len(choose(o.Where, j, offsetsOf(o.Where, j))) < len(j.Recipients)
 		}) {
@@ -300,50 +294,15 @@ func (q *Queue) actOnHeldSelection(ctx context.Context, o *mailq.Order, did *tal
 		}
 	}
 	copies := q.copiesOf(o)
-	err := q.eachMessage(o, held, did, func(m *spool.Stored) (mailq.Outcome, error) {
-		return q.actOnOneHeld(ctx, o, m.SpoolID(), copies)
-	})
-	return cmp.Or(err, q.recordCopies(copies))
-}
-
-// maxMoves is how many messages are moved at once: they share their waits for the disk.
-const maxMoves = 200
-
-// eachMessage carries out an order on messages and counts what it did. An error ends
-// it, except for a move, which goes on with the other messages, many at a time, and
-// returns the first error.
-func (q *Queue) eachMessage(o *mailq.Order, list []*spool.Stored, did *tally, act func(*spool.Stored) (mailq.Outcome, error)) error {
-	limit := 1
-	if isMove(o) {
-		limit = maxMoves
-	}
-	var mu sync.Mutex
-	var first error
-	var working sync.WaitGroup
-	next := make(chan *spool.Stored)
-	for range min(limit, len(list)) {
-		working.Go(func() {
-			for m := range next {
-				more, err := act(m)
-				mu.Lock()
-				did.Add(more)
-				if err != nil && !errors.Is(err, daemon.ErrNotHeld) && first == nil {
-					first = err
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	for _, m := range list {
-		mu.Lock()
-		stop := first != nil && limit == 1
-		mu.Unlock()
-		if stop {
+	var err error
+	for _, m := range held {
+		var more mailq.Outcome
+		more, err = q.actOnOneHeld(ctx, o, m.SpoolID(), copies)
+		did.Add(more)
+		if err != nil && !errors.Is(err, daemon.ErrNotHeld) {
 			break
 		}
-		next <- m
+		err = nil
 	}
-	close(next)
-	working.Wait()
-	return first
+	return cmp.Or(err, q.recordCopies(copies))
 }

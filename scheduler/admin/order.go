@@ -39,7 +39,7 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 	if strings.ContainsAny(o.To.Channel+o.To.Host, "\n\x00") {
 		return mailq.Outcome{}, errors.New("a channel or host cannot contain a line end or NUL")
 	}
-	if err := q.checkNode(ctx, &o); err != nil {
+	if err := q.checkNode(&o); err != nil {
 		return mailq.Outcome{}, err
 	}
 	if err := q.checkCommand(ctx, &o); err != nil {
@@ -109,8 +109,7 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 	}
 	did := newTally()
 	if o.Where.State == mailq.StateParked {
-		err = q.moveParked(ctx, o, did)
-		return did.outcome(), err // a move to this node is refused
+		return mailq.Outcome{}, errors.New("no order is about mail with state=parked: it waits for a notice to be written")
 	}
 	jobs := countedJobs{walkOf(o.Where), func(v *scheduler.VertexView) ([]mailq.Recipient, bool) {
 		job := jobOf(v)
@@ -133,28 +132,16 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 	case o.Where.State == mailq.StateHeld && o.Verb != mailq.Hold && o.Verb != mailq.Retry:
 		err = q.actOnHeldSelection(ctx, o, did)
 	}
-	if err == nil && o.Verb != mailq.Release && did.outcome() == (mailq.Outcome{}) && !did.isHere {
+	if err == nil && o.Verb != mailq.Release && did.outcome() == (mailq.Outcome{}) {
 		err = q.whyHeld(ctx, o)
 	}
-	return q.outcomeOf(o, did, err)
-}
-
-// outcomeOf returns what an order did. A move to this node that has found only mail that is
-// not on its way to another node is refused.
-func (q *Queue) outcomeOf(o *mailq.Order, did *tally, err error) (mailq.Outcome, error) {
-	outcome := did.outcome()
-	if err == nil && outcome == (mailq.Outcome{}) && did.isHere {
-		err = q.errThisNode(o)
-	}
-	return outcome, err
+	return did.outcome(), err
 }
 
 // tally counts what an order has done so far.
 type tally struct {
 	mailq.Outcome // but for Threads: a thread counts once
 	threads       map[mailq.Name]struct{}
-	// isHere says that a move to this node has selected mail that is here already.
-	isHere bool
 }
 
 func newTally() *tally { return &tally{threads: make(map[mailq.Name]struct{})} }
@@ -193,7 +180,7 @@ func (q *Queue) inQueue(ctx context.Context, text string) (id scheduler.MessageI
 func (q *Queue) actOnJobs(ctx context.Context, o *mailq.Order, begin walkFunc, selected selectFunc) (mailq.Outcome, error) {
 	did := newTally()
 	err := q.orderJobs(ctx, o, countedJobs{begin, selected, did})
-	return q.outcomeOf(o, did, err)
+	return did.outcome(), err
 }
 
 // selectFunc reports whether a job line, or a part of it, is selected. If only some of its
@@ -219,13 +206,12 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 			return err
 		}
 	}
-	unasked := q.dropUnasked(ctx, o, targets)
-	if unasked != nil && len(targets.list) == 0 {
-		return unasked
+	if len(targets.list) == 0 && targets.stays != nil {
+		return targets.stays
 	}
 	event := scheduler.Ordered{
 		Verb: verbs[o.Verb], DryRun: o.DryRun,
-		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host}, Back: q.movesBack(o),
+		To:   scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
 		Name: string(o.Verb), By: actorText(o), Why: o.Why, Only: targets.only,
 	}
 	did, err := q.order(ctx, event, targets)
@@ -240,24 +226,27 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	if err == nil && did.Recipients == 0 {
 		err = targets.whyUntouched(o)
 	}
-	return cmp.Or(err, unasked)
+	if err == nil && !o.DryRun {
+		err = targets.stays
+	}
+	return err
 }
 
 // collect finds the targets of an order. Those of a HOLD are whole messages. So is the
-// target of any other order about one message, except RELEASE, RETRY and a move to this node: its
-// recipients that go to one destination then go as one message.
+// target of any other order about one message, except RELEASE, RETRY and a move to another node:
+// its recipients that go to one destination then go as one message.
 func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (*targets, error) {
 	suspended, err := q.suspendedHere(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	movesBack, toHeld := q.movesBack(o), false
+	toHeld := false
 	if o.Verb == mailq.Reroute {
 		if err := q.port.Ask(ctx, func(l *daemon.Loop) { toHeld = l.IsHeld(spool.Thread(o.To)) }); err != nil {
 			return nil, err
 		}
 	}
-	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release && o.Verb != mailq.Retry && !movesBack)
+	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release && o.Verb != mailq.Retry && !isMove(o))
 	for item, err := range daemon.Walk(ctx, q.port, jobs.begin) {
 		if err != nil {
 			return nil, err
@@ -277,8 +266,10 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 		if !selected {
 			continue
 		}
-		if movesBack && v.Channel != ctlfile.TransferChannel {
-			jobs.did.isHere = true
+		if err := q.staysHere(o, v, targets); err != nil {
+			if targets.stays = err; targets.whole {
+				return nil, err
+			}
 			continue
 		}
 		if losesHold(o) && (v.Ordered == scheduler.VerbHold || v.Held && !toHeld) {

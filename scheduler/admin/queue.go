@@ -24,13 +24,12 @@ import (
 type Queue struct {
 	port                           daemon.Port
 	files                          Files
-	params                         func(scheduler.Params) []string     // Options.Params
-	messageDir, controlDir, logDir string                              // Options
-	nodes                          func() ([]string, error)            // Options
-	nodeAnswers                    func(context.Context, string) error // Options
-	ownNames                       []string                            // Options
-	cluster                        Cluster                             // Options
-	eventLog                       string                              // Options
+	params                         func(scheduler.Params) []string // Options.Params
+	messageDir, controlDir, logDir string                          // Options
+	nodes                          func() ([]string, error)        // Options
+	ownNames                       []string                        // Options
+	cluster                        Cluster                         // Options
+	eventLog                       string                          // Options
 	log                            zerolog.Logger
 	// ends receives the end of each hold that has a time limit.
 	ends chan time.Time

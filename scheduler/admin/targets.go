@@ -40,6 +40,10 @@ type targets struct {
 	// unheld are the messages that a REQUEUE or REROUTE takes out of a hold: that of a thread,
 	// or one that waits for an agent.
 	unheld map[scheduler.MessageID]struct{}
+	// stays is why some of what was selected is no target, because it cannot go elsewhere; nil:
+	// everything can. taken has the answer for each thread that was asked about.
+	stays error
+	taken map[mailq.Name]error
 	// ordered is an order that waits for an agent, on the message that a RELEASE is about;
 	// "": none does.
 	ordered mailq.Verb
@@ -75,6 +79,7 @@ func newTargets(whole bool) *targets {
 		whole: whole, rank: make(map[scheduler.MessageID]int), vertices: make(map[scheduler.MessageID]int),
 		threads: make(map[mailq.Name]struct{}), suspended: make(map[scheduler.MessageID]struct{}),
 		keptBack: make(map[scheduler.MessageID]struct{}), unheld: make(map[scheduler.MessageID]struct{}),
+		taken: make(map[mailq.Name]error),
 	}
 }
 

@@ -53,7 +53,7 @@ func Command(words []string, mailbin string, env map[string]string) (path string
 	}
 	tz, ok := os.LookupEnv("TZ")
 	inherit("TZ", tz, ok)
-	for _, name := range []string{"PATH", "ZCONFIG", "STOREERRORS", "XFERNODE", "XFERNODES", "XFERCERT", "XFERKEY", "XFERCA"} {
+	for _, name := range []string{"PATH", "ZCONFIG", "STOREERRORS", "XFERNODE", "XFERNODES"} {
 		value, ok := env[name]
 		inherit(name, value, ok)
 	}

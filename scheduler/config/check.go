@@ -188,7 +188,7 @@ func checkProgram(program, mailbin string, env map[string]string) error {
 }
 
 // CheckMoves reports what keeps mail from moving to other nodes, if the file names a
-// table of nodes: no clause with a command for channel xfer, and files that are missing.
+// table of nodes: no clause with a command for channel xfer, and a table that is missing.
 func (f *File) CheckMoves() (problems []error) {
 	p := &f.Params
 	if p.XferNodes == "" {
@@ -200,15 +200,8 @@ func (f *File) CheckMoves() (problems []error) {
 		problems = append(problems, fmt.Errorf("%s: PARAMxfer-nodes is set, but no clause gives a command for %s/*: no mail can be moved",
 			f.Name, ctlfile.TransferChannel))
 	}
-	for _, file := range []struct{ param, path string }{
-		{"nodes", p.XferNodes}, {"cert", p.XferCert}, {"key", p.XferKey}, {"ca", p.XferCA},
-	} {
-		if file.path == "" {
-			continue
-		}
-		if _, err := os.Stat(file.path); err != nil {
-			problems = append(problems, fmt.Errorf("%s: PARAMxfer-%s: %w", f.Name, file.param, err))
-		}
+	if _, err := os.Stat(p.XferNodes); err != nil {
+		problems = append(problems, fmt.Errorf("%s: PARAMxfer-nodes: %w", f.Name, err))
 	}
 	return problems
 }

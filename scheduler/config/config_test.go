@@ -214,9 +214,7 @@ PARAMactive-limit=5
 PARAMrecipient-limit=6
 PARAMring-reserve=7
 PARAMmetrics=TCP:127.0.0.1:9174
-PARAMspool-mode=keep
-PARAMxfer-channels="smtp local error hold"
-PARAMxfer-programs=no`
+PARAMspool-mode=keep`
 	if got := strings.Join(file.Params.Lines(), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

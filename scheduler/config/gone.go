@@ -11,6 +11,12 @@ var gone = map[string]string{
 	"paramcluster-lost":    "without the store, each limit is divided among the nodes; use maxthr and rate for what each node may do at most",
 	"paramcluster-prefix":  "use the number of a database in PARAMcluster for each cluster",
 	"paramevent-log-limit": "let logrotate bound the event log, as its example does",
+	"paramxfer-listen":     "xferd listens at the address of this node in the table of nodes",
+	"paramxfer-cert":       "the certificate lies beside the table of nodes, whose path it has with .crt",
+	"paramxfer-key":        "the key lies beside the table of nodes, whose path it has with .key",
+	"paramxfer-ca":         "the authorities lie beside the table of nodes, whose path they have with .ca",
+	"paramxfer-channels":   "nodes that have a certificate may move all mail here",
+	"paramxfer-programs":   "nodes that have a certificate may move all mail here",
 }
 
 // insteadOf returns the end of an error about an unknown name: what to use, if it is gone.

@@ -24,9 +24,8 @@ type row[T any] struct {
 	// zmailer says what ZMailer did when neither the clause nor */* set the
 	// keyword; empty where this program does the same.
 	zmailer string
-	// atStart is the program that reads a PARAM only when it starts; empty: a reload
-	// changes it.
-	atStart string
+	// atStart says that the scheduler reads a PARAM only when it starts.
+	atStart bool
 }
 
 // find returns the row with this name or alias, ignoring case, or nil.

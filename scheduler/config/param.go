@@ -46,17 +46,8 @@ type Params struct {
 	// Fence is the path of the command that makes sure that a node no longer runs;
 	// empty: none.
 	Fence string
-	// XferListen is the socket at which xferd takes mail from other nodes; the zero
-	// value: the node's own line in the table of nodes. XferNodes is the path of
-	// that table; empty: none. XferCert, XferKey and XferCA are the files of this
-	// node's certificate.
-	XferListen                           Socket
-	XferNodes, XferCert, XferKey, XferCA string
-	// XferChannels are the channels of which other nodes may move mail here, with
-	// blanks between them. XferPrograms lets them move mail of all channels here, and
-	// mail for programs, files and lists.
-	XferChannels string
-	XferPrograms bool
+	// XferNodes is the path of the table of nodes; empty: none.
+	XferNodes string
 	// Shares has the weights of senders and domains, and Replies the reply rules that come
 	// after those of scheduler.cf.
 	Shares  Shares
@@ -65,13 +56,13 @@ type Params struct {
 
 // params are all PARAMs.
 var params = []row[Params]{
-	{name: "mailqpath", atStart: byScheduler, aliases: []string{"mailqsock"}, preset: "TCP:174",
+	{name: "mailqpath", atStart: true, aliases: []string{"mailqsock"}, preset: "TCP:174",
 		kind:    sockets(func(v *Params) *Sockets { return &v.MailqSocks }, socketForm{port: mailqPort}),
 		meaning: "sockets at which the scheduler answers queries"},
 	{name: "authfile",
 		kind:    path(func(v *Params) *string { return &v.AuthFile }),
 		meaning: "file that says who may send which queries and orders"},
-	{name: "notifysock", atStart: byScheduler,
+	{name: "notifysock", atStart: true,
 		kind:    socket(func(v *Params) *Socket { return &v.NotifySock }, socketForm{local: true}),
 		meaning: "socket at which routers announce new messages"},
 	{name: "global-report-interval", preset: "5m",
@@ -92,48 +83,30 @@ var params = []row[Params]{
 	{name: "ring-reserve", preset: "100",
 		kind:    count(func(v *Params) *int { return &v.RingReserve }, 0, 1000000000),
 		meaning: "recipients that a ring may have in memory even if a limit is reached"},
-	{name: "metrics", atStart: byScheduler,
+	{name: "metrics", atStart: true,
 		kind:    socket(func(v *Params) *Socket { return &v.Metrics }, socketForm{host: "127.0.0.1"}),
 		meaning: "socket of the HTTP server that serves metrics in Prometheus format"},
-	{name: "event-log", atStart: byScheduler,
+	{name: "event-log", atStart: true,
 		kind:    path(func(v *Params) *string { return &v.EventLog }),
 		meaning: "log to which the scheduler writes a line about each event of each message"},
-	{name: "spool-mode", atStart: byScheduler, preset: "0750",
+	{name: "spool-mode", atStart: true, preset: "0750",
 		kind:    oneOf(func(v *Params) *string { return &v.SpoolMode }, "0750", "keep"),
 		meaning: "mode that a scheduler running as root gives to the directories transport, queue, hold, postman and corrupt"},
-	{name: "node", atStart: byScheduler,
+	{name: "node", atStart: true,
 		kind:    text(func(v *Params) *string { return &v.Node }),
 		meaning: "name of this node"},
-	{name: "cluster", atStart: byScheduler,
+	{name: "cluster", atStart: true,
 		kind:    store(func(v *Params) **redisurl.Address { return &v.Cluster }),
 		meaning: "Redis or Valkey server through which several nodes share limits"},
-	{name: "cluster-password-file", atStart: byScheduler,
+	{name: "cluster-password-file", atStart: true,
 		kind:    path(func(v *Params) *string { return &v.ClusterPasswordFile }),
 		meaning: "file with the password for the store"},
-	{name: "fence", atStart: byScheduler,
+	{name: "fence", atStart: true,
 		kind:    path(func(v *Params) *string { return &v.Fence }),
 		meaning: "command that makes sure that another node is no longer running"},
-	{name: "xfer-listen", atStart: byXferd,
-		kind:    socket(func(v *Params) *Socket { return &v.XferListen }, socketForm{}),
-		meaning: "socket at which xferd takes mail from other nodes"},
 	{name: "xfer-nodes",
 		kind:    path(func(v *Params) *string { return &v.XferNodes }),
 		meaning: "table of nodes"},
-	{name: "xfer-cert",
-		kind:    path(func(v *Params) *string { return &v.XferCert }),
-		meaning: "file of the certificate with which this node moves and takes mail"},
-	{name: "xfer-key",
-		kind:    path(func(v *Params) *string { return &v.XferKey }),
-		meaning: "file of the key of that certificate"},
-	{name: "xfer-ca",
-		kind:    path(func(v *Params) *string { return &v.XferCA }),
-		meaning: "file of the authorities that sign the certificates of other nodes"},
-	{name: "xfer-channels", atStart: byXferd, preset: "smtp local error hold",
-		kind:    text(func(v *Params) *string { return &v.XferChannels }),
-		meaning: "channels of which mail may be moved here"},
-	{name: "xfer-programs", atStart: byXferd, preset: "no",
-		kind:    flag(func(v *Params) *bool { return &v.XferPrograms }),
-		meaning: "take moved mail of all channels, and for programs, files and lists"},
 	{name: "shares",
 		kind:    sharesFile(func(v *Params) *Shares { return &v.Shares }),
 		meaning: "file of the weights of senders and domains"},

@@ -4,12 +4,6 @@ package config
 
 import "reflect"
 
-// The programs that read a parameter only when they start.
-const (
-	byScheduler = "the scheduler"
-	byXferd     = "xferd"
-)
-
 const atNextStart = " has changed, which takes effect at the next start"
 
 // NotReloaded returns a warning for each parameter that a reload of this file cannot
@@ -18,18 +12,14 @@ const atNextStart = " has changed, which takes effect at the next start"
 func (f *File) NotReloaded(started *File) (all []Warning) {
 	for i := range params {
 		r := &params[i]
-		if r.atStart == "" || same(r, &started.Params, &f.Params) {
+		if !r.atStart || same(r, &started.Params, &f.Params) {
 			continue
 		}
 		place, set := f.setParams[r.name]
 		if !set {
 			place = Place{File: f.Name}
 		}
-		text := "PARAM" + r.name + atNextStart
-		if r.atStart != byScheduler {
-			text += " of " + r.atStart
-		}
-		all = append(all, Warning{place, text})
+		all = append(all, Warning{place, "PARAM" + r.name + atNextStart})
 	}
 	sortByPlace(all)
 	return all

@@ -128,7 +128,7 @@ func (f *files) resubmit(a scheduler.Resubmit) {
 	f.pending++
 	f.resubmits[a.Op] = a.Offsets
 	f.spool.Resubmit(uint64(a.Op), spool.Resubmission{
-		From: spool.Queue, Path: a.Path, Offsets: a.Offsets, Attempts: a.Attempts, Held: a.Held, Channel: a.Channel, Host: a.Host,
+		From: spool.Queue, Path: a.Path, Offsets: a.Offsets, Attempts: a.Attempts, Channel: a.Channel, Host: a.Host,
 	})
 }
 

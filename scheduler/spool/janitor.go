@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/queue"
 )
 
 const (
@@ -178,13 +180,15 @@ func (s *Spool) orphans(now time.Time) []string {
 	return found
 }
 
-// hasStaged reports whether router(8) has control files in transport/.router, or a worker
-// of ours in transport/.scheduler, whose messages may be in queue/ already. The router
-// moves them to their names when it is started again.
+// hasStaged reports whether there are staged control files, of any program, whose messages
+// may be in queue/ already. Their programs complete or remove them.
 func (s *Spool) hasStaged() bool {
-	for _, dir := range []string{".router", ".scheduler"} {
+	for _, dir := range queue.StagingDirs {
 		names, _ := postoffice.ReadNamesAt(s.pair(Queue).transport, dir)
-		if slices.ContainsFunc(names, func(name string) bool { return name[0] != '.' }) {
+		if slices.ContainsFunc(names, func(name string) bool {
+			_, ok := ctlfile.Number(strings.TrimPrefix(name, "S"))
+			return ok
+		}) {
 			return true
 		}
 	}

@@ -271,7 +271,6 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 	m.Recipients = make([]ctlfile.OpenRecipient, 0, open)
 	for i := range f.Recipients {
 		if r := &f.Recipients[i]; r.Tag == ctlfile.Open {
-			m.Owes = m.Owes || isDoneElsewhere(r) // when it expires
 			m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{
 				Offset:  r.Offset,
 				Channel: t.word(r.RouteChannel()),

@@ -190,12 +190,10 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 	var recorded map[int64]bool
 	settled := outcomes(d.file)
 	sets, notices, owed := false, false, false
-	marks, lines = d.restoreUnreported(settled, marks)
-	restored := lines
 	for _, m := range marks {
 		r := d.recipient(m)
-		if r == nil || slices.ContainsFunc(restored, func(d ctlfile.Diagnostic) bool { return d.Recipient == r.Offset }) {
-			continue // it has its lines
+		if r == nil {
+			continue
 		}
 		sets = sets || r.Class > 0
 		switch {
@@ -213,7 +211,7 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 			}
 		}
 	}
-	if err := d.append(lines, owed || notices || len(restored) > 0); err != nil {
+	if err := d.append(lines, owed || notices); err != nil {
 		return err
 	}
 	for _, m := range marks {
@@ -275,37 +273,6 @@ func fate(m ctlfile.Mark) ctlfile.Fate {
 		return ctlfile.Killed
 	}
 	return m.Fate
-}
-
-// restoreUnreported changes the outcomes of recipients that were done before they were to be
-// moved to another node. One that has not arrived there when it expires or is killed gets
-// its former outcome again, and the d lines that this function returns. A delay of the move
-// is not reported.
-func (d *controlFile) restoreUnreported(settled map[int64]ctlfile.Tag, marks []ctlfile.Mark) (_ []ctlfile.Mark, lines []ctlfile.Diagnostic) {
-	copied := false
-	for n := range marks {
-		i := d.file.Find(marks[n].Offset)
-		if i < 0 || !isDoneElsewhere(&d.file.Recipients[i]) || marks[n].Tag == ctlfile.Delivered && !marks[n].Diagnose && !marks[n].Killed {
-			continue
-		}
-		if !copied {
-			marks, copied = slices.Clone(marks), true
-		}
-		m, r := &marks[n], &d.file.Recipients[i]
-		m.Diagnose = false
-		if m.Tag != ctlfile.Failed && !m.Killed {
-			continue
-		}
-		m.Tag, _ = doneBefore(r)
-		if _, done := settled[r.Offset]; done {
-			continue
-		}
-		for _, line := range ctlfile.ParseUnreported(r.Unreported) {
-			line.Recipient, line.Header, line.N = r.Offset, r.Header, r.N
-			lines = append(lines, line)
-		}
-	}
-	return marks, lines
 }
 
 // recipient returns the recipient that an outcome is for. It is nil if there is

@@ -8,11 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
-	"zsched/queue"
 )
 
 // A resubmission is a few steps, each of them whole or not at all. Below the
@@ -68,6 +65,16 @@ func (o *testSpool) survives(step string, want map[string]int) {
 const toThree = toBob + "\n" + toCarol + "\ns local dave@x.example dave@x.example 0\n" +
 	"r           smtp e.example eve@e.example 65534"
 
+// begun stages a resubmission and opens the old file, as a batch does.
+func (o *testSpool) begun(asked Resubmission) *resubmission {
+	o.t.Helper()
+	m := &resubmission{Resubmission: &asked}
+	m.staged, m.err = o.s.stage(&asked)
+	check(o.t, m.err)
+	check(o.t, o.s.check(m))
+	return m
+}
+
 func TestCrashInResubmitToTheRouter(t *testing.T) {
 	for step, want := range []map[string]int{
 		{"bob@b.example": 1, "carol": 1, "eve@e.example": 1}, // both are packed
@@ -77,70 +84,66 @@ func TestCrashInResubmitToTheRouter(t *testing.T) {
 		o := newRoutedSpool(t)
 		o.put("7", control("7", toThree))
 		o.open(Options{})
-		asked := Resubmission{Path: "7"}
-		staged, err := o.s.stage(&asked)
-		check(t, err)
-		if len(staged) != 2 {
-			t.Fatalf("%+v", staged)
+		m := o.begun(Resubmission{Path: "7"})
+		if len(m.staged) != 2 {
+			t.Fatalf("%+v", m.staged)
 		}
-		var answer Resubmitted
-		switch step {
-		case 1:
-			_, err = o.s.publish(&staged[0], &answer)
-		case 2:
-			err = o.s.commit(&asked, staged[:1], &answer)
+		m.staged = m.staged[:1]
+		if step > 0 {
+			o.s.publish([]*resubmission{m})
 		}
-		check(t, err)
+		if step > 1 {
+			o.s.markSent(m)
+			check(t, m.err)
+		}
 		o.survives(fmt.Sprint("step ", step), want)
 	}
 }
 
+// TestCrashInReroute: whatever step a reroute or a move to another node has reached, for mail
+// in the queue or under hold/, each recipient is there once.
 func TestCrashInReroute(t *testing.T) {
-	asked := Resubmission{Path: "7", Channel: "uucp", Host: "relay"}
-	begin := func() (*testSpool, stagedCopy) {
-		o := newRoutedSpool(t)
-		o.put("7", control("7", toBob))
-		o.open(Options{})
-		staged, err := o.s.stage(&asked)
-		check(t, err)
-		if len(staged) != 1 {
-			t.Fatalf("%+v", staged)
+	for _, asked := range []Resubmission{
+		{Path: "7", Channel: "uucp", Host: "relay"}, {Path: "7", Channel: "xfer", Host: "mx2"}, {From: Hold, Path: "7", Channel: "uucp", Host: "relay"},
+	} {
+		for _, step := range []string{"write ", "sync staged", "move message", "claim", "publish", "mark", "end"} {
+			o := newRoutedSpool(t)
+			text := control("7", toBob, toCarol)
+			o.write(asked.From.dir()+"transport/7", text)
+			o.write(asked.From.dir()+"queue/7", "Subject: x\n\nbody\n")
+			o.open(Options{Node: "mx1"})
+			asked.Offsets = []int64{offset(t, text, "bob@")}
+			m := o.begun(asked)
+			o.s.copies.Step = func(what string) {
+				if strings.HasPrefix(what, step) {
+					panic(step)
+				}
+			}
+			func() {
+				defer func() { _ = recover() }()
+				o.s.publish([]*resubmission{m})
+			}()
+			if step == "end" {
+				o.s.markSent(m)
+				check(t, m.err)
+			}
+			m.old.close()
+			if asked.From == Hold {
+				o.close()
+				o.open(Options{Node: "mx1"})
+				for _, path := range o.files() { // to be counted
+					if from, found := strings.CutPrefix(path, "hold/"); found {
+						check(t, os.MkdirAll(filepath.Dir(filepath.Join(o.dir, from)), 0o755))
+						check(t, os.Rename(filepath.Join(o.dir, path), filepath.Join(o.dir, from)))
+					}
+				}
+			}
+			o.survives(fmt.Sprintf("%+v, step %q", asked, step), map[string]int{"bob@b.example": 1, "carol": 1})
+			if left, err := os.ReadDir(filepath.Join(o.dir, "transport/.scheduler")); err != nil || len(left) > 0 {
+				t.Errorf("step %q: %v, %v are left", step, err, left)
+			}
 		}
-		return o, staged[0]
 	}
-	// The number that the copy has, and the control file that goes with it.
-	prepared := func(o *testSpool, p stagedCopy) (id, text string) {
-		var st unix.Stat_t
-		check(t, unix.Stat(p.file, &st))
-		p.draft.Name = fmt.Sprint(st.Ino)
-		encoded, err := p.draft.Encode()
-		check(t, err)
-		return p.draft.Name, string(encoded)
-	}
-
-	o, _ := begin()
-	o.survives("the copy is made", map[string]int{"bob@b.example": 1})
-
-	o, p := begin()
-	_, text := prepared(o, p)
-	o.write("transport/"+".scheduler"+"/"+p.spoolID, text[:20])
-	o.survives("the control file is being written", map[string]int{"bob@b.example": 1})
-
-	o, p = begin()
-	id, text := prepared(o, p)
-	o.write("transport/"+".scheduler"+"/"+p.spoolID, text)
-	check(t, os.Rename(p.file, filepath.Join(o.dir, "queue", id)))
-	o.survives("the copy is in the queue", map[string]int{"bob@b.example": 1})
-
-	o, p = begin()
-	var answer Resubmitted
-	_, err := o.s.publish(&p, &answer)
-	check(t, err)
-	o.survives("the new control file has its name", map[string]int{"bob@b.example": 2})
-
-	o, p = begin()
-	check(t, o.s.commit(&asked, []stagedCopy{p}, &answer))
-	o.survives("the old recipient is tagged", map[string]int{"bob@b.example": 1})
 }
 
 // Between staging and publishing somebody else took a recipient: nothing is sent.
@@ -158,15 +161,16 @@ func TestResubmitOfWhatChangedMeanwhile(t *testing.T) {
 			o := newRoutedSpool(t)
 			o.put("7", text)
 			o.open(Options{})
-			staged, err := o.s.stage(&asked)
-			check(t, err)
+			m := &resubmission{Resubmission: &asked}
+			m.staged, m.err = o.s.stage(&asked)
+			check(t, m.err)
 			change(o)
 			before := slices.DeleteFunc(o.files(), func(path string) bool {
 				return strings.HasPrefix(path, "public/") || strings.HasPrefix(path, "queue/.tmp/")
 			})
-			var answer Resubmitted
-			if err := o.s.commit(&asked, staged, &answer); err == nil || answer.Offsets != nil {
-				t.Errorf("%s: %v, %+v", name, err, answer)
+			o.s.commitBatch([]*resubmission{m})
+			if got := answer[Resubmitted](o); got.Err == nil && !got.Missing || got.Offsets != nil {
+				t.Errorf("%s: %+v", name, got)
 			}
 			o.holds(before...)
 		}
@@ -178,18 +182,16 @@ func TestResubmitThatCannotTag(t *testing.T) {
 	o := newRoutedSpool(t)
 	o.put("7", control("7", toBob))
 	o.open(Options{})
-	staged, err := o.s.stage(&Resubmission{Path: "7"})
-	check(t, err)
-	var buf []byte
-	d, err := readControl(postoffice.Control{}, o.s.pair(Queue).transport, "7", unix.O_RDONLY, &buf)
-	check(t, err)
-	staged[0].control = d.st
+	m := o.begun(Resubmission{Path: "7"})
+	check(t, postoffice.Close(m.old.fd))
+	m.old.fd = -1
 	// The name is another file's by the time that the tag is due.
 	o.write("transport/tmp", control("7", toBob))
 	check(t, os.Rename(filepath.Join(o.dir, "transport/tmp"), filepath.Join(o.dir, "transport/7")))
-	var answer Resubmitted
-	if err := o.s.commitOne(&staged[0], &d, &answer); err == nil || len(answer.Offsets) != 1 || len(answer.Router) != 1 {
-		t.Errorf("%v, %+v", err, answer)
+	o.s.publish([]*resubmission{m})
+	o.s.markSent(m)
+	if m.err == nil || len(m.answer.Offsets) != 1 || len(m.answer.Router) != 1 {
+		t.Errorf("%v, %+v", m.err, m.answer)
 	}
 	if got := o.copies()["bob@b.example"]; got != 2 {
 		t.Errorf("%d copies", got)
@@ -215,72 +217,4 @@ func TestDiscardCopiesOfOthersOnly(t *testing.T) {
 	kept = append(kept, mine)
 	slices.Sort(kept)
 	o.holds(kept...)
-}
-
-// TestCrashInMoveToAnotherNode: whatever step a move of queued, held or parked mail has
-// reached, its repetition leaves nothing behind, and a recipient or d line that has two
-// copies then has the same origin in both, so that the other node takes it once.
-func TestCrashInMoveToAnotherNode(t *testing.T) {
-	for _, from := range []Place{Queue, Hold, Postman} {
-		for step, copies := range []int{1, 2, 1} { // staged; published, too; marked, too
-			o := newRoutedSpool(t)
-			lines := []string{"r-          smtp d.example dora@d.example 65534"}
-			if from != Postman {
-				lines = append(lines, toBob)
-			}
-			text := control("7", lines...)
-			text += diagnose(offset(t, text, "dora@"), "dora@d.example", "failed")
-			o.write(from.dir()+"transport/7", text)
-			o.write(from.dir()+"queue/7", "Subject: x\n\nbody\n")
-			o.open(Options{Node: "mx1"})
-			r := Resubmission{From: from, Path: "7", Channel: "xfer", Host: "mx2"}
-			staged, err := o.s.stage(&r)
-			check(t, err)
-			if step > 0 {
-				q := queue.Item{Contents: staged[0].draft, Message: staged[0].file}
-				o.s.copies.Commit([]*queue.Item{&q})
-				check(t, q.Err)
-			}
-			if step > 1 {
-				m := &move{resubmission: &r, staged: staged}
-				check(t, o.s.checkMove(m))
-				check(t, m.old.markMoved(&staged[0]))
-				m.old.close()
-			}
-			o.open(Options{Node: "mx1"})
-			check(t, o.resubmitted(r).Err)
-			origins := map[string]int{}
-			for _, path := range o.files() {
-				if !strings.HasPrefix(path, "transport/") || path == "transport/7" {
-					continue
-				}
-				f, err := ctlfile.Parse([]byte(o.read(path)))
-				check(t, err)
-				for i := range f.Recipients {
-					origin, err := ctlfile.ParseOrigin(f.Recipients[i].Origin)
-					check(t, err)
-					origins[origin.ID()]++
-				}
-			}
-			if len(origins) != len(lines) {
-				t.Errorf("%q, step %d: the origins %v for %d recipients", from.dir(), step, origins, len(lines))
-			}
-			for id, n := range origins {
-				if n != copies {
-					t.Errorf("%q, step %d: %s has %d copies, want %d", from.dir(), step, id, n, copies)
-				}
-			}
-			if from == Postman {
-				if slices.Contains(o.files(), "postman/transport/7") || slices.Contains(o.files(), "postman/queue/7") {
-					t.Errorf("step %d: the parked message is still there", step)
-				}
-				continue
-			}
-			f, err := ctlfile.Parse([]byte(o.read(from.dir() + "transport/7")))
-			check(t, err)
-			if o.s.owes(f, true) || !allDone(f) {
-				t.Errorf("%q, step %d: the old message still has something:\n%+v", from.dir(), step, f)
-			}
-		}
-	}
 }

@@ -350,55 +350,52 @@ func TestResubmitNotifiesTheRouter(t *testing.T) {
 // TestMoveToAnotherNodeKeepsWhatTheRecipientWas: the copy of a REROUTE to channel xfer
 // says where each recipient comes from, and takes all alternatives of a set.
 func TestMoveToAnotherNodeKeepsWhatTheRecipientWas(t *testing.T) {
-	for _, from := range []Place{Queue, Hold} {
-		o := newRoutedSpool(t)
-		text := control("7", toBob,
-			"X             2 smtp ((d.example)(e.example)) dora@d.example 65534",
-			"X             2 smtp e.example eve@e.example 65534")
-		o.write(from.dir()+"transport/7", text)
-		o.write(from.dir()+"queue/7", "Subject: x\n\nbody\n")
-		o.open(Options{Node: "mx1"})
-		bob, dora, eve := offset(t, text, "bob@"), offset(t, text, "dora@"), offset(t, text, "eve@")
-		answer := o.resubmitted(Resubmission{
-			From: from, Path: "7", Offsets: []int64{bob, dora, eve}, Attempts: []int{3, 1, 0}, Channel: "xfer", Host: "mx2",
-		})
-		if answer.Err != nil || len(answer.Offsets) != 3 {
-			t.Fatalf("%+v", answer)
+	o := newRoutedSpool(t)
+	text := control("7", toBob,
+		"X             2 smtp ((d.example)(e.example)) dora@d.example 65534",
+		"X             2 smtp e.example eve@e.example 65534")
+	o.put("7", text)
+	o.open(Options{Node: "mx1"})
+	bob, dora, eve := offset(t, text, "bob@"), offset(t, text, "dora@"), offset(t, text, "eve@")
+	answer := o.resubmitted(Resubmission{
+		Path: "7", Offsets: []int64{bob, dora, eve}, Attempts: []int{3, 1, 0}, Channel: "xfer", Host: "mx2",
+	})
+	if answer.Err != nil || len(answer.Offsets) != 3 {
+		t.Fatalf("%+v", answer)
+	}
+	f, err := ctlfile.Parse([]byte(o.read("transport/" + answer.Name.Path)))
+	check(t, err)
+	want := []ctlfile.Origin{
+		{Offset: bob, Attempts: 3, Channel: "smtp", Host: "b.example"},
+		{Offset: dora, Attempts: 1, Class: 2, Channel: "smtp", Host: "((d.example)(e.example))"},
+		{Offset: eve, Class: 2, Channel: "smtp", Host: "e.example"},
+	}
+	for i := range f.Recipients {
+		r := &f.Recipients[i]
+		got, err := ctlfile.ParseOrigin(r.Origin)
+		want[i].Node, want[i].SpoolID = "mx1", got.SpoolID
+		if err != nil || got != want[i] || !strings.HasPrefix(got.SpoolID, "S7") {
+			t.Errorf("recipient %d has the origin %+v, %v, want %+v", i, got, err, want[i])
 		}
-		f, err := ctlfile.Parse([]byte(o.read("transport/" + answer.Name.Path)))
-		check(t, err)
-		want := []ctlfile.Origin{
-			{Offset: bob, Attempts: 3, Channel: "smtp", Host: "b.example"},
-			{Offset: dora, Attempts: 1, Class: 2, Channel: "smtp", Host: "((d.example)(e.example))"},
-			{Offset: eve, Class: 2, Channel: "smtp", Host: "e.example"},
+		if r.Channel != "xfer" || r.Host != "mx2" || r.Class != 0 {
+			t.Errorf("recipient %d is %+v", i, r)
 		}
-		for i := range f.Recipients {
-			r := &f.Recipients[i]
-			got, err := ctlfile.ParseOrigin(r.Origin)
-			want[i].Node, want[i].SpoolID, want[i].Held = "mx1", got.SpoolID, from == Hold
-			if err != nil || got != want[i] || !strings.HasPrefix(got.SpoolID, "S7") {
-				t.Errorf("recipient %d has the origin %+v, %v, want %+v", i, got, err, want[i])
-			}
-			if r.Channel != "xfer" || r.Host != "mx2" || r.Class != 0 {
-				t.Errorf("recipient %d is %+v", i, r)
-			}
-		}
-		if tags := o.tagsIn(from.dir() + "transport/7"); tags != "+++" {
-			t.Errorf("the old recipients have the tags %q", tags)
-		}
-		// To yet another node: the origin stays. To another channel: it goes.
-		path := answer.Name.Path
-		again := o.resubmitted(Resubmission{Path: path, Channel: "xfer", Host: "mx3"})
-		g, err := ctlfile.Parse([]byte(o.read("transport/" + again.Name.Path)))
-		check(t, err)
-		if g.Recipients[0].Origin != f.Recipients[0].Origin {
-			t.Errorf("the origin has become %q", g.Recipients[0].Origin)
-		}
-		last := o.resubmitted(Resubmission{Path: again.Name.Path, Channel: "smtp", Host: "relay"})
-		g, err = ctlfile.Parse([]byte(o.read("transport/" + last.Name.Path)))
-		check(t, err)
-		if g.Recipients[0].Origin != "" {
-			t.Errorf("mail that is not moved any more has the origin %q", g.Recipients[0].Origin)
-		}
+	}
+	if tags := o.tagsIn("transport/7"); tags != "+++" {
+		t.Errorf("the old recipients have the tags %q", tags)
+	}
+	// To yet another node: the origin stays. To another channel: it goes.
+	path := answer.Name.Path
+	again := o.resubmitted(Resubmission{Path: path, Channel: "xfer", Host: "mx3"})
+	g, err := ctlfile.Parse([]byte(o.read("transport/" + again.Name.Path)))
+	check(t, err)
+	if g.Recipients[0].Origin != f.Recipients[0].Origin {
+		t.Errorf("the origin has become %q", g.Recipients[0].Origin)
+	}
+	last := o.resubmitted(Resubmission{Path: again.Name.Path, Channel: "smtp", Host: "relay"})
+	g, err = ctlfile.Parse([]byte(o.read("transport/" + last.Name.Path)))
+	check(t, err)
+	if g.Recipients[0].Origin != "" {
+		t.Errorf("mail that is not moved any more has the origin %q", g.Recipients[0].Origin)
 	}
 }

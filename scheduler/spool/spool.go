@@ -38,11 +38,10 @@
 //	                                                         open recipient settles it
 //	to the router    submission in queue/.tmp, fsync,        those recipients are sent twice
 //	                 rename into router/, fsync, old tags '+'
-//	reroute          copy of the message in queue/.tmp,      those recipients are sent twice;
-//	                 into the queue (package queue); old     a copy whose control file is still
-//	                 tags '+'                                in transport/.scheduler is removed
-//	move to a node   as reroute, for many messages at       those recipients are delivered
-//	                 once, with three waits for the disk    twice, unless they are moved again
+//	reroute, move    copy of the message in queue/.tmp and   nothing: the d lines say whether
+//	to a node        its control file, staged, fsync; d      the next start completes the copy
+//	                 lines, fsync; the copy into the queue   or removes it
+//	                 (package queue), fsync; old tags '+'
 //	hold a thread    new list, fsync, rename, fsync          nothing
 //	report           notice in queue/.tmp, fsync, rename     one notice may be sent twice
 //	                 into router/, fsync; d lines '+'
@@ -64,7 +63,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"zsched/ctlfile"
 	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
 	"zsched/queue"
@@ -105,10 +103,6 @@ type Options struct {
 	// Node is the name of this node, for the origins of mail that is moved to
 	// another node.
 	Node string
-	// Taken asks another node which of these recipients, which were on their way to
-	// it, it has, and returns the IDs of their origins. After the answer, no earlier
-	// push arrives there. An error says that it could not be asked. nil: it has none.
-	Taken func(node string, origins []ctlfile.Origin) (map[string]bool, error)
 	// Owner is the claim of this node to the postoffice; nil: nothing checks it.
 	Owner *Owner
 	// IsRunning reports whether a process that has written a lock at this time, or before,
@@ -172,7 +166,7 @@ type Spool struct {
 	edits      []*workQueue[func()] // by path, so that one file has one writer
 	batches    markBatches
 	bulk       *workQueue[func()] // work that may take long: copies and searches
-	moves      *workQueue[*move]  // to other nodes
+	staged     *workQueue[*resubmission]
 	notices    *workQueue[func()] // messages that may owe a notice
 	unmarked   unmarkedLines
 	seed       maphash.Seed
@@ -213,7 +207,7 @@ func Open(o Options) (*Spool, error) {
 		loads:      newWorkQueue[[]Name](),
 		finishes:   newWorkQueue[Finish](),
 		bulk:       newWorkQueue[func()](),
-		moves:      newWorkQueue[*move](),
+		staged:     newWorkQueue[*resubmission](),
 		notices:    newWorkQueue[func()](),
 		batches:    markBatches{open: map[string]*markBatch{}},
 		seed:       maphash.MakeSeed(),
@@ -226,7 +220,7 @@ func Open(o Options) (*Spool, error) {
 		return nil, fmt.Errorf("spool %q: %w", o.Postoffice, err)
 	}
 	s.awaitFormerAgents()
-	if err := s.copies.RemoveCopies(); err != nil {
+	if err := s.copies.Finish(s.isClaimed); err != nil {
 		s.warn(fmt.Sprintf("copies that a crash has left stay: %v", err))
 	}
 	s.start()
@@ -308,7 +302,7 @@ func (s *Spool) start() {
 	for range noticeWriters {
 		s.spawn(func() { s.work(s.notices) })
 	}
-	s.spawn(s.moveAll)
+	s.spawn(s.commitAll)
 	s.watcher.narrower.fd = -1
 	if !s.options.Unwatched {
 		s.startWatch()
@@ -362,7 +356,7 @@ func (s *Spool) Close() {
 		s.loads.close()
 		s.finishes.close()
 		s.bulk.close()
-		s.moves.close()
+		s.staged.close()
 		s.notices.close()
 		for _, edits := range s.edits {
 			edits.close()

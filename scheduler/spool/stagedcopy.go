@@ -1,14 +1,13 @@
 package spool
 
-// Staged copies: complete messages in queue/.tmp, public/ and transport/.scheduler that are
-// not published yet, and the removal of those that a crash has left.
+// Staged copies: complete messages in queue/.tmp and public/ that are not published yet, and
+// the removal of those that a crash has left.
 
 import (
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,27 +22,52 @@ import (
 // stagedCopy is a message for some recipients of another message, complete and on
 // disk in queue/.tmp.
 type stagedCopy struct {
-	spoolID    string // of the message, when it is in the queue
-	file       string // "" once it is published
-	offsets    []int64
-	unreported []int64           // offsets of the d lines that go along
-	held       bool              // the copy goes to hold/, not into the queue
-	hold       string            // the H line of a held copy: who held it, and why
-	draft      *ctlfile.Contents // of the new control file; nil when the router gets it
-	fate       ctlfile.Fate      // of the old recipients
-	sentTo     string            // where they are sent, for people
-	control    unix.Stat_t       // of the old control file
+	spoolID string // of the message, when it is in the queue
+	file    string
+	offsets []int64
+	item    queue.Item   // without Contents when the router gets it
+	name    string       // below router/, when it has it
+	fate    ctlfile.Fate // of the old recipients
+	sentTo  string       // where they are sent, for people
+	control unix.Stat_t  // of the old control file
 }
 
+// remove removes the copy, unless it is published.
 func (p *stagedCopy) remove() {
-	if p.file != "" {
+	if !p.item.Claimed && p.name == "" {
 		_ = postoffice.RemovePath(p.file)
 	}
 }
 
+// fits returns errChanged if the control file is another one than when the copy was
+// staged, or if its recipients are not open any more.
+func (p *stagedCopy) fits(d *controlFile) error {
+	if d.st.Ino != p.control.Ino || d.st.Dev != p.control.Dev {
+		return errChanged
+	}
+	for _, offset := range p.offsets {
+		if i := d.file.Find(offset); i < 0 || d.file.Recipients[i].Tag != ctlfile.Open {
+			return errChanged
+		}
+	}
+	return nil
+}
+
+// marks are the outcomes of the old recipients.
+func (p *stagedCopy) marks() []ctlfile.Mark {
+	marks := make([]ctlfile.Mark, len(p.offsets))
+	for i, offset := range p.offsets {
+		marks[i] = ctlfile.Mark{Offset: offset, Tag: ctlfile.Delivered, Fate: p.fate, Text: p.sentTo}
+		if p.spoolID != "" {
+			marks[i].Text += inMessage + p.spoolID
+		}
+	}
+	return marks
+}
+
 // stage makes the staged copies of a resubmission. It only reads the old message,
 // and may take as long as copying it takes.
-func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
+func (s *Spool) stage(r *Resubmission) (staged []*stagedCopy, err error) {
 	from := s.pair(r.From)
 	var buf []byte
 	d, err := readControl(s.controlOf(r.From), from.transport, r.Path, unix.O_RDONLY, &buf)
@@ -52,17 +76,7 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	}
 	locks := s.locksOf(&d, true)
 	chosen := r.choose(d.file, locks.held)
-	if r.back && len(chosen) == 0 && slices.ContainsFunc(d.file.Recipients, func(to ctlfile.Recipient) bool { return to.Tag == ctlfile.Open && !wasMoved(&to) }) {
-		return nil, errors.New("the control file does not say where the recipients were before")
-	}
-	if chosen, r.kept, err = r.elsewhere.keep(d.file, chosen); err != nil {
-		return nil, err
-	}
-	var unreported map[int][]int
-	if r.moves() && !r.back {
-		unreported = s.unreportedLines(d.file, chosen)
-	}
-	if len(chosen) == 0 && len(unreported) == 0 {
+	if len(chosen) == 0 {
 		return nil, nil
 	}
 	fd, err := postoffice.OpenAt(from.queue, r.Path, unix.O_RDONLY, 0)
@@ -88,41 +102,27 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	} else {
 		_, base := split(r.Path)
 		number, _ := ctlfile.Number(base)
-		spoolID := ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix()))
-		p := stagedCopy{}
-		switch {
-		case r.back:
-			p = r.stageBack(spoolID, d.file, chosen)
-			p.fate, p.sentTo = ctlfile.Moved, "moved back to this node"
-		case r.moves():
-			p = r.stageMove(&mover{s.options.Node, spoolID}, d.file, chosen, unreported)
-			p.fate, p.sentTo = ctlfile.Rerouted, "sent to "+r.Channel+"/"+r.Host // it may never arrive
-		default:
-			p = r.stageReroute(d.file, chosen)
-			p.held = r.From == Hold
-			p.fate, p.sentTo = ctlfile.Rerouted, "sent to "+r.Channel+"/"+r.Host
-		}
-		staged, err = s.stageForQueue(p, message, !r.moves()) // moves are synced together
+		staged, err = s.stageForQueue(r, ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix())), d.file, chosen, message)
 	}
-	for i := range staged {
-		staged[i].control = d.st
+	for _, p := range staged {
+		p.control = d.st
 	}
 	return staged, err
 }
 
 // stageForRouter makes the submissions that give the chosen recipients back to the router.
-func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *postoffice.File, size int64) (staged []stagedCopy, err error) {
+func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *postoffice.File, size int64) (staged []*stagedCopy, err error) {
 	for _, sub := range queue.Resubmissions(f, chosen) {
 		sub.By = s.options.By
 		body := io.NewSectionReader(message, f.Body, size-f.Body)
 		file, err := sub.Write(s.options.Postoffice, s.temp, interruptible{s, body})
 		if err != nil {
-			for i := range staged {
-				staged[i].remove()
+			for _, p := range staged {
+				p.remove()
 			}
 			return nil, err
 		}
-		p := stagedCopy{file: file, fate: ctlfile.Requeued, sentTo: "given back to the router"}
+		p := &stagedCopy{file: file, fate: ctlfile.Requeued, sentTo: "given back to the router"}
 		for _, to := range sub.To {
 			p.offsets = append(p.offsets, to.Offset)
 		}
@@ -131,27 +131,29 @@ func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *postoffic
 	return staged, nil
 }
 
-// stageReroute returns the copy for another channel and host, without its message file.
-func (r *Resubmission) stageReroute(f *ctlfile.File, chosen []int) (p stagedCopy) {
-	p.draft = f.Extract(chosen)
-	for _, i := range chosen {
-		p.offsets = append(p.offsets, f.Recipients[i].Offset)
-	}
-	for to := range p.draft.All() {
+// stageForQueue makes the copy for another channel and host, from the message with a spoolid.
+func (s *Spool) stageForQueue(r *Resubmission, spoolID string, f *ctlfile.File, chosen []int, message *postoffice.File) ([]*stagedCopy, error) {
+	p := &stagedCopy{fate: ctlfile.Rerouted, sentTo: "sent to " + r.Channel + "/" + r.Host}
+	draft := f.Extract(chosen)
+	next := 0
+	for to := range draft.All() {
+		old := &f.Recipients[chosen[next]]
+		next++
+		p.offsets = append(p.offsets, old.Offset)
+		to.Origin = ""
+		if r.moves() {
+			from := r.origin(s.options.Node, spoolID, old)
+			to.Origin = from.String()
+		}
 		to.Channel, to.Host, to.Class = r.Channel, r.Host, 0
-		to.Origin, to.Hold, to.Unreported = "", "", ""
 	}
-	return p
-}
-
-// stageForQueue copies the message file for a staged copy, and syncs it if durable.
-func (s *Spool) stageForQueue(p stagedCopy, message *postoffice.File, durable bool) (_ []stagedCopy, err error) {
 	// Find out whether it can be written before the message is copied.
-	p.draft.Name = "1"
-	if _, err := p.draft.Encode(); err != nil {
+	draft.Name = "1"
+	if _, err := draft.Encode(); err != nil {
 		return nil, err
 	}
-	if p.file, err = s.copyMessage(message, durable); err != nil {
+	var err error
+	if p.file, err = s.copyMessage(message); err != nil {
 		return nil, err
 	}
 	info, err := postoffice.Lstat(p.file)
@@ -160,13 +162,14 @@ func (s *Spool) stageForQueue(p stagedCopy, message *postoffice.File, durable bo
 		return nil, err
 	}
 	p.spoolID = ctlfile.SpoolID(info.Sys().(*syscall.Stat_t).Ino, info.ModTime())
-	return []stagedCopy{p}, nil
+	p.item = queue.Item{Contents: draft, Message: p.file, Held: r.From == Hold, Source: spoolID}
+	return []*stagedCopy{p}, nil
 }
 
 // copyMessage copies a message into queue/.tmp, with its owner and age.
 // Only our user can reach a name there, so the owner of the file cannot replace
 // it.
-func (s *Spool) copyMessage(message *postoffice.File, durable bool) (path string, err error) {
+func (s *Spool) copyMessage(message *postoffice.File) (path string, err error) {
 	f, err := postoffice.CreateTemp(s.options.Postoffice, s.temp)
 	if err != nil {
 		return "", fmt.Errorf("copying the message: %w", err)
@@ -178,9 +181,6 @@ func (s *Spool) copyMessage(message *postoffice.File, durable bool) (path string
 	}
 	if err == nil {
 		err = postoffice.CopyMetadata(f, message)
-	}
-	if err == nil && durable {
-		err = f.Sync()
 	}
 	if e := f.Close(); err == nil {
 		err = e
@@ -214,13 +214,17 @@ const tempPrefix = "scheduler-"
 const staleAge = 24 * time.Hour
 
 // removeStale removes temporary files that no process works on any more: staged
-// copies of schedulers before us, and everything old in queue/.tmp.
+// copies of schedulers before us, and everything old in queue/.tmp and transport/.submit.
 func (s *Spool) removeStale() {
 	if fd, err := postoffice.OpenDir(s.office, "public"); err == nil {
 		s.removeStaleIn(fd, false)
 		postoffice.Close(fd)
 	}
 	if fd, err := postoffice.OpenTemp(s.pair(Queue).queue); err == nil {
+		s.removeStaleIn(fd, true)
+		postoffice.Close(fd)
+	}
+	if fd, err := postoffice.OpenDir(s.pair(Queue).transport, queue.SubmitStaging); err == nil {
 		s.removeStaleIn(fd, true)
 		postoffice.Close(fd)
 	}

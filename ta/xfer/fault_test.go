@@ -28,8 +28,8 @@ func TestFullDiskOfTheNodeIsTemporary(t *testing.T) {
 		disk := memdisk.New(target, os.Geteuid(), rand.New(rand.NewPCG(1, 2)))
 		unmount := postoffice.Mount(target, disk)
 		p := newPair(t, t.TempDir(), target)
-		p.submit(2, false)
-		p.submit(1, true)
+		p.submit(2)
+		p.submit(1)
 		stop, err := p.serve()
 		check(t, err)
 		if faults.Space > 0 {
@@ -53,10 +53,10 @@ func TestFullDiskOfTheNodeIsTemporary(t *testing.T) {
 // arrivedOnce checks that each recipient is at the target once.
 func (p *pair) arrivedOnce(what string) {
 	p.t.Helper()
-	queued, held := p.copies(""), p.copies("hold/")
+	copies := p.copies()
 	for _, user := range p.users {
-		if queued[user]+held[user] != 1 {
-			p.t.Errorf("%s: %s is in the queue %d times, held %d times", what, user, queued[user], held[user])
+		if copies[user] != 1 {
+			p.t.Errorf("%s: %s is in the queue %d times", what, user, copies[user])
 		}
 	}
 }
@@ -65,8 +65,7 @@ func (p *pair) arrivedOnce(what string) {
 // directories, and takes none of the recipients again that it had taken before.
 func TestDirectoriesThatVanishAreMadeAgain(t *testing.T) {
 	p := newPair(t, t.TempDir(), t.TempDir())
-	p.unconfirmed = true
-	p.submit(2, false)
+	p.submit(2)
 	stop, err := p.serve()
 	check(t, err)
 	defer stop()
@@ -79,7 +78,7 @@ func TestDirectoriesThatVanishAreMadeAgain(t *testing.T) {
 	if said := p.run(); strings.Count(said, "\tok3 moved to mx2") != 2 {
 		t.Fatalf("the agent says\n%s", said)
 	}
-	for _, remove := range []string{"transport/.xfer", "queue/.xfer", "transport", "hold"} {
+	for _, remove := range []string{"transport/.xfer", "queue/.tmp", "transport"} {
 		if remove == "transport" { // the hash directories: those of the mail that has arrived stay
 			moved := map[string]bool{".": true}
 			for _, path := range controlFiles(filepath.Join(p.target, "transport"), "") {
@@ -92,14 +91,13 @@ func TestDirectoriesThatVanishAreMadeAgain(t *testing.T) {
 			check(t, os.RemoveAll(filepath.Join(p.target, remove)))
 		}
 		users := len(p.users)
-		p.submit(1, false)
-		p.submit(1, true)
+		p.submit(1)
 		said := p.run()
 		if strings.Contains(said, "deferred") {
 			said = p.run() // what failed is put right before the next batch
 		}
-		if queued, held := p.copies(""), p.copies("hold/"); queued[p.users[users]] != 1 || held[p.users[users+1]] != 1 {
-			t.Errorf("%s was removed: %v in the queue, %v held\n%s", remove, queued, held, said)
+		if copies := p.copies(); copies[p.users[users]] != 1 {
+			t.Errorf("%s was removed: %v in the queue\n%s", remove, copies, said)
 		}
 	}
 	// The first push again, as if its answer had been lost.

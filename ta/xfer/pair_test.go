@@ -8,14 +8,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
 	"zsched/queue"
 	"zsched/ta"
@@ -34,11 +32,8 @@ type pair struct {
 	usersAre       []string // the names that submit uses, if any
 	node           string   // of the source; "": mx1
 	credentials    xfer.Credentials
-	programs       bool   // the target takes programs
 	channel, host  string // of the recipients before the move; "": smtp
 	privilege      string // of the recipients; "": 65534
-	done           bool   // submit adds recipients that are done
-	unconfirmed    bool   // the agent confirms no push of what submit adds
 }
 
 func newPair(t testing.TB, source, target string) *pair {
@@ -64,13 +59,9 @@ func check(t testing.TB, err error) {
 // arrived is when all messages arrived first.
 var arrived = time.Unix(1_700_000_000, 123_456_789)
 
-// heldBecause is the H line of held messages.
-const heldBecause = "2026-11-22T08:00:00Z 2036-11-22T09:00:00Z root uid 0\tthey asked"
-
-// submit puts a message into the source's queue as a REROUTE to channel xfer does, with
-// so many recipients. If p.done is set, it has two more, which failed and were delivered,
-// and whose senders are still to be told.
-func (p *pair) submit(n int, held bool) {
+// submit puts a message into the source's queue as an order to move does, with so many
+// recipients.
+func (p *pair) submit(n int) {
 	p.t.Helper()
 	var to []ctlfile.EnvelopeRecipient
 	for i := range n {
@@ -80,37 +71,14 @@ func (p *pair) submit(n int, held bool) {
 		}
 		p.users = append(p.users, user)
 		id := fmt.Sprintf("S%dXMVQKNOA", 1000+len(p.users)-i)
-		if p.unconfirmed {
-			id = "S-" + id // which has no control file that the agent could look at
-		}
 		from := ctlfile.Origin{
 			Node: "mx1", SpoolID: id, Offset: int64(100 + i), Attempts: 3,
-			Held: held, Channel: cmp.Or(p.channel, "smtp"), Host: cmp.Or(p.host, "((a.example)(b.example c.example))"),
+			Channel: cmp.Or(p.channel, "smtp"), Host: cmp.Or(p.host, "((a.example)(b.example c.example))"),
 		}
 		to = append(to, ctlfile.EnvelopeRecipient{
 			Address: ctlfile.Address{Channel: "xfer", Host: "mx2", User: user, Privilege: cmp.Or(p.privilege, "65534")},
 			Delays:  1, DSN: "NOTIFY=SUCCESS,FAILURE", Origin: from.String(),
 		})
-	}
-	for i := range to {
-		if held {
-			to[i].Hold = heldBecause
-		}
-	}
-	if p.done {
-		for _, tag := range []ctlfile.Tag{ctlfile.Failed, ctlfile.Delivered} {
-			user := fmt.Sprintf("%c%d", tag, len(p.users))
-			p.users = append(p.users, user)
-			from := ctlfile.Origin{
-				Node: "mx1", SpoolID: fmt.Sprintf("S%dXMVQKNOA", 1000+len(p.users)), Offset: 500, Attempts: 3, Done: tag,
-				Channel: "smtp", Host: "((a.example)(b.example c.example))",
-			}
-			to = append(to, ctlfile.EnvelopeRecipient{
-				Address: ctlfile.Address{Channel: "xfer", Host: "mx2", User: user, Privilege: "65534"},
-				Delays:  1, DSN: "NOTIFY=SUCCESS,FAILURE", Origin: from.String(),
-				Unreported: ctlfile.Unreported(ctlfile.Diagnostic{At: arrived, Notary: user + "\x01failed", Text: "it is " + user}),
-			})
-		}
 	}
 	body := "Subject: x\n\n" + strings.Repeat("text\n", 300) + p.users[len(p.users)-1] + "\n"
 	c := ctlfile.Contents{Body: 12, Blocks: []ctlfile.HeaderBlock{{
@@ -144,14 +112,14 @@ func (p *pair) serve() (stop func(), err error) {
 
 // serveOn runs the receiver of the target, with its credentials, on a listener.
 func (p *pair) serveOn(listen func() net.Listener, c xfer.Credentials) (stop func(), err error) {
-	store, err := receiver.OpenStore(receiver.Options{Postoffice: p.target, HashLevels: 1, Channels: []string{"smtp", "hold"}, Programs: p.programs})
+	store, err := receiver.OpenStore(p.target, 1, "", nil)
 	if err != nil {
 		return nil, err
 	}
-	r := receiver.New(store)
-	r.Node, r.Certificates = "mx2", xfer.NewCertificates(c, nil)
-	r.Nodes = func() ([]xfer.Node, error) { return xfer.ReadNodes(p.nodes) }
-	r.Log = func(string, error) {}
+	r := receiver.New(&receiver.Receiver{
+		Node: "mx2", Store: store, Credentials: c, Log: func(string, error) {},
+		Nodes: func() ([]xfer.Node, error) { return xfer.ReadNodes(p.nodes) },
+	})
 	listener := listen()
 	committing, stopCommitting := context.WithCancel(context.Background())
 	serving, stopServing := context.WithCancel(context.Background())
@@ -216,12 +184,12 @@ func (p *pair) runSessions(sessions int) string {
 	}
 	agent := New(&Agent{
 		Node: cmp.Or(p.node, "mx1"), Credentials: p.credentials, Nodes: func() ([]xfer.Node, error) { return xfer.ReadNodes(p.nodes) },
-		Dir: transport, Warn: func(string) {}, ReplyTimeout: time.Minute,
+		ReplyTimeout: time.Minute,
 	})
 	defer agent.Close()
 	var out bytes.Buffer
 	s := &ta.Server{Name: "xfer", Channel: "xfer", Dir: transport, Sessions: sessions, In: strings.NewReader(jobs.String()), Out: &out,
-		Deliver: agent.Deliver, SyncData: agent.Sync}
+		Deliver: agent.Deliver, Marking: ctlfile.AgentMarks}
 	if err := s.Serve(context.Background()); err != nil {
 		p.t.Error(err)
 	}
@@ -239,26 +207,16 @@ func (p *pair) repair() (open int) {
 		if f == nil {
 			continue
 		}
-		told := map[int64]bool{}
-		for _, d := range f.Diagnostics {
-			told[d.Recipient] = strings.Contains(d.Notary, "relayed")
-		}
 		fd, err := postoffice.OpenAt(postoffice.WorkingDir, full, os.O_RDWR, 0)
 		check(p.t, err)
 		left := 0
 		for i := range f.Recipients {
 			r := &f.Recipients[i]
-			to := ctlfile.Open
-			if told[r.Offset] {
-				to = ctlfile.Delivered
-			}
-			if r.Tag == ctlfile.Open || r.Tag == ctlfile.Locked {
-				_, err := ctlfile.Swap(fd, r.Offset, r.Tag, to, 0)
+			if r.Tag == ctlfile.Locked {
+				_, err := ctlfile.Swap(fd, r.Offset, r.Tag, ctlfile.Open, 0)
 				check(p.t, err)
-			} else {
-				to = r.Tag
 			}
-			if to == ctlfile.Open {
+			if r.Tag == ctlfile.Locked || r.Tag == ctlfile.Open {
 				left++
 			}
 		}
@@ -273,13 +231,13 @@ func (p *pair) repair() (open int) {
 }
 
 // copies counts where each recipient is at the target.
-func (p *pair) copies(place string) map[string]int {
+func (p *pair) copies() map[string]int {
 	p.t.Helper()
 	copies := map[string]int{}
-	dir := filepath.Join(p.target, place+"transport")
+	dir := filepath.Join(p.target, "transport")
 	for _, path := range controlFiles(dir, "") {
 		f := p.readControl(filepath.Join(dir, path))
-		info, err := postoffice.Lstat(filepath.Join(p.target, place+"queue", path))
+		info, err := postoffice.Lstat(filepath.Join(p.target, "queue", path))
 		if f == nil || err != nil {
 			p.t.Fatalf("%s: no message file: %v", path, err)
 		}
@@ -290,16 +248,8 @@ func (p *pair) copies(place string) map[string]int {
 			r := &f.Recipients[i]
 			copies[r.User]++
 			from, err := ctlfile.ParseOrigin(r.Origin)
-			want := ctlfile.Open
-			if r.User[0] == '-' || r.User[0] == '+' {
-				want = ctlfile.Tag(r.User[0])
-				d := f.Diagnostics[slices.IndexFunc(f.Diagnostics, func(d ctlfile.Diagnostic) bool { return d.Recipient == r.Offset })]
-				if d.Text != "it is "+r.User || d.Tag != ctlfile.Open || d.N != r.N || d.Header != r.Header || !d.At.Equal(arrived.Truncate(time.Second)) {
-					p.t.Errorf("%s has the d line %+v", r.User, d)
-				}
-			}
-			if r.Tag != want || r.Unreported != "" {
-				p.t.Errorf("%s has the tag %q, and D lines %q", r.User, r.Tag, r.Unreported)
+			if r.Tag != ctlfile.Open {
+				p.t.Errorf("%s has the tag %q", r.User, r.Tag)
 			}
 			if err != nil || from.Attempts != 3 || from.Channel != "" || r.Channel != "smtp" || r.Host != "((a.example)(b.example c.example))" || r.Delays != 1 || r.DSN == "" {
 				p.t.Errorf("%s has become %+v, origin %+v, %v", r.User, r, from, err)
@@ -307,30 +257,4 @@ func (p *pair) copies(place string) map[string]int {
 		}
 	}
 	return copies
-}
-
-// unrecorded are the messages under hold/ of the target that no record says who held.
-func (p *pair) unrecorded() (paths []string) {
-	p.t.Helper()
-	fd, err := postoffice.OpenDir(postoffice.WorkingDir, p.target)
-	check(p.t, err)
-	defer postoffice.Close(fd)
-	records, err := holdrecord.Read(fd)
-	check(p.t, err)
-	recorded := map[string]string{} // H line by spoolid
-	for i := range records {
-		for _, id := range records[i].Messages {
-			recorded[id] = records[i].Line()
-		}
-	}
-	want := strings.Replace(heldBecause, "\t", " (from node "+cmp.Or(p.node, "mx1")+")\t", 1)
-	for _, path := range controlFiles(filepath.Join(p.target, "hold/transport"), "") {
-		info, err := postoffice.Lstat(filepath.Join(p.target, "hold/queue", path))
-		check(p.t, err)
-		number, _ := ctlfile.Number(filepath.Base(path))
-		if recorded[ctlfile.SpoolID(number, info.ModTime())] != want {
-			paths = append(paths, path)
-		}
-	}
-	return paths
 }

@@ -22,7 +22,7 @@ func TestSocketOfAnotherUserIsNotUsed(t *testing.T) {
 	}
 	for _, uid := range []int{0, 65534} {
 		p := newPair(t, t.TempDir(), t.TempDir())
-		p.submit(1, false)
+		p.submit(1)
 		// A name without a file, which needs no directory that the user may write.
 		name := "@" + filepath.Join(t.TempDir(), fmt.Sprint(uid))
 		check(t, os.WriteFile(p.nodes, []byte("mx1 UNIX:/nowhere\nmx2 UNIX:"+name+"\n"), 0o600))

@@ -95,7 +95,7 @@ func (s *Spool) Resubmit(op uint64, r spool.Resubmission) {
 		answer.Name = s.file(f.Loaded.Name.ID+1000, hosts...)
 		made := s.Files[answer.Name.Path]
 		answer.SpoolID = ctlfile.SpoolID(answer.Name.ID, made.Loaded.ModifiedAt)
-		if r.From == spool.Hold && r.Channel != ctlfile.TransferChannel {
+		if r.From == spool.Hold {
 			answer.Held = true
 			s.Held[answer.Name.Path] = made
 			delete(s.Files, answer.Name.Path)

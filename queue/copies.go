@@ -1,0 +1,192 @@
+package queue
+
+// Copies: the messages that are claimed before they get their names, and what becomes of
+// them after a crash.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"zsched/ctlfile"
+	"zsched/internal/postoffice"
+)
+
+// copies reports whether the messages are copies, and not the router's submissions.
+func (c *Committer) copies() bool { return c.staging != routerStaging }
+
+// claim makes the files of copies durable and claims them. It returns false if it is not
+// known which of them are claimed.
+func (c *Committer) claim(items []*Item) bool {
+	c.syncCopies(items)
+	var moved []*Item
+	for _, i := range items {
+		if i.Err == nil {
+			moved = append(moved, i)
+		}
+	}
+	if len(moved) == 0 || c.Claim == nil {
+		return true
+	}
+	c.Step("claim")
+	err := c.Claim(moved)
+	for _, i := range moved {
+		switch {
+		case err != nil:
+			i.Err = err
+		case i.Err != nil:
+			c.undo(i)
+		default:
+			i.Claimed = true
+		}
+	}
+	return err == nil
+}
+
+// Publish gives control files their names. After an error, it may be called again for copies
+// that are claimed.
+func (c *Committer) Publish(items []*Item) {
+	for _, i := range items {
+		if i.Claimed {
+			i.Err = nil
+		}
+	}
+	each(items, c.publish)
+	c.syncCopies(items)
+}
+
+// syncCopies makes the moves of copies durable.
+func (c *Committer) syncCopies(items []*Item) {
+	if !c.copies() || !slices.ContainsFunc(items, func(i *Item) bool { return i.Err == nil }) {
+		return
+	}
+	err := c.SyncAll()
+	each(items, func(i *Item) error {
+		if err != nil && i.Path == "" {
+			c.undo(i)
+		}
+		return err
+	})
+}
+
+// undo removes a copy that has not got its name.
+func (c *Committer) undo(i *Item) {
+	if i.Moved && postoffice.RemovePath(c.place(i.dir("queue"), i.number)) != nil {
+		return // the next start removes both
+	}
+	i.Moved = false
+	_ = postoffice.RemovePath(i.staged)
+}
+
+// Finish ends what a crash, or an error of a Claim, has interrupted: the control file of a
+// copy is staged, and the message file may be in its place already. claimed reports whether
+// the copy with a spoolid counts; source is that of its Item. A copy that counts gets its
+// name; the others are removed. No copy may be being committed meanwhile.
+func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) error {
+	names, err := postoffice.ReadNames(c.StagingDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, name := range names {
+		spoolID, source, _ := strings.Cut(name, ",")
+		n, ok := ctlfile.Number(strings.TrimPrefix(spoolID, "S"))
+		if !ok {
+			continue
+		}
+		keep, e := claimed(spoolID, source)
+		if e == nil {
+			e = c.finish(filepath.Join(c.StagingDir(), name), spoolID, n, keep)
+		}
+		err = errors.Join(err, e)
+	}
+	if err == nil && len(names) > 0 {
+		err = c.SyncAll()
+	}
+	return err
+}
+
+// finish gives a staged copy its name, or removes it.
+func (c *Committer) finish(staged, spoolID string, n uint64, keep bool) error {
+	for _, place := range []string{"", "hold/"} {
+		below, published, err := c.findCopy(place, spoolID, n, keep)
+		switch {
+		case err != nil:
+			return err
+		case below == "" || published:
+			continue
+		}
+		c.Step("finish " + spoolID)
+		if keep {
+			return postoffice.Publish(staged, filepath.Join(c.office, place+"transport", below))
+		}
+		if err := postoffice.RemovePath(filepath.Join(c.office, place+"queue", below)); err != nil {
+			return err
+		}
+	}
+	return postoffice.RemovePath(staged)
+}
+
+// findCopy returns the path of the message file of a copy below queue/ or hold/queue, and
+// whether it has a control file; "" if it is not there. The router's staged control files
+// and, for a copy that is to be removed, the time in the spoolid tell it from a new message
+// that has the same inode. The sender may have changed the time of one that counts.
+func (c *Committer) findCopy(place, spoolID string, n uint64, keep bool) (below string, published bool, err error) {
+	transport, base := filepath.Join(c.office, "transport"), strconv.FormatUint(n, 10)
+	if postoffice.Exists(postoffice.WorkingDir, filepath.Join(transport, routerStaging, base)) {
+		return "", false, nil
+	}
+	for levels := range hashLevels {
+		dir := ctlfile.HashDir(n, levels)
+		info, err := postoffice.Lstat(filepath.Join(c.office, place+"queue", dir, base))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", false, err
+		}
+		isCopy := info.Mode().IsRegular() && info.Sys().(*syscall.Stat_t).Ino == n
+		if !isCopy || !keep && ctlfile.SpoolID(n, info.ModTime()) != spoolID {
+			continue
+		}
+		control := filepath.Join(c.office, place+"transport", dir)
+		published := postoffice.Exists(postoffice.WorkingDir, filepath.Join(control, base)) || postoffice.Exists(postoffice.WorkingDir, filepath.Join(control, "."+base))
+		return dir + base, published, nil
+	}
+	return "", false, nil
+}
+
+// Submit stores a message and its control file in a postoffice, under the number
+// of the message file's inode, and returns the path of the control file below
+// transport/. It ignores Contents.Name. After an error the message is not queued and no
+// file of it is left. The exception is an error together with a path: the
+// message is queued, but may not survive a crash of the machine.
+func Submit(office string, levels int, contents *ctlfile.Contents, message io.Reader) (path string, err error) {
+	c, err := open(office, levels, SubmitStaging)
+	if err != nil {
+		return "", fmt.Errorf("submit: %w", err)
+	}
+	defer c.Close()
+	file, err := postoffice.CreateTemp(office, "submit-")
+	if err != nil {
+		return "", fmt.Errorf("submit: %w", err)
+	}
+	_, err = io.Copy(file, message)
+	i := &Item{Contents: contents, Message: file.Name()}
+	if err = errors.Join(err, file.Close()); err == nil {
+		c.Commit([]*Item{i})
+		err = i.Err
+	}
+	if i.Path == "" {
+		_ = postoffice.RemovePath(file.Name())
+	}
+	if err != nil {
+		return i.Path, fmt.Errorf("submit: %w", err)
+	}
+	return i.Path, nil
+}

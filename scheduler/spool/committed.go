@@ -1,0 +1,333 @@
+package spool
+
+// Committing: staged copies get their names, those of many messages at once, and the old
+// recipients are marked.
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+	"zsched/internal/postoffice"
+	"zsched/queue"
+)
+
+const (
+	// maxCopies bounds the messages of a batch. The more there are, the fewer waits for the
+	// disk there are for each, and the longer other work on control files waits.
+	maxCopies = 500
+	// publishPause is how long a copy waits that could not get its name.
+	publishPause = time.Second
+)
+
+// commitAll is the goroutine that commits what is staged, in batches.
+func (s *Spool) commitAll() {
+	for {
+		first, ok := s.staged.pop()
+		if !ok || !s.owned() {
+			return
+		}
+		batch := []*resubmission{first}
+		for len(batch) < maxCopies {
+			next, ok := s.staged.poll()
+			if !ok {
+				break
+			}
+			batch = append(batch, next)
+		}
+		if !s.commitBatch(batch) {
+			return
+		}
+	}
+}
+
+// commitBatch publishes the staged copies and marks the old recipients. Meanwhile no other
+// work on their control files is done: every worker that has some of these files waits. It
+// returns false if the spool was closed meanwhile.
+func (s *Spool) commitBatch(batch []*resubmission) bool {
+	defer func() {
+		for _, m := range batch {
+			for _, p := range m.staged {
+				p.remove()
+			}
+		}
+	}()
+	parts := make(map[uint64][]*resubmission) // by worker
+	for _, m := range batch {
+		n := s.editor(m.Path)
+		parts[n] = append(parts[n], m)
+	}
+	// A worker that the end of the spool stops sends nothing, and no worker waits to send.
+	checked, marked := make(chan struct{}, len(parts)), make(chan struct{}, len(parts))
+	published := make(chan struct{})
+	s.batches.mu.Lock()
+	for _, m := range batch {
+		delete(s.batches.open, m.Path) // later outcomes are written after this work
+	}
+	for n, part := range parts {
+		s.edits[n].push(func() {
+			for _, m := range part {
+				m.err = s.check(m)
+			}
+			checked <- struct{}{}
+			<-published
+			for _, m := range part {
+				s.markSent(m)
+			}
+			marked <- struct{}{}
+		})
+	}
+	s.batches.mu.Unlock()
+	ok := s.wait(checked, len(parts))
+	if ok {
+		s.publish(batch)
+	}
+	close(published)
+	if !ok || !s.wait(marked, len(parts)) {
+		return false
+	}
+	results := make([]Result, len(batch))
+	for i, m := range batch {
+		results[i] = s.resubmitted(m)
+	}
+	s.queue.add(results, 0)
+	return true
+}
+
+// wait waits until n workers have sent. It returns false if the spool was closed meanwhile,
+// which ends them.
+func (s *Spool) wait(sent <-chan struct{}, n int) bool {
+	for range n {
+		select {
+		case <-sent:
+		case <-s.done:
+			return false
+		}
+	}
+	return true
+}
+
+// check opens the old control file and checks that the staged copies still fit.
+func (s *Spool) check(m *resubmission) (err error) {
+	var buf []byte
+	if m.old, err = readControl(s.controlOf(m.From), s.pair(m.From).transport, m.Path, unix.O_RDWR, &buf); err != nil {
+		return err
+	}
+	locks := s.locksOf(&m.old, true)
+	// A torn line stays: an agent may be writing it for another recipient.
+	if err := m.old.settle(locks.held); err != nil {
+		return err
+	}
+	for _, p := range m.staged {
+		if err := p.fits(&m.old); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish gives the staged copies of a batch their final names.
+func (s *Spool) publish(batch []*resubmission) {
+	var items []*queue.Item
+	var files []string
+	var given []*stagedCopy // the router's
+	owners := make(map[*queue.Item]*resubmission)
+	for _, m := range batch {
+		for _, p := range m.staged {
+			switch {
+			case m.err != nil:
+			case p.item.Contents != nil:
+				items, owners[&p.item] = append(items, &p.item), m
+			default:
+				files, given = append(files, p.file), append(given, p)
+			}
+		}
+	}
+	if len(items) > 0 {
+		s.copies.Claim = func(items []*queue.Item) error { return claim(items, owners) }
+		s.copies.Commit(items)
+		s.publishLater(items)
+	}
+	if len(files) == 0 {
+		return
+	}
+	router := queue.Router{Postoffice: s.options.Postoffice, Levels: s.options.RouterLevels, Notify: s.options.RouterNotify}
+	names, errs := router.GiveAll(files, s.syncDirs)
+	for i, p := range given {
+		p.name, p.item.Err = names[i], errs[i]
+	}
+}
+
+func (s *Spool) syncDirs(dirs []string) error {
+	for _, dir := range dirs {
+		if err := postoffice.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claim writes the d lines that say where the old recipients are, so that a crash after it
+// costs nothing: see isClaimed.
+func claim(items []*queue.Item, owners map[*queue.Item]*resubmission) error {
+	var last *controlFile
+	for _, i := range items {
+		p, d := stagedIn(owners[i], i), &owners[i].old
+		lines := d.linesWithoutNotice(p.marks())
+		i.Err = ctlfile.AppendDiagnosticWith(func(int) error { return nil }, d.fd, lines...)
+		if i.Err == nil {
+			d.file.Diagnostics = append(d.file.Diagnostics, lines...)
+			last = d
+		}
+	}
+	if last != nil {
+		// After an error the copies count nevertheless: the lines may be on disk. If a power
+		// cut comes then, the recipients may be there twice, but they are not lost.
+		_ = postoffice.SyncAll(last.fd)
+	}
+	return nil
+}
+
+// stagedIn returns the copy that an item is for.
+func stagedIn(m *resubmission, i *queue.Item) *stagedCopy {
+	for _, p := range m.staged {
+		if &p.item == i {
+			return p
+		}
+	}
+	return nil
+}
+
+// linesWithoutNotice returns the d lines that mark would write for recipients that are sent
+// elsewhere.
+func (d *controlFile) linesWithoutNotice(marks []ctlfile.Mark) (lines []ctlfile.Diagnostic) {
+	for _, m := range marks {
+		if r := d.recipient(m); r != nil {
+			lines = append(lines, withoutNotice(r, m))
+		}
+	}
+	return lines
+}
+
+// inMessage is what the d line of a recipient that was sent elsewhere says before the spoolid of
+// the copy.
+const inMessage = " in message "
+
+// isClaimed reports whether a copy that a crash has left in staging counts: the recipients of
+// its source are marked. If the source is gone, they were done. Until Finish has given the
+// copy its name, nothing of the source may be fed.
+func (s *Spool) isClaimed(copied, source string) (bool, error) {
+	number, ok := ctlfile.Number(strings.TrimPrefix(source, "S"))
+	if !ok {
+		return false, nil
+	}
+	for _, place := range []Place{Queue, Hold} {
+		pair := s.pair(place)
+		for levels := range maxDepth + 1 {
+			path := ctlfile.HashDir(number, levels) + strconv.FormatUint(number, 10)
+			var st unix.Stat_t
+			if err := postoffice.Stat(pair.queue, path, &st); err == unix.ENOENT {
+				continue
+			} else if err != nil {
+				return false, err
+			}
+			if ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix())) != source {
+				continue
+			}
+			var buf []byte
+			d, err := readControl(s.controlOf(place), pair.transport, path, unix.O_RDONLY, &buf)
+			if err == errGone {
+				continue
+			}
+			if err != nil {
+				return false, err
+			}
+			for i := range d.file.Diagnostics {
+				if strings.HasSuffix(d.file.Diagnostics[i].Text, inMessage+copied) {
+					return true, nil
+				}
+			}
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// publishLater tries again, in the background, to give copies their names that count already.
+func (s *Spool) publishLater(items []*queue.Item) {
+	var left []*queue.Item
+	for _, i := range items {
+		if i.Claimed && i.Path == "" {
+			copied := *i // the caller goes on with its own
+			left = append(left, &copied)
+		}
+	}
+	if len(left) == 0 {
+		return
+	}
+	s.spawn(func() {
+		for len(left) > 0 {
+			select {
+			case <-s.done:
+				return // the next start does it
+			case <-time.After(publishPause):
+			}
+			s.copies.Publish(left)
+			var still []*queue.Item
+			for _, i := range left {
+				if i.Path == "" {
+					still = append(still, i)
+				}
+			}
+			left = still
+		}
+	})
+}
+
+// markSent tags the old recipients of the copies that have their names.
+func (s *Spool) markSent(m *resubmission) {
+	defer m.old.close()
+	if m.old.file == nil {
+		return
+	}
+	for _, p := range m.staged {
+		if m.err != nil {
+			break
+		}
+		m.err = s.markCopy(m, p)
+	}
+	m.answer.Owes, m.answer.Recipients = s.owes(m.old.file, false), states(m.old.file)
+}
+
+func (s *Spool) markCopy(m *resubmission, p *stagedCopy) error {
+	err := p.item.Err
+	switch {
+	case p.item.Claimed:
+		// It is in the queue, or will be. If an error says that its name may not survive a
+		// crash, the next start gives it its name.
+		m.answer.SpoolID, m.answer.Held = p.spoolID, p.item.Held
+		if p.item.Path != "" {
+			_, base := split(p.item.Path)
+			id, _ := ctlfile.Number(base)
+			m.answer.Name = Name{p.item.Path, id}
+		}
+	case p.name != "":
+		m.answer.Router = append(m.answer.Router, p.name)
+		p.sentTo += " as router/" + p.name
+		if err != nil && postoffice.SyncAll(s.office) != nil {
+			// The copy may not survive a crash. The old recipients stay open, in the
+			// file and for the receiver, which would otherwise remove the message: delivery
+			// twice is better than none.
+			return err
+		}
+	case err != nil:
+		return err
+	default:
+		return errClosed
+	}
+	m.answer.Offsets = append(m.answer.Offsets, p.offsets...)
+	return m.old.mark(p.marks())
+}
