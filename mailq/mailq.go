@@ -73,10 +73,8 @@
 // # Words
 //
 // Words are separated by spaces and TABs. A word, or the value after key=, that
-// begins with a double quote ends at the next double quote. Between the two, \"
-// and \\ stand for the second byte, \t, \r and \n for the control characters,
-// and \xHH for any byte. All other bytes stand for themselves. "" is an empty
-// word. See Quote.
+// begins with a double quote is written like a string in Go: \" and \\ stand for the second byte,
+// \t, \r and \n for the control characters, and \xHH for any byte. "" is an empty word. See Quote.
 //
 // # JSON
 //
@@ -94,6 +92,10 @@ const (
 	// GreetingV1 and GreetingV2 are the first lines of the two versions.
 	GreetingV1 = "version zmailer 1.0"
 	GreetingV2 = "version zmailer 2.0"
+	// PostofficeWord stands at the end of the second line of a greeting, for peers on the same
+	// machine. The identity of the server's postoffice follows: its device and inode. The whole
+	// line is the challenge of AUTH; clients that do not know the word take it as it is.
+	PostofficeWord = " POSTOFFICE "
 	// Until is the reply that text lines follow.
 	Until = "+OK until LF.LF"
 	// Incomplete begins the last text line of an incomplete list.

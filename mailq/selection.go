@@ -77,7 +77,7 @@ func cutSelection(s string) (Selection, string, error) {
 		seen[key] = true
 		s = s[len(key)+1:]
 		var value string
-		if s != "" && !isBlank(s[0]) {
+		if s != "" && s[0] != ' ' && s[0] != '\t' {
 			var err error
 			if value, s, _, err = CutWord(s); err != nil {
 				return sel, "", err

@@ -41,9 +41,6 @@ type Totals struct {
 	Reload Reload `json:"reload,omitzero"`
 	// SMTPReload is how the last reload of the SMTP server ended, if it failed.
 	SMTPReload Reload `json:"smtp_reload,omitzero"`
-	// EventLog is the value of PARAMevent-log, where the scheduler writes its
-	// event log; "": it writes none.
-	EventLog string `json:"event_log,omitempty"`
 }
 
 // Router counts the messages that no router has routed yet.

@@ -7,7 +7,7 @@ import (
 func TestWords(t *testing.T) {
 	for word, want := range map[string]string{
 		"example.com": "example.com", "": `""`, "a b": `"a b"`, `"x`: `"\"x"`, `x"y`: `x"y`, `\`: `\`,
-		"a\tb": `"a\x09b"`, "a\nb\\": `"a\x0ab\\"`, "ö": "ö", "\x7f": `"\x7f"`, "\xff": "\xff",
+		"a\tb": `"a\tb"`, "a\nb\\": `"a\nb\\"`, "ö": "ö", "\x7f": `"\x7f"`, "\xff": "\xff",
 	} {
 		if got := Quote(word); got != want {
 			t.Errorf("Quote(%q) = %s, want %s", word, got, want)

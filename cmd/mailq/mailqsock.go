@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
 	"zsched/internal/zenv"
 	"zsched/mailq/client"
@@ -46,8 +42,7 @@ type target struct {
 var errNeverActive = errors.New("not active")
 
 // findTarget finds the server. The command line comes first, then MAILSERVER, then
-// the scheduler of POSTOFFICE: on the host that exports the directory over NFS, or
-// on this host, at the sockets that scheduler.cf names.
+// the scheduler of POSTOFFICE, at the sockets that scheduler.cf names.
 func findTarget(o *options, env *zenv.File) (*target, error) {
 	dir := env.Value("POSTOFFICE")
 	at := &target{spool: &client.Postoffice{Dir: dir}, local: true}
@@ -57,7 +52,7 @@ func findTarget(o *options, env *zenv.File) (*target, error) {
 	}
 	named := at.Host != ""
 	if !named {
-		at.Host = mountedFrom(dir)
+		at.Host = "localhost"
 	}
 	switch {
 	case o.address != "":
@@ -65,7 +60,7 @@ func findTarget(o *options, env *zenv.File) (*target, error) {
 		if at.Address, err = client.ParseAddress(o.address, at.Address); err != nil {
 			return nil, usageError("-p " + err.Error())
 		}
-	case !named && at.Host == "localhost":
+	case !named:
 		at.own = true
 		addresses, err := knownAddresses(env, at.Address)
 		at.Address, at.others, at.badConfig = addresses[0], addresses[1:], err
@@ -128,66 +123,8 @@ func clientAddress(text string, fallback client.Address) (at client.Address, ok 
 	return at, true
 }
 
-// mountedFrom returns the host that a directory is mounted from over NFS, or
-// localhost.
-func mountedFrom(dir string) string {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		return "localhost"
-	}
-	return nfsServer(dir, string(mounts))
-}
-
-// nfsServer is mountedFrom for the text of /proc/self/mounts.
-func nfsServer(dir, mounts string) string {
-	host, longest := "localhost", -1
-	for line := range strings.Lines(mounts) {
-		f := strings.Fields(line)
-		if len(f) < 3 || len(f[1]) < longest || !within(dir, f[1]) {
-			continue
-		}
-		host, longest = "localhost", len(f[1])
-		if server, _, ok := strings.Cut(f[0], ":/"); ok && strings.HasPrefix(f[2], "nfs") {
-			host = strings.Trim(server, "[]")
-		}
-	}
-	return host
-}
-
-func within(dir, top string) bool {
-	return top == "/" || dir == top || strings.HasPrefix(dir, top+"/")
-}
-
-// isLocal reports whether every address of a host is an address of this host.
+// isLocal reports whether a host is this one, as its name or address says.
 func isLocal(host string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil || len(addresses) == 0 {
-		return false
-	}
-	ours, _ := net.InterfaceAddrs()
-	return !slices.ContainsFunc(addresses, func(a netip.Addr) bool {
-		a = a.Unmap()
-		return !a.IsLoopback() && !slices.ContainsFunc(ours, func(o net.Addr) bool {
-			prefix, err := netip.ParsePrefix(o.String())
-			return err == nil && prefix.Addr().Unmap() == a
-		})
-	})
-}
-
-// canonicalName returns the name of a server for the first line of the output.
-func canonicalName(host string) string {
-	if _, err := netip.ParseAddr(host); err == nil {
-		return host
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	if name, err := net.DefaultResolver.LookupCNAME(ctx, host); err == nil && name != "" {
-		return strings.TrimSuffix(name, ".")
-	}
-	return host
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }

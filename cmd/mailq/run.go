@@ -109,7 +109,7 @@ func (p *program) readEnv() (err error) {
 // announce names a server on another host.
 func (p *program) announce() {
 	if !p.target.local && !p.json {
-		fmt.Fprintf(p.out, "[%s]\n", text.Escape(canonicalName(p.target.Host)))
+		fmt.Fprintf(p.out, "[%s]\n", text.Escape(p.target.Host))
 	}
 }
 
@@ -172,11 +172,11 @@ func (p *program) begin(conn net.Conn, at client.Address) (*client.Client, error
 	if err != nil || c.Version == 1 {
 		return c, err
 	}
-	theirs, ours := c.Location(), p.target.spool.Location()
-	if p.target.own && theirs.IsOther(ours) {
+	theirs, ours := c.Postoffice(), p.target.spool.Identity()
+	if p.target.own && theirs != ours && theirs != "" && theirs != "-" && ours != "-" {
 		_ = c.Close()
-		return nil, &client.Error{Kind: client.Unavailable, Err: fmt.Errorf("%s: %w: %s, not %s; name the one to ask with -p, or with -Z and its zmailer.conf",
-			at, errOtherPostoffice, text.Escape(theirs.Postoffice), ours.Postoffice)}
+		return nil, &client.Error{Kind: client.Unavailable, Err: fmt.Errorf("%s: %w than %s; name the one to ask with -p, or with -Z and its zmailer.conf",
+			at, errOtherPostoffice, p.target.spool.Dir)}
 	}
 	err = c.Login(p.user, p.password)
 	if client.KindOf(err) == client.Refused && at.Path != "" && !p.userGiven {

@@ -67,17 +67,13 @@ func (p *program) traceLines(id string) ([]string, error) {
 	return strings.Split(strings.TrimRight(text.String(), "\n"), "\n"), err
 }
 
-// findEventLog returns the file that --event-log names, that the running scheduler
-// writes, or that the configuration names.
+// findEventLog returns the file that --event-log or the configuration names.
 func (p *program) findEventLog() (string, error) {
 	if p.eventLog != "" {
 		return p.eventLog, nil
 	}
 	if p.server != "" || p.address != "" {
 		return "", usageError("mailq trace reads a file of this host: it takes neither --server nor -p")
-	}
-	if place := p.askEventLog(); place != "" {
-		return readable(place)
 	}
 	name := config.DefaultFile(p.env)
 	file, err := config.Load(name, p.env)
@@ -88,39 +84,6 @@ func (p *program) findEventLog() (string, error) {
 	if place == "" {
 		return "", fmt.Errorf("there is no event log: %s has no PARAMevent-log", name)
 	}
-	return readable(place)
-}
-
-// askTimeout bounds the wait for the scheduler, because the configuration names
-// the event log, too.
-const askTimeout = 5 * time.Second
-
-// askEventLog asks the scheduler of this host where its event log is, because that
-// scheduler may have been started with another configuration file. The place is "" if
-// the scheduler does not answer, or has no event log.
-func (p *program) askEventLog() (place string) {
-	quick, o := *p, *p.options
-	o.timeout = askTimeout
-	quick.options = &o
-	var err error
-	if quick.target, err = findTarget(&o, p.env); err != nil || !quick.target.local {
-		return ""
-	}
-	if quick.client, err = quick.connect(); err != nil {
-		return ""
-	}
-	defer func() { _ = quick.client.Quit() }()
-	if quick.client.Version == 1 {
-		return ""
-	}
-	if totals, err := quick.client.Totals(); err == nil && totals != nil {
-		return totals.EventLog
-	}
-	return ""
-}
-
-// readable returns the file of a place, or says why it cannot be read.
-func readable(place string) (file string, err error) {
 	if len(place) > 5 && strings.EqualFold(place[:5], "UNIX:") {
 		return "", fmt.Errorf("the event log goes to the socket %s; if its reader keeps a file, name it with --event-log", place[5:])
 	}

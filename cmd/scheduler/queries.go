@@ -62,7 +62,7 @@ const metricsName = "metrics"
 func (s *setting) adminOptions(file *config.File, port daemon.Port, files admin.Files, log zerolog.Logger) admin.Options {
 	o := admin.Options{
 		Port: port, Files: files, Log: log, Settings: s.querySettings(file),
-		Rendezvous: s.where.rendezvous, Params: config.Lines, EventLog: file.Params.EventLog,
+		Rendezvous: s.where.rendezvous, Params: config.Lines,
 		MessageDir: filepath.Join(s.where.postoffice, "queue"), ControlDir: s.where.transport(),
 		LogDir: s.env.Value("LOGDIR"),
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,29 +89,23 @@ type Dialer struct {
 
 // Dial connects to the first address of a server that answers.
 func (d Dialer) Dial(ctx context.Context, to Address) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: d.Timeout}
-	if to.Path != "" {
-		conn, err := dialer.DialContext(ctx, "unix", to.Path)
-		if err != nil {
-			return nil, errorf(Unavailable, "connect failed to %s: %w", to, cause(err))
-		}
-		return conn, nil
-	}
-	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", to.Host)
-	if err != nil {
-		return nil, errorf(Unavailable, "cannot find address of %s: %w", to.Host, err)
+	dialer := net.Dialer{Timeout: d.Timeout, FallbackDelay: -1}
+	networks, address := []string{"tcp6", "tcp4"}, net.JoinHostPort(to.Host, strconv.Itoa(to.Port))
+	switch {
+	case to.Path != "":
+		networks, address = []string{"unix"}, to.Path
+	case d.Prefer == 4:
+		slices.Reverse(networks)
 	}
 	var failed []string
-	for _, first := range []bool{true, false} {
-		for _, a := range addresses {
-			if (a.Unmap().Is4() == (d.Prefer == 4)) != first {
-				continue
-			}
-			conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(a.Unmap().String(), strconv.Itoa(to.Port)))
-			if err == nil {
-				return conn, nil
-			}
-			failed = append(failed, fmt.Sprintf("%s: %v", a.Unmap(), cause(err)))
+	for _, network := range networks {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err == nil {
+			return conn, nil
+		}
+		noAddress := (*net.AddrError)(nil) // of this family
+		if text := cause(err).Error(); !errors.As(err, &noAddress) && !slices.Contains(failed, text) {
+			failed = append(failed, text)
 		}
 	}
 	return nil, errorf(Unavailable, "connect failed to %s: %s", to, strings.Join(failed, "; "))

@@ -143,29 +143,26 @@ func (c *Client) line() (string, error) {
 		return "", c.broken
 	}
 	server := c.options.Server
-	var long []byte
+	var line []byte
 	for {
 		piece, err := c.in.ReadSlice('\n')
+		line = append(line, piece...)
 		switch {
-		case err == nil && long == nil:
-			return c.traced(string(piece)), nil
-		case len(long)+len(piece) > maxLine:
-			return "", c.breakOff(errorf(Unavailable, "%s sends a line of more than %d bytes", server, maxLine))
-		}
-		long = append(long, piece...)
-		switch {
+		case len(line) > maxLine:
+			err = errorf(Unavailable, "%s sends a line of more than %d bytes", server, maxLine)
 		case err == nil:
-			return c.traced(string(long)), nil
+			return c.traced(string(line)), nil
 		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF) && len(long) == 0:
-			return "", c.breakOff(io.EOF)
+			continue
+		case errors.Is(err, io.EOF) && len(line) == 0:
 		case errors.Is(err, io.EOF):
-			return "", c.breakOff(errorf(Unavailable, "%s closed the connection in the middle of a line", server))
+			err = errorf(Unavailable, "%s closed the connection in the middle of a line", server)
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return "", c.breakOff(errorf(Unavailable, "%s said nothing for %v", server, c.options.Timeout))
+			err = errorf(Unavailable, "%s said nothing for %v", server, c.options.Timeout)
 		default:
-			return "", c.breakOff(errorf(Unavailable, "reading from %s: %w", server, cause(err)))
+			err = errorf(Unavailable, "reading from %s: %w", server, cause(err))
 		}
+		return "", c.breakOff(err)
 	}
 }
 

@@ -136,8 +136,13 @@ func (c *Client) greet() error {
 	return nil
 }
 
-// Location returns where the queue of the server is, if it is on this machine and says so.
-func (c *Client) Location() mailq.Location { return mailq.ParseLocation(c.challenge) }
+// Postoffice returns the identity of the server's postoffice, if it is on this machine and says
+// so.
+func (c *Client) Postoffice() string {
+	_, text, _ := strings.Cut(c.challenge, mailq.PostofficeWord)
+	identity, _ := mailq.CutRaw(text)
+	return identity
+}
 
 // unknownCommand is how a server refuses a command that it does not know, or that the user may
 // not give. It names the words of the protocol.

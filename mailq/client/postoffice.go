@@ -34,14 +34,8 @@ type SpoolFile struct {
 	ModTime time.Time // of the message file
 }
 
-// Location returns the path and the identity of the directory.
-func (p *Postoffice) Location() mailq.Location {
-	dir, err := filepath.Abs(p.Dir)
-	if err != nil {
-		return mailq.Location{}
-	}
-	return mailq.Location{Postoffice: dir, Identity: process.Identity(dir)}
-}
+// Identity is the same for two paths of one directory; "-": it is not known.
+func (p *Postoffice) Identity() string { return process.Identity(p.Dir) }
 
 // Read reads the control file at a path that a server has named, relative to
 // transport/, and the status of the message file. It reads nothing but regular

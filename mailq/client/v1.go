@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,18 +37,17 @@ type DumpJob struct {
 
 // Dump reads the jobs of a dump, up to "End:". Rest yields what follows.
 func (c *Client) Dump() (*Dump, error) {
-	b := dumpReader{texts: make(map[string]string), jobs: make(map[uint64]*dumpJob)}
+	b := dumpReader{jobs: make(map[uint64]*dumpJob)}
 	for {
 		line, err := c.line()
 		if err != nil {
 			return nil, c.unexpectedEnd(err)
 		}
-		done, err := b.line(line)
-		if err != nil {
-			return nil, c.breakOff(errorf(Unavailable, "%s: %w", c.options.Server, err))
-		}
-		if done {
+		if b.part != "" && strings.HasPrefix(line, dumpEnd) {
 			return b.dump(), nil
+		}
+		if err := b.line(line); err != nil {
+			return nil, c.breakOff(errorf(Unavailable, "%s: %w", c.options.Server, err))
 		}
 	}
 }
@@ -94,165 +95,110 @@ type dumpJob struct {
 	listed        bool // in its thread
 }
 
+// dumpList is a line of "Channels:" or "Hosts:".
+type dumpList struct {
+	name string
+	jobs []*dumpJob
+}
+
 // dumpReader reads a dump line by line.
 type dumpReader struct {
-	part  string
-	texts map[string]string // interned: jobs of a thread have the same text
-	jobs  map[uint64]*dumpJob
-	// channels and hosts have the jobs of each, in the order of the dump.
-	channels, hosts index
+	part            string
+	jobs            map[uint64]*dumpJob
+	channels, hosts []dumpList // in the order of the dump
 }
 
-// index has the lines of "Channels:" or "Hosts:".
-type index struct {
-	names []string
-	jobs  map[string][]*dumpJob
-}
-
-func (x *index) add(name string, jobs []*dumpJob) {
-	if x.jobs == nil {
-		x.jobs = make(map[string][]*dumpJob)
-	}
-	if _, known := x.jobs[name]; !known {
-		x.names = append(x.names, name)
-	}
-	x.jobs[name] = append(x.jobs[name], jobs...)
-}
-
-func (b *dumpReader) line(line string) (done bool, err error) {
+func (b *dumpReader) line(line string) error {
 	switch {
-	case b.part == "":
-		if line != dumpJobs {
-			return false, fmt.Errorf("found %q instead of %q", line, dumpJobs)
-		}
+	case b.part == "" && line != dumpJobs:
+		return fmt.Errorf("found %q instead of %q", line, dumpJobs)
+	case b.part == "", line == dumpChannels && b.part == dumpJobs, line == dumpHosts && b.part == dumpChannels:
 		b.part = line
-		return false, nil
-	case strings.HasPrefix(line, dumpEnd):
-		return true, nil
-	case line == dumpChannels && b.part == dumpJobs, line == dumpHosts && b.part == dumpChannels:
-		b.part = line
-		return false, nil
+		return nil
 	case b.part == dumpJobs:
-		return false, b.job(line)
+		return b.job(line)
 	}
-	return false, b.indexLine(line)
+	return b.list(line)
 }
 
-// job reads "KEY:\tFILE\tN; OFFSET,OFFSET\t#TEXT". There may be spaces in place
+// dumpLine matches "KEY:\tFILE\tN; OFFSET,OFFSET\t#TEXT". There may be spaces in place
 // of the TABs, and the part from the last TAB on may be missing.
+var dumpLine = regexp.MustCompile(`^(\d+):[ \t]*([^ \t]+)[ \t]+(\d+);[ \t]*(\d+(?:,\d+)*)[ \t]*(?:(#)(.*))?$`)
+
 func (b *dumpReader) job(line string) error {
-	malformed := fmt.Errorf("malformed message %q", line)
-	name, rest, ok := strings.Cut(line, ":")
-	key, err := strconv.ParseUint(name, 10, 64)
-	if !ok || err != nil {
-		return malformed
+	part := dumpLine.FindStringSubmatch(line)
+	if part == nil {
+		return fmt.Errorf("malformed message %q", line)
 	}
-	path, rest, ok := cutBlank(rest)
-	if !ok {
-		return malformed
+	key, err := strconv.ParseUint(part[1], 10, 64)
+	job := &dumpJob{DumpJob: DumpJob{Path: part[2], Text: part[6], HasText: part[5] != ""}}
+	var number error
+	job.Recipients, number = strconv.Atoi(part[3])
+	err = errors.Join(err, number)
+	for offset := range strings.SplitSeq(part[4], ",") {
+		n, number := strconv.ParseInt(offset, 10, 64)
+		job.Offsets, err = append(job.Offsets, n), errors.Join(err, number)
 	}
-	number, rest, ok := strings.Cut(strings.TrimLeft(rest, " \t"), ";")
-	if !ok {
-		return malformed
+	if err != nil || job.Recipients < 1 {
+		return fmt.Errorf("malformed message %q", line)
 	}
-	job := &dumpJob{DumpJob: DumpJob{Path: path}}
-	if job.Recipients, err = strconv.Atoi(number); err != nil || job.Recipients < 1 {
-		return malformed
-	}
-	offsets, text, found := strings.Cut(rest, "#")
-	for offset := range strings.SplitSeq(strings.TrimSpace(offsets), ",") {
-		n, err := strconv.ParseInt(offset, 10, 64)
-		if err != nil {
-			return malformed
-		}
-		job.Offsets = append(job.Offsets, n)
-	}
-	job.Text, job.HasText = b.intern(text), found
 	b.jobs[key] = job
 	return nil
 }
 
-// cutBlank takes the first word off s.
-func cutBlank(s string) (word, rest string, ok bool) {
-	s = strings.TrimLeft(s, " \t")
-	end := strings.IndexAny(s, " \t")
-	if end <= 0 {
-		return "", "", false
-	}
-	return s[:end], s[end:], true
-}
-
-// intern returns the same string for all equal texts.
-func (b *dumpReader) intern(text string) string {
-	if known, ok := b.texts[text]; ok {
-		return known
-	}
-	b.texts[text] = text
-	return text
-}
-
-// indexLine reads "NAME:\t>KEY>KEY". A key that no job has is skipped: ZMailer's
+// list reads "NAME:\t>KEY>KEY". A key that no job has is skipped: ZMailer's
 // server lists messages that it has not numbered.
-func (b *dumpReader) indexLine(line string) error {
+func (b *dumpReader) list(line string) error {
 	name, keys, ok := strings.Cut(line, ":\t>")
 	if !ok {
 		return fmt.Errorf("malformed list of messages %q", line)
 	}
-	var jobs []*dumpJob
+	list := dumpList{name: name}
 	for key := range strings.SplitSeq(keys, ">") {
 		n, err := strconv.ParseUint(key, 10, 64)
 		if err != nil {
 			return fmt.Errorf("malformed key %q in the messages of %q", key, name)
 		}
 		job := b.jobs[n]
-		if job == nil {
+		switch {
+		case job == nil:
 			continue
-		}
-		jobs = append(jobs, job)
-		if b.part == dumpChannels {
+		case b.part == dumpChannels:
 			job.channel = name
-		} else {
+		default:
 			job.host = name
 		}
+		list.jobs = append(list.jobs, job)
 	}
 	if b.part == dumpChannels {
-		b.channels.add(name, jobs)
+		b.channels = append(b.channels, list)
 	} else {
-		b.hosts.add(name, jobs)
+		b.hosts = append(b.hosts, list)
 	}
 	return nil
 }
 
 // dump builds the threads. A host may have mail in several channels; ZMailer's
-// client prints all of it under one of them.
+// client prints all of it under one of them. Everything is in the reverse order of the lists.
 func (b *dumpReader) dump() *Dump {
-	threads := make(map[mailq.Name]*DumpThread)
-	// The jobs of a thread are in the reverse order of their host's list, as
-	// ZMailer's client prints them.
-	for host, jobs := range b.hosts.jobs {
-		for i := len(jobs) - 1; i >= 0; i-- {
-			job := jobs[i]
-			if job.listed || job.host != host || job.channel == "" {
+	d, index := new(Dump), make(map[mailq.Name]int)
+	for _, channel := range slices.Backward(b.channels) {
+		for _, job := range slices.Backward(channel.jobs) {
+			name := mailq.Name{Channel: job.channel, Host: job.host}
+			if _, found := index[name]; !found && job.channel == channel.name && job.host != "" {
+				index[name] = len(d.Threads)
+				d.Threads = append(d.Threads, DumpThread{Name: name})
+			}
+		}
+	}
+	for _, host := range b.hosts {
+		for _, job := range slices.Backward(host.jobs) {
+			at, found := index[mailq.Name{Channel: job.channel, Host: host.name}]
+			if !found || job.listed || job.host != host.name {
 				continue
 			}
 			job.listed = true
-			name := mailq.Name{Channel: job.channel, Host: host}
-			if threads[name] == nil {
-				threads[name] = &DumpThread{Name: name}
-			}
-			threads[name].Jobs = append(threads[name].Jobs, job.DumpJob)
-		}
-	}
-	d := new(Dump)
-	for i := len(b.channels.names) - 1; i >= 0; i-- {
-		channel := b.channels.names[i]
-		jobs := b.channels.jobs[channel]
-		for j := len(jobs) - 1; j >= 0; j-- {
-			name := mailq.Name{Channel: channel, Host: jobs[j].host}
-			if t := threads[name]; t != nil {
-				d.Threads = append(d.Threads, *t)
-				delete(threads, name)
-			}
+			d.Threads[at].Jobs = append(d.Threads[at].Jobs, job.DumpJob)
 		}
 	}
 	return d

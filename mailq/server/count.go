@@ -19,6 +19,8 @@ import (
 type countKey struct {
 	// of returns the value for a recipient of a job; "": it is not counted.
 	of func(job *mailq.Job, r *mailq.Recipient) string
+	// group returns what values of one kind have in common; nil: each is its own kind.
+	group func(string) string
 	// ofMessage: all recipients of a message have the same value. So a message counts once,
 	// with the bytes of its file.
 	ofMessage bool
@@ -26,10 +28,10 @@ type countKey struct {
 
 // countKeys are the keys of SHOW COUNT.
 var countKeys = map[string]countKey{
-	"sender":      {senderOf, true},
-	"domain":      {domainOf, true},
-	"destination": {func(job *mailq.Job, _ *mailq.Recipient) string { return job.Channel + "/" + job.Host }, false},
-	"reason":      {func(job *mailq.Job, r *mailq.Recipient) string { return mailq.ReasonKind(job.ReasonOf(r)) }, false},
+	"sender":      {of: senderOf, ofMessage: true},
+	"domain":      {of: domainOf, ofMessage: true},
+	"destination": {of: func(job *mailq.Job, _ *mailq.Recipient) string { return job.Channel + "/" + job.Host }},
+	"reason":      {of: (*mailq.Job).ReasonOf, group: mailq.ReasonKind},
 }
 
 func senderOf(job *mailq.Job, _ *mailq.Recipient) string {
@@ -48,8 +50,12 @@ func domainOf(job *mailq.Job, _ *mailq.Recipient) string {
 	return strings.ToLower(job.Sender[at+1:])
 }
 
-// maxCounted is how many values are counted exactly.
-const maxCounted = 100_000
+const (
+	// maxCounted is how many values are counted exactly.
+	maxCounted = 100_000
+	// maxGrouped is for how many values the group is remembered, because grouping is slow.
+	maxGrouped = 10_000
+)
 
 // showCount executes SHOW COUNT: a line for each value of the key, the one with the most
 // recipients first, then the line of the others, if there are any, and the total.
@@ -62,7 +68,7 @@ func showCount(ctx context.Context, r *report, arg string) error {
 	if key.ofMessage {
 		jobs = r.queue.SizedJobs(ctx)
 	}
-	c := counting{key: key, limit: maxCounted, now: r.now, lines: make(map[string]*mailq.CountItem), seen: make(numbers)}
+	c := counting{key: key, limit: maxCounted, now: r.now, lines: make(map[string]*mailq.CountItem), groups: make(map[string]string), seen: make(numbers)}
 	items, err := c.count(jobs)
 	for _, it := range items {
 		if err := r.out.object(it); err != nil {
@@ -80,6 +86,7 @@ type counting struct {
 	limit         int
 	now           time.Time
 	lines         map[string]*mailq.CountItem
+	groups        map[string]string // by value
 	others, total mailq.CountItem
 	seen          numbers // the messages that were counted, if the key is that of messages
 }
@@ -92,7 +99,7 @@ func (c *counting) count(jobs iter.Seq2[*mailq.Job, error]) ([]*mailq.CountItem,
 		}
 		of = of[:0]
 		for i := range job.Recipients {
-			value := c.key.of(job, &job.Recipients[i])
+			value := c.value(job, &job.Recipients[i])
 			if value == "" {
 				continue
 			}
@@ -112,6 +119,22 @@ func (c *counting) count(jobs iter.Seq2[*mailq.Job, error]) ([]*mailq.CountItem,
 		}
 	}
 	return c.all(), nil
+}
+
+// value returns the value for a recipient of a job.
+func (c *counting) value(job *mailq.Job, r *mailq.Recipient) string {
+	value := c.key.of(job, r)
+	if c.key.group == nil {
+		return value
+	}
+	group, found := c.groups[value]
+	if !found {
+		group = c.key.group(value)
+		if len(c.groups) < maxGrouped {
+			c.groups[strings.Clone(value)] = group
+		}
+	}
+	return group
 }
 
 // line returns the line of a value. It has copies of the strings of the job, so that it does not

@@ -13,7 +13,7 @@ import (
 
 func count(t *testing.T, key string, limit int, jobs iter.Seq2[*mailq.Job, error]) []*mailq.CountItem {
 	t.Helper()
-	c := counting{key: countKeys[key], limit: limit, now: time.Unix(1e9, 0), lines: make(map[string]*mailq.CountItem), seen: make(numbers)}
+	c := counting{key: countKeys[key], limit: limit, now: time.Unix(1e9, 0), lines: make(map[string]*mailq.CountItem), groups: make(map[string]string), seen: make(numbers)}
 	items, err := c.count(jobs)
 	must(t, err)
 	return items

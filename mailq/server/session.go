@@ -81,7 +81,7 @@ func (s *session) greet() bool {
 	s.challenge = fmt.Sprintf("220 MAILQ-V2-CHALLENGE: %d.%d.%d", time.Now().Unix(),
 		binary.BigEndian.Uint64(random[:])%1e6, binary.BigEndian.Uint64(random[8:])>>1)
 	if dir := s.settings.Postoffice; dir != "" && (s.peer.unix() || s.peer.Addr.IsLoopback()) {
-		s.challenge += " " + mailq.Location{Postoffice: dir, Identity: process.Identity(dir)}.String()
+		s.challenge += mailq.PostofficeWord + process.Identity(dir)
 	}
 	s.reply(s.challenge)
 	return true

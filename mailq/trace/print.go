@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"path"
 	"strings"
 	"time"
 
@@ -40,41 +39,25 @@ type history struct {
 func Print(out io.Writer, events []*Event, zone *time.Location) error {
 	var histories []*history
 	byID := make(map[string]*history)
-	var files []string                 // lines about files that did not become messages
-	inQueue := make(map[string]*Event) // as in Read
+	var files []string // lines about files that did not become messages
 	for _, e := range events {
-		l := byID[e.SpoolID]
-		last := inQueue[numberOf(e.SpoolID)]
-		if e.SpoolID == "" && e.File != "" {
-			last = inQueue[path.Base(e.File)]
-		}
-		noteInQueue(inQueue, e)
-		switch {
-		case e.Event == "quarantined" && e.SpoolID == "" && last != nil:
-			l = byID[last.SpoolID]
-			l.add(e, line(e, zone))
-			l.over = true
-			continue
+		switch l := byID[e.SpoolID]; {
 		case e.SpoolID == "" && e.File != "":
 			files = append(files, line(e, zone))
-			continue
 		case e.SpoolID == "": // about a thread
 			for _, l := range histories {
 				if !l.over && l.destinations[[2]string{e.Channel, e.Host}] {
 					l.add(e, line(e, zone))
 				}
 			}
-			continue
 		case l == nil:
 			l = &history{id: e.SpoolID, destinations: make(map[[2]string]bool), outcomes: make(map[string]bool)}
 			byID[e.SpoolID] = l
 			histories = append(histories, l)
-			if last != nil && last.continuesAs(e) {
-				old := byID[last.SpoolID]
-				old.lines, old.over = append(old.lines, line(&Event{Time: e.Time, Event: "continues", NewSpoolID: e.SpoolID}, zone)), true
-			}
+			l.add(e, line(e, zone))
+		default:
+			l.add(e, line(e, zone))
 		}
-		l.add(e, line(e, zone))
 	}
 	w := bufio.NewWriter(out)
 	for _, text := range files {
@@ -150,8 +133,6 @@ func (e *Event) words(zone *time.Location) string {
 	switch e.Event {
 	case "arrival":
 		return e.arrivalWords()
-	case "continues": // not of the log
-		return "loaded as " + e.NewSpoolID + ", because its message file is lost"
 	case "attempt", "expiry":
 		return e.attemptWords(zone)
 	case "done":

@@ -5,7 +5,7 @@
 //
 // The user names a spoolid, a Message-Id, a file or an address. The log is read
 // twice: first to find the spoolids of the messages, then their events. If a
-// message was sent elsewhere (REQUEUE, REROUTE), the new messages match too.
+// message was sent elsewhere (REROUTE), the new message matches too.
 package trace
 
 import (
@@ -146,7 +146,6 @@ func eachIn(f *os.File, words func() [][]byte, do func(*Event)) error {
 		in = unpacked
 	}
 	lines := bufio.NewReaderSize(in, maxLine)
-	var lower []byte
 	for {
 		line, err := lines.ReadSlice('\n')
 		switch {
@@ -157,12 +156,10 @@ func eachIn(f *os.File, words func() [][]byte, do func(*Event)) error {
 		case err != nil:
 			return err
 		}
-		lower = appendLower(lower[:0], line)
-		if !slices.ContainsFunc(words(), func(word []byte) bool { return bytes.Contains(lower, word) }) {
-			continue
-		}
+		lower := bytes.ToLower(line)
 		e := new(Event)
-		if json.Unmarshal(line, e) != nil || e.Event == "" {
+		if !slices.ContainsFunc(words(), func(word []byte) bool { return bytes.Contains(lower, word) }) ||
+			json.Unmarshal(line, e) != nil || e.Event == "" {
 			continue
 		}
 		e.raw = bytes.Clone(bytes.TrimRight(line, "\n"))
@@ -173,19 +170,17 @@ func eachIn(f *os.File, words func() [][]byte, do func(*Event)) error {
 // search is what the user named, and the messages that were found.
 type search struct {
 	what    string
-	number  string // of the control file if what is a file name; else ""
-	ids     map[string]bool
-	whole   map[string]bool // ids of messages that match with all their recipients
+	number  string          // of the control file if what is a file name; else ""
+	ids     map[string]bool // spoolids of the messages; true: with all their recipients
 	renamed map[string]bool // ids of messages with the recipients that an alias made of the address
-	copies  map[string]bool // spoolids of messages that others became when they were sent elsewhere
-	files   map[string]bool // control files of such messages, in logs without their spoolids
-	mailIDs map[string]bool // Message-Ids of messages that went to the router
+	threads map[string]bool // channels and hosts of the messages
 	words   [][]byte        // a matching line contains at least one of them
 }
 
-// Read returns the events about what the user named, in the order of the files. It calls
-// warn for each file that is not searched, or only up to where it is damaged.
-func Read(files []string, what string, warn func(error)) ([]*Event, error) {
+// Read returns the events about what the user named, in the order of the files, and those of the
+// threads of these messages. It calls warn for each file that is not searched, or only up to
+// where it is damaged.
+func Read(files []string, what string, warn func(error)) (events []*Event, err error) {
 	var readable []string
 	for _, name := range files {
 		if slices.Contains(unreadable, filepath.Ext(name)) {
@@ -194,8 +189,7 @@ func Read(files []string, what string, warn func(error)) ([]*Event, error) {
 			readable = append(readable, name)
 		}
 	}
-	files = readable
-	s := &search{what: what, ids: map[string]bool{}, whole: map[string]bool{}, renamed: map[string]bool{}, copies: map[string]bool{}, files: map[string]bool{}, mailIDs: map[string]bool{}}
+	s := &search{what: what, ids: map[string]bool{}, renamed: map[string]bool{}, threads: map[string]bool{}}
 	if base := path.Base(what); base != "" && strings.Trim(base, "0123456789") == "" {
 		s.number = base
 		s.want(base)
@@ -203,7 +197,7 @@ func Read(files []string, what string, warn func(error)) ([]*Event, error) {
 		s.want(ctlfile.Unbracketed(what))
 	}
 	words := func() [][]byte { return s.words }
-	if err := each(files, words, s.find, func(err error) { warn(fmt.Errorf("searched only in part: %w", err)) }); err != nil {
+	if err := each(readable, words, s.find, func(err error) { warn(fmt.Errorf("searched only in part: %w", err)) }); err != nil {
 		return nil, err
 	}
 	if len(s.ids) == 0 && s.number == "" {
@@ -213,66 +207,12 @@ func Read(files []string, what string, warn func(error)) ([]*Event, error) {
 	for id := range s.ids {
 		s.want(id)
 	}
-	var events []*Event
-	alive := make(map[[2]string]map[string]bool) // messages, by channel and host
-	inQueue := make(map[string]*Event)           // the last event of each message, by its number
-	err := each(files, words, func(e *Event) {
-		s.follow(inQueue, e)
-		if s.about(e) || e.SpoolID == "" && inQueue[path.Base(e.File)] != nil {
-			events = append(events, e)
-			note(alive, e)
-			noteInQueue(inQueue, e)
-		} else if e.SpoolID == "" && len(alive[[2]string{e.Channel, e.Host}]) > 0 && e.Host != "" {
+	err = each(readable, words, func(e *Event) {
+		if s.about(e) {
 			events = append(events, e)
 		}
 	}, func(error) {})
 	return events, err
-}
-
-// note records in alive which messages have mail for which channel and host.
-func note(alive map[[2]string]map[string]bool, e *Event) {
-	name := [2]string{e.Channel, e.Host}
-	switch {
-	case ends(e):
-		for _, ids := range alive {
-			delete(ids, e.SpoolID)
-		}
-	case e.Event == "arrival" && e.Host != "":
-		if alive[name] == nil {
-			alive[name] = make(map[string]bool)
-		}
-		alive[name][e.SpoolID] = true
-	}
-}
-
-// noteInQueue records in inQueue which messages are in the queue.
-func noteInQueue(inQueue map[string]*Event, e *Event) {
-	switch number := numberOf(e.SpoolID); {
-	case e.Event == "quarantined":
-		delete(inQueue, path.Base(e.File))
-	case ends(e):
-		delete(inQueue, number)
-	case number != "":
-		inQueue[number] = e
-	}
-}
-
-// follow adds to the search the new spoolid of a message that has lost its message file: it
-// arrives again, with the time of its control file in its spoolid.
-func (s *search) follow(inQueue map[string]*Event, e *Event) {
-	if e.Event != "arrival" {
-		return
-	}
-	if last := inQueue[numberOf(e.SpoolID)]; last != nil && last.continuesAs(e) && s.ids[last.SpoolID] && !s.ids[e.SpoolID] {
-		s.ids[e.SpoolID], s.whole[e.SpoolID] = true, s.whole[last.SpoolID]
-		s.want(e.SpoolID)
-	}
-}
-
-// continuesAs reports whether an arrival is that of the same message with a new spoolid.
-func (e *Event) continuesAs(arrival *Event) bool {
-	return e.SpoolID != arrival.SpoolID && e.MessageID == arrival.MessageID && e.Sender == arrival.Sender &&
-		numberOf(e.SpoolID) == numberOf(arrival.SpoolID)
 }
 
 // ends reports whether the message is not in the queue after the event.
@@ -290,65 +230,48 @@ func (s *search) want(text string) {
 	encoder := json.NewEncoder(&quoted)
 	encoder.SetEscapeHTML(false)
 	if encoder.Encode(text) == nil {
-		s.words = append(s.words, appendLower(nil, bytes.Trim(quoted.Bytes(), "\"\n")))
+		s.words = append(s.words, bytes.ToLower(bytes.Trim(quoted.Bytes(), "\"\n")))
 	}
 }
 
-// appendLower appends text with ASCII letters in lower case.
-func appendLower(b, text []byte) []byte {
-	for _, c := range text {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		b = append(b, c)
-	}
-	return b
-}
-
-// find records the message of an event if it matches.
+// find records the message of an event if it matches, and the one that it has become if it was
+// sent elsewhere.
 func (s *search) find(e *Event) {
 	if e.SpoolID == "" {
 		return
 	}
-	all := strings.EqualFold(e.Sender, s.what) || e.SpoolID == s.what || s.copies[e.SpoolID] ||
+	whole, known := s.ids[e.SpoolID]
+	whole = whole || strings.EqualFold(e.Sender, s.what) || e.SpoolID == s.what ||
 		e.MessageID != "" && strings.EqualFold(ctlfile.Unbracketed(e.MessageID), ctlfile.Unbracketed(s.what)) ||
-		s.number != "" && numberOf(e.SpoolID) == s.number ||
-		e.Event == "arrival" && s.files[e.File] || e.MessageID != "" && s.mailIDs[e.MessageID]
-	wasWhat := strings.EqualFold(e.Original, s.what) || strings.EqualFold(e.Alias, s.what)
-	if wasWhat {
+		s.number != "" && numberOf(e.SpoolID) == s.number
+	renamed := strings.EqualFold(e.Original, s.what) || strings.EqualFold(e.Alias, s.what)
+	if renamed {
 		s.renamed[e.SpoolID+" "+e.Recipient] = true
 	}
-	if !all && !wasWhat && !strings.EqualFold(e.Recipient, s.what) && !s.ids[e.SpoolID] {
+	if !whole && !known && !renamed && !strings.EqualFold(e.Recipient, s.what) {
 		return
 	}
-	if !s.ids[e.SpoolID] {
-		s.ids[e.SpoolID] = true
+	s.ids[e.SpoolID] = whole
+	if !known {
 		s.want(e.SpoolID)
 	}
-	s.whole[e.SpoolID] = s.whole[e.SpoolID] || all
 	if e.NewSpoolID != "" {
-		s.copies[e.NewSpoolID] = true
+		s.ids[e.NewSpoolID] = true
 		s.want(e.NewSpoolID)
-		return
-	}
-	for file := range strings.FieldsSeq(e.New) {
-		if control, ok := strings.CutPrefix(file, "transport/"); ok {
-			s.files[control] = true
-			s.words = append(s.words, appendLower(nil, []byte(`"file":"`+control+`"`)))
-		} else if e.MessageID != "" && !s.mailIDs[e.MessageID] {
-			s.mailIDs[e.MessageID] = true
-			s.want(e.MessageID)
-		}
 	}
 }
 
 // about reports whether an event is part of the result.
 func (s *search) about(e *Event) bool {
+	thread := e.Channel + "/" + e.Host
 	if e.SpoolID == "" {
-		return s.number != "" && e.File != "" && path.Base(e.File) == s.number
+		return s.number != "" && path.Base(e.File) == s.number || e.File == "" && s.threads[thread]
 	}
-	return s.ids[e.SpoolID] && (s.whole[e.SpoolID] || e.Recipient == "" || strings.EqualFold(e.Recipient, s.what) ||
-		s.renamed[e.SpoolID+" "+e.Recipient])
+	whole, known := s.ids[e.SpoolID]
+	if known && e.Event == "arrival" {
+		s.threads[thread] = true
+	}
+	return known && (whole || e.Recipient == "" || strings.EqualFold(e.Recipient, s.what) || s.renamed[e.SpoolID+" "+e.Recipient])
 }
 
 // numberOf returns the number of the control file in a spoolid. Eight or thirteen

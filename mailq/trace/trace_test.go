@@ -29,7 +29,7 @@ const lifeLog = `{"time":"2026-11-20T23:59:59.500Z","event":"arrival","spoolid":
 {"time":"2026-11-21T00:00:31.000Z","event":"hold","channel":"smtp","host":"elsewhere"}
 --
 {"time":"2026-11-21T00:02:00.000Z","event":"order","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","order":"REROUTE","by":"ann uid 0","because":"they moved","to":"smtp/g","recipients":1}
-{"time":"2026-11-21T00:02:00.100Z","event":"resubmitted","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","recipients":1,"new":"transport/B/56"}
+{"time":"2026-11-21T00:02:00.100Z","event":"resubmitted","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","recipients":1,"new":"transport/B/56","new_spoolid":"S56AbmAC"}
 {"time":"2026-11-21T00:02:00.200Z","event":"end","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","delay":120.700,"recipients":1,"failed":0}
 --
 {"time":"2026-11-21T00:02:00.300Z","event":"arrival","spoolid":"S56AbmAC","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"g","file":"B/56","size":812,"recipients":1}
@@ -267,36 +267,5 @@ func TestDamagedLogIsNamed(t *testing.T) {
 	}
 	if !slices.Equal(warnings, want) {
 		t.Errorf("%q", warnings)
-	}
-}
-
-// The number alone says which message was quarantined or goes on with a new spoolid, if the
-// message file was lost and the scheduler did not know the message.
-func TestMessageThatLostItsFileIsFollowed(t *testing.T) {
-	const arrival = `{"time":"2026-11-20T23:59:59Z","event":"arrival","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","file":"A/12"}
-`
-	const again = `{"time":"2026-11-21T00:00:01Z","event":"arrival","spoolid":"S12AbmAC","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","file":"A/12"}
-{"time":"2026-11-21T00:00:02Z","event":"end","spoolid":"S12AbmAC","message_id":"<1@a>","sender":"a@b","delay":1,"recipients":1,"failed":1}
-`
-	for name, c := range map[string]struct{ log, want string }{
-		"quarantined": {arrival + `{"time":"2026-11-21T00:00:01Z","event":"quarantined","file":"A/12","text":"no body offset"}` + "\n", "no body offset"},
-		"loaded":      {arrival + again, "loaded as S12AbmAC, because its message file is lost"},
-		// Another message has the number: nothing is known of the first one's end.
-		"used again": {arrival + strings.ReplaceAll(again, "<1@a>", "<2@a>"), "(not done yet, as far as the log shows)"},
-	} {
-		log := filepath.Join(t.TempDir(), "events")
-		if err := os.WriteFile(log, []byte(c.log), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		for _, what := range []string{"12", "S12AbmAA", "u@h", "a@b", "<1@a>"} {
-			events, err := Read([]string{log}, what, func(err error) { t.Error(err) })
-			var out bytes.Buffer
-			if err := errors.Join(err, Print(&out, events, time.UTC)); err != nil {
-				t.Fatal(err)
-			}
-			if got := out.String(); strings.Count(got, c.want) != 1 || name != "used again" && strings.Contains(got, "not done yet") {
-				t.Errorf("%s, --trace %s:\n%s", name, what, got)
-			}
-		}
 	}
 }

@@ -82,8 +82,6 @@ type Options struct {
 	Nodes    func() ([]string, error)
 	OwnNames []string // the names of this node, in lower case
 	Cluster  Cluster  // nil: there is none
-	// EventLog is the path of the event log, for mailq trace; "": none.
-	EventLog string
 	// MessageDir, ControlDir and LogDir are the directories whose free space
 	// SHOW COUNTERS reports; "": not reported.
 	MessageDir, ControlDir, LogDir string
@@ -104,7 +102,7 @@ func New(o Options) *Server {
 	s := &Server{
 		queue: &Queue{
 			holding: make(chan struct{}, 1),
-			port:    o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, ownNames: o.OwnNames, cluster: o.Cluster, eventLog: o.EventLog, ends: make(chan time.Time, 1),
+			port:    o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, ownNames: o.OwnNames, cluster: o.Cluster, ends: make(chan time.Time, 1),
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
 			uncounted: logs.Throttle{Period: time.Minute},
 		},

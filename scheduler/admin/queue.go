@@ -29,7 +29,6 @@ type Queue struct {
 	nodes                          func() ([]string, error)        // Options
 	ownNames                       []string                        // Options
 	cluster                        Cluster                         // Options
-	eventLog                       string                          // Options
 	log                            zerolog.Logger
 	// ends receives the end of each hold that has a time limit.
 	ends chan time.Time
@@ -56,7 +55,7 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 			MessagesIn: c.MessagesIn, MessagesOut: c.MessagesOut,
 			RecipientsIn: c.RecipientsIn, RecipientsOut: c.RecipientsOut,
 			Poisoned: mailq.Kept{Count: c.States.Poisoned}, Blocked: mailq.Kept{Count: c.States.Blocked},
-			Reload: mailq.Reload(status.Reload), EventLog: q.eventLog,
+			Reload:   mailq.Reload(status.Reload),
 			Stopping: status.Stopping, Spool: mailq.Spool(l.Core().Trouble()),
 		}
 		threads = l.HeldThreads()
