@@ -2,9 +2,9 @@ package server
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"zsched/internal/text"
 	"zsched/mailq"
@@ -22,42 +22,34 @@ type answer struct {
 	w      *bufio.Writer
 	framed bool
 	begun  bool
-	line   []byte // scratch for the caller
 }
 
-// put writes a line, which must not contain LF.
-func (a *answer) put(line []byte) error {
+// text writes a line, which must not contain LF.
+func (a *answer) text(line string) error {
 	a.begin()
-	if a.framed && len(line) > 0 && line[0] == '.' {
+	switch {
+	case !a.framed:
+		// Clients of v1, and those who read the rendezvous file, show the text as it is.
+		line = text.EscapeExcept(line, "\t\r")
+	case strings.HasPrefix(line, "."):
 		_ = a.w.WriteByte('.')
 	}
-	if a.framed {
-		_, _ = a.w.Write(line)
-	} else {
-		// Clients of v1, and those who read the rendezvous file, show the text as it is.
-		_, _ = a.w.WriteString(text.EscapeExcept(string(line), "\t\r"))
-	}
+	_, _ = a.w.WriteString(line)
 	if err := a.w.WriteByte('\n'); err != nil {
 		return errWrite
 	}
 	return nil
 }
 
-func (a *answer) text(line string) error {
-	a.line = append(a.line[:0], line...)
-	return a.put(a.line)
-}
-
 // object writes a value as a line of JSON.
 func (a *answer) object(v any) error {
-	b := bytes.NewBuffer(a.line[:0])
-	enc := json.NewEncoder(b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	var line strings.Builder
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
 		return err
 	}
-	a.line = b.Bytes()
-	return a.put(a.line[:len(a.line)-1])
+	return a.text(strings.TrimSuffix(line.String(), "\n"))
 }
 
 func (a *answer) begin() {

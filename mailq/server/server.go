@@ -78,6 +78,8 @@ const (
 	// idleTimeout is how long a session may be silent after its last command,
 	// and how long a peer may take to read 64 KiB of an answer.
 	idleTimeout = 90 * time.Second
+	// loginTimeout is how long a session may be silent before its peer has logged in.
+	loginTimeout = 10 * time.Second
 
 	outBuffer = 64 << 10
 	// closeTimeout is how long a peer may take to read the rest of an answer
@@ -187,29 +189,23 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, peer Peer) {
 			settings.Note(Note{Kind: NoteFault, Peer: peer.String(), Err: fmt.Errorf("%v", fault)})
 		}
 	}()
-	slot, refused := s.sessions.open(conn, peer, settings.trusts(peer))
-	if refused != nil {
-		settings.Note(Note{Kind: NoteFull, Peer: refused.String()})
-	}
-	if slot == nil {
+	trusted := settings.trusts(peer)
+	if !s.sessions.open(peer, trusted) {
+		settings.Note(Note{Kind: NoteFull, Peer: peer.String()})
 		return
 	}
-	defer slot.close()
+	defer s.sessions.close(peer, trusted)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	out := bufio.NewWriterSize(&deadlineWriter{ctx, conn, slot}, outBuffer)
+	out := bufio.NewWriterSize(&deadlineWriter{ctx, conn}, outBuffer)
 	if settings.Version == 1 {
-		if !slot.admit(!settings.trusts(peer)) {
-			settings.Note(Note{Kind: NoteFull, Peer: peer.String()})
-			return
-		}
 		s.serveV1(ctx, out, peer, settings)
 		return
 	}
 	// Room for CR, LF and one byte more, so that a full buffer means that the
 	// line is too long.
 	in := bufio.NewReaderSize(conn, mailq.MaxLine+3)
-	sess := &session{server: s, settings: settings, slot: slot, conn: conn, peer: peer, in: in, out: out}
+	sess := &session{server: s, settings: settings, conn: conn, peer: peer, in: in, out: out}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
 	defer stop()
 	sess.run(ctx)
@@ -219,7 +215,6 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, peer Peer) {
 type deadlineWriter struct {
 	ctx  context.Context
 	conn net.Conn
-	slot *slot
 }
 
 func (w *deadlineWriter) Write(b []byte) (int, error) {
@@ -228,9 +223,5 @@ func (w *deadlineWriter) Write(b []byte) (int, error) {
 		timeout = closeTimeout
 	}
 	_ = w.conn.SetWriteDeadline(time.Now().Add(timeout))
-	n, err := w.conn.Write(b)
-	if err == nil {
-		w.slot.active()
-	}
-	return n, err
+	return w.conn.Write(b)
 }

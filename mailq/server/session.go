@@ -22,7 +22,6 @@ import (
 type session struct {
 	server   *Server
 	settings *Settings
-	slot     *slot
 	conn     net.Conn
 	peer     Peer
 	in       *bufio.Reader
@@ -62,12 +61,8 @@ func (s *session) run(ctx context.Context) {
 // anyway.
 func (s *session) greet() bool {
 	list := s.readAuthFile()
-	hasPlace := s.useCredentials(list)
+	s.useCredentials(list)
 	s.reply(mailq.GreetingV2)
-	if !hasPlace {
-		s.reply("550 TOO MANY SESSIONS")
-		return false
-	}
 	if !s.admitted && !list.mayConnect(s.peer) {
 		s.server.counts.add("AuthRej")
 		s.note(Note{Kind: NoteAccess})
@@ -89,29 +84,17 @@ func (s *session) greet() bool {
 
 // useCredentials logs peers on UNIX sockets in: root and the server's own user
 // with every right, other local users with the rights of user nobody on this
-// host. It returns false if there are too many sessions.
-func (s *session) useCredentials(list accounts) bool {
+// host.
+func (s *session) useCredentials(list accounts) {
 	if !s.peer.unix() {
-		return true
-	}
-	if s.settings.trusts(s.peer) {
-		return s.login(s.peer.name(), rightsAll)
-	} else if a, ok := list.find("nobody", s.peer); ok {
-		return s.login(s.peer.name(), a.rights)
+		return
 	}
 	s.user = s.peer.name()
-	return true
-}
-
-// login gives the session the rights of a user. It returns false if that user's
-// peer, or all users without KILL, have too many sessions.
-func (s *session) login(user string, granted rights) bool {
-	if !s.slot.admit(!granted.has(rightKILL)) {
-		s.note(Note{Kind: NoteFull})
-		return false
+	if s.settings.trusts(s.peer) {
+		s.admitted, s.rights = true, rightsAll
+	} else if a, ok := list.find("nobody", s.peer); ok {
+		s.admitted, s.rights = true, a.rights
 	}
-	s.admitted, s.user, s.rights = true, user, granted
-	return true
 }
 
 // readAuthFile reads the auth file. A file that cannot be used counts as empty.
@@ -136,7 +119,11 @@ func (s *session) readLine(ctx context.Context) (string, error) {
 		if err := s.out.Flush(); err != nil {
 			return "", errWrite
 		}
-		_ = s.conn.SetReadDeadline(time.Now().Add(idleTimeout))
+		timeout := idleTimeout
+		if !s.admitted {
+			timeout = loginTimeout
+		}
+		_ = s.conn.SetReadDeadline(time.Now().Add(timeout))
 	}
 	// This check comes after the deadline is set: otherwise this deadline could
 	// replace the one that Serve sets when ctx is done.
@@ -150,7 +137,6 @@ func (s *session) readLine(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.slot.active()
 	line = bytes.ReplaceAll(line[:len(line)-1], []byte{'\r'}, nil)
 	if len(line) > mailq.MaxLine {
 		return "", errLongLine
@@ -258,10 +244,7 @@ func (s *session) auth(ctx context.Context, rest string) bool {
 		a, err = new(account), errors.New("no line of the auth file is for this user and address")
 	}
 	if a.verify(s.challenge, digest) && ok {
-		if !s.login(a.user, a.rights) {
-			s.reply("-BAD; TOO MANY SESSIONS")
-			return false
-		}
+		s.admitted, s.user, s.rights = true, a.user, a.rights
 		s.reply("+OK")
 		return true
 	}

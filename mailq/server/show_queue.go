@@ -1,9 +1,12 @@
 package server
 
+// The reports of ZMailer's server: SHOW QUEUE THREADS, THREADS2 and SHORT, SHOW SNMP.
+
 import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"zsched/mailq"
@@ -45,46 +48,26 @@ func threadObjects(ctx context.Context, r *report, _ string) error {
 
 // showThreads writes SHOW QUEUE THREADS, which also follows End: in v1.
 func showThreads(ctx context.Context, r *report, _ string) error {
-	var ring mailq.Ring
-	begun := false
+	var ring *mailq.Ring
 	for row, err := range r.queue.Threads(ctx) {
+		if err == nil && (ring == nil || row.Ring.ID != ring.ID) {
+			if ring != nil {
+				err = r.out.text(ringFoot(ring))
+			}
+			if err == nil {
+				err = r.out.text(ringHead(row.Ring))
+			}
+			ring = row.Ring
+		}
+		if err == nil && row.Thread != nil {
+			err = r.out.text(r.threadLine(row.Thread))
+		}
 		if err != nil {
 			return err
 		}
-		if !begun || row.Ring.ID != ring.ID {
-			if begun {
-				if err := r.ringFoot(&ring); err != nil {
-					return err
-				}
-			}
-			if err := r.ringHead(row.Ring); err != nil {
-				return err
-			}
-		}
-		begun, ring = true, *row.Ring
-		if row.Thread == nil {
-			continue
-		}
-		r.out.line = appendThread(r.out.line[:0], row.Thread, r.now)
-		if r.out.framed {
-			r.out.line = appendWindow(r.out.line, row.Thread)
-			if row.Thread.Site != "" {
-				r.out.line = append(append(r.out.line, " site="...), mailq.Field(row.Thread.Site)...)
-			}
-			for i := range row.Thread.Effects {
-				r.out.line = append(append(r.out.line, " ["...), mailq.OneReply(row.Thread.Effects[i].Text(r.now))...)
-				r.out.line = append(r.out.line, ']')
-			}
-			if reason := mailq.StartReason(row.Thread.StartError); reason != "" {
-				r.out.line = append(append(r.out.line, ' '), mailq.OneReply(reason)...)
-			}
-		}
-		if err := r.out.put(r.out.line); err != nil {
-			return err
-		}
 	}
-	if begun {
-		if err := r.ringFoot(&ring); err != nil {
+	if ring != nil {
+		if err := r.out.text(ringFoot(ring)); err != nil {
 			return err
 		}
 	}
@@ -94,13 +77,13 @@ func showThreads(ctx context.Context, r *report, _ string) error {
 // showShort writes SHOW QUEUE SHORT.
 func showShort(ctx context.Context, r *report, _ string) error {
 	for ring, err := range r.queue.Rings(ctx) {
+		if err == nil {
+			err = r.out.text(ringHead(ring))
+		}
+		if err == nil {
+			err = r.out.text(ringFoot(ring))
+		}
 		if err != nil {
-			return err
-		}
-		if err := r.ringHead(ring); err != nil {
-			return err
-		}
-		if err := r.ringFoot(ring); err != nil {
 			return err
 		}
 	}
@@ -111,33 +94,23 @@ func showShort(ctx context.Context, r *report, _ string) error {
 // fields.
 func showThreads2(ctx context.Context, r *report, _ string) error {
 	for row, err := range r.queue.Threads(ctx) {
+		if t := row.Thread; err == nil && t != nil {
+			err = r.out.text(mailq.Field(t.Channel) + "\t" + mailq.Field(t.Host) + "\t" + threadDetail(t, r.now, "\t"))
+		}
 		if err != nil {
-			return err
-		}
-		t := row.Thread
-		if t == nil {
-			continue
-		}
-		b := append(r.out.line[:0], mailq.Field(t.Channel)...)
-		b = append(b, '\t')
-		b = append(b, mailq.Field(t.Host)...)
-		b = append(b, '\t')
-		r.out.line = appendDetail(b, t, r.now, '\t')
-		if err := r.out.put(r.out.line); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *report) ringHead(ring *mailq.Ring) error {
-	return r.out.text(mailq.Field(ring.Channel) + "/" + mailq.Field(ring.Host) + "/" + withHost(ring.WithHost))
+func ringHead(ring *mailq.Ring) string {
+	return mailq.Field(ring.Channel) + "/" + mailq.Field(ring.Host) + "/" + withHost(ring.WithHost)
 }
 
-func (r *report) ringFoot(ring *mailq.Ring) error {
-	r.out.line = fmt.Appendf(r.out.line[:0], "\tThreads: %4d Msgs: %5d Procs: %3d Idle: %3d Plim: %3d Flim: %3d Tlim: %d",
+func ringFoot(ring *mailq.Ring) string {
+	return fmt.Sprintf("\tThreads: %4d Msgs: %5d Procs: %3d Idle: %3d Plim: %3d Flim: %3d Tlim: %d",
 		ring.Threads, ring.Jobs, ring.Agents, ring.Idle, ring.MaxRing, ring.Overfeed, ring.MaxThr)
-	return r.out.put(r.out.line)
 }
 
 // totals writes the totals, which end every report; SHOW SNMP has nothing else. If
@@ -153,21 +126,17 @@ func (r *report) totals(ctx context.Context, seconds bool) error {
 	if seconds {
 		uptime = strconv.FormatInt(up, 10) + " sec"
 	}
-	r.out.line = fmt.Appendf(r.out.line[:0], "Kids: %d  Idle: %2d  Msgs: %3d  Thrds: %3d  Rcpnts: %4d  Uptime: %s",
-		t.Agents, t.IdleAgents, t.Messages, t.Threads, t.Jobs, uptime)
-	if err := r.out.put(r.out.line); err != nil {
-		return err
+	lines := []string{
+		fmt.Sprintf("Kids: %d  Idle: %2d  Msgs: %3d  Thrds: %3d  Rcpnts: %4d  Uptime: %s",
+			t.Agents, t.IdleAgents, t.Messages, t.Threads, t.Jobs, uptime),
+		fmt.Sprintf("Msgs in %d out %d stored %d Rcpnts in %d out %d stored %d",
+			t.MessagesIn, t.MessagesOut, t.Messages, t.RecipientsIn, t.RecipientsOut, t.Recipients),
 	}
-	r.out.line = fmt.Appendf(r.out.line[:0], "Msgs in %d out %d stored %d Rcpnts in %d out %d stored %d",
-		t.MessagesIn, t.MessagesOut, t.Messages, t.RecipientsIn, t.RecipientsOut, t.Recipients)
-	if err := r.out.put(r.out.line); err != nil {
-		return err
+	if r.out.framed {
+		lines = append(lines, t.Notes(r.now)...)
 	}
-	for _, text := range t.Notes(r.now) {
-		if !r.out.framed {
-			break
-		}
-		if err := r.out.text(mailq.OneReply(text)); err != nil {
+	for _, line := range lines {
+		if err := r.out.text(mailq.OneReply(line)); err != nil {
 			return err
 		}
 	}
@@ -185,116 +154,106 @@ func withHost(with bool) string {
 	return "0"
 }
 
-// appendThread appends a thread's line of SHOW QUEUE THREADS. TABs align the
-// numbers as long as the names are short.
-func appendThread(b []byte, t *mailq.Thread, now time.Time) []byte {
-	start := len(b)
-	b = append(b, "    "...)
-	b = appendName(b, t)
-	width := len(b) - start + 7
+// threadLine is a thread's line of SHOW QUEUE THREADS. TABs align the numbers as long as the
+// names are short. What ZMailer's scheduler does not have follows, except in v1.
+func (r *report) threadLine(t *mailq.Thread) string {
+	line := "    " + zmailerName(t)
+	width := len(line) + 7
 	if width >= 39 {
-		b = append(b, ' ')
+		line += " "
 	}
 	for _, stop := range [...]int{15, 23, 31, 39} {
 		if width < stop {
-			b = append(b, '\t')
+			line += "\t"
 		}
 	}
-	return appendDetail(b, t, now, ' ')
-}
-
-func appendName(b []byte, t *mailq.Thread) []byte {
-	b = append(b, mailq.Field(t.Channel)...)
-	b = append(b, '/')
-	b = append(b, mailq.Field(t.Host)...)
-	b = append(b, '/')
-	return append(b, withHost(t.WithHost)...)
-}
-
-// appendDetail appends the numbers of a thread and what it is waiting for. sep, a
-// blank or a TAB, separates the words.
-func appendDetail(b []byte, t *mailq.Thread, now time.Time, sep byte) []byte {
-	if sep == ' ' {
-		b = fmt.Appendf(b, "N=%-3d R=%-3d A=%-2d", t.Jobs, t.Recipients, t.Attempts)
-	} else {
-		b = fmt.Appendf(b, "N=%d\tR=%d\tA=%d", t.Jobs, t.Recipients, t.Attempts)
+	line += threadDetail(t, r.now, " ")
+	if !r.out.framed {
+		return line
 	}
+	more := ""
+	// The window is shown unless it is fixed and the destination is tried as usual.
+	if t.WindowLimit > 0 && (t.Feedback != nil || t.Destination != mailq.Tried) {
+		more = strings.TrimRight(fmt.Sprintf(" win=%d/%d %s", t.Window, t.WindowLimit, t.Destination), " ")
+	}
+	if t.Site != "" {
+		more += " site=" + t.Site
+	}
+	for i := range t.Effects {
+		more += " [" + t.Effects[i].Text(r.now) + "]"
+	}
+	if reason := mailq.StartReason(t.StartError); reason != "" {
+		more += " " + reason
+	}
+	return line + mailq.OneReply(more)
+}
+
+// zmailerName is the name of a thread as ZMailer writes it.
+func zmailerName(t *mailq.Thread) string {
+	return mailq.Field(t.Channel) + "/" + mailq.Field(t.Host) + "/" + withHost(t.WithHost)
+}
+
+// threadDetail is the numbers of a thread and what it is waiting for. sep, a
+// blank or a TAB, separates the words.
+func threadDetail(t *mailq.Thread, now time.Time, sep string) string {
+	numbers := "N=%-3d R=%-3d A=%-2d"
+	if sep == "\t" {
+		numbers = "N=%d\tR=%d\tA=%d"
+	}
+	words := []string{fmt.Sprintf(numbers, t.Jobs, t.Recipients, t.Attempts)}
 	wait := t.WakeAt.Unix() - now.Unix()
 	waiting := !t.WakeAt.IsZero() && wait > 0 && !t.Held
 	idle := len(t.Agents) == 0
 	switch {
 	case !idle:
-		b = appendAgents(b, t, now, sep)
+		words = append(words, agentWords(t, now)...)
 		if t.Held {
-			b = append(append(append(b, sep), "pend="...), mailq.PendingHeld...)
+			words = append(words, "pend="+string(mailq.PendingHeld))
 		}
 	case waiting:
-		b = append(b, sep, 'W', '=')
-		b = append(strconv.AppendInt(b, wait, 10), 's')
+		words = append(words, fmt.Sprintf("W=%ds", wait))
 	case t.Pending != mailq.NotPending:
-		b = append(b, sep)
-		b = append(append(b, "pend="...), mailq.OneReply(string(t.Pending))...)
+		words = append(words, "pend="+mailq.OneLine(string(t.Pending)))
 	}
-	b = append(b, sep, 'Q', 'A', '=')
 	age := int64(0)
 	if !t.OldestAt.IsZero() {
 		age = now.Unix() - t.OldestAt.Unix()
 	}
-	b = append(b, formatSeconds(age)...)
-	if sep == ' ' && idle && !waiting {
+	words = append(words, "QA="+formatSeconds(age))
+	if sep == " " && idle && !waiting {
 		switch t.Pending {
 		case mailq.PendingChannel:
-			b = append(b, " channelwait"...)
+			words = append(words, "channelwait")
 		case mailq.PendingRing:
-			b = append(b, " threadwait"...)
+			words = append(words, "threadwait")
 		}
 	}
-	return b
+	return strings.Join(words, sep)
 }
 
-// appendWindow appends the window of a thread and its limit, unless the window is fixed
-// and the destination is tried as usual. ZMailer's scheduler does not print it, and
-// version 1 does not either.
-func appendWindow(b []byte, t *mailq.Thread) []byte {
-	if t.Feedback == nil && t.Destination == mailq.Tried || t.WindowLimit == 0 {
-		return b
-	}
-	b = fmt.Appendf(b, " win=%d/%d", t.Window, t.WindowLimit)
-	if t.Destination != mailq.Tried {
-		b = append(append(b, ' '), mailq.OneReply(string(t.Destination))...)
-	}
-	return b
-}
-
-func appendAgents(b []byte, t *mailq.Thread, now time.Time, sep byte) []byte {
-	list := func(name string, one func(b []byte, a *mailq.Agent) []byte) {
-		b = append(b, sep)
-		b = append(b, name...)
-		b = append(b, "={"...)
+// agentWords are the agents that work on a thread.
+func agentWords(t *mailq.Thread, now time.Time) []string {
+	list := func(format string, one func(a *mailq.Agent) string) string {
+		var all []string
 		for i := range t.Agents {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = one(b, &t.Agents[i])
+			all = append(all, one(&t.Agents[i]))
 		}
-		b = append(b, '}')
+		return fmt.Sprintf(format, strings.Join(all, ","))
 	}
-	list("P", func(b []byte, a *mailq.Agent) []byte { return strconv.AppendInt(b, int64(a.PID), 10) })
-	// Programs that read HA expect a number: an agent that has not yet been
-	// hungry counts as hungry now.
-	list("HA", func(b []byte, a *mailq.Agent) []byte { return appendSince(b, a.HungryAt, now, "0") })
-	b = append(b, 's')
-	list("FA", func(b []byte, a *mailq.Agent) []byte { return appendSince(b, a.FedAt, now, "never") })
-	b = append(b, 's')
-	list("OF", func(b []byte, a *mailq.Agent) []byte { return strconv.AppendInt(b, int64(a.Open), 10) })
-	list("S", func(b []byte, a *mailq.Agent) []byte { return append(b, mailq.OneReply(a.State)...) })
-	b = append(b, sep)
-	return strconv.AppendInt(append(b, "UF="...), int64(t.Unfed), 10)
-}
-
-func appendSince(b []byte, at, now time.Time, never string) []byte {
-	if at.IsZero() {
-		return append(b, never...)
+	since := func(at time.Time, never string) string {
+		if at.IsZero() {
+			return never
+		}
+		return strconv.FormatInt(now.Unix()-at.Unix(), 10)
 	}
-	return strconv.AppendInt(b, now.Unix()-at.Unix(), 10)
+	return []string{
+		list("P={%s}", func(a *mailq.Agent) string { return strconv.Itoa(a.PID) }),
+		// Programs that read HA expect a number: an agent that has not yet been
+		// hungry counts as hungry now.
+		list("HA={%s}s", func(a *mailq.Agent) string { return since(a.HungryAt, "0") }),
+		list("FA={%s}s", func(a *mailq.Agent) string { return since(a.FedAt, "never") }),
+		list("OF={%s}", func(a *mailq.Agent) string { return strconv.Itoa(a.Open) }),
+		list("S={%s}", func(a *mailq.Agent) string { return mailq.OneLine(a.State) }),
+		"UF=" + strconv.Itoa(t.Unfed),
+	}
 }

@@ -14,9 +14,10 @@ func TestColumnsOfThreads(t *testing.T) {
 		"abcdefghijklmnopqrs": "\t", "abcdefghijklmnopqrst": "\t", "abcdefghijklmnopqrstu": " ",
 		"a-very-long-host-name-indeed.sub.example.com": " ",
 	} {
-		line := string(appendThread(nil, &mailq.Thread{Name: mailq.Name{Channel: "smtp", Host: host}}, time.Now()))
+		r := &report{now: time.Now(), out: new(answer)}
+		line := r.threadLine(&mailq.Thread{Name: mailq.Name{Channel: "smtp", Host: host}})
 		if host == "" {
-			line = string(appendThread(nil, &mailq.Thread{Name: mailq.Name{Channel: "", Host: ""}}, time.Now()))
+			line = r.threadLine(new(mailq.Thread))
 		}
 		_, rest, _ := strings.Cut(line, "/0")
 		if gap, _, _ := strings.Cut(rest, "N="); gap != want {
@@ -41,17 +42,17 @@ func TestWaits(t *testing.T) {
 			" P={5} HA={0}s FA={never}s OF={0} S={IDLE} UF=3 QA=0s", "\tP={5}\tHA={0}s\tFA={never}s\tOF={0}\tS={IDLE}\tUF=3\tQA=0s"},
 	} {
 		tt.thread.OldestAt = now
-		if got := string(appendDetail(nil, &tt.thread, now, ' ')); got != "N=0   R=0   A=0 "+tt.full {
+		if got := threadDetail(&tt.thread, now, " "); got != "N=0   R=0   A=0 "+tt.full {
 			t.Errorf("%q, want %q", got, tt.full)
 		}
-		if got := string(appendDetail(nil, &tt.thread, now, '\t')); got != "N=0\tR=0\tA=0"+tt.tabs {
+		if got := threadDetail(&tt.thread, now, "\t"); got != "N=0\tR=0\tA=0"+tt.tabs {
 			t.Errorf("%q, want %q", got, tt.tabs)
 		}
 	}
 	rcpt := mailq.Job{Recipients: []mailq.Recipient{{}}}
 	for pending, want := range map[mailq.Pending]string{mailq.PendingTA: "", mailq.PendingThread: "", mailq.PendingChannel: "channel", mailq.PendingRing: "thread", mailq.NotPending: "thread", mailq.PendingHeld: "thread"} {
 		rcpt.Pending = pending
-		if got := strings.Split(string(appendRecipient(nil, &rcpt, 0, now)), "\t"); len(got) != 10 || got[8] != want {
+		if got := strings.Split(recipientLine(&rcpt, 0, now), "\t"); len(got) != 10 || got[8] != want {
 			t.Errorf("%s: %q", pending, got)
 		}
 	}

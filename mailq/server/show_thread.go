@@ -2,7 +2,7 @@ package server
 
 import (
 	"context"
-	"strconv"
+	"fmt"
 	"time"
 
 	"zsched/mailq"
@@ -19,8 +19,7 @@ func showThread(ctx context.Context, r *report, arg string) error {
 	if err != nil || !found || row.Thread == nil {
 		return err
 	}
-	r.out.line = appendThreadHead(r.out.line[:0], row.Thread, r.now)
-	if err := r.out.put(r.out.line); err != nil {
+	if err := r.out.text("#" + zmailerName(row.Thread) + "  " + threadDetail(row.Thread, r.now, " ")); err != nil {
 		return err
 	}
 	for job, err := range r.queue.Jobs(ctx, name) {
@@ -28,8 +27,7 @@ func showThread(ctx context.Context, r *report, arg string) error {
 			return err
 		}
 		for i := range job.Recipients {
-			r.out.line = appendRecipient(r.out.line[:0], job, i, r.now)
-			if err := r.out.put(r.out.line); err != nil {
+			if err := r.out.text(recipientLine(job, i, r.now)); err != nil {
 				return err
 			}
 		}
@@ -37,42 +35,26 @@ func showThread(ctx context.Context, r *report, arg string) error {
 	return nil
 }
 
-// appendRecipient appends a line of SHOW THREAD: control file, index in its job,
+// recipientLine is a line of SHOW THREAD: control file, index in its job,
 // sender, offset, expiry, wake-up, last feed, attempts, what it waits for, and
 // the last diagnostic.
-func appendRecipient(b []byte, job *mailq.Job, i int, now time.Time) []byte {
-	rcpt := &job.Recipients[i]
-	b = append(b, mailq.Field(job.Path)...)
-	b = strconv.AppendInt(append(b, '\t'), int64(i), 10)
-	b = append(append(b, '\t'), mailq.Field(job.Sender)...)
-	b = strconv.AppendInt(append(b, '\t'), rcpt.Offset, 10)
-	for _, at := range [...]time.Time{job.ExpiresAt, job.WakeAt, job.FedAt} {
-		b = append(b, '\t')
+func recipientLine(job *mailq.Job, i int, now time.Time) string {
+	unix := func(at time.Time) int64 {
 		if at.IsZero() {
-			b = append(b, '0')
-			continue
+			return 0
 		}
-		b = strconv.AppendInt(b, at.Unix(), 10)
+		return at.Unix()
 	}
-	b = strconv.AppendInt(append(b, '\t'), int64(rcpt.Attempts), 10)
-	b = append(b, '\t')
-	if wait := job.WakeAt.Unix() - now.Unix(); !job.WakeAt.IsZero() && wait > 0 {
-		b = append(append(b, "retry in "...), formatSeconds(wait)...)
-	} else {
-		switch job.Pending {
-		case mailq.PendingTA, mailq.PendingThread:
-		case mailq.PendingChannel:
-			b = append(b, "channel"...)
-		default:
-			b = append(b, "thread"...)
-		}
+	waits := "thread"
+	switch wait := job.WakeAt.Unix() - now.Unix(); {
+	case !job.WakeAt.IsZero() && wait > 0:
+		waits = "retry in " + formatSeconds(wait)
+	case job.Pending == mailq.PendingTA, job.Pending == mailq.PendingThread:
+		waits = ""
+	case job.Pending == mailq.PendingChannel:
+		waits = "channel"
 	}
-	return append(append(b, '\t'), mailq.Field(rcpt.Reason)...)
-}
-
-// appendThreadHead appends the first line of SHOW THREAD.
-func appendThreadHead(b []byte, t *mailq.Thread, now time.Time) []byte {
-	b = append(b, '#')
-	b = appendName(b, t)
-	return appendDetail(append(b, "  "...), t, now, ' ')
+	r := &job.Recipients[i]
+	return fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s", mailq.Field(job.Path), i, mailq.Field(job.Sender), r.Offset,
+		unix(job.ExpiresAt), unix(job.WakeAt), unix(job.FedAt), r.Attempts, waits, mailq.Field(r.Reason))
 }

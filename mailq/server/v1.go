@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"zsched/mailq"
@@ -91,13 +92,11 @@ func (x *index) add(name string, id uint32) {
 
 func (x *index) write(out *answer) error {
 	for _, name := range x.names {
-		b := append(out.line[:0], mailq.Field(name)...)
-		b = append(b, ":\t"...)
+		b := []byte(mailq.Field(name) + ":\t")
 		for _, id := range x.ids[name] {
 			b = strconv.AppendUint(append(b, '>'), uint64(id), 10)
 		}
-		out.line = b
-		if err := out.put(b); err != nil {
+		if err := out.text(string(b)); err != nil {
 			return err
 		}
 	}
@@ -115,63 +114,50 @@ func (d *dumper) vertices(ctx context.Context, queue Queue) error {
 		d.id++
 		d.channels.add(job.Channel, d.id)
 		d.hosts.add(job.Host, d.id)
-		d.out.line = appendVertex(d.out.line[:0], d.id, job, d.now)
-		if err := d.out.put(d.out.line); err != nil {
+		if err := d.out.text(vertexLine(d.id, job, d.now)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// appendVertex appends a line of Vertices: number, control file, the count and
+// vertexLine is a line of Vertices: number, control file, the count and
 // the offsets of the recipients, and after # the last diagnostic and the state.
-func appendVertex(b []byte, id uint32, job *mailq.Job, now time.Time) []byte {
-	b = fmt.Appendf(b, "%d:\t%s\t%d; ", id, mailq.Field(job.Path), len(job.Recipients))
+func vertexLine(id uint32, job *mailq.Job, now time.Time) string {
+	var offsets []string
 	attempts, reason := 0, ""
 	for i := range job.Recipients {
 		r := &job.Recipients[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, r.Offset, 10)
+		offsets = append(offsets, strconv.FormatInt(r.Offset, 10))
 		attempts = max(attempts, r.Attempts)
-		if reason == "" {
-			reason = r.Reason
+		if reason == "" && r.Reason != "" {
+			reason = mailq.OneLine(r.Reason) + " "
 		}
 	}
-	b = append(b, "\t#"...)
-	if reason != "" {
-		b = append(append(b, mailq.OneLine(reason)...), ' ')
-	}
-	b = append(b, '(')
-	b = appendState(b, job, now)
+	state := stateOf(job, now)
 	if !job.ExpiresAt.IsZero() {
-		b = fmt.Appendf(b, ", expires in %s, tries=%d", formatSeconds(job.ExpiresAt.Unix()-now.Unix()), attempts)
+		state += fmt.Sprintf(", expires in %s, tries=%d", formatSeconds(job.ExpiresAt.Unix()-now.Unix()), attempts)
 	}
-	return append(b, ')')
+	return fmt.Sprintf("%d:\t%s\t%d; %s\t#%s(%s)", id, mailq.Field(job.Path), len(job.Recipients), strings.Join(offsets, ","), reason, state)
 }
 
-// appendState appends what a job does or waits for.
-func appendState(b []byte, job *mailq.Job, now time.Time) []byte {
-	if wait := job.WakeAt.Unix() - now.Unix(); !job.WakeAt.IsZero() && wait > 0 {
-		return append(append(b, "retry in "...), formatSeconds(wait)...)
+// stateOf says what a job does or waits for.
+func stateOf(job *mailq.Job, now time.Time) string {
+	switch wait := job.WakeAt.Unix() - now.Unix(); {
+	case !job.WakeAt.IsZero() && wait > 0:
+		return "retry in " + formatSeconds(wait)
+	case job.Pending == mailq.PendingTA, job.Pending == mailq.PendingThread:
+		return "waiting for slot"
+	case job.Pending == mailq.PendingChannel:
+		return "waiting for channel slot"
+	case job.Pending == mailq.PendingRing:
+		return "waiting for thread slot"
+	case job.PID == 0:
+		return "activation pending, thread inactive"
+	case job.Next:
+		return fmt.Sprintf("running now, pid=%d NextFeed", job.PID)
 	}
-	switch job.Pending {
-	case mailq.PendingTA, mailq.PendingThread:
-		return append(b, "waiting for slot"...)
-	case mailq.PendingChannel:
-		return append(b, "waiting for channel slot"...)
-	case mailq.PendingRing:
-		return append(b, "waiting for thread slot"...)
-	}
-	if job.PID == 0 {
-		return append(b, "activation pending, thread inactive"...)
-	}
-	b = strconv.AppendInt(append(b, "running now, pid="...), int64(job.PID), 10)
-	if job.Next {
-		b = append(b, " NextFeed"...)
-	}
-	return b
+	return fmt.Sprintf("running now, pid=%d", job.PID)
 }
 
 // Rendezvous writes the dump of v1 to the rendezvous file, for hosts where mailq

@@ -86,7 +86,7 @@ func TestStatesOfJobs(t *testing.T) {
 	} {
 		tt.job.Path, tt.job.Recipients = "X/1", []mailq.Recipient{{Offset: 3, Attempts: 4}, {Offset: 9, Attempts: 2}}
 		want := "12:\tX/1\t2; 3,9\t#" + tt.want
-		if got := string(appendVertex(nil, 12, &tt.job, now)); got != want {
+		if got := vertexLine(12, &tt.job, now); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
