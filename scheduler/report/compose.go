@@ -23,8 +23,8 @@ type Composed struct {
 
 // Compose makes the message of a notice.
 func Compose(n *Notice) (*Composed, error) {
-	c := composer{Notice: n, global: !isASCII(strings.Join(n.To, ""))}
-	c.boundary = c.chooseBoundary()
+	c := composer{Notice: n}
+	c.boundary, c.eightBit = c.chooseBoundary(), !isASCII(n.Sender)
 	body, err := c.body()
 	if err != nil {
 		return nil, fmt.Errorf("compose notice about %s: %w", n.SpoolID, err)
@@ -46,8 +46,7 @@ func unixLines(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []b
 type composer struct {
 	*Notice
 	boundary string
-	global   bool // the notice goes to an address that is not ASCII (RFC 6533)
-	eightBit bool // a part has bytes above 127
+	eightBit bool // the header or a part has bytes above 127
 }
 
 // chooseBoundary returns a boundary that nothing in the message contains.
@@ -69,7 +68,7 @@ func (c *composer) header() (h textproto.Header) {
 	if c.eightBit {
 		h.Add("Content-Transfer-Encoding", "8bit")
 	}
-	h.Add("Content-Type", "multipart/report; report-type="+c.statusType("delivery-status")+"; boundary=\""+c.boundary+"\"")
+	h.Add("Content-Type", "multipart/report; report-type=delivery-status; boundary=\""+c.boundary+"\"")
 	h.Add("MIME-Version", "1.0")
 	h.Add("Auto-Submitted", "auto-replied")
 	if id := c.messageID(); id != "" {
@@ -78,11 +77,11 @@ func (c *composer) header() (h textproto.Header) {
 	}
 	c.addUnlessForm(&h, "Message-ID", "<"+c.SpoolID+"."+c.unique()+"@"+oneLine(c.Host)+">")
 	c.addUnlessForm(&h, "Date", c.WrittenAt.Format(dateLayout))
-	h.Add("Subject", c.encodedWord(c.subject()))
+	h.Add("Subject", encodedWord(c.subject()))
 	if c.Form != nil {
 		for _, field := range c.Form.Fields {
 			name, value, _ := strings.Cut(field, ": ")
-			h.Add(name, c.encodedWord(value))
+			h.Add(name, encodedWord(value))
 		}
 	}
 	if c.Sender == "" {
@@ -101,14 +100,8 @@ func (c *composer) addUnlessForm(h *textproto.Header, name, value string) {
 	}
 }
 
-// encodedWord encodes a value that is not ASCII (RFC 2047), unless the header of the
-// notice may contain UTF-8.
-func (c *composer) encodedWord(s string) string {
-	if c.global {
-		return s
-	}
-	return mime.QEncoding.Encode("utf-8", s)
-}
+// encodedWord encodes a value that is not ASCII (RFC 2047).
+func encodedWord(s string) string { return mime.QEncoding.Encode("utf-8", s) }
 
 // subject returns the form's subject and, in brackets, the number of recipients
 // for each action.
@@ -147,17 +140,9 @@ func (c *composer) messageID() string {
 	return id
 }
 
-// statusType returns a media subtype of RFC 3464, or its counterpart of RFC 6533.
-func (c *composer) statusType(name string) string {
-	if c.global {
-		return "global-" + name
-	}
-	return name
-}
-
 // body returns the three parts.
 func (c *composer) body() ([]byte, error) {
-	status, err := c.deliveryStatus(!c.global)
+	status, err := c.deliveryStatus()
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +163,7 @@ func (c *composer) body() ([]byte, error) {
 		body              []byte
 	}{
 		{textType, "Notification", []byte(text)},
-		{"message/" + c.statusType("delivery-status"), "Delivery report", status},
+		{"message/delivery-status", "Delivery report", status},
 		{originalType, "Returned message", original},
 	} {
 		if err := c.part(w, p.kind, p.description, p.body); err != nil {

@@ -9,9 +9,9 @@
 //	├─ message/delivery-status   what a program reads: one group of fields a recipient
 //	└─ message/rfc822            the message, or text/rfc822-headers, its header
 //
-// If the notice goes to an address that is not ASCII, the second and third parts
-// have the types of RFC 6533 instead: message/global-delivery-status, message/global
-// and message/global-headers.
+// Addresses that are not ASCII are encoded in the second part, as RFC 6533 says. If the
+// header of the message is not ASCII, the third part is message/global or
+// message/global-headers.
 //
 // The values come from a control file: Recipients turns its d lines into
 // recipients of a notice, and Reporter.Notice adds the rest. Compose makes the

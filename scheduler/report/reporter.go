@@ -143,38 +143,30 @@ func (n *Notice) isAboutCopy() bool {
 	return strings.Contains("\n"+n.Header, "\n"+loopField+": "+oneLine(n.Host)+"\n")
 }
 
-// addMessage adds the header and the ENVID, and returns the RET, that belong to the
-// reported recipients: a control file may have several blocks, each with a header
-// of its own. If the reported recipients differ, the first of them decides, but
-// HDRS takes precedence over FULL. ENVID and RET are parameters of the message, so
-// if the reported recipients have none, those of other recipients with the same
-// header count.
+// addMessage adds the header and the ENVID, and returns the RET, of the first reported
+// recipient that is in the file, or else of the first in the file. A control file may
+// have several blocks, each with a header of its own. ENVID and RET are parameters of the
+// message: if the recipient has none, those of another one with its header count.
 func (n *Notice) addMessage(m *Message) (ret string) {
-	reported := make([]int, 0, len(m.Recipients))
+	first := 0
 	for i := range m.Recipients {
-		if at := m.File.Find(m.Recipients[i].Offset); m.Recipients[i].Offset > 0 && at >= 0 {
-			reported = append(reported, at)
+		if at := m.File.Find(m.Recipients[i].Offset); at >= 0 {
+			first = at
+			break
 		}
 	}
-	var others []int
+	if len(m.File.Recipients) == 0 {
+		return ""
+	}
+	to := &m.File.Recipients[first]
+	envID := to.EnvID
+	ret = to.Ret
 	for i := range m.File.Recipients {
-		if len(reported) == 0 || m.File.Recipients[i].Header == m.File.Recipients[reported[0]].Header {
-			others = append(others, i)
+		if other := &m.File.Recipients[i]; other.Header == to.Header {
+			envID, ret = cmp.Or(envID, other.EnvID), cmp.Or(ret, other.Ret)
 		}
 	}
-	for _, list := range [][]int{reported, others} {
-		envID, listRet := "", ""
-		for _, i := range list {
-			to := &m.File.Recipients[i]
-			n.Header = cmp.Or(n.Header, m.File.Headers(i))
-			envID = cmp.Or(envID, to.EnvID)
-			if listRet == "" || strings.EqualFold(to.Ret, "HDRS") {
-				listRet = to.Ret
-			}
-		}
-		n.EnvelopeID = cmp.Or(n.EnvelopeID, oneLine(ctlfile.DecodeXtext(envID)))
-		ret = cmp.Or(ret, listRet)
-	}
+	n.Header, n.EnvelopeID = m.File.Headers(first), oneLine(ctlfile.DecodeXtext(envID))
 	return ret
 }
 

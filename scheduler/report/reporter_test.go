@@ -244,7 +244,7 @@ func TestNoticeIsAboutTheBlockOfItsRecipients(t *testing.T) {
 	for _, c := range []struct{ lines, envID, returned string }{
 		{line("bob@a.example"), "ONE", "Subject: one\n\nbody\n"},
 		{line("carol@b.example"), "TWO", "Subject: two\n"},
-		{line("bob@a.example") + line("carol@b.example"), "ONE", "Subject: one\n"}, // HDRS is stronger
+		{line("bob@a.example") + line("carol@b.example"), "ONE", "Subject: one\n\nbody\n"},
 	} {
 		o := newOffice(t, control+c.lines)
 		_, _, text := o.report()

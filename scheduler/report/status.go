@@ -1,7 +1,7 @@
 package report
 
 // The delivery status: the part of a notice that programs read (RFC 3464
-// section 2, RFC 6533 section 4).
+// section 2).
 
 import (
 	"bytes"
@@ -13,40 +13,27 @@ import (
 	"zsched/ctlfile"
 )
 
-// group is the fields of the message, or of one recipient, in the body of a
-// message/delivery-status.
-type group struct {
-	header textproto.Header
-	// ascii says that all characters have to be ASCII.
-	ascii bool
-}
-
 // add adds a field before the others, as the library does. A field without a value is
 // left out.
-func (g *group) add(name, value string) {
-	value = clip(oneLine(value), maxField)
-	if g.ascii {
-		value = toASCII(value)
-	}
-	if value != "" {
-		g.header.Add(name, value)
+func add(h *textproto.Header, name, value string) {
+	if value = toASCII(clip(oneLine(value), maxField)); value != "" {
+		h.Add(name, value)
 	}
 }
 
-// deliveryStatus returns the body of the second part. ascii is false for
-// message/global-delivery-status.
-func (n *Notice) deliveryStatus(ascii bool) ([]byte, error) {
+// deliveryStatus returns the body of the second part.
+func (n *Notice) deliveryStatus() ([]byte, error) {
 	var b bytes.Buffer
-	message := group{ascii: ascii}
-	message.add("X-Spool-Id", n.SpoolID)
-	message.add("Arrival-Date", n.ArrivedAt.Format(dateLayout))
-	message.add("Reporting-MTA", "dns; "+n.Host)
-	message.add("Original-Envelope-Id", n.EnvelopeID)
-	if err := textproto.WriteHeader(&b, message.header); err != nil {
+	var message textproto.Header
+	add(&message, "X-Spool-Id", n.SpoolID)
+	add(&message, "Arrival-Date", n.ArrivedAt.Format(dateLayout))
+	add(&message, "Reporting-MTA", "dns; "+n.Host)
+	add(&message, "Original-Envelope-Id", n.EnvelopeID)
+	if err := textproto.WriteHeader(&b, message); err != nil {
 		return nil, fmt.Errorf("delivery status: %w", err)
 	}
 	for i := range n.Recipients {
-		if err := textproto.WriteHeader(&b, n.Recipients[i].fields(ascii)); err != nil {
+		if err := textproto.WriteHeader(&b, n.Recipients[i].fields()); err != nil {
 			return nil, fmt.Errorf("delivery status of %q: %w", n.Recipients[i].Address, err)
 		}
 	}
@@ -54,35 +41,34 @@ func (n *Notice) deliveryStatus(ascii bool) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\r\n")), nil
 }
 
-// fields returns the group of one recipient, last field first.
-func (r *Recipient) fields(ascii bool) textproto.Header {
-	g := group{ascii: ascii}
+// fields returns the fields of one recipient, the last first.
+func (r *Recipient) fields() (h textproto.Header) {
 	if r.Action == Delayed && !r.RetryUntil.IsZero() {
-		g.add("Will-Retry-Until", r.RetryUntil.Format(dateLayout))
+		add(&h, "Will-Retry-Until", r.RetryUntil.Format(dateLayout))
 	}
 	if !r.LastAttempt.IsZero() {
-		g.add("Last-Attempt-Date", r.LastAttempt.Format(dateLayout))
+		add(&h, "Last-Attempt-Date", r.LastAttempt.Format(dateLayout))
 	}
 	if typed(r.Diagnostic) {
-		g.add("Diagnostic-Code", r.Diagnostic)
+		add(&h, "Diagnostic-Code", r.Diagnostic)
 	}
 	if remote := r.Remote; remote != "" {
 		if !typed(remote) {
 			remote = "dns; " + remote
 		}
-		g.add("Remote-MTA", remote)
+		add(&h, "Remote-MTA", remote)
 	}
-	g.add("Status", r.status())
-	g.add("Action", r.Action.String())
+	add(&h, "Status", r.status())
+	add(&h, "Action", r.Action.String())
 	kind := ""
 	if !strings.Contains(r.Address, "@") || strings.HasPrefix(r.Address, "ns:") {
 		kind = "x-local"
 	}
-	g.add("Final-Recipient", typedAddress(kind, oneLine(r.Address), ascii))
+	add(&h, "Final-Recipient", typedAddress(kind, oneLine(r.Address)))
 	if kind, address := r.original(); address != "" {
-		g.add("Original-Recipient", typedAddress(kind, address, ascii))
+		add(&h, "Original-Recipient", typedAddress(kind, address))
 	}
-	return g.header
+	return h
 }
 
 // original returns the type and the address of the ORCPT word, decoded.
@@ -99,17 +85,12 @@ func typed(s string) bool {
 
 // typedAddress returns an address with its type. The kind "" stands for the type of
 // a mail address: rfc822, or utf-8 if the address is not ASCII.
-func typedAddress(kind, address string, ascii bool) string {
-	if !isASCII(address) {
-		kind = "utf-8"
+func typedAddress(kind, address string) string {
+	if !isASCII(address) || kind == "utf-8" {
+		return "utf-8; " + encodeUTF8Address(address)
 	}
-	switch kind {
-	case "":
+	if kind == "" {
 		kind = "rfc822"
-	case "utf-8":
-		if ascii {
-			address = encodeUTF8Address(address)
-		}
 	}
 	return kind + "; " + address
 }

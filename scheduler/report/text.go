@@ -14,26 +14,13 @@ import (
 // dateLayout is the date and time of RFC 5322.
 const dateLayout = time.RFC1123Z
 
-// headings say what became of the recipients below them: for one recipient, and for
-// several.
-var headings = [...][2]string{
-	Failed: {
-		"Your message could not be delivered to this address, and there will be no further attempt:",
-		"Your message could not be delivered to these addresses, and there will be no further attempt:",
-	},
-	Delayed: {
-		"Your message has not been delivered to this address yet. Attempts go on, and you need not send it again:",
-		"Your message has not been delivered to these addresses yet. Attempts go on, and you need not send it again:",
-	},
-	Delivered: {"Your message was delivered to this address:", "Your message was delivered to these addresses:"},
-	Relayed: {
-		"Your message was passed on to a mail system that may send no notice of its delivery, for this address:",
-		"Your message was passed on to mail systems that may send no notice of its delivery, for these addresses:",
-	},
-	Expanded: {
-		"Your message was delivered to this address, which passes it on to several others:",
-		"Your message was delivered to these addresses, which pass it on to several others:",
-	},
+// headings say what became of the recipients below them.
+var headings = [...]string{
+	Failed:    "Your message could not be delivered to the following, and there will be no further attempt:",
+	Delayed:   "Your message has not been delivered to the following yet. Attempts go on, and you need not send it again:",
+	Delivered: "Your message was delivered to:",
+	Relayed:   "Your message was passed on to a mail system that may send no notice of its delivery, for:",
+	Expanded:  "Your message was delivered to the following, which passes it on to several others:",
 }
 
 // text returns the part for people.
@@ -48,7 +35,7 @@ func (n *Notice) text() string {
 	n.describeMessage(&b)
 	for a := Failed; a <= Expanded; a++ {
 		if count := n.count(a); count > 0 {
-			b.WriteString(wrap(headings[a][min(count, 2)-1], "") + "\n")
+			b.WriteString(wrap(headings[a], "") + "\n")
 			n.describeAll(&b, a, count)
 		}
 	}
@@ -104,7 +91,7 @@ func (n *Notice) describeAll(b *bytes.Buffer, a Action, count int) {
 	}
 }
 
-// describe writes what happened to one recipient and what the sender can do.
+// describe writes what happened to one recipient.
 func (n *Notice) describe(b *bytes.Buffer, r *Recipient) {
 	fmt.Fprintf(b, "  <%s>\n", clip(oneLine(r.Address), maxLine))
 	if _, address := r.original(); address != "" && address != oneLine(r.Address) {
@@ -121,9 +108,6 @@ func (n *Notice) describe(b *bytes.Buffer, r *Recipient) {
 	if r.Action == Delayed && !r.RetryUntil.IsZero() {
 		b.WriteString(wrap("Attempts go on until "+r.RetryUntil.Format(dateLayout)+".", "    "))
 	}
-	if advice := r.advice(); advice != "" {
-		b.WriteString(wrap(advice, "    "))
-	}
 	b.WriteString("\n")
 }
 
@@ -137,43 +121,6 @@ func (r *Recipient) speaker(theirs bool) string {
 		return "What the mail server " + host + " said:"
 	}
 	return "The reason, from the last attempt at " + host + ":"
-}
-
-// adviceByStatus says what a sender can do about a failure, by the beginning of the
-// status code without its class (RFC 3463). The first match counts.
-var adviceByStatus = []struct{ code, words string }{
-	{"1.1", "There is no such address. Check how it is written."},
-	{"1.2", "There is no such mail system. Check the part of the address after the @."},
-	{"1.3", "The address is not a valid mail address. Check how it is written."},
-	{"1.6", "The recipient has moved. Ask for the new address."},
-	{"1.8", "The other side does not accept your own address. Check the sender address of your mail program."},
-	{"1.7", "The other side does not accept your own address. Check the sender address of your mail program."},
-	{"1.", "Check the address."},
-	{"2.1", "The mailbox is not in use now. Try to reach the recipient in another way."},
-	{"2.2", "The mailbox is full. Send the message again later, or tell the recipient in another way."},
-	{"2.3", "The message is too large for the mailbox. Send it in smaller parts."},
-	{"3.4", "The message is too large for the other mail system. Send it in smaller parts."},
-	{"3.1", "The other mail system has no room now. Send the message again later."},
-	{"4.7", "The message could not be delivered in time. Send it again later, or ask the recipient's postmaster."},
-	{"4.", "The other mail system could not be reached. Check the part of the address after the @, or send the message again later."},
-	{"6.", "The other mail system does not accept what the message contains. Send it in another format."},
-	{"7.", "The other mail system does not want the message. Ask its postmaster, or reach the recipient in another way."},
-	{"", "If this does not tell you what is wrong, ask your postmaster and send this notice along."},
-}
-
-// advice says what the sender can do about a failure, "" for anything else.
-func (r *Recipient) advice() string {
-	if r.Action != Failed {
-		return ""
-	}
-	detail := r.status()[2:]
-	for _, a := range adviceByStatus {
-		// A complete code matches only itself: 1.1 is not the beginning of 1.10.
-		if strings.HasPrefix(detail, a.code) && (detail == a.code || a.code == "" || strings.HasSuffix(a.code, ".")) {
-			return a.words
-		}
-	}
-	return ""
 }
 
 // wrap breaks a paragraph into indented lines of at most 72 columns. A word that is
