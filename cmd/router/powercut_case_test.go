@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/testing/ledger"
 	"zsched/internal/testing/memdisk"
@@ -89,4 +90,58 @@ func (s *simulation) sendElsewhere(verb mailq.Verb, fault memdisk.Faults, after 
 	s.disk.PowerOn(0)
 	s.ledger.Close(s.survivors())
 	s.settle()
+}
+
+// A power cut has undone the move of a message into queue/, and not that of its control file.
+// The scheduler ends that control file, and the router takes the submission again, which has
+// the same number. The scheduler must not remove its message file, however late it removes the
+// other.
+func TestMessageIsNotRemovedWithTheControlFileOfAnEarlierAttempt(t *testing.T) {
+	loader := tables(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulation(t, loader, 1, newFigures())
+		defer postoffice.Mount(s.office, s.disk)()
+		s.makeDirs()
+		s.levels = 0
+		m := s.machine()
+		m.hinted = true
+		msg := &message{sender: "sender1@mx.example", to: []*ledger.Entry{{
+			Address: "r1@h1.example", Sender: "sender1@mx.example", Fate: ledger.Delivers,
+		}}}
+		s.ledger.Add(msg.to[0])
+		if err := m.byProgram(msg); err != nil {
+			t.Fatal(err)
+		}
+		s.ledger.Accept(msg.addresses())
+		number := path.Base(s.disk.Files("router")[0])
+		earlier := ctlfile.Contents{Name: number, LogID: "<1@mx.example>", Blocks: []ctlfile.HeaderBlock{{
+			Envelopes: []ctlfile.Envelope{{
+				Sender:     ctlfile.Address{Channel: "error", Host: "<>", User: "<>", Privilege: "0"},
+				Recipients: []ctlfile.EnvelopeRecipient{{Address: ctlfile.Address{Channel: "local", Host: "sender1", User: "sender1@mx.example", Privilege: "65534"}, DSN: "NOTIFY=NEVER"}},
+			}},
+			Header: "Subject: x\n",
+		}}}
+		text, err := earlier.Encode()
+		if err == nil {
+			err = postoffice.WriteFile(postoffice.WorkingDir, path.Join(s.office, "transport", number), text, true)
+		}
+		if err == nil {
+			err = m.start(loader, rand.New(rand.NewPCG(1, 3)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.stop()
+		s.disk.SetFaults(memdisk.Faults{Probability: 1, Error: unix.EROFS, At: "unlink queue"})
+		time.Sleep(5 * time.Minute)
+		s.disk.SetFaults(memdisk.Faults{})
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		for _, why := range s.ledger.Unkept() {
+			t.Error(why)
+		}
+		if t.Failed() {
+			s.explain()
+		}
+	})
 }

@@ -162,10 +162,18 @@ func (s *Spool) unlinkUntagged(f Finish) error {
 	return errors.Join(err, tagErr)
 }
 
+// unlink removes the files of a message. If the message file is missing, nothing in queue/ is
+// removed: as soon as the control file is gone, the router may queue a submission with this
+// number, whose move into queue/ a power cut has undone.
 func (s *Spool) unlink(path string) error {
 	q := s.pair(Queue)
+	var st unix.Stat_t
+	missing := postoffice.Stat(q.queue, path, &st) == unix.ENOENT
 	if err := postoffice.Remove(q.transport, path); err != nil {
 		return fmt.Errorf("unlinking the control file: %w", err)
+	}
+	if missing {
+		return nil
 	}
 	if err := postoffice.Remove(q.queue, path); err != nil {
 		return fmt.Errorf("unlinking the message file: %w", err)
