@@ -1,5 +1,7 @@
 package queue
 
+// Announcements: datagrams that tell the scheduler, or ZMailer's router, of a new file.
+
 import (
 	"fmt"
 	"strings"

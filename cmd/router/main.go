@@ -94,11 +94,6 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "router: %v\n", err)
 		return exitFault
 	}
-	if o.check {
-		for _, w := range env.Warnings() {
-			fmt.Fprintf(stderr, "warning: %s\n", w)
-		}
-	}
 	loader := table.NewLoader(env.Value("MAILSHARE"), env.Value("ORGDOMAIN"), hostname())
 	if o.checkUsers {
 		loader.HasUser = table.MachineHasUser

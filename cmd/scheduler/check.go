@@ -27,9 +27,6 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	if name == "" {
 		name = config.DefaultFile(env)
 	}
-	for _, w := range env.Warnings() {
-		fmt.Fprintf(stderr, "%s (warning)\n", w)
-	}
 	file, err := config.Load(name, env)
 	if err != nil {
 		fmt.Fprintln(stderr, err)

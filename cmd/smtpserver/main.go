@@ -62,9 +62,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return hashPassword(stdin, stdout, stderr)
 	}
 	c := &configuration{args: args, log: newLog(stderr)}
-	if o.check {
-		c.warning = func(text string) { fmt.Fprintf(stderr, "smtpserver: %s (warning)\n", text) }
-	}
 	server, err := c.read()
 	if err != nil {
 		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
@@ -72,7 +69,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	if o.check {
 		if warning := certificate.Warning(certificate.ServerEnd(server.TLS), time.Now()); warning != "" {
-			c.warning(c.options.certificate + ": " + warning)
+			fmt.Fprintf(stderr, "smtpserver: %s: %s (warning)\n", c.options.certificate, warning)
 		}
 		return 0
 	}
@@ -91,7 +88,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // and at each reload.
 type configuration struct {
 	args    []string
-	warning func(text string) // prints a warning of --check; nil: it is not one
 	log     zerolog.Logger
 	options *options // in force; nil: none yet
 	env     *zenv.File
@@ -106,11 +102,6 @@ func (c *configuration) read() (smtpserver.Options, error) {
 		return smtpserver.Options{}, err
 	}
 	env, err := zenv.Read(o.zenv)
-	if c.warning != nil {
-		for _, w := range env.Warnings() {
-			c.warning(w)
-		}
-	}
 	if err == nil {
 		err = o.readFile(flags, env.Value("MAILSHARE"))
 	}

@@ -263,20 +263,6 @@ func TestCertificateThatEndsSoonIsWarnedOf(t *testing.T) {
 	}
 }
 
-// --check names lines of zmailer.conf that a shell reads in another way.
-func TestLinesForTheShellAreWarnedOf(t *testing.T) {
-	p := newPlace(t, "no-tls\n")
-	path := filepath.Join(p.dir, "zmailer.conf")
-	if err := os.WriteFile(path, []byte("POSTOFFICE='/nowhere'\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var errs strings.Builder
-	code := run([]string{"--check", "-Z", path, "-f", filepath.Join(p.dir, "smtpserver.cf")}, nil, io.Discard, &errs)
-	if want := "smtpserver: " + path + ":1: the single quotes are part of the value (warning)\n"; code != 0 || errs.String() != want {
-		t.Errorf("code %d, %q, want %q", code, errs.String(), want)
-	}
-}
-
 // Another user's mail would get this user as its sender, so the server does not start.
 func TestServerOfAUserWhomTheRouterDoesNotTrust(t *testing.T) {
 	p := newPlace(t, "no-tls\n")

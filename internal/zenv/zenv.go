@@ -50,13 +50,6 @@ var defaults = map[string]string{
 type File struct {
 	set  map[string]string
 	path string // absolute; the value of ZCONFIG unless a line sets it
-	odd  []oddLine
-}
-
-// oddLine is a line that sh(1) reads in another way.
-type oddLine struct {
-	line int
-	what string
 }
 
 // Read reads a zmailer.conf. An empty path means DefaultPath; if that file does
@@ -99,14 +92,9 @@ func readFile(path string) ([]byte, error) {
 // assignment is a comment.
 func Parse(data []byte) *File {
 	f := &File{set: make(map[string]string)}
-	n := 0
 	for line := range strings.Lines(string(data)) {
-		n++
 		line = strings.TrimRight(line, "\r\n")
 		name, value, found := strings.Cut(line, "=")
-		if what := oddity(line); what != "" {
-			f.odd = append(f.odd, oddLine{n, what})
-		}
 		if !found || name == "" || strings.HasPrefix(name, "#") || strings.ContainsAny(name, " \t") {
 			continue
 		}
@@ -115,28 +103,6 @@ func Parse(data []byte) *File {
 		}
 	}
 	return f
-}
-
-// oddity says what sh(1) reads in another way in a line, or "".
-func oddity(line string) string {
-	name, value, found := strings.Cut(line, "=")
-	value = strings.TrimLeft(value, " \t")
-	quoted := unquote(value) != value
-	switch {
-	case !found || name == "" || strings.HasPrefix(strings.TrimLeft(line, " \t"), "#"):
-		return ""
-	case strings.HasPrefix(name, "export ") || strings.HasPrefix(name, "export\t"):
-		return "the line is ignored because of the word export"
-	case name[0] == ' ' || name[0] == '\t':
-		return "the line is ignored because it is indented"
-	case strings.ContainsAny(name, " \t"):
-		return "the line is ignored because of the blank before ="
-	case strings.HasPrefix(value, "'"):
-		return "the single quotes are part of the value"
-	case !quoted && (strings.Contains(value, " #") || strings.Contains(value, "\t#")):
-		return "the text from # on is part of the value"
-	}
-	return ""
 }
 
 // WithPostoffice returns the file as if it set POSTOFFICE to a directory that was named on the
@@ -159,19 +125,6 @@ func (f *File) WithPostoffice(dir string) (*File, error) {
 	}
 	with.set["POSTOFFICE"] = dir
 	return with, nil
-}
-
-// Warnings names the lines that are ignored, or taken literally, although sh(1) would read
-// them as their author meant them: "/opt/mail/zmailer.conf:3: the line is ignored because it
-// is indented".
-func (f *File) Warnings() (all []string) {
-	if f == nil {
-		return nil
-	}
-	for _, l := range f.odd {
-		all = append(all, fmt.Sprintf("%s:%d: %s", f.path, l.line, l.what))
-	}
-	return all
 }
 
 func unquote(value string) string {

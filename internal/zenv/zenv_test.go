@@ -58,31 +58,6 @@ LAST=/z`))
 	}
 }
 
-// Lines that sh(1) reads in another way are warned of, and no others.
-func TestLinesThatTheShellReadsOtherwiseAreWarnedOf(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "zmailer.conf")
-	text := "A=/a\nexport B=/b\n C=/c\nD='/d'\nE=/e # where\nF = /f\nG=\"/g\" # quoted\n" +
-		"# H = h\n  # export I='i'\nif x; then\nJ=a'b#c\nK=\"/k l\"\n=x\nL=\"x # y\"\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{":2: the line is ignored because of the word export", ":3: the line is ignored because it is indented",
-		":4: the single quotes are part of the value", ":5: the text from # on is part of the value",
-		":6: the line is ignored because of the blank before =", ":7: the text from # on is part of the value"}
-	got := f.Warnings()
-	if strings.Join(got, "\n") != path+strings.Join(want, "\n"+path) {
-		t.Errorf("the warnings are\n%s", strings.Join(got, "\n"))
-	}
-	example, err := Read("../../packaging/zmailer.conf")
-	if err != nil || len(example.Warnings()) > 0 {
-		t.Errorf("the example: %v, %v", example.Warnings(), err)
-	}
-}
-
 func TestDefaults(t *testing.T) {
 	z := Parse([]byte("POSTOFFICE=/po\nMAILBIN=/bin"))
 	for name, want := range map[string]string{
