@@ -115,7 +115,6 @@ const (
 	PendingHeld        Pending = "Held"
 	PendingTrigger     Pending = "QueueOnly"
 	PendingSpool       Pending = "SpoolDown"
-	PendingMemory      Pending = "Memory"
 	PendingOrder       Pending = "Suspended" // by SUSPEND
 	PendingRule        Pending = "ReplyRule" // suspended by a reply rule
 	PendingRate        Pending = "Rate"      // the thread has no token

@@ -72,7 +72,7 @@ type (
 		AtWork []int
 	}
 
-	// Load reads the control file of a message that is on record (record.go).
+	// Load reads the control file of a message that is not loaded (load.go).
 	// The answer is Loaded or NotLoaded. It needs no Op: until the answer comes,
 	// there is no other action on the files of that message.
 	Load struct {

@@ -15,7 +15,7 @@ type agenda struct {
 	out       []Action // of the current Step
 
 	wakes  heap[vertexRef]     // ends of waits
-	watch  watch               // expiries; see nextLook
+	watch  watch[vertexRef]    // expiries; see nextLook
 	timers heap[*timer]        // what is planned for an instant
 	dates  heap[*timer]        // what is planned for a date; the keys are dates
 	shares heap[*clusterShare] // ends of allowances

@@ -16,7 +16,7 @@ import (
 // arrive puts a message into the queue. A message without open recipients is
 // finished at once.
 func (dv *delivery) arrive(in *Message) {
-	if dv.byID.find(uint64(in.ID)) != 0 || dv.records.find(in.ID) != 0 {
+	if dv.byID.find(uint64(in.ID)) != 0 || dv.unloaded.find(in.ID) != 0 {
 		dv.do(Note{Severity: Warning, Message: in.ID, Text: "is already in the queue, not loaded again"})
 		return
 	}
@@ -32,6 +32,13 @@ func (dv *delivery) arrive(in *Message) {
 		dv.counts.RecipientsIn += uint64(m.open)
 	}
 	dv.counts.Recipients += int(m.open)
+	dv.eachVertex(m, func(v *vertex) {
+		if c := dv.threadOf(v).channel; in.Released {
+			c.released += uint64(v.open)
+		} else {
+			c.in += uint64(v.open)
+		}
+	})
 	dv.restore(m, in.Saved)
 	dv.obsolete(m, in.Obsoletes)
 	if m.open == 0 {
@@ -39,12 +46,13 @@ func (dv *delivery) arrive(in *Message) {
 		return
 	}
 	dv.eachVertex(m, dv.enterQueue)
+	dv.eachVertex(m, dv.noteArrival)
 	if dv.restoreOrders(m) {
 		return
 	}
 	dv.planInterimNotice(m)
-	if dv.limited() && !dv.mayEnter(m) {
-		dv.makeRecords(m)
+	if !dv.staysLoaded(m) {
+		dv.unload(m)
 		return
 	}
 	dv.eachVertex(m, func(v *vertex) { dv.overfeedThread(dv.threadOf(v)) })
@@ -82,9 +90,6 @@ func (dv *delivery) newMessage(in *Message) *message {
 		flags = mustAttempt
 	}
 	dv.groupRecipients(m, in.Recipients, flags)
-	if int(m.open) > dv.memory.largest {
-		dv.memory.largest, dv.memory.changed = int(m.open), true
-	}
 	return m
 }
 
@@ -161,24 +166,15 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 	}
 	v.count++
 	v.open++
-	t := ml.threadOf(v)
-	t.recipients++
-	t.memberOf.recipients++
-	if flags&mustAttempt != 0 {
-		t.channel.released++
-	} else {
-		t.channel.in++
-	}
+	ml.threadOf(v).recipients++
 }
 
 // enterQueue makes a new vertex due; or waiting, if a wakeAt was restored; or
 // blocked, if all of its recipients are alternatives that wait for others.
 func (q *queue) enterQueue(v *vertex) {
 	q.counts.Vertices++
-	q.threadOf(v).lastEventAt = q.date.second()
 	if q.feedable(v) == 0 {
 		q.setState(v, blocked, 0)
-		q.noteVertex(v, "blocked")
 		q.planWake(v)
 		return
 	}
@@ -188,6 +184,14 @@ func (q *queue) enterQueue(v *vertex) {
 		return
 	}
 	q.makeDue(v)
+}
+
+// noteArrival notes for queries and the event log that a new vertex has come.
+func (q *queue) noteArrival(v *vertex) {
+	q.threadOf(v).lastEventAt = q.date.second()
+	if v.state == blocked {
+		q.noteVertex(v, "blocked")
+	}
 }
 
 // obsolete drops the messages that the new one replaces: those with one of
@@ -201,7 +205,7 @@ func (dv *delivery) obsolete(by *message, logIDs []string) {
 			}
 			dv.dropObsolete(m, by.id)
 		}
-		dv.obsoleteRecords(by, logIDs[i])
+		dv.obsoleteStubs(by, logIDs[i])
 	}
 }
 

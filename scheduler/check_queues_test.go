@@ -34,8 +34,12 @@ func (s *Scheduler) checkQueues(t *thread) {
 		assert(n == dq.len() && n-limited == dq.pickable(), "thread %v: %d due, kept %d; %d limited, kept %d", t, n, dq.n, limited, dq.limited)
 		total += n
 	}
-	if t.records != nil {
-		total += s.dueRecords(t)
+	if t.stubs != nil {
+		for n := t.stubs.all.head; n != 0; n = t.stubs.all.next(n) {
+			if state, _ := s.stubState(n); state == due {
+				total++
+			}
+		}
 	}
 	assert(total == int(t.states[due]), "thread %v: %d queued of %d due", t, total, t.states[due])
 }

@@ -16,7 +16,7 @@ func (s *Scheduler) check() {
 		s.checkMessage(m, &c)
 	}
 	s.checkSites()
-	onRecord := s.checkRecords(&c)
+	notLoaded := s.checkStubs(&c)
 	s.checkLogs()
 	s.checkMail()
 	for key, t := range s.threads {
@@ -49,7 +49,7 @@ func (s *Scheduler) check() {
 	assert(c.AgentsIdle == s.counts.AgentsIdle, "idle agents: counted %d, kept %d", c.AgentsIdle, s.counts.AgentsIdle)
 	assert(c.AgentsClosing == s.counts.AgentsClosing, "leaving agents: counted %d, kept %d", c.AgentsClosing, s.counts.AgentsClosing)
 	assert(c.Sessions == s.counts.Sessions, "sessions: counted %d, kept %d", c.Sessions, s.counts.Sessions)
-	messages := s.byID.n + onRecord
+	messages := s.byID.n + notLoaded
 	assert(messages == s.counts.Messages, "messages: %d, kept %d", messages, s.counts.Messages)
 	assert(len(s.threads) == s.counts.Threads, "threads: %d, kept %d", len(s.threads), s.counts.Threads)
 	assert(len(s.agents) == s.counts.Agents, "agents: %d, kept %d", len(s.agents), s.counts.Agents)
@@ -60,7 +60,7 @@ func (s *Scheduler) check() {
 		s.checkWalk(w)
 	}
 	s.checkNotices()
-	s.checkReading()
+	s.checkLoading()
 }
 
 // checkNotices: what is planned is about mail that is there, and a notice whose
@@ -131,9 +131,6 @@ func (s *Scheduler) checkMail() {
 			}
 		})
 	}
-	recordsMore, recordsDiagnostics := s.checkRecordMemory()
-	more += recordsMore
-	diagnostics += recordsDiagnostics
 	for _, t := range s.threads {
 		assert(*s.threadTable.at(t.ref) == t, "thread %v is kept as another", t)
 		if t.diagnostic != 0 {
@@ -227,18 +224,6 @@ func (s *Scheduler) checkThread(t *thread) {
 	oldest, wake := noLook, never
 	var states [vertexStates]int32
 	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		if ref.isRecord() {
-			rec := s.records.items.at(ref.record())
-			assert(s.recordThread(rec) == t && rec.state != 0, "a record of another thread in %v", t)
-			n++
-			recipients += int32(s.recordOpen(rec))
-			states[rec.state]++
-			oldest = min(oldest, rec.modifiedAt.second())
-			if rec.state == waiting {
-				wake = min(wake, rec.wakeAt.instant())
-			}
-			continue
-		}
 		v := s.vertices.at(ref)
 		assert(s.threadOf(v) == t && v.state != 0, "a vertex of another thread in %v", t)
 		n++
@@ -249,8 +234,20 @@ func (s *Scheduler) checkThread(t *thread) {
 			wake = min(wake, v.wakeAt.second().instant())
 		}
 	}
+	if t.stubs != nil {
+		for ref := t.stubs.all.head; ref != 0; ref = t.stubs.all.next(ref) {
+			one := s.unloaded.stubs.at(ref)
+			recipients += one.open
+			oldest = min(oldest, one.modifiedAt.second())
+			state, at := s.stubState(ref)
+			states[state]++
+			if state == waiting && one.index != 0 {
+				wake = min(wake, at.second().instant())
+			}
+		}
+	}
 	assert(states == t.states && int(recipients) == t.recipients, "thread %v: states %v, kept %v; %d recipients, kept %d", t, states, t.states, recipients, t.recipients)
-	assert((n == 0 || oldest == t.modTimes.earliest()) && wake == t.nextWake(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t, oldest, t.modTimes.earliest(), wake, t.nextWake())
+	assert((t.isEmpty() || oldest == t.modTimes.earliest()) && wake == t.nextWake(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t, oldest, t.modTimes.earliest(), wake, t.nextWake())
 	s.checkWindow(t)
 	assert(t.held == s.held[t.key], "thread %v is held: %v", t, t.held)
 	sessions := 0
@@ -262,13 +259,14 @@ func (s *Scheduler) checkThread(t *thread) {
 	}
 	assert(sessions == t.busy, "thread %v has %d agents, %d sessions", t, sessions, t.busy)
 	assert(n == t.vertices.len, "thread %v: %d vertices, kept %d", t, n, t.vertices.len)
-	assert(n > 0 || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && (t.shaping.rate.next.isPlanned() || len(t.shaping.effects) > 0), "thread %v is empty and still there", t)
+	assert(!t.isEmpty() || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && (t.shaping.rate.next.isPlanned() || len(t.shaping.effects) > 0), "thread %v is empty and still there", t)
 	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
 	assert(t.params.QueueOnly || t.queues[1-t.active].len() == 0, "thread %v keeps mail for a next run", t)
-	assert(!t.params.QueueOnly || t.running || t.dueOf(t.active) == 0, "thread %v has mail in the queue of a run and is not running", t)
+	assert(!t.params.QueueOnly || t.running || t.queue().len()+t.dueStubs() == 0, "thread %v has mail in the queue of a run and is not running", t)
 	if t.mayFeed() {
-		assert(t.wants == max(0, min(t.queue().pickable(), t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t, t.wants, t.queue().pickable(), t.freeSlots())
+		ready := t.queue().pickable() + t.backlog() - t.queue().len()
+		assert(t.wants == max(0, min(ready, t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t, t.wants, ready, t.freeSlots())
 	} else {
 		assert(t.wants == 0, "thread %v wants sessions and may not have any", t)
 	}
@@ -349,11 +347,11 @@ func (s *Scheduler) checkGate(t *thread) {
 	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t, x.suspended)
 	assert(ends == x.effectEnd.isPlanned(), "thread %v: effects %v, in the agenda %v", t, ends, x.effectEnd.isPlanned())
 	assert(x.order == s.suspendedThreads[t.key], "thread %v has another order", t)
-	waits := x.draws == nil && t.queue().len() > x.tokens && x.tokens < x.rate.Burst || t.vertices.len == 0 && x.rate.Owed(s.both())
+	waits := x.draws == nil && t.queue().len() > x.tokens && x.tokens < x.rate.Burst || t.isEmpty() && x.rate.Owed(s.both())
 	assert(!waits || x.rate.next.isPlanned(), "thread %v waits for a token and is not in the agenda", t)
 	if w := x.draws; w != nil {
 		assert(w.Left <= 0 || x.rate.next.isPlanned(), "thread %v has drawn tokens and will not give them back", t)
-		assert(w.Left > 0 || w.drawing || t.queue().len() == 0 || !t.mayFeed(), "thread %v waits for tokens that nobody draws", t)
+		assert(w.Left > 0 || w.drawing || t.backlog() == 0 || !t.mayFeed(), "thread %v waits for tokens that nobody draws", t)
 	}
 	if c := x.share; c != nil {
 		s.checkShare(c)
@@ -371,11 +369,7 @@ func (s *Scheduler) checkWindow(t *thread) {
 	assert(!w.Dead || size == 1 && *w == limit.Window{Dead: true}, "thread %v is dead with %+v", t, *w)
 	revivable := int32(0)
 	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		if ref.isRecord() {
-			if rec := s.records.items.at(ref.record()); rec.state == waiting && rec.flags&recordDestinationFailed != 0 {
-				revivable++
-			}
-		} else if v := s.vertices.at(ref); v.state == waiting && v.destinationFailed {
+		if v := s.vertices.at(ref); v.state == waiting && v.destinationFailed {
 			revivable++
 		}
 	}
@@ -395,7 +389,7 @@ func (s *Scheduler) checkAgent(a *agent, c *Counts) {
 	assert(a.offered <= a.sessions, "agent %d offered %d sessions of %d", a.id, a.offered, a.sessions)
 	assert(a.state == serving || a.state == closing || len(a.lines) == 0, "agent %d in state %d has lines", a.id, a.state)
 	assert(!s.stop.begun || a.state == closing || a.signals > 0, "agent %d works on in a stop", a.id)
-	assert(a.state != serving || len(a.lines) > 0, "agent %d has nothing to do and was not told", a.id)
+	assert(a.state != serving || len(a.lines) > 0 || a.ring.loading > 0, "agent %d has nothing to do and was not told", a.id)
 	for i := range a.lines {
 		l := &a.lines[i]
 		assert(l.vertex == nil || l.unreported > 0 && int(l.unreported) == s.countUnreported(l.vertex), "agent %d awaits %d reports on %d", a.id, l.unreported, l.id)
@@ -436,11 +430,11 @@ func (s *Scheduler) checkRing(r *ring) {
 	assert(procs > 0 || r.members.len > 0, "ring %q is empty and still there", r.key)
 	// Work waits only for a reason: a limit, sessions that agents should still
 	// offer, or a halt.
-	if r.wants > 0 && !s.halted() && r.expected == 0 {
+	if r.wants > 0 && !s.halted() && r.expected == 0 && r.loading == 0 {
 		reason := r.place.Waits() || r.backoff.isPlanned() || s.ringLinks(r)[0].Room() <= 0 || s.processLinks(r)[ofRingProcesses].Room() <= 0
 		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)
 	}
-	assert(len(r.idle) == 0 || r.wants == 0 || s.halted() || r.place.Waits() || s.ringLinks(r)[0].Room() <= 0, "ring %q has idle agents and work", r.key)
+	assert(len(r.idle) == 0 || r.wants == 0 || r.loading > 0 || s.halted() || r.place.Waits() || s.ringLinks(r)[0].Room() <= 0, "ring %q has idle agents and work", r.key)
 }
 
 // checkMembers: the threads of a ring are in the order of their sequence, and
@@ -450,7 +444,7 @@ func (s *Scheduler) checkMembers(r *ring) {
 	for t := r.members.head; t != nil; t = r.members.next(t) {
 		assert(t.memberOf == r && (t.ring == r || t.ring == nil && r == &s.orphans), "thread %v is in the list of another ring", t)
 		assert(t.sequence > last, "thread %v is out of order", t)
-		n, vertices, last = n+1, vertices+t.vertices.len, t.sequence
+		n, vertices, last = n+1, vertices+t.vertices.len+t.notLoaded(), t.sequence
 	}
 	assert(n == r.members.len && vertices == r.vertices, "ring %q: %d threads, kept %d; %d vertices, kept %d", r.key, n, r.members.len, vertices, r.vertices)
 }
@@ -460,7 +454,7 @@ func (s *Scheduler) checkWalk(w *Walk) {
 	assert(w.s == s, "a closed walk is kept")
 	assert(w.ring == nil || w.ring == &s.orphans || !w.ring.dropped, "a walk stands on a ring that is gone")
 	assert(w.next == nil || w.next.memberOf == w.ring, "a walk stands on a thread of another ring")
-	assert(w.vertex == 0 || w.vertex.isRecord() && s.records.items.at(w.vertex.record()).state != 0 || !w.vertex.isRecord() && s.vertices.at(w.vertex).state != 0, "a walk stands on a vertex that is gone")
+	assert((w.vertex == 0 || s.vertices.at(w.vertex).state != 0) && (w.stub == 0 || s.unloaded.stubs.at(w.stub).id != 0), "a walk stands on a vertex that is gone")
 	assert(w.ring == nil || len(w.steps) == 0, "a walk has both a ring and steps")
 }
 
@@ -496,11 +490,19 @@ func (s *Scheduler) checkChannel(c *channel) {
 // channel yet.
 func (s *Scheduler) withoutOutcome(t *thread) uint64 {
 	n := uint64(0)
-	s.eachRecipient(t, func(r *recipient) {
-		if r.state != done && r.flags&counted == 0 {
-			n++
+	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
+		v := s.vertices.at(ref)
+		for i := range v.len() {
+			if r := s.recipient(v, i); r.state != done && r.flags&counted == 0 {
+				n++
+			}
 		}
-	})
+	}
+	if t.stubs != nil {
+		for ref := t.stubs.all.head; ref != 0; ref = t.stubs.all.next(ref) {
+			n += uint64(s.unloaded.stubs.at(ref).open)
+		}
+	}
 	return n
 }
 

@@ -30,9 +30,8 @@ type Config struct {
 	// notice while it has open recipients. 0: until the message is done.
 	ReportInterval time.Duration
 	// ActiveLimit and RecipientLimit are how many messages and recipients may be
-	// in memory; 0: no limit. RingReserve is how many recipients a ring may have
-	// there even if a limit is reached.
-	ActiveLimit, RecipientLimit, RingReserve int
+	// in memory; 0: no limit.
+	ActiveLimit, RecipientLimit int
 	// Frozen: no agents are started (option -F).
 	Frozen bool
 	// Only restricts feeding to some threads (option -p). The zero value

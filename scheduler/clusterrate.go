@@ -71,7 +71,7 @@ func (q *queue) drawAhead(t *thread) {
 		q.draw(w, -w.Left)
 		w.Left, w.drawing = 0, false
 	}
-	if w.drawing || w.Left > w.low || t.queue().len() == 0 || !t.mayFeed() {
+	if w.drawing || w.Left > w.low || t.backlog() == 0 || !t.mayFeed() {
 		return
 	}
 	w.drawing = true

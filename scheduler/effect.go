@@ -110,7 +110,7 @@ func (q *queue) updateEffects(t *thread) {
 	if x.order == nil { // the event of an order is in the log already
 		q.noteThread(t, "suspended", q.shapingEnd(x))
 	}
-	q.considerRecordingThread(t)
+	q.considerUnloadingThread(t)
 }
 
 // shapingEnd returns when the last suspension of a thread by an order or a rule ends;

@@ -35,7 +35,7 @@ func (q *queue) triggered(host string) {
 // longer one.
 func (q *queue) endRun(t *thread) {
 	t.running = false
-	if t.dueOf(t.active) > t.dueOf(1-t.active) {
+	if t.dueIn(t.active) > t.dueIn(1-t.active) {
 		q.swapQueues(t)
 	}
 	for _, ref := range q.verticesOf(t.queue()) {
@@ -43,14 +43,14 @@ func (q *queue) endRun(t *thread) {
 		q.dequeueVertex(v)
 		q.enqueueVertex(t, v, true)
 	}
-	q.endRunOfRecords(t)
+	q.moveStubs(t, t.active)
 }
 
 // HasMail reports whether there is mail for a host, on any channel, that a
 // Triggered event would make due.
 func (s *Scheduler) HasMail(host string) bool {
 	for _, c := range s.channelOrder {
-		if t := s.threads[threadKey{c.name, host}]; t != nil && t.vertices.len > 0 && !t.held && s.suspendedThreads[t.key] == nil {
+		if t := s.threads[threadKey{c.name, host}]; t != nil && !t.isEmpty() && !t.held && s.suspendedThreads[t.key] == nil {
 			return true
 		}
 	}
@@ -65,13 +65,14 @@ const (
 	wakeWaiting bulkUpdate = 1 << iota // waiting vertices are due now
 	releaseHeld                        // the thread was held
 	pullForward                        // vertices that failed with the destination are due now
-	putOnRecord                        // idle messages may be put on record
+	unloadIdle                         // idle messages may be unloaded
 )
 
 // beginUpdate begins a bulk update. An unfinished one starts again together
 // with it.
 func (q *queue) beginUpdate(t *thread, e bulkUpdate) {
 	t.updates |= e
+	q.updateStubsInBulk(t, e)
 	t.nextUpdate = t.vertices.head
 	q.resumeThread(t)
 }
@@ -81,8 +82,8 @@ func (q *queue) updateVertex(v *vertex) {
 	if t.updates&releaseHeld != 0 {
 		q.releaseHeldVertex(v)
 	}
-	if t.updates&putOnRecord != 0 {
-		q.considerRecording(q.messageOf(v))
+	if t.updates&unloadIdle != 0 {
+		q.considerUnloading(q.messageOf(v))
 	}
 	switch {
 	case v.state != waiting:
@@ -106,11 +107,7 @@ func (q *queue) resumeThread(t *thread) int {
 	for ; n < wakeSlice && t.nextUpdate != 0; n++ {
 		ref := t.nextUpdate
 		t.nextUpdate = t.vertices.next(ref)
-		if ref.isRecord() {
-			q.updateRecord(ref.record())
-		} else {
-			q.updateVertex(q.vertices.at(ref))
-		}
+		q.updateVertex(q.vertices.at(ref))
 	}
 	q.planResume(t)
 	q.updateThread(t)

@@ -97,28 +97,13 @@ func (q *queue) wasTried(v *vertex) bool {
 	return q.outlastedSuspension(v)
 }
 
-// recordWasTried is wasTried for a record.
-func (q *queue) recordWasTried(rec *record) bool {
-	for i := range q.recordLen(rec) {
-		if r := q.recordedRecipient(rec, i); r.state != done && r.tried() {
-			return true
-		}
-	}
-	return q.recordOutlastedSuspension(rec)
-}
-
-// recordOutlastedSuspension is outlastedSuspension for a record.
-func (q *queue) recordOutlastedSuspension(rec *record) bool {
-	return rec.state == due && q.outlasted(q.recordThread(rec), rec.suspensionsWhenDue, rec.modifiedAt)
-}
-
 // maxExpiries bounds the vertices that oldestExpiry looks at.
 const maxExpiries = 1000
 
 // oldestExpiry returns when the first message of a thread expires. In a very long thread that
 // cannot be tried, it is when the oldest message would expire if it had an attempt.
 func (q *queue) oldestExpiry(t *thread) date {
-	if !t.isUntriable() || t.vertices.len > maxExpiries {
+	if !t.isUntriable() || t.vertices.len+t.notLoaded() > maxExpiries {
 		oldest := t.modTimes.earliest()
 		if oldest == 0 {
 			return noDate
@@ -127,10 +112,11 @@ func (q *queue) oldestExpiry(t *thread) date {
 	}
 	first := noDate
 	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		if ref.isRecord() {
-			first = min(first, q.nextExpiryOfRecord(q.records.items.at(ref.record())))
-		} else {
-			first = min(first, q.nextExpiryOfVertex(q.vertices.at(ref)))
+		first = min(first, q.nextExpiryOfVertex(q.vertices.at(ref)))
+	}
+	if t.stubs != nil {
+		for n := t.stubs.all.head; n != 0; n = t.stubs.all.next(n) {
+			first = min(first, q.nextExpiryOfStub(q.unloaded.stubs.at(n), t))
 		}
 	}
 	return first
@@ -140,8 +126,8 @@ func (q *queue) nextExpiryOfVertex(v *vertex) date {
 	return q.nextExpiry(q.threadOf(v), q.messageOf(v).modifiedAt, q.wasTried(v))
 }
 
-func (q *queue) nextExpiryOfRecord(rec *record) date {
-	return q.nextExpiry(q.recordThread(rec), rec.modifiedAt, q.recordWasTried(rec))
+func (q *queue) nextExpiryOfStub(s *stub, t *thread) date {
+	return q.nextExpiry(t, s.modifiedAt, q.stubWasTried(s, t))
 }
 
 // planWake plans the next events of a vertex: the end of its wait, and its expiry.
@@ -175,16 +161,20 @@ func (q *queue) nextLook() date {
 // expire. A vertex past its first expiry without an attempt is looked at once in each
 // interval, because a suspension may count as an attempt.
 func (q *queue) nextLookAtExpiry(v *vertex) date {
-	t := q.threadOf(v)
-	primary, secondary := q.expiry(v)
+	return q.nextLookAt(q.threadOf(v), q.messageOf(v).modifiedAt, q.mayExpire(v), q.overdue(v))
+}
+
+// nextLookAt returns the same for a vertex or a stub of a thread.
+func (q *queue) nextLookAt(t *thread, modifiedAt date, mayExpire, overdue bool) date {
+	primary, secondary := q.expiryOf(t.params, modifiedAt)
 	switch {
 	case t.held:
 		return noDate
 	case primary > q.date:
 		return primary
-	case !q.mayExpire(v):
+	case !mayExpire:
 		return noDate
-	case q.overdue(v):
+	case overdue:
 		return q.date
 	}
 	look := q.date.after(max(t.params.Interval, time.Minute))

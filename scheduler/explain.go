@@ -46,43 +46,9 @@ type Explanation struct {
 	Ordered map[Verb]int
 	// Rerouted counts those of VerbReroute by the channel and host that they are sent to.
 	Rerouted map[Target]int
-	// Occupier is the thread with the most recipients in memory, if mail waits for
-	// memory; nil: it does not.
-	Occupier *Occupier
-	// BeyondReserves says that there is no room for the reserves of rings either.
-	BeyondReserves bool
 	// Told is by whose word the thread is suspended; nil: it is not, or this node has
 	// found that the destination is dead.
 	Told *DestinationDead
-}
-
-// Occupier is a thread and its recipients in memory.
-type Occupier struct {
-	Channel, Host string
-	Recipients    int
-}
-
-// maxOccupiers bounds the threads that are compared for Explanation.Occupier.
-const maxOccupiers = 100_000
-
-// occupier returns the thread with the most recipients in memory.
-func (s *Scheduler) occupier() *Occupier {
-	var most *thread
-	n := 0
-	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
-		if most != nil && r.recipients <= most.recipientsInMemory() {
-			continue
-		}
-		for t := r.members.head; t != nil && n < maxOccupiers; t = r.members.next(t) {
-			if n++; most == nil || t.recipientsInMemory() > most.recipientsInMemory() {
-				most = t
-			}
-		}
-	}
-	if most == nil {
-		return nil
-	}
-	return &Occupier{most.key.channel, most.key.host, most.recipientsInMemory()}
 }
 
 // Upcoming is the next thing that happens to a thread at a known time.
@@ -142,9 +108,6 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 			e.Vertex.Position = s.position(v, maxExplained)
 		}
 		e.Rules = s.rules(t, e.Vertex)
-		if slices.Contains(e.Rules, WaitMemory) {
-			e.Occupier, e.BeyondReserves = s.occupier(), !s.belowBound(0, 0)
-		}
 		s.explainOrders(e, t)
 		s.explainDelays(e, t)
 	}
@@ -262,7 +225,7 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 	default:
 		consider(RetryNext, retry)
 	}
-	if p := t.params; p.Expiry != 0 && t.vertices.len > 0 {
+	if p := t.params; p.Expiry != 0 && !t.isEmpty() {
 		if at := s.oldestExpiry(t); at > s.date {
 			consider(ExpiryNext, s.instantAt(at))
 		}

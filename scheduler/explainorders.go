@@ -42,9 +42,6 @@ func (s *Scheduler) explainDelays(e *Explanation, t *thread) {
 	n := 0
 	for ref := t.vertices.head; ref != 0 && n < maxDelayed; ref = t.vertices.next(ref) {
 		n++
-		if ref.isRecord() {
-			continue
-		}
 		if v := s.vertices.at(ref); v.state == waiting {
 			e.addDelay(s.delayOf(t, v), s.timeAt(v.wakeAt))
 		}

@@ -135,7 +135,7 @@ func (dv *delivery) spoolBack() {
 	if !dv.spoolDown {
 		return
 	}
-	dv.spoolDown, dv.memory.changed = false, true
+	dv.spoolDown = false
 	dv.do(Note{Text: "the spool can be written again"})
 	dv.reissueFailed()
 	for r := dv.ringOrder.head; r != nil; r = dv.ringOrder.next(r) {

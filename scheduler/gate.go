@@ -91,11 +91,11 @@ func (q *queue) updateGate(t *thread) {
 	}
 	at := never
 	switch {
-	case t.vertices.len == 0 && x.rate.Owed(q.both()):
+	case t.isEmpty() && x.rate.Owed(q.both()):
 		at = instant(x.rate.PaidAt)
-	case t.queue().len() > x.tokens && x.tokens == own:
+	case t.backlog() > x.tokens && x.tokens == own:
 		at = q.nextToken(&x.rate)
-	case t.queue().len() > x.tokens:
+	case t.backlog() > x.tokens:
 		at = instant(x.draws.NextAt(time.Duration(q.now)))
 	}
 	if x.draws != nil && x.draws.Left > 0 {

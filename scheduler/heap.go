@@ -76,6 +76,20 @@ func (h *heap[T]) eachBelow(limit instant, do func(T) bool) bool {
 	return visit(0)
 }
 
+// rekey gives each item the key that f returns for it.
+func (h *heap[T]) rekey(f func(item T, key instant) instant) {
+	for i := range h.n {
+		e := h.at(i)
+		e.key = f(e.item, e.key)
+	}
+	if h.n < 2 {
+		return
+	}
+	for i := (h.n - 2) / fanout; i >= 0; i-- {
+		h.down(i)
+	}
+}
+
 // put adds an item with a key, or changes the key of an item in the heap.
 func (h *heap[T]) put(key instant, item T) {
 	if position := *h.index(item); position != 0 {

@@ -23,7 +23,7 @@ func (q *queue) heldThread(key threadKey, held bool) {
 	t.held = held
 	if held {
 		q.updateThread(t)
-		q.considerRecordingThread(t)
+		q.considerUnloadingThread(t)
 		return
 	}
 	q.beginUpdate(t, releaseHeld)
@@ -63,6 +63,9 @@ func (dv *delivery) undoHold(m *message) {
 	m.flags &^= moving
 	for _, v := range dv.openVertices(m) {
 		dv.dropOrders(v, func(o *order) bool { return o.verb == VerbHold })
+		if v.state == holding {
+			dv.blockVertex(v) // until what is being written of it is on disk
+		}
 		dv.resume(v)
 	}
 }

@@ -133,7 +133,7 @@ func (ml *mail) forgetVertex(v *vertex) {
 // moveJobs moves the counts of a thread's vertices to the jobs of another ring.
 // None of the vertices may be queued.
 func (q *queue) moveJobs(t *thread, from, to *ring) {
-	q.eachInMemory(t, func(v *vertex) {
+	q.eachLoaded(t, func(v *vertex) {
 		m := q.messageOf(v)
 		if !q.isMulti(m) {
 			return

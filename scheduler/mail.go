@@ -32,7 +32,6 @@ type mail struct {
 	orders         map[vertexRef]*pendingOrders
 	savedOrders    map[MessageID][]SavedOrder // on mail that is not loaded yet
 	loaded         int64                      // last message.sequence that was given
-	records        recordBook
 	flows          slab[flowRef, flow]
 
 	flowPlace func(flowRef) *int32 // where a flow keeps its place in a heap of its share
@@ -40,7 +39,6 @@ type mail struct {
 	// Where a vertex keeps its place in the heaps and the list of its thread.
 	queueIndex  func(vertexRef) *int32
 	threadLinks func(vertexRef) *links[vertexRef]
-	queuedLinks func(recordRef) *links[recordRef]
 
 	counts Counts
 	states [vertexStates]int // vertices by state

@@ -44,6 +44,7 @@ const (
 	moving                  // Hold is pending
 	obsoleted               // by a later message
 	ownErrorTo              // extras.errorTo is valid, even if it is empty
+	demanded                // it was loaded again for a session, and has not been fed since
 	untagged                // recipients are done by a report, and the agent may not have tagged them yet
 )
 
@@ -220,7 +221,7 @@ func (dv *delivery) advance(m *message) {
 		dv.issue(op, pending{action: Hold{Op: op, Message: m.id, Path: dv.path(m)}, message: m})
 	default:
 		dv.planInterimNotice(m)
-		dv.considerRecording(m)
+		dv.considerUnloading(m)
 	}
 }
 
@@ -238,7 +239,6 @@ func (dv *delivery) dropMessage(m *message) {
 	dv.counts.Recipients -= int(m.open)
 	dv.counts.RecipientsOut += uint64(m.open)
 	dv.removeMessage(m)
-	dv.memory.changed = true
 }
 
 // dropHeld removes a message that is now under hold/. It is counted as held, and
@@ -262,16 +262,21 @@ func (dv *delivery) dropHeld(m *message) {
 
 // removeMessage frees a message whose vertices are removed.
 func (ml *mail) removeMessage(m *message) {
-	if p := ml.noticePlans[m.ref]; p != nil {
-		p.message = 0
-		delete(ml.noticePlans, m.ref)
-	}
-	ml.byID.remove(m.ref)
 	ml.counts.Messages--
 	ml.counts.MessagesOut++
 	for _, w := range ml.walks {
 		w.messageLeaves(m.id)
 	}
+	ml.forgetMessage(m)
+}
+
+// forgetMessage frees a message without counting it.
+func (ml *mail) forgetMessage(m *message) {
+	if p := ml.noticePlans[m.ref]; p != nil {
+		p.message = 0
+		delete(ml.noticePlans, m.ref)
+	}
+	ml.byID.remove(m.ref)
 	ml.freeMessage(m)
 }
 
@@ -288,6 +293,18 @@ func (dv *delivery) detachLine(v *vertex) {
 // removeVertex unlinks a vertex. Recipients that are still open count as
 // dropped.
 func (q *queue) removeVertex(v *vertex) {
+	t := q.threadOf(v)
+	if v.open > 0 {
+		for i := range v.len() {
+			q.countOut(t, q.recipient(v, i))
+		}
+	}
+	q.detachVertex(v)
+	q.updateThread(t)
+}
+
+// detachVertex takes a vertex out of everything that is planned for it and of its thread.
+func (q *queue) detachVertex(v *vertex) {
 	t := q.threadOf(v)
 	q.dequeueVertex(v)
 	q.forgetVertex(v)
@@ -306,12 +323,6 @@ func (q *queue) removeVertex(v *vertex) {
 		q.planResume(t) // the bulk updates may have no vertex left
 	}
 	q.states[0]--
-	if v.open > 0 {
-		for i := range v.len() {
-			q.countOut(t, q.recipient(v, i))
-		}
-	}
 	q.counts.Vertices--
 	v.thread = 0
-	q.updateThread(t)
 }

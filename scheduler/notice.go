@@ -144,7 +144,7 @@ func (q *queue) planDelay(v *vertex) {
 			next = min(next, at)
 		}
 	}
-	if q.reportTimesPassed(v) > p.told {
+	if q.reportTimesPassed(q.threadOf(v), q.messageOf(v).modifiedAt) > p.told {
 		next = q.date
 	}
 	for _, d := range p.deadlines {
@@ -164,16 +164,13 @@ func (q *queue) planDelay(v *vertex) {
 // changed. Mail that is older than a new time is reported at once, as after a
 // restart.
 func (q *queue) replanDelays(t *thread) {
+	q.replanStubs(t)
 	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		if ref.isRecord() {
-			q.replanRecord(ref.record())
-			continue
-		}
 		v := q.vertices.at(ref)
 		p := q.delayPlans[v.ref]
 		switch {
 		case p != nil:
-			p.told = min(p.told, q.reportTimesPassed(v))
+			p.told = min(p.told, q.reportTimesPassed(q.threadOf(v), q.messageOf(v).modifiedAt))
 		case len(t.params.ReportTimes) > 0 && q.wantsDelays(v):
 			q.delayPlans[v.ref] = newDelayPlan(v)
 		}
@@ -192,10 +189,10 @@ func (q *queue) wantsDelays(v *vertex) bool {
 	return false
 }
 
-// reportTimesPassed counts the reporttimes that the age of a vertex has reached.
-func (q *queue) reportTimesPassed(v *vertex) (n int) {
-	age := q.date.since(q.messageOf(v).modifiedAt)
-	for _, after := range q.threadOf(v).params.ReportTimes {
+// reportTimesPassed counts the reporttimes of a thread that the age of a message has reached.
+func (q *queue) reportTimesPassed(t *thread, modifiedAt date) (n int) {
+	age := q.date.since(modifiedAt)
+	for _, after := range t.params.ReportTimes {
 		if age >= after {
 			n++
 		}
@@ -222,7 +219,7 @@ func (dv *delivery) delayDue(p *delayPlan) {
 	}
 	var marks []ctlfile.Mark
 	age := inWords(dv.date.since(m.modifiedAt).Truncate(time.Second))
-	if passed := dv.reportTimesPassed(v); passed > p.told {
+	if passed := dv.reportTimesPassed(dv.threadOf(v), m.modifiedAt); passed > p.told {
 		p.told = passed
 		for i := range v.len() {
 			if r := dv.recipient(v, i); r.isOpen() && r.flags&notifyDelay != 0 {

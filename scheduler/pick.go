@@ -75,6 +75,9 @@ func (d *dispatch) dispatchRing(r *ring) {
 		if !ok && r.wants == 0 {
 			continue // the vertices that wanted a session were set aside
 		}
+		if !ok && d.loadFor(r) {
+			continue
+		}
 		if !ok {
 			break
 		}
@@ -88,6 +91,7 @@ func (d *dispatch) dispatchRing(r *ring) {
 		}
 		d.serve(a, p)
 	}
+	d.loadAhead(r)
 	d.idleUnused(r)
 	d.wakeSessions(r.channel)
 	d.wakeProcesses(r.channel)
@@ -212,6 +216,7 @@ func (d *dispatch) feed(a *agent, p pick) {
 	v.fedAt, v.agent = d.date.second(), a.id
 	t.lastEventAt = v.fedAt
 	v.inRetryStep = false
+	m.flags &^= demanded
 	recipients := d.feedable(v)
 	a.addLine(line{id: m.id, vertex: v, thread: t, startedAt: d.now, suspensions: t.suspensions, unreported: int32(recipients)})
 	a.fedAt = d.now

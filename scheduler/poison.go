@@ -70,5 +70,4 @@ func (q *queue) poisonVertex(v *vertex) {
 		key.host + " died on it three times running: put aside until a retry, a reload, a release or a restart"})
 	q.noteVertex(v, "poisoned")
 	q.planWake(v)
-	q.considerRecording(q.messageOf(v))
 }

@@ -35,7 +35,7 @@ func comparePositions(t *testing.T, s *Scheduler) (compared int) {
 		if e.Wait != NoWait && (len(e.Rules) == 0 || e.Rules[0] != e.Wait) {
 			t.Fatalf("%v waits for %q, and the rules are %q", thread.key, e.Wait, e.Rules)
 		}
-		s.eachInMemory(thread, func(v *vertex) {
+		s.eachLoaded(thread, func(v *vertex) {
 			if v.state != due || v.flow == 0 {
 				return
 			}
@@ -57,7 +57,7 @@ func (s *Scheduler) picksBefore(v *vertex) (picks, jobs int) {
 	own := s.flows.at(v.flow)
 	var messages []messageRef
 	for _, t := range s.threadsInOrder() {
-		s.eachInMemory(t, func(other *vertex) {
+		s.eachLoaded(t, func(other *vertex) {
 			if other == v || other.state != due || other.flow == 0 || other.aside || other.queue != t.active || !t.open {
 				return
 			}

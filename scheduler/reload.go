@@ -20,10 +20,8 @@ func (s *Scheduler) reload(config *Config) {
 			remaining[i] = w.remaining()
 		}
 	}
-	former := s.config
 	limits := s.config.ActiveLimit != config.ActiveLimit || s.config.RecipientLimit != config.RecipientLimit
 	s.config = config
-	s.memory.changed = true
 	clear(s.startFailures)
 	s.setRules(config.Replies)
 	for _, c := range s.channelOrder {
@@ -44,12 +42,14 @@ func (s *Scheduler) reload(config *Config) {
 		t.running = t.running && t.params.QueueOnly
 		if s.states[poisoned] > 0 || !sameAgenda(before, t.params) {
 			s.requeueThread(t)
+			s.requeueStubs(t)
+			s.replanStubs(t)
 		}
 		if !slices.Equal(before.ReportTimes, t.params.ReportTimes) {
 			s.replanDelays(t)
 		}
 		if limits {
-			s.considerRecordingThread(t)
+			s.considerUnloadingThread(t)
 		}
 		if t.ring != nil {
 			s.updateThread(t)
@@ -71,8 +71,8 @@ func (s *Scheduler) reload(config *Config) {
 	for _, a := range s.agentsInOrder() {
 		s.planDeadline(a)
 	}
-	if limits || former.RingReserve != config.RingReserve {
-		s.noteBeyondBound()
+	if !s.limited() {
+		s.loadAll()
 	}
 	for i, w := range s.walks {
 		if w.ring != nil && w.depth > Rings || len(w.steps) > 0 {
@@ -143,11 +143,6 @@ func sameAgenda(a, b *Params) bool {
 func (s *Scheduler) requeueThread(t *thread) {
 	for ref := t.vertices.head; ref != 0; {
 		next := t.vertices.next(ref)
-		if ref.isRecord() {
-			s.requeueRecord(ref.record())
-			ref = next
-			continue
-		}
 		v := s.vertices.at(ref)
 		switch v.state {
 		case poisoned:

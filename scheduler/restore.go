@@ -54,7 +54,8 @@ func (ag *agenda) restoredInstant(seconds int64, limit time.Duration) instant {
 
 // restore restores the saved state of the recipients of a message that was just
 // created. The vertices are not in the queue yet; restore sets the wakeAt of those
-// that are to wait.
+// that are to wait. What was saved of one recipient also counts for those of its vertex of
+// which nothing was saved.
 func (q *queue) restore(m *message, saved []SavedRecipient) {
 	if len(saved) == 0 {
 		return
@@ -78,6 +79,12 @@ func (q *queue) restore(m *message, saved []SavedRecipient) {
 		}
 		if last == nil {
 			return
+		}
+		for i := range v.len() {
+			if r := q.recipient(v, i); r.attempts == 0 {
+				r.attempts = uint16(min(max(0, last.Attempts), int(^uint16(0))))
+				r.flags |= triedBefore
+			}
 		}
 		v.fedAt = secondOf(time.Unix(last.FedAt, 0))
 		v.retry = uint8(min(max(0, last.Step), int(^uint8(0))))

@@ -211,3 +211,66 @@ func (q *queue) noteMissing(id MessageID, path string, moved bool) {
 		q.do(Condition{State: "gone", Message: id})
 	}
 }
+
+// readTags asks for the tags of a message that would be unloaded. An agent with
+// marking=agent reports a recipient before it tags it, and may die in between. When the
+// message is loaded again, a recipient that is not tagged would be delivered twice.
+func (dv *delivery) readTags(m *message) {
+	m.pendingWrites++
+	op := dv.nextOp()
+	dv.issue(op, pending{action: Read{Op: op, Message: m.id, Path: dv.path(m)}, message: m})
+}
+
+// tagsRead handles the answer: it writes the tags that are missing. If that is not
+// possible for all of them now, the message stays in memory, and its file is read
+// again after its next attempt.
+func (dv *delivery) tagsRead(m *message, e *Reread) {
+	if e.Missing {
+		dv.fileMissing(m, e.Moved)
+		return
+	}
+	if e.Owes {
+		m.flags |= owesNotice
+	}
+	m.pendingWrites--
+	marks, all := dv.missingTags(m, e.Recipients)
+	if all {
+		m.flags &^= untagged
+	}
+	dv.write(m, marks, nil)
+	others := len(dv.unloaded.candidates)
+	dv.advance(m)
+	if !all {
+		dv.unloaded.candidates = dv.unloaded.candidates[:others]
+	}
+}
+
+// missingTags returns the tags of the recipients that are done and are open in the
+// file. All is false if it leaves some out: a live agent has locked them and is about to
+// tag them, or the agent has said that it has written a d line and has not.
+func (ml *mail) missingTags(m *message, states []ctlfile.State) (marks []ctlfile.Mark, all bool) {
+	tags := make(map[uint32]ctlfile.Tag, len(states))
+	for _, st := range states {
+		tags[uint32(st.Offset)] = st.Tag
+	}
+	all = true
+	ml.eachVertex(m, func(v *vertex) {
+		for i := range v.len() {
+			r := ml.recipient(v, i)
+			tag, found := tags[r.offset]
+			if r.state != done || !found || tag != ctlfile.Open && tag != ctlfile.Locked {
+				continue
+			}
+			outcome, wanted := ctlfile.Delivered, notifySuccess
+			if r.flags&hasFailed != 0 {
+				outcome, wanted = ctlfile.Failed, notifyFailure
+			}
+			if tag == ctlfile.Locked || r.flags&wanted != 0 {
+				all = false
+				continue
+			}
+			marks = append(marks, ctlfile.Mark{Offset: int64(r.offset), Tag: outcome})
+		}
+	})
+	return marks, all
+}

@@ -117,7 +117,7 @@ func (q *queue) suspend(t *thread, till instant) {
 	q.planResume(t)
 	q.noteThread(t, "suspended", till)
 	q.updateThread(t)
-	q.considerRecordingThread(t)
+	q.considerUnloadingThread(t)
 }
 
 // takeRetryStep makes the open recipients of a vertex wait for one retry step,
@@ -196,7 +196,7 @@ func (dv *delivery) postpone(v *vertex, till instant) {
 		dv.planWake(v)
 	}
 	if v.state != 0 {
-		dv.considerRecording(dv.messageOf(v))
+		dv.considerUnloading(dv.messageOf(v))
 	}
 }
 

@@ -28,8 +28,12 @@ type ring struct {
 	retired  bool // no thread is left after a reload; the agents are closed
 
 	members  list[*thread] // in the order of thread.sequence
-	vertices int           // of the members
-	ringRecords
+	vertices int           // of the members, those that are not loaded included
+	// hungry are the threads that could use a session for mail that is not loaded. loading is how
+	// many due vertices are being read, and ahead the thread for which loadAhead loaded mail last.
+	hungry  list[*thread]
+	loading int
+	ahead   *thread
 
 	example threadKey // of a thread that is or was a member
 	wants   int       // sum of thread.wants
@@ -104,12 +108,11 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 		r.turns.index, r.shareTable, r.flows, r.flowPlace = turnIndexOf, &q.shareTable, &q.flows, q.flowPlace
 		r.members.of = memberLinksOf
 		r.backoff.due = func(s *Scheduler) { s.markDirty(r) }
-		r.initRecords()
+		r.hungry.of = hungryLinksOf
 		q.lastRing++
 		r.id = q.lastRing
 		q.rings[name] = r
 		q.ringOrder.append(r)
-		q.memory.changed = true // its reserve raises the bound
 	}
 	if r.params == nil || !slices.Equal(r.clauses, clauses) {
 		r.clauses = clauses
@@ -129,6 +132,8 @@ func (q *queue) ringName(key threadKey, clauses []*Clause, p *Params) (name stri
 	command = expand(p.Command, q.config.Env, key, p.Sessions)
 	return ringKey(key.channel, clauses, command, p), command
 }
+
+func hungryLinksOf(t *thread) *links[*thread] { return &t.stubs.hungryLinks }
 
 func memberLinksOf(t *thread) *links[*thread] { return &t.memberLinks }
 

@@ -103,14 +103,14 @@ type SavePass struct {
 	s      *Scheduler
 	rates  []SavedRate // still to be saved
 	thread threadRef   // the next ones
-	record recordRef
+	stub   stubRef
 	vertex vertexRef
-	part   int // of the recipients of record or vertex
+	part   int // of the recipients of vertex
 }
 
 // Save begins a pass.
 func (s *Scheduler) Save() *SavePass {
-	return &SavePass{s: s, rates: s.ratesToSave(), thread: 1, record: 1, vertex: 1}
+	return &SavePass{s: s, rates: s.ratesToSave(), thread: 1, stub: 1, vertex: 1}
 }
 
 // Next replaces the contents of to with the next part, of about n items. more is
@@ -128,10 +128,11 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 				s.saveThread(to, t)
 			}
 			p.thread++
-		case p.record <= s.records.items.last:
-			if p.part = s.saveRecipients(to, p.record.inThread(), p.part, n); p.part == 0 {
-				p.record++
+		case p.stub <= s.unloaded.stubs.last:
+			if one := s.unloaded.stubs.at(p.stub); one.id != 0 {
+				s.saveStub(to, one)
 			}
+			p.stub++
 		case p.vertex <= s.vertices.last:
 			if p.part = s.saveRecipients(to, p.vertex, p.part, n); p.part == 0 {
 				p.vertex++
@@ -161,50 +162,39 @@ func (q *queue) saveThread(to *Saved, t *thread) {
 	to.Threads = append(to.Threads, saved)
 }
 
-// saveRecipients saves the recipients of a vertex or of a record that were tried,
-// from index i on. It returns the index at which to continue, or 0 at the end.
-// The vertex may have left.
+// saveStub saves a vertex that is not loaded, if it was tried. Its first recipient stands for all.
+func (q *queue) saveStub(to *Saved, s *stub) {
+	_, at := q.stateOf(s, q.stubThread(s))
+	if s.attempts == 0 && at == 0 {
+		return
+	}
+	to.Recipients = append(to.Recipients, SavedRecipient{
+		Message: s.id, Offset: int64(s.offset), ModifiedAt: s.modifiedAt.unix(), Attempts: int(s.attempts),
+		NextAt: int64(q.dateAt(at).ceilSecond()), FedAt: int64(s.fedAt), Step: int(s.retry),
+		DestinationFailed: s.flags&stubDestinationFailed != 0, InRetryStep: s.flags&stubInRetryStep != 0,
+	})
+}
+
+// saveRecipients saves the recipients of a vertex that were tried, from index i on. It returns
+// the index at which to continue, or 0 at the end. The vertex may have left.
 func (q *queue) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
-	var one SavedRecipient
-	var waits bool
-	var count int
-	var v *vertex
-	var rec *record
-	if ref.isRecord() {
-		rec = q.records.items.at(ref.record())
-		if rec.state == 0 {
-			return 0
-		}
-		waits, count = rec.state == waiting, q.recordLen(rec)
-		one = SavedRecipient{
-			Message: rec.id, ModifiedAt: rec.modifiedAt.unix(), NextAt: int64(q.dateAt(rec.wakeAt.instant()).ceilSecond()), FedAt: int64(rec.fedAt), Step: int(rec.retry),
-			DestinationFailed: rec.flags&recordDestinationFailed != 0, InRetryStep: rec.flags&recordInRetryStep != 0,
-		}
-	} else {
-		v = q.vertices.at(ref)
-		if v.state == 0 {
-			return 0
-		}
-		m := q.messageOf(v)
-		waits, count = v.state == waiting, v.len()
-		one = SavedRecipient{
-			Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(q.dateAt(v.wakeAt).ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
-			DestinationFailed: v.destinationFailed, InRetryStep: v.inRetryStep,
-		}
+	v := q.vertices.at(ref)
+	if v.state == 0 {
+		return 0
+	}
+	m, waits := q.messageOf(v), v.state == waiting
+	one := SavedRecipient{
+		Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(q.dateAt(v.wakeAt).ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
+		DestinationFailed: v.destinationFailed, InRetryStep: v.inRetryStep,
 	}
 	if !waits {
 		one.NextAt = 0
 	}
-	for ; i < count; i++ {
+	for ; i < v.len(); i++ {
 		if to.full(n) {
 			return i
 		}
-		var r *recipient
-		if rec != nil {
-			r = q.recordedRecipient(rec, i)
-		} else {
-			r = q.recipient(v, i)
-		}
+		r := q.recipient(v, i)
 		if r.state == done || r.state == writing || r.attempts == 0 && !waits {
 			continue
 		}

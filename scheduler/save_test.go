@@ -83,7 +83,8 @@ func TestRestoredIsAsSaved(t *testing.T) {
 				continue
 			}
 			compared++
-			if got.Attempts != want.Attempts || got.Text != want.Text || got.NextAt != want.NextAt && got.NextAt != 0 {
+			isLoaded := s.message(key.message) != nil // the last report on other mail is forgotten
+			if got.Attempts != want.Attempts || isLoaded && got.Text != want.Text || got.NextAt != want.NextAt && got.NextAt != 0 {
 				t.Errorf("restored %+v, saved %+v", got, want)
 			}
 		}

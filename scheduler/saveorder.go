@@ -34,12 +34,6 @@ func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 			})
 		}
 	}
-	for id, x := range s.records.extras {
-		rec := s.records.items.at(s.records.find(id))
-		for _, o := range x.orders {
-			list = append(list, s.recordedOrders(rec, o)...)
-		}
-	}
 	for _, saved := range s.savedOrders {
 		list = append(list, saved...)
 	}
@@ -49,16 +43,22 @@ func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 	return list
 }
 
-// recordedOrders returns an order on a message on record, for each of its vertices.
-func (s *Scheduler) recordedOrders(rec *record, o *recordedOrder) (list []SavedOrder) {
-	for _, ref := range o.threads {
-		key := (*s.threadTable.at(ref)).key
-		list = append(list, SavedOrder{
-			Message: rec.id, ModifiedAt: rec.modifiedAt.time(), Path: s.recordPath(rec), Channel: key.channel, Host: key.host,
-			Verb: o.order.Verb, To: o.order.To, By: o.order.By, Why: o.order.Why, Only: o.order.Only[rec.id],
-		})
+// saveOrder keeps an order on a vertex that is not loaded, until it is. It replaces the earlier
+// ones on all of the vertex, and a HOLD replaces all of the message.
+func (dv *delivery) saveOrder(e *Ordered, n stubRef) {
+	s := dv.unloaded.stubs.at(n)
+	key := dv.stubThread(s).key
+	o := SavedOrder{
+		Message: s.id, ModifiedAt: s.modifiedAt.time(), Path: s.path(), Channel: key.channel, Host: key.host,
+		Verb: e.Verb, To: e.To, By: e.By, Why: e.Why,
 	}
-	return list
+	if e.Verb.takesParts() {
+		o.Only = e.Only[s.id]
+	}
+	dv.savedOrders[s.id] = append(slices.DeleteFunc(dv.savedOrders[s.id], func(before SavedOrder) bool {
+		isSame := before.Channel == o.Channel && before.Host == o.Host
+		return o.Only == nil && isSame || o.Verb == VerbHold && before.Verb != VerbHold || before.Verb == VerbHold && o.Verb != VerbHold && o.Only == nil
+	}), o)
 }
 
 // restoredOrder keeps a saved order until its mail is loaded.

@@ -130,8 +130,8 @@ func (sc *scenario) show(words []string) {
 		c := sc.s.Counts()
 		fmt.Fprintf(&sc.output, "messages %d vertices %d recipients %d threads %d agents %d idle %d sessions %d\n",
 			c.Messages, c.Vertices, c.Recipients, c.Threads, c.Agents, c.AgentsIdle, c.Sessions)
-		if c.OnRecord > 0 {
-			fmt.Fprintf(&sc.output, "on record: messages %d, to be read soon %d\n", c.OnRecord, c.Urgent)
+		if c.NotLoaded > 0 {
+			fmt.Fprintf(&sc.output, "not loaded: messages %d, to be loaded soon %d\n", c.NotLoaded, c.Urgent)
 		}
 	case "next":
 		next, ok := sc.s.Next()

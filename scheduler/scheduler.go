@@ -25,8 +25,8 @@
 // A vertex is due, waiting for its retry, fed (with an agent), reading (its
 // control file is being read again), poisoned, blocked or holding; message.go
 // draws these states. A due vertex is in the queue of its thread. Messages beyond
-// the limits on memory are on record: a record takes the place of each vertex
-// until the control file is read again (memory.go). The agenda
+// the limits on memory are not loaded: a stub takes the place of each vertex
+// until the control file is read again (unload.go). The agenda
 // (agenda.go) has everything that happens at a given time: the end of a wait or
 // a suspension, an expiry, the deadline of an agent.
 //
@@ -73,8 +73,7 @@
 //	warm restart                       save.go saverate.go saveorder.go restore.go
 //	limits of the cluster              cluster.go clusterrate.go
 //	dead destinations in a cluster     destination.go
-//	active-limit, recipient-limit      memory.go makeroom.go record.go onrecord.go recordqueue.go loadrecord.go
-//	wakes and orders of mail on record calendar.go recordorder.go
+//	active-limit, recipient-limit      unload.go load.go stub.go
 //	actions for the event log          eventlog.go
 //
 // The invariants are stated in check_test.go and checked after each Step of a
@@ -130,7 +129,7 @@ type queue struct {
 	mail
 	agenda
 	config    *Config
-	memory    memory
+	unloaded  unloaded
 	restoring restoring
 
 	threads map[threadKey]*thread
@@ -181,13 +180,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.noticePlans, s.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
 	s.orders, s.savedOrders = make(map[vertexRef]*pendingOrders), make(map[MessageID][]SavedOrder)
 	s.queueIndex = func(v vertexRef) *int32 { return &s.vertices.at(v).queueIndex }
-	s.threadLinks = func(v vertexRef) *links[vertexRef] {
-		if v.isRecord() {
-			return &s.records.items.at(v.record()).links
-		}
-		return &s.vertices.at(v).links
-	}
-	s.queuedLinks = func(n recordRef) *links[recordRef] { return &s.records.items.at(n).queued }
+	s.threadLinks = func(v vertexRef) *links[vertexRef] { return &s.vertices.at(v).links }
 	s.timers.index = func(t *timer) *int32 { return &t.index }
 	s.dates.index = s.timers.index
 	s.shares.index = func(c *clusterShare) *int32 { return &c.index }
@@ -195,9 +188,8 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.ringOrder.of = func(r *ring) *links[*ring] { return &r.inOrder }
 	s.orphans.id = math.MaxUint64
 	s.orphans.members.of = memberLinksOf
-	s.orphans.initRecords()
-	s.records.init()
-	s.memory.init(&s.mail)
+	s.orphans.hungry.of = hungryLinksOf
+	s.unloaded.init()
 	s.orphans.turns.index = turnIndexOf
 	s.flowPlace = func(n flowRef) *int32 { return &s.flows.at(n).heapIndex }
 	s.orphans.shareTable, s.orphans.flows, s.orphans.flowPlace = &s.shareTable, &s.flows, s.flowPlace
@@ -218,12 +210,12 @@ func (s *Scheduler) Step(now Now, e Event) []Action {
 	s.out = s.out[:0]
 	s.endAllowances()
 	s.handle(e)
-	if len(s.memory.candidates) > 0 {
-		s.putOnRecord()
+	if len(s.unloaded.candidates) > 0 {
+		s.unloadCandidates()
 	}
 	s.noteHalted()
 	s.dispatchDirty()
-	s.readRecords()
+	s.loadMail()
 	s.sayDemand()
 	s.stopWhenDone()
 	return s.out
@@ -304,11 +296,10 @@ func (s *Scheduler) handle(e Event) {
 // time by the wall clock, as that was set at the last Step: when the clock is set, a Tick
 // should follow.
 func (s *Scheduler) Next() (time.Time, bool) {
-	next := never
-	if s.memory.room.keptOut && s.memory.room.lookAt != 0 {
-		next = s.memory.room.lookAt
+	next := min(s.agenda.next(), s.showing(s.nextLook()))
+	if s.mayLoad() && s.looksNow() {
+		next = min(next, s.showing(s.unloaded.looks.next()))
 	}
-	next = min(next, s.agenda.next(), s.showing(s.nextLook()), s.memory.calendar.next())
 	if next == never {
 		return time.Time{}, false
 	}
@@ -327,8 +318,5 @@ func (s *Scheduler) wake() {
 	s.wakeTimers()
 	for n := 0; n < wakeSlice && s.wakes.next() <= s.now; n++ {
 		s.wakeVertex(s.vertices.at(s.wakes.pop()))
-	}
-	for n := 0; n < wakeSlice && s.memory.calendar.next() <= s.now; n++ {
-		s.lookAtRecord(s.memory.calendar.first())
 	}
 }

@@ -22,7 +22,7 @@ func (s *Scheduler) Thread(channel, host string) (*ThreadView, *RingView) {
 func (s *Scheduler) Message(id MessageID) *MessageView {
 	m := s.message(id)
 	if m == nil {
-		return s.recordedMessage(id)
+		return s.unloadedMessage(id)
 	}
 	vertices := 1
 	if m.extras != 0 {
@@ -42,7 +42,7 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 func (s *Scheduler) Known(id MessageID) Standing {
 	m := s.message(id)
 	switch {
-	case m == nil && s.records.find(id) == 0:
+	case m == nil && s.unloaded.find(id) == 0:
 		return Absent
 	case m == nil:
 		return Present
@@ -62,11 +62,11 @@ func (s *Scheduler) ByLogID(logID string, limit int) []MessageID {
 			ids = append(ids, m.id)
 		}
 	}
-	s.records.eachWithLog(logID, func(n recordRef) {
+	for _, n := range s.unloaded.withLogID(logID) {
 		if len(ids) < limit {
-			ids = append(ids, s.records.items.at(n).id)
+			ids = append(ids, s.unloaded.stubs.at(n).id)
 		}
-	})
+	}
 	return ids
 }
 
@@ -89,7 +89,7 @@ func (s *Scheduler) Channels() []ChannelView {
 func (s *Scheduler) Counts() Counts {
 	c := s.counts
 	c.States = stateCounts(s.states)
-	c.OnRecord, c.Urgent = s.memory.messages+s.memory.loading, s.memory.urgent.len
+	c.NotLoaded, c.Urgent = s.unloaded.messages+len(s.unloaded.loading), len(s.unloaded.urgent)+s.unloaded.writes
 	return c
 }
 
@@ -131,7 +131,7 @@ func (s *Scheduler) viewRing(r *ring) *RingView {
 func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	v := &ThreadView{
 		Channel: t.key.channel, Host: t.key.host,
-		Vertices: t.vertices.len, Recipients: t.recipients, Attempts: t.attempts,
+		Vertices: t.vertices.len + t.notLoaded(), NotLoaded: t.notLoaded(), Recipients: t.recipients, Attempts: t.attempts,
 		Shares: t.queue().flows.len(),
 		Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
 		InitialWindow: min(t.params.InitialConcurrency, max(1, t.params.MaxThr)), Sessions: t.busy, Held: t.held,
@@ -206,12 +206,17 @@ func (s *Scheduler) wakeOf(t *thread) instant {
 	return max(end, t.nextWake())
 }
 
-// nextWake returns when the first waiting vertex is due; never if none waits.
+// nextWake returns when the first waiting vertex is due, to the second, loaded or not; never if
+// none waits.
 func (t *thread) nextWake() instant {
+	next := never
 	if at := t.wakeTimes.earliest(); at != 0 {
-		return at.instant()
+		next = at.instant()
 	}
-	return never
+	if t.stubs != nil && t.stubs.times.next() != never {
+		next = min(next, t.stubs.times.next().second().instant())
+	}
+	return next
 }
 
 func (s *Scheduler) viewAgent(a *agent, t *thread) AgentView {
@@ -286,47 +291,47 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	return view
 }
 
-// recordedMessage returns a message on record, or nil.
-func (s *Scheduler) recordedMessage(id MessageID) *MessageView {
-	first := s.records.find(id)
+// unloadedMessage returns a message that is not loaded, or nil.
+func (s *Scheduler) unloadedMessage(id MessageID) *MessageView {
+	first := s.unloaded.find(id)
 	if first == 0 {
 		return nil
 	}
-	rec := s.records.items.at(first)
-	view := &MessageView{Message: id, Path: s.recordPath(rec), ModifiedAt: rec.modifiedAt.time(), OnRecord: true}
-	s.records.each(first, func(_ recordRef, rec *record) {
+	one := s.unloaded.stubs.at(first)
+	view := &MessageView{Message: id, Path: one.path(), ModifiedAt: one.modifiedAt.time(), NotLoaded: true}
+	for _, n := range s.unloaded.of(first) {
 		view.Vertices++
-		view.Recipients += s.recordOpen(rec)
-	})
+		view.Recipients += int(s.unloaded.stubs.at(n).open)
+	}
 	return view
 }
 
-// viewRecord returns a vertex that is on record, without its recipients.
-func (s *Scheduler) viewRecord(rec *record) *VertexView {
-	t := s.recordThread(rec)
+// viewStub returns a vertex that is not loaded.
+func (s *Scheduler) viewStub(n stubRef) *VertexView {
+	one := s.unloaded.stubs.at(n)
+	t := s.stubThread(one)
 	view := &VertexView{
-		Message: rec.id, Path: s.recordPath(rec),
-		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
-		ModifiedAt: rec.modifiedAt.time(), State: rec.state.word(), Ordered: s.orderOf(rec),
-		Held: t.held, OnRecord: true,
+		Message: one.id, Path: one.path(), Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
+		ModifiedAt: one.modifiedAt.time(), State: StateDue, Held: t.held, NotLoaded: int(one.open), Attempts: int(one.attempts),
 	}
-	if o := s.recordedOrderOf(rec); o != nil && o.order.Verb == VerbReroute {
-		view.OrderedTo = Target{Channel: o.order.To.Channel, Host: o.order.To.Host}
-	}
-	switch rec.state {
-	case due:
-		view.StartError = s.startError(t)
-		if view.Wait = s.waitOf(t); t.mayFeed() && !s.halted() {
-			view.Wait = WaitMemory
+	for _, o := range s.savedOrders[one.id] {
+		if o.Verb == VerbHold || o.Channel == t.key.channel && o.Host == t.key.host {
+			view.Ordered, view.OrderedTo = o.Verb, o.To
 		}
-	case waiting:
-		view.WakeAt = s.timeAt(rec.wakeAt.instant())
 	}
-	if at := s.nextExpiryOfRecord(rec); at != noDate && !t.held {
+	switch state, at := s.stateOf(one, t); state {
+	case due:
+		view.Wait, view.StartError = s.waitOf(t), s.startError(t)
+	case waiting:
+		view.State, view.WakeAt = StateWaiting, s.timeAt(at)
+	default:
+		view.State = StateBlocked
+	}
+	if at := s.nextExpiryOfStub(one, t); at != noDate && !t.held {
 		view.ExpiresAt = at.time()
 	}
-	if rec.fedAt != 0 {
-		view.FedAt = rec.fedAt.time()
+	if one.fedAt != 0 {
+		view.FedAt = one.fedAt.time()
 	}
 	return view
 }

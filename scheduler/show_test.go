@@ -102,7 +102,7 @@ func TestExpiryOfMailThatWasNeverTried(t *testing.T) {
 	} {
 		params := Params{Interval: time.Minute, Expiry: time.Hour, Expiry2: 2 * time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}}
 		c.change(&params)
-		s := withOneMessage(now, &Config{MaxAgents: 1, Defaults: params, ActiveLimit: c.limit, RingReserve: 1, Clauses: []Clause{{Channel: "smtp", Host: "*"}}})
+		s := withOneMessage(now, &Config{MaxAgents: 1, Defaults: params, ActiveLimit: c.limit, Clauses: []Clause{{Channel: "smtp", Host: "*"}}})
 		want := now.Add(3 * time.Hour)
 		check := func() {
 			t.Helper()

@@ -27,9 +27,9 @@ func (h *harness) config() *Config {
 	if h.chance(30) {
 		command, marking, expiry = []string{"smtp", "-c", "$host"}, ctlfile.AgentMarks, time.Hour
 	}
-	active, recipients, reserve := h.memoryLimits()
+	active, recipients := h.memoryLimits()
 	return &Config{
-		ActiveLimit: active, RecipientLimit: recipients, RingReserve: reserve,
+		ActiveLimit: active, RecipientLimit: recipients,
 		Events:         true,
 		Cluster:        true,
 		ReportInterval: time.Duration(h.rand.IntN(2)) * 5 * time.Minute,
@@ -71,16 +71,16 @@ func (h *harness) config() *Config {
 }
 
 // memoryLimits returns no limits, or small ones.
-func (h *harness) memoryLimits() (active, recipients, reserve int) {
+func (h *harness) memoryLimits() (active, recipients int) {
 	switch kind := h.rand.IntN(4); {
 	case kind == 0 && !h.limited:
-		return 0, 0, h.rand.IntN(5)
+		return 0, 0
 	case kind <= 1:
-		return 1 + h.rand.IntN(10), 0, h.rand.IntN(3)
+		return 1 + h.rand.IntN(10), 0
 	case kind == 2:
-		return 0, 1 + h.rand.IntN(20), h.rand.IntN(5)
+		return 0, 1 + h.rand.IntN(20)
 	}
-	return 1 + h.rand.IntN(10), 1 + h.rand.IntN(20), h.rand.IntN(5)
+	return 1 + h.rand.IntN(10), 1 + h.rand.IntN(20)
 }
 
 // windowSettings returns windows of all kinds, constant ones included.

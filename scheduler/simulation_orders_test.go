@@ -67,7 +67,8 @@ func (h *harness) order() {
 	before := h.s.Counts()
 	h.step(e)
 	after := h.s.Counts()
-	before.OnRecord, before.Urgent = after.OnRecord, after.Urgent // any Step may put mail on record, or read it
+	// Any Step may unload mail, or load it.
+	before.NotLoaded, before.Urgent, before.States = after.NotLoaded, after.Urgent, after.States
 	// Any Step may start an agent whose time has come, and drop a thread without mail whose
 	// allowance has ended.
 	before.Agents, before.AgentsStarted, before.Threads = after.Agents, after.AgentsStarted, after.Threads
@@ -125,15 +126,6 @@ func (h *harness) notePending(key threadKey) {
 		return
 	}
 	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		if ref.isRecord() {
-			rec := h.s.records.items.at(ref.record())
-			for i := range h.s.recordLen(rec) {
-				if r := h.s.recordedRecipient(rec, i); r.state != done {
-					h.notePendingOne(rec.id, int64(r.offset))
-				}
-			}
-			continue
-		}
 		v := h.s.vertices.at(ref)
 		for i := range v.len() {
 			r := h.s.recipient(v, i)
@@ -142,6 +134,25 @@ func (h *harness) notePending(key threadKey) {
 			}
 		}
 	}
+	for _, id := range h.stubsIn(t) {
+		f := h.files[id]
+		for _, r := range f.recipients {
+			if f.tags[r.Offset] == ctlfile.Open && (threadKey{r.Channel, r.Host}) == key {
+				h.notePendingOne(id, r.Offset)
+			}
+		}
+	}
+}
+
+// stubsIn returns the messages of a thread that are not loaded.
+func (h *harness) stubsIn(t *thread) (ids []MessageID) {
+	if t.stubs == nil {
+		return nil
+	}
+	for n := t.stubs.all.head; n != 0; n = t.stubs.all.next(n) {
+		ids = append(ids, h.s.unloaded.stubs.at(n).id)
+	}
+	return ids
 }
 
 func (h *harness) notePendingOne(id MessageID, offset int64) {
@@ -270,20 +281,15 @@ func (h *harness) isIn(id MessageID, key threadKey) bool {
 	if t == nil {
 		return false
 	}
-	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		if h.messageIn(ref) == id {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(h.messagesIn(t), id)
 }
 
-// messageIn returns the message of an item in the list of a thread.
-func (h *harness) messageIn(ref vertexRef) MessageID {
-	if ref.isRecord() {
-		return h.s.records.items.at(ref.record()).id
+// messagesIn returns the messages of a thread.
+func (h *harness) messagesIn(t *thread) (ids []MessageID) {
+	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
+		ids = append(ids, h.s.messageOf(h.s.vertices.at(ref)).id)
 	}
-	return h.s.messageOf(h.s.vertices.at(ref)).id
+	return append(ids, h.stubsIn(t)...)
 }
 
 // serveAll has everything tried once. What was held and never fed since must

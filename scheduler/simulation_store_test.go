@@ -28,6 +28,15 @@ func (f *simFile) noteOutcome(offset int64, success bool) {
 	}
 }
 
+// noteDelay notes that the sender is told of a delay.
+func (f *simFile) noteDelay(offset int64, delays int) {
+	for i := range f.recipients {
+		if f.recipients[i].Offset == offset {
+			f.recipients[i].Delays = delays
+		}
+	}
+}
+
 // answerLater has the spool answer at some later time; it may fail unless
 // nothing fails any more.
 func (h *harness) answerLater(op Op, work func()) {
@@ -56,6 +65,10 @@ func (h *harness) mark(a Mark) {
 		if !m.LeaveTag {
 			f.tags[m.Offset] = m.Tag
 		}
+		if m.Tag == ctlfile.Open {
+			f.noteDelay(m.Offset, m.Delays)
+			continue
+		}
 		f.noteOutcome(m.Offset, m.Tag == ctlfile.Delivered)
 	}
 	h.step(Done{Op: a.Op})
@@ -81,7 +94,7 @@ func (h *harness) read(a Read) {
 	h.step(e)
 }
 
-// loadAgain reads a message that is on record.
+// loadAgain reads a message that is not loaded.
 func (h *harness) loadAgain(a Load) {
 	f := h.files[a.Message]
 	switch {

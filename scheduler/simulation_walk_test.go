@@ -45,8 +45,7 @@ func (h *harness) beginWalk() *simWalk {
 	walk := &simWalk{walk: h.s.Walk(Vertices), threads: make(map[threadKey]*thread), shown: make(map[Target]int)}
 	for key, t := range h.s.threads {
 		walk.threads[key] = t
-		for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-			id := h.messageIn(ref)
+		for _, id := range h.messagesIn(t) {
 			walk.vertices = append(walk.vertices, simVertex{id, h.arrivals[id], key})
 		}
 	}
@@ -77,7 +76,8 @@ func (h *harness) compareWalk(walk *simWalk) {
 		if h.arrivals[v.message] != v.arrival || !h.isIn(v.message, v.key) {
 			continue
 		}
-		if n := walk.shown[Target{v.message, v.key.channel, v.key.host}]; n != 1 {
+		// What is loaded or unloaded meanwhile may be returned again.
+		if n := walk.shown[Target{v.message, v.key.channel, v.key.host}]; n != 1 && !(n > 1 && h.unloads) {
 			h.t.Fatalf("message %d in %v was returned %d times", v.message, v.key, n)
 		}
 	}

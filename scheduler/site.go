@@ -171,6 +171,9 @@ func (q *queue) waitAtSite(t *thread) {
 	x.waits++
 	q.planSiteToken(x)
 	q.updateThread(t)
+	if t.stubs != nil {
+		q.considerUnloadingThread(t)
+	}
 }
 
 // planSiteToken plans the next token of a site if there is none.

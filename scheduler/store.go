@@ -147,8 +147,6 @@ func (dv *delivery) settle(v *vertex, i int) {
 	dv.countOut(t, dv.recipient(v, i))
 	v.open--
 	t.recipients--
-	t.memberOf.recipients--
-	dv.memory.changed = true
 	m := dv.messageOf(v)
 	m.open--
 	dv.counts.Recipients--
@@ -237,7 +235,6 @@ func (dv *delivery) applyDone(p *pending) {
 	switch p.action.(type) {
 	case Finish:
 		dv.removeMessage(m)
-		dv.memory.changed = true
 		return
 	case Hold:
 		dv.dropHeld(m)

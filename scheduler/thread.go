@@ -55,21 +55,21 @@ type thread struct {
 
 	// How much of it may be fed.
 	window      limit.Window
-	wants       int            // how many more sessions it could use now
-	records     *threadRecords // nil if none of its mail has been on record
-	suspensions uint32         // begun and ended so far
-	running     bool           // a run of a queueonly thread, begun by an ETRN
-	selected    bool           // by option -p
-	retry       uint8          // index in Retries of the next suspension
-	inRetryStep bool           // the suspension is a step of retries, not a retryat
+	wants       int          // how many more sessions it could use now
+	stubs       *threadStubs // nil if all of its mail has always been loaded
+	running     bool         // a run of a queueonly thread, begun by an ETRN
+	suspensions uint32       // begun and ended so far
+	selected    bool         // by option -p
+	retry       uint8        // index in Retries of the next suspension
+	inRetryStep bool         // the suspension is a step of retries, not a retryat
 
 	// Its mail. queues hold the due vertices. queues[active] has those that may be fed;
 	// the other has those for the next run of a queueonly thread.
 	// Invariant: only a queueonly thread has vertices for a next run. All of
 	// its due vertices are there while it is not running.
-	vertices   list[vertexRef]     // in the order in which they joined, records included
+	vertices   list[vertexRef]     // that are loaded, in the order in which they joined
 	states     [vertexStates]int32 // vertices by state
-	recipients int                 // not done
+	recipients int                 // not done, loaded or not
 
 	parked []*flow // that picks do not find until the thread opens
 	queues [2]dueQueue
@@ -130,6 +130,23 @@ func (q *queue) obtainThread(key threadKey) *thread {
 	return t
 }
 
+// backlog is how many vertices may be fed now, loaded or not.
+func (t *thread) backlog() int {
+	if t.stubs == nil {
+		return t.queue().len()
+	}
+	return t.queue().len() + t.dueStubs() + t.stubs.loading
+}
+
+// dueIn is how many vertices are due in one of the two queues, loaded or not.
+func (t *thread) dueIn(queue uint8) int {
+	n := t.queues[queue].len()
+	if t.stubs != nil {
+		n += t.stubs.queues[queue].len
+	}
+	return n
+}
+
 // queue has the vertices that may be fed now.
 func (t *thread) queue() *dueQueue { return &t.queues[t.active] }
 
@@ -167,20 +184,20 @@ func (q *queue) assignRing(t *thread) {
 	q.threadSequence++
 	t.sequence = q.threadSequence
 	t.memberOf.members.append(t)
-	t.memberOf.vertices += t.vertices.len
-	t.memberOf.recipients += t.recipientsInMemory()
+	t.memberOf.vertices += t.vertices.len + t.notLoaded()
+	if t.stubs != nil {
+		t.memberOf.loading += t.stubs.loading
+	}
 	for _, v := range dueNow {
 		q.enqueueVertex(t, v, v.queue != t.active)
 	}
 }
 
-// eachInMemory calls f for each vertex of the thread that is not on record.
-func (q *queue) eachInMemory(t *thread, f func(*vertex)) {
+// eachLoaded calls f for each vertex of the thread that is loaded.
+func (q *queue) eachLoaded(t *thread, f func(*vertex)) {
 	for ref := t.vertices.head; ref != 0; {
 		next := t.vertices.next(ref)
-		if !ref.isRecord() {
-			f(q.vertices.at(ref))
-		}
+		f(q.vertices.at(ref))
 		ref = next
 	}
 }
@@ -188,7 +205,7 @@ func (q *queue) eachInMemory(t *thread, f func(*vertex)) {
 // emptyQueues takes all due vertices out of the queues, and returns them.
 func (q *queue) emptyQueues(t *thread) []*vertex {
 	var out []*vertex
-	q.eachInMemory(t, func(v *vertex) {
+	q.eachLoaded(t, func(v *vertex) {
 		if v.state == due {
 			q.dequeueVertex(v)
 			out = append(out, v)
@@ -209,13 +226,9 @@ func (q *queue) detachThread(t *thread) {
 	for _, w := range q.walks {
 		w.threadLeaves(t)
 	}
-	if t.records != nil {
-		q.dropWant(t, newMail)
-		q.dropWant(t, deferredMail)
-	}
+	q.leaveLists(t)
 	t.memberOf.members.remove(t)
-	t.memberOf.vertices -= t.vertices.len
-	t.memberOf.recipients -= t.recipientsInMemory()
+	t.memberOf.vertices -= t.vertices.len + t.notLoaded()
 	r := t.ring
 	t.ring, t.memberOf = nil, nil
 	if r == nil {
@@ -242,8 +255,6 @@ func (q *queue) unlinkVertex(v *vertex) {
 	t.modTimes.remove(q.messageOf(v).modifiedAt.second())
 	t.states[v.state]--
 	t.recipients -= int(v.open)
-	t.memberOf.recipients -= int(v.open)
-	q.memory.changed = true
 	t.memberOf.vertices--
 }
 
@@ -268,7 +279,7 @@ func (q *queue) makeDue(v *vertex) {
 // updateThread updates what depends on the state of the thread, above all how
 // many sessions it wants from its ring. It drops the thread if it is empty.
 func (q *queue) updateThread(t *thread) {
-	if t.params.QueueOnly && t.running && t.queue().len() == 0 && t.nextUpdate == 0 && !t.toBeRead() {
+	if t.running && t.backlog() == 0 && t.nextUpdate == 0 && (t.stubs == nil || t.stubs.times.next() > q.now) {
 		t.running = false
 	}
 	if x := t.shaping; x != nil {
@@ -280,7 +291,7 @@ func (q *queue) updateThread(t *thread) {
 			q.updateSiteWant(t)
 		}
 	}
-	if t.vertices.len == 0 && t.busy == 0 && t.suspendedUntil == 0 && !q.isShaped(t) {
+	if t.isEmpty() && t.busy == 0 && t.suspendedUntil == 0 && !q.isShaped(t) {
 		q.dropThread(t)
 		return
 	}
@@ -288,11 +299,12 @@ func (q *queue) updateThread(t *thread) {
 	if t.mayFeed() {
 		free = max(0, t.freeSlots())
 	}
-	wants := min(t.queue().pickable(), free)
-	q.setOpen(t, free > 0)
-	if t.records != nil {
-		q.updateWants(t)
+	ready := t.queue().pickable()
+	if t.stubs != nil {
+		ready += q.updateStubs(t, free-ready)
 	}
+	wants := min(ready, free)
+	q.setOpen(t, free > 0)
 	r := t.ring
 	if r == nil {
 		return

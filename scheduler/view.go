@@ -37,10 +37,11 @@ type ThreadView struct {
 	Ring          uint64 // RingView.ID
 
 	Vertices   int
-	Recipients int // not done
-	Attempts   int // results reported so far
-	States     StateCounts
-	OldestAt   time.Time // mtime of its oldest message file, to the second
+	NotLoaded  int         // of these, because of the limits on memory
+	Recipients int         // not done
+	Attempts   int         // results reported so far
+	States     StateCounts // of those that are loaded
+	OldestAt   time.Time   // mtime of its oldest message file, to the second
 	// LastEventAt is when mail last arrived or was last fed, to the second.
 	LastEventAt time.Time
 
@@ -140,9 +141,10 @@ type VertexView struct {
 	StartError string
 	Held       bool // with its thread, or it is to be held
 
-	// OnRecord says that the message is on record: Sender, Owner and Position are
-	// not set.
-	OnRecord bool
+	// NotLoaded is how many recipients a vertex has that is not loaded, and Attempts how often
+	// each of them was tried at least. They are not listed, and Sender and Owner are not set.
+	// 0: it is loaded.
+	NotLoaded, Attempts int
 
 	// Recipients that are not done. A vertex with very many of them comes in
 	// several items; First counts the recipients in the items before this one.
@@ -184,9 +186,9 @@ type MessageView struct {
 	Vertices   int       // those that are done included
 	Recipients int       // not done
 	Leaving    bool      // its files are being removed or moved
-	// OnRecord says that the message is on record: Sender, ErrorTo and ChangedAt
-	// are not set.
-	OnRecord bool
+	// NotLoaded says that the message is not loaded, because of the limits on memory: Sender,
+	// ErrorTo and ChangedAt are not set.
+	NotLoaded bool
 }
 
 // Standing says what the scheduler knows about a message number.
@@ -236,16 +238,16 @@ func (c StateCounts) All() iter.Seq2[State, int] {
 // Counts are counters that are kept up to date, so that reading them costs
 // nothing.
 type Counts struct {
-	Messages     int // in the queue, on record or being removed included
+	Messages     int // in the queue, those being removed included
 	Vertices     int
 	Recipients   int // not done
 	Threads      int
-	States       StateCounts
-	FailedWrites int // writes that have failed and will be tried again
-	// OnRecord is how many of Messages are on record, because of the limits on
-	// memory. Urgent are those of them that are to be read soon, because
+	States       StateCounts // of vertices that are loaded
+	FailedWrites int         // writes that have failed and will be tried again
+	// NotLoaded is how many of Messages are not loaded, because of the limits on
+	// memory. Urgent are those of them that are to be loaded soon, because
 	// something must be written.
-	OnRecord, Urgent int
+	NotLoaded, Urgent int
 
 	Agents        int // processes, starting and closing ones included
 	AgentsIdle    int

@@ -31,7 +31,6 @@ const (
 	WaitSuspend  Wait = "suspended"      // the destination has failed
 	WaitSelect   Wait = "not selected"   // option -p
 	WaitStopping Wait = "stopping"       // the scheduler stops
-	WaitMemory   Wait = "memory"         // as much is in memory as active-limit or recipient-limit allows
 	WaitAgent    Wait = "agent expected" // one is starting, or will be free
 
 	WaitOrder       Wait = "suspended by order" // SuspendedThread
@@ -92,10 +91,6 @@ func (s *Scheduler) waits(t *thread) iter.Seq[Wait] {
 		if !t.mayFeed() || s.halted() {
 			return
 		}
-		if t.queue().len() == 0 { // all of it is on record
-			yield(WaitMemory)
-			return
-		}
 		for wait := range s.refusals(t) {
 			if !yield(wait) {
 				return
@@ -103,7 +98,7 @@ func (s *Scheduler) waits(t *thread) iter.Seq[Wait] {
 		}
 		b := s.blocksOf(t)
 		expected := t.ring.expected > 0
-		message := t.queue().pickable() == 0
+		message := t.queue().len() > 0 && t.queue().pickable() == 0
 		for _, reason := range [...]struct {
 			wait  Wait
 			holds bool
@@ -205,11 +200,6 @@ type blocks struct {
 	sessions     [sessionLinks]limit.Refusal
 	processes    [processLinks]bool // one more is needed, and refused
 	start, forks bool               // agents are started later
-}
-
-// ofRing reports whether they keep all threads of the ring from being fed.
-func (b *blocks) ofRing() bool {
-	return b.sessions[ofRing] != limit.None || b.sessions[ofChannel] == limit.Full || b.processes != [processLinks]bool{} || b.start || b.forks
 }
 
 func (d *dispatch) blocksOf(t *thread) (b blocks) {

@@ -26,7 +26,8 @@ type Item struct {
 // thread its vertices in the order in which they were linked.
 //
 // A thread or vertex that is in the queue from the first batch to the last is
-// returned exactly once, even if a reload moves it to another ring. Whatever
+// returned, even if a reload moves it to another ring: exactly once, but for a vertex that is
+// loaded or unloaded in between, which may be returned again. Whatever
 // arrives or leaves in between may or may not be returned. A ring is returned
 // again before threads that a reload has moved to it.
 //
@@ -47,13 +48,17 @@ type Walk struct {
 	// Invariant: there are none while ring is set.
 	steps []walkStep
 
-	vertex vertexRef // next of its thread, or a record in its place; 0: none
-	part   part      // of vertex, or of the message's vertex at index
+	vertex vertexRef // next of its thread; 0: none
+	// thread is the one whose stubs come after the vertices; nil: none. If inStubs, stub is the
+	// next, and late are vertices that were loaded since the first of them.
+	thread  *thread
+	inStubs bool
+	stub    stubRef
+	late    []vertexRef
+	part    part // of vertex, or of the message's vertex at index
 	// A walk over one message.
 	message MessageID // 0: none
-	index   int       // of its next vertex
-	// record is the one at index in the chain of the message; 0: to be found.
-	record recordRef
+	index   int       // of its next vertex, or stub
 }
 
 // walkStep is a ring or a thread that a walk has still to return.
@@ -137,11 +142,28 @@ func (w *Walk) nextItem() Item {
 		case w.message != 0:
 			return w.nextOfMessage()
 		case w.vertex != 0:
-			item := w.visit(w.vertex)
+			item := w.visitVertex(w.s.vertices.at(w.vertex))
 			if w.part.index == 0 {
 				w.vertex = w.s.threadLinks(w.vertex).next
 			}
 			return item
+		case w.stub != 0:
+			n := w.stub
+			w.stub = w.s.unloaded.stubs.at(n).links.next
+			return Item{Vertex: w.s.viewStub(n)}
+		case len(w.late) > 0:
+			item := w.visitVertex(w.s.vertices.at(w.late[0]))
+			if w.part.index == 0 {
+				w.late = w.late[1:]
+			}
+			return item
+		case w.inStubs:
+			w.thread, w.inStubs = nil, false
+		case w.thread != nil:
+			w.inStubs = true
+			if x := w.thread.stubs; x != nil {
+				w.stub = x.all.head
+			}
 		case w.next != nil:
 			t := w.next
 			w.next = w.ring.members.next(t)
@@ -178,67 +200,42 @@ func (w *Walk) visitThread(t *thread) Item {
 
 func (w *Walk) enter(t *thread) {
 	if w.depth == Vertices {
-		w.vertex, w.part = t.vertices.head, part{}
+		w.vertex, w.part, w.thread, w.inStubs = t.vertices.head, part{}, t, false
 	}
 }
 
 // nextOfMessage returns the message's next vertex, or the next part of it.
 func (w *Walk) nextOfMessage() Item {
+	m := w.s.message(w.message)
+	if m == nil {
+		return w.nextStub()
+	}
 	for {
-		v, more := w.nthOfMessage()
+		v := w.s.nthVertex(m, w.index)
 		switch {
-		case !more:
+		case v == nil:
 			return Item{}
-		case v == 0:
+		case v.state == 0:
 			w.index++
 			w.part = part{}
 			continue
 		}
-		item := w.visit(v)
+		item := w.visitVertex(v)
 		if w.part.index == 0 {
 			w.index++
-			if w.record != 0 {
-				w.record = w.s.records.items.at(w.record).next
-			}
 		}
 		return item
 	}
 }
 
-// nthOfMessage returns the vertex of the message at index, or its record; 0 if
-// the vertex is removed. more is false after the last.
-func (w *Walk) nthOfMessage() (v vertexRef, more bool) {
-	if m := w.s.message(w.message); m != nil {
-		v := w.s.nthVertex(m, w.index)
-		if v == nil {
-			return 0, false
-		}
-		if v.state == 0 {
-			return 0, true
-		}
-		return v.ref, true
+// nextStub returns the next vertex of a message that is not loaded.
+func (w *Walk) nextStub() Item {
+	all := w.s.unloaded.of(w.s.unloaded.find(w.message))
+	if w.index >= len(all) {
+		return Item{}
 	}
-	if w.record == 0 {
-		w.record = w.s.records.find(w.message)
-		for i := 0; i < w.index && w.record != 0; i++ {
-			w.record = w.s.records.items.at(w.record).next
-		}
-	}
-	if w.record == 0 {
-		return 0, false
-	}
-	return w.record.inThread(), true
-}
-
-// visit returns a vertex or a record, or the next part of it.
-func (w *Walk) visit(ref vertexRef) Item {
-	if !ref.isRecord() {
-		return w.visitVertex(w.s.vertices.at(ref))
-	}
-	rec := w.s.records.items.at(ref.record())
-	view := w.s.viewRecord(rec)
-	w.addRecipients(view, w.s.recordLen(rec), func(i int) *recipient { return w.s.recordedRecipient(rec, i) })
-	return Item{Vertex: view}
+	w.index++
+	return Item{Vertex: w.s.viewStub(all[w.index-1])}
 }
 
 // visitVertex returns a vertex, or the next part of it.
@@ -333,6 +330,30 @@ func (w *Walk) vertexLeaves(v vertexRef) {
 	if w.vertex == v {
 		w.vertex, w.part = w.s.threadLinks(v).next, part{}
 	}
+	if i := slices.Index(w.late, v); i >= 0 {
+		w.late = slices.Delete(w.late, i, i+1)
+		w.part = part{}
+	}
+}
+
+// stubAdded: a vertex of the thread was unloaded.
+func (w *Walk) stubAdded(t *thread, n stubRef) {
+	if w.inStubs && w.thread == t && w.stub == 0 {
+		w.stub = n
+	}
+}
+
+// vertexLoaded: a vertex of the thread was loaded again.
+func (w *Walk) vertexLoaded(t *thread, v vertexRef) {
+	if w.thread == t && (w.inStubs || w.vertex == 0) {
+		w.late = append(w.late, v)
+	}
+}
+
+func (w *Walk) stubLeaves(n stubRef) {
+	if w.stub == n {
+		w.stub = w.s.unloaded.stubs.at(n).links.next
+	}
 }
 
 // threadLeaves: the thread leaves its ring. Its vertices are still returned if
@@ -352,20 +373,6 @@ func (w *Walk) ringLeaves(r *ring) {
 
 func (w *Walk) messageLeaves(id MessageID) {
 	if w.message == id {
-		w.message, w.record = 0, 0
-	}
-}
-
-// skipRemoved is called before a message is put on record. Vertices without open
-// recipients have no record, so the walk must not count them any more.
-func (w *Walk) skipRemoved(m *message) {
-	if w.message != m.id {
-		return
-	}
-	before := w.index
-	for i := range before {
-		if v := w.s.nthVertex(m, i); v == nil || v.state == 0 {
-			w.index--
-		}
+		w.message = 0
 	}
 }

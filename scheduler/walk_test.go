@@ -77,7 +77,7 @@ func (j *walkTest) arrive() {
 func (j *walkTest) remember() {
 	for key, th := range j.s.threads {
 		j.present[Target{0, key.channel, key.host}] = true
-		j.s.eachInMemory(th, func(v *vertex) {
+		j.s.eachLoaded(th, func(v *vertex) {
 			j.present[Target{j.s.messageOf(v).id, key.channel, key.host}] = true
 		})
 	}

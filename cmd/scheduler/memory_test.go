@@ -18,8 +18,8 @@ import (
 const limitClauses = "PARAMmetrics=UNIX:%s/metrics\nPARAMactive-limit=%d\n" +
 	"smtp/* interval=2h maxring=3 maxthr=1 overfeed=100 quantum=100\n\tcommand=\"discard -c $channel --defer 100\"\n"
 
-// TestActiveLimit: the program defers every message, keeps most of them on
-// record, and starts again with all of them.
+// TestActiveLimit: the program defers every message, unloads most of
+// them, and starts again with all of them.
 func TestActiveLimit(t *testing.T) {
 	t.Parallel()
 	f := newBench(t)
@@ -28,14 +28,14 @@ func TestActiveLimit(t *testing.T) {
 	fill(t, po, 2000, 50)
 	sched := f.start(t, po)
 	n := awaitDeferred(t, po, 2000)
-	if n["scheduler_messages"] != 2000 || n["scheduler_messages_on_record"] < 1900 {
+	if n["scheduler_messages"] != 2000 || n["scheduler_messages_not_loaded"] < 1900 {
 		t.Errorf("%v", n)
 	}
 	sched.stop(t)
 	// The next process knows when each message is due, so it defers none of them.
 	sched = f.start(t, po)
 	awaitMetrics(t, po, func(n map[string]float64) bool {
-		return n["scheduler_messages"] == 2000 && n["scheduler_messages_on_record"] >= 1900
+		return n["scheduler_messages"] == 2000 && n["scheduler_messages_not_loaded"] >= 1900
 	})
 	sched.stop(t)
 }
@@ -58,7 +58,7 @@ func BenchmarkActiveLimit(b *testing.B) {
 				sched := f.start(b, po)
 				n := awaitDeferred(b, po, messages)
 				b.ReportMetric(float64(messages)/time.Since(begun).Seconds(), "msg/s")
-				b.ReportMetric(n["scheduler_messages_on_record"], "on-record")
+				b.ReportMetric(n["scheduler_messages_not_loaded"], "not-loaded")
 				b.ReportMetric(residentMB(b, sched.cmd.Process.Pid, "VmRSS:"), "MB-resident")
 				most := residentMB(b, sched.cmd.Process.Pid, "VmHWM:")
 				b.ReportMetric(most, "MB-most")

@@ -3,6 +3,7 @@ package admin
 // Messages that are not loaded: lists of them, and orders that concern them, which say so.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -31,7 +32,7 @@ func (q *Queue) addNotLoaded(ctx context.Context, o *mailq.Order, did *mailq.Out
 	if isEmpty && count > 0 {
 		return fmt.Errorf("%s not loaded: %s", mailq.Plural(count, "message that matches is", "messages that match are"), reason)
 	}
-	did.NotLoaded, did.WhyNotLoaded = count, reason
+	did.NotLoaded, did.WhyNotLoaded = did.NotLoaded+count, cmp.Or(did.WhyNotLoaded, reason)
 	return nil
 }
 

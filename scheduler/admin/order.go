@@ -111,10 +111,18 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 	if o.Where.State == mailq.StateParked {
 		return mailq.Outcome{}, errors.New("no order is about mail with state=parked: it waits for a notice to be written")
 	}
+	anyReason := *o.Where
+	anyReason.Reason = ""
 	jobs := countedJobs{walkOf(o.Where), func(v *scheduler.VertexView) ([]mailq.Recipient, bool) {
 		job := jobOf(v)
-		if o.Where.Sender != "" {
+		if o.Where.Sender != "" || v.NotLoaded > 0 && o.Where.SelectsRecipients() {
 			job = q.jobWithFile(ctx, v)
+		}
+		if v.NotLoaded > 0 && o.Where.Reason != "" { // it has no last replies to look at
+			if anyReason.Matches(job, time.Now()) {
+				did.NotLoaded, did.WhyNotLoaded = did.NotLoaded+1, "the limits on memory leave no room for their last replies"
+			}
+			return nil, false
 		}
 		chosen, found := selected(job)
 		if !o.Where.SelectsRecipients() {

@@ -258,17 +258,6 @@ func TestExplainNamesTheRuleThatReducesTheWindow(t *testing.T) {
 	}
 }
 
-func TestExplainNamesTheDestinationThatFillsTheMemory(t *testing.T) {
-	x := &scheduler.Explanation{Params: &scheduler.Params{}, Occupier: &scheduler.Occupier{Channel: "smtp", Host: "gone.example", Recipients: 700}}
-	if text, _ := sentence(scheduler.WaitMemory, x); !strings.HasSuffix(text, "; smtp/gone.example has the most in memory, 700 recipients") {
-		t.Error(text)
-	}
-	x.BeyondReserves = true
-	if text, _ := sentence(scheduler.WaitMemory, x); !strings.Contains(text, "is reached, and so is what PARAMring-reserve adds for each ring; smtp/gone.example") {
-		t.Error(text)
-	}
-}
-
 func TestCountersAreWhatTheSchedulerKnows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)

@@ -90,12 +90,6 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 			text += "; the last try: " + t.StartError
 		}
 	}
-	if x.BeyondReserves && wait == scheduler.WaitMemory {
-		text += ", and so is what PARAMring-reserve adds for each ring"
-	}
-	if o := x.Occupier; o != nil && wait == scheduler.WaitMemory {
-		text += fmt.Sprintf("; %s/%s has the most in memory, %s", o.Channel, o.Host, mailq.Plural(o.Recipients, "recipient", "recipients"))
-	}
 	return text, nil
 }
 
@@ -175,7 +169,6 @@ var because = map[scheduler.Wait]string{
 	scheduler.WaitHeld:     "The thread is held: mailq release ends that",
 	scheduler.WaitSpool:    "The spool cannot be written: nothing is fed until it can",
 	scheduler.WaitSelect:   "The scheduler delivers only the mail of other threads (option -p)",
-	scheduler.WaitMemory:   "It waits until there is room in memory: PARAMactive-limit or PARAMrecipient-limit is reached",
 	scheduler.WaitStopping: "The scheduler is stopping",
 	scheduler.WaitAgent:    "It waits for an agent that is starting or will soon be free",
 }

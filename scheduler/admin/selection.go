@@ -255,7 +255,7 @@ func (q *Queue) refusePartialHold(ctx context.Context, t *targets) error {
 				open++
 				last = name
 			}
-			recipients += len(item.Vertex.Recipients)
+			recipients += len(item.Vertex.Recipients) + item.Vertex.NotLoaded
 		}
 		if open > t.vertices[id] || t.leavesRecipients(id, recipients) {
 			partial++

@@ -61,18 +61,26 @@ func suspenderOf(v *scheduler.ThreadView) mailq.Suspender {
 	return mailq.ByRule
 }
 
-// jobWithFile returns a vertex as a job. If the core has only a record of it, the
-// control file says who the sender is. A file that cannot be read leaves the
-// sender empty and the owner unknown.
+// jobWithFile returns a vertex as a job. If it is not loaded, the control file says who the
+// sender and the recipients are. A file that cannot be read leaves them empty, and the owner
+// unknown.
 func (q *Queue) jobWithFile(ctx context.Context, v *scheduler.VertexView) *mailq.Job {
 	job := jobOf(v)
-	if !v.OnRecord {
+	if v.NotLoaded == 0 {
 		return job
 	}
 	job.Owner = nil
 	m, found, err := q.files.Show(ctx, v.Path)
 	if err == nil && found && m.Place == spool.Queue && m.File != nil && m.SpoolID() == job.SpoolID {
 		job.Sender, job.Owner = senderOf(m.File), &m.Owner
+		for _, stored := range storedJobs(m) {
+			if stored.Name == job.Name {
+				job.Recipients = stored.Recipients
+			}
+		}
+		for i := range job.Recipients {
+			job.Recipients[i].Attempts = v.Attempts
+		}
 	}
 	return job
 }
@@ -152,8 +160,6 @@ func pendingOf(w scheduler.Wait) mailq.Pending {
 		return mailq.PendingHeld
 	case scheduler.WaitTrigger:
 		return mailq.PendingTrigger
-	case scheduler.WaitMemory:
-		return mailq.PendingMemory
 	case scheduler.WaitOrder:
 		return mailq.PendingOrder
 	case scheduler.WaitRule:

@@ -199,7 +199,6 @@ PARAMstore-error-on-error=0
 PARAMagent-timeout=30m
 PARAMactive-limit=5
 PARAMrecipient-limit=6
-PARAMring-reserve=7
 PARAMmetrics=9174
 PARAMspool-mode=keep
 	interval=5m
@@ -212,7 +211,6 @@ PARAMstore-error-on-error=no
 PARAMagent-timeout=30m
 PARAMactive-limit=5
 PARAMrecipient-limit=6
-PARAMring-reserve=7
 PARAMmetrics=TCP:127.0.0.1:9174
 PARAMspool-mode=keep`
 	if got := strings.Join(file.Params.Lines(), "\n"); got != want {

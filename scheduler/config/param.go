@@ -28,9 +28,8 @@ type Params struct {
 	// AgentTimeout is the default of the keyword agent-timeout.
 	AgentTimeout time.Duration
 	// ActiveLimit and RecipientLimit are the maximum numbers of messages and
-	// recipients in memory; 0: no limit. RingReserve is how many recipients a
-	// ring may have in memory even if a limit is reached.
-	ActiveLimit, RecipientLimit, RingReserve int
+	// recipients in memory; 0: no limit.
+	ActiveLimit, RecipientLimit int
 	// Metrics is the socket of the metrics; the zero value means none.
 	Metrics Socket
 	// EventLog is the path of the event log, or UNIX: and the path of the socket
@@ -80,9 +79,6 @@ var params = []row[Params]{
 	{name: "recipient-limit", preset: "0", zero: "no limit",
 		kind:    count(func(v *Params) *int { return &v.RecipientLimit }, 0, 1000000000),
 		meaning: "maximum number of recipients in memory"},
-	{name: "ring-reserve", preset: "100",
-		kind:    count(func(v *Params) *int { return &v.RingReserve }, 0, 1000000000),
-		meaning: "recipients that a ring may have in memory even if a limit is reached"},
 	{name: "metrics", atStart: true,
 		kind:    socket(func(v *Params) *Socket { return &v.Metrics }, socketForm{host: "127.0.0.1"}),
 		meaning: "socket of the HTTP server that serves metrics in Prometheus format"},

@@ -317,11 +317,11 @@ func TestTriggerStartsAThreadThatOnlyQueues(t *testing.T) {
 }
 
 // Of each message one host takes its mail, and the agent says so without a tag; the
-// other defers. Nearly all messages are on record and are read again for each attempt.
-func TestReportWithoutATagIsNotForgottenOnRecord(t *testing.T) {
+// other defers. Nearly all messages are not loaded and are read again for each attempt.
+func TestReportWithoutATagIsNotForgottenWhenUnloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, func(p *scheduler.Params) { p.Expiry, p.Jitter = time.Hour, 0 })
-		h.Options.Config.ActiveLimit, h.Options.Config.RingReserve = 2, 1
+		h.Options.Config.ActiveLimit = 2
 		attempts := map[string]map[string]int{"takes.example": {}, "defers.example": {}}
 		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
 			attempts[job.Host][job.Path]++
@@ -343,12 +343,12 @@ func TestReportWithoutATagIsNotForgottenOnRecord(t *testing.T) {
 		}
 		time.Sleep(50 * time.Minute)
 		synctest.Wait()
-		onRecord := 0
-		if err := h.Daemon.Ask(t.Context(), func(l *daemon.Loop) { onRecord = l.Core().Counts().OnRecord }); err != nil {
+		notLoaded := 0
+		if err := h.Daemon.Ask(t.Context(), func(l *daemon.Loop) { notLoaded = l.Core().Counts().NotLoaded }); err != nil {
 			t.Fatal(err)
 		}
-		if onRecord < messages-2 {
-			t.Errorf("%d messages are on record", onRecord)
+		if notLoaded < messages-2 {
+			t.Errorf("%d messages are not loaded", notLoaded)
 		}
 		for path, n := range attempts["takes.example"] {
 			if n != 1 || attempts["defers.example"][path] < 3 {

@@ -14,8 +14,8 @@ type intake struct {
 	loop   *Loop
 	spool  Spool
 	taking map[uint64]struct{} // given to the spool, not yet answered
-	// again are the files in taking that are read again because the core has them on
-	// record.
+	// again are the files in taking that are read again because the core knows their messages
+	// and has not loaded them.
 	again map[uint64]struct{}
 	// leaving holds names that were found while a message of that number was
 	// being removed. Inodes are reused at once, so the name may be that of a
@@ -80,7 +80,7 @@ func (in *intake) take(names []spool.Name) {
 	}
 }
 
-// load asks the spool to read a control file that the core has on record.
+// load asks the spool to read a control file that the core knows and has not loaded.
 func (in *intake) load(a scheduler.Load) {
 	name := spool.Name{Path: a.Path, ID: uint64(a.Message)}
 	in.taking[name.ID], in.again[name.ID] = struct{}{}, struct{}{}

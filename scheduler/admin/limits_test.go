@@ -13,36 +13,38 @@ import (
 	"zsched/ta"
 )
 
-// onRecord is a queue of twenty deferred messages, two of which may be in memory.
-func onRecord(t *testing.T) *harness {
+// withLimit is a queue of twenty deferred messages, two of which may be in memory.
+func withLimit(t *testing.T) *harness {
 	h := newHarness(t, nil)
-	h.Options.Config.ActiveLimit, h.Options.Config.RingReserve = 2, 5
+	h.Options.Config.ActiveLimit = 2
 	h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { deferAll(a, job) }
 	h.Run()
 	for i := range 20 {
 		h.Spool.Announce(uint64(i+1), []string{"a.example", "b.example"}[i%2])
 		synctest.Wait()
 	}
-	if n := h.onRecord(); n < 18 {
-		t.Fatalf("%d messages are on record", n)
+	if n := h.notLoaded(); n < 18 {
+		t.Fatalf("%d messages are not loaded", n)
 	}
 	return h
 }
 
-func (h *harness) onRecord() (n int) {
-	if err := h.Daemon.Ask(h.t.Context(), func(l *daemon.Loop) { n = l.Core().Counts().OnRecord }); err != nil {
+func (h *harness) notLoaded() (n int) {
+	if err := h.Daemon.Ask(h.t.Context(), func(l *daemon.Loop) { n = l.Core().Counts().NotLoaded }); err != nil {
 		h.t.Fatal(err)
 	}
 	return n
 }
 
-// Orders count mail on record as any other, and are carried out on it.
-func TestOrdersAboutMailOnRecord(t *testing.T) {
+// Orders count mail that is not loaded as any other, and are carried out on it. An order by
+// last replies says how much it has not looked at.
+func TestOrdersAboutMailBeyondTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := onRecord(t)
+		h := withLimit(t)
 		h.want("KILL MSG 1 DRYRUN", 1, 1, 1)
 		h.want("KILL MSG 1", 1, 1, 1)
 		h.want("EXPIRE MSG 2", 1, 1, 1)
+		h.wantOutcome("EXPIRE WHERE reason=nothing* host=b.example", mailq.Outcome{NotLoaded: 9, WhyNotLoaded: "the limits on memory leave no room for their last replies"})
 		h.want("KILL WHERE host=a.example state=waiting", 9, 9, 1)
 		synctest.Wait()
 		if n := h.Spool.Left(); n != 9 {
@@ -58,10 +60,10 @@ func TestOrdersAboutMailOnRecord(t *testing.T) {
 	})
 }
 
-// Mail on record is retried without being read for the order.
-func TestRetryOfMailOnRecord(t *testing.T) {
+// Mail that is not loaded is retried without being read for the order.
+func TestRetryOfMailBeyondTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := onRecord(t)
+		h := withLimit(t)
 		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.OK2, "delivered") }
 		h.want("RETRY THREAD smtp b.example", 10, 10, 1)
 		synctest.Wait()
@@ -72,11 +74,11 @@ func TestRetryOfMailOnRecord(t *testing.T) {
 	})
 }
 
-// A list of jobs has the senders, which only the files know, and what the core
+// A list of jobs has the senders and recipients, which only the files know, and what the core
 // remembers.
-func TestListsHaveMailOnRecord(t *testing.T) {
+func TestListsHaveMailBeyondTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := onRecord(t)
+		h := withLimit(t)
 		n := 0
 		for job, err := range h.queue().Jobs(t.Context(), mailq.Name{}) {
 			if err != nil {
@@ -100,11 +102,11 @@ func TestListsHaveMailOnRecord(t *testing.T) {
 	})
 }
 
-// Mail on record is read again when it is due. A message whose file is gone by
+// Mail that is not loaded is read again when it is due. A message whose file is gone by
 // then is dropped, and the others are delivered.
-func TestMailOnRecordComesDue(t *testing.T) {
+func TestMailBeyondTheLimitComesDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := onRecord(t)
+		h := withLimit(t)
 		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.OK2, "delivered") }
 		h.Spool.Mu.Lock()
 		delete(h.Spool.Files, "3")

@@ -1,0 +1,161 @@
+package scheduler
+
+import "slices"
+
+// Invariants of mail that is not loaded.
+
+// checkStubs: a message is loaded or not, each stub is found where its state says, and everything
+// is counted. It returns how many messages are not loaded.
+func (s *Scheduler) checkStubs(c *Counts) int {
+	u := &s.unloaded
+	messages, recipients, stubs, filling := 0, 0, 0, 0
+	for first := range u.byID.each {
+		id := u.stubs.at(first).id
+		messages++
+		assert(s.byID.find(uint64(id)) == 0, "message %d is loaded and not loaded", id)
+		l := u.loading[id]
+		for i, n := range u.of(first) {
+			one := u.stubs.at(n)
+			stubs++
+			c.Vertices++
+			c.Recipients += int(one.open)
+			assert(one.id == id && one.open > 0 && n != 0, "a stub of %d with %d open belongs to %d", id, one.open, one.id)
+			state, _ := s.stubState(n)
+			c.States.add(state, 1)
+			assert(l == nil || one.index == 0, "a stub of %d waits while it is being read", id)
+			if l == nil {
+				recipients += int(one.open)
+			} else {
+				assert(l.stubs[i] == n, "another stub of %d is being read", id)
+			}
+			s.checkStub(n, one)
+		}
+	}
+	assert(messages-len(u.loading) == u.messages && recipients == u.recipients, "not loaded: %d messages, kept %d; %d recipients, kept %d",
+		messages-len(u.loading), u.messages, recipients, u.recipients)
+	assert(stubs == u.stubs.used(), "%d stubs, %d allocated", stubs, u.stubs.used())
+	writes := 0
+	for _, l := range u.loading {
+		if l.urgent {
+			writes++
+		}
+	}
+	assert(writes == u.writes && writes <= maxWrites, "%d loads to write something, kept %d", writes, u.writes)
+	for _, t := range s.threads {
+		s.checkThreadStubs(t)
+		if t.stubs != nil && t.stubs.filling {
+			filling++
+		}
+	}
+	assert(filling == u.filling.len, "%d threads want to fill, %d in the list", filling, u.filling.len)
+	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
+		s.checkHungry(r)
+	}
+	assert(len(u.candidates) == 0, "messages are left that may be unloaded")
+	for id := range u.plans {
+		assert(u.find(id) != 0, "something is planned for message %d, which is loaded", id)
+	}
+	return messages
+}
+
+// stubState returns the state of a stub, also if it is being read.
+func (s *Scheduler) stubState(n stubRef) (vertexState, instant) {
+	one := s.unloaded.stubs.at(n)
+	if l := s.unloaded.loading[one.id]; l != nil {
+		i := slices.Index(l.stubs, n)
+		return l.states[i], l.times[i]
+	}
+	return s.stateOf(one, s.stubThread(one))
+}
+
+// checkStub: a stub waits for a time, and is looked at when something must be written.
+func (s *Scheduler) checkStub(n stubRef, one *stub) {
+	t := s.stubThread(one)
+	assert(s.threads[t.key] == t, "a stub of %d in a thread that is gone", one.id)
+	if s.unloaded.loading[one.id] != nil || s.unloaded.isUrgent[one.id] {
+		return
+	}
+	primary, _ := s.expiryOf(t.params, one.modifiedAt)
+	expires := primary != noDate && !t.held && t.updates&releaseHeld == 0 && one.flags&stubMustAttempt == 0
+	assert(!expires || s.unloaded.looks.at(n) != noDate, "a stub of %d never expires", one.id)
+}
+
+// checkThreadStubs: the lists and counts of a thread.
+func (s *Scheduler) checkThreadStubs(t *thread) {
+	x := t.stubs
+	if x == nil {
+		return
+	}
+	all, queued, being := 0, 0, 0
+	for n := x.all.head; n != 0; n = x.all.next(n) {
+		all++
+		one := s.unloaded.stubs.at(n)
+		assert(one.thread == t.ref, "a stub of another thread in %v", t)
+		switch {
+		case s.unloaded.loading[one.id] != nil:
+			being++
+		case one.index != 0:
+			queued++
+		}
+	}
+	loading := 0
+	for _, l := range s.unloaded.loading {
+		for i, n := range l.stubs {
+			if s.unloaded.stubs.at(n).thread == t.ref && l.counts[i] {
+				loading++
+			}
+		}
+	}
+	assert(all == x.all.len && queued == x.times.len() && loading == x.loading, "thread %v: %d stubs, kept %d; %d wait, kept %d; %d being read, kept %d",
+		t, all, x.all.len, queued, x.times.len(), loading, x.loading)
+	assert(x.queues[0].len+x.queues[1].len+queued+being == all, "thread %v: of %d stubs, %d are due and %d wait", t, all, x.queues[0].len+x.queues[1].len, queued)
+	assert(t.params.QueueOnly || x.queues[1-t.active].len == 0, "thread %v keeps stubs for a next run", t)
+	if next := x.times.next(); next != never {
+		assert(x.wake.isPlanned(), "the stubs of thread %v never wake", t)
+	}
+	free := max(0, t.freeSlots())
+	hungry := t.mayFeed() && t.dueStubs() > 0 && !t.waitsAtSite() && free > t.queue().pickable()+x.loading
+	assert(x.hungry == hungry, "thread %v is hungry: %v", t, x.hungry)
+}
+
+// checkHungry: a ring knows its threads that could use a session, and what is being read.
+func (s *Scheduler) checkHungry(r *ring) {
+	hungry, loading := 0, 0
+	for t := r.members.head; t != nil; t = r.members.next(t) {
+		if t.stubs == nil {
+			continue
+		}
+		loading += t.stubs.loading
+		if t.stubs.hungry {
+			hungry++
+		}
+	}
+	assert(hungry == r.hungry.len && loading == r.loading, "ring %q: %d threads are hungry, %d in the list; %d being read, kept %d", r.key, hungry, r.hungry.len, loading, r.loading)
+	if s.halted() || r.hungry.len == 0 || r.place.Waits() {
+		return
+	}
+	links := s.ringLinks(r)
+	room := min(r.sessionsAtHand()-r.expected, links[0].Free(), links[1].Free())
+	loaded := 0 // wants of loaded mail
+	for t := r.members.head; t != nil; t = r.members.next(t) {
+		loaded += min(t.wants, t.queue().pickable())
+	}
+	assert(loaded > 0 || room <= r.loading, "ring %q has %d sessions for mail that is not loaded, %d being read", r.key, room, r.loading)
+}
+
+// checkLoading: what is to be loaded waits for a reason.
+func (s *Scheduler) checkLoading() {
+	u := &s.unloaded
+	if !s.mayLoad() {
+		return
+	}
+	assert(len(u.urgent) == 0 || u.writes >= maxWrites, "%d messages wait to be loaded and may be", len(u.urgent))
+	if u.filling.len > 0 && len(u.loading) < maxFilling && !s.halted() {
+		first := s.firstDue(u.filling.head)
+		open := 0
+		for _, n := range u.of(first) {
+			open += int(u.stubs.at(n).open)
+		}
+		assert(!s.hasRoom(open), "thread %v may load mail and does not", u.filling.head)
+	}
+}

@@ -1,0 +1,570 @@
+package scheduler
+
+import (
+	"slices"
+	"time"
+)
+
+// Stubs: what stays in memory of a message that is not loaded (PARAMactive-limit,
+// PARAMrecipient-limit). unload.go says when a message is unloaded, load.go when it is loaded
+// again.
+
+// stub stands for a vertex of a message whose control file must be read before the vertex can
+// be fed. A message is either wholly loaded or wholly stubs. A stub has no pointers (see slab).
+//
+// A stub is due, waiting, or blocked, as its vertex would be, and counts as such. Those that are
+// due are in a queue of the thread, and the others are in threadStubs.times. While its file is
+// being read, a stub is in neither.
+type stub struct {
+	id             MessageID
+	modifiedAt     date // mtime of the message file
+	thread         threadRef
+	links[stubRef]                // in the thread
+	queued         links[stubRef] // in a queue of the thread
+	next           stubRef        // of the message, in the order of its vertices; 0: none
+	index          int32          // in threadStubs.times; 0: it is due, or being read
+	offset         uint32         // of the first recipient, for the saved state
+	open           int32          // recipients that are not done
+	fedAt          second         // as in vertex
+	waits          uint32         // as suspensionsWhenDue in vertex
+	attempts       uint8          // the fewest of its recipients; stops at the maximum
+	told           uint8          // how many of the reporttimes had passed when it was last loaded
+	retry          uint8          // as in vertex
+	flags          stubFlags      // and how many hash levels the path has
+}
+
+type (
+	stubRef   uint32
+	stubFlags uint8
+)
+
+const (
+	stubLevels            stubFlags = 3 // two bits: 0 to 2 levels
+	stubDestinationFailed stubFlags = 2 << iota
+	stubInRetryStep
+	stubTried       // each recipient had an attempt since the process was started
+	stubMustAttempt // it was held, and must have an attempt before it can expire
+	stubWantsDelays // the sender wants to be told of delays
+	stubSecondQueue // it is in the second queue of its thread, if it is due
+)
+
+// unloaded has all mail that is not loaded.
+type unloaded struct {
+	stubs     slab[stubRef, stub]
+	byID      slabIndex[stubRef]      // the first stub of each message
+	logHashes column[stubRef, uint32] // of the log identity, for the first stub of a message
+	looks     watch[stubRef]          // when something must be written: an expiry, a notice
+	plans     map[MessageID]stubPlan  // for few messages
+	loading   map[MessageID]*load     // being read
+	urgent    []MessageID             // to be loaded because something must be written, in order
+	isUrgent  map[MessageID]bool      // of those in urgent
+	writes    int                     // loads of urgent mail under way
+	obsoleted map[MessageID][]obsoletion
+	filling   list[*thread] // with due stubs, and little mail that is loaded
+	// What is not loaded. Messages that are being read count as loaded.
+	messages, recipients int
+	candidates           []candidate // messages that may be unloaded at the end of the Step
+
+	// Where a stub keeps its places in its thread.
+	links  func(stubRef) *links[stubRef]
+	queued func(stubRef) *links[stubRef]
+	index  func(stubRef) *int32
+}
+
+// stubPlan is what is planned for a message that is not loaded, besides its expiry and notices
+// of delay. Both are zero if there is none.
+type stubPlan struct {
+	noticeAt instant // of the notice that it owes
+	loadAt   date    // when a deadline passes (DELIVERBY), or a failed load is tried again
+}
+
+// threadStubs is the stubs of a thread.
+type threadStubs struct {
+	all    list[stubRef]
+	queues [2]list[stubRef] // due ones, for each queue of the thread
+	times  heap[stubRef]    // waiting ones by the end of their wait, and blocked ones (never)
+	wake   timer            // at the first of times
+	// loading is how many of those that are due are being read.
+	loading int
+	// hungry says that it is in ring.hungry, and filling that it is in unloaded.filling.
+	hungry, filling           bool
+	hungryLinks, fillingLinks links[*thread]
+}
+
+func (u *unloaded) init() {
+	u.byID = newSlabIndex(func(n stubRef) uint64 { return uint64(u.stubs.at(n).id) })
+	u.plans, u.loading, u.isUrgent = make(map[MessageID]stubPlan), make(map[MessageID]*load), make(map[MessageID]bool)
+	u.obsoleted = make(map[MessageID][]obsoletion)
+	u.links = func(n stubRef) *links[stubRef] { return &u.stubs.at(n).links }
+	u.queued = func(n stubRef) *links[stubRef] { return &u.stubs.at(n).queued }
+	u.index = func(n stubRef) *int32 { return &u.stubs.at(n).index }
+	u.looks.first = noLook
+	u.filling.of = func(t *thread) *links[*thread] { return &t.stubs.fillingLinks }
+}
+
+// find returns the first stub of a message, or 0.
+func (u *unloaded) find(id MessageID) stubRef { return u.byID.find(uint64(id)) }
+
+// of returns the stubs of a message, by the first of them.
+func (u *unloaded) of(first stubRef) (all []stubRef) {
+	for n := first; n != 0; n = u.stubs.at(n).next {
+		all = append(all, n)
+	}
+	return all
+}
+
+// withLogID returns the first stubs of the messages that may have the log identity. A false
+// match is possible, because the hash has 32 bits.
+func (u *unloaded) withLogID(logID string) (found []stubRef) {
+	hash := shortHash(hashLogID(logID))
+	for n, h := range u.logHashes.all {
+		if h == hash && hash != 0 {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+func shortHash(logHash uint64) uint32 {
+	if logHash == 0 {
+		return 0
+	}
+	return max(1, uint32(logHash>>32)^uint32(logHash))
+}
+
+// stubThread returns the thread of a stub.
+func (q *queue) stubThread(s *stub) *thread { return *q.threadTable.at(s.thread) }
+
+// path returns the name of the control file below transport/.
+func (s *stub) path() string { return pathOf(s.id, int(s.flags&stubLevels)) }
+
+// undoRetryStep is as in vertex.
+func (s *stub) undoRetryStep() {
+	if s.flags&stubInRetryStep != 0 && s.retry > 0 {
+		s.retry--
+	}
+	s.flags &^= stubInRetryStep
+}
+
+func (q *queue) obtainStubs(t *thread) *threadStubs {
+	if t.stubs == nil {
+		x := new(threadStubs)
+		x.all.of, x.times.index = q.unloaded.links, q.unloaded.index
+		x.queues[0].of, x.queues[1].of = q.unloaded.queued, q.unloaded.queued
+		x.wake.due = func(s *Scheduler) { s.work += s.wakeStubs(t) }
+		t.stubs = x
+	}
+	return t.stubs
+}
+
+// isEmpty reports whether the thread has no mail.
+func (t *thread) isEmpty() bool {
+	return t.vertices.len == 0 && (t.stubs == nil || t.stubs.all.len == 0)
+}
+
+// notLoaded is how many vertices of the thread are not loaded.
+func (t *thread) notLoaded() int {
+	if t.stubs == nil {
+		return 0
+	}
+	return t.stubs.all.len
+}
+
+// dueStubs is how many due stubs may be loaded in this run.
+func (t *thread) dueStubs() int {
+	if t.stubs == nil {
+		return 0
+	}
+	return t.stubs.queues[t.active].len
+}
+
+// addStub puts the stub of a vertex into its thread.
+func (q *queue) addStub(m *message, v *vertex, s *stub, n stubRef) {
+	t := q.threadOf(v)
+	s.id, s.modifiedAt, s.thread, s.open = m.id, m.modifiedAt, t.ref, v.open
+	s.fedAt, s.retry, s.waits = v.fedAt, v.retry, v.suspensionsWhenDue
+	s.flags = stubFlags(m.levels)
+	s.attempts, s.told = ^uint8(0), uint8(min(q.reportTimesPassed(t, m.modifiedAt), 255))
+	q.describeRecipients(s, v, m.flags&nullSender == 0)
+	x := q.obtainStubs(t)
+	x.all.append(n)
+	for _, w := range q.walks {
+		w.stubAdded(t, n)
+	}
+	q.countStub(t, v.state, 1)
+	switch v.state {
+	case due:
+		q.queueStub(t, n, v.queue)
+	case waiting:
+		x.times.put(v.wakeAt, n)
+	default:
+		x.times.put(never, n)
+	}
+	t.recipients += int(v.open)
+	t.modTimes.add(m.modifiedAt.second())
+	t.memberOf.vertices++
+}
+
+// countStub counts a stub in a state (1), or no longer (-1).
+func (q *queue) countStub(t *thread, state vertexState, n int32) {
+	t.states[state] += n
+	q.states[state] += int(n)
+}
+
+// queueStub puts a stub that is due into one of the two queues of its thread.
+func (q *queue) queueStub(t *thread, n stubRef, queue uint8) {
+	s := q.unloaded.stubs.at(n)
+	s.flags &^= stubSecondQueue
+	if queue == 1 {
+		s.flags |= stubSecondQueue
+	}
+	t.stubs.queues[queue].append(n)
+}
+
+// queueOf returns the queue that a due stub is in.
+func (s *stub) queueOf() uint8 {
+	if s.flags&stubSecondQueue != 0 {
+		return 1
+	}
+	return 0
+}
+
+// stateOf returns the state of a stub whose file is not being read.
+func (q *queue) stateOf(s *stub, t *thread) (state vertexState, wakeAt instant) {
+	if s.index == 0 {
+		return due, 0
+	}
+	if at := t.stubs.times.at(int(s.index) - 1).key; at != never {
+		return waiting, at
+	}
+	return blocked, 0
+}
+
+// isBlocked reports whether a stub waits for something else than a time.
+func (q *queue) isBlocked(s *stub) bool {
+	if l := q.unloaded.loading[s.id]; l != nil {
+		return false
+	}
+	state, _ := q.stateOf(s, q.stubThread(s))
+	return state == blocked
+}
+
+// makeStubDue ends the wait of a stub.
+func (q *queue) makeStubDue(t *thread, n stubRef) {
+	s := q.unloaded.stubs.at(n)
+	t.stubs.times.remove(n)
+	q.countStub(t, waiting, -1)
+	q.countStub(t, due, 1)
+	s.waits = t.waits()
+	queue := t.active
+	if t.params.QueueOnly && !t.running {
+		queue = 1 - queue
+	}
+	q.queueStub(t, n, queue)
+	q.planLook(n)
+}
+
+// wakeStubs makes those stubs of a thread due whose wait is over, a slice at a time. It returns
+// how many.
+func (q *queue) wakeStubs(t *thread) (n int) {
+	for ; n < wakeSlice && t.stubs.times.next() <= q.now; n++ {
+		q.makeStubDue(t, t.stubs.times.first())
+	}
+	t.setSessionCap(false)
+	q.updateThread(t)
+	return n
+}
+
+// describeRecipients sets what a stub keeps of the recipients of its vertex.
+func (q *queue) describeRecipients(s *stub, v *vertex, hasSender bool) {
+	set := func(flag stubFlags, on bool) {
+		if on {
+			s.flags |= flag
+		}
+	}
+	set(stubDestinationFailed, v.destinationFailed)
+	set(stubInRetryStep, v.inRetryStep)
+	tried := true
+	for i := range v.len() {
+		r := q.recipient(v, i)
+		if r.state == done {
+			continue
+		}
+		if s.offset == 0 {
+			s.offset = r.offset
+		}
+		s.attempts = uint8(min(uint16(s.attempts), r.attempts))
+		tried = tried && r.tried()
+		set(stubMustAttempt, r.flags&mustAttempt != 0)
+		set(stubWantsDelays, hasSender && r.flags&notifyDelay != 0)
+	}
+	set(stubTried, tried)
+}
+
+// dropStub takes a stub, which has been read, out of its thread and frees it. The index of its
+// message must not find it any more.
+func (q *queue) dropStub(n stubRef, state vertexState) {
+	s := q.unloaded.stubs.at(n)
+	t := q.stubThread(s)
+	q.countStub(t, state, -1)
+	for _, w := range q.walks {
+		w.stubLeaves(n)
+	}
+	t.stubs.all.remove(n)
+	t.recipients -= int(s.open)
+	t.modTimes.remove(s.modifiedAt.second())
+	t.memberOf.vertices--
+	q.counts.Vertices--
+	q.counts.Recipients -= int(s.open)
+	q.unloaded.looks.set(n, noDate)
+	q.unloaded.logHashes.set(n, 0)
+	q.unloaded.stubs.release(n)
+}
+
+// updateStubs notes where a thread waits for its stubs to be loaded, and returns for how many
+// more sessions there are some. free is how many more it could use.
+func (q *queue) updateStubs(t *thread, free int) int {
+	x, dueNow := t.stubs, t.dueStubs()
+	mayLoad := t.mayFeed() && dueNow > 0 && !t.waitsAtSite()
+	if hungry := mayLoad && free > x.loading; hungry != x.hungry {
+		x.hungry = hungry
+		if hungry {
+			t.ring.hungry.append(t)
+		} else {
+			t.ring.hungry.remove(t)
+		}
+	}
+	ahead := t.params.Quantum
+	if t.window.Dead {
+		ahead = 1
+	}
+	if filling := mayLoad && t.queue().len()+x.loading < ahead; filling != x.filling {
+		x.filling = filling
+		if filling {
+			q.unloaded.filling.append(t)
+		} else {
+			q.unloaded.filling.remove(t)
+		}
+	}
+	q.plan(&x.wake, x.times.next())
+	return x.loading + dueNow
+}
+
+// leaveLists takes a thread that leaves its ring off the lists of those that want to load mail.
+func (q *queue) leaveLists(t *thread) {
+	x := t.stubs
+	if x == nil {
+		return
+	}
+	t.memberOf.loading -= x.loading
+	if x.hungry {
+		x.hungry = false
+		t.ring.hungry.remove(t)
+	}
+	if x.filling {
+		x.filling = false
+		q.unloaded.filling.remove(t)
+	}
+	q.plan(&x.wake, never)
+}
+
+// updateStubsInBulk carries out a bulk update on the stubs of a thread, all at once. Those that
+// need not wait any more are made due a slice at a time.
+func (q *queue) updateStubsInBulk(t *thread, e bulkUpdate) {
+	if t.stubs == nil {
+		return
+	}
+	if e&releaseHeld != 0 {
+		for n := t.stubs.all.head; n != 0; n = t.stubs.all.next(n) {
+			q.unloaded.stubs.at(n).flags |= stubMustAttempt
+		}
+	}
+	wake := func(n stubRef, at instant) instant {
+		s := q.unloaded.stubs.at(n)
+		switch {
+		case at == never:
+		case e&wakeWaiting != 0:
+			s.undoRetryStep()
+			return min(at, q.now)
+		case e&pullForward != 0 && s.flags&stubDestinationFailed != 0:
+			return min(at, q.now)
+		}
+		return at
+	}
+	t.stubs.times.rekey(wake)
+	for _, l := range q.unloaded.loading {
+		for i, n := range l.stubs {
+			if l.states[i] == waiting && q.unloaded.stubs.at(n).thread == t.ref {
+				l.times[i] = wake(n, l.times[i])
+			}
+		}
+	}
+}
+
+// requeueStubs puts the due stubs of a thread into the queue that its new parameters call for:
+// only a queueonly thread has mail that waits for the next run, and all of it while it is not
+// running.
+func (q *queue) requeueStubs(t *thread) {
+	if t.stubs == nil {
+		return
+	}
+	switch {
+	case !t.params.QueueOnly:
+		q.moveStubs(t, 1-t.active)
+	case !t.running:
+		q.moveStubs(t, t.active)
+	}
+}
+
+// moveStubs moves the due stubs in one queue of a thread to the other one.
+func (q *queue) moveStubs(t *thread, from uint8) {
+	if t.stubs == nil {
+		return
+	}
+	for l := &t.stubs.queues[from]; l.len > 0; {
+		n := l.head
+		l.remove(n)
+		q.queueStub(t, n, 1-from)
+	}
+}
+
+// planLook plans when something must be written about a stub.
+func (q *queue) planLook(n stubRef) {
+	s := q.unloaded.stubs.at(n)
+	t := q.stubThread(s)
+	look := q.nextLookAt(t, s.modifiedAt, s.flags&stubMustAttempt == 0, q.stubOverdue(s, t))
+	if p, found := q.unloaded.plans[s.id]; found {
+		if p.loadAt != 0 {
+			look = min(look, p.loadAt)
+		}
+		if p.noticeAt != 0 {
+			look = min(look, q.dateAt(p.noticeAt))
+		}
+	}
+	if s.flags&stubWantsDelays != 0 {
+		for _, age := range t.params.ReportTimes {
+			if at := s.modifiedAt.after(age); at > q.date {
+				look = min(look, at)
+			}
+		}
+	}
+	if q.mustWrite(s, t) {
+		look = q.date
+	}
+	q.unloaded.looks.set(n, look)
+}
+
+// mustWrite reports whether something must be written about a message that is not loaded.
+func (q *queue) mustWrite(s *stub, t *thread) bool {
+	p := q.unloaded.plans[s.id]
+	return p.loadAt != 0 && p.loadAt <= q.date || p.noticeAt != 0 && p.noticeAt <= q.now || q.stubOverdue(s, t) ||
+		s.flags&stubWantsDelays != 0 && q.reportTimesPassed(t, s.modifiedAt) > int(s.told)
+}
+
+// stubOverdue reports whether the recipients of a stub have expired, as overdue does for a
+// vertex.
+func (q *queue) stubOverdue(s *stub, t *thread) bool {
+	primary, secondary := q.expiryOf(t.params, s.modifiedAt)
+	if q.date < primary || t.held || t.updates&releaseHeld != 0 || s.flags&stubMustAttempt != 0 {
+		return false
+	}
+	return q.date >= secondary || q.stubWasTried(s, t)
+}
+
+// stubWasTried is wasTried for a stub.
+func (q *queue) stubWasTried(s *stub, t *thread) bool {
+	return s.flags&stubTried != 0 || s.index == 0 && q.outlasted(t, s.waits, s.modifiedAt)
+}
+
+// replanStubs plans the looks at the stubs of a thread whose parameters have changed. Mail that
+// is older than a new one of reporttimes is reported at once.
+func (q *queue) replanStubs(t *thread) {
+	if t.stubs == nil {
+		return
+	}
+	for n := t.stubs.all.head; n != 0; n = t.stubs.all.next(n) {
+		s := q.unloaded.stubs.at(n)
+		s.told = min(s.told, uint8(min(q.reportTimesPassed(t, s.modifiedAt), 255)))
+		if q.unloaded.loading[s.id] == nil {
+			q.planLook(n)
+		}
+	}
+}
+
+// lookAtStubs finds the mail about which something must be written now.
+func (q *queue) lookAtStubs() {
+	u := &q.unloaded
+	if !q.looksNow() || u.looks.next() > q.date {
+		return
+	}
+	for _, n := range u.looks.take(q.date, maxUrgent) {
+		s := u.stubs.at(n)
+		if s.id == 0 {
+			continue
+		}
+		if q.mustWrite(s, q.stubThread(s)) {
+			q.loadSoon(s.id)
+		} else {
+			q.planLook(n)
+		}
+	}
+}
+
+// maxUrgent bounds the mail that waits to be loaded because its time has come. What orders
+// concern is not bounded.
+const maxUrgent = 1000
+
+// looksNow reports whether lookAtStubs looks for more.
+func (q *queue) looksNow() bool { return len(q.unloaded.urgent) < maxUrgent }
+
+// obsoletion says that a message with an x line may replace one that is not loaded.
+type obsoletion struct {
+	by      MessageID
+	logID   string
+	errorTo string
+	owner   uint32
+}
+
+// obsoleteStubs loads the messages that a new message may replace.
+func (q *queue) obsoleteStubs(by *message, logID string) {
+	for _, n := range q.unloaded.withLogID(logID) {
+		id := q.unloaded.stubs.at(n).id
+		q.unloaded.obsoleted[id] = append(q.unloaded.obsoleted[id], obsoletion{by.id, logID, q.errorTo(by), by.owner})
+		q.loadSoon(id)
+	}
+}
+
+// stubsOf returns those stubs of a message that are targets of an order.
+func (q *queue) stubsOf(e *Ordered, first stubRef, targets []Target) []stubRef {
+	return slices.DeleteFunc(q.unloaded.of(first), func(n stubRef) bool {
+		key := q.stubThread(q.unloaded.stubs.at(n)).key
+		return e.Verb != VerbHold && !slices.ContainsFunc(targets, func(t Target) bool {
+			return t.Channel == "" && t.Host == "" || threadKey{t.Channel, t.Host} == key
+		})
+	})
+}
+
+// retryStub makes a stub due now, as retryNow does with a vertex.
+func (dv *delivery) retryStub(n stubRef) {
+	s := dv.unloaded.stubs.at(n)
+	t := dv.stubThread(s)
+	dv.retryThread(t)
+	if l := dv.unloaded.loading[s.id]; l != nil {
+		i := slices.Index(l.stubs, n)
+		l.times[i] = min(l.times[i], dv.now)
+	} else if s.index != 0 {
+		s.undoRetryStep()
+		dv.makeStubDue(t, n)
+	} else if queue := s.queueOf(); queue != t.active {
+		t.stubs.queues[queue].remove(n)
+		dv.queueStub(t, n, t.active)
+	}
+	dv.updateThread(t)
+}
+
+// minIdle and idlePerRecipient: a message is unloaded only if its next attempt is at least so far
+// away. One with many recipients is more work to read.
+const (
+	minIdle          = time.Second
+	idlePerRecipient = 10 * time.Millisecond
+)

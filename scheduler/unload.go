@@ -1,0 +1,201 @@
+package scheduler
+
+import (
+	"slices"
+	"time"
+)
+
+// Limits on memory (PARAMactive-limit, PARAMrecipient-limit), and how a message is unloaded: it
+// is replaced by stubs.
+//
+// The limits bound the mail that waits. What is being worked on is bounded by the sessions, and
+// may come on top of it. A message is unloaded
+//
+//	when it has arrived and a limit is reached, unless a session is free for it
+//	when it has arrived and older mail for the same destination is not loaded
+//	while more than half of a limit is used: when something of it is done or deferred, when its
+//	thread may not be fed for now, and when its site refuses it a session; what is due stays,
+//	but while more than the limit is in memory only if a session is free for it, or it was
+//	loaded for one and has not had its turn yet
+//
+// So a message is unloaded only after something has happened to it. A message stays in memory
+// while an agent has a part of it or may be given one, while something is written, and while it
+// has a recipient which is done according to a report and is not tagged in the file (readTags).
+// Without a limit, nothing is unloaded.
+
+// candidate is a message, if it is still there.
+type candidate struct {
+	message  messageRef
+	sequence int64
+}
+
+// limited reports whether there is a limit on memory.
+func (q *queue) limited() bool { return q.config.ActiveLimit > 0 || q.config.RecipientLimit > 0 }
+
+// loadedMail counts the messages and recipients in memory.
+func (q *queue) loadedMail() (messages, recipients int) {
+	return q.counts.Messages - q.unloaded.messages, q.counts.Recipients - q.unloaded.recipients
+}
+
+// overLimit reports whether more than a limit allows is in memory.
+func (q *queue) overLimit() bool {
+	m, r := q.loadedMail()
+	active, most := q.config.ActiveLimit, q.config.RecipientLimit
+	return active > 0 && m > active || most > 0 && r > most
+}
+
+// hasRoom reports whether a message with so many recipients may be added.
+func (q *queue) hasRoom(recipients int) bool {
+	m, r := q.loadedMail()
+	active, most := q.config.ActiveLimit, q.config.RecipientLimit
+	return (active == 0 || m < active) && (most == 0 || r+recipients <= most)
+}
+
+// overHalf reports whether more than half of a limit is used.
+func (q *queue) overHalf() bool {
+	m, r := q.loadedMail()
+	active, most := q.config.ActiveLimit, q.config.RecipientLimit
+	return active > 0 && 2*m > active || most > 0 && 2*r > most
+}
+
+// considerUnloading notes that a message may be unloaded when the Step ends. Until then its
+// memory is in use.
+func (q *queue) considerUnloading(m *message) {
+	if q.limited() && q.overHalf() {
+		q.unloaded.candidates = append(q.unloaded.candidates, candidate{m.ref, m.sequence})
+	}
+}
+
+// considerUnloadingThread does the same, a batch at a time, for the mail of a thread.
+func (q *queue) considerUnloadingThread(t *thread) {
+	if q.limited() && q.overHalf() && t.vertices.len > 0 {
+		t.updates |= unloadIdle
+		t.nextUpdate = t.vertices.head
+		q.planResume(t)
+	}
+}
+
+// unloadCandidates unloads those messages that are still idle.
+func (dv *delivery) unloadCandidates() {
+	for _, c := range dv.unloaded.candidates {
+		m := dv.messages.at(c.message)
+		switch {
+		case m.sequence != c.sequence || !dv.overHalf() || !dv.isIdle(m):
+		case m.flags&untagged != 0:
+			dv.readTags(m)
+		default:
+			dv.unload(m)
+		}
+	}
+	dv.unloaded.candidates = dv.unloaded.candidates[:0]
+}
+
+// isIdle reports whether nobody works on a message, and nothing happens to it for some time.
+func (d *dispatch) isIdle(m *message) bool {
+	soon := d.now.after(minIdle + idlePerRecipient*time.Duration(m.open))
+	if p := d.noticePlans[m.ref]; p != nil && p.at < soon {
+		return false
+	}
+	over := d.overLimit()
+	return d.mayUnload(m, func(v *vertex) bool {
+		t := d.threadOf(v)
+		mayBeFed := v.state == due && t.mayFeed() && v.queue == t.active && !t.waitsAtSite() &&
+			(!over || t.open && (m.flags&demanded != 0 || t.ring.sessionsAtHand() > 0))
+		return mayBeFed || d.happensBefore(v, soon)
+	})
+}
+
+// mayUnload reports whether nobody works on a message. busy says what else keeps a vertex in
+// memory.
+func (d *dispatch) mayUnload(m *message, busy func(*vertex) bool) bool {
+	if m.open == 0 || m.pendingWrites > 0 || m.flags&(removing|moving|obsoleted) != 0 || m.extras != 0 && d.extras.at(m.extras).path != "" {
+		return false
+	}
+	// The last vertices are the last to be fed, so looking at one is usually enough.
+	for _, v := range slices.Backward(d.openVertices(m)) {
+		// A report counts even if it comes after the end of its line.
+		mayBeReported := v.unanswered && d.agents[v.agent] != nil
+		if v.state != due && v.state != waiting && v.state != blocked || v.crashes > 0 || mayBeReported || d.orders[v.ref] != nil || busy(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// happensBefore reports whether something is planned for a vertex before a time.
+func (d *dispatch) happensBefore(v *vertex, soon instant) bool {
+	if d.instantAt(d.watch.at(v.ref)) < soon || v.state == waiting && v.wakeAt < soon {
+		return true
+	}
+	p := d.delayPlans[v.ref]
+	return p != nil && d.instantAt(d.plannedDate(&p.next)) < soon
+}
+
+// staysLoaded reports whether a message that has just arrived stays in memory.
+func (dv *delivery) staysLoaded(m *message) bool {
+	if !dv.limited() || !dv.mayUnload(m, func(v *vertex) bool { return dv.happensBefore(v, dv.now) }) {
+		return true
+	}
+	isFirst := false
+	for _, v := range dv.openVertices(m) {
+		t := dv.threadOf(v)
+		if t.backlog() > t.queue().len() {
+			return false
+		}
+		isFirst = isFirst || t.wants > 0 && t.queue().pickable() <= t.wants && t.ring.loading+t.ring.wants <= t.ring.sessionsAtHand()
+	}
+	return isFirst || !dv.overLimit()
+}
+
+// unload replaces a message by its stubs. All its vertices must be due, waiting or blocked.
+func (dv *delivery) unload(m *message) {
+	u := &dv.unloaded
+	id, hash := m.id, shortHash(dv.logHashes.at(m.ref))
+	if p := dv.planOf(m); p != (stubPlan{}) {
+		u.plans[id] = p
+	}
+	u.messages++
+	u.recipients += int(m.open)
+	vertices := dv.openVertices(m)
+	for _, v := range vertices { // first, because the key of one depends on the others
+		dv.dequeueVertex(v)
+	}
+	var all []stubRef
+	for _, v := range vertices {
+		n, s := u.stubs.alloc()
+		dv.addStub(m, v, s, n)
+		if len(all) > 0 {
+			u.stubs.at(all[len(all)-1]).next = n
+		}
+		all = append(all, n)
+	}
+	for _, v := range vertices {
+		dv.detachVertex(v)
+		v.open = 0
+	}
+	dv.counts.Vertices += len(all) // that detachVertex has taken off
+	dv.forgetMessage(m)
+	u.byID.add(all[0])
+	u.logHashes.set(all[0], hash)
+	for _, n := range all {
+		dv.planLook(n)
+		dv.updateThread(dv.stubThread(u.stubs.at(n)))
+	}
+}
+
+// planOf returns what is planned for a message and cannot be seen from its stubs.
+func (dv *delivery) planOf(m *message) (plan stubPlan) {
+	if p := dv.noticePlans[m.ref]; p != nil {
+		plan.noticeAt = p.at
+	}
+	dv.eachVertex(m, func(v *vertex) {
+		p := dv.delayPlans[v.ref]
+		if p == nil || len(p.deadlines) == 0 || !p.next.isPlanned() {
+			return
+		}
+		if at := dv.plannedDate(&p.next); plan.loadAt == 0 || at < plan.loadAt {
+			plan.loadAt = at
+		}
+	})
+	return plan
+}
