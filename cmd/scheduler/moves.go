@@ -19,8 +19,6 @@ type moves struct {
 	zenv    *zenv.File
 	node    string // the name of this node, since the start
 	inForce atomic.Pointer[moveParams]
-
-	certificate certificate.File // of this node, for moves
 }
 
 // moveParams are the parameters since the last reload.
@@ -53,11 +51,11 @@ func (m *moves) ownNames() []string {
 }
 
 // certificateEnd returns when the certificate for moves ends, or the zero time without one.
-func (m *moves) certificateEnd() time.Time {
+func (m *moves) certificateEnd() (end time.Time) {
 	if p := m.inForce.Load(); p.XferNodes != "" {
-		return m.certificate.End(xfer.CredentialsOf(p.XferNodes).Cert)
+		end, _ = certificate.ReadEnd(xfer.CredentialsOf(p.XferNodes).Cert)
 	}
-	return time.Time{}
+	return end
 }
 
 // agentEnv returns the environment of an agent that is started now.

@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 )
 
@@ -65,32 +64,7 @@ func ReadEnd(path string) (time.Time, error) {
 	return end, nil
 }
 
-// File is a certificate that is read again when its file has changed. The zero value is
-// ready for use, by several goroutines.
-type File struct {
-	mu   sync.Mutex
-	path string
-	info os.FileInfo // of the file when it was read
-	end  time.Time
-}
-
-// End returns when the certificate at path ends, or the zero time if that is not known.
-func (f *File) End(path string) time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	info, err := os.Stat(path)
-	if err != nil {
-		f.info = nil
-		return time.Time{}
-	}
-	if f.info == nil || path != f.path || !SameFile(info, f.info) {
-		f.end, _ = ReadEnd(path)
-		f.path, f.info = path, info
-	}
-	return f.end
-}
-
-// SameFile reports whether a file is the one that it was, unchanged.
-func SameFile(a, b os.FileInfo) bool {
+// sameFile reports whether a file is the one that it was, unchanged.
+func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }

@@ -64,7 +64,7 @@ func (f *pair) current() (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	info, err := os.Stat(f.path)
-	if err == nil && f.loaded != nil && SameFile(info, f.info) {
+	if err == nil && f.loaded != nil && sameFile(info, f.info) {
 		return f.loaded, nil
 	}
 	var read tls.Certificate

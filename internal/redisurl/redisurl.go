@@ -91,24 +91,18 @@ func (a *Address) readOptions(options url.Values) (err error) {
 	return nil
 }
 
-// Mask replaces the password in an address. If the address is not one that Parse
-// would read, it replaces everything before the last "@". It returns a text without
-// "@" unchanged.
+// Mask replaces user and password in an address, which need not be one that Parse would
+// read. It returns a text without "@" unchanged.
 func Mask(s string) string {
 	i := strings.LastIndexByte(s, '@')
 	if i < 0 {
 		return s
 	}
-	shown := ""
-	for _, scheme := range []string{"redis://", "rediss://"} {
-		if user, _, has := strings.Cut(strings.TrimPrefix(s[:i], scheme), ":"); strings.HasPrefix(s[:i], scheme) {
-			shown = scheme
-			if has {
-				shown += user + ":"
-			}
-		}
+	scheme, _, found := strings.Cut(s[:i], "://")
+	if !found {
+		return "***" + s[i:]
 	}
-	return shown + "***" + s[i:]
+	return scheme + "://***" + s[i:]
 }
 
 // String returns the address without user and password.

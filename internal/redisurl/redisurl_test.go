@@ -19,13 +19,13 @@ func TestErrorsDoNotShowThePassword(t *testing.T) {
 
 func TestMaskShowsNoPassword(t *testing.T) {
 	for s, want := range map[string]string{
-		"redis://u:secret@h:1/0":     "redis://u:***@h:1/0",
-		"rediss://:sec@ret@h":        "rediss://:***@h",
+		"redis://u:secret@h:1/0":     "redis://***@h:1/0",
+		"rediss://:sec@ret@h":        "rediss://***@h",
 		"redis://secret@h":           "redis://***@h",
 		"rediss//u:secret@h":         "***@h",
 		"u:secret@h":                 "***@h",
 		"rediss:u:secret@h":          "***@h",
-		"Redis://u:secret@h?ttl=@1s": "***@1s",
+		"Redis://u:secret@h?ttl=@1s": "Redis://***@1s",
 		"redis://h:1":                "redis://h:1",
 	} {
 		if got := Mask(s); got != want {
