@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/internal/postoffice"
 )
 
 // marks reports whether we mark recipients. The caller holds the gate.
@@ -31,11 +30,7 @@ func (m *Message) mark(rs []*Recipient, results []Result, reports []Report) {
 			})
 		}
 	}
-	sync := m.session.server.SyncData
-	if sync == nil {
-		sync = postoffice.SyncData
-	}
-	lost := ctlfile.AppendDiagnosticWith(sync, m.fd, lines...)
+	lost := ctlfile.AppendDiagnostic(m.fd, lines...)
 	if lost != nil {
 		m.session.server.warn("%s: %v", m.Job.Path, lost)
 	}

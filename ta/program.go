@@ -64,11 +64,11 @@ func (p *Program) Run() Result {
 	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	switch {
 	case late && !cmd.ProcessState.Success(): // a program that succeeded has delivered
-		return out.after(ProgramFailed("4.3.0", fmt.Sprintf("killed after %v", p.Limit)))
+		return out.after(Failed("4.3.0", fmt.Sprintf("killed after %v", p.Limit)))
 	case status.Signaled() && status.CoreDump():
-		return out.after(ProgramFailed("4.3.0", fmt.Sprintf("signal %d (%v), core dumped", status.Signal(), status.Signal())))
+		return out.after(Failed("4.3.0", fmt.Sprintf("signal %d (%v), core dumped", status.Signal(), status.Signal())))
 	case status.Signaled():
-		return out.after(ProgramFailed("4.3.0", fmt.Sprintf("signal %d (%v)", status.Signal(), status.Signal())))
+		return out.after(Failed("4.3.0", fmt.Sprintf("signal %d (%v)", status.Signal(), status.Signal())))
 	}
 	return out.after(exitResult(cmd.ProcessState.ExitCode()))
 }
@@ -78,7 +78,7 @@ func notStarted(err error) Result {
 	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EMFILE) {
 		code = "4.3.2"
 	}
-	return ProgramFailed(code, fmt.Sprintf("the program does not start: %v", err))
+	return Failed(code, fmt.Sprintf("the program does not start: %v", err))
 }
 
 // exitMeanings are the enhanced status (RFC 3463) and the words of exit codes. Those of class
@@ -111,11 +111,11 @@ func exitResult(code int) Result {
 	if !known {
 		m.code, m.words = "4.3.0", "not one of sysexits"
 	}
-	return ProgramFailed(m.code, fmt.Sprintf("exit status %d (%s)", code, m.words))
+	return Failed(m.code, fmt.Sprintf("exit status %d (%s)", code, m.words))
 }
 
-// ProgramFailed is the result with an enhanced status of class 4 or 5.
-func ProgramFailed(code, text string) Result {
+// Failed is the result with an enhanced status of class 4 (deferred) or 5 (failed for good), and its reason.
+func Failed(code, text string) Result {
 	res := Result{Status: Deferred, Text: text, Fields: Fields{Code: code, Diagnostic: "x-local; " + code[:1] + "00 (" + text + ")"}}
 	if code[0] == '5' {
 		res.Status = Error

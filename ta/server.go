@@ -47,10 +47,6 @@ type Server struct {
 	// log and metrics know the peer and the status code of ok2, ok3 and error2 too. Standard
 	// sets it.
 	AllNotary bool
-	// SyncData makes an open control file durable, after d lines were appended to
-	// it; nil: by fdatasync(2). Several sessions may call it at once, so that one
-	// wait for the disk can serve them all.
-	SyncData func(fd int) error
 	// Syslog gets a line for each recipient reported on; nil: none.
 	Syslog *Syslog
 	// PID is the pid in locks; 0: our own. An agent that runs in the process of the

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -383,20 +382,6 @@ func TestDiskFullLosesNothing(t *testing.T) {
 	if len(lines) != 5 || !strings.HasPrefix(lines[1], "1/82\ta\x01delayed\x01\x01\x01\tdeferred 550 no (and append diagnostics: ") ||
 		lines[2] != "1/113\tb\x01delivered\x01\x01\x01\tok 250 ok" {
 		t.Errorf("%q", got)
-	}
-}
-
-// A failure that cannot be made durable is deferred, and the next attempt delivers: the
-// sender must not be told of the failure then.
-func TestFailureThatIsNotDurableLeavesNoDiagnostic(t *testing.T) {
-	o := newTestSpool(t)
-	o.put("1", rcpt("smtp", "a.example", "a"))
-	got := o.serve(&Server{
-		SyncData: func(int) error { return syscall.EIO },
-		Deliver:  with(Result{Status: Error, Text: "550 no"}),
-	}, "1\ta.example\n")
-	if !strings.Contains(got, "\tdeferred 550 no (and append diagnostics: ") || strings.Contains(o.read("transport/1"), "\nd") {
-		t.Errorf("%q\n%s", got, o.read("transport/1"))
 	}
 }
 

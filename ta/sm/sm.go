@@ -67,14 +67,14 @@ func New(m *Mailer) *Agent {
 // several goroutines.
 func (a *Agent) Deliver(m *ta.Message) {
 	if a.Mailer.Unsupported != "" {
-		m.ReportRest(func(*ta.Recipient) ta.Result { return ta.ProgramFailed("4.3.5", a.Mailer.refusal()) })
+		m.ReportRest(func(*ta.Recipient) ta.Result { return ta.Failed("4.3.5", a.Mailer.refusal()) })
 		return
 	}
 	var safe []*ta.Recipient
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
 		if why := a.Mailer.unsafe(a.address(r)); why != "" {
-			r.Report(ta.ProgramFailed("5.1.3", why))
+			r.Report(ta.Failed("5.1.3", why))
 			continue
 		}
 		safe = append(safe, r)
@@ -134,11 +134,11 @@ func (a *Agent) groups(rs []*ta.Recipient) (groups [][]*ta.Recipient) {
 func (a *Agent) deliver(m *ta.Message, group []*ta.Recipient) ta.Result {
 	as, err := a.runAs(group[0])
 	if err != nil {
-		return ta.ProgramFailed("4.3.5", err.Error())
+		return ta.Failed("4.3.5", err.Error())
 	}
 	body, err := m.Body()
 	if err != nil {
-		return ta.ProgramFailed("4.3.0", fmt.Sprintf("read the message: %v", err))
+		return ta.Failed("4.3.0", fmt.Sprintf("read the message: %v", err))
 	}
 	return a.feed(&message{agent: a, group: group, body: body}, as)
 }
@@ -152,9 +152,9 @@ func (a *Agent) feed(msg *message, as user) ta.Result {
 	input, err := ta.Input(msg.write, uid, gid)
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return ta.ProgramFailed("4.3.1", err.Error())
+		return ta.Failed("4.3.1", err.Error())
 	case err != nil:
-		return ta.ProgramFailed("4.3.0", err.Error())
+		return ta.Failed("4.3.0", err.Error())
 	}
 	defer func() { _ = input.Close() }()
 
