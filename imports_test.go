@@ -43,7 +43,7 @@ internal/testing/peertest:          x/sys
 ctlfile:                  internal/text internal/postoffice x/sys
 queue:                    ctlfile internal/postoffice x/sys
 router:                   ctlfile queue router/table internal/header
-router/table:             ctlfile internal/pattern
+router/table:             ctlfile queue internal/pattern x/sys
 
 ta:                       ctlfile internal/logs internal/postoffice x/sys
 ta/discard:               ctlfile ta
@@ -68,7 +68,7 @@ mailq/client:             ctlfile mailq internal/text internal/units internal/pa
 
 scheduler/limit:
 scheduler:                ctlfile ta internal/pattern internal/text scheduler/limit
-scheduler/config:         ctlfile scheduler internal/units internal/pattern internal/redisurl internal/zenv participle
+scheduler/config:         ctlfile scheduler ta internal/units internal/pattern internal/redisurl internal/zenv participle
 scheduler/spool:          ctlfile queue internal/postoffice internal/holdrecord internal/pattern internal/process fsnotify x/sys
 scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message
 scheduler/simulate:       ctlfile ta scheduler

@@ -190,8 +190,6 @@ func skipBlanks(s string) string {
 
 func isBlank(b byte) bool { return b == ' ' || b == '\t' }
 
-func isLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }
-
 func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 
 // lower maps ASCII letters to lower case and leaves all other bytes as they are.

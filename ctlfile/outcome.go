@@ -2,10 +2,7 @@ package ctlfile
 
 // Recipients and their outcomes, as values for programs that do not hold the File.
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // OpenRecipient is a recipient that is not done.
 type OpenRecipient struct {
@@ -57,28 +54,4 @@ type Mark struct {
 	Fate Fate
 	// Delays, if not 0, is written into the delay field.
 	Delays int
-}
-
-// Marking says who writes tags and d lines into the control file: the keyword
-// marking= of a clause.
-type Marking uint8
-
-const (
-	// AgentMarks is ZMailer's way: the agent locks a recipient, delivers, writes its d
-	// line if one is needed, reports the outcome and writes the tag.
-	AgentMarks Marking = iota
-	// SchedulerMarks means that the scheduler does all writing: the agent only reads
-	// the file, delivers and reports.
-	SchedulerMarks
-)
-
-// ParseMarking reads the value of the clause keyword marking=.
-func ParseMarking(s string) (Marking, error) {
-	switch s {
-	case "agent":
-		return AgentMarks, nil
-	case "scheduler":
-		return SchedulerMarks, nil
-	}
-	return 0, fmt.Errorf("marking %q is neither agent nor scheduler", s)
 }

@@ -96,14 +96,14 @@ func (s *Submission) check() error {
 	switch {
 	case len(s.To) == 0:
 		return errors.New("no recipient")
-	case !s.nullSender() && !ctlfile.PlainAddress(s.From.User):
-		return fmt.Errorf("sender %.200q: %w", s.From.User, ctlfile.ErrNotPlain)
+	case !s.nullSender() && !PlainAddress(s.From.User):
+		return fmt.Errorf("sender %.200q: %w", s.From.User, ErrNotPlain)
 	case strings.HasPrefix(s.Header, "\n") || strings.Contains(s.Header, "\n\n"):
 		return fmt.Errorf("header %.200q has an empty line", s.Header)
 	}
 	for _, r := range s.To {
-		if !ctlfile.PlainAddress(r.User) {
-			return fmt.Errorf("recipient %.200q: %w", r.User, ctlfile.ErrNotPlain)
+		if !PlainAddress(r.User) {
+			return fmt.Errorf("recipient %.200q: %w", r.User, ErrNotPlain)
 		}
 	}
 	for _, text := range []string{s.By, s.RcvdFrom, s.With, s.BodyType} {

@@ -3,9 +3,9 @@ package scheduler
 import (
 	"time"
 
-	"zsched/ctlfile"
 	"zsched/internal/pattern"
 	"zsched/scheduler/limit"
+	"zsched/ta"
 )
 
 // Clauses of scheduler.cf, the parameters that they set, and which clauses
@@ -123,7 +123,7 @@ type Params struct {
 	// PrioritySet distinguishes a priority of 0 from none. Of nice and priority,
 	// the later in the file is in force.
 	PrioritySet bool
-	Marking     ctlfile.Marking
+	Marking     ta.Marking
 	// AgentTimeout is how long an agent with open job lines may make no
 	// progress on any of them; 0: no limit.
 	AgentTimeout time.Duration

@@ -28,7 +28,7 @@ type jobModel struct {
 
 func newJobModel(p Params) *jobModel {
 	p.Interval, p.Retries, p.Quantum, p.UID, p.GID = time.Hour, []int{1}, 50, -1, -1
-	p.MaxThr, p.MaxRing, p.Sessions, p.Marking = 1, 1, 1, ctlfile.AgentMarks
+	p.MaxThr, p.MaxRing, p.Sessions, p.Marking = 1, 1, 1, ta.AgentMarks
 	m := &jobModel{now: time.Unix(1_800_000_000, 0), entries: make(map[MessageID]int), offsets: make(map[string]int64)}
 	m.s = New(&Config{Defaults: p, Clauses: []Clause{{Channel: "smtp", Host: "*", Settings: []Setting{
 		{Name: "command", Value: "smtp", Apply: func(p *Params) { p.Command = []string{"smtp"} }},

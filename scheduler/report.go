@@ -133,7 +133,7 @@ func (ml *mail) noteUntagged(v *vertex, mark *ctlfile.Mark) {
 // marks reports whether the agent itself writes tags and diagnostics. After the
 // agent was started, a reload may change this for the thread, but not for the
 // agent.
-func (a *agent) marks() bool { return !a.reports && a.ring.params.Marking == ctlfile.AgentMarks }
+func (a *agent) marks() bool { return !a.reports && a.ring.params.Marking == ta.AgentMarks }
 
 // account counts an outcome and asks for it to be logged.
 func (dv *delivery) account(v *vertex, i int, state string, said reply) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"zsched/ctlfile"
+	"zsched/ta"
 )
 
 // The simulation's configurations, and what the cluster allows it.
@@ -23,9 +23,9 @@ func (h *harness) config() *Config {
 	channel, wakeup := n(6), h.rand.IntN(2) == 0
 	setWindow, setTurns, setRates, setCluster := h.windowSettings(), h.turnSettings(), h.rateSettings(), h.clusterSettings()
 	queueOnly, etrnOnly, ageOrder := h.chance(20), !h.chance(30), h.chance(30)
-	command, marking, expiry := []string{"smtp", "-c", "$channel"}, ctlfile.SchedulerMarks, 3*time.Hour
+	command, marking, expiry := []string{"smtp", "-c", "$channel"}, ta.SchedulerMarks, 3*time.Hour
 	if h.chance(30) {
-		command, marking, expiry = []string{"smtp", "-c", "$host"}, ctlfile.AgentMarks, time.Hour
+		command, marking, expiry = []string{"smtp", "-c", "$host"}, ta.AgentMarks, time.Hour
 	}
 	active, recipients := h.memoryLimits()
 	return &Config{

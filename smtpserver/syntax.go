@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"zsched/ctlfile"
+	"zsched/queue"
 )
 
 // mailbox is the address in a path. The local part has no quotes. The null sender has
@@ -86,7 +87,7 @@ func (m mailbox) address(smtputf8 bool, wrong *refusal) (string, error) {
 	switch {
 	case !isASCII(address) && !smtputf8:
 		return "", errNeedsUTF8
-	case m.domain == "" || len(address) > 1000 || !utf8.ValidString(address) || !ctlfile.PlainAddress(address):
+	case m.domain == "" || len(address) > 1000 || !utf8.ValidString(address) || !queue.PlainAddress(address):
 		return "", wrong
 	}
 	return address, nil

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"zsched/ctlfile"
 )
 
 func BenchmarkParseSaid(b *testing.B) {
@@ -59,14 +57,14 @@ func BenchmarkLines(b *testing.B) {
 // BenchmarkWork is one message from job line to report, with nothing done to
 // deliver it: what the protocol and the control file cost.
 func BenchmarkWork(b *testing.B) {
-	for name, marking := range map[string]ctlfile.Marking{"agent": ctlfile.AgentMarks, "scheduler": ctlfile.SchedulerMarks} {
+	for name, marking := range map[string]Marking{"agent": AgentMarks, "scheduler": SchedulerMarks} {
 		for _, recipients := range []int{1, 100} {
 			b.Run(fmt.Sprintf("%s/%d", name, recipients), func(b *testing.B) { benchWork(b, marking, recipients) })
 		}
 	}
 }
 
-func benchWork(b *testing.B, marking ctlfile.Marking, recipients int) {
+func benchWork(b *testing.B, marking Marking, recipients int) {
 	dir := b.TempDir()
 	for _, d := range []string{"transport", "queue"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
@@ -91,7 +89,7 @@ func benchWork(b *testing.B, marking ctlfile.Marking, recipients int) {
 	b.ReportAllocs()
 	for b.Loop() {
 		at.work(Job{Path: fmt.Sprint(done%messages + 1), Host: "a.example"})
-		if done++; done%messages == 0 && marking == ctlfile.AgentMarks {
+		if done++; done%messages == 0 && marking == AgentMarks {
 			b.StopTimer()
 			for i := range messages {
 				reopen(b, filepath.Join(s.Dir, fmt.Sprint(i+1)))

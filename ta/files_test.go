@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"zsched/ctlfile"
 )
 
 // Control and message files that are missing, changed, moved or not safe to read.
@@ -191,7 +189,7 @@ func TestMessageFileOfAnotherMessageIsNotRead(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "a"))
 	var out bytes.Buffer
-	m, err := newSession(&Server{Channel: "smtp", Dir: o.transport(), Marking: ctlfile.SchedulerMarks}, newOutput(&out), 0).open(Job{Path: "1", Host: "a.example"})
+	m, err := newSession(&Server{Channel: "smtp", Dir: o.transport(), Marking: SchedulerMarks}, newOutput(&out), 0).open(Job{Path: "1", Host: "a.example"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,14 +11,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/ctlfile"
 	"zsched/ta"
 )
 
 // runCommitter is an agent that commits. It never has a result for the user before, and
 // one for the user after only when there is a file go.
 func runCommitter() int {
-	s := &ta.Server{Name: "play", Channel: "smtp", Sessions: 2, Marking: ctlfile.SchedulerMarks, Commits: true}
+	s := &ta.Server{Name: "play", Channel: "smtp", Sessions: 2, Marking: ta.SchedulerMarks, Commits: true}
 	s.Deliver = func(m *ta.Message) {
 		if m.Recipients[0].User == "before" {
 			fmt.Fprintln(os.Stderr, "connecting")

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"zsched/ctlfile"
 	"zsched/internal/logs"
 )
 
@@ -141,7 +140,7 @@ func TestSyslogSaysWhatTheSchedulerIsToWriteDown(t *testing.T) {
 	o.put("B/I/7", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "a.example", "eve"))
 	address, next := listen(t)
 	log := openSyslog(SyslogTabs, logs.SyslogOptions{Tag: "try", Network: "unixgram", Address: address})
-	o.serve(&Server{Syslog: log, Marking: ctlfile.SchedulerMarks, Deliver: func(m *Message) {
+	o.serve(&Server{Syslog: log, Marking: SchedulerMarks, Deliver: func(m *Message) {
 		m.Recipients[0].Report(Result{Status: OK2})
 		m.Recipients[1].Report(Result{Status: Error2})
 	}}, "B/I/7\ta.example\n")

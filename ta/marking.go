@@ -10,10 +10,34 @@ import (
 	"zsched/ctlfile"
 )
 
+// Marking says who writes tags and d lines into the control file: the keyword
+// marking= of a clause.
+type Marking uint8
+
+const (
+	// AgentMarks is ZMailer's way: the agent locks a recipient, delivers, writes its d
+	// line if one is needed, reports the outcome and writes the tag.
+	AgentMarks Marking = iota
+	// SchedulerMarks means that the scheduler does all writing: the agent only reads
+	// the file, delivers and reports.
+	SchedulerMarks
+)
+
+// ParseMarking reads the value of the clause keyword marking=.
+func ParseMarking(s string) (Marking, error) {
+	switch s {
+	case "agent":
+		return AgentMarks, nil
+	case "scheduler":
+		return SchedulerMarks, nil
+	}
+	return 0, fmt.Errorf("marking %q is neither agent nor scheduler", s)
+}
+
 // marks reports whether we mark recipients. The caller holds the gate.
 func (m *Message) marks() bool {
 	s := m.session.server
-	return s.Marking == ctlfile.AgentMarks || s.leaving.left
+	return s.Marking == AgentMarks || s.leaving.left
 }
 
 // mark writes the results of locked recipients into the control file: d lines, then, when

@@ -235,7 +235,7 @@ func (m *Message) finish(r *Recipient, res Result, report Report) {
 	s.Syslog.log(r, res, report)
 	if !s.leaving.left { // else nobody reads reports
 		m.session.out.report(report)
-		if s.Marking == ctlfile.SchedulerMarks && (report.Status == OK || report.Status == OK3) {
+		if s.Marking == SchedulerMarks && (report.Status == OK || report.Status == OK3) {
 			m.delivered = append(m.delivered, r.Offset)
 		}
 	}

@@ -30,7 +30,7 @@ func (o testSpool) putLarge(n int) int {
 // TestManyHostsCostOneReading counts the bytes that a session allocates: it read and
 // parsed the whole control file for each job line.
 func TestManyHostsCostOneReading(t *testing.T) {
-	for _, marking := range []ctlfile.Marking{ctlfile.AgentMarks, ctlfile.SchedulerMarks} {
+	for _, marking := range []Marking{AgentMarks, SchedulerMarks} {
 		o := newTestSpool(t)
 		const hosts, jobs = 4000, 500
 		size := uint64(o.putLarge(hosts))

@@ -34,7 +34,7 @@ type Server struct {
 	Host string
 	// Marking says who marks recipients. Standard changes SchedulerMarks to AgentMarks if the
 	// scheduler does not mark what agents report.
-	Marking ctlfile.Marking
+	Marking Marking
 	// SenderOwned accepts control files of other users, because ZMailer's
 	// scheduler leaves them owned by the senders. The owner of a control file can
 	// add recipients that have root's privilege.

@@ -325,7 +325,7 @@ func TestSchedulerMarks(t *testing.T) {
 	o.put("1", rcpt("smtp", "a.example", "a"), "N NOTIFY=SUCCESS", rcpt("smtp", "a.example", "b"),
 		rcpt("smtp", "a.example", "c"), "r~     1    smtp a.example d 0")
 	before := o.read("transport/1")
-	s := &Server{Marking: ctlfile.SchedulerMarks, Deliver: func(m *Message) {
+	s := &Server{Marking: SchedulerMarks, Deliver: func(m *Message) {
 		m.Recipients[0].Report(Result{Status: OK, Text: "fine"})
 		m.Recipients[1].Report(Result{Status: Error, Fields: Fields{Code: "5.1.1"}})
 	}}
@@ -406,12 +406,12 @@ func TestEveryReportHasTheNotaryIfTheSchedulerWantsIt(t *testing.T) {
 }
 
 func TestParseMarking(t *testing.T) {
-	for s, want := range map[string]ctlfile.Marking{"agent": ctlfile.AgentMarks, "scheduler": ctlfile.SchedulerMarks} {
-		if got, err := ctlfile.ParseMarking(s); got != want || err != nil {
+	for s, want := range map[string]Marking{"agent": AgentMarks, "scheduler": SchedulerMarks} {
+		if got, err := ParseMarking(s); got != want || err != nil {
 			t.Errorf("%s: %v %v", s, got, err)
 		}
 	}
-	if _, err := ctlfile.ParseMarking("nobody"); err == nil {
+	if _, err := ParseMarking("nobody"); err == nil {
 		t.Error("nobody marks")
 	}
 }

@@ -129,7 +129,7 @@ func (ss *session) work(job Job) {
 func (ss *session) open(job Job) (*Message, error) {
 	s := ss.server
 	flags := unix.O_RDWR
-	if s.Marking == ctlfile.SchedulerMarks {
+	if s.Marking == SchedulerMarks {
 		flags = unix.O_RDONLY
 	}
 	path := ss.server.path(job.Path)
@@ -225,7 +225,7 @@ func (m *Message) read(path string) error {
 	return nil
 }
 
-// take selects the recipients of the job line and, with ctlfile.AgentMarks, locks them.
+// take selects the recipients of the job line and, with AgentMarks, locks them.
 // It selects before it locks, so that only the first of alternative recipients
 // is taken. The error is ctlfile.ErrReplaced if another control file was read.
 func (m *Message) take() error {
@@ -258,7 +258,7 @@ func (m *Message) take() error {
 		if m.old {
 			r = &now[k]
 		}
-		if r.Tag != ctlfile.Open || s.Marking == ctlfile.AgentMarks && !m.swap(r, ctlfile.Open, ctlfile.Locked) {
+		if r.Tag != ctlfile.Open || s.Marking == AgentMarks && !m.swap(r, ctlfile.Open, ctlfile.Locked) {
 			continue
 		}
 		all = append(all, Recipient{Recipient: r, From: f.Senders[r.Sender].Address, message: m, index: i})

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"zsched/ctlfile"
 )
 
 // Standard connects s to the standard streams, which lead to the scheduler, and
@@ -23,10 +21,10 @@ import (
 func (s *Server) Standard() (ctx context.Context, stop func()) {
 	s.In, s.Out, s.Err = pollable(os.Stdin), pollable(os.Stdout), pollable(os.Stderr)
 	s.AllNotary = os.Getenv(MarkingEnv) == MarkingScheduler
-	if s.Marking == ctlfile.SchedulerMarks && s.AllNotary && hasMode(os.Stdin, os.ModeSocket) {
+	if s.Marking == SchedulerMarks && s.AllNotary && hasMode(os.Stdin, os.ModeSocket) {
 		s.begin(0)
 	} else {
-		s.Marking = ctlfile.AgentMarks
+		s.Marking = AgentMarks
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return signal.NotifyContext(context.Background(),

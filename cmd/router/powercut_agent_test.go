@@ -45,7 +45,7 @@ func (m *machine) startAgent(spec child.Spec, sink func([]child.Event)) (daemon.
 		In: a, Out: (*agentOutput)(a), Err: io.Discard, Deliver: a.deliver,
 	}
 	if a.channel == "local" {
-		s.Marking = ctlfile.SchedulerMarks
+		s.Marking = ta.SchedulerMarks
 	}
 	if m.deliver != nil {
 		s.Deliver = func(msg *ta.Message) { m.deliver(a.channel, msg) }

@@ -123,7 +123,7 @@ func (m *machine) configuration() *scheduler.Config {
 	if m.interval != 0 {
 		p.Interval, p.Retries, p.Expiry, p.Expiry2 = m.interval, []int{1}, 24*time.Hour, 24*time.Hour
 	}
-	clause := func(channel string, marking ctlfile.Marking) scheduler.Clause {
+	clause := func(channel string, marking ta.Marking) scheduler.Clause {
 		with := p
 		with.Command, with.Marking = []string{"agent", channel}, marking
 		return scheduler.Clause{Channel: channel, Host: "*", Settings: []scheduler.Setting{{
@@ -132,7 +132,7 @@ func (m *machine) configuration() *scheduler.Config {
 	}
 	return &scheduler.Config{
 		Clauses: []scheduler.Clause{
-			clause("smtp", ctlfile.AgentMarks), clause("local", ctlfile.SchedulerMarks), clause("error", ctlfile.AgentMarks),
+			clause("smtp", ta.AgentMarks), clause("local", ta.SchedulerMarks), clause("error", ta.AgentMarks),
 		},
 		Defaults: p, ForkRate: 30,
 	}

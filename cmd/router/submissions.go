@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/process"
 	"zsched/queue"
@@ -150,7 +149,7 @@ func (q *submissions) quarantine(path, name, reason string) error {
 
 // loginName returns the name of a user, or "user" with the number if there is none.
 func loginName(uid int) string {
-	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && ctlfile.PlainAddress(u.Username) {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && queue.PlainAddress(u.Username) {
 		return u.Username
 	}
 	return "user" + strconv.Itoa(uid)

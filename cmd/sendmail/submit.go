@@ -82,7 +82,7 @@ func (o *options) submission(hasFrom bool) (*queue.Submission, string, error) {
 		s.From = ctlfile.Address{Channel: "error", User: "<>"}
 	case hasFrom:
 		list, err := header.AddressList(o.from)
-		if err != nil || len(list) != 1 || !ctlfile.PlainAddress(list[0]) {
+		if err != nil || len(list) != 1 || !queue.PlainAddress(list[0]) {
 			return nil, "", exitf(exitData, "sender %.200q is not an address", o.from)
 		}
 		s.From.User = list[0]
@@ -134,8 +134,8 @@ func (o *options) recipients(operands []string, fields header.Fields) ([]string,
 		return nil, exitf(exitData, "no recipient")
 	}
 	for _, address := range to {
-		if !ctlfile.PlainAddress(address) {
-			return nil, exitf(exitData, "recipient %.200q: %w", address, ctlfile.ErrNotPlain)
+		if !queue.PlainAddress(address) {
+			return nil, exitf(exitData, "recipient %.200q: %w", address, queue.ErrNotPlain)
 		}
 	}
 	return to, nil
@@ -163,7 +163,7 @@ func (o *options) give(env *zenv.File, s *queue.Submission, body io.Reader, in *
 	switch {
 	case in.failed != nil:
 		return in.exit()
-	case errors.Is(err, ctlfile.ErrNotPlain):
+	case errors.Is(err, queue.ErrNotPlain):
 		return exit{exitData, err}
 	case err != nil:
 		return withCode(err)
@@ -183,7 +183,7 @@ func (o *options) give(env *zenv.File, s *queue.Submission, body io.Reader, in *
 // loginName returns the name of the user who runs the program.
 func loginName() string {
 	uid := strconv.Itoa(os.Getuid())
-	if u, err := user.LookupId(uid); err == nil && ctlfile.PlainAddress(u.Username) {
+	if u, err := user.LookupId(uid); err == nil && queue.PlainAddress(u.Username) {
 		return u.Username
 	}
 	return "user" + uid

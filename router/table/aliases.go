@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"zsched/ctlfile"
+	"zsched/queue"
 )
 
 // kind says what a member is.
@@ -191,7 +191,7 @@ func (r *reader) member(to *alias, at place, w word) {
 	case m.text[0] == '\\':
 		m.kind, m.text = user, m.text[1:]
 	}
-	if !ctlfile.PlainAddress(m.text) || len(m.text) > maxAddress {
+	if !queue.PlainAddress(m.text) || len(m.text) > maxAddress {
 		r.fail(at.file, at.line, w.column, "%.200q is not a mail address", w.text)
 		return
 	}

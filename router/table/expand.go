@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"zsched/ctlfile"
+	"zsched/queue"
 )
 
 // Table holds both tables and everything else that decides where mail goes.
@@ -89,7 +90,7 @@ func (t *Table) Split(address string) (local, domain string, ok bool) {
 			address = after
 		}
 	}
-	if len(address) > maxAddress || !ctlfile.PlainAddress(address) || strings.HasPrefix(address, "<") {
+	if len(address) > maxAddress || !queue.PlainAddress(address) || strings.HasPrefix(address, "<") {
 		return "", "", false
 	}
 	at := strings.LastIndexByte(address, '@')

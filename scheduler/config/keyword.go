@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"zsched/ctlfile"
 	"zsched/internal/units"
 	"zsched/scheduler"
+	"zsched/ta"
 )
 
 // row is one keyword of a clause, or one PARAM.
@@ -115,7 +115,7 @@ var keywords = []row[values]{
 		kind:    onlyOne(count(func(v *values) *int { return &v.Priority }, -20, 19), true),
 		meaning: "priority of the agent, regardless of the scheduler's"},
 	{name: "marking", preset: "agent",
-		kind:    choice(func(v *values) *ctlfile.Marking { return &v.Marking }, "agent", "scheduler"),
+		kind:    choice(func(v *values) *ta.Marking { return &v.Marking }, "agent", "scheduler"),
 		meaning: "who writes results into the control file"},
 	{name: "agent-timeout", preset: "2h", zero: "no limit",
 		kind:    span(func(v *values) *time.Duration { return &v.AgentTimeout }, 0, year),

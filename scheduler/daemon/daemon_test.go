@@ -260,7 +260,7 @@ func TestKeptMessageStaysAndIsNotTakenAgain(t *testing.T) {
 // if that is needed only for files that stay.
 func TestKeptMessageIsTagged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, func(p *scheduler.Params) { p.Marking = ctlfile.SchedulerMarks })
+		h := daemontest.New(t, func(p *scheduler.Params) { p.Marking = ta.SchedulerMarks })
 		h.Options.Keep = true
 		h.Run()
 		h.Spool.Announce(1, "a.example")

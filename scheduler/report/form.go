@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"zsched/ctlfile"
+	"zsched/queue"
 )
 
 // Form is a template for notices. Its file has lines "HDR field" for header
@@ -76,12 +76,12 @@ func isFieldName(s string) bool {
 // that such a field may have: "a@b", "<a@b>", "A B <a@b>, c@d".
 func addressesIn(value string) (addresses []string) {
 	value = strings.TrimSpace(value)
-	if bare := unbracketed(value); ctlfile.PlainAddress(bare) {
+	if bare := unbracketed(value); queue.PlainAddress(bare) {
 		return []string{bare}
 	}
 	list, _ := mail.ParseAddressList(value)
 	for _, a := range list {
-		if ctlfile.PlainAddress(a.Address) {
+		if queue.PlainAddress(a.Address) {
 			addresses = append(addresses, a.Address)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"zsched/ctlfile"
+	"zsched/queue"
 )
 
 // FuzzForm uses any file as a form: the notice has the fields of a notice once, its
@@ -22,7 +22,7 @@ func FuzzForm(f *testing.F) {
 		n := plain()
 		n.Form = ParseForm(text)
 		for _, address := range n.Form.Copies {
-			if !ctlfile.PlainAddress(address) {
+			if !queue.PlainAddress(address) {
 				t.Errorf("a copy goes to %q", address)
 			}
 		}

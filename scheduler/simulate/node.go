@@ -73,7 +73,7 @@ const (
 func defaults() scheduler.Params {
 	byN := scheduler.Feedback{Amount: 1, Per: scheduler.PerN}
 	return scheduler.Params{
-		Interval: noRetry, Retries: []int{1}, Jitter: 10, UID: -1, GID: -1, Marking: ctlfile.AgentMarks,
+		Interval: noRetry, Retries: []int{1}, Jitter: 10, UID: -1, GID: -1, Marking: ta.AgentMarks,
 		MaxThr: 1, Sessions: 1, Quantum: 50,
 		PositiveFeedback: byN, NegativeFeedback: byN, CohortLimit: 1,
 		SlotCost: 5, SlotDiscount: 50, SlotLoan: 3, MinSlots: 3,

@@ -41,7 +41,7 @@ func (r *Resubmission) moves() bool { return r.Channel == ctlfile.TransferChanne
 // The router gets the sender, NOTIFY, ORCPT, BY, ENVID and RET, the headers and
 // the body. Its envelope has no line for an error address other than the sender;
 // the time of BY starts anew; T lines are not repeated, because they were carried
-// out. An address that is not a ctlfile.PlainAddress is refused. For the router
+// out. An address that is not a queue.PlainAddress is refused. For the router
 // the message is as old as its resubmission; a rerouted message keeps the age of
 // its message file and its x lines.
 func (s *Spool) Resubmit(op uint64, r Resubmission) {

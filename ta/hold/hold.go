@@ -14,7 +14,7 @@
 //	HOME:user              the user's home directory exists
 //
 // A recipient with any other condition waits until it expires, and so does one
-// that the router must not get from an agent: see ctlfile.PlainAddress.
+// that the router must not get from an agent: see queue.PlainAddress.
 package hold
 
 import (
@@ -25,7 +25,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/queue"
 	"zsched/ta"
@@ -84,8 +83,8 @@ func (a *Agent) Deliver(m *ta.Message) {
 			why = a.test(r.Host, m.ModifiedAt)
 			tested[r.Host] = why
 		}
-		if why == nil && !ctlfile.PlainAddress(r.User) {
-			why = fmt.Errorf("%.200q: %w", r.User, ctlfile.ErrNotPlain)
+		if why == nil && !queue.PlainAddress(r.User) {
+			why = fmt.Errorf("%.200q: %w", r.User, queue.ErrNotPlain)
 		}
 		if why != nil {
 			r.Report(waiting(why))

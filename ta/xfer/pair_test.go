@@ -189,7 +189,7 @@ func (p *pair) runSessions(sessions int) string {
 	defer agent.Close()
 	var out bytes.Buffer
 	s := &ta.Server{Name: "xfer", Channel: "xfer", Dir: transport, Sessions: sessions, In: strings.NewReader(jobs.String()), Out: &out,
-		Deliver: agent.Deliver, Marking: ctlfile.AgentMarks}
+		Deliver: agent.Deliver, Marking: ta.AgentMarks}
 	if err := s.Serve(context.Background()); err != nil {
 		p.t.Error(err)
 	}

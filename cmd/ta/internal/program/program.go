@@ -20,7 +20,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"zsched/ctlfile"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/ta"
@@ -71,7 +70,7 @@ func (p *Program) Parse(args []string) error {
 		return errVersion
 	}
 	var err error
-	if p.Server.Marking, err = ctlfile.ParseMarking(p.marking); err == nil && p.Server.Sessions < 0 {
+	if p.Server.Marking, err = ta.ParseMarking(p.marking); err == nil && p.Server.Sessions < 0 {
 		err = fmt.Errorf("--sessions %d is less than 0", p.Server.Sessions)
 	}
 	return err

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"zsched/ctlfile"
 	"zsched/ta"
 )
 
@@ -31,7 +30,7 @@ func TestOptionsOfAllAgents(t *testing.T) {
 	p, status, _, _ := parse("-c local --marking scheduler --sessions 3 --sender-owned example.org")
 	s := p.Server
 	if status != -1 || s.Name != "try" || s.Channel != "local" || s.Host != "example.org" ||
-		s.Marking != ctlfile.SchedulerMarks || s.Sessions != 3 || !s.SenderOwned {
+		s.Marking != ta.SchedulerMarks || s.Sessions != 3 || !s.SenderOwned {
 		t.Errorf("status %d, %+v", status, s)
 	}
 	if p, _, _, _ := parse(""); p.Server.Channel != "smtp" || p.Server.Sessions != 1 || p.Server.SenderOwned {

@@ -1,4 +1,4 @@
-package ctlfile
+package queue
 
 import (
 	"testing"

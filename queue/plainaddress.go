@@ -1,4 +1,4 @@
-package ctlfile
+package queue
 
 // Plain addresses: those that a submission may contain.
 
@@ -95,3 +95,7 @@ func cutQuotes(s string) (text string, ok bool) {
 	}
 	return "", false
 }
+
+func isLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }
+
+func isDigit(b byte) bool { return '0' <= b && b <= '9' }
