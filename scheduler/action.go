@@ -149,7 +149,6 @@ type (
 		ChangedAt     time.Time
 		State         string // ok, ok2, ok3, error, error2, expire
 		Channel, Host string
-		NullSender    bool
 	}
 
 	// Complete is for the log: the last recipient of a message is done.

@@ -144,7 +144,7 @@ func (dv *delivery) account(v *vertex, i int, state string, said reply) {
 	t.channel.count(state)
 	dv.do(Account{
 		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
-		State: state, Channel: t.key.channel, Host: t.key.host, NullSender: m.flags&nullSender != 0,
+		State: state, Channel: t.key.channel, Host: t.key.host,
 	})
 	dv.noteOutcome(v, i, state, said)
 }

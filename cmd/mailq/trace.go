@@ -84,9 +84,6 @@ func (p *program) findEventLog() (string, error) {
 	if place == "" {
 		return "", fmt.Errorf("there is no event log: %s has no PARAMevent-log", name)
 	}
-	if len(place) > 5 && strings.EqualFold(place[:5], "UNIX:") {
-		return "", fmt.Errorf("the event log goes to the socket %s; if its reader keeps a file, name it with --event-log", place[5:])
-	}
 	return place, nil
 }
 

@@ -72,11 +72,8 @@ func (l *logSet) openMain(s *setting, stderr io.Writer) (err error) {
 		return err
 	}
 	var to io.Writer = text.JSONWriter{To: l.main}
-	switch {
-	case file == "" && isTerminal(stderr):
+	if file == "" && isTerminal(stderr) {
 		to = zerolog.ConsoleWriter{Out: l.main, TimeFormat: time.DateTime}
-	case file == "" && isJournal(stderr, os.Getenv("JOURNAL_STREAM")):
-		to = journal{to}
 	}
 	level := zerolog.InfoLevel
 	if s.verbose || s.verboseLater {
@@ -166,34 +163,4 @@ func isTerminal(w io.Writer) bool {
 	}
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil
-}
-
-// isJournal reports whether a file is the connection to journald that
-// JOURNAL_STREAM names (systemd.exec(5)).
-func isJournal(w io.Writer, stream string) bool {
-	f, ok := w.(*os.File)
-	if !ok || stream == "" {
-		return false
-	}
-	var stat syscall.Stat_t
-	return syscall.Fstat(int(f.Fd()), &stat) == nil && stream == fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
-}
-
-// journal adds the priority at the beginning of each line, where journald expects
-// it (sd-daemon(3)).
-type journal struct{ io.Writer }
-
-// WriteLevel writes one line. It implements zerolog.LevelWriter.
-func (j journal) WriteLevel(level zerolog.Level, line []byte) (int, error) {
-	priority := "<6>"
-	switch {
-	case level >= zerolog.ErrorLevel && level != zerolog.NoLevel:
-		priority = "<3>"
-	case level == zerolog.WarnLevel:
-		priority = "<4>"
-	case level == zerolog.DebugLevel:
-		priority = "<7>"
-	}
-	_, err := j.Write(append([]byte(priority), line...))
-	return len(line), err
 }

@@ -153,7 +153,7 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 
 	var queries *admin.Server
 	options := s.daemonOptions(file, logs)
-	options.Spool, options.AnswersNullSender = spooler, reporter.AnswersNullSender
+	options.Spool = spooler
 	options.Agents.FileGroup = fileGroup
 	options.Files = operands
 	options.Owned = spooler.Check

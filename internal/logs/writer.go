@@ -1,5 +1,5 @@
 // Package logs passes lines to places that may be slow, full or away, without making
-// the caller wait: log files, the reader of an event log, and syslogd.
+// the caller wait: log files and syslogd.
 //
 // A Writer gathers lines in memory, up to a bound, and a goroutine writes what has been
 // gathered in one piece. What a place does not take is kept and tried again: on a full
@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxHeld bounds the bytes that are kept for a file or a reader.
+	// maxHeld bounds the bytes that are kept for a file.
 	maxHeld = 4 << 20
 	// closeTimeout bounds Close, so that no full pipe or stopped terminal keeps
 	// the program from exiting.
@@ -71,13 +71,6 @@ func Open(open func() (io.WriteCloser, error)) (*Writer, error) {
 	}
 	go w.run()
 	return w, nil
-}
-
-// OpenLater opens a place with the first line, so it never fails.
-func OpenLater(open func() (io.WriteCloser, error)) *Writer {
-	w := newWriter(open, maxHeld)
-	go w.run()
-	return w
 }
 
 func newWriter(open func() (io.WriteCloser, error), maxHeld int) *Writer {

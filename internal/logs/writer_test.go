@@ -345,12 +345,15 @@ func TestPlaceThatBreaksIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var broken, next buffer
 		opens, lost := 0, 0
-		o := OpenLater(func() (io.WriteCloser, error) {
+		o, err := Open(func() (io.WriteCloser, error) {
 			if opens++; opens == 1 {
 				return breaking{&broken}, nil
 			}
 			return closer{&next}, nil
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		o.Lost = func(lines int) { lost += lines }
 		io.WriteString(o, "first\nsecond\n")
 		time.Sleep(2 * reopenInterval)

@@ -31,7 +31,7 @@ func (r *reader) checkClauses() {
 		}
 		if !r.copied[i] {
 			r.checkBackoff(c, &p)
-			r.checkLimits(c, &p)
+			r.checkSessions(c, &p)
 			r.checkGroup(c, &p)
 		}
 		if c.MatchesAll() {
@@ -71,33 +71,12 @@ func (r *reader) checkGroup(c *scheduler.Clause, p *scheduler.Params) {
 	}
 }
 
-// checkLimits reports limits that are never reached because another limit is
-// lower.
-func (r *reader) checkLimits(c *scheduler.Clause, p *scheduler.Params) {
+// checkSessions reports limits of a cluster without a store, and agents that are not told
+// how many sessions they may have.
+func (r *reader) checkSessions(c *scheduler.Clause, p *scheduler.Params) {
 	if r.file.Params.Cluster == nil && (p.ClusterMax > 0 || p.ClusterSiteMax > 0 || p.ClusterRate.Recipients > 0) &&
 		setsOneOf(c, "clustermax", "clustersitemax", "clusterrate") {
 		r.warn("in %s clustermax, clustersitemax and clusterrate have no effect: PARAMcluster names no store", patternOf(c))
-	}
-	type limit struct {
-		name     string
-		sessions int // 0: no limit
-	}
-	var (
-		window     = limit{"initialconcurrency", p.InitialConcurrency}
-		maxthr     = limit{"maxthr", p.MaxThr}
-		maxring    = limit{"maxring", p.MaxRing}
-		maxchannel = limit{"maxchannel", p.MaxChannel}
-		maxta      = limit{"maxta", p.MaxTA * max(1, p.Sessions)} // it counts agents, the others count sessions
-	)
-	for _, pair := range [...]struct{ limit, above limit }{
-		{window, maxthr}, {maxthr, maxring}, {maxthr, maxchannel}, {maxthr, maxta},
-		{maxring, maxchannel}, {maxring, maxta}, {maxchannel, maxta},
-	} {
-		low, high := pair.limit, pair.above
-		if high.sessions > 0 && low.sessions > high.sessions && setsOneOf(c, low.name, high.name) {
-			r.warn("in %s %s=%d is never reached, because %s allows no more than %d",
-				patternOf(c), low.name, low.sessions, high.name, high.sessions)
-		}
 	}
 	if p.Sessions > 1 && setsOneOf(c, "sessions", "command") && len(p.Command) > 0 && !passesSessions(p.Command) {
 		r.warn("in %s sessions=%d, but the command does not pass ${sessions} to the agent", patternOf(c), p.Sessions)

@@ -57,7 +57,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/ctlfile"
-	"zsched/internal/logs"
 	"zsched/scheduler"
 	child "zsched/scheduler/agent"
 	"zsched/scheduler/spool"
@@ -138,9 +137,6 @@ type Options struct {
 	VerboseLater bool
 	// Account, if set, is given every line of the statistics log.
 	Account func(line []byte)
-	// AnswersNullSender reports whether somebody gets notices about messages with a null
-	// sender; nil: nobody does.
-	AnswersNullSender func() bool
 	// Syslog, if set, is given the lines for the system's log.
 	Syslog func(severity scheduler.Severity, line string)
 	// Cluster, if set, shares limits with other nodes.
@@ -227,8 +223,6 @@ type Daemon struct {
 	// savingOrders is the write of the orders that still wait after the start.
 	savingOrders   sync.WaitGroup
 	ordersRestored bool // there are some of an earlier process
-	// silentExpiries bounds the warnings of warnOfSilentExpiry.
-	silentExpiries logs.Throttle
 }
 
 // New makes a Daemon; Run runs it.
@@ -250,8 +244,6 @@ func New(o Options) *Daemon {
 		stopped:   make(chan struct{}),
 		madeAt:    time.Now(),
 		reload:    reload{done: make(chan reloaded, 1)},
-
-		silentExpiries: logs.Throttle{Number: maxSilentExpiries, Period: time.Second},
 	}
 	d.timer.Stop()
 	l := &d.loop

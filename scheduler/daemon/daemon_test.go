@@ -68,39 +68,6 @@ func TestUndeliverableMessageExpiresAfterThreeDays(t *testing.T) {
 	})
 }
 
-// A notice that expires would otherwise be missed by nobody.
-func TestExpiryWithoutANoticeIsLogged(t *testing.T) {
-	for _, c := range []struct{ null, answered, logged bool }{
-		{true, false, true}, {true, true, false}, {false, false, false},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			h := daemontest.New(t, func(p *scheduler.Params) { p.Command = nil })
-			h.Options.AnswersNullSender = func() bool { return c.answered }
-			h.Run()
-			arrive := func(id uint64) {
-				name := h.Spool.Put(id, "nowhere.example")
-				h.Spool.Mu.Lock()
-				h.Spool.Files[name.Path].Loaded.NullSender = c.null
-				h.Spool.Mu.Unlock()
-				h.Spool.Names <- []spool.Name{name}
-			}
-			for id := range uint64(20) {
-				arrive(id + 1)
-			}
-			time.Sleep(97 * time.Hour)
-			arrive(99)
-			time.Sleep(97 * time.Hour)
-			synctest.Wait()
-			h.Stop(syscall.SIGTERM)
-			const warning = `"message":"a recipient has expired, and nobody is told, because the sender is null"`
-			lines := strings.Count(h.Log.String(), warning)
-			if later := strings.Count(h.Log.String(), `,"unlogged":15,`+warning); c.logged != (lines == 6 && later == 1) || !c.logged && lines > 0 {
-				t.Errorf("%+v: %d warnings in %s", c, lines, h.Log)
-			}
-		})
-	}
-}
-
 // The inode of a message is reused at once: its name is found while the old
 // message is still being removed.
 func TestReusedNumberIsTakenWhenItsMessageHasLeft(t *testing.T) {

@@ -18,35 +18,9 @@ import (
 // account writes one line of the statistics log: scheduler(8), "STATISTICS
 // LOG FORMAT".
 func (d *Daemon) account(a scheduler.Account) {
-	if a.State == "expire" && a.NullSender && !d.answersNullSender() {
-		d.warnOfSilentExpiry(a)
-	}
 	if d.options.Account != nil {
 		d.options.Account(appendAccount(nil, a, d.loop.now))
 	}
-}
-
-func (d *Daemon) answersNullSender() bool {
-	return d.options.AnswersNullSender != nil && d.options.AnswersNullSender()
-}
-
-// maxSilentExpiries bounds the warnings in a second: after an outage, thousands of
-// notices may expire together.
-const maxSilentExpiries = 5
-
-// warnOfSilentExpiry warns of a recipient that has expired and of which nobody is told.
-// Most mail with a null sender is a notice, whose loss nobody would notice otherwise.
-func (d *Daemon) warnOfSilentExpiry(a scheduler.Account) {
-	unlogged, ok := d.silentExpiries.Take("", d.loop.now)
-	if !ok {
-		return
-	}
-	line := d.loop.log.Warn().Str("spoolid", ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt)).
-		Str("channel", a.Channel).Str("host", a.Host)
-	if unlogged > 0 {
-		line = line.Int("unlogged", unlogged)
-	}
-	line.Msg("a recipient has expired, and nobody is told, because the sender is null")
 }
 
 func appendAccount(b []byte, a scheduler.Account, now time.Time) []byte {
