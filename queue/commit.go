@@ -190,7 +190,7 @@ func (c *Committer) stage(i *Item, group int) (err error) {
 		i.staged += "," + i.Source
 	}
 	c.Step("write " + i.Contents.Name)
-	return postoffice.WriteControlUnsynced(i.staged, text, group)
+	return postoffice.WriteControl(i.staged, text, group)
 }
 
 func (i *Item) share(file *postoffice.File, group int) error {

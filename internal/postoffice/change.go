@@ -15,34 +15,6 @@ import (
 // ErrReplaced says that a name belongs to another file now.
 var ErrReplaced = errors.New("it was replaced by another file")
 
-// Chmod sets the mode of the regular file at path and, as root, its group. It
-// changes nothing unless the file has the device and inode of meant. It does not
-// follow a symbolic link.
-func Chmod(path string, meant os.FileInfo, mode uint32, group int) error {
-	fd, err := Open(WorkingDir, path, unix.O_RDONLY)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	file := NewFile(fd, path)
-	defer file.Close()
-	found, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if !found.Mode().IsRegular() || !sameFile(meant, found) {
-		return &os.PathError{Op: "chmod", Path: path, Err: ErrReplaced}
-	}
-	if os.Geteuid() == 0 {
-		if err := fchown(fd, -1, group); err != nil {
-			return &os.PathError{Op: "chown", Path: path, Err: err}
-		}
-	}
-	if err := fchmod(fd, mode); err != nil {
-		return &os.PathError{Op: "chmod", Path: path, Err: err}
-	}
-	return nil
-}
-
 // TimeOfCopy returns the modification time for a copy of a message file with the
 // modification time at: a random time in the second before that. A spoolid is the inode
 // number and this time, and file systems use inode numbers again. With the same time, a

@@ -253,19 +253,10 @@ func (c Control) own(fd int) error {
 	return fchmod(fd, unprovenMode)
 }
 
-// WriteControl writes a new control file under its temporary name and syncs it.
+// WriteControl writes a new control file under its temporary name. The caller syncs it.
 // The file belongs to our user, never to the sender. If that user is root, the
 // file gets the group, which is that of transport/.
 func WriteControl(temp string, text []byte, group int) error {
-	return writeControl(temp, text, group, (*File).Sync)
-}
-
-// WriteControlUnsynced is WriteControl for a caller that syncs several files together.
-func WriteControlUnsynced(temp string, text []byte, group int) error {
-	return writeControl(temp, text, group, func(*File) error { return nil })
-}
-
-func writeControl(temp string, text []byte, group int, sync func(*File) error) (err error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL
 	fd, err := OpenAt(WorkingDir, temp, flags, controlMode)
 	if err == unix.EEXIST {
@@ -285,9 +276,6 @@ func writeControl(temp string, text []byte, group int, sync func(*File) error) (
 	}
 	if err == nil {
 		err = file.Share(group, controlMode)
-	}
-	if err == nil {
-		err = sync(file)
 	}
 	if e := file.Close(); err == nil {
 		err = e

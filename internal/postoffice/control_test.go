@@ -135,7 +135,7 @@ func TestControlFileIsSharedWithTheGroupOnly(t *testing.T) {
 	path := filepath.Join(tr.dir, "7")
 	defer unix.Umask(unix.Umask(0o077))
 	for _, group := range []int{0, nobody, nobody} { // the last replaces a file
-		if err := WriteControlUnsynced(path, []byte(controlText), group); err != nil {
+		if err := WriteControl(path, []byte(controlText), group); err != nil {
 			t.Fatal(err)
 		}
 		var st unix.Stat_t

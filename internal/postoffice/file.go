@@ -240,11 +240,6 @@ func MakeQueueDir(postoffice, name, prefix string) (path string, err error) {
 	return filepath.Join(top, strings.TrimSuffix(prefix, "/")), nil
 }
 
-// RemoveDir removes a directory, which must be empty. No test has one on its own disk.
-func RemoveDir(path string) error {
-	return Retry(func() error { return unix.Rmdir(path) })
-}
-
 // RemovePath is Remove for callers without an open directory.
 func RemovePath(path string) error {
 	if err := Remove(WorkingDir, path); err != nil {

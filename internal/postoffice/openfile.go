@@ -262,12 +262,6 @@ func (i *fileInfo) Sys() any {
 	}
 }
 
-// sameFile reports whether two files have the same device and inode.
-func sameFile(a, b os.FileInfo) bool {
-	x, y := a.Sys().(*syscall.Stat_t), b.Sys().(*syscall.Stat_t)
-	return x.Dev == y.Dev && x.Ino == y.Ino
-}
-
 // Group returns the group of a directory.
 func Group(dir string) (int, error) {
 	f, err := OpenDirFile(dir)

@@ -25,16 +25,6 @@ func ParseSize(text string) (int64, error) {
 	return int64(n) * unit, nil
 }
 
-// FormatSize writes a size as ParseSize reads it, with the largest unit that is exact.
-func FormatSize(n int64) string {
-	for i, unit := range []string{"G", "M", "k"} {
-		if shift := 10 * (3 - i); n != 0 && n%(1<<shift) == 0 {
-			return strconv.FormatInt(n>>shift, 10) + unit
-		}
-	}
-	return strconv.FormatInt(n, 10)
-}
-
 // SizeFlag returns a function that reads the value of an option into a variable. A value below
 // least is an error.
 func SizeFlag(bytes *int64, least int64) func(text string) error {

@@ -60,7 +60,6 @@ type reader struct {
 	aliases *Aliases
 	errs    []error
 	opened  []string // the includes that are being read, outermost first
-	text    bool     // the table is a text and not a file: no :include: file is opened
 }
 
 // ReadAliases reads the table in a file and its :include: files. It returns all errors. A
@@ -75,15 +74,6 @@ func ReadAliases(path string) (*Aliases, []error) {
 	}
 	r := reader{aliases: NoAliases()}
 	r.aliases.path, r.aliases.uid = path, uid
-	r.table(text)
-	return r.aliases, r.errs
-}
-
-// ParseAliases reads the text of a table as if root owned it. It opens no :include:
-// file: such a member adds no addresses.
-func ParseAliases(file, text string) (*Aliases, []error) {
-	r := reader{aliases: NoAliases(), text: true}
-	r.aliases.path = file
 	r.table(text)
 	return r.aliases, r.errs
 }
@@ -127,7 +117,7 @@ func (r *reader) table(text string) {
 		r.members(current, place{file, number}, line, start)
 	}
 	for _, a := range r.aliases.names {
-		if len(a.members) == 0 && len(r.errs) == 0 && !r.text {
+		if len(a.members) == 0 && len(r.errs) == 0 {
 			r.fail(file, a.line, 1, "alias %.200q has no members", a.name)
 		}
 	}
@@ -202,8 +192,6 @@ func (r *reader) member(to *alias, at place, w word) {
 func (r *reader) include(to *alias, at place, column int, path string) {
 	reason := ""
 	switch {
-	case r.text:
-		return
 	case slices.Contains(r.opened, path):
 		reason = "it includes itself"
 	case len(r.opened) == maxInclude:

@@ -36,11 +36,18 @@ round: ring+x
 func newTable(t *testing.T) *Table {
 	t.Helper()
 	routes, errs := ParseRoutes("routes", routesText)
-	aliases, more := ParseAliases("aliases", aliasesText)
+	aliases, more := parseAliases(t, "aliases", aliasesText)
 	if len(errs)+len(more) > 0 {
 		t.Fatal(errs, more)
 	}
 	return &Table{Routes: routes, Aliases: aliases, Domain: "mx.example"}
+}
+
+// parseAliases reads a table with this text, whose name in errors is file.
+func parseAliases(t *testing.T, file, text string) (*Aliases, []error) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	return ReadAliases(write(t, file, text, 0o644))
 }
 
 // show is a target in one line.
@@ -156,7 +163,7 @@ func TestExpansionIsLinear(t *testing.T) {
 		fmt.Fprintf(&b, "a%d: a%d, a%d, x%d@a.example\n", i, i+1, i+2, i)
 	}
 	b.WriteString("a60: y@a.example\na61: z@a.example\n")
-	aliases, errs := ParseAliases("aliases", b.String())
+	aliases, errs := parseAliases(t, "aliases", b.String())
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -242,11 +249,11 @@ func TestErrorsOfTablesHaveTheirPlace(t *testing.T) {
 		"\"x: y":         "a:1:1: the name's quotes do not close",
 		": y":            `a:1:1: "" is not a name`,
 	} {
-		if _, errs := ParseAliases("a", text); fmt.Sprint(errors.Join(errs...)) != want {
+		if _, errs := parseAliases(t, "a", text); fmt.Sprint(errors.Join(errs...)) != want {
 			t.Errorf("%q: %v", text, errs)
 		}
 	}
-	aliases, _ := ParseAliases("a", "x: y\ny: z@mx.example\nz: x, x\nself: self\n")
+	aliases, _ := parseAliases(t, "a", "x: y\ny: z@mx.example\nz: x, x\nself: self\n")
 	table := newTable(t)
 	table.Aliases = aliases
 	if errs := table.Check(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "x -> y -> z -> x") {
@@ -390,9 +397,12 @@ func FuzzRoutes(f *testing.F) {
 
 func FuzzAliases(f *testing.F) {
 	f.Add(aliasesText, "two@mx.example", "NOTIFY=SUCCESS")
-	f.Add("x: \"|a\\\"\", \\b, :include:/c", "x", "")
+	f.Add("x: \"|a\\\"\", \\b, :include:c", "x", "")
 	f.Fuzz(func(t *testing.T, text, address, dsn string) {
-		aliases, errs := ParseAliases("a", text)
+		if strings.Contains(text, ":include:") && strings.Contains(text, "/") {
+			t.Skip("it may name any file of this machine")
+		}
+		aliases, errs := parseAliases(t, "a", text)
 		for _, err := range errs {
 			var where *Error
 			if !errors.As(err, &where) || where.Line < 1 || where.Column < 1 {
