@@ -41,112 +41,80 @@ func (f threadFilter) matchesLine(line string) bool {
 	return isThread && f.matches(mailq.Name{Channel: channel, Host: host[:max(0, strings.LastIndexByte(host, '/'))]})
 }
 
-// threads returns the threads to list: the one that -h names, or those of the
-// queue, or of the channel that -c names.
-func (p *program) threads() (threads []*mailq.Thread, err error) {
-	if p.thread.host != "" {
-		return p.oneThread(mailq.Name{Channel: strings.ToLower(p.thread.channel), Host: strings.ToLower(p.thread.host)})
+// list prints the mail that is selected, thread by thread, and its total. where is nil for
+// ZMailer's list, which is that of -c and -h, or of all mail, with held messages at its end.
+func (p *program) list(where *mailq.Selection) error {
+	if where != nil {
+		return p.listSelected(where)
 	}
-	for t, err := range p.client.Threads() {
-		if err != nil {
-			return nil, err
-		}
-		if p.thread.matches(t.Name) {
-			threads = append(threads, &t.Thread)
-		}
+	hasJSON, err := p.client.HasJSON()
+	switch {
+	case err != nil:
+		return err
+	case !hasJSON && !p.json:
+		return p.listText()
 	}
-	return threads, nil
-}
-
-// oneThread returns the thread that -h names. Its state, for the heading, is that of
-// EXPLAIN, if the server has that and the user may use it.
-func (p *program) oneThread(name mailq.Name) ([]*mailq.Thread, error) {
-	threads := []*mailq.Thread{{Name: name}}
-	if hasJSON, err := p.client.HasJSON(); err != nil || !hasJSON || p.json {
-		return threads, err
+	name := mailq.Name{Channel: strings.ToLower(p.thread.channel), Host: strings.ToLower(p.thread.host)}
+	where = &mailq.Selection{Channel: cmp.Or(name.Channel, "*")}
+	if name.Host != "" {
+		where = &mailq.Selection{Threads: []mailq.Name{name}}
 	}
-	for x, err := range client.Objects[mailq.Explanation](p.client.Show("JSON " + mailq.Explain(name))) {
-		if client.KindOf(err) == client.Refused {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if x.Thread != nil {
-			threads[0] = x.Thread
-		}
-	}
-	return threads, nil
-}
-
-// errEnough ends a list at its limit.
-var errEnough = errors.New("as many as --limit allows")
-
-// list prints the mail of the threads, then held messages, which are in no thread,
-// and the total.
-func (p *program) list() error {
 	threads, err := p.threads()
 	if err != nil {
 		return err
 	}
-	names := make([]mailq.Name, len(threads))
-	for i, t := range threads {
-		names[i] = t.Name
-	}
-	hasJSON, err := p.client.HasJSON()
-	if err != nil {
-		return err
-	}
 	var total []string
-	if hasJSON && !p.json && p.owner == nil && p.thread.host == "" {
+	if p.thread == (threadFilter{}) && p.owner == nil && !p.json {
 		if total, err = p.total(threads); err != nil {
 			return err
 		}
 	}
 	var held []*mailq.HeldItem
-	if hasJSON && p.owner == nil && p.summary == 0 {
+	if p.owner == nil && p.summary == 0 {
 		if held, err = p.heldMessages(); err != nil {
 			return err
 		}
 	}
-	printer := p.printer()
-	printer.ZMailer = !hasJSON
-	printer.Threads = make(map[mailq.Name]*mailq.Thread)
-	for _, t := range threads {
-		printer.Threads[t.Name] = t
+	counted, err := p.printJobs(where, threads)
+	if err == nil {
+		err = p.printHeld(held, counted.shown)
 	}
-	shown := 0
-	within := func(print func() error) error {
-		if p.limit > 0 && shown == p.limit {
-			return errEnough
-		}
-		shown++
-		return print()
-	}
-	if p.json {
-		err = p.client.Pipeline(len(names),
-			func(i int) string { return "JSON " + mailq.ShowThread(names[i]) },
-			func(_ int, line string) error { return within(func() error { return printer.JSON(line) }) })
-	} else {
-		err = p.client.Jobs(names, func(job *mailq.Job) error { return within(func() error { return printer.Job(job) }) })
-	}
-	for i := 0; i < len(held) && err == nil; i++ {
-		err = within(func() error { return p.printHeld(printer, held[i], i == 0) })
-	}
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	if p.json {
+	switch {
+	case err != nil || p.json || p.owner != nil || name.Host != "":
 		return err
+	case p.thread != (threadFilter{}) && counted.recipients > 0:
+		total = []string{counted.text()}
 	}
-	err = errors.Join(err, printer.Finish(2))
 	if p.limit > 0 && len(total) > 0 {
-		total[0] += fmt.Sprintf(" (%d shown)", shown)
+		total[0] += fmt.Sprintf(" (%d shown)", min(p.limit, counted.shown+len(held)))
 	}
+	printer := p.printer()
 	for i := 0; i < len(total) && err == nil; i++ {
 		err = printer.Line(total[i])
 	}
 	return err
+}
+
+// listText prints the list of a server without JSON.
+func (p *program) listText() error {
+	names := []mailq.Name{{Channel: strings.ToLower(p.thread.channel), Host: strings.ToLower(p.thread.host)}}
+	if p.thread.host == "" {
+		names = nil
+		for t, err := range p.client.Threads() {
+			if err != nil {
+				return err
+			}
+			if p.thread.matches(t.Name) {
+				names = append(names, t.Name)
+			}
+		}
+	}
+	printer := p.printer()
+	printer.ZMailer = true
+	if err := p.client.TextJobs(names, printer.Job); err != nil {
+		return err
+	}
+	return printer.Finish(2)
 }
 
 // runList lists the mail that the arguments select, or all.
@@ -156,63 +124,84 @@ func (p *program) runList(args []string) error {
 		return usageError(err.Error())
 	}
 	where, err := targets.selection()
-	switch {
-	case err != nil:
+	if err != nil {
 		return usageError(err.Error())
-	case where == nil:
-		return p.ask(p.list)
 	}
-	return p.ask(func() error { return p.listSelected(where) })
+	return p.ask(func() error { return p.list(where) })
 }
 
-// listSelected prints the mail that is selected, thread by thread, and its total. If
+// listSelected prints the mail that is selected, and its total. If
 // nothing is selected, the error is errSilent.
 func (p *program) listSelected(where *mailq.Selection) error {
-	lines := p.client.Show("JSON SHOW WHERE " + where.String())
-	if p.json {
-		shown, err := p.printJSON(lines)
-		if err == nil && shown == 0 {
-			err = errSilent
-		}
+	threads, err := p.threads()
+	if err != nil {
 		return err
 	}
-	byThread := make(map[mailq.Name][]*mailq.Job)
-	var names []mailq.Name
-	recipients := 0
-	messages := make(map[string]bool)
-	for job, err := range client.Objects[mailq.Job](lines) {
-		if err != nil {
-			return err
-		}
-		if byThread[job.Name] == nil {
-			names = append(names, job.Name)
-		}
-		recipients += len(job.Recipients)
-		messages[job.SpoolID] = true
-		byThread[job.Name] = append(byThread[job.Name], job)
-	}
-	if len(names) == 0 {
+	counted, err := p.printJobs(where, threads)
+	switch {
+	case err != nil || p.json && counted.shown > 0:
+		return err
+	case counted.shown == 0:
 		return errSilent
 	}
-	var jobs []*mailq.Job
-	for _, name := range names {
-		jobs = append(jobs, byThread[name]...)
+	total := counted.text()
+	if p.limit > 0 {
+		total += fmt.Sprintf(" (%d shown)", counted.shown)
 	}
-	shown := min(len(jobs), cmp.Or(p.limit, len(jobs)))
+	return p.printer().Line(total)
+}
+
+// counted is how much mail was listed, beyond --limit too.
+type counted struct {
+	shown      int // jobs
+	recipients int
+	messages   map[string]bool // by spoolid
+	threads    map[mailq.Name]bool
+}
+
+// text is the line of the total.
+func (c *counted) text() string { return totalText(len(c.messages), c.recipients, len(c.threads)) }
+
+// threads returns all threads, for the headings of the list; none for --json.
+func (p *program) threads() (map[mailq.Name]*mailq.Thread, error) {
+	threads := make(map[mailq.Name]*mailq.Thread)
+	if p.json {
+		return threads, nil
+	}
+	for t, err := range client.Objects[mailq.ThreadItem](p.client.Show("JSON SHOW QUEUE THREADS")) {
+		if err != nil {
+			return nil, err
+		}
+		threads[t.Name] = &t.Thread
+	}
+	return threads, nil
+}
+
+// printJobs prints the jobs that are selected, as many as --limit allows.
+func (p *program) printJobs(where *mailq.Selection, threads map[mailq.Name]*mailq.Thread) (c counted, err error) {
+	command := "JSON SHOW WHERE " + where.String()
+	if p.json {
+		c.shown, err = p.printJSON(p.client.Show(command))
+		return c, err
+	}
+	c.messages, c.threads = make(map[string]bool), make(map[mailq.Name]bool)
 	printer := p.printer()
-	for _, job := range jobs[:shown] {
+	printer.Threads = threads
+	for job, err := range client.Objects[mailq.Job](p.client.Show(command)) {
+		if err != nil {
+			return c, err
+		}
+		c.recipients += len(job.Recipients)
+		c.messages[job.SpoolID], c.threads[job.Name] = true, true
+		if p.limit > 0 && c.shown == p.limit {
+			continue
+		}
+		c.shown++
 		if err := printer.Job(job); err != nil {
-			return err
+			return c, err
 		}
 	}
-	if err := printer.Finish(2); err != nil {
-		return err
-	}
-	total := totalText(len(messages), recipients, len(names))
-	if p.limit > 0 {
-		total += fmt.Sprintf(" (%d shown)", shown)
-	}
-	return printer.Line(total)
+	return c, printer.Finish(2)
 }
 
 func totalText(messages, recipients, threads int) string {
@@ -237,55 +226,56 @@ func (p *program) heldMessages() (items []*mailq.HeldItem, err error) {
 	return items, nil
 }
 
-// printHeld prints a part of a held message.
-func (p *program) printHeld(printer *client.Printer, item *mailq.HeldItem, first bool) error {
-	if p.json {
+// printHeld prints parts of held messages, as many as --limit allows after what is shown.
+func (p *program) printHeld(items []*mailq.HeldItem, shown int) error {
+	printer := p.printer()
+	for i, item := range items {
+		if p.limit > 0 && shown+i >= p.limit {
+			return nil
+		}
 		line, err := json.Marshal(item)
 		if err != nil {
 			return err
 		}
-		return printer.JSON(string(line))
-	}
-	if first {
-		if err := printer.Line("held:"); err != nil {
+		switch {
+		case p.json:
+			err = printer.JSON(string(line))
+		case i == 0:
+			err = printer.Line("held:")
+			fallthrough
+		default:
+			err = errors.Join(err, printer.Line("\t"+item.Text(printer.Now)))
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return printer.Line("\t" + item.Text(printer.Now))
+	return nil
 }
 
-// total returns the lines below a list: the total, and what is kept back. There is
+// total returns the lines below the list of all mail: the total, and what is kept back. There is
 // none if there is nothing to count. It is called before the list is printed, because
 // printing may be interrupted. That the scheduler cannot write its files it prints itself,
 // above the list.
-func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
-	var all mailq.Totals
-	withMail := 0
-	for _, t := range threads {
-		if t.Jobs > 0 {
-			withMail++
-		}
-		all.Messages += t.Jobs // one that is in several threads counts once in each
-		all.Recipients += t.Recipients
+func (p *program) total(threads map[mailq.Name]*mailq.Thread) (lines []string, err error) {
+	t, err := p.client.Totals()
+	if err != nil || t == nil {
+		return nil, err
 	}
-	if p.thread == (threadFilter{}) {
-		totals, err := p.client.Totals()
-		if err != nil {
-			return nil, err
-		}
-		if totals != nil {
-			all = *totals
-		}
-	}
-	if trouble := all.SpoolText(time.Now()); trouble != "" { // it comes first
-		all.Spool = mailq.Spool{}
+	if trouble := t.SpoolText(time.Now()); trouble != "" { // it comes first
+		t.Spool = mailq.Spool{}
 		if _, err := fmt.Fprintln(p.out, text.Escape(trouble)); err != nil {
 			return nil, err
 		}
 	}
-	notes := all.Notes(time.Now())
-	if withMail == 0 && all.Messages == 0 && len(notes) == 0 {
+	notes, withMail := t.Notes(time.Now()), 0
+	for _, t := range threads {
+		if t.Jobs > 0 {
+			withMail++
+		}
+	}
+	if withMail == 0 && t.Messages == 0 && len(notes) == 0 {
 		return nil, nil
 	}
-	return slices.Concat([]string{totalText(all.Messages, all.Recipients, withMail)}, notes), nil
+	return slices.Concat([]string{totalText(t.Messages, t.Recipients, withMail)}, notes), nil
 }

@@ -75,7 +75,7 @@ func (p *program) zmailer(args []string) error {
 		case p.queue > 0:
 			return p.listQueue()
 		}
-		return p.list()
+		return p.list(nil)
 	})
 }
 

@@ -48,7 +48,7 @@ func BenchmarkListMillion(b *testing.B) {
 			b.Fatal(err)
 		}
 		var count lineCount
-		if err := c.Jobs(names, (&Printer{Out: &count, Now: captureTime, ZMailer: true}).Job); err != nil {
+		if err := c.TextJobs(names, (&Printer{Out: &count, Now: captureTime, ZMailer: true}).Job); err != nil {
 			b.Fatal(err)
 		}
 		if count != threads*(each+1) {

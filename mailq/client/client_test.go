@@ -146,7 +146,7 @@ func printQueue(c *Client, p *Printer, report string, names ...mailq.Name) error
 			names = append(names, t.Name)
 		}
 	}
-	if err := c.Jobs(names, p.Job); err != nil {
+	if err := c.TextJobs(names, p.Job); err != nil {
 		return err
 	}
 	return p.Finish(2)

@@ -112,7 +112,7 @@ S: End:
 // printThread prints the answer of ZMailer's server to SHOW THREAD.
 func printThread(t *testing.T, p *Printer, lines ...string) string {
 	t.Helper()
-	answer := "-no HELP\n" + mailq.Until + "\n"
+	answer := mailq.Until + "\n"
 	for _, line := range lines {
 		if line[0] == '.' {
 			line = "." + line
@@ -126,7 +126,7 @@ func printThread(t *testing.T, p *Printer, lines ...string) string {
 	}
 	var out strings.Builder
 	p.Out, p.Now, p.ZMailer = &out, captureTime, true
-	if err := c.Jobs([]mailq.Name{{Channel: "smtpdn", Host: "d1.example"}}, p.Job); err != nil {
+	if err := c.TextJobs([]mailq.Name{{Channel: "smtpdn", Host: "d1.example"}}, p.Job); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Finish(2); err != nil {

@@ -38,42 +38,43 @@ func parseThread(line string) (*mailq.ThreadItem, error) {
 	return t, nil
 }
 
-// textJobs calls do with each job of each thread, from the lines of SHOW THREAD.
-func (c *Client) textJobs(names []mailq.Name, do func(*mailq.Job) error) error {
-	var job *mailq.Job // the last one; more of its recipients may follow
-	flush := func() error {
-		if job == nil {
-			return nil
-		}
-		complete := job
-		job = nil
-		return do(complete)
-	}
-	err := c.Pipeline(len(names), func(i int) string { return mailq.ShowThread(names[i]) },
-		func(i int, line string) error {
-			// The first line is about the thread itself.
-			if strings.HasPrefix(line, "#") {
-				return flush()
+// TextJobs calls do with each job of each thread, from the lines of SHOW THREAD. It returns the
+// first error of do; then the client can only be closed.
+func (c *Client) TextJobs(names []mailq.Name, do func(*mailq.Job) error) error {
+	for _, name := range names {
+		var job *mailq.Job // the last one; more of its recipients may follow
+		for line, err := range c.Show(mailq.ShowThread(name)) {
+			if err != nil {
+				if job != nil { // of a list that breaks off
+					_ = do(job)
+				}
+				return err
+			}
+			if strings.HasPrefix(line, "#") { // about the thread itself
+				continue
 			}
 			index, one, err := parseRecipient(line)
+			switch {
+			case err != nil:
+				return err
+			case job != nil && index > 0 && job.Path == one.Path:
+				job.Recipients = append(job.Recipients, one.Recipients...)
+				continue
+			case job != nil:
+				err = do(job)
+			}
 			if err != nil {
 				return err
 			}
-			if job != nil && index > 0 && job.Name == names[i] && job.Path == one.Path {
-				job.Recipients = append(job.Recipients, one.Recipients...)
-				return nil
-			}
-			if err := flush(); err != nil {
+			one.Name, job = name, one
+		}
+		if job != nil {
+			if err := do(job); err != nil {
 				return err
 			}
-			one.Name = names[i]
-			job = one
-			return nil
-		})
-	if flushed := flush(); err == nil {
-		err = flushed
+		}
 	}
-	return err
+	return nil
 }
 
 // parseRecipient reads a line of SHOW THREAD: a job with one of its recipients,

@@ -99,15 +99,13 @@ func printAnswer(c *client.Client, p *client.Printer, report string) error {
 		return p.Dump(d)
 	}
 	if report == "" {
-		var names []mailq.Name
-		for t, err := range c.Threads() {
+		for job, err := range client.Objects[mailq.Job](c.Show("JSON SHOW WHERE channel=*")) {
+			if err == nil {
+				err = p.Job(job)
+			}
 			if err != nil {
 				return err
 			}
-			names = append(names, t.Name)
-		}
-		if err := c.Jobs(names, p.Job); err != nil {
-			return err
 		}
 		return p.Finish(2)
 	}

@@ -211,10 +211,10 @@ func clientReadsV2(t *testing.T, q *fakeQueue, name mailq.Name) {
 		must(t, err)
 		threads++
 	}
-	must(t, c.Jobs([]mailq.Name{name}, func(job *mailq.Job) error {
+	for job, err := range client.Objects[mailq.Job](c.Show("JSON " + mailq.ShowThread(name))) {
+		must(t, err)
 		jobs += len(job.Recipients)
-		return nil
-	}))
+	}
 	// What clients without JSON read.
 	var lines []int
 	for _, tabs := range []int{5, 9, 0} {
