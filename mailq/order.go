@@ -9,21 +9,6 @@ import (
 	"zsched/internal/units"
 )
 
-// Verb is an acting verb: what an order does.
-type Verb string
-
-const (
-	Kill    Verb = "KILL"    // drop recipients silently
-	Expire  Verb = "EXPIRE"  // fail recipients, with a notice
-	Retry   Verb = "RETRY"   // make mail due now
-	Hold    Verb = "HOLD"    // keep mail back
-	Release Verb = "RELEASE" // let held mail go
-	Requeue Verb = "REQUEUE" // give messages back to the router
-	Reroute Verb = "REROUTE" // send recipients to another thread
-	Suspend Verb = "SUSPEND" // deliver none of a thread's mail, which expires as usual
-	Lift    Verb = "LIFT"    // end what Suspend and reply rules do to a thread
-)
-
 // Order is an acting verb and its target. Exactly one of Message, Thread and
 // Where is set.
 type Order struct {
@@ -44,6 +29,10 @@ type Actor struct {
 	Peer string // an address, or "uid 0" on a UNIX socket
 }
 
+// MaxUnconfirmed is how many messages an order may affect without --yes, or without the whole
+// word yes.
+const MaxUnconfirmed = 100
+
 // NothingMatches is the error of an order that matches nothing.
 const NothingMatches = "nothing in the queue matches"
 
@@ -51,11 +40,11 @@ const NothingMatches = "nothing in the queue matches"
 // it. KILL MSG ends with an empty BECAUSE if it would otherwise be the old
 // command, because the reply to that has no count.
 func (o *Order) String() string {
-	words := []string{string(o.Verb)}
+	words, needsTo := []string{string(o.Verb)}, o.Verb.Info().To
 	switch {
 	case o.Where != nil:
 		words = append(words, "WHERE", o.Where.String())
-		if o.Verb == Reroute {
+		if needsTo {
 			words = append(words, "TO")
 		}
 	case o.Thread != nil:
@@ -63,7 +52,7 @@ func (o *Order) String() string {
 	default:
 		words = append(words, "MSG", Quote(o.Message))
 	}
-	if o.Verb == Reroute {
+	if needsTo {
 		words = append(words, o.To.words())
 	}
 	if o.DryRun {
@@ -92,42 +81,6 @@ func Explain(name Name) string { return "EXPLAIN " + name.words() }
 // ShowMessage returns the command that asks for a message by spoolid or number.
 func ShowMessage(id string) string { return "SHOW MSG " + Quote(id) }
 
-// targets has the kinds of target that each acting verb takes.
-var targets = map[Verb]struct{ msg, thread, where bool }{
-	Kill:    {true, true, true},
-	Expire:  {true, true, true},
-	Retry:   {true, true, true},
-	Hold:    {true, true, true},
-	Release: {true, true, true},
-	Requeue: {true, false, true},
-	Reroute: {true, true, true},
-	Suspend: {false, true, false},
-	Lift:    {false, true, false},
-}
-
-// Arguments returns what may follow the verb, for HELP.
-func (v Verb) Arguments() string {
-	may := targets[v]
-	var forms []string
-	for _, form := range []struct {
-		may  bool
-		text string
-	}{{may.msg, "MSG id"}, {may.thread, "THREAD channel host"}, {may.where, "WHERE key=value..."}} {
-		if !form.may {
-			continue
-		}
-		if v == Reroute {
-			form.text += map[bool]string{false: " channel host", true: " TO channel host"}[strings.HasPrefix(form.text, "WHERE")]
-		}
-		forms = append(forms, form.text)
-	}
-	tail := " [DRYRUN] [BECAUSE text]"
-	if v == Hold || v == Suspend {
-		tail = " [DRYRUN] [FOR span] [BECAUSE text]"
-	}
-	return strings.Join(forms, " | ") + tail
-}
-
 // ErrUnknownRequest says that an acting verb does not take the target given.
 var ErrUnknownRequest = errors.New("unknown request")
 
@@ -136,17 +89,17 @@ var ErrUnknownRequest = errors.New("unknown request")
 // command, whose reply has no count.
 func ParseOrder(verb Verb, rest string) (o Order, plain bool, err error) {
 	o.Verb = verb
-	may := targets[verb]
+	may := verb.Info()
 	target, rest := CutRaw(rest)
 	switch {
-	case target == "MSG" && may.msg:
+	case target == "MSG" && may.Message:
 		o.Message, rest, _, err = CutWord(rest)
-	case target == "THREAD" && may.thread:
+	case target == "THREAD" && may.Thread:
 		o.Thread = new(Name)
 		*o.Thread, rest, err = CutName(rest)
-	case target == "WHERE" && may.where:
+	case target == "WHERE" && may.Where:
 		o.Where = new(Selection)
-		if *o.Where, rest, err = cutSelection(rest); err == nil && verb == Reroute {
+		if *o.Where, rest, err = cutSelection(rest); err == nil && may.To {
 			var to string
 			if to, rest = CutRaw(rest); to != "TO" {
 				err = errors.New("TO and a channel and host must follow the selection")
@@ -155,7 +108,7 @@ func ParseOrder(verb Verb, rest string) (o Order, plain bool, err error) {
 	default:
 		return o, false, ErrUnknownRequest
 	}
-	if err == nil && verb == Reroute {
+	if err == nil && may.To {
 		o.To, rest, err = CutName(rest)
 	}
 	if err == nil {
@@ -172,7 +125,7 @@ func (o *Order) parseTail(rest string) error {
 		word, after = CutRaw(after)
 	}
 	if word == "FOR" {
-		if o.Verb != Hold && o.Verb != Suspend {
+		if !o.Verb.Info().For {
 			return fmt.Errorf("FOR applies only to HOLD and SUSPEND")
 		}
 		var span string

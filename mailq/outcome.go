@@ -50,7 +50,7 @@ var counts = []struct {
 	}},
 	{func(did *Outcome) *int { return &did.WithAgents }, func(o *Order, _ *Outcome, n int) string {
 		return fmt.Sprintf("%s with agents: %s when the agent reports, unless it delivers them.",
-			Plural(n, "message is", "messages are"), effects[o.Verb])
+			Plural(n, "message is", "messages are"), o.Verb.Info().Effect)
 	}},
 	{func(did *Outcome) *int { return &did.Held }, heldText},
 	{func(did *Outcome) *int { return &did.KeptBack }, func(_ *Order, _ *Outcome, n int) string {
@@ -65,12 +65,6 @@ var counts = []struct {
 	{func(did *Outcome) *int { return &did.NotLoaded }, func(_ *Order, did *Outcome, n int) string {
 		return Plural(n, "more message is", "more messages are") + " not loaded, and nothing is done to them: " + did.WhyNotLoaded + "."
 	}},
-}
-
-// effects say what an order does to messages.
-var effects = map[Verb]string{
-	Kill: "dropped", Expire: "returned to their senders", Hold: "held", Suspend: "kept back",
-	Requeue: "given back to the router", Reroute: "sent elsewhere",
 }
 
 // heldText says how many held messages the order leaves as they are.

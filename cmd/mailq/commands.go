@@ -137,7 +137,7 @@ func (p *program) everyFlag(f *pflag.FlagSet) {
 	spanFlag(f, &p.every, "every", "`time` between two updates (default 5s)")
 }
 
-// orderCommands are the subcommands that change something.
+// orderCommands are the subcommands that change something: those of the verbs, and some more.
 func (p *program) orderCommands() []subcommand {
 	type flags = []func(*pflag.FlagSet)
 	to := func(f *pflag.FlagSet) {
@@ -149,35 +149,32 @@ func (p *program) orderCommands() []subcommand {
 	node := func(f *pflag.FlagSet) {
 		f.Func("to", "the other `node`", func(s string) error { return p.setNode(s) })
 	}
+	order := func(verb mailq.Verb) func(args []string) error {
+		return func(args []string) error {
+			p.order.Verb = verb
+			return p.runOrder(args)
+		}
+	}
 	var all []subcommand
-	for _, o := range []struct {
-		verb  mailq.Verb
-		use   string
-		short string
-		flag  func(*pflag.FlagSet)
-	}{
-		{mailq.Hold, "hold TARGET...", "keep mail back; the hold of a thread keeps later mail back too", p.forFlag},
-		{mailq.Release, "release TARGET...", "let held mail go", nil},
-		{mailq.Retry, "retry TARGET...", "make mail due now", nil},
-		{mailq.Suspend, "suspend CHANNEL/HOST...", "deliver nothing to a destination; its mail expires as usual", p.forFlag},
-		{mailq.Lift, "lift CHANNEL/HOST...", "end what suspend and reply rules do to a destination", nil},
-		{mailq.Expire, "expire TARGET...", "return mail to its senders", nil},
-		{mailq.Kill, "kill TARGET...", "drop mail without a notice", nil},
-		{mailq.Requeue, "requeue TARGET...", "give messages back to the router", nil},
-		{mailq.Reroute, "reroute --to CHANNEL/HOST TARGET...", "send mail to another channel and host", to},
-		{mailq.Reroute, "move --to NODE TARGET...", "move mail to another node", node},
-	} {
-		s := subcommand{use: o.use, short: o.short, least: 1, most: -1, flags: flags{p.orderFlags},
-			run: func(args []string) error { p.order.Verb = o.verb; return p.runOrder(args) }}
-		if o.flag != nil {
-			s.flags = flags{o.flag, p.orderFlags}
+	for _, verb := range mailq.Verbs {
+		s := subcommand{use: strings.ToLower(string(verb.Verb)), short: verb.Help, least: 1, most: -1, run: order(verb.Verb)}
+		if verb.To {
+			s.use, s.flags = s.use+" --to CHANNEL/HOST", flags{to}
 		}
-		if o.verb != mailq.Suspend && o.verb != mailq.Lift {
-			s.long = targetHelp
+		if verb.For {
+			s.flags = flags{p.forFlag}
 		}
+		if verb.Where {
+			s.use, s.long = s.use+" TARGET...", targetHelp
+		} else {
+			s.use += " CHANNEL/HOST..."
+		}
+		s.flags = append(s.flags, p.orderFlags)
 		all = append(all, s)
 	}
 	all = append(all, []subcommand{
+		{use: "move --to NODE TARGET...", short: "move mail to another node", long: targetHelp, least: 1, most: -1,
+			flags: flags{node, p.orderFlags}, run: order(mailq.Reroute)},
 		{use: "drain NODE", short: "move all mail but held mail to another node, and wait until it has arrived", least: 1, most: 1,
 			flags: flags{p.orderFlags}, run: p.runDrain},
 		{use: "etrn HOST", short: "start delivery of the mail for a host now", least: 1, most: 1,

@@ -70,9 +70,6 @@ func (p *program) act(orders []mailq.Order) error {
 	return failed
 }
 
-// maxUnconfirmed is how many messages an order may touch without --yes.
-const maxUnconfirmed = 100
-
 // confirm refuses orders that would touch many messages, unless the user has
 // given --yes. The scheduler counts them in a dry run.
 func (p *program) confirm(orders []mailq.Order) error {
@@ -100,7 +97,7 @@ func (p *program) confirm(orders []mailq.Order) error {
 		return fmt.Errorf("%s mail for suspended destinations (mailq suspended), and the suspension does not move: %s would deliver it; "+
 			"hold it first, or give --yes if that is what you want", mailq.Plural(suspended, "message has", "messages have"), p.order.To.Host)
 	}
-	if messages > maxUnconfirmed {
+	if messages > mailq.MaxUnconfirmed {
 		return fmt.Errorf("%s would touch %d messages; give --yes if that is what you want%s", p.what, messages, held)
 	}
 	return nil

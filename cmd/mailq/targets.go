@@ -80,15 +80,11 @@ func (t *targets) selection() (*mailq.Selection, error) {
 // order for each message or each thread. Different kinds restrict each other: they make one
 // selection.
 func (o *options) orders(t *targets) ([]mailq.Order, error) {
-	switch o.order.Verb {
-	case mailq.Suspend, mailq.Lift:
-		if len(t.messages)+len(t.where) > 0 {
-			return nil, errors.New("only threads, channel/host, can be suspended")
-		}
-	case mailq.Requeue:
-		if len(t.messages)+len(t.where) == 0 {
-			return nil, errors.New("requeue takes a thread only together with a message or a condition")
-		}
+	switch may := o.order.Verb.Info(); {
+	case !may.Where && len(t.messages)+len(t.where) > 0:
+		return nil, errors.New("only threads, channel/host, can be suspended")
+	case !may.Thread && len(t.messages)+len(t.where) == 0:
+		return nil, fmt.Errorf("%s takes a thread only together with a message or a condition", strings.ToLower(string(o.order.Verb)))
 	}
 	if len(t.where) > 0 || len(t.threads) > 0 && len(t.messages) > 0 {
 		where, err := t.selection()

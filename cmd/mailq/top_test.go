@@ -30,13 +30,15 @@ func threads(hosts ...string) string {
 // follow the keys, survive another size of the screen, and leave the terminal
 // as it was.
 func TestTop(t *testing.T) {
-	jobs := totals + "C: JSON SHOW THREAD smtp b.example\n" + until +
-		`S: {"channel":"smtp","host":"b.example","spoolid":"S1abc","sender":"alice@a.example","recipients":[{"offset":1,"attempts":2,"reason":"busy"}]}` + "\n" + end
+	jobs := func(id string) string {
+		return totals + "C: JSON SHOW THREAD smtp b.example\n" + until +
+			`S: {"channel":"smtp","host":"b.example","spoolid":"` + id + `","sender":"alice@a.example","recipients":[{"offset":1,"attempts":2,"reason":"busy"}]}` + "\n" + end
+	}
 	const outcome = "S: +OK; {\"messages\":1,\"recipients\":1,\"threads\":1}\n"
 	socket := filepath.Join(t.TempDir(), "mailq")
-	server := playOnce(t, socket, checked, threads("a.example", "b.example"), jobs,
+	server := playOnce(t, socket, checked, threads("a.example", "b.example"), jobs("S1abc"),
 		greeting+"C: HOLD MSG S1abc DRYRUN FOR 2h BECAUSE rain\n"+outcome, greeting+"C: HOLD MSG S1abc FOR 2h BECAUSE rain\n"+outcome,
-		jobs, jobs, threads("a.example", "b.example", "c.example"))
+		jobs("S2def"), jobs("S3ghi"), threads("a.example", "b.example", "c.example"))
 
 	terminal := start(t, "-p", socket, "top", "--every", "1h")
 	terminal.shows("smtp/b.example")
@@ -48,12 +50,14 @@ func TestTop(t *testing.T) {
 	terminal.shows("(y/n)")
 	terminal.types("y\r")
 	terminal.shows("done:")
+	terminal.shows("2def")
 	if err := pty.Setsize(terminal.File, &pty.Winsize{Rows: 24, Cols: 90}); err != nil {
 		t.Fatal(err)
 	}
 	terminal.types("?")
 	terminal.shows("release;")
 	terminal.types("\x7f")
+	terminal.shows("S3ghi")
 	terminal.types("\x7f")
 	terminal.shows("smtp/c.example")
 	terminal.types("q")

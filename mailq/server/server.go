@@ -15,7 +15,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"iter"
 	"net"
 	"sync/atomic"
 	"time"
@@ -24,55 +23,6 @@ import (
 	"zsched/internal/process"
 	"zsched/mailq"
 )
-
-// jobs is a sequence of jobs.
-type jobs = iter.Seq2[*mailq.Job, error]
-
-// Queue is the scheduler as sessions see it. Its methods are called from any
-// goroutine. A sequence reads the queue in small pieces, so a large queue may
-// change while it is shown. A sequence ends early when ctx is done.
-type Queue interface {
-	// Totals returns counters that are kept as the queue changes.
-	Totals(ctx context.Context) (mailq.Totals, error)
-	// Rings yields every ring, the oldest first.
-	Rings(ctx context.Context) iter.Seq2[*mailq.Ring, error]
-	// Threads yields every thread, ring by ring, oldest first. A ring without
-	// threads has one row whose Thread is nil.
-	Threads(ctx context.Context) iter.Seq2[mailq.ThreadRow, error]
-	// Thread finds a thread by its name.
-	Thread(ctx context.Context, name mailq.Name) (row mailq.ThreadRow, found bool, err error)
-	// Jobs yields the jobs of one thread in the order in which agents get them,
-	// or those of all threads when the name is empty.
-	Jobs(ctx context.Context, name mailq.Name) jobs
-	// SizedJobs yields the jobs of all threads with the sizes of their message
-	// files.
-	SizedJobs(ctx context.Context) jobs
-	// Select yields the jobs that a selection matches: those that an order with
-	// it would affect. It may read many files.
-	Select(ctx context.Context, where mailq.Selection) jobs
-	// Message returns a message by its spoolid or number, held or not.
-	Message(ctx context.Context, id string) (m *mailq.Message, found bool, err error)
-	// Explain says what the mail for a destination is waiting for.
-	Explain(ctx context.Context, name mailq.Name) (*mailq.Explanation, error)
-	// Counters returns the numbers of SHOW COUNTERS and of metrics by name, such
-	// as "SC.StoredMessages-G". A name that is missing counts as 0.
-	Counters(ctx context.Context) (map[string]float64, error)
-	// Trigger starts delivery of the mail for a host now (ETRN) and reports
-	// whether there was any.
-	Trigger(ctx context.Context, host, text string) (bool, error)
-	// Held yields the held messages, with an item for each destination, and the
-	// held threads.
-	Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error]
-	// Suspended yields the threads that SUSPEND suspends.
-	Suspended(ctx context.Context) iter.Seq2[*mailq.SuspendedItem, error]
-	// Rules yields the reply rules in their order.
-	Rules(ctx context.Context) iter.Seq2[*mailq.RuleItem, error]
-	// Cluster yields the store, the nodes and the limits of the cluster, or an error if the
-	// scheduler is in no cluster.
-	Cluster(ctx context.Context) iter.Seq2[*mailq.ClusterItem, error]
-	// Act executes an order.
-	Act(ctx context.Context, order mailq.Order) (mailq.Outcome, error)
-}
 
 const (
 	// idleTimeout is how long a session may be silent after its last command,

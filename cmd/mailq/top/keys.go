@@ -59,9 +59,11 @@ func (v *view) key(event *tcell.EventKey) *tcell.EventKey {
 // letter handles a letter. It returns false if it is for the library.
 func (v *view) letter(r rune) bool {
 	p := v.page()
-	if verb, ok := orderKeys[r]; ok {
-		v.propose(verb)
-		return true
+	for i := range mailq.Verbs {
+		if verb := &mailq.Verbs[i]; r != 0 && verb.Key == r {
+			v.propose(verb)
+			return true
+		}
 	}
 	if n := int(r - '1'); n >= 0 && n < len(kinds) {
 		v.stack = []*page{mainPage(n)}

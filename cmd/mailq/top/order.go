@@ -11,12 +11,6 @@ import (
 	"zsched/mailq/report"
 )
 
-// orderKeys are the keys of the orders.
-var orderKeys = map[rune]mailq.Verb{
-	'h': mailq.Hold, 'r': mailq.Release, 't': mailq.Retry, 'X': mailq.Expire, 'K': mailq.Kill,
-	'Q': mailq.Requeue, 'R': mailq.Reroute,
-}
-
 // argument is something that the user enters for an order.
 type argument struct {
 	label string
@@ -24,22 +18,22 @@ type argument struct {
 }
 
 // propose begins an order for the row under the cursor.
-func (v *view) propose(verb mailq.Verb) {
+func (v *view) propose(verb *mailq.VerbInfo) {
 	r, found := v.page().selected()
-	order := mailq.Order{Verb: verb}
+	order := mailq.Order{Verb: verb.Verb}
 	target := found && setTarget(&order, &r)
 	if !target {
-		v.note("nothing to " + strings.ToLower(string(verb)) + " here")
+		v.note("nothing to " + strings.ToLower(string(verb.Verb)) + " here")
 		return
 	}
 	var arguments []argument
-	switch verb {
-	case mailq.Reroute:
+	if verb.To {
 		arguments = append(arguments, argument{"reroute to channel/host: ", func(text string) (err error) {
 			order.To, err = mailq.ParseName(text)
 			return err
 		}})
-	case mailq.Hold:
+	}
+	if verb.For {
 		arguments = append(arguments, argument{"hold for a time such as 2h (empty: until released): ", func(text string) (err error) {
 			if text != "" {
 				order.For, err = mailq.ParseSpan("time", text)
@@ -47,8 +41,8 @@ func (v *view) propose(verb mailq.Verb) {
 			return err
 		}})
 	}
-	if verb != mailq.Retry && verb != mailq.Release {
-		arguments = append(arguments, argument{strings.ToLower(string(verb)) + " because (may be empty): ", func(text string) error {
+	if verb.Effect != "" {
+		arguments = append(arguments, argument{strings.ToLower(string(verb.Verb)) + " because (may be empty): ", func(text string) error {
 			order.Why = text
 			return nil
 		}})
@@ -63,7 +57,7 @@ func setTarget(o *mailq.Order, r *report.Row) bool {
 		o.Message = r.Message
 	case r.Where != nil:
 		o.Where = r.Where
-	case r.Thread != nil && o.Verb == mailq.Requeue: // it takes no threads
+	case r.Thread != nil && !o.Verb.Info().Thread: // it takes no threads
 		o.Where = &mailq.Selection{Threads: []mailq.Name{*r.Thread}}
 	case r.Thread != nil:
 		o.Thread = r.Thread
@@ -100,15 +94,11 @@ func (v *view) count(order *mailq.Order) {
 	})
 }
 
-// maxUnconfirmed is how many messages an order may affect and still be confirmed with
-// one letter. It is the number that mailq accepts without --yes.
-const maxUnconfirmed = 100
-
 // confirm asks the user whether to give the order. For many messages, the answer
 // must be a whole word.
 func (v *view) confirm(order *mailq.Order, would mailq.Outcome) {
 	answers := "y/n"
-	if would.Messages > maxUnconfirmed {
+	if would.Messages > mailq.MaxUnconfirmed {
 		answers = "yes/n"
 	}
 	v.note(fmt.Sprintf("%s: %s?", order, outcomeText(order, would)))
