@@ -30,7 +30,7 @@ type (
 	// Feed gives the agent one job line.
 	Feed struct {
 		Agent AgentID
-		Job   ta.Job
+		Job   ta.JobLine
 	}
 
 	// Idle sends #idle: there is nothing to do now.

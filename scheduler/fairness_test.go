@@ -71,7 +71,7 @@ type fairnessTest struct {
 
 type fairAgent struct {
 	id      AgentID
-	lines   []ta.Job
+	lines   []ta.JobLine
 	leaving bool
 }
 

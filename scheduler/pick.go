@@ -226,5 +226,5 @@ func (d *dispatch) feed(a *agent, p pick) {
 	}
 	a.picks++
 	d.pass(t, a.ring, recipients)
-	d.do(Feed{Agent: a.id, Job: ta.Job{Path: d.path(m), Host: t.key.host, WithHost: a.ring.withHost}})
+	d.do(Feed{Agent: a.id, Job: ta.JobLine{Path: d.path(m), Host: t.key.host, WithHost: a.ring.withHost}})
 }

@@ -15,7 +15,7 @@ func (sc *scenario) format(a scheduler.Action) string {
 	case scheduler.Start:
 		return fmt.Sprintf("start A%d for %s/%s: %s", a.Agent, a.Channel, a.Host, strings.Join(a.Command, " "))
 	case scheduler.Feed:
-		return fmt.Sprintf("A%d <- %s", a.Agent, strings.ReplaceAll(strings.TrimSuffix(string(ta.AppendJob(nil, a.Job)), "\n"), "\t", " "))
+		return fmt.Sprintf("A%d <- %s", a.Agent, strings.ReplaceAll(strings.TrimSuffix(string(ta.AppendJobLine(nil, a.Job)), "\n"), "\t", " "))
 	case scheduler.Idle:
 		return fmt.Sprintf("A%d <- #idle", a.Agent)
 	case scheduler.Close:

@@ -43,14 +43,14 @@ type chunk struct {
 func (c chunk) lines() []string { return strings.Split(strings.TrimSuffix(c.text, "\n"), "\n") }
 
 // jobs returns the job lines of a chunk that the scheduler wrote.
-func (c chunk) jobs() []ta.Job {
-	var jobs []ta.Job
+func (c chunk) jobs() []ta.JobLine {
+	var jobs []ta.JobLine
 	for _, line := range c.lines() {
 		if c.agent || c.closed || line == "" || line == "#idle" {
 			continue
 		}
 		p, host, found := strings.Cut(line, "\t")
-		jobs = append(jobs, ta.Job{Path: p, Host: host, WithHost: !found})
+		jobs = append(jobs, ta.JobLine{Path: p, Host: host, WithHost: !found})
 	}
 	return jobs
 }
@@ -119,14 +119,14 @@ func (d *dialogue) run() {
 	}
 }
 
-func (d *dialogue) firstJob() ta.Job {
+func (d *dialogue) firstJob() ta.JobLine {
 	for _, c := range d.chunks {
 		if jobs := c.jobs(); len(jobs) > 0 {
 			return jobs[0]
 		}
 	}
 	d.t.Fatal("the transcript has no job line")
-	return ta.Job{}
+	return ta.JobLine{}
 }
 
 // nextFromScheduler returns what the scheduler wrote after chunk i, before the
@@ -195,7 +195,7 @@ func (d *dialogue) message(file, host string) scheduler.Message {
 func (d *dialogue) reportedOffsets(i int, id uint64) []int64 {
 	var offsets []int64
 	for _, c := range d.chunks[i+1:] {
-		if !c.agent && slices.ContainsFunc(c.jobs(), func(j ta.Job) bool { n, _ := ctlfile.Number(path.Base(j.Path)); return n == id }) {
+		if !c.agent && slices.ContainsFunc(c.jobs(), func(j ta.JobLine) bool { n, _ := ctlfile.Number(path.Base(j.Path)); return n == id }) {
 			break
 		}
 		for _, line := range c.lines() {
@@ -263,7 +263,7 @@ func (d *dialogue) step(e scheduler.Event) {
 		case scheduler.Start:
 			d.agent = a.Agent
 		case scheduler.Feed:
-			d.output = append(d.output, strings.TrimSuffix(string(ta.AppendJob(nil, a.Job)), "\n"))
+			d.output = append(d.output, strings.TrimSuffix(string(ta.AppendJobLine(nil, a.Job)), "\n"))
 		case scheduler.Idle:
 			d.output = append(d.output, "#idle")
 		case scheduler.Close:

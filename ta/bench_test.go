@@ -88,7 +88,7 @@ func benchWork(b *testing.B, marking Marking, recipients int) {
 	done := 0
 	b.ReportAllocs()
 	for b.Loop() {
-		at.work(Job{Path: fmt.Sprint(done%messages + 1), Host: "a.example"})
+		at.work(JobLine{Path: fmt.Sprint(done%messages + 1), Host: "a.example"})
 		if done++; done%messages == 0 && marking == AgentMarks {
 			b.StopTimer()
 			for i := range messages {
@@ -141,7 +141,7 @@ func BenchmarkManyHosts(b *testing.B) {
 	done := 0
 	b.ReportAllocs()
 	for b.Loop() {
-		at.work(Job{Path: "1", Host: fmt.Sprintf("h%d.example", done%hosts)})
+		at.work(JobLine{Path: "1", Host: fmt.Sprintf("h%d.example", done%hosts)})
 		done++
 	}
 }

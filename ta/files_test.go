@@ -163,7 +163,7 @@ func TestMovedMessageIsNotMissing(t *testing.T) {
 	o.put("1", rcpt("smtp", "a.example", "a"))
 	var out bytes.Buffer
 	at := newSession(&Server{Channel: "smtp", Dir: o.transport()}, newOutput(&out), 0)
-	m, err := at.open(Job{Path: "1", Host: "a.example"})
+	m, err := at.open(JobLine{Path: "1", Host: "a.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestMessageFileOfAnotherMessageIsNotRead(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "a"))
 	var out bytes.Buffer
-	m, err := newSession(&Server{Channel: "smtp", Dir: o.transport(), Marking: SchedulerMarks}, newOutput(&out), 0).open(Job{Path: "1", Host: "a.example"})
+	m, err := newSession(&Server{Channel: "smtp", Dir: o.transport(), Marking: SchedulerMarks}, newOutput(&out), 0).open(JobLine{Path: "1", Host: "a.example"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 // it that the line selects. It is valid until Deliver returns. Only one goroutine
 // at a time may use it.
 type Message struct {
-	Job     Job
+	Job     JobLine
 	ID      uint64 // number of the control file
 	Session int    // number of the session that works on it, from 0
 	// File may be shared with other sessions, so Deliver must not change it. The

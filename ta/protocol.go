@@ -25,8 +25,8 @@ const (
 
 const resyncWord = "#resync"
 
-// Job is one job line: work for one agent on one message.
-type Job struct {
+// JobLine is one job line: work for one agent on one message.
+type JobLine struct {
 	Path string // control file below transport/: hash prefix and name
 	Host string // the thread's host, lower case
 	// WithHost says that the agent's command already names the host ($host), so
@@ -34,10 +34,10 @@ type Job struct {
 	WithHost bool
 }
 
-// AppendJob appends the job line j with its LF. A TAB or LF, which neither a
+// AppendJobLine appends the job line j with its LF. A TAB or LF, which neither a
 // path nor a host can hold, is written as '?': it must not start a new column
 // or line.
-func AppendJob(b []byte, j Job) []byte {
+func AppendJobLine(b []byte, j JobLine) []byte {
 	b = appendClean(b, j.Path, '?', '?')
 	if !j.WithHost {
 		b = append(b, '\t')
@@ -46,24 +46,24 @@ func AppendJob(b []byte, j Job) []byte {
 	return append(b, '\n')
 }
 
-// ParseJob reads a job line, without its LF, as an agent sees it. A line
+// ParseJobLine reads a job line, without its LF, as an agent sees it. A line
 // without TAB has no host (WithHost); columns after the second are ignored.
-func ParseJob(line []byte) (Job, error) {
+func ParseJobLine(line []byte) (JobLine, error) {
 	path, rest, tab := bytes.Cut(line, []byte{'\t'})
 	switch {
 	case len(line) > MaxLine:
-		return Job{}, fmt.Errorf("job line of %d bytes is too long", len(line))
+		return JobLine{}, fmt.Errorf("job line of %d bytes is too long", len(line))
 	case len(path) == 0:
-		return Job{}, fmt.Errorf("job line %q names no control file", clip(line))
+		return JobLine{}, fmt.Errorf("job line %q names no control file", clip(line))
 	case path[0] == '#':
-		return Job{}, fmt.Errorf("job line %q is a word of the protocol", clip(line))
+		return JobLine{}, fmt.Errorf("job line %q is a word of the protocol", clip(line))
 	case bytes.IndexByte(line, '\n') >= 0:
-		return Job{}, errors.New("job line holds a line feed")
+		return JobLine{}, errors.New("job line holds a line feed")
 	case !tab:
-		return Job{Path: string(path), WithHost: true}, nil
+		return JobLine{Path: string(path), WithHost: true}, nil
 	}
 	host, _, _ := bytes.Cut(rest, []byte{'\t'})
-	return Job{Path: string(path), Host: string(host)}, nil
+	return JobLine{Path: string(path), Host: string(host)}, nil
 }
 
 // Kind says what an agent's line is.

@@ -131,7 +131,7 @@ func TestReportIsWrittenOnOneLine(t *testing.T) {
 }
 
 func TestJobLines(t *testing.T) {
-	for line, want := range map[string]Job{
+	for line, want := range map[string]JobLine{
 		"1001":                         {"1001", "", true},
 		"B/I/15582\texample.net":       {"B/I/15582", "example.net", false},
 		"1001\t":                       {"1001", "", false},
@@ -139,18 +139,18 @@ func TestJobLines(t *testing.T) {
 		"1001\t((mx1)(mx2 mx3))":       {"1001", "((mx1)(mx2 mx3))", false},
 		strings.Repeat("x", MaxLine):   {strings.Repeat("x", MaxLine), "", true},
 	} {
-		got, err := ParseJob([]byte(line))
+		got, err := ParseJobLine([]byte(line))
 		if err != nil || got != want {
 			t.Errorf("%.80q: %+v %v, want %+v", line, got, err, want)
 		}
 	}
 	for _, line := range []string{"", "\thost", "#idle", "#new\thost", "a\nb", strings.Repeat("x", MaxLine+1)} {
-		if got, err := ParseJob([]byte(line)); err == nil {
+		if got, err := ParseJobLine([]byte(line)); err == nil {
 			t.Errorf("%.80q is job %+v", line, got)
 		}
 	}
 	// A host cannot make a second line.
-	if got := string(AppendJob(nil, Job{Path: "1", Host: "a\tb\n2\tc"})); got != "1\ta?b?2?c\n" {
+	if got := string(AppendJobLine(nil, JobLine{Path: "1", Host: "a\tb\n2\tc"})); got != "1\ta?b?2?c\n" {
 		t.Errorf("job line %q", got)
 	}
 }
@@ -228,11 +228,11 @@ func TestCapturedDialogues(t *testing.T) {
 				again = append(again, line...)
 				continue
 			}
-			job, err := ParseJob(bytes.TrimSuffix(line, []byte("\n")))
+			job, err := ParseJobLine(bytes.TrimSuffix(line, []byte("\n")))
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			again = AppendJob(again, job)
+			again = AppendJobLine(again, job)
 		}
 		if !bytes.Equal(again, toAgent) {
 			t.Errorf("%s: scheduler's side printed again:\n%q, was\n%q", name, again, toAgent)
@@ -334,12 +334,12 @@ func FuzzJob(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		job, err := ParseJob(line)
+		job, err := ParseJobLine(line)
 		if err != nil {
 			return
 		}
-		printed := AppendJob(nil, job)
-		if again, err := ParseJob(printed[:len(printed)-1]); err != nil || again != job {
+		printed := AppendJobLine(nil, job)
+		if again, err := ParseJobLine(printed[:len(printed)-1]); err != nil || again != job {
 			t.Fatalf("%q: %+v, again %+v %v", line, job, again, err)
 		}
 	})

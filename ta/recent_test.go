@@ -43,7 +43,7 @@ func TestManyHostsCostOneReading(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for i := range jobs {
-			sessions[i%2].work(Job{Path: largePath, Host: fmt.Sprintf("h%d.example", i)})
+			sessions[i%2].work(JobLine{Path: largePath, Host: fmt.Sprintf("h%d.example", i)})
 		}
 		runtime.ReadMemStats(&after)
 		if done != jobs {
@@ -67,7 +67,7 @@ func TestJobLineSeesTagsThatChangedSinceTheFileWasRead(t *testing.T) {
 		m.ReportRest(func(*Recipient) Result { return Result{Status: OK} })
 	}}
 	ss := newSession(s, newOutput(io.Discard), 0)
-	work := func(host int) { ss.work(Job{Path: largePath, Host: fmt.Sprintf("h%d.example", host)}) }
+	work := func(host int) { ss.work(JobLine{Path: largePath, Host: fmt.Sprintf("h%d.example", host)}) }
 	work(1)
 
 	// The scheduler recalls one recipient, and counts a delay notice of another one.

@@ -140,7 +140,7 @@ func (s *Server) serveOne(ctx context.Context, lines *LineReader, out *output) e
 
 // serveMany works on up to s.Sessions job lines at once.
 func (s *Server) serveMany(ctx context.Context, lines *LineReader, out *output) error {
-	jobs := make(chan Job, s.Sessions)
+	jobs := make(chan JobLine, s.Sessions)
 	var working sync.WaitGroup
 	for n := range s.Sessions {
 		out.line(HungryLine)
@@ -180,21 +180,21 @@ func (s *Server) serveMany(ctx context.Context, lines *LineReader, out *output) 
 
 // next reads up to the next job line and answers other lines. ok is false when
 // the agent should exit.
-func (s *Server) next(ctx context.Context, lines *LineReader, out *output) (job Job, ok bool, err error) {
+func (s *Server) next(ctx context.Context, lines *LineReader, out *output) (job JobLine, ok bool, err error) {
 	for ctx.Err() == nil {
 		line, err := lines.Next()
 		switch {
 		case err == ErrLong:
 			s.warn("job line %.40q... is too long", line)
 		case err == io.EOF || err == ErrTail || err != nil && ctx.Err() != nil:
-			return Job{}, false, nil
+			return JobLine{}, false, nil
 		case err != nil:
-			return Job{}, false, fmt.Errorf("read from the scheduler: %w", err)
+			return JobLine{}, false, fmt.Errorf("read from the scheduler: %w", err)
 		case string(line) == LeaveLine:
-			return Job{}, false, nil
+			return JobLine{}, false, nil
 		case string(line) == IdleLine:
 		default:
-			if job, err = ParseJob(line); err == nil {
+			if job, err = ParseJobLine(line); err == nil {
 				return job, true, nil
 			}
 			s.warn("%v", err)
@@ -202,10 +202,10 @@ func (s *Server) next(ctx context.Context, lines *LineReader, out *output) (job 
 		// The scheduler counts every line as given and waits for its answer.
 		out.line(HungryLine)
 		if out.flush() != nil {
-			return Job{}, false, nil
+			return JobLine{}, false, nil
 		}
 	}
-	return Job{}, false, nil
+	return JobLine{}, false, nil
 }
 
 // warn writes a line for the scheduler's log, in one write.

@@ -59,7 +59,7 @@ func newSession(s *Server, out *output, number int) *session {
 }
 
 // work does one job line, except for the #hungry that answers it.
-func (ss *session) work(job Job) {
+func (ss *session) work(job JobLine) {
 	m, err := ss.open(job)
 	if len(ss.buf) > 128*initialBuffer {
 		ss.buf = make([]byte, initialBuffer)
@@ -126,7 +126,7 @@ func (ss *session) work(job Job) {
 
 // open reads the control file and takes the open recipients of the job line.
 // The error is errNoRecipient if there are none.
-func (ss *session) open(job Job) (*Message, error) {
+func (ss *session) open(job JobLine) (*Message, error) {
 	s := ss.server
 	flags := unix.O_RDWR
 	if s.Marking == SchedulerMarks {

@@ -270,7 +270,7 @@ func TestOrdersCountHeldMailThatTheyLeave(t *testing.T) {
 // that it delivers.
 func slow(t *testing.T, patience time.Duration) *harness {
 	h := newHarness(t, nil)
-	h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+	h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 		if patience == 0 {
 			a.ReportAll(job, ta.OK2, "delivered")
 			return

@@ -17,7 +17,7 @@ import (
 func withLimit(t *testing.T) *harness {
 	h := newHarness(t, nil)
 	h.Options.Config.ActiveLimit = 2
-	h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { deferAll(a, job) }
+	h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { deferAll(a, job) }
 	h.Run()
 	for i := range 20 {
 		h.Spool.Announce(uint64(i+1), []string{"a.example", "b.example"}[i%2])
@@ -64,7 +64,7 @@ func TestOrdersAboutMailBeyondTheLimit(t *testing.T) {
 func TestRetryOfMailBeyondTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := withLimit(t)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.OK2, "delivered") }
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { a.ReportAll(job, ta.OK2, "delivered") }
 		h.want("RETRY THREAD smtp b.example", 10, 10, 1)
 		synctest.Wait()
 		if n := h.Spool.Left(); n != 10 {
@@ -107,7 +107,7 @@ func TestListsHaveMailBeyondTheLimit(t *testing.T) {
 func TestMailBeyondTheLimitComesDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := withLimit(t)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.OK2, "delivered") }
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { a.ReportAll(job, ta.OK2, "delivered") }
 		h.Spool.Mu.Lock()
 		delete(h.Spool.Files, "3")
 		h.Spool.Mu.Unlock()

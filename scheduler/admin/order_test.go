@@ -126,7 +126,7 @@ func (h *harness) pass(d time.Duration) {
 func loaded(t *testing.T) *harness {
 	h := newHarness(t, nil)
 	good := false
-	h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+	h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 		if good {
 			a.ReportAll(job, ta.OK2, "delivered")
 		} else {
@@ -238,7 +238,7 @@ func TestReleaseGivesPoisonAnotherChance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
 		deaths := 0
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			if deaths++; deaths <= 3 {
 				a.Signal(syscall.SIGSEGV)
 				return

@@ -21,7 +21,7 @@ import (
 )
 
 // deferAll is an agent that nobody takes mail from.
-func deferAll(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.Deferred, "451 busy") }
+func deferAll(a *daemontest.FakeAgent, job ta.JobLine) { a.ReportAll(job, ta.Deferred, "451 busy") }
 
 func TestQueueShowsWhatTheCoreHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestListThatIsBrokenOffIsClosed(t *testing.T) {
 func TestMessageIsItsFileAndWhatTheCoreKnows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			if job.Host == "a.example" {
 				a.ReportAll(job, ta.OK2, "delivered")
 			} else {

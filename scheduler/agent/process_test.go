@@ -110,7 +110,7 @@ func late(in *bufio.Reader) int {
 		if err != nil {
 			return 0
 		}
-		job, err := ta.ParseJob([]byte(strings.TrimSuffix(line, "\n")))
+		job, err := ta.ParseJobLine([]byte(strings.TrimSuffix(line, "\n")))
 		if err != nil {
 			return 1
 		}

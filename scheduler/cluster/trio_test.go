@@ -112,7 +112,7 @@ func (n *scheduling) boot() {
 	n.node = cluster.Open(o)
 	n.Options.Cluster, n.Options.State, n.dead = n.node, n.state, false
 	files := n.Spool
-	n.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { n.deliver(files, a, job) }
+	n.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { n.deliver(files, a, job) }
 	ids := make([]uint64, 300)
 	for i := range ids {
 		ids[i] = n.next()
@@ -136,7 +136,7 @@ func (n *scheduling) next() uint64 {
 }
 
 // deliver is one session of the scheduler with that spool. It may outlive the scheduler.
-func (n *scheduling) deliver(files *daemontest.Spool, a *daemontest.FakeAgent, job ta.Job) {
+func (n *scheduling) deliver(files *daemontest.Spool, a *daemontest.FakeAgent, job ta.JobLine) {
 	x := n.trio
 	x.change(+1, n)
 	took := x.store.session()

@@ -126,7 +126,7 @@ func (all *agents) started(s agentStart) {
 // feed gives an agent a job line.
 func (all *agents) feed(f scheduler.Feed) {
 	if a := all.byID[f.Agent]; a != nil {
-		a.output = ta.AppendJob(a.output, f.Job)
+		a.output = ta.AppendJobLine(a.output, f.Job)
 		a.limit.fed()
 		all.queue(a)
 	}

@@ -66,7 +66,7 @@ func TestStartThatFailsIsTriedAgain(t *testing.T) {
 func TestWhatAnAgentSaysIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			a.Say(
 				child.Line{Kind: ta.Comment, Text: "# connecting"},
 				child.Stderr("assertion missed"),
@@ -100,7 +100,7 @@ func TestWhatAnAgentSaysIsLogged(t *testing.T) {
 func TestResyncIsLoggedWithoutAnotherHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			if job.Host == "b.example" {
 				a.Say(child.Line{Kind: ta.Resync, Path: job.Path})
 			}
@@ -141,7 +141,7 @@ func TestAgentThatFloodsTheLogIsEnded(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := daemontest.New(t, nil)
 			first := true
-			h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+			h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 				if !first {
 					a.ReportAll(job, ta.OK2, "delivered")
 					return
@@ -174,7 +174,7 @@ func TestNoisyAgentThatMovesNothingIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
 		first := true
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			if !first {
 				a.ReportAll(job, ta.OK2, "delivered")
 				return

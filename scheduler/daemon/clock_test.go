@@ -26,7 +26,7 @@ func TestClockIsSet(t *testing.T) {
 				now.Wall = now.Wall.Add(time.Duration(offset.Load()))
 				return now
 			}
-			h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+			h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 				switch job.Host {
 				case "deferring.example":
 					tried.Add(1)

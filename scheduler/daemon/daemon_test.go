@@ -42,7 +42,7 @@ func TestUndeliverableMessageExpiresAfterThreeDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
 		tries := 0
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			tries++
 			a.ReportAll(job, ta.Deferred, "no route to host")
 		}
@@ -122,7 +122,7 @@ func TestNamesWaitWhileManyAreBeingTaken(t *testing.T) {
 func TestKnownNameIsNotTakenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.Deferred, "later") }
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { a.ReportAll(job, ta.Deferred, "later") }
 		h.Run()
 		h.Spool.Announce(5, "a.example")
 		h.Spool.Names <- []spool.Name{{Path: "5", ID: 5}, {Path: "5", ID: 5}}
@@ -290,7 +290,7 @@ func TestReportWithoutATagIsNotForgottenWhenUnloaded(t *testing.T) {
 		h := daemontest.New(t, func(p *scheduler.Params) { p.Expiry, p.Jitter = time.Hour, 0 })
 		h.Options.Config.ActiveLimit = 2
 		attempts := map[string]map[string]int{"takes.example": {}, "defers.example": {}}
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			attempts[job.Host][job.Path]++
 			if job.Host == "defers.example" {
 				a.ReportAll(job, ta.Deferred, "later")

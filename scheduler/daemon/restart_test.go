@@ -61,7 +61,7 @@ func clock(at time.Time) string {
 func deferring(t *testing.T) *daemontest.Harness {
 	h := daemontest.New(t, nil)
 	h.Options.State = filepath.Join(t.TempDir(), state.Name)
-	h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+	h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 		if job.Host == "dead.example" {
 			a.ReportAll(job, ta.DeferAll, "no route to host")
 			return
@@ -306,7 +306,7 @@ func TestSavedStateIsDroppedWhenAllMailIsLoaded(t *testing.T) {
 func TestRestartKeepsOrdersThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { time.Sleep(time.Hour) }
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { time.Sleep(time.Hour) }
 		h.Run()
 		h.Spool.Announce(1, "a.example")
 		synctest.Wait()

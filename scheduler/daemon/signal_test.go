@@ -22,7 +22,7 @@ func TestFastStopLeavesAnAgentItsMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
 		hang := make(chan struct{})
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.Deafen(); <-hang }
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { a.Deafen(); <-hang }
 		h.Run()
 		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
@@ -47,7 +47,7 @@ func TestFastStopLeavesAnAgentItsMessage(t *testing.T) {
 func TestSlowStopWaitsForOpenJobLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			time.Sleep(time.Minute)
 			a.ReportAll(job, ta.OK2, "delivered")
 		}
@@ -77,7 +77,7 @@ func TestNoAgentWithoutAMessageOutlivesAStop(t *testing.T) {
 	for sig, most := range map[os.Signal]time.Duration{syscall.SIGTERM: 6 * time.Second, syscall.SIGQUIT: 40 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			h := daemontest.New(t, nil)
-			h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+			h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 				a.ReportAll(job, ta.OK2, "delivered")
 				a.Deafen()
 			}
@@ -101,7 +101,7 @@ func TestSecondSignalHastensASlowStop(t *testing.T) {
 	for _, second := range []os.Signal{syscall.SIGQUIT, syscall.SIGTERM} {
 		synctest.Test(t, func(t *testing.T) {
 			h := daemontest.New(t, nil)
-			h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.Deafen() }
+			h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { a.Deafen() }
 			h.Run()
 			h.Spool.Announce(1, "a.example")
 			synctest.Wait()
@@ -120,7 +120,7 @@ func TestSecondSignalHastensASlowStop(t *testing.T) {
 func TestStopTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.Deafen() }
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { a.Deafen() }
 		h.Run()
 		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
@@ -187,7 +187,7 @@ func TestVerboseLogCanWaitForTheStartupScan(t *testing.T) {
 func TestOperandsAreAllThatIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			if job.Host == "dead.example" {
 				a.ReportAll(job, ta.Deferred, "later")
 			} else {

@@ -112,7 +112,7 @@ func grep(text, word string) (lines []string) {
 func TestMetricsCountWhatHappened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			switch job.Host {
 			case "later.example":
 				a.ReportAll(job, ta.Deferred, "later")
@@ -177,7 +177,7 @@ func TestReloadsOfTheRouterAndTheSMTPServer(t *testing.T) {
 func TestFeedLatencyIsThatOfTheFirstJobLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, func(p *scheduler.Params) { p.MaxRing = 1 })
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			time.Sleep(10 * time.Second)
 			a.ReportAll(job, ta.OK2, "delivered")
 		}
@@ -211,7 +211,7 @@ func TestUnknownMetricsRequestIsRefused(t *testing.T) {
 func TestAgesAreThoseOfThreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.Deferred, "451 busy") }
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { a.ReportAll(job, ta.Deferred, "451 busy") }
 		h.Run()
 		h.Spool.Announce(1, "a.example", "b.example")
 		synctest.Wait()
@@ -235,7 +235,7 @@ func TestWindowsAndSuspensionsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var up atomic.Bool
 		h := newHarness(t, func(p *scheduler.Params) { p.Share = "sender" })
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			if up.Load() {
 				a.ReportAll(job, ta.OK2, "delivered")
 				return
@@ -263,7 +263,7 @@ func TestWindowsAndSuspensionsAreCounted(t *testing.T) {
 func TestLabelsAreUTF8(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.Deferred, "451 busy") }
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { a.ReportAll(job, ta.Deferred, "451 busy") }
 		h.Run()
 		h.Spool.Announce(1, "caf\xe9.example", "caf\xe8.example", "café.example", "caf\ufffd.example")
 		synctest.Wait()

@@ -65,7 +65,7 @@ func TestResultsAreBounded(t *testing.T) {
 func TestResultsAreCountedByCodeAndAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			time.Sleep(20 * time.Second)
 			switch job.Host {
 			case "later.example":

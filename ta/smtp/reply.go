@@ -116,36 +116,18 @@ func (r Reply) status() string {
 	return s
 }
 
+// statuses are the enhanced status codes for reply codes that say more than their class.
+var statuses = map[int]string{
+	421: "4.3.2", 450: "4.2.0", 451: "4.3.0", 452: "4.3.1", 453: "4.1.3", 455: "4.5.4",
+	500: "5.5.2", 501: "5.5.4", 502: "5.5.1", 503: "5.5.1", 504: "5.5.4",
+	521: "5.3.2", 550: "5.2.0", 551: "5.1.6", 552: "5.3.4", 553: "5.1.3", 555: "5.5.4",
+}
+
 func defaultStatus(code int) string {
-	class := strconv.Itoa(code/100) + "."
-	if code/100 == 2 {
-		return "2.0.0"
+	if status, ok := statuses[code]; ok {
+		return status
 	}
-	switch code % 100 {
-	case 0, 1, 2, 3, 4: // syntax, unknown command, sequence, parameter
-		if code/100 == 5 {
-			return class + "5." + []string{"2", "4", "1", "1", "4"}[code%100]
-		}
-	case 21:
-		return class + "3.2"
-	case 50:
-		return class + "2.0"
-	case 51:
-		if code/100 == 5 {
-			return class + "1.6"
-		}
-		return class + "3.0"
-	case 52:
-		if code/100 == 5 {
-			return class + "3.4"
-		}
-		return class + "3.1"
-	case 53:
-		return class + "1.3"
-	case 55:
-		return class + "5.4"
-	}
-	return class + "0.0"
+	return strconv.Itoa(code/100) + ".0.0"
 }
 
 // diagnostic returns the reply in the form of delivery status notices: "smtp; 550

@@ -62,7 +62,7 @@ func (a *FakeAgent) live() {
 				continue
 			}
 			if line != "#idle\n" {
-				job, err := ta.ParseJob([]byte(strings.TrimSuffix(line, "\n")))
+				job, err := ta.ParseJobLine([]byte(strings.TrimSuffix(line, "\n")))
 				if err != nil {
 					a.harness.t.Errorf("agent was given %q: %v", line, err)
 					continue
@@ -103,7 +103,7 @@ func (a *FakeAgent) dying() bool {
 	return a.status != ""
 }
 
-func (a *FakeAgent) do(job ta.Job) {
+func (a *FakeAgent) do(job ta.JobLine) {
 	if a.harness.Deliver != nil {
 		a.harness.Deliver(a, job)
 		return
@@ -113,7 +113,7 @@ func (a *FakeAgent) do(job ta.Job) {
 
 // ReportAll reports every open recipient of a job line in the same way, and
 // tags those that are done, as agents do.
-func (a *FakeAgent) ReportAll(job ta.Job, status ta.Status, text string) {
+func (a *FakeAgent) ReportAll(job ta.JobLine, status ta.Status, text string) {
 	s := a.harness.Spool
 	s.Mu.Lock()
 	f := s.Files[job.Path]

@@ -31,7 +31,7 @@ type Harness struct {
 	Daemon  *daemon.Daemon // set by Run
 	// Deliver is what an agent does with a job line; nil: every recipient is
 	// delivered.
-	Deliver func(a *FakeAgent, job ta.Job)
+	Deliver func(a *FakeAgent, job ta.JobLine)
 
 	t      *testing.T
 	mu     sync.Mutex
