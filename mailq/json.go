@@ -190,9 +190,6 @@ type HeldItem struct {
 	Until  time.Time `json:"until,omitzero"` // zero: until it is released
 	By     string    `json:"by,omitempty"`
 	Why    string    `json:"because,omitempty"`
-	// EndUnknown: a record of holds is damaged, so Until is not known. The hold lasts until
-	// it is released.
-	EndUnknown bool `json:"end_unknown,omitempty"`
 	// Messages counts the mail of a held thread.
 	Messages int `json:"messages,omitempty"`
 }

@@ -23,8 +23,8 @@ type KeptKind struct {
 	what string // why it is kept back: "1 thread held"
 }
 
-// KeptKinds are all kinds, in the order of lists. Totals has a field for each. None is in the
-// other counts of Totals, except for jobs and the mail of threads.
+// KeptKinds are all kinds, in the order of lists. Totals has a field for each. Held messages,
+// jobs and the mail of threads are in the other counts of Totals too.
 var KeptKinds = [...]KeptKind{
 	{"held", func(t *Totals) *Kept { return &t.Held }, "message", "messages", "held"},
 	{"held_threads", func(t *Totals) *Kept { return &t.HeldThreads }, "thread", "threads", "held"},
@@ -159,18 +159,11 @@ func (h *HeldItem) Text(now time.Time) string {
 	if h.Order != "" {
 		held = "held when its agent reports, ordered"
 	}
-	const endUnknown = ", its end is not known because a hold record is damaged"
 	if h.HeldAt.IsZero() {
-		text += ", " + held + ", not known by whom"
-		if h.EndUnknown {
-			text += endUnknown
-		}
-		return text
+		return text + ", " + held + ", not known by whom"
 	}
 	text += fmt.Sprintf(", %s %s by %s", held, FormatAge(now, h.HeldAt), cmp.Or(h.By, "somebody"))
 	switch {
-	case h.EndUnknown:
-		text += endUnknown
 	case h.Until.IsZero():
 		text += ", until released"
 	default:

@@ -22,12 +22,10 @@ type Outcome struct {
 	// WithAgents are those of the messages that an agent has, at least in part, so that the
 	// order waits until the agent reports.
 	WithAgents int `json:"with_agents,omitempty"`
-	// KeptBack are messages that a RETRY selects and that are not tried, because their thread
-	// is held or SUSPEND suspends it. Messages does not count them.
+	// KeptBack are messages that a RETRY selects and that are not tried, because they or their
+	// thread are held, or SUSPEND suspends it; or held ones that a REQUEUE leaves. Messages
+	// does not count them.
 	KeptBack int `json:"kept_back,omitempty"`
-	// Held are messages that the order selects as well, and that are held: nothing is done to
-	// them. Messages does not count them.
-	Held int `json:"held,omitempty"`
 	// ThreadHolds are the holds of threads that a RELEASE ends.
 	ThreadHolds int `json:"thread_holds,omitempty"`
 	// HoldsLost are those of the messages that were held, or were to be held, and whose mail
@@ -52,9 +50,11 @@ var counts = []struct {
 		return fmt.Sprintf("%s with agents: %s when the agent reports, unless it delivers them.",
 			Plural(n, "message is", "messages are"), o.Verb.Info().Effect)
 	}},
-	{func(did *Outcome) *int { return &did.Held }, heldText},
-	{func(did *Outcome) *int { return &did.KeptBack }, func(_ *Order, _ *Outcome, n int) string {
-		return Plural(n, "message is", "messages are") + " held or suspended with the thread and not tried."
+	{func(did *Outcome) *int { return &did.KeptBack }, func(o *Order, _ *Outcome, n int) string {
+		if o.Verb == Requeue {
+			return Plural(n, "more message is", "more messages are") + " held and not given back to the router: select held mail with state=held."
+		}
+		return Plural(n, "message is", "messages are") + " held or suspended and not tried."
 	}},
 	{func(did *Outcome) *int { return &did.ThreadHolds }, func(_ *Order, _ *Outcome, n int) string {
 		return Plural(n, "hold of a thread", "holds of threads") + " ended."
@@ -65,18 +65,6 @@ var counts = []struct {
 	{func(did *Outcome) *int { return &did.NotLoaded }, func(_ *Order, did *Outcome, n int) string {
 		return Plural(n, "more message is", "more messages are") + " not loaded, and nothing is done to them: " + did.WhyNotLoaded + "."
 	}},
-}
-
-// heldText says how many held messages the order leaves as they are.
-func heldText(o *Order, _ *Outcome, n int) string {
-	are, them := Plural(n, "more message is", "more messages are"), "them"
-	if n == 1 {
-		them = "it"
-	}
-	if o.Verb == Retry {
-		return fmt.Sprintf("%s held and not tried: mailq release ends that.", are)
-	}
-	return fmt.Sprintf("%s held, and nothing is done to %s: select %s with state=held.", are, them, them)
 }
 
 // Add adds what another order did.
@@ -101,15 +89,6 @@ func (did Outcome) Sentences(o *Order) []string {
 		}
 	}
 	return sentences
-}
-
-// HeldNote says how many held messages the order leaves as they are, after a semicolon; "" if
-// there are none.
-func (did Outcome) HeldNote(o *Order) string {
-	if did.Held == 0 {
-		return ""
-	}
-	return "; " + strings.TrimSuffix(heldText(o, &did, did.Held), ".")
 }
 
 // Reply returns the reply to an order that was executed, or to a dry run.

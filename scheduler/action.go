@@ -106,9 +106,16 @@ type (
 	}
 
 	// Hold moves a message to hold/. No agent has any of it, and no other
-	// Action on its files is pending. After Done the message is dropped; after
-	// Failed it is back in the queue.
+	// Action on its files is pending. From Done on, the Path of actions on it begins with
+	// "hold/". After Failed it is back in the queue.
 	Hold struct {
+		Op      Op
+		Message MessageID
+		Path    string
+	}
+
+	// Release moves a message back from hold/. Path is without "hold/".
+	Release struct {
 		Op      Op
 		Message MessageID
 		Path    string
@@ -124,9 +131,9 @@ type (
 		Op            Op
 		Message       MessageID
 		Path          string
-		Offsets       []int64 // ascending
-		Attempts      []int   // of each; set only for a move to another node
-		Held          bool    // with Attempts: their threads are held
+		Offsets       []int64    // ascending
+		Attempts      []int      // of each; set only for a move to another node
+		Hold          *HoldOrder // the new message is held by it; nil: it is not
 		Channel, Host string
 	}
 
@@ -182,9 +189,6 @@ type (
 		To         Target // of VerbReroute
 		// As in Ordered. By is "" if another message obsoletes this one.
 		Name, By, Why string
-		// New names the new message that a held message became when it was
-		// rerouted, and NewSpoolID is its spoolid.
-		New, NewSpoolID string
 	}
 
 	// Undone says that an order was not carried out, because a Hold or Resubmit has failed or
@@ -245,6 +249,7 @@ func (Load) action()      {}
 func (Finish) action()    {}
 func (Report) action()    {}
 func (Hold) action()      {}
+func (Release) action()   {}
 func (Resubmit) action()  {}
 func (Answer) action()    {}
 func (Account) action()   {}

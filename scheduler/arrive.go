@@ -23,22 +23,15 @@ func (dv *delivery) arrive(in *Message) {
 	m := dv.newMessage(in)
 	dv.byID.add(m.ref)
 	dv.counts.Messages++
-	if in.Released {
-		dv.counts.MessagesReleased++
-		dv.counts.RecipientsReleased += uint64(m.open)
-	} else {
-		dv.counts.MessagesIn++
-		dv.counts.BytesIn += uint64(max(0, in.Size))
-		dv.counts.RecipientsIn += uint64(m.open)
+	dv.counts.MessagesIn++
+	dv.counts.BytesIn += uint64(max(0, in.Size))
+	dv.counts.RecipientsIn += uint64(m.open)
+	if in.UnderHold {
+		m.flags |= underHold
+		dv.countUnderHold(m, 1)
 	}
 	dv.counts.Recipients += int(m.open)
-	dv.eachVertex(m, func(v *vertex) {
-		if c := dv.threadOf(v).channel; in.Released {
-			c.released += uint64(v.open)
-		} else {
-			c.in += uint64(v.open)
-		}
-	})
+	dv.eachVertex(m, func(v *vertex) { dv.threadOf(v).channel.in += uint64(v.open) })
 	dv.restore(m, in.Saved)
 	dv.obsolete(m, in.Obsoletes)
 	if m.open == 0 {
@@ -47,10 +40,14 @@ func (dv *delivery) arrive(in *Message) {
 	}
 	dv.eachVertex(m, dv.enterQueue)
 	dv.eachVertex(m, dv.noteArrival)
+	dv.holdArrived(m, in)
 	if dv.restoreOrders(m) {
 		return
 	}
 	dv.planInterimNotice(m)
+	if dv.holdOrders.messages[m.ref] != nil {
+		return
+	}
 	if !dv.staysLoaded(m) {
 		dv.unload(m)
 		return
@@ -76,8 +73,8 @@ func (dv *delivery) newMessage(in *Message) *message {
 	if in.Owes {
 		m.flags |= owesNotice
 	}
-	m.levels = uint8(strings.Count(in.Path, "/"))
-	if !isPathOf(in.Path, m.id, int(m.levels)) {
+	m.flags |= messageFlags(min(strings.Count(in.Path, "/"), 3)) << levelsShift
+	if !isPathOf(in.Path, m.id, m.levels()) {
 		dv.obtainExtras(m).path = in.Path
 	}
 	if in.ErrorTo != in.Sender {
@@ -85,11 +82,7 @@ func (dv *delivery) newMessage(in *Message) *message {
 		dv.obtainExtras(m).errorTo = in.ErrorTo
 	}
 	dv.logHashes.set(ref, hashLogID(in.LogID))
-	var flags recipientFlags
-	if in.Released {
-		flags = mustAttempt
-	}
-	dv.groupRecipients(m, in.Recipients, flags)
+	dv.groupRecipients(m, in.Recipients, 0)
 	return m
 }
 
@@ -170,9 +163,15 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 }
 
 // enterQueue makes a new vertex due; or waiting, if a wakeAt was restored; or
-// blocked, if all of its recipients are alternatives that wait for others.
+// blocked, if all of its recipients are alternatives that wait for others; or held, if its
+// files lie under hold/.
 func (q *queue) enterQueue(v *vertex) {
 	q.counts.Vertices++
+	if q.messageOf(v).flags&underHold != 0 {
+		q.setState(v, held, 0)
+		q.updateThread(q.threadOf(v))
+		return
+	}
 	if q.feedable(v) == 0 {
 		q.setState(v, blocked, 0)
 		q.planWake(v)
@@ -199,7 +198,7 @@ func (q *queue) noteArrival(v *vertex) {
 func (dv *delivery) obsolete(by *message, logIDs []string) {
 	for i, found := range dv.withLogIDs(logIDs...) {
 		for _, m := range found {
-			if m == by || m.flags&(removing|moving|obsoleted) != 0 || m.open == 0 ||
+			if m == by || m.flags&(removing|obsoleted) != 0 || m.open == 0 ||
 				dv.errorTo(m) != dv.errorTo(by) || m.owner != by.owner {
 				continue
 			}

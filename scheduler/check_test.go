@@ -53,8 +53,9 @@ func (s *Scheduler) check() {
 	assert(messages == s.counts.Messages, "messages: %d, kept %d", messages, s.counts.Messages)
 	assert(len(s.threads) == s.counts.Threads, "threads: %d, kept %d", len(s.threads), s.counts.Threads)
 	assert(len(s.agents) == s.counts.Agents, "agents: %d, kept %d", len(s.agents), s.counts.Agents)
-	assert(s.counts.MessagesIn+s.counts.MessagesReleased-s.counts.MessagesOut-s.counts.MessagesHeld == uint64(messages), "messages: %d in, %d out, %d there", s.counts.MessagesIn, s.counts.MessagesOut, messages)
-	assert(s.counts.RecipientsIn+s.counts.RecipientsReleased-s.counts.RecipientsOut-s.counts.RecipientsHeld == uint64(c.Recipients), "recipients: %d in, %d out, %d there", s.counts.RecipientsIn, s.counts.RecipientsOut, c.Recipients)
+	assert(s.counts.MessagesIn-s.counts.MessagesOut == uint64(messages), "messages: %d in, %d out, %d there", s.counts.MessagesIn, s.counts.MessagesOut, messages)
+	assert(s.counts.RecipientsIn-s.counts.RecipientsOut == uint64(c.Recipients), "recipients: %d in, %d out, %d there", s.counts.RecipientsIn, s.counts.RecipientsOut, c.Recipients)
+	assert(c.UnderHold == s.holdOrders.underHold, "under hold/: %d, kept %d", c.UnderHold, s.holdOrders.underHold)
 	assert(s.Counts().States == c.States, "states: counted %+v, kept %+v", c.States, s.Counts().States)
 	for _, w := range s.walks {
 		s.checkWalk(w)
@@ -89,9 +90,9 @@ func assert(holds bool, format string, args ...any) {
 }
 
 func (s *Scheduler) checkMessage(m *message, c *Counts) {
-	open, linked, held := int32(0), 0, false
+	open, linked, toBeHeld := int32(0), 0, false
 	s.eachVertex(m, func(v *vertex) {
-		held = held || v.state != 0 && s.wholeOrder(v) == VerbHold
+		toBeHeld = toBeHeld || v.state != 0 && s.wholeOrder(v) == VerbHold
 		if v.state == 0 {
 			assert(v.open == 0, "a vertex of %d left with %d open", m.id, v.open)
 			return
@@ -103,11 +104,18 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	assert(open == m.open, "message %d: %d open, kept %d", m.id, open, m.open)
 	assert(m.open > 0 || m.pendingWrites > 0 || m.flags&removing != 0, "message %d is done and not leaving", m.id)
 	assert(m.flags&removing == 0 || m.open == 0, "message %d leaves with %d open", m.id, m.open)
-	assert(m.flags&moving == 0 || s.allHolding(m) && m.pendingWrites == 0, "message %d is moved and not all holding", m.id)
-	assert(!held || m.flags&(moving|removing) != 0 || m.pendingWrites > 0 || !s.allHolding(m), "message %d is all holding and not moved", m.id)
+	under, ordered := m.flags&underHold != 0, s.holdOrders.messages[m.ref] != nil
+	assert(m.flags&moving == 0 || (under || s.allHeld(m)) && m.pendingWrites == 0, "message %d is moved and not all held", m.id)
+	settled := m.flags&(moving|removing) == 0 && m.pendingWrites == 0
+	assert(under || !toBeHeld || !settled || !s.allHeld(m), "message %d is all held and not moved", m.id)
+	assert(!under || ordered || !settled, "message %d is under hold/ without an order, and not moved", m.id)
+	assert(!toBeHeld || ordered || m.flags&moving != 0, "message %d is to be held, and its order is not known", m.id)
 	s.checkJobs(m)
 	c.Recipients += int(m.open)
 	c.Vertices += linked
+	if under {
+		c.UnderHold++
+	}
 }
 
 // checkMail: all memory that is allocated is in use, and shared values have the
@@ -176,15 +184,17 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	default:
 		assert(!wakes, "vertex of %d in state %d waits", id, v.state)
 	}
-	if v.state.isWatched() && !t.held && t.updates&releaseHeld == 0 && s.mayExpire(v) {
+	if v.state.isWatched() && !s.isKeptBack(v) && t.updates&releaseHeld == 0 && s.mayExpire(v) {
 		assert(watched == (expires != noDate), "vertex of %d in state %d, expires %v, watched %v", id, v.state, expires != noDate, watched)
 	}
 	if v.state == due || v.state == waiting {
 		assert(s.feedable(v) > 0, "vertex of %d in state %d has nothing to feed", id, v.state)
 	}
 	c.States.add(v.state, 1)
-	assert(v.state != holding || s.wholeOrder(v) == VerbHold, "vertex of %d is holding without an order", id)
-	assert(s.orderOn(v) == nil || v.state == fed || v.state == reading || v.state == holding || v.state == blocked, "vertex of %d in state %d has an order open", id, v.state)
+	under := s.messageOf(v).flags&underHold != 0
+	assert(v.state != held || under || s.wholeOrder(v) == VerbHold || s.messageOf(v).flags&moving != 0, "vertex of %d is held without an order", id)
+	assert(!under || v.state == held || v.state == blocked, "vertex of %d under hold/ in state %d", id, v.state)
+	assert(s.orderOn(v) == nil || v.state == fed || v.state == reading || v.state == held || v.state == blocked, "vertex of %d in state %d has an order open", id, v.state)
 	if v.state == blocked {
 		kept := s.orders[v.ref] != nil && s.isWriting(v)
 		assert(s.feedable(v) == 0 || kept, "vertex of %d is blocked with something to feed", id)
@@ -249,7 +259,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	assert(states == t.states && int(recipients) == t.recipients, "thread %v: states %v, kept %v; %d recipients, kept %d", t, states, t.states, recipients, t.recipients)
 	assert((t.isEmpty() || oldest == t.modTimes.earliest()) && wake == t.nextWake(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t, oldest, t.modTimes.earliest(), wake, t.nextWake())
 	s.checkWindow(t)
-	assert(t.held == s.held[t.key], "thread %v is held: %v", t, t.held)
+	assert(t.held == (s.holdOrders.threads[t.key] != nil), "thread %v is held: %v", t, t.held)
 	sessions := 0
 	for _, a := range t.agents {
 		assert(s.agents[a.id] == a, "thread %v has an agent that is gone", t)
@@ -346,7 +356,7 @@ func (s *Scheduler) checkGate(t *thread) {
 	}
 	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t, x.suspended)
 	assert(ends == x.effectEnd.isPlanned(), "thread %v: effects %v, in the agenda %v", t, ends, x.effectEnd.isPlanned())
-	assert(x.order == s.suspendedThreads[t.key], "thread %v has another order", t)
+	assert(x.order == s.holdOrders.suspended[t.key], "thread %v has another order", t)
 	waits := x.draws == nil && t.queue().len() > x.tokens && x.tokens < x.rate.Burst || t.isEmpty() && x.rate.Owed(s.both())
 	assert(!waits || x.rate.next.isPlanned(), "thread %v waits for a token and is not in the agenda", t)
 	if w := x.draws; w != nil {
@@ -469,14 +479,14 @@ func (s *Scheduler) checkChannel(c *channel) {
 			}
 		}
 	}
-	out := c.delivered + c.failed + c.expired + c.dropped + c.held
+	out := c.delivered + c.failed + c.expired + c.dropped
 	inside := uint64(0)
 	for _, t := range s.threads {
 		if t.channel == c {
 			inside += s.withoutOutcome(t)
 		}
 	}
-	assert(c.in+c.released == out+inside, "channel %s: %d in, %d out, %d there", c.name, c.in, out, inside)
+	assert(c.in == out+inside, "channel %s: %d in, %d out, %d there", c.name, c.in, out, inside)
 	checkWaiting("processes of "+c.name, &c.processes, func(r *ring) limit.Link { return s.processLinks(r)[ofChannelProcesses] })
 	c.sessions.Each(func(r *ring) {
 		l := s.ringLinks(r)[1]

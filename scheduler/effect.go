@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -36,14 +35,6 @@ func (e *effect) portion(now instant) (part float64, nextAt instant) {
 		nextAt = e.until
 	}
 	return least + (1-least)*float64(step)/slowSteps, nextAt
-}
-
-// suspensionOrder is an administrator's SUSPEND of a thread, with or without mail.
-type suspensionOrder struct {
-	key     threadKey
-	until   date // noDate: until it is lifted
-	by, why string
-	end     timer // at until
 }
 
 func (r *ReplyRule) applies(key threadKey) bool {
@@ -118,7 +109,7 @@ func (q *queue) updateEffects(t *thread) {
 func (q *queue) shapingEnd(x *shaping) instant {
 	until := x.rulesUntil()
 	if x.order != nil {
-		until = max(until, q.instantAt(x.order.until))
+		until = max(until, q.instantAt(x.order.end()))
 	}
 	return until
 }
@@ -180,34 +171,6 @@ type EffectView struct {
 	Part float64
 }
 
-// OrderView is an administrator's suspension of a thread.
-type OrderView struct {
-	Channel, Host string
-	Until         time.Time // zero: until it is lifted
-	By, Why       string
-}
-
-func (o *suspensionOrder) view() OrderView {
-	v := OrderView{Channel: o.key.channel, Host: o.key.host, By: o.by, Why: o.why}
-	if o.until != noDate {
-		v.Until = o.until.time()
-	}
-	return v
-}
-
-// SuspendedThreads returns the threads that an administrator has suspended, by
-// channel and host.
-func (s *Scheduler) SuspendedThreads() []OrderView {
-	views := make([]OrderView, 0, len(s.suspendedThreads))
-	for _, o := range s.suspendedThreads {
-		views = append(views, o.view())
-	}
-	slices.SortFunc(views, func(a, b OrderView) int {
-		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
-	})
-	return views
-}
-
 // viewEffects adds the effects on a thread to its view.
 func (s *Scheduler) viewEffects(v *ThreadView, t *thread) {
 	x := t.shaping
@@ -215,8 +178,7 @@ func (s *Scheduler) viewEffects(v *ThreadView, t *thread) {
 		return
 	}
 	if x.order != nil {
-		order := x.order.view()
-		v.Order = &order
+		v.Order = x.order
 	}
 	for i := range x.effects {
 		e := &x.effects[i]
@@ -253,53 +215,6 @@ func (q *queue) dropEffects(t *thread, selected func(*ReplyRule) bool) {
 func (q *queue) liftRuleSuspensions(t *thread) {
 	if t.shaping != nil && t.shaping.suspended {
 		q.dropEffects(t, func(r *ReplyRule) bool { return r.Verb == ReplySuspend })
-	}
-}
-
-// suspendByOrder suspends a thread until a time, as an administrator has ordered.
-func (q *queue) suspendByOrder(e SuspendedThread) {
-	key := threadKey{e.Channel, e.Host}
-	until := noDate
-	if !e.Until.IsZero() {
-		until = dateOf(e.Until)
-	}
-	if until <= q.date {
-		return
-	}
-	o := q.suspendedThreads[key]
-	if o == nil {
-		o = &suspensionOrder{key: key}
-		o.end.due = func(s *Scheduler) { s.orderEnded(o) }
-		q.suspendedThreads[key] = o
-	}
-	o.until, o.by, o.why = until, e.By, e.Why
-	q.planDate(&o.end, until)
-	if t := q.threads[key]; t != nil {
-		q.obtainShaping(t).order = o
-		q.updateEffects(t)
-		q.updateThread(t)
-	}
-}
-
-// orderEnded ends an administrator's suspension.
-func (d *dispatch) orderEnded(o *suspensionOrder) {
-	delete(d.suspendedThreads, o.key)
-	d.planDate(&o.end, noDate)
-	if t := d.threads[o.key]; t != nil {
-		t.shaping.order = nil
-		d.effectDue(t)
-	}
-}
-
-// lift ends an administrator's suspension of a thread and, unless orderOnly, all
-// effects of rules. The mail of the thread keeps its retry times.
-func (d *dispatch) lift(key threadKey, orderOnly bool) {
-	if t := d.threads[key]; !orderOnly && t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
-		d.dropEffects(t, func(*ReplyRule) bool { return true })
-		d.effectDue(t)
-	}
-	if o := d.suspendedThreads[key]; o != nil {
-		d.orderEnded(o)
 	}
 }
 

@@ -10,7 +10,7 @@ package scheduler
 func (q *queue) triggered(host string) {
 	for _, c := range q.channelOrder {
 		t := q.threads[threadKey{c.name, host}]
-		if t == nil || t.held || q.suspendedThreads[t.key] != nil {
+		if t == nil || t.held || q.holdOrders.suspended[t.key] != nil {
 			continue
 		}
 		if t.params.QueueOnly && t.busy > 0 { // in the middle of a run
@@ -50,7 +50,7 @@ func (q *queue) endRun(t *thread) {
 // Triggered event would make due.
 func (s *Scheduler) HasMail(host string) bool {
 	for _, c := range s.channelOrder {
-		if t := s.threads[threadKey{c.name, host}]; t != nil && !t.isEmpty() && !t.held && s.suspendedThreads[t.key] == nil {
+		if t := s.threads[threadKey{c.name, host}]; t != nil && !t.isEmpty() && !t.isHeld() && s.holdOrders.suspended[t.key] == nil {
 			return true
 		}
 	}

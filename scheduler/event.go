@@ -157,6 +157,7 @@ type (
 		// order is about, ascending; for any other message it is about all. HOLD, RETRY
 		// and RELEASE ignore it.
 		Only map[MessageID][]int64
+		Hold *HoldOrder // of VerbHold, with By and Why as below
 		// Name is the order as the administrator gave it, By is who gave it, and
 		// Why is the reason given. All three are for Touched.
 		Name, By, Why string
@@ -169,18 +170,14 @@ type (
 	HeldThread struct {
 		Channel, Host string
 		Held          bool
-		// By is who ordered it and Why the reason given, for the event log; both
-		// are "" at the start.
-		By, Why string
+		HoldOrder     // By and Why are those of a release, too
 	}
 
-	// SuspendedThread: an administrator suspends the thread, present or future,
-	// until the given time; zero: until it is lifted. At the start, these events
-	// come before any mail.
+	// SuspendedThread: an administrator suspends the thread, present or future. At the
+	// start, these events come before any mail.
 	SuspendedThread struct {
 		Channel, Host string
-		Until         time.Time
-		By, Why       string // who ordered it, and the reason given
+		HoldOrder
 	}
 
 	// Lifted: an administrator ends the suspension that he or another one has
@@ -188,7 +185,6 @@ type (
 	Lifted struct {
 		Channel, Host string
 		By, Why       string
-		OrderOnly     bool // the effects of rules stay
 	}
 
 	// Restored: the state of a thread that an earlier process saved (Save). It
@@ -225,9 +221,10 @@ type Message struct {
 	ChangedAt       time.Time // ctime of the control file
 	Size            int64     // bytes of the message file
 	Owes            bool      // the file has diagnostics that have not been reported yet
-	// Released says that the message comes back from hold/. Its recipients get
-	// an attempt before they can expire.
-	Released bool
+	// UnderHold says that its files lie under hold/. Released: it was released, and is to be
+	// moved back. Hold is by which order it is held, or is to be held; nil: nothing says so.
+	UnderHold, Released bool
+	Hold                *HoldOrder
 	// Recipients are those still open, in file order.
 	Recipients []ctlfile.OpenRecipient
 	// Done are the recipients that are tagged as done. Only observers use them, and they

@@ -76,10 +76,9 @@ func (q *queue) noteThread(t *thread, state string, nextAt instant) {
 
 // noteOrder reports that a thread with new mail is suspended by an order. The order itself
 // was reported when it was given.
-func (q *queue) noteOrder(o *suspensionOrder) {
+func (q *queue) noteOrder(key threadKey, o *HoldOrder) {
 	if q.config.Events {
-		v := o.view()
-		q.do(Condition{State: "suspended", Channel: v.Channel, Host: v.Host, NextAt: v.Until, By: v.By, Why: v.Why})
+		q.do(Condition{State: "suspended", Channel: key.channel, Host: key.host, NextAt: o.Until, By: o.By, Why: o.Why})
 	}
 }
 

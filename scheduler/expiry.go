@@ -13,12 +13,16 @@ const defaultExpiry2 = 24 * time.Hour
 // an attempt since this process was started, or it is past expiry2 too. A
 // recipient of a held thread does not expire.
 func (q *queue) expired(v *vertex, r *recipient) bool {
-	t := q.threadOf(v)
-	if !r.mayExpire() || t.held || t.updates&releaseHeld != 0 {
+	if !r.mayExpire() || q.isKeptBack(v) || q.threadOf(v).updates&releaseHeld != 0 {
 		return false
 	}
 	primary, secondary := q.expiry(v)
 	return q.date >= primary && (r.tried() || q.outlastedSuspension(v)) || q.date >= secondary
+}
+
+// isKeptBack reports whether a vertex is held, with its message or with its thread.
+func (q *queue) isKeptBack(v *vertex) bool {
+	return q.threadOf(v).held || v.state == held || q.messageOf(v).flags&underHold != 0
 }
 
 // mayExpire reports whether a recipient is open and needs no attempt first. One that was held
@@ -161,6 +165,9 @@ func (q *queue) nextLook() date {
 // expire. A vertex past its first expiry without an attempt is looked at once in each
 // interval, because a suspension may count as an attempt.
 func (q *queue) nextLookAtExpiry(v *vertex) date {
+	if q.isKeptBack(v) {
+		return noDate
+	}
 	return q.nextLookAt(q.threadOf(v), q.messageOf(v).modifiedAt, q.mayExpire(v), q.overdue(v))
 }
 

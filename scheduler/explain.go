@@ -15,7 +15,7 @@ import (
 // waits for. It can be made for any channel and host, even without mail.
 type Explanation struct {
 	Channel, Host string
-	Held          bool
+	Hold          *HoldOrder  // of the thread; nil: it is not held
 	Thread        *ThreadView // nil: there is no mail
 	Ring          *RingView   // nil: there is no ring that mail would join
 	// Clauses that match, in order. They belong to the Config.
@@ -87,7 +87,7 @@ type Limit struct {
 // Explain explains a channel and host, in lower case.
 func (s *Scheduler) Explain(channel, host string) *Explanation {
 	key := threadKey{channel, host}
-	e := &Explanation{Channel: channel, Host: host, Held: s.held[key]}
+	e := &Explanation{Channel: channel, Host: host, Hold: s.holdOrders.threads[key]}
 	e.Clauses = match(s.config.Clauses, channel, host)
 	e.Settings = inForce(e.Clauses)
 	e.Params = fold(s.config.Defaults, e.Clauses)
@@ -208,7 +208,7 @@ func limitSetting(name string, value int, p *Params) string {
 
 // upcoming returns the next thing that happens to a thread at a known time.
 func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
-	if t.held {
+	if t.isHeld() {
 		return NothingNext, time.Time{}
 	}
 	next, at := NothingNext, never

@@ -37,7 +37,7 @@ type shaping struct {
 	// Effects of reply rules and of an administrator's order (effect.go).
 	effects   []effect
 	effectEnd timer // when the next effect ends or changes
-	order     *suspensionOrder
+	order     *HoldOrder
 	suspended bool
 	part      float64    // the part of its window limit that rules leave; 1: all
 	noted     *ReplyRule // the rule that was last logged, and when
@@ -198,7 +198,7 @@ func (d *dispatch) gate(t *thread) (why Wait, until instant) {
 	x := t.shaping
 	if x != nil && x.suspended {
 		if x.order != nil {
-			return WaitOrder, d.instantAt(x.order.until)
+			return WaitOrder, d.instantAt(x.order.end())
 		}
 		return WaitRule, d.shapingEnd(x)
 	}

@@ -1,33 +1,18 @@
 package scheduler
 
-// Hold: threads that an administrator holds, and messages that are moved to
-// hold/.
+// Hold: messages that an administrator keeps back, and mail of held threads.
+//
+//	                every vertex is held, and nothing is being written: Hold
+//	in transport/ ────────────────────────────────────────────────────────► under hold/
+//	              ◄────────────────────────────────────────────────────────
+//	                no order holds the message any more: Release
+//
+// Orders that come while the files are being moved wait until they have arrived.
 //
 // The vertices of a held thread keep their states. As their times come they
 // leave the agenda, so they do not expire. Recipients that were held, in a
 // thread or with their message, must have an attempt after the release before
 // they can expire, however long that takes.
-
-// heldThread holds the mail for a channel and host, or releases it. What an
-// agent has stays with the agent.
-func (q *queue) heldThread(key threadKey, held bool) {
-	if held {
-		q.held[key] = true
-	} else {
-		delete(q.held, key)
-	}
-	t := q.threads[key]
-	if t == nil || t.held == held {
-		return
-	}
-	t.held = held
-	if held {
-		q.updateThread(t)
-		q.considerUnloadingThread(t)
-		return
-	}
-	q.beginUpdate(t, releaseHeld)
-}
 
 // releaseHeldVertex gives the recipients of a vertex of a released thread an
 // attempt before they can expire. After that the vertex is in the agenda again.
@@ -41,31 +26,151 @@ func (q *queue) releaseHeldVertex(v *vertex) {
 	}
 }
 
-// holdVertex keeps a vertex from being fed until its whole message can be moved
-// to hold/.
+// setHold notes by which order a message is held.
+func (q *queue) setHold(m *message, o *HoldOrder) {
+	q.holdOrders.messages[m.ref] = o
+	q.planHoldEnd(o)
+}
+
+// holdArrived holds a message that arrives, if its files lie under hold/ or its hold was
+// recorded before it was carried out.
+func (dv *delivery) holdArrived(m *message, in *Message) {
+	switch o := in.Hold; {
+	case m.flags&underHold == 0 && o == nil:
+	case m.flags&underHold == 0:
+		dv.hold(m, o)
+	case in.Released:
+		dv.advance(m)
+	case o == nil:
+		dv.do(Note{Severity: Warning, Message: m.id, Text: "nothing says who holds it: it is held until it is released"})
+		o = new(HoldOrder)
+		fallthrough
+	default:
+		dv.setHold(m, o)
+	}
+}
+
+// hold keeps a message from being fed, and moves it to hold/ when no agent has any of it.
+// Under hold/, only the order changes.
+func (dv *delivery) hold(m *message, o *HoldOrder) {
+	dv.setHold(m, o)
+	if m.flags&underHold != 0 {
+		return
+	}
+	vertices := dv.openVertices(m)
+	dv.inBatch(m, func() {
+		for _, v := range vertices {
+			dv.addOrder(v, order{verb: VerbHold, by: o.By, why: o.Why})
+		}
+		dv.carryOut(m, vertices...)
+	})
+}
+
+// holdVertex keeps a vertex from being fed, because its message is under hold/ or is to be
+// moved there.
 func (dv *delivery) holdVertex(v *vertex) {
 	dv.wakes.remove(v.ref)
-	dv.setState(v, holding, 0)
+	dv.setState(v, held, 0)
 	dv.updateThread(dv.threadOf(v))
 }
 
-// allHolding reports whether all vertices of the message are holding, so that
-// nothing in it changes any more.
-func (ml *mail) allHolding(m *message) bool {
+// allHeld reports whether all vertices of the message are held, so that nothing in it
+// changes any more.
+func (ml *mail) allHeld(m *message) bool {
 	all := true
-	ml.eachVertex(m, func(v *vertex) { all = all && (v.state == 0 || v.state == holding) })
+	ml.eachVertex(m, func(v *vertex) { all = all && (v.state == 0 || v.state == held) })
 	return all
+}
+
+// isToBeMoved reports whether the files of a message are where they are not to be, and can
+// be moved.
+func (q *queue) isToBeMoved(m *message) bool {
+	if m.flags&underHold != 0 {
+		return q.holdOrders.messages[m.ref] == nil
+	}
+	return q.holdOrder(m) != nil && q.allHeld(m)
+}
+
+// moveFiles moves a message to hold/, or back from there.
+func (dv *delivery) moveFiles(m *message) {
+	m.flags |= moving
+	op := dv.nextOp()
+	var a Action = Hold{Op: op, Message: m.id, Path: dv.path(m)}
+	if m.flags&underHold != 0 {
+		a = Release{Op: op, Message: m.id, Path: dv.path(m)}
+	}
+	dv.issue(op, pending{action: a, message: m})
+}
+
+// filesMoved notes that a message lies under hold/ now, or in transport/ again.
+func (dv *delivery) filesMoved(m *message) {
+	m.flags &^= moving
+	m.flags ^= underHold
+	vertices := dv.openVertices(m)
+	if m.flags&underHold != 0 {
+		dv.countUnderHold(m, 1)
+		dv.counts.MessagesHeld++
+		dv.counts.RecipientsHeld += uint64(m.open)
+		for _, v := range vertices {
+			dv.threadOf(v).channel.held += uint64(v.open)
+			dv.dropHolds(v)
+		}
+	} else {
+		dv.countUnderHold(m, -1)
+		dv.counts.MessagesReleased++
+		dv.counts.RecipientsReleased += uint64(m.open)
+		for _, v := range vertices {
+			dv.threadOf(v).channel.released += uint64(v.open)
+			dv.resumeReleased(v)
+		}
+		if o := dv.holdOrders.messages[m.ref]; o != nil { // it was held again meanwhile
+			dv.hold(m, o)
+		}
+	}
+	dv.carryOut(m, dv.openVertices(m)...)
+}
+
+// countUnderHold counts a message that comes under hold/ (1), or leaves (-1).
+func (ml *mail) countUnderHold(m *message, sign int) {
+	ml.holdOrders.underHold += sign
+	ml.holdOrders.recipients += sign * int(m.open)
+}
+
+// dropHolds drops the order to hold a vertex, which is under hold/ now or is not to be held.
+func (ml *mail) dropHolds(v *vertex) {
+	ml.dropOrders(v, func(o *order) bool { return o.verb == VerbHold })
+	if p := ml.orders[v.ref]; p != nil && len(p.list) == 0 {
+		delete(ml.orders, v.ref)
+	}
+}
+
+// resumeReleased lets a vertex be fed that comes back from hold/, unless orders wait.
+func (dv *delivery) resumeReleased(v *vertex) {
+	v.crashes = 0
+	for i := range v.len() {
+		dv.recipient(v, i).flags |= mustAttempt
+	}
+	switch {
+	case dv.orderOn(v) != nil:
+	case dv.feedable(v) == 0:
+		dv.blockVertex(v)
+	default:
+		dv.makeDue(v)
+		dv.overfeedThread(dv.threadOf(v))
+	}
 }
 
 // undoHold takes back into the queue a message that could not be moved, or that
 // is no longer to be held.
 func (dv *delivery) undoHold(m *message) {
 	m.flags &^= moving
+	delete(dv.holdOrders.messages, m.ref)
 	for _, v := range dv.openVertices(m) {
 		dv.dropOrders(v, func(o *order) bool { return o.verb == VerbHold })
-		if v.state == holding {
+		if v.state == held {
 			dv.blockVertex(v) // until what is being written of it is on disk
 		}
 		dv.resume(v)
 	}
+	dv.carryOut(m, dv.openVertices(m)...)
 }

@@ -31,7 +31,8 @@ type mail struct {
 	delayPlans     map[vertexRef]*delayPlan
 	orders         map[vertexRef]*pendingOrders
 	savedOrders    map[MessageID][]SavedOrder // on mail that is not loaded yet
-	loaded         int64                      // last message.sequence that was given
+	holdOrders     holdOrders
+	loaded         int64 // last message.sequence that was given
 	flows          slab[flowRef, flow]
 
 	flowPlace func(flowRef) *int32 // where a flow keeps its place in a heap of its share
@@ -146,8 +147,20 @@ func (ml *mail) path(m *message) string {
 			return path
 		}
 	}
-	return pathOf(m.id, int(m.levels))
+	return pathOf(m.id, m.levels())
 }
+
+// file returns the name of the control file for actions: with underHoldPrefix, it lies below
+// hold/transport/.
+func (ml *mail) file(m *message) string {
+	if m.flags&underHold != 0 {
+		return underHoldPrefix + ml.path(m)
+	}
+	return ml.path(m)
+}
+
+// underHoldPrefix begins the Path of actions on files under hold/.
+const underHoldPrefix = "hold/"
 
 // pathOf returns the usual name of a control file.
 func pathOf(id MessageID, levels int) string {

@@ -22,7 +22,6 @@ type message struct {
 	// message is not finished before all of them are answered.
 	pendingWrites int16
 	flags         messageFlags
-	levels        uint8 // hash levels of the path, if the path has the usual form
 }
 
 // extras has the fields that few messages need.
@@ -35,16 +34,23 @@ type extras struct {
 	sessions int32  // how many sessions work on the message
 }
 
-type messageFlags uint8
+// messageFlags has in its two highest bits the hash levels of the path, if the path has the
+// usual form.
+type messageFlags uint16
+
+const levelsShift = 14
+
+func (m *message) levels() int { return int(m.flags >> levelsShift) }
 
 const (
 	nullSender messageFlags = 1 << iota
 	owesNotice              // the file may have diagnostics that have not been reported yet
 	removing                // Finish is pending
-	moving                  // Hold is pending
+	moving                  // Hold or Release is pending
 	obsoleted               // by a later message
 	ownErrorTo              // extras.errorTo is valid, even if it is empty
 	demanded                // it was loaded again for a session, and has not been fed since
+	underHold               // its files lie under hold/, not in transport/ and queue/
 	untagged                // recipients are done by a report, and the agent may not have tagged them yet
 )
 
@@ -65,8 +71,9 @@ const (
 //	any      ► blocked: nothing can be fed; alternatives wait, or outcomes are
 //	           being written
 //	blocked  ► due: an alternative has its turn, or a Resubmit has failed
-//	any      ► holding: VerbHold, when no agent has it
-//	holding  ► due, waiting or blocked: Hold has failed
+//	any      ► held: VerbHold, when no agent has it; or its files lie under hold/
+//	held     ► due or blocked: Release
+//	held     ► due, waiting or blocked: Hold has failed, or is not wanted any more
 type vertex struct {
 	ref              vertexRef
 	message          messageRef
@@ -114,7 +121,7 @@ const (
 	reading                         // its file is being read again
 	poisoned                        // agents died on it
 	blocked                         // none of its recipients can be fed
-	holding                         // until the whole message can be moved to hold/
+	held                            // its message is under hold/, or is to be moved there
 	vertexStates
 )
 
@@ -207,7 +214,7 @@ func (v *vertex) len() int { return int(v.count) }
 
 // advance does what must wait until no outcome of a message is being written: it
 // finishes a message without open recipients, writes a notice that is due, and
-// moves a message that is to be held once all its vertices are holding.
+// moves a message to hold/ once all its vertices are held, or back from there.
 func (dv *delivery) advance(m *message) {
 	switch {
 	case m.pendingWrites > 0 || m.flags&(removing|moving) != 0:
@@ -215,10 +222,8 @@ func (dv *delivery) advance(m *message) {
 		dv.finish(m, 0, 0)
 	case dv.owesNoticeNow(m):
 		dv.report(m)
-	case dv.holdOrder(m) != nil && dv.allHolding(m):
-		m.flags |= moving
-		op := dv.nextOp()
-		dv.issue(op, pending{action: Hold{Op: op, Message: m.id, Path: dv.path(m)}, message: m})
+	case dv.isToBeMoved(m):
+		dv.moveFiles(m)
 	default:
 		dv.planInterimNotice(m)
 		dv.considerUnloading(m)
@@ -241,27 +246,12 @@ func (dv *delivery) dropMessage(m *message) {
 	dv.removeMessage(m)
 }
 
-// dropHeld removes a message that is now under hold/. It is counted as held, and
-// not as out or dropped.
-func (dv *delivery) dropHeld(m *message) {
-	recipients := uint64(m.open)
-	dv.eachVertex(m, func(v *vertex) {
-		for i := range v.len() {
-			if r := dv.recipient(v, i); r.state != done && r.flags&counted == 0 {
-				r.flags |= counted
-				dv.threadOf(v).channel.held++
-			}
-		}
-	})
-	dv.dropMessage(m)
-	dv.counts.MessagesOut--
-	dv.counts.MessagesHeld++
-	dv.counts.RecipientsOut -= recipients
-	dv.counts.RecipientsHeld += recipients
-}
-
 // removeMessage frees a message whose vertices are removed.
 func (ml *mail) removeMessage(m *message) {
+	delete(ml.holdOrders.messages, m.ref)
+	if m.flags&underHold != 0 {
+		ml.countUnderHold(m, -1)
+	}
 	ml.counts.Messages--
 	ml.counts.MessagesOut++
 	for _, w := range ml.walks {

@@ -92,7 +92,7 @@ func (dv *delivery) report(m *message) {
 	m.flags &^= owesNotice
 	m.pendingWrites++
 	op := dv.nextOp()
-	action := Report{Op: op, Message: m.id, Path: dv.path(m)}
+	action := Report{Op: op, Message: m.id, Path: dv.file(m)}
 	if at := dv.messageExpiry(m); at != noDate && at > dv.date {
 		action.RetryUntil = at.time()
 	}
@@ -205,7 +205,7 @@ func (q *queue) reportTimesPassed(t *thread, modifiedAt date) (n int) {
 // since.
 func (q *queue) deadlinePending(v *vertex, d deliverBy) bool {
 	t := q.threadOf(v)
-	return d.fails && (v.state == fed || v.state == reading || v.state == holding || t.held || t.updates&releaseHeld != 0 ||
+	return d.fails && (v.state == fed || v.state == reading || q.isKeptBack(v) || t.updates&releaseHeld != 0 ||
 		q.recipient(v, d.recipient).flags&mustAttempt != 0)
 }
 
@@ -214,7 +214,7 @@ func (q *queue) deadlinePending(v *vertex, d deliverBy) bool {
 func (dv *delivery) delayDue(p *delayPlan) {
 	v := dv.vertices.at(p.vertex)
 	m := dv.messageOf(v)
-	if m.flags&(removing|moving) != 0 {
+	if m.flags&(removing|moving|underHold) != 0 {
 		return
 	}
 	var marks []ctlfile.Mark

@@ -32,9 +32,8 @@ const (
 	VerbRequeue
 	// VerbReroute sends recipients to another channel and host (Resubmit).
 	VerbReroute
-	// VerbRelease makes poisoned mail due now, and withdraws a VerbHold that
-	// waits for an agent, for the whole message. The core does not know the
-	// messages under hold/.
+	// VerbRelease makes poisoned mail due now, and ends a VerbHold, for the whole message:
+	// its files are moved back (Release).
 	VerbRelease
 )
 
@@ -63,6 +62,9 @@ type Target struct {
 // message are handled together.
 func (dv *delivery) ordered(e *Ordered) {
 	answer := Answer{Order: e.Order}
+	if e.Verb == VerbHold && e.Hold == nil {
+		e.Hold = &HoldOrder{By: e.By, Why: e.Why}
+	}
 	counted := make(map[MessageID]bool, len(e.Targets))
 	for targets := e.Targets; len(targets) > 0; {
 		n := 1
@@ -75,7 +77,7 @@ func (dv *delivery) ordered(e *Ordered) {
 		recipients := 0
 		if first := dv.unloaded.find(here[0].Message); first != 0 {
 			recipients = dv.orderStubs(e, first, here)
-		} else if m != nil && m.flags&(removing|moving) == 0 {
+		} else if m != nil && m.flags&removing == 0 {
 			vertices := dv.targetVertices(e, m, here)
 			if e.Verb != VerbRetry && e.Verb != VerbRelease && slices.ContainsFunc(vertices, func(v *vertex) bool { return v.state == fed && dv.affected(v, e) > 0 }) {
 				answer.WithAgents = append(answer.WithAgents, m.id)
@@ -137,7 +139,7 @@ func (dv *delivery) orderStubs(e *Ordered, first stubRef, targets []Target) (n i
 // targetVertices returns the vertices of a message that are targets, each once.
 func (dv *delivery) targetVertices(e *Ordered, m *message, targets []Target) []*vertex {
 	vertices := dv.openVertices(m)
-	if e.Verb == VerbHold || e.Verb == VerbRelease && dv.holdOrder(m) != nil {
+	if e.Verb == VerbHold || e.Verb == VerbRelease && (m.flags&underHold != 0 || dv.holdOrder(m) != nil) {
 		return vertices
 	}
 	wanted := make(map[*thread]bool, len(targets))
@@ -180,6 +182,10 @@ func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 
 // order records an order on vertices of one message, and executes it as far as possible now.
 func (dv *delivery) order(e *Ordered, m *message, vertices []*vertex) {
+	if e.Verb == VerbHold {
+		dv.hold(m, e.Hold)
+		return
+	}
 	dv.inBatch(m, func() {
 		for _, v := range vertices {
 			dv.addOrder(v, order{verb: e.Verb, to: threadKey{e.To.Channel, e.To.Host}, by: e.By, why: e.Why, only: dv.partOf(e, v)})
@@ -190,19 +196,19 @@ func (dv *delivery) order(e *Ordered, m *message, vertices []*vertex) {
 
 // affected counts the recipients of the vertex that an order changes. An order does not
 // send recipients elsewhere that an earlier order is sending, or is to send to the same
-// place. Other orders apply to those if they come back. A move to another node leaves mail
-// that is to be held: it would lose the hold.
+// place. Other orders apply to those if they come back. A move to another node leaves
+// held mail: it would lose the hold.
 func (dv *delivery) affected(v *vertex, e *Ordered) int {
 	before := dv.wholeOrder(v)
 	to := threadKey{e.To.Channel, e.To.Host}
 	switch {
 	case e.Verb == VerbRetry && (before != 0 || v.state != due && v.state != waiting && v.state != poisoned):
 		return 0
-	case e.Verb == VerbRelease && v.state != poisoned && before != VerbHold:
+	case e.Verb == VerbRelease && v.state != poisoned && before != VerbHold && dv.messageOf(v).flags&underHold == 0:
 		return 0
 	case e.Verb == VerbReroute && (!e.Back && dv.threadOf(v).key == to || before == VerbReroute && dv.orderOn(v).to == to):
 		return 0
-	case e.movesAway() && before == VerbHold:
+	case e.movesAway() && (before == VerbHold || dv.isKeptBack(v)):
 		return 0
 	}
 	n, part := 0, dv.partOf(e, v)
@@ -282,15 +288,19 @@ func (dv *delivery) retryThread(t *thread) {
 	t.running = t.params.QueueOnly
 }
 
-// releaseNow makes the poisoned vertices among these due, and withdraws the hold
-// of the message from the others.
+// releaseNow makes the poisoned vertices among these due, and ends the hold of the message.
 func (dv *delivery) releaseNow(m *message, vertices []*vertex) {
 	for _, v := range vertices {
 		if v.state == poisoned && dv.orderOn(v) == nil {
 			dv.retryNow(v)
 		}
 	}
-	dv.undoHold(m)
+	if m.flags&(underHold|moving) == 0 {
+		dv.undoHold(m)
+		return
+	}
+	delete(dv.holdOrders.messages, m.ref)
+	dv.advance(m)
 }
 
 // ThreadWithAgents counts the messages of a thread that agents may deliver.

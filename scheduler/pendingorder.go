@@ -1,10 +1,6 @@
 package scheduler
 
-import (
-	"slices"
-
-	"zsched/ctlfile"
-)
+import "slices"
 
 // Pending orders: what administrators want done with the recipients of a vertex. An order
 // waits while an agent has the vertex, while its file is being read, and until it is the turn
@@ -126,6 +122,9 @@ func (ml *mail) dropOrders(v *vertex, chosen func(*order) bool) {
 // whose file is not being read. The last order on a vertex is the first, because the first one
 // is about what is left. Recipients that go to the same place are resubmitted as one message.
 func (dv *delivery) carryOut(m *message, vertices ...*vertex) {
+	if m.flags&moving != 0 {
+		return // until the files have arrived
+	}
 	var groups []*resubmission
 	m.pendingWrites++
 	for _, v := range vertices {
@@ -179,7 +178,7 @@ func (dv *delivery) setAside(v *vertex) {
 // been carried out, or was undone.
 func (dv *delivery) resume(v *vertex) {
 	p := dv.orders[v.ref]
-	isBlocked := v.state == blocked || v.state == holding
+	isBlocked := v.state == blocked || v.state == held
 	if p == nil || isBlocked && dv.isWriting(v) || !isBlocked && len(p.list) > 0 {
 		return
 	}
@@ -189,6 +188,8 @@ func (dv *delivery) resume(v *vertex) {
 	delete(dv.orders, v.ref)
 	switch {
 	case !isBlocked:
+	case dv.messageOf(v).flags&underHold != 0:
+		dv.holdVertex(v)
 	case dv.feedable(v) == 0:
 		dv.blockVertex(v)
 	case p.state == waiting && p.wakeAt > dv.now:
@@ -224,10 +225,13 @@ func (dv *delivery) failByOrder(v *vertex, o *order) {
 	})
 }
 
-// movesHeld reports whether mail of a held thread is to be moved to another node. It stays
-// held there, as a message of its own.
-func (dv *delivery) movesHeld(v *vertex, o *order) bool {
-	return o.verb == VerbReroute && dv.threadOf(v).held && o.to.channel == ctlfile.TransferChannel
+// holdOfCopy returns the order that holds what an order sends elsewhere; nil: it is not held
+// there.
+func (dv *delivery) holdOfCopy(v *vertex, o *order) *HoldOrder {
+	if m := dv.messageOf(v); o.verb == VerbReroute && m.flags&underHold != 0 {
+		return dv.holdOrders.messages[m.ref]
+	}
+	return nil
 }
 
 // target returns where an order sends mail; zero: it is no reroute.

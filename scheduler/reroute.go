@@ -12,8 +12,8 @@ import (
 // resubmission is recipients of one message that go to the same place.
 type resubmission struct {
 	verb    Verb
-	to      threadKey // of VerbReroute
-	held    bool      // the new message is held there (movesHeld)
+	to      threadKey  // of VerbReroute
+	hold    *HoldOrder // of the new message; nil: it is not held
 	offsets []int64
 	pending pending
 }
@@ -22,11 +22,11 @@ type resubmission struct {
 // same place. A recipient that has alternatives is sent together with the remaining ones. If
 // they wait for one in another vertex, the order stays.
 func (dv *delivery) addToResubmit(groups []*resubmission, v *vertex, o *order) []*resubmission {
-	m, held := dv.messageOf(v), dv.movesHeld(v, o)
-	i := slices.IndexFunc(groups, func(g *resubmission) bool { return g.verb == o.verb && g.to == o.to && g.held == held })
+	m, hold := dv.messageOf(v), dv.holdOfCopy(v, o)
+	i := slices.IndexFunc(groups, func(g *resubmission) bool { return g.verb == o.verb && g.to == o.to && g.hold == hold })
 	if i < 0 {
 		i = len(groups)
-		groups = append(groups, &resubmission{verb: o.verb, to: o.to, held: held, pending: pending{message: m}})
+		groups = append(groups, &resubmission{verb: o.verb, to: o.to, hold: hold, pending: pending{message: m}})
 	}
 	g, p := groups[i], &groups[i].pending
 	for i := range v.len() {
@@ -51,11 +51,11 @@ func (dv *delivery) resubmit(m *message, g *resubmission) {
 	}
 	slices.Sort(g.offsets)
 	op := dv.nextOp()
-	action := Resubmit{Op: op, Message: m.id, Path: dv.path(m), Offsets: g.offsets}
+	action := Resubmit{Op: op, Message: m.id, Path: dv.file(m), Offsets: g.offsets, Hold: g.hold}
 	if g.verb == VerbReroute {
 		action.Channel, action.Host = g.to.channel, g.to.host
 		if g.to.channel == ctlfile.TransferChannel {
-			action.Attempts, action.Held = dv.attemptsOf(g.pending.recipients, g.offsets), g.held
+			action.Attempts = dv.attemptsOf(g.pending.recipients, g.offsets)
 		}
 	}
 	g.pending.action = action

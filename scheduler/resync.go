@@ -46,7 +46,7 @@ func (dv *delivery) readAgain(v *vertex, why readReason, pid int) {
 		}
 	}
 	dv.issue(op, pending{
-		action:  Read{Op: op, Message: m.id, Path: dv.path(m), PID: pid, Offsets: offsets, AtWork: dv.atWork(m.id)},
+		action:  Read{Op: op, Message: m.id, Path: dv.file(m), PID: pid, Offsets: offsets, AtWork: dv.atWork(m.id)},
 		message: m, vertex: v,
 	})
 }

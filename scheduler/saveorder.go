@@ -16,9 +16,10 @@ type SavedOrder struct {
 	Path          string    // of the control file below transport/
 	Channel, Host string    // of the vertex
 	Verb          Verb
-	To            Target  // of VerbReroute
-	By, Why       string  // as in Ordered
-	Only          []int64 // offsets of the recipients, ascending; nil: all that are open
+	To            Target     // of VerbReroute
+	By, Why       string     // as in Ordered
+	Only          []int64    // offsets of the recipients, ascending; nil: all that are open
+	Hold          *HoldOrder // of VerbHold; nil: not known
 }
 
 // PendingOrders returns the orders that wait, by message and in the order in which they were
@@ -28,8 +29,11 @@ func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 		v := s.vertices.at(ref)
 		m, key := s.messageOf(v), s.threadOf(v).key
 		for _, o := range p.list {
+			if o.verb == VerbHold {
+				continue // its record says so
+			}
 			list = append(list, SavedOrder{
-				Message: m.id, ModifiedAt: m.modifiedAt.time(), Path: s.path(m), Channel: key.channel, Host: key.host,
+				Message: m.id, ModifiedAt: m.modifiedAt.time(), Path: s.file(m), Channel: key.channel, Host: key.host,
 				Verb: o.verb, To: o.target(), By: o.by, Why: o.why, Only: o.only,
 			})
 		}
@@ -50,7 +54,7 @@ func (dv *delivery) saveOrder(e *Ordered, n stubRef) {
 	key := dv.stubThread(s).key
 	o := SavedOrder{
 		Message: s.id, ModifiedAt: s.modifiedAt.time(), Path: s.path(), Channel: key.channel, Host: key.host,
-		Verb: e.Verb, To: e.To, By: e.By, Why: e.Why,
+		Verb: e.Verb, To: e.To, By: e.By, Why: e.Why, Hold: e.Hold,
 	}
 	if e.Verb.takesParts() {
 		o.Only = e.Only[s.id]
@@ -78,12 +82,15 @@ func (dv *delivery) restoreOrders(m *message) (any bool) {
 			threads[threadKey{saved[0].Channel, saved[0].Host}] = true
 			saved = saved[1:]
 		}
-		e := &Ordered{Verb: o.Verb, To: o.To, Back: true, By: o.By, Why: o.Why}
+		e := &Ordered{Verb: o.Verb, To: o.To, Back: true, By: o.By, Why: o.Why, Hold: o.Hold}
+		if e.Hold == nil {
+			e.Hold = &HoldOrder{By: o.By, Why: o.Why}
+		}
 		if o.Only != nil {
 			e.Only = map[MessageID][]int64{m.id: o.Only}
 		}
 		vertices := slices.DeleteFunc(dv.openVertices(m), func(v *vertex) bool {
-			return m.flags&(removing|moving) != 0 || m.modifiedAt != dateOf(o.ModifiedAt) || !threads[dv.threadOf(v).key] || dv.affected(v, e) == 0
+			return m.flags&removing != 0 || m.modifiedAt != dateOf(o.ModifiedAt) || !threads[dv.threadOf(v).key] || dv.affected(v, e) == 0
 		})
 		if len(vertices) > 0 {
 			any = true

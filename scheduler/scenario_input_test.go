@@ -58,7 +58,7 @@ func (sc *scenario) config(words []string, clauses string) *scheduler.Config {
 
 // message reads the words of "arrive": smtp/example.org smtp/other:success
 // local/-:x1 from=a@b errorto=a@b age=3h log=id obsoletes=id owner=7 path=A/7
-// owes released. The recipients have the offsets 100, 200, and so on.
+// owes hold held released. The recipients have the offsets 100, 200, and so on.
 func (sc *scenario) message(id string, words []string) scheduler.Message {
 	m := scheduler.Message{
 		ID: scheduler.MessageID(sc.number(id)), Path: id, Saved: sc.saved[scheduler.MessageID(sc.number(id))],
@@ -69,6 +69,10 @@ func (sc *scenario) message(id string, words []string) scheduler.Message {
 		switch {
 		case word == "owes":
 			m.Owes = true
+		case word == "held":
+			m.UnderHold = true
+		case word == "hold":
+			m.Hold = &scheduler.HoldOrder{By: "root"}
 		case word == "released":
 			m.Released = true
 		case word == "null":
@@ -208,7 +212,7 @@ func (sc *scenario) store(words []string) {
 
 // suspend reads: smtp/host, or smtp/host 2h.
 func (sc *scenario) suspend(words []string) {
-	e := scheduler.SuspendedThread{By: "root", Why: "maintenance"}
+	e := scheduler.SuspendedThread{HoldOrder: scheduler.HoldOrder{By: "root", Why: "maintenance"}}
 	e.Channel, e.Host, _ = strings.Cut(words[0], "/")
 	if len(words) > 1 {
 		d, err := time.ParseDuration(words[1])

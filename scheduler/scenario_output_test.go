@@ -57,6 +57,8 @@ func (sc *scenario) format(a scheduler.Action) string {
 		return fmt.Sprintf("finish %d", a.Message)
 	case scheduler.Hold:
 		return fmt.Sprintf("hold %d", a.Message)
+	case scheduler.Release:
+		return fmt.Sprintf("release %d", a.Message)
 	case scheduler.Resubmit:
 		to := "the router"
 		if a.Channel != "" {
@@ -310,7 +312,7 @@ func (sc *scenario) showExplanation(e *scheduler.Explanation) {
 	if told := e.Told; told != nil {
 		fmt.Fprintf(&sc.output, "dead, says %s, for %v: %q\n", told.Node, told.Until.Sub(sc.now), told.Reason)
 	}
-	if e.Held {
+	if e.Hold != nil {
 		sc.output.WriteString("held\n")
 	}
 	fmt.Fprintf(&sc.output, "waits: %s\n", e.Wait)

@@ -308,6 +308,9 @@ func (sc *scenario) step(e scheduler.Event) {
 		case scheduler.Hold:
 			sc.moveOps[a.Message] = a.Op
 			sc.answerWrite(a.Message, a.Op)
+		case scheduler.Release:
+			sc.moveOps[a.Message] = a.Op
+			sc.answerWrite(a.Message, a.Op)
 		case scheduler.Resubmit:
 			sc.moveOps[a.Message] = a.Op
 			sc.answerWrite(a.Message, a.Op)

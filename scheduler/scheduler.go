@@ -23,7 +23,7 @@
 //	                └────── job line ───────────┘
 //
 // A vertex is due, waiting for its retry, fed (with an agent), reading (its
-// control file is being read again), poisoned, blocked or holding; message.go
+// control file is being read again), poisoned, blocked or held; message.go
 // draws these states. A due vertex is in the queue of its thread. Messages beyond
 // the limits on memory are not loaded: a stub takes the place of each vertex
 // until the control file is read again (unload.go). The agenda
@@ -132,15 +132,12 @@ type queue struct {
 	unloaded  unloaded
 	restoring restoring
 
-	threads map[threadKey]*thread
-	held    map[threadKey]bool // threads that are held, with or without mail
-	// suspendedThreads are those that an administrator has suspended.
-	suspendedThreads map[threadKey]*suspensionOrder
-	replyRules       []*ruleState        // the reply rules, in their order
-	savedRates       map[RateKey]instant // what an earlier process saved and nothing uses yet: paidAt
-	sites            map[string]*site
-	siteNames        limit.Names[threadKey]
-	threadSequence   uint64 // last thread.sequence that was given
+	threads        map[threadKey]*thread
+	replyRules     []*ruleState        // the reply rules, in their order
+	savedRates     map[RateKey]instant // what an earlier process saved and nothing uses yet: paidAt
+	sites          map[string]*site
+	siteNames      limit.Names[threadKey]
+	threadSequence uint64 // last thread.sequence that was given
 
 	rings     map[string]*ring // by ring.key; without retired ones
 	ringOrder list[*ring]      // all rings in the order in which they were made
@@ -169,8 +166,8 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.byID = newSlabIndex(func(n messageRef) uint64 { return uint64(s.messages.at(n).id) })
 	s.bySender = newSlabIndex(func(n senderRef) uint64 { return s.senders.at(n).hash })
 	s.senderSeed = maphash.MakeSeed()
-	s.threads, s.held = make(map[threadKey]*thread), make(map[threadKey]bool)
-	s.suspendedThreads = make(map[threadKey]*suspensionOrder)
+	s.threads = make(map[threadKey]*thread)
+	s.holdOrders.init()
 	s.sites, s.siteNames.Most = make(map[string]*site), maxKnownSites
 	s.setRules(config.Replies)
 	s.rings, s.channels = make(map[string]*ring), make(map[string]*channel)
@@ -267,11 +264,11 @@ func (s *Scheduler) handle(e Event) {
 	case NotLoaded:
 		s.notLoaded(e)
 	case HeldThread:
-		s.heldThread(threadKey{e.Channel, e.Host}, e.Held)
+		s.heldThread(&e)
 	case SuspendedThread:
-		s.suspendByOrder(e)
+		s.suspendByOrder(&e)
 	case Lifted:
-		s.lift(threadKey{e.Channel, e.Host}, e.OrderOnly)
+		s.lift(threadKey{e.Channel, e.Host})
 	case Restored:
 		s.restored(&e.Thread)
 	case RestoredRate:

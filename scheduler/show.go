@@ -34,7 +34,7 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 	return &MessageView{
 		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), ErrorTo: s.errorTo(m),
 		ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
-		Vertices: vertices, Recipients: int(m.open), Leaving: m.flags&(removing|moving) != 0,
+		Vertices: vertices, Recipients: int(m.open), Leaving: m.flags&removing != 0, UnderHold: m.flags&underHold != 0,
 	}
 }
 
@@ -46,7 +46,7 @@ func (s *Scheduler) Known(id MessageID) Standing {
 		return Absent
 	case m == nil:
 		return Present
-	case m.flags&(removing|moving) != 0:
+	case m.flags&removing != 0:
 		return Leaving
 	}
 	return Present
@@ -89,6 +89,7 @@ func (s *Scheduler) Channels() []ChannelView {
 func (s *Scheduler) Counts() Counts {
 	c := s.counts
 	c.States = stateCounts(s.states)
+	c.UnderHold = s.holdOrders.underHold
 	c.NotLoaded, c.Urgent = s.unloaded.messages+len(s.unloaded.loading), len(s.unloaded.urgent)+s.unloaded.writes
 	return c
 }
@@ -255,7 +256,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	view := &VertexView{
 		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), Owner: m.owner,
 		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
-		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Held: t.held || v.state == holding,
+		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Held: s.isKeptBack(v), Hold: s.holdOrders.messages[m.ref],
 	}
 	if o := s.orderOn(v); o != nil && o.only == nil {
 		view.Ordered, view.OrderedTo = o.verb, o.target()
@@ -282,7 +283,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	case waiting:
 		view.WakeAt = s.timeAt(v.wakeAt)
 	}
-	if at := s.nextExpiryOfVertex(v); at != noDate && !t.held {
+	if at := s.nextExpiryOfVertex(v); at != noDate && !s.isKeptBack(v) {
 		view.ExpiresAt = at.time()
 	}
 	if v.fedAt != 0 {
@@ -354,7 +355,7 @@ func (s *Scheduler) reversePath(m *message) string {
 }
 
 func (st vertexState) word() State {
-	return [...]State{"", StateDue, StateWaiting, StateFed, StateReading, StatePoisoned, StateBlocked, StateHolding}[st]
+	return [...]State{"", StateDue, StateWaiting, StateFed, StateReading, StatePoisoned, StateBlocked, StateHeld}[st]
 }
 
 func stateCounts(states [vertexStates]int) StateCounts {
@@ -367,6 +368,6 @@ func stateCounts(states [vertexStates]int) StateCounts {
 
 func (c *StateCounts) add(state vertexState, n int) {
 	if state != 0 {
-		*[...]*int{nil, &c.Due, &c.Waiting, &c.Fed, &c.Reading, &c.Poisoned, &c.Blocked, &c.Holding}[state] += n
+		*[...]*int{nil, &c.Due, &c.Waiting, &c.Fed, &c.Reading, &c.Poisoned, &c.Blocked, &c.Held}[state] += n
 	}
 }

@@ -11,8 +11,9 @@ import (
 // orderSimulation is the administrators: their orders, what they hold, and
 // their walks through the queue.
 type orderSimulation struct {
-	heldThreads map[threadKey]bool     // held
-	held        map[MessageID]*simFile // held
+	heldThreads map[threadKey]bool // held
+	underHold   map[MessageID]bool // their files lie under hold/
+	released    int                // recipients of those that were moved back
 	// killed are the messages that were killed as a whole, and expired those for
 	// which an order to expire was given.
 	killed, expired map[MessageID]bool
@@ -23,7 +24,7 @@ type orderSimulation struct {
 
 func newOrderSimulation() orderSimulation {
 	return orderSimulation{
-		heldThreads: make(map[threadKey]bool), held: make(map[MessageID]*simFile),
+		heldThreads: make(map[threadKey]bool), underHold: make(map[MessageID]bool),
 		killed: make(map[MessageID]bool), expired: make(map[MessageID]bool),
 		mustAttempt: make(map[MessageID]map[int64]bool),
 	}
@@ -60,7 +61,7 @@ func (h *harness) order() {
 			continue
 		}
 		m := h.s.message(target.Message)
-		whole := target.Channel == "" && e.Only[target.Message] == nil && m != nil && m.flags&(removing|moving) == 0
+		whole := target.Channel == "" && e.Only[target.Message] == nil && m != nil && m.flags&removing == 0
 		h.orders.killed[target.Message] = whole && e.Verb == VerbKill
 		h.orders.expired[target.Message] = h.orders.expired[target.Message] || e.Verb == VerbExpire
 	}
@@ -114,7 +115,7 @@ func (h *harness) suspendOrLift() {
 		h.step(SuspendedThread{Channel: key.channel, Host: key.host})
 	default:
 		until := h.now.Add(time.Duration(h.rand.IntN(4000)) * time.Second)
-		h.step(SuspendedThread{Channel: key.channel, Host: key.host, Until: until})
+		h.step(SuspendedThread{Channel: key.channel, Host: key.host, HoldOrder: HoldOrder{Until: until}})
 	}
 }
 
@@ -162,55 +163,54 @@ func (h *harness) notePendingOne(id MessageID, offset int64) {
 	h.orders.mustAttempt[id][offset] = true
 }
 
-// release puts a held message back into the queue.
+// release orders the release of a held message.
 func (h *harness) release() {
-	for id := MessageID(1); id <= h.last; id++ {
-		f := h.orders.held[id]
-		if f == nil || h.files[id] != nil || h.s.Known(id) != Absent {
-			continue
-		}
-		delete(h.orders.held, id)
-		h.files[id] = f
-		in := f.message
-		in.Released, in.Recipients = true, nil
+	if ids := h.s.HeldMessages(); len(ids) > 0 {
+		h.step(Ordered{Order: 1, Verb: VerbRelease, Targets: []Target{{Message: ids[h.rand.IntN(len(ids))]}}})
+	}
+}
+
+// move moves a message to hold/, or back.
+func (h *harness) move(op Op, id MessageID, toHold bool) {
+	f := h.files[id]
+	if f == nil {
+		h.step(Failed{Op: op, Missing: true})
+		return
+	}
+	if h.orders.underHold[id] == toHold {
+		h.t.Fatalf("message %d is moved to where it is", id)
+	}
+	h.orders.underHold[id] = toHold
+	if !toHold {
 		for _, r := range f.recipients {
 			if f.tags[r.Offset] == ctlfile.Open {
-				in.Recipients = append(in.Recipients, r)
 				h.notePendingOne(id, r.Offset)
-			} else {
-				f.noteOutcome(r.Offset, f.tags[r.Offset] == ctlfile.Delivered)
+				h.orders.released++
 			}
 		}
-		h.arrivals[id]++
-		h.step(Arrived{Message: in})
-		return
+	}
+	h.step(Done{Op: op})
+}
+
+// checkPath checks that an action names the place where the files of a message lie.
+func (h *harness) checkPath(id MessageID, path string) {
+	if strings.HasPrefix(path, underHoldPrefix) != h.orders.underHold[id] {
+		h.t.Fatalf("message %d under hold/: %v; action on %q", id, h.orders.underHold[id], path)
 	}
 }
 
-// hold moves a message out of the queue.
-func (h *harness) hold(a Hold) {
-	f := h.files[a.Message]
-	if f == nil {
-		h.step(Failed{Op: a.Op, Missing: true})
-		return
-	}
-	delete(h.files, a.Message)
-	h.orders.held[a.Message] = f
-	h.step(Done{Op: a.Op})
-}
-
-// checkHold: when a message is moved, no agent has it and no other action on it
+// checkMove: when a message is moved, no agent has it and no other action on it
 // is pending.
-func (h *harness) checkHold(a Hold) {
-	for op, p := range h.s.store.pending {
-		if op != a.Op && p.message.id == a.Message && !p.stale() {
-			h.t.Fatalf("message %d is moved while %T is under way", a.Message, p.action)
+func (h *harness) checkMove(op Op, id MessageID) {
+	for other, p := range h.s.store.pending {
+		if other != op && p.message.id == id && !p.stale() {
+			h.t.Fatalf("message %d is moved while %T is under way", id, p.action)
 		}
 	}
 	for _, agent := range h.s.agents {
 		for i := range agent.lines {
-			if agent.lines[i].id == a.Message && !agent.lines[i].ended() {
-				h.t.Fatalf("message %d is moved while agent %d has it", a.Message, agent.id)
+			if agent.lines[i].id == id && !agent.lines[i].ended() {
+				h.t.Fatalf("message %d is moved while agent %d has it", id, agent.id)
 			}
 		}
 	}
@@ -218,6 +218,7 @@ func (h *harness) checkHold(a Hold) {
 
 // resubmit gives recipients their outcome in a new message.
 func (h *harness) resubmit(a Resubmit) {
+	h.checkPath(a.Message, a.Path)
 	f := h.files[a.Message]
 	if f == nil {
 		h.step(Failed{Op: a.Op, Missing: true})
@@ -240,7 +241,9 @@ func (h *harness) checkOrders(actions []Action) {
 		case Feed:
 			h.checkFeed(a)
 		case Hold:
-			h.checkHold(a)
+			h.checkMove(a.Op, a.Message)
+		case Release:
+			h.checkMove(a.Op, a.Message)
 		case Mark:
 			for _, m := range a.Marks {
 				if m.Diagnose && strings.Contains(m.Text, "expired after") && h.orders.mustAttempt[a.Message][m.Offset] {
@@ -263,6 +266,9 @@ func (h *harness) checkFeed(a Feed) {
 		}
 		if h.orders.heldThreads[l.thread.key] {
 			h.t.Fatalf("held thread %v is fed", l.thread.key)
+		}
+		if h.orders.underHold[l.id] {
+			h.t.Fatalf("message %d is fed and lies under hold/", l.id)
 		}
 		if h.orders.killed[l.id] {
 			h.t.Fatalf("message %d is fed after it was killed", l.id)
@@ -327,11 +333,8 @@ func (h *harness) endOrders() {
 	for _, o := range h.s.SuspendedThreads() {
 		h.step(Lifted{Channel: o.Channel, Host: o.Host})
 	}
-	for len(h.orders.held) > 0 {
-		before := len(h.orders.held)
-		if h.release(); len(h.orders.held) == before {
-			return
-		}
+	for _, id := range h.s.HeldMessages() {
+		h.step(Ordered{Order: 1, Verb: VerbRelease, Targets: []Target{{Message: id}}})
 	}
 	for len(h.orders.walks) > 0 {
 		h.continueWalk()

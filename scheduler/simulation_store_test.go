@@ -56,6 +56,7 @@ func (h *harness) answerLater(op Op, work func()) {
 }
 
 func (h *harness) mark(a Mark) {
+	h.checkPath(a.Message, a.Path)
 	f := h.files[a.Message]
 	if f == nil {
 		h.step(Failed{Op: a.Op, Missing: true})
@@ -75,9 +76,11 @@ func (h *harness) mark(a Mark) {
 }
 
 func (h *harness) read(a Read) {
+	h.checkPath(a.Message, a.Path)
 	f := h.files[a.Message]
 	if f == nil || h.chance(2) {
 		delete(h.files, a.Message)
+		delete(h.orders.underHold, a.Message)
 		h.step(Reread{Op: a.Op, Missing: true})
 		return
 	}
@@ -100,6 +103,7 @@ func (h *harness) loadAgain(a Load) {
 	switch {
 	case f == nil || h.chance(2):
 		delete(h.files, a.Message)
+		delete(h.orders.underHold, a.Message)
 		h.step(NotLoaded{Message: a.Message, Missing: true})
 		return
 	case h.chance(5):
@@ -107,7 +111,7 @@ func (h *harness) loadAgain(a Load) {
 		return
 	}
 	in := f.message
-	in.Recipients, in.Obsoletes, in.Released = nil, nil, false
+	in.Recipients, in.Obsoletes = nil, nil
 	delivered := make(map[int]bool)
 	for _, r := range f.recipients {
 		if tag := f.tags[r.Offset]; tag != ctlfile.Open {
@@ -125,6 +129,7 @@ func (h *harness) loadAgain(a Load) {
 
 // writeNotice writes a notice. Two for one message are never written at a time.
 func (h *harness) writeNotice(a Report) {
+	h.checkPath(a.Message, a.Path)
 	if h.files[a.Message] == nil {
 		h.step(Failed{Op: a.Op, Missing: true})
 		return
@@ -146,7 +151,9 @@ func (h *harness) finish(a Finish) {
 			h.t.Fatalf("message %d leaves without an outcome of %d", a.Message, r.Offset)
 		}
 	}
+	h.checkPath(a.Message, a.Path)
 	delete(h.files, a.Message)
+	delete(h.orders.underHold, a.Message)
 	h.step(Done{Op: a.Op})
 }
 

@@ -218,7 +218,7 @@ func (h *harness) host() string { return simulationHosts[h.rand.IntN(len(simulat
 func (h *harness) arrive() {
 	h.last++
 	id := h.last
-	if old := MessageID(1 + h.rand.IntN(int(h.last))); h.chance(10) && h.files[old] == nil && h.orders.held[old] == nil && h.s.Known(old) == Absent {
+	if old := MessageID(1 + h.rand.IntN(int(h.last))); h.chance(10) && h.files[old] == nil && h.s.Known(old) == Absent {
 		id = old
 	}
 	sender := h.sender()
@@ -343,7 +343,9 @@ func (h *harness) perform(a Action) {
 	case Finish:
 		h.answerLater(a.Op, func() { h.finish(a) })
 	case Hold:
-		h.answerLater(a.Op, func() { h.hold(a) })
+		h.answerLater(a.Op, func() { h.move(a.Op, a.Message, true) })
+	case Release:
+		h.answerLater(a.Op, func() { h.move(a.Op, a.Message, false) })
 	case Resubmit:
 		h.answerLater(a.Op, func() { h.resubmit(a) })
 	case Want:
@@ -365,7 +367,7 @@ func (h *harness) perform(a Action) {
 func (h *harness) drain() {
 	h.faultless = true
 	h.step(Reloaded{Config: h.config()})
-	for n := 0; h.s.counts.Messages+len(h.orders.held) > 0; n++ {
+	for n := 0; h.s.counts.Messages > 0; n++ {
 		h.endOrders()
 		if _, waits := h.s.Next(); !waits && len(h.answers) == 0 && len(h.agents) == 0 {
 			h.serveAll()

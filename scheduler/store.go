@@ -109,7 +109,7 @@ func (dv *delivery) write(m *message, marks []ctlfile.Mark, settles []alternativ
 	op := dv.nextOp()
 	m.pendingWrites++
 	dv.issue(op, pending{
-		action:  Mark{Op: op, Message: m.id, Path: dv.path(m), Marks: marks},
+		action:  Mark{Op: op, Message: m.id, Path: dv.file(m), Marks: marks},
 		message: m, recipients: settles,
 	})
 }
@@ -149,6 +149,9 @@ func (dv *delivery) settle(v *vertex, i int) {
 	t.recipients--
 	m := dv.messageOf(v)
 	m.open--
+	if m.flags&underHold != 0 {
+		dv.holdOrders.recipients--
+	}
 	dv.counts.Recipients--
 	dv.counts.RecipientsOut++
 	if v.open == 0 {
@@ -175,7 +178,7 @@ func (dv *delivery) finish(m *message, untagged int64, tag ctlfile.Tag) {
 	})
 	dv.issue(op, pending{
 		action: Finish{
-			Op: op, Message: m.id, Path: dv.path(m), Owes: m.flags&owesNotice != 0,
+			Op: op, Message: m.id, Path: dv.file(m), Owes: m.flags&owesNotice != 0,
 			Untagged: untagged, Tag: tag,
 		},
 		message: m,
@@ -236,8 +239,8 @@ func (dv *delivery) applyDone(p *pending) {
 	case Finish:
 		dv.removeMessage(m)
 		return
-	case Hold:
-		dv.dropHeld(m)
+	case Hold, Release:
+		dv.filesMoved(m)
 		return
 	}
 	for _, a := range p.recipients {
@@ -255,11 +258,11 @@ func (dv *delivery) applyDone(p *pending) {
 }
 
 // Moving reports whether any of the messages, or a part of it, is being moved to hold/ or
-// sent elsewhere.
+// back, or sent elsewhere.
 func (s *Scheduler) Moving(ids map[MessageID]struct{}) bool {
 	for _, p := range s.store.pending {
 		switch p.action.(type) {
-		case Hold, Resubmit:
+		case Hold, Release, Resubmit:
 			if _, about := ids[p.id]; about && !p.stale() {
 				return true
 			}

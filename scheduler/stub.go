@@ -183,7 +183,7 @@ func (q *queue) addStub(m *message, v *vertex, s *stub, n stubRef) {
 	t := q.threadOf(v)
 	s.id, s.modifiedAt, s.thread, s.open = m.id, m.modifiedAt, t.ref, v.open
 	s.fedAt, s.retry, s.waits = v.fedAt, v.retry, v.suspensionsWhenDue
-	s.flags = stubFlags(m.levels)
+	s.flags = stubFlags(m.levels())
 	s.attempts, s.told = ^uint8(0), uint8(min(q.reportTimesPassed(t, m.modifiedAt), 255))
 	q.describeRecipients(s, v, m.flags&nullSender == 0)
 	x := q.obtainStubs(t)

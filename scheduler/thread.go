@@ -105,17 +105,22 @@ func (t *thread) mayFeed() bool {
 	return t.ring != nil && t.selected && t.suspendedUntil == 0 && !t.held && (t.shaping == nil || !t.shaping.suspended) && (!t.params.QueueOnly || t.running)
 }
 
+// isHeld reports whether the thread is held, or all of its mail is.
+func (t *thread) isHeld() bool {
+	return t.held || t.vertices.len > 0 && int(t.states[held]) == t.vertices.len+t.notLoaded()
+}
+
 func (q *queue) obtainThread(key threadKey) *thread {
 	if t := q.threads[key]; t != nil {
 		return t
 	}
-	t := &thread{key: key, channel: q.obtainChannel(key.channel), held: q.held[key]}
+	t := &thread{key: key, channel: q.obtainChannel(key.channel), held: q.holdOrders.threads[key] != nil}
 	ref, entry := q.threadTable.alloc()
 	t.ref, *entry = ref, t
 	t.vertices.of = q.threadLinks
 	q.threads[key] = t
 	q.counts.Threads++
-	order := q.suspendedThreads[key]
+	order := q.holdOrders.suspended[key]
 	q.assignRing(t)
 	if t.ring != nil {
 		t.ring.rebindAgent(t)
@@ -123,7 +128,7 @@ func (q *queue) obtainThread(key threadKey) *thread {
 	if order != nil {
 		q.obtainShaping(t).order = order
 		q.updateEffects(t)
-		q.noteOrder(order)
+		q.noteOrder(key, order)
 	}
 	q.restoreThread(t)
 	q.askDestination(t)

@@ -32,9 +32,10 @@ type candidate struct {
 // limited reports whether there is a limit on memory.
 func (q *queue) limited() bool { return q.config.ActiveLimit > 0 || q.config.RecipientLimit > 0 }
 
-// loadedMail counts the messages and recipients in memory.
+// loadedMail counts the messages and recipients in memory, without those under hold/.
 func (q *queue) loadedMail() (messages, recipients int) {
-	return q.counts.Messages - q.unloaded.messages, q.counts.Recipients - q.unloaded.recipients
+	h := &q.holdOrders // which do not count
+	return q.counts.Messages - q.unloaded.messages - h.underHold, q.counts.Recipients - q.unloaded.recipients - h.recipients
 }
 
 // overLimit reports whether more than a limit allows is in memory.

@@ -58,7 +58,7 @@ type ThreadView struct {
 	FailedUntil time.Time
 	// Order is an administrator's suspension; nil: none. Effects are those of
 	// reply rules.
-	Order    *OrderView
+	Order    *HoldOrder
 	Effects  []EffectView
 	Sessions int    // busy
 	Site     string // the host that agents have talked to last; "": not known
@@ -139,7 +139,8 @@ type VertexView struct {
 	OrderedTo Target
 	// StartError of a due vertex is that of its thread.
 	StartError string
-	Held       bool // with its thread, or it is to be held
+	Held       bool       // with its message or its thread, or it is to be held
+	Hold       *HoldOrder // of its message; nil: none
 
 	// NotLoaded is how many recipients a vertex has that is not loaded, and Attempts how often
 	// each of them was tried at least. They are not listed, and Sender and Owner are not set.
@@ -185,7 +186,8 @@ type MessageView struct {
 	ChangedAt  time.Time // of the control file when it was loaded, to the second
 	Vertices   int       // those that are done included
 	Recipients int       // not done
-	Leaving    bool      // its files are being removed or moved
+	Leaving    bool      // its files are being removed
+	UnderHold  bool      // its files lie under hold/
 	// NotLoaded says that the message is not loaded, because of the limits on memory: Sender,
 	// ErrorTo and ChangedAt are not set.
 	NotLoaded bool
@@ -199,7 +201,7 @@ const (
 	Absent Standing = iota
 	// Present: in the queue.
 	Present
-	// Leaving: its files are being removed, or moved to hold/. A file that
+	// Leaving: its files are being removed. A file that
 	// appears now under the same number may be a new message in a reused inode;
 	// look again when the message has left.
 	Leaving
@@ -217,13 +219,13 @@ const (
 	// StateBlocked: its alternatives wait for their turn, or outcomes are being
 	// written.
 	StateBlocked State = "blocked"
-	// StateHolding: to be held; the rest of its message is not ready.
-	StateHolding State = "holding"
+	// StateHeld: its message is held, or is to be moved to hold/ when the rest of it is ready.
+	StateHeld State = "held"
 )
 
 // StateCounts counts vertices by state.
 type StateCounts struct {
-	Due, Waiting, Fed, Reading, Poisoned, Blocked, Holding int
+	Due, Waiting, Fed, Reading, Poisoned, Blocked, Held int
 }
 
 // All yields every state with its count, in a fixed order.
@@ -231,7 +233,7 @@ func (c StateCounts) All() iter.Seq2[State, int] {
 	return func(yield func(State, int) bool) {
 		_ = yield(StateDue, c.Due) && yield(StateWaiting, c.Waiting) && yield(StateFed, c.Fed) &&
 			yield(StateReading, c.Reading) && yield(StatePoisoned, c.Poisoned) &&
-			yield(StateBlocked, c.Blocked) && yield(StateHolding, c.Holding)
+			yield(StateBlocked, c.Blocked) && yield(StateHeld, c.Held)
 	}
 }
 
@@ -244,6 +246,7 @@ type Counts struct {
 	Threads      int
 	States       StateCounts // of vertices that are loaded
 	FailedWrites int         // writes that have failed and will be tried again
+	UnderHold    int         // of Messages, those whose files lie under hold/
 	// NotLoaded is how many of Messages are not loaded, because of the limits on
 	// memory. Urgent are those of them that are to be loaded soon, because
 	// something must be written.
@@ -254,9 +257,8 @@ type Counts struct {
 	AgentsClosing int
 	Sessions      int // busy
 
-	// In: loaded. Out: gone from the queue (done, resubmitted or missing). Held:
-	// moved to hold/. Released: back from there. In plus Released, minus Out and
-	// Held, is what is in the queue.
+	// In: loaded. Out: gone from the queue (done, resubmitted or missing). In minus Out is
+	// what is in the queue. Held: moved to hold/. Released: back from there.
 	MessagesIn, MessagesOut, MessagesHeld, MessagesReleased         uint64
 	RecipientsIn, RecipientsOut, RecipientsHeld, RecipientsReleased uint64
 	BytesIn                                                         uint64 // sizes of the message files loaded

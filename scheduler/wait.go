@@ -25,7 +25,7 @@ const (
 	WaitForks    Wait = "fork rate"      // option -R
 	WaitCommand  Wait = "no command"     // no clause gives one
 	WaitStart    Wait = "agents fail"    // they cannot be started, or die at once
-	WaitHeld     Wait = "held"           // HeldThread
+	WaitHeld     Wait = "held"           // HeldThread, or all mail of the thread is held
 	WaitTrigger  Wait = "queueonly"      // an ETRN is needed
 	WaitSpool    Wait = "spool down"     // it cannot be written
 	WaitSuspend  Wait = "suspended"      // the destination has failed
@@ -67,7 +67,7 @@ func (s *Scheduler) waitOf(t *thread) Wait {
 // reasons that can be determined only when others do not apply.
 func (s *Scheduler) waits(t *thread) iter.Seq[Wait] {
 	return func(yield func(Wait) bool) {
-		if t.held && !yield(WaitHeld) || t.states[due] == 0 {
+		if t.isHeld() && !yield(WaitHeld) || t.states[due] == 0 {
 			return
 		}
 		if t.ring == nil {
@@ -122,7 +122,7 @@ func (s *Scheduler) rules(t *thread, next *VertexView) []Wait {
 	switch {
 	case next == nil && t.states[due] == 0 && t.states[waiting] > 0:
 		rules = append(rules, s.barriers(t)...)
-		if !t.held {
+		if !t.isHeld() {
 			rules = append(rules, s.lastingSuspensions(t)...)
 		}
 		rules = append(rules, WaitRetry)
@@ -169,7 +169,7 @@ func (s *Scheduler) barriers(t *thread) (waits []Wait) {
 func (q *queue) lastingSuspensions(t *thread) (waits []Wait) {
 	retry := t.nextWake()
 	if x := t.shaping; x != nil {
-		if x.order != nil && q.instantAt(x.order.until) >= retry {
+		if x.order != nil && q.instantAt(x.order.end()) >= retry {
 			waits = append(waits, WaitOrder)
 		}
 		if x.rulesUntil() >= retry {

@@ -4,8 +4,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,7 +40,7 @@ func (f threadFilter) matchesLine(line string) bool {
 }
 
 // list prints the mail that is selected, thread by thread, and its total. where is nil for
-// ZMailer's list, which is that of -c and -h, or of all mail, with held messages at its end.
+// ZMailer's list, which is that of -c and -h, or of all mail.
 func (p *program) list(where *mailq.Selection) error {
 	if where != nil {
 		return p.listSelected(where)
@@ -69,16 +67,7 @@ func (p *program) list(where *mailq.Selection) error {
 			return err
 		}
 	}
-	var held []*mailq.HeldItem
-	if p.owner == nil && p.summary == 0 {
-		if held, err = p.heldMessages(); err != nil {
-			return err
-		}
-	}
 	counted, err := p.printJobs(where, threads)
-	if err == nil {
-		err = p.printHeld(held, counted.shown)
-	}
 	switch {
 	case err != nil || p.json || p.owner != nil || name.Host != "":
 		return err
@@ -86,7 +75,7 @@ func (p *program) list(where *mailq.Selection) error {
 		total = []string{counted.text()}
 	}
 	if p.limit > 0 && len(total) > 0 {
-		total[0] += fmt.Sprintf(" (%d shown)", min(p.limit, counted.shown+len(held)))
+		total[0] += fmt.Sprintf(" (%d shown)", min(p.limit, counted.shown))
 	}
 	printer := p.printer()
 	for i := 0; i < len(total) && err == nil; i++ {
@@ -207,50 +196,6 @@ func (p *program) printJobs(where *mailq.Selection, threads map[mailq.Name]*mail
 func totalText(messages, recipients, threads int) string {
 	return fmt.Sprintf("Total: %s, %s, %s", mailq.Plural(messages, "message", "messages"),
 		mailq.Plural(recipients, "recipient", "recipients"), mailq.Plural(threads, "thread", "threads"))
-}
-
-// heldMessages returns the held messages, which are in no thread. Those that are to be held are
-// still in their threads.
-func (p *program) heldMessages() (items []*mailq.HeldItem, err error) {
-	for item, err := range client.Objects[mailq.HeldItem](p.client.Show("JSON SHOW HELD")) {
-		if client.KindOf(err) == client.Refused { // an older scheduler, or a user who may not ask
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !item.IsThread() && item.Order == "" && p.thread.matches(item.Name) {
-			items = append(items, item)
-		}
-	}
-	return items, nil
-}
-
-// printHeld prints parts of held messages, as many as --limit allows after what is shown.
-func (p *program) printHeld(items []*mailq.HeldItem, shown int) error {
-	printer := p.printer()
-	for i, item := range items {
-		if p.limit > 0 && shown+i >= p.limit {
-			return nil
-		}
-		line, err := json.Marshal(item)
-		if err != nil {
-			return err
-		}
-		switch {
-		case p.json:
-			err = printer.JSON(string(line))
-		case i == 0:
-			err = printer.Line("held:")
-			fallthrough
-		default:
-			err = errors.Join(err, printer.Line("\t"+item.Text(printer.Now)))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // total returns the lines below the list of all mail: the total, and what is kept back. There is

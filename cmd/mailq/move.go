@@ -129,11 +129,13 @@ func (p *program) checkNode() error {
 // progress counts what is here and can move.
 func (p *program) progress() (progress, error) {
 	g := progress{Node: p.order.To.Host}
+	held := make(map[mailq.Name]bool) // threads
 	for t, err := range p.client.Threads() {
 		switch {
 		case err != nil:
 			return g, err
 		case t.Held:
+			held[t.Name] = true
 		case t.Channel == ctlfile.TransferChannel && t.Host == g.Node:
 			g.OnTheWay += t.Recipients
 			g.Reason = text.Escape(t.Reason)
@@ -141,11 +143,20 @@ func (p *program) progress() (progress, error) {
 			g.Left += t.Recipients
 		}
 	}
+	for item, err := range client.Objects[mailq.HeldItem](p.client.Show("JSON SHOW HELD")) {
+		if err != nil {
+			return g, err
+		}
+		if !item.IsThread() && item.Order == "" && !held[item.Name] {
+			g.Left -= len(item.Recipients)
+		}
+	}
+	g.Left = max(0, g.Left) // the lists are of different moments
 	totals, err := p.client.Totals()
 	if err == nil {
 		g.Unloaded = totals.Unloaded.Count
 		if g.OnTheWay+g.Left == 0 && totals.HeldThreads.Count == 0 {
-			g.Finishing = totals.Messages
+			g.Finishing = totals.Messages - totals.Held.Count
 		}
 	}
 	return g, err

@@ -76,7 +76,7 @@ func (p *program) confirm(orders []mailq.Order) error {
 	if p.yes || p.order.DryRun {
 		return nil
 	}
-	messages, suspended, held := 0, 0, ""
+	messages, suspended := 0, 0
 	for _, order := range orders {
 		if order.Message != "" && !p.isMove() {
 			messages++
@@ -89,16 +89,13 @@ func (p *program) confirm(orders []mailq.Order) error {
 		}
 		messages += would.Messages
 		suspended += would.Suspended
-		if note := would.HeldNote(&order); note != "" {
-			held = note
-		}
 	}
 	if suspended > 0 {
 		return fmt.Errorf("%s mail for suspended destinations (mailq suspended), and the suspension does not move: %s would deliver it; "+
 			"hold it first, or give --yes if that is what you want", mailq.Plural(suspended, "message has", "messages have"), p.order.To.Host)
 	}
 	if messages > mailq.MaxUnconfirmed {
-		return fmt.Errorf("%s would touch %d messages; give --yes if that is what you want%s", p.what, messages, held)
+		return fmt.Errorf("%s would touch %d messages; give --yes if that is what you want", p.what, messages)
 	}
 	return nil
 }

@@ -345,7 +345,7 @@ func (s *simulation) holdThread(m *machine) {
 	}
 	spell := time.Duration(s.rand.IntN(2)*(1+s.rand.IntN(20))) * time.Minute
 	s.disk.Trace(fmt.Sprintf("ORDER %s thread %s", verb, host))
-	already := strings.Contains(s.disk.Content("hold/threads"), host)
+	already := strings.Contains(s.holdRecords(), host)
 	s.held[host] = s.held[host] && verb == mailq.Hold && spell == 0
 	if m.thread(verb, host, spell) == nil && verb == mailq.Hold && spell == 0 && !already {
 		s.held[host] = true
@@ -354,12 +354,20 @@ func (s *simulation) holdThread(m *machine) {
 
 // checkHeldThreads checks that the threads that were held until released still are.
 func (s *simulation) checkHeldThreads() {
-	list := s.disk.Content("hold/threads")
+	list := s.holdRecords()
 	for host, held := range s.held {
 		if held && !strings.Contains(list, host) {
 			s.t.Errorf("the thread of %s is not held any more: %q", host, list)
 		}
 	}
+}
+
+// holdRecords returns the text of all hold records.
+func (s *simulation) holdRecords() (all string) {
+	for _, file := range s.disk.Files("hold/orders") {
+		all += s.disk.Content(file)
+	}
+	return all
 }
 
 // resent notes that the recipients of a control file may be sent twice.

@@ -57,7 +57,7 @@ var cutSteps = []string{
 	"rename queue to hold/queue", "rename transport to hold/transport", // HOLD
 	"rename hold/queue to queue", "rename hold/transport to transport", // RELEASE, and the end of a hold
 	"write hold/orders", "sync hold/orders", "rename hold/orders to hold/orders", "unlink hold/orders",
-	"write hold/.threads", "sync hold/.threads", "rename hold/.threads to hold/threads", "sync hold",
+	"sync hold",
 	"write transport/.scheduler", "rename queue/.tmp to queue", "rename transport/.scheduler to transport", // REROUTE
 	"write corrupt/transport", "rename queue to corrupt/queue", "rename transport to corrupt/transport",
 	"mkdir queue", "mkdir transport", "mkdir hold",

@@ -1,15 +1,20 @@
-// Package holdrecord reads and writes hold records: who held what, when, why and until
-// when. There is a file for each HOLD order, in $POSTOFFICE/hold/orders. The scheduler
-// writes one for each order, and xferd one for messages that arrive held from another
-// node. Each line of a file is a word and a value:
+// Package holdrecord reads and writes hold records: what is held or suspended, by whom, when,
+// why and until when. There is a file for each order, in $POSTOFFICE/hold/orders. Each line of
+// a file is a word and a value:
 //
+//	state held
 //	since 2026-11-22T08:00:00Z
 //	until 2026-11-22T10:00:00Z
 //	by root uid 0
 //	because they asked for it
 //	message S860194HfBVWBh
+//	released S860193HfBVWBh
 //	thread smtp<TAB>example.org
 //	end
+//
+// A message that was released stays in the record until its files are back in the queue. The
+// state is "held" or "suspended"; suspended threads have a record of their own. Version 0.9
+// wrote no state.
 package holdrecord
 
 import (
@@ -40,26 +45,30 @@ const tempPrefix = ".new-"
 type Record struct {
 	Number    uint64    // of the file, set by Write
 	WrittenAt time.Time // mtime of the file, set by Read
+	Suspended bool      // its threads are suspended, not held
 	Since     time.Time // to the second
 	Until     time.Time // to the second; zero: until it is released
 	By, Why   string    // one line each
 	Messages  []string  // spoolids
-	Threads   []string  // lines of hold/threads, each with its LF
+	Released  []string  // spoolids
+	Threads   []string  // "channel<TAB>host" in the words of a control file, each with its LF
+	// Old says that version 0.9 wrote it: its messages are held only if they lie under hold/.
+	Old bool
 	// Damaged: the file has no line "end", or a line that is not understood. The record may
-	// have had more messages and threads.
+	// have had more messages and threads, and an end.
 	Damaged bool
-	// EndUnknown: the file is damaged before the line that follows Until.
-	EndUnknown bool
 }
+
+// IsEmpty reports whether nothing is left in a record, so that it can be removed.
+func (r *Record) IsEmpty() bool { return len(r.Messages)+len(r.Released)+len(r.Threads) == 0 }
 
 // Write writes a record into a new file. The directory must exist, and the caller syncs
 // it. office is a descriptor of $POSTOFFICE. Other processes may write records
 // meanwhile.
 func Write(office int, r *Record) error {
-	temp := fmt.Sprintf("%s/%s%d", Dir, tempPrefix, os.Getpid())
-	if err := postoffice.WriteFile(office, temp, r.text(), true); err != nil {
-		_ = postoffice.Remove(office, temp)
-		return fmt.Errorf("writing %s: %w", temp, err)
+	temp, err := writeTemp(office, r)
+	if err != nil {
+		return err
 	}
 	for {
 		numbers, err := Numbers(office)
@@ -79,6 +88,32 @@ func Write(office int, r *Record) error {
 			return fmt.Errorf("writing %s: %w", path(r.Number), err)
 		}
 	}
+}
+
+// Replace writes a record in place of the one with its number, or removes that if nothing is
+// left in it. The caller syncs the directory.
+func Replace(office int, r *Record) error {
+	if r.IsEmpty() {
+		return postoffice.Remove(office, path(r.Number))
+	}
+	temp, err := writeTemp(office, r)
+	if err == nil {
+		err = postoffice.Replace(office, temp, office, path(r.Number))
+	}
+	if err != nil {
+		_ = postoffice.Remove(office, temp)
+		return fmt.Errorf("writing %s: %w", path(r.Number), err)
+	}
+	return nil
+}
+
+func writeTemp(office int, r *Record) (temp string, err error) {
+	temp = fmt.Sprintf("%s/%s%d", Dir, tempPrefix, os.Getpid())
+	if err := postoffice.WriteFile(office, temp, r.text(), true); err != nil {
+		_ = postoffice.Remove(office, temp)
+		return temp, fmt.Errorf("writing %s: %w", temp, err)
+	}
+	return temp, nil
 }
 
 // RemoveTemps removes the temporary files of processes that have died, and of this one,
@@ -107,6 +142,13 @@ func path(number uint64) string { return Dir + "/" + strconv.FormatUint(number, 
 func (r *Record) text() []byte {
 	var b bytes.Buffer
 	line := func(key, value string) { b.WriteString(key + " " + clean(value) + "\n") }
+	switch {
+	case r.Old:
+	case r.Suspended:
+		line("state", "suspended")
+	default:
+		line("state", "held")
+	}
 	line("since", r.Since.UTC().Format(time.RFC3339))
 	if !r.Until.IsZero() {
 		line("until", r.Until.UTC().Format(time.RFC3339))
@@ -115,6 +157,9 @@ func (r *Record) text() []byte {
 	line("because", r.Why)
 	for _, id := range r.Messages {
 		line("message", id)
+	}
+	for _, id := range r.Released {
+		line("released", id)
 	}
 	for _, t := range r.Threads {
 		b.WriteString("thread " + t)
@@ -166,7 +211,7 @@ func changedAt(office int, path string) time.Time {
 // Parse reads the text of a record. Lines that are cut or that it does not know are
 // skipped.
 func Parse(number uint64, text string) Record {
-	r := Record{Number: number, EndUnknown: true}
+	r := Record{Number: number, Old: !strings.HasPrefix(text, "state ")}
 	ended := false
 	for line := range strings.Lines(text) {
 		line, whole := strings.CutSuffix(line, "\n")
@@ -175,6 +220,9 @@ func Parse(number uint64, text string) Record {
 			key = ""
 		}
 		switch key {
+		case "state":
+			r.Suspended = value == "suspended"
+			r.Damaged = r.Damaged || value != "suspended" && value != "held"
 		case "since":
 			r.Since, _ = time.Parse(time.RFC3339, value)
 		case "until":
@@ -184,9 +232,11 @@ func Parse(number uint64, text string) Record {
 		case "by":
 			r.By = value
 		case "because":
-			r.Why, r.EndUnknown = value, false
+			r.Why = value
 		case "message":
 			r.Messages = append(r.Messages, value)
+		case "released":
+			r.Released = append(r.Released, value)
 		case "thread":
 			r.Threads = append(r.Threads, value+"\n")
 		case "end":
@@ -198,9 +248,6 @@ func Parse(number uint64, text string) Record {
 	r.Damaged = r.Damaged || !ended
 	return r
 }
-
-// Remove removes a record.
-func Remove(office int, number uint64) error { return postoffice.Remove(office, path(number)) }
 
 // Numbers returns the numbers of all records, ascending.
 func Numbers(office int) (numbers []uint64, err error) {
@@ -215,31 +262,4 @@ func Numbers(office int) (numbers []uint64, err error) {
 	}
 	slices.Sort(numbers)
 	return numbers, nil
-}
-
-// Line returns the times, the owner and the reason as the value of an H line
-// (ctlfile(5)), in which they move to another node with a held message:
-//
-//	2026-11-22T08:00:00Z - root uid 0<TAB>they asked for it
-//
-// A time that is unknown or missing is "-".
-func (r *Record) Line() string {
-	word := func(t time.Time) string {
-		if t.IsZero() {
-			return "-"
-		}
-		return t.UTC().Format(time.RFC3339)
-	}
-	return word(r.Since) + " " + word(r.Until) + " " + clean(r.By) + "\t" + clean(r.Why)
-}
-
-// ParseLine reads the value of an H line. What it does not understand is missing from
-// the record; the message is held nevertheless.
-func ParseLine(line string) (r Record) {
-	since, rest, _ := strings.Cut(line, " ")
-	until, rest, _ := strings.Cut(rest, " ")
-	r.Since, _ = time.Parse(time.RFC3339, since)
-	r.Until, _ = time.Parse(time.RFC3339, until)
-	r.By, r.Why, _ = strings.Cut(rest, "\t")
-	return r
 }

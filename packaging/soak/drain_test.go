@@ -24,10 +24,11 @@ func (s *site) drain(ctx context.Context) {
 				s.runMailq("RELEASE of a message", "release", m.id)
 			}
 		}
-		if held, _ := os.ReadFile(filepath.Join(s.po, "hold/threads")); len(held) > 0 {
-			for line := range strings.Lines(string(held)) {
-				if words := strings.Fields(line); len(words) > 1 && words[0][0] != '#' {
-					s.runMailq("RELEASE of a thread", "release", words[0]+"/"+words[1])
+		for _, file := range s.files("hold/orders") {
+			record, _ := os.ReadFile(filepath.Join(s.po, "hold/orders", file))
+			for line := range strings.Lines(string(record)) {
+				if words := strings.Fields(line); len(words) == 3 && words[0] == "thread" {
+					s.runMailq("RELEASE of a thread", "release", words[1]+"/"+words[2])
 				}
 			}
 		}
@@ -64,7 +65,7 @@ func (s *site) checkFiles() {
 	for _, file := range s.files("") {
 		dir, name := filepath.Split(file)
 		switch {
-		case dir == "" || file == "hold/threads" || file == "hold/pending" || strings.HasPrefix(file, "hold/orders/"):
+		case dir == "" || file == "hold/pending" || strings.HasPrefix(file, "hold/orders/"):
 			// Pid files, the saved state, sockets; records of holds stay for an hour.
 		case strings.HasPrefix(dir, "queue/") && isMessage(name):
 			left["message files without a control file"]++

@@ -9,10 +9,9 @@
 // parts. The session itself reads control files; the loop does not wait for that.
 //
 // queue.go has the lists and ETRN, message.go single messages, explain.go
-// EXPLAIN, counters.go SHOW COUNTERS; order.go, targets.go, move.go, hold.go,
-// holdthread.go and suspend.go the orders; held.go SHOW HELD and how holds end;
-// kept.go the counts of mail that is kept back; log.go what is logged about
-// sessions.
+// EXPLAIN, counters.go SHOW COUNTERS; order.go, targets.go, move.go and hold.go the
+// orders; held.go SHOW HELD and SHOW SUSPENDED; kept.go the counts of mail that is kept
+// back; log.go what is logged about sessions.
 package admin
 
 import (
@@ -45,12 +44,11 @@ type Files interface {
 	Unloaded() spool.Unloaded
 	// WhyUnloaded returns why each of these was refused, by its path.
 	WhyUnloaded() map[string]string
-	// RecordHold, HoldRecords and DropHoldRecord write, read and remove the
-	// records of HOLD orders.
+	// These write and read hold records.
 	RecordHold(r spool.HoldRecord) error
+	EndHolds(end spool.HoldRecord) error
 	HoldRecords() ([]spool.HoldRecord, error)
-	HoldRecordsChangedAt() time.Time
-	DropHoldRecord(number uint64) error
+	DropHolds(number uint64, spoolIDs []string, threads bool) error
 }
 
 // Cluster is what the nodes of a cluster know together. Its methods ask the store.
@@ -102,9 +100,8 @@ func New(o Options) *Server {
 	s := &Server{
 		queue: &Queue{
 			holding: make(chan struct{}, 1),
-			port:    o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, ownNames: o.OwnNames, cluster: o.Cluster, ends: make(chan time.Time, 1),
+			port:    o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, ownNames: o.OwnNames, cluster: o.Cluster,
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
-			uncounted: logs.Throttle{Period: time.Minute},
 		},
 		log: o.Log, limit: logs.Throttle{Number: maxPerSecond, Period: time.Second}, rendezvous: o.Rendezvous,
 	}

@@ -108,9 +108,7 @@ func (*turns) Event(time.Time, scheduler.Event)   {}
 func (*turns) Action(time.Time, scheduler.Action) {}
 func (*turns) Result(time.Time, spool.Result)     {}
 
-func (s *endless) HeldThreads() ([]spool.Thread, []spool.Suspension, error) {
-	return nil, nil, nil
-}
+func (s *endless) LoadHolds() ([]spool.HoldRecord, error) { return nil, nil }
 
 func newFull(b *testing.B, messages, threads int) *full {
 	debug.SetGCPercent(50) // as cmd/scheduler has it
@@ -132,7 +130,7 @@ func newFull(b *testing.B, messages, threads int) *full {
 		},
 		Log: zerolog.Nop(), Observers: []daemon.Observer{f.turns}, Signals: f.signals,
 	})
-	f.server = New(Options{Port: f.daemon, Files: memoryFiles{&daemontest.Spool{}, &holdRecordFiles{}}, Log: zerolog.Nop(), Settings: server.Settings{Version: 2, UID: os.Getuid()}})
+	f.server = New(Options{Port: f.daemon, Files: memoryFiles{&daemontest.Spool{}, &unreadFiles{}}, Log: zerolog.Nop(), Settings: server.Settings{Version: 2, UID: os.Getuid()}})
 	f.sockets = listen.New(zerolog.Nop())
 	f.sockets.Open("mailq", listen.Address{Network: "unix", Address: f.socket}, nil, func(l net.Listener) error {
 		return f.sockets.Accept(l, f.server.Serve)
@@ -206,20 +204,19 @@ func (s *endless) arrive(threads int) {
 	s.results <- batch
 }
 
-func (s *endless) Found() <-chan []spool.Name                             { return nil }
-func (s *endless) Results() <-chan []spool.Result                         { return s.results }
-func (s *endless) Load([]spool.Name)                                      {}
-func (s *endless) Mark(uint64, string, []ctlfile.Mark)                    {}
-func (s *endless) Reread(uint64, string, spool.OurLocks)                  {}
-func (s *endless) Finish(spool.Finish)                                    {}
-func (s *endless) Report(uint64, string, time.Time)                       {}
-func (s *endless) Probe()                                                 {}
-func (s *endless) Verbose(string, uint32, string)                         {}
-func (s *endless) Sweep()                                                 {}
-func (s *endless) Hold(uint64, string)                                    {}
-func (s *endless) Release(uint64, string)                                 {}
-func (s *endless) EndHeld(uint64, string, []ctlfile.Mark)                 {}
-func (s *endless) Resubmit(uint64, spool.Resubmission)                    {}
-func (s *endless) PendingOrders() ([]spool.PendingOrder, error)           { return nil, nil }
-func (s *endless) SavePendingOrders([]spool.PendingOrder) error           { return nil }
-func (s *endless) HoldThreads(uint64, []spool.Thread, []spool.Suspension) {}
+func (s *endless) Found() <-chan []spool.Name                   { return nil }
+func (s *endless) Results() <-chan []spool.Result               { return s.results }
+func (s *endless) Load([]spool.Name)                            {}
+func (s *endless) Mark(uint64, string, []ctlfile.Mark)          {}
+func (s *endless) Reread(uint64, string, spool.OurLocks)        {}
+func (s *endless) Finish(spool.Finish)                          {}
+func (s *endless) Report(uint64, string, time.Time)             {}
+func (s *endless) Probe()                                       {}
+func (s *endless) Verbose(string, uint32, string)               {}
+func (s *endless) Sweep()                                       {}
+func (s *endless) Hold(uint64, string)                          {}
+func (s *endless) Release(uint64, string)                       {}
+func (s *endless) Resubmit(uint64, spool.Resubmission)          {}
+func (s *endless) PendingOrders() ([]spool.PendingOrder, error) { return nil, nil }
+func (s *endless) SavePendingOrders([]spool.PendingOrder) error { return nil }
+func (s *endless) RecordHold(spool.HoldRecord) error            { return nil }

@@ -11,7 +11,6 @@ import (
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
-	"zsched/scheduler/spool"
 )
 
 // Explain says what the core knows about a destination.
@@ -29,10 +28,10 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 	}
 	x.Rules = rulesOf(from, x.Settings)
 	x.Waits = waits(from, x.Rules)
-	if from.Held {
-		q.explainHold(x)
+	if from.Hold != nil {
+		explainHold(x, from.Hold)
 	}
-	q.explainUnloaded(ctx, x, from.Held || from.Thread != nil && from.Thread.Vertices > 0)
+	q.explainUnloaded(ctx, x, from.Hold != nil || from.Thread != nil && from.Thread.Vertices > 0)
 	if from.Thread != nil {
 		x.Thread = threadOf(from.Thread)
 		x.States = states(from.Thread.States)
@@ -108,28 +107,18 @@ func limitOf(l scheduler.Limit, x *scheduler.Explanation) mailq.Limit {
 	return out
 }
 
-// explainHold adds who holds the thread, why and until when. A thread whose record
-// cannot be read is explained without them.
-func (q *Queue) explainHold(x *mailq.Explanation) {
-	records, err := q.files.HoldRecords()
-	if err != nil {
-		q.log.Warn().Err(err).Msg("the records of holds cannot be read")
+// explainHold adds who holds the thread, why and until when.
+func explainHold(x *mailq.Explanation, o *scheduler.HoldOrder) {
+	if o.By != "" {
+		x.Waits += " Held by " + o.By
+		if o.Why != "" {
+			x.Waits += ": " + o.Why
+		}
+		x.Waits += "."
 	}
-	r := spool.InForce(records).Threads[spool.Thread(x.Name)]
-	if r == nil {
-		return
-	}
-	x.Waits += " Held by " + r.By
-	if r.Why != "" {
-		x.Waits += ": " + r.Why
-	}
-	x.Waits += "."
-	switch {
-	case r.EndUnknown:
-	case r.Until.IsZero():
-		x.Next = "nothing until somebody releases it"
-	default:
-		x.Next, x.NextAt = "the hold ends", r.Until
+	x.Next = "nothing until somebody releases it"
+	if !o.Until.IsZero() {
+		x.Next, x.NextAt = "the hold ends", o.Until
 	}
 }
 
@@ -180,7 +169,7 @@ func waits(x *scheduler.Explanation, rules []mailq.Rule) string {
 	t := x.Thread
 	switch {
 	case t != nil:
-	case x.Held:
+	case x.Hold != nil:
 		return "There is no mail for it, and mail that arrives is held. " + because[scheduler.WaitHeld] + "."
 	case x.Params != nil && len(x.Params.Command) == 0:
 		return "There is no mail for it, and none would be delivered. " + because[scheduler.WaitCommand] + "."
@@ -201,8 +190,8 @@ func waits(x *scheduler.Explanation, rules []mailq.Rule) string {
 		return "Control files are being read again after an agent exited or found nothing to do."
 	case s.Poisoned > 0:
 		return "Agents died on it three times running: mailq retry, mailq release, a reload or a restart gives it another chance."
-	case s.Holding > 0:
-		return "It will be held as soon as no agent is working on any part of the message."
+	case s.Held > 0:
+		return "Mail of it is held, or will be as soon as no agent is working on any part of the message: mailq release ends that."
 	case s.Blocked > 0:
 		return "Outcomes are being written, or alternatives wait for their turn."
 	}

@@ -8,9 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"zsched/ctlfile"
 	"zsched/internal/pattern"
@@ -25,7 +23,7 @@ type harness struct {
 	t       *testing.T
 	options Options
 	server  *Server // made by Run
-	records holdRecordFiles
+	records unreadFiles
 }
 
 func newHarness(t *testing.T, set func(*scheduler.Params)) *harness {
@@ -47,7 +45,7 @@ func (h *harness) queue() *Queue { return h.server.Queue() }
 // memoryFiles reads the control files of a spool in memory.
 type memoryFiles struct {
 	*daemontest.Spool
-	records *holdRecordFiles
+	records *unreadFiles
 }
 
 func (s memoryFiles) Find(_ context.Context, what spool.Query) iter.Seq2[*spool.Stored, error] {
@@ -122,44 +120,12 @@ func (s memoryFiles) Sizes() (size func(path string) int64, done func(), err err
 	return func(string) int64 { return 100 }, func() {}, nil
 }
 
-func (s memoryFiles) RecordHold(r spool.HoldRecord) error {
-	s.records.Lock()
-	defer s.records.Unlock()
-	s.records.last++
-	r.Number = s.records.last
-	s.records.all = append(s.records.all, r)
-	return nil
-}
-
-func (s memoryFiles) HoldRecords() ([]spool.HoldRecord, error) {
-	s.records.Lock()
-	defer s.records.Unlock()
-	return slices.Clone(s.records.all), nil
-}
-
-func (s memoryFiles) HoldRecordsChangedAt() time.Time {
-	s.records.Lock()
-	defer s.records.Unlock()
-	return s.records.changedAt
-}
-
-func (s memoryFiles) DropHoldRecord(number uint64) error {
-	s.records.Lock()
-	defer s.records.Unlock()
-	s.records.all = slices.DeleteFunc(s.records.all, func(r spool.HoldRecord) bool { return r.Number == number })
-	return nil
-}
-
-// holdRecordFiles are hold/orders/.
-type holdRecordFiles struct {
-	sync.Mutex
-	all      []spool.HoldRecord
-	last     uint64
+// unreadFiles are files that cannot be read or loaded.
+type unreadFiles struct {
 	unloaded spool.Unloaded
 	// whyUnloaded is what WhyUnloaded returns.
 	whyUnloaded map[string]string
-	unreadable  bool      // hold/, postman/ and corrupt/ are
-	changedAt   time.Time // the last change of a record by xferd
+	unreadable  bool // hold/, postman/ and corrupt/ are
 }
 
 // stored is the file as queries read it.

@@ -1,7 +1,7 @@
 package admin
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -13,14 +13,6 @@ import (
 	"zsched/mailq"
 	"zsched/scheduler/spool"
 )
-
-// keep runs KeepHolds until the test ends.
-func (h *harness) keep() (stop func()) {
-	ctx, cancel := context.WithCancel(h.t.Context())
-	done := make(chan struct{})
-	go func() { h.server.KeepHolds(ctx); close(done) }()
-	return func() { cancel(); <-done }
-}
 
 // held is what SHOW HELD has.
 func (h *harness) held() string {
@@ -42,19 +34,18 @@ func (h *harness) held() string {
 	return strings.Join(all, ", ")
 }
 
-// Xferd writes the record of held mail that arrives from another node.
+// Xferd writes the record of held mail that arrives from another node, and then its files.
 func TestAHoldThatArrivesEndsOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
-		stop := h.keep()
-		h.want("HOLD MSG 2", 1, 1, 1)
+		h.Spool.PutHeld(7, spool.HoldOrder{Until: time.Now().Add(6 * time.Second), By: "root"}, "c.example")
+		h.Spool.AnnounceHeld(7)
 		synctest.Wait()
-		h.records.Lock()
-		h.records.all[0].Until, h.records.changedAt = time.Now().Add(6*time.Second), time.Now()
-		h.records.Unlock()
+		if got := h.held(); !strings.HasPrefix(got, "7 c.example by root ") {
+			t.Errorf("held: %s", got)
+		}
 		h.pass(10 * time.Second)
-		h.wantDelivered("a.example")
-		stop()
+		h.wantDelivered("c.example")
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -62,11 +53,10 @@ func TestAHoldThatArrivesEndsOnTime(t *testing.T) {
 func TestHoldsEndByThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
-		stop := h.keep()
 		h.want("HOLD MSG 1 FOR 2h", 1, 2, 2)
 		h.want("HOLD MSG 2", 1, 1, 1)
-		h.want("HOLD THREAD smtp b.example FOR 1h", 1, 1, 1)
-		if got := h.held(); got != "b.example 1 by postmaster uid 0 1h0m0s, 1 a.example by postmaster uid 0 2h0m0s, "+
+		h.want("HOLD THREAD smtp b.example FOR 1h", 2, 2, 1)
+		if got := h.held(); got != "b.example 2 by postmaster uid 0 1h0m0s, 1 a.example by postmaster uid 0 2h0m0s, "+
 			"1 b.example by postmaster uid 0 2h0m0s, 2 a.example by postmaster uid 0 open" {
 			t.Errorf("held: %s", got)
 		}
@@ -79,7 +69,7 @@ func TestHoldsEndByThemselves(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		h.want("HOLD THREAD smtp c.example", 0, 0, 1)
-		h.wantReleased("RELEASE THREAD smtp b.example DRYRUN", 1, 1, 1, 1)
+		h.wantReleased("RELEASE THREAD smtp b.example DRYRUN", 2, 2, 1, 1)
 		if totals, err := h.queue().Totals(t.Context()); err != nil || time.Since(totals.HeldThreads.OldestAt) < time.Minute {
 			t.Errorf("%+v, %v", totals, err)
 		}
@@ -95,7 +85,6 @@ func TestHoldsEndByThemselves(t *testing.T) {
 		if got := h.held(); got != "2 a.example by postmaster uid 0 open" {
 			t.Errorf("held: %s", got)
 		}
-		stop()
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -106,27 +95,26 @@ func TestHoldsEndByThemselves(t *testing.T) {
 func TestEndOfAHoldOutlivesARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
-		stop := h.keep()
 		h.want("HOLD MSG 1 FOR 1h", 1, 2, 2)
 		h.want("HOLD MSG 2 FOR 1h", 1, 1, 1)
 		h.want("HOLD MSG 3 FOR 3h", 1, 1, 1)
 		h.want("HOLD MSG 3 FOR 1d", 1, 1, 1)
 		h.want("HOLD THREAD smtp c.example FOR 1h", 0, 0, 1)
 		h.want("RELEASE MSG 2 DRYRUN", 1, 1, 1)
-		stop()
 		h.Stop(syscall.SIGTERM)
 		time.Sleep(2 * time.Hour)
 		h.Run()
-		stop = h.keep()
-		synctest.Wait()
+		h.Spool.AnnounceHeld(1, 2, 3)
+		h.pass(time.Minute)
 		if got := h.held(); got != "3 b.example by postmaster uid 0 24h0m0s" {
 			t.Errorf("held: %s", got)
 		}
-		h.pass(3 * time.Hour)
-		if n := len(h.records.all); n != 1 {
-			t.Errorf("%d records are left", n)
+		if err := h.queue().pruneHolds(t.Context()); err != nil {
+			t.Error(err)
 		}
-		stop()
+		if got := fmt.Sprint(h.Spool.Recorded()); got != "[3]" {
+			t.Errorf("recorded is %s", got)
+		}
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -160,24 +148,23 @@ func TestTotalsDoNotNeedTheDirectoriesOfHeldMail(t *testing.T) {
 func TestHoldCanBeMadePermanent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
-		stop := h.keep()
 		for _, target := range []struct {
-			order              string
-			recipients, places int
-		}{{"MSG 1", 2, 2}, {"THREAD smtp a.example", 1, 1}} {
+			order                        string
+			messages, recipients, places int
+		}{{"MSG 1", 1, 2, 2}, {"THREAD smtp a.example", 2, 2, 1}} {
 			hold := mailq.Order{Verb: mailq.Hold, For: time.Hour, Why: "they asked", By: mailq.Actor{User: "postmaster"}}
 			if hold.Message = "1"; target.places == 1 {
 				hold.Message, hold.Thread = "", &mailq.Name{Channel: "smtp", Host: "a.example"}
 			}
-			if did, err := h.queue().Act(t.Context(), hold); err != nil || did.Messages != 1 {
+			if did, err := h.queue().Act(t.Context(), hold); err != nil || did.Messages != target.messages {
 				t.Errorf("%s: %+v, %v", target.order, did, err)
 			}
 			synctest.Wait()
-			h.want("HOLD "+target.order+" DRYRUN", 1, target.recipients, target.places)
-			h.want("HOLD "+target.order, 1, target.recipients, target.places)
+			h.want("HOLD "+target.order+" DRYRUN", target.messages, target.recipients, target.places)
+			h.want("HOLD "+target.order, target.messages, target.recipients, target.places)
 			h.refused("HOLD "+target.order, "it is already held")
-			h.want("HOLD "+target.order+" FOR 2h", 1, target.recipients, target.places)
-			h.want("HOLD "+target.order, 1, target.recipients, target.places)
+			h.want("HOLD "+target.order+" FOR 2h", target.messages, target.recipients, target.places)
+			h.want("HOLD "+target.order, target.messages, target.recipients, target.places)
 		}
 		h.pass(3 * time.Hour)
 		if got := h.held(); strings.Count(got, "open") != 3 || h.Spool.HeldFiles() != 1 {
@@ -188,7 +175,6 @@ func TestHoldCanBeMadePermanent(t *testing.T) {
 				t.Errorf("%+v, %v", item, err)
 			}
 		}
-		stop()
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -211,33 +197,13 @@ func TestReleaseWithdrawsAHoldThatHasNotBegun(t *testing.T) {
 func TestHoldThatHasNotBegunEndsAtItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := slow(t, 90*time.Minute)
-		stop := h.keep()
 		h.wantWithAgent("HOLD MSG 1 FOR 1h", 1, 1)
 		h.pass(80 * time.Minute)
-		if len(h.records.all) != 0 || h.Spool.HeldFiles() != 0 {
-			t.Errorf("%d records, %d held", len(h.records.all), h.Spool.HeldFiles())
+		if h.Spool.HeldFiles() != 0 || h.held() != "" {
+			t.Errorf("held: %s", h.held())
 		}
 		h.pass(time.Hour)
 		h.wantDelivered("a.example") // the end of the hold has come
-		stop()
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-// A message that is moved to hold/ while the list is made is in the list: hold/ was searched
-// before it came.
-func TestAMessageThatIsBeingHeldIsInTheList(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := loaded(t)
-		h.want("HOLD MSG 2", 1, 1, 1)
-		synctest.Wait()
-		moved := h.Spool.Held["2"]
-		delete(h.Spool.Held, "2")
-		h.Spool.Meanwhile = func() { h.Spool.Held["2"] = moved }
-		if got := h.held(); got != "2 a.example by postmaster uid 0 open" {
-			t.Errorf("held: %s", got)
-		}
-		h.Spool.Meanwhile = nil
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -262,11 +228,45 @@ func TestAHoldDoesNotEndEarly(t *testing.T) {
 // ends yields the recorded ends of holds and suspensions.
 func (h *harness) ends() iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
-		for _, r := range h.records.all {
+		for _, r := range h.Spool.Records {
 			yield(r.Until)
 		}
-		for _, s := range h.Spool.Suspended {
-			yield(s.Until)
-		}
+	}
+}
+
+// Of two orders about a thread, the second of which comes while the first is being recorded,
+// the second is in force, and recorded.
+func TestLastOrderOnAThreadIsInForce(t *testing.T) {
+	for _, orders := range [][2]string{{"HOLD", "RELEASE"}, {"RELEASE", "HOLD"}, {"SUSPEND", "LIFT"}, {"LIFT", "SUSPEND"}} {
+		t.Run(orders[0]+" "+orders[1], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := loaded(t)
+				keeps := orders[1] == "HOLD" || orders[1] == "SUSPEND"
+				if keeps { // so that the first order changes something
+					h.want(orders[1]+" THREAD smtp a.example", 2, 2, 1)
+				}
+				h.Spool.Slow = time.Second
+				ended := make(chan error, 2)
+				for _, verb := range orders {
+					go func() {
+						_, err := h.act(verb + " THREAD smtp a.example")
+						ended <- err
+					}()
+					synctest.Wait()
+				}
+				if err := errors.Join(<-ended, <-ended); err != nil {
+					t.Error(err)
+				}
+				h.Spool.Slow = 0
+				if recorded := len(h.Spool.Recorded()) > 0; recorded != keeps {
+					t.Errorf("recorded are %q", h.Spool.Recorded())
+				}
+				h.pass(time.Hour)
+				if got := h.delivered(); strings.Contains(got, "a.example") == keeps {
+					t.Errorf("delivered to %s", got)
+				}
+				h.Stop(syscall.SIGTERM)
+			})
+		})
 	}
 }

@@ -1,247 +1,142 @@
 package admin
 
-// Held messages: orders about messages under hold/, which the core does not
-// know.
+// HOLD, RELEASE, SUSPEND and LIFT. Each is recorded before the core is told, and one comes
+// after the other: so what was recorded last is what the core does.
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	"zsched/ctlfile"
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/spool"
 )
 
-// actOnHeld carries out an order about a message that is held.
-func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (did mailq.Outcome, err error) {
-	copies := q.copiesOf(o)
-	did, err = q.actOnOneHeld(ctx, o, id, copies)
-	return did, cmp.Or(err, q.recordCopies(copies))
+// beginHold waits until no such order is being carried out; endHold lets the next one begin.
+func (q *Queue) beginHold(ctx context.Context) error {
+	select {
+	case q.holding <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
-// actOnOneHeld does the same, and adds the held copy that a REROUTE makes.
-func (q *Queue) actOnOneHeld(ctx context.Context, o *mailq.Order, id string, copies *heldCopies) (mailq.Outcome, error) {
-	m, found, err := q.files.Show(ctx, id)
-	if err != nil || !found || m.Place != spool.Hold {
+func (q *Queue) endHold() { <-q.holding }
+
+// holdOrder returns the order that a HOLD or SUSPEND puts in force. Without a reason, it keeps
+// that of the order before; nil: there is none.
+func holdOrder(o *mailq.Order, before *scheduler.HoldOrder) *scheduler.HoldOrder {
+	now := time.Now()
+	h := &scheduler.HoldOrder{Since: now.Truncate(time.Second), By: actorText(o), Why: mailq.TrimBlanks(mailq.OneReply(o.Why))}
+	if o.For > 0 {
+		h.Until = now.Add(o.For + time.Second - 1).Truncate(time.Second) // it does not end early
+	}
+	if before != nil {
+		h.Why = cmp.Or(h.Why, before.Why)
+	}
+	return h
+}
+
+// changesHold reports whether a HOLD of what is held already changes anything: the end or the
+// reason. A HOLD without a time limit holds until the release.
+func changesHold(o *mailq.Order, before *scheduler.HoldOrder) bool {
+	return o.For > 0 || !before.Until.IsZero() || o.Why != "" && o.Why != before.Why
+}
+
+// errAlreadyHeld refuses a HOLD that changes nothing.
+var errAlreadyHeld = errors.New("it is already held")
+
+// keepThread carries out HOLD and SUSPEND of a thread, present or future.
+func (q *Queue) keepThread(ctx context.Context, o *mailq.Order) (did mailq.Outcome, err error) {
+	name, suspends := *o.Thread, o.Verb == mailq.Suspend
+	var before *scheduler.HoldOrder
+	err = q.port.Ask(ctx, func(l *daemon.Loop) {
+		did = threadOutcome(l.Core(), name)
+		did.WithAgents = l.Core().ThreadWithAgents(name.Channel, name.Host)
+		before = l.Core().ThreadHold(name.Channel, name.Host, suspends)
+	})
+	switch {
+	case err != nil:
+		return mailq.Outcome{}, err
+	case !suspends && before != nil && !changesHold(o, before):
+		return mailq.Outcome{}, errAlreadyHeld
+	case o.DryRun:
+		return did, nil
+	}
+	h := holdOrder(o, before)
+	if err := q.files.RecordHold(spool.HoldRecord{HoldOrder: *daemon.SpoolHold(h), Suspended: suspends, Threads: []spool.Thread{spool.Thread(name)}}); err != nil {
 		return mailq.Outcome{}, err
 	}
-	if isMove(o) {
-		return mailq.Outcome{}, errHeldStays
+	var event scheduler.Event = scheduler.HeldThread{Channel: name.Channel, Host: name.Host, Held: true, HoldOrder: *h}
+	if suspends {
+		event = scheduler.SuspendedThread{Channel: name.Channel, Host: name.Host, HoldOrder: *h}
 	}
-	did := countJobs(storedJobs(m))
-	if o.Verb == mailq.Requeue { // the router cannot hold it
-		did.HoldsLost = 1
+	return did, q.step(ctx, event)
+}
+
+// step tells the core of an order that is recorded: even if the caller is gone.
+func (q *Queue) step(ctx context.Context, e scheduler.Event) error {
+	return q.port.Ask(context.WithoutCancel(ctx), func(l *daemon.Loop) { l.Step(e) })
+}
+
+// liftThread carries out LIFT: it ends SUSPEND, and what reply rules do to the thread.
+func (q *Queue) liftThread(ctx context.Context, o *mailq.Order) (did mailq.Outcome, err error) {
+	name, ordered, found := *o.Thread, false, false
+	err = q.port.Ask(ctx, func(l *daemon.Loop) {
+		did = threadOutcome(l.Core(), name)
+		ordered = l.Core().ThreadHold(name.Channel, name.Host, true) != nil
+		t, _ := l.Core().Thread(name.Channel, name.Host)
+		found = ordered || t != nil && len(t.Effects) > 0
+	})
+	switch {
+	case err != nil:
+		return mailq.Outcome{}, err
+	case !found:
+		return mailq.Outcome{}, errors.New("it is not suspended")
+	case o.DryRun:
+		return did, nil
 	}
-	if o.Verb == mailq.Retry {
-		return mailq.Outcome{}, errors.New("it is held; mailq release ends that")
-	}
-	again := *o
-	if o.Verb == mailq.Hold {
-		records, err := q.files.HoldRecords()
-		if err == nil && !changesHold(&again, spool.InForce(records).Messages[m.SpoolID()]) {
-			err = errAlreadyHeld
-		}
-		if err != nil {
+	if ordered {
+		if err := q.files.EndHolds(spool.HoldRecord{Suspended: true, Threads: []spool.Thread{spool.Thread(name)}}); err != nil {
 			return mailq.Outcome{}, err
 		}
 	}
-	if o.DryRun {
-		return did, nil
-	}
-	if o.Verb == mailq.Hold {
-		if err = q.recordHold(&again, []string{m.SpoolID()}); err == nil {
-			q.touched(ctx, o, m, spool.Resubmitted{})
-		}
-		return did, err
-	}
-	switch o.Verb {
-	case mailq.Release:
-		err = q.port.Release(ctx, m.Name, nil, touchOf(o, m))
-	case mailq.Requeue, mailq.Reroute:
-		var sent spool.Resubmitted
-		if sent, err = q.resubmitHeld(ctx, m, o.To); err == nil {
-			q.touched(ctx, o, m, sent)
-			copies.add(m.SpoolID(), sent)
-		}
-	default:
-		err = q.port.Release(ctx, m.Name, outcomes(m, o.Verb), touchOf(o, m))
-	}
-	if err != nil {
+	return did, q.step(ctx, scheduler.Lifted{Channel: name.Channel, Host: name.Host, By: actorText(o), Why: o.Why})
+}
+
+// unholdThread ends the hold of a thread; the outcome is empty if it is not held.
+func (q *Queue) unholdThread(ctx context.Context, name mailq.Name, o *mailq.Order) (did mailq.Outcome, err error) {
+	held := false
+	err = q.port.Ask(ctx, func(l *daemon.Loop) {
+		held = l.Core().IsHeld(name.Channel, name.Host)
+		did = threadOutcome(l.Core(), name)
+	})
+	if !held {
 		return mailq.Outcome{}, err
 	}
-	return did, nil
-}
-
-// touchOf returns what the event log says about an order on a held message.
-func touchOf(o *mailq.Order, m *spool.Stored) *scheduler.Touched {
-	return &scheduler.Touched{
-		Message: scheduler.MessageID(m.Name.ID), ModifiedAt: m.ModifiedAt, Recipients: countJobs(storedJobs(m)).Recipients,
-		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host}, Name: string(o.Verb), By: actorText(o), Why: o.Why,
+	if did.ThreadHolds = 1; err != nil || o.DryRun {
+		return did, err
 	}
-}
-
-// touched reports an order about a held message to the event log. sent says where it was
-// resubmitted, if it was.
-func (q *Queue) touched(ctx context.Context, o *mailq.Order, m *spool.Stored, sent spool.Resubmitted) {
-	// The order has been carried out, so it is reported even if the caller is gone.
-	_ = q.port.Ask(context.WithoutCancel(ctx), func(l *daemon.Loop) {
-		touch := touchOf(o, m)
-		touch.New, touch.NewSpoolID = sent.NewFiles(), sent.SpoolID
-		l.Touched(*touch)
+	if err := q.files.EndHolds(spool.HoldRecord{Threads: []spool.Thread{spool.Thread(name)}}); err != nil {
+		return mailq.Outcome{}, err
+	}
+	return did, q.step(ctx, scheduler.HeldThread{
+		Channel: name.Channel, Host: name.Host, HoldOrder: scheduler.HoldOrder{By: actorText(o), Why: o.Why},
 	})
 }
 
-// countJobs counts the job lines of a held message.
-func countJobs(jobs []*mailq.Job) mailq.Outcome {
-	did := mailq.Outcome{Messages: 1, Threads: len(jobs)}
-	for _, job := range jobs {
-		did.Recipients += len(job.Recipients)
+// releaseThread ends the hold of a thread. If the thread is not held, it releases its held
+// and poisoned mail.
+func (q *Queue) releaseThread(ctx context.Context, name mailq.Name, o *mailq.Order) (mailq.Outcome, error) {
+	did, err := q.unholdThread(ctx, name, o)
+	if err != nil || did.Threads > 0 {
+		return did, err
 	}
-	return did
-}
-
-// expiredByOrder is the diagnostic of a recipient that failed because of EXPIRE.
-// The core uses the same words.
-const expiredByOrder = "expired by the administrator"
-
-// outcomes returns what KILL and EXPIRE write about the open recipients of a
-// held message.
-func outcomes(m *spool.Stored, verb mailq.Verb) (marks []ctlfile.Mark) {
-	if m.File == nil {
-		return nil
-	}
-	for i := range m.File.Recipients {
-		if m.File.Done(i) {
-			continue
-		}
-		mark := ctlfile.Mark{Offset: m.File.Recipients[i].Offset, Tag: ctlfile.Delivered, Killed: true}
-		if verb == mailq.Expire {
-			mark.Tag, mark.Diagnose, mark.Killed = ctlfile.Failed, true, false
-			mark.Notary = strings.Join([]string{"\x03", "failed", "5.0.0 (" + expiredByOrder + ")", "smtp; 500 (" + expiredByOrder + ")", ""}, "\x01")
-			mark.Text = expiredByOrder
-		}
-		marks = append(marks, mark)
-	}
-	return marks
-}
-
-// resubmitHeld sends the open recipients of a held message elsewhere. If no
-// recipient is left open, the message is released, so that it is finished.
-func (q *Queue) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Name) (sent spool.Resubmitted, err error) {
-	sent, err = q.port.ResubmitHeld(ctx, spool.Resubmission{From: spool.Hold, Path: m.Name.Path, Channel: to.Channel, Host: to.Host})
-	if err != nil {
-		return sent, err
-	}
-	for _, r := range sent.Recipients {
-		if r.Tag == ctlfile.Open || r.Tag == ctlfile.Locked {
-			return sent, nil
-		}
-	}
-	if err = q.port.Release(ctx, m.Name, nil, nil); errors.Is(err, daemon.ErrNotHeld) {
-		return sent, nil // it was released meanwhile
-	}
-	return sent, err
-}
-
-// releaseHeld releases the held threads and messages that are selected. Threads
-// come first, so that their mail is counted before released messages join it.
-func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, did *tally) error {
-	if err := q.releaseThreads(ctx, o, did); err != nil {
-		return err
-	}
-	match := isSelected(o.Where, time.Now())
-	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(storedJobs(m), match) {
-			continue
-		}
-		if !o.DryRun {
-			err := q.port.Release(ctx, m.Name, nil, touchOf(o, m))
-			if errors.Is(err, daemon.ErrNotHeld) {
-				continue // it was released meanwhile
-			}
-			if err != nil {
-				return err
-			}
-		}
-		did.Messages++
-		for _, job := range storedJobs(m) {
-			did.Recipients += len(job.Recipients)
-			did.threads[job.Name] = struct{}{}
-		}
-	}
-	return nil
-}
-
-// addHeld adds to an outcome how many held messages an order about a thread or a selection
-// leaves as they are. If a thread has no other mail, that is an error.
-func (q *Queue) addHeld(ctx context.Context, o *mailq.Order, did *mailq.Outcome) error {
-	switch o.Verb {
-	case mailq.Hold, mailq.Release, mailq.Suspend, mailq.Lift:
-		return nil
-	}
-	isEmpty := *did == (mailq.Outcome{})
-	takesHeld := o.Where != nil && o.Where.State == mailq.StateHeld && o.Verb != mailq.Retry
-	switch {
-	case o.Message != "", takesHeld, isEmpty && (isMove(o) || o.Where != nil):
-		return nil
-	case isEmpty:
-		return q.whyHeld(ctx, o)
-	}
-	held, err := q.countHeld(ctx, o)
-	did.Held = held
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	if q.uncounted.Allow("", time.Now()) {
-		q.log.Warn().Err(err).Msg("held mail that orders select cannot be counted")
-	}
-	return nil // the order has been carried out
-}
-
-// countHeld counts the held messages that an order about a thread or a selection selects, at
-// least in part.
-func (q *Queue) countHeld(ctx context.Context, o *mailq.Order) (held int, err error) {
-	match := selectedBy(o)
-	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
-		if err != nil {
-			return held, err
-		}
-		if slices.ContainsFunc(storedJobs(m), match) {
-			held++
-		}
-	}
-	return held, nil
-}
-
-// whyHeld returns the error of an order that has no effect on anything but selects held
-// messages; nil: there are none either.
-func (q *Queue) whyHeld(ctx context.Context, o *mailq.Order) error {
-	held, err := q.countHeld(ctx, o)
-	if err != nil {
-		return err
-	}
-	switch are := mailq.Plural(held, "message is", "messages are"); {
-	case held == 0:
-		return nil
-	case o.Verb == mailq.Retry:
-		return fmt.Errorf("%s held; mailq release ends that", are)
-	case o.Verb == mailq.Hold:
-		return fmt.Errorf("%s already held", are)
-	case o.Where != nil && o.Where.State == mailq.StateHeld:
-		return fmt.Errorf("%s held; this order needs all recipients of a held message, which are not all selected", are)
-	default:
-		return fmt.Errorf("%s held: select held mail with state=held, or release it first", are)
-	}
+	return q.actOnJobs(ctx, o, walkThread(name), every)
 }
 
 // releaseThreads releases the held threads that are selected. A selection by a
@@ -251,12 +146,12 @@ func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) 
 	if where.NeedsFile() || len(where.Messages) > 0 || where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
 		return nil
 	}
-	var threads []spool.Thread
-	if err := q.port.Ask(ctx, func(l *daemon.Loop) { threads = l.HeldThreads() }); err != nil {
+	var threads []scheduler.ThreadOrder
+	if err := q.port.Ask(ctx, func(l *daemon.Loop) { threads = l.Core().HeldThreads() }); err != nil {
 		return err
 	}
 	for _, t := range threads {
-		name := mailq.Name(t)
+		name := mailq.Name{Channel: t.Channel, Host: t.Host}
 		if !where.Matches(&mailq.Job{Name: name, State: mailq.StateHeld, Held: true}, now) {
 			continue
 		}
@@ -272,37 +167,33 @@ func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) 
 	return nil
 }
 
-// actOnHeldSelection carries out KILL, EXPIRE, REQUEUE or REROUTE on the held
-// messages that are selected. The order is about whole messages, so every open
-// recipient of a message must be selected.
-func (q *Queue) actOnHeldSelection(ctx context.Context, o *mailq.Order, did *tally) error {
-	match := isSelected(o.Where, time.Now())
-	var held []*spool.Stored
-	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
-		if err != nil {
-			return err
+// recordOrder writes what a HOLD or RELEASE of messages changes in the records, and returns the
+// order that holds them.
+func (q *Queue) recordOrder(ctx context.Context, o *mailq.Order, t *targets) (h *scheduler.HoldOrder, err error) {
+	switch {
+	case o.Verb == mailq.Hold && o.Where != nil:
+		if err := q.refusePartialHold(ctx, t); err != nil {
+			return nil, err
 		}
-		jobs := storedJobs(m)
-		if len(jobs) > 0 && !slices.ContainsFunc(jobs, func(j *mailq.Job) bool {
-			return !match(j) || len(choose(o.Where, j, offsetsOf(o.Where, j))) < len(j.Recipients)
-		}) {
-			m.File = nil // read again when its turn comes
-			held = append(held, m)
-			for _, job := range jobs {
-				did.threads[job.Name] = struct{}{}
-			}
-		}
+		h = holdOrder(o, nil)
+	case o.Verb == mailq.Hold:
+		h = holdOrder(o, t.before)
 	}
-	copies := q.copiesOf(o)
-	var err error
-	for _, m := range held {
-		var more mailq.Outcome
-		more, err = q.actOnOneHeld(ctx, o, m.SpoolID(), copies)
-		did.Add(more)
-		if err != nil && !errors.Is(err, daemon.ErrNotHeld) {
-			break
-		}
-		err = nil
+	switch {
+	case o.DryRun || len(t.list) == 0:
+	case o.Verb == mailq.Hold:
+		err = q.files.RecordHold(spool.HoldRecord{HoldOrder: *daemon.SpoolHold(h), Messages: t.spoolIDs})
+	case o.Verb == mailq.Release && len(t.held) > 0:
+		err = q.files.EndHolds(spool.HoldRecord{Messages: t.heldIDs()})
 	}
-	return cmp.Or(err, q.recordCopies(copies))
+	return h, err
+}
+
+// threadOutcome counts the mail of a thread.
+func threadOutcome(core *scheduler.Scheduler, name mailq.Name) mailq.Outcome {
+	did := mailq.Outcome{Threads: 1}
+	if t, _ := core.Thread(name.Channel, name.Host); t != nil {
+		did.Messages, did.Recipients = t.Vertices, t.Recipients
+	}
+	return did
 }

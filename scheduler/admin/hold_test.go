@@ -46,11 +46,11 @@ func TestReleasedMessageIsTriedBeforeItExpires(t *testing.T) {
 		h.want("HOLD WHERE sender=rayan", 3, 4, 2)
 		h.refused("HOLD WHERE sender=rayan", "3 messages are already held")
 		h.refused("HOLD WHERE host=b.example DRYRUN", "2 messages are already held")
-		h.refused("RETRY WHERE channel=smtp", "3 messages are held; mailq release ends that")
+		h.refused("RETRY WHERE channel=smtp", "3 messages are held or suspended; mailq release or mailq lift ends that")
 		h.want("RETRY WHERE host=c.example", 0, 0, 0)
 		h.want("RETRY WHERE state=waiting", 0, 0, 0)
 		time.Sleep(30 * 24 * time.Hour)
-		h.want("RELEASE WHERE host=a.example", 2, 3, 2)
+		h.want("RELEASE WHERE host=a.example", 2, 3, 1)
 		if got := h.delivered(); strings.Count(got, "example") != 3 || strings.Contains(h.Stats.String(), "expire") {
 			t.Errorf("statistics are %q", h.Stats)
 		}
@@ -58,43 +58,30 @@ func TestReleasedMessageIsTriedBeforeItExpires(t *testing.T) {
 	})
 }
 
-// What somebody else has released since it was looked up does not keep the
-// rest.
-func TestReleaseOfASelectionGoesOnWhereOneIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := loaded(t)
-		h.want("HOLD WHERE sender=rayan", 3, 4, 2)
-		h.Spool.Meanwhile = func() { delete(h.Spool.Held, "1") }
-		h.want("RELEASE WHERE sender=rayan", 2, 2, 2)
-		h.wantFiles(0, 0)
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
 // history has what the loop was told of messages that are released.
 type history []string
 
-func (h *history) Event(_ time.Time, e scheduler.Event) {
-	if a, ok := e.(scheduler.Arrived); ok && a.Message.Released {
-		*h = append(*h, fmt.Sprint("arrival ", a.Message.ID))
-	}
-}
+func (h *history) Event(time.Time, scheduler.Event) {}
 
 func (h *history) Action(_ time.Time, a scheduler.Action) {
-	if t, ok := a.(scheduler.Touched); ok && t.Name == string(mailq.Release) {
-		*h = append(*h, fmt.Sprint("order ", t.Message))
+	switch a := a.(type) {
+	case scheduler.Touched:
+		if a.Name == string(mailq.Release) {
+			*h = append(*h, fmt.Sprint("order ", a.Message))
+		}
+	case scheduler.Release:
+		*h = append(*h, fmt.Sprint("release ", a.Message))
 	}
 }
 
 func (h *history) Result(time.Time, spool.Result) {}
 func (h *history) Turn(time.Duration)             {}
 
-// TestOrderIsReportedBeforeTheMessageThatItReleases releases many messages: without the rule,
-// some of them arrive first.
 func TestOrderIsReportedBeforeTheMessageThatItReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
 		seen := new(history)
+		h.Harness.Options.Config.Events = true
 		h.Harness.Options.Observers = []daemon.Observer{seen}
 		h.Deliver = deferAll
 		h.Run()
@@ -104,24 +91,12 @@ func TestOrderIsReportedBeforeTheMessageThatItReleases(t *testing.T) {
 			synctest.Wait()
 			h.want(fmt.Sprint("HOLD MSG ", i+1), 1, 1, 1)
 			h.want(fmt.Sprint("RELEASE MSG ", i+1), 1, 1, 1)
-			want = append(want, fmt.Sprint("order ", i+1), fmt.Sprint("arrival ", i+1))
+			want = append(want, fmt.Sprint("order ", i+1), fmt.Sprint("release ", i+1))
 		}
 		h.Stop(syscall.SIGTERM)
 		if !slices.Equal(*seen, want) {
 			t.Errorf("%q", *seen)
 		}
-	})
-}
-
-// It went to the router: that what is left of it was released by another is no
-// failure.
-func TestRequeueOfAHeldMessageThatIsReleasedMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := loaded(t)
-		h.want("HOLD MSG 2", 1, 1, 1)
-		h.Spool.Meanwhile = func() { delete(h.Spool.Held, "2") }
-		h.wantOutcome("REQUEUE MSG 2", mailq.Outcome{Messages: 1, Recipients: 1, Threads: 1, HoldsLost: 1})
-		h.Stop(syscall.SIGTERM)
 	})
 }
 
@@ -157,28 +132,19 @@ func TestHeldMessageCanBeRerouted(t *testing.T) {
 	})
 }
 
-// TestReroutedMailStaysHeldForItsTime: as one record, for mail that was held together.
 func TestReroutedMailStaysHeldForItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
-		stop := h.keep()
 		h.want("HOLD WHERE sender=rayan FOR 1h", 3, 4, 2)
 		h.want("REROUTE WHERE state=held smtp relay.example DRYRUN", 3, 4, 2)
 		h.want("REROUTE WHERE state=held smtp relay.example", 3, 4, 2)
 		if got := h.held(); strings.Count(got, " relay.example by postmaster uid 0 1h0m0s") != 3 {
 			t.Errorf("held: %s", got)
 		}
-		h.records.Lock()
-		n := len(h.records.all)
-		h.records.Unlock()
-		if n != 2 {
-			t.Errorf("%d records of holds", n)
-		}
 		h.pass(time.Hour + time.Minute)
 		if got := h.delivered(); strings.Count(got, "relay.example") != 4 {
 			t.Errorf("delivered to %s", got)
 		}
-		stop()
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -225,40 +191,40 @@ func TestReleaseNamesTheOrderThatWaits(t *testing.T) {
 	})
 }
 
-// TestOrdersNameHeldMailThatTheyLeave: with a thread or a recipient, an order is a selection.
-func TestOrdersNameHeldMailThatTheyLeave(t *testing.T) {
+// TestOrdersOnAPartOfAHeldMessage: the rest of it stays held.
+func TestOrdersOnAPartOfAHeldMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
 		h.want("HOLD MSG 1", 1, 2, 2)
-		for _, order := range []string{"KILL WHERE msg=1 thread=smtp/a.example", "REROUTE WHERE msg=1 thread=smtp/a.example smtp relay.example"} {
-			h.refused(order, "1 message is held: select held mail with state=held, or release it first")
+		h.want("KILL WHERE msg=1 thread=smtp/a.example", 1, 1, 1)
+		if got := h.held(); got != "1 b.example by postmaster uid 0 open" || h.Spool.HeldFiles() != 1 {
+			t.Errorf("held: %s", got)
 		}
-		h.refused("EXPIRE WHERE state=held host=a.example", "1 message is held; this order needs all recipients of a held message, which are not all selected")
+		h.want("REROUTE WHERE state=held host=b.example smtp relay.example", 1, 1, 1)
+		if got := h.held(); got != "1001 relay.example by postmaster uid 0 open" {
+			t.Errorf("held: %s", got)
+		}
 		h.Stop(syscall.SIGTERM)
 	})
 }
 
-// TestOrdersCountHeldMailThatTheyLeave: an order on a selection or a thread says how many more
-// messages match and are held, also as a dry run.
-func TestOrdersCountHeldMailThatTheyLeave(t *testing.T) {
+// TestOrdersAreAboutHeldMailToo, but those that would let it go leave it, unless they are about
+// held mail.
+func TestOrdersAreAboutHeldMailToo(t *testing.T) {
 	for _, order := range []string{"KILL", "EXPIRE", "RETRY", "REQUEUE", "REROUTE"} {
 		t.Run(order, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := loaded(t)
 				h.want("HOLD MSG 1", 1, 2, 2)
 				to := map[string]string{"REROUTE": " smtp relay.example"}[order]
-				left := mailq.Outcome{Messages: 1, Recipients: 1, Threads: 1, Held: 1}
-				if order != "REQUEUE" {
-					h.wantOutcome(order+" THREAD smtp A.example"+to+" DRYRUN", left)
+				did := mailq.Outcome{Messages: 2, Recipients: 2, Threads: 1}
+				if order == "RETRY" || order == "REQUEUE" {
+					did = mailq.Outcome{Messages: 1, Recipients: 1, Threads: 1, KeptBack: 1}
 				}
+				h.wantOutcome(order+" THREAD smtp A.example"+to+" DRYRUN", did)
+				h.wantOutcome(order+" WHERE host=a.example"+to+" DRYRUN", did)
 				if order != "RETRY" {
-					h.wantOutcome(order+" WHERE state=held"+to+" DRYRUN",
-						mailq.Outcome{Messages: 1, Recipients: 2, Threads: 2, HoldsLost: map[string]int{"REQUEUE": 1}[order]})
-				}
-				h.wantOutcome(order+" WHERE host=a.example"+to+" DRYRUN", left)
-				h.wantOutcome(order+" WHERE host=a.example"+to, left)
-				if order == "KILL" {
-					h.refused("KILL THREAD smtp a.example", "1 message is held: select held mail with state=held, or release it first")
+					h.wantOutcome(order+" WHERE state=held"+to, mailq.Outcome{Messages: 1, Recipients: 2, Threads: 2, HoldsLost: map[string]int{"REQUEUE": 1}[order]})
 				}
 				h.Stop(syscall.SIGTERM)
 			})
@@ -318,8 +284,8 @@ func TestHeldThreadKeepsWhatComesAlsoOverARestart(t *testing.T) {
 			t.Errorf("the thread is %+v, delivered to %s", row.Thread, h.delivered())
 		}
 		h.wantReleased("RELEASE THREAD smtp a.example", 4, 4, 1, 1)
-		if len(h.Spool.Threads) != 0 || strings.Count(h.delivered(), "a.example") != 4 {
-			t.Errorf("held are %v, delivered to %s", h.Spool.Threads, h.delivered())
+		if len(h.Spool.Recorded()) != 0 || strings.Count(h.delivered(), "a.example") != 4 {
+			t.Errorf("held are %v, delivered to %s", h.Spool.Recorded(), h.delivered())
 		}
 		h.Stop(syscall.SIGTERM)
 	})
@@ -335,8 +301,8 @@ func TestHoldThatCannotBeWrittenIsNone(t *testing.T) {
 		}
 		h.Spool.Fail(nil)
 		h.want("HOLD THREAD smtp b.example", 2, 2, 1)
-		if fmt.Sprint(h.Spool.Threads) != "[{smtp b.example}]" {
-			t.Errorf("held are %v", h.Spool.Threads)
+		if fmt.Sprint(h.Spool.Recorded()) != "[smtp/b.example]" {
+			t.Errorf("held are %v", h.Spool.Recorded())
 		}
 		h.Spool.Fail(syscall.EACCES)
 		if did, err := h.act("RELEASE THREAD smtp b.example"); err == nil {
@@ -347,31 +313,6 @@ func TestHoldThatCannotBeWrittenIsNone(t *testing.T) {
 		h.wantDelivered("a.example a.example")
 		h.wantReleased("RELEASE WHERE host=b.*", 2, 2, 1, 1)
 		h.wantDelivered("a.example a.example b.example b.example")
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-// A release that could not be recorded may be in the file nevertheless. The next HOLD of
-// that thread writes the list, although the thread is held.
-func TestHoldAfterAReleaseInDoubtIsRecorded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := loaded(t)
-		h.want("HOLD THREAD smtp a.example", 2, 2, 1)
-		h.Spool.Fail(syscall.EIO)
-		name := mailq.Name{Channel: "smtp", Host: "a.example"}
-		if _, err := h.queue().Act(t.Context(), mailq.Order{Verb: mailq.Release, Thread: &name}); err == nil {
-			t.Error("released")
-		}
-		h.Spool.Fail(nil)
-		h.Spool.Mu.Lock()
-		h.Spool.Threads = nil // the failed write took effect
-		h.Spool.Mu.Unlock()
-		if _, err := h.queue().Act(t.Context(), mailq.Order{Verb: mailq.Hold, Thread: &name}); err != nil {
-			t.Error(err)
-		}
-		if len(h.Spool.Threads) != 1 {
-			t.Errorf("held are %v", h.Spool.Threads)
-		}
 		h.Stop(syscall.SIGTERM)
 	})
 }

@@ -54,26 +54,25 @@ type keptCount struct {
 	freshUntil time.Time
 }
 
-// addKept adds the counts of mail that is kept back to the totals. threads are held.
-func (q *Queue) addKept(ctx context.Context, t *mailq.Totals, threads []spool.Thread) error {
+// addKept adds the counts of mail that is kept back to the totals.
+func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 	k := &q.kept
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	inPlace := func(p spool.Place) func() (mailq.Kept, error) {
 		return func() (mailq.Kept, error) { return q.countPlace(ctx, p) }
 	}
-	var router mailq.Kept
+	var router, held mailq.Kept
 	for _, c := range []struct {
 		state string
 		to    *mailq.Kept
 		count func() (mailq.Kept, error)
 	}{
-		{"held", &t.Held, inPlace(spool.Hold)},
+		{"held", &held, func() (mailq.Kept, error) { return q.oldestHeld(ctx) }},
 		{"parked", &t.Parked, inPlace(spool.Postman)},
 		{"quarantined", &t.Quarantined, inPlace(spool.Corrupt)},
 		{"notices", &t.Notices, func() (mailq.Kept, error) { return q.countNotices(ctx) }},
 		{"router", &router, func() (mailq.Kept, error) { return q.countRouter(ctx) }},
-		{"held_threads", &t.HeldThreads, func() (mailq.Kept, error) { return q.oldestHold(threads) }},
 	} {
 		count := k.of(c.state)
 		err := count.refresh(c.count)
@@ -87,8 +86,8 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals, threads []spool.Th
 		}
 		*c.to = count.kept
 	}
-	if t.HeldThreads.Count = len(threads); len(threads) == 0 {
-		t.HeldThreads = mailq.Kept{}
+	if t.Held.Count > 0 {
+		t.Held.OldestAt, t.Held.Reason = held.OldestAt, held.Reason
 	}
 	t.Router = mailq.Router{Count: router.Count, OldestAt: router.OldestAt}
 	if q.controlDir != "" {
@@ -237,15 +236,6 @@ func (q *Queue) countPlace(ctx context.Context, p spool.Place) (kept mailq.Kept,
 	}
 	kept = mailq.Kept{Count: census.Messages, OldestAt: census.OldestAt}
 	switch p {
-	case spool.Hold:
-		records, err := q.files.HoldRecords()
-		if err != nil {
-			return kept, err
-		}
-		id := (&spool.Stored{Name: census.Oldest, ModifiedAt: census.OldestAt}).SpoolID()
-		if r := spool.InForce(records).Messages[id]; r != nil {
-			kept.Reason = r.Why
-		}
 	case spool.Postman:
 		kept.Reason = "the notice cannot be written"
 	default:
@@ -259,29 +249,22 @@ func (q *Queue) countPlace(ctx context.Context, p spool.Place) (kept mailq.Kept,
 	return kept, nil
 }
 
-// oldestHold returns since when the one of these threads that was held first is held, and why.
-// A hold whose record is missing does not count.
-func (q *Queue) oldestHold(threads []spool.Thread) (kept mailq.Kept, err error) {
-	records, err := q.files.HoldRecords()
-	by := spool.InForce(records)
-	for _, t := range threads {
-		if r := by.Threads[t]; r != nil && (kept.OldestAt.IsZero() || r.Since.Before(kept.OldestAt)) {
-			kept.OldestAt, kept.Reason = r.Since, r.Why
-		}
-	}
-	return kept, err
-}
-
-// oldestSuspension counts the threads that SUSPEND suspends, with the time and the reason of
+// oldestOrder counts the threads that are held or suspended, with the time and the reason of
 // the oldest order.
-func oldestSuspension(list []spool.Suspension) mailq.Kept {
+func oldestOrder(list []scheduler.ThreadOrder) mailq.Kept {
 	kept := mailq.Kept{Count: len(list)}
-	for _, s := range list {
-		if !s.Since.IsZero() && (kept.OldestAt.IsZero() || s.Since.Before(kept.OldestAt)) {
-			kept.OldestAt, kept.Reason = s.Since, s.Why
+	for _, t := range list {
+		if !t.Since.IsZero() && (kept.OldestAt.IsZero() || t.Since.Before(kept.OldestAt)) {
+			kept.OldestAt, kept.Reason = t.Since, t.Why
 		}
 	}
 	return kept
+}
+
+// oldestHeld finds the oldest held message.
+func (q *Queue) oldestHeld(ctx context.Context) (kept mailq.Kept, err error) {
+	err = q.port.Ask(ctx, func(l *daemon.Loop) { kept.OldestAt, kept.Reason = l.Core().OldestHeld() })
+	return kept, err
 }
 
 // countPoisoned finds the oldest poisoned mail.

@@ -1,9 +1,7 @@
 package admin
 
 import (
-	"context"
 	"errors"
-	"iter"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,7 +11,6 @@ import (
 
 	"zsched/mailq"
 	"zsched/mailq/server"
-	"zsched/scheduler/spool"
 )
 
 // Peers that come in thousands do not fill the log; orders are all there.
@@ -48,31 +45,6 @@ func TestLogLinesOfETRNAreLimitedAndCut(t *testing.T) {
 		}
 		if n := strings.Count(h.Log.String(), "mail requested"); n != maxPerSecond || len(h.Log.String()) > 1000*maxPerSecond {
 			t.Errorf("%d lines with %d bytes", n, len(h.Log.String()))
-		}
-	})
-}
-
-// unreadableHold is a spool whose directory of held mail cannot be read.
-type unreadableHold struct{ Files }
-
-func (unreadableHold) Find(context.Context, spool.Query) iter.Seq2[*spool.Stored, error] {
-	return func(yield func(*spool.Stored, error) bool) { yield(nil, errors.New("fault")) }
-}
-
-// Each order looks for held mail. While the disk fails, that is not said for each.
-func TestHeldMailThatCannotBeCountedIsLoggedOnceAMinute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, nil)
-		q := New(Options{Log: h.Options.Log, Files: unreadableHold{}}).queue
-		for range 100 {
-			did := mailq.Outcome{Messages: 1}
-			if err := q.addHeld(t.Context(), &mailq.Order{Verb: mailq.Kill, Where: &mailq.Selection{}}, &did); err != nil {
-				t.Fatal("an order that was carried out fails:", err)
-			}
-			time.Sleep(time.Second)
-		}
-		if n := strings.Count(h.Log.String(), "cannot be counted"); n != 2 {
-			t.Errorf("%d lines", n)
 		}
 	})
 }

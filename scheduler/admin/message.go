@@ -39,7 +39,7 @@ func (q *Queue) storedByLogID(ctx context.Context, logID string) (all []*spool.S
 	})
 	for _, id := range candidates {
 		stored, found, err := q.files.Show(ctx, fmt.Sprint(id))
-		if err != nil || !found || stored.Place != spool.Queue || stored.File == nil {
+		if err != nil || !found || stored.Place > spool.Hold || stored.File == nil {
 			continue
 		}
 		if strings.EqualFold(ctlfile.Unbracketed(stored.File.LogID), bare) {
@@ -103,7 +103,7 @@ type knownRecipient struct {
 
 // known returns what the core knows about the recipients of a message, by offset.
 func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]knownRecipient, error) {
-	if stored.Place != spool.Queue {
+	if stored.Place > spool.Hold {
 		return nil, nil
 	}
 	known := make(map[int64]knownRecipient)

@@ -13,7 +13,6 @@ import (
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
-	"zsched/scheduler/spool"
 )
 
 // isMove reports whether an order moves mail to another node.
@@ -50,7 +49,7 @@ func (q *Queue) checkCommand(ctx context.Context, o *mailq.Order) error {
 	stuck := false
 	if err := q.port.Ask(ctx, func(l *daemon.Loop) {
 		stuck = len(l.Core().Explain(o.To.Channel, o.To.Host).Params.Command) == 0 &&
-			(isMove(o) || !l.IsHeld(spool.Thread(o.To)))
+			(isMove(o) || !l.Core().IsHeld(o.To.Channel, o.To.Host))
 	}); err != nil {
 		return err
 	}
@@ -104,8 +103,8 @@ func (q *Queue) suspendedHere(ctx context.Context, o *mailq.Order) (names map[ma
 	}
 	names = make(map[mailq.Name]struct{})
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
-		for _, s := range l.Suspensions() {
-			names[mailq.Name(s.Thread)] = struct{}{}
+		for _, t := range l.Core().SuspendedThreads() {
+			names[mailq.Name{Channel: t.Channel, Host: t.Host}] = struct{}{}
 		}
 	})
 	return names, err

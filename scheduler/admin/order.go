@@ -16,7 +16,6 @@ import (
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
-	"zsched/scheduler/spool"
 )
 
 // verbs are the orders that the core knows.
@@ -45,9 +44,12 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 	if err := q.checkCommand(ctx, &o); err != nil {
 		return mailq.Outcome{}, err
 	}
-	if o.Verb == mailq.Hold {
-		q.holding <- struct{}{}
-		defer func() { <-q.holding }()
+	switch o.Verb {
+	case mailq.Hold, mailq.Release, mailq.Suspend, mailq.Lift:
+		if err := q.beginHold(ctx); err != nil {
+			return mailq.Outcome{}, err
+		}
+		defer q.endHold()
 	}
 	var did mailq.Outcome
 	var err error
@@ -62,9 +64,6 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 		err = errors.New("missing message, thread or selection")
 	}
 	if err == nil {
-		err = q.addHeld(ctx, &o, &did)
-	}
-	if err == nil {
 		err = q.addNotLoaded(ctx, &o, &did)
 	}
 	return did, err
@@ -72,25 +71,18 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 
 func (q *Queue) actOnMessage(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {
 	id, found, err := q.inQueue(ctx, o.Message)
-	if err != nil {
+	if err != nil || !found {
 		return mailq.Outcome{}, err
 	}
-	if !found {
-		return q.actOnHeld(ctx, o, o.Message)
-	}
-	did, err := q.actOnJobs(ctx, o, walkMessage(id), every)
-	if err == nil && did == (mailq.Outcome{}) && o.Verb == mailq.Release {
-		err = q.whyHeldWithThread(ctx, walkMessage(id), every)
-	}
-	return did, err
+	return q.actOnJobs(ctx, o, walkMessage(id), every)
 }
 
 func (q *Queue) actOnThread(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {
 	switch o.Verb {
-	case mailq.Hold:
-		return q.holdThread(ctx, o)
-	case mailq.Suspend, mailq.Lift:
-		return q.suspendThread(ctx, o)
+	case mailq.Hold, mailq.Suspend:
+		return q.keepThread(ctx, o)
+	case mailq.Lift:
+		return q.liftThread(ctx, o)
 	case mailq.Release:
 		return q.releaseThread(ctx, *o.Thread, o)
 	}
@@ -130,18 +122,14 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 		}
 		return chosen, found
 	}, did}
-	err = q.orderJobs(ctx, o, jobs)
-	switch {
-	case err != nil:
-	case o.Verb == mailq.Release:
-		if err = q.releaseHeld(ctx, o, did); err == nil && did.outcome() == (mailq.Outcome{}) {
-			err = q.whyHeldWithThread(ctx, jobs.begin, jobs.selected)
+	if o.Verb == mailq.Release { // threads come first: their mail is counted before released messages join it
+		if err := q.releaseThreads(ctx, o, did); err != nil {
+			return did.outcome(), err
 		}
-	case o.Where.State == mailq.StateHeld && o.Verb != mailq.Hold && o.Verb != mailq.Retry:
-		err = q.actOnHeldSelection(ctx, o, did)
 	}
-	if err == nil && o.Verb != mailq.Release && did.outcome() == (mailq.Outcome{}) {
-		err = q.whyHeld(ctx, o)
+	released := *did
+	if err = q.orderJobs(ctx, o, jobs); released.Threads > 0 && errors.Is(err, errWithThread) {
+		err = nil
 	}
 	return did.outcome(), err
 }
@@ -209,22 +197,26 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	if err != nil {
 		return err
 	}
-	if o.Verb == mailq.Hold {
-		if err := q.prepareHold(ctx, o, targets); err != nil {
-			return err
-		}
-	}
 	if len(targets.list) == 0 && targets.stays != nil {
 		return targets.stays
 	}
+	hold, err := q.recordOrder(ctx, o, targets)
+	if err != nil {
+		return err
+	}
 	event := scheduler.Ordered{
-		Verb: verbs[o.Verb], DryRun: o.DryRun,
+		Verb: verbs[o.Verb], DryRun: o.DryRun, Hold: hold,
 		To:   scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
 		Name: string(o.Verb), By: actorText(o), Why: o.Why, Only: targets.only,
 	}
+	if o.Verb == mailq.Hold || o.Verb == mailq.Release {
+		ctx = context.WithoutCancel(ctx) // it is recorded
+	}
 	did, err := q.order(ctx, event, targets)
 	if did.Recipients > 0 {
-		did.KeptBack, did.HoldsLost = len(targets.keptBack), len(targets.unheld)
+		if did.HoldsLost = len(targets.unheld); o.Verb != mailq.Release {
+			did.KeptBack = len(targets.keptBack)
+		}
 	}
 	jobs.did.Add(did)
 	if did.Recipients > 0 {
@@ -250,7 +242,7 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 	}
 	toHeld := false
 	if o.Verb == mailq.Reroute {
-		if err := q.port.Ask(ctx, func(l *daemon.Loop) { toHeld = l.IsHeld(spool.Thread(o.To)) }); err != nil {
+		if err := q.port.Ask(ctx, func(l *daemon.Loop) { toHeld = l.Core().IsHeld(o.To.Channel, o.To.Host) }); err != nil {
 			return nil, err
 		}
 	}
@@ -263,10 +255,13 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 		if v == nil {
 			continue
 		}
-		// In the queue, a release concerns poisoned mail and what is to be held.
-		if o.Verb == mailq.Release && v.State != scheduler.StatePoisoned && v.Ordered != scheduler.VerbHold {
+		// A release concerns held and poisoned mail, and what is to be held.
+		if o.Verb == mailq.Release && v.State != scheduler.StatePoisoned && v.State != scheduler.StateHeld && v.Ordered != scheduler.VerbHold {
 			if o.Message != "" {
 				targets.ordered = cmp.Or(targets.ordered, pendingOrder(v))
+			}
+			if _, selected := jobs.selected(v); selected && v.Held {
+				targets.keptBack[v.Message] = struct{}{}
 			}
 			continue
 		}
@@ -280,13 +275,18 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 			}
 			continue
 		}
-		if losesHold(o) && (v.Ordered == scheduler.VerbHold || v.Held && !toHeld) {
-			targets.unheld[v.Message] = struct{}{}
+		if o.Verb == mailq.Hold && v.Hold != nil && !changesHold(o, v.Hold) {
+			targets.alreadyHeld[v.Message] = struct{}{}
+			continue
 		}
 		_, isSuspended := suspended[mailq.Name{Channel: v.Channel, Host: v.Host}]
-		if o.Verb == mailq.Retry && v.State != scheduler.StateFed && (v.Held || isSuspended) {
+		if o.Verb == mailq.Retry && v.State != scheduler.StateFed && (v.Held || isSuspended) || leavesHeld(o, v) {
 			targets.keptBack[v.Message] = struct{}{}
+			targets.isHeld = targets.isHeld || v.State == scheduler.StateHeld
 			continue
+		}
+		if losesHold(o, v, toHeld) {
+			targets.unheld[v.Message] = struct{}{}
 		}
 		targets.add(v)
 		if o.Verb != mailq.Retry || isRetryable(v) {
@@ -320,23 +320,23 @@ func pendingOrder(v *scheduler.VertexView) mailq.Verb {
 	return ""
 }
 
-// prepareHold refuses a HOLD of parts of messages, and records the hold of its targets.
-func (q *Queue) prepareHold(ctx context.Context, o *mailq.Order, t *targets) error {
-	if o.Where != nil {
-		if err := q.refusePartialHold(ctx, t); err != nil {
-			return err
-		}
+// leavesHeld reports whether an order leaves a held message as it is: the router cannot hold
+// it, so a REQUEUE must be about the message, or about held mail.
+func leavesHeld(o *mailq.Order, v *scheduler.VertexView) bool {
+	return o.Verb == mailq.Requeue && v.State == scheduler.StateHeld && o.Message == "" && (o.Where == nil || o.Where.State != mailq.StateHeld)
+}
+
+// losesHold reports whether an order would end the hold of a job line: what the router gets is
+// not held, and the thread to which mail is rerouted may not be. What a held message sends
+// elsewhere is held there.
+func losesHold(o *mailq.Order, v *scheduler.VertexView, toHeld bool) bool {
+	switch {
+	case o.Verb == mailq.Requeue:
+		return v.Held || v.Ordered == scheduler.VerbHold
+	case o.Verb != mailq.Reroute || isMove(o):
+		return false
 	}
-	if o.DryRun || len(t.list) == 0 {
-		return nil
-	}
-	again := *o
-	if t.toBeHeld && len(t.spoolIDs) == 1 {
-		if records, err := q.files.HoldRecords(); err == nil {
-			changesHold(&again, spool.InForce(records).Messages[t.spoolIDs[0]])
-		}
-	}
-	return q.recordHold(&again, t.spoolIDs)
+	return v.Ordered == scheduler.VerbHold || v.State != scheduler.StateHeld && v.Held && !toHeld
 }
 
 // actorText says who gave an order, for the event log.

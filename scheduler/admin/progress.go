@@ -62,7 +62,7 @@ func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did
 
 // movesFiles reports whether an order moves messages, or writes new ones.
 func movesFiles(v scheduler.Verb) bool {
-	return v == scheduler.VerbHold || v == scheduler.VerbRequeue || v == scheduler.VerbReroute
+	return v == scheduler.VerbHold || v == scheduler.VerbRelease || v == scheduler.VerbRequeue || v == scheduler.VerbReroute
 }
 
 // maxAwaited is how many messages an order waits for until they are moved.

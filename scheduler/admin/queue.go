@@ -6,16 +6,13 @@ import (
 	"context"
 	"iter"
 	"strings"
-	"time"
 
 	"github.com/rs/zerolog"
 
-	"zsched/internal/logs"
 	"zsched/mailq"
 	"zsched/mailq/server"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
-	"zsched/scheduler/spool"
 )
 
 // Queue is the scheduler's queue as the query server sees it: server.Queue. Its
@@ -30,22 +27,16 @@ type Queue struct {
 	ownNames                       []string                        // Options
 	cluster                        Cluster                         // Options
 	log                            zerolog.Logger
-	// ends receives the end of each hold that has a time limit.
-	ends chan time.Time
-	// holding has room for one. It is full while a HOLD is carried out, and while a hold is
-	// ended whose time is over: so a HOLD that comes then is not ended with the one before.
+	// holding has room for one. It is full while a HOLD, RELEASE, SUSPEND or LIFT is
+	// carried out.
 	holding chan struct{}
 	kept    keptCounts
-	// uncounted limits the complaints that held mail cannot be counted, which each order may
-	// cause while the disk fails.
-	uncounted logs.Throttle
 }
 
 var _ server.Queue = (*Queue)(nil)
 
 // Totals returns the totals at the end of every report.
 func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
-	var threads []spool.Thread
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		c, status := l.Core().Counts(), l.Status()
 		t = mailq.Totals{
@@ -58,13 +49,13 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 			Reload:   mailq.Reload(status.Reload),
 			Stopping: status.Stopping, Spool: mailq.Spool(l.Core().Trouble()),
 		}
-		threads = l.HeldThreads()
-		t.SuspendedThreads = oldestSuspension(l.Suspensions())
+		t.HeldThreads, t.SuspendedThreads = oldestOrder(l.Core().HeldThreads()), oldestOrder(l.Core().SuspendedThreads())
+		t.Held.Count = c.UnderHold
 	})
 	if err != nil {
 		return t, err
 	}
-	return t, q.addKept(ctx, &t, threads)
+	return t, q.addKept(ctx, &t)
 }
 
 // walkFunc begins a walk over the queue.

@@ -1,17 +1,36 @@
 package admin
 
-// EXPLAIN: the rules that keep mail waiting, each in a sentence with the numbers
+// SHOW RULES: the reply rules. EXPLAIN: the rules that keep mail waiting, each in a sentence with the numbers
 // and the settings that it follows.
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"zsched/mailq"
 	"zsched/scheduler"
+	"zsched/scheduler/daemon"
 )
+
+// Rules yields the reply rules in their order.
+func (q *Queue) Rules(ctx context.Context) iter.Seq2[*mailq.RuleItem, error] {
+	return func(yield func(*mailq.RuleItem, error) bool) {
+		var items []*mailq.RuleItem
+		err := q.port.Ask(ctx, func(l *daemon.Loop) {
+			for _, r := range l.Core().Rules() {
+				items = append(items, &mailq.RuleItem{
+					File: r.File, Line: r.Line, Pattern: r.Channel + "/" + r.Host, Expression: r.Expression, Action: r.Action,
+					Hits: r.Hits, LastAt: r.LastAt, Threads: r.Effects,
+				})
+			}
+		})
+		yieldAll(yield, items, err)
+	}
+}
 
 // rulesOf returns the rules that keep the next job of a thread from being fed.
 func rulesOf(x *scheduler.Explanation, settings []mailq.Setting) (rules []mailq.Rule) {
@@ -82,6 +101,9 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 		return "The thread waits to be asked for (ETRN or mailq retry)", []string{"queueonly"}
 	}
 	text = because[wait]
+	if wait == scheduler.WaitHeld && x.Hold == nil {
+		text = "All of its mail is held: mailq release ends that"
+	}
 	if t := x.Thread; t != nil && t.StartError != "" {
 		switch wait {
 		case scheduler.WaitStart, scheduler.WaitCommand:

@@ -26,7 +26,7 @@ func TestSuspensionsHaveTheirOwnEnds(t *testing.T) {
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	x := &scheduler.Explanation{Params: &scheduler.Params{}, Thread: &scheduler.ThreadView{
 		Feedback: scheduler.FeedbackView{Dead: true}, FailedUntil: at, SuspendedUntil: at.Add(2 * time.Hour),
-		Order: &scheduler.OrderView{By: "ops", Until: at.Add(time.Hour)},
+		Order: &scheduler.HoldOrder{By: "ops", Until: at.Add(time.Hour)},
 		Effects: []scheduler.EffectView{{
 			Rule: &scheduler.ReplyRule{File: "replies", Line: 3, Action: "suspend 2h", Verb: scheduler.ReplySuspend}, Until: at.Add(2 * time.Hour),
 		}},

@@ -19,9 +19,8 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// Select yields the jobs that an order with this selection would affect. Held
-// messages are among them only if the selection says state=held. With state=unloaded, it
-// yields mail that no order affects.
+// Select yields the jobs that an order with this selection would affect. With
+// state=unloaded, it yields mail that no order affects.
 func (q *Queue) Select(ctx context.Context, where mailq.Selection) iter.Seq2[*mailq.Job, error] {
 	return func(yield func(*mailq.Job, error) bool) {
 		now := time.Now()
@@ -46,12 +45,11 @@ func (q *Queue) Select(ctx context.Context, where mailq.Selection) iter.Seq2[*ma
 			q.eachUnloaded(ctx, isSelected(&where, now), func(job *mailq.Job) bool { return yield(job, nil) })
 			return
 		}
-		place, elsewhere := map[string]spool.Place{mailq.StateHeld: spool.Hold, mailq.StateParked: spool.Postman}[where.State]
-		if !elsewhere {
+		if where.State != mailq.StateParked {
 			return
 		}
 		match := isSelected(&where, now)
-		for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{place}}) {
+		for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Postman}}) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -152,7 +150,7 @@ func choose(where *mailq.Selection, job *mailq.Job, offsets map[int64]struct{}) 
 // what their files say. A Message-Id without wildcards is looked up in the core,
 // to avoid reading the whole queue.
 func (q *Queue) eachStored(ctx context.Context, where *mailq.Selection, do func(*spool.Stored)) error {
-	sought := spool.Query{Places: []spool.Place{spool.Queue}, Recipient: where.Recipient, LogID: where.MessageID}
+	sought := spool.Query{Places: []spool.Place{spool.Queue, spool.Hold}, Recipient: where.Recipient, LogID: where.MessageID}
 	if where.MessageID != "" && !strings.ContainsAny(where.MessageID, "*?") {
 		stored, err := q.storedByLogID(ctx, where.MessageID)
 		for _, m := range stored {

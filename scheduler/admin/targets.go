@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -34,9 +35,11 @@ type targets struct {
 	// suspended are the messages with targets in suspended threads, if the order moves
 	// them.
 	suspended map[scheduler.MessageID]struct{}
-	// keptBack are the messages that a RETRY selects in held and suspended threads. They are
-	// no targets.
+	// keptBack are the messages that are selected and are no targets: those that a RETRY
+	// selects in held and suspended threads, the held ones that a REQUEUE leaves, and those
+	// that a RELEASE selects in held threads.
 	keptBack map[scheduler.MessageID]struct{}
+	isHeld   bool // one of keptBack is held as a message
 	// unheld are the messages that a REQUEUE or REROUTE takes out of a hold: that of a thread,
 	// or one that waits for an agent.
 	unheld map[scheduler.MessageID]struct{}
@@ -44,6 +47,12 @@ type targets struct {
 	// everything can. taken has the answer for each thread that was asked about.
 	stays error
 	taken map[mailq.Name]error
+	// held are the targets that are held, or are to be, with their spoolids. before is the order
+	// that holds one of them. alreadyHeld are those in which a HOLD changes nothing; they are no
+	// targets.
+	held        map[scheduler.MessageID]string
+	before      *scheduler.HoldOrder
+	alreadyHeld map[scheduler.MessageID]struct{}
 	// ordered is an order that waits for an agent, on the message that a RELEASE is about;
 	// "": none does.
 	ordered mailq.Verb
@@ -80,12 +89,16 @@ func newTargets(whole bool) *targets {
 		threads: make(map[mailq.Name]struct{}), suspended: make(map[scheduler.MessageID]struct{}),
 		keptBack: make(map[scheduler.MessageID]struct{}), unheld: make(map[scheduler.MessageID]struct{}),
 		taken: make(map[mailq.Name]error),
+		held:  make(map[scheduler.MessageID]string), alreadyHeld: make(map[scheduler.MessageID]struct{}),
 	}
 }
 
 func (t *targets) add(v *scheduler.VertexView) {
 	t.toBeHeld = t.toBeHeld || v.Ordered == scheduler.VerbHold
 	t.toBeRerouted = t.toBeRerouted || v.Ordered == scheduler.VerbReroute
+	if v.Hold != nil || v.Ordered == scheduler.VerbHold {
+		t.before, t.held[v.Message] = v.Hold, ctlfile.SpoolID(uint64(v.Message), v.ModifiedAt)
+	}
 	t.fed = t.fed || v.State == scheduler.StateFed
 	target := scheduler.Target{Message: v.Message, Channel: v.Channel, Host: v.Host}
 	if target == t.last { // another part of the same vertex
@@ -110,6 +123,9 @@ func (t *targets) add(v *scheduler.VertexView) {
 	}
 }
 
+// heldIDs are the spoolids of the targets that are held, in order.
+func (t *targets) heldIDs() []string { return slices.Sorted(maps.Values(t.held)) }
+
 // errFed refuses a RETRY of mail that is being tried.
 var errFed = errors.New("it is with an agent")
 
@@ -129,12 +145,36 @@ func (t *targets) whyUntouched(o *mailq.Order) error {
 			strings.ToLower(string(t.ordered)))
 	case o.Verb == mailq.Retry && t.fed:
 		return errFed
+	case len(t.alreadyHeld) > 0 && o.Message != "":
+		return errAlreadyHeld
+	case len(t.alreadyHeld) > 0:
+		return fmt.Errorf("%s already held", mailq.Plural(len(t.alreadyHeld), "message is", "messages are"))
 	case len(t.keptBack) > 0:
-		return fmt.Errorf("%s held or suspended with the thread; mailq release or mailq lift ends that",
-			mailq.Plural(len(t.keptBack), "message is", "messages are"))
+		return t.errKeptBack(o)
 	}
 	return nil
 }
+
+// errKeptBack is the error of an order that selects nothing but mail that is kept back.
+func (t *targets) errKeptBack(o *mailq.Order) error {
+	are := mailq.Plural(len(t.keptBack), "message is", "messages are")
+	switch {
+	case o.Verb == mailq.Release:
+		return fmt.Errorf("%s %w; mailq release of the thread ends that", are, errWithThread)
+	case o.Verb == mailq.Requeue:
+		return fmt.Errorf("%s held: select held mail with state=held, or release it first", are)
+	case o.Message != "" && t.isHeld:
+		return errors.New("it is held; mailq release ends that")
+	}
+	with := " with the thread"
+	if t.isHeld {
+		with = ""
+	}
+	return fmt.Errorf("%s held or suspended%s; mailq release or mailq lift ends that", are, with)
+}
+
+// errWithThread is part of the error of a RELEASE that selects mail of held threads.
+var errWithThread = errors.New("held with the thread")
 
 // byMessage returns the targets with those of each message side by side, so that
 // its recipients are sent elsewhere as one message.

@@ -102,6 +102,9 @@ func jobOf(v *scheduler.VertexView) *mailq.Job {
 		Pending: pendingOf(v.Wait), Held: v.Held, Recipients: recipientsOf(v),
 		StartError: v.StartError, Order: orderName(v.Ordered), OrderTo: targetName(v.OrderedTo),
 	}
+	if v.State == scheduler.StateHeld {
+		job.Pending = mailq.PendingHeld
+	}
 	if v.Rule != nil {
 		job.Rule = v.Rule.Place()
 	}
@@ -176,4 +179,19 @@ func pendingOf(w scheduler.Wait) mailq.Pending {
 		return mailq.PendingSpool
 	}
 	return mailq.NotPending
+}
+
+// effectsOf returns what reply rules and SUSPEND do to a thread.
+func effectsOf(v *scheduler.ThreadView) (effects []mailq.Effect) {
+	if o := v.Order; o != nil {
+		effects = append(effects, mailq.Effect{Until: o.Until, By: o.By, Why: o.Why})
+	}
+	for _, e := range v.Effects {
+		one := mailq.Effect{Rule: e.Rule.Place(), Action: e.Rule.Action, Until: e.Until}
+		if e.Rule.Verb == scheduler.ReplySlow {
+			one.Part = e.Part
+		}
+		effects = append(effects, one)
+	}
+	return effects
 }

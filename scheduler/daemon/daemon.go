@@ -51,6 +51,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -75,17 +76,15 @@ type Spool interface {
 	Probe()
 	Sweep()
 
-	// The result of Hold is Moved, that of Release and EndHeld Released, that
-	// of Resubmit Resubmitted and that of HoldThreads Recorded.
+	// The result of Hold and Release is Moved, and that of Resubmit Resubmitted.
 	Hold(op uint64, path string)
-	Release(op uint64, id string)
-	EndHeld(op uint64, path string, marks []ctlfile.Mark)
+	Release(op uint64, path string)
 	Resubmit(op uint64, r spool.Resubmission)
-	HoldThreads(op uint64, threads []spool.Thread, suspended []spool.Suspension)
-	// HeldThreads is the exception: it waits while it reads a file. It is called
+
+	// These wait while they read and write files. LoadHolds and PendingOrders are called
 	// before the loop begins.
-	HeldThreads() ([]spool.Thread, []spool.Suspension, error)
-	// PendingOrders and SavePendingOrders wait, too.
+	LoadHolds() ([]spool.HoldRecord, error)
+	RecordHold(r spool.HoldRecord) error
 	PendingOrders() ([]spool.PendingOrder, error)
 	SavePendingOrders(orders []spool.PendingOrder) error
 }
@@ -222,7 +221,8 @@ type Daemon struct {
 	disowned error
 	// savingOrders is the write of the orders that still wait after the start.
 	savingOrders   sync.WaitGroup
-	ordersRestored bool // there are some of an earlier process
+	ordersRestored bool        // there are some of an earlier process
+	unrecorded     atomic.Bool // recordAgain has failed
 }
 
 // New makes a Daemon; Run runs it.
@@ -251,24 +251,24 @@ func New(o Options) *Daemon {
 	l.agents = newAgents(d)
 	l.intake = newIntake(l, o.Spool)
 	l.files = newFiles(l, o)
-	l.held = heldThreads{loop: l, spool: o.Spool, set: make(map[spool.Thread]struct{}), suspended: make(map[spool.Thread]spool.Suspension)}
 	l.core = scheduler.New(d.frozenUntilLoaded(o.Config), o.Rand)
 	return d
 }
 
 // Run runs the loop until the scheduler has stopped. It is called once. The error
-// says that the list of held threads cannot be read, so that nothing was begun, or that
+// says that hold records cannot be read, so that nothing was begun, or that
 // the postoffice is not ours any more (Options.Owned): then agents were killed, and nothing
 // was saved.
 func (d *Daemon) Run() error {
 	defer close(d.stopped)
 	l := &d.loop
 	d.startClocks()
-	if err := l.held.load(); err != nil {
+	holds, err := l.loadHolds(d.options.Spool)
+	if err != nil {
 		return err
 	}
-	d.startClocks() // load may have waited
-	d.restoreOrders()
+	d.startClocks() // that may have waited
+	d.restoreOrders(holds)
 	l.stepAll(d.options.Cluster.Turn(l.now))
 	l.startedAt = l.now
 	d.restoreState()

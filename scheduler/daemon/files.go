@@ -5,7 +5,6 @@ package daemon
 
 import (
 	"cmp"
-	"context"
 	"errors"
 
 	"zsched/ctlfile"
@@ -13,21 +12,13 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// portOps is a bit in the numbers of operations that a caller of the port asked
-// for. It distinguishes them from the core's.
-const portOps = 1 << 63
-
 // files keeps track of the changes to files that the spool was asked to make.
 type files struct {
-	loop    *Loop
-	spool   Spool
-	keep    bool // option -p
-	only    bool // the command line names the files
-	pending int  // operations that the spool has not answered
-	lastOp  uint64
-	// waiting holds, for each operation that a caller of the port asked for,
-	// what is to be done with its result.
-	waiting   map[uint64]func(spool.Result)
+	loop      *Loop
+	spool     Spool
+	keep      bool                                           // option -p
+	only      bool                                           // the command line names the files
+	pending   int                                            // operations that the spool has not answered
 	resubmits map[scheduler.Op][]int64                       // offsets of the recipients, for each Resubmit
 	syslog    func(severity scheduler.Severity, line string) // nil: none
 }
@@ -35,7 +26,6 @@ type files struct {
 func newFiles(l *Loop, o Options) files {
 	return files{
 		loop: l, spool: o.Spool, keep: o.Keep, only: len(o.Files) > 0, syslog: o.Syslog,
-		waiting:   make(map[uint64]func(spool.Result)),
 		resubmits: make(map[scheduler.Op][]int64),
 	}
 }
@@ -97,7 +87,12 @@ func (f *files) hold(a scheduler.Hold) {
 	f.spool.Hold(uint64(a.Op), a.Path)
 }
 
-// changed tells the core how a Mark or a Hold ended. moved says that the file is
+func (f *files) release(a scheduler.Release) {
+	f.pending++
+	f.spool.Release(uint64(a.Op), a.Path)
+}
+
+// changed tells the core how a Mark, a Hold or a Release ended. moved says that the file is
 // missing because the spool has quarantined it.
 func (f *files) changed(op uint64, missing, moved bool, err error) {
 	if missing {
@@ -128,7 +123,7 @@ func (f *files) resubmit(a scheduler.Resubmit) {
 	f.pending++
 	f.resubmits[a.Op] = a.Offsets
 	f.spool.Resubmit(uint64(a.Op), spool.Resubmission{
-		From: spool.Queue, Path: a.Path, Offsets: a.Offsets, Attempts: a.Attempts, Channel: a.Channel, Host: a.Host,
+		Path: a.Path, Offsets: a.Offsets, Attempts: a.Attempts, Hold: SpoolHold(a.Hold), Channel: a.Channel, Host: a.Host,
 	})
 }
 
@@ -179,116 +174,7 @@ func allSent(offsets []int64, r spool.Resubmitted) bool {
 
 // takeNew takes the control file that a REROUTE has written.
 func (f *files) takeNew(r spool.Resubmitted) {
-	if r.Name.ID != 0 && !r.Held {
+	if r.Name.ID != 0 {
 		f.loop.intake.take([]spool.Name{r.Name})
 	}
-}
-
-// answered passes a result to the caller of the port that waits for it, and
-// reports whether there is one.
-func (f *files) answered(op uint64, r spool.Result) bool {
-	end, ok := f.waiting[op]
-	if ok {
-		delete(f.waiting, op)
-		f.pending--
-		end(r)
-	}
-	return ok
-}
-
-// operation is something that the spool does for a caller of the port. Both
-// functions run in the loop; end runs even if the caller has gone.
-type operation struct {
-	begin func(l *Loop, op uint64) // asks the spool
-	end   func(l *Loop, r spool.Result) error
-}
-
-// ask asks the spool to carry out an operation. done is called in the loop, with the
-// operation's error.
-func (f *files) ask(o operation, done func(error)) {
-	f.lastOp++
-	op := portOps | f.lastOp
-	f.pending++
-	f.waiting[op] = func(r spool.Result) { done(o.end(f.loop, r)) }
-	o.begin(f.loop, op)
-}
-
-// do asks the spool to carry out an operation, waits for its end and returns its
-// error.
-func (d *Daemon) do(ctx context.Context, o operation) error {
-	return d.await(ctx, func(l *Loop, done func(error)) { l.files.ask(o, done) })
-}
-
-// await calls begin in the loop, waits until it says that what it began is done, and returns
-// the error of that.
-func (d *Daemon) await(ctx context.Context, begin func(l *Loop, done func(error))) error {
-	done := make(chan error, 1)
-	err := d.Ask(ctx, func(l *Loop) {
-		begin(l, func(err error) { done <- err })
-	})
-	if err != nil {
-		return err
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-d.stopped:
-		return ErrStopped
-	}
-}
-
-// Release moves a held message back into the queue: Port.
-func (d *Daemon) Release(ctx context.Context, m spool.Name, ends []ctlfile.Mark, order *scheduler.Touched) error {
-	id := scheduler.MessageID(m.ID)
-	way := &wayBack{order: order}
-	return d.do(ctx, operation{
-		begin: func(l *Loop, op uint64) {
-			if l.intake.released[id] == nil {
-				l.intake.released[id] = way
-			}
-			if len(ends) > 0 {
-				l.files.spool.EndHeld(op, m.Path, ends)
-			} else {
-				l.files.spool.Release(op, m.Path)
-			}
-		},
-		end: func(l *Loop, r spool.Result) error {
-			released := r.(spool.Released)
-			err := released.Err
-			if released.Missing {
-				err = ErrNotHeld
-			}
-			if err != nil {
-				if l.intake.released[id] == way { // and not that of another order
-					delete(l.intake.released, id)
-				}
-				return err
-			}
-			way.tell(l)
-			l.intake.take([]spool.Name{released.Name})
-			return nil
-		},
-	})
-}
-
-// ResubmitHeld sends the open recipients of a held message elsewhere: Port.
-func (d *Daemon) ResubmitHeld(ctx context.Context, r spool.Resubmission) (spool.Resubmitted, error) {
-	var sent spool.Resubmitted
-	err := d.do(ctx, operation{
-		begin: func(l *Loop, op uint64) { l.files.spool.Resubmit(op, r) },
-		end: func(l *Loop, r spool.Result) error {
-			sent = r.(spool.Resubmitted)
-			l.files.takeNew(sent)
-			if sent.Missing {
-				return ErrNotHeld
-			}
-			return sent.Err
-		},
-	})
-	if err != nil { // with ctx done, the loop may still write to sent
-		return spool.Resubmitted{}, err
-	}
-	return sent, nil
 }

@@ -23,8 +23,6 @@ type intake struct {
 	leaving   map[scheduler.MessageID]spool.Name
 	finishing map[scheduler.Op]scheduler.MessageID
 	kept      map[scheduler.MessageID]struct{} // finished with Keep set; not taken again
-	// released are messages on their way back from hold/.
-	released map[scheduler.MessageID]*wayBack
 
 	messages, recipients int // taken so far
 }
@@ -38,21 +36,6 @@ func newIntake(l *Loop, s Spool) intake {
 		leaving:   make(map[scheduler.MessageID]spool.Name),
 		finishing: make(map[scheduler.Op]scheduler.MessageID),
 		kept:      make(map[scheduler.MessageID]struct{}),
-		released:  make(map[scheduler.MessageID]*wayBack),
-	}
-}
-
-// wayBack is the way of a message back from hold/. It may be found in the queue before the
-// spool has answered.
-type wayBack struct {
-	order *scheduler.Touched // the order that released it; nil: none, or the observer knows it
-}
-
-// tell tells the observer of the order, once.
-func (w *wayBack) tell(l *Loop) {
-	if w.order != nil {
-		l.Touched(*w.order)
-		w.order = nil
 	}
 }
 
@@ -111,7 +94,8 @@ func (in *intake) finished(op scheduler.Op) {
 func (in *intake) taken(r spool.Loaded) {
 	l := in.loop
 	m := scheduler.Message{
-		ID: scheduler.MessageID(r.Name.ID), Path: r.Name.Path, LogID: r.LogID,
+		ID: scheduler.MessageID(r.Name.ID), Path: spool.PathInPlace(r.Name.Path), LogID: r.LogID,
+		UnderHold: r.UnderHold, Released: r.Released, Hold: holdOf(r.Hold),
 		Sender: r.Sender, ErrorTo: r.ErrorTo, NullSender: r.NullSender,
 		Owner: r.Owner, ModifiedAt: r.ModifiedAt, ChangedAt: r.ChangedAt,
 		Size: r.Size, Owes: r.Owes, Obsoletes: r.Obsoletes,
@@ -133,11 +117,6 @@ func (in *intake) taken(r spool.Loaded) {
 
 // arrived tells the core of a message, with what an earlier process knew of it.
 func (in *intake) arrived(m scheduler.Message) {
-	if way := in.released[m.ID]; way != nil {
-		way.tell(in.loop)
-		delete(in.released, m.ID)
-		m.Released = true
-	}
 	m.Saved = in.loop.savedOf(&m)
 	in.messages++
 	in.recipients += len(m.Recipients)
@@ -157,6 +136,9 @@ func (in *intake) refused(r spool.Refused) {
 		if r.Why == spool.Vanished {
 			return
 		}
+	}
+	if r.Now.ID != 0 {
+		in.take([]spool.Name{r.Now})
 	}
 	// A file that is refused again and again is logged at the 1st, 2nd, 4th, 8th
 	// try and so on. Its quarantine is always logged.

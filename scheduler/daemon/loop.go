@@ -39,7 +39,6 @@ type Loop struct {
 	agents agents
 	intake intake
 	files  files
-	held   heldThreads
 
 	saved  *state.Table // what an earlier process knew; nil: nothing more is needed of it
 	loaded bool         // everything that was there at the start is loaded
@@ -224,6 +223,8 @@ func (d *Daemon) perform(a scheduler.Action) {
 		l.files.finish(a)
 	case scheduler.Hold:
 		l.files.hold(a)
+	case scheduler.Release:
+		l.files.release(a)
 	case scheduler.Resubmit:
 		l.files.resubmit(a)
 	case scheduler.Answer:
@@ -287,14 +288,8 @@ func (d *Daemon) result(r spool.Result) {
 		l.files.logNotice(scheduler.MessageID(r.Name.ID), r.Notice)
 	case spool.Moved:
 		l.files.changed(r.Op, r.Missing, false, r.Err)
-	case spool.Released:
-		l.files.answered(r.Op, r)
-	case spool.Recorded:
-		l.files.answered(r.Op, r)
 	case spool.Resubmitted:
-		if !l.files.answered(r.Op, r) {
-			l.files.resubmitted(r)
-		}
+		l.files.resubmitted(r)
 	case spool.Probed:
 		if r.Err == nil {
 			l.Step(scheduler.SpoolBack{})
@@ -304,11 +299,11 @@ func (d *Daemon) result(r spool.Result) {
 
 	case spool.Swept:
 		d.startup.swept = true
-		if l.held.inDoubt {
-			l.held.rewrite()
+		if d.unrecorded.Swap(false) {
+			d.recordAgain()
 		}
 	case spool.HoldReplaced:
-		l.held.rewrite()
+		d.recordAgain()
 	case spool.Down:
 		l.Step(scheduler.Failed{Reason: r.Err.Error(), SpoolDown: true})
 	case spool.Disowned:

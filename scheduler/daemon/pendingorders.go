@@ -3,22 +3,30 @@ package daemon
 // Orders over a restart: those that wait at a stop are read at the start, before any mail.
 
 import (
+	"zsched/ctlfile"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
 )
 
-// restoreOrders tells the core which orders an earlier process has not carried out.
-func (d *Daemon) restoreOrders() {
+// restoreOrders tells the core which orders an earlier process has not carried out. A HOLD is
+// of version 0.9, and its end is in its record.
+func (d *Daemon) restoreOrders(records []spool.HoldRecord) {
 	l := &d.loop
 	orders, err := d.options.Spool.PendingOrders()
 	if err != nil {
 		l.log.Error().Err(err).Msg("orders that waited when the last scheduler stopped cannot be read, or not all of them")
 	}
+	holds := make(map[string]*spool.HoldOrder)
+	for i := range records {
+		for _, id := range records[i].Messages {
+			holds[id] = &records[i].HoldOrder
+		}
+	}
 	for _, o := range orders {
 		l.Step(scheduler.RestoredOrder{Order: scheduler.SavedOrder{
 			Message: scheduler.MessageID(o.ID), ModifiedAt: o.ModifiedAt, Path: o.Path, Channel: o.Channel, Host: o.Host,
 			Verb: scheduler.VerbNamed(o.Verb), To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
-			By: o.By, Why: o.Why, Only: o.Offsets,
+			By: o.By, Why: o.Why, Only: o.Offsets, Hold: holdOf(holds[ctlfile.SpoolID(o.ID, o.ModifiedAt)]),
 		}})
 	}
 	if d.ordersRestored = len(orders) > 0; d.ordersRestored {

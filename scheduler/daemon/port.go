@@ -4,16 +4,13 @@ package daemon
 // goroutines.
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
 	"slices"
 	"time"
 
-	"zsched/ctlfile"
 	"zsched/scheduler"
-	"zsched/scheduler/spool"
 )
 
 // Port is the loop as packages admin and metrics see it; *Daemon is one.
@@ -23,31 +20,12 @@ type Port interface {
 	// handles one question a turn; while other things are ready, they get every
 	// second turn. If the error is that of ctx or ErrStopped, f has not run.
 	Ask(ctx context.Context, f func(*Loop)) error
-
-	// SetHeld holds a thread or releases it, durably: HOLD THREAD and RELEASE
-	// THREAD. A hold is in force at once, a release when it is recorded.
-	SetHeld(ctx context.Context, e scheduler.HeldThread) error
-	// SetSuspended suspends a thread durably (SUSPEND). Lift ends that and what
-	// reply rules do to the thread (LIFT).
-	SetSuspended(ctx context.Context, s spool.Suspension) error
-	Lift(ctx context.Context, e scheduler.Lifted) error
-	// Release moves a held message back into the queue, after it has recorded
-	// the outcomes in ends, if any. The observer is told of the order, if there is one,
-	// before the message arrives. The error is ErrNotHeld if the message is no longer held.
-	Release(ctx context.Context, m spool.Name, ends []ctlfile.Mark, order *scheduler.Touched) error
-	// ResubmitHeld sends the open recipients of a held message to the router
-	// or to another thread. The error is ErrNotHeld as for Release.
-	ResubmitHeld(ctx context.Context, r spool.Resubmission) (spool.Resubmitted, error)
 }
 
 var _ Port = (*Daemon)(nil)
 
-var (
-	// ErrStopped answers a question that comes after the loop has ended.
-	ErrStopped = errors.New("the scheduler is stopping")
-	// ErrNotHeld says that the message was released meanwhile.
-	ErrNotHeld = errors.New("the message is no longer held")
-)
+// ErrStopped answers a question that comes after the loop has ended.
+var ErrStopped = errors.New("the scheduler is stopping")
 
 // question is a function for the loop.
 type question struct {
@@ -107,41 +85,6 @@ func (l *Loop) Undone(since int) []scheduler.Undone {
 	return slices.Clone(l.undone[max(0, len(l.undone)-(l.undoneEver-since)):])
 }
 
-// Touched tells the observer of an order about a held message, which the core
-// does not know.
-func (l *Loop) Touched(t scheduler.Touched) {
-	for _, o := range l.observers {
-		o.Action(l.now, t)
-	}
-}
-
-// HeldThreads returns all held threads, sorted.
-func (l *Loop) HeldThreads() []spool.Thread { return l.held.sorted() }
-
-// IsHeld says whether a thread is held.
-func (l *Loop) IsHeld(t spool.Thread) bool {
-	_, held := l.held.set[t]
-	return held
-}
-
-// IsRecorded says whether the list of held threads is on disk as it is in memory. It may
-// not be if the last write failed, and the next write ends that.
-func (l *Loop) IsRecorded() bool { return !l.held.inDoubt }
-
-// Suspensions returns the threads that SetSuspended suspends, sorted.
-func (l *Loop) Suspensions() []spool.Suspension {
-	list := make([]spool.Suspension, 0, len(l.held.suspended))
-	for _, s := range l.held.suspended {
-		if !s.Ended(l.now) {
-			list = append(list, s)
-		}
-	}
-	slices.SortFunc(list, func(a, b spool.Suspension) int {
-		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
-	})
-	return list
-}
-
 // Status is what the loop knows besides the core.
 type Status struct {
 	StartedAt time.Time
@@ -150,6 +93,7 @@ type Status struct {
 	Starting  int  // agents whose process does not exist yet
 	FilesOnly bool // the command line names the files; there are no sweeps
 	Stopping  bool // agents end, and then the loop does
+	Loaded    bool // all that was there at the start is loaded
 	Reload    Reload
 }
 
@@ -158,7 +102,7 @@ func (l *Loop) Status() Status {
 	return Status{
 		StartedAt: l.startedAt, Taking: len(l.intake.taking), Writing: l.files.pending,
 		Starting: l.agents.starting(), FilesOnly: l.files.only, Reload: l.lastReload,
-		Stopping: l.core.Stopping(),
+		Stopping: l.core.Stopping(), Loaded: l.loaded,
 	}
 }
 

@@ -28,10 +28,7 @@ func (l *Log) arrived(in *scheduler.Message) {
 	m := newMessage(in)
 	l.messages[in.ID] = m
 	how := ""
-	switch {
-	case in.Released:
-		how = "released"
-	case in.ChangedAt.Before(l.startedAt):
+	if m.held = in.UnderHold; in.ChangedAt.Before(l.startedAt) {
 		how = "found at the start"
 	}
 	m.users = make([]user, 0, len(in.Recipients))
@@ -39,9 +36,7 @@ func (l *Log) arrived(in *scheduler.Message) {
 		m.users = append(m.users, user{in.Recipients[i].Offset, in.Recipients[i].User})
 	}
 	l.arrivals(m, in, how)
-	if !in.Released {
-		l.doneBefore(m, in.Done)
-	}
+	l.doneBefore(m, in.Done)
 	l.owes(m, in.Owes)
 }
 

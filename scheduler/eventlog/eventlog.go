@@ -47,6 +47,7 @@ type message struct {
 	since                      time.Time // mtime of the message file
 	users                      []user    // by offset
 	owes                       bool      // "owed" was written
+	held                       bool      // its files lie under hold/
 	recipients, failed         int       // counts for the last line; set by Complete
 }
 
@@ -148,6 +149,8 @@ func (l *Log) Action(now time.Time, a scheduler.Action) {
 		l.ops[a.Op] = a.Message
 	case scheduler.Hold:
 		l.ops[a.Op] = a.Message
+	case scheduler.Release:
+		l.ops[a.Op] = a.Message
 	case scheduler.Resubmit:
 		l.ops[a.Op] = a.Message
 	}
@@ -170,7 +173,7 @@ func (l *Log) Result(now time.Time, r spool.Result) {
 		}
 	case spool.Moved:
 		if id, ok := l.take(r.Op, r.Err); ok && !r.Missing {
-			l.ended(id, "hold")
+			l.moved(l.messages[id])
 		}
 	case spool.Resubmitted:
 		if id, ok := l.take(r.Op, nil); ok && len(r.Offsets) > 0 {
@@ -255,14 +258,13 @@ func (l *Log) touched(a *scheduler.Touched) {
 	b := l.begin("order")
 	if m := l.messages[a.Message]; m != nil {
 		b.message(m)
-	} else { // it is held
+	} else { // it is parked
 		b.text("spoolid", ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt))
 	}
 	b.text("order", a.Name).order(cmp.Or(a.By, "scheduler"), a.Why).number("recipients", a.Recipients)
 	if a.To.Channel != "" {
 		b.text("to", a.To.Channel+"/"+a.To.Host)
 	}
-	b.text("new", a.New).text("new_spoolid", a.NewSpoolID)
 	b.write()
 }
 
@@ -271,7 +273,11 @@ func (l *Log) condition(c *scheduler.Condition) {
 	if m == nil && c.State == "gone" {
 		return // it is in corrupt/, and "quarantined" was written
 	}
-	b := l.begin(c.State).message(m).thread(c.Channel, c.Host)
+	event := c.State
+	if event == "released" {
+		event = "release"
+	}
+	b := l.begin(event).message(m).thread(c.Channel, c.Host)
 	if c.State == "rule" {
 		b.text("text", c.Why)
 	} else {
@@ -317,12 +323,23 @@ func (l *Log) ended(id scheduler.MessageID, event string) {
 	if m == nil {
 		return
 	}
-	b := l.begin(event).message(m).times(m.since, l.now)
-	if event != "hold" {
-		b.number("recipients", m.recipients).number("failed", m.failed)
-	}
-	b.write()
+	l.begin(event).message(m).times(m.since, l.now).number("recipients", m.recipients).number("failed", m.failed).write()
 	delete(l.messages, id)
+}
+
+// moved writes that a message lies under hold/ now, or is in the queue again.
+func (l *Log) moved(m *message) {
+	switch {
+	case m == nil:
+	case !m.held:
+		l.begin("hold").message(m).times(m.since, l.now).write()
+		m.held = true
+	default:
+		for i := range m.users {
+			l.begin("arrival").message(m).text("recipient", m.users[i].address).text("text", "released").write()
+		}
+		m.held = false
+	}
 }
 
 // commandLine returns the command of an agent without its environment.

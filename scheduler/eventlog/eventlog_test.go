@@ -149,8 +149,8 @@ func TestInterimNoticeIsAnEvent(t *testing.T) {
 
 func TestHoldOfAThreadSaysWhoAndWhy(t *testing.T) {
 	lines := told(t, func(l *Log) {
-		l.Event(began, scheduler.HeldThread{Channel: "smtp", Host: "h", Held: true, By: "root uid 0", Why: "a\nstorm"})
-		l.Event(began, scheduler.HeldThread{Channel: "smtp", Host: "h", By: "scheduler"})
+		l.Event(began, scheduler.HeldThread{Channel: "smtp", Host: "h", Held: true, HoldOrder: scheduler.HoldOrder{By: "root uid 0", Why: "a\nstorm"}})
+		l.Event(began, scheduler.HeldThread{Channel: "smtp", Host: "h", HoldOrder: scheduler.HoldOrder{By: "scheduler"}})
 	})
 	if len(lines) != 2 || lines[0]["event"] != "hold" || lines[0]["by"] != "root uid 0" || lines[0]["because"] != "a storm" ||
 		lines[1]["event"] != "release" || lines[1]["by"] != "scheduler" {
@@ -272,9 +272,21 @@ func TestRecipientsThatWereDoneAreEvents(t *testing.T) {
 		lines[2]["status"] != "-" || lines[2]["dsn"] != "5.1.1" || lines[2]["text"] != "550 unknown" {
 		t.Errorf("%v", lines)
 	}
-	e.Message.Released = true // the lines before it say how they ended
-	if lines := told(t, func(l *Log) { l.Event(began, e) }); len(lines) != 1 {
-		t.Errorf("of a released message: %v", lines)
+}
+
+// A message that is held and released is still known: the order is written before it arrives
+// again.
+func TestHoldAndReleaseAreEvents(t *testing.T) {
+	lines := told(t, func(l *Log) {
+		l.Event(began, arrivedMessage(12, "u@h"))
+		l.Action(began, scheduler.Hold{Op: 1, Message: 12, Path: "12"})
+		l.Result(began, spool.Moved{Op: 1})
+		l.Action(began, scheduler.Touched{Message: 12, Name: "RELEASE", By: "root"})
+		l.Action(began, scheduler.Release{Op: 2, Message: 12, Path: "12"})
+		l.Result(began, spool.Moved{Op: 2})
+	})
+	if len(lines) != 4 || lines[1]["event"] != "hold" || lines[2]["order"] != "RELEASE" || lines[3]["text"] != "released" || lines[3]["recipient"] != "u@h" {
+		t.Errorf("%v", lines)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"zsched/scheduler"
 	"zsched/scheduler/spool"
 )
 
@@ -86,23 +85,6 @@ func TestHealthTurnsRedWhileTheSpoolIsShut(t *testing.T) {
 		h.wantHealth(503, "permission denied")
 		h.Spool.Fail(nil)
 		time.Sleep(15 * time.Second)
-		h.wantHealth(200, "ok")
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-// An order that fails is reported to the user who gave it. No mail waits for
-// the spool then, so nothing would notice that it works again.
-func TestHealthIsThatOfTheMailAndNotOfAnOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, nil)
-		h.Run()
-		h.Spool.Fail(spool.ErrSpoolDown)
-		if err := h.Daemon.SetHeld(t.Context(), scheduler.HeldThread{Channel: "smtp", Host: "a.example", Held: true}); err == nil {
-			t.Error("held")
-		}
-		h.Spool.Fail(nil)
-		time.Sleep(time.Minute)
 		h.wantHealth(200, "ok")
 		h.Stop(syscall.SIGTERM)
 	})

@@ -204,10 +204,6 @@ func (s *Stats) Result(now time.Time, r spool.Result) {
 		s.spoolError("report", r.Err)
 	case spool.Moved:
 		s.spoolError("hold", r.Err)
-	case spool.Released:
-		s.spoolError("release", r.Err)
-	case spool.Recorded:
-		s.spoolError("hold", r.Err)
 	case spool.Resubmitted:
 		s.spoolError("resubmit", r.Err)
 	case spool.Swept:

@@ -113,7 +113,8 @@ func (s *Spool) wait(sent <-chan struct{}, n int) bool {
 // check opens the old control file and checks that the staged copies still fit.
 func (s *Spool) check(m *resubmission) (err error) {
 	var buf []byte
-	if m.old, err = readControl(s.controlOf(m.From), s.pair(m.From).transport, m.Path, unix.O_RDWR, &buf); err != nil {
+	place, path := placeOf(m.Path)
+	if m.old, err = readControl(s.controlOf(place), s.pair(place).transport, path, unix.O_RDWR, &buf); err != nil {
 		return err
 	}
 	locks := s.locksOf(&m.old, true)
@@ -129,8 +130,32 @@ func (s *Spool) check(m *resubmission) (err error) {
 	return nil
 }
 
+// recordHolds records the holds of the copies of a batch that are held: those that were held
+// together have one record.
+func (s *Spool) recordHolds(batch []*resubmission) {
+	together := make(map[HoldOrder][]*resubmission)
+	for _, m := range batch {
+		if m.Hold != nil && m.err == nil {
+			together[*m.Hold] = append(together[*m.Hold], m)
+		}
+	}
+	for hold, list := range together {
+		r := HoldRecord{HoldOrder: hold}
+		for _, m := range list {
+			for _, p := range m.staged {
+				r.Messages = append(r.Messages, p.spoolID)
+			}
+		}
+		err := s.RecordHold(r)
+		for _, m := range list {
+			m.err = err
+		}
+	}
+}
+
 // publish gives the staged copies of a batch their final names.
 func (s *Spool) publish(batch []*resubmission) {
+	s.recordHolds(batch)
 	var items []*queue.Item
 	var files []string
 	var given []*stagedCopy // the router's
@@ -308,11 +333,13 @@ func (s *Spool) markCopy(m *resubmission, p *stagedCopy) error {
 	case p.item.Claimed:
 		// It is in the queue, or will be. If an error says that its name may not survive a
 		// crash, the next start gives it its name.
-		m.answer.SpoolID, m.answer.Held = p.spoolID, p.item.Held
+		m.answer.SpoolID = p.spoolID
 		if p.item.Path != "" {
 			_, base := split(p.item.Path)
 			id, _ := ctlfile.Number(base)
-			m.answer.Name = Name{p.item.Path, id}
+			if m.answer.Name = (Name{p.item.Path, id}); p.item.Held {
+				m.answer.Name.Path = underHold + p.item.Path
+			}
 		}
 	case p.name != "":
 		m.answer.Router = append(m.answer.Router, p.name)

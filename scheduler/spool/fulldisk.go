@@ -34,8 +34,9 @@ func (s *Spool) classify(path string, err error) error {
 	if !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM) {
 		return err
 	}
+	place, path := placeOf(path)
 	prefix, _ := split(path)
-	q := s.pair(Queue)
+	q := s.pair(place)
 	for _, d := range []directory{{q.transport, prefix}, {q.queue, prefix}} {
 		if d.failure() != nil {
 			s.unwritable.add(d)

@@ -207,14 +207,14 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 			t.Errorf("%s has %d messages, error %v", p, c.Messages, err)
 		}
 	}
-	if threads, _, err := o.s.HeldThreads(); len(threads) > 0 || err != nil {
-		t.Errorf("held threads %v, error %v", threads, err)
+	if records, err := o.s.LoadHolds(); len(records) > 0 || err != nil {
+		t.Errorf("hold records %v, error %v", records, err)
 	}
 	if m, found, err := o.s.Show(t.Context(), "8"); found || err != nil {
 		t.Errorf("found %v, error %v", m, err)
 	}
 	o.s.Release(1, "8")
-	if r := answer[Released](o); !r.Missing || r.Err != nil {
+	if r := answer[Moved](o); !r.Missing || r.Err != nil {
 		t.Errorf("release: %+v", r)
 	}
 	o.s.Hold(2, "7")

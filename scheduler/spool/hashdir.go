@@ -18,6 +18,9 @@ import (
 func (s *Spool) Move(op uint64, path string, from, to Place) {
 	s.edit(path, func() {
 		missing, err := s.moveMessage(path, from, to)
+		if from == Hold && to == Queue && err == nil && !missing {
+			s.prepareReleased(path)
+		}
 		if err != nil {
 			err = fmt.Errorf("moving %q from %s to %s: %w", path, from, to, s.classify(path, err))
 		}
@@ -165,6 +168,23 @@ func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error
 		}
 	}
 	return n, Queue, false, nil
+}
+
+// resumeRelease completes an interrupted release, for a control file under hold/ without a
+// message file beside it. The error says where both are.
+func (s *Spool) resumeRelease(path string) error {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	q := s.pair(Queue)
+	if !messageOnly(q, path) {
+		return &refusalError{why: Unreadable, reason: "there is no message file hold/queue/" + path}
+	}
+	if err := moveFile(s.pair(Hold).transport, path, q.transport, path, Queue.prefixMode()); err != nil {
+		return fmt.Errorf("completing a release: %w", err)
+	}
+	_, base := split(path)
+	id, _ := ctlfile.Number(base)
+	return &refusalError{why: Elsewhere, reason: "it was released, and its control file was moved to transport/ too", now: Name{path, id}}
 }
 
 // messageOnly reports whether a message file exists under this path without a

@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,10 +10,10 @@ import (
 	"zsched/internal/testing/peertest"
 )
 
-func (o *testSpool) release(id string) Released {
+func (o *testSpool) release(path string) Moved {
 	o.t.Helper()
-	o.s.Release(5, id)
-	r := answer[Released](o)
+	o.s.Release(5, path)
+	r := answer[Moved](o)
 	if r.Op != 5 {
 		o.t.Fatalf("%+v", r)
 	}
@@ -31,42 +30,50 @@ func (o *testSpool) spoolID(path string) string {
 	return ctlfile.SpoolID(id, st.ModTime())
 }
 
-// A message that was held and released, by whatever name, is taken again.
+// A message that is held is loaded with what its record says, and again when it is released.
 func TestHoldAndRelease(t *testing.T) {
 	for _, path := range []string{"258367", "H/258367", "S/258367", "F/F/258367", "S/Y/258367", "X/Y/258367-7"} {
 		o := newTestSpool(t)
 		_, base := split(path)
-		text := control(base, toBob)
-		o.put(path, text)
+		o.put(path, control(base, toBob))
 		o.open(Options{})
-		for _, id := range []string{path, "258367", o.spoolID("queue/" + path)} {
-			o.s.Hold(4, path)
-			if r := answer[Moved](o); r.Op != 4 || r.Err != nil || r.Missing {
-				t.Fatalf("%+v", r)
-			}
-			o.holds("hold/queue/"+path, "hold/transport/"+path)
-			r := o.release(id)
-			if r.Err != nil || r.Missing || r.Name != (Name{path, 258367}) {
-				t.Fatalf("%s: %+v", id, r)
-			}
-			o.holds("queue/"+path, "transport/"+path)
-			if m := o.loaded(r.Name.Path); len(m.Recipients) != 1 {
-				t.Errorf("%+v", m)
-			}
+		id := o.spoolID("queue/" + path)
+		check(t, o.s.RecordHold(HoldRecord{HoldOrder: HoldOrder{By: "root"}, Messages: []string{id}}))
+		if m := o.loaded(path); m.UnderHold || m.Hold == nil || m.Hold.By != "root" {
+			t.Errorf("a message whose hold is recorded: %+v", m)
 		}
+		o.s.Hold(4, path)
+		if r := answer[Moved](o); r.Op != 4 || r.Err != nil || r.Missing {
+			t.Fatalf("%+v", r)
+		}
+		o.holds("hold/orders/1", "hold/queue/"+path, "hold/transport/"+path)
+		if m := o.loaded("hold/" + path); !m.UnderHold || m.Released || m.Hold == nil || m.Hold.By != "root" {
+			t.Errorf("a held message: %+v", m)
+		}
+		check(t, o.s.EndHolds(HoldRecord{Messages: []string{id}}))
+		if m := o.loaded("hold/" + path); !m.UnderHold || !m.Released {
+			t.Errorf("a message whose release is recorded: %+v", m)
+		}
+		if r := o.release(path); r.Err != nil || r.Missing {
+			t.Fatalf("%+v", r)
+		}
+		o.holds("hold/orders/1", "queue/"+path, "transport/"+path)
+		if m := o.loaded(path); len(m.Recipients) != 1 || m.Hold != nil {
+			t.Errorf("%+v", m)
+		}
+		check(t, o.s.DropHolds(1, []string{id}, false))
+		o.holds("queue/"+path, "transport/"+path)
 	}
 }
 
 func TestReleaseOfWhatIsNotHeld(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("F/F/258367", control("258367", toBob))
-	o.write("hold/transport/A/H/7", control("7", toBob))
-	o.write("hold/queue/A/H/7", "message")
 	o.open(Options{})
 	before := o.files()
-	for _, id := range []string{"258367", "F/F/258367", "7x", "A/I/7", "S7AbTCLWiT", "", "S", "0", "../7", "a/7", "A/H/"} {
-		if r := o.release(id); r.Err != nil || !r.Missing || r.Name.ID != 0 {
-			t.Errorf("%q: %+v", id, r)
+	for _, path := range []string{"258367", "F/F/258367", "A/I/7"} {
+		if r := o.release(path); r.Err != nil || !r.Missing {
+			t.Errorf("%q: %+v", path, r)
 		}
 	}
 	o.holds(before...)
@@ -90,33 +97,40 @@ func TestReleaseOverwritesNothing(t *testing.T) {
 	}
 }
 
-// The message file went, its control file did not: it is what a crash leaves,
-// and asking again finishes it, unless the spool was quicker.
-func TestReleaseAgain(t *testing.T) {
-	o := newTestSpool(t)
-	o.open(Options{})
-	o.write("hold/transport/7", control("7", toBob))
-	o.write("queue/7", "message")
-	if r := o.release("7"); r.Err != nil {
-		t.Errorf("%+v", r)
+// A crash between the two steps of a hold or a release: the move is completed when the control
+// file is loaded, and the result says where it is now.
+func TestInterruptedHoldAndRelease(t *testing.T) {
+	for _, tt := range []struct{ control, message, load, now string }{
+		{"hold/transport/7", "queue/7", "hold/7", "7"},
+		{"transport/7", "hold/queue/7", "7", "hold/7"},
+	} {
+		o := newTestSpool(t)
+		o.open(Options{Unwatched: true})
+		until[Swept](o)
+		o.write(tt.control, control("7", toBob))
+		o.write(tt.message, "message")
+		o.s.Load([]Name{{tt.load, 7}})
+		if r := answer[Refused](o); r.Why != Elsewhere || r.Now != (Name{tt.now, 7}) {
+			t.Fatalf("%+v", r)
+		}
+		if m := o.loaded(tt.now); len(m.Recipients) != 1 || m.UnderHold == (tt.now == "7") {
+			t.Errorf("%+v", m)
+		}
 	}
-	o.holds("queue/7", "transport/7")
 }
 
-// A held message that is to end is not in the queue before that is written.
-func TestHeldMessageEndsBeforeItIsReleased(t *testing.T) {
+// The outcomes of a held message are written where it lies, and there it ends.
+func TestHeldMessageEnds(t *testing.T) {
 	o := newTestSpool(t)
 	text := control("7", toBob)
 	o.write("hold/transport/7", text)
 	o.write("hold/queue/7", "message")
 	f, err := ctlfile.Parse([]byte(text))
 	check(t, err)
-	end := []ctlfile.Mark{{Offset: f.Recipients[0].Offset, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01failed\x015.0.0\x01\x01", Text: "given up"}}
-	// In the way of the release: it stays, and what was written with it.
-	o.write("queue/7", "another's")
 	o.open(Options{})
-	o.s.EndHeld(5, "7", end)
-	if r := answer[Released](o); r.Op != 5 || r.Err == nil {
+	offset := f.Recipients[0].Offset
+	o.s.Mark(5, "hold/7", []ctlfile.Mark{{Offset: offset, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01failed\x015.0.0\x01\x01", Text: "given up"}})
+	if r := answer[Marked](o); r.Op != 5 || r.Err != nil || r.Missing {
 		t.Fatalf("%+v", r)
 	}
 	f, err = ctlfile.Parse([]byte(o.read("hold/transport/7")))
@@ -124,44 +138,11 @@ func TestHeldMessageEndsBeforeItIsReleased(t *testing.T) {
 	if f.Recipients[0].Tag != ctlfile.Failed || len(f.Diagnostics) != 1 {
 		t.Errorf("%+v", f)
 	}
-	check(t, os.Remove(filepath.Join(o.dir, "queue/7")))
-	o.s.EndHeld(6, "7", end)
-	if r := answer[Released](o); r.Err != nil || r.Name != (Name{"7", 7}) {
-		t.Fatalf("%+v", r)
-	}
-	o.holds("queue/7", "transport/7")
-	f, err = ctlfile.Parse([]byte(o.read("transport/7")))
-	check(t, err)
-	if len(f.Diagnostics) != 1 {
-		t.Errorf("written twice: %+v", f.Diagnostics)
-	}
-	o.s.EndHeld(7, "7", end)
-	if r := answer[Released](o); !r.Missing {
+	o.s.Finish(Finish{Op: 6, Path: "hold/7"})
+	if r := answer[Finished](o); r.Err != nil {
 		t.Errorf("%+v", r)
 	}
-}
-
-// A crash may bring a held message back that was sent elsewhere, with the d line that says
-// so and without the tag. An order that ends it tells the sender nothing.
-func TestHeldMessageThatIsDoneDoesNotEndAgain(t *testing.T) {
-	o := newTestSpool(t)
-	text := control("7", toBob)
-	f, err := ctlfile.Parse([]byte(text))
-	check(t, err)
-	offset := f.Recipients[0].Offset
-	text += fmt.Sprintf("d+%d:-1:-1::1700000000\tbob@b.example\x01delivered\x01\x01\x01\tnobody is to be told\n", offset)
-	o.write("hold/transport/7", text)
-	o.write("hold/queue/7", "message")
-	o.open(Options{})
-	o.s.EndHeld(5, "7", []ctlfile.Mark{{Offset: offset, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01failed\x015.0.0\x01\x01", Text: "given up"}})
-	if r := answer[Released](o); r.Err != nil || r.Name != (Name{"7", 7}) {
-		t.Fatalf("%+v", r)
-	}
-	f, err = ctlfile.Parse([]byte(o.read("transport/7")))
-	check(t, err)
-	if f.Recipients[0].Tag != ctlfile.Delivered || len(f.Diagnostics) != 1 {
-		t.Errorf("tag %q, %+v", f.Recipients[0].Tag, f.Diagnostics)
-	}
+	o.holds()
 }
 
 // A directory that somebody removes while the scheduler runs is made when it is needed.
@@ -180,11 +161,6 @@ func TestHoldThatIsRemovedIsMadeAgain(t *testing.T) {
 			t.Errorf("%q", w.Text)
 		}
 	}
-	remove()
-	if c, err := o.s.Count(t.Context(), Hold); c.Messages != 0 || err != nil {
-		t.Errorf("%d messages, %v", c.Messages, err)
-	}
-	warned()
 	remove()
 	if err := o.s.RecordHold(HoldRecord{}); err != nil {
 		t.Error(err)
@@ -206,7 +182,7 @@ func TestHoldThatIsRemovedIsMadeAgain(t *testing.T) {
 	}
 	o.s.Release(2, "7")
 	warned()
-	if r := answer[Released](o); r.Missing || r.Err != nil {
+	if r := answer[Moved](o); r.Missing || r.Err != nil {
 		t.Errorf("%+v", r)
 	}
 }

@@ -1,79 +1,218 @@
 package spool
 
-// Hold records: who held what, when, why and until when, as the scheduler reads and
-// writes them (internal/holdrecord has the files).
+// Hold records: who holds or suspends what, why and until when. They are all that says so
+// (internal/holdrecord has the files). A record is on disk before its order is carried out, and
+// the release of a message is in its record before its files move back.
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
 	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
 )
 
-// HoldRecord is one HOLD order, or the holds of messages that arrived from another node.
-// Messages are held because their files are under hold/, and threads because
-// hold/threads lists them; a record only adds who held them, why, and when the hold
-// ends. Of two records about the same message or thread, the one with the higher number
-// counts.
-type HoldRecord struct {
-	Number    uint64    // of the file, set by RecordHold
-	WrittenAt time.Time // set by HoldRecords
-	Since     time.Time // to the second
-	Until     time.Time // to the second; zero: until it is released
-	By, Why   string    // one line each
-	Messages  []string  // spoolids
-	Threads   []Thread
-	// Damaged: the file is damaged, so messages and threads may be missing in the record.
-	Damaged bool
-	// EndUnknown: the end of these holds is lost in this record, or a later record that is
-	// damaged may have changed it. They last until they are released.
-	EndUnknown bool
+// HoldOrder says who keeps mail back, why and until when.
+type HoldOrder struct {
+	Since, Until time.Time // to the second; Until zero: until somebody ends it
+	By, Why      string    // one line each
 }
 
-// Ended reports whether the time of the hold is over.
-func (r *HoldRecord) Ended(now time.Time) bool {
-	return !r.EndUnknown && !r.Until.IsZero() && !r.Until.After(now)
+// Ended reports whether its time is over.
+func (o *HoldOrder) Ended(now time.Time) bool { return !o.Until.IsZero() && !o.Until.After(now) }
+
+// Thread names a thread, whose present and future mail is kept back. Both words are
+// in lower case, because the scheduler groups by them.
+type Thread struct{ Channel, Host string }
+
+// HoldRecord is one order to hold messages or threads, or to suspend threads.
+type HoldRecord struct {
+	HoldOrder
+	Number    uint64   // of the file
+	Messages  []string // spoolids
+	Released  []string // spoolids of those that are still to be moved back, or were
+	Threads   []Thread
+	Suspended bool // the threads are suspended, not held
+	// Damaged: the file is damaged, so messages, threads and the end may be missing.
+	Damaged bool
+	// Old: version 0.9 wrote it, so that messages are held only if they lie under hold/.
+	Old       bool
+	WrittenAt time.Time // set by HoldRecords
 }
 
 // file returns the record as it is written.
 func (r *HoldRecord) file() (holdrecord.Record, error) {
-	f := holdrecord.Record{Since: r.Since, Until: r.Until, By: r.By, Why: r.Why, Messages: r.Messages}
-	threads, err := printThreads(r.Threads)
-	for line := range strings.Lines(string(threads)) {
+	f := holdrecord.Record{
+		Number: r.Number, Suspended: r.Suspended, Since: r.Since, Until: r.Until, By: r.By, Why: r.Why,
+		Messages: r.Messages, Released: r.Released, Old: r.Old,
+	}
+	for _, t := range r.Threads {
+		line, err := threadLine(t)
+		if err != nil {
+			return f, err
+		}
 		f.Threads = append(f.Threads, line)
 	}
-	return f, err
+	return f, nil
 }
 
-// holdRecordOf returns a record that was read.
+// holdRecordOf returns a record that was read. If it is damaged, its end may be missing; what
+// it holds is then held until it is released.
 func holdRecordOf(f *holdrecord.Record) HoldRecord {
 	r := HoldRecord{
-		Number: f.Number, WrittenAt: f.WrittenAt, Since: f.Since, Until: f.Until, By: f.By, Why: f.Why, Messages: f.Messages,
-		Damaged: f.Damaged, EndUnknown: f.Damaged && (f.EndUnknown || f.Until.IsZero()),
+		HoldOrder: HoldOrder{f.Since, f.Until, f.By, f.Why}, Number: f.Number, WrittenAt: f.WrittenAt,
+		Messages: f.Messages, Released: f.Released, Suspended: f.Suspended, Damaged: f.Damaged, Old: f.Old,
+	}
+	if r.Damaged {
+		r.Until = time.Time{}
 	}
 	for _, line := range f.Threads {
-		threads, _ := parseThreads(line)
-		r.Threads = append(r.Threads, threads...)
+		if t, rest, ok := parseThread(line); ok && rest == "" {
+			r.Threads = append(r.Threads, t)
+		} else {
+			r.Damaged = true
+		}
 	}
 	return r
 }
 
+// threadLine returns the line of a thread.
+func threadLine(t Thread) (string, error) {
+	channel, err := ctlfile.Quote(t.Channel)
+	if err != nil {
+		return "", err
+	}
+	host, err := ctlfile.Quote(t.Host)
+	if err != nil {
+		return "", err
+	}
+	named := ctlfile.Address{Channel: channel, Host: host}
+	return named.RouteChannel() + "\t" + named.RouteHost() + "\n", nil
+}
+
+// parseThread reads the channel and the host at the beginning of a line, which are written as
+// in control files.
+func parseThread(line string) (t Thread, rest string, ok bool) {
+	line, _, nul := strings.Cut(strings.TrimSuffix(line, "\n"), "\x00")
+	channel, rest, ok := ctlfile.CutWord(line)
+	host, rest, okToo := ctlfile.CutWord(rest)
+	named := ctlfile.Address{Channel: channel, Host: host}
+	t = Thread{named.RouteChannel(), named.RouteHost()}
+	// The host that RouteHost takes from a list of hosts is not always one word.
+	word, _, isWord := ctlfile.CutWord(t.Host)
+	return t, rest, ok && okToo && !nul && isWord && word == t.Host
+}
+
+// holds knows which messages the records name, for the loaders.
+type holds struct {
+	mu       sync.Mutex              // held while records are read or written
+	messages map[uint64]recordedHold // by the number of the message; nil: not read yet
+	readAt   time.Time
+}
+
+// recordedHold is what the records say about a message.
+type recordedHold struct {
+	spoolID  string
+	order    *HoldOrder
+	released bool
+	old      bool // HoldRecord.Old
+}
+
+// LoadHolds reads the records at the start, before any mail is loaded, and converts what
+// version 0.9 has left. An error that wraps ErrDamagedHolds comes with all that is readable.
+func (s *Spool) LoadHolds() (records []HoldRecord, err error) {
+	s.holds.mu.Lock()
+	defer s.holds.mu.Unlock()
+	damage, err := s.convertHolds()
+	if err != nil {
+		return nil, err
+	}
+	if records, err = s.readHolds(); err != nil {
+		return nil, err
+	}
+	for i := range records {
+		if r := &records[i]; r.Damaged {
+			damage = errors.Join(damage, fmt.Errorf("%s/%d", holdrecord.Dir, r.Number))
+		}
+	}
+	if damage != nil {
+		damage = fmt.Errorf("%w: %w", ErrDamagedHolds, damage)
+	}
+	return records, damage
+}
+
+// ErrDamagedHolds says that a hold record is damaged, or a list of version 0.9.
+var ErrDamagedHolds = errors.New("damaged, so holds and their ends may be missing")
+
+// readHolds reads all records, the oldest first, and notes which messages they name.
+func (s *Spool) readHolds() (records []HoldRecord, err error) {
+	files, err := holdrecord.Read(s.office)
+	if err != nil {
+		return nil, err
+	}
+	s.holds.messages, s.holds.readAt = make(map[uint64]recordedHold), time.Now()
+	for i := range files {
+		records = append(records, holdRecordOf(&files[i]))
+		s.holds.note(&records[i])
+	}
+	return records, nil
+}
+
+// note notes the messages of a record.
+func (h *holds) note(r *HoldRecord) {
+	if h.messages == nil {
+		return
+	}
+	order := r.HoldOrder
+	for i, id := range slices.Concat(r.Messages, r.Released) {
+		if n, ok := messageNumber(id); ok {
+			h.messages[n] = recordedHold{id, &order, i >= len(r.Messages), r.Old}
+		}
+	}
+}
+
+// messageNumber returns the number of the message with a spoolid.
+func messageNumber(spoolID string) (uint64, bool) {
+	return ctlfile.Number(strings.TrimPrefix(spoolID, "S"))
+}
+
+// holdOf returns what the records say about a message that is loaded. One under hold/ may have
+// come from another process, with a record that is not known yet.
+func (s *Spool) holdOf(id uint64, spoolID string, p Place) (h recordedHold, found bool, err error) {
+	s.holds.mu.Lock()
+	defer s.holds.mu.Unlock()
+	h, found = s.holds.messages[id]
+	if (!found || h.spoolID != spoolID) && p == Hold && time.Since(s.holds.readAt) > time.Second || s.holds.messages == nil {
+		if _, err := s.readHolds(); err != nil {
+			return h, false, err
+		}
+		h, found = s.holds.messages[id]
+	}
+	switch found = found && h.spoolID == spoolID; {
+	case !found || p == Hold:
+	case h.released, h.old, h.order.Ended(time.Now()):
+		found = false
+	}
+	return h, found, nil
+}
+
 // RecordHold writes a record durably, in the caller's goroutine.
 func (s *Spool) RecordHold(r HoldRecord) error {
+	return s.changeHolds(func() error { return s.writeHold(&r) })
+}
+
+func (s *Spool) writeHold(r *HoldRecord) error {
 	f, err := r.file()
 	if err != nil {
 		return err
 	}
-	s.open.RLock()
-	defer s.open.RUnlock()
-	if s.closed() {
-		return errClosed
-	}
-	s.recording.Lock()
-	defer s.recording.Unlock()
 	if _, err := s.obtainPair(Hold); err != nil {
 		return err
 	}
@@ -83,86 +222,109 @@ func (s *Spool) RecordHold(r HoldRecord) error {
 	if err := holdrecord.Write(s.office, &f); err != nil {
 		return err
 	}
-	return postoffice.SyncDirAt(s.office, holdrecord.Dir)
+	s.holds.note(r)
+	return nil
 }
 
-// HoldRecords reads all records, the oldest first. Together with an error, it
-// returns what it could read.
+// EndHolds records that what a record names is released or lifted: before the files of the
+// messages are moved back.
+func (s *Spool) EndHolds(end HoldRecord) error {
+	return s.changeHolds(func() error {
+		for _, id := range end.Messages {
+			if n, ok := messageNumber(id); ok && s.holds.messages[n].spoolID == id {
+				h := s.holds.messages[n]
+				h.released = true
+				s.holds.messages[n] = h
+			}
+		}
+		ids, threads := setOf(end.Messages), setOf(end.Threads)
+		return s.editHolds(func(r *HoldRecord) bool {
+			before := len(r.Messages) + len(r.Threads)
+			r.Messages = slices.DeleteFunc(r.Messages, func(id string) bool {
+				if ids[id] {
+					r.Released = append(r.Released, id)
+				}
+				return ids[id]
+			})
+			if r.Suspended == end.Suspended {
+				r.Threads = slices.DeleteFunc(r.Threads, func(t Thread) bool { return threads[t] })
+			}
+			return len(r.Messages)+len(r.Threads) < before
+		})
+	})
+}
+
+// HoldRecords reads all records, the oldest first.
 func (s *Spool) HoldRecords() (records []HoldRecord, err error) {
-	s.open.RLock()
-	defer s.open.RUnlock()
-	if s.closed() {
-		return nil, errClosed
-	}
-	files, err := holdrecord.Read(s.office)
-	for i := range files {
-		records = append(records, holdRecordOf(&files[i]))
-	}
-	unknown := false
-	for i := len(records) - 1; i >= 0; i-- {
-		records[i].EndUnknown = records[i].EndUnknown || unknown
-		unknown = unknown || records[i].Damaged
-	}
+	err = s.changeHolds(func() error {
+		records, err = s.readHolds()
+		return err
+	})
 	return records, err
 }
 
-// HoldRecordsChangedAt is when a record was last written or removed; zero: there is none.
-func (s *Spool) HoldRecordsChangedAt() time.Time {
-	s.open.RLock()
-	defer s.open.RUnlock()
-	if s.closed() {
-		return time.Time{}
-	}
-	return holdrecord.ChangedAt(s.office)
+// DropHolds removes from a record messages that are not there any more and, if it has ended,
+// its threads.
+func (s *Spool) DropHolds(number uint64, spoolIDs []string, threads bool) error {
+	return s.changeHolds(func() error {
+		gone := setOf(spoolIDs)
+		return s.editHolds(func(r *HoldRecord) bool {
+			if r.Number != number {
+				return false
+			}
+			isGone := func(id string) bool { return gone[id] }
+			r.Messages, r.Released = slices.DeleteFunc(r.Messages, isGone), slices.DeleteFunc(r.Released, isGone)
+			if threads {
+				r.Threads = nil
+			}
+			return true
+		})
+	})
 }
 
-// DropHoldRecord removes a record whose holds have all ended.
-func (s *Spool) DropHoldRecord(number uint64) error {
+// changeHolds runs a change of the records, and makes it durable.
+func (s *Spool) changeHolds(change func() error) error {
 	s.open.RLock()
 	defer s.open.RUnlock()
 	if s.closed() {
 		return errClosed
 	}
-	return holdrecord.Remove(s.office, number)
+	s.holds.mu.Lock()
+	defer s.holds.mu.Unlock()
+	if err := change(); err != nil {
+		return err
+	}
+	return s.syncHolds()
 }
 
-// HoldsInForce has the record in force for each held message and thread: the last
-// one about it.
-type HoldsInForce struct {
-	Messages map[string]*HoldRecord // by spoolid
-	Threads  map[Thread]*HoldRecord
+func (s *Spool) syncHolds() error {
+	if err := postoffice.SyncDirAt(s.office, holdrecord.Dir); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return nil
 }
 
-// InForce returns the records that are in force.
-func InForce(records []HoldRecord) HoldsInForce {
-	in := HoldsInForce{make(map[string]*HoldRecord), make(map[Thread]*HoldRecord)}
-	for i := range records {
-		r := &records[i]
-		for _, id := range r.Messages {
-			in.Messages[id] = r
+// editHolds writes those of the records again that edit has changed.
+func (s *Spool) editHolds(edit func(*HoldRecord) bool) error {
+	files, err := holdrecord.Read(s.office)
+	for i := range files {
+		r := holdRecordOf(&files[i])
+		if !edit(&r) {
+			continue
 		}
-		for _, t := range r.Threads {
-			in.Threads[t] = r
+		f, e := r.file()
+		if e == nil {
+			e = holdrecord.Replace(s.office, &f)
 		}
+		err = errors.Join(err, e)
 	}
-	return in
+	return err
 }
 
-// line returns the H line of a recipient that is held: as part of a message under hold/,
-// whose spoolid is id, or because its thread is. An id of "" says that its message is not
-// held: a record of that is about a hold that was released. The line is "" without a
-// record.
-func (in *HoldsInForce) line(id string, to *ctlfile.Recipient) string {
-	r := in.Messages[id]
-	if r == nil {
-		r = in.Threads[Thread{to.RouteChannel(), to.RouteHost()}]
+func setOf[T comparable](list []T) map[T]bool {
+	set := make(map[T]bool, len(list))
+	for _, x := range list {
+		set[x] = true
 	}
-	if r == nil {
-		return ""
-	}
-	f := holdrecord.Record{Since: r.Since, Until: r.Until, By: r.By, Why: r.Why}
-	if r.EndUnknown {
-		f.Until = time.Time{}
-	}
-	return f.Line()
+	return set
 }

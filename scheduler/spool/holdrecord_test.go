@@ -1,9 +1,11 @@
 package spool
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,8 +20,8 @@ func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
 		t.Fatalf("%+v, %v", records, err)
 	}
 	since := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
-	first := HoldRecord{Since: since, Until: since.Add(2 * time.Hour), By: "root uid 0", Why: "they\nasked", Messages: []string{"S1A", "S2B"}}
-	second := HoldRecord{Since: since, Threads: []Thread{{"#a", "b"}, {"smtp", "example.org"}}}
+	first := HoldRecord{HoldOrder: HoldOrder{since, since.Add(2 * time.Hour), "root uid 0", "they\nasked"}, Messages: []string{"S1A", "S2B"}}
+	second := HoldRecord{HoldOrder: HoldOrder{Since: since}, Suspended: true, Threads: []Thread{{"#a", "b"}, {"smtp", `"x y"`}, {"smtp", "example.org"}}}
 	for _, r := range []HoldRecord{first, second} {
 		if err := s.RecordHold(r); err != nil {
 			t.Fatal(err)
@@ -36,9 +38,7 @@ func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(records, []HoldRecord{first, second}) {
 		t.Errorf("%+v, %v", records, err)
 	}
-	if err := s.DropHoldRecord(1); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.DropHolds(1, first.Messages, false))
 	if err := s.RecordHold(first); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestTemporaryFilesOfHoldRecordsAreRemoved(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
 	check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
-	err := s.RecordHold(HoldRecord{Since: time.Now(), Why: strings.Repeat("x", 8192)})
+	err := s.RecordHold(HoldRecord{HoldOrder: HoldOrder{Why: strings.Repeat("x", 8192)}})
 	check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	if err == nil {
 		t.Error("a file beyond the limit was written")
@@ -72,37 +72,50 @@ func TestTemporaryFilesOfHoldRecordsAreRemoved(t *testing.T) {
 	o.holds("hold/orders/.new-1")
 }
 
-// A record that is cut or filled with zero bytes ends no hold, neither its own nor one of an
-// earlier record, which it may have changed.
+// A record that is cut or filled with zero bytes ends no hold, and what it names is held.
 func TestDamagedHoldRecordsEndNoHold(t *testing.T) {
 	o := newTestSpool(t)
 	s := o.open(Options{}).s
 	now := time.Now()
-	first := HoldRecord{Since: now, Until: now.Add(time.Hour), Messages: []string{"S1A"}}
-	second := HoldRecord{Since: now, Until: now.Add(time.Hour), By: "root", Why: "why", Messages: []string{"S1A", "S2B"}}
-	check(t, s.RecordHold(first))
-	check(t, s.RecordHold(second))
-	text := o.read("hold/orders/2")
+	check(t, s.RecordHold(HoldRecord{HoldOrder: HoldOrder{now, now.Add(time.Hour), "root", "why"}, Messages: []string{"S1A", "S2B"}}))
+	text := o.read("hold/orders/1")
 	texts := []string{strings.Repeat("\x00", len(text))}
 	for n := range len(text) {
 		texts = append(texts, text[:n])
 	}
-	header := strings.Index(text, "message")
 	for _, damaged := range texts {
-		o.write("hold/orders/2", damaged)
-		records, err := s.HoldRecords()
-		if err != nil || len(records) != 2 || !records[1].Damaged {
+		o.write("hold/orders/1", damaged)
+		records, err := s.LoadHolds()
+		if !errors.Is(err, ErrDamagedHolds) || len(records) != 1 || !records[0].Damaged {
 			t.Fatalf("%q: %+v, %v", damaged, records, err)
 		}
-		over := now.Add(2 * time.Hour)
-		if records[0].Ended(over) || !records[0].EndUnknown {
-			t.Errorf("%q: an earlier hold ends", damaged)
+		if records[0].Ended(now.Add(2 * time.Hour)) {
+			t.Errorf("%q: its hold ends", damaged)
 		}
-		if known := len(damaged) >= header && damaged[0] != 0; records[1].EndUnknown == known || records[1].Ended(over) != known {
-			t.Errorf("%q: end unknown %v", damaged, records[1].EndUnknown)
-		}
-		if len(records[1].Messages) > 0 && records[1].Messages[0] != "S1A" {
-			t.Errorf("%q: %q", damaged, records[1].Messages)
+		if len(records[0].Messages) > 0 && records[0].Messages[0] != "S1A" {
+			t.Errorf("%q: %q", damaged, records[0].Messages)
 		}
 	}
+}
+
+// What is released or lifted leaves the records that name it; a message stays in its record
+// until it is back in the queue. A record of which nothing is left is removed.
+func TestEndedHoldsLeaveTheirRecords(t *testing.T) {
+	o := newTestSpool(t)
+	s := o.open(Options{}).s
+	a, b := Thread{"smtp", "a"}, Thread{"smtp", "b"}
+	for _, r := range []HoldRecord{{Threads: []Thread{a, b}}, {Threads: []Thread{a}}, {Threads: []Thread{a}, Suspended: true}, {Messages: []string{"S1A", "S2B"}}} {
+		check(t, s.RecordHold(r))
+	}
+	check(t, s.EndHolds(HoldRecord{Threads: []Thread{a}}))
+	check(t, s.EndHolds(HoldRecord{Messages: []string{"S2B"}}))
+	o.holds("hold/orders/1", "hold/orders/3", "hold/orders/4")
+	records, err := s.HoldRecords()
+	check(t, err)
+	if !slices.Equal(records[0].Threads, []Thread{b}) || !slices.Equal(records[2].Messages, []string{"S1A"}) || !slices.Equal(records[2].Released, []string{"S2B"}) {
+		t.Errorf("%+v", records)
+	}
+	check(t, s.EndHolds(HoldRecord{Threads: []Thread{a}, Suspended: true}))
+	check(t, s.DropHolds(4, []string{"S1A", "S2B"}, false))
+	o.holds("hold/orders/1")
 }

@@ -109,13 +109,14 @@ func (t *loader) add(r Result) { t.answers = append(t.answers, dated{0, r}) }
 
 // load reads one control file and adds its results.
 func (t *loader) load(n Name) {
-	d, err := readControl(t.s.control, t.s.pair(Queue).transport, n.Path, unix.O_RDONLY, &t.buf)
+	place, path := placeOf(n.Path)
+	d, err := readControl(t.s.controlOf(place), t.s.pair(place).transport, path, unix.O_RDONLY, &t.buf)
 	defer d.close()
 	if err != nil {
 		t.reject(n, &d, err)
 		return
 	}
-	if d.file.Name == "" {
+	if d.file.Name == "" && place == Queue {
 		t.trigger(n, &d)
 		return
 	}
@@ -149,9 +150,19 @@ func (t *loader) load(n Name) {
 		t.reject(now, &d, err)
 		return
 	}
-	t.triggers(now, d.file)
-	t.s.refusals.remove(n.Path)
 	m := t.message(now, &d, &st)
+	hold, found, err := t.s.holdOf(n.ID, ctlfile.SpoolID(n.ID, m.ModifiedAt), place)
+	if err != nil {
+		t.refuse(n, Unreadable, err.Error())
+		return
+	}
+	if found {
+		m.Hold, m.Released = hold.order, hold.released
+	}
+	if m.UnderHold = place == Hold; !m.UnderHold {
+		t.triggers(now, d.file)
+	}
+	t.s.refusals.remove(n.Path)
 	m.LostMessageFile = st.Mode == 0 // see withoutMessage
 	t.answers = append(t.answers, dated{d.st.Ctim.Nano(), m})
 }
@@ -176,6 +187,7 @@ func (t *loader) trigger(n Name, d *controlFile) {
 type refusalError struct {
 	why    Refusal
 	reason string
+	now    Name // Refused.Now
 }
 
 func (r *refusalError) Error() string { return r.reason }
@@ -187,7 +199,9 @@ func (t *loader) reject(n Name, d *controlFile, err error) {
 	var other *refusalError
 	switch {
 	case errors.As(err, &other):
-		t.refuse(n, other.why, other.reason)
+		r := t.s.refused(n, other.why, other.reason)
+		r.Now = other.now
+		t.add(r)
 	case errors.Is(err, errGone):
 		t.refuse(n, Vanished, err.Error())
 	case errors.Is(err, errChanged):
@@ -211,7 +225,8 @@ func (t *loader) reject(n Name, d *controlFile, err error) {
 // discard moves a malformed message to corrupt/.
 func (s *Spool) discard(n Name, reason string) Refused {
 	var st unix.Stat_t
-	known := postoffice.Stat(s.pair(Queue).queue, n.Path, &st) == nil
+	place, path := placeOf(n.Path)
+	known := postoffice.Stat(s.pair(place).queue, path, &st) == nil
 	if err := s.quarantine(n.Path, reason); err != nil {
 		return s.refused(n, Unreadable, reason+"; "+err.Error())
 	}
@@ -231,7 +246,7 @@ func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 	limit := map[Refusal]time.Duration{Busy: busyRetry, Unfinished: unfinishedRetry, Unreadable: unreadableRetry}[why]
 	r := Refused{Name: n, Why: why, Reason: reason, Tries: s.refusals.add(n, time.Now(), limit, reason)}
 	var st unix.Stat_t
-	if r.Tries == 1 && limit > 0 && postoffice.Stat(s.pair(Queue).transport, n.Path, &st) == nil {
+	if place, path := placeOf(n.Path); r.Tries == 1 && limit > 0 && postoffice.Stat(s.pair(place).transport, path, &st) == nil {
 		s.refusals.noteAge(n.Path, time.Unix(st.Mtim.Unix()))
 	}
 	return r

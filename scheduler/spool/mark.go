@@ -121,8 +121,8 @@ func (s *Spool) Reread(op uint64, path string, ours OurLocks) {
 				return err
 			}
 			var st unix.Stat_t
-			if postoffice.Stat(s.pair(Queue).queue, path, &st) == nil {
-				s.control.ShareMessage(s.pair(Queue).queue, path, &st)
+			if place, name := placeOf(path); postoffice.Stat(s.pair(place).queue, name, &st) == nil && place == Queue {
+				s.control.ShareMessage(s.pair(place).queue, name, &st)
 			}
 			answer.Owes = s.owes(d.file, false)
 			answer.Recipients = states(d.file)
@@ -145,10 +145,11 @@ func states(f *ctlfile.File) []ctlfile.State {
 	return list
 }
 
-// change reads a control file in the queue and lets work change it. A malformed
+// change reads a control file in the queue or under hold/ and lets work change it. A malformed
 // file goes to corrupt/: missing is then set, and results has its Refused.
 func (s *Spool) change(path string, flags int, work func(*controlFile) error) (results []Result, missing bool, err error) {
-	err = s.changeIn(Queue, path, flags, work)
+	place, name := placeOf(path)
+	err = s.changeIn(place, name, flags, work)
 	var bad *malformed
 	switch {
 	case err == nil:

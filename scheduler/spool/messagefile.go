@@ -17,14 +17,17 @@ import (
 // locate finds the message file and moves both files to their hash directory. It returns
 // the status of the message file, and the name that the control file has now.
 func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, err error) {
+	place, path := placeOf(n.Path)
 	for range 2 {
-		err := postoffice.Stat(t.s.pair(Queue).queue, n.Path, &st)
+		err := postoffice.Stat(t.s.pair(place).queue, path, &st)
 		switch {
 		case err == nil && postoffice.IsRegular(&st):
 			now, err := t.prepare(n, d, &st)
 			return st, now, err
 		case err != nil && err != unix.ENOENT:
 			return st, n, err
+		case place == Hold && err != nil:
+			return st, n, t.s.resumeRelease(path)
 		}
 		exists := err == nil
 		moved, found, err := t.completeMove(n)
@@ -32,21 +35,24 @@ func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, err e
 		case err != nil:
 			return st, n, err
 		case !found && exists:
-			return st, n, &malformed{"queue/" + n.Path + " is not a regular file"}
+			return st, n, &malformed{place.dir() + "queue/" + path + " is not a regular file"}
 		case !found:
 			st, err := t.withoutMessage(n, d)
 			return st, n, err
 		}
-		n, d.path = moved, moved.Path
+		n, path, d.path = moved, moved.Path, moved.Path
 	}
-	return st, n, &refusalError{Unreadable, "its message file is being moved"}
+	return st, n, &refusalError{why: Unreadable, reason: "its message file is being moved"}
 }
 
 // prepare gives a message file the owner, the time and the name that a message in the queue
-// has.
+// has. Under hold/ it stays as it is until it is released.
 func (t *loader) prepare(n Name, d *controlFile, st *unix.Stat_t) (now Name, err error) {
 	if st.Size < d.file.Body {
 		return n, &malformed{fmt.Sprintf("the message file has %d bytes, and its body begins after %d", st.Size, d.file.Body)}
+	}
+	if place, _ := placeOf(n.Path); place == Hold {
+		return n, nil
 	}
 	queue := t.s.pair(Queue).queue
 	t.s.control.ShareMessage(queue, n.Path, st)
@@ -64,7 +70,11 @@ func (t *loader) completeMove(n Name) (now Name, found bool, err error) {
 	}
 	now, place, found, err := t.s.resumeMove(n)
 	if err == nil && found && place != Queue {
-		err = &refusalError{Elsewhere, "its message file is in " + place.dir() + "queue; the control file was moved there too"}
+		other := &refusalError{why: Elsewhere, reason: "its message file is in " + place.dir() + "queue; the control file was moved there too"}
+		if place == Hold {
+			other.now = Name{underHold + now.Path, now.ID}
+		}
+		err = other
 	}
 	return now, found, err
 }
@@ -90,7 +100,7 @@ func (t *loader) withoutMessage(n Name, d *controlFile) (st unix.Stat_t, err err
 		}
 	}
 	if time.Since(time.Unix(d.st.Mtim.Unix())).Abs() < graceTime {
-		return st, &refusalError{Unfinished, "there is no message file queue/" + n.Path}
+		return st, &refusalError{why: Unfinished, reason: "there is no message file queue/" + n.Path}
 	}
 	return unix.Stat_t{Mtim: d.st.Mtim, Uid: d.st.Uid}, nil
 }

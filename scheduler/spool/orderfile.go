@@ -47,7 +47,7 @@ func (s *Spool) SavePendingOrders(orders []PendingOrder) error {
 	for i := range orders {
 		o := &orders[i]
 		var st unix.Stat_t
-		if postoffice.Stat(s.pair(Queue).transport, o.Path, &st) == unix.ENOENT {
+		if place, path := placeOf(o.Path); postoffice.Stat(s.pair(place).transport, path, &st) == unix.ENOENT {
 			continue
 		}
 		offsets := strings.Trim(fmt.Sprint(o.Offsets), "[]")
@@ -67,6 +67,20 @@ func (s *Spool) SavePendingOrders(orders []PendingOrder) error {
 		return err
 	}
 	return postoffice.SyncDirAt(s.office, "hold")
+}
+
+// replaceList replaces a file in hold/ by a new one, which is on disk before it gets its
+// name.
+func (s *Spool) replaceList(path string, text []byte) error {
+	temp := strings.Replace(path, "/", "/.", 1)
+	err := postoffice.WriteFile(s.office, temp, text, true)
+	if err == nil {
+		err = postoffice.Replace(s.office, temp, s.office, path)
+	}
+	if err != nil {
+		_ = postoffice.Remove(s.office, temp)
+	}
+	return err
 }
 
 // PendingOrders reads the file. The error also names the lines that it cannot read.

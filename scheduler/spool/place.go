@@ -108,7 +108,7 @@ func (s *Spool) obtainPair(p Place) (pair, error) {
 	return made, nil
 }
 
-// noticeHold makes hold/ again if it was removed while the scheduler runs, so that the lists
+// noticeHold makes hold/ again if it was removed while the scheduler runs, so that the records
 // of held and suspended threads, which the scheduler knows, are written again.
 func (s *Spool) noticeHold() error {
 	if s.pairs[Hold].Load() == nil {

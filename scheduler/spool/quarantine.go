@@ -24,7 +24,8 @@ const reasonSuffix = ".reason"
 func (s *Spool) quarantine(path, reason string) error {
 	s.moving.Lock()
 	defer s.moving.Unlock()
-	q := s.pair(Queue)
+	place, path := placeOf(path)
+	q := s.pair(place)
 	c, err := s.obtainPair(Corrupt)
 	if err != nil {
 		return err
@@ -41,8 +42,8 @@ func (s *Spool) quarantine(path, reason string) error {
 		if postoffice.Exists(c.transport, to) || postoffice.Exists(q.queue, path) && postoffice.Exists(c.queue, to) {
 			continue
 		}
-		text := fmt.Sprintf("transport/%s and queue/%s, %s\n%s\n",
-			path, path, time.Now().UTC().Format(time.RFC3339), reason)
+		text := fmt.Sprintf("%stransport/%s and %squeue/%s, %s\n%s\n",
+			place.dir(), path, place.dir(), path, time.Now().UTC().Format(time.RFC3339), reason)
 		if err := postoffice.WriteFile(c.transport, to+reasonSuffix, []byte(text), false); err != nil {
 			return fmt.Errorf("writing corrupt/transport/%s.reason: %w", to, err)
 		}

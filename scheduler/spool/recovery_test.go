@@ -68,27 +68,28 @@ func TestEnqueueThatACrashInterruptedIsCompleted(t *testing.T) {
 // would have been delivered or moved by then, and its mail would come a second time. What
 // looks like its message file but has a control file, or another time, stays.
 func TestCopyThatACrashInterruptedIsRemoved(t *testing.T) {
-	for _, asked := range []Resubmission{{Path: "7", Channel: "x", Host: "y"}, {Path: "7", Channel: "xfer", Host: "mx2"}, {From: Hold, Path: "7", Channel: "x", Host: "y"}} {
+	for _, asked := range []Resubmission{{Path: "7", Channel: "x", Host: "y"}, {Path: "7", Channel: "xfer", Host: "mx2"}, {Path: "hold/7", Hold: new(HoldOrder), Channel: "x", Host: "y"}} {
 		o := newRoutedSpool(t)
-		o.write(asked.From.dir()+"transport/7", control("7", toBob))
-		o.write(asked.From.dir()+"queue/7", "Subject: x\n\nbody\n")
+		from, _ := placeOf(asked.Path)
+		o.write(from.dir()+"transport/7", control("7", toBob))
+		o.write(from.dir()+"queue/7", "Subject: x\n\nbody\n")
 		o.open(Options{HashLevels: 1, Node: "mx1"})
 		answer := o.resubmitted(asked)
 		check(t, answer.Err)
-		check(t, os.WriteFile(filepath.Join(o.dir, asked.From.dir()+"transport/7"), []byte(control("7", toBob)), 0o640)) // its recipient is open again
-		place := ""
-		if answer.Held {
-			place = "hold/"
-		}
+		check(t, os.WriteFile(filepath.Join(o.dir, from.dir()+"transport/7"), []byte(control("7", toBob)), 0o640)) // its recipient is open again
+		place, path := placeOf(answer.Name.Path)
 		staged := filepath.Join(o.dir, "transport", ".scheduler", answer.SpoolID)
-		check(t, os.Rename(filepath.Join(o.dir, place+"transport", answer.Name.Path), staged))
+		check(t, os.Rename(filepath.Join(o.dir, place.dir()+"transport", path), staged))
 		o.put("9", control("9", toCarol))
 		for _, unrelated := range []string{o.spoolID("queue/9"), "S8AAAAAAAA", "x"} {
 			o.write("transport/"+".scheduler"+"/"+unrelated, "")
 		}
 		o.open(Options{HashLevels: 2, Node: "mx1"})
 		o.s.resumeEnqueue(time.Now().Add(orphanAge))
-		want := []string{asked.From.dir() + "queue/7", asked.From.dir() + "transport/7", "queue/9", "transport/9", "transport/" + ".scheduler" + "/x"}
+		want := []string{from.dir() + "queue/7", from.dir() + "transport/7", "queue/9", "transport/9", "transport/" + ".scheduler" + "/x"}
+		if place == Hold {
+			want = append(want, "hold/orders/1")
+		}
 		slices.Sort(want)
 		o.holds(want...)
 	}

@@ -65,7 +65,8 @@ func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
 				return nil
 			}
 			var err error
-			answer.Notice, err = s.report(Queue, d, lines, retryUntil)
+			place, _ := placeOf(path)
+			answer.Notice, err = s.report(place, d, lines, retryUntil)
 			return err
 		})
 		answer.Missing, answer.Quarantined, answer.Err = missing, len(extra) > 0, err

@@ -13,8 +13,7 @@ import (
 
 // Resubmission says which recipients of a message are sent where.
 type Resubmission struct {
-	From Place // Queue or Hold
-	Path string
+	Path string // under hold/ it begins with "hold/"
 	// Offsets of the recipients; nil for all that are open. A recipient that is
 	// not open, or is locked by a live process, stays as it is. Of an exclusive
 	// set, only the first recipient is sent, and that settles the set; a move to
@@ -25,6 +24,8 @@ type Resubmission struct {
 	Attempts []int
 	// Channel and Host are where they are sent; both "" for the router.
 	Channel, Host string
+	// Hold is the order that holds the new message; nil: it is not held.
+	Hold *HoldOrder
 }
 
 // moves reports whether the recipients are moved to another node, whose name Host is.
@@ -34,9 +35,7 @@ func (r *Resubmission) moves() bool { return r.Channel == ctlfile.TransferChanne
 // message in router/, or to another channel and host with a control file of their
 // own and a copy of the message. Then it tags the old recipients '+'. They need
 // no notice, because the new ones keep what the sender asked for. The result is
-// Resubmitted. The caller releases a held message that has no open recipient
-// left, so that it can be finished. What a held message sends to another channel and
-// host is held too, and the caller records who holds it; what the router gets is not.
+// Resubmitted. A new message that is held has its record first.
 //
 // The router gets the sender, NOTIFY, ORCPT, BY, ENVID and RET, the headers and
 // the body. Its envelope has no line for an error address other than the sender;

@@ -104,13 +104,14 @@ func TestCrashInResubmitToTheRouter(t *testing.T) {
 // in the queue or under hold/, each recipient is there once.
 func TestCrashInReroute(t *testing.T) {
 	for _, asked := range []Resubmission{
-		{Path: "7", Channel: "uucp", Host: "relay"}, {Path: "7", Channel: "xfer", Host: "mx2"}, {From: Hold, Path: "7", Channel: "uucp", Host: "relay"},
+		{Path: "7", Channel: "uucp", Host: "relay"}, {Path: "7", Channel: "xfer", Host: "mx2"}, {Path: "hold/7", Hold: new(HoldOrder), Channel: "uucp", Host: "relay"},
 	} {
 		for _, step := range []string{"write ", "sync staged", "move message", "claim", "publish", "mark", "end"} {
 			o := newRoutedSpool(t)
 			text := control("7", toBob, toCarol)
-			o.write(asked.From.dir()+"transport/7", text)
-			o.write(asked.From.dir()+"queue/7", "Subject: x\n\nbody\n")
+			from, _ := placeOf(asked.Path)
+			o.write(from.dir()+"transport/7", text)
+			o.write(from.dir()+"queue/7", "Subject: x\n\nbody\n")
 			o.open(Options{Node: "mx1"})
 			asked.Offsets = []int64{offset(t, text, "bob@")}
 			m := o.begun(asked)
@@ -128,7 +129,7 @@ func TestCrashInReroute(t *testing.T) {
 				check(t, m.err)
 			}
 			m.old.close()
-			if asked.From == Hold {
+			if from == Hold {
 				o.close()
 				o.open(Options{Node: "mx1"})
 				for _, path := range o.files() { // to be counted

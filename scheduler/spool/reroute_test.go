@@ -57,7 +57,7 @@ func TestResubmitToTheRouter(t *testing.T) {
 		o.write(from.dir()+"queue/A/H/7", "an envelope\nbody\nof two lines")
 		o.open(Options{By: "scheduler@mx.example"})
 		bob, dora, eve := offset(t, text, "bob@"), offset(t, text, "dora@"), offset(t, text, "eve@")
-		r := o.resubmitted(Resubmission{From: from, Path: "A/H/7", Offsets: []int64{dora, bob, 5, offset(t, text, "carol")}})
+		r := o.resubmitted(Resubmission{Path: from.dir() + "A/H/7", Offsets: []int64{dora, bob, 5, offset(t, text, "carol")}})
 		if r.Err != nil || r.Missing || !slices.Equal(r.Offsets, []int64{bob, dora}) || len(r.Router) != 1 || r.Name.ID != 0 || r.Owes {
 			t.Fatalf("%+v", r)
 		}
@@ -79,11 +79,11 @@ func TestResubmitToTheRouter(t *testing.T) {
 			t.Errorf("tags %q", got)
 		}
 		// Then all the rest, and then there is none.
-		r = o.resubmitted(Resubmission{From: from, Path: "A/H/7"})
+		r = o.resubmitted(Resubmission{Path: from.dir() + "A/H/7"})
 		if r.Err != nil || !slices.Equal(r.Offsets, []int64{eve}) || len(r.Router) != 1 {
 			t.Fatalf("%+v", r)
 		}
-		r = o.resubmitted(Resubmission{From: from, Path: "A/H/7"})
+		r = o.resubmitted(Resubmission{Path: from.dir() + "A/H/7"})
 		if r.Err != nil || r.Missing || r.Offsets != nil || r.Router != nil || len(r.Recipients) != 4 {
 			t.Fatalf("%+v", r)
 		}
@@ -97,7 +97,7 @@ func TestResubmitToTheRouter(t *testing.T) {
 }
 
 func TestResubmitElsewhere(t *testing.T) {
-	for _, from := range []Place{Queue, Hold} {
+	for from, hold := range map[Place]*HoldOrder{Queue: nil, Hold: new(HoldOrder)} {
 		o := newRoutedSpool(t)
 		text := "@ 0x00000007\nv ../public/v_1\ni 258367\no 12\nl <m@x>\nT t.example\nx <old@x>\ne alice@x\ns local alice@x alice@x 0\n" +
 			toBob + "\nN NOTIFY=SUCCESS\nR HDRS\nn env-1\n" + toCarol + "\nm\nSubject: x\n\n"
@@ -105,18 +105,19 @@ func TestResubmitElsewhere(t *testing.T) {
 		o.write(from.dir()+"queue/F/F/258367", "an envelope\nbody\n")
 		o.open(Options{HashLevels: 2})
 		bob := offset(t, text, "bob@")
-		r := o.resubmitted(Resubmission{From: from, Path: "F/F/258367", Offsets: []int64{bob}, Channel: "uucp", Host: "relay.example"})
+		r := o.resubmitted(Resubmission{Path: from.dir() + "F/F/258367", Offsets: []int64{bob}, Hold: hold, Channel: "uucp", Host: "relay.example"})
 		if r.Err != nil || r.Missing || !slices.Equal(r.Offsets, []int64{bob}) || r.Router != nil {
 			t.Fatalf("%+v", r)
 		}
-		n := r.Name
+		place, path := placeOf(r.Name.Path)
+		n := Name{path, r.Name.ID}
 		if n.Path != ctlfile.HashDir(n.ID, 2)+fmt.Sprint(n.ID) {
 			t.Errorf("name %+v", n)
 		}
 		want := fmt.Sprintf("@ 0x00000007\nv ../public/v_1\ni %d\no 12\nl <m@x>\nx <old@x>\ne alice@x\ns local alice@x alice@x 0\n"+
 			"r           uucp relay.example bob@b.example 65534\nN NOTIFY=SUCCESS\nR HDRS\nn env-1\nm\nSubject: x\n\n", n.ID)
-		if r.Held != (from == Hold) || r.NewFiles() != from.dir()+"transport/"+n.Path {
-			t.Errorf("held %v, new %s", r.Held, r.NewFiles())
+		if place != from || r.NewFiles() != from.dir()+"transport/"+n.Path {
+			t.Errorf("in %s, new %s", place, r.NewFiles())
 		}
 		if got := o.read(from.dir() + "transport/" + n.Path); got != want {
 			t.Errorf("control file\n%s, want\n%s", got, want)
@@ -139,7 +140,7 @@ func TestResubmitElsewhere(t *testing.T) {
 		if younger >= 0 || younger < -time.Second || len(m.Recipients) != 1 || m.Recipients[0].Channel != "uucp" {
 			t.Errorf("%+v", m)
 		}
-		if len(o.files()) != 4 {
+		if files := slices.DeleteFunc(o.files(), func(name string) bool { return name == "hold/orders/1" }); len(files) != 4 {
 			t.Errorf("files %q", o.files())
 		}
 	}
@@ -314,7 +315,7 @@ func TestResubmitThatFails(t *testing.T) {
 
 func TestResubmitOfWhatIsGone(t *testing.T) {
 	o := newRoutedSpool(t).open(Options{})
-	for _, r := range []Resubmission{{Path: "7"}, {Path: "7", Channel: "x"}, {Path: "7", From: Hold}} {
+	for _, r := range []Resubmission{{Path: "7"}, {Path: "7", Channel: "x"}, {Path: "hold/7"}} {
 		if got := o.resubmitted(r); got.Err != nil || !got.Missing {
 			t.Errorf("%+v", got)
 		}

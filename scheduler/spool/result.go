@@ -21,7 +21,7 @@ type Name struct {
 }
 
 // HoldReplaced says that hold/ was removed or replaced while the scheduler runs, and is another
-// directory now, without the lists of held and suspended threads.
+// directory now, without hold records.
 type HoldReplaced struct{}
 
 func (HoldReplaced) result() {}
@@ -42,6 +42,11 @@ type (
 		ChangedAt       time.Time // ctime of the control file, as it was found
 		Size            int64     // bytes of the message file
 		Owes            bool      // a notice is owed and not sent
+		// UnderHold says that Name.Path is below hold/transport/; it begins with "hold/" then.
+		// Hold is what its record says; nil: there is none, or it does not hold the message any
+		// more. Released: it is under hold/, and its release was recorded.
+		UnderHold, Released bool
+		Hold                *HoldOrder
 		// Recipients are those that are open, in file order. None of them is in
 		// an exclusive set with a delivered recipient.
 		Recipients []ctlfile.OpenRecipient
@@ -53,6 +58,7 @@ type (
 	// Refused is a name that did not become a message.
 	Refused struct {
 		Name   Name
+		Now    Name // where it is now; see Elsewhere
 		Why    Refusal
 		Reason string // in words
 		// Tries counts the refusals of this name in a row, from 1. At most 4096
@@ -122,28 +128,12 @@ type (
 		Notice string
 	}
 
-	// Moved is the result of Move and Hold. Missing says that there is no such
+	// Moved is the result of Move, Hold and Release. Missing says that there is no such
 	// control file.
 	Moved struct {
 		Op      uint64
 		Err     error
 		Missing bool
-	}
-
-	// Released is the result of Release and EndHeld. Name is where the message
-	// is in the queue now, for the receiver to pass to Load; a hint or the sweep
-	// may report it, too. Missing says that there is no such held message.
-	Released struct {
-		Op      uint64
-		Err     error
-		Missing bool
-		Name    Name
-	}
-
-	// Recorded is the result of HoldThreads. Err is nil if the list is on disk.
-	Recorded struct {
-		Op  uint64
-		Err error
 	}
 
 	// Resubmitted is the result of Resubmit. Offsets are the recipients that
@@ -158,11 +148,10 @@ type (
 		Missing bool
 		Offsets []int64
 		// Router has the names of the new messages below router/. Name is the new
-		// control file in the queue, for the receiver to pass to Load; it is zero
-		// if the router has the messages.
+		// control file in the queue or under hold/, for the receiver to pass to Load; it is
+		// zero if the router has the messages.
 		Router []string
 		Name   Name
-		Held   bool // Name is in hold/, and not for Load
 		// SpoolID is that of Name: numbers are used again, spoolids are not.
 		SpoolID string
 		// What the old control file says now, as for Reread.
@@ -202,7 +191,7 @@ const (
 	// was of the two files is under corrupt/ now.
 	Quarantined
 	// Elsewhere: its message file is in hold/, postman/ or corrupt/, and the
-	// control file was moved there, too.
+	// control file was moved there, too. If that is hold/, Refused.Now is for Load.
 	Elsewhere
 )
 
@@ -235,11 +224,8 @@ func (r *Resubmitted) NewFiles() string {
 		names = append(names, "router/"+name)
 	}
 	if r.Name.Path != "" {
-		in := Queue
-		if r.Held {
-			in = Hold
-		}
-		names = append(names, in.dir()+"transport/"+r.Name.Path)
+		place, path := placeOf(r.Name.Path)
+		names = append(names, place.dir()+"transport/"+path)
 	}
 	return strings.Join(names, " ")
 }
@@ -253,8 +239,6 @@ func (Finished) result()    {}
 func (Reported) result()    {}
 func (Unparked) result()    {}
 func (Moved) result()       {}
-func (Released) result()    {}
-func (Recorded) result()    {}
 func (Resubmitted) result() {}
 func (Probed) result()      {}
 func (Swept) result()       {}

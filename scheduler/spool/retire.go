@@ -104,7 +104,8 @@ func (s *Spool) finishOwing(f Finish, buf *[]byte, answer *Finished) error {
 	if !f.Owes {
 		return s.unlinkUntagged(f)
 	}
-	d, err := readControl(s.control, s.pair(Queue).transport, f.Path, unix.O_RDONLY, buf)
+	place, path := placeOf(f.Path)
+	d, err := readControl(s.controlOf(place), s.pair(place).transport, path, unix.O_RDONLY, buf)
 	defer d.close()
 	switch {
 	case errors.Is(err, errGone):
@@ -122,7 +123,7 @@ func (s *Spool) finishOwing(f Finish, buf *[]byte, answer *Finished) error {
 		return s.unlink(f.Path)
 	}
 	if s.options.Reporter != nil {
-		answer.Notice, err = s.report(Queue, &d, lines, time.Time{})
+		answer.Notice, err = s.report(place, &d, lines, time.Time{})
 		switch {
 		case err == nil:
 			return s.unlink(f.Path)
@@ -131,7 +132,7 @@ func (s *Spool) finishOwing(f Finish, buf *[]byte, answer *Finished) error {
 		}
 		s.warn(fmt.Sprintf("no notice for %s, which is moved to postman: %v", f.Path, err))
 	}
-	_, err = s.moveMessage(f.Path, Queue, Postman)
+	_, err = s.moveMessage(path, place, Postman)
 	answer.Parked = err == nil
 	return err
 }
@@ -155,7 +156,8 @@ func (s *Spool) unlinkUntagged(f Finish) error {
 		return err
 	}
 	mark := []ctlfile.Mark{{Offset: f.Untagged, Tag: f.Tag}}
-	tagErr := s.changeIn(Queue, f.Path, unix.O_RDWR, func(d *controlFile) error { return d.mark(mark) })
+	place, path := placeOf(f.Path)
+	tagErr := s.changeIn(place, path, unix.O_RDWR, func(d *controlFile) error { return d.mark(mark) })
 	if errors.Is(tagErr, errGone) {
 		return err // the message file is what stays
 	}
@@ -166,7 +168,8 @@ func (s *Spool) unlinkUntagged(f Finish) error {
 // removed: as soon as the control file is gone, the router may queue a submission with this
 // number, whose move into queue/ a power cut has undone.
 func (s *Spool) unlink(path string) error {
-	q := s.pair(Queue)
+	place, path := placeOf(path)
+	q := s.pair(place)
 	var st unix.Stat_t
 	missing := postoffice.Stat(q.queue, path, &st) == unix.ENOENT
 	if err := postoffice.Remove(q.transport, path); err != nil {

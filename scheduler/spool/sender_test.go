@@ -150,14 +150,12 @@ func TestControlFileOfAUserIsNotUsedOutsideTheQueue(t *testing.T) {
 			o.holds("hold/queue/7", "hold/transport/7", "postman/queue/7", "postman/transport/7")
 		}
 		refused("release", o.release("7").Err)
-		o.s.EndHeld(5, "7", nil)
-		refused("end of a hold", answer[Released](o).Err)
 		for _, place := range []Place{Hold, Postman} {
 			o.s.Move(6, "7", place, Queue)
 			refused("move", answer[Moved](o).Err)
-			o.s.Resubmit(7, Resubmission{From: place, Path: "7", Channel: "smtp", Host: "x.example"})
-			refused("reroute", answer[Resubmitted](o).Err)
 		}
+		o.s.Resubmit(7, Resubmission{Path: "hold/7", Channel: "smtp", Host: "x.example"})
+		refused("reroute", answer[Resubmitted](o).Err)
 		if n, failures := ClearLocks(o.dir); n != 0 || len(failures) > 0 {
 			t.Errorf("%d locks were cleared: %v", n, failures)
 		}

@@ -6,7 +6,7 @@
 //	$POSTOFFICE/              control file           message file
 //	    the queue             transport/F/F/258367   queue/F/F/258367
 //	    held messages         hold/transport/…       hold/queue/…
-//	                          hold/threads: the held threads
+//	                          hold/orders: who holds or suspends what
 //	    notice not possible   postman/transport/…    postman/queue/…
 //	    quarantine            corrupt/transport/…    corrupt/queue/…
 //
@@ -42,14 +42,15 @@
 //	to a node        its control file, staged, fsync; d      the next start completes the copy
 //	                 lines, fsync; the copy into the queue   or removes it
 //	                 (package queue), fsync; old tags '+'
-//	hold a thread    new list, fsync, rename, fsync          nothing
+//	hold, suspend,   the record, fsync, rename, fsync; then  nothing: the next scheduler
+//	release, lift    the order is carried out                carries it out
 //	report           notice in queue/.tmp, fsync, rename     one notice may be sent twice
 //	                 into router/, fsync; d lines '+'
 //	finish           control file, then message file         a message file alone: after a
 //	                                                         day it is moved to corrupt/
 //
 // Nothing is unlinked except finished messages, trigger files and our own
-// temporary files. Nothing is overwritten except the list of held threads.
+// temporary files. Nothing is overwritten except hold records.
 package spool
 
 import (
@@ -149,10 +150,9 @@ type Spool struct {
 	pairs   [placeCount]atomic.Pointer[pair] // nil: missing
 	making  sync.Mutex                       // held while a place is made
 	removed []pair                           // places that were removed; others may still use the descriptors
-	// recording is held while a hold record is written.
-	recording sync.Mutex
-	control   postoffice.Control
-	copies    *queue.Committer
+	holds   holds
+	control postoffice.Control
+	copies  *queue.Committer
 
 	found    chan []Name
 	results  chan []Result

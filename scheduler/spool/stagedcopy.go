@@ -68,9 +68,10 @@ func (p *stagedCopy) marks() []ctlfile.Mark {
 // stage makes the staged copies of a resubmission. It only reads the old message,
 // and may take as long as copying it takes.
 func (s *Spool) stage(r *Resubmission) (staged []*stagedCopy, err error) {
-	from := s.pair(r.From)
+	place, path := placeOf(r.Path)
+	from := s.pair(place)
 	var buf []byte
-	d, err := readControl(s.controlOf(r.From), from.transport, r.Path, unix.O_RDONLY, &buf)
+	d, err := readControl(s.controlOf(place), from.transport, path, unix.O_RDONLY, &buf)
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +80,11 @@ func (s *Spool) stage(r *Resubmission) (staged []*stagedCopy, err error) {
 	if len(chosen) == 0 {
 		return nil, nil
 	}
-	fd, err := postoffice.OpenAt(from.queue, r.Path, unix.O_RDONLY, 0)
+	fd, err := postoffice.OpenAt(from.queue, path, unix.O_RDONLY, 0)
 	if err != nil {
 		return nil, fmt.Errorf("message file: %w", err)
 	}
-	message := postoffice.NewFile(fd, "queue/"+r.Path)
+	message := postoffice.NewFile(fd, "queue/"+path)
 	defer message.Close()
 	var st unix.Stat_t
 	switch err := postoffice.Fstat(fd, &st); {
@@ -100,7 +101,7 @@ func (s *Spool) stage(r *Resubmission) (staged []*stagedCopy, err error) {
 	if r.Channel == "" && r.Host == "" {
 		staged, err = s.stageForRouter(d.file, chosen, message, st.Size)
 	} else {
-		_, base := split(r.Path)
+		_, base := split(path)
 		number, _ := ctlfile.Number(base)
 		staged, err = s.stageForQueue(r, ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix())), d.file, chosen, message)
 	}
@@ -162,7 +163,7 @@ func (s *Spool) stageForQueue(r *Resubmission, spoolID string, f *ctlfile.File, 
 		return nil, err
 	}
 	p.spoolID = ctlfile.SpoolID(info.Sys().(*syscall.Stat_t).Ino, info.ModTime())
-	p.item = queue.Item{Contents: draft, Message: p.file, Held: r.From == Hold, Source: spoolID}
+	p.item = queue.Item{Contents: draft, Message: p.file, Held: r.Hold != nil, Source: spoolID}
 	return []*stagedCopy{p}, nil
 }
 

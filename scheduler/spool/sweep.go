@@ -3,9 +3,12 @@ package spool
 // The sweep, which reads transport/ for control files.
 
 import (
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
 )
 
@@ -33,9 +36,10 @@ type sweeper struct {
 	asked   uint64        // names passed to Load before those that NewLimit counts
 	// failing are the directories that cannot be read, by prefix, with the error
 	// that was reported. incomplete says that this sweep has found one.
-	failing    map[string]string
-	incomplete bool
-	noHold     string // why hold/ cannot be made again, as it was reported; "": it is there
+	failing        map[string]string
+	incomplete     bool
+	holdsChangedAt time.Time // holdrecord.ChangedAt when hold/ was read last
+	noHold         string    // why hold/ cannot be made again, as it was reported; "": it is there
 }
 
 // sweeping is the goroutine that sweeps.
@@ -96,7 +100,25 @@ func (w *sweeper) sweep(whole bool) (read, open bool) {
 		return false, true
 	}
 	defer postoffice.Close(fd)
-	return true, w.read(fd, "", depth) && w.flush()
+	open = w.read(fd, "", depth) && w.flush()
+	if changedAt := holdrecord.ChangedAt(w.s.office); open && (whole || changedAt != w.holdsChangedAt) {
+		w.holdsChangedAt = changedAt
+		open = w.readHold() && w.flush()
+	}
+	return true, open
+}
+
+// readHold announces the control files under hold/. xferd puts some there, with records.
+func (w *sweeper) readHold() bool {
+	fd, err := postoffice.OpenDir(w.s.office, "hold/transport")
+	if err != nil {
+		if err != unix.ENOENT {
+			w.fail(underHold, "opening", err)
+		}
+		return true
+	}
+	defer postoffice.Close(fd)
+	return w.read(fd, underHold, maxDepth)
 }
 
 // read announces the control files of a directory and of the hash directories in
@@ -140,7 +162,9 @@ func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
 			return true
 		}
 		defer postoffice.Close(child)
-		w.s.watcher.watch(sub)
+		if !strings.HasPrefix(prefix, underHold) {
+			w.s.watcher.watch(sub)
+		}
 		return w.read(child, sub, depth-1)
 	}
 	name, ok := named(fd, prefix, e)
@@ -159,7 +183,7 @@ func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
 func (w *sweeper) noticeHold() {
 	text := ""
 	if err := w.s.noticeHold(); err != nil {
-		text = "hold/ was removed or replaced, and held threads are not recorded: " + err.Error()
+		text = "hold/ was removed or replaced, and there are no hold records: " + err.Error()
 	}
 	if text != "" && text != w.noHold {
 		w.s.warn(text)

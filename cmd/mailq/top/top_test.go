@@ -243,7 +243,7 @@ func TestFilterAndOrderOfRows(t *testing.T) {
 
 // An order is counted, confirmed and given, for the line under the cursor alone.
 func TestOrders(t *testing.T) {
-	r := &recorded{t: t, would: `+OK; {"messages":2,"recipients":3,"threads":1,"held":1}`}
+	r := &recorded{t: t, would: `+OK; {"messages":2,"recipients":3,"threads":1,"with_agents":1}`}
 	s := start(t, r, 180, 24)
 	s.shows("smtp/busy")
 	s.press("h")
@@ -251,7 +251,7 @@ func TestOrders(t *testing.T) {
 	s.press("soon\r")
 	s.shows("soon")
 	s.press("h2h\rrain\r")
-	s.shows("2 messages, 3 recipients, 1 thread; 1 more message is held, and nothing is done to it: select it with state=held?")
+	s.shows("2 messages, 3 recipients, 1 thread; 1 message is with agents: held when the agent reports, unless it delivers them?")
 	s.shows("(y/n)")
 	s.press("n\r")
 	s.shows("nothing done")

@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"zsched/ctlfile"
 	"zsched/scheduler/spool"
 )
 
-// Orders on the spool in memory: a held message is in Held instead of Files.
+// Orders on the spool in memory: a held message is in Held instead of Files, and its path
+// begins with "hold/".
 
 // HeldFiles returns the number of held messages.
 func (s *Spool) HeldFiles() int {
@@ -19,44 +21,50 @@ func (s *Spool) HeldFiles() int {
 	return len(s.Held)
 }
 
-func (s *Spool) Hold(op uint64, path string) {
+// PutHeld writes a control file under hold/, and its record.
+func (s *Spool) PutHeld(id uint64, hold spool.HoldOrder, hosts ...string) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	err := s.fault
-	f := s.Files[path]
-	if err == nil && f != nil {
-		delete(s.Files, path)
-		s.Held[path] = f
-	}
-	s.Answer(spool.Moved{Op: op, Err: err, Missing: f == nil})
+	name := s.file(id, hosts...)
+	f := s.Files[name.Path]
+	delete(s.Files, name.Path)
+	s.Held[name.Path] = f
+	s.record(spool.HoldRecord{HoldOrder: hold, Messages: []string{ctlfile.SpoolID(id, f.Loaded.ModifiedAt)}})
 }
 
-func (s *Spool) Release(op uint64, id string) {
+// AnnounceHeld announces control files under hold/.
+func (s *Spool) AnnounceHeld(ids ...uint64) {
+	for _, id := range ids {
+		s.Names <- []spool.Name{{Path: fmt.Sprint("hold/", id), ID: id}}
+	}
+}
+
+// at returns the files of a place, and the path of one there.
+func (s *Spool) at(path string) (files map[string]*File, inPlace string) {
+	if rest, held := strings.CutPrefix(path, "hold/"); held {
+		return s.Held, rest
+	}
+	return s.Files, path
+}
+
+func (s *Spool) get(path string) *File {
+	files, path := s.at(path)
+	return files[path]
+}
+
+func (s *Spool) Hold(op uint64, path string) { s.move(op, path, s.Files, s.Held) }
+
+func (s *Spool) Release(op uint64, path string) { s.move(op, path, s.Held, s.Files) }
+
+func (s *Spool) move(op uint64, path string, from, to map[string]*File) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	f := s.Held[id]
-	if f == nil {
-		s.Answer(spool.Released{Op: op, Missing: true})
-		return
+	f := from[path]
+	if s.fault == nil && f != nil {
+		delete(from, path)
+		to[path] = f
 	}
-	if s.fault != nil {
-		s.Answer(spool.Released{Op: op, Err: s.fault})
-		return
-	}
-	delete(s.Held, id)
-	s.Files[id] = f
-	s.Answer(spool.Released{Op: op, Name: f.Loaded.Name})
-}
-
-func (s *Spool) EndHeld(op uint64, path string, marks []ctlfile.Mark) {
-	s.Mu.Lock()
-	if f := s.Held[path]; f != nil && s.fault == nil {
-		for _, m := range marks {
-			f.Tags[m.Offset] = m.Tag
-		}
-	}
-	s.Mu.Unlock()
-	s.Release(op, path)
+	s.Answer(spool.Moved{Op: op, Err: s.fault, Missing: f == nil})
 }
 
 // Resubmit gives recipients to the router (Sent lists them), or makes a control
@@ -67,11 +75,7 @@ func (s *Spool) Resubmit(op uint64, r spool.Resubmission) {
 	if s.Meanwhile != nil {
 		defer s.Meanwhile()
 	}
-	from := s.Files
-	if r.From == spool.Hold {
-		from = s.Held
-	}
-	f := from[r.Path]
+	f := s.get(r.Path)
 	if f == nil {
 		s.Answer(spool.Resubmitted{Op: op, Missing: true})
 		return
@@ -95,30 +99,14 @@ func (s *Spool) Resubmit(op uint64, r spool.Resubmission) {
 		answer.Name = s.file(f.Loaded.Name.ID+1000, hosts...)
 		made := s.Files[answer.Name.Path]
 		answer.SpoolID = ctlfile.SpoolID(answer.Name.ID, made.Loaded.ModifiedAt)
-		if r.From == spool.Hold {
-			answer.Held = true
+		if r.Hold != nil {
 			s.Held[answer.Name.Path] = made
 			delete(s.Files, answer.Name.Path)
+			answer.Name.Path = "hold/" + answer.Name.Path
+			s.record(spool.HoldRecord{HoldOrder: *r.Hold, Messages: []string{answer.SpoolID}})
 		}
 	}
 	s.Answer(answer)
-}
-
-func (s *Spool) HoldThreads(op uint64, threads []spool.Thread, suspended []spool.Suspension) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if s.fault == nil {
-		s.Threads, s.Suspended = slices.Clone(threads), slices.Clone(suspended)
-	}
-	answer := spool.Recorded{Op: op, Err: s.fault}
-	if s.Slow == 0 {
-		s.Answer(answer)
-		return
-	}
-	go func() {
-		time.Sleep(s.Slow)
-		s.Answer(answer)
-	}()
 }
 
 func (s *Spool) SavePendingOrders(orders []spool.PendingOrder) error {
@@ -134,8 +122,75 @@ func (s *Spool) PendingOrders() ([]spool.PendingOrder, error) {
 	return s.Pending, nil
 }
 
-func (s *Spool) HeldThreads() ([]spool.Thread, []spool.Suspension, error) {
+func (s *Spool) LoadHolds() ([]spool.HoldRecord, error) { return s.HoldRecords() }
+
+func (s *Spool) HoldRecords() ([]spool.HoldRecord, error) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	return slices.Clone(s.Threads), slices.Clone(s.Suspended), s.Unreadable
+	return slices.Clone(s.Records), s.Unreadable
+}
+
+func (s *Spool) RecordHold(r spool.HoldRecord) error {
+	time.Sleep(s.Slow)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if s.fault == nil {
+		s.record(r)
+	}
+	return s.fault
+}
+
+func (s *Spool) record(r spool.HoldRecord) {
+	r.Number = uint64(len(s.Records) + 1)
+	s.Records = append(s.Records, r)
+}
+
+func (s *Spool) EndHolds(end spool.HoldRecord) error {
+	time.Sleep(s.Slow)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if s.fault != nil {
+		return s.fault
+	}
+	for i := range s.Records {
+		r := &s.Records[i]
+		r.Messages = slices.DeleteFunc(slices.Clone(r.Messages), func(id string) bool { return slices.Contains(end.Messages, id) })
+		if r.Suspended == end.Suspended {
+			r.Threads = slices.DeleteFunc(slices.Clone(r.Threads), func(t spool.Thread) bool { return slices.Contains(end.Threads, t) })
+		}
+	}
+	return nil
+}
+
+func (s *Spool) DropHolds(number uint64, spoolIDs []string, threads bool) error {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	r := &s.Records[number-1]
+	r.Messages = slices.DeleteFunc(slices.Clone(r.Messages), func(id string) bool { return slices.Contains(spoolIDs, id) })
+	if threads {
+		r.Threads = nil
+	}
+	return nil
+}
+
+// Recorded returns the threads and messages that records name: "smtp/a.example", for one that
+// is suspended "smtp/a.example suspended", and "7" for a message.
+func (s *Spool) Recorded() (names []string) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	for _, r := range s.Records {
+		for _, t := range r.Threads {
+			name := t.Channel + "/" + t.Host
+			if r.Suspended {
+				name += " suspended"
+			}
+			names = append(names, name)
+		}
+		for _, id := range r.Messages {
+			n, _ := ctlfile.Number(id[1:])
+			names = append(names, fmt.Sprint(n))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

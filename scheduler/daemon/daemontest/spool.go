@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,13 +24,12 @@ type Spool struct {
 	Mu        sync.Mutex
 	Files     map[string]*File // by path, in the queue
 	Held      map[string]*File // by path, in hold/
-	Threads   []spool.Thread   // that are held
-	Suspended []spool.Suspension
+	Records   []spool.HoldRecord
 	Pending   []spool.PendingOrder
 	MaxTaking int // the most names that were being loaded at one time
 	Sweeps    int
 	Probes    int
-	Slow      time.Duration // time that each Finish and HoldThreads takes
+	Slow      time.Duration // time that each Finish, RecordHold and EndHolds takes
 	Finished  func()        // called after each Finish, before it is answered
 	Sent      []string      // to the router
 	// Meanwhile is what another process does to held messages after they were
@@ -39,7 +39,7 @@ type Spool struct {
 	takes      int
 	taking     int
 	fault      error // of every Finish, Probe and order; nil: none
-	Unreadable error // of HeldThreads; nil: none
+	Unreadable error // of LoadHolds and HoldRecords; nil: none
 }
 
 // File is a control file.
@@ -54,6 +54,19 @@ func (f *File) message() spool.Loaded {
 	t.Recipients = slices.DeleteFunc(slices.Clone(t.Recipients), func(r ctlfile.OpenRecipient) bool {
 		return f.Tags[r.Offset] != ctlfile.Open
 	})
+	return t
+}
+
+// loaded is the message with what its records say.
+func (s *Spool) loaded(name spool.Name, f *File) spool.Loaded {
+	t := f.message()
+	t.Name, t.UnderHold = name, strings.HasPrefix(name.Path, "hold/")
+	id := ctlfile.SpoolID(name.ID, t.ModifiedAt)
+	for i := range s.Records {
+		if slices.Contains(s.Records[i].Messages, id) {
+			t.Hold = &s.Records[i].HoldOrder
+		}
+	}
 	return t
 }
 
@@ -125,9 +138,9 @@ func (s *Spool) Load(names []spool.Name) {
 		for _, name := range names {
 			s.Mu.Lock()
 			var r spool.Result = spool.Refused{Name: name, Why: spool.Vanished, Tries: 1}
-			if f := s.Files[name.Path]; f != nil {
+			if f := s.get(name.Path); f != nil {
 				s.takes++
-				r = f.message()
+				r = s.loaded(name, f)
 			}
 			s.taking--
 			s.Mu.Unlock()
@@ -139,7 +152,7 @@ func (s *Spool) Load(names []spool.Name) {
 func (s *Spool) Mark(op uint64, path string, marks []ctlfile.Mark) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	f := s.Files[path]
+	f := s.get(path)
 	for _, m := range marks {
 		if f != nil && !m.LeaveTag {
 			f.Tags[m.Offset] = m.Tag
@@ -151,7 +164,7 @@ func (s *Spool) Mark(op uint64, path string, marks []ctlfile.Mark) {
 func (s *Spool) Reread(op uint64, path string, _ spool.OurLocks) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	f := s.Files[path]
+	f := s.get(path)
 	r := spool.Reread{Op: op, Missing: f == nil}
 	if f != nil {
 		for _, to := range f.Loaded.Recipients {
@@ -165,7 +178,7 @@ func (s *Spool) Reread(op uint64, path string, _ spool.OurLocks) {
 func (s *Spool) Report(op uint64, path string, _ time.Time) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	s.Answer(spool.Reported{Op: op, Missing: s.Files[path] == nil})
+	s.Answer(spool.Reported{Op: op, Missing: s.get(path) == nil})
 }
 
 func (s *Spool) Finish(f spool.Finish) {
@@ -174,7 +187,8 @@ func (s *Spool) Finish(f spool.Finish) {
 		s.Mu.Lock()
 		err := s.fault
 		if err == nil {
-			delete(s.Files, f.Path)
+			files, path := s.at(f.Path)
+			delete(files, path)
 		}
 		s.Mu.Unlock()
 		s.Finished()

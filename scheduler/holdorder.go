@@ -1,0 +1,239 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Hold orders: what administrators keep back until a time, or until somebody lets it go. Of
+// a thread that is held, or suspended, they keep back what is there and what comes. Of a
+// message, they keep back all of it (hold.go).
+
+// HoldOrder is a HOLD or a SUSPEND that is in force. Its record (scheduler-state(5)) says
+// the same.
+type HoldOrder struct {
+	Since time.Time
+	Until time.Time // zero: until somebody ends it
+	By    string    // who gave it
+	Why   string    // the reason that was given
+}
+
+func (o *HoldOrder) end() date {
+	if o.Until.IsZero() {
+		return noDate
+	}
+	return dateOf(o.Until)
+}
+
+// holdOrders are the hold orders in force. The messages under hold/ that have no record are
+// there with an empty order.
+type holdOrders struct {
+	messages   map[messageRef]*HoldOrder
+	threads    map[threadKey]*HoldOrder // that are held
+	suspended  map[threadKey]*HoldOrder
+	end        timer // when the first of them ends
+	underHold  int   // messages whose files lie under hold/
+	recipients int   // of those, that are not done
+}
+
+func (h *holdOrders) init() {
+	h.messages = make(map[messageRef]*HoldOrder)
+	h.threads, h.suspended = make(map[threadKey]*HoldOrder), make(map[threadKey]*HoldOrder)
+	h.end.due = (*Scheduler).holdOrdersEnded
+}
+
+// planHoldEnd plans the end of an order.
+func (q *queue) planHoldEnd(o *HoldOrder) {
+	if end := o.end(); end < q.plannedDate(&q.holdOrders.end) {
+		q.planDate(&q.holdOrders.end, end)
+	}
+}
+
+// heldThread holds the mail for a channel and host, or releases it. What an
+// agent has stays with the agent.
+func (q *queue) heldThread(e *HeldThread) {
+	key := threadKey{e.Channel, e.Host}
+	delete(q.holdOrders.threads, key)
+	if o := e.HoldOrder; e.Held && o.end() > q.date {
+		q.holdOrders.threads[key] = &o
+		q.planHoldEnd(&o)
+	}
+	t, held := q.threads[key], q.holdOrders.threads[key] != nil
+	if t == nil || t.held == held {
+		return
+	}
+	t.held = held
+	if held {
+		q.updateThread(t)
+		q.considerUnloadingThread(t)
+		return
+	}
+	q.beginUpdate(t, releaseHeld)
+}
+
+// suspendByOrder suspends a thread until a time, as an administrator has ordered.
+func (q *queue) suspendByOrder(e *SuspendedThread) {
+	key, o := threadKey{e.Channel, e.Host}, e.HoldOrder
+	if o.end() <= q.date {
+		return
+	}
+	q.holdOrders.suspended[key] = &o
+	q.planHoldEnd(&o)
+	if t := q.threads[key]; t != nil {
+		q.obtainShaping(t).order = &o
+		q.updateEffects(t)
+		q.updateThread(t)
+	}
+}
+
+// endSuspension ends an administrator's suspension.
+func (d *dispatch) endSuspension(key threadKey) {
+	delete(d.holdOrders.suspended, key)
+	if t := d.threads[key]; t != nil {
+		t.shaping.order = nil
+		d.effectDue(t)
+	}
+}
+
+// lift ends an administrator's suspension of a thread and all effects of rules on it. The
+// mail of the thread keeps its retry times.
+func (d *dispatch) lift(key threadKey) {
+	if t := d.threads[key]; t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
+		d.dropEffects(t, func(*ReplyRule) bool { return true })
+		d.effectDue(t)
+	}
+	if d.holdOrders.suspended[key] != nil {
+		d.endSuspension(key)
+	}
+}
+
+const (
+	// holdEnded is the reason of a release at the end of a hold.
+	holdEnded = "the hold has reached its time limit"
+	// maxReleased bounds the messages that are released at once; the others follow holdPause
+	// later.
+	maxReleased = 200
+	holdPause   = 10 * time.Millisecond
+)
+
+// holdOrdersEnded ends the orders whose time has come.
+func (s *Scheduler) holdOrdersEnded() {
+	h := &s.holdOrders
+	messages, nextMessage := ended(h.messages, s.date, cmp.Compare[messageRef])
+	threads, nextThread := ended(h.threads, s.date, threadKey.compare)
+	suspended, next := ended(h.suspended, s.date, threadKey.compare)
+	if next = min(next, nextMessage, nextThread); len(messages) > maxReleased {
+		messages, next = messages[:maxReleased], s.date.after(holdPause)
+	}
+	for _, ref := range messages {
+		m := s.messages.at(ref)
+		vertices := s.openVertices(m)
+		s.noteTouched(&Ordered{Verb: VerbRelease, Name: VerbRelease.Name(), By: "scheduler", Why: holdEnded}, m, int(m.open))
+		s.releaseNow(m, vertices)
+	}
+	if len(messages) > 0 {
+		s.do(Note{Text: fmt.Sprintf("a hold has reached its time limit: messages: %d", len(messages))})
+	}
+	for _, key := range threads {
+		s.heldThread(&HeldThread{Channel: key.channel, Host: key.host})
+		s.do(Note{Text: "a hold has reached its time limit: thread " + key.channel + "/" + key.host})
+		if s.config.Events {
+			s.do(Condition{State: "released", Channel: key.channel, Host: key.host, By: "scheduler", Why: holdEnded})
+		}
+	}
+	for _, key := range suspended {
+		s.endSuspension(key)
+	}
+	s.planDate(&h.end, next)
+}
+
+// ended returns what orders keep back whose time is over, in order, and when the next ends.
+func ended[K comparable](orders map[K]*HoldOrder, now date, compare func(a, b K) int) (keys []K, next date) {
+	next = noDate
+	for key, o := range orders {
+		if end := o.end(); end <= now {
+			keys = append(keys, key)
+		} else {
+			next = min(next, end)
+		}
+	}
+	slices.SortFunc(keys, compare)
+	return keys, next
+}
+
+func (k threadKey) compare(other threadKey) int {
+	return cmp.Or(cmp.Compare(k.channel, other.channel), cmp.Compare(k.host, other.host))
+}
+
+// ThreadOrder is a hold order on a thread.
+type ThreadOrder struct {
+	Channel, Host string
+	HoldOrder
+}
+
+// HeldThreads returns the threads that are held, by channel and host.
+func (s *Scheduler) HeldThreads() []ThreadOrder { return threadOrders(s.holdOrders.threads) }
+
+// SuspendedThreads returns the threads that an administrator has suspended, by
+// channel and host.
+func (s *Scheduler) SuspendedThreads() []ThreadOrder { return threadOrders(s.holdOrders.suspended) }
+
+func threadOrders(orders map[threadKey]*HoldOrder) []ThreadOrder {
+	list := make([]ThreadOrder, 0, len(orders))
+	for key, o := range orders {
+		list = append(list, ThreadOrder{key.channel, key.host, *o})
+	}
+	slices.SortFunc(list, func(a, b ThreadOrder) int {
+		return threadKey{a.Channel, a.Host}.compare(threadKey{b.Channel, b.Host})
+	})
+	return list
+}
+
+// IsHeld reports whether a thread is held.
+func (s *Scheduler) IsHeld(channel, host string) bool {
+	return s.holdOrders.threads[threadKey{channel, host}] != nil
+}
+
+// ThreadHold returns the order that holds a thread, or suspends it; nil: there is none.
+func (s *Scheduler) ThreadHold(channel, host string, suspends bool) *HoldOrder {
+	if suspends {
+		return s.holdOrders.suspended[threadKey{channel, host}]
+	}
+	return s.holdOrders.threads[threadKey{channel, host}]
+}
+
+// MessageHold returns the order that holds a message; nil: there is none.
+func (s *Scheduler) MessageHold(id MessageID) *HoldOrder {
+	if m := s.message(id); m != nil {
+		return s.holdOrders.messages[m.ref]
+	}
+	return nil
+}
+
+// OldestHeld returns when the oldest of the messages under hold/ arrived, and why it is held;
+// the zero time: there is none.
+func (s *Scheduler) OldestHeld() (arrivedAt time.Time, why string) {
+	var oldest *message
+	for ref := range s.holdOrders.messages {
+		m := s.messages.at(ref)
+		if m.flags&underHold != 0 && (oldest == nil || cmp.Or(cmp.Compare(m.modifiedAt, oldest.modifiedAt), cmp.Compare(m.id, oldest.id)) < 0) {
+			oldest = m
+		}
+	}
+	if oldest == nil {
+		return time.Time{}, ""
+	}
+	return oldest.modifiedAt.time(), s.holdOrders.messages[oldest.ref].Why
+}
+
+// HeldMessages returns the messages that are held, or are to be when agents report, by number.
+func (s *Scheduler) HeldMessages() []MessageID {
+	ids := make([]MessageID, 0, len(s.holdOrders.messages))
+	for ref := range s.holdOrders.messages {
+		ids = append(ids, s.messages.at(ref).id)
+	}
+	slices.Sort(ids)
+	return ids
+}
