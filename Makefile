@@ -84,7 +84,7 @@ show-science: all
 # and fails, for SECONDS seconds: prints runs, power cuts, doubles and losses.
 SECONDS = 60
 simulate-faults:
-	$(GO) test -count=1 -v -timeout 0 -run TestPowerCuts ./cmd/router -args -powercut.time=$(SECONDS)s
+	$(GO) test -count=1 -v -timeout 0 -run TestPowerCuts ./router -args -powercut.time=$(SECONDS)s
 
 # The built programs at load for SECONDS seconds, from the SMTP server and sendmail to
 # Maildirs and other servers, while they are killed all the time: prints messages,

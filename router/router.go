@@ -1,10 +1,14 @@
-// Package router routes mail: a submission goes in, and the contents of its control file come
-// out, with what the logs say of it. It reads tables that are loaded (package table), and
-// changes no file: the router process commits what comes out (package queue).
+// Package router is the static router: it takes submissions out of $POSTOFFICE/router, routes
+// them by tables (package table) and puts them into the queue (package queue).
+//
+//	service      the loop: what wakes the router, and which submissions wait
+//	batch        a batch: what is opened, routed, queued and logged
+//	submissions  the files in router/, and those that cannot be read
+//	router       what a submission becomes
 package router
 
 // What a submission becomes: its sender, its recipients, the header that is delivered, and
-// the contents of its control file.
+// the contents of its control file. Nothing here changes a file.
 
 import (
 	"errors"

@@ -1,11 +1,6 @@
 // Router is the static router: it takes submissions out of $POSTOFFICE/router,
 // routes them by a table of routes and one of aliases, and passes them to the
 // scheduler (router(8), routes(5), aliases(5)).
-//
-//	main         options, the tables, --check
-//	serve        the loop: which submissions wait
-//	batch        a batch: what is opened, routed (package router), queued and logged
-//	submissions  the files in router/, and those that cannot be read
 package main
 
 import (
@@ -13,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
@@ -21,6 +18,7 @@ import (
 	"zsched/internal/text"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
+	"zsched/router"
 	"zsched/router/table"
 )
 
@@ -36,10 +34,6 @@ const (
 // defaultMaxHops is the number of Received fields above which a message counts as
 // looping. RFC 5321 section 6.3 requires at least 100.
 const defaultMaxHops = 100
-
-// maxTargets is how many recipients a message may have with the members of aliases. A
-// single list has at most 100000.
-const maxTargets = 1000000
 
 type options struct {
 	foreground bool
@@ -105,7 +99,7 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	if o.check {
 		t := loader.Table()
 		if !t.Routes.MatchAll() {
-			fmt.Fprintf(stderr, "warning: %s: %s\n", loader.RoutesFile, noRouteForOthers)
+			fmt.Fprintf(stderr, "warning: %s: %s\n", loader.RoutesFile, router.NoRouteForOthers)
 		}
 		fmt.Fprintf(stdout, "%d routes, %d aliases\n", len(t.Routes.All()), t.Aliases.Len())
 		return exitOK
@@ -116,6 +110,18 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		return exitFault
 	}
 	return exitOK
+}
+
+// serve runs the router.
+func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger) error {
+	r, err := router.New(router.Options{Env: env, Loader: loader, Host: hostname(), MaxHops: o.maxHops, Log: log})
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGTERM)
+	signal.Ignore(syscall.SIGPIPE)
+	return r.Run(signals, o.once)
 }
 
 func hostname() string {

@@ -12,6 +12,6 @@
 // or its sender has a notice, and what arrived twice and why.
 //
 // go test runs a sample; make crashtest runs everything. The simulated counterpart,
-// with power cuts, is TestPowerCuts in cmd/router. The tests need ptrace(2), but not
+// with power cuts, is TestPowerCuts in router. The tests need ptrace(2), but not
 // root.
 package crashtest

@@ -19,7 +19,7 @@ import (
 
 // noticeCase is a message with one recipient, bob@example.net, and a d line as
 // agents and the scheduler write it. Package spool decides whether NOTIFY wants a
-// notice. Its tests, and TestNOTIFYHoldsThroughAliasesAndLists of cmd/router, try all
+// notice. Its tests, and TestNOTIFYHoldsThroughAliasesAndLists of router, try all
 // values of NOTIFY.
 type noticeCase struct {
 	name   string

@@ -1,4 +1,4 @@
-package main
+package router
 
 import (
 	"net/mail"
@@ -185,7 +185,7 @@ func TestHeaderThatCannotBeDeliveredIsAnswered(t *testing.T) {
 }
 
 func TestLoopsEnd(t *testing.T) {
-	loop := strings.Repeat("Received: by x\n", defaultMaxHops+1)
+	loop := strings.Repeat("Received: by x\n", 100+1)
 	f := newOffice(t, 0).route(os.Geteuid(), "from <s@a.example>\ntodsn NOTIFY=FAILURE\nto <x@b.example>\nenv-end\n"+loop+"\nbody\n")[0]
 	if r := f.Recipients[0]; r.Channel != "error" || r.Host != "hopcount" || r.User != "x@b.example" || r.DSN != "NOTIFY=FAILURE" {
 		t.Errorf("%+v", r)

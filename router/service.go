@@ -1,4 +1,4 @@
-package main
+package router
 
 // The loop: what wakes the router (inotify, the sweep, signals), and which submissions wait.
 
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"os/user"
 	"path/filepath"
 	"strconv"
@@ -21,7 +20,6 @@ import (
 	"zsched/internal/postoffice"
 	"zsched/internal/process"
 	"zsched/internal/zenv"
-	"zsched/router"
 	"zsched/router/table"
 )
 
@@ -29,9 +27,9 @@ import (
 // whose event was lost.
 const sweepInterval = 10 * time.Second
 
-// service is the running program. One goroutine does everything.
-type service struct {
-	machine *router.Machine
+// Service is the running router. One goroutine does everything.
+type Service struct {
+	machine *Machine
 	queue   *submissions
 	loader  *table.Loader
 	log     zerolog.Logger
@@ -47,7 +45,22 @@ type service struct {
 	replaced error
 }
 
-func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger) (*service, error) {
+// maxTargets is how many recipients a message may have with the members of aliases. A
+// single list has at most 100000.
+const maxTargets = 1000000
+
+// Options are what a Service needs.
+type Options struct {
+	Env     *zenv.File
+	Loader  *table.Loader // which has loaded the tables
+	Host    string        // the name of this machine
+	MaxHops int           // Received fields above which a message counts as looping
+	Log     zerolog.Logger
+}
+
+// New returns the router of the postoffice in Options.Env.
+func New(o Options) (*Service, error) {
+	env, loader := o.Env, o.Loader
 	maxSize, err := env.RouterMaxSize()
 	if err != nil {
 		return nil, err
@@ -57,16 +70,16 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 	if err != nil {
 		return nil, err
 	}
-	host := hostname()
+	host := o.Host
 	if !strings.Contains(host, ".") {
 		host = loader.Domains[0]
 	}
-	r := &service{
-		machine: &router.Machine{
-			Host: host, MaxHops: o.maxHops, MaxSize: maxSize, MaxTargets: maxTargets, Login: loginName,
+	r := &Service{
+		machine: &Machine{
+			Host: host, MaxHops: o.MaxHops, MaxSize: maxSize, MaxTargets: maxTargets, Login: loginName,
 			Trusted: map[int]bool{0: true, os.Geteuid(): true},
 		},
-		queue: q, loader: loader, log: log, notify: env.Value("SCHEDULERNOTIFY"),
+		queue: q, loader: loader, log: o.Log, notify: env.Value("SCHEDULERNOTIFY"),
 		known: map[string]bool{}, failed: map[string]bool{},
 		failures: logs.Throttle{Number: 5, Period: time.Second},
 		reloads:  postoffice.ReloadRecord{Path: filepath.Join(q.dir, postoffice.RouterReload)},
@@ -88,42 +101,37 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 	return r, nil
 }
 
-func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger) error {
-	r, err := newRouter(o, env, loader, log)
-	if err != nil {
-		return err
-	}
+// Run routes mail until SIGINT or SIGTERM comes; SIGHUP and SIGUSR1 make it read the tables.
+// With once it ends when no submission waits. No other router may run in the postoffice.
+func (r *Service) Run(signals <-chan os.Signal, once bool) (err error) {
 	defer r.queue.Close()
 	defer r.syslog.Close()
 	if r.queue.claim, err = process.NewClaim(r.queue.dir, "router", process.RouterDir, queueDirs[:]...); err != nil {
 		return err
 	}
 	defer r.queue.claim.Close()
-	log.Info().Int("pid", os.Getpid()).Msg("router started")
+	r.log.Info().Int("pid", os.Getpid()).Msg("router started")
 	r.recordReload(nil)
 	r.warnOfRoutes()
-	if o.once {
+	if once {
 		r.drain()
 		return r.replaced
 	}
 	r.recover()
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGTERM)
-	signal.Ignore(syscall.SIGPIPE)
 	w, err := r.watch()
 	if err != nil {
-		log.Warn().Err(err).Msg("router/ is not watched; new mail is found by sweeping")
+		r.log.Warn().Err(err).Msg("router/ is not watched; new mail is found by sweeping")
 		w = new(fsnotify.Watcher)
 	}
 	r.loop(signals, w)
 	if r.replaced == nil {
-		log.Info().Msg("router stopped")
+		r.log.Info().Msg("router stopped")
 	}
 	return r.replaced
 }
 
 // loop routes mail until a signal comes, or a directory was replaced.
-func (r *service) loop(signals <-chan os.Signal, w *fsnotify.Watcher) {
+func (r *Service) loop(signals <-chan os.Signal, w *fsnotify.Watcher) {
 	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
 	r.sweep()
@@ -163,7 +171,7 @@ func (r *service) loop(signals <-chan os.Signal, w *fsnotify.Watcher) {
 }
 
 // watch watches router/ and its hash directories for new files.
-func (r *service) watch() (*fsnotify.Watcher, error) {
+func (r *Service) watch() (*fsnotify.Watcher, error) {
 	w, err := fsnotify.NewBufferedWatcher(1024)
 	if err != nil {
 		return nil, err
@@ -182,7 +190,7 @@ func (r *service) watch() (*fsnotify.Watcher, error) {
 	return w, nil
 }
 
-func (r *service) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
+func (r *Service) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
 	if !e.Has(fsnotify.Create) {
 		return
 	}
@@ -201,7 +209,7 @@ func (r *service) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
 
 // sweep adds the submissions in router/. Those in a directory that cannot be read are found
 // later.
-func (r *service) sweep() {
+func (r *Service) sweep() {
 	_ = postoffice.EachSubmission(r.queue.dir, func(name string, _ os.FileInfo) bool {
 		r.add(name)
 		return true
@@ -209,7 +217,7 @@ func (r *service) sweep() {
 }
 
 // add adds a submission to those that wait.
-func (r *service) add(name string) {
+func (r *Service) add(name string) {
 	if !r.known[name] {
 		r.known[name] = true
 		r.waiting = append(r.waiting, name)
@@ -217,7 +225,7 @@ func (r *service) add(name string) {
 }
 
 // drain routes all submissions that wait.
-func (r *service) drain() {
+func (r *Service) drain() {
 	r.recover()
 	r.sweep()
 	for len(r.waiting) > 0 && r.replaced == nil {
@@ -226,7 +234,7 @@ func (r *service) drain() {
 }
 
 // recover completes or undoes what an interruption has left.
-func (r *service) recover() {
+func (r *Service) recover() {
 	paths, err := r.queue.Recover(r.queue.quarantine)
 	for _, path := range paths {
 		r.log.Info().Str("file", path).Msg("queued after an interruption")
@@ -239,7 +247,7 @@ func (r *service) recover() {
 
 // endIfReplaced makes the router end if the error is that a directory of the postoffice is
 // another one than at the start. Mail there may be another router's.
-func (r *service) endIfReplaced(err error) bool {
+func (r *Service) endIfReplaced(err error) bool {
 	if errors.Is(err, process.ErrReplaced) {
 		r.replaced = err
 	}
@@ -248,7 +256,7 @@ func (r *service) endIfReplaced(err error) bool {
 
 // refresh reads the tables again if they have changed or force is set. If they have
 // errors, the old ones stay in force.
-func (r *service) refresh(force bool) {
+func (r *Service) refresh(force bool) {
 	loaded, err := r.loader.Refresh(time.Now(), force)
 	if err != nil {
 		for line := range strings.Lines(err.Error()) {
@@ -266,20 +274,20 @@ func (r *service) refresh(force bool) {
 	r.warnOfRoutes()
 }
 
-// noRouteForOthers is the warning about routes without the pattern "*".
-const noRouteForOthers = "no line has the pattern *, so mail to other domains fails"
+// NoRouteForOthers is the warning about routes without the pattern "*".
+const NoRouteForOthers = "no line has the pattern *, so mail to other domains fails"
 
 // warnOfRoutes logs that the routes leave domains out. A site may want that, but a line may
 // also have been lost.
-func (r *service) warnOfRoutes() {
+func (r *Service) warnOfRoutes() {
 	if !r.loader.Table().Routes.MatchAll() {
-		r.log.Warn().Str("file", r.loader.RoutesFile).Msg(noRouteForOthers)
+		r.log.Warn().Str("file", r.loader.RoutesFile).Msg(NoRouteForOthers)
 	}
 }
 
 // recordReload writes why a reload failed to a file in POSTOFFICE, where the scheduler
 // finds it for mailq, or removes that file.
-func (r *service) recordReload(failure error) {
+func (r *Service) recordReload(failure error) {
 	if err := r.reloads.Set(failure); err != nil {
 		r.log.Warn().Err(err).Msg("the result of the reload is not recorded for mailq")
 	}

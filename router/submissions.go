@@ -1,4 +1,4 @@
-package main
+package router
 
 // Submissions in router/: how one is opened, how a batch of them comes into the queue, and
 // how one that cannot be read is quarantined.
@@ -19,7 +19,6 @@ import (
 	"zsched/internal/postoffice"
 	"zsched/internal/process"
 	"zsched/queue"
-	"zsched/router"
 )
 
 // queueDirs are the directories of the postoffice in which the router works.
@@ -35,18 +34,18 @@ type submissions struct {
 // job is a submission in a batch: a file of router/ that is open, what it becomes, and its
 // place in the queue.
 type job struct {
-	router.Submission
-	*router.Routed
+	Submission
+	*Routed
 	queue.Item
 	info os.FileInfo
 }
 
 func openSubmissions(dir string, levels int) (*submissions, error) {
-	router, err := postoffice.OpenDirFile(filepath.Join(dir, "router"))
+	top, err := postoffice.OpenDirFile(filepath.Join(dir, "router"))
 	if err != nil {
 		return nil, err
 	}
-	_ = router.Close()
+	_ = top.Close()
 	q := &submissions{dir: dir}
 	if q.Committer, err = queue.OpenRouter(dir, levels); err != nil {
 		return nil, err
@@ -81,13 +80,13 @@ func (q *submissions) open(name string) (*job, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = fs.ErrNotExist
 	} else if err == nil && info.Sys().(*syscall.Stat_t).Nlink != 1 {
-		err = router.Unreadablef("the file has %d names", info.Sys().(*syscall.Stat_t).Nlink)
+		err = Unreadablef("the file has %d names", info.Sys().(*syscall.Stat_t).Nlink)
 	}
 	if err != nil {
 		_ = file.Close()
 		return nil, err
 	}
-	return &job{info: info, Item: queue.Item{Message: path, File: file}, Submission: router.Submission{
+	return &job{info: info, Item: queue.Item{Message: path, File: file}, Submission: Submission{
 		Name: name, Message: file, Size: info.Size(), ModifiedAt: info.ModTime(), Number: inodeOf(info), UID: ownerOf(info),
 	}}, nil
 }
@@ -102,7 +101,7 @@ func (q *submissions) commit(jobs []*job) {
 	q.Commit(items)
 	for _, j := range jobs {
 		if errors.Is(j.Err, queue.ErrContents) {
-			j.Err = router.Unreadable{Err: j.Err}
+			j.Err = Unreadable{Err: j.Err}
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package router
 
 // One run of the simulated power cuts: lives of the machine, and what is checked after them.
 

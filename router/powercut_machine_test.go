@@ -1,4 +1,4 @@
-package main
+package router
 
 // The machine of the simulated power cuts: scheduler, router, SMTP server and
 // agents in one process on a disk in memory.
@@ -63,7 +63,7 @@ type machine struct {
 	daemon  *daemon.Daemon
 	signals chan os.Signal // to the scheduler
 	admin   *admin.Server
-	router  *service
+	router  *Service
 	toRoute chan os.Signal      // to the router
 	newMail chan fsnotify.Event // hints to the router
 	door    *smtpserver.Server
@@ -144,7 +144,7 @@ func (m *machine) startRouter(loader *table.Loader) error {
 	if err := own.Load(); err != nil {
 		return err
 	}
-	r, err := newRouter(&options{maxHops: defaultMaxHops}, env, own, m.log)
+	r, err := New(Options{Env: env, Loader: own, Host: "mx.example", MaxHops: 100, Log: m.log})
 	if err != nil {
 		return err
 	}

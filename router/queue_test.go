@@ -1,4 +1,4 @@
-package main
+package router
 
 import (
 	"bytes"
@@ -50,14 +50,13 @@ func (o *office) write(name, text string) {
 	}
 }
 
-func (o *office) router() *service {
+func (o *office) router() *Service {
 	o.t.Helper()
-	options := &options{maxHops: defaultMaxHops}
-	loader := table.NewLoader(o.env.Value("MAILSHARE"), o.env.Value("ORGDOMAIN"), hostname())
+	loader := table.NewLoader(o.env.Value("MAILSHARE"), o.env.Value("ORGDOMAIN"), "mx.example")
 	if err := loader.Load(); err != nil {
 		o.t.Fatal(err)
 	}
-	r, err := newRouter(options, o.env, loader, zerolog.New(zerolog.NewTestWriter(o.t)))
+	r, err := New(Options{Env: o.env, Loader: loader, Host: "mx.example", MaxHops: 100, Log: zerolog.New(zerolog.NewTestWriter(o.t))})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -124,7 +123,7 @@ type killed struct{}
 
 // dieAt runs f until its step number n, where it dies, and reports whether there
 // was such a step.
-func dieAt(r *service, n int, f func()) (died bool) {
+func dieAt(r *Service, n int, f func()) (died bool) {
 	defer func() {
 		if r.queue.Step = func(string) {}; died {
 			return
@@ -158,7 +157,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 				o.write("router/1", toList)
 				o.write("router/2", "from <s@a.example>\nto <z@d.example>\nenv-end\nSubject: y\n\nbody\n")
 				done := map[string]int{}
-				newRouter := func() *service {
+				newRouter := func() *Service {
 					r := o.router()
 					r.queue.SyncAll = func() error { return nil }
 					return r

@@ -1,4 +1,4 @@
-package main
+package router
 
 // A batch: submissions are opened, routed and queued together, and the result of each
 // is logged and announced.
@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/queue"
-	"zsched/router"
 )
 
 const (
@@ -38,7 +37,7 @@ func batchFiles() int {
 }
 
 // batch routes some of the submissions that wait.
-func (r *service) batch() {
+func (r *Service) batch() {
 	if r.endIfReplaced(r.queue.claim.Check()) {
 		return
 	}
@@ -53,7 +52,7 @@ func (r *service) batch() {
 }
 
 // take takes the first submissions that wait for a batch, and opens and routes them.
-func (r *service) take() (jobs []*job) {
+func (r *Service) take() (jobs []*job) {
 	size, recipients, limit := 0, 0, batchFiles()
 	for len(r.waiting) > 0 && len(jobs) < limit && size < batchBytes && recipients < batchRecipients {
 		name := r.waiting[0]
@@ -75,7 +74,7 @@ func (r *service) take() (jobs []*job) {
 
 // open opens and routes a submission. The error is fs.ErrNotExist if the file does not exist
 // any more, or is no submission.
-func (r *service) open(name string) (*job, error) {
+func (r *Service) open(name string) (*job, error) {
 	j, err := r.queue.open(name)
 	if err != nil {
 		return nil, err
@@ -89,11 +88,11 @@ func (r *service) open(name string) (*job, error) {
 
 // fail handles a submission that was not queued: one that cannot be read is
 // quarantined, and any other is tried again with the next sweep.
-func (r *service) fail(name string, err error) {
+func (r *Service) fail(name string, err error) {
 	if r.endIfReplaced(err) {
 		return
 	}
-	var bad router.Unreadable
+	var bad Unreadable
 	if errors.As(err, &bad) {
 		moved := r.queue.quarantine(filepath.Join(r.queue.dir, "router", name), filepath.Base(name), err.Error())
 		if moved == nil {
@@ -122,7 +121,7 @@ func (r *service) fail(name string, err error) {
 }
 
 // finish logs and announces the result of a job.
-func (r *service) finish(j *job, startedAt time.Time) {
+func (r *Service) finish(j *job, startedAt time.Time) {
 	if j.Err != nil && j.Moved {
 		r.log.Error().Str("file", j.Name).Err(j.Err).Msg("message not queued yet; recovery will complete it")
 		return
@@ -146,7 +145,7 @@ func (r *service) finish(j *job, startedAt time.Time) {
 
 // announce tells the scheduler of a control file. An error does not matter: the
 // scheduler watches transport/.
-func (r *service) announce(path string) {
+func (r *Service) announce(path string) {
 	if r.notify != "" {
 		_ = queue.Announce(r.notify, path)
 	}

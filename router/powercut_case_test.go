@@ -1,4 +1,4 @@
-package main
+package router
 
 // Power cuts that once lost mail, each with its own order of calls.
 

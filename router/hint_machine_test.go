@@ -1,4 +1,4 @@
-package main
+package router
 
 // Hints to the router and the scheduler of the simulated machine, in place of inotify.
 

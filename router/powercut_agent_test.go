@@ -1,4 +1,4 @@
-package main
+package router
 
 // The agents of the simulated power cuts.
 

@@ -1,4 +1,4 @@
-package main
+package router
 
 // Recovery: how long mail stays where it is after a fault of the disk has ended.
 

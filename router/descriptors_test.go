@@ -1,4 +1,4 @@
-package main
+package router
 
 // Few descriptors: batches become smaller, and all mail is routed.
 

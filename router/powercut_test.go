@@ -1,4 +1,4 @@
-package main
+package router
 
 // Power cuts: the whole of submission, routing, delivery and notices in one
 // process on a disk in memory, whose power goes at any call.

@@ -1,4 +1,4 @@
-package main
+package router
 
 // NOTIFY of RFC 3461, from the envelope of a submission through aliases and lists to
 // the notices that the sender gets: with the real router, scheduler and errormail.
