@@ -227,13 +227,13 @@ func (n *Node) divide(l *limit) {
 	if l.least > 0 {
 		limit = min(limit, l.least)
 	}
-	if !n.members.remembered {
+	nodes, parts := n.members.names(), n.parts()
+	if parts == 0 {
 		n.allow(l, 0, never)
 		return
 	}
-	nodes := n.members.names()
-	part := limit / n.parts()
-	if part == 0 && len(nodes) == n.parts() && slices.Index(nodes, n.options.Node) < limit {
+	part := limit / parts
+	if part == 0 && len(nodes) == parts && slices.Index(nodes, n.options.Node) < limit {
 		part = 1
 	}
 	n.allow(l, part, never)

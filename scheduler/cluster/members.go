@@ -19,8 +19,6 @@ const rememberNodes = 10 * time.Minute
 type members struct {
 	known map[string]member // by name, without this node
 	self  string
-	// remembered says that known includes the nodes that an earlier process knew.
-	remembered bool
 
 	joined  bool   // the store has accepted this process under its name
 	refused string // the claim of another process on the name; "": none
@@ -52,34 +50,20 @@ func (m *members) start(now boot) {
 	m.started, m.lastOK, m.reports = true, now, now
 }
 
-// Nodes returns the names of the other nodes that have reported to the store within
-// the last ten minutes, or did so before it was lost.
-func (n *Node) Nodes() []string { return slices.Sorted(maps.Keys(n.members.known)) }
-
-// Remember adds the nodes that an earlier process of this node knew. Before this
-// call, the node has no part of any limit without the store. If the store does not
-// list a node either, it is forgotten after ten minutes with the store.
-func (n *Node) Remember(nodes []string) {
-	m := &n.members
-	m.remembered = true
-	for _, name := range nodes {
-		if _, known := m.known[name]; !known && name != m.self {
-			m.known[name] = member{reported: n.now}
-		}
-	}
-	if m.lost {
-		n.divideAll()
-	}
-}
-
 // names returns the known nodes, this one included, sorted.
 func (m *members) names() []string {
 	return slices.Sorted(maps.Keys(m.withSelf()))
 }
 
 // parts is the number of nodes among which limits are divided without the store: those
-// that are known, and at least as many as PARAMcluster says.
-func (n *Node) parts() int { return max(len(n.members.names()), n.options.Store.Nodes) }
+// that are known, and at least as many as PARAMcluster says. It is 0 if this process has never
+// reached the store, and PARAMcluster does not say how many there are.
+func (n *Node) parts() int {
+	if n.members.born == 0 && n.options.Store.Nodes == 0 {
+		return 0
+	}
+	return max(len(n.members.names()), n.options.Store.Nodes)
+}
 
 func (m *members) withSelf() map[string]member {
 	all := maps.Clone(m.known)
@@ -218,7 +202,11 @@ func (n *Node) checkLost() {
 	}
 	m.lost, n.stats.Lost = true, true
 	n.stats.Losses++
-	n.options.Log(scheduler.Error, "cluster: the store is lost: each limit of the cluster is divided among "+strconv.Itoa(n.parts())+" nodes")
+	what := "each limit of the cluster is divided among " + strconv.Itoa(n.parts()) + " nodes"
+	if n.parts() == 0 {
+		what = "nothing under its limits is started before it is reached, because PARAMcluster has no nodes="
+	}
+	n.options.Log(scheduler.Error, "cluster: the store is lost: "+what)
 	waiting := n.backlog
 	n.backlog = nil
 	for i := range waiting {

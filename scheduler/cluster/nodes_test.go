@@ -186,8 +186,8 @@ func TestNodeDies(t *testing.T) {
 	})
 }
 
-// TestRestartWithoutTheStore: the state file has the other nodes, so that a node that
-// starts while the store is down divides by all of them.
+// TestRestartWithoutTheStore: a node that starts while the store is down divides by the
+// number of nodes that PARAMcluster gives.
 func TestRestartWithoutTheStore(t *testing.T) {
 	virtually(t, func(t *testing.T, s *memoryStore) {
 		x := settled(t, s, 9)

@@ -125,11 +125,11 @@ func (n *Node) allowTokens(r *rate, tokens int, until boot) {
 // drawAlone gives the core tokens of this node's part of the rate while the store
 // is lost.
 func (n *Node) drawAlone(r *rate) {
-	if r.wanted == 0 || !n.members.remembered {
+	part := boot(n.parts())
+	if r.wanted == 0 || part == 0 {
 		return
 	}
 	r.drawn = n.now
-	part := boot(n.parts())
 	interval := boot(r.interval()) * part
 	r.arrival = max(r.arrival, n.now)
 	burst := max(interval, boot(drawSpan))

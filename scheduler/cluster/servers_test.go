@@ -54,7 +54,6 @@ func run(t *testing.T, address, name string, ttl time.Duration, events func(*run
 	t.Cleanup(func() { close(stop); <-ended; n.Close() })
 	go func() {
 		defer close(ended)
-		n.do(func() { n.Remember(nil) })
 		for {
 			var next time.Time
 			n.do(func() { next = n.Next() })

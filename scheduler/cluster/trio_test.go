@@ -109,6 +109,7 @@ func (n *scheduling) boot() {
 		Rand: rand.New(rand.NewPCG(1, 2)), Timeout: n.trio.timeout,
 	}
 	n.link = n.trio.store.use(&o)
+	o.Store.Nodes = 3
 	n.node = cluster.Open(o)
 	n.Options.Cluster, n.Options.State, n.dead = n.node, n.state, false
 	files := n.Spool

@@ -91,12 +91,11 @@ func (v *virtual) wall() time.Time { return virtualStart.Add(v.now) }
 
 // boot starts a process of the node, without sessions.
 func (n *virtualNode) boot(max int) {
-	a := redisurl.Address{TTL: virtualTTL}
+	a := redisurl.Address{TTL: virtualTTL, Nodes: len(n.v.nodes)}
 	n.alive, n.busy, n.allowed, n.inbox, n.inboxAt = true, 0, scheduler.Allowance{}, nil, nil
 	n.v.calls++
 	n.Node = newNode(Options{Store: a, Node: n.name, Place: "at" + n.name, Nonce: fmt.Sprint(n.name, ".", n.v.calls),
 		Rand: n.v.rand}, n.carry)
-	n.Remember(n.v.names())
 	n.Perform(scheduler.Want{Limit: n.v.limit, Max: max})
 	n.waitedAt = n.v.now
 }

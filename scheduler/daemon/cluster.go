@@ -20,10 +20,6 @@ type Cluster interface {
 	// the end of a turn. Both return events for the core.
 	Turn(now time.Time) []scheduler.Event
 	Flush() []scheduler.Event
-	// Nodes returns the names of the other nodes, which the state file keeps. Remember
-	// is called once at the start, with those that an earlier process has kept.
-	Nodes() []string
-	Remember(nodes []string)
 	// Next is the time of the next turn, if nothing else happens first; zero: there is none.
 	Next() time.Time
 }
@@ -35,8 +31,6 @@ func (alone) Perform(scheduler.Action)         {}
 func (alone) Woken() <-chan struct{}           { return nil }
 func (alone) Turn(time.Time) []scheduler.Event { return nil }
 func (alone) Flush() []scheduler.Event         { return nil }
-func (alone) Nodes() []string                  { return nil }
-func (alone) Remember([]string)                {}
 func (alone) Next() time.Time                  { return time.Time{} }
 
 // begin begins a turn, when something has happened.

@@ -5,7 +5,6 @@ package daemon
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -14,12 +13,11 @@ import (
 	"zsched/scheduler/state"
 )
 
-// restoreState tells the core and the cluster what an earlier process knew. What it knew
+// restoreState tells the core what an earlier process knew. What it knew
 // about mail is kept until all mail of the start is loaded.
 func (d *Daemon) restoreState() {
 	l, path := &d.loop, d.options.State
 	if path == "" {
-		d.options.Cluster.Remember(nil)
 		return
 	}
 	began := time.Now()
@@ -31,7 +29,6 @@ func (d *Daemon) restoreState() {
 		Dur("ms", time.Since(began)).Msg("saved state read")
 	l.saved = table
 	l.stepAll(table.Events())
-	d.options.Cluster.Remember(table.Nodes())
 }
 
 // savedOf returns what an earlier process knew of the recipients of a message.
@@ -56,13 +53,12 @@ const (
 // saved before all mail of the start is loaded: until then the file of the earlier process
 // knows more.
 type saver struct {
-	path    string
-	ask     func(func(*Loop)) error
-	owned   func() error // returns why nothing may be written any more, or nil
-	cluster Cluster
-	steps   uint64 // of the loop, at the last save
-	failed  bool   // the last save failed, and that was logged
-	log     *zerolog.Logger
+	path   string
+	ask    func(func(*Loop)) error
+	owned  func() error // returns why nothing may be written any more, or nil
+	steps  uint64       // of the loop, at the last save
+	failed bool         // the last save failed, and that was logged
+	log    *zerolog.Logger
 }
 
 // startSaver starts the saver. The function that it returns, which is called after
@@ -73,7 +69,7 @@ func (d *Daemon) startSaver() (stop func()) {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	sv := &saver{path: o.State, log: &o.Log, owned: o.Owned, cluster: o.Cluster}
+	sv := &saver{path: o.State, log: &o.Log, owned: o.Owned}
 	sv.ask = func(f func(*Loop)) error { return d.Ask(ctx, f) }
 	ended := make(chan struct{})
 	go func() {
@@ -115,17 +111,16 @@ func (sv *saver) save() error {
 	if err := sv.owned(); err != nil {
 		return err
 	}
-	var nodes []string // of the cluster
 	var pass *scheduler.SavePass
 	err := sv.ask(func(l *Loop) {
 		if l.loaded && l.steps != sv.steps {
-			sv.steps, nodes, pass = l.steps, slices.Clone(sv.cluster.Nodes()), l.core.Save()
+			sv.steps, pass = l.steps, l.core.Save()
 		}
 	})
 	if err != nil || pass == nil {
 		return err
 	}
-	err, failure := sv.write(nodes, pass)
+	err, failure := sv.write(pass)
 	switch {
 	case err != nil || sv.failed == (failure != nil):
 	case failure != nil:
@@ -141,15 +136,12 @@ func (sv *saver) save() error {
 
 // write writes a new file and puts it in its place. err is that of the loop, failure that of
 // the file.
-func (sv *saver) write(nodes []string, pass *scheduler.SavePass) (err, failure error) {
+func (sv *saver) write(pass *scheduler.SavePass) (err, failure error) {
 	file, failure := state.Create(sv.path)
 	if failure != nil {
 		return nil, failure
 	}
 	defer file.Close()
-	if len(nodes) > 0 {
-		file.WriteNodes(nodes)
-	}
 	var part scheduler.Saved
 	for more := true; more; {
 		if err := sv.ask(func(*Loop) { more = pass.Next(&part, saveSlice) }); err != nil {

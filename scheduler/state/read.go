@@ -92,10 +92,6 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 
 // readLine reads one line of a section.
 func (s *section) readLine(line []byte) {
-	if string(line) == "n" {
-		s.table.nodes = nil
-		return
-	}
 	if len(line) < 2 || line[1] != ' ' {
 		s.table.Skipped++
 		return
@@ -112,11 +108,6 @@ func (s *section) readLine(line []byte) {
 		var r scheduler.SavedRate
 		if f.rate(&r); !f.bad {
 			t.rates[r.RateKey] = r
-		}
-	case 'n':
-		var names []string
-		if f.nodes(&names); !f.bad {
-			t.nodes = names
 		}
 	}
 	if f.bad {

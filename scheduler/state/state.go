@@ -13,7 +13,6 @@
 //	t "CHANNEL" "HOST" UNTIL STEP FLAGS WINDOW SUCCESS FAILURE COHORTS NUMBER [PAID "SITE" SITEUNTIL
 //	  ["PATTERN" "HOSTPATTERN" "EXPRESSION" "ACTION" SINCE UNTIL]...]
 //	b SETTING "NAME" "RATES" PAID
-//	n ["NODE"]...
 //
 // The first line gives the version. Version 0.9 appended to the file, and began with such a
 // line each time: another one begins the numbers of diagnostics anew. What follows the line
@@ -30,9 +29,8 @@
 // all tokens of its rate are available again (0: they are), its site and when that is
 // forgotten, and the reply rules in force on it. A b line is a rate that several threads
 // share (channelrate, siterate): what it is for, its table with the burst, and
-// when all its tokens are available again. An n line has the other nodes of the cluster. Of
-// several lines about one thing, and of several n lines, the last counts. Times are in seconds
-// since the epoch. Quoted words are as in Go.
+// when all its tokens are available again. Of several lines about one thing, the last counts.
+// Times are in seconds since the epoch. Quoted words are as in Go.
 //
 // Later versions may add other kinds of lines, each with a letter of its own, and new
 // fields at the end of a line: readers skip both.
@@ -113,13 +111,4 @@ func (f *fields) rate(r *scheduler.SavedRate) {
 	f.quoted(&r.Name)
 	f.quoted(&r.Rates)
 	count(f, &r.PaidAt, math.MaxInt64)
-}
-
-func (f *fields) nodes(names *[]string) {
-	for i := 0; f.more(i < len(*names)); i++ {
-		if i == len(*names) {
-			*names = append(*names, "")
-		}
-		f.quoted(&(*names)[i])
-	}
 }

@@ -290,23 +290,3 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
-
-// Names of nodes for which the line has no room are left out.
-func TestNodesAreKept(t *testing.T) {
-	path := filepath.Join(t.TempDir(), Name)
-	long := strings.Repeat("\xff", maxLine/4)
-	for _, nodes := range [][]string{{"mx2", "a \"b\""}, {"mx3", long, "mx4"}, {}} {
-		w, err := Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.WriteNodes(nodes)
-		if err := errors.Join(w.Commit(), w.Close()); err != nil {
-			t.Fatal(err)
-		}
-		want := slices.DeleteFunc(slices.Clone(nodes), func(name string) bool { return name == long })
-		if table := read(t, path); !slices.Equal(table.Nodes(), want) || table.Skipped > 0 {
-			t.Errorf("got %q, want %q; %d lines skipped", table.Nodes(), want, table.Skipped)
-		}
-	}
-}

@@ -17,7 +17,6 @@ type Table struct {
 	diagnostics []diagnostic
 	threads     map[[2]string]scheduler.SavedThread
 	rates       map[scheduler.RateKey]scheduler.SavedRate
-	nodes       []string
 }
 
 // entry is an r line. With offset 0, it is about all recipients of a message that was not
@@ -60,9 +59,6 @@ func (t *Table) Events() []scheduler.Event {
 
 // compareNames puts threads into the order of channel and host.
 func compareNames(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
-
-// Nodes has the names of the other nodes of the cluster.
-func (t *Table) Nodes() []string { return t.nodes }
 
 // Of returns what the file says about the recipients of a message, by offset. What it says
 // about all of them has offset 0.

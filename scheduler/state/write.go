@@ -86,20 +86,6 @@ func (w *Writer) thread(t *scheduler.SavedThread) {
 	})
 }
 
-// WriteNodes adds the names of the other nodes of the cluster. Names for which the line has
-// no room are left out.
-func (w *Writer) WriteNodes(nodes []string) {
-	room := maxLine
-	var fit []string
-	for _, name := range nodes {
-		if need := 4*len(name) + len(` ""`); need < room {
-			room -= need
-			fit = append(fit, name)
-		}
-	}
-	w.line('n', func(f *fields) { f.nodes(&fit) })
-}
-
 // number returns the number of a diagnostic, and writes it if it is new; 0: there is none, or
 // there are too many.
 func (w *Writer) number(d diagnostic) uint32 {
