@@ -45,21 +45,17 @@ func (p *program) list(where *mailq.Selection) error {
 	if where != nil {
 		return p.listSelected(where)
 	}
-	hasJSON, err := p.client.HasJSON()
-	switch {
-	case err != nil:
-		return err
-	case !hasJSON && !p.json:
+	threads, err := p.threads()
+	if client.KindOf(err) == client.Refused { // ZMailer's server has no JSON
 		return p.listText()
+	}
+	if err != nil {
+		return err
 	}
 	name := mailq.Name{Channel: strings.ToLower(p.thread.channel), Host: strings.ToLower(p.thread.host)}
 	where = &mailq.Selection{Channel: cmp.Or(name.Channel, "*")}
 	if name.Host != "" {
 		where = &mailq.Selection{Threads: []mailq.Name{name}}
-	}
-	threads, err := p.threads()
-	if err != nil {
-		return err
 	}
 	var total []string
 	if p.thread == (threadFilter{}) && p.owner == nil && !p.json {
@@ -89,12 +85,12 @@ func (p *program) listText() error {
 	names := []mailq.Name{{Channel: strings.ToLower(p.thread.channel), Host: strings.ToLower(p.thread.host)}}
 	if p.thread.host == "" {
 		names = nil
-		for t, err := range p.client.Threads() {
+		for name, err := range p.client.TextThreads() {
 			if err != nil {
 				return err
 			}
-			if p.thread.matches(t.Name) {
-				names = append(names, t.Name)
+			if p.thread.matches(name) {
+				names = append(names, name)
 			}
 		}
 	}
@@ -157,7 +153,7 @@ func (p *program) threads() (map[mailq.Name]*mailq.Thread, error) {
 	if p.json {
 		return threads, nil
 	}
-	for t, err := range client.Objects[mailq.ThreadItem](p.client.Show("JSON SHOW QUEUE THREADS")) {
+	for t, err := range p.client.Threads() {
 		if err != nil {
 			return nil, err
 		}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
-	"slices"
 
 	"zsched/internal/zenv"
 	"zsched/mailq/client"
@@ -21,11 +20,8 @@ import (
 // target is the server to ask and its postoffice.
 type target struct {
 	client.Address
-	// others are more addresses of the same server, which are tried in turn if no
-	// process answers at Address.
-	others []client.Address
-	spool  *client.Postoffice
-	local  bool // the server is on this host
+	spool *client.Postoffice
+	local bool // the server is on this host
 	// own says that the scheduler of spool is meant: one that has another postoffice is not
 	// asked.
 	own bool
@@ -62,8 +58,7 @@ func findTarget(o *options, env *zenv.File) (*target, error) {
 		}
 	case !named:
 		at.own = true
-		addresses, err := knownAddresses(env, at.Address)
-		at.Address, at.others, at.badConfig = addresses[0], addresses[1:], err
+		at.Address, at.badConfig = configured(env, at.Address)
 	}
 	if !named && o.address == "" && o.status == 0 && !at.spool.EverActive() {
 		at.inactive = fmt.Errorf("%s is %w (%q does not exist)", dir, errNeverActive, filepath.Join(dir, ".pid.scheduler"))
@@ -82,45 +77,33 @@ func servicePort() int {
 	return client.Port
 }
 
-// knownAddresses returns the addresses at which the scheduler of this host may
-// answer, the likeliest first: those of PARAMmailqsock, or fallback if there are none.
-// UNIX sockets come first, because there the scheduler knows the user without a password.
-// The error says what is wrong with scheduler.cf; its PARAMs without errors are used
-// nevertheless.
-func knownAddresses(env *zenv.File, fallback client.Address) (addresses []client.Address, err error) {
+// configured returns the address of PARAMmailqsock at which the scheduler of this host answers, or
+// fallback if there is none. A UNIX socket comes first, because there the scheduler knows the user
+// without a password. The error says what is wrong with scheduler.cf; its PARAMs without errors
+// are used nevertheless.
+func configured(env *zenv.File, fallback client.Address) (client.Address, error) {
 	params, err := config.LoadParams(config.DefaultFile(env), env)
-	for _, socket := range params.MailqSocks {
-		if at, ok := clientAddress(socket.String(), fallback); ok && !slices.Contains(addresses, at) {
-			addresses = append(addresses, at)
-		}
-	}
-	if len(addresses) == 0 {
-		addresses = []client.Address{fallback}
-	}
-	slices.SortStableFunc(addresses, func(a, b client.Address) int {
-		return map[bool]int{true: 1}[a.Path == ""] - map[bool]int{true: 1}[b.Path == ""]
-	})
-	var wrong config.Errors
-	switch {
-	case errors.As(err, &wrong) && len(wrong) > 1:
-		err = fmt.Errorf("%w (%d errors: scheduler --check)", wrong[0], len(wrong))
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return addresses, err
-}
-
-// clientAddress returns the address to connect to for one at which the scheduler
-// listens.
-func clientAddress(text string, fallback client.Address) (at client.Address, ok bool) {
-	at, err := client.ParseAddress(text, fallback)
-	if err != nil {
-		return at, false
+	address := fallback
+	for _, socket := range params.MailqSocks {
+		at, wrong := client.ParseAddress(socket.String(), fallback)
+		if wrong != nil {
+			continue
+		}
+		if bound, err := netip.ParseAddr(at.Host); err == nil && bound.IsUnspecified() {
+			at.Host = fallback.Host
+		}
+		if address == fallback || at.Path != "" && address.Path == "" {
+			address = at
+		}
 	}
-	if bound, err := netip.ParseAddr(at.Host); err == nil && bound.IsUnspecified() {
-		at.Host = fallback.Host
+	var wrong config.Errors
+	if errors.As(err, &wrong) && len(wrong) > 1 {
+		err = fmt.Errorf("%w (%d errors: scheduler --check)", wrong[0], len(wrong))
 	}
-	return at, true
+	return address, err
 }
 
 // isLocal reports whether a host is this one, as its name or address says.

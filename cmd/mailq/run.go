@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -136,34 +134,14 @@ func (p *program) ask(do func() error) error {
 	})
 }
 
-// errOtherPostoffice says that the scheduler at an address is that of another postoffice.
-var errOtherPostoffice = errors.New("the scheduler there has another postoffice")
-
-// connect begins a session at the first address at which the scheduler answers and, in
-// version 2, logs in.
+// connect begins a session and, in version 2, logs in, unless the scheduler has another postoffice
+// than the one that is meant.
 func (p *program) connect() (*client.Client, error) {
-	dialer := client.Dialer{Prefer: p.prefer, Timeout: connectTimeout}
-	var failed, other error
-	for _, at := range append([]client.Address{p.target.Address}, p.target.others...) {
-		conn, err := dialer.Dial(context.Background(), at)
-		if err != nil {
-			failed = cmp.Or(failed, err)
-			continue
-		}
-		c, err := p.begin(conn, at)
-		if errors.Is(err, errOtherPostoffice) {
-			other = cmp.Or(other, err)
-			continue
-		}
-		p.target.Address = at
-		return c, err
+	at := p.target.Address
+	conn, err := client.Dialer{Prefer: p.prefer, Timeout: connectTimeout}.Dial(context.Background(), at)
+	if err != nil {
+		return nil, cmp.Or(p.target.inactive, err)
 	}
-	return nil, cmp.Or(other, p.target.inactive, failed)
-}
-
-// begin begins a session on a connection, unless the scheduler has another postoffice than the
-// one that is meant.
-func (p *program) begin(conn net.Conn, at client.Address) (*client.Client, error) {
 	options := client.Options{Server: at.String(), Timeout: p.timeout}
 	if p.debug {
 		options.Trace = p.stderr
@@ -175,8 +153,8 @@ func (p *program) begin(conn net.Conn, at client.Address) (*client.Client, error
 	theirs, ours := c.Postoffice(), p.target.spool.Identity()
 	if p.target.own && theirs != ours && theirs != "" && theirs != "-" && ours != "-" {
 		_ = c.Close()
-		return nil, &client.Error{Kind: client.Unavailable, Err: fmt.Errorf("%s: %w than %s; name the one to ask with -p, or with -Z and its zmailer.conf",
-			at, errOtherPostoffice, p.target.spool.Dir)}
+		return nil, &client.Error{Kind: client.Unavailable, Err: fmt.Errorf("%s: the scheduler there has another postoffice than %s; "+
+			"name the one to ask with -p, or with -Z and its zmailer.conf", at, p.target.spool.Dir)}
 	}
 	err = c.Login(p.user, p.password)
 	if client.KindOf(err) == client.Refused && at.Path != "" && !p.userGiven {
@@ -198,15 +176,9 @@ func (p *program) mayLogIn() bool { return p.client == nil || p.client.Version !
 // printer returns a printer for the options given.
 func (p *program) printer() *client.Printer {
 	return &client.Printer{
-		Out: p.out, Now: time.Now(), Terminal: p.terminal, Colour: p.terminal && colourful(),
+		Out: p.out, Now: time.Now(), Terminal: p.terminal,
 		Verbose: p.verbose, Summary: p.summary, Spool: p.target.spool, Owner: p.owner,
 	}
-}
-
-// colourful reports whether the user wants colours: see https://no-color.org.
-func colourful() bool {
-	term := os.Getenv("TERM")
-	return os.Getenv("NO_COLOR") == "" && term != "" && term != "dumb"
 }
 
 // version1 lists the queue of a server of version 1.

@@ -13,26 +13,16 @@ import (
 	"github.com/creack/pty"
 )
 
-// TestColourOnlyOnATerminal: and never with NO_COLOR. Whatever the server says
-// does not command the terminal.
-func TestColourOnlyOnATerminal(t *testing.T) {
+// TestTerminalIsNotCommanded: whatever the server says.
+func TestTerminalIsNotCommanded(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "mailq")
-	session := "S: version zmailer 1.0\nS: Vertices:\nS: 1:\t11\t1; 9\t#a\rb\x1b[2J (due)\nS: Channels:\nS: smtp:\t>1\nS: Hosts:\nS: x:\t>1\nS: End:\n"
-	for _, test := range []struct {
-		env, head string
-	}{
-		{"NO_COLOR=", "\x1b[1msmtp/x\x1b[0m:\r\n"},
-		{"NO_COLOR=1", "smtp/x:\r\n"},
-		{"TERM=dumb", "smtp/x:\r\n"},
-	} {
-		playOnce(t, socket, session)
-		terminal := startWith(t, test.env, "-p", socket)
-		terminal.shows("(due)\r\n")
-		if got, want := terminal.read, test.head+"\t11:\ta^Mb^[[2J (due)\r\n"; got != want {
-			t.Errorf("%s: %q, want %q", test.env, got, want)
-		}
-		terminal.ends(exitOK)
+	playOnce(t, socket, "S: version zmailer 1.0\nS: Vertices:\nS: 1:\t11\t1; 9\t#a\rb\x1b[2J (due)\nS: Channels:\nS: smtp:\t>1\nS: Hosts:\nS: x:\t>1\nS: End:\n")
+	terminal := start(t, "-p", socket)
+	terminal.shows("(due)\r\n")
+	if got, want := terminal.read, "smtp/x:\r\n\t11:\ta^Mb^[[2J (due)\r\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
+	terminal.ends(exitOK)
 }
 
 // playOnce plays one session after the other and then sends the first error, or
@@ -86,7 +76,7 @@ func startWith(t *testing.T, env string, args ...string) *terminal {
 func startCommand(t *testing.T, env string, args ...string) *terminal {
 	t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=", env)
+	cmd.Env = append(os.Environ(), "TERM=xterm", env)
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,6 @@ type Client struct {
 	in        *bufio.Reader
 	options   Options
 	challenge string
-	json      jsonSupport
 	broken    error // why the session cannot continue
 }
 

@@ -18,7 +18,7 @@ import (
 
 // startServer serves one session on a UNIX socket and then closes it. It sends the
 // lines that begin with "S: "; "S- " sends without a line end. The lines that begin
-// with "C: " must come. HELP is refused, as ZMailer does, where the transcript does
+// with "C: " must come. JSON SHOW QUEUE THREADS is refused, as ZMailer does, where the transcript does
 // not have it. All lines between two of the client go in one write, because the
 // client may leave in the middle.
 func startServer(t *testing.T, transcript string) Address {
@@ -59,8 +59,8 @@ func play(conn net.Conn, transcript string) error {
 				return err
 			}
 			got, err := in.ReadString('\n')
-			if got == "HELP\n" && text != got {
-				if _, err := io.WriteString(conn, "-MAILQ2 Unknown command, or refused by access control; VERB='HELP' REST=''\n"); err != nil {
+			if got == "JSON SHOW QUEUE THREADS\n" && text != got {
+				if _, err := io.WriteString(conn, "-MAILQ2 Unknown command, or refused by access control; VERB='JSON' REST='SHOW QUEUE THREADS'\n"); err != nil {
 					return err
 				}
 				got, err = in.ReadString('\n')
@@ -133,17 +133,13 @@ func printQueue(c *Client, p *Printer, report string, names ...mailq.Name) error
 	if report != "" {
 		return printLines(p, c.Show(report))
 	}
-	json, err := c.HasJSON()
-	if err != nil {
-		return err
-	}
-	p.ZMailer = !json
+	p.ZMailer = true
 	if names == nil {
-		for t, err := range c.Threads() {
+		for name, err := range c.TextThreads() {
 			if err != nil {
 				return err
 			}
-			names = append(names, t.Name)
+			names = append(names, name)
 		}
 	}
 	if err := c.TextJobs(names, p.Job); err != nil {

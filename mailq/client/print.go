@@ -19,8 +19,6 @@ type Printer struct {
 	// diagnostic are shown as ^M. In either case no other control character from
 	// the network is written.
 	Terminal bool
-	// Colour prints headings bold.
-	Colour bool
 	// ZMailer says that the server has no JSON. Its list is printed exactly as
 	// ZMailer's client prints it.
 	ZMailer bool
@@ -79,9 +77,6 @@ func (p *Printer) heading() {
 	}
 	p.headed = true
 	line := p.safe(p.thread.Channel + "/" + p.thread.Host)
-	if p.Colour {
-		line = bold + line + normal
-	}
 	line += ":"
 	if t := p.Threads[p.thread]; t != nil {
 		if t.Held {
@@ -99,11 +94,6 @@ func (p *Printer) heading() {
 	}
 	p.printf("%s\n", line)
 }
-
-const (
-	bold   = "\x1b[1m"
-	normal = "\x1b[0m"
-)
 
 // endThread prints the summary of a thread.
 func (p *Printer) endThread() {

@@ -72,7 +72,6 @@ func TestPrintVersion1(t *testing.T) {
 		{"mine", Printer{Owner: &me}, head + first},
 		{"not mine", Printer{Owner: &other}, "No user messages found\n"},
 		{"summary of mine", Printer{Owner: &me, Summary: 1}, head + "\t  1 file, 275 bytes total, 275 bytes average\n"},
-		{"colour", Printer{Colour: true, Terminal: true}, "\x1b[1msmtpdn/d1.example\x1b[0m:\n" + first + second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := test.Printer

@@ -2,76 +2,19 @@ package client
 
 import (
 	"iter"
-	"strings"
 
 	"zsched/mailq"
 )
 
-// This file asks for threads and jobs: as JSON, or as text from a server that has
-// no JSON.
+// This file asks our own server, which answers in JSON.
 
-// jsonSupport says whether the server has JSON.
-type jsonSupport int
-
-const (
-	unknown jsonSupport = iota
-	noJSON
-	hasJSON
-)
-
-// HasJSON reports whether the server has JSON, as ours does. It sends HELP once,
-// which ZMailer's server refuses.
-func (c *Client) HasJSON() (bool, error) {
-	if c.json == unknown {
-		found := noJSON
-		for line, err := range c.Show("HELP") {
-			if KindOf(err) == Refused {
-				break
-			}
-			if err != nil {
-				return false, err
-			}
-			if strings.HasPrefix(line, "[JSON] ") {
-				found = hasJSON
-			}
-		}
-		c.json = found
-	}
-	return c.json == hasJSON, nil
-}
-
-// Threads yields all threads. From a server without JSON they have only names,
-// counts and what they wait for.
+// Threads yields all threads.
 func (c *Client) Threads() iter.Seq2[*mailq.ThreadItem, error] {
-	return func(yield func(*mailq.ThreadItem, error) bool) {
-		json, err := c.HasJSON()
-		switch {
-		case err != nil:
-			yield(nil, err)
-		case json:
-			Objects[mailq.ThreadItem](c.Show("JSON SHOW QUEUE THREADS"))(yield)
-		default:
-			for line, err := range c.Show("SHOW QUEUE THREADS2") {
-				var t *mailq.ThreadItem
-				if err == nil {
-					if t, err = parseThread(line); err != nil {
-						_ = c.breakOff(err)
-					}
-				}
-				if !yield(t, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
+	return Objects[mailq.ThreadItem](c.Show("JSON SHOW QUEUE THREADS"))
 }
 
-// Totals returns the totals, or nil from a server without JSON or one that refuses
-// them to this user.
+// Totals returns the totals, or nil from a server that refuses them to this user.
 func (c *Client) Totals() (totals *mailq.Totals, err error) {
-	if json, err := c.HasJSON(); err != nil || !json {
-		return nil, err
-	}
 	for t, err := range Objects[mailq.Totals](c.Show("JSON SHOW SNMP")) {
 		if KindOf(err) == Refused {
 			return nil, nil

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -12,30 +13,20 @@ import (
 // This file reads the text of SHOW QUEUE THREADS2 and SHOW THREAD, which servers
 // without JSON have (scheduler(8), "MAILQv2 PROTOCOL").
 
-// parseThread reads a line of SHOW QUEUE THREADS2: the name and the numbers of a
-// thread. Fields that the line does not have are zero.
-func parseThread(line string) (*mailq.ThreadItem, error) {
-	fields := strings.Split(line, "\t")
-	if len(fields) < 2 || fields[0] == "" {
-		return nil, errorf(Unavailable, "malformed thread %q", line)
-	}
-	t := new(mailq.ThreadItem)
-	t.Name = mailq.Name{Channel: fields[0], Host: fields[1]}
-	for _, field := range fields[2:] {
-		key, value, _ := strings.Cut(field, "=")
-		switch n, err := strconv.Atoi(value); {
-		case key == "pend":
-			t.Pending = mailq.Pending(value)
-		case err != nil:
-		case key == "N":
-			t.Jobs = n
-		case key == "R":
-			t.Recipients = n
-		case key == "A":
-			t.Attempts = n
+// TextThreads yields the names of all threads, from the lines of SHOW QUEUE THREADS2.
+func (c *Client) TextThreads() iter.Seq2[mailq.Name, error] {
+	return func(yield func(mailq.Name, error) bool) {
+		for line, err := range c.Show("SHOW QUEUE THREADS2") {
+			channel, rest, found := strings.Cut(line, "\t")
+			host, _, _ := strings.Cut(rest, "\t")
+			if err == nil && (channel == "" || !found) {
+				err = c.breakOff(errorf(Unavailable, "malformed thread %q", line))
+			}
+			if !yield(mailq.Name{Channel: channel, Host: host}, err) || err != nil {
+				return
+			}
 		}
 	}
-	return t, nil
 }
 
 // TextJobs calls do with each job of each thread, from the lines of SHOW THREAD. It returns the

@@ -14,18 +14,11 @@ import (
 
 // Totals returns the lines of the totals, and what needs attention.
 func Totals(t *mailq.Totals, now time.Time) []string {
-	size := func(messages, recipients int) string {
-		return mailq.Plural(messages, "message", "messages") + ", " + mailq.Plural(recipients, "recipient", "recipients")
-	}
-	lines := []string{
-		fmt.Sprintf("%s, %s; %s, %d idle; up %s", size(t.Messages, t.Recipients), mailq.Plural(t.Threads, "thread", "threads"),
-			mailq.Plural(t.Agents, "agent", "agents"), t.IdleAgents, mailq.FormatAge(now, t.StartedAt)),
-		fmt.Sprintf("in %s; out %s", size(int(t.MessagesIn), int(t.RecipientsIn)), size(int(t.MessagesOut), int(t.RecipientsOut))),
-	}
-	if len(t.States) > 0 {
-		lines = append(lines, "jobs: "+states(t.States))
-	}
-	return append(lines, t.Notes(now)...)
+	return append([]string{
+		fmt.Sprintf("%s, %s, %s, %s (%d idle)", mailq.Plural(t.Messages, "message", "messages"), mailq.Plural(t.Recipients, "recipient", "recipients"),
+			mailq.Plural(t.Threads, "thread", "threads"), mailq.Plural(t.Agents, "agent", "agents"), t.IdleAgents),
+		"jobs: " + states(t.States),
+	}, t.Notes(now)...)
 }
 
 // States returns how many jobs are in each state, and what is kept back: "4 due, 1 fed, 8 waiting, 2

@@ -199,7 +199,7 @@ func clientReadsV1(t *testing.T, q *fakeQueue, offset int64) {
 }
 
 func clientReadsV2(t *testing.T, q *fakeQueue, name mailq.Name) {
-	commands := []string{"HELP", "JSON SHOW QUEUE THREADS", "JSON " + mailq.ShowThread(name), "SHOW QUEUE THREADS2", mailq.ShowThread(name), "SHOW QUEUE THREADS"}
+	commands := []string{"JSON SHOW QUEUE THREADS", "JSON " + mailq.ShowThread(name), "SHOW QUEUE THREADS2", mailq.ShowThread(name), "SHOW QUEUE THREADS"}
 	conn := &scriptedConn{Reader: strings.NewReader(strings.Join(commands, "\n") + "\nQUIT\n")}
 	New(q, Settings{Version: 2}).Serve(t.Context(), conn, Peer{})
 	c, err := client.New(&scriptedConn{Reader: strings.NewReader(conn.String())}, client.Options{Server: "here"})

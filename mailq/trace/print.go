@@ -127,70 +127,66 @@ func line(e *Event, zone *time.Location) string {
 	return e.Time.In(zone).Format("2006-01-02 15:04:05.000") + "  " + text.Escape(e.words(zone))
 }
 
+// sentences describe the events whose words are always the same. {to} is the channel and host,
+// {by} who ordered it and why.
+var sentences = map[string]string{
+	"kill":        "{recipient}: dropped without a notice",
+	"resubmitted": "{count} sent elsewhere, now {new}",
+	"undone":      "{order} failed, in the queue as before: {text}",
+	"release":     "mail for {to} is no longer held{by}",
+	"poisoned":    "put aside: agents for {to} died on it three times running",
+	"blocked":     "its mail for {to} waits as an alternative",
+	"rule":        "the reply rule of {text} applies to its mail for {to}",
+	"lift":        "the suspension of mail for {to} is lifted{by}",
+	"owed":        "a notice is owed to the sender",
+	"quarantined": "{file} is not understood and is in corrupt/: {text}",
+	"refused":     "{file} cannot be read now ({status}): {text}",
+	"notice":      "a notice to the sender was written, {new}",
+	"gone":        "dropped: its control file has disappeared",
+	"hold":        "held",
+	// Of a thread.
+	"thread hold":    "mail for {to} is held{by}",
+	"thread blocked": "mail for {to} waits: no clause gives a command",
+}
+
 // words describes an event in words, without its time.
 func (e *Event) words(zone *time.Location) string {
-	to := e.Channel + "/" + e.Host
-	switch e.Event {
+	to, name := e.Channel+"/"+e.Host, e.Event
+	if e.SpoolID == "" && sentences["thread "+name] != "" {
+		name = "thread " + name
+	}
+	if sentence := sentences[name]; sentence != "" {
+		return strings.NewReplacer("{to}", to, "{by}", e.orderedBy(), "{recipient}", e.Recipient, "{new}", e.New, "{order}", e.Order,
+			"{text}", e.Text, "{file}", e.File, "{status}", e.Status,
+			"{count}", mailq.Plural(e.Recipients, "recipient", "recipients")).Replace(sentence)
+	}
+	switch name {
 	case "arrival":
 		return e.arrivalWords()
 	case "attempt", "expiry":
 		return e.attemptWords(zone)
 	case "done":
 		return e.doneWords()
-	case "kill":
-		return e.Recipient + ": dropped without a notice"
 	case "order":
-		text := e.Order + " by " + e.By
+		words := e.Order + " by " + e.By
 		if e.To != "" {
-			text += ", to " + e.To
+			words += ", to " + e.To
 		}
 		if e.Because != "" {
-			text += ": " + e.Because
+			words += ": " + e.Because
 		}
 		if e.New != "" {
-			text += "; now " + e.New
+			words += "; now " + e.New
 		}
-		return text
-	case "resubmitted":
-		return mailq.Plural(e.Recipients, "recipient", "recipients") + " sent elsewhere, now " + e.New
-	case "undone":
-		return e.Order + " failed, in the queue as before: " + e.Text
-	case "hold":
-		if e.SpoolID == "" {
-			return "mail for " + to + " is held" + e.orderedBy()
-		}
-		return "held"
-	case "release":
-		return "mail for " + to + " is no longer held" + e.orderedBy()
+		return words
 	case "parked":
 		return "done, " + e.counts() + ", waits in postman/ for its notice"
-	case "poisoned":
-		return "put aside: agents for " + to + " died on it three times running"
-	case "blocked":
-		if e.SpoolID == "" {
-			return "mail for " + to + " waits: no clause gives a command"
-		}
-		return "its mail for " + to + " waits as an alternative"
 	case "suspended":
-		text := "mail for " + to + " is suspended"
+		words := "mail for " + to + " is suspended"
 		if !e.Next.IsZero() {
-			text += " until " + clock(e.Next, e.Time, zone)
+			words += " until " + clock(e.Next, e.Time, zone)
 		}
-		return text + e.orderedBy()
-	case "rule":
-		return "the reply rule of " + e.Text + " applies to its mail for " + to
-	case "lift":
-		return "the suspension of mail for " + to + " is lifted" + e.orderedBy()
-	case "owed":
-		return "a notice is owed to the sender"
-	case "quarantined":
-		return e.File + " is not understood and is in corrupt/: " + e.Text
-	case "refused":
-		return e.File + " cannot be read now (" + e.Status + "): " + e.Text
-	case "notice":
-		return "a notice to the sender was written, " + e.New
-	case "gone":
-		return "dropped: its control file has disappeared"
+		return words + e.orderedBy()
 	case "end":
 		return "done, " + e.counts()
 	}
