@@ -15,7 +15,7 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// A recipient of an agent that only reports (Server.Reports) is not locked while the agent
+// A recipient of an agent that only reports (SchedulerMarks) is not locked while the agent
 // works on it. The scheduler knows whose it is, and no other scheduler feeds anything as
 // long as an agent of the former one holds its lock on transport/, the barrier:
 //

@@ -151,6 +151,9 @@ func (m *Message) ReportRest(result func(*Recipient) Result) {
 	}
 }
 
+// reportRest gives the same result to all recipients that have none.
+func (m *Message) reportRest(res Result) { m.ReportRest(func(*Recipient) Result { return res }) }
+
 // record marks the recipients, if that is our work, and reports them. Before the report a
 // recipient has its tag; until then a scheduler that finds us dead unlocks it.
 func (m *Message) record(rs []*Recipient, result func(*Recipient) Result) {

@@ -233,7 +233,7 @@ func TestRecipientsWithoutResultAreDeferred(t *testing.T) {
 		m.Recipients[1].Report(Result{Status: Error})
 	}}, "1\ta.example\n")
 	expect(t, got, fmt.Sprintf("#hungry\n1/115\t\tok3 \n"+
-		"1/82\tbob\x01delayed\x014.3.0\x01x-local; 430 (agent said nothing)\x01\x01smtp[%d]"+
+		"1/82\tbob\x01delayed\x014.3.0\x01x-local; 400 (the agent reported no result for this address)\x01\x01smtp[%d]"+
 		"\tdeferred the agent reported no result for this address\n#hungry\n", os.Getpid()))
 	expect(t, o.tags("1"), " +")
 }
@@ -332,7 +332,7 @@ func TestSchedulerMarks(t *testing.T) {
 	expect(t, o.serve(s, "1\ta.example\n"), "#hungry\n"+
 		"1/82\ta\x01delivered\x01\x01\x01\tok fine\n"+
 		"1/130\tb\x01failed\x015.1.1\x01\x01\terror \n"+
-		"1/161\tc\x01delayed\x014.3.0\x01x-local; 430 (agent said nothing)\x01\tdeferred the agent reported no result for this address\n"+
+		"1/161\tc\x01delayed\x014.3.0\x01x-local; 400 (the agent reported no result for this address)\x01\tdeferred the agent reported no result for this address\n"+
 		"#hungry\n")
 	expect(t, o.read("transport/1"), before)
 }

@@ -31,9 +31,6 @@ var errOthersWrite = errors.New("others can write the control file")
 // errQueueGone says that a message file is missing because its directory is.
 var errQueueGone = errors.New("the directory of the message file cannot be opened")
 
-// errCut says that a message file ends before the body that its control file names.
-var errCut = errors.New("the message file is damaged")
-
 // session works on one job line at a time. It reuses memory from one message
 // to the next, and nothing else.
 type session struct {
@@ -88,40 +85,19 @@ func (ss *session) work(job JobLine) {
 		ss.out.line(resyncWord, " ", job.Path)
 		return
 	case errors.Is(err, fs.ErrNotExist):
-		m.ReportRest(func(*Recipient) Result {
-			return Result{
-				Status: Error,
-				Fields: Fields{Code: "5.3.0 (message file is missing)", Diagnostic: "x-local; 500 (message file is missing)"},
-				Text:   "message file is missing; perhaps it should be sent again",
-			}
-		})
+		m.reportRest(Failed("5.3.0", "message file is missing; perhaps it should be sent again"))
 		ss.out.line(resyncWord, " ", job.Path)
 		return
 	case err != nil:
-		code, problem := "4.3.0", "message file cannot be read"
-		switch {
-		case errors.Is(err, errCut):
-			problem = "message file is damaged"
-		case errors.Is(err, postoffice.ErrTooLarge):
-			code, problem = "4.3.4", "message file is too large"
+		code := "4.3.0"
+		if errors.Is(err, postoffice.ErrTooLarge) {
+			code = "4.3.4"
 		}
-		m.ReportRest(func(*Recipient) Result {
-			return Result{
-				Status: Deferred,
-				Fields: Fields{Code: code, Diagnostic: "x-local; 430 (" + problem + ")"},
-				Text:   err.Error(),
-			}
-		})
+		m.reportRest(Failed(code, err.Error()))
 		return
 	}
 	ss.server.Deliver(m)
-	m.ReportRest(func(*Recipient) Result {
-		return Result{
-			Status: Deferred,
-			Fields: Fields{Code: "4.3.0", Diagnostic: "x-local; 430 (agent said nothing)"},
-			Text:   "the agent reported no result for this address",
-		}
-	})
+	m.reportRest(Failed("4.3.0", "the agent reported no result for this address"))
 }
 
 // open reads the control file and takes the open recipients of the job line.
@@ -286,7 +262,7 @@ func (m *Message) findMessage() error {
 	case tooLarge != nil:
 		return tooLarge
 	case st.Size < m.File.Body:
-		return fmt.Errorf("%w: it has %d bytes, and its body begins after %d", errCut, st.Size, m.File.Body)
+		return fmt.Errorf("the message file is damaged: it has %d bytes, and its body begins after %d", st.Size, m.File.Body)
 	}
 	m.Size, m.owner = st.Size, int64(st.Uid)
 	m.ModifiedAt = time.Unix(st.Mtim.Unix())

@@ -89,7 +89,9 @@ func (a *Agent) Deliver(m *ta.Message) {
 	}
 	if a.options.DeferAll > 0 && a.chance(a.options.DeferAll) {
 		m.ReportRest(func(*ta.Recipient) ta.Result {
-			return result(ta.DeferAll, "4.4.1", "destination is out of order")
+			res := ta.Failed("4.4.1", "destination is out of order")
+			res.Status = ta.DeferAll
+			return res
 		})
 		return
 	}
@@ -101,7 +103,7 @@ func (a *Agent) Deliver(m *ta.Message) {
 		res := a.decide()
 		if res.Status == ta.OK {
 			if err := a.deliver(m, r); err != nil {
-				res = result(ta.Deferred, "4.3.0", err.Error())
+				res = ta.Failed("4.3.0", err.Error())
 			}
 			r.Report(res)
 			continue
@@ -120,26 +122,19 @@ func (a *Agent) decide() ta.Result {
 	if fail+deferred > 0 {
 		switch n := a.roll(); {
 		case n < fail:
-			return result(ta.Error, "5.1.1", "failed on request")
+			return ta.Failed("5.1.1", "failed on request")
 		case n < fail+deferred && a.retry.Given:
-			res := result(ta.RetryAt, "4.3.0", "deferred on request")
-			res.Retry = a.retry
+			res := ta.Failed("4.3.0", "deferred on request")
+			res.Status, res.Retry = ta.RetryAt, a.retry
 			return res
 		case n < fail+deferred:
-			return result(ta.Deferred, "4.3.0", "deferred on request")
+			return ta.Failed("4.3.0", "deferred on request")
 		}
 	}
 	return discarded
 }
 
-var discarded = result(ta.OK, "2.0.0", "discarded")
-
-func result(status ta.Status, code, text string) ta.Result {
-	return ta.Result{Status: status, Text: text, Fields: ta.Fields{
-		Code:       code,
-		Diagnostic: "x-local; " + code[:1] + "50 (" + text + ")",
-	}}
-}
+var discarded = ta.Result{Status: ta.OK, Text: "discarded", Fields: ta.Fields{Code: "2.0.0", Diagnostic: "x-local; 250 (discarded)"}}
 
 // deliver logs the delivery, in one write, because other agents may write to the
 // same file. It kills the agent after its last delivery.

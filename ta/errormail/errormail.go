@@ -96,10 +96,7 @@ func (a *Agent) tell(m *ta.Message, form string, rs []*ta.Recipient) ta.Result {
 	case errors.Is(err, report.ErrNobody):
 		return done("the sender is null: no notice")
 	case file == "":
-		return ta.Result{
-			Status: ta.Deferred, Text: err.Error(),
-			Fields: ta.Fields{Action: "delayed", Code: "4.3.0", Diagnostic: "x-local; 466 (" + err.Error() + ")"},
-		}
+		return ta.Failed("4.3.0", err.Error())
 	}
 	if strings.HasSuffix(file, ctlfile.NoticeSuffix) && a.Warn != nil {
 		a.Warn(fmt.Sprintf("%s: the sender of %s is null, so nobody gets the notice about it (%s)", file, m.SpoolID(), form))

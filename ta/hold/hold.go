@@ -95,17 +95,7 @@ func (a *Agent) Deliver(m *ta.Message) {
 	a.resubmit(m, ready)
 }
 
-func waiting(why error) ta.Result {
-	return ta.Result{
-		Status: ta.Deferred,
-		Fields: ta.Fields{
-			Action:     "delayed",
-			Code:       "4.4.3 (waiting)",
-			Diagnostic: "x-local; 466 (" + why.Error() + ")",
-		},
-		Text: why.Error(),
-	}
-}
+func waiting(why error) ta.Result { return ta.Failed("4.4.3 (waiting)", why.Error()) }
 
 // resubmit submits recipients of a message to the router again and reports each.
 // There may be several submissions, because one cannot have two senders.

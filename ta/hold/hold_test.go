@@ -139,15 +139,6 @@ func TestConditionThatDoesNotHold(t *testing.T) {
 	}
 }
 
-// The action and status of a deferral are those of a delay in notices too.
-func TestDeferralsAreDelayed(t *testing.T) {
-	r := waiting(errors.New("not yet"))
-	if r.Status != ta.Deferred || r.Fields != (ta.Fields{Action: "delayed", Code: "4.4.3 (waiting)",
-		Diagnostic: "x-local; 466 (not yet)"}) {
-		t.Errorf("%+v", r)
-	}
-}
-
 // submitted is the name of the one file in router/; none is left in queue/.tmp.
 func submitted(t *testing.T, a *Agent) string {
 	t.Helper()
