@@ -465,7 +465,6 @@ func (s *Scheduler) checkWalk(w *Walk) {
 	assert(w.ring == nil || w.ring == &s.orphans || !w.ring.dropped, "a walk stands on a ring that is gone")
 	assert(w.next == nil || w.next.memberOf == w.ring, "a walk stands on a thread of another ring")
 	assert((w.vertex == 0 || s.vertices.at(w.vertex).state != 0) && (w.stub == 0 || s.unloaded.stubs.at(w.stub).id != 0), "a walk stands on a vertex that is gone")
-	assert(w.ring == nil || len(w.steps) == 0, "a walk has both a ring and steps")
 }
 
 func (s *Scheduler) checkChannel(c *channel) {

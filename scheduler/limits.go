@@ -92,9 +92,6 @@ func (d *dispatch) processLinks(r *ring) [processLinks]limit.Link {
 	}
 }
 
-// below reports whether n is less than the limit. A limit of 0 means none.
-func below(n, limit int) bool { return limit <= 0 || n < limit }
-
 // maxTA is the limit on processes that applies to the ring; 0: none.
 func (d *dispatch) maxTA(r *ring) int { return cmp.Or(r.params.MaxTA, d.config.MaxAgents) }
 

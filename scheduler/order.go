@@ -93,49 +93,6 @@ func (dv *delivery) ordered(e *Ordered) {
 	dv.do(answer)
 }
 
-// orderStubs executes an order on a message that is not loaded, given by its first stub, or has
-// the message loaded for it. It returns how many recipients are affected.
-func (dv *delivery) orderStubs(e *Ordered, first stubRef, targets []Target) (n int) {
-	id := dv.unloaded.stubs.at(first).id
-	saved := dv.savedOrders[id]
-	isHeld := slices.ContainsFunc(saved, func(o SavedOrder) bool { return o.Verb == VerbHold })
-	if e.Verb == VerbRetry && len(saved) > 0 || e.Verb == VerbRelease && !isHeld || e.movesAway() && isHeld {
-		return 0
-	}
-	touched := slices.DeleteFunc(dv.stubsOf(e, first, targets), func(ref stubRef) bool {
-		s := dv.unloaded.stubs.at(ref)
-		key := dv.stubThread(s).key
-		isThere := e.Verb == VerbReroute && !e.Back && key == threadKey{e.To.Channel, e.To.Host}
-		if isThere || e.Verb == VerbRetry && dv.isBlocked(s) {
-			return true
-		}
-		if only := e.Only[id]; only != nil && e.Verb.takesParts() {
-			n += min(len(only), int(s.open))
-		} else {
-			n += int(s.open)
-		}
-		return false
-	})
-	if n == 0 || e.DryRun {
-		return n
-	}
-	dv.noteTouchedMessage(e, id, dv.unloaded.stubs.at(first).modifiedAt, n)
-	switch e.Verb {
-	case VerbRetry:
-		for _, ref := range touched {
-			dv.retryStub(ref)
-		}
-	case VerbRelease:
-		dv.savedOrders[id] = slices.DeleteFunc(saved, func(o SavedOrder) bool { return o.Verb == VerbHold })
-	default:
-		for _, ref := range touched {
-			dv.saveOrder(e, ref)
-		}
-		dv.loadSoon(id)
-	}
-	return n
-}
-
 // targetVertices returns the vertices of a message that are targets, each once.
 func (dv *delivery) targetVertices(e *Ordered, m *message, targets []Target) []*vertex {
 	vertices := dv.openVertices(m)

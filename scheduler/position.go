@@ -44,11 +44,8 @@ type JobView struct {
 
 const (
 	// maxExplained bounds the vertices, and the shares, that are counted for an
-	// Explanation, and maxListed those for each position in a walk.
+	// Explanation.
 	maxExplained = 1000
-	maxListed    = 100
-	// maxPositions bounds the positions in a walk.
-	maxPositions = 100
 	// maxShares bounds the shares that a view counts.
 	maxShares = 20_000
 )

@@ -5,7 +5,6 @@ package scheduler
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // reload applies a new configuration. A thread whose clauses, command
@@ -14,12 +13,7 @@ import (
 // longer has threads finish their job lines and are closed. Poisoned vertices
 // are due again.
 func (s *Scheduler) reload(config *Config) {
-	remaining := make([]map[walkStep]bool, len(s.walks))
-	for i, w := range s.walks {
-		if w.depth > Rings {
-			remaining[i] = w.remaining()
-		}
-	}
+	s.interruptWalks()
 	limits := s.config.ActiveLimit != config.ActiveLimit || s.config.RecipientLimit != config.RecipientLimit
 	s.config = config
 	clear(s.startFailures)
@@ -31,13 +25,14 @@ func (s *Scheduler) reload(config *Config) {
 		s.reloadRates(c)
 	}
 	s.processes.Clear()
-	var lost lostCommands
+	lostThreads, lostRecipients := 0, 0 // for which no clause gives a command any more
 	for _, t := range s.threadsInOrder() {
 		before, ring := t.params, t.ring
 		s.attachEffects(t)
 		s.assignRing(t)
 		if ring != nil && t.ring == nil && t.recipients > 0 {
-			lost.add(ring, t)
+			lostThreads++
+			lostRecipients += t.recipients
 		}
 		t.running = t.running && t.params.QueueOnly
 		if s.states[poisoned] > 0 || !sameAgenda(before, t.params) {
@@ -55,7 +50,10 @@ func (s *Scheduler) reload(config *Config) {
 			s.updateThread(t)
 		}
 	}
-	lost.note(s)
+	if lostThreads > 0 {
+		s.do(Note{Severity: Error, Text: fmt.Sprintf("after the reload, no clause gives a command for some mail, which waits (recipients: %d, threads: %d)",
+			lostRecipients, lostThreads)})
+	}
 	var rings []*ring
 	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
 		rings = append(rings, r)
@@ -74,42 +72,6 @@ func (s *Scheduler) reload(config *Config) {
 	if !s.limited() {
 		s.loadAll()
 	}
-	for i, w := range s.walks {
-		if w.ring != nil && w.depth > Rings || len(w.steps) > 0 {
-			w.replan(remaining[i])
-		}
-	}
-}
-
-// lostCommands counts the mail for which a reload leaves no command.
-type lostCommands struct {
-	threads, recipients int
-	clauses             []string // that gave the commands before, each once; some of them
-}
-
-// maxLostClauses bounds the clauses that are named.
-const maxLostClauses = 5
-
-// add counts the mail of a thread that was in a ring.
-func (l *lostCommands) add(before *ring, t *thread) {
-	l.threads++
-	l.recipients += t.recipients
-	if !slices.Contains(l.clauses, before.clause) && len(l.clauses) <= maxLostClauses {
-		l.clauses = append(l.clauses, before.clause)
-	}
-}
-
-// note asks for one line about all of it, because there may be thousands of threads.
-func (l *lostCommands) note(s *Scheduler) {
-	if l.threads == 0 {
-		return
-	}
-	clauses := strings.Join(l.clauses[:min(len(l.clauses), maxLostClauses)], ", ")
-	if len(l.clauses) > maxLostClauses {
-		clauses += " and others"
-	}
-	s.do(Note{Severity: Error, Text: fmt.Sprintf("after the reload, no clause gives a command for some mail, which waits (recipients: %d, threads: %d); before, these did: %s",
-		l.recipients, l.threads, clauses)})
 }
 
 // retireRing takes a ring out of use if it has no threads and no new mail would

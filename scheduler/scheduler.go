@@ -73,7 +73,7 @@
 //	warm restart                       save.go saverate.go saveorder.go restore.go
 //	limits of the cluster              cluster.go clusterrate.go
 //	dead destinations in a cluster     destination.go
-//	active-limit, recipient-limit      unload.go load.go stub.go
+//	active-limit, recipient-limit      unload.go load.go loaded.go stub.go stublook.go stuborder.go
 //	actions for the event log          eventlog.go
 //
 // The invariants are stated in check_test.go and checked after each Step of a

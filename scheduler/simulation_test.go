@@ -313,6 +313,9 @@ func (h *harness) checkLimits(actions []Action) {
 	}
 }
 
+// below reports whether n is less than the limit. A limit of 0 means none.
+func below(n, limit int) bool { return limit <= 0 || n < limit }
+
 func (h *harness) perform(a Action) {
 	switch a := a.(type) {
 	case Start:

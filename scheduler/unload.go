@@ -23,6 +23,13 @@ import (
 // has a recipient which is done according to a report and is not tagged in the file (readTags).
 // Without a limit, nothing is unloaded.
 
+// minIdle and idlePerRecipient: a message is unloaded only if its next attempt is at least so far
+// away. One with many recipients is more work to read.
+const (
+	minIdle          = time.Second
+	idlePerRecipient = 10 * time.Millisecond
+)
+
 // candidate is a message, if it is still there.
 type candidate struct {
 	message  messageRef

@@ -130,9 +130,7 @@ type VertexView struct {
 	ExpiresAt time.Time  // zero: never
 	WakeAt    time.Time  // of a waiting vertex
 	FedAt     time.Time  // last, to the second; zero: never
-	// Position is where a due vertex stands in the order of picks. Explain has
-	// it, and walks of a thread or message have it where Next is set, for the
-	// first maxPositions, because it takes long to compute.
+	// Position is where a due vertex stands in the order of picks. Only Explain has it.
 	Position *PositionView
 	Ordered  Verb // recorded order, executed when the vertex comes back; 0: none
 	// OrderedTo is the channel and host of such a VerbReroute.

@@ -26,28 +26,26 @@ type Item struct {
 // thread its vertices in the order in which they were linked.
 //
 // A thread or vertex that is in the queue from the first batch to the last is
-// returned, even if a reload moves it to another ring: exactly once, but for a vertex that is
+// returned: exactly once, but for a vertex that is
 // loaded or unloaded in between, which may be returned again. Whatever
-// arrives or leaves in between may or may not be returned. A ring is returned
-// again before threads that a reload has moved to it.
+// arrives or leaves in between may or may not be returned.
+//
+// A reload interrupts a walk over everything: the threads may be in other rings then. Such a walk
+// has come to its end, and Interrupted says so.
 //
 // The scheduler keeps an open walk until the walk has reached its end. A walk
 // that is abandoned earlier must be closed.
 type Walk struct {
-	s         *Scheduler // nil: closed
-	depth     Depth
-	positions int // how many more positions are returned
+	s           *Scheduler // nil: closed
+	depth       Depth
+	interrupted bool
 
 	// The cursor of a walk over everything: the current ring, whether it has
-	// been returned, and its next thread. ring is nil in other walks, at the
-	// end, and after a reload.
-	ring  *ring
-	shown bool
-	next  *thread
-	// steps are the rings and threads still to be returned after a reload.
-	// Invariant: there are none while ring is set.
-	steps []walkStep
-
+	// been returned, and its next thread. ring is nil in other walks and at the
+	// end.
+	ring   *ring
+	shown  bool
+	next   *thread
 	vertex vertexRef // next of its thread; 0: none
 	// thread is the one whose stubs come after the vertices; nil: none. If inStubs, stub is the
 	// next, and late are vertices that were loaded since the first of them.
@@ -59,12 +57,6 @@ type Walk struct {
 	// A walk over one message.
 	message MessageID // 0: none
 	index   int       // of its next vertex, or stub
-}
-
-// walkStep is a ring or a thread that a walk has still to return.
-type walkStep struct {
-	ring   *ring
-	thread *thread
 }
 
 // part is the position within a vertex with very many recipients.
@@ -90,7 +82,7 @@ func (s *Scheduler) Walk(depth Depth) *Walk {
 
 // WalkThread begins a walk over the vertices of one thread.
 func (s *Scheduler) WalkThread(channel, host string) *Walk {
-	w := &Walk{s: s, depth: Vertices, positions: maxPositions}
+	w := &Walk{s: s, depth: Vertices}
 	if t := s.threads[threadKey{channel, host}]; t != nil {
 		w.enter(t)
 	}
@@ -100,7 +92,7 @@ func (s *Scheduler) WalkThread(channel, host string) *Walk {
 
 // WalkMessage begins a walk over the vertices of one message.
 func (s *Scheduler) WalkMessage(id MessageID) *Walk {
-	w := &Walk{s: s, depth: Vertices, positions: maxPositions, message: id}
+	w := &Walk{s: s, depth: Vertices, message: id}
 	s.walks = append(s.walks, w)
 	return w
 }
@@ -112,6 +104,9 @@ func (w *Walk) Close() {
 		w.s = nil
 	}
 }
+
+// Interrupted reports whether a reload has ended the walk before its end.
+func (w *Walk) Interrupted() bool { return w.interrupted }
 
 // Next returns the next items: at most n, and no more than can be converted
 // quickly. more is false at the end; the walk is then closed.
@@ -168,14 +163,6 @@ func (w *Walk) nextItem() Item {
 			t := w.next
 			w.next = w.ring.members.next(t)
 			return w.visitThread(t)
-		case len(w.steps) > 0:
-			step := w.steps[0]
-			w.steps = w.steps[1:]
-			if t := step.thread; t != nil && w.s.threads[t.key] == t {
-				return w.visitThread(t)
-			} else if r := step.ring; r != nil && !r.dropped {
-				return Item{Ring: w.s.viewRing(r)}
-			}
 		case w.ring == nil:
 			return Item{}
 		case !w.shown:
@@ -241,10 +228,6 @@ func (w *Walk) nextStub() Item {
 // visitVertex returns a vertex, or the next part of it.
 func (w *Walk) visitVertex(v *vertex) Item {
 	view := w.s.viewVertex(v)
-	if view.Next && w.positions > 0 {
-		view.Position = w.s.position(v, maxListed)
-		w.positions--
-	}
 	w.addRecipients(view, v.len(), func(i int) *recipient { return w.s.recipient(v, i) })
 	w.s.viewOrders(view, v)
 	return Item{Vertex: view}
@@ -286,40 +269,12 @@ func (s *Scheduler) ringAfter(r *ring) *ring {
 	return &s.orphans
 }
 
-// remaining returns the rings and threads that the walk has not returned yet.
-func (w *Walk) remaining() map[walkStep]bool {
-	left := make(map[walkStep]bool)
-	for _, step := range w.steps {
-		left[step] = true
-	}
-	shown, t := w.shown, w.next
-	for r := w.ring; r != nil; r, shown = w.s.ringAfter(r), false {
-		if !shown {
-			left[walkStep{ring: r}] = true
-			t = r.members.head
-		}
-		for ; t != nil; t = r.members.next(t) {
-			left[walkStep{thread: t}] = true
-		}
-	}
-	return left
-}
-
-// replan continues the walk, after a reload, with what remained before it, in
-// the rings where the threads are now.
-func (w *Walk) replan(remaining map[walkStep]bool) {
-	w.toRing(nil)
-	w.steps = nil
-	for r := w.s.firstRing(); r != nil; r = w.s.ringAfter(r) {
-		before := len(w.steps)
-		w.steps = append(w.steps, walkStep{ring: r})
-		for t := r.members.head; t != nil; t = r.members.next(t) {
-			if remaining[walkStep{thread: t}] {
-				w.steps = append(w.steps, walkStep{thread: t})
-			}
-		}
-		if len(w.steps) == before+1 && (!remaining[walkStep{ring: r}] || r == &w.s.orphans) {
-			w.steps = w.steps[:before]
+// interruptWalks ends the walks over everything at a reload.
+func (s *Scheduler) interruptWalks() {
+	for _, w := range slices.Clone(s.walks) {
+		if w.ring != nil && w.depth > Rings {
+			w.interrupted = true
+			w.Close()
 		}
 	}
 }

@@ -1,144 +1,28 @@
 package scheduler
 
 import (
-	"fmt"
-	"maps"
-	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
 	"zsched/ctlfile"
 )
 
-// TestWalkThroughReloads: threads change their rings at random while a walk is
-// under way. Each thread that stays, and each of its vertices, is returned
-// once, under the ring that it belongs to then.
-func TestWalkThroughReloads(t *testing.T) {
-	for seed := range uint64(200) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		j := &walkTest{
-			t: t, rand: r, now: time.Unix(1_800_000_000, 0), s: New(scattered(r), r),
-			present: make(map[Target]bool), visits: make(map[Target]int),
-		}
-		for range 12 {
-			j.arrive()
-		}
-		j.remember()
-		for w, more := j.s.Walk(Vertices), true; more; j.randomChange() {
-			var items []Item
-			items, more = w.Next(1 + r.IntN(3))
-			for _, item := range items {
-				j.visit(item)
-			}
-		}
-		for target := range j.present {
-			if j.visits[target] != 1 {
-				t.Fatalf("seed %d: %+v was returned %d times", seed, target, j.visits[target])
-			}
-		}
-		if len(j.s.walks) != 0 {
-			t.Fatalf("seed %d: the walk is still open", seed)
-		}
+// TestReloadInterruptsAWalk: over everything, because the threads may be in other rings then.
+func TestReloadInterruptsAWalk(t *testing.T) {
+	q := newBenchQueue(1)
+	q.fill(10, 10)
+	all, one := q.s.Walk(Vertices), q.s.WalkThread("smtp", q.hosts[1])
+	for _, w := range []*Walk{all, one} {
+		w.Next(1)
 	}
-}
-
-// walkTest is a walk through a queue that changes. What it returns is named by
-// message and thread; a thread itself has message 0.
-type walkTest struct {
-	t       *testing.T
-	rand    *rand.Rand
-	now     time.Time
-	s       *Scheduler
-	last    MessageID
-	present map[Target]bool // since the walk began
-	visits  map[Target]int
-	ring    uint64 // that was returned last
-}
-
-var walkTestHosts = []string{"a", "b", "c", "d", "e", "f"}
-
-func (j *walkTest) step(e Event) []Action {
-	actions := slices.Clone(j.s.Step(At(j.now), e))
-	j.s.check()
-	return actions
-}
-
-func (j *walkTest) arrive() {
-	j.last++
-	m := Message{ID: j.last, Path: fmt.Sprint(j.last), ModifiedAt: j.now}
-	for i := range 2 {
-		host := walkTestHosts[j.rand.IntN(len(walkTestHosts))]
-		m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: host})
+	q.s.Step(At(q.now), Reloaded{q.s.config})
+	if items, more := all.Next(9); len(items) > 0 || more || !all.Interrupted() {
+		t.Errorf("%v %v", items, more)
 	}
-	j.step(Arrived{m})
-}
-
-func (j *walkTest) remember() {
-	for key, th := range j.s.threads {
-		j.present[Target{0, key.channel, key.host}] = true
-		j.s.eachLoaded(th, func(v *vertex) {
-			j.present[Target{j.s.messageOf(v).id, key.channel, key.host}] = true
-		})
+	if one.Interrupted() {
+		t.Error("the walk through a thread was interrupted")
 	}
-}
-
-func (j *walkTest) visit(item Item) {
-	switch {
-	case item.Ring != nil:
-		j.ring = item.Ring.ID
-	case item.Vertex != nil:
-		j.visits[Target{item.Vertex.Message, item.Vertex.Channel, item.Vertex.Host}]++
-	default:
-		j.visits[Target{0, item.Thread.Channel, item.Thread.Host}]++
-		if item.Thread.Ring != j.ring {
-			j.t.Fatalf("thread %s of ring %d was returned under ring %d", item.Thread.Host, item.Thread.Ring, j.ring)
-		}
-	}
-}
-
-// randomChange changes the queue between two slices.
-func (j *walkTest) randomChange() {
-	switch j.rand.IntN(4) {
-	case 0:
-		j.step(Reloaded{scattered(j.rand)})
-	case 1:
-		j.arrive()
-	case 2:
-		j.kill(MessageID(1 + j.rand.IntN(12)))
-	}
-}
-
-func (j *walkTest) kill(id MessageID) {
-	for _, a := range j.step(Ordered{Verb: VerbKill, Targets: []Target{{Message: id}}}) {
-		m, ok := a.(Mark)
-		if !ok {
-			continue
-		}
-		for _, a := range j.step(Done{Op: m.Op}) {
-			if f, ok := a.(Finish); ok {
-				j.step(Done{Op: f.Op})
-			}
-		}
-	}
-	maps.DeleteFunc(j.present, func(target Target, _ bool) bool {
-		// A thread that is made again is another thread.
-		return target.Message == id || j.s.threads[threadKey{target.Channel, target.Host}] == nil
-	})
-}
-
-// scattered returns a frozen configuration of overlapping clauses in any order,
-// some of which are missing. So threads move to and fro between rings that
-// stay.
-func scattered(r *rand.Rand) *Config {
-	config := &Config{Frozen: true, Defaults: Params{Interval: time.Minute, MaxThr: 1, Sessions: 1, Quantum: 1}}
-	for _, i := range r.Perm(4)[r.IntN(2):] {
-		config.Clauses = append(config.Clauses, Clause{
-			Channel: "smtp", Host: []string{"{a,b,c}", "{b,c,d}", "{c,d,e}", "{a,e}"}[i],
-			Settings: []Setting{{Name: "command", Apply: func(p *Params) { p.Command = []string{"smtp"} }}},
-		})
-	}
-	return config
+	one.Close()
 }
 
 // TestWalkInParts: a vertex with very many recipients is returned in parts, and

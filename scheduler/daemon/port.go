@@ -110,6 +110,9 @@ func (l *Loop) Status() Status {
 // time, or 1 ms when the garbage collector makes it help.
 const walkSlice = 64
 
+// errReloaded ends a walk over the whole queue during which the configuration was read again.
+var errReloaded = errors.New("the configuration was read again meanwhile: please repeat this")
+
 // Walk yields the items of a walk over the queue, one slice per question. A walk
 // that is abandoned is closed, even if ctx is done.
 func Walk(ctx context.Context, port Port, begin func(*scheduler.Scheduler) *scheduler.Walk) iter.Seq2[scheduler.Item, error] {
@@ -137,6 +140,10 @@ func Walk(ctx context.Context, port Port, begin func(*scheduler.Scheduler) *sche
 				if !yield(item, nil) {
 					return
 				}
+			}
+			if walk.Interrupted() {
+				yield(scheduler.Item{}, errReloaded)
+				return
 			}
 		}
 	}

@@ -1,0 +1,137 @@
+package scheduler
+
+import "slices"
+
+// Stubs in bulk, and orders about mail that is not loaded: RETRY and ETRN change when it is due, for
+// the others it is loaded.
+
+// updateStubsInBulk carries out a bulk update on the stubs of a thread, all at once. Those that
+// need not wait any more are made due a slice at a time.
+func (q *queue) updateStubsInBulk(t *thread, e bulkUpdate) {
+	if t.stubs == nil {
+		return
+	}
+	if e&releaseHeld != 0 {
+		for n := t.stubs.all.head; n != 0; n = t.stubs.all.next(n) {
+			q.unloaded.stubs.at(n).flags |= stubMustAttempt
+		}
+	}
+	wake := func(n stubRef, at instant) instant {
+		s := q.unloaded.stubs.at(n)
+		switch {
+		case at == never:
+		case e&wakeWaiting != 0:
+			s.undoRetryStep()
+			return min(at, q.now)
+		case e&pullForward != 0 && s.flags&stubDestinationFailed != 0:
+			return min(at, q.now)
+		}
+		return at
+	}
+	t.stubs.times.rekey(wake)
+	for _, l := range q.unloaded.loading {
+		for i, n := range l.stubs {
+			if l.states[i] == waiting && q.unloaded.stubs.at(n).thread == t.ref {
+				l.times[i] = wake(n, l.times[i])
+			}
+		}
+	}
+}
+
+// requeueStubs puts the due stubs of a thread into the queue that its new parameters call for:
+// only a queueonly thread has mail that waits for the next run, and all of it while it is not
+// running.
+func (q *queue) requeueStubs(t *thread) {
+	if t.stubs == nil {
+		return
+	}
+	switch {
+	case !t.params.QueueOnly:
+		q.moveStubs(t, 1-t.active)
+	case !t.running:
+		q.moveStubs(t, t.active)
+	}
+}
+
+// moveStubs moves the due stubs in one queue of a thread to the other one.
+func (q *queue) moveStubs(t *thread, from uint8) {
+	if t.stubs == nil {
+		return
+	}
+	for l := &t.stubs.queues[from]; l.len > 0; {
+		n := l.head
+		l.remove(n)
+		q.queueStub(t, n, 1-from)
+	}
+}
+
+// orderStubs executes an order on a message that is not loaded, given by its first stub, or has
+// the message loaded for it. It returns how many recipients are affected.
+func (dv *delivery) orderStubs(e *Ordered, first stubRef, targets []Target) (n int) {
+	id := dv.unloaded.stubs.at(first).id
+	saved := dv.savedOrders[id]
+	isHeld := slices.ContainsFunc(saved, func(o SavedOrder) bool { return o.Verb == VerbHold })
+	if e.Verb == VerbRetry && len(saved) > 0 || e.Verb == VerbRelease && !isHeld || e.movesAway() && isHeld {
+		return 0
+	}
+	touched := slices.DeleteFunc(dv.stubsOf(e, first, targets), func(ref stubRef) bool {
+		s := dv.unloaded.stubs.at(ref)
+		key := dv.stubThread(s).key
+		isThere := e.Verb == VerbReroute && !e.Back && key == threadKey{e.To.Channel, e.To.Host}
+		if isThere || e.Verb == VerbRetry && dv.isBlocked(s) {
+			return true
+		}
+		if only := e.Only[id]; only != nil && e.Verb.takesParts() {
+			n += min(len(only), int(s.open))
+		} else {
+			n += int(s.open)
+		}
+		return false
+	})
+	if n == 0 || e.DryRun {
+		return n
+	}
+	dv.noteTouchedMessage(e, id, dv.unloaded.stubs.at(first).modifiedAt, n)
+	switch e.Verb {
+	case VerbRetry:
+		for _, ref := range touched {
+			dv.retryStub(ref)
+		}
+	case VerbRelease:
+		dv.savedOrders[id] = slices.DeleteFunc(saved, func(o SavedOrder) bool { return o.Verb == VerbHold })
+	default:
+		for _, ref := range touched {
+			dv.saveOrder(e, ref)
+		}
+		dv.loadSoon(id)
+	}
+	return n
+}
+
+// stubsOf returns those stubs of a message that are targets of an order.
+func (q *queue) stubsOf(e *Ordered, first stubRef, targets []Target) []stubRef {
+	return slices.DeleteFunc(q.unloaded.of(first), func(n stubRef) bool {
+		key := q.stubThread(q.unloaded.stubs.at(n)).key
+		return e.Verb != VerbHold && !slices.ContainsFunc(targets, func(t Target) bool {
+			return t.Channel == "" && t.Host == "" || threadKey{t.Channel, t.Host} == key
+		})
+	})
+}
+
+// retryStub makes a stub due now, as retryNow does with a vertex.
+func (dv *delivery) retryStub(n stubRef) {
+	s := dv.unloaded.stubs.at(n)
+	t := dv.stubThread(s)
+	dv.retryThread(t)
+	if l := dv.unloaded.loading[s.id]; l != nil {
+		i := slices.Index(l.stubs, n)
+		l.times[i] = min(l.times[i], dv.now)
+	} else if s.index != 0 {
+		s.undoRetryStep()
+		dv.makeStubDue(t, n)
+	} else if queue := s.queueOf(); queue != t.active {
+		t.stubs.queues[queue].remove(n)
+		dv.queueStub(t, n, t.active)
+	}
+	dv.updateThread(t)
+}
