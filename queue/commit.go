@@ -34,6 +34,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"zsched/ctlfile"
@@ -90,6 +91,7 @@ type Committer struct {
 	office  string
 	staging string             // the name of the directory of staged control files
 	roots   []*postoffice.File // transport/, and queue/ if it is on another file system
+	dirs    sync.Map           // hash directories that are known to exist
 }
 
 // Commit puts messages into the queue. The Err of each says what became of it: a message

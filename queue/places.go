@@ -124,8 +124,15 @@ func (i *Item) dir(name string) string {
 // makeDir makes the hash directory of a number below queue/ or transport/. The sync of the
 // staged files, which comes later, makes it durable as well.
 func (c *Committer) makeDir(name string, n uint64) error {
-	c.Step("make " + filepath.Dir(c.place(name, n)))
+	dir := filepath.Dir(c.place(name, n))
+	if _, known := c.dirs.Load(dir); known {
+		return nil
+	}
+	c.Step("make " + dir)
 	_, err := postoffice.MakeQueueDir(c.office, name, ctlfile.HashDir(n, c.Levels))
+	if err == nil {
+		c.dirs.Store(dir, true)
+	}
 	return err
 }
 
