@@ -79,7 +79,7 @@ scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/spool s
 scheduler/daemon/daemontest: ctlfile ta scheduler/agent scheduler scheduler/daemon scheduler/spool zerolog
 scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/text internal/pattern internal/postoffice internal/logs zerolog
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/text internal/postoffice zerolog
-scheduler/metrics:        ctlfile ta mailq scheduler scheduler/cluster scheduler/daemon scheduler/spool internal/text internal/version prometheus zerolog x/netutil
+scheduler/metrics:        ctlfile ta mailq scheduler scheduler/cluster scheduler/daemon scheduler/spool internal/listen internal/text internal/version prometheus zerolog
 
 cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv cobra pflag x/sys
@@ -123,7 +123,6 @@ var modules = map[string]string{
 	"tview":      "github.com/rivo/tview",
 	"x/bcrypt":   "golang.org/x/crypto/bcrypt",
 	"x/idna":     "golang.org/x/net/idna",
-	"x/netutil":  "golang.org/x/net/netutil",
 	"x/sys":      "golang.org/x/sys",
 	"zerolog":    "github.com/rs/zerolog",
 }

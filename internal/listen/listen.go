@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -145,4 +146,55 @@ func IsTemporary(err error) bool {
 		}
 	}
 	return false
+}
+
+// limited is a listener with a bounded number of open connections, so that mail
+// keeps the file descriptors that it needs. A further connection closes the one that
+// has been open longest: a peer that connects and sends nothing, or half a request,
+// keeps no other peer out, and a complete request is soon served.
+type limited struct {
+	net.Listener
+	maxConns int
+
+	mu   sync.Mutex
+	open []*limitedConn // oldest first
+}
+
+// Limit bounds the number of connections that a listener has open.
+func Limit(listener net.Listener, maxConns int) net.Listener {
+	return &limited{Listener: listener, maxConns: maxConns}
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &limitedConn{conn, l}
+	var oldest *limitedConn
+	l.mu.Lock()
+	if len(l.open) == l.maxConns {
+		oldest = l.open[0]
+		l.open = slices.Delete(l.open, 0, 1)
+	}
+	l.open = append(l.open, c)
+	l.mu.Unlock()
+	if oldest != nil {
+		oldest.Conn.Close()
+	}
+	return c, nil
+}
+
+// limitedConn is a connection that counts towards the limit until it is closed.
+type limitedConn struct {
+	net.Conn
+	listener *limited
+}
+
+func (c *limitedConn) Close() error {
+	l := c.listener
+	l.mu.Lock()
+	l.open = slices.DeleteFunc(l.open, func(other *limitedConn) bool { return other == c })
+	l.mu.Unlock()
+	return c.Conn.Close()
 }

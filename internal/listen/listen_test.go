@@ -207,6 +207,30 @@ func TestBindAddress(t *testing.T) {
 	}
 }
 
+// Idle connections do not take the file descriptors that mail needs, and keep
+// nobody out.
+func TestLimitClosesTheOldestConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := newPipeListener()
+		s := New(zerolog.Nop())
+		s.Open("metrics", Address{}, []net.Listener{listener}, func(l net.Listener) error {
+			return s.Accept(Limit(l, 2), echo)
+		})
+		first, second := listener.dial(), listener.dial()
+		third := listener.dial()
+		if n, err := first.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("the oldest connection got %d bytes, %v", n, err)
+		}
+		talk(t, second)
+		talk(t, third)
+		second.Close()
+		synctest.Wait()
+		talk(t, listener.dial())
+		talk(t, third) // there was room
+		s.Close()
+	})
+}
+
 // buffer is a bytes.Buffer for several goroutines.
 type buffer struct {
 	mu sync.Mutex

@@ -20,8 +20,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
-	"golang.org/x/net/netutil"
 
+	"zsched/internal/listen"
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/cluster"
@@ -80,7 +80,7 @@ func (s *Server) Serve(listener net.Listener) error {
 		ErrorLog:          stdlog.New(io.Discard, "", 0), // clients can cause any number of errors
 	}
 	defer server.Close()
-	return server.Serve(netutil.LimitListener(listener, maxConns))
+	return server.Serve(listen.Limit(listener, maxConns))
 }
 
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {

@@ -100,9 +100,9 @@ func TestCommandIsNoOptionOfTheShell(t *testing.T) {
 
 func TestCommandHasItsTime(t *testing.T) {
 	o := newTestSpool(t)
-	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}, TimeLimit: time.Millisecond})
+	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}, TimeLimit: time.Second})
 	// What it starts dies with it, or the wait for its output would last.
-	o.refused(a, mail(command("sleep 1000 & sleep 1000")), "deferred", `killed after 1ms`)
+	o.refused(a, mail(command("sleep 1000 & sleep 1000")), "deferred", `killed after 1s`)
 }
 
 func TestPrivilegeOfNobodyIsRefused(t *testing.T) {
