@@ -59,30 +59,27 @@ func groupNumber(name string) (int, error) {
 
 // account is a user or a group: a number if it begins with a digit, else a name
 // that this machine knows. -1 stands for the scheduler's own.
-func account[T any](of func(*T) *int, what string) field[T, int] {
-	return field[T, int]{
-		of: of, form: "name or number",
-		parse: func(text string, r *reader) (int, error) {
-			lookup, own := r.system.User, r.system.UID
-			if what == "group" {
-				lookup, own = r.system.Group, r.system.GID
-			}
-			id, err := accountNumber(text, what, lookup)
-			if err != nil || r.system.UID == 0 {
-				return id, err
-			}
-			if id != own {
-				r.warnOnce("only root can start agents as another "+what+"; they keep the scheduler's own %s", what)
-			}
-			return -1, nil
-		},
-		format: func(id int) string {
-			if id < 0 {
-				return ""
-			}
-			return strconv.Itoa(id)
-		},
+func account(what string) kind {
+	parse := func(text string, r *reader) (int, error) {
+		lookup, own := r.system.User, r.system.UID
+		if what == "group" {
+			lookup, own = r.system.Group, r.system.GID
+		}
+		id, err := accountNumber(text, what, lookup)
+		if err != nil || r.system.UID == 0 {
+			return id, err
+		}
+		if id != own {
+			r.warnOnce("only root can start agents as another "+what+"; they keep the scheduler's own %s", what)
+		}
+		return -1, nil
 	}
+	return kindOf("name or number", parse, func(id int) string {
+		if id < 0 {
+			return ""
+		}
+		return strconv.Itoa(id)
+	})
 }
 
 func accountNumber(text, what string, lookup func(string) (int, error)) (int, error) {

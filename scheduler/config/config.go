@@ -153,10 +153,10 @@ func (p Params) Lines() []string {
 	return lines(params, "PARAM", &p)
 }
 
-func lines[T any](table []row[T], prefix string, v *T) []string {
+func lines(table []row, prefix string, of any) []string {
 	var out []string
 	for _, r := range table {
-		if value := r.kind.show(v); value != "" {
+		if value := r.show(of); value != "" {
 			out = append(out, prefix+r.name+"="+value)
 		}
 	}

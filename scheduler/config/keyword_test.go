@@ -14,7 +14,7 @@ import (
 
 // samples are values that a kind accepts, on the edges of its bounds, and
 // values beyond them. They follow from what scheduler.cf(5) says of the kind.
-func samples[T any](k kind[T]) (good, bad []string) {
+func samples(k kind) (good, bad []string) {
 	number := func(low, high int) ([]string, []string) {
 		return []string{strconv.Itoa(low), strconv.Itoa(high)},
 			[]string{strconv.Itoa(low - 1), strconv.Itoa(high + 1), "x", "1x", "1.5", "99999999999999999999"}
@@ -23,7 +23,7 @@ func samples[T any](k kind[T]) (good, bad []string) {
 		good, bad := number(int(low/time.Second), int(high/time.Second))
 		return append(good, units.FormatInterval(low), units.FormatInterval(high)), append(bad, units.FormatInterval(high)+"1s")
 	}
-	form := k.String()
+	form := k.form
 	if low, high, ok := bounds(form); ok {
 		if strings.HasPrefix(form, "number, ") {
 			return number(atoi(low), atoi(high))
@@ -113,13 +113,13 @@ func TestEveryValueOfEveryKeyword(t *testing.T) {
 	}
 }
 
-func tryRow[T any](t *testing.T, r *row[T], before, name string) {
+func tryRow(t *testing.T, r *row, before, name string) {
 	t.Helper()
 	good, bad := samples(r.kind)
 	if slices.Contains(lowMeansLowest, r.name) {
 		good, bad = append(good, bad[0], "-5"), bad[1:]
 	}
-	if r.kind.String() != formFlag {
+	if r.kind.form != formFlag {
 		for _, text := range []string{before + name, before + name + "=", before + name + `=""`, before + name + "=\n"} {
 			wantError(t, text, name+" needs a value")
 		}
@@ -146,7 +146,7 @@ func tryRow[T any](t *testing.T, r *row[T], before, name string) {
 		wantError(t, text, fmt.Sprintf("%s=%q: ", name, strings.TrimSpace(value)))
 	}
 	// Who goes beyond bounds is told them.
-	if low, high, ok := bounds(r.kind.String()); ok && high != units.FormatInterval(units.MaxInterval) {
+	if low, high, ok := bounds(r.kind.form); ok && high != units.FormatInterval(units.MaxInterval) {
 		beyond := high + "1s"
 		if n, err := strconv.Atoi(high); err == nil {
 			beyond = strconv.Itoa(n + 1)
@@ -155,24 +155,15 @@ func tryRow[T any](t *testing.T, r *row[T], before, name string) {
 	}
 	if r.preset != "" {
 		system := &reader{system: debian(0), readingDefaults: true}
-		apply, err := r.kind.read(r.preset, system)
+		value, err := r.kind.parse(r.preset, system)
 		if err != nil {
 			t.Errorf("the default of %s: %v", name, err)
 			return
 		}
-		var v T
-		apply(&v)
-		if shown := r.kind.show(&v); shown != "" {
-			again, err := r.kind.read(strings.Trim(shown, `"`), system)
-			if err != nil {
-				t.Errorf("the default of %s is shown as %s: %v", name, shown, err)
-				return
-			}
-			var w T
-			again(&w)
-			if r.kind.show(&w) != shown {
-				t.Errorf("the default of %s is shown as %s, then as %s", name, shown, r.kind.show(&w))
-			}
+		shown := r.kind.format(value)
+		again, err := r.kind.parse(strings.Trim(shown, `"`), system)
+		if err != nil || r.kind.format(again) != shown {
+			t.Errorf("the default of %s is shown as %s, then as %v, %v", name, shown, again, err)
 		}
 	}
 }

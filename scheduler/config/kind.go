@@ -16,56 +16,34 @@ import (
 	"zsched/scheduler"
 )
 
-// kind is a kind of value: how it is read, and how a T shows it.
-type kind[T any] interface {
-	// read checks a value and returns the function that applies it. The reader
-	// adds the name and the value to the error.
-	read(text string, r *reader) (func(*T), error)
-	// show returns the current value as a file would set it, or "" if there is
-	// none.
-	show(*T) string
-	// String returns the kind and its bounds as scheduler.cf(5) gives them.
-	String() string
+// kind is a kind of value.
+type kind struct {
+	form string // the kind and its bounds, as scheduler.cf(5) gives them
+	// parse checks a value. The reader adds the name and the value to the error.
+	parse func(text string, r *reader) (any, error)
+	// format returns a value as a file would set it, or "" if there is none.
+	format func(any) string
 }
 
-// field is the kind of a value that is one field of a T.
-type field[T, V any] struct {
-	of     func(*T) *V
-	form   string // the kind and its bounds
-	parse  func(text string, r *reader) (V, error)
-	format func(V) string
-	also   func(*T)      // called after the field is set; may be nil
-	unset  func(*T) bool // reports whether there is no value; may be nil
-}
-
-func (k field[T, V]) String() string { return k.form }
-
-func (k field[T, V]) read(text string, r *reader) (func(*T), error) {
-	value, err := k.parse(text, r)
-	if err != nil {
-		return nil, err
+// kindOf is the kind of values of one type.
+func kindOf[V any](form string, parse func(string, *reader) (V, error), format func(V) string) kind {
+	return kind{
+		form:   form,
+		parse:  func(text string, r *reader) (any, error) { return parse(text, r) },
+		format: func(value any) string { return format(value.(V)) },
 	}
-	return func(v *T) {
-		*k.of(v) = value
-		if k.also != nil {
-			k.also(v)
-		}
-	}, nil
 }
 
-func (k field[T, V]) show(v *T) string {
-	if k.unset != nil && k.unset(v) {
-		return ""
-	}
-	return k.format(*k.of(v))
+// alone makes a parser for kindOf of one that needs no reader.
+func alone[V any](parse func(string) (V, error)) func(string, *reader) (V, error) {
+	return func(text string, _ *reader) (V, error) { return parse(text) }
 }
 
 // span is a time.
-func span[T any](of func(*T) *time.Duration, low, high time.Duration) field[T, time.Duration] {
-	return field[T, time.Duration]{
-		of: of, form: "time, " + units.FormatInterval(low) + " to " + units.FormatInterval(high), format: units.FormatInterval,
-		parse: func(text string, _ *reader) (time.Duration, error) { return parseSpan(text, low, high) },
-	}
+func span(low, high time.Duration) kind {
+	form := "time, " + units.FormatInterval(low) + " to " + units.FormatInterval(high)
+	parse := func(text string) (time.Duration, error) { return parseSpan(text, low, high) }
+	return kindOf(form, alone(parse), units.FormatInterval)
 }
 
 func parseSpan(text string, low, high time.Duration) (time.Duration, error) {
@@ -76,35 +54,34 @@ func parseSpan(text string, low, high time.Duration) (time.Duration, error) {
 	return d, err
 }
 
-// zeroIs is a time of which 0 stands for another one.
-func zeroIs[T any](k field[T, time.Duration], zero time.Duration) field[T, time.Duration] {
+// zeroIs is a kind of which 0 stands for another value.
+func zeroIs(k kind, zero time.Duration) kind {
 	parse := k.parse
-	k.parse = func(text string, r *reader) (time.Duration, error) {
-		d, err := parse(text, r)
-		if d == 0 {
-			d = zero
+	k.parse = func(text string, r *reader) (any, error) {
+		value, err := parse(text, r)
+		if value == time.Duration(0) {
+			value = zero
 		}
-		return d, err
+		return value, err
 	}
 	return k
 }
 
 // count is a whole number.
-func count[T any](of func(*T) *int, low, high int) field[T, int] {
-	return field[T, int]{
-		of: of, form: fmt.Sprintf("number, %d to %d", low, high), format: strconv.Itoa,
-		parse: func(text string, _ *reader) (int, error) { return parseCount(text, low, high) },
-	}
+func count(low, high int) kind {
+	parse := func(text string) (int, error) { return parseCount(text, low, high) }
+	return kindOf(fmt.Sprintf("number, %d to %d", low, high), alone(parse), strconv.Itoa)
 }
 
 // atLeast is a whole number. A value below low means low, as in ZMailer.
-func atLeast[T any](of func(*T) *int, low, high int) field[T, int] {
-	k := count(of, low, high)
-	k.parse = func(text string, _ *reader) (int, error) {
+func atLeast(low, high int) kind {
+	k := count(low, high)
+	parse := k.parse
+	k.parse = func(text string, r *reader) (any, error) {
 		if n, err := strconv.Atoi(text); err == nil && n < low {
 			return low, nil
 		}
-		return parseCount(text, low, high)
+		return parse(text, r)
 	}
 	return k
 }
@@ -120,9 +97,9 @@ func parseCount(text string, low, high int) (int, error) {
 	return n, nil
 }
 
-// onlyOne is nice or priority: of these two, the later in the file is in force.
-func onlyOne(k field[values, int], isPriority bool) field[values, int] {
-	k.also = func(v *values) {
+// onlyOne is for nice and priority: of these two, the later in the file is in force.
+func onlyOne(isPriority bool) func(*values) {
+	return func(v *values) {
 		v.PrioritySet = isPriority
 		if isPriority {
 			v.Nice = 0
@@ -130,38 +107,35 @@ func onlyOne(k field[values, int], isPriority bool) field[values, int] {
 			v.Priority = 0
 		}
 	}
-	k.unset = func(v *values) bool { return v.PrioritySet != isPriority }
-	return k
+}
+
+func isUnset(isPriority bool) func(*values) bool {
+	return func(v *values) bool { return v.PrioritySet != isPriority }
 }
 
 // ratio is a number with a fraction.
-func ratio[T any](of func(*T) *float64, low, high float64) field[T, float64] {
-	return field[T, float64]{
-		of: of, form: fmt.Sprintf("fraction, %g to %g", low, high), format: formatFraction,
-		parse: func(text string, _ *reader) (float64, error) {
-			x, err := strconv.ParseFloat(text, 64)
-			if err != nil || math.IsNaN(x) || x < low || x > high {
-				return 0, fmt.Errorf("must be a number from %g to %g", low, high)
-			}
-			return x, nil
-		},
+func ratio(low, high float64) kind {
+	parse := func(text string) (float64, error) {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(x) || x < low || x > high {
+			return 0, fmt.Errorf("must be a number from %g to %g", low, high)
+		}
+		return x, nil
 	}
+	return kindOf(fmt.Sprintf("fraction, %g to %g", low, high), alone(parse), formatFraction)
 }
 
 func formatFraction(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // feedback is x, x/N or x/sqrt(N) with x from 0 to 1.
-func feedback[T any](of func(*T) *scheduler.Feedback) field[T, scheduler.Feedback] {
-	return field[T, scheduler.Feedback]{
-		of: of, form: "x, x/N or x/sqrt(N), x 0 to 1", parse: parseFeedback,
-		format: func(f scheduler.Feedback) string { return formatFraction(f.Amount) + feedbackForms[f.Per] },
-	}
-}
+var feedback = kindOf("x, x/N or x/sqrt(N), x 0 to 1", alone(parseFeedback), func(f scheduler.Feedback) string {
+	return formatFraction(f.Amount) + feedbackForms[f.Per]
+})
 
 // feedbackForms are the endings of a feedback value.
 var feedbackForms = map[scheduler.Per]string{scheduler.PerSqrt: "/sqrt(N)", scheduler.PerN: "/N", scheduler.PerOne: ""}
 
-func parseFeedback(text string, _ *reader) (scheduler.Feedback, error) {
+func parseFeedback(text string) (scheduler.Feedback, error) {
 	packed := strings.ToLower(strings.Join(strings.Fields(text), ""))
 	number, _, _ := strings.Cut(packed, "/")
 	x, err := strconv.ParseFloat(number, 64)
@@ -174,25 +148,21 @@ func parseFeedback(text string, _ *reader) (scheduler.Feedback, error) {
 }
 
 // choice is one of several words. The value is the word's index.
-func choice[T any, V ~uint8](of func(*T) *V, words ...string) field[T, V] {
-	return field[T, V]{
-		of: of, form: orList(words), format: func(v V) string { return words[v] },
-		parse: func(text string, _ *reader) (V, error) {
-			i, err := wordIndex(words, text)
-			return V(i), err
-		},
+func choice[V ~uint8](words ...string) kind {
+	parse := func(text string) (V, error) {
+		i, err := wordIndex(words, text)
+		return V(i), err
 	}
+	return kindOf(orList(words), alone(parse), func(v V) string { return words[v] })
 }
 
 // oneOf is one of several words, which is the value itself.
-func oneOf[T any](of func(*T) *string, words ...string) field[T, string] {
-	return field[T, string]{
-		of: of, form: orList(words), format: func(word string) string { return word },
-		parse: func(text string, _ *reader) (string, error) {
-			i, err := wordIndex(words, text)
-			return words[i], err
-		},
+func oneOf(words ...string) kind {
+	parse := func(text string) (string, error) {
+		i, err := wordIndex(words, text)
+		return words[i], err
 	}
+	return kindOf(orList(words), alone(parse), func(word string) string { return word })
 }
 
 func orList(words []string) string {
@@ -212,19 +182,14 @@ func wordIndex(words []string, text string) (int, error) {
 const formFlag = "flag"
 
 // flag is on if it has no value; a value may switch it on or off.
-func flag[T any](of func(*T) *bool) field[T, bool] {
-	return field[T, bool]{
-		of: of, form: formFlag, parse: parseFlag,
-		format: func(on bool) string {
-			if on {
-				return "yes"
-			}
-			return "no"
-		},
+var flag = kindOf(formFlag, alone(parseFlag), func(on bool) string {
+	if on {
+		return "yes"
 	}
-}
+	return "no"
+})
 
-func parseFlag(text string, _ *reader) (bool, error) {
+func parseFlag(text string) (bool, error) {
 	switch strings.ToLower(text) {
 	case "", "yes", "on", "true":
 		return true, nil
@@ -239,20 +204,10 @@ func parseFlag(text string, _ *reader) (bool, error) {
 }
 
 // text is a string.
-func text[T any](of func(*T) *string) field[T, string] {
-	return field[T, string]{
-		of: of, form: "text", format: quote,
-		parse: func(text string, _ *reader) (string, error) { return text, nil },
-	}
-}
+var text = kindOf("text", alone(func(value string) (string, error) { return value, nil }), quote)
 
 // path is the name of a file, in which ${NAME} is expanded.
-func path[T any](of func(*T) *string) field[T, string] {
-	return field[T, string]{
-		of: of, form: "path", format: quote,
-		parse: func(text string, r *reader) (string, error) { return r.expand(text), nil },
-	}
-}
+var path = kindOf("path", func(value string, r *reader) (string, error) { return r.expand(value), nil }, quote)
 
 // quote writes a value that may have blanks; nothing if it is empty.
 func quote(value string) string {
@@ -263,18 +218,14 @@ func quote(value string) string {
 }
 
 // store is the address of the store of the cluster. It is shown without user and password.
-func store[T any](of func(*T) **redisurl.Address) field[T, *redisurl.Address] {
-	return field[T, *redisurl.Address]{
-		of: of, form: "redis://[user:password@]host:port/db",
-		parse: func(text string, _ *reader) (*redisurl.Address, error) {
-			a, err := redisurl.Parse(text)
-			return &a, err
-		},
-		format: func(a *redisurl.Address) string {
-			if a == nil {
-				return ""
-			}
-			return quote(a.String())
-		},
+var store = kindOf("redis://[user:password@]host:port/db", alone(parseStore), func(a *redisurl.Address) string {
+	if a == nil {
+		return ""
 	}
+	return quote(a.String())
+})
+
+func parseStore(text string) (*redisurl.Address, error) {
+	a, err := redisurl.Parse(text)
+	return &a, err
 }

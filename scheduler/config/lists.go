@@ -18,35 +18,31 @@ import (
 )
 
 // factors is a list of whole numbers from 0.
-func factors[T any](of func(*T) *[]int, high, most int) field[T, []int] {
-	return field[T, []int]{
-		of: of, form: fmt.Sprintf("up to %d numbers, 0 to %d", most, high),
-		format: func(list []int) string { return quoteList(list, strconv.Itoa) },
-		parse: func(text string, _ *reader) ([]int, error) {
-			words := strings.Fields(text)
-			if len(words) > most {
-				return nil, fmt.Errorf("must be 1 to %d numbers with blanks between them", most)
-			}
-			return parseList(words, func(word string) (int, error) { return parseCount(word, 0, high) })
-		},
+func factors(high, most int) kind {
+	parse := func(text string) ([]int, error) {
+		words := strings.Fields(text)
+		if len(words) > most {
+			return nil, fmt.Errorf("must be 1 to %d numbers with blanks between them", most)
+		}
+		return parseList(words, func(word string) (int, error) { return parseCount(word, 0, high) })
 	}
+	return kindOf(fmt.Sprintf("up to %d numbers, 0 to %d", most, high), alone(parse),
+		func(list []int) string { return quoteList(list, strconv.Itoa) })
 }
 
 // times is a list of intervals, of which the first few are used.
-func times[T any](of func(*T) *[]time.Duration, low, high time.Duration, most int) field[T, []time.Duration] {
-	return field[T, []time.Duration]{
-		of: of, form: fmt.Sprintf("up to %d times, %s to %s", most, units.FormatInterval(low), units.FormatInterval(high)),
-		format: func(list []time.Duration) string { return quoteList(list, units.FormatInterval) },
-		parse: func(text string, r *reader) ([]time.Duration, error) {
-			words := strings.Fields(text)
-			list, err := parseList(words, func(word string) (time.Duration, error) { return parseSpan(word, low, high) })
-			if len(list) > most {
-				r.warn("only the first %d times are used", most)
-				list = list[:most]
-			}
-			return list, err
-		},
+func times(low, high time.Duration, most int) kind {
+	parse := func(text string, r *reader) ([]time.Duration, error) {
+		words := strings.Fields(text)
+		list, err := parseList(words, func(word string) (time.Duration, error) { return parseSpan(word, low, high) })
+		if len(list) > most {
+			r.warn("only the first %d times are used", most)
+			list = list[:most]
+		}
+		return list, err
 	}
+	return kindOf(fmt.Sprintf("up to %d times, %s to %s", most, units.FormatInterval(low), units.FormatInterval(high)), parse,
+		func(list []time.Duration) string { return quoteList(list, units.FormatInterval) })
 }
 
 // parseList parses each of several words.
@@ -78,23 +74,20 @@ const (
 
 // rates is a rate, "100/1m", or a table of rates by date, "500/1d, 2026-12-01
 // 1000/1d". A date is local midnight. "0" sets no limit.
-func rates[T any](of func(*T) *[]scheduler.Rate) field[T, []scheduler.Rate] {
-	return field[T, []scheduler.Rate]{
-		of: of, form: "N/time, or a table by date",
-		parse: func(text string, r *reader) ([]scheduler.Rate, error) {
-			return parseRates(text, cmp.Or(r.system.Location, time.Local))
-		},
-		format: func(table []scheduler.Rate) string {
-			entries := make([]string, len(table))
-			for i, r := range table {
-				if !r.From.IsZero() {
-					entries[i] = r.From.Format(time.DateOnly) + " "
-				}
-				entries[i] += formatRate(r)
-			}
-			return quote(strings.Join(entries, ", "))
-		},
+var rates = kindOf("N/time, or a table by date",
+	func(text string, r *reader) ([]scheduler.Rate, error) {
+		return parseRates(text, cmp.Or(r.system.Location, time.Local))
+	}, formatRates)
+
+func formatRates(table []scheduler.Rate) string {
+	entries := make([]string, len(table))
+	for i, r := range table {
+		if !r.From.IsZero() {
+			entries[i] = r.From.Format(time.DateOnly) + " "
+		}
+		entries[i] += strconv.Itoa(r.Recipients) + "/" + units.FormatInterval(r.Span)
 	}
+	return quote(strings.Join(entries, ", "))
 }
 
 func parseRates(text string, zone *time.Location) ([]scheduler.Rate, error) {
@@ -129,23 +122,19 @@ func parseRates(text string, zone *time.Location) ([]scheduler.Rate, error) {
 }
 
 // oneRate is a rate without a table, "100/1m". "0" sets no limit.
-func oneRate[T any](of func(*T) *scheduler.Rate) field[T, scheduler.Rate] {
-	return field[T, scheduler.Rate]{
-		of: of, form: "N/time",
-		parse: func(text string, _ *reader) (scheduler.Rate, error) {
-			if text == "0" {
-				return scheduler.Rate{}, nil
-			}
-			return parseRate(text)
-		},
-		format: func(r scheduler.Rate) string {
-			if r.Recipients == 0 {
-				return ""
-			}
-			return formatRate(r)
-		},
-	}
-}
+var oneRate = kindOf("N/time",
+	func(text string, _ *reader) (scheduler.Rate, error) {
+		if text == "0" {
+			return scheduler.Rate{}, nil
+		}
+		return parseRate(text)
+	},
+	func(r scheduler.Rate) string {
+		if r.Recipients == 0 {
+			return ""
+		}
+		return formatRates([]scheduler.Rate{r})
+	})
 
 // parseRate reads one rate, such as 100/1m.
 func parseRate(text string) (scheduler.Rate, error) {
@@ -161,18 +150,9 @@ func parseRate(text string) (scheduler.Rate, error) {
 	return scheduler.Rate{Recipients: n, Span: d}, nil
 }
 
-func formatRate(r scheduler.Rate) string {
-	return strconv.Itoa(r.Recipients) + "/" + units.FormatInterval(r.Span)
-}
-
 // words is a command line: words with blanks between them and no quotes. Words
 // that contain "=" before the program go into the agent's environment.
-func words[T any](of func(*T) *[]string) field[T, []string] {
-	return field[T, []string]{
-		of: of, form: "words", parse: parseCommand,
-		format: func(list []string) string { return quote(strings.Join(list, " ")) },
-	}
-}
+var words = kindOf("words", parseCommand, func(list []string) string { return quote(strings.Join(list, " ")) })
 
 func parseCommand(text string, r *reader) ([]string, error) {
 	list := strings.Fields(text)

@@ -12,12 +12,12 @@ import (
 )
 
 // heading is the line of scheduler.cf(5) that begins a row's entry.
-func heading[T any](r *row[T], prefix string) string {
+func heading(r *row, prefix string) string {
 	var b strings.Builder
 	if len(r.aliases) > 0 {
 		fmt.Fprintf(&b, "also %s; ", prefix+strings.Join(r.aliases, ", "+prefix))
 	}
-	b.WriteString(r.kind.String())
+	b.WriteString(r.kind.form)
 	if r.preset == "" {
 		b.WriteString("; no default")
 	} else {
@@ -151,7 +151,7 @@ func wordList() string {
 	return strings.ReplaceAll(list, "-", `\-`)
 }
 
-func withEntry[T any](page string, r *row[T], prefix, before string) string {
+func withEntry(page string, r *row, prefix, before string) string {
 	name := strings.ReplaceAll(prefix+r.name, "-", `\-`)
 	old := regexp.MustCompile(`(?m)^\.BR ` + regexp.QuoteMeta(name) + ` " \(.*$`)
 	if old.MatchString(page) {
@@ -162,7 +162,7 @@ func withEntry[T any](page string, r *row[T], prefix, before string) string {
 	return strings.Replace(page, before, entry+before, 1)
 }
 
-func checkEntry[T any](t *testing.T, r *row[T], prefix, entry string) {
+func checkEntry(t *testing.T, r *row, prefix, entry string) {
 	t.Helper()
 	name := prefix + r.name
 	want := heading(r, prefix)

@@ -139,15 +139,16 @@ func (r *reader) paramDefaults() Params {
 
 // applyDefaults applies the defaults of a table. It leaves out a default that
 // does not exist on this machine, such as a group.
-func applyDefaults[T any](r *reader, table []row[T], v *T) {
+func applyDefaults(r *reader, table []row, to any) {
 	r.readingDefaults = true
 	defer func() { r.readingDefaults = false }()
-	for _, row := range table {
+	for i := range table {
+		row := &table[i]
 		if row.preset == "" {
 			continue
 		}
-		if apply, err := row.kind.read(row.preset, r); err == nil {
-			apply(v)
+		if value, err := row.kind.parse(row.preset, r); err == nil {
+			row.set(to, value)
 		}
 	}
 }
@@ -217,8 +218,8 @@ func (r *reader) setting(w *word) {
 		}
 		return
 	}
-	apply := value(r, row, w)
-	if apply == nil {
+	value, ok := r.value(row, w)
+	if !ok {
 		return
 	}
 	clauses := r.file.Scheduler.Clauses
@@ -227,7 +228,8 @@ func (r *reader) setting(w *word) {
 		r.warn("this clause has already set %s; the value here applies", row.name)
 	}
 	c.Settings = append(c.Settings, scheduler.Setting{
-		Name: row.name, Value: w.text(), File: r.at.File, Line: r.at.Line, Apply: apply,
+		Name: row.name, Value: w.text(), File: r.at.File, Line: r.at.Line,
+		Apply: func(p *scheduler.Params) { row.set(p, value) },
 	})
 }
 
@@ -244,30 +246,29 @@ func (r *reader) param(name string, w *word) {
 		r.warn("PARAM%s has already been set; the value here applies", row.name)
 	}
 	r.file.setParams[row.name] = r.at
-	if apply := value(r, row, w); apply != nil {
-		apply(&r.file.Params)
+	if value, ok := r.value(row, w); ok {
+		row.set(&r.file.Params, value)
 	}
 }
 
-// value checks the value of a word according to its row and returns the function
-// that applies it, or nil after an error.
-func value[T any](r *reader, row *row[T], w *word) func(*T) {
+// value returns the value of a word according to its row. It is not ok after an error.
+func (r *reader) value(row *row, w *word) (value any, ok bool) {
 	if w.quoted() && !w.closed() {
 		r.fail("%s: the quote that opens here is not closed; a backslash at the very end of a line continues the value on the next", w.Name)
-		return nil
+		return nil, false
 	}
 	text := strings.TrimSpace(w.text())
-	if text == "" && row.kind.String() != formFlag {
-		r.fail("%s needs a value (%s)", w.Name, row.kind)
-		return nil
+	if text == "" && row.kind.form != formFlag {
+		r.fail("%s needs a value (%s)", w.Name, row.kind.form)
+		return nil, false
 	}
-	apply, err := row.kind.read(text, r)
+	value, err := row.kind.parse(text, r)
 	if err != nil {
 		if w.Name == "PARAMcluster" || strings.Contains(text, "://") {
 			text = redisurl.Mask(text)
 		}
 		r.fail("%s=%q: %v", w.Name, text, err)
-		return nil
+		return nil, false
 	}
-	return apply
+	return value, true
 }

@@ -26,9 +26,9 @@ func (f *File) NotReloaded(started *File) (all []Warning) {
 }
 
 // same reports whether a parameter has the same value in both.
-func same(r *row[Params], a, b *Params) bool {
+func same(r *row, a, b *Params) bool {
 	if r.name == "cluster" { // show leaves out the password
 		return reflect.DeepEqual(a.Cluster, b.Cluster)
 	}
-	return r.kind.show(a) == r.kind.show(b)
+	return r.show(a) == r.show(b)
 }

@@ -138,12 +138,7 @@ type Replies struct {
 }
 
 // repliesFile is the path of a file of reply rules.
-func repliesFile[T any](of func(*T) *Replies) field[T, Replies] {
-	return field[T, Replies]{
-		of: of, form: "path", parse: readReplies,
-		format: func(f Replies) string { return quote(f.File) },
-	}
-}
+var repliesFile = kindOf("path", readReplies, func(f Replies) string { return quote(f.File) })
 
 func readReplies(text string, r *reader) (Replies, error) {
 	f := Replies{File: r.expand(text)}

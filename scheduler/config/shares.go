@@ -19,17 +19,14 @@ type Shares struct {
 }
 
 // sharesFile is the path of a file of weights.
-func sharesFile[T any](of func(*T) *Shares) field[T, Shares] {
-	return field[T, Shares]{
-		of: of, form: "path", format: func(s Shares) string { return quote(s.File) },
-		parse: func(text string, r *reader) (Shares, error) {
-			file := r.expand(text)
-			data, err := readFile(file)
-			weights, wrong := parseShares(file, data)
-			r.errors = append(r.errors, wrong...)
-			return Shares{file, weights}, err
-		},
-	}
+var sharesFile = kindOf("path", readShares, func(s Shares) string { return quote(s.File) })
+
+func readShares(text string, r *reader) (Shares, error) {
+	file := r.expand(text)
+	data, err := readFile(file)
+	weights, wrong := parseShares(file, data)
+	r.errors = append(r.errors, wrong...)
+	return Shares{file, weights}, err
 }
 
 func parseShares(file string, data []byte) (weights map[string]int, wrong Errors) {

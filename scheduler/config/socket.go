@@ -59,18 +59,14 @@ func (f socketForm) String() string {
 }
 
 // socket is the address of a socket.
-func socket[T any](of func(*T) *Socket, form socketForm) field[T, Socket] {
-	return field[T, Socket]{of: of, form: form.String(), format: Socket.String, parse: form.parse}
-}
+func socket(form socketForm) kind { return kindOf(form.String(), form.parse, Socket.String) }
 
 // sockets is one or several addresses with blanks between them.
-func sockets[T any](of func(*T) *Sockets, form socketForm) field[T, Sockets] {
-	return field[T, Sockets]{
-		of: of, form: form.String() + ", or several of them", format: Sockets.String,
-		parse: func(text string, r *reader) (Sockets, error) {
-			return parseList(strings.Fields(text), func(word string) (Socket, error) { return form.parse(word, r) })
-		},
+func sockets(form socketForm) kind {
+	parse := func(text string, r *reader) (Sockets, error) {
+		return parseList(strings.Fields(text), func(word string) (Socket, error) { return form.parse(word, r) })
 	}
+	return kindOf(form.String()+", or several of them", parse, Sockets.String)
 }
 
 func (f socketForm) parse(text string, r *reader) (Socket, error) {
