@@ -61,10 +61,10 @@ xfer/receiver:            ctlfile queue xfer internal/postoffice x/sys
 smtpserver:               ctlfile queue internal/listen internal/header internal/postoffice internal/logs go-sasl x/bcrypt x/sys zerolog
 
 mailq:                    ctlfile internal/units internal/text internal/pattern
-mailq/server:             ctlfile mailq internal/text internal/units internal/pattern internal/process internal/logs
+mailq/server:             mailq internal/text internal/units internal/process internal/logs
 mailq/trace:              ctlfile mailq internal/text
 mailq/report:             mailq internal/text
-mailq/client:             ctlfile mailq internal/text internal/units internal/pattern internal/process
+mailq/client:             ctlfile mailq internal/text internal/process
 
 scheduler/limit:
 scheduler:                ctlfile ta internal/pattern internal/text scheduler/limit

@@ -46,10 +46,8 @@ func (t *Top) Watch(ctx context.Context) error { return newView(t).run(ctx) }
 func (v *view) run(ctx context.Context) error {
 	ended, end := context.WithCancel(ctx)
 	defer end()
-	go func() {
-		<-ended.Done()
-		v.app.Stop()
-	}()
+	stop := context.AfterFunc(ctx, v.app.Stop)
+	defer stop()
 	go v.tick(ended)
 	if err := v.app.Run(); err != nil {
 		return fmt.Errorf("this terminal cannot show a full screen (TERM is %q): %w", os.Getenv("TERM"), err)

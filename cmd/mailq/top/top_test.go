@@ -2,6 +2,7 @@ package top
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -116,8 +117,13 @@ func start(t *testing.T, r *recorded, width, height int) *testScreen {
 		screen.Show()
 		s.drawn <- contents(screen)
 	})
-	go func() { s.ended <- v.run(t.Context()) }()
-	t.Cleanup(v.app.Stop)
+	ctx, stop := context.WithCancel(context.Background())
+	go func() { s.ended <- v.run(ctx); close(s.ended) }()
+	t.Cleanup(func() {
+		stop()
+		for range s.ended {
+		}
+	})
 	return s
 }
 
