@@ -69,7 +69,7 @@ mailq/client:             ctlfile mailq internal/text internal/process
 scheduler/limit:
 scheduler:                ctlfile ta internal/pattern internal/text scheduler/limit
 scheduler/config:         ctlfile scheduler ta internal/units internal/pattern internal/redisurl internal/zenv participle
-scheduler/spool:          ctlfile queue internal/postoffice internal/holdrecord internal/pattern internal/process fsnotify x/sys
+scheduler/spool:          ctlfile queue internal/postoffice internal/holdrecord internal/pattern internal/process x/sys
 scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message
 scheduler/simulate:       ctlfile ta scheduler
 scheduler/cluster:        mailq scheduler internal/redisurl go-redis x/sys
@@ -232,8 +232,6 @@ var ownFileCalls = map[string]string{
 	"scheduler/spool/notify.go unix.Fchmod":   "a socket gets its mode before it has a name",
 	"scheduler/spool/pidfile.go os.ReadFile":  "below /proc",
 	"scheduler/spool/deadlock.go os.ReadFile": "below /proc",
-	"scheduler/spool/watch.go os.ReadDir":     "below /proc",
-	"scheduler/spool/watch.go os.ReadFile":    "below /proc",
 	"smtpserver/passwords.go os.ReadFile":     "the file of passwords",
 	"ta/program.go syscall.Open":              "a file without a name in the system's temporary directory",
 	"ta/program.go os.CreateTemp":             "the same where the file system has no such files",

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -32,18 +31,6 @@ func (s *setting) claim(ctx context.Context, file *config.File, log zerolog.Logg
 	before := &owner.Before
 	if before.Epoch > 0 && before.Node != owner.Node {
 		log.Warn().Str("node", owner.Node).Uint64("epoch", owner.Epoch).Stringer("before", before).Msg("postoffice taken over")
-	}
-	if !owner.TakenOver() {
-		return owner, nil
-	}
-	begunAt := time.Now()
-	cleared, failures := spool.ClearLocks(s.where.postoffice)
-	for _, err := range failures {
-		log.Error().Err(err).Msg("a lock of the dead node may stay until that file can be read")
-	}
-	log.Info().Int("locks", cleared).Dur("ms", time.Since(begunAt)).Msg("locks of the dead node cleared")
-	if err := owner.Cleared(); err != nil {
-		log.Error().Err(err).Msg("the next start clears the locks again")
 	}
 	return owner, nil
 }

@@ -176,7 +176,7 @@ func TestCrashInFinish(t *testing.T) {
 	if len(o.s.orphans(time.Now().Add(day))) != 0 {
 		t.Error("it is still there")
 	}
-	if o.read("corrupt/queue/F/F/258367.reason") == "" {
+	if o.read("corrupt/transport/F/F/258367.reason") == "" {
 		t.Error("no reason")
 	}
 	o.write("queue/F/F/258367", "another")

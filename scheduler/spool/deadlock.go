@@ -42,6 +42,9 @@ func (s *Spool) locksOf(d *controlFile, known bool) locks {
 
 // held reports whether the process that locked a recipient may still work on it.
 func (l *locks) held(r *ctlfile.Recipient) bool {
+	if !l.writtenAt.After(l.holders.takenAt) {
+		return false
+	}
 	pid := r.PID()
 	_, its := slices.BinarySearch(l.ours.Offsets, r.Offset)
 	switch {
@@ -96,6 +99,9 @@ type lockHolders struct {
 	transport int // descriptor of transport/
 	least     int // the smallest large pid; tests set another
 	scheduler int // whose agents are not meant: our pid
+	// takenAt is when the postoffice was taken from another machine, whose locks are older; zero:
+	// never.
+	takenAt time.Time
 	// openedAt is when this scheduler opened the spool, as a time since the boot.
 	openedAt  time.Duration
 	clock     process.Clock

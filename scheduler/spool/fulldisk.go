@@ -1,14 +1,13 @@
 package spool
 
-// A full or faulty disk, directories that cannot be written, and a queue/ that is
-// gone: how such a fault is distinguished from one of a single file, how the spool is
-// probed until it works, and how much space a file system has.
+// A full or faulty disk, and a queue/ that is gone: how such a fault is distinguished from
+// one of a single file, how the spool is probed until it works, and how much space a file
+// system has.
 
 import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -16,30 +15,15 @@ import (
 )
 
 // ErrSpoolDown says that the fault is not one file's but the spool's: the disk is
-// full, faulty or read-only, or files can be neither made nor removed in the
-// directory. The next change would fail, too, so nothing is fed until a Probe
-// succeeds.
+// full, faulty or read-only. The next change would fail, too, so nothing is fed until a
+// Probe succeeds.
 var ErrSpoolDown = errors.New("the spool cannot be written")
 
-// classify adds ErrSpoolDown to an error about the control file at path in the
-// queue, or about its message file, if the fault is not that file's. The system
-// does not say whether it forbids a change to the file or to its directory, so
-// classify tries the directory.
-func (s *Spool) classify(path string, err error) error {
+// classify adds ErrSpoolDown to an error about a file in the queue if the fault is not that
+// file's.
+func classify(err error) error {
 	for _, errno := range []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO} {
 		if errors.Is(err, errno) {
-			return fmt.Errorf("%w: %w", err, ErrSpoolDown)
-		}
-	}
-	if !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM) {
-		return err
-	}
-	place, path := placeOf(path)
-	prefix, _ := split(path)
-	q := s.pair(place)
-	for _, d := range []directory{{q.transport, prefix}, {q.queue, prefix}} {
-		if d.failure() != nil {
-			s.unwritable.add(d)
 			return fmt.Errorf("%w: %w", err, ErrSpoolDown)
 		}
 	}
@@ -66,56 +50,6 @@ func (s *Spool) queueGone() error {
 	return nil
 }
 
-// directory is a directory of the queue.
-type directory struct {
-	at     int    // transport/ or queue/
-	prefix string // below it, with the slash; "" is at itself
-}
-
-// failure returns why no file can be made and removed in the directory. It is nil
-// for a directory that does not exist.
-func (d directory) failure() error {
-	if err := d.try(nil, false); err != unix.ENOENT {
-		return err
-	}
-	return nil
-}
-
-// try makes a file with this text in the directory and removes it.
-func (d directory) try(text []byte, sync bool) error {
-	err := postoffice.WriteFile(d.at, d.prefix+probeName, text, sync)
-	if removing := postoffice.Remove(d.at, d.prefix+probeName); err == nil {
-		err = removing
-	}
-	return err
-}
-
-// unwritable are the directories in which files could be neither made nor
-// removed. There are at most as many as the queue has.
-type unwritable struct {
-	mu          sync.Mutex
-	directories map[directory]struct{}
-}
-
-func (u *unwritable) add(d directory) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.directories[d] = struct{}{}
-}
-
-// probe tries all of them again and forgets those that can be written.
-func (u *unwritable) probe() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for d := range u.directories {
-		if err := d.failure(); err != nil {
-			return fmt.Errorf("writing %q in the queue: %w", d.prefix+probeName, err)
-		}
-		delete(u.directories, d)
-	}
-	return nil
-}
-
 // probeName starts with a dot, so that it is not taken for a control file.
 const probeName = ".scheduler.probe"
 
@@ -124,8 +58,7 @@ const probeName = ".scheduler.probe"
 // start the feeding again as soon as one block is free.
 const probeBytes = 64 << 10
 
-// Probe tries to write in transport/, and in the directories that could not be
-// written, and looks for transport/ and queue/ at their names. The result is Probed.
+// Probe tries to write in transport/, and looks for transport/ and queue/ at their names. The result is Probed.
 func (s *Spool) Probe() {
 	s.edit("", func() {
 		down, lost := s.examine()
@@ -141,14 +74,15 @@ func (s *Spool) Probe() {
 }
 
 func (s *Spool) probe() error {
-	transport := directory{at: s.pair(Queue).transport}
-	if err := transport.try(incompressible(probeBytes), true); err != nil {
+	transport := s.pair(Queue).transport
+	err := postoffice.WriteFile(transport, probeName, incompressible(probeBytes), true)
+	if removing := postoffice.Remove(transport, probeName); err == nil {
+		err = removing
+	}
+	if err != nil {
 		return fmt.Errorf("writing transport/%s: %w", probeName, err)
 	}
-	if err := s.queueGone(); err != nil {
-		return err
-	}
-	return s.unwritable.probe()
+	return s.queueGone()
 }
 
 // incompressible returns n bytes that take n bytes on any file system.

@@ -22,7 +22,7 @@ func (s *Spool) Move(op uint64, path string, from, to Place) {
 			s.prepareReleased(path)
 		}
 		if err != nil {
-			err = fmt.Errorf("moving %q from %s to %s: %w", path, from, to, s.classify(path, err))
+			err = fmt.Errorf("moving %q from %s to %s: %w", path, from, to, classify(err))
 		}
 		s.queue.add([]Result{Moved{op, err, missing}}, 0)
 	})

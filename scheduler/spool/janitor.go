@@ -4,7 +4,6 @@ package spool
 // files to quarantine.
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,7 +36,7 @@ func (s *Spool) janitor() {
 		return
 	}
 	for ; ; s.removeStale() {
-		if !s.releases() || !s.resumeEnqueue(time.Now()) || !s.pause(janitorInterval) {
+		if !s.releases() || !s.pause(janitorInterval) {
 			return
 		}
 		suspects := s.orphans(time.Now())
@@ -77,73 +76,6 @@ func (s *Spool) releases() bool {
 		}
 	}
 	return true
-}
-
-// unfinishedAge is how old a control file with a temporary name has to be before
-// it counts as left by a crash of the router.
-const unfinishedAge = 15 * time.Minute
-
-// resumeEnqueue completes what a crash interrupted between the last steps of
-// putting a message into the queue: the control file still has its temporary
-// name ".N". If the message file is in queue/ already, it is nowhere else, and
-// the control file gets its name. Otherwise the message is where it was before,
-// and the control file is removed after a day. It returns false if the spool was
-// closed meanwhile.
-func (s *Spool) resumeEnqueue(now time.Time) bool {
-	return s.slowWalkFor(unfinishedName, "transport", "", maxDepth, func(temp string) bool {
-		s.resumeOne(temp, now)
-		return true
-	})
-}
-
-// unfinishedName is the path of a directory entry that is a control file with a
-// temporary name.
-func unfinishedName(dir int, prefix string, e dirent) (path string, ok bool) {
-	if len(e.name) < 2 || e.name[0] != '.' {
-		return "", false
-	}
-	_, ok = named(dir, prefix, dirent{e.name[1:], unix.DT_REG})
-	return prefix + string(e.name), ok && isKind(dir, e, unix.DT_REG)
-}
-
-func (s *Spool) resumeOne(temp string, now time.Time) {
-	prefix, base := split(temp)
-	base = base[1:]
-	q, path := s.pair(Queue), prefix+base
-	var st unix.Stat_t
-	if postoffice.Stat(q.transport, temp, &st) != nil {
-		return
-	}
-	age := now.Sub(time.Unix(st.Mtim.Unix()))
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	if !messageOnly(q, path) {
-		if age > orphanAge {
-			_ = postoffice.Remove(q.transport, temp)
-		}
-		return
-	}
-	if age < unfinishedAge {
-		return
-	}
-	var buf []byte
-	d, err := readControl(s.control, q.transport, temp, unix.O_RDONLY, &buf)
-	var bad *malformed
-	switch {
-	case errors.As(err, &bad) || err == nil && d.file.Name != base:
-		// The router had not put it on disk. The message becomes an orphan.
-		if age > orphanAge {
-			_ = postoffice.Remove(q.transport, temp)
-		}
-		return
-	case err == nil:
-		err = postoffice.Rename(q.transport, temp, q.transport, path)
-	}
-	if err != nil {
-		s.warn(fmt.Sprintf("completing transport/%s, which a crash left: %v", temp, err))
-		return
-	}
-	s.warn(fmt.Sprintf("a crash left transport/%s; it is transport/%s now", temp, path))
 }
 
 func (s *Spool) release(path string, p Place) {
@@ -196,7 +128,7 @@ func (s *Spool) hasStaged() bool {
 }
 
 // orphaned reports whether a message file has had no control file for a day, in
-// its place or another, under its own name or the router's temporary one.
+// its place or another, under its own name or the temporary one of ZMailer's router.
 func (s *Spool) orphaned(path string, now time.Time) bool {
 	q := s.pair(Queue)
 	if postoffice.Exists(q.transport, path) {
@@ -221,53 +153,23 @@ func (s *Spool) orphaned(path string, now time.Time) bool {
 	return !postoffice.Exists(s.pair(Hold).transport, path) && !postoffice.Exists(s.pair(Postman).transport, path)
 }
 
-// quarantineOrphan moves an orphan to corrupt/queue, writes the reason beside it
-// and returns a text for the log; "" if the file is no longer an orphan.
+// quarantineOrphan moves an orphan to corrupt/queue, and returns a text for the log; "" if the
+// file is no longer an orphan.
 func (s *Spool) quarantineOrphan(path string, now time.Time) string {
-	s.moving.Lock()
-	defer s.moving.Unlock()
+	const reason = "it has had no control file for a day"
 	if !s.orphaned(path, now) {
 		return ""
 	}
-	reason := "it has had no control file for a day"
-	q := s.pair(Queue)
-	prefix, _ := split(path)
-	c, err := s.obtainPair(Corrupt)
-	if err == nil {
-		err = postoffice.MakeHashDirs(c.queue, prefix, Corrupt.prefixMode())
+	if err := s.quarantine(path, reason); err != nil {
+		return fmt.Sprintf("queue/%s: %s; moving it to corrupt/queue: %v", path, reason, err)
 	}
-	for try := 0; err == nil && try < quarantineTries; try++ {
-		to := numberedPath(path, try)
-		if postoffice.Exists(c.queue, to) || postoffice.Exists(c.transport, to) {
-			continue
-		}
-		text := fmt.Sprintf("queue/%s, %s\n%s\n", path, now.UTC().Format(time.RFC3339), reason)
-		if err = postoffice.WriteFile(c.queue, to+reasonSuffix, []byte(text), false); err != nil {
-			break
-		}
-		if err = postoffice.Rename(q.queue, path, c.queue, to); err == nil {
-			return fmt.Sprintf("queue/%s: %s; it is corrupt/queue/%s now", path, reason, to)
-		}
-	}
-	if err == nil {
-		err = unix.EEXIST
-	}
-	return fmt.Sprintf("queue/%s: %s; moving it to corrupt/queue: %v", path, reason, err)
+	return fmt.Sprintf("queue/%s: %s; it is in corrupt/queue now", path, reason)
 }
 
 // slowWalk visits the numbered files below a directory of the postoffice and in
 // its hash directories. It works only a twentieth of the time. It ends when visit
 // returns false, and returns false if the spool was closed meanwhile.
 func (s *Spool) slowWalk(root, prefix string, depth int, visit func(path string) bool) bool {
-	return s.slowWalkFor(func(dir int, prefix string, e dirent) (string, bool) {
-		n, ok := named(dir, prefix, e)
-		return n.Path, ok
-	}, root, prefix, depth, visit)
-}
-
-// slowWalkFor is slowWalk for the files that pick chooses, whose paths it returns.
-func (s *Spool) slowWalkFor(pick func(dir int, prefix string, e dirent) (path string, ok bool),
-	root, prefix string, depth int, visit func(path string) bool) bool {
 	fd, err := postoffice.OpenDir(s.office, root+"/"+prefix)
 	if err != nil {
 		if err != unix.ENOENT {
@@ -288,8 +190,8 @@ func (s *Spool) slowWalkFor(pick func(dir int, prefix string, e dirent) (path st
 		}
 		var hashDirs []string
 		for e := range read.all() {
-			if path, ok := pick(fd, prefix, e); ok {
-				if !visit(path) {
+			if n, ok := named(fd, prefix, e); ok {
+				if !visit(n.Path) {
 					return !s.closed()
 				}
 			} else if depth > 0 && isHashDir(e.name) && isKind(fd, e, unix.DT_DIR) {
@@ -300,7 +202,7 @@ func (s *Spool) slowWalkFor(pick func(dir int, prefix string, e dirent) (path st
 			return false
 		}
 		for _, dir := range hashDirs {
-			if !s.slowWalkFor(pick, root, prefix+dir, depth-1, visit) {
+			if !s.slowWalk(root, prefix+dir, depth-1, visit) {
 				return false
 			}
 		}

@@ -164,7 +164,7 @@ func (s *Spool) change(path string, flags int, work func(*controlFile) error) (r
 			return []Result{refused}, true, nil
 		}
 	}
-	return nil, false, fmt.Errorf("control file %q: %w", path, s.classify(path, err))
+	return nil, false, fmt.Errorf("control file %q: %w", path, classify(err))
 }
 
 // changeIn is like change, for a file in any place, but moves nothing. It reads the

@@ -3,12 +3,12 @@ package spool
 // The notify socket, to which routers send the names of new control files.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -27,14 +27,6 @@ const (
 	notifyBytes = 1 << 20
 )
 
-// notifySocket is where routers send "NEW F/F/258367", one datagram for each
-// control file. It has mode 0200: only its owner may write.
-type notifySocket struct {
-	path  string
-	conn  net.PacketConn
-	inode uint64 // of the path; a successor has another
-}
-
 // notifyPath returns the path that a configuration names as UNIX:/path, /path or
 // nothing.
 func notifyPath(postoffice, setting string) string {
@@ -45,108 +37,73 @@ func notifyPath(postoffice, setting string) string {
 	return path
 }
 
-// bindNotify makes the socket and replaces the socket that has its name.
-func bindNotify(path string) (*notifySocket, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
+// bindNotify makes the socket to which routers send "NEW F/F/258367", one datagram for each
+// control file, and replaces the socket that has its name. It has mode 0200: only its owner
+// may write.
+func bindNotify(path string) (*net.UnixConn, error) {
+	info, err := postoffice.Lstat(path)
+	if err == nil && info.Mode().Type() != os.ModeSocket {
+		return nil, fmt.Errorf("%q exists and is not a socket", path)
 	}
-	file := os.NewFile(uintptr(fd), path)
-	defer file.Close()
+	if err == nil {
+		if err := postoffice.RemovePath(path); err != nil {
+			return nil, err
+		}
+	}
 	// The name gets the mode that the socket has when it is bound.
-	if err := unix.Fchmod(fd, 0o200); err != nil {
-		return nil, err
-	}
-	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, notifyBytes) != nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, notifyBytes)
-	}
-	inode, err := bindTo(fd, path)
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o200) })
+		return errors.Join(err, failed)
+	}}
+	packets, err := config.ListenPacket(context.Background(), "unixgram", path)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := net.FilePacketConn(file)
-	if err != nil {
-		return nil, err
-	}
-	return &notifySocket{path, conn, inode}, nil
+	conn := packets.(*net.UnixConn)
+	_ = conn.SetReadBuffer(notifyBytes)
+	return conn, nil
 }
 
-// bindTo gives a socket its name, which a socket of an earlier process may still
-// have, and returns the name's inode.
-func bindTo(fd int, path string) (inode uint64, err error) {
-	dir, err := postoffice.OpenDir(postoffice.WorkingDir, filepath.Dir(path))
-	if err != nil {
-		return 0, err
-	}
-	defer unix.Close(dir)
-	base := filepath.Base(path)
-	var st unix.Stat_t
-	if postoffice.Stat(dir, base, &st) == nil {
-		if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-			return 0, fmt.Errorf("%q exists and is not a socket", path)
-		}
-		if err := postoffice.Remove(dir, base); err != nil {
-			return 0, err
-		}
-	}
-	// An address holds 107 bytes; a longer path is reached by way of its
-	// directory.
-	address := path
-	if len(path) > 107 {
-		address = "/proc/self/fd/" + strconv.Itoa(dir) + "/" + base
-	}
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: address}); err != nil {
-		return 0, err
-	}
-	err = postoffice.Stat(dir, base, &st)
-	return st.Ino, err
-}
-
-// close closes the socket and removes the name, unless it is another socket's now.
-func (n *notifySocket) close() {
-	var st unix.Stat_t
-	if postoffice.Stat(postoffice.WorkingDir, n.path, &st) == nil && st.Ino == n.inode {
-		postoffice.Remove(postoffice.WorkingDir, n.path)
-	}
-	n.conn.Close()
-}
-
-// notified is the goroutine that receives from n or, if there was an error, from a socket
+// notified is the goroutine that receives from conn or, if there was an error, from a socket
 // that it makes later.
-func (s *Spool) notified(n *notifySocket, err error) {
+func (s *Spool) notified(conn *net.UnixConn, err error) {
+	path := notifyPath(s.options.Postoffice, s.options.NotifySocket)
 	reported := ""
 	for {
 		if err == nil {
-			stop := make(chan struct{})
+			ended := make(chan struct{})
 			s.spawn(func() {
 				select {
 				case <-s.done:
-				case <-stop:
+				case <-ended:
 				}
-				n.close()
+				_ = conn.Close()
 			})
-			err = s.listen(n)
-			close(stop)
+			err = s.listen(conn)
+			close(ended)
+		}
+		if s.closed() {
+			_ = postoffice.RemovePath(path)
+			return
 		}
 		// The same error is reported once, not every five seconds.
-		if text := fmt.Sprintf("notify socket: %v", err); text != reported && !s.closed() {
+		if text := fmt.Sprintf("notify socket: %v", err); text != reported {
 			reported = text
 			s.warn(text)
 		}
-		timer := time.NewTimer(notifyRetry)
 		select {
 		case <-s.done:
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(notifyRetry):
 		}
-		n, err = bindNotify(notifyPath(s.options.Postoffice, s.options.NotifySocket))
+		conn, err = bindNotify(path)
 	}
 }
 
 // listen announces the names in datagrams until the socket fails or is closed.
-func (s *Spool) listen(n *notifySocket) error {
-	raw, err := n.conn.(syscall.Conn).SyscallConn()
+func (s *Spool) listen(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,9 @@ func (c *Claim) take(ctx context.Context, o *Owner) (err error) {
 		return err
 	}
 	o.Epoch = o.Before.Epoch + 1
-	o.Taken = o.Before.Taken || o.Before.Epoch > 0 && o.Before.Node != o.Node && o.Before.Machine != o.Machine
+	if o.TakenAt = o.Before.TakenAt; o.Before.Epoch > 0 && o.Before.Node != o.Node && o.Before.Machine != o.Machine {
+		o.TakenAt = o.Since
+	}
 	return o.write()
 }
 
@@ -310,17 +312,4 @@ func (o *Owner) Release() {
 	}
 	removePid(o.pidFile)
 	_ = o.file.Close()
-}
-
-// TakenOver reports whether the postoffice belonged to another machine, whose locks
-// are still to be cleared: they name no process of this one.
-func (o *Owner) TakenOver() bool { return o.Taken }
-
-// Cleared records that ClearLocks has been called after a takeover.
-func (o *Owner) Cleared() error {
-	o.Taken = false
-	if err := o.write(); err != nil {
-		return fmt.Errorf("recording the end of the takeover in %q: %w", o.file.Name(), err)
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -43,12 +44,12 @@ func dead(epoch uint64) OwnerRecord {
 func TestEpochGrowsWithEachOwner(t *testing.T) {
 	office := t.TempDir()
 	first := claimed(t, Claim{Postoffice: office, Node: "mx1"})
-	if first.Epoch != 1 || first.TakenOver() {
-		t.Errorf("the first owner has epoch %d, taken over: %v", first.Epoch, first.TakenOver())
+	if first.Epoch != 1 || !first.TakenAt.IsZero() {
+		t.Errorf("the first owner has epoch %d, taken at %v", first.Epoch, first.TakenAt)
 	}
 	first.Release()
 	second := claimed(t, Claim{Postoffice: office, Node: "mx1"})
-	if second.Epoch != 2 || second.Before.Held || second.TakenOver() {
+	if second.Epoch != 2 || second.Before.Held || !second.TakenAt.IsZero() {
 		t.Errorf("after a stop and a start: epoch %d, before: %v", second.Epoch, &second.Before)
 	}
 }
@@ -86,7 +87,7 @@ func TestDeadNodeIsReplacedOnlyOnOrderOrAfterItsFence(t *testing.T) {
 		}
 	}
 	ordered := claimed(t, Claim{Postoffice: office, Node: "mx2", TakeOver: true})
-	if ordered.Epoch != 7 || !ordered.TakenOver() || ordered.Before.Node != "mx1" {
+	if ordered.Epoch != 7 || !ordered.TakenAt.Equal(ordered.Since) || ordered.Before.Node != "mx1" {
 		t.Errorf("with -P: %v after %v", &ordered.OwnerRecord, &ordered.Before)
 	}
 	ordered.Release()
@@ -97,26 +98,19 @@ func TestDeadNodeIsReplacedOnlyOnOrderOrAfterItsFence(t *testing.T) {
 	if err != nil || string(called) != "mx1 "+office+"\n" {
 		t.Errorf("the fence command was called with %q, %v", called, err)
 	}
-	if fenced.Epoch != 9 || !fenced.TakenOver() {
+	if fenced.Epoch != 9 || fenced.TakenAt.IsZero() {
 		t.Errorf("after the fence: %v", &fenced.OwnerRecord)
 	}
 }
 
-func TestCrashDuringATakeoverLeavesTheLocksToBeCleared(t *testing.T) {
+func TestTimeOfATakeoverIsKept(t *testing.T) {
 	office := t.TempDir()
 	leftBy(t, office, dead(6))
 	first := claimed(t, Claim{Postoffice: office, Node: "mx2", TakeOver: true})
-	_ = first.file.Close() // the crash
+	_ = first.file.Close() // a crash
 	second := claimed(t, Claim{Postoffice: office, Node: "mx2"})
-	if !second.TakenOver() {
-		t.Error("the next start of the same node does not clear the locks")
-	}
-	if err := second.Cleared(); err != nil {
-		t.Fatal(err)
-	}
-	_ = second.file.Close()
-	if third := claimed(t, Claim{Postoffice: office, Node: "mx2"}); third.TakenOver() {
-		t.Error("locks are cleared again")
+	if at := first.Since.Truncate(time.Second); !second.TakenAt.Equal(at) {
+		t.Errorf("it was taken at %v, and the next start reads %v", at, second.TakenAt)
 	}
 }
 
@@ -150,24 +144,25 @@ func TestGarbageIsNoOwner(t *testing.T) {
 	}
 }
 
-func TestTakeoverClearsLocksThatALiveProcessHasByChance(t *testing.T) {
+// Only locks that are older than the takeover are those of the dead node.
+func TestLocksOfADeadNodeNameNoProcessOfThisOne(t *testing.T) {
 	o := newTestSpool(t)
 	pid, lines, _ := startHelper(t, "wait", "")
 	lines.Scan()
-	for _, path := range []string{"transport/7", "transport/A/B/8", "hold/transport/9", "postman/transport/10"} {
+	for _, path := range []string{"7", "A/H/33"} {
 		_, base := split(path)
-		o.write(path, control(base, locked(pid)+"\n"+locked(0)))
-		o.age(path, 0)
+		o.put(path, control(base, locked(pid)+"\n"+locked(0)))
+		o.age("transport/"+path, 0)
 	}
-	o.write("transport/11", control("11", toBob))
-	o.write("transport/12", "garbage")
-	cleared, failures := ClearLocks(o.dir)
-	if cleared != 8 || len(failures) > 0 {
-		t.Errorf("%d cleared, failures %v", cleared, failures)
-	}
-	for _, path := range []string{"transport/7", "transport/A/B/8", "hold/transport/9", "postman/transport/10"} {
-		if got := o.tags(path); got != "  " {
-			t.Errorf("%s has the tags %q", path, got)
+	owner := claimed(t, Claim{Postoffice: o.dir, Node: "mx1"})
+	owner.TakenAt = time.Now().Add(-time.Hour)
+	o.open(Options{Owner: owner})
+	o.refused("7", Busy)
+	owner.TakenAt = time.Now().Add(time.Second)
+	o.open(Options{Owner: owner})
+	for _, path := range []string{"7", "A/H/33"} {
+		if m := o.loaded(path); len(m.Recipients) != 2 {
+			t.Errorf("%+v", m)
 		}
 	}
 }

@@ -39,30 +39,6 @@ func TestSweepBringsRefusedNamesAtOnce(t *testing.T) {
 	}
 }
 
-// unfinished makes what a crash of the router leaves: a control file with its
-// temporary name.
-func (o *testSpool) unfinished(path, text string, age time.Duration) {
-	o.t.Helper()
-	o.write(path, text)
-	o.age(path, age)
-}
-
-func TestEnqueueThatACrashInterruptedIsCompleted(t *testing.T) {
-	o := newTestSpool(t)
-	o.unfinished("transport/A/H/.7", control("7", toBob), unfinishedAge)
-	o.write("queue/A/H/7", "message")
-	o.unfinished("transport/.8", control("8", toBob), unfinishedAge-time.Minute) // the router may be at work
-	o.write("queue/8", "message")
-	o.unfinished("transport/.9", control("9", toBob), orphanAge+time.Minute) // its message is still elsewhere
-	o.unfinished("transport/.10", "i 10", orphanAge+time.Minute)             // not complete
-	o.write("queue/10", "message")
-	o.unfinished("transport/.11", control("12", toBob), unfinishedAge) // of another message
-	o.write("queue/11", "message")
-	o.open(Options{HashLevels: 2})
-	o.s.resumeEnqueue(time.Now())
-	o.holds("queue/10", "queue/11", "queue/8", "queue/A/H/7", "transport/.11", "transport/.8", "transport/A/H/7")
-}
-
 // TestCopyThatACrashInterruptedIsRemoved: the recipients of a copy that is not published
 // yet are still open in their own control file. If the copy were completed later, they
 // would have been delivered or moved by then, and its mail would come a second time. What
@@ -85,7 +61,6 @@ func TestCopyThatACrashInterruptedIsRemoved(t *testing.T) {
 			o.write("transport/"+".scheduler"+"/"+unrelated, "")
 		}
 		o.open(Options{HashLevels: 2, Node: "mx1"})
-		o.s.resumeEnqueue(time.Now().Add(orphanAge))
 		want := []string{from.dir() + "queue/7", from.dir() + "transport/7", "queue/9", "transport/9", "transport/" + ".scheduler" + "/x"}
 		if place == Hold {
 			want = append(want, "hold/orders/1")

@@ -70,7 +70,7 @@ func (s *Spool) resubmitted(m *resubmission) Resubmitted {
 	case errors.Is(m.err, errGone):
 		m.answer.Missing = true
 	case m.err != nil:
-		m.answer.Err = fmt.Errorf("resubmitting %q: %w", m.Path, s.classify(m.Path, m.err))
+		m.answer.Err = fmt.Errorf("resubmitting %q: %w", m.Path, classify(m.err))
 	}
 	return m.answer
 }

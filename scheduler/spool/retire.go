@@ -93,7 +93,7 @@ func (s *Spool) finish(f Finish, buf *[]byte) []Result {
 		}
 	}
 	if err != nil {
-		answer.Err = fmt.Errorf("finishing %q: %w", f.Path, s.classify(f.Path, err))
+		answer.Err = fmt.Errorf("finishing %q: %w", f.Path, classify(err))
 	}
 	return append(quarantined, answer)
 }

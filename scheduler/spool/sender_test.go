@@ -156,9 +156,6 @@ func TestControlFileOfAUserIsNotUsedOutsideTheQueue(t *testing.T) {
 		}
 		o.s.Resubmit(7, Resubmission{Path: "hold/7", Channel: "smtp", Host: "x.example"})
 		refused("reroute", answer[Resubmitted](o).Err)
-		if n, failures := ClearLocks(o.dir); n != 0 || len(failures) > 0 {
-			t.Errorf("%d locks were cleared: %v", n, failures)
-		}
 		var st unix.Stat_t
 		check(t, unix.Stat(filepath.Join(o.dir, "hold/transport/7"), &st))
 		if os.FileMode(st.Mode&0o777) != mode {

@@ -161,17 +161,16 @@ type Spool struct {
 	queue    *resultQueue
 	sweeps   chan struct{} // capacity 1: a whole sweep is asked for
 
-	loads      *workQueue[[]Name]
-	finishes   *workQueue[Finish]
-	edits      []*workQueue[func()] // by path, so that one file has one writer
-	batches    markBatches
-	bulk       *workQueue[func()] // work that may take long: copies and searches
-	staged     *workQueue[*resubmission]
-	notices    *workQueue[func()] // messages that may owe a notice
-	unmarked   unmarkedLines
-	seed       maphash.Seed
-	unwritable unwritable
-	standing   standing
+	loads    *workQueue[[]Name]
+	finishes *workQueue[Finish]
+	edits    []*workQueue[func()] // by path, so that one file has one writer
+	batches  markBatches
+	bulk     *workQueue[func()] // work that may take long: copies and searches
+	staged   *workQueue[*resubmission]
+	notices  *workQueue[func()] // messages that may owe a notice
+	unmarked unmarkedLines
+	seed     maphash.Seed
+	standing standing
 
 	inUseLimit  time.Duration // maxInUse; tests set another
 	lockHolders lockHolders
@@ -211,7 +210,6 @@ func Open(o Options) (*Spool, error) {
 		notices:    newWorkQueue[func()](),
 		batches:    markBatches{open: map[string]*markBatch{}},
 		seed:       maphash.MakeSeed(),
-		unwritable: unwritable{directories: map[directory]struct{}{}},
 		temp:       tempPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
 		inUseLimit: maxInUse,
 		done:       make(chan struct{}),
@@ -260,6 +258,9 @@ func (s *Spool) openPlaces() (err error) {
 	}
 	s.lockHolders.begin(s.pair(Queue).transport)
 	s.lockHolders.isRunning = s.options.IsRunning
+	if s.options.Owner != nil {
+		s.lockHolders.takenAt = s.options.Owner.TakenAt
+	}
 	if err := s.control.CannotTakeOver(); err != nil {
 		s.warn(fmt.Sprintf("transport is on a file system without leases (%v): control files of other users stay there unread", err))
 	}
@@ -303,7 +304,6 @@ func (s *Spool) start() {
 		s.spawn(func() { s.work(s.notices) })
 	}
 	s.spawn(s.commitAll)
-	s.watcher.narrower.fd = -1
 	if !s.options.Unwatched {
 		s.startWatch()
 		socket, err := bindNotify(notifyPath(s.options.Postoffice, s.options.NotifySocket))
@@ -362,7 +362,6 @@ func (s *Spool) Close() {
 			edits.close()
 		}
 		s.running.Wait()
-		s.watcher.close()
 		s.open.Lock()
 		defer s.open.Unlock()
 		s.closePlaces()

@@ -1,23 +1,27 @@
 package spool
 
-// Watching transport/ for names that appear, with inotify.
+// Watching transport/ for names that appear, with inotify(7).
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"sync/atomic"
+	"sync"
 
-	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
+
 	"zsched/internal/postoffice"
 )
 
-// watchBuffer is how many events may wait outside the kernel's queue.
-const watchBuffer = 1024
+const (
+	// watchEvents are the events that announce a new name. An unlink or a tag makes none:
+	// in a busy queue these events would cost a sixth of all processor time.
+	watchEvents = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_ONLYDIR
+	// watchBytes is how much is read of the kernel's queue at once.
+	watchBytes = 64 << 10
+)
 
 // watcher learns of names that appear in transport/ and its hash directories.
 // They are hints: the sweep finds what the watcher misses, and the spool also
@@ -28,42 +32,50 @@ const watchBuffer = 1024
 // those made later are watched, and read, when they appear.
 type watcher struct {
 	s    *Spool
-	fs   *fsnotify.Watcher // nil where the system permits no watches
-	root string            // transport/, as events name it, with a slash
-	full atomic.Bool       // the system permits no more watches
-	narrower
+	file *os.File // inotify; nil where the system permits none
+	fd   int
+	root string // transport/, with a slash
+
+	mu       sync.Mutex
+	prefixes map[int32]string // of the directories that are watched, below transport/
+	full     bool             // the system permits no more watches
 }
 
 // startWatch begins to watch transport/ itself.
 func (s *Spool) startWatch() {
 	w := &s.watcher
-	w.s, w.root = s, filepath.Join(s.options.Postoffice, "transport")+"/"
-	fs, err := fsnotify.NewBufferedWatcher(watchBuffer)
+	w.s, w.root, w.prefixes = s, filepath.Join(s.options.Postoffice, "transport")+"/", make(map[int32]string)
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		s.warn("watching transport: " + err.Error() + "; new mail is found by sweeping")
 		return
 	}
-	w.fs = fs
+	w.fd, w.file = fd, os.NewFile(uintptr(fd), "inotify")
 	w.watch("")
-	w.narrower = newNarrower(w.root)
-	w.narrow(w.root)
+	s.spawn(w.run)
 	s.spawn(func() {
-		defer fs.Close()
-		w.run(fs.Events, fs.Errors)
+		<-s.done
+		_ = w.file.Close() // which ends the read
 	})
 }
 
 // watch watches transport/prefix. It may be called again.
 func (w *watcher) watch(prefix string) {
-	if w.fs == nil || w.full.Load() {
+	if w.file == nil || w.s.closed() {
 		return
 	}
-	err := w.fs.Add(w.root + prefix)
-	switch {
-	case err == nil:
-		w.narrow(w.root + prefix)
-	case errors.Is(err, unix.ENOENT), errors.Is(err, fsnotify.ErrClosed):
-	case !w.full.Swap(true):
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.full {
+		return
+	}
+	wd, err := unix.InotifyAddWatch(w.fd, w.root+prefix, watchEvents)
+	switch err {
+	case nil:
+		w.prefixes[int32(wd)] = prefix
+	case unix.ENOENT:
+	default:
+		w.full = true
 		w.s.warn("watching transport/" + prefix + ": " + err.Error() + "; new mail there is found by sweeping")
 	}
 }
@@ -92,53 +104,58 @@ func (w *watcher) watchTree(prefix string, depth int) bool {
 	return w.emit(&names)
 }
 
-func (w *watcher) run(events <-chan fsnotify.Event, errs <-chan error) {
-	var names []Name
+func (w *watcher) run() {
+	buf := make([]byte, watchBytes)
 	for {
-		select {
-		case <-w.s.done:
+		n, err := w.file.Read(buf)
+		if errors.Is(err, os.ErrClosed) || w.s.closed() {
 			return
-		case err, ok := <-errs:
-			if !ok {
-				return
-			}
-			if !errors.Is(err, fsnotify.ErrEventOverflow) {
-				w.s.warn("watching transport: " + err.Error())
-			}
-			wake(w.s.sweeps)
-		case e, ok := <-events:
-			if !ok {
-				return
-			}
-			w.onEvent(e, &names)
-			// All other events that are there go into the same batch.
-			for more := len(events); more > 0 && len(names) < batchLimit; more-- {
-				w.onEvent(<-events, &names)
-			}
-			if !w.emit(&names) {
-				return
-			}
+		}
+		if err != nil {
+			w.s.warn("watching transport: " + err.Error() + "; new mail is found by sweeping")
+			return
+		}
+		if !w.events(buf[:n]) {
+			return
 		}
 	}
 }
 
-// onEvent adds the name that an event is about. A rename into the directory is
-// also a Create.
-func (w *watcher) onEvent(e fsnotify.Event, names *[]Name) {
-	if !e.Has(fsnotify.Create) {
-		return
+// events takes the events of one read. It returns false if the spool was closed meanwhile.
+func (w *watcher) events(buf []byte) bool {
+	var names []Name
+	for len(buf) >= unix.SizeofInotifyEvent {
+		wd := int32(binary.NativeEndian.Uint32(buf))
+		mask, length := binary.NativeEndian.Uint32(buf[4:]), binary.NativeEndian.Uint32(buf[12:])
+		name, _, _ := bytes.Cut(buf[unix.SizeofInotifyEvent:][:length], []byte{0})
+		buf = buf[unix.SizeofInotifyEvent+length:]
+		w.mu.Lock()
+		prefix, known := w.prefixes[wd]
+		if mask&unix.IN_IGNORED != 0 { // the directory is gone
+			delete(w.prefixes, wd)
+		}
+		w.mu.Unlock()
+		switch {
+		case mask&unix.IN_Q_OVERFLOW != 0:
+			wake(w.s.sweeps)
+		case known && mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
+			w.appeared(prefix, string(name), &names)
+		}
+		if len(names) >= batchLimit && !w.emit(&names) {
+			return false
+		}
 	}
-	path, ok := strings.CutPrefix(e.Name, w.root)
-	if !ok {
-		return
-	}
-	prefix, base := split(path)
+	return w.emit(&names)
+}
+
+// appeared adds a name that has appeared in transport/prefix.
+func (w *watcher) appeared(prefix, base string, names *[]Name) {
 	if id, ok := numbered(base); ok {
-		*names = append(*names, Name{path, id})
+		*names = append(*names, Name{prefix + base, id})
 		return
 	}
 	if level := len(prefix) / 2; isHashDir(base) && level < maxDepth {
-		w.watchTree(path+"/", maxDepth-level-1)
+		w.watchTree(prefix+base+"/", maxDepth-level-1)
 	}
 }
 
@@ -148,57 +165,4 @@ func (w *watcher) emit(names *[]Name) bool {
 	batch := *names
 	*names = nil
 	return len(batch) == 0 || w.s.announce(batch)
-}
-
-// narrower reduces the events that the kernel sends. fsnotify asks for every kind
-// and has no option for fewer, but each tag and each unlink is then an event to
-// make, read and drop, which costs a sixth of all processor time in a busy queue.
-// The process that has the inotify descriptor may change what is watched for.
-// Where we cannot find the descriptor, all events come and are dropped.
-type narrower struct {
-	fd int // a duplicate of fsnotify's descriptor, or -1
-}
-
-// narrowEvents are the events that announce a new name, and those by which
-// fsnotify notices that a directory is gone.
-const narrowEvents = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
-
-// newNarrower finds the inotify descriptor of this process that watches a
-// directory, by the descriptions in /proc.
-func newNarrower(dir string) narrower {
-	var st unix.Stat_t
-	if err := unix.Stat(dir, &st); err != nil {
-		return narrower{-1}
-	}
-	list, _ := os.ReadDir("/proc/self/fd")
-	for _, entry := range list {
-		if what, _ := os.Readlink("/proc/self/fd/" + entry.Name()); what != "anon_inode:inotify" {
-			continue
-		}
-		text, _ := os.ReadFile("/proc/self/fdinfo/" + entry.Name())
-		if !strings.Contains(string(text), fmt.Sprintf(" ino:%x sdev:", st.Ino)) {
-			continue
-		}
-		n, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		if fd, err := unix.FcntlInt(uintptr(n), unix.F_DUPFD_CLOEXEC, 0); err == nil {
-			return narrower{fd}
-		}
-	}
-	return narrower{-1}
-}
-
-// narrow reduces the events of a directory that fsnotify watches.
-func (n narrower) narrow(dir string) {
-	if n.fd >= 0 {
-		_, _ = unix.InotifyAddWatch(n.fd, dir, narrowEvents)
-	}
-}
-
-func (n narrower) close() {
-	if n.fd >= 0 {
-		unix.Close(n.fd)
-	}
 }
