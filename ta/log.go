@@ -38,48 +38,42 @@ func ParseSyslogStyle(flags string, set bool) SyslogStyle {
 	return SyslogOff
 }
 
-// Logged is the content of the line for one recipient:
+// logged is the content of the line for one recipient:
 //
 //	S157AbTCLWiT: to=<bob>, delay=00:01:02, xdelay=00:00:01, mailer=smtp,
 //	  relay=mx.example.net ([192.0.2.1]), stat=ok2 250 taken
-type Logged struct {
-	SpoolID   string
-	User      string
-	Channel   string
-	Delay     time.Duration // since the message arrived
-	XDelay    time.Duration // of this attempt
-	Relay, IP string        // host that was talked to and its address, or ""
-	Status    Status
-	Text      string // only its last line is logged
+type logged struct {
+	spoolID, user, channel string
+	delay                  time.Duration // since the message arrived
+	xdelay                 time.Duration // of this attempt
+	relay, ip              string        // host that was talked to and its address, or ""
+	status                 Status
+	text                   string // only its last line is logged
 }
 
-// Line returns the text of the line, without a newline. Its parts are cut to the
+// line returns the text of the line, without a newline. Its parts are cut to the
 // lengths that log parsers expect, and hold no control characters.
-func (l Logged) Line(style SyslogStyle) string {
+func (l logged) line(style SyslogStyle) string {
 	between, last, maxText := ", ", " ", 200
 	if style == SyslogTabs {
 		between, last = "\t", "\t"
 	}
-	var b strings.Builder
-	b.WriteString(l.SpoolID + ":")
-	if style == SyslogTabs {
-		b.WriteString("\t")
-	} else {
-		b.WriteString(" ")
+	parts := []string{
+		l.spoolID + ":" + last + "to=<" + logWord(l.user, 200) + ">",
+		"delay=" + formatHMS(l.delay), "xdelay=" + formatHMS(l.xdelay), "mailer=" + logWord(l.channel, 80),
 	}
-	fmt.Fprintf(&b, "to=<%s>%sdelay=%s%sxdelay=%s%smailer=%s", logWord(l.User, 200), between,
-		formatHMS(l.Delay), between, formatHMS(l.XDelay), between, logWord(l.Channel, 80))
-	if l.Relay != "" {
+	if l.relay != "" {
 		maxText = 400
-		b.WriteString(between + "relay=" + logWord(l.Relay, 200))
-		if l.IP != "" {
-			b.WriteString(" ([" + logWord(l.IP, 80) + "])")
+		relay := "relay=" + logWord(l.relay, 200)
+		if l.ip != "" {
+			relay += " ([" + logWord(l.ip, 80) + "])"
 		}
+		parts = append(parts, relay)
 	}
-	text := strings.TrimRight(l.Text, "\r\n")
+	text := strings.TrimRight(l.text, "\r\n")
 	text = text[strings.LastIndexAny(text, "\r\n")+1:]
-	b.WriteString(between + "stat=" + l.Status.String() + last + logWord(text, maxText))
-	return b.String()
+	parts = append(parts, "stat="+l.status.String()+last+logWord(text, maxText))
+	return strings.Join(parts, between)
 }
 
 // formatHMS returns a time span as hours, minutes and seconds.
@@ -138,13 +132,12 @@ func (s *Syslog) log(r *Recipient, res Result, report Report) {
 	if res.Began.IsZero() {
 		res.Began = m.openedAt
 	}
-	line := Logged{
-		SpoolID: m.SpoolID(), User: r.User, Channel: r.Channel,
-		Delay: now.Sub(m.ModifiedAt), XDelay: now.Sub(res.Began),
-		Status: report.Status, Text: report.Text,
+	line := logged{
+		spoolID: m.SpoolID(), user: r.User, channel: r.Channel,
+		delay: now.Sub(m.ModifiedAt), xdelay: now.Sub(res.Began), status: report.Status, text: report.Text,
 	}
-	line.Relay, line.IP = cutRemote(res.Fields.Remote)
-	s.w.Info(line.Line(s.style))
+	line.relay, line.ip = cutRemote(res.Fields.Remote)
+	s.w.Info(line.line(s.style))
 }
 
 // cutRemote splits "dns; mx.example.net (192.0.2.1)", whose type and address

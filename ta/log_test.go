@@ -33,30 +33,30 @@ func TestSyslogStyleIsTheFirstLetterThatAsksForOne(t *testing.T) {
 }
 
 func TestLoggedLine(t *testing.T) {
-	l := Logged{
-		SpoolID: "S157AbTCLWiT", User: "bob@example.net", Channel: "smtp",
-		Delay: 27*time.Hour + 62*time.Second, XDelay: time.Second + time.Millisecond,
-		Status: Error2, Text: "RCPT TO:<bob>\r550 5.1.1 no\tbob\r",
+	l := logged{
+		spoolID: "S157AbTCLWiT", user: "bob@example.net", channel: "smtp",
+		delay: 27*time.Hour + 62*time.Second, xdelay: time.Second + time.Millisecond,
+		status: Error2, text: "RCPT TO:<bob>\r550 5.1.1 no\tbob\r",
 	}
-	expect(t, l.Line(SyslogCommas), "S157AbTCLWiT: to=<bob@example.net>, delay=27:01:02, xdelay=00:00:01, "+
+	expect(t, l.line(SyslogCommas), "S157AbTCLWiT: to=<bob@example.net>, delay=27:01:02, xdelay=00:00:01, "+
 		"mailer=smtp, stat=error2 550 5.1.1 no bob")
-	l.Relay, l.IP = "mx.example.net", "192.0.2.1"
-	expect(t, l.Line(SyslogCommas), "S157AbTCLWiT: to=<bob@example.net>, delay=27:01:02, xdelay=00:00:01, "+
+	l.relay, l.ip = "mx.example.net", "192.0.2.1"
+	expect(t, l.line(SyslogCommas), "S157AbTCLWiT: to=<bob@example.net>, delay=27:01:02, xdelay=00:00:01, "+
 		"mailer=smtp, relay=mx.example.net ([192.0.2.1]), stat=error2 550 5.1.1 no bob")
-	expect(t, l.Line(SyslogTabs), "S157AbTCLWiT:\tto=<bob@example.net>\tdelay=27:01:02\txdelay=00:00:01\t"+
+	expect(t, l.line(SyslogTabs), "S157AbTCLWiT:\tto=<bob@example.net>\tdelay=27:01:02\txdelay=00:00:01\t"+
 		"mailer=smtp\trelay=mx.example.net ([192.0.2.1])\tstat=error2\t550 5.1.1 no bob")
-	l.Delay, l.IP, l.Status, l.Text = -time.Second, "", OK3, ""
-	expect(t, l.Line(SyslogCommas), "S157AbTCLWiT: to=<bob@example.net>, delay=00:00:00, xdelay=00:00:01, "+
+	l.delay, l.ip, l.status, l.text = -time.Second, "", OK3, ""
+	expect(t, l.line(SyslogCommas), "S157AbTCLWiT: to=<bob@example.net>, delay=00:00:00, xdelay=00:00:01, "+
 		"mailer=smtp, relay=mx.example.net, stat=ok3 ")
 }
 
 func TestLoggedLineIsCut(t *testing.T) {
 	long := strings.Repeat("x", 1000)
-	l := Logged{User: long, Channel: long, Relay: long, IP: long, Status: OK, Text: long}
-	expect(t, l.Line(SyslogCommas), fmt.Sprintf(": to=<%.200s>, delay=00:00:00, xdelay=00:00:00, mailer=%.80s, "+
+	l := logged{user: long, channel: long, relay: long, ip: long, status: OK, text: long}
+	expect(t, l.line(SyslogCommas), fmt.Sprintf(": to=<%.200s>, delay=00:00:00, xdelay=00:00:00, mailer=%.80s, "+
 		"relay=%.200s ([%.80s]), stat=ok %.400s", long, long, long, long, long))
-	l.Relay = ""
-	expect(t, l.Line(SyslogCommas), fmt.Sprintf(": to=<%.200s>, delay=00:00:00, xdelay=00:00:00, mailer=%.80s, "+
+	l.relay = ""
+	expect(t, l.line(SyslogCommas), fmt.Sprintf(": to=<%.200s>, delay=00:00:00, xdelay=00:00:00, mailer=%.80s, "+
 		"stat=ok %.200s", long, long, long))
 }
 

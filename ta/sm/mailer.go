@@ -3,6 +3,7 @@ package sm
 // Mailers: the lines of sm.conf.
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -49,14 +50,14 @@ func (m *Mailer) refusal() string {
 
 // Problem is an error in the file and its place.
 type Problem struct {
-	File      string
-	Line, Col int    // from 1, Col in bytes
-	Mailer    string // the name in that line
-	Text      string
+	File   string
+	Line   int    // from 1
+	Mailer string // the name in that line
+	Err    error
 }
 
 func (p *Problem) Error() string {
-	return fmt.Sprintf("%s:%d:%d: mailer %s: %s", p.File, p.Line, p.Col, p.Mailer, p.Text)
+	return fmt.Sprintf("%s:%d: mailer %s: %v", p.File, p.Line, p.Mailer, p.Err)
 }
 
 // Parse reads the text of an sm.conf. Programs whose name does not begin with "/" are
@@ -68,66 +69,42 @@ func Parse(file, text, mailbin string, zenv func(name string) (string, bool)) (m
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
-		words := split(strings.TrimRight(line, "\r\n"))
-		if len(words) == 0 || words[0].col > 1 || line[0] == '#' {
+		words := strings.FieldsFunc(strings.TrimRight(line, "\r\n"), func(c rune) bool { return c == ' ' || c == '\t' })
+		if len(words) == 0 || strings.ContainsAny(line[:1], " \t#") || seen[words[0]] {
 			continue
 		}
-		if name := words[0].text; !seen[name] {
-			seen[name] = true
-			m, problem := parseMailer(words, mailbin, zenv)
-			if problem != nil {
-				problem.File, problem.Line, problem.Mailer = file, number, name
-				problems = append(problems, problem)
-				continue
-			}
-			mailers[name] = m
+		name := words[0]
+		seen[name] = true
+		m, err := parseMailer(words, mailbin, zenv)
+		if err != nil {
+			problems = append(problems, &Problem{file, number, name, err})
+			continue
 		}
+		mailers[name] = m
 	}
 	return mailers, problems
 }
 
-// word is a word of a line and its column.
-type word struct {
-	text string
-	col  int
-}
-
-func split(line string) (words []word) {
-	for i := 0; i < len(line); {
-		if line[i] == ' ' || line[i] == '\t' {
-			i++
-			continue
-		}
-		n := strings.IndexAny(line[i:], " \t")
-		if n < 0 {
-			n = len(line) - i
-		}
-		words = append(words, word{line[i : i+n], i + 1})
-		i += n
+func parseMailer(words []string, mailbin string, zenv func(string) (string, bool)) (*Mailer, error) {
+	switch len(words) {
+	case 1:
+		return nil, errors.New("missing flags (- for none)")
+	case 2:
+		return nil, errors.New("missing program")
+	case 3:
+		return nil, errors.New("missing argument: the name by which the program is called")
 	}
-	return words
-}
-
-func parseMailer(words []word, mailbin string, zenv func(string) (string, bool)) (*Mailer, *Problem) {
-	last := words[len(words)-1]
-	end := last.col + len(last.text)
-	for n, missing := range []string{1: "flags (- for none)", 2: "program", 3: "argument: the name by which the program is called"} {
-		if n > 0 && len(words) == n {
-			return nil, &Problem{Col: end, Text: "missing " + missing}
-		}
-	}
-	m := &Mailer{Name: words[0].text, Program: words[2].text}
-	var problem *Problem
-	if problem = m.parseFlags(words[1]); problem != nil {
-		return nil, problem
+	m := &Mailer{Name: words[0], Program: words[2]}
+	if err := m.parseFlags(words[1]); err != nil {
+		return nil, err
 	}
 	if !strings.HasPrefix(m.Program, "/") {
 		m.Program = mailbin + "/" + m.Program
 	}
 	for _, w := range words[3:] {
-		arg, problem := parseArgument(w, zenv)
-		if problem != nil {
-			return nil, problem
+		arg, err := parseArgument(w, zenv)
+		if err != nil {
+			return nil, err
 		}
 		m.Args = append(m.Args, arg)
 	}
@@ -136,8 +113,8 @@ func parseMailer(words []word, mailbin string, zenv func(string) (string, bool))
 
 // parseFlags reads the flags. Those of UUCP and batch SMTP are no error, so that mail
 // for such a mailer waits and is not returned.
-func (m *Mailer) parseFlags(w word) *Problem {
-	for i, c := range w.text {
+func (m *Mailer) parseFlags(letters string) error {
+	for _, c := range letters {
 		at := strings.IndexRune(flagLetters, c)
 		switch {
 		case c == 'U':
@@ -147,7 +124,7 @@ func (m *Mailer) parseFlags(w word) *Problem {
 		case at >= 0:
 			m.Flags |= 1 << at
 		case !strings.ContainsRune(ignoredLetters, c):
-			return &Problem{Col: w.col + i, Text: fmt.Sprintf("%q is not a flag", c)}
+			return fmt.Errorf("%q is not a flag", c)
 		}
 	}
 	return nil

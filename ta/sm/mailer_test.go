@@ -143,16 +143,16 @@ func TestAddressesDoNotPassForOptions(t *testing.T) {
 
 func TestProblemsSayWhereAndWhat(t *testing.T) {
 	for text, want := range map[string]string{
-		"x":                   "sm.conf:1:2: mailer x: missing flags (- for none)",
-		"\nx m ":              "sm.conf:2:4: mailer x: missing program",
-		"x m /p":              "sm.conf:1:7: mailer x: missing argument: the name by which the program is called",
-		"x\tmY /p p":          "sm.conf:1:4: mailer x: 'Y' is not a flag",
-		"x m /p p $":          "sm.conf:1:10: mailer x: nothing after $ ($$ is a dollar sign)",
-		"x m /p p a$x":        "sm.conf:1:11: mailer x: $x is not known: there are $g, $h, $u, $U and ${NAME}",
-		"x m /p p ${UUX":      "sm.conf:1:10: mailer x: ${ without }",
-		"x m /p p a ${NO}":    "sm.conf:1:12: mailer x: \"NO\" is not set in zmailer.conf",
-		"x ö /p p":            "sm.conf:1:3: mailer x: 'ö' is not a flag",
-		"y Y /p p\nx - /p $ö": "sm.conf:1:3: mailer y: 'Y' is not a flag\nsm.conf:2:8: mailer x: $ö is not known: there are $g, $h, $u, $U and ${NAME}",
+		"x":                   "sm.conf:1: mailer x: missing flags (- for none)",
+		"\nx m ":              "sm.conf:2: mailer x: missing program",
+		"x m /p":              "sm.conf:1: mailer x: missing argument: the name by which the program is called",
+		"x\tmY /p p":          "sm.conf:1: mailer x: 'Y' is not a flag",
+		"x m /p p $":          "sm.conf:1: mailer x: nothing after $ ($$ is a dollar sign)",
+		"x m /p p a$x":        "sm.conf:1: mailer x: $x is not known: there are $g, $h, $u, $U and ${NAME}",
+		"x m /p p ${UUX":      "sm.conf:1: mailer x: ${ without }",
+		"x m /p p a ${NO}":    "sm.conf:1: mailer x: \"NO\" is not set in zmailer.conf",
+		"x ö /p p":            "sm.conf:1: mailer x: 'ö' is not a flag",
+		"y Y /p p\nx - /p $ö": "sm.conf:1: mailer y: 'Y' is not a flag\nsm.conf:2: mailer x: $ö is not known: there are $g, $h, $u, $U and ${NAME}",
 	} {
 		mailers, problems := Parse("sm.conf", text, mailbin, zenv)
 		var said []string
@@ -181,7 +181,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		mailers, problems := Parse("f", text, mailbin, zenv)
 		for _, p := range problems {
-			if lines := strings.Split(text, "\n"); p.Line < 1 || p.Line > len(lines) || p.Col < 1 || p.Col > len(lines[p.Line-1])+1 {
+			if lines := strings.Split(text, "\n"); p.Line < 1 || p.Line > len(lines) {
 				t.Errorf("%v is outside of %q", p, text)
 			}
 		}

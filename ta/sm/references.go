@@ -4,6 +4,7 @@ package sm
 // addresses that they stand for.
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -23,46 +24,44 @@ type part struct {
 }
 
 // parseArgument parses an argument and replaces references of the form ${NAME}.
-func parseArgument(w word, zenv func(string) (string, bool)) (arg Argument, problem *Problem) {
-	bad := func(i int, format string, args ...any) (Argument, *Problem) {
-		return Argument{}, &Problem{Col: w.col + i, Text: fmt.Sprintf(format, args...)}
-	}
-	for i := 0; i < len(w.text); {
-		rest := w.text[i:]
-		switch n := strings.IndexByte(rest, '$'); {
-		case n < 0:
-			arg.text(rest)
-			i = len(w.text)
-		case n > 0:
-			arg.text(rest[:n])
-			i += n
-		case len(rest) == 1:
-			return bad(i, "nothing after $ ($$ is a dollar sign)")
-		case rest[1] == '$':
+func parseArgument(word string, zenv func(string) (string, bool)) (arg Argument, err error) {
+	for rest := word; rest != ""; {
+		before, after, found := strings.Cut(rest, "$")
+		arg.text(before)
+		switch {
+		case !found:
+			return arg, nil
+		case after == "":
+			return arg, errors.New("nothing after $ ($$ is a dollar sign)")
+		case after[0] == '$':
 			arg.text("$")
-			i += 2
-		case strings.IndexByte("ghuU", rest[1]) >= 0:
-			arg.parts = append(arg.parts, part{ref: rest[1]})
-			i += 2
-		case rest[1] == '{':
-			name, _, closed := strings.Cut(rest[2:], "}")
+			rest = after[1:]
+		case strings.IndexByte("ghuU", after[0]) >= 0:
+			arg.parts = append(arg.parts, part{ref: after[0]})
+			rest = after[1:]
+		case after[0] == '{':
+			name, behind, closed := strings.Cut(after[1:], "}")
 			value, ok := zenv(name)
 			if !closed {
-				return bad(i, "${ without }")
+				return arg, errors.New("${ without }")
 			}
 			if !ok {
-				return bad(i, "%q is not set in zmailer.conf", name)
+				return arg, fmt.Errorf("%q is not set in zmailer.conf", name)
 			}
 			arg.text(value)
-			i += len(name) + 3
+			rest = behind
 		default:
-			return bad(i, "$%c is not known: there are $g, $h, $u, $U and ${NAME}", []rune(rest[1:])[0])
+			return arg, fmt.Errorf("$%c is not known: there are $g, $h, $u, $U and ${NAME}", []rune(after)[0])
 		}
 	}
 	return arg, nil
 }
 
-func (arg *Argument) text(s string) { arg.parts = append(arg.parts, part{text: s}) }
+func (arg *Argument) text(s string) {
+	if s != "" {
+		arg.parts = append(arg.parts, part{text: s})
+	}
+}
 
 // refers reports whether the argument has one of the references in set.
 func (arg *Argument) refers(set string) bool {
