@@ -46,7 +46,6 @@ router:                   ctlfile queue router/table internal/header internal/lo
 router/table:             ctlfile queue internal/pattern x/sys
 
 ta:                       ctlfile internal/logs internal/postoffice x/sys
-ta/discard:               ctlfile ta
 ta/errormail:             ctlfile ta scheduler/report
 ta/hold:                  ctlfile queue ta internal/units internal/postoffice
 ta/mailbox:               ctlfile ta internal/postoffice internal/header internal/process x/sys
@@ -91,7 +90,7 @@ cmd/smtpserver:           router/table queue smtpserver internal/units internal/
 cmd/router:               router router/table internal/text internal/version internal/zenv zerolog pflag
 cmd/sendmail:             ctlfile queue smtpserver internal/text internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog
 cmd/ta/internal/program:  ctlfile ta internal/version internal/zenv pflag
-cmd/ta/discard:           cmd/ta/internal/program ta ta/discard
+cmd/ta/discard:           cmd/ta/internal/program ta
 cmd/ta/errormail:         cmd/ta/internal/program ta ta/errormail internal/zenv
 cmd/ta/hold:              cmd/ta/internal/program ta ta/hold internal/zenv
 cmd/ta/mailbox:           cmd/ta/internal/program ta ta/mailbox internal/units internal/zenv

@@ -81,6 +81,7 @@ func rest(heard chan []child.Event) (lines []string, end child.Exited) {
 }
 
 func TestDiscard(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
 	for _, c := range []struct {
 		args, told, said, end string
 		marking               string // who marks, as the scheduler says
@@ -91,19 +92,30 @@ func TestDiscard(t *testing.T) {
 			said: "#hungry;1/102\tbob@a.example\x01delivered\x012.0.0\x01x-local; 250 (discarded)\x01\x01discard[PID]\tok3 discarded;#hungry", end: "exit status 0"},
 		{args: "a.example", told: "1\n\n", marking: "scheduler",
 			said: "#reports;#hungry;1/102\tbob@a.example\x01delivered\x012.0.0\x01x-local; 250 (discarded)\x01\x01discard[PID]\tok discarded;#hungry", end: "exit status 0"},
-		{args: "--die-after 1", told: "1\ta.example\n\n", said: "#hungry", end: "signal: killed"},
+		{args: "--log LOG", told: "1\ta.example\n\n", said: "#hungry;1/102\t\tok3 discarded;#hungry", end: "exit status 0"},
+		{args: "--log /dev/full", told: "1\ta.example\n\n",
+			said: "#hungry;1/102\tbob@a.example\x01delayed\x014.3.0\x01x-local; 400 (write /dev/full: no space left on device)\x01\x01discard[PID]\tdeferred write /dev/full: no space left on device;#hungry", end: "exit status 0"},
+		{args: "--defer 100", told: "1\ta.example\n\n",
+			said: "#hungry;1/102\tbob@a.example\x01delayed\x014.3.0\x01x-local; 400 (deferred on request)\x01\x01discard[PID]\tdeferred deferred on request;#hungry", end: "exit status 0"},
+		{args: "--deferall 100", told: "1\ta.example\n\n",
+			said: "#hungry;1/102\tbob@a.example\x01delayed\x014.4.1\x01x-local; 400 (destination is out of order)\x01\x01discard[PID]\tdeferall destination is out of order;#hungry", end: "exit status 0"},
+		{args: "--fail 60 --defer 60", end: "exit status 64"},
+		{args: "--log /none/such", end: "exit status 64"},
 		{args: "--marking nobody", end: "exit status 64"},
 		{args: "one two", end: "exit status 64"},
 		{args: "--fail 101", end: "exit status 64"},
 		{args: "--fail", end: "exit status 64"},
 	} {
-		agent, heard := start(t, c.marking, spool(t, 1), strings.Fields(c.args)...)
+		agent, heard := start(t, c.marking, spool(t, 1), strings.Fields(strings.ReplaceAll(c.args, "LOG", log))...)
 		_ = agent.Send([]byte(c.told)) // the last ones may be gone already
 		said, end := rest(heard)
 		got := strings.ReplaceAll(strings.Join(said, ";"), fmt.Sprint("[", agent.PID(), "]"), "[PID]")
 		if got != c.said || end.Status != c.end {
 			t.Errorf("discard %s: says %q and ends with %q, want %q and %q", c.args, got, end.Status, c.said, c.end)
 		}
+	}
+	if text, err := os.ReadFile(log); err != nil || string(text) != "1 102\n" {
+		t.Errorf("the log has %q, %v", text, err)
 	}
 }
 
