@@ -1,6 +1,7 @@
 package postoffice
 
-// The system calls, each for the kernel or for a mounted disk. For a disk, paths
+// The system calls, each for the kernel or for a mounted disk. A call that a signal interrupted
+// is repeated; package os does so by itself, and package unix does not. For a disk, paths
 // and buffers are copied: otherwise those of every caller would escape to the
 // heap.
 
@@ -357,4 +358,30 @@ func renameat(fromDir int, from string, toDir int, to string, flags uint) error 
 		}
 		return unix.Renameat2(fromAt, fromBase, toAt, toBase, flags)
 	})
+}
+
+// MaxTries bounds the repetitions. Signals do not interrupt a call that often in a row.
+// A file system that returns EINTR more often is at fault, and repeating the call for
+// ever would keep a processor busy and its worker from all other files.
+const MaxTries = 1000
+
+// Retry calls f until its error is not EINTR, at most MaxTries times.
+func Retry(f func() error) (err error) {
+	for range MaxTries {
+		if err = f(); err != unix.EINTR {
+			return err
+		}
+	}
+	return err
+}
+
+// Retry1 is Retry for a call with a result, such as a descriptor or a number
+// of bytes.
+func Retry1[T any](f func() (T, error)) (v T, err error) {
+	for range MaxTries {
+		if v, err = f(); err != unix.EINTR {
+			return v, err
+		}
+	}
+	return v, err
 }

@@ -5,9 +5,13 @@ package process
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -183,4 +187,22 @@ func parseStat(text []byte) (st stat, ok bool) {
 		return st, false
 	}
 	return stat{fields[0][0], parent, session, time.Duration(ticks) * (time.Second / clockTicks)}, true
+}
+
+// PeerUID returns the uid of the process that made a connection, which the kernel recorded
+// then.
+func PeerUID(conn *net.UnixConn) (int, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return -1, fmt.Errorf("user of the peer: %w", err)
+	}
+	var peer *syscall.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		peer, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return -1, fmt.Errorf("user of the peer: %w", err)
+	}
+	return int(peer.Uid), nil
 }
