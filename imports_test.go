@@ -66,7 +66,8 @@ mailq/report:             mailq internal/text
 mailq/client:             ctlfile mailq internal/text internal/process
 
 scheduler/limit:
-scheduler:                ctlfile ta internal/pattern internal/text scheduler/limit
+scheduler/store:
+scheduler:                ctlfile ta internal/pattern internal/text scheduler/limit scheduler/store
 scheduler/config:         ctlfile scheduler ta internal/units internal/pattern internal/redisurl internal/zenv participle
 scheduler/spool:          ctlfile queue internal/postoffice internal/holdrecord internal/pattern internal/process x/sys
 scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message

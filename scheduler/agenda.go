@@ -3,6 +3,7 @@ package scheduler
 import (
 	"math"
 	"slices"
+	"zsched/scheduler/store"
 )
 
 // The agenda: the current time, the actions of this Step, and what is planned
@@ -14,19 +15,19 @@ type agenda struct {
 	startedAt instant  // of the first Step
 	out       []Action // of the current Step
 
-	wakes  heap[vertexRef]     // ends of waits
-	watch  watch[vertexRef]    // expiries; see nextLook
-	timers heap[*timer]        // what is planned for an instant
-	dates  heap[*timer]        // what is planned for a date; the keys are dates
-	shares heap[*clusterShare] // ends of allowances
-	work   int                 // that wakeTimers has done
+	wakes  store.Heap[instant, vertexRef]     // ends of waits
+	watch  watch[vertexRef]                   // expiries; see nextLook
+	timers store.Heap[instant, *timer]        // what is planned for an instant
+	dates  store.Heap[instant, *timer]        // what is planned for a date; the keys are dates
+	shares store.Heap[instant, *clusterShare] // ends of allowances
+	work   int                                // that wakeTimers has done
 }
 
 // do appends an action to those of this Step.
 func (ag *agenda) do(a Action) { ag.out = append(ag.out, a) }
 
 func (ag *agenda) next() instant {
-	return min(ag.wakes.next(), ag.timers.next(), ag.showing(date(ag.dates.next())), ag.shares.next())
+	return min(ag.wakes.Next(), ag.timers.Next(), ag.showing(date(ag.dates.Next())), ag.shares.Next())
 }
 
 // timeMultiset is a multiset of times with a resolution of one second. The

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"zsched/scheduler/store"
 )
 
 // Agents: their states, their job lines, and how they are closed and killed.
@@ -64,11 +65,11 @@ type agent struct {
 	stateSince instant // when the state began; after a signal, when it was sent
 	// progressAt is when the agent last made progress on a job line or answered
 	// #idle, or was given a job line when it had none.
-	progressAt    instant
-	hungryAt      instant // last #hungry; 0: none yet
-	fedAt         instant // last job line; 0: none yet
-	deadlines     timer   // see dispatch.deadline
-	links[*agent]         // in dispatch.idleAgents
+	progressAt          instant
+	hungryAt            instant // last #hungry; 0: none yet
+	fedAt               instant // last job line; 0: none yet
+	deadlines           timer   // see dispatch.deadline
+	store.Links[*agent]         // in dispatch.idleAgents
 }
 
 type agentState uint8

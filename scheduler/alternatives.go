@@ -38,7 +38,7 @@ func (ml *mail) exclusiveSetOf(m *message, v *vertex, i int) (*exclusiveSet, int
 	if m.extras == 0 {
 		return nil, 0
 	}
-	for _, set := range ml.extras.at(m.extras).sets {
+	for _, set := range ml.extras.At(m.extras).sets {
 		for place, a := range set.members {
 			if a.vertex == v && a.index == i && !set.done {
 				return set, place

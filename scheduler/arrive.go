@@ -16,12 +16,12 @@ import (
 // arrive puts a message into the queue. A message without open recipients is
 // finished at once.
 func (dv *delivery) arrive(in *Message) {
-	if dv.byID.find(uint64(in.ID)) != 0 || dv.unloaded.find(in.ID) != 0 {
+	if dv.byID.Find(uint64(in.ID)) != 0 || dv.unloaded.find(in.ID) != 0 {
 		dv.do(Note{Severity: Warning, Message: in.ID, Text: "is already in the queue, not loaded again"})
 		return
 	}
 	m := dv.newMessage(in)
-	dv.byID.add(m.ref)
+	dv.byID.Add(m.ref)
 	dv.counts.Messages++
 	dv.counts.MessagesIn++
 	dv.counts.BytesIn += uint64(max(0, in.Size))
@@ -57,7 +57,7 @@ func (dv *delivery) arrive(in *Message) {
 
 func (dv *delivery) newMessage(in *Message) *message {
 	dv.loaded++
-	ref, m := dv.messages.alloc()
+	ref, m := dv.messages.Alloc()
 	*m = message{
 		id:         in.ID,
 		ref:        ref,
@@ -81,7 +81,7 @@ func (dv *delivery) newMessage(in *Message) *message {
 		m.flags |= ownErrorTo
 		dv.obtainExtras(m).errorTo = in.ErrorTo
 	}
-	dv.logHashes.set(ref, hashLogID(in.LogID))
+	dv.logHashes.Set(ref, hashLogID(in.LogID))
 	dv.groupRecipients(m, in.Recipients, 0)
 	return m
 }
@@ -119,7 +119,7 @@ func (q *queue) groupRecipients(m *message, in []ctlfile.OpenRecipient, flags re
 }
 
 func (q *queue) newVertex(m *message, key threadKey) *vertex {
-	ref, v := q.vertices.alloc()
+	ref, v := q.vertices.Alloc()
 	if m.first == 0 {
 		m.first = ref
 	} else {
@@ -152,9 +152,9 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 		v.first = in
 	} else {
 		if v.more == 0 {
-			v.more, _ = ml.moreRecipients.alloc()
+			v.more, _ = ml.moreRecipients.Alloc()
 		}
-		more := ml.moreRecipients.at(v.more)
+		more := ml.moreRecipients.At(v.more)
 		*more = append(*more, in)
 	}
 	v.count++
@@ -243,12 +243,12 @@ func (ml *mail) withLogIDs(logIDs ...string) [][]*message {
 			filter[hash>>6&63] |= 1 << (hash & 63)
 		}
 	}
-	for n, hash := range ml.logHashes.all {
+	for n, hash := range ml.logHashes.All {
 		if filter[hash>>6&63]>>(hash&63)&1 == 0 {
 			continue
 		}
 		if known, wanted := found[hash]; wanted {
-			found[hash] = append(known, ml.messages.at(n))
+			found[hash] = append(known, ml.messages.At(n))
 		}
 	}
 	all := make([][]*message, len(logIDs))

@@ -1,5 +1,7 @@
 package scheduler
 
+import "zsched/scheduler/store"
+
 // Invariants of what is fed next: flows, shares and jobs.
 
 // checkQueues: each due vertex of a thread is in the flow of its share, under
@@ -15,7 +17,7 @@ func (s *Scheduler) checkQueues(t *thread) {
 		dq := &t.queues[i]
 		n, limited, shares := 0, 0, 0
 		for f := range s.eachFlow(dq) {
-			assert(f.thread == t && int(f.queue) == i && s.flows.at(f.ref) == f, "thread %v has a flow of another", t)
+			assert(f.thread == t && int(f.queue) == i && s.flows.At(f.ref) == f, "thread %v has a flow of another", t)
 			assert(f.share.ring == t.memberOf && f.share.ring.shares[f.share.name] == f.share, "thread %v has a flow in a share that is gone", t)
 			assert(parked[f] == (f.place == inParked), "thread %v has parked a flow or not", t)
 			assert(f.len() > 0 || f.place == inParked, "thread %v has an empty flow", t)
@@ -23,20 +25,20 @@ func (s *Scheduler) checkQueues(t *thread) {
 			s.checkSiblings(f)
 			n += f.len()
 			if f.extras != nil {
-				limited += f.extras.limited.len()
+				limited += f.extras.limited.Len()
 			}
 		}
 		for ref := range dq.flows.all {
 			shares++
-			assert(dq.flows.find(s.flows.at(ref).share.ref) == ref, "thread %v: a flow is not found by its share", t)
+			assert(dq.flows.find(s.flows.At(ref).share.ref) == ref, "thread %v: a flow is not found by its share", t)
 		}
 		assert(shares == dq.flows.len(), "thread %v has mail of %d shares, kept %d", t, shares, dq.flows.len())
 		assert(n == dq.len() && n-limited == dq.pickable(), "thread %v: %d due, kept %d; %d limited, kept %d", t, n, dq.n, limited, dq.limited)
 		total += n
 	}
 	if t.stubs != nil {
-		for n := t.stubs.all.head; n != 0; n = t.stubs.all.next(n) {
-			if state, _ := s.stubState(n); state == due {
+		for n := t.stubs.all.Head; n != 0; n = t.stubs.all.Next(n) {
+			if state, _ := s.stateOf(n); state == due {
 				total++
 			}
 		}
@@ -48,7 +50,7 @@ func (s *Scheduler) checkQueues(t *thread) {
 func (f *flow) eachDue(do func(key instant, v vertexRef)) {
 	switch {
 	case f.extras != nil:
-		f.extras.due.each(do)
+		f.extras.due.Each(do)
 	case f.vertex != 0:
 		do(f.key, f.vertex)
 	}
@@ -56,7 +58,7 @@ func (f *flow) eachDue(do func(key instant, v vertexRef)) {
 
 func (s *Scheduler) checkFlow(t *thread, f *flow) {
 	checkVertex := func(key instant, ref vertexRef, aside bool) {
-		v := s.vertices.at(ref)
+		v := s.vertices.At(ref)
 		assert(s.threadOf(v) == t && v.state == due && v.flow == f.ref && v.queue == f.queue, "a vertex of %d in the queue of %v", s.messageOf(v).id, t)
 		assert(s.sizeOf(v) == f.size && key == s.queueKey(t, v) && key == s.keyOf(v), "a vertex of %d has size %d and key %d, queued as %d, %d", s.messageOf(v).id, s.sizeOf(v), s.queueKey(t, v), f.size, key)
 		assert(v.aside == aside, "a vertex of %d is set aside: %v", s.messageOf(v).id, v.aside)
@@ -68,9 +70,9 @@ func (s *Scheduler) checkFlow(t *thread, f *flow) {
 			first, least = v, key
 		}
 	})
-	assert(f.key == least && (f.vertex == 0) == (first == 0) && (first == 0 || s.keyOf(s.vertices.at(f.vertex)) == least), "a flow of %v has the wrong first vertex", t)
+	assert(f.key == least && (f.vertex == 0) == (first == 0) && (first == 0 || s.keyOf(s.vertices.At(f.vertex)) == least), "a flow of %v has the wrong first vertex", t)
 	if f.extras != nil {
-		f.extras.limited.each(func(key instant, v vertexRef) { checkVertex(key, v, true) })
+		f.extras.limited.Each(func(key instant, v vertexRef) { checkVertex(key, v, true) })
 	}
 	if f.vertex == 0 || f.queue != t.active {
 		assert(f.place == inNone || f.place == inParked, "an empty flow of %v is in place %d", t, f.place)
@@ -80,9 +82,9 @@ func (s *Scheduler) checkFlow(t *thread, f *flow) {
 	assert(f.place != inParked || !t.open, "thread %v is open and its mail is parked", t)
 	assert(f.place != inOpen || f.share.takesTurns(), "a share with mail to pick does not take turns")
 	sz := f.share.size(f.size)
-	for place, h := range map[place]*heap[flowRef]{inOpen: &sz.open, inSpent: &sz.spent} {
+	for place, h := range map[place]*store.Heap[instant, flowRef]{inOpen: &sz.open, inSpent: &sz.spent} {
 		if f.place == place {
-			assert(h.contains(f.ref) && h.at(int(f.heapIndex)-1).item == f.ref && h.keyOf(f.ref) == f.key, "a flow of %v is in its share with another key", t)
+			assert(h.Contains(f.ref) && h.KeyOf(f.ref) == f.key, "a flow of %v is in its share with another key", t)
 		}
 	}
 }
@@ -101,10 +103,10 @@ func (s *Scheduler) checkSiblings(f *flow) {
 // of a share is the one that a look at all of them finds.
 func (s *Scheduler) checkTurns(r *ring) {
 	flows, dueNow := make(map[*share]int), make(map[*share]int)
-	for t := r.members.head; t != nil; t = r.members.next(t) {
+	for t := r.members.Head; t != nil; t = r.members.Next(t) {
 		for i := range t.queues {
 			for ref := range t.queues[i].flows.all {
-				flows[s.flows.at(ref).share]++
+				flows[s.flows.At(ref).share]++
 			}
 			for f := range s.eachFlow(&t.queues[i]) {
 				dueNow[f.share] += f.len()
@@ -117,7 +119,7 @@ func (s *Scheduler) checkTurns(r *ring) {
 		assert(sh.flows > 0 || sh.takesTurns() || sh.deficit < 0, "share %q is empty and still there", name)
 		assert(sh.weight == s.config.weight(name), "share %q has weight %d", name, sh.weight)
 		want, key := vertexRef(0), never
-		for t := r.members.head; t != nil; t = r.members.next(t) {
+		for t := r.members.Head; t != nil; t = r.members.Next(t) {
 			if f := s.flowOf(t, t.active, sh); f != nil && t.open && f.hasQuantum() {
 				for g := range f.siblings {
 					g.eachDue(func(k instant, v vertexRef) {
@@ -154,7 +156,7 @@ func (s *Scheduler) checkJobs(m *message) {
 			}
 		}
 	})
-	x := s.extras.at(m.extras)
+	x := s.extras.At(m.extras)
 	assert(x.sessions == sessions, "message %d has %d sessions, kept %d", m.id, sessions, x.sessions)
 	for _, j := range x.jobs {
 		s.checkJob(m, j, dueNow[j.ring], open[j.ring])

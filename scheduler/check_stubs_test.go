@@ -1,7 +1,5 @@
 package scheduler
 
-import "slices"
-
 // Invariants of mail that is not loaded.
 
 // checkStubs: a message is loaded or not, each stub is found where its state says, and everything
@@ -9,18 +7,18 @@ import "slices"
 func (s *Scheduler) checkStubs(c *Counts) int {
 	u := &s.unloaded
 	messages, recipients, stubs, filling := 0, 0, 0, 0
-	for first := range u.byID.each {
-		id := u.stubs.at(first).id
+	for first := range u.byID.Each {
+		id := u.stubs.At(first).id
 		messages++
-		assert(s.byID.find(uint64(id)) == 0, "message %d is loaded and not loaded", id)
+		assert(s.byID.Find(uint64(id)) == 0, "message %d is loaded and not loaded", id)
 		l := u.loading[id]
 		for i, n := range u.of(first) {
-			one := u.stubs.at(n)
+			one := u.stubs.At(n)
 			stubs++
 			c.Vertices++
 			c.Recipients += int(one.open)
 			assert(one.id == id && one.open > 0 && n != 0, "a stub of %d with %d open belongs to %d", id, one.open, one.id)
-			state, _ := s.stubState(n)
+			state, _ := s.stateOf(n)
 			c.States.add(state, 1)
 			assert(l == nil || one.index == 0, "a stub of %d waits while it is being read", id)
 			if l == nil {
@@ -33,7 +31,7 @@ func (s *Scheduler) checkStubs(c *Counts) int {
 	}
 	assert(messages-len(u.loading) == u.messages && recipients == u.recipients, "not loaded: %d messages, kept %d; %d recipients, kept %d",
 		messages-len(u.loading), u.messages, recipients, u.recipients)
-	assert(stubs == u.stubs.used(), "%d stubs, %d allocated", stubs, u.stubs.used())
+	assert(stubs == u.stubs.Used(), "%d stubs, %d allocated", stubs, u.stubs.Used())
 	writes := 0
 	for _, l := range u.loading {
 		if l.urgent {
@@ -47,8 +45,8 @@ func (s *Scheduler) checkStubs(c *Counts) int {
 			filling++
 		}
 	}
-	assert(filling == u.filling.len, "%d threads want to fill, %d in the list", filling, u.filling.len)
-	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
+	assert(filling == u.filling.Len, "%d threads want to fill, %d in the list", filling, u.filling.Len)
+	for r := s.ringOrder.Head; r != nil; r = s.ringOrder.Next(r) {
 		s.checkHungry(r)
 	}
 	assert(len(u.candidates) == 0, "messages are left that may be unloaded")
@@ -56,16 +54,6 @@ func (s *Scheduler) checkStubs(c *Counts) int {
 		assert(u.find(id) != 0, "something is planned for message %d, which is loaded", id)
 	}
 	return messages
-}
-
-// stubState returns the state of a stub, also if it is being read.
-func (s *Scheduler) stubState(n stubRef) (vertexState, instant) {
-	one := s.unloaded.stubs.at(n)
-	if l := s.unloaded.loading[one.id]; l != nil {
-		i := slices.Index(l.stubs, n)
-		return l.states[i], l.times[i]
-	}
-	return s.stateOf(one, s.stubThread(one))
 }
 
 // checkStub: a stub waits for a time, and is looked at when something must be written.
@@ -87,9 +75,9 @@ func (s *Scheduler) checkThreadStubs(t *thread) {
 		return
 	}
 	all, queued, being := 0, 0, 0
-	for n := x.all.head; n != 0; n = x.all.next(n) {
+	for n := x.all.Head; n != 0; n = x.all.Next(n) {
 		all++
-		one := s.unloaded.stubs.at(n)
+		one := s.unloaded.stubs.At(n)
 		assert(one.thread == t.ref, "a stub of another thread in %v", t)
 		switch {
 		case s.unloaded.loading[one.id] != nil:
@@ -101,16 +89,16 @@ func (s *Scheduler) checkThreadStubs(t *thread) {
 	loading := 0
 	for _, l := range s.unloaded.loading {
 		for i, n := range l.stubs {
-			if s.unloaded.stubs.at(n).thread == t.ref && l.counts[i] {
+			if s.unloaded.stubs.At(n).thread == t.ref && l.counts[i] {
 				loading++
 			}
 		}
 	}
-	assert(all == x.all.len && queued == x.times.len() && loading == x.loading, "thread %v: %d stubs, kept %d; %d wait, kept %d; %d being read, kept %d",
-		t, all, x.all.len, queued, x.times.len(), loading, x.loading)
-	assert(x.queues[0].len+x.queues[1].len+queued+being == all, "thread %v: of %d stubs, %d are due and %d wait", t, all, x.queues[0].len+x.queues[1].len, queued)
-	assert(t.params.QueueOnly || x.queues[1-t.active].len == 0, "thread %v keeps stubs for a next run", t)
-	if next := x.times.next(); next != never {
+	assert(all == x.all.Len && queued == x.times.Len() && loading == x.loading, "thread %v: %d stubs, kept %d; %d wait, kept %d; %d being read, kept %d",
+		t, all, x.all.Len, queued, x.times.Len(), loading, x.loading)
+	assert(x.queues[0].Len+x.queues[1].Len+queued+being == all, "thread %v: of %d stubs, %d are due and %d wait", t, all, x.queues[0].Len+x.queues[1].Len, queued)
+	assert(t.params.QueueOnly || x.queues[1-t.active].Len == 0, "thread %v keeps stubs for a next run", t)
+	if next := x.times.Next(); next != never {
 		assert(x.wake.isPlanned(), "the stubs of thread %v never wake", t)
 	}
 	free := max(0, t.freeSlots())
@@ -121,7 +109,7 @@ func (s *Scheduler) checkThreadStubs(t *thread) {
 // checkHungry: a ring knows its threads that could use a session, and what is being read.
 func (s *Scheduler) checkHungry(r *ring) {
 	hungry, loading := 0, 0
-	for t := r.members.head; t != nil; t = r.members.next(t) {
+	for t := r.members.Head; t != nil; t = r.members.Next(t) {
 		if t.stubs == nil {
 			continue
 		}
@@ -130,14 +118,14 @@ func (s *Scheduler) checkHungry(r *ring) {
 			hungry++
 		}
 	}
-	assert(hungry == r.hungry.len && loading == r.loading, "ring %q: %d threads are hungry, %d in the list; %d being read, kept %d", r.key, hungry, r.hungry.len, loading, r.loading)
-	if s.halted() || r.hungry.len == 0 || r.place.Waits() {
+	assert(hungry == r.hungry.Len && loading == r.loading, "ring %q: %d threads are hungry, %d in the list; %d being read, kept %d", r.key, hungry, r.hungry.Len, loading, r.loading)
+	if s.halted() || r.hungry.Len == 0 || r.place.Waits() {
 		return
 	}
 	links := s.ringLinks(r)
 	room := min(r.sessionsAtHand()-r.expected, links[0].Free(), links[1].Free())
 	loaded := 0 // wants of loaded mail
-	for t := r.members.head; t != nil; t = r.members.next(t) {
+	for t := r.members.Head; t != nil; t = r.members.Next(t) {
 		loaded += min(t.wants, t.queue().pickable())
 	}
 	assert(loaded > 0 || room <= r.loading, "ring %q has %d sessions for mail that is not loaded, %d being read", r.key, room, r.loading)
@@ -150,12 +138,12 @@ func (s *Scheduler) checkLoading() {
 		return
 	}
 	assert(len(u.urgent) == 0 || u.writes >= maxWrites, "%d messages wait to be loaded and may be", len(u.urgent))
-	if u.filling.len > 0 && len(u.loading) < maxFilling && !s.halted() {
-		first := s.firstDue(u.filling.head)
+	if u.filling.Len > 0 && len(u.loading) < maxFilling && !s.halted() {
+		first := s.firstDue(u.filling.Head)
 		open := 0
 		for _, n := range u.of(first) {
-			open += int(u.stubs.at(n).open)
+			open += int(u.stubs.At(n).open)
 		}
-		assert(!s.hasRoom(open), "thread %v may load mail and does not", u.filling.head)
+		assert(!s.hasRoom(open), "thread %v may load mail and does not", u.filling.Head)
 	}
 }

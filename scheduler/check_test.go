@@ -10,9 +10,9 @@ import (
 // Each line is an invariant that a single state can show.
 func (s *Scheduler) check() {
 	var c Counts
-	for ref := range s.byID.each {
-		m := s.messages.at(ref)
-		assert(m.ref == ref && s.byID.find(uint64(m.id)) == ref, "message %d is kept as another", m.id)
+	for ref := range s.byID.Each {
+		m := s.messages.At(ref)
+		assert(m.ref == ref && s.byID.Find(uint64(m.id)) == ref, "message %d is kept as another", m.id)
 		s.checkMessage(m, &c)
 	}
 	s.checkSites()
@@ -26,13 +26,13 @@ func (s *Scheduler) check() {
 	for _, a := range s.agents {
 		s.checkAgent(a, &c)
 	}
-	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
+	for r := s.ringOrder.Head; r != nil; r = s.ringOrder.Next(r) {
 		s.checkRing(r)
 	}
 	s.checkMembers(&s.orphans)
-	members := s.orphans.members.len
-	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
-		members += r.members.len
+	members := s.orphans.members.Len
+	for r := s.ringOrder.Head; r != nil; r = s.ringOrder.Next(r) {
+		members += r.members.Len
 	}
 	assert(members == len(s.threads), "threads: %d in rings, %d kept", members, len(s.threads))
 	for _, ch := range s.channelOrder {
@@ -41,7 +41,7 @@ func (s *Scheduler) check() {
 	assert(len(s.dirty) == 0, "rings are left to be dispatched")
 	assert(s.processes.Busy == len(s.agents), "%d processes, kept %d", len(s.agents), s.processes.Busy)
 	checkWaiting("maxta", &s.processes, func(r *ring) limit.Link { return s.processLinks(r)[ofAllProcesses] })
-	for a := s.idleAgents.head; a != nil; a = a.next {
+	for a := s.idleAgents.Head; a != nil; a = a.Next {
 		assert(s.halted() || s.needsAgents(a.ring) || !s.needProcesses(a.ring.channel), "agent %d is idle while a ring waits for a process", a.id)
 	}
 	assert(c.Recipients == s.counts.Recipients, "recipients: counted %d, kept %d", c.Recipients, s.counts.Recipients)
@@ -49,7 +49,7 @@ func (s *Scheduler) check() {
 	assert(c.AgentsIdle == s.counts.AgentsIdle, "idle agents: counted %d, kept %d", c.AgentsIdle, s.counts.AgentsIdle)
 	assert(c.AgentsClosing == s.counts.AgentsClosing, "leaving agents: counted %d, kept %d", c.AgentsClosing, s.counts.AgentsClosing)
 	assert(c.Sessions == s.counts.Sessions, "sessions: counted %d, kept %d", c.Sessions, s.counts.Sessions)
-	messages := s.byID.n + notLoaded
+	messages := s.byID.Len() + notLoaded
 	assert(messages == s.counts.Messages, "messages: %d, kept %d", messages, s.counts.Messages)
 	assert(len(s.threads) == s.counts.Threads, "threads: %d, kept %d", len(s.threads), s.counts.Threads)
 	assert(len(s.agents) == s.counts.Agents, "agents: %d, kept %d", len(s.agents), s.counts.Agents)
@@ -68,13 +68,13 @@ func (s *Scheduler) check() {
 // time has come waits only for something that is being written.
 func (s *Scheduler) checkNotices() {
 	for ref, p := range s.noticePlans {
-		m := s.messages.at(ref)
-		assert(p.message == ref && s.byID.find(uint64(m.id)) == ref, "a notice is planned about message %d, which has left", m.id)
+		m := s.messages.At(ref)
+		assert(p.message == ref && s.byID.Find(uint64(m.id)) == ref, "a notice is planned about message %d, which has left", m.id)
 		assert(m.flags&owesNotice != 0 || m.pendingWrites > 0, "a notice is planned about message %d, which owes none", m.id)
 		assert(p.next.isPlanned() || m.pendingWrites > 0 || m.flags&(removing|moving) != 0, "the notice about message %d is never written", m.id)
 	}
 	for ref, p := range s.delayPlans {
-		v := s.vertices.at(ref)
+		v := s.vertices.At(ref)
 		assert(p.vertex == ref && v.state != 0, "the delay of a vertex that has left is planned")
 	}
 }
@@ -122,8 +122,8 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 // right number of users.
 func (s *Scheduler) checkMail() {
 	vertices, more, extras, diagnostics := 0, 0, 0, len(s.restoring.diagnostics)
-	for ref := range s.byID.each {
-		m := s.messages.at(ref)
+	for ref := range s.byID.Each {
+		m := s.messages.At(ref)
 		if m.extras != 0 {
 			extras++
 		}
@@ -140,31 +140,31 @@ func (s *Scheduler) checkMail() {
 		})
 	}
 	for _, t := range s.threads {
-		assert(*s.threadTable.at(t.ref) == t, "thread %v is kept as another", t)
+		assert(*s.threadTable.At(t.ref) == t, "thread %v is kept as another", t)
 		if t.diagnostic != 0 {
 			diagnostics++
 		}
 	}
-	assert(s.messages.used() == s.byID.n, "messages: %d, %d allocated", s.byID.n, s.messages.used())
-	assert(s.vertices.used() == vertices, "vertices: %d, %d allocated", vertices, s.vertices.used())
-	assert(s.moreRecipients.used() == more && s.extras.used() == extras, "more recipients: %d, %d allocated; extras: %d, %d", more, s.moreRecipients.used(), extras, s.extras.used())
-	assert(s.threadTable.used() == len(s.threads), "threads: %d, %d allocated", len(s.threads), s.threadTable.used())
-	assert(s.senders.totalRefs() == s.byID.n, "senders of %d messages, kept for %d", s.byID.n, s.senders.totalRefs())
-	assert(s.bySender.n <= s.senders.items.used(), "%d senders, %d known by address", s.senders.items.used(), s.bySender.n)
-	for ref := range s.bySender.each {
-		from := s.senders.at(ref)
-		assert(s.bySender.find(from.hash) == ref && s.senders.users(ref) > 0, "sender %q is not found", from.address)
-		if sh := s.shareTable.get(from.share); sh != nil && sh.serial == from.serial {
+	assert(s.messages.Used() == s.byID.Len(), "messages: %d, %d allocated", s.byID.Len(), s.messages.Used())
+	assert(s.vertices.Used() == vertices, "vertices: %d, %d allocated", vertices, s.vertices.Used())
+	assert(s.moreRecipients.Used() == more && s.extras.Used() == extras, "more recipients: %d, %d allocated; extras: %d, %d", more, s.moreRecipients.Used(), extras, s.extras.Used())
+	assert(s.threadTable.Used() == len(s.threads), "threads: %d, %d allocated", len(s.threads), s.threadTable.Used())
+	assert(s.senders.TotalUsers() == s.byID.Len(), "senders of %d messages, kept for %d", s.byID.Len(), s.senders.TotalUsers())
+	assert(s.bySender.Len() <= s.senders.Used(), "%d senders, %d known by address", s.senders.Used(), s.bySender.Len())
+	for ref := range s.bySender.Each {
+		from := s.senders.At(ref)
+		assert(s.bySender.Find(from.hash) == ref && s.senders.Users(ref) > 0, "sender %q is not found", from.address)
+		if sh := s.shareTable.Get(from.share); sh != nil && sh.serial == from.serial {
 			assert(sh.name == shareName(sh.kind, from.address) && sh.ring.shares[sh.name] == sh, "mail of %q goes to share %q", from.address, sh.name)
 		}
 	}
-	assert(s.diagnostics.totalRefs() == diagnostics, "%d diagnostics in use, kept for %d", diagnostics, s.diagnostics.totalRefs())
+	assert(s.diagnostics.TotalUsers() == diagnostics, "%d diagnostics in use, kept for %d", diagnostics, s.diagnostics.TotalUsers())
 }
 
 // checkLogs: no log identity is kept for a message that has left.
 func (s *Scheduler) checkLogs() {
-	for ref, hash := range s.logHashes.all {
-		assert(hash == 0 || s.messages.at(ref).ref == ref, "the log identity of message number %d, which has left, is kept", ref)
+	for ref, hash := range s.logHashes.All {
+		assert(hash == 0 || s.messages.At(ref).ref == ref, "the log identity of message number %d, which has left, is kept", ref)
 	}
 }
 
@@ -173,14 +173,14 @@ func (s *Scheduler) checkLogs() {
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	id, t := s.messageOf(v).id, s.threadOf(v)
 	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t)
-	queued, wakes, watched := v.flow != 0, s.wakes.contains(v.ref), s.watch.at(v.ref) != noDate
+	queued, wakes, watched := v.flow != 0, s.wakes.Contains(v.ref), s.watch.at(v.ref) != noDate
 	lines := s.linesOf(v)
 	expires, _ := s.expiry(v)
 	assert(queued == (v.state == due), "vertex of %d in state %d, queued %v", id, v.state, queued)
 	assert((lines == 1) == (v.state == fed) && lines <= 1, "vertex of %d in state %d with %d agents", id, v.state, lines)
 	switch v.state {
 	case waiting:
-		assert(wakes && s.wakes.keyOf(v.ref) == v.wakeAt, "vertex of %d waits without an end", id)
+		assert(wakes && s.wakes.KeyOf(v.ref) == v.wakeAt, "vertex of %d waits without an end", id)
 	default:
 		assert(!wakes, "vertex of %d in state %d waits", id, v.state)
 	}
@@ -233,8 +233,8 @@ func (s *Scheduler) checkThread(t *thread) {
 	n, recipients := 0, int32(0)
 	oldest, wake := noLook, never
 	var states [vertexStates]int32
-	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		v := s.vertices.at(ref)
+	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
+		v := s.vertices.At(ref)
 		assert(s.threadOf(v) == t && v.state != 0, "a vertex of another thread in %v", t)
 		n++
 		recipients += v.open
@@ -245,11 +245,11 @@ func (s *Scheduler) checkThread(t *thread) {
 		}
 	}
 	if t.stubs != nil {
-		for ref := t.stubs.all.head; ref != 0; ref = t.stubs.all.next(ref) {
-			one := s.unloaded.stubs.at(ref)
+		for ref := t.stubs.all.Head; ref != 0; ref = t.stubs.all.Next(ref) {
+			one := s.unloaded.stubs.At(ref)
 			recipients += one.open
 			oldest = min(oldest, one.modifiedAt.second())
-			state, at := s.stubState(ref)
+			state, at := s.stateOf(ref)
 			states[state]++
 			if state == waiting && one.index != 0 {
 				wake = min(wake, at.second().instant())
@@ -268,7 +268,7 @@ func (s *Scheduler) checkThread(t *thread) {
 		}
 	}
 	assert(sessions == t.busy, "thread %v has %d agents, %d sessions", t, sessions, t.busy)
-	assert(n == t.vertices.len, "thread %v: %d vertices, kept %d", t, n, t.vertices.len)
+	assert(n == t.vertices.Len, "thread %v: %d vertices, kept %d", t, n, t.vertices.Len)
 	assert(!t.isEmpty() || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && (t.shaping.rate.next.isPlanned() || len(t.shaping.effects) > 0), "thread %v is empty and still there", t)
 	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
@@ -378,8 +378,8 @@ func (s *Scheduler) checkWindow(t *thread) {
 	assert(w.Size == 0 || t.params.InitialConcurrency > 0, "thread %v has a constant window and size %d", t, w.Size)
 	assert(!w.Dead || size == 1 && *w == limit.Window{Dead: true}, "thread %v is dead with %+v", t, *w)
 	revivable := int32(0)
-	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		if v := s.vertices.at(ref); v.state == waiting && v.destinationFailed {
+	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
+		if v := s.vertices.At(ref); v.state == waiting && v.destinationFailed {
 			revivable++
 		}
 	}
@@ -430,14 +430,14 @@ func (s *Scheduler) checkRing(r *ring) {
 		busy += a.busy()
 		coming += a.expected
 	}
-	for t := r.members.head; t != nil; t = r.members.next(t) {
+	for t := r.members.Head; t != nil; t = r.members.Next(t) {
 		wants += t.wants
 	}
 	s.checkTurns(r)
 	assert(procs == r.processes.Busy && busy == r.sessions.Busy && coming == r.expected, "ring %q: processes %d, kept %d; sessions %d, kept %d; coming %d, kept %d",
 		r.key, procs, r.processes.Busy, busy, r.sessions.Busy, coming, r.expected)
 	assert(wants == r.wants, "ring %q: wants %d, kept %d", r.key, wants, r.wants)
-	assert(procs > 0 || r.members.len > 0, "ring %q is empty and still there", r.key)
+	assert(procs > 0 || r.members.Len > 0, "ring %q is empty and still there", r.key)
 	// Work waits only for a reason: a limit, sessions that agents should still
 	// offer, or a halt.
 	if r.wants > 0 && !s.halted() && r.expected == 0 && r.loading == 0 {
@@ -451,12 +451,12 @@ func (s *Scheduler) checkRing(r *ring) {
 // no thread is in two rings.
 func (s *Scheduler) checkMembers(r *ring) {
 	n, vertices, last := 0, 0, uint64(0)
-	for t := r.members.head; t != nil; t = r.members.next(t) {
+	for t := r.members.Head; t != nil; t = r.members.Next(t) {
 		assert(t.memberOf == r && (t.ring == r || t.ring == nil && r == &s.orphans), "thread %v is in the list of another ring", t)
 		assert(t.sequence > last, "thread %v is out of order", t)
-		n, vertices, last = n+1, vertices+t.vertices.len+t.notLoaded(), t.sequence
+		n, vertices, last = n+1, vertices+t.vertices.Len+t.notLoaded(), t.sequence
 	}
-	assert(n == r.members.len && vertices == r.vertices, "ring %q: %d threads, kept %d; %d vertices, kept %d", r.key, n, r.members.len, vertices, r.vertices)
+	assert(n == r.members.Len && vertices == r.vertices, "ring %q: %d threads, kept %d; %d vertices, kept %d", r.key, n, r.members.Len, vertices, r.vertices)
 }
 
 // checkWalk: the cursor of a walk is on something that exists.
@@ -464,7 +464,7 @@ func (s *Scheduler) checkWalk(w *Walk) {
 	assert(w.s == s, "a closed walk is kept")
 	assert(w.ring == nil || w.ring == &s.orphans || !w.ring.dropped, "a walk stands on a ring that is gone")
 	assert(w.next == nil || w.next.memberOf == w.ring, "a walk stands on a thread of another ring")
-	assert((w.vertex == 0 || s.vertices.at(w.vertex).state != 0) && (w.stub == 0 || s.unloaded.stubs.at(w.stub).id != 0), "a walk stands on a vertex that is gone")
+	assert((w.vertex == 0 || s.vertices.At(w.vertex).state != 0) && (w.stub == 0 || s.unloaded.stubs.At(w.stub).id != 0), "a walk stands on a vertex that is gone")
 }
 
 func (s *Scheduler) checkChannel(c *channel) {
@@ -499,8 +499,8 @@ func (s *Scheduler) checkChannel(c *channel) {
 // channel yet.
 func (s *Scheduler) withoutOutcome(t *thread) uint64 {
 	n := uint64(0)
-	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		v := s.vertices.at(ref)
+	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
+		v := s.vertices.At(ref)
 		for i := range v.len() {
 			if r := s.recipient(v, i); r.state != done && r.flags&counted == 0 {
 				n++
@@ -508,8 +508,8 @@ func (s *Scheduler) withoutOutcome(t *thread) uint64 {
 		}
 	}
 	if t.stubs != nil {
-		for ref := t.stubs.all.head; ref != 0; ref = t.stubs.all.next(ref) {
-			n += uint64(s.unloaded.stubs.at(ref).open)
+		for ref := t.stubs.all.Head; ref != 0; ref = t.stubs.all.Next(ref) {
+			n += uint64(s.unloaded.stubs.At(ref).open)
 		}
 	}
 	return n
@@ -520,26 +520,6 @@ func checkWaiting(name string, at *limit.Limit[*ring], link func(*ring) limit.Li
 	at.Each(func(r *ring) {
 		assert(r.place.WaitsIn(&at.Queue) && link(r).Room() <= 0, "%s: ring %q waits and there is room", name, r.key)
 	})
-}
-
-// used counts the allocated items.
-func (s *slab[N, T]) used() int { return int(s.last) - len(s.freed) }
-
-// totalRefs counts the users of all values.
-func (p *pool[N, T]) totalRefs() int {
-	users := 0
-	for n := N(1); n <= p.items.last; n++ {
-		users += int(p.items.at(n).refs)
-	}
-	return users
-}
-
-// each calls f for each entry, in no particular order.
-func (h *heap[T]) each(f func(key instant, item T)) {
-	for i := range h.n {
-		e := h.at(i)
-		f(e.key, e.item)
-	}
 }
 
 // Check lets the tests in package scheduler_test check the invariants.

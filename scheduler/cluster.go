@@ -95,7 +95,7 @@ func (q *queue) setClusterLimits(t *thread) {
 // dropShare gives up a share whose thread, site or limit is gone.
 func (q *queue) dropShare(c *clusterShare) {
 	c.thread, c.site = nil, nil
-	q.shares.remove(c)
+	q.shares.Remove(c)
 	q.noteDemand(c)
 }
 
@@ -192,17 +192,17 @@ func (q *queue) setSessions(c *clusterShare, e *Allowance) {
 		c.sessions = 0
 	}
 	if c.sessions == 0 || until == never {
-		q.shares.remove(c)
+		q.shares.Remove(c)
 	} else {
-		q.shares.put(until, c)
+		q.shares.Put(until, c)
 	}
 }
 
 // endAllowances ends the shares whose time is over. This comes before anything else in
 // a Step, so that nothing is started after that time.
 func (q *queue) endAllowances() {
-	for q.shares.next() <= q.now {
-		c := q.shares.pop()
+	for q.shares.Next() <= q.now {
+		c := q.shares.Pop()
 		c.sessions = 0
 		if c.thread != nil {
 			q.updateThread(c.thread)

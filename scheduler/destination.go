@@ -62,7 +62,7 @@ func (q *queue) tellDead(t *thread) {
 		return
 	}
 	a := Destination{Channel: t.key.channel, Host: t.key.host, State: DestinationIsDead, Until: q.timeAt(t.suspendedUntil)}
-	if last := q.diagnostics.get(t.diagnostic); last != nil {
+	if last := q.diagnostics.Get(t.diagnostic); last != nil {
 		a.Reason = last.text[:min(len(last.text), maxReason)]
 	}
 	q.do(a)

@@ -39,7 +39,7 @@ func (q *queue) endRun(t *thread) {
 		q.swapQueues(t)
 	}
 	for _, ref := range q.verticesOf(t.queue()) {
-		v := q.vertices.at(ref)
+		v := q.vertices.At(ref)
 		q.dequeueVertex(v)
 		q.enqueueVertex(t, v, true)
 	}
@@ -73,7 +73,7 @@ const (
 func (q *queue) beginUpdate(t *thread, e bulkUpdate) {
 	t.updates |= e
 	q.updateStubsInBulk(t, e)
-	t.nextUpdate = t.vertices.head
+	t.nextUpdate = t.vertices.Head
 	q.resumeThread(t)
 }
 
@@ -106,8 +106,8 @@ func (q *queue) resumeThread(t *thread) int {
 	n := 0
 	for ; n < wakeSlice && t.nextUpdate != 0; n++ {
 		ref := t.nextUpdate
-		t.nextUpdate = t.vertices.next(ref)
-		q.updateVertex(q.vertices.at(ref))
+		t.nextUpdate = t.vertices.Next(ref)
+		q.updateVertex(q.vertices.At(ref))
 	}
 	q.planResume(t)
 	q.updateThread(t)

@@ -48,7 +48,7 @@ func (q *queue) noteDeferrals(v *vertex, nextAt instant) {
 		if nextAt != 0 && !t.params.QueueOnly {
 			a.NextAt = q.timeAt(max(nextAt, t.suspendedUntil))
 		}
-		switch last := q.diagnostics.get(r.diagnostic); {
+		switch last := q.diagnostics.Get(r.diagnostic); {
 		case r.flags&unreported != 0:
 			a.Text = "the agent gave no report"
 			if v.crashes > 0 {

@@ -107,7 +107,7 @@ const maxExpiries = 1000
 // oldestExpiry returns when the first message of a thread expires. In a very long thread that
 // cannot be tried, it is when the oldest message would expire if it had an attempt.
 func (q *queue) oldestExpiry(t *thread) date {
-	if !t.isUntriable() || t.vertices.len+t.notLoaded() > maxExpiries {
+	if !t.isUntriable() || t.vertices.Len+t.notLoaded() > maxExpiries {
 		oldest := t.modTimes.earliest()
 		if oldest == 0 {
 			return noDate
@@ -115,12 +115,12 @@ func (q *queue) oldestExpiry(t *thread) date {
 		return q.nextExpiry(t, oldest.date(), true)
 	}
 	first := noDate
-	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		first = min(first, q.nextExpiryOfVertex(q.vertices.at(ref)))
+	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
+		first = min(first, q.nextExpiryOfVertex(q.vertices.At(ref)))
 	}
 	if t.stubs != nil {
-		for n := t.stubs.all.head; n != 0; n = t.stubs.all.next(n) {
-			first = min(first, q.nextExpiryOfStub(q.unloaded.stubs.at(n), t))
+		for n := t.stubs.all.Head; n != 0; n = t.stubs.all.Next(n) {
+			first = min(first, q.nextExpiryOfStub(q.unloaded.stubs.At(n), t))
 		}
 	}
 	return first
@@ -141,9 +141,9 @@ func (q *queue) planWake(v *vertex) {
 	}
 	q.watch.set(v.ref, q.nextLookAtExpiry(v))
 	if v.state == waiting {
-		q.wakes.put(v.wakeAt, v.ref)
+		q.wakes.Put(v.wakeAt, v.ref)
 	} else {
-		q.wakes.remove(v.ref)
+		q.wakes.Remove(v.ref)
 	}
 }
 

@@ -40,9 +40,9 @@ func (s *Scheduler) explainDelays(e *Explanation, t *thread) {
 		return
 	}
 	n := 0
-	for ref := t.vertices.head; ref != 0 && n < maxDelayed; ref = t.vertices.next(ref) {
+	for ref := t.vertices.Head; ref != 0 && n < maxDelayed; ref = t.vertices.Next(ref) {
 		n++
-		if v := s.vertices.at(ref); v.state == waiting {
+		if v := s.vertices.At(ref); v.state == waiting {
 			e.addDelay(s.delayOf(t, v), s.timeAt(v.wakeAt))
 		}
 	}
@@ -52,7 +52,7 @@ func (s *Scheduler) explainDelays(e *Explanation, t *thread) {
 func (s *Scheduler) delayOf(t *thread, v *vertex) (rule *ReplyRule) {
 	for i := range v.len() {
 		r := s.recipient(v, i)
-		last := s.diagnostics.get(r.diagnostic)
+		last := s.diagnostics.Get(r.diagnostic)
 		if r.state == done || last == nil {
 			continue
 		}

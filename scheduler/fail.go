@@ -35,7 +35,7 @@ func (dv *delivery) fail(v *vertex, why failureCause) {
 		}
 		message.flags |= owesNotice
 		message.failed++
-		mark := why.outcome(r, dv.diagnostics.get(r.diagnostic))
+		mark := why.outcome(r, dv.diagnostics.Get(r.diagnostic))
 		mark.TriedAt = v.triedAt(r)
 		dv.account(v, i, "expire", replyOf(&mark))
 		if set, _ := dv.exclusiveSetOf(message, v, i); set != nil {

@@ -1,6 +1,9 @@
 package scheduler
 
-import "iter"
+import (
+	"iter"
+	"zsched/scheduler/store"
+)
 
 // Flows: the due vertices of a thread, grouped by share and by the size of their
 // jobs.
@@ -39,10 +42,10 @@ type flow struct {
 // flowExtras is what a flow needs that has several vertices, or one that may only ride,
 // or a sibling.
 type flowExtras struct {
-	due heap[vertexRef] // in the order of the job list, the first one included
+	due store.Heap[instant, vertexRef] // in the order of the job list, the first one included
 	// limited has vertices whose message may not take a new session. They can
 	// still be fed to a session that the thread already has ("ride" on it).
-	limited heap[vertexRef]
+	limited store.Heap[instant, vertexRef]
 	// sibling is another flow of the same thread and share, for another size. All of
 	// them form a circle. nil: there is none.
 	sibling *flow
@@ -62,14 +65,14 @@ type flowRef uint32
 
 // flowOf returns a flow of the thread for a share, or nil. It may have siblings.
 func (q *queue) flowOf(t *thread, queue uint8, s *share) *flow {
-	return q.flows.get(t.queues[queue].flows.find(s.ref))
+	return q.flows.Get(t.queues[queue].flows.find(s.ref))
 }
 
 // eachFlow yields the flows of a queue.
 func (q *queue) eachFlow(dq *dueQueue) iter.Seq[*flow] {
 	return func(yield func(*flow) bool) {
 		for ref := range dq.flows.all {
-			for f := range q.flows.at(ref).siblings {
+			for f := range q.flows.At(ref).siblings {
 				if !yield(f) {
 					return
 				}
@@ -99,7 +102,7 @@ func (q *queue) obtainFlow(t *thread, queue uint8, s *share, size int32) *flow {
 
 // newFlow makes a flow that has the given sibling, or none.
 func (q *queue) newFlow(t *thread, queue uint8, s *share, size int32, sibling *flow) *flow {
-	ref, f := q.flows.alloc()
+	ref, f := q.flows.Alloc()
 	*f = flow{thread: t, share: s, key: never, size: size, ref: ref, queue: queue, round: s.round}
 	if sibling != nil {
 		q.joinSiblings(f, sibling)
@@ -120,7 +123,7 @@ func (q *queue) dropFlow(f *flow) {
 		flows.remove(s.ref)
 		s.flows--
 	}
-	q.flows.release(f.ref)
+	q.flows.Release(f.ref)
 	s.dropWhenEmpty()
 }
 
@@ -160,7 +163,7 @@ func (f *flow) siblings(yield func(*flow) bool) {
 func (f *flow) len() int {
 	switch {
 	case f.extras != nil:
-		return f.extras.due.len() + f.extras.limited.len()
+		return f.extras.due.Len() + f.extras.limited.Len()
 	case f.vertex != 0:
 		return 1
 	}
@@ -174,17 +177,17 @@ func (q *queue) put(f *flow, key instant, v vertexRef) {
 		return
 	}
 	h := q.obtainFlowExtras(f)
-	h.due.put(key, v)
-	f.key, f.vertex = h.due.next(), h.due.first()
+	h.due.Put(key, v)
+	f.key, f.vertex = h.due.Next(), h.due.First()
 }
 
 // remove removes a vertex that was put into the flow.
 func (f *flow) remove(v vertexRef) {
 	f.key, f.vertex = never, 0
 	if h := f.extras; h != nil {
-		h.due.remove(v)
-		if h.due.len() > 0 {
-			f.key, f.vertex = h.due.next(), h.due.first()
+		h.due.Remove(v)
+		if h.due.Len() > 0 {
+			f.key, f.vertex = h.due.Next(), h.due.First()
 		}
 	}
 }
@@ -192,7 +195,7 @@ func (f *flow) remove(v vertexRef) {
 // eachBelow is as in heap.
 func (f *flow) eachBelow(limit instant, do func(vertexRef) bool) bool {
 	if f.extras != nil {
-		return f.extras.due.eachBelow(limit, do)
+		return f.extras.due.EachBelow(limit, do)
 	}
 	return f.key >= limit || do(f.vertex)
 }
@@ -200,9 +203,9 @@ func (f *flow) eachBelow(limit instant, do func(vertexRef) bool) bool {
 func (q *queue) obtainFlowExtras(f *flow) *flowExtras {
 	if f.extras == nil {
 		f.extras = new(flowExtras)
-		f.extras.due.index, f.extras.limited.index = q.queueIndex, q.queueIndex
+		f.extras.due.Index, f.extras.limited.Index = q.queueIndex, q.queueIndex
 		if f.vertex != 0 {
-			f.extras.due.put(f.key, f.vertex)
+			f.extras.due.Put(f.key, f.vertex)
 		}
 	}
 	return f.extras
@@ -216,8 +219,8 @@ func (f *flow) first() (first vertexRef, key instant) {
 		if g.vertex != 0 && (first == 0 || g.key < key) {
 			first, key = g.vertex, g.key
 		}
-		if h := g.extras; h != nil && h.limited.len() > 0 && (first == 0 || h.limited.next() < key) {
-			first, key = h.limited.first(), h.limited.next()
+		if h := g.extras; h != nil && h.limited.Len() > 0 && (first == 0 || h.limited.Next() < key) {
+			first, key = h.limited.First(), h.limited.Next()
 		}
 	}
 	return first, key
@@ -233,7 +236,7 @@ func (q *queue) verticesOf(dq *dueQueue) []vertexRef {
 	for f := range q.eachFlow(dq) {
 		f.eachBelow(never, add)
 		if f.extras != nil {
-			f.extras.limited.eachBelow(never, add)
+			f.extras.limited.EachBelow(never, add)
 		}
 	}
 	return vertices
@@ -244,7 +247,7 @@ func (q *queue) verticesOf(dq *dueQueue) []vertexRef {
 func (q *queue) firstOf(dq *dueQueue) vertexRef {
 	first, least := vertexRef(0), never
 	for ref := range dq.flows.all {
-		if v, key := q.flows.at(ref).first(); v != 0 && (first == 0 || key < least) {
+		if v, key := q.flows.At(ref).first(); v != 0 && (first == 0 || key < least) {
 			first, least = v, key
 		}
 	}
@@ -253,11 +256,11 @@ func (q *queue) firstOf(dq *dueQueue) vertexRef {
 
 // keyOf returns the key of a vertex that is queued.
 func (ml *mail) keyOf(v *vertex) instant {
-	switch f := ml.flows.at(v.flow); {
+	switch f := ml.flows.At(v.flow); {
 	case v.aside:
-		return f.extras.limited.keyOf(v.ref)
+		return f.extras.limited.KeyOf(v.ref)
 	case f.extras != nil:
-		return f.extras.due.keyOf(v.ref)
+		return f.extras.due.KeyOf(v.ref)
 	default:
 		return f.key
 	}
@@ -271,7 +274,7 @@ func (q *queue) enqueueVertex(t *thread, v *vertex, nextRun bool) {
 		v.queue = 1 - t.active
 	}
 	m := q.messageOf(v)
-	s := q.obtainShare(t.memberOf, t.params.Share, q.senders.at(m.sender))
+	s := q.obtainShare(t.memberOf, t.params.Share, q.senders.At(m.sender))
 	q.enlistVertex(v, s)
 	f := q.obtainFlow(t, v.queue, s, q.sizeOf(v))
 	q.put(f, q.queueKey(t, v), v.ref)
@@ -286,10 +289,10 @@ func (q *queue) dequeueVertex(v *vertex) {
 	if v.flow == 0 {
 		return
 	}
-	f := q.flows.at(v.flow)
+	f := q.flows.At(v.flow)
 	dq := &f.thread.queues[v.queue]
 	if v.aside {
-		f.extras.limited.remove(v.ref)
+		f.extras.limited.Remove(v.ref)
 		dq.limited--
 		v.aside = false
 	} else {
@@ -314,9 +317,9 @@ func (q *queue) relink(f *flow) {
 	case f.vertex == 0 || f.queue != t.active:
 		f.unlink()
 	case f.place == inSpent:
-		s.size(f.size).spent.put(f.key, f.ref)
+		s.size(f.size).spent.Put(f.key, f.ref)
 	case f.place == inOpen || t.open:
-		s.size(f.size).open.put(f.key, f.ref)
+		s.size(f.size).open.Put(f.key, f.ref)
 		f.place = inOpen
 		s.enlist()
 	default:
@@ -327,9 +330,9 @@ func (q *queue) relink(f *flow) {
 func (f *flow) unlink() {
 	switch f.place {
 	case inOpen:
-		f.share.size(f.size).open.remove(f.ref)
+		f.share.size(f.size).open.Remove(f.ref)
 	case inSpent:
-		f.share.size(f.size).spent.remove(f.ref)
+		f.share.size(f.size).spent.Remove(f.ref)
 	}
 	f.place = inNone
 }

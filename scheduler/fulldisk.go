@@ -138,7 +138,7 @@ func (dv *delivery) spoolBack() {
 	dv.spoolDown = false
 	dv.do(Note{Text: "the spool can be written again"})
 	dv.reissueFailed()
-	for r := dv.ringOrder.head; r != nil; r = dv.ringOrder.next(r) {
+	for r := dv.ringOrder.Head; r != nil; r = dv.ringOrder.Next(r) {
 		dv.markDirty(r)
 	}
 }

@@ -128,7 +128,7 @@ func (s *Scheduler) holdOrdersEnded() {
 		messages, next = messages[:maxReleased], s.date.after(holdPause)
 	}
 	for _, ref := range messages {
-		m := s.messages.at(ref)
+		m := s.messages.At(ref)
 		vertices := s.openVertices(m)
 		s.noteTouched(&Ordered{Verb: VerbRelease, Name: VerbRelease.Name(), By: "scheduler", Why: holdEnded}, m, int(m.open))
 		s.releaseNow(m, vertices)
@@ -217,7 +217,7 @@ func (s *Scheduler) MessageHold(id MessageID) *HoldOrder {
 func (s *Scheduler) OldestHeld() (arrivedAt time.Time, why string) {
 	var oldest *message
 	for ref := range s.holdOrders.messages {
-		m := s.messages.at(ref)
+		m := s.messages.At(ref)
 		if m.flags&underHold != 0 && (oldest == nil || cmp.Or(cmp.Compare(m.modifiedAt, oldest.modifiedAt), cmp.Compare(m.id, oldest.id)) < 0) {
 			oldest = m
 		}
@@ -232,7 +232,7 @@ func (s *Scheduler) OldestHeld() (arrivedAt time.Time, why string) {
 func (s *Scheduler) HeldMessages() []MessageID {
 	ids := make([]MessageID, 0, len(s.holdOrders.messages))
 	for ref := range s.holdOrders.messages {
-		ids = append(ids, s.messages.at(ref).id)
+		ids = append(ids, s.messages.At(ref).id)
 	}
 	slices.Sort(ids)
 	return ids

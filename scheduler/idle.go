@@ -9,7 +9,7 @@ import "slices"
 func (d *dispatch) agentIdle(a *agent) {
 	a.state, a.stateSince = idle, d.now
 	a.ring.idle = append(a.ring.idle, a)
-	d.idleAgents.append(a)
+	d.idleAgents.Append(a)
 	d.counts.AgentsIdle++
 	d.planDeadline(a)
 	d.markDirty(a.ring)
@@ -19,7 +19,7 @@ func (d *dispatch) agentIdle(a *agent) {
 func (d *dispatch) takeIdle(a *agent) {
 	r := a.ring
 	r.idle = slices.Delete(r.idle, slices.Index(r.idle, a), slices.Index(r.idle, a)+1)
-	d.idleAgents.remove(a)
+	d.idleAgents.Remove(a)
 	d.counts.AgentsIdle--
 	a.state, a.stateSince = serving, d.now
 	d.planDeadline(a)

@@ -171,8 +171,8 @@ func (d *dispatch) evictIdle(c *channel) {
 	if !d.needProcesses(c) {
 		return
 	}
-	for a := d.idleAgents.head; a != nil; {
-		next := a.next
+	for a := d.idleAgents.Head; a != nil; {
+		next := a.Next
 		if d.needProcesses(a.ring.channel) && !d.needsAgents(a.ring) {
 			d.closeAgent(a)
 		}

@@ -32,18 +32,17 @@ func (d *dispatch) mayLoad() bool { return !d.stop.begun && !d.spoolDown }
 // load asks for the file of a message to be read, given by its first stub.
 func (q *queue) load(first stubRef, urgent bool) {
 	u := &q.unloaded
-	id := u.stubs.at(first).id
+	id := u.stubs.At(first).id
 	l := &load{urgent: urgent, stubs: u.of(first)}
-	u.loading[id] = l
 	u.messages--
 	if urgent {
 		u.writes++
 	}
-	q.do(Load{Message: id, Path: u.stubs.at(first).path()})
+	q.do(Load{Message: id, Path: u.stubs.At(first).path()})
 	for _, n := range l.stubs {
-		s := u.stubs.at(n)
+		s := u.stubs.At(n)
 		t := q.stubThread(s)
-		state, at := q.stateOf(s, t)
+		state, at := q.stateOf(n)
 		counts := state == due && s.queueOf() == t.active
 		l.states, l.times, l.counts = append(l.states, state), append(l.times, at), append(l.counts, counts)
 		if counts {
@@ -51,13 +50,14 @@ func (q *queue) load(first stubRef, urgent bool) {
 			t.memberOf.loading++
 		}
 		if state == due {
-			t.stubs.queues[s.queueOf()].remove(n)
+			t.stubs.queues[s.queueOf()].Remove(n)
 		}
-		t.stubs.times.remove(n)
+		t.stubs.times.Remove(n)
 		u.recipients -= int(s.open)
 		u.looks.set(n, noDate)
 		q.updateThread(t)
 	}
+	u.loading[id] = l
 }
 
 // endLoad ends the reading of a message.
@@ -68,7 +68,7 @@ func (q *queue) endLoad(id MessageID, l *load) {
 		u.writes--
 	}
 	for i, n := range l.stubs {
-		if t := q.stubThread(u.stubs.at(n)); l.counts[i] {
+		if t := q.stubThread(u.stubs.At(n)); l.counts[i] {
 			t.stubs.loading--
 			t.memberOf.loading--
 			if t.ring != nil {
@@ -81,7 +81,7 @@ func (q *queue) endLoad(id MessageID, l *load) {
 // loadFor has a message loaded for a session of the ring that no loaded mail can use, or starts
 // an agent for it. It reports whether to go on.
 func (d *dispatch) loadFor(r *ring) bool {
-	t := r.hungry.head
+	t := r.hungry.Head
 	if t == nil {
 		return false // what it wants is being read
 	}
@@ -114,44 +114,44 @@ func (r *ring) sessionsAtHand() int {
 
 // loadFirst loads the first message of a hungry thread. After it, the others have their turns.
 func (d *dispatch) loadFirst(r *ring, t *thread) {
-	r.hungry.remove(t)
-	r.hungry.append(t)
+	r.hungry.Remove(t)
+	r.hungry.Append(t)
 	d.load(d.firstDue(t), false)
 }
 
 // firstDue returns the first stub of the message of a thread that is loaded next.
 func (q *queue) firstDue(t *thread) stubRef {
-	return q.unloaded.find(q.unloaded.stubs.at(t.stubs.queues[t.active].head).id)
+	return q.unloaded.find(q.unloaded.stubs.At(t.stubs.queues[t.active].Head).id)
 }
 
 // loadAhead has mail of one more thread loaded while all sessions of the ring are at work. Its
 // loaded mail ends the stay of others when they have used their quantum.
 func (d *dispatch) loadAhead(r *ring) {
-	if r.hungry.len == 0 || r.sessions.Busy == 0 || d.halted() {
+	if r.hungry.Len == 0 || r.sessions.Busy == 0 || d.halted() {
 		return
 	}
 	if t := r.ahead; t != nil && t.ring == r && t.wants > 0 && t.stubs != nil && !t.stubs.hungry {
 		return // it has not had its turn yet
 	}
-	r.ahead = r.hungry.head
+	r.ahead = r.hungry.Head
 	d.loadFirst(r, r.ahead)
 }
 
 // loadIntoRoom loads mail as far as the limits allow.
 func (d *dispatch) loadIntoRoom() {
 	u := &d.unloaded
-	for u.filling.len > 0 && len(u.loading) < maxFilling && !d.halted() {
-		t := u.filling.head
+	for u.filling.Len > 0 && len(u.loading) < maxFilling && !d.halted() {
+		t := u.filling.Head
 		first := d.firstDue(t)
 		open := 0
 		for _, n := range u.of(first) {
-			open += int(u.stubs.at(n).open)
+			open += int(u.stubs.At(n).open)
 		}
 		if !d.hasRoom(open) {
 			return
 		}
-		u.filling.remove(t)
-		u.filling.append(t)
+		u.filling.Remove(t)
+		u.filling.Append(t)
 		d.load(first, false)
 	}
 }
@@ -167,8 +167,8 @@ func (q *queue) loadSoon(id MessageID) {
 
 // loadAll asks for all messages to be loaded, because there is no limit any more.
 func (q *queue) loadAll() {
-	for n := stubRef(1); n <= q.unloaded.stubs.last; n++ {
-		if s := q.unloaded.stubs.at(n); s.id != 0 {
+	for n := stubRef(1); n <= q.unloaded.stubs.Last; n++ {
+		if s := q.unloaded.stubs.At(n); s.id != 0 {
 			q.loadSoon(s.id)
 		}
 	}

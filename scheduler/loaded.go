@@ -25,7 +25,7 @@ func (dv *delivery) notLoaded(e NotLoaded) {
 		u.plans[e.Message] = p
 	}
 	for i, n := range l.stubs {
-		s := u.stubs.at(n)
+		s := u.stubs.At(n)
 		u.recipients += int(s.open)
 		t := dv.stubThread(s)
 		at := max(l.times[i], dv.now.after(retryInterval))
@@ -35,7 +35,7 @@ func (dv *delivery) notLoaded(e NotLoaded) {
 			dv.countStub(t, l.states[i], -1)
 			dv.countStub(t, waiting, 1)
 		}
-		t.stubs.times.put(at, n)
+		t.stubs.times.Put(at, n)
 		dv.planLook(n)
 		dv.updateThread(t)
 	}
@@ -46,12 +46,12 @@ func (dv *delivery) notLoaded(e NotLoaded) {
 func (dv *delivery) stubsMissing(l *load, id MessageID, moved bool) {
 	u := &dv.unloaded
 	first := u.find(id)
-	dv.noteMissing(id, u.stubs.at(first).path(), moved)
+	dv.noteMissing(id, u.stubs.At(first).path(), moved)
 	delete(dv.savedOrders, id)
 	dv.counts.Messages--
 	dv.counts.MessagesOut++
 	for _, n := range u.of(first) {
-		s := u.stubs.at(n)
+		s := u.stubs.At(n)
 		dv.stubThread(s).channel.dropped += uint64(s.open)
 		dv.counts.RecipientsOut += uint64(s.open)
 	}
@@ -66,9 +66,9 @@ func (dv *delivery) stubsMissing(l *load, id MessageID, moved bool) {
 // dropStubs drops the stubs of a message, which has been read, and returns their threads.
 func (dv *delivery) dropStubs(l *load, id MessageID) (threads []*thread) {
 	u := &dv.unloaded
-	u.byID.remove(l.stubs[0])
+	u.byID.Remove(l.stubs[0])
 	for i, n := range l.stubs {
-		threads = append(threads, dv.stubThread(u.stubs.at(n)))
+		threads = append(threads, dv.stubThread(u.stubs.At(n)))
 		dv.dropStub(n, l.states[i])
 	}
 	delete(u.plans, id)
@@ -85,7 +85,7 @@ func (dv *delivery) loadedAgain(in *Message) {
 		return
 	}
 	dv.endLoad(in.ID, l)
-	if u.stubs.at(l.stubs[0]).modifiedAt != dateOf(in.ModifiedAt) {
+	if u.stubs.At(l.stubs[0]).modifiedAt != dateOf(in.ModifiedAt) {
 		dv.stubsMissing(l, in.ID, false) // the number belongs to another message now
 		dv.arrive(in)
 		return
@@ -96,7 +96,7 @@ func (dv *delivery) loadedAgain(in *Message) {
 		m.flags |= demanded
 	}
 	for i, n := range l.stubs {
-		s := u.stubs.at(n)
+		s := u.stubs.At(n)
 		gone := int(s.open)
 		if v := dv.vertexIn(m, s.thread); v != nil {
 			dv.restoreFromStub(v, s, l.times[i])
@@ -108,13 +108,13 @@ func (dv *delivery) loadedAgain(in *Message) {
 		dv.countChanged(dv.stubThread(s).channel, -gone)
 	}
 	dv.eachVertex(m, func(v *vertex) {
-		if !slices.ContainsFunc(l.stubs, func(n stubRef) bool { return u.stubs.at(n).thread == v.thread }) {
+		if !slices.ContainsFunc(l.stubs, func(n stubRef) bool { return u.stubs.At(n).thread == v.thread }) {
 			dv.countChanged(dv.threadOf(v).channel, int(v.open)) // somebody has made recipients open again
 		}
 	})
 	nextRun := dv.nextRunOf(m, l)
 	threads := dv.dropStubs(l, in.ID)
-	dv.byID.add(m.ref)
+	dv.byID.Add(m.ref)
 	dv.counts.Recipients += int(m.open)
 	dv.eachVertex(m, func(v *vertex) { dv.enterQueueAgain(v, nextRun[v]) })
 	for _, w := range dv.walks {
@@ -174,7 +174,7 @@ func (dv *delivery) restoreFromStub(v *vertex, s *stub, at instant) {
 func (dv *delivery) nextRunOf(m *message, l *load) map[*vertex]bool {
 	var next map[*vertex]bool
 	for i, n := range l.stubs {
-		s := dv.unloaded.stubs.at(n)
+		s := dv.unloaded.stubs.At(n)
 		t := dv.stubThread(s)
 		if v := dv.vertexIn(m, s.thread); v != nil && t.running && l.states[i] == due && s.queueOf() != t.active {
 			if next == nil {
@@ -222,7 +222,7 @@ func (dv *delivery) resumeMessage(m *message, plan stubPlan, obsoletedBy []obsol
 		}
 	}
 	for _, by := range obsoletedBy {
-		if dv.logHashes.at(m.ref) == hashLogID(by.logID) && m.flags&(obsoleted|removing) == 0 && m.owner == by.owner && dv.errorTo(m) == by.errorTo {
+		if dv.logHashes.At(m.ref) == hashLogID(by.logID) && m.flags&(obsoleted|removing) == 0 && m.owner == by.owner && dv.errorTo(m) == by.errorTo {
 			dv.dropObsolete(m, by.by)
 		}
 	}

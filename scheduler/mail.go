@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/store"
 )
 
 // The mail in memory: messages, vertices, recipients and what they share.
@@ -16,30 +17,30 @@ import (
 // A message and its vertices keep their numbers until the message leaves. A
 // vertex without open recipients has state 0 until then.
 type mail struct {
-	byID           slabIndex[messageRef]
-	messages       slab[messageRef, message]
-	logHashes      column[messageRef, uint64] // hashLogID of the log identity; 0: none
-	vertices       slab[vertexRef, vertex]
-	moreRecipients slab[recipientsRef, []recipient] // of vertices, after the first
-	extras         slab[extrasRef, extras]
-	senders        pool[senderRef, sender]
-	bySender       slabIndex[senderRef] // by hash
+	byID           store.SlabIndex[messageRef]
+	messages       store.Slab[messageRef, message]
+	logHashes      store.Column[messageRef, uint64] // hashLogID of the log identity; 0: none
+	vertices       store.Slab[vertexRef, vertex]
+	moreRecipients store.Slab[recipientsRef, []recipient] // of vertices, after the first
+	extras         store.Slab[extrasRef, extras]
+	senders        store.Pool[senderRef, sender]
+	bySender       store.SlabIndex[senderRef] // by hash
 	senderSeed     maphash.Seed
-	diagnostics    pool[diagnosticRef, diagnostic]
-	threadTable    slab[threadRef, *thread]
+	diagnostics    store.Pool[diagnosticRef, diagnostic]
+	threadTable    store.Slab[threadRef, *thread]
 	noticePlans    map[messageRef]*noticePlan
 	delayPlans     map[vertexRef]*delayPlan
 	orders         map[vertexRef]*pendingOrders
 	savedOrders    map[MessageID][]SavedOrder // on mail that is not loaded yet
 	holdOrders     holdOrders
 	loaded         int64 // last message.sequence that was given
-	flows          slab[flowRef, flow]
+	flows          store.Slab[flowRef, flow]
 
 	flowPlace func(flowRef) *int32 // where a flow keeps its place in a heap of its share
 
 	// Where a vertex keeps its place in the heaps and the list of its thread.
 	queueIndex  func(vertexRef) *int32
-	threadLinks func(vertexRef) *links[vertexRef]
+	threadLinks func(vertexRef) *store.Links[vertexRef]
 
 	counts Counts
 	states [vertexStates]int // vertices by state
@@ -64,19 +65,19 @@ type diagnostic struct {
 
 // message returns the message with that number, or nil if it is not in the
 // queue.
-func (ml *mail) message(id MessageID) *message { return ml.messages.get(ml.byID.find(uint64(id))) }
+func (ml *mail) message(id MessageID) *message { return ml.messages.Get(ml.byID.Find(uint64(id))) }
 
-func (ml *mail) messageOf(v *vertex) *message { return ml.messages.at(v.message) }
+func (ml *mail) messageOf(v *vertex) *message { return ml.messages.At(v.message) }
 
 // threadOf returns the thread of a vertex that is not removed.
-func (ml *mail) threadOf(v *vertex) *thread { return *ml.threadTable.at(v.thread) }
+func (ml *mail) threadOf(v *vertex) *thread { return *ml.threadTable.At(v.thread) }
 
 // recipient returns the i-th recipient in file order.
 func (ml *mail) recipient(v *vertex, i int) *recipient {
 	if i == 0 {
 		return &v.first
 	}
-	return &(*ml.moreRecipients.at(v.more))[i-1]
+	return &(*ml.moreRecipients.At(v.more))[i-1]
 }
 
 // findRecipient returns the index of the recipient at offset, or -1.
@@ -111,11 +112,11 @@ func (ml *mail) feedable(v *vertex) int {
 func (ml *mail) nthVertex(m *message, i int) *vertex {
 	switch {
 	case i == 0:
-		return ml.vertices.get(m.first)
-	case m.extras == 0 || i > len(ml.extras.at(m.extras).vertices):
+		return ml.vertices.Get(m.first)
+	case m.extras == 0 || i > len(ml.extras.At(m.extras).vertices):
 		return nil
 	}
-	return ml.vertices.at(ml.extras.at(m.extras).vertices[i-1])
+	return ml.vertices.At(ml.extras.At(m.extras).vertices[i-1])
 }
 
 // eachVertex calls f for each vertex of the message, removed ones included.
@@ -143,7 +144,7 @@ func (ml *mail) openVertices(m *message) []*vertex {
 // path returns the name of the control file below transport/.
 func (ml *mail) path(m *message) string {
 	if m.extras != 0 {
-		if path := ml.extras.at(m.extras).path; path != "" {
+		if path := ml.extras.At(m.extras).path; path != "" {
 			return path
 		}
 	}
@@ -187,32 +188,32 @@ type sender struct {
 // obtainSender finds or makes the sender with an address, and adds a user.
 func (ml *mail) obtainSender(address string) senderRef {
 	hash := maphash.String(ml.senderSeed, address) | 1
-	n := ml.bySender.find(hash)
+	n := ml.bySender.Find(hash)
 	if n == 0 {
-		n = ml.senders.add(sender{address: address, hash: hash})
-		ml.bySender.add(n)
+		n = ml.senders.Add(sender{address: address, hash: hash})
+		ml.bySender.Add(n)
 		return n
 	}
-	if ml.senders.at(n).address == address {
-		return ml.senders.retain(n)
+	if ml.senders.At(n).address == address {
+		return ml.senders.Retain(n)
 	}
-	return ml.senders.add(sender{address: address}) // the hashes are the same
+	return ml.senders.Add(sender{address: address}) // the hashes are the same
 }
 
 // releaseSender removes a user of a sender.
 func (ml *mail) releaseSender(n senderRef) {
-	if ml.senders.at(n).hash != 0 && ml.senders.users(n) == 1 {
-		ml.bySender.remove(n)
+	if ml.senders.At(n).hash != 0 && ml.senders.Users(n) == 1 {
+		ml.bySender.Remove(n)
 	}
-	ml.senders.release(n)
+	ml.senders.Release(n)
 }
 
-func (ml *mail) sender(m *message) string { return ml.senders.at(m.sender).address }
+func (ml *mail) sender(m *message) string { return ml.senders.At(m.sender).address }
 
 // errorTo returns where reports about the message go.
 func (ml *mail) errorTo(m *message) string {
 	if m.flags&ownErrorTo != 0 {
-		return ml.extras.at(m.extras).errorTo
+		return ml.extras.At(m.extras).errorTo
 	}
 	return ml.sender(m)
 }
@@ -220,14 +221,14 @@ func (ml *mail) errorTo(m *message) string {
 // obtainExtras returns the message's extras, and makes them if there are none.
 func (ml *mail) obtainExtras(m *message) *extras {
 	if m.extras == 0 {
-		m.extras, _ = ml.extras.alloc()
+		m.extras, _ = ml.extras.Alloc()
 	}
-	return ml.extras.at(m.extras)
+	return ml.extras.At(m.extras)
 }
 
 // clearDiagnostic forgets the last report on a recipient.
 func (ml *mail) clearDiagnostic(r *recipient) {
-	ml.diagnostics.release(r.diagnostic)
+	ml.diagnostics.Release(r.diagnostic)
 	r.diagnostic = 0
 }
 
@@ -238,14 +239,14 @@ func (ml *mail) freeMessage(m *message) {
 			ml.clearDiagnostic(ml.recipient(v, i))
 		}
 		if v.more != 0 {
-			ml.moreRecipients.release(v.more)
+			ml.moreRecipients.Release(v.more)
 		}
-		ml.vertices.release(v.ref)
+		ml.vertices.Release(v.ref)
 	})
 	if m.extras != 0 {
-		ml.extras.release(m.extras)
+		ml.extras.Release(m.extras)
 	}
 	ml.releaseSender(m.sender)
-	ml.logHashes.set(m.ref, 0)
-	ml.messages.release(m.ref)
+	ml.logHashes.Set(m.ref, 0)
+	ml.messages.Release(m.ref)
 }

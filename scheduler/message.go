@@ -1,8 +1,10 @@
 package scheduler
 
+import "zsched/scheduler/store"
+
 // Messages, vertices and recipients, with their states.
 
-// message is one control file. It has no pointers (see slab).
+// message is one control file. It has no pointers (see package store).
 type message struct {
 	id         MessageID
 	sequence   int64  // place in the order of loading; not reused
@@ -55,7 +57,7 @@ const (
 )
 
 // vertex is the recipients of one message for one channel and host: one job
-// line. It has no pointers (see slab).
+// line. It has no pointers (see package store).
 //
 //	          wake time, ETRN, retry order
 //	   ┌────────────────┐
@@ -75,16 +77,16 @@ const (
 //	held     ► due or blocked: Release
 //	held     ► due, waiting or blocked: Hold has failed, or is not wanted any more
 type vertex struct {
-	ref              vertexRef
-	message          messageRef
-	thread           threadRef     // 0 when it is removed
-	links[vertexRef]               // in the thread
-	more             recipientsRef // recipients after first, by offset; 0: none
-	wakeAt           instant       // of a waiting vertex
-	first            recipient
-	agent            AgentID // the last one that it was fed to; 0: none
-	fedAt            second  // the last time; 0: never
-	count            int32   // recipients, those done included
+	ref                    vertexRef
+	message                messageRef
+	thread                 threadRef     // 0 when it is removed
+	store.Links[vertexRef]               // in the thread
+	more                   recipientsRef // recipients after first, by offset; 0: none
+	wakeAt                 instant       // of a waiting vertex
+	first                  recipient
+	agent                  AgentID // the last one that it was fed to; 0: none
+	fedAt                  second  // the last time; 0: never
+	count                  int32   // recipients, those done included
 	// suspensionsWhenDue is what thread.waits was when the vertex became due. A
 	// suspension or a lack of tokens that it waits through counts as an attempt
 	// (scheduler.cf(5), expiry).
@@ -266,7 +268,7 @@ func (ml *mail) forgetMessage(m *message) {
 		p.message = 0
 		delete(ml.noticePlans, m.ref)
 	}
-	ml.byID.remove(m.ref)
+	ml.byID.Remove(m.ref)
 	ml.freeMessage(m)
 }
 
@@ -298,7 +300,7 @@ func (q *queue) detachVertex(v *vertex) {
 	t := q.threadOf(v)
 	q.dequeueVertex(v)
 	q.forgetVertex(v)
-	q.wakes.remove(v.ref)
+	q.wakes.Remove(v.ref)
 	delete(q.orders, v.ref)
 	if p := q.delayPlans[v.ref]; p != nil {
 		q.planDate(&p.next, noDate)

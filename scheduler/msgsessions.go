@@ -32,7 +32,7 @@ func (d *dispatch) messageRoom(v *vertex, r *ring) int {
 // messageLink is what limits the sessions of a message with several vertices.
 func (d *dispatch) messageLink(m *message, r *ring) limit.Link {
 	l := limit.Open()
-	l.Busy = int(d.extras.at(m.extras).sessions)
+	l.Busy = int(d.extras.At(m.extras).sessions)
 	p := r.params
 	if p.MsgSessions == 0 {
 		return l
@@ -67,10 +67,10 @@ func (d *dispatch) freeSessions(r *ring) int {
 // setAside hides a vertex from picks, because its message may not take a new
 // session.
 func (d *dispatch) setAside(v *vertex) {
-	f, key := d.flows.at(v.flow), d.keyOf(v)
+	f, key := d.flows.At(v.flow), d.keyOf(v)
 	f.remove(v.ref)
 	d.relink(f)
-	d.obtainFlowExtras(f).limited.put(key, v.ref)
+	d.obtainFlowExtras(f).limited.Put(key, v.ref)
 	v.aside = true
 	t := f.thread
 	t.queues[v.queue].limited++
@@ -87,15 +87,15 @@ func (d *dispatch) setAside(v *vertex) {
 // thread is closed.
 func (d *dispatch) releaseAside(r *ring) {
 	for _, j := range slices.Clone(r.limited) {
-		m := d.messages.at(j.message)
+		m := d.messages.At(j.message)
 		for n := d.messageLink(m, r).Room(); n > 0 && len(j.aside) > 0; {
-			v := d.vertices.at(j.aside[0])
+			v := d.vertices.At(j.aside[0])
 			j.aside = j.aside[1:]
 			if v.message != j.message || !v.aside || d.jobOf(v) != j {
 				continue
 			}
-			f, key := d.flows.at(v.flow), d.keyOf(v)
-			f.extras.limited.remove(v.ref)
+			f, key := d.flows.At(v.flow), d.keyOf(v)
+			f.extras.limited.Remove(v.ref)
 			d.put(f, key, v.ref)
 			v.aside = false
 			t := f.thread
@@ -125,7 +125,7 @@ func (q *queue) countMessageSession(m *message, n int32) {
 	if !q.isMulti(m) {
 		return
 	}
-	x := q.extras.at(m.extras)
+	x := q.extras.At(m.extras)
 	x.sessions += n
 	if n > 0 {
 		return

@@ -73,7 +73,7 @@ func (dv *delivery) planInterimNotice(m *message) {
 // noticeDue starts the writing of a notice whose time has come. If outcomes of
 // the message are still being written, a later call of advance does it.
 func (dv *delivery) noticeDue(p *noticePlan) {
-	if m := dv.messages.get(p.message); m != nil {
+	if m := dv.messages.Get(p.message); m != nil {
 		dv.advance(m)
 	}
 }
@@ -165,8 +165,8 @@ func (q *queue) planDelay(v *vertex) {
 // restart.
 func (q *queue) replanDelays(t *thread) {
 	q.replanStubs(t)
-	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		v := q.vertices.at(ref)
+	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
+		v := q.vertices.At(ref)
 		p := q.delayPlans[v.ref]
 		switch {
 		case p != nil:
@@ -212,7 +212,7 @@ func (q *queue) deadlinePending(v *vertex, d deliverBy) bool {
 // delayDue tells senders of delays, and fails recipients whose deadline has
 // passed.
 func (dv *delivery) delayDue(p *delayPlan) {
-	v := dv.vertices.at(p.vertex)
+	v := dv.vertices.At(p.vertex)
 	m := dv.messageOf(v)
 	if m.flags&(removing|moving|underHold) != 0 {
 		return
@@ -277,7 +277,7 @@ func (r *recipient) isUndelivered() bool {
 func (dv *delivery) delayMark(v *vertex, r *recipient, words string, delays int) ctlfile.Mark {
 	var last ta.Notary
 	text, code := words, "4.4.7 (not delivered yet)"
-	if reported := dv.diagnostics.get(r.diagnostic); reported != nil {
+	if reported := dv.diagnostics.Get(r.diagnostic); reported != nil {
 		last = ta.Notary(reported.notary)
 		text = "\r" + words + ", problem was:\r" + strings.TrimLeft(reported.text, "\r")
 		if c := last.Code(); c != "" {

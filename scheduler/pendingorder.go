@@ -169,7 +169,7 @@ func (dv *delivery) setAside(v *vertex) {
 	case blocked:
 		return
 	}
-	dv.wakes.remove(v.ref)
+	dv.wakes.Remove(v.ref)
 	dv.blockVertex(v)
 }
 

@@ -107,7 +107,7 @@ func (d *dispatch) nextPick(r *ring) (pick, bool) {
 		if f == nil {
 			return pick{}, false
 		}
-		v := d.vertices.at(f.vertex)
+		v := d.vertices.At(f.vertex)
 		if d.siteLink(f.thread).Free() <= 0 {
 			d.waitAtSite(f.thread)
 			continue
@@ -132,7 +132,7 @@ func (d *dispatch) nextPick(r *ring) (pick, bool) {
 func (d *dispatch) stayingPick(t *thread) (pick, bool) {
 	next := t.ring.turn()
 	if next == nil {
-		return pick{vertex: d.vertices.at(d.firstOf(t.queue())), staying: true}, true
+		return pick{vertex: d.vertices.At(d.firstOf(t.queue())), staying: true}, true
 	}
 	s := next.share
 	f := d.flowOf(t, t.active, s)
@@ -149,7 +149,7 @@ func (d *dispatch) stayingPick(t *thread) (pick, bool) {
 		}
 		s.newRound()
 	}
-	return pick{vertex: d.vertices.at(v), staying: true}, true
+	return pick{vertex: d.vertices.At(v), staying: true}, true
 }
 
 // sessionFor finds a free session for the thread. It tries the agent that served
@@ -202,11 +202,11 @@ func (d *dispatch) serve(a *agent, p pick) {
 // feed gives the agent the vertex of the pick as a job line.
 func (d *dispatch) feed(a *agent, p pick) {
 	if p.preempted != nil && !d.overtake(p) {
-		p.vertex = d.vertices.at(p.preempted.share.next().vertex)
+		p.vertex = d.vertices.At(p.preempted.share.next().vertex)
 	}
 	v := p.vertex
 	t, m := d.threadOf(v), d.messageOf(v)
-	d.flows.at(v.flow).charge()
+	d.flows.At(v.flow).charge()
 	if j := d.jobOf(v); j != nil {
 		j.countSlots(p.staying)
 	}

@@ -56,7 +56,7 @@ func (s *Scheduler) position(v *vertex, limit int) *PositionView {
 	if v.flow == 0 {
 		return nil
 	}
-	f := s.flows.at(v.flow)
+	f := s.flows.At(v.flow)
 	p := &PositionView{Share: f.share.name, Weight: f.share.weight, Deficit: f.share.deficit, Job: s.viewJob(v)}
 	p.Turn, p.SharesBefore = f.share.turnsBefore(limit)
 	p.QuantumUsed = !f.hasQuantum()
@@ -73,7 +73,7 @@ func (s *share) turnsBefore(limit int) (turn string, before int) {
 	if key == 0 { // it comes last
 		key = never
 	}
-	s.ring.turns.eachBelow(never, func(other *share) bool {
+	s.ring.turns.EachBelow(never, func(other *share) bool {
 		visited++
 		if other.deficit > 0 && other.hasMail() {
 			if other.turnKey < first {
@@ -92,7 +92,7 @@ func (s *share) turnsBefore(limit int) (turn string, before int) {
 // closed.
 func (s *share) hasMail() bool {
 	for _, sz := range s.sizes {
-		if sz.open.len()+sz.spent.len() > 0 {
+		if sz.open.Len()+sz.spent.Len() > 0 {
 			return true
 		}
 	}
@@ -107,7 +107,7 @@ func (s *Scheduler) countBefore(v *vertex, p *PositionView, limit int) {
 	jobs := make(map[messageRef]bool)
 	visited := 0
 	countIn := func(n flowRef) bool {
-		f := s.flows.at(n)
+		f := s.flows.At(n)
 		visited++
 		below := key
 		switch used := !f.hasQuantum(); {
@@ -128,7 +128,7 @@ func (s *Scheduler) countBefore(v *vertex, p *PositionView, limit int) {
 				return false
 			}
 			p.PicksBefore++
-			if m := s.messageOf(s.vertices.at(ref)); s.isMulti(m) {
+			if m := s.messageOf(s.vertices.At(ref)); s.isMulti(m) {
 				jobs[m.ref] = true
 			} else {
 				p.JobsBefore++
@@ -140,8 +140,8 @@ func (s *Scheduler) countBefore(v *vertex, p *PositionView, limit int) {
 	if p.QuantumUsed {
 		below = never
 	}
-	for _, sz := range s.flows.at(v.flow).share.sizes {
-		if !sz.open.eachBelow(below, countIn) || !sz.spent.eachBelow(below, countIn) {
+	for _, sz := range s.flows.At(v.flow).share.sizes {
+		if !sz.open.EachBelow(below, countIn) || !sz.spent.EachBelow(below, countIn) {
 			break
 		}
 	}
@@ -157,13 +157,13 @@ func (s *Scheduler) viewJob(v *vertex) JobView {
 	}
 	view := JobView{Size: int(j.size), Due: int(j.due)}
 	if j.parent != nil {
-		view.Overtook = s.messages.at(j.parent.message).id
+		view.Overtook = s.messages.At(j.parent.message).id
 	}
 	if n := len(j.children); n > 0 {
-		view.OvertakenBy = s.messages.at(j.children[n-1].message).id
+		view.OvertakenBy = s.messages.At(j.children[n-1].message).id
 	}
-	m, p := s.messages.at(j.message), j.ring.params
-	view.Sessions = int(s.extras.at(m.extras).sessions)
+	m, p := s.messages.At(j.message), j.ring.params
+	view.Sessions = int(s.extras.At(m.extras).sessions)
 	if p == nil {
 		return view // no clause gives a command
 	}
@@ -193,12 +193,12 @@ func (s *Scheduler) nextVertex(t *thread) *vertex {
 		if looked++; looked > maxExplained && next != 0 {
 			break
 		}
-		f := s.flows.at(ref)
+		f := s.flows.At(ref)
 		if v, _ := f.first(); v != 0 && (of == nil || f.share.before(of)) {
 			next, of = v, f.share
 		}
 	}
-	return s.vertices.at(next)
+	return s.vertices.At(next)
 }
 
 // before reports whether a share has its turn before another one. A share that

@@ -54,14 +54,14 @@ func comparePositions(t *testing.T, s *Scheduler) (compared int) {
 
 // picksBefore counts what countBefore counts, in all vertices.
 func (s *Scheduler) picksBefore(v *vertex) (picks, jobs int) {
-	own := s.flows.at(v.flow)
+	own := s.flows.At(v.flow)
 	var messages []messageRef
 	for _, t := range s.threadsInOrder() {
 		s.eachLoaded(t, func(other *vertex) {
 			if other == v || other.state != due || other.flow == 0 || other.aside || other.queue != t.active || !t.open {
 				return
 			}
-			f := s.flows.at(other.flow)
+			f := s.flows.At(other.flow)
 			ahead := s.keyOf(other) < s.keyOf(v)
 			if own.hasQuantum() != f.hasQuantum() {
 				ahead = f.hasQuantum()

@@ -32,7 +32,7 @@ func (d *dispatch) preempt(p pick) pick {
 		if f == nil {
 			continue
 		}
-		other := d.vertices.at(f.vertex)
+		other := d.vertices.At(f.vertex)
 		j, need := d.jobOf(other), 1
 		if j != nil {
 			need = int(j.due)
@@ -88,13 +88,13 @@ func (d *dispatch) overtake(p pick) bool {
 	cur.avail -= p.need * cost
 	j.key = key
 	j.share.moved = append(j.share.moved, j)
-	d.eachVertex(d.messages.at(j.message), func(v *vertex) {
+	d.eachVertex(d.messages.At(j.message), func(v *vertex) {
 		if v.flow == 0 || d.jobOf(v) != j {
 			return
 		}
-		f, key := d.flows.at(v.flow), d.queueKey(d.threadOf(v), v)
+		f, key := d.flows.At(v.flow), d.queueKey(d.threadOf(v), v)
 		if v.aside {
-			f.extras.limited.put(key, v.ref)
+			f.extras.limited.Put(key, v.ref)
 			return
 		}
 		d.put(f, key, v.ref)

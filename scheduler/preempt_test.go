@@ -103,7 +103,7 @@ func TestPreemptionSequences(t *testing.T) {
 		for _, n := range tt.jobs {
 			m.arrive(n)
 		}
-		for m.s.byID.n > 0 {
+		for m.s.byID.Len() > 0 {
 			m.deliver()
 		}
 		var got strings.Builder
@@ -139,7 +139,7 @@ func TestPreemptionInflatesWithinBounds(t *testing.T) {
 			m.deliver()
 			deepest = max(deepest, m.depth())
 		}
-		for m.s.byID.n > 0 {
+		for m.s.byID.Len() > 0 {
 			m.deliver()
 		}
 		first, last := make(map[MessageID]int), make(map[MessageID]int)
@@ -168,9 +168,9 @@ func TestPreemptionInflatesWithinBounds(t *testing.T) {
 // depth returns the height of the highest stack.
 func (m *jobModel) depth() int {
 	deepest := 0
-	for ref := range m.s.byID.each {
-		if msg := m.s.messages.at(ref); msg.extras != 0 {
-			for _, j := range m.s.extras.at(msg.extras).jobs {
+	for ref := range m.s.byID.Each {
+		if msg := m.s.messages.At(ref); msg.extras != 0 {
+			for _, j := range m.s.extras.At(msg.extras).jobs {
 				n := 0
 				for ; j.parent != nil; j = j.parent {
 					n++

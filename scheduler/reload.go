@@ -55,7 +55,7 @@ func (s *Scheduler) reload(config *Config) {
 			lostRecipients, lostThreads)})
 	}
 	var rings []*ring
-	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
+	for r := s.ringOrder.Head; r != nil; r = s.ringOrder.Next(r) {
 		rings = append(rings, r)
 	}
 	for _, r := range rings {
@@ -77,7 +77,7 @@ func (s *Scheduler) reload(config *Config) {
 // retireRing takes a ring out of use if it has no threads and no new mail would
 // belong to it.
 func (s *Scheduler) retireRing(r *ring) {
-	if r.members.len > 0 {
+	if r.members.Len > 0 {
 		return
 	}
 	again, _ := s.obtainRing(r.example)
@@ -103,9 +103,9 @@ func sameAgenda(a, b *Params) bool {
 // requeueThread puts the vertices of the thread into the places, in the queue and
 // the agenda, that the new parameters call for.
 func (s *Scheduler) requeueThread(t *thread) {
-	for ref := t.vertices.head; ref != 0; {
-		next := t.vertices.next(ref)
-		v := s.vertices.at(ref)
+	for ref := t.vertices.Head; ref != 0; {
+		next := t.vertices.Next(ref)
+		v := s.vertices.At(ref)
 		switch v.state {
 		case poisoned:
 			v.crashes = 0

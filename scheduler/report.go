@@ -237,11 +237,11 @@ func (ml *mail) setDiagnostic(v *vertex, i int, rep *ta.Report) {
 	}
 	r, t := ml.recipient(v, i), ml.threadOf(v)
 	ml.clearDiagnostic(r)
-	if t.diagnostic == 0 || *ml.diagnostics.at(t.diagnostic) != (diagnostic{notary, text}) {
-		ml.diagnostics.release(t.diagnostic)
-		t.diagnostic = ml.diagnostics.add(diagnostic{notary: strings.Clone(notary), text: strings.Clone(text)})
+	if t.diagnostic == 0 || *ml.diagnostics.At(t.diagnostic) != (diagnostic{notary, text}) {
+		ml.diagnostics.Release(t.diagnostic)
+		t.diagnostic = ml.diagnostics.Add(diagnostic{notary: strings.Clone(notary), text: strings.Clone(text)})
 	}
-	r.diagnostic = ml.diagnostics.retain(t.diagnostic)
+	r.diagnostic = ml.diagnostics.Retain(t.diagnostic)
 }
 
 // destinationCode reports whether an enhanced status code blames the whole

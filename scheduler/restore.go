@@ -22,7 +22,7 @@ type restoring struct {
 // allLoaded drops the saved state of threads that still have no mail.
 func (q *queue) allLoaded() {
 	for _, ref := range q.restoring.diagnostics {
-		q.diagnostics.release(ref)
+		q.diagnostics.Release(ref)
 	}
 	q.restoring = restoring{}
 }
@@ -100,13 +100,13 @@ func (q *queue) restoreDiagnostic(d diagnostic) diagnosticRef {
 	}
 	ref := q.restoring.diagnostics[d]
 	if ref == 0 {
-		ref = q.diagnostics.add(d)
+		ref = q.diagnostics.Add(d)
 		if q.restoring.diagnostics == nil {
 			q.restoring.diagnostics = make(map[diagnostic]diagnosticRef)
 		}
 		q.restoring.diagnostics[d] = ref
 	}
-	return q.diagnostics.retain(ref)
+	return q.diagnostics.Retain(ref)
 }
 
 // restored keeps the saved state of a thread until the thread exists. It creates a

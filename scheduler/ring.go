@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/store"
 )
 
 // Rings: the threads that can share agents.
@@ -14,9 +15,9 @@ import (
 // them, they have the same channel, and their command expands to the same
 // words. Which of them is fed next is decided by shares, flows and jobs.
 type ring struct {
-	id      uint64       // in the order in which rings were made, from 1
-	key     string       // ringKey
-	inOrder links[*ring] // in queue.ringOrder
+	id      uint64             // in the order in which rings were made, from 1
+	key     string             // ringKey
+	inOrder store.Links[*ring] // in queue.ringOrder
 	channel *channel
 	clauses []*Clause // that matched
 	clause  string    // clauseKey; rings with the same one share start failures
@@ -27,22 +28,22 @@ type ring struct {
 	dropped  bool // no longer in queue.ringOrder
 	retired  bool // no thread is left after a reload; the agents are closed
 
-	members  list[*thread] // in the order of thread.sequence
-	vertices int           // of the members, those that are not loaded included
+	members  store.List[*thread] // in the order of thread.sequence
+	vertices int                 // of the members, those that are not loaded included
 	// hungry are the threads that could use a session for mail that is not loaded. loading is how
 	// many due vertices are being read, and ahead the thread for which loadAhead loaded mail last.
-	hungry  list[*thread]
+	hungry  store.List[*thread]
 	loading int
 	ahead   *thread
 
 	example threadKey // of a thread that is or was a member
 	wants   int       // sum of thread.wants
 
-	shares     map[string]*share // by name; those with due mail, and debtors
-	turns      heap[*share]      // those that take turns now
-	lastTurn   instant           // last share.turnKey that was given, without oldShares
-	shareTable *slab[shareRef, share]
-	flows      *slab[flowRef, flow]
+	shares     map[string]*share           // by name; those with due mail, and debtors
+	turns      store.Heap[instant, *share] // those that take turns now
+	lastTurn   instant                     // last share.turnKey that was given, without oldShares
+	shareTable *store.Slab[shareRef, share]
+	flows      *store.Slab[flowRef, flow]
 	flowPlace  func(flowRef) *int32 // flow.heapIndex
 	debtors    []*share             // in debt, some of them without mail
 	limited    []*job               // with vertices that are set aside
@@ -105,14 +106,14 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 			example: key,
 		}
 		r.place.Who = r
-		r.turns.index, r.shareTable, r.flows, r.flowPlace = turnIndexOf, &q.shareTable, &q.flows, q.flowPlace
-		r.members.of = memberLinksOf
+		r.turns.Index, r.shareTable, r.flows, r.flowPlace = turnIndexOf, &q.shareTable, &q.flows, q.flowPlace
+		r.members.Of = memberLinksOf
 		r.backoff.due = func(s *Scheduler) { s.markDirty(r) }
-		r.hungry.of = hungryLinksOf
+		r.hungry.Of = hungryLinksOf
 		q.lastRing++
 		r.id = q.lastRing
 		q.rings[name] = r
-		q.ringOrder.append(r)
+		q.ringOrder.Append(r)
 	}
 	if r.params == nil || !slices.Equal(r.clauses, clauses) {
 		r.clauses = clauses
@@ -133,9 +134,9 @@ func (q *queue) ringName(key threadKey, clauses []*Clause, p *Params) (name stri
 	return ringKey(key.channel, clauses, command, p), command
 }
 
-func hungryLinksOf(t *thread) *links[*thread] { return &t.stubs.hungryLinks }
+func hungryLinksOf(t *thread) *store.Links[*thread] { return &t.stubs.hungryLinks }
 
-func memberLinksOf(t *thread) *links[*thread] { return &t.memberLinks }
+func memberLinksOf(t *thread) *store.Links[*thread] { return &t.memberLinks }
 
 // clauseKey names the clause that gives the command.
 func clauseKey(clauses []*Clause) string {
@@ -155,14 +156,14 @@ func commandClause(clauses []*Clause) *Clause {
 }
 
 func (q *queue) dropRingWhenEmpty(r *ring) {
-	if r.members.len > 0 || r.processes.Busy > 0 || r.dropped {
+	if r.members.Len > 0 || r.processes.Busy > 0 || r.dropped {
 		return
 	}
 	for _, w := range q.walks {
 		w.ringLeaves(r)
 	}
 	r.dropped = true
-	q.ringOrder.remove(r)
+	q.ringOrder.Remove(r)
 	r.place.Leave()
 	q.plan(&r.backoff, never)
 	if q.rings[r.key] == r {

@@ -123,17 +123,17 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 	p.rates = p.rates[part:]
 	for looked := 0; looked < 4*n && !to.full(n); looked++ {
 		switch {
-		case p.thread <= s.threadTable.last:
-			if t := *s.threadTable.at(p.thread); t != nil {
+		case p.thread <= s.threadTable.Last:
+			if t := *s.threadTable.At(p.thread); t != nil {
 				s.saveThread(to, t)
 			}
 			p.thread++
-		case p.stub <= s.unloaded.stubs.last:
-			if one := s.unloaded.stubs.at(p.stub); one.id != 0 {
-				s.saveStub(to, one)
+		case p.stub <= s.unloaded.stubs.Last:
+			if one := s.unloaded.stubs.At(p.stub); one.id != 0 {
+				s.saveStub(to, p.stub)
 			}
 			p.stub++
-		case p.vertex <= s.vertices.last:
+		case p.vertex <= s.vertices.Last:
 			if p.part = s.saveRecipients(to, p.vertex, p.part, n); p.part == 0 {
 				p.vertex++
 			}
@@ -156,15 +156,16 @@ func (q *queue) saveThread(to *Saved, t *thread) {
 		Window: t.window.Size, Success: t.window.Success, Failure: t.window.Failure, FailedCohorts: t.window.FailedCohorts,
 	}
 	q.saveShaping(&saved, t.key, t.shaping)
-	if last := q.diagnostics.get(t.diagnostic); last != nil {
+	if last := q.diagnostics.Get(t.diagnostic); last != nil {
 		saved.Notary, saved.Text = last.notary, last.text
 	}
 	to.Threads = append(to.Threads, saved)
 }
 
 // saveStub saves a vertex that is not loaded, if it was tried. Its first recipient stands for all.
-func (q *queue) saveStub(to *Saved, s *stub) {
-	_, at := q.stateOf(s, q.stubThread(s))
+func (q *queue) saveStub(to *Saved, n stubRef) {
+	s := q.unloaded.stubs.At(n)
+	_, at := q.stateOf(n)
 	if s.attempts == 0 && at == 0 {
 		return
 	}
@@ -178,7 +179,7 @@ func (q *queue) saveStub(to *Saved, s *stub) {
 // saveRecipients saves the recipients of a vertex that were tried, from index i on. It returns
 // the index at which to continue, or 0 at the end. The vertex may have left.
 func (q *queue) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
-	v := q.vertices.at(ref)
+	v := q.vertices.At(ref)
 	if v.state == 0 {
 		return 0
 	}
@@ -199,7 +200,7 @@ func (q *queue) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
 			continue
 		}
 		one.Offset, one.Attempts, one.Notary, one.Text = int64(r.offset), int(r.attempts), "", ""
-		if last := q.diagnostics.get(r.diagnostic); last != nil {
+		if last := q.diagnostics.Get(r.diagnostic); last != nil {
 			one.Notary, one.Text = last.notary, last.text
 		}
 		to.Recipients = append(to.Recipients, one)

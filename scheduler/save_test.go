@@ -139,7 +139,7 @@ func TestRestoredIsBounded(t *testing.T) {
 	if w := s.threads[threadKey{"smtp", "wide"}].window; w != (limit.Window{Size: 10}) {
 		t.Errorf("window %+v", w)
 	}
-	v := s.vertices.at(s.message(1).first)
+	v := s.vertices.At(s.message(1).first)
 	if v.state != waiting || !s.timeAt(v.wakeAt).Equal(longest) || v.first.attempts != 65535 {
 		t.Errorf("waits until %v, %d attempts", s.timeAt(v.wakeAt), v.first.attempts)
 	}

@@ -26,7 +26,7 @@ type SavedOrder struct {
 // given, and the saved ones whose mail is not loaded yet.
 func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 	for ref, p := range s.orders {
-		v := s.vertices.at(ref)
+		v := s.vertices.At(ref)
 		m, key := s.messageOf(v), s.threadOf(v).key
 		for _, o := range p.list {
 			if o.verb == VerbHold {
@@ -50,7 +50,7 @@ func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 // saveOrder keeps an order on a vertex that is not loaded, until it is. It replaces the earlier
 // ones on all of the vertex, and a HOLD replaces all of the message.
 func (dv *delivery) saveOrder(e *Ordered, n stubRef) {
-	s := dv.unloaded.stubs.at(n)
+	s := dv.unloaded.stubs.At(n)
 	key := dv.stubThread(s).key
 	o := SavedOrder{
 		Message: s.id, ModifiedAt: s.modifiedAt.time(), Path: s.path(), Channel: key.channel, Host: key.host,

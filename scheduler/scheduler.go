@@ -69,7 +69,7 @@
 //	reload, stop                       reload.go stop.go
 //	queries                            view.go show.go explain.go wait.go position.go walk.go
 //	waits and dates                    clock.go agenda.go timer.go watch.go
-//	how a million messages are kept    message.go mail.go slab.go slabindex.go heap.go
+//	how a million messages are kept    message.go mail.go, package store
 //	warm restart                       save.go saverate.go saveorder.go restore.go
 //	limits of the cluster              cluster.go clusterrate.go
 //	dead destinations in a cluster     destination.go
@@ -89,6 +89,7 @@ import (
 	"time"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/store"
 )
 
 // Scheduler is the whole state of the queue. Only one goroutine at a time may
@@ -102,14 +103,14 @@ type Scheduler struct {
 type delivery struct {
 	dispatch
 	rand  *rand.Rand
-	store store
+	store unwritten
 }
 
 // dispatch has the agents and the limits on them, and chooses what is fed.
 type dispatch struct {
 	queue
 	agents     map[AgentID]*agent
-	idleAgents list[*agent] // of all rings, longest idle first
+	idleAgents store.List[*agent] // of all rings, longest idle first
 	lastAgent  AgentID
 
 	processes     limit.Limit[*ring] // of all channels
@@ -139,9 +140,9 @@ type queue struct {
 	siteNames      limit.Names[threadKey]
 	threadSequence uint64 // last thread.sequence that was given
 
-	rings     map[string]*ring // by ring.key; without retired ones
-	ringOrder list[*ring]      // all rings in the order in which they were made
-	lastRing  uint64           // last ring.id that was given
+	rings     map[string]*ring  // by ring.key; without retired ones
+	ringOrder store.List[*ring] // all rings in the order in which they were made
+	lastRing  uint64            // last ring.id that was given
 	// orphans takes the place of a ring for the threads for which no clause
 	// gives a command. It is not in the list order.
 	orphans ring
@@ -151,7 +152,7 @@ type queue struct {
 	unsaid     []*clusterShare // whose demand may have changed
 	saidHalted bool            // dispatch.halted when the demand was said last
 
-	shareTable slab[shareRef, share]
+	shareTable store.Slab[shareRef, share]
 	lastShare  uint64 // last share.serial that was given
 
 	channels     map[string]*channel
@@ -163,8 +164,8 @@ type queue struct {
 func New(config *Config, r *rand.Rand) *Scheduler {
 	s := new(Scheduler)
 	s.config, s.rand = config, r
-	s.byID = newSlabIndex(func(n messageRef) uint64 { return uint64(s.messages.at(n).id) })
-	s.bySender = newSlabIndex(func(n senderRef) uint64 { return s.senders.at(n).hash })
+	s.byID = store.NewSlabIndex(func(n messageRef) uint64 { return uint64(s.messages.At(n).id) })
+	s.bySender = store.NewSlabIndex(func(n senderRef) uint64 { return s.senders.At(n).hash })
 	s.senderSeed = maphash.MakeSeed()
 	s.threads = make(map[threadKey]*thread)
 	s.holdOrders.init()
@@ -173,22 +174,22 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.rings, s.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents, s.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
 	s.watch.first = noLook
-	s.wakes.index = func(v vertexRef) *int32 { return &s.vertices.at(v).wakeIndex }
+	s.wakes.Index = func(v vertexRef) *int32 { return &s.vertices.At(v).wakeIndex }
 	s.noticePlans, s.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
 	s.orders, s.savedOrders = make(map[vertexRef]*pendingOrders), make(map[MessageID][]SavedOrder)
-	s.queueIndex = func(v vertexRef) *int32 { return &s.vertices.at(v).queueIndex }
-	s.threadLinks = func(v vertexRef) *links[vertexRef] { return &s.vertices.at(v).links }
-	s.timers.index = func(t *timer) *int32 { return &t.index }
-	s.dates.index = s.timers.index
-	s.shares.index = func(c *clusterShare) *int32 { return &c.index }
-	s.idleAgents.of = func(a *agent) *links[*agent] { return &a.links }
-	s.ringOrder.of = func(r *ring) *links[*ring] { return &r.inOrder }
+	s.queueIndex = func(v vertexRef) *int32 { return &s.vertices.At(v).queueIndex }
+	s.threadLinks = func(v vertexRef) *store.Links[vertexRef] { return &s.vertices.At(v).Links }
+	s.timers.Index = func(t *timer) *int32 { return &t.index }
+	s.dates.Index = s.timers.Index
+	s.shares.Index = func(c *clusterShare) *int32 { return &c.index }
+	s.idleAgents.Of = func(a *agent) *store.Links[*agent] { return &a.Links }
+	s.ringOrder.Of = func(r *ring) *store.Links[*ring] { return &r.inOrder }
 	s.orphans.id = math.MaxUint64
-	s.orphans.members.of = memberLinksOf
-	s.orphans.hungry.of = hungryLinksOf
+	s.orphans.members.Of = memberLinksOf
+	s.orphans.hungry.Of = hungryLinksOf
 	s.unloaded.init()
-	s.orphans.turns.index = turnIndexOf
-	s.flowPlace = func(n flowRef) *int32 { return &s.flows.at(n).heapIndex }
+	s.orphans.turns.Index = turnIndexOf
+	s.flowPlace = func(n flowRef) *int32 { return &s.flows.At(n).heapIndex }
 	s.orphans.shareTable, s.orphans.flows, s.orphans.flowPlace = &s.shareTable, &s.flows, s.flowPlace
 	s.store.pending = make(map[Op]*pending)
 	s.store.retry.due = (*Scheduler).retryWrites
@@ -307,13 +308,13 @@ func (s *Scheduler) Next() (time.Time, bool) {
 func (s *Scheduler) wake() {
 	if s.nextLook() <= s.date {
 		for _, n := range s.watch.take(s.date, wakeSlice) {
-			if v := s.vertices.at(n); v.state.isWatched() {
+			if v := s.vertices.At(n); v.state.isWatched() {
 				s.wakeVertex(v)
 			}
 		}
 	}
 	s.wakeTimers()
-	for n := 0; n < wakeSlice && s.wakes.next() <= s.now; n++ {
-		s.wakeVertex(s.vertices.at(s.wakes.pop()))
+	for n := 0; n < wakeSlice && s.wakes.Next() <= s.now; n++ {
+		s.wakeVertex(s.vertices.At(s.wakes.Pop()))
 	}
 }

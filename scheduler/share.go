@@ -3,6 +3,7 @@ package scheduler
 import (
 	"slices"
 	"strings"
+	"zsched/scheduler/store"
 )
 
 // Shares: whose turn it is in a ring (share, PARAMshares, quantum).
@@ -50,10 +51,10 @@ type shareRef uint32
 // job list.
 type shareSize struct {
 	size  int32
-	flows *slab[flowRef, flow]
-	open  heap[flowRef]
+	flows *store.Slab[flowRef, flow]
+	open  store.Heap[instant, flowRef]
 	// spent has the flows whose threads have used their quantum in this round.
-	spent heap[flowRef]
+	spent store.Heap[instant, flowRef]
 }
 
 // maxEmptySizes is the number of sizes above which a share drops those without
@@ -92,7 +93,7 @@ const oldShares instant = 1 << 62
 // obtainShare finds or makes the share of a sender in a ring. Most senders have
 // their mail in one share, so it looks there first.
 func (q *queue) obtainShare(r *ring, kind string, from *sender) *share {
-	if s := q.shareTable.get(from.share); s != nil && s.serial == from.serial && s.ring == r && s.kind == kind {
+	if s := q.shareTable.Get(from.share); s != nil && s.serial == from.serial && s.ring == r && s.kind == kind {
 		return s
 	}
 	name := shareName(kind, from.address)
@@ -112,7 +113,7 @@ func (q *queue) newShare(r *ring, name string) *share {
 	if r.shares == nil {
 		r.shares = make(map[string]*share)
 	}
-	ref, s := q.shareTable.alloc()
+	ref, s := q.shareTable.Alloc()
 	weight := q.config.weight(name)
 	*s = share{name: name, ref: ref, ring: r, weight: weight, deficit: weight * turnVertices}
 	r.shares[name] = s
@@ -127,8 +128,8 @@ func (s *share) size(size int32) *shareSize {
 	}
 	if i == len(s.sizes) || s.sizes[i].size != size {
 		sz := shareSize{size: size, flows: s.ring.flows}
-		sz.open.index = s.ring.flowPlace
-		sz.spent.index = s.ring.flowPlace
+		sz.open.Index = s.ring.flowPlace
+		sz.spent.Index = s.ring.flowPlace
 		s.sizes = slices.Insert(s.sizes, i, sz)
 	}
 	return &s.sizes[i]
@@ -141,7 +142,7 @@ func (s *share) enlist() {
 	case s.turnKey == 0:
 		s.becomeLast()
 	default:
-		s.ring.turns.put(s.turnKey, s)
+		s.ring.turns.Put(s.turnKey, s)
 	}
 }
 
@@ -153,7 +154,7 @@ func (s *share) becomeLast() {
 	if s.old {
 		s.turnKey |= oldShares
 	}
-	r.turns.put(s.turnKey, s)
+	r.turns.Put(s.turnKey, s)
 }
 
 func (s *share) takesTurns() bool { return s.turnIndex != 0 }
@@ -168,15 +169,15 @@ func (s *share) dropWhenEmpty() {
 	delete(r.shares, s.name)
 	s.serial = 0
 	if !s.debtor { // else forgiveDebts releases it
-		r.shareTable.release(s.ref)
+		r.shareTable.Release(s.ref)
 	}
 }
 
 // turn returns the flow that is next in the share whose turn it is, or nil if nothing
 // can be picked.
 func (r *ring) turn() *flow {
-	for r.turns.len() > 0 {
-		s := r.turns.first()
+	for r.turns.Len() > 0 {
+		s := r.turns.First()
 		switch f := s.next(); {
 		case f != nil && s.deficit > 0:
 			return f
@@ -185,12 +186,12 @@ func (r *ring) turn() *flow {
 			s.old = true
 			s.becomeLast()
 		case s.due > 0: // for closed threads, or set aside
-			r.turns.remove(s)
+			r.turns.Remove(s)
 		case !s.old:
 			s.old = true
 			s.becomeLast()
 		default:
-			r.turns.remove(s)
+			r.turns.Remove(s)
 			s.turnKey = 0
 			s.dropWhenEmpty()
 		}
@@ -208,7 +209,7 @@ func (r *ring) forgiveDebts() {
 	for _, s := range r.debtors {
 		s.deficit, s.debtor = max(s.deficit, 0), false
 		if r.shares[s.name] != s {
-			r.shareTable.release(s.ref) // it was dropped as a debtor
+			r.shareTable.Release(s.ref) // it was dropped as a debtor
 			continue
 		}
 		s.dropWhenEmpty()
@@ -252,13 +253,13 @@ func (s *share) next() *flow {
 // scattered in memory.
 func (s *share) firstOpen() *flow {
 	if len(s.sizes) > maxEmptySizes {
-		s.sizes = slices.DeleteFunc(s.sizes, func(sz shareSize) bool { return sz.open.len()+sz.spent.len() == 0 })
+		s.sizes = slices.DeleteFunc(s.sizes, func(sz shareSize) bool { return sz.open.Len()+sz.spent.Len() == 0 })
 	}
 	for {
 		var best *shareSize
 		least := never
 		for i := range s.sizes {
-			if key := s.sizes[i].open.next(); key < least {
+			if key := s.sizes[i].open.Next(); key < least {
 				best, least = &s.sizes[i], key
 			}
 		}
@@ -274,7 +275,7 @@ func (s *share) firstOpen() *flow {
 // first returns the flow with the first vertex of the size that can be picked
 // in this round.
 func (sz *shareSize) first() *flow {
-	for sz.open.len() > 0 {
+	for sz.open.Len() > 0 {
 		if f := sz.head(); f != nil {
 			return f
 		}
@@ -285,16 +286,16 @@ func (sz *shareSize) first() *flow {
 // head returns the first flow of the heap open. If its thread is closed or has
 // used its quantum, head takes the flow out of the heap and returns nil.
 func (sz *shareSize) head() *flow {
-	f := sz.flows.at(sz.open.first())
+	f := sz.flows.At(sz.open.First())
 	switch {
 	case !f.thread.open:
-		sz.open.pop()
+		sz.open.Pop()
 		f.setParked()
 	case f.hasQuantum():
 		return f
 	default:
-		sz.open.pop()
-		sz.spent.put(f.key, f.ref)
+		sz.open.Pop()
+		sz.spent.Put(f.key, f.ref)
 		f.place = inSpent
 	}
 	return nil
@@ -312,13 +313,13 @@ func (s *share) newRound() bool {
 	found := false
 	for i := range s.sizes {
 		sz := &s.sizes[i]
-		for sz.spent.len() > 0 {
-			f := sz.flows.at(sz.spent.pop())
+		for sz.spent.Len() > 0 {
+			f := sz.flows.At(sz.spent.Pop())
 			if !f.thread.open {
 				f.setParked()
 				continue
 			}
-			sz.open.put(f.key, f.ref)
+			sz.open.Put(f.key, f.ref)
 			f.place = inOpen
 			found = true
 		}

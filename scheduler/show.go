@@ -26,7 +26,7 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 	}
 	vertices := 1
 	if m.extras != 0 {
-		vertices += len(s.extras.at(m.extras).vertices)
+		vertices += len(s.extras.At(m.extras).vertices)
 	}
 	if m.recipients == 0 {
 		vertices = 0
@@ -64,7 +64,7 @@ func (s *Scheduler) ByLogID(logID string, limit int) []MessageID {
 	}
 	for _, n := range s.unloaded.withLogID(logID) {
 		if len(ids) < limit {
-			ids = append(ids, s.unloaded.stubs.at(n).id)
+			ids = append(ids, s.unloaded.stubs.At(n).id)
 		}
 	}
 	return ids
@@ -99,7 +99,7 @@ func (s *Scheduler) Counts() Counts {
 func (s *Scheduler) Shares() SharesView {
 	var v SharesView
 	visited := 0
-	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
+	for r := s.ringOrder.Head; r != nil; r = s.ringOrder.Next(r) {
 		for _, share := range r.shares {
 			if visited++; visited > maxShares {
 				return v
@@ -114,7 +114,7 @@ func (s *Scheduler) Shares() SharesView {
 }
 
 func (s *Scheduler) viewRing(r *ring) *RingView {
-	v := &RingView{Threads: r.members.len, Vertices: r.vertices}
+	v := &RingView{Threads: r.members.Len, Vertices: r.vertices}
 	if r == &s.orphans {
 		return v
 	}
@@ -132,7 +132,7 @@ func (s *Scheduler) viewRing(r *ring) *RingView {
 func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	v := &ThreadView{
 		Channel: t.key.channel, Host: t.key.host,
-		Vertices: t.vertices.len + t.notLoaded(), NotLoaded: t.notLoaded(), Recipients: t.recipients, Attempts: t.attempts,
+		Vertices: t.vertices.Len + t.notLoaded(), NotLoaded: t.notLoaded(), Recipients: t.recipients, Attempts: t.attempts,
 		Shares: t.queue().flows.len(),
 		Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
 		InitialWindow: min(t.params.InitialConcurrency, max(1, t.params.MaxThr)), Sessions: t.busy, Held: t.held,
@@ -166,7 +166,7 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	}
 	s.viewEffects(v, t)
 	v.Site = s.knownSite(t.key)
-	if last := s.diagnostics.get(t.diagnostic); last != nil {
+	if last := s.diagnostics.Get(t.diagnostic); last != nil {
 		v.Last = last.text
 	}
 	for i, a := range t.agents {
@@ -214,8 +214,8 @@ func (t *thread) nextWake() instant {
 	if at := t.wakeTimes.earliest(); at != 0 {
 		next = at.instant()
 	}
-	if t.stubs != nil && t.stubs.times.next() != never {
-		next = min(next, t.stubs.times.next().second().instant())
+	if t.stubs != nil && t.stubs.times.Next() != never {
+		next = min(next, t.stubs.times.Next().second().instant())
 	}
 	return next
 }
@@ -273,7 +273,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 			view.Wait = WaitMessage
 		}
 		if v.queue == t.active && v.flow != 0 {
-			first, _ := s.flows.at(v.flow).first()
+			first, _ := s.flows.At(v.flow).first()
 			view.Next = first == v.ref
 		}
 	case fed:
@@ -298,18 +298,18 @@ func (s *Scheduler) unloadedMessage(id MessageID) *MessageView {
 	if first == 0 {
 		return nil
 	}
-	one := s.unloaded.stubs.at(first)
+	one := s.unloaded.stubs.At(first)
 	view := &MessageView{Message: id, Path: one.path(), ModifiedAt: one.modifiedAt.time(), NotLoaded: true}
 	for _, n := range s.unloaded.of(first) {
 		view.Vertices++
-		view.Recipients += int(s.unloaded.stubs.at(n).open)
+		view.Recipients += int(s.unloaded.stubs.At(n).open)
 	}
 	return view
 }
 
 // viewStub returns a vertex that is not loaded.
 func (s *Scheduler) viewStub(n stubRef) *VertexView {
-	one := s.unloaded.stubs.at(n)
+	one := s.unloaded.stubs.At(n)
 	t := s.stubThread(one)
 	view := &VertexView{
 		Message: one.id, Path: one.path(), Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
@@ -320,7 +320,7 @@ func (s *Scheduler) viewStub(n stubRef) *VertexView {
 			view.Ordered, view.OrderedTo = o.Verb, o.To
 		}
 	}
-	switch state, at := s.stateOf(one, t); state {
+	switch state, at := s.stateOf(n); state {
 	case due:
 		view.Wait, view.StartError = s.waitOf(t), s.startError(t)
 	case waiting:
@@ -339,7 +339,7 @@ func (s *Scheduler) viewStub(n stubRef) *VertexView {
 
 func (s *Scheduler) viewRecipient(r *recipient) RecipientView {
 	v := RecipientView{Offset: int64(r.offset), Attempts: int(r.attempts)}
-	if last := s.diagnostics.get(r.diagnostic); last != nil {
+	if last := s.diagnostics.Get(r.diagnostic); last != nil {
 		v.Last = last.text
 		v.Code, _, _ = strings.Cut(ta.Notary(last.notary).Code(), " ") // without the comment
 	}

@@ -126,8 +126,8 @@ func (h *harness) notePending(key threadKey) {
 	if t == nil {
 		return
 	}
-	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		v := h.s.vertices.at(ref)
+	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
+		v := h.s.vertices.At(ref)
 		for i := range v.len() {
 			r := h.s.recipient(v, i)
 			if v.state != fed && v.state != reading && r.state != writing && r.state != done {
@@ -150,8 +150,8 @@ func (h *harness) stubsIn(t *thread) (ids []MessageID) {
 	if t.stubs == nil {
 		return nil
 	}
-	for n := t.stubs.all.head; n != 0; n = t.stubs.all.next(n) {
-		ids = append(ids, h.s.unloaded.stubs.at(n).id)
+	for n := t.stubs.all.Head; n != 0; n = t.stubs.all.Next(n) {
+		ids = append(ids, h.s.unloaded.stubs.At(n).id)
 	}
 	return ids
 }
@@ -292,8 +292,8 @@ func (h *harness) isIn(id MessageID, key threadKey) bool {
 
 // messagesIn returns the messages of a thread.
 func (h *harness) messagesIn(t *thread) (ids []MessageID) {
-	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
-		ids = append(ids, h.s.messageOf(h.s.vertices.at(ref)).id)
+	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
+		ids = append(ids, h.s.messageOf(h.s.vertices.At(ref)).id)
 	}
 	return append(ids, h.stubsIn(t)...)
 }
@@ -301,8 +301,8 @@ func (h *harness) messagesIn(t *thread) (ids []MessageID) {
 // serveAll has everything tried once. What was held and never fed since must
 // not expire; it waits for a clause, or for an ETRN.
 func (h *harness) serveAll() {
-	for ref := range h.s.byID.each {
-		m := h.s.messages.at(ref)
+	for ref := range h.s.byID.Each {
+		m := h.s.messages.At(ref)
 		h.s.eachVertex(m, func(v *vertex) {
 			for i := range v.len() {
 				if r := h.s.recipient(v, i); v.state != 0 && r.state == open && r.flags&mustAttempt == 0 {

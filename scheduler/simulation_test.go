@@ -376,7 +376,7 @@ func (h *harness) drain() {
 			h.serveAll()
 		}
 		if n > 20_000 {
-			h.t.Fatalf("%d messages are stuck: %+v", h.s.byID.n, h.s.Counts())
+			h.t.Fatalf("%d messages are stuck: %+v", h.s.byID.Len(), h.s.Counts())
 		}
 		h.round()
 	}

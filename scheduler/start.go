@@ -195,7 +195,7 @@ func (d *dispatch) clearStartFailures(clause string) {
 		return
 	}
 	delete(d.startFailures, clause)
-	for r := d.ringOrder.head; r != nil; r = d.ringOrder.next(r) {
+	for r := d.ringOrder.Head; r != nil; r = d.ringOrder.Next(r) {
 		if r.clause == clause && r.backoff.isPlanned() {
 			d.plan(&r.backoff, d.now)
 		}

@@ -16,9 +16,9 @@ const (
 	lockedDelay   = 32 * time.Second // for a recipient that a live process has locked
 )
 
-// store has the actions on control files that have no answer yet. Each is kept
+// unwritten has the actions on control files that have no answer yet. Each is kept
 // until it is known to be on disk. One that has failed is issued again.
-type store struct {
+type unwritten struct {
 	last    Op
 	pending map[Op]*pending
 	spare   []*pending // answered ones, for reuse

@@ -1,31 +1,37 @@
 package scheduler
 
+import (
+	"slices"
+
+	"zsched/scheduler/store"
+)
+
 // Stubs: what stays in memory of a message that is not loaded (PARAMactive-limit,
 // PARAMrecipient-limit). unload.go says when a message is unloaded, load.go when it is loaded
 // again.
 
 // stub stands for a vertex of a message whose control file must be read before the vertex can
-// be fed. A message is either wholly loaded or wholly stubs. A stub has no pointers (see slab).
+// be fed. A message is either wholly loaded or wholly stubs. A stub has no pointers (see package store).
 //
 // A stub is due, waiting, or blocked, as its vertex would be, and counts as such. Those that are
 // due are in a queue of the thread, and the others are in threadStubs.times. While its file is
 // being read, a stub is in neither.
 type stub struct {
-	id             MessageID
-	modifiedAt     date // mtime of the message file
-	thread         threadRef
-	links[stubRef]                // in the thread
-	queued         links[stubRef] // in a queue of the thread
-	next           stubRef        // of the message, in the order of its vertices; 0: none
-	index          int32          // in threadStubs.times; 0: it is due, or being read
-	offset         uint32         // of the first recipient, for the saved state
-	open           int32          // recipients that are not done
-	fedAt          second         // as in vertex
-	waits          uint32         // as suspensionsWhenDue in vertex
-	attempts       uint8          // the fewest of its recipients; stops at the maximum
-	told           uint8          // how many of the reporttimes had passed when it was last loaded
-	retry          uint8          // as in vertex
-	flags          stubFlags      // and how many hash levels the path has
+	id                   MessageID
+	modifiedAt           date // mtime of the message file
+	thread               threadRef
+	store.Links[stubRef]                      // in the thread
+	queued               store.Links[stubRef] // in a queue of the thread
+	next                 stubRef              // of the message, in the order of its vertices; 0: none
+	index                int32                // in threadStubs.times; 0: it is due, or being read
+	offset               uint32               // of the first recipient, for the saved state
+	open                 int32                // recipients that are not done
+	fedAt                second               // as in vertex
+	waits                uint32               // as suspensionsWhenDue in vertex
+	attempts             uint8                // the fewest of its recipients; stops at the maximum
+	told                 uint8                // how many of the reporttimes had passed when it was last loaded
+	retry                uint8                // as in vertex
+	flags                stubFlags            // and how many hash levels the path has
 }
 
 type (
@@ -45,24 +51,24 @@ const (
 
 // unloaded has all mail that is not loaded.
 type unloaded struct {
-	stubs     slab[stubRef, stub]
-	byID      slabIndex[stubRef]      // the first stub of each message
-	logHashes column[stubRef, uint32] // of the log identity, for the first stub of a message
-	looks     watch[stubRef]          // when something must be written: an expiry, a notice
-	plans     map[MessageID]stubPlan  // for few messages
-	loading   map[MessageID]*load     // being read
-	urgent    []MessageID             // to be loaded because something must be written, in order
-	isUrgent  map[MessageID]bool      // of those in urgent
-	writes    int                     // loads of urgent mail under way
+	stubs     store.Slab[stubRef, stub]
+	byID      store.SlabIndex[stubRef]      // the first stub of each message
+	logHashes store.Column[stubRef, uint32] // of the log identity, for the first stub of a message
+	looks     watch[stubRef]                // when something must be written: an expiry, a notice
+	plans     map[MessageID]stubPlan        // for few messages
+	loading   map[MessageID]*load           // being read
+	urgent    []MessageID                   // to be loaded because something must be written, in order
+	isUrgent  map[MessageID]bool            // of those in urgent
+	writes    int                           // loads of urgent mail under way
 	obsoleted map[MessageID][]obsoletion
-	filling   list[*thread] // with due stubs, and little mail that is loaded
+	filling   store.List[*thread] // with due stubs, and little mail that is loaded
 	// What is not loaded. Messages that are being read count as loaded.
 	messages, recipients int
 	candidates           []candidate // messages that may be unloaded at the end of the Step
 
 	// Where a stub keeps its places in its thread.
-	links  func(stubRef) *links[stubRef]
-	queued func(stubRef) *links[stubRef]
+	links  func(stubRef) *store.Links[stubRef]
+	queued func(stubRef) *store.Links[stubRef]
 	index  func(stubRef) *int32
 }
 
@@ -75,34 +81,34 @@ type stubPlan struct {
 
 // threadStubs is the stubs of a thread.
 type threadStubs struct {
-	all    list[stubRef]
-	queues [2]list[stubRef] // due ones, for each queue of the thread
-	times  heap[stubRef]    // waiting ones by the end of their wait, and blocked ones (never)
-	wake   timer            // at the first of times
+	all    store.List[stubRef]
+	queues [2]store.List[stubRef]       // due ones, for each queue of the thread
+	times  store.Heap[instant, stubRef] // waiting ones by the end of their wait, and blocked ones (never)
+	wake   timer                        // at the first of times
 	// loading is how many of those that are due are being read.
 	loading int
 	// hungry says that it is in ring.hungry, and filling that it is in unloaded.filling.
 	hungry, filling           bool
-	hungryLinks, fillingLinks links[*thread]
+	hungryLinks, fillingLinks store.Links[*thread]
 }
 
 func (u *unloaded) init() {
-	u.byID = newSlabIndex(func(n stubRef) uint64 { return uint64(u.stubs.at(n).id) })
+	u.byID = store.NewSlabIndex(func(n stubRef) uint64 { return uint64(u.stubs.At(n).id) })
 	u.plans, u.loading, u.isUrgent = make(map[MessageID]stubPlan), make(map[MessageID]*load), make(map[MessageID]bool)
 	u.obsoleted = make(map[MessageID][]obsoletion)
-	u.links = func(n stubRef) *links[stubRef] { return &u.stubs.at(n).links }
-	u.queued = func(n stubRef) *links[stubRef] { return &u.stubs.at(n).queued }
-	u.index = func(n stubRef) *int32 { return &u.stubs.at(n).index }
+	u.links = func(n stubRef) *store.Links[stubRef] { return &u.stubs.At(n).Links }
+	u.queued = func(n stubRef) *store.Links[stubRef] { return &u.stubs.At(n).queued }
+	u.index = func(n stubRef) *int32 { return &u.stubs.At(n).index }
 	u.looks.first = noLook
-	u.filling.of = func(t *thread) *links[*thread] { return &t.stubs.fillingLinks }
+	u.filling.Of = func(t *thread) *store.Links[*thread] { return &t.stubs.fillingLinks }
 }
 
 // find returns the first stub of a message, or 0.
-func (u *unloaded) find(id MessageID) stubRef { return u.byID.find(uint64(id)) }
+func (u *unloaded) find(id MessageID) stubRef { return u.byID.Find(uint64(id)) }
 
 // of returns the stubs of a message, by the first of them.
 func (u *unloaded) of(first stubRef) (all []stubRef) {
-	for n := first; n != 0; n = u.stubs.at(n).next {
+	for n := first; n != 0; n = u.stubs.At(n).next {
 		all = append(all, n)
 	}
 	return all
@@ -112,7 +118,7 @@ func (u *unloaded) of(first stubRef) (all []stubRef) {
 // match is possible, because the hash has 32 bits.
 func (u *unloaded) withLogID(logID string) (found []stubRef) {
 	hash := shortHash(hashLogID(logID))
-	for n, h := range u.logHashes.all {
+	for n, h := range u.logHashes.All {
 		if h == hash && hash != 0 {
 			found = append(found, n)
 		}
@@ -128,7 +134,7 @@ func shortHash(logHash uint64) uint32 {
 }
 
 // stubThread returns the thread of a stub.
-func (q *queue) stubThread(s *stub) *thread { return *q.threadTable.at(s.thread) }
+func (q *queue) stubThread(s *stub) *thread { return *q.threadTable.At(s.thread) }
 
 // path returns the name of the control file below transport/.
 func (s *stub) path() string { return pathOf(s.id, int(s.flags&stubLevels)) }
@@ -144,8 +150,8 @@ func (s *stub) undoRetryStep() {
 func (q *queue) obtainStubs(t *thread) *threadStubs {
 	if t.stubs == nil {
 		x := new(threadStubs)
-		x.all.of, x.times.index = q.unloaded.links, q.unloaded.index
-		x.queues[0].of, x.queues[1].of = q.unloaded.queued, q.unloaded.queued
+		x.all.Of, x.times.Index = q.unloaded.links, q.unloaded.index
+		x.queues[0].Of, x.queues[1].Of = q.unloaded.queued, q.unloaded.queued
 		x.wake.due = func(s *Scheduler) { s.work += s.wakeStubs(t) }
 		t.stubs = x
 	}
@@ -154,7 +160,7 @@ func (q *queue) obtainStubs(t *thread) *threadStubs {
 
 // isEmpty reports whether the thread has no mail.
 func (t *thread) isEmpty() bool {
-	return t.vertices.len == 0 && (t.stubs == nil || t.stubs.all.len == 0)
+	return t.vertices.Len == 0 && (t.stubs == nil || t.stubs.all.Len == 0)
 }
 
 // notLoaded is how many vertices of the thread are not loaded.
@@ -162,7 +168,7 @@ func (t *thread) notLoaded() int {
 	if t.stubs == nil {
 		return 0
 	}
-	return t.stubs.all.len
+	return t.stubs.all.Len
 }
 
 // dueStubs is how many due stubs may be loaded in this run.
@@ -170,7 +176,7 @@ func (t *thread) dueStubs() int {
 	if t.stubs == nil {
 		return 0
 	}
-	return t.stubs.queues[t.active].len
+	return t.stubs.queues[t.active].Len
 }
 
 // addStub puts the stub of a vertex into its thread.
@@ -182,7 +188,7 @@ func (q *queue) addStub(m *message, v *vertex, s *stub, n stubRef) {
 	s.attempts, s.told = ^uint8(0), uint8(min(q.reportTimesPassed(t, m.modifiedAt), 255))
 	q.describeRecipients(s, v, m.flags&nullSender == 0)
 	x := q.obtainStubs(t)
-	x.all.append(n)
+	x.all.Append(n)
 	for _, w := range q.walks {
 		w.stubAdded(t, n)
 	}
@@ -191,9 +197,9 @@ func (q *queue) addStub(m *message, v *vertex, s *stub, n stubRef) {
 	case due:
 		q.queueStub(t, n, v.queue)
 	case waiting:
-		x.times.put(v.wakeAt, n)
+		x.times.Put(v.wakeAt, n)
 	default:
-		x.times.put(never, n)
+		x.times.Put(never, n)
 	}
 	t.recipients += int(v.open)
 	t.modTimes.add(m.modifiedAt.second())
@@ -208,12 +214,12 @@ func (q *queue) countStub(t *thread, state vertexState, n int32) {
 
 // queueStub puts a stub that is due into one of the two queues of its thread.
 func (q *queue) queueStub(t *thread, n stubRef, queue uint8) {
-	s := q.unloaded.stubs.at(n)
+	s := q.unloaded.stubs.At(n)
 	s.flags &^= stubSecondQueue
 	if queue == 1 {
 		s.flags |= stubSecondQueue
 	}
-	t.stubs.queues[queue].append(n)
+	t.stubs.queues[queue].Append(n)
 }
 
 // queueOf returns the queue that a due stub is in.
@@ -224,30 +230,26 @@ func (s *stub) queueOf() uint8 {
 	return 0
 }
 
-// stateOf returns the state of a stub whose file is not being read.
-func (q *queue) stateOf(s *stub, t *thread) (state vertexState, wakeAt instant) {
+// stateOf returns the state of a stub, and the end of its wait.
+func (q *queue) stateOf(n stubRef) (state vertexState, wakeAt instant) {
+	s := q.unloaded.stubs.At(n)
+	if l := q.unloaded.loading[s.id]; l != nil {
+		i := slices.Index(l.stubs, n)
+		return l.states[i], l.times[i]
+	}
 	if s.index == 0 {
 		return due, 0
 	}
-	if at := t.stubs.times.at(int(s.index) - 1).key; at != never {
+	if at := q.stubThread(s).stubs.times.KeyOf(n); at != never {
 		return waiting, at
 	}
 	return blocked, 0
 }
 
-// isBlocked reports whether a stub waits for something else than a time.
-func (q *queue) isBlocked(s *stub) bool {
-	if l := q.unloaded.loading[s.id]; l != nil {
-		return false
-	}
-	state, _ := q.stateOf(s, q.stubThread(s))
-	return state == blocked
-}
-
 // makeStubDue ends the wait of a stub.
 func (q *queue) makeStubDue(t *thread, n stubRef) {
-	s := q.unloaded.stubs.at(n)
-	t.stubs.times.remove(n)
+	s := q.unloaded.stubs.At(n)
+	t.stubs.times.Remove(n)
 	q.countStub(t, waiting, -1)
 	q.countStub(t, due, 1)
 	s.waits = t.waits()
@@ -262,8 +264,8 @@ func (q *queue) makeStubDue(t *thread, n stubRef) {
 // wakeStubs makes those stubs of a thread due whose wait is over, a slice at a time. It returns
 // how many.
 func (q *queue) wakeStubs(t *thread) (n int) {
-	for ; n < wakeSlice && t.stubs.times.next() <= q.now; n++ {
-		q.makeStubDue(t, t.stubs.times.first())
+	for ; n < wakeSlice && t.stubs.times.Next() <= q.now; n++ {
+		q.makeStubDue(t, t.stubs.times.First())
 	}
 	t.setSessionCap(false)
 	q.updateThread(t)
@@ -299,21 +301,21 @@ func (q *queue) describeRecipients(s *stub, v *vertex, hasSender bool) {
 // dropStub takes a stub, which has been read, out of its thread and frees it. The index of its
 // message must not find it any more.
 func (q *queue) dropStub(n stubRef, state vertexState) {
-	s := q.unloaded.stubs.at(n)
+	s := q.unloaded.stubs.At(n)
 	t := q.stubThread(s)
 	q.countStub(t, state, -1)
 	for _, w := range q.walks {
 		w.stubLeaves(n)
 	}
-	t.stubs.all.remove(n)
+	t.stubs.all.Remove(n)
 	t.recipients -= int(s.open)
 	t.modTimes.remove(s.modifiedAt.second())
 	t.memberOf.vertices--
 	q.counts.Vertices--
 	q.counts.Recipients -= int(s.open)
 	q.unloaded.looks.set(n, noDate)
-	q.unloaded.logHashes.set(n, 0)
-	q.unloaded.stubs.release(n)
+	q.unloaded.logHashes.Set(n, 0)
+	q.unloaded.stubs.Release(n)
 }
 
 // updateStubs notes where a thread waits for its stubs to be loaded, and returns for how many
@@ -324,9 +326,9 @@ func (q *queue) updateStubs(t *thread, free int) int {
 	if hungry := mayLoad && free > x.loading; hungry != x.hungry {
 		x.hungry = hungry
 		if hungry {
-			t.ring.hungry.append(t)
+			t.ring.hungry.Append(t)
 		} else {
-			t.ring.hungry.remove(t)
+			t.ring.hungry.Remove(t)
 		}
 	}
 	ahead := t.params.Quantum
@@ -336,12 +338,12 @@ func (q *queue) updateStubs(t *thread, free int) int {
 	if filling := mayLoad && t.queue().len()+x.loading < ahead; filling != x.filling {
 		x.filling = filling
 		if filling {
-			q.unloaded.filling.append(t)
+			q.unloaded.filling.Append(t)
 		} else {
-			q.unloaded.filling.remove(t)
+			q.unloaded.filling.Remove(t)
 		}
 	}
-	q.plan(&x.wake, x.times.next())
+	q.plan(&x.wake, x.times.Next())
 	return x.loading + dueNow
 }
 
@@ -354,11 +356,11 @@ func (q *queue) leaveLists(t *thread) {
 	t.memberOf.loading -= x.loading
 	if x.hungry {
 		x.hungry = false
-		t.ring.hungry.remove(t)
+		t.ring.hungry.Remove(t)
 	}
 	if x.filling {
 		x.filling = false
-		q.unloaded.filling.remove(t)
+		q.unloaded.filling.Remove(t)
 	}
 	q.plan(&x.wake, never)
 }

@@ -5,7 +5,7 @@ package scheduler
 
 // planLook plans when something must be written about a stub.
 func (q *queue) planLook(n stubRef) {
-	s := q.unloaded.stubs.at(n)
+	s := q.unloaded.stubs.At(n)
 	t := q.stubThread(s)
 	look := q.nextLookAt(t, s.modifiedAt, s.flags&stubMustAttempt == 0, q.stubOverdue(s, t))
 	if p, found := q.unloaded.plans[s.id]; found {
@@ -57,8 +57,8 @@ func (q *queue) replanStubs(t *thread) {
 	if t.stubs == nil {
 		return
 	}
-	for n := t.stubs.all.head; n != 0; n = t.stubs.all.next(n) {
-		s := q.unloaded.stubs.at(n)
+	for n := t.stubs.all.Head; n != 0; n = t.stubs.all.Next(n) {
+		s := q.unloaded.stubs.At(n)
 		s.told = min(s.told, uint8(min(q.reportTimesPassed(t, s.modifiedAt), 255)))
 		if q.unloaded.loading[s.id] == nil {
 			q.planLook(n)
@@ -73,7 +73,7 @@ func (q *queue) lookAtStubs() {
 		return
 	}
 	for _, n := range u.looks.take(q.date, maxUrgent) {
-		s := u.stubs.at(n)
+		s := u.stubs.At(n)
 		if s.id == 0 {
 			continue
 		}
@@ -103,7 +103,7 @@ type obsoletion struct {
 // obsoleteStubs loads the messages that a new message may replace.
 func (q *queue) obsoleteStubs(by *message, logID string) {
 	for _, n := range q.unloaded.withLogID(logID) {
-		id := q.unloaded.stubs.at(n).id
+		id := q.unloaded.stubs.At(n).id
 		q.unloaded.obsoleted[id] = append(q.unloaded.obsoleted[id], obsoletion{by.id, logID, q.errorTo(by), by.owner})
 		q.loadSoon(id)
 	}

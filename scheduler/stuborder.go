@@ -12,12 +12,12 @@ func (q *queue) updateStubsInBulk(t *thread, e bulkUpdate) {
 		return
 	}
 	if e&releaseHeld != 0 {
-		for n := t.stubs.all.head; n != 0; n = t.stubs.all.next(n) {
-			q.unloaded.stubs.at(n).flags |= stubMustAttempt
+		for n := t.stubs.all.Head; n != 0; n = t.stubs.all.Next(n) {
+			q.unloaded.stubs.At(n).flags |= stubMustAttempt
 		}
 	}
 	wake := func(n stubRef, at instant) instant {
-		s := q.unloaded.stubs.at(n)
+		s := q.unloaded.stubs.At(n)
 		switch {
 		case at == never:
 		case e&wakeWaiting != 0:
@@ -28,10 +28,10 @@ func (q *queue) updateStubsInBulk(t *thread, e bulkUpdate) {
 		}
 		return at
 	}
-	t.stubs.times.rekey(wake)
+	t.stubs.times.Rekey(wake)
 	for _, l := range q.unloaded.loading {
 		for i, n := range l.stubs {
-			if l.states[i] == waiting && q.unloaded.stubs.at(n).thread == t.ref {
+			if l.states[i] == waiting && q.unloaded.stubs.At(n).thread == t.ref {
 				l.times[i] = wake(n, l.times[i])
 			}
 		}
@@ -58,9 +58,9 @@ func (q *queue) moveStubs(t *thread, from uint8) {
 	if t.stubs == nil {
 		return
 	}
-	for l := &t.stubs.queues[from]; l.len > 0; {
-		n := l.head
-		l.remove(n)
+	for l := &t.stubs.queues[from]; l.Len > 0; {
+		n := l.Head
+		l.Remove(n)
 		q.queueStub(t, n, 1-from)
 	}
 }
@@ -68,17 +68,17 @@ func (q *queue) moveStubs(t *thread, from uint8) {
 // orderStubs executes an order on a message that is not loaded, given by its first stub, or has
 // the message loaded for it. It returns how many recipients are affected.
 func (dv *delivery) orderStubs(e *Ordered, first stubRef, targets []Target) (n int) {
-	id := dv.unloaded.stubs.at(first).id
+	id := dv.unloaded.stubs.At(first).id
 	saved := dv.savedOrders[id]
 	isHeld := slices.ContainsFunc(saved, func(o SavedOrder) bool { return o.Verb == VerbHold })
 	if e.Verb == VerbRetry && len(saved) > 0 || e.Verb == VerbRelease && !isHeld || e.movesAway() && isHeld {
 		return 0
 	}
 	touched := slices.DeleteFunc(dv.stubsOf(e, first, targets), func(ref stubRef) bool {
-		s := dv.unloaded.stubs.at(ref)
+		s := dv.unloaded.stubs.At(ref)
 		key := dv.stubThread(s).key
 		isThere := e.Verb == VerbReroute && !e.Back && key == threadKey{e.To.Channel, e.To.Host}
-		if isThere || e.Verb == VerbRetry && dv.isBlocked(s) {
+		if isThere || e.Verb == VerbRetry && dv.isBlocked(ref) {
 			return true
 		}
 		if only := e.Only[id]; only != nil && e.Verb.takesParts() {
@@ -91,7 +91,7 @@ func (dv *delivery) orderStubs(e *Ordered, first stubRef, targets []Target) (n i
 	if n == 0 || e.DryRun {
 		return n
 	}
-	dv.noteTouchedMessage(e, id, dv.unloaded.stubs.at(first).modifiedAt, n)
+	dv.noteTouchedMessage(e, id, dv.unloaded.stubs.At(first).modifiedAt, n)
 	switch e.Verb {
 	case VerbRetry:
 		for _, ref := range touched {
@@ -108,10 +108,16 @@ func (dv *delivery) orderStubs(e *Ordered, first stubRef, targets []Target) (n i
 	return n
 }
 
+// isBlocked reports whether a stub waits for something else than a time.
+func (dv *delivery) isBlocked(n stubRef) bool {
+	state, _ := dv.stateOf(n)
+	return state == blocked
+}
+
 // stubsOf returns those stubs of a message that are targets of an order.
 func (q *queue) stubsOf(e *Ordered, first stubRef, targets []Target) []stubRef {
 	return slices.DeleteFunc(q.unloaded.of(first), func(n stubRef) bool {
-		key := q.stubThread(q.unloaded.stubs.at(n)).key
+		key := q.stubThread(q.unloaded.stubs.At(n)).key
 		return e.Verb != VerbHold && !slices.ContainsFunc(targets, func(t Target) bool {
 			return t.Channel == "" && t.Host == "" || threadKey{t.Channel, t.Host} == key
 		})
@@ -120,7 +126,7 @@ func (q *queue) stubsOf(e *Ordered, first stubRef, targets []Target) []stubRef {
 
 // retryStub makes a stub due now, as retryNow does with a vertex.
 func (dv *delivery) retryStub(n stubRef) {
-	s := dv.unloaded.stubs.at(n)
+	s := dv.unloaded.stubs.At(n)
 	t := dv.stubThread(s)
 	dv.retryThread(t)
 	if l := dv.unloaded.loading[s.id]; l != nil {
@@ -130,7 +136,7 @@ func (dv *delivery) retryStub(n stubRef) {
 		s.undoRetryStep()
 		dv.makeStubDue(t, n)
 	} else if queue := s.queueOf(); queue != t.active {
-		t.stubs.queues[queue].remove(n)
+		t.stubs.queues[queue].Remove(n)
 		dv.queueStub(t, n, t.active)
 	}
 	dv.updateThread(t)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/store"
 )
 
 // Threads: the mail for one channel and host. The window is in window.go, the
@@ -67,9 +68,9 @@ type thread struct {
 	// the other has those for the next run of a queueonly thread.
 	// Invariant: only a queueonly thread has vertices for a next run. All of
 	// its due vertices are there while it is not running.
-	vertices   list[vertexRef]     // that are loaded, in the order in which they joined
-	states     [vertexStates]int32 // vertices by state
-	recipients int                 // not done, loaded or not
+	vertices   store.List[vertexRef] // that are loaded, in the order in which they joined
+	states     [vertexStates]int32   // vertices by state
+	recipients int                   // not done, loaded or not
 
 	parked []*flow // that picks do not find until the thread opens
 	queues [2]dueQueue
@@ -95,7 +96,7 @@ type thread struct {
 	attempts    int  // results so far
 
 	wakeTimes   timeMultiset // of the waiting vertices
-	memberLinks links[*thread]
+	memberLinks store.Links[*thread]
 	revivable   int32     // waiting vertices that a revival of the thread makes due
 	nextUpdate  vertexRef // where the bulk updates continue; 0: none
 }
@@ -107,7 +108,7 @@ func (t *thread) mayFeed() bool {
 
 // isHeld reports whether the thread is held, or all of its mail is.
 func (t *thread) isHeld() bool {
-	return t.held || t.vertices.len > 0 && int(t.states[held]) == t.vertices.len+t.notLoaded()
+	return t.held || t.vertices.Len > 0 && int(t.states[held]) == t.vertices.Len+t.notLoaded()
 }
 
 func (q *queue) obtainThread(key threadKey) *thread {
@@ -115,9 +116,9 @@ func (q *queue) obtainThread(key threadKey) *thread {
 		return t
 	}
 	t := &thread{key: key, channel: q.obtainChannel(key.channel), held: q.holdOrders.threads[key] != nil}
-	ref, entry := q.threadTable.alloc()
+	ref, entry := q.threadTable.Alloc()
 	t.ref, *entry = ref, t
-	t.vertices.of = q.threadLinks
+	t.vertices.Of = q.threadLinks
 	q.threads[key] = t
 	q.counts.Threads++
 	order := q.holdOrders.suspended[key]
@@ -147,7 +148,7 @@ func (t *thread) backlog() int {
 func (t *thread) dueIn(queue uint8) int {
 	n := t.queues[queue].len()
 	if t.stubs != nil {
-		n += t.stubs.queues[queue].len
+		n += t.stubs.queues[queue].Len
 	}
 	return n
 }
@@ -188,8 +189,8 @@ func (q *queue) assignRing(t *thread) {
 	t.ring, t.memberOf = r, to
 	q.threadSequence++
 	t.sequence = q.threadSequence
-	t.memberOf.members.append(t)
-	t.memberOf.vertices += t.vertices.len + t.notLoaded()
+	t.memberOf.members.Append(t)
+	t.memberOf.vertices += t.vertices.Len + t.notLoaded()
 	if t.stubs != nil {
 		t.memberOf.loading += t.stubs.loading
 	}
@@ -200,9 +201,9 @@ func (q *queue) assignRing(t *thread) {
 
 // eachLoaded calls f for each vertex of the thread that is loaded.
 func (q *queue) eachLoaded(t *thread, f func(*vertex)) {
-	for ref := t.vertices.head; ref != 0; {
-		next := t.vertices.next(ref)
-		f(q.vertices.at(ref))
+	for ref := t.vertices.Head; ref != 0; {
+		next := t.vertices.Next(ref)
+		f(q.vertices.At(ref))
 		ref = next
 	}
 }
@@ -232,8 +233,8 @@ func (q *queue) detachThread(t *thread) {
 		w.threadLeaves(t)
 	}
 	q.leaveLists(t)
-	t.memberOf.members.remove(t)
-	t.memberOf.vertices -= t.vertices.len + t.notLoaded()
+	t.memberOf.members.Remove(t)
+	t.memberOf.vertices -= t.vertices.Len + t.notLoaded()
 	r := t.ring
 	t.ring, t.memberOf = nil, nil
 	if r == nil {
@@ -245,7 +246,7 @@ func (q *queue) detachThread(t *thread) {
 }
 
 func (q *queue) linkVertex(t *thread, v *vertex) {
-	t.vertices.append(v.ref)
+	t.vertices.Append(v.ref)
 	t.modTimes.add(q.messageOf(v).modifiedAt.second())
 	t.states[v.state]++
 	t.memberOf.vertices++
@@ -254,9 +255,9 @@ func (q *queue) linkVertex(t *thread, v *vertex) {
 func (q *queue) unlinkVertex(v *vertex) {
 	t := q.threadOf(v)
 	if t.nextUpdate == v.ref {
-		t.nextUpdate = v.next
+		t.nextUpdate = v.Next
 	}
-	t.vertices.remove(v.ref)
+	t.vertices.Remove(v.ref)
 	t.modTimes.remove(q.messageOf(v).modifiedAt.second())
 	t.states[v.state]--
 	t.recipients -= int(v.open)
@@ -284,7 +285,7 @@ func (q *queue) makeDue(v *vertex) {
 // updateThread updates what depends on the state of the thread, above all how
 // many sessions it wants from its ring. It drops the thread if it is empty.
 func (q *queue) updateThread(t *thread) {
-	if t.running && t.backlog() == 0 && t.nextUpdate == 0 && (t.stubs == nil || t.stubs.times.next() > q.now) {
+	if t.running && t.backlog() == 0 && t.nextUpdate == 0 && (t.stubs == nil || t.stubs.times.Next() > q.now) {
 		t.running = false
 	}
 	if x := t.shaping; x != nil {
@@ -346,8 +347,8 @@ func (q *queue) dropThread(t *thread) {
 		}
 	}
 	delete(q.threads, t.key)
-	q.diagnostics.release(t.diagnostic)
-	q.threadTable.release(t.ref)
+	q.diagnostics.Release(t.diagnostic)
+	q.threadTable.Release(t.ref)
 	q.counts.Threads--
 }
 

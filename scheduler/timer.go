@@ -16,20 +16,20 @@ func (t *timer) isPlanned() bool { return t.index != 0 }
 // plan plans a timer for an instant, in place of what was planned before; never: nothing.
 func (ag *agenda) plan(t *timer, at instant) {
 	if at == never {
-		ag.timers.remove(t)
+		ag.timers.Remove(t)
 		return
 	}
-	ag.timers.put(at, t)
+	ag.timers.Put(at, t)
 }
 
 // planDate plans a timer for a date, in place of what was planned before; noDate: nothing.
 // A timer is always planned for instants, or always for dates.
 func (ag *agenda) planDate(t *timer, at date) {
 	if at == noDate {
-		ag.dates.remove(t)
+		ag.dates.Remove(t)
 		return
 	}
-	ag.dates.put(instant(at), t)
+	ag.dates.Put(instant(at), t)
 }
 
 // plannedAt returns for when a timer is planned; never: it is not.
@@ -37,7 +37,7 @@ func (ag *agenda) plannedAt(t *timer) instant {
 	if !t.isPlanned() {
 		return never
 	}
-	return ag.timers.keyOf(t)
+	return ag.timers.KeyOf(t)
 }
 
 // plannedDate returns for which date a timer is planned; noDate: it is not.
@@ -45,7 +45,7 @@ func (ag *agenda) plannedDate(t *timer) date {
 	if !t.isPlanned() {
 		return noDate
 	}
-	return date(ag.dates.keyOf(t))
+	return date(ag.dates.KeyOf(t))
 }
 
 // wakeSlice bounds how much work one Tick does, of timers and of vertices each, so that a
@@ -55,10 +55,10 @@ const wakeSlice = 500
 
 // wakeTimers does what is planned up to now.
 func (s *Scheduler) wakeTimers() {
-	for s.work = 0; s.work < wakeSlice && s.timers.next() <= s.now; s.work++ {
-		s.timers.pop().due(s)
+	for s.work = 0; s.work < wakeSlice && s.timers.Next() <= s.now; s.work++ {
+		s.timers.Pop().due(s)
 	}
-	for n := 0; n < wakeSlice && date(s.dates.next()) <= s.date; n++ {
-		s.dates.pop().due(s)
+	for n := 0; n < wakeSlice && date(s.dates.Next()) <= s.date; n++ {
+		s.dates.Pop().due(s)
 	}
 }

@@ -76,9 +76,9 @@ func (q *queue) considerUnloading(m *message) {
 
 // considerUnloadingThread does the same, a batch at a time, for the mail of a thread.
 func (q *queue) considerUnloadingThread(t *thread) {
-	if q.limited() && q.overHalf() && t.vertices.len > 0 {
+	if q.limited() && q.overHalf() && t.vertices.Len > 0 {
 		t.updates |= unloadIdle
-		t.nextUpdate = t.vertices.head
+		t.nextUpdate = t.vertices.Head
 		q.planResume(t)
 	}
 }
@@ -86,7 +86,7 @@ func (q *queue) considerUnloadingThread(t *thread) {
 // unloadCandidates unloads those messages that are still idle.
 func (dv *delivery) unloadCandidates() {
 	for _, c := range dv.unloaded.candidates {
-		m := dv.messages.at(c.message)
+		m := dv.messages.At(c.message)
 		switch {
 		case m.sequence != c.sequence || !dv.overHalf() || !dv.isIdle(m):
 		case m.flags&untagged != 0:
@@ -116,7 +116,7 @@ func (d *dispatch) isIdle(m *message) bool {
 // mayUnload reports whether nobody works on a message. busy says what else keeps a vertex in
 // memory.
 func (d *dispatch) mayUnload(m *message, busy func(*vertex) bool) bool {
-	if m.open == 0 || m.pendingWrites > 0 || m.flags&(removing|moving|obsoleted) != 0 || m.extras != 0 && d.extras.at(m.extras).path != "" {
+	if m.open == 0 || m.pendingWrites > 0 || m.flags&(removing|moving|obsoleted) != 0 || m.extras != 0 && d.extras.At(m.extras).path != "" {
 		return false
 	}
 	// The last vertices are the last to be fed, so looking at one is usually enough.
@@ -158,7 +158,7 @@ func (dv *delivery) staysLoaded(m *message) bool {
 // unload replaces a message by its stubs. All its vertices must be due, waiting or blocked.
 func (dv *delivery) unload(m *message) {
 	u := &dv.unloaded
-	id, hash := m.id, shortHash(dv.logHashes.at(m.ref))
+	id, hash := m.id, shortHash(dv.logHashes.At(m.ref))
 	if p := dv.planOf(m); p != (stubPlan{}) {
 		u.plans[id] = p
 	}
@@ -170,10 +170,10 @@ func (dv *delivery) unload(m *message) {
 	}
 	var all []stubRef
 	for _, v := range vertices {
-		n, s := u.stubs.alloc()
+		n, s := u.stubs.Alloc()
 		dv.addStub(m, v, s, n)
 		if len(all) > 0 {
-			u.stubs.at(all[len(all)-1]).next = n
+			u.stubs.At(all[len(all)-1]).next = n
 		}
 		all = append(all, n)
 	}
@@ -183,11 +183,11 @@ func (dv *delivery) unload(m *message) {
 	}
 	dv.counts.Vertices += len(all) // that detachVertex has taken off
 	dv.forgetMessage(m)
-	u.byID.add(all[0])
-	u.logHashes.set(all[0], hash)
+	u.byID.Add(all[0])
+	u.logHashes.Set(all[0], hash)
 	for _, n := range all {
 		dv.planLook(n)
-		dv.updateThread(dv.stubThread(u.stubs.at(n)))
+		dv.updateThread(dv.stubThread(u.stubs.At(n)))
 	}
 }
 

@@ -137,17 +137,17 @@ func (w *Walk) nextItem() Item {
 		case w.message != 0:
 			return w.nextOfMessage()
 		case w.vertex != 0:
-			item := w.visitVertex(w.s.vertices.at(w.vertex))
+			item := w.visitVertex(w.s.vertices.At(w.vertex))
 			if w.part.index == 0 {
-				w.vertex = w.s.threadLinks(w.vertex).next
+				w.vertex = w.s.threadLinks(w.vertex).Next
 			}
 			return item
 		case w.stub != 0:
 			n := w.stub
-			w.stub = w.s.unloaded.stubs.at(n).links.next
+			w.stub = w.s.unloaded.stubs.At(n).Links.Next
 			return Item{Vertex: w.s.viewStub(n)}
 		case len(w.late) > 0:
-			item := w.visitVertex(w.s.vertices.at(w.late[0]))
+			item := w.visitVertex(w.s.vertices.At(w.late[0]))
 			if w.part.index == 0 {
 				w.late = w.late[1:]
 			}
@@ -157,20 +157,20 @@ func (w *Walk) nextItem() Item {
 		case w.thread != nil:
 			w.inStubs = true
 			if x := w.thread.stubs; x != nil {
-				w.stub = x.all.head
+				w.stub = x.all.Head
 			}
 		case w.next != nil:
 			t := w.next
-			w.next = w.ring.members.next(t)
+			w.next = w.ring.members.Next(t)
 			return w.visitThread(t)
 		case w.ring == nil:
 			return Item{}
 		case !w.shown:
 			w.shown = true
 			if w.depth > Rings {
-				w.next = w.ring.members.head
+				w.next = w.ring.members.Head
 			}
-			if w.ring != &w.s.orphans || w.ring.members.len > 0 {
+			if w.ring != &w.s.orphans || w.ring.members.Len > 0 {
 				return Item{Ring: w.s.viewRing(w.ring)}
 			}
 		default:
@@ -187,7 +187,7 @@ func (w *Walk) visitThread(t *thread) Item {
 
 func (w *Walk) enter(t *thread) {
 	if w.depth == Vertices {
-		w.vertex, w.part, w.thread, w.inStubs = t.vertices.head, part{}, t, false
+		w.vertex, w.part, w.thread, w.inStubs = t.vertices.Head, part{}, t, false
 	}
 }
 
@@ -253,8 +253,8 @@ func (w *Walk) toRing(r *ring) { w.ring, w.shown, w.next = r, false, nil }
 // firstRing and ringAfter go through the rings in the order in which they were
 // made. orphans, which stands for threads without a ring, comes last.
 func (s *Scheduler) firstRing() *ring {
-	if s.ringOrder.head != nil {
-		return s.ringOrder.head
+	if s.ringOrder.Head != nil {
+		return s.ringOrder.Head
 	}
 	return &s.orphans
 }
@@ -263,7 +263,7 @@ func (s *Scheduler) ringAfter(r *ring) *ring {
 	if r == &s.orphans {
 		return nil
 	}
-	if next := s.ringOrder.next(r); next != nil {
+	if next := s.ringOrder.Next(r); next != nil {
 		return next
 	}
 	return &s.orphans
@@ -283,7 +283,7 @@ func (s *Scheduler) interruptWalks() {
 
 func (w *Walk) vertexLeaves(v vertexRef) {
 	if w.vertex == v {
-		w.vertex, w.part = w.s.threadLinks(v).next, part{}
+		w.vertex, w.part = w.s.threadLinks(v).Next, part{}
 	}
 	if i := slices.Index(w.late, v); i >= 0 {
 		w.late = slices.Delete(w.late, i, i+1)
@@ -307,7 +307,7 @@ func (w *Walk) vertexLoaded(t *thread, v vertexRef) {
 
 func (w *Walk) stubLeaves(n stubRef) {
 	if w.stub == n {
-		w.stub = w.s.unloaded.stubs.at(n).links.next
+		w.stub = w.s.unloaded.stubs.At(n).Links.Next
 	}
 }
 
@@ -315,7 +315,7 @@ func (w *Walk) stubLeaves(n stubRef) {
 // the walk has reached them.
 func (w *Walk) threadLeaves(t *thread) {
 	if w.next == t {
-		w.next = w.ring.members.next(t)
+		w.next = w.ring.members.Next(t)
 	}
 }
 

@@ -1,6 +1,9 @@
 package scheduler
 
-import "math"
+import (
+	"math"
+	"zsched/scheduler/store"
+)
 
 // watch has the times at which vertices, or stubs, must be looked at, because they may have
 // expired. Nearly all of them are fed long before. So setting a time is cheap and a
@@ -8,7 +11,7 @@ import "math"
 // nothing. In exchange, the earliest time is known only roughly, and a search for the
 // vertices of one second looks at all times of a block.
 type watch[N ~uint32] struct {
-	times column[N, second] // 0: none
+	times store.Column[N, second] // 0: none
 	// earliest has for each block of times one that is not after any of them. first is
 	// the same for all blocks. Both are noLook if there is none.
 	earliest []second
@@ -23,11 +26,11 @@ const noLook second = math.MaxUint32 // later than every time
 // set plans a look at a vertex, or none if at is noDate.
 func (w *watch[N]) set(n N, at date) {
 	if at == noDate {
-		w.times.set(n, 0)
+		w.times.Set(n, 0)
 		return
 	}
 	s := at.ceilSecond()
-	w.times.set(n, s)
+	w.times.Set(n, s)
 	block := int(n >> blockBits)
 	for block >= len(w.earliest) {
 		w.earliest = append(w.earliest, noLook)
@@ -40,10 +43,10 @@ func (w *watch[N]) set(n N, at date) {
 
 // at returns when a vertex is to be looked at, or noDate.
 func (w *watch[N]) at(n N) date {
-	if !w.times.has(n) || w.times.at(n) == 0 {
+	if !w.times.Has(n) || w.times.At(n) == 0 {
 		return noDate
 	}
-	return w.times.at(n).date()
+	return w.times.At(n).date()
 }
 
 // next returns a time before which take finds nothing, or noDate.
@@ -72,10 +75,10 @@ func (w *watch[N]) take(now date, enough int) []N {
 func (w *watch[N]) takeBlock(block int, now date, found []N) []N {
 	w.earliest[block] = noLook
 	for n := N(block << blockBits); n < N((block+1)<<blockBits); n++ {
-		switch s := w.times.at(n); {
+		switch s := w.times.At(n); {
 		case s == 0:
 		case s.date() <= now:
-			w.times.set(n, 0)
+			w.times.Set(n, 0)
 			found = append(found, n)
 		default:
 			w.earliest[block] = min(w.earliest[block], s)

@@ -1,7 +1,8 @@
-package scheduler
+package store
 
-// heap is a priority queue of items, the one with the smallest key first. In the
-// agenda the key is a time; in a thread it is the vertex's place in the queue.
+import "math"
+
+// Heap is a priority queue of items, the one with the smallest key first.
 // Entries contain the key, so that sifting does not touch the items. Each item
 // knows its index, so that it can be removed from anywhere. Entries are in pages
 // and not in one slice, so that growing to a million entries never copies them
@@ -9,17 +10,17 @@ package scheduler
 // looking at the first touches no page.
 //
 // An item can be in one heap for each index that it has.
-type heap[T any] struct {
-	// index returns where an item keeps its position plus one; 0: not in the
+type Heap[K ~int64, T any] struct {
+	// Index returns where an item keeps its position plus one; 0: not in the
 	// heap.
-	index func(T) *int32
-	root  entry[T]
-	pages [][]entry[T] // of the entries after root
+	Index func(T) *int32
+	root  entry[K, T]
+	pages [][]entry[K, T] // of the entries after root
 	n     int
 }
 
-type entry[T any] struct {
-	key  instant
+type entry[K ~int64, T any] struct {
+	key  K
 	item T
 }
 
@@ -29,7 +30,7 @@ const (
 	fanout   = 4
 )
 
-func (h *heap[T]) at(i int) *entry[T] {
+func (h *Heap[K, T]) at(i int) *entry[K, T] {
 	if i == 0 {
 		return &h.root
 	}
@@ -37,27 +38,27 @@ func (h *heap[T]) at(i int) *entry[T] {
 	return &h.pages[i>>pageBits][i&(pageSize-1)]
 }
 
-func (h *heap[T]) len() int { return h.n }
+func (h *Heap[K, T]) Len() int { return h.n }
 
-// next returns the smallest key, or never if the heap is empty.
-func (h *heap[T]) next() instant {
+// Next returns the smallest key, or the greatest of all if the heap is empty.
+func (h *Heap[K, T]) Next() K {
 	if h.n == 0 {
-		return never
+		return K(math.MaxInt64)
 	}
 	return h.root.key
 }
 
-// first returns the item with the smallest key. The heap must not be empty.
-func (h *heap[T]) first() T { return h.root.item }
+// First returns the item with the smallest key. The heap must not be empty.
+func (h *Heap[K, T]) First() T { return h.root.item }
 
-func (h *heap[T]) contains(item T) bool { return *h.index(item) != 0 }
+func (h *Heap[K, T]) Contains(item T) bool { return *h.Index(item) != 0 }
 
-// keyOf returns the key of an item, which must be in the heap.
-func (h *heap[T]) keyOf(item T) instant { return h.at(int(*h.index(item)) - 1).key }
+// KeyOf returns the key of an item, which must be in the heap.
+func (h *Heap[K, T]) KeyOf(item T) K { return h.at(int(*h.Index(item)) - 1).key }
 
-// eachBelow calls do with each item whose key is below the limit, in no
+// EachBelow calls do with each item whose key is below the limit, in no
 // particular order, until do returns false. It reports whether do never did.
-func (h *heap[T]) eachBelow(limit instant, do func(T) bool) bool {
+func (h *Heap[K, T]) EachBelow(limit K, do func(T) bool) bool {
 	var visit func(i int) bool
 	visit = func(i int) bool {
 		if i >= h.n || h.at(i).key >= limit {
@@ -76,8 +77,16 @@ func (h *heap[T]) eachBelow(limit instant, do func(T) bool) bool {
 	return visit(0)
 }
 
-// rekey gives each item the key that f returns for it.
-func (h *heap[T]) rekey(f func(item T, key instant) instant) {
+// Each calls f for each item, in no particular order.
+func (h *Heap[K, T]) Each(f func(key K, item T)) {
+	for i := range h.n {
+		e := h.at(i)
+		f(e.key, e.item)
+	}
+}
+
+// Rekey gives each item the key that f returns for it.
+func (h *Heap[K, T]) Rekey(f func(item T, key K) K) {
 	for i := range h.n {
 		e := h.at(i)
 		e.key = f(e.item, e.key)
@@ -90,9 +99,9 @@ func (h *heap[T]) rekey(f func(item T, key instant) instant) {
 	}
 }
 
-// put adds an item with a key, or changes the key of an item in the heap.
-func (h *heap[T]) put(key instant, item T) {
-	if position := *h.index(item); position != 0 {
+// Put adds an item with a key, or changes the key of an item in the heap.
+func (h *Heap[K, T]) Put(key K, item T) {
+	if position := *h.Index(item); position != 0 {
 		i := int(position) - 1
 		h.at(i).key = key
 		h.move(i)
@@ -101,20 +110,20 @@ func (h *heap[T]) put(key instant, item T) {
 	h.grow()
 	i := h.n
 	h.n++
-	*h.at(i) = entry[T]{key, item}
+	*h.at(i) = entry[K, T]{key, item}
 	h.up(i)
 }
 
-// pop removes the item with the smallest key. The heap must not be empty.
-func (h *heap[T]) pop() T {
-	item := h.first()
-	h.remove(item)
+// Pop removes the item with the smallest key. The heap must not be empty.
+func (h *Heap[K, T]) Pop() T {
+	item := h.First()
+	h.Remove(item)
 	return item
 }
 
-// remove removes an item if it is in the heap.
-func (h *heap[T]) remove(item T) {
-	position := h.index(item)
+// Remove removes an item if it is in the heap.
+func (h *Heap[K, T]) Remove(item T) {
+	position := h.Index(item)
 	if *position == 0 {
 		return
 	}
@@ -122,7 +131,7 @@ func (h *heap[T]) remove(item T) {
 	*position = 0
 	h.n--
 	last := *h.at(h.n)
-	*h.at(h.n) = entry[T]{}
+	*h.at(h.n) = entry[K, T]{}
 	if i != h.n {
 		*h.at(i) = last
 		h.move(i)
@@ -132,7 +141,7 @@ func (h *heap[T]) remove(item T) {
 
 // grow makes room for one more entry. The first page grows as a slice does,
 // because most heaps are small.
-func (h *heap[T]) grow() {
+func (h *Heap[K, T]) grow() {
 	if h.n == 0 {
 		return
 	}
@@ -142,11 +151,11 @@ func (h *heap[T]) grow() {
 		if page == 0 {
 			size = fanout
 		}
-		h.pages = append(h.pages, make([]entry[T], size))
+		h.pages = append(h.pages, make([]entry[K, T], size))
 		return
 	}
 	if i := (h.n - 1) & (pageSize - 1); i == len(h.pages[page]) {
-		larger := make([]entry[T], min(2*len(h.pages[page]), pageSize))
+		larger := make([]entry[K, T], min(2*len(h.pages[page]), pageSize))
 		copy(larger, h.pages[page])
 		h.pages[page] = larger
 	}
@@ -154,7 +163,7 @@ func (h *heap[T]) grow() {
 
 // shrink frees a page when two are empty, so that a queue whose length varies
 // around the edge of a page does not allocate each time.
-func (h *heap[T]) shrink() {
+func (h *Heap[K, T]) shrink() {
 	if used := (max(0, h.n-1) + pageSize - 1) >> pageBits; len(h.pages) > used+1 {
 		h.pages[len(h.pages)-1] = nil
 		h.pages = h.pages[:len(h.pages)-1]
@@ -162,7 +171,7 @@ func (h *heap[T]) shrink() {
 }
 
 // up moves the entry at i to its place among its ancestors.
-func (h *heap[T]) up(i int) {
+func (h *Heap[K, T]) up(i int) {
 	e := *h.at(i)
 	for i > 0 {
 		parent := (i - 1) / fanout
@@ -171,15 +180,15 @@ func (h *heap[T]) up(i int) {
 			break
 		}
 		*h.at(i) = *p
-		*h.index(p.item) = int32(i) + 1
+		*h.Index(p.item) = int32(i) + 1
 		i = parent
 	}
 	*h.at(i) = e
-	*h.index(e.item) = int32(i) + 1
+	*h.Index(e.item) = int32(i) + 1
 }
 
 // down moves the entry at i to its place among its descendants.
-func (h *heap[T]) down(i int) {
+func (h *Heap[K, T]) down(i int) {
 	e := *h.at(i)
 	for {
 		child := i*fanout + 1
@@ -201,15 +210,15 @@ func (h *heap[T]) down(i int) {
 			break
 		}
 		*h.at(i) = c
-		*h.index(c.item) = int32(i) + 1
+		*h.Index(c.item) = int32(i) + 1
 		i = child + least
 	}
 	*h.at(i) = e
-	*h.index(e.item) = int32(i) + 1
+	*h.Index(e.item) = int32(i) + 1
 }
 
 // move moves the entry at i to its place, after its key has changed.
-func (h *heap[T]) move(i int) {
+func (h *Heap[K, T]) move(i int) {
 	if i > 0 && h.at(i).key < h.at((i-1)/fanout).key {
 		h.up(i)
 		return

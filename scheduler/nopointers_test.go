@@ -5,67 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"zsched/ctlfile"
 )
-
-// TestSlab: a number belongs to one item until it is released, an item does not
-// move, and a new one is zero.
-func TestSlab(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var s slab[messageRef, int]
-		allocated := make(map[messageRef]*int)
-		for i := range rapid.IntRange(0, 500).Draw(t, "steps") {
-			if rapid.IntRange(0, 2).Draw(t, "alloc") > 0 {
-				n, item := s.alloc()
-				if n == 0 || allocated[n] != nil || *item != 0 {
-					t.Fatalf("number %d has %d in it, which is allocated: %v", n, *item, allocated[n] != nil)
-				}
-				allocated[n], *item = item, i
-				continue
-			}
-			for n := messageRef(1); n <= s.last; n++ {
-				if allocated[n] != nil {
-					s.release(n)
-					delete(allocated, n)
-					break
-				}
-			}
-		}
-		if s.used() != len(allocated) {
-			t.Fatalf("%d are allocated, not %d", s.used(), len(allocated))
-		}
-		for n, item := range allocated {
-			if s.at(n) != item {
-				t.Fatalf("%d has moved", n)
-			}
-		}
-	})
-}
-
-// TestPool: a value stays as long as it has a user.
-func TestPool(t *testing.T) {
-	var p pool[senderRef, string]
-	n := p.add("alice")
-	p.retain(n)
-	p.release(n)
-	if *p.at(n) != "alice" || p.totalRefs() != 1 {
-		t.Errorf("%q with %d users", *p.at(n), p.totalRefs())
-	}
-	p.release(n)
-	p.release(0)
-	if p.items.used() != 0 {
-		t.Error("the value stays")
-	}
-}
 
 // TestWaitingMailHasNoPointers: the garbage collector does not look into
 // waiting mail. Pointers in a million messages would cost pauses of many
 // milliseconds.
 func TestWaitingMailHasNoPointers(t *testing.T) {
 	for _, typ := range []reflect.Type{
-		reflect.TypeFor[message](), reflect.TypeFor[vertex](), reflect.TypeFor[entry[vertexRef]](),
+		reflect.TypeFor[message](), reflect.TypeFor[vertex](), reflect.TypeFor[stub](),
 		reflect.TypeFor[messageRef](), reflect.TypeFor[timeCount](),
 	} {
 		if name := pointerIn(typ); name != "" {

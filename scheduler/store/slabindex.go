@@ -1,8 +1,8 @@
-package scheduler
+package store
 
 import "math/rand/v2"
 
-// slabIndex finds the items of a slab by a key, like a map from keys to numbers. It
+// SlabIndex finds the items of a slab by a key, like a map from keys to numbers. It
 // takes about 18 bytes for each item, and a search touches one or two cache lines:
 // an entry has a part of the hash beside the number, so that only items with the
 // same part are looked at.
@@ -13,7 +13,7 @@ import "math/rand/v2"
 // The hash depends on a number drawn at random, so that nobody can choose keys with
 // the same hash. The order of the entries is therefore not reproducible, and nothing
 // may depend on it.
-type slabIndex[N ~uint32] struct {
+type SlabIndex[N ~uint32] struct {
 	key func(N) uint64 // of an item
 	// The first bits of a hash, depth of them, select a segment.
 	segments []*indexSegment
@@ -46,25 +46,25 @@ type indexEntry uint64
 
 func (e indexEntry) hash() uint32 { return uint32(e >> 32) }
 
-func newSlabIndex[N ~uint32](key func(N) uint64) slabIndex[N] {
-	return slabIndex[N]{key: key, segments: []*indexSegment{new(indexSegment)}, fills: make([]segmentFill, 1), seed: rand.Uint64() | 1}
+func NewSlabIndex[N ~uint32](key func(N) uint64) SlabIndex[N] {
+	return SlabIndex[N]{key: key, segments: []*indexSegment{new(indexSegment)}, fills: make([]segmentFill, 1), seed: rand.Uint64() | 1}
 }
 
-func (x *slabIndex[N]) hash(key uint64) uint32 { return uint32((key ^ key>>32) * x.seed >> 32) }
+func (x *SlabIndex[N]) hash(key uint64) uint32 { return uint32((key ^ key>>32) * x.seed >> 32) }
 
-func (x *slabIndex[N]) place(hash uint32) int { return int(uint64(hash) << x.depth >> 32) }
+func (x *SlabIndex[N]) place(hash uint32) int { return int(uint64(hash) << x.depth >> 32) }
 
-func (x *slabIndex[N]) segment(hash uint32) *indexSegment { return x.segments[x.place(hash)] }
+func (x *SlabIndex[N]) segment(hash uint32) *indexSegment { return x.segments[x.place(hash)] }
 
 // places returns the first place of the segment of a hash, and how many it has.
-func (x *slabIndex[N]) places(hash uint32) (first, n int) {
+func (x *SlabIndex[N]) places(hash uint32) (first, n int) {
 	i := x.place(hash)
 	n = 1 << (x.depth - uint(x.fills[i].depth))
 	return i &^ (n - 1), n
 }
 
-// find returns the number of the item with the key, or 0.
-func (x *slabIndex[N]) find(key uint64) N {
+// Find returns the number of the item with the key, or 0.
+func (x *SlabIndex[N]) Find(key uint64) N {
 	hash := x.hash(key)
 	s := x.segment(hash)
 	for i := firstEntry(hash); s.entries[i] != 0; i = nextEntry(i) {
@@ -75,8 +75,8 @@ func (x *slabIndex[N]) find(key uint64) N {
 	return 0
 }
 
-// add adds an item whose key no other item in the index has.
-func (x *slabIndex[N]) add(n N) {
+// Add adds an item whose key no other item in the index has.
+func (x *SlabIndex[N]) Add(n N) {
 	hash := x.hash(x.key(n))
 	first, _ := x.places(hash)
 	for x.fills[first].n == segmentMax {
@@ -88,8 +88,8 @@ func (x *slabIndex[N]) add(n N) {
 	x.n++
 }
 
-// remove removes an item, which must be in the index.
-func (x *slabIndex[N]) remove(n N) {
+// Remove removes an item, which must be in the index.
+func (x *SlabIndex[N]) Remove(n N) {
 	hash := x.hash(x.key(n))
 	first, _ := x.places(hash)
 	s := x.segments[first]
@@ -102,8 +102,27 @@ func (x *slabIndex[N]) remove(n N) {
 	x.n--
 }
 
+// Len is how many items are in the index.
+func (x *SlabIndex[N]) Len() int { return x.n }
+
+// Each yields the items of the index, in no particular order.
+func (x *SlabIndex[N]) Each(yield func(N) bool) {
+	var before *indexSegment
+	for _, s := range x.segments {
+		if s == before {
+			continue // a segment with several places is in neighbouring ones
+		}
+		before = s
+		for _, e := range s.entries {
+			if e != 0 && !yield(N(e)) {
+				return
+			}
+		}
+	}
+}
+
 // divide divides the segment of a hash in two.
-func (x *slabIndex[N]) divide(hash uint32) {
+func (x *SlabIndex[N]) divide(hash uint32) {
 	if _, n := x.places(hash); n == 1 {
 		x.double()
 	}
@@ -125,7 +144,7 @@ func (x *slabIndex[N]) divide(hash uint32) {
 }
 
 // double gives each segment twice as many places.
-func (x *slabIndex[N]) double() {
+func (x *SlabIndex[N]) double() {
 	segments, fills := make([]*indexSegment, 0, 2*len(x.segments)), make([]segmentFill, 0, 2*len(x.segments))
 	for i, s := range x.segments {
 		segments, fills = append(segments, s, s), append(fills, x.fills[i], x.fills[i])

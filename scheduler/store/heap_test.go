@@ -1,11 +1,15 @@
-package scheduler
+package store
 
 import (
+	"math"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 )
+
+// number is the key of an item.
+type number int64
 
 // heapItem is an item of a heap.
 type heapItem struct {
@@ -13,20 +17,20 @@ type heapItem struct {
 	index int32
 }
 
-func newItemHeap() *heap[*heapItem] {
-	return &heap[*heapItem]{index: func(s *heapItem) *int32 { return &s.index }}
+func newItemHeap() *Heap[number, *heapItem] {
+	return &Heap[number, *heapItem]{Index: func(s *heapItem) *int32 { return &s.index }}
 }
 
 // sliceHeap is the reference for heap: all items are in a slice that is
 // searched.
 type sliceHeap struct {
-	keys  []instant
+	keys  []number
 	items []*heapItem
 }
 
 func (s *sliceHeap) find(item *heapItem) int { return slices.Index(s.items, item) }
 
-func (s *sliceHeap) put(key instant, item *heapItem) {
+func (s *sliceHeap) put(key number, item *heapItem) {
 	if i := s.find(item); i >= 0 {
 		s.keys[i] = key
 		return
@@ -40,9 +44,9 @@ func (s *sliceHeap) remove(item *heapItem) {
 	}
 }
 
-func (s *sliceHeap) next() instant {
+func (s *sliceHeap) next() number {
 	if len(s.keys) == 0 {
-		return never
+		return number(math.MaxInt64)
 	}
 	return slices.Min(s.keys)
 }
@@ -56,16 +60,16 @@ func TestHeapAgainstSlice(t *testing.T) {
 			items[i] = &heapItem{name: i}
 		}
 		item := rapid.Map(rapid.IntRange(0, len(items)-1), func(i int) *heapItem { return items[i] })
-		key := rapid.Map(rapid.IntRange(-5, 20), func(n int) instant { return instant(n) })
+		key := rapid.Map(rapid.IntRange(-5, 20), func(n int) number { return number(n) })
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
 				k, i := key.Draw(t, "key"), item.Draw(t, "item")
-				h.put(k, i)
+				h.Put(k, i)
 				reference.put(k, i)
 			},
 			"remove": func(t *rapid.T) {
 				i := item.Draw(t, "item")
-				h.remove(i)
+				h.Remove(i)
 				reference.remove(i)
 			},
 			"pop": func(t *rapid.T) {
@@ -73,7 +77,7 @@ func TestHeapAgainstSlice(t *testing.T) {
 					t.Skip("empty")
 				}
 				least := reference.next()
-				popped := h.pop()
+				popped := h.Pop()
 				if got := reference.keys[reference.find(popped)]; got != least {
 					t.Fatalf("popped an item at %d, the first is at %d", got, least)
 				}
@@ -85,24 +89,24 @@ func TestHeapAgainstSlice(t *testing.T) {
 }
 
 // sameHeap compares a heap with its reference.
-func sameHeap(t *rapid.T, h *heap[*heapItem], reference *sliceHeap, items []*heapItem) {
-	if h.len() != len(reference.items) || h.next() != reference.next() {
-		t.Fatalf("heap has %d, next %d; reference has %d, next %d", h.len(), h.next(), len(reference.items), reference.next())
+func sameHeap(t *rapid.T, h *Heap[number, *heapItem], reference *sliceHeap, items []*heapItem) {
+	if h.Len() != len(reference.items) || h.Next() != reference.next() {
+		t.Fatalf("heap has %d, next %d; reference has %d, next %d", h.Len(), h.Next(), len(reference.items), reference.next())
 	}
 	for _, item := range items {
-		if h.contains(item) != (reference.find(item) >= 0) {
-			t.Fatalf("item %d: in the heap %v", item.name, h.contains(item))
+		if h.Contains(item) != (reference.find(item) >= 0) {
+			t.Fatalf("item %d: in the heap %v", item.name, h.Contains(item))
 		}
 	}
 	seen := 0
-	h.each(func(key instant, item *heapItem) {
+	h.Each(func(key number, item *heapItem) {
 		seen++
 		if i := reference.find(item); i < 0 || reference.keys[i] != key {
 			t.Fatalf("item %d is at %d", item.name, key)
 		}
 	})
-	if seen != h.len() {
-		t.Fatalf("each shows %d of %d", seen, h.len())
+	if seen != h.Len() {
+		t.Fatalf("each shows %d of %d", seen, h.Len())
 	}
 }
 
@@ -112,15 +116,15 @@ func TestHeapKeepsItsPages(t *testing.T) {
 	const n = 3*pageSize + 7
 	items := make([]heapItem, n)
 	for i := range items {
-		h.put(instant(i*7919%n), &items[i])
+		h.Put(number(i*7919%n), &items[i])
 	}
-	for want := range instant(n) {
-		if h.next() != want {
-			t.Fatalf("next is %d, want %d", h.next(), want)
+	for want := range number(n) {
+		if h.Next() != want {
+			t.Fatalf("next is %d, want %d", h.Next(), want)
 		}
-		h.pop()
+		h.Pop()
 	}
-	if h.len() != 0 || h.next() != never {
-		t.Errorf("%d are left", h.len())
+	if h.Len() != 0 || h.Next() != number(math.MaxInt64) {
+		t.Errorf("%d are left", h.Len())
 	}
 }

@@ -1,0 +1,62 @@
+package store
+
+// Lists.
+
+// List is a doubly linked list whose links are in the items. Appending an item,
+// or removing one from anywhere, takes constant time and no allocation. A
+// handle, which is a pointer or a number, identifies an item; the zero handle
+// means none.
+//
+// An item can be in one list for each Links value that it has.
+type List[H comparable] struct {
+	// Of returns the links of an item in this list.
+	Of         func(H) *Links[H]
+	Head, tail H
+	Len        int // items
+}
+
+// Links are the places of an item in a list.
+type Links[H comparable] struct{ Next, prev H }
+
+// Append puts an item at the end.
+func (l *List[H]) Append(item H) { l.insert(item, l.tail) }
+
+// insert puts an item after the item before, or at the head if before is none.
+func (l *List[H]) insert(item, before H) {
+	var none H
+	own := l.Of(item)
+	own.prev, own.Next = before, l.Head
+	if before != none {
+		own.Next = l.Of(before).Next
+		l.Of(before).Next = item
+	} else {
+		l.Head = item
+	}
+	if own.Next != none {
+		l.Of(own.Next).prev = item
+	} else {
+		l.tail = item
+	}
+	l.Len++
+}
+
+// Remove removes an item, which must be in the list.
+func (l *List[H]) Remove(item H) {
+	var none H
+	own := l.Of(item)
+	if own.prev == none {
+		l.Head = own.Next
+	} else {
+		l.Of(own.prev).Next = own.Next
+	}
+	if own.Next == none {
+		l.tail = own.prev
+	} else {
+		l.Of(own.Next).prev = own.prev
+	}
+	*own = Links[H]{}
+	l.Len--
+}
+
+// Next returns the item after another, or none at the end.
+func (l *List[H]) Next(item H) H { return l.Of(item).Next }
