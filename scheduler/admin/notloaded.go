@@ -44,10 +44,14 @@ func (q *Queue) whyNotLoaded(ctx context.Context, id string) error {
 		return err
 	}
 	m, found, err := q.files.Show(ctx, id)
-	if err != nil || !found || m.Place != spool.Queue || len(storedJobs(m)) == 0 {
+	if err != nil || !found || m.Place > spool.Hold || len(storedJobs(m)) == 0 {
 		return err
 	}
-	why, known := q.files.WhyUnloaded()[m.Name.Path]
+	path := m.Name.Path
+	if m.Place == spool.Hold {
+		path = "hold/" + path
+	}
+	why, known := q.files.WhyUnloaded()[path]
 	if !known {
 		why = "the scheduler has not read it yet"
 	}
@@ -74,7 +78,7 @@ func (q *Queue) eachUnloaded(ctx context.Context, match func(*mailq.Job) bool, d
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil || !found || m.Place != spool.Queue {
+		if err != nil || !found || m.Place > spool.Hold {
 			continue // it has left meanwhile, or it is not known whether it matches
 		}
 		jobs := storedJobs(m)

@@ -118,12 +118,3 @@ func BenchmarkMoves(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // mostly the filling
 	b.ReportMetric(float64(messages)*float64(b.N)/took.Seconds(), "moved/s")
 }
-
-// movedTo is the control file of the copy that a move has made.
-func (o *testSpool) movedTo(r Resubmitted) *ctlfile.File {
-	o.t.Helper()
-	check(o.t, r.Err)
-	f, err := ctlfile.Parse([]byte(o.read("transport/" + r.Name.Path)))
-	check(o.t, err)
-	return f
-}

@@ -142,12 +142,17 @@ type Stored struct {
 func (m *Stored) SpoolID() string { return ctlfile.SpoolID(m.Name.ID, m.ModifiedAt) }
 
 // Show reads one message in any place. id is the path of its control file below
-// transport/, its number or its spoolid. It runs in the caller's goroutine and
-// uses no worker.
+// transport/, its number or its spoolid; a path that begins with "hold/" is one
+// below hold/transport/. It runs in the caller's goroutine and uses no worker.
 func (s *Spool) Show(ctx context.Context, id string) (m *Stored, found bool, err error) {
+	first, id := placeOf(id)
 	what, ok := parseIdentity(id)
-	if !ok {
+	if !ok || first == Hold && what.path == "" {
 		return nil, false, nil
+	}
+	if first == Hold {
+		m, err = s.show(ctx, Hold, what)
+		return m, m != nil, err
 	}
 	for p := range placeCount {
 		if m, err = s.show(ctx, p, what); m != nil || err != nil {
@@ -173,21 +178,33 @@ func (s *Spool) show(ctx context.Context, p Place, id identity) (*Stored, error)
 	return h.read(n)
 }
 
-// Sizes returns a function for the bytes of the message file beside a control file,
-// which is named by its path below transport/; 0 if there is none. It reads no
+// Sizes returns a function for the bytes of the message file beside a control file, which is
+// named by its path below transport/ or hold/transport/; 0 if there is none. It reads no
 // control file. The caller calls done when it has asked for the last one.
 func (s *Spool) Sizes() (size func(path string) int64, done func(), err error) {
-	h, err := s.openReader(Queue)
+	queued, err := s.openReader(Queue)
 	if err != nil {
 		return nil, nil, err
 	}
-	return func(path string) int64 {
+	held, err := s.openReader(Hold)
+	if err != nil && err != errNoPlace {
+		queued.close()
+		return nil, nil, err
+	}
+	size = func(path string) int64 {
 		var st unix.Stat_t
-		if postoffice.Stat(h.queue, path, &st) != nil || !postoffice.IsRegular(&st) {
+		isThere := postoffice.Stat(queued.queue, path, &st) == nil || held != nil && postoffice.Stat(held.queue, path, &st) == nil
+		if !isThere || !postoffice.IsRegular(&st) {
 			return 0
 		}
 		return st.Size
-	}, h.close, nil
+	}
+	return size, func() {
+		queued.close()
+		if held != nil {
+			held.close()
+		}
+	}, nil
 }
 
 // errClosed says that the spool was closed before a query.

@@ -78,7 +78,7 @@ func TestFind(t *testing.T) {
 func TestShow(t *testing.T) {
 	o := library(t)
 	for id, want := range map[string]string{
-		"258367": "F/F/258367", "F/F/258367": "F/F/258367", "A/8": "hold/A/8", "9": "postman/A/9",
+		"258367": "F/F/258367", "F/F/258367": "F/F/258367", "A/8": "hold/A/8", "hold/A/8": "hold/A/8", "9": "postman/A/9",
 		"10": "corrupt/A/10", "11": "corrupt/11.1", "11.1": "corrupt/11.1", "12-etrn": "12-etrn",
 		o.spoolID("queue/7"): "7",
 	} {
@@ -109,9 +109,25 @@ func TestShow(t *testing.T) {
 			}
 		}
 	}
-	for _, id := range []string{"", "13", "F/258367", "S258367AbTCLWiT", "F/F/", "no", "../transport/7", "F/F/F/258367"} {
+	for _, id := range []string{"", "13", "F/258367", "S258367AbTCLWiT", "F/F/", "hold/8", "hold/F/F/258367", "no", "../transport/7", "F/F/F/258367"} {
 		if m, found, err := o.s.Show(t.Context(), id); m != nil || found || err != nil {
 			t.Errorf("%q: %+v, %v", id, m, err)
+		}
+	}
+}
+
+func TestSizesOfMessagesInTheQueueAndUnderHold(t *testing.T) {
+	o := library(t)
+	size, done, err := o.s.Sizes()
+	check(t, err)
+	defer done()
+	for path, file := range map[string]string{"7": "queue/7", "A/8": "hold/queue/A/8", "A/9": ""} {
+		want := int64(0)
+		if file != "" {
+			want = int64(len(o.read(file)))
+		}
+		if got := size(path); got != want || file != "" && got == 0 {
+			t.Errorf("%s: %d, want %d", path, got, want)
 		}
 	}
 }

@@ -246,16 +246,3 @@ func (h *queueReader) is(n Name, id identity) bool {
 	}
 	return ctlfile.SpoolID(n.ID, time.Unix(st.Mtim.Unix())) == id.spoolID
 }
-
-// locate finds a message in one place; its ID is 0 if it is not there.
-func (s *Spool) locate(ctx context.Context, p Place, id identity) (Name, error) {
-	h, err := s.openReader(p)
-	if err == errNoPlace {
-		return Name{}, nil
-	}
-	if err != nil {
-		return Name{}, err
-	}
-	defer h.close()
-	return h.find(ctx, id)
-}
