@@ -55,10 +55,11 @@ func queueIsClosed(s *site) error {
 }
 
 func heldMailIsRoots(s *site) error {
+	// The scheduler does not take it, so no order finds it.
 	out, err := s.mailq("release", planted)
-	if err == nil && !strings.Contains(out, "another user") {
+	if err == nil {
 		err = fmt.Errorf("mailq release says %q", out)
-	} else if err != nil && strings.Contains(err.Error(), "another user") {
+	} else if strings.Contains(err.Error(), "nothing in the queue matches") {
 		err = nil
 	}
 	if _, e := os.Lstat(filepath.Join(s.dir, "po/hold/transport", planted)); e != nil {
