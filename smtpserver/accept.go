@@ -63,20 +63,20 @@ func addressKey(addr netip.Addr) netip.Prefix {
 	return prefix
 }
 
+// acceptPause is how long Serve pauses when the system is short of something that it needs.
+const acceptPause = 100 * time.Millisecond
+
 // Serve accepts mail at a listener until accepting fails or the server is closed.
 func (s *Server) Serve(l net.Listener, p Protocol) error {
-	pause := time.Duration(0)
 	for {
 		conn, err := l.Accept()
 		switch {
 		case err == nil:
-			pause = 0
 			if c := s.begin(conn, p); c != nil {
 				go c.run(p)
 			}
 		case listen.IsTemporary(err):
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			time.Sleep(pause)
+			time.Sleep(acceptPause)
 		default:
 			return err
 		}

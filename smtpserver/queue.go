@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -36,10 +35,6 @@ type inbox struct {
 	group  *queue.GroupCommit
 	log    zerolog.Logger
 	faults logs.Throttle // one line about each directory that fails
-
-	mu      sync.Mutex
-	closing bool
-	open    sync.WaitGroup // one for each message that is being received
 }
 
 // incoming is a message that is being received.
@@ -75,15 +70,6 @@ func openQueue(router queue.Router, notify string, log zerolog.Logger) (*inbox, 
 // public is the directory of incomplete messages.
 func (q *inbox) public() string { return filepath.Join(q.office, "public") }
 
-// close closes the queue when all messages that were begun are committed or discarded.
-func (q *inbox) close() {
-	q.mu.Lock()
-	q.closing = true
-	q.mu.Unlock()
-	q.open.Wait()
-	_ = q.group.Close()
-}
-
 // removeAbandoned removes the files of dead processes in public/. None of these
 // messages was acknowledged.
 func (q *inbox) removeAbandoned() {
@@ -115,16 +101,10 @@ func (q *inbox) fault(where string, err error) error {
 
 // create opens a file for a message.
 func (q *inbox) create() (*incoming, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closing {
-		return nil, errors.New("create message: the server is stopping")
-	}
 	f, err := postoffice.CreateIn(q.public(), fmt.Sprintf("%s%d-", tempPrefix, os.Getpid()))
 	if err != nil {
 		return nil, q.fault("public", fmt.Errorf("create message: %w", err))
 	}
-	q.open.Add(1)
 	m := &incoming{file: f}
 	m.w = bufio.NewWriterSize(m, 16<<10)
 	return m, nil
@@ -141,12 +121,7 @@ func (m *incoming) checkHeader(offset int64) error {
 }
 
 // discard removes a message that is not committed.
-func (q *inbox) discard(m *incoming) {
-	m.remove()
-	q.open.Done()
-}
-
-func (m *incoming) remove() {
+func (m *incoming) discard() {
 	_ = m.file.Close()
 	_ = postoffice.RemovePath(m.file.Name())
 }
@@ -156,11 +131,10 @@ func (m *incoming) remove() {
 // queue, or it is there but may not survive a crash of the machine.
 func (q *inbox) commit(m *incoming) error {
 	if err := m.w.Flush(); err != nil {
-		q.discard(m)
+		m.discard()
 		return fmt.Errorf("write message: %w", err)
 	}
 	m.w = nil
-	defer q.open.Done()
 	var err error
 	if m.name, err = q.group.Commit(m.file); err != nil {
 		return q.fault("router", err)

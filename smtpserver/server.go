@@ -38,6 +38,7 @@ package smtpserver
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -205,9 +206,9 @@ func (s *Server) Close(ctx context.Context) error {
 			_ = c.raw.Close()
 		}
 		s.mu.Unlock()
+		<-ended
 	}
-	s.queue.close()
-	return err
+	return errors.Join(err, s.queue.group.Close())
 }
 
 // trusts reports whether a client at an address may send anywhere. A client without

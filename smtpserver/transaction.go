@@ -224,7 +224,7 @@ func (s *session) reset() {
 	s.mail = nil
 	s.server.envelopes.Add(-m.memory)
 	if m.text != nil && m.text.file != nil {
-		s.server.queue.discard(m.text.file)
+		m.text.file.discard()
 	}
 }
 
