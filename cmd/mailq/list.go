@@ -25,6 +25,19 @@ func (f threadFilter) matches(name mailq.Name) bool {
 		(f.host == "" || strings.EqualFold(f.host, name.Host))
 }
 
+// selection selects the mail of the threads that match.
+func (f threadFilter) selection() *mailq.Selection {
+	if f.host != "" {
+		return &mailq.Selection{Threads: []mailq.Name{f.name()}}
+	}
+	return &mailq.Selection{Channel: cmp.Or(f.channel, "*")}
+}
+
+// name is the thread that -h names.
+func (f threadFilter) name() mailq.Name {
+	return mailq.Name{Channel: strings.ToLower(f.channel), Host: strings.ToLower(f.host)}
+}
+
 // matchesLine reports whether a line of SHOW QUEUE THREADS is about a thread that
 // matches. Lines about rings and totals match if every thread does.
 func (f threadFilter) matchesLine(line string) bool {
@@ -40,49 +53,69 @@ func (f threadFilter) matchesLine(line string) bool {
 }
 
 // list prints the mail that is selected, thread by thread, and its total. where is nil for
-// ZMailer's list, which is that of -c and -h, or of all mail.
+// ZMailer's list, which is that of -c and -h, or of all mail. If nothing is selected otherwise, the
+// error is errSilent.
 func (p *program) list(where *mailq.Selection) error {
-	if where != nil {
-		return p.listSelected(where)
-	}
 	threads, err := p.threads()
-	if client.KindOf(err) == client.Refused { // ZMailer's server has no JSON
+	if where == nil && client.KindOf(err) == client.Refused { // ZMailer's server has no JSON
 		return p.listText()
 	}
 	if err != nil {
 		return err
 	}
-	name := mailq.Name{Channel: strings.ToLower(p.thread.channel), Host: strings.ToLower(p.thread.host)}
-	where = &mailq.Selection{Channel: cmp.Or(name.Channel, "*")}
-	if name.Host != "" {
-		where = &mailq.Selection{Threads: []mailq.Name{name}}
+	mayBeEmpty, all := where == nil, where == nil && p.thread == (threadFilter{}) && p.owner == nil && !p.json
+	if where == nil {
+		where = p.thread.selection()
 	}
-	var total []string
-	if p.thread == (threadFilter{}) && p.owner == nil && !p.json {
-		if total, err = p.total(threads); err != nil {
+	var notes []string
+	if all {
+		if notes, err = p.notes(); err != nil {
 			return err
 		}
 	}
 	counted, err := p.printJobs(where, threads)
 	switch {
-	case err != nil || p.json || p.owner != nil || name.Host != "":
+	case err != nil:
 		return err
-	case p.thread != (threadFilter{}) && counted.recipients > 0:
-		total = []string{counted.text()}
-	}
-	if p.limit > 0 && len(total) > 0 {
-		total[0] += fmt.Sprintf(" (%d shown)", min(p.limit, counted.shown))
+	case counted.shown == 0 && !mayBeEmpty:
+		return errSilent
+	case p.json || p.owner != nil || p.thread.host != "":
+		return nil
+	case counted.shown > 0 || len(notes) > 0:
+		total := fmt.Sprintf("Total: %s, %s, %s", mailq.Plural(len(counted.messages), "message", "messages"),
+			mailq.Plural(counted.recipients, "recipient", "recipients"), mailq.Plural(len(counted.threads), "thread", "threads"))
+		if p.limit > 0 {
+			total += fmt.Sprintf(" (%d shown)", counted.shown)
+		}
+		notes = slices.Insert(notes, 0, total)
 	}
 	printer := p.printer()
-	for i := 0; i < len(total) && err == nil; i++ {
-		err = printer.Line(total[i])
+	for i := 0; i < len(notes) && err == nil; i++ {
+		err = printer.Line(notes[i])
 	}
 	return err
 }
 
+// notes returns the lines below the list of all mail that say what needs attention. It is called
+// before the list is printed, because printing may be interrupted. That the scheduler cannot write
+// its files it prints itself, above the list.
+func (p *program) notes() ([]string, error) {
+	t, err := p.client.Totals()
+	if err != nil || t == nil {
+		return nil, err
+	}
+	if trouble := t.SpoolText(time.Now()); trouble != "" {
+		t.Spool = mailq.Spool{}
+		if _, err := fmt.Fprintln(p.out, text.Escape(trouble)); err != nil {
+			return nil, err
+		}
+	}
+	return t.Notes(time.Now()), nil
+}
+
 // listText prints the list of a server without JSON.
 func (p *program) listText() error {
-	names := []mailq.Name{{Channel: strings.ToLower(p.thread.channel), Host: strings.ToLower(p.thread.host)}}
+	names := []mailq.Name{p.thread.name()}
 	if p.thread.host == "" {
 		names = nil
 		for name, err := range p.client.TextThreads() {
@@ -115,27 +148,6 @@ func (p *program) runList(args []string) error {
 	return p.ask(func() error { return p.list(where) })
 }
 
-// listSelected prints the mail that is selected, and its total. If
-// nothing is selected, the error is errSilent.
-func (p *program) listSelected(where *mailq.Selection) error {
-	threads, err := p.threads()
-	if err != nil {
-		return err
-	}
-	counted, err := p.printJobs(where, threads)
-	switch {
-	case err != nil || p.json && counted.shown > 0:
-		return err
-	case counted.shown == 0:
-		return errSilent
-	}
-	total := counted.text()
-	if p.limit > 0 {
-		total += fmt.Sprintf(" (%d shown)", counted.shown)
-	}
-	return p.printer().Line(total)
-}
-
 // counted is how much mail was listed, beyond --limit too.
 type counted struct {
 	shown      int // jobs
@@ -143,9 +155,6 @@ type counted struct {
 	messages   map[string]bool // by spoolid
 	threads    map[mailq.Name]bool
 }
-
-// text is the line of the total.
-func (c *counted) text() string { return totalText(len(c.messages), c.recipients, len(c.threads)) }
 
 // threads returns all threads, for the headings of the list; none for --json.
 func (p *program) threads() (map[mailq.Name]*mailq.Thread, error) {
@@ -187,36 +196,4 @@ func (p *program) printJobs(where *mailq.Selection, threads map[mailq.Name]*mail
 		}
 	}
 	return c, printer.Finish(2)
-}
-
-func totalText(messages, recipients, threads int) string {
-	return fmt.Sprintf("Total: %s, %s, %s", mailq.Plural(messages, "message", "messages"),
-		mailq.Plural(recipients, "recipient", "recipients"), mailq.Plural(threads, "thread", "threads"))
-}
-
-// total returns the lines below the list of all mail: the total, and what is kept back. There is
-// none if there is nothing to count. It is called before the list is printed, because
-// printing may be interrupted. That the scheduler cannot write its files it prints itself,
-// above the list.
-func (p *program) total(threads map[mailq.Name]*mailq.Thread) (lines []string, err error) {
-	t, err := p.client.Totals()
-	if err != nil || t == nil {
-		return nil, err
-	}
-	if trouble := t.SpoolText(time.Now()); trouble != "" { // it comes first
-		t.Spool = mailq.Spool{}
-		if _, err := fmt.Fprintln(p.out, text.Escape(trouble)); err != nil {
-			return nil, err
-		}
-	}
-	notes, withMail := t.Notes(time.Now()), 0
-	for _, t := range threads {
-		if t.Jobs > 0 {
-			withMail++
-		}
-	}
-	if withMail == 0 && t.Messages == 0 && len(notes) == 0 {
-		return nil, nil
-	}
-	return slices.Concat([]string{totalText(t.Messages, t.Recipients, withMail)}, notes), nil
 }
