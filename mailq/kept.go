@@ -162,15 +162,6 @@ func (h *HeldItem) Text(now time.Time) string {
 	if h.HeldAt.IsZero() {
 		return text + ", " + held + ", not known by whom"
 	}
-	text += fmt.Sprintf(", %s %s by %s", held, FormatAge(now, h.HeldAt), cmp.Or(h.By, "somebody"))
-	switch {
-	case h.Until.IsZero():
-		text += ", until released"
-	default:
-		text += ", ends in " + FormatSpan(max(0, h.Until.Sub(now)))
-	}
-	if h.Why != "" {
-		text += ": " + h.Why
-	}
-	return text
+	return fmt.Sprintf("%s, %s %s by %s", text, held, FormatAge(now, h.HeldAt), cmp.Or(h.By, "somebody")) +
+		end(h.Until, now, "released") + because(h.Why)
 }

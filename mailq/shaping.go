@@ -26,13 +26,13 @@ func (e *Effect) Text(now time.Time) string {
 	if e.Part > 0 {
 		text += fmt.Sprintf(", %.0f%% now", e.Part*100)
 	}
-	return text + end(e.Until, now) + because(e.Why)
+	return text + end(e.Until, now, "lifted") + because(e.Why)
 }
 
 // Sentence is the same with the time of the end instead of the span: "suspended by ann uid 0,
 // until 2026-11-23T08:00:00Z: they asked".
 func (e *Effect) Sentence() string {
-	until := untilLifted
+	until := ", until lifted"
 	if !e.Until.IsZero() {
 		until = ", until " + e.Until.Format(time.RFC3339)
 	}
@@ -46,11 +46,10 @@ func (e *Effect) what() string {
 	return e.Rule + " (" + e.Action + ")"
 }
 
-const untilLifted = ", until lifted"
-
-func end(until, now time.Time) string {
+// end says when something ends: by itself, or when it is lifted or released.
+func end(until, now time.Time, by string) string {
 	if until.IsZero() {
-		return untilLifted
+		return ", until " + by
 	}
 	return ", ends in " + FormatSpan(max(0, until.Sub(now)))
 }
@@ -78,7 +77,7 @@ func (s *SuspendedItem) Text(now time.Time) string {
 	if !s.SuspendedAt.IsZero() {
 		text += ", suspended " + FormatAge(now, s.SuspendedAt) + " by " + cmp.Or(s.By, "somebody")
 	}
-	return text + end(s.Until, now) + because(s.Why)
+	return text + end(s.Until, now, "lifted") + because(s.Why)
 }
 
 // RuleItem is a line of JSON SHOW RULES: a reply rule.

@@ -66,12 +66,9 @@ func newCommands(p *program, stdout, stderr io.Writer) *cobra.Command {
 
 // subcommand is one subcommand.
 type subcommand struct {
-	use   string // its name and arguments
+	use   string // its name and arguments; "..." follows what may be repeated, brackets enclose what may be missing
 	short string // for help
-	long  string // more for help
 	group string
-	least int // arguments
-	most  int // arguments; -1: any number
 	flags []func(*pflag.FlagSet)
 	run   func(args []string) error
 }
@@ -79,12 +76,23 @@ type subcommand struct {
 // command returns the subcommand for the parser of the command line.
 func (s *subcommand) command(p *program) *cobra.Command {
 	name, takes, _ := strings.Cut(s.use, " ")
+	least, most := 1, 1
 	if takes == "" {
-		takes = "no argument"
+		takes, least, most = "no argument", 0, 0
+	}
+	if strings.HasPrefix(takes, "[") {
+		least = 0
+	}
+	if strings.Contains(takes, "...") {
+		most = -1
+	}
+	long := s.short + ".\n"
+	if strings.Contains(takes, "TARGET") {
+		long += targetHelp
 	}
 	c := &cobra.Command{
-		Use: s.use, Short: s.short, Long: s.short + ".\n" + s.long, GroupID: s.group,
-		Args:                  arguments(s.least, s.most, takes),
+		Use: s.use, Short: s.short, Long: long, GroupID: s.group,
+		Args:                  arguments(least, most, takes),
 		DisableFlagsInUseLine: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			p.what = "mailq " + name
@@ -116,7 +124,7 @@ func (p *program) subcommands() []subcommand {
 // lists are the subcommands that show something.
 func (p *program) lists() []subcommand {
 	type flags = []func(*pflag.FlagSet)
-	all := []subcommand{{use: "list [TARGET...]", short: "list messages, thread by thread", long: targetHelp, most: -1,
+	all := []subcommand{{use: "list [TARGET...]", short: "list messages, thread by thread",
 		flags: flags{p.verboseFlag, p.limitFlag, p.jsonFlag}, run: p.runList}}
 	for i := range questions {
 		all = append(all, questions[i].subcommand(p))
@@ -124,7 +132,7 @@ func (p *program) lists() []subcommand {
 	all = append(all, []subcommand{
 		{use: "top", short: "show a live view of the queue", flags: flags{p.everyFlag, p.eventLogFlag}, run: func([]string) error { return p.watch() }},
 		{use: "trace MESSAGE|ADDRESS", short: "print what happened to a message, also if it is gone, or to all mail of an address",
-			least: 1, most: 1, flags: flags{p.eventLogFlag, p.jsonFlag}, run: func(args []string) error { return p.printTrace(args[0]) }},
+			flags: flags{p.eventLogFlag, p.jsonFlag}, run: func(args []string) error { return p.printTrace(args[0]) }},
 	}...)
 	for i := range all {
 		all[i].group = groupLists
@@ -157,7 +165,7 @@ func (p *program) orderCommands() []subcommand {
 	}
 	var all []subcommand
 	for _, verb := range mailq.Verbs {
-		s := subcommand{use: strings.ToLower(string(verb.Verb)), short: verb.Help, least: 1, most: -1, run: order(verb.Verb)}
+		s := subcommand{use: strings.ToLower(string(verb.Verb)), short: verb.Help, run: order(verb.Verb)}
 		if verb.To {
 			s.use, s.flags = s.use+" --to CHANNEL/HOST", flags{to}
 		}
@@ -165,7 +173,7 @@ func (p *program) orderCommands() []subcommand {
 			s.flags = flags{p.forFlag}
 		}
 		if verb.Where {
-			s.use, s.long = s.use+" TARGET...", targetHelp
+			s.use += " TARGET..."
 		} else {
 			s.use += " CHANNEL/HOST..."
 		}
@@ -173,11 +181,11 @@ func (p *program) orderCommands() []subcommand {
 		all = append(all, s)
 	}
 	all = append(all, []subcommand{
-		{use: "move --to NODE TARGET...", short: "move mail to another node", long: targetHelp, least: 1, most: -1,
+		{use: "move --to NODE TARGET...", short: "move mail to another node",
 			flags: flags{node, p.orderFlags}, run: order(mailq.Reroute)},
-		{use: "drain NODE", short: "move all mail but held mail to another node, and wait until it has arrived", least: 1, most: 1,
+		{use: "drain NODE", short: "move all mail but held mail to another node, and wait until it has arrived",
 			flags: flags{p.orderFlags}, run: p.runDrain},
-		{use: "etrn HOST", short: "start delivery of the mail for a host now", least: 1, most: 1,
+		{use: "etrn HOST", short: "start delivery of the mail for a host now",
 			run: func(args []string) error { return p.ask(func() error { return p.etrn(args[0]) }) }},
 	}...)
 	for i := range all {

@@ -6,7 +6,6 @@ package main
 import (
 	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -43,9 +42,6 @@ var questions = []question{
 // subcommand returns the subcommand of a question.
 func (q *question) subcommand(p *program) subcommand {
 	s := subcommand{use: q.use, short: q.short, flags: []func(*pflag.FlagSet){p.jsonFlag}}
-	if strings.Contains(q.use, " ") {
-		s.least, s.most = 1, 1
-	}
 	if q.empty != nil {
 		s.flags = []func(*pflag.FlagSet){p.sortFlag(q.empty()), p.limitFlag, p.jsonFlag}
 	}

@@ -181,9 +181,9 @@ func waits(x *scheduler.Explanation, rules []mailq.Rule) string {
 	case x.Wait != scheduler.NoWait:
 		return rules[0].Text
 	case s.Fed > 0:
-		return fmt.Sprintf("It is being delivered: %d jobs are with agents, %d are due.", s.Fed, s.Due)
+		return fmt.Sprintf("It is being delivered: %s with agents, and %d due.", mailq.Plural(s.Fed, "job is", "jobs are"), s.Due)
 	case s.Due > 0:
-		return fmt.Sprintf("%d jobs are due and are fed as agents ask for them.", s.Due)
+		return mailq.Plural(s.Due, "job is", "jobs are") + " due and fed as agents ask for mail."
 	case len(rules) > 0:
 		return rules[0].Text
 	case s.Reading > 0:
