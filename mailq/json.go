@@ -267,10 +267,9 @@ type Explanation struct {
 	NextAt  time.Time      `json:"next_at,omitzero"`
 	Next    string         `json:"next"`   // the next event, in words
 	States  map[string]int `json:"states"` // jobs by state
-	// Orders counts the jobs with an order that waits until an agent reports, by order.
-	Orders map[Verb]int `json:"orders,omitempty"`
-	// Reroutes counts those of REROUTE by the channel/host that they are sent to.
-	Reroutes map[string]int `json:"reroutes,omitempty"`
+	// Orders counts the jobs with an order that waits until an agent reports, by order, such as
+	// "KILL" or "REROUTE to smtp/relay.example".
+	Orders map[string]int `json:"orders,omitempty"`
 	// Cluster is what the nodes of the cluster have found about the destination, in
 	// words; "": nothing, or there is no cluster.
 	Cluster string `json:"cluster,omitempty"`

@@ -48,7 +48,9 @@ func stateText(e *mailq.Explanation, now time.Time) []string {
 			text = append(text, "feedback: "+f.Text())
 		}
 	}
-	text = append(text, ordersText(e)...)
+	for _, order := range slices.Sorted(maps.Keys(e.Orders)) {
+		text = append(text, fmt.Sprintf("orders: %s of %s when the agent reports, unless it delivers them", order, mailq.Plural(e.Orders[order], "job", "jobs")))
+	}
 	if e.NextJob != nil {
 		text = append(text, "next job: "+e.NextJob.Path)
 	}
@@ -108,24 +110,6 @@ func settingsText(e *mailq.Explanation) (text []string) {
 			from = fmt.Sprintf("%s:%d", s.File, s.Line)
 		}
 		text = append(text, fmt.Sprintf("setting: %s=%s\t%s", s.Name, s.Value, from))
-	}
-	return text
-}
-
-// ordersText describes the orders that wait for agents.
-func ordersText(e *mailq.Explanation) (text []string) {
-	for _, verb := range slices.Sorted(maps.Keys(e.Orders)) {
-		counts := map[string]int{"": e.Orders[verb]} // by where the jobs are sent
-		if verb == mailq.Reroute && len(e.Reroutes) > 0 {
-			counts = e.Reroutes
-		}
-		for _, to := range slices.Sorted(maps.Keys(counts)) {
-			jobs := mailq.Plural(counts[to], "job", "jobs")
-			if to != "" {
-				jobs += " to " + to
-			}
-			text = append(text, fmt.Sprintf("orders: %s of %s when the agent reports, unless it delivers them", verb, jobs))
-		}
 	}
 	return text
 }

@@ -69,17 +69,14 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 
 // addOrders adds the numbers of orders that wait for agents.
 func addOrders(x *mailq.Explanation, from *scheduler.Explanation) {
-	if len(from.Ordered) > 0 {
-		x.Orders = make(map[mailq.Verb]int)
-	}
+	x.Orders = make(map[string]int)
 	for verb, n := range from.Ordered {
-		x.Orders[orderName(verb)] = n
-	}
-	if len(from.Rerouted) > 0 {
-		x.Reroutes = make(map[string]int)
+		if verb != scheduler.VerbReroute || len(from.Rerouted) == 0 {
+			x.Orders[string(orderName(verb))] = n
+		}
 	}
 	for to, n := range from.Rerouted {
-		x.Reroutes[targetName(to)] = n
+		x.Orders[string(mailq.Reroute)+" to "+targetName(to)] = n
 	}
 }
 
