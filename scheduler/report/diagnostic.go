@@ -62,6 +62,6 @@ func recipient(f *ctlfile.File, d *ctlfile.Diagnostic) Recipient {
 			r.Address = to.User
 		}
 	}
-	r.Address = unbracketed(r.Address)
+	r.Address = ctlfile.Unbracketed(r.Address)
 	return r
 }

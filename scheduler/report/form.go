@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"zsched/ctlfile"
 	"zsched/queue"
 )
 
@@ -76,7 +77,7 @@ func isFieldName(s string) bool {
 // that such a field may have: "a@b", "<a@b>", "A B <a@b>, c@d".
 func addressesIn(value string) (addresses []string) {
 	value = strings.TrimSpace(value)
-	if bare := unbracketed(value); queue.PlainAddress(bare) {
+	if bare := ctlfile.Unbracketed(value); queue.PlainAddress(bare) {
 		return []string{bare}
 	}
 	list, _ := mail.ParseAddressList(value)
@@ -86,11 +87,4 @@ func addressesIn(value string) (addresses []string) {
 		}
 	}
 	return addresses
-}
-
-func unbracketed(address string) string {
-	if inner, ok := strings.CutPrefix(address, "<"); ok {
-		return strings.TrimSuffix(inner, ">")
-	}
-	return address
 }

@@ -152,7 +152,7 @@ func wanted(r *ta.Recipient, form string, nullSender bool) bool {
 func (a *Agent) recipient(r *ta.Recipient, form string) report.Recipient {
 	m := meaningOf(form)
 	to := report.Recipient{
-		Offset: r.Offset, Address: strings.TrimSuffix(strings.TrimPrefix(r.User, "<"), ">"), Action: m.action, Status: m.status,
+		Offset: r.Offset, Address: ctlfile.Unbracketed(r.User), Action: m.action, Status: m.status,
 		LastAttempt: a.Now(), Text: m.text + " (" + form + ")",
 	}
 	if m.action == report.Failed {

@@ -56,7 +56,7 @@ func (a *Agent) newMessage(m *ta.Message, r *ta.Recipient, to target) (*message,
 	if nullSender(r) {
 		b.WriteString("Return-Path: <>\n")
 	} else {
-		sender = strings.TrimSuffix(strings.TrimPrefix(visible(r.From.User), "<"), ">")
+		sender = ctlfile.Unbracketed(visible(r.From.User))
 		fmt.Fprintf(&b, "Return-Path: <%s>\n", sender)
 	}
 	if delivered != "" {

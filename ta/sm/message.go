@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/internal/header"
 	"zsched/ta"
 )
@@ -69,5 +70,5 @@ func path(address string) string {
 	if address == "-" { // an empty word of the control file
 		address = ""
 	}
-	return "<" + strings.TrimSuffix(strings.TrimPrefix(address, "<"), ">") + ">"
+	return "<" + ctlfile.Unbracketed(address) + ">"
 }

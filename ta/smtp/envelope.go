@@ -5,7 +5,6 @@ package smtp
 
 import (
 	"strconv"
-	"strings"
 
 	"zsched/ctlfile"
 	"zsched/ta"
@@ -64,16 +63,7 @@ func reversePath(r *ta.Recipient) string {
 	if r.From.Channel == "error" || r.From.User == "-" {
 		return ""
 	}
-	return withoutBrackets(r.From.User)
-}
-
-// withoutBrackets removes the angle brackets that some routers write around an
-// address.
-func withoutBrackets(address string) string {
-	if inner, ok := strings.CutPrefix(address, "<"); ok {
-		return strings.TrimSuffix(inner, ">")
-	}
-	return address
+	return ctlfile.Unbracketed(r.From.User)
 }
 
 // maxAddress is the maximum length of an address that is sent, in bytes. RFC 5321
@@ -128,7 +118,7 @@ func (e *envelope) mailCommand(ext extensions, c *content, by string) string {
 
 // rcptCommand returns the RCPT command for a recipient.
 func rcptCommand(ext extensions, r *ta.Recipient) string {
-	line := "RCPT To:<" + withoutBrackets(r.User) + ">"
+	line := "RCPT To:<" + ctlfile.Unbracketed(r.User) + ">"
 	if ext.dsn {
 		line += dsnOfRcpt(r)
 	}

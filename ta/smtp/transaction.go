@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/ta"
 )
 
@@ -72,7 +73,7 @@ func (t *transaction) prepare() bool {
 		switch {
 		case failed != nil:
 			t.a.report(r, failed.result(ta.Deferred))
-		case !validAddress(withoutBrackets(r.User)):
+		case !validAddress(ctlfile.Unbracketed(r.User)):
 			t.a.report(r, unsendable("5.1.3", "the recipient's address cannot be sent").result(ta.Error))
 		default:
 			t.states = append(t.states, recipientState{Recipient: r})
