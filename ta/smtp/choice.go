@@ -135,7 +135,7 @@ func spread(active []*conn) choice {
 // mayWiden reports whether the job's message may use one more connection: it has
 // few, or few in proportion to the free ones.
 func (p *pool) mayWiden(j *job) bool {
-	n := p.messages[j.message]
+	n := p.messages[j.id]
 	return p.limits.MessageMax <= 0 || n < p.limits.MessageMax || n < p.limits.MessageScale*p.free()
 }
 

@@ -288,7 +288,7 @@ func TestJobsOfAClosedConnectionAreRescheduled(t *testing.T) {
 func TestConnectionsOfOthersAreNotUsed(t *testing.T) {
 	b := newPoolTest(t, Limits{Sessions: 1})
 	place := func(domain string, level TLSLevel) {
-		b.submit(&job{message: 1, domain: domain, policy: Policy{Level: level}, levels: levels("mx")})
+		b.submit(&job{id: 1, domain: domain, policy: Policy{Level: level}, levels: levels("mx")})
 	}
 	place("a", 1)
 	place("b", 1)

@@ -12,16 +12,16 @@ import (
 var errRequeue = errors.New("the connection ended before the message")
 
 // work does a job, in the goroutine of its message, over the connections that the pool gives
-// it. The recipients of the delivery are reported when it returns.
-func (a *Agent) work(d *delivery, j *job) {
+// it. Its recipients are reported when it returns.
+func (a *Agent) work(j *job) {
 	a.pool.submit(j)
 	for {
 		c := <-j.turn
 		if c == nil {
-			a.noTarget(d, j)
+			a.noTarget(j)
 			return
 		}
-		if a.obtain(c, d) && a.use(c, d, j) {
+		if a.obtain(c, j) && a.use(c, j) {
 			return
 		}
 	}
@@ -29,7 +29,7 @@ func (a *Agent) work(d *delivery, j *job) {
 
 // obtain opens a connection, or makes sure that an idle one has not ended. After false the
 // job gets another one.
-func (a *Agent) obtain(c *conn, d *delivery) bool {
+func (a *Agent) obtain(c *conn, j *job) bool {
 	if c.session != nil {
 		if c.session.hasInput() {
 			// It has ended, or the server said something that answers nothing.
@@ -43,7 +43,7 @@ func (a *Agent) obtain(c *conn, d *delivery) bool {
 		c.victim.quit()
 		c.victim = nil
 	}
-	s, failed := a.opener.open(c, a.spoolID(d))
+	s, failed := a.opener.open(c, a.spoolID(j))
 	if failed != nil {
 		a.pool.refused(c, failed)
 		return false
@@ -56,10 +56,10 @@ func (a *Agent) obtain(c *conn, d *delivery) bool {
 
 // use does a job on a connection. It returns false if the server has not answered anything
 // about it, so that another connection may try it.
-func (a *Agent) use(c *conn, d *delivery, j *job) bool {
+func (a *Agent) use(c *conn, j *job) bool {
 	s := c.session
-	s.spoolID = a.spoolID(d)
-	err := a.do(c, d, j)
+	s.spoolID = a.spoolID(j)
+	err := a.do(c, j)
 	if errors.Is(err, errRequeue) {
 		c.close()
 		a.pool.closed(c)
@@ -89,12 +89,12 @@ func (c *conn) close() {
 	c.session.close()
 }
 
-// spoolID returns the spoolid of a message, or "" if there is no log that needs it.
-func (a *Agent) spoolID(d *delivery) string {
+// spoolID returns the spoolid of a job's message, or "" if there is no log that needs it.
+func (a *Agent) spoolID(j *job) string {
 	if a.o.Log == nil {
 		return ""
 	}
-	return d.message.SpoolID()
+	return j.message.SpoolID()
 }
 
 // expire closes a connection that has been idle for long.

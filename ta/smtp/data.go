@@ -80,7 +80,7 @@ func (t *transaction) commit() error {
 	for i := range t.states {
 		all[i] = t.states[i].Recipient
 	}
-	if !t.d.message.Commit(all...) {
+	if !t.j.message.Commit(all...) {
 		return errLeaving
 	}
 	return nil

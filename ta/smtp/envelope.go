@@ -5,16 +5,29 @@ package smtp
 
 import (
 	"strconv"
+	"time"
 
 	"zsched/ctlfile"
 	"zsched/ta"
 )
 
-// delivery is the recipients of one message that go to one destination.
-type delivery struct {
-	message      *ta.Message
-	recipients   []*ta.Recipient
-	wholeJobLine bool // the job line has no other recipients
+// job is the recipients of one message for one destination.
+type job struct {
+	id         uint64 // number of the control file
+	message    *ta.Message
+	recipients []*ta.Recipient
+	alone      bool // the job line has no other recipients
+
+	domain   string // host word; a connection for another one is not used
+	policy   Policy // what a connection must comply with
+	levels   [][]*target
+	tried    map[string]bool // targets that could not be connected to for this job
+	failed   *failure        // of the last of them
+	since    time.Time       // when it was submitted
+	requeues int             // times it was moved off a connection that ended at once
+	// turn gets the connection that the job's goroutine is to open or to use now; nil: no
+	// target works.
+	turn chan *conn
 }
 
 // maxRecipients is the maximum number of recipients in a transaction. Every server
@@ -37,10 +50,10 @@ type envelope struct {
 }
 
 // envelopes groups the recipients that have not been reported.
-func (d *delivery) envelopes() []*envelope {
+func (j *job) envelopes() []*envelope {
 	var all []*envelope
 	byShared := map[shared]*envelope{}
-	for _, r := range d.recipients {
+	for _, r := range j.recipients {
 		if r.Reported() {
 			continue
 		}

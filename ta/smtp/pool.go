@@ -77,21 +77,6 @@ func newPool(l Limits, r *rand.Rand) *pool {
 		messages: map[uint64]int{}, dead: map[string]dead{}}
 }
 
-// job is the recipients of one message for one destination.
-type job struct {
-	message  uint64 // number of its control file
-	domain   string // host word; a connection for another one is not used
-	policy   Policy // what a connection must comply with
-	levels   [][]*target
-	tried    map[string]bool // targets that could not be connected to for this job
-	failed   *failure        // of the last of them
-	since    time.Time       // when it was first submitted
-	requeues int             // times it was moved off a connection that ended at once
-	// turn gets the connection that the job's goroutine is to open or to use now; nil: no
-	// target works.
-	turn chan *conn
-}
-
 // maxTrying is how long new connections are tried for a job. An attempt that
 // began within this time may end later.
 const maxTrying = 10 * time.Minute
@@ -156,7 +141,7 @@ func (p *pool) assignAll() {
 // assign adds a job to those that a connection has in hand.
 func (p *pool) assign(c *conn, j *job) {
 	c.jobs = append(c.jobs, j)
-	p.messages[j.message]++
+	p.messages[j.id]++
 	if len(c.jobs) == 1 {
 		j.turn <- c
 	}
@@ -245,8 +230,8 @@ func (p *pool) drop(c *conn) {
 }
 
 func (p *pool) unassign(j *job) {
-	if p.messages[j.message]--; p.messages[j.message] <= 0 {
-		delete(p.messages, j.message)
+	if p.messages[j.id]--; p.messages[j.id] <= 0 {
+		delete(p.messages, j.id)
 	}
 }
 

@@ -84,7 +84,7 @@ func levels(text string) (all [][]*target) {
 // "none".
 func (b *poolTest) job(message uint64, to string) string {
 	b.Helper()
-	j := &job{message: message, levels: levels(to)}
+	j := &job{id: message, levels: levels(to)}
 	started, failed := len(b.started), len(b.failed)
 	b.submit(j)
 	switch {
@@ -185,7 +185,7 @@ func TestPoolHoldsItsInvariant(t *testing.T) {
 			b.pass(time.Duration(r.IntN(5000)) * time.Millisecond)
 			if r.IntN(2) == 0 && placed-finished-len(b.failed) < b.limits.Sessions*3 {
 				placed++
-				b.submit(&job{message: uint64(r.IntN(3)), domain: string(rune('a' + r.IntN(2))), levels: levels([]string{"x y, z", "x", "z, y"}[r.IntN(3)])})
+				b.submit(&job{id: uint64(r.IntN(3)), domain: string(rune('a' + r.IntN(2))), levels: levels([]string{"x y, z", "x", "z, y"}[r.IntN(3)])})
 			} else if len(b.conns) > 0 {
 				c := b.conns[r.IntN(len(b.conns))]
 				switch {
@@ -209,7 +209,7 @@ func (b *poolTest) check(seed uint64, step, open int) {
 	for _, c := range b.conns {
 		inHand += len(c.jobs)
 		for _, j := range c.jobs {
-			byMessage[j.message]++
+			byMessage[j.id]++
 		}
 	}
 	for m, n := range b.messages {

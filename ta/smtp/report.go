@@ -19,12 +19,12 @@ const maxRequeues = 3
 // used, and all recipients of the job are reported, unless the error is errRequeue:
 // then the server has sent no reply about the remaining ones, and another connection
 // may try them.
-func (a *Agent) do(c *conn, d *delivery, j *job) error {
+func (a *Agent) do(c *conn, j *job) error {
 	used := c.finished > 0
-	for _, e := range d.envelopes() {
+	for _, e := range j.envelopes() {
 		for rest := e.recipients; len(rest) > 0; {
 			n := min(len(rest), maxRecipients)
-			t := &transaction{a: a, s: c.session, d: d, envelope: &envelope{e.shared, rest[:n:n]}}
+			t := &transaction{a: a, s: c.session, j: j, envelope: &envelope{e.shared, rest[:n:n]}}
 			again, err := t.run()
 			rest = append(again, rest[n:]...)
 			if err == nil {
@@ -56,7 +56,7 @@ func (a *Agent) reportLost(t *transaction, err error) {
 	case errors.As(err, &local):
 		f.code, f.diagnostic = "4.3.0", "x-local; 430 ("+local.Error()+")"
 	}
-	for _, r := range t.d.recipients {
+	for _, r := range t.j.recipients {
 		if r.Reported() {
 			continue
 		}
@@ -89,15 +89,15 @@ func (f *failure) result(temporary ta.Status) ta.Result {
 	return ta.Result{Status: temporary, Text: clip(f.text), Fields: ta.Fields{Code: f.code, Diagnostic: f.diagnostic, Remote: f.remote}}
 }
 
-// reportFailure reports all recipients of a delivery for which there is no target.
+// reportFailure reports all recipients of a job for which there is no target.
 // A temporary failure defers the whole destination if the job line has no other
 // destination.
-func (a *Agent) reportFailure(d *delivery, f *failure) {
-	if d.wholeJobLine {
-		d.message.ReportRest(func(*ta.Recipient) ta.Result { return f.result(ta.DeferAll) })
+func (a *Agent) reportFailure(j *job, f *failure) {
+	if j.alone {
+		j.message.ReportRest(func(*ta.Recipient) ta.Result { return f.result(ta.DeferAll) })
 		return
 	}
-	for _, r := range d.recipients {
+	for _, r := range j.recipients {
 		if !r.Reported() {
 			a.report(r, f.result(ta.Deferred))
 		}
@@ -105,12 +105,12 @@ func (a *Agent) reportFailure(d *delivery, f *failure) {
 }
 
 // noTarget ends a job for which no target works.
-func (a *Agent) noTarget(d *delivery, j *job) {
+func (a *Agent) noTarget(j *job) {
 	f := j.failed
 	if f == nil {
 		name, dead := a.pool.deadTarget(j)
 		text := fmt.Sprintf("%s is not tried again before %s: %s", name, dead.until.UTC().Format(time.TimeOnly), strings.TrimLeft(dead.why, "\r"))
 		f = &failure{code: "4.4.1", diagnostic: "smtp; 466 (" + text + ")", text: text}
 	}
-	a.reportFailure(d, f)
+	a.reportFailure(j, f)
 }

@@ -102,18 +102,15 @@ func New(o Options) *Agent {
 // Deliver delivers a message and returns when all its recipients are reported.
 // It may be called by several goroutines.
 func (a *Agent) Deliver(m *ta.Message) {
-	for _, d := range a.divide(m) {
-		host := d.recipients[0].Host
+	for _, j := range a.divide(m) {
+		host := j.recipients[0].Host
 		levels, failed := a.router.route(host)
 		if failed != nil {
-			a.reportFailure(d, failed)
+			a.reportFailure(j, failed)
 			continue
 		}
-		j := &job{message: m.ID, policy: a.policy(host), levels: levels, turn: make(chan *conn, 1)}
-		if !a.o.ShareMX && a.o.Forced == "" {
-			j.domain = d.recipients[0].RouteHost()
-		}
-		a.work(d, j)
+		j.levels, j.policy = levels, a.policy(host)
+		a.work(j)
 	}
 }
 
@@ -131,25 +128,28 @@ func (a *Agent) policy(host string) Policy {
 
 // divide groups the recipients of a message by destination. If the job line names a
 // host, as most do, there is only one group.
-func (a *Agent) divide(m *ta.Message) []*delivery {
-	var all []*delivery
-	byHost := map[string]*delivery{}
+func (a *Agent) divide(m *ta.Message) []*job {
+	var all []*job
+	byHost := map[string]*job{}
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
 		host := r.RouteHost()
 		if a.o.Forced != "" {
 			host = ""
 		}
-		d := byHost[host]
-		if d == nil {
-			d = &delivery{message: m}
-			byHost[host] = d
-			all = append(all, d)
+		j := byHost[host]
+		if j == nil {
+			j = &job{id: m.ID, message: m, turn: make(chan *conn, 1)}
+			if !a.o.ShareMX {
+				j.domain = host
+			}
+			byHost[host] = j
+			all = append(all, j)
 		}
-		d.recipients = append(d.recipients, r)
+		j.recipients = append(j.recipients, r)
 	}
-	for _, d := range all {
-		d.wholeJobLine = len(all) == 1
+	for _, j := range all {
+		j.alone = len(all) == 1
 	}
 	return all
 }

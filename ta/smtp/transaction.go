@@ -15,7 +15,7 @@ import (
 type transaction struct {
 	a *Agent
 	s *session
-	d *delivery
+	j *job
 	*envelope
 	ext     extensions
 	content *content
@@ -64,7 +64,7 @@ func (t *transaction) prepare() bool {
 		failed = unsendable("5.6.7", "an address is not ASCII, but the next host accepts only those that are")
 	}
 	if failed == nil {
-		t.by, failed = t.byParameter(t.ext, time.Since(t.d.message.ModifiedAt))
+		t.by, failed = t.byParameter(t.ext, time.Since(t.j.message.ModifiedAt))
 	}
 	if failed == nil {
 		failed = t.prepareContent()
@@ -90,7 +90,7 @@ func unsendable(code, text string) *failure {
 // prepareContent reads the message, or its beginning. A server without 8BITMIME gets it as
 // it is.
 func (t *transaction) prepareContent() *failure {
-	body, err := t.d.message.Body()
+	body, err := t.j.message.Body()
 	if err == nil {
 		t.content, err = newContent(t.header, body)
 	}
