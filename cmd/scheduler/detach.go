@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 )
 
@@ -50,7 +49,7 @@ func detached(args []string, stderr io.Writer) (int, error) {
 	child := &exec.Cmd{
 		Path:        self,
 		Args:        append([]string{os.Args[0]}, args...),
-		Env:         append(daemonEnvironment(os.Environ()), readyVariable+"=3"),
+		Env:         append(os.Environ(), readyVariable+"=3"),
 		Stdout:      stderr,
 		Stderr:      stderr,
 		ExtraFiles:  []*os.File{theirs},
@@ -71,18 +70,4 @@ func detached(args []string, stderr io.Writer) (int, error) {
 		return code, nil
 	}
 	return 0, fmt.Errorf("%v", child.ProcessState)
-}
-
-// daemonEnvironment removes the variables that describe the user who started
-// the scheduler.
-func daemonEnvironment(from []string) []string {
-	var env []string
-	for _, entry := range from {
-		switch name, _, _ := strings.Cut(entry, "="); name {
-		case "LOGNAME", "USER", "FULLNAME", "PRETTYLOGIN", "IFS":
-		default:
-			env = append(env, entry)
-		}
-	}
-	return env
 }

@@ -96,14 +96,6 @@ func TestVersionAndHelpGoToStandardOutput(t *testing.T) {
 	}
 }
 
-// What is about the person who started the daemon does not reach it.
-func TestDaemonEnvironment(t *testing.T) {
-	got := daemonEnvironment([]string{"TZ=UTC", "USER=rayan", "LOGNAME=rayan", "IFS=", "FULLNAME=x", "PRETTYLOGIN=x", "USERS=3"})
-	if want := []string{"TZ=UTC", "USERS=3"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
 func TestEveryOptionIsInTheManualPage(t *testing.T) {
 	page, err := os.ReadFile("../../man/scheduler.8")
 	if err != nil {

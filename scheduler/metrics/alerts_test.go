@@ -35,10 +35,7 @@ func fullScrape(t *testing.T) prometheus.Gatherers {
 			Reloaded: func() (bool, bool) { return true, true }, Queries: func() map[string]float64 { return nil },
 		},
 		now: now, channels: []scheduler.ChannelView{{Name: "smtp"}},
-		threads: threads{
-			waiting: map[scheduler.Wait]int{"maxta": 1},
-			largest: []destination{{"smtp", "a.example", 1, now}},
-		},
+		threads: threads{waiting: map[scheduler.Wait]int{"maxta": 1}},
 		cluster: &cluster.Stats{}, kept: &mailq.Totals{},
 	}
 	stats.spoolErrors.WithLabelValues("mark")

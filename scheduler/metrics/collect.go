@@ -147,10 +147,6 @@ func (s *scrape) collectThreads(c collector) {
 		}
 	}
 	s.collectWindows(c)
-	for _, t := range s.threads.largest {
-		c.send("scheduler_destination_jobs", "Job lines of the largest threads.", float64(t.jobs), "channel", t.channel, "host", t.host)
-		c.send("scheduler_destination_oldest_seconds", "Age of the oldest message of the largest threads.", s.age(t.oldestAt), "channel", t.channel, "host", t.host)
-	}
 }
 
 // collectWindows sends what windows, preemption and shares do.

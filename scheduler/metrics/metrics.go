@@ -7,14 +7,11 @@
 package metrics
 
 import (
-	"cmp"
 	"context"
 	"io"
 	stdlog "log"
 	"net"
 	"net/http"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,9 +26,6 @@ import (
 )
 
 const (
-	// maxDestinations bounds ?destinations=N, so that no scrape makes a time
-	// series of every host.
-	maxDestinations = 1000
 	// maxChannels bounds the channels that have metrics, because the router chooses
 	// their names.
 	maxChannels = 100
@@ -84,18 +78,9 @@ func (s *Server) Serve(listener net.Listener) error {
 }
 
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
-	destinations := 0
-	if text := r.URL.Query().Get("destinations"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			http.Error(w, "destinations must be a number", http.StatusBadRequest)
-			return
-		}
-		destinations = min(n, maxDestinations)
-	}
 	ctx, cancel := context.WithTimeout(r.Context(), scrapeTimeout)
 	defer cancel()
-	scrape, err := s.scrape(ctx, destinations)
+	scrape, err := s.scrape(ctx)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -124,7 +109,7 @@ type scrape struct {
 	longest  time.Duration // turn of the loop
 }
 
-func (s *Server) scrape(ctx context.Context, destinations int) (*scrape, error) {
+func (s *Server) scrape(ctx context.Context) (*scrape, error) {
 	c := &scrape{server: s}
 	err := s.Port.Ask(ctx, func(l *daemon.Loop) {
 		s.Stats.forget(l.Core())
@@ -136,7 +121,7 @@ func (s *Server) scrape(ctx context.Context, destinations int) (*scrape, error) 
 		return nil, err
 	}
 	c.channels = c.channels[:min(len(c.channels), maxChannels)]
-	if c.threads, err = s.walk(ctx, destinations); err != nil {
+	if c.threads, err = s.walk(ctx); err != nil {
 		return nil, err
 	}
 	if s.Cluster != nil {
@@ -166,18 +151,10 @@ type threads struct {
 	// silentSince is the last event of the thread that has gone longest
 	// without one; zero: there is none.
 	silentSince time.Time
-	largest     []destination
 }
 
-// destination is a thread as a scrape with ?destinations=N shows it.
-type destination struct {
-	channel, host string
-	jobs          int
-	oldestAt      time.Time
-}
-
-// walk looks at all threads, and keeps the n largest.
-func (s *Server) walk(ctx context.Context, n int) (threads, error) {
+// walk looks at all threads.
+func (s *Server) walk(ctx context.Context) (threads, error) {
 	all := threads{
 		jobs: make(map[scheduler.State]int), waiting: make(map[scheduler.Wait]int), windows: make(map[string]int),
 		oldestAt: make(map[scheduler.State]time.Time),
@@ -189,13 +166,8 @@ func (s *Server) walk(ctx context.Context, n int) (threads, error) {
 		}
 		if t := item.Thread; t != nil {
 			all.add(t)
-			all.largest = append(all.largest, destination{t.Channel, t.Host, t.Vertices, t.OldestAt})
-			if len(all.largest) >= 2*n+64 {
-				all.largest = largest(all.largest, n)
-			}
 		}
 	}
-	all.largest = largest(all.largest, n)
 	return all, nil
 }
 
@@ -231,11 +203,4 @@ func windowState(t *scheduler.ThreadView) string {
 		return "narrowed"
 	}
 	return "open"
-}
-
-func largest(all []destination, n int) []destination {
-	slices.SortFunc(all, func(a, b destination) int {
-		return cmp.Or(cmp.Compare(b.jobs, a.jobs), cmp.Compare(a.channel, b.channel), cmp.Compare(a.host, b.host))
-	})
-	return all[:min(n, len(all))]
 }

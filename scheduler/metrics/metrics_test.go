@@ -197,7 +197,7 @@ func TestUnknownMetricsRequestIsRefused(t *testing.T) {
 		h := newHarness(t, nil)
 		h.Run()
 		for path, want := range map[string]int{
-			"/": http.StatusNotFound, "/metrics?destinations=all": http.StatusBadRequest, "/metrics?destinations=-1": http.StatusBadRequest,
+			"/": http.StatusNotFound, "/metrics/": http.StatusNotFound,
 		} {
 			if status, body := h.get(path); status != want {
 				t.Errorf("%s: %d %s", path, status, body)
@@ -215,12 +215,8 @@ func TestAgesAreThoseOfThreads(t *testing.T) {
 		h.Run()
 		h.Spool.Announce(1, "a.example", "b.example")
 		synctest.Wait()
-		_, body := h.get("/metrics?destinations=1")
-		wantLines(t, body, `scheduler_jobs{state="waiting"} 2`, `scheduler_jobs{state="due"} 0`,
-			`scheduler_destination_jobs{channel="smtp",host="a.example"} 1`)
-		if n := len(grep(body, "scheduler_destination_jobs")); n != 1 {
-			t.Errorf("%d destinations", n)
-		}
+		_, body := h.get("/metrics")
+		wantLines(t, body, `scheduler_jobs{state="waiting"} 2`, `scheduler_jobs{state="due"} 0`)
 		h.Spool.Announce(2, "c.example")
 		time.Sleep(3 * time.Second)
 		_, body = h.get("/metrics")
@@ -255,26 +251,6 @@ func TestWindowsAndSuspensionsAreCounted(t *testing.T) {
 		_, body = h.get("/metrics")
 		wantLines(t, body, `scheduler_windows{state="suspended"} 0`, `scheduler_suspensions_total 1`, `scheduler_revivals_total 1`,
 			`scheduler_shares 0`, `scheduler_largest_share_jobs 0`)
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-// Names that are not UTF-8 come from the router and from mail addresses.
-func TestLabelsAreUTF8(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { a.ReportAll(job, ta.Deferred, "451 busy") }
-		h.Run()
-		h.Spool.Announce(1, "caf\xe9.example", "caf\xe8.example", "café.example", "caf\ufffd.example")
-		synctest.Wait()
-		status, body := h.get("/metrics?destinations=10")
-		if status != http.StatusOK {
-			t.Fatalf("%d: %s", status, body)
-		}
-		// The text format doubles each backslash once more.
-		for _, host := range []string{`caf\\xe9.example`, `caf\\xe8.example`, "café.example", "caf\ufffd.example"} {
-			wantLines(t, body, `scheduler_destination_jobs{channel="smtp",host="`+host+`"} 1`)
-		}
 		h.Stop(syscall.SIGTERM)
 	})
 }
