@@ -231,16 +231,6 @@ func TestControlFileOfAnother(t *testing.T) {
 	}
 }
 
-func TestAgesOfVersion1(t *testing.T) {
-	for seconds, want := range map[int]string{
-		0: "0s", 60: "60s", 61: "1m1s", 3600: "60m0s", 3661: "1h1m1s", 86400: "24h0s", 90061: "1d1h1m", 86401: "1d1s", 90000: "1d60m0s",
-	} {
-		if got := formatAgeV1(time.Duration(seconds) * time.Second); got != want {
-			t.Errorf("%d: %s, want %s", seconds, got, want)
-		}
-	}
-}
-
 // With tabs and line ends, text goes to a file.
 func TestTextForAFileKeepsItsLines(t *testing.T) {
 	p := Printer{}

@@ -3,7 +3,8 @@ package client
 import (
 	"fmt"
 	"strings"
-	"time"
+
+	"zsched/mailq"
 )
 
 // Dump prints a dump of version 1:
@@ -60,7 +61,7 @@ func (p *Printer) dumpDetail(job *DumpJob) {
 	}
 	id := p.safe(p.file.LogID)
 	if p.Verbose > 1 && p.file.Size > 0 {
-		id += fmt.Sprintf(", %d bytes, age %s", p.file.Size, formatAgeV1(p.Now.Sub(p.file.ModTime)))
+		id += fmt.Sprintf(", %d bytes, age %s", p.file.Size, mailq.FormatAge(p.Now, p.file.ModTime))
 	}
 	if id != "" {
 		p.printf("\t  id\t%s\n", id)
@@ -69,27 +70,4 @@ func (p *Printer) dumpDetail(job *DumpJob) {
 		p.printf("\t  from\t%s\n", p.safe(p.file.ErrorTo))
 	}
 	p.printf("\t  to\t%s\n", strings.Join(to, "\n\t\t"))
-}
-
-// formatAgeV1 writes an age as ZMailer's client does: at most three of days,
-// hours, minutes and seconds. A unit is used only if the age is longer than it,
-// so an hour is 60m0s.
-func formatAgeV1(d time.Duration) string {
-	s := int64(d / time.Second)
-	var b strings.Builder
-	fields := 3
-	for _, u := range []struct {
-		seconds int64
-		letter  byte
-	}{{86400, 'd'}, {3600, 'h'}, {60, 'm'}} {
-		if s > u.seconds {
-			fmt.Fprintf(&b, "%d%c", s/u.seconds, u.letter)
-			s %= u.seconds
-			fields--
-		}
-	}
-	if fields > 0 {
-		fmt.Fprintf(&b, "%ds", s)
-	}
-	return b.String()
 }
