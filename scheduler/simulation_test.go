@@ -40,6 +40,8 @@ func TestSeedsThatFailed(t *testing.T) {
 		seed    uint64
 		limited bool
 	}{
+		{9_100_035, true},  // mail that was loaded for a session was unloaded again before it was fed, without end
+		{9_100_008, true},  // a hold ended while a recipient was written
 		{1_100_136, true},  // the share of a site was not told of queueonly mail that waits for the next run
 		{5_000_830, true},  // an agent stayed idle although its ring had no more work and another waited for its process
 		{5_003_728, true},  // the same, after another ring had taken the last token of the channel
