@@ -67,8 +67,9 @@ mailq/client:             ctlfile mailq internal/text internal/process
 
 scheduler/limit:
 scheduler/store:
-scheduler:                ctlfile ta internal/pattern internal/text scheduler/limit scheduler/store
-scheduler/config:         ctlfile scheduler ta internal/units internal/pattern internal/redisurl internal/zenv participle
+scheduler/rule:           ta internal/pattern internal/text scheduler/limit
+scheduler:                ctlfile ta internal/text scheduler/limit scheduler/store scheduler/rule
+scheduler/config:         ctlfile scheduler scheduler/rule ta internal/units internal/pattern internal/redisurl internal/zenv participle
 scheduler/spool:          ctlfile queue internal/postoffice internal/holdrecord internal/pattern internal/process x/sys
 scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message
 scheduler/simulate:       ctlfile ta scheduler

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"zsched/scheduler/rule"
 
 	"pgregory.net/rapid"
 )
@@ -73,7 +74,7 @@ func TestTimesOutOfRangeStayInOrder(t *testing.T) {
 		t.Errorf("long ago is %d, now %d, the year 2400 %d", early, now, late)
 	}
 	var ag agenda
-	p := &Params{Expiry: time.Hour}
+	p := &rule.Params{Expiry: time.Hour}
 	if primary, secondary := ag.expiryOf(p, late); primary < now || secondary < now {
 		t.Errorf("a message of the year 2400 expires at %d and %d", primary, secondary)
 	}

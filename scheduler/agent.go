@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/store"
 )
 
@@ -96,8 +97,8 @@ type line struct {
 	destinationFailed bool
 	// rule gives the wait; nil: none. It and noted are rules of the configuration at the time
 	// of the report, which a reload may have replaced since.
-	rule  *ReplyRule
-	noted *ReplyRule // the last rule that is in the event log
+	rule  *rule.ReplyRule
+	noted *rule.ReplyRule // the last rule that is in the event log
 	// resynced says that the agent has found nothing to do there.
 	resynced bool
 }

@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -103,13 +104,13 @@ func newBenchQueue(sessions int) *benchQueue {
 		q.hosts = append(q.hosts, fmt.Sprintf("host%d.example", i))
 		q.senders = append(q.senders, fmt.Sprintf("sender%d@example.org", i))
 	}
-	q.s = New(&Config{
-		Defaults: Params{
+	q.s = New(&rule.Config{
+		Defaults: rule.Params{
 			Interval: time.Hour, Expiry: 72 * time.Hour, Retries: []int{1, 2, 4}, Jitter: 10,
 			MaxThr: 1, MaxRing: sessions, Sessions: 1, Quantum: 50, UID: -1, GID: -1,
 		},
-		Clauses: []Clause{{Channel: "smtp", Host: "*", Settings: []Setting{
-			{Name: "command", Value: "smtp", Apply: func(p *Params) { p.Command = []string{"smtp"} }},
+		Clauses: []rule.Clause{{Channel: "smtp", Host: "*", Settings: []rule.Setting{
+			{Name: "command", Value: "smtp", Apply: func(p *rule.Params) { p.Command = []string{"smtp"} }},
 		}}},
 	}, rand.New(rand.NewPCG(1, 2)))
 	return q
@@ -246,10 +247,10 @@ func BenchmarkCycle(b *testing.B) {
 // shape sets limits that never hold anything up.
 func (q *benchQueue) shape() {
 	p := &q.s.config.Defaults
-	fast := []Rate{{Recipients: 1_000_000_000, Span: time.Second}}
+	fast := []rule.Rate{{Recipients: 1_000_000_000, Span: time.Second}}
 	p.Rate, p.ChannelRate, p.SiteRate, p.RateBurst, p.SiteMax = fast, fast, fast, 1_000_000_000, 1000
-	q.s.config.Replies = []ReplyRule{{
-		Channel: "smtp", Host: "*", Expression: "^nothing", Action: "suspend 1h", Verb: ReplySuspend, Span: time.Hour,
+	q.s.config.Replies = []rule.ReplyRule{{
+		Channel: "smtp", Host: "*", Expression: "^nothing", Action: "suspend 1h", Verb: rule.ReplySuspend, Span: time.Hour,
 		Match: regexp.MustCompile("^nothing").MatchString,
 	}}
 	q.s.setRules(q.s.config.Replies)
@@ -288,10 +289,10 @@ func benchTurns(b *testing.B, jobs int) {
 	q := newBenchQueue(100)
 	p := &q.s.config.Defaults
 	p.InitialConcurrency, p.MaxThr, p.CohortLimit = 3, 10, 1
-	p.PositiveFeedback, p.NegativeFeedback = Feedback{Amount: 1, Per: PerN}, Feedback{Amount: 1, Per: PerN}
+	p.PositiveFeedback, p.NegativeFeedback = rule.Feedback{Amount: 1, Per: rule.PerN}, rule.Feedback{Amount: 1, Per: rule.PerN}
 	p.SlotCost, p.SlotDiscount, p.SlotLoan, p.MinSlots = 5, 50, 3, 3
 	p.MsgSessions, p.MsgScale, p.Share, p.Sessions = 20, 10, "sender", 20
-	p.Backoff, p.MinBackoff, p.MaxBackoff = BackoffAge, 5*time.Minute, 4000*time.Second
+	p.Backoff, p.MinBackoff, p.MaxBackoff = rule.BackoffAge, 5*time.Minute, 4000*time.Second
 	r := rand.New(rand.NewPCG(5, 6))
 	offsets := make(map[string]int64) // of recipients after the first, by path and host
 	arrive := func() {

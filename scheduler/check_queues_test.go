@@ -117,7 +117,7 @@ func (s *Scheduler) checkTurns(r *ring) {
 		assert(sh.name == name && sh.ring == r && flows[sh] == sh.flows, "share %q: %d flows, kept %d", name, flows[sh], sh.flows)
 		assert(dueNow[sh] == sh.due, "share %q: %d due vertices, kept %d", name, dueNow[sh], sh.due)
 		assert(sh.flows > 0 || sh.takesTurns() || sh.deficit < 0, "share %q is empty and still there", name)
-		assert(sh.weight == s.config.weight(name), "share %q has weight %d", name, sh.weight)
+		assert(sh.weight == s.config.Weight(name), "share %q has weight %d", name, sh.weight)
 		want, key := vertexRef(0), never
 		for t := r.members.Head; t != nil; t = r.members.Next(t) {
 			if f := s.flowOf(t, t.active, sh); f != nil && t.open && f.hasQuantum() {

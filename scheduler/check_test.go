@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 )
 
 // check panics if the state contradicts itself. Tests call it after each Step.
@@ -155,7 +156,7 @@ func (s *Scheduler) checkMail() {
 		from := s.senders.At(ref)
 		assert(s.bySender.Find(from.hash) == ref && s.senders.Users(ref) > 0, "sender %q is not found", from.address)
 		if sh := s.shareTable.Get(from.share); sh != nil && sh.serial == from.serial {
-			assert(sh.name == shareName(sh.kind, from.address) && sh.ring.shares[sh.name] == sh, "mail of %q goes to share %q", from.address, sh.name)
+			assert(sh.name == rule.ShareName(sh.kind, from.address) && sh.ring.shares[sh.name] == sh, "mail of %q goes to share %q", from.address, sh.name)
 		}
 	}
 	assert(s.diagnostics.TotalUsers() == diagnostics, "%d diagnostics in use, kept for %d", diagnostics, s.diagnostics.TotalUsers())
@@ -352,7 +353,7 @@ func (s *Scheduler) checkGate(t *thread) {
 	}
 	suspended, ends := x.order != nil, len(x.effects) > 0
 	for _, e := range x.effects {
-		suspended = suspended || e.state.rule.Verb == ReplySuspend
+		suspended = suspended || e.state.rule.Verb == rule.ReplySuspend
 	}
 	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t, x.suspended)
 	assert(ends == x.effectEnd.isPlanned(), "thread %v: effects %v, in the agenda %v", t, ends, x.effectEnd.isPlanned())

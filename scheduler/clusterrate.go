@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 )
 
 // clusterrate: tokens for recipients that are drawn from a rate of the cluster, for
@@ -13,7 +14,7 @@ import (
 type draws struct {
 	limit.Drawn
 	id      ClusterLimit
-	rate    Rate
+	rate    rule.Rate
 	low     int  // when at most this many are left, more are drawn
 	drawing bool // a Draw has not been answered yet
 }
@@ -27,13 +28,13 @@ func (q *queue) setClusterRate(t *thread) {
 	x, p := t.shaping, t.params
 	rate := p.ClusterRate
 	if !q.config.Cluster || rate.Recipients <= 0 {
-		rate = Rate{}
+		rate = rule.Rate{}
 	}
 	if x.draws != nil && x.draws.rate == rate {
 		return
 	}
 	q.dropTokens(x)
-	if rate != (Rate{}) {
+	if rate != (rule.Rate{}) {
 		x.draws = &draws{id: ClusterLimit{"clusterrate", t.key.channel, t.key.host}, rate: rate}
 	}
 	q.updateGate(t)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 )
 
 // Dead destinations in a cluster: the nodes pool what they know of which destinations
@@ -83,7 +84,7 @@ func (q *queue) destinationDead(e DestinationDead) {
 	if t == nil || t.busy > 0 && t.window.Dead && t.suspendedUntil == 0 {
 		return
 	}
-	until := min(q.instantAt(dateOf(e.Until)), q.now.after(t.params.longestWait(true)))
+	until := min(q.instantAt(dateOf(e.Until)), q.now.after(t.params.LongestWait(true)))
 	if until <= max(q.now, t.suspendedUntil) {
 		return
 	}
@@ -91,7 +92,7 @@ func (q *queue) destinationDead(e DestinationDead) {
 	if t.suspendedUntil == 0 {
 		t.inRetryStep = false
 	}
-	q.suspend(t, max(until, q.now.after(shortestRetry)))
+	q.suspend(t, max(until, q.now.after(rule.ShortestRetry)))
 	q.obtainShaping(t).told = &e
 }
 

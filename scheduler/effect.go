@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"zsched/internal/pattern"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -35,10 +35,6 @@ func (e *effect) portion(now instant) (part float64, nextAt instant) {
 		nextAt = e.until
 	}
 	return least + (1-least)*float64(step)/slowSteps, nextAt
-}
-
-func (r *ReplyRule) applies(key threadKey) bool {
-	return pattern.Glob(r.Channel, key.channel) && pattern.Glob(r.Host, key.host)
 }
 
 // addEffect begins the effect of a rule on a thread. If the effect is there already,
@@ -74,12 +70,12 @@ func (q *queue) updateEffects(t *thread) {
 		e := &x.effects[i]
 		next = min(next, e.until)
 		switch r := e.state.rule; r.Verb {
-		case ReplySuspend:
+		case rule.ReplySuspend:
 			suspended = true
-		case ReplySlow:
+		case rule.ReplySlow:
 			p, stepAt := e.portion(q.now)
 			part, next = min(part, p), min(next, stepAt)
-		case ReplyRate:
+		case rule.ReplyRate:
 			per = max(per, r.Rate.Per())
 		}
 	}
@@ -117,7 +113,7 @@ func (q *queue) shapingEnd(x *shaping) instant {
 // rulesUntil returns when the last suspension by a rule ends; 0: there is none.
 func (x *shaping) rulesUntil() (until instant) {
 	for _, e := range x.effects {
-		if e.state.rule.Verb == ReplySuspend {
+		if e.state.rule.Verb == rule.ReplySuspend {
 			until = max(until, e.until)
 		}
 	}
@@ -150,20 +146,20 @@ func (d *dispatch) waitReason(t *thread) string {
 
 // suspendingRule returns the rule that suspends the thread for the longest time; nil:
 // none does.
-func (x *shaping) suspendingRule() *ReplyRule {
-	var rule *ReplyRule
+func (x *shaping) suspendingRule() *rule.ReplyRule {
+	var longest *rule.ReplyRule
 	until := instant(0)
 	for _, e := range x.effects {
-		if e.state.rule.Verb == ReplySuspend && e.until > until {
-			rule, until = e.state.rule, e.until
+		if e.state.rule.Verb == rule.ReplySuspend && e.until > until {
+			longest, until = e.state.rule, e.until
 		}
 	}
-	return rule
+	return longest
 }
 
 // EffectView is the effect of a reply rule on a thread.
 type EffectView struct {
-	Rule  *ReplyRule
+	Rule  *rule.ReplyRule
 	Since time.Time
 	Until time.Time
 	// Part is the fraction of the rate and of the window limit that ReplySlow leaves
@@ -183,7 +179,7 @@ func (s *Scheduler) viewEffects(v *ThreadView, t *thread) {
 	for i := range x.effects {
 		e := &x.effects[i]
 		one := EffectView{Rule: e.state.rule, Since: s.timeAt(e.since), Until: s.timeAt(e.until), Part: 1}
-		if one.Rule.Verb == ReplySlow {
+		if one.Rule.Verb == rule.ReplySlow {
 			one.Part, _ = e.portion(s.now)
 		}
 		v.Effects = append(v.Effects, one)
@@ -198,7 +194,7 @@ func (d *dispatch) effectDue(t *thread) {
 }
 
 // dropEffects ends the selected effects on a thread.
-func (q *queue) dropEffects(t *thread, selected func(*ReplyRule) bool) {
+func (q *queue) dropEffects(t *thread, selected func(*rule.ReplyRule) bool) {
 	if t.shaping == nil {
 		return
 	}
@@ -214,7 +210,7 @@ func (q *queue) dropEffects(t *thread, selected func(*ReplyRule) bool) {
 // asked for its mail (ETRN, RETRY).
 func (q *queue) liftRuleSuspensions(t *thread) {
 	if t.shaping != nil && t.shaping.suspended {
-		q.dropEffects(t, func(r *ReplyRule) bool { return r.Verb == ReplySuspend })
+		q.dropEffects(t, func(r *rule.ReplyRule) bool { return r.Verb == rule.ReplySuspend })
 	}
 }
 

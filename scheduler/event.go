@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -135,7 +136,7 @@ type (
 	Triggered struct{ Host string }
 
 	// Reloaded: a new configuration was read and is valid.
-	Reloaded struct{ Config *Config }
+	Reloaded struct{ Config *rule.Config }
 
 	// Ordered: an administrator wants something done with mail. The answer is
 	// an Answer in the same Step. On mail that is with an agent, the order is

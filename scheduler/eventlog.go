@@ -1,6 +1,9 @@
 package scheduler
 
-import "zsched/ctlfile"
+import (
+	"zsched/ctlfile"
+	"zsched/scheduler/rule"
+)
 
 // The event log (scheduler-events(5)): the part of it that only the core knows.
 // These actions change nothing, and there are none unless Config.Events is set.
@@ -91,7 +94,7 @@ func (q *queue) noteVertex(v *vertex, state string) {
 }
 
 // noteReplyRule reports that a reply rule makes a message wait, or recipients of it fail.
-func (q *queue) noteReplyRule(v *vertex, rule *ReplyRule) {
+func (q *queue) noteReplyRule(v *vertex, rule *rule.ReplyRule) {
 	if q.config.Events {
 		key := q.threadOf(v).key
 		q.do(Condition{

@@ -1,6 +1,9 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+	"zsched/scheduler/rule"
+)
 
 // Expiry: recipients that are too old fail with a notice (scheduler.cf(5),
 // expiry and expiry2). Also the wake time of a vertex, which depends on expiry.
@@ -46,7 +49,7 @@ func (q *queue) outlasted(t *thread, waitsWhenDue uint32, modifiedAt date) bool 
 
 // expiredInStandstill reports whether a message file with that mtime was past its expiry when
 // the scheduler started.
-func (ag *agenda) expiredInStandstill(p *Params, modifiedAt date) bool {
+func (ag *agenda) expiredInStandstill(p *rule.Params, modifiedAt date) bool {
 	return p.Expiry != 0 && modifiedAt.after(p.Expiry) <= ag.dateAt(ag.startedAt)
 }
 
@@ -60,7 +63,7 @@ func (q *queue) expiry(v *vertex) (primary, secondary date) {
 // expiryOf returns the same for a message file with that mtime. Expiry2 counts from the
 // first expiry; of mail that expired in a standstill, it counts from the start of the
 // scheduler, so that such mail can have an attempt.
-func (ag *agenda) expiryOf(p *Params, modifiedAt date) (primary, secondary date) {
+func (ag *agenda) expiryOf(p *rule.Params, modifiedAt date) (primary, secondary date) {
 	if p.Expiry == 0 {
 		return noDate, noDate
 	}

@@ -2,10 +2,10 @@ package scheduler
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 )
 
 // Explain: which clauses and limits apply to a channel and host, and what its
@@ -19,12 +19,12 @@ type Explanation struct {
 	Thread        *ThreadView // nil: there is no mail
 	Ring          *RingView   // nil: there is no ring that mail would join
 	// Clauses that match, in order. They belong to the Config.
-	Clauses []*Clause
+	Clauses []*rule.Clause
 	// Settings in force, in the order in which the clauses first name them. If
 	// one is set twice, the later one is in force. Parameters that are not here
 	// have their defaults.
-	Settings []Setting
-	Params   *Params // in force
+	Settings []rule.Setting
+	Params   *rule.Params // in force
 	Limits   []Limit
 	// Wait is why due mail is not fed now, or WaitHeld.
 	Wait Wait
@@ -88,9 +88,9 @@ type Limit struct {
 func (s *Scheduler) Explain(channel, host string) *Explanation {
 	key := threadKey{channel, host}
 	e := &Explanation{Channel: channel, Host: host, Hold: s.holdOrders.threads[key]}
-	e.Clauses = match(s.config.Clauses, channel, host)
-	e.Settings = inForce(e.Clauses)
-	e.Params = fold(s.config.Defaults, e.Clauses)
+	e.Clauses = rule.Match(s.config.Clauses, channel, host)
+	e.Settings = rule.InForce(e.Clauses)
+	e.Params = rule.Fold(s.config.Defaults, e.Clauses)
 	name, _ := s.ringName(key, e.Clauses, e.Params)
 	r, t := s.rings[name], s.threads[key]
 	if t != nil {
@@ -118,30 +118,8 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 	return e
 }
 
-// inForce returns the settings that result from matched clauses. nice and
-// priority set the same parameter.
-func inForce(clauses []*Clause) []Setting {
-	var settings []Setting
-	for _, c := range clauses {
-		for _, set := range c.Settings {
-			i := slices.IndexFunc(settings, func(before Setting) bool { return sameField(before.Name, set.Name) })
-			if i < 0 {
-				settings = append(settings, set)
-			} else {
-				settings[i] = set
-			}
-		}
-	}
-	return settings
-}
-
-func sameField(a, b string) bool {
-	isPriority := func(name string) bool { return name == "nice" || name == "priority" }
-	return a == b || isPriority(a) && isPriority(b)
-}
-
 // limits returns the limits on a thread. Ring and thread may be nil.
-func (s *Scheduler) limits(p *Params, name string, r *ring, t *thread) []Limit {
+func (s *Scheduler) limits(p *rule.Params, name string, r *ring, t *thread) []Limit {
 	c := s.channels[name]
 	if c == nil {
 		c = new(channel)
@@ -196,7 +174,7 @@ func shareLimit(name string, busy int, share *clusterShare) Limit {
 }
 
 // limitSetting returns the keyword that a limit comes from.
-func limitSetting(name string, value int, p *Params) string {
+func limitSetting(name string, value int, p *rule.Params) string {
 	switch {
 	case value > 0:
 		return name

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"slices"
 	"time"
+	"zsched/scheduler/rule"
 )
 
 // Explain: the vertices of a thread for which an order waits, and those that a reply rule
@@ -11,7 +12,7 @@ import (
 // DelayView says how many vertices of a thread wait because of a reply rule, and when the
 // last of them is due.
 type DelayView struct {
-	Rule     *ReplyRule
+	Rule     *rule.ReplyRule
 	Vertices int
 	Until    time.Time
 }
@@ -49,7 +50,7 @@ func (s *Scheduler) explainDelays(e *Explanation, t *thread) {
 }
 
 // delayOf returns the reply rule that makes a vertex wait; nil: none does.
-func (s *Scheduler) delayOf(t *thread, v *vertex) (rule *ReplyRule) {
+func (s *Scheduler) delayOf(t *thread, v *vertex) (rule *rule.ReplyRule) {
 	for i := range v.len() {
 		r := s.recipient(v, i)
 		last := s.diagnostics.Get(r.diagnostic)
@@ -64,7 +65,7 @@ func (s *Scheduler) delayOf(t *thread, v *vertex) (rule *ReplyRule) {
 }
 
 // addDelay counts a vertex that waits because of a rule; nil: because of none.
-func (e *Explanation) addDelay(rule *ReplyRule, until time.Time) {
+func (e *Explanation) addDelay(rule *rule.ReplyRule, until time.Time) {
 	if rule == nil {
 		return
 	}

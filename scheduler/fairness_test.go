@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -22,25 +23,25 @@ func TestNobodyStarves(t *testing.T) {
 	tests := []struct {
 		name            string
 		rings, threads  int
-		set             func(*Params)
+		set             func(*rule.Params)
 		agents, perRing int // limits
 		rounds          int // a thread waits at most so many
 	}{
-		{"threads of a ring", 1, 5, func(p *Params) {}, 0, 2, 2},
-		{"one agent", 1, 7, func(p *Params) {}, 1, 1, 2},
-		{"overfeed", 1, 5, func(p *Params) { p.Overfeed = 100 }, 0, 2, 2},
-		{"several sessions a thread", 1, 5, func(p *Params) { p.Overfeed, p.MaxThr = 10, 3 }, 0, 4, 2},
-		{"several sessions an agent", 1, 5, func(p *Params) { p.Sessions, p.MaxThr = 3, 2 }, 0, 4, 2},
-		{"rings, one process", 4, 1, func(p *Params) {}, 1, 0, 2},
-		{"rings, two processes", 4, 3, func(p *Params) {}, 2, 0, 2},
-		{"rings with overfeed", 4, 3, func(p *Params) { p.Overfeed = 100 }, 2, 0, 2},
-		{"rings, several sessions an agent", 4, 3, func(p *Params) { p.Sessions, p.MaxThr = 5, 2 }, 2, 0, 3},
-		{"rings of a channel", 3, 2, func(p *Params) { p.MaxChannel = 2 }, 0, 0, 2},
-		{"rings of a channel, several sessions an agent", 3, 2, func(p *Params) { p.MaxChannel, p.Sessions, p.MaxThr = 3, 2, 2 }, 0, 0, 2},
+		{"threads of a ring", 1, 5, func(p *rule.Params) {}, 0, 2, 2},
+		{"one agent", 1, 7, func(p *rule.Params) {}, 1, 1, 2},
+		{"overfeed", 1, 5, func(p *rule.Params) { p.Overfeed = 100 }, 0, 2, 2},
+		{"several sessions a thread", 1, 5, func(p *rule.Params) { p.Overfeed, p.MaxThr = 10, 3 }, 0, 4, 2},
+		{"several sessions an agent", 1, 5, func(p *rule.Params) { p.Sessions, p.MaxThr = 3, 2 }, 0, 4, 2},
+		{"rings, one process", 4, 1, func(p *rule.Params) {}, 1, 0, 2},
+		{"rings, two processes", 4, 3, func(p *rule.Params) {}, 2, 0, 2},
+		{"rings with overfeed", 4, 3, func(p *rule.Params) { p.Overfeed = 100 }, 2, 0, 2},
+		{"rings, several sessions an agent", 4, 3, func(p *rule.Params) { p.Sessions, p.MaxThr = 5, 2 }, 2, 0, 3},
+		{"rings of a channel", 3, 2, func(p *rule.Params) { p.MaxChannel = 2 }, 0, 0, 2},
+		{"rings of a channel, several sessions an agent", 3, 2, func(p *rule.Params) { p.MaxChannel, p.Sessions, p.MaxThr = 3, 2, 2 }, 0, 0, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFairnessTest(tt.rings, func(p *Params) {
+			f := newFairnessTest(tt.rings, func(p *rule.Params) {
 				p.Quantum, p.MaxRing = quantum, tt.perRing
 				tt.set(p)
 			}, tt.agents)
@@ -75,15 +76,15 @@ type fairAgent struct {
 	leaving bool
 }
 
-func newFairnessTest(rings int, set func(*Params), agents int) *fairnessTest {
-	config := &Config{
+func newFairnessTest(rings int, set func(*rule.Params), agents int) *fairnessTest {
+	config := &rule.Config{
 		MaxAgents: agents,
-		Defaults:  Params{Interval: time.Minute, Retries: []int{1}, MaxThr: 1, Sessions: 1, UID: -1, GID: -1},
+		Defaults:  rule.Params{Interval: time.Minute, Retries: []int{1}, MaxThr: 1, Sessions: 1, UID: -1, GID: -1},
 	}
 	for i := range rings {
-		config.Clauses = append(config.Clauses, Clause{
+		config.Clauses = append(config.Clauses, rule.Clause{
 			Channel: "smtp", Host: fmt.Sprintf("ring%d-*", i),
-			Settings: []Setting{{Name: "command", Apply: func(p *Params) {
+			Settings: []rule.Setting{{Name: "command", Apply: func(p *rule.Params) {
 				p.Command = []string{"smtp"}
 				set(p)
 			}}},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 )
 
 // The gate: whether the rates allow a job line for a thread now and, if not, which
@@ -39,8 +40,8 @@ type shaping struct {
 	effectEnd timer // when the next effect ends or changes
 	order     *HoldOrder
 	suspended bool
-	part      float64    // the part of its window limit that rules leave; 1: all
-	noted     *ReplyRule // the rule that was last logged, and when
+	part      float64         // the part of its window limit that rules leave; 1: all
+	noted     *rule.ReplyRule // the rule that was last logged, and when
 	notedAt   instant
 
 	// The site (site.go); nil: no limit on it.

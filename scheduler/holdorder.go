@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"zsched/scheduler/rule"
 )
 
 // Hold orders: what administrators keep back until a time, or until somebody lets it go. Of
@@ -101,7 +102,7 @@ func (d *dispatch) endSuspension(key threadKey) {
 // mail of the thread keeps its retry times.
 func (d *dispatch) lift(key threadKey) {
 	if t := d.threads[key]; t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
-		d.dropEffects(t, func(*ReplyRule) bool { return true })
+		d.dropEffects(t, func(*rule.ReplyRule) bool { return true })
 		d.effectDue(t)
 	}
 	if d.holdOrders.suspended[key] != nil {

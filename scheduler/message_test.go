@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
 // plain returns a scheduler with one clause, for all of smtp, and at most so
 // many agents.
 func plain(agents int) *Scheduler {
-	return New(&Config{
+	return New(&rule.Config{
 		MaxAgents: agents,
-		Defaults:  Params{Interval: time.Minute, Retries: []int{1}, Expiry: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
-		Clauses:   []Clause{{Channel: "smtp", Host: "*"}},
+		Defaults:  rule.Params{Interval: time.Minute, Retries: []int{1}, Expiry: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
+		Clauses:   []rule.Clause{{Channel: "smtp", Host: "*"}},
 	}, rand.New(rand.NewPCG(1, 2)))
 }
 
@@ -153,7 +154,7 @@ func TestOrderOnManyVertices(t *testing.T) {
 // have and some none.
 func TestManyLogIdentities(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	s := New(&Config{}, rand.New(rand.NewPCG(1, 2)))
+	s := New(&rule.Config{}, rand.New(rand.NewPCG(1, 2)))
 	var ids []string
 	for i := range 600 {
 		ids = append(ids, fmt.Sprintf("<%d@x>", i))

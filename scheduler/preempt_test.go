@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -26,12 +27,12 @@ type jobModel struct {
 	pending []Feed
 }
 
-func newJobModel(p Params) *jobModel {
+func newJobModel(p rule.Params) *jobModel {
 	p.Interval, p.Retries, p.Quantum, p.UID, p.GID = time.Hour, []int{1}, 50, -1, -1
 	p.MaxThr, p.MaxRing, p.Sessions, p.Marking = 1, 1, 1, ta.AgentMarks
 	m := &jobModel{now: time.Unix(1_800_000_000, 0), entries: make(map[MessageID]int), offsets: make(map[string]int64)}
-	m.s = New(&Config{Defaults: p, Clauses: []Clause{{Channel: "smtp", Host: "*", Settings: []Setting{
-		{Name: "command", Value: "smtp", Apply: func(p *Params) { p.Command = []string{"smtp"} }},
+	m.s = New(&rule.Config{Defaults: p, Clauses: []rule.Clause{{Channel: "smtp", Host: "*", Settings: []rule.Setting{
+		{Name: "command", Value: "smtp", Apply: func(p *rule.Params) { p.Command = []string{"smtp"} }},
 	}}}}, rand.New(rand.NewPCG(3, 4)))
 	return m
 }
@@ -99,7 +100,7 @@ func TestPreemptionSequences(t *testing.T) {
 		// Of two new jobs the smaller one is first.
 		{[]int{10, 2, 1}, 2, 0, 0, 3, "1131111221111"},
 	} {
-		m := newJobModel(Params{SlotCost: tt.cost, SlotDiscount: tt.discount, SlotLoan: tt.loan, MinSlots: tt.slot})
+		m := newJobModel(rule.Params{SlotCost: tt.cost, SlotDiscount: tt.discount, SlotLoan: tt.loan, MinSlots: tt.slot})
 		for _, n := range tt.jobs {
 			m.arrive(n)
 		}
@@ -124,7 +125,7 @@ func TestPreemptionInflatesWithinBounds(t *testing.T) {
 	deepest := 0
 	for load := range 40 {
 		k := 1 + r.IntN(5)
-		p := Params{SlotCost: k, SlotDiscount: r.IntN(101), SlotLoan: r.IntN(6), MinSlots: 1 + r.IntN(3)}
+		p := rule.Params{SlotCost: k, SlotDiscount: r.IntN(101), SlotLoan: r.IntN(6), MinSlots: 1 + r.IntN(3)}
 		flat := k == 1 || r.IntN(2) == 0
 		m := newJobModel(p)
 		for range 200 {

@@ -5,13 +5,11 @@ import (
 	"time"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 )
 
 // Rates: how many recipients may be fed in a span of time (rate, rateburst, channelrate,
 // siterate). What a thread without a token does is in gate.go.
-
-// Rate is a number of recipients in a span of time.
-type Rate = limit.Rate
 
 // bucket has the tokens of a thread's rate, or of one that the threads of a channel or a
 // site share. One of thread, channel and site is set.
@@ -63,7 +61,7 @@ func (q *queue) setChannelRate(r *ring) {
 // obtainBucket finds or makes the bucket for a table of rates and a burst among those
 // of a channel or a site. Clauses may set different values; each feed counts in all
 // of them, as with maxchannel. former has those of the configuration before.
-func (q *queue) obtainBucket(list *[]*bucket, former []*bucket, rates []Rate, burst int) *bucket {
+func (q *queue) obtainBucket(list *[]*bucket, former []*bucket, rates []rule.Rate, burst int) *bucket {
 	same := func(b *bucket) bool {
 		return b.Burst == max(1, burst) && slices.Equal(b.Rates, rates)
 	}

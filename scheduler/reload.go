@@ -5,6 +5,7 @@ package scheduler
 import (
 	"fmt"
 	"slices"
+	"zsched/scheduler/rule"
 )
 
 // reload applies a new configuration. A thread whose clauses, command
@@ -12,7 +13,7 @@ import (
 // times. New limits and intervals apply at once. The agents of a ring that no
 // longer has threads finish their job lines and are closed. Poisoned vertices
 // are due again.
-func (s *Scheduler) reload(config *Config) {
+func (s *Scheduler) reload(config *rule.Config) {
 	s.interruptWalks()
 	limits := s.config.ActiveLimit != config.ActiveLimit || s.config.RecipientLimit != config.RecipientLimit
 	s.config = config
@@ -96,7 +97,7 @@ func (s *Scheduler) retireRing(r *ring) {
 
 // sameAgenda reports whether vertices have the same place in the queue and in
 // the agenda under both parameters. If so, a long queue need not be scanned.
-func sameAgenda(a, b *Params) bool {
+func sameAgenda(a, b *rule.Params) bool {
 	return a.AgeOrder == b.AgeOrder && a.Share == b.Share && a.QueueOnly == b.QueueOnly && a.Expiry == b.Expiry && a.Expiry2 == b.Expiry2
 }
 

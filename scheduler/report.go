@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -35,7 +36,7 @@ func (dv *delivery) agentReported(id AgentID, rep *ta.Report) {
 	case ta.OK, ta.OK2, ta.OK3:
 		dv.delivered(a, v, i, rep)
 	case ta.Error, ta.Error2:
-		if st := dv.matchReply(dv.threadOf(v), rep); st != nil && st.rule.Verb.lasts() {
+		if st := dv.matchReply(dv.threadOf(v), rep); st != nil && st.rule.Verb.Lasts() {
 			dv.applyReply(st, l, v, rep)
 		}
 		dv.undeliverable(a, v, i, rep, a.marks())
@@ -174,7 +175,7 @@ func (dv *delivery) deferred(a *agent, l *line, v *vertex, i int, rep *ta.Report
 	}
 	if st != nil {
 		dv.applyReply(st, l, v, rep)
-		if st.rule.Verb == ReplyFail {
+		if st.rule.Verb == rule.ReplyFail {
 			dv.failReported(a, l, v, i, rep)
 			return
 		}
@@ -199,7 +200,7 @@ func (dv *delivery) deferred(a *agent, l *line, v *vertex, i int, rep *ta.Report
 				dv.attempted(v, j)
 			}
 		}
-	case rep.Status == ta.RetryAt && rep.Retry.Given && (st == nil || !st.rule.Verb.delays()):
+	case rep.Status == ta.RetryAt && rep.Retry.Given && (st == nil || !st.rule.Verb.Delays()):
 		l.retryAt = max(l.retryAt, dv.retryTime(v, rep.Retry))
 	case destinationCode(rep.Notary.Code()):
 		l.destinationFailed = true
@@ -218,19 +219,15 @@ func (ml *mail) attempted(v *vertex, i int) {
 	}
 }
 
-// maxDiagnostic is how many bytes of an agent's text are kept. A longer text loses
-// its beginning, because the end of a transcript says what happened.
-const maxDiagnostic = 1000
-
 // setDiagnostic keeps the last report on a recipient. The recipients of a
 // thread that got the same report share it.
 func (ml *mail) setDiagnostic(v *vertex, i int, rep *ta.Report) {
 	text, notary := rep.Text, string(rep.Notary)
-	if len(text) > maxDiagnostic {
-		text = text[len(text)-maxDiagnostic:]
+	if len(text) > rule.MaxDiagnostic {
+		text = text[len(text)-rule.MaxDiagnostic:]
 	}
-	if len(notary) > maxDiagnostic {
-		notary = notary[:maxDiagnostic]
+	if len(notary) > rule.MaxDiagnostic {
+		notary = notary[:rule.MaxDiagnostic]
 	}
 	if text == "" && notary == "" {
 		return

@@ -1,11 +1,11 @@
 package scheduler
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 )
 
 // Warm restart: what an earlier process knew about the mail was saved (save.go),
@@ -25,21 +25,6 @@ func (q *queue) allLoaded() {
 		q.diagnostics.Release(ref)
 	}
 	q.restoring = restoring{}
-}
-
-// longestWait returns the longest possible wait: after a step of retries, or until
-// the time of a retryat.
-func (p *Params) longestWait(inRetryStep bool) time.Duration {
-	if !inRetryStep {
-		return cmp.Or(p.Expiry, longestRetry)
-	}
-	longest := p.Interval
-	if p.Backoff == BackoffAge {
-		longest = p.MaxBackoff
-	} else if len(p.Retries) > 0 {
-		longest = times(p.Interval, slices.Max(p.Retries))
-	}
-	return max(longest+longest/100*time.Duration(p.Jitter), shortestRetry)
 }
 
 // restoredInstant converts a saved time. It returns 0 for a time that is not after
@@ -89,7 +74,7 @@ func (q *queue) restore(m *message, saved []SavedRecipient) {
 		v.fedAt = secondOf(time.Unix(last.FedAt, 0))
 		v.retry = uint8(min(max(0, last.Step), int(^uint8(0))))
 		v.destinationFailed, v.inRetryStep = last.DestinationFailed, last.InRetryStep
-		v.wakeAt = q.restoredInstant(last.NextAt, q.threadOf(v).params.longestWait(last.InRetryStep))
+		v.wakeAt = q.restoredInstant(last.NextAt, q.threadOf(v).params.LongestWait(last.InRetryStep))
 	})
 }
 
@@ -120,11 +105,11 @@ func (q *queue) restored(saved *SavedThread) {
 	if till := q.restoredInstant(saved.SiteAt, time.Duration(siteLifetime)); till != 0 && saved.Site != "" {
 		q.restoreSite(key, saved.Site, till)
 	}
-	shaped := q.restoredInstant(saved.PaidAt, longestRetry) != 0 || len(saved.Effects) > 0
+	shaped := q.restoredInstant(saved.PaidAt, rule.LongestRetry) != 0 || len(saved.Effects) > 0
 	if t := q.threads[key]; t != nil {
 		q.restoreThread(t)
 		q.updateThread(t)
-	} else if q.restoredInstant(saved.SuspendedUntil, longestRetry) != 0 {
+	} else if q.restoredInstant(saved.SuspendedUntil, rule.LongestRetry) != 0 {
 		q.obtainThread(key)
 	} else if shaped {
 		q.updateThread(q.obtainThread(key)) // drops it if nothing of that is in force
@@ -152,7 +137,7 @@ func (q *queue) restoreThread(t *thread) {
 		t.diagnostic = q.restoreDiagnostic(diagnostic{saved.Notary, saved.Text})
 	}
 	q.restoreShaping(t, saved)
-	if till := q.restoredInstant(saved.SuspendedUntil, p.longestWait(saved.InRetryStep)); till != 0 {
+	if till := q.restoredInstant(saved.SuspendedUntil, p.LongestWait(saved.InRetryStep)); till != 0 {
 		q.suspend(t, till)
 	}
 }
@@ -160,12 +145,12 @@ func (q *queue) restoreThread(t *thread) {
 // restoreShaping restores the tokens of a thread and the effects of reply rules that
 // are still there.
 func (q *queue) restoreShaping(t *thread, saved *SavedThread) {
-	if till := q.restoredInstant(saved.PaidAt, t.params.longestWait(false)); till != 0 && len(t.params.Rate) > 0 {
+	if till := q.restoredInstant(saved.PaidAt, t.params.LongestWait(false)); till != 0 && len(t.params.Rate) > 0 {
 		t.shaping.rate.PaidAt = time.Duration(till)
 	}
 	for _, e := range saved.Effects {
 		st := findRule(q.replyRules, e.Rule)
-		if st == nil || !st.rule.Verb.lasts() {
+		if st == nil || !st.rule.Verb.Lasts() {
 			continue
 		}
 		till := q.restoredInstant(e.Until, st.rule.Span)

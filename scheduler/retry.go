@@ -1,9 +1,9 @@
 package scheduler
 
 import (
-	"math/rand/v2"
 	"time"
 
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -11,65 +11,19 @@ import (
 // deferred waits (retries, backoff, jitter), a dead destination suspends the
 // thread, and a retryat gives the time.
 
-// Bounds of a wait.
-const (
-	// shortestRetry also applies to retries=0.
-	shortestRetry = time.Second
-	// longestRetry keeps products of large numbers within a time.Duration.
-	longestRetry = 366 * 24 * time.Hour
-)
-
-// retryStep returns how long to wait after a failed attempt, and the index for
-// the next failure (scheduler.cf(5), retries). The wait is Interval times the
-// number at index; after the end of the list, it continues from a random place
-// in the list. Jitter percent are added or subtracted. age is the age of the
-// message, for backoff=age.
-func retryStep(p *Params, index uint8, age time.Duration, r *rand.Rand) (time.Duration, uint8) {
-	var wait time.Duration
-	switch {
-	case p.Backoff == BackoffAge:
-		wait = min(max(age, p.MinBackoff), p.MaxBackoff)
-	case len(p.Retries) == 0:
-		wait = p.Interval
-	default:
-		if int(index) >= len(p.Retries) {
-			index = uint8(r.IntN(len(p.Retries)))
-		}
-		wait = times(p.Interval, p.Retries[index])
-		index++
-	}
-	return max(spread(wait, p.Jitter, r), shortestRetry), index
-}
-
-func times(d time.Duration, n int) time.Duration {
-	if n > 0 && d > longestRetry/time.Duration(n) {
-		return longestRetry
-	}
-	return d * time.Duration(n)
-}
-
-// spread moves d by up to percent in either direction.
-func spread(d time.Duration, percent int, r *rand.Rand) time.Duration {
-	width := d / 100 * time.Duration(percent)
-	if width <= 0 {
-		return d
-	}
-	return d - width + time.Duration(r.Int64N(2*int64(width)+1))
-}
-
 // retryTime returns the time that a retryat gives: at least one second and at
 // most Expiry from now.
 func (dv *delivery) retryTime(v *vertex, r ta.Retry) instant {
 	most := dv.threadOf(v).params.Expiry
 	if most == 0 {
-		most = longestRetry
+		most = rule.LongestRetry
 	}
 	seconds := max(r.Seconds, 0)
 	if now := dv.date.unix(); !r.Relative {
 		seconds = max(seconds, now) - now
 	}
 	seconds = min(seconds, int64(most/time.Second))
-	return dv.now.after(max(time.Duration(seconds)*time.Second, shortestRetry))
+	return dv.now.after(max(time.Duration(seconds)*time.Second, rule.ShortestRetry))
 }
 
 // suspensionLength returns how long a thread is suspended after its destination
@@ -79,7 +33,7 @@ func (dv *delivery) suspensionLength(t *thread) time.Duration {
 	if oldest := t.modTimes.earliest(); oldest != 0 {
 		age = max(0, dv.date.since(oldest.date()))
 	}
-	wait, next := retryStep(t.params, t.retry, age, dv.rand)
+	wait, next := rule.RetryStep(t.params, t.retry, age, dv.rand)
 	t.retry, t.inRetryStep = next, true
 	return wait
 }
@@ -126,7 +80,7 @@ func (q *queue) suspend(t *thread, till instant) {
 // at once.
 func (dv *delivery) takeRetryStep(v *vertex) {
 	if dv.countAttempts(v) {
-		wait, next := retryStep(dv.threadOf(v).params, v.retry, dv.date.since(dv.messageOf(v).modifiedAt), dv.rand)
+		wait, next := rule.RetryStep(dv.threadOf(v).params, v.retry, dv.date.since(dv.messageOf(v).modifiedAt), dv.rand)
 		v.retry, v.inRetryStep = next, true
 		dv.postpone(v, dv.now.after(wait))
 		return

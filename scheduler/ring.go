@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/store"
 )
 
@@ -19,9 +20,9 @@ type ring struct {
 	key     string             // ringKey
 	inOrder store.Links[*ring] // in queue.ringOrder
 	channel *channel
-	clauses []*Clause // that matched
-	clause  string    // clauseKey; rings with the same one share start failures
-	params  *Params
+	clauses []*rule.Clause // that matched
+	clause  string         // clauseKey; rings with the same one share start failures
+	params  *rule.Params
 	command []string // expanded
 	// withHost: the command contains $host, so job lines leave out the host.
 	withHost bool
@@ -63,7 +64,7 @@ type ring struct {
 
 // ringKey returns the key that threads have in common if they can share agents.
 // It contains everything that an agent process depends on.
-func ringKey(channel string, clauses []*Clause, command []string, p *Params) string {
+func ringKey(channel string, clauses []*rule.Clause, command []string, p *rule.Params) string {
 	var b strings.Builder
 	word := func(s string) {
 		b.WriteString(strconv.Itoa(len(s)))
@@ -87,12 +88,12 @@ func ringKey(channel string, clauses []*Clause, command []string, p *Params) str
 
 // obtainRing finds or makes the ring of a thread, and returns it with the
 // thread's parameters. The ring is nil if no clause gives a command.
-func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
-	clauses := match(q.config.Clauses, key.channel, key.host)
+func (q *queue) obtainRing(key threadKey) (*ring, *rule.Params) {
+	clauses := rule.Match(q.config.Clauses, key.channel, key.host)
 	if r := q.obtainChannel(key.channel).latest; r != nil && slices.Equal(r.clauses, clauses) {
 		return r, r.params
 	}
-	params := fold(q.config.Defaults, clauses)
+	params := rule.Fold(q.config.Defaults, clauses)
 	if len(params.Command) == 0 {
 		return nil, params
 	}
@@ -119,18 +120,18 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 		r.clauses = clauses
 		r.clause = clauseKey(clauses)
 		r.params = params
-		r.withHost = namesHost(params.Command)
+		r.withHost = rule.NamesHost(params.Command)
 		q.setChannelRate(r)
 	}
-	if !slices.ContainsFunc(params.Command, namesHostIn) {
+	if !slices.ContainsFunc(params.Command, rule.NamesHostIn) {
 		r.channel.latest = r
 	}
 	return r, r.params
 }
 
 // ringName returns the key of the ring of a thread, and its expanded command.
-func (q *queue) ringName(key threadKey, clauses []*Clause, p *Params) (name string, command []string) {
-	command = expand(p.Command, q.config.Env, key, p.Sessions)
+func (q *queue) ringName(key threadKey, clauses []*rule.Clause, p *rule.Params) (name string, command []string) {
+	command = rule.Expand(p.Command, q.config.Env, key.channel, key.host, p.Sessions)
 	return ringKey(key.channel, clauses, command, p), command
 }
 
@@ -139,20 +140,11 @@ func hungryLinksOf(t *thread) *store.Links[*thread] { return &t.stubs.hungryLink
 func memberLinksOf(t *thread) *store.Links[*thread] { return &t.memberLinks }
 
 // clauseKey names the clause that gives the command.
-func clauseKey(clauses []*Clause) string {
-	if c := commandClause(clauses); c != nil {
+func clauseKey(clauses []*rule.Clause) string {
+	if c := rule.CommandClause(clauses); c != nil {
 		return c.Channel + "/" + c.Host
 	}
 	return ""
-}
-
-func commandClause(clauses []*Clause) *Clause {
-	for _, c := range slices.Backward(clauses) {
-		if c.sets("command") {
-			return c
-		}
-	}
-	return nil
 }
 
 func (q *queue) dropRingWhenEmpty(r *ring) {

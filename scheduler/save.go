@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 )
 
 // Warm restart: what the scheduler knows about the mail, but the control files do not
@@ -54,7 +55,7 @@ type SavedThread struct {
 
 // SavedEffect is the effect of a reply rule on a thread.
 type SavedEffect struct {
-	Rule         ReplyKey
+	Rule         rule.ReplyKey
 	Since, Until int64 // in seconds since the epoch
 }
 

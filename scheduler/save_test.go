@@ -9,6 +9,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -102,12 +103,12 @@ func TestRestoredIsAsSaved(t *testing.T) {
 // Clocks that were set wrong in between let nothing wait longer than a step of
 // retries, and nothing is taken for granted that the configuration does not allow.
 func TestRestoredIsBounded(t *testing.T) {
-	params := Params{
+	params := rule.Params{
 		Interval: time.Minute, Retries: []int{1, 5, 2}, Jitter: 10, InitialConcurrency: 2, MaxThr: 10, CohortLimit: 1,
 		Expiry: 72 * time.Hour, Sessions: 1, Quantum: 50, Command: []string{"smtp"}, UID: -1, GID: -1,
 	}
-	config := &Config{Defaults: params, Clauses: []Clause{{
-		Channel: "*", Host: "*", Settings: []Setting{{Name: "command", Value: "smtp", Apply: func(p *Params) { *p = params }}},
+	config := &rule.Config{Defaults: params, Clauses: []rule.Clause{{
+		Channel: "*", Host: "*", Settings: []rule.Setting{{Name: "command", Value: "smtp", Apply: func(p *rule.Params) { *p = params }}},
 	}}}
 	now := time.Unix(1_800_000_000, 0)
 	longest := now.Add(5*time.Minute + 30*time.Second)
@@ -148,13 +149,13 @@ func TestRestoredIsBounded(t *testing.T) {
 // Slow rates that several threads share are saved, and so is one that nothing has used since
 // the restart.
 func TestRatesAreSaved(t *testing.T) {
-	hour := []Rate{{Recipients: 1, Span: time.Hour}}
-	params := Params{
+	hour := []rule.Rate{{Recipients: 1, Span: time.Hour}}
+	params := rule.Params{
 		Interval: time.Minute, Retries: []int{1}, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}, UID: -1, GID: -1,
 		ChannelRate: hour, SiteRate: hour, RateBurst: 1,
 	}
-	config := &Config{Defaults: params, Clauses: []Clause{{
-		Channel: "*", Host: "*", Settings: []Setting{{Name: "command", Apply: func(p *Params) { *p = params }}},
+	config := &rule.Config{Defaults: params, Clauses: []rule.Clause{{
+		Channel: "*", Host: "*", Settings: []rule.Setting{{Name: "command", Apply: func(p *rule.Params) { *p = params }}},
 	}}}
 	now := time.Unix(1_800_000_000, 0)
 	s := New(config, rand.New(rand.NewPCG(1, 2)))

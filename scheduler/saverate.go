@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"zsched/scheduler/rule"
 )
 
 // Warm restart of the rates that several threads share (channelrate, siterate): saved like
@@ -39,7 +40,7 @@ type sharedRate struct {
 }
 
 // ratesText writes a table of rates and its burst.
-func ratesText(rates []Rate, burst int) string {
+func ratesText(rates []rule.Rate, burst int) string {
 	var b strings.Builder
 	for _, r := range rates {
 		if !r.From.IsZero() {
@@ -84,7 +85,7 @@ const minSavedPeriod = time.Hour
 
 // isSaved reports whether the tokens of the bucket are saved.
 func (b *bucket) isSaved() bool {
-	return slices.ContainsFunc(b.Rates, func(r Rate) bool { return r.Span >= minSavedPeriod })
+	return slices.ContainsFunc(b.Rates, func(r rule.Rate) bool { return r.Span >= minSavedPeriod })
 }
 
 // ratesToSave returns the rates that several threads share and that lack tokens, and those
@@ -112,7 +113,7 @@ func (k RateKey) compare(other RateKey) int {
 
 // restoredRate restores the tokens of a rate, or keeps them until something uses it.
 func (q *queue) restoredRate(saved SavedRate) {
-	paidAt := q.restoredInstant(saved.PaidAt, cmp.Or(q.config.Defaults.Expiry, longestRetry))
+	paidAt := q.restoredInstant(saved.PaidAt, cmp.Or(q.config.Defaults.Expiry, rule.LongestRetry))
 	if paidAt == 0 {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/scheduler"
 	"zsched/scheduler/config"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -22,7 +23,7 @@ var testSystem = config.System{
 // config reads the lines of "config" and "reload": clauses, and before them
 // words for what has no keyword: maxagents=3 forkrate=2 timeout=2h frozen events
 // only=smtp/host cluster.
-func (sc *scenario) config(words []string, clauses string) *scheduler.Config {
+func (sc *scenario) config(words []string, clauses string) *rule.Config {
 	f, err := config.Parse("scheduler.cf", []byte(clauses+"\n"), testSystem)
 	if err != nil {
 		sc.fatalf("%v", err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected actions of the scenarios")
@@ -236,7 +237,7 @@ func (sc *scenario) runLine(words []string, clauses string) {
 
 // restart starts another scheduler that knows what this one has saved. Its messages
 // arrive again by "arrive".
-func (sc *scenario) restart(config *scheduler.Config) {
+func (sc *scenario) restart(config *rule.Config) {
 	sc.saved = map[scheduler.MessageID][]scheduler.SavedRecipient{}
 	var before []scheduler.Event
 	var threads []scheduler.SavedThread

@@ -46,7 +46,7 @@
 // # Where to find what
 //
 //	what can happen, what can be done  event.go action.go
-//	clauses, parameters, commands      clause.go command.go
+//	clauses, parameters, commands      package rule; rules.go
 //	arrival, x lines, X lines          arrive.go alternatives.go
 //	threads, wakeuprestartonly         thread.go window.go
 //	window, dead destinations          window.go
@@ -57,7 +57,7 @@
 //	msgsessions, msgscale              msgsessions.go
 //	all limits, maxta maxchannel ...   limits.go, package limit
 //	rate, channelrate                  rate.go gate.go
-//	reply rules, suspend, lift         reply.go effect.go
+//	reply rules, suspend, lift         reply.go effect.go, package rule
 //	sitemax, siterate                  site.go
 //	start of agents, states, idlemax   start.go agent.go idle.go
 //	#hungry, reports, resync           hungry.go report.go resync.go poison.go
@@ -89,6 +89,7 @@ import (
 	"time"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/store"
 )
 
@@ -129,7 +130,7 @@ type dispatch struct {
 type queue struct {
 	mail
 	agenda
-	config    *Config
+	config    *rule.Config
 	unloaded  unloaded
 	restoring restoring
 
@@ -161,7 +162,7 @@ type queue struct {
 
 // New returns a scheduler with an empty queue. The config must not change; a
 // new one comes with a Reloaded event. All random numbers come from r.
-func New(config *Config, r *rand.Rand) *Scheduler {
+func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s := new(Scheduler)
 	s.config, s.rand = config, r
 	s.byID = store.NewSlabIndex(func(n messageRef) uint64 { return uint64(s.messages.At(n).id) })

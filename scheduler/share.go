@@ -2,7 +2,7 @@ package scheduler
 
 import (
 	"slices"
-	"strings"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/store"
 )
 
@@ -61,29 +61,6 @@ type shareSize struct {
 // mail.
 const maxEmptySizes = 4
 
-// shareName returns the name of the share for a sender.
-func shareName(kind, sender string) string {
-	switch kind {
-	case "sender":
-		return strings.ToLower(sender)
-	case "none", "":
-		return ""
-	}
-	return strings.ToLower(sender[strings.LastIndexByte(sender, '@')+1:])
-}
-
-// weight returns the weight of a share. A sender without a weight has that of
-// its domain.
-func (c *Config) weight(name string) int {
-	if w := c.Shares[name]; w > 0 {
-		return w
-	}
-	if w := c.Shares[name[strings.LastIndexByte(name, '@')+1:]]; w > 0 {
-		return w
-	}
-	return 1
-}
-
 func turnIndexOf(s *share) *int32 { return &s.turnIndex }
 
 // oldShares is a bit that is set in the turnKey of each old share, so that old
@@ -96,7 +73,7 @@ func (q *queue) obtainShare(r *ring, kind string, from *sender) *share {
 	if s := q.shareTable.Get(from.share); s != nil && s.serial == from.serial && s.ring == r && s.kind == kind {
 		return s
 	}
-	name := shareName(kind, from.address)
+	name := rule.ShareName(kind, from.address)
 	s := r.shares[name]
 	if s == nil {
 		s = q.newShare(r, name)
@@ -114,7 +91,7 @@ func (q *queue) newShare(r *ring, name string) *share {
 		r.shares = make(map[string]*share)
 	}
 	ref, s := q.shareTable.Alloc()
-	weight := q.config.weight(name)
+	weight := q.config.Weight(name)
 	*s = share{name: name, ref: ref, ring: r, weight: weight, deficit: weight * turnVertices}
 	r.shares[name] = s
 	return s
@@ -331,6 +308,6 @@ func (s *share) newRound() bool {
 // reweigh gives all shares the weights of a new configuration.
 func (q *queue) reweigh(r *ring) {
 	for name, s := range r.shares {
-		s.weight = q.config.weight(name)
+		s.weight = q.config.Weight(name)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/rule"
 )
 
 func TestShareNames(t *testing.T) {
@@ -14,13 +15,13 @@ func TestShareNames(t *testing.T) {
 		{"sender", "Ann@Example.ORG", "ann@example.org"}, {"senderdomain", "Ann@Example.ORG", "example.org"},
 		{"none", "Ann@Example.ORG", ""}, {"senderdomain", "", ""}, {"senderdomain", "ann", "ann"},
 	} {
-		if got := shareName(tt[0], tt[1]); got != tt[2] {
+		if got := rule.ShareName(tt[0], tt[1]); got != tt[2] {
 			t.Errorf("%s of %q is %q, want %q", tt[0], tt[1], got, tt[2])
 		}
 	}
-	c := &Config{Shares: map[string]int{"example.org": 4, "ann@example.org": 2}}
+	c := &rule.Config{Shares: map[string]int{"example.org": 4, "ann@example.org": 2}}
 	for name, want := range map[string]int{"example.org": 4, "ann@example.org": 2, "bob@example.org": 4, "else": 1, "": 1} {
-		if got := c.weight(name); got != want {
+		if got := c.Weight(name); got != want {
 			t.Errorf("the weight of %q is %d, want %d", name, got, want)
 		}
 	}
@@ -29,7 +30,7 @@ func TestShareNames(t *testing.T) {
 // TestNothingIsSharedWithoutShares: with share=none the order is that of
 // loading, whoever sends.
 func TestNothingIsSharedWithoutShares(t *testing.T) {
-	m := newJobModel(Params{Share: "none"})
+	m := newJobModel(rule.Params{Share: "none"})
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		m.last++

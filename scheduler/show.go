@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -119,7 +120,7 @@ func (s *Scheduler) viewRing(r *ring) *RingView {
 		return v
 	}
 	v.ID = r.id
-	if c := commandClause(r.clauses); c != nil {
+	if c := rule.CommandClause(r.clauses); c != nil {
 		v.Channel, v.Host = c.Channel, c.Host
 	}
 	v.WithHost, v.Retired = r.withHost, r.retired

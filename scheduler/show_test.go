@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
 // withOneMessage returns a scheduler with a message for smtp/one.
-func withOneMessage(now time.Time, config *Config) *Scheduler {
+func withOneMessage(now time.Time, config *rule.Config) *Scheduler {
 	s := New(config, rand.New(rand.NewPCG(1, 2)))
 	s.Step(At(now), Arrived{Message{ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 1, Channel: "smtp", Host: "one"}}}})
 	return s
@@ -36,10 +37,10 @@ func viewOfOne(t *testing.T, s *Scheduler) *VertexView {
 
 func TestListAndExplanationAgreeOnTheExpiry(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	s := withOneMessage(now, &Config{
+	s := withOneMessage(now, &rule.Config{
 		MaxAgents: 1, Frozen: true,
-		Defaults: Params{Interval: time.Minute, Expiry: time.Hour, Expiry2: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
-		Clauses:  []Clause{{Channel: "smtp", Host: "*"}},
+		Defaults: rule.Params{Interval: time.Minute, Expiry: time.Hour, Expiry2: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
+		Clauses:  []rule.Clause{{Channel: "smtp", Host: "*"}},
 	})
 	for hours, after := range []time.Duration{time.Minute, 61 * time.Minute} {
 		s.Step(At(now.Add(after)), Tick{})
@@ -52,7 +53,7 @@ func TestListAndExplanationAgreeOnTheExpiry(t *testing.T) {
 
 func TestMailWithoutACommandHasThatReason(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	s := withOneMessage(now, &Config{Defaults: Params{Interval: time.Minute, Expiry: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50}})
+	s := withOneMessage(now, &rule.Config{Defaults: rule.Params{Interval: time.Minute, Expiry: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50}})
 	const want = "no clause that matches has a command"
 	if v, e := viewOfOne(t, s), s.Explain("smtp", "one"); v.StartError != want || e.Thread.StartError != want {
 		t.Errorf("%q in the list, %q in the explanation", v.StartError, e.Thread.StartError)
@@ -62,13 +63,13 @@ func TestMailWithoutACommandHasThatReason(t *testing.T) {
 // An agent that hangs is ended long before its mail expires.
 func TestExplanationHasTheEndOfAnAgentThatHangs(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	s := withOneMessage(now, &Config{
+	s := withOneMessage(now, &rule.Config{
 		MaxAgents: 1,
-		Defaults: Params{
+		Defaults: rule.Params{
 			Interval: time.Minute, Expiry: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"},
 			AgentTimeout: time.Minute,
 		},
-		Clauses: []Clause{{Channel: "smtp", Host: "*"}},
+		Clauses: []rule.Clause{{Channel: "smtp", Host: "*"}},
 	})
 	s.Step(At(now), AgentStarted{Agent: 1, PID: 4711})
 	s.Step(At(now), AgentHungry{1})
@@ -79,7 +80,7 @@ func TestExplanationHasTheEndOfAnAgentThatHangs(t *testing.T) {
 
 func TestMailWithoutALogIdentityIsNotFoundByOne(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	s := withOneMessage(now, &Config{})
+	s := withOneMessage(now, &rule.Config{})
 	s.Step(At(now), Arrived{Message{ID: 2, Path: "2", LogID: "<two@x>", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 1, Channel: "smtp", Host: "one"}}}})
 	if found := s.ByLogID("", 10); len(found) != 0 {
 		t.Errorf("without a log identity: %v", found)
@@ -94,15 +95,15 @@ func TestMailWithoutALogIdentityIsNotFoundByOne(t *testing.T) {
 func TestExpiryOfMailThatWasNeverTried(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, c := range []struct {
-		change func(*Params)
+		change func(*rule.Params)
 		limit  int
 	}{
-		{func(p *Params) { p.QueueOnly = true }, 0}, {func(p *Params) { p.Command = nil }, 0},
-		{func(p *Params) { p.QueueOnly = true }, 1},
+		{func(p *rule.Params) { p.QueueOnly = true }, 0}, {func(p *rule.Params) { p.Command = nil }, 0},
+		{func(p *rule.Params) { p.QueueOnly = true }, 1},
 	} {
-		params := Params{Interval: time.Minute, Expiry: time.Hour, Expiry2: 2 * time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}}
+		params := rule.Params{Interval: time.Minute, Expiry: time.Hour, Expiry2: 2 * time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}}
 		c.change(&params)
-		s := withOneMessage(now, &Config{MaxAgents: 1, Defaults: params, ActiveLimit: c.limit, Clauses: []Clause{{Channel: "smtp", Host: "*"}}})
+		s := withOneMessage(now, &rule.Config{MaxAgents: 1, Defaults: params, ActiveLimit: c.limit, Clauses: []rule.Clause{{Channel: "smtp", Host: "*"}}})
 		want := now.Add(3 * time.Hour)
 		check := func() {
 			t.Helper()
@@ -132,10 +133,10 @@ func TestExpiryOfMailThatWasNeverTried(t *testing.T) {
 func TestSuspensionByARuleComesBeforeTheRetry(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for span, want := range map[time.Duration][]Wait{15 * time.Minute: {WaitRule, WaitRetry}, 30 * time.Second: {WaitRetry}} {
-		s := withOneMessage(now, &Config{
-			MaxAgents: 1, Clauses: []Clause{{Channel: "smtp", Host: "*"}},
-			Defaults: Params{Interval: time.Minute, Expiry: time.Hour, Expiry2: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
-			Replies:  []ReplyRule{{Channel: "smtp", Host: "*", Verb: ReplySuspend, Span: span, Match: func(string) bool { return true }}},
+		s := withOneMessage(now, &rule.Config{
+			MaxAgents: 1, Clauses: []rule.Clause{{Channel: "smtp", Host: "*"}},
+			Defaults: rule.Params{Interval: time.Minute, Expiry: time.Hour, Expiry2: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
+			Replies:  []rule.ReplyRule{{Channel: "smtp", Host: "*", Verb: rule.ReplySuspend, Span: span, Match: func(string) bool { return true }}},
 		})
 		s.Step(At(now), AgentStarted{Agent: 1, PID: 1})
 		s.Step(At(now), AgentHungry{Agent: 1})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -14,9 +15,9 @@ import (
 // config makes clauses with small limits, so that each limit is reached, and
 // with everything that a reload may change for the mail and the agents that are
 // there.
-func (h *harness) config() *Config {
-	set := func(name string, apply func(*Params)) Setting {
-		return Setting{Name: name, Value: fmt.Sprint(h.rand.IntN(3)), Apply: apply}
+func (h *harness) config() *rule.Config {
+	set := func(name string, apply func(*rule.Params)) rule.Setting {
+		return rule.Setting{Name: name, Value: fmt.Sprint(h.rand.IntN(3)), Apply: apply}
 	}
 	n := func(most int) int { return 1 + h.rand.IntN(most) }
 	ring, thr, over, sessions, quantum := n(4), n(3), h.rand.IntN(4), n(3), n(3)
@@ -28,40 +29,40 @@ func (h *harness) config() *Config {
 		command, marking, expiry = []string{"smtp", "-c", "$host"}, ta.AgentMarks, time.Hour
 	}
 	active, recipients := h.memoryLimits()
-	return &Config{
+	return &rule.Config{
 		ActiveLimit: active, RecipientLimit: recipients,
 		Events:         true,
 		Cluster:        true,
 		ReportInterval: time.Duration(h.rand.IntN(2)) * 5 * time.Minute,
-		Defaults: Params{
+		Defaults: rule.Params{
 			ReportTimes:  []time.Duration{time.Minute, time.Hour, 20 * time.Minute},
 			AgentTimeout: 10 * time.Minute,
 			Interval:     time.Minute, Expiry: expiry, Expiry2: time.Hour, Retries: []int{1, 2, 3}, Jitter: 10,
 			MaxThr: 1, Sessions: 1, Quantum: 5, UID: -1, GID: -1,
 		},
-		Clauses: []Clause{
-			{Channel: "*", Host: "*", Settings: []Setting{set("share", setTurns)}},
-			{Channel: "smtp", Host: "slow*", Settings: []Setting{
-				set("command", func(p *Params) { p.Command, p.QueueOnly, p.AgeOrder = command, queueOnly, ageOrder }),
-				set("maxring", func(p *Params) { p.MaxRing, p.MaxThr, p.Overfeed, p.Quantum = ring, thr, over, quantum }),
+		Clauses: []rule.Clause{
+			{Channel: "*", Host: "*", Settings: []rule.Setting{set("share", setTurns)}},
+			{Channel: "smtp", Host: "slow*", Settings: []rule.Setting{
+				set("command", func(p *rule.Params) { p.Command, p.QueueOnly, p.AgeOrder = command, queueOnly, ageOrder }),
+				set("maxring", func(p *rule.Params) { p.MaxRing, p.MaxThr, p.Overfeed, p.Quantum = ring, thr, over, quantum }),
 				set("initialconcurrency", setWindow),
 				set("rate", setRates),
-				set("wakeuprestartonly", func(p *Params) { p.WakeupRestartOnly = wakeup }),
+				set("wakeuprestartonly", func(p *rule.Params) { p.WakeupRestartOnly = wakeup }),
 			}},
-			{Channel: "smtp", Host: "*", Settings: []Setting{
-				set("command", func(p *Params) { p.Command = []string{"smtp", "${sessions}"} }),
-				set("sessions", func(p *Params) { p.Sessions, p.MaxThr, p.MaxChannel = sessions, thr, channel }),
+			{Channel: "smtp", Host: "*", Settings: []rule.Setting{
+				set("command", func(p *rule.Params) { p.Command = []string{"smtp", "${sessions}"} }),
+				set("sessions", func(p *rule.Params) { p.Sessions, p.MaxThr, p.MaxChannel = sessions, thr, channel }),
 				set("initialconcurrency", setWindow),
 				set("rate", setRates),
 				set("clustermax", setCluster),
 			}},
-			{Channel: "local", Host: "*", Settings: []Setting{
-				set("command", func(p *Params) { p.Command = []string{"mailbox", "$host"} }),
-				set("marking", func(p *Params) { p.Marking, p.AgeOrder = marking, true }),
+			{Channel: "local", Host: "*", Settings: []rule.Setting{
+				set("command", func(p *rule.Params) { p.Command = []string{"mailbox", "$host"} }),
+				set("marking", func(p *rule.Params) { p.Marking, p.AgeOrder = marking, true }),
 			}},
-			{Channel: "etrn", Host: "*", Settings: []Setting{
-				set("command", func(p *Params) { p.Command = []string{"smtp"} }),
-				set("queueonly", func(p *Params) { p.QueueOnly = etrnOnly }),
+			{Channel: "etrn", Host: "*", Settings: []rule.Setting{
+				set("command", func(p *rule.Params) { p.Command = []string{"smtp"} }),
+				set("queueonly", func(p *rule.Params) { p.QueueOnly = etrnOnly }),
 			}},
 		},
 		Replies:   h.replies(),
@@ -84,11 +85,13 @@ func (h *harness) memoryLimits() (active, recipients int) {
 }
 
 // windowSettings returns windows of all kinds, constant ones included.
-func (h *harness) windowSettings() func(*Params) {
-	feedback := func() Feedback { return Feedback{Amount: float64(h.rand.IntN(5)) / 4, Per: Per(h.rand.IntN(3))} }
+func (h *harness) windowSettings() func(*rule.Params) {
+	feedback := func() rule.Feedback {
+		return rule.Feedback{Amount: float64(h.rand.IntN(5)) / 4, Per: rule.Per(h.rand.IntN(3))}
+	}
 	initial, up, down := max(0, h.rand.IntN(5)-1), feedback(), feedback()
 	cohorts, maxThr := float64(h.rand.IntN(8))/4, 1+h.rand.IntN(5)
-	return func(p *Params) {
+	return func(p *rule.Params) {
 		p.InitialConcurrency, p.PositiveFeedback, p.NegativeFeedback, p.CohortLimit = initial, up, down, cohorts
 		if initial > 0 {
 			p.MaxThr = maxThr
@@ -97,48 +100,48 @@ func (h *harness) windowSettings() func(*Params) {
 }
 
 // rateSettings returns no rates, or some of each kind.
-func (h *harness) rateSettings() func(*Params) {
-	table := func() []Rate {
+func (h *harness) rateSettings() func(*rule.Params) {
+	table := func() []rule.Rate {
 		if h.chance(60) {
 			return nil
 		}
-		one := func() Rate { return Rate{Recipients: 1 + h.rand.IntN(20), Span: time.Minute} }
+		one := func() rule.Rate { return rule.Rate{Recipients: 1 + h.rand.IntN(20), Span: time.Minute} }
 		later := one()
 		later.From = h.now.Add(time.Duration(h.rand.IntN(3600)) * time.Second)
-		return []Rate{one(), later}
+		return []rule.Rate{one(), later}
 	}
 	thread, channel, site, burst := table(), table(), table(), 1+h.rand.IntN(4)
 	siteMax := max(0, h.rand.IntN(5)-2)
-	return func(p *Params) {
+	return func(p *rule.Params) {
 		p.Rate, p.ChannelRate, p.RateBurst = thread, channel, burst
 		p.SiteMax, p.SiteRate = siteMax, site
 	}
 }
 
 // replies returns no reply rules, or some of all kinds.
-func (h *harness) replies() []ReplyRule {
-	var rules []ReplyRule
+func (h *harness) replies() []rule.ReplyRule {
+	var rules []rule.ReplyRule
 	for i := range h.rand.IntN(4) {
-		verb := ReplyVerb(1 + h.rand.IntN(6))
+		verb := rule.ReplyVerb(1 + h.rand.IntN(6))
 		word := []string{"4.4.1", "said"}[h.rand.IntN(2)]
-		rules = append(rules, ReplyRule{
+		rules = append(rules, rule.ReplyRule{
 			Channel: "*", Host: simulationHosts[h.rand.IntN(len(simulationHosts))], Expression: word, Action: fmt.Sprint(verb),
 			Match: func(text string) bool { return strings.Contains(text, word) },
 			Verb:  verb, Span: time.Duration(1+h.rand.IntN(4000)) * time.Second, Factor: 1.5 + float64(h.rand.IntN(5)),
-			Rate: Rate{Recipients: 1 + h.rand.IntN(5), Span: time.Minute}, File: "f", Line: i + 1,
+			Rate: rule.Rate{Recipients: 1 + h.rand.IntN(5), Span: time.Minute}, File: "f", Line: i + 1,
 		})
 	}
 	return rules
 }
 
 // clusterSettings returns limits of the cluster, or none.
-func (h *harness) clusterSettings() func(*Params) {
-	sessions, rate := h.rand.IntN(4), Rate{Recipients: h.rand.IntN(100), Span: time.Minute}
+func (h *harness) clusterSettings() func(*rule.Params) {
+	sessions, rate := h.rand.IntN(4), rule.Rate{Recipients: h.rand.IntN(100), Span: time.Minute}
 	if h.rand.IntN(2) == 0 {
 		rate.Recipients = 0
 	}
 	site := max(0, h.rand.IntN(6)-2)
-	return func(p *Params) { p.ClusterMax, p.ClusterSiteMax, p.ClusterRate = sessions, site, rate }
+	return func(p *rule.Params) { p.ClusterMax, p.ClusterSiteMax, p.ClusterRate = sessions, site, rate }
 }
 
 // allow plays the store of the cluster: it allows what is wanted, or less.
@@ -190,11 +193,11 @@ type simWant struct {
 
 // turnSettings returns shares, preemption and sessions of a message of all
 // kinds.
-func (h *harness) turnSettings() func(*Params) {
+func (h *harness) turnSettings() func(*rule.Params) {
 	cost, discount, loan, least := h.rand.IntN(4), 50*h.rand.IntN(3), h.rand.IntN(4), h.rand.IntN(3)
 	sessions, scale := h.rand.IntN(4), h.rand.IntN(4)
 	kind := []string{"sender", "senderdomain", "none"}[h.rand.IntN(3)]
-	return func(p *Params) {
+	return func(p *rule.Params) {
 		p.SlotCost, p.SlotDiscount, p.SlotLoan, p.MinSlots = cost, discount, loan, least
 		p.MsgSessions, p.MsgScale, p.Share = sessions, scale, kind
 	}

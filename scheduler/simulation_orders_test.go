@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/rule"
 )
 
 // orderSimulation is the administrators: their orders, what they hold, and
@@ -312,8 +313,8 @@ func (h *harness) serveAll() {
 		})
 	}
 	config := h.config()
-	config.Clauses = append(config.Clauses, Clause{Channel: "*", Host: "*.example", Settings: []Setting{
-		{Name: "command", Apply: func(p *Params) { p.Command = []string{"any"} }},
+	config.Clauses = append(config.Clauses, rule.Clause{Channel: "*", Host: "*.example", Settings: []rule.Setting{
+		{Name: "command", Apply: func(p *rule.Params) { p.Command = []string{"any"} }},
 	}})
 	h.step(Reloaded{Config: config})
 	for _, host := range simulationHosts {

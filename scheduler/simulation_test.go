@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/rule"
 )
 
 // TestSimulation drives the core with seeded random events: messages of all
@@ -107,7 +108,7 @@ type harness struct {
 	arrivals  map[MessageID]int // how often a message with the number has arrived
 	largest   int               // recipients of a message
 	rings     int               // at most
-	fixed     *Config           // in force until the end; nil: it changes
+	fixed     *rule.Config      // in force until the end; nil: it changes
 	files     map[MessageID]*simFile
 	agents    []*simAgent
 	answers   []func() // of the spool, to come

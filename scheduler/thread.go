@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/store"
 )
 
@@ -46,7 +47,7 @@ type thread struct {
 	active  uint8 // index in queues
 	// open says that it may take another session.
 	open           bool
-	params         *Params
+	params         *rule.Params
 	ring           *ring // nil: no clause gives it a command
 	memberOf       *ring // ring, or queue.orphans
 	channel        *channel
@@ -159,7 +160,7 @@ func (t *thread) queue() *dueQueue { return &t.queues[t.active] }
 // assignRing finds the clauses and the ring of the thread under the current
 // configuration.
 func (q *queue) assignRing(t *thread) {
-	t.selected = q.config.Only.selects(t.key) // option -p
+	t.selected = q.config.Only.Selects(t.key.channel, t.key.host) // option -p
 	r, params := q.obtainRing(t.key)
 	if r == nil && t.params == nil {
 		q.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})

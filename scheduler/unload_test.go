@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -55,19 +56,19 @@ func newLimitTest(t *testing.T, seed uint64, limit, sessions int) *limitTest {
 	return m
 }
 
-func (m *limitTest) config(limit int) *Config {
-	clause := func(host, command string) Clause {
-		return Clause{Channel: "smtp", Host: host, Settings: []Setting{
-			{Name: "command", Value: command, Apply: func(p *Params) { p.Command = []string{command} }},
+func (m *limitTest) config(limit int) *rule.Config {
+	clause := func(host, command string) rule.Clause {
+		return rule.Clause{Channel: "smtp", Host: host, Settings: []rule.Setting{
+			{Name: "command", Value: command, Apply: func(p *rule.Params) { p.Command = []string{command} }},
 		}}
 	}
-	return &Config{
+	return &rule.Config{
 		ActiveLimit: limit,
-		Defaults: Params{
+		Defaults: rule.Params{
 			Interval: time.Minute, Expiry: 72 * time.Hour, Retries: []int{1, 2, 4}, Jitter: 10,
 			MaxThr: 1, MaxRing: m.sessions, Sessions: 1, Quantum: 5, Overfeed: 3, UID: -1, GID: -1,
 		},
-		Clauses: []Clause{clause("gone*", "gone"), clause("*", "smtp")},
+		Clauses: []rule.Clause{clause("gone*", "gone"), clause("*", "smtp")},
 	}
 }
 

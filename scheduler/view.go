@@ -3,6 +3,7 @@ package scheduler
 import (
 	"iter"
 	"time"
+	"zsched/scheduler/rule"
 )
 
 // Views of the queue, for queries.
@@ -123,13 +124,13 @@ type VertexView struct {
 	ModifiedAt    time.Time // mtime of the message file
 
 	State     State
-	Wait      Wait       // of a due vertex: why it is not fed now
-	PID       int        // of the agent that has it
-	Rule      *ReplyRule // that has suspended the thread of a due vertex; nil: none
-	Next      bool       // it is the next in its thread to be fed
-	ExpiresAt time.Time  // zero: never
-	WakeAt    time.Time  // of a waiting vertex
-	FedAt     time.Time  // last, to the second; zero: never
+	Wait      Wait            // of a due vertex: why it is not fed now
+	PID       int             // of the agent that has it
+	Rule      *rule.ReplyRule // that has suspended the thread of a due vertex; nil: none
+	Next      bool            // it is the next in its thread to be fed
+	ExpiresAt time.Time       // zero: never
+	WakeAt    time.Time       // of a waiting vertex
+	FedAt     time.Time       // last, to the second; zero: never
 	// Position is where a due vertex stands in the order of picks. Only Explain has it.
 	Position *PositionView
 	Ordered  Verb // recorded order, executed when the vertex comes back; 0: none

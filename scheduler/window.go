@@ -21,14 +21,6 @@ import (
 // While the thread is probing, the window is 1, and the session gets one job
 // line at a time.
 
-// windowRules are the parameters of the windows of threads.
-func (p *Params) windowRules() limit.WindowRules {
-	return limit.WindowRules{
-		Most: max(1, p.MaxThr), Initial: p.InitialConcurrency,
-		Positive: p.PositiveFeedback, Negative: p.NegativeFeedback, CohortLimit: p.CohortLimit,
-	}
-}
-
 // windowSize is how many sessions the thread may use now.
 func (t *thread) windowSize() int {
 	return t.window.Sessions(max(1, t.params.MaxThr), t.params.InitialConcurrency)
@@ -97,7 +89,7 @@ func (dv *delivery) destinationAnswered(t *thread, recent bool) {
 		dv.tellAlive(t)
 	default:
 		before := t.windowSize()
-		t.window.Succeed(t.params.windowRules(), t.busy)
+		t.window.Succeed(t.params.WindowRules(), t.busy)
 		dv.noteFeedback(t, "success")
 		if t.windowSize() != before {
 			dv.updateThread(t)
@@ -109,7 +101,7 @@ func (dv *delivery) destinationAnswered(t *thread, recent bool) {
 // last suspension. If it makes the thread dead, the thread is suspended for the
 // next step of its retries.
 func (dv *delivery) destinationFailed(t *thread) {
-	if !t.window.Fail(t.params.windowRules()) {
+	if !t.window.Fail(t.params.WindowRules()) {
 		dv.noteFeedback(t, "failure")
 		dv.updateThread(t)
 		return

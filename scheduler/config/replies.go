@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // Bounds of reply rules.
@@ -162,7 +163,7 @@ func readReplies(text string, r *reader) (Replies, error) {
 // later", in their order. For a thread, the first one that matches its channel and host
 // applies.
 func (f *File) TryReply(reply string) (rules []*scheduler.ReplyRule) {
-	forms := scheduler.FormsOfReply(reply)
+	forms := rule.FormsOfReply(reply)
 	for i := range f.Scheduler.Replies {
 		if rule := &f.Scheduler.Replies[i]; rule.Matches(forms) {
 			rules = append(rules, rule)

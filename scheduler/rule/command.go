@@ -1,4 +1,4 @@
-package scheduler
+package rule
 
 import (
 	"strconv"
@@ -7,18 +7,18 @@ import (
 
 // Expansion of the command of a clause: $channel, $host, ${sessions}.
 
-// expand puts values into the words of a command (scheduler.cf(5), command):
+// Expand puts values into the words of a command (scheduler.cf(5), command):
 // $channel, $host and ${sessions}, with or without braces, and names of
 // zmailer.conf. An unknown name in braces expands to nothing; without braces it
 // stays as it is, and so does a brace that is not closed. A value with spaces
 // stays within its word.
-func expand(words []string, env map[string]string, key threadKey, sessions int) []string {
+func Expand(words []string, env map[string]string, channel, host string, sessions int) []string {
 	lookup := func(name string) (string, bool) {
 		switch name {
 		case "channel":
-			return key.channel, true
+			return channel, true
 		case "host":
-			return key.host, true
+			return host, true
 		case "sessions":
 			return strconv.Itoa(max(1, sessions)), true
 		}
@@ -71,12 +71,12 @@ func identifier(s string) string {
 	return s
 }
 
-// namesHostIn reports whether the word may expand differently for each host.
-func namesHostIn(word string) bool { return strings.Contains(word, "host") }
+// NamesHostIn reports whether the word may expand differently for each host.
+func NamesHostIn(word string) bool { return strings.Contains(word, "host") }
 
-// namesHost reports whether the command has the bare word $host. Job lines then
+// NamesHost reports whether the command has the bare word $host. Job lines then
 // leave out the host (scheduler(8), ta(7)).
-func namesHost(words []string) bool {
+func NamesHost(words []string) bool {
 	for _, word := range words {
 		if word == "$host" {
 			return true

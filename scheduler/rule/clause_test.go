@@ -1,4 +1,4 @@
-package scheduler
+package rule
 
 import (
 	"slices"
@@ -36,7 +36,7 @@ func TestMatch(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var got []string
-		for _, c := range match(clauses, tt.channel, tt.host) {
+		for _, c := range Match(clauses, tt.channel, tt.host) {
 			got = append(got, c.Channel+"/"+c.Host)
 		}
 		if strings.Join(got, " ") != tt.want {
@@ -62,13 +62,13 @@ func TestExpand(t *testing.T) {
 		{"MALLOC_DEBUG_=1 OTHER=${LOGDIR}/x cmd a", "MALLOC_DEBUG_=1 OTHER=/var/log/x cmd a"},
 	}
 	for _, tt := range tests {
-		got := expand(strings.Fields(tt.command), env, threadKey{"smtp", "mx.org"}, 3)
+		got := Expand(strings.Fields(tt.command), env, "smtp", "mx.org", 3)
 		if strings.Join(got, " ") != tt.want {
 			t.Errorf("%s\n got %q\nwant %s", tt.command, got, tt.want)
 		}
 	}
 	// A value with blanks remains one word.
-	if got := expand([]string{"${TWO}"}, env, threadKey{"smtp", "mx.org"}, 1); !slices.Equal(got, []string{"a b"}) {
+	if got := Expand([]string{"${TWO}"}, env, "smtp", "mx.org", 1); !slices.Equal(got, []string{"a b"}) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -76,7 +76,7 @@ func TestExpand(t *testing.T) {
 // TestExpandValueIsNotExpanded: the value of a variable or a host is not
 // expanded again.
 func TestExpandValueIsNotExpanded(t *testing.T) {
-	got := expand([]string{"$A", "$host"}, map[string]string{"A": "$host"}, threadKey{"smtp", "$A"}, 1)
+	got := Expand([]string{"$A", "$host"}, map[string]string{"A": "$host"}, "smtp", "$A", 1)
 	if !slices.Equal(got, []string{"$host", "$A"}) {
 		t.Errorf("got %q", got)
 	}

@@ -1,6 +1,17 @@
-package scheduler
+// Package rule has what the configuration says about mail: the clauses and reply rules that match
+// a destination, the parameters that result, and the arithmetic that depends on parameters alone.
+//
+//	Clause, Params   which settings apply to a channel and host: Match, then Fold
+//	Expand           the command of a clause
+//	ReplyRule        what happens when a server gives a certain reply
+//	RetryStep        how long to wait after a failure
+//	ShareName        whose turn it is, by sender
+//
+// Nothing here has a state: a reload makes a new Config.
+package rule
 
 import (
+	"slices"
 	"time"
 
 	"zsched/internal/pattern"
@@ -54,9 +65,10 @@ type Selection struct {
 	Channel, Host string
 }
 
-func (sel Selection) selects(key threadKey) bool {
-	return (sel.Channel == "" || sel.Channel == "*" || sel.Channel == key.channel) &&
-		(sel.Host == "" || sel.Host == "*" || sel.Host == key.host)
+// Selects reports whether a thread is selected.
+func (sel Selection) Selects(channel, host string) bool {
+	return (sel.Channel == "" || sel.Channel == "*" || sel.Channel == channel) &&
+		(sel.Host == "" || sel.Host == "*" || sel.Host == host)
 }
 
 // Clause is one clause of scheduler.cf: a pattern and what it sets.
@@ -166,8 +178,10 @@ const (
 	BackoffAge
 )
 
-// Feedback says how far one result moves a window, and Per is its divisor.
+// Rate is a number of recipients in a span of time. Feedback says how far one result moves a
+// window, and Per is its divisor.
 type (
+	Rate     = limit.Rate
 	Feedback = limit.Feedback
 	Per      = limit.Per
 )
@@ -179,11 +193,11 @@ const (
 	PerSqrt = limit.PerSqrt
 )
 
-// match returns the clauses that match a channel and host, in order. As the
+// Match returns the clauses that match a channel and host, in order. As the
 // manual says, patterns are tried in sequence and the settings of each matching
 // clause are picked up. The first matching clause with a command ends the
 // search; only */*, which gives defaults, never does.
-func match(clauses []Clause, channel, host string) []*Clause {
+func Match(clauses []Clause, channel, host string) []*Clause {
 	var matched []*Clause
 	for i := range clauses {
 		c := &clauses[i]
@@ -211,8 +225,8 @@ func (c *Clause) sets(name string) bool {
 	return false
 }
 
-// fold returns the parameters that result from the matched clauses.
-func fold(defaults Params, matched []*Clause) *Params {
+// Fold returns the parameters that result from the matched clauses.
+func Fold(defaults Params, matched []*Clause) *Params {
 	p := defaults
 	for _, c := range matched {
 		for i := range c.Settings {
@@ -220,4 +234,44 @@ func fold(defaults Params, matched []*Clause) *Params {
 		}
 	}
 	return &p
+}
+
+// CommandClause returns the clause that gives the command; nil: none does.
+func CommandClause(clauses []*Clause) *Clause {
+	for _, c := range slices.Backward(clauses) {
+		if c.sets("command") {
+			return c
+		}
+	}
+	return nil
+}
+
+// InForce returns the settings that result from matched clauses. nice and
+// priority set the same parameter.
+func InForce(clauses []*Clause) []Setting {
+	var settings []Setting
+	for _, c := range clauses {
+		for _, set := range c.Settings {
+			i := slices.IndexFunc(settings, func(before Setting) bool { return sameField(before.Name, set.Name) })
+			if i < 0 {
+				settings = append(settings, set)
+			} else {
+				settings[i] = set
+			}
+		}
+	}
+	return settings
+}
+
+func sameField(a, b string) bool {
+	isPriority := func(name string) bool { return name == "nice" || name == "priority" }
+	return a == b || isPriority(a) && isPriority(b)
+}
+
+// WindowRules are the parameters of the windows of threads.
+func (p *Params) WindowRules() limit.WindowRules {
+	return limit.WindowRules{
+		Most: max(1, p.MaxThr), Initial: p.InitialConcurrency,
+		Positive: p.PositiveFeedback, Negative: p.NegativeFeedback, CohortLimit: p.CohortLimit,
+	}
 }

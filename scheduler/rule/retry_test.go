@@ -1,4 +1,4 @@
-package scheduler
+package rule
 
 import (
 	"math/rand/v2"
@@ -54,12 +54,12 @@ func TestRetryGoesOnFromARandomPlace(t *testing.T) {
 	index := uint8(len(retries))
 	for range 200 {
 		start, _ := time.Duration(0), 0
-		start, index = retryStep(p, index, 0, r)
+		start, index = RetryStep(p, index, 0, r)
 		at := int(start/time.Minute) - 1
 		seen[at] = true
 		for at++; at < len(retries); at++ {
 			var wait time.Duration
-			if wait, index = retryStep(p, index, 0, r); wait != time.Duration(retries[at])*time.Minute {
+			if wait, index = RetryStep(p, index, 0, r); wait != time.Duration(retries[at])*time.Minute {
 				t.Fatalf("after number %d came %v", at-1, wait)
 			}
 		}
@@ -98,7 +98,7 @@ func TestRetryByAge(t *testing.T) {
 		{20 * time.Minute, 20 * time.Minute},
 		{3 * time.Hour, time.Hour},
 	} {
-		if got, index := retryStep(p, 3, tt.age, nil); got != tt.want || index != 3 {
+		if got, index := RetryStep(p, 3, tt.age, nil); got != tt.want || index != 3 {
 			t.Errorf("age %v: waits %v, index %d", tt.age, got, index)
 		}
 	}
@@ -108,7 +108,7 @@ func TestRetryByAge(t *testing.T) {
 func TestRetryOfLargeNumbers(t *testing.T) {
 	p := &Params{Interval: 365 * 24 * time.Hour, Retries: []int{1_000_000}, Jitter: 100}
 	for _, wait := range waits(p, 100) {
-		if wait < time.Second || wait > 2*longestRetry {
+		if wait < time.Second || wait > 2*LongestRetry {
 			t.Fatalf("waits %v", wait)
 		}
 	}
@@ -121,7 +121,7 @@ func waits(p *Params, n int) []time.Duration {
 	var index uint8
 	for range n {
 		var wait time.Duration
-		wait, index = retryStep(p, index, 0, r)
+		wait, index = RetryStep(p, index, 0, r)
 		out = append(out, wait)
 	}
 	return out

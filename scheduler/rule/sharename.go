@@ -1,0 +1,28 @@
+package rule
+
+import "strings"
+
+// Names and weights of shares (share, PARAMshares).
+
+// ShareName returns the name of the share for a sender.
+func ShareName(kind, sender string) string {
+	switch kind {
+	case "sender":
+		return strings.ToLower(sender)
+	case "none", "":
+		return ""
+	}
+	return strings.ToLower(sender[strings.LastIndexByte(sender, '@')+1:])
+}
+
+// Weight returns the weight of a share. A sender without a weight has that of
+// its domain.
+func (c *Config) Weight(name string) int {
+	if w := c.Shares[name]; w > 0 {
+		return w
+	}
+	if w := c.Shares[name[strings.LastIndexByte(name, '@')+1:]]; w > 0 {
+		return w
+	}
+	return 1
+}
