@@ -26,17 +26,9 @@ const (
 	AsDead  Suspender = "dead"  // its destination has failed
 )
 
-// suspended is the word for a suspended thread, with the suspender if it is known.
-func (by Suspender) suspended() string {
-	switch by {
-	case ByOrder:
-		return "suspended by order"
-	case ByRule:
-		return "suspended by rule"
-	case AsDead:
-		return "suspended because it is dead,"
-	}
-	return "suspended"
+// suspendedWords say by whom a thread is suspended, if that is known.
+var suspendedWords = map[Suspender]string{
+	"": "suspended", ByOrder: "suspended by order", ByRule: "suspended by rule", AsDead: "suspended because it is dead,",
 }
 
 // Feedback is the feedback on a window that moves.
@@ -68,9 +60,9 @@ func (t *Thread) WindowText(now time.Time) string {
 	}
 	switch {
 	case t.Destination == Suspended && t.SuspendedUntil.IsZero():
-		text += ", " + t.SuspendedBy.suspended() + " until lifted"
+		text += ", " + suspendedWords[t.SuspendedBy] + " until lifted"
 	case t.Destination == Suspended:
-		text += ", " + t.SuspendedBy.suspended() + " for " + FormatSpan(max(0, time.Duration(t.SuspendedUntil.Unix()-now.Unix())*time.Second))
+		text += ", " + suspendedWords[t.SuspendedBy] + " for " + FormatSpan(max(0, time.Duration(t.SuspendedUntil.Unix()-now.Unix())*time.Second))
 	case t.Destination == Probing:
 		text += ", probing"
 	}

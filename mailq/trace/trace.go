@@ -68,47 +68,37 @@ type Event struct {
 // Files returns the event log and the rotated logs, oldest first. The name of a rotated
 // log begins with that of the log and a dot or a hyphen.
 func Files(log string) ([]string, error) {
-	if _, err := os.Stat(filepath.Dir(log)); err != nil {
+	entries, err := os.ReadDir(filepath.Dir(log))
+	if err != nil {
 		return nil, err
 	}
-	type dated struct {
-		name string
-		at   time.Time
-	}
-	var found []dated
-	for _, pattern := range []string{"", ".*", "-*"} {
-		names, err := filepath.Glob(quoteMeta(log) + pattern)
-		if err != nil {
-			return nil, err
+	var found []fs.FileInfo
+	for _, entry := range entries {
+		rest, isLog := strings.CutPrefix(entry.Name(), filepath.Base(log))
+		if !isLog || rest != "" && rest[0] != '.' && rest[0] != '-' {
+			continue
 		}
-		for _, name := range names {
-			if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
-				found = append(found, dated{name, info.ModTime()})
-			}
+		if info, err := os.Stat(filepath.Join(filepath.Dir(log), entry.Name())); err == nil && info.Mode().IsRegular() {
+			found = append(found, info)
 		}
 	}
 	if len(found) == 0 {
 		return nil, &fs.PathError{Op: "open", Path: log, Err: fs.ErrNotExist}
 	}
-	slices.SortStableFunc(found, func(a, b dated) int {
-		switch { // what is being written is last
-		case a.name == log:
+	slices.SortStableFunc(found, func(a, b fs.FileInfo) int {
+		switch filepath.Base(log) { // what is being written is last
+		case a.Name():
 			return 1
-		case b.name == log:
+		case b.Name():
 			return -1
 		}
-		return a.at.Compare(b.at)
+		return a.ModTime().Compare(b.ModTime())
 	})
 	names := make([]string, len(found))
-	for i, f := range found {
-		names[i] = f.name
+	for i, info := range found {
+		names[i] = filepath.Join(filepath.Dir(log), info.Name())
 	}
 	return names, nil
-}
-
-// quoteMeta keeps a path from being read as a pattern.
-func quoteMeta(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // maxLine bounds a line of the log in bytes. Longer lines are not events.
