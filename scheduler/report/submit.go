@@ -29,24 +29,38 @@ func (r *Reporter) submit(n *Notice, c *Composed, temp string) (string, error) {
 			DSN: "NOTIFY=NEVER ORCPT=" + original,
 		})
 	}
-	f, err := r.write(s, c, temp)
-	if err != nil {
-		return "", err
-	}
-	var name string
-	if r.Group != nil {
-		name, err = r.Group.Commit(f)
-	} else if err = r.finish(f); err == nil {
-		router := r.Router
-		router.Postoffice = r.Postoffice
-		if name, err = router.Give(f.Name()); name == "" {
-			_ = postoffice.RemovePath(f.Name())
-		}
-	}
+	name, err := r.give(s, c, temp)
 	if name == "" {
 		return "", err
 	}
 	return "router/" + name, err
+}
+
+// give gives a submission to the router, alone or together with others, and returns its name
+// below router/.
+func (r *Reporter) give(s *queue.Submission, c *Composed, temp string) (name string, err error) {
+	if r.Group == nil {
+		file, err := s.Write(r.Postoffice, temp, bytes.NewReader(c.Body))
+		if err != nil {
+			return "", err
+		}
+		router := r.Router
+		router.Postoffice = r.Postoffice
+		if name, err = router.Give(file); name == "" {
+			_ = postoffice.RemovePath(file)
+		}
+		return name, err
+	}
+	f, err := postoffice.CreateTemp(r.Postoffice, temp)
+	if err != nil {
+		return "", err
+	}
+	if err := s.Encode(f, bytes.NewReader(c.Body)); err != nil {
+		_ = f.Close()
+		_ = postoffice.RemovePath(f.Name())
+		return "", err
+	}
+	return r.Group.Commit(f)
 }
 
 // store stores a notice without an addressee in postman/, under the name that
@@ -56,14 +70,10 @@ func (r *Reporter) store(c *Composed, temp string) (string, error) {
 		By: r.By, From: ctlfile.Address{Channel: "error"}, Header: c.Header,
 		To: []*ctlfile.Recipient{{Address: ctlfile.Address{User: "postmaster"}, DSN: "NOTIFY=NEVER"}},
 	}
-	f, err := r.write(s, c, temp)
-	if err == nil {
-		err = r.finish(f)
-	}
+	file, err := s.Write(r.Postoffice, temp, bytes.NewReader(c.Body))
 	if err != nil {
 		return "", err
 	}
-	file := f.Name()
 	info, err := postoffice.Lstat(file)
 	if err != nil {
 		return "", err
@@ -75,31 +85,4 @@ func (r *Reporter) store(c *Composed, temp string) (string, error) {
 		return "", err
 	}
 	return "postman/" + name, postoffice.SyncDir(postman)
-}
-
-// write writes a submission under a temporary name. The file is still to be
-// synced and closed.
-func (r *Reporter) write(s *queue.Submission, c *Composed, temp string) (*postoffice.File, error) {
-	f, err := postoffice.CreateTemp(r.Postoffice, temp)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Encode(f, bytes.NewReader(c.Body)); err != nil {
-		_ = f.Close()
-		_ = postoffice.RemovePath(f.Name())
-		return nil, err
-	}
-	return f, nil
-}
-
-// finish syncs a file and closes it. After an error the file is removed.
-func (r *Reporter) finish(f *postoffice.File) error {
-	err := f.Sync()
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		_ = postoffice.RemovePath(f.Name())
-	}
-	return err
 }
