@@ -16,7 +16,7 @@ const (
 	Killed   Fate = "killed"   // dropped by KILL
 	Requeued Fate = "requeued" // given back to the router
 	Rerouted Fate = "rerouted" // sent to another thread, also on the way to another node, in another message
-	Moved    Fate = "moved"    // taken back from the way to another node, in another message
+	Moved    Fate = "moved"    // taken to another node; no d line says so, but the channel
 )
 
 // deliveredAction is the action of d lines with a Fate.
@@ -31,7 +31,7 @@ func (d *Diagnostic) fate() Fate {
 	if len(fields) < 2 {
 		return ""
 	}
-	for _, fate := range [...]Fate{Killed, Requeued, Rerouted, Moved} {
+	for _, fate := range [...]Fate{Killed, Requeued, Rerouted} {
 		if fields[1] == fate.Action() {
 			return fate
 		}

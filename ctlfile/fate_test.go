@@ -26,7 +26,6 @@ func TestOutcomeIsDeliveredOnlyIfItWas(t *testing.T) {
 		{0, Delivered, "u\x01delivered\x012.0.0", "ok", "delivered"},
 		{0, Delivered, "u\x01delivered", NobodyIsTold, "done"},
 		{0, Delivered, "u\x01" + Killed.Action(), "killed by order", "killed"},
-		{0, Delivered, "u\x01" + Moved.Action(), "moved back to this node", "moved"},
 		{0, Delivered, "u\x01delivered (somehow)", "x", "delivered"},
 		{0, Failed, "u\x01failed\x015.1.1 (bad destination mailbox address)", "no such user", "failed"},
 		{0, Failed, "u\x01failed\x014.4.7 (delivery time expired)", "expired after 3d", "expired"},

@@ -206,9 +206,6 @@ func (dv *delivery) killRecipients(v *vertex, chosen func(*recipient) bool) {
 		marks = append(marks, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
 		settles = append(settles, alternative{v, i})
 	}
-	if len(marks) > 0 && dv.threadOf(v).key.channel == ctlfile.TransferChannel {
-		m.flags |= owesNotice // of what was owed before the move
-	}
 	dv.write(m, marks, settles)
 }
 

@@ -112,24 +112,20 @@ func TestCrashInNumberedQuarantine(t *testing.T) {
 }
 
 func TestCrashInRelease(t *testing.T) {
-	for _, place := range []string{"hold/", "postman/"} {
-		o := newTestSpool(t)
-		text := control("258367", toBob)
-		o.write("queue/F/F/258367", "message")
-		o.write(place+"transport/F/F/258367", text)
-		o.write(place+"transport/A/H/7", "held")
-		o.write(place+"queue/A/H/7", "held")
-		// A router is at work on a message of this number.
-		o.write("queue/A/I/8", "message")
-		o.write("transport/A/I/.8", "in the making")
-		o.write(place+"transport/A/I/8", "whose message was lost")
-		o.open(Options{})
-		if !o.s.releases() {
-			t.Fatal("interrupted")
-		}
-		o.holds(place+"queue/A/H/7", place+"transport/A/H/7", place+"transport/A/I/8",
-			"queue/A/I/8", "queue/F/F/258367", "transport/A/I/.8", "transport/F/F/258367")
-	}
+	o := newTestSpool(t)
+	o.write("queue/F/F/258367", "message")
+	o.write("hold/transport/F/F/258367", control("258367", toBob))
+	o.write("hold/transport/A/H/7", control("7", toBob))
+	o.write("hold/queue/A/H/7", "held")
+	// A router is at work on a message of this number.
+	o.write("queue/A/I/8", "message")
+	o.write("transport/A/I/.8", "in the making")
+	o.write("hold/transport/A/I/8", control("8", toBob)) // whose message was lost
+	o.open(Options{})
+	o.refused("hold/F/F/258367", Elsewhere)
+	o.refused("hold/A/I/8", Unreadable)
+	o.holds("hold/queue/A/H/7", "hold/transport/A/H/7", "hold/transport/A/I/8",
+		"queue/A/I/8", "queue/F/F/258367", "transport/A/I/.8", "transport/F/F/258367")
 }
 
 func TestCrashInFinish(t *testing.T) {

@@ -176,13 +176,15 @@ func (s *Spool) resumeRelease(path string) error {
 	s.moving.Lock()
 	defer s.moving.Unlock()
 	q := s.pair(Queue)
-	if !messageOnly(q, path) {
+	prefix, base := split(path)
+	// The message in the queue may be a new one with the number of a message that is gone.
+	isNew := postoffice.Exists(q.transport, prefix+"."+base) || s.hasStaged()
+	if isNew || !messageOnly(q, path) || postoffice.Exists(s.pair(Hold).queue, path) {
 		return &refusalError{why: Unreadable, reason: "there is no message file hold/queue/" + path}
 	}
 	if err := moveFile(s.pair(Hold).transport, path, q.transport, path, Queue.prefixMode()); err != nil {
 		return fmt.Errorf("completing a release: %w", err)
 	}
-	_, base := split(path)
 	id, _ := ctlfile.Number(base)
 	return &refusalError{why: Elsewhere, reason: "it was released, and its control file was moved to transport/ too", now: Name{path, id}}
 }

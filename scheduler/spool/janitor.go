@@ -36,7 +36,7 @@ func (s *Spool) janitor() {
 		return
 	}
 	for ; ; s.removeStale() {
-		if !s.releases() || !s.pause(janitorInterval) {
+		if !s.pause(janitorInterval) {
 			return
 		}
 		suspects := s.orphans(time.Now())
@@ -60,40 +60,6 @@ func (s *Spool) pause(d time.Duration) bool {
 		return false
 	case <-timer.C:
 		return s.owned()
-	}
-}
-
-// releases completes moves into the queue that were interrupted between their
-// steps: the message file is there, and the control file is still under hold/ or
-// postman/. It returns false if the spool was closed meanwhile.
-func (s *Spool) releases() bool {
-	for _, p := range []Place{Hold, Postman} {
-		if !s.slowWalk(p.dir()+"transport", "", maxDepth, func(path string) bool {
-			s.release(path, p)
-			return true
-		}) {
-			return false
-		}
-	}
-	return true
-}
-
-func (s *Spool) release(path string, p Place) {
-	if postoffice.Exists(s.pair(p).queue, path) {
-		return
-	}
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	q := s.pair(Queue)
-	prefix, base := split(path)
-	if !messageOnly(q, path) || postoffice.Exists(s.pair(p).queue, path) || postoffice.Exists(q.transport, prefix+"."+base) {
-		return
-	}
-	if s.hasStaged() {
-		return // the message may be a new one with the number of a message that is gone
-	}
-	if err := moveFile(s.pair(p).transport, path, q.transport, path, Queue.prefixMode()); err != nil {
-		s.warn(fmt.Sprintf("releasing %stransport/%s: %v", p.dir(), path, err))
 	}
 }
 

@@ -244,12 +244,12 @@ func (t *loader) refuse(n Name, why Refusal, reason string) {
 // refused notes when the file of a refused name will be read again, if ever.
 func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 	limit := map[Refusal]time.Duration{Busy: busyRetry, Unfinished: unfinishedRetry, Unreadable: unreadableRetry}[why]
-	r := Refused{Name: n, Why: why, Reason: reason, Tries: s.refusals.add(n, time.Now(), limit, reason)}
+	since := time.Now()
 	var st unix.Stat_t
-	if place, path := placeOf(n.Path); r.Tries == 1 && limit > 0 && postoffice.Stat(s.pair(place).transport, path, &st) == nil {
-		s.refusals.noteAge(n.Path, time.Unix(st.Mtim.Unix()))
+	if place, path := placeOf(n.Path); limit > 0 && postoffice.Stat(s.pair(place).transport, path, &st) == nil {
+		since = time.Unix(st.Mtim.Unix())
 	}
-	return r
+	return Refused{Name: n, Why: why, Reason: reason, Tries: s.refusals.add(n, time.Now(), since, limit, reason)}
 }
 
 // message makes the Loaded of a control file. It copies the strings: those of

@@ -32,7 +32,7 @@ func TestSweepOfTheWholeTreeIsRepeatedSoonWhenADirectoryCannotBeOpened(t *testin
 
 func TestSweepBringsRefusedNamesAtOnce(t *testing.T) {
 	o := newTestSpool(t).open(Options{})
-	o.s.refusals.add(Name{"7", 7}, time.Now().Add(time.Hour), time.Hour, "")
+	o.s.refusals.add(Name{"7", 7}, time.Now().Add(time.Hour), time.Now(), time.Hour, "")
 	o.s.Sweep()
 	if names := <-o.s.Found(); len(names) != 1 || names[0].Path != "7" {
 		t.Errorf("found %v", names)

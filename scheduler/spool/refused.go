@@ -12,16 +12,15 @@ import (
 type refusals struct {
 	mu      sync.Mutex
 	waiting map[string]wait // by path
-	// unremembered counts refusals in a row that were not remembered because
-	// waiting was full.
-	unremembered int
-	changed      chan struct{} // capacity 1: a name was added or made due
+	beyond  int             // refusals in a row that found no room in waiting
+	changed chan struct{}   // capacity 1: a name was added or made due
 }
 
 // wait is a refused name.
 type wait struct {
 	name  Name
-	at    time.Time // when to announce it again; zero: that has happened
+	at    time.Time     // when to announce it again
+	limit time.Duration // the longest time until then
 	tries int
 	since time.Time // when the control file was last changed before the first refusal
 	why   string    // of the last
@@ -67,7 +66,7 @@ func newRefusals() *refusals {
 	return &refusals{waiting: map[string]wait{}, changed: make(chan struct{}, 1)}
 }
 
-// skip removes from names, in place, those that are to be read again later.
+// skip removes from names, in place, those that wait.
 func (rs *refusals) skip(names []Name) []Name {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -76,7 +75,7 @@ func (rs *refusals) skip(names []Name) []Name {
 	}
 	kept := names[:0]
 	for _, n := range names {
-		if w, ok := rs.waiting[n.Path]; !ok || w.at.IsZero() {
+		if _, waits := rs.waiting[n.Path]; !waits {
 			kept = append(kept, n)
 		}
 	}
@@ -84,54 +83,30 @@ func (rs *refusals) skip(names []Name) []Name {
 }
 
 // add notes a refusal and returns how many there were in a row: of this name, or
-// of all names that are not remembered. The name is due after firstRetry, and after
-// twice as long each time, but never later than limit. If limit is 0, the name is
+// of all names that are not remembered. since is when the file was last changed: a restart
+// does not make mail that is not loaded any younger. The name is due after firstRetry, and
+// after twice as long each time, but never later than limit. If limit is 0, the name is
 // not read again.
-func (rs *refusals) add(n Name, now time.Time, limit time.Duration, why string) int {
+func (rs *refusals) add(n Name, now, since time.Time, limit time.Duration, why string) int {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	was, known := rs.waiting[n.Path]
-	if !known {
-		was.since = time.Now()
-	}
 	tries := was.tries + 1
-	if limit == 0 {
+	switch {
+	case limit == 0:
 		delete(rs.waiting, n.Path)
 		return tries
+	case known:
+		since = was.since
+	case len(rs.waiting) >= waitLimit:
+		rs.beyond++
+		return rs.beyond
 	}
-	if tries == 1 && len(rs.waiting) >= waitLimit {
-		rs.forgetAnnounced()
-		if len(rs.waiting) >= waitLimit {
-			rs.unremembered++
-			return rs.unremembered
-		}
-		rs.unremembered = 0
-	}
+	rs.beyond = 0
 	at := now.Add(min(limit, firstRetry<<min(tries-1, 10)))
-	rs.waiting[n.Path] = wait{n, at, tries, was.since, why}
+	rs.waiting[n.Path] = wait{n, at, limit, tries, since, why}
 	wake(rs.changed)
 	return tries
-}
-
-// noteAge records since when the file of a refused name is as it is, at the latest now: a
-// restart does not make mail that is not loaded any younger.
-func (rs *refusals) noteAge(path string, since time.Time) {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	if w, ok := rs.waiting[path]; ok && since.Before(w.since) {
-		w.since = since
-		rs.waiting[path] = w
-	}
-}
-
-// forgetAnnounced makes room: it drops names that were announced again and have
-// not become messages.
-func (rs *refusals) forgetAnnounced() {
-	for path, w := range rs.waiting {
-		if w.at.IsZero() {
-			delete(rs.waiting, path)
-		}
-	}
 }
 
 // retryNow makes all names due.
@@ -156,18 +131,17 @@ func (rs *refusals) remove(path string) {
 }
 
 // due returns the names whose time has come, and when the next one is due (zero:
-// none waits).
+// none waits). One that comes to nothing is due again.
 func (rs *refusals) due(now time.Time) (names []Name, next time.Time) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	for path, w := range rs.waiting {
-		switch {
-		case w.at.IsZero():
-		case !w.at.After(now) && len(names) < batchLimit:
+		if !w.at.After(now) && len(names) < batchLimit {
 			names = append(names, w.name)
-			w.at = time.Time{}
+			w.at = now.Add(w.limit)
 			rs.waiting[path] = w
-		case next.IsZero() || w.at.Before(next):
+		}
+		if next.IsZero() || w.at.Before(next) {
 			next = w.at
 		}
 	}

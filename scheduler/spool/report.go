@@ -229,55 +229,40 @@ func (s *Spool) reportParked() bool {
 	})
 }
 
+// reportOneParked removes a message from postman/ when what it owes is written.
 func (s *Spool) reportOneParked(path string) error {
-	if !postoffice.Exists(s.pair(Postman).queue, path) && postoffice.Exists(s.pair(Queue).queue, path) {
+	p := s.pair(Postman)
+	if !postoffice.Exists(p.queue, path) && postoffice.Exists(s.pair(Queue).queue, path) {
 		return nil // it is on its way back into the queue
 	}
-	done, err := s.removeParked(path, s.options.Reporter)
-	if err == nil && done.Name.ID != 0 {
-		s.queue.add([]Result{done}, 0)
-	}
-	return err
-}
-
-// removeParked removes a message from postman/, after the reporter has written what it
-// owes; without a reporter, a message that owes something stays. The result has no Name
-// if the message is gone already.
-func (s *Spool) removeParked(path string, reporter Reporter) (done Unparked, err error) {
-	err = s.changeIn(Postman, path, unix.O_RDWR, func(d *controlFile) error {
+	_, base := split(path)
+	id, _ := ctlfile.Number(base)
+	done := Unparked{Name: Name{path, id}}
+	err := s.changeIn(Postman, path, unix.O_RDWR, func(d *controlFile) error {
 		if !allDone(d.file) {
 			return ErrOpen
 		}
 		if err := d.recordLost(); err != nil {
 			return err
 		}
-		switch lines := s.owed(d.file, true); {
-		case len(lines) == 0:
-		case reporter == nil:
-			return errOwes
-		default:
-			var err error
-			done.Notice, err = s.report(Postman, d, lines, time.Time{})
-			return err
+		lines := s.owed(d.file, true)
+		if len(lines) == 0 {
+			return nil
 		}
-		return nil
+		var err error
+		done.Notice, err = s.report(Postman, d, lines, time.Time{})
+		return err
 	})
 	if errors.Is(err, errGone) {
-		return done, nil
+		return nil
 	}
 	// The message file is removed first: a control file without one is found
 	// again.
-	p := s.pair(Postman)
 	if err == nil {
 		err = errors.Join(postoffice.Remove(p.queue, path), postoffice.Remove(p.transport, path))
 	}
 	if err == nil {
-		_, base := split(path)
-		id, _ := ctlfile.Number(base)
-		done.Name = Name{path, id}
+		s.queue.add([]Result{done}, 0)
 	}
-	return done, err
+	return err
 }
-
-// errOwes says that a parked message owes a notice that nobody has written.
-var errOwes = errors.New("a notice is still owed")
