@@ -270,9 +270,6 @@ type Explanation struct {
 	// Orders counts the jobs with an order that waits until an agent reports, by order, such as
 	// "KILL" or "REROUTE to smtp/relay.example".
 	Orders map[string]int `json:"orders,omitempty"`
-	// Cluster is what the nodes of the cluster have found about the destination, in
-	// words; "": nothing, or there is no cluster.
-	Cluster string `json:"cluster,omitempty"`
 }
 
 // Clause is a clause of scheduler.cf that matches.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -52,19 +51,6 @@ func (s *setting) openCluster(file *config.File, log zerolog.Logger) (*cluster.N
 type clusterView struct {
 	node *cluster.Node
 	port daemon.Port
-}
-
-// Destination says in words which node has found that a destination is dead.
-func (c clusterView) Destination(ctx context.Context, channel, host string) (string, error) {
-	d, err := c.node.Destination(ctx, channel, host)
-	if err != nil || d == nil {
-		return "", err
-	}
-	text := "node " + d.Node + " has found it dead, until " + time.Now().Add(d.For).Format(time.RFC3339)
-	if d.Reason != "" {
-		text += fmt.Sprintf(" (%q)", d.Reason)
-	}
-	return text, nil
 }
 
 // Show returns what this node knows of the store, the nodes and the limits.

@@ -60,9 +60,6 @@ func stateText(e *mailq.Explanation, now time.Time) []string {
 	if e.Thread != nil {
 		text = appendDiagnostic(text, "last diagnostic: ", e.Thread.Reason)
 	}
-	if e.Cluster != "" {
-		text = append(text, "cluster: "+e.Cluster)
-	}
 	return text
 }
 

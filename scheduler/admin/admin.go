@@ -55,9 +55,6 @@ type Files interface {
 type Cluster interface {
 	// Shares says in words how high a limit is, and which node has which part of it.
 	Shares(context.Context, scheduler.ClusterLimit) (string, error)
-	// Destination says in words what the nodes have found about a destination; "":
-	// nothing.
-	Destination(ctx context.Context, channel, host string) (string, error)
 	// Show returns the store, the nodes and the limits.
 	Show(ctx context.Context) ([]*mailq.ClusterItem, error)
 }

@@ -59,11 +59,6 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 			x.Limits[len(x.Limits)-1].Cluster = q.sharesOf(ctx, of)
 		}
 	}
-	if q.cluster != nil {
-		if x.Cluster, err = q.cluster.Destination(ctx, channel, host); err != nil {
-			x.Cluster = "the store does not answer"
-		}
-	}
 	return x, nil
 }
 

@@ -1,13 +1,8 @@
 package cluster
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"zsched/scheduler"
 )
@@ -65,27 +60,4 @@ func (n *Node) destinationKnown(a scheduler.Destination, reply any) {
 	}
 	until := n.now + boot(min(left, maxSpan.Milliseconds()))*boot(time.Millisecond)
 	n.events = append(n.events, scheduler.DestinationDead{Channel: a.Channel, Host: a.Host, Until: n.coreTime(until), Node: node, Reason: reason})
-}
-
-// Destination is what the store has recorded about a dead destination.
-type Destination struct {
-	For          time.Duration // how long, from now, until the node tries it again
-	Node, Reason string
-}
-
-// Destination asks the store whether a destination is dead; nil: no node has found that.
-// Any goroutine may call it.
-func (n *Node) Destination(ctx context.Context, channel, host string) (*Destination, error) {
-	ctx, cancel := context.WithTimeout(ctx, n.store.timeout)
-	defer cancel()
-	pipe, key := n.store.reader.Pipeline(), n.destinationKey(channel, host)
-	record, left := pipe.Get(ctx, key), pipe.PTTL(ctx, key)
-	if _, err := pipe.Exec(ctx); errors.Is(err, redis.Nil) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("asking the store about a destination: %w", err)
-	}
-	d := &Destination{For: left.Val()}
-	d.Node, d.Reason, _ = strings.Cut(record.Val(), " ")
-	return d, nil
 }

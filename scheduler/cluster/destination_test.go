@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -53,11 +52,6 @@ func TestNodesPoolDeadDestinations(t *testing.T) {
 			t.Errorf("the second one is told %+v", d)
 		}
 	}
-	third.store = v.store
-	d, err := third.Destination(context.Background(), "smtp", "dead.example")
-	if err != nil || d == nil || d.Node != "node1" || d.Reason != "no route to {it}" || d.For.Round(10*time.Second) != time.Hour {
-		t.Errorf("the store has %+v, %v", d, err)
-	}
 	third.about("dead.example", scheduler.DestinationIsAlive, 0)
 	if d := second.about("dead.example", scheduler.DestinationAsked, 0); d != nil {
 		t.Errorf("after a success: %+v", d)
@@ -66,9 +60,6 @@ func TestNodesPoolDeadDestinations(t *testing.T) {
 	v.redis.FastForward(61 * time.Minute)
 	if d := second.about("dead.example", scheduler.DestinationAsked, 0); d != nil {
 		t.Errorf("after its time: %+v", d)
-	}
-	if d, err := third.Destination(context.Background(), "smtp", "dead.example"); d != nil || err != nil {
-		t.Errorf("the store has %+v, %v", d, err)
 	}
 }
 

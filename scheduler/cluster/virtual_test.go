@@ -100,13 +100,6 @@ func (n *virtualNode) boot(max int) {
 	n.waitedAt = n.v.now
 }
 
-func (v *virtual) names() (names []string) {
-	for _, n := range v.nodes {
-		names = append(names, n.name)
-	}
-	return names
-}
-
 // carry is the transport of a node.
 func (n *virtualNode) carry(b *batch) {
 	v := n.v
