@@ -156,8 +156,8 @@ func startOurs(b *testing.B, r *mailRun, to int) (in int, stop func()) {
 		}
 	}
 	zenv := filepath.Join(p.dir, "zmailer.conf")
-	peertest.Put(b, zenv, fmt.Sprintf("POSTOFFICE=%s\nMAILSHARE=%s\nMAILBIN=%s\nLOGDIR=%s/log\nROUTERNOTIFY=%s/.router.notify\nSYSLOGFLG=\n",
-		p.dir, p.dir, r.bin, p.dir, p.dir))
+	peertest.Put(b, zenv, fmt.Sprintf("POSTOFFICE=%s\nMAILSHARE=%s\nMAILBIN=%s\nLOGDIR=%s/log\nSYSLOGFLG=\n",
+		p.dir, p.dir, r.bin, p.dir))
 	peertest.Put(b, filepath.Join(p.dir, "scheduler.cf"), fmt.Sprintf("PARAMmailqsock = \"UNIX:%s/.mailq\"\n*/*\n\tuser=0 group=0 expiry=1h\n"+
 		"smtp/*\n\tmaxta=1 maxthr=20 sessions=20\n\tcommand=\"smtp -c $channel -F [127.0.0.1] -p %d --sessions ${sessions}\"\n", p.dir, to))
 	var stops []func()
@@ -168,8 +168,8 @@ func startOurs(b *testing.B, r *mailRun, to int) (in int, stop func()) {
 	if r.through {
 		run("scheduler")
 		run("router")
-		peertest.Until(b, "scheduler and router listen", func() bool {
-			_, err := os.Stat(filepath.Join(p.dir, ".router.notify"))
+		peertest.Until(b, "scheduler and router are ready", func() bool {
+			_, err := os.Stat(filepath.Join(p.dir, ".pid.router"))
 			_, err2 := os.Stat(filepath.Join(p.dir, ".mailq"))
 			return err == nil && err2 == nil
 		})

@@ -162,8 +162,8 @@ func (r *waitsRun) start(b *testing.B) (in int, stop func()) {
 	}
 	_, port, _ := strings.Cut(r.peer.Addr, ":")
 	zenv := filepath.Join(r.dir, "zmailer.conf")
-	peertest.Put(b, zenv, fmt.Sprintf("POSTOFFICE=%s\nMAILSHARE=%s\nMAILBIN=%s\nLOGDIR=%s/log\nROUTERNOTIFY=%s/.router.notify\nSYSLOGFLG=\n",
-		r.dir, r.dir, r.bin, r.dir, r.dir))
+	peertest.Put(b, zenv, fmt.Sprintf("POSTOFFICE=%s\nMAILSHARE=%s\nMAILBIN=%s\nLOGDIR=%s/log\nSYSLOGFLG=\n",
+		r.dir, r.dir, r.bin, r.dir))
 	peertest.Put(b, filepath.Join(r.dir, "routes"), "ours.example local\n* smtp\n")
 	peertest.Put(b, filepath.Join(r.dir, "scheduler.cf"), fmt.Sprintf("PARAMmailqsock = \"UNIX:%s/.mailq\"\n*/*\n\tuser=0 group=0 expiry=1h maxthr=20\n"+
 		"local/*\n\tmaxta=4 command=\"mailbox -c $channel -d %s/box/%%u/\"\n"+
@@ -177,8 +177,8 @@ func (r *waitsRun) start(b *testing.B) (in int, stop func()) {
 	}
 	run("scheduler")
 	run("router")
-	peertest.Until(b, "scheduler and router listen", func() bool {
-		_, err := os.Stat(filepath.Join(r.dir, ".router.notify"))
+	peertest.Until(b, "scheduler and router are ready", func() bool {
+		_, err := os.Stat(filepath.Join(r.dir, ".pid.router"))
 		_, err2 := os.Stat(filepath.Join(r.dir, ".mailq"))
 		return err == nil && err2 == nil
 	})

@@ -29,7 +29,6 @@ const zmailerConf = `POSTOFFICE=%[1]s/po
 MAILBIN=%[2]s
 MAILSHARE=%[1]s/etc
 LOGDIR=%[1]s/log
-ROUTERNOTIFY=%[1]s/po/.router.notify
 ROUTERTRUSTED=root %[3]s
 ORGDOMAIN=here.example
 SYSLOGFLG=
@@ -258,13 +257,13 @@ func (s *site) start() error {
 		s.daemon("scheduler", "-i", "-M", "2", "-Z", conf, "-l", s.path("log/statistics")))
 }
 
-// awaitReady waits until the sockets of the daemons exist. A daemon that a fault ends
+// awaitReady waits until the daemons have their sockets, the router its pid file. A daemon that a fault ends
 // before is started again, so this comes sooner or later, on a busy machine later.
 func (s *site) awaitReady() {
 	for range settleTime / lookInterval {
 		ready := true
-		for _, socket := range []string{"run/smtp", "run/mailq", "po/.router.notify"} {
-			_, err := os.Stat(s.path(socket))
+		for _, file := range []string{"run/smtp", "run/mailq", "po/.pid.router"} {
+			_, err := os.Stat(s.path(file))
 			ready = ready && err == nil
 		}
 		if ready {

@@ -140,7 +140,7 @@ func (s *site) configure(me *user.User) {
 	}
 	for name, text := range map[string]string{
 		"zmailer.conf": fmt.Sprintf("POSTOFFICE=%[1]s/postoffice\nMAILBIN=%[1]s/bin\nMAILSHARE=%[1]s\nLOGDIR=%[1]s\n"+
-			"ROUTERNOTIFY=%[1]s/postoffice/.router.notify\nSYSLOGFLG=\nORGDOMAIN=%[2]s\nSCHEDULERDIRHASH=1\nPATH=%[3]s\n",
+			"SYSLOGFLG=\nORGDOMAIN=%[2]s\nSCHEDULERDIRHASH=1\nPATH=%[3]s\n",
 			s.dir, here, os.Getenv("PATH")),
 		"routes": here + " local\n" + takes + " smtp [127.0.0.2]\n" + unmarked + " smtp [127.0.0.3]\n" +
 			slow + " smtp [127.0.0.4]\n" + down + " smtp [127.0.0.5]\n",
