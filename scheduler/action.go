@@ -176,7 +176,7 @@ type (
 		// State is that of Account, or "deferred", or "killed".
 		State        string
 		Notary, Text string // as the agent reported them
-		Tries        int    // since the message was loaded, this one included
+		Attempts     int    // since the message was loaded, this one included
 		NextAt       time.Time
 		Owes         bool // the message owes a notice now
 	}

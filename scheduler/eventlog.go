@@ -20,13 +20,13 @@ func (q *queue) noteOutcome(v *vertex, i int, state string, said reply) {
 		return
 	}
 	m, r, t := q.messageOf(v), q.recipient(v, i), q.threadOf(v)
-	tries := int(r.attempts)
+	attempts := int(r.attempts)
 	if said.agent != 0 {
-		tries++
+		attempts++
 	}
 	q.do(Attempt{
 		Message: m.id, Offset: int64(r.offset), Channel: t.key.channel, Host: t.key.host,
-		Agent: said.agent, State: state, Notary: said.notary, Text: said.text, Tries: tries,
+		Agent: said.agent, State: state, Notary: said.notary, Text: said.text, Attempts: attempts,
 		Owes: m.flags&owesNotice != 0,
 	})
 }
@@ -46,7 +46,7 @@ func (q *queue) noteDeferrals(v *vertex, nextAt instant) {
 		}
 		a := Attempt{
 			Message: m.id, Offset: int64(r.offset), Channel: t.key.channel, Host: t.key.host,
-			Agent: v.agent, State: "deferred", Tries: int(r.attempts), Owes: m.flags&owesNotice != 0,
+			Agent: v.agent, State: "deferred", Attempts: int(r.attempts), Owes: m.flags&owesNotice != 0,
 		}
 		if nextAt != 0 && !t.params.QueueOnly {
 			a.NextAt = q.timeAt(max(nextAt, t.suspendedUntil))

@@ -88,7 +88,7 @@ func (sc *scenario) format(a scheduler.Action) string {
 		}
 		return "note: " + a.Text
 	case scheduler.Attempt:
-		text := fmt.Sprintf("attempt %d/%d %s/%s A%d %s, tries %d: %q %q", a.Message, a.Offset, a.Channel, a.Host, a.Agent, a.State, a.Tries, a.Notary, a.Text)
+		text := fmt.Sprintf("attempt %d/%d %s/%s A%d %s, tries %d: %q %q", a.Message, a.Offset, a.Channel, a.Host, a.Agent, a.State, a.Attempts, a.Notary, a.Text)
 		if !a.NextAt.IsZero() {
 			text += fmt.Sprintf(", next in %v", a.NextAt.Sub(sc.now))
 		}

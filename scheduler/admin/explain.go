@@ -31,6 +31,9 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 	if from.Hold != nil {
 		explainHold(x, from.Hold)
 	}
+	if t := from.Thread; t != nil && t.NotLoaded > 0 {
+		x.Waits += fmt.Sprintf(" %s not loaded, because of the limits on memory.", mailq.Plural(t.NotLoaded, "job is", "jobs are"))
+	}
 	q.explainUnloaded(ctx, x, from.Hold != nil || from.Thread != nil && from.Thread.Vertices > 0)
 	if from.Thread != nil {
 		x.Thread = threadOf(from.Thread)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -93,6 +94,10 @@ func TestListsHaveMailBeyondTheLimit(t *testing.T) {
 		totals, err := h.queue().Totals(t.Context())
 		if err != nil || n != 20 || totals.Messages != 20 || totals.Recipients != 20 {
 			t.Errorf("%d jobs, %+v, %v", n, totals, err)
+		}
+		x, err := h.queue().Explain(t.Context(), mailq.Name{Channel: "smtp", Host: "b.example"})
+		if err != nil || !strings.HasSuffix(x.Waits, " jobs are not loaded, because of the limits on memory.") {
+			t.Errorf("%v, %v", x, err)
 		}
 		m, found, err := h.queue().Message(t.Context(), "7")
 		if err != nil || !found || m.Recipients[0].Attempts != 1 || m.Recipients[0].State != "waiting" {

@@ -249,7 +249,7 @@ func (l *Log) attempted(a *scheduler.Attempt) {
 	if m != nil {
 		b.times(m.since, l.now)
 	}
-	b.number("attempts", a.Tries).time("next", a.NextAt)
+	b.number("attempts", a.Attempts).time("next", a.NextAt)
 	b.write()
 	l.owes(m, a.Owes)
 }

@@ -109,7 +109,7 @@ func TestLifeOfAMessage(t *testing.T) {
 		l.Action(began, scheduler.Start{Agent: 3, Command: []string{"A=b", "/usr/lib/ta/smtp", "-c", "smtp"}})
 		l.Event(began, scheduler.AgentStarted{Agent: 3, PID: 711})
 		l.Action(later, scheduler.Attempt{
-			Message: 12, Offset: 200, Channel: "smtp", Host: "h", Agent: 3, State: "deferred", Tries: 1, NextAt: later.Add(time.Minute),
+			Message: 12, Offset: 200, Channel: "smtp", Host: "h", Agent: 3, State: "deferred", Attempts: 1, NextAt: later.Add(time.Minute),
 			Notary: "v@h\x01delayed\x014.7.1 (try later)\x01smtp; 451\x01dns; mx.h (192.0.2.1)", Text: "<<- RCPT\r->> 451 4.7.1 greylisted",
 		})
 		l.Action(later, scheduler.Complete{Message: 12, Recipients: 2, Failed: 1})
@@ -237,7 +237,7 @@ func BenchmarkAttempt(b *testing.B) {
 	l.Event(began, arrivedMessage(12, "user@destination.example"))
 	l.Action(began, scheduler.Start{Agent: 3, Command: []string{"smtp", "-c", "smtp"}})
 	a := scheduler.Attempt{
-		Message: 12, Offset: 100, Channel: "smtp", Host: "destination.example", Agent: 3, State: "ok", Tries: 1,
+		Message: 12, Offset: 100, Channel: "smtp", Host: "destination.example", Agent: 3, State: "ok", Attempts: 1,
 		Notary: "user@destination.example\x01relayed\x012.0.0\x01smtp; 250\x01dns; mx.destination.example", Text: "250 2.0.0 Ok: queued as 4F2",
 	}
 	b.ReportAllocs()
