@@ -128,16 +128,23 @@ func (q *Queue) inPostoffice(name string) string {
 	return filepath.Join(filepath.Dir(q.controlDir), name)
 }
 
+// isOldest counts one more of what is kept back, and reports whether none before it is older.
+func isOldest(kept *mailq.Kept, at time.Time) bool {
+	kept.Count++
+	if !kept.OldestAt.IsZero() && !at.Before(kept.OldestAt) {
+		return false
+	}
+	kept.OldestAt = at
+	return true
+}
+
 // countRouter counts the submissions in router/.
 func (q *Queue) countRouter(ctx context.Context) (kept mailq.Kept, err error) {
 	if q.controlDir == "" {
 		return kept, nil
 	}
 	err = postoffice.EachSubmission(filepath.Dir(q.controlDir), func(_ string, info os.FileInfo) bool {
-		kept.Count++
-		if at := info.ModTime(); kept.OldestAt.IsZero() || at.Before(kept.OldestAt) {
-			kept.OldestAt = at
-		}
+		isOldest(&kept, info.ModTime())
 		return ctx.Err() == nil
 	})
 	return kept, errors.Join(err, ctx.Err())
@@ -150,12 +157,7 @@ func (q *Queue) countNotices(ctx context.Context) (kept mailq.Kept, err error) {
 		return kept, nil
 	}
 	err = eachFile(ctx, q.inPostoffice("postman"), func(name string, at time.Time) {
-		if !strings.HasSuffix(name, ctlfile.NoticeSuffix) {
-			return
-		}
-		kept.Count++
-		if kept.OldestAt.IsZero() || at.Before(kept.OldestAt) {
-			kept.OldestAt = at
+		if strings.HasSuffix(name, ctlfile.NoticeSuffix) && isOldest(&kept, at) {
 			kept.Reason = "the sender is null, or a notice had no route; read and remove postman/" + name
 		}
 	})
@@ -201,9 +203,7 @@ func (q *Queue) addRefused(ctx context.Context, kept *mailq.Kept) error {
 	}
 	dir := q.inPostoffice("corrupt/router")
 	return eachFile(ctx, dir, func(name string, at time.Time) {
-		kept.Count++
-		if kept.OldestAt.IsZero() || at.Before(kept.OldestAt) {
-			kept.OldestAt = at
+		if isOldest(kept, at) {
 			text, _ := os.ReadFile(filepath.Join(dir, name+".reason"))
 			_, reason, _ := strings.Cut(string(text), "\n")
 			kept.Reason = mailq.LastReply(reason)
@@ -228,25 +228,24 @@ func (c *keptCount) refresh(count func() (mailq.Kept, error)) error {
 
 func (q *Queue) countPlace(ctx context.Context, p spool.Place) (kept mailq.Kept, err error) {
 	census, err := q.files.Count(ctx, p)
-	if err == nil && census.Messages == 0 && p == spool.Corrupt {
-		err = q.addRefused(ctx, &kept)
-	}
-	if err != nil || census.Messages == 0 {
+	if err != nil {
 		return kept, err
 	}
-	kept = mailq.Kept{Count: census.Messages, OldestAt: census.OldestAt}
-	switch p {
-	case spool.Postman:
-		kept.Reason = "the notice cannot be written"
-	default:
+	if census.Messages > 0 {
+		kept = mailq.Kept{Count: census.Messages, OldestAt: census.OldestAt, Reason: "the notice cannot be written"}
+	}
+	if p == spool.Postman {
+		return kept, nil
+	}
+	if kept.Count > 0 {
 		for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{p}, SpoolID: census.Oldest.Path}) {
 			if err == nil {
 				kept.Reason = m.Reason
 			}
 		}
-		return kept, q.addRefused(ctx, &kept)
 	}
-	return kept, nil
+	err = q.addRefused(ctx, &kept)
+	return kept, err
 }
 
 // oldestOrder counts the threads that are held or suspended, with the time and the reason of
@@ -277,11 +276,10 @@ func (q *Queue) countPoisoned(ctx context.Context) (kept mailq.Kept, err error) 
 		if v == nil || v.State != scheduler.StatePoisoned {
 			continue
 		}
-		kept.Count++
-		if !kept.OldestAt.IsZero() && !v.ModifiedAt.Before(kept.OldestAt) {
+		if !isOldest(&kept, v.ModifiedAt) {
 			continue
 		}
-		kept.OldestAt, kept.Reason = v.ModifiedAt, "agents died on it"
+		kept.Reason = "agents died on it"
 		for _, r := range v.Recipients {
 			kept.Reason = cmp.Or(mailq.LastReply(r.Last), kept.Reason)
 		}

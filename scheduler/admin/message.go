@@ -73,7 +73,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 		reasons[d.Recipient] = d.Text
 	}
 	m.Recipients = make([]mailq.MessageRecipient, len(f.Recipients))
-	why := q.files.WhyUnloaded()[stored.Name.Path]
+	why := q.files.WhyUnloaded()[stored.Path()]
 	for i := range f.Recipients {
 		to := &f.Recipients[i]
 		r := &m.Recipients[i]
@@ -83,7 +83,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 		}
 		if k, ok := known[to.Offset]; ok && !f.Done(i) {
 			r.State, r.Attempts, r.WakeAt, r.Reason, r.Order, r.OrderTo, r.KeptBack = k.state, k.attempts, k.wakeAt, k.reason, k.order, k.orderTo, k.keptBack
-		} else if stored.Place == spool.Queue && !f.Done(i) && why != "" {
+		} else if stored.Place <= spool.Hold && !f.Done(i) && why != "" {
 			r.Reason = strings.TrimPrefix(r.Reason+"\rnot loaded: "+why, "\r")
 		}
 	}

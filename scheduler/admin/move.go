@@ -60,11 +60,8 @@ func (q *Queue) checkCommand(ctx context.Context, o *mailq.Order) error {
 	return nil
 }
 
-// errHeldStays refuses a move of held mail.
+// errHeldStays refuses a move of mail that is held, or is to be.
 var errHeldStays = errors.New("held mail is not moved to another node: release it first")
-
-// errToBeHeld refuses a move of mail that would lose a hold.
-var errToBeHeld = errors.New("an agent has this mail, which is to be held: release it first")
 
 // mayHaveTaken returns why mail in a thread cannot be sent elsewhere: it is on its way to
 // another node, which may have taken it although its answer was lost; nil: it can be.
@@ -82,7 +79,7 @@ func (q *Queue) mayHaveTaken(o *mailq.Order, from mailq.Name) error {
 
 // staysHere returns why an order cannot take a job line elsewhere; nil: it can.
 func (q *Queue) staysHere(o *mailq.Order, v *scheduler.VertexView, t *targets) error {
-	if isMove(o) && v.Held {
+	if isMove(o) && (v.Held || v.Ordered == scheduler.VerbHold) {
 		return errHeldStays
 	}
 	name := mailq.Name{Channel: v.Channel, Host: v.Host}

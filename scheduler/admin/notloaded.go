@@ -47,11 +47,7 @@ func (q *Queue) whyNotLoaded(ctx context.Context, id string) error {
 	if err != nil || !found || m.Place > spool.Hold || len(storedJobs(m)) == 0 {
 		return err
 	}
-	path := m.Name.Path
-	if m.Place == spool.Hold {
-		path = "hold/" + path
-	}
-	why, known := q.files.WhyUnloaded()[path]
+	why, known := q.files.WhyUnloaded()[m.Path()]
 	if !known {
 		why = "the scheduler has not read it yet"
 	}

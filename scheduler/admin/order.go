@@ -4,7 +4,6 @@ package admin
 // threads and selections.
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -257,8 +256,8 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 		}
 		// A release concerns held and poisoned mail, and what is to be held.
 		if o.Verb == mailq.Release && v.State != scheduler.StatePoisoned && v.State != scheduler.StateHeld && v.Ordered != scheduler.VerbHold {
-			if o.Message != "" {
-				targets.ordered = cmp.Or(targets.ordered, pendingOrder(v))
+			if verb := pendingOrder(v); o.Message != "" && verb != "" {
+				targets.untouched = errOrdered(verb)
 			}
 			if _, selected := jobs.selected(v); selected && v.Held {
 				targets.keptBack[v.Message] = struct{}{}
@@ -288,7 +287,7 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 		if losesHold(o, v, toHeld) {
 			targets.unheld[v.Message] = struct{}{}
 		}
-		targets.add(v)
+		targets.add(o, v)
 		if o.Verb != mailq.Retry || isRetryable(v) {
 			targets.threads[mailq.Name{Channel: v.Channel, Host: v.Host}] = struct{}{}
 		}

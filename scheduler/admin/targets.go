@@ -27,11 +27,8 @@ type targets struct {
 	mixed    bool                    // the targets of a message are not all adjacent in list
 	threads  map[mailq.Name]struct{} // in which the order has an effect
 	last     scheduler.Target
-	// toBeHeld says that some of them are to be held already, when an agent reports.
-	toBeHeld bool
-	fed      bool // an agent has some of them
-	// toBeRerouted says that some of them are to be rerouted already, when an agent reports.
-	toBeRerouted bool
+	// untouched is why the order has no effect on one of them; nil: it has, or they are not there.
+	untouched error
 	// suspended are the messages with targets in suspended threads, if the order moves
 	// them.
 	suspended map[scheduler.MessageID]struct{}
@@ -53,9 +50,6 @@ type targets struct {
 	held        map[scheduler.MessageID]string
 	before      *scheduler.HoldOrder
 	alreadyHeld map[scheduler.MessageID]struct{}
-	// ordered is an order that waits for an agent, on the message that a RELEASE is about;
-	// "": none does.
-	ordered mailq.Verb
 	// only has the offsets of the recipients of each message, if some of them are not
 	// targets; nil: all are.
 	only map[scheduler.MessageID][]int64
@@ -93,13 +87,16 @@ func newTargets(whole bool) *targets {
 	}
 }
 
-func (t *targets) add(v *scheduler.VertexView) {
-	t.toBeHeld = t.toBeHeld || v.Ordered == scheduler.VerbHold
-	t.toBeRerouted = t.toBeRerouted || v.Ordered == scheduler.VerbReroute
+func (t *targets) add(o *mailq.Order, v *scheduler.VertexView) {
+	switch {
+	case o.Verb == mailq.Reroute && v.Ordered == scheduler.VerbReroute:
+		t.untouched = errToBeRerouted
+	case o.Verb == mailq.Retry && v.State == scheduler.StateFed:
+		t.untouched = errFed
+	}
 	if v.Hold != nil || v.Ordered == scheduler.VerbHold {
 		t.before, t.held[v.Message] = v.Hold, ctlfile.SpoolID(uint64(v.Message), v.ModifiedAt)
 	}
-	t.fed = t.fed || v.State == scheduler.StateFed
 	target := scheduler.Target{Message: v.Message, Channel: v.Channel, Host: v.Host}
 	if target == t.last { // another part of the same vertex
 		return
@@ -126,6 +123,12 @@ func (t *targets) add(v *scheduler.VertexView) {
 // heldIDs are the spoolids of the targets that are held, in order.
 func (t *targets) heldIDs() []string { return slices.Sorted(maps.Values(t.held)) }
 
+// errOrdered refuses a RELEASE of a message that waits for another order.
+func errOrdered(verb mailq.Verb) error {
+	return fmt.Errorf("it is not held, and mailq %s waits until the agent reports: mailq hold replaces that order, and mailq release then ends the hold",
+		strings.ToLower(string(verb)))
+}
+
 // errFed refuses a RETRY of mail that is being tried.
 var errFed = errors.New("it is with an agent")
 
@@ -136,15 +139,8 @@ var errToBeRerouted = errors.New("it is to be sent there already, when the agent
 // matches nothing.
 func (t *targets) whyUntouched(o *mailq.Order) error {
 	switch {
-	case isMove(o) && t.toBeHeld:
-		return errToBeHeld
-	case o.Verb == mailq.Reroute && t.toBeRerouted:
-		return errToBeRerouted
-	case t.ordered != "":
-		return fmt.Errorf("it is not held, and mailq %s waits until the agent reports: mailq hold replaces that order, and mailq release then ends the hold",
-			strings.ToLower(string(t.ordered)))
-	case o.Verb == mailq.Retry && t.fed:
-		return errFed
+	case t.untouched != nil:
+		return t.untouched
 	case len(t.alreadyHeld) > 0 && o.Message != "":
 		return errAlreadyHeld
 	case len(t.alreadyHeld) > 0:

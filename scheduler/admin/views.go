@@ -23,7 +23,7 @@ func threadOf(v *scheduler.ThreadView) *mailq.Thread {
 	t := &mailq.Thread{
 		Name: mailq.Name{Channel: v.Channel, Host: v.Host}, WithHost: v.WithHost,
 		Jobs: v.Vertices, Recipients: v.Recipients, Attempts: v.Attempts, Unfed: v.States.Due,
-		WakeAt: v.WakeAt, Pending: pendingOf(v.Wait), OldestAt: v.OldestAt,
+		WakeAt: v.WakeAt, Pending: pending[v.Wait], OldestAt: v.OldestAt,
 		Held: v.Held, Reason: v.Last, Window: v.Window, Rate: v.Rate,
 		WindowLimit: v.WindowLimit, Sessions: v.Sessions, SuspendedUntil: v.SuspendedUntil, Shares: v.Shares,
 		StartError: v.StartError, Effects: effectsOf(v), Site: v.Site,
@@ -99,7 +99,7 @@ func jobOf(v *scheduler.VertexView) *mailq.Job {
 		Message: uint64(v.Message), Path: v.Path, SpoolID: ctlfile.SpoolID(uint64(v.Message), v.ModifiedAt),
 		Sender: v.Sender, Owner: &v.Owner, State: string(v.State), PID: v.PID, Next: v.Next,
 		ArrivedAt: v.ModifiedAt, ExpiresAt: v.ExpiresAt, WakeAt: v.WakeAt, FedAt: v.FedAt,
-		Pending: pendingOf(v.Wait), Held: v.Held, Recipients: recipientsOf(v),
+		Pending: pending[v.Wait], Held: v.Held, Recipients: recipientsOf(v),
 		StartError: v.StartError, Order: orderName(v.Ordered), OrderTo: targetName(v.OrderedTo),
 	}
 	if v.State == scheduler.StateHeld {
@@ -140,45 +140,17 @@ func recipientsOf(v *scheduler.VertexView) []mailq.Recipient {
 	return out
 }
 
-// pendingOf says what mail waits for, in ZMailer's words.
-func pendingOf(w scheduler.Wait) mailq.Pending {
-	switch w {
-	case scheduler.WaitTA:
-		return mailq.PendingTA
-	case scheduler.WaitChannel:
-		return mailq.PendingChannel
-	case scheduler.WaitRing:
-		return mailq.PendingRing
-	case scheduler.WaitThread, scheduler.WaitWindow, scheduler.WaitProbe, scheduler.WaitMessage, scheduler.WaitClusterMax, scheduler.WaitClusterRate:
-		return mailq.PendingThread
-	case scheduler.WaitFrozen, scheduler.WaitSelect, scheduler.WaitStopping:
-		return mailq.PendingFrozen
-	case scheduler.WaitForks:
-		return mailq.PendingForks
-	case scheduler.WaitCommand:
-		return mailq.PendingCommand
-	case scheduler.WaitStart:
-		return mailq.PendingStart
-	case scheduler.WaitHeld:
-		return mailq.PendingHeld
-	case scheduler.WaitTrigger:
-		return mailq.PendingTrigger
-	case scheduler.WaitOrder:
-		return mailq.PendingOrder
-	case scheduler.WaitRule:
-		return mailq.PendingRule
-	case scheduler.WaitRate:
-		return mailq.PendingRate
-	case scheduler.WaitSite, scheduler.WaitClusterSite:
-		return mailq.PendingSite
-	case scheduler.WaitSiteRate:
-		return mailq.PendingSiteRate
-	case scheduler.WaitChannelRate:
-		return mailq.PendingChannelRate
-	case scheduler.WaitSpool:
-		return mailq.PendingSpool
-	}
-	return mailq.NotPending
+// pending says what mail waits for, in ZMailer's words.
+var pending = map[scheduler.Wait]mailq.Pending{
+	scheduler.WaitTA: mailq.PendingTA, scheduler.WaitChannel: mailq.PendingChannel, scheduler.WaitRing: mailq.PendingRing,
+	scheduler.WaitThread: mailq.PendingThread, scheduler.WaitWindow: mailq.PendingThread, scheduler.WaitProbe: mailq.PendingThread,
+	scheduler.WaitMessage: mailq.PendingThread, scheduler.WaitClusterMax: mailq.PendingThread, scheduler.WaitClusterRate: mailq.PendingThread,
+	scheduler.WaitFrozen: mailq.PendingFrozen, scheduler.WaitSelect: mailq.PendingFrozen, scheduler.WaitStopping: mailq.PendingFrozen,
+	scheduler.WaitForks: mailq.PendingForks, scheduler.WaitCommand: mailq.PendingCommand, scheduler.WaitStart: mailq.PendingStart,
+	scheduler.WaitHeld: mailq.PendingHeld, scheduler.WaitTrigger: mailq.PendingTrigger, scheduler.WaitOrder: mailq.PendingOrder,
+	scheduler.WaitRule: mailq.PendingRule, scheduler.WaitRate: mailq.PendingRate, scheduler.WaitSite: mailq.PendingSite,
+	scheduler.WaitClusterSite: mailq.PendingSite, scheduler.WaitSiteRate: mailq.PendingSiteRate, scheduler.WaitChannelRate: mailq.PendingChannelRate,
+	scheduler.WaitSpool: mailq.PendingSpool,
 }
 
 // effectsOf returns what reply rules and SUSPEND do to a thread.

@@ -138,6 +138,14 @@ type Stored struct {
 	Owner      uint32    // uid that owns the message file
 }
 
+// Path returns the path of its control file below transport/; under hold/, it begins with "hold/".
+func (m *Stored) Path() string {
+	if m.Place == Hold {
+		return underHold + m.Name.Path
+	}
+	return m.Name.Path
+}
+
 // SpoolID returns the message's identity in logs.
 func (m *Stored) SpoolID() string { return ctlfile.SpoolID(m.Name.ID, m.ModifiedAt) }
 
