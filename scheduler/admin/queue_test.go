@@ -240,7 +240,7 @@ func TestEveryRuleHasASentence(t *testing.T) {
 	}
 	for _, wait := range waits {
 		timed := wait == scheduler.WaitSuspend || wait == scheduler.WaitAgent
-		if pending := pendingOf(wait); (pending == mailq.NotPending) != timed {
+		if pending := pending[wait]; (pending == mailq.NotPending) != timed {
 			t.Errorf("%q pends as %q", wait, pending)
 		}
 	}
