@@ -62,8 +62,7 @@ func (s memoryFiles) Find(_ context.Context, what spool.Query) iter.Seq2[*spool.
 		}
 		for _, path := range slices.Sorted(maps.Keys(files)) {
 			m := stored(files[path], place)
-			if what.Sender != "" && !pattern.Wildcard(what.Sender, m.File.Senders[0].User) ||
-				what.LogID != "" && !pattern.Wildcard(strings.Trim(what.LogID, "<>"), strings.Trim(m.File.LogID, "<>")) ||
+			if what.LogID != "" && !pattern.Wildcard(strings.Trim(what.LogID, "<>"), strings.Trim(m.File.LogID, "<>")) ||
 				what.SpoolID != "" && what.SpoolID != m.SpoolID() {
 				continue
 			}

@@ -25,8 +25,6 @@ type Query struct {
 	// Recipient is a pattern for the user of any recipient, done or not, or for an
 	// address that the recipient had before an alias.
 	Recipient string
-	// Sender is a pattern for the user of any sender; "<>" is the null sender.
-	Sender string
 	// LogID is a pattern for the l line. Angle brackets around it, and around
 	// addresses, are ignored.
 	LogID string
@@ -37,8 +35,7 @@ type Query struct {
 // Find returns the messages that match, in no order. It reads directories and
 // control files as it goes, with at most one control file in memory, and uses no
 // worker. A message that is moved meanwhile may come twice or not at all. A
-// malformed message has no recipient and no sender and is found by the other
-// fields alone. A message that cannot be read comes as an error, after which Find
+// malformed message has no recipient and is found by the other fields alone. A message that cannot be read comes as an error, after which Find
 // continues. When ctx is done, its error comes last.
 func (s *Spool) Find(ctx context.Context, what Query) iter.Seq2[*Stored, error] {
 	return func(yield func(*Stored, error) bool) {
@@ -89,12 +86,11 @@ func (s *Spool) findIn(ctx context.Context, p Place, what *Query, yield func(*St
 
 func (w *Query) fits(m *Stored) bool {
 	if m.File == nil {
-		return w.Recipient == "" && w.Sender == "" && w.LogID == ""
+		return w.Recipient == "" && w.LogID == ""
 	}
 	return m.File.Name != "" && // not of a trigger
 		(w.LogID == "" || pattern.Wildcard(ctlfile.Unbracketed(w.LogID), ctlfile.Unbracketed(m.File.LogID))) &&
-		(w.Recipient == "" || w.fitsRecipient(m.File)) &&
-		(w.Sender == "" || w.fitsSender(m.File))
+		(w.Recipient == "" || w.fitsRecipient(m.File))
 }
 
 func (w *Query) fitsRecipient(f *ctlfile.File) bool {
@@ -103,20 +99,6 @@ func (w *Query) fitsRecipient(f *ctlfile.File) bool {
 		r := &f.Recipients[i]
 		if pattern.Wildcard(wanted, ctlfile.Unbracketed(r.User)) ||
 			slices.ContainsFunc(r.Originals(), func(address string) bool { return pattern.Wildcard(wanted, ctlfile.Unbracketed(address)) }) {
-			return true
-		}
-	}
-	return false
-}
-
-func (w *Query) fitsSender(f *ctlfile.File) bool {
-	wanted := ctlfile.Unbracketed(w.Sender)
-	for i := range f.Senders {
-		user := ctlfile.Unbracketed(f.Senders[i].User)
-		if f.Senders[i].Channel == "error" {
-			user = ""
-		}
-		if pattern.Wildcard(wanted, user) {
 			return true
 		}
 	}
