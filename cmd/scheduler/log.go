@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -22,10 +23,10 @@ import (
 // logSet has the files and the syslog that the scheduler writes.
 type logSet struct {
 	log        zerolog.Logger
-	main       *logs.Writer
-	statistics *logs.Writer // nil: none
-	events     *logs.Writer // nil: none
-	syslog     *logs.Syslog // nil: none
+	files      []*logs.Writer // all of them, the log first
+	statistics *logs.Writer   // nil: none
+	events     *logs.Writer   // nil: none
+	syslog     *logs.Syslog   // nil: none
 }
 
 func openLogs(s *setting, stderr io.Writer) (*logSet, error) {
@@ -39,9 +40,7 @@ func openLogs(s *setting, stderr io.Writer) (*logSet, error) {
 			l.close()
 			return nil, err
 		}
-		statistics.Lost = func(lines int) { l.log.Warn().Int("lines", lines).Msg("statistics lines lost") }
-		statistics.Failed = func(err error) { l.cannotReopen(err) }
-		l.statistics = statistics
+		l.statistics = l.keep(statistics, "the statistics log")
 	}
 	if s.env.LogsCompletions() {
 		l.syslog = logs.OpenSyslog(logs.SyslogOptions{
@@ -54,9 +53,9 @@ func openLogs(s *setting, stderr io.Writer) (*logSet, error) {
 
 // openMain opens the log. A file gets one JSON object per line. Without a file the
 // lines go to stderr, formatted for people if that is a terminal.
-func (l *logSet) openMain(s *setting, stderr io.Writer) (err error) {
+func (l *logSet) openMain(s *setting, stderr io.Writer) error {
 	file, again := s.where.log, false
-	l.main, err = logs.Open(func() (io.WriteCloser, error) {
+	main, err := logs.Open(func() (io.WriteCloser, error) {
 		if file == "" {
 			return stays{stderr}, nil
 		}
@@ -71,63 +70,61 @@ func (l *logSet) openMain(s *setting, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	var to io.Writer = text.JSONWriter{To: l.main}
+	var to io.Writer = text.JSONWriter{To: main}
 	if file == "" && isTerminal(stderr) {
-		to = zerolog.ConsoleWriter{Out: l.main, TimeFormat: time.DateTime}
+		to = zerolog.ConsoleWriter{Out: main, TimeFormat: time.DateTime}
 	}
 	level := zerolog.InfoLevel
 	if s.verbose || s.verboseLater {
 		level = zerolog.DebugLevel
 	}
 	l.log = zerolog.New(to).Level(level).With().Timestamp().Logger()
-	l.main.Failed = l.cannotReopen
-	l.main.Lost = func(lines int) { l.log.Warn().Int("lines", lines).Msg("log lines lost") }
+	l.keep(main, "the log")
 	return nil
-}
-
-// cannotReopen logs that a log file could not be opened again.
-func (l *logSet) cannotReopen(err error) {
-	l.log.Error().Err(err).Msg("a log file cannot be opened or written; opening it is tried every second")
 }
 
 // openEvents opens the event log that the configuration names, if any.
-func (l *logSet) openEvents(place string) (err error) {
+func (l *logSet) openEvents(place string) error {
 	if place == "" {
 		return nil
 	}
-	l.events, err = eventlog.Open(place, func(lines int) {
-		l.log.Warn().Int("lines", lines).Msg("event log lines lost")
-	})
+	events, err := eventlog.Open(place)
 	if err != nil {
 		return fmt.Errorf("opening the event log: %w", err)
 	}
-	l.events.Failed = func(err error) {
-		l.log.Error().Err(err).Msg("the event log cannot be written; opening it is tried every second")
-	}
+	l.events = l.keep(events, "the event log")
 	return nil
+}
+
+// keep adds a file to the set. What happens to it is logged.
+func (l *logSet) keep(file *logs.Writer, what string) *logs.Writer {
+	before := file.Lost
+	file.Lost = func(lines int) {
+		if before != nil {
+			before(lines)
+		}
+		l.log.Warn().Int("lines", lines).Msg("lines of " + what + " are lost")
+	}
+	file.Failed = func(err error) {
+		l.log.Error().Err(err).Msg(what + " cannot be written; opening it is tried every second")
+	}
+	l.files = append(l.files, file)
+	return file
 }
 
 // reopen opens all log files again, after they were renamed.
 func (l *logSet) reopen() {
-	l.main.Reopen()
-	if l.statistics != nil {
-		l.statistics.Reopen()
-	}
-	if l.events != nil {
-		l.events.Reopen()
+	for _, file := range l.files {
+		file.Reopen()
 	}
 }
 
 // close writes the lines that are still buffered and closes the logs.
 func (l *logSet) close() {
 	l.syslog.Close()
-	if l.statistics != nil {
-		l.statistics.Close()
+	for _, file := range slices.Backward(l.files) {
+		file.Close()
 	}
-	if l.events != nil {
-		l.events.Close()
-	}
-	l.main.Close()
 }
 
 func openAppend(file string) (*os.File, error) { return postoffice.OpenLog(file, 0o640) }

@@ -186,7 +186,7 @@ func FuzzText(f *testing.F) {
 }
 
 // While the file cannot be written, a bounded number of lines is kept. The log is told how
-// many were lost, and so is the log of the scheduler.
+// many were lost.
 func TestLostLinesAreCounted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -197,8 +197,7 @@ func TestLostLinesAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	noted := make(chan int, 100)
-	w, err := Open(path, func(lines int) { noted <- lines })
+	w, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,14 +218,14 @@ func TestLostLinesAreCounted(t *testing.T) {
 	if err := json.Unmarshal(lines.Bytes(), &told); err != nil {
 		t.Fatal(err)
 	}
-	if n := <-noted; n != told.Lines || w.LostLines() != uint64(n) || whole+told.Lines < written {
-		t.Errorf("%d lines are told, %d noted, %d counted, %d of %d came", told.Lines, n, w.LostLines(), whole, written)
+	if w.LostLines() != uint64(told.Lines) || whole+told.Lines < written {
+		t.Errorf("%d lines are told, %d counted, %d of %d came", told.Lines, w.LostLines(), whole, written)
 	}
 }
 
 func TestRelativePlaceIsRefused(t *testing.T) {
 	for _, place := range []string{"events", "UNIX:/events"} {
-		if _, err := Open(place, nil); err == nil {
+		if _, err := Open(place); err == nil {
 			t.Errorf("%s is taken", place)
 		}
 	}

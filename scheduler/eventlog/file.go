@@ -15,9 +15,8 @@ import (
 )
 
 // Open opens the event log, which is created with mode 0640 if there is none. Its writer
-// does not wait. When lines were lost, an event in the log says how many; Open also calls
-// lostLines with the number, from another goroutine.
-func Open(path string, lostLines func(lines int)) (*logs.Writer, error) {
+// does not wait. When lines were lost, an event in the log says how many.
+func Open(path string) (*logs.Writer, error) {
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("%q is not an absolute path", path)
 	}
@@ -26,9 +25,6 @@ func Open(path string, lostLines func(lines int)) (*logs.Writer, error) {
 		return nil, err
 	}
 	log := zerolog.New(out)
-	out.Lost = func(n int) {
-		beginLine(&log, time.Now(), "lost").number("lines", n).write()
-		lostLines(n)
-	}
+	out.Lost = func(n int) { beginLine(&log, time.Now(), "lost").number("lines", n).write() }
 	return out, nil
 }
