@@ -55,11 +55,11 @@ func queueIsClosed(s *site) error {
 }
 
 func heldMailIsRoots(s *site) error {
-	// The scheduler does not take it, so no order finds it.
+	// The scheduler does not take it, so no order has an effect.
 	out, err := s.mailq("release", planted)
 	if err == nil {
 		err = fmt.Errorf("mailq release says %q", out)
-	} else if strings.Contains(err.Error(), "nothing in the queue matches") {
+	} else if strings.Contains(err.Error(), "only root's files are used here") {
 		err = nil
 	}
 	if _, e := os.Lstat(filepath.Join(s.dir, "po/hold/transport", planted)); e != nil {
