@@ -228,7 +228,7 @@ func (sel *Selection) MatchesAddress(r *Recipient) bool {
 
 // MatchesReason reports whether a recipient of a job is selected by its reason, or by
 // the last diagnostic if agents do not start: by the last reply as lists show it, or by
-// its kind as SHOW REASONS has it.
+// its kind as SHOW COUNT reason has it.
 func (sel *Selection) MatchesReason(job *Job, r *Recipient) bool {
 	if sel.Reason == "" {
 		return true

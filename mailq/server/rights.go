@@ -9,7 +9,7 @@ type rights uint32
 const (
 	rightSNMP rights = 0x01 // SHOW SNMP
 	rightQQ   rights = 0x02 // SHOW QUEUE SHORT
-	rightTT   rights = 0x04 // every other SHOW, EXPLAIN and FIND
+	rightTT   rights = 0x04 // every other SHOW, and EXPLAIN
 	rightETRN rights = 0x10
 	rightKILL rights = 0x20 // every verb that changes the queue
 	rightsAll rights = 0x7fffffff
