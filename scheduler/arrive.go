@@ -111,7 +111,6 @@ func (q *queue) groupRecipients(m *message, in []ctlfile.OpenRecipient, flags re
 		q.addRecipient(v, r, flags)
 		q.noteDelays(v, r, m.modifiedAt)
 		m.open++
-		m.recipients++
 		if r.Class != 0 {
 			q.joinSet(m, r.Class, v, v.len()-1)
 		}

@@ -34,7 +34,7 @@ func (dv *delivery) fail(v *vertex, why failureCause) {
 			continue
 		}
 		message.flags |= owesNotice
-		message.failed++
+		r.flags |= hasFailed
 		mark := why.outcome(r, dv.diagnostics.Get(r.diagnostic))
 		mark.TriedAt = v.triedAt(r)
 		dv.account(v, i, "expire", replyOf(&mark))

@@ -11,11 +11,9 @@ type message struct {
 	modifiedAt date   // mtime of the message file
 	changedAt  second // ctime of the control file when loaded
 	owner      uint32 // uid of the owner of the message file
-	recipients int32  // open ones when loaded
 	// open counts recipients that are not done.
 	// Invariant: it is the sum of the vertices' open.
 	open   int32
-	failed int32
 	ref    messageRef
 	sender senderRef
 	first  vertexRef // nearly all messages have only this one; 0: none
@@ -185,8 +183,8 @@ const (
 	unreported  // the agent ended the line without a report on it: an attempt
 	triedBefore // all its attempts were made by an earlier process
 
-	// hasFailed has the bit of unreported, which only open recipients have: an agent
-	// has reported that the recipient, which is done, failed.
+	// hasFailed has the bit of unreported, which only open recipients have: the recipient is
+	// done, or about to be, and has failed.
 	hasFailed = unreported
 )
 

@@ -116,7 +116,6 @@ func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report, ta
 			m.flags |= owesNotice
 		}
 	}
-	m.failed++
 	r.flags |= hasFailed
 	dv.noteUntagged(v, &mark)
 	dv.account(v, i, statusWord(rep.Status), reply{a.id, string(rep.Notary), rep.Text})

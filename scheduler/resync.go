@@ -117,10 +117,11 @@ func (dv *delivery) compareTags(v *vertex, states []ctlfile.State) (locked bool)
 		}
 		switch states[at].Tag {
 		case ctlfile.Delivered:
+			r.flags &^= hasFailed
 			dv.account(v, i, "ok", reply{agent: v.agent, text: "tagged by the agent, not reported"})
 			dv.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
 		case ctlfile.Failed:
-			dv.messageOf(v).failed++
+			r.flags |= hasFailed
 			dv.account(v, i, "error", reply{agent: v.agent, text: "tagged by the agent, not reported"})
 			dv.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
 		case ctlfile.Locked:

@@ -29,7 +29,7 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 	if m.extras != 0 {
 		vertices += len(s.extras.At(m.extras).vertices)
 	}
-	if m.recipients == 0 {
+	if m.first == 0 {
 		vertices = 0
 	}
 	return &MessageView{

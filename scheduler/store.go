@@ -172,10 +172,8 @@ func (ml *mail) countOut(t *thread, r *recipient) {
 func (dv *delivery) finish(m *message, untagged int64, tag ctlfile.Tag) {
 	m.flags |= removing
 	op := dv.nextOp()
-	dv.do(Complete{
-		Message: m.id, ModifiedAt: m.modifiedAt.time(),
-		Recipients: int(m.recipients), Failed: int(m.failed),
-	})
+	recipients, failed := dv.outcomes(m)
+	dv.do(Complete{Message: m.id, ModifiedAt: m.modifiedAt.time(), Recipients: recipients, Failed: failed})
 	dv.issue(op, pending{
 		action: Finish{
 			Op: op, Message: m.id, Path: dv.file(m), Owes: m.flags&owesNotice != 0,
@@ -183,6 +181,19 @@ func (dv *delivery) finish(m *message, untagged int64, tag ctlfile.Tag) {
 		},
 		message: m,
 	})
+}
+
+// outcomes counts the recipients of a message that are done, and those of them that have failed.
+func (ml *mail) outcomes(m *message) (recipients, failed int) {
+	ml.eachVertex(m, func(v *vertex) {
+		recipients += v.len()
+		for i := range v.len() {
+			if ml.recipient(v, i).flags&hasFailed != 0 {
+				failed++
+			}
+		}
+	})
+	return recipients, failed
 }
 
 // killRecipients tags those of the recipients of a vertex that are chosen as done, without a
