@@ -22,7 +22,6 @@ import (
 const allowed = `
 internal/certificate:
 internal/header:
-internal/holdrecord:      internal/postoffice x/sys
 internal/listen:          zerolog
 internal/logs:
 internal/pattern:
@@ -70,7 +69,7 @@ scheduler/store:
 scheduler/rule:           ta internal/pattern internal/text scheduler/limit
 scheduler:                ctlfile ta internal/text scheduler/limit scheduler/store scheduler/rule
 scheduler/config:         ctlfile scheduler scheduler/rule ta internal/units internal/pattern internal/redisurl internal/zenv participle
-scheduler/spool:          ctlfile queue internal/postoffice internal/holdrecord internal/pattern internal/process x/sys
+scheduler/spool:          ctlfile queue internal/postoffice internal/pattern internal/process x/sys
 scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message
 scheduler/simulate:       ctlfile ta scheduler
 scheduler/cluster:        mailq scheduler internal/redisurl go-redis x/sys

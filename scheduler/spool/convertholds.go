@@ -20,7 +20,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
 )
 
@@ -39,20 +38,20 @@ func (s *Spool) convertHolds() (damage, err error) {
 	if !found || err != nil {
 		return nil, err
 	}
-	files, err := holdrecord.Read(s.office)
+	records, err := s.readRecords()
 	if err != nil {
 		return nil, err
 	}
 	orders, last := make(map[Thread]*HoldRecord), uint64(0) // of the held threads
-	for i := range files {
-		r := holdRecordOf(&files[i])
+	for i := range records {
+		r := &records[i]
 		last = r.Number
 		for _, t := range r.Threads {
 			if damage != nil && !r.Suspended {
 				held = append(held, t)
 			}
 			if !r.Suspended {
-				orders[t] = &r
+				orders[t] = r
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 package spool
 
 // Hold records: who holds or suspends what, why and until when. They are all that says so
-// (internal/holdrecord has the files). A record is on disk before its order is carried out, and
+// (holdfile.go has the files). A record is on disk before its order is carried out, and
 // the release of a message is in its record before its files move back.
 
 import (
@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
-	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
 )
 
@@ -44,70 +43,7 @@ type HoldRecord struct {
 	Damaged bool
 	// Old: version 0.9 wrote it, so that messages are held only if they lie under hold/.
 	Old       bool
-	WrittenAt time.Time // set by HoldRecords
-}
-
-// file returns the record as it is written.
-func (r *HoldRecord) file() (holdrecord.Record, error) {
-	f := holdrecord.Record{
-		Number: r.Number, Suspended: r.Suspended, Since: r.Since, Until: r.Until, By: r.By, Why: r.Why,
-		Messages: r.Messages, Released: r.Released, Old: r.Old,
-	}
-	for _, t := range r.Threads {
-		line, err := threadLine(t)
-		if err != nil {
-			return f, err
-		}
-		f.Threads = append(f.Threads, line)
-	}
-	return f, nil
-}
-
-// holdRecordOf returns a record that was read. If it is damaged, its end may be missing; what
-// it holds is then held until it is released.
-func holdRecordOf(f *holdrecord.Record) HoldRecord {
-	r := HoldRecord{
-		HoldOrder: HoldOrder{f.Since, f.Until, f.By, f.Why}, Number: f.Number, WrittenAt: f.WrittenAt,
-		Messages: f.Messages, Released: f.Released, Suspended: f.Suspended, Damaged: f.Damaged, Old: f.Old,
-	}
-	if r.Damaged {
-		r.Until = time.Time{}
-	}
-	for _, line := range f.Threads {
-		if t, rest, ok := parseThread(line); ok && rest == "" {
-			r.Threads = append(r.Threads, t)
-		} else {
-			r.Damaged = true
-		}
-	}
-	return r
-}
-
-// threadLine returns the line of a thread.
-func threadLine(t Thread) (string, error) {
-	channel, err := ctlfile.Quote(t.Channel)
-	if err != nil {
-		return "", err
-	}
-	host, err := ctlfile.Quote(t.Host)
-	if err != nil {
-		return "", err
-	}
-	named := ctlfile.Address{Channel: channel, Host: host}
-	return named.RouteChannel() + "\t" + named.RouteHost() + "\n", nil
-}
-
-// parseThread reads the channel and the host at the beginning of a line, which are written as
-// in control files.
-func parseThread(line string) (t Thread, rest string, ok bool) {
-	line, _, nul := strings.Cut(strings.TrimSuffix(line, "\n"), "\x00")
-	channel, rest, ok := ctlfile.CutWord(line)
-	host, rest, okToo := ctlfile.CutWord(rest)
-	named := ctlfile.Address{Channel: channel, Host: host}
-	t = Thread{named.RouteChannel(), named.RouteHost()}
-	// The host that RouteHost takes from a list of hosts is not always one word.
-	word, _, isWord := ctlfile.CutWord(t.Host)
-	return t, rest, ok && okToo && !nul && isWord && word == t.Host
+	WrittenAt time.Time // mtime of the file, of a record that was read
 }
 
 // holds knows which messages the records name, for the loaders.
@@ -139,7 +75,7 @@ func (s *Spool) LoadHolds() (records []HoldRecord, err error) {
 	}
 	for i := range records {
 		if r := &records[i]; r.Damaged {
-			damage = errors.Join(damage, fmt.Errorf("%s/%d", holdrecord.Dir, r.Number))
+			damage = errors.Join(damage, fmt.Errorf("%s/%d", ordersDir, r.Number))
 		}
 	}
 	if damage != nil {
@@ -153,13 +89,11 @@ var ErrDamagedHolds = errors.New("damaged, so holds and their ends may be missin
 
 // readHolds reads all records, the oldest first, and notes which messages they name.
 func (s *Spool) readHolds() (records []HoldRecord, err error) {
-	files, err := holdrecord.Read(s.office)
-	if err != nil {
+	if records, err = s.readRecords(); err != nil {
 		return nil, err
 	}
 	s.holds.messages, s.holds.readAt = make(map[uint64]recordedHold), time.Now()
-	for i := range files {
-		records = append(records, holdRecordOf(&files[i]))
+	for i := range records {
 		s.holds.note(&records[i])
 	}
 	return records, nil
@@ -209,17 +143,13 @@ func (s *Spool) RecordHold(r HoldRecord) error {
 }
 
 func (s *Spool) writeHold(r *HoldRecord) error {
-	f, err := r.file()
-	if err != nil {
-		return err
-	}
 	if _, err := s.obtainPair(Hold); err != nil {
 		return err
 	}
-	if err := postoffice.MakeDir(s.office, holdrecord.Dir, 0o750); err != nil {
-		return fmt.Errorf("making %s: %w", holdrecord.Dir, err)
+	if err := postoffice.MakeDir(s.office, ordersDir, 0o750); err != nil {
+		return fmt.Errorf("making %s: %w", ordersDir, err)
 	}
-	if err := holdrecord.Write(s.office, &f); err != nil {
+	if err := s.writeRecord(r); err != nil {
 		return err
 	}
 	s.holds.note(r)
@@ -298,7 +228,7 @@ func (s *Spool) changeHolds(change func() error) error {
 }
 
 func (s *Spool) syncHolds() error {
-	if err := postoffice.SyncDirAt(s.office, holdrecord.Dir); err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := postoffice.SyncDirAt(s.office, ordersDir); err != nil && !errors.Is(err, unix.ENOENT) {
 		return err
 	}
 	return nil
@@ -306,17 +236,11 @@ func (s *Spool) syncHolds() error {
 
 // editHolds writes those of the records again that edit has changed.
 func (s *Spool) editHolds(edit func(*HoldRecord) bool) error {
-	files, err := holdrecord.Read(s.office)
-	for i := range files {
-		r := holdRecordOf(&files[i])
-		if !edit(&r) {
-			continue
+	records, err := s.readRecords()
+	for i := range records {
+		if edit(&records[i]) {
+			err = errors.Join(err, s.replaceRecord(&records[i]))
 		}
-		f, e := r.file()
-		if e == nil {
-			e = holdrecord.Replace(s.office, &f)
-		}
-		err = errors.Join(err, e)
 	}
 	return err
 }

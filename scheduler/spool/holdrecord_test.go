@@ -47,16 +47,15 @@ func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
 	}
 }
 
-// A record that could not be written leaves no temporary file, and the start removes those of
-// processes that died. The file of a process that runs stays.
+// A record that could not be written leaves no temporary file, and the start removes what a
+// scheduler has left that died.
 func TestTemporaryFilesOfHoldRecordsAreRemoved(t *testing.T) {
 	o := newTestSpool(t)
 	o.write("hold/orders/.new-999999999", "since")
-	o.write("hold/orders/.new-1", "since") // init always runs
 	own := "hold/orders/.new-" + strconv.Itoa(os.Getpid())
 	o.write(own, "since")
 	s := o.open(Options{}).s
-	o.holds("hold/orders/.new-1")
+	o.holds()
 	var limit syscall.Rlimit
 	check(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
 	small := limit
@@ -64,12 +63,12 @@ func TestTemporaryFilesOfHoldRecordsAreRemoved(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
 	check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
-	err := s.RecordHold(HoldRecord{HoldOrder: HoldOrder{Why: strings.Repeat("x", 8192)}})
+	err := s.RecordHold(HoldRecord{HoldOrder: HoldOrder{Why: strings.Repeat("x", 8192)}, Messages: []string{"S1A"}})
 	check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	if err == nil {
 		t.Error("a file beyond the limit was written")
 	}
-	o.holds("hold/orders/.new-1")
+	o.holds()
 }
 
 // A record that is cut or filled with zero bytes ends no hold, and what it names is held.

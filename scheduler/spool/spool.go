@@ -64,7 +64,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
 	"zsched/queue"
 )
@@ -249,7 +248,7 @@ func (s *Spool) openPlaces() (err error) {
 		s.closePlaces()
 		return err
 	}
-	if err := holdrecord.RemoveTemps(s.office); err != nil {
+	if err := s.removeNewRecords(); err != nil {
 		s.warn(fmt.Sprintf("temporary files of hold records stay: %v", err))
 	}
 	if s.copies, err = queue.OpenCopies(s.options.Postoffice, s.options.HashLevels); err != nil {

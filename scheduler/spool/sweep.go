@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
 )
 
@@ -38,7 +37,7 @@ type sweeper struct {
 	// that was reported. incomplete says that this sweep has found one.
 	failing        map[string]string
 	incomplete     bool
-	holdsChangedAt time.Time // holdrecord.ChangedAt when hold/ was read last
+	holdsChangedAt time.Time // mtime of hold/orders when hold/ was read last
 	noHold         string    // why hold/ cannot be made again, as it was reported; "": it is there
 }
 
@@ -101,7 +100,7 @@ func (w *sweeper) sweep(whole bool) (read, open bool) {
 	}
 	defer postoffice.Close(fd)
 	open = w.read(fd, "", depth) && w.flush()
-	if changedAt := holdrecord.ChangedAt(w.s.office); open && (whole || changedAt != w.holdsChangedAt) {
+	if changedAt := changedAt(w.s.office, ordersDir); open && (whole || changedAt != w.holdsChangedAt) {
 		w.holdsChangedAt = changedAt
 		open = w.readHold() && w.flush()
 	}

@@ -1,0 +1,258 @@
+package spool
+
+// The files of hold records: there is one for each order, in $POSTOFFICE/hold/orders. Each line
+// of a file is a word and a value:
+//
+//	state held
+//	since 2026-11-22T08:00:00Z
+//	until 2026-11-22T10:00:00Z
+//	by root uid 0
+//	because they asked for it
+//	message S860194HfBVWBh
+//	released S860193HfBVWBh
+//	thread smtp<TAB>example.org
+//	end
+//
+// A message that was released stays in the record until its files are back in the queue. The
+// state is "held" or "suspended"; suspended threads have a record of their own. Version 0.9
+// wrote no state.
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+	"zsched/internal/postoffice"
+)
+
+const (
+	ordersDir = "hold/orders"
+	// newRecord begins the name of a record that is being written.
+	newRecord = ordersDir + "/.new-"
+)
+
+// IsEmpty reports whether nothing is left in a record, so that it can be removed.
+func (r *HoldRecord) IsEmpty() bool { return len(r.Messages)+len(r.Released)+len(r.Threads) == 0 }
+
+// writeRecord writes a record into a new file, in the directory, which the caller syncs.
+func (s *Spool) writeRecord(r *HoldRecord) error {
+	numbers, err := s.recordNumbers()
+	if err != nil {
+		return err
+	}
+	r.Number = 1
+	if len(numbers) > 0 {
+		r.Number = numbers[len(numbers)-1] + 1
+	}
+	return s.replaceRecord(r)
+}
+
+// replaceRecord writes a record in place of the one with its number, or removes that if
+// nothing is left in it. The caller syncs the directory.
+func (s *Spool) replaceRecord(r *HoldRecord) error {
+	if r.IsEmpty() {
+		return postoffice.Remove(s.office, recordPath(r.Number))
+	}
+	text, err := r.text()
+	if err != nil {
+		return err
+	}
+	temp := newRecord + strconv.Itoa(os.Getpid())
+	if err = postoffice.WriteFile(s.office, temp, text, true); err == nil {
+		err = postoffice.Replace(s.office, temp, s.office, recordPath(r.Number))
+	}
+	if err != nil {
+		_ = postoffice.Remove(s.office, temp)
+		return fmt.Errorf("writing %s: %w", recordPath(r.Number), err)
+	}
+	return nil
+}
+
+// removeNewRecords removes what a process has left that died while it wrote a record.
+func (s *Spool) removeNewRecords() error {
+	names, err := postoffice.ReadNamesAt(s.office, ordersDir)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("reading %s: %w", ordersDir, err)
+	}
+	err = nil
+	for _, name := range names {
+		if name = ordersDir + "/" + name; !strings.HasPrefix(name, newRecord) {
+			continue
+		}
+		if e := postoffice.Remove(s.office, name); e != nil {
+			err = errors.Join(err, fmt.Errorf("removing %s: %w", name, e))
+		}
+	}
+	return err
+}
+
+func recordPath(number uint64) string { return ordersDir + "/" + strconv.FormatUint(number, 10) }
+
+func (r *HoldRecord) text() ([]byte, error) {
+	var b bytes.Buffer
+	line := func(key, value string) { b.WriteString(key + " " + inOneLine(value) + "\n") }
+	switch {
+	case r.Old:
+	case r.Suspended:
+		line("state", "suspended")
+	default:
+		line("state", "held")
+	}
+	line("since", r.Since.UTC().Format(time.RFC3339))
+	if !r.Until.IsZero() {
+		line("until", r.Until.UTC().Format(time.RFC3339))
+	}
+	line("by", r.By)
+	line("because", r.Why)
+	for _, id := range r.Messages {
+		line("message", id)
+	}
+	for _, id := range r.Released {
+		line("released", id)
+	}
+	for _, t := range r.Threads {
+		text, err := threadLine(t)
+		if err != nil {
+			return nil, err
+		}
+		b.WriteString("thread " + text)
+	}
+	b.WriteString("end\n")
+	return b.Bytes(), nil
+}
+
+// inOneLine makes a text fit into one line.
+func inOneLine(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' {
+			return ' '
+		}
+		return c
+	}, text)
+}
+
+// readRecords reads all records, the oldest first. Together with an error, it returns what it
+// could read.
+func (s *Spool) readRecords() (records []HoldRecord, err error) {
+	numbers, err := s.recordNumbers()
+	for _, number := range numbers {
+		text, e := postoffice.ReadFile(s.office, recordPath(number), math.MaxInt64)
+		switch {
+		case e == unix.ENOENT:
+		case e != nil:
+			err = errors.Join(err, fmt.Errorf("reading %s: %w", recordPath(number), e))
+		default:
+			r := parseRecord(number, string(text))
+			r.WrittenAt = changedAt(s.office, recordPath(number))
+			records = append(records, r)
+		}
+	}
+	return records, err
+}
+
+func changedAt(office int, path string) time.Time {
+	var st unix.Stat_t
+	if postoffice.Stat(office, path, &st) != nil {
+		return time.Time{}
+	}
+	return time.Unix(st.Mtim.Unix())
+}
+
+// parseRecord reads the text of a record. Lines that are cut or that it does not know are
+// skipped. The end of a damaged record may be missing, so what it holds is held until it is
+// released.
+func parseRecord(number uint64, text string) HoldRecord {
+	r := HoldRecord{Number: number, Old: !strings.HasPrefix(text, "state ")}
+	ended := false
+	for line := range strings.Lines(text) {
+		line, whole := strings.CutSuffix(line, "\n")
+		key, value, _ := strings.Cut(line, " ")
+		if !whole {
+			key = ""
+		}
+		switch key {
+		case "state":
+			r.Suspended = value == "suspended"
+			r.Damaged = r.Damaged || value != "suspended" && value != "held"
+		case "since":
+			r.Since, _ = time.Parse(time.RFC3339, value)
+		case "until":
+			var err error
+			r.Until, err = time.Parse(time.RFC3339, value)
+			r.Damaged = r.Damaged || err != nil
+		case "by":
+			r.By = value
+		case "because":
+			r.Why = value
+		case "message":
+			r.Messages = append(r.Messages, value)
+		case "released":
+			r.Released = append(r.Released, value)
+		case "thread":
+			t, rest, ok := parseThread(value)
+			if ok = ok && rest == ""; ok {
+				r.Threads = append(r.Threads, t)
+			}
+			r.Damaged = r.Damaged || !ok
+		case "end":
+			ended = true
+		default:
+			r.Damaged = true
+		}
+	}
+	if r.Damaged = r.Damaged || !ended; r.Damaged {
+		r.Until = time.Time{}
+	}
+	return r
+}
+
+// recordNumbers returns the numbers of all records, ascending.
+func (s *Spool) recordNumbers() (numbers []uint64, err error) {
+	names, err := postoffice.ReadNamesAt(s.office, ordersDir)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return nil, fmt.Errorf("reading hold records: %w", err)
+	}
+	for _, name := range names {
+		if n, err := strconv.ParseUint(name, 10, 64); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// threadLine returns the line of a thread.
+func threadLine(t Thread) (string, error) {
+	channel, err := ctlfile.Quote(t.Channel)
+	if err != nil {
+		return "", err
+	}
+	host, err := ctlfile.Quote(t.Host)
+	if err != nil {
+		return "", err
+	}
+	named := ctlfile.Address{Channel: channel, Host: host}
+	return named.RouteChannel() + "\t" + named.RouteHost() + "\n", nil
+}
+
+// parseThread reads the channel and the host at the beginning of a line, which are written as
+// in control files.
+func parseThread(line string) (t Thread, rest string, ok bool) {
+	line, _, nul := strings.Cut(strings.TrimSuffix(line, "\n"), "\x00")
+	channel, rest, ok := ctlfile.CutWord(line)
+	host, rest, okToo := ctlfile.CutWord(rest)
+	named := ctlfile.Address{Channel: channel, Host: host}
+	t = Thread{named.RouteChannel(), named.RouteHost()}
+	// The host that RouteHost takes from a list of hosts is not always one word.
+	word, _, isWord := ctlfile.CutWord(t.Host)
+	return t, rest, ok && okToo && !nul && isWord && word == t.Host
+}
