@@ -68,7 +68,7 @@ func (q *Queue) keepThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 		return did, nil
 	}
 	h := holdOrder(o, before)
-	if err := q.files.RecordHold(spool.HoldRecord{HoldOrder: *daemon.SpoolHold(h), Suspended: suspends, Threads: []spool.Thread{spool.Thread(name)}}); err != nil {
+	if err := q.files.RecordHold(spool.HoldRecord{HoldOrder: spool.HoldOrder(*h), Suspended: suspends, Threads: []spool.Thread{spool.Thread(name)}}); err != nil {
 		return mailq.Outcome{}, err
 	}
 	var event scheduler.Event = scheduler.HeldThread{Channel: name.Channel, Host: name.Host, Held: true, HoldOrder: *h}
@@ -182,7 +182,7 @@ func (q *Queue) recordOrder(ctx context.Context, o *mailq.Order, t *targets) (h 
 	switch {
 	case o.DryRun || len(t.list) == 0:
 	case o.Verb == mailq.Hold:
-		err = q.files.RecordHold(spool.HoldRecord{HoldOrder: *daemon.SpoolHold(h), Messages: t.spoolIDs})
+		err = q.files.RecordHold(spool.HoldRecord{HoldOrder: spool.HoldOrder(*h), Messages: t.spoolIDs})
 	case o.Verb == mailq.Release && len(t.held) > 0:
 		err = q.files.EndHolds(spool.HoldRecord{Messages: t.heldIDs()})
 	}

@@ -40,7 +40,7 @@ func (l *Loop) loadHolds(s Spool) (records []spool.HoldRecord, err error) {
 	for i := range records {
 		r := &records[i]
 		for _, t := range r.Threads {
-			switch o := *holdOf(&r.HoldOrder); {
+			switch o := scheduler.HoldOrder(r.HoldOrder); {
 			case r.Ended(l.now):
 			case r.Suspended:
 				l.Step(scheduler.SuspendedThread{Channel: t.Channel, Host: t.Host, HoldOrder: o})
@@ -50,22 +50,6 @@ func (l *Loop) loadHolds(s Spool) (records []spool.HoldRecord, err error) {
 		}
 	}
 	return records, nil
-}
-
-// holdOf returns an order as the core knows it; nil: there is none.
-func holdOf(o *spool.HoldOrder) *scheduler.HoldOrder {
-	if o == nil {
-		return nil
-	}
-	return &scheduler.HoldOrder{Since: o.Since, Until: o.Until, By: o.By, Why: o.Why}
-}
-
-// SpoolHold returns an order as the spool knows it; nil: there is none.
-func SpoolHold(o *scheduler.HoldOrder) *spool.HoldOrder {
-	if o == nil {
-		return nil
-	}
-	return &spool.HoldOrder{Since: o.Since, Until: o.Until, By: o.By, Why: o.Why}
 }
 
 // recordAgain writes the records of all held and suspended threads: hold/ is another directory
@@ -79,7 +63,7 @@ func (d *Daemon) recordAgain() {
 	}{{l.core.HeldThreads(), false}, {l.core.SuspendedThreads(), true}} {
 		for _, t := range list.threads {
 			records = append(records, spool.HoldRecord{
-				HoldOrder: *SpoolHold(&t.HoldOrder), Suspended: list.suspended, Threads: []spool.Thread{{Channel: t.Channel, Host: t.Host}},
+				HoldOrder: spool.HoldOrder(t.HoldOrder), Suspended: list.suspended, Threads: []spool.Thread{{Channel: t.Channel, Host: t.Host}},
 			})
 		}
 	}

@@ -26,7 +26,7 @@ func (d *Daemon) restoreOrders(records []spool.HoldRecord) {
 		l.Step(scheduler.RestoredOrder{Order: scheduler.SavedOrder{
 			Message: scheduler.MessageID(o.ID), ModifiedAt: o.ModifiedAt, Path: o.Path, Channel: o.Channel, Host: o.Host,
 			Verb: scheduler.VerbNamed(o.Verb), To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
-			By: o.By, Why: o.Why, Only: o.Offsets, Hold: holdOf(holds[ctlfile.SpoolID(o.ID, o.ModifiedAt)]),
+			By: o.By, Why: o.Why, Only: o.Offsets, Hold: (*scheduler.HoldOrder)(holds[ctlfile.SpoolID(o.ID, o.ModifiedAt)]),
 		}})
 	}
 	if d.ordersRestored = len(orders) > 0; d.ordersRestored {

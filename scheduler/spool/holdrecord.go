@@ -18,7 +18,7 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// HoldOrder says who keeps mail back, why and until when.
+// HoldOrder says who keeps mail back, why and until when, as scheduler.HoldOrder does.
 type HoldOrder struct {
 	Since, Until time.Time // to the second; Until zero: until somebody ends it
 	By, Why      string    // one line each
