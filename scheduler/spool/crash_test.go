@@ -128,6 +128,30 @@ func TestCrashInRelease(t *testing.T) {
 		"queue/A/I/8", "queue/F/F/258367", "transport/A/I/.8", "transport/F/F/258367")
 }
 
+// A power cut can undo the removal of a control file without that of its message, and the
+// number is given again. Neither a release nor a hold ends at such a file.
+func TestControlFileWithoutItsMessageIsNotInTheWay(t *testing.T) {
+	o := newTestSpool(t)
+	o.write("hold/transport/A/H/7", control("7", toBob))
+	o.write("hold/queue/A/H/7", "held")
+	o.write("transport/A/H/7", control("7", "left over"))
+	o.put("A/I/8", control("8", toBob))
+	o.write("hold/transport/A/I/8", control("8", "left over"))
+	o.open(Options{Unwatched: true})
+	if r := o.release("A/H/7"); r.Err != nil || r.Missing {
+		t.Errorf("release: %+v", r)
+	}
+	o.s.Hold(6, "A/I/8")
+	if r := answer[Moved](o); r.Err != nil || r.Missing {
+		t.Errorf("hold: %+v", r)
+	}
+	o.holds("corrupt/transport/A/H/7", "corrupt/transport/A/H/7.reason", "corrupt/transport/A/I/8",
+		"corrupt/transport/A/I/8.reason", "hold/queue/A/I/8", "hold/transport/A/I/8", "queue/A/H/7", "transport/A/H/7")
+	if o.read("transport/A/H/7") != control("7", toBob) {
+		t.Error("the held message was not released")
+	}
+}
+
 func TestCrashInFinish(t *testing.T) {
 	day := 24*time.Hour + time.Minute
 	o := newTestSpool(t)

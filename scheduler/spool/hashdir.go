@@ -18,6 +18,9 @@ import (
 func (s *Spool) Move(op uint64, path string, from, to Place) {
 	s.edit(path, func() {
 		missing, err := s.moveMessage(path, from, to)
+		if errors.Is(err, unix.EEXIST) && s.clearWay(path, to) {
+			missing, err = s.moveMessage(path, from, to)
+		}
 		if from == Hold && to == Queue && err == nil && !missing {
 			s.prepareReleased(path)
 		}
@@ -26,6 +29,22 @@ func (s *Spool) Move(op uint64, path string, from, to Place) {
 		}
 		s.queue.add([]Result{Moved{op, err, missing}}, 0)
 	})
+}
+
+// clearWay puts a control file aside that a move has found in its way and that has no message
+// file: a power cut has undone its removal, and its number was given again. It returns false
+// if there is none.
+func (s *Spool) clearWay(path string, to Place) bool {
+	p := s.pair(to)
+	if !postoffice.Exists(p.transport, path) || postoffice.Exists(p.queue, path) {
+		return false
+	}
+	if err := s.quarantine(to.dir()+path, "its message file is gone, and another message has its number"); err != nil {
+		s.warn(fmt.Sprintf("%stransport/%s is in the way of another message: %v", to.dir(), path, err))
+		return false
+	}
+	s.warn(fmt.Sprintf("%stransport/%s had no message file and was in the way of another message; it is in corrupt/transport now", to.dir(), path))
+	return true
 }
 
 // moveMessage moves both files of a message. If the second move fails, the first

@@ -80,19 +80,23 @@ func TestReleaseOfWhatIsNotHeld(t *testing.T) {
 }
 
 func TestReleaseOverwritesNothing(t *testing.T) {
-	for _, taken := range []string{"queue/7", "transport/7"} {
+	for _, taken := range [][]string{{"queue/7"}, {"queue/7", "transport/7"}} {
 		o := newTestSpool(t)
 		o.write("hold/queue/7", "message")
 		o.write("hold/transport/7", control("7", toBob))
-		o.write(taken, "another's")
+		for _, path := range taken {
+			o.write(path, "another's")
+		}
 		o.open(Options{})
 		before := o.files()
 		if r := o.release("7"); r.Err == nil || r.Missing {
 			t.Errorf("%s: %+v", taken, r)
 		}
 		o.holds(before...)
-		if o.read(taken) != "another's" {
-			t.Error("overwritten")
+		for _, path := range taken {
+			if o.read(path) != "another's" {
+				t.Error("overwritten")
+			}
 		}
 	}
 }

@@ -168,19 +168,17 @@ func TestMoveAgain(t *testing.T) {
 }
 
 func TestMoveOverwritesNothing(t *testing.T) {
-	for _, taken := range []string{"hold/queue/7", "hold/transport/7"} {
-		o := newTestSpool(t)
-		o.put("7", control("7", toBob))
-		o.write(taken, "another's")
-		o.open(Options{})
-		o.s.Move(1, "7", Queue, Hold)
-		if r := answer[Moved](o); r.Err == nil {
-			t.Errorf("%s: %+v", taken, r)
-		}
-		o.holds(taken, "queue/7", "transport/7")
-		if o.read(taken) != "another's" {
-			t.Error("overwritten")
-		}
+	o := newTestSpool(t)
+	o.put("7", control("7", toBob))
+	o.write("hold/queue/7", "another's")
+	o.open(Options{})
+	o.s.Move(1, "7", Queue, Hold)
+	if r := answer[Moved](o); r.Err == nil {
+		t.Errorf("%+v", r)
+	}
+	o.holds("hold/queue/7", "queue/7", "transport/7")
+	if o.read("hold/queue/7") != "another's" {
+		t.Error("overwritten")
 	}
 }
 
