@@ -107,7 +107,6 @@ type harness struct {
 	last      MessageID
 	arrivals  map[MessageID]int // how often a message with the number has arrived
 	largest   int               // recipients of a message
-	rings     int               // at most
 	fixed     *rule.Config      // in force until the end; nil: it changes
 	files     map[MessageID]*simFile
 	agents    []*simAgent

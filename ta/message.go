@@ -37,7 +37,6 @@ type Message struct {
 	opened   unix.Stat_t      // its state when it was opened
 	old      bool             // File was read by an earlier job line
 	path     string           // message file
-	owner    int64            // uid of its owner, who submitted it; -1: not known
 	body     *postoffice.File // message file, once opened
 
 	delivered []int64 // offsets of the recipients that were reported as delivered and that we do not mark
@@ -113,9 +112,6 @@ func (m *Message) section(offset int64) (*io.SectionReader, error) {
 
 // Index is the recipient's index in File.Recipients.
 func (r *Recipient) Index() int { return r.index }
-
-// Owner is the uid of the message file.
-func (m *Message) Owner() uint32 { return uint32(max(m.owner, 0)) }
 
 // Headers is the header block for this recipient, each line with its LF,
 // without the empty line that ends a header.

@@ -113,7 +113,7 @@ func (ss *session) open(job JobLine) (*Message, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	m := &Message{Job: job, Session: ss.number, session: ss, fd: fd, owner: -1}
+	m := &Message{Job: job, Session: ss.number, session: ss, fd: fd}
 	if s.Syslog != nil {
 		m.openedAt = time.Now()
 	}
@@ -264,7 +264,7 @@ func (m *Message) findMessage() error {
 	case st.Size < m.File.Body:
 		return fmt.Errorf("the message file is damaged: it has %d bytes, and its body begins after %d", st.Size, m.File.Body)
 	}
-	m.Size, m.owner = st.Size, int64(st.Uid)
+	m.Size = st.Size
 	m.ModifiedAt = time.Unix(st.Mtim.Unix())
 	return nil
 }

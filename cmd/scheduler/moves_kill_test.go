@@ -18,9 +18,8 @@ import (
 // movingNodes are two nodes, whose programs are killed while mail moves from the first to the
 // second.
 type movingNodes struct {
-	t    *testing.T
-	dir  string
-	path string // of agents
+	t   *testing.T
+	dir string
 }
 
 func newMovingNodes(t *testing.T) *movingNodes {

@@ -169,15 +169,6 @@ func (n *Node) Turn(wall time.Time) []scheduler.Event {
 	}
 }
 
-// turn is Turn in virtual time, with an answer or nil.
-func (n *Node) turn(wall time.Time, since time.Duration, a *answer) []scheduler.Event {
-	n.advance(wall, boot(since))
-	if a != nil {
-		n.answered(a)
-	}
-	return n.take()
-}
-
 // take returns the events that have come up.
 func (n *Node) take() []scheduler.Event {
 	out := n.events

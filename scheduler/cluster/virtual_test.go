@@ -254,3 +254,12 @@ func (v *virtual) settle() {
 		v.end(0.05)
 	}
 }
+
+// turn is Turn in virtual time, with an answer or nil.
+func (n *Node) turn(wall time.Time, since time.Duration, a *answer) []scheduler.Event {
+	n.advance(wall, boot(since))
+	if a != nil {
+		n.answered(a)
+	}
+	return n.take()
+}

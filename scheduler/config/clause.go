@@ -8,21 +8,6 @@ import (
 	"zsched/scheduler"
 )
 
-// Effective returns the parameters for a recipient that matches the clause with
-// this index and no earlier clause except */*.
-func (f *File) Effective(clause int) scheduler.Params {
-	p := f.Scheduler.Defaults
-	for i := range f.Scheduler.Clauses[:clause+1] {
-		c := &f.Scheduler.Clauses[i]
-		if i == clause || c.MatchesAll() {
-			for _, s := range c.Settings {
-				s.Apply(&p)
-			}
-		}
-	}
-	return p
-}
-
 // fillEmpty gives every empty clause the settings of the next clause that has
 // any. It neither fills */* clauses nor copies from them.
 func (r *reader) fillEmpty() {

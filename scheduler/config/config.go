@@ -30,7 +30,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"zsched/internal/zenv"
 	"zsched/scheduler"
@@ -99,19 +98,6 @@ func LoadParams(file string, env *zenv.File) (Params, error) {
 		return r.file.Params, r.errors
 	}
 	return r.file.Params, nil
-}
-
-// LongestExpiry returns how long mail waits at most, whatever clauses match it; 0: for
-// ever.
-func (f *File) LongestExpiry() (longest time.Duration) {
-	for i := range f.Scheduler.Clauses {
-		p := f.Effective(i)
-		if p.Expiry == 0 {
-			return 0
-		}
-		longest = max(longest, p.Expiry+p.Expiry2)
-	}
-	return longest
 }
 
 // readFile limits how much it reads, because the path may name a device or a

@@ -116,19 +116,6 @@ func TestDefaultsAreTheManuals(t *testing.T) {
 	}
 }
 
-// Manual: "If the clause is empty, then the contents of the next non-empty
-// clause will be used." ZMailer's program left some keywords out.
-func TestLongestExpiry(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"*/* expiry=3d\nsmtp/*\n\texpiry=10d expiry2=1h command=x\n": 241 * time.Hour,
-		"*/* expiry=3d expiry2=1h\nsmtp/*\n\texpiry=0 command=x\n":   0,
-	} {
-		if got := mustParse(t, text).LongestExpiry(); got != want {
-			t.Errorf("%q: %v, want %v", text, got, want)
-		}
-	}
-}
-
 func TestEmptyClauseHasWhatTheNextOneHas(t *testing.T) {
 	got := clauses(mustParse(t, `
 */*
@@ -327,4 +314,19 @@ func TestLinesCanBeRead(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s", got, said)
 		}
 	}
+}
+
+// Effective returns the parameters for a recipient that matches the clause with
+// this index and no earlier clause except */*.
+func (f *File) Effective(clause int) scheduler.Params {
+	p := f.Scheduler.Defaults
+	for i := range f.Scheduler.Clauses[:clause+1] {
+		c := &f.Scheduler.Clauses[i]
+		if i == clause || c.MatchesAll() {
+			for _, s := range c.Settings {
+				s.Apply(&p)
+			}
+		}
+	}
+	return p
 }

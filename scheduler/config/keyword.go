@@ -80,15 +80,6 @@ func find(table []row, name string) *row {
 	return nil
 }
 
-// names returns every name and alias of a table.
-func names(table []row) []string {
-	var out []string
-	for _, r := range table {
-		out = append(append(out, r.name), r.aliases...)
-	}
-	return out
-}
-
 // values are the parameters that a clause sets.
 type values = scheduler.Params
 

@@ -238,3 +238,12 @@ func TestDefaultsAccumulate(t *testing.T) {
 		}
 	}
 }
+
+// names returns every name and alias of a table.
+func names(table []row) []string {
+	var out []string
+	for _, r := range table {
+		out = append(append(out, r.name), r.aliases...)
+	}
+	return out
+}
