@@ -44,17 +44,30 @@ func (s *Spool) commitAll() {
 	}
 }
 
-// commitBatch publishes the staged copies and marks the old recipients. Meanwhile no other
-// work on their control files is done: every worker that has some of these files waits. It
+// commitBatch commits a batch, removes what is left of its staged copies, and answers. It
 // returns false if the spool was closed meanwhile.
 func (s *Spool) commitBatch(batch []*resubmission) bool {
-	defer func() {
-		for _, m := range batch {
-			for _, p := range m.staged {
-				p.remove()
-			}
+	ok := s.commitStaged(batch)
+	for _, m := range batch {
+		for _, p := range m.staged {
+			p.remove()
 		}
-	}()
+	}
+	if !ok {
+		return false
+	}
+	results := make([]Result, len(batch))
+	for i, m := range batch {
+		results[i] = s.resubmitted(m)
+	}
+	s.queue.add(results, 0)
+	return true
+}
+
+// commitStaged publishes the staged copies and marks the old recipients. Meanwhile no other
+// work on their control files is done: every worker that has some of these files waits. It
+// returns false if the spool was closed meanwhile.
+func (s *Spool) commitStaged(batch []*resubmission) bool {
 	parts := make(map[uint64][]*resubmission) // by worker
 	for _, m := range batch {
 		n := s.editor(m.Path)
@@ -86,15 +99,7 @@ func (s *Spool) commitBatch(batch []*resubmission) bool {
 		s.publish(batch)
 	}
 	close(published)
-	if !ok || !s.wait(marked, len(parts)) {
-		return false
-	}
-	results := make([]Result, len(batch))
-	for i, m := range batch {
-		results[i] = s.resubmitted(m)
-	}
-	s.queue.add(results, 0)
-	return true
+	return ok && s.wait(marked, len(parts))
 }
 
 // wait waits until n workers have sent. It returns false if the spool was closed meanwhile,
