@@ -10,6 +10,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("redis://user:pass%2Fword@10.0.0.1:6379/0?master_name=m&addr=[::1]&ttl=5s")
 	f.Add("rediss://a@b@[fe80::1%25eth0]:x/-1?ttl=1d&ttl")
 	f.Add("redis://,:@/?;")
+	f.Add("redis://]")
 	f.Fuzz(func(t *testing.T, text string) {
 		a, err := Parse(text)
 		Mask(text)

@@ -56,7 +56,7 @@ func Parse(s string) (Address, error) {
 	}
 	for _, host := range append([]string{u.Host}, options["addr"]...) {
 		part, err := url.Parse("//" + host)
-		if err != nil || part.Hostname() == "" || part.Host != host {
+		if err != nil || part.Hostname() == "" || part.Host != host || strings.ContainsAny(part.Hostname(), "[]") {
 			return a, fmt.Errorf("a host of the store is missing or wrong in %q", Mask(s))
 		}
 		a.Addrs = append(a.Addrs, net.JoinHostPort(part.Hostname(), cmp.Or(part.Port(), defaultPort)))
