@@ -3,6 +3,7 @@ package scheduler
 import (
 	"math"
 	"slices"
+
 	"zsched/scheduler/store"
 )
 

@@ -5,9 +5,10 @@ import (
 	"slices"
 	"testing"
 	"time"
-	"zsched/scheduler/rule"
 
 	"pgregory.net/rapid"
+
+	"zsched/scheduler/rule"
 )
 
 // TestTimeMultisetAgainstSlice compares a timeMultiset with a slice that is searched

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
 	"zsched/scheduler/rule"
 	"zsched/scheduler/store"
 )

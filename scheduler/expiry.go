@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"time"
+
 	"zsched/scheduler/rule"
 )
 

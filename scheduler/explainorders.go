@@ -3,6 +3,7 @@ package scheduler
 import (
 	"slices"
 	"time"
+
 	"zsched/scheduler/rule"
 )
 

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"iter"
+
 	"zsched/scheduler/store"
 )
 

@@ -5,6 +5,7 @@ package scheduler
 import (
 	"fmt"
 	"slices"
+
 	"zsched/scheduler/rule"
 )
 

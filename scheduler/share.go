@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+
 	"zsched/scheduler/rule"
 	"zsched/scheduler/store"
 )

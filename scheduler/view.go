@@ -3,6 +3,7 @@ package scheduler
 import (
 	"iter"
 	"time"
+
 	"zsched/scheduler/rule"
 )
 

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"math"
+
 	"zsched/scheduler/store"
 )
 

@@ -151,7 +151,7 @@ func (p *program) progress() (progress, error) {
 			g.Left -= len(item.Recipients)
 		}
 	}
-	g.Left = max(0, g.Left) // the lists are of different moments
+	g.Left = max(0, g.Left) // the lists were read one after the other
 	totals, err := p.client.Totals()
 	if err == nil {
 		g.Unloaded = totals.Unloaded.Count

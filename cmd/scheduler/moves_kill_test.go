@@ -98,7 +98,7 @@ func (n *movingNodes) recipients(po string) map[string]int {
 }
 
 // TestMovesSurviveKills: the scheduler with its agents, and the program that takes the mail, are
-// killed at random moments while mail is moved. At the end each recipient has arrived once.
+// killed at random times while mail is moved. At the end each recipient has arrived once.
 func TestMovesSurviveKills(t *testing.T) {
 	t.Parallel()
 	const messages, kills = 600, 6

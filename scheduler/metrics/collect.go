@@ -181,7 +181,7 @@ func (s *scrape) collectReload(c collector) {
 		return
 	}
 	if end := s.server.CertificateEnd(); !end.IsZero() {
-		c.send("scheduler_xfer_certificate_end_timestamp_seconds", "When the certificate of PARAMxfer-cert ends, in seconds since 1970.", float64(end.Unix()))
+		c.send("scheduler_xfer_certificate_end_timestamp_seconds", "When the certificate of this node ends, in seconds since 1970.", float64(end.Unix()))
 	}
 }
 

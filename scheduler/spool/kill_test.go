@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
 	"zsched/internal/postoffice"
 )
 
