@@ -30,10 +30,10 @@ import (
 	"zsched/mailq/server"
 	"zsched/queue"
 	"zsched/router/table"
-	"zsched/scheduler"
 	"zsched/scheduler/admin"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/report"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 	"zsched/smtpserver"
 	"zsched/ta"
@@ -115,23 +115,23 @@ func (m *machine) startScheduler(seed *rand.Rand) error {
 
 // configuration has three clauses: the agents of smtp and error mark themselves, and
 // for those of local the scheduler does.
-func (m *machine) configuration() *scheduler.Config {
-	p := scheduler.Params{
+func (m *machine) configuration() *rule.Config {
+	p := rule.Params{
 		Interval: time.Minute, Retries: []int{1, 1, 2, 3}, Expiry: 10 * time.Minute, Expiry2: 30 * time.Minute,
 		MaxThr: 2, Sessions: 1, Quantum: 50, UID: -1, GID: -1, AgentTimeout: 2 * time.Hour, ReportTimes: m.reportTimes,
 	}
 	if m.interval != 0 {
 		p.Interval, p.Retries, p.Expiry, p.Expiry2 = m.interval, []int{1}, 24*time.Hour, 24*time.Hour
 	}
-	clause := func(channel string, marking ta.Marking) scheduler.Clause {
+	clause := func(channel string, marking ta.Marking) rule.Clause {
 		with := p
 		with.Command, with.Marking = []string{"agent", channel}, marking
-		return scheduler.Clause{Channel: channel, Host: "*", Settings: []scheduler.Setting{{
-			Name: "command", Value: "agent", Apply: func(to *scheduler.Params) { *to = with },
+		return rule.Clause{Channel: channel, Host: "*", Settings: []rule.Setting{{
+			Name: "command", Value: "agent", Apply: func(to *rule.Params) { *to = with },
 		}}}
 	}
-	return &scheduler.Config{
-		Clauses: []scheduler.Clause{
+	return &rule.Config{
+		Clauses: []rule.Clause{
 			clause("smtp", ta.AgentMarks), clause("local", ta.SchedulerMarks), clause("error", ta.AgentMarks),
 		},
 		Defaults: p, ForkRate: 30,

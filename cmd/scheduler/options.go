@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // options is the command line. It is read from left to right: the last of -d, -i
@@ -37,7 +37,7 @@ type options struct {
 	newTime     time.Duration
 	frozen      bool
 	synchronous bool
-	only        scheduler.Selection
+	only        rule.Selection
 	keep        bool // -p: finished messages stay
 	agentFiles  uint64
 	forkRate    int
@@ -111,7 +111,7 @@ func (o *options) setThread(s string) error {
 	if !ok {
 		return usageError("the argument of -p is channel/host")
 	}
-	o.only, o.keep = scheduler.Selection{Channel: channel, Host: host}, true
+	o.only, o.keep = rule.Selection{Channel: channel, Host: host}, true
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/internal/version"
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 func TestOptionsAreReadFromLeftToRight(t *testing.T) {
@@ -39,7 +39,7 @@ func TestOptionsAreReadFromLeftToRight(t *testing.T) {
 		{"-R 0", func(o *options) { o.forkRate = 1 }},
 		{"-R100", func(o *options) { o.forkRate = 100 }},
 		{"-M 2", func(o *options) { o.mailqVersion = 2 }},
-		{"-p SMTP/*", func(o *options) { o.only, o.keep = scheduler.Selection{Channel: "smtp", Host: "*"}, true }},
+		{"-p SMTP/*", func(o *options) { o.only, o.keep = rule.Selection{Channel: "smtp", Host: "*"}, true }},
 		{"-iFSQ -q r 12 A/27", func(o *options) {
 			o.daemon, o.frozen, o.synchronous, o.queueMode = false, true, true, true
 			o.rendezvous, o.files = "r", []string{"12", "A/27"}

@@ -31,6 +31,7 @@ import (
 	"zsched/scheduler/eventlog"
 	"zsched/scheduler/metrics"
 	"zsched/scheduler/report"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 	"zsched/scheduler/state"
 )
@@ -161,7 +162,7 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 		options.State = filepath.Join(s.where.postoffice, state.Name)
 	}
 	options.Signals = signals
-	options.Reload = func() (*scheduler.Config, error) {
+	options.Reload = func() (*rule.Config, error) {
 		notifyReloading()
 		defer notifyReady()
 		again, err := s.load()
@@ -251,7 +252,7 @@ func (s *setting) guard(file *config.File, log zerolog.Logger) (group int, err e
 
 // agentGroup returns the group of the first clause whose agents do not run as
 // root; 0 if all do. It is never that of nobody (config warns of it).
-func agentGroup(c *scheduler.Config) int {
+func agentGroup(c *rule.Config) int {
 	defaults := c.Defaults
 	for _, clause := range c.Clauses {
 		p := defaults
@@ -261,7 +262,7 @@ func agentGroup(c *scheduler.Config) int {
 		if clause.MatchesAll() {
 			defaults = p
 		}
-		if p.UID > 0 && p.GID > 0 && p.GID != scheduler.NobodyGID {
+		if p.UID > 0 && p.GID > 0 && p.GID != rule.NobodyGID {
 			return p.GID
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"zsched/mailq/server"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 )
 
@@ -70,7 +71,7 @@ type Options struct {
 	Rendezvous string
 	// Params writes parameters for EXPLAIN as a clause would set them: a
 	// "name=value" for each. nil: EXPLAIN shows only what clauses set.
-	Params func(scheduler.Params) []string
+	Params func(rule.Params) []string
 	// Nodes returns the names of the nodes to which mail may be moved, in lower
 	// case; nil: there is no table of nodes. If it is nil, mail may be moved to any host
 	// of channel xfer.

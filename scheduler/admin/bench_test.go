@@ -24,6 +24,7 @@ import (
 	child "zsched/scheduler/agent"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 )
 
@@ -122,7 +123,7 @@ func newFull(b *testing.B, messages, threads int) *full {
 		b.Fatalf("%v\n%s", err, out)
 	}
 	f.daemon = daemon.New(daemon.Options{
-		Config: daemontest.OneClause(func(p *scheduler.Params) { p.QueueOnly = true }),
+		Config: daemontest.OneClause(func(p *rule.Params) { p.QueueOnly = true }),
 		Rand:   rand.New(rand.NewPCG(1, 2)),
 		Spool:  f.spool,
 		Agents: daemon.AgentOptions{

@@ -12,8 +12,8 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/pattern"
-	"zsched/scheduler"
 	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 )
 
@@ -26,7 +26,7 @@ type harness struct {
 	records unreadFiles
 }
 
-func newHarness(t *testing.T, set func(*scheduler.Params)) *harness {
+func newHarness(t *testing.T, set func(*rule.Params)) *harness {
 	h := &harness{Harness: daemontest.New(t, set), t: t}
 	h.Options.Dump = func() { h.server.Dump() }
 	return h

@@ -10,8 +10,8 @@ import (
 
 	"zsched/internal/units"
 	"zsched/mailq"
-	"zsched/scheduler"
 	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 	"zsched/ta"
 )
@@ -267,7 +267,7 @@ func TestReleaseGivesPoisonAnotherChance(t *testing.T) {
 // hears others.
 func TestLargeOrderIsGivenInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, func(p *scheduler.Params) { p.QueueOnly = true })
+		h := newHarness(t, func(p *rule.Params) { p.QueueOnly = true })
 		h.Run()
 		const total = 5000
 		for first := 0; first < total; first += 250 {
@@ -291,7 +291,7 @@ func TestLargeOrderIsGivenInParts(t *testing.T) {
 // A message of very many destinations counts as many.
 func TestOrderAboutLargeMessagesIsGivenInSmallParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, func(p *scheduler.Params) { p.QueueOnly = true })
+		h := newHarness(t, func(p *rule.Params) { p.QueueOnly = true })
 		h.Options.Verbose = true
 		h.Run()
 		hosts := make([]string, 1500)

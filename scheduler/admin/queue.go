@@ -13,6 +13,7 @@ import (
 	"zsched/mailq/server"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/rule"
 )
 
 // Queue is the scheduler's queue as the query server sees it: server.Queue. Its
@@ -21,11 +22,11 @@ import (
 type Queue struct {
 	port                           daemon.Port
 	files                          Files
-	params                         func(scheduler.Params) []string // Options.Params
-	messageDir, controlDir, logDir string                          // Options
-	nodes                          func() ([]string, error)        // Options
-	ownNames                       []string                        // Options
-	cluster                        Cluster                         // Options
+	params                         func(rule.Params) []string // Options.Params
+	messageDir, controlDir, logDir string                     // Options
+	nodes                          func() ([]string, error)   // Options
+	ownNames                       []string                   // Options
+	cluster                        Cluster                    // Options
 	log                            zerolog.Logger
 	// holding has room for one. It is full while a HOLD, RELEASE, SUSPEND or LIFT is
 	// carried out.

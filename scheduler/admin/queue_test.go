@@ -17,6 +17,7 @@ import (
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -78,7 +79,7 @@ func TestQueueShowsWhatTheCoreHas(t *testing.T) {
 // A job of many recipients comes in one piece, however the core gives it.
 func TestLargeJobIsShownWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, func(p *scheduler.Params) { p.QueueOnly = true })
+		h := newHarness(t, func(p *rule.Params) { p.QueueOnly = true })
 		h.Run()
 		hosts := make([]string, 5000)
 		for i := range hosts {
@@ -105,7 +106,7 @@ func TestLargeJobIsShownWhole(t *testing.T) {
 // Who breaks off a list leaves nothing behind in the core.
 func TestListThatIsBrokenOffIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, func(p *scheduler.Params) { p.QueueOnly = true })
+		h := newHarness(t, func(p *rule.Params) { p.QueueOnly = true })
 		h.Run()
 		for i := range 1000 {
 			h.Spool.Announce(uint64(i+1), fmt.Sprintf("h%d.example", i))
@@ -184,7 +185,7 @@ func TestExplanationIsInWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
 		h.Deliver = deferAll
-		h.options.Params = func(p scheduler.Params) []string {
+		h.options.Params = func(p rule.Params) []string {
 			return []string{"interval=" + p.Interval.String(), `command="agent"`}
 		}
 		h.Run()
@@ -225,7 +226,7 @@ func TestEveryRuleHasASentence(t *testing.T) {
 		scheduler.WaitSpool, scheduler.WaitSuspend, scheduler.WaitSelect, scheduler.WaitStopping, scheduler.WaitAgent,
 	}
 	for _, wait := range append(waits, scheduler.WaitRetry, scheduler.WaitShare, scheduler.WaitQuantum, scheduler.WaitJobs) {
-		for _, p := range []scheduler.Params{{}, {MaxTA: 3, InitialConcurrency: 2, AgeOrder: true, Backoff: scheduler.BackoffAge}} {
+		for _, p := range []rule.Params{{}, {MaxTA: 3, InitialConcurrency: 2, AgeOrder: true, Backoff: rule.BackoffAge}} {
 			x := &scheduler.Explanation{Params: &p, Thread: &scheduler.ThreadView{Feedback: scheduler.FeedbackView{Dead: true}}}
 			text, names := sentence(wait, x)
 			if len(text) < 20 || strings.HasSuffix(text, ".") {
@@ -247,13 +248,13 @@ func TestEveryRuleHasASentence(t *testing.T) {
 }
 
 func TestExplainNamesTheRuleThatReducesTheWindow(t *testing.T) {
-	rule := &scheduler.ReplyRule{Verb: scheduler.ReplySlow, Action: "slow 10 5m", File: "scheduler.cf", Line: 3}
+	reply := &rule.ReplyRule{Verb: rule.ReplySlow, Action: "slow 10 5m", File: "scheduler.cf", Line: 3}
 	x := &scheduler.Explanation{
-		Params: &scheduler.Params{MaxThr: 3}, Limits: []scheduler.Limit{{Name: "window", Used: 1, Most: 1}},
-		Thread: &scheduler.ThreadView{Effects: []scheduler.EffectView{{Rule: rule, Part: 0.1}}},
+		Params: &rule.Params{MaxThr: 3}, Limits: []scheduler.Limit{{Name: "window", Used: 1, Most: 1}},
+		Thread: &scheduler.ThreadView{Effects: []scheduler.EffectView{{Rule: reply, Part: 0.1}}},
 	}
 	text, _ := sentence(scheduler.WaitWindow, x)
-	if want := "It waits for a session: the reply rule of " + rule.Place() + " (slow 10 5m) reduces the window of the thread to 1 session, and 1 is busy"; text != want {
+	if want := "It waits for a session: the reply rule of " + reply.Place() + " (slow 10 5m) reduces the window of the thread to 1 session, and 1 is busy"; text != want {
 		t.Errorf("%q, want %q", text, want)
 	}
 }
@@ -292,7 +293,7 @@ func TestCountersAreWhatTheSchedulerKnows(t *testing.T) {
 // [BUG] of old: the host was compared as it was said.
 func TestTriggerMindsNoCase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, func(p *scheduler.Params) { p.QueueOnly = true })
+		h := newHarness(t, func(p *rule.Params) { p.QueueOnly = true })
 		h.Run()
 		q, ctx := h.queue(), t.Context()
 		h.Spool.Announce(1, "a.example")

@@ -14,6 +14,7 @@ import (
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/rule"
 )
 
 // Rules yields the reply rules in their order.
@@ -42,14 +43,14 @@ func rulesOf(x *scheduler.Explanation, settings []mailq.Setting) (rules []mailq.
 
 func ruleOf(wait scheduler.Wait, x *scheduler.Explanation, settings []mailq.Setting) mailq.Rule {
 	text, names := sentence(wait, x)
-	rule := mailq.Rule{Rule: string(wait)}
+	out := mailq.Rule{Rule: string(wait)}
 	var values []string
 	for _, name := range names {
 		i := slices.IndexFunc(settings, func(s mailq.Setting) bool { return s.Name == name })
 		if i < 0 {
 			continue
 		}
-		rule.Settings = append(rule.Settings, settings[i])
+		out.Settings = append(out.Settings, settings[i])
 		if value := settings[i].Value; value != "" {
 			name += "=" + value
 		}
@@ -58,8 +59,8 @@ func ruleOf(wait scheduler.Wait, x *scheduler.Explanation, settings []mailq.Sett
 	if values != nil {
 		text += " (" + strings.Join(values, ", ") + ")"
 	}
-	rule.Text = text + "."
-	return rule
+	out.Text = text + "."
+	return out
 }
 
 // sentence says what a rule does, without the full stop, and names the settings
@@ -140,7 +141,7 @@ func suspensionSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 	if t != nil {
 		var longest scheduler.EffectView
 		for _, e := range t.Effects {
-			if e.Rule.Verb == scheduler.ReplySuspend && e.Until.After(longest.Until) {
+			if e.Rule.Verb == rule.ReplySuspend && e.Until.After(longest.Until) {
 				longest = e
 			}
 		}
@@ -225,8 +226,8 @@ func sessionSentence(wait scheduler.Wait, x *scheduler.Explanation) (text string
 		}
 		return fmt.Sprintf("It waits for a session: the thread may have %s, and %s", sessions(most), busy(used)), []string{"maxthr"}
 	case scheduler.WaitWindow:
-		if rule := slowedBy(x.Thread); rule != nil {
-			return fmt.Sprintf("It waits for a session: the reply rule of %s (%s) reduces the window of the thread to %s, and %s", rule.Place(), rule.Action, sessions(most), busy(used)),
+		if slow := slowedBy(x.Thread); slow != nil {
+			return fmt.Sprintf("It waits for a session: the reply rule of %s (%s) reduces the window of the thread to %s, and %s", slow.Place(), slow.Action, sessions(most), busy(used)),
 				[]string{"maxthr"}
 		}
 		return fmt.Sprintf("It waits for a session: the window of the thread is %s, and %s", sessions(most), busy(used)),
@@ -240,17 +241,17 @@ func sessionSentence(wait scheduler.Wait, x *scheduler.Explanation) (text string
 }
 
 // slowedBy returns the reply rule that reduces the window of a thread most, or nil.
-func slowedBy(t *scheduler.ThreadView) (rule *scheduler.ReplyRule) {
+func slowedBy(t *scheduler.ThreadView) (slowest *rule.ReplyRule) {
 	if t == nil {
 		return nil
 	}
 	least := 1.0
 	for _, e := range t.Effects {
-		if e.Rule.Verb == scheduler.ReplySlow && e.Part < least {
-			rule, least = e.Rule, e.Part
+		if e.Rule.Verb == rule.ReplySlow && e.Part < least {
+			slowest, least = e.Rule, e.Part
 		}
 	}
-	return rule
+	return slowest
 }
 
 func sessions(n int) string { return mailq.Plural(n, "session", "sessions") }
@@ -267,7 +268,7 @@ func atMost(most, maxTA int) string {
 
 // limitSettings names the setting that a limit comes from: maxta where it has no
 // value of its own.
-func limitSettings(value int, name string, p *scheduler.Params) []string {
+func limitSettings(value int, name string, p *rule.Params) []string {
 	switch {
 	case value > 0:
 		return []string{name}
@@ -319,7 +320,7 @@ func countOf(n int, more bool, one, many string) string {
 }
 
 // deathSettings are the settings that decide when a destination is dead.
-func deathSettings(p *scheduler.Params) []string {
+func deathSettings(p *rule.Params) []string {
 	if p != nil && p.InitialConcurrency > 0 {
 		return []string{"initialconcurrency", "cohortlimit"}
 	}
@@ -327,8 +328,8 @@ func deathSettings(p *scheduler.Params) []string {
 }
 
 // backoffSettings are the settings that give the length of a wait.
-func backoffSettings(p *scheduler.Params) []string {
-	if p != nil && p.Backoff == scheduler.BackoffAge {
+func backoffSettings(p *rule.Params) []string {
+	if p != nil && p.Backoff == rule.BackoffAge {
 		return []string{"backoff", "minbackoff", "maxbackoff", "jitter"}
 	}
 	return []string{"interval", "retries", "jitter"}

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 func TestRetrySentenceNamesReplyRules(t *testing.T) {
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
-	x := &scheduler.Explanation{Params: &scheduler.Params{}, Delays: []scheduler.DelayView{
-		{Rule: &scheduler.ReplyRule{File: "replies", Line: 3, Action: "defer 10m"}, Vertices: 1, Until: at},
-		{Rule: &scheduler.ReplyRule{File: "replies", Line: 4, Action: "hold 1h"}, Vertices: 2, Until: at.Add(time.Hour)},
+	x := &scheduler.Explanation{Params: &rule.Params{}, Delays: []scheduler.DelayView{
+		{Rule: &rule.ReplyRule{File: "replies", Line: 3, Action: "defer 10m"}, Vertices: 1, Until: at},
+		{Rule: &rule.ReplyRule{File: "replies", Line: 4, Action: "hold 1h"}, Vertices: 2, Until: at.Add(time.Hour)},
 	}}
 	const want = "Every job waits for its retry; 1 job waits because of the reply rule of replies:3 (defer 10m), until 2026-11-23T08:00:00Z" +
 		"; 2 jobs wait because of the reply rule of replies:4 (hold 1h), until 2026-11-23T09:00:00Z at the latest."
@@ -24,11 +25,11 @@ func TestRetrySentenceNamesReplyRules(t *testing.T) {
 // Each suspension has its own end, also if another one ends later or has no end.
 func TestSuspensionsHaveTheirOwnEnds(t *testing.T) {
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
-	x := &scheduler.Explanation{Params: &scheduler.Params{}, Thread: &scheduler.ThreadView{
+	x := &scheduler.Explanation{Params: &rule.Params{}, Thread: &scheduler.ThreadView{
 		Feedback: scheduler.FeedbackView{Dead: true}, FailedUntil: at, SuspendedUntil: at.Add(2 * time.Hour),
 		Order: &scheduler.HoldOrder{By: "ops", Until: at.Add(time.Hour)},
 		Effects: []scheduler.EffectView{{
-			Rule: &scheduler.ReplyRule{File: "replies", Line: 3, Action: "suspend 2h", Verb: scheduler.ReplySuspend}, Until: at.Add(2 * time.Hour),
+			Rule: &rule.ReplyRule{File: "replies", Line: 3, Action: "suspend 2h", Verb: rule.ReplySuspend}, Until: at.Add(2 * time.Hour),
 		}},
 	}}
 	for wait, want := range map[scheduler.Wait]string{

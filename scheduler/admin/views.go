@@ -8,6 +8,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/mailq"
 	"zsched/scheduler"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 )
 
@@ -160,7 +161,7 @@ func effectsOf(v *scheduler.ThreadView) (effects []mailq.Effect) {
 	}
 	for _, e := range v.Effects {
 		one := mailq.Effect{Rule: e.Rule.Place(), Action: e.Rule.Action, Until: e.Until}
-		if e.Rule.Verb == scheduler.ReplySlow {
+		if e.Rule.Verb == rule.ReplySlow {
 			one.Part = e.Part
 		}
 		effects = append(effects, one)

@@ -25,6 +25,7 @@ import (
 	"zsched/internal/testing/peertest"
 	"zsched/scheduler"
 	"zsched/scheduler/cluster"
+	"zsched/scheduler/rule"
 )
 
 // runningNode is a Node whose turns come in a goroutine of its own.
@@ -180,7 +181,7 @@ func TestThreeNodesGetTheirRate(t *testing.T) {
 	virtually(t, func(t *testing.T, s *memoryStore) {
 		const perSecond, seconds = 60, 8
 		x := trioOf(t, s, 0)
-		x.rate = scheduler.Rate{Recipients: perSecond, Span: time.Second}
+		x.rate = rule.Rate{Recipients: perSecond, Span: time.Second}
 		x.start()
 		for _, n := range x.nodes {
 			x.awaitOf(n, n.name+" starts sessions", perSecond/2)

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"zsched/internal/testing/peertest"
-	"zsched/scheduler"
 	"zsched/scheduler/cluster"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 	"zsched/scheduler/state"
 	"zsched/ta"
@@ -44,7 +44,7 @@ type trio struct {
 	dead  atomic.Bool // the destination
 
 	timeout time.Duration // of calls; 0: the usual one
-	rate    scheduler.Rate
+	rate    rule.Rate
 	begun   []time.Time // of each session; only with a rate
 
 	mu     sync.Mutex
@@ -100,7 +100,7 @@ func (x *trio) add() {
 // boot starts a scheduler, with mail that waits.
 func (n *scheduling) boot() {
 	t := n.trio.t
-	n.Harness = daemontest.New(t, func(p *scheduler.Params) {
+	n.Harness = daemontest.New(t, func(p *rule.Params) {
 		p.MaxThr, p.ClusterMax, p.Interval, p.ClusterRate = 20, n.trio.limit, time.Second, n.trio.rate
 	})
 	n.Options.Config.Cluster, n.Options.Config.ForkRate = true, 0

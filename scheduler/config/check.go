@@ -14,7 +14,7 @@ import (
 	"zsched/internal/pattern"
 	"zsched/internal/units"
 	"zsched/internal/zenv"
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // checkClauses reports mistakes in the combination of several keywords or
@@ -48,7 +48,7 @@ func (r *reader) checkClauses() {
 	}
 }
 
-func (r *reader) checkBackoff(c *scheduler.Clause, p *scheduler.Params) {
+func (r *reader) checkBackoff(c *rule.Clause, p *rule.Params) {
 	if p.MinBackoff > p.MaxBackoff && setsOneOf(c, "minbackoff", "maxbackoff") {
 		r.fail("in %s minbackoff is %s, longer than maxbackoff, which is %s",
 			patternOf(c), units.FormatInterval(p.MinBackoff), units.FormatInterval(p.MaxBackoff))
@@ -57,7 +57,7 @@ func (r *reader) checkBackoff(c *scheduler.Clause, p *scheduler.Params) {
 
 // checkGroup reports agents that are not root but have a group with which they, or others,
 // could do harm.
-func (r *reader) checkGroup(c *scheduler.Clause, p *scheduler.Params) {
+func (r *reader) checkGroup(c *rule.Clause, p *rule.Params) {
 	if p.UID <= 0 || !setsOneOf(c, "user", "group") {
 		return
 	}
@@ -65,7 +65,7 @@ func (r *reader) checkGroup(c *scheduler.Clause, p *scheduler.Params) {
 	case 0:
 		r.warn("in %s the agents are not root but have group root, with which they could change files of the system; "+
 			"set a group that no user has (scheduler(8), SECURITY)", patternOf(c))
-	case scheduler.NobodyGID:
+	case rule.NobodyGID:
 		r.warn("in %s the group is that of nobody, with which programs run for strangers, so the queue is not opened to it and the agents cannot read it; "+
 			"set a group that no user has (scheduler(8), SECURITY)", patternOf(c))
 	}
@@ -73,7 +73,7 @@ func (r *reader) checkGroup(c *scheduler.Clause, p *scheduler.Params) {
 
 // checkSessions reports limits of a cluster without a store, and agents that are not told
 // how many sessions they may have.
-func (r *reader) checkSessions(c *scheduler.Clause, p *scheduler.Params) {
+func (r *reader) checkSessions(c *rule.Clause, p *rule.Params) {
 	if r.file.Params.Cluster == nil && (p.ClusterMax > 0 || p.ClusterSiteMax > 0 || p.ClusterRate.Recipients > 0) &&
 		setsOneOf(c, "clustermax", "clustersitemax", "clusterrate") {
 		r.warn("in %s clustermax, clustersitemax and clusterrate have no effect: PARAMcluster names no store", patternOf(c))
@@ -113,7 +113,7 @@ func covers(wide, narrow string) bool {
 }
 
 // mayMatchLater returns the next clause that recipients of a clause may match too, or nil.
-func (r *reader) mayMatchLater(i int) *scheduler.Clause {
+func (r *reader) mayMatchLater(i int) *rule.Clause {
 	clauses := r.file.Scheduler.Clauses
 	c := &clauses[i]
 	for j := i + 1; j < len(clauses); j++ {
@@ -173,7 +173,7 @@ func (f *File) CheckMoves() (problems []error) {
 	if p.XferNodes == "" {
 		return nil
 	}
-	if !slices.ContainsFunc(f.Scheduler.Clauses, func(c scheduler.Clause) bool {
+	if !slices.ContainsFunc(f.Scheduler.Clauses, func(c rule.Clause) bool {
 		return setsOneOf(&c, "command") && pattern.Glob(c.Channel, ctlfile.TransferChannel)
 	}) {
 		problems = append(problems, fmt.Errorf("%s: PARAMxfer-nodes is set, but no clause gives a command for %s/*: no mail can be moved",

@@ -5,13 +5,13 @@ package config
 import (
 	"slices"
 
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // fillEmpty gives every empty clause the settings of the next clause that has
 // any. It neither fills */* clauses nor copies from them.
 func (r *reader) fillEmpty() {
-	var next []scheduler.Setting
+	var next []rule.Setting
 	for i, c := range slices.Backward(r.file.Scheduler.Clauses) {
 		switch {
 		case c.MatchesAll():
@@ -25,7 +25,7 @@ func (r *reader) fillEmpty() {
 }
 
 // settingNames returns the keywords that a clause sets.
-func settingNames(c *scheduler.Clause) map[string]bool {
+func settingNames(c *rule.Clause) map[string]bool {
 	names := make(map[string]bool)
 	for _, s := range c.Settings {
 		names[s.Name] = true
@@ -33,11 +33,11 @@ func settingNames(c *scheduler.Clause) map[string]bool {
 	return names
 }
 
-func setsOneOf(c *scheduler.Clause, names ...string) bool {
-	return slices.ContainsFunc(c.Settings, func(s scheduler.Setting) bool { return slices.Contains(names, s.Name) })
+func setsOneOf(c *rule.Clause, names ...string) bool {
+	return slices.ContainsFunc(c.Settings, func(s rule.Setting) bool { return slices.Contains(names, s.Name) })
 }
 
 // clausePlace returns the position of a clause's pattern.
-func clausePlace(c *scheduler.Clause) Place { return Place{c.File, c.Line, 1} }
+func clausePlace(c *rule.Clause) Place { return Place{c.File, c.Line, 1} }
 
-func patternOf(c *scheduler.Clause) string { return c.Channel + "/" + c.Host }
+func patternOf(c *rule.Clause) string { return c.Channel + "/" + c.Host }

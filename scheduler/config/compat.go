@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // findDifferences collects the places where ZMailer treated the file
@@ -50,7 +50,7 @@ func (r *reader) searchDifference(i int) {
 
 // defaultDifferences reports each default that differs from ZMailer's once, at
 // the first clause that uses it.
-func (r *reader) defaultDifferences(c *scheduler.Clause, own, inherited map[string]bool) {
+func (r *reader) defaultDifferences(c *rule.Clause, own, inherited map[string]bool) {
 	for _, row := range keywords {
 		if row.zmailer == "" || own[row.name] || inherited[row.name] || r.warned[row.name] {
 			continue

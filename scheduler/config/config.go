@@ -32,7 +32,7 @@ import (
 	"path/filepath"
 
 	"zsched/internal/zenv"
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // OldName is the name of ZMailer's file. A File of that name was probably
@@ -44,7 +44,7 @@ type File struct {
 	Name string
 	// Scheduler has the clauses, the defaults, the names that commands may use,
 	// the report interval and the shares. The caller sets the other fields.
-	Scheduler *scheduler.Config
+	Scheduler *rule.Config
 	Params    Params
 	// Warnings are probable mistakes, in the order of the file. Differences are
 	// the places where ZMailer treated the file differently.
@@ -130,7 +130,7 @@ func (p Params) NodeName(postoffice string) string {
 
 // Lines returns the parameters as a clause would set them, one per line, in the
 // order of the table, without those that have no value.
-func Lines(p scheduler.Params) []string {
+func Lines(p rule.Params) []string {
 	return lines(keywords, "", &p)
 }
 

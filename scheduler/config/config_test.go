@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"zsched/internal/zenv"
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // debian knows the accounts of a Debian system that nobody has added to, and
@@ -100,13 +100,13 @@ func TestManualExampleLoads(t *testing.T) {
 
 func TestDefaultsAreTheManuals(t *testing.T) {
 	p := mustParse(t, "x command=y").Scheduler.Defaults
-	want := scheduler.Params{
+	want := rule.Params{
 		Interval: time.Minute, Expiry: 72 * time.Hour, Expiry2: 24 * time.Hour,
 		Retries: []int{1, 1, 2, 3, 5, 8, 13, 21, 34},
 		Jitter:  10, MinBackoff: 5 * time.Minute, MaxBackoff: 4000 * time.Second,
 		MaxThr: 1, RateBurst: 1, Overfeed: 150, Sessions: 1, Quantum: 50, UID: 0, GID: 1,
-		PositiveFeedback: scheduler.Feedback{Amount: 1, Per: scheduler.PerN},
-		NegativeFeedback: scheduler.Feedback{Amount: 1, Per: scheduler.PerN},
+		PositiveFeedback: rule.Feedback{Amount: 1, Per: rule.PerN},
+		NegativeFeedback: rule.Feedback{Amount: 1, Per: rule.PerN},
 		CohortLimit:      1, SlotCost: 5, SlotDiscount: 50, SlotLoan: 3, MinSlots: 3,
 		AgentTimeout: 2 * time.Hour, JobTimeout: 24 * time.Hour,
 		MsgSessions: 20, MsgScale: 10, Share: "senderdomain",
@@ -318,7 +318,7 @@ func TestLinesCanBeRead(t *testing.T) {
 
 // Effective returns the parameters for a recipient that matches the clause with
 // this index and no earlier clause except */*.
-func (f *File) Effective(clause int) scheduler.Params {
+func (f *File) Effective(clause int) rule.Params {
 	p := f.Scheduler.Defaults
 	for i := range f.Scheduler.Clauses[:clause+1] {
 		c := &f.Scheduler.Clauses[i]

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // Whatever the bytes are: nothing panics, two reads agree, errors and clauses
@@ -103,13 +103,13 @@ func FuzzReply(f *testing.F) {
 	f.Add(`reply x/y "(?i)(" rate 1/1s 1d`, "")
 	f.Add("reply smtp/* \"\\", "\x00")
 	f.Fuzz(func(t *testing.T, line, text string) {
-		rule, err := parseReply(line)
+		reply, err := parseReply(line)
 		if err != nil {
 			return
 		}
-		rule.Match(text)
-		if rule.Verb != scheduler.ReplyFail && (rule.Span < time.Second || rule.Span > year) || rule.Host == "" || rule.Action == "" {
-			t.Errorf("%q is read as %+v", line, rule)
+		reply.Match(text)
+		if reply.Verb != rule.ReplyFail && (reply.Span < time.Second || reply.Span > year) || reply.Host == "" || reply.Action == "" {
+			t.Errorf("%q is read as %+v", line, reply)
 		}
 	})
 }

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"zsched/internal/units"
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
-// row is one keyword of a clause, or one PARAM. It sets the field of scheduler.Params, or of
+// row is one keyword of a clause, or one PARAM. It sets the field of rule.Params, or of
 // Params, that has its name without dashes.
 type row struct {
 	name    string // lower case
@@ -53,7 +53,7 @@ func bind[T any](table []row) []row {
 	return table
 }
 
-// set sets the field of a *scheduler.Params or a *Params.
+// set sets the field of a *rule.Params or a *Params.
 func (r *row) set(to, value any) {
 	reflect.ValueOf(to).Elem().Field(r.index).Set(reflect.ValueOf(value))
 	if r.then != nil {
@@ -81,7 +81,7 @@ func find(table []row, name string) *row {
 }
 
 // values are the parameters that a clause sets.
-type values = scheduler.Params
+type values = rule.Params
 
 const (
 	day  = 24 * time.Hour
@@ -100,7 +100,7 @@ var keywords = bind[values]([]row{
 		zmailer: "ZMailer tried again at every sweep"},
 	{name: "jitter", preset: "10", kind: count(0, 100),
 		meaning: "percentage by which waits vary at random"},
-	{name: "backoff", preset: "retries", kind: choice[scheduler.Backoff]("retries", "age"),
+	{name: "backoff", preset: "retries", kind: choice[rule.Backoff]("retries", "age"),
 		meaning: "how waits are calculated"},
 	{name: "minbackoff", preset: "5m", kind: span(time.Second, year),
 		meaning: "shortest wait with backoff=age"},

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"zsched/internal/units"
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // samples are values that a kind accepts, on the edges of its bounds, and
@@ -229,7 +229,7 @@ func TestFlagCanBeSwitchedOff(t *testing.T) {
 // A second */* is in force for clauses after it.
 func TestDefaultsAccumulate(t *testing.T) {
 	file := mustParse(t, "*/* interval=5m jitter=1\na command=x\n* interval=6m\nb command=x")
-	for i, want := range map[int]scheduler.Params{
+	for i, want := range map[int]rule.Params{
 		1: {Interval: 5 * time.Minute, Jitter: 1},
 		3: {Interval: 6 * time.Minute, Jitter: 1},
 	} {

@@ -13,7 +13,7 @@ import (
 
 	"zsched/internal/redisurl"
 	"zsched/internal/units"
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // kind is a kind of value.
@@ -128,23 +128,23 @@ func ratio(low, high float64) kind {
 func formatFraction(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // feedback is x, x/N or x/sqrt(N) with x from 0 to 1.
-var feedback = kindOf("x, x/N or x/sqrt(N), x 0 to 1", alone(parseFeedback), func(f scheduler.Feedback) string {
+var feedback = kindOf("x, x/N or x/sqrt(N), x 0 to 1", alone(parseFeedback), func(f rule.Feedback) string {
 	return formatFraction(f.Amount) + feedbackForms[f.Per]
 })
 
 // feedbackForms are the endings of a feedback value.
-var feedbackForms = map[scheduler.Per]string{scheduler.PerSqrt: "/sqrt(N)", scheduler.PerN: "/N", scheduler.PerOne: ""}
+var feedbackForms = map[rule.Per]string{rule.PerSqrt: "/sqrt(N)", rule.PerN: "/N", rule.PerOne: ""}
 
-func parseFeedback(text string) (scheduler.Feedback, error) {
+func parseFeedback(text string) (rule.Feedback, error) {
 	packed := strings.ToLower(strings.Join(strings.Fields(text), ""))
 	number, _, _ := strings.Cut(packed, "/")
 	x, err := strconv.ParseFloat(number, 64)
 	for per, ending := range feedbackForms {
 		if err == nil && x >= 0 && x <= 1 && packed[len(number):] == strings.ToLower(ending) {
-			return scheduler.Feedback{Amount: x, Per: per}, nil
+			return rule.Feedback{Amount: x, Per: per}, nil
 		}
 	}
-	return scheduler.Feedback{}, errors.New("must be x, x/N or x/sqrt(N) with x from 0 to 1, such as 1/N or 0.25")
+	return rule.Feedback{}, errors.New("must be x, x/N or x/sqrt(N) with x from 0 to 1, such as 1/N or 0.25")
 }
 
 // choice is one of several words. The value is the word's index.

@@ -14,7 +14,7 @@ import (
 
 	"zsched/internal/units"
 	"zsched/internal/zenv"
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // factors is a list of whole numbers from 0.
@@ -75,11 +75,11 @@ const (
 // rates is a rate, "100/1m", or a table of rates by date, "500/1d, 2026-12-01
 // 1000/1d". A date is local midnight. "0" sets no limit.
 var rates = kindOf("N/time, or a table by date",
-	func(text string, r *reader) ([]scheduler.Rate, error) {
+	func(text string, r *reader) ([]rule.Rate, error) {
 		return parseRates(text, cmp.Or(r.system.Location, time.Local))
 	}, formatRates)
 
-func formatRates(table []scheduler.Rate) string {
+func formatRates(table []rule.Rate) string {
 	entries := make([]string, len(table))
 	for i, r := range table {
 		if !r.From.IsZero() {
@@ -90,7 +90,7 @@ func formatRates(table []scheduler.Rate) string {
 	return quote(strings.Join(entries, ", "))
 }
 
-func parseRates(text string, zone *time.Location) ([]scheduler.Rate, error) {
+func parseRates(text string, zone *time.Location) ([]rule.Rate, error) {
 	if text == "0" {
 		return nil, nil
 	}
@@ -98,7 +98,7 @@ func parseRates(text string, zone *time.Location) ([]scheduler.Rate, error) {
 	if len(entries) > maxRates {
 		return nil, fmt.Errorf("must have at most %d rates", maxRates)
 	}
-	var table []scheduler.Rate
+	var table []rule.Rate
 	for i, entry := range entries {
 		words := strings.Fields(entry)
 		if len(words) != 1+min(i, 1) {
@@ -123,31 +123,31 @@ func parseRates(text string, zone *time.Location) ([]scheduler.Rate, error) {
 
 // oneRate is a rate without a table, "100/1m". "0" sets no limit.
 var oneRate = kindOf("N/time",
-	func(text string, _ *reader) (scheduler.Rate, error) {
+	func(text string, _ *reader) (rule.Rate, error) {
 		if text == "0" {
-			return scheduler.Rate{}, nil
+			return rule.Rate{}, nil
 		}
 		return parseRate(text)
 	},
-	func(r scheduler.Rate) string {
+	func(r rule.Rate) string {
 		if r.Recipients == 0 {
 			return ""
 		}
-		return formatRates([]scheduler.Rate{r})
+		return formatRates([]rule.Rate{r})
 	})
 
 // parseRate reads one rate, such as 100/1m.
-func parseRate(text string) (scheduler.Rate, error) {
+func parseRate(text string) (rule.Rate, error) {
 	number, span, _ := strings.Cut(text, "/")
 	n, err := parseCount(number, 1, maxRecipients)
 	if err != nil {
-		return scheduler.Rate{}, fmt.Errorf("%q: the number of recipients %w", text, err)
+		return rule.Rate{}, fmt.Errorf("%q: the number of recipients %w", text, err)
 	}
 	d, err := parseSpan(span, time.Second, year)
 	if err != nil {
-		return scheduler.Rate{}, fmt.Errorf("%q: the time: %w", text, err)
+		return rule.Rate{}, fmt.Errorf("%q: the time: %w", text, err)
 	}
-	return scheduler.Rate{Recipients: n, Span: d}, nil
+	return rule.Rate{Recipients: n, Span: d}, nil
 }
 
 // words is a command line: words with blanks between them and no quotes. Words

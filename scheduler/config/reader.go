@@ -11,7 +11,7 @@ import (
 
 	"zsched/internal/redisurl"
 	"zsched/internal/zenv"
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // reader turns the sections of a file into clauses and parameters. It continues
@@ -45,7 +45,7 @@ func Parse(name string, data []byte, system System) (*File, error) {
 // parse reads a text and returns the reader with what it found and all errors, in
 // the order of the file.
 func parse(name string, data []byte, system System) *reader {
-	c := &scheduler.Config{Env: system.Zenv.Known()}
+	c := &rule.Config{Env: system.Zenv.Known()}
 	r := &reader{
 		system: system,
 		file:   &File{Name: name, Scheduler: c, setParams: make(map[string]Place)},
@@ -117,8 +117,8 @@ func (r *reader) expand(text string) string {
 }
 
 // defaults returns the parameters that apply when no clause sets any.
-func (r *reader) defaults() scheduler.Params {
-	v := scheduler.Params{UID: -1, GID: -1}
+func (r *reader) defaults() rule.Params {
+	v := rule.Params{UID: -1, GID: -1}
 	applyDefaults(r, keywords, &v)
 	return v
 }
@@ -200,7 +200,7 @@ func (r *reader) pattern(head *word) {
 	if len(*clauses) == maxClauses {
 		r.fail("there are more than %d clauses", maxClauses)
 	}
-	*clauses = append(*clauses, scheduler.Clause{
+	*clauses = append(*clauses, rule.Clause{
 		Channel: channel, Host: host, File: r.at.File, Line: r.at.Line,
 	})
 }
@@ -227,9 +227,9 @@ func (r *reader) setting(w *word) {
 	if setsOneOf(c, row.name) {
 		r.warn("this clause has already set %s; the value here applies", row.name)
 	}
-	c.Settings = append(c.Settings, scheduler.Setting{
+	c.Settings = append(c.Settings, rule.Setting{
 		Name: row.name, Value: w.text(), File: r.at.File, Line: r.at.Line,
-		Apply: func(p *scheduler.Params) { row.set(p, value) },
+		Apply: func(p *rule.Params) { row.set(p, value) },
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"zsched/scheduler"
 	"zsched/scheduler/rule"
 )
 
@@ -22,8 +21,8 @@ const (
 )
 
 // reply reads one rule and adds it to the list.
-func (r *reader) reply(list *[]scheduler.ReplyRule, s *section) {
-	rule, err := parseReply(s.Reply)
+func (r *reader) reply(list *[]rule.ReplyRule, s *section) {
+	parsed, err := parseReply(s.Reply)
 	switch {
 	case err != nil:
 	case r.at.Column > 1:
@@ -35,8 +34,8 @@ func (r *reader) reply(list *[]scheduler.ReplyRule, s *section) {
 		r.fail("reply: %v", err)
 		return
 	}
-	rule.File, rule.Line = r.at.File, r.at.Line
-	*list = append(*list, rule)
+	parsed.File, parsed.Line = r.at.File, r.at.Line
+	*list = append(*list, parsed)
 }
 
 var errReply = errors.New(`a rule is: reply channel/host "EXPRESSION" ACTION`)
@@ -46,16 +45,16 @@ var errReply = errors.New(`a rule is: reply channel/host "EXPRESSION" ACTION`)
 //	reply smtp/*.example "^4\.7\.\d+ 421 " suspend 15m
 //
 // A quote after a backslash does not end the expression; both characters belong to it.
-func parseReply(line string) (rule scheduler.ReplyRule, err error) {
+func parseReply(line string) (parsed rule.ReplyRule, err error) {
 	rest := strings.TrimSpace(strings.TrimPrefix(line, "reply"))
 	pattern := rest[:max(0, strings.IndexAny(rest, " \t"))]
 	rest = strings.TrimSpace(rest[len(pattern):])
 	var found bool
-	if rule.Channel, rule.Host, found = strings.Cut(pattern, "/"); !found || rule.Host == "" {
-		rule.Host = "*"
+	if parsed.Channel, parsed.Host, found = strings.Cut(pattern, "/"); !found || parsed.Host == "" {
+		parsed.Host = "*"
 	}
 	if !strings.HasPrefix(rest, `"`) {
-		return rule, errReply
+		return parsed, errReply
 	}
 	end := 1
 	for end < len(rest) && rest[end] != '"' {
@@ -65,39 +64,39 @@ func parseReply(line string) (rule scheduler.ReplyRule, err error) {
 		end++
 	}
 	if end >= len(rest) {
-		return rule, errors.New("the quote of the expression is not closed")
+		return parsed, errors.New("the quote of the expression is not closed")
 	}
-	rule.Expression = rest[1:end]
-	compiled, err := regexp.Compile(rule.Expression)
+	parsed.Expression = rest[1:end]
+	compiled, err := regexp.Compile(parsed.Expression)
 	if err != nil {
 		var wrong *syntax.Error
 		if errors.As(err, &wrong) {
-			return rule, fmt.Errorf("expression: %s: %q", wrong.Code, wrong.Expr)
+			return parsed, fmt.Errorf("expression: %s: %q", wrong.Code, wrong.Expr)
 		}
-		return rule, fmt.Errorf("expression: %w", err)
+		return parsed, fmt.Errorf("expression: %w", err)
 	}
-	rule.Match = compiled.MatchString
+	parsed.Match = compiled.MatchString
 	action, _, _ := strings.Cut(rest[end+1:], "#")
 	words := strings.Fields(action)
-	rule.Action = strings.Join(words, " ")
-	return rule, parseAction(&rule, words)
+	parsed.Action = strings.Join(words, " ")
+	return parsed, parseAction(&parsed, words)
 }
 
 // actions are what a rule may do, with the number of words after the name.
 var actions = map[string]struct {
-	verb  scheduler.ReplyVerb
+	verb  rule.ReplyVerb
 	words int
 	form  string
 }{
-	"suspend":  {scheduler.ReplySuspend, 1, "suspend TIME"},
-	"slow":     {scheduler.ReplySlow, 2, "slow FACTOR TIME"},
-	"rate":     {scheduler.ReplyRate, 2, "rate N/TIME TIME"},
-	"defer":    {scheduler.ReplyDefer, 1, "defer TIME"},
-	"fail":     {scheduler.ReplyFail, 0, "fail"},
-	"postpone": {scheduler.ReplyPostpone, 1, "postpone TIME"},
+	"suspend":  {rule.ReplySuspend, 1, "suspend TIME"},
+	"slow":     {rule.ReplySlow, 2, "slow FACTOR TIME"},
+	"rate":     {rule.ReplyRate, 2, "rate N/TIME TIME"},
+	"defer":    {rule.ReplyDefer, 1, "defer TIME"},
+	"fail":     {rule.ReplyFail, 0, "fail"},
+	"postpone": {rule.ReplyPostpone, 1, "postpone TIME"},
 }
 
-func parseAction(rule *scheduler.ReplyRule, words []string) (err error) {
+func parseAction(parsed *rule.ReplyRule, words []string) (err error) {
 	if len(words) == 0 {
 		return errReply
 	}
@@ -111,22 +110,22 @@ func parseAction(rule *scheduler.ReplyRule, words []string) (err error) {
 	if len(words) != 1+known.words {
 		return fmt.Errorf("the action %s is written %q", words[0], known.form)
 	}
-	rule.Verb = known.verb
-	switch rule.Verb {
-	case scheduler.ReplySlow:
-		rule.Factor, err = strconv.ParseFloat(words[1], 64)
-		if err != nil || !(rule.Factor > 1 && rule.Factor <= maxFactor) {
+	parsed.Verb = known.verb
+	switch parsed.Verb {
+	case rule.ReplySlow:
+		parsed.Factor, err = strconv.ParseFloat(words[1], 64)
+		if err != nil || !(parsed.Factor > 1 && parsed.Factor <= maxFactor) {
 			return fmt.Errorf("the factor of slow must be above 1 and at most %d", maxFactor)
 		}
-	case scheduler.ReplyRate:
-		if rule.Rate, err = parseRate(words[1]); err != nil {
+	case rule.ReplyRate:
+		if parsed.Rate, err = parseRate(words[1]); err != nil {
 			return err
 		}
-	case scheduler.ReplyFail:
+	case rule.ReplyFail:
 		return nil
 	}
 	span := words[len(words)-1]
-	if rule.Span, err = parseSpan(span, time.Second, year); err != nil {
+	if parsed.Span, err = parseSpan(span, time.Second, year); err != nil {
 		return fmt.Errorf("%q: the time: %w", span, err)
 	}
 	return nil
@@ -135,7 +134,7 @@ func parseAction(rule *scheduler.ReplyRule, words []string) (err error) {
 // Replies is a file of reply rules. "#" begins a comment line.
 type Replies struct {
 	File  string // its path
-	Rules []scheduler.ReplyRule
+	Rules []rule.ReplyRule
 }
 
 // repliesFile is the path of a file of reply rules.
@@ -162,11 +161,11 @@ func readReplies(text string, r *reader) (Replies, error) {
 // TryReply returns the rules whose expression matches a reply, such as "421 4.7.0 try
 // later", in their order. For a thread, the first one that matches its channel and host
 // applies.
-func (f *File) TryReply(reply string) (rules []*scheduler.ReplyRule) {
+func (f *File) TryReply(reply string) (rules []*rule.ReplyRule) {
 	forms := rule.FormsOfReply(reply)
 	for i := range f.Scheduler.Replies {
-		if rule := &f.Scheduler.Replies[i]; rule.Matches(forms) {
-			rules = append(rules, rule)
+		if one := &f.Scheduler.Replies[i]; one.Matches(forms) {
+			rules = append(rules, one)
 		}
 	}
 	return rules

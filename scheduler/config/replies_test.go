@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 func TestReplyRules(t *testing.T) {
@@ -20,13 +20,13 @@ reply * "d" defer 90s
 reply smtp	"e" fail
 reply smtp "f" postpone 1d
 `)
-	want := []scheduler.ReplyRule{
-		{Channel: "smtp", Host: "*.example", Verb: scheduler.ReplySuspend, Span: 10 * time.Minute, Action: "suspend 10m"},
-		{Channel: "smtp", Host: "*", Verb: scheduler.ReplySlow, Factor: 2.5, Span: time.Hour, Action: "slow 2.5 1h"},
-		{Channel: "smtp", Host: "x", Verb: scheduler.ReplyRate, Rate: scheduler.Rate{Recipients: 100, Span: time.Minute}, Span: 2 * time.Hour, Action: "rate 100/1m 2h"},
-		{Channel: "*", Host: "*", Verb: scheduler.ReplyDefer, Span: 90 * time.Second, Action: "defer 90s"},
-		{Channel: "smtp", Host: "*", Verb: scheduler.ReplyFail, Action: "fail"},
-		{Channel: "smtp", Host: "*", Verb: scheduler.ReplyPostpone, Span: 24 * time.Hour, Action: "postpone 1d"},
+	want := []rule.ReplyRule{
+		{Channel: "smtp", Host: "*.example", Verb: rule.ReplySuspend, Span: 10 * time.Minute, Action: "suspend 10m"},
+		{Channel: "smtp", Host: "*", Verb: rule.ReplySlow, Factor: 2.5, Span: time.Hour, Action: "slow 2.5 1h"},
+		{Channel: "smtp", Host: "x", Verb: rule.ReplyRate, Rate: rule.Rate{Recipients: 100, Span: time.Minute}, Span: 2 * time.Hour, Action: "rate 100/1m 2h"},
+		{Channel: "*", Host: "*", Verb: rule.ReplyDefer, Span: 90 * time.Second, Action: "defer 90s"},
+		{Channel: "smtp", Host: "*", Verb: rule.ReplyFail, Action: "fail"},
+		{Channel: "smtp", Host: "*", Verb: rule.ReplyPostpone, Span: 24 * time.Hour, Action: "postpone 1d"},
 	}
 	rules := file.Scheduler.Replies
 	if len(rules) != len(want) {
@@ -47,7 +47,7 @@ reply smtp "f" postpone 1d
 }
 
 func TestReplyRulesWithMistakes(t *testing.T) {
-	for rule, want := range map[string]string{
+	for reply, want := range map[string]string{
 		`reply smtp suspend 1m`:              "a rule is",
 		`reply smtp "x`:                      "not closed",
 		`reply smtp "x\"`:                    "not closed",
@@ -67,7 +67,7 @@ func TestReplyRulesWithMistakes(t *testing.T) {
 		"reply smtp \"x\" hold 1h":           "is written \"postpone TIME\"",
 		"smtp command=x\nreply a b c \"d":    "a rule is",
 	} {
-		wantError(t, rule+"\nsmtp command=x\n", want)
+		wantError(t, reply+"\nsmtp command=x\n", want)
 	}
 }
 

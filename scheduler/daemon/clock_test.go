@@ -10,6 +10,7 @@ import (
 
 	"zsched/scheduler"
 	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestClockIsSet(t *testing.T) {
 	attemptsWith := func(by time.Duration) (attempts int64) {
 		synctest.Test(t, func(t *testing.T) {
-			h := daemontest.New(t, func(p *scheduler.Params) { p.Interval, p.IdleMax = 10*time.Minute, 24*time.Hour })
+			h := daemontest.New(t, func(p *rule.Params) { p.Interval, p.IdleMax = 10*time.Minute, 24*time.Hour })
 			var offset, tried atomic.Int64
 			h.Options.Clocks = func() scheduler.Now {
 				now := scheduler.At(time.Now())

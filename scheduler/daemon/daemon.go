@@ -60,6 +60,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/scheduler"
 	child "zsched/scheduler/agent"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 )
 
@@ -124,7 +125,7 @@ type AgentOptions struct {
 // Options are the parameters of New. Config, Rand, Spool and Agents.Start must
 // be set.
 type Options struct {
-	Config *scheduler.Config
+	Config *rule.Config
 	Rand   *rand.Rand
 	Spool  Spool
 	Agents AgentOptions
@@ -162,7 +163,7 @@ type Options struct {
 	Signals <-chan os.Signal
 	// Reload reads the configuration again (SIGUSR1). It is called outside the
 	// loop and may take its time.
-	Reload func() (*scheduler.Config, error)
+	Reload func() (*rule.Config, error)
 	// Reopen opens the log files again (SIGHUP). It does not wait.
 	Reopen func()
 	// Dump writes the queue to the rendezvous file (SIGUSR2). It does not wait.

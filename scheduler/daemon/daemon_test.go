@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/scheduler"
 	child "zsched/scheduler/agent"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 	"zsched/ta"
 )
@@ -97,7 +97,7 @@ func TestReusedNumberIsTakenWhenItsMessageHasLeft(t *testing.T) {
 
 func TestNamesWaitWhileManyAreBeingTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, func(p *scheduler.Params) { p.MaxThr = 10 })
+		h := daemontest.New(t, func(p *rule.Params) { p.MaxThr = 10 })
 		h.Run()
 		const total = 20 * daemon.MaxTaking
 		for first := 0; first < total; first += 256 {
@@ -227,7 +227,7 @@ func TestKeptMessageStaysAndIsNotTakenAgain(t *testing.T) {
 // if that is needed only for files that stay.
 func TestKeptMessageIsTagged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, func(p *scheduler.Params) { p.Marking = ta.SchedulerMarks })
+		h := daemontest.New(t, func(p *rule.Params) { p.Marking = ta.SchedulerMarks })
 		h.Options.Keep = true
 		h.Run()
 		h.Spool.Announce(1, "a.example")
@@ -245,7 +245,7 @@ func TestKeptMessageIsTagged(t *testing.T) {
 // However much the spool has to say at once, a turn deals with a piece of it.
 func TestManyResultsAreDealtWithInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, func(p *scheduler.Params) { p.QueueOnly = true })
+		h := daemontest.New(t, func(p *rule.Params) { p.QueueOnly = true })
 		d := daemon.New(h.Options)
 		var all []spool.Result
 		for i := range 3*daemon.MaxBatch + 1 {
@@ -265,7 +265,7 @@ func TestManyResultsAreDealtWithInPieces(t *testing.T) {
 // ETRN: a file in the spool asks for the mail of a host.
 func TestTriggerStartsAThreadThatOnlyQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, func(p *scheduler.Params) { p.QueueOnly = true })
+		h := daemontest.New(t, func(p *rule.Params) { p.QueueOnly = true })
 		h.Run()
 		h.Spool.Announce(1, "a.example")
 		time.Sleep(time.Hour)
@@ -287,7 +287,7 @@ func TestTriggerStartsAThreadThatOnlyQueues(t *testing.T) {
 // other defers. Nearly all messages are not loaded and are read again for each attempt.
 func TestReportWithoutATagIsNotForgottenWhenUnloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, func(p *scheduler.Params) { p.Expiry, p.Jitter = time.Hour, 0 })
+		h := daemontest.New(t, func(p *rule.Params) { p.Expiry, p.Jitter = time.Hour, 0 })
 		h.Options.Config.ActiveLimit = 2
 		attempts := map[string]map[string]int{"takes.example": {}, "defers.example": {}}
 		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {

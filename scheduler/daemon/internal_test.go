@@ -14,6 +14,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/scheduler"
 	child "zsched/scheduler/agent"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 	"zsched/ta"
 )
@@ -34,7 +35,7 @@ const (
 func TestChattyAgentIsHeardInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard int
-		d := New(Options{Config: new(scheduler.Config), Rand: rand.New(rand.NewPCG(1, 2))})
+		d := New(Options{Config: new(rule.Config), Rand: rand.New(rand.NewPCG(1, 2))})
 		l := &listener{daemon: d, agent: 1, known: closed(), log: zerolog.Nop(), limit: newOutputLimit()}
 		go func() {
 			var all []child.Event
@@ -116,7 +117,7 @@ func TestRerouteInPartFailsAsAWhole(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			log := new(bytes.Buffer)
 			d := New(Options{
-				Config: new(scheduler.Config), Rand: rand.New(rand.NewPCG(1, 2)), Log: zerolog.New(log), Verbose: true,
+				Config: new(rule.Config), Rand: rand.New(rand.NewPCG(1, 2)), Log: zerolog.New(log), Verbose: true,
 			})
 			d.loop.files.resubmits[5] = []int64{100, 150}
 			d.loop.files.resubmitted(spool.Resubmitted{Op: 5, Offsets: c.went, Recipients: c.states, Err: c.err})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // signal does what scheduler(8), "SIGNALS", says.
@@ -90,7 +91,7 @@ type Reload struct {
 }
 
 type reloaded struct {
-	config *scheduler.Config
+	config *rule.Config
 	err    error
 }
 
@@ -145,12 +146,12 @@ type startup struct {
 	over  bool
 	swept bool // the first sweep has ended
 	// config comes into force then (option -S); nil: nothing changes.
-	config *scheduler.Config
+	config *rule.Config
 }
 
 // frozenUntilLoaded returns the configuration with which a synchronous startup
 // begins: the given one, but no agent starts.
-func (d *Daemon) frozenUntilLoaded(c *scheduler.Config) *scheduler.Config {
+func (d *Daemon) frozenUntilLoaded(c *rule.Config) *rule.Config {
 	if !d.options.Synchronous || d.startup.over || c.Frozen {
 		return c
 	}

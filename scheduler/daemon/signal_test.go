@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 	"zsched/ta"
 )
@@ -212,9 +212,9 @@ func TestReloadChangesWhatIsInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
 		good := daemontest.OneClause(nil)
-		h.Options.Config = daemontest.OneClause(func(p *scheduler.Params) { p.Command = nil })
+		h.Options.Config = daemontest.OneClause(func(p *rule.Params) { p.Command = nil })
 		var bad error = errors.New("scheduler.cf:3:1: no such keyword")
-		h.Options.Reload = func() (*scheduler.Config, error) {
+		h.Options.Reload = func() (*rule.Config, error) {
 			time.Sleep(time.Second) // a name server is asked for a user, say
 			return good, bad
 		}

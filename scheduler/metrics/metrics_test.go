@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"zsched/mailq"
-	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -30,7 +30,7 @@ type harness struct {
 	reloaded func() (router, smtpserver bool)
 }
 
-func newHarness(t *testing.T, set func(*scheduler.Params)) *harness {
+func newHarness(t *testing.T, set func(*rule.Params)) *harness {
 	h := &harness{Harness: daemontest.New(t, set), t: t, stats: NewStats(), listener: make(pipeListener)}
 	h.Options.Observers = []daemon.Observer{h.stats}
 	return h
@@ -176,7 +176,7 @@ func TestReloadsOfTheRouterAndTheSMTPServer(t *testing.T) {
 // The time until the first job line is what is measured, however long it is.
 func TestFeedLatencyIsThatOfTheFirstJobLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, func(p *scheduler.Params) { p.MaxRing = 1 })
+		h := newHarness(t, func(p *rule.Params) { p.MaxRing = 1 })
 		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			time.Sleep(10 * time.Second)
 			a.ReportAll(job, ta.OK2, "delivered")
@@ -230,7 +230,7 @@ func TestAgesAreThoseOfThreads(t *testing.T) {
 func TestWindowsAndSuspensionsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var up atomic.Bool
-		h := newHarness(t, func(p *scheduler.Params) { p.Share = "sender" })
+		h := newHarness(t, func(p *rule.Params) { p.Share = "sender" })
 		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
 			if up.Load() {
 				a.ReportAll(job, ta.OK2, "delivered")

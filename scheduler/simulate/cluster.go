@@ -3,7 +3,7 @@ package simulate
 import (
 	"time"
 
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // The scene of two nodes with one limit (clustermax): what each has over time, and the
@@ -101,7 +101,7 @@ func runCluster(seed uint64, lostPart int) *clusterRun {
 	return r
 }
 
-func clusterParams(maxThr int) scheduler.Params {
+func clusterParams(maxThr int) rule.Params {
 	p := defaults()
 	p.MaxThr, p.MaxRing, p.ClusterMax = maxThr, clusterLimit, clusterLimit
 	return p

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // Several nodes with one limit (clustermax), and an outage of the store that divides
@@ -152,7 +153,7 @@ type clusterNode struct {
 }
 
 // newClusterNode makes a node without mail.
-func newClusterNode(s *clusterStore, name string, p scheduler.Params, lostPart int) *clusterNode {
+func newClusterNode(s *clusterStore, name string, p rule.Params, lostPart int) *clusterNode {
 	n := &clusterNode{Node: NewNode(s.Clock, p, nil, steady(2*time.Second, 3*time.Second)), name: name, store: s, lostPart: lostPart}
 	n.Wanted = n.want
 	s.Every(clusterReport, n.report)

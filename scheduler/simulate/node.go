@@ -7,6 +7,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -16,7 +17,7 @@ type Node struct {
 	*Clock
 	server Server
 	core   *scheduler.Scheduler
-	config scheduler.Config
+	config rule.Config
 
 	messages map[scheduler.MessageID]*Message
 	last     scheduler.MessageID // the last that was assigned
@@ -70,9 +71,9 @@ const (
 )
 
 // defaults are the parameters of scheduler.cf(5), except that no mail is retried.
-func defaults() scheduler.Params {
-	byN := scheduler.Feedback{Amount: 1, Per: scheduler.PerN}
-	return scheduler.Params{
+func defaults() rule.Params {
+	byN := rule.Feedback{Amount: 1, Per: rule.PerN}
+	return rule.Params{
 		Interval: noRetry, Retries: []int{1}, Jitter: 10, UID: -1, GID: -1, Marking: ta.AgentMarks,
 		MaxThr: 1, Sessions: 1, Quantum: 50,
 		PositiveFeedback: byN, NegativeFeedback: byN, CohortLimit: 1,
@@ -82,13 +83,13 @@ func defaults() scheduler.Params {
 }
 
 // NewNode returns a node with an empty queue. The weights of senders may be nil.
-func NewNode(c *Clock, p scheduler.Params, weights map[string]int, server Server) *Node {
+func NewNode(c *Clock, p rule.Params, weights map[string]int, server Server) *Node {
 	n := &Node{Clock: c, server: server, messages: make(map[scheduler.MessageID]*Message), Failure: ta.DeferAll}
 	command := []string{"smtp", "--sessions", "${sessions}"}
-	n.config = scheduler.Config{
+	n.config = rule.Config{
 		Defaults: p, Shares: weights, Cluster: p.ClusterMax > 0,
-		Clauses: []scheduler.Clause{{Channel: channel, Host: "*", Settings: []scheduler.Setting{
-			{Name: "command", Apply: func(p *scheduler.Params) { p.Command = command }},
+		Clauses: []rule.Clause{{Channel: channel, Host: "*", Settings: []rule.Setting{
+			{Name: "command", Apply: func(p *rule.Params) { p.Command = command }},
 		}}},
 	}
 	config := n.config
@@ -97,13 +98,13 @@ func NewNode(c *Clock, p scheduler.Params, weights map[string]int, server Server
 }
 
 // SetRules gives the node reply rules.
-func (n *Node) SetRules(rules ...scheduler.ReplyRule) {
+func (n *Node) SetRules(rules ...rule.ReplyRule) {
 	n.config.Replies = rules
 	n.Reload(n.config.Defaults, n.config.Shares)
 }
 
 // Reload gives the node a new configuration with these parameters and weights.
-func (n *Node) Reload(p scheduler.Params, weights map[string]int) {
+func (n *Node) Reload(p rule.Params, weights map[string]int) {
 	n.config.Defaults, n.config.Shares = p, weights
 	n.config.Clauses = slices.Clone(n.config.Clauses) // the core keeps what follows from a clause
 	config := n.config

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // Shaping (rate, rateburst, reply rules): what a destination is fed compared with what it is
@@ -71,7 +71,7 @@ func runShaping(seed uint64, rate int) *shapingRun {
 	c := NewClock(seed)
 	p := defaults()
 	p.MaxThr, p.MaxRing, p.Overfeed = 40, 40, 0
-	p.Rate, p.RateBurst = []scheduler.Rate{{Recipients: rate, Span: time.Minute}}, shapedBurst
+	p.Rate, p.RateBurst = []rule.Rate{{Recipients: rate, Span: time.Minute}}, shapedBurst
 	r := new(shapingRun)
 	n := NewNode(c, p, nil, func(d *Delivery) {
 		c.After(c.between(900*time.Millisecond, 1100*time.Millisecond), func() {
@@ -88,8 +88,8 @@ func runShaping(seed uint64, rate int) *shapingRun {
 		})
 	})
 	n.SetRules(
-		replyRule("slow down", "slow 4 5m", scheduler.ReplyRule{Verb: scheduler.ReplySlow, Factor: slowFactor, Span: slowSpan}),
-		replyRule("blocked", "suspend 2m", scheduler.ReplyRule{Verb: scheduler.ReplySuspend, Span: suspendSpan}),
+		replyRule("slow down", "slow 4 5m", rule.ReplyRule{Verb: rule.ReplySlow, Factor: slowFactor, Span: slowSpan}),
+		replyRule("blocked", "suspend 2m", rule.ReplyRule{Verb: rule.ReplySuspend, Span: suspendSpan}),
 	)
 	n.Fed = func(*Delivery) { r.fed = append(r.fed, c.Now()) }
 	n.submitMany(2000, "a@example.org", "host")
@@ -98,7 +98,7 @@ func runShaping(seed uint64, rate int) *shapingRun {
 }
 
 // replyRule completes a rule for replies that contain the words.
-func replyRule(words, action string, r scheduler.ReplyRule) scheduler.ReplyRule {
+func replyRule(words, action string, r rule.ReplyRule) rule.ReplyRule {
 	r.Channel, r.Host, r.Expression, r.Action = channel, "*", words, action
 	r.Match = func(reply string) bool { return strings.Contains(reply, words) }
 	return r

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // Waits: how long a message waits behind a load, with and without the rules about
@@ -91,8 +91,8 @@ var waitsScene = Scene{
 	Run: func(seed uint64) Result {
 		result := Result{}
 		for _, w := range waitCases {
-			without := func(p *scheduler.Params) { p.Share, p.Quantum, p.SlotCost = "none", 1_000_000, 0 }
-			mean, worst := w.measure(seed, func(*scheduler.Params) {})
+			without := func(p *rule.Params) { p.Share, p.Quantum, p.SlotCost = "none", 1_000_000, 0 }
+			mean, worst := w.measure(seed, func(*rule.Params) {})
 			plainMean, _ := w.measure(seed, without)
 			result.Figures = append(result.Figures,
 				atMost(w.name+": longest wait", 1, worst, w.most),
@@ -116,7 +116,7 @@ func (w *waitCase) withTrial(name string, ours, trial float64, why string) Figur
 
 // measure returns the mean and the longest wait over several times of arrival, in
 // seconds.
-func (w *waitCase) measure(seed uint64, set func(*scheduler.Params)) (mean, longest float64) {
+func (w *waitCase) measure(seed uint64, set func(*rule.Params)) (mean, longest float64) {
 	const arrivals = 10
 	for i := range arrivals {
 		c := NewClock(seed + uint64(i)<<32)

@@ -14,6 +14,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler"
+	"zsched/scheduler/rule"
 )
 
 // message is one with recipients at these offsets.
@@ -37,8 +38,8 @@ func some() *scheduler.Saved {
 			{Channel: "smtp", Host: "a host", SuspendedUntil: 1800000900, Step: 4, Dead: true, InRetryStep: true, Text: "gone"},
 			{Channel: "smtp", Host: "b.example", Window: 7, Success: 0.1, Failure: 1e-300, FailedCohorts: 2.5},
 			{Channel: "smtp", Host: "c.example", PaidAt: 1800000900, Site: "mx.example", SiteAt: 1800086400, Effects: []scheduler.SavedEffect{
-				{Rule: scheduler.ReplyKey{Channel: "smtp", Host: "*", Expression: `say "no"`, Action: "suspend 1h"}, Since: 1800000000, Until: 1800003600},
-				{Rule: scheduler.ReplyKey{Channel: "*", Host: "*", Expression: "slow", Action: "slow 2 1h"}, Since: 1800000001, Until: 1800003601},
+				{Rule: rule.ReplyKey{Channel: "smtp", Host: "*", Expression: `say "no"`, Action: "suspend 1h"}, Since: 1800000000, Until: 1800003600},
+				{Rule: rule.ReplyKey{Channel: "*", Host: "*", Expression: "slow", Action: "slow 2 1h"}, Since: 1800000001, Until: 1800003601},
 			}},
 		},
 		Rates: []scheduler.SavedRate{

@@ -14,8 +14,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/scheduler"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/rule"
 	"zsched/ta"
 )
 
@@ -39,7 +39,7 @@ type Harness struct {
 }
 
 // New makes a Harness with one clause, for every channel and host.
-func New(t *testing.T, set func(*scheduler.Params)) *Harness {
+func New(t *testing.T, set func(*rule.Params)) *Harness {
 	h := &Harness{
 		Began: time.Now(), Signals: make(chan os.Signal, 4), Ended: make(chan struct{}),
 		Log: new(Buffer), Stats: new(Buffer), t: t,
@@ -58,8 +58,8 @@ func New(t *testing.T, set func(*scheduler.Params)) *Harness {
 }
 
 // OneClause is a configuration with one clause, smtp/*.
-func OneClause(set func(*scheduler.Params)) *scheduler.Config {
-	p := scheduler.Params{
+func OneClause(set func(*rule.Params)) *rule.Config {
+	p := rule.Params{
 		Interval: time.Minute, Retries: []int{1, 1, 2, 3, 5, 8, 13, 21, 34},
 		Expiry: 72 * time.Hour, Expiry2: 24 * time.Hour,
 		MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"agent"}, UID: -1, GID: -1,
@@ -68,10 +68,10 @@ func OneClause(set func(*scheduler.Params)) *scheduler.Config {
 	if set != nil {
 		set(&p)
 	}
-	return &scheduler.Config{
-		Clauses: []scheduler.Clause{{
-			Channel: "smtp", Host: "*", Settings: []scheduler.Setting{{
-				Name: "command", Value: "agent", Apply: func(to *scheduler.Params) { *to = p },
+	return &rule.Config{
+		Clauses: []rule.Clause{{
+			Channel: "smtp", Host: "*", Settings: []rule.Setting{{
+				Name: "command", Value: "agent", Apply: func(to *rule.Params) { *to = p },
 			}},
 		}},
 		Defaults: p, ForkRate: 30,
