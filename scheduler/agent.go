@@ -288,14 +288,14 @@ func (d *dispatch) checkDeadline(a *agent) {
 	case a.state == idle:
 		d.closeAgent(a)
 	case a.state == starting:
-		d.noteAgent(Error, a, "has not said #hungry in "+firstHungryTimeout.String()+", sent SIGTERM")
+		d.logAgent(Error, a, "has not said #hungry in "+firstHungryTimeout.String()+", sent SIGTERM")
 		d.giveUpAgent(a)
 	default:
 		what := "made no progress on a job line for " + d.now.since(a.progressAt).Round(time.Second).String()
 		if timeout := a.ring.params.AgentTimeout; timeout == 0 || d.now < a.progressAt.after(timeout) {
 			what = "worked on a job line for " + d.now.since(a.oldestWork(d.now)).Round(time.Second).String()
 		}
-		d.noteAgent(Error, a, "has "+what+" with "+strconv.Itoa(len(a.lines))+" job lines, sent SIGTERM")
+		d.logAgent(Error, a, "has "+what+" with "+strconv.Itoa(len(a.lines))+" job lines, sent SIGTERM")
 		d.giveUpAgent(a)
 	}
 }
@@ -303,7 +303,7 @@ func (d *dispatch) checkDeadline(a *agent) {
 // agentFlooded ends an agent that floods the log.
 func (d *dispatch) agentFlooded(id AgentID) {
 	if a := d.agents[id]; a != nil && a.signals == 0 {
-		d.noteAgent(Error, a, "writes too much and makes no progress on a job line, sent SIGTERM")
+		d.logAgent(Error, a, "writes too much and makes no progress on a job line, sent SIGTERM")
 		d.giveUpAgent(a)
 	}
 }
@@ -367,7 +367,7 @@ func (d *dispatch) dropAgent(a *agent) {
 	d.dropRingWhenEmpty(r)
 }
 
-func (ag *agenda) noteAgent(severity Severity, a *agent, text string) {
+func (ag *agenda) logAgent(severity Severity, a *agent, text string) {
 	ag.do(Note{Severity: severity, Agent: a.id, Text: "agent for " + a.ring.channel.name + " " + text})
 }
 

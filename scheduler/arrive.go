@@ -39,7 +39,7 @@ func (dv *delivery) arrive(in *Message) {
 		return
 	}
 	dv.eachVertex(m, dv.enterQueue)
-	dv.eachVertex(m, dv.noteArrival)
+	dv.eachVertex(m, dv.recordArrival)
 	dv.holdArrived(m, in)
 	if dv.restoreOrders(m) {
 		return
@@ -109,7 +109,7 @@ func (q *queue) groupRecipients(m *message, in []ctlfile.OpenRecipient, flags re
 			latest, latestKey = v, key
 		}
 		q.addRecipient(v, r, flags)
-		q.noteDelays(v, r, m.modifiedAt)
+		q.rememberDelays(v, r, m.modifiedAt)
 		m.open++
 		if r.Class != 0 {
 			q.joinSet(m, r.Class, v, v.len()-1)
@@ -184,11 +184,11 @@ func (q *queue) enterQueue(v *vertex) {
 	q.makeDue(v)
 }
 
-// noteArrival notes for queries and the event log that a new vertex has come.
-func (q *queue) noteArrival(v *vertex) {
+// recordArrival records for queries and the event log that a new vertex has come.
+func (q *queue) recordArrival(v *vertex) {
 	q.threadOf(v).lastEventAt = q.date.second()
 	if v.state == blocked {
-		q.noteVertex(v, "blocked")
+		q.recordVertex(v, "blocked")
 	}
 }
 

@@ -82,7 +82,7 @@ func (q *queue) setClusterLimits(t *thread) {
 			x.share = &clusterShare{id: ClusterLimit{"clustermax", t.key.channel, t.key.host}, thread: t}
 		}
 		x.share.max = p.ClusterMax
-		q.noteDemand(x.share)
+		q.markDemand(x.share)
 	case x.share != nil:
 		q.dropShare(x.share)
 		x.share = nil
@@ -96,19 +96,19 @@ func (q *queue) setClusterLimits(t *thread) {
 func (q *queue) dropShare(c *clusterShare) {
 	c.thread, c.site = nil, nil
 	q.shares.Remove(c)
-	q.noteDemand(c)
+	q.markDemand(c)
 }
 
-// noteDemand makes sure that a change of the demand is reported before the Step ends.
-func (q *queue) noteDemand(c *clusterShare) {
+// markDemand makes sure that a change of the demand is reported before the Step ends.
+func (q *queue) markDemand(c *clusterShare) {
 	if !c.unsaid {
 		c.unsaid = true
 		q.unsaid = append(q.unsaid, c)
 	}
 }
 
-// noteHalted notes all demands if feeding has stopped or goes on.
-func (d *dispatch) noteHalted() {
+// markDemands marks all demands as changed if feeding has stopped or goes on.
+func (d *dispatch) markDemands() {
 	halted := d.halted()
 	if halted == d.saidHalted {
 		return
@@ -116,10 +116,10 @@ func (d *dispatch) noteHalted() {
 	d.saidHalted = halted
 	for _, t := range d.threadsInOrder() {
 		if x := t.shaping; x != nil && x.share != nil {
-			d.noteDemand(x.share)
+			d.markDemand(x.share)
 		}
 		if x := t.shaping; x != nil && x.site != nil && x.site.share != nil {
-			d.noteDemand(x.site.share)
+			d.markDemand(x.site.share)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (dv *delivery) addEffect(t *thread, st *ruleState, rep *ta.Report) {
 		i = len(x.effects) - 1
 	}
 	x.effects[i].since, x.effects[i].until = dv.now, until
-	dv.noteRule(t, st, rep)
+	dv.logRule(t, st, rep)
 	dv.updateEffects(t)
 	dv.updateThread(t)
 }
@@ -95,7 +95,7 @@ func (q *queue) updateEffects(t *thread) {
 		q.endRun(t)
 	}
 	if x.order == nil { // the event of an order is in the log already
-		q.noteThread(t, "suspended", q.shapingEnd(x))
+		q.recordThread(t, "suspended", q.shapingEnd(x))
 	}
 	q.considerUnloadingThread(t)
 }

@@ -14,8 +14,8 @@ type reply struct {
 	notary, text string
 }
 
-// noteOutcome reports the outcome of a recipient, in the words of Attempt.State.
-func (q *queue) noteOutcome(v *vertex, i int, state string, said reply) {
+// recordOutcome records the outcome of a recipient, in the words of Attempt.State.
+func (q *queue) recordOutcome(v *vertex, i int, state string, said reply) {
 	if !q.config.Events {
 		return
 	}
@@ -31,10 +31,10 @@ func (q *queue) noteOutcome(v *vertex, i int, state string, said reply) {
 	})
 }
 
-// noteDeferrals reports the recipients of an ended line that will be tried
+// recordDeferrals records the recipients of an ended line that will be tried
 // again. A nextAt of 0 means that no time is planned. The recipients must still
 // have the states that they had in the line.
-func (q *queue) noteDeferrals(v *vertex, nextAt instant) {
+func (q *queue) recordDeferrals(v *vertex, nextAt instant) {
 	if !q.config.Events {
 		return
 	}
@@ -64,9 +64,9 @@ func (q *queue) noteDeferrals(v *vertex, nextAt instant) {
 	}
 }
 
-// noteThread reports that a thread is not fed from now on. A nextAt of 0 means
+// recordThread records that a thread is not fed from now on. A nextAt of 0 means
 // that no end is planned.
-func (q *queue) noteThread(t *thread, state string, nextAt instant) {
+func (q *queue) recordThread(t *thread, state string, nextAt instant) {
 	if !q.config.Events {
 		return
 	}
@@ -77,24 +77,24 @@ func (q *queue) noteThread(t *thread, state string, nextAt instant) {
 	q.do(c)
 }
 
-// noteOrder reports that a thread with new mail is suspended by an order. The order itself
-// was reported when it was given.
-func (q *queue) noteOrder(key threadKey, o *HoldOrder) {
+// recordOrder records that a thread with new mail is suspended by an order. The order itself
+// was recorded when it was given.
+func (q *queue) recordOrder(key threadKey, o *HoldOrder) {
 	if q.config.Events {
 		q.do(Condition{State: "suspended", Channel: key.channel, Host: key.host, NextAt: o.Until, By: o.By, Why: o.Why})
 	}
 }
 
-// noteVertex reports that a vertex is in an unusual state from now on.
-func (q *queue) noteVertex(v *vertex, state string) {
+// recordVertex records that a vertex is in an unusual state from now on.
+func (q *queue) recordVertex(v *vertex, state string) {
 	if q.config.Events {
 		key := q.threadOf(v).key
 		q.do(Condition{State: state, Message: q.messageOf(v).id, Channel: key.channel, Host: key.host})
 	}
 }
 
-// noteReplyRule reports that a reply rule makes a message wait, or recipients of it fail.
-func (q *queue) noteReplyRule(v *vertex, rule *rule.ReplyRule) {
+// recordReplyRule records that a reply rule makes a message wait, or recipients of it fail.
+func (q *queue) recordReplyRule(v *vertex, rule *rule.ReplyRule) {
 	if q.config.Events {
 		key := q.threadOf(v).key
 		q.do(Condition{
@@ -104,12 +104,12 @@ func (q *queue) noteReplyRule(v *vertex, rule *rule.ReplyRule) {
 	}
 }
 
-// noteTouched reports that an order affects a message.
-func (q *queue) noteTouched(e *Ordered, m *message, recipients int) {
-	q.noteTouchedMessage(e, m.id, m.modifiedAt, recipients)
+// recordTouched records that an order affects a message.
+func (q *queue) recordTouched(e *Ordered, m *message, recipients int) {
+	q.recordTouchedMessage(e, m.id, m.modifiedAt, recipients)
 }
 
-func (q *queue) noteTouchedMessage(e *Ordered, id MessageID, modifiedAt date, recipients int) {
+func (q *queue) recordTouchedMessage(e *Ordered, id MessageID, modifiedAt date, recipients int) {
 	if q.config.Events {
 		q.do(Touched{
 			Message: id, ModifiedAt: modifiedAt.time(), Recipients: recipients, To: e.To,

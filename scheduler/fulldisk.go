@@ -29,8 +29,8 @@ func (s *Scheduler) Trouble() Trouble {
 	return Trouble{Reason: s.store.trouble.reason, Since: s.store.trouble.since.time(), Down: s.spoolDown, Writes: len(s.store.failed)}
 }
 
-// noteTrouble keeps the reason of a failed write, the last one, and when the first failed.
-func (dv *delivery) noteTrouble(e Failed) {
+// rememberTrouble keeps the reason of a failed write, the last one, and when the first failed.
+func (dv *delivery) rememberTrouble(e Failed) {
 	if !dv.spoolDown && len(dv.store.failed) == 0 {
 		dv.store.trouble.since = dv.date
 	}
@@ -42,7 +42,7 @@ func (dv *delivery) writeFailed(e Failed) {
 	p := dv.store.pending[e.Op]
 	switch {
 	case e.Op == 0 && e.SpoolDown:
-		dv.noteSpoolDown(0, e)
+		dv.stopFeeding(0, e)
 		return
 	case p == nil:
 		return
@@ -53,17 +53,17 @@ func (dv *delivery) writeFailed(e Failed) {
 		}
 		return
 	case e.SpoolDown:
-		dv.noteSpoolDown(p.id, e)
+		dv.stopFeeding(p.id, e)
 	}
 	if !dv.moveFailed(p, e) {
 		dv.repeatLater(p, e)
 	}
 }
 
-// noteSpoolDown stops the feeding until a probe succeeds, and says so once.
+// stopFeeding stops feeding until a probe succeeds, and logs it once.
 // The message is the one that showed it; 0: none.
-func (dv *delivery) noteSpoolDown(m MessageID, e Failed) {
-	dv.noteTrouble(e)
+func (dv *delivery) stopFeeding(m MessageID, e Failed) {
+	dv.rememberTrouble(e)
 	if dv.spoolDown {
 		return
 	}
@@ -75,7 +75,7 @@ func (dv *delivery) noteSpoolDown(m MessageID, e Failed) {
 // repeatLater keeps an action that failed, to issue it again.
 func (dv *delivery) repeatLater(p *pending, e Failed) {
 	if !e.SpoolDown {
-		dv.noteTrouble(e)
+		dv.rememberTrouble(e)
 		dv.do(Note{Severity: Error, Message: p.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
 		if !dv.store.retry.isPlanned() {
 			dv.plan(&dv.store.retry, dv.now.after(retryInterval))

@@ -132,7 +132,7 @@ func (s *Scheduler) holdOrdersEnded() {
 	for _, ref := range messages {
 		m := s.messages.At(ref)
 		vertices := s.openVertices(m)
-		s.noteTouched(&Ordered{Verb: VerbRelease, Name: VerbRelease.Name(), By: "scheduler", Why: holdEnded}, m, int(m.open))
+		s.recordTouched(&Ordered{Verb: VerbRelease, Name: VerbRelease.Name(), By: "scheduler", Why: holdEnded}, m, int(m.open))
 		s.releaseNow(m, vertices)
 	}
 	if len(messages) > 0 {

@@ -27,7 +27,7 @@ func (dv *delivery) agentHungry(id AgentID) {
 		dv.finishLine(a)
 	default:
 		progress = false
-		dv.noteAgent(Info, a, "said #hungry without a job line to answer")
+		dv.logAgent(Info, a, "said #hungry without a job line to answer")
 	}
 	if progress {
 		a.progressAt = dv.now

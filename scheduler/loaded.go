@@ -46,7 +46,7 @@ func (dv *delivery) notLoaded(e NotLoaded) {
 func (dv *delivery) stubsMissing(l *load, id MessageID, moved bool) {
 	u := &dv.unloaded
 	first := u.find(id)
-	dv.noteMissing(id, u.stubs.At(first).path(), moved)
+	dv.logMissing(id, u.stubs.At(first).path(), moved)
 	delete(dv.savedOrders, id)
 	dv.counts.Messages--
 	dv.counts.MessagesOut++

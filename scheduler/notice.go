@@ -111,9 +111,9 @@ func (dv *delivery) messageExpiry(m *message) date {
 	return first
 }
 
-// noteDelays notes what a recipient's N line says about delays: its NOTIFY, the
+// rememberDelays keeps what a recipient's N line says about delays: its NOTIFY, the
 // number of its notices of delay so far, and its deadline.
-func (ml *mail) noteDelays(v *vertex, in *ctlfile.OpenRecipient, modifiedAt date) {
+func (ml *mail) rememberDelays(v *vertex, in *ctlfile.OpenRecipient, modifiedAt date) {
 	wanted := in.Notify.Wants(ctlfile.NotifyDelay) && len(ml.threadOf(v).params.ReportTimes) > 0
 	if !wanted && !in.DeliverBy.Given {
 		return

@@ -123,7 +123,7 @@ func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 	if n == 0 || e.DryRun {
 		return n
 	}
-	dv.noteTouched(e, m, n)
+	dv.recordTouched(e, m, n)
 	switch e.Verb {
 	case VerbRetry:
 		for _, v := range touched {

@@ -189,7 +189,7 @@ func (d *dispatch) serve(a *agent, p pick) {
 	d.counts.Sessions++
 	t.busy++
 	t.agents = append(t.agents, a)
-	d.noteSiteSession(t, 1)
+	d.countSiteSession(t, 1)
 	a.ring.sessions.Busy++
 	a.ring.channel.sessions.Busy++
 	d.feed(a, p)

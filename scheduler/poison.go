@@ -18,7 +18,7 @@ func (dv *delivery) agentExited(e AgentExited) {
 	}
 	expected := a.state == closing && (len(a.lines) == 0 || a.reports && a.ended)
 	if !expected {
-		dv.noteAgent(Warning, a, "is gone: "+e.Status)
+		dv.logAgent(Warning, a, "is gone: "+e.Status)
 	}
 	if a.state == starting {
 		why := "the agent ended before its first #hungry: " + e.Status
@@ -62,12 +62,12 @@ func (dv *delivery) revokeLine(l *line, why readReason, pid int) {
 // counts as an attempt too.
 func (q *queue) poisonVertex(v *vertex) {
 	q.countAttempts(v)
-	q.noteDeferrals(v, 0)
+	q.recordDeferrals(v, 0)
 	q.reopenRecipients(v)
 	q.setState(v, poisoned, 0)
 	key := q.threadOf(v).key
 	q.do(Note{Severity: Error, Message: q.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
 		key.host + " died on it three times running: put aside until a retry, a reload, a release or a restart"})
-	q.noteVertex(v, "poisoned")
+	q.recordVertex(v, "poisoned")
 	q.planWake(v)
 }

@@ -108,9 +108,9 @@ func (dv *delivery) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report
 	}
 	if l.noted != r {
 		l.noted = r
-		dv.noteReplyRule(v, r)
+		dv.recordReplyRule(v, r)
 	}
-	dv.noteRule(t, st, rep)
+	dv.logRule(t, st, rep)
 }
 
 // delayingRule returns the rule of a last report that makes a message wait: the one of
@@ -176,9 +176,9 @@ func (dv *delivery) takeRuleStep(v *vertex, by *rule.ReplyRule) bool {
 // the same thread.
 const ruleNoteInterval = time.Minute
 
-// noteRule logs that a rule has matched, at most once in ruleNoteInterval for a
+// logRule logs that a rule has matched, at most once in ruleNoteInterval for a
 // thread.
-func (dv *delivery) noteRule(t *thread, st *ruleState, rep *ta.Report) {
+func (dv *delivery) logRule(t *thread, st *ruleState, rep *ta.Report) {
 	x := dv.obtainShaping(t)
 	if x.noted == st.rule && x.notedAt.after(ruleNoteInterval) > dv.now {
 		return

@@ -21,7 +21,7 @@ func (dv *delivery) agentReported(id AgentID, rep *ta.Report) {
 	}
 	l, v, i := dv.findReported(a, rep)
 	if v == nil {
-		dv.noteAgent(Warning, a, "reported on "+strconv.FormatUint(rep.Message, 10)+"/"+
+		dv.logAgent(Warning, a, "reported on "+strconv.FormatUint(rep.Message, 10)+"/"+
 			strconv.FormatInt(rep.Offset, 10)+", which it was not given or which is done: dropped")
 		return
 	}
@@ -30,7 +30,7 @@ func (dv *delivery) agentReported(id AgentID, rep *ta.Report) {
 		l.unreported--
 	}
 	if rep.Site != "" {
-		dv.noteSite(dv.threadOf(v), rep.Site)
+		dv.rememberSite(dv.threadOf(v), rep.Site)
 	}
 	switch rep.Status {
 	case ta.OK, ta.OK2, ta.OK3:
@@ -97,7 +97,7 @@ func (dv *delivery) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 		dv.messageOf(v).flags |= owesNotice
 	}
 	r.flags &^= hasFailed
-	dv.noteUntagged(v, &mark)
+	dv.rememberUntagged(v, &mark)
 	dv.account(v, i, statusWord(rep.Status), reply{a.id, string(rep.Notary), rep.Text})
 	dv.endRecipient(v, i, mark, true)
 }
@@ -117,14 +117,14 @@ func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report, ta
 		}
 	}
 	r.flags |= hasFailed
-	dv.noteUntagged(v, &mark)
+	dv.rememberUntagged(v, &mark)
 	dv.account(v, i, statusWord(rep.Status), reply{a.id, string(rep.Notary), rep.Text})
 	dv.endRecipient(v, i, mark, false)
 }
 
-// noteUntagged notes that only the core knows an outcome, until the agent has tagged
+// rememberUntagged keeps in mind that only the core knows an outcome, until the agent has tagged
 // the recipient. An outcome with a d line is in the file even without its tag.
-func (ml *mail) noteUntagged(v *vertex, mark *ctlfile.Mark) {
+func (ml *mail) rememberUntagged(v *vertex, mark *ctlfile.Mark) {
 	if mark.LeaveTag && !mark.Diagnose {
 		ml.messageOf(v).flags |= untagged
 	}
@@ -146,7 +146,7 @@ func (dv *delivery) account(v *vertex, i int, state string, said reply) {
 		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
 		State: state, Channel: t.key.channel, Host: t.key.host,
 	})
-	dv.noteOutcome(v, i, state, said)
+	dv.recordOutcome(v, i, state, said)
 }
 
 // statusWord returns the status in the words of the statistics log.

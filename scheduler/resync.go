@@ -30,7 +30,7 @@ func (dv *delivery) agentResync(id AgentID, message MessageID) {
 		dv.revokeLine(l, foundNothing, 0)
 		return
 	}
-	dv.noteAgent(Info, a, "asked to resync "+strconv.FormatUint(uint64(message), 10)+", which it was not given")
+	dv.logAgent(Info, a, "asked to resync "+strconv.FormatUint(uint64(message), 10)+", which it was not given")
 }
 
 // readAgain keeps a vertex from being fed until its file has been read.
@@ -138,7 +138,7 @@ func (dv *delivery) vertexRead(v *vertex, locked bool) {
 	v.readReason = noReason
 	switch {
 	case dv.wholeOrder(v) != 0:
-		dv.noteDeferrals(v, 0)
+		dv.recordDeferrals(v, 0)
 		dv.reopenRecipients(v)
 		dv.setState(v, blocked, 0)
 	case locked:
@@ -200,11 +200,11 @@ func (ml *mail) wasReported(v *vertex) bool {
 
 // fileMissing drops a message whose control file is gone, or was moved by the spool.
 func (dv *delivery) fileMissing(m *message, moved bool) {
-	dv.noteMissing(m.id, dv.path(m), moved)
+	dv.logMissing(m.id, dv.path(m), moved)
 	dv.dropMessage(m)
 }
 
-func (q *queue) noteMissing(id MessageID, path string, moved bool) {
+func (q *queue) logMissing(id MessageID, path string, moved bool) {
 	if !moved {
 		q.do(Note{Severity: Warning, Message: id, Text: "its control file is gone, dropped: " + path})
 	}

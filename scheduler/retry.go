@@ -69,7 +69,7 @@ func (q *queue) suspend(t *thread, till instant) {
 		t.shaping.told = nil
 	}
 	q.planResume(t)
-	q.noteThread(t, "suspended", till)
+	q.recordThread(t, "suspended", till)
 	q.updateThread(t)
 	q.considerUnloadingThread(t)
 }
@@ -127,7 +127,7 @@ func (ml *mail) reopenRecipients(v *vertex) {
 // postpone makes the vertex wait until the given time; in a queueonly thread it
 // waits for the next run. Recipients past their expiry expire here.
 func (dv *delivery) postpone(v *vertex, till instant) {
-	dv.noteDeferrals(v, till)
+	dv.recordDeferrals(v, till)
 	dv.reopenRecipients(v)
 	dv.setState(v, waiting, till)
 	if dv.wholeOrder(v) != 0 {

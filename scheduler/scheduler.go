@@ -212,7 +212,7 @@ func (s *Scheduler) Step(now Now, e Event) []Action {
 	if len(s.unloaded.candidates) > 0 {
 		s.unloadCandidates()
 	}
-	s.noteHalted()
+	s.markDemands()
 	s.dispatchDirty()
 	s.loadMail()
 	s.sayDemand()

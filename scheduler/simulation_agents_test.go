@@ -93,7 +93,7 @@ func (h *harness) report(a *simAgent, id MessageID, offset int64, status ta.Stat
 	}
 	given := slices.ContainsFunc(a.given, func(l simLine) bool { return l.id == id && slices.Contains(l.offsets, offset) })
 	if f := h.files[id]; f != nil && given && status.Final() {
-		f.noteOutcome(offset, status <= ta.OK3)
+		f.recordOutcome(offset, status <= ta.OK3)
 	}
 	h.step(AgentReported{Agent: a.id, Report: rep})
 }

@@ -15,9 +15,9 @@ type simFile struct {
 	done       map[int64]bool
 }
 
-// noteOutcome notes an outcome. A success counts for all alternatives of its
+// recordOutcome notes an outcome. A success counts for all alternatives of its
 // class.
-func (f *simFile) noteOutcome(offset int64, success bool) {
+func (f *simFile) recordOutcome(offset int64, success bool) {
 	f.done[offset] = true
 	for _, r := range f.recipients {
 		if r.Offset == offset && r.Class > 0 && success {
@@ -70,7 +70,7 @@ func (h *harness) mark(a Mark) {
 			f.noteDelay(m.Offset, m.Delays)
 			continue
 		}
-		f.noteOutcome(m.Offset, m.Tag == ctlfile.Delivered)
+		f.recordOutcome(m.Offset, m.Tag == ctlfile.Delivered)
 	}
 	h.step(Done{Op: a.Op})
 }
@@ -88,7 +88,7 @@ func (h *harness) read(a Read) {
 	for _, r := range f.recipients {
 		tag := f.tags[r.Offset]
 		if tag != ctlfile.Open {
-			f.noteOutcome(r.Offset, tag == ctlfile.Delivered)
+			f.recordOutcome(r.Offset, tag == ctlfile.Delivered)
 		} else if h.chance(3) {
 			tag = ctlfile.Locked
 		}
@@ -115,7 +115,7 @@ func (h *harness) loadAgain(a Load) {
 	delivered := make(map[int]bool)
 	for _, r := range f.recipients {
 		if tag := f.tags[r.Offset]; tag != ctlfile.Open {
-			f.noteOutcome(r.Offset, tag == ctlfile.Delivered)
+			f.recordOutcome(r.Offset, tag == ctlfile.Delivered)
 			delivered[r.Class] = delivered[r.Class] || r.Class > 0 && tag == ctlfile.Delivered
 		}
 	}
@@ -144,7 +144,7 @@ func (h *harness) finish(a Finish) {
 		h.t.Fatalf("message %d is finished and does not exist", a.Message)
 	}
 	if a.Untagged != 0 {
-		f.noteOutcome(a.Untagged, a.Tag == ctlfile.Delivered)
+		f.recordOutcome(a.Untagged, a.Tag == ctlfile.Delivered)
 	}
 	for _, r := range f.recipients {
 		if !f.done[r.Offset] {

@@ -40,8 +40,8 @@ type site struct {
 	want  int           // sessions that its threads could use, busy ones included
 }
 
-// noteSite keeps what an agent has reported about the site of a thread.
-func (q *queue) noteSite(t *thread, name string) {
+// rememberSite keeps what an agent has reported about the site of a thread.
+func (q *queue) rememberSite(t *thread, name string) {
 	if name == "" {
 		return
 	}
@@ -200,8 +200,8 @@ func (q *queue) offerSite(s *site) {
 	})
 }
 
-// noteSiteSession notes that a session of the thread has begun (n is 1) or ended (-1).
-func (q *queue) noteSiteSession(t *thread, n int) {
+// countSiteSession counts a session of the thread that has begun (n is 1) or ended (-1).
+func (q *queue) countSiteSession(t *thread, n int) {
 	x := t.shaping
 	if x == nil || x.site == nil {
 		return
@@ -254,7 +254,7 @@ func (q *queue) leaveSiteShare(s *site, x *shaping) {
 
 func (q *queue) setSiteShare(s *site) {
 	s.share.max = slices.Min(slices.Collect(maps.Keys(s.maxes)))
-	q.noteDemand(s.share)
+	q.markDemand(s.share)
 }
 
 // updateSiteWant counts what a thread could use at its site.
@@ -267,6 +267,6 @@ func (q *queue) updateSiteWant(t *thread) {
 	x.site.want += want - x.siteWant
 	x.siteWant = want
 	if x.site.share != nil {
-		q.noteDemand(x.site.share)
+		q.markDemand(x.site.share)
 	}
 }

@@ -100,7 +100,7 @@ func (d *dispatch) agentFailed(e AgentFailed) {
 	if a == nil {
 		return
 	}
-	d.noteAgent(Error, a, "cannot be started: "+e.Reason)
+	d.logAgent(Error, a, "cannot be started: "+e.Reason)
 	d.countStartFailure(a.ring, e.Reason)
 	d.dropAgent(a)
 }

@@ -79,7 +79,7 @@ func (s *Scheduler) stopDeadline() {
 	s.plan(&s.stop.deadline, s.now.after(timeout))
 	for _, a := range s.agentsInOrder() {
 		if a.signals == 0 && !a.locked {
-			s.noteAgent(Warning, a, "has not exited and has "+strconv.Itoa(len(a.lines))+" job lines open, sent SIGTERM")
+			s.logAgent(Warning, a, "has not exited and has "+strconv.Itoa(len(a.lines))+" job lines open, sent SIGTERM")
 			s.killAgent(a)
 		}
 	}
@@ -100,7 +100,7 @@ func (s *Scheduler) endStop() {
 		if a.givenUp {
 			what = "was sent SIGTERM before the stop"
 		}
-		s.noteAgent(Warning, a, what+" and does not exit, sent SIGKILL")
+		s.logAgent(Warning, a, what+" and does not exit, sent SIGKILL")
 		s.do(Kill{Agent: a.id, Hard: true})
 		a.signals = 2
 	}

@@ -210,7 +210,7 @@ func (dv *delivery) killRecipients(v *vertex, chosen func(*recipient) bool) {
 		hadTurn := r.state != standby
 		r.state = writing
 		dv.clearDiagnostic(r)
-		dv.noteOutcome(v, i, "killed", reply{})
+		dv.recordOutcome(v, i, "killed", reply{})
 		if set, place := dv.exclusiveSetOf(m, v, i); set != nil && hadTurn {
 			dv.promote(set, place)
 		}

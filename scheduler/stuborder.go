@@ -91,7 +91,7 @@ func (dv *delivery) orderStubs(e *Ordered, first stubRef, targets []Target) (n i
 	if n == 0 || e.DryRun {
 		return n
 	}
-	dv.noteTouchedMessage(e, id, dv.unloaded.stubs.At(first).modifiedAt, n)
+	dv.recordTouchedMessage(e, id, dv.unloaded.stubs.At(first).modifiedAt, n)
 	switch e.Verb {
 	case VerbRetry:
 		for _, ref := range touched {

@@ -130,7 +130,7 @@ func (q *queue) obtainThread(key threadKey) *thread {
 	if order != nil {
 		q.obtainShaping(t).order = order
 		q.updateEffects(t)
-		q.noteOrder(key, order)
+		q.recordOrder(key, order)
 	}
 	q.restoreThread(t)
 	q.askDestination(t)
@@ -166,7 +166,7 @@ func (q *queue) assignRing(t *thread) {
 		q.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
 	}
 	if r == nil && (t.params == nil || t.ring != nil) {
-		q.noteThread(t, "blocked", 0)
+		q.recordThread(t, "blocked", 0)
 	}
 	if t.params != nil && t.params.InitialConcurrency != params.InitialConcurrency {
 		t.window = limit.Window{Dead: t.window.Dead}
@@ -292,7 +292,7 @@ func (q *queue) updateThread(t *thread) {
 	if x := t.shaping; x != nil {
 		q.updateGate(t)
 		if x.share != nil {
-			q.noteDemand(x.share)
+			q.markDemand(x.share)
 		}
 		if x.site != nil {
 			q.updateSiteWant(t)

@@ -90,7 +90,7 @@ func (dv *delivery) destinationAnswered(t *thread, recent bool) {
 	default:
 		before := t.windowSize()
 		t.window.Succeed(t.params.WindowRules(), t.busy)
-		dv.noteFeedback(t, "success")
+		dv.logFeedback(t, "success")
 		if t.windowSize() != before {
 			dv.updateThread(t)
 		}
@@ -102,7 +102,7 @@ func (dv *delivery) destinationAnswered(t *thread, recent bool) {
 // next step of its retries.
 func (dv *delivery) destinationFailed(t *thread) {
 	if !t.window.Fail(t.params.WindowRules()) {
-		dv.noteFeedback(t, "failure")
+		dv.logFeedback(t, "failure")
 		dv.updateThread(t)
 		return
 	}
@@ -110,7 +110,7 @@ func (dv *delivery) destinationFailed(t *thread) {
 	dv.counts.Suspensions++
 	dv.suspend(t, dv.now.after(dv.suspensionLength(t)))
 	dv.tellDead(t)
-	dv.noteFeedback(t, "dead")
+	dv.logFeedback(t, "dead")
 }
 
 // revive makes a dead thread alive and ends its suspension. The mail that failed
@@ -122,7 +122,7 @@ func (dv *delivery) revive(t *thread, size int) {
 	if t.suspendedUntil != 0 {
 		t.suspendedUntil = dv.now
 	}
-	dv.noteFeedback(t, "revived")
+	dv.logFeedback(t, "revived")
 	if t.revivable > 0 {
 		dv.beginUpdate(t, pullForward)
 		return
@@ -134,8 +134,8 @@ func (dv *delivery) revive(t *thread, size int) {
 	dv.updateThread(t)
 }
 
-// noteFeedback logs one feedback and the window after it (feedbacklog).
-func (ag *agenda) noteFeedback(t *thread, what string) {
+// logFeedback logs one feedback and the window after it (feedbacklog).
+func (ag *agenda) logFeedback(t *thread, what string) {
 	if !t.params.FeedbackLog {
 		return
 	}

@@ -237,7 +237,7 @@ func (d *Daemon) perform(a scheduler.Action) {
 	case scheduler.Complete:
 		d.complete(a)
 	case scheduler.Undone:
-		l.noteUndone(a)
+		l.rememberUndone(a)
 	case scheduler.Note:
 		d.note(a)
 	case scheduler.Want, scheduler.Draw, scheduler.Destination:

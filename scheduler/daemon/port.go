@@ -69,7 +69,7 @@ func (l *Loop) Order(e scheduler.Ordered) scheduler.Answer {
 // maxUndone bounds Loop.undone.
 const maxUndone = 1000
 
-func (l *Loop) noteUndone(a scheduler.Undone) {
+func (l *Loop) rememberUndone(a scheduler.Undone) {
 	l.undoneEver++
 	if l.undone = append(l.undone, a); len(l.undone) > maxUndone {
 		l.undone = l.undone[1:]

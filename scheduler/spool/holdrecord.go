@@ -87,20 +87,20 @@ func (s *Spool) LoadHolds() (records []HoldRecord, err error) {
 // ErrDamagedHolds says that a hold record is damaged, or a list of version 0.9.
 var ErrDamagedHolds = errors.New("damaged, so holds and their ends may be missing")
 
-// readHolds reads all records, the oldest first, and notes which messages they name.
+// readHolds reads all records, the oldest first, and remembers which messages they name.
 func (s *Spool) readHolds() (records []HoldRecord, err error) {
 	if records, err = s.readRecords(); err != nil {
 		return nil, err
 	}
 	s.holds.messages, s.holds.readAt = make(map[uint64]recordedHold), time.Now()
 	for i := range records {
-		s.holds.note(&records[i])
+		s.holds.remember(&records[i])
 	}
 	return records, nil
 }
 
-// note notes the messages of a record.
-func (h *holds) note(r *HoldRecord) {
+// remember remembers the messages of a record.
+func (h *holds) remember(r *HoldRecord) {
 	if h.messages == nil {
 		return
 	}
@@ -152,7 +152,7 @@ func (s *Spool) writeHold(r *HoldRecord) error {
 	if err := s.writeRecord(r); err != nil {
 		return err
 	}
-	s.holds.note(r)
+	s.holds.remember(r)
 	return nil
 }
 
