@@ -85,7 +85,7 @@ cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/r
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv cobra pflag x/sys
 cmd/mailq/top:            mailq mailq/client mailq/report internal/text tcell tview
 cmd/ctlfile:              ctlfile queue ta internal/header internal/version pflag
-cmd/xferd:                scheduler/config internal/certificate internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
+cmd/xferd:                queue scheduler/config internal/certificate internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
 cmd/smtpserver:           router/table queue smtpserver internal/units internal/certificate internal/text internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/router:               router router/table internal/text internal/version internal/zenv zerolog pflag

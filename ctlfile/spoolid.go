@@ -5,6 +5,7 @@ package ctlfile
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -47,6 +48,12 @@ func Number(name string) (n uint64, ok bool) {
 	}
 	n, err := strconv.ParseUint(name[:end], 10, 64)
 	return n, err == nil && n > 0
+}
+
+// SpoolNumber returns the number of the message that has a spoolid. The number alone, as the
+// router's files have it, counts as well.
+func SpoolNumber(spoolID string) (n uint64, ok bool) {
+	return Number(strings.TrimPrefix(spoolID, "S"))
 }
 
 // HashDir returns the path of message n's hash directory below transport/ and

@@ -19,7 +19,7 @@ import (
 )
 
 // copies reports whether the messages are copies, and not the router's submissions.
-func (c *Committer) copies() bool { return c.staging != routerStaging }
+func (c *Committer) copies() bool { return c.staging != RouterStaging }
 
 // claim makes the files of copies durable and claims them. It returns false if it is not
 // known which of them are claimed.
@@ -95,7 +95,7 @@ func (c *Committer) Finish(claimed func(spoolID, source string) (bool, error)) e
 	}
 	for _, name := range names {
 		spoolID, source, _ := strings.Cut(name, ",")
-		n, ok := ctlfile.Number(strings.TrimPrefix(spoolID, "S"))
+		n, ok := ctlfile.SpoolNumber(spoolID)
 		if !ok {
 			continue
 		}
@@ -138,7 +138,7 @@ func (c *Committer) finish(staged, spoolID string, n uint64, keep bool) error {
 // that has the same inode. The sender may have changed the time of one that counts.
 func (c *Committer) findCopy(place, spoolID string, n uint64, keep bool) (below string, published bool, err error) {
 	transport, base := filepath.Join(c.office, "transport"), strconv.FormatUint(n, 10)
-	if postoffice.Exists(postoffice.WorkingDir, filepath.Join(transport, routerStaging, base)) {
+	if postoffice.Exists(postoffice.WorkingDir, filepath.Join(transport, RouterStaging, base)) {
 		return "", false, nil
 	}
 	for levels := range hashLevels {

@@ -18,7 +18,7 @@ import (
 
 // OpenRouter returns the Committer of the router. Close ends it.
 func OpenRouter(office string, levels int) (*Committer, error) {
-	return open(office, levels, routerStaging)
+	return open(office, levels, RouterStaging)
 }
 
 // OpenCopies returns a Committer for copies of mail in the queue. Close ends it.
@@ -28,20 +28,20 @@ func OpenCopies(office string, levels int) (*Committer, error) {
 
 // OpenArrivals returns a Committer for mail that other nodes move here. Close ends it.
 func OpenArrivals(office string, levels int) (*Committer, error) {
-	return open(office, levels, ".xfer")
+	return open(office, levels, XferStaging)
 }
 
 // The directories of staged control files, below transport/. The scheduler removes what a crash
 // has left of Submit.
 const (
-	routerStaging = ".router"
+	RouterStaging = ".router"
 	copyStaging   = ".scheduler"
-	xferStaging   = ".xfer"
+	XferStaging   = ".xfer"
 	SubmitStaging = ".submit"
 )
 
 // StagingDirs are all of them.
-var StagingDirs = [...]string{routerStaging, copyStaging, xferStaging, SubmitStaging}
+var StagingDirs = [...]string{RouterStaging, copyStaging, XferStaging, SubmitStaging}
 
 func open(office string, levels int, staging string) (*Committer, error) {
 	c := &Committer{office: office, Levels: levels, staging: staging, Step: func(string) {}}

@@ -9,6 +9,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"zsched/internal/process"
+	"zsched/queue"
 )
 
 // A router whose directory was replaced takes nothing from the new one, and ends.
@@ -17,7 +18,7 @@ func TestRouterEndsWhenADirectoryIsReplaced(t *testing.T) {
 		o := newOffice(t, 0)
 		o.write("router/1", "from <s@a.example>\nto <x@b.example>\nenv-end\n\nbody\n")
 		r := o.router()
-		claim, err := process.NewClaim(o.dir, "router", process.RouterDir, queueDirs[:]...)
+		claim, err := process.NewClaim(o.dir, "router", queue.RouterStaging, queueDirs[:]...)
 		if err != nil {
 			t.Fatal(err)
 		}

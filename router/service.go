@@ -20,6 +20,7 @@ import (
 	"zsched/internal/postoffice"
 	"zsched/internal/process"
 	"zsched/internal/zenv"
+	"zsched/queue"
 	"zsched/router/table"
 )
 
@@ -106,7 +107,7 @@ func New(o Options) (*Service, error) {
 func (r *Service) Run(signals <-chan os.Signal, once bool) (err error) {
 	defer r.queue.Close()
 	defer r.syslog.Close()
-	if r.queue.claim, err = process.NewClaim(r.queue.dir, "router", process.RouterDir, queueDirs[:]...); err != nil {
+	if r.queue.claim, err = process.NewClaim(r.queue.dir, "router", queue.RouterStaging, queueDirs[:]...); err != nil {
 		return err
 	}
 	defer r.queue.claim.Close()

@@ -27,6 +27,7 @@ import (
 	"zsched/internal/text"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
+	"zsched/queue"
 	"zsched/scheduler/config"
 	"zsched/xfer"
 	"zsched/xfer/receiver"
@@ -108,7 +109,7 @@ func serve(o *options, log zerolog.Logger) error {
 	}
 	// Before anything of the postoffice is read: the files that a start cleans up may be
 	// those that another xferd is writing.
-	claim, err := process.NewClaim(o.postoffice, "xferd", process.XferdDir, "transport", "queue")
+	claim, err := process.NewClaim(o.postoffice, "xferd", queue.XferStaging, "transport", "queue")
 	if err != nil {
 		return err
 	}

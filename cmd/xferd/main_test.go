@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"zsched/internal/process"
+	"zsched/queue"
 )
 
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"xferd": main}) }
@@ -68,7 +69,7 @@ func TestASecondXferdTouchesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first, err := process.NewClaim(office, "xferd", process.XferdDir)
+	first, err := process.NewClaim(office, "xferd", queue.XferStaging)
 	if err != nil {
 		t.Fatal(err)
 	}

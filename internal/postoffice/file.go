@@ -89,6 +89,20 @@ func Replace(fromDir int, from string, toDir int, to string) error {
 	return renameat(fromDir, from, toDir, to, 0)
 }
 
+// ReplaceFile replaces a small file, or creates it. The contents are on disk before they have
+// its name; the caller syncs the directory. temp is the name until then, and is removed after
+// an error.
+func ReplaceFile(dir int, temp, path string, text []byte) error {
+	err := WriteFile(dir, temp, text, true)
+	if err == nil {
+		err = Replace(dir, temp, dir, path)
+	}
+	if err != nil {
+		_ = Remove(dir, temp)
+	}
+	return err
+}
+
 // Publish is Rename into a directory in which other processes may create names at
 // any moment. A crash on a file system without renameat2(2) can leave the file
 // with both names. The error is an *os.LinkError.

@@ -18,12 +18,6 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// The staging directories of daemons in a postoffice.
-const (
-	RouterDir = "transport/.router"
-	XferdDir  = "transport/.xfer"
-)
-
 // Claim is the right of one daemon of a kind to work in a postoffice: a lock on its staging
 // directory, which ends with the process. The directory is what two daemons would spoil for
 // each other, and only the daemon's user may open it, so nobody else can lock it. The pid file
@@ -39,11 +33,11 @@ type Claim struct {
 }
 
 // NewClaim claims a postoffice for the daemon named name. The pid file is .pid.NAME; staging
-// is the path of the staging directory below the postoffice, and is made if it is missing; dirs
+// is the name of the staging directory below transport/, and is made if it is missing; dirs
 // are other directories of the postoffice in which the daemon works. The error is
 // unix.EWOULDBLOCK if another daemon has claimed it.
 func NewClaim(office, name, staging string, dirs ...string) (*Claim, error) {
-	c := &Claim{name: name, pidFile: filepath.Join(office, ".pid."+name), staging: filepath.Join(office, staging)}
+	c := &Claim{name: name, pidFile: filepath.Join(office, ".pid."+name), staging: filepath.Join(office, "transport", staging)}
 	for _, dir := range dirs {
 		d, err := FindDirectory(filepath.Join(office, dir))
 		if err != nil {

@@ -38,7 +38,7 @@ func newClaim(t *testing.T) (*Claim, string) {
 			t.Fatal(err)
 		}
 	}
-	c, err := NewClaim(office, "router", RouterDir, "router", "transport")
+	c, err := NewClaim(office, "router", ".router", "router", "transport")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,12 +49,12 @@ func newClaim(t *testing.T) (*Claim, string) {
 // A daemon keeps its postoffice after its pid file and its staging directory were removed.
 func TestASecondDaemonIsRefusedWithoutThePidFile(t *testing.T) {
 	c, office := newClaim(t)
-	pidFile, staging := filepath.Join(office, ".pid.router"), filepath.Join(office, RouterDir)
+	pidFile, staging := filepath.Join(office, ".pid.router"), filepath.Join(office, "transport/.router")
 	for range 2 {
 		if err := os.Remove(pidFile); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := NewClaim(office, "router", RouterDir, "router", "transport"); !errors.Is(err, unix.EWOULDBLOCK) {
+		if _, err := NewClaim(office, "router", ".router", "router", "transport"); !errors.Is(err, unix.EWOULDBLOCK) {
 			t.Errorf("a second claim: %v", err)
 		}
 		if _, err := os.Stat(pidFile); err == nil {
@@ -74,7 +74,7 @@ func TestASecondDaemonIsRefusedWithoutThePidFile(t *testing.T) {
 	if err := errors.Join(os.Remove(pidFile), os.Remove(staging)); err != nil {
 		t.Fatal(err)
 	}
-	second, err := NewClaim(office, "router", RouterDir, "router", "transport")
+	second, err := NewClaim(office, "router", ".router", "router", "transport")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -250,7 +250,7 @@ const inMessage = " in message "
 // its source are marked. If the source is gone, they were done. Until Finish has given the
 // copy its name, nothing of the source may be fed.
 func (s *Spool) isClaimed(copied, source string) (bool, error) {
-	number, ok := ctlfile.Number(strings.TrimPrefix(source, "S"))
+	number, ok := ctlfile.SpoolNumber(source)
 	if !ok {
 		return false, nil
 	}

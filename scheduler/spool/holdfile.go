@@ -67,11 +67,7 @@ func (s *Spool) replaceRecord(r *HoldRecord) error {
 		return err
 	}
 	temp := newRecord + strconv.Itoa(os.Getpid())
-	if err = postoffice.WriteFile(s.office, temp, text, true); err == nil {
-		err = postoffice.Replace(s.office, temp, s.office, recordPath(r.Number))
-	}
-	if err != nil {
-		_ = postoffice.Remove(s.office, temp)
+	if err := postoffice.ReplaceFile(s.office, temp, recordPath(r.Number), text); err != nil {
 		return fmt.Errorf("writing %s: %w", recordPath(r.Number), err)
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -106,15 +105,10 @@ func (h *holds) remember(r *HoldRecord) {
 	}
 	order := r.HoldOrder
 	for i, id := range slices.Concat(r.Messages, r.Released) {
-		if n, ok := messageNumber(id); ok {
+		if n, ok := ctlfile.SpoolNumber(id); ok {
 			h.messages[n] = recordedHold{id, &order, i >= len(r.Messages), r.Old}
 		}
 	}
-}
-
-// messageNumber returns the number of the message with a spoolid.
-func messageNumber(spoolID string) (uint64, bool) {
-	return ctlfile.Number(strings.TrimPrefix(spoolID, "S"))
 }
 
 // holdOf returns what the records say about a message that is loaded. One under hold/ may have
@@ -161,7 +155,7 @@ func (s *Spool) writeHold(r *HoldRecord) error {
 func (s *Spool) EndHolds(end HoldRecord) error {
 	return s.changeHolds(func() error {
 		for _, id := range end.Messages {
-			if n, ok := messageNumber(id); ok && s.holds.messages[n].spoolID == id {
+			if n, ok := ctlfile.SpoolNumber(id); ok && s.holds.messages[n].spoolID == id {
 				h := s.holds.messages[n]
 				h.released = true
 				s.holds.messages[n] = h

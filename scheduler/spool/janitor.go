@@ -6,7 +6,6 @@ package spool
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -84,7 +83,7 @@ func (s *Spool) hasStaged() bool {
 	for _, dir := range queue.StagingDirs {
 		names, _ := postoffice.ReadNamesAt(s.pair(Queue).transport, dir)
 		if slices.ContainsFunc(names, func(name string) bool {
-			_, ok := ctlfile.Number(strings.TrimPrefix(name, "S"))
+			_, ok := ctlfile.SpoolNumber(name)
 			return ok
 		}) {
 			return true

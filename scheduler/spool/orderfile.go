@@ -63,24 +63,10 @@ func (s *Spool) SavePendingOrders(orders []PendingOrder) error {
 	if _, err := s.obtainPair(Hold); err != nil {
 		return err
 	}
-	if err := s.replaceList(pendingFile, text); err != nil {
+	if err := postoffice.ReplaceFile(s.office, "hold/.pending", pendingFile, text); err != nil {
 		return err
 	}
 	return postoffice.SyncDirAt(s.office, "hold")
-}
-
-// replaceList replaces a file in hold/ by a new one, which is on disk before it gets its
-// name.
-func (s *Spool) replaceList(path string, text []byte) error {
-	temp := strings.Replace(path, "/", "/.", 1)
-	err := postoffice.WriteFile(s.office, temp, text, true)
-	if err == nil {
-		err = postoffice.Replace(s.office, temp, s.office, path)
-	}
-	if err != nil {
-		_ = postoffice.Remove(s.office, temp)
-	}
-	return err
 }
 
 // PendingOrders reads the file. The error also names the lines that it cannot read.

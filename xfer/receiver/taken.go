@@ -85,11 +85,7 @@ func openTaken(path string) (t *taken, messages map[string]bool, err error) {
 
 // write replaces the file.
 func (t *taken) write(text []byte) error {
-	temp := t.path + ".new"
-	if err := postoffice.WriteFile(postoffice.WorkingDir, temp, text, true); err != nil {
-		return err
-	}
-	if err := postoffice.Replace(postoffice.WorkingDir, temp, postoffice.WorkingDir, t.path); err != nil {
+	if err := postoffice.ReplaceFile(postoffice.WorkingDir, t.path+".new", t.path, text); err != nil {
 		return err
 	}
 	return postoffice.SyncDir(filepath.Dir(t.path))
