@@ -24,7 +24,7 @@ func (s *Scheduler) checkStubs(c *Counts) int {
 			if l == nil {
 				recipients += int(one.open)
 			} else {
-				assert(l.stubs[i] == n, "another stub of %d is being read", id)
+				assert(l.stubs[i].ref == n, "another stub of %d is being read", id)
 			}
 			s.checkStub(n, one)
 		}
@@ -88,8 +88,8 @@ func (s *Scheduler) checkThreadStubs(t *thread) {
 	}
 	loading := 0
 	for _, l := range s.unloaded.loading {
-		for i, n := range l.stubs {
-			if s.unloaded.stubs.At(n).thread == t.ref && l.counts[i] {
+		for _, one := range l.stubs {
+			if s.unloaded.stubs.At(one.ref).thread == t.ref && one.counts {
 				loading++
 			}
 		}

@@ -1,5 +1,7 @@
 package scheduler
 
+import "slices"
+
 // Loading: a message that is not loaded comes back into memory (Load, Loaded, NotLoaded).
 //
 //	demand  a session is free or starting, and no loaded mail can use it (loadFor), or all
@@ -12,10 +14,20 @@ package scheduler
 // load is the reading of one message.
 type load struct {
 	urgent bool          // something must be written
-	stubs  []stubRef     // of the message
-	states []vertexState // their states
-	times  []instant     // the ends of their waits
-	counts []bool        // which of them count in threadStubs.loading
+	stubs  []loadingStub // of the message
+}
+
+// loadingStub is a stub whose file is being read, with what its thread kept for it before.
+type loadingStub struct {
+	ref    stubRef
+	state  vertexState
+	wakeAt instant // the end of its wait
+	counts bool    // in threadStubs.loading
+}
+
+// of returns what is kept for a stub, which must be of the message.
+func (l *load) of(n stubRef) *loadingStub {
+	return &l.stubs[slices.IndexFunc(l.stubs, func(x loadingStub) bool { return x.ref == n })]
 }
 
 const (
@@ -33,18 +45,18 @@ func (d *dispatch) mayLoad() bool { return !d.stop.begun && !d.spoolDown }
 func (q *queue) load(first stubRef, urgent bool) {
 	u := &q.unloaded
 	id := u.stubs.At(first).id
-	l := &load{urgent: urgent, stubs: u.of(first)}
+	l := &load{urgent: urgent}
 	u.messages--
 	if urgent {
 		u.writes++
 	}
 	q.do(Load{Message: id, Path: u.stubs.At(first).path()})
-	for _, n := range l.stubs {
+	for _, n := range u.of(first) {
 		s := u.stubs.At(n)
 		t := q.stubThread(s)
 		state, at := q.stateOf(n)
 		counts := state == due && s.queueOf() == t.active
-		l.states, l.times, l.counts = append(l.states, state), append(l.times, at), append(l.counts, counts)
+		l.stubs = append(l.stubs, loadingStub{n, state, at, counts})
 		if counts {
 			t.stubs.loading++
 			t.memberOf.loading++
@@ -67,8 +79,8 @@ func (q *queue) endLoad(id MessageID, l *load) {
 	if l.urgent {
 		u.writes--
 	}
-	for i, n := range l.stubs {
-		if t := q.stubThread(u.stubs.At(n)); l.counts[i] {
+	for _, x := range l.stubs {
+		if t := q.stubThread(u.stubs.At(x.ref)); x.counts {
 			t.stubs.loading--
 			t.memberOf.loading--
 			if t.ring != nil {

@@ -24,19 +24,19 @@ func (dv *delivery) notLoaded(e NotLoaded) {
 		p.loadAt = dv.date.after(retryInterval)
 		u.plans[e.Message] = p
 	}
-	for i, n := range l.stubs {
-		s := u.stubs.At(n)
+	for _, x := range l.stubs {
+		s := u.stubs.At(x.ref)
 		u.recipients += int(s.open)
 		t := dv.stubThread(s)
-		at := max(l.times[i], dv.now.after(retryInterval))
-		if l.states[i] == blocked {
+		at := max(x.wakeAt, dv.now.after(retryInterval))
+		if x.state == blocked {
 			at = never
 		} else {
-			dv.countStub(t, l.states[i], -1)
+			dv.countStub(t, x.state, -1)
 			dv.countStub(t, waiting, 1)
 		}
-		t.stubs.times.Put(at, n)
-		dv.planLook(n)
+		t.stubs.times.Put(at, x.ref)
+		dv.planLook(x.ref)
 		dv.updateThread(t)
 	}
 }
@@ -66,10 +66,10 @@ func (dv *delivery) stubsMissing(l *load, id MessageID, moved bool) {
 // dropStubs drops the stubs of a message, which has been read, and returns their threads.
 func (dv *delivery) dropStubs(l *load, id MessageID) (threads []*thread) {
 	u := &dv.unloaded
-	u.byID.Remove(l.stubs[0])
-	for i, n := range l.stubs {
-		threads = append(threads, dv.stubThread(u.stubs.At(n)))
-		dv.dropStub(n, l.states[i])
+	u.byID.Remove(l.stubs[0].ref)
+	for _, x := range l.stubs {
+		threads = append(threads, dv.stubThread(u.stubs.At(x.ref)))
+		dv.dropStub(x.ref, x.state)
 	}
 	delete(u.plans, id)
 	delete(u.obsoleted, id)
@@ -85,7 +85,7 @@ func (dv *delivery) loadedAgain(in *Message) {
 		return
 	}
 	dv.endLoad(in.ID, l)
-	if u.stubs.At(l.stubs[0]).modifiedAt != dateOf(in.ModifiedAt) {
+	if u.stubs.At(l.stubs[0].ref).modifiedAt != dateOf(in.ModifiedAt) {
 		dv.stubsMissing(l, in.ID, false) // the number belongs to another message now
 		dv.arrive(in)
 		return
@@ -95,12 +95,12 @@ func (dv *delivery) loadedAgain(in *Message) {
 	if !l.urgent {
 		m.flags |= demanded
 	}
-	for i, n := range l.stubs {
-		s := u.stubs.At(n)
+	for _, x := range l.stubs {
+		s := u.stubs.At(x.ref)
 		gone := int(s.open)
 		if v := dv.vertexIn(m, s.thread); v != nil {
-			dv.restoreFromStub(v, s, l.times[i])
-			if l.states[i] == waiting && l.times[i] <= dv.now {
+			dv.restoreFromStub(v, s, x.wakeAt)
+			if x.state == waiting && x.wakeAt <= dv.now {
 				v.suspensionsWhenDue = dv.stubThread(s).waits()
 			}
 			gone -= int(v.open)
@@ -108,7 +108,7 @@ func (dv *delivery) loadedAgain(in *Message) {
 		dv.countChanged(dv.stubThread(s).channel, -gone)
 	}
 	dv.eachVertex(m, func(v *vertex) {
-		if !slices.ContainsFunc(l.stubs, func(n stubRef) bool { return u.stubs.At(n).thread == v.thread }) {
+		if !slices.ContainsFunc(l.stubs, func(x loadingStub) bool { return u.stubs.At(x.ref).thread == v.thread }) {
 			dv.countChanged(dv.threadOf(v).channel, int(v.open)) // somebody has made recipients open again
 		}
 	})
@@ -173,10 +173,10 @@ func (dv *delivery) restoreFromStub(v *vertex, s *stub, at instant) {
 // their queueonly threads.
 func (dv *delivery) nextRunOf(m *message, l *load) map[*vertex]bool {
 	var next map[*vertex]bool
-	for i, n := range l.stubs {
-		s := dv.unloaded.stubs.At(n)
+	for _, x := range l.stubs {
+		s := dv.unloaded.stubs.At(x.ref)
 		t := dv.stubThread(s)
-		if v := dv.vertexIn(m, s.thread); v != nil && t.running && l.states[i] == due && s.queueOf() != t.active {
+		if v := dv.vertexIn(m, s.thread); v != nil && t.running && x.state == due && s.queueOf() != t.active {
 			if next == nil {
 				next = make(map[*vertex]bool)
 			}

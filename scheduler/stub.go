@@ -1,10 +1,6 @@
 package scheduler
 
-import (
-	"slices"
-
-	"zsched/scheduler/store"
-)
+import "zsched/scheduler/store"
 
 // Stubs: what stays in memory of a message that is not loaded (PARAMactive-limit,
 // PARAMrecipient-limit). unload.go says when a message is unloaded, load.go when it is loaded
@@ -234,8 +230,8 @@ func (s *stub) queueOf() uint8 {
 func (q *queue) stateOf(n stubRef) (state vertexState, wakeAt instant) {
 	s := q.unloaded.stubs.At(n)
 	if l := q.unloaded.loading[s.id]; l != nil {
-		i := slices.Index(l.stubs, n)
-		return l.states[i], l.times[i]
+		x := l.of(n)
+		return x.state, x.wakeAt
 	}
 	if s.index == 0 {
 		return due, 0

@@ -30,9 +30,9 @@ func (q *queue) updateStubsInBulk(t *thread, e bulkUpdate) {
 	}
 	t.stubs.times.Rekey(wake)
 	for _, l := range q.unloaded.loading {
-		for i, n := range l.stubs {
-			if l.states[i] == waiting && q.unloaded.stubs.At(n).thread == t.ref {
-				l.times[i] = wake(n, l.times[i])
+		for i := range l.stubs {
+			if x := &l.stubs[i]; x.state == waiting && q.unloaded.stubs.At(x.ref).thread == t.ref {
+				x.wakeAt = wake(x.ref, x.wakeAt)
 			}
 		}
 	}
@@ -130,8 +130,8 @@ func (dv *delivery) retryStub(n stubRef) {
 	t := dv.stubThread(s)
 	dv.retryThread(t)
 	if l := dv.unloaded.loading[s.id]; l != nil {
-		i := slices.Index(l.stubs, n)
-		l.times[i] = min(l.times[i], dv.now)
+		x := l.of(n)
+		x.wakeAt = min(x.wakeAt, dv.now)
 	} else if s.index != 0 {
 		s.undoRetryStep()
 		dv.makeStubDue(t, n)
