@@ -53,7 +53,7 @@ var oldBugs = []struct{ bug, tests string }{
 	{"wake-ups were drawn to multiples of the interval", "jitter TestRetryJitter"},
 	{"threads at a limit neither waited in turn nor backed off", "rings_take_turns_maxta rings_take_turns_maxchannel broken_clause_holds_nobody TestNobodyStarves"},
 	{"an agent stayed with a long thread while others waited", "threads_take_turns overfeed_and_quantum"},
-	{"one message expired at a run", "expiry_all_at_once expiry_suspension_counts"},
+	{"one message expired at a run", "expiry_all_at_once expiry_dead_counts"},
 	{"mail expired up to an interval early", "expiry TestManualKeywords"},
 	{"mail whose last word was delayed expired without a notice", "expiry_forces_failed"},
 	{"an expiry was reported for the wrong recipient", "expiry_each_recipient"},

@@ -86,7 +86,6 @@ func (q *queue) updateEffects(t *thread) {
 		return
 	}
 	x.suspended = suspended
-	x.waits++
 	if !suspended {
 		t.setSessionCap(false)
 		return

@@ -21,7 +21,14 @@ func (q *queue) expired(v *vertex, r *recipient) bool {
 		return false
 	}
 	primary, secondary := q.expiry(v)
-	return q.date >= primary && (r.tried() || q.outlastedSuspension(v)) || q.date >= secondary
+	return q.date >= primary && (r.tried() || q.isDead(q.threadOf(v), primary)) || q.date >= secondary
+}
+
+// isDead reports whether the destination of a thread has failed, which counts as an attempt at
+// all of its mail. Mail of before a standstill, which had its expiry then, needs an attempt of its
+// own: a network that comes up later than the scheduler must not end all of it.
+func (q *queue) isDead(t *thread, primary date) bool {
+	return t.window.Dead && primary > q.dateAt(q.startedAt)
 }
 
 // isKeptBack reports whether a vertex is held, with its message or with its thread.
@@ -35,25 +42,6 @@ func (r *recipient) mayExpire() bool {
 	return (r.state == open || r.state == standby) && r.flags&mustAttempt == 0
 }
 
-// outlastedSuspension reports whether the vertex has waited for a suspension of its
-// thread, which counts as an attempt.
-func (q *queue) outlastedSuspension(v *vertex) bool {
-	return v.state == due && q.outlasted(q.threadOf(v), v.suspensionsWhenDue, q.messageOf(v).modifiedAt)
-}
-
-// outlasted reports the same of mail that became due in a thread when waits was waitsWhenDue.
-// Mail of before a standstill needs an attempt of its own: a network that comes up later than
-// the scheduler must not end all of it.
-func (q *queue) outlasted(t *thread, waitsWhenDue uint32, modifiedAt date) bool {
-	return waitsWhenDue < t.waits() && !q.expiredInStandstill(t.params, modifiedAt)
-}
-
-// expiredInStandstill reports whether a message file with that mtime was past its expiry when
-// the scheduler started.
-func (ag *agenda) expiredInStandstill(p *rule.Params, modifiedAt date) bool {
-	return p.Expiry != 0 && modifiedAt.after(p.Expiry) <= ag.dateAt(ag.startedAt)
-}
-
 // expiry returns when the vertex's recipients expire if they had an attempt
 // (primary), and if they had none (secondary). Both are noDate if the
 // recipients do not expire.
@@ -61,9 +49,9 @@ func (q *queue) expiry(v *vertex) (primary, secondary date) {
 	return q.expiryOf(q.threadOf(v).params, q.messageOf(v).modifiedAt)
 }
 
-// expiryOf returns the same for a message file with that mtime. Expiry2 counts from the
-// first expiry; of mail that expired in a standstill, it counts from the start of the
-// scheduler, so that such mail can have an attempt.
+// expiryOf returns the same for a message file with that mtime. Expiry2 counts from the first
+// expiry, or from the start of the scheduler if that was later, so that mail of before a
+// standstill can have an attempt.
 func (ag *agenda) expiryOf(p *rule.Params, modifiedAt date) (primary, secondary date) {
 	if p.Expiry == 0 {
 		return noDate, noDate
@@ -73,10 +61,7 @@ func (ag *agenda) expiryOf(p *rule.Params, modifiedAt date) (primary, secondary 
 	if second == 0 {
 		second = defaultExpiry2
 	}
-	if ag.expiredInStandstill(p, modifiedAt) {
-		return primary, ag.dateAt(ag.startedAt).after(second)
-	}
-	return primary, primary.after(second)
+	return primary, max(primary, ag.dateAt(ag.startedAt)).after(second)
 }
 
 // nextExpiry returns when recipients of a thread with that mtime of the message file expire
@@ -94,48 +79,14 @@ func (q *queue) nextExpiry(t *thread, modifiedAt date, tried bool) date {
 // needs an ETRN, or a reload with a command.
 func (t *thread) isUntriable() bool { return t.ring == nil || t.params.QueueOnly && !t.running }
 
-// wasTried reports whether an open recipient of a vertex had an attempt, or the vertex has
-// waited for a suspension, which counts as one.
+// wasTried reports whether an open recipient of a vertex had an attempt.
 func (q *queue) wasTried(v *vertex) bool {
 	for i := range v.len() {
 		if r := q.recipient(v, i); r.state != done && r.tried() {
 			return true
 		}
 	}
-	return q.outlastedSuspension(v)
-}
-
-// maxExpiries bounds the vertices that oldestExpiry looks at.
-const maxExpiries = 1000
-
-// oldestExpiry returns when the first message of a thread expires. In a very long thread that
-// cannot be tried, it is when the oldest message would expire if it had an attempt.
-func (q *queue) oldestExpiry(t *thread) date {
-	if !t.isUntriable() || t.vertices.Len+t.notLoaded() > maxExpiries {
-		oldest := t.modTimes.earliest()
-		if oldest == 0 {
-			return noDate
-		}
-		return q.nextExpiry(t, oldest.date(), true)
-	}
-	first := noDate
-	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
-		first = min(first, q.nextExpiryOfVertex(q.vertices.At(ref)))
-	}
-	if t.stubs != nil {
-		for n := t.stubs.all.Head; n != 0; n = t.stubs.all.Next(n) {
-			first = min(first, q.nextExpiryOfStub(q.unloaded.stubs.At(n), t))
-		}
-	}
-	return first
-}
-
-func (q *queue) nextExpiryOfVertex(v *vertex) date {
-	return q.nextExpiry(q.threadOf(v), q.messageOf(v).modifiedAt, q.wasTried(v))
-}
-
-func (q *queue) nextExpiryOfStub(s *stub, t *thread) date {
-	return q.nextExpiry(t, s.modifiedAt, q.stubWasTried(s, t))
+	return false
 }
 
 // planWake plans the next events of a vertex: the end of its wait, and its expiry.
@@ -167,7 +118,7 @@ func (q *queue) nextLook() date {
 
 // nextLookAtExpiry returns when to look whether a vertex has expired; noDate: it cannot
 // expire. A vertex past its first expiry without an attempt is looked at once in each
-// interval, because a suspension may count as an attempt.
+// interval, because its destination may be dead by then.
 func (q *queue) nextLookAtExpiry(v *vertex) date {
 	if q.isKeptBack(v) {
 		return noDate
@@ -188,11 +139,7 @@ func (q *queue) nextLookAt(t *thread, modifiedAt date, mayExpire, overdue bool) 
 	case overdue:
 		return q.date
 	}
-	look := q.date.after(max(t.params.Interval, time.Minute))
-	if secondary > q.date {
-		look = min(look, secondary)
-	}
-	return look
+	return min(secondary, q.date.after(max(t.params.Interval, time.Minute)))
 }
 
 // mayExpire reports whether a recipient of the vertex may expire.

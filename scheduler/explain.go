@@ -203,8 +203,8 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 	default:
 		consider(RetryNext, retry)
 	}
-	if p := t.params; p.Expiry != 0 && !t.isEmpty() {
-		if at := s.oldestExpiry(t); at > s.date {
+	if oldest := t.modTimes.earliest(); oldest != 0 && t.params.Expiry != 0 {
+		if at := s.nextExpiry(t, oldest.date(), t.attempts > 0 || !t.isUntriable()); at > s.date {
 			consider(ExpiryNext, s.instantAt(at))
 		}
 	}

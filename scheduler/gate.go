@@ -27,9 +27,6 @@ type shaping struct {
 	// tokens is how many job lines the thread may be given, as of the last
 	// updateGate. If mail waits for more, the agenda has the time of the next token.
 	tokens int
-	// waits counts how often tokens have run out and come back. Together with
-	// suspensions it tells which vertices have waited (vertex.suspensionsWhenDue).
-	waits uint32
 
 	share *clusterShare    // of clustermax; nil: none
 	draws *draws           // of clusterrate; nil: none
@@ -80,15 +77,11 @@ func (q *queue) setThreadRate(t *thread) {
 // tokens again; otherwise the next message would begin with a full bucket.
 func (q *queue) updateGate(t *thread) {
 	x := t.shaping
-	before := x.tokens
 	x.tokens = x.rate.Tokens(q.both())
 	own := x.tokens
 	if x.draws != nil {
 		q.drawAhead(t)
 		x.tokens = min(x.tokens, x.draws.Tokens(time.Duration(q.now)))
-	}
-	if (before == 0) != (x.tokens == 0) {
-		x.waits++
 	}
 	at := never
 	switch {
@@ -109,14 +102,6 @@ func (q *queue) updateGate(t *thread) {
 func (q *queue) isShaped(t *thread) bool {
 	x := t.shaping
 	return x != nil && (x.rate.Owed(q.both()) || len(x.effects) > 0 || x.draws != nil && x.draws.Left > 0 && instant(x.draws.Until) > q.now)
-}
-
-// waits counts the suspensions of the thread, and its waits for tokens.
-func (t *thread) waits() uint32 {
-	if t.shaping == nil {
-		return t.suspensions
-	}
-	return t.suspensions + t.shaping.waits
 }
 
 // pass lets a job line with n recipients through the gates: it takes n tokens of each

@@ -100,9 +100,6 @@ func (dv *delivery) loadedAgain(in *Message) {
 		gone := int(s.open)
 		if v := dv.vertexIn(m, s.thread); v != nil {
 			dv.restoreFromStub(v, s, x.wakeAt)
-			if x.state == waiting && x.wakeAt <= dv.now {
-				v.suspensionsWhenDue = dv.stubThread(s).waits()
-			}
 			gone -= int(v.open)
 		}
 		dv.countChanged(dv.stubThread(s).channel, -gone)
@@ -153,7 +150,7 @@ func (ml *mail) vertexIn(m *message, t threadRef) (found *vertex) {
 
 // restoreFromStub gives a vertex, which is not in the queue yet, what its stub has kept.
 func (dv *delivery) restoreFromStub(v *vertex, s *stub, at instant) {
-	v.fedAt, v.retry, v.suspensionsWhenDue, v.wakeAt = s.fedAt, s.retry, s.waits, at
+	v.fedAt, v.retry, v.wakeAt = s.fedAt, s.retry, at
 	v.destinationFailed, v.inRetryStep = s.flags&stubDestinationFailed != 0, s.flags&stubInRetryStep != 0
 	for i := range v.len() {
 		r := dv.recipient(v, i)
@@ -189,12 +186,11 @@ func (dv *delivery) nextRunOf(m *message, l *load) map[*vertex]bool {
 // enterQueueAgain puts a vertex that was loaded again into the queue. What was due before, is so
 // since then.
 func (dv *delivery) enterQueueAgain(v *vertex, nextRun bool) {
-	t, waits := dv.threadOf(v), v.suspensionsWhenDue
+	t := dv.threadOf(v)
 	dv.enterQueue(v)
 	if v.state != due {
 		return
 	}
-	v.suspensionsWhenDue = waits
 	if v.fedAt != 0 {
 		t.setSessionCap(false)
 	}

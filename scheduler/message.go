@@ -85,14 +85,10 @@ type vertex struct {
 	agent                  AgentID // the last one that it was fed to; 0: none
 	fedAt                  second  // the last time; 0: never
 	count                  int32   // recipients, those done included
-	// suspensionsWhenDue is what thread.waits was when the vertex became due. A
-	// suspension or a lack of tokens that it waits through counts as an attempt
-	// (scheduler.cf(5), expiry).
-	suspensionsWhenDue uint32
-	open               int32 // recipients that are not done
-	wakeIndex          int32 // in agenda.wakes
-	queueIndex         int32 // in a heap of its flow
-	flow               flowRef
+	open                   int32   // recipients that are not done
+	wakeIndex              int32   // in agenda.wakes
+	queueIndex             int32   // in a heap of its flow
+	flow                   flowRef
 	// ordinal is its place among the vertices of the message, up to maxOrdinal.
 	ordinal    uint16
 	queue      uint8 // index in thread.queues of the one it is or was in

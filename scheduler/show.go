@@ -284,7 +284,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	case waiting:
 		view.WakeAt = s.timeAt(v.wakeAt)
 	}
-	if at := s.nextExpiryOfVertex(v); at != noDate && !s.isKeptBack(v) {
+	if at := s.nextExpiry(s.threadOf(v), s.messageOf(v).modifiedAt, s.wasTried(v)); at != noDate && !s.isKeptBack(v) {
 		view.ExpiresAt = at.time()
 	}
 	if v.fedAt != 0 {
@@ -329,7 +329,7 @@ func (s *Scheduler) viewStub(n stubRef) *VertexView {
 	default:
 		view.State = StateBlocked
 	}
-	if at := s.nextExpiryOfStub(one, t); at != noDate && !t.held {
+	if at := s.nextExpiry(t, one.modifiedAt, one.flags&stubTried != 0); at != noDate && !t.held {
 		view.ExpiresAt = at.time()
 	}
 	if one.fedAt != 0 {

@@ -168,7 +168,6 @@ func (t *thread) waitsAtSite() bool { return t.shaping != nil && t.shaping.place
 func (q *queue) waitAtSite(t *thread) {
 	x := t.shaping
 	x.site.sessions.Join(&x.place, limit.Key{Group: t.ring.id}, &q.turns)
-	x.waits++
 	q.planSiteToken(x)
 	q.updateThread(t)
 	if t.stubs != nil {
@@ -194,7 +193,6 @@ func (q *queue) offerSite(s *site) {
 		q.planSiteToken(t.shaping)
 		return min(1, q.siteLink(t).Free())
 	}, func(t *thread) bool {
-		t.shaping.waits++
 		q.updateThread(t)
 		return t.wants > 0
 	})

@@ -23,7 +23,6 @@ type stub struct {
 	offset               uint32               // of the first recipient, for the saved state
 	open                 int32                // recipients that are not done
 	fedAt                second               // as in vertex
-	waits                uint32               // as suspensionsWhenDue in vertex
 	attempts             uint8                // the fewest of its recipients; stops at the maximum
 	told                 uint8                // how many of the reporttimes had passed when it was last loaded
 	retry                uint8                // as in vertex
@@ -179,7 +178,7 @@ func (t *thread) dueStubs() int {
 func (q *queue) addStub(m *message, v *vertex, s *stub, n stubRef) {
 	t := q.threadOf(v)
 	s.id, s.modifiedAt, s.thread, s.open = m.id, m.modifiedAt, t.ref, v.open
-	s.fedAt, s.retry, s.waits = v.fedAt, v.retry, v.suspensionsWhenDue
+	s.fedAt, s.retry = v.fedAt, v.retry
 	s.flags = stubFlags(m.levels())
 	s.attempts, s.told = ^uint8(0), uint8(min(q.reportTimesPassed(t, m.modifiedAt), 255))
 	q.describeRecipients(s, v, m.flags&nullSender == 0)
@@ -244,11 +243,9 @@ func (q *queue) stateOf(n stubRef) (state vertexState, wakeAt instant) {
 
 // makeStubDue ends the wait of a stub.
 func (q *queue) makeStubDue(t *thread, n stubRef) {
-	s := q.unloaded.stubs.At(n)
 	t.stubs.times.Remove(n)
 	q.countStub(t, waiting, -1)
 	q.countStub(t, due, 1)
-	s.waits = t.waits()
 	queue := t.active
 	if t.params.QueueOnly && !t.running {
 		queue = 1 - queue

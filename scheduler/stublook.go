@@ -43,12 +43,7 @@ func (q *queue) stubOverdue(s *stub, t *thread) bool {
 	if q.date < primary || t.held || t.updates&releaseHeld != 0 || s.flags&stubMustAttempt != 0 {
 		return false
 	}
-	return q.date >= secondary || q.stubWasTried(s, t)
-}
-
-// stubWasTried is wasTried for a stub.
-func (q *queue) stubWasTried(s *stub, t *thread) bool {
-	return s.flags&stubTried != 0 || s.index == 0 && q.outlasted(t, s.waits, s.modifiedAt)
+	return q.date >= secondary || s.flags&stubTried != 0 || q.isDead(t, primary)
 }
 
 // replanStubs plans the looks at the stubs of a thread whose parameters have changed. Mail that

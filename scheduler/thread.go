@@ -277,7 +277,6 @@ func (q *queue) makeDue(v *vertex) {
 	t.setSessionCap(v.state == 0)
 	q.setState(v, due, 0)
 	v.readReason = noReason
-	v.suspensionsWhenDue = t.waits()
 	q.enqueueVertex(t, v, false)
 	q.planWake(v)
 	q.updateThread(t)
