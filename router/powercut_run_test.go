@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -163,7 +164,7 @@ func (s *simulation) survivors() (open, owed string) {
 				continue
 			}
 			if openRecipients(f, &mail, &news) && f.NullSender {
-				notices[strings.TrimLeft(filepath.Base(message), ".")] = true
+				notices[messageNumber(filepath.Base(message))] = true
 			}
 		}
 	}
@@ -174,6 +175,16 @@ func (s *simulation) survivors() (open, owed string) {
 		}
 	}
 	return mail.String(), news.String()
+}
+
+// messageNumber returns the name of the message file of a control file. The name of a staged
+// copy begins with its spoolid.
+func messageNumber(name string) string {
+	spoolID, _, staged := strings.Cut(name, ",")
+	if number, ok := ctlfile.SpoolNumber(spoolID); staged && ok {
+		return strconv.FormatUint(number, 10)
+	}
+	return strings.TrimLeft(name, ".")
 }
 
 // openRecipients writes the addresses of the recipients of a control file that are open,
