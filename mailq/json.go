@@ -121,7 +121,6 @@ const (
 	PendingSite        Pending = "SiteMax"
 	PendingSiteRate    Pending = "SiteRate"
 	PendingChannelRate Pending = "ChannelRate"
-	PendingPoison      Pending = "Poisoned" // all due mail of the thread is poisoned
 )
 
 // Job is a line of JSON SHOW THREAD: one message's recipients in one thread.

@@ -36,7 +36,6 @@ var KeptKinds = [...]KeptKind{
 	{"notices", func(t *Totals) *Kept { return &t.Notices }, "notice", "notices", "that nobody got"},
 	// Under corrupt/.
 	{"quarantined", func(t *Totals) *Kept { return &t.Quarantined }, "message", "messages", "quarantined"},
-	{"poisoned", func(t *Totals) *Kept { return &t.Poisoned }, "job", "jobs", "poisoned"},
 	// In transport/, and could not be loaded yet, for example because a live process has
 	// locked them; the oldest is the one that was refused first.
 	{"unloaded", func(t *Totals) *Kept { return &t.Unloaded }, "message", "messages", "not loaded"},

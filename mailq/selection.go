@@ -39,7 +39,7 @@ const selectionKeys = "thread, msg, channel, host, sender, recipient, message-id
 // back by a HOLD: held messages and the mail of held threads. Parked are the
 // recipients of messages under postman/ whose sender is still to be told. Unloaded is mail
 // whose control files could not be loaded yet.
-var JobStates = [...]string{"due", "waiting", "fed", "reading", "poisoned", "blocked", StateHeld, StateParked, StateUnloaded}
+var JobStates = [...]string{"due", "waiting", "fed", "reading", "blocked", StateHeld, StateParked, StateUnloaded}
 
 const (
 	StateHeld = "held"

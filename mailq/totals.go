@@ -28,7 +28,6 @@ type Totals struct {
 	Parked           Kept `json:"parked"`
 	Notices          Kept `json:"notices,omitzero"`
 	Quarantined      Kept `json:"quarantined"`
-	Poisoned         Kept `json:"poisoned"`
 	Unloaded         Kept `json:"unloaded,omitzero"`
 	Blocked          Kept `json:"blocked"`
 	// Router is the mail that waits in router/ for the router.

@@ -200,7 +200,7 @@ type (
 	}
 
 	// Condition is for the event log: from now on mail waits for something
-	// unusual. If Message is 0, a whole thread waits. State is poisoned,
+	// unusual. If Message is 0, a whole thread waits. State is
 	// blocked (alternatives that wait for others, or a thread without a
 	// command), suspended, rule (a reply rule makes the message wait or fail), or gone
 	// (the control file).

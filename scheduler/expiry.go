@@ -105,12 +105,12 @@ func (q *queue) planWake(v *vertex) {
 // isWatched reports whether a vertex expires while it is in a state: no agent has it, its
 // file is not being read, and it is not being moved.
 func (s vertexState) isWatched() bool {
-	return s == due || s == waiting || s == blocked || s == poisoned
+	return s == due || s == waiting || s == blocked
 }
 
 // nextLook returns a time before which no vertex must be looked at for its expiry.
 func (q *queue) nextLook() date {
-	if q.states[due]+q.states[waiting]+q.states[blocked]+q.states[poisoned] == 0 {
+	if q.states[due]+q.states[waiting]+q.states[blocked] == 0 {
 		return noDate
 	}
 	return q.watch.next()

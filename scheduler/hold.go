@@ -20,10 +20,6 @@ func (q *queue) releaseHeldVertex(v *vertex) {
 	for i := range v.len() {
 		q.recipient(v, i).flags |= mustAttempt
 	}
-	if v.state == poisoned {
-		v.crashes = 0
-		q.makeDue(v)
-	}
 }
 
 // setHold notes by which order a message is held.

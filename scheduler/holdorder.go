@@ -131,9 +131,8 @@ func (s *Scheduler) holdOrdersEnded() {
 	}
 	for _, ref := range messages {
 		m := s.messages.At(ref)
-		vertices := s.openVertices(m)
 		s.recordTouched(&Ordered{Verb: VerbRelease, Name: VerbRelease.Name(), By: "scheduler", Why: holdEnded}, m, int(m.open))
-		s.releaseNow(m, vertices)
+		s.releaseNow(m)
 	}
 	if len(messages) > 0 {
 		s.do(Note{Text: fmt.Sprintf("a hold has reached its time limit: messages: %d", len(messages))})

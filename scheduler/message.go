@@ -66,8 +66,6 @@ const (
 //	   │                └── reading ◄─┘    │
 //	   └────────────────────┴──────────────┘ deferred: one retry step
 //
-//	reading  ► poisoned: the third agent in a row died on it
-//	poisoned ► due: retried, released or reloaded
 //	any      ► blocked: nothing can be fed; alternatives wait, or outcomes are
 //	           being written
 //	blocked  ► due: an alternative has its turn, or a Resubmit has failed
@@ -111,13 +109,12 @@ type vertex struct {
 type vertexState uint8
 
 const (
-	due      vertexState = iota + 1 // in the thread's queue
-	waiting                         // until wakeAt
-	fed                             // with an agent
-	reading                         // its file is being read again
-	poisoned                        // agents died on it
-	blocked                         // none of its recipients can be fed
-	held                            // its message is under hold/, or is to be moved there
+	due     vertexState = iota + 1 // in the thread's queue
+	waiting                        // until wakeAt
+	fed                            // with an agent
+	reading                        // its file is being read again
+	blocked                        // none of its recipients can be fed
+	held                           // its message is under hold/, or is to be moved there
 	vertexStates
 )
 

@@ -22,8 +22,8 @@ const (
 	// expired them.
 	VerbExpire
 	// VerbRetry makes recipients due now, within the window. It ends their wait
-	// and the suspension of their thread, and makes poisoned ones due. In a
-	// queueonly thread it starts a run with only these.
+	// and the suspension of their thread. In a queueonly thread it starts a run with only
+	// these.
 	VerbRetry
 	// VerbHold stops the feeding of whole messages. Each is moved to hold/
 	// (Hold) when no agent has any of it.
@@ -32,8 +32,7 @@ const (
 	VerbRequeue
 	// VerbReroute sends recipients to another channel and host (Resubmit).
 	VerbReroute
-	// VerbRelease makes poisoned mail due now, and ends a VerbHold, for the whole message:
-	// its files are moved back (Release).
+	// VerbRelease ends a VerbHold, for the whole message: its files are moved back (Release).
 	VerbRelease
 )
 
@@ -96,7 +95,7 @@ func (dv *delivery) ordered(e *Ordered) {
 // targetVertices returns the vertices of a message that are targets, each once.
 func (dv *delivery) targetVertices(e *Ordered, m *message, targets []Target) []*vertex {
 	vertices := dv.openVertices(m)
-	if e.Verb == VerbHold || e.Verb == VerbRelease && (m.flags&underHold != 0 || dv.holdOrder(m) != nil) {
+	if e.Verb == VerbHold || e.Verb == VerbRelease {
 		return vertices
 	}
 	wanted := make(map[*thread]bool, len(targets))
@@ -130,7 +129,7 @@ func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 			dv.retryNow(v)
 		}
 	case VerbRelease:
-		dv.releaseNow(m, touched)
+		dv.releaseNow(m)
 	default:
 		dv.order(e, m, touched)
 	}
@@ -159,9 +158,9 @@ func (dv *delivery) affected(v *vertex, e *Ordered) int {
 	before := dv.wholeOrder(v)
 	to := threadKey{e.To.Channel, e.To.Host}
 	switch {
-	case e.Verb == VerbRetry && (before != 0 || v.state != due && v.state != waiting && v.state != poisoned):
+	case e.Verb == VerbRetry && (before != 0 || v.state != due && v.state != waiting):
 		return 0
-	case e.Verb == VerbRelease && v.state != poisoned && before != VerbHold && dv.messageOf(v).flags&underHold == 0:
+	case e.Verb == VerbRelease && before != VerbHold && dv.messageOf(v).flags&underHold == 0:
 		return 0
 	case e.Verb == VerbReroute && (!e.Back && dv.threadOf(v).key == to || before == VerbReroute && dv.orderOn(v).to == to):
 		return 0
@@ -245,13 +244,8 @@ func (dv *delivery) retryThread(t *thread) {
 	t.running = t.params.QueueOnly
 }
 
-// releaseNow makes the poisoned vertices among these due, and ends the hold of the message.
-func (dv *delivery) releaseNow(m *message, vertices []*vertex) {
-	for _, v := range vertices {
-		if v.state == poisoned && dv.orderOn(v) == nil {
-			dv.retryNow(v)
-		}
-	}
+// releaseNow ends the hold of a message.
+func (dv *delivery) releaseNow(m *message) {
 	if m.flags&(underHold|moving) == 0 {
 		dv.undoHold(m)
 		return

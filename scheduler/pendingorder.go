@@ -164,7 +164,7 @@ func (dv *delivery) carryOut(m *message, vertices ...*vertex) {
 func (dv *delivery) setAside(v *vertex) {
 	dv.reopenRecipients(v)
 	switch p := dv.orders[v.ref]; v.state {
-	case due, waiting, poisoned:
+	case due, waiting:
 		p.state, p.wakeAt = v.state, v.wakeAt
 	case blocked:
 		return
@@ -194,9 +194,6 @@ func (dv *delivery) resume(v *vertex) {
 		dv.blockVertex(v)
 	case p.state == waiting && p.wakeAt > dv.now:
 		dv.setState(v, waiting, p.wakeAt)
-		dv.planWake(v)
-	case p.state == poisoned:
-		dv.setState(v, poisoned, 0)
 		dv.planWake(v)
 	default:
 		dv.makeDue(v)

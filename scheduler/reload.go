@@ -12,8 +12,7 @@ import (
 // reload applies a new configuration. A thread whose clauses, command
 // and process attributes do not change keeps its ring, its agents and its wake
 // times. New limits and intervals apply at once. The agents of a ring that no
-// longer has threads finish their job lines and are closed. Poisoned vertices
-// are due again.
+// longer has threads finish their job lines and are closed.
 func (s *Scheduler) reload(config *rule.Config) {
 	s.interruptWalks()
 	limits := s.config.ActiveLimit != config.ActiveLimit || s.config.RecipientLimit != config.RecipientLimit
@@ -37,7 +36,7 @@ func (s *Scheduler) reload(config *rule.Config) {
 			lostRecipients += t.recipients
 		}
 		t.running = t.running && t.params.QueueOnly
-		if s.states[poisoned] > 0 || !sameAgenda(before, t.params) {
+		if !sameAgenda(before, t.params) {
 			s.requeueThread(t)
 			s.requeueStubs(t)
 			s.replanStubs(t)
@@ -109,9 +108,6 @@ func (s *Scheduler) requeueThread(t *thread) {
 		next := t.vertices.Next(ref)
 		v := s.vertices.At(ref)
 		switch v.state {
-		case poisoned:
-			v.crashes = 0
-			s.makeDue(v)
 		case due:
 			nextRun := v.queue != t.active && t.params.QueueOnly
 			s.dequeueVertex(v)

@@ -145,10 +145,7 @@ func (dv *delivery) vertexRead(v *vertex, locked bool) {
 		dv.postpone(v, dv.now.after(lockedDelay))
 	case why == agentCrashed:
 		dv.diagnoseUnreported(v, agentEnded)
-		if v.crashes++; v.crashes >= maxCrashes {
-			dv.poisonVertex(v)
-			return
-		}
+		v.crashes++
 		dv.takeRetryStep(v)
 	case why == foundNothing:
 		v.crashes = 0

@@ -82,7 +82,7 @@ func (dv *delivery) takeRetryStep(v *vertex) {
 	if dv.countAttempts(v) {
 		wait, next := rule.RetryStep(dv.threadOf(v).params, v.retry, dv.date.since(dv.messageOf(v).modifiedAt), dv.rand)
 		v.retry, v.inRetryStep = next, true
-		dv.postpone(v, dv.now.after(wait))
+		dv.postpone(v, dv.now.after(dv.waitAfterCrash(v, wait)))
 		return
 	}
 	dv.reopenRecipients(v)

@@ -23,7 +23,7 @@
 //	                └────── job line ───────────┘
 //
 // A vertex is due, waiting for its retry, fed (with an agent), reading (its
-// control file is being read again), poisoned, blocked or held; message.go
+// control file is being read again), blocked or held; message.go
 // draws these states. A due vertex is in the queue of its thread. Messages beyond
 // the limits on memory are not loaded: a stub takes the place of each vertex
 // until the control file is read again (unload.go). The agenda
@@ -60,7 +60,7 @@
 //	reply rules, suspend, lift         reply.go effect.go, package rule
 //	sitemax, siterate                  site.go
 //	start of agents, states, idlemax   start.go agent.go idle.go
-//	#hungry, reports, resync           hungry.go report.go resync.go poison.go
+//	#hungry, reports, resync           hungry.go report.go resync.go death.go
 //	retries, deferall, retryat         retry.go
 //	expiry, ETRN, queueonly            expiry.go etrn.go
 //	reporttimes, DELIVERBY, notices    notice.go

@@ -356,7 +356,7 @@ func (s *Scheduler) reversePath(m *message) string {
 }
 
 func (st vertexState) word() State {
-	return [...]State{"", StateDue, StateWaiting, StateFed, StateReading, StatePoisoned, StateBlocked, StateHeld}[st]
+	return [...]State{"", StateDue, StateWaiting, StateFed, StateReading, StateBlocked, StateHeld}[st]
 }
 
 func stateCounts(states [vertexStates]int) StateCounts {
@@ -369,6 +369,6 @@ func stateCounts(states [vertexStates]int) StateCounts {
 
 func (c *StateCounts) add(state vertexState, n int) {
 	if state != 0 {
-		*[...]*int{nil, &c.Due, &c.Waiting, &c.Fed, &c.Reading, &c.Poisoned, &c.Blocked, &c.Held}[state] += n
+		*[...]*int{nil, &c.Due, &c.Waiting, &c.Fed, &c.Reading, &c.Blocked, &c.Held}[state] += n
 	}
 }

@@ -211,11 +211,10 @@ const (
 type State string
 
 const (
-	StateDue      State = "due"
-	StateWaiting  State = "waiting" // for its retry
-	StateFed      State = "fed"     // with an agent
-	StateReading  State = "reading" // its file is being read again
-	StatePoisoned State = "poisoned"
+	StateDue     State = "due"
+	StateWaiting State = "waiting" // for its retry
+	StateFed     State = "fed"     // with an agent
+	StateReading State = "reading" // its file is being read again
 	// StateBlocked: its alternatives wait for their turn, or outcomes are being
 	// written.
 	StateBlocked State = "blocked"
@@ -225,15 +224,14 @@ const (
 
 // StateCounts counts vertices by state.
 type StateCounts struct {
-	Due, Waiting, Fed, Reading, Poisoned, Blocked, Held int
+	Due, Waiting, Fed, Reading, Blocked, Held int
 }
 
 // All yields every state with its count, in a fixed order.
 func (c StateCounts) All() iter.Seq2[State, int] {
 	return func(yield func(State, int) bool) {
 		_ = yield(StateDue, c.Due) && yield(StateWaiting, c.Waiting) && yield(StateFed, c.Fed) &&
-			yield(StateReading, c.Reading) && yield(StatePoisoned, c.Poisoned) &&
-			yield(StateBlocked, c.Blocked) && yield(StateHeld, c.Held)
+			yield(StateReading, c.Reading) && yield(StateBlocked, c.Blocked) && yield(StateHeld, c.Held)
 	}
 }
 

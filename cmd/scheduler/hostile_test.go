@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -47,8 +46,8 @@ var hostileTricks = []struct {
 	{"hungry", 1, [3]int{1, 1, 0}, ""},
 	// An agent that does not start costs time only.
 	{"absent", 2, [3]int{0, 0, 0}, ""},
-	// After three deaths, a message is put aside until it is released.
-	{"quick", 9, [3]int{3, 3, 3}, ""},
+	// After three deaths, a message would wait for an hour.
+	{"quick", 6, [3]int{2, 2, 2}, ""},
 	// An agent that floods the scheduler is killed.
 	{"remarks", 1, [3]int{1, 0, 0}, ""},
 	{"junk", 1, [3]int{1, 0, 0}, ""},
@@ -74,10 +73,8 @@ func TestHostileAgents(t *testing.T) {
 	for _, c := range hostileTricks {
 		s.submit(c.trick, 3)
 	}
-	s.awaitEvents("the messages of quick to be put aside", 3, func(e event) bool { return e.Event == "poisoned" && e.Channel == "quick" })
 	s.submit("polite", 3)
 	s.awaitEvents("polite mail to be delivered", 6, func(e event) bool { return e.Channel == "polite" && e.Class == 2 })
-	sched.cmd.Process.Signal(syscall.SIGUSR1)
 	delivered := s.awaitEvents("all mail to be delivered", 3*len(hostileTricks), func(e event) bool {
 		return e.Class == 2 && e.Channel != "polite" && e.Channel != "gated"
 	})

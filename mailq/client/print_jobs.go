@@ -79,14 +79,11 @@ func (p *Printer) jobHead(job *mailq.Job) {
 	}
 }
 
-// facts returns what stands in parentheses after the name of a job: its tries, whether
-// agents died on it, and its expiry; with Verbose its age and size, too.
+// facts returns what stands in parentheses after the name of a job: its tries and its expiry;
+// with Verbose its age and size, too.
 func (p *Printer) facts(job *mailq.Job) []string {
 	attempts, _ := p.tries(job)
 	facts := []string{attempts}
-	if job.State == "poisoned" {
-		facts = append(facts, job.State)
-	}
 	if p.file != nil && p.Verbose > 0 {
 		facts = append(facts, "age "+mailq.FormatAge(p.Now, p.file.ModTime))
 	}

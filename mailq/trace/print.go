@@ -134,7 +134,6 @@ var sentences = map[string]string{
 	"resubmitted": "{count} sent elsewhere, now {new}",
 	"undone":      "{order} failed, in the queue as before: {text}",
 	"release":     "mail for {to} is no longer held{by}",
-	"poisoned":    "put aside: agents for {to} died on it three times running",
 	"blocked":     "its mail for {to} waits as an alternative",
 	"rule":        "the reply rule of {text} applies to its mail for {to}",
 	"lift":        "the suspension of mail for {to} is lifted{by}",

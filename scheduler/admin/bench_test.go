@@ -63,9 +63,7 @@ func BenchmarkListing(b *testing.B) {
 	}
 }
 
-// BenchmarkTotals counts a queue of a million messages while messages arrive: the
-// totals, which the core has; and poisoned mail, for whose oldest the whole queue is
-// walked (Queue.Totals does so for at most a twentieth of the time).
+// BenchmarkTotals counts a queue of a million messages while messages arrive.
 func BenchmarkTotals(b *testing.B) {
 	for _, messages := range []int{10_000, 1_000_000} {
 		f := newFull(b, messages, 10_000)
@@ -73,13 +71,6 @@ func BenchmarkTotals(b *testing.B) {
 			f.measure(b, func() {
 				if t, err := f.server.Queue().Totals(b.Context()); err != nil || t.Recipients < messages {
 					b.Fatalf("%d recipients: %v", t.Recipients, err)
-				}
-			})
-		})
-		b.Run(fmt.Sprintf("messages=%d/poisoned", messages), func(b *testing.B) {
-			f.measure(b, func() {
-				if _, err := f.server.Queue().countPoisoned(b.Context()); err != nil {
-					b.Fatal(err)
 				}
 			})
 		})

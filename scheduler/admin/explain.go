@@ -183,8 +183,6 @@ func waits(x *scheduler.Explanation, rules []mailq.Rule) string {
 		return rules[0].Text
 	case s.Reading > 0:
 		return "Control files are being read again after an agent exited or found nothing to do."
-	case s.Poisoned > 0:
-		return "Agents died on it three times running: mailq retry, mailq release, a reload or a restart gives it another chance."
 	case s.Held > 0:
 		return "Mail of it is held, or will be as soon as no agent is working on any part of the message: mailq release ends that."
 	case s.Blocked > 0:

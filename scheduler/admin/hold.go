@@ -130,7 +130,7 @@ func (q *Queue) unholdThread(ctx context.Context, name mailq.Name, o *mailq.Orde
 }
 
 // releaseThread ends the hold of a thread. If the thread is not held, it releases its held
-// and poisoned mail.
+// mail.
 func (q *Queue) releaseThread(ctx context.Context, name mailq.Name, o *mailq.Order) (mailq.Outcome, error) {
 	did, err := q.unholdThread(ctx, name, o)
 	if err != nil || did.Threads > 0 {

@@ -1,10 +1,9 @@
 package admin
 
-// Mail that is kept back until somebody acts: held, parked, quarantined and
-// poisoned mail, counted with the age and the reason of the oldest.
+// Mail that is kept back until somebody acts: held, parked and quarantined mail, counted with
+// the age and the reason of the oldest.
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -98,14 +97,7 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 	if u := q.files.Unloaded(); u.Messages > 0 {
 		t.Unloaded = mailq.Kept{Count: u.Messages, OldestAt: u.Since, Reason: u.Reason}
 	}
-	if t.Poisoned.Count == 0 {
-		delete(k.by, "poisoned")
-		return nil
-	}
-	poisoned := k.of("poisoned")
-	err := poisoned.refresh(func() (mailq.Kept, error) { return q.countPoisoned(ctx) })
-	t.Poisoned.OldestAt, t.Poisoned.Reason = poisoned.kept.OldestAt, poisoned.kept.Reason
-	return err
+	return nil
 }
 
 // Reloaded reports whether the last reloads of the router's tables and of the SMTP server
@@ -264,25 +256,4 @@ func oldestOrder(list []scheduler.ThreadOrder) mailq.Kept {
 func (q *Queue) oldestHeld(ctx context.Context) (kept mailq.Kept, err error) {
 	err = q.port.Ask(ctx, func(l *daemon.Loop) { kept.OldestAt, kept.Reason = l.Core().OldestHeld() })
 	return kept, err
-}
-
-// countPoisoned finds the oldest poisoned mail.
-func (q *Queue) countPoisoned(ctx context.Context) (kept mailq.Kept, err error) {
-	for item, err := range daemon.Walk(ctx, q.port, walkVertices) {
-		if err != nil {
-			return kept, err
-		}
-		v := item.Vertex
-		if v == nil || v.State != scheduler.StatePoisoned {
-			continue
-		}
-		if !isOldest(&kept, v.ModifiedAt) {
-			continue
-		}
-		kept.Reason = "agents died on it"
-		for _, r := range v.Recipients {
-			kept.Reason = cmp.Or(mailq.LastReply(r.Last), kept.Reason)
-		}
-	}
-	return kept, nil
 }

@@ -254,8 +254,8 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 		if v == nil {
 			continue
 		}
-		// A release concerns held and poisoned mail, and what is to be held.
-		if o.Verb == mailq.Release && v.State != scheduler.StatePoisoned && v.State != scheduler.StateHeld && v.Ordered != scheduler.VerbHold {
+		// A release concerns held mail, and what is to be held.
+		if o.Verb == mailq.Release && v.State != scheduler.StateHeld && v.Ordered != scheduler.VerbHold {
 			if verb := pendingOrder(v); o.Message != "" && verb != "" {
 				targets.untouched = errOrdered(verb)
 			}
@@ -302,7 +302,7 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 // isRetryable reports whether a RETRY has an effect on a job line: no agent has it, no order
 // waits for it, and nothing is being written about it.
 func isRetryable(v *scheduler.VertexView) bool {
-	return v.Ordered == 0 && (v.State == scheduler.StateDue || v.State == scheduler.StateWaiting || v.State == scheduler.StatePoisoned)
+	return v.Ordered == 0 && (v.State == scheduler.StateDue || v.State == scheduler.StateWaiting)
 }
 
 // pendingOrder returns the order that waits until an agent reports on a job line, or on

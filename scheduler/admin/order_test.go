@@ -233,36 +233,6 @@ func TestRerouteThatFailsLeavesTheMail(t *testing.T) {
 	})
 }
 
-// What was put aside because agents died on it is let go by a release.
-func TestReleaseGivesPoisonAnotherChance(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, nil)
-		deaths := 0
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
-			if deaths++; deaths <= 3 {
-				a.Signal(syscall.SIGSEGV)
-				return
-			}
-			a.ReportAll(job, ta.OK2, "delivered")
-		}
-		h.Run()
-		h.Spool.Announce(1, "a.example")
-		h.pass(time.Hour)
-		if deaths != 3 || h.Spool.Left() != 1 {
-			t.Fatalf("%d deaths, %d left", deaths, h.Spool.Left())
-		}
-		row, _, err := h.queue().Thread(t.Context(), mailq.Name{Channel: "smtp", Host: "a.example"})
-		if err != nil || row.Thread.Pending != mailq.PendingPoison || row.Thread.Attempts != 3 {
-			t.Errorf("the thread shows %+v, %v", row.Thread, err)
-		}
-		h.want("RELEASE MSG 1", 1, 1, 1)
-		if h.Spool.Left() != 0 {
-			t.Error("it was not delivered")
-		}
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
 // A large order is given in parts and waits for the disk; meanwhile the loop
 // hears others.
 func TestLargeOrderIsGivenInParts(t *testing.T) {

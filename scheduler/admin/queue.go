@@ -46,7 +46,7 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 			StartedAt:  status.StartedAt,
 			MessagesIn: c.MessagesIn, MessagesOut: c.MessagesOut,
 			RecipientsIn: c.RecipientsIn, RecipientsOut: c.RecipientsOut,
-			Poisoned: mailq.Kept{Count: c.States.Poisoned}, Blocked: mailq.Kept{Count: c.States.Blocked},
+			Blocked:  mailq.Kept{Count: c.States.Blocked},
 			Reload:   mailq.Reload(status.Reload),
 			Stopping: status.Stopping, Spool: mailq.Spool(l.Core().Trouble()),
 		}

@@ -46,11 +46,3 @@ func TestSuspensionsHaveTheirOwnEnds(t *testing.T) {
 		t.Error(got)
 	}
 }
-
-// RETRY gives poisoned mail another attempt, as RELEASE does.
-func TestPoisonedMailNamesTheOrdersThatHelp(t *testing.T) {
-	thread := &scheduler.ThreadView{States: scheduler.StateCounts{Poisoned: 1}}
-	if got := waits(&scheduler.Explanation{Thread: thread}, nil); !strings.Contains(got, "mailq retry, mailq release, a reload or a restart") {
-		t.Error(got)
-	}
-}

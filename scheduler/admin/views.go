@@ -41,9 +41,6 @@ func threadOf(v *scheduler.ThreadView) *mailq.Thread {
 	if len(v.Agents) > 0 {
 		t.Agents = make([]mailq.Agent, len(v.Agents))
 	}
-	if t.Pending == mailq.NotPending && v.States.Due == 0 && v.States.Poisoned > 0 {
-		t.Pending = mailq.PendingPoison
-	}
 	for i, a := range v.Agents {
 		t.Agents[i] = mailq.Agent{PID: a.PID, HungryAt: a.HungryAt, FedAt: a.FedAt, Open: a.Open, State: string(a.State)}
 	}

@@ -1,11 +1,14 @@
 package scheduler
 
-// Poison: what happens when an agent dies, and to the vertices that agents die
-// on.
+import "time"
 
-// maxCrashes is how many agents in a row may die on a vertex before it is
-// poisoned.
-const maxCrashes = 3
+// Deaths: what happens when an agent dies, and to the vertices that agents die on.
+
+// When maxCrashes agents in a row have died on a vertex, it waits for crashWait at least.
+const (
+	maxCrashes = 3
+	crashWait  = time.Hour
+)
 
 // agentExited takes back the job lines of an agent that is gone. If the line
 // that it was working on is still open, that line counts as one attempt. Before
@@ -58,16 +61,14 @@ func (dv *delivery) revokeLine(l *line, why readReason, pid int) {
 	dv.readAgain(v, why, pid)
 }
 
-// poisonVertex stops the feeding of a vertex that agents die on. The last death
-// counts as an attempt too.
-func (q *queue) poisonVertex(v *vertex) {
-	q.countAttempts(v)
-	q.recordDeferrals(v, 0)
-	q.reopenRecipients(v)
-	q.setState(v, poisoned, 0)
+// waitAfterCrash returns how long a vertex waits after an attempt that calls for a wait.
+func (q *queue) waitAfterCrash(v *vertex, wait time.Duration) time.Duration {
+	if v.crashes == 0 || v.crashes%maxCrashes != 0 {
+		return wait
+	}
+	wait = max(wait, crashWait)
 	key := q.threadOf(v).key
 	q.do(Note{Severity: Error, Message: q.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
-		key.host + " died on it three times running: put aside until a retry, a reload, a release or a restart"})
-	q.recordVertex(v, "poisoned")
-	q.planWake(v)
+		key.host + " died on it three times running: it waits for " + inWords(wait)})
+	return wait
 }
