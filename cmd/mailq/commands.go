@@ -155,7 +155,13 @@ func (p *program) orderCommands() []subcommand {
 		})
 	}
 	node := func(f *pflag.FlagSet) {
-		f.Func("to", "the other `node`", func(s string) error { return p.setNode(s) })
+		f.Func("to", "the other `node`", func(node string) error {
+			if node == "" {
+				return usageError("a node has a name")
+			}
+			p.order.To = mailq.Name{Channel: ctlfile.TransferChannel, Host: strings.ToLower(node)}
+			return nil
+		})
 	}
 	order := func(verb mailq.Verb) func(args []string) error {
 		return func(args []string) error {
@@ -183,8 +189,6 @@ func (p *program) orderCommands() []subcommand {
 	all = append(all, []subcommand{
 		{use: "move --to NODE TARGET...", short: "move mail to another node",
 			flags: flags{node, p.orderFlags}, run: order(mailq.Reroute)},
-		{use: "drain NODE", short: "move all mail but held mail to another node, and wait until it has arrived",
-			flags: flags{p.orderFlags}, run: p.runDrain},
 		{use: "etrn HOST", short: "start delivery of the mail for a host now",
 			run: func(args []string) error { return p.ask(func() error { return p.etrn(args[0]) }) }},
 	}...)
@@ -192,13 +196,4 @@ func (p *program) orderCommands() []subcommand {
 		all[i].group = groupOrders
 	}
 	return all
-}
-
-// setNode sets the node to which mail is moved.
-func (p *program) setNode(node string) error {
-	if node == "" {
-		return usageError("a node has a name")
-	}
-	p.order.Verb, p.order.To = mailq.Reroute, mailq.Name{Channel: ctlfile.TransferChannel, Host: strings.ToLower(node)}
-	return nil
 }

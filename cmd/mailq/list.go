@@ -20,36 +20,12 @@ type threadFilter struct {
 	channel, host string
 }
 
-func (f threadFilter) matches(name mailq.Name) bool {
-	return (f.channel == "" || strings.EqualFold(f.channel, name.Channel)) &&
-		(f.host == "" || strings.EqualFold(f.host, name.Host))
-}
-
-// selection selects the mail of the threads that match.
+// selection selects the mail of these threads.
 func (f threadFilter) selection() *mailq.Selection {
 	if f.host != "" {
-		return &mailq.Selection{Threads: []mailq.Name{f.name()}}
+		return &mailq.Selection{Threads: []mailq.Name{{Channel: strings.ToLower(f.channel), Host: strings.ToLower(f.host)}}}
 	}
 	return &mailq.Selection{Channel: cmp.Or(f.channel, "*")}
-}
-
-// name is the thread that -h names.
-func (f threadFilter) name() mailq.Name {
-	return mailq.Name{Channel: strings.ToLower(f.channel), Host: strings.ToLower(f.host)}
-}
-
-// matchesLine reports whether a line of SHOW QUEUE THREADS is about a thread that
-// matches. Lines about rings and totals match if every thread does.
-func (f threadFilter) matchesLine(line string) bool {
-	if f == (threadFilter{}) {
-		return true
-	}
-	name, isThread := strings.CutPrefix(line, "    ")
-	channel, rest, _ := strings.Cut(name, "/")
-	// The host is followed by /0 or /2, and then by the numbers.
-	host, _, _ := strings.Cut(rest, "\t")
-	host, _, _ = strings.Cut(host, " N=")
-	return isThread && f.matches(mailq.Name{Channel: channel, Host: host[:max(0, strings.LastIndexByte(host, '/'))]})
 }
 
 // list prints the mail that is selected, thread by thread, and its total. where is nil for
@@ -57,9 +33,6 @@ func (f threadFilter) matchesLine(line string) bool {
 // error is errSilent.
 func (p *program) list(where *mailq.Selection) error {
 	threads, err := p.threads()
-	if where == nil && client.KindOf(err) == client.Refused { // ZMailer's server has no JSON
-		return p.listText()
-	}
 	if err != nil {
 		return err
 	}
@@ -111,28 +84,6 @@ func (p *program) notes() ([]string, error) {
 		}
 	}
 	return t.Notes(time.Now()), nil
-}
-
-// listText prints the list of a server without JSON.
-func (p *program) listText() error {
-	names := []mailq.Name{p.thread.name()}
-	if p.thread.host == "" {
-		names = nil
-		for name, err := range p.client.TextThreads() {
-			if err != nil {
-				return err
-			}
-			if p.thread.matches(name) {
-				names = append(names, name)
-			}
-		}
-	}
-	printer := p.printer()
-	printer.ZMailer = true
-	if err := p.client.TextJobs(names, printer.Job); err != nil {
-		return err
-	}
-	return printer.Finish(2)
 }
 
 // runList lists the mail that the arguments select, or all.
@@ -195,5 +146,5 @@ func (p *program) printJobs(where *mailq.Selection, threads map[mailq.Name]*mail
 			return c, err
 		}
 	}
-	return c, printer.Finish(2)
+	return c, printer.Finish()
 }

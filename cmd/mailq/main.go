@@ -49,7 +49,7 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	if usage := usageError(""); errors.As(err, &usage) {
 		fmt.Fprintln(stderr, "mailq help lists the subcommands and options.")
 	}
-	if client.KindOf(err) == client.Refused && p.mayLogIn() {
+	if client.KindOf(err) == client.Refused {
 		fmt.Fprintln(stderr, loginHint)
 	}
 	return exitCode(err)

@@ -26,9 +26,8 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata with a zmailer.conf that has MAILSHARE=$WORK and the
 // postoffice $PO, which does not exist. "serve socket session..." plays servers on
 // a UNIX socket. Each session is a file of lines that the server sends ("S: "),
-// that must come ("C: "), or that must begin so ("C~ "); JSON SHOW QUEUE THREADS is
-// refused, as ZMailer does, where the session does not have it. "exits n command..." runs a
-// command that must exit with n.
+// that must come ("C: "), or that must begin so ("C~ ").
+// "exits n command..." runs a command that must exit with n.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -152,10 +151,6 @@ func play(conn net.Conn, session string) error {
 			continue
 		}
 		got, err := in.ReadString('\n')
-		if got == "JSON SHOW QUEUE THREADS\n" && text != got {
-			_, _ = io.WriteString(conn, "-MAILQ2 Unknown command, or refused by access control; VERB='JSON' REST='SHOW QUEUE THREADS'\n")
-			got, err = in.ReadString('\n')
-		}
 		if err != nil {
 			return fmt.Errorf("%w where %q should come", err, text)
 		}

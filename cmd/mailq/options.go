@@ -31,12 +31,13 @@ type options struct {
 	debug          bool
 
 	// ZMailer's list.
-	thread          threadFilter // -c and -h
-	owner           *int         // -i and -u
-	queue           int          // how many -Q
-	status, summary int
-	verbose         int
-	version         bool
+	thread  threadFilter // -c and -h
+	owner   *int         // -i and -u
+	queue   int          // how many -Q
+	status  int          // how many -s
+	summary bool
+	verbose bool
+	version bool
 
 	// Subcommands.
 	sort     string // the title of a column; "": the first order of the table
@@ -56,8 +57,8 @@ func (o *options) listFlags(f *pflag.FlagSet) {
 	f.BoolFuncP("mine", "i", "show only messages that you sent", flagAction(func() { o.setOwner(os.Getuid()) }))
 	f.FuncP("user", "u", "show only messages that this `user` sent", o.setUser)
 	o.verboseFlag(f)
-	f.BoolFuncP("terse", "t", "undo -v", flagAction(func() { o.verbose = 0 }))
-	f.CountVarP(&o.summary, "summary", "S", "``show the number of messages and bytes of each thread; twice: only messages")
+	f.BoolFuncP("terse", "t", "undo -v", flagAction(func() { o.verbose = false }))
+	f.BoolVarP(&o.summary, "summary", "S", false, "show the number of messages of each thread")
 	f.CountVarP(&o.queue, "queue", "Q", "``show threads; twice: rings; three times: totals; four times: counters")
 	f.BoolFuncP("counters", "M", "show counters, as -QQQQ", flagAction(func() { o.queue = 4 }))
 	f.CountVarP(&o.status, "status", "s", "``show the state of router and scheduler first; twice: nothing else")
@@ -67,7 +68,7 @@ func (o *options) listFlags(f *pflag.FlagSet) {
 }
 
 func (o *options) verboseFlag(f *pflag.FlagSet) {
-	f.CountVarP(&o.verbose, "verbose", "v", "``show Message-Id, sender, recipients and diagnostics; twice: more")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "show Message-Id, sender, recipients and diagnostics")
 }
 
 // serverFlags are the options about the server and the user. Every subcommand has them.
@@ -154,7 +155,7 @@ func flagAction(do func()) func(string) error {
 
 func (o *options) setOwner(uid int) {
 	o.owner = &uid
-	o.verbose = max(o.verbose, 1)
+	o.verbose = true
 }
 
 func (o *options) setUser(name string) error {

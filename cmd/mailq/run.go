@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
-	"slices"
 	"strings"
 	"time"
 
@@ -48,8 +47,8 @@ func (p *program) zmailer(args []string) error {
 	switch {
 	case p.queue > 4:
 		return usageError("-Q may be given four times at most")
-	case p.thread != threadFilter{} && p.queue > 1:
-		return usageError("-c and -h can only be used with the list of messages or with -Q")
+	case p.thread != threadFilter{} && p.queue > 0:
+		return usageError("-c and -h can only be used with the list of messages")
 	case p.thread.host != "" && p.thread.channel == "":
 		p.thread.channel = "smtp"
 	}
@@ -59,7 +58,7 @@ func (p *program) zmailer(args []string) error {
 	p.announce()
 	if p.status > 0 {
 		err := p.target.spool.WriteStatus(p.out, p.target.local)
-		if p.status > 1 && p.summary == 0 {
+		if p.status > 1 && !p.summary {
 			return err
 		}
 		if err != nil {
@@ -67,10 +66,7 @@ func (p *program) zmailer(args []string) error {
 		}
 	}
 	return p.session(func() error {
-		switch {
-		case p.client.Version == 1:
-			return p.version1()
-		case p.queue > 0:
+		if p.queue > 0 {
 			return p.listQueue()
 		}
 		return p.list(nil)
@@ -120,22 +116,17 @@ func (p *program) session(do func() error) (err error) {
 	return do()
 }
 
-// ask finds a server of version 2, and calls do in a session with it.
+// ask finds the server, and calls do in a session with it.
 func (p *program) ask(do func() error) error {
 	if err := p.find(); err != nil {
 		return err
 	}
 	p.announce()
-	return p.session(func() error {
-		if p.client.Version == 1 {
-			return p.client.NeedsVersion2()
-		}
-		return do()
-	})
+	return p.session(do)
 }
 
-// connect begins a session and, in version 2, logs in, unless the scheduler has another postoffice
-// than the one that is meant.
+// connect begins a session and logs in, unless the scheduler has another postoffice than the one
+// that is meant.
 func (p *program) connect() (*client.Client, error) {
 	at := p.target.Address
 	conn, err := client.Dialer{Prefer: p.prefer, Timeout: connectTimeout}.Dial(context.Background(), at)
@@ -147,8 +138,8 @@ func (p *program) connect() (*client.Client, error) {
 		options.Trace = p.stderr
 	}
 	c, err := client.New(conn, options)
-	if err != nil || c.Version == 1 {
-		return c, err
+	if err != nil {
+		return nil, err
 	}
 	theirs, ours := c.Postoffice(), p.target.spool.Identity()
 	if p.target.own && theirs != ours && theirs != "" && theirs != "-" && ours != "-" {
@@ -170,9 +161,6 @@ func (p *program) connect() (*client.Client, error) {
 	return c, nil
 }
 
-// mayLogIn reports whether the server knows users: version 1 does not.
-func (p *program) mayLogIn() bool { return p.client == nil || p.client.Version != 1 }
-
 // printer returns a printer for the options given.
 func (p *program) printer() *client.Printer {
 	return &client.Printer{
@@ -181,39 +169,11 @@ func (p *program) printer() *client.Printer {
 	}
 }
 
-// version1 lists the queue of a server of version 1.
-func (p *program) version1() error {
-	printer := p.printer()
-	if p.queue == 0 {
-		dump, err := p.client.Dump()
-		if err != nil {
-			return err
-		}
-		dump.Threads = slices.DeleteFunc(dump.Threads, func(t client.DumpThread) bool { return !p.thread.matches(t.Name) })
-		return printer.Dump(dump)
-	}
-	if err := p.client.SkipDump(); err != nil {
-		return err
-	}
-	for line, err := range p.client.Rest() {
-		if err != nil {
-			return err
-		}
-		if p.queue > 1 && strings.HasPrefix(line, " ") || !p.thread.matchesLine(line) {
-			continue
-		}
-		if err := printer.Line(line); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // listQueue shows threads, rings, totals or counters, in the words of the server.
 func (p *program) listQueue() error {
 	printer := p.printer()
 	for line, err := range p.client.Show("SHOW " + [...]string{"QUEUE THREADS", "QUEUE SHORT", "SNMP", "COUNTERS"}[p.queue-1]) {
-		if err == nil && p.thread.matchesLine(line) {
+		if err == nil {
 			err = printer.Line(line)
 		}
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 
 // This file reads answers: a reply of one line, lines of text, objects of JSON.
 
-// maxLine is the longest line that a server may send, in bytes. In version 1 one
-// line lists all messages of a channel.
+// maxLine is the longest line that a server may send, in bytes. One line has all
+// recipients of a message for one host.
 const maxLine = 64 << 20
 
 // Answer reads an answer of one line and returns the text after "+". A refusal

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -27,33 +26,6 @@ func (r *repeated) Read(b []byte) (int, error) {
 	n := copy(b, r.text[r.at:])
 	r.at += n
 	return n, nil
-}
-
-// BenchmarkListMillion: a million recipients of ten thousand threads pass
-// through the client, a hundred at a time.
-func BenchmarkListMillion(b *testing.B) {
-	const threads, each = 10_000, 100
-	row := "M/836224\t0\talice@sender.example\t210\t1795666563\t1795234580\t1795234563\t1\tretry in 8s\tsmtp; 500 (connect to 127.0.0.1: Connection refused)\n"
-	answer := "+OK until LF.LF\n#smtp/x.example/0\n" + strings.Repeat(row, each) + ".\n"
-	names := make([]mailq.Name, threads)
-	for i := range names {
-		names[i] = mailq.Name{Channel: "smtp", Host: fmt.Sprintf("h%d.example", i)}
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		server := io.MultiReader(strings.NewReader(mailq.GreetingV2+"\n220 x\n"), &repeated{text: answer, left: threads})
-		c, err := New(scriptedServer{Reader: server}, Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		var count lineCount
-		if err := c.TextJobs(names, (&Printer{Out: &count, Now: captureTime, ZMailer: true}).Job); err != nil {
-			b.Fatal(err)
-		}
-		if count != threads*(each+1) {
-			b.Fatalf("%d lines", count)
-		}
-	}
 }
 
 // BenchmarkThreadsMillion: the report of -Q, a line for each of a million

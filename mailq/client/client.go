@@ -1,12 +1,10 @@
-// Package client asks a server of MAILQ, ours or ZMailer's (package mailq), and
-// prints what it answers (mailq(1)).
+// Package client asks our server of MAILQ (package mailq), and prints what it
+// answers (mailq(1)).
 //
-//	Dialer ──► net.Conn ──► Client ──► Threads, Jobs, Send, Lines ──► Printer
+//	Dialer ──► net.Conn ──► Client ──► Threads, Show, Order ──► Printer
 //
-// A Client is one session of either version. It asks our own server for JSON.
-// From a server without JSON, such as ZMailer's, it reads the text of SHOW QUEUE
-// THREADS2 and SHOW THREAD, and from a server of version 1 the dump. A Printer
-// writes lists as ZMailer's client wrote them, and adds what it can read in the
+// A Client is one session of version 2, in which the lists are JSON. A Printer
+// writes them as ZMailer's client wrote its lists, and adds what it can read in the
 // Postoffice.
 package client
 
@@ -24,24 +22,19 @@ import (
 
 // Client is one session with a server:
 //
-//	S: version zmailer 1.0            S: version zmailer 2.0
-//	S: Vertices:                      S: 220 MAILQ-V2-CHALLENGE: 795233126.898330.1
-//	S: ...                            C: AUTH nobody 1304725670c8069b18abb3e3eafa7f8f
-//	S: End:                           S: +OK
-//	S: ...                            C: SHOW SNMP
-//	                                  S: +OK until LF.LF
-//	                                  S: Kids: 6 ...
-//	                                  S: .
-//	                                  C: QUIT
-//	                                  S: +Bye bye
+//	S: version zmailer 2.0
+//	S: 220 MAILQ-V2-CHALLENGE: 795233126.898330.1
+//	C: AUTH nobody 1304725670c8069b18abb3e3eafa7f8f
+//	S: +OK
+//	C: SHOW SNMP
+//	S: +OK until LF.LF
+//	S: Kids: 6 ...
+//	S: .
+//	C: QUIT
+//	S: +Bye bye
 //
-// In version 1 only the server writes. In version 2 several commands may be sent
-// before the first answer is read. One goroutine at a time uses a Client; another
-// may close it.
+// One goroutine at a time uses a Client; another may close it.
 type Client struct {
-	// Version is 1 or 2.
-	Version int
-
 	conn      net.Conn
 	in        *bufio.Reader
 	options   Options
@@ -117,10 +110,8 @@ func (c *Client) greet() error {
 	}
 	switch {
 	case strings.HasPrefix(line, mailq.GreetingV1):
-		c.Version = 1
-		return nil
+		return errorf(Unavailable, "%s speaks version 1 of MAILQ, and mailq needs version 2: start its scheduler with -M 2 (scheduler(8))", server)
 	case strings.HasPrefix(line, mailq.GreetingV2):
-		c.Version = 2
 	case strings.HasPrefix(line, "5"):
 		return errorf(Refused, "%s refuses the connection: %q", server, line)
 	default:
@@ -163,18 +154,12 @@ func RefusalOf(err error, what string) error {
 	return err
 }
 
-// NeedsVersion2 returns the error for a command that version 1 does not have.
-func (c *Client) NeedsVersion2() error {
-	return errorf(Refused, "%s speaks version 1 of MAILQ, which has only lists; reports, orders, --json and mailq top need version 2: "+
-		"start its scheduler with -M 2 (scheduler(8))", c.options.Server)
-}
-
 // Close ends the session at once.
 func (c *Client) Close() error { return c.conn.Close() }
 
 // Quit ends the session with QUIT.
 func (c *Client) Quit() error {
-	if c.Version == 2 && c.broken == nil && c.Send("QUIT") == nil {
+	if c.broken == nil && c.Send("QUIT") == nil {
 		_, _ = c.line()
 	}
 	return c.conn.Close()

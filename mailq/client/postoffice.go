@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"zsched/ctlfile"
@@ -15,8 +14,8 @@ import (
 )
 
 // Postoffice is the directory $POSTOFFICE. The client reads control files there
-// for what the protocol does not send as text: addresses, Message-Ids and sizes.
-// Most users are not permitted to read all of them.
+// for what lists do not have: addresses, Message-Ids and sizes. Most users are not
+// permitted to read all of them.
 type Postoffice struct {
 	Dir string
 
@@ -28,7 +27,6 @@ type Postoffice struct {
 // SpoolFile is one message of a postoffice.
 type SpoolFile struct {
 	*ctlfile.File
-	UID     int       // owner of the message file, who sent it; -1: not known
 	Control int64     // size of the control file in bytes
 	Size    int64     // size of the message file in bytes
 	ModTime time.Time // of the message file
@@ -42,39 +40,22 @@ func (p *Postoffice) Identity() string { return process.Identity(p.Dir) }
 // files inside the directory, and a large control file only once: the states of the
 // recipients in it may be old.
 func (p *Postoffice) Read(path string) (*SpoolFile, error) {
-	info, err := p.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(filepath.Join(p.Dir, "transport"))
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info.File, _, err = p.recent.Read(int(f.Fd())); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return info, nil
-}
-
-// Stat is Read without the contents of the control file.
-func (p *Postoffice) Stat(path string) (*SpoolFile, error) {
-	control, err := p.stat("transport", path)
-	if err != nil {
-		return nil, err
-	}
 	message, err := p.stat("queue", path)
 	if err != nil {
 		return nil, err
 	}
-	s := &SpoolFile{UID: -1, Control: control.Size(), Size: message.Size(), ModTime: message.ModTime()}
-	if sys, ok := message.Sys().(*syscall.Stat_t); ok {
-		s.UID = int(sys.Uid)
+	control, err := p.stat("transport", path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenInRoot(filepath.Join(p.Dir, "transport"), path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s := &SpoolFile{Control: control.Size(), Size: message.Size(), ModTime: message.ModTime()}
+	if s.File, _, err = p.recent.Read(int(f.Fd())); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil
 }

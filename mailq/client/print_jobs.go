@@ -29,20 +29,33 @@ func (p *Printer) Job(job *mailq.Job) error {
 	if job.Name != p.thread {
 		p.beginThread(job.Name)
 	}
-	if !p.beginMessage(job.Path, job.Owner) || p.Summary > 0 || len(job.Recipients) == 0 {
-		return p.err
-	}
-	if p.Verbose == 0 {
-		_, reason := p.tries(job)
-		line := fmt.Sprintf("\t%s: (%s) %s", p.safe(job.Path), strings.Join(p.facts(job), ", "), p.safe(reason))
-		if !p.ZMailer {
-			line = strings.TrimRight(line, " ")
+	if p.Owner != nil {
+		if job.Owner == nil || int(*job.Owner) != *p.Owner {
+			return p.err
 		}
-		p.printf("%s\n", line)
-		return p.err
+		p.heading()
 	}
+	p.files++
+	switch {
+	case p.Summary || len(job.Recipients) == 0:
+	case p.Verbose:
+		p.details(job)
+	default:
+		_, reason := tries(job)
+		line := fmt.Sprintf("\t%s: (%s) %s", p.safe(job.Path), strings.Join(p.facts(job), ", "), p.safe(reason))
+		p.printf("%s\n", strings.TrimRight(line, " "))
+	}
+	return p.err
+}
+
+// details writes what is known about a job.
+func (p *Printer) details(job *mailq.Job) {
 	// On another host this number may belong to another message. The file is
 	// therefore used only if the recipient is in it.
+	p.file = nil
+	if p.Spool != nil {
+		p.file, _ = p.Spool.Read(job.Path)
+	}
 	if p.file != nil {
 		if _, ok := p.file.Recipient(job.Name, job.Recipients[0].Offset); !ok {
 			p.file = nil
@@ -64,7 +77,6 @@ func (p *Printer) Job(job *mailq.Job) error {
 			}
 		}
 	}
-	return p.err
 }
 
 // jobHead writes what the recipients of a job have in common.
@@ -80,28 +92,23 @@ func (p *Printer) jobHead(job *mailq.Job) {
 }
 
 // facts returns what stands in parentheses after the name of a job: its tries and its expiry;
-// with Verbose its age and size, too.
+// in details its age and size, too.
 func (p *Printer) facts(job *mailq.Job) []string {
-	attempts, _ := p.tries(job)
+	attempts, _ := tries(job)
 	facts := []string{attempts}
-	if p.file != nil && p.Verbose > 0 {
+	if p.file != nil {
 		facts = append(facts, "age "+mailq.FormatAge(p.Now, p.file.ModTime))
 	}
 	facts = append(facts, p.expiry(job))
-	if p.file != nil && p.Verbose > 0 {
+	if p.file != nil {
 		facts = append(facts, fmt.Sprintf("%d+%d bytes", p.file.Control, p.file.Size))
 	}
 	return facts
 }
 
 // tries returns how often delivery was tried, in words, and why it failed: the
-// last reply to one of the recipients. For ZMailer's server both are those of
-// the first recipient, and reason is its complete diagnostic, as in ZMailer's
-// client.
-func (p *Printer) tries(job *mailq.Job) (attempts, reason string) {
-	if p.ZMailer {
-		return fmt.Sprintf("%d tries", job.Recipients[0].Attempts), job.Recipients[0].Reason
-	}
+// last reply to one of the recipients.
+func tries(job *mailq.Job) (attempts, reason string) {
 	most := 0
 	for i := range job.Recipients {
 		most = max(most, job.Recipients[i].Attempts)
@@ -118,7 +125,7 @@ func (p *Printer) expiry(job *mailq.Job) string {
 		return "not loaded, age " + mailq.FormatAge(p.Now, job.ArrivedAt)
 	case job.ExpiresAt.IsZero():
 		return "never expires"
-	case left < 0 && !p.ZMailer:
+	case left < 0:
 		return "is past its expiry" // it is with an agent, or gets an attempt first
 	default:
 		return "expires in " + mailq.FormatSpan(time.Duration(left)*time.Second)

@@ -10,132 +10,38 @@ import (
 	"zsched/mailq"
 )
 
-// printDump prints a dump of version 1.
-func printDump(t *testing.T, p *Printer, dump string) string {
-	t.Helper()
-	c, err := dialServer(t, "S: version zmailer 1.0\n"+dump)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := c.Dump()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	p.Out, p.Now = &out, captureTime
-	if err := p.Dump(d); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
-
-const twoMessages = `S: Vertices:
-S: 1:	H/836219	2; 217,127	#later (retry in 7s)
-S: 2:	12345	1; 98
-S: Channels:
-S: smtpdn:	>2>1
-S: Hosts:
-S: d1.example:	>2>1
-S: End:
-`
-
-// messages returns a postoffice with the first of twoMessages: its two recipients,
-// and files of 590 and 275 bytes.
+// messages returns a postoffice with the message H/836219: its two recipients, and files of 590
+// and 275 bytes.
 func messages(t *testing.T) *Postoffice {
 	t.Helper()
-	spool := capturedSpool(t)
-	text, err := os.ReadFile(filepath.Join(spool.Dir, "transport/H/836219"))
-	if err != nil {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/postoffice")); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(string(text[127:]), "r") || !strings.HasPrefix(string(text[217:]), "r") {
-		t.Fatalf("no recipients at 127 and 217 of %q", text)
+	if err := os.Chtimes(filepath.Join(dir, "queue/H/836219"), time.Time{}, captureTime.Add(-237*time.Second)); err != nil {
+		t.Fatal(err)
 	}
-	return spool
+	return &Postoffice{Dir: dir}
 }
 
-func TestPrintVersion1(t *testing.T) {
-	me, other := os.Getuid(), os.Getuid()+1
-	const head, first, second = "smtpdn/d1.example:\n", "\tH/836219/2:\tlater (retry in 7s)\n", "\t12345:\n"
-	for _, test := range []struct {
-		name string
-		Printer
-		want string
-	}{
-		{"plain", Printer{}, head + first + second},
-		{"verbose", Printer{Verbose: 1}, head + first +
-			"\t  id\t<mkctl-836219@sender.example>\n\t  from\talice@sender.example\n\t  to\tx1@d1.example\n\t\tu1@d1.example\n" + second},
-		{"more verbose", Printer{Verbose: 2}, head + first +
-			"\t  id\t<mkctl-836219@sender.example>, 275 bytes, age 3m57s\n\t  from\talice@sender.example\n\t  to\tx1@d1.example\n\t\tu1@d1.example\n" + second},
-		{"summary", Printer{Summary: 1}, head + "\t  2 files, 275 bytes total, 137 bytes average\n"},
-		{"counts", Printer{Summary: 2}, head + "\t  2 files\n"},
-		{"mine", Printer{Owner: &me}, head + first},
-		{"not mine", Printer{Owner: &other}, "No user messages found\n"},
-		{"summary of mine", Printer{Owner: &me, Summary: 1}, head + "\t  1 file, 275 bytes total, 275 bytes average\n"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			p := test.Printer
-			p.Spool = messages(t)
-			if got := printDump(t, &p, twoMessages); got != test.want {
-				t.Errorf("%s", difference(got, test.want))
-			}
-		})
-	}
-	if got := printDump(t, &Printer{Summary: 1}, twoMessages); got != head+"\t  2 files, no file size info available\n" {
-		t.Errorf("without files: %q", got)
-	}
-	if got := printDump(t, &Printer{}, "S: Vertices:\nS: End:\n"); got != "Transport queue is empty -- or scheduler uses -Q -mode\n" {
-		t.Errorf("empty queue: %q", got)
-	}
-}
-
-// TestHostInTwoChannels: each has its own mail. The old client showed all of
-// it under one of them.
-func TestHostInTwoChannels(t *testing.T) {
-	got := printDump(t, &Printer{}, `S: Vertices:
-S: 1:	11	1; 98	#a
-S: 2:	12	1; 98	#b
-S: 3:	13	1; 98	#c
-S: Channels:
-S: smtp:	>1>3>77
-S: uucp:	>2
-S: Hosts:
-S: x.example:	>1>2>3>77
-S: End:
-`)
-	if want := "uucp/x.example:\n\t12:\tb\nsmtp/x.example:\n\t13:\tc\n\t11:\ta\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-// printThread prints the answer of ZMailer's server to SHOW THREAD.
-func printThread(t *testing.T, p *Printer, lines ...string) string {
+// printJobs prints jobs of one thread.
+func printJobs(t *testing.T, p *Printer, jobs ...*mailq.Job) string {
 	t.Helper()
-	answer := mailq.Until + "\n"
-	for _, line := range lines {
-		if line[0] == '.' {
-			line = "." + line
-		}
-		answer += line + "\n"
-	}
-	answer += ".\n"
-	c, err := dialScripted(mailq.GreetingV2 + "\n220 x\n" + answer)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out strings.Builder
-	p.Out, p.Now, p.ZMailer = &out, captureTime, true
-	if err := c.TextJobs([]mailq.Name{{Channel: "smtpdn", Host: "d1.example"}}, p.Job); err != nil {
-		t.Fatal(err)
+	p.Out, p.Now = &out, captureTime
+	for _, job := range jobs {
+		job.Name = mailq.Name{Channel: "smtpdn", Host: "d1.example"}
+		if err := p.Job(job); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := p.Finish(2); err != nil {
+	if err := p.Finish(); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
 }
 
-// TestPrintJobs: of a server with JSON the list has the last reply, in one line,
-// and counts that are right.
+// TestPrintJobs: the list has the last reply, in one line, and counts that are right.
 func TestPrintJobs(t *testing.T) {
 	name := mailq.Name{Channel: "smtp", Host: "x.example"}
 	jobs := []*mailq.Job{
@@ -145,13 +51,13 @@ func TestPrintJobs(t *testing.T) {
 		{Name: name, Path: "13", Recipients: []mailq.Recipient{{}}},
 	}
 	thread := &mailq.Thread{Name: name, Window: 1, WindowLimit: 5, Destination: mailq.Probing, Sessions: 1}
-	for verbose, want := range []string{
+	for i, want := range []string{
 		"smtp/x.example:\n\tK/11: (1 try, expires in 1m) 451 4.2.2 busy\n\t12: (2 tries, never expires) smtp; 500 (refused)\n\t13: (0 tries, never expires)\n",
 		"smtp/x.example: 1 of 1 session, at most 5, probing\n\tK/11: (1 try, expires in 1m)\n\t  from\ta@b\n\t  to\tu@x.example\n\t  diag\t<<- RCPT To:<v@x.example>\n\t  diag\t->> 451 4.2.2 busy\n" +
 			"\t12: (2 tries, never expires)\n\t  from\t<>\n\t  diag\tsmtp; 500 (refused)\n\t13: (0 tries, never expires)\n\t  from\t<>\n",
 	} {
 		var out strings.Builder
-		p := &Printer{Out: &out, Now: captureTime, Terminal: true, Verbose: verbose, Threads: map[mailq.Name]*mailq.Thread{name: thread}}
+		p := &Printer{Out: &out, Now: captureTime, Terminal: true, Verbose: i == 1, Threads: map[mailq.Name]*mailq.Thread{name: thread}}
 		for _, job := range jobs {
 			if err := p.Job(job); err != nil {
 				t.Fatal(err)
@@ -163,27 +69,26 @@ func TestPrintJobs(t *testing.T) {
 	}
 }
 
-func TestPrintVersion2(t *testing.T) {
-	me, other := os.Getuid(), os.Getuid()+1
-	x1 := "H/836219\t0\talice@sender.example\t217\t1795234860\t0\t0\t3\tthread\tbusy\rbusy"
-	u1 := "H/836219\t1\talice@sender.example\t127\t1795234860\t0\t0\t3\tthread\tgone"
-	null := "12345\t0\t\t98\t0\t0\t0\t0\tthread\t"
-	old := "12345\tbob@example.net\t98\t0\t0\t0\t0\tthread\tsays"
+func TestPrintWithControlFile(t *testing.T) {
+	me, other, owner := 501, 502, uint32(501)
+	jobs := []*mailq.Job{
+		{Path: "H/836219", Sender: "alice@sender.example", Owner: &owner, ExpiresAt: captureTime.Add(time.Minute), Recipients: []mailq.Recipient{
+			{Offset: 217, Attempts: 3, Reason: "busy\rbusy"}, {Offset: 127, Attempts: 3, Reason: "gone"}}},
+		{Path: "12345", Recipients: []mailq.Recipient{{Offset: 98}}},
+	}
+	const first = "\tH/836219: (3 tries, age 3m57s, expires in 1m, 590+275 bytes)\n" +
+		"\t  id\t<mkctl-836219@sender.example>\n\t  from\talice@sender.example\n" +
+		"\t  to\tx1@d1.example\n\t  diag\tbusy\n\t  diag\tbusy\n\t  to\tu1@d1.example\n\t  diag\tgone\n"
 	for _, test := range []struct {
 		name string
 		Printer
 		want string
 	}{
-		{"plain", Printer{}, "\tH/836219: (3 tries, expires in 1m) busy\rbusy\n\t12345: (0 tries, never expires) \n\t12345: (0 tries, never expires) says\n"},
-		{"terminal", Printer{Terminal: true}, "\tH/836219: (3 tries, expires in 1m) busy^Mbusy\n\t12345: (0 tries, never expires) \n\t12345: (0 tries, never expires) says\n"},
-		{"verbose", Printer{Verbose: 1}, "\tH/836219: (3 tries, age 3m57s, expires in 1m, 590+275 bytes)\n" +
-			"\t  id\t<mkctl-836219@sender.example>\n\t  from\talice@sender.example\n" +
-			"\t  to\tx1@d1.example\n\t  diag\tbusy\n\t  diag\tbusy\n\t  to\tu1@d1.example\n\t  diag\tgone\n" +
-			"\t12345: (0 tries, never expires)\n\t  from\t<>\n\t12345: (0 tries, never expires)\n\t  from\tbob@example.net\n\t  diag\tsays\n"},
-		{"summary", Printer{Summary: 1}, "\t  3 files, 275 bytes total, 91 bytes average\n"},
-		{"mine", Printer{Owner: &me, Verbose: 1}, "\tH/836219: (3 tries, age 3m57s, expires in 1m, 590+275 bytes)\n" +
-			"\t  id\t<mkctl-836219@sender.example>\n\t  from\talice@sender.example\n" +
-			"\t  to\tx1@d1.example\n\t  diag\tbusy\n\t  diag\tbusy\n\t  to\tu1@d1.example\n\t  diag\tgone\n"},
+		{"plain", Printer{}, "\tH/836219: (3 tries, expires in 1m) busy\n\t12345: (0 tries, never expires)\n"},
+		{"verbose", Printer{Verbose: true}, first + "\t12345: (0 tries, never expires)\n\t  from\t<>\n"},
+		{"summary", Printer{Summary: true}, "\t  2 files\n"},
+		{"mine", Printer{Owner: &me, Verbose: true}, first},
+		{"summary of mine", Printer{Owner: &me, Summary: true}, "\t  1 file\n"},
 		{"not mine", Printer{Owner: &other}, "No user messages found\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -193,12 +98,12 @@ func TestPrintVersion2(t *testing.T) {
 			if !strings.HasPrefix(want, "No") {
 				want = "smtpdn/d1.example:\n" + want
 			}
-			if got := printThread(t, &p, x1, u1, null, old); got != want {
+			if got := printJobs(t, &p, jobs...); got != want {
 				t.Errorf("%s", difference(got, want))
 			}
 		})
 	}
-	if got := printThread(t, &Printer{}); got != "" {
+	if got := printJobs(t, &Printer{}); got != "" {
 		t.Errorf("empty queue: %q", got)
 	}
 }
@@ -215,17 +120,13 @@ func TestControlFileOfAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, line := range []string{
-		"H/836219\t0\ta\t218\t0\t0\t0\t0\t\t",
-		"H/836219\t0\ta\t0\t0\t0\t0\t0\t\t",
-		"../secret\t0\ta\t0\t0\t0\t0\t0\t\t",
-		"13\t0\ta\t0\t0\t0\t0\t0\t\t",
-		"/etc/passwd\t0\ta\t0\t0\t0\t0\t0\t\t",
-		".\t0\ta\t0\t0\t0\t0\t0\t\t",
-	} {
-		path, _, _ := strings.Cut(line, "\t")
-		want := "smtpdn/d1.example:\n\t" + path + ": (0 tries, never expires)\n\t  from\ta\n"
-		if got := printThread(t, &Printer{Verbose: 1, Spool: spool}, line); got != want {
+	for _, test := range []struct {
+		path   string
+		offset int64
+	}{{"H/836219", 218}, {"H/836219", 0}, {"../secret", 0}, {"13", 0}, {"/etc/passwd", 0}, {".", 0}} {
+		job := &mailq.Job{Path: test.path, Sender: "a", Recipients: []mailq.Recipient{{Offset: test.offset}}}
+		want := "smtpdn/d1.example:\n\t" + test.path + ": (0 tries, never expires)\n\t  from\ta\n"
+		if got := printJobs(t, &Printer{Verbose: true, Spool: spool}, job); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -247,7 +148,7 @@ func TestPrintingStops(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if err := p.Finish(1); err != errFull {
+	if err := p.Finish(); err != errFull {
 		t.Errorf("%v", err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"zsched/mailq"
 )
 
-// This file asks our own server, which answers in JSON.
+// This file asks for what the server answers in JSON.
 
 // Threads yields all threads.
 func (c *Client) Threads() iter.Seq2[*mailq.ThreadItem, error] {

@@ -42,19 +42,17 @@ var root = Peer{UID: 0, User: "root"}
 func TestBothSidesTogether(t *testing.T) {
 	now := time.Now()
 	for _, test := range []struct {
-		name    string
-		version int
-		show    string
-		want    []string
+		name, show string
+		want       []string
 	}{
-		{"list", 2, "", []string{
+		{"list", "", []string{
 			"smtp/down.example:",
 			"\tM/K/860194: (3 tries, expires in 3d2",
 			"\tM/L/860195: (1 try, never expires) smtp; 500",
 			"smtp/up.example:",
 			"\tM/L/860195: (0 tries, never expires)",
 		}},
-		{"threads", 2, "SHOW QUEUE THREADS", []string{
+		{"threads", "SHOW QUEUE THREADS", []string{
 			"smtp/*/0",
 			"    smtp/down.example/0\t\tN=2   R=3   A=4  W=",
 			"    smtp/up.example/0\t\tN=1   R=1   A=0  P={77,78} HA={",
@@ -64,16 +62,9 @@ func TestBothSidesTogether(t *testing.T) {
 			"Kids: 2  Idle:  1",
 			"Msgs in 12 out 10",
 		}},
-		{"version 1", 1, "", []string{
-			"smtp/up.example:",
-			"\tM/L/860195:\t(running now, pid=77",
-			"smtp/down.example:",
-			"\tM/L/860195:\tsmtp; 500",
-			"\tM/K/860194/2:\t",
-		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := newServer(t, busyQueue(now), func(set *Settings) { set.Version = test.version })
+			s := newServer(t, busyQueue(now), func(set *Settings) { set.Version = 2 })
 			var out strings.Builder
 			must(t, printAnswer(against(t, s, root), &client.Printer{Out: &out, Now: now}, test.show))
 			lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
@@ -91,13 +82,6 @@ func TestBothSidesTogether(t *testing.T) {
 
 // printAnswer prints a report, or the list of messages.
 func printAnswer(c *client.Client, p *client.Printer, report string) error {
-	if c.Version == 1 {
-		d, err := c.Dump()
-		if err != nil {
-			return err
-		}
-		return p.Dump(d)
-	}
 	if report == "" {
 		for job, err := range client.Objects[mailq.Job](c.Show("JSON SHOW WHERE channel=*")) {
 			if err == nil {
@@ -107,7 +91,7 @@ func printAnswer(c *client.Client, p *client.Printer, report string) error {
 				return err
 			}
 		}
-		return p.Finish(2)
+		return p.Finish()
 	}
 	for line, err := range c.Show(report) {
 		if err != nil {

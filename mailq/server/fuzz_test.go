@@ -154,7 +154,7 @@ func FuzzWrappers(f *testing.F) {
 }
 
 // FuzzClientReadsServer: whatever is in a queue, our client reads all of it from our
-// server, in both versions.
+// server, and the dump of version 1 has it.
 func FuzzClientReadsServer(f *testing.F) {
 	f.Add("smtp", "a.example", "M/K/1", "alice@a", "busy\rvery", int64(17), 3)
 	f.Add("", ".", ".", "a\tb\n", ".\n.\n", int64(0), 0)
@@ -173,28 +173,22 @@ func FuzzClientReadsServer(f *testing.F) {
 		if name.Channel == "" || path == "" || strings.ContainsAny(path, " \t\n\x00;") {
 			return // what no spool has
 		}
-		clientReadsV1(t, q, offset)
+		clientReadsV1(t, q)
 		clientReadsV2(t, q, name)
 	})
 }
 
-func clientReadsV1(t *testing.T, q *fakeQueue, offset int64) {
+// A dump has a line for each job, channel and host.
+func clientReadsV1(t *testing.T, q *fakeQueue) {
 	var out bytes.Buffer
 	w := bufio.NewWriter(&out)
 	if err := dump(t.Context(), w, q, false); err != nil {
 		t.Fatal(err)
 	}
 	_ = w.Flush()
-	c, err := client.New(&scriptedConn{Reader: strings.NewReader(out.String())}, client.Options{Server: "here"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := c.Dump()
-	if err != nil && offset >= 0 {
-		t.Fatalf("%v in %q", err, &out)
-	}
-	if err == nil && (len(d.Threads) != 1 || len(d.Threads[0].Jobs) != 1 || d.Threads[0].Jobs[0].Recipients != 2) {
-		t.Fatalf("%+v from %q", d, &out)
+	lines := strings.Split(out.String(), "\n")
+	if len(lines) < 8 || !strings.HasPrefix(lines[2], "1:\t") || !strings.HasSuffix(lines[4], ":\t>1") || !strings.HasSuffix(lines[6], ":\t>1") || lines[7] != "End:" {
+		t.Fatalf("%q", &out)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 
 // addNotLoaded adds to an outcome how many messages the order concerns that are not loaded,
 // and why they are not. It is an error if the order has matched nothing else. An order for a
-// thread that stays in force will apply to such messages too. A move repeats its orders, so
-// one that matches nothing does not fail.
+// thread that stays in force will apply to such messages too. A move is
+// repeated until nothing is left, so one that matches nothing does not fail.
 func (q *Queue) addNotLoaded(ctx context.Context, o *mailq.Order, did *mailq.Outcome) error {
 	staysInForce := o.Thread != nil && (o.Verb == mailq.Hold || o.Verb == mailq.Suspend || o.Verb == mailq.Lift)
 	isEmpty := *did == (mailq.Outcome{})
