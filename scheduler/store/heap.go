@@ -15,7 +15,7 @@ type Heap[K ~int64, T any] struct {
 	// heap.
 	Index func(T) *int32
 	root  entry[K, T]
-	pages [][]entry[K, T] // of the entries after root
+	pages []page[K, T] // of the entries after root
 	n     int
 }
 
@@ -24,18 +24,52 @@ type entry[K ~int64, T any] struct {
 	item T
 }
 
+// page has the keys of its entries apart from their items, so that neither is padded to the
+// size of the other.
+type page[K ~int64, T any] struct {
+	keys  []K
+	items []T
+}
+
 const (
 	pageBits = 10
 	pageSize = 1 << pageBits
 	fanout   = 4
 )
 
-func (h *Heap[K, T]) at(i int) *entry[K, T] {
+func (h *Heap[K, T]) at(i int) entry[K, T] {
 	if i == 0 {
-		return &h.root
+		return h.root
 	}
 	i--
-	return &h.pages[i>>pageBits][i&(pageSize-1)]
+	p, i := &h.pages[i>>pageBits], i&(pageSize-1)
+	return entry[K, T]{p.keys[i], p.items[i]}
+}
+
+// key returns the key of the entry at i.
+func (h *Heap[K, T]) key(i int) K {
+	if i == 0 {
+		return h.root.key
+	}
+	i--
+	return h.pages[i>>pageBits].keys[i&(pageSize-1)]
+}
+
+// set puts an entry at i. Its item does not know it yet.
+func (h *Heap[K, T]) set(i int, e entry[K, T]) {
+	if i == 0 {
+		h.root = e
+		return
+	}
+	i--
+	p, i := &h.pages[i>>pageBits], i&(pageSize-1)
+	p.keys[i], p.items[i] = e.key, e.item
+}
+
+// place puts an entry at i, and tells its item.
+func (h *Heap[K, T]) place(i int, e entry[K, T]) {
+	h.set(i, e)
+	*h.Index(e.item) = int32(i) + 1
 }
 
 func (h *Heap[K, T]) Len() int { return h.n }
@@ -54,14 +88,14 @@ func (h *Heap[K, T]) First() T { return h.root.item }
 func (h *Heap[K, T]) Contains(item T) bool { return *h.Index(item) != 0 }
 
 // KeyOf returns the key of an item, which must be in the heap.
-func (h *Heap[K, T]) KeyOf(item T) K { return h.at(int(*h.Index(item)) - 1).key }
+func (h *Heap[K, T]) KeyOf(item T) K { return h.key(int(*h.Index(item)) - 1) }
 
 // EachBelow calls do with each item whose key is below the limit, in no
 // particular order, until do returns false. It reports whether do never did.
 func (h *Heap[K, T]) EachBelow(limit K, do func(T) bool) bool {
 	var visit func(i int) bool
 	visit = func(i int) bool {
-		if i >= h.n || h.at(i).key >= limit {
+		if i >= h.n || h.key(i) >= limit {
 			return true
 		}
 		if !do(h.at(i).item) {
@@ -89,7 +123,7 @@ func (h *Heap[K, T]) Each(f func(key K, item T)) {
 func (h *Heap[K, T]) Rekey(f func(item T, key K) K) {
 	for i := range h.n {
 		e := h.at(i)
-		e.key = f(e.item, e.key)
+		h.set(i, entry[K, T]{f(e.item, e.key), e.item})
 	}
 	if h.n < 2 {
 		return
@@ -103,14 +137,14 @@ func (h *Heap[K, T]) Rekey(f func(item T, key K) K) {
 func (h *Heap[K, T]) Put(key K, item T) {
 	if position := *h.Index(item); position != 0 {
 		i := int(position) - 1
-		h.at(i).key = key
+		h.set(i, entry[K, T]{key, item})
 		h.move(i)
 		return
 	}
 	h.grow()
 	i := h.n
 	h.n++
-	*h.at(i) = entry[K, T]{key, item}
+	h.set(i, entry[K, T]{key, item})
 	h.up(i)
 }
 
@@ -130,10 +164,10 @@ func (h *Heap[K, T]) Remove(item T) {
 	i := int(*position) - 1
 	*position = 0
 	h.n--
-	last := *h.at(h.n)
-	*h.at(h.n) = entry[K, T]{}
+	last := h.at(h.n)
+	h.set(h.n, entry[K, T]{})
 	if i != h.n {
-		*h.at(i) = last
+		h.set(i, last)
 		h.move(i)
 	}
 	h.shrink()
@@ -145,19 +179,21 @@ func (h *Heap[K, T]) grow() {
 	if h.n == 0 {
 		return
 	}
-	page := (h.n - 1) >> pageBits
-	if page == len(h.pages) {
+	last := (h.n - 1) >> pageBits
+	if last == len(h.pages) {
 		size := pageSize
-		if page == 0 {
+		if last == 0 {
 			size = fanout
 		}
-		h.pages = append(h.pages, make([]entry[K, T], size))
+		h.pages = append(h.pages, page[K, T]{make([]K, size), make([]T, size)})
 		return
 	}
-	if i := (h.n - 1) & (pageSize - 1); i == len(h.pages[page]) {
-		larger := make([]entry[K, T], min(2*len(h.pages[page]), pageSize))
-		copy(larger, h.pages[page])
-		h.pages[page] = larger
+	if p := &h.pages[last]; (h.n-1)&(pageSize-1) == len(p.keys) {
+		size := min(2*len(p.keys), pageSize)
+		larger := page[K, T]{make([]K, size), make([]T, size)}
+		copy(larger.keys, p.keys)
+		copy(larger.items, p.items)
+		*p = larger
 	}
 }
 
@@ -165,31 +201,28 @@ func (h *Heap[K, T]) grow() {
 // around the edge of a page does not allocate each time.
 func (h *Heap[K, T]) shrink() {
 	if used := (max(0, h.n-1) + pageSize - 1) >> pageBits; len(h.pages) > used+1 {
-		h.pages[len(h.pages)-1] = nil
+		h.pages[len(h.pages)-1] = page[K, T]{}
 		h.pages = h.pages[:len(h.pages)-1]
 	}
 }
 
 // up moves the entry at i to its place among its ancestors.
 func (h *Heap[K, T]) up(i int) {
-	e := *h.at(i)
+	e := h.at(i)
 	for i > 0 {
 		parent := (i - 1) / fanout
-		p := h.at(parent)
-		if p.key <= e.key {
+		if h.key(parent) <= e.key {
 			break
 		}
-		*h.at(i) = *p
-		*h.Index(p.item) = int32(i) + 1
+		h.place(i, h.at(parent))
 		i = parent
 	}
-	*h.at(i) = e
-	*h.Index(e.item) = int32(i) + 1
+	h.place(i, e)
 }
 
 // down moves the entry at i to its place among its descendants.
 func (h *Heap[K, T]) down(i int) {
-	e := *h.at(i)
+	e := h.at(i)
 	for {
 		child := i*fanout + 1
 		if child >= h.n {
@@ -197,29 +230,26 @@ func (h *Heap[K, T]) down(i int) {
 		}
 		// The children of an entry are side by side in one page.
 		first := child - 1
-		children := h.pages[first>>pageBits][first&(pageSize-1):]
-		children = children[:min(fanout, h.n-child)]
+		keys := h.pages[first>>pageBits].keys[first&(pageSize-1):]
+		keys = keys[:min(fanout, h.n-child)]
 		least := 0
-		for c := 1; c < len(children); c++ {
-			if children[c].key < children[least].key {
+		for c := 1; c < len(keys); c++ {
+			if keys[c] < keys[least] {
 				least = c
 			}
 		}
-		c := children[least]
-		if c.key >= e.key {
+		if keys[least] >= e.key {
 			break
 		}
-		*h.at(i) = c
-		*h.Index(c.item) = int32(i) + 1
+		h.place(i, h.at(child+least))
 		i = child + least
 	}
-	*h.at(i) = e
-	*h.Index(e.item) = int32(i) + 1
+	h.place(i, e)
 }
 
 // move moves the entry at i to its place, after its key has changed.
 func (h *Heap[K, T]) move(i int) {
-	if i > 0 && h.at(i).key < h.at((i-1)/fanout).key {
+	if i > 0 && h.key(i) < h.key((i-1)/fanout) {
 		h.up(i)
 		return
 	}
