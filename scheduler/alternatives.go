@@ -35,10 +35,10 @@ func (ml *mail) joinSet(m *message, class int, v *vertex, index int) {
 // exclusiveSetOf returns the set that a recipient belongs to and its place in
 // it; nil if it is not in a set, or if the set is done.
 func (ml *mail) exclusiveSetOf(m *message, v *vertex, i int) (*exclusiveSet, int) {
-	if m.extras == 0 {
+	if m.flags&hasExtras == 0 {
 		return nil, 0
 	}
-	for _, set := range ml.extras.At(m.extras).sets {
+	for _, set := range ml.extrasOf(m).sets {
 		for place, a := range set.members {
 			if a.vertex == v && a.index == i && !set.done {
 				return set, place

@@ -62,10 +62,9 @@ func (dv *delivery) newMessage(in *Message) *message {
 		id:         in.ID,
 		ref:        ref,
 		sequence:   dv.loaded,
-		sender:     dv.obtainSender(in.Sender),
+		sender:     dv.obtainSender(origin{in.Sender, in.ErrorTo, in.Owner}),
 		modifiedAt: dateOf(in.ModifiedAt),
 		changedAt:  secondOf(in.ChangedAt),
-		owner:      in.Owner,
 	}
 	if in.NullSender {
 		m.flags |= nullSender
@@ -76,10 +75,6 @@ func (dv *delivery) newMessage(in *Message) *message {
 	m.flags |= messageFlags(min(strings.Count(in.Path, "/"), 3)) << levelsShift
 	if !isPathOf(in.Path, m.id, m.levels()) {
 		dv.obtainExtras(m).path = in.Path
-	}
-	if in.ErrorTo != in.Sender {
-		m.flags |= ownErrorTo
-		dv.obtainExtras(m).errorTo = in.ErrorTo
 	}
 	dv.logHashes.Set(ref, hashLogID(in.LogID))
 	dv.groupRecipients(m, in.Recipients, 0)
@@ -193,17 +188,17 @@ func (q *queue) recordArrival(v *vertex) {
 }
 
 // obsolete drops the messages that the new one replaces: those with one of
-// these log identities, and with the same error address and owner.
+// these log identities, and with the same error address and owner. A message that is not
+// loaded is not replaced: both are delivered.
 func (dv *delivery) obsolete(by *message, logIDs []string) {
-	for i, found := range dv.withLogIDs(logIDs...) {
+	for _, found := range dv.withLogIDs(logIDs...) {
 		for _, m := range found {
-			if m == by || m.flags&(removing|obsoleted) != 0 || m.open == 0 ||
-				dv.errorTo(m) != dv.errorTo(by) || m.owner != by.owner {
+			a, b := dv.origin(m), dv.origin(by)
+			if m == by || m.flags&(removing|obsoleted) != 0 || m.open == 0 || a.errorTo != b.errorTo || a.owner != b.owner {
 				continue
 			}
 			dv.dropObsolete(m, by.id)
 		}
-		dv.obsoleteStubs(by, logIDs[i])
 	}
 }
 

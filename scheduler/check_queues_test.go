@@ -156,7 +156,7 @@ func (s *Scheduler) checkJobs(m *message) {
 			}
 		}
 	})
-	x := s.extras.At(m.extras)
+	x := s.extrasOf(m)
 	assert(x.sessions == sessions, "message %d has %d sessions, kept %d", m.id, sessions, x.sessions)
 	for _, j := range x.jobs {
 		s.checkJob(m, j, dueNow[j.ring], open[j.ring])

@@ -125,7 +125,7 @@ func (s *Scheduler) checkMail() {
 	vertices, more, extras, diagnostics := 0, 0, 0, len(s.restoring.diagnostics)
 	for ref := range s.byID.Each {
 		m := s.messages.At(ref)
-		if m.extras != 0 {
+		if m.flags&hasExtras != 0 {
 			extras++
 		}
 		s.eachVertex(m, func(v *vertex) {
@@ -148,7 +148,7 @@ func (s *Scheduler) checkMail() {
 	}
 	assert(s.messages.Used() == s.byID.Len(), "messages: %d, %d allocated", s.byID.Len(), s.messages.Used())
 	assert(s.vertices.Used() == vertices, "vertices: %d, %d allocated", vertices, s.vertices.Used())
-	assert(s.moreRecipients.Used() == more && s.extras.Used() == extras, "more recipients: %d, %d allocated; extras: %d, %d", more, s.moreRecipients.Used(), extras, s.extras.Used())
+	assert(s.moreRecipients.Used() == more && len(s.extras) == extras, "more recipients: %d, %d allocated; extras: %d, %d", more, s.moreRecipients.Used(), extras, len(s.extras))
 	assert(s.threadTable.Used() == len(s.threads), "threads: %d, %d allocated", len(s.threads), s.threadTable.Used())
 	assert(s.senders.TotalUsers() == s.byID.Len(), "senders of %d messages, kept for %d", s.byID.Len(), s.senders.TotalUsers())
 	assert(s.bySender.Len() <= s.senders.Used(), "%d senders, %d known by address", s.senders.Used(), s.bySender.Len())

@@ -57,7 +57,8 @@ func (q *queue) queueKey(t *thread, v *vertex) instant {
 
 // isMulti reports whether the message has several vertices.
 func (ml *mail) isMulti(m *message) bool {
-	return m.extras != 0 && len(ml.extras.At(m.extras).vertices) > 0
+	x := ml.extrasOf(m)
+	return x != nil && len(x.vertices) > 0
 }
 
 // jobOf returns the job of a vertex; nil if its message has one vertex, or if
@@ -71,7 +72,7 @@ func (ml *mail) jobOf(v *vertex) *job {
 }
 
 func (ml *mail) findJob(m *message, r *ring) *job {
-	for _, j := range ml.extras.At(m.extras).jobs {
+	for _, j := range ml.extrasOf(m).jobs {
 		if j.ring == r {
 			return j
 		}

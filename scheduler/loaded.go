@@ -72,7 +72,6 @@ func (dv *delivery) dropStubs(l *load, id MessageID) (threads []*thread) {
 		dv.dropStub(x.ref, x.state)
 	}
 	delete(u.plans, id)
-	delete(u.obsoleted, id)
 	return threads
 }
 
@@ -90,7 +89,7 @@ func (dv *delivery) loadedAgain(in *Message) {
 		dv.arrive(in)
 		return
 	}
-	plan, by := u.plans[in.ID], u.obsoleted[in.ID]
+	plan := u.plans[in.ID]
 	m := dv.newMessage(in)
 	if !l.urgent {
 		m.flags |= demanded
@@ -120,7 +119,7 @@ func (dv *delivery) loadedAgain(in *Message) {
 	for _, t := range threads {
 		dv.updateThread(t)
 	}
-	dv.resumeMessage(m, plan, by)
+	dv.resumeMessage(m, plan)
 	if l.urgent && m.open > 0 {
 		dv.considerUnloading(m)
 	}
@@ -201,7 +200,7 @@ func (dv *delivery) enterQueueAgain(v *vertex, nextRun bool) {
 }
 
 // resumeMessage does what had to wait until the file was read.
-func (dv *delivery) resumeMessage(m *message, plan stubPlan, obsoletedBy []obsoletion) {
+func (dv *delivery) resumeMessage(m *message, plan stubPlan) {
 	if m.open == 0 {
 		delete(dv.savedOrders, m.id)
 		dv.finish(m, 0, 0)
@@ -215,11 +214,6 @@ func (dv *delivery) resumeMessage(m *message, plan stubPlan, obsoletedBy []obsol
 	for _, v := range dv.openVertices(m) {
 		if v.state != 0 {
 			dv.expire(v)
-		}
-	}
-	for _, by := range obsoletedBy {
-		if dv.logHashes.At(m.ref) == hashLogID(by.logID) && m.flags&(obsoleted|removing) == 0 && m.owner == by.owner && dv.errorTo(m) == by.errorTo {
-			dv.dropObsolete(m, by.by)
 		}
 	}
 	dv.restoreOrders(m)

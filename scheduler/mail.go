@@ -22,7 +22,7 @@ type mail struct {
 	logHashes      store.Column[messageRef, uint64] // hashLogID of the log identity; 0: none
 	vertices       store.Slab[vertexRef, vertex]
 	moreRecipients store.Slab[recipientsRef, []recipient] // of vertices, after the first
-	extras         store.Slab[extrasRef, extras]
+	extras         map[messageRef]*extras                 // of few messages
 	senders        store.Pool[senderRef, sender]
 	bySender       store.SlabIndex[senderRef] // by hash
 	senderSeed     maphash.Seed
@@ -51,7 +51,6 @@ type (
 	messageRef    uint32
 	vertexRef     uint32
 	recipientsRef uint32
-	extrasRef     uint32
 	senderRef     uint32
 	diagnosticRef uint32
 	threadRef     uint32
@@ -110,13 +109,13 @@ func (ml *mail) feedable(v *vertex) int {
 
 // nthVertex returns the i-th vertex of a message, or nil after the last.
 func (ml *mail) nthVertex(m *message, i int) *vertex {
-	switch {
-	case i == 0:
+	if i == 0 {
 		return ml.vertices.Get(m.first)
-	case m.extras == 0 || i > len(ml.extras.At(m.extras).vertices):
-		return nil
 	}
-	return ml.vertices.At(ml.extras.At(m.extras).vertices[i-1])
+	if x := ml.extrasOf(m); x != nil && i <= len(x.vertices) {
+		return ml.vertices.At(x.vertices[i-1])
+	}
+	return nil
 }
 
 // eachVertex calls f for each vertex of the message, removed ones included.
@@ -143,12 +142,16 @@ func (ml *mail) openVertices(m *message) []*vertex {
 
 // path returns the name of the control file below transport/.
 func (ml *mail) path(m *message) string {
-	if m.extras != 0 {
-		if path := ml.extras.At(m.extras).path; path != "" {
-			return path
-		}
+	if ml.hasOwnPath(m) {
+		return ml.extrasOf(m).path
 	}
 	return pathOf(m.id, m.levels())
+}
+
+// hasOwnPath reports whether the control file of a message has an unusual name.
+func (ml *mail) hasOwnPath(m *message) bool {
+	x := ml.extrasOf(m)
+	return x != nil && x.path != ""
 }
 
 // file returns the name of the control file for actions: with underHoldPrefix, it lies below
@@ -175,29 +178,35 @@ func isPathOf(path string, id MessageID, levels int) bool {
 	return ok && name == string(strconv.AppendUint(digits[:0], uint64(id), 10))
 }
 
-// sender is a sender of messages, which share it.
+// sender is where messages come from. Those that agree in all of it share it.
 type sender struct {
-	address string
-	hash    uint64 // of address; 0: it is not in bySender
+	origin
+	hash uint64 // of origin; 0: it is not in bySender
 	// share is the one that its mail was last put into, as long as that share has
 	// this serial (obtainShare).
 	share  shareRef
 	serial uint64
 }
 
-// obtainSender finds or makes the sender with an address, and adds a user.
-func (ml *mail) obtainSender(address string) senderRef {
-	hash := maphash.String(ml.senderSeed, address) | 1
+type origin struct {
+	address string
+	errorTo string // where reports about the message go
+	owner   uint32 // uid of the owner of the message file
+}
+
+// obtainSender finds or makes a sender, and adds a user.
+func (ml *mail) obtainSender(from origin) senderRef {
+	hash := maphash.Comparable(ml.senderSeed, from) | 1
 	n := ml.bySender.Find(hash)
 	if n == 0 {
-		n = ml.senders.Add(sender{address: address, hash: hash})
+		n = ml.senders.Add(sender{origin: from, hash: hash})
 		ml.bySender.Add(n)
 		return n
 	}
-	if ml.senders.At(n).address == address {
+	if ml.senders.At(n).origin == from {
 		return ml.senders.Retain(n)
 	}
-	return ml.senders.Add(sender{address: address}) // the hashes are the same
+	return ml.senders.Add(sender{origin: from}) // the hashes are the same
 }
 
 // releaseSender removes a user of a sender.
@@ -208,22 +217,23 @@ func (ml *mail) releaseSender(n senderRef) {
 	ml.senders.Release(n)
 }
 
-func (ml *mail) sender(m *message) string { return ml.senders.At(m.sender).address }
+func (ml *mail) origin(m *message) *origin { return &ml.senders.At(m.sender).origin }
 
-// errorTo returns where reports about the message go.
-func (ml *mail) errorTo(m *message) string {
-	if m.flags&ownErrorTo != 0 {
-		return ml.extras.At(m.extras).errorTo
+// extrasOf returns the message's extras, or nil.
+func (ml *mail) extrasOf(m *message) *extras {
+	if m.flags&hasExtras == 0 {
+		return nil
 	}
-	return ml.sender(m)
+	return ml.extras[m.ref]
 }
 
 // obtainExtras returns the message's extras, and makes them if there are none.
 func (ml *mail) obtainExtras(m *message) *extras {
-	if m.extras == 0 {
-		m.extras, _ = ml.extras.Alloc()
+	if m.flags&hasExtras == 0 {
+		m.flags |= hasExtras
+		ml.extras[m.ref] = new(extras)
 	}
-	return ml.extras.At(m.extras)
+	return ml.extras[m.ref]
 }
 
 // clearDiagnostic forgets the last report on a recipient.
@@ -243,8 +253,8 @@ func (ml *mail) freeMessage(m *message) {
 		}
 		ml.vertices.Release(v.ref)
 	})
-	if m.extras != 0 {
-		ml.extras.Release(m.extras)
+	if m.flags&hasExtras != 0 {
+		delete(ml.extras, m.ref)
 	}
 	ml.releaseSender(m.sender)
 	ml.logHashes.Set(m.ref, 0)

@@ -10,14 +10,12 @@ type message struct {
 	sequence   int64  // place in the order of loading; not reused
 	modifiedAt date   // mtime of the message file
 	changedAt  second // ctime of the control file when loaded
-	owner      uint32 // uid of the owner of the message file
 	// open counts recipients that are not done.
 	// Invariant: it is the sum of the vertices' open.
 	open   int32
 	ref    messageRef
 	sender senderRef
 	first  vertexRef // nearly all messages have only this one; 0: none
-	extras extrasRef // 0 for most messages
 	// pendingWrites counts actions on the file that have no answer yet. The
 	// message is not finished before all of them are answered.
 	pendingWrites int16
@@ -27,7 +25,6 @@ type message struct {
 // extras has the fields that few messages need.
 type extras struct {
 	path     string      // if id and levels do not give it
-	errorTo  string      // if it is not the sender
 	vertices []vertexRef // after the first
 	sets     []*exclusiveSet
 	jobs     []*job // one for each ring with several vertices
@@ -48,7 +45,7 @@ const (
 	removing                // Finish is pending
 	moving                  // Hold or Release is pending
 	obsoleted               // by a later message
-	ownErrorTo              // extras.errorTo is valid, even if it is empty
+	hasExtras               // mail.extras has some for it
 	demanded                // it was loaded again for a session, and has not been fed since
 	underHold               // its files lie under hold/, not in transport/ and queue/
 	untagged                // recipients are done by a report, and the agent may not have tagged them yet
@@ -88,13 +85,12 @@ type vertex struct {
 	queueIndex             int32   // in a heap of its flow
 	flow                   flowRef
 	// ordinal is its place among the vertices of the message, up to maxOrdinal.
-	ordinal    uint16
-	queue      uint8 // index in thread.queues of the one it is or was in
-	aside      bool  // in flowExtras.limited
-	state      vertexState
-	readReason readReason
-	retry      uint8 // index in Retries of the next step
-	crashes    uint8 // agents in a row that died on it
+	ordinal uint16
+	queue   uint8 // index in thread.queues of the one it is or was in
+	aside   bool  // in flowExtras.limited
+	state   vertexState
+	retry   uint8 // index in Retries of the next step
+	crashes uint8 // agents in a row that died on it
 	// destinationFailed says that its last deferral was a failure of the
 	// destination.
 	destinationFailed bool
@@ -150,10 +146,9 @@ func (q *queue) setState(v *vertex, state vertexState, wakeAt instant) {
 type readReason uint8
 
 const (
-	noReason     readReason = iota
-	untouched               // the agent died before it began the line
-	agentCrashed            // the agent died on it
-	foundNothing            // the agent found nothing to do
+	untouched    readReason = iota // the agent died before it began the line
+	agentCrashed                   // the agent died on it
+	foundNothing                   // the agent found nothing to do
 )
 
 // recipient is one r or X line.

@@ -32,7 +32,7 @@ func (d *dispatch) messageRoom(v *vertex, r *ring) int {
 // messageLink is what limits the sessions of a message with several vertices.
 func (d *dispatch) messageLink(m *message, r *ring) limit.Link {
 	l := limit.Open()
-	l.Busy = int(d.extras.At(m.extras).sessions)
+	l.Busy = int(d.extrasOf(m).sessions)
 	p := r.params
 	if p.MsgSessions == 0 {
 		return l
@@ -125,7 +125,7 @@ func (q *queue) countMessageSession(m *message, n int32) {
 	if !q.isMulti(m) {
 		return
 	}
-	x := q.extras.At(m.extras)
+	x := q.extrasOf(m)
 	x.sessions += n
 	if n > 0 {
 		return

@@ -212,7 +212,7 @@ func (d *dispatch) feed(a *agent, p pick) {
 	}
 	d.dequeueVertex(v)
 	d.setState(v, fed, 0)
-	v.readReason, v.destinationFailed, v.unanswered = noReason, false, false
+	v.destinationFailed, v.unanswered = false, false
 	v.fedAt, v.agent = d.date.second(), a.id
 	t.lastEventAt = v.fedAt
 	v.inRetryStep = false

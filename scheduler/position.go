@@ -163,7 +163,7 @@ func (s *Scheduler) viewJob(v *vertex) JobView {
 		view.OvertakenBy = s.messages.At(j.children[n-1].message).id
 	}
 	m, p := s.messages.At(j.message), j.ring.params
-	view.Sessions = int(s.extras.At(m.extras).sessions)
+	view.Sessions = int(s.extrasOf(m).sessions)
 	if p == nil {
 		return view // no clause gives a command
 	}

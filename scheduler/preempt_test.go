@@ -170,8 +170,8 @@ func TestPreemptionInflatesWithinBounds(t *testing.T) {
 func (m *jobModel) depth() int {
 	deepest := 0
 	for ref := range m.s.byID.Each {
-		if msg := m.s.messages.At(ref); msg.extras != 0 {
-			for _, j := range m.s.extras.At(msg.extras).jobs {
+		if msg := m.s.messages.At(ref); msg.flags&hasExtras != 0 {
+			for _, j := range m.s.extrasOf(msg).jobs {
 				n := 0
 				for ; j.parent != nil; j = j.parent {
 					n++

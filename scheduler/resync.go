@@ -37,7 +37,6 @@ func (dv *delivery) agentResync(id AgentID, message MessageID) {
 func (dv *delivery) readAgain(v *vertex, why readReason, pid int) {
 	m := dv.messageOf(v)
 	dv.setState(v, reading, 0)
-	v.readReason = why
 	op := dv.nextOp()
 	var offsets []int64
 	if pid >= ctlfile.MaxPID {
@@ -47,7 +46,7 @@ func (dv *delivery) readAgain(v *vertex, why readReason, pid int) {
 	}
 	dv.issue(op, pending{
 		action:  Read{Op: op, Message: m.id, Path: dv.file(m), PID: pid, Offsets: offsets, AtWork: dv.atWork(m.id)},
-		message: m, vertex: v,
+		message: m, vertex: v, why: why,
 	})
 }
 
@@ -94,7 +93,7 @@ func (dv *delivery) reread(e *Reread) {
 	m.pendingWrites++
 	locked := dv.compareTags(v, e.Recipients)
 	if v.state != 0 {
-		dv.vertexRead(v, locked)
+		dv.vertexRead(v, p.why, locked)
 		dv.carryOut(m, v)
 	}
 	m.pendingWrites--
@@ -133,9 +132,7 @@ func (dv *delivery) compareTags(v *vertex, states []ctlfile.State) (locked bool)
 
 // vertexRead decides what happens to a vertex after its file was read. A line
 // that was not worked on does not count as an attempt.
-func (dv *delivery) vertexRead(v *vertex, locked bool) {
-	why := v.readReason
-	v.readReason = noReason
+func (dv *delivery) vertexRead(v *vertex, why readReason, locked bool) {
 	switch {
 	case dv.wholeOrder(v) != 0:
 		dv.recordDeferrals(v, 0)

@@ -167,7 +167,7 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.config, s.rand = config, r
 	s.byID = store.NewSlabIndex(func(n messageRef) uint64 { return uint64(s.messages.At(n).id) })
 	s.bySender = store.NewSlabIndex(func(n senderRef) uint64 { return s.senders.At(n).hash })
-	s.senderSeed = maphash.MakeSeed()
+	s.senderSeed, s.extras = maphash.MakeSeed(), make(map[messageRef]*extras)
 	s.threads = make(map[threadKey]*thread)
 	s.holdOrders.init()
 	s.sites, s.siteNames.Most = make(map[string]*site), maxKnownSites

@@ -26,14 +26,14 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 		return s.unloadedMessage(id)
 	}
 	vertices := 1
-	if m.extras != 0 {
-		vertices += len(s.extras.At(m.extras).vertices)
+	if x := s.extrasOf(m); x != nil {
+		vertices += len(x.vertices)
 	}
 	if m.first == 0 {
 		vertices = 0
 	}
 	return &MessageView{
-		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), ErrorTo: s.errorTo(m),
+		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), ErrorTo: s.origin(m).errorTo,
 		ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
 		Vertices: vertices, Recipients: int(m.open), Leaving: m.flags&removing != 0, UnderHold: m.flags&underHold != 0,
 	}
@@ -255,7 +255,7 @@ func (a *agent) word() AgentState {
 func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	m, t := s.messageOf(v), s.threadOf(v)
 	view := &VertexView{
-		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), Owner: m.owner,
+		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), Owner: s.origin(m).owner,
 		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
 		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Held: s.isKeptBack(v), Hold: s.holdOrders.messages[m.ref],
 	}
@@ -352,7 +352,7 @@ func (s *Scheduler) reversePath(m *message) string {
 	if m.flags&nullSender != 0 {
 		return ""
 	}
-	return s.sender(m)
+	return s.origin(m).address
 }
 
 func (st vertexState) word() State {

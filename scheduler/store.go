@@ -35,6 +35,7 @@ type pending struct {
 	id         MessageID        // of message
 	sequence   int64            // of message; shows whether it has left
 	vertex     *vertex          // of a Read; nil: it is a Read of readTags
+	why        readReason       // of the Read of a vertex
 	recipients []alternative    // of a Mark or Resubmit; they are done after it
 	previous   []recipientState // of a Resubmit: their states before
 }

@@ -55,8 +55,7 @@ type unloaded struct {
 	urgent    []MessageID                   // to be loaded because something must be written, in order
 	isUrgent  map[MessageID]bool            // of those in urgent
 	writes    int                           // loads of urgent mail under way
-	obsoleted map[MessageID][]obsoletion
-	filling   store.List[*thread] // with due stubs, and little mail that is loaded
+	filling   store.List[*thread]           // with due stubs, and little mail that is loaded
 	// What is not loaded. Messages that are being read count as loaded.
 	messages, recipients int
 	candidates           []candidate // messages that may be unloaded at the end of the Step
@@ -90,7 +89,6 @@ type threadStubs struct {
 func (u *unloaded) init() {
 	u.byID = store.NewSlabIndex(func(n stubRef) uint64 { return uint64(u.stubs.At(n).id) })
 	u.plans, u.loading, u.isUrgent = make(map[MessageID]stubPlan), make(map[MessageID]*load), make(map[MessageID]bool)
-	u.obsoleted = make(map[MessageID][]obsoletion)
 	u.links = func(n stubRef) *store.Links[stubRef] { return &u.stubs.At(n).Links }
 	u.queued = func(n stubRef) *store.Links[stubRef] { return &u.stubs.At(n).queued }
 	u.index = func(n stubRef) *int32 { return &u.stubs.At(n).index }

@@ -1,7 +1,7 @@
 package scheduler
 
-// Looks: when something must be written about mail that is not loaded, because it expires, a notice
-// is due, or a new message replaces it. Then it is loaded.
+// Looks: when something must be written about mail that is not loaded, because it expires or a notice
+// is due. Then it is loaded.
 
 // planLook plans when something must be written about a stub.
 func (q *queue) planLook(n stubRef) {
@@ -86,20 +86,3 @@ const maxUrgent = 1000
 
 // looksNow reports whether lookAtStubs looks for more.
 func (q *queue) looksNow() bool { return len(q.unloaded.urgent) < maxUrgent }
-
-// obsoletion says that a message with an x line may replace one that is not loaded.
-type obsoletion struct {
-	by      MessageID
-	logID   string
-	errorTo string
-	owner   uint32
-}
-
-// obsoleteStubs loads the messages that a new message may replace.
-func (q *queue) obsoleteStubs(by *message, logID string) {
-	for _, n := range q.unloaded.withLogID(logID) {
-		id := q.unloaded.stubs.At(n).id
-		q.unloaded.obsoleted[id] = append(q.unloaded.obsoleted[id], obsoletion{by.id, logID, q.errorTo(by), by.owner})
-		q.loadSoon(id)
-	}
-}

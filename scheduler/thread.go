@@ -276,7 +276,6 @@ func (q *queue) makeDue(v *vertex) {
 	t := q.threadOf(v)
 	t.setSessionCap(v.state == 0)
 	q.setState(v, due, 0)
-	v.readReason = noReason
 	q.enqueueVertex(t, v, false)
 	q.planWake(v)
 	q.updateThread(t)

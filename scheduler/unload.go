@@ -116,7 +116,7 @@ func (d *dispatch) isIdle(m *message) bool {
 // mayUnload reports whether nobody works on a message. busy says what else keeps a vertex in
 // memory.
 func (d *dispatch) mayUnload(m *message, busy func(*vertex) bool) bool {
-	if m.open == 0 || m.pendingWrites > 0 || m.flags&(removing|moving|obsoleted|underHold) != 0 || m.extras != 0 && d.extras.At(m.extras).path != "" {
+	if m.open == 0 || m.pendingWrites > 0 || m.flags&(removing|moving|obsoleted|underHold) != 0 || d.hasOwnPath(m) {
 		return false
 	}
 	// The last vertices are the last to be fed, so looking at one is usually enough.
