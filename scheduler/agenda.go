@@ -16,8 +16,8 @@ type agenda struct {
 	startedAt instant  // of the first Step
 	out       []Action // of the current Step
 
-	wakes  store.Heap[instant, vertexRef]     // ends of waits
 	watch  watch[vertexRef]                   // expiries; see nextLook
+	wakes  store.Heap[instant, *waitingMail]  // ends of waits
 	timers store.Heap[instant, *timer]        // what is planned for an instant
 	dates  store.Heap[instant, *timer]        // what is planned for a date; the keys are dates
 	shares store.Heap[instant, *clusterShare] // ends of allowances

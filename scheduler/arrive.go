@@ -156,7 +156,7 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 	ml.threadOf(v).recipients++
 }
 
-// enterQueue makes a new vertex due; or waiting, if a wakeAt was restored; or
+// enterQueue makes a new vertex due; or leaves it waiting, if that was restored; or
 // blocked, if all of its recipients are alternatives that wait for others; or held, if its
 // files lie under hold/.
 func (q *queue) enterQueue(v *vertex) {
@@ -171,8 +171,7 @@ func (q *queue) enterQueue(v *vertex) {
 		q.planWake(v)
 		return
 	}
-	if v.wakeAt > q.now && !q.threadOf(v).params.QueueOnly {
-		q.setState(v, waiting, v.wakeAt)
+	if v.state == waiting && !q.threadOf(v).params.QueueOnly {
 		q.planWake(v)
 		return
 	}

@@ -174,16 +174,14 @@ func (s *Scheduler) checkLogs() {
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	id, t := s.messageOf(v).id, s.threadOf(v)
 	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t)
-	queued, wakes, watched := v.flow != 0, s.wakes.Contains(v.ref), s.watch.at(v.ref) != noDate
+	queued, watched := v.flow != 0, s.watch.at(v.ref) != noDate
 	lines := s.linesOf(v)
 	expires, _ := s.expiry(v)
 	assert(queued == (v.state == due), "vertex of %d in state %d, queued %v", id, v.state, queued)
 	assert((lines == 1) == (v.state == fed) && lines <= 1, "vertex of %d in state %d with %d agents", id, v.state, lines)
-	switch v.state {
-	case waiting:
-		assert(wakes && s.wakes.KeyOf(v.ref) == v.wakeAt, "vertex of %d waits without an end", id)
-	default:
-		assert(!wakes, "vertex of %d in state %d waits", id, v.state)
+	if v.state == waiting {
+		at := s.wakeAt(v)
+		assert(at != never && s.wakes.Contains(t.waiting) && s.wakes.KeyOf(t.waiting) <= at, "vertex of %d waits without an end", id)
 	}
 	if v.state.isWatched() && !s.isKeptBack(v) && t.updates&releaseHeld == 0 && s.mayExpire(v) {
 		assert(watched == (expires != noDate), "vertex of %d in state %d, expires %v, watched %v", id, v.state, expires != noDate, watched)
@@ -231,7 +229,7 @@ func (s *Scheduler) linesOf(v *vertex) int {
 }
 
 func (s *Scheduler) checkThread(t *thread) {
-	n, recipients := 0, int32(0)
+	n, waits, recipients := 0, 0, int32(0)
 	oldest, wake := noLook, never
 	var states [vertexStates]int32
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
@@ -242,7 +240,8 @@ func (s *Scheduler) checkThread(t *thread) {
 		states[v.state]++
 		oldest = min(oldest, s.messageOf(v).modifiedAt.second())
 		if v.state == waiting {
-			wake = min(wake, v.wakeAt.second().instant())
+			waits++
+			wake = min(wake, s.wakeAt(v).second().instant())
 		}
 	}
 	if t.stubs != nil {
@@ -258,7 +257,8 @@ func (s *Scheduler) checkThread(t *thread) {
 		}
 	}
 	assert(states == t.states && int(recipients) == t.recipients, "thread %v: states %v, kept %v; %d recipients, kept %d", t, states, t.states, recipients, t.recipients)
-	assert((t.isEmpty() || oldest == t.modTimes.earliest()) && wake == t.nextWake(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t, oldest, t.modTimes.earliest(), wake, t.nextWake())
+	assert((t.isEmpty() || oldest == t.modTimes.earliest()) && wake == t.firstWake(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t, oldest, t.modTimes.earliest(), wake, t.firstWake())
+	assert(t.waiting == nil || t.waiting.times.Len() == waits, "thread %v: %d wait, %d kept", t, waits, t.states[waiting])
 	s.checkWindow(t)
 	assert(t.held == (s.holdOrders.threads[t.key] != nil), "thread %v is held: %v", t, t.held)
 	sessions := 0

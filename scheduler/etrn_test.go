@@ -20,8 +20,8 @@ func TestPullForwardInSlices(t *testing.T) {
 		q.serve(ta.Deferred)
 	}
 	th := q.s.threads[threadKey{"smtp", q.hosts[0]}]
-	if q.s.wakes.Len() != n || th.queue().len() != 0 {
-		t.Fatalf("%d wait, %d are due", q.s.wakes.Len(), th.queue().len())
+	if th.waiting.times.Len() != n || th.queue().len() != 0 {
+		t.Fatalf("%d wait, %d are due", th.waiting.times.Len(), th.queue().len())
 	}
 	q.s.config.Frozen = true
 	q.step(Triggered{Host: q.hosts[0]})

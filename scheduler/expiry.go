@@ -89,17 +89,12 @@ func (q *queue) wasTried(v *vertex) bool {
 	return false
 }
 
-// planWake plans the next events of a vertex: the end of its wait, and its expiry.
+// planWake plans when something happens to a vertex by itself: a notice, and its expiry.
 func (q *queue) planWake(v *vertex) {
 	if len(q.delayPlans) > 0 {
 		q.planDelay(v)
 	}
 	q.watch.set(v.ref, q.nextLookAtExpiry(v))
-	if v.state == waiting {
-		q.wakes.Put(v.wakeAt, v.ref)
-	} else {
-		q.wakes.Remove(v.ref)
-	}
 }
 
 // isWatched reports whether a vertex expires while it is in a state: no agent has it, its

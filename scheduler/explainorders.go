@@ -45,7 +45,7 @@ func (s *Scheduler) explainDelays(e *Explanation, t *thread) {
 	for ref := t.vertices.Head; ref != 0 && n < maxDelayed; ref = t.vertices.Next(ref) {
 		n++
 		if v := s.vertices.At(ref); v.state == waiting {
-			e.addDelay(s.delayOf(t, v), s.timeAt(v.wakeAt))
+			e.addDelay(s.delayOf(t, v), s.timeAt(s.wakeAt(v)))
 		}
 	}
 }

@@ -204,7 +204,7 @@ func (f *flow) eachBelow(limit instant, do func(vertexRef) bool) bool {
 func (q *queue) obtainFlowExtras(f *flow) *flowExtras {
 	if f.extras == nil {
 		f.extras = new(flowExtras)
-		f.extras.due.Index, f.extras.limited.Index = q.queueIndex, q.queueIndex
+		f.extras.due.Index, f.extras.limited.Index = q.heapIndex, q.heapIndex
 		if f.vertex != 0 {
 			f.extras.due.Put(f.key, f.vertex)
 		}

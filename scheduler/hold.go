@@ -65,7 +65,6 @@ func (dv *delivery) hold(m *message, o *HoldOrder) {
 // holdVertex keeps a vertex from being fed, because its message is under hold/ or is to be
 // moved there.
 func (dv *delivery) holdVertex(v *vertex) {
-	dv.wakes.Remove(v.ref)
 	dv.setState(v, held, 0)
 	dv.updateThread(dv.threadOf(v))
 }

@@ -149,8 +149,11 @@ func (ml *mail) vertexIn(m *message, t threadRef) (found *vertex) {
 
 // restoreFromStub gives a vertex, which is not in the queue yet, what its stub has kept.
 func (dv *delivery) restoreFromStub(v *vertex, s *stub, at instant) {
-	v.fedAt, v.retry, v.wakeAt = s.fedAt, s.retry, at
+	v.fedAt, v.retry = s.fedAt, s.retry
 	v.destinationFailed, v.inRetryStep = s.flags&stubDestinationFailed != 0, s.flags&stubInRetryStep != 0
+	if at > dv.now {
+		dv.setState(v, waiting, at)
+	}
 	for i := range v.len() {
 		r := dv.recipient(v, i)
 		r.attempts = max(r.attempts, uint16(s.attempts))

@@ -39,7 +39,7 @@ type mail struct {
 	flowPlace func(flowRef) *int32 // where a flow keeps its place in a heap of its share
 
 	// Where a vertex keeps its place in the heaps and the list of its thread.
-	queueIndex  func(vertexRef) *int32
+	heapIndex   func(vertexRef) *int32
 	threadLinks func(vertexRef) *store.Links[vertexRef]
 
 	counts Counts

@@ -75,14 +75,12 @@ type vertex struct {
 	thread                 threadRef     // 0 when it is removed
 	store.Links[vertexRef]               // in the thread
 	more                   recipientsRef // recipients after first, by offset; 0: none
-	wakeAt                 instant       // of a waiting vertex
 	first                  recipient
 	agent                  AgentID // the last one that it was fed to; 0: none
 	fedAt                  second  // the last time; 0: never
 	count                  int32   // recipients, those done included
 	open                   int32   // recipients that are not done
-	wakeIndex              int32   // in agenda.wakes
-	queueIndex             int32   // in a heap of its flow
+	heapIndex              int32   // in a heap of its flow if it is due, in thread.waiting if it waits
 	flow                   flowRef
 	// ordinal is its place among the vertices of the message, up to maxOrdinal.
 	ordinal uint16
@@ -106,7 +104,7 @@ type vertexState uint8
 
 const (
 	due     vertexState = iota + 1 // in the thread's queue
-	waiting                        // until wakeAt
+	waiting                        // until a time (thread.waiting)
 	fed                            // with an agent
 	reading                        // its file is being read again
 	blocked                        // none of its recipients can be fed
@@ -118,10 +116,7 @@ const (
 func (q *queue) setState(v *vertex, state vertexState, wakeAt instant) {
 	t := q.threadOf(v)
 	if v.state == waiting {
-		t.wakeTimes.remove(v.wakeAt.second())
-		if v.destinationFailed {
-			t.revivable--
-		}
+		q.endWait(t, v)
 	}
 	if v.state == fed {
 		q.countMessageSession(q.messageOf(v), -1)
@@ -131,14 +126,11 @@ func (q *queue) setState(v *vertex, state vertexState, wakeAt instant) {
 	}
 	t.states[v.state]--
 	q.states[v.state]--
-	v.state, v.wakeAt = state, wakeAt
+	v.state = state
 	t.states[state]++
 	q.states[state]++
 	if state == waiting {
-		t.wakeTimes.add(wakeAt.second())
-		if v.destinationFailed {
-			t.revivable++
-		}
+		q.beginWait(t, v, wakeAt)
 	}
 }
 
@@ -286,7 +278,6 @@ func (q *queue) detachVertex(v *vertex) {
 	t := q.threadOf(v)
 	q.dequeueVertex(v)
 	q.forgetVertex(v)
-	q.wakes.Remove(v.ref)
 	delete(q.orders, v.ref)
 	if p := q.delayPlans[v.ref]; p != nil {
 		q.planDate(&p.next, noDate)

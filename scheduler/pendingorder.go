@@ -165,11 +165,10 @@ func (dv *delivery) setAside(v *vertex) {
 	dv.reopenRecipients(v)
 	switch p := dv.orders[v.ref]; v.state {
 	case due, waiting:
-		p.state, p.wakeAt = v.state, v.wakeAt
+		p.state, p.wakeAt = v.state, dv.wakeAt(v)
 	case blocked:
 		return
 	}
-	dv.wakes.Remove(v.ref)
 	dv.blockVertex(v)
 }
 

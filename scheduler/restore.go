@@ -38,8 +38,8 @@ func (ag *agenda) restoredInstant(seconds int64, limit time.Duration) instant {
 }
 
 // restore restores the saved state of the recipients of a message that was just
-// created. The vertices are not in the queue yet; restore sets the wakeAt of those
-// that are to wait. What was saved of one recipient also counts for those of its vertex of
+// created. The vertices are not in the queue yet; those that are to wait do so
+// already. What was saved of one recipient also counts for those of its vertex of
 // which nothing was saved.
 func (q *queue) restore(m *message, saved []SavedRecipient) {
 	if len(saved) == 0 {
@@ -74,7 +74,9 @@ func (q *queue) restore(m *message, saved []SavedRecipient) {
 		v.fedAt = secondOf(time.Unix(last.FedAt, 0))
 		v.retry = uint8(min(max(0, last.Step), int(^uint8(0))))
 		v.destinationFailed, v.inRetryStep = last.DestinationFailed, last.InRetryStep
-		v.wakeAt = q.restoredInstant(last.NextAt, q.threadOf(v).params.LongestWait(last.InRetryStep))
+		if at := q.restoredInstant(last.NextAt, q.threadOf(v).params.LongestWait(last.InRetryStep)); at > q.now {
+			q.setState(v, waiting, at)
+		}
 	})
 }
 

@@ -162,7 +162,7 @@ func (dv *delivery) wakeVertex(v *vertex) {
 	case v.state == 0:
 	case dv.feedable(v) == 0:
 		dv.blockVertex(v)
-	case v.state == waiting && v.wakeAt <= dv.now:
+	case v.state == waiting && dv.wakeAt(v) <= dv.now:
 		dv.makeDue(v)
 	default:
 		dv.planWake(v)

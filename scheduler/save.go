@@ -186,7 +186,7 @@ func (q *queue) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
 	}
 	m, waits := q.messageOf(v), v.state == waiting
 	one := SavedRecipient{
-		Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(q.dateAt(v.wakeAt).ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
+		Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(q.dateAt(q.wakeAt(v)).ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
 		DestinationFailed: v.destinationFailed, InRetryStep: v.inRetryStep,
 	}
 	if !waits {

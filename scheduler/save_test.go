@@ -141,8 +141,8 @@ func TestRestoredIsBounded(t *testing.T) {
 		t.Errorf("window %+v", w)
 	}
 	v := s.vertices.At(s.message(1).first)
-	if v.state != waiting || !s.timeAt(v.wakeAt).Equal(longest) || v.first.attempts != 65535 {
-		t.Errorf("waits until %v, %d attempts", s.timeAt(v.wakeAt), v.first.attempts)
+	if v.state != waiting || !s.timeAt(s.wakeAt(v)).Equal(longest) || v.first.attempts != 65535 {
+		t.Errorf("waits until %v, %d attempts", s.timeAt(s.wakeAt(v)), v.first.attempts)
 	}
 }
 

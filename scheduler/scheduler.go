@@ -68,7 +68,7 @@
 //	orders, held mail                  order.go pendingorder.go hold.go reroute.go
 //	reload, stop                       reload.go stop.go
 //	queries                            view.go show.go explain.go wait.go position.go walk.go
-//	waits and dates                    clock.go agenda.go timer.go watch.go
+//	waits and dates                    clock.go agenda.go timer.go waiting.go watch.go
 //	how a million messages are kept    message.go mail.go, package store
 //	warm restart                       save.go saverate.go saveorder.go restore.go
 //	limits of the cluster              cluster.go clusterrate.go
@@ -175,13 +175,13 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.rings, s.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents, s.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
 	s.watch.first = noLook
-	s.wakes.Index = func(v vertexRef) *int32 { return &s.vertices.At(v).wakeIndex }
 	s.noticePlans, s.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
 	s.orders, s.savedOrders = make(map[vertexRef]*pendingOrders), make(map[MessageID][]SavedOrder)
-	s.queueIndex = func(v vertexRef) *int32 { return &s.vertices.At(v).queueIndex }
+	s.heapIndex = func(v vertexRef) *int32 { return &s.vertices.At(v).heapIndex }
 	s.threadLinks = func(v vertexRef) *store.Links[vertexRef] { return &s.vertices.At(v).Links }
 	s.timers.Index = func(t *timer) *int32 { return &t.index }
 	s.dates.Index = s.timers.Index
+	s.wakes.Index = func(x *waitingMail) *int32 { return &x.index }
 	s.shares.Index = func(c *clusterShare) *int32 { return &c.index }
 	s.idleAgents.Of = func(a *agent) *store.Links[*agent] { return &a.Links }
 	s.ringOrder.Of = func(r *ring) *store.Links[*ring] { return &r.inOrder }
@@ -315,7 +315,5 @@ func (s *Scheduler) wake() {
 		}
 	}
 	s.wakeTimers()
-	for n := 0; n < wakeSlice && s.wakes.Next() <= s.now; n++ {
-		s.wakeVertex(s.vertices.At(s.wakes.Pop()))
-	}
+	s.wakeVertices()
 }

@@ -205,20 +205,20 @@ func (s *Scheduler) wakeOf(t *thread) instant {
 	case dueNow:
 		return never
 	}
-	return max(end, t.nextWake())
+	return max(end, t.firstWake())
 }
 
-// nextWake returns when the first waiting vertex is due, to the second, loaded or not; never if
+// firstWake returns when the first waiting vertex is due, to the second, loaded or not; never if
 // none waits.
-func (t *thread) nextWake() instant {
-	next := never
-	if at := t.wakeTimes.earliest(); at != 0 {
-		next = at.instant()
+func (t *thread) firstWake() instant {
+	next := t.nextWake()
+	if t.stubs != nil {
+		next = min(next, t.stubs.times.Next())
 	}
-	if t.stubs != nil && t.stubs.times.Next() != never {
-		next = min(next, t.stubs.times.Next().second().instant())
+	if next == never {
+		return never
 	}
-	return next
+	return next.second().instant()
 }
 
 func (s *Scheduler) viewAgent(a *agent, t *thread) AgentView {
@@ -282,7 +282,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 			view.PID = a.pid
 		}
 	case waiting:
-		view.WakeAt = s.timeAt(v.wakeAt)
+		view.WakeAt = s.timeAt(s.wakeAt(v))
 	}
 	if at := s.nextExpiry(s.threadOf(v), s.messageOf(v).modifiedAt, s.wasTried(v)); at != noDate && !s.isKeptBack(v) {
 		view.ExpiresAt = at.time()

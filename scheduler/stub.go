@@ -190,7 +190,7 @@ func (q *queue) addStub(m *message, v *vertex, s *stub, n stubRef) {
 	case due:
 		q.queueStub(t, n, v.queue)
 	case waiting:
-		x.times.Put(v.wakeAt, n)
+		x.times.Put(q.wakeAt(v), n)
 	default:
 		x.times.Put(never, n)
 	}

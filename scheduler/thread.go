@@ -96,7 +96,7 @@ type thread struct {
 	completions rate // of outcomes
 	attempts    int  // results so far
 
-	wakeTimes   timeMultiset // of the waiting vertices
+	waiting     *waitingMail // nil: none of its mail has waited
 	memberLinks store.Links[*thread]
 	revivable   int32     // waiting vertices that a revival of the thread makes due
 	nextUpdate  vertexRef // where the bulk updates continue; 0: none

@@ -132,7 +132,7 @@ func (d *dispatch) mayUnload(m *message, busy func(*vertex) bool) bool {
 
 // happensBefore reports whether something is planned for a vertex before a time.
 func (d *dispatch) happensBefore(v *vertex, soon instant) bool {
-	if d.instantAt(d.watch.at(v.ref)) < soon || v.state == waiting && v.wakeAt < soon {
+	if d.instantAt(d.watch.at(v.ref)) < soon || v.state == waiting && d.wakeAt(v) < soon {
 		return true
 	}
 	p := d.delayPlans[v.ref]

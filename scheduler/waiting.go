@@ -1,0 +1,65 @@
+package scheduler
+
+import "zsched/scheduler/store"
+
+// Waiting mail: the vertices of a thread that wait for their next attempt, by time.
+
+// waitingMail is the vertices of a thread that wait.
+type waitingMail struct {
+	thread *thread
+	times  store.Heap[instant, vertexRef] // by the end of their waits
+	index  int32                          // in agenda.wakes
+}
+
+// wakeAt returns the end of the wait of a vertex; 0: it does not wait.
+func (q *queue) wakeAt(v *vertex) instant {
+	if v.state != waiting {
+		return 0
+	}
+	return q.threadOf(v).waiting.times.KeyOf(v.ref)
+}
+
+// beginWait makes a vertex wait until a time.
+func (q *queue) beginWait(t *thread, v *vertex, until instant) {
+	x := t.waiting
+	if x == nil {
+		x = &waitingMail{thread: t}
+		x.times.Index = q.heapIndex
+		t.waiting = x
+	}
+	x.times.Put(until, v.ref)
+	q.wakes.Put(x.times.Next(), x)
+	if v.destinationFailed {
+		t.revivable++
+	}
+}
+
+// endWait ends the wait of a vertex.
+func (q *queue) endWait(t *thread, v *vertex) {
+	x := t.waiting
+	x.times.Remove(v.ref)
+	if x.times.Len() == 0 {
+		q.wakes.Remove(x)
+	} else {
+		q.wakes.Put(x.times.Next(), x)
+	}
+	if v.destinationFailed {
+		t.revivable--
+	}
+}
+
+// nextWake returns when the first waiting vertex of a thread that is loaded is due; never: none
+// waits.
+func (t *thread) nextWake() instant {
+	if t.waiting == nil {
+		return never
+	}
+	return t.waiting.times.Next()
+}
+
+// wakeVertices ends the waits that are over, a slice at a time.
+func (dv *delivery) wakeVertices() {
+	for n := 0; n < wakeSlice && dv.wakes.Next() <= dv.now; n++ {
+		dv.wakeVertex(dv.vertices.At(dv.wakes.First().times.First()))
+	}
+}
