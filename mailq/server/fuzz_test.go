@@ -55,7 +55,7 @@ func FuzzSession(f *testing.F) {
 			if !peer.unix() && (len(q.orders) > 0 || len(q.triggered) > 0) {
 				t.Errorf("an order was executed without a login: %+v", q.orders)
 			}
-			if s.sessions.count() != 0 {
+			if s.sessions.all != 0 {
 				t.Error("the session is still counted")
 			}
 			checkFrames(t, conn.String(), input)

@@ -15,7 +15,6 @@ func act(r *request, ctx context.Context) bool {
 	order, plain, err := mailq.ParseOrder(mailq.Verb(r.verb), r.rest)
 	switch {
 	case errors.Is(err, mailq.ErrUnknownRequest):
-		r.server.counts.add("CommandsRej")
 		r.reply("-Unknown request.")
 		if order.Verb == mailq.Kill {
 			r.reply("")
@@ -25,9 +24,6 @@ func act(r *request, ctx context.Context) bool {
 		return r.reject(err)
 	}
 	order.By = mailq.Actor{User: r.user, Peer: r.peer.String()}
-	if name := orderCounter(&order); name != "" {
-		r.server.counts.add(name)
-	}
 	asZMailer := order.Verb == mailq.Kill && plain
 	var did mailq.Outcome
 	if order.Message != "" || order.Thread != nil || order.Where != nil {
@@ -48,20 +44,4 @@ func act(r *request, ctx context.Context) bool {
 		r.reply(did.Reply())
 	}
 	return true
-}
-
-// orderCounter returns the name of an order's counter without the prefix SC.MQ2,
-// or "".
-func orderCounter(o *mailq.Order) string {
-	switch {
-	case o.Verb == mailq.Kill && o.Thread != nil:
-		return "CommandKillThr"
-	case o.Verb == mailq.Kill && o.Message != "":
-		return "CommandKillMsg"
-	case o.Verb == mailq.Reroute && o.Thread != nil:
-		return "CommandRerouteThr"
-	case o.Verb == mailq.Reroute && o.Message != "":
-		return "CommandRerouteMsg"
-	}
-	return ""
 }

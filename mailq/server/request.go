@@ -60,7 +60,6 @@ func (r *request) execute(ctx context.Context) bool {
 // reject answers a command that is invalid or cannot be executed. The session
 // continues.
 func (r *request) reject(err error) bool {
-	r.server.counts.add("CommandsRej")
 	r.reply("-ERR; " + mailq.OneReply(err.Error()))
 	return true
 }

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"zsched/internal/logs"
-	"zsched/internal/process"
 	"zsched/mailq"
 )
 
@@ -59,8 +58,6 @@ type Settings struct {
 	Postoffice string
 	// HostsAllow and HostsDeny are TCP-wrappers' files, for v1. "": no file.
 	HostsAllow, HostsDeny string
-	// Alive reports whether a process exists. nil: ask the system.
-	Alive func(pid int) bool
 	// Note receives what should be logged. It may be called from any goroutine.
 	// nil: nothing is logged.
 	Note func(Note)
@@ -99,12 +96,11 @@ type Note struct {
 	Err        error
 }
 
-// Server answers connections from a Queue. Its counters cover all of them.
+// Server answers connections from a Queue.
 type Server struct {
 	queue    Queue
 	settings atomic.Pointer[Settings]
 	sessions sessions
-	counts   counts
 	failed   chan bool // has room for one: the failed login whose answer is delayed
 	// triggers bounds the ETRNs of users who may not give orders.
 	triggers logs.Throttle
@@ -119,9 +115,6 @@ func New(queue Queue, settings Settings) *Server {
 
 // Configure sets the settings of sessions that begin later.
 func (s *Server) Configure(settings Settings) {
-	if settings.Alive == nil {
-		settings.Alive = process.Exists
-	}
 	if settings.Note == nil {
 		settings.Note = func(Note) {}
 	}

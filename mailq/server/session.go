@@ -8,9 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -35,20 +33,16 @@ type session struct {
 }
 
 func (s *session) run(ctx context.Context) {
-	count := &s.server.counts
-	count.add("Connects")
-	defer func() {
-		if err := s.out.Flush(); err != nil {
-			count.add("WriteFails")
-		}
-	}()
+	defer func() { _ = s.out.Flush() }()
 	if !s.greet() {
 		return
 	}
 	for {
 		line, err := s.readLine(ctx)
+		if errors.Is(err, errLongLine) {
+			s.note(Note{Kind: NoteGarbage, Err: err})
+		}
 		if err != nil {
-			s.countEnd(ctx, err)
 			return
 		}
 		if !s.obey(ctx, line) {
@@ -64,7 +58,6 @@ func (s *session) greet() bool {
 	s.useCredentials(list)
 	s.reply(mailq.GreetingV2)
 	if !s.admitted && !list.mayConnect(s.peer) {
-		s.server.counts.add("AuthRej")
 		s.note(Note{Kind: NoteAccess})
 		s.reply("550 NO ACCESS FOR YOU")
 		return false
@@ -145,23 +138,6 @@ func (s *session) readLine(ctx context.Context) (string, error) {
 	return string(line), nil
 }
 
-// countEnd counts the reason why no further line could be read.
-func (s *session) countEnd(ctx context.Context, err error) {
-	count := &s.server.counts
-	switch {
-	case errors.Is(err, errWrite):
-	case errors.Is(err, errLongLine):
-		s.note(Note{Kind: NoteGarbage, Err: err})
-	case errors.Is(err, io.EOF):
-		count.add("ReadEOF")
-	case ctx.Err() != nil, errors.Is(err, net.ErrClosed):
-	case os.IsTimeout(err):
-		count.add("TimedOut")
-	default:
-		count.add("ReadFails")
-	}
-}
-
 // reply queues a line for the peer. An error is reported when the line is sent.
 func (s *session) reply(line string) {
 	_, _ = s.out.WriteString(line)
@@ -178,18 +154,14 @@ func (s *session) note(n Note) {
 
 // obey executes a line and reports whether the session continues.
 func (s *session) obey(ctx context.Context, line string) bool {
-	count := &s.server.counts
-	count.add("Commands")
 	verb, rest := cutVerb(line)
 	switch {
 	case strings.EqualFold(verb, "QUIT") || strings.EqualFold(verb, "EXIT"):
-		count.add("CommandQUIT")
 		s.reply("+Bye bye")
 		return false
 	case verb == "AUTH" && (!s.admitted || s.peer.unix()):
 		return s.auth(ctx, rest)
 	case !s.admitted:
-		count.add("CommandsRej")
 		s.reply("-BAD; USER MUST AUTHENTICATE")
 		return s.countFailure()
 	}
@@ -197,9 +169,6 @@ func (s *session) obey(ctx context.Context, line string) bool {
 	if c == nil || !s.rights.has(c.right) {
 		s.refuse(c, verb, rest)
 		return true
-	}
-	if c.counter != "" {
-		count.add(c.counter)
 	}
 	r := &request{session: s, command: c, verb: verb, rest: rest, arg: arg, asJSON: asJSON}
 	return r.execute(ctx)
@@ -217,7 +186,6 @@ func cutVerb(line string) (verb, rest string) {
 // refuse answers a command that is unknown or not allowed, in ZMailer's words. c
 // is nil if the command is unknown.
 func (s *session) refuse(c *command, verb, rest string) {
-	s.server.counts.add("CommandsRej")
 	if c != nil && (c.right == rightKILL || c.right == rightETRN) {
 		s.reply("-No " + verb + " allowed for you.")
 		return
@@ -231,8 +199,6 @@ func (s *session) refuse(c *command, verb, rest string) {
 // auth executes AUTH user digest. Root and the server's own user on a UNIX
 // socket keep all their rights; another local user may gain rights by logging in.
 func (s *session) auth(ctx context.Context, rest string) bool {
-	count := &s.server.counts
-	count.add("CommandAUTH")
 	if s.settings.trusts(s.peer) {
 		s.reply("+OK")
 		return true
@@ -252,7 +218,6 @@ func (s *session) auth(ctx context.Context, rest string) bool {
 		return false
 	}
 	s.reply("-BAD USER OR PASSWORD")
-	count.add("AuthRej")
 	s.note(Note{Kind: NoteLogin, User: user, Err: err})
 	return s.countFailure()
 }

@@ -52,9 +52,3 @@ func (s *sessions) close(peer Peer, trusted bool) {
 		delete(s.byPeer, peer.group())
 	}
 }
-
-func (s *sessions) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all
-}

@@ -81,7 +81,9 @@ func TestSilentStrangersAreLeft(t *testing.T) {
 		}
 		time.Sleep(loginTimeout + time.Second)
 		dial(t, s, address(1)).login("nobody", "nobody")
-		if n := s.sessions.count(); n != 1 {
+		s.sessions.mu.Lock()
+		defer s.sessions.mu.Unlock()
+		if n := s.sessions.all; n != 1 {
 			t.Errorf("%d sessions", n)
 		}
 	})

@@ -39,7 +39,7 @@ type Queue interface {
 	Message(ctx context.Context, id string) (m *mailq.Message, found bool, err error)
 	// Explain says what the mail for a destination is waiting for.
 	Explain(ctx context.Context, name mailq.Name) (*mailq.Explanation, error)
-	// Counters returns the numbers of SHOW COUNTERS and of metrics by name, such
+	// Counters returns the numbers of SHOW COUNTERS by name, such
 	// as "SC.StoredMessages-G". A name that is missing counts as 0.
 	Counters(ctx context.Context) (map[string]float64, error)
 	// Trigger starts delivery of the mail for a host now (ETRN) and reports
@@ -64,7 +64,6 @@ type command struct {
 	words     string // the verb and the words after it that name the command
 	arguments string // for HELP; "": it takes none
 	right     rights
-	counter   string // its name in SHOW COUNTERS without the prefix SC.MQ2; "": none
 	// text writes ZMailer's answer of many lines, and objects the answer to the command with
 	// JSON before it, one object a line. nil: the command has no such form.
 	text, objects show
@@ -106,12 +105,12 @@ const selection = "key=value..."
 // line names the first of these commands whose words it begins with.
 func verbs() []*command {
 	list := []*command{
-		{words: "SHOW SNMP", right: rightSNMP, counter: "CommandShowQueueVeryShort", text: showSNMP, objects: totalsObject},
-		{words: "SHOW QUEUE SHORT", right: rightQQ, counter: "CommandShowQueueShort", text: showShort, objects: each(Queue.Rings)},
-		{words: "SHOW QUEUE THREADS", right: rightTT, counter: "CommandShowQueueThreads", text: showThreads, objects: threadObjects},
-		{words: "SHOW QUEUE THREADS2", right: rightTT, counter: "CommandShowQueueThreads2", text: showThreads2},
-		{words: "SHOW THREAD", arguments: "channel host", right: rightTT, counter: "CommandShowThread", text: showThread, objects: jobObjects},
-		{words: "SHOW COUNTERS", counter: "CommandShowCounters", text: showCounters},
+		{words: "SHOW SNMP", right: rightSNMP, text: showSNMP, objects: totalsObject},
+		{words: "SHOW QUEUE SHORT", right: rightQQ, text: showShort, objects: each(Queue.Rings)},
+		{words: "SHOW QUEUE THREADS", right: rightTT, text: showThreads, objects: threadObjects},
+		{words: "SHOW QUEUE THREADS2", right: rightTT, text: showThreads2},
+		{words: "SHOW THREAD", arguments: "channel host", right: rightTT, text: showThread, objects: jobObjects},
+		{words: "SHOW COUNTERS", text: showCounters},
 		{words: "SHOW WHERE", arguments: selection, right: rightTT, objects: showWhere},
 		{words: "SHOW MSG", arguments: "id", right: rightTT, objects: showMessage},
 		{words: "SHOW HELD", right: rightTT, objects: each(Queue.Held)},
@@ -120,7 +119,7 @@ func verbs() []*command {
 		{words: "SHOW CLUSTER", right: rightTT, objects: each(Queue.Cluster)},
 		{words: "SHOW COUNT", arguments: "destination|domain|reason|sender", right: rightTT, objects: showCount},
 		{words: "EXPLAIN", arguments: "channel host", right: rightTT, objects: explain},
-		{words: "ETRN", arguments: "host [text]", right: rightETRN, counter: "CommandETRN", run: etrn},
+		{words: "ETRN", arguments: "host [text]", right: rightETRN, run: etrn},
 	}
 	for _, verb := range mailq.Verbs {
 		list = append(list, &command{words: string(verb.Verb), arguments: verb.Arguments(), right: rightKILL, run: act})

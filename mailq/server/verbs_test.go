@@ -27,7 +27,7 @@ func busyQueue(now time.Time) *fakeQueue {
 		totals: mailq.Totals{Agents: 2, IdleAgents: 1, Messages: 2, Threads: 2, Jobs: 3, Recipients: 4, StartedAt: ago(time.Hour),
 			MessagesIn: 12, MessagesOut: 10, RecipientsIn: 24, RecipientsOut: 20},
 		counters: map[string]float64{
-			"SC.StoredMessages-G": 2, "SYS.Load-Avg-1-min-G": 0.45, "SYS.SchedulerMasterPID": 4242, "SYS.RouterMasterPID": 99,
+			"SC.StoredMessages-G": 2, "SYS.Load-Avg-1-min-G": 0.45, "SYS.SchedulerMasterPID": 4242,
 			"SC.ReceivedMessages": 12, "SYS.SpoolFreeSpace-kB-G": 1 << 30, "SC.not-in-the-layout": 1,
 		},
 		outcome: mailq.Outcome{Messages: 3, Recipients: 5, Threads: 2},
@@ -76,9 +76,7 @@ func busyQueue(now time.Time) *fakeQueue {
 // TestAnswersOfTheNewVerbs compares a session with testdata/verbs.txt.
 func TestAnswersOfTheNewVerbs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, busyQueue(time.Now()), func(set *Settings) {
-			set.Alive = func(pid int) bool { return pid == 4242 }
-		})
+		s := newServer(t, busyQueue(time.Now()))
 		k := dial(t, s, Peer{User: "root"})
 		var got strings.Builder
 		for _, c := range []string{

@@ -117,10 +117,6 @@ func (s *Server) Configure(settings server.Settings) {
 // Queue is the queue that the sessions see.
 func (s *Server) Queue() *Queue { return s.queue }
 
-// Counters returns what the server counts about its sessions, by the names in
-// SHOW COUNTERS.
-func (s *Server) Counters() map[string]float64 { return s.server.Counters() }
-
 // Serve serves one session on a connection.
 func (s *Server) Serve(ctx context.Context, conn net.Conn) {
 	peer, err := server.PeerOf(conn)

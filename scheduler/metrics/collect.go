@@ -29,7 +29,6 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	s.collectAgents(c)
 	s.collectSpool(c)
 	s.collectThreads(c)
-	s.collectQueries(c)
 	if lost := s.server.EventsLost; lost != nil {
 		c.send("scheduler_event_lines_lost_total", "Lines that the event log has lost.", float64(lost()))
 	}
@@ -183,18 +182,6 @@ func (s *scrape) collectReload(c collector) {
 	if end := s.server.CertificateEnd(); !end.IsZero() {
 		c.send("scheduler_xfer_certificate_end_timestamp_seconds", "When the certificate of this node ends, in seconds since 1970.", float64(end.Unix()))
 	}
-}
-
-func (s *scrape) collectQueries(c collector) {
-	if s.server.Queries == nil {
-		return
-	}
-	n := s.server.Queries()
-	c.send("scheduler_query_sessions", "Sessions of mailq.", n["SC.MQ2Parallel-G"])
-	for name, what := range map[string]string{"SC.MQ2Connects": "connected", "SC.MQ2AuthRej": "refused", "SC.MQ2TimedOut": "timed out"} {
-		c.send("scheduler_query_sessions_total", "Sessions of mailq, by event.", n[name], "event", what)
-	}
-	c.send("scheduler_query_commands_total", "Commands of mailq.", n["SC.MQ2Commands"])
 }
 
 // collector turns numbers into metrics. Labels come as name, value, name, value.

@@ -39,9 +39,6 @@ const (
 type Server struct {
 	Port  daemon.Port
 	Stats *Stats
-	// Queries are the counters of mailq sessions by their names in SHOW
-	// COUNTERS; nil: there are no sessions.
-	Queries func() map[string]float64
 	// Kept counts the mail that is kept back, as mailq does; nil: it is not
 	// counted.
 	Kept func(context.Context) (mailq.Totals, error)
