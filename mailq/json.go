@@ -40,11 +40,8 @@ type Ring struct {
 	Agents   int    `json:"agents"`
 	Idle     int    `json:"idle"`
 	MaxRing  int    `json:"maxring"`
-	// MaxChannel is the limit of the channel for this ring: its clauses may set a
-	// different number from those of other rings.
-	MaxChannel int `json:"maxchannel,omitempty"`
-	Overfeed   int `json:"overfeed"`
-	MaxThr     int `json:"maxthr"`
+	Overfeed int    `json:"overfeed"`
+	MaxThr   int    `json:"maxthr"`
 }
 
 // ThreadRow is a thread and the ring that it is in.
@@ -62,19 +59,22 @@ type ThreadItem struct {
 // Thread is the mail for one channel and host.
 type Thread struct {
 	Name
-	WithHost   bool      `json:"with_host"`
-	Jobs       int       `json:"jobs"`
-	Recipients int       `json:"recipients"` // not done
-	Attempts   int       `json:"attempts"`   // results reported so far
-	Unfed      int       `json:"unfed"`      // due jobs that no agent has
-	Agents     []Agent   `json:"agents,omitempty"`
-	WakeAt     time.Time `json:"wake_at,omitzero"` // zero: it is not waiting for a time
-	Pending    Pending   `json:"pending,omitempty"`
-	OldestAt   time.Time `json:"oldest_at"` // mtime of its oldest message file
-	Held       bool      `json:"held,omitempty"`
-	Reason     string    `json:"reason,omitempty"` // last diagnostic of any recipient
-	Window     int       `json:"window"`           // sessions that it may use now
-	Rate       float64   `json:"rate"`             // recipients finished per minute, over the last few minutes
+	WithHost   bool `json:"with_host"`
+	Jobs       int  `json:"jobs"`
+	Recipients int  `json:"recipients"` // not done
+	Attempts   int  `json:"attempts"`   // results reported so far
+	// States counts the jobs in each state that has any, but for those that are NotLoaded, because
+	// of the limits on memory.
+	States    map[string]int `json:"states,omitempty"`
+	NotLoaded int            `json:"not_loaded,omitempty"`
+	Agents    []Agent        `json:"agents,omitempty"`
+	WakeAt    time.Time      `json:"wake_at,omitzero"` // zero: it is not waiting for a time
+	Pending   Pending        `json:"pending,omitempty"`
+	OldestAt  time.Time      `json:"oldest_at"` // mtime of its oldest message file
+	Held      bool           `json:"held,omitempty"`
+	Reason    string         `json:"reason,omitempty"` // last diagnostic of any recipient
+	Window    int            `json:"window"`           // sessions that it may use now
+	Rate      float64        `json:"rate"`             // recipients finished per minute, over the last few minutes
 	// WindowLimit is the most that the window can be (maxthr); 0: not known.
 	WindowLimit    int         `json:"window_limit,omitempty"`
 	Sessions       int         `json:"sessions,omitempty"` // busy
@@ -84,7 +84,6 @@ type Thread struct {
 	SuspendedBy    Suspender   `json:"suspended_by,omitempty"`
 	Effects        []Effect    `json:"effects,omitempty"`  // of reply rules and of SUSPEND
 	Feedback       *Feedback   `json:"feedback,omitempty"` // nil: the window is fixed
-	Shares         int         `json:"shares,omitempty"`   // of its due mail
 	// StartError is why no agent starts for its due mail.
 	StartError string `json:"start_error,omitempty"`
 }
@@ -147,7 +146,7 @@ type Job struct {
 	OrderTo string `json:"order_to,omitempty"`
 	// StartError is why no agent starts for it while it is due.
 	StartError string `json:"start_error,omitempty"`
-	// Rule is the reply rule that has suspended its thread, while it is due.
+	// Rule is the reply rule because of which it waits: file:line.
 	Rule string `json:"rule,omitempty"`
 	// LogID and Size are the Message-Id and the bytes of the message file. They
 	// are missing where the files were not read.
@@ -167,6 +166,17 @@ func (j *Job) ReasonOf(r *Recipient) string {
 	return cmp.Or(StartReason(j.StartError), r.Reason, rule)
 }
 
+// OrderText says that an order waits, with the channel/host of a REROUTE; "" if none does.
+func OrderText(order Verb, to string) string {
+	switch {
+	case order == "":
+		return ""
+	case to != "":
+		return string(order) + " to " + to + " when the agent reports"
+	}
+	return string(order) + " when the agent reports"
+}
+
 // LastReason says why the mail of a thread is in the queue, as Job.ReasonOf does.
 func (t *Thread) LastReason() string { return cmp.Or(StartReason(t.StartError), t.Reason) }
 
@@ -183,14 +193,17 @@ func StartReason(err string) string {
 // is set, the message is held as soon as no agent has any of it.
 type HeldItem struct {
 	Job
-	// HeldAt, Until, By and Why are those of the order. They are missing where
-	// no record of it is left.
+	HoldInfo
+	// Messages counts the mail of a held thread.
+	Messages int `json:"messages,omitempty"`
+}
+
+// HoldInfo is an order that holds something. All is missing where no record of it is left.
+type HoldInfo struct {
 	HeldAt time.Time `json:"held_at,omitzero"`
 	Until  time.Time `json:"until,omitzero"` // zero: until it is released
 	By     string    `json:"by,omitempty"`
 	Why    string    `json:"because,omitempty"`
-	// Messages counts the mail of a held thread.
-	Messages int `json:"messages,omitempty"`
 }
 
 // IsThread reports whether the item is a held thread.
@@ -251,24 +264,17 @@ const SuspendedByOrder = "suspended"
 // waiting for, if anything.
 type Explanation struct {
 	Name
-	Known    bool      `json:"known"` // there is mail for it now
-	Thread   *Thread   `json:"thread,omitempty"`
-	Ring     *Ring     `json:"ring,omitempty"`
+	Thread *Thread `json:"thread,omitempty"` // nil: there is no mail
+	// Wait is why mail is not fed now: retry, or what the metric scheduler_threads_waiting
+	// has. Until is when that ends by itself; zero: it does not, or the time is not known.
+	Wait  string    `json:"wait,omitempty"`
+	Until time.Time `json:"until,omitzero"`
+	Hold  *HoldInfo `json:"hold,omitempty"` // of the thread; nil: it is not held
+	// Unloaded counts the messages that could not be loaded, with the reason of one of them.
+	Unloaded Kept      `json:"unloaded,omitzero"`
+	Limits   []Limit   `json:"limits"`
 	Clauses  []Clause  `json:"clauses"`
 	Settings []Setting `json:"settings"` // every parameter in force
-	Limits   []Limit   `json:"limits"`
-	Waits    string    `json:"waits"` // a sentence: why it waits, or what it does
-	// Rules are all rules that keep the next job from being fed. Waits is about
-	// the first of them.
-	Rules []Rule `json:"rules,omitempty"`
-	// NextJob is the job of the thread that is fed next; nil: none is due.
-	NextJob *Job           `json:"next_job,omitempty"`
-	NextAt  time.Time      `json:"next_at,omitzero"`
-	Next    string         `json:"next"`   // the next event, in words
-	States  map[string]int `json:"states"` // jobs by state
-	// Orders counts the jobs with an order that waits until an agent reports, by order, such as
-	// "KILL" or "REROUTE to smtp/relay.example".
-	Orders map[string]int `json:"orders,omitempty"`
 }
 
 // Clause is a clause of scheduler.cf that matches.
@@ -296,16 +302,8 @@ type Limit struct {
 	Blocks bool   `json:"blocks"`
 	// Agents is the number of processes, which maxchannel and maxring limit as well.
 	Agents int `json:"agents,omitempty"`
-	// Cluster says, for a limit of the cluster, how high it is and which node has which
-	// part of it.
-	Cluster string `json:"cluster,omitempty"`
-	// Setting and Clause say where Most comes from: the keyword, such as
-	// maxchannel=10, and the pattern of its clause. They are "" where it is a default
-	// or, for maxta, what the open files allow.
-	Setting string `json:"setting,omitempty"`
-	Clause  string `json:"clause,omitempty"`
-	File    string `json:"file,omitempty"`
-	Line    int    `json:"line,omitempty"`
+	// Cluster has, for a limit of the cluster, the parts of the nodes.
+	Cluster []ClusterLimit `json:"cluster,omitempty"`
 }
 
 // ListError is the last object of an incomplete list.

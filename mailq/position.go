@@ -68,13 +68,3 @@ func (t *Thread) WindowText(now time.Time) string {
 	}
 	return text
 }
-
-// Rule is a rule that keeps the next job line of a thread from being fed.
-type Rule struct {
-	// Rule is what the thread waits for, in the words of the metric
-	// scheduler_threads_waiting, or retry, share, quantum or job list.
-	Rule string `json:"rule"`
-	Text string `json:"text"` // a sentence with the numbers and the settings
-	// Settings are those that the rule follows, with their values.
-	Settings []Setting `json:"settings,omitempty"`
-}

@@ -29,16 +29,6 @@ func (e *Effect) Text(now time.Time) string {
 	return text + end(e.Until, now, "lifted") + because(e.Why)
 }
 
-// Sentence is the same with the time of the end instead of the span: "suspended by ann uid 0,
-// until 2026-11-23T08:00:00Z: they asked".
-func (e *Effect) Sentence() string {
-	until := ", until lifted"
-	if !e.Until.IsZero() {
-		until = ", until " + e.Until.Format(time.RFC3339)
-	}
-	return e.what() + until + because(e.Why)
-}
-
 func (e *Effect) what() string {
 	if e.Rule == "" {
 		return "suspended by " + cmp.Or(e.By, "somebody")

@@ -275,6 +275,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
 	assert(t.params.QueueOnly || t.queues[1-t.active].len() == 0, "thread %v keeps mail for a next run", t)
 	assert(!t.params.QueueOnly || t.running || t.queue().len()+t.dueStubs() == 0, "thread %v has mail in the queue of a run and is not running", t)
+	assert((s.barrier(t) == NoWait && !t.held) == (t.mayFeed() && !s.halted()), "thread %v waits for %q", t, s.barrier(t))
 	if t.mayFeed() {
 		ready := t.queue().pickable() + t.backlog() - t.queue().len()
 		assert(t.wants == max(0, min(ready, t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t, t.wants, ready, t.freeSlots())

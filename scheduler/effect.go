@@ -156,29 +156,39 @@ func (x *shaping) suspendingRule() *rule.ReplyRule {
 	return longest
 }
 
-// EffectView is the effect of a reply rule on a thread.
+// EffectView is what a reply rule, SUSPEND or another node does to a thread.
 type EffectView struct {
-	Rule  *rule.ReplyRule
-	Since time.Time
-	Until time.Time
+	Rule, Action string // of a reply rule: file:line, and its action
 	// Part is the fraction of the rate and of the window limit that ReplySlow leaves
-	// now; 1 for other rules.
-	Part float64
+	// now; 0 for other rules.
+	Part    float64
+	Until   time.Time // zero: until it is lifted
+	By, Why string    // who suspends it otherwise, and the reason
 }
 
-// viewEffects adds the effects on a thread to its view.
+// viewEffects adds the effects on a thread to its view, and by whom it is suspended.
 func (s *Scheduler) viewEffects(v *ThreadView, t *thread) {
+	if t.suspendedUntil != 0 {
+		v.SuspendedBy = SuspendedDead
+	}
 	x := t.shaping
 	if x == nil {
 		return
 	}
-	if x.order != nil {
-		v.Order = x.order
+	switch {
+	case x.order != nil:
+		v.SuspendedBy = SuspendedByOrder
+		v.Effects = append(v.Effects, EffectView{By: x.order.By, Why: x.order.Why, Until: x.order.Until})
+	case x.rulesUntil() > t.suspendedUntil:
+		v.SuspendedBy = SuspendedByRule
+	}
+	if told := t.told(); told != nil {
+		v.Effects = append(v.Effects, EffectView{By: "node " + told.Node, Why: told.Reason, Until: s.timeAt(t.suspendedUntil)})
 	}
 	for i := range x.effects {
 		e := &x.effects[i]
-		one := EffectView{Rule: e.state.rule, Since: s.timeAt(e.since), Until: s.timeAt(e.until), Part: 1}
-		if one.Rule.Verb == rule.ReplySlow {
+		one := EffectView{Rule: e.state.rule.Place(), Action: e.state.rule.Action, Until: s.timeAt(e.until)}
+		if e.state.rule.Verb == rule.ReplySlow {
 			one.Part, _ = e.portion(s.now)
 		}
 		v.Effects = append(v.Effects, one)

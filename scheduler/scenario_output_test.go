@@ -240,11 +240,11 @@ func (sc *scenario) showVertex(v *scheduler.VertexView) {
 	if !v.WakeAt.IsZero() {
 		fmt.Fprintf(&sc.output, " for %v", v.WakeAt.Sub(sc.now))
 	}
+	if v.Rule != nil {
+		fmt.Fprintf(&sc.output, " because of %s", v.Rule.Place())
+	}
 	if v.Next {
 		sc.output.WriteString(" next")
-	}
-	if p := v.Position; p != nil {
-		sc.showPosition(p)
 	}
 	if v.Ordered != 0 {
 		fmt.Fprintf(&sc.output, " ordered %d", v.Ordered)
@@ -258,41 +258,9 @@ func (sc *scenario) showVertex(v *scheduler.VertexView) {
 	sc.output.WriteString("\n")
 }
 
-// showPosition prints what differs from that of a message with one vertex that
-// is the first of the only share. b.example is the sender without from=.
-func (sc *scenario) showPosition(p *scheduler.PositionView) {
-	if p.Share != "b.example" && p.Share != "" || p.Turn != p.Share || p.SharesBefore > 0 {
-		fmt.Fprintf(&sc.output, " share %q weight %d deficit %d", p.Share, p.Weight, p.Deficit)
-		if p.Turn != p.Share || p.SharesBefore > 0 {
-			fmt.Fprintf(&sc.output, " after %d, turn of %q", p.SharesBefore, p.Turn)
-		}
-	}
-	if j := p.Job; j.Size > 1 {
-		fmt.Fprintf(&sc.output, " job %d of %d, slots %d, sessions %d of %d", j.Due, j.Size, j.Slots, j.Sessions, j.MaxSessions)
-		if j.Overtook != 0 {
-			fmt.Fprintf(&sc.output, " overtook %d", j.Overtook)
-		}
-		if j.OvertakenBy != 0 {
-			fmt.Fprintf(&sc.output, " overtaken by %d", j.OvertakenBy)
-		}
-	}
-	if p.JobsBefore > 0 {
-		fmt.Fprintf(&sc.output, " after %d jobs", p.JobsBefore)
-	}
-	if p.PicksBefore > 0 {
-		fmt.Fprintf(&sc.output, " after %d picks", p.PicksBefore)
-	}
-	if p.QuantumUsed {
-		sc.output.WriteString(" quantum used")
-	}
-}
-
 func (sc *scenario) showExplanation(e *scheduler.Explanation) {
 	for _, c := range e.Clauses {
 		fmt.Fprintf(&sc.output, "clause %s/%s at %s:%d\n", c.Channel, c.Host, c.File, c.Line)
-	}
-	for _, s := range e.Settings {
-		fmt.Fprintf(&sc.output, "%s=%s at %s:%d\n", s.Name, s.Value, s.File, s.Line)
 	}
 	for _, l := range e.Limits {
 		fmt.Fprintf(&sc.output, "%s %d of %d", l.Name, l.Used, l.Most)
@@ -301,33 +269,25 @@ func (sc *scenario) showExplanation(e *scheduler.Explanation) {
 		}
 		sc.output.WriteString("\n")
 	}
-	if e.Ring == nil {
-		sc.output.WriteString("no ring\n")
-	}
 	if e.Thread == nil {
 		sc.output.WriteString("no mail\n")
 	} else {
 		fmt.Fprintf(&sc.output, "%+v\n", e.Thread.States)
 	}
-	if told := e.Told; told != nil {
-		fmt.Fprintf(&sc.output, "dead, says %s, for %v: %q\n", told.Node, told.Until.Sub(sc.now), told.Reason)
+	if e.Thread != nil {
+		for _, f := range e.Thread.Effects {
+			fmt.Fprintf(&sc.output, "effect: %s", strings.TrimLeft(f.Rule+" "+f.Action+f.By, " "))
+			if !f.Until.IsZero() {
+				fmt.Fprintf(&sc.output, ", for %v", f.Until.Sub(sc.now))
+			}
+			fmt.Fprintf(&sc.output, " %q\n", f.Why)
+		}
 	}
-	if e.Hold != nil {
-		sc.output.WriteString("held\n")
+	fmt.Fprintf(&sc.output, "waits: %s", e.Wait)
+	if !e.Until.IsZero() {
+		fmt.Fprintf(&sc.output, " for %v", e.Until.Sub(sc.now))
 	}
-	fmt.Fprintf(&sc.output, "waits: %s\n", e.Wait)
-	if len(e.Rules) > 1 || len(e.Rules) == 1 && e.Rules[0] != e.Wait {
-		fmt.Fprintf(&sc.output, "rules: %q\n", e.Rules)
-	}
-	for _, d := range e.Delays {
-		fmt.Fprintf(&sc.output, "delayed by %s (%s): %d, at most for %v\n", d.Rule.Place(), d.Rule.Action, d.Vertices, d.Until.Sub(sc.now))
-	}
-	if e.Vertex != nil {
-		sc.showVertex(e.Vertex)
-	}
-	if e.Next != "" {
-		fmt.Fprintf(&sc.output, "%s in %v\n", e.Next, e.NextAt.Sub(sc.now))
-	}
+	sc.output.WriteString("\n")
 }
 
 // formatTried says when a recipient was tried, if that is not now.

@@ -67,7 +67,7 @@
 //	work on control files, full disk   store.go fulldisk.go
 //	orders, held mail                  order.go pendingorder.go hold.go reroute.go
 //	reload, stop                       reload.go stop.go
-//	queries                            view.go show.go explain.go wait.go position.go walk.go
+//	queries                            view.go show.go explain.go wait.go walk.go
 //	waits and dates                    clock.go agenda.go timer.go waiting.go watch.go
 //	how a million messages are kept    message.go mail.go, package store
 //	warm restart                       save.go saverate.go saveorder.go restore.go

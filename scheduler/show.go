@@ -95,6 +95,9 @@ func (s *Scheduler) Counts() Counts {
 	return c
 }
 
+// maxShares bounds the shares that Shares looks at.
+const maxShares = 20_000
+
 // Shares sums up the shares of all rings. If there are more than maxShares, it
 // leaves out some of them.
 func (s *Scheduler) Shares() SharesView {
@@ -161,9 +164,6 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	}
 	if till := s.suspensionEnd(t); till != 0 && till != never {
 		v.SuspendedUntil = s.timeAt(till)
-	}
-	if t.suspendedUntil != 0 {
-		v.FailedUntil = s.timeAt(t.suspendedUntil)
 	}
 	s.viewEffects(v, t)
 	v.Site = s.knownSite(t.key)
@@ -282,7 +282,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 			view.PID = a.pid
 		}
 	case waiting:
-		view.WakeAt = s.timeAt(s.wakeAt(v))
+		view.WakeAt, view.Rule = s.timeAt(s.wakeAt(v)), s.delayOf(t, v)
 	}
 	if at := s.nextExpiry(s.threadOf(v), s.messageOf(v).modifiedAt, s.wasTried(v)); at != noDate && !s.isKeptBack(v) {
 		view.ExpiresAt = at.time()
@@ -291,6 +291,24 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 		view.FedAt = v.fedAt.time()
 	}
 	return view
+}
+
+// delayOf returns the reply rule that makes a vertex wait; nil: none does.
+func (s *Scheduler) delayOf(t *thread, v *vertex) (rule *rule.ReplyRule) {
+	if len(s.replyRules) == 0 {
+		return nil
+	}
+	for i := range v.len() {
+		r := s.recipient(v, i)
+		last := s.diagnostics.Get(r.diagnostic)
+		if r.state == done || last == nil {
+			continue
+		}
+		if one := s.delayingRule(t, last); one != nil && (rule == nil || one.Span > rule.Span) {
+			rule = one
+		}
+	}
+	return rule
 }
 
 // unloadedMessage returns a message that is not loaded, or nil.

@@ -55,17 +55,12 @@ type ThreadView struct {
 	InitialWindow  int
 	Feedback       FeedbackView
 	SuspendedUntil time.Time // the last end; zero: it is not suspended, or the end is not known
-	// FailedUntil is the end of the suspension because the destination has failed, or an agent
-	// said when to try again; zero: none.
-	FailedUntil time.Time
-	// Order is an administrator's suspension; nil: none. Effects are those of
-	// reply rules.
-	Order    *HoldOrder
-	Effects  []EffectView
-	Sessions int    // busy
-	Site     string // the host that agents have talked to last; "": not known
-	Agents   []AgentView
-	Held     bool
+	SuspendedBy    Suspender // "": it is not
+	Effects        []EffectView
+	Sessions       int    // busy
+	Site           string // the host that agents have talked to last; "": not known
+	Agents         []AgentView
+	Held           bool
 
 	// Wait is why due mail is not fed now. It is also set if other mail of the
 	// thread is being fed.
@@ -80,6 +75,15 @@ type ThreadView struct {
 	Last string  // text of the last report on any recipient; \r between lines
 	Rate float64 // recipients done per minute, over the last minutes
 }
+
+// Suspender says by whom a thread is suspended.
+type Suspender string
+
+const (
+	SuspendedByOrder Suspender = "order" // SUSPEND
+	SuspendedByRule  Suspender = "rule"  // a reply rule, for longer than the destination has failed
+	SuspendedDead    Suspender = "dead"  // its destination has failed, or an agent said when to try again
+)
 
 // FeedbackView is the feedback on the window of a thread (scheduler.cf(5),
 // initialconcurrency).
@@ -127,14 +131,12 @@ type VertexView struct {
 	State     State
 	Wait      Wait            // of a due vertex: why it is not fed now
 	PID       int             // of the agent that has it
-	Rule      *rule.ReplyRule // that has suspended the thread of a due vertex; nil: none
+	Rule      *rule.ReplyRule // because of which it waits; nil: none
 	Next      bool            // it is the next in its thread to be fed
 	ExpiresAt time.Time       // zero: never
 	WakeAt    time.Time       // of a waiting vertex
 	FedAt     time.Time       // last, to the second; zero: never
-	// Position is where a due vertex stands in the order of picks. Only Explain has it.
-	Position *PositionView
-	Ordered  Verb // recorded order, executed when the vertex comes back; 0: none
+	Ordered   Verb            // recorded order, executed when the vertex comes back; 0: none
 	// OrderedTo is the channel and host of such a VerbReroute.
 	OrderedTo Target
 	// StartError of a due vertex is that of its thread.

@@ -1,11 +1,6 @@
 package scheduler
 
-import (
-	"iter"
-	"slices"
-
-	"zsched/scheduler/limit"
-)
+import "zsched/scheduler/limit"
 
 // Waits: why due mail of a thread is not fed now.
 
@@ -42,144 +37,116 @@ const (
 	WaitClusterMax  Wait = "clustermax"         // this node's share of it is used
 	WaitClusterSite Wait = "clustersitemax"     // this node's share of the site's limit is used
 	WaitClusterRate Wait = "clusterrate"        // no token has been drawn from it
-)
 
-// Rules that decide which mail is fed when a session is free. They are in
-// Explanation.Rules, but they are not reasons why a thread waits.
-const (
-	WaitRetry   Wait = "retry"    // no vertex is due yet
-	WaitShare   Wait = "share"    // other shares have their turns first
-	WaitQuantum Wait = "quantum"  // the thread has used its quantum in this round
-	WaitJobs    Wait = "job list" // other jobs of the share are before it
+	WaitRetry Wait = "retry" // of an Explanation: no mail is due yet
 )
 
 // waitOf returns why due mail of a thread is not fed now. It is the first
 // reason found; when an administrator removes it, there may be another. A held
 // thread has its reason even if no mail is due.
 func (s *Scheduler) waitOf(t *thread) Wait {
-	for wait := range s.waits(t) {
-		return wait
-	}
-	return NoWait
-}
-
-// waits yields the reasons why due mail of a thread is not fed now. It leaves out
-// reasons that can be determined only when others do not apply.
-func (s *Scheduler) waits(t *thread) iter.Seq[Wait] {
-	return func(yield func(Wait) bool) {
-		if t.isHeld() && !yield(WaitHeld) || t.states[due] == 0 {
-			return
-		}
-		if t.ring == nil {
-			yield(WaitCommand)
-			return
-		}
-		order := t.shaping != nil && t.shaping.order != nil
-		rule := t.shaping != nil && t.shaping.suspendingRule() != nil
-		for _, reason := range [...]struct {
-			wait  Wait
-			holds bool
-		}{
-			{WaitSelect, !t.selected}, {WaitOrder, order}, {WaitRule, rule}, {WaitSuspend, t.suspendedUntil != 0},
-			{WaitTrigger, t.params.QueueOnly && !t.running}, {WaitStopping, s.stop.begun},
-			{WaitSpool, s.spoolDown}, {WaitFrozen, s.config.Frozen},
-		} {
-			if reason.holds && !yield(reason.wait) {
-				return
-			}
-		}
-		if !t.mayFeed() || s.halted() {
-			return
-		}
-		for wait := range s.refusals(t) {
-			if !yield(wait) {
-				return
-			}
-		}
-		b := s.blocksOf(t)
-		expected := t.ring.expected > 0
-		message := t.queue().len() > 0 && t.queue().pickable() == 0
-		for _, reason := range [...]struct {
-			wait  Wait
-			holds bool
-		}{
-			{WaitRing, b.processes[ofRingProcesses] && b.sessions[ofRing] == limit.None},
-			{WaitChannel, b.processes[ofChannelProcesses] && b.sessions[ofChannel] != limit.Full},
-			{WaitMessage, message}, {WaitAgent, expected}, {WaitStart, b.start && !expected},
-			{WaitTA, b.processes[ofAllProcesses]}, {WaitForks, b.forks && !expected},
-			{WaitAgent, !expected && !message && b == blocks{}},
-		} {
-			if reason.holds && !yield(reason.wait) {
-				return
-			}
-		}
-	}
-}
-
-// rules returns all rules that keep the next vertex of a thread from being fed.
-func (s *Scheduler) rules(t *thread, next *VertexView) []Wait {
-	rules := slices.Collect(s.waits(t))
 	switch {
-	case next == nil && t.states[due] == 0 && t.states[waiting] > 0:
-		rules = append(rules, s.barriers(t)...)
-		if !t.isHeld() {
-			rules = append(rules, s.lastingSuspensions(t)...)
-		}
-		rules = append(rules, WaitRetry)
-	case next == nil || next.Position == nil || !t.mayFeed():
-	default:
-		p := next.Position
-		if next.Wait == WaitMessage && !slices.Contains(rules, WaitMessage) {
-			rules = append(rules, WaitMessage)
-		}
-		if p.SharesBefore > 0 {
-			rules = append(rules, WaitShare)
-		}
-		if p.QuantumUsed && p.PicksBefore > 0 {
-			rules = append(rules, WaitQuantum)
-		} else if p.JobsBefore > 0 {
-			rules = append(rules, WaitJobs)
-		}
+	case t.isHeld():
+		return WaitHeld
+	case t.states[due] == 0:
+		return NoWait
 	}
-	return rules
+	if why := s.barrier(t); why != NoWait {
+		return why
+	}
+	links := s.links(t)
+	if at, why := limit.Chain(links[:]).Refusal(1); why != limit.None {
+		return s.waitName(t, at, why)
+	}
+	return s.waitForAgent(t)
 }
 
-// barriers returns the reasons why mail of a thread is not fed when it is due again, until
-// somebody acts: its retries and suspensions end without effect.
-func (s *Scheduler) barriers(t *thread) (waits []Wait) {
-	if t.ring == nil {
-		return []Wait{WaitCommand}
+// waitOfMail is waitOf for all mail of a thread: if none is due, it says why all of it
+// waits. Mail that is due again before a suspension ends waits for that end.
+func (s *Scheduler) waitOfMail(t *thread) Wait {
+	why, retry := s.waitOf(t), t.nextWake()
+	if why != NoWait || t.states[due] > 0 || retry == never {
+		return why
 	}
+	switch why := s.barrier(t); why {
+	case WaitOrder, WaitRule, WaitSuspend:
+		if s.suspensionEnd(t) < retry {
+			return WaitRetry
+		}
+		return why
+	case NoWait:
+		return WaitRetry
+	default:
+		return why
+	}
+}
+
+// barrier returns why nothing of a thread is fed that no limit keeps waiting.
+func (s *Scheduler) barrier(t *thread) Wait {
+	x := t.shaping
 	for _, reason := range [...]struct {
 		wait  Wait
 		holds bool
 	}{
-		{WaitSelect, !t.selected}, {WaitTrigger, t.params.QueueOnly && !t.running},
-		{WaitStopping, s.stop.begun}, {WaitFrozen, s.config.Frozen},
+		{WaitCommand, t.ring == nil}, {WaitSelect, !t.selected},
+		{WaitOrder, x != nil && x.order != nil}, {WaitRule, x != nil && x.suspendingRule() != nil},
+		{WaitSuspend, t.suspendedUntil != 0}, {WaitTrigger, t.params.QueueOnly && !t.running},
+		{WaitStopping, s.stop.begun}, {WaitSpool, s.spoolDown}, {WaitFrozen, s.config.Frozen},
 	} {
 		if reason.holds {
-			waits = append(waits, reason.wait)
+			return reason.wait
 		}
 	}
-	return waits
+	return NoWait
 }
 
-// lastingSuspensions returns the suspensions that go on when the first vertex is due again: the
-// retry is not what the thread waits for.
-func (q *queue) lastingSuspensions(t *thread) (waits []Wait) {
-	retry := t.nextWake()
-	if x := t.shaping; x != nil {
-		if x.order != nil && q.instantAt(x.order.end()) >= retry {
-			waits = append(waits, WaitOrder)
-		}
-		if x.rulesUntil() >= retry {
-			waits = append(waits, WaitRule)
-		}
+// processWaits says what due mail waits for if a link refuses a process.
+var processWaits = [processLinks]Wait{ofAllProcesses: WaitTA, ofChannelProcesses: WaitChannel, ofRingProcesses: WaitRing}
+
+// waitForAgent says why due mail of a thread whose sessions no limit refuses has no session.
+func (d *dispatch) waitForAgent(t *thread) Wait {
+	r := t.ring
+	switch failures := d.startFailures[r.clause]; {
+	case t.queue().len() > 0 && t.queue().pickable() == 0:
+		return WaitMessage
+	case r.expected > 0 || r.sessionFor(t) != nil:
+		return WaitAgent
+	case failures != nil && failures.until > d.now:
+		return WaitStart
 	}
-	if t.suspendedUntil > retry {
-		waits = append(waits, WaitSuspend)
+	links := d.processLinks(r)
+	if at, why := limit.Chain(links[:]).Refusal(1); why != limit.None {
+		return processWaits[at]
 	}
-	return waits
+	if r.place.WaitsIn(&d.forks.Queue) {
+		return WaitForks
+	}
+	return WaitAgent
+}
+
+// waitEnd returns when a thread stops waiting for something, without outside action; never
+// if it does not, or the time is not known.
+func (s *Scheduler) waitEnd(t *thread, why Wait) instant {
+	switch why {
+	case WaitHeld:
+		if o := s.holdOrders.threads[t.key]; o != nil {
+			return s.instantAt(o.end())
+		}
+	case WaitRetry:
+		return t.nextWake()
+	case WaitOrder, WaitRule, WaitSuspend:
+		return s.suspensionEnd(t)
+	case WaitRate, WaitChannelRate, WaitClusterRate, WaitSiteRate:
+		_, until := s.gate(t)
+		return until
+	case WaitStart:
+		return s.startFailures[t.ring.clause].until
+	case WaitForks:
+		return s.plannedAt(&s.forks.next)
+	case WaitSpool:
+		return s.plannedAt(&s.store.retry)
+	}
+	return never
 }
 
 // windowWait returns why a thread that has as many sessions as it may have is
@@ -192,33 +159,4 @@ func (t *thread) windowWait() Wait {
 		return WaitWindow
 	}
 	return WaitThread
-}
-
-// blocks says which limits keep due mail of a thread from being fed. Nothing does if it is
-// zero.
-type blocks struct {
-	sessions     [sessionLinks]limit.Refusal
-	processes    [processLinks]bool // one more is needed, and refused
-	start, forks bool               // agents are started later
-}
-
-func (d *dispatch) blocksOf(t *thread) (b blocks) {
-	r := t.ring
-	if r == nil || t.states[due] == 0 || !t.mayFeed() || d.halted() {
-		return b
-	}
-	for i, l := range d.links(t) {
-		b.sessions[i] = l.Refusal(1)
-	}
-	if r.sessionFor(t) != nil || r.expected > 0 {
-		return b
-	}
-	// One more process is needed, because no agent has a free session.
-	for i, l := range d.processLinks(r) {
-		b.processes[i] = l.Refusal(1) != limit.None
-	}
-	failures := d.startFailures[r.clause]
-	b.start = failures != nil && failures.until > d.now
-	b.forks = r.place.WaitsIn(&d.forks.Queue)
-	return b
 }

@@ -59,18 +59,16 @@ func (c clusterView) Show(ctx context.Context) (items []*mailq.ClusterItem, err 
 	return items, err
 }
 
-// Shares says in words which node has which part of a limit.
-func (c clusterView) Shares(ctx context.Context, limit scheduler.ClusterLimit) (string, error) {
+// Parts returns which node has which part of a limit.
+func (c clusterView) Parts(ctx context.Context, limit scheduler.ClusterLimit) (parts []mailq.ClusterLimit, err error) {
 	shares, err := c.node.Shares(ctx, limit)
-	if err != nil || len(shares) == 0 {
-		return "no node has a part of it", err
-	}
-	least, words := shares[0].Limit, []string(nil)
 	for _, s := range shares {
-		least = min(least, s.Limit)
-		words = append(words, fmt.Sprintf("%s has %d (%d busy, %d wanted)", s.Node, s.Granted, s.Busy, s.Want))
+		parts = append(parts, mailq.ClusterLimit{
+			Setting: limit.Setting, Name: limit.Channel + "/" + limit.Name,
+			Most: s.Limit, Node: s.Node, Granted: s.Granted, Busy: s.Busy, Wanted: s.Want,
+		})
 	}
-	return fmt.Sprintf("%d in the cluster: %s", least, strings.Join(words, ", ")), nil
+	return parts, err
 }
 
 // place identifies the postoffice on this machine. Only one scheduler runs there,

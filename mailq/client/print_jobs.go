@@ -91,11 +91,17 @@ func (p *Printer) jobHead(job *mailq.Job) {
 	}
 }
 
-// facts returns what stands in parentheses after the name of a job: its tries and its expiry;
-// in details its age and size, too.
+// facts returns what stands in parentheses after the name of a job: its tries, an order that
+// waits, the reply rule that delays it, and its expiry; in details its age and size, too.
 func (p *Printer) facts(job *mailq.Job) []string {
 	attempts, _ := tries(job)
 	facts := []string{attempts}
+	if order := mailq.OrderText(job.Order, job.OrderTo); order != "" {
+		facts = append(facts, order)
+	}
+	if job.Rule != "" {
+		facts = append(facts, "by the reply rule of "+p.safe(job.Rule))
+	}
 	if p.file != nil {
 		facts = append(facts, "age "+mailq.FormatAge(p.Now, p.file.ModTime))
 	}

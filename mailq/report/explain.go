@@ -1,6 +1,7 @@
 package report
 
-// What mailq explain prints: what the mail for a destination waits for.
+// What mailq explain prints: why the mail for a destination waits, in a sentence, and what applies
+// to it.
 
 import (
 	"fmt"
@@ -12,66 +13,135 @@ import (
 	"zsched/mailq"
 )
 
+// waits has a sentence for each value of Explanation.Wait, and the settings that it depends on.
+var waits = map[string]struct{ sentence, settings string }{
+	"maxta":              {"As many agents run as may run", "maxta"},
+	"maxchannel":         {"The channel has as many sessions, or agents, as it may have", "maxchannel maxta"},
+	"maxring":            {"The ring has as many sessions, or agents, as it may have", "maxring maxta"},
+	"maxthr":             {"The thread has as many sessions as it may have", "maxthr wakeuprestartonly"},
+	"window":             {"The thread has as many sessions as its window allows now", "initialconcurrency positivefeedback negativefeedback maxthr"},
+	"probe":              {"The destination has failed: one session tries it, and the other mail waits for the result", "initialconcurrency cohortlimit"},
+	"msgsessions":        {"The message has as many sessions as it may have", "msgsessions msgscale"},
+	"frozen":             {"The scheduler is frozen (option -F): no agent is started", ""},
+	"fork rate":          {"It waits for an agent: as many were started in this second as option -R allows", ""},
+	"no command":         {"No clause that matches has a command", ""},
+	"agents fail":        {"Agents of this clause could not be started, or died before they asked for work", ""},
+	"held":               {"It is held: mailq release ends that", ""},
+	"queueonly":          {"The thread waits to be asked for (ETRN or mailq retry)", "queueonly"},
+	"spool down":         {"The spool cannot be written: nothing is fed until it can", ""},
+	"suspended":          {"The destination has failed, or an agent said when to try again, so the thread is suspended", "initialconcurrency cohortlimit interval retries backoff"},
+	"not selected":       {"The scheduler delivers only the mail of other threads (option -p)", ""},
+	"stopping":           {"The scheduler is stopping", ""},
+	"agent expected":     {"It waits for an agent that is starting or will soon be free", ""},
+	"suspended by order": {"The thread is suspended by an order: mailq lift ends that", ""},
+	"reply rule":         {"A reply rule has suspended the thread", ""},
+	"rate":               {"The rate of the thread is used up", "rate rateburst"},
+	"sitemax":            {"The site of the thread (its MX host) has as many sessions as it may have", "sitemax"},
+	"siterate":           {"The rate of the site (the MX host) is used up", "siterate rateburst"},
+	"channelrate":        {"The rate of the channel is used up", "channelrate rateburst"},
+	"clustermax":         {"This node uses its part of the thread's limit in the cluster", "clustermax"},
+	"clustersitemax":     {"This node uses its part of the site's limit in the cluster", "clustersitemax"},
+	"clusterrate":        {"This node has no token of the thread's rate in the cluster", "clusterrate"},
+	"retry":              {"Every job waits for its retry", "interval retries backoff minbackoff maxbackoff jitter"},
+}
+
 // Explanation returns the lines about a destination: what its mail waits for or does, then
 // limits, clauses and parameters.
 func Explanation(e *mailq.Explanation, now time.Time) []string {
-	return append(stateText(e, now), settingsText(e)...)
-}
-
-// stateText says what the mail for a destination is waiting for or doing.
-func stateText(e *mailq.Explanation, now time.Time) []string {
-	text := []string{e.Channel + "/" + e.Host + ": " + e.Waits}
-	for _, rule := range e.Rules {
-		if !strings.Contains(e.Waits, rule.Text) { // of held mail, Waits says by whom, too
-			text = append(text, "also: "+rule.Text)
-		}
+	text := []string{e.Channel + "/" + e.Host + ": " + sentence(e) + "."}
+	if !e.Until.IsZero() {
+		text = append(text, "until: "+untilText(e.Until, now))
 	}
-	if next := nextText(e, now); next != "" {
-		text = append(text, "next: "+next)
+	if e.Hold != nil {
+		text = append(text, "held:"+e.Hold.Text(now))
 	}
-	if e.Thread != nil && e.Known {
-		window := e.Thread.WindowText(now)
-		if window == "" {
-			window = mailq.Plural(e.Thread.Window, "session", "sessions")
-		}
-		text = append(text, fmt.Sprintf("thread: %s, %s, %s, oldest %s", mailq.Plural(e.Thread.Jobs, "job", "jobs"),
-			mailq.Plural(e.Thread.Recipients, "recipient", "recipients"), mailq.Plural(e.Thread.Attempts, "attempt", "attempts"),
-			mailq.FormatAge(now, e.Thread.OldestAt)),
-			fmt.Sprintf("window: %s; %.1f recipients done a minute", window, e.Thread.Rate))
-		if e.Thread.Site != "" {
-			text = append(text, "site: "+e.Thread.Site)
-		}
-		for i := range e.Thread.Effects {
-			text = append(text, "shaping: "+e.Thread.Effects[i].Text(now))
-		}
-		if f := e.Thread.Feedback; f != nil {
-			text = append(text, "feedback: "+f.Text())
-		}
-	}
-	for _, order := range slices.Sorted(maps.Keys(e.Orders)) {
-		text = append(text, fmt.Sprintf("orders: %s of %s when the agent reports, unless it delivers them", order, mailq.Plural(e.Orders[order], "job", "jobs")))
-	}
-	if e.NextJob != nil {
-		text = append(text, "next job: "+e.NextJob.Path)
-	}
-	if len(e.States) > 0 {
-		text = append(text, "jobs: "+states(e.States))
+	if n := e.Unloaded.Count; n > 0 {
+		text = append(text, "not loaded: "+mailq.Plural(n, "message", "messages")+": "+e.Unloaded.Reason)
 	}
 	if e.Thread != nil {
-		text = appendDiagnostic(text, "last diagnostic: ", e.Thread.Reason)
+		text = append(text, threadText(e.Thread, now)...)
 	}
-	return text
+	return append(text, settingsText(e)...)
 }
 
-// nextText says what happens next, and when; "": nothing is to be said.
-func nextText(e *mailq.Explanation, now time.Time) string {
-	switch {
-	case e.NextAt.IsZero():
-		return e.Next
-	case !e.NextAt.After(now):
-		return e.Next + ", which is due now"
+// sentence says why mail waits, or what happens to it.
+func sentence(e *mailq.Explanation) string {
+	t := e.Thread
+	has := func(setting string) bool {
+		return slices.ContainsFunc(e.Settings, func(s mailq.Setting) bool { return s.Name == setting })
 	}
-	return strings.TrimPrefix(fmt.Sprintf("%s in %s, at %s", e.Next, mailq.FormatAge(e.NextAt, now), e.NextAt.Format(time.RFC3339)), " ")
+	switch {
+	case t == nil && e.Unloaded.Count > 0:
+		return "Its mail is not loaded"
+	case t == nil && e.Hold != nil:
+		return "There is no mail for it, and mail that arrives is held"
+	case t == nil && !has("command"):
+		return "There is no mail for it, and none would be delivered: no clause that matches has a command"
+	case t == nil:
+		return "There is no mail for it"
+	case e.Wait != "" && t.StartError != "" && slices.Contains([]string{"agents fail", "no command", "agent expected"}, e.Wait):
+		return "No agent starts: " + t.StartError
+	case e.Wait != "":
+		return waits[e.Wait].sentence + followed(e)
+	}
+	s := t.States
+	for _, state := range []struct{ name, sentence string }{
+		{"fed", "It is being delivered"},
+		{"reading", "Control files are being read again after an agent exited or found nothing to do"},
+		{mailq.StateHeld, "Mail of it is held, or will be as soon as no agent is working on any part of the message: mailq release ends that"},
+		{"blocked", "Outcomes are being written, or alternatives wait for their turn"},
+	} {
+		if s[state.name] > 0 {
+			return state.sentence
+		}
+	}
+	return "The thread is empty"
+}
+
+// followed names those of the settings that a wait depends on which a clause sets.
+func followed(e *mailq.Explanation) string {
+	names, values := strings.Fields(waits[e.Wait].settings), []string(nil)
+	for _, s := range e.Settings {
+		if s.File != "" && slices.Contains(names, s.Name) {
+			values = append(values, strings.TrimRight(s.Name+"="+s.Value, "="))
+		}
+	}
+	if values == nil {
+		return ""
+	}
+	return " (" + strings.Join(values, ", ") + ")"
+}
+
+// untilText says when something ends by itself.
+func untilText(at, now time.Time) string {
+	if !at.After(now) {
+		return "it is due now"
+	}
+	return fmt.Sprintf("%s, in %s", at.Format(time.RFC3339), mailq.FormatAge(at, now))
+}
+
+// threadText says what is known about the mail of a thread.
+func threadText(t *mailq.Thread, now time.Time) []string {
+	text := []string{
+		fmt.Sprintf("thread: %s, %s, %s, oldest %s", mailq.Plural(t.Jobs, "job", "jobs"), mailq.Plural(t.Recipients, "recipient", "recipients"),
+			mailq.Plural(t.Attempts, "attempt", "attempts"), mailq.FormatAge(now, t.OldestAt)),
+		fmt.Sprintf("window: %s; %.1f recipients done a minute", t.WindowText(now), t.Rate),
+	}
+	if t.Site != "" {
+		text = append(text, "site: "+t.Site)
+	}
+	for i := range t.Effects {
+		text = append(text, "shaping: "+t.Effects[i].Text(now))
+	}
+	if f := t.Feedback; f != nil {
+		text = append(text, "feedback: "+f.Text())
+	}
+	count := maps.Clone(t.States)
+	if t.NotLoaded > 0 {
+		count["not loaded, because of the limits on memory"] = t.NotLoaded
+	}
+	text = append(text, "jobs: "+states(count))
+	return appendDiagnostic(text, "last diagnostic: ", t.Reason)
 }
 
 // settingsText lists limits, clauses and parameters.
@@ -84,16 +154,13 @@ func settingsText(e *mailq.Explanation) (text []string) {
 		if l.Agents > l.Used {
 			line += ", " + mailq.Plural(l.Agents, "agent", "agents")
 		}
-		if l.Cluster != "" {
-			line += " (" + l.Cluster + ")"
-		}
 		if l.Blocks {
 			line += ", blocks"
 		}
-		if l.Setting != "" {
-			line += fmt.Sprintf("\t%s in %s, %s:%d", l.Setting, l.Clause, l.File, l.Line)
-		}
 		text = append(text, line)
+		for i := range l.Cluster {
+			text = append(text, fmt.Sprintf("limit: %s, %d in the cluster; %s", l.Name, l.Cluster[i].Most, l.Cluster[i].PartText()))
+		}
 	}
 	if len(e.Clauses) == 0 {
 		text = append(text, "clause: none matches")

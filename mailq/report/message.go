@@ -49,12 +49,8 @@ func recipient(r *mailq.MessageRecipient, now time.Time) string {
 	if r.Attempts > 0 || !slices.Contains(withoutAttempts, r.State) {
 		line += ", " + mailq.Plural(r.Attempts, "attempt", "attempts")
 	}
-	if r.Order != "" {
-		line += ", " + string(r.Order)
-		if r.OrderTo != "" {
-			line += " to " + r.OrderTo
-		}
-		line += " when the agent reports"
+	if order := mailq.OrderText(r.Order, r.OrderTo); order != "" {
+		line += ", " + order
 	}
 	switch r.KeptBack {
 	case mailq.StateHeld:

@@ -10,15 +10,23 @@ import (
 
 var now = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 
-// A time that has passed is not told as one that will come.
-func TestNextText(t *testing.T) {
+// The first line says why mail waits, with the settings that clauses set.
+func TestExplanationsInWords(t *testing.T) {
+	settings := []mailq.Setting{{Name: "maxring", Value: "2", File: "scheduler.cf"}, {Name: "command", Value: "smtp", File: "scheduler.cf"}, {Name: "maxta", Value: "9"}}
+	hold := &mailq.HoldInfo{HeldAt: now.Add(-time.Hour), By: "ann", Why: "they asked"}
 	for want, e := range map[string]*mailq.Explanation{
-		"nothing at a known time":                       {Next: "nothing at a known time"},
-		"the next retry in 1m, at 2026-11-23T08:01:00Z": {Next: "the next retry", NextAt: now.Add(time.Minute)},
-		"the next retry, which is due now":              {Next: "the next retry", NextAt: now.Add(-time.Minute)},
-		"the end of the suspension, which is due now":   {Next: "the end of the suspension", NextAt: now},
+		"smtp/a: There is no mail for it.": {Settings: settings},
+		"smtp/a: There is no mail for it, and none would be delivered: no clause that matches has a command.":         {},
+		"smtp/a: There is no mail for it, and mail that arrives is held.|held: 1h by ann, until released: they asked": {Hold: hold},
+		"smtp/a: Its mail is not loaded.|not loaded: 1 message: locked":                                               {Unloaded: mailq.Kept{Count: 1, Reason: "locked"}},
+		"smtp/a: The ring has as many sessions, or agents, as it may have (maxring=2).":                               {Wait: "maxring", Settings: settings, Thread: new(mailq.Thread)},
+		"smtp/a: No agent starts: no such file.":                                                                      {Wait: "agent expected", Thread: &mailq.Thread{StartError: "no such file"}},
+		"smtp/a: Every job waits for its retry.|until: 2026-11-23T08:01:00Z, in 1m":                                   {Wait: "retry", Until: now.Add(time.Minute), Thread: new(mailq.Thread)},
+		"smtp/a: Every job waits for its retry.|until: it is due now":                                                 {Wait: "retry", Until: now, Thread: new(mailq.Thread)},
+		"smtp/a: It is being delivered.":                                                                              {Thread: &mailq.Thread{States: map[string]int{"fed": 1, "blocked": 1}}},
 	} {
-		if got := nextText(e, now); got != want {
+		e.Name = mailq.Name{Channel: "smtp", Host: "a"}
+		if got := strings.Join(Explanation(e, now), "|"); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

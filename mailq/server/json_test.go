@@ -14,7 +14,7 @@ import (
 
 func TestClientReadsServersObjects(t *testing.T) {
 	q := busyQueue(time.Unix(1795234572, 0))
-	q.explain.Ring, q.explain.Thread = q.rows[0].Ring, q.rows[0].Thread
+	q.explain.Thread = q.rows[0].Thread
 	near, far := net.Pipe()
 	done := make(chan struct{})
 	go func() {

@@ -229,7 +229,7 @@ func (p *captureReader) thread(name, detail string) (*mailq.Thread, error) {
 		case "A":
 			t.Attempts = n
 		case "UF":
-			t.Unfed = n
+			t.States = map[string]int{"due": n}
 		case "W":
 			t.WakeAt = p.now.Add(parseSpan(value))
 		case "pend":

@@ -254,6 +254,6 @@ func agentWords(t *mailq.Thread, now time.Time) []string {
 		list("FA={%s}s", func(a *mailq.Agent) string { return since(a.FedAt, "never") }),
 		list("OF={%s}", func(a *mailq.Agent) string { return strconv.Itoa(a.Open) }),
 		list("S={%s}", func(a *mailq.Agent) string { return mailq.OneLine(a.State) }),
-		"UF=" + strconv.Itoa(t.Unfed),
+		"UF=" + strconv.Itoa(t.States["due"]),
 	}
 }

@@ -38,7 +38,7 @@ func TestWaits(t *testing.T) {
 		{mailq.Thread{Pending: mailq.PendingRing, WakeAt: now.Add(time.Minute)}, " W=60s QA=0s", "\tW=60s\tQA=0s"},
 		{mailq.Thread{Pending: mailq.PendingHeld, Held: true, WakeAt: now.Add(time.Minute)}, " pend=Held QA=0s", "\tpend=Held\tQA=0s"},
 		{mailq.Thread{WakeAt: now.Add(999 * time.Millisecond)}, " QA=0s", "\tQA=0s"},
-		{mailq.Thread{Pending: mailq.PendingRing, Agents: []mailq.Agent{{PID: 5, State: "IDLE"}}, Unfed: 3},
+		{mailq.Thread{Pending: mailq.PendingRing, Agents: []mailq.Agent{{PID: 5, State: "IDLE"}}, States: map[string]int{"due": 3}},
 			" P={5} HA={0}s FA={never}s OF={0} S={IDLE} UF=3 QA=0s", "\tP={5}\tHA={0}s\tFA={never}s\tOF={0}\tS={IDLE}\tUF=3\tQA=0s"},
 	} {
 		tt.thread.OldestAt = now

@@ -35,8 +35,8 @@ func busyQueue(now time.Time) *fakeQueue {
 	p.rows = []mailq.ThreadRow{
 		{Ring: ring, Thread: &mailq.Thread{Name: down, Jobs: 2, Recipients: 3, Attempts: 4, WakeAt: in(90 * time.Second), OldestAt: ago(26 * time.Hour),
 			Reason: refused, Window: 1, Rate: 0.5, WindowLimit: 20, Destination: mailq.Suspended, SuspendedUntil: in(90 * time.Second),
-			Feedback: &mailq.Feedback{FailedCohorts: 0.5, CohortLimit: 1}, Shares: 1}},
-		{Ring: ring, Thread: &mailq.Thread{Name: up, Jobs: 1, Recipients: 1, Unfed: 0, OldestAt: ago(7 * time.Minute), Window: 2,
+			Feedback: &mailq.Feedback{FailedCohorts: 0.5, CohortLimit: 1}}},
+		{Ring: ring, Thread: &mailq.Thread{Name: up, Jobs: 1, Recipients: 1, OldestAt: ago(7 * time.Minute), Window: 2,
 			Agents: []mailq.Agent{{PID: 77, HungryAt: ago(3 * time.Second), FedAt: ago(3 * time.Second), Open: 1, State: "STUFF"}, {PID: 78, State: "LARVA"}}}},
 		{Ring: idle},
 	}
@@ -62,14 +62,10 @@ func busyQueue(now time.Time) *fakeQueue {
 		{Node: &mailq.ClusterNode{Name: "mx1", Self: true, ReportedAt: ago(time.Second), Limits: 1, Allowed: 7, Busy: 5, Wanted: 9}},
 		{Limit: &mailq.ClusterLimit{Setting: "clustermax", Name: "smtp/up.example", Most: 20, Node: "mx1", Granted: 7, Busy: 5, Wanted: 9}},
 	}
-	p.explain = mailq.Explanation{Name: down, Known: true, Thread: p.rows[0].Thread, Ring: ring,
+	p.explain = mailq.Explanation{Name: down, Thread: p.rows[0].Thread, Wait: "suspended", Until: in(90 * time.Second),
 		Clauses:  []mailq.Clause{{Pattern: "smtp/*", File: "scheduler.cf", Line: 12}},
 		Settings: []mailq.Setting{{Name: "interval", Value: "5m", File: "scheduler.cf", Line: 13}, {Name: "maxthr", Value: "1"}},
-		Limits:   []mailq.Limit{{Name: "maxta", Used: 2}, {Name: "maxring", Used: 20, Most: 20, Blocks: true}, {Name: "window", Most: 1}},
-		Rules:    []mailq.Rule{{Rule: "suspended", Text: "its destination failed and is left alone until 22:15:30"}, {Rule: "share", Text: "Others come first (share=sender).", Settings: []mailq.Setting{{Name: "share", Value: "sender"}}}},
-		NextJob:  p.jobs[1],
-		Waits:    "its destination failed and is left alone until 22:15:30", NextAt: in(90 * time.Second), Next: "its mail is due",
-		States: map[string]int{"waiting": 2, "due": 1}}
+		Limits:   []mailq.Limit{{Name: "maxta", Used: 2}, {Name: "maxring", Used: 20, Most: 20, Blocks: true}, {Name: "window", Most: 1}}}
 	return p
 }
 

@@ -54,8 +54,8 @@ type Files interface {
 
 // Cluster is what the nodes of a cluster know together. Its methods ask the store.
 type Cluster interface {
-	// Shares says in words how high a limit is, and which node has which part of it.
-	Shares(context.Context, scheduler.ClusterLimit) (string, error)
+	// Parts returns which node has which part of a limit.
+	Parts(context.Context, scheduler.ClusterLimit) ([]mailq.ClusterLimit, error)
 	// Show returns the store, the nodes and the limits.
 	Show(ctx context.Context) ([]*mailq.ClusterItem, error)
 }

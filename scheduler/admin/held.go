@@ -1,7 +1,7 @@
 package admin
 
-// SHOW HELD and SHOW SUSPENDED: who keeps back what, since when, why and until when. Also
-// the removal of records that nothing needs any more.
+// SHOW HELD, SHOW SUSPENDED and SHOW RULES: who keeps back what, since when, why and until when.
+// Also the removal of records that nothing needs any more.
 
 import (
 	"context"
@@ -61,7 +61,7 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 }
 
 func heldItem(job *mailq.Job, o *scheduler.HoldOrder) *mailq.HeldItem {
-	item := &mailq.HeldItem{Job: *job, HeldAt: o.Since, Until: o.Until, By: o.By, Why: o.Why}
+	item := &mailq.HeldItem{Job: *job, HoldInfo: mailq.HoldInfo{HeldAt: o.Since, Until: o.Until, By: o.By, Why: o.Why}}
 	if item.Recipients == nil {
 		item.Recipients = []mailq.Recipient{}
 	}
@@ -78,6 +78,22 @@ func (q *Queue) Suspended(ctx context.Context) iter.Seq2[*mailq.SuspendedItem, e
 				items = append(items, &mailq.SuspendedItem{
 					Name: name, SuspendedAt: t.Since, Until: t.Until, By: t.By, Why: t.Why,
 					Messages: threadOutcome(l.Core(), name).Messages,
+				})
+			}
+		})
+		yieldAll(yield, items, err)
+	}
+}
+
+// Rules yields the reply rules in their order.
+func (q *Queue) Rules(ctx context.Context) iter.Seq2[*mailq.RuleItem, error] {
+	return func(yield func(*mailq.RuleItem, error) bool) {
+		var items []*mailq.RuleItem
+		err := q.port.Ask(ctx, func(l *daemon.Loop) {
+			for _, r := range l.Core().Rules() {
+				items = append(items, &mailq.RuleItem{
+					File: r.File, Line: r.Line, Pattern: r.Channel + "/" + r.Host, Expression: r.Expression, Action: r.Action,
+					Hits: r.Hits, LastAt: r.LastAt, Threads: r.Effects,
 				})
 			}
 		})

@@ -137,12 +137,12 @@ func keptBack(job *mailq.Job, t *scheduler.ThreadView) (why string, wakeAt time.
 		return "", wakeAt
 	case t.Held:
 		return mailq.StateHeld, time.Time{}
-	case t.Order != nil:
+	case t.SuspendedBy == scheduler.SuspendedByOrder:
 		why = mailq.SuspendedByOrder
 	}
 	if t.SuspendedUntil.After(wakeAt) {
 		wakeAt = t.SuspendedUntil
-	} else if t.Order != nil && t.SuspendedUntil.IsZero() {
+	} else if why != "" && t.SuspendedUntil.IsZero() {
 		wakeAt = time.Time{}
 	}
 	return why, wakeAt

@@ -95,17 +95,3 @@ func (q *Queue) eachUnloaded(ctx context.Context, match func(*mailq.Job) bool, d
 		}
 	}
 }
-
-// explainUnloaded says how much mail for a destination is not loaded, and why. found says that
-// there is other mail, or a hold, which x.Waits tells of.
-func (q *Queue) explainUnloaded(ctx context.Context, x *mailq.Explanation, found bool) {
-	messages, reason := q.countUnloaded(ctx, func(job *mailq.Job) bool { return job.Name == x.Name })
-	if messages == 0 {
-		return
-	}
-	text := mailq.Plural(messages, "message for it is", "messages for it are") + " not loaded: " + reason + "."
-	if found {
-		text = x.Waits + " " + text
-	}
-	x.Waits = text
-}

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -62,12 +61,12 @@ func TestMailThatIsNotLoadedIsShownWithItsReason(t *testing.T) {
 			t.Errorf("shown: %+v, %v", m, err)
 		}
 		name := mailq.Name{Channel: "smtp", Host: "locked.example"}
-		if x, err := h.queue().Explain(t.Context(), name); err != nil || x.Waits != "1 message for it is not loaded: "+why+"." {
+		if x, err := h.queue().Explain(t.Context(), name); err != nil || x.Unloaded.Count != 1 || x.Unloaded.Reason != why {
 			t.Errorf("explained: %+v, %v", x, err)
 		}
 		for _, host := range []string{"LOCKED.example", "other.example"} {
 			x, err := h.queue().Explain(t.Context(), mailq.Name{Channel: "smtp", Host: host})
-			if err != nil || strings.Contains(x.Waits, why) != (host == "LOCKED.example") {
+			if err != nil || (x.Unloaded.Reason == why) != (host == "LOCKED.example") {
 				t.Errorf("%s explained: %+v, %v", host, x, err)
 			}
 		}

@@ -27,9 +27,10 @@ var verbs = map[mailq.Verb]scheduler.Verb{
 // Act carries out an order. The outcome counts what was done, even if there is
 // an error.
 func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
-	o.To.Channel, o.To.Host = strings.ToLower(o.To.Channel), strings.ToLower(o.To.Host)
+	o.To = lower(o.To)
 	if o.Thread != nil {
-		o.Thread = &mailq.Name{Channel: strings.ToLower(o.Thread.Channel), Host: strings.ToLower(o.Thread.Host)}
+		name := lower(*o.Thread)
+		o.Thread = &name
 	}
 	if o.Verb == mailq.Reroute && (o.To.Channel == "" || o.To.Host == "") {
 		return mailq.Outcome{}, errors.New("missing channel and host to reroute to")

@@ -10,9 +10,11 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"zsched/ctlfile"
 	"zsched/mailq"
+	"zsched/mailq/report"
 	"zsched/mailq/server"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
@@ -181,7 +183,7 @@ func TestMessageIsItsFileAndWhatTheCoreKnows(t *testing.T) {
 	})
 }
 
-func TestExplanationIsInWords(t *testing.T) {
+func TestExplanationSaysWhatMailWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
 		h.Deliver = deferAll
@@ -191,17 +193,17 @@ func TestExplanationIsInWords(t *testing.T) {
 		h.Run()
 		q, ctx := h.queue(), t.Context()
 		x, err := q.Explain(ctx, mailq.Name{Channel: "SMTP", Host: "A.example"})
-		if err != nil || x.Known || !strings.HasPrefix(x.Waits, "There is no mail") || len(x.Clauses) != 1 || x.Clauses[0].Pattern != "smtp/*" {
+		if err != nil || x.Thread != nil || len(x.Clauses) != 1 || x.Clauses[0].Pattern != "smtp/*" {
 			t.Errorf("%+v, %v", x, err)
 		}
 		h.act("HOLD THREAD smtp c.example")
-		if x, err := q.Explain(ctx, mailq.Name{Channel: "smtp", Host: "c.example"}); err != nil || !strings.Contains(x.Waits, "mail that arrives is held") {
+		if x, err := q.Explain(ctx, mailq.Name{Channel: "smtp", Host: "c.example"}); err != nil || x.Hold == nil || x.Hold.By == "" {
 			t.Errorf("%+v, %v", x, err)
 		}
 		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
 		x, err = q.Explain(ctx, mailq.Name{Channel: "SMTP", Host: "A.example"})
-		if err != nil || !x.Known || x.Waits != "Every job waits for its retry (interval=1m0s)." || x.Next != "the next retry" || x.NextAt.IsZero() || x.States["waiting"] != 1 {
+		if err != nil || x.Thread == nil || x.Wait != "retry" || x.Until.IsZero() || x.Thread.States["waiting"] != 1 {
 			t.Errorf("%+v, %v", x, err)
 		}
 		got := fmt.Sprint(x.Settings)
@@ -225,18 +227,13 @@ func TestEveryRuleHasASentence(t *testing.T) {
 		scheduler.WaitForks, scheduler.WaitCommand, scheduler.WaitStart, scheduler.WaitHeld, scheduler.WaitTrigger,
 		scheduler.WaitSpool, scheduler.WaitSuspend, scheduler.WaitSelect, scheduler.WaitStopping, scheduler.WaitAgent,
 	}
-	for _, wait := range append(waits, scheduler.WaitRetry, scheduler.WaitShare, scheduler.WaitQuantum, scheduler.WaitJobs) {
-		for _, p := range []rule.Params{{}, {MaxTA: 3, InitialConcurrency: 2, AgeOrder: true, Backoff: rule.BackoffAge}} {
-			x := &scheduler.Explanation{Params: &p, Thread: &scheduler.ThreadView{Feedback: scheduler.FeedbackView{Dead: true}}}
-			text, names := sentence(wait, x)
-			if len(text) < 20 || strings.HasSuffix(text, ".") {
-				t.Errorf("%q: %q", wait, text)
-			}
-			for _, name := range names {
-				if !strings.Contains(string(manual), "\n.BR "+name+" ") {
-					t.Errorf("%q names %s, which scheduler.cf(5) does not have", wait, name)
-				}
-			}
+	for _, wait := range append(waits, scheduler.WaitRetry) {
+		x := &mailq.Explanation{Wait: string(wait), Thread: new(mailq.Thread)}
+		for _, name := range strings.Fields(string(manual)) {
+			x.Settings = append(x.Settings, mailq.Setting{Name: name, Value: "x", File: "scheduler.cf"})
+		}
+		if text := report.Explanation(x, time.Now())[0]; len(text) < 20 {
+			t.Errorf("%q: %q", wait, text)
 		}
 	}
 	for _, wait := range waits {
@@ -244,18 +241,6 @@ func TestEveryRuleHasASentence(t *testing.T) {
 		if pending := pending[wait]; (pending == mailq.NotPending) != timed {
 			t.Errorf("%q pends as %q", wait, pending)
 		}
-	}
-}
-
-func TestExplainNamesTheRuleThatReducesTheWindow(t *testing.T) {
-	reply := &rule.ReplyRule{Verb: rule.ReplySlow, Action: "slow 10 5m", File: "scheduler.cf", Line: 3}
-	x := &scheduler.Explanation{
-		Params: &rule.Params{MaxThr: 3}, Limits: []scheduler.Limit{{Name: "window", Used: 1, Most: 1}},
-		Thread: &scheduler.ThreadView{Effects: []scheduler.EffectView{{Rule: reply, Part: 0.1}}},
-	}
-	text, _ := sentence(scheduler.WaitWindow, x)
-	if want := "It waits for a session: the reply rule of " + reply.Place() + " (slow 10 5m) reduces the window of the thread to 1 session, and 1 is busy"; text != want {
-		t.Errorf("%q, want %q", text, want)
 	}
 }
 

@@ -71,10 +71,10 @@ func walkOf(where *mailq.Selection) walkFunc {
 		}
 	}
 	if len(where.Threads) == 1 {
-		return walkThread(mailq.Name{Channel: strings.ToLower(where.Threads[0].Channel), Host: strings.ToLower(where.Threads[0].Host)})
+		return walkThread(lower(where.Threads[0]))
 	}
 	if isName(where.Channel) && isName(where.Host) {
-		return walkThread(mailq.Name{Channel: strings.ToLower(where.Channel), Host: strings.ToLower(where.Host)})
+		return walkThread(lower(mailq.Name{Channel: where.Channel, Host: where.Host}))
 	}
 	return walkVertices
 }

@@ -8,7 +8,6 @@ import (
 	"zsched/ctlfile"
 	"zsched/mailq"
 	"zsched/scheduler"
-	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 )
 
@@ -16,22 +15,22 @@ func ringOf(v *scheduler.RingView) *mailq.Ring {
 	return &mailq.Ring{
 		ID: v.ID, Channel: v.Channel, Host: v.Host, WithHost: v.WithHost,
 		Threads: v.Threads, Jobs: v.Vertices, Agents: v.Agents, Idle: v.Idle,
-		MaxRing: v.MaxRing, MaxChannel: v.MaxChannel, Overfeed: v.Overfeed, MaxThr: v.MaxThr,
+		MaxRing: v.MaxRing, Overfeed: v.Overfeed, MaxThr: v.MaxThr,
 	}
 }
 
 func threadOf(v *scheduler.ThreadView) *mailq.Thread {
 	t := &mailq.Thread{
 		Name: mailq.Name{Channel: v.Channel, Host: v.Host}, WithHost: v.WithHost,
-		Jobs: v.Vertices, Recipients: v.Recipients, Attempts: v.Attempts, Unfed: v.States.Due,
+		Jobs: v.Vertices, Recipients: v.Recipients, Attempts: v.Attempts, States: states(v.States), NotLoaded: v.NotLoaded,
 		WakeAt: v.WakeAt, Pending: pending[v.Wait], OldestAt: v.OldestAt,
 		Held: v.Held, Reason: v.Last, Window: v.Window, Rate: v.Rate,
-		WindowLimit: v.WindowLimit, Sessions: v.Sessions, SuspendedUntil: v.SuspendedUntil, Shares: v.Shares,
-		StartError: v.StartError, Effects: effectsOf(v), Site: v.Site,
+		WindowLimit: v.WindowLimit, Sessions: v.Sessions, SuspendedUntil: v.SuspendedUntil, SuspendedBy: mailq.Suspender(v.SuspendedBy),
+		StartError: v.StartError, Site: v.Site,
 	}
 	switch {
-	case !v.SuspendedUntil.IsZero(), v.Order != nil:
-		t.Destination, t.SuspendedBy = mailq.Suspended, suspenderOf(v)
+	case v.SuspendedBy != "":
+		t.Destination = mailq.Suspended
 	case v.Feedback.Dead:
 		t.Destination = mailq.Probing
 	}
@@ -41,22 +40,13 @@ func threadOf(v *scheduler.ThreadView) *mailq.Thread {
 	if len(v.Agents) > 0 {
 		t.Agents = make([]mailq.Agent, len(v.Agents))
 	}
+	for _, e := range v.Effects {
+		t.Effects = append(t.Effects, mailq.Effect(e))
+	}
 	for i, a := range v.Agents {
 		t.Agents[i] = mailq.Agent{PID: a.PID, HungryAt: a.HungryAt, FedAt: a.FedAt, Open: a.Open, State: string(a.State)}
 	}
 	return t
-}
-
-// suspenderOf returns by whom a suspended thread is suspended: the order if there is one, or
-// else who suspends it for longest.
-func suspenderOf(v *scheduler.ThreadView) mailq.Suspender {
-	switch {
-	case v.Order != nil:
-		return mailq.ByOrder
-	case v.FailedUntil.Equal(v.SuspendedUntil):
-		return mailq.AsDead
-	}
-	return mailq.ByRule
 }
 
 // jobWithFile returns a vertex as a job. If it is not loaded, the control file says who the
@@ -149,19 +139,4 @@ var pending = map[scheduler.Wait]mailq.Pending{
 	scheduler.WaitRule: mailq.PendingRule, scheduler.WaitRate: mailq.PendingRate, scheduler.WaitSite: mailq.PendingSite,
 	scheduler.WaitClusterSite: mailq.PendingSite, scheduler.WaitSiteRate: mailq.PendingSiteRate, scheduler.WaitChannelRate: mailq.PendingChannelRate,
 	scheduler.WaitSpool: mailq.PendingSpool,
-}
-
-// effectsOf returns what reply rules and SUSPEND do to a thread.
-func effectsOf(v *scheduler.ThreadView) (effects []mailq.Effect) {
-	if o := v.Order; o != nil {
-		effects = append(effects, mailq.Effect{Until: o.Until, By: o.By, Why: o.Why})
-	}
-	for _, e := range v.Effects {
-		one := mailq.Effect{Rule: e.Rule.Place(), Action: e.Rule.Action, Until: e.Until}
-		if e.Rule.Verb == rule.ReplySlow {
-			one.Part = e.Part
-		}
-		effects = append(effects, one)
-	}
-	return effects
 }

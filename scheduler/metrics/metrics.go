@@ -192,7 +192,7 @@ var windowStates = [...]string{"open", "narrowed", "probing", "suspended"}
 // first or more, fewer, one probe, or none.
 func windowState(t *scheduler.ThreadView) string {
 	switch {
-	case !t.SuspendedUntil.IsZero(), t.Order != nil:
+	case t.SuspendedBy != "":
 		return "suspended"
 	case t.Feedback.Dead:
 		return "probing"
