@@ -55,9 +55,6 @@ func (dv *delivery) stubsMissing(l *load, id MessageID, moved bool) {
 		dv.stubThread(s).channel.dropped += uint64(s.open)
 		dv.counts.RecipientsOut += uint64(s.open)
 	}
-	for _, w := range dv.walks {
-		w.messageLeaves(id)
-	}
 	for _, t := range dv.dropStubs(l, id) {
 		dv.updateThread(t)
 	}
@@ -114,7 +111,7 @@ func (dv *delivery) loadedAgain(in *Message) {
 	dv.counts.Recipients += int(m.open)
 	dv.eachVertex(m, func(v *vertex) { dv.enterQueueAgain(v, nextRun[v]) })
 	for _, w := range dv.walks {
-		dv.eachVertex(m, func(v *vertex) { w.vertexLoaded(dv.threadOf(v), v.ref) })
+		dv.eachVertex(m, w.vertexLoaded)
 	}
 	for _, t := range threads {
 		dv.updateThread(t)

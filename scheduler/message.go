@@ -234,9 +234,6 @@ func (ml *mail) removeMessage(m *message) {
 	}
 	ml.counts.Messages--
 	ml.counts.MessagesOut++
-	for _, w := range ml.walks {
-		w.messageLeaves(m.id)
-	}
 	ml.forgetMessage(m)
 }
 

@@ -182,9 +182,6 @@ func (q *queue) addStub(m *message, v *vertex, s *stub, n stubRef) {
 	q.describeRecipients(s, v, m.flags&nullSender == 0)
 	x := q.obtainStubs(t)
 	x.all.Append(n)
-	for _, w := range q.walks {
-		w.stubAdded(t, n)
-	}
 	q.countStub(t, v.state, 1)
 	switch v.state {
 	case due:

@@ -149,10 +149,7 @@ type VertexView struct {
 	// 0: it is loaded.
 	NotLoaded, Attempts int
 
-	// Recipients that are not done. A vertex with very many of them comes in
-	// several items; First counts the recipients in the items before this one.
-	First      int
-	Recipients []RecipientView
+	Recipients []RecipientView // that are not done
 }
 
 // RecipientView is a recipient that is not done.

@@ -26,9 +26,9 @@ type Item struct {
 // thread its vertices in the order in which they were linked.
 //
 // A thread or vertex that is in the queue from the first batch to the last is
-// returned: exactly once, but for a vertex that is
-// loaded or unloaded in between, which may be returned again. Whatever
-// arrives or leaves in between may or may not be returned.
+// returned: exactly once, but for a vertex that is loaded or unloaded in between,
+// which may be returned again. Whatever arrives or leaves in between may or may not
+// be returned. A message is returned as it was when the walk began.
 //
 // A reload interrupts a walk over everything: the threads may be in other rings then. Such a walk
 // has come to its end, and Interrupted says so.
@@ -43,35 +43,20 @@ type Walk struct {
 	// The cursor of a walk over everything: the current ring, whether it has
 	// been returned, and its next thread. ring is nil in other walks and at the
 	// end.
-	ring   *ring
-	shown  bool
-	next   *thread
-	vertex vertexRef // next of its thread; 0: none
-	// thread is the one whose stubs come after the vertices; nil: none. If inStubs, stub is the
-	// next, and late are vertices that were loaded since the first of them.
+	ring  *ring
+	shown bool
+	next  *thread
+	// thread is the one whose vertices and then stubs are next; nil: none.
 	thread  *thread
+	vertex  vertexRef // 0: none is left
 	inStubs bool
 	stub    stubRef
-	late    []vertexRef
-	part    part // of vertex, or of the message's vertex at index
-	// A walk over one message.
-	message MessageID // 0: none
-	index   int       // of its next vertex, or stub
+	ready   []Item // come first
 }
 
-// part is the position within a vertex with very many recipients.
-type part struct {
-	index  int // of the next recipient
-	before int // recipients returned so far
-}
-
-const (
-	// maxBatch bounds the recipients and agents that one batch shows, besides
-	// the bound on the number of items.
-	maxBatch = 2000
-	// maxPart is the greatest number of recipients in one item.
-	maxPart = 500
-)
+// maxBatch bounds the recipients and agents that one batch shows, besides the bound on the
+// number of items. A single item may have more: it shows what has arrived in one Step.
+const maxBatch = 2000
 
 // Walk begins a walk over everything.
 func (s *Scheduler) Walk(depth Depth) *Walk {
@@ -92,8 +77,16 @@ func (s *Scheduler) WalkThread(channel, host string) *Walk {
 
 // WalkMessage begins a walk over the vertices of one message.
 func (s *Scheduler) WalkMessage(id MessageID) *Walk {
-	w := &Walk{s: s, depth: Vertices, message: id}
-	s.walks = append(s.walks, w)
+	w := &Walk{s: s, depth: Vertices}
+	if m := s.message(id); m != nil {
+		for _, v := range s.openVertices(m) {
+			w.ready = append(w.ready, s.visitVertex(v))
+		}
+		return w
+	}
+	for _, n := range s.unloaded.of(s.unloaded.find(id)) {
+		w.ready = append(w.ready, Item{Vertex: s.viewStub(n)})
+	}
 	return w
 }
 
@@ -134,24 +127,18 @@ func (w *Walk) Next(n int) (items []Item, more bool) {
 func (w *Walk) nextItem() Item {
 	for {
 		switch {
-		case w.message != 0:
-			return w.nextOfMessage()
-		case w.vertex != 0:
-			item := w.visitVertex(w.s.vertices.At(w.vertex))
-			if w.part.index == 0 {
-				w.vertex = w.s.threadLinks(w.vertex).Next
-			}
+		case len(w.ready) > 0:
+			item := w.ready[0]
+			w.ready = w.ready[1:]
 			return item
+		case w.vertex != 0:
+			v := w.s.vertices.At(w.vertex)
+			w.vertex = w.s.threadLinks(w.vertex).Next
+			return w.s.visitVertex(v)
 		case w.stub != 0:
 			n := w.stub
 			w.stub = w.s.unloaded.stubs.At(n).Links.Next
 			return Item{Vertex: w.s.viewStub(n)}
-		case len(w.late) > 0:
-			item := w.visitVertex(w.s.vertices.At(w.late[0]))
-			if w.part.index == 0 {
-				w.late = w.late[1:]
-			}
-			return item
 		case w.inStubs:
 			w.thread, w.inStubs = nil, false
 		case w.thread != nil:
@@ -187,65 +174,20 @@ func (w *Walk) visitThread(t *thread) Item {
 
 func (w *Walk) enter(t *thread) {
 	if w.depth == Vertices {
-		w.vertex, w.part, w.thread, w.inStubs = t.vertices.Head, part{}, t, false
+		w.vertex, w.thread, w.inStubs = t.vertices.Head, t, false
 	}
 }
 
-// nextOfMessage returns the message's next vertex, or the next part of it.
-func (w *Walk) nextOfMessage() Item {
-	m := w.s.message(w.message)
-	if m == nil {
-		return w.nextStub()
-	}
-	for {
-		v := w.s.nthVertex(m, w.index)
-		switch {
-		case v == nil:
-			return Item{}
-		case v.state == 0:
-			w.index++
-			w.part = part{}
-			continue
+// visitVertex returns a vertex with its recipients that are not done.
+func (s *Scheduler) visitVertex(v *vertex) Item {
+	view := s.viewVertex(v)
+	for i := range v.len() {
+		if r := s.recipient(v, i); r.state != done {
+			view.Recipients = append(view.Recipients, s.viewRecipient(r))
 		}
-		item := w.visitVertex(v)
-		if w.part.index == 0 {
-			w.index++
-		}
-		return item
 	}
-}
-
-// nextStub returns the next vertex of a message that is not loaded.
-func (w *Walk) nextStub() Item {
-	all := w.s.unloaded.of(w.s.unloaded.find(w.message))
-	if w.index >= len(all) {
-		return Item{}
-	}
-	w.index++
-	return Item{Vertex: w.s.viewStub(all[w.index-1])}
-}
-
-// visitVertex returns a vertex, or the next part of it.
-func (w *Walk) visitVertex(v *vertex) Item {
-	view := w.s.viewVertex(v)
-	w.addRecipients(view, v.len(), func(i int) *recipient { return w.s.recipient(v, i) })
-	w.s.viewOrders(view, v)
+	s.viewOrders(view, v)
 	return Item{Vertex: view}
-}
-
-// addRecipients adds the next part of n recipients to a view.
-func (w *Walk) addRecipients(view *VertexView, n int, at func(int) *recipient) {
-	view.First = w.part.before
-	i := w.part.index
-	for ; i < n && len(view.Recipients) < maxPart; i++ {
-		if r := at(i); r.state != done {
-			view.Recipients = append(view.Recipients, w.s.viewRecipient(r))
-		}
-	}
-	w.part = part{i, w.part.before + len(view.Recipients)}
-	if i >= n {
-		w.part = part{}
-	}
 }
 
 func (w *Walk) toRing(r *ring) { w.ring, w.shown, w.next = r, false, nil }
@@ -283,25 +225,15 @@ func (s *Scheduler) interruptWalks() {
 
 func (w *Walk) vertexLeaves(v vertexRef) {
 	if w.vertex == v {
-		w.vertex, w.part = w.s.threadLinks(v).Next, part{}
-	}
-	if i := slices.Index(w.late, v); i >= 0 {
-		w.late = slices.Delete(w.late, i, i+1)
-		w.part = part{}
+		w.vertex = w.s.threadLinks(v).Next
 	}
 }
 
-// stubAdded: a vertex of the thread was unloaded.
-func (w *Walk) stubAdded(t *thread, n stubRef) {
-	if w.inStubs && w.thread == t && w.stub == 0 {
-		w.stub = n
-	}
-}
-
-// vertexLoaded: a vertex of the thread was loaded again.
-func (w *Walk) vertexLoaded(t *thread, v vertexRef) {
-	if w.thread == t && (w.inStubs || w.vertex == 0) {
-		w.late = append(w.late, v)
+// vertexLoaded: a vertex of the thread was loaded again. The walk has perhaps not returned it
+// while it was not loaded.
+func (w *Walk) vertexLoaded(v *vertex) {
+	if w.thread == w.s.threadOf(v) && (w.inStubs || w.vertex == 0) {
+		w.ready = append(w.ready, w.s.visitVertex(v))
 	}
 }
 
@@ -323,11 +255,5 @@ func (w *Walk) threadLeaves(t *thread) {
 func (w *Walk) ringLeaves(r *ring) {
 	if w.ring == r {
 		w.toRing(w.s.ringAfter(r))
-	}
-}
-
-func (w *Walk) messageLeaves(id MessageID) {
-	if w.message == id {
-		w.message = 0
 	}
 }

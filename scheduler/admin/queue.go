@@ -165,29 +165,17 @@ func (q *Queue) SizedJobs(ctx context.Context) iter.Seq2[*mailq.Job, error] {
 	}
 }
 
-// jobs joins the parts in which the core shows a vertex with many recipients.
+// jobs yields the job lines of a walk.
 func (q *Queue) jobs(ctx context.Context, begin walkFunc) iter.Seq2[*mailq.Job, error] {
 	return func(yield func(*mailq.Job, error) bool) {
-		var job *mailq.Job
 		for item, err := range daemon.Walk(ctx, q.port, begin) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			v := item.Vertex
-			switch {
-			case v == nil:
-			case v.First > 0 && job != nil && job.Message == uint64(v.Message):
-				job.Recipients = append(job.Recipients, recipientsOf(v)...)
-			default:
-				if job != nil && !yield(job, nil) {
-					return
-				}
-				job = q.jobWithFile(ctx, v)
+			if v := item.Vertex; v != nil && !yield(q.jobWithFile(ctx, v), nil) {
+				return
 			}
-		}
-		if job != nil {
-			yield(job, nil)
 		}
 	}
 }

@@ -244,15 +244,12 @@ func (q *Queue) refusePartialHold(ctx context.Context, t *targets) error {
 	}
 	partial := 0
 	for _, id := range larger {
-		open, recipients, last := 0, 0, mailq.Name{}
+		open, recipients := 0, 0
 		for item, err := range daemon.Walk(ctx, q.port, walkMessage(id)) {
 			if err != nil {
 				return err
 			}
-			if name := (mailq.Name{Channel: item.Vertex.Channel, Host: item.Vertex.Host}); name != last {
-				open++
-				last = name
-			}
+			open++
 			recipients += len(item.Vertex.Recipients) + item.Vertex.NotLoaded
 		}
 		if open > t.vertices[id] || t.leavesRecipients(id, recipients) {

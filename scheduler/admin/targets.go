@@ -98,9 +98,6 @@ func (t *targets) add(o *mailq.Order, v *scheduler.VertexView) {
 		t.before, t.held[v.Message] = v.Hold, ctlfile.SpoolID(uint64(v.Message), v.ModifiedAt)
 	}
 	target := scheduler.Target{Message: v.Message, Channel: v.Channel, Host: v.Host}
-	if target == t.last { // another part of the same vertex
-		return
-	}
 	if t.whole {
 		t.vertices[v.Message]++
 	}
