@@ -74,14 +74,12 @@ func (d *dispatch) overtake(p pick) bool {
 	cost := cur.ring.params.SlotCost
 	if j == nil {
 		cur.avail -= cost
-		d.counts.Preemptions++
 		return true
 	}
 	key, ok := cur.keyBefore()
 	if !ok {
 		return false
 	}
-	d.counts.Preemptions++
 	d.leaveStack(j)
 	j.parent, j.reserved, j.used = cur, p.need, 0
 	cur.children = append(cur.children, j)

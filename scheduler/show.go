@@ -95,28 +95,6 @@ func (s *Scheduler) Counts() Counts {
 	return c
 }
 
-// maxShares bounds the shares that Shares looks at.
-const maxShares = 20_000
-
-// Shares sums up the shares of all rings. If there are more than maxShares, it
-// leaves out some of them.
-func (s *Scheduler) Shares() SharesView {
-	var v SharesView
-	visited := 0
-	for r := s.ringOrder.Head; r != nil; r = s.ringOrder.Next(r) {
-		for _, share := range r.shares {
-			if visited++; visited > maxShares {
-				return v
-			}
-			if share.due > 0 {
-				v.Shares++
-				v.Largest = max(v.Largest, share.due)
-			}
-		}
-	}
-	return v
-}
-
 func (s *Scheduler) viewRing(r *ring) *RingView {
 	v := &RingView{Threads: r.members.Len, Vertices: r.vertices}
 	if r == &s.orphans {

@@ -261,13 +261,5 @@ type Counts struct {
 	BytesIn                                                         uint64 // sizes of the message files loaded
 	AgentsStarted                                                   uint64
 
-	// Suspensions of threads whose destination failed, and revivals of such
-	// threads. Preemptions: one job overtook another.
-	Suspensions, Revivals, Preemptions uint64
-}
-
-// SharesView sums up the shares of all rings (scheduler.cf(5), share).
-type SharesView struct {
-	Shares  int // with due mail
-	Largest int // due vertices of the share that has the most
+	Suspensions uint64 // of threads whose destination failed
 }

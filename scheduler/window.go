@@ -118,7 +118,6 @@ func (dv *delivery) destinationFailed(t *thread) {
 // fed.
 func (dv *delivery) revive(t *thread, size int) {
 	t.window = limit.Window{Size: size}
-	dv.counts.Revivals++
 	if t.suspendedUntil != 0 {
 		t.suspendedUntil = dv.now
 	}

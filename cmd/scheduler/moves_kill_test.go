@@ -108,8 +108,8 @@ func TestMovesSurviveKills(t *testing.T) {
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 0))
 	var sched, xferd *exec.Cmd
-	drain := func() *exec.Cmd {
-		return n.start("mailq", "-p", filepath.Join(n.dir, "po/mailq"), "drain", "mx2", "--yes")
+	move := func() *exec.Cmd {
+		return n.start("mailq", "-p", filepath.Join(n.dir, "po/mailq"), "move", "--to", "mx2", "channel=*", "--yes")
 	}
 	for i := range kills {
 		if sched == nil {
@@ -120,7 +120,7 @@ func TestMovesSurviveKills(t *testing.T) {
 		}
 		until := time.Now().Add(time.Duration(50+chance.IntN(700)) * time.Millisecond)
 		for time.Now().Before(until) {
-			order := drain()
+			order := move()
 			time.Sleep(time.Duration(20+chance.IntN(200)) * time.Millisecond)
 			kill(order)
 		}
@@ -143,7 +143,7 @@ func TestMovesSurviveKills(t *testing.T) {
 	defer kill(xferd)
 	t.Logf("%d have arrived after %d kills", len(n.recipients("po2")), kills)
 	for deadline := time.Now().Add(2 * time.Minute); len(n.recipients("po")) > 0 && time.Now().Before(deadline); {
-		order := drain()
+		order := move()
 		time.Sleep(3 * time.Second)
 		kill(order)
 	}

@@ -39,9 +39,6 @@ func fullScrape(t *testing.T) prometheus.Gatherers {
 		cluster: &cluster.Stats{}, kept: &mailq.Totals{},
 	}
 	stats.spoolErrors.WithLabelValues("mark")
-	for _, result := range []string{delivered, deferred, failed} {
-		stats.reports.WithLabelValues(result, "none")
-	}
 	stats.refused.WithLabelValues(spool.Vanished.String())
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s)
@@ -171,12 +168,12 @@ func TestStuckMailSetsOffAnAlert(t *testing.T) {
 func TestUnknownNamesAreFoundInExpressions(t *testing.T) {
 	all := exported(t)
 	for expr, want := range map[string][]string{
-		`scheduler_messages > 1e3 and deriv(scheduler_messages[1h]) > 0 or absent(up{job="x"})`:        nil,
-		`sum by (le) (rate(scheduler_feed_seconds_bucket{instance=~"$instance"}[$__rate_interval]))`:   nil,
-		`scheduler_spool_up == 0 and on (instance) scheduler_threads_waiting{for!~"held|probe"} > 0`:   nil,
-		`scheduler_threads_waiting{for!~"held|suspend"} > 0`:                                           {"scheduler_threads_waiting{for=suspend}"},
-		`scheduler_kept{state="parked"} - scheduler_kept{state="lost"} offset 1h`:                      {"scheduler_kept{state=lost}"},
-		`rate(scheduler_mesages[5m]) + scheduler_feed_seconds + scheduler_messages{channel=~"smtp.*"}`: {"scheduler_mesages", "scheduler_feed_seconds", "scheduler_messages{channel}"},
+		`scheduler_messages > 1e3 and deriv(scheduler_messages[1h]) > 0 or absent(up{job="x"})`:           nil,
+		`sum by (le) (rate(scheduler_outcome_seconds_bucket{instance=~"$instance"}[$__rate_interval]))`:   nil,
+		`scheduler_spool_up == 0 and on (instance) scheduler_threads_waiting{for!~"held|probe"} > 0`:      nil,
+		`scheduler_threads_waiting{for!~"held|suspend"} > 0`:                                              {"scheduler_threads_waiting{for=suspend}"},
+		`scheduler_kept{state="parked"} - scheduler_kept{state="lost"} offset 1h`:                         {"scheduler_kept{state=lost}"},
+		`rate(scheduler_mesages[5m]) + scheduler_outcome_seconds + scheduler_messages{channel=~"smtp.*"}`: {"scheduler_mesages", "scheduler_outcome_seconds", "scheduler_messages{channel}"},
 	} {
 		if got := unknown(expr, all); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", expr, got, want)

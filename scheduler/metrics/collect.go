@@ -34,7 +34,6 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	}
 	s.collectCluster(c)
 	s.collectReload(c)
-	c.send("scheduler_loop_longest_pause_seconds", "Length of the longest turn of the loop since the start.", s.longest.Seconds())
 }
 
 // collectCluster sends the counts of what passes between this node and the store.
@@ -45,14 +44,8 @@ func (s *scrape) collectCluster(c collector) {
 	}
 	c.yesNo("scheduler_cluster_lost", "1 while the store of the cluster is lost, otherwise 0.", n.Lost)
 	c.send("scheduler_cluster_nodes", "Nodes that have reported to the store in the last ten minutes.", float64(n.Nodes))
-	c.send("scheduler_cluster_limits", "Limits of the cluster that this node has demand for.", float64(n.Limits))
 	c.send("scheduler_cluster_losses_total", "Times at which the store was lost.", float64(n.Losses))
-	c.send("scheduler_cluster_epochs_total", "Epochs of the store that this node has seen.", float64(n.Epochs))
-	c.send("scheduler_cluster_calls_total", "Calls of scripts in the store.", float64(n.Calls))
-	c.send("scheduler_cluster_batches_total", "Batches of calls.", float64(n.Batches))
 	c.send("scheduler_cluster_failures_total", "Batches with a call that failed.", float64(n.Failures))
-	c.send("scheduler_cluster_seconds_total", "Time that the batches took together.", n.Latency.Seconds())
-	c.send("scheduler_cluster_slowest_seconds", "Time that the slowest batch took since the start.", n.Slowest.Seconds())
 }
 
 func (s *scrape) collectQueue(c collector) {
@@ -145,19 +138,7 @@ func (s *scrape) collectThreads(c collector) {
 			c.send("scheduler_threads_waiting", "Threads whose due mail is not fed, by what it waits for.", float64(s.threads.waiting[wait]), "for", string(wait))
 		}
 	}
-	s.collectWindows(c)
-}
-
-// collectWindows sends what windows, preemption and shares do.
-func (s *scrape) collectWindows(c collector) {
-	for _, state := range windowStates {
-		c.send("scheduler_windows", "Threads, by what their window allows.", float64(s.threads.windows[state]), "state", state)
-	}
 	c.send("scheduler_suspensions_total", "Suspensions of threads whose destination failed.", float64(s.counts.Suspensions))
-	c.send("scheduler_revivals_total", "Dead destinations that have answered again.", float64(s.counts.Revivals))
-	c.send("scheduler_preemptions_total", "Times that a message with few recipients overtook one with many.", float64(s.counts.Preemptions))
-	c.send("scheduler_shares", "Shares of rings, each the due mail of a sender or a domain of senders.", float64(s.shares.Shares))
-	c.send("scheduler_largest_share_jobs", "Due job lines of the share that has the most.", float64(s.shares.Largest))
 }
 
 // collectReload sends how the last reload ended, and those of the router and of the SMTP

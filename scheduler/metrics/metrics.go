@@ -98,21 +98,17 @@ type scrape struct {
 	status   daemon.Status
 	channels []scheduler.ChannelView
 	threads  threads
-	shares   scheduler.SharesView
 	kept     *mailq.Totals  // nil: not counted
 	cluster  *cluster.Stats // nil: there is none
 	spoolUp  bool
-	sweptAt  time.Time     // when the last sweep ended
-	longest  time.Duration // turn of the loop
+	sweptAt  time.Time // when the last sweep ended
 }
 
 func (s *Server) scrape(ctx context.Context) (*scrape, error) {
 	c := &scrape{server: s}
 	err := s.Port.Ask(ctx, func(l *daemon.Loop) {
-		s.Stats.forget(l.Core())
 		c.now, c.counts, c.status = l.Now(), l.Core().Counts(), l.Status()
-		c.spoolUp, c.sweptAt, c.longest = s.Stats.spoolDown == "", s.Stats.sweptAt, s.Stats.longestTurn
-		c.shares, c.channels = l.Core().Shares(), l.Core().Channels()
+		c.spoolUp, c.sweptAt, c.channels = s.Stats.spoolDown == "", s.Stats.sweptAt, l.Core().Channels()
 	})
 	if err != nil {
 		return nil, err
@@ -143,7 +139,6 @@ func (s *Server) scrape(ctx context.Context) (*scrape, error) {
 type threads struct {
 	jobs     map[scheduler.State]int
 	waiting  map[scheduler.Wait]int        // threads whose due mail waits, by reason
-	windows  map[string]int                // threads by windowState
 	oldestAt map[scheduler.State]time.Time // mtime of the oldest message file
 	// silentSince is the last event of the thread that has gone longest
 	// without one; zero: there is none.
@@ -153,7 +148,7 @@ type threads struct {
 // walk looks at all threads.
 func (s *Server) walk(ctx context.Context) (threads, error) {
 	all := threads{
-		jobs: make(map[scheduler.State]int), waiting: make(map[scheduler.Wait]int), windows: make(map[string]int),
+		jobs: make(map[scheduler.State]int), waiting: make(map[scheduler.Wait]int),
 		oldestAt: make(map[scheduler.State]time.Time),
 	}
 	begin := func(core *scheduler.Scheduler) *scheduler.Walk { return core.Walk(scheduler.Threads) }
@@ -170,7 +165,6 @@ func (s *Server) walk(ctx context.Context) (threads, error) {
 
 func (all *threads) add(t *scheduler.ThreadView) {
 	all.waiting[t.Wait]++
-	all.windows[windowState(t)]++
 	for state, n := range t.States.All() {
 		all.jobs[state] += n
 		if oldest, ok := all.oldestAt[state]; n > 0 && (!ok || t.OldestAt.Before(oldest)) {
@@ -183,21 +177,4 @@ func (all *threads) add(t *scheduler.ThreadView) {
 	if all.silentSince.IsZero() || t.LastEventAt.Before(all.silentSince) {
 		all.silentSince = t.LastEventAt
 	}
-}
-
-// windowStates are the results of windowState.
-var windowStates = [...]string{"open", "narrowed", "probing", "suspended"}
-
-// windowState says what the window of a thread allows: as many sessions as at
-// first or more, fewer, one probe, or none.
-func windowState(t *scheduler.ThreadView) string {
-	switch {
-	case t.SuspendedBy != "":
-		return "suspended"
-	case t.Feedback.Dead:
-		return "probing"
-	case t.Window < t.InitialWindow:
-		return "narrowed"
-	}
-	return "open"
 }
