@@ -215,8 +215,6 @@ type Recipient struct {
 	Attempts int    `json:"attempts"`
 	Reason   string `json:"reason,omitempty"` // last diagnostic; \r between lines
 	Code     string `json:"code,omitempty"`   // status code of that (RFC 3463), if the agent gave one
-	Order    Verb   `json:"order,omitempty"`  // as Job.Order, for an order on this recipient alone
-	OrderTo  string `json:"order_to,omitempty"`
 	// User is the address. It is "" where the control file was not read.
 	User string `json:"user,omitempty"`
 }

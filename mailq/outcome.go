@@ -22,6 +22,9 @@ type Outcome struct {
 	// WithAgents are those of the messages that an agent has, at least in part, so that the
 	// order waits until the agent reports.
 	WithAgents int `json:"with_agents,omitempty"`
+	// Refused are messages that an agent has, and some of whose recipients the order is about:
+	// nothing is done to these. Messages does not count them.
+	Refused int `json:"refused,omitempty"`
 	// KeptBack are messages that a RETRY selects and that are not tried, because they or their
 	// thread are held, or SUSPEND suspends it; or held ones that a REQUEUE leaves. Messages
 	// does not count them.
@@ -49,6 +52,9 @@ var counts = []struct {
 	{func(did *Outcome) *int { return &did.WithAgents }, func(o *Order, _ *Outcome, n int) string {
 		return fmt.Sprintf("%s with agents: %s when the agent reports, unless it delivers them.",
 			Plural(n, "message is", "messages are"), o.Verb.Info().Effect)
+	}},
+	{func(did *Outcome) *int { return &did.Refused }, func(_ *Order, _ *Outcome, n int) string {
+		return "Nothing is done to some recipients of " + Plural(n, "message that is", "messages that are") + " with agents: try again."
 	}},
 	{func(did *Outcome) *int { return &did.KeptBack }, func(o *Order, _ *Outcome, n int) string {
 		if o.Verb == Requeue {

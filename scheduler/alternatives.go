@@ -78,11 +78,7 @@ func (dv *delivery) promote(set *exclusiveSet, failed int) {
 			r.state = promoted
 		case blocked:
 			r.state = open
-			if dv.orders[a.vertex.ref] != nil {
-				dv.carryOut(dv.messageOf(a.vertex), a.vertex)
-			} else {
-				dv.makeDue(a.vertex)
-			}
+			dv.makeDue(a.vertex)
 		default:
 			r.state = open
 		}

@@ -205,7 +205,7 @@ func (dv *delivery) dropObsolete(m *message, by MessageID) {
 	m.flags |= obsoleted
 	why := "obsoleted by " + strconv.FormatUint(uint64(by), 10)
 	dv.do(Note{Message: m.id, Text: why})
-	dv.apply(&Ordered{Verb: VerbKill, Name: "KILL", Why: why}, m, dv.openVertices(m))
+	dv.apply(&Ordered{Verb: VerbKill, Name: "KILL", Why: why}, m, dv.openVertices(m), new(Answer))
 }
 
 // hashLogID returns the hash that represents a log identity in memory; 0 if there is

@@ -91,9 +91,8 @@ func assert(holds bool, format string, args ...any) {
 }
 
 func (s *Scheduler) checkMessage(m *message, c *Counts) {
-	open, linked, toBeHeld := int32(0), 0, false
+	open, linked := int32(0), 0
 	s.eachVertex(m, func(v *vertex) {
-		toBeHeld = toBeHeld || v.state != 0 && s.wholeOrder(v) == VerbHold
 		if v.state == 0 {
 			assert(v.open == 0, "a vertex of %d left with %d open", m.id, v.open)
 			return
@@ -108,9 +107,8 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	under, ordered := m.flags&underHold != 0, s.holdOrders.messages[m.ref] != nil
 	assert(m.flags&moving == 0 || (under || s.allHeld(m)) && m.pendingWrites == 0, "message %d is moved and not all held", m.id)
 	settled := m.flags&(moving|removing) == 0 && m.pendingWrites == 0
-	assert(under || !toBeHeld || !settled || !s.allHeld(m), "message %d is all held and not moved", m.id)
+	assert(under || !ordered || !settled || !s.allHeld(m), "message %d is all held and not moved", m.id)
 	assert(!under || ordered || !settled, "message %d is under hold/ without an order, and not moved", m.id)
-	assert(!toBeHeld || ordered || m.flags&moving != 0, "message %d is to be held, and its order is not known", m.id)
 	s.checkJobs(m)
 	c.Recipients += int(m.open)
 	c.Vertices += linked
@@ -187,16 +185,15 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 		assert(watched == (expires != noDate), "vertex of %d in state %d, expires %v, watched %v", id, v.state, expires != noDate, watched)
 	}
 	if v.state == due || v.state == waiting {
-		assert(s.feedable(v) > 0, "vertex of %d in state %d has nothing to feed", id, v.state)
+		assert(s.feedable(v) > 0 || v.state == waiting && s.isWriting(v), "vertex of %d in state %d has nothing to feed", id, v.state)
 	}
 	c.States.add(v.state, 1)
 	under := s.messageOf(v).flags&underHold != 0
-	assert(v.state != held || under || s.wholeOrder(v) == VerbHold || s.messageOf(v).flags&moving != 0, "vertex of %d is held without an order", id)
+	assert(v.state != held || under || s.holdOrders.messages[v.message] != nil || s.messageOf(v).flags&moving != 0, "vertex of %d is held without an order", id)
 	assert(!under || v.state == held || v.state == blocked, "vertex of %d under hold/ in state %d", id, v.state)
-	assert(s.orderOn(v) == nil || v.state == fed || v.state == reading || v.state == held || v.state == blocked, "vertex of %d in state %d has an order open", id, v.state)
+	assert(s.orders[v.ref] == nil || s.mustWait(v), "vertex of %d in state %d has an order open", id, v.state)
 	if v.state == blocked {
-		kept := s.orders[v.ref] != nil && s.isWriting(v)
-		assert(s.feedable(v) == 0 || kept, "vertex of %d is blocked with something to feed", id)
+		assert(s.feedable(v) == 0 || s.isWriting(v), "vertex of %d is blocked with something to feed", id)
 	}
 	open := int32(0)
 	for i := range v.len() {

@@ -104,13 +104,14 @@ func (q *queue) recordReplyRule(v *vertex, rule *rule.ReplyRule) {
 	}
 }
 
-// recordTouched records that an order affects a message.
+// recordTouched records that an order affects a message. An order that waited to be carried out
+// is in the log already; it has no name.
 func (q *queue) recordTouched(e *Ordered, m *message, recipients int) {
 	q.recordTouchedMessage(e, m.id, m.modifiedAt, recipients)
 }
 
 func (q *queue) recordTouchedMessage(e *Ordered, id MessageID, modifiedAt date, recipients int) {
-	if q.config.Events {
+	if q.config.Events && e.Name != "" {
 		q.do(Touched{
 			Message: id, ModifiedAt: modifiedAt.time(), Recipients: recipients, To: e.To,
 			Name: e.Name, By: e.By, Why: e.Why,

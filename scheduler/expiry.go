@@ -33,7 +33,7 @@ func (q *queue) isDead(t *thread, primary date) bool {
 
 // isKeptBack reports whether a vertex is held, with its message or with its thread.
 func (q *queue) isKeptBack(v *vertex) bool {
-	return q.threadOf(v).held || v.state == held || q.messageOf(v).flags&underHold != 0
+	return q.threadOf(v).held || v.state == held || q.holdOrders.messages[v.message] != nil || q.messageOf(v).flags&underHold != 0
 }
 
 // mayExpire reports whether a recipient is open and needs no attempt first. One that was held
@@ -160,7 +160,7 @@ func (q *queue) overdue(v *vertex) bool {
 // expire fails the recipients of a vertex that have expired. The vertex must
 // not be with an agent.
 func (dv *delivery) expire(v *vertex) {
-	if primary, _ := dv.expiry(v); dv.date < primary {
+	if primary, _ := dv.expiry(v); dv.date < primary || dv.orders[v.ref] != nil {
 		return
 	}
 	words := "expired after " + inWords(dv.threadOf(v).params.Expiry)

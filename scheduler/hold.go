@@ -46,25 +46,24 @@ func (dv *delivery) holdArrived(m *message, in *Message) {
 	}
 }
 
-// hold keeps a message from being fed, and moves it to hold/ when no agent has any of it.
-// Under hold/, only the order changes.
+// hold keeps a message from being fed, and moves it to hold/ when no agent has any of it. The
+// orders that wait on it are replaced. Under hold/, only the order changes.
 func (dv *delivery) hold(m *message, o *HoldOrder) {
 	dv.setHold(m, o)
-	if m.flags&underHold != 0 {
+	if m.flags&(underHold|moving) != 0 {
 		return
 	}
-	vertices := dv.openVertices(m)
-	dv.inBatch(m, func() {
-		for _, v := range vertices {
-			dv.addOrder(v, order{verb: VerbHold, by: o.By, why: o.Why})
-		}
-		dv.carryOut(m, vertices...)
-	})
+	for _, v := range dv.openVertices(m) {
+		delete(dv.orders, v.ref)
+		dv.carryOutPending(v)
+	}
+	dv.advance(m)
 }
 
 // holdVertex keeps a vertex from being fed, because its message is under hold/ or is to be
 // moved there.
 func (dv *delivery) holdVertex(v *vertex) {
+	dv.dequeueVertex(v)
 	dv.setState(v, held, 0)
 	dv.updateThread(dv.threadOf(v))
 }
@@ -80,10 +79,8 @@ func (ml *mail) allHeld(m *message) bool {
 // isToBeMoved reports whether the files of a message are where they are not to be, and can
 // be moved.
 func (q *queue) isToBeMoved(m *message) bool {
-	if m.flags&underHold != 0 {
-		return q.holdOrders.messages[m.ref] == nil
-	}
-	return q.holdOrder(m) != nil && q.allHeld(m)
+	isUnder, isHeld := m.flags&underHold != 0, q.holdOrders.messages[m.ref] != nil
+	return isUnder != isHeld && (isUnder || q.allHeld(m))
 }
 
 // moveFiles moves a message to hold/, or back from there.
@@ -97,32 +94,32 @@ func (dv *delivery) moveFiles(m *message) {
 	dv.issue(op, pending{action: a, message: m})
 }
 
-// filesMoved notes that a message lies under hold/ now, or in transport/ again.
+// filesMoved is called when a message lies under hold/ now, or in transport/ again.
 func (dv *delivery) filesMoved(m *message) {
 	m.flags &^= moving
 	m.flags ^= underHold
-	vertices := dv.openVertices(m)
-	if m.flags&underHold != 0 {
+	isUnder, vertices := m.flags&underHold != 0, dv.openVertices(m)
+	if isUnder {
 		dv.countUnderHold(m, 1)
 		dv.counts.MessagesHeld++
 		dv.counts.RecipientsHeld += uint64(m.open)
-		for _, v := range vertices {
-			dv.threadOf(v).channel.held += uint64(v.open)
-			dv.dropHolds(v)
-		}
 	} else {
 		dv.countUnderHold(m, -1)
 		dv.counts.MessagesReleased++
 		dv.counts.RecipientsReleased += uint64(m.open)
-		for _, v := range vertices {
-			dv.threadOf(v).channel.released += uint64(v.open)
-			dv.resumeReleased(v)
-		}
-		if o := dv.holdOrders.messages[m.ref]; o != nil { // it was held again meanwhile
-			dv.hold(m, o)
-		}
 	}
-	dv.carryOut(m, dv.openVertices(m)...)
+	for _, v := range vertices {
+		if c := dv.threadOf(v).channel; isUnder {
+			c.held += uint64(v.open)
+		} else {
+			c.released += uint64(v.open)
+		}
+		dv.carryOutPending(v)
+	}
+	if dv.holdOrders.messages[m.ref] == nil && !isUnder {
+		dv.resumeReleased(vertices)
+	}
+	dv.advance(m)
 }
 
 // countUnderHold counts a message that comes under hold/ (1), or leaves (-1).
@@ -131,27 +128,26 @@ func (ml *mail) countUnderHold(m *message, sign int) {
 	ml.holdOrders.recipients += sign * int(m.open)
 }
 
-// dropHolds drops the order to hold a vertex, which is under hold/ now or is not to be held.
-func (ml *mail) dropHolds(v *vertex) {
-	ml.dropOrders(v, func(o *order) bool { return o.verb == VerbHold })
-	if p := ml.orders[v.ref]; p != nil && len(p.list) == 0 {
-		delete(ml.orders, v.ref)
+// resumeReleased lets the vertices of a message be fed that comes back from hold/.
+func (dv *delivery) resumeReleased(vertices []*vertex) {
+	for _, v := range vertices {
+		v.crashes = 0
+		for i := range v.len() {
+			dv.recipient(v, i).flags |= mustAttempt
+		}
+		if v.state == held {
+			dv.endHoldOf(v)
+			dv.overfeedThread(dv.threadOf(v))
+		}
 	}
 }
 
-// resumeReleased lets a vertex be fed that comes back from hold/, unless orders wait.
-func (dv *delivery) resumeReleased(v *vertex) {
-	v.crashes = 0
-	for i := range v.len() {
-		dv.recipient(v, i).flags |= mustAttempt
-	}
-	switch {
-	case dv.orderOn(v) != nil:
-	case dv.feedable(v) == 0:
+// endHoldOf makes a held vertex due, or blocks it until something of it can be fed.
+func (dv *delivery) endHoldOf(v *vertex) {
+	if dv.feedable(v) == 0 {
 		dv.blockVertex(v)
-	default:
+	} else {
 		dv.makeDue(v)
-		dv.overfeedThread(dv.threadOf(v))
 	}
 }
 
@@ -161,11 +157,10 @@ func (dv *delivery) undoHold(m *message) {
 	m.flags &^= moving
 	delete(dv.holdOrders.messages, m.ref)
 	for _, v := range dv.openVertices(m) {
-		dv.dropOrders(v, func(o *order) bool { return o.verb == VerbHold })
+		dv.carryOutPending(v)
 		if v.state == held {
-			dv.blockVertex(v) // until what is being written of it is on disk
+			dv.endHoldOf(v)
 		}
-		dv.resume(v)
 	}
-	dv.carryOut(m, dv.openVertices(m)...)
+	dv.advance(m)
 }

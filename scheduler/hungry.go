@@ -129,7 +129,7 @@ func (dv *delivery) endLine(a *agent, v *vertex) {
 	if v.state == 0 { // removed: its last recipient is done
 		return
 	}
-	defer func() { dv.carryOut(dv.messageOf(v), v) }()
+	defer dv.carryOutPending(v)
 	v.crashes = 0
 	v.destinationFailed = l.destinationFailed && l.retryAt == 0
 	if dv.takeRuleStep(v, rule) {

@@ -30,7 +30,7 @@ type mail struct {
 	threadTable    store.Slab[threadRef, *thread]
 	noticePlans    map[messageRef]*noticePlan
 	delayPlans     map[vertexRef]*delayPlan
-	orders         map[vertexRef]*pendingOrders
+	orders         map[vertexRef]*order       // that wait
 	savedOrders    map[MessageID][]SavedOrder // on mail that is not loaded yet
 	holdOrders     holdOrders
 	loaded         int64 // last message.sequence that was given

@@ -8,7 +8,8 @@ import (
 
 // Orders of administrators: kill, expire, retry, hold, requeue, reroute. An
 // order is executed at once on vertices that no agent has and whose file is not
-// being read. In the others it is recorded, and executed when they come back.
+// being read. On the others it waits until they come back (pendingorder.go), if it is about all
+// of their recipients; otherwise it is refused.
 
 // Verb is what an Ordered does with its targets. Whatever an agent does with a
 // target before it comes back is final. A later order on the same mail replaces
@@ -72,19 +73,14 @@ func (dv *delivery) ordered(e *Ordered) {
 		}
 		here := targets[:n]
 		targets = targets[n:]
-		m := dv.message(here[0].Message)
-		recipients := 0
-		if first := dv.unloaded.find(here[0].Message); first != 0 {
+		id, recipients := here[0].Message, 0
+		if first := dv.unloaded.find(id); first != 0 {
 			recipients = dv.orderStubs(e, first, here)
-		} else if m != nil && m.flags&removing == 0 {
-			vertices := dv.targetVertices(e, m, here)
-			if e.Verb != VerbRetry && e.Verb != VerbRelease && slices.ContainsFunc(vertices, func(v *vertex) bool { return v.state == fed && dv.affected(v, e) > 0 }) {
-				answer.WithAgents = append(answer.WithAgents, m.id)
-			}
-			recipients = dv.apply(e, m, vertices)
+		} else if m := dv.message(id); m != nil {
+			recipients = dv.apply(e, m, dv.targetVertices(e, m, here), &answer)
 		}
 		answer.Recipients += recipients
-		if id := here[0].Message; recipients > 0 && !counted[id] {
+		if recipients > 0 && !counted[id] {
 			counted[id] = true
 			answer.Messages++
 		}
@@ -108,16 +104,43 @@ func (dv *delivery) targetVertices(e *Ordered, m *message, targets []Target) []*
 	return slices.DeleteFunc(vertices, func(v *vertex) bool { return !wanted[dv.threadOf(v)] })
 }
 
+// hasTarget reports whether one of the targets in a message is its mail in a thread.
+func hasTarget(targets []Target, key threadKey) bool {
+	return slices.ContainsFunc(targets, func(t Target) bool {
+		return t.Channel == "" && t.Host == "" || threadKey{t.Channel, t.Host} == key
+	})
+}
+
 // apply applies an order to vertices of one message. It returns how many
 // recipients are affected.
-func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
-	n := 0
+func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex, answer *Answer) int {
+	if m.flags&removing != 0 {
+		return 0
+	}
+	n, withAgent, refused := 0, false, false
+	parts := make(map[vertexRef][]int64)
 	touched := vertices[:0]
 	for _, v := range vertices {
-		if here := dv.affected(v, e); here > 0 {
-			n += here
-			touched = append(touched, v)
+		part := dv.partOf(e, v)
+		here := dv.affected(v, e, part)
+		switch {
+		case here == 0:
+			continue
+		case part != nil && dv.mustWait(v):
+			refused = true
+			continue
+		case part != nil:
+			parts[v.ref] = part
 		}
+		n += here
+		withAgent = withAgent || v.state == fed
+		touched = append(touched, v)
+	}
+	if refused {
+		answer.Refused = append(answer.Refused, m.id)
+	}
+	if withAgent && e.Verb != VerbRelease {
+		answer.WithAgents = append(answer.WithAgents, m.id)
 	}
 	if n == 0 || e.DryRun {
 		return n
@@ -130,50 +153,46 @@ func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 		}
 	case VerbRelease:
 		dv.releaseNow(m)
+	case VerbHold:
+		dv.hold(m, e.Hold)
 	default:
-		dv.order(e, m, touched)
+		dv.order(e, m, touched, parts)
 	}
 	return n
 }
 
-// order records an order on vertices of one message, and executes it as far as possible now.
-func (dv *delivery) order(e *Ordered, m *message, vertices []*vertex) {
-	if e.Verb == VerbHold {
-		dv.hold(m, e.Hold)
-		return
-	}
-	dv.inBatch(m, func() {
-		for _, v := range vertices {
-			dv.addOrder(v, order{verb: e.Verb, to: threadKey{e.To.Channel, e.To.Host}, by: e.By, why: e.Why, only: dv.partOf(e, v)})
+// order executes an order on vertices of one message, and records it on those that must wait.
+func (dv *delivery) order(e *Ordered, m *message, vertices []*vertex, parts map[vertexRef][]int64) {
+	o, ready := e.order(), vertices[:0]
+	for _, v := range vertices {
+		if dv.mustWait(v) {
+			dv.orders[v.ref] = o
+		} else {
+			ready = append(ready, v)
 		}
-		dv.carryOut(m, vertices...)
-	})
+	}
+	dv.inBatch(m, func() { dv.carryOut(m, o, ready, parts) })
 }
 
-// affected counts the recipients of the vertex that an order changes. An order does not
-// send recipients elsewhere that an earlier order is sending, or is to send to the same
-// place. Other orders apply to those if they come back. A move to another node leaves
-// held mail: it would lose the hold.
-func (dv *delivery) affected(v *vertex, e *Ordered) int {
-	before := dv.wholeOrder(v)
+// affected counts the recipients of the vertex that an order changes; part has the offsets of
+// those that it is about, nil is all. What is being written stays as it is. An order does not
+// send recipients again to the place to which an earlier one is to send them. A move to another
+// node leaves held mail: it would lose the hold.
+func (dv *delivery) affected(v *vertex, e *Ordered, part []int64) int {
 	to := threadKey{e.To.Channel, e.To.Host}
+	before := dv.orders[v.ref]
 	switch {
-	case e.Verb == VerbRetry && (before != 0 || v.state != due && v.state != waiting):
-		return 0
-	case e.Verb == VerbRelease && before != VerbHold && dv.messageOf(v).flags&underHold == 0:
-		return 0
-	case e.Verb == VerbReroute && (!e.Back && dv.threadOf(v).key == to || before == VerbReroute && dv.orderOn(v).to == to):
-		return 0
-	case e.movesAway() && (before == VerbHold || dv.isKeptBack(v)):
+	case e.Verb == VerbRetry && v.state != due && v.state != waiting,
+		e.Verb == VerbRelease && dv.holdOrders.messages[v.message] == nil && dv.messageOf(v).flags&underHold == 0,
+		e.Verb == VerbReroute && !e.Back && dv.threadOf(v).key == to,
+		e.Verb == VerbReroute && before != nil && before.verb == VerbReroute && before.to == to,
+		e.movesAway() && dv.isKeptBack(v):
 		return 0
 	}
-	n, part := 0, dv.partOf(e, v)
+	n := 0
 	for i := range v.len() {
 		r := dv.recipient(v, i)
-		if part != nil && !hasOffset(part, int64(r.offset)) {
-			continue
-		}
-		if r.state != done && (r.state != writing || before.resubmits() && v.state == blocked && !e.Verb.resubmits()) {
+		if r.state != done && r.state != writing && (part == nil || hasOffset(part, int64(r.offset))) {
 			n++
 		}
 	}
@@ -193,7 +212,7 @@ func (v Verb) resubmits() bool { return v == VerbRequeue || v == VerbReroute }
 func (v Verb) takesParts() bool { return v == VerbKill || v == VerbExpire || v.resubmits() }
 
 // partOf returns the offsets of the recipients of a vertex that an order is about; nil: of
-// all that are open. The list is empty if they are all done or being written.
+// all that are not done. The list is empty if it is about none of them.
 func (dv *delivery) partOf(e *Ordered, v *vertex) []int64 {
 	only := e.Only[dv.messageOf(v).id]
 	if only == nil || !e.Verb.takesParts() {
@@ -205,7 +224,7 @@ func (dv *delivery) partOf(e *Ordered, v *vertex) []int64 {
 		switch {
 		case hasOffset(only, int64(r.offset)):
 			part = append(part, int64(r.offset))
-		case r.state != done && r.state != writing:
+		case r.state != done:
 			rest = true
 		}
 	}

@@ -2,156 +2,66 @@ package scheduler
 
 import "slices"
 
-// Pending orders: what administrators want done with the recipients of a vertex. An order
-// waits while an agent has the vertex, while its file is being read, and until it is the turn
-// of its alternatives. What it writes waits for the disk. Until then nothing else of the vertex
-// is fed, because an agent would find the ordered recipients open.
+// Pending orders: what is to be done with a vertex that an agent has, whose file is being read,
+// or whose message is being moved. It is done when the vertex comes back. A HOLD waits as well,
+// but not here: the order that holds the message says so (holdOrders).
 
-// order is what is to be done with recipients of a vertex: KILL, EXPIRE, HOLD, REQUEUE or
-// REROUTE. HOLD is always about all of the message.
+// order is what is to be done with recipients of a vertex: KILL, EXPIRE, REQUEUE or REROUTE.
 type order struct {
 	verb Verb
 	to   threadKey // of VerbReroute
 	by   string    // who gave it
 	why  string    // the reason that was given
-	only []int64   // offsets of the recipients, ascending; nil: all that are open
 }
 
-// pendingOrders are the orders on one vertex, in the order in which they were given.
-//
-// Invariant: no recipient is named by two of them. Only the first may be about all
-// recipients: then it is about those that no other one names.
-type pendingOrders struct {
-	list []order
-	// The state that the vertex had before the orders blocked it, and the end of its wait;
-	// 0: an agent had it.
-	state  vertexState
-	wakeAt instant
+// order returns what an event orders.
+func (e *Ordered) order() *order {
+	return &order{verb: e.Verb, to: threadKey{e.To.Channel, e.To.Host}, by: e.By, why: e.Why}
 }
 
-func (o *order) isAbout(r *recipient) bool {
-	return o.only == nil || hasOffset(o.only, int64(r.offset))
-}
-
-// hasOffset reports whether an offset is among these, which are ascending.
-func hasOffset(offsets []int64, offset int64) bool {
-	_, found := slices.BinarySearch(offsets, offset)
-	return found
-}
-
-// orderAt returns the order on a recipient, or nil.
-func (ml *mail) orderAt(v *vertex, r *recipient) *order {
-	p := ml.orders[v.ref]
-	if p == nil {
-		return nil
-	}
-	for i := range slices.Backward(p.list) {
-		if p.list[i].isAbout(r) {
-			return &p.list[i]
-		}
-	}
-	return nil
-}
-
-// orderOn returns the first order on a vertex or a part of it, or nil.
-func (ml *mail) orderOn(v *vertex) *order {
-	if p := ml.orders[v.ref]; p != nil && len(p.list) > 0 {
-		return &p.list[0]
-	}
-	return nil
-}
-
-// wholeOrder returns the verb of the order on all recipients of a vertex that no other order
-// names; 0: there is none.
-func (ml *mail) wholeOrder(v *vertex) Verb {
-	if o := ml.orderOn(v); o != nil && o.only == nil {
+// pendingVerb returns the verb of the order on a vertex that waits; 0: none does.
+func (ml *mail) pendingVerb(v *vertex) Verb {
+	m := ml.messageOf(v)
+	switch o := ml.orders[v.ref]; {
+	case o != nil:
 		return o.verb
+	case m.flags&underHold == 0 && ml.holdOrders.messages[m.ref] != nil:
+		return VerbHold
 	}
 	return 0
 }
 
-// isKilled reports whether an order is to drop a recipient without a notice.
-func (ml *mail) isKilled(v *vertex, r *recipient) bool {
-	o := ml.orderAt(v, r)
-	return o != nil && o.verb == VerbKill
+// isKilled reports whether an order is to drop a vertex without a notice.
+func (ml *mail) isKilled(v *vertex) bool { return ml.pendingVerb(v) == VerbKill }
+
+// mustWait reports whether an order on a vertex waits.
+func (ml *mail) mustWait(v *vertex) bool {
+	return v.state == fed || v.state == reading || ml.messageOf(v).flags&moving != 0
 }
 
-// holdOrder returns the order to hold a message that waits, or nil.
-func (ml *mail) holdOrder(m *message) (hold *order) {
-	if len(ml.orders) == 0 {
-		return nil
-	}
-	ml.eachVertex(m, func(v *vertex) {
-		if ml.wholeOrder(v) == VerbHold {
-			hold = ml.orderOn(v)
-		}
-	})
-	return hold
-}
-
-// addOrder adds an order to those on a vertex. It replaces the earlier ones on the same
-// recipients.
-func (ml *mail) addOrder(v *vertex, o order) {
-	p := ml.orders[v.ref]
-	if p == nil {
-		p = new(pendingOrders)
-		ml.orders[v.ref] = p
-	}
-	p.list = slices.DeleteFunc(p.list, func(before order) bool {
-		return o.only == nil || before.only != nil && len(before.without(o.only)) == 0
-	})
-	for i := range p.list {
-		p.list[i].only = p.list[i].without(o.only)
-	}
-	p.list = append(p.list, o)
-}
-
-// without returns the offsets of an order without these; nil if it is about all recipients.
-func (o *order) without(offsets []int64) []int64 {
-	return slices.DeleteFunc(slices.Clone(o.only), func(offset int64) bool { return hasOffset(offsets, offset) })
-}
-
-// dropOrders drops those of the orders on a vertex that are chosen.
-func (ml *mail) dropOrders(v *vertex, chosen func(*order) bool) {
-	if p := ml.orders[v.ref]; p != nil {
-		p.list = slices.DeleteFunc(p.list, func(o order) bool { return chosen(&o) })
-	}
-}
-
-// carryOut executes the orders on those of the vertices of one message that no agent has and
-// whose file is not being read. The last order on a vertex is the first, because the first one
-// is about what is left. Recipients that go to the same place are resubmitted as one message.
-func (dv *delivery) carryOut(m *message, vertices ...*vertex) {
-	if m.flags&moving != 0 {
-		return // until the files have arrived
-	}
-	var groups []*resubmission
+// carryOut executes an order on vertices of one message that need not wait. Of a vertex of
+// which only some recipients are ordered, parts has their offsets. What is due is not fed before
+// the outcome is on disk, because an agent would find the ordered recipients open. Recipients
+// that are sent elsewhere go as one message.
+func (dv *delivery) carryOut(m *message, o *order, vertices []*vertex, parts map[vertexRef][]int64) {
 	m.pendingWrites++
+	elsewhere := resubmission{order: o, hold: dv.holdOfCopy(m, o), pending: pending{message: m}}
 	for _, v := range vertices {
-		if v.state == fed || v.state == reading || dv.orderOn(v) == nil {
-			continue
+		if v.state == due {
+			dv.blockVertex(v)
 		}
-		list := slices.Clone(dv.orders[v.ref].list)
-		dv.setAside(v)
-		for i := range slices.Backward(list) {
-			if v.state == 0 {
-				break
-			}
-			switch o := &list[i]; o.verb {
-			case VerbKill:
-				dv.killRecipients(v, o.isAbout)
-			case VerbExpire:
-				dv.failByOrder(v, o)
-			case VerbHold:
-				dv.holdVertex(v)
-			default:
-				groups = dv.addToResubmit(groups, v, o)
-			}
+		part, isPart := parts[v.ref]
+		chosen := func(r *recipient) bool { return !isPart || hasOffset(part, int64(r.offset)) }
+		switch o.verb {
+		case VerbKill:
+			dv.killRecipients(v, chosen)
+		case VerbExpire:
+			dv.failByOrder(v, o, chosen)
+		default:
+			dv.addToResubmit(&elsewhere, v, chosen)
 		}
 	}
-	for _, g := range groups {
-		dv.resubmit(m, g)
-	}
+	dv.resubmit(m, &elsewhere)
 	for _, v := range vertices {
 		dv.resume(v)
 	}
@@ -159,43 +69,31 @@ func (dv *delivery) carryOut(m *message, vertices ...*vertex) {
 	dv.advance(m)
 }
 
-// setAside blocks a vertex so that its orders can be carried out, and keeps its state for
-// resume.
-func (dv *delivery) setAside(v *vertex) {
-	dv.reopenRecipients(v)
-	switch p := dv.orders[v.ref]; v.state {
-	case due, waiting:
-		p.state, p.wakeAt = v.state, dv.wakeAt(v)
-	case blocked:
+// carryOutPending executes the order on a vertex that has come back, and holds it if its message
+// is to be held.
+func (dv *delivery) carryOutPending(v *vertex) {
+	if v.state == 0 || dv.mustWait(v) {
 		return
 	}
-	dv.blockVertex(v)
+	m := dv.messageOf(v)
+	if o := dv.orders[v.ref]; o != nil {
+		delete(dv.orders, v.ref)
+		dv.carryOut(m, o, []*vertex{v}, nil)
+	} else if dv.pendingVerb(v) == VerbHold {
+		dv.holdVertex(v)
+		dv.advance(m)
+	}
 }
 
-// resume gives a vertex the state back that it had before its orders blocked it, as soon as
-// nothing of it is being written and no order on all of it waits. An order on a part has then
-// been carried out, or was undone.
+// resume makes a blocked vertex due if it can be fed again, and blocks one that cannot be, when
+// nothing of it is being written.
 func (dv *delivery) resume(v *vertex) {
-	p := dv.orders[v.ref]
-	isBlocked := v.state == blocked || v.state == held
-	if p == nil || isBlocked && dv.isWriting(v) || !isBlocked && len(p.list) > 0 {
-		return
-	}
-	if dv.dropOrders(v, func(o *order) bool { return o.only != nil }); len(p.list) > 0 {
-		return
-	}
-	delete(dv.orders, v.ref)
 	switch {
-	case !isBlocked:
-	case dv.messageOf(v).flags&underHold != 0:
-		dv.holdVertex(v)
-	case dv.feedable(v) == 0:
-		dv.blockVertex(v)
-	case p.state == waiting && p.wakeAt > dv.now:
-		dv.setState(v, waiting, p.wakeAt)
-		dv.planWake(v)
-	default:
+	case v.state == 0 || dv.isWriting(v):
+	case v.state == blocked && dv.feedable(v) > 0:
 		dv.makeDue(v)
+	default:
+		dv.blockIfEmpty(v)
 	}
 }
 
@@ -210,21 +108,21 @@ func (ml *mail) isWriting(v *vertex) bool {
 }
 
 // failByOrder fails the open recipients of a vertex that an EXPIRE is about.
-func (dv *delivery) failByOrder(v *vertex, o *order) {
+func (dv *delivery) failByOrder(v *vertex, o *order, chosen func(*recipient) bool) {
 	words := "expired by the administrator"
 	if o.why != "" {
 		words += ": " + o.why
 	}
 	dv.fail(v, failureCause{
 		words: words, code: "5.0.0 (expired by the administrator)",
-		applies: func(r *recipient) bool { return (r.state == open || r.state == standby) && o.isAbout(r) },
+		applies: func(r *recipient) bool { return (r.state == open || r.state == standby) && chosen(r) },
 	})
 }
 
-// holdOfCopy returns the order that holds what an order sends elsewhere; nil: it is not held
-// there.
-func (dv *delivery) holdOfCopy(v *vertex, o *order) *HoldOrder {
-	if m := dv.messageOf(v); o.verb == VerbReroute && m.flags&underHold != 0 {
+// holdOfCopy returns the order that holds what an order on a message sends elsewhere; nil: it is
+// not held there.
+func (dv *delivery) holdOfCopy(m *message, o *order) *HoldOrder {
+	if o.verb == VerbReroute && m.flags&underHold != 0 {
 		return dv.holdOrders.messages[m.ref]
 	}
 	return nil
@@ -238,6 +136,12 @@ func (o *order) target() Target {
 	return Target{Channel: o.to.channel, Host: o.to.host}
 }
 
+// hasOffset reports whether an offset is among these, which are ascending.
+func hasOffset(offsets []int64, offset int64) bool {
+	_, found := slices.BinarySearch(offsets, offset)
+	return found
+}
+
 // OrdersWithAgents counts those of the messages for which an order waits until an agent
 // reports.
 func (s *Scheduler) OrdersWithAgents(ids []MessageID) (n int) {
@@ -246,27 +150,10 @@ func (s *Scheduler) OrdersWithAgents(ids []MessageID) (n int) {
 		if m == nil {
 			continue
 		}
-		waits := func(v *vertex) bool { return v.state == fed && s.orderOn(v) != nil }
+		waits := func(v *vertex) bool { return v.state == fed && s.pendingVerb(v) != 0 }
 		if slices.ContainsFunc(s.openVertices(m), waits) {
 			n++
 		}
 	}
 	return n
-}
-
-// viewOrders adds the orders on a vertex to its view, and those on parts of it to the views of
-// their recipients.
-func (s *Scheduler) viewOrders(view *VertexView, v *vertex) {
-	p := s.orders[v.ref]
-	if p == nil {
-		return
-	}
-	for i := range view.Recipients {
-		r := &view.Recipients[i]
-		for j := range p.list {
-			if o := &p.list[j]; o.only != nil && hasOffset(o.only, r.Offset) {
-				r.Ordered, r.OrderedTo = o.verb, o.target()
-			}
-		}
-	}
 }

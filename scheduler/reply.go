@@ -152,7 +152,7 @@ func (dv *delivery) failReported(a *agent, l *line, v *vertex, i int, rep *ta.Re
 // takeRuleStep makes an ended vertex wait as a rule says. It reports false if there
 // is no such rule, or if no recipient is left to wait.
 func (dv *delivery) takeRuleStep(v *vertex, by *rule.ReplyRule) bool {
-	if by == nil || dv.wholeOrder(v) != 0 || !dv.countAttempts(v) {
+	if by == nil || !dv.countAttempts(v) {
 		return false
 	}
 	until := dv.now.after(max(by.Span, rule.ShortestRetry))

@@ -86,7 +86,7 @@ func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 // delivered ends a recipient that was delivered.
 func (dv *delivery) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 	r := dv.recipient(v, i)
-	wanted := r.flags&notifySuccess != 0 && !dv.isKilled(v, r)
+	wanted := r.flags&notifySuccess != 0 && !dv.isKilled(v)
 	mark := ctlfile.Mark{
 		Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: a.marks(),
 		Notary: string(rep.Notary), Text: rep.Text, TriedAt: dv.date.time(),
@@ -110,7 +110,7 @@ func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report, ta
 		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: tagged,
 		Notary: string(rep.Notary), Text: rep.Text, TriedAt: dv.date.time(),
 	}
-	if !dv.isKilled(v, r) { // nobody is notified about a killed recipient
+	if !dv.isKilled(v) { // nobody is notified about a killed recipient
 		mark.Diagnose = (rep.Status == ta.Error || !tagged) && r.flags&notifyFailure != 0
 		if mark.Diagnose || rep.Status == ta.Error2 {
 			m.flags |= owesNotice

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -19,8 +20,10 @@ type restoring struct {
 	diagnostics map[diagnostic]diagnosticRef // each with a user, so that mail of all threads shares them
 }
 
-// allLoaded drops the saved state of threads that still have no mail.
+// allLoaded drops the saved state of threads that still have no mail, and the orders on mail that
+// is gone.
 func (q *queue) allLoaded() {
+	maps.DeleteFunc(q.savedOrders, func(id MessageID, _ []SavedOrder) bool { return q.unloaded.find(id) == 0 })
 	for _, ref := range q.restoring.diagnostics {
 		q.diagnostics.Release(ref)
 	}

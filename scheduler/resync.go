@@ -94,7 +94,7 @@ func (dv *delivery) reread(e *Reread) {
 	locked := dv.compareTags(v, e.Recipients)
 	if v.state != 0 {
 		dv.vertexRead(v, p.why, locked)
-		dv.carryOut(m, v)
+		dv.carryOutPending(v)
 	}
 	m.pendingWrites--
 	dv.advance(m)
@@ -134,10 +134,6 @@ func (dv *delivery) compareTags(v *vertex, states []ctlfile.State) (locked bool)
 // that was not worked on does not count as an attempt.
 func (dv *delivery) vertexRead(v *vertex, why readReason, locked bool) {
 	switch {
-	case dv.wholeOrder(v) != 0:
-		dv.recordDeferrals(v, 0)
-		dv.reopenRecipients(v)
-		dv.setState(v, blocked, 0)
 	case locked:
 		dv.postpone(v, dv.now.after(lockedDelay))
 	case why == agentCrashed:

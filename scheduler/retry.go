@@ -87,9 +87,6 @@ func (dv *delivery) takeRetryStep(v *vertex) {
 	}
 	dv.reopenRecipients(v)
 	switch {
-	case dv.wholeOrder(v) != 0:
-		dv.setState(v, blocked, 0)
-		dv.carryOut(dv.messageOf(v), v)
 	case dv.feedable(v) > 0:
 		dv.makeDue(v)
 	default:
@@ -130,10 +127,6 @@ func (dv *delivery) postpone(v *vertex, till instant) {
 	dv.recordDeferrals(v, till)
 	dv.reopenRecipients(v)
 	dv.setState(v, waiting, till)
-	if dv.wholeOrder(v) != 0 {
-		dv.carryOut(dv.messageOf(v), v)
-		return
-	}
 	dv.expire(v)
 	switch {
 	case v.state == 0:

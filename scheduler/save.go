@@ -17,6 +17,7 @@ type Saved struct {
 	Recipients []SavedRecipient
 	Threads    []SavedThread
 	Rates      []SavedRate
+	Orders     []SavedOrder
 }
 
 // SavedRecipient is the saved state of a recipient that was tried. Times are in
@@ -87,7 +88,7 @@ func (to *Saved) reset() {
 	clear(to.Recipients)
 	clear(to.Threads)
 	clear(to.Rates)
-	to.Recipients, to.Threads, to.Rates = to.Recipients[:0], to.Threads[:0], to.Rates[:0]
+	to.Recipients, to.Threads, to.Rates, to.Orders = to.Recipients[:0], to.Threads[:0], to.Rates[:0], nil
 }
 
 // Len is the number of items.
@@ -102,16 +103,22 @@ func (to *Saved) full(n int) bool { return to.Len() >= n }
 // scheduler dies before the next pass. At an orderly stop, nothing changes.
 type SavePass struct {
 	s      *Scheduler
-	rates  []SavedRate // still to be saved
-	thread threadRef   // the next ones
+	orders []SavedOrder // still to be saved, as the rates
+	rates  []SavedRate
+	thread threadRef // the next ones
 	stub   stubRef
 	vertex vertexRef
 	part   int // of the recipients of vertex
 }
 
-// Save begins a pass.
+// Save begins a pass. Orders that wait are saved only while the scheduler stops: one that is
+// carried out later, or replaced, must not be carried out again after a crash.
 func (s *Scheduler) Save() *SavePass {
-	return &SavePass{s: s, rates: s.ratesToSave(), thread: 1, stub: 1, vertex: 1}
+	p := &SavePass{s: s, rates: s.ratesToSave(), thread: 1, stub: 1, vertex: 1}
+	if s.stop.begun {
+		p.orders = s.PendingOrders()
+	}
+	return p
 }
 
 // Next replaces the contents of to with the next part, of about n items. more is
@@ -119,6 +126,7 @@ func (s *Scheduler) Save() *SavePass {
 func (p *SavePass) Next(to *Saved, n int) (more bool) {
 	to.reset()
 	s := p.s
+	to.Orders, p.orders = p.orders, nil
 	part := min(n, len(p.rates))
 	to.Rates = append(to.Rates, p.rates[:part]...)
 	p.rates = p.rates[part:]

@@ -6,101 +6,57 @@ import (
 	"time"
 )
 
-// Orders over a restart: those that wait at an orderly stop are saved, and are carried out when
-// their mail is loaded, before any of it is fed.
+// Orders that wait for mail to be loaded: those on mail that is not in memory, and those that an
+// earlier process has not carried out. They are applied, one after the other, before any of the
+// mail is fed.
 
-// SavedOrder is an order on a vertex that an earlier process has not carried out.
+// SavedOrder is an order on one message, or on a part of it for one channel and host.
 type SavedOrder struct {
-	Message       MessageID
-	ModifiedAt    time.Time // of the message file
-	Path          string    // of the control file below transport/
-	Channel, Host string    // of the vertex
-	Verb          Verb
-	To            Target     // of VerbReroute
-	By, Why       string     // as in Ordered
-	Only          []int64    // offsets of the recipients, ascending; nil: all that are open
-	Hold          *HoldOrder // of VerbHold; nil: not known
+	ModifiedAt time.Time // of the message file
+	Ordered
 }
 
 // PendingOrders returns the orders that wait, by message and in the order in which they were
-// given, and the saved ones whose mail is not loaded yet.
+// given. A HOLD has its own record.
 func (s *Scheduler) PendingOrders() (list []SavedOrder) {
-	for ref, p := range s.orders {
+	for ref, o := range s.orders {
 		v := s.vertices.At(ref)
 		m, key := s.messageOf(v), s.threadOf(v).key
-		for _, o := range p.list {
-			if o.verb == VerbHold {
-				continue // its record says so
-			}
-			list = append(list, SavedOrder{
-				Message: m.id, ModifiedAt: m.modifiedAt.time(), Path: s.file(m), Channel: key.channel, Host: key.host,
-				Verb: o.verb, To: o.target(), By: o.by, Why: o.why, Only: o.only,
-			})
-		}
+		list = append(list, SavedOrder{m.modifiedAt.time(), Ordered{
+			Verb: o.verb, Targets: []Target{{m.id, key.channel, key.host}}, To: o.target(), Back: true, By: o.by, Why: o.why,
+		}})
 	}
 	for _, saved := range s.savedOrders {
 		list = append(list, saved...)
 	}
 	slices.SortStableFunc(list, func(a, b SavedOrder) int {
-		return cmp.Or(cmp.Compare(a.Message, b.Message), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
+		x, y := a.Targets[0], b.Targets[0]
+		return cmp.Or(cmp.Compare(x.Message, y.Message), cmp.Compare(x.Channel, y.Channel), cmp.Compare(x.Host, y.Host))
 	})
 	return list
 }
 
-// saveOrder keeps an order on a vertex that is not loaded, until it is. It replaces the earlier
-// ones on all of the vertex, and a HOLD replaces all of the message.
-func (dv *delivery) saveOrder(e *Ordered, n stubRef) {
-	s := dv.unloaded.stubs.At(n)
-	key := dv.stubThread(s).key
-	o := SavedOrder{
-		Message: s.id, ModifiedAt: s.modifiedAt.time(), Path: s.path(), Channel: key.channel, Host: key.host,
-		Verb: e.Verb, To: e.To, By: e.By, Why: e.Why, Hold: e.Hold,
+// saveOrder keeps an order on a message, or on parts of it, until it is loaded.
+func (dv *delivery) saveOrder(e *Ordered, modifiedAt date, targets []Target) {
+	id := targets[0].Message
+	o := SavedOrder{modifiedAt.time(), *e}
+	o.Targets, o.Only, o.Name = slices.Clone(targets), nil, "" // the event log has it
+	if only := e.Only[id]; only != nil {
+		o.Only = map[MessageID][]int64{id: only}
 	}
-	if e.Verb.takesParts() {
-		o.Only = e.Only[s.id]
-	}
-	dv.savedOrders[s.id] = append(slices.DeleteFunc(dv.savedOrders[s.id], func(before SavedOrder) bool {
-		isSame := before.Channel == o.Channel && before.Host == o.Host
-		return o.Only == nil && isSame || o.Verb == VerbHold && before.Verb != VerbHold || before.Verb == VerbHold && o.Verb != VerbHold && o.Only == nil
-	}), o)
+	dv.savedOrders[id] = append(dv.savedOrders[id], o)
 }
 
-// restoredOrder keeps a saved order until its mail is loaded.
-func (dv *delivery) restoredOrder(o SavedOrder) {
-	dv.savedOrders[o.Message] = append(dv.savedOrders[o.Message], o)
-}
-
-// restoreOrders carries out the saved orders on a message that has arrived, one after the
-// other. It reports whether there are any.
+// restoreOrders applies the orders that wait for a message, which has been loaded. It reports
+// whether there are any.
 func (dv *delivery) restoreOrders(m *message) (any bool) {
 	saved := dv.savedOrders[m.id]
 	delete(dv.savedOrders, m.id)
-	for len(saved) > 0 {
-		// What is left of one order is carried out together.
-		o, threads := saved[0], make(map[threadKey]bool)
-		for len(saved) > 0 && o.isPartOf(&saved[0]) {
-			threads[threadKey{saved[0].Channel, saved[0].Host}] = true
-			saved = saved[1:]
-		}
-		e := &Ordered{Verb: o.Verb, To: o.To, Back: true, By: o.By, Why: o.Why, Hold: o.Hold}
-		if e.Hold == nil {
-			e.Hold = &HoldOrder{By: o.By, Why: o.Why}
-		}
-		if o.Only != nil {
-			e.Only = map[MessageID][]int64{m.id: o.Only}
-		}
-		vertices := slices.DeleteFunc(dv.openVertices(m), func(v *vertex) bool {
-			return m.flags&removing != 0 || m.modifiedAt != dateOf(o.ModifiedAt) || !threads[dv.threadOf(v).key] || dv.affected(v, e) == 0
-		})
-		if len(vertices) > 0 {
-			any = true
-			dv.order(e, m, vertices)
+	for i := range saved {
+		o := &saved[i]
+		if o.ModifiedAt.Unix() == m.modifiedAt.unix() {
+			any = dv.apply(&o.Ordered, m, dv.targetVertices(&o.Ordered, m, o.Targets), new(Answer)) > 0 || any
 		}
 	}
 	return any
-}
-
-// isPartOf reports whether two saved orders were one order on several vertices.
-func (o *SavedOrder) isPartOf(other *SavedOrder) bool {
-	return o.Verb == other.Verb && o.To == other.To && o.By == other.By && o.Why == other.Why && slices.Equal(o.Only, other.Only)
 }

@@ -70,6 +70,9 @@ func (sc *scenario) format(a scheduler.Action) string {
 		if len(a.WithAgents) > 0 {
 			text += fmt.Sprintf(", with agents %v", a.WithAgents)
 		}
+		if a.Refused != nil {
+			text += fmt.Sprintf(", refused %v", a.Refused)
+		}
 		return text
 	case scheduler.Account:
 		return fmt.Sprintf("log %d %s %s/%s", a.Message, a.State, a.Channel, a.Host)

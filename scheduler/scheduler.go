@@ -176,7 +176,7 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.agents, s.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
 	s.watch.first = noLook
 	s.noticePlans, s.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
-	s.orders, s.savedOrders = make(map[vertexRef]*pendingOrders), make(map[MessageID][]SavedOrder)
+	s.orders, s.savedOrders = make(map[vertexRef]*order), make(map[MessageID][]SavedOrder)
 	s.heapIndex = func(v vertexRef) *int32 { return &s.vertices.At(v).heapIndex }
 	s.threadLinks = func(v vertexRef) *store.Links[vertexRef] { return &s.vertices.At(v).Links }
 	s.timers.Index = func(t *timer) *int32 { return &t.index }
@@ -276,7 +276,8 @@ func (s *Scheduler) handle(e Event) {
 	case RestoredRate:
 		s.restoredRate(e.Rate)
 	case RestoredOrder:
-		s.restoredOrder(e.Order)
+		id := e.Order.Targets[0].Message
+		s.savedOrders[id] = append(s.savedOrders[id], e.Order)
 	case AllLoaded:
 		s.allLoaded()
 	case Allowance:

@@ -237,11 +237,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
 		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Held: s.isKeptBack(v), Hold: s.holdOrders.messages[m.ref],
 	}
-	if o := s.orderOn(v); o != nil && o.only == nil {
-		view.Ordered, view.OrderedTo = o.verb, o.target()
-	} else if o != nil {
-		view.OrderedTo = o.target()
-	}
+	view.Ordered, view.OrderedTo = s.pendingVerb(v), s.orders[v.ref].target()
 	switch v.state {
 	case due:
 		view.Wait, view.StartError = s.waitOf(t), s.startError(t)
@@ -313,7 +309,7 @@ func (s *Scheduler) viewStub(n stubRef) *VertexView {
 		ModifiedAt: one.modifiedAt.time(), State: StateDue, Held: t.held, NotLoaded: int(one.open), Attempts: int(one.attempts),
 	}
 	for _, o := range s.savedOrders[one.id] {
-		if o.Verb == VerbHold || o.Channel == t.key.channel && o.Host == t.key.host {
+		if o.Verb == VerbHold || hasTarget(o.Targets, t.key) {
 			view.Ordered, view.OrderedTo = o.Verb, o.To
 		}
 	}

@@ -258,9 +258,7 @@ func (dv *delivery) applyDone(p *pending) {
 		}
 	}
 	for _, a := range p.recipients {
-		if len(dv.orders) > 0 && a.vertex.state != 0 {
-			dv.resume(a.vertex)
-		}
+		dv.resume(a.vertex)
 	}
 	m.pendingWrites--
 	dv.advance(m)

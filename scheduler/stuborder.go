@@ -100,9 +100,7 @@ func (dv *delivery) orderStubs(e *Ordered, first stubRef, targets []Target) (n i
 	case VerbRelease:
 		dv.savedOrders[id] = slices.DeleteFunc(saved, func(o SavedOrder) bool { return o.Verb == VerbHold })
 	default:
-		for _, ref := range touched {
-			dv.saveOrder(e, ref)
-		}
+		dv.saveOrder(e, dv.unloaded.stubs.At(first).modifiedAt, targets)
 		dv.loadSoon(id)
 	}
 	return n
@@ -118,9 +116,7 @@ func (dv *delivery) isBlocked(n stubRef) bool {
 func (q *queue) stubsOf(e *Ordered, first stubRef, targets []Target) []stubRef {
 	return slices.DeleteFunc(q.unloaded.of(first), func(n stubRef) bool {
 		key := q.stubThread(q.unloaded.stubs.At(n)).key
-		return e.Verb != VerbHold && !slices.ContainsFunc(targets, func(t Target) bool {
-			return t.Channel == "" && t.Host == "" || threadKey{t.Channel, t.Host} == key
-		})
+		return e.Verb != VerbHold && !hasTarget(targets, key)
 	})
 }
 

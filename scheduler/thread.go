@@ -273,6 +273,10 @@ func (t *thread) removeAgent(a *agent) {
 
 // makeDue puts a vertex into the queue of its thread.
 func (q *queue) makeDue(v *vertex) {
+	if q.isWriting(v) {
+		q.blockVertex(v)
+		return
+	}
 	t := q.threadOf(v)
 	t.setSessionCap(v.state == 0)
 	q.setState(v, due, 0)

@@ -158,9 +158,6 @@ type RecipientView struct {
 	Attempts int
 	Last     string // text of the last report on it; \r between lines
 	Code     string // of the last report (RFC 3463); "": it had none
-	Ordered  Verb   // recorded order on this recipient alone; 0: none
-	// OrderedTo is the channel and host of such a VerbReroute.
-	OrderedTo Target
 }
 
 // ChannelView is what a channel has done since the start, and does now.

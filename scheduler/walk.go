@@ -186,7 +186,6 @@ func (s *Scheduler) visitVertex(v *vertex) Item {
 			view.Recipients = append(view.Recipients, s.viewRecipient(r))
 		}
 	}
-	s.viewOrders(view, v)
 	return Item{Vertex: view}
 }
 

@@ -65,7 +65,7 @@ func (s *site) checkFiles() {
 	for _, file := range s.files("") {
 		dir, name := filepath.Split(file)
 		switch {
-		case dir == "" || file == "hold/pending" || strings.HasPrefix(file, "hold/orders/"):
+		case dir == "" || strings.HasPrefix(file, "hold/orders/"):
 			// Pid files, the saved state, sockets; records of holds stay for an hour.
 		case strings.HasPrefix(dir, "queue/") && isMessage(name):
 			left["message files without a control file"]++

@@ -196,19 +196,17 @@ func (s *endless) arrive(threads int) {
 	s.results <- batch
 }
 
-func (s *endless) Found() <-chan []spool.Name                   { return nil }
-func (s *endless) Results() <-chan []spool.Result               { return s.results }
-func (s *endless) Load([]spool.Name)                            {}
-func (s *endless) Mark(uint64, string, []ctlfile.Mark)          {}
-func (s *endless) Reread(uint64, string, spool.OurLocks)        {}
-func (s *endless) Finish(spool.Finish)                          {}
-func (s *endless) Report(uint64, string, time.Time)             {}
-func (s *endless) Probe()                                       {}
-func (s *endless) Verbose(string, uint32, string)               {}
-func (s *endless) Sweep()                                       {}
-func (s *endless) Hold(uint64, string)                          {}
-func (s *endless) Release(uint64, string)                       {}
-func (s *endless) Resubmit(uint64, spool.Resubmission)          {}
-func (s *endless) PendingOrders() ([]spool.PendingOrder, error) { return nil, nil }
-func (s *endless) SavePendingOrders([]spool.PendingOrder) error { return nil }
-func (s *endless) RecordHold(spool.HoldRecord) error            { return nil }
+func (s *endless) Found() <-chan []spool.Name            { return nil }
+func (s *endless) Results() <-chan []spool.Result        { return s.results }
+func (s *endless) Load([]spool.Name)                     {}
+func (s *endless) Mark(uint64, string, []ctlfile.Mark)   {}
+func (s *endless) Reread(uint64, string, spool.OurLocks) {}
+func (s *endless) Finish(spool.Finish)                   {}
+func (s *endless) Report(uint64, string, time.Time)      {}
+func (s *endless) Probe()                                {}
+func (s *endless) Verbose(string, uint32, string)        {}
+func (s *endless) Sweep()                                {}
+func (s *endless) Hold(uint64, string)                   {}
+func (s *endless) Release(uint64, string)                {}
+func (s *endless) Resubmit(uint64, spool.Resubmission)   {}
+func (s *endless) RecordHold(spool.HoldRecord) error     { return nil }

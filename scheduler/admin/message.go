@@ -3,7 +3,6 @@ package admin
 // Single messages: SHOW MSG.
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -121,7 +120,7 @@ func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]know
 		}
 		keptBack, wakeAt := keptBack(job, t)
 		for _, r := range job.Recipients {
-			known[r.Offset] = knownRecipient{job.State, r.Attempts, wakeAt, r.Reason, cmp.Or(r.Order, job.Order), cmp.Or(r.OrderTo, job.OrderTo), keptBack}
+			known[r.Offset] = knownRecipient{job.State, r.Attempts, wakeAt, r.Reason, job.Order, job.OrderTo, keptBack}
 		}
 	}
 	return known, nil

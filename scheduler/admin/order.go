@@ -223,7 +223,11 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		jobs.did.Suspended += len(targets.suspended)
 		maps.Copy(jobs.did.threads, targets.threads)
 	}
-	if err == nil && did.Recipients == 0 {
+	switch {
+	case err != nil || did.Recipients > 0:
+	case did.Refused > 0:
+		err = errFed
+	default:
 		err = targets.whyUntouched(o)
 	}
 	if err == nil && !o.DryRun {
@@ -257,7 +261,7 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 		}
 		// A release concerns held mail, and what is to be held.
 		if o.Verb == mailq.Release && v.State != scheduler.StateHeld && v.Ordered != scheduler.VerbHold {
-			if verb := pendingOrder(v); o.Message != "" && verb != "" {
+			if verb := orderName(v.Ordered); o.Message != "" && verb != "" {
 				targets.untouched = errOrdered(verb)
 			}
 			if _, selected := jobs.selected(v); selected && v.Held {
@@ -304,20 +308,6 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 // waits for it, and nothing is being written about it.
 func isRetryable(v *scheduler.VertexView) bool {
 	return v.Ordered == 0 && (v.State == scheduler.StateDue || v.State == scheduler.StateWaiting)
-}
-
-// pendingOrder returns the order that waits until an agent reports on a job line, or on
-// recipients of it; "": none does.
-func pendingOrder(v *scheduler.VertexView) mailq.Verb {
-	if v.Ordered != 0 {
-		return orderName(v.Ordered)
-	}
-	for i := range v.Recipients {
-		if r := &v.Recipients[i]; r.Ordered != 0 {
-			return orderName(r.Ordered)
-		}
-	}
-	return ""
 }
 
 // leavesHeld reports whether an order leaves a held message as it is: the router cannot hold

@@ -44,6 +44,7 @@ func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did
 			did.Messages += answer.Messages
 			did.Recipients += answer.Recipients
 			withAgents = append(withAgents, answer.WithAgents...)
+			did.Refused += len(answer.Refused)
 		})
 		list = list[n:]
 		if n > 0 || err != nil {

@@ -126,7 +126,7 @@ func errOrdered(verb mailq.Verb) error {
 		strings.ToLower(string(verb)))
 }
 
-// errFed refuses a RETRY of mail that is being tried.
+// errFed refuses a RETRY of mail that is being tried, and an order about some of its recipients.
 var errFed = errors.New("it is with an agent")
 
 // errToBeRerouted refuses a REROUTE that was ordered before.

@@ -123,7 +123,7 @@ func orderName(v scheduler.Verb) mailq.Verb {
 func recipientsOf(v *scheduler.VertexView) []mailq.Recipient {
 	out := make([]mailq.Recipient, len(v.Recipients))
 	for i, r := range v.Recipients {
-		out[i] = mailq.Recipient{Offset: r.Offset, Attempts: r.Attempts, Reason: r.Last, Code: r.Code, Order: orderName(r.Ordered), OrderTo: targetName(r.OrderedTo)}
+		out[i] = mailq.Recipient{Offset: r.Offset, Attempts: r.Attempts, Reason: r.Last, Code: r.Code}
 	}
 	return out
 }

@@ -82,12 +82,9 @@ type Spool interface {
 	Release(op uint64, path string)
 	Resubmit(op uint64, r spool.Resubmission)
 
-	// These wait while they read and write files. LoadHolds and PendingOrders are called
-	// before the loop begins.
+	// These wait while they read and write files. LoadHolds is called before the loop begins.
 	LoadHolds() ([]spool.HoldRecord, error)
 	RecordHold(r spool.HoldRecord) error
-	PendingOrders() ([]spool.PendingOrder, error)
-	SavePendingOrders(orders []spool.PendingOrder) error
 }
 
 // Agent is a started agent; *child.Agent is one.
@@ -219,11 +216,9 @@ type Daemon struct {
 	reload  reload
 	done    bool // the core has said Stopped, or the postoffice was taken over
 	// disowned is why nothing may be written in the postoffice any more; nil: it may.
-	disowned error
-	// savingOrders is the write of the orders that still wait after the start.
-	savingOrders   sync.WaitGroup
-	ordersRestored bool        // there are some of an earlier process
-	unrecorded     atomic.Bool // recordAgain has failed
+	disowned   error
+	recording  sync.WaitGroup // recordAgain
+	unrecorded atomic.Bool    // it has failed
 }
 
 // New makes a Daemon; Run runs it.
@@ -264,12 +259,10 @@ func (d *Daemon) Run() error {
 	defer close(d.stopped)
 	l := &d.loop
 	d.startClocks()
-	holds, err := l.loadHolds(d.options.Spool)
-	if err != nil {
+	if err := l.loadHolds(d.options.Spool); err != nil {
 		return err
 	}
 	d.startClocks() // that may have waited
-	d.restoreOrders(holds)
 	l.stepAll(d.options.Cluster.Turn(l.now))
 	l.startedAt = l.now
 	d.restoreState()
@@ -292,10 +285,7 @@ func (d *Daemon) Run() error {
 		}
 	}
 	stopSaver()
-	d.savingOrders.Wait()
-	if d.disowned == nil {
-		d.saveOrders(pendingOrders(l.core))
-	}
+	d.recording.Wait()
 	return d.disowned
 }
 

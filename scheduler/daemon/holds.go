@@ -21,15 +21,17 @@ const (
 // is damaged, what is readable is held. If one cannot be read, for example because all
 // descriptors of the system are in use, it tries again for a while and then returns an error:
 // mail that an administrator held would be delivered.
-func (l *Loop) loadHolds(s Spool) (records []spool.HoldRecord, err error) {
+func (l *Loop) loadHolds(s Spool) error {
+	var records []spool.HoldRecord
 	for try := 1; ; try++ {
+		var err error
 		records, err = s.LoadHolds()
 		switch {
 		case err == nil:
 		case errors.Is(err, spool.ErrDamagedHolds):
 			l.log.Error().Err(err).Msg("hold records are damaged: what they name is held until it is released")
 		case try == holdTries:
-			return nil, err
+			return err
 		default:
 			l.log.Error().Err(err).Msg("trying again to read the hold records")
 			time.Sleep(holdPause)
@@ -49,7 +51,7 @@ func (l *Loop) loadHolds(s Spool) (records []spool.HoldRecord, err error) {
 			}
 		}
 	}
-	return records, nil
+	return nil
 }
 
 // recordAgain writes the records of all held and suspended threads: hold/ is another directory
@@ -67,7 +69,7 @@ func (d *Daemon) recordAgain() {
 			})
 		}
 	}
-	d.savingOrders.Go(func() {
+	d.recording.Go(func() {
 		for _, r := range records {
 			if err := d.options.Spool.RecordHold(r); err != nil {
 				l.log.Error().Err(err).Msg("held threads are not recorded, which is tried again; a restart would release them")

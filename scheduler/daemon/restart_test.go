@@ -306,23 +306,23 @@ func TestSavedStateIsDroppedWhenAllMailIsLoaded(t *testing.T) {
 func TestRestartKeepsOrdersThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
+		h.Options.State = filepath.Join(t.TempDir(), state.Name)
 		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { time.Sleep(time.Hour) }
 		h.Run()
 		h.Spool.Announce(1, "a.example")
-		synctest.Wait()
+		sweep(h, 1)
 		_ = h.Daemon.Ask(t.Context(), func(l *daemon.Loop) {
 			l.Order(scheduler.Ordered{Verb: scheduler.VerbKill, Targets: []scheduler.Target{{Message: 1}}})
 		})
 		h.Stop(syscall.SIGTERM)
-		if len(h.Spool.Pending) != 1 || h.Spool.Left() != 1 {
-			t.Fatalf("%d orders are saved, %d messages are left", len(h.Spool.Pending), h.Spool.Left())
+		if h.Spool.Left() != 1 {
+			t.Fatalf("%d messages are left", h.Spool.Left())
 		}
 		next := again(t, h)
-		next.Spool.Pending = h.Spool.Pending
 		next.Run()
 		sweep(next, 1)
-		if next.Spool.Left() != 0 || next.Started() != 0 || len(next.Spool.Pending) != 0 {
-			t.Errorf("%d messages are left, %d agents were started, %d orders are kept", next.Spool.Left(), next.Started(), len(next.Spool.Pending))
+		if next.Spool.Left() != 0 || next.Started() != 0 {
+			t.Errorf("%d messages are left, %d agents were started", next.Spool.Left(), next.Started())
 		}
 		next.Stop(syscall.SIGTERM)
 		time.Sleep(2 * time.Hour) // the first agent ends

@@ -169,9 +169,6 @@ func (d *Daemon) finishStartup() {
 		return
 	}
 	s.over, l.loaded = true, true
-	if orders := pendingOrders(l.core); d.ordersRestored {
-		d.savingOrders.Go(func() { d.saveOrders(orders) })
-	}
 	l.saved = nil
 	l.Step(scheduler.AllLoaded{})
 	what := "Startup scan completed"

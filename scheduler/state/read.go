@@ -109,6 +109,11 @@ func (s *section) readLine(line []byte) {
 		if f.rate(&r); !f.bad {
 			t.rates[r.RateKey] = r
 		}
+	case 'o':
+		o := scheduler.SavedOrder{Ordered: scheduler.Ordered{Targets: make([]scheduler.Target, 1)}}
+		if f.order(&o); !f.bad {
+			t.orders = append(t.orders, o)
+		}
 	}
 	if f.bad {
 		s.table.Skipped++

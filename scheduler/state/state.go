@@ -13,6 +13,7 @@
 //	t "CHANNEL" "HOST" UNTIL STEP FLAGS WINDOW SUCCESS FAILURE COHORTS NUMBER [PAID "SITE" SITEUNTIL
 //	  ["PATTERN" "HOSTPATTERN" "EXPRESSION" "ACTION" SINCE UNTIL]...]
 //	b SETTING "NAME" "RATES" PAID
+//	o SPOOLID MTIME VERB "CHANNEL" "HOST" "TOCHANNEL" "TOHOST" "BY" "BECAUSE" [OFFSET]...
 //
 // The first line gives the version. Version 0.9 appended to the file, and began with such a
 // line each time: another one begins the numbers of diagnostics anew. What follows the line
@@ -29,7 +30,9 @@
 // all tokens of its rate are available again (0: they are), its site and when that is
 // forgotten, and the reply rules in force on it. A b line is a rate that several threads
 // share (channelrate, siterate): what it is for, its table with the burst, and
-// when all its tokens are available again. Of several lines about one thing, the last counts.
+// when all its tokens are available again. An o line is an order that waited when the scheduler
+// stopped: on the mail of a message for a channel and host (both empty: on all of it), or only on
+// the recipients at the offsets. Of several lines about one thing, the last counts.
 // Times are in seconds since the epoch. Quoted words are as in Go.
 //
 // Later versions may add other kinds of lines, each with a letter of its own, and new
@@ -38,6 +41,7 @@ package state
 
 import (
 	"math"
+	"time"
 
 	"zsched/scheduler"
 )
@@ -111,4 +115,29 @@ func (f *fields) rate(r *scheduler.SavedRate) {
 	f.quoted(&r.Name)
 	f.quoted(&r.Rates)
 	count(f, &r.PaidAt, math.MaxInt64)
+}
+
+// order has the fields of an o line.
+func (f *fields) order(o *scheduler.SavedOrder) {
+	modified, verb, target := o.ModifiedAt.Unix(), o.Verb.Name(), &o.Targets[0]
+	count(f, &target.Message, math.MaxUint64)
+	count(f, &modified, math.MaxUint32)
+	f.word(&verb)
+	for _, word := range [...]*string{&target.Channel, &target.Host, &o.To.Channel, &o.To.Host, &o.By, &o.Why} {
+		f.quoted(word)
+	}
+	offsets := o.Only[target.Message]
+	for i := 0; f.more(i < len(offsets)); i++ {
+		if i == len(offsets) {
+			offsets = append(offsets, 0)
+		}
+		count(f, &offsets[i], math.MaxUint32)
+	}
+	if !f.writing {
+		o.ModifiedAt, o.Verb, o.Back = time.Unix(modified, 0), scheduler.VerbNamed(verb), true
+		f.bad = f.bad || o.Verb == 0
+		if offsets != nil {
+			o.Only = map[scheduler.MessageID][]int64{target.Message: offsets}
+		}
+	}
 }

@@ -46,7 +46,19 @@ func some() *scheduler.Saved {
 			{RateKey: scheduler.RateKey{Setting: "siterate", Name: `4:smtp6:smtp/*|4:smtp "x"`, Rates: "1/3600000000000, 1"}, PaidAt: 1800003600},
 			{RateKey: scheduler.RateKey{Setting: "siterate", Name: "smtp/mx.example", Rates: "1/60000000000, 5"}, PaidAt: 1800000060},
 		},
+		Orders: []scheduler.SavedOrder{
+			savedOrder(scheduler.Ordered{Verb: scheduler.VerbKill, By: "root", Why: "\"spam\""}),
+			savedOrder(scheduler.Ordered{
+				Verb: scheduler.VerbReroute, To: scheduler.Target{Channel: "smtp", Host: "b"}, Only: map[scheduler.MessageID][]int64{7: {100, 200}},
+			}),
+		},
 	}
+}
+
+// savedOrder is an order on message 7, as it is after a restart.
+func savedOrder(e scheduler.Ordered) scheduler.SavedOrder {
+	e.Targets, e.Back = []scheduler.Target{{Message: 7, Channel: "smtp", Host: "a"}}, true
+	return scheduler.SavedOrder{ModifiedAt: time.Unix(1800000000, 0), Ordered: e}
 }
 
 // read reads a file that must be readable.
@@ -67,6 +79,9 @@ func check(t *testing.T, table *Table, saved *scheduler.Saved) {
 		if !slices.Contains(got, r) {
 			t.Errorf("got %+v, want %+v", got, r)
 		}
+	}
+	if !reflect.DeepEqual(table.orders, saved.Orders) {
+		t.Errorf("orders %+v, want %+v", table.orders, saved.Orders)
 	}
 	for _, th := range saved.Threads {
 		if got := table.threads[[2]string{th.Channel, th.Host}]; !reflect.DeepEqual(got, th) {

@@ -17,6 +17,7 @@ type Table struct {
 	diagnostics []diagnostic
 	threads     map[[2]string]scheduler.SavedThread
 	rates       map[scheduler.RateKey]scheduler.SavedRate
+	orders      []scheduler.SavedOrder
 }
 
 // entry is an r line. With offset 0, it is about all recipients of a message that was not
@@ -44,12 +45,15 @@ func newTable(recipients int) *Table {
 // Recipients is how many lines about recipients the table has.
 func (t *Table) Recipients() int { return len(t.entries) }
 
-// Events returns what the file says about rates and threads, as events for the core. They
+// Events returns what the file says about rates, orders and threads, as events for the core. They
 // come before the mail.
 func (t *Table) Events() []scheduler.Event {
 	var events []scheduler.Event
 	for _, r := range t.rates {
 		events = append(events, scheduler.RestoredRate{Rate: r})
+	}
+	for _, o := range t.orders {
+		events = append(events, scheduler.RestoredOrder{Order: o})
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(t.threads), compareNames) {
 		events = append(events, scheduler.Restored{Thread: t.threads[key]})

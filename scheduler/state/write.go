@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -62,6 +63,9 @@ func (w *Writer) Write(s *scheduler.Saved) error {
 	for i := range s.Rates {
 		w.line('b', func(f *fields) { f.rate(&s.Rates[i]) })
 	}
+	for i := range s.Orders {
+		w.order(&s.Orders[i])
+	}
 	for i := range s.Recipients {
 		w.recipient(&s.Recipients[i])
 	}
@@ -84,6 +88,25 @@ func (w *Writer) thread(t *scheduler.SavedThread) {
 			f.shaping(t)
 		}
 	})
+}
+
+// maxOffsets bounds the offsets in a line.
+const maxOffsets = 1000
+
+// order writes a line for each target of an order, or several if it is about many recipients.
+func (w *Writer) order(o *scheduler.SavedOrder) {
+	for _, target := range o.Targets {
+		one := *o
+		one.Targets = []scheduler.Target{target}
+		if o.Only == nil {
+			w.line('o', func(f *fields) { f.order(&one) })
+			continue
+		}
+		for part := range slices.Chunk(o.Only[target.Message], maxOffsets) {
+			one.Only = map[scheduler.MessageID][]int64{target.Message: part}
+			w.line('o', func(f *fields) { f.order(&one) })
+		}
+	}
 }
 
 // number returns the number of a diagnostic, and writes it if it is new; 0: there is none, or

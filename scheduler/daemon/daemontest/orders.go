@@ -109,19 +109,6 @@ func (s *Spool) Resubmit(op uint64, r spool.Resubmission) {
 	s.Answer(answer)
 }
 
-func (s *Spool) SavePendingOrders(orders []spool.PendingOrder) error {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.Pending = orders
-	return nil
-}
-
-func (s *Spool) PendingOrders() ([]spool.PendingOrder, error) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	return s.Pending, nil
-}
-
 func (s *Spool) LoadHolds() ([]spool.HoldRecord, error) { return s.HoldRecords() }
 
 func (s *Spool) HoldRecords() ([]spool.HoldRecord, error) {

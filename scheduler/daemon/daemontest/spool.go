@@ -25,7 +25,6 @@ type Spool struct {
 	Files     map[string]*File // by path, in the queue
 	Held      map[string]*File // by path, in hold/
 	Records   []spool.HoldRecord
-	Pending   []spool.PendingOrder
 	MaxTaking int // the most names that were being loaded at one time
 	Sweeps    int
 	Probes    int
