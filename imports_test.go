@@ -67,7 +67,8 @@ mailq/client:             ctlfile mailq internal/text internal/process
 scheduler/limit:
 scheduler/store:
 scheduler/rule:           ta internal/pattern internal/text scheduler/limit
-scheduler:                ctlfile ta internal/text scheduler/limit scheduler/store scheduler/rule
+scheduler/fair:           scheduler/rule scheduler/store
+scheduler:                ctlfile ta internal/text scheduler/fair scheduler/limit scheduler/store scheduler/rule
 scheduler/config:         ctlfile scheduler/rule ta internal/units internal/pattern internal/redisurl internal/zenv participle
 scheduler/spool:          ctlfile queue internal/postoffice internal/pattern internal/process x/sys
 scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message

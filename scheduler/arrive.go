@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/fair"
 )
 
 // Arrival: a message that was loaded is put into the queue, and its x lines
@@ -119,7 +120,7 @@ func (q *queue) newVertex(m *message, key threadKey) *vertex {
 	} else {
 		x := q.obtainExtras(m)
 		x.vertices = append(x.vertices, ref)
-		v.ordinal = uint16(min(len(x.vertices), maxOrdinal))
+		v.ordinal = uint16(min(len(x.vertices), fair.MaxOrdinal))
 	}
 	t := q.obtainThread(key)
 	v.ref, v.message, v.thread = ref, m.ref, t.ref

@@ -97,12 +97,12 @@ func (s *Scheduler) checkThreadStubs(t *thread) {
 	assert(all == x.all.Len && queued == x.times.Len() && loading == x.loading, "thread %v: %d stubs, kept %d; %d wait, kept %d; %d being read, kept %d",
 		t, all, x.all.Len, queued, x.times.Len(), loading, x.loading)
 	assert(x.queues[0].Len+x.queues[1].Len+queued+being == all, "thread %v: of %d stubs, %d are due and %d wait", t, all, x.queues[0].Len+x.queues[1].Len, queued)
-	assert(t.params.QueueOnly || x.queues[1-t.active].Len == 0, "thread %v keeps stubs for a next run", t)
+	assert(t.params.QueueOnly || x.queues[nextRun].Len == 0, "thread %v keeps stubs for a next run", t)
 	if next := x.times.Next(); next != never {
 		assert(x.wake.isPlanned(), "the stubs of thread %v never wake", t)
 	}
 	free := max(0, t.freeSlots())
-	hungry := t.mayFeed() && t.dueStubs() > 0 && !t.waitsAtSite() && free > t.queue().pickable()+x.loading
+	hungry := t.mayFeed() && t.dueStubs() > 0 && !t.waitsAtSite() && free > t.fair.Pickable()+x.loading
 	assert(x.hungry == hungry, "thread %v is hungry: %v", t, x.hungry)
 }
 
@@ -126,7 +126,7 @@ func (s *Scheduler) checkHungry(r *ring) {
 	room := min(r.sessionsAtHand()-r.expected, links[0].Free(), links[1].Free())
 	loaded := 0 // wants of loaded mail
 	for t := r.members.Head; t != nil; t = r.members.Next(t) {
-		loaded += min(t.wants, t.queue().pickable())
+		loaded += min(t.wants, t.fair.Pickable())
 	}
 	assert(loaded > 0 || room <= r.loading, "ring %q has %d sessions for mail that is not loaded, %d being read", r.key, room, r.loading)
 }

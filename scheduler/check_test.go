@@ -109,7 +109,7 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	settled := m.flags&(moving|removing) == 0 && m.pendingWrites == 0
 	assert(under || !ordered || !settled || !s.allHeld(m), "message %d is all held and not moved", m.id)
 	assert(!under || ordered || !settled, "message %d is under hold/ without an order, and not moved", m.id)
-	s.checkJobs(m)
+	s.checkSessions(m)
 	c.Recipients += int(m.open)
 	c.Vertices += linked
 	if under {
@@ -153,9 +153,6 @@ func (s *Scheduler) checkMail() {
 	for ref := range s.bySender.Each {
 		from := s.senders.At(ref)
 		assert(s.bySender.Find(from.hash) == ref && s.senders.Users(ref) > 0, "sender %q is not found", from.address)
-		if sh := s.shareTable.Get(from.share); sh != nil && sh.serial == from.serial {
-			assert(sh.name == rule.ShareName(sh.kind, from.address) && sh.ring.shares[sh.name] == sh, "mail of %q goes to share %q", from.address, sh.name)
-		}
 	}
 	assert(s.diagnostics.TotalUsers() == diagnostics, "%d diagnostics in use, kept for %d", diagnostics, s.diagnostics.TotalUsers())
 }
@@ -172,10 +169,11 @@ func (s *Scheduler) checkLogs() {
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	id, t := s.messageOf(v).id, s.threadOf(v)
 	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t)
-	queued, watched := v.flow != 0, s.watch.at(v.ref) != noDate
+	queued, watched := v.place.Queued(), s.watch.at(v.ref) != noDate
 	lines := s.linesOf(v)
 	expires, _ := s.expiry(v)
-	assert(queued == (v.state == due), "vertex of %d in state %d, queued %v", id, v.state, queued)
+	waitsForRun := v.state == due && t.params.QueueOnly // it may wait
+	assert(queued == (v.state == due) || waitsForRun, "vertex of %d in state %d, queued %v", id, v.state, queued)
 	assert((lines == 1) == (v.state == fed) && lines <= 1, "vertex of %d in state %d with %d agents", id, v.state, lines)
 	if v.state == waiting {
 		at := s.wakeAt(v)
@@ -270,17 +268,15 @@ func (s *Scheduler) checkThread(t *thread) {
 	assert(!t.isEmpty() || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && (t.shaping.rate.next.isPlanned() || len(t.shaping.effects) > 0), "thread %v is empty and still there", t)
 	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
-	assert(t.params.QueueOnly || t.queues[1-t.active].len() == 0, "thread %v keeps mail for a next run", t)
-	assert(!t.params.QueueOnly || t.running || t.queue().len()+t.dueStubs() == 0, "thread %v has mail in the queue of a run and is not running", t)
 	assert((s.barrier(t) == NoWait && !t.held) == (t.mayFeed() && !s.halted()), "thread %v waits for %q", t, s.barrier(t))
 	if t.mayFeed() {
-		ready := t.queue().pickable() + t.backlog() - t.queue().len()
+		ready := t.fair.Pickable() + t.backlog() - t.fair.Len()
 		assert(t.wants == max(0, min(ready, t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t, t.wants, ready, t.freeSlots())
 	} else {
 		assert(t.wants == 0, "thread %v wants sessions and may not have any", t)
 	}
-	assert(t.queue().len() == 0 || t.open == (t.mayFeed() && t.freeSlots() > 0), "thread %v is open: %v", t, t.open)
-	s.checkQueues(t)
+	assert(t.fair.Len() == 0 || t.fair.IsOpen() == (t.mayFeed() && t.freeSlots() > 0), "thread %v is open: %v", t, t.fair.IsOpen())
+	s.checkQueue(t)
 }
 
 // checkSites: a site counts its threads and their sessions, and no thread waits at a
@@ -356,7 +352,7 @@ func (s *Scheduler) checkGate(t *thread) {
 	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t, x.suspended)
 	assert(ends == x.effectEnd.isPlanned(), "thread %v: effects %v, in the agenda %v", t, ends, x.effectEnd.isPlanned())
 	assert(x.order == s.holdOrders.suspended[t.key], "thread %v has another order", t)
-	waits := x.draws == nil && t.queue().len() > x.tokens && x.tokens < x.rate.Burst || t.isEmpty() && x.rate.Owed(s.both())
+	waits := x.draws == nil && t.fair.Len() > x.tokens && x.tokens < x.rate.Burst || t.isEmpty() && x.rate.Owed(s.both())
 	assert(!waits || x.rate.next.isPlanned(), "thread %v waits for a token and is not in the agenda", t)
 	if w := x.draws; w != nil {
 		assert(w.Left <= 0 || x.rate.next.isPlanned(), "thread %v has drawn tokens and will not give them back", t)
@@ -432,7 +428,6 @@ func (s *Scheduler) checkRing(r *ring) {
 	for t := r.members.Head; t != nil; t = r.members.Next(t) {
 		wants += t.wants
 	}
-	s.checkTurns(r)
 	assert(procs == r.processes.Busy && busy == r.sessions.Busy && coming == r.expected, "ring %q: processes %d, kept %d; sessions %d, kept %d; coming %d, kept %d",
 		r.key, procs, r.processes.Busy, busy, r.sessions.Busy, coming, r.expected)
 	assert(wants == r.wants, "ring %q: wants %d, kept %d", r.key, wants, r.wants)

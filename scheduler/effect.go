@@ -90,9 +90,7 @@ func (q *queue) updateEffects(t *thread) {
 		t.setSessionCap(false)
 		return
 	}
-	if t.params.QueueOnly {
-		q.endRun(t)
-	}
+	t.running = false
 	if x.order == nil { // the event of an order is in the log already
 		q.recordThread(t, "suspended", q.shapingEnd(x))
 	}

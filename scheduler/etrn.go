@@ -24,26 +24,10 @@ func (q *queue) triggered(host string) {
 		if t.params.QueueOnly && !t.running {
 			// What has waited for the next run belongs to this run.
 			t.running = true
-			q.swapQueues(t)
+			q.moveStubs(t, nextRun, thisRun)
 		}
 		q.beginUpdate(t, wakeWaiting)
 	}
-}
-
-// endRun ends the run of a queueonly thread. What was not fed waits for the
-// next run together with what was deferred. The shorter queue is moved to the
-// longer one.
-func (q *queue) endRun(t *thread) {
-	t.running = false
-	if t.dueIn(t.active) > t.dueIn(1-t.active) {
-		q.swapQueues(t)
-	}
-	for _, ref := range q.verticesOf(t.queue()) {
-		v := q.vertices.At(ref)
-		q.dequeueVertex(v)
-		q.enqueueVertex(t, v, true)
-	}
-	q.moveStubs(t, t.active)
 }
 
 // HasMail reports whether there is mail for a host, on any channel, that a
@@ -86,6 +70,8 @@ func (q *queue) updateVertex(v *vertex) {
 		q.considerUnloading(q.messageOf(v))
 	}
 	switch {
+	case v.state == due && t.updates&wakeWaiting != 0 && !v.place.Queued():
+		q.enqueueVertex(t, v)
 	case v.state != waiting:
 	case t.updates&wakeWaiting != 0:
 		v.undoRetryStep()

@@ -20,13 +20,13 @@ func TestPullForwardInSlices(t *testing.T) {
 		q.serve(ta.Deferred)
 	}
 	th := q.s.threads[threadKey{"smtp", q.hosts[0]}]
-	if th.waiting.times.Len() != n || th.queue().len() != 0 {
-		t.Fatalf("%d wait, %d are due", th.waiting.times.Len(), th.queue().len())
+	if th.waiting.times.Len() != n || th.fair.Len() != 0 {
+		t.Fatalf("%d wait, %d are due", th.waiting.times.Len(), th.fair.Len())
 	}
 	q.s.config.Frozen = true
 	q.step(Triggered{Host: q.hosts[0]})
 	for before := 0; ; q.step(Tick{}) {
-		due := th.queue().len()
+		due := th.fair.Len()
 		if due == before || due > before+wakeSlice {
 			t.Fatalf("%d were due, then %d", before, due)
 		}

@@ -63,7 +63,7 @@ func (dv *delivery) hold(m *message, o *HoldOrder) {
 // holdVertex keeps a vertex from being fed, because its message is under hold/ or is to be
 // moved there.
 func (dv *delivery) holdVertex(v *vertex) {
-	dv.dequeueVertex(v)
+	dv.fair.Remove(v.ref)
 	dv.setState(v, held, 0)
 	dv.updateThread(dv.threadOf(v))
 }

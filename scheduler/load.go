@@ -55,7 +55,7 @@ func (q *queue) load(first stubRef, urgent bool) {
 		s := u.stubs.At(n)
 		t := q.stubThread(s)
 		state, at := q.stateOf(n)
-		counts := state == due && s.queueOf() == t.active
+		counts := state == due && s.queueOf() == thisRun
 		l.stubs = append(l.stubs, loadingStub{n, state, at, counts})
 		if counts {
 			t.stubs.loading++
@@ -133,7 +133,7 @@ func (d *dispatch) loadFirst(r *ring, t *thread) {
 
 // firstDue returns the first stub of the message of a thread that is loaded next.
 func (q *queue) firstDue(t *thread) stubRef {
-	return q.unloaded.find(q.unloaded.stubs.At(t.stubs.queues[t.active].Head).id)
+	return q.unloaded.find(q.unloaded.stubs.At(t.stubs.queues[thisRun].Head).id)
 }
 
 // loadAhead has mail of one more thread loaded while all sessions of the ring are at work. Its

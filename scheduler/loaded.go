@@ -172,7 +172,7 @@ func (dv *delivery) nextRunOf(m *message, l *load) map[*vertex]bool {
 	for _, x := range l.stubs {
 		s := dv.unloaded.stubs.At(x.ref)
 		t := dv.stubThread(s)
-		if v := dv.vertexIn(m, s.thread); v != nil && t.running && x.state == due && s.queueOf() != t.active {
+		if v := dv.vertexIn(m, s.thread); v != nil && t.params.QueueOnly && x.state == due && s.flags&stubNextRun != 0 {
 			if next == nil {
 				next = make(map[*vertex]bool)
 			}
@@ -194,8 +194,7 @@ func (dv *delivery) enterQueueAgain(v *vertex, nextRun bool) {
 		t.setSessionCap(false)
 	}
 	if nextRun {
-		dv.dequeueVertex(v)
-		dv.enqueueVertex(t, v, true)
+		dv.fair.Remove(v.ref)
 	}
 }
 

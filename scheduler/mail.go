@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/fair"
 	"zsched/scheduler/store"
 )
 
@@ -34,11 +35,8 @@ type mail struct {
 	savedOrders    map[MessageID][]SavedOrder // on mail that is not loaded yet
 	holdOrders     holdOrders
 	loaded         int64 // last message.sequence that was given
-	flows          store.Slab[flowRef, flow]
 
-	flowPlace func(flowRef) *int32 // where a flow keeps its place in a heap of its share
-
-	// Where a vertex keeps its place in the heaps and the list of its thread.
+	// Where a vertex keeps its place in a heap and the list of its thread.
 	heapIndex   func(vertexRef) *int32
 	threadLinks func(vertexRef) *store.Links[vertexRef]
 
@@ -49,7 +47,7 @@ type mail struct {
 
 type (
 	messageRef    uint32
-	vertexRef     uint32
+	vertexRef     = fair.Vertex
 	recipientsRef uint32
 	senderRef     uint32
 	diagnosticRef uint32
@@ -182,10 +180,6 @@ func isPathOf(path string, id MessageID, levels int) bool {
 type sender struct {
 	origin
 	hash uint64 // of origin; 0: it is not in bySender
-	// share is the one that its mail was last put into, as long as that share has
-	// this serial (obtainShare).
-	share  shareRef
-	serial uint64
 }
 
 type origin struct {

@@ -1,6 +1,9 @@
 package scheduler
 
-import "zsched/scheduler/store"
+import (
+	"zsched/scheduler/fair"
+	"zsched/scheduler/store"
+)
 
 // Messages, vertices and recipients, with their states.
 
@@ -27,8 +30,8 @@ type extras struct {
 	path     string      // if id and levels do not give it
 	vertices []vertexRef // after the first
 	sets     []*exclusiveSet
-	jobs     []*job // one for each ring with several vertices
-	sessions int32  // how many sessions work on the message
+	jobs     fair.Jobs
+	sessions int32 // how many sessions work on the message
 }
 
 // messageFlags has in its two highest bits the hash levels of the path, if the path has the
@@ -80,12 +83,11 @@ type vertex struct {
 	fedAt                  second  // the last time; 0: never
 	count                  int32   // recipients, those done included
 	open                   int32   // recipients that are not done
-	heapIndex              int32   // in a heap of its flow if it is due, in thread.waiting if it waits
-	flow                   flowRef
-	// ordinal is its place among the vertices of the message, up to maxOrdinal.
+	// place is where it is if it is due and does not wait for the next run. Its index is
+	// in thread.waiting if it waits.
+	place fair.Place
+	// ordinal is its place among the vertices of the message, up to fair.MaxOrdinal.
 	ordinal uint16
-	queue   uint8 // index in thread.queues of the one it is or was in
-	aside   bool  // in flowExtras.limited
 	state   vertexState
 	retry   uint8 // index in Retries of the next step
 	crashes uint8 // agents in a row that died on it
@@ -273,7 +275,7 @@ func (q *queue) removeVertex(v *vertex) {
 // detachVertex takes a vertex out of everything that is planned for it and of its thread.
 func (q *queue) detachVertex(v *vertex) {
 	t := q.threadOf(v)
-	q.dequeueVertex(v)
+	q.fair.Remove(v.ref)
 	q.forgetVertex(v)
 	delete(q.orders, v.ref)
 	if p := q.delayPlans[v.ref]; p != nil {

@@ -1,10 +1,6 @@
 package scheduler
 
-import (
-	"slices"
-
-	"zsched/scheduler/limit"
-)
+import "zsched/scheduler/limit"
 
 // Sessions of one message (msgsessions, msgscale): a message for many
 // destinations leaves sessions for others.
@@ -15,14 +11,14 @@ import (
 // session, one that stays on its thread.
 
 // maySpread reports whether the message of a vertex may take a new session.
-func (d *dispatch) maySpread(v *vertex, r *ring) bool { return d.messageRoom(v, r) > 0 }
+func (d *dispatch) maySpread(v vertexRef, r *ring) bool { return d.messageRoom(v, r) > 0 }
 
 // mayUseMore reports whether the message of a vertex may take more sessions than
 // the starting agents of the ring will bring.
-func (d *dispatch) mayUseMore(v *vertex, r *ring) bool { return d.messageRoom(v, r) > r.expected }
+func (d *dispatch) mayUseMore(v vertexRef, r *ring) bool { return d.messageRoom(v, r) > r.expected }
 
-func (d *dispatch) messageRoom(v *vertex, r *ring) int {
-	m := d.messageOf(v)
+func (d *dispatch) messageRoom(v vertexRef, r *ring) int {
+	m := d.messageOf(d.vertices.At(v))
 	if !d.isMulti(m) {
 		return limit.Unlimited
 	}
@@ -64,59 +60,22 @@ func (d *dispatch) freeSessions(r *ring) int {
 	return max(0, free)
 }
 
-// setAside hides a vertex from picks, because its message may not take a new
-// session.
-func (d *dispatch) setAside(v *vertex) {
-	f, key := d.flows.At(v.flow), d.keyOf(v)
-	f.remove(v.ref)
-	d.relink(f)
-	d.obtainFlowExtras(f).limited.Put(key, v.ref)
-	v.aside = true
-	t := f.thread
-	t.queues[v.queue].limited++
-	j := d.jobOf(v)
-	if len(j.aside) == 0 {
-		j.ring.limited = append(j.ring.limited, j)
-	}
-	j.aside = append(j.aside, v.ref)
-	d.updateThread(t)
-}
-
 // releaseAside lets picks find vertices again whose messages may take new
 // sessions: as many as there may be new sessions, not counting vertices whose
 // thread is closed.
 func (d *dispatch) releaseAside(r *ring) {
-	for _, j := range slices.Clone(r.limited) {
-		m := d.messages.At(j.message)
-		for n := d.messageLink(m, r).Room(); n > 0 && len(j.aside) > 0; {
-			v := d.vertices.At(j.aside[0])
-			j.aside = j.aside[1:]
-			if v.message != j.message || !v.aside || d.jobOf(v) != j {
-				continue
+	for _, j := range r.fair.Aside() {
+		for n := d.messageLink(d.messages.At(messageRef(j.Message)), r).Room(); n > 0; {
+			ref := j.Release()
+			if ref == 0 {
+				break
 			}
-			f, key := d.flows.At(v.flow), d.keyOf(v)
-			f.extras.limited.Remove(v.ref)
-			d.put(f, key, v.ref)
-			v.aside = false
-			t := f.thread
-			t.queues[v.queue].limited--
-			d.relink(f)
+			t := d.threadOf(d.vertices.At(ref))
 			d.updateThread(t)
-			if t.open {
+			if t.fair.IsOpen() {
 				n--
 			}
 		}
-		if len(j.aside) == 0 {
-			j.dropAside()
-		}
-	}
-}
-
-// dropAside forgets which vertices were set aside.
-func (j *job) dropAside() {
-	j.aside = nil
-	if i := slices.Index(j.ring.limited, j); i >= 0 {
-		j.ring.limited = slices.Delete(j.ring.limited, i, i+1)
 	}
 }
 
@@ -127,12 +86,7 @@ func (q *queue) countMessageSession(m *message, n int32) {
 	}
 	x := q.extrasOf(m)
 	x.sessions += n
-	if n > 0 {
-		return
-	}
-	for _, j := range x.jobs {
-		if len(j.aside) > 0 {
-			q.markDirty(j.ring)
-		}
+	if n < 0 {
+		x.jobs.WakeAside()
 	}
 }

@@ -245,9 +245,8 @@ func (dv *delivery) retryNow(v *vertex) {
 		dv.makeDue(v)
 		return
 	}
-	if v.queue != t.active {
-		dv.dequeueVertex(v)
-		dv.enqueueVertex(t, v, false)
+	if !v.place.Queued() {
+		dv.enqueueVertex(t, v)
 	}
 	dv.updateThread(t)
 }

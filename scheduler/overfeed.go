@@ -1,5 +1,7 @@
 package scheduler
 
+import "zsched/scheduler/fair"
+
 // Overfeed, and how long a session stays with its thread. Overfeeding gives an
 // agent with one session more job lines before it has answered the line that it
 // is working on.
@@ -10,9 +12,9 @@ package scheduler
 func (d *dispatch) overfeed(a *agent) {
 	t := a.thread
 	for len(a.lines) > 0 && t.ring == a.ring && !d.halted() && t.mayFeed() &&
-		t.queue().len() > 0 && d.lineRoom(a, t) > 0 && d.mayAddSessions(t, 0) {
-		d.setOpen(t, true)
-		p, ok := d.stayingPick(t)
+		t.fair.Len() > 0 && d.lineRoom(a, t) > 0 && d.mayAddSessions(t, 0) {
+		t.fair.SetOpen(true)
+		p, ok := t.fair.Stay()
 		if !ok {
 			break
 		}
@@ -42,7 +44,7 @@ func (d *dispatch) lineRoom(a *agent, t *thread) int {
 	}
 	window := t.params.Overfeed + 1
 	if sessions := t.sessionLimit(); sessions > 1 {
-		window = min(window, (t.queue().len()+len(a.lines)+sessions-1)/sessions)
+		window = min(window, (t.fair.Len()+len(a.lines)+sessions-1)/sessions)
 	}
 	room := window - len(a.lines)
 	if d.contended(a.ring, t) {
@@ -60,11 +62,11 @@ func (d *dispatch) contended(r *ring, t *thread) bool {
 // stay returns the pick with which a session that has become free continues on
 // its thread, whose connection may still be open. It reports whether the session
 // may stay.
-func (d *dispatch) stay(a *agent, t *thread) (pick, bool) {
-	if d.halted() || t.ring != a.ring || !t.mayFeed() || t.queue().len() == 0 || !d.mayAddSessions(t, 1) ||
+func (d *dispatch) stay(a *agent, t *thread) (fair.Pick, bool) {
+	if d.halted() || t.ring != a.ring || !t.mayFeed() || t.fair.Len() == 0 || !d.mayAddSessions(t, 1) ||
 		a.picks >= t.params.Quantum && (d.othersWait(a.ring.channel) || t.siteContended()) {
-		return pick{}, false
+		return fair.Pick{}, false
 	}
-	d.setOpen(t, true)
-	return d.stayingPick(t)
+	t.fair.SetOpen(true)
+	return t.fair.Stay()
 }

@@ -1,21 +1,12 @@
 package scheduler
 
 import (
+	"zsched/scheduler/fair"
 	"zsched/scheduler/limit"
 	"zsched/ta"
 )
 
 // Picks: which vertex of a ring is fed next, and to which agent.
-
-// pick is a vertex chosen for a session.
-type pick struct {
-	vertex *vertex
-	// preempted is the job that the vertex's job preempts; nil: none. need is
-	// how many slots that takes.
-	preempted *job
-	need      int
-	staying   bool // the session stays on its thread
-}
 
 // markDirty makes sure that the ring is dispatched before the Step ends.
 func (q *queue) markDirty(r *ring) {
@@ -55,7 +46,7 @@ func (d *dispatch) halted() bool { return d.stop.begun || d.spoolDown || d.confi
 // Then it sends #idle to agents without work, and lets rings that wait at a
 // limit have the sessions and processes that this ring does not use.
 func (d *dispatch) dispatchRing(r *ring) {
-	if len(r.limited) > 0 {
+	if r.fair.HasAside() {
 		d.releaseAside(r)
 	}
 	for !d.halted() {
@@ -81,10 +72,10 @@ func (d *dispatch) dispatchRing(r *ring) {
 		if !ok {
 			break
 		}
-		t := d.threadOf(p.vertex)
+		t := d.threadOf(d.vertices.At(p.Vertex))
 		a := r.sessionFor(t)
 		if a == nil {
-			if d.mayUseMore(p.vertex, r) {
+			if d.mayUseMore(p.Vertex, r) {
 				d.startFor(r, t)
 			}
 			break
@@ -98,58 +89,31 @@ func (d *dispatch) dispatchRing(r *ring) {
 	d.evictIdle(r.channel)
 }
 
-// nextPick returns the next vertex for a new session. In the share whose turn it
-// is, that is the first vertex of the job list, or one of a job that preempts
-// its job. There is none if no message that wants a session may take another.
-func (d *dispatch) nextPick(r *ring) (pick, bool) {
+// nextPick returns the next vertex for a new session. There is none if no message that wants a
+// session may take another.
+func (d *dispatch) nextPick(r *ring) (fair.Pick, bool) {
 	for {
-		f := r.turn()
-		if f == nil {
-			return pick{}, false
+		ref := r.fair.Next()
+		if ref == 0 {
+			return fair.Pick{}, false
 		}
-		v := d.vertices.At(f.vertex)
-		if d.siteLink(f.thread).Free() <= 0 {
-			d.waitAtSite(f.thread)
+		t := d.threadOf(d.vertices.At(ref))
+		switch {
+		case d.siteLink(t).Free() <= 0:
+			d.waitAtSite(t)
+			continue
+		case !d.maySpread(ref, r):
+			r.fair.SetAside(ref)
+			d.updateThread(t)
 			continue
 		}
-		if d.maySpread(v, r) {
-			p := d.preempt(pick{vertex: v})
-			if t := d.threadOf(p.vertex); p.preempted != nil && d.siteLink(t).Free() <= 0 {
-				d.waitAtSite(t)
-				continue
-			}
-			return p, true
+		p := r.fair.Preempt(ref, func(v vertexRef) bool { return d.maySpread(v, r) })
+		if t := d.threadOf(d.vertices.At(p.Vertex)); p.Preempts() && d.siteLink(t).Free() <= 0 {
+			d.waitAtSite(t)
+			continue
 		}
-		d.setAside(v)
+		return p, true
 	}
-}
-
-// stayingPick returns the next vertex for a session that stays on its thread:
-// the thread's first in the share whose turn it is. There is none if that share
-// has none in the thread, or if its threads take turns and this one has used up
-// its quantum. If no vertex of the ring can use a new session, any vertex of the
-// thread can ride.
-func (d *dispatch) stayingPick(t *thread) (pick, bool) {
-	next := t.ring.turn()
-	if next == nil {
-		return pick{vertex: d.vertices.At(d.firstOf(t.queue())), staying: true}, true
-	}
-	s := next.share
-	f := d.flowOf(t, t.active, s)
-	if f == nil {
-		return pick{}, false
-	}
-	v, _ := f.first()
-	if v == 0 {
-		return pick{}, false
-	}
-	if !f.hasQuantum() {
-		if s.firstOpen() != nil {
-			return pick{}, false
-		}
-		s.newRound()
-	}
-	return pick{vertex: d.vertices.At(v), staying: true}, true
 }
 
 // sessionFor finds a free session for the thread. It tries the agent that served
@@ -169,8 +133,8 @@ func (r *ring) sessionFor(t *thread) *agent {
 }
 
 // serve gives the agent a session on the thread of the pick and feeds it.
-func (d *dispatch) serve(a *agent, p pick) {
-	t := d.threadOf(p.vertex)
+func (d *dispatch) serve(a *agent, p fair.Pick) {
+	t := d.threadOf(d.vertices.At(p.Vertex))
 	if a.state == idle {
 		d.takeIdle(a)
 		a.ring.free = append(a.ring.free, a)
@@ -179,7 +143,7 @@ func (d *dispatch) serve(a *agent, p pick) {
 	if a.freeSessions == 0 {
 		a.ring.removeFree(a)
 	}
-	if !p.staying && (a.thread != t || a.picks >= t.params.Quantum) {
+	if !p.Staying && (a.thread != t || a.picks >= t.params.Quantum) {
 		a.picks = 0
 	}
 	a.thread, t.lastAgent = t, a
@@ -200,17 +164,10 @@ func (d *dispatch) serve(a *agent, p pick) {
 }
 
 // feed gives the agent the vertex of the pick as a job line.
-func (d *dispatch) feed(a *agent, p pick) {
-	if p.preempted != nil && !d.overtake(p) {
-		p.vertex = d.vertices.At(p.preempted.share.next().vertex)
-	}
-	v := p.vertex
+func (d *dispatch) feed(a *agent, p fair.Pick) {
+	v := d.vertices.At(p.Vertex)
 	t, m := d.threadOf(v), d.messageOf(v)
-	d.flows.At(v.flow).charge()
-	if j := d.jobOf(v); j != nil {
-		j.countSlots(p.staying)
-	}
-	d.dequeueVertex(v)
+	t.memberOf.fair.Take(p)
 	d.setState(v, fed, 0)
 	v.destinationFailed, v.unanswered = false, false
 	v.fedAt, v.agent = d.date.second(), a.id

@@ -38,7 +38,9 @@ func (s *Scheduler) reload(config *rule.Config) {
 		t.running = t.running && t.params.QueueOnly
 		if !sameAgenda(before, t.params) {
 			s.requeueThread(t)
-			s.requeueStubs(t)
+			if !t.params.QueueOnly {
+				s.moveStubs(t, nextRun, thisRun)
+			}
 			s.replanStubs(t)
 		}
 		if !slices.Equal(before.ReportTimes, t.params.ReportTimes) {
@@ -60,7 +62,7 @@ func (s *Scheduler) reload(config *rule.Config) {
 		rings = append(rings, r)
 	}
 	for _, r := range rings {
-		s.reweigh(r)
+		r.fair.Reweigh()
 		s.retireRing(r)
 		s.markDirty(r)
 	}
@@ -109,9 +111,10 @@ func (s *Scheduler) requeueThread(t *thread) {
 		v := s.vertices.At(ref)
 		switch v.state {
 		case due:
-			nextRun := v.queue != t.active && t.params.QueueOnly
-			s.dequeueVertex(v)
-			s.enqueueVertex(t, v, nextRun)
+			if v.place.Queued() || !t.params.QueueOnly {
+				s.fair.Remove(v.ref)
+				s.enqueueVertex(t, v)
+			}
 			s.planWake(v)
 		case waiting, blocked:
 			s.planWake(v)

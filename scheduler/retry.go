@@ -60,9 +60,7 @@ func (t *thread) undoRetryStep() {
 // arrives meanwhile waits too. The suspension lasts until its time even if the
 // thread becomes empty.
 func (q *queue) suspend(t *thread, till instant) {
-	if t.params.QueueOnly {
-		q.endRun(t)
-	}
+	t.running = false
 	t.suspendedUntil = till
 	t.suspensions++
 	if t.shaping != nil {
@@ -134,11 +132,9 @@ func (dv *delivery) postpone(v *vertex, till instant) {
 		dv.setState(v, blocked, 0)
 		dv.planWake(v)
 	case dv.threadOf(v).params.QueueOnly:
-		t := dv.threadOf(v)
 		dv.setState(v, due, 0)
-		dv.enqueueVertex(t, v, true)
 		dv.planWake(v)
-		dv.updateThread(t)
+		dv.updateThread(dv.threadOf(v))
 	default:
 		dv.planWake(v)
 	}
@@ -165,7 +161,7 @@ func (dv *delivery) wakeVertex(v *vertex) {
 // blockVertex blocks a vertex, none of whose recipients can be fed now.
 func (q *queue) blockVertex(v *vertex) {
 	t := q.threadOf(v)
-	q.dequeueVertex(v)
+	q.fair.Remove(v.ref)
 	q.setState(v, blocked, 0)
 	q.planWake(v)
 	q.updateThread(t)

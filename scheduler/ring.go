@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"zsched/scheduler/fair"
 	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 	"zsched/scheduler/store"
@@ -40,14 +41,7 @@ type ring struct {
 	example threadKey // of a thread that is or was a member
 	wants   int       // sum of thread.wants
 
-	shares     map[string]*share           // by name; those with due mail, and debtors
-	turns      store.Heap[instant, *share] // those that take turns now
-	lastTurn   instant                     // last share.turnKey that was given, without oldShares
-	shareTable *store.Slab[shareRef, share]
-	flows      *store.Slab[flowRef, flow]
-	flowPlace  func(flowRef) *int32 // flow.heapIndex
-	debtors    []*share             // in debt, some of them without mail
-	limited    []*job               // with vertices that are set aside
+	fair *fair.Ring // what is due
 
 	processes limit.Limit[*ring] // agents, idle ones included; nobody waits
 	sessions  limit.Limit[*ring] // nobody waits
@@ -107,7 +101,7 @@ func (q *queue) obtainRing(key threadKey) (*ring, *rule.Params) {
 			example: key,
 		}
 		r.place.Who = r
-		r.turns.Index, r.shareTable, r.flows, r.flowPlace = turnIndexOf, &q.shareTable, &q.flows, q.flowPlace
+		r.fair = q.fair.NewRing(params, func() { q.markDirty(r) })
 		r.members.Of = memberLinksOf
 		r.backoff.due = func(s *Scheduler) { s.markDirty(r) }
 		r.hungry.Of = hungryLinksOf
@@ -119,7 +113,7 @@ func (q *queue) obtainRing(key threadKey) (*ring, *rule.Params) {
 	if r.params == nil || !slices.Equal(r.clauses, clauses) {
 		r.clauses = clauses
 		r.clause = clauseKey(clauses)
-		r.params = params
+		r.params, r.fair.Params = params, params
 		r.withHost = rule.NamesHost(params.Command)
 		q.setChannelRate(r)
 	}

@@ -52,8 +52,8 @@
 //	window, dead destinations          window.go
 //	rings                              ring.go
 //	what is fed next, overfeed         pick.go overfeed.go
-//	share, PARAMshares, quantum        share.go flow.go
-//	jobs, ageorder, preemption         job.go preempt.go
+//	share, PARAMshares, quantum        package fair; fair.go
+//	jobs, ageorder, preemption         package fair
 //	msgsessions, msgscale              msgsessions.go
 //	all limits, maxta maxchannel ...   limits.go, package limit
 //	rate, channelrate                  rate.go gate.go
@@ -88,6 +88,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"zsched/scheduler/fair"
 	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 	"zsched/scheduler/store"
@@ -153,8 +154,7 @@ type queue struct {
 	unsaid     []*clusterShare // whose demand may have changed
 	saidHalted bool            // dispatch.halted when the demand was said last
 
-	shareTable store.Slab[shareRef, share]
-	lastShare  uint64 // last share.serial that was given
+	fair *fair.Queue // what is due, but for what waits for the next run of a queueonly thread
 
 	channels     map[string]*channel
 	channelOrder []*channel // in the order in which they were made; none is dropped
@@ -177,7 +177,7 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.watch.first = noLook
 	s.noticePlans, s.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
 	s.orders, s.savedOrders = make(map[vertexRef]*order), make(map[MessageID][]SavedOrder)
-	s.heapIndex = func(v vertexRef) *int32 { return &s.vertices.At(v).heapIndex }
+	s.heapIndex = func(v vertexRef) *int32 { return &s.vertices.At(v).place.Index }
 	s.threadLinks = func(v vertexRef) *store.Links[vertexRef] { return &s.vertices.At(v).Links }
 	s.timers.Index = func(t *timer) *int32 { return &t.index }
 	s.dates.Index = s.timers.Index
@@ -189,9 +189,8 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.orphans.members.Of = memberLinksOf
 	s.orphans.hungry.Of = hungryLinksOf
 	s.unloaded.init()
-	s.orphans.turns.Index = turnIndexOf
-	s.flowPlace = func(n flowRef) *int32 { return &s.flows.At(n).heapIndex }
-	s.orphans.shareTable, s.orphans.flows, s.orphans.flowPlace = &s.shareTable, &s.flows, s.flowPlace
+	s.fair = fair.New(fairMail{&s.queue})
+	s.orphans.fair = s.fair.NewRing(&rule.Params{Quantum: 1}, func() {}) // nothing is fed there
 	s.store.pending = make(map[Op]*pending)
 	s.store.retry.due = (*Scheduler).retryWrites
 	s.stop.deadline.due = (*Scheduler).stopDeadline

@@ -115,7 +115,7 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	v := &ThreadView{
 		Channel: t.key.channel, Host: t.key.host,
 		Vertices: t.vertices.Len + t.notLoaded(), NotLoaded: t.notLoaded(), Recipients: t.recipients, Attempts: t.attempts,
-		Shares: t.queue().flows.len(),
+		Shares: t.fair.Shares(),
 		Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
 		InitialWindow: min(t.params.InitialConcurrency, max(1, t.params.MaxThr)), Sessions: t.busy, Held: t.held,
 		Feedback: FeedbackView{
@@ -244,13 +244,10 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 		if view.Wait == WaitRule {
 			view.Rule = t.shaping.suspendingRule()
 		}
-		if v.aside && view.Wait == WaitAgent {
+		if s.fair.IsAside(v.ref) && view.Wait == WaitAgent {
 			view.Wait = WaitMessage
 		}
-		if v.queue == t.active && v.flow != 0 {
-			first, _ := s.flows.At(v.flow).first()
-			view.Next = first == v.ref
-		}
+		view.Next = s.fair.IsFirst(v.ref)
 	case fed:
 		if a := s.agents[v.agent]; a != nil {
 			view.PID = a.pid

@@ -41,7 +41,7 @@ const (
 	stubTried       // each recipient had an attempt since the process was started
 	stubMustAttempt // it was held, and must have an attempt before it can expire
 	stubWantsDelays // the sender wants to be told of delays
-	stubSecondQueue // it is in the second queue of its thread, if it is due
+	stubNextRun     // it waits for the next run of a queueonly thread, if it is due
 )
 
 // unloaded has all mail that is not loaded.
@@ -76,7 +76,7 @@ type stubPlan struct {
 // threadStubs is the stubs of a thread.
 type threadStubs struct {
 	all    store.List[stubRef]
-	queues [2]store.List[stubRef]       // due ones, for each queue of the thread
+	queues [2]store.List[stubRef]       // due ones, by thisRun and nextRun
 	times  store.Heap[instant, stubRef] // waiting ones by the end of their wait, and blocked ones (never)
 	wake   timer                        // at the first of times
 	// loading is how many of those that are due are being read.
@@ -169,7 +169,7 @@ func (t *thread) dueStubs() int {
 	if t.stubs == nil {
 		return 0
 	}
-	return t.stubs.queues[t.active].Len
+	return t.stubs.queues[thisRun].Len
 }
 
 // addStub puts the stub of a vertex into its thread.
@@ -185,7 +185,11 @@ func (q *queue) addStub(m *message, v *vertex, s *stub, n stubRef) {
 	q.countStub(t, v.state, 1)
 	switch v.state {
 	case due:
-		q.queueStub(t, n, v.queue)
+		queue := thisRun
+		if !v.place.Queued() {
+			queue = nextRun
+		}
+		q.queueStub(t, n, queue)
 	case waiting:
 		x.times.Put(q.wakeAt(v), n)
 	default:
@@ -202,22 +206,29 @@ func (q *queue) countStub(t *thread, state vertexState, n int32) {
 	q.states[state] += int(n)
 }
 
+// The queues of due stubs. The second has those that wait for the next run of a queueonly
+// thread.
+const (
+	thisRun = iota
+	nextRun
+)
+
 // queueStub puts a stub that is due into one of the two queues of its thread.
-func (q *queue) queueStub(t *thread, n stubRef, queue uint8) {
+func (q *queue) queueStub(t *thread, n stubRef, queue int) {
 	s := q.unloaded.stubs.At(n)
-	s.flags &^= stubSecondQueue
-	if queue == 1 {
-		s.flags |= stubSecondQueue
+	s.flags &^= stubNextRun
+	if queue == nextRun {
+		s.flags |= stubNextRun
 	}
 	t.stubs.queues[queue].Append(n)
 }
 
 // queueOf returns the queue that a due stub is in.
-func (s *stub) queueOf() uint8 {
-	if s.flags&stubSecondQueue != 0 {
-		return 1
+func (s *stub) queueOf() int {
+	if s.flags&stubNextRun != 0 {
+		return nextRun
 	}
-	return 0
+	return thisRun
 }
 
 // stateOf returns the state of a stub, and the end of its wait.
@@ -241,9 +252,9 @@ func (q *queue) makeStubDue(t *thread, n stubRef) {
 	t.stubs.times.Remove(n)
 	q.countStub(t, waiting, -1)
 	q.countStub(t, due, 1)
-	queue := t.active
+	queue := thisRun
 	if t.params.QueueOnly && !t.running {
-		queue = 1 - queue
+		queue = nextRun
 	}
 	q.queueStub(t, n, queue)
 	q.planLook(n)
@@ -323,7 +334,7 @@ func (q *queue) updateStubs(t *thread, free int) int {
 	if t.window.Dead {
 		ahead = 1
 	}
-	if filling := mayLoad && t.queue().len()+x.loading < ahead; filling != x.filling {
+	if filling := mayLoad && t.fair.Len()+x.loading < ahead; filling != x.filling {
 		x.filling = filling
 		if filling {
 			q.unloaded.filling.Append(t)

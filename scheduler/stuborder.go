@@ -31,37 +31,27 @@ func (q *queue) updateStubsInBulk(t *thread, e bulkUpdate) {
 	t.stubs.times.Rekey(wake)
 	for _, l := range q.unloaded.loading {
 		for i := range l.stubs {
-			if x := &l.stubs[i]; x.state == waiting && q.unloaded.stubs.At(x.ref).thread == t.ref {
+			x := &l.stubs[i]
+			switch s := q.unloaded.stubs.At(x.ref); {
+			case s.thread != t.ref:
+			case x.state == waiting:
 				x.wakeAt = wake(x.ref, x.wakeAt)
+			case e&wakeWaiting != 0:
+				s.flags &^= stubNextRun
 			}
 		}
 	}
 }
 
-// requeueStubs puts the due stubs of a thread into the queue that its new parameters call for:
-// only a queueonly thread has mail that waits for the next run, and all of it while it is not
-// running.
-func (q *queue) requeueStubs(t *thread) {
-	if t.stubs == nil {
-		return
-	}
-	switch {
-	case !t.params.QueueOnly:
-		q.moveStubs(t, 1-t.active)
-	case !t.running:
-		q.moveStubs(t, t.active)
-	}
-}
-
 // moveStubs moves the due stubs in one queue of a thread to the other one.
-func (q *queue) moveStubs(t *thread, from uint8) {
+func (q *queue) moveStubs(t *thread, from, to int) {
 	if t.stubs == nil {
 		return
 	}
 	for l := &t.stubs.queues[from]; l.Len > 0; {
 		n := l.Head
 		l.Remove(n)
-		q.queueStub(t, n, 1-from)
+		q.queueStub(t, n, to)
 	}
 }
 
@@ -131,9 +121,9 @@ func (dv *delivery) retryStub(n stubRef) {
 	} else if s.index != 0 {
 		s.undoRetryStep()
 		dv.makeStubDue(t, n)
-	} else if queue := s.queueOf(); queue != t.active {
-		t.stubs.queues[queue].Remove(n)
-		dv.queueStub(t, n, t.active)
+	} else if s.flags&stubNextRun != 0 {
+		t.stubs.queues[nextRun].Remove(n)
+		dv.queueStub(t, n, thisRun)
 	}
 	dv.updateThread(t)
 }

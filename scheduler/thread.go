@@ -5,13 +5,13 @@ import (
 	"maps"
 	"slices"
 
+	"zsched/scheduler/fair"
 	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 	"zsched/scheduler/store"
 )
 
-// Threads: the mail for one channel and host. The window is in window.go, the
-// queue in flow.go.
+// Threads: the mail for one channel and host. The window is in window.go.
 
 // threadKey names a thread.
 type threadKey struct{ channel, host string }
@@ -41,12 +41,9 @@ type threadKey struct{ channel, host string }
 // bytes). A thread has 512 bytes; with one more, the allocator gives it 576.
 type thread struct {
 	// What it is, and whether it may be fed.
-	ref     threadRef
-	held    bool // not fed and not expired
-	updates bulkUpdate
-	active  uint8 // index in queues
-	// open says that it may take another session.
-	open           bool
+	ref            threadRef
+	held           bool // not fed and not expired
+	updates        bulkUpdate
 	params         *rule.Params
 	ring           *ring // nil: no clause gives it a command
 	memberOf       *ring // ring, or queue.orphans
@@ -65,16 +62,13 @@ type thread struct {
 	retry       uint8        // index in Retries of the next suspension
 	inRetryStep bool         // the suspension is a step of retries, not a retryat
 
-	// Its mail. queues hold the due vertices. queues[active] has those that may be fed;
-	// the other has those for the next run of a queueonly thread.
-	// Invariant: only a queueonly thread has vertices for a next run. All of
-	// its due vertices are there while it is not running.
+	// Its mail. fair has the due vertices, but for those that wait for the next run of a
+	// queueonly thread.
 	vertices   store.List[vertexRef] // that are loaded, in the order in which they joined
 	states     [vertexStates]int32   // vertices by state
 	recipients int                   // not done, loaded or not
 
-	parked []*flow // that picks do not find until the thread opens
-	queues [2]dueQueue
+	fair fair.Thread
 	// agents has one entry for each session, and the agents that were started
 	// for the thread and have not said #hungry yet.
 	agents []*agent
@@ -140,22 +134,10 @@ func (q *queue) obtainThread(key threadKey) *thread {
 // backlog is how many vertices may be fed now, loaded or not.
 func (t *thread) backlog() int {
 	if t.stubs == nil {
-		return t.queue().len()
+		return t.fair.Len()
 	}
-	return t.queue().len() + t.dueStubs() + t.stubs.loading
+	return t.fair.Len() + t.dueStubs() + t.stubs.loading
 }
-
-// dueIn is how many vertices are due in one of the two queues, loaded or not.
-func (t *thread) dueIn(queue uint8) int {
-	n := t.queues[queue].len()
-	if t.stubs != nil {
-		n += t.stubs.queues[queue].Len
-	}
-	return n
-}
-
-// queue has the vertices that may be fed now.
-func (t *thread) queue() *dueQueue { return &t.queues[t.active] }
 
 // assignRing finds the clauses and the ring of the thread under the current
 // configuration.
@@ -178,7 +160,7 @@ func (q *queue) assignRing(t *thread) {
 	if t.memberOf != nil && r == t.ring {
 		return
 	}
-	dueNow := q.emptyQueues(t)
+	queued := q.emptyQueue(t)
 	from, to := t.memberOf, &q.orphans
 	if r != nil {
 		to = r
@@ -188,6 +170,7 @@ func (q *queue) assignRing(t *thread) {
 	}
 	q.detachThread(t)
 	t.ring, t.memberOf = r, to
+	t.fair.SetRing(to.fair)
 	q.threadSequence++
 	t.sequence = q.threadSequence
 	t.memberOf.members.Append(t)
@@ -195,8 +178,8 @@ func (q *queue) assignRing(t *thread) {
 	if t.stubs != nil {
 		t.memberOf.loading += t.stubs.loading
 	}
-	for _, v := range dueNow {
-		q.enqueueVertex(t, v, v.queue != t.active)
+	for _, v := range queued {
+		q.enqueueVertex(t, v)
 	}
 }
 
@@ -209,16 +192,15 @@ func (q *queue) eachLoaded(t *thread, f func(*vertex)) {
 	}
 }
 
-// emptyQueues takes all due vertices out of the queues, and returns them.
-func (q *queue) emptyQueues(t *thread) []*vertex {
+// emptyQueue takes all vertices out of the queue, and returns them.
+func (q *queue) emptyQueue(t *thread) []*vertex {
 	var out []*vertex
 	q.eachLoaded(t, func(v *vertex) {
-		if v.state == due {
-			q.dequeueVertex(v)
+		if v.place.Queued() {
+			q.fair.Remove(v.ref)
 			out = append(out, v)
 		}
 	})
-	q.unpark(t)
 	return out
 }
 
@@ -242,7 +224,7 @@ func (q *queue) detachThread(t *thread) {
 		return
 	}
 	r.wants -= t.wants
-	t.wants, t.open = 0, false
+	t.wants = 0
 	q.dropRingWhenEmpty(r)
 }
 
@@ -280,7 +262,7 @@ func (q *queue) makeDue(v *vertex) {
 	t := q.threadOf(v)
 	t.setSessionCap(v.state == 0)
 	q.setState(v, due, 0)
-	q.enqueueVertex(t, v, false)
+	q.enqueueVertex(t, v)
 	q.planWake(v)
 	q.updateThread(t)
 }
@@ -308,12 +290,12 @@ func (q *queue) updateThread(t *thread) {
 	if t.mayFeed() {
 		free = max(0, t.freeSlots())
 	}
-	ready := t.queue().pickable()
+	ready := t.fair.Pickable()
 	if t.stubs != nil {
 		ready += q.updateStubs(t, free-ready)
 	}
 	wants := min(ready, free)
-	q.setOpen(t, free > 0)
+	t.fair.SetOpen(free > 0)
 	r := t.ring
 	if r == nil {
 		return
@@ -337,8 +319,8 @@ func (q *queue) dropThread(t *thread) {
 	for _, a := range t.agents {
 		a.startedFor = nil
 	}
-	q.unpark(t)
 	q.detachThread(t)
+	t.fair.SetRing(nil)
 	q.plan(&t.resume, never)
 	if x := t.shaping; x != nil {
 		q.leaveSite(t)

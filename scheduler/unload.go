@@ -107,8 +107,8 @@ func (d *dispatch) isIdle(m *message) bool {
 	over := d.overLimit()
 	return d.mayUnload(m, func(v *vertex) bool {
 		t := d.threadOf(v)
-		mayBeFed := v.state == due && t.mayFeed() && v.queue == t.active && !t.waitsAtSite() &&
-			(!over || t.open && (m.flags&demanded != 0 || t.ring.sessionsAtHand() > 0))
+		mayBeFed := v.state == due && t.mayFeed() && v.place.Queued() && !t.waitsAtSite() &&
+			(!over || t.fair.IsOpen() && (m.flags&demanded != 0 || t.ring.sessionsAtHand() > 0))
 		return mayBeFed || d.happensBefore(v, soon)
 	})
 }
@@ -147,10 +147,10 @@ func (dv *delivery) staysLoaded(m *message) bool {
 	isFirst := false
 	for _, v := range dv.openVertices(m) {
 		t := dv.threadOf(v)
-		if t.backlog() > t.queue().len() {
+		if t.backlog() > t.fair.Len() {
 			return false
 		}
-		isFirst = isFirst || t.wants > 0 && t.queue().pickable() <= t.wants && t.ring.loading+t.ring.wants <= t.ring.sessionsAtHand()
+		isFirst = isFirst || t.wants > 0 && t.fair.Pickable() <= t.wants && t.ring.loading+t.ring.wants <= t.ring.sessionsAtHand()
 	}
 	return isFirst || !dv.overLimit()
 }
@@ -165,9 +165,6 @@ func (dv *delivery) unload(m *message) {
 	u.messages++
 	u.recipients += int(m.open)
 	vertices := dv.openVertices(m)
-	for _, v := range vertices { // first, because the key of one depends on the others
-		dv.dequeueVertex(v)
-	}
 	var all []stubRef
 	for _, v := range vertices {
 		n, s := u.stubs.Alloc()

@@ -107,7 +107,7 @@ var processWaits = [processLinks]Wait{ofAllProcesses: WaitTA, ofChannelProcesses
 func (d *dispatch) waitForAgent(t *thread) Wait {
 	r := t.ring
 	switch failures := d.startFailures[r.clause]; {
-	case t.queue().len() > 0 && t.queue().pickable() == 0:
+	case t.fair.Len() > 0 && t.fair.Pickable() == 0:
 		return WaitMessage
 	case r.expected > 0 || r.sessionFor(t) != nil:
 		return WaitAgent

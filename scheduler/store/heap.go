@@ -10,7 +10,7 @@ import "math"
 // looking at the first touches no page.
 //
 // An item can be in one heap for each index that it has.
-type Heap[K ~int64, T any] struct {
+type Heap[K ~int64, T comparable] struct {
 	// Index returns where an item keeps its position plus one; 0: not in the
 	// heap.
 	Index func(T) *int32
@@ -19,7 +19,7 @@ type Heap[K ~int64, T any] struct {
 	n     int
 }
 
-type entry[K ~int64, T any] struct {
+type entry[K ~int64, T comparable] struct {
 	key  K
 	item T
 }
@@ -85,7 +85,11 @@ func (h *Heap[K, T]) Next() K {
 // First returns the item with the smallest key. The heap must not be empty.
 func (h *Heap[K, T]) First() T { return h.root.item }
 
-func (h *Heap[K, T]) Contains(item T) bool { return *h.Index(item) != 0 }
+// Contains reports whether the item is in this heap, and not in another that uses the same index.
+func (h *Heap[K, T]) Contains(item T) bool {
+	i := int(*h.Index(item))
+	return i != 0 && i <= h.n && h.at(i-1).item == item
+}
 
 // KeyOf returns the key of an item, which must be in the heap.
 func (h *Heap[K, T]) KeyOf(item T) K { return h.key(int(*h.Index(item)) - 1) }

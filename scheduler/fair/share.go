@@ -1,9 +1,8 @@
-package scheduler
+package fair
 
 import (
 	"slices"
 
-	"zsched/scheduler/rule"
 	"zsched/scheduler/store"
 )
 
@@ -24,77 +23,51 @@ const turnVertices = 8
 // its place would depend on which thread opens first.
 type share struct {
 	name   string
-	kind   string // the share parameter of the ring when it was last found by its name
-	ref    shareRef
-	serial uint64 // not reused; a new one when kind changes; 0: the share was dropped
-	ring   *ring
+	ring   *Ring
 	weight int
 	// deficit is how many vertices it may still pick in this turn. A negative
 	// deficit is a debt.
 	deficit int
 	old     bool // it has run empty, or used up a turn
 	// turnKey is its place in the sequence of turns; 0: none yet.
-	turnKey   instant
-	turnIndex int32       // in ring.turns
-	debtor    bool        // is in ring.debtors
+	turnKey   Key
+	turnIndex int32       // in Ring.turns
+	debtor    bool        // is in Ring.debtors
 	flows     int         // number of its threads with flows
 	due       int         // vertices
 	sizes     []shareSize // in ascending order of size
-	moved     []*job      // jobs that have overtaken another
+	moved     []*Job      // jobs that have overtaken another
 	// round counts the rounds in which each thread of the share gets quantum
 	// picks.
 	round uint32
 }
-
-type shareRef uint32
 
 // shareSize has the flows of a share for one size. Its heaps are in the order of the
 // job list.
 type shareSize struct {
 	size  int32
 	flows *store.Slab[flowRef, flow]
-	open  store.Heap[instant, flowRef]
+	open  store.Heap[Key, flowRef]
 	// spent has the flows whose threads have used their quantum in this round.
-	spent store.Heap[instant, flowRef]
+	spent store.Heap[Key, flowRef]
 }
 
 // maxEmptySizes is the number of sizes above which a share drops those without
 // mail.
 const maxEmptySizes = 4
 
-func turnIndexOf(s *share) *int32 { return &s.turnIndex }
-
 // oldShares is a bit that is set in the turnKey of each old share, so that old
 // shares come after all new ones.
-const oldShares instant = 1 << 62
+const oldShares Key = 1 << 62
 
-// obtainShare finds or makes the share of a sender in a ring. Most senders have
-// their mail in one share, so it looks there first.
-func (q *queue) obtainShare(r *ring, kind string, from *sender) *share {
-	if s := q.shareTable.Get(from.share); s != nil && s.serial == from.serial && s.ring == r && s.kind == kind {
-		return s
-	}
-	name := rule.ShareName(kind, from.address)
+// obtainShare finds or makes the share with a name.
+func (r *Ring) obtainShare(name string) *share {
 	s := r.shares[name]
 	if s == nil {
-		s = q.newShare(r, name)
+		weight := r.queue.mail.Weight(name)
+		s = &share{name: name, ring: r, weight: weight, deficit: weight * turnVertices}
+		r.shares[name] = s
 	}
-	if s.kind != kind || s.serial == 0 {
-		q.lastShare++
-		s.kind, s.serial = kind, q.lastShare
-	}
-	from.share, from.serial = s.ref, s.serial
-	return s
-}
-
-func (q *queue) newShare(r *ring, name string) *share {
-	if r.shares == nil {
-		r.shares = make(map[string]*share)
-	}
-	ref, s := q.shareTable.Alloc()
-	weight := q.config.Weight(name)
-	*s = share{name: name, ref: ref, ring: r, weight: weight, deficit: weight * turnVertices}
-	r.shares[name] = s
 	return s
 }
 
@@ -105,9 +78,9 @@ func (s *share) size(size int32) *shareSize {
 		i++
 	}
 	if i == len(s.sizes) || s.sizes[i].size != size {
-		sz := shareSize{size: size, flows: s.ring.flows}
-		sz.open.Index = s.ring.flowPlace
-		sz.spent.Index = s.ring.flowPlace
+		q := s.ring.queue
+		sz := shareSize{size: size, flows: &q.flows}
+		sz.open.Index, sz.spent.Index = q.flowPlace, q.flowPlace
 		s.sizes = slices.Insert(s.sizes, i, sz)
 	}
 	return &s.sizes[i]
@@ -140,20 +113,14 @@ func (s *share) takesTurns() bool { return s.turnIndex != 0 }
 // dropWhenEmpty forgets a share without mail. A share in debt is remembered as
 // long as others have mail.
 func (s *share) dropWhenEmpty() {
-	r := s.ring
-	if s.flows > 0 || s.takesTurns() || s.deficit < 0 || r.shares[s.name] != s {
-		return
-	}
-	delete(r.shares, s.name)
-	s.serial = 0
-	if !s.debtor { // else forgiveDebts releases it
-		r.shareTable.Release(s.ref)
+	if s.flows == 0 && !s.takesTurns() && s.deficit >= 0 && s.ring.shares[s.name] == s {
+		delete(s.ring.shares, s.name)
 	}
 }
 
 // turn returns the flow that is next in the share whose turn it is, or nil if nothing
 // can be picked.
-func (r *ring) turn() *flow {
+func (r *Ring) turn() *flow {
 	for r.turns.Len() > 0 {
 		s := r.turns.First()
 		switch f := s.next(); {
@@ -180,16 +147,9 @@ func (r *ring) turn() *flow {
 
 // forgiveDebts forgives all debts when no share takes turns, and forgets the
 // shares without mail.
-func (r *ring) forgiveDebts() {
-	if len(r.debtors) == 0 {
-		return
-	}
+func (r *Ring) forgiveDebts() {
 	for _, s := range r.debtors {
 		s.deficit, s.debtor = max(s.deficit, 0), false
-		if r.shares[s.name] != s {
-			r.shareTable.Release(s.ref) // it was dropped as a debtor
-			continue
-		}
 		s.dropWhenEmpty()
 	}
 	clear(r.debtors)
@@ -268,7 +228,7 @@ func (sz *shareSize) head() *flow {
 	switch {
 	case !f.thread.open:
 		sz.open.Pop()
-		f.setParked()
+		f.park()
 	case f.hasQuantum():
 		return f
 	default:
@@ -282,7 +242,7 @@ func (sz *shareSize) head() *flow {
 // hasQuantum reports whether the thread may have another pick in this round of
 // the share.
 func (f *flow) hasQuantum() bool {
-	return f.round != f.share.round || int(f.picks) < f.thread.params.Quantum
+	return f.round != f.share.round || int(f.picks) < f.share.ring.Params.Quantum
 }
 
 // newRound begins a round. It reports whether a thread can now be picked that
@@ -294,7 +254,7 @@ func (s *share) newRound() bool {
 		for sz.spent.Len() > 0 {
 			f := sz.flows.At(sz.spent.Pop())
 			if !f.thread.open {
-				f.setParked()
+				f.park()
 				continue
 			}
 			sz.open.Put(f.key, f.ref)
@@ -304,11 +264,4 @@ func (s *share) newRound() bool {
 	}
 	s.round++
 	return found
-}
-
-// reweigh gives all shares the weights of a new configuration.
-func (q *queue) reweigh(r *ring) {
-	for name, s := range r.shares {
-		s.weight = q.config.Weight(name)
-	}
 }

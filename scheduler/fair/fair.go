@@ -1,0 +1,212 @@
+// Package fair decides which of the mail that is due is sent next. It knows no mail: only
+// vertices, each by its number; whose share a vertex is in; and which vertices belong to one
+// message.
+//
+//	q := fair.New(mail)
+//	ring := q.NewRing(params, wake)
+//	thread.SetRing(ring)
+//	q.Put(&thread, v, share)       v is due
+//	thread.SetOpen(true)           the thread may take a session
+//	v := ring.Next()               whose turn it is
+//	p := ring.Preempt(v, may)      what overtakes it
+//	ring.Take(p)                   it is fed, and no longer due
+//	q.Remove(v)                    it is no longer due for another reason
+//
+// # What is there
+//
+//	ring ──< share ──< size ──< flow >── thread
+//	  └────< job                  └──< vertex
+//
+// The shares of a ring take turns by deficit round robin (share.go). The due vertices of one
+// message in a ring are its job, and those of a share are in the order of its job list. In each
+// round of a share, a thread has as many picks as its quantum. A flow has the due vertices of
+// one thread in one share whose jobs have the same size, so that the first vertex of each size
+// is found without a search (flow.go). A job with few vertices overtakes one with many that has
+// earned slots (preempt.go).
+//
+// A thread that can take no session is closed: picks do not find its flows. A vertex whose message
+// may take no new session is set aside. It can still be fed to a session that its thread
+// already has ("ride" on it): Stay finds it, and Next does not.
+package fair
+
+import (
+	"zsched/scheduler/rule"
+	"zsched/scheduler/store"
+)
+
+// Vertex is the number of a vertex; 0: none.
+type Vertex uint32
+
+// Place is where a vertex keeps its place.
+type Place struct {
+	flow flowRef // 0: it is in no queue
+	// Index is in a heap of its flow. It is the caller's, and 0 at last, while the vertex is in no
+	// queue.
+	Index int32
+}
+
+// Queued reports whether the vertex was put into a queue, and not removed or taken.
+func (p *Place) Queued() bool { return p.flow != 0 }
+
+// Mail tells what the package must know about vertices and shares.
+type Mail interface {
+	// Place returns the place that a vertex keeps.
+	Place(Vertex) *Place
+	// Message returns what is to be known about the message of a vertex.
+	Message(Vertex) Message
+	// Jobs returns the jobs of that message; nil: the message has no other vertex.
+	Jobs(Vertex) *Jobs
+	// Age is how old that message is, in seconds.
+	Age(Vertex) float64
+	// EachInRing calls f for each vertex of a message in the ring that has not left.
+	EachInRing(message uint32, r *Ring, f func(Vertex))
+	// Weight returns how many turns a share has in each round; 1 is usual.
+	Weight(share string) int
+}
+
+// Message is what is known about the message of a vertex.
+type Message struct {
+	Number     uint32
+	Sequence   int64  // its place in the order of loading
+	ModifiedAt int64  // its place in the order of age
+	Ordinal    uint16 // of the vertex, in the message
+}
+
+// Key is a place in an order.
+type Key int64
+
+const never Key = 1<<63 - 1
+
+// Queue has the due vertices of all rings.
+type Queue struct {
+	mail  Mail
+	flows store.Slab[flowRef, flow]
+	// Where a flow and a vertex keep their places in heaps.
+	flowPlace   func(flowRef) *int32
+	vertexPlace func(Vertex) *int32
+}
+
+// New returns an empty queue.
+func New(mail Mail) *Queue {
+	q := &Queue{mail: mail}
+	q.flowPlace = func(n flowRef) *int32 { return &q.flows.At(n).heapIndex }
+	q.vertexPlace = func(v Vertex) *int32 { return &mail.Place(v).Index }
+	return q
+}
+
+// Ring is what is due in a ring.
+type Ring struct {
+	// Params has the quantum and the settings of preemption. A change of ageorder is for
+	// vertices that are put afterwards.
+	Params *rule.Params
+	// Wake is called when vertices that are set aside may be released.
+	Wake func()
+
+	queue    *Queue
+	shares   map[string]*share       // by name; those with due mail, and debtors
+	turns    store.Heap[Key, *share] // those that take turns now
+	lastTurn Key                     // last share.turnKey that was given, without oldShares
+	debtors  []*share                // in debt, some of them without mail
+	aside    []*Job                  // with vertices that are set aside
+}
+
+// NewRing returns a ring without mail.
+func (q *Queue) NewRing(p *rule.Params, wake func()) *Ring {
+	r := &Ring{Params: p, Wake: wake, queue: q, shares: make(map[string]*share)}
+	r.turns.Index = func(s *share) *int32 { return &s.turnIndex }
+	return r
+}
+
+// Reweigh gives all shares their weights again.
+func (r *Ring) Reweigh() {
+	for name, s := range r.shares {
+		s.weight = r.queue.mail.Weight(name)
+	}
+}
+
+// Thread is what is due in a thread. It must have a ring before it has mail.
+type Thread struct {
+	ring *Ring
+	// It has a flow for each share, through which siblings are found: flow has one, and more
+	// the others. Most threads have one.
+	flow   flowRef
+	more   map[*share]flowRef
+	parked []*flow // that picks do not find until the thread opens
+	n      int32   // vertices
+	aside  int32   // vertices that are set aside
+	open   bool
+}
+
+// Len is how many vertices are due.
+func (t *Thread) Len() int { return int(t.n) }
+
+// Pickable is how many vertices may take a new session.
+func (t *Thread) Pickable() int { return int(t.n - t.aside) }
+
+// Shares is how many shares have mail in the thread.
+func (t *Thread) Shares() int {
+	if t.flow == 0 {
+		return len(t.more)
+	}
+	return len(t.more) + 1
+}
+
+// IsOpen reports whether picks find the thread.
+func (t *Thread) IsOpen() bool { return t.open }
+
+// SetRing moves a thread, which must have no mail, into a ring. It is closed then.
+func (t *Thread) SetRing(r *Ring) {
+	t.open = false
+	t.unpark()
+	t.ring = r
+}
+
+// SetOpen says whether the thread may take another session.
+func (t *Thread) SetOpen(open bool) {
+	t.open = open
+	if open && len(t.parked) > 0 {
+		t.unpark()
+	}
+}
+
+// Put adds a due vertex to the share with that name in a thread.
+func (q *Queue) Put(t *Thread, v Vertex, name string) {
+	m := q.mail.Message(v)
+	s := t.ring.obtainShare(name)
+	size, key := int32(1), t.ring.key(&m)
+	if jobs := q.mail.Jobs(v); jobs != nil {
+		j := jobs.enlist(s, &m)
+		size, key = j.size, j.keyOf(&m)
+	}
+	f := q.obtainFlow(t, s, size)
+	q.put(f, key, v)
+	q.mail.Place(v).flow = f.ref
+	t.n++
+	s.due++
+	f.relink()
+}
+
+// Remove removes a vertex if it is queued.
+func (q *Queue) Remove(v Vertex) {
+	p := q.mail.Place(v)
+	if p.flow == 0 {
+		return
+	}
+	f := q.flows.At(p.flow)
+	if f.hasAside(v) {
+		f.extras.aside.Remove(v)
+		f.thread.aside--
+	} else {
+		f.remove(v)
+		f.relink()
+	}
+	p.flow = 0
+	f.thread.n--
+	f.share.due--
+	if j := q.jobOf(v, f.share.ring); j != nil {
+		j.delist()
+	}
+	if f.len() == 0 && f.place != inParked {
+		q.dropFlow(f)
+	}
+}

@@ -1,0 +1,374 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"zsched/scheduler/rule"
+	"zsched/scheduler/store"
+)
+
+// mailbag is mail of which only the numbers are known.
+type mailbag struct {
+	vertices []bagVertex // by number
+	messages [][]Vertex  // by number
+	jobs     []*Jobs
+	weights  map[string]int
+}
+
+type bagVertex struct {
+	place   Place
+	message uint32
+	ordinal uint16
+	thread  *Thread
+	name    string // of its share
+	left    bool
+}
+
+func (b *mailbag) Place(v Vertex) *Place    { return &b.vertices[v].place }
+func (b *mailbag) Weight(share string) int  { return max(1, b.weights[share]) }
+func (b *mailbag) age(message uint32) int64 { return int64(message * 7919 % 101) }
+
+func (b *mailbag) Message(v Vertex) Message {
+	x := &b.vertices[v]
+	return Message{Number: x.message, Sequence: int64(x.message), ModifiedAt: b.age(x.message), Ordinal: x.ordinal}
+}
+
+func (b *mailbag) Age(v Vertex) float64 { return float64(b.age(b.vertices[v].message)) }
+
+func (b *mailbag) Jobs(v Vertex) *Jobs {
+	if message := b.vertices[v].message; len(b.messages[message]) > 1 {
+		return b.jobs[message]
+	}
+	return nil
+}
+
+func (b *mailbag) EachInRing(message uint32, r *Ring, f func(Vertex)) {
+	for _, v := range b.messages[message] {
+		if x := &b.vertices[v]; !x.left && x.thread.ring == r {
+			f(v)
+		}
+	}
+}
+
+// add adds a message with a vertex for each of the threads.
+func (b *mailbag) add(name string, threads ...*Thread) (vertices []Vertex) {
+	message := uint32(len(b.messages))
+	for i, t := range threads {
+		vertices = append(vertices, Vertex(len(b.vertices)))
+		b.vertices = append(b.vertices, bagVertex{message: message, ordinal: uint16(i), thread: t, name: name})
+	}
+	b.messages, b.jobs = append(b.messages, vertices), append(b.jobs, new(Jobs))
+	return vertices
+}
+
+func newMailbag() *mailbag {
+	b := &mailbag{weights: make(map[string]int)}
+	b.vertices, b.messages, b.jobs = make([]bagVertex, 1), make([][]Vertex, 1), make([]*Jobs, 1)
+	return b
+}
+
+// TestSharesTakeTurns: each share has eight picks for each unit of its weight, whoever has more mail.
+func TestSharesTakeTurns(t *testing.T) {
+	b := newMailbag()
+	b.weights["heavy"] = 2
+	q := New(b)
+	r := q.NewRing(&rule.Params{Quantum: 100}, func() {})
+	var thread Thread
+	thread.SetRing(r)
+	thread.SetOpen(true)
+	for _, name := range []string{"much", "heavy", "much"} {
+		for range 200 {
+			q.Put(&thread, b.add(name, &thread)[0], name)
+		}
+	}
+	picks := make(map[string]int)
+	for range 240 {
+		v := r.Next()
+		picks[b.vertices[v].name]++
+		r.Take(Pick{Vertex: v})
+	}
+	if picks["heavy"] != 160 || picks["much"] != 80 {
+		t.Errorf("picks: %v", picks)
+	}
+}
+
+// TestThreadsTakeTurns: in a round of a share, each thread has its quantum.
+func TestThreadsTakeTurns(t *testing.T) {
+	b := newMailbag()
+	q := New(b)
+	r := q.NewRing(&rule.Params{Quantum: 3}, func() {})
+	threads := make([]Thread, 4)
+	for i := range threads {
+		threads[i].SetRing(r)
+		threads[i].SetOpen(true)
+		for range 30 * (i + 1) {
+			q.Put(&threads[i], b.add("", &threads[i])[0], "")
+		}
+	}
+	picks := make(map[*Thread]int)
+	for range 10 * 3 * len(threads) {
+		v := r.Next()
+		picks[b.vertices[v].thread]++
+		r.Take(Pick{Vertex: v})
+	}
+	for i := range threads {
+		if n := picks[&threads[i]]; n != 30 {
+			t.Errorf("thread %d has %d picks", i, n)
+		}
+	}
+}
+
+// fairTest does random things to two rings.
+type fairTest struct {
+	*mailbag
+	q       *Queue
+	r       *rand.Rand
+	rings   [2]*Ring
+	threads []*Thread
+}
+
+// TestRandomly: whatever happens, the state is consistent, and Next is what a look at all finds.
+func TestRandomly(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			f := &fairTest{mailbag: newMailbag(), r: rand.New(rand.NewPCG(seed, 1))}
+			f.q = New(f.mailbag)
+			for i := range f.rings {
+				p := &rule.Params{Quantum: 1 + f.r.IntN(5), AgeOrder: f.r.IntN(4) == 0, SlotCost: f.r.IntN(3), SlotLoan: f.r.IntN(3), MinSlots: f.r.IntN(3), SlotDiscount: 50}
+				f.rings[i] = f.q.NewRing(p, func() {})
+			}
+			for i := range 6 {
+				f.threads = append(f.threads, new(Thread))
+				f.threads[i].SetRing(f.rings[i%2])
+			}
+			for range 4000 {
+				f.event()
+				f.check(t)
+			}
+		})
+	}
+}
+
+func (f *fairTest) thread() *Thread { return f.threads[f.r.IntN(len(f.threads))] }
+
+func (f *fairTest) event() {
+	switch t := f.thread(); f.r.IntN(9) {
+	case 0, 1:
+		threads := []*Thread{t}
+		for range f.r.IntN(4) * f.r.IntN(3) {
+			threads = append(threads, f.thread())
+		}
+		name := []string{"", "a", "b", "c"}[f.r.IntN(4)]
+		for _, v := range f.add(name, threads...) {
+			f.q.Put(f.vertices[v].thread, v, name)
+		}
+	case 2:
+		t.SetOpen(f.r.IntN(3) > 0)
+	case 3: // one leaves
+		if v := Vertex(f.r.IntN(len(f.vertices))); v != 0 && !f.vertices[v].left {
+			f.leave(v)
+		}
+	case 4: // one is due again
+		if v := Vertex(f.r.IntN(len(f.vertices))); v != 0 && !f.vertices[v].left && !f.vertices[v].place.Queued() {
+			f.q.Put(f.vertices[v].thread, v, f.vertices[v].name)
+		}
+	case 5:
+		if f.r.IntN(10) == 0 {
+			f.move(t)
+		}
+	case 6:
+		for _, j := range t.ring.Aside() {
+			j.Release()
+		}
+	case 7:
+		if t.Len() > 0 {
+			t.SetOpen(true)
+			if p, ok := t.Stay(); ok {
+				t.ring.Take(p)
+			}
+		}
+	default:
+		f.pick(t.ring)
+	}
+}
+
+// leave removes a vertex for good.
+func (f *fairTest) leave(v Vertex) {
+	x := &f.vertices[v]
+	f.q.Remove(v)
+	if jobs := f.Jobs(v); jobs != nil {
+		jobs.Forget(x.thread.ring)
+		jobs.WakeAside()
+	}
+	x.left = true
+}
+
+// move moves a thread to the other ring.
+func (f *fairTest) move(t *Thread) {
+	from, to := t.ring, f.rings[0]
+	if from == to {
+		to = f.rings[1]
+	}
+	var queued []Vertex
+	for v := range f.vertices {
+		if f.vertices[v].thread == t && f.vertices[v].place.Queued() {
+			queued = append(queued, Vertex(v))
+			f.q.Remove(Vertex(v))
+		}
+	}
+	for v := 1; v < len(f.vertices); v++ {
+		if x := &f.vertices[v]; x.thread == t && !x.left {
+			if jobs := f.Jobs(Vertex(v)); jobs != nil {
+				jobs.Forget(from)
+				jobs.Join(to)
+			}
+		}
+	}
+	t.SetRing(to)
+	for _, v := range queued {
+		f.q.Put(t, v, f.vertices[v].name)
+	}
+}
+
+// pick feeds the next vertex, or sets it aside.
+func (f *fairTest) pick(r *Ring) {
+	v := r.Next()
+	switch {
+	case v == 0:
+	case f.Jobs(v) != nil && f.r.IntN(4) == 0:
+		r.SetAside(v)
+	default:
+		r.Take(r.Preempt(v, func(Vertex) bool { return f.r.IntN(3) > 0 }))
+	}
+}
+
+func (f *fairTest) check(t *testing.T) {
+	t.Helper()
+	assert := func(holds bool, format string, args ...any) {
+		if !holds {
+			t.Helper()
+			t.Fatalf(format, args...)
+		}
+	}
+	for _, thread := range f.threads {
+		parked := make(map[*flow]bool)
+		for _, fl := range thread.parked {
+			assert(fl.place == inParked && fl.thread == thread && !parked[fl], "what is not parked is kept as parked")
+			parked[fl] = true
+		}
+		n, aside := 0, 0
+		for known := range thread.eachFlow {
+			assert(thread.flowOf(known.share) == known, "a flow is not found")
+			for fl := range known.siblings {
+				assert(fl.round == known.round && fl.picks == known.picks, "siblings disagree")
+				assert(parked[fl] == (fl.place == inParked), "parked or not")
+				f.checkFlow(assert, fl, thread)
+				n += fl.len()
+				if fl.extras != nil {
+					aside += fl.extras.aside.Len()
+				}
+			}
+		}
+		assert(n == thread.Len() && n-aside == thread.Pickable(), "%d vertices, kept %d; %d set aside, kept %d", n, thread.n, aside, thread.aside)
+	}
+	for _, r := range f.rings {
+		f.checkTurns(assert, r)
+	}
+	f.checkJobs(assert)
+}
+
+type asserting func(holds bool, format string, args ...any)
+
+func (f *fairTest) checkFlow(assert asserting, fl *flow, t *Thread) {
+	assert(fl.thread == t && fl.share.ring == t.ring && t.ring.shares[fl.share.name] == fl.share, "a flow of another")
+	assert(fl.len() > 0 || fl.place == inParked, "an empty flow")
+	first, least := Vertex(0), never
+	f.eachDue(fl, func(v Vertex, key Key) {
+		assert(f.vertices[v].place.flow == fl.ref && key == f.keyOf(v) && !f.q.IsAside(v), "a vertex of another flow, or with another key")
+		if key < least {
+			first, least = v, key
+		}
+	})
+	assert(fl.key == least && (first == 0) == (fl.vertex == 0), "a flow has another first vertex")
+	switch {
+	case fl.vertex == 0:
+		assert(fl.place == inNone || fl.place == inParked, "an empty flow is linked")
+		return
+	case fl.place == inParked:
+		assert(!t.open, "an open thread has parked mail")
+		return
+	}
+	sz := fl.share.size(fl.size)
+	h := map[place]*store.Heap[Key, flowRef]{inOpen: &sz.open, inSpent: &sz.spent}[fl.place]
+	assert(h != nil && h.Contains(fl.ref) && h.KeyOf(fl.ref) == fl.key, "picks do not find a flow")
+	assert(fl.place != inOpen || fl.share.takesTurns(), "a share with mail takes no turns")
+}
+
+// eachDue yields the vertices of a flow that are not set aside.
+func (f *fairTest) eachDue(fl *flow, do func(Vertex, Key)) {
+	if fl.extras != nil {
+		fl.extras.due.Each(func(key Key, v Vertex) { do(v, key) })
+	} else if fl.vertex != 0 {
+		do(fl.vertex, fl.key)
+	}
+}
+
+func (f *fairTest) keyOf(v Vertex) Key {
+	m, r := f.Message(v), f.vertices[v].thread.ring
+	if j := f.q.jobOf(v, r); j != nil {
+		return j.keyOf(&m)
+	}
+	return r.key(&m)
+}
+
+// checkTurns: the first vertex of a share is the one that a look at all finds.
+func (f *fairTest) checkTurns(assert asserting, r *Ring) {
+	due, least := make(map[*share]int), make(map[*share]Key)
+	for _, t := range f.threads {
+		for known := range t.eachFlow {
+			for fl := range known.siblings {
+				due[fl.share] += fl.len()
+				if t.open && fl.hasQuantum() && fl.vertex != 0 && fl.place == inOpen {
+					if key, seen := least[fl.share]; !seen || fl.key < key {
+						least[fl.share] = fl.key
+					}
+				}
+			}
+		}
+	}
+	for name, s := range r.shares {
+		assert(s.name == name && s.due == due[s], "a share has %d vertices, kept %d", due[s], s.due)
+		assert(s.due > 0 || s.flows > 0 || s.takesTurns() || s.deficit < 0, "share %q is empty", name)
+		key, some := least[s]
+		got := s.firstOpen()
+		assert((got != nil) == some && (got == nil || got.key == key), "share %q: another vertex is the first", name)
+		for _, j := range s.moved {
+			assert(j.share == s && j.due > 0 && j.key&(1<<keyBits-1) != 0, "a job has not overtaken")
+		}
+	}
+}
+
+func (f *fairTest) checkJobs(assert asserting) {
+	for message, jobs := range f.jobs {
+		if jobs == nil {
+			continue
+		}
+		for _, j := range *jobs {
+			due, open := int32(0), int32(0)
+			f.EachInRing(uint32(message), j.ring, func(v Vertex) {
+				open++
+				if f.vertices[v].place.Queued() {
+					due++
+				}
+				if f.q.IsAside(v) {
+					assert(slices.Contains(j.aside, v) && slices.Contains(j.ring.aside, j), "nobody knows what is set aside")
+				}
+			})
+			assert(j.due == due && j.open == open && (due > 0) == (j.share != nil), "a job has %d due, kept %d; %d open, kept %d", due, j.due, open, j.open)
+			assert(j.parent == nil || due > 0 && j.parent.due > 0 && slices.Contains(j.parent.children, j), "a job has overtaken one that is gone")
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package fair
+
+import "slices"
+
+// Jobs: the vertices of one message in one ring, and the order of the job list
+// (ageorder).
+
+// Job is the vertices of one message in one ring. A message with one vertex has
+// no value of this type: its job's size is 1, and its job's place is that of the
+// message.
+type Job struct {
+	Message uint32 // its number
+	ring    *Ring
+	share   *share // while it has due vertices
+	key     Key
+	// size is how many vertices it had when the first of them became due. It
+	// does not change until none is due.
+	size int32
+	open int32 // vertices that are not removed
+	due  int32
+	// avail is the number of slots that it has earned, times slotcost.
+	avail int
+	// parent is the job that it has overtaken or, if that job has left the list,
+	// that job's parent; nil: none. reserved is the number of slots that it was
+	// expected to use, and used the number that it has used so far.
+	parent         *Job
+	children       []*Job
+	reserved, used int
+
+	aside []Vertex // vertices set aside, and some that no longer are
+}
+
+// Jobs are the jobs of a message: one for each ring in which it has had due vertices.
+type Jobs []*Job
+
+// A key of the job list consists of the message's place in the order of loading;
+// some bits for jobs that have overtaken others, which get keys between those of
+// two messages; and the ordinal of the vertex.
+const (
+	ordinalBits = 12
+	keyBits     = ordinalBits + 12
+	// MaxOrdinal is the greatest ordinal of a vertex. All after that have it too.
+	MaxOrdinal = 1<<ordinalBits - 1
+)
+
+func (m *Message) key() Key { return Key(m.Sequence) << keyBits }
+
+// key is a vertex's place in the job list. The list is in the order of
+// loading and then of the control file, except that a job that has overtaken
+// another comes before it. With ageorder, the list is in the order of the
+// messages' ages.
+func (r *Ring) key(m *Message) Key {
+	if r.Params.AgeOrder {
+		return Key(m.ModifiedAt)
+	}
+	return m.key() + Key(m.Ordinal)
+}
+
+// keyOf is the same for a vertex whose message has several.
+func (j *Job) keyOf(m *Message) Key {
+	if j.ring.Params.AgeOrder {
+		return Key(m.ModifiedAt)
+	}
+	return j.key + Key(m.Ordinal)
+}
+
+// find returns the job in a ring; nil if no vertex of the message has been due there yet.
+func (js Jobs) find(r *Ring) *Job {
+	for _, j := range js {
+		if j.ring == r {
+			return j
+		}
+	}
+	return nil
+}
+
+// jobOf returns the job of a vertex in its ring; nil if its message has one vertex.
+func (q *Queue) jobOf(v Vertex, r *Ring) *Job {
+	if jobs := q.mail.Jobs(v); jobs != nil {
+		return jobs.find(r)
+	}
+	return nil
+}
+
+// enlist counts a vertex that becomes due in its job.
+func (js *Jobs) enlist(s *share, m *Message) *Job {
+	j := js.find(s.ring)
+	if j == nil {
+		j = &Job{Message: m.Number, ring: s.ring}
+		s.ring.queue.mail.EachInRing(m.Number, s.ring, func(Vertex) { j.open++ })
+		*js = append(*js, j)
+	}
+	if j.due == 0 {
+		j.share, j.size, j.key, j.avail = s, j.open, m.key(), 0
+	}
+	j.due++
+	return j
+}
+
+// delist counts a vertex that is no longer due.
+func (j *Job) delist() {
+	j.due--
+	if j.due == 0 {
+		j.leaveList()
+	}
+}
+
+// Forget counts a vertex that has left, or has left the ring.
+func (js Jobs) Forget(r *Ring) {
+	if j := js.find(r); j != nil {
+		j.open--
+	}
+}
+
+// Join counts a vertex that has come into the ring from another one.
+func (js Jobs) Join(r *Ring) {
+	if j := js.find(r); j != nil {
+		j.open++
+	}
+}
+
+// leaveList takes a job without due vertices off the job list.
+func (j *Job) leaveList() {
+	j.leaveStack()
+	for _, child := range j.children {
+		child.parent = j.parent
+		if j.parent != nil {
+			j.parent.children = append(j.parent.children, child)
+		}
+	}
+	j.parent, j.children, j.share = nil, nil, nil
+	j.dropAside()
+}
+
+// SetAside hides a queued vertex from picks, because its message may not take a new session. The
+// message must have others.
+func (r *Ring) SetAside(v Vertex) {
+	q := r.queue
+	f := q.flows.At(q.mail.Place(v).flow)
+	key := f.keyOf(v)
+	f.remove(v)
+	f.relink()
+	q.obtainExtras(f).aside.Put(key, v)
+	f.thread.aside++
+	j := q.jobOf(v, r)
+	if len(j.aside) == 0 {
+		r.aside = append(r.aside, j)
+	}
+	j.aside = append(j.aside, v)
+}
+
+// IsAside reports whether a vertex is queued and set aside.
+func (q *Queue) IsAside(v Vertex) bool {
+	ref := q.mail.Place(v).flow
+	return ref != 0 && q.flows.At(ref).hasAside(v)
+}
+
+// Aside returns the jobs with vertices that are set aside.
+func (r *Ring) Aside() []*Job { return slices.Clone(r.aside) }
+
+// HasAside reports whether there are such jobs.
+func (r *Ring) HasAside() bool { return len(r.aside) > 0 }
+
+// WakeAside tells the rings in which vertices of the message are set aside.
+func (js Jobs) WakeAside() {
+	for _, j := range js {
+		if len(j.aside) > 0 {
+			j.ring.Wake()
+		}
+	}
+}
+
+// Release lets picks find the vertex again that was set aside first. It returns it, or 0 if there
+// is none.
+func (j *Job) Release() Vertex {
+	for len(j.aside) > 0 {
+		v := j.aside[0]
+		if j.aside = j.aside[1:]; len(j.aside) == 0 {
+			j.dropAside()
+		}
+		if j.isAside(v) {
+			q := j.ring.queue
+			f := q.flows.At(q.mail.Place(v).flow)
+			key := f.keyOf(v)
+			f.extras.aside.Remove(v)
+			f.thread.aside--
+			q.put(f, key, v)
+			f.relink()
+			return v
+		}
+	}
+	return 0
+}
+
+// isAside reports whether a vertex that was set aside still is. Its number may be that of another
+// by now.
+func (j *Job) isAside(v Vertex) bool {
+	q := j.ring.queue
+	return q.IsAside(v) && q.mail.Message(v).Number == j.Message && q.flows.At(q.mail.Place(v).flow).share.ring == j.ring
+}
+
+// dropAside forgets which vertices were set aside.
+func (j *Job) dropAside() {
+	j.aside = nil
+	if i := slices.Index(j.ring.aside, j); i >= 0 {
+		j.ring.aside = slices.Delete(j.ring.aside, i, i+1)
+	}
+}
