@@ -50,9 +50,6 @@ func (s *Scheduler) checkStubs(c *Counts) int {
 		s.checkHungry(r)
 	}
 	assert(len(u.candidates) == 0, "messages are left that may be unloaded")
-	for id := range u.plans {
-		assert(u.find(id) != 0, "something is planned for message %d, which is loaded", id)
-	}
 	return messages
 }
 
@@ -82,22 +79,22 @@ func (s *Scheduler) checkThreadStubs(t *thread) {
 		switch {
 		case s.unloaded.loading[one.id] != nil:
 			being++
-		case one.index != 0:
+		case one.flags&stubDue == 0:
+			assert(one.index != 0, "a stub of %d is nowhere", one.id)
 			queued++
 		}
 	}
 	loading := 0
 	for _, l := range s.unloaded.loading {
 		for _, one := range l.stubs {
-			if s.unloaded.stubs.At(one.ref).thread == t.ref && one.counts {
+			if s.unloaded.stubs.At(one.ref).thread == t.ref && one.at == 0 {
 				loading++
 			}
 		}
 	}
 	assert(all == x.all.Len && queued == x.times.Len() && loading == x.loading, "thread %v: %d stubs, kept %d; %d wait, kept %d; %d being read, kept %d",
 		t, all, x.all.Len, queued, x.times.Len(), loading, x.loading)
-	assert(x.queues[0].Len+x.queues[1].Len+queued+being == all, "thread %v: of %d stubs, %d are due and %d wait", t, all, x.queues[0].Len+x.queues[1].Len, queued)
-	assert(t.params.QueueOnly || x.queues[nextRun].Len == 0, "thread %v keeps stubs for a next run", t)
+	assert(x.due.Len()+queued+being == all, "thread %v: of %d stubs, %d are due and %d wait", t, all, x.due.Len(), queued)
 	if next := x.times.Next(); next != never {
 		assert(x.wake.isPlanned(), "the stubs of thread %v never wake", t)
 	}

@@ -24,7 +24,6 @@ func (q *queue) triggered(host string) {
 		if t.params.QueueOnly && !t.running {
 			// What has waited for the next run belongs to this run.
 			t.running = true
-			q.moveStubs(t, nextRun, thisRun)
 		}
 		q.beginUpdate(t, wakeWaiting)
 	}

@@ -17,12 +17,10 @@ type load struct {
 	stubs  []loadingStub // of the message
 }
 
-// loadingStub is a stub whose file is being read, with what its thread kept for it before.
+// loadingStub is a stub whose file is being read.
 type loadingStub struct {
-	ref    stubRef
-	state  vertexState
-	wakeAt instant // the end of its wait
-	counts bool    // in threadStubs.loading
+	ref stubRef
+	at  instant // the end of its wait; 0: it was due, and counts in threadStubs.loading
 }
 
 // of returns what is kept for a stub, which must be of the message.
@@ -51,22 +49,13 @@ func (q *queue) load(first stubRef, urgent bool) {
 		u.writes++
 	}
 	q.do(Load{Message: id, Path: u.stubs.At(first).path()})
+	u.recipients -= u.openOf(first)
 	for _, n := range u.of(first) {
-		s := u.stubs.At(n)
-		t := q.stubThread(s)
-		state, at := q.stateOf(n)
-		counts := state == due && s.queueOf() == thisRun
-		l.stubs = append(l.stubs, loadingStub{n, state, at, counts})
-		if counts {
-			t.stubs.loading++
-			t.memberOf.loading++
-		}
-		if state == due {
-			t.stubs.queues[s.queueOf()].Remove(n)
-		}
-		t.stubs.times.Remove(n)
-		u.recipients -= int(s.open)
-		u.looks.set(n, noDate)
+		t := q.stubThread(u.stubs.At(n))
+		at := q.takeStub(t, n)
+		q.countStub(t, at, 1)
+		l.stubs = append(l.stubs, loadingStub{n, at})
+		q.countLoading(t, at, 1)
 		q.updateThread(t)
 	}
 	u.loading[id] = l
@@ -80,13 +69,19 @@ func (q *queue) endLoad(id MessageID, l *load) {
 		u.writes--
 	}
 	for _, x := range l.stubs {
-		if t := q.stubThread(u.stubs.At(x.ref)); x.counts {
-			t.stubs.loading--
-			t.memberOf.loading--
-			if t.ring != nil {
-				q.markDirty(t.ring) // it may use its session for others
-			}
-		}
+		q.countLoading(q.stubThread(u.stubs.At(x.ref)), x.at, -1)
+	}
+}
+
+// countLoading counts a stub that is being read (1), or no longer (-1).
+func (q *queue) countLoading(t *thread, at instant, n int) {
+	if at != 0 {
+		return
+	}
+	t.stubs.loading += n
+	t.memberOf.loading += n
+	if n < 0 && t.ring != nil {
+		q.markDirty(t.ring) // it may use its session for others
 	}
 }
 
@@ -133,7 +128,7 @@ func (d *dispatch) loadFirst(r *ring, t *thread) {
 
 // firstDue returns the first stub of the message of a thread that is loaded next.
 func (q *queue) firstDue(t *thread) stubRef {
-	return q.unloaded.find(q.unloaded.stubs.At(t.stubs.queues[thisRun].Head).id)
+	return q.unloaded.find(q.unloaded.stubs.At(t.stubs.due.First()).id)
 }
 
 // loadAhead has mail of one more thread loaded while all sessions of the ring are at work. Its
@@ -155,11 +150,7 @@ func (d *dispatch) loadIntoRoom() {
 	for u.filling.Len > 0 && len(u.loading) < maxFilling && !d.halted() {
 		t := u.filling.Head
 		first := d.firstDue(t)
-		open := 0
-		for _, n := range u.of(first) {
-			open += int(u.stubs.At(n).open)
-		}
-		if !d.hasRoom(open) {
+		if !d.hasRoom(u.openOf(first)) {
 			return
 		}
 		u.filling.Remove(t)
@@ -209,4 +200,50 @@ func (dv *delivery) loadMail() {
 	dv.loadUrgent()
 	dv.loadIntoRoom()
 	dv.dispatchDirty() // what is being read wants sessions
+}
+
+// updateStubs notes where a thread waits for its stubs to be loaded, and returns for how many
+// more sessions there are some. free is how many more it could use.
+func (q *queue) updateStubs(t *thread, free int) int {
+	x, dueNow := t.stubs, t.dueStubs()
+	mayLoad := t.mayFeed() && dueNow > 0 && !t.waitsAtSite()
+	if hungry := mayLoad && free > x.loading; hungry != x.hungry {
+		x.hungry = hungry
+		if hungry {
+			t.ring.hungry.Append(t)
+		} else {
+			t.ring.hungry.Remove(t)
+		}
+	}
+	ahead := t.params.Quantum
+	if t.window.Dead {
+		ahead = 1
+	}
+	if filling := mayLoad && t.fair.Len()+x.loading < ahead; filling != x.filling {
+		x.filling = filling
+		if filling {
+			q.unloaded.filling.Append(t)
+		} else {
+			q.unloaded.filling.Remove(t)
+		}
+	}
+	q.plan(&x.wake, x.times.Next())
+	return x.loading + dueNow
+}
+
+// leaveLists takes a thread that leaves its ring off the lists of those that want to load mail.
+func (q *queue) leaveLists(t *thread) {
+	x := t.stubs
+	if x == nil {
+		return
+	}
+	t.memberOf.loading -= x.loading
+	if x.hungry {
+		x.hungry = false
+		t.ring.hungry.Remove(t)
+	}
+	if x.filling {
+		x.filling = false
+		q.unloaded.filling.Remove(t)
+	}
 }

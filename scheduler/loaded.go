@@ -1,7 +1,5 @@
 package scheduler
 
-import "slices"
-
 // Loaded: what happens when a message is in memory again, or its file could not be read.
 
 // notLoaded handles a file that could not be read: its message is loaded later, or it is dropped
@@ -19,24 +17,12 @@ func (dv *delivery) notLoaded(e NotLoaded) {
 	}
 	dv.do(Note{Severity: Warning, Message: e.Message, Text: "cannot be loaded now: " + e.Reason})
 	u.messages++
-	if l.urgent {
-		p := u.plans[e.Message]
-		p.loadAt = dv.date.after(retryInterval)
-		u.plans[e.Message] = p
-	}
+	u.recipients += u.openOf(l.stubs[0].ref)
 	for _, x := range l.stubs {
-		s := u.stubs.At(x.ref)
-		u.recipients += int(s.open)
-		t := dv.stubThread(s)
-		at := max(x.wakeAt, dv.now.after(retryInterval))
-		if x.state == blocked {
-			at = never
-		} else {
-			dv.countStub(t, x.state, -1)
-			dv.countStub(t, waiting, 1)
-		}
-		t.stubs.times.Put(at, x.ref)
-		dv.planLook(x.ref)
+		t := dv.stubThread(u.stubs.At(x.ref))
+		dv.countStub(t, x.at, -1)
+		dv.putStub(t, x.ref, max(x.at, dv.now.after(retryInterval)))
+		u.looks.set(x.ref, dv.date.after(retryInterval))
 		dv.updateThread(t)
 	}
 }
@@ -45,30 +31,26 @@ func (dv *delivery) notLoaded(e NotLoaded) {
 // by the spool.
 func (dv *delivery) stubsMissing(l *load, id MessageID, moved bool) {
 	u := &dv.unloaded
-	first := u.find(id)
-	dv.logMissing(id, u.stubs.At(first).path(), moved)
+	dv.logMissing(id, u.stubs.At(l.stubs[0].ref).path(), moved)
 	delete(dv.savedOrders, id)
 	dv.counts.Messages--
 	dv.counts.MessagesOut++
-	for _, n := range u.of(first) {
-		s := u.stubs.At(n)
-		dv.stubThread(s).channel.dropped += uint64(s.open)
-		dv.counts.RecipientsOut += uint64(s.open)
+	for _, x := range l.stubs {
+		s := u.stubs.At(x.ref)
+		dv.countChanged(dv.stubThread(s).channel, -int(s.open))
 	}
-	for _, t := range dv.dropStubs(l, id) {
+	for _, t := range dv.dropStubs(l) {
 		dv.updateThread(t)
 	}
 }
 
-// dropStubs drops the stubs of a message, which has been read, and returns their threads.
-func (dv *delivery) dropStubs(l *load, id MessageID) (threads []*thread) {
-	u := &dv.unloaded
-	u.byID.Remove(l.stubs[0].ref)
+// dropStubs drops the stubs of a message that was read, and returns their threads.
+func (dv *delivery) dropStubs(l *load) (threads []*thread) {
+	dv.unloaded.byID.Remove(l.stubs[0].ref)
 	for _, x := range l.stubs {
-		threads = append(threads, dv.stubThread(u.stubs.At(x.ref)))
-		dv.dropStub(x.ref, x.state)
+		threads = append(threads, dv.stubThread(dv.unloaded.stubs.At(x.ref)))
+		dv.dropStub(x.ref, x.at)
 	}
-	delete(u.plans, id)
 	return threads
 }
 
@@ -86,27 +68,12 @@ func (dv *delivery) loadedAgain(in *Message) {
 		dv.arrive(in)
 		return
 	}
-	plan := u.plans[in.ID]
 	m := dv.newMessage(in)
 	if !l.urgent {
 		m.flags |= demanded
 	}
-	for _, x := range l.stubs {
-		s := u.stubs.At(x.ref)
-		gone := int(s.open)
-		if v := dv.vertexIn(m, s.thread); v != nil {
-			dv.restoreFromStub(v, s, x.wakeAt)
-			gone -= int(v.open)
-		}
-		dv.countChanged(dv.stubThread(s).channel, -gone)
-	}
-	dv.eachVertex(m, func(v *vertex) {
-		if !slices.ContainsFunc(l.stubs, func(x loadingStub) bool { return u.stubs.At(x.ref).thread == v.thread }) {
-			dv.countChanged(dv.threadOf(v).channel, int(v.open)) // somebody has made recipients open again
-		}
-	})
-	nextRun := dv.nextRunOf(m, l)
-	threads := dv.dropStubs(l, in.ID)
+	nextRun := dv.restoreFromStubs(m, l)
+	threads := dv.dropStubs(l)
 	dv.byID.Add(m.ref)
 	dv.counts.Recipients += int(m.open)
 	dv.eachVertex(m, func(v *vertex) { dv.enterQueueAgain(v, nextRun[v]) })
@@ -116,10 +83,38 @@ func (dv *delivery) loadedAgain(in *Message) {
 	for _, t := range threads {
 		dv.updateThread(t)
 	}
-	dv.resumeMessage(m, plan)
+	dv.resumeMessage(m)
 	if l.urgent && m.open > 0 {
 		dv.considerUnloading(m)
 	}
+}
+
+// restoreFromStubs gives the vertices of a message, which are not in the queue yet, what their
+// stubs have kept. It returns those that wait for the next run of their queueonly threads.
+func (dv *delivery) restoreFromStubs(m *message, l *load) (nextRun map[*vertex]bool) {
+	stubs := make(map[threadRef]loadingStub, len(l.stubs))
+	for _, x := range l.stubs {
+		s := dv.unloaded.stubs.At(x.ref)
+		stubs[s.thread] = x
+		dv.countChanged(dv.stubThread(s).channel, -int(s.open))
+	}
+	nextRun = make(map[*vertex]bool)
+	dv.eachVertex(m, func(v *vertex) {
+		t := dv.threadOf(v)
+		dv.countChanged(t.channel, int(v.open))
+		x, known := stubs[v.thread]
+		if !known { // somebody has made recipients open again
+			return
+		}
+		dv.restoreFromStub(v, dv.unloaded.stubs.At(x.ref))
+		switch {
+		case x.at == never:
+			nextRun[v] = t.params.QueueOnly
+		case x.at > dv.now:
+			dv.setState(v, waiting, x.at)
+		}
+	})
+	return nextRun
 }
 
 // countChanged counts recipients that are in a file, and were not when the message was loaded
@@ -134,30 +129,15 @@ func (dv *delivery) countChanged(c *channel, n int) {
 	dv.counts.RecipientsOut += uint64(-n)
 }
 
-// vertexIn returns the vertex of a message in a thread, or nil.
-func (ml *mail) vertexIn(m *message, t threadRef) (found *vertex) {
-	ml.eachVertex(m, func(v *vertex) {
-		if v.thread == t {
-			found = v
-		}
-	})
-	return found
-}
-
-// restoreFromStub gives a vertex, which is not in the queue yet, what its stub has kept.
-func (dv *delivery) restoreFromStub(v *vertex, s *stub, at instant) {
+func (dv *delivery) restoreFromStub(v *vertex, s *stub) {
 	v.fedAt, v.retry = s.fedAt, s.retry
 	v.destinationFailed, v.inRetryStep = s.flags&stubDestinationFailed != 0, s.flags&stubInRetryStep != 0
-	if at > dv.now {
-		dv.setState(v, waiting, at)
-	}
 	for i := range v.len() {
 		r := dv.recipient(v, i)
 		r.attempts = max(r.attempts, uint16(s.attempts))
+		r.flags &^= triedBefore
 		if s.flags&stubTried == 0 && s.attempts > 0 {
 			r.flags |= triedBefore
-		} else {
-			r.flags &^= triedBefore
 		}
 		if s.flags&stubMustAttempt != 0 {
 			r.flags |= mustAttempt
@@ -165,31 +145,13 @@ func (dv *delivery) restoreFromStub(v *vertex, s *stub, at instant) {
 	}
 }
 
-// nextRunOf returns which vertices of a message that was loaded again wait for the next run of
-// their queueonly threads.
-func (dv *delivery) nextRunOf(m *message, l *load) map[*vertex]bool {
-	var next map[*vertex]bool
-	for _, x := range l.stubs {
-		s := dv.unloaded.stubs.At(x.ref)
-		t := dv.stubThread(s)
-		if v := dv.vertexIn(m, s.thread); v != nil && t.params.QueueOnly && x.state == due && s.flags&stubNextRun != 0 {
-			if next == nil {
-				next = make(map[*vertex]bool)
-			}
-			next[v] = true
-		}
-	}
-	return next
-}
-
-// enterQueueAgain puts a vertex that was loaded again into the queue. What was due before, is so
-// since then.
+// enterQueueAgain puts a vertex that was loaded again into the queue.
 func (dv *delivery) enterQueueAgain(v *vertex, nextRun bool) {
-	t := dv.threadOf(v)
 	dv.enterQueue(v)
 	if v.state != due {
 		return
 	}
+	t := dv.threadOf(v)
 	if v.fedAt != 0 {
 		t.setSessionCap(false)
 	}
@@ -199,16 +161,14 @@ func (dv *delivery) enterQueueAgain(v *vertex, nextRun bool) {
 }
 
 // resumeMessage does what had to wait until the file was read.
-func (dv *delivery) resumeMessage(m *message, plan stubPlan) {
+func (dv *delivery) resumeMessage(m *message) {
 	if m.open == 0 {
 		delete(dv.savedOrders, m.id)
 		dv.finish(m, 0, 0)
 		return
 	}
-	if plan.noticeAt != 0 {
-		dv.planNotice(m, plan.noticeAt)
-	} else {
-		dv.planInterimNotice(m)
+	if dv.config.ReportInterval > 0 {
+		dv.planNotice(m, dv.now) // the time of its notice is not kept
 	}
 	for _, v := range dv.openVertices(m) {
 		if v.state != 0 {

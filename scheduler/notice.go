@@ -164,7 +164,6 @@ func (q *queue) planDelay(v *vertex) {
 // changed. Mail that is older than a new time is reported at once, as after a
 // restart.
 func (q *queue) replanDelays(t *thread) {
-	q.replanStubs(t)
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
 		v := q.vertices.At(ref)
 		p := q.delayPlans[v.ref]

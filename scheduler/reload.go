@@ -38,10 +38,7 @@ func (s *Scheduler) reload(config *rule.Config) {
 		t.running = t.running && t.params.QueueOnly
 		if !sameAgenda(before, t.params) {
 			s.requeueThread(t)
-			if !t.params.QueueOnly {
-				s.moveStubs(t, nextRun, thisRun)
-			}
-			s.replanStubs(t)
+			s.requeueStubs(t)
 		}
 		if !slices.Equal(before.ReportTimes, t.params.ReportTimes) {
 			s.replanDelays(t)

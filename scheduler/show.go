@@ -315,8 +315,6 @@ func (s *Scheduler) viewStub(n stubRef) *VertexView {
 		view.Wait, view.StartError = s.waitOf(t), s.startError(t)
 	case waiting:
 		view.State, view.WakeAt = StateWaiting, s.timeAt(at)
-	default:
-		view.State = StateBlocked
 	}
 	if at := s.nextExpiry(t, one.modifiedAt, one.flags&stubTried != 0); at != noDate && !t.held {
 		view.ExpiresAt = at.time()

@@ -9,24 +9,22 @@ import "zsched/scheduler/store"
 // stub stands for a vertex of a message whose control file must be read before the vertex can
 // be fed. A message is either wholly loaded or wholly stubs. A stub has no pointers (see package store).
 //
-// A stub is due, waiting, or blocked, as its vertex would be, and counts as such. Those that are
-// due are in a queue of the thread, and the others are in threadStubs.times. While its file is
-// being read, a stub is in neither.
+// A stub is due (threadStubs.due), or it waits (threadStubs.times): until its retry, or without an
+// end if it is the turn of another alternative, or if it waits for the next run of a queueonly
+// thread. While its file is being read, it is in neither.
 type stub struct {
 	id                   MessageID
 	modifiedAt           date // mtime of the message file
 	thread               threadRef
-	store.Links[stubRef]                      // in the thread
-	queued               store.Links[stubRef] // in a queue of the thread
-	next                 stubRef              // of the message, in the order of its vertices; 0: none
-	index                int32                // in threadStubs.times; 0: it is due, or being read
-	offset               uint32               // of the first recipient, for the saved state
-	open                 int32                // recipients that are not done
-	fedAt                second               // as in vertex
-	attempts             uint8                // the fewest of its recipients; stops at the maximum
-	told                 uint8                // how many of the reporttimes had passed when it was last loaded
-	retry                uint8                // as in vertex
-	flags                stubFlags            // and how many hash levels the path has
+	store.Links[stubRef]           // in the thread
+	next                 stubRef   // of the message, in the order of its vertices; 0: none
+	index                int32     // in threadStubs.due or times; 0: it is being read
+	offset               uint32    // of the first recipient, for the saved state
+	open                 int32     // recipients that are not done
+	fedAt                second    // as in vertex
+	attempts             uint8     // the fewest of its recipients; stops at the maximum
+	retry                uint8     // as in vertex
+	flags                stubFlags // and how many hash levels the path has
 }
 
 type (
@@ -40,8 +38,7 @@ const (
 	stubInRetryStep
 	stubTried       // each recipient had an attempt since the process was started
 	stubMustAttempt // it was held, and must have an attempt before it can expire
-	stubWantsDelays // the sender wants to be told of delays
-	stubNextRun     // it waits for the next run of a queueonly thread, if it is due
+	stubDue         // it is in threadStubs.due
 )
 
 // unloaded has all mail that is not loaded.
@@ -50,7 +47,7 @@ type unloaded struct {
 	byID      store.SlabIndex[stubRef]      // the first stub of each message
 	logHashes store.Column[stubRef, uint32] // of the log identity, for the first stub of a message
 	looks     watch[stubRef]                // when something must be written: an expiry, a notice
-	plans     map[MessageID]stubPlan        // for few messages
+	lastDue   instant                       // last key in a threadStubs.due
 	loading   map[MessageID]*load           // being read
 	urgent    []MessageID                   // to be loaded because something must be written, in order
 	isUrgent  map[MessageID]bool            // of those in urgent
@@ -61,24 +58,16 @@ type unloaded struct {
 	candidates           []candidate // messages that may be unloaded at the end of the Step
 
 	// Where a stub keeps its places in its thread.
-	links  func(stubRef) *store.Links[stubRef]
-	queued func(stubRef) *store.Links[stubRef]
-	index  func(stubRef) *int32
-}
-
-// stubPlan is what is planned for a message that is not loaded, besides its expiry and notices
-// of delay. Both are zero if there is none.
-type stubPlan struct {
-	noticeAt instant // of the notice that it owes
-	loadAt   date    // when a deadline passes (DELIVERBY), or a failed load is tried again
+	links func(stubRef) *store.Links[stubRef]
+	index func(stubRef) *int32
 }
 
 // threadStubs is the stubs of a thread.
 type threadStubs struct {
-	all    store.List[stubRef]
-	queues [2]store.List[stubRef]       // due ones, by thisRun and nextRun
-	times  store.Heap[instant, stubRef] // waiting ones by the end of their wait, and blocked ones (never)
-	wake   timer                        // at the first of times
+	all   store.List[stubRef]
+	due   store.Heap[instant, stubRef] // in the order in which they became due
+	times store.Heap[instant, stubRef] // by the end of their wait; never: something else must happen
+	wake  timer                        // at the first of times
 	// loading is how many of those that are due are being read.
 	loading int
 	// hungry says that it is in ring.hungry, and filling that it is in unloaded.filling.
@@ -88,9 +77,8 @@ type threadStubs struct {
 
 func (u *unloaded) init() {
 	u.byID = store.NewSlabIndex(func(n stubRef) uint64 { return uint64(u.stubs.At(n).id) })
-	u.plans, u.loading, u.isUrgent = make(map[MessageID]stubPlan), make(map[MessageID]*load), make(map[MessageID]bool)
+	u.loading, u.isUrgent = make(map[MessageID]*load), make(map[MessageID]bool)
 	u.links = func(n stubRef) *store.Links[stubRef] { return &u.stubs.At(n).Links }
-	u.queued = func(n stubRef) *store.Links[stubRef] { return &u.stubs.At(n).queued }
 	u.index = func(n stubRef) *int32 { return &u.stubs.At(n).index }
 	u.looks.first = noLook
 	u.filling.Of = func(t *thread) *store.Links[*thread] { return &t.stubs.fillingLinks }
@@ -105,6 +93,14 @@ func (u *unloaded) of(first stubRef) (all []stubRef) {
 		all = append(all, n)
 	}
 	return all
+}
+
+// openOf counts the recipients of a message that are not done.
+func (u *unloaded) openOf(first stubRef) (open int) {
+	for n := first; n != 0; n = u.stubs.At(n).next {
+		open += int(u.stubs.At(n).open)
+	}
+	return open
 }
 
 // withLogID returns the first stubs of the messages that may have the log identity. A false
@@ -143,8 +139,7 @@ func (s *stub) undoRetryStep() {
 func (q *queue) obtainStubs(t *thread) *threadStubs {
 	if t.stubs == nil {
 		x := new(threadStubs)
-		x.all.Of, x.times.Index = q.unloaded.links, q.unloaded.index
-		x.queues[0].Of, x.queues[1].Of = q.unloaded.queued, q.unloaded.queued
+		x.all.Of, x.due.Index, x.times.Index = q.unloaded.links, q.unloaded.index, q.unloaded.index
 		x.wake.due = func(s *Scheduler) { s.work += s.wakeStubs(t) }
 		t.stubs = x
 	}
@@ -152,9 +147,7 @@ func (q *queue) obtainStubs(t *thread) *threadStubs {
 }
 
 // isEmpty reports whether the thread has no mail.
-func (t *thread) isEmpty() bool {
-	return t.vertices.Len == 0 && (t.stubs == nil || t.stubs.all.Len == 0)
-}
+func (t *thread) isEmpty() bool { return t.vertices.Len == 0 && t.notLoaded() == 0 }
 
 // notLoaded is how many vertices of the thread are not loaded.
 func (t *thread) notLoaded() int {
@@ -164,115 +157,39 @@ func (t *thread) notLoaded() int {
 	return t.stubs.all.Len
 }
 
-// dueStubs is how many due stubs may be loaded in this run.
+// dueStubs is how many due stubs may be loaded.
 func (t *thread) dueStubs() int {
 	if t.stubs == nil {
 		return 0
 	}
-	return t.stubs.queues[thisRun].Len
+	return t.stubs.due.Len()
 }
 
-// addStub puts the stub of a vertex into its thread.
-func (q *queue) addStub(m *message, v *vertex, s *stub, n stubRef) {
+// addStub makes the stub of a vertex that is unloaded, and puts it into its thread.
+func (q *queue) addStub(m *message, v *vertex) stubRef {
 	t := q.threadOf(v)
+	n, s := q.unloaded.stubs.Alloc()
 	s.id, s.modifiedAt, s.thread, s.open = m.id, m.modifiedAt, t.ref, v.open
-	s.fedAt, s.retry = v.fedAt, v.retry
-	s.flags = stubFlags(m.levels())
-	s.attempts, s.told = ^uint8(0), uint8(min(q.reportTimesPassed(t, m.modifiedAt), 255))
-	q.describeRecipients(s, v, m.flags&nullSender == 0)
-	x := q.obtainStubs(t)
-	x.all.Append(n)
-	q.countStub(t, v.state, 1)
-	switch v.state {
-	case due:
-		queue := thisRun
-		if !v.place.Queued() {
-			queue = nextRun
-		}
-		q.queueStub(t, n, queue)
-	case waiting:
-		x.times.Put(q.wakeAt(v), n)
+	s.fedAt, s.retry, s.flags = v.fedAt, v.retry, stubFlags(m.levels())
+	q.describeRecipients(s, v)
+	q.obtainStubs(t).all.Append(n)
+	switch at := q.wakeAt(v); {
+	case at != 0:
+		q.putStub(t, n, at)
+	case v.state == due && v.place.Queued():
+		q.putStub(t, n, 0)
 	default:
-		x.times.Put(never, n)
+		q.putStub(t, n, never)
 	}
 	t.recipients += int(v.open)
 	t.modTimes.add(m.modifiedAt.second())
 	t.memberOf.vertices++
-}
-
-// countStub counts a stub in a state (1), or no longer (-1).
-func (q *queue) countStub(t *thread, state vertexState, n int32) {
-	t.states[state] += n
-	q.states[state] += int(n)
-}
-
-// The queues of due stubs. The second has those that wait for the next run of a queueonly
-// thread.
-const (
-	thisRun = iota
-	nextRun
-)
-
-// queueStub puts a stub that is due into one of the two queues of its thread.
-func (q *queue) queueStub(t *thread, n stubRef, queue int) {
-	s := q.unloaded.stubs.At(n)
-	s.flags &^= stubNextRun
-	if queue == nextRun {
-		s.flags |= stubNextRun
-	}
-	t.stubs.queues[queue].Append(n)
-}
-
-// queueOf returns the queue that a due stub is in.
-func (s *stub) queueOf() int {
-	if s.flags&stubNextRun != 0 {
-		return nextRun
-	}
-	return thisRun
-}
-
-// stateOf returns the state of a stub, and the end of its wait.
-func (q *queue) stateOf(n stubRef) (state vertexState, wakeAt instant) {
-	s := q.unloaded.stubs.At(n)
-	if l := q.unloaded.loading[s.id]; l != nil {
-		x := l.of(n)
-		return x.state, x.wakeAt
-	}
-	if s.index == 0 {
-		return due, 0
-	}
-	if at := q.stubThread(s).stubs.times.KeyOf(n); at != never {
-		return waiting, at
-	}
-	return blocked, 0
-}
-
-// makeStubDue ends the wait of a stub.
-func (q *queue) makeStubDue(t *thread, n stubRef) {
-	t.stubs.times.Remove(n)
-	q.countStub(t, waiting, -1)
-	q.countStub(t, due, 1)
-	queue := thisRun
-	if t.params.QueueOnly && !t.running {
-		queue = nextRun
-	}
-	q.queueStub(t, n, queue)
-	q.planLook(n)
-}
-
-// wakeStubs makes those stubs of a thread due whose wait is over, a slice at a time. It returns
-// how many.
-func (q *queue) wakeStubs(t *thread) (n int) {
-	for ; n < wakeSlice && t.stubs.times.Next() <= q.now; n++ {
-		q.makeStubDue(t, t.stubs.times.First())
-	}
-	t.setSessionCap(false)
-	q.updateThread(t)
+	q.counts.Vertices++
 	return n
 }
 
 // describeRecipients sets what a stub keeps of the recipients of its vertex.
-func (q *queue) describeRecipients(s *stub, v *vertex, hasSender bool) {
+func (q *queue) describeRecipients(s *stub, v *vertex) {
 	set := func(flag stubFlags, on bool) {
 		if on {
 			s.flags |= flag
@@ -281,6 +198,7 @@ func (q *queue) describeRecipients(s *stub, v *vertex, hasSender bool) {
 	set(stubDestinationFailed, v.destinationFailed)
 	set(stubInRetryStep, v.inRetryStep)
 	tried := true
+	s.attempts = ^uint8(0)
 	for i := range v.len() {
 		r := q.recipient(v, i)
 		if r.state == done {
@@ -292,17 +210,16 @@ func (q *queue) describeRecipients(s *stub, v *vertex, hasSender bool) {
 		s.attempts = uint8(min(uint16(s.attempts), r.attempts))
 		tried = tried && r.tried()
 		set(stubMustAttempt, r.flags&mustAttempt != 0)
-		set(stubWantsDelays, hasSender && r.flags&notifyDelay != 0)
 	}
 	set(stubTried, tried)
 }
 
 // dropStub takes a stub, which has been read, out of its thread and frees it. The index of its
 // message must not find it any more.
-func (q *queue) dropStub(n stubRef, state vertexState) {
+func (q *queue) dropStub(n stubRef, at instant) {
 	s := q.unloaded.stubs.At(n)
 	t := q.stubThread(s)
-	q.countStub(t, state, -1)
+	q.countStub(t, at, -1)
 	for _, w := range q.walks {
 		w.stubLeaves(n)
 	}
@@ -315,51 +232,4 @@ func (q *queue) dropStub(n stubRef, state vertexState) {
 	q.unloaded.looks.set(n, noDate)
 	q.unloaded.logHashes.Set(n, 0)
 	q.unloaded.stubs.Release(n)
-}
-
-// updateStubs notes where a thread waits for its stubs to be loaded, and returns for how many
-// more sessions there are some. free is how many more it could use.
-func (q *queue) updateStubs(t *thread, free int) int {
-	x, dueNow := t.stubs, t.dueStubs()
-	mayLoad := t.mayFeed() && dueNow > 0 && !t.waitsAtSite()
-	if hungry := mayLoad && free > x.loading; hungry != x.hungry {
-		x.hungry = hungry
-		if hungry {
-			t.ring.hungry.Append(t)
-		} else {
-			t.ring.hungry.Remove(t)
-		}
-	}
-	ahead := t.params.Quantum
-	if t.window.Dead {
-		ahead = 1
-	}
-	if filling := mayLoad && t.fair.Len()+x.loading < ahead; filling != x.filling {
-		x.filling = filling
-		if filling {
-			q.unloaded.filling.Append(t)
-		} else {
-			q.unloaded.filling.Remove(t)
-		}
-	}
-	q.plan(&x.wake, x.times.Next())
-	return x.loading + dueNow
-}
-
-// leaveLists takes a thread that leaves its ring off the lists of those that want to load mail.
-func (q *queue) leaveLists(t *thread) {
-	x := t.stubs
-	if x == nil {
-		return
-	}
-	t.memberOf.loading -= x.loading
-	if x.hungry {
-		x.hungry = false
-		t.ring.hungry.Remove(t)
-	}
-	if x.filling {
-		x.filling = false
-		q.unloaded.filling.Remove(t)
-	}
-	q.plan(&x.wake, never)
 }

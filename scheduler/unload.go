@@ -101,9 +101,6 @@ func (dv *delivery) unloadCandidates() {
 // isIdle reports whether nobody works on a message, and nothing happens to it for some time.
 func (d *dispatch) isIdle(m *message) bool {
 	soon := d.now.after(minIdle + idlePerRecipient*time.Duration(m.open))
-	if p := d.noticePlans[m.ref]; p != nil && p.at < soon {
-		return false
-	}
 	over := d.overLimit()
 	return d.mayUnload(m, func(v *vertex) bool {
 		t := d.threadOf(v)
@@ -132,11 +129,20 @@ func (d *dispatch) mayUnload(m *message, busy func(*vertex) bool) bool {
 
 // happensBefore reports whether something is planned for a vertex before a time.
 func (d *dispatch) happensBefore(v *vertex, soon instant) bool {
-	if d.instantAt(d.watch.at(v.ref)) < soon || v.state == waiting && d.wakeAt(v) < soon {
-		return true
+	return d.instantAt(d.nextWrite(v)) < soon || v.state == waiting && d.wakeAt(v) < soon
+}
+
+// nextWrite returns when something must be written about a vertex: it expires, or its sender is
+// told of a failure, a delay or a missed deadline.
+func (q *queue) nextWrite(v *vertex) date {
+	at := q.watch.at(v.ref)
+	if p := q.noticePlans[v.message]; p != nil {
+		at = min(at, q.dateAt(p.at))
 	}
-	p := d.delayPlans[v.ref]
-	return p != nil && d.instantAt(d.plannedDate(&p.next)) < soon
+	if p := q.delayPlans[v.ref]; p != nil {
+		at = min(at, q.plannedDate(&p.next))
+	}
+	return at
 }
 
 // staysLoaded reports whether a message that has just arrived stays in memory.
@@ -158,17 +164,14 @@ func (dv *delivery) staysLoaded(m *message) bool {
 // unload replaces a message by its stubs. All its vertices must be due, waiting or blocked.
 func (dv *delivery) unload(m *message) {
 	u := &dv.unloaded
-	id, hash := m.id, shortHash(dv.logHashes.At(m.ref))
-	if p := dv.planOf(m); p != (stubPlan{}) {
-		u.plans[id] = p
-	}
+	hash := shortHash(dv.logHashes.At(m.ref))
 	u.messages++
 	u.recipients += int(m.open)
 	vertices := dv.openVertices(m)
 	var all []stubRef
 	for _, v := range vertices {
-		n, s := u.stubs.Alloc()
-		dv.addStub(m, v, s, n)
+		n := dv.addStub(m, v)
+		u.looks.set(n, dv.nextWrite(v))
 		if len(all) > 0 {
 			u.stubs.At(all[len(all)-1]).next = n
 		}
@@ -176,31 +179,11 @@ func (dv *delivery) unload(m *message) {
 	}
 	for _, v := range vertices {
 		dv.detachVertex(v)
-		v.open = 0
 	}
-	dv.counts.Vertices += len(all) // that detachVertex has taken off
 	dv.forgetMessage(m)
 	u.byID.Add(all[0])
 	u.logHashes.Set(all[0], hash)
 	for _, n := range all {
-		dv.planLook(n)
 		dv.updateThread(dv.stubThread(u.stubs.At(n)))
 	}
-}
-
-// planOf returns what is planned for a message and cannot be seen from its stubs.
-func (dv *delivery) planOf(m *message) (plan stubPlan) {
-	if p := dv.noticePlans[m.ref]; p != nil {
-		plan.noticeAt = p.at
-	}
-	dv.eachVertex(m, func(v *vertex) {
-		p := dv.delayPlans[v.ref]
-		if p == nil || len(p.deadlines) == 0 || !p.next.isPlanned() {
-			return
-		}
-		if at := dv.plannedDate(&p.next); plan.loadAt == 0 || at < plan.loadAt {
-			plan.loadAt = at
-		}
-	})
-	return plan
 }
