@@ -59,6 +59,7 @@ func (q *queue) obtainShaping(t *thread) *shaping {
 		x.siteDoubt.due = func(s *Scheduler) { s.siteDoubtDue(t) }
 		t.shaping = x
 		x.rate.SetRates(q.both(), t.params.Rate, t.params.RateBurst)
+		q.restoreTokens(&x.rate)
 	}
 	return t.shaping
 }

@@ -19,8 +19,7 @@ type bucket struct {
 	thread  *thread
 	channel *channel
 	site    *site
-	group   uint64      // in limit.Key: its place among the buckets of the channel, from 1
-	shared  *sharedRate // nil: the rate of one thread
+	group   uint64 // in limit.Key: its place among the buckets of the channel, from 1
 }
 
 // both is the time as package limit has it.
@@ -54,7 +53,7 @@ func (q *queue) setChannelRate(r *ring) {
 		r.channelRate = q.obtainBucket(&c.rates, c.formerRates, p.ChannelRate, p.RateBurst)
 		r.channelRate.channel = c
 		r.channelRate.group = uint64(slices.Index(c.rates, r.channelRate)) + 1
-		q.shareBucket(r.channelRate, "channelrate", c.name)
+		q.restoreTokens(r.channelRate)
 	}
 }
 

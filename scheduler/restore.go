@@ -61,6 +61,9 @@ func (q *queue) restore(m *message, saved []SavedRecipient) {
 			r.flags |= triedBefore
 			q.threadOf(v).attempts += int(r.attempts)
 			r.diagnostic = q.restoreDiagnostic(diagnostic{known.Notary, known.Text})
+			if t := q.threadOf(v); t.diagnostic == 0 && r.diagnostic != 0 {
+				t.diagnostic = q.diagnostics.Retain(r.diagnostic)
+			}
 			if last == nil || known.NextAt > last.NextAt {
 				last = known
 			}
@@ -107,17 +110,14 @@ func (q *queue) restored(saved *SavedThread) {
 		q.restoring.threads = make(map[threadKey]*SavedThread)
 	}
 	q.restoring.threads[key] = saved
-	if till := q.restoredInstant(saved.SiteAt, time.Duration(siteLifetime)); till != 0 && saved.Site != "" {
-		q.restoreSite(key, saved.Site, till)
+	if saved.Site != "" && q.siteNames.Len() < maxKnownSites {
+		q.siteNames.Note(key, saved.Site, time.Duration(q.now+siteLifetime))
 	}
-	shaped := q.restoredInstant(saved.PaidAt, rule.LongestRetry) != 0 || len(saved.Effects) > 0
 	if t := q.threads[key]; t != nil {
 		q.restoreThread(t)
 		q.updateThread(t)
 	} else if q.restoredInstant(saved.SuspendedUntil, rule.LongestRetry) != 0 {
 		q.obtainThread(key)
-	} else if shaped {
-		q.updateThread(q.obtainThread(key)) // drops it if nothing of that is in force
 	}
 }
 
@@ -128,65 +128,9 @@ func (q *queue) restoreThread(t *thread) {
 		return
 	}
 	delete(q.restoring.threads, t.key)
-	p := t.params
 	t.retry, t.inRetryStep = uint8(min(max(0, saved.Step), int(^uint8(0)))), saved.InRetryStep
 	t.window = limit.Window{Dead: saved.Dead}
-	if p.InitialConcurrency > 0 && !saved.Dead {
-		t.window = limit.Window{
-			Size:    min(max(0, saved.Window), max(1, p.MaxThr)),
-			Success: fractionOf(saved.Success, 1), Failure: fractionOf(saved.Failure, 1),
-			FailedCohorts: fractionOf(saved.FailedCohorts, p.CohortLimit),
-		}
-	}
-	if t.diagnostic == 0 {
-		t.diagnostic = q.restoreDiagnostic(diagnostic{saved.Notary, saved.Text})
-	}
-	q.restoreShaping(t, saved)
-	if till := q.restoredInstant(saved.SuspendedUntil, p.LongestWait(saved.InRetryStep)); till != 0 {
+	if till := q.restoredInstant(saved.SuspendedUntil, t.params.LongestWait(saved.InRetryStep)); till != 0 {
 		q.suspend(t, till)
 	}
-}
-
-// restoreShaping restores the tokens of a thread and the effects of reply rules that
-// are still there.
-func (q *queue) restoreShaping(t *thread, saved *SavedThread) {
-	if till := q.restoredInstant(saved.PaidAt, t.params.LongestWait(false)); till != 0 && len(t.params.Rate) > 0 {
-		t.shaping.rate.PaidAt = time.Duration(till)
-	}
-	for _, e := range saved.Effects {
-		st := findRule(q.replyRules, e.Rule)
-		if st == nil || !st.rule.Verb.Lasts() {
-			continue
-		}
-		till := q.restoredInstant(e.Until, st.rule.Span)
-		if till == 0 {
-			continue
-		}
-		st.effects++
-		x := q.obtainShaping(t)
-		x.effects = append(x.effects, effect{state: st, since: till - instant(st.rule.Span), until: till})
-	}
-	if t.shaping != nil {
-		q.updateEffects(t)
-		q.updateGate(t)
-	}
-}
-
-// restoreSite restores what an earlier process knew of the site of a thread.
-func (q *queue) restoreSite(key threadKey, name string, until instant) {
-	if q.knownSite(key) != "" || q.siteNames.Len() >= maxKnownSites {
-		return
-	}
-	q.siteNames.Note(key, name, time.Duration(until))
-	if t := q.threads[key]; t != nil {
-		q.setSite(t)
-	}
-}
-
-// fractionOf returns x if it is at least 0 and below the limit, otherwise 0.
-func fractionOf(x, limit float64) float64 {
-	if x >= 0 && x < limit {
-		return x
-	}
-	return 0
 }

@@ -1,12 +1,5 @@
 package scheduler
 
-import (
-	"time"
-
-	"zsched/scheduler/limit"
-	"zsched/scheduler/rule"
-)
-
 // Warm restart: what the scheduler knows about the mail, but the control files do not
 // contain, is saved in POSTOFFICE/.scheduler.state (scheduler-state(5)). restore.go
 // restores it.
@@ -38,50 +31,12 @@ type SavedRecipient struct {
 
 // SavedThread is the saved state of a thread.
 type SavedThread struct {
-	Channel, Host    string
-	SuspendedUntil   int64 // in seconds since the epoch, rounded up; 0: not suspended
-	Step             int   // index in Retries of the next suspension
-	InRetryStep      bool  // as in thread
-	Dead             bool  // the destination failed, and nothing was delivered since
-	Window           int   // sessions; 0: as many as at the start
-	Success, Failure float64
-	FailedCohorts    float64
-	Notary, Text     string // the last report on any of its recipients
-
-	PaidAt  int64  // when all tokens of its rate will be there again, rounded up; 0: they are
-	Site    string // as an agent reported it; "": not known
-	SiteAt  int64  // when the site is forgotten
-	Effects []SavedEffect
-}
-
-// SavedEffect is the effect of a reply rule on a thread.
-type SavedEffect struct {
-	Rule         rule.ReplyKey
-	Since, Until int64 // in seconds since the epoch
-}
-
-// maxSavedEffects and maxSavedExpression bound the line of a thread in the file.
-const (
-	maxSavedEffects    = 4
-	maxSavedExpression = 500
-)
-
-// saveShaping adds the shaping of a thread and its site to what is saved about it.
-func (q *queue) saveShaping(saved *SavedThread, key threadKey, x *shaping) {
-	if name, until := q.siteNames.Find(time.Duration(q.now), key); name != "" {
-		saved.Site, saved.SiteAt = name, int64(q.dateAt(instant(until)).ceilSecond())
-	}
-	if x == nil {
-		return
-	}
-	if x.rate.isSaved() && x.rate.Owed(q.both()) {
-		saved.PaidAt = int64(q.dateAt(instant(x.rate.PaidAt)).ceilSecond())
-	}
-	for _, e := range x.effects {
-		if r := e.state.rule; len(saved.Effects) < maxSavedEffects && len(r.Expression) <= maxSavedExpression {
-			saved.Effects = append(saved.Effects, SavedEffect{Rule: r.Key(), Since: q.dateAt(e.since).unix(), Until: int64(q.dateAt(e.until).ceilSecond())})
-		}
-	}
+	Channel, Host  string
+	SuspendedUntil int64  // in seconds since the epoch, rounded up; 0: not suspended
+	Step           int    // index in Retries of the next suspension
+	InRetryStep    bool   // as in thread
+	Dead           bool   // the destination failed, and nothing was delivered since
+	Site           string // as an agent reported it; "": not known
 }
 
 func (to *Saved) reset() {
@@ -153,22 +108,21 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 	return true
 }
 
-// saveThread saves a thread, if there is anything to save.
+// saveThread saves a thread, if there is anything to save, and its rate. A suspension by a reply
+// rule is saved like any other.
 func (q *queue) saveThread(to *Saved, t *thread) {
-	shaped := t.shaping != nil || q.knownSite(t.key) != ""
-	if !shaped && t.suspendedUntil == 0 && t.retry == 0 && t.window == (limit.Window{}) {
-		return
+	until := t.suspendedUntil
+	if x := t.shaping; x != nil {
+		until = max(until, x.rulesUntil())
+		to.Rates = q.appendRate(to.Rates, &x.rate)
 	}
 	saved := SavedThread{
-		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(q.dateAt(t.suspendedUntil).ceilSecond()),
-		Step: int(t.retry), InRetryStep: t.inRetryStep, Dead: t.window.Dead,
-		Window: t.window.Size, Success: t.window.Success, Failure: t.window.Failure, FailedCohorts: t.window.FailedCohorts,
+		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(q.dateAt(until).ceilSecond()),
+		Step: int(t.retry), InRetryStep: t.inRetryStep && until == t.suspendedUntil, Dead: t.window.Dead, Site: q.knownSite(t.key),
 	}
-	q.saveShaping(&saved, t.key, t.shaping)
-	if last := q.diagnostics.Get(t.diagnostic); last != nil {
-		saved.Notary, saved.Text = last.notary, last.text
+	if saved != (SavedThread{Channel: t.key.channel, Host: t.key.host}) {
+		to.Threads = append(to.Threads, saved)
 	}
-	to.Threads = append(to.Threads, saved)
 }
 
 // saveStub saves a vertex that is not loaded, if it was tried. Its first recipient stands for all.

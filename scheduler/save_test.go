@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 	"zsched/ta"
 )
@@ -116,8 +115,8 @@ func TestRestoredIsBounded(t *testing.T) {
 	far := now.Add(1000 * time.Hour).Unix()
 	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "retry", SuspendedUntil: far, InRetryStep: true, Step: 1000, Dead: true}})
 	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "retryat", SuspendedUntil: far}})
-	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "wide", Window: 1000, Success: 7, Failure: -1, FailedCohorts: 50}})
-	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "none", Window: 5}})
+	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "wide", Step: -3}})
+	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "none", Dead: true}})
 	s.Step(At(now), Arrived{Message{
 		ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: "wide"}, {Offset: 200, Channel: "smtp", Host: "other"}},
 		Saved: []SavedRecipient{{Message: 1, Offset: 100, NextAt: far, InRetryStep: true, Attempts: 1 << 40, Step: -5, FedAt: -1}, {Message: 1, Offset: 200, NextAt: -far, Attempts: -1}},
@@ -136,9 +135,6 @@ func TestRestoredIsBounded(t *testing.T) {
 	}
 	if got, most := s.timeAt(s.threads[threadKey{"smtp", "retryat"}].suspendedUntil), now.Add(72*time.Hour); !got.Equal(most) {
 		t.Errorf("suspended until %v, %v at most", got, most)
-	}
-	if w := s.threads[threadKey{"smtp", "wide"}].window; w != (limit.Window{Size: 10}) {
-		t.Errorf("window %+v", w)
 	}
 	v := s.vertices.At(s.message(1).first)
 	if v.state != waiting || !s.timeAt(s.wakeAt(v)).Equal(longest) || v.first.attempts != 65535 {
@@ -159,7 +155,7 @@ func TestRatesAreSaved(t *testing.T) {
 	}}}
 	now := time.Unix(1_800_000_000, 0)
 	s := New(config, rand.New(rand.NewPCG(1, 2)))
-	unused := SavedRate{RateKey{"channelrate", "another channel", "1/3600000000000, 1"}, now.Add(time.Hour).Unix()}
+	unused := SavedRate{"channelrate another channel 1/1h0m0s 1", now.Add(time.Hour).Unix()}
 	s.Step(At(now), RestoredRate{unused})
 	s.Step(At(now), Arrived{Message{ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: "a"}}}})
 	s.Step(At(now), AgentHungry{Agent: 1})
@@ -171,13 +167,12 @@ func TestRatesAreSaved(t *testing.T) {
 		more = p.Next(pass, 1)
 		rates = append(rates, pass.Rates...)
 	}
-	if len(rates) != 3 || rates[0] != unused || rates[1].Setting != "channelrate" || rates[2].Setting != "siterate" {
-		t.Fatalf("rates %v are saved", rates)
+	var want []SavedRate
+	for _, name := range []string{"channelrate another channel", "channelrate smtp", "siterate smtp//a"} {
+		want = append(want, SavedRate{name + " 1/1h0m0s 1", now.Add(time.Hour).Unix()})
 	}
-	for _, r := range rates {
-		if want := now.Add(time.Hour).Unix(); r.PaidAt != want || r.Rates != "1/3600000000000, 1" {
-			t.Errorf("saved as %+v, want until %d", r, want)
-		}
+	if !slices.Equal(rates, want) {
+		t.Fatalf("rates %v are saved", rates)
 	}
 	s.Step(At(now.Add(time.Hour)), Tick{})
 	for p, more := s.Save(), true; more; {

@@ -136,8 +136,8 @@ type queue struct {
 	restoring restoring
 
 	threads        map[threadKey]*thread
-	replyRules     []*ruleState        // the reply rules, in their order
-	savedRates     map[RateKey]instant // what an earlier process saved and nothing uses yet: paidAt
+	replyRules     []*ruleState       // the reply rules, in their order
+	savedRates     map[string]instant // what an earlier process saved and nothing uses yet: paidAt
 	sites          map[string]*site
 	siteNames      limit.Names[threadKey]
 	threadSequence uint64 // last thread.sequence that was given

@@ -114,7 +114,7 @@ func (q *queue) setSite(t *thread) {
 	if len(p.SiteRate) > 0 {
 		x.siteRate = q.obtainBucket(&s.rates, nil, p.SiteRate, p.RateBurst)
 		x.siteRate.site = s
-		q.shareBucket(x.siteRate, "siterate", s.name)
+		q.restoreTokens(x.siteRate)
 	}
 	if q.config.Cluster && p.ClusterSiteMax > 0 {
 		q.joinSiteShare(t)

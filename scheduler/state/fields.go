@@ -67,16 +67,6 @@ func count[T ~int | ~int64 | ~uint32 | ~uint64](f *fields, n *T, most uint64) {
 	*n = T(x)
 }
 
-func (f *fields) float(x *float64) {
-	if f.writing {
-		f.b = strconv.AppendFloat(append(f.b, ' '), *x, 'g', -1, 64)
-		return
-	}
-	var err error
-	*x, err = strconv.ParseFloat(string(f.next()), 64)
-	f.bad = f.bad || err != nil
-}
-
 // quoted is a word in quotes, as in Go.
 func (f *fields) quoted(s *string) {
 	if f.writing {

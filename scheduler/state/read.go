@@ -2,7 +2,6 @@ package state
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -45,31 +44,28 @@ func ReadFile(path string) (*Table, error) {
 	return t, nil
 }
 
-// section is what follows a line with a version.
-type section struct {
+// reader reads a file into a table.
+type reader struct {
 	table   *Table
-	known   bool              // its version is ours
-	numbers map[uint32]uint32 // of its diagnostics, to indexes from 1
+	numbers map[uint32]uint32 // of diagnostics, to indexes from 1
 }
 
 // read reads a file. A last line without its end is skipped.
 func (t *Table) read(from io.Reader) error {
 	in := bufio.NewReaderSize(from, readBuffer)
-	s := section{table: t}
-	for {
+	r := reader{table: t, numbers: make(map[uint32]uint32)}
+	for first := true; ; first = false {
 		line, err := readLine(in)
-		if err != nil {
-			if err == io.EOF {
-				return nil
-			}
+		switch {
+		case err == io.EOF || err == nil && first && string(line) != header:
+			return nil
+		case err != nil:
 			return err
-		}
-		if v, ok := bytes.CutPrefix(line, []byte(header)); ok {
-			s.known, s.numbers = string(v) == version, make(map[uint32]uint32)
-		} else if line == nil {
+		case first:
+		case line == nil:
 			t.Skipped++
-		} else if s.known {
-			s.readLine(line)
+		default:
+			r.readLine(line)
 		}
 	}
 }
@@ -90,77 +86,62 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	return nil, nil
 }
 
-// readLine reads one line of a section.
-func (s *section) readLine(line []byte) {
+// readLine reads one line.
+func (r *reader) readLine(line []byte) {
 	if len(line) < 2 || line[1] != ' ' {
-		s.table.Skipped++
+		r.table.Skipped++
 		return
 	}
-	f := fields{b: line[1:]}
-	switch t := s.table; line[0] {
+	f, t := fields{b: line[1:]}, r.table
+	var event scheduler.Event
+	switch line[0] {
 	case 'd':
-		s.readDiagnostic(&f)
+		r.readDiagnostic(&f)
 	case 'r':
-		s.readRecipient(&f)
-	case 't':
-		s.readThread(&f)
+		r.readRecipient(&f)
+	case 'h':
+		var e scheduler.Restored
+		f.thread(&e.Thread)
+		event = e
 	case 'b':
-		var r scheduler.SavedRate
-		if f.rate(&r); !f.bad {
-			t.rates[r.RateKey] = r
-		}
+		var e scheduler.RestoredRate
+		f.rate(&e.Rate)
+		event = e
 	case 'o':
-		o := scheduler.SavedOrder{Ordered: scheduler.Ordered{Targets: make([]scheduler.Target, 1)}}
-		if f.order(&o); !f.bad {
-			t.orders = append(t.orders, o)
-		}
+		var e scheduler.RestoredOrder
+		e.Order.Targets = make([]scheduler.Target, 1)
+		f.order(&e.Order)
+		event = e
 	}
 	if f.bad {
-		s.table.Skipped++
+		t.Skipped++
+	} else if event != nil {
+		t.events = append(t.events, event)
 	}
 }
 
-func (s *section) readDiagnostic(f *fields) {
+func (r *reader) readDiagnostic(f *fields) {
 	var number uint32
 	var d diagnostic
 	if f.diagnostic(&number, &d); f.bad {
 		return
 	}
-	s.table.diagnostics = append(s.table.diagnostics, d)
-	s.numbers[number] = uint32(len(s.table.diagnostics))
+	r.table.diagnostics = append(r.table.diagnostics, d)
+	r.numbers[number] = uint32(len(r.table.diagnostics))
 }
 
-func (s *section) readRecipient(f *fields) {
-	var r scheduler.SavedRecipient
+func (r *reader) readRecipient(f *fields) {
+	var one scheduler.SavedRecipient
 	var report uint32
-	if f.recipient(&r, &report); f.bad {
+	if f.recipient(&one, &report); f.bad {
 		return
 	}
-	t := s.table
+	t := r.table
 	t.entries = append(t.entries, entry{
-		before: t.messages[uint64(r.Message)], offset: uint32(r.Offset),
-		modifiedAt: uint32(r.ModifiedAt), nextAt: uint32(r.NextAt), fedAt: uint32(r.FedAt),
-		diagnostic: s.numbers[report], attempts: uint16(r.Attempts), step: uint8(r.Step),
-		destinationFailed: r.DestinationFailed, inRetryStep: r.InRetryStep,
+		before: t.messages[uint64(one.Message)], offset: uint32(one.Offset),
+		modifiedAt: uint32(one.ModifiedAt), nextAt: uint32(one.NextAt), fedAt: uint32(one.FedAt),
+		diagnostic: r.numbers[report], attempts: uint16(one.Attempts), step: uint8(one.Step),
+		destinationFailed: one.DestinationFailed, inRetryStep: one.InRetryStep,
 	})
-	t.messages[uint64(r.Message)] = uint32(len(t.entries))
-}
-
-func (s *section) readThread(f *fields) {
-	var t scheduler.SavedThread
-	var report uint32
-	if f.thread(&t, &report); f.bad {
-		return
-	}
-	if number := s.numbers[report]; number != 0 {
-		d := &s.table.diagnostics[number-1]
-		t.Notary, t.Text = d.notary, d.text
-	}
-	if len(f.b) > 0 {
-		shaped, rest := t, fields{b: f.b}
-		if rest.shaping(&shaped); !rest.bad {
-			t = shaped
-		}
-	}
-	s.table.threads[[2]string{t.Channel, t.Host}] = t
+	t.messages[uint64(one.Message)] = uint32(len(t.entries))
 }

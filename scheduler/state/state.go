@@ -10,27 +10,21 @@
 //	scheduler-state 1
 //	d NUMBER "NOTARY" "TEXT"
 //	r SPOOLID OFFSET MTIME ATTEMPTS NEXT FED STEP FLAGS NUMBER
-//	t "CHANNEL" "HOST" UNTIL STEP FLAGS WINDOW SUCCESS FAILURE COHORTS NUMBER [PAID "SITE" SITEUNTIL
-//	  ["PATTERN" "HOSTPATTERN" "EXPRESSION" "ACTION" SINCE UNTIL]...]
-//	b SETTING "NAME" "RATES" PAID
+//	h "CHANNEL" "HOST" UNTIL STEP FLAGS "SITE"
+//	b "NAME" PAID
 //	o SPOOLID MTIME VERB "CHANNEL" "HOST" "TOCHANNEL" "TOHOST" "BY" "BECAUSE" [OFFSET]...
 //
-// The first line gives the version. Version 0.9 appended to the file, and began with such a
-// line each time: another one begins the numbers of diagnostics anew. What follows the line
-// of another version is skipped.
+// The first line gives the version. Nothing is read from the file of another version.
 //
 // A d line is a diagnostic, as an agent reported it. Later lines
 // refer to it by its number; 0 is none. An r line is a recipient: the number of
 // the control file, the offset of the r line in it, the mtime of the message
 // file, how often it was tried, when it is due (0: it does not wait), when an
 // agent was last given it (0: never), the next step of retries, and d (the
-// destination failed), s (it waits after a step of retries) or -. A t line is a
-// thread: the end of its suspension (0: none), the next step, d (dead) and s as
-// above, and its window with its feedback. The fields in brackets are the time at which
-// all tokens of its rate are available again (0: they are), its site and when that is
-// forgotten, and the reply rules in force on it. A b line is a rate that several threads
-// share (channelrate, siterate): what it is for, its table with the burst, and
-// when all its tokens are available again. An o line is an order that waited when the scheduler
+// destination failed), s (it waits after a step of retries) or -. An h line is the
+// mail for a channel and host: the end of its suspension (0: none), the next step, d (dead) and s as
+// above, and the site that an agent has reported. A b line is a rate: its setting, its name and its
+// table in one text, and when all its tokens are available again. An o line is an order that waited when the scheduler
 // stopped: on the mail of a message for a channel and host (both empty: on all of it), or only on
 // the recipients at the offsets. Of several lines about one thing, the last counts.
 // Times are in seconds since the epoch. Quoted words are as in Go.
@@ -46,11 +40,8 @@ import (
 	"zsched/scheduler"
 )
 
-// header begins the first line of a section; version follows it.
-const (
-	header  = "scheduler-state "
-	version = "1"
-)
+// header is the first line.
+const header = "scheduler-state 1"
 
 // maxLine is longer than every line that is written: a diagnostic has two texts of
 // at most 1000 bytes, each of which takes at most four when it is quoted.
@@ -78,42 +69,19 @@ func (f *fields) recipient(r *scheduler.SavedRecipient, report *uint32) {
 	count(f, report, math.MaxUint32)
 }
 
-// thread has the fields of a t line; report is the number of the last report.
-func (f *fields) thread(t *scheduler.SavedThread, report *uint32) {
+// thread has the fields of an h line.
+func (f *fields) thread(t *scheduler.SavedThread) {
 	f.quoted(&t.Channel)
 	f.quoted(&t.Host)
 	count(f, &t.SuspendedUntil, math.MaxUint32)
 	count(f, &t.Step, math.MaxUint8)
 	f.flags(&t.Dead, &t.InRetryStep)
-	count(f, &t.Window, math.MaxInt32)
-	for _, x := range [...]*float64{&t.Success, &t.Failure, &t.FailedCohorts} {
-		f.float(x)
-	}
-	count(f, report, math.MaxUint32)
-}
-
-// shaping has the fields at the end of a t line, which are not always there.
-func (f *fields) shaping(t *scheduler.SavedThread) {
-	count(f, &t.PaidAt, math.MaxInt64)
 	f.quoted(&t.Site)
-	count(f, &t.SiteAt, math.MaxInt64)
-	for i := 0; f.more(i < len(t.Effects)); i++ {
-		if i == len(t.Effects) {
-			t.Effects = append(t.Effects, scheduler.SavedEffect{})
-		}
-		e := &t.Effects[i]
-		for _, word := range [...]*string{&e.Rule.Channel, &e.Rule.Host, &e.Rule.Expression, &e.Rule.Action} {
-			f.quoted(word)
-		}
-		count(f, &e.Since, math.MaxInt64)
-		count(f, &e.Until, math.MaxInt64)
-	}
 }
 
+// rate has the fields of a b line.
 func (f *fields) rate(r *scheduler.SavedRate) {
-	f.word(&r.Setting)
 	f.quoted(&r.Name)
-	f.quoted(&r.Rates)
 	count(f, &r.PaidAt, math.MaxInt64)
 }
 

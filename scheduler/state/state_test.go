@@ -14,7 +14,6 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler"
-	"zsched/scheduler/rule"
 )
 
 // message is one with recipients at these offsets.
@@ -35,17 +34,10 @@ func some() *scheduler.Saved {
 			{Message: 1<<64 - 1, Offset: 1 << 30, ModifiedAt: 1, Attempts: 65535, NextAt: 1<<32 - 1, FedAt: 2, Step: 255, DestinationFailed: true, Notary: "a\x01b", Text: "451 \"no\"\r\xff"},
 		},
 		Threads: []scheduler.SavedThread{
-			{Channel: "smtp", Host: "a host", SuspendedUntil: 1800000900, Step: 4, Dead: true, InRetryStep: true, Text: "gone"},
-			{Channel: "smtp", Host: "b.example", Window: 7, Success: 0.1, Failure: 1e-300, FailedCohorts: 2.5},
-			{Channel: "smtp", Host: "c.example", PaidAt: 1800000900, Site: "mx.example", SiteAt: 1800086400, Effects: []scheduler.SavedEffect{
-				{Rule: rule.ReplyKey{Channel: "smtp", Host: "*", Expression: `say "no"`, Action: "suspend 1h"}, Since: 1800000000, Until: 1800003600},
-				{Rule: rule.ReplyKey{Channel: "*", Host: "*", Expression: "slow", Action: "slow 2 1h"}, Since: 1800000001, Until: 1800003601},
-			}},
+			{Channel: "smtp", Host: "a host", SuspendedUntil: 1800000900, Step: 4, Dead: true, InRetryStep: true},
+			{Channel: "smtp", Host: "b.example", Site: "mx.example"},
 		},
-		Rates: []scheduler.SavedRate{
-			{RateKey: scheduler.RateKey{Setting: "siterate", Name: `4:smtp6:smtp/*|4:smtp "x"`, Rates: "1/3600000000000, 1"}, PaidAt: 1800003600},
-			{RateKey: scheduler.RateKey{Setting: "siterate", Name: "smtp/mx.example", Rates: "1/60000000000, 5"}, PaidAt: 1800000060},
-		},
+		Rates: []scheduler.SavedRate{{Name: `siterate smtp/"x" 1/1h0m0s 1`, PaidAt: 1800003600}},
 		Orders: []scheduler.SavedOrder{
 			savedOrder(scheduler.Ordered{Verb: scheduler.VerbKill, By: "root", Why: "\"spam\""}),
 			savedOrder(scheduler.Ordered{
@@ -80,18 +72,18 @@ func check(t *testing.T, table *Table, saved *scheduler.Saved) {
 			t.Errorf("got %+v, want %+v", got, r)
 		}
 	}
-	if !reflect.DeepEqual(table.orders, saved.Orders) {
-		t.Errorf("orders %+v, want %+v", table.orders, saved.Orders)
-	}
+	var events []scheduler.Event
 	for _, th := range saved.Threads {
-		if got := table.threads[[2]string{th.Channel, th.Host}]; !reflect.DeepEqual(got, th) {
-			t.Errorf("thread %+v, want %+v", got, th)
-		}
+		events = append(events, scheduler.Restored{Thread: th})
 	}
 	for _, r := range saved.Rates {
-		if got := table.rates[r.RateKey]; got != r {
-			t.Errorf("rate %+v, want %+v", got, r)
-		}
+		events = append(events, scheduler.RestoredRate{Rate: r})
+	}
+	for _, o := range saved.Orders {
+		events = append(events, scheduler.RestoredOrder{Order: o})
+	}
+	if !reflect.DeepEqual(table.Events(), events) {
+		t.Errorf("got %+v, want %+v", table.Events(), events)
 	}
 }
 
@@ -139,27 +131,6 @@ func TestMessageAsAWhole(t *testing.T) {
 	}
 }
 
-// Of several lines about one thing, the last counts, also after another first line.
-func TestLastLineCounts(t *testing.T) {
-	path := filepath.Join(t.TempDir(), Name)
-	first := some()
-	changed := &scheduler.Saved{
-		Recipients: []scheduler.SavedRecipient{{Message: 7, Offset: 100, ModifiedAt: 1800000000, Attempts: 4, NextAt: 1800009999, Text: "other"}},
-		Threads:    []scheduler.SavedThread{{Channel: "smtp", Host: "a host"}},
-	}
-	write(t, path, first)
-	before, err := os.ReadFile(path)
-	write(t, path, changed)
-	after, err2 := os.ReadFile(path)
-	if err := errors.Join(err, err2, os.WriteFile(path, append(before, after...), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	table := read(t, path)
-	first.Threads[0] = changed.Threads[0]
-	first.Recipients[0] = changed.Recipients[0]
-	check(t, table, first)
-}
-
 // The end of a file may be missing anywhere.
 func TestTornFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), Name)
@@ -185,15 +156,16 @@ func TestTornFiles(t *testing.T) {
 	}
 }
 
-func TestOtherVersionsAreSkipped(t *testing.T) {
+// Lines of a kind that is not known, fields at the end of a line, and damaged lines are skipped.
+func TestLinesThatAreNotRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), Name)
-	text := "scheduler-state 2\nr 1 100 5 1 0 0 0 - 0\nscheduler-state 1\nr 2 100 5 1 0 0 0 - 0\n" +
+	text := "scheduler-state 1\nr 2 100 5 1 0 0 0 - 0\n" +
 		"q of a later version\nr 3 100 5 1 0 0 0 dsx 0 and more\nr 4 100 5\nr 5 100 5 1 0 0 0 - 0x\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	table := read(t, path)
-	for id, want := range map[uint64]int{1: 0, 2: 1, 3: 1, 4: 0, 5: 0} {
+	for id, want := range map[uint64]int{2: 1, 3: 1, 4: 0, 5: 0} {
 		if got := table.Of(message(id, 5, 100)); len(got) != want {
 			t.Errorf("message %d: %+v", id, got)
 		}
@@ -211,6 +183,13 @@ func TestFilesThatAreNotRead(t *testing.T) {
 	}
 	if err := os.Mkdir(fifo, 0o700); err != nil {
 		t.Fatal(err)
+	}
+	other := filepath.Join(dir, "other")
+	if err := os.WriteFile(other, []byte("scheduler-state 2\nr 1 100 5 1 0 0 0 - 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if table, err := ReadFile(other); err != nil || table.Recipients() != 0 {
+		t.Errorf("a file of another version is read: %+v, %v", table, err)
 	}
 	for _, path := range []string{link, fifo} {
 		if table, err := ReadFile(path); err == nil || table.Recipients() != 0 {
@@ -267,36 +246,28 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add(w.out.b)
 	f.Add([]byte("scheduler-state 1\nr 1 1 1 1 1 1 1 - 1\n\n\n x\nd 1 \"\" \"\nscheduler-state\n"))
-	f.Add([]byte("scheduler-state 2\nr 1 1 1 1 1 1 1 - 1\nscheduler-state 1\nt \"\" \"\" 0 0 - 0 NaN Inf 0 0\n"))
+	f.Add([]byte("scheduler-state 1\nh \"\" \"\" 0 0 - \"\"\no 1 1 KILL \"\" \"\" \"\" \"\" \"\" \"\" 1 2\n"))
 	f.Add(append(bytes.Repeat([]byte{'x'}, 2*readBuffer), '\n'))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		table := newTable(0)
 		if err := table.read(bytes.NewReader(data)); err != nil {
 			t.Fatal(err)
 		}
-		if lines := bytes.Count(data, []byte("\n")); len(table.entries)+len(table.threads)+len(table.diagnostics)+table.Skipped > lines {
+		if lines := bytes.Count(data, []byte("\n")); len(table.entries)+len(table.events)+len(table.diagnostics)+table.Skipped > lines {
 			t.Fatalf("%d lines gave %+v", lines, table)
 		}
-		var saved scheduler.Saved
-		for _, th := range table.threads {
-			saved.Threads = append(saved.Threads, th)
-		}
+		saved := savedEvents(table)
 		for id, i := range table.messages {
 			saved.Recipients = append(saved.Recipients, table.Of(message(id, int64(table.entries[i-1].modifiedAt)))...)
 		}
 		w := &Writer{out: newOutput(), numbers: make(map[diagnostic]uint32)}
-		for i := range saved.Recipients {
-			w.recipient(&saved.Recipients[i])
-		}
-		for i := range saved.Threads {
-			w.thread(&saved.Threads[i])
-		}
+		w.add(saved)
 		again := newTable(0)
 		if err := again.read(bytes.NewReader(w.out.b)); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := fmt.Sprint(again.threads), fmt.Sprint(table.threads); got != want || len(again.entries) != len(saved.Recipients) {
-			t.Fatalf("threads %s, want %s; %d recipients, want %d", got, want, len(again.entries), len(saved.Recipients))
+		if got, want := fmt.Sprint(*savedEvents(again)), fmt.Sprint(*savedEvents(table)); got != want || len(again.entries) != len(saved.Recipients) {
+			t.Fatalf("got %s, want %s; %d recipients, want %d", got, want, len(again.entries), len(saved.Recipients))
 		}
 		for i := range saved.Recipients {
 			r := saved.Recipients[i]
@@ -305,4 +276,20 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// savedEvents is what was saved of a table, without recipients.
+func savedEvents(table *Table) *scheduler.Saved {
+	saved := new(scheduler.Saved)
+	for _, e := range table.Events() {
+		switch e := e.(type) {
+		case scheduler.Restored:
+			saved.Threads = append(saved.Threads, e.Thread)
+		case scheduler.RestoredRate:
+			saved.Rates = append(saved.Rates, e.Rate)
+		case scheduler.RestoredOrder:
+			saved.Orders = append(saved.Orders, e.Order)
+		}
+	}
+	return saved
 }

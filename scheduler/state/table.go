@@ -1,7 +1,6 @@
 package state
 
 import (
-	"maps"
 	"slices"
 
 	"zsched/scheduler"
@@ -15,9 +14,7 @@ type Table struct {
 	entries     []entry
 	messages    map[uint64]uint32 // index in entries, from 1, of the last one about a message
 	diagnostics []diagnostic
-	threads     map[[2]string]scheduler.SavedThread
-	rates       map[scheduler.RateKey]scheduler.SavedRate
-	orders      []scheduler.SavedOrder
+	events      []scheduler.Event
 }
 
 // entry is an r line. With offset 0, it is about all recipients of a message that was not
@@ -37,8 +34,6 @@ type entry struct {
 func newTable(recipients int) *Table {
 	return &Table{
 		entries: make([]entry, 0, recipients), messages: make(map[uint64]uint32, recipients),
-		threads: make(map[[2]string]scheduler.SavedThread),
-		rates:   make(map[scheduler.RateKey]scheduler.SavedRate),
 	}
 }
 
@@ -47,22 +42,7 @@ func (t *Table) Recipients() int { return len(t.entries) }
 
 // Events returns what the file says about rates, orders and threads, as events for the core. They
 // come before the mail.
-func (t *Table) Events() []scheduler.Event {
-	var events []scheduler.Event
-	for _, r := range t.rates {
-		events = append(events, scheduler.RestoredRate{Rate: r})
-	}
-	for _, o := range t.orders {
-		events = append(events, scheduler.RestoredOrder{Order: o})
-	}
-	for _, key := range slices.SortedFunc(maps.Keys(t.threads), compareNames) {
-		events = append(events, scheduler.Restored{Thread: t.threads[key]})
-	}
-	return events
-}
-
-// compareNames puts threads into the order of channel and host.
-func compareNames(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
+func (t *Table) Events() []scheduler.Event { return t.events }
 
 // Of returns what the file says about the recipients of a message, by offset. What it says
 // about all of them has offset 0.

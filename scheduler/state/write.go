@@ -46,7 +46,7 @@ func Create(path string) (*Writer, error) {
 }
 
 // newOutput returns what writes lines, with the first one.
-func newOutput() fields { return fields{writing: true, b: []byte(header + version + "\n")} }
+func newOutput() fields { return fields{writing: true, b: []byte(header + "\n")} }
 
 // line writes one line of a kind.
 func (w *Writer) line(kind byte, write func(f *fields)) {
@@ -57,8 +57,16 @@ func (w *Writer) line(kind byte, write func(f *fields)) {
 
 // Write adds what was saved.
 func (w *Writer) Write(s *scheduler.Saved) error {
+	w.add(s)
+	if len(w.out.b) < writeBuffer {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *Writer) add(s *scheduler.Saved) {
 	for i := range s.Threads {
-		w.thread(&s.Threads[i])
+		w.line('h', func(f *fields) { f.thread(&s.Threads[i]) })
 	}
 	for i := range s.Rates {
 		w.line('b', func(f *fields) { f.rate(&s.Rates[i]) })
@@ -67,27 +75,10 @@ func (w *Writer) Write(s *scheduler.Saved) error {
 		w.order(&s.Orders[i])
 	}
 	for i := range s.Recipients {
-		w.recipient(&s.Recipients[i])
+		r := &s.Recipients[i]
+		report := w.number(diagnostic{r.Notary, r.Text})
+		w.line('r', func(f *fields) { f.recipient(r, &report) })
 	}
-	if len(w.out.b) < writeBuffer {
-		return nil
-	}
-	return w.flush()
-}
-
-func (w *Writer) recipient(r *scheduler.SavedRecipient) {
-	report := w.number(diagnostic{r.Notary, r.Text})
-	w.line('r', func(f *fields) { f.recipient(r, &report) })
-}
-
-func (w *Writer) thread(t *scheduler.SavedThread) {
-	report := w.number(diagnostic{t.Notary, t.Text})
-	w.line('t', func(f *fields) {
-		f.thread(t, &report)
-		if t.PaidAt != 0 || t.Site != "" || t.SiteAt != 0 || len(t.Effects) > 0 {
-			f.shaping(t)
-		}
-	})
 }
 
 // maxOffsets bounds the offsets in a line.
