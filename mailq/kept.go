@@ -30,8 +30,6 @@ var KeptKinds = [...]KeptKind{
 	{"held_threads", func(t *Totals) *Kept { return &t.HeldThreads }, "thread", "threads", "held"},
 	// By SUSPEND.
 	{"suspended_threads", func(t *Totals) *Kept { return &t.SuspendedThreads }, "thread", "threads", "suspended"},
-	// Under postman/, because the notice to the sender could not be written.
-	{"parked", func(t *Totals) *Kept { return &t.Parked }, "message", "messages", "owed a notice"},
 	// In postman/, because the sender is null.
 	{"notices", func(t *Totals) *Kept { return &t.Notices }, "notice", "notices", "that nobody got"},
 	// Under corrupt/.

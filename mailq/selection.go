@@ -36,15 +36,12 @@ type Selection struct {
 const selectionKeys = "thread, msg, channel, host, sender, recipient, message-id, state, reason, older, younger, larger and smaller"
 
 // JobStates are the states that a selection knows. Held is all mail that is kept
-// back by a HOLD: held messages and the mail of held threads. Parked are the
-// recipients of messages under postman/ whose sender is still to be told. Unloaded is mail
-// whose control files could not be loaded yet.
-var JobStates = [...]string{"due", "waiting", "fed", "reading", "blocked", StateHeld, StateParked, StateUnloaded}
+// back by a HOLD: held messages and the mail of held threads. Unloaded is mail whose control
+// files could not be loaded yet.
+var JobStates = [...]string{"due", "waiting", "fed", "reading", "blocked", StateHeld, StateUnloaded}
 
 const (
 	StateHeld = "held"
-	// StateParked is that of a message under postman/, which is not in the queue.
-	StateParked = "parked"
 	// StateUnloaded is that of a message in transport/ that is not loaded. Each of its
 	// recipients has the reason.
 	StateUnloaded = "unloaded"

@@ -25,7 +25,6 @@ type Totals struct {
 	Held             Kept `json:"held"`
 	HeldThreads      Kept `json:"held_threads"`
 	SuspendedThreads Kept `json:"suspended_threads"`
-	Parked           Kept `json:"parked"`
 	Notices          Kept `json:"notices,omitzero"`
 	Quarantined      Kept `json:"quarantined"`
 	Unloaded         Kept `json:"unloaded,omitzero"`

@@ -97,7 +97,7 @@ func (c *Committer) isQueued(n uint64) (bool, error) {
 // already, and a power cut has undone the rename. The scheduler moves the control
 // file to the directory of its message.
 func (c *Committer) isKeptBack(n uint64) (found bool, err error) {
-	for _, place := range []string{"hold/queue", "postman/queue", "corrupt/queue"} {
+	for _, place := range []string{"hold/queue", "corrupt/queue"} {
 		if found, err = hasInode(c.place(place, n), n); found || err != nil {
 			return found, err
 		}

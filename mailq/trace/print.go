@@ -178,8 +178,6 @@ func (e *Event) words(zone *time.Location) string {
 			words += "; now " + e.New
 		}
 		return words
-	case "parked":
-		return "done, " + e.counts() + ", waits in postman/ for its notice"
 	case "suspended":
 		words := "mail for " + to + " is suspended"
 		if !e.Next.IsZero() {

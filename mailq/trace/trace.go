@@ -208,7 +208,7 @@ func Read(files []string, what string, warn func(error)) (events []*Event, err e
 // ends reports whether the message is not in the queue after the event.
 func ends(e *Event) bool {
 	switch e.Event {
-	case "end", "parked", "gone", "hold", "quarantined":
+	case "end", "gone", "hold", "quarantined":
 		return e.SpoolID != ""
 	}
 	return false

@@ -1,7 +1,7 @@
 package admin
 
-// Mail that is kept back until somebody acts: held, parked and quarantined mail, counted with
-// the age and the reason of the oldest.
+// Mail that is kept back until somebody acts: held and quarantined mail, counted with the age
+// and the reason of the oldest.
 
 import (
 	"context"
@@ -58,9 +58,6 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 	k := &q.kept
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	inPlace := func(p spool.Place) func() (mailq.Kept, error) {
-		return func() (mailq.Kept, error) { return q.countPlace(ctx, p) }
-	}
 	var router, held mailq.Kept
 	for _, c := range []struct {
 		state string
@@ -68,8 +65,7 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 		count func() (mailq.Kept, error)
 	}{
 		{"held", &held, func() (mailq.Kept, error) { return q.oldestHeld(ctx) }},
-		{"parked", &t.Parked, inPlace(spool.Postman)},
-		{"quarantined", &t.Quarantined, inPlace(spool.Corrupt)},
+		{"quarantined", &t.Quarantined, func() (mailq.Kept, error) { return q.countQuarantine(ctx) }},
 		{"notices", &t.Notices, func() (mailq.Kept, error) { return q.countNotices(ctx) }},
 		{"router", &router, func() (mailq.Kept, error) { return q.countRouter(ctx) }},
 	} {
@@ -218,19 +214,16 @@ func (c *keptCount) refresh(count func() (mailq.Kept, error)) error {
 	return nil
 }
 
-func (q *Queue) countPlace(ctx context.Context, p spool.Place) (kept mailq.Kept, err error) {
-	census, err := q.files.Count(ctx, p)
+// countQuarantine counts the messages in corrupt/ and the submissions that the router has put
+// there.
+func (q *Queue) countQuarantine(ctx context.Context) (kept mailq.Kept, err error) {
+	census, err := q.files.Count(ctx, spool.Corrupt)
 	if err != nil {
 		return kept, err
 	}
 	if census.Messages > 0 {
-		kept = mailq.Kept{Count: census.Messages, OldestAt: census.OldestAt, Reason: "the notice cannot be written"}
-	}
-	if p == spool.Postman {
-		return kept, nil
-	}
-	if kept.Count > 0 {
-		for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{p}, SpoolID: census.Oldest.Path}) {
+		kept = mailq.Kept{Count: census.Messages, OldestAt: census.OldestAt}
+		for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Corrupt}, SpoolID: census.Oldest.Path}) {
 			if err == nil {
 				kept.Reason = m.Reason
 			}

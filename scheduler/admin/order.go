@@ -100,9 +100,6 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 		return mailq.Outcome{}, err
 	}
 	did := newTally()
-	if o.Where.State == mailq.StateParked {
-		return mailq.Outcome{}, errors.New("no order is about mail with state=parked: it waits for a notice to be written")
-	}
 	anyReason := *o.Where
 	anyReason.Reason = ""
 	jobs := countedJobs{walkOf(o.Where), func(v *scheduler.VertexView) ([]mailq.Recipient, bool) {

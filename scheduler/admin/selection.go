@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"zsched/ctlfile"
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
@@ -43,22 +42,6 @@ func (q *Queue) Select(ctx context.Context, where mailq.Selection) iter.Seq2[*ma
 		}
 		if where.State == mailq.StateUnloaded {
 			q.eachUnloaded(ctx, isSelected(&where, now), func(job *mailq.Job) bool { return yield(job, nil) })
-			return
-		}
-		if where.State != mailq.StateParked {
-			return
-		}
-		match := isSelected(&where, now)
-		for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Postman}}) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, job := range storedJobs(m) {
-				if match(job) && !yield(job, nil) {
-					return
-				}
-			}
 		}
 	}
 }
@@ -182,14 +165,8 @@ func selectedBy(o *mailq.Order) func(*mailq.Job) bool {
 	return func(job *mailq.Job) bool { return o.Thread != nil && job.Name == *o.Thread }
 }
 
-// isUntold reports whether a d line about a recipient is still to be reported.
-func isUntold(f *ctlfile.File, offset int64) bool {
-	return slices.ContainsFunc(f.Diagnostics, func(d ctlfile.Diagnostic) bool { return d.Recipient == offset && d.Tag == ctlfile.Open })
-}
-
 // storedJobs returns the job lines that the open recipients of a message have in
-// the queue, or would have there. Those of a parked message are done, and their sender is
-// still to be told.
+// the queue, or would have there.
 func storedJobs(m *spool.Stored) (jobs []*mailq.Job) {
 	if m.File == nil {
 		return nil
@@ -199,16 +176,13 @@ func storedJobs(m *spool.Stored) (jobs []*mailq.Job) {
 		Message: m.Name.ID, Path: m.Name.Path, SpoolID: m.SpoolID(), ArrivedAt: m.ModifiedAt,
 		LogID: m.File.LogID, Size: max(0, m.Size),
 	}
-	switch m.Place {
-	case spool.Hold:
+	if m.Place == spool.Hold {
 		whole.State, whole.Held = mailq.StateHeld, true
-	case spool.Postman:
-		whole.State = mailq.StateParked
 	}
 	whole.Sender = senderOf(m.File)
 	for i := range m.File.Recipients {
 		to := &m.File.Recipients[i]
-		if m.File.Done(i) && !(m.Place == spool.Postman && isUntold(m.File, to.Offset)) {
+		if m.File.Done(i) {
 			continue
 		}
 		name := mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()}

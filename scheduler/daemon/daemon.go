@@ -50,8 +50,6 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"os"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -216,9 +214,7 @@ type Daemon struct {
 	reload  reload
 	done    bool // the core has said Stopped, or the postoffice was taken over
 	// disowned is why nothing may be written in the postoffice any more; nil: it may.
-	disowned   error
-	recording  sync.WaitGroup // recordAgain
-	unrecorded atomic.Bool    // it has failed
+	disowned error
 }
 
 // New makes a Daemon; Run runs it.
@@ -285,7 +281,6 @@ func (d *Daemon) Run() error {
 		}
 	}
 	stopSaver()
-	d.recording.Wait()
 	return d.disowned
 }
 

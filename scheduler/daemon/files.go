@@ -68,9 +68,6 @@ func (f *files) finish(a scheduler.Finish) {
 func (f *files) finished(r spool.Finished) {
 	op, err := scheduler.Op(r.Op), r.Err
 	f.logNotice(f.loop.intake.finishing[op], r.Notice)
-	if r.Parked {
-		f.loop.log.Warn().Uint64("file", uint64(f.loop.intake.finishing[op])).Msg("a message that owes a notice is moved to postman")
-	}
 	if errors.Is(err, spool.ErrOpen) {
 		// The file has a recipient that the core does not know. The core drops
 		// the message, and a sweep finds the file again.

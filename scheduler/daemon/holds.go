@@ -1,7 +1,6 @@
 package daemon
 
-// Hold records: they are read at the start, before any mail, and written again if hold/ was
-// removed.
+// Hold records: they are read at the start, before any mail.
 
 import (
 	"errors"
@@ -52,31 +51,4 @@ func (l *Loop) loadHolds(s Spool) error {
 		}
 	}
 	return nil
-}
-
-// recordAgain writes the records of all held and suspended threads: hold/ is another directory
-// than the one that had them. If it fails, the end of the next sweep tries again.
-func (d *Daemon) recordAgain() {
-	l := &d.loop
-	var records []spool.HoldRecord
-	for _, list := range []struct {
-		threads   []scheduler.ThreadOrder
-		suspended bool
-	}{{l.core.HeldThreads(), false}, {l.core.SuspendedThreads(), true}} {
-		for _, t := range list.threads {
-			records = append(records, spool.HoldRecord{
-				HoldOrder: spool.HoldOrder(t.HoldOrder), Suspended: list.suspended, Threads: []spool.Thread{{Channel: t.Channel, Host: t.Host}},
-			})
-		}
-	}
-	d.recording.Go(func() {
-		for _, r := range records {
-			if err := d.options.Spool.RecordHold(r); err != nil {
-				l.log.Error().Err(err).Msg("held threads are not recorded, which is tried again; a restart would release them")
-				d.unrecorded.Store(true)
-				return
-			}
-		}
-		l.log.Info().Int("threads", len(records)).Msg("held threads are recorded again")
-	})
 }

@@ -284,8 +284,6 @@ func (d *Daemon) result(r spool.Result) {
 	case spool.Reported:
 		l.files.logNotice(scheduler.MessageID(r.Name.ID), r.Notice)
 		l.files.changed(r.Op, r.Missing, r.Quarantined, r.Err)
-	case spool.Unparked:
-		l.files.logNotice(scheduler.MessageID(r.Name.ID), r.Notice)
 	case spool.Moved:
 		l.files.changed(r.Op, r.Missing, false, r.Err)
 	case spool.Resubmitted:
@@ -299,11 +297,6 @@ func (d *Daemon) result(r spool.Result) {
 
 	case spool.Swept:
 		d.startup.swept = true
-		if d.unrecorded.Swap(false) {
-			d.recordAgain()
-		}
-	case spool.HoldReplaced:
-		d.recordAgain()
 	case spool.Down:
 		l.Step(scheduler.Failed{Reason: r.Err.Error(), SpoolDown: true})
 	case spool.Disowned:

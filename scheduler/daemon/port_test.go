@@ -3,7 +3,6 @@ package daemon_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -87,39 +86,6 @@ func TestHoldRecordsAreReadAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		if h.Started() != 0 {
 			t.Errorf("%d agents were started for a held thread", h.Started())
-		}
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-// The records are written again after hold/ was replaced, also if that fails at first.
-func TestReplacedHoldGetsItsRecordsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		h.Spool.Records = []spool.HoldRecord{threadRecord("a.example", false), threadRecord("b.example", true)}
-		h.Run()
-		synctest.Wait()
-		after := func(fault error, result spool.Result) string {
-			h.Spool.Mu.Lock()
-			h.Spool.Records = nil
-			h.Spool.Mu.Unlock()
-			h.Spool.Fail(fault)
-			h.Spool.Answer(result)
-			synctest.Wait()
-			return fmt.Sprint(h.Spool.Recorded())
-		}
-		const all = "[smtp/a.example smtp/b.example suspended]"
-		if got := after(nil, spool.HoldReplaced{}); got != all {
-			t.Errorf("%s is recorded", got)
-		}
-		if got := after(syscall.ENOSPC, spool.HoldReplaced{}); got != "[]" {
-			t.Errorf("%s is recorded on a full disk", got)
-		}
-		if got := after(nil, spool.Swept{}); got != all {
-			t.Errorf("%s is recorded at last", got)
-		}
-		if got := after(nil, spool.Swept{}); got != "[]" {
-			t.Errorf("each sweep writes records: %s", got)
 		}
 		h.Stop(syscall.SIGTERM)
 	})

@@ -162,12 +162,10 @@ func (l *Log) Result(now time.Time, r spool.Result) {
 	switch r := r.(type) {
 	case spool.Finished:
 		id, ok := l.take(r.Op, r.Err)
-		l.noticed(l.messages[id], "", r.Notice)
+		l.noticed(l.messages[id], r.Notice)
 		switch {
 		case errors.Is(r.Err, spool.ErrOpen): // a sweep loads the message again
 			delete(l.messages, id)
-		case ok && r.Parked:
-			l.ended(id, "parked")
 		case ok:
 			l.ended(id, "end")
 		}
@@ -180,9 +178,7 @@ func (l *Log) Result(now time.Time, r spool.Result) {
 			l.begin("resubmitted").message(l.messages[id]).number("recipients", len(r.Offsets)).text("new", r.NewFiles()).text("new_spoolid", r.SpoolID).write()
 		}
 	case spool.Reported: // it is still in the queue
-		l.noticed(l.messages[scheduler.MessageID(r.Name.ID)], "", r.Notice)
-	case spool.Unparked:
-		l.noticed(nil, r.Name.Path, r.Notice)
+		l.noticed(l.messages[scheduler.MessageID(r.Name.ID)], r.Notice)
 	case spool.Refused:
 		l.refused(&r)
 	}
@@ -211,13 +207,12 @@ func (l *Log) owes(m *message, owes bool) {
 	l.begin("owed").message(m).write()
 }
 
-// noticed writes that the sender gets a notice. The message is nil if only its
-// file in postman/ is known.
-func (l *Log) noticed(m *message, path, written string) {
+// noticed writes that the sender gets a notice.
+func (l *Log) noticed(m *message, written string) {
 	if written == "" {
 		return
 	}
-	l.begin("notice").message(m).text("file", path).text("new", written).write()
+	l.begin("notice").message(m).text("new", written).write()
 	if m != nil {
 		m.owes = false // a later failure is logged again
 	}
@@ -258,7 +253,7 @@ func (l *Log) touched(a *scheduler.Touched) {
 	b := l.begin("order")
 	if m := l.messages[a.Message]; m != nil {
 		b.message(m)
-	} else { // it is parked
+	} else { // it is not in the queue
 		b.text("spoolid", ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt))
 	}
 	b.text("order", a.Name).order(cmp.Or(a.By, "scheduler"), a.Why).number("recipients", a.Recipients)

@@ -114,7 +114,7 @@ func TestLifeOfAMessage(t *testing.T) {
 		})
 		l.Action(later, scheduler.Complete{Message: 12, Recipients: 2, Failed: 1})
 		l.Action(later, scheduler.Finish{Op: 7, Message: 12})
-		l.Result(later, spool.Finished{Op: 7, Parked: true})
+		l.Result(later, spool.Finished{Op: 7})
 	})
 	if len(lines) != 4 {
 		t.Fatalf("%d lines: %v", len(lines), lines)
@@ -130,7 +130,7 @@ func TestLifeOfAMessage(t *testing.T) {
 			t.Errorf("%s is %v instead of %v", name, attempt[name], want)
 		}
 	}
-	if lines[3]["event"] != "parked" || lines[3]["failed"] != 1.0 {
+	if lines[3]["event"] != "end" || lines[3]["failed"] != 1.0 {
 		t.Errorf("the end is %v", lines[3])
 	}
 }

@@ -155,7 +155,7 @@ func TestStuckMailSetsOffAnAlert(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, expr := range []string{
-		`scheduler_kept{state="unloaded"} > 0`, `scheduler_kept{state="parked"} > 0`, `scheduler_kept{state="quarantined"} > 0`,
+		`scheduler_kept{state="unloaded"} > 0`, `scheduler_kept{state="quarantined"} > 0`,
 		`scheduler_kept_oldest_seconds{state="suspended_threads"} > 24 * 3600`,
 		`scheduler_kept_oldest_seconds{state=~"held|held_threads"} > 7 * 24 * 3600`, `scheduler_cluster_lost == 1`,
 	} {
@@ -172,7 +172,7 @@ func TestUnknownNamesAreFoundInExpressions(t *testing.T) {
 		`sum by (le) (rate(scheduler_outcome_seconds_bucket{instance=~"$instance"}[$__rate_interval]))`:   nil,
 		`scheduler_spool_up == 0 and on (instance) scheduler_threads_waiting{for!~"held|probe"} > 0`:      nil,
 		`scheduler_threads_waiting{for!~"held|suspend"} > 0`:                                              {"scheduler_threads_waiting{for=suspend}"},
-		`scheduler_kept{state="parked"} - scheduler_kept{state="lost"} offset 1h`:                         {"scheduler_kept{state=lost}"},
+		`scheduler_kept{state="blocked"} - scheduler_kept{state="lost"} offset 1h`:                        {"scheduler_kept{state=lost}"},
 		`rate(scheduler_mesages[5m]) + scheduler_outcome_seconds + scheduler_messages{channel=~"smtp.*"}`: {"scheduler_mesages", "scheduler_outcome_seconds", "scheduler_messages{channel}"},
 	} {
 		if got := unknown(expr, all); !slices.Equal(got, want) {

@@ -152,7 +152,7 @@ func TestKeptMailHasItsCountAndAge(t *testing.T) {
 		h.Run()
 		_, body := h.get("/metrics")
 		wantLines(t, body, `scheduler_kept{state="held"} 2`, `scheduler_kept_oldest_seconds{state="held"} 3600`,
-			`scheduler_kept{state="parked"} 0`, `scheduler_kept_oldest_seconds{state="parked"} 0`)
+			`scheduler_kept{state="blocked"} 0`, `scheduler_kept_oldest_seconds{state="blocked"} 0`)
 		h.Stop(syscall.SIGTERM)
 	})
 }

@@ -119,7 +119,7 @@ func (s *Spool) wait(sent <-chan struct{}, n int) bool {
 func (s *Spool) check(m *resubmission) (err error) {
 	var buf []byte
 	place, path := placeOf(m.Path)
-	if m.old, err = readControl(s.controlOf(place), s.pair(place).transport, path, unix.O_RDWR, &buf); err != nil {
+	if m.old, err = readControl(s.controlOf(place), s.pairs[place].transport, path, unix.O_RDWR, &buf); err != nil {
 		return err
 	}
 	locks := s.locksOf(&m.old, true)
@@ -255,7 +255,7 @@ func (s *Spool) isClaimed(copied, source string) (bool, error) {
 		return false, nil
 	}
 	for _, place := range []Place{Queue, Hold} {
-		pair := s.pair(place)
+		pair := s.pairs[place]
 		for levels := range maxDepth + 1 {
 			path := ctlfile.HashDir(number, levels) + strconv.FormatUint(number, 10)
 			var st unix.Stat_t

@@ -20,9 +20,6 @@ type Census struct {
 // It reads no control file.
 func (s *Spool) Count(ctx context.Context, p Place) (c Census, err error) {
 	h, err := s.openReader(p)
-	if err == errNoPlace {
-		return c, nil
-	}
 	if err != nil {
 		return c, err
 	}

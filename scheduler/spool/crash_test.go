@@ -63,7 +63,7 @@ func TestTakeFollowsNobodyElsesMessage(t *testing.T) {
 	o := newTestSpool(t)
 	o.write("transport/258367", control("258367", toBob))
 	o.put("F/F/258367", "another's")
-	for _, place := range []string{"hold/", "postman/", "corrupt/"} {
+	for _, place := range []string{"hold/", "corrupt/"} {
 		o.write(place+"transport/258367", "another's")
 		o.write(place+"queue/258367", "another's")
 	}
@@ -79,14 +79,12 @@ func TestTakeFollowsNobodyElsesMessage(t *testing.T) {
 	}
 }
 
-func TestCrashInHoldAndPark(t *testing.T) {
-	for _, place := range []string{"hold/", "postman/"} {
-		o := newTestSpool(t)
-		o.write("transport/F/F/258367", control("258367", toBob))
-		o.write(place+"queue/F/F/258367", "message")
-		o.open(Options{}).refused("F/F/258367", Elsewhere)
-		o.holds(place+"queue/F/F/258367", place+"transport/F/F/258367")
-	}
+func TestCrashInHold(t *testing.T) {
+	o := newTestSpool(t)
+	o.write("transport/F/F/258367", control("258367", toBob))
+	o.write("hold/queue/F/F/258367", "message")
+	o.open(Options{}).refused("F/F/258367", Elsewhere)
+	o.holds("hold/queue/F/F/258367", "hold/transport/F/F/258367")
 }
 
 func TestCrashInQuarantine(t *testing.T) {

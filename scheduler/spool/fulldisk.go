@@ -35,13 +35,13 @@ func classify(err error) error {
 // for queue/ from transport/, as agents do: this way leads into a volume that was mounted
 // over the postoffice later.
 func (s *Spool) queueGone() error {
-	fd, err := postoffice.OpenDir(s.pair(Queue).transport, "../queue")
+	fd, err := postoffice.OpenDir(s.pairs[Queue].transport, "../queue")
 	if err != nil {
 		return fmt.Errorf("opening queue/: %w: %w", err, ErrSpoolDown)
 	}
 	defer postoffice.Close(fd)
 	var now, opened unix.Stat_t
-	if err := errors.Join(postoffice.Fstat(fd, &now), postoffice.Fstat(s.pair(Queue).queue, &opened)); err != nil {
+	if err := errors.Join(postoffice.Fstat(fd, &now), postoffice.Fstat(s.pairs[Queue].queue, &opened)); err != nil {
 		return fmt.Errorf("examining queue/: %w", err)
 	}
 	if now.Dev != opened.Dev || now.Ino != opened.Ino {
@@ -74,7 +74,7 @@ func (s *Spool) Probe() {
 }
 
 func (s *Spool) probe() error {
-	transport := s.pair(Queue).transport
+	transport := s.pairs[Queue].transport
 	err := postoffice.WriteFile(transport, probeName, incompressible(probeBytes), true)
 	if removing := postoffice.Remove(transport, probeName); err == nil {
 		err = removing
@@ -121,6 +121,3 @@ func kilobytes(blocks, block uint64) uint64 {
 	}
 	return blocks / (1024 / block)
 }
-
-// isFull reports whether an error means that a disk has no room.
-func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }

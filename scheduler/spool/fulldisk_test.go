@@ -112,9 +112,6 @@ func TestFileInAShutDirectoryStays(t *testing.T) {
 	}
 	text := control("7", strings.Replace(toBob, "r ", "r-", 1))
 	o.put("A/5", text+diagnose(offset(t, text, "bob@b"), "bob@b.example", "failed"))
-	for _, dir := range []string{"postman/transport", "postman/queue"} {
-		o.mkdir(dir)
-	}
 	if os.Geteuid() == 0 {
 		check(t, os.Chmod(filepath.Dir(o.dir), 0o755))
 		check(t, filepath.WalkDir(o.dir, func(path string, _ os.DirEntry, _ error) error {
@@ -139,7 +136,7 @@ func TestFileInAShutDirectoryStays(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%q, want\n%q", got, want)
 	}
-	o.holds("postman/queue/A/5", "postman/transport/A/5", "queue/6", "transport/6")
+	o.holds("corrupt/queue/A/5", "corrupt/transport/A/5", "corrupt/transport/A/5.reason", "queue/6", "transport/6")
 }
 
 // A file that cannot be removed although others can is a fault of its own:
@@ -176,67 +173,4 @@ func immutable(path string, on bool) error {
 		flags |= immutableFlag
 	}
 	return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags))
-}
-
-// On the first start of a full disk there are no hold/, postman/ and corrupt/. They
-// are made as soon as there is room.
-func TestFirstStartOnAFullDisk(t *testing.T) {
-	o := newTestSpool(t)
-	if err := unix.Mount("tmpfs", o.dir, "tmpfs", 0, "nr_inodes=64"); err != nil {
-		t.Skipf("cannot mount a file system with few inodes: %v", err)
-	}
-	t.Cleanup(func() { check(t, unix.Unmount(o.dir, 0)) })
-	o.mkdir("transport")
-	o.mkdir("queue")
-	o.put("7", control("7", toBob))
-	o.mkdir("filler")
-	for i := 0; ; i++ {
-		if err := os.WriteFile(filepath.Join(o.dir, "filler", fmt.Sprint(i)), nil, 0o600); errors.Is(err, unix.ENOSPC) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-	o.open(Options{})
-	for _, p := range []Place{Hold, Postman, Corrupt} {
-		if w := answer[Warning](o); !strings.Contains(w.Text, fmt.Sprintf("making %q", p.dir())) {
-			t.Errorf("warning %q", w.Text)
-		}
-		if c, err := o.s.Count(t.Context(), p); c.Messages != 0 || err != nil {
-			t.Errorf("%s has %d messages, error %v", p, c.Messages, err)
-		}
-	}
-	if records, err := o.s.LoadHolds(); len(records) > 0 || err != nil {
-		t.Errorf("hold records %v, error %v", records, err)
-	}
-	if m, found, err := o.s.Show(t.Context(), "8"); found || err != nil {
-		t.Errorf("found %v, error %v", m, err)
-	}
-	o.s.Release(1, "8")
-	if r := answer[Moved](o); !r.Missing || r.Err != nil {
-		t.Errorf("release: %+v", r)
-	}
-	o.s.Hold(2, "7")
-	if m := answer[Moved](o); !errors.Is(m.Err, ErrSpoolDown) {
-		t.Errorf("hold: %+v", m)
-	}
-	if err := o.s.RecordHold(HoldRecord{}); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("a record of a hold: %v", err)
-	}
-	o.s.Probe()
-	if p := answer[Probed](o); p.Err == nil {
-		t.Error("a full disk can be written")
-	}
-	check(t, os.RemoveAll(filepath.Join(o.dir, "filler")))
-	o.s.Probe()
-	if p := answer[Probed](o); p.Err != nil {
-		t.Error(p.Err)
-	}
-	o.s.Hold(3, "7")
-	if m := answer[Moved](o); m.Err != nil || m.Missing {
-		t.Errorf("hold: %+v", m)
-	}
-	if m, found, err := o.s.Show(t.Context(), "7"); err != nil || !found || m.Place != Hold {
-		t.Errorf("%+v, error %v", m, err)
-	}
 }

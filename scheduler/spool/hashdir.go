@@ -35,7 +35,7 @@ func (s *Spool) Move(op uint64, path string, from, to Place) {
 // file: a power cut has undone its removal, and its number was given again. It returns false
 // if there is none.
 func (s *Spool) clearWay(path string, to Place) bool {
-	p := s.pair(to)
+	p := s.pairs[to]
 	if !postoffice.Exists(p.transport, path) || postoffice.Exists(p.queue, path) {
 		return false
 	}
@@ -53,14 +53,8 @@ func (s *Spool) clearWay(path string, to Place) bool {
 func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err error) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
-	a := s.pair(from)
-	if a.transport < 0 {
-		return true, nil
-	}
+	a, b, mode := s.pairs[from], s.pairs[to], to.prefixMode()
 	if from != Queue {
-		if again, err := s.obtainPair(from); err == nil {
-			a = again
-		}
 		// In the queue it would be taken over and delivered.
 		fd, _, err := s.controlOf(from).Open(a.transport, path, unix.O_RDONLY)
 		if err == nil {
@@ -69,12 +63,6 @@ func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err erro
 			return false, fmt.Errorf("control file: %w", err)
 		}
 	}
-	b, err := s.obtainPair(to)
-	if err != nil {
-		return false, err
-	}
-	mode := to.prefixMode()
-
 	moved := true
 	switch err := moveFile(a.queue, path, b.queue, path, mode); err {
 	case nil:
@@ -145,7 +133,7 @@ func (s *Spool) rehash(n Name) Name {
 	if prefix != "" || dir == "" {
 		return n
 	}
-	q, path := s.pair(Queue), dir+base
+	q, path := s.pairs[Queue], dir+base
 	if moveFile(q.queue, base, q.queue, path, Queue.prefixMode()) != nil {
 		return n
 	}
@@ -165,7 +153,7 @@ func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error
 	s.moving.Lock()
 	defer s.moving.Unlock()
 	prefix, base := split(n.Path)
-	q := s.pair(Queue)
+	q := s.pairs[Queue]
 	home := ctlfile.HashDir(n.ID, s.options.HashLevels)
 	for levels := range maxDepth + 1 {
 		dir := ctlfile.HashDir(n.ID, levels)
@@ -180,9 +168,9 @@ func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error
 		err := moveFile(q.queue, other, q.queue, n.Path, Queue.prefixMode())
 		return n, Queue, true, err
 	}
-	for _, p := range []Place{Hold, Postman, Corrupt} {
-		if messageOnly(s.pair(p), n.Path) {
-			err := moveFile(q.transport, n.Path, s.pair(p).transport, n.Path, p.prefixMode())
+	for _, p := range []Place{Hold, Corrupt} {
+		if messageOnly(s.pairs[p], n.Path) {
+			err := moveFile(q.transport, n.Path, s.pairs[p].transport, n.Path, p.prefixMode())
 			return n, p, true, err
 		}
 	}
@@ -194,14 +182,14 @@ func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error
 func (s *Spool) resumeRelease(path string) error {
 	s.moving.Lock()
 	defer s.moving.Unlock()
-	q := s.pair(Queue)
+	q := s.pairs[Queue]
 	prefix, base := split(path)
 	// The message in the queue may be a new one with the number of a message that is gone.
 	isNew := postoffice.Exists(q.transport, prefix+"."+base) || s.hasStaged()
-	if isNew || !messageOnly(q, path) || postoffice.Exists(s.pair(Hold).queue, path) {
+	if isNew || !messageOnly(q, path) || postoffice.Exists(s.pairs[Hold].queue, path) {
 		return &refusalError{why: Unreadable, reason: "there is no message file hold/queue/" + path}
 	}
-	if err := moveFile(s.pair(Hold).transport, path, q.transport, path, Queue.prefixMode()); err != nil {
+	if err := moveFile(s.pairs[Hold].transport, path, q.transport, path, Queue.prefixMode()); err != nil {
 		return fmt.Errorf("completing a release: %w", err)
 	}
 	id, _ := ctlfile.Number(base)

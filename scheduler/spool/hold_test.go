@@ -1,12 +1,15 @@
 package spool
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"zsched/ctlfile"
+
 	"zsched/internal/testing/peertest"
 )
 
@@ -149,62 +152,23 @@ func TestHeldMessageEnds(t *testing.T) {
 	o.holds()
 }
 
-// A directory that somebody removes while the scheduler runs is made when it is needed.
-func TestHoldThatIsRemovedIsMadeAgain(t *testing.T) {
-	o := newTestSpool(t)
-	o.put("7", control("7", toBob))
-	o.open(Options{Unwatched: true})
-	o.loaded("7")
-	remove := func() {
-		// The scheduler may be making a file there at the moment.
-		peertest.Until(t, "hold is removed", func() bool { return os.RemoveAll(filepath.Join(o.dir, "hold")) == nil })
-	}
-	warned := func() {
-		t.Helper()
-		if w := answer[Warning](o); !strings.Contains(w.Text, "hold/transport and hold/queue were removed or replaced") {
-			t.Errorf("%q", w.Text)
-		}
-	}
-	remove()
-	if err := o.s.RecordHold(HoldRecord{}); err != nil {
-		t.Error(err)
-	}
-	warned()
-	remove()
-	o.s.Hold(1, "7")
-	warned()
-	if m := answer[Moved](o); m.Err != nil || m.Missing {
-		t.Errorf("%+v", m)
-	}
-	o.read("hold/queue/7")
-	// Somebody puts the directory back from elsewhere.
-	check(t, os.Rename(filepath.Join(o.dir, "hold"), filepath.Join(o.dir, "aside")))
-	o.mkdir("hold/transport")
-	o.mkdir("hold/queue")
-	for _, file := range []string{"transport/7", "queue/7"} {
-		check(t, os.Rename(filepath.Join(o.dir, "aside", file), filepath.Join(o.dir, "hold", file)))
-	}
-	o.s.Release(2, "7")
-	warned()
-	if r := answer[Moved](o); r.Missing || r.Err != nil {
-		t.Errorf("%+v", r)
-	}
-}
-
-// The next sweep notices that hold/ is gone, so that what the scheduler knows is recorded
-// again without an order.
+// The next sweep notices that hold/ is gone, and nothing makes it again.
 func TestSweepNoticesThatHoldIsRemoved(t *testing.T) {
 	o := newTestSpool(t).open(Options{Unwatched: true})
 	until[Swept](o)
-	for _, again := range []bool{false, true} {
-		check(t, os.RemoveAll(filepath.Join(o.dir, "hold")))
-		if again {
-			o.mkdir("hold/transport")
-			o.mkdir("hold/queue")
-		}
-		o.s.Sweep()
-		answer[HoldReplaced](o)
-		_, err := os.Stat(filepath.Join(o.dir, "hold/transport"))
-		check(t, err)
+	// The scheduler may be making a file there at the moment.
+	peertest.Until(t, "hold is removed", func() bool { return os.RemoveAll(filepath.Join(o.dir, "hold")) == nil })
+	o.s.Sweep()
+	if w := answer[Warning](o); !strings.Contains(w.Text, "hold/transport") {
+		t.Errorf("%q", w.Text)
 	}
+	if err := o.s.RecordHold(HoldRecord{Messages: []string{"S1a"}}); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("a record of a hold: %v", err)
+	}
+	o.put("7", control("7", toBob))
+	o.s.Hold(1, "7")
+	if m := answer[Moved](o); !errors.Is(m.Err, unix.ENOENT) || m.Missing {
+		t.Errorf("%+v", m)
+	}
+	o.holds("queue/7", "transport/7")
 }

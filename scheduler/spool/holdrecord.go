@@ -137,12 +137,6 @@ func (s *Spool) RecordHold(r HoldRecord) error {
 }
 
 func (s *Spool) writeHold(r *HoldRecord) error {
-	if _, err := s.obtainPair(Hold); err != nil {
-		return err
-	}
-	if err := postoffice.MakeDir(s.office, ordersDir, 0o750); err != nil {
-		return fmt.Errorf("making %s: %w", ordersDir, err)
-	}
 	if err := s.writeRecord(r); err != nil {
 		return err
 	}

@@ -31,9 +31,7 @@ const (
 // mail need not wait for.
 func (s *Spool) janitor() {
 	s.removeStale()
-	if s.options.Reporter != nil && !s.reportParked() {
-		return
-	}
+	s.takeBack()
 	for ; ; s.removeStale() {
 		if !s.pause(janitorInterval) {
 			return
@@ -81,7 +79,7 @@ func (s *Spool) orphans(now time.Time) []string {
 // may be in queue/ already. Their programs complete or remove them.
 func (s *Spool) hasStaged() bool {
 	for _, dir := range queue.StagingDirs {
-		names, _ := postoffice.ReadNamesAt(s.pair(Queue).transport, dir)
+		names, _ := postoffice.ReadNamesAt(s.pairs[Queue].transport, dir)
 		if slices.ContainsFunc(names, func(name string) bool {
 			_, ok := ctlfile.SpoolNumber(name)
 			return ok
@@ -95,7 +93,7 @@ func (s *Spool) hasStaged() bool {
 // orphaned reports whether a message file has had no control file for a day, in
 // its place or another, under its own name or the temporary one of ZMailer's router.
 func (s *Spool) orphaned(path string, now time.Time) bool {
-	q := s.pair(Queue)
+	q := s.pairs[Queue]
 	if postoffice.Exists(q.transport, path) {
 		return false
 	}
@@ -115,7 +113,7 @@ func (s *Spool) orphaned(path string, now time.Time) bool {
 			return false
 		}
 	}
-	return !postoffice.Exists(s.pair(Hold).transport, path) && !postoffice.Exists(s.pair(Postman).transport, path)
+	return !postoffice.Exists(s.pairs[Hold].transport, path)
 }
 
 // quarantineOrphan moves an orphan to corrupt/queue, and returns a text for the log; "" if the

@@ -53,7 +53,7 @@ func helpKilled(dir string) {
 	for results := range s.Results() {
 		for _, r := range results {
 			switch r.(type) {
-			case Resubmitted, Moved, Finished, Reported, Unparked:
+			case Resubmitted, Moved, Finished, Reported:
 				os.Exit(0)
 			}
 		}
@@ -217,7 +217,7 @@ func everyoneLives(o *testSpool, at string) {
 func inOnePlace(o *testSpool, at string) {
 	// What a sweep does: it sends the control file after its message.
 	for _, path := range []string{"A/H/7", "hold/A/H/7"} {
-		if p, inPlace := placeOf(path); postoffice.Exists(o.s.pair(p).transport, inPlace) {
+		if p, inPlace := placeOf(path); postoffice.Exists(o.s.pairs[p].transport, inPlace) {
 			o.load(path)
 		}
 	}

@@ -110,7 +110,7 @@ func (t *loader) add(r Result) { t.answers = append(t.answers, dated{0, r}) }
 // load reads one control file and adds its results.
 func (t *loader) load(n Name) {
 	place, path := placeOf(n.Path)
-	d, err := readControl(t.s.controlOf(place), t.s.pair(place).transport, path, unix.O_RDONLY, &t.buf)
+	d, err := readControl(t.s.controlOf(place), t.s.pairs[place].transport, path, unix.O_RDONLY, &t.buf)
 	defer d.close()
 	if err != nil {
 		t.reject(n, &d, err)
@@ -176,7 +176,7 @@ func (t *loader) triggers(n Name, f *ctlfile.File) {
 // trigger adds the results of a file that has no message, and removes the file.
 func (t *loader) trigger(n Name, d *controlFile) {
 	t.triggers(n, d.file)
-	if err := postoffice.Remove(t.s.pair(Queue).transport, n.Path); err != nil {
+	if err := postoffice.Remove(t.s.pairs[Queue].transport, n.Path); err != nil {
 		t.refuse(n, Unreadable, "unlink: "+err.Error())
 		return
 	}
@@ -226,7 +226,7 @@ func (t *loader) reject(n Name, d *controlFile, err error) {
 func (s *Spool) discard(n Name, reason string) Refused {
 	var st unix.Stat_t
 	place, path := placeOf(n.Path)
-	known := postoffice.Stat(s.pair(place).queue, path, &st) == nil
+	known := postoffice.Stat(s.pairs[place].queue, path, &st) == nil
 	if err := s.quarantine(n.Path, reason); err != nil {
 		return s.refused(n, Unreadable, reason+"; "+err.Error())
 	}
@@ -246,7 +246,7 @@ func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 	limit := map[Refusal]time.Duration{Busy: busyRetry, Unfinished: unfinishedRetry, Unreadable: unreadableRetry}[why]
 	since := time.Now()
 	var st unix.Stat_t
-	if place, path := placeOf(n.Path); limit > 0 && postoffice.Stat(s.pair(place).transport, path, &st) == nil {
+	if place, path := placeOf(n.Path); limit > 0 && postoffice.Stat(s.pairs[place].transport, path, &st) == nil {
 		since = time.Unix(st.Mtim.Unix())
 	}
 	return Refused{Name: n, Why: why, Reason: reason, Tries: s.refusals.add(n, time.Now(), since, limit, reason)}

@@ -121,8 +121,8 @@ func (s *Spool) Reread(op uint64, path string, ours OurLocks) {
 				return err
 			}
 			var st unix.Stat_t
-			if place, name := placeOf(path); postoffice.Stat(s.pair(place).queue, name, &st) == nil && place == Queue {
-				s.control.ShareMessage(s.pair(place).queue, name, &st)
+			if place, name := placeOf(path); postoffice.Stat(s.pairs[place].queue, name, &st) == nil && place == Queue {
+				s.control.ShareMessage(s.pairs[place].queue, name, &st)
 			}
 			answer.Owes = s.owes(d.file, false)
 			answer.Recipients = states(d.file)
@@ -173,7 +173,7 @@ func (s *Spool) changeIn(place Place, path string, flags int, work func(*control
 	var buf []byte
 	for range maxChangeTries {
 		var d controlFile
-		if d, err = readControl(s.controlOf(place), s.pair(place).transport, path, flags, &buf); err != nil {
+		if d, err = readControl(s.controlOf(place), s.pairs[place].transport, path, flags, &buf); err != nil {
 			return err
 		}
 		err = work(&d)

@@ -19,7 +19,7 @@ import (
 func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, err error) {
 	place, path := placeOf(n.Path)
 	for range 2 {
-		err := postoffice.Stat(t.s.pair(place).queue, path, &st)
+		err := postoffice.Stat(t.s.pairs[place].queue, path, &st)
 		switch {
 		case err == nil && postoffice.IsRegular(&st):
 			now, err := t.prepare(n, d, &st)
@@ -54,7 +54,7 @@ func (t *loader) prepare(n Name, d *controlFile, st *unix.Stat_t) (now Name, err
 	if place, _ := placeOf(n.Path); place == Hold {
 		return n, nil
 	}
-	queue := t.s.pair(Queue).queue
+	queue := t.s.pairs[Queue].queue
 	t.s.control.ShareMessage(queue, n.Path, st)
 	postoffice.EndFuture(queue, n.Path, st)
 	now = t.s.rehash(n)
@@ -84,7 +84,7 @@ func (t *loader) completeMove(n Name) (now Name, found bool, err error) {
 // soon as an agent finds no message file. It is an error if the control file is new, or if the
 // directory of the message file is missing.
 func (t *loader) withoutMessage(n Name, d *controlFile) (st unix.Stat_t, err error) {
-	q := t.s.pair(Queue)
+	q := t.s.pairs[Queue]
 	if err := postoffice.Stat(q.transport, n.Path, &st); err != nil || st.Ino != d.st.Ino || st.Dev != d.st.Dev {
 		return st, errGone // both files have left since the control file was read
 	}

@@ -65,13 +65,13 @@ func TestOutcomeThatNobodyRecordedIsOwed(t *testing.T) {
 	}
 }
 
-func TestFinishParksAMessageWhoseOutcomeWasLost(t *testing.T) {
+func TestFinishRecordsAnOutcomeThatWasLost(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("7", control("7", done(toBob, "-")))
-	if r := o.open(Options{}).finished("7", true); r.Err != nil || !r.Parked {
+	if r := o.open(Options{}).finished("7", true); r.Err != nil {
 		t.Errorf("%+v", r)
 	}
-	if got := o.outcomesIn("postman/transport/7"); !slices.Equal(got, []string{" bob@b.example failed"}) {
+	if got := o.outcomesIn("corrupt/transport/7"); !slices.Equal(got, []string{" bob@b.example failed"}) {
 		t.Errorf("%q", got)
 	}
 }

@@ -25,11 +25,8 @@ func (s *Spool) quarantine(path, reason string) error {
 	s.moving.Lock()
 	defer s.moving.Unlock()
 	place, path := placeOf(path)
-	q := s.pair(place)
-	c, err := s.obtainPair(Corrupt)
-	if err != nil {
-		return err
-	}
+	q := s.pairs[place]
+	c := s.pairs[Corrupt]
 	prefix, _ := split(path)
 	if err := postoffice.MakeHashDirs(c.transport, prefix, Corrupt.prefixMode()); err != nil {
 		return fmt.Errorf("making corrupt/transport/%s: %w", prefix, err)

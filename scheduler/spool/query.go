@@ -41,7 +41,7 @@ func (s *Spool) Find(ctx context.Context, what Query) iter.Seq2[*Stored, error] 
 	return func(yield func(*Stored, error) bool) {
 		places := what.Places
 		if places == nil {
-			places = []Place{Queue, Hold, Postman, Corrupt}
+			places = []Place{Queue, Hold, Corrupt}
 		}
 		for _, p := range places {
 			if !s.findIn(ctx, p, &what, yield) {
@@ -55,7 +55,7 @@ func (s *Spool) Find(ctx context.Context, what Query) iter.Seq2[*Stored, error] 
 func (s *Spool) findIn(ctx context.Context, p Place, what *Query, yield func(*Stored, error) bool) bool {
 	h, err := s.openReader(p)
 	if err != nil {
-		return err == errNoPlace || yield(nil, err) && err != errClosed
+		return yield(nil, err) && err != errClosed
 	}
 	defer h.close()
 	going := true
@@ -154,9 +154,6 @@ func (s *Spool) Show(ctx context.Context, id string) (m *Stored, found bool, err
 
 func (s *Spool) show(ctx context.Context, p Place, id identity) (*Stored, error) {
 	h, err := s.openReader(p)
-	if err == errNoPlace {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -177,13 +174,13 @@ func (s *Spool) Sizes() (size func(path string) int64, done func(), err error) {
 		return nil, nil, err
 	}
 	held, err := s.openReader(Hold)
-	if err != nil && err != errNoPlace {
+	if err != nil {
 		queued.close()
 		return nil, nil, err
 	}
 	size = func(path string) int64 {
 		var st unix.Stat_t
-		isThere := postoffice.Stat(queued.queue, path, &st) == nil || held != nil && postoffice.Stat(held.queue, path, &st) == nil
+		isThere := postoffice.Stat(queued.queue, path, &st) == nil || postoffice.Stat(held.queue, path, &st) == nil
 		if !isThere || !postoffice.IsRegular(&st) {
 			return 0
 		}
@@ -191,9 +188,7 @@ func (s *Spool) Sizes() (size func(path string) int64, done func(), err error) {
 	}
 	return size, func() {
 		queued.close()
-		if held != nil {
-			held.close()
-		}
+		held.close()
 	}, nil
 }
 

@@ -16,10 +16,6 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// errNoPlace says that the directories of a place are missing, so that it has no
-// messages.
-var errNoPlace = errors.New("the place is missing")
-
 // queueReader reads one place for a query, with descriptors of its own.
 type queueReader struct {
 	place Place
@@ -34,18 +30,6 @@ func (s *Spool) openReader(p Place) (*queueReader, error) {
 		return nil, errClosed
 	}
 	transport, err := postoffice.OpenDir(s.office, p.dir()+"transport")
-	if err == unix.ENOENT && s.pair(p).transport < 0 {
-		return nil, errNoPlace
-	}
-	if err == unix.ENOENT && p != Queue {
-		// They were removed while the scheduler runs.
-		if _, err := s.obtainPair(p); isFull(err) {
-			return nil, errNoPlace
-		} else if err != nil {
-			return nil, err
-		}
-		transport, err = postoffice.OpenDir(s.office, p.dir()+"transport")
-	}
 	if err != nil {
 		return nil, fmt.Errorf("opening %stransport: %w", p.dir(), err)
 	}

@@ -73,7 +73,7 @@ func TestCopyThatACrashInterruptedIsRemoved(t *testing.T) {
 // Messages are renamed between the places, which cannot be done from one file
 // system to another.
 func TestPlacesOnAnotherFileSystemAreRefused(t *testing.T) {
-	for _, dir := range []string{"hold", "postman/queue", "corrupt/transport"} {
+	for _, dir := range []string{"hold", "corrupt/queue", "corrupt/transport"} {
 		o := newTestSpool(t)
 		o.mkdir(dir)
 		path := filepath.Join(o.dir, dir)

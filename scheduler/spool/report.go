@@ -114,7 +114,7 @@ func (s *Spool) reportTo(place Place, d *controlFile, lines []int, retryUntil ti
 		Name: Name{d.path, id}, File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: s.temp,
 		ModifiedAt: time.Unix(d.st.Mtim.Unix()),
 	}
-	fd, err := postoffice.Open(s.pair(place).queue, d.path, unix.O_RDONLY)
+	fd, err := postoffice.Open(s.pairs[place].queue, d.path, unix.O_RDONLY)
 	switch err {
 	case nil:
 		o.Message = postoffice.NewFile(fd, "queue/"+d.path)
@@ -215,54 +215,4 @@ func (t *unmarkedLines) remove(o *Owed) {
 func mayWorkLater(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno) || errors.Is(err, errChanged)
-}
-
-// reportParked writes the notices that messages in postman/ owe and removes
-// these messages. What cannot be reported stays. It returns false if the spool
-// was closed meanwhile.
-func (s *Spool) reportParked() bool {
-	return s.slowWalk(Postman.dir()+"transport", "", maxDepth, func(path string) bool {
-		if err := s.reportOneParked(path); err != nil {
-			s.warn(fmt.Sprintf("no notice for postman/transport/%s, which stays: %v", path, err))
-		}
-		return !s.closed()
-	})
-}
-
-// reportOneParked removes a message from postman/ when what it owes is written.
-func (s *Spool) reportOneParked(path string) error {
-	p := s.pair(Postman)
-	if !postoffice.Exists(p.queue, path) && postoffice.Exists(s.pair(Queue).queue, path) {
-		return nil // it is on its way back into the queue
-	}
-	_, base := split(path)
-	id, _ := ctlfile.Number(base)
-	done := Unparked{Name: Name{path, id}}
-	err := s.changeIn(Postman, path, unix.O_RDWR, func(d *controlFile) error {
-		if !allDone(d.file) {
-			return ErrOpen
-		}
-		if err := d.recordLost(); err != nil {
-			return err
-		}
-		lines := s.owed(d.file, true)
-		if len(lines) == 0 {
-			return nil
-		}
-		var err error
-		done.Notice, err = s.report(Postman, d, lines, time.Time{})
-		return err
-	})
-	if errors.Is(err, errGone) {
-		return nil
-	}
-	// The message file is removed first: a control file without one is found
-	// again.
-	if err == nil {
-		err = errors.Join(postoffice.Remove(p.queue, path), postoffice.Remove(p.transport, path))
-	}
-	if err == nil {
-		s.queue.add([]Result{done}, 0)
-	}
-	return err
 }

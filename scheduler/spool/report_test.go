@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/internal/testing/peertest"
 	"zsched/scheduler/report"
 )
 
@@ -84,7 +86,7 @@ func TestFinishWritesTheNoticeFirst(t *testing.T) {
 		o := newRoutedSpool(t)
 		o.put("A/H/7", c.text)
 		r := o.open(Options{Reporter: reporter(o.dir)}).finished("A/H/7", true)
-		if r.Err != nil || r.Parked || (r.Notice != "") != (c.notices > 0) {
+		if r.Err != nil || (r.Notice != "") != (c.notices > 0) {
 			t.Errorf("%s: %+v", name, r)
 		}
 		notices := o.notices()
@@ -107,7 +109,7 @@ func TestNoticeThatCannotBeWritten(t *testing.T) {
 		rep := reporter(o.dir)
 		rep.err = &os.PathError{Op: "open", Path: "x", Err: syscall.ENOSPC}
 		o.open(Options{Reporter: rep})
-		if r := o.finished("A/H/7", true); !errors.Is(r.Err, ErrSpoolDown) || r.Parked {
+		if r := o.finished("A/H/7", true); !errors.Is(r.Err, ErrSpoolDown) {
 			t.Errorf("%+v", r)
 		}
 		o.holds("queue/A/H/7", "transport/A/H/7")
@@ -116,15 +118,15 @@ func TestNoticeThatCannotBeWritten(t *testing.T) {
 			t.Errorf("%+v: %q", r, o.files())
 		}
 	})
-	t.Run("ever, has the message moved to postman", func(t *testing.T) {
+	t.Run("ever, has the message moved to quarantine", func(t *testing.T) {
 		o := newRoutedSpool(t)
 		o.put("A/H/7", failed7())
 		rep := reporter(o.dir)
 		rep.err = errors.New("beyond me")
-		if r := o.open(Options{Reporter: rep}).finished("A/H/7", true); r.Err != nil || !r.Parked {
+		if r := o.open(Options{Reporter: rep}).finished("A/H/7", true); r.Err != nil {
 			t.Errorf("%+v", r)
 		}
-		o.holds("postman/queue/A/H/7", "postman/transport/A/H/7")
+		o.holds("corrupt/queue/A/H/7", "corrupt/transport/A/H/7", "corrupt/transport/A/H/7.reason")
 	})
 }
 
@@ -154,27 +156,25 @@ func TestNoticeIsNotWrittenAgainWhenOnlyItsMarkFailed(t *testing.T) {
 	}
 }
 
-func TestMessagesInPostmanAreReportedAtTheStart(t *testing.T) {
+// Version 0.9 put messages into postman/ whose notices could not be written.
+func TestMessagesInPostmanAreTakenBackAtTheStart(t *testing.T) {
 	o := newRoutedSpool(t)
-	for _, place := range []string{"transport/", "queue/"} {
-		o.write("postman/"+place+"A/H/7", failed7())
-		o.write("postman/"+place+"8", strings.ReplaceAll(failed7(), "i 7\n", "i 8\n"))
-		o.write("postman/"+place+"9", strings.ReplaceAll(control("9", toBob), "i 7\n", "i 9\n")) // still open
-	}
+	o.write("postman/transport/A/H/7", failed7())
+	o.write("postman/queue/A/H/7", failed7())
+	o.write("postman/transport/8", strings.ReplaceAll(failed7(), "i 7\n", "i 8\n"))
+	o.write("queue/8", "a crash has interrupted its way back")
 	o.open(Options{Reporter: reporter(o.dir)})
-	for range 2 {
-		if r := answer[Unparked](o); r.Notice == "" {
+	peertest.Until(t, "they are taken back", func() bool {
+		files := o.files()
+		return slices.Contains(files, "transport/A/H/7") && slices.Contains(files, "transport/8")
+	})
+	for _, path := range []string{"A/H/7", "8"} {
+		if r := o.finished(path, true); r.Err != nil || r.Notice == "" {
 			t.Errorf("%+v", r)
 		}
 	}
-	var left []string
-	for _, path := range o.files() {
-		if !strings.HasPrefix(path, "router/") {
-			left = append(left, path)
-		}
-	}
-	if len(o.notices()) != 2 || strings.Join(left, " ") != "postman/queue/9 postman/transport/9" {
-		t.Errorf("%d notices, left %q", len(o.notices()), left)
+	if len(o.notices()) != 2 || len(o.files()) != 2 {
+		t.Errorf("%d notices, files %q", len(o.notices()), o.files())
 	}
 }
 
@@ -310,7 +310,7 @@ func TestDoubleFaultIsStoredWhenAskedFor(t *testing.T) {
 // there until it was.
 func oneOrTwoNotices(o *testSpool, at string) {
 	killed := len(o.notices())
-	if !postoffice.Exists(o.s.pair(Queue).transport, "A/H/7") {
+	if !postoffice.Exists(o.s.pairs[Queue].transport, "A/H/7") {
 		// The message file alone is an orphan.
 		if killed != 1 {
 			o.t.Errorf("%s: %d notices of a message that is gone", at, killed)

@@ -20,12 +20,6 @@ type Name struct {
 	ID   uint64 // the number at the front of the base name; never 0
 }
 
-// HoldReplaced says that hold/ was removed or replaced while the scheduler runs, and is another
-// directory now, without hold records.
-type HoldReplaced struct{}
-
-func (HoldReplaced) result() {}
-
 type (
 	// Loaded is a message: its control file was read and understood. If it has no open
 	// recipient, it is to be finished. With LostMessageFile, ModifiedAt and Owner are those
@@ -106,7 +100,6 @@ type (
 		Op     uint64
 		Err    error
 		Notice string // file of the notice that was written, below $POSTOFFICE, or ""
-		Parked bool   // it owes a notice: both files are under postman/ now
 	}
 
 	// Reported is the result of Report. Notice is the file of the notice, below
@@ -119,13 +112,6 @@ type (
 		Missing     bool
 		Quarantined bool // as in Marked
 		Notice      string
-	}
-
-	// Unparked says that a message was removed from postman/, because its notice
-	// was written or none is owed any more (then Notice is "").
-	Unparked struct {
-		Name   Name
-		Notice string
 	}
 
 	// Moved is the result of Move, Hold and Release. Missing says that there is no such
@@ -237,7 +223,6 @@ func (Marked) result()      {}
 func (Reread) result()      {}
 func (Finished) result()    {}
 func (Reported) result()    {}
-func (Unparked) result()    {}
 func (Moved) result()       {}
 func (Resubmitted) result() {}
 func (Probed) result()      {}

@@ -28,7 +28,7 @@ type Finish struct {
 // Finish removes a message whose recipients are all done: the control file first,
 // then the message file. If the message may owe a notice, it first writes the
 // notice that the d lines call for. If there is no Reporter, or the notice can
-// never be written, it moves both files to postman/ instead. If the control file
+// never be written, it moves both files to corrupt/ instead. If the control file
 // cannot be removed, it writes the tag that is missing, so that a restart does not
 // deliver again. The result is Finished, whose error may wrap ErrSpoolDown.
 func (s *Spool) Finish(f Finish) {
@@ -105,7 +105,7 @@ func (s *Spool) finishOwing(f Finish, buf *[]byte, answer *Finished) error {
 		return s.unlinkUntagged(f)
 	}
 	place, path := placeOf(f.Path)
-	d, err := readControl(s.controlOf(place), s.pair(place).transport, path, unix.O_RDONLY, buf)
+	d, err := readControl(s.controlOf(place), s.pairs[place].transport, path, unix.O_RDONLY, buf)
 	defer d.close()
 	switch {
 	case errors.Is(err, errGone):
@@ -122,19 +122,17 @@ func (s *Spool) finishOwing(f Finish, buf *[]byte, answer *Finished) error {
 	if len(lines) == 0 {
 		return s.unlink(f.Path)
 	}
-	if s.options.Reporter != nil {
-		answer.Notice, err = s.report(place, &d, lines, time.Time{})
-		switch {
-		case err == nil:
-			return s.unlink(f.Path)
-		case mayWorkLater(err):
-			return err
-		}
-		s.warn(fmt.Sprintf("no notice for %s, which is moved to postman: %v", f.Path, err))
+	if s.options.Reporter == nil {
+		return &malformed{"it owes a notice, and nobody writes it"}
 	}
-	_, err = s.moveMessage(path, place, Postman)
-	answer.Parked = err == nil
-	return err
+	answer.Notice, err = s.report(place, &d, lines, time.Time{})
+	switch {
+	case err == nil:
+		return s.unlink(f.Path)
+	case mayWorkLater(err):
+		return err
+	}
+	return &malformed{"the notice that it owes cannot be written: " + err.Error()}
 }
 
 // allDone reports whether no recipient is open. One that is still locked has been
@@ -169,7 +167,7 @@ func (s *Spool) unlinkUntagged(f Finish) error {
 // number, whose move into queue/ a power cut has undone.
 func (s *Spool) unlink(path string) error {
 	place, path := placeOf(path)
-	q := s.pair(place)
+	q := s.pairs[place]
 	var st unix.Stat_t
 	missing := postoffice.Stat(q.queue, path, &st) == unix.ENOENT
 	if err := postoffice.Remove(q.transport, path); err != nil {

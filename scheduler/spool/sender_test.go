@@ -126,7 +126,7 @@ func TestRerouteCopiesWhereNobodyElseCanReach(t *testing.T) {
 	o.holds("queue/7", "transport/7")
 }
 
-// A user could write into hold/ and postman/ while others could. No order makes the
+// A user could write into hold/ and corrupt/ while others could. No order makes the
 // scheduler deliver what he wrote there.
 func TestControlFileOfAUserIsNotUsedOutsideTheQueue(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -134,7 +134,7 @@ func TestControlFileOfAUserIsNotUsedOutsideTheQueue(t *testing.T) {
 	}
 	for _, mode := range []os.FileMode{0o600, 0o666} {
 		o := newTestSpool(t).open(Options{})
-		for _, place := range []string{"hold", "postman"} {
+		for _, place := range []string{"hold", "corrupt"} {
 			o.write(place+"/queue/7", "Subject: x\n\nbody\n")
 			o.write(place+"/transport/7", control("7", toBob))
 			check(t, os.Chmod(filepath.Join(o.dir, place, "transport/7"), mode))
@@ -147,10 +147,10 @@ func TestControlFileOfAUserIsNotUsedOutsideTheQueue(t *testing.T) {
 			if !errors.Is(err, postoffice.ErrForeign) {
 				t.Errorf("%s: error %v", what, err)
 			}
-			o.holds("hold/queue/7", "hold/transport/7", "postman/queue/7", "postman/transport/7")
+			o.holds("corrupt/queue/7", "corrupt/transport/7", "hold/queue/7", "hold/transport/7")
 		}
 		refused("release", o.release("7").Err)
-		for _, place := range []Place{Hold, Postman} {
+		for _, place := range []Place{Hold, Corrupt} {
 			o.s.Move(6, "7", place, Queue)
 			refused("move", answer[Moved](o).Err)
 		}

@@ -7,7 +7,6 @@
 //	    the queue             transport/F/F/258367   queue/F/F/258367
 //	    held messages         hold/transport/…       hold/queue/…
 //	                          hold/orders: who holds or suspends what
-//	    notice not possible   postman/transport/…    postman/queue/…
 //	    quarantine            corrupt/transport/…    corrupt/queue/…
 //
 // Found returns the names of control files. They come from hints (inotify,
@@ -61,7 +60,6 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"zsched/internal/postoffice"
@@ -97,8 +95,7 @@ type Options struct {
 	Unwatched bool
 	// Users asks for the addresses of recipients (OpenRecipient.User).
 	Users bool
-	// Reporter writes notices. Without one, messages that owe a notice are moved
-	// to postman/.
+	// Reporter writes notices. Without one, messages that owe a notice go to corrupt/.
 	Reporter Reporter
 	// Node is the name of this node, for the origins of mail that is moved to
 	// another node.
@@ -145,10 +142,8 @@ func hostname() string {
 // but Open and Close return at once.
 type Spool struct {
 	options Options
-	office  int                              // descriptor of $POSTOFFICE
-	pairs   [placeCount]atomic.Pointer[pair] // nil: missing
-	making  sync.Mutex                       // held while a place is made
-	removed []pair                           // places that were removed; others may still use the descriptors
+	office  int // descriptor of $POSTOFFICE
+	pairs   [placeCount]pair
 	holds   holds
 	control postoffice.Control
 	copies  *queue.Committer
@@ -188,7 +183,7 @@ type Spool struct {
 	running sync.WaitGroup
 }
 
-// Open makes the directories corrupt/, hold/ and postman/ if they are missing,
+// Open makes the directories corrupt/ and hold/ if they are missing,
 // binds the notify socket, and begins to watch and to sweep. It only returns an
 // error if the spool cannot work, for example because $POSTOFFICE/transport or
 // $POSTOFFICE/queue cannot be opened.
@@ -228,21 +223,20 @@ func (s *Spool) openPlaces() (err error) {
 	if s.office, err = postoffice.OpenDir(postoffice.WorkingDir, s.options.Postoffice); err != nil {
 		return err
 	}
+	s.pairs = [placeCount]pair{Queue: noPair, Hold: noPair, Corrupt: noPair}
 	for p := range placeCount {
-		_, err = s.obtainPair(p)
-		if p != Queue && isFull(err) {
-			// A full disk is no reason not to start: what is in the queue may
-			// be what fills it.
-			s.warn(fmt.Sprintf("%v; this is tried again when it is needed", err))
-			err = nil
+		if s.pairs[p], err = openPair(s.office, p); err == nil && p != Queue {
+			err = requireOneFileSystem(p, s.pairs[Queue], s.pairs[p])
 		}
 		if err != nil {
 			s.closePlaces()
 			return err
 		}
 	}
-	if err = s.standing.begin(s.options.Postoffice); err == nil {
-		s.control, err = postoffice.NewControl(s.pair(Queue).transport)
+	if err = postoffice.MakeDir(s.office, ordersDir, 0o750); err != nil {
+		err = fmt.Errorf("making %s: %w", ordersDir, err)
+	} else if err = s.standing.begin(s.options.Postoffice); err == nil {
+		s.control, err = postoffice.NewControl(s.pairs[Queue].transport)
 	}
 	if err != nil {
 		s.closePlaces()
@@ -255,7 +249,7 @@ func (s *Spool) openPlaces() (err error) {
 		s.closePlaces()
 		return err
 	}
-	s.lockHolders.begin(s.pair(Queue).transport)
+	s.lockHolders.begin(s.pairs[Queue].transport)
 	s.lockHolders.isRunning = s.options.IsRunning
 	if s.options.Owner != nil {
 		s.lockHolders.takenAt = s.options.Owner.TakenAt
@@ -268,12 +262,7 @@ func (s *Spool) openPlaces() (err error) {
 
 func (s *Spool) closePlaces() {
 	for p := range placeCount {
-		if pair := s.pairs[p].Load(); pair != nil {
-			pair.close()
-		}
-	}
-	for _, pair := range s.removed {
-		pair.close()
+		s.pairs[p].close()
 	}
 	if s.copies != nil {
 		s.copies.Close()

@@ -69,7 +69,7 @@ func (p *stagedCopy) marks() []ctlfile.Mark {
 // and may take as long as copying it takes.
 func (s *Spool) stage(r *Resubmission) (staged []*stagedCopy, err error) {
 	place, path := placeOf(r.Path)
-	from := s.pair(place)
+	from := s.pairs[place]
 	var buf []byte
 	d, err := readControl(s.controlOf(place), from.transport, path, unix.O_RDONLY, &buf)
 	if err != nil {
@@ -221,11 +221,11 @@ func (s *Spool) removeStale() {
 		s.removeStaleIn(fd, false)
 		postoffice.Close(fd)
 	}
-	if fd, err := postoffice.OpenTemp(s.pair(Queue).queue); err == nil {
+	if fd, err := postoffice.OpenTemp(s.pairs[Queue].queue); err == nil {
 		s.removeStaleIn(fd, true)
 		postoffice.Close(fd)
 	}
-	if fd, err := postoffice.OpenDir(s.pair(Queue).transport, queue.SubmitStaging); err == nil {
+	if fd, err := postoffice.OpenDir(s.pairs[Queue].transport, queue.SubmitStaging); err == nil {
 		s.removeStaleIn(fd, true)
 		postoffice.Close(fd)
 	}

@@ -3,6 +3,7 @@ package spool
 // The sweep, which reads transport/ for control files.
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -38,7 +39,6 @@ type sweeper struct {
 	failing        map[string]string
 	incomplete     bool
 	holdsChangedAt time.Time // mtime of hold/orders when hold/ was read last
-	noHold         string    // why hold/ cannot be made again, as it was reported; "": it is there
 }
 
 // sweeping is the goroutine that sweeps.
@@ -92,7 +92,6 @@ func (w *sweeper) sweep(whole bool) (read, open bool) {
 		w.s.disown(lost)
 		return false, false
 	}
-	w.noticeHold()
 	fd, err := postoffice.OpenDir(w.s.office, "transport")
 	if err != nil {
 		w.fail("", "opening", err)
@@ -111,9 +110,7 @@ func (w *sweeper) sweep(whole bool) (read, open bool) {
 func (w *sweeper) readHold() bool {
 	fd, err := postoffice.OpenDir(w.s.office, "hold/transport")
 	if err != nil {
-		if err != unix.ENOENT {
-			w.fail(underHold, "opening", err)
-		}
+		w.fail(underHold, "opening", err)
 		return true
 	}
 	defer postoffice.Close(fd)
@@ -178,23 +175,12 @@ func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
 	return len(w.batch) < min(batchLimit, w.s.options.NewLimit) || w.flush()
 }
 
-// noticeHold makes hold/ again if it was removed, and reports a new error once.
-func (w *sweeper) noticeHold() {
-	text := ""
-	if err := w.s.noticeHold(); err != nil {
-		text = "hold/ was removed or replaced, and there are no hold records: " + err.Error()
-	}
-	if text != "" && text != w.noHold {
-		w.s.warn(text)
-	}
-	w.noHold = text
-}
-
 // fail notes that a directory cannot be read, and reports a new error once. The
 // next sweep is a whole one again.
 func (w *sweeper) fail(prefix, doing string, err error) {
 	w.incomplete = true
-	text := doing + " transport/" + prefix + ": " + err.Error()
+	place, path := placeOf(prefix)
+	text := fmt.Sprintf("%s %stransport/%s: %v", doing, place.dir(), path, err)
 	if w.failing[prefix] != text {
 		w.failing[prefix] = text
 		w.s.warn(text)

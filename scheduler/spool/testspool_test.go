@@ -147,7 +147,11 @@ func (o *testSpool) unaccompanied(path string) bool {
 // next is the next result.
 func (o *testSpool) next() Result {
 	if len(o.results) == 0 {
-		o.results = <-o.s.Results()
+		select {
+		case o.results = <-o.s.Results():
+		case <-time.After(time.Minute):
+			o.t.Fatal("there is no result")
+		}
 	}
 	r := o.results[0]
 	o.results = o.results[1:]

@@ -9,6 +9,8 @@ package spool
 //
 // SINCE and UNTIL are times as in RFC 3339, and "-" if there is none. The records of 0.9 say
 // who holds the threads of the list. Its records of held messages stay as they are.
+//
+// Messages whose notice could not be written are in postman/transport and postman/queue.
 
 import (
 	"errors"
@@ -151,4 +153,24 @@ func parseList(text string, suspended map[Thread]HoldOrder) (held []Thread, err 
 		}
 	}
 	return held, err
+}
+
+// takeBack moves the messages in postman/ back into the queue, the message file first. There
+// they are done, and their notices are written.
+func (s *Spool) takeBack() {
+	q := s.pairs[Queue]
+	s.slowWalk("postman/transport", "", maxDepth, func(path string) bool {
+		fd, _, err := s.control.Kept().Open(s.office, "postman/transport/"+path, unix.O_RDONLY)
+		if err == nil {
+			postoffice.Close(fd)
+			err = moveFile(s.office, "postman/queue/"+path, q.queue, path, Queue.prefixMode())
+		}
+		if err == nil || err == unix.ENOENT {
+			err = moveFile(s.office, "postman/transport/"+path, q.transport, path, Queue.prefixMode())
+		}
+		if err != nil {
+			s.warn(fmt.Sprintf("postman/transport/%s stays there, and its sender is not told: %v", path, err))
+		}
+		return !s.closed()
+	})
 }
