@@ -32,7 +32,7 @@ func (dv *delivery) arrive(in *Message) {
 		dv.countUnderHold(m, 1)
 	}
 	dv.counts.Recipients += int(m.open)
-	dv.eachVertex(m, func(v *vertex) { dv.threadOf(v).channel.in += uint64(v.open) })
+	dv.eachVertex(m, func(v *vertex) { dv.threadOf(v).channel.in += uint64(dv.openOf(v)) })
 	dv.restore(m, in.Saved)
 	dv.obsolete(m, in.Obsoletes)
 	if m.open == 0 {
@@ -108,7 +108,7 @@ func (q *queue) groupRecipients(m *message, in []ctlfile.OpenRecipient, flags re
 		q.rememberDelays(v, r, m.modifiedAt)
 		m.open++
 		if r.Class != 0 {
-			q.joinSet(m, r.Class, v, v.len()-1)
+			q.joinSet(m, r.Class, v, q.lenOf(v)-1)
 		}
 	}
 }
@@ -143,17 +143,17 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 		flags |= triedBefore
 	}
 	in := recipient{offset: uint32(r.Offset), flags: flags, state: open, attempts: uint16(min(r.Attempts, int(^uint16(0))))}
-	if v.count == 0 {
+	if v.first.state == 0 {
 		v.first = in
 	} else {
 		if v.more == 0 {
-			v.more, _ = ml.moreRecipients.Alloc()
+			n, more := ml.moreRecipients.Alloc()
+			v.more, more.open = n, 1
 		}
 		more := ml.moreRecipients.At(v.more)
-		*more = append(*more, in)
+		more.list = append(more.list, in)
+		more.open++
 	}
-	v.count++
-	v.open++
 	ml.threadOf(v).recipients++
 }
 

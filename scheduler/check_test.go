@@ -94,11 +94,11 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	open, linked := int32(0), 0
 	s.eachVertex(m, func(v *vertex) {
 		if v.state == 0 {
-			assert(v.open == 0, "a vertex of %d left with %d open", m.id, v.open)
+			assert(s.openOf(v) == 0, "a vertex of %d left with %d open", m.id, s.openOf(v))
 			return
 		}
 		linked++
-		open += v.open
+		open += s.openOf(v)
 		s.checkVertex(v, c)
 	})
 	assert(open == m.open, "message %d: %d open, kept %d", m.id, open, m.open)
@@ -131,7 +131,7 @@ func (s *Scheduler) checkMail() {
 			if v.more != 0 {
 				more++
 			}
-			for i := range v.len() {
+			for i := range s.lenOf(v) {
 				if s.recipient(v, i).diagnostic != 0 {
 					diagnostics++
 				}
@@ -194,7 +194,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 		assert(s.feedable(v) == 0 || s.isWriting(v), "vertex of %d is blocked with something to feed", id)
 	}
 	open := int32(0)
-	for i := range v.len() {
+	for i := range s.lenOf(v) {
 		r := s.recipient(v, i)
 		assert(i == 0 || s.recipient(v, i-1).offset < r.offset, "recipients of %d out of order", id)
 		assert(r.state != 0, "recipient %d/%d has no state", id, r.offset)
@@ -208,7 +208,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 			assert(s.messageOf(v).pendingWrites > 0, "recipient %d/%d settles with nothing under way", id, r.offset)
 		}
 	}
-	assert(open == v.open && open > 0, "vertex of %d: %d open, kept %d", id, open, v.open)
+	assert(open == s.openOf(v) && open > 0, "vertex of %d: %d open, kept %d", id, open, s.openOf(v))
 }
 
 func (s *Scheduler) linesOf(v *vertex) int {
@@ -231,7 +231,7 @@ func (s *Scheduler) checkThread(t *thread) {
 		v := s.vertices.At(ref)
 		assert(s.threadOf(v) == t && v.state != 0, "a vertex of another thread in %v", t)
 		n++
-		recipients += v.open
+		recipients += s.openOf(v)
 		states[v.state]++
 		oldest = min(oldest, s.messageOf(v).modifiedAt.second())
 		if v.state == waiting {
@@ -406,7 +406,7 @@ func (s *Scheduler) checkAgent(a *agent, c *Counts) {
 // came.
 func (s *Scheduler) countUnreported(v *vertex) int {
 	n := 0
-	for i := range v.len() {
+	for i := range s.lenOf(v) {
 		if s.recipient(v, i).state == open {
 			n++
 		}
@@ -495,7 +495,7 @@ func (s *Scheduler) withoutOutcome(t *thread) uint64 {
 	n := uint64(0)
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
 		v := s.vertices.At(ref)
-		for i := range v.len() {
+		for i := range s.lenOf(v) {
 			if r := s.recipient(v, i); r.state != done && r.flags&counted == 0 {
 				n++
 			}

@@ -39,7 +39,7 @@ func (q *queue) recordDeferrals(v *vertex, nextAt instant) {
 		return
 	}
 	m, t := q.messageOf(v), q.threadOf(v)
-	for i := range v.len() {
+	for i := range q.lenOf(v) {
 		r := q.recipient(v, i)
 		if r.state != reported {
 			continue

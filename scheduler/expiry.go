@@ -81,7 +81,7 @@ func (t *thread) isUntriable() bool { return t.ring == nil || t.params.QueueOnly
 
 // wasTried reports whether an open recipient of a vertex had an attempt.
 func (q *queue) wasTried(v *vertex) bool {
-	for i := range v.len() {
+	for i := range q.lenOf(v) {
 		if r := q.recipient(v, i); r.state != done && r.tried() {
 			return true
 		}
@@ -139,7 +139,7 @@ func (q *queue) nextLookAt(t *thread, modifiedAt date, mayExpire, overdue bool) 
 
 // mayExpire reports whether a recipient of the vertex may expire.
 func (q *queue) mayExpire(v *vertex) bool {
-	for i := range v.len() {
+	for i := range q.lenOf(v) {
 		if q.recipient(v, i).mayExpire() {
 			return true
 		}
@@ -149,7 +149,7 @@ func (q *queue) mayExpire(v *vertex) bool {
 
 // overdue reports whether a recipient of the vertex has expired.
 func (q *queue) overdue(v *vertex) bool {
-	for i := range v.len() {
+	for i := range q.lenOf(v) {
 		if q.expired(v, q.recipient(v, i)) {
 			return true
 		}

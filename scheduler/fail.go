@@ -28,7 +28,7 @@ func (dv *delivery) fail(v *vertex, why failureCause) {
 	message.pendingWrites++ // keeps the message until the loop ends
 	var marks []ctlfile.Mark
 	var settles []alternative
-	for i := range v.len() {
+	for i := range dv.lenOf(v) {
 		r := dv.recipient(v, i)
 		if !why.applies(r) {
 			continue

@@ -17,7 +17,7 @@ package scheduler
 // releaseHeldVertex gives the recipients of a vertex of a released thread an
 // attempt before they can expire. After that the vertex is in the agenda again.
 func (q *queue) releaseHeldVertex(v *vertex) {
-	for i := range v.len() {
+	for i := range q.lenOf(v) {
 		q.recipient(v, i).flags |= mustAttempt
 	}
 }
@@ -110,9 +110,9 @@ func (dv *delivery) filesMoved(m *message) {
 	}
 	for _, v := range vertices {
 		if c := dv.threadOf(v).channel; isUnder {
-			c.held += uint64(v.open)
+			c.held += uint64(dv.openOf(v))
 		} else {
-			c.released += uint64(v.open)
+			c.released += uint64(dv.openOf(v))
 		}
 		dv.carryOutPending(v)
 	}
@@ -132,7 +132,7 @@ func (ml *mail) countUnderHold(m *message, sign int) {
 func (dv *delivery) resumeReleased(vertices []*vertex) {
 	for _, v := range vertices {
 		v.crashes = 0
-		for i := range v.len() {
+		for i := range dv.lenOf(v) {
 			dv.recipient(v, i).flags |= mustAttempt
 		}
 		if v.state == held {

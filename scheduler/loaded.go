@@ -101,7 +101,7 @@ func (dv *delivery) restoreFromStubs(m *message, l *load) (nextRun map[*vertex]b
 	nextRun = make(map[*vertex]bool)
 	dv.eachVertex(m, func(v *vertex) {
 		t := dv.threadOf(v)
-		dv.countChanged(t.channel, int(v.open))
+		dv.countChanged(t.channel, int(dv.openOf(v)))
 		x, known := stubs[v.thread]
 		if !known { // somebody has made recipients open again
 			return
@@ -132,7 +132,7 @@ func (dv *delivery) countChanged(c *channel, n int) {
 func (dv *delivery) restoreFromStub(v *vertex, s *stub) {
 	v.fedAt, v.retry = s.fedAt, s.retry
 	v.destinationFailed, v.inRetryStep = s.flags&stubDestinationFailed != 0, s.flags&stubInRetryStep != 0
-	for i := range v.len() {
+	for i := range dv.lenOf(v) {
 		r := dv.recipient(v, i)
 		r.attempts = max(r.attempts, uint16(s.attempts))
 		r.flags &^= triedBefore

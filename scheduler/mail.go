@@ -22,8 +22,8 @@ type mail struct {
 	messages       store.Slab[messageRef, message]
 	logHashes      store.Column[messageRef, uint64] // hashLogID of the log identity; 0: none
 	vertices       store.Slab[vertexRef, vertex]
-	moreRecipients store.Slab[recipientsRef, []recipient] // of vertices, after the first
-	extras         map[messageRef]*extras                 // of few messages
+	moreRecipients store.Slab[recipientsRef, moreRecipients] // of vertices with several
+	extras         map[messageRef]*extras                    // of few messages
 	senders        store.Pool[senderRef, sender]
 	bySender       store.SlabIndex[senderRef] // by hash
 	senderSeed     maphash.Seed
@@ -54,6 +54,12 @@ type (
 	threadRef     uint32
 )
 
+// moreRecipients is the recipients of a vertex after the first.
+type moreRecipients struct {
+	list []recipient // by offset
+	open int32       // recipients of the vertex, the first included, that are not done
+}
+
 // diagnostic is the text of the last report on a recipient.
 type diagnostic struct {
 	notary string
@@ -74,12 +80,31 @@ func (ml *mail) recipient(v *vertex, i int) *recipient {
 	if i == 0 {
 		return &v.first
 	}
-	return &(*ml.moreRecipients.At(v.more))[i-1]
+	return &ml.moreRecipients.At(v.more).list[i-1]
+}
+
+// lenOf is how many recipients a vertex has, those done included.
+func (ml *mail) lenOf(v *vertex) int {
+	if v.more == 0 {
+		return 1
+	}
+	return 1 + len(ml.moreRecipients.At(v.more).list)
+}
+
+// openOf is how many of them are not done.
+func (ml *mail) openOf(v *vertex) int32 {
+	switch {
+	case v.more != 0:
+		return ml.moreRecipients.At(v.more).open
+	case v.first.state == done:
+		return 0
+	}
+	return 1
 }
 
 // findRecipient returns the index of the recipient at offset, or -1.
 func (ml *mail) findRecipient(v *vertex, offset int64) int {
-	low, high := 0, v.len()
+	low, high := 0, ml.lenOf(v)
 	for low < high {
 		mid := (low + high) / 2
 		if int64(ml.recipient(v, mid).offset) < offset {
@@ -88,7 +113,7 @@ func (ml *mail) findRecipient(v *vertex, offset int64) int {
 			high = mid
 		}
 	}
-	if low < v.len() && int64(ml.recipient(v, low).offset) == offset {
+	if low < ml.lenOf(v) && int64(ml.recipient(v, low).offset) == offset {
 		return low
 	}
 	return -1
@@ -97,7 +122,7 @@ func (ml *mail) findRecipient(v *vertex, offset int64) int {
 // feedable counts the recipients that an agent would find open.
 func (ml *mail) feedable(v *vertex) int {
 	n := 0
-	for i := range v.len() {
+	for i := range ml.lenOf(v) {
 		if ml.recipient(v, i).isOpen() {
 			n++
 		}
@@ -239,7 +264,7 @@ func (ml *mail) clearDiagnostic(r *recipient) {
 // freeMessage frees a message and its vertices.
 func (ml *mail) freeMessage(m *message) {
 	ml.eachVertex(m, func(v *vertex) {
-		for i := range v.len() {
+		for i := range ml.lenOf(v) {
 			ml.clearDiagnostic(ml.recipient(v, i))
 		}
 		if v.more != 0 {

@@ -81,8 +81,6 @@ type vertex struct {
 	first                  recipient
 	agent                  AgentID // the last one that it was fed to; 0: none
 	fedAt                  second  // the last time; 0: never
-	count                  int32   // recipients, those done included
-	open                   int32   // recipients that are not done
 	// place is where it is if it is due and does not wait for the next run. Its index is
 	// in thread.waiting if it waits.
 	place fair.Place
@@ -192,8 +190,6 @@ func (r *recipient) tried() bool { return r.attempts > 0 && r.flags&triedBefore 
 
 func (r *recipient) isOpen() bool { return r.state == open || r.state == reported }
 
-func (v *vertex) len() int { return int(v.count) }
-
 // advance does what must wait until no outcome of a message is being written: it
 // finishes a message without open recipients, writes a notice that is due, and
 // moves a message to hold/ once all its vertices are held, or back from there.
@@ -263,9 +259,13 @@ func (dv *delivery) detachLine(v *vertex) {
 // dropped.
 func (q *queue) removeVertex(v *vertex) {
 	t := q.threadOf(v)
-	if v.open > 0 {
-		for i := range v.len() {
+	if open := q.openOf(v); open > 0 {
+		t.recipients -= int(open)
+		for i := range q.lenOf(v) {
 			q.countOut(t, q.recipient(v, i))
+		}
+		if v.more != 0 {
+			q.moreRecipients.At(v.more).open = 0
 		}
 	}
 	q.detachVertex(v)

@@ -127,7 +127,7 @@ func (ml *mail) rememberDelays(v *vertex, in *ctlfile.OpenRecipient, modifiedAt 
 	if by := in.DeliverBy; by.Given {
 		at := modifiedAt.after(by.After)
 		// A notice that was sent before a restart reported the deadline too.
-		p.deadlines = append(p.deadlines, deliverBy{recipient: int(v.count) - 1, at: at, fails: by.Return, told: !by.Return && in.Delays > 0})
+		p.deadlines = append(p.deadlines, deliverBy{recipient: ml.lenOf(v) - 1, at: at, fails: by.Return, told: !by.Return && in.Delays > 0})
 	}
 }
 
@@ -180,7 +180,7 @@ func (q *queue) replanDelays(t *thread) {
 // wantsDelays reports whether the sender wants to be told of delays of a
 // recipient of a vertex.
 func (q *queue) wantsDelays(v *vertex) bool {
-	for i := range v.len() {
+	for i := range q.lenOf(v) {
 		if r := q.recipient(v, i); r.isUndelivered() && r.flags&notifyDelay != 0 {
 			return true
 		}
@@ -220,7 +220,7 @@ func (dv *delivery) delayDue(p *delayPlan) {
 	age := inWords(dv.date.since(m.modifiedAt).Truncate(time.Second))
 	if passed := dv.reportTimesPassed(dv.threadOf(v), m.modifiedAt); passed > p.told {
 		p.told = passed
-		for i := range v.len() {
+		for i := range dv.lenOf(v) {
 			if r := dv.recipient(v, i); r.isOpen() && r.flags&notifyDelay != 0 {
 				marks = append(marks, dv.delayMark(v, r, "not delivered yet after "+age, p.told))
 			}

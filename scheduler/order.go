@@ -190,7 +190,7 @@ func (dv *delivery) affected(v *vertex, e *Ordered, part []int64) int {
 		return 0
 	}
 	n := 0
-	for i := range v.len() {
+	for i := range dv.lenOf(v) {
 		r := dv.recipient(v, i)
 		if r.state != done && r.state != writing && (part == nil || hasOffset(part, int64(r.offset))) {
 			n++
@@ -219,7 +219,7 @@ func (dv *delivery) partOf(e *Ordered, v *vertex) []int64 {
 		return nil
 	}
 	part, rest := []int64{}, false
-	for i := range v.len() {
+	for i := range dv.lenOf(v) {
 		r := dv.recipient(v, i)
 		switch {
 		case hasOffset(only, int64(r.offset)):

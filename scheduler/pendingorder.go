@@ -99,7 +99,7 @@ func (dv *delivery) resume(v *vertex) {
 
 // isWriting reports whether the outcome of a recipient of the vertex is being written.
 func (ml *mail) isWriting(v *vertex) bool {
-	for i := range v.len() {
+	for i := range ml.lenOf(v) {
 		if ml.recipient(v, i).state == writing {
 			return true
 		}

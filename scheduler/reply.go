@@ -137,7 +137,7 @@ func (dv *delivery) failReported(a *agent, l *line, v *vertex, i int, rep *ta.Re
 	failed.Notary = fields.Notary()
 	if rep.Status == ta.DeferAll {
 		l.destinationFailed = true
-		for j := range v.len() {
+		for j := range dv.lenOf(v) {
 			if j != i && dv.recipient(v, j).state == open {
 				l.unreported--
 				dv.undeliverable(a, v, j, &failed, false)
@@ -157,7 +157,7 @@ func (dv *delivery) takeRuleStep(v *vertex, by *rule.ReplyRule) bool {
 	}
 	until := dv.now.after(max(by.Span, rule.ShortestRetry))
 	if by.Verb == rule.ReplyPostpone {
-		for i := range v.len() {
+		for i := range dv.lenOf(v) {
 			dv.recipient(v, i).flags |= mustAttempt
 		}
 		dv.postpone(v, until)

@@ -193,7 +193,7 @@ func (dv *delivery) deferred(a *agent, l *line, v *vertex, i int, rep *ta.Report
 	switch {
 	case rep.Status == ta.DeferAll:
 		l.destinationFailed, l.unreported = true, 0
-		for j := range v.len() {
+		for j := range dv.lenOf(v) {
 			if dv.recipient(v, j).state == open {
 				dv.setDiagnostic(v, j, rep)
 				dv.attempted(v, j)

@@ -21,7 +21,7 @@ type resubmission struct {
 // alternatives is sent together with the remaining ones; one whose turn has not come stays.
 func (dv *delivery) addToResubmit(g *resubmission, v *vertex, chosen func(*recipient) bool) {
 	p := &g.pending
-	for i := range v.len() {
+	for i := range dv.lenOf(v) {
 		if r := dv.recipient(v, i); r.state != open || !chosen(r) {
 			continue
 		}

@@ -50,7 +50,7 @@ func (q *queue) restore(m *message, saved []SavedRecipient) {
 	}
 	q.eachVertex(m, func(v *vertex) {
 		var last *SavedRecipient
-		for i := range v.len() {
+		for i := range q.lenOf(v) {
 			r := q.recipient(v, i)
 			at, found := slices.BinarySearchFunc(saved, int64(r.offset), func(s SavedRecipient, offset int64) int { return int(s.Offset - offset) })
 			if !found {
@@ -71,7 +71,7 @@ func (q *queue) restore(m *message, saved []SavedRecipient) {
 		if last == nil {
 			return
 		}
-		for i := range v.len() {
+		for i := range q.lenOf(v) {
 			if r := q.recipient(v, i); r.attempts == 0 {
 				r.attempts = uint16(min(max(0, last.Attempts), int(^uint16(0))))
 				r.flags |= triedBefore

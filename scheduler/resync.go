@@ -40,7 +40,7 @@ func (dv *delivery) readAgain(v *vertex, why readReason, pid int) {
 	op := dv.nextOp()
 	var offsets []int64
 	if pid >= ctlfile.MaxPID {
-		for i := range v.len() {
+		for i := range dv.lenOf(v) {
 			offsets = append(offsets, int64(dv.recipient(v, i).offset))
 		}
 	}
@@ -103,7 +103,7 @@ func (dv *delivery) reread(e *Reread) {
 // compareTags ends the recipients that are done according to the file. It
 // reports whether a live process has locked one.
 func (dv *delivery) compareTags(v *vertex, states []ctlfile.State) (locked bool) {
-	for i := range v.len() {
+	for i := range dv.lenOf(v) {
 		r := dv.recipient(v, i)
 		if !r.isOpen() && r.state != promoted {
 			continue
@@ -171,7 +171,7 @@ const (
 // diagnoseUnreported gives the recipients that the last agent did not report a
 // diagnostic, so that mailq shows why their mail does not move.
 func (dv *delivery) diagnoseUnreported(v *vertex, text string) {
-	for i := range v.len() {
+	for i := range dv.lenOf(v) {
 		if dv.recipient(v, i).state == open {
 			dv.setDiagnostic(v, i, &ta.Report{Text: text})
 		}
@@ -180,7 +180,7 @@ func (dv *delivery) diagnoseUnreported(v *vertex, text string) {
 
 // wasReported reports whether the last agent has deferred a recipient.
 func (ml *mail) wasReported(v *vertex) bool {
-	for i := range v.len() {
+	for i := range ml.lenOf(v) {
 		if ml.recipient(v, i).state == reported {
 			return true
 		}
@@ -246,7 +246,7 @@ func (ml *mail) missingTags(m *message, states []ctlfile.State) (marks []ctlfile
 	}
 	all = true
 	ml.eachVertex(m, func(v *vertex) {
-		for i := range v.len() {
+		for i := range ml.lenOf(v) {
 			r := ml.recipient(v, i)
 			tag, found := tags[r.offset]
 			if r.state != done || !found || tag != ctlfile.Open && tag != ctlfile.Locked {

@@ -95,7 +95,7 @@ func (dv *delivery) takeRetryStep(v *vertex) {
 // countAttempts counts the line as an attempt at each recipient without a
 // report, and reports whether any recipient was tried.
 func (ml *mail) countAttempts(v *vertex) (tried bool) {
-	for i := range v.len() {
+	for i := range ml.lenOf(v) {
 		switch r := ml.recipient(v, i); r.state {
 		case open:
 			ml.attempted(v, i)
@@ -111,7 +111,7 @@ func (ml *mail) countAttempts(v *vertex) (tried bool) {
 
 // reopenRecipients makes the recipients of an ended line ready for the next.
 func (ml *mail) reopenRecipients(v *vertex) {
-	for i := range v.len() {
+	for i := range ml.lenOf(v) {
 		if r := ml.recipient(v, i); r.state == reported || r.state == promoted {
 			r.state = open
 			r.flags &^= unreported

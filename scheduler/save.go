@@ -154,7 +154,7 @@ func (q *queue) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
 	if !waits {
 		one.NextAt = 0
 	}
-	for ; i < v.len(); i++ {
+	for ; i < q.lenOf(v); i++ {
 		if to.full(n) {
 			return i
 		}

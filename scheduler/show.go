@@ -269,7 +269,7 @@ func (s *Scheduler) delayOf(t *thread, v *vertex) (rule *rule.ReplyRule) {
 	if len(s.replyRules) == 0 {
 		return nil
 	}
-	for i := range v.len() {
+	for i := range s.lenOf(v) {
 		r := s.recipient(v, i)
 		last := s.diagnostics.Get(r.diagnostic)
 		if r.state == done || last == nil {

@@ -151,7 +151,7 @@ func (h *harness) feed(a Feed) {
 		if line.id != id || line.ended() || line.thread.key.host != a.Job.Host {
 			continue
 		}
-		for i := range line.vertex.len() {
+		for i := range h.s.lenOf(line.vertex) {
 			r := h.s.recipient(line.vertex, i)
 			if r.state == open && (!h.faultless || h.files[id].tags[int64(r.offset)] == ctlfile.Open) {
 				l.offsets = append(l.offsets, int64(r.offset))

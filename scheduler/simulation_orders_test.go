@@ -129,7 +129,7 @@ func (h *harness) notePending(key threadKey) {
 	}
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
 		v := h.s.vertices.At(ref)
-		for i := range v.len() {
+		for i := range h.s.lenOf(v) {
 			r := h.s.recipient(v, i)
 			if v.state != fed && v.state != reading && r.state != writing && r.state != done {
 				h.notePendingOne(h.s.messageOf(v).id, int64(r.offset))
@@ -274,7 +274,7 @@ func (h *harness) checkFeed(a Feed) {
 		if h.orders.killed[l.id] {
 			h.t.Fatalf("message %d is fed after it was killed", l.id)
 		}
-		for i := range l.vertex.len() {
+		for i := range h.s.lenOf(l.vertex) {
 			if r := h.s.recipient(l.vertex, i); r.state != standby {
 				delete(h.orders.mustAttempt[l.id], int64(r.offset))
 			}
@@ -305,7 +305,7 @@ func (h *harness) serveAll() {
 	for ref := range h.s.byID.Each {
 		m := h.s.messages.At(ref)
 		h.s.eachVertex(m, func(v *vertex) {
-			for i := range v.len() {
+			for i := range h.s.lenOf(v) {
 				if r := h.s.recipient(v, i); v.state != 0 && r.state == open && r.flags&mustAttempt == 0 {
 					h.t.Fatalf("%d/%d in %v is left", m.id, r.offset, h.s.threadOf(v).key)
 				}

@@ -146,7 +146,9 @@ func (dv *delivery) recipientDone(v *vertex, i int) {
 func (dv *delivery) settle(v *vertex, i int) {
 	t := dv.threadOf(v)
 	dv.countOut(t, dv.recipient(v, i))
-	v.open--
+	if v.more != 0 {
+		dv.moreRecipients.At(v.more).open--
+	}
 	t.recipients--
 	m := dv.messageOf(v)
 	m.open--
@@ -155,7 +157,7 @@ func (dv *delivery) settle(v *vertex, i int) {
 	}
 	dv.counts.Recipients--
 	dv.counts.RecipientsOut++
-	if v.open == 0 {
+	if dv.openOf(v) == 0 {
 		dv.removeVertex(v)
 	}
 }
@@ -187,8 +189,8 @@ func (dv *delivery) finish(m *message, untagged int64, tag ctlfile.Tag) {
 // outcomes counts the recipients of a message that are done, and those of them that have failed.
 func (ml *mail) outcomes(m *message) (recipients, failed int) {
 	ml.eachVertex(m, func(v *vertex) {
-		recipients += v.len()
-		for i := range v.len() {
+		recipients += ml.lenOf(v)
+		for i := range ml.lenOf(v) {
 			if ml.recipient(v, i).flags&hasFailed != 0 {
 				failed++
 			}
@@ -203,7 +205,7 @@ func (dv *delivery) killRecipients(v *vertex, chosen func(*recipient) bool) {
 	m := dv.messageOf(v)
 	var marks []ctlfile.Mark
 	var settles []alternative
-	for i := range v.len() {
+	for i := range dv.lenOf(v) {
 		r := dv.recipient(v, i)
 		if r.state == writing || r.state == done || !chosen(r) {
 			continue

@@ -169,7 +169,7 @@ func (t *thread) dueStubs() int {
 func (q *queue) addStub(m *message, v *vertex) stubRef {
 	t := q.threadOf(v)
 	n, s := q.unloaded.stubs.Alloc()
-	s.id, s.modifiedAt, s.thread, s.open = m.id, m.modifiedAt, t.ref, v.open
+	s.id, s.modifiedAt, s.thread, s.open = m.id, m.modifiedAt, t.ref, q.openOf(v)
 	s.fedAt, s.retry, s.flags = v.fedAt, v.retry, stubFlags(m.levels())
 	q.describeRecipients(s, v)
 	q.obtainStubs(t).all.Append(n)
@@ -181,7 +181,6 @@ func (q *queue) addStub(m *message, v *vertex) stubRef {
 	default:
 		q.putStub(t, n, never)
 	}
-	t.recipients += int(v.open)
 	t.modTimes.add(m.modifiedAt.second())
 	t.memberOf.vertices++
 	q.counts.Vertices++
@@ -199,7 +198,7 @@ func (q *queue) describeRecipients(s *stub, v *vertex) {
 	set(stubInRetryStep, v.inRetryStep)
 	tried := true
 	s.attempts = ^uint8(0)
-	for i := range v.len() {
+	for i := range q.lenOf(v) {
 		r := q.recipient(v, i)
 		if r.state == done {
 			continue

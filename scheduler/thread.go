@@ -243,7 +243,6 @@ func (q *queue) unlinkVertex(v *vertex) {
 	t.vertices.Remove(v.ref)
 	t.modTimes.remove(q.messageOf(v).modifiedAt.second())
 	t.states[v.state]--
-	t.recipients -= int(v.open)
 	t.memberOf.vertices--
 }
 

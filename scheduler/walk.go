@@ -181,7 +181,7 @@ func (w *Walk) enter(t *thread) {
 // visitVertex returns a vertex with its recipients that are not done.
 func (s *Scheduler) visitVertex(v *vertex) Item {
 	view := s.viewVertex(v)
-	for i := range v.len() {
+	for i := range s.lenOf(v) {
 		if r := s.recipient(v, i); r.state != done {
 			view.Recipients = append(view.Recipients, s.viewRecipient(r))
 		}

@@ -25,11 +25,11 @@ type Slab[N ~uint32, T any] struct {
 	freed []N // released numbers, for reuse
 }
 
-// A page has 1024 items. If the size of an item is a multiple of 8 bytes, a page
+// A page has 2048 items. If the size of an item is a multiple of 4 bytes, a page
 // is then a multiple of 8 KiB, in which the runtime allocates large objects, and
 // nothing is lost to rounding.
 const (
-	slabBits = 10
+	slabBits = 11
 	slabPage = 1 << slabBits
 )
 
