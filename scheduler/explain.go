@@ -55,7 +55,7 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 			e.Until = s.timeAt(until)
 		}
 	}
-	e.Limits = s.limits(e.Params, channel, r, t)
+	e.Limits = s.viewLimits(e.Params, channel, r, t)
 	for i := range e.Limits {
 		l := &e.Limits[i]
 		l.Blocks = l.Name == string(e.Wait) || l.Name == "window" && (e.Wait == WaitThread || e.Wait == WaitProbe)
@@ -63,8 +63,8 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 	return e
 }
 
-// limits returns the limits on a thread. Ring and thread may be nil.
-func (s *Scheduler) limits(p *rule.Params, name string, r *ring, t *thread) []Limit {
+// viewLimits returns the limits on a thread. Ring and thread may be nil.
+func (s *Scheduler) viewLimits(p *rule.Params, name string, r *ring, t *thread) []Limit {
 	c := s.channels[name]
 	if c == nil {
 		c = new(channel)

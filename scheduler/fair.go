@@ -9,24 +9,23 @@ import (
 // the next run of a queueonly thread is due and not there: it came when the thread was not
 // running, or was deferred in this run.
 
-// fairMail tells package fair about vertices.
-type fairMail struct{ *queue }
+// What package fair asks about vertices (fair.Mail).
 
-func (f fairMail) Place(v vertexRef) *fair.Place { return &f.vertices.At(v).place }
+func (q *queue) Place(v vertexRef) *fair.Place { return &q.vertices.At(v).place }
 
-func (f fairMail) Weight(share string) int { return f.config.Weight(share) }
+func (q *queue) Weight(share string) int { return q.config.Weight(share) }
 
-func (f fairMail) Message(ref vertexRef) fair.Message {
-	v := f.vertices.At(ref)
-	m := f.messageOf(v)
+func (q *queue) Message(ref vertexRef) fair.Message {
+	v := q.vertices.At(ref)
+	m := q.messageOf(v)
 	return fair.Message{Number: uint32(m.ref), Sequence: m.sequence, ModifiedAt: int64(m.modifiedAt), Ordinal: v.ordinal}
 }
 
-func (f fairMail) Age(ref vertexRef) float64 {
-	return f.date.since(f.messageOf(f.vertices.At(ref)).modifiedAt).Seconds()
+func (q *queue) Age(ref vertexRef) float64 {
+	return q.date.since(q.messageOf(q.vertices.At(ref)).modifiedAt).Seconds()
 }
 
-func (f fairMail) Jobs(ref vertexRef) *fair.Jobs { return f.jobs(f.messageOf(f.vertices.At(ref))) }
+func (q *queue) Jobs(ref vertexRef) *fair.Jobs { return q.jobs(q.messageOf(q.vertices.At(ref))) }
 
 // jobs returns the jobs of a message; nil: it has one vertex.
 func (ml *mail) jobs(m *message) *fair.Jobs {
@@ -36,9 +35,9 @@ func (ml *mail) jobs(m *message) *fair.Jobs {
 	return nil
 }
 
-func (f fairMail) EachInRing(m uint32, r *fair.Ring, do func(vertexRef)) {
-	f.eachVertex(f.messages.At(messageRef(m)), func(v *vertex) {
-		if v.thread != 0 && f.threadOf(v).memberOf.fair == r {
+func (q *queue) EachInRing(m uint32, r *fair.Ring, do func(vertexRef)) {
+	q.eachVertex(q.messages.At(messageRef(m)), func(v *vertex) {
+		if v.thread != 0 && q.threadOf(v).memberOf.fair == r {
 			do(v.ref)
 		}
 	})

@@ -43,7 +43,7 @@ type holdOrders struct {
 func (h *holdOrders) init() {
 	h.messages = make(map[messageRef]*HoldOrder)
 	h.threads, h.suspended = make(map[threadKey]*HoldOrder), make(map[threadKey]*HoldOrder)
-	h.end.due = (*Scheduler).holdOrdersEnded
+	h.end.due = func(s *Scheduler) { s.holdOrdersEnded() }
 }
 
 // planHoldEnd plans the end of an order.

@@ -189,12 +189,12 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.orphans.members.Of = memberLinksOf
 	s.orphans.hungry.Of = hungryLinksOf
 	s.unloaded.init()
-	s.fair = fair.New(fairMail{&s.queue})
+	s.fair = fair.New(&s.queue)
 	s.orphans.fair = s.fair.NewRing(&rule.Params{Quantum: 1}, func() {}) // nothing is fed there
 	s.store.pending = make(map[Op]*pending)
-	s.store.retry.due = (*Scheduler).retryWrites
-	s.stop.deadline.due = (*Scheduler).stopDeadline
-	s.forks.next.due = (*Scheduler).wakeForks
+	s.store.retry.due = func(s *Scheduler) { s.retryWrites() }
+	s.stop.deadline.due = func(s *Scheduler) { s.stopDeadline() }
+	s.forks.next.due = func(s *Scheduler) { s.wakeForks() }
 	return s
 }
 
