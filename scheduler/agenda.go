@@ -10,18 +10,18 @@ import (
 // The agenda: the current time, the actions of this Step, and what is planned
 // for later. Also a multiset of times, and averages.
 
-// agenda has heaps of everything that is planned, ordered by time.
+// agenda has the current time, the actions of this Step, and heaps of everything that is planned,
+// ordered by time.
 type agenda struct {
 	clock
-	startedAt instant  // of the first Step
-	out       []Action // of the current Step
-
-	watch  watch[vertexRef]                   // expiries; see nextLook
-	wakes  store.Heap[instant, *waitingMail]  // ends of waits
-	timers store.Heap[instant, *timer]        // what is planned for an instant
-	dates  store.Heap[instant, *timer]        // what is planned for a date; the keys are dates
-	shares store.Heap[instant, *clusterShare] // ends of allowances
-	work   int                                // that wakeTimers has done
+	startedAt instant                            // of the first Step
+	out       []Action                           // of the current Step
+	watch     watch[vertexRef]                   // expiries; see nextLook
+	wakes     store.Heap[instant, *waitingMail]  // ends of waits
+	timers    store.Heap[instant, *timer]        // what is planned for an instant
+	dates     store.Heap[instant, *timer]        // what is planned for a date; the keys are dates
+	shares    store.Heap[instant, *clusterShare] // ends of allowances
+	work      int                                // that wakeTimers has done
 }
 
 // do appends an action to those of this Step.

@@ -13,6 +13,23 @@ import (
 
 // Agents: their states, their job lines, and how they are closed and killed.
 
+// agents has the processes that deliver.
+type agents struct {
+	agenda *agenda
+	mail   *mail
+	rules  *rules
+	rings  *rings
+	limits *limits
+	writes *writes
+
+	agents        map[AgentID]*agent
+	idleAgents    store.List[*agent] // of all rings, longest idle first
+	lastAgent     AgentID
+	forks         forkRate
+	startFailures map[string]*startFailures // by ring.clause
+	stop          stopping
+}
+
 // How long an agent may take. scheduler(8), "Agents".
 const (
 	firstHungryTimeout   = 5 * time.Minute  // from the start to the first #hungry
@@ -150,21 +167,21 @@ func (a *agent) clearStartedFor() {
 }
 
 // agentReady handles the first #hungry.
-func (d *dispatch) agentReady(a *agent) {
+func (as *agents) agentReady(a *agent) {
 	a.clearStartedFor()
-	d.expectSessions(a, a.sessions-1)
-	d.clearStartFailures(a.ring.clause)
-	a.state, a.stateSince = serving, d.now
+	as.expectSessions(a, a.sessions-1)
+	as.clearStartFailures(a.ring.clause)
+	a.state, a.stateSince = serving, as.agenda.now
 	a.offered, a.freeSessions = 1, 1
 	a.ring.free = append(a.ring.free, a)
-	d.planDeadline(a)
-	d.markDirty(a.ring)
+	as.planDeadline(a)
+	as.rings.markDirty(a.ring)
 }
 
 // expectSessions sets how many more sessions the agent should offer.
-func (d *dispatch) expectSessions(a *agent, n int) {
+func (as *agents) expectSessions(a *agent, n int) {
 	if n < a.expected {
-		d.markDirty(a.ring)
+		as.rings.markDirty(a.ring)
 	}
 	a.ring.expected += n - a.expected
 	a.ring.channel.expected += n - a.expected
@@ -173,56 +190,56 @@ func (d *dispatch) expectSessions(a *agent, n int) {
 
 // lineEnded notes that the agent has ended a job line. So it is able to work, and
 // it will offer no more sessions than it has offered so far.
-func (d *dispatch) lineEnded(a *agent) {
+func (as *agents) lineEnded(a *agent) {
 	a.hasEndedLine = true
-	d.expectSessions(a, 0)
+	as.expectSessions(a, 0)
 }
 
 // closeAgent makes an agent exit once it has answered its job lines. Its
 // process counts towards the limits until it is gone.
-func (d *dispatch) closeAgent(a *agent) {
+func (as *agents) closeAgent(a *agent) {
 	switch a.state {
 	case closing:
 		return
 	case idle:
-		d.takeIdle(a)
+		as.takeIdle(a)
 	}
-	d.setClosing(a)
+	as.setClosing(a)
 	if len(a.lines) == 0 {
-		d.sendClose(a)
+		as.sendClose(a)
 		return
 	}
-	d.planDeadline(a)
+	as.planDeadline(a)
 }
 
 // setClosing ends the feeding of an agent.
-func (d *dispatch) setClosing(a *agent) {
+func (as *agents) setClosing(a *agent) {
 	a.ring.removeFree(a)
-	d.expectSessions(a, 0)
-	a.state, a.stateSince = closing, d.now
-	d.counts.AgentsClosing++
+	as.expectSessions(a, 0)
+	a.state, a.stateSince = closing, as.agenda.now
+	as.mail.counts.AgentsClosing++
 	a.ring.channel.closing++
 }
 
 // sendClose asks an agent that has answered all its job lines to exit. An earlier
 // end of file might interrupt an agent that reads ahead.
-func (d *dispatch) sendClose(a *agent) {
+func (as *agents) sendClose(a *agent) {
 	if a.ended {
 		return
 	}
 	a.ended = true
-	d.do(Close{a.id})
+	as.agenda.do(Close{a.id})
 	if a.signals == 0 {
-		a.stateSince = d.now // closeTimeout begins
+		a.stateSince = as.agenda.now // closeTimeout begins
 	}
-	d.planDeadline(a)
+	as.planDeadline(a)
 }
 
 // deadline returns when something must be done about an agent if nothing
 // changes before; never if nothing need be done.
-func (d *dispatch) deadline(a *agent) instant {
+func (as *agents) deadline(a *agent) instant {
 	switch {
-	case a.signals == 1 && d.stop.leavesBehind(a):
+	case a.signals == 1 && as.stop.leavesBehind(a):
 		return never
 	case a.signals == 1:
 		return a.stateSince.after(killTimeout)
@@ -238,7 +255,7 @@ func (d *dispatch) deadline(a *agent) instant {
 		return a.stateSince.after(idle)
 	case a.state == closing && len(a.lines) == 0:
 		return a.stateSince.after(closeTimeout)
-	case a.state == closing && d.stop.begun: // a stop has its own deadline
+	case a.state == closing && as.stop.begun: // a stop has its own deadline
 		return never
 	case len(a.lines) == 0 && a.state != idleSent:
 		return never
@@ -248,7 +265,7 @@ func (d *dispatch) deadline(a *agent) instant {
 		at = a.progressAt.after(timeout)
 	}
 	if timeout := a.ring.params.JobTimeout; timeout > 0 {
-		at = min(at, a.oldestWork(d.now).after(timeout))
+		at = min(at, a.oldestWork(as.agenda.now).after(timeout))
 	}
 	return at
 }
@@ -269,102 +286,102 @@ func (a *agent) oldestWork(now instant) instant {
 // planDeadline plans the next check of an agent. A check that comes too early
 // only plans the next one, so nothing is replanned each time an agent makes
 // progress.
-func (d *dispatch) planDeadline(a *agent) {
-	at := d.deadline(a)
-	if at < d.plannedAt(&a.deadlines) {
-		d.plan(&a.deadlines, at)
+func (as *agents) planDeadline(a *agent) {
+	at := as.deadline(a)
+	if at < as.agenda.plannedAt(&a.deadlines) {
+		as.agenda.plan(&a.deadlines, at)
 	}
 }
 
 // checkDeadline closes or kills an agent whose deadline has come.
-func (d *dispatch) checkDeadline(a *agent) {
-	if d.deadline(a) > d.now {
-		d.planDeadline(a)
+func (as *agents) checkDeadline(a *agent) {
+	if as.deadline(a) > as.agenda.now {
+		as.planDeadline(a)
 		return
 	}
 	switch {
 	case a.signals > 0 || a.state == closing:
-		d.killAgent(a)
+		as.killAgent(a)
 	case a.state == idle:
-		d.closeAgent(a)
+		as.closeAgent(a)
 	case a.state == starting:
-		d.logAgent(Error, a, "has not said #hungry in "+firstHungryTimeout.String()+", sent SIGTERM")
-		d.giveUpAgent(a)
+		as.agenda.logAgent(Error, a, "has not said #hungry in "+firstHungryTimeout.String()+", sent SIGTERM")
+		as.giveUpAgent(a)
 	default:
-		what := "made no progress on a job line for " + d.now.since(a.progressAt).Round(time.Second).String()
-		if timeout := a.ring.params.AgentTimeout; timeout == 0 || d.now < a.progressAt.after(timeout) {
-			what = "worked on a job line for " + d.now.since(a.oldestWork(d.now)).Round(time.Second).String()
+		what := "made no progress on a job line for " + as.agenda.now.since(a.progressAt).Round(time.Second).String()
+		if timeout := a.ring.params.AgentTimeout; timeout == 0 || as.agenda.now < a.progressAt.after(timeout) {
+			what = "worked on a job line for " + as.agenda.now.since(a.oldestWork(as.agenda.now)).Round(time.Second).String()
 		}
-		d.logAgent(Error, a, "has "+what+" with "+strconv.Itoa(len(a.lines))+" job lines, sent SIGTERM")
-		d.giveUpAgent(a)
+		as.agenda.logAgent(Error, a, "has "+what+" with "+strconv.Itoa(len(a.lines))+" job lines, sent SIGTERM")
+		as.giveUpAgent(a)
 	}
 }
 
 // agentFlooded ends an agent that floods the log.
-func (d *dispatch) agentFlooded(id AgentID) {
-	if a := d.agents[id]; a != nil && a.signals == 0 {
-		d.logAgent(Error, a, "writes too much and makes no progress on a job line, sent SIGTERM")
-		d.giveUpAgent(a)
+func (as *agents) agentFlooded(id AgentID) {
+	if a := as.agents[id]; a != nil && a.signals == 0 {
+		as.agenda.logAgent(Error, a, "writes too much and makes no progress on a job line, sent SIGTERM")
+		as.giveUpAgent(a)
 	}
 }
 
 // giveUpAgent sends SIGTERM to an agent that no longer works as it should. A stop does
 // not leave it behind.
-func (d *dispatch) giveUpAgent(a *agent) {
+func (as *agents) giveUpAgent(a *agent) {
 	a.givenUp = true
-	d.killAgent(a)
+	as.killAgent(a)
 }
 
 // killAgent sends SIGTERM to an agent, and SIGKILL the second time. An agent
 // that is starting stays in that state, so that its death counts as a failed
 // start.
-func (d *dispatch) killAgent(a *agent) {
-	d.do(Kill{Agent: a.id, Hard: a.signals > 0})
+func (as *agents) killAgent(a *agent) {
+	as.agenda.do(Kill{Agent: a.id, Hard: a.signals > 0})
 	if a.state == serving || a.state == idleSent {
-		d.setClosing(a)
+		as.setClosing(a)
 	}
 	a.signals++
-	a.stateSince = d.now
-	d.planDeadline(a)
+	a.stateSince = as.agenda.now
+	as.planDeadline(a)
 }
 
 // dropAgent removes an agent whose process is gone.
-func (d *dispatch) dropAgent(a *agent) {
+func (as *agents) dropAgent(a *agent) {
 	r := a.ring
 	switch a.state {
 	case idle:
-		d.takeIdle(a)
+		as.takeIdle(a)
 	case closing:
-		d.counts.AgentsClosing--
+		as.mail.counts.AgentsClosing--
 		r.channel.closing--
 	}
 	a.clearStartedFor()
-	d.expectSessions(a, 0)
+	as.expectSessions(a, 0)
 	r.removeFree(a)
 	a.state = 0 // so that nothing gives it work again
 	if a.thread != nil && a.thread.lastAgent == a {
 		a.thread.lastAgent = nil
 	}
-	d.plan(&a.deadlines, never)
-	delete(d.agents, a.id)
+	as.agenda.plan(&a.deadlines, never)
+	delete(as.agents, a.id)
 	if a.locked {
-		d.stop.locked--
+		as.stop.locked--
 	}
-	d.counts.Agents--
-	d.processes.Busy--
+	as.mail.counts.Agents--
+	as.limits.processes.Busy--
 	r.processes.Busy--
 	r.channel.processes.Busy--
 	// Rings that wait for a process come before the threads that the agent served.
-	d.wakeProcesses(r.channel)
+	as.limits.wakeProcesses(r.channel)
 	for i := range a.lines {
 		if a.sessions > 1 || i == 0 {
-			d.endSession(a, a.lines[i].thread)
-			d.yield(r, a.lines[i].thread)
+			as.rings.endSession(a, a.lines[i].thread)
+			as.rings.yield(r, a.lines[i].thread)
 		}
 	}
 	a.lines = nil
-	d.markDirty(r)
-	d.dropRingWhenEmpty(r)
+	as.rings.markDirty(r)
+	as.rings.dropRingWhenEmpty(r)
 }
 
 func (ag *agenda) logAgent(severity Severity, a *agent, text string) {
@@ -373,6 +390,6 @@ func (ag *agenda) logAgent(severity Severity, a *agent, text string) {
 
 // agentsInOrder returns all agents by age. Decisions must not depend on the
 // order of a map.
-func (s *Scheduler) agentsInOrder() []*agent {
-	return slices.SortedFunc(maps.Values(s.agents), func(a, b *agent) int { return cmp.Compare(a.id, b.id) })
+func (as *agents) agentsInOrder() []*agent {
+	return slices.SortedFunc(maps.Values(as.agents), func(a, b *agent) int { return cmp.Compare(a.id, b.id) })
 }

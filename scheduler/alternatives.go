@@ -67,9 +67,9 @@ func (ml *mail) endSet(set *exclusiveSet, mark ctlfile.Mark, settles []alternati
 }
 
 // promote gives the next alternative its turn after the one before has failed.
-func (dv *delivery) promote(set *exclusiveSet, failed int) {
+func (wr *writes) promote(set *exclusiveSet, failed int) {
 	for _, a := range set.members[failed+1:] {
-		r := dv.recipient(a.vertex, a.index)
+		r := wr.mail.recipient(a.vertex, a.index)
 		if r.state != standby {
 			continue
 		}
@@ -78,7 +78,7 @@ func (dv *delivery) promote(set *exclusiveSet, failed int) {
 			r.state = promoted
 		case blocked:
 			r.state = open
-			dv.makeDue(a.vertex)
+			wr.threads.makeDue(a.vertex)
 		default:
 			r.state = open
 		}

@@ -14,56 +14,70 @@ import (
 // Arrival: a message that was loaded is put into the queue, and its x lines
 // drop the messages that it obsoletes.
 
-// arrive puts a message into the queue. A message without open recipients is
-// finished at once.
-func (dv *delivery) arrive(in *Message) {
-	if dv.byID.Find(uint64(in.ID)) != 0 || dv.unloaded.find(in.ID) != 0 {
-		dv.do(Note{Severity: Warning, Message: in.ID, Text: "is already in the queue, not loaded again"})
-		return
-	}
-	m := dv.newMessage(in)
-	dv.byID.Add(m.ref)
-	dv.counts.Messages++
-	dv.counts.MessagesIn++
-	dv.counts.BytesIn += uint64(max(0, in.Size))
-	dv.counts.RecipientsIn += uint64(m.open)
-	if in.UnderHold {
-		m.flags |= underHold
-		dv.countUnderHold(m, 1)
-	}
-	dv.counts.Recipients += int(m.open)
-	dv.eachVertex(m, func(v *vertex) { dv.threadOf(v).channel.in += uint64(dv.openOf(v)) })
-	dv.restore(m, in.Saved)
-	dv.obsolete(m, in.Obsoletes)
-	if m.open == 0 {
-		dv.finish(m, 0, 0)
-		return
-	}
-	dv.eachVertex(m, dv.enterQueue)
-	dv.eachVertex(m, dv.recordArrival)
-	dv.holdArrived(m, in)
-	if dv.restoreOrders(m) {
-		return
-	}
-	dv.planInterimNotice(m)
-	if dv.holdOrders.messages[m.ref] != nil {
-		return
-	}
-	if !dv.staysLoaded(m) {
-		dv.unload(m)
-		return
-	}
-	dv.eachVertex(m, func(v *vertex) { dv.overfeedThread(dv.threadOf(v)) })
+// arrivals puts messages into the queue.
+type arrivals struct {
+	agenda  *agenda
+	mail    *mail
+	threads *threads
+	rings   *rings
+	writes  *writes
+	notices *notices
+	orders  *orders
+	loads   *loads
+	saved   *saved
+	log     *log
 }
 
-func (dv *delivery) newMessage(in *Message) *message {
-	dv.loaded++
-	ref, m := dv.messages.Alloc()
+// arrive puts a message into the queue. A message without open recipients is
+// finished at once.
+func (ar *arrivals) arrive(in *Message) {
+	if ar.mail.byID.Find(uint64(in.ID)) != 0 || ar.loads.unloaded.find(in.ID) != 0 {
+		ar.agenda.do(Note{Severity: Warning, Message: in.ID, Text: "is already in the queue, not loaded again"})
+		return
+	}
+	m := ar.newMessage(in)
+	ar.mail.byID.Add(m.ref)
+	ar.mail.counts.Messages++
+	ar.mail.counts.MessagesIn++
+	ar.mail.counts.BytesIn += uint64(max(0, in.Size))
+	ar.mail.counts.RecipientsIn += uint64(m.open)
+	if in.UnderHold {
+		m.flags |= underHold
+		ar.orders.countUnderHold(m, 1)
+	}
+	ar.mail.counts.Recipients += int(m.open)
+	ar.mail.eachVertex(m, func(v *vertex) { ar.mail.threadOf(v).channel.in += uint64(ar.mail.openOf(v)) })
+	ar.saved.restore(m, in.Saved)
+	ar.obsolete(m, in.Obsoletes)
+	if m.open == 0 {
+		ar.writes.finish(m, 0, 0)
+		return
+	}
+	ar.mail.eachVertex(m, ar.enterQueue)
+	ar.mail.eachVertex(m, ar.recordArrival)
+	ar.orders.holdArrived(m, in)
+	if ar.orders.restoreOrders(m) {
+		return
+	}
+	ar.notices.planInterimNotice(m)
+	if ar.orders.holdOrders.messages[m.ref] != nil {
+		return
+	}
+	if !ar.loads.staysLoaded(m) {
+		ar.loads.unload(m)
+		return
+	}
+	ar.mail.eachVertex(m, func(v *vertex) { ar.rings.overfeedThread(ar.mail.threadOf(v)) })
+}
+
+func (ar *arrivals) newMessage(in *Message) *message {
+	ar.mail.loaded++
+	ref, m := ar.mail.messages.Alloc()
 	*m = message{
 		id:         in.ID,
 		ref:        ref,
-		sequence:   dv.loaded,
-		sender:     dv.obtainSender(origin{in.Sender, in.ErrorTo, in.Owner}),
+		sequence:   ar.mail.loaded,
+		sender:     ar.mail.obtainSender(origin{in.Sender, in.ErrorTo, in.Owner}),
 		modifiedAt: dateOf(in.ModifiedAt),
 		changedAt:  secondOf(in.ChangedAt),
 	}
@@ -75,15 +89,15 @@ func (dv *delivery) newMessage(in *Message) *message {
 	}
 	m.flags |= messageFlags(min(strings.Count(in.Path, "/"), 3)) << levelsShift
 	if !isPathOf(in.Path, m.id, m.levels()) {
-		dv.obtainExtras(m).path = in.Path
+		ar.mail.obtainExtras(m).path = in.Path
 	}
-	dv.logHashes.Set(ref, hashLogID(in.LogID))
-	dv.groupRecipients(m, in.Recipients, 0)
+	ar.mail.logHashes.Set(ref, hashLogID(in.LogID))
+	ar.groupRecipients(m, in.Recipients, 0)
 	return m
 }
 
 // groupRecipients makes one vertex for each channel and host.
-func (q *queue) groupRecipients(m *message, in []ctlfile.OpenRecipient, flags recipientFlags) {
+func (ar *arrivals) groupRecipients(m *message, in []ctlfile.OpenRecipient, flags recipientFlags) {
 	var byThread map[threadKey]*vertex
 	var latest *vertex
 	var latestKey threadKey
@@ -94,7 +108,7 @@ func (q *queue) groupRecipients(m *message, in []ctlfile.OpenRecipient, flags re
 		if latest == nil || key != latestKey {
 			v = byThread[key]
 			if v == nil {
-				v = q.newVertex(m, key)
+				v = ar.newVertex(m, key)
 				if byThread == nil && len(in) > 1 {
 					byThread = make(map[threadKey]*vertex)
 				}
@@ -104,28 +118,28 @@ func (q *queue) groupRecipients(m *message, in []ctlfile.OpenRecipient, flags re
 			}
 			latest, latestKey = v, key
 		}
-		q.addRecipient(v, r, flags)
-		q.rememberDelays(v, r, m.modifiedAt)
+		ar.mail.addRecipient(v, r, flags)
+		ar.notices.rememberDelays(v, r, m.modifiedAt)
 		m.open++
 		if r.Class != 0 {
-			q.joinSet(m, r.Class, v, q.lenOf(v)-1)
+			ar.mail.joinSet(m, r.Class, v, ar.mail.lenOf(v)-1)
 		}
 	}
 }
 
-func (q *queue) newVertex(m *message, key threadKey) *vertex {
-	ref, v := q.vertices.Alloc()
+func (ar *arrivals) newVertex(m *message, key threadKey) *vertex {
+	ref, v := ar.mail.vertices.Alloc()
 	if m.first == 0 {
 		m.first = ref
 	} else {
-		x := q.obtainExtras(m)
+		x := ar.mail.obtainExtras(m)
 		x.vertices = append(x.vertices, ref)
 		v.ordinal = uint16(min(len(x.vertices), fair.MaxOrdinal))
 	}
-	t := q.obtainThread(key)
+	t := ar.threads.obtainThread(key)
 	v.ref, v.message, v.thread = ref, m.ref, t.ref
-	q.linkVertex(t, v)
-	q.states[0]++
+	ar.threads.linkVertex(t, v)
+	ar.mail.states[0]++
 	return v
 }
 
@@ -160,53 +174,53 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 // enterQueue makes a new vertex due; or leaves it waiting, if that was restored; or
 // blocked, if all of its recipients are alternatives that wait for others; or held, if its
 // files lie under hold/.
-func (q *queue) enterQueue(v *vertex) {
-	q.counts.Vertices++
-	if q.messageOf(v).flags&underHold != 0 {
-		q.setState(v, held, 0)
-		q.updateThread(q.threadOf(v))
+func (ar *arrivals) enterQueue(v *vertex) {
+	ar.mail.counts.Vertices++
+	if ar.mail.messageOf(v).flags&underHold != 0 {
+		ar.threads.setState(v, held, 0)
+		ar.threads.updateThread(ar.mail.threadOf(v))
 		return
 	}
-	if q.feedable(v) == 0 {
-		q.setState(v, blocked, 0)
-		q.planWake(v)
+	if ar.mail.feedable(v) == 0 {
+		ar.threads.setState(v, blocked, 0)
+		ar.notices.planWake(v)
 		return
 	}
-	if v.state == waiting && !q.threadOf(v).params.QueueOnly {
-		q.planWake(v)
+	if v.state == waiting && !ar.mail.threadOf(v).params.QueueOnly {
+		ar.notices.planWake(v)
 		return
 	}
-	q.makeDue(v)
+	ar.threads.makeDue(v)
 }
 
 // recordArrival records for queries and the event log that a new vertex has come.
-func (q *queue) recordArrival(v *vertex) {
-	q.threadOf(v).lastEventAt = q.date.second()
+func (ar *arrivals) recordArrival(v *vertex) {
+	ar.mail.threadOf(v).lastEventAt = ar.agenda.date.second()
 	if v.state == blocked {
-		q.recordVertex(v, "blocked")
+		ar.log.recordVertex(v, "blocked")
 	}
 }
 
 // obsolete drops the messages that the new one replaces: those with one of
 // these log identities, and with the same error address and owner. A message that is not
 // loaded is not replaced: both are delivered.
-func (dv *delivery) obsolete(by *message, logIDs []string) {
-	for _, found := range dv.withLogIDs(logIDs...) {
+func (ar *arrivals) obsolete(by *message, logIDs []string) {
+	for _, found := range ar.mail.withLogIDs(logIDs...) {
 		for _, m := range found {
-			a, b := dv.origin(m), dv.origin(by)
+			a, b := ar.mail.origin(m), ar.mail.origin(by)
 			if m == by || m.flags&(removing|obsoleted) != 0 || m.open == 0 || a.errorTo != b.errorTo || a.owner != b.owner {
 				continue
 			}
-			dv.dropObsolete(m, by.id)
+			ar.dropObsolete(m, by.id)
 		}
 	}
 }
 
-func (dv *delivery) dropObsolete(m *message, by MessageID) {
+func (ar *arrivals) dropObsolete(m *message, by MessageID) {
 	m.flags |= obsoleted
 	why := "obsoleted by " + strconv.FormatUint(uint64(by), 10)
-	dv.do(Note{Message: m.id, Text: why})
-	dv.apply(&Ordered{Verb: VerbKill, Name: "KILL", Why: why}, m, dv.openVertices(m), new(Answer))
+	ar.agenda.do(Note{Message: m.id, Text: why})
+	ar.orders.apply(&Ordered{Verb: VerbKill, Name: "KILL", Why: why}, m, ar.mail.openVertices(m), new(Answer))
 }
 
 // hashLogID returns the hash that represents a log identity in memory; 0 if there is

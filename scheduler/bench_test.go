@@ -161,11 +161,11 @@ func (q *benchQueue) serve(status ta.Status) {
 
 // fill makes a queue of n messages that are due.
 func (q *benchQueue) fill(n, hosts int) *benchQueue {
-	q.s.config.Frozen = true
+	q.s.rules.config.Frozen = true
 	for range n {
 		q.arrive(hosts)
 	}
-	q.s.config.Frozen = false
+	q.s.rules.config.Frozen = false
 	return q
 }
 
@@ -246,14 +246,14 @@ func BenchmarkCycle(b *testing.B) {
 
 // shape sets limits that never hold anything up.
 func (q *benchQueue) shape() {
-	p := &q.s.config.Defaults
+	p := &q.s.rules.config.Defaults
 	fast := []rule.Rate{{Recipients: 1_000_000_000, Span: time.Second}}
 	p.Rate, p.ChannelRate, p.SiteRate, p.RateBurst, p.SiteMax = fast, fast, fast, 1_000_000_000, 1000
-	q.s.config.Replies = []rule.ReplyRule{{
+	q.s.rules.config.Replies = []rule.ReplyRule{{
 		Channel: "smtp", Host: "*", Expression: "^nothing", Action: "suspend 1h", Verb: rule.ReplySuspend, Span: time.Hour,
 		Match: regexp.MustCompile("^nothing").MatchString,
 	}}
-	q.s.setRules(q.s.config.Replies)
+	q.s.rules.setRules(q.s.rules.config.Replies)
 }
 
 func (q *benchQueue) cycle(b *testing.B) {
@@ -287,7 +287,7 @@ func BenchmarkTurns(b *testing.B) {
 
 func benchTurns(b *testing.B, jobs int) {
 	q := newBenchQueue(100)
-	p := &q.s.config.Defaults
+	p := &q.s.rules.config.Defaults
 	p.InitialConcurrency, p.MaxThr, p.CohortLimit = 3, 10, 1
 	p.PositiveFeedback, p.NegativeFeedback = rule.Feedback{Amount: 1, Per: rule.PerN}, rule.Feedback{Amount: 1, Per: rule.PerN}
 	p.SlotCost, p.SlotDiscount, p.SlotLoan, p.MinSlots = 5, 50, 3, 3
@@ -313,12 +313,12 @@ func benchTurns(b *testing.B, jobs int) {
 		}
 		q.step(Arrived{m})
 	}
-	q.s.config.Frozen = true
+	q.s.rules.config.Frozen = true
 	for range jobs {
 		arrive()
 	}
-	q.s.config.Frozen = false
-	q.step(Reloaded{q.s.config})
+	q.s.rules.config.Frozen = false
+	q.step(Reloaded{q.s.rules.config})
 	for i := 0; i < len(q.agents); i++ {
 		for range 20 {
 			q.step(AgentHungry{Agent: q.agents[i]})
@@ -400,7 +400,7 @@ func BenchmarkFresh(b *testing.B) {
 
 // startAgents starts the agents of a filled queue.
 func (q *benchQueue) startAgents() {
-	q.step(Reloaded{q.s.config})
+	q.step(Reloaded{q.s.rules.config})
 	for i := 0; i < len(q.agents); i++ {
 		q.step(AgentHungry{Agent: q.agents[i]})
 	}

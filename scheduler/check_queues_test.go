@@ -5,7 +5,7 @@ package scheduler
 // checkQueue: what is due in a thread is queued, or waits for the next run.
 func (s *Scheduler) checkQueue(t *thread) {
 	queued, dueNow := 0, 0
-	s.eachLoaded(t, func(v *vertex) {
+	s.threads.eachLoaded(t, func(v *vertex) {
 		if v.state == due {
 			dueNow++
 		}
@@ -15,7 +15,7 @@ func (s *Scheduler) checkQueue(t *thread) {
 	})
 	if t.stubs != nil {
 		for n := t.stubs.all.Head; n != 0; n = t.stubs.all.Next(n) {
-			if state, _ := s.stateOf(n); state == due {
+			if state, _ := s.loads.stateOf(n); state == due {
 				dueNow++
 			}
 		}
@@ -26,15 +26,15 @@ func (s *Scheduler) checkQueue(t *thread) {
 
 // checkSessions: the sessions of a message with several vertices are counted.
 func (s *Scheduler) checkSessions(m *message) {
-	if !s.isMulti(m) {
+	if !s.mail.isMulti(m) {
 		return
 	}
 	sessions := int32(0)
-	s.eachVertex(m, func(v *vertex) {
+	s.mail.eachVertex(m, func(v *vertex) {
 		if v.state == fed {
 			sessions++
 		}
 	})
-	x := s.extrasOf(m)
+	x := s.mail.extrasOf(m)
 	assert(x.sessions == sessions, "message %d has %d sessions, kept %d", m.id, sessions, x.sessions)
 }

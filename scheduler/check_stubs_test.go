@@ -5,12 +5,12 @@ package scheduler
 // checkStubs: a message is loaded or not, each stub is found where its state says, and everything
 // is counted. It returns how many messages are not loaded.
 func (s *Scheduler) checkStubs(c *Counts) int {
-	u := &s.unloaded
+	u := &s.loads.unloaded
 	messages, recipients, stubs, filling := 0, 0, 0, 0
 	for first := range u.byID.Each {
 		id := u.stubs.At(first).id
 		messages++
-		assert(s.byID.Find(uint64(id)) == 0, "message %d is loaded and not loaded", id)
+		assert(s.mail.byID.Find(uint64(id)) == 0, "message %d is loaded and not loaded", id)
 		l := u.loading[id]
 		for i, n := range u.of(first) {
 			one := u.stubs.At(n)
@@ -18,7 +18,7 @@ func (s *Scheduler) checkStubs(c *Counts) int {
 			c.Vertices++
 			c.Recipients += int(one.open)
 			assert(one.id == id && one.open > 0 && n != 0, "a stub of %d with %d open belongs to %d", id, one.open, one.id)
-			state, _ := s.stateOf(n)
+			state, _ := s.loads.stateOf(n)
 			c.States.add(state, 1)
 			assert(l == nil || one.index == 0, "a stub of %d waits while it is being read", id)
 			if l == nil {
@@ -39,14 +39,14 @@ func (s *Scheduler) checkStubs(c *Counts) int {
 		}
 	}
 	assert(writes == u.writes && writes <= maxWrites, "%d loads to write something, kept %d", writes, u.writes)
-	for _, t := range s.threads {
+	for _, t := range s.threads.threads {
 		s.checkThreadStubs(t)
 		if t.stubs != nil && t.stubs.filling {
 			filling++
 		}
 	}
 	assert(filling == u.filling.Len, "%d threads want to fill, %d in the list", filling, u.filling.Len)
-	for r := s.ringOrder.Head; r != nil; r = s.ringOrder.Next(r) {
+	for r := s.rings.ringOrder.Head; r != nil; r = s.rings.ringOrder.Next(r) {
 		s.checkHungry(r)
 	}
 	assert(len(u.candidates) == 0, "messages are left that may be unloaded")
@@ -55,14 +55,14 @@ func (s *Scheduler) checkStubs(c *Counts) int {
 
 // checkStub: a stub waits for a time, and is looked at when something must be written.
 func (s *Scheduler) checkStub(n stubRef, one *stub) {
-	t := s.stubThread(one)
-	assert(s.threads[t.key] == t, "a stub of %d in a thread that is gone", one.id)
-	if s.unloaded.loading[one.id] != nil || s.unloaded.isUrgent[one.id] {
+	t := s.loads.stubThread(one)
+	assert(s.threads.threads[t.key] == t, "a stub of %d in a thread that is gone", one.id)
+	if s.loads.unloaded.loading[one.id] != nil || s.loads.unloaded.isUrgent[one.id] {
 		return
 	}
-	primary, _ := s.expiryOf(t.params, one.modifiedAt)
+	primary, _ := s.agenda.expiryOf(t.params, one.modifiedAt)
 	expires := primary != noDate && !t.held && t.updates&releaseHeld == 0 && one.flags&stubMustAttempt == 0
-	assert(!expires || s.unloaded.looks.at(n) != noDate, "a stub of %d never expires", one.id)
+	assert(!expires || s.loads.unloaded.looks.at(n) != noDate, "a stub of %d never expires", one.id)
 }
 
 // checkThreadStubs: the lists and counts of a thread.
@@ -74,10 +74,10 @@ func (s *Scheduler) checkThreadStubs(t *thread) {
 	all, queued, being := 0, 0, 0
 	for n := x.all.Head; n != 0; n = x.all.Next(n) {
 		all++
-		one := s.unloaded.stubs.At(n)
+		one := s.loads.unloaded.stubs.At(n)
 		assert(one.thread == t.ref, "a stub of another thread in %v", t)
 		switch {
-		case s.unloaded.loading[one.id] != nil:
+		case s.loads.unloaded.loading[one.id] != nil:
 			being++
 		case one.flags&stubDue == 0:
 			assert(one.index != 0, "a stub of %d is nowhere", one.id)
@@ -85,9 +85,9 @@ func (s *Scheduler) checkThreadStubs(t *thread) {
 		}
 	}
 	loading := 0
-	for _, l := range s.unloaded.loading {
+	for _, l := range s.loads.unloaded.loading {
 		for _, one := range l.stubs {
-			if s.unloaded.stubs.At(one.ref).thread == t.ref && one.at == 0 {
+			if s.loads.unloaded.stubs.At(one.ref).thread == t.ref && one.at == 0 {
 				loading++
 			}
 		}
@@ -116,10 +116,10 @@ func (s *Scheduler) checkHungry(r *ring) {
 		}
 	}
 	assert(hungry == r.hungry.Len && loading == r.loading, "ring %q: %d threads are hungry, %d in the list; %d being read, kept %d", r.key, hungry, r.hungry.Len, loading, r.loading)
-	if s.halted() || r.hungry.Len == 0 || r.place.Waits() {
+	if s.rings.halted() || r.hungry.Len == 0 || r.place.Waits() {
 		return
 	}
-	links := s.ringLinks(r)
+	links := s.limits.ringLinks(r)
 	room := min(r.sessionsAtHand()-r.expected, links[0].Free(), links[1].Free())
 	loaded := 0 // wants of loaded mail
 	for t := r.members.Head; t != nil; t = r.members.Next(t) {
@@ -130,17 +130,17 @@ func (s *Scheduler) checkHungry(r *ring) {
 
 // checkLoading: what is to be loaded waits for a reason.
 func (s *Scheduler) checkLoading() {
-	u := &s.unloaded
-	if !s.mayLoad() {
+	u := &s.loads.unloaded
+	if !s.loads.mayLoad() {
 		return
 	}
 	assert(len(u.urgent) == 0 || u.writes >= maxWrites, "%d messages wait to be loaded and may be", len(u.urgent))
-	if u.filling.Len > 0 && len(u.loading) < maxFilling && !s.halted() {
-		first := s.firstDue(u.filling.Head)
+	if u.filling.Len > 0 && len(u.loading) < maxFilling && !s.rings.halted() {
+		first := s.loads.firstDue(u.filling.Head)
 		open := 0
 		for _, n := range u.of(first) {
 			open += int(u.stubs.At(n).open)
 		}
-		assert(!s.hasRoom(open), "thread %v may load mail and does not", u.filling.Head)
+		assert(!s.loads.hasRoom(open), "thread %v may load mail and does not", u.filling.Head)
 	}
 }

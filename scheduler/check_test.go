@@ -11,54 +11,54 @@ import (
 // Each line is an invariant that a single state can show.
 func (s *Scheduler) check() {
 	var c Counts
-	for ref := range s.byID.Each {
-		m := s.messages.At(ref)
-		assert(m.ref == ref && s.byID.Find(uint64(m.id)) == ref, "message %d is kept as another", m.id)
+	for ref := range s.mail.byID.Each {
+		m := s.mail.messages.At(ref)
+		assert(m.ref == ref && s.mail.byID.Find(uint64(m.id)) == ref, "message %d is kept as another", m.id)
 		s.checkMessage(m, &c)
 	}
 	s.checkSites()
 	notLoaded := s.checkStubs(&c)
 	s.checkLogs()
 	s.checkMail()
-	for key, t := range s.threads {
+	for key, t := range s.threads.threads {
 		assert(t.key == key, "thread %v is kept as %v", t, key)
 		s.checkThread(t)
 	}
-	for _, a := range s.agents {
+	for _, a := range s.agents.agents {
 		s.checkAgent(a, &c)
 	}
-	for r := s.ringOrder.Head; r != nil; r = s.ringOrder.Next(r) {
+	for r := s.rings.ringOrder.Head; r != nil; r = s.rings.ringOrder.Next(r) {
 		s.checkRing(r)
 	}
-	s.checkMembers(&s.orphans)
-	members := s.orphans.members.Len
-	for r := s.ringOrder.Head; r != nil; r = s.ringOrder.Next(r) {
+	s.checkMembers(&s.rings.orphans)
+	members := s.rings.orphans.members.Len
+	for r := s.rings.ringOrder.Head; r != nil; r = s.rings.ringOrder.Next(r) {
 		members += r.members.Len
 	}
-	assert(members == len(s.threads), "threads: %d in rings, %d kept", members, len(s.threads))
-	for _, ch := range s.channelOrder {
+	assert(members == len(s.threads.threads), "threads: %d in rings, %d kept", members, len(s.threads.threads))
+	for _, ch := range s.limits.channelOrder {
 		s.checkChannel(ch)
 	}
-	assert(len(s.dirty) == 0, "rings are left to be dispatched")
-	assert(s.processes.Busy == len(s.agents), "%d processes, kept %d", len(s.agents), s.processes.Busy)
-	checkWaiting("maxta", &s.processes, func(r *ring) limit.Link { return s.processLinks(r)[ofAllProcesses] })
-	for a := s.idleAgents.Head; a != nil; a = a.Next {
-		assert(s.halted() || s.needsAgents(a.ring) || !s.needProcesses(a.ring.channel), "agent %d is idle while a ring waits for a process", a.id)
+	assert(len(s.rings.dirty) == 0, "rings are left to be dispatched")
+	assert(s.limits.processes.Busy == len(s.agents.agents), "%d processes, kept %d", len(s.agents.agents), s.limits.processes.Busy)
+	checkWaiting("maxta", &s.limits.processes, func(r *ring) limit.Link { return s.limits.processLinks(r)[ofAllProcesses] })
+	for a := s.agents.idleAgents.Head; a != nil; a = a.Next {
+		assert(s.rings.halted() || s.limits.needsAgents(a.ring) || !s.limits.needProcesses(a.ring.channel), "agent %d is idle while a ring waits for a process", a.id)
 	}
-	assert(c.Recipients == s.counts.Recipients, "recipients: counted %d, kept %d", c.Recipients, s.counts.Recipients)
-	assert(c.Vertices == s.counts.Vertices, "vertices: counted %d, kept %d", c.Vertices, s.counts.Vertices)
-	assert(c.AgentsIdle == s.counts.AgentsIdle, "idle agents: counted %d, kept %d", c.AgentsIdle, s.counts.AgentsIdle)
-	assert(c.AgentsClosing == s.counts.AgentsClosing, "leaving agents: counted %d, kept %d", c.AgentsClosing, s.counts.AgentsClosing)
-	assert(c.Sessions == s.counts.Sessions, "sessions: counted %d, kept %d", c.Sessions, s.counts.Sessions)
-	messages := s.byID.Len() + notLoaded
-	assert(messages == s.counts.Messages, "messages: %d, kept %d", messages, s.counts.Messages)
-	assert(len(s.threads) == s.counts.Threads, "threads: %d, kept %d", len(s.threads), s.counts.Threads)
-	assert(len(s.agents) == s.counts.Agents, "agents: %d, kept %d", len(s.agents), s.counts.Agents)
-	assert(s.counts.MessagesIn-s.counts.MessagesOut == uint64(messages), "messages: %d in, %d out, %d there", s.counts.MessagesIn, s.counts.MessagesOut, messages)
-	assert(s.counts.RecipientsIn-s.counts.RecipientsOut == uint64(c.Recipients), "recipients: %d in, %d out, %d there", s.counts.RecipientsIn, s.counts.RecipientsOut, c.Recipients)
-	assert(c.UnderHold == s.holdOrders.underHold, "under hold/: %d, kept %d", c.UnderHold, s.holdOrders.underHold)
+	assert(c.Recipients == s.mail.counts.Recipients, "recipients: counted %d, kept %d", c.Recipients, s.mail.counts.Recipients)
+	assert(c.Vertices == s.mail.counts.Vertices, "vertices: counted %d, kept %d", c.Vertices, s.mail.counts.Vertices)
+	assert(c.AgentsIdle == s.mail.counts.AgentsIdle, "idle agents: counted %d, kept %d", c.AgentsIdle, s.mail.counts.AgentsIdle)
+	assert(c.AgentsClosing == s.mail.counts.AgentsClosing, "leaving agents: counted %d, kept %d", c.AgentsClosing, s.mail.counts.AgentsClosing)
+	assert(c.Sessions == s.mail.counts.Sessions, "sessions: counted %d, kept %d", c.Sessions, s.mail.counts.Sessions)
+	messages := s.mail.byID.Len() + notLoaded
+	assert(messages == s.mail.counts.Messages, "messages: %d, kept %d", messages, s.mail.counts.Messages)
+	assert(len(s.threads.threads) == s.mail.counts.Threads, "threads: %d, kept %d", len(s.threads.threads), s.mail.counts.Threads)
+	assert(len(s.agents.agents) == s.mail.counts.Agents, "agents: %d, kept %d", len(s.agents.agents), s.mail.counts.Agents)
+	assert(s.mail.counts.MessagesIn-s.mail.counts.MessagesOut == uint64(messages), "messages: %d in, %d out, %d there", s.mail.counts.MessagesIn, s.mail.counts.MessagesOut, messages)
+	assert(s.mail.counts.RecipientsIn-s.mail.counts.RecipientsOut == uint64(c.Recipients), "recipients: %d in, %d out, %d there", s.mail.counts.RecipientsIn, s.mail.counts.RecipientsOut, c.Recipients)
+	assert(c.UnderHold == s.orders.holdOrders.underHold, "under hold/: %d, kept %d", c.UnderHold, s.orders.holdOrders.underHold)
 	assert(s.Counts().States == c.States, "states: counted %+v, kept %+v", c.States, s.Counts().States)
-	for _, w := range s.walks {
+	for _, w := range s.mail.walks {
 		s.checkWalk(w)
 	}
 	s.checkNotices()
@@ -68,14 +68,14 @@ func (s *Scheduler) check() {
 // checkNotices: what is planned is about mail that is there, and a notice whose
 // time has come waits only for something that is being written.
 func (s *Scheduler) checkNotices() {
-	for ref, p := range s.noticePlans {
-		m := s.messages.At(ref)
-		assert(p.message == ref && s.byID.Find(uint64(m.id)) == ref, "a notice is planned about message %d, which has left", m.id)
+	for ref, p := range s.notices.noticePlans {
+		m := s.mail.messages.At(ref)
+		assert(p.message == ref && s.mail.byID.Find(uint64(m.id)) == ref, "a notice is planned about message %d, which has left", m.id)
 		assert(m.flags&owesNotice != 0 || m.pendingWrites > 0, "a notice is planned about message %d, which owes none", m.id)
 		assert(p.next.isPlanned() || m.pendingWrites > 0 || m.flags&(removing|moving) != 0, "the notice about message %d is never written", m.id)
 	}
-	for ref, p := range s.delayPlans {
-		v := s.vertices.At(ref)
+	for ref, p := range s.notices.delayPlans {
+		v := s.mail.vertices.At(ref)
 		assert(p.vertex == ref && v.state != 0, "the delay of a vertex that has left is planned")
 	}
 }
@@ -92,22 +92,22 @@ func assert(holds bool, format string, args ...any) {
 
 func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	open, linked := int32(0), 0
-	s.eachVertex(m, func(v *vertex) {
+	s.mail.eachVertex(m, func(v *vertex) {
 		if v.state == 0 {
-			assert(s.openOf(v) == 0, "a vertex of %d left with %d open", m.id, s.openOf(v))
+			assert(s.mail.openOf(v) == 0, "a vertex of %d left with %d open", m.id, s.mail.openOf(v))
 			return
 		}
 		linked++
-		open += s.openOf(v)
+		open += s.mail.openOf(v)
 		s.checkVertex(v, c)
 	})
 	assert(open == m.open, "message %d: %d open, kept %d", m.id, open, m.open)
 	assert(m.open > 0 || m.pendingWrites > 0 || m.flags&removing != 0, "message %d is done and not leaving", m.id)
 	assert(m.flags&removing == 0 || m.open == 0, "message %d leaves with %d open", m.id, m.open)
-	under, ordered := m.flags&underHold != 0, s.holdOrders.messages[m.ref] != nil
-	assert(m.flags&moving == 0 || (under || s.allHeld(m)) && m.pendingWrites == 0, "message %d is moved and not all held", m.id)
+	under, ordered := m.flags&underHold != 0, s.orders.holdOrders.messages[m.ref] != nil
+	assert(m.flags&moving == 0 || (under || s.orders.allHeld(m)) && m.pendingWrites == 0, "message %d is moved and not all held", m.id)
 	settled := m.flags&(moving|removing) == 0 && m.pendingWrites == 0
-	assert(under || !ordered || !settled || !s.allHeld(m), "message %d is all held and not moved", m.id)
+	assert(under || !ordered || !settled || !s.orders.allHeld(m), "message %d is all held and not moved", m.id)
 	assert(!under || ordered || !settled, "message %d is under hold/ without an order, and not moved", m.id)
 	s.checkSessions(m)
 	c.Recipients += int(m.open)
@@ -120,83 +120,83 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 // checkMail: all memory that is allocated is in use, and shared values have the
 // right number of users.
 func (s *Scheduler) checkMail() {
-	vertices, more, extras, diagnostics := 0, 0, 0, len(s.restoring.diagnostics)
-	for ref := range s.byID.Each {
-		m := s.messages.At(ref)
+	vertices, more, extras, diagnostics := 0, 0, 0, len(s.saved.restoring.diagnostics)
+	for ref := range s.mail.byID.Each {
+		m := s.mail.messages.At(ref)
 		if m.flags&hasExtras != 0 {
 			extras++
 		}
-		s.eachVertex(m, func(v *vertex) {
+		s.mail.eachVertex(m, func(v *vertex) {
 			vertices++
 			if v.more != 0 {
 				more++
 			}
-			for i := range s.lenOf(v) {
-				if s.recipient(v, i).diagnostic != 0 {
+			for i := range s.mail.lenOf(v) {
+				if s.mail.recipient(v, i).diagnostic != 0 {
 					diagnostics++
 				}
 			}
 		})
 	}
-	for _, t := range s.threads {
-		assert(*s.threadTable.At(t.ref) == t, "thread %v is kept as another", t)
+	for _, t := range s.threads.threads {
+		assert(*s.mail.threadTable.At(t.ref) == t, "thread %v is kept as another", t)
 		if t.diagnostic != 0 {
 			diagnostics++
 		}
 	}
-	assert(s.messages.Used() == s.byID.Len(), "messages: %d, %d allocated", s.byID.Len(), s.messages.Used())
-	assert(s.vertices.Used() == vertices, "vertices: %d, %d allocated", vertices, s.vertices.Used())
-	assert(s.moreRecipients.Used() == more && len(s.extras) == extras, "more recipients: %d, %d allocated; extras: %d, %d", more, s.moreRecipients.Used(), extras, len(s.extras))
-	assert(s.threadTable.Used() == len(s.threads), "threads: %d, %d allocated", len(s.threads), s.threadTable.Used())
-	assert(s.senders.TotalUsers() == s.byID.Len(), "senders of %d messages, kept for %d", s.byID.Len(), s.senders.TotalUsers())
-	assert(s.bySender.Len() <= s.senders.Used(), "%d senders, %d known by address", s.senders.Used(), s.bySender.Len())
-	for ref := range s.bySender.Each {
-		from := s.senders.At(ref)
-		assert(s.bySender.Find(from.hash) == ref && s.senders.Users(ref) > 0, "sender %q is not found", from.address)
+	assert(s.mail.messages.Used() == s.mail.byID.Len(), "messages: %d, %d allocated", s.mail.byID.Len(), s.mail.messages.Used())
+	assert(s.mail.vertices.Used() == vertices, "vertices: %d, %d allocated", vertices, s.mail.vertices.Used())
+	assert(s.mail.moreRecipients.Used() == more && len(s.mail.extras) == extras, "more recipients: %d, %d allocated; extras: %d, %d", more, s.mail.moreRecipients.Used(), extras, len(s.mail.extras))
+	assert(s.mail.threadTable.Used() == len(s.threads.threads), "threads: %d, %d allocated", len(s.threads.threads), s.mail.threadTable.Used())
+	assert(s.mail.senders.TotalUsers() == s.mail.byID.Len(), "senders of %d messages, kept for %d", s.mail.byID.Len(), s.mail.senders.TotalUsers())
+	assert(s.mail.bySender.Len() <= s.mail.senders.Used(), "%d senders, %d known by address", s.mail.senders.Used(), s.mail.bySender.Len())
+	for ref := range s.mail.bySender.Each {
+		from := s.mail.senders.At(ref)
+		assert(s.mail.bySender.Find(from.hash) == ref && s.mail.senders.Users(ref) > 0, "sender %q is not found", from.address)
 	}
-	assert(s.diagnostics.TotalUsers() == diagnostics, "%d diagnostics in use, kept for %d", diagnostics, s.diagnostics.TotalUsers())
+	assert(s.mail.diagnostics.TotalUsers() == diagnostics, "%d diagnostics in use, kept for %d", diagnostics, s.mail.diagnostics.TotalUsers())
 }
 
 // checkLogs: no log identity is kept for a message that has left.
 func (s *Scheduler) checkLogs() {
-	for ref, hash := range s.logHashes.All {
-		assert(hash == 0 || s.messages.At(ref).ref == ref, "the log identity of message number %d, which has left, is kept", ref)
+	for ref, hash := range s.mail.logHashes.All {
+		assert(hash == 0 || s.mail.messages.At(ref).ref == ref, "the log identity of message number %d, which has left, is kept", ref)
 	}
 }
 
 // checkVertex: each recipient is due, waiting with a time or for a named event,
 // with an agent, or done; and no vertex is in two places.
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
-	id, t := s.messageOf(v).id, s.threadOf(v)
-	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t)
-	queued, watched := v.place.Queued(), s.watch.at(v.ref) != noDate
+	id, t := s.mail.messageOf(v).id, s.mail.threadOf(v)
+	assert(s.threads.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t)
+	queued, watched := v.place.Queued(), s.agenda.watch.at(v.ref) != noDate
 	lines := s.linesOf(v)
-	expires, _ := s.expiry(v)
+	expires, _ := s.notices.expiry(v)
 	waitsForRun := v.state == due && t.params.QueueOnly // it may wait
 	assert(queued == (v.state == due) || waitsForRun, "vertex of %d in state %d, queued %v", id, v.state, queued)
 	assert((lines == 1) == (v.state == fed) && lines <= 1, "vertex of %d in state %d with %d agents", id, v.state, lines)
 	if v.state == waiting {
-		at := s.wakeAt(v)
-		assert(at != never && s.wakes.Contains(t.waiting) && s.wakes.KeyOf(t.waiting) <= at, "vertex of %d waits without an end", id)
+		at := s.threads.wakeAt(v)
+		assert(at != never && s.agenda.wakes.Contains(t.waiting) && s.agenda.wakes.KeyOf(t.waiting) <= at, "vertex of %d waits without an end", id)
 	}
-	if v.state.isWatched() && !s.isKeptBack(v) && t.updates&releaseHeld == 0 && s.mayExpire(v) {
+	if v.state.isWatched() && !s.notices.isKeptBack(v) && t.updates&releaseHeld == 0 && s.notices.mayExpire(v) {
 		assert(watched == (expires != noDate), "vertex of %d in state %d, expires %v, watched %v", id, v.state, expires != noDate, watched)
 	}
 	if v.state == due || v.state == waiting {
-		assert(s.feedable(v) > 0 || v.state == waiting && s.isWriting(v), "vertex of %d in state %d has nothing to feed", id, v.state)
+		assert(s.mail.feedable(v) > 0 || v.state == waiting && s.orders.isWriting(v), "vertex of %d in state %d has nothing to feed", id, v.state)
 	}
 	c.States.add(v.state, 1)
-	under := s.messageOf(v).flags&underHold != 0
-	assert(v.state != held || under || s.holdOrders.messages[v.message] != nil || s.messageOf(v).flags&moving != 0, "vertex of %d is held without an order", id)
+	under := s.mail.messageOf(v).flags&underHold != 0
+	assert(v.state != held || under || s.orders.holdOrders.messages[v.message] != nil || s.mail.messageOf(v).flags&moving != 0, "vertex of %d is held without an order", id)
 	assert(!under || v.state == held || v.state == blocked, "vertex of %d under hold/ in state %d", id, v.state)
-	assert(s.orders[v.ref] == nil || s.mustWait(v), "vertex of %d in state %d has an order open", id, v.state)
+	assert(s.orders.orders[v.ref] == nil || s.orders.mustWait(v), "vertex of %d in state %d has an order open", id, v.state)
 	if v.state == blocked {
-		assert(s.feedable(v) == 0 || s.isWriting(v), "vertex of %d is blocked with something to feed", id)
+		assert(s.mail.feedable(v) == 0 || s.orders.isWriting(v), "vertex of %d is blocked with something to feed", id)
 	}
 	open := int32(0)
-	for i := range s.lenOf(v) {
-		r := s.recipient(v, i)
-		assert(i == 0 || s.recipient(v, i-1).offset < r.offset, "recipients of %d out of order", id)
+	for i := range s.mail.lenOf(v) {
+		r := s.mail.recipient(v, i)
+		assert(i == 0 || s.mail.recipient(v, i-1).offset < r.offset, "recipients of %d out of order", id)
 		assert(r.state != 0, "recipient %d/%d has no state", id, r.offset)
 		if r.state != done {
 			open++
@@ -205,15 +205,15 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 			assert(v.state == fed || v.state == reading, "recipient %d/%d in state %d, its vertex in %d", id, r.offset, r.state, v.state)
 		}
 		if r.state == writing {
-			assert(s.messageOf(v).pendingWrites > 0, "recipient %d/%d settles with nothing under way", id, r.offset)
+			assert(s.mail.messageOf(v).pendingWrites > 0, "recipient %d/%d settles with nothing under way", id, r.offset)
 		}
 	}
-	assert(open == s.openOf(v) && open > 0, "vertex of %d: %d open, kept %d", id, open, s.openOf(v))
+	assert(open == s.mail.openOf(v) && open > 0, "vertex of %d: %d open, kept %d", id, open, s.mail.openOf(v))
 }
 
 func (s *Scheduler) linesOf(v *vertex) int {
 	n := 0
-	if a := s.agents[v.agent]; a != nil {
+	if a := s.agents.agents[v.agent]; a != nil {
 		for i := range a.lines {
 			if a.lines[i].vertex == v {
 				n++
@@ -228,23 +228,23 @@ func (s *Scheduler) checkThread(t *thread) {
 	oldest, wake := noLook, never
 	var states [vertexStates]int32
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
-		v := s.vertices.At(ref)
-		assert(s.threadOf(v) == t && v.state != 0, "a vertex of another thread in %v", t)
+		v := s.mail.vertices.At(ref)
+		assert(s.mail.threadOf(v) == t && v.state != 0, "a vertex of another thread in %v", t)
 		n++
-		recipients += s.openOf(v)
+		recipients += s.mail.openOf(v)
 		states[v.state]++
-		oldest = min(oldest, s.messageOf(v).modifiedAt.second())
+		oldest = min(oldest, s.mail.messageOf(v).modifiedAt.second())
 		if v.state == waiting {
 			waits++
-			wake = min(wake, s.wakeAt(v).second().instant())
+			wake = min(wake, s.threads.wakeAt(v).second().instant())
 		}
 	}
 	if t.stubs != nil {
 		for ref := t.stubs.all.Head; ref != 0; ref = t.stubs.all.Next(ref) {
-			one := s.unloaded.stubs.At(ref)
+			one := s.loads.unloaded.stubs.At(ref)
 			recipients += one.open
 			oldest = min(oldest, one.modifiedAt.second())
-			state, at := s.stateOf(ref)
+			state, at := s.loads.stateOf(ref)
 			states[state]++
 			if state == waiting && one.index != 0 {
 				wake = min(wake, at.second().instant())
@@ -255,10 +255,10 @@ func (s *Scheduler) checkThread(t *thread) {
 	assert((t.isEmpty() || oldest == t.modTimes.earliest()) && wake == t.firstWake(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t, oldest, t.modTimes.earliest(), wake, t.firstWake())
 	assert(t.waiting == nil || t.waiting.times.Len() == waits, "thread %v: %d wait, %d kept", t, waits, t.states[waiting])
 	s.checkWindow(t)
-	assert(t.held == (s.holdOrders.threads[t.key] != nil), "thread %v is held: %v", t, t.held)
+	assert(t.held == (s.orders.holdOrders.threads[t.key] != nil), "thread %v is held: %v", t, t.held)
 	sessions := 0
 	for _, a := range t.agents {
-		assert(s.agents[a.id] == a, "thread %v has an agent that is gone", t)
+		assert(s.agents.agents[a.id] == a, "thread %v has an agent that is gone", t)
 		if a.startedFor == nil {
 			sessions++
 		}
@@ -268,7 +268,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	assert(!t.isEmpty() || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && (t.shaping.rate.next.isPlanned() || len(t.shaping.effects) > 0), "thread %v is empty and still there", t)
 	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
-	assert((s.barrier(t) == NoWait && !t.held) == (t.mayFeed() && !s.halted()), "thread %v waits for %q", t, s.barrier(t))
+	assert((s.views.barrier(t) == NoWait && !t.held) == (t.mayFeed() && !s.rings.halted()), "thread %v waits for %q", t, s.views.barrier(t))
 	if t.mayFeed() {
 		ready := t.fair.Pickable() + t.backlog() - t.fair.Len()
 		assert(t.wants == max(0, min(ready, t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t, t.wants, ready, t.freeSlots())
@@ -284,18 +284,18 @@ func (s *Scheduler) checkThread(t *thread) {
 func (s *Scheduler) checkSites() {
 	type count struct{ threads, busy, waiting, want, limited int }
 	counts := make(map[*site]count)
-	for _, t := range s.threads {
+	for _, t := range s.threads.threads {
 		x := t.shaping
 		if x == nil || x.site == nil {
 			assert(!t.waitsAtSite(), "thread %v waits at no site", t)
 			continue
 		}
-		assert(s.sites[x.site.name] == x.site, "thread %v has a site that is gone", t)
+		assert(s.limits.sites[x.site.name] == x.site, "thread %v has a site that is gone", t)
 		n := counts[x.site]
 		n.threads++
 		n.busy += t.busy
 		n.want += x.siteWant
-		if s.config.Cluster && t.params.ClusterSiteMax > 0 {
+		if s.rules.config.Cluster && t.params.ClusterSiteMax > 0 {
 			n.limited++
 			assert(x.siteMax == t.params.ClusterSiteMax && x.site.share.max <= x.siteMax, "thread %v has a clustersitemax of %d, counted as %d", t, t.params.ClusterSiteMax, x.siteMax)
 		}
@@ -306,7 +306,7 @@ func (s *Scheduler) checkSites() {
 		}
 		counts[x.site] = n
 	}
-	for name, st := range s.sites {
+	for name, st := range s.limits.sites {
 		n := counts[st]
 		assert(n.threads == st.threads && n.busy == st.sessions.Busy, "site %s: %d threads, kept %d; %d sessions, kept %d", name, n.threads, st.threads, n.busy, st.sessions.Busy)
 		assert(n.want == st.want && (n.limited > 0) == (st.share != nil), "site %s: %d wanted, kept %d; share %v", name, n.want, st.want, st.share)
@@ -314,7 +314,7 @@ func (s *Scheduler) checkSites() {
 			s.checkShare(c)
 		}
 		st.sessions.Each(func(first *thread) {
-			l, x := s.siteLink(first), first.shaping
+			l, x := s.limits.siteLink(first), first.shaping
 			assert(l.Room() <= 0 || x.siteRate != nil && x.siteRate.next.isPlanned() || s.wanting(st, first.ring), "site %s has a free session for which thread %v is not woken", name, first)
 		})
 		assert(st.sessions.Len() == n.waiting, "site %s: %d threads wait, %d kept", name, n.waiting, st.sessions.Len())
@@ -324,7 +324,7 @@ func (s *Scheduler) checkSites() {
 // wanting reports whether a thread of the site and the ring may begin a session: it was
 // woken, and has not begun yet.
 func (s *Scheduler) wanting(st *site, r *ring) bool {
-	for _, t := range s.threads {
+	for _, t := range s.threads.threads {
 		if t.ring == r && t.wants > 0 && t.shaping != nil && t.shaping.site == st {
 			return true
 		}
@@ -334,7 +334,7 @@ func (s *Scheduler) wanting(st *site, r *ring) bool {
 
 // checkShare: the demand for a share was said as it is.
 func (s *Scheduler) checkShare(c *clusterShare) {
-	assert(s.demand(c) == c.said || s.demand(c) == Want{Limit: c.id, Max: c.max} && c.said == Want{}, "%v: said %v, demand %v", c.id, c.said, s.demand(c))
+	assert(s.cluster.demand(c) == c.said || s.cluster.demand(c) == Want{Limit: c.id, Max: c.max} && c.said == Want{}, "%v: said %v, demand %v", c.id, c.said, s.cluster.demand(c))
 	assert(c.sessions > 0 || c.index == 0, "%v: no allowance ends", c.id)
 }
 
@@ -351,8 +351,8 @@ func (s *Scheduler) checkGate(t *thread) {
 	}
 	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t, x.suspended)
 	assert(ends == x.effectEnd.isPlanned(), "thread %v: effects %v, in the agenda %v", t, ends, x.effectEnd.isPlanned())
-	assert(x.order == s.holdOrders.suspended[t.key], "thread %v has another order", t)
-	waits := x.draws == nil && t.fair.Len() > x.tokens && x.tokens < x.rate.Burst || t.isEmpty() && x.rate.Owed(s.both())
+	assert(x.order == s.orders.holdOrders.suspended[t.key], "thread %v has another order", t)
+	waits := x.draws == nil && t.fair.Len() > x.tokens && x.tokens < x.rate.Burst || t.isEmpty() && x.rate.Owed(s.agenda.both())
 	assert(!waits || x.rate.next.isPlanned(), "thread %v waits for a token and is not in the agenda", t)
 	if w := x.draws; w != nil {
 		assert(w.Left <= 0 || x.rate.next.isPlanned(), "thread %v has drawn tokens and will not give them back", t)
@@ -361,7 +361,7 @@ func (s *Scheduler) checkGate(t *thread) {
 	if c := x.share; c != nil {
 		s.checkShare(c)
 	}
-	assert(x.tokens <= s.tokensOf(&x.rate), "thread %v counts %d tokens, has %d", t, x.tokens, s.tokensOf(&x.rate))
+	assert(x.tokens <= s.limits.tokensOf(&x.rate), "thread %v counts %d tokens, has %d", t, x.tokens, s.limits.tokensOf(&x.rate))
 }
 
 // checkWindow: a window is from 1 to maxthr, and the vertices that a success
@@ -374,7 +374,7 @@ func (s *Scheduler) checkWindow(t *thread) {
 	assert(!w.Dead || size == 1 && *w == limit.Window{Dead: true}, "thread %v is dead with %+v", t, *w)
 	revivable := int32(0)
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
-		if v := s.vertices.At(ref); v.state == waiting && v.destinationFailed {
+		if v := s.mail.vertices.At(ref); v.state == waiting && v.destinationFailed {
 			revivable++
 		}
 	}
@@ -393,12 +393,12 @@ func (s *Scheduler) checkAgent(a *agent, c *Counts) {
 	assert(a.expected >= 0 && a.expected+a.offered <= a.sessions, "agent %d is to offer %d sessions more, has offered %d of %d", a.id, a.expected, a.offered, a.sessions)
 	assert(a.offered <= a.sessions, "agent %d offered %d sessions of %d", a.id, a.offered, a.sessions)
 	assert(a.state == serving || a.state == closing || len(a.lines) == 0, "agent %d in state %d has lines", a.id, a.state)
-	assert(!s.stop.begun || a.state == closing || a.signals > 0, "agent %d works on in a stop", a.id)
+	assert(!s.agents.stop.begun || a.state == closing || a.signals > 0, "agent %d works on in a stop", a.id)
 	assert(a.state != serving || len(a.lines) > 0 || a.ring.loading > 0, "agent %d has nothing to do and was not told", a.id)
 	for i := range a.lines {
 		l := &a.lines[i]
 		assert(l.vertex == nil || l.unreported > 0 && int(l.unreported) == s.countUnreported(l.vertex), "agent %d awaits %d reports on %d", a.id, l.unreported, l.id)
-		assert(l.vertex == nil || l.vertex.state == fed && l.vertex.agent == a.id && s.messageOf(l.vertex).id == l.id, "agent %d has a line for %d that is not its own", a.id, l.id)
+		assert(l.vertex == nil || l.vertex.state == fed && l.vertex.agent == a.id && s.mail.messageOf(l.vertex).id == l.id, "agent %d has a line for %d that is not its own", a.id, l.id)
 	}
 }
 
@@ -406,8 +406,8 @@ func (s *Scheduler) checkAgent(a *agent, c *Counts) {
 // came.
 func (s *Scheduler) countUnreported(v *vertex) int {
 	n := 0
-	for i := range s.lenOf(v) {
-		if s.recipient(v, i).state == open {
+	for i := range s.mail.lenOf(v) {
+		if s.mail.recipient(v, i).state == open {
 			n++
 		}
 	}
@@ -417,7 +417,7 @@ func (s *Scheduler) countUnreported(v *vertex) int {
 func (s *Scheduler) checkRing(r *ring) {
 	procs, busy, coming, wants := 0, 0, 0, 0
 	s.checkMembers(r)
-	for _, a := range s.agents {
+	for _, a := range s.agents.agents {
 		if a.ring != r {
 			continue
 		}
@@ -434,11 +434,11 @@ func (s *Scheduler) checkRing(r *ring) {
 	assert(procs > 0 || r.members.Len > 0, "ring %q is empty and still there", r.key)
 	// Work waits only for a reason: a limit, sessions that agents should still
 	// offer, or a halt.
-	if r.wants > 0 && !s.halted() && r.expected == 0 && r.loading == 0 {
-		reason := r.place.Waits() || r.backoff.isPlanned() || s.ringLinks(r)[0].Room() <= 0 || s.processLinks(r)[ofRingProcesses].Room() <= 0
+	if r.wants > 0 && !s.rings.halted() && r.expected == 0 && r.loading == 0 {
+		reason := r.place.Waits() || r.backoff.isPlanned() || s.limits.ringLinks(r)[0].Room() <= 0 || s.limits.processLinks(r)[ofRingProcesses].Room() <= 0
 		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)
 	}
-	assert(len(r.idle) == 0 || r.wants == 0 || r.loading > 0 || s.halted() || r.place.Waits() || s.ringLinks(r)[0].Room() <= 0, "ring %q has idle agents and work", r.key)
+	assert(len(r.idle) == 0 || r.wants == 0 || r.loading > 0 || s.rings.halted() || r.place.Waits() || s.limits.ringLinks(r)[0].Room() <= 0, "ring %q has idle agents and work", r.key)
 }
 
 // checkMembers: the threads of a ring are in the order of their sequence, and
@@ -446,7 +446,7 @@ func (s *Scheduler) checkRing(r *ring) {
 func (s *Scheduler) checkMembers(r *ring) {
 	n, vertices, last := 0, 0, uint64(0)
 	for t := r.members.Head; t != nil; t = r.members.Next(t) {
-		assert(t.memberOf == r && (t.ring == r || t.ring == nil && r == &s.orphans), "thread %v is in the list of another ring", t)
+		assert(t.memberOf == r && (t.ring == r || t.ring == nil && r == &s.rings.orphans), "thread %v is in the list of another ring", t)
 		assert(t.sequence > last, "thread %v is out of order", t)
 		n, vertices, last = n+1, vertices+t.vertices.Len+t.notLoaded(), t.sequence
 	}
@@ -456,14 +456,14 @@ func (s *Scheduler) checkMembers(r *ring) {
 // checkWalk: the cursor of a walk is on something that exists.
 func (s *Scheduler) checkWalk(w *Walk) {
 	assert(w.s == s, "a closed walk is kept")
-	assert(w.ring == nil || w.ring == &s.orphans || !w.ring.dropped, "a walk stands on a ring that is gone")
+	assert(w.ring == nil || w.ring == &s.rings.orphans || !w.ring.dropped, "a walk stands on a ring that is gone")
 	assert(w.next == nil || w.next.memberOf == w.ring, "a walk stands on a thread of another ring")
-	assert((w.vertex == 0 || s.vertices.At(w.vertex).state != 0) && (w.stub == 0 || s.unloaded.stubs.At(w.stub).id != 0), "a walk stands on a vertex that is gone")
+	assert((w.vertex == 0 || s.mail.vertices.At(w.vertex).state != 0) && (w.stub == 0 || s.loads.unloaded.stubs.At(w.stub).id != 0), "a walk stands on a vertex that is gone")
 }
 
 func (s *Scheduler) checkChannel(c *channel) {
 	procs, busy, leaving := 0, 0, 0
-	for _, a := range s.agents {
+	for _, a := range s.agents.agents {
 		if a.ring.channel == c {
 			procs++
 			busy += a.busy()
@@ -474,15 +474,15 @@ func (s *Scheduler) checkChannel(c *channel) {
 	}
 	out := c.delivered + c.failed + c.expired + c.dropped
 	inside := uint64(0)
-	for _, t := range s.threads {
+	for _, t := range s.threads.threads {
 		if t.channel == c {
 			inside += s.withoutOutcome(t)
 		}
 	}
 	assert(c.in == out+inside, "channel %s: %d in, %d out, %d there", c.name, c.in, out, inside)
-	checkWaiting("processes of "+c.name, &c.processes, func(r *ring) limit.Link { return s.processLinks(r)[ofChannelProcesses] })
+	checkWaiting("processes of "+c.name, &c.processes, func(r *ring) limit.Link { return s.limits.processLinks(r)[ofChannelProcesses] })
 	c.sessions.Each(func(r *ring) {
-		l := s.ringLinks(r)[1]
+		l := s.limits.ringLinks(r)[1]
 		assert(l.Room() <= 0 || r.channelRate != nil && (r.channelRate.next.isPlanned() || l.Tokens <= c.expected), "sessions of %s: ring %q waits and there is room", c.name, r.key)
 	})
 	assert(procs == c.processes.Busy && busy == c.sessions.Busy && leaving == c.closing, "channel %s: processes %d, kept %d; sessions %d, kept %d; leaving %d, kept %d",
@@ -494,16 +494,16 @@ func (s *Scheduler) checkChannel(c *channel) {
 func (s *Scheduler) withoutOutcome(t *thread) uint64 {
 	n := uint64(0)
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
-		v := s.vertices.At(ref)
-		for i := range s.lenOf(v) {
-			if r := s.recipient(v, i); r.state != done && r.flags&counted == 0 {
+		v := s.mail.vertices.At(ref)
+		for i := range s.mail.lenOf(v) {
+			if r := s.mail.recipient(v, i); r.state != done && r.flags&counted == 0 {
 				n++
 			}
 		}
 	}
 	if t.stubs != nil {
 		for ref := t.stubs.all.Head; ref != 0; ref = t.stubs.all.Next(ref) {
-			n += uint64(s.unloaded.stubs.At(ref).open)
+			n += uint64(s.loads.unloaded.stubs.At(ref).open)
 		}
 	}
 	return n

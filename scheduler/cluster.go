@@ -6,6 +6,19 @@ import "time"
 // clustersitemax, clusterrate). The core says what it wants (Want, Draw), and is
 // told what this node may use (Allowance). Package cluster speaks to the store.
 
+// cluster has the limits that nodes share, and what they tell each other of dead destinations.
+type cluster struct {
+	agenda  *agenda
+	mail    *mail
+	rules   *rules
+	threads *threads
+	rings   *rings
+	limits  *limits
+
+	unsaid     []*clusterShare // whose demand may have changed
+	saidHalted bool            // dispatch.halted when the demand was said last
+}
+
 // ClusterLimit names a limit that several nodes share.
 type ClusterLimit struct {
 	Setting string // clustermax, clustersitemax or clusterrate
@@ -66,90 +79,90 @@ type clusterShare struct {
 }
 
 // setClusterLimits gives a thread the shares that its parameters ask for.
-func (q *queue) setClusterLimits(t *thread) {
-	if !q.config.Cluster && t.shaping == nil {
+func (cl *cluster) setClusterLimits(t *thread) {
+	if !cl.rules.config.Cluster && t.shaping == nil {
 		return
 	}
 	p := t.params
-	if q.config.Cluster && (p.ClusterMax > 0 || p.ClusterRate.Recipients > 0) {
-		q.obtainShaping(t)
+	if cl.rules.config.Cluster && (p.ClusterMax > 0 || p.ClusterRate.Recipients > 0) {
+		cl.limits.obtainShaping(t)
 	}
 	x := t.shaping
 	switch {
 	case x == nil:
-	case q.config.Cluster && p.ClusterMax > 0:
+	case cl.rules.config.Cluster && p.ClusterMax > 0:
 		if x.share == nil {
 			x.share = &clusterShare{id: ClusterLimit{"clustermax", t.key.channel, t.key.host}, thread: t}
 		}
 		x.share.max = p.ClusterMax
-		q.markDemand(x.share)
+		cl.markDemand(x.share)
 	case x.share != nil:
-		q.dropShare(x.share)
+		cl.dropShare(x.share)
 		x.share = nil
 	}
 	if x != nil {
-		q.setClusterRate(t)
+		cl.setClusterRate(t)
 	}
 }
 
 // dropShare gives up a share whose thread, site or limit is gone.
-func (q *queue) dropShare(c *clusterShare) {
+func (cl *cluster) dropShare(c *clusterShare) {
 	c.thread, c.site = nil, nil
-	q.shares.Remove(c)
-	q.markDemand(c)
+	cl.agenda.shares.Remove(c)
+	cl.markDemand(c)
 }
 
 // markDemand makes sure that a change of the demand is reported before the Step ends.
-func (q *queue) markDemand(c *clusterShare) {
+func (cl *cluster) markDemand(c *clusterShare) {
 	if !c.unsaid {
 		c.unsaid = true
-		q.unsaid = append(q.unsaid, c)
+		cl.unsaid = append(cl.unsaid, c)
 	}
 }
 
 // markDemands marks all demands as changed if feeding has stopped or goes on.
-func (d *dispatch) markDemands() {
-	halted := d.halted()
-	if halted == d.saidHalted {
+func (cl *cluster) markDemands() {
+	halted := cl.rings.halted()
+	if halted == cl.saidHalted {
 		return
 	}
-	d.saidHalted = halted
-	for _, t := range d.threadsInOrder() {
+	cl.saidHalted = halted
+	for _, t := range cl.threads.threadsInOrder() {
 		if x := t.shaping; x != nil && x.share != nil {
-			d.markDemand(x.share)
+			cl.markDemand(x.share)
 		}
 		if x := t.shaping; x != nil && x.site != nil && x.site.share != nil {
-			d.markDemand(x.site.share)
+			cl.markDemand(x.site.share)
 		}
 	}
 }
 
 // sayDemand reports the demands that have changed in this Step. If nothing may be
 // fed, only the busy sessions are wanted.
-func (d *dispatch) sayDemand() {
-	for _, c := range d.unsaid {
+func (cl *cluster) sayDemand() {
+	for _, c := range cl.unsaid {
 		c.unsaid = false
-		if w := d.demand(c); w != c.said && (w.Want > 0 || c.said != Want{}) {
+		if w := cl.demand(c); w != c.said && (w.Want > 0 || c.said != Want{}) {
 			c.said = w
-			d.do(w)
+			cl.agenda.do(w)
 		}
 	}
-	clear(d.unsaid)
-	d.unsaid = d.unsaid[:0]
+	clear(cl.unsaid)
+	cl.unsaid = cl.unsaid[:0]
 }
 
 // demand is what could be used of a share, and what is used.
-func (d *dispatch) demand(c *clusterShare) Want {
+func (cl *cluster) demand(c *clusterShare) Want {
 	w := Want{Limit: c.id, Max: c.max}
 	if t := c.thread; t != nil {
 		w.Busy, w.Want = t.busy, t.busy
-		if t.mayFeed() && !d.halted() {
+		if t.mayFeed() && !cl.rings.halted() {
 			w.Want = t.usableSessions()
 		}
 	}
 	if s := c.site; s != nil {
 		w.Busy, w.Want = s.sessions.Busy, s.sessions.Busy
-		if !d.halted() {
+		if !cl.rings.halted() {
 			w.Want = max(w.Busy, s.want)
 		}
 	}
@@ -162,50 +175,50 @@ func (t *thread) usableSessions() int {
 }
 
 // allowance applies an Allowance. It ignores one for a thread or site without mail.
-func (d *dispatch) allowance(e Allowance) {
+func (cl *cluster) allowance(e Allowance) {
 	if e.Limit.Setting == "clustersitemax" {
-		if s := d.sites[e.Limit.Channel+"/"+e.Limit.Name]; s != nil && s.share != nil {
-			d.setSessions(s.share, &e)
-			d.offerSite(s)
+		if s := cl.limits.sites[e.Limit.Channel+"/"+e.Limit.Name]; s != nil && s.share != nil {
+			cl.setSessions(s.share, &e)
+			cl.limits.offerSite(s)
 		}
 		return
 	}
-	t := d.threads[threadKey{e.Limit.Channel, e.Limit.Name}]
+	t := cl.threads.threads[threadKey{e.Limit.Channel, e.Limit.Name}]
 	if t == nil || t.shaping == nil {
 		return
 	}
 	switch x := t.shaping; {
 	case e.Limit.Setting == "clusterrate" && x.draws != nil:
-		d.tokensDrawn(t, &e)
+		cl.tokensDrawn(t, &e)
 	case e.Limit.Setting == "clustermax" && x.share != nil:
-		d.setSessions(x.share, &e)
-		d.updateThread(t)
-		d.overfeedThread(t)
+		cl.setSessions(x.share, &e)
+		cl.threads.updateThread(t)
+		cl.rings.overfeedThread(t)
 	}
 }
 
 // setSessions notes how many sessions a share allows, and until when.
-func (q *queue) setSessions(c *clusterShare, e *Allowance) {
+func (cl *cluster) setSessions(c *clusterShare, e *Allowance) {
 	c.sessions = e.Sessions
-	until := q.instantAt(dateOf(e.Until))
-	if until <= q.now {
+	until := cl.agenda.instantAt(dateOf(e.Until))
+	if until <= cl.agenda.now {
 		c.sessions = 0
 	}
 	if c.sessions == 0 || until == never {
-		q.shares.Remove(c)
+		cl.agenda.shares.Remove(c)
 	} else {
-		q.shares.Put(until, c)
+		cl.agenda.shares.Put(until, c)
 	}
 }
 
 // endAllowances ends the shares whose time is over. This comes before anything else in
 // a Step, so that nothing is started after that time.
-func (q *queue) endAllowances() {
-	for q.shares.Next() <= q.now {
-		c := q.shares.Pop()
+func (cl *cluster) endAllowances() {
+	for cl.agenda.shares.Next() <= cl.agenda.now {
+		c := cl.agenda.shares.Pop()
 		c.sessions = 0
 		if c.thread != nil {
-			q.updateThread(c.thread)
+			cl.threads.updateThread(c.thread)
 		}
 	}
 }

@@ -24,57 +24,57 @@ const drawSpan = 2 * time.Second
 
 // setClusterRate gives a thread with shaping the tokens that its parameters ask
 // for.
-func (q *queue) setClusterRate(t *thread) {
+func (cl *cluster) setClusterRate(t *thread) {
 	x, p := t.shaping, t.params
 	rate := p.ClusterRate
-	if !q.config.Cluster || rate.Recipients <= 0 {
+	if !cl.rules.config.Cluster || rate.Recipients <= 0 {
 		rate = rule.Rate{}
 	}
 	if x.draws != nil && x.draws.rate == rate {
 		return
 	}
-	q.dropTokens(x)
+	cl.dropTokens(x)
 	if rate != (rule.Rate{}) {
 		x.draws = &draws{id: ClusterLimit{"clusterrate", t.key.channel, t.key.host}, rate: rate}
 	}
-	q.updateGate(t)
+	cl.limits.updateGate(t)
 }
 
 // dropTokens gives the tokens back, or draws those that are owed.
-func (q *queue) dropTokens(x *shaping) {
+func (cl *cluster) dropTokens(x *shaping) {
 	if w := x.draws; w != nil {
 		if w.Left != 0 || w.drawing {
-			q.draw(w, -w.Left)
+			cl.draw(w, -w.Left)
 		}
 		x.draws = nil
 	}
 }
 
-func (q *queue) draw(w *draws, n int) {
-	q.do(Draw{Limit: w.id, Max: w.rate.Recipients, Per: w.rate.Span, Tokens: n})
+func (cl *cluster) draw(w *draws, n int) {
+	cl.agenda.do(Draw{Limit: w.id, Max: w.rate.Recipients, Per: w.rate.Span, Tokens: n})
 }
 
 // tokensDrawn takes the answer to a Draw.
-func (d *dispatch) tokensDrawn(t *thread, e *Allowance) {
+func (cl *cluster) tokensDrawn(t *thread, e *Allowance) {
 	w := t.shaping.draws
 	w.drawing = false
 	w.low = e.Tokens / 2
-	w.Add(time.Duration(d.now), e.Tokens, time.Duration(d.instantAt(dateOf(e.Until))))
-	d.updateThread(t)
-	d.overfeedThread(t)
+	w.Add(time.Duration(cl.agenda.now), e.Tokens, time.Duration(cl.agenda.instantAt(dateOf(e.Until))))
+	cl.threads.updateThread(t)
+	cl.rings.overfeedThread(t)
 }
 
 // drawAhead asks for tokens if mail waits and few are left, and gives back those
 // whose time is over.
-func (q *queue) drawAhead(t *thread) {
+func (cl *cluster) drawAhead(t *thread) {
 	w := t.shaping.draws
-	if w.Left > 0 && instant(w.Until) <= q.now {
-		q.draw(w, -w.Left)
+	if w.Left > 0 && instant(w.Until) <= cl.agenda.now {
+		cl.draw(w, -w.Left)
 		w.Left, w.drawing = 0, false
 	}
 	if w.drawing || w.Left > w.low || t.backlog() == 0 || !t.mayFeed() {
 		return
 	}
 	w.drawing = true
-	q.draw(w, max(0, -w.Left)+max(1, int(drawSpan/max(1, w.rate.Per()))))
+	cl.draw(w, max(0, -w.Left)+max(1, int(drawSpan/max(1, w.rate.Per()))))
 }

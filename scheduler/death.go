@@ -14,21 +14,21 @@ const (
 // that it was working on is still open, that line counts as one attempt. Before
 // any recipient of its lines is fed again, the files are read: the agent may
 // have tagged recipients that it did not report.
-func (dv *delivery) agentExited(e AgentExited) {
-	a := dv.agents[e.Agent]
+func (li *lines) agentExited(e AgentExited) {
+	a := li.agents.agents[e.Agent]
 	if a == nil {
 		return
 	}
 	expected := a.state == closing && (len(a.lines) == 0 || a.reports && a.ended)
 	if !expected {
-		dv.logAgent(Warning, a, "is gone: "+e.Status)
+		li.agenda.logAgent(Warning, a, "is gone: "+e.Status)
 	}
 	if a.state == starting {
 		why := "the agent ended before its first #hungry: " + e.Status
 		if e.LastLine != "" {
 			why += ": " + e.LastLine
 		}
-		dv.countStartFailure(a.ring, why)
+		li.agents.countStartFailure(a.ring, why)
 	}
 	// An agent with one session works on the first line in its pipe. It has not
 	// begun the next one, even if all of the first has been reported.
@@ -39,36 +39,36 @@ func (dv *delivery) agentExited(e AgentExited) {
 			continue
 		}
 		why := untouched
-		if blamed && !dv.stop.begun {
+		if blamed && !li.agents.stop.begun {
 			why = agentCrashed
 		}
 		blamed = false
-		dv.revokeLine(l, why, a.pid)
+		li.revokeLine(l, why, a.pid)
 	}
-	dv.dropAgent(a)
+	li.agents.dropAgent(a)
 }
 
 // revokeLine ends a line that its agent has not ended, and starts reading the
 // file again. What the agent said about the destination counts. If it died and
 // said nothing, there is no feedback.
-func (dv *delivery) revokeLine(l *line, why readReason, pid int) {
+func (li *lines) revokeLine(l *line, why readReason, pid int) {
 	v := l.vertex
 	l.vertex = nil
 	if l.destinationFailed || l.retryAt != 0 || why == foundNothing {
-		dv.applyOutcome(l, l.thread)
+		li.applyOutcome(l, l.thread)
 	}
 	v.destinationFailed = l.destinationFailed && l.retryAt == 0
-	dv.readAgain(v, why, pid)
+	li.readAgain(v, why, pid)
 }
 
 // waitAfterCrash returns how long a vertex waits after an attempt that calls for a wait.
-func (q *queue) waitAfterCrash(v *vertex, wait time.Duration) time.Duration {
+func (li *lines) waitAfterCrash(v *vertex, wait time.Duration) time.Duration {
 	if v.crashes == 0 || v.crashes%maxCrashes != 0 {
 		return wait
 	}
 	wait = max(wait, crashWait)
-	key := q.threadOf(v).key
-	q.do(Note{Severity: Error, Message: q.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
+	key := li.mail.threadOf(v).key
+	li.agenda.do(Note{Severity: Error, Message: li.mail.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
 		key.host + " died on it three times running: it waits for " + inWords(wait)})
 	return wait
 }

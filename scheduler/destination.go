@@ -50,50 +50,50 @@ func (DestinationDead) event() {}
 const maxReason = 300
 
 // askDestination asks what other nodes know of the destination of a thread that starts.
-func (q *queue) askDestination(t *thread) {
-	if q.config.Cluster {
-		q.do(Destination{Channel: t.key.channel, Host: t.key.host})
+func (cl *cluster) askDestination(t *thread) {
+	if cl.rules.config.Cluster {
+		cl.agenda.do(Destination{Channel: t.key.channel, Host: t.key.host})
 	}
 }
 
 // tellDead tells the other nodes that the destination of a thread, which was just
 // suspended, is dead.
-func (q *queue) tellDead(t *thread) {
-	if !q.config.Cluster {
+func (cl *cluster) tellDead(t *thread) {
+	if !cl.rules.config.Cluster {
 		return
 	}
-	a := Destination{Channel: t.key.channel, Host: t.key.host, State: DestinationIsDead, Until: q.timeAt(t.suspendedUntil)}
-	if last := q.diagnostics.Get(t.diagnostic); last != nil {
+	a := Destination{Channel: t.key.channel, Host: t.key.host, State: DestinationIsDead, Until: cl.agenda.timeAt(t.suspendedUntil)}
+	if last := cl.mail.diagnostics.Get(t.diagnostic); last != nil {
 		a.Reason = last.text[:min(len(last.text), maxReason)]
 	}
-	q.do(a)
+	cl.agenda.do(a)
 }
 
 // tellAlive tells them that it is alive again, as a result has shown.
-func (q *queue) tellAlive(t *thread) {
-	if q.config.Cluster {
-		q.do(Destination{Channel: t.key.channel, Host: t.key.host, State: DestinationIsAlive})
+func (cl *cluster) tellAlive(t *thread) {
+	if cl.rules.config.Cluster {
+		cl.agenda.do(Destination{Channel: t.key.channel, Host: t.key.host, State: DestinationIsAlive})
 	}
 }
 
 // destinationDead suspends a thread whose destination another node has found dead, for
 // the longest of its own waits at most. Sessions that are busy end normally. If the
 // thread is trying the destination itself, or is suspended for longer, nothing happens.
-func (q *queue) destinationDead(e DestinationDead) {
-	t := q.threads[threadKey{e.Channel, e.Host}]
+func (cl *cluster) destinationDead(e DestinationDead) {
+	t := cl.threads.threads[threadKey{e.Channel, e.Host}]
 	if t == nil || t.busy > 0 && t.window.Dead && t.suspendedUntil == 0 {
 		return
 	}
-	until := min(q.instantAt(dateOf(e.Until)), q.now.after(t.params.LongestWait(true)))
-	if until <= max(q.now, t.suspendedUntil) {
+	until := min(cl.agenda.instantAt(dateOf(e.Until)), cl.agenda.now.after(t.params.LongestWait(true)))
+	if until <= max(cl.agenda.now, t.suspendedUntil) {
 		return
 	}
 	t.window = limit.Window{Dead: true}
 	if t.suspendedUntil == 0 {
 		t.inRetryStep = false
 	}
-	q.suspend(t, max(until, q.now.after(rule.ShortestRetry)))
-	q.obtainShaping(t).told = &e
+	cl.threads.suspend(t, max(until, cl.agenda.now.after(rule.ShortestRetry)))
+	cl.limits.obtainShaping(t).told = &e
 }
 
 // told returns by whose word the thread is suspended; nil: this node has found out for

@@ -39,28 +39,28 @@ func (e *effect) portion(now instant) (part float64, nextAt instant) {
 
 // addEffect begins the effect of a rule on a thread. If the effect is there already,
 // its time begins again.
-func (dv *delivery) addEffect(t *thread, st *ruleState, rep *ta.Report) {
-	x := dv.obtainShaping(t)
-	until := dv.now.after(st.rule.Span)
+func (rs *rules) addEffect(t *thread, st *ruleState, rep *ta.Report) {
+	x := rs.limits.obtainShaping(t)
+	until := rs.agenda.now.after(st.rule.Span)
 	i := slices.IndexFunc(x.effects, func(e effect) bool { return e.state == st })
 	if i < 0 {
 		st.effects++
 		x.effects = append(x.effects, effect{state: st})
 		i = len(x.effects) - 1
 	}
-	x.effects[i].since, x.effects[i].until = dv.now, until
-	dv.logRule(t, st, rep)
-	dv.updateEffects(t)
-	dv.updateThread(t)
+	x.effects[i].since, x.effects[i].until = rs.agenda.now, until
+	rs.logRule(t, st, rep)
+	rs.updateEffects(t)
+	rs.threads.updateThread(t)
 }
 
 // updateEffects works out what the effects on a thread are now, and plans when
 // that changes.
-func (q *queue) updateEffects(t *thread) {
+func (rs *rules) updateEffects(t *thread) {
 	x := t.shaping
 	suspended, part, per, next := x.order != nil, 1.0, time.Duration(0), never
 	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool {
-		if e.until > q.now {
+		if e.until > rs.agenda.now {
 			return false
 		}
 		e.state.effects--
@@ -73,15 +73,15 @@ func (q *queue) updateEffects(t *thread) {
 		case rule.ReplySuspend:
 			suspended = true
 		case rule.ReplySlow:
-			p, stepAt := e.portion(q.now)
+			p, stepAt := e.portion(rs.agenda.now)
 			part, next = min(part, p), min(next, stepAt)
 		case rule.ReplyRate:
 			per = max(per, r.Rate.Per())
 		}
 	}
 	x.part = part
-	x.rate.Restrict(q.both(), part, per)
-	q.plan(&x.effectEnd, next)
+	x.rate.Restrict(rs.agenda.both(), part, per)
+	rs.agenda.plan(&x.effectEnd, next)
 	if x.suspended == suspended {
 		return
 	}
@@ -92,17 +92,17 @@ func (q *queue) updateEffects(t *thread) {
 	}
 	t.running = false
 	if x.order == nil { // the event of an order is in the log already
-		q.recordThread(t, "suspended", q.shapingEnd(x))
+		rs.log.recordThread(t, "suspended", rs.shapingEnd(x))
 	}
-	q.considerUnloadingThread(t)
+	rs.loads.considerUnloadingThread(t)
 }
 
 // shapingEnd returns when the last suspension of a thread by an order or a rule ends;
 // never if it does not end by itself; 0 if there is none.
-func (q *queue) shapingEnd(x *shaping) instant {
+func (rs *rules) shapingEnd(x *shaping) instant {
 	until := x.rulesUntil()
 	if x.order != nil {
-		until = max(until, q.instantAt(x.order.end()))
+		until = max(until, rs.agenda.instantAt(x.order.end()))
 	}
 	return until
 }
@@ -119,17 +119,17 @@ func (x *shaping) rulesUntil() (until instant) {
 
 // suspensionEnd returns when the last suspension of the thread ends, whatever its
 // reason; never if that is not known; 0 if it is not suspended.
-func (q *queue) suspensionEnd(t *thread) instant {
+func (rs *rules) suspensionEnd(t *thread) instant {
 	if t.shaping == nil {
 		return t.suspendedUntil
 	}
-	return max(t.suspendedUntil, q.shapingEnd(t.shaping))
+	return max(t.suspendedUntil, rs.shapingEnd(t.shaping))
 }
 
 // waitReason returns, for a diagnostic, what other than its sessions keeps a thread
 // from being fed; "" if nothing does.
-func (d *dispatch) waitReason(t *thread) string {
-	why, _ := d.gate(t)
+func (rs *rules) waitReason(t *thread) string {
+	why, _ := rs.limits.gate(t)
 	switch why {
 	case NoWait:
 		return ""
@@ -165,7 +165,7 @@ type EffectView struct {
 }
 
 // viewEffects adds the effects on a thread to its view, and by whom it is suspended.
-func (s *Scheduler) viewEffects(v *ThreadView, t *thread) {
+func (rs *rules) viewEffects(v *ThreadView, t *thread) {
 	if t.suspendedUntil != 0 {
 		v.SuspendedBy = SuspendedDead
 	}
@@ -181,66 +181,66 @@ func (s *Scheduler) viewEffects(v *ThreadView, t *thread) {
 		v.SuspendedBy = SuspendedByRule
 	}
 	if told := t.told(); told != nil {
-		v.Effects = append(v.Effects, EffectView{By: "node " + told.Node, Why: told.Reason, Until: s.timeAt(t.suspendedUntil)})
+		v.Effects = append(v.Effects, EffectView{By: "node " + told.Node, Why: told.Reason, Until: rs.agenda.timeAt(t.suspendedUntil)})
 	}
 	for i := range x.effects {
 		e := &x.effects[i]
-		one := EffectView{Rule: e.state.rule.Place(), Action: e.state.rule.Action, Until: s.timeAt(e.until)}
+		one := EffectView{Rule: e.state.rule.Place(), Action: e.state.rule.Action, Until: rs.agenda.timeAt(e.until)}
 		if e.state.rule.Verb == rule.ReplySlow {
-			one.Part, _ = e.portion(s.now)
+			one.Part, _ = e.portion(rs.agenda.now)
 		}
 		v.Effects = append(v.Effects, one)
 	}
 }
 
 // effectDue is called when the effects on a thread change.
-func (d *dispatch) effectDue(t *thread) {
-	d.updateEffects(t)
-	d.updateThread(t)
-	d.overfeedThread(t)
+func (rs *rules) effectDue(t *thread) {
+	rs.updateEffects(t)
+	rs.threads.updateThread(t)
+	rs.rings.overfeedThread(t)
 }
 
 // dropEffects ends the selected effects on a thread.
-func (q *queue) dropEffects(t *thread, selected func(*rule.ReplyRule) bool) {
+func (rs *rules) dropEffects(t *thread, selected func(*rule.ReplyRule) bool) {
 	if t.shaping == nil {
 		return
 	}
 	for i := range t.shaping.effects {
 		if e := &t.shaping.effects[i]; selected(e.state.rule) {
-			e.until = q.now
+			e.until = rs.agenda.now
 		}
 	}
-	q.updateEffects(t)
+	rs.updateEffects(t)
 }
 
 // liftRuleSuspensions ends the suspensions of a thread by rules, because somebody
 // asked for its mail (ETRN, RETRY).
-func (q *queue) liftRuleSuspensions(t *thread) {
+func (rs *rules) liftRuleSuspensions(t *thread) {
 	if t.shaping != nil && t.shaping.suspended {
-		q.dropEffects(t, func(r *rule.ReplyRule) bool { return r.Verb == rule.ReplySuspend })
+		rs.dropEffects(t, func(r *rule.ReplyRule) bool { return r.Verb == rule.ReplySuspend })
 	}
 }
 
 // attachEffects attaches the effects on a thread to the rules of a new configuration.
 // The effects of a rule that is no longer there end.
-func (q *queue) attachEffects(t *thread) {
+func (rs *rules) attachEffects(t *thread) {
 	x := t.shaping
 	if x == nil {
 		return
 	}
 	if x.noted != nil {
-		if st := findRule(q.replyRules, x.noted.Key()); st != nil {
+		if st := findRule(rs.replyRules, x.noted.Key()); st != nil {
 			x.noted = st.rule
 		}
 	}
 	if len(x.effects) == 0 {
 		return
 	}
-	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool { return findRule(q.replyRules, e.state.rule.Key()) == nil })
+	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool { return findRule(rs.replyRules, e.state.rule.Key()) == nil })
 	for i := range x.effects {
 		e := &x.effects[i]
-		e.state = findRule(q.replyRules, e.state.rule.Key())
+		e.state = findRule(rs.replyRules, e.state.rule.Key())
 		e.state.effects++
 	}
-	q.updateEffects(t)
+	rs.updateEffects(t)
 }

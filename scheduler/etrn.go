@@ -7,10 +7,10 @@ package scheduler
 // triggered makes the mail for a host due now, on each channel, whether or not
 // it is waiting or queueonly (ETRN, RFC 1985). A queueonly thread begins a run,
 // in which everything is tried once; what is deferred waits for the next run.
-func (q *queue) triggered(host string) {
-	for _, c := range q.channelOrder {
-		t := q.threads[threadKey{c.name, host}]
-		if t == nil || t.held || q.holdOrders.suspended[t.key] != nil {
+func (ts *threads) triggered(host string) {
+	for _, c := range ts.limits.channelOrder {
+		t := ts.threads[threadKey{c.name, host}]
+		if t == nil || t.held || ts.orders.holdOrders.suspended[t.key] != nil {
 			continue
 		}
 		if t.params.QueueOnly && t.busy > 0 { // in the middle of a run
@@ -18,22 +18,22 @@ func (q *queue) triggered(host string) {
 		}
 		if t.suspendedUntil != 0 {
 			t.undoRetryStep()
-			t.suspendedUntil = q.now
+			t.suspendedUntil = ts.agenda.now
 		}
-		q.liftRuleSuspensions(t)
+		ts.rules.liftRuleSuspensions(t)
 		if t.params.QueueOnly && !t.running {
 			// What has waited for the next run belongs to this run.
 			t.running = true
 		}
-		q.beginUpdate(t, wakeWaiting)
+		ts.beginUpdate(t, wakeWaiting)
 	}
 }
 
 // HasMail reports whether there is mail for a host, on any channel, that a
 // Triggered event would make due.
 func (s *Scheduler) HasMail(host string) bool {
-	for _, c := range s.channelOrder {
-		if t := s.threads[threadKey{c.name, host}]; t != nil && !t.isEmpty() && !t.isHeld() && s.holdOrders.suspended[t.key] == nil {
+	for _, c := range s.limits.channelOrder {
+		if t := s.threads.threads[threadKey{c.name, host}]; t != nil && !t.isEmpty() && !t.isHeld() && s.orders.holdOrders.suspended[t.key] == nil {
 			return true
 		}
 	}
@@ -53,37 +53,37 @@ const (
 
 // beginUpdate begins a bulk update. An unfinished one starts again together
 // with it.
-func (q *queue) beginUpdate(t *thread, e bulkUpdate) {
+func (ts *threads) beginUpdate(t *thread, e bulkUpdate) {
 	t.updates |= e
-	q.updateStubsInBulk(t, e)
+	ts.loads.updateStubsInBulk(t, e)
 	t.nextUpdate = t.vertices.Head
-	q.resumeThread(t)
+	ts.resumeThread(t)
 }
 
-func (q *queue) updateVertex(v *vertex) {
-	t := q.threadOf(v)
+func (ts *threads) updateVertex(v *vertex) {
+	t := ts.mail.threadOf(v)
 	if t.updates&releaseHeld != 0 {
-		q.releaseHeldVertex(v)
+		ts.orders.releaseHeldVertex(v)
 	}
 	if t.updates&unloadIdle != 0 {
-		q.considerUnloading(q.messageOf(v))
+		ts.loads.considerUnloading(ts.mail.messageOf(v))
 	}
 	switch {
 	case v.state == due && t.updates&wakeWaiting != 0 && !v.place.Queued():
-		q.enqueueVertex(t, v)
+		ts.enqueueVertex(t, v)
 	case v.state != waiting:
 	case t.updates&wakeWaiting != 0:
 		v.undoRetryStep()
-		q.makeDue(v)
+		ts.makeDue(v)
 	case t.updates&pullForward != 0 && v.destinationFailed:
-		q.makeDue(v)
+		ts.makeDue(v)
 	}
 }
 
 // resumeThread ends a suspension, or continues the bulk updates. It returns how
 // many vertices it updated.
-func (q *queue) resumeThread(t *thread) int {
-	if t.suspendedUntil != 0 && t.suspendedUntil <= q.now {
+func (ts *threads) resumeThread(t *thread) int {
+	if t.suspendedUntil != 0 && t.suspendedUntil <= ts.agenda.now {
 		t.suspendedUntil = 0
 		t.suspensions++
 	}
@@ -92,10 +92,10 @@ func (q *queue) resumeThread(t *thread) int {
 	for ; n < wakeSlice && t.nextUpdate != 0; n++ {
 		ref := t.nextUpdate
 		t.nextUpdate = t.vertices.Next(ref)
-		q.updateVertex(q.vertices.At(ref))
+		ts.updateVertex(ts.mail.vertices.At(ref))
 	}
-	q.planResume(t)
-	q.updateThread(t)
+	ts.agenda.planResume(t)
+	ts.updateThread(t)
 	return n
 }
 
@@ -103,7 +103,7 @@ func (q *queue) resumeThread(t *thread) int {
 // continue or its suspension ends.
 func (ag *agenda) planResume(t *thread) {
 	if t.resume.due == nil { // most threads never need it
-		t.resume.due = func(s *Scheduler) { s.work += s.resumeThread(t) }
+		t.resume.due = func(s *Scheduler) { s.agenda.work += s.threads.resumeThread(t) }
 	}
 	switch {
 	case t.nextUpdate != 0:

@@ -19,11 +19,11 @@ func TestPullForwardInSlices(t *testing.T) {
 	for len(q.feeds) > 0 {
 		q.serve(ta.Deferred)
 	}
-	th := q.s.threads[threadKey{"smtp", q.hosts[0]}]
+	th := q.s.threads.threads[threadKey{"smtp", q.hosts[0]}]
 	if th.waiting.times.Len() != n || th.fair.Len() != 0 {
 		t.Fatalf("%d wait, %d are due", th.waiting.times.Len(), th.fair.Len())
 	}
-	q.s.config.Frozen = true
+	q.s.rules.config.Frozen = true
 	q.step(Triggered{Host: q.hosts[0]})
 	for before := 0; ; q.step(Tick{}) {
 		due := th.fair.Len()
@@ -47,10 +47,10 @@ func TestPullForwardInSlices(t *testing.T) {
 func TestBulkUpdateEndsWithItsMail(t *testing.T) {
 	q := newBenchQueue(1).fill(wakeSlice+1, 1)
 	host := q.hosts[0]
-	q.s.config.Frozen = true
+	q.s.rules.config.Frozen = true
 	q.step(HeldThread{Channel: "smtp", Host: host, Held: true})
 	q.step(HeldThread{Channel: "smtp", Host: host, Held: false})
-	th := q.s.threads[threadKey{"smtp", host}]
+	th := q.s.threads.threads[threadKey{"smtp", host}]
 	if th.nextUpdate == 0 {
 		t.Fatal("the bulk update has ended already")
 	}
@@ -68,7 +68,7 @@ func TestReleaseInSlices(t *testing.T) {
 	const n = 3*wakeSlice + 7
 	q := newBenchQueue(1).fill(n, 1)
 	host := q.hosts[0]
-	q.s.config.Frozen = true
+	q.s.rules.config.Frozen = true
 	q.step(HeldThread{Channel: "smtp", Host: host, Held: true})
 	q.now = q.now.Add(1000 * time.Hour)
 	q.step(HeldThread{Channel: "smtp", Host: host, Held: false})
@@ -79,7 +79,7 @@ func TestReleaseInSlices(t *testing.T) {
 	if c := q.s.Counts(); c.States.Due != n {
 		t.Errorf("%+v", c)
 	}
-	if th := q.s.threads[threadKey{"smtp", host}]; th.updates != 0 || th.nextUpdate != 0 {
+	if th := q.s.threads.threads[threadKey{"smtp", host}]; th.updates != 0 || th.nextUpdate != 0 {
 		t.Error("the bulk update has not ended")
 	}
 }

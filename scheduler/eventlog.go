@@ -8,6 +8,13 @@ import (
 // The event log (scheduler-events(5)): the part of it that only the core knows.
 // These actions change nothing, and there are none unless Config.Events is set.
 
+// log issues the actions for the event log.
+type log struct {
+	agenda *agenda
+	mail   *mail
+	rules  *rules
+}
+
 // reply is what is known about how an attempt ended.
 type reply struct {
 	agent        AgentID // 0: no agent said it
@@ -15,16 +22,16 @@ type reply struct {
 }
 
 // recordOutcome records the outcome of a recipient, in the words of Attempt.State.
-func (q *queue) recordOutcome(v *vertex, i int, state string, said reply) {
-	if !q.config.Events {
+func (lg *log) recordOutcome(v *vertex, i int, state string, said reply) {
+	if !lg.rules.config.Events {
 		return
 	}
-	m, r, t := q.messageOf(v), q.recipient(v, i), q.threadOf(v)
+	m, r, t := lg.mail.messageOf(v), lg.mail.recipient(v, i), lg.mail.threadOf(v)
 	attempts := int(r.attempts)
 	if said.agent != 0 {
 		attempts++
 	}
-	q.do(Attempt{
+	lg.agenda.do(Attempt{
 		Message: m.id, Offset: int64(r.offset), Channel: t.key.channel, Host: t.key.host,
 		Agent: said.agent, State: state, Notary: said.notary, Text: said.text, Attempts: attempts,
 		Owes: m.flags&owesNotice != 0,
@@ -34,13 +41,13 @@ func (q *queue) recordOutcome(v *vertex, i int, state string, said reply) {
 // recordDeferrals records the recipients of an ended line that will be tried
 // again. A nextAt of 0 means that no time is planned. The recipients must still
 // have the states that they had in the line.
-func (q *queue) recordDeferrals(v *vertex, nextAt instant) {
-	if !q.config.Events {
+func (lg *log) recordDeferrals(v *vertex, nextAt instant) {
+	if !lg.rules.config.Events {
 		return
 	}
-	m, t := q.messageOf(v), q.threadOf(v)
-	for i := range q.lenOf(v) {
-		r := q.recipient(v, i)
+	m, t := lg.mail.messageOf(v), lg.mail.threadOf(v)
+	for i := range lg.mail.lenOf(v) {
+		r := lg.mail.recipient(v, i)
 		if r.state != reported {
 			continue
 		}
@@ -49,9 +56,9 @@ func (q *queue) recordDeferrals(v *vertex, nextAt instant) {
 			Agent: v.agent, State: "deferred", Attempts: int(r.attempts), Owes: m.flags&owesNotice != 0,
 		}
 		if nextAt != 0 && !t.params.QueueOnly {
-			a.NextAt = q.timeAt(max(nextAt, t.suspendedUntil))
+			a.NextAt = lg.agenda.timeAt(max(nextAt, t.suspendedUntil))
 		}
-		switch last := q.diagnostics.Get(r.diagnostic); {
+		switch last := lg.mail.diagnostics.Get(r.diagnostic); {
 		case r.flags&unreported != 0:
 			a.Text = "the agent gave no report"
 			if v.crashes > 0 {
@@ -60,45 +67,45 @@ func (q *queue) recordDeferrals(v *vertex, nextAt instant) {
 		case last != nil:
 			a.Notary, a.Text = last.notary, last.text
 		}
-		q.do(a)
+		lg.agenda.do(a)
 	}
 }
 
 // recordThread records that a thread is not fed from now on. A nextAt of 0 means
 // that no end is planned.
-func (q *queue) recordThread(t *thread, state string, nextAt instant) {
-	if !q.config.Events {
+func (lg *log) recordThread(t *thread, state string, nextAt instant) {
+	if !lg.rules.config.Events {
 		return
 	}
 	c := Condition{State: state, Channel: t.key.channel, Host: t.key.host}
 	if nextAt != 0 && nextAt != never {
-		c.NextAt = q.timeAt(nextAt)
+		c.NextAt = lg.agenda.timeAt(nextAt)
 	}
-	q.do(c)
+	lg.agenda.do(c)
 }
 
 // recordOrder records that a thread with new mail is suspended by an order. The order itself
 // was recorded when it was given.
-func (q *queue) recordOrder(key threadKey, o *HoldOrder) {
-	if q.config.Events {
-		q.do(Condition{State: "suspended", Channel: key.channel, Host: key.host, NextAt: o.Until, By: o.By, Why: o.Why})
+func (lg *log) recordOrder(key threadKey, o *HoldOrder) {
+	if lg.rules.config.Events {
+		lg.agenda.do(Condition{State: "suspended", Channel: key.channel, Host: key.host, NextAt: o.Until, By: o.By, Why: o.Why})
 	}
 }
 
 // recordVertex records that a vertex is in an unusual state from now on.
-func (q *queue) recordVertex(v *vertex, state string) {
-	if q.config.Events {
-		key := q.threadOf(v).key
-		q.do(Condition{State: state, Message: q.messageOf(v).id, Channel: key.channel, Host: key.host})
+func (lg *log) recordVertex(v *vertex, state string) {
+	if lg.rules.config.Events {
+		key := lg.mail.threadOf(v).key
+		lg.agenda.do(Condition{State: state, Message: lg.mail.messageOf(v).id, Channel: key.channel, Host: key.host})
 	}
 }
 
 // recordReplyRule records that a reply rule makes a message wait, or recipients of it fail.
-func (q *queue) recordReplyRule(v *vertex, rule *rule.ReplyRule) {
-	if q.config.Events {
-		key := q.threadOf(v).key
-		q.do(Condition{
-			State: "rule", Message: q.messageOf(v).id, Channel: key.channel, Host: key.host,
+func (lg *log) recordReplyRule(v *vertex, rule *rule.ReplyRule) {
+	if lg.rules.config.Events {
+		key := lg.mail.threadOf(v).key
+		lg.agenda.do(Condition{
+			State: "rule", Message: lg.mail.messageOf(v).id, Channel: key.channel, Host: key.host,
 			Why: rule.Place() + " (" + rule.Action + ")",
 		})
 	}
@@ -106,13 +113,13 @@ func (q *queue) recordReplyRule(v *vertex, rule *rule.ReplyRule) {
 
 // recordTouched records that an order affects a message. An order that waited to be carried out
 // is in the log already; it has no name.
-func (q *queue) recordTouched(e *Ordered, m *message, recipients int) {
-	q.recordTouchedMessage(e, m.id, m.modifiedAt, recipients)
+func (lg *log) recordTouched(e *Ordered, m *message, recipients int) {
+	lg.recordTouchedMessage(e, m.id, m.modifiedAt, recipients)
 }
 
-func (q *queue) recordTouchedMessage(e *Ordered, id MessageID, modifiedAt date, recipients int) {
-	if q.config.Events && e.Name != "" {
-		q.do(Touched{
+func (lg *log) recordTouchedMessage(e *Ordered, id MessageID, modifiedAt date, recipients int) {
+	if lg.rules.config.Events && e.Name != "" {
+		lg.agenda.do(Touched{
 			Message: id, ModifiedAt: modifiedAt.time(), Recipients: recipients, To: e.To,
 			Name: e.Name, By: e.By, Why: e.Why,
 		})

@@ -16,24 +16,24 @@ const defaultExpiry2 = 24 * time.Hour
 // expired reports whether a recipient's time is over: it is past expiry and had
 // an attempt since this process was started, or it is past expiry2 too. A
 // recipient of a held thread does not expire.
-func (q *queue) expired(v *vertex, r *recipient) bool {
-	if !r.mayExpire() || q.isKeptBack(v) || q.threadOf(v).updates&releaseHeld != 0 {
+func (no *notices) expired(v *vertex, r *recipient) bool {
+	if !r.mayExpire() || no.isKeptBack(v) || no.mail.threadOf(v).updates&releaseHeld != 0 {
 		return false
 	}
-	primary, secondary := q.expiry(v)
-	return q.date >= primary && (r.tried() || q.isDead(q.threadOf(v), primary)) || q.date >= secondary
+	primary, secondary := no.expiry(v)
+	return no.agenda.date >= primary && (r.tried() || no.isDead(no.mail.threadOf(v), primary)) || no.agenda.date >= secondary
 }
 
 // isDead reports whether the destination of a thread has failed, which counts as an attempt at
 // all of its mail. Mail of before a standstill, which had its expiry then, needs an attempt of its
 // own: a network that comes up later than the scheduler must not end all of it.
-func (q *queue) isDead(t *thread, primary date) bool {
-	return t.window.Dead && primary > q.dateAt(q.startedAt)
+func (no *notices) isDead(t *thread, primary date) bool {
+	return t.window.Dead && primary > no.agenda.dateAt(no.agenda.startedAt)
 }
 
 // isKeptBack reports whether a vertex is held, with its message or with its thread.
-func (q *queue) isKeptBack(v *vertex) bool {
-	return q.threadOf(v).held || v.state == held || q.holdOrders.messages[v.message] != nil || q.messageOf(v).flags&underHold != 0
+func (no *notices) isKeptBack(v *vertex) bool {
+	return no.mail.threadOf(v).held || v.state == held || no.orders.holdOrders.messages[v.message] != nil || no.mail.messageOf(v).flags&underHold != 0
 }
 
 // mayExpire reports whether a recipient is open and needs no attempt first. One that was held
@@ -45,8 +45,8 @@ func (r *recipient) mayExpire() bool {
 // expiry returns when the vertex's recipients expire if they had an attempt
 // (primary), and if they had none (secondary). Both are noDate if the
 // recipients do not expire.
-func (q *queue) expiry(v *vertex) (primary, secondary date) {
-	return q.expiryOf(q.threadOf(v).params, q.messageOf(v).modifiedAt)
+func (no *notices) expiry(v *vertex) (primary, secondary date) {
+	return no.agenda.expiryOf(no.mail.threadOf(v).params, no.mail.messageOf(v).modifiedAt)
 }
 
 // expiryOf returns the same for a message file with that mtime. Expiry2 counts from the first
@@ -67,9 +67,9 @@ func (ag *agenda) expiryOf(p *rule.Params, modifiedAt date) (primary, secondary 
 // nextExpiry returns when recipients of a thread with that mtime of the message file expire
 // next: at the first expiry, and after that at the second. Recipients that had no attempt
 // expire at the second if they can have none before somebody acts.
-func (q *queue) nextExpiry(t *thread, modifiedAt date, tried bool) date {
-	primary, secondary := q.expiryOf(t.params, modifiedAt)
-	if primary <= q.date || !tried && t.isUntriable() {
+func (no *notices) nextExpiry(t *thread, modifiedAt date, tried bool) date {
+	primary, secondary := no.agenda.expiryOf(t.params, modifiedAt)
+	if primary <= no.agenda.date || !tried && t.isUntriable() {
 		return secondary
 	}
 	return primary
@@ -80,9 +80,9 @@ func (q *queue) nextExpiry(t *thread, modifiedAt date, tried bool) date {
 func (t *thread) isUntriable() bool { return t.ring == nil || t.params.QueueOnly && !t.running }
 
 // wasTried reports whether an open recipient of a vertex had an attempt.
-func (q *queue) wasTried(v *vertex) bool {
-	for i := range q.lenOf(v) {
-		if r := q.recipient(v, i); r.state != done && r.tried() {
+func (no *notices) wasTried(v *vertex) bool {
+	for i := range no.mail.lenOf(v) {
+		if r := no.mail.recipient(v, i); r.state != done && r.tried() {
 			return true
 		}
 	}
@@ -90,11 +90,11 @@ func (q *queue) wasTried(v *vertex) bool {
 }
 
 // planWake plans when something happens to a vertex by itself: a notice, and its expiry.
-func (q *queue) planWake(v *vertex) {
-	if len(q.delayPlans) > 0 {
-		q.planDelay(v)
+func (no *notices) planWake(v *vertex) {
+	if len(no.delayPlans) > 0 {
+		no.planDelay(v)
 	}
-	q.watch.set(v.ref, q.nextLookAtExpiry(v))
+	no.agenda.watch.set(v.ref, no.nextLookAtExpiry(v))
 }
 
 // isWatched reports whether a vertex expires while it is in a state: no agent has it, its
@@ -104,43 +104,43 @@ func (s vertexState) isWatched() bool {
 }
 
 // nextLook returns a time before which no vertex must be looked at for its expiry.
-func (q *queue) nextLook() date {
-	if q.states[due]+q.states[waiting]+q.states[blocked] == 0 {
+func (no *notices) nextLook() date {
+	if no.mail.states[due]+no.mail.states[waiting]+no.mail.states[blocked] == 0 {
 		return noDate
 	}
-	return q.watch.next()
+	return no.agenda.watch.next()
 }
 
 // nextLookAtExpiry returns when to look whether a vertex has expired; noDate: it cannot
 // expire. A vertex past its first expiry without an attempt is looked at once in each
 // interval, because its destination may be dead by then.
-func (q *queue) nextLookAtExpiry(v *vertex) date {
-	if q.isKeptBack(v) {
+func (no *notices) nextLookAtExpiry(v *vertex) date {
+	if no.isKeptBack(v) {
 		return noDate
 	}
-	return q.nextLookAt(q.threadOf(v), q.messageOf(v).modifiedAt, q.mayExpire(v), q.overdue(v))
+	return no.agenda.nextLookAt(no.mail.threadOf(v), no.mail.messageOf(v).modifiedAt, no.mayExpire(v), no.overdue(v))
 }
 
 // nextLookAt returns the same for a vertex or a stub of a thread.
-func (q *queue) nextLookAt(t *thread, modifiedAt date, mayExpire, overdue bool) date {
-	primary, secondary := q.expiryOf(t.params, modifiedAt)
+func (ag *agenda) nextLookAt(t *thread, modifiedAt date, mayExpire, overdue bool) date {
+	primary, secondary := ag.expiryOf(t.params, modifiedAt)
 	switch {
 	case t.held:
 		return noDate
-	case primary > q.date:
+	case primary > ag.date:
 		return primary
 	case !mayExpire:
 		return noDate
 	case overdue:
-		return q.date
+		return ag.date
 	}
-	return min(secondary, q.date.after(max(t.params.Interval, time.Minute)))
+	return min(secondary, ag.date.after(max(t.params.Interval, time.Minute)))
 }
 
 // mayExpire reports whether a recipient of the vertex may expire.
-func (q *queue) mayExpire(v *vertex) bool {
-	for i := range q.lenOf(v) {
-		if q.recipient(v, i).mayExpire() {
+func (no *notices) mayExpire(v *vertex) bool {
+	for i := range no.mail.lenOf(v) {
+		if no.mail.recipient(v, i).mayExpire() {
 			return true
 		}
 	}
@@ -148,9 +148,9 @@ func (q *queue) mayExpire(v *vertex) bool {
 }
 
 // overdue reports whether a recipient of the vertex has expired.
-func (q *queue) overdue(v *vertex) bool {
-	for i := range q.lenOf(v) {
-		if q.expired(v, q.recipient(v, i)) {
+func (no *notices) overdue(v *vertex) bool {
+	for i := range no.mail.lenOf(v) {
+		if no.expired(v, no.mail.recipient(v, i)) {
 			return true
 		}
 	}
@@ -159,18 +159,18 @@ func (q *queue) overdue(v *vertex) bool {
 
 // expire fails the recipients of a vertex that have expired. The vertex must
 // not be with an agent.
-func (dv *delivery) expire(v *vertex) {
-	if primary, _ := dv.expiry(v); dv.date < primary || dv.orders[v.ref] != nil {
+func (no *notices) expire(v *vertex) {
+	if primary, _ := no.expiry(v); no.agenda.date < primary || no.orders.orders[v.ref] != nil {
 		return
 	}
-	words := "expired after " + inWords(dv.threadOf(v).params.Expiry)
-	if t := dv.threadOf(v); v.state == due {
-		if why := dv.waitReason(t); why != "" {
+	words := "expired after " + inWords(no.mail.threadOf(v).params.Expiry)
+	if t := no.mail.threadOf(v); v.state == due {
+		if why := no.rules.waitReason(t); why != "" {
 			words += "; " + why
 		}
 	}
-	dv.fail(v, failureCause{
+	no.lines.fail(v, failureCause{
 		words: words, code: "4.4.7 (delivery time expired)", keepsCode: true,
-		applies: func(r *recipient) bool { return dv.expired(v, r) },
+		applies: func(r *recipient) bool { return no.expired(v, r) },
 	})
 }

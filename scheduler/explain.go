@@ -43,19 +43,19 @@ type Limit struct {
 // Explain explains a channel and host, in lower case.
 func (s *Scheduler) Explain(channel, host string) *Explanation {
 	key := threadKey{channel, host}
-	e := &Explanation{Channel: channel, Host: host, Hold: s.holdOrders.threads[key]}
-	e.Clauses = rule.Match(s.config.Clauses, channel, host)
-	e.Params = rule.Fold(s.config.Defaults, e.Clauses)
-	name, _ := s.ringName(key, e.Clauses, e.Params)
-	r, t := s.rings[name], s.threads[key]
+	e := &Explanation{Channel: channel, Host: host, Hold: s.orders.holdOrders.threads[key]}
+	e.Clauses = rule.Match(s.rules.config.Clauses, channel, host)
+	e.Params = rule.Fold(s.rules.config.Defaults, e.Clauses)
+	name, _ := s.rings.ringName(key, e.Clauses, e.Params)
+	r, t := s.rings.rings[name], s.threads.threads[key]
 	if t != nil {
 		r = t.ring
-		e.Thread, e.Wait = s.viewThread(t), s.waitOfMail(t)
-		if until := s.waitEnd(t, e.Wait); until != never {
-			e.Until = s.timeAt(until)
+		e.Thread, e.Wait = s.views.viewThread(t), s.views.waitOfMail(t)
+		if until := s.views.waitEnd(t, e.Wait); until != never {
+			e.Until = s.agenda.timeAt(until)
 		}
 	}
-	e.Limits = s.viewLimits(e.Params, channel, r, t)
+	e.Limits = s.views.viewLimits(e.Params, channel, r, t)
 	for i := range e.Limits {
 		l := &e.Limits[i]
 		l.Blocks = l.Name == string(e.Wait) || l.Name == "window" && (e.Wait == WaitThread || e.Wait == WaitProbe)
@@ -64,8 +64,8 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 }
 
 // viewLimits returns the limits on a thread. Ring and thread may be nil.
-func (s *Scheduler) viewLimits(p *rule.Params, name string, r *ring, t *thread) []Limit {
-	c := s.channels[name]
+func (vi *views) viewLimits(p *rule.Params, name string, r *ring, t *thread) []Limit {
+	c := vi.limits.channels[name]
 	if c == nil {
 		c = new(channel)
 	}
@@ -73,7 +73,7 @@ func (s *Scheduler) viewLimits(p *rule.Params, name string, r *ring, t *thread) 
 	if r != nil {
 		would.sessions.Busy, would.processes.Busy = r.sessions.Busy, r.processes.Busy
 	}
-	sessions, processes := s.ringLinks(would), s.processLinks(would)
+	sessions, processes := vi.limits.ringLinks(would), vi.limits.processLinks(would)
 	own := limit.Link{Most: new(limit.Window).Sessions(max(1, p.MaxThr), p.InitialConcurrency)}
 	if t != nil {
 		own = limit.Link{Busy: t.busy, Most: t.sessionLimit()}
@@ -89,14 +89,14 @@ func (s *Scheduler) viewLimits(p *rule.Params, name string, r *ring, t *thread) 
 	if t != nil && t.shaping != nil {
 		x = t.shaping
 	}
-	if s.config.Cluster && p.ClusterMax > 0 {
+	if vi.rules.config.Cluster && p.ClusterMax > 0 {
 		limits = append(limits, shareLimit("clustermax", own.Busy, x.share))
 	}
 	st := cmp.Or(x.site, &site{})
 	if p.SiteMax > 0 {
 		limits = append(limits, Limit{Name: "sitemax", Used: st.sessions.Busy, Most: p.SiteMax})
 	}
-	if s.config.Cluster && p.ClusterSiteMax > 0 {
+	if vi.rules.config.Cluster && p.ClusterSiteMax > 0 {
 		limits = append(limits, shareLimit("clustersitemax", st.sessions.Busy, st.share))
 	}
 	return limits

@@ -23,35 +23,35 @@ type failureCause struct {
 }
 
 // fail marks recipients of a vertex as failed. Their sender gets a notice.
-func (dv *delivery) fail(v *vertex, why failureCause) {
-	message := dv.messageOf(v)
+func (li *lines) fail(v *vertex, why failureCause) {
+	message := li.mail.messageOf(v)
 	message.pendingWrites++ // keeps the message until the loop ends
 	var marks []ctlfile.Mark
 	var settles []alternative
-	for i := range dv.lenOf(v) {
-		r := dv.recipient(v, i)
+	for i := range li.mail.lenOf(v) {
+		r := li.mail.recipient(v, i)
 		if !why.applies(r) {
 			continue
 		}
 		message.flags |= owesNotice
 		r.flags |= hasFailed
-		mark := why.outcome(r, dv.diagnostics.Get(r.diagnostic))
+		mark := why.outcome(r, li.mail.diagnostics.Get(r.diagnostic))
 		mark.TriedAt = v.triedAt(r)
-		dv.account(v, i, "expire", replyOf(&mark))
-		if set, _ := dv.exclusiveSetOf(message, v, i); set != nil {
-			dv.endRecipient(v, i, mark, false)
+		li.account(v, i, "expire", replyOf(&mark))
+		if set, _ := li.mail.exclusiveSetOf(message, v, i); set != nil {
+			li.writes.endRecipient(v, i, mark, false)
 			continue
 		}
 		marks, settles = append(marks, mark), append(settles, alternative{v, i})
 		r.state = writing
-		dv.clearDiagnostic(r)
+		li.mail.clearDiagnostic(r)
 	}
 	if len(marks) > 0 {
-		dv.write(message, marks, settles)
-		dv.blockIfEmpty(v)
+		li.writes.write(message, marks, settles)
+		li.threads.blockIfEmpty(v)
 	}
 	message.pendingWrites--
-	dv.advance(message)
+	li.writes.advance(message)
 }
 
 // outcome returns the mark for a recipient. The action is "failed", whatever

@@ -11,21 +11,23 @@ import (
 
 // What package fair asks about vertices (fair.Mail).
 
-func (q *queue) Place(v vertexRef) *fair.Place { return &q.vertices.At(v).place }
+func (ts *threads) Place(v vertexRef) *fair.Place { return &ts.mail.vertices.At(v).place }
 
-func (q *queue) Weight(share string) int { return q.config.Weight(share) }
+func (ts *threads) Weight(share string) int { return ts.rules.config.Weight(share) }
 
-func (q *queue) Message(ref vertexRef) fair.Message {
-	v := q.vertices.At(ref)
-	m := q.messageOf(v)
+func (ts *threads) Message(ref vertexRef) fair.Message {
+	v := ts.mail.vertices.At(ref)
+	m := ts.mail.messageOf(v)
 	return fair.Message{Number: uint32(m.ref), Sequence: m.sequence, ModifiedAt: int64(m.modifiedAt), Ordinal: v.ordinal}
 }
 
-func (q *queue) Age(ref vertexRef) float64 {
-	return q.date.since(q.messageOf(q.vertices.At(ref)).modifiedAt).Seconds()
+func (ts *threads) Age(ref vertexRef) float64 {
+	return ts.agenda.date.since(ts.mail.messageOf(ts.mail.vertices.At(ref)).modifiedAt).Seconds()
 }
 
-func (q *queue) Jobs(ref vertexRef) *fair.Jobs { return q.jobs(q.messageOf(q.vertices.At(ref))) }
+func (ts *threads) Jobs(ref vertexRef) *fair.Jobs {
+	return ts.mail.jobs(ts.mail.messageOf(ts.mail.vertices.At(ref)))
+}
 
 // jobs returns the jobs of a message; nil: it has one vertex.
 func (ml *mail) jobs(m *message) *fair.Jobs {
@@ -35,9 +37,9 @@ func (ml *mail) jobs(m *message) *fair.Jobs {
 	return nil
 }
 
-func (q *queue) EachInRing(m uint32, r *fair.Ring, do func(vertexRef)) {
-	q.eachVertex(q.messages.At(messageRef(m)), func(v *vertex) {
-		if v.thread != 0 && q.threadOf(v).memberOf.fair == r {
+func (ts *threads) EachInRing(m uint32, r *fair.Ring, do func(vertexRef)) {
+	ts.mail.eachVertex(ts.mail.messages.At(messageRef(m)), func(v *vertex) {
+		if v.thread != 0 && ts.mail.threadOf(v).memberOf.fair == r {
 			do(v.ref)
 		}
 	})
@@ -50,25 +52,25 @@ func (ml *mail) isMulti(m *message) bool {
 
 // enqueueVertex lets picks find a due vertex. In a queueonly thread that is not running, it waits
 // for the next run.
-func (q *queue) enqueueVertex(t *thread, v *vertex) {
+func (ts *threads) enqueueVertex(t *thread, v *vertex) {
 	if t.params.QueueOnly && !t.running {
 		return
 	}
-	q.fair.Put(&t.fair, v.ref, rule.ShareName(t.params.Share, q.origin(q.messageOf(v)).address))
+	ts.fair.Put(&t.fair, v.ref, rule.ShareName(t.params.Share, ts.mail.origin(ts.mail.messageOf(v)).address))
 }
 
 // forgetVertex counts a vertex that is removed as no longer open in its job.
-func (q *queue) forgetVertex(v *vertex) {
-	if jobs := q.jobs(q.messageOf(v)); jobs != nil {
-		jobs.Forget(q.threadOf(v).memberOf.fair)
+func (ts *threads) forgetVertex(v *vertex) {
+	if jobs := ts.mail.jobs(ts.mail.messageOf(v)); jobs != nil {
+		jobs.Forget(ts.mail.threadOf(v).memberOf.fair)
 	}
 }
 
 // moveJobs moves the counts of a thread's vertices to the jobs of another ring.
 // None of the vertices may be queued.
-func (q *queue) moveJobs(t *thread, from, to *ring) {
-	q.eachLoaded(t, func(v *vertex) {
-		if jobs := q.jobs(q.messageOf(v)); jobs != nil {
+func (ts *threads) moveJobs(t *thread, from, to *ring) {
+	ts.eachLoaded(t, func(v *vertex) {
+		if jobs := ts.mail.jobs(ts.mail.messageOf(v)); jobs != nil {
 			jobs.Forget(from.fair)
 			jobs.Join(to.fair)
 		}

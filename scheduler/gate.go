@@ -51,85 +51,85 @@ type shaping struct {
 }
 
 // obtainShaping finds or makes the shaping of a thread.
-func (q *queue) obtainShaping(t *thread) *shaping {
+func (ls *limits) obtainShaping(t *thread) *shaping {
 	if t.shaping == nil {
 		x := &shaping{rate: bucket{thread: t}, tokens: math.MaxInt, part: 1, place: limit.Place[*thread]{Who: t}}
-		x.rate.next.due = func(s *Scheduler) { s.tokenDue(&x.rate) }
-		x.effectEnd.due = func(s *Scheduler) { s.effectDue(t) }
-		x.siteDoubt.due = func(s *Scheduler) { s.siteDoubtDue(t) }
+		x.rate.next.due = func(s *Scheduler) { s.limits.tokenDue(&x.rate) }
+		x.effectEnd.due = func(s *Scheduler) { s.rules.effectDue(t) }
+		x.siteDoubt.due = func(s *Scheduler) { s.limits.siteDoubtDue(t) }
 		t.shaping = x
-		x.rate.SetRates(q.both(), t.params.Rate, t.params.RateBurst)
-		q.restoreTokens(&x.rate)
+		x.rate.SetRates(ls.agenda.both(), t.params.Rate, t.params.RateBurst)
+		ls.saved.restoreTokens(&x.rate)
 	}
 	return t.shaping
 }
 
 // setThreadRate gives a thread the bucket that its parameters ask for.
-func (q *queue) setThreadRate(t *thread) {
+func (ls *limits) setThreadRate(t *thread) {
 	if len(t.params.Rate) == 0 && t.shaping == nil {
 		return
 	}
-	q.obtainShaping(t).rate.SetRates(q.both(), t.params.Rate, t.params.RateBurst)
-	q.updateGate(t)
+	ls.obtainShaping(t).rate.SetRates(ls.agenda.both(), t.params.Rate, t.params.RateBurst)
+	ls.updateGate(t)
 }
 
 // updateGate counts the tokens of a thread with shaping, and plans when the next
 // one comes if mail waits for it. An empty thread is kept until it has all its
 // tokens again; otherwise the next message would begin with a full bucket.
-func (q *queue) updateGate(t *thread) {
+func (ls *limits) updateGate(t *thread) {
 	x := t.shaping
-	x.tokens = x.rate.Tokens(q.both())
+	x.tokens = x.rate.Tokens(ls.agenda.both())
 	own := x.tokens
 	if x.draws != nil {
-		q.drawAhead(t)
-		x.tokens = min(x.tokens, x.draws.Tokens(time.Duration(q.now)))
+		ls.cluster.drawAhead(t)
+		x.tokens = min(x.tokens, x.draws.Tokens(time.Duration(ls.agenda.now)))
 	}
 	at := never
 	switch {
-	case t.isEmpty() && x.rate.Owed(q.both()):
+	case t.isEmpty() && x.rate.Owed(ls.agenda.both()):
 		at = instant(x.rate.PaidAt)
 	case t.backlog() > x.tokens && x.tokens == own:
-		at = q.nextToken(&x.rate)
+		at = ls.nextToken(&x.rate)
 	case t.backlog() > x.tokens:
-		at = instant(x.draws.NextAt(time.Duration(q.now)))
+		at = instant(x.draws.NextAt(time.Duration(ls.agenda.now)))
 	}
 	if x.draws != nil && x.draws.Left > 0 {
 		at = min(at, instant(x.draws.Until))
 	}
-	q.plan(&x.rate.next, at)
+	ls.agenda.plan(&x.rate.next, at)
 }
 
 // isShaped reports whether an empty thread must be kept for its shaping.
-func (q *queue) isShaped(t *thread) bool {
+func (ls *limits) isShaped(t *thread) bool {
 	x := t.shaping
-	return x != nil && (x.rate.Owed(q.both()) || len(x.effects) > 0 || x.draws != nil && x.draws.Left > 0 && instant(x.draws.Until) > q.now)
+	return x != nil && (x.rate.Owed(ls.agenda.both()) || len(x.effects) > 0 || x.draws != nil && x.draws.Left > 0 && instant(x.draws.Until) > ls.agenda.now)
 }
 
 // pass lets a job line with n recipients through the gates: it takes n tokens of each
 // rate that applies.
-func (d *dispatch) pass(t *thread, r *ring, n int) {
+func (ls *limits) pass(t *thread, r *ring, n int) {
 	if t.shaping != nil {
-		t.shaping.rate.Take(d.both(), n)
+		t.shaping.rate.Take(ls.agenda.both(), n)
 		if w := t.shaping.draws; w != nil {
-			w.Take(time.Duration(d.now), n)
+			w.Take(time.Duration(ls.agenda.now), n)
 		}
-		d.updateGate(t)
+		ls.updateGate(t)
 		if s := t.shaping.site; s != nil {
 			for _, b := range s.rates {
-				b.Take(d.both(), n)
+				b.Take(ls.agenda.both(), n)
 			}
 		}
 	}
 	for _, b := range r.channel.rates {
-		b.Take(d.both(), n)
-		if d.tokensOf(b) == 0 {
-			d.spent = r.channel
+		b.Take(ls.agenda.both(), n)
+		if ls.tokensOf(b) == 0 {
+			ls.rings.spent = r.channel
 		}
 	}
 }
 
 // refund gives back what a job line with n recipients has taken.
-func (d *dispatch) refund(t *thread, n int) {
+func (ls *limits) refund(t *thread, n int) {
 	if t.shaping != nil {
 		t.shaping.rate.Refund(n)
 		if w := t.shaping.draws; w != nil {
@@ -139,7 +139,7 @@ func (d *dispatch) refund(t *thread, n int) {
 			for _, b := range s.rates {
 				b.Refund(n)
 			}
-			d.offerSite(s)
+			ls.offerSite(s)
 		}
 	}
 	r := t.ring
@@ -149,17 +149,17 @@ func (d *dispatch) refund(t *thread, n int) {
 	for _, b := range r.channel.rates {
 		b.Refund(n)
 	}
-	d.wakeSessions(r.channel)
+	ls.wakeSessions(r.channel)
 }
 
 // refusals yields what due mail of a thread waits for because a link refuses one more
 // session, in the order of the links.
-func (d *dispatch) refusals(t *thread) iter.Seq[Wait] {
+func (ls *limits) refusals(t *thread) iter.Seq[Wait] {
 	return func(yield func(Wait) bool) {
-		links := d.links(t)
+		links := ls.links(t)
 		for i := range links {
 			for why := limit.NoToken; why <= limit.NoShare; why++ {
-				if links[i].Refuses(why, 1) && !yield(d.waitName(t, i, why)) {
+				if links[i].Refuses(why, 1) && !yield(ls.waitName(t, i, why)) {
 					return
 				}
 			}
@@ -168,9 +168,9 @@ func (d *dispatch) refusals(t *thread) iter.Seq[Wait] {
 }
 
 // waitName says what a thread waits for if one of its links refuses.
-func (d *dispatch) waitName(t *thread, link int, why limit.Refusal) Wait {
+func (ls *limits) waitName(t *thread, link int, why limit.Refusal) Wait {
 	switch x := t.shaping; {
-	case link == ofThread && why == limit.NoToken && x.draws != nil && d.tokensOf(&x.rate) > 0:
+	case link == ofThread && why == limit.NoToken && x.draws != nil && ls.tokensOf(&x.rate) > 0:
 		return WaitClusterRate
 	case link == ofThread && why == limit.Full:
 		return t.windowWait()
@@ -181,29 +181,29 @@ func (d *dispatch) waitName(t *thread, link int, why limit.Refusal) Wait {
 // gate returns which order, rule, site or rate keeps job lines from the thread, and until
 // when; or NoWait. Time that mail waits for one of these counts as an attempt when it
 // expires; the other limits only say how much is done at a time.
-func (d *dispatch) gate(t *thread) (why Wait, until instant) {
+func (ls *limits) gate(t *thread) (why Wait, until instant) {
 	x := t.shaping
 	if x != nil && x.suspended {
 		if x.order != nil {
-			return WaitOrder, d.instantAt(x.order.end())
+			return WaitOrder, ls.agenda.instantAt(x.order.end())
 		}
-		return WaitRule, d.shapingEnd(x)
+		return WaitRule, ls.rules.shapingEnd(x)
 	}
 	if t.ring == nil {
 		return NoWait, never
 	}
-	for why := range d.refusals(t) {
+	for why := range ls.refusals(t) {
 		switch why {
 		case WaitSite, WaitClusterSite:
 			return why, never
 		case WaitSiteRate:
-			return why, d.nextToken(x.siteRate)
+			return why, ls.nextToken(x.siteRate)
 		case WaitClusterRate:
-			return why, instant(x.draws.NextAt(time.Duration(d.now)))
+			return why, instant(x.draws.NextAt(time.Duration(ls.agenda.now)))
 		case WaitRate:
-			return why, d.nextToken(&x.rate)
+			return why, ls.nextToken(&x.rate)
 		case WaitChannelRate:
-			return why, d.nextToken(t.ring.channelRate)
+			return why, ls.nextToken(t.ring.channelRate)
 		}
 	}
 	return NoWait, never

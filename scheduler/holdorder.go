@@ -43,71 +43,71 @@ type holdOrders struct {
 func (h *holdOrders) init() {
 	h.messages = make(map[messageRef]*HoldOrder)
 	h.threads, h.suspended = make(map[threadKey]*HoldOrder), make(map[threadKey]*HoldOrder)
-	h.end.due = func(s *Scheduler) { s.holdOrdersEnded() }
+	h.end.due = func(s *Scheduler) { s.orders.holdOrdersEnded() }
 }
 
 // planHoldEnd plans the end of an order.
-func (q *queue) planHoldEnd(o *HoldOrder) {
-	if end := o.end(); end < q.plannedDate(&q.holdOrders.end) {
-		q.planDate(&q.holdOrders.end, end)
+func (od *orders) planHoldEnd(o *HoldOrder) {
+	if end := o.end(); end < od.agenda.plannedDate(&od.holdOrders.end) {
+		od.agenda.planDate(&od.holdOrders.end, end)
 	}
 }
 
 // heldThread holds the mail for a channel and host, or releases it. What an
 // agent has stays with the agent.
-func (q *queue) heldThread(e *HeldThread) {
+func (od *orders) heldThread(e *HeldThread) {
 	key := threadKey{e.Channel, e.Host}
-	delete(q.holdOrders.threads, key)
-	if o := e.HoldOrder; e.Held && o.end() > q.date {
-		q.holdOrders.threads[key] = &o
-		q.planHoldEnd(&o)
+	delete(od.holdOrders.threads, key)
+	if o := e.HoldOrder; e.Held && o.end() > od.agenda.date {
+		od.holdOrders.threads[key] = &o
+		od.planHoldEnd(&o)
 	}
-	t, held := q.threads[key], q.holdOrders.threads[key] != nil
+	t, held := od.threads.threads[key], od.holdOrders.threads[key] != nil
 	if t == nil || t.held == held {
 		return
 	}
 	t.held = held
 	if held {
-		q.updateThread(t)
-		q.considerUnloadingThread(t)
+		od.threads.updateThread(t)
+		od.loads.considerUnloadingThread(t)
 		return
 	}
-	q.beginUpdate(t, releaseHeld)
+	od.threads.beginUpdate(t, releaseHeld)
 }
 
 // suspendByOrder suspends a thread until a time, as an administrator has ordered.
-func (q *queue) suspendByOrder(e *SuspendedThread) {
+func (od *orders) suspendByOrder(e *SuspendedThread) {
 	key, o := threadKey{e.Channel, e.Host}, e.HoldOrder
-	if o.end() <= q.date {
+	if o.end() <= od.agenda.date {
 		return
 	}
-	q.holdOrders.suspended[key] = &o
-	q.planHoldEnd(&o)
-	if t := q.threads[key]; t != nil {
-		q.obtainShaping(t).order = &o
-		q.updateEffects(t)
-		q.updateThread(t)
+	od.holdOrders.suspended[key] = &o
+	od.planHoldEnd(&o)
+	if t := od.threads.threads[key]; t != nil {
+		od.limits.obtainShaping(t).order = &o
+		od.rules.updateEffects(t)
+		od.threads.updateThread(t)
 	}
 }
 
 // endSuspension ends an administrator's suspension.
-func (d *dispatch) endSuspension(key threadKey) {
-	delete(d.holdOrders.suspended, key)
-	if t := d.threads[key]; t != nil {
+func (od *orders) endSuspension(key threadKey) {
+	delete(od.holdOrders.suspended, key)
+	if t := od.threads.threads[key]; t != nil {
 		t.shaping.order = nil
-		d.effectDue(t)
+		od.rules.effectDue(t)
 	}
 }
 
 // lift ends an administrator's suspension of a thread and all effects of rules on it. The
 // mail of the thread keeps its retry times.
-func (d *dispatch) lift(key threadKey) {
-	if t := d.threads[key]; t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
-		d.dropEffects(t, func(*rule.ReplyRule) bool { return true })
-		d.effectDue(t)
+func (od *orders) lift(key threadKey) {
+	if t := od.threads.threads[key]; t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
+		od.rules.dropEffects(t, func(*rule.ReplyRule) bool { return true })
+		od.rules.effectDue(t)
 	}
-	if d.holdOrders.suspended[key] != nil {
-		d.endSuspension(key)
+	if od.holdOrders.suspended[key] != nil {
+		od.endSuspension(key)
 	}
 }
 
@@ -121,33 +121,33 @@ const (
 )
 
 // holdOrdersEnded ends the orders whose time has come.
-func (s *Scheduler) holdOrdersEnded() {
-	h := &s.holdOrders
-	messages, nextMessage := ended(h.messages, s.date, cmp.Compare[messageRef])
-	threads, nextThread := ended(h.threads, s.date, threadKey.compare)
-	suspended, next := ended(h.suspended, s.date, threadKey.compare)
+func (od *orders) holdOrdersEnded() {
+	h := &od.holdOrders
+	messages, nextMessage := ended(h.messages, od.agenda.date, cmp.Compare[messageRef])
+	threads, nextThread := ended(h.threads, od.agenda.date, threadKey.compare)
+	suspended, next := ended(h.suspended, od.agenda.date, threadKey.compare)
 	if next = min(next, nextMessage, nextThread); len(messages) > maxReleased {
-		messages, next = messages[:maxReleased], s.date.after(holdPause)
+		messages, next = messages[:maxReleased], od.agenda.date.after(holdPause)
 	}
 	for _, ref := range messages {
-		m := s.messages.At(ref)
-		s.recordTouched(&Ordered{Verb: VerbRelease, Name: VerbRelease.Name(), By: "scheduler", Why: holdEnded}, m, int(m.open))
-		s.releaseNow(m)
+		m := od.mail.messages.At(ref)
+		od.log.recordTouched(&Ordered{Verb: VerbRelease, Name: VerbRelease.Name(), By: "scheduler", Why: holdEnded}, m, int(m.open))
+		od.releaseNow(m)
 	}
 	if len(messages) > 0 {
-		s.do(Note{Text: fmt.Sprintf("a hold has reached its time limit: messages: %d", len(messages))})
+		od.agenda.do(Note{Text: fmt.Sprintf("a hold has reached its time limit: messages: %d", len(messages))})
 	}
 	for _, key := range threads {
-		s.heldThread(&HeldThread{Channel: key.channel, Host: key.host})
-		s.do(Note{Text: "a hold has reached its time limit: thread " + key.channel + "/" + key.host})
-		if s.config.Events {
-			s.do(Condition{State: "released", Channel: key.channel, Host: key.host, By: "scheduler", Why: holdEnded})
+		od.heldThread(&HeldThread{Channel: key.channel, Host: key.host})
+		od.agenda.do(Note{Text: "a hold has reached its time limit: thread " + key.channel + "/" + key.host})
+		if od.rules.config.Events {
+			od.agenda.do(Condition{State: "released", Channel: key.channel, Host: key.host, By: "scheduler", Why: holdEnded})
 		}
 	}
 	for _, key := range suspended {
-		s.endSuspension(key)
+		od.endSuspension(key)
 	}
-	s.planDate(&h.end, next)
+	od.agenda.planDate(&h.end, next)
 }
 
 // ended returns what orders keep back whose time is over, in order, and when the next ends.
@@ -175,11 +175,13 @@ type ThreadOrder struct {
 }
 
 // HeldThreads returns the threads that are held, by channel and host.
-func (s *Scheduler) HeldThreads() []ThreadOrder { return threadOrders(s.holdOrders.threads) }
+func (s *Scheduler) HeldThreads() []ThreadOrder { return threadOrders(s.orders.holdOrders.threads) }
 
 // SuspendedThreads returns the threads that an administrator has suspended, by
 // channel and host.
-func (s *Scheduler) SuspendedThreads() []ThreadOrder { return threadOrders(s.holdOrders.suspended) }
+func (s *Scheduler) SuspendedThreads() []ThreadOrder {
+	return threadOrders(s.orders.holdOrders.suspended)
+}
 
 func threadOrders(orders map[threadKey]*HoldOrder) []ThreadOrder {
 	list := make([]ThreadOrder, 0, len(orders))
@@ -194,21 +196,21 @@ func threadOrders(orders map[threadKey]*HoldOrder) []ThreadOrder {
 
 // IsHeld reports whether a thread is held.
 func (s *Scheduler) IsHeld(channel, host string) bool {
-	return s.holdOrders.threads[threadKey{channel, host}] != nil
+	return s.orders.holdOrders.threads[threadKey{channel, host}] != nil
 }
 
 // ThreadHold returns the order that holds a thread, or suspends it; nil: there is none.
 func (s *Scheduler) ThreadHold(channel, host string, suspends bool) *HoldOrder {
 	if suspends {
-		return s.holdOrders.suspended[threadKey{channel, host}]
+		return s.orders.holdOrders.suspended[threadKey{channel, host}]
 	}
-	return s.holdOrders.threads[threadKey{channel, host}]
+	return s.orders.holdOrders.threads[threadKey{channel, host}]
 }
 
 // MessageHold returns the order that holds a message; nil: there is none.
 func (s *Scheduler) MessageHold(id MessageID) *HoldOrder {
-	if m := s.message(id); m != nil {
-		return s.holdOrders.messages[m.ref]
+	if m := s.mail.message(id); m != nil {
+		return s.orders.holdOrders.messages[m.ref]
 	}
 	return nil
 }
@@ -217,8 +219,8 @@ func (s *Scheduler) MessageHold(id MessageID) *HoldOrder {
 // the zero time: there is none.
 func (s *Scheduler) OldestHeld() (arrivedAt time.Time, why string) {
 	var oldest *message
-	for ref := range s.holdOrders.messages {
-		m := s.messages.At(ref)
+	for ref := range s.orders.holdOrders.messages {
+		m := s.mail.messages.At(ref)
 		if m.flags&underHold != 0 && (oldest == nil || cmp.Or(cmp.Compare(m.modifiedAt, oldest.modifiedAt), cmp.Compare(m.id, oldest.id)) < 0) {
 			oldest = m
 		}
@@ -226,14 +228,14 @@ func (s *Scheduler) OldestHeld() (arrivedAt time.Time, why string) {
 	if oldest == nil {
 		return time.Time{}, ""
 	}
-	return oldest.modifiedAt.time(), s.holdOrders.messages[oldest.ref].Why
+	return oldest.modifiedAt.time(), s.orders.holdOrders.messages[oldest.ref].Why
 }
 
 // HeldMessages returns the messages that are held, or are to be when agents report, by number.
 func (s *Scheduler) HeldMessages() []MessageID {
-	ids := make([]MessageID, 0, len(s.holdOrders.messages))
-	for ref := range s.holdOrders.messages {
-		ids = append(ids, s.messages.At(ref).id)
+	ids := make([]MessageID, 0, len(s.orders.holdOrders.messages))
+	for ref := range s.orders.holdOrders.messages {
+		ids = append(ids, s.mail.messages.At(ref).id)
 	}
 	slices.Sort(ids)
 	return ids

@@ -1,55 +1,76 @@
 package scheduler
 
+import "math/rand/v2"
+
 // #hungry: how job lines end and sessions become free.
+
+// lines is what job lines lead to: sessions that become free, outcomes, and retries.
+type lines struct {
+	agenda  *agenda
+	mail    *mail
+	rules   *rules
+	threads *threads
+	rings   *rings
+	limits  *limits
+	cluster *cluster
+	agents  *agents
+	writes  *writes
+	notices *notices
+	orders  *orders
+	loads   *loads
+	log     *log
+
+	rand *rand.Rand
+}
 
 // agentHungry handles an agent's #hungry. The first of these meanings that is
 // possible applies: the agent is ready; it has read #idle; it has ended a job
 // line on which it has reported completely; it offers one of its first sessions;
 // it ends its oldest open line, and the unreported recipients of that line take
 // one retry step. If it has no open line either, the #hungry is ignored.
-func (dv *delivery) agentHungry(id AgentID) {
-	a := dv.agents[id]
+func (li *lines) agentHungry(id AgentID) {
+	a := li.agents.agents[id]
 	if a == nil {
 		return
 	}
-	a.hungryAt = dv.now
+	a.hungryAt = li.agenda.now
 	progress := true
 	switch {
 	case a.state == starting && a.signals == 0:
-		dv.agentReady(a)
+		li.agents.agentReady(a)
 	case a.state == idleSent:
-		dv.agentIdle(a)
-	case dv.finishLine(a):
+		li.agents.agentIdle(a)
+	case li.finishLine(a):
 	case a.offered > 0 && a.offered < a.sessions:
-		dv.addSession(a)
+		li.addSession(a)
 	case len(a.lines) > 0:
-		dv.endLine(a, a.lines[0].vertex)
-		dv.finishLine(a)
+		li.endLine(a, a.lines[0].vertex)
+		li.finishLine(a)
 	default:
 		progress = false
-		dv.logAgent(Info, a, "said #hungry without a job line to answer")
+		li.agenda.logAgent(Info, a, "said #hungry without a job line to answer")
 	}
 	if progress {
-		a.progressAt = dv.now
+		a.progressAt = li.agenda.now
 	}
 }
 
 // addSession handles a #hungry, other than the very first, with which an agent
 // offers one of its sessions. An agent that is closing gets no job line for it.
-func (d *dispatch) addSession(a *agent) {
+func (li *lines) addSession(a *agent) {
 	a.offered++
 	a.freeSessions++
-	d.expectSessions(a, max(0, a.expected-1))
+	li.agents.expectSessions(a, max(0, a.expected-1))
 	if a.state == serving && a.freeSessions == 1 {
 		a.ring.free = append(a.ring.free, a)
 	}
-	d.markDirty(a.ring)
+	li.rings.markDirty(a.ring)
 }
 
 // finishLine takes an ended line off the agent and finds work for its session:
 // on the same thread if it may stay there, otherwise wherever the ring has
 // some. It reports whether there was an ended line.
-func (dv *delivery) finishLine(a *agent) bool {
+func (li *lines) finishLine(a *agent) bool {
 	i := 0
 	for i < len(a.lines) && !a.lines[i].ended() {
 		i++
@@ -60,32 +81,32 @@ func (dv *delivery) finishLine(a *agent) bool {
 	t := a.lines[i].thread
 	a.removeLine(i)
 	if a.sessions == 1 && len(a.lines) > 0 {
-		a.lines[0].startedAt = dv.now
+		a.lines[0].startedAt = li.agenda.now
 		if a.state == serving {
-			dv.overfeed(a)
-			dv.updateThread(t)
+			li.rings.overfeed(a)
+			li.threads.updateThread(t)
 		}
 		return true
 	}
-	dv.endSession(a, t)
+	li.rings.endSession(a, t)
 	if a.state == serving {
-		if p, ok := dv.stay(a, t); ok {
-			dv.serve(a, p)
+		if p, ok := li.rings.stay(a, t); ok {
+			li.rings.serve(a, p)
 			return true
 		}
 	}
 	switch {
-	case a.state == serving && dv.needProcesses(a.ring.channel):
-		dv.closeAgent(a)
+	case a.state == serving && li.limits.needProcesses(a.ring.channel):
+		li.agents.closeAgent(a)
 	case a.state == closing && len(a.lines) == 0:
-		dv.sendClose(a)
+		li.agents.sendClose(a)
 	}
-	dv.yield(a.ring, t)
+	li.rings.yield(a.ring, t)
 	return true
 }
 
 // endSession gives back what a session occupied.
-func (d *dispatch) endSession(a *agent, t *thread) {
+func (rg *rings) endSession(a *agent, t *thread) {
 	r := a.ring
 	t.busy--
 	t.removeAgent(a)
@@ -94,7 +115,7 @@ func (d *dispatch) endSession(a *agent, t *thread) {
 	}
 	r.sessions.Busy--
 	r.channel.sessions.Busy--
-	d.counts.Sessions--
+	rg.mail.counts.Sessions--
 	a.freeSessions++
 	if a.freeSessions == 1 && a.state == serving {
 		r.free = append(r.free, a)
@@ -103,41 +124,41 @@ func (d *dispatch) endSession(a *agent, t *thread) {
 
 // yield offers a session that was given back to other rings first, then to the
 // thread and its ring.
-func (d *dispatch) yield(r *ring, t *thread) {
-	d.yielding = r
-	d.wakeSessions(r.channel)
-	d.updateThread(t)
+func (rg *rings) yield(r *ring, t *thread) {
+	rg.yielding = r
+	rg.limits.wakeSessions(r.channel)
+	rg.threads.updateThread(t)
 	if t.shaping != nil && t.shaping.site != nil {
-		d.offerSite(t.shaping.site)
+		rg.limits.offerSite(t.shaping.site)
 	}
-	d.markDirty(r)
+	rg.markDirty(r)
 }
 
 // endLine ends the agent's job line for the vertex and applies its results: the
 // thread gets its feedback, and what is still open in the vertex takes one retry
 // step.
-func (dv *delivery) endLine(a *agent, v *vertex) {
+func (li *lines) endLine(a *agent, v *vertex) {
 	n := 0
 	for a.lines[n].vertex != v {
 		n++
 	}
 	l := &a.lines[n]
 	l.vertex = nil
-	dv.lineEnded(a)
-	dv.applyOutcome(l, l.thread)
+	li.agents.lineEnded(a)
+	li.applyOutcome(l, l.thread)
 	rule := l.rule    // l is gone when the vertex is fed again
 	if v.state == 0 { // removed: its last recipient is done
 		return
 	}
-	defer dv.carryOutPending(v)
+	defer li.orders.carryOutPending(v)
 	v.crashes = 0
 	v.destinationFailed = l.destinationFailed && l.retryAt == 0
-	if dv.takeRuleStep(v, rule) {
+	if li.takeRuleStep(v, rule) {
 		return
 	}
 	if l.retryAt != 0 {
-		dv.postpone(v, l.retryAt)
+		li.postpone(v, l.retryAt)
 		return
 	}
-	dv.takeRetryStep(v)
+	li.takeRetryStep(v)
 }

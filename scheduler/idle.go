@@ -6,50 +6,50 @@ import "slices"
 // ends after idlemax (agent.go).
 
 // agentIdle handles the #hungry that answers #idle.
-func (d *dispatch) agentIdle(a *agent) {
-	a.state, a.stateSince = idle, d.now
+func (as *agents) agentIdle(a *agent) {
+	a.state, a.stateSince = idle, as.agenda.now
 	a.ring.idle = append(a.ring.idle, a)
-	d.idleAgents.Append(a)
-	d.counts.AgentsIdle++
-	d.planDeadline(a)
-	d.markDirty(a.ring)
+	as.idleAgents.Append(a)
+	as.mail.counts.AgentsIdle++
+	as.planDeadline(a)
+	as.rings.markDirty(a.ring)
 }
 
 // takeIdle takes an agent out of the idle ones.
-func (d *dispatch) takeIdle(a *agent) {
+func (as *agents) takeIdle(a *agent) {
 	r := a.ring
 	r.idle = slices.Delete(r.idle, slices.Index(r.idle, a), slices.Index(r.idle, a)+1)
-	d.idleAgents.Remove(a)
-	d.counts.AgentsIdle--
-	a.state, a.stateSince = serving, d.now
-	d.planDeadline(a)
+	as.idleAgents.Remove(a)
+	as.mail.counts.AgentsIdle--
+	a.state, a.stateSince = serving, as.agenda.now
+	as.planDeadline(a)
 }
 
 // idleUnused sends #idle to the agents of the ring that have a free session and
 // no open line. Those that wait for mail that is being read are kept. If another ring waits for their process, or if no work will come
 // for them, it closes them instead.
-func (d *dispatch) idleUnused(r *ring) {
+func (as *agents) idleUnused(r *ring) {
 	kept := r.loading // sessions for mail that is being read
 	for i := len(r.free) - 1; i >= 0; i-- {
 		a := r.free[i]
 		if len(a.lines) > 0 {
 			continue
 		}
-		if kept > 0 && !d.stop.begun && !r.retired {
+		if kept > 0 && !as.stop.begun && !r.retired {
 			kept -= a.freeSessions
 			continue
 		}
-		if d.stop.begun || r.retired || d.needProcesses(r.channel) && !d.needsAgents(r) {
-			d.closeAgent(a)
+		if as.stop.begun || r.retired || as.limits.needProcesses(r.channel) && !as.limits.needsAgents(r) {
+			as.closeAgent(a)
 			continue
 		}
 		r.removeFree(a)
-		a.state, a.stateSince = idleSent, d.now
-		d.do(Idle{a.id})
-		d.planDeadline(a)
+		a.state, a.stateSince = idleSent, as.agenda.now
+		as.agenda.do(Idle{a.id})
+		as.planDeadline(a)
 	}
-	for len(r.idle) > 0 && (r.retired || d.stop.begun) {
-		d.closeAgent(r.idle[0])
+	for len(r.idle) > 0 && (r.retired || as.stop.begun) {
+		as.closeAgent(r.idle[0])
 	}
 }
 

@@ -14,6 +14,27 @@ import (
 // its threads, which may be very many. A ring starts an agent if the links of processes
 // allow one more. What the sessions of one message may take is in msgsessions.go.
 
+// limits has the limits on sessions and processes, the rates, and the sites that threads share.
+type limits struct {
+	agenda  *agenda
+	mail    *mail
+	rules   *rules
+	threads *threads
+	rings   *rings
+	cluster *cluster
+	agents  *agents
+	loads   *loads
+	saved   *saved
+
+	processes    limit.Limit[*ring] // of all channels
+	savedRates   map[string]instant // what an earlier process saved and nothing uses yet: paidAt
+	sites        map[string]*site
+	siteNames    limit.Names[threadKey]
+	turns        limit.Turns // of those who wait at limits
+	channels     map[string]*channel
+	channelOrder []*channel // in the order in which they were made; none is dropped
+}
+
 // The links of a thread to the limits on sessions. Queries name them in this order.
 const (
 	ofSite    = iota // sitemax, siterate, clustersitemax
@@ -41,16 +62,16 @@ var sessionWaits = [sessionLinks][4]Wait{
 }
 
 // links returns the links of a thread that has a ring.
-func (d *dispatch) links(t *thread) [sessionLinks]limit.Link {
-	ring := d.ringLinks(t.ring)
-	return [...]limit.Link{ofSite: d.siteLink(t), ofThread: t.link(), ofRing: ring[0], ofChannel: ring[1]}
+func (ls *limits) links(t *thread) [sessionLinks]limit.Link {
+	ring := ls.ringLinks(t.ring)
+	return [...]limit.Link{ofSite: ls.siteLink(t), ofThread: t.link(), ofRing: ring[0], ofChannel: ring[1]}
 }
 
 // ringLinks returns the last two of them, which all threads of a ring have in common.
-func (d *dispatch) ringLinks(r *ring) [2]limit.Link {
-	channel := r.channel.sessions.Link(d.maxChannel(r))
-	channel.Tokens = d.tokensOf(r.channelRate)
-	return [...]limit.Link{r.sessions.Link(d.maxRing(r)), channel}
+func (ls *limits) ringLinks(r *ring) [2]limit.Link {
+	channel := r.channel.sessions.Link(ls.maxChannel(r))
+	channel.Tokens = ls.tokensOf(r.channelRate)
+	return [...]limit.Link{r.sessions.Link(ls.maxRing(r)), channel}
 }
 
 // link is what the thread's own limits allow it.
@@ -70,13 +91,13 @@ func (t *thread) link() limit.Link {
 
 // siteLink is what the site of the thread allows it, according to the thread's own
 // parameters.
-func (q *queue) siteLink(t *thread) limit.Link {
+func (ls *limits) siteLink(t *thread) limit.Link {
 	x := t.shaping
 	if x == nil || x.site == nil {
 		return limit.Open()
 	}
 	l := x.site.sessions.Link(t.params.SiteMax)
-	l.Tokens = q.tokensOf(x.siteRate)
+	l.Tokens = ls.tokensOf(x.siteRate)
 	if t.params.ClusterSiteMax > 0 && x.site.share != nil {
 		l.Share = x.site.share.sessions
 	}
@@ -84,24 +105,24 @@ func (q *queue) siteLink(t *thread) limit.Link {
 }
 
 // processLinks returns what limits the processes of a ring.
-func (d *dispatch) processLinks(r *ring) [processLinks]limit.Link {
+func (ls *limits) processLinks(r *ring) [processLinks]limit.Link {
 	return [...]limit.Link{
-		ofAllProcesses:     d.processes.Link(d.maxTA(r)),
-		ofChannelProcesses: r.channel.processes.Link(d.maxChannel(r)),
-		ofRingProcesses:    r.processes.Link(d.maxRing(r)),
+		ofAllProcesses:     ls.processes.Link(ls.maxTA(r)),
+		ofChannelProcesses: r.channel.processes.Link(ls.maxChannel(r)),
+		ofRingProcesses:    r.processes.Link(ls.maxRing(r)),
 	}
 }
 
 // maxTA is the limit on processes that applies to the ring; 0: none.
-func (d *dispatch) maxTA(r *ring) int { return cmp.Or(r.params.MaxTA, d.config.MaxAgents) }
+func (ls *limits) maxTA(r *ring) int { return cmp.Or(r.params.MaxTA, ls.rules.config.MaxAgents) }
 
 // maxChannel is the limit on the busy sessions, and on the processes, of the
 // ring's channel; 0: none.
-func (d *dispatch) maxChannel(r *ring) int { return cmp.Or(r.params.MaxChannel, d.maxTA(r)) }
+func (ls *limits) maxChannel(r *ring) int { return cmp.Or(r.params.MaxChannel, ls.maxTA(r)) }
 
 // maxRing is the limit on the busy sessions, and on the processes, of the ring;
 // 0: none.
-func (d *dispatch) maxRing(r *ring) int { return cmp.Or(r.params.MaxRing, d.maxTA(r)) }
+func (ls *limits) maxRing(r *ring) int { return cmp.Or(r.params.MaxRing, ls.maxTA(r)) }
 
 // freeSlots is how many more sessions the thread may take as far as its own limits go. A
 // thread that waits at its site may take none.
@@ -114,67 +135,67 @@ func (t *thread) freeSlots() int {
 
 // mayAddSessions reports whether all limits allow the thread n more sessions. With n = 0, that is
 // whether one of its sessions may be given another job line.
-func (d *dispatch) mayAddSessions(t *thread, n int) bool {
-	links := d.links(t)
+func (ls *limits) mayAddSessions(t *thread, n int) bool {
+	links := ls.links(t)
 	_, why := limit.Chain(links[:]).Refusal(n)
 	return why == limit.None && !t.waitsAtSite()
 }
 
 // waitAtChannel makes a ring wait for a session, or a token, of its channel.
-func (d *dispatch) waitAtChannel(r *ring) {
-	key := limit.Key{Most: d.maxChannel(r)}
+func (ls *limits) waitAtChannel(r *ring) {
+	key := limit.Key{Most: ls.maxChannel(r)}
 	if b := r.channelRate; b != nil {
 		key.Group = b.group
-		if d.tokensOf(b) <= r.channel.expected {
-			d.planToken(b)
+		if ls.tokensOf(b) <= r.channel.expected {
+			ls.planToken(b)
 		}
 	}
-	r.channel.sessions.Join(&r.place, key, &d.turns)
+	r.channel.sessions.Join(&r.place, key, &ls.turns)
 }
 
 // wakeSessions lets rings try again that wait for a session, or a token, of a channel. A
 // token for which an agent is being started is no longer free.
-func (d *dispatch) wakeSessions(c *channel) {
+func (ls *limits) wakeSessions(c *channel) {
 	if c.sessions.Len() == 0 {
 		return
 	}
 	c.sessions.Wake(func(r *ring) int {
-		l := d.ringLinks(r)[1]
+		l := ls.ringLinks(r)[1]
 		if r.channelRate != nil {
 			if l.Tokens -= c.expected; l.Tokens <= 0 {
-				d.planToken(r.channelRate)
+				ls.planToken(r.channelRate)
 			}
 		}
 		return l.Free()
-	}, d.wakeRing)
+	}, ls.wakeRing)
 }
 
 // wakeProcesses lets rings try again that wait for a process of a channel, or of all.
-func (d *dispatch) wakeProcesses(c *channel) {
+func (ls *limits) wakeProcesses(c *channel) {
 	if c.processes.Len() > 0 {
-		c.processes.Wake(func(r *ring) int { return c.processes.Link(d.maxChannel(r)).Free() }, d.wakeRing)
+		c.processes.Wake(func(r *ring) int { return c.processes.Link(ls.maxChannel(r)).Free() }, ls.wakeRing)
 	}
-	if d.processes.Len() > 0 {
-		d.processes.Wake(func(r *ring) int { return d.processes.Link(d.maxTA(r)).Free() }, d.wakeRing)
+	if ls.processes.Len() > 0 {
+		ls.processes.Wake(func(r *ring) int { return ls.processes.Link(ls.maxTA(r)).Free() }, ls.wakeRing)
 	}
 }
 
-func (d *dispatch) wakeRing(r *ring) bool {
-	d.markDirty(r)
+func (ls *limits) wakeRing(r *ring) bool {
+	ls.rings.markDirty(r)
 	return true
 }
 
 // evictIdle closes idle agents if rings that wait at a limit need their
 // processes, the longest idle first. It spares agents whose own ring has work
 // for them and only waits for a session.
-func (d *dispatch) evictIdle(c *channel) {
-	if !d.needProcesses(c) {
+func (ls *limits) evictIdle(c *channel) {
+	if !ls.needProcesses(c) {
 		return
 	}
-	for a := d.idleAgents.Head; a != nil; {
+	for a := ls.agents.idleAgents.Head; a != nil; {
 		next := a.Next
-		if d.needProcesses(a.ring.channel) && !d.needsAgents(a.ring) {
-			d.closeAgent(a)
+		if ls.needProcesses(a.ring.channel) && !ls.needsAgents(a.ring) {
+			ls.agents.closeAgent(a)
 		}
 		a = next
 	}
@@ -182,20 +203,20 @@ func (d *dispatch) evictIdle(c *channel) {
 
 // needProcesses reports whether more rings wait for a process of the channel, or for one
 // of all processes, than agents are closing. Then rings without work give up theirs.
-func (d *dispatch) needProcesses(c *channel) bool {
-	return d.processes.Len() > d.counts.AgentsClosing || c.processes.Len() > c.closing
+func (ls *limits) needProcesses(c *channel) bool {
+	return ls.processes.Len() > ls.mail.counts.AgentsClosing || c.processes.Len() > c.closing
 }
 
 // needsAgents reports whether the ring has work for the agents that it has.
-func (d *dispatch) needsAgents(r *ring) bool {
-	links := d.ringLinks(r)
+func (ls *limits) needsAgents(r *ring) bool {
+	links := ls.ringLinks(r)
 	return r.wants > 0 && links[0].Free() > 0 && links[1].Tokens > 0
 }
 
 // othersWait reports whether rings wait for a session or a process that one of the channel
 // occupies.
-func (d *dispatch) othersWait(c *channel) bool {
-	return c.sessions.Len() > 0 || c.processes.Len() > 0 || d.processes.Len() > 0
+func (ls *limits) othersWait(c *channel) bool {
+	return c.sessions.Len() > 0 || c.processes.Len() > 0 || ls.processes.Len() > 0
 }
 
 // channel has the limits of a channel, and counts what runs there.
@@ -229,12 +250,12 @@ func (c *channel) count(state string) {
 	}
 }
 
-func (q *queue) obtainChannel(name string) *channel {
-	c := q.channels[name]
+func (ls *limits) obtainChannel(name string) *channel {
+	c := ls.channels[name]
 	if c == nil {
 		c = &channel{name: name}
-		q.channels[name] = c
-		q.channelOrder = append(q.channelOrder, c)
+		ls.channels[name] = c
+		ls.channelOrder = append(ls.channelOrder, c)
 	}
 	return c
 }

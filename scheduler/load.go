@@ -11,6 +11,25 @@ import "slices"
 //	        vertices (loadIntoRoom)
 //	writes  something must be written: an order, an expiry, a notice (loadUrgent)
 
+// loads has what stays in memory of messages that are not loaded. It unloads messages and loads them again.
+type loads struct {
+	agenda   *agenda
+	mail     *mail
+	rules    *rules
+	threads  *threads
+	rings    *rings
+	limits   *limits
+	agents   *agents
+	lines    *lines
+	writes   *writes
+	notices  *notices
+	orders   *orders
+	arrivals *arrivals
+	log      *log
+
+	unloaded unloaded
+}
+
 // load is the reading of one message.
 type load struct {
 	urgent bool          // something must be written
@@ -37,74 +56,74 @@ const (
 )
 
 // mayLoad reports whether files may be read now.
-func (d *dispatch) mayLoad() bool { return !d.stop.begun && !d.spoolDown }
+func (lo *loads) mayLoad() bool { return !lo.agents.stop.begun && !lo.writes.spoolDown }
 
 // load asks for the file of a message to be read, given by its first stub.
-func (q *queue) load(first stubRef, urgent bool) {
-	u := &q.unloaded
+func (lo *loads) load(first stubRef, urgent bool) {
+	u := &lo.unloaded
 	id := u.stubs.At(first).id
 	l := &load{urgent: urgent}
 	u.messages--
 	if urgent {
 		u.writes++
 	}
-	q.do(Load{Message: id, Path: u.stubs.At(first).path()})
+	lo.agenda.do(Load{Message: id, Path: u.stubs.At(first).path()})
 	u.recipients -= u.openOf(first)
 	for _, n := range u.of(first) {
-		t := q.stubThread(u.stubs.At(n))
-		at := q.takeStub(t, n)
-		q.countStub(t, at, 1)
+		t := lo.stubThread(u.stubs.At(n))
+		at := lo.takeStub(t, n)
+		lo.countStub(t, at, 1)
 		l.stubs = append(l.stubs, loadingStub{n, at})
-		q.countLoading(t, at, 1)
-		q.updateThread(t)
+		lo.countLoading(t, at, 1)
+		lo.threads.updateThread(t)
 	}
 	u.loading[id] = l
 }
 
 // endLoad ends the reading of a message.
-func (q *queue) endLoad(id MessageID, l *load) {
-	u := &q.unloaded
+func (lo *loads) endLoad(id MessageID, l *load) {
+	u := &lo.unloaded
 	delete(u.loading, id)
 	if l.urgent {
 		u.writes--
 	}
 	for _, x := range l.stubs {
-		q.countLoading(q.stubThread(u.stubs.At(x.ref)), x.at, -1)
+		lo.countLoading(lo.stubThread(u.stubs.At(x.ref)), x.at, -1)
 	}
 }
 
 // countLoading counts a stub that is being read (1), or no longer (-1).
-func (q *queue) countLoading(t *thread, at instant, n int) {
+func (lo *loads) countLoading(t *thread, at instant, n int) {
 	if at != 0 {
 		return
 	}
 	t.stubs.loading += n
 	t.memberOf.loading += n
 	if n < 0 && t.ring != nil {
-		q.markDirty(t.ring) // it may use its session for others
+		lo.rings.markDirty(t.ring) // it may use its session for others
 	}
 }
 
 // loadFor has a message loaded for a session of the ring that no loaded mail can use, or starts
 // an agent for it. It reports whether to go on.
-func (d *dispatch) loadFor(r *ring) bool {
+func (lo *loads) loadFor(r *ring) bool {
 	t := r.hungry.Head
 	if t == nil {
 		return false // what it wants is being read
 	}
-	if d.siteLink(t).Free() <= 0 {
-		d.waitAtSite(t)
+	if lo.limits.siteLink(t).Free() <= 0 {
+		lo.limits.waitAtSite(t)
 		return true
 	}
-	links := d.ringLinks(r)
+	links := lo.limits.ringLinks(r)
 	switch {
 	case r.loading >= min(links[0].Free(), links[1].Free()):
 		return false
 	case r.loading >= r.sessionsAtHand():
-		d.startFor(r, t)
+		lo.agents.startFor(r, t)
 		return false
 	}
-	d.loadFirst(r, t)
+	lo.loadFirst(r, t)
 	return true
 }
 
@@ -120,48 +139,48 @@ func (r *ring) sessionsAtHand() int {
 }
 
 // loadFirst loads the first message of a hungry thread. After it, the others have their turns.
-func (d *dispatch) loadFirst(r *ring, t *thread) {
+func (lo *loads) loadFirst(r *ring, t *thread) {
 	r.hungry.Remove(t)
 	r.hungry.Append(t)
-	d.load(d.firstDue(t), false)
+	lo.load(lo.firstDue(t), false)
 }
 
 // firstDue returns the first stub of the message of a thread that is loaded next.
-func (q *queue) firstDue(t *thread) stubRef {
-	return q.unloaded.find(q.unloaded.stubs.At(t.stubs.due.First()).id)
+func (lo *loads) firstDue(t *thread) stubRef {
+	return lo.unloaded.find(lo.unloaded.stubs.At(t.stubs.due.First()).id)
 }
 
 // loadAhead has mail of one more thread loaded while all sessions of the ring are at work. Its
 // loaded mail ends the stay of others when they have used their quantum.
-func (d *dispatch) loadAhead(r *ring) {
-	if r.hungry.Len == 0 || r.sessions.Busy == 0 || d.halted() {
+func (lo *loads) loadAhead(r *ring) {
+	if r.hungry.Len == 0 || r.sessions.Busy == 0 || lo.rings.halted() {
 		return
 	}
 	if t := r.ahead; t != nil && t.ring == r && t.wants > 0 && t.stubs != nil && !t.stubs.hungry {
 		return // it has not had its turn yet
 	}
 	r.ahead = r.hungry.Head
-	d.loadFirst(r, r.ahead)
+	lo.loadFirst(r, r.ahead)
 }
 
 // loadIntoRoom loads mail as far as the limits allow.
-func (d *dispatch) loadIntoRoom() {
-	u := &d.unloaded
-	for u.filling.Len > 0 && len(u.loading) < maxFilling && !d.halted() {
+func (lo *loads) loadIntoRoom() {
+	u := &lo.unloaded
+	for u.filling.Len > 0 && len(u.loading) < maxFilling && !lo.rings.halted() {
 		t := u.filling.Head
-		first := d.firstDue(t)
-		if !d.hasRoom(u.openOf(first)) {
+		first := lo.firstDue(t)
+		if !lo.hasRoom(u.openOf(first)) {
 			return
 		}
 		u.filling.Remove(t)
 		u.filling.Append(t)
-		d.load(first, false)
+		lo.load(first, false)
 	}
 }
 
 // loadSoon asks for a message to be loaded because something must be written.
-func (q *queue) loadSoon(id MessageID) {
-	u := &q.unloaded
+func (lo *loads) loadSoon(id MessageID) {
+	u := &lo.unloaded
 	if !u.isUrgent[id] && u.loading[id] == nil {
 		u.isUrgent[id] = true
 		u.urgent = append(u.urgent, id)
@@ -169,42 +188,42 @@ func (q *queue) loadSoon(id MessageID) {
 }
 
 // loadAll asks for all messages to be loaded, because there is no limit any more.
-func (q *queue) loadAll() {
-	for n := stubRef(1); n <= q.unloaded.stubs.Last; n++ {
-		if s := q.unloaded.stubs.At(n); s.id != 0 {
-			q.loadSoon(s.id)
+func (lo *loads) loadAll() {
+	for n := stubRef(1); n <= lo.unloaded.stubs.Last; n++ {
+		if s := lo.unloaded.stubs.At(n); s.id != 0 {
+			lo.loadSoon(s.id)
 		}
 	}
 }
 
 // loadUrgent starts the loads for which loadSoon has asked.
-func (dv *delivery) loadUrgent() {
-	u := &dv.unloaded
+func (lo *loads) loadUrgent() {
+	u := &lo.unloaded
 	for len(u.urgent) > 0 && u.writes < maxWrites {
 		id := u.urgent[0]
 		u.urgent = u.urgent[1:]
 		delete(u.isUrgent, id)
 		if first := u.find(id); first != 0 && u.loading[id] == nil {
-			dv.load(first, true)
+			lo.load(first, true)
 		}
 	}
 }
 
 // loadMail starts the loads that are not for a session. It is called at the end of each Step,
 // when all mail that can be fed has been fed.
-func (dv *delivery) loadMail() {
-	if !dv.mayLoad() {
+func (lo *loads) loadMail() {
+	if !lo.mayLoad() {
 		return
 	}
-	dv.lookAtStubs()
-	dv.loadUrgent()
-	dv.loadIntoRoom()
-	dv.dispatchDirty() // what is being read wants sessions
+	lo.lookAtStubs()
+	lo.loadUrgent()
+	lo.loadIntoRoom()
+	lo.rings.dispatchDirty() // what is being read wants sessions
 }
 
 // updateStubs notes where a thread waits for its stubs to be loaded, and returns for how many
 // more sessions there are some. free is how many more it could use.
-func (q *queue) updateStubs(t *thread, free int) int {
+func (lo *loads) updateStubs(t *thread, free int) int {
 	x, dueNow := t.stubs, t.dueStubs()
 	mayLoad := t.mayFeed() && dueNow > 0 && !t.waitsAtSite()
 	if hungry := mayLoad && free > x.loading; hungry != x.hungry {
@@ -222,17 +241,17 @@ func (q *queue) updateStubs(t *thread, free int) int {
 	if filling := mayLoad && t.fair.Len()+x.loading < ahead; filling != x.filling {
 		x.filling = filling
 		if filling {
-			q.unloaded.filling.Append(t)
+			lo.unloaded.filling.Append(t)
 		} else {
-			q.unloaded.filling.Remove(t)
+			lo.unloaded.filling.Remove(t)
 		}
 	}
-	q.plan(&x.wake, x.times.Next())
+	lo.agenda.plan(&x.wake, x.times.Next())
 	return x.loading + dueNow
 }
 
 // leaveLists takes a thread that leaves its ring off the lists of those that want to load mail.
-func (q *queue) leaveLists(t *thread) {
+func (lo *loads) leaveLists(t *thread) {
 	x := t.stubs
 	if x == nil {
 		return
@@ -244,6 +263,6 @@ func (q *queue) leaveLists(t *thread) {
 	}
 	if x.filling {
 		x.filling = false
-		q.unloaded.filling.Remove(t)
+		lo.unloaded.filling.Remove(t)
 	}
 }

@@ -12,9 +12,9 @@ import (
 
 // The mail in memory: messages, vertices, recipients and what they share.
 
-// mail has the messages and their vertices. They refer to each other by number
-// (slab), so that the garbage collector need not scan them.
-//
+// mail has the messages and their vertices. They refer to each other by number (slab), so that the
+// garbage collector need not scan them.
+// doc
 // A message and its vertices keep their numbers until the message leaves. A
 // vertex without open recipients has state 0 until then.
 type mail struct {
@@ -29,20 +29,13 @@ type mail struct {
 	senderSeed     maphash.Seed
 	diagnostics    store.Pool[diagnosticRef, diagnostic]
 	threadTable    store.Slab[threadRef, *thread]
-	noticePlans    map[messageRef]*noticePlan
-	delayPlans     map[vertexRef]*delayPlan
-	orders         map[vertexRef]*order       // that wait
-	savedOrders    map[MessageID][]SavedOrder // on mail that is not loaded yet
-	holdOrders     holdOrders
 	loaded         int64 // last message.sequence that was given
-
 	// Where a vertex keeps its place in a heap and the list of its thread.
 	heapIndex   func(vertexRef) *int32
 	threadLinks func(vertexRef) *store.Links[vertexRef]
-
-	counts Counts
-	states [vertexStates]int // vertices by state
-	walks  []*Walk           // open ones
+	counts      Counts
+	states      [vertexStates]int // vertices by state
+	walks       []*Walk           // open ones
 }
 
 type (

@@ -35,7 +35,7 @@ func memoryOfThreads(n, recipientLimit int) (each float64) {
 	const perMessage = 1000
 	before := heapInUse()
 	q := newBenchQueue(1)
-	q.s.config.Frozen, q.s.config.RecipientLimit = true, recipientLimit
+	q.s.rules.config.Frozen, q.s.rules.config.RecipientLimit = true, recipientLimit
 	for host := 0; host < n; {
 		q.last++
 		m := Message{ID: q.last, Path: fmt.Sprint(q.last), Sender: "a@b", ErrorTo: "a@b", ModifiedAt: q.now, ChangedAt: q.now, Size: 2000}

@@ -113,24 +113,24 @@ const (
 )
 
 // setState moves a vertex to another state. wakeAt is the end of its wait.
-func (q *queue) setState(v *vertex, state vertexState, wakeAt instant) {
-	t := q.threadOf(v)
+func (ts *threads) setState(v *vertex, state vertexState, wakeAt instant) {
+	t := ts.mail.threadOf(v)
 	if v.state == waiting {
-		q.endWait(t, v)
+		ts.endWait(t, v)
 	}
 	if v.state == fed {
-		q.countMessageSession(q.messageOf(v), -1)
+		ts.rings.countMessageSession(ts.mail.messageOf(v), -1)
 	}
 	if state == fed {
-		q.countMessageSession(q.messageOf(v), 1)
+		ts.rings.countMessageSession(ts.mail.messageOf(v), 1)
 	}
 	t.states[v.state]--
-	q.states[v.state]--
+	ts.mail.states[v.state]--
 	v.state = state
 	t.states[state]++
-	q.states[state]++
+	ts.mail.states[state]++
 	if state == waiting {
-		q.beginWait(t, v, wakeAt)
+		ts.beginWait(t, v, wakeAt)
 	}
 }
 
@@ -193,61 +193,61 @@ func (r *recipient) isOpen() bool { return r.state == open || r.state == reporte
 // advance does what must wait until no outcome of a message is being written: it
 // finishes a message without open recipients, writes a notice that is due, and
 // moves a message to hold/ once all its vertices are held, or back from there.
-func (dv *delivery) advance(m *message) {
+func (wr *writes) advance(m *message) {
 	switch {
 	case m.pendingWrites > 0 || m.flags&(removing|moving) != 0:
 	case m.open == 0:
-		dv.finish(m, 0, 0)
-	case dv.owesNoticeNow(m):
-		dv.report(m)
-	case dv.isToBeMoved(m):
-		dv.moveFiles(m)
+		wr.finish(m, 0, 0)
+	case wr.notices.owesNoticeNow(m):
+		wr.notices.report(m)
+	case wr.orders.isToBeMoved(m):
+		wr.orders.moveFiles(m)
 	default:
-		dv.planInterimNotice(m)
-		dv.considerUnloading(m)
+		wr.notices.planInterimNotice(m)
+		wr.loads.considerUnloading(m)
 	}
 }
 
 // dropMessage removes a message from memory and leaves its files alone.
-func (dv *delivery) dropMessage(m *message) {
+func (wr *writes) dropMessage(m *message) {
 	m.flags |= removing // so that later orders do not apply
-	dv.eachVertex(m, func(v *vertex) {
+	wr.mail.eachVertex(m, func(v *vertex) {
 		if v.state == fed {
-			dv.detachLine(v)
+			wr.detachLine(v)
 		}
 		if v.state != 0 {
-			dv.removeVertex(v)
+			wr.threads.removeVertex(v)
 		}
 	})
-	dv.counts.Recipients -= int(m.open)
-	dv.counts.RecipientsOut += uint64(m.open)
-	dv.removeMessage(m)
+	wr.mail.counts.Recipients -= int(m.open)
+	wr.mail.counts.RecipientsOut += uint64(m.open)
+	wr.removeMessage(m)
 }
 
 // removeMessage frees a message whose vertices are removed.
-func (ml *mail) removeMessage(m *message) {
-	delete(ml.holdOrders.messages, m.ref)
+func (wr *writes) removeMessage(m *message) {
+	delete(wr.orders.holdOrders.messages, m.ref)
 	if m.flags&underHold != 0 {
-		ml.countUnderHold(m, -1)
+		wr.orders.countUnderHold(m, -1)
 	}
-	ml.counts.Messages--
-	ml.counts.MessagesOut++
-	ml.forgetMessage(m)
+	wr.mail.counts.Messages--
+	wr.mail.counts.MessagesOut++
+	wr.forgetMessage(m)
 }
 
 // forgetMessage frees a message without counting it.
-func (ml *mail) forgetMessage(m *message) {
-	if p := ml.noticePlans[m.ref]; p != nil {
+func (wr *writes) forgetMessage(m *message) {
+	if p := wr.notices.noticePlans[m.ref]; p != nil {
 		p.message = 0
-		delete(ml.noticePlans, m.ref)
+		delete(wr.notices.noticePlans, m.ref)
 	}
-	ml.byID.Remove(m.ref)
-	ml.freeMessage(m)
+	wr.mail.byID.Remove(m.ref)
+	wr.mail.freeMessage(m)
 }
 
 // detachLine ends the job line of a vertex without any result.
-func (dv *delivery) detachLine(v *vertex) {
-	a := dv.agents[v.agent]
+func (wr *writes) detachLine(v *vertex) {
+	a := wr.agents.agents[v.agent]
 	for i := range a.lines {
 		if a.lines[i].vertex == v {
 			a.lines[i].vertex = nil
@@ -257,40 +257,40 @@ func (dv *delivery) detachLine(v *vertex) {
 
 // removeVertex unlinks a vertex. Recipients that are still open count as
 // dropped.
-func (q *queue) removeVertex(v *vertex) {
-	t := q.threadOf(v)
-	if open := q.openOf(v); open > 0 {
+func (ts *threads) removeVertex(v *vertex) {
+	t := ts.mail.threadOf(v)
+	if open := ts.mail.openOf(v); open > 0 {
 		t.recipients -= int(open)
-		for i := range q.lenOf(v) {
-			q.countOut(t, q.recipient(v, i))
+		for i := range ts.mail.lenOf(v) {
+			ts.mail.countOut(t, ts.mail.recipient(v, i))
 		}
 		if v.more != 0 {
-			q.moreRecipients.At(v.more).open = 0
+			ts.mail.moreRecipients.At(v.more).open = 0
 		}
 	}
-	q.detachVertex(v)
-	q.updateThread(t)
+	ts.detachVertex(v)
+	ts.updateThread(t)
 }
 
 // detachVertex takes a vertex out of everything that is planned for it and of its thread.
-func (q *queue) detachVertex(v *vertex) {
-	t := q.threadOf(v)
-	q.fair.Remove(v.ref)
-	q.forgetVertex(v)
-	delete(q.orders, v.ref)
-	if p := q.delayPlans[v.ref]; p != nil {
-		q.planDate(&p.next, noDate)
-		delete(q.delayPlans, v.ref)
+func (ts *threads) detachVertex(v *vertex) {
+	t := ts.mail.threadOf(v)
+	ts.fair.Remove(v.ref)
+	ts.forgetVertex(v)
+	delete(ts.orders.orders, v.ref)
+	if p := ts.notices.delayPlans[v.ref]; p != nil {
+		ts.agenda.planDate(&p.next, noDate)
+		delete(ts.notices.delayPlans, v.ref)
 	}
-	q.setState(v, 0, 0)
-	for _, w := range q.walks {
+	ts.setState(v, 0, 0)
+	for _, w := range ts.mail.walks {
 		w.vertexLeaves(v.ref)
 	}
-	q.unlinkVertex(v)
+	ts.unlinkVertex(v)
 	if t.updates != 0 {
-		q.planResume(t) // the bulk updates may have no vertex left
+		ts.agenda.planResume(t) // the bulk updates may have no vertex left
 	}
-	q.states[0]--
-	q.counts.Vertices--
+	ts.mail.states[0]--
+	ts.mail.counts.Vertices--
 	v.thread = 0
 }

@@ -107,7 +107,7 @@ func TestManyRecipients(t *testing.T) {
 	for _, a := range actions {
 		if m, ok := a.(Mark); ok && m.Message == 1 {
 			marks += len(m.Marks)
-			s.writeDone(Done{Op: m.Op})
+			s.writes.writeDone(Done{Op: m.Op})
 		}
 	}
 	if marks != n/4 || s.Known(1) != Leaving {
@@ -165,7 +165,7 @@ func TestManyLogIdentities(t *testing.T) {
 			Recipients: []ctlfile.OpenRecipient{{Offset: 1, Channel: "smtp", Host: "one"}},
 		}})
 	}
-	for i, found := range s.withLogIDs(ids...) {
+	for i, found := range s.mail.withLogIDs(ids...) {
 		switch {
 		case i >= 450 && len(found) > 0:
 			t.Errorf("%s is found as %d", ids[i], found[0].id)

@@ -11,31 +11,31 @@ import "zsched/scheduler/limit"
 // session, one that stays on its thread.
 
 // maySpread reports whether the message of a vertex may take a new session.
-func (d *dispatch) maySpread(v vertexRef, r *ring) bool { return d.messageRoom(v, r) > 0 }
+func (rg *rings) maySpread(v vertexRef, r *ring) bool { return rg.messageRoom(v, r) > 0 }
 
 // mayUseMore reports whether the message of a vertex may take more sessions than
 // the starting agents of the ring will bring.
-func (d *dispatch) mayUseMore(v vertexRef, r *ring) bool { return d.messageRoom(v, r) > r.expected }
+func (rg *rings) mayUseMore(v vertexRef, r *ring) bool { return rg.messageRoom(v, r) > r.expected }
 
-func (d *dispatch) messageRoom(v vertexRef, r *ring) int {
-	m := d.messageOf(d.vertices.At(v))
-	if !d.isMulti(m) {
+func (rg *rings) messageRoom(v vertexRef, r *ring) int {
+	m := rg.mail.messageOf(rg.mail.vertices.At(v))
+	if !rg.mail.isMulti(m) {
 		return limit.Unlimited
 	}
-	return d.messageLink(m, r).Room()
+	return rg.messageLink(m, r).Room()
 }
 
 // messageLink is what limits the sessions of a message with several vertices.
-func (d *dispatch) messageLink(m *message, r *ring) limit.Link {
+func (rg *rings) messageLink(m *message, r *ring) limit.Link {
 	l := limit.Open()
-	l.Busy = int(d.extrasOf(m).sessions)
+	l.Busy = int(rg.mail.extrasOf(m).sessions)
 	p := r.params
 	if p.MsgSessions == 0 {
 		return l
 	}
 	most := p.MsgSessions
 	if p.MsgScale > 0 {
-		free := d.freeSessions(r)
+		free := rg.freeSessions(r)
 		if free >= limit.Unlimited {
 			return l
 		}
@@ -47,11 +47,11 @@ func (d *dispatch) messageLink(m *message, r *ring) limit.Link {
 
 // freeSessions is how many more sessions the ring could start under maxring,
 // maxchannel and maxta.
-func (d *dispatch) freeSessions(r *ring) int {
-	links := d.ringLinks(r)
+func (rg *rings) freeSessions(r *ring) int {
+	links := rg.limits.ringLinks(r)
 	free := limit.Chain(links[:]).Room()
-	if processes := d.processLinks(r)[ofAllProcesses]; processes.Most > 0 {
-		sessions := (processes.Room()+d.counts.AgentsIdle)*max(1, r.params.Sessions) + r.expected
+	if processes := rg.limits.processLinks(r)[ofAllProcesses]; processes.Most > 0 {
+		sessions := (processes.Room()+rg.mail.counts.AgentsIdle)*max(1, r.params.Sessions) + r.expected
 		for _, a := range r.free {
 			sessions += a.freeSessions
 		}
@@ -63,15 +63,15 @@ func (d *dispatch) freeSessions(r *ring) int {
 // releaseAside lets picks find vertices again whose messages may take new
 // sessions: as many as there may be new sessions, not counting vertices whose
 // thread is closed.
-func (d *dispatch) releaseAside(r *ring) {
+func (rg *rings) releaseAside(r *ring) {
 	for _, j := range r.fair.Aside() {
-		for n := d.messageLink(d.messages.At(messageRef(j.Message)), r).Room(); n > 0; {
+		for n := rg.messageLink(rg.mail.messages.At(messageRef(j.Message)), r).Room(); n > 0; {
 			ref := j.Release()
 			if ref == 0 {
 				break
 			}
-			t := d.threadOf(d.vertices.At(ref))
-			d.updateThread(t)
+			t := rg.mail.threadOf(rg.mail.vertices.At(ref))
+			rg.threads.updateThread(t)
 			if t.fair.IsOpen() {
 				n--
 			}
@@ -80,11 +80,11 @@ func (d *dispatch) releaseAside(r *ring) {
 }
 
 // countMessageSession counts a session that a message has taken or given back.
-func (q *queue) countMessageSession(m *message, n int32) {
-	if !q.isMulti(m) {
+func (rg *rings) countMessageSession(m *message, n int32) {
+	if !rg.mail.isMulti(m) {
 		return
 	}
-	x := q.extrasOf(m)
+	x := rg.mail.extrasOf(m)
 	x.sessions += n
 	if n < 0 {
 		x.jobs.WakeAside()

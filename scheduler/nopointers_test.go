@@ -67,10 +67,10 @@ func TestAnswerForAnother(t *testing.T) {
 	if len(old) != 2 {
 		t.Fatalf("%d reads", len(old))
 	}
-	first := s.message(1)
+	first := s.mail.message(1)
 	s.Step(At(now), Reread{Op: old[0], Missing: true})
 	arrive(2)
-	if s.message(2) != first {
+	if s.mail.message(2) != first {
 		t.Fatal("the second message has another place in memory, so this test shows nothing")
 	}
 	s.Step(At(now), AgentHungry{1})

@@ -1,10 +1,5 @@
 package scheduler
 
-// Notices: when senders are told of failures while the message still has open
-// recipients (PARAMglobal-report-interval), of delays (reporttimes) and of
-// missed deadlines that they gave (DELIVERBY). At the end of a message, Finish
-// writes the notice that is still owed.
-
 import (
 	"strings"
 	"time"
@@ -12,6 +7,19 @@ import (
 	"zsched/ctlfile"
 	"zsched/ta"
 )
+
+// notices has what is planned to be told to senders, and expires mail.
+type notices struct {
+	agenda *agenda
+	mail   *mail
+	rules  *rules
+	lines  *lines
+	writes *writes
+	orders *orders
+
+	noticePlans map[messageRef]*noticePlan
+	delayPlans  map[vertexRef]*delayPlan
+}
 
 // noticePlan is the next notice about a message that has open recipients. The
 // notice reports all failures up to its time.
@@ -40,71 +48,71 @@ type deliverBy struct {
 
 func newDelayPlan(v *vertex) *delayPlan {
 	p := &delayPlan{vertex: v.ref}
-	p.next.due = func(s *Scheduler) { s.delayDue(p) }
+	p.next.due = func(s *Scheduler) { s.notices.delayDue(p) }
 	return p
 }
 
 // planNotice plans a notice about a message, if it owes one and has open
 // recipients.
-func (dv *delivery) planNotice(m *message, at instant) {
+func (no *notices) planNotice(m *message, at instant) {
 	if m.flags&(owesNotice|nullSender) != owesNotice || m.open == 0 {
 		return
 	}
-	p := dv.noticePlans[m.ref]
+	p := no.noticePlans[m.ref]
 	if p == nil {
 		p = &noticePlan{message: m.ref, at: never}
-		p.next.due = func(s *Scheduler) { s.noticeDue(p) }
-		dv.noticePlans[m.ref] = p
+		p.next.due = func(s *Scheduler) { s.notices.noticeDue(p) }
+		no.noticePlans[m.ref] = p
 	}
 	if at < p.at {
 		p.at = at
-		dv.plan(&p.next, at)
+		no.agenda.plan(&p.next, at)
 	}
 }
 
 // planInterimNotice plans the notice of PARAMglobal-report-interval about a
 // message that owes one.
-func (dv *delivery) planInterimNotice(m *message) {
-	if d := dv.config.ReportInterval; d > 0 && m.flags&owesNotice != 0 {
-		dv.planNotice(m, dv.now.after(d))
+func (no *notices) planInterimNotice(m *message) {
+	if d := no.rules.config.ReportInterval; d > 0 && m.flags&owesNotice != 0 {
+		no.planNotice(m, no.agenda.now.after(d))
 	}
 }
 
 // noticeDue starts the writing of a notice whose time has come. If outcomes of
 // the message are still being written, a later call of advance does it.
-func (dv *delivery) noticeDue(p *noticePlan) {
-	if m := dv.messages.Get(p.message); m != nil {
-		dv.advance(m)
+func (no *notices) noticeDue(p *noticePlan) {
+	if m := no.mail.messages.Get(p.message); m != nil {
+		no.writes.advance(m)
 	}
 }
 
 // owesNoticeNow reports whether the time of a planned notice has come.
-func (dv *delivery) owesNoticeNow(m *message) bool {
-	p := dv.noticePlans[m.ref]
-	return p != nil && p.at <= dv.now
+func (no *notices) owesNoticeNow(m *message) bool {
+	p := no.noticePlans[m.ref]
+	return p != nil && p.at <= no.agenda.now
 }
 
 // report starts the writing of the notice that a message owes. Whatever has to
 // be reported from now on goes into the next one.
-func (dv *delivery) report(m *message) {
-	dv.plan(&dv.noticePlans[m.ref].next, never)
-	delete(dv.noticePlans, m.ref)
+func (no *notices) report(m *message) {
+	no.agenda.plan(&no.noticePlans[m.ref].next, never)
+	delete(no.noticePlans, m.ref)
 	m.flags &^= owesNotice
 	m.pendingWrites++
-	op := dv.nextOp()
-	action := Report{Op: op, Message: m.id, Path: dv.file(m)}
-	if at := dv.messageExpiry(m); at != noDate && at > dv.date {
+	op := no.writes.nextOp()
+	action := Report{Op: op, Message: m.id, Path: no.mail.file(m)}
+	if at := no.messageExpiry(m); at != noDate && at > no.agenda.date {
 		action.RetryUntil = at.time()
 	}
-	dv.issue(op, pending{action: action, message: m})
+	no.writes.issue(op, pending{action: action, message: m})
 }
 
 // messageExpiry returns when the first of the open recipients expires.
-func (dv *delivery) messageExpiry(m *message) date {
+func (no *notices) messageExpiry(m *message) date {
 	first := noDate
-	dv.eachVertex(m, func(v *vertex) {
+	no.mail.eachVertex(m, func(v *vertex) {
 		if v.state != 0 {
-			primary, _ := dv.expiry(v)
+			primary, _ := no.expiry(v)
 			first = min(first, primary)
 		}
 	})
@@ -113,75 +121,75 @@ func (dv *delivery) messageExpiry(m *message) date {
 
 // rememberDelays keeps what a recipient's N line says about delays: its NOTIFY, the
 // number of its notices of delay so far, and its deadline.
-func (ml *mail) rememberDelays(v *vertex, in *ctlfile.OpenRecipient, modifiedAt date) {
-	wanted := in.Notify.Wants(ctlfile.NotifyDelay) && len(ml.threadOf(v).params.ReportTimes) > 0
+func (no *notices) rememberDelays(v *vertex, in *ctlfile.OpenRecipient, modifiedAt date) {
+	wanted := in.Notify.Wants(ctlfile.NotifyDelay) && len(no.mail.threadOf(v).params.ReportTimes) > 0
 	if !wanted && !in.DeliverBy.Given {
 		return
 	}
-	p := ml.delayPlans[v.ref]
+	p := no.delayPlans[v.ref]
 	if p == nil {
 		p = newDelayPlan(v)
-		ml.delayPlans[v.ref] = p
+		no.delayPlans[v.ref] = p
 	}
 	p.told = max(p.told, in.Delays)
 	if by := in.DeliverBy; by.Given {
 		at := modifiedAt.after(by.After)
 		// A notice that was sent before a restart reported the deadline too.
-		p.deadlines = append(p.deadlines, deliverBy{recipient: ml.lenOf(v) - 1, at: at, fails: by.Return, told: !by.Return && in.Delays > 0})
+		p.deadlines = append(p.deadlines, deliverBy{recipient: no.mail.lenOf(v) - 1, at: at, fails: by.Return, told: !by.Return && in.Delays > 0})
 	}
 }
 
 // planDelay plans when the delay of a vertex is checked next.
-func (q *queue) planDelay(v *vertex) {
-	p := q.delayPlans[v.ref]
-	m := q.messageOf(v)
+func (no *notices) planDelay(v *vertex) {
+	p := no.delayPlans[v.ref]
+	m := no.mail.messageOf(v)
 	if p == nil || m.flags&nullSender != 0 {
 		return
 	}
 	next := noDate
-	for _, after := range q.threadOf(v).params.ReportTimes {
-		if at := m.modifiedAt.after(after); at > q.date {
+	for _, after := range no.mail.threadOf(v).params.ReportTimes {
+		if at := m.modifiedAt.after(after); at > no.agenda.date {
 			next = min(next, at)
 		}
 	}
-	if q.reportTimesPassed(q.threadOf(v), q.messageOf(v).modifiedAt) > p.told {
-		next = q.date
+	if no.reportTimesPassed(no.mail.threadOf(v), no.mail.messageOf(v).modifiedAt) > p.told {
+		next = no.agenda.date
 	}
 	for _, d := range p.deadlines {
 		switch {
-		case d.told || !q.recipient(v, d.recipient).isUndelivered():
-		case d.at > q.date:
+		case d.told || !no.mail.recipient(v, d.recipient).isUndelivered():
+		case d.at > no.agenda.date:
 			next = min(next, d.at)
-		case q.deadlinePending(v, d): // the next planWake plans it
+		case no.deadlinePending(v, d): // the next planWake plans it
 		default:
-			next = q.date
+			next = no.agenda.date
 		}
 	}
-	q.planDate(&p.next, next)
+	no.agenda.planDate(&p.next, next)
 }
 
 // replanDelays plans the notices of delay of a thread whose reporttimes have
 // changed. Mail that is older than a new time is reported at once, as after a
 // restart.
-func (q *queue) replanDelays(t *thread) {
+func (no *notices) replanDelays(t *thread) {
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
-		v := q.vertices.At(ref)
-		p := q.delayPlans[v.ref]
+		v := no.mail.vertices.At(ref)
+		p := no.delayPlans[v.ref]
 		switch {
 		case p != nil:
-			p.told = min(p.told, q.reportTimesPassed(q.threadOf(v), q.messageOf(v).modifiedAt))
-		case len(t.params.ReportTimes) > 0 && q.wantsDelays(v):
-			q.delayPlans[v.ref] = newDelayPlan(v)
+			p.told = min(p.told, no.reportTimesPassed(no.mail.threadOf(v), no.mail.messageOf(v).modifiedAt))
+		case len(t.params.ReportTimes) > 0 && no.wantsDelays(v):
+			no.delayPlans[v.ref] = newDelayPlan(v)
 		}
-		q.planDelay(v)
+		no.planDelay(v)
 	}
 }
 
 // wantsDelays reports whether the sender wants to be told of delays of a
 // recipient of a vertex.
-func (q *queue) wantsDelays(v *vertex) bool {
-	for i := range q.lenOf(v) {
-		if r := q.recipient(v, i); r.isUndelivered() && r.flags&notifyDelay != 0 {
+func (no *notices) wantsDelays(v *vertex) bool {
+	for i := range no.mail.lenOf(v) {
+		if r := no.mail.recipient(v, i); r.isUndelivered() && r.flags&notifyDelay != 0 {
 			return true
 		}
 	}
@@ -189,8 +197,8 @@ func (q *queue) wantsDelays(v *vertex) bool {
 }
 
 // reportTimesPassed counts the reporttimes of a thread that the age of a message has reached.
-func (q *queue) reportTimesPassed(t *thread, modifiedAt date) (n int) {
-	age := q.date.since(modifiedAt)
+func (no *notices) reportTimesPassed(t *thread, modifiedAt date) (n int) {
+	age := no.agenda.date.since(modifiedAt)
 	for _, after := range t.params.ReportTimes {
 		if age >= after {
 			n++
@@ -202,65 +210,65 @@ func (q *queue) reportTimesPassed(t *thread, modifiedAt date) (n int) {
 // deadlinePending reports whether a recipient cannot fail now: an agent has it,
 // its file is being read, it is held, or it was held and has had no attempt
 // since.
-func (q *queue) deadlinePending(v *vertex, d deliverBy) bool {
-	t := q.threadOf(v)
-	return d.fails && (v.state == fed || v.state == reading || q.isKeptBack(v) || t.updates&releaseHeld != 0 ||
-		q.recipient(v, d.recipient).flags&mustAttempt != 0)
+func (no *notices) deadlinePending(v *vertex, d deliverBy) bool {
+	t := no.mail.threadOf(v)
+	return d.fails && (v.state == fed || v.state == reading || no.isKeptBack(v) || t.updates&releaseHeld != 0 ||
+		no.mail.recipient(v, d.recipient).flags&mustAttempt != 0)
 }
 
 // delayDue tells senders of delays, and fails recipients whose deadline has
 // passed.
-func (dv *delivery) delayDue(p *delayPlan) {
-	v := dv.vertices.At(p.vertex)
-	m := dv.messageOf(v)
+func (no *notices) delayDue(p *delayPlan) {
+	v := no.mail.vertices.At(p.vertex)
+	m := no.mail.messageOf(v)
 	if m.flags&(removing|moving|underHold) != 0 {
 		return
 	}
 	var marks []ctlfile.Mark
-	age := inWords(dv.date.since(m.modifiedAt).Truncate(time.Second))
-	if passed := dv.reportTimesPassed(dv.threadOf(v), m.modifiedAt); passed > p.told {
+	age := inWords(no.agenda.date.since(m.modifiedAt).Truncate(time.Second))
+	if passed := no.reportTimesPassed(no.mail.threadOf(v), m.modifiedAt); passed > p.told {
 		p.told = passed
-		for i := range dv.lenOf(v) {
-			if r := dv.recipient(v, i); r.isOpen() && r.flags&notifyDelay != 0 {
-				marks = append(marks, dv.delayMark(v, r, "not delivered yet after "+age, p.told))
+		for i := range no.mail.lenOf(v) {
+			if r := no.mail.recipient(v, i); r.isOpen() && r.flags&notifyDelay != 0 {
+				marks = append(marks, no.delayMark(v, r, "not delivered yet after "+age, p.told))
 			}
 		}
 	}
 	var failed []int
 	for n := range p.deadlines {
 		d := &p.deadlines[n]
-		r := dv.recipient(v, d.recipient)
+		r := no.mail.recipient(v, d.recipient)
 		switch {
-		case d.told || d.at > dv.date || !r.isUndelivered() || dv.deadlinePending(v, *d):
+		case d.told || d.at > no.agenda.date || !r.isUndelivered() || no.deadlinePending(v, *d):
 			continue
 		case d.fails:
 			failed = append(failed, d.recipient)
 		case r.isOpen():
-			marks = append(marks, dv.delayMark(v, r, "not delivered within the time that the sender gave", max(1, p.told)))
+			marks = append(marks, no.delayMark(v, r, "not delivered within the time that the sender gave", max(1, p.told)))
 		}
 		d.told = true
 	}
 	if len(marks) > 0 {
 		m.flags |= owesNotice
-		dv.planNotice(m, dv.now)
-		dv.write(m, marks, nil)
+		no.planNotice(m, no.agenda.now)
+		no.writes.write(m, marks, nil)
 	}
 	if len(failed) > 0 {
-		dv.failAtDeadline(v, failed)
+		no.failAtDeadline(v, failed)
 	}
 	if v.state != 0 {
-		dv.planDelay(v)
+		no.planDelay(v)
 	}
 }
 
 // failAtDeadline fails recipients of a vertex, given by index, because the time
 // that their sender gave has passed.
-func (dv *delivery) failAtDeadline(v *vertex, indices []int) {
+func (no *notices) failAtDeadline(v *vertex, indices []int) {
 	late := make(map[*recipient]bool, len(indices))
 	for _, i := range indices {
-		late[dv.recipient(v, i)] = true
+		late[no.mail.recipient(v, i)] = true
 	}
-	dv.fail(v, failureCause{
+	no.lines.fail(v, failureCause{
 		words: "not delivered within the time that the sender gave", code: "5.4.7 (delivery time expired)",
 		applies: func(r *recipient) bool { return late[r] && (r.state == open || r.state == standby) },
 	})
@@ -273,10 +281,10 @@ func (r *recipient) isUndelivered() bool {
 
 // delayMark returns the d line that says that a recipient is delayed. It leaves
 // the tag as it is.
-func (dv *delivery) delayMark(v *vertex, r *recipient, words string, delays int) ctlfile.Mark {
+func (no *notices) delayMark(v *vertex, r *recipient, words string, delays int) ctlfile.Mark {
 	var last ta.Notary
 	text, code := words, "4.4.7 (not delivered yet)"
-	if reported := dv.diagnostics.Get(r.diagnostic); reported != nil {
+	if reported := no.mail.diagnostics.Get(r.diagnostic); reported != nil {
 		last = ta.Notary(reported.notary)
 		text = "\r" + words + ", problem was:\r" + strings.TrimLeft(reported.text, "\r")
 		if c := last.Code(); c != "" {

@@ -11,6 +11,26 @@ import (
 // being read. On the others it waits until they come back (pendingorder.go), if it is about all
 // of their recipients; otherwise it is refused.
 
+// orders has what administrators have ordered: what is held or suspended, and what waits until an
+// agent has reported.
+type orders struct {
+	agenda  *agenda
+	mail    *mail
+	rules   *rules
+	threads *threads
+	rings   *rings
+	limits  *limits
+	lines   *lines
+	writes  *writes
+	notices *notices
+	loads   *loads
+	log     *log
+
+	orders      map[vertexRef]*order       // that wait
+	savedOrders map[MessageID][]SavedOrder // on mail that is not loaded yet
+	holdOrders  holdOrders
+}
+
 // Verb is what an Ordered does with its targets. Whatever an agent does with a
 // target before it comes back is final. A later order on the same mail replaces
 // a recorded one.
@@ -60,7 +80,7 @@ type Target struct {
 
 // ordered executes an order as far as possible now. Adjacent targets in the same
 // message are handled together.
-func (dv *delivery) ordered(e *Ordered) {
+func (od *orders) ordered(e *Ordered) {
 	answer := Answer{Order: e.Order}
 	if e.Verb == VerbHold && e.Hold == nil {
 		e.Hold = &HoldOrder{By: e.By, Why: e.Why}
@@ -74,10 +94,10 @@ func (dv *delivery) ordered(e *Ordered) {
 		here := targets[:n]
 		targets = targets[n:]
 		id, recipients := here[0].Message, 0
-		if first := dv.unloaded.find(id); first != 0 {
-			recipients = dv.orderStubs(e, first, here)
-		} else if m := dv.message(id); m != nil {
-			recipients = dv.apply(e, m, dv.targetVertices(e, m, here), &answer)
+		if first := od.loads.unloaded.find(id); first != 0 {
+			recipients = od.loads.orderStubs(e, first, here)
+		} else if m := od.mail.message(id); m != nil {
+			recipients = od.apply(e, m, od.targetVertices(e, m, here), &answer)
 		}
 		answer.Recipients += recipients
 		if recipients > 0 && !counted[id] {
@@ -85,12 +105,12 @@ func (dv *delivery) ordered(e *Ordered) {
 			answer.Messages++
 		}
 	}
-	dv.do(answer)
+	od.agenda.do(answer)
 }
 
 // targetVertices returns the vertices of a message that are targets, each once.
-func (dv *delivery) targetVertices(e *Ordered, m *message, targets []Target) []*vertex {
-	vertices := dv.openVertices(m)
+func (od *orders) targetVertices(e *Ordered, m *message, targets []Target) []*vertex {
+	vertices := od.mail.openVertices(m)
 	if e.Verb == VerbHold || e.Verb == VerbRelease {
 		return vertices
 	}
@@ -99,9 +119,9 @@ func (dv *delivery) targetVertices(e *Ordered, m *message, targets []Target) []*
 		if target.Channel == "" && target.Host == "" {
 			return vertices
 		}
-		wanted[dv.threads[threadKey{target.Channel, target.Host}]] = true
+		wanted[od.threads.threads[threadKey{target.Channel, target.Host}]] = true
 	}
-	return slices.DeleteFunc(vertices, func(v *vertex) bool { return !wanted[dv.threadOf(v)] })
+	return slices.DeleteFunc(vertices, func(v *vertex) bool { return !wanted[od.mail.threadOf(v)] })
 }
 
 // hasTarget reports whether one of the targets in a message is its mail in a thread.
@@ -113,7 +133,7 @@ func hasTarget(targets []Target, key threadKey) bool {
 
 // apply applies an order to vertices of one message. It returns how many
 // recipients are affected.
-func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex, answer *Answer) int {
+func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answer) int {
 	if m.flags&removing != 0 {
 		return 0
 	}
@@ -121,12 +141,12 @@ func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex, answer *An
 	parts := make(map[vertexRef][]int64)
 	touched := vertices[:0]
 	for _, v := range vertices {
-		part := dv.partOf(e, v)
-		here := dv.affected(v, e, part)
+		part := od.partOf(e, v)
+		here := od.affected(v, e, part)
 		switch {
 		case here == 0:
 			continue
-		case part != nil && dv.mustWait(v):
+		case part != nil && od.mustWait(v):
 			refused = true
 			continue
 		case part != nil:
@@ -145,53 +165,53 @@ func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex, answer *An
 	if n == 0 || e.DryRun {
 		return n
 	}
-	dv.recordTouched(e, m, n)
+	od.log.recordTouched(e, m, n)
 	switch e.Verb {
 	case VerbRetry:
 		for _, v := range touched {
-			dv.retryNow(v)
+			od.retryNow(v)
 		}
 	case VerbRelease:
-		dv.releaseNow(m)
+		od.releaseNow(m)
 	case VerbHold:
-		dv.hold(m, e.Hold)
+		od.hold(m, e.Hold)
 	default:
-		dv.order(e, m, touched, parts)
+		od.order(e, m, touched, parts)
 	}
 	return n
 }
 
 // order executes an order on vertices of one message, and records it on those that must wait.
-func (dv *delivery) order(e *Ordered, m *message, vertices []*vertex, parts map[vertexRef][]int64) {
+func (od *orders) order(e *Ordered, m *message, vertices []*vertex, parts map[vertexRef][]int64) {
 	o, ready := e.order(), vertices[:0]
 	for _, v := range vertices {
-		if dv.mustWait(v) {
-			dv.orders[v.ref] = o
+		if od.mustWait(v) {
+			od.orders[v.ref] = o
 		} else {
 			ready = append(ready, v)
 		}
 	}
-	dv.inBatch(m, func() { dv.carryOut(m, o, ready, parts) })
+	od.writes.inBatch(m, func() { od.carryOut(m, o, ready, parts) })
 }
 
 // affected counts the recipients of the vertex that an order changes; part has the offsets of
 // those that it is about, nil is all. What is being written stays as it is. An order does not
 // send recipients again to the place to which an earlier one is to send them. A move to another
 // node leaves held mail: it would lose the hold.
-func (dv *delivery) affected(v *vertex, e *Ordered, part []int64) int {
+func (od *orders) affected(v *vertex, e *Ordered, part []int64) int {
 	to := threadKey{e.To.Channel, e.To.Host}
-	before := dv.orders[v.ref]
+	before := od.orders[v.ref]
 	switch {
 	case e.Verb == VerbRetry && v.state != due && v.state != waiting,
-		e.Verb == VerbRelease && dv.holdOrders.messages[v.message] == nil && dv.messageOf(v).flags&underHold == 0,
-		e.Verb == VerbReroute && !e.Back && dv.threadOf(v).key == to,
+		e.Verb == VerbRelease && od.holdOrders.messages[v.message] == nil && od.mail.messageOf(v).flags&underHold == 0,
+		e.Verb == VerbReroute && !e.Back && od.mail.threadOf(v).key == to,
 		e.Verb == VerbReroute && before != nil && before.verb == VerbReroute && before.to == to,
-		e.movesAway() && dv.isKeptBack(v):
+		e.movesAway() && od.notices.isKeptBack(v):
 		return 0
 	}
 	n := 0
-	for i := range dv.lenOf(v) {
-		r := dv.recipient(v, i)
+	for i := range od.mail.lenOf(v) {
+		r := od.mail.recipient(v, i)
 		if r.state != done && r.state != writing && (part == nil || hasOffset(part, int64(r.offset))) {
 			n++
 		}
@@ -213,14 +233,14 @@ func (v Verb) takesParts() bool { return v == VerbKill || v == VerbExpire || v.r
 
 // partOf returns the offsets of the recipients of a vertex that an order is about; nil: of
 // all that are not done. The list is empty if it is about none of them.
-func (dv *delivery) partOf(e *Ordered, v *vertex) []int64 {
-	only := e.Only[dv.messageOf(v).id]
+func (od *orders) partOf(e *Ordered, v *vertex) []int64 {
+	only := e.Only[od.mail.messageOf(v).id]
 	if only == nil || !e.Verb.takesParts() {
 		return nil
 	}
 	part, rest := []int64{}, false
-	for i := range dv.lenOf(v) {
-		r := dv.recipient(v, i)
+	for i := range od.mail.lenOf(v) {
+		r := od.mail.recipient(v, i)
 		switch {
 		case hasOffset(only, int64(r.offset)):
 			part = append(part, int64(r.offset))
@@ -236,45 +256,45 @@ func (dv *delivery) partOf(e *Ordered, v *vertex) []int64 {
 
 // retryNow makes a vertex due, within the window. A queueonly thread that is
 // not running begins a run with it.
-func (dv *delivery) retryNow(v *vertex) {
-	t := dv.threadOf(v)
-	dv.retryThread(t)
+func (od *orders) retryNow(v *vertex) {
+	t := od.mail.threadOf(v)
+	od.retryThread(t)
 	if v.state != due {
 		v.undoRetryStep()
 		v.crashes = 0
-		dv.makeDue(v)
+		od.threads.makeDue(v)
 		return
 	}
 	if !v.place.Queued() {
-		dv.enqueueVertex(t, v)
+		od.threads.enqueueVertex(t, v)
 	}
-	dv.updateThread(t)
+	od.threads.updateThread(t)
 }
 
 // retryThread ends the suspensions of a thread, some of whose mail is to be due now.
-func (dv *delivery) retryThread(t *thread) {
+func (od *orders) retryThread(t *thread) {
 	if t.suspendedUntil != 0 {
 		t.undoRetryStep()
-		t.suspendedUntil = dv.now
-		dv.resumeThread(t)
+		t.suspendedUntil = od.agenda.now
+		od.threads.resumeThread(t)
 	}
-	dv.liftRuleSuspensions(t)
+	od.rules.liftRuleSuspensions(t)
 	t.running = t.params.QueueOnly
 }
 
 // releaseNow ends the hold of a message.
-func (dv *delivery) releaseNow(m *message) {
+func (od *orders) releaseNow(m *message) {
 	if m.flags&(underHold|moving) == 0 {
-		dv.undoHold(m)
+		od.undoHold(m)
 		return
 	}
-	delete(dv.holdOrders.messages, m.ref)
-	dv.advance(m)
+	delete(od.holdOrders.messages, m.ref)
+	od.writes.advance(m)
 }
 
 // ThreadWithAgents counts the messages of a thread that agents may deliver.
 func (s *Scheduler) ThreadWithAgents(channel, host string) int {
-	if t := s.threads[threadKey{channel, host}]; t != nil {
+	if t := s.threads.threads[threadKey{channel, host}]; t != nil {
 		return int(t.states[fed])
 	}
 	return 0

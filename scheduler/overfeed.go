@@ -9,26 +9,26 @@ import "zsched/scheduler/fair"
 // overfeed gives more lines to an agent with one session, so that the next line
 // is already there when it has finished one (scheduler.cf(5), overfeed). These
 // lines ride on its session, even if the thread may not take another.
-func (d *dispatch) overfeed(a *agent) {
+func (rg *rings) overfeed(a *agent) {
 	t := a.thread
-	for len(a.lines) > 0 && t.ring == a.ring && !d.halted() && t.mayFeed() &&
-		t.fair.Len() > 0 && d.lineRoom(a, t) > 0 && d.mayAddSessions(t, 0) {
+	for len(a.lines) > 0 && t.ring == a.ring && !rg.halted() && t.mayFeed() &&
+		t.fair.Len() > 0 && rg.lineRoom(a, t) > 0 && rg.limits.mayAddSessions(t, 0) {
 		t.fair.SetOpen(true)
 		p, ok := t.fair.Stay()
 		if !ok {
 			break
 		}
-		d.feed(a, p)
+		rg.feed(a, p)
 	}
 }
 
 // overfeedThread gives mail that has just arrived to the agents that work on its
 // thread.
-func (d *dispatch) overfeedThread(t *thread) {
+func (rg *rings) overfeedThread(t *thread) {
 	for _, a := range t.agents {
 		if a.sessions == 1 && a.state == serving && a.thread == t {
-			d.overfeed(a)
-			d.updateThread(t)
+			rg.overfeed(a)
+			rg.threads.updateThread(t)
 		}
 	}
 }
@@ -38,7 +38,7 @@ func (d *dispatch) overfeedThread(t *thread) {
 // otherwise overfeed lines besides the one that it is working on. If the window
 // is over 1, each session gets an equal part of the due lines. While others
 // wait, the agent gets at most the rest of its quantum.
-func (d *dispatch) lineRoom(a *agent, t *thread) int {
+func (rg *rings) lineRoom(a *agent, t *thread) int {
 	if !a.hasEndedLine || t.window.Dead {
 		return 1 - len(a.lines)
 	}
@@ -47,7 +47,7 @@ func (d *dispatch) lineRoom(a *agent, t *thread) int {
 		window = min(window, (t.fair.Len()+len(a.lines)+sessions-1)/sessions)
 	}
 	room := window - len(a.lines)
-	if d.contended(a.ring, t) {
+	if rg.contended(a.ring, t) {
 		room = min(room, t.params.Quantum-a.picks)
 	}
 	return room
@@ -55,16 +55,16 @@ func (d *dispatch) lineRoom(a *agent, t *thread) int {
 
 // contended reports whether others wait for what a session of the thread
 // occupies: another thread of the ring, or another ring at a limit.
-func (d *dispatch) contended(r *ring, t *thread) bool {
-	return r.wants > t.wants || d.othersWait(r.channel)
+func (rg *rings) contended(r *ring, t *thread) bool {
+	return r.wants > t.wants || rg.limits.othersWait(r.channel)
 }
 
 // stay returns the pick with which a session that has become free continues on
 // its thread, whose connection may still be open. It reports whether the session
 // may stay.
-func (d *dispatch) stay(a *agent, t *thread) (fair.Pick, bool) {
-	if d.halted() || t.ring != a.ring || !t.mayFeed() || t.fair.Len() == 0 || !d.mayAddSessions(t, 1) ||
-		a.picks >= t.params.Quantum && (d.othersWait(a.ring.channel) || t.siteContended()) {
+func (rg *rings) stay(a *agent, t *thread) (fair.Pick, bool) {
+	if rg.halted() || t.ring != a.ring || !t.mayFeed() || t.fair.Len() == 0 || !rg.limits.mayAddSessions(t, 1) ||
+		a.picks >= t.params.Quantum && (rg.limits.othersWait(a.ring.channel) || t.siteContended()) {
 		return fair.Pick{}, false
 	}
 	t.fair.SetOpen(true)

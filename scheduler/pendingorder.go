@@ -20,87 +20,87 @@ func (e *Ordered) order() *order {
 }
 
 // pendingVerb returns the verb of the order on a vertex that waits; 0: none does.
-func (ml *mail) pendingVerb(v *vertex) Verb {
-	m := ml.messageOf(v)
-	switch o := ml.orders[v.ref]; {
+func (od *orders) pendingVerb(v *vertex) Verb {
+	m := od.mail.messageOf(v)
+	switch o := od.orders[v.ref]; {
 	case o != nil:
 		return o.verb
-	case m.flags&underHold == 0 && ml.holdOrders.messages[m.ref] != nil:
+	case m.flags&underHold == 0 && od.holdOrders.messages[m.ref] != nil:
 		return VerbHold
 	}
 	return 0
 }
 
 // isKilled reports whether an order is to drop a vertex without a notice.
-func (ml *mail) isKilled(v *vertex) bool { return ml.pendingVerb(v) == VerbKill }
+func (od *orders) isKilled(v *vertex) bool { return od.pendingVerb(v) == VerbKill }
 
 // mustWait reports whether an order on a vertex waits.
-func (ml *mail) mustWait(v *vertex) bool {
-	return v.state == fed || v.state == reading || ml.messageOf(v).flags&moving != 0
+func (od *orders) mustWait(v *vertex) bool {
+	return v.state == fed || v.state == reading || od.mail.messageOf(v).flags&moving != 0
 }
 
 // carryOut executes an order on vertices of one message that need not wait. Of a vertex of
 // which only some recipients are ordered, parts has their offsets. What is due is not fed before
 // the outcome is on disk, because an agent would find the ordered recipients open. Recipients
 // that are sent elsewhere go as one message.
-func (dv *delivery) carryOut(m *message, o *order, vertices []*vertex, parts map[vertexRef][]int64) {
+func (od *orders) carryOut(m *message, o *order, vertices []*vertex, parts map[vertexRef][]int64) {
 	m.pendingWrites++
-	elsewhere := resubmission{order: o, hold: dv.holdOfCopy(m, o), pending: pending{message: m}}
+	elsewhere := resubmission{order: o, hold: od.holdOfCopy(m, o), pending: pending{message: m}}
 	for _, v := range vertices {
 		if v.state == due {
-			dv.blockVertex(v)
+			od.threads.blockVertex(v)
 		}
 		part, isPart := parts[v.ref]
 		chosen := func(r *recipient) bool { return !isPart || hasOffset(part, int64(r.offset)) }
 		switch o.verb {
 		case VerbKill:
-			dv.killRecipients(v, chosen)
+			od.writes.killRecipients(v, chosen)
 		case VerbExpire:
-			dv.failByOrder(v, o, chosen)
+			od.failByOrder(v, o, chosen)
 		default:
-			dv.addToResubmit(&elsewhere, v, chosen)
+			od.addToResubmit(&elsewhere, v, chosen)
 		}
 	}
-	dv.resubmit(m, &elsewhere)
+	od.resubmit(m, &elsewhere)
 	for _, v := range vertices {
-		dv.resume(v)
+		od.resume(v)
 	}
 	m.pendingWrites--
-	dv.advance(m)
+	od.writes.advance(m)
 }
 
 // carryOutPending executes the order on a vertex that has come back, and holds it if its message
 // is to be held.
-func (dv *delivery) carryOutPending(v *vertex) {
-	if v.state == 0 || dv.mustWait(v) {
+func (od *orders) carryOutPending(v *vertex) {
+	if v.state == 0 || od.mustWait(v) {
 		return
 	}
-	m := dv.messageOf(v)
-	if o := dv.orders[v.ref]; o != nil {
-		delete(dv.orders, v.ref)
-		dv.carryOut(m, o, []*vertex{v}, nil)
-	} else if dv.pendingVerb(v) == VerbHold {
-		dv.holdVertex(v)
-		dv.advance(m)
+	m := od.mail.messageOf(v)
+	if o := od.orders[v.ref]; o != nil {
+		delete(od.orders, v.ref)
+		od.carryOut(m, o, []*vertex{v}, nil)
+	} else if od.pendingVerb(v) == VerbHold {
+		od.holdVertex(v)
+		od.writes.advance(m)
 	}
 }
 
 // resume makes a blocked vertex due if it can be fed again, and blocks one that cannot be, when
 // nothing of it is being written.
-func (dv *delivery) resume(v *vertex) {
+func (od *orders) resume(v *vertex) {
 	switch {
-	case v.state == 0 || dv.isWriting(v):
-	case v.state == blocked && dv.feedable(v) > 0:
-		dv.makeDue(v)
+	case v.state == 0 || od.isWriting(v):
+	case v.state == blocked && od.mail.feedable(v) > 0:
+		od.threads.makeDue(v)
 	default:
-		dv.blockIfEmpty(v)
+		od.threads.blockIfEmpty(v)
 	}
 }
 
 // isWriting reports whether the outcome of a recipient of the vertex is being written.
-func (ml *mail) isWriting(v *vertex) bool {
-	for i := range ml.lenOf(v) {
-		if ml.recipient(v, i).state == writing {
+func (od *orders) isWriting(v *vertex) bool {
+	for i := range od.mail.lenOf(v) {
+		if od.mail.recipient(v, i).state == writing {
 			return true
 		}
 	}
@@ -108,12 +108,12 @@ func (ml *mail) isWriting(v *vertex) bool {
 }
 
 // failByOrder fails the open recipients of a vertex that an EXPIRE is about.
-func (dv *delivery) failByOrder(v *vertex, o *order, chosen func(*recipient) bool) {
+func (od *orders) failByOrder(v *vertex, o *order, chosen func(*recipient) bool) {
 	words := "expired by the administrator"
 	if o.why != "" {
 		words += ": " + o.why
 	}
-	dv.fail(v, failureCause{
+	od.lines.fail(v, failureCause{
 		words: words, code: "5.0.0 (expired by the administrator)",
 		applies: func(r *recipient) bool { return (r.state == open || r.state == standby) && chosen(r) },
 	})
@@ -121,9 +121,9 @@ func (dv *delivery) failByOrder(v *vertex, o *order, chosen func(*recipient) boo
 
 // holdOfCopy returns the order that holds what an order on a message sends elsewhere; nil: it is
 // not held there.
-func (dv *delivery) holdOfCopy(m *message, o *order) *HoldOrder {
+func (od *orders) holdOfCopy(m *message, o *order) *HoldOrder {
 	if o.verb == VerbReroute && m.flags&underHold != 0 {
-		return dv.holdOrders.messages[m.ref]
+		return od.holdOrders.messages[m.ref]
 	}
 	return nil
 }
@@ -146,12 +146,12 @@ func hasOffset(offsets []int64, offset int64) bool {
 // reports.
 func (s *Scheduler) OrdersWithAgents(ids []MessageID) (n int) {
 	for _, id := range ids {
-		m := s.message(id)
+		m := s.mail.message(id)
 		if m == nil {
 			continue
 		}
-		waits := func(v *vertex) bool { return v.state == fed && s.pendingVerb(v) != 0 }
-		if slices.ContainsFunc(s.openVertices(m), waits) {
+		waits := func(v *vertex) bool { return v.state == fed && s.orders.pendingVerb(v) != 0 }
+		if slices.ContainsFunc(s.mail.openVertices(m), waits) {
 			n++
 		}
 	}

@@ -9,107 +9,109 @@ import (
 // Picks: which vertex of a ring is fed next, and to which agent.
 
 // markDirty makes sure that the ring is dispatched before the Step ends.
-func (q *queue) markDirty(r *ring) {
+func (rg *rings) markDirty(r *ring) {
 	if !r.dirty {
 		r.dirty = true
-		q.dirty = append(q.dirty, r)
+		rg.dirty = append(rg.dirty, r)
 	}
 }
 
 // dispatchDirty dispatches each dirty ring, including those that become dirty in
 // the meantime. The ring that has given a session back comes last.
-func (d *dispatch) dispatchDirty() {
-	for len(d.dirty) > 0 || d.spent != nil {
-		for i := 0; i < len(d.dirty); i++ {
-			r := d.dirty[i]
-			if r == d.yielding && i+1 < len(d.dirty) {
-				d.dirty = append(d.dirty, r)
+func (rg *rings) dispatchDirty() {
+	for len(rg.dirty) > 0 || rg.spent != nil {
+		for i := 0; i < len(rg.dirty); i++ {
+			r := rg.dirty[i]
+			if r == rg.yielding && i+1 < len(rg.dirty) {
+				rg.dirty = append(rg.dirty, r)
 				continue
 			}
 			r.dirty = false
-			d.dispatchRing(r)
+			rg.dispatchRing(r)
 		}
-		clear(d.dirty)
-		d.dirty = d.dirty[:0]
-		if d.spent != nil {
-			d.evictIdle(d.spent)
-			d.spent = nil
+		clear(rg.dirty)
+		rg.dirty = rg.dirty[:0]
+		if rg.spent != nil {
+			rg.limits.evictIdle(rg.spent)
+			rg.spent = nil
 		}
 	}
-	d.yielding = nil
+	rg.yielding = nil
 }
 
 // halted reports whether nothing at all may be fed.
-func (d *dispatch) halted() bool { return d.stop.begun || d.spoolDown || d.config.Frozen }
+func (rg *rings) halted() bool {
+	return rg.agents.stop.begun || rg.writes.spoolDown || rg.rules.config.Frozen
+}
 
 // dispatchRing gives sessions to the ring's mail as far as the limits allow.
 // Then it sends #idle to agents without work, and lets rings that wait at a
 // limit have the sessions and processes that this ring does not use.
-func (d *dispatch) dispatchRing(r *ring) {
+func (rg *rings) dispatchRing(r *ring) {
 	if r.fair.HasAside() {
-		d.releaseAside(r)
+		rg.releaseAside(r)
 	}
-	for !d.halted() {
+	for !rg.halted() {
 		if r.wants == 0 {
 			r.place.Served()
 			break
 		}
-		links := d.ringLinks(r)
+		links := rg.limits.ringLinks(r)
 		at, why := limit.Chain(links[:]).Refusal(1)
 		if at == 1 {
-			d.waitAtChannel(r)
+			rg.limits.waitAtChannel(r)
 		}
 		if why != limit.None {
 			break
 		}
-		p, ok := d.nextPick(r)
+		p, ok := rg.nextPick(r)
 		if !ok && r.wants == 0 {
 			continue // the vertices that wanted a session were set aside
 		}
-		if !ok && d.loadFor(r) {
+		if !ok && rg.loads.loadFor(r) {
 			continue
 		}
 		if !ok {
 			break
 		}
-		t := d.threadOf(d.vertices.At(p.Vertex))
+		t := rg.mail.threadOf(rg.mail.vertices.At(p.Vertex))
 		a := r.sessionFor(t)
 		if a == nil {
-			if d.mayUseMore(p.Vertex, r) {
-				d.startFor(r, t)
+			if rg.mayUseMore(p.Vertex, r) {
+				rg.agents.startFor(r, t)
 			}
 			break
 		}
-		d.serve(a, p)
+		rg.serve(a, p)
 	}
-	d.loadAhead(r)
-	d.idleUnused(r)
-	d.wakeSessions(r.channel)
-	d.wakeProcesses(r.channel)
-	d.evictIdle(r.channel)
+	rg.loads.loadAhead(r)
+	rg.agents.idleUnused(r)
+	rg.limits.wakeSessions(r.channel)
+	rg.limits.wakeProcesses(r.channel)
+	rg.limits.evictIdle(r.channel)
 }
 
 // nextPick returns the next vertex for a new session. There is none if no message that wants a
 // session may take another.
-func (d *dispatch) nextPick(r *ring) (fair.Pick, bool) {
+func (rg *rings) nextPick(r *ring) (fair.Pick, bool) {
 	for {
 		ref := r.fair.Next()
 		if ref == 0 {
 			return fair.Pick{}, false
 		}
-		t := d.threadOf(d.vertices.At(ref))
+		t := rg.mail.threadOf(rg.mail.vertices.At(ref))
 		switch {
-		case d.siteLink(t).Free() <= 0:
-			d.waitAtSite(t)
+		case rg.limits.siteLink(t).Free() <= 0:
+			rg.limits.waitAtSite(t)
 			continue
-		case !d.maySpread(ref, r):
+		case !rg.maySpread(ref, r):
 			r.fair.SetAside(ref)
-			d.updateThread(t)
+			rg.threads.updateThread(t)
 			continue
 		}
-		p := r.fair.Preempt(ref, func(v vertexRef) bool { return d.maySpread(v, r) })
-		if t := d.threadOf(d.vertices.At(p.Vertex)); p.Preempts() && d.siteLink(t).Free() <= 0 {
-			d.waitAtSite(t)
+		p := r.fair.Preempt(ref, func(v vertexRef) bool { return rg.maySpread(v, r) })
+		if t := rg.mail.threadOf(rg.mail.vertices.At(p.Vertex)); p.Preempts() && rg.limits.siteLink(t).Free() <= 0 {
+			rg.limits.waitAtSite(t)
 			continue
 		}
 		return p, true
@@ -133,10 +135,10 @@ func (r *ring) sessionFor(t *thread) *agent {
 }
 
 // serve gives the agent a session on the thread of the pick and feeds it.
-func (d *dispatch) serve(a *agent, p fair.Pick) {
-	t := d.threadOf(d.vertices.At(p.Vertex))
+func (rg *rings) serve(a *agent, p fair.Pick) {
+	t := rg.mail.threadOf(rg.mail.vertices.At(p.Vertex))
 	if a.state == idle {
-		d.takeIdle(a)
+		rg.agents.takeIdle(a)
 		a.ring.free = append(a.ring.free, a)
 	}
 	a.freeSessions--
@@ -150,38 +152,38 @@ func (d *dispatch) serve(a *agent, p fair.Pick) {
 	if !a.ring.place.Waits() {
 		a.ring.place.Served()
 	}
-	d.counts.Sessions++
+	rg.mail.counts.Sessions++
 	t.busy++
 	t.agents = append(t.agents, a)
-	d.countSiteSession(t, 1)
+	rg.limits.countSiteSession(t, 1)
 	a.ring.sessions.Busy++
 	a.ring.channel.sessions.Busy++
-	d.feed(a, p)
+	rg.feed(a, p)
 	if a.sessions == 1 {
-		d.overfeed(a)
+		rg.overfeed(a)
 	}
-	d.updateThread(t)
+	rg.threads.updateThread(t)
 }
 
 // feed gives the agent the vertex of the pick as a job line.
-func (d *dispatch) feed(a *agent, p fair.Pick) {
-	v := d.vertices.At(p.Vertex)
-	t, m := d.threadOf(v), d.messageOf(v)
+func (rg *rings) feed(a *agent, p fair.Pick) {
+	v := rg.mail.vertices.At(p.Vertex)
+	t, m := rg.mail.threadOf(v), rg.mail.messageOf(v)
 	t.memberOf.fair.Take(p)
-	d.setState(v, fed, 0)
+	rg.threads.setState(v, fed, 0)
 	v.destinationFailed, v.unanswered = false, false
-	v.fedAt, v.agent = d.date.second(), a.id
+	v.fedAt, v.agent = rg.agenda.date.second(), a.id
 	t.lastEventAt = v.fedAt
 	v.inRetryStep = false
 	m.flags &^= demanded
-	recipients := d.feedable(v)
-	a.addLine(line{id: m.id, vertex: v, thread: t, startedAt: d.now, suspensions: t.suspensions, unreported: int32(recipients)})
-	a.fedAt = d.now
+	recipients := rg.mail.feedable(v)
+	a.addLine(line{id: m.id, vertex: v, thread: t, startedAt: rg.agenda.now, suspensions: t.suspensions, unreported: int32(recipients)})
+	a.fedAt = rg.agenda.now
 	if len(a.lines) == 1 {
-		a.progressAt = d.now
-		d.planDeadline(a)
+		a.progressAt = rg.agenda.now
+		rg.agents.planDeadline(a)
 	}
 	a.picks++
-	d.pass(t, a.ring, recipients)
-	d.do(Feed{Agent: a.id, Job: ta.JobLine{Path: d.path(m), Host: t.key.host, WithHost: a.ring.withHost}})
+	rg.limits.pass(t, a.ring, recipients)
+	rg.agenda.do(Feed{Agent: a.id, Job: ta.JobLine{Path: rg.mail.path(m), Host: t.key.host, WithHost: a.ring.withHost}})
 }

@@ -104,7 +104,7 @@ func TestPreemptionSequences(t *testing.T) {
 		for _, n := range tt.jobs {
 			m.arrive(n)
 		}
-		for m.s.byID.Len() > 0 {
+		for m.s.mail.byID.Len() > 0 {
 			m.deliver()
 		}
 		var got strings.Builder
@@ -139,7 +139,7 @@ func TestPreemptionInflatesWithinBounds(t *testing.T) {
 			m.now = m.now.Add(time.Duration(r.IntN(3)) * time.Second)
 			m.deliver()
 		}
-		for m.s.byID.Len() > 0 {
+		for m.s.mail.byID.Len() > 0 {
 			m.deliver()
 		}
 		first, last := make(map[MessageID]int), make(map[MessageID]int)

@@ -28,39 +28,39 @@ func (c clock) both() limit.Clock {
 }
 
 // tokensOf is how many tokens a bucket has now; more than any count if it is nil.
-func (q *queue) tokensOf(b *bucket) int {
+func (ls *limits) tokensOf(b *bucket) int {
 	if b == nil {
 		return limit.Unlimited
 	}
-	return b.Tokens(q.both())
+	return b.Tokens(ls.agenda.both())
 }
 
 // nextToken is when a bucket has one token more.
-func (q *queue) nextToken(b *bucket) instant { return instant(b.NextAt(q.both())) }
+func (ls *limits) nextToken(b *bucket) instant { return instant(b.NextAt(ls.agenda.both())) }
 
 // planToken makes what waits for a token of a bucket try again when there is one more.
-func (q *queue) planToken(b *bucket) {
-	if at := q.nextToken(b); at != never {
-		q.plan(&b.next, at)
+func (ls *limits) planToken(b *bucket) {
+	if at := ls.nextToken(b); at != never {
+		ls.agenda.plan(&b.next, at)
 	}
 }
 
 // setChannelRate gives a ring the bucket of its channel that its parameters ask for.
-func (q *queue) setChannelRate(r *ring) {
+func (ls *limits) setChannelRate(r *ring) {
 	p, c := r.params, r.channel
 	r.channelRate = nil
 	if len(p.ChannelRate) > 0 {
-		r.channelRate = q.obtainBucket(&c.rates, c.formerRates, p.ChannelRate, p.RateBurst)
+		r.channelRate = ls.obtainBucket(&c.rates, c.formerRates, p.ChannelRate, p.RateBurst)
 		r.channelRate.channel = c
 		r.channelRate.group = uint64(slices.Index(c.rates, r.channelRate)) + 1
-		q.restoreTokens(r.channelRate)
+		ls.saved.restoreTokens(r.channelRate)
 	}
 }
 
 // obtainBucket finds or makes the bucket for a table of rates and a burst among those
 // of a channel or a site. Clauses may set different values; each feed counts in all
 // of them, as with maxchannel. former has those of the configuration before.
-func (q *queue) obtainBucket(list *[]*bucket, former []*bucket, rates []rule.Rate, burst int) *bucket {
+func (ls *limits) obtainBucket(list *[]*bucket, former []*bucket, rates []rule.Rate, burst int) *bucket {
 	same := func(b *bucket) bool {
 		return b.Burst == max(1, burst) && slices.Equal(b.Rates, rates)
 	}
@@ -68,37 +68,37 @@ func (q *queue) obtainBucket(list *[]*bucket, former []*bucket, rates []rule.Rat
 		return (*list)[i]
 	}
 	b := new(bucket)
-	b.next.due = func(s *Scheduler) { s.tokenDue(b) }
+	b.next.due = func(s *Scheduler) { s.limits.tokenDue(b) }
 	if i := slices.IndexFunc(former, same); i >= 0 {
 		b = former[i]
 	} else if len(former) > 0 {
 		b.Inherit(&former[0].Bucket)
 	}
-	b.SetRates(q.both(), rates, burst)
+	b.SetRates(ls.agenda.both(), rates, burst)
 	*list = append(*list, b)
 	return b
 }
 
 // reloadRates sets the buckets of the channel aside until its rings have new
 // parameters. The rings then take back the buckets that they still need (obtainBucket).
-func (q *queue) reloadRates(c *channel) {
+func (ls *limits) reloadRates(c *channel) {
 	c.formerRates, c.rates = c.rates, nil
 	for _, b := range c.formerRates {
-		q.plan(&b.next, never)
+		ls.agenda.plan(&b.next, never)
 	}
 }
 
 // tokenDue is called when a bucket may have another token: what waits for it tries
 // again.
-func (d *dispatch) tokenDue(b *bucket) {
+func (ls *limits) tokenDue(b *bucket) {
 	switch {
 	case b.thread != nil:
-		d.updateThread(b.thread)
-		d.overfeedThread(b.thread)
+		ls.threads.updateThread(b.thread)
+		ls.rings.overfeedThread(b.thread)
 	case b.site != nil:
-		d.offerSite(b.site)
-		d.dropSite(b.site)
+		ls.offerSite(b.site)
+		ls.dropSite(b.site)
 	default:
-		d.wakeSessions(b.channel)
+		ls.wakeSessions(b.channel)
 	}
 }

@@ -1,7 +1,5 @@
 package scheduler
 
-// Reload: how a new configuration takes effect (Reloaded).
-
 import (
 	"fmt"
 	"slices"
@@ -14,23 +12,23 @@ import (
 // times. New limits and intervals apply at once. The agents of a ring that no
 // longer has threads finish their job lines and are closed.
 func (s *Scheduler) reload(config *rule.Config) {
-	s.interruptWalks()
-	limits := s.config.ActiveLimit != config.ActiveLimit || s.config.RecipientLimit != config.RecipientLimit
-	s.config = config
-	clear(s.startFailures)
-	s.setRules(config.Replies)
-	for _, c := range s.channelOrder {
+	s.views.interruptWalks()
+	limits := s.rules.config.ActiveLimit != config.ActiveLimit || s.rules.config.RecipientLimit != config.RecipientLimit
+	s.rules.config = config
+	clear(s.agents.startFailures)
+	s.rules.setRules(config.Replies)
+	for _, c := range s.limits.channelOrder {
 		c.latest = nil
 		c.sessions.Clear()
 		c.processes.Clear()
-		s.reloadRates(c)
+		s.limits.reloadRates(c)
 	}
-	s.processes.Clear()
+	s.limits.processes.Clear()
 	lostThreads, lostRecipients := 0, 0 // for which no clause gives a command any more
-	for _, t := range s.threadsInOrder() {
+	for _, t := range s.threads.threadsInOrder() {
 		before, ring := t.params, t.ring
-		s.attachEffects(t)
-		s.assignRing(t)
+		s.rules.attachEffects(t)
+		s.threads.assignRing(t)
 		if ring != nil && t.ring == nil && t.recipients > 0 {
 			lostThreads++
 			lostRecipients += t.recipients
@@ -38,39 +36,39 @@ func (s *Scheduler) reload(config *rule.Config) {
 		t.running = t.running && t.params.QueueOnly
 		if !sameAgenda(before, t.params) {
 			s.requeueThread(t)
-			s.requeueStubs(t)
+			s.loads.requeueStubs(t)
 		}
 		if !slices.Equal(before.ReportTimes, t.params.ReportTimes) {
-			s.replanDelays(t)
+			s.notices.replanDelays(t)
 		}
 		if limits {
-			s.considerUnloadingThread(t)
+			s.loads.considerUnloadingThread(t)
 		}
 		if t.ring != nil {
-			s.updateThread(t)
+			s.threads.updateThread(t)
 		}
 	}
 	if lostThreads > 0 {
-		s.do(Note{Severity: Error, Text: fmt.Sprintf("after the reload, no clause gives a command for some mail, which waits (recipients: %d, threads: %d)",
+		s.agenda.do(Note{Severity: Error, Text: fmt.Sprintf("after the reload, no clause gives a command for some mail, which waits (recipients: %d, threads: %d)",
 			lostRecipients, lostThreads)})
 	}
 	var rings []*ring
-	for r := s.ringOrder.Head; r != nil; r = s.ringOrder.Next(r) {
+	for r := s.rings.ringOrder.Head; r != nil; r = s.rings.ringOrder.Next(r) {
 		rings = append(rings, r)
 	}
 	for _, r := range rings {
 		r.fair.Reweigh()
 		s.retireRing(r)
-		s.markDirty(r)
+		s.rings.markDirty(r)
 	}
-	for _, c := range s.channelOrder {
+	for _, c := range s.limits.channelOrder {
 		c.formerRates = nil
 	}
-	for _, a := range s.agentsInOrder() {
-		s.planDeadline(a)
+	for _, a := range s.agents.agentsInOrder() {
+		s.agents.planDeadline(a)
 	}
-	if !s.limited() {
-		s.loadAll()
+	if !s.loads.limited() {
+		s.loads.loadAll()
 	}
 }
 
@@ -80,18 +78,18 @@ func (s *Scheduler) retireRing(r *ring) {
 	if r.members.Len > 0 {
 		return
 	}
-	again, _ := s.obtainRing(r.example)
+	again, _ := s.rings.obtainRing(r.example)
 	if again == r {
 		return
 	}
 	if again != nil {
-		s.dropRingWhenEmpty(again)
+		s.rings.dropRingWhenEmpty(again)
 	}
 	r.retired = true
-	if s.rings[r.key] == r {
-		delete(s.rings, r.key)
+	if s.rings.rings[r.key] == r {
+		delete(s.rings.rings, r.key)
 	}
-	s.dropRingWhenEmpty(r)
+	s.rings.dropRingWhenEmpty(r)
 }
 
 // sameAgenda reports whether vertices have the same place in the queue and in
@@ -105,16 +103,16 @@ func sameAgenda(a, b *rule.Params) bool {
 func (s *Scheduler) requeueThread(t *thread) {
 	for ref := t.vertices.Head; ref != 0; {
 		next := t.vertices.Next(ref)
-		v := s.vertices.At(ref)
+		v := s.mail.vertices.At(ref)
 		switch v.state {
 		case due:
 			if v.place.Queued() || !t.params.QueueOnly {
-				s.fair.Remove(v.ref)
-				s.enqueueVertex(t, v)
+				s.threads.fair.Remove(v.ref)
+				s.threads.enqueueVertex(t, v)
 			}
-			s.planWake(v)
+			s.notices.planWake(v)
 		case waiting, blocked:
-			s.planWake(v)
+			s.notices.planWake(v)
 		}
 		ref = next
 	}

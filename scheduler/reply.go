@@ -12,6 +12,20 @@ import (
 // Reply rules: what the scheduler does when a server gives a certain reply (reply,
 // PARAMreplies). The effects that last are in effect.go.
 
+// rules has the configuration and the reply rules, and what they do to threads.
+type rules struct {
+	agenda  *agenda
+	mail    *mail
+	threads *threads
+	rings   *rings
+	limits  *limits
+	loads   *loads
+	log     *log
+
+	config     *rule.Config
+	replyRules []*ruleState // the reply rules, in their order
+}
+
 // ruleState is a rule and what it has done.
 type ruleState struct {
 	rule    *rule.ReplyRule
@@ -31,8 +45,8 @@ type RuleView struct {
 
 // Rules returns all reply rules in their order.
 func (s *Scheduler) Rules() []RuleView {
-	views := make([]RuleView, len(s.replyRules))
-	for i, st := range s.replyRules {
+	views := make([]RuleView, len(s.rules.replyRules))
+	for i, st := range s.rules.replyRules {
 		views[i] = RuleView{ReplyRule: st.rule, Hits: st.hits, Effects: st.effects}
 		if st.lastAt != 0 {
 			views[i].LastAt = st.lastAt.time()
@@ -44,17 +58,17 @@ func (s *Scheduler) Rules() []RuleView {
 // setRules takes the rules of a configuration. Rules that were there before keep
 // their hits. What they have done to threads is counted when the threads are attached
 // (attachEffects).
-func (q *queue) setRules(rules []rule.ReplyRule) {
-	before := q.replyRules
-	q.replyRules = make([]*ruleState, 0, len(rules))
+func (rs *rules) setRules(rules []rule.ReplyRule) {
+	before := rs.replyRules
+	rs.replyRules = make([]*ruleState, 0, len(rules))
 	for i := range rules {
 		st := &ruleState{rule: &rules[i]}
 		// Of two rules with the same key, only the first one matches.
 		known := findRule(before, st.rule.Key())
-		if known != nil && findRule(q.replyRules, st.rule.Key()) == nil {
+		if known != nil && findRule(rs.replyRules, st.rule.Key()) == nil {
 			st.hits, st.lastAt = known.hits, known.lastAt
 		}
-		q.replyRules = append(q.replyRules, st)
+		rs.replyRules = append(rs.replyRules, st)
 	}
 }
 
@@ -68,12 +82,12 @@ func findRule(rules []*ruleState, key rule.ReplyKey) *ruleState {
 }
 
 // ruleFor returns the rule for a reply in a thread, or nil.
-func (q *queue) ruleFor(key threadKey, notary ta.Notary, text string) *ruleState {
-	if len(q.replyRules) == 0 {
+func (rs *rules) ruleFor(key threadKey, notary ta.Notary, text string) *ruleState {
+	if len(rs.replyRules) == 0 {
 		return nil
 	}
 	forms := rule.ReplyForms(notary, text)
-	for _, st := range q.replyRules {
+	for _, st := range rs.replyRules {
 		if st.rule.Applies(key.channel, key.host) && st.rule.Matches(forms) {
 			return st
 		}
@@ -82,24 +96,24 @@ func (q *queue) ruleFor(key threadKey, notary ta.Notary, text string) *ruleState
 }
 
 // matchReply returns the rule for a report, or nil.
-func (dv *delivery) matchReply(t *thread, rep *ta.Report) *ruleState {
+func (rs *rules) matchReply(t *thread, rep *ta.Report) *ruleState {
 	if rep.Status < ta.Error {
 		return nil
 	}
-	st := dv.ruleFor(t.key, rep.Notary, rep.Text)
+	st := rs.ruleFor(t.key, rep.Notary, rep.Text)
 	if st != nil {
 		st.hits++
-		st.lastAt = dv.date
+		st.lastAt = rs.agenda.date
 	}
 	return st
 }
 
 // applyReply applies a rule to a report of a line that is open.
-func (dv *delivery) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report) {
-	t, r := dv.threadOf(v), st.rule
+func (rs *rules) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report) {
+	t, r := rs.mail.threadOf(v), st.rule
 	switch r.Verb {
 	case rule.ReplySuspend, rule.ReplySlow, rule.ReplyRate:
-		dv.addEffect(t, st, rep)
+		rs.addEffect(t, st, rep)
 		return
 	case rule.ReplyDefer, rule.ReplyPostpone:
 		if l.rule == nil || l.rule.Span < r.Span { // the longest wait counts
@@ -108,15 +122,15 @@ func (dv *delivery) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report
 	}
 	if l.noted != r {
 		l.noted = r
-		dv.recordReplyRule(v, r)
+		rs.log.recordReplyRule(v, r)
 	}
-	dv.logRule(t, st, rep)
+	rs.logRule(t, st, rep)
 }
 
 // delayingRule returns the rule of a last report that makes a message wait: the one of
 // the verbs defer and postpone that matches it first, or nil.
-func (s *Scheduler) delayingRule(t *thread, last *diagnostic) *rule.ReplyRule {
-	st := s.ruleFor(t.key, ta.Notary(last.notary), last.text)
+func (rs *rules) delayingRule(t *thread, last *diagnostic) *rule.ReplyRule {
+	st := rs.ruleFor(t.key, ta.Notary(last.notary), last.text)
 	if st == nil || !st.rule.Verb.Delays() {
 		return nil
 	}
@@ -125,7 +139,7 @@ func (s *Scheduler) delayingRule(t *thread, last *diagnostic) *rule.ReplyRule {
 
 // failReported turns the deferral of a recipient into a failure. A deferall applies
 // to all recipients of the line that have not been reported.
-func (dv *delivery) failReported(a *agent, l *line, v *vertex, i int, rep *ta.Report) {
+func (li *lines) failReported(a *agent, l *line, v *vertex, i int, rep *ta.Report) {
 	failed := *rep
 	failed.Status = ta.Error
 	fields := ta.Fields{
@@ -137,38 +151,38 @@ func (dv *delivery) failReported(a *agent, l *line, v *vertex, i int, rep *ta.Re
 	failed.Notary = fields.Notary()
 	if rep.Status == ta.DeferAll {
 		l.destinationFailed = true
-		for j := range dv.lenOf(v) {
-			if j != i && dv.recipient(v, j).state == open {
+		for j := range li.mail.lenOf(v) {
+			if j != i && li.mail.recipient(v, j).state == open {
 				l.unreported--
-				dv.undeliverable(a, v, j, &failed, false)
+				li.undeliverable(a, v, j, &failed, false)
 			}
 		}
 	}
 	fields.Recipient = cmp.Or(rep.Notary.Recipient(), fields.Recipient)
 	failed.Notary = fields.Notary()
-	dv.undeliverable(a, v, i, &failed, false)
+	li.undeliverable(a, v, i, &failed, false)
 }
 
 // takeRuleStep makes an ended vertex wait as a rule says. It reports false if there
 // is no such rule, or if no recipient is left to wait.
-func (dv *delivery) takeRuleStep(v *vertex, by *rule.ReplyRule) bool {
-	if by == nil || !dv.countAttempts(v) {
+func (li *lines) takeRuleStep(v *vertex, by *rule.ReplyRule) bool {
+	if by == nil || !li.mail.countAttempts(v) {
 		return false
 	}
-	until := dv.now.after(max(by.Span, rule.ShortestRetry))
+	until := li.agenda.now.after(max(by.Span, rule.ShortestRetry))
 	if by.Verb == rule.ReplyPostpone {
-		for i := range dv.lenOf(v) {
-			dv.recipient(v, i).flags |= mustAttempt
+		for i := range li.mail.lenOf(v) {
+			li.mail.recipient(v, i).flags |= mustAttempt
 		}
-		dv.postpone(v, until)
+		li.postpone(v, until)
 		return true
 	}
-	_, v.retry = rule.RetryStep(dv.threadOf(v).params, v.retry, dv.date.since(dv.messageOf(v).modifiedAt), dv.rand)
+	_, v.retry = rule.RetryStep(li.mail.threadOf(v).params, v.retry, li.agenda.date.since(li.mail.messageOf(v).modifiedAt), li.rand)
 	v.inRetryStep = false
-	if primary, _ := dv.expiry(v); primary > dv.date {
-		until = min(until, dv.instantAt(primary))
+	if primary, _ := li.notices.expiry(v); primary > li.agenda.date {
+		until = min(until, li.agenda.instantAt(primary))
 	}
-	dv.postpone(v, until)
+	li.postpone(v, until)
 	return true
 }
 
@@ -178,12 +192,12 @@ const ruleNoteInterval = time.Minute
 
 // logRule logs that a rule has matched, at most once in ruleNoteInterval for a
 // thread.
-func (dv *delivery) logRule(t *thread, st *ruleState, rep *ta.Report) {
-	x := dv.obtainShaping(t)
-	if x.noted == st.rule && x.notedAt.after(ruleNoteInterval) > dv.now {
+func (rs *rules) logRule(t *thread, st *ruleState, rep *ta.Report) {
+	x := rs.limits.obtainShaping(t)
+	if x.noted == st.rule && x.notedAt.after(ruleNoteInterval) > rs.agenda.now {
 		return
 	}
-	x.noted, x.notedAt = st.rule, dv.now
-	dv.do(Note{Text: "reply rule " + st.rule.Place() + " (" + st.rule.Action + ") applies to " +
+	x.noted, x.notedAt = st.rule, rs.agenda.now
+	rs.agenda.do(Note{Text: "reply rule " + st.rule.Place() + " (" + st.rule.Action + ") applies to " +
 		t.key.channel + "/" + t.key.host + ": " + rule.ReplyForms(rep.Notary, rep.Text)[0]})
 }

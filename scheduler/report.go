@@ -14,37 +14,37 @@ import (
 
 // agentReported handles an agent's report on one recipient. It counts if the
 // recipient is open and this agent was the last to be given it.
-func (dv *delivery) agentReported(id AgentID, rep *ta.Report) {
-	a := dv.agents[id]
+func (li *lines) agentReported(id AgentID, rep *ta.Report) {
+	a := li.agents.agents[id]
 	if a == nil {
 		return
 	}
-	l, v, i := dv.findReported(a, rep)
+	l, v, i := li.mail.findReported(a, rep)
 	if v == nil {
-		dv.logAgent(Warning, a, "reported on "+strconv.FormatUint(rep.Message, 10)+"/"+
+		li.agenda.logAgent(Warning, a, "reported on "+strconv.FormatUint(rep.Message, 10)+"/"+
 			strconv.FormatInt(rep.Offset, 10)+", which it was not given or which is done: dropped")
 		return
 	}
-	if l != nil && dv.recipient(v, i).state == open {
-		a.progressAt = dv.now
+	if l != nil && li.mail.recipient(v, i).state == open {
+		a.progressAt = li.agenda.now
 		l.unreported--
 	}
 	if rep.Site != "" {
-		dv.rememberSite(dv.threadOf(v), rep.Site)
+		li.limits.rememberSite(li.mail.threadOf(v), rep.Site)
 	}
 	switch rep.Status {
 	case ta.OK, ta.OK2, ta.OK3:
-		dv.delivered(a, v, i, rep)
+		li.delivered(a, v, i, rep)
 	case ta.Error, ta.Error2:
-		if st := dv.matchReply(dv.threadOf(v), rep); st != nil && st.rule.Verb.Lasts() {
-			dv.applyReply(st, l, v, rep)
+		if st := li.rules.matchReply(li.mail.threadOf(v), rep); st != nil && st.rule.Verb.Lasts() {
+			li.rules.applyReply(st, l, v, rep)
 		}
-		dv.undeliverable(a, v, i, rep, a.marks())
+		li.undeliverable(a, v, i, rep, a.marks())
 	default:
-		dv.deferred(a, l, v, i, rep)
+		li.deferred(a, l, v, i, rep)
 	}
 	if l != nil && !l.ended() && l.unreported == 0 {
-		dv.endLine(a, v)
+		li.endLine(a, v)
 	}
 }
 
@@ -84,42 +84,42 @@ func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 }
 
 // delivered ends a recipient that was delivered.
-func (dv *delivery) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
-	r := dv.recipient(v, i)
-	wanted := r.flags&notifySuccess != 0 && !dv.isKilled(v)
+func (li *lines) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
+	r := li.mail.recipient(v, i)
+	wanted := r.flags&notifySuccess != 0 && !li.orders.isKilled(v)
 	mark := ctlfile.Mark{
 		Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: a.marks(),
-		Notary: string(rep.Notary), Text: rep.Text, TriedAt: dv.date.time(),
+		Notary: string(rep.Notary), Text: rep.Text, TriedAt: li.agenda.date.time(),
 	}
 	// ok3 says that the next host notifies the sender.
 	mark.Diagnose = wanted && (rep.Status == ta.OK || !a.marks() && !(a.reports && rep.Status == ta.OK3))
 	if wanted {
-		dv.messageOf(v).flags |= owesNotice
+		li.mail.messageOf(v).flags |= owesNotice
 	}
 	r.flags &^= hasFailed
-	dv.rememberUntagged(v, &mark)
-	dv.account(v, i, statusWord(rep.Status), reply{a.id, string(rep.Notary), rep.Text})
-	dv.endRecipient(v, i, mark, true)
+	li.mail.rememberUntagged(v, &mark)
+	li.account(v, i, statusWord(rep.Status), reply{a.id, string(rep.Notary), rep.Text})
+	li.writes.endRecipient(v, i, mark, true)
 }
 
 // undeliverable ends a recipient that failed permanently. tagged says that the
 // agent has written the tag.
-func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report, tagged bool) {
-	m, r := dv.messageOf(v), dv.recipient(v, i)
+func (li *lines) undeliverable(a *agent, v *vertex, i int, rep *ta.Report, tagged bool) {
+	m, r := li.mail.messageOf(v), li.mail.recipient(v, i)
 	mark := ctlfile.Mark{
 		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: tagged,
-		Notary: string(rep.Notary), Text: rep.Text, TriedAt: dv.date.time(),
+		Notary: string(rep.Notary), Text: rep.Text, TriedAt: li.agenda.date.time(),
 	}
-	if !dv.isKilled(v) { // nobody is notified about a killed recipient
+	if !li.orders.isKilled(v) { // nobody is notified about a killed recipient
 		mark.Diagnose = (rep.Status == ta.Error || !tagged) && r.flags&notifyFailure != 0
 		if mark.Diagnose || rep.Status == ta.Error2 {
 			m.flags |= owesNotice
 		}
 	}
 	r.flags |= hasFailed
-	dv.rememberUntagged(v, &mark)
-	dv.account(v, i, statusWord(rep.Status), reply{a.id, string(rep.Notary), rep.Text})
-	dv.endRecipient(v, i, mark, false)
+	li.mail.rememberUntagged(v, &mark)
+	li.account(v, i, statusWord(rep.Status), reply{a.id, string(rep.Notary), rep.Text})
+	li.writes.endRecipient(v, i, mark, false)
 }
 
 // rememberUntagged keeps in mind that only the core knows an outcome, until the agent has tagged
@@ -136,17 +136,17 @@ func (ml *mail) rememberUntagged(v *vertex, mark *ctlfile.Mark) {
 func (a *agent) marks() bool { return !a.reports && a.ring.params.Marking == ta.AgentMarks }
 
 // account counts an outcome and asks for it to be logged.
-func (dv *delivery) account(v *vertex, i int, state string, said reply) {
-	m, t := dv.messageOf(v), dv.threadOf(v)
-	dv.recipient(v, i).flags |= counted
+func (li *lines) account(v *vertex, i int, state string, said reply) {
+	m, t := li.mail.messageOf(v), li.mail.threadOf(v)
+	li.mail.recipient(v, i).flags |= counted
 	t.attempts++
-	t.completions.count(dv.now)
+	t.completions.count(li.agenda.now)
 	t.channel.count(state)
-	dv.do(Account{
+	li.agenda.do(Account{
 		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
 		State: state, Channel: t.key.channel, Host: t.key.host,
 	})
-	dv.recordOutcome(v, i, state, said)
+	li.log.recordOutcome(v, i, state, said)
 }
 
 // statusWord returns the status in the words of the statistics log.
@@ -167,15 +167,15 @@ func statusWord(status ta.Status) string {
 // deferred keeps a recipient for later. The result for the thread is applied
 // when the line ends. A report after the end of its line only sets the
 // diagnostic.
-func (dv *delivery) deferred(a *agent, l *line, v *vertex, i int, rep *ta.Report) {
+func (li *lines) deferred(a *agent, l *line, v *vertex, i int, rep *ta.Report) {
 	var st *ruleState
-	if l != nil && dv.recipient(v, i).state == open {
-		st = dv.matchReply(dv.threadOf(v), rep)
+	if l != nil && li.mail.recipient(v, i).state == open {
+		st = li.rules.matchReply(li.mail.threadOf(v), rep)
 	}
 	if st != nil {
-		dv.applyReply(st, l, v, rep)
+		li.rules.applyReply(st, l, v, rep)
 		if st.rule.Verb == rule.ReplyFail {
-			dv.failReported(a, l, v, i, rep)
+			li.failReported(a, l, v, i, rep)
 			return
 		}
 	}
@@ -185,22 +185,22 @@ func (dv *delivery) deferred(a *agent, l *line, v *vertex, i int, rep *ta.Report
 		ofAll.Notary = rep.Notary.WithoutRecipient()
 		rep = &ofAll
 	}
-	dv.setDiagnostic(v, i, rep)
-	if l == nil || dv.recipient(v, i).state == reported {
+	li.mail.setDiagnostic(v, i, rep)
+	if l == nil || li.mail.recipient(v, i).state == reported {
 		return
 	}
-	dv.attempted(v, i)
+	li.mail.attempted(v, i)
 	switch {
 	case rep.Status == ta.DeferAll:
 		l.destinationFailed, l.unreported = true, 0
-		for j := range dv.lenOf(v) {
-			if dv.recipient(v, j).state == open {
-				dv.setDiagnostic(v, j, rep)
-				dv.attempted(v, j)
+		for j := range li.mail.lenOf(v) {
+			if li.mail.recipient(v, j).state == open {
+				li.mail.setDiagnostic(v, j, rep)
+				li.mail.attempted(v, j)
 			}
 		}
 	case rep.Status == ta.RetryAt && rep.Retry.Given && (st == nil || !st.rule.Verb.Delays()):
-		l.retryAt = max(l.retryAt, dv.retryTime(v, rep.Retry))
+		l.retryAt = max(l.retryAt, li.retryTime(v, rep.Retry))
 	case destinationCode(rep.Notary.Code()):
 		l.destinationFailed = true
 	}

@@ -19,41 +19,41 @@ type resubmission struct {
 
 // addToResubmit adds those of the recipients of a vertex that are chosen. A recipient that has
 // alternatives is sent together with the remaining ones; one whose turn has not come stays.
-func (dv *delivery) addToResubmit(g *resubmission, v *vertex, chosen func(*recipient) bool) {
+func (od *orders) addToResubmit(g *resubmission, v *vertex, chosen func(*recipient) bool) {
 	p := &g.pending
-	for i := range dv.lenOf(v) {
-		if r := dv.recipient(v, i); r.state != open || !chosen(r) {
+	for i := range od.mail.lenOf(v) {
+		if r := od.mail.recipient(v, i); r.state != open || !chosen(r) {
 			continue
 		}
-		for _, a := range dv.withAlternatives(p.message, v, i) {
-			r := dv.recipient(a.vertex, a.index)
+		for _, a := range od.mail.withAlternatives(p.message, v, i) {
+			r := od.mail.recipient(a.vertex, a.index)
 			g.offsets = append(g.offsets, int64(r.offset))
 			p.recipients, p.previous = append(p.recipients, a), append(p.previous, r.state)
 			r.state = writing
 			if a.vertex.state == due {
-				dv.blockVertex(a.vertex)
+				od.threads.blockVertex(a.vertex)
 			}
 		}
 	}
 }
 
 // resubmit starts writing recipients into a new message.
-func (dv *delivery) resubmit(m *message, g *resubmission) {
+func (od *orders) resubmit(m *message, g *resubmission) {
 	if len(g.offsets) == 0 {
 		return
 	}
 	slices.Sort(g.offsets)
-	op := dv.nextOp()
-	action := Resubmit{Op: op, Message: m.id, Path: dv.file(m), Offsets: g.offsets, Hold: g.hold}
+	op := od.writes.nextOp()
+	action := Resubmit{Op: op, Message: m.id, Path: od.mail.file(m), Offsets: g.offsets, Hold: g.hold}
 	if to := g.order.to; g.order.verb == VerbReroute {
 		action.Channel, action.Host = to.channel, to.host
 		if to.channel == ctlfile.TransferChannel {
-			action.Attempts = dv.attemptsOf(g.pending.recipients, g.offsets)
+			action.Attempts = od.mail.attemptsOf(g.pending.recipients, g.offsets)
 		}
 	}
 	g.pending.action = action
 	m.pendingWrites++
-	dv.issue(op, g.pending)
+	od.writes.issue(op, g.pending)
 }
 
 // attemptsOf returns how often each of the recipients at these offsets was tried.
@@ -85,15 +85,15 @@ func (ml *mail) withAlternatives(m *message, v *vertex, i int) []alternative {
 }
 
 // resubmitFailed takes back recipients that could not be resubmitted.
-func (dv *delivery) resubmitFailed(p *pending) {
+func (od *orders) resubmitFailed(p *pending) {
 	for i, a := range p.recipients {
-		if r := dv.recipient(a.vertex, a.index); r.state == writing {
+		if r := od.mail.recipient(a.vertex, a.index); r.state == writing {
 			r.state = p.previous[i]
 		}
 	}
 	for _, a := range p.recipients {
-		if dv.resume(a.vertex); a.vertex.state == blocked {
-			dv.planWake(a.vertex) // recipients of it that are open again may expire
+		if od.resume(a.vertex); a.vertex.state == blocked {
+			od.notices.planWake(a.vertex) // recipients of it that are open again may expire
 		}
 	}
 }

@@ -13,6 +13,19 @@ import (
 // and is restored when the mail is loaded. The configuration bounds all restored
 // times, because clocks may have been changed in the meantime.
 
+// saved is what an earlier process has left.
+type saved struct {
+	agenda  *agenda
+	mail    *mail
+	rules   *rules
+	threads *threads
+	limits  *limits
+	orders  *orders
+	loads   *loads
+
+	restoring restoring
+}
+
 // restoring has the saved state of threads that have no mail yet. It is dropped
 // at AllLoaded.
 type restoring struct {
@@ -22,12 +35,12 @@ type restoring struct {
 
 // allLoaded drops the saved state of threads that still have no mail, and the orders on mail that
 // is gone.
-func (q *queue) allLoaded() {
-	maps.DeleteFunc(q.savedOrders, func(id MessageID, _ []SavedOrder) bool { return q.unloaded.find(id) == 0 })
-	for _, ref := range q.restoring.diagnostics {
-		q.diagnostics.Release(ref)
+func (sa *saved) allLoaded() {
+	maps.DeleteFunc(sa.orders.savedOrders, func(id MessageID, _ []SavedOrder) bool { return sa.loads.unloaded.find(id) == 0 })
+	for _, ref := range sa.restoring.diagnostics {
+		sa.mail.diagnostics.Release(ref)
 	}
-	q.restoring = restoring{}
+	sa.restoring = restoring{}
 }
 
 // restoredInstant converts a saved time. It returns 0 for a time that is not after
@@ -44,14 +57,14 @@ func (ag *agenda) restoredInstant(seconds int64, limit time.Duration) instant {
 // created. The vertices are not in the queue yet; those that are to wait do so
 // already. What was saved of one recipient also counts for those of its vertex of
 // which nothing was saved.
-func (q *queue) restore(m *message, saved []SavedRecipient) {
+func (sa *saved) restore(m *message, saved []SavedRecipient) {
 	if len(saved) == 0 {
 		return
 	}
-	q.eachVertex(m, func(v *vertex) {
+	sa.mail.eachVertex(m, func(v *vertex) {
 		var last *SavedRecipient
-		for i := range q.lenOf(v) {
-			r := q.recipient(v, i)
+		for i := range sa.mail.lenOf(v) {
+			r := sa.mail.recipient(v, i)
 			at, found := slices.BinarySearchFunc(saved, int64(r.offset), func(s SavedRecipient, offset int64) int { return int(s.Offset - offset) })
 			if !found {
 				continue
@@ -59,10 +72,10 @@ func (q *queue) restore(m *message, saved []SavedRecipient) {
 			known := &saved[at]
 			r.attempts = uint16(min(max(0, known.Attempts), int(^uint16(0))))
 			r.flags |= triedBefore
-			q.threadOf(v).attempts += int(r.attempts)
-			r.diagnostic = q.restoreDiagnostic(diagnostic{known.Notary, known.Text})
-			if t := q.threadOf(v); t.diagnostic == 0 && r.diagnostic != 0 {
-				t.diagnostic = q.diagnostics.Retain(r.diagnostic)
+			sa.mail.threadOf(v).attempts += int(r.attempts)
+			r.diagnostic = sa.restoreDiagnostic(diagnostic{known.Notary, known.Text})
+			if t := sa.mail.threadOf(v); t.diagnostic == 0 && r.diagnostic != 0 {
+				t.diagnostic = sa.mail.diagnostics.Retain(r.diagnostic)
 			}
 			if last == nil || known.NextAt > last.NextAt {
 				last = known
@@ -71,8 +84,8 @@ func (q *queue) restore(m *message, saved []SavedRecipient) {
 		if last == nil {
 			return
 		}
-		for i := range q.lenOf(v) {
-			if r := q.recipient(v, i); r.attempts == 0 {
+		for i := range sa.mail.lenOf(v) {
+			if r := sa.mail.recipient(v, i); r.attempts == 0 {
 				r.attempts = uint16(min(max(0, last.Attempts), int(^uint16(0))))
 				r.flags |= triedBefore
 			}
@@ -80,57 +93,57 @@ func (q *queue) restore(m *message, saved []SavedRecipient) {
 		v.fedAt = secondOf(time.Unix(last.FedAt, 0))
 		v.retry = uint8(min(max(0, last.Step), int(^uint8(0))))
 		v.destinationFailed, v.inRetryStep = last.DestinationFailed, last.InRetryStep
-		if at := q.restoredInstant(last.NextAt, q.threadOf(v).params.LongestWait(last.InRetryStep)); at > q.now {
-			q.setState(v, waiting, at)
+		if at := sa.agenda.restoredInstant(last.NextAt, sa.mail.threadOf(v).params.LongestWait(last.InRetryStep)); at > sa.agenda.now {
+			sa.threads.setState(v, waiting, at)
 		}
 	})
 }
 
 // restoreDiagnostic returns the number of a report and adds a user to it.
-func (q *queue) restoreDiagnostic(d diagnostic) diagnosticRef {
+func (sa *saved) restoreDiagnostic(d diagnostic) diagnosticRef {
 	if d == (diagnostic{}) {
 		return 0
 	}
-	ref := q.restoring.diagnostics[d]
+	ref := sa.restoring.diagnostics[d]
 	if ref == 0 {
-		ref = q.diagnostics.Add(d)
-		if q.restoring.diagnostics == nil {
-			q.restoring.diagnostics = make(map[diagnostic]diagnosticRef)
+		ref = sa.mail.diagnostics.Add(d)
+		if sa.restoring.diagnostics == nil {
+			sa.restoring.diagnostics = make(map[diagnostic]diagnosticRef)
 		}
-		q.restoring.diagnostics[d] = ref
+		sa.restoring.diagnostics[d] = ref
 	}
-	return q.diagnostics.Retain(ref)
+	return sa.mail.diagnostics.Retain(ref)
 }
 
 // restored keeps the saved state of a thread until the thread exists. It creates a
 // suspended thread at once; any other exists when it has mail.
-func (q *queue) restored(saved *SavedThread) {
+func (sa *saved) restored(saved *SavedThread) {
 	key := threadKey{saved.Channel, saved.Host}
-	if q.restoring.threads == nil {
-		q.restoring.threads = make(map[threadKey]*SavedThread)
+	if sa.restoring.threads == nil {
+		sa.restoring.threads = make(map[threadKey]*SavedThread)
 	}
-	q.restoring.threads[key] = saved
-	if saved.Site != "" && q.siteNames.Len() < maxKnownSites {
-		q.siteNames.Note(key, saved.Site, time.Duration(q.now+siteLifetime))
+	sa.restoring.threads[key] = saved
+	if saved.Site != "" && sa.limits.siteNames.Len() < maxKnownSites {
+		sa.limits.siteNames.Note(key, saved.Site, time.Duration(sa.agenda.now+siteLifetime))
 	}
-	if t := q.threads[key]; t != nil {
-		q.restoreThread(t)
-		q.updateThread(t)
-	} else if q.restoredInstant(saved.SuspendedUntil, rule.LongestRetry) != 0 {
-		q.obtainThread(key)
+	if t := sa.threads.threads[key]; t != nil {
+		sa.restoreThread(t)
+		sa.threads.updateThread(t)
+	} else if sa.agenda.restoredInstant(saved.SuspendedUntil, rule.LongestRetry) != 0 {
+		sa.threads.obtainThread(key)
 	}
 }
 
 // restoreThread restores the saved state of a thread, if there is any.
-func (q *queue) restoreThread(t *thread) {
-	saved := q.restoring.threads[t.key]
+func (sa *saved) restoreThread(t *thread) {
+	saved := sa.restoring.threads[t.key]
 	if saved == nil {
 		return
 	}
-	delete(q.restoring.threads, t.key)
+	delete(sa.restoring.threads, t.key)
 	t.retry, t.inRetryStep = uint8(min(max(0, saved.Step), int(^uint8(0)))), saved.InRetryStep
 	t.window = limit.Window{Dead: saved.Dead}
-	if till := q.restoredInstant(saved.SuspendedUntil, t.params.LongestWait(saved.InRetryStep)); till != 0 {
-		q.suspend(t, till)
+	if till := sa.agenda.restoredInstant(saved.SuspendedUntil, t.params.LongestWait(saved.InRetryStep)); till != 0 {
+		sa.threads.suspend(t, till)
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 // agentResync ends the agent's line for the message: the agent found nothing to
 // do there.
-func (dv *delivery) agentResync(id AgentID, message MessageID) {
-	a := dv.agents[id]
+func (li *lines) agentResync(id AgentID, message MessageID) {
+	a := li.agents.agents[id]
 	if a == nil {
 		return
 	}
@@ -24,28 +24,28 @@ func (dv *delivery) agentResync(id AgentID, message MessageID) {
 		if l.id != message || l.ended() {
 			continue
 		}
-		a.progressAt = dv.now
-		dv.lineEnded(a)
+		a.progressAt = li.agenda.now
+		li.agents.lineEnded(a)
 		l.resynced = true
-		dv.revokeLine(l, foundNothing, 0)
+		li.revokeLine(l, foundNothing, 0)
 		return
 	}
-	dv.logAgent(Info, a, "asked to resync "+strconv.FormatUint(uint64(message), 10)+", which it was not given")
+	li.agenda.logAgent(Info, a, "asked to resync "+strconv.FormatUint(uint64(message), 10)+", which it was not given")
 }
 
 // readAgain keeps a vertex from being fed until its file has been read.
-func (dv *delivery) readAgain(v *vertex, why readReason, pid int) {
-	m := dv.messageOf(v)
-	dv.setState(v, reading, 0)
-	op := dv.nextOp()
+func (li *lines) readAgain(v *vertex, why readReason, pid int) {
+	m := li.mail.messageOf(v)
+	li.threads.setState(v, reading, 0)
+	op := li.writes.nextOp()
 	var offsets []int64
 	if pid >= ctlfile.MaxPID {
-		for i := range dv.lenOf(v) {
-			offsets = append(offsets, int64(dv.recipient(v, i).offset))
+		for i := range li.mail.lenOf(v) {
+			offsets = append(offsets, int64(li.mail.recipient(v, i).offset))
 		}
 	}
-	dv.issue(op, pending{
-		action:  Read{Op: op, Message: m.id, Path: dv.file(m), PID: pid, Offsets: offsets, AtWork: dv.atWork(m.id)},
+	li.writes.issue(op, pending{
+		action:  Read{Op: op, Message: m.id, Path: li.mail.file(m), PID: pid, Offsets: offsets, AtWork: li.atWork(m.id)},
 		message: m, vertex: v, why: why,
 	})
 }
@@ -53,9 +53,9 @@ func (dv *delivery) readAgain(v *vertex, why readReason, pid int) {
 // atWork returns the pids of the agents that may be working on a message. An agent with
 // several sessions may answer its lines in any order, so it may be working on the
 // message as long as any line is unanswered. The result is not nil.
-func (d *dispatch) atWork(id MessageID) []int {
+func (li *lines) atWork(id MessageID) []int {
 	pids := []int{}
-	for _, a := range d.agents {
+	for _, a := range li.agents.agents {
 		works := func(l line) bool { return !l.resynced && (l.id == id || a.sessions > 1) }
 		if a.pid != 0 && slices.ContainsFunc(a.lines, works) {
 			pids = append(pids, a.pid)
@@ -66,45 +66,45 @@ func (d *dispatch) atWork(id MessageID) []int {
 }
 
 // reread compares a vertex with what its file says.
-func (dv *delivery) reread(e *Reread) {
-	p := dv.store.pending[e.Op]
+func (li *lines) reread(e *Reread) {
+	p := li.writes.store.pending[e.Op]
 	if p == nil {
 		return
 	}
-	delete(dv.store.pending, e.Op)
+	delete(li.writes.store.pending, e.Op)
 	v, m := p.vertex, p.message
 	if p.stale() {
 		return
 	}
 	if v == nil {
-		dv.tagsRead(m, e)
+		li.tagsRead(m, e)
 		return
 	}
 	if v.state != reading {
 		return
 	}
 	if e.Missing {
-		dv.fileMissing(m, e.Moved)
+		li.fileMissing(m, e.Moved)
 		return
 	}
 	if e.Owes {
 		m.flags |= owesNotice
 	}
 	m.pendingWrites++
-	locked := dv.compareTags(v, e.Recipients)
+	locked := li.compareTags(v, e.Recipients)
 	if v.state != 0 {
-		dv.vertexRead(v, p.why, locked)
-		dv.carryOutPending(v)
+		li.vertexRead(v, p.why, locked)
+		li.orders.carryOutPending(v)
 	}
 	m.pendingWrites--
-	dv.advance(m)
+	li.writes.advance(m)
 }
 
 // compareTags ends the recipients that are done according to the file. It
 // reports whether a live process has locked one.
-func (dv *delivery) compareTags(v *vertex, states []ctlfile.State) (locked bool) {
-	for i := range dv.lenOf(v) {
-		r := dv.recipient(v, i)
+func (li *lines) compareTags(v *vertex, states []ctlfile.State) (locked bool) {
+	for i := range li.mail.lenOf(v) {
+		r := li.mail.recipient(v, i)
 		if !r.isOpen() && r.state != promoted {
 			continue
 		}
@@ -117,12 +117,12 @@ func (dv *delivery) compareTags(v *vertex, states []ctlfile.State) (locked bool)
 		switch states[at].Tag {
 		case ctlfile.Delivered:
 			r.flags &^= hasFailed
-			dv.account(v, i, "ok", reply{agent: v.agent, text: "tagged by the agent, not reported"})
-			dv.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
+			li.account(v, i, "ok", reply{agent: v.agent, text: "tagged by the agent, not reported"})
+			li.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
 		case ctlfile.Failed:
 			r.flags |= hasFailed
-			dv.account(v, i, "error", reply{agent: v.agent, text: "tagged by the agent, not reported"})
-			dv.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
+			li.account(v, i, "error", reply{agent: v.agent, text: "tagged by the agent, not reported"})
+			li.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
 		case ctlfile.Locked:
 			locked = true
 		}
@@ -132,30 +132,30 @@ func (dv *delivery) compareTags(v *vertex, states []ctlfile.State) (locked bool)
 
 // vertexRead decides what happens to a vertex after its file was read. A line
 // that was not worked on does not count as an attempt.
-func (dv *delivery) vertexRead(v *vertex, why readReason, locked bool) {
+func (li *lines) vertexRead(v *vertex, why readReason, locked bool) {
 	switch {
 	case locked:
-		dv.postpone(v, dv.now.after(lockedDelay))
+		li.postpone(v, li.agenda.now.after(lockedDelay))
 	case why == agentCrashed:
-		dv.diagnoseUnreported(v, agentEnded)
+		li.diagnoseUnreported(v, agentEnded)
 		v.crashes++
-		dv.takeRetryStep(v)
+		li.takeRetryStep(v)
 	case why == foundNothing:
 		v.crashes = 0
-		dv.diagnoseUnreported(v, nothingFound)
-		dv.takeRetryStep(v)
-	case dv.wasReported(v):
-		dv.takeRetryStep(v)
+		li.diagnoseUnreported(v, nothingFound)
+		li.takeRetryStep(v)
+	case li.mail.wasReported(v):
+		li.takeRetryStep(v)
 	default:
 		if why == untouched {
-			dv.refund(dv.threadOf(v), dv.feedable(v))
+			li.limits.refund(li.mail.threadOf(v), li.mail.feedable(v))
 		}
-		dv.reopenRecipients(v)
-		if dv.feedable(v) == 0 {
-			dv.blockVertex(v)
+		li.mail.reopenRecipients(v)
+		if li.mail.feedable(v) == 0 {
+			li.threads.blockVertex(v)
 			return
 		}
-		dv.makeDue(v)
+		li.threads.makeDue(v)
 	}
 }
 
@@ -170,10 +170,10 @@ const (
 
 // diagnoseUnreported gives the recipients that the last agent did not report a
 // diagnostic, so that mailq shows why their mail does not move.
-func (dv *delivery) diagnoseUnreported(v *vertex, text string) {
-	for i := range dv.lenOf(v) {
-		if dv.recipient(v, i).state == open {
-			dv.setDiagnostic(v, i, &ta.Report{Text: text})
+func (li *lines) diagnoseUnreported(v *vertex, text string) {
+	for i := range li.mail.lenOf(v) {
+		if li.mail.recipient(v, i).state == open {
+			li.mail.setDiagnostic(v, i, &ta.Report{Text: text})
 		}
 	}
 }
@@ -189,50 +189,50 @@ func (ml *mail) wasReported(v *vertex) bool {
 }
 
 // fileMissing drops a message whose control file is gone, or was moved by the spool.
-func (dv *delivery) fileMissing(m *message, moved bool) {
-	dv.logMissing(m.id, dv.path(m), moved)
-	dv.dropMessage(m)
+func (li *lines) fileMissing(m *message, moved bool) {
+	li.logMissing(m.id, li.mail.path(m), moved)
+	li.writes.dropMessage(m)
 }
 
-func (q *queue) logMissing(id MessageID, path string, moved bool) {
+func (li *lines) logMissing(id MessageID, path string, moved bool) {
 	if !moved {
-		q.do(Note{Severity: Warning, Message: id, Text: "its control file is gone, dropped: " + path})
+		li.agenda.do(Note{Severity: Warning, Message: id, Text: "its control file is gone, dropped: " + path})
 	}
-	if q.config.Events {
-		q.do(Condition{State: "gone", Message: id})
+	if li.rules.config.Events {
+		li.agenda.do(Condition{State: "gone", Message: id})
 	}
 }
 
 // readTags asks for the tags of a message that would be unloaded. An agent with
 // marking=agent reports a recipient before it tags it, and may die in between. When the
 // message is loaded again, a recipient that is not tagged would be delivered twice.
-func (dv *delivery) readTags(m *message) {
+func (li *lines) readTags(m *message) {
 	m.pendingWrites++
-	op := dv.nextOp()
-	dv.issue(op, pending{action: Read{Op: op, Message: m.id, Path: dv.path(m)}, message: m})
+	op := li.writes.nextOp()
+	li.writes.issue(op, pending{action: Read{Op: op, Message: m.id, Path: li.mail.path(m)}, message: m})
 }
 
 // tagsRead handles the answer: it writes the tags that are missing. If that is not
 // possible for all of them now, the message stays in memory, and its file is read
 // again after its next attempt.
-func (dv *delivery) tagsRead(m *message, e *Reread) {
+func (li *lines) tagsRead(m *message, e *Reread) {
 	if e.Missing {
-		dv.fileMissing(m, e.Moved)
+		li.fileMissing(m, e.Moved)
 		return
 	}
 	if e.Owes {
 		m.flags |= owesNotice
 	}
 	m.pendingWrites--
-	marks, all := dv.missingTags(m, e.Recipients)
+	marks, all := li.mail.missingTags(m, e.Recipients)
 	if all {
 		m.flags &^= untagged
 	}
-	dv.write(m, marks, nil)
-	others := len(dv.unloaded.candidates)
-	dv.advance(m)
+	li.writes.write(m, marks, nil)
+	others := len(li.loads.unloaded.candidates)
+	li.writes.advance(m)
 	if !all {
-		dv.unloaded.candidates = dv.unloaded.candidates[:others]
+		li.loads.unloaded.candidates = li.loads.unloaded.candidates[:others]
 	}
 }
 

@@ -13,27 +13,27 @@ import (
 
 // retryTime returns the time that a retryat gives: at least one second and at
 // most Expiry from now.
-func (dv *delivery) retryTime(v *vertex, r ta.Retry) instant {
-	most := dv.threadOf(v).params.Expiry
+func (li *lines) retryTime(v *vertex, r ta.Retry) instant {
+	most := li.mail.threadOf(v).params.Expiry
 	if most == 0 {
 		most = rule.LongestRetry
 	}
 	seconds := max(r.Seconds, 0)
-	if now := dv.date.unix(); !r.Relative {
+	if now := li.agenda.date.unix(); !r.Relative {
 		seconds = max(seconds, now) - now
 	}
 	seconds = min(seconds, int64(most/time.Second))
-	return dv.now.after(max(time.Duration(seconds)*time.Second, rule.ShortestRetry))
+	return li.agenda.now.after(max(time.Duration(seconds)*time.Second, rule.ShortestRetry))
 }
 
 // suspensionLength returns how long a thread is suspended after its destination
 // has failed, and advances the thread's retries.
-func (dv *delivery) suspensionLength(t *thread) time.Duration {
+func (li *lines) suspensionLength(t *thread) time.Duration {
 	age := time.Duration(0)
 	if oldest := t.modTimes.earliest(); oldest != 0 {
-		age = max(0, dv.date.since(oldest.date()))
+		age = max(0, li.agenda.date.since(oldest.date()))
 	}
-	wait, next := rule.RetryStep(t.params, t.retry, age, dv.rand)
+	wait, next := rule.RetryStep(t.params, t.retry, age, li.rand)
 	t.retry, t.inRetryStep = next, true
 	return wait
 }
@@ -59,36 +59,36 @@ func (t *thread) undoRetryStep() {
 // suspend keeps the thread from being fed until the given time. Mail that
 // arrives meanwhile waits too. The suspension lasts until its time even if the
 // thread becomes empty.
-func (q *queue) suspend(t *thread, till instant) {
+func (ts *threads) suspend(t *thread, till instant) {
 	t.running = false
 	t.suspendedUntil = till
 	t.suspensions++
 	if t.shaping != nil {
 		t.shaping.told = nil
 	}
-	q.planResume(t)
-	q.recordThread(t, "suspended", till)
-	q.updateThread(t)
-	q.considerUnloadingThread(t)
+	ts.agenda.planResume(t)
+	ts.log.recordThread(t, "suspended", till)
+	ts.updateThread(t)
+	ts.loads.considerUnloadingThread(t)
 }
 
 // takeRetryStep makes the open recipients of a vertex wait for one retry step,
 // or expires them. Recipients without a report count as attempted. If no
 // recipient was tried, but it is the turn of an alternative, the vertex is due
 // at once.
-func (dv *delivery) takeRetryStep(v *vertex) {
-	if dv.countAttempts(v) {
-		wait, next := rule.RetryStep(dv.threadOf(v).params, v.retry, dv.date.since(dv.messageOf(v).modifiedAt), dv.rand)
+func (li *lines) takeRetryStep(v *vertex) {
+	if li.mail.countAttempts(v) {
+		wait, next := rule.RetryStep(li.mail.threadOf(v).params, v.retry, li.agenda.date.since(li.mail.messageOf(v).modifiedAt), li.rand)
 		v.retry, v.inRetryStep = next, true
-		dv.postpone(v, dv.now.after(dv.waitAfterCrash(v, wait)))
+		li.postpone(v, li.agenda.now.after(li.waitAfterCrash(v, wait)))
 		return
 	}
-	dv.reopenRecipients(v)
+	li.mail.reopenRecipients(v)
 	switch {
-	case dv.feedable(v) > 0:
-		dv.makeDue(v)
+	case li.mail.feedable(v) > 0:
+		li.threads.makeDue(v)
 	default:
-		dv.blockVertex(v)
+		li.threads.blockVertex(v)
 	}
 }
 
@@ -121,56 +121,56 @@ func (ml *mail) reopenRecipients(v *vertex) {
 
 // postpone makes the vertex wait until the given time; in a queueonly thread it
 // waits for the next run. Recipients past their expiry expire here.
-func (dv *delivery) postpone(v *vertex, till instant) {
-	dv.recordDeferrals(v, till)
-	dv.reopenRecipients(v)
-	dv.setState(v, waiting, till)
-	dv.expire(v)
+func (li *lines) postpone(v *vertex, till instant) {
+	li.log.recordDeferrals(v, till)
+	li.mail.reopenRecipients(v)
+	li.threads.setState(v, waiting, till)
+	li.notices.expire(v)
 	switch {
 	case v.state == 0:
-	case dv.feedable(v) == 0:
-		dv.setState(v, blocked, 0)
-		dv.planWake(v)
-	case dv.threadOf(v).params.QueueOnly:
-		dv.setState(v, due, 0)
-		dv.planWake(v)
-		dv.updateThread(dv.threadOf(v))
+	case li.mail.feedable(v) == 0:
+		li.threads.setState(v, blocked, 0)
+		li.notices.planWake(v)
+	case li.mail.threadOf(v).params.QueueOnly:
+		li.threads.setState(v, due, 0)
+		li.notices.planWake(v)
+		li.threads.updateThread(li.mail.threadOf(v))
 	default:
-		dv.planWake(v)
+		li.notices.planWake(v)
 	}
 	if v.state != 0 {
-		dv.considerUnloading(dv.messageOf(v))
+		li.loads.considerUnloading(li.mail.messageOf(v))
 	}
 }
 
 // wakeVertex is called at the time in the agenda: the vertex's wait is over, or
 // one of its recipients may have expired.
-func (dv *delivery) wakeVertex(v *vertex) {
-	dv.expire(v)
+func (li *lines) wakeVertex(v *vertex) {
+	li.notices.expire(v)
 	switch {
 	case v.state == 0:
-	case dv.feedable(v) == 0:
-		dv.blockVertex(v)
-	case v.state == waiting && dv.wakeAt(v) <= dv.now:
-		dv.makeDue(v)
+	case li.mail.feedable(v) == 0:
+		li.threads.blockVertex(v)
+	case v.state == waiting && li.threads.wakeAt(v) <= li.agenda.now:
+		li.threads.makeDue(v)
 	default:
-		dv.planWake(v)
+		li.notices.planWake(v)
 	}
 }
 
 // blockVertex blocks a vertex, none of whose recipients can be fed now.
-func (q *queue) blockVertex(v *vertex) {
-	t := q.threadOf(v)
-	q.fair.Remove(v.ref)
-	q.setState(v, blocked, 0)
-	q.planWake(v)
-	q.updateThread(t)
+func (ts *threads) blockVertex(v *vertex) {
+	t := ts.mail.threadOf(v)
+	ts.fair.Remove(v.ref)
+	ts.setState(v, blocked, 0)
+	ts.notices.planWake(v)
+	ts.updateThread(t)
 }
 
 // blockIfEmpty blocks a due or waiting vertex if none of its recipients can be fed
 // now.
-func (q *queue) blockIfEmpty(v *vertex) {
-	if (v.state == due || v.state == waiting) && q.feedable(v) == 0 {
-		q.blockVertex(v)
+func (ts *threads) blockIfEmpty(v *vertex) {
+	if (v.state == due || v.state == waiting) && ts.mail.feedable(v) == 0 {
+		ts.blockVertex(v)
 	}
 }

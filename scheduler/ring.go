@@ -13,6 +13,30 @@ import (
 
 // Rings: the threads that can share agents.
 
+// rings has the threads that can share agents, and chooses what is fed next.
+type rings struct {
+	agenda  *agenda
+	mail    *mail
+	rules   *rules
+	threads *threads
+	limits  *limits
+	agents  *agents
+	writes  *writes
+	loads   *loads
+
+	// spent is a channel whose last token was taken in this Step, or nil. A ring that was
+	// dispatched before that may have kept an idle agent for its mail.
+	spent     *channel
+	yielding  *ring             // the ring that has given a session back in this Step, or nil
+	rings     map[string]*ring  // by ring.key; without retired ones
+	ringOrder store.List[*ring] // all rings in the order in which they were made
+	lastRing  uint64            // last ring.id that was given
+	// orphans takes the place of a ring for the threads for which no clause
+	// gives a command. It is not in the list order.
+	orphans ring
+	dirty   []*ring // to be dispatched before the Step ends
+}
+
 // ring is a set of threads that can share agents: the same clauses matched
 // them, they have the same channel, and their command expands to the same
 // words. Which of them is fed next is decided by shares, flows and jobs.
@@ -82,40 +106,40 @@ func ringKey(channel string, clauses []*rule.Clause, command []string, p *rule.P
 
 // obtainRing finds or makes the ring of a thread, and returns it with the
 // thread's parameters. The ring is nil if no clause gives a command.
-func (q *queue) obtainRing(key threadKey) (*ring, *rule.Params) {
-	clauses := rule.Match(q.config.Clauses, key.channel, key.host)
-	if r := q.obtainChannel(key.channel).latest; r != nil && slices.Equal(r.clauses, clauses) {
+func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
+	clauses := rule.Match(rg.rules.config.Clauses, key.channel, key.host)
+	if r := rg.limits.obtainChannel(key.channel).latest; r != nil && slices.Equal(r.clauses, clauses) {
 		return r, r.params
 	}
-	params := rule.Fold(q.config.Defaults, clauses)
+	params := rule.Fold(rg.rules.config.Defaults, clauses)
 	if len(params.Command) == 0 {
 		return nil, params
 	}
-	name, command := q.ringName(key, clauses, params)
-	r := q.rings[name]
+	name, command := rg.ringName(key, clauses, params)
+	r := rg.rings[name]
 	if r == nil {
 		r = &ring{
 			key:     name,
-			channel: q.obtainChannel(key.channel),
+			channel: rg.limits.obtainChannel(key.channel),
 			command: command,
 			example: key,
 		}
 		r.place.Who = r
-		r.fair = q.fair.NewRing(params, func() { q.markDirty(r) })
+		r.fair = rg.threads.fair.NewRing(params, func() { rg.markDirty(r) })
 		r.members.Of = memberLinksOf
-		r.backoff.due = func(s *Scheduler) { s.markDirty(r) }
+		r.backoff.due = func(s *Scheduler) { s.rings.markDirty(r) }
 		r.hungry.Of = hungryLinksOf
-		q.lastRing++
-		r.id = q.lastRing
-		q.rings[name] = r
-		q.ringOrder.Append(r)
+		rg.lastRing++
+		r.id = rg.lastRing
+		rg.rings[name] = r
+		rg.ringOrder.Append(r)
 	}
 	if r.params == nil || !slices.Equal(r.clauses, clauses) {
 		r.clauses = clauses
 		r.clause = clauseKey(clauses)
 		r.params, r.fair.Params = params, params
 		r.withHost = rule.NamesHost(params.Command)
-		q.setChannelRate(r)
+		rg.limits.setChannelRate(r)
 	}
 	if !slices.ContainsFunc(params.Command, rule.NamesHostIn) {
 		r.channel.latest = r
@@ -124,8 +148,8 @@ func (q *queue) obtainRing(key threadKey) (*ring, *rule.Params) {
 }
 
 // ringName returns the key of the ring of a thread, and its expanded command.
-func (q *queue) ringName(key threadKey, clauses []*rule.Clause, p *rule.Params) (name string, command []string) {
-	command = rule.Expand(p.Command, q.config.Env, key.channel, key.host, p.Sessions)
+func (rg *rings) ringName(key threadKey, clauses []*rule.Clause, p *rule.Params) (name string, command []string) {
+	command = rule.Expand(p.Command, rg.rules.config.Env, key.channel, key.host, p.Sessions)
 	return ringKey(key.channel, clauses, command, p), command
 }
 
@@ -141,19 +165,19 @@ func clauseKey(clauses []*rule.Clause) string {
 	return ""
 }
 
-func (q *queue) dropRingWhenEmpty(r *ring) {
+func (rg *rings) dropRingWhenEmpty(r *ring) {
 	if r.members.Len > 0 || r.processes.Busy > 0 || r.dropped {
 		return
 	}
-	for _, w := range q.walks {
+	for _, w := range rg.mail.walks {
 		w.ringLeaves(r)
 	}
 	r.dropped = true
-	q.ringOrder.Remove(r)
+	rg.ringOrder.Remove(r)
 	r.place.Leave()
-	q.plan(&r.backoff, never)
-	if q.rings[r.key] == r {
-		delete(q.rings, r.key)
+	rg.agenda.plan(&r.backoff, never)
+	if rg.rings[r.key] == r {
+		delete(rg.rings, r.key)
 	}
 	if r.channel.latest == r {
 		r.channel.latest = nil

@@ -69,8 +69,8 @@ type SavePass struct {
 // Save begins a pass. Orders that wait are saved only while the scheduler stops: one that is
 // carried out later, or replaced, must not be carried out again after a crash.
 func (s *Scheduler) Save() *SavePass {
-	p := &SavePass{s: s, rates: s.ratesToSave(), thread: 1, stub: 1, vertex: 1}
-	if s.stop.begun {
+	p := &SavePass{s: s, rates: s.saved.ratesToSave(), thread: 1, stub: 1, vertex: 1}
+	if s.agents.stop.begun {
 		p.orders = s.PendingOrders()
 	}
 	return p
@@ -87,18 +87,18 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 	p.rates = p.rates[part:]
 	for looked := 0; looked < 4*n && !to.full(n); looked++ {
 		switch {
-		case p.thread <= s.threadTable.Last:
-			if t := *s.threadTable.At(p.thread); t != nil {
-				s.saveThread(to, t)
+		case p.thread <= s.mail.threadTable.Last:
+			if t := *s.mail.threadTable.At(p.thread); t != nil {
+				s.saved.saveThread(to, t)
 			}
 			p.thread++
-		case p.stub <= s.unloaded.stubs.Last:
-			if one := s.unloaded.stubs.At(p.stub); one.id != 0 {
-				s.saveStub(to, p.stub)
+		case p.stub <= s.loads.unloaded.stubs.Last:
+			if one := s.loads.unloaded.stubs.At(p.stub); one.id != 0 {
+				s.saved.saveStub(to, p.stub)
 			}
 			p.stub++
-		case p.vertex <= s.vertices.Last:
-			if p.part = s.saveRecipients(to, p.vertex, p.part, n); p.part == 0 {
+		case p.vertex <= s.mail.vertices.Last:
+			if p.part = s.saved.saveRecipients(to, p.vertex, p.part, n); p.part == 0 {
 				p.vertex++
 			}
 		default:
@@ -110,15 +110,15 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 
 // saveThread saves a thread, if there is anything to save, and its rate. A suspension by a reply
 // rule is saved like any other.
-func (q *queue) saveThread(to *Saved, t *thread) {
+func (sa *saved) saveThread(to *Saved, t *thread) {
 	until := t.suspendedUntil
 	if x := t.shaping; x != nil {
 		until = max(until, x.rulesUntil())
-		to.Rates = q.appendRate(to.Rates, &x.rate)
+		to.Rates = sa.appendRate(to.Rates, &x.rate)
 	}
 	saved := SavedThread{
-		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(q.dateAt(until).ceilSecond()),
-		Step: int(t.retry), InRetryStep: t.inRetryStep && until == t.suspendedUntil, Dead: t.window.Dead, Site: q.knownSite(t.key),
+		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(sa.agenda.dateAt(until).ceilSecond()),
+		Step: int(t.retry), InRetryStep: t.inRetryStep && until == t.suspendedUntil, Dead: t.window.Dead, Site: sa.limits.knownSite(t.key),
 	}
 	if saved != (SavedThread{Channel: t.key.channel, Host: t.key.host}) {
 		to.Threads = append(to.Threads, saved)
@@ -126,44 +126,44 @@ func (q *queue) saveThread(to *Saved, t *thread) {
 }
 
 // saveStub saves a vertex that is not loaded, if it was tried. Its first recipient stands for all.
-func (q *queue) saveStub(to *Saved, n stubRef) {
-	s := q.unloaded.stubs.At(n)
-	_, at := q.stateOf(n)
+func (sa *saved) saveStub(to *Saved, n stubRef) {
+	s := sa.loads.unloaded.stubs.At(n)
+	_, at := sa.loads.stateOf(n)
 	if s.attempts == 0 && at == 0 {
 		return
 	}
 	to.Recipients = append(to.Recipients, SavedRecipient{
 		Message: s.id, Offset: int64(s.offset), ModifiedAt: s.modifiedAt.unix(), Attempts: int(s.attempts),
-		NextAt: int64(q.dateAt(at).ceilSecond()), FedAt: int64(s.fedAt), Step: int(s.retry),
+		NextAt: int64(sa.agenda.dateAt(at).ceilSecond()), FedAt: int64(s.fedAt), Step: int(s.retry),
 		DestinationFailed: s.flags&stubDestinationFailed != 0, InRetryStep: s.flags&stubInRetryStep != 0,
 	})
 }
 
 // saveRecipients saves the recipients of a vertex that were tried, from index i on. It returns
 // the index at which to continue, or 0 at the end. The vertex may have left.
-func (q *queue) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
-	v := q.vertices.At(ref)
+func (sa *saved) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
+	v := sa.mail.vertices.At(ref)
 	if v.state == 0 {
 		return 0
 	}
-	m, waits := q.messageOf(v), v.state == waiting
+	m, waits := sa.mail.messageOf(v), v.state == waiting
 	one := SavedRecipient{
-		Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(q.dateAt(q.wakeAt(v)).ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
+		Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(sa.agenda.dateAt(sa.threads.wakeAt(v)).ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
 		DestinationFailed: v.destinationFailed, InRetryStep: v.inRetryStep,
 	}
 	if !waits {
 		one.NextAt = 0
 	}
-	for ; i < q.lenOf(v); i++ {
+	for ; i < sa.mail.lenOf(v); i++ {
 		if to.full(n) {
 			return i
 		}
-		r := q.recipient(v, i)
+		r := sa.mail.recipient(v, i)
 		if r.state == done || r.state == writing || r.attempts == 0 && !waits {
 			continue
 		}
 		one.Offset, one.Attempts, one.Notary, one.Text = int64(r.offset), int(r.attempts), "", ""
-		if last := q.diagnostics.Get(r.diagnostic); last != nil {
+		if last := sa.mail.diagnostics.Get(r.diagnostic); last != nil {
 			one.Notary, one.Text = last.notary, last.text
 		}
 		to.Recipients = append(to.Recipients, one)

@@ -45,12 +45,12 @@ func TestRestoredIsAsSaved(t *testing.T) {
 	compared := 0
 	for seed := range uint64(15) {
 		h := newHarness(t, seed)
-		h.fixed = h.s.config // so that no wait is longer than it allows now
-		for n := 0; n < 1500 && h.s.states[waiting] < 4; n++ {
+		h.fixed = h.s.rules.config // so that no wait is longer than it allows now
+		for n := 0; n < 1500 && h.s.mail.states[waiting] < 4; n++ {
 			h.randomEvent()
 		}
 		saved, threads := everything(h.s)
-		config := *h.s.config
+		config := *h.s.rules.config
 		config.ActiveLimit = int(seed) * 3
 		s := New(&config, rand.New(rand.NewPCG(1, 2)))
 		for _, key := range slices.SortedFunc(maps.Keys(threads), func(a, b threadKey) int {
@@ -83,7 +83,7 @@ func TestRestoredIsAsSaved(t *testing.T) {
 				continue
 			}
 			compared++
-			isLoaded := s.message(key.message) != nil // the last report on other mail is forgotten
+			isLoaded := s.mail.message(key.message) != nil // the last report on other mail is forgotten
 			if got.Attempts != want.Attempts || isLoaded && got.Text != want.Text || got.NextAt != want.NextAt && got.NextAt != 0 {
 				t.Errorf("restored %+v, saved %+v", got, want)
 			}
@@ -122,23 +122,23 @@ func TestRestoredIsBounded(t *testing.T) {
 		Saved: []SavedRecipient{{Message: 1, Offset: 100, NextAt: far, InRetryStep: true, Attempts: 1 << 40, Step: -5, FedAt: -1}, {Message: 1, Offset: 200, NextAt: -far, Attempts: -1}},
 	}})
 	s.Check()
-	if len(s.restoring.threads) != 1 {
-		t.Errorf("%d threads without mail are remembered", len(s.restoring.threads))
+	if len(s.saved.restoring.threads) != 1 {
+		t.Errorf("%d threads without mail are remembered", len(s.saved.restoring.threads))
 	}
 	s.Step(At(now), AllLoaded{})
 	s.Check()
-	if s.restoring.threads != nil || len(s.threads) != 4 {
-		t.Errorf("%d threads, and %v", len(s.threads), s.restoring.threads)
+	if s.saved.restoring.threads != nil || len(s.threads.threads) != 4 {
+		t.Errorf("%d threads, and %v", len(s.threads.threads), s.saved.restoring.threads)
 	}
-	if got := s.timeAt(s.threads[threadKey{"smtp", "retry"}].suspendedUntil); !got.Equal(longest) {
+	if got := s.agenda.timeAt(s.threads.threads[threadKey{"smtp", "retry"}].suspendedUntil); !got.Equal(longest) {
 		t.Errorf("suspended until %v, %v at most", got, longest)
 	}
-	if got, most := s.timeAt(s.threads[threadKey{"smtp", "retryat"}].suspendedUntil), now.Add(72*time.Hour); !got.Equal(most) {
+	if got, most := s.agenda.timeAt(s.threads.threads[threadKey{"smtp", "retryat"}].suspendedUntil), now.Add(72*time.Hour); !got.Equal(most) {
 		t.Errorf("suspended until %v, %v at most", got, most)
 	}
-	v := s.vertices.At(s.message(1).first)
-	if v.state != waiting || !s.timeAt(s.wakeAt(v)).Equal(longest) || v.first.attempts != 65535 {
-		t.Errorf("waits until %v, %d attempts", s.timeAt(s.wakeAt(v)), v.first.attempts)
+	v := s.mail.vertices.At(s.mail.message(1).first)
+	if v.state != waiting || !s.agenda.timeAt(s.threads.wakeAt(v)).Equal(longest) || v.first.attempts != 65535 {
+		t.Errorf("waits until %v, %d attempts", s.agenda.timeAt(s.threads.wakeAt(v)), v.first.attempts)
 	}
 }
 

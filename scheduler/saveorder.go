@@ -19,14 +19,14 @@ type SavedOrder struct {
 // PendingOrders returns the orders that wait, by message and in the order in which they were
 // given. A HOLD has its own record.
 func (s *Scheduler) PendingOrders() (list []SavedOrder) {
-	for ref, o := range s.orders {
-		v := s.vertices.At(ref)
-		m, key := s.messageOf(v), s.threadOf(v).key
+	for ref, o := range s.orders.orders {
+		v := s.mail.vertices.At(ref)
+		m, key := s.mail.messageOf(v), s.mail.threadOf(v).key
 		list = append(list, SavedOrder{m.modifiedAt.time(), Ordered{
 			Verb: o.verb, Targets: []Target{{m.id, key.channel, key.host}}, To: o.target(), Back: true, By: o.by, Why: o.why,
 		}})
 	}
-	for _, saved := range s.savedOrders {
+	for _, saved := range s.orders.savedOrders {
 		list = append(list, saved...)
 	}
 	slices.SortStableFunc(list, func(a, b SavedOrder) int {
@@ -37,25 +37,25 @@ func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 }
 
 // saveOrder keeps an order on a message, or on parts of it, until it is loaded.
-func (dv *delivery) saveOrder(e *Ordered, modifiedAt date, targets []Target) {
+func (od *orders) saveOrder(e *Ordered, modifiedAt date, targets []Target) {
 	id := targets[0].Message
 	o := SavedOrder{modifiedAt.time(), *e}
 	o.Targets, o.Only, o.Name = slices.Clone(targets), nil, "" // the event log has it
 	if only := e.Only[id]; only != nil {
 		o.Only = map[MessageID][]int64{id: only}
 	}
-	dv.savedOrders[id] = append(dv.savedOrders[id], o)
+	od.savedOrders[id] = append(od.savedOrders[id], o)
 }
 
 // restoreOrders applies the orders that wait for a message, which has been loaded. It reports
 // whether there are any.
-func (dv *delivery) restoreOrders(m *message) (any bool) {
-	saved := dv.savedOrders[m.id]
-	delete(dv.savedOrders, m.id)
+func (od *orders) restoreOrders(m *message) (any bool) {
+	saved := od.savedOrders[m.id]
+	delete(od.savedOrders, m.id)
 	for i := range saved {
 		o := &saved[i]
 		if o.ModifiedAt.Unix() == m.modifiedAt.unix() {
-			any = dv.apply(&o.Ordered, m, dv.targetVertices(&o.Ordered, m, o.Targets), new(Answer)) > 0 || any
+			any = od.apply(&o.Ordered, m, od.targetVertices(&o.Ordered, m, o.Targets), new(Answer)) > 0 || any
 		}
 	}
 	return any

@@ -52,62 +52,62 @@ func (b *bucket) rateName() string {
 }
 
 // appendRate adds a rate that lacks tokens, if its period is long enough.
-func (q *queue) appendRate(to []SavedRate, b *bucket) []SavedRate {
+func (sa *saved) appendRate(to []SavedRate, b *bucket) []SavedRate {
 	isSlow := slices.ContainsFunc(b.Rates, func(r rule.Rate) bool { return r.Span >= minSavedPeriod })
-	if !isSlow || !b.Owed(q.both()) {
+	if !isSlow || !b.Owed(sa.agenda.both()) {
 		return to
 	}
 	if name := b.rateName(); len(name) <= maxSavedName {
-		to = append(to, SavedRate{name, int64(q.dateAt(instant(b.PaidAt)).ceilSecond())})
+		to = append(to, SavedRate{name, int64(sa.agenda.dateAt(instant(b.PaidAt)).ceilSecond())})
 	}
 	return to
 }
 
 // ratesToSave returns the rates that several threads share, and those of an earlier process that
 // nothing has used yet.
-func (q *queue) ratesToSave() (rates []SavedRate) {
-	for _, c := range q.channelOrder {
+func (sa *saved) ratesToSave() (rates []SavedRate) {
+	for _, c := range sa.limits.channelOrder {
 		for _, b := range c.rates {
-			rates = q.appendRate(rates, b)
+			rates = sa.appendRate(rates, b)
 		}
 	}
-	for _, s := range q.sites {
+	for _, s := range sa.limits.sites {
 		for _, b := range s.rates {
-			rates = q.appendRate(rates, b)
+			rates = sa.appendRate(rates, b)
 		}
 	}
-	for name, paidAt := range q.savedRates {
-		if paidAt <= q.now {
-			delete(q.savedRates, name)
+	for name, paidAt := range sa.limits.savedRates {
+		if paidAt <= sa.agenda.now {
+			delete(sa.limits.savedRates, name)
 			continue
 		}
-		rates = append(rates, SavedRate{name, int64(q.dateAt(paidAt).ceilSecond())})
+		rates = append(rates, SavedRate{name, int64(sa.agenda.dateAt(paidAt).ceilSecond())})
 	}
 	slices.SortFunc(rates, func(a, b SavedRate) int { return cmp.Compare(a.Name, b.Name) })
 	return rates
 }
 
 // restoredRate keeps the tokens of a rate until something uses it. This comes before any mail.
-func (q *queue) restoredRate(saved SavedRate) {
-	paidAt := q.restoredInstant(saved.PaidAt, cmp.Or(q.config.Defaults.Expiry, rule.LongestRetry))
-	if paidAt == 0 || len(q.savedRates) >= maxSavedRates {
+func (sa *saved) restoredRate(saved SavedRate) {
+	paidAt := sa.agenda.restoredInstant(saved.PaidAt, cmp.Or(sa.rules.config.Defaults.Expiry, rule.LongestRetry))
+	if paidAt == 0 || len(sa.limits.savedRates) >= maxSavedRates {
 		return
 	}
-	if q.savedRates == nil {
-		q.savedRates = make(map[string]instant)
+	if sa.limits.savedRates == nil {
+		sa.limits.savedRates = make(map[string]instant)
 	}
-	q.savedRates[saved.Name] = paidAt
+	sa.limits.savedRates[saved.Name] = paidAt
 }
 
 // restoreTokens gives a bucket that is used for the first time the tokens that an earlier process
 // has saved.
-func (q *queue) restoreTokens(b *bucket) {
-	if len(q.savedRates) == 0 || len(b.Rates) == 0 {
+func (sa *saved) restoreTokens(b *bucket) {
+	if len(sa.limits.savedRates) == 0 || len(b.Rates) == 0 {
 		return
 	}
 	name := b.rateName()
-	if paidAt := q.savedRates[name]; paidAt != 0 {
-		delete(q.savedRates, name)
+	if paidAt := sa.limits.savedRates[name]; paidAt != 0 {
+		delete(sa.limits.savedRates, name)
 		b.PaidAt = max(b.PaidAt, time.Duration(paidAt))
 	}
 }

@@ -89,202 +89,226 @@ import (
 	"time"
 
 	"zsched/scheduler/fair"
-	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 	"zsched/scheduler/store"
 )
 
-// Scheduler is the whole state of the queue. Only one goroutine at a time may
-// use it.
+// Scheduler is the whole state of the queue. Only one goroutine at a time may use it. Its parts
+// follow in the list above.
 type Scheduler struct {
-	delivery
+	agenda   agenda
+	mail     mail
+	rules    rules
+	threads  threads
+	rings    rings
+	limits   limits
+	cluster  cluster
+	agents   agents
+	lines    lines
+	writes   writes
+	notices  notices
+	orders   orders
+	loads    loads
+	saved    saved
+	arrivals arrivals
+	log      log
+	views    views
 }
 
-// delivery handles what job lines lead to: outcomes, retries, writes to control
-// files, and orders.
-type delivery struct {
-	dispatch
-	rand  *rand.Rand
-	store unwritten
-}
-
-// dispatch has the agents and the limits on them, and chooses what is fed.
-type dispatch struct {
-	queue
-	agents     map[AgentID]*agent
-	idleAgents store.List[*agent] // of all rings, longest idle first
-	lastAgent  AgentID
-
-	processes     limit.Limit[*ring] // of all channels
-	forks         forkRate
-	startFailures map[string]*startFailures // by ring.clause
-
-	stop      stopping
-	spoolDown bool // nothing can be written, so nothing is fed
-	// spent is a channel whose last token was taken in this Step, or nil. A ring that was
-	// dispatched before that may have kept an idle agent for its mail.
-	spent    *channel
-	yielding *ring // the ring that has given a session back in this Step, or nil
-}
-
-// queue has the threads and rings.
-type queue struct {
-	mail
-	agenda
-	config    *rule.Config
-	unloaded  unloaded
-	restoring restoring
-
-	threads        map[threadKey]*thread
-	replyRules     []*ruleState       // the reply rules, in their order
-	savedRates     map[string]instant // what an earlier process saved and nothing uses yet: paidAt
-	sites          map[string]*site
-	siteNames      limit.Names[threadKey]
-	threadSequence uint64 // last thread.sequence that was given
-
-	rings     map[string]*ring  // by ring.key; without retired ones
-	ringOrder store.List[*ring] // all rings in the order in which they were made
-	lastRing  uint64            // last ring.id that was given
-	// orphans takes the place of a ring for the threads for which no clause
-	// gives a command. It is not in the list order.
-	orphans ring
-	dirty   []*ring     // to be dispatched before the Step ends
-	turns   limit.Turns // of those who wait at limits
-
-	unsaid     []*clusterShare // whose demand may have changed
-	saidHalted bool            // dispatch.halted when the demand was said last
-
-	fair *fair.Queue // what is due, but for what waits for the next run of a queueonly thread
-
-	channels     map[string]*channel
-	channelOrder []*channel // in the order in which they were made; none is dropped
+// wire tells each part which others it uses.
+func (s *Scheduler) wire() {
+	s.rules = rules{
+		agenda: &s.agenda, mail: &s.mail, threads: &s.threads, rings: &s.rings,
+		limits: &s.limits, loads: &s.loads, log: &s.log,
+	}
+	s.threads = threads{
+		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, rings: &s.rings,
+		limits: &s.limits, cluster: &s.cluster, lines: &s.lines, notices: &s.notices, orders: &s.orders,
+		loads: &s.loads, saved: &s.saved, log: &s.log,
+	}
+	s.rings = rings{
+		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
+		limits: &s.limits, agents: &s.agents, writes: &s.writes, loads: &s.loads,
+	}
+	s.limits = limits{
+		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
+		rings: &s.rings, cluster: &s.cluster, agents: &s.agents, loads: &s.loads, saved: &s.saved,
+	}
+	s.cluster = cluster{
+		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
+		rings: &s.rings, limits: &s.limits,
+	}
+	s.agents = agents{
+		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, rings: &s.rings,
+		limits: &s.limits, writes: &s.writes,
+	}
+	s.lines = lines{
+		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
+		rings: &s.rings, limits: &s.limits, cluster: &s.cluster, agents: &s.agents, writes: &s.writes,
+		notices: &s.notices, orders: &s.orders, loads: &s.loads, log: &s.log,
+	}
+	s.writes = writes{
+		agenda: &s.agenda, mail: &s.mail, threads: &s.threads, rings: &s.rings,
+		agents: &s.agents, lines: &s.lines, notices: &s.notices, orders: &s.orders, loads: &s.loads,
+		log: &s.log,
+	}
+	s.notices = notices{
+		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, lines: &s.lines,
+		writes: &s.writes, orders: &s.orders,
+	}
+	s.orders = orders{
+		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
+		rings: &s.rings, limits: &s.limits, lines: &s.lines, writes: &s.writes, notices: &s.notices,
+		loads: &s.loads, log: &s.log,
+	}
+	s.loads = loads{
+		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
+		rings: &s.rings, limits: &s.limits, agents: &s.agents, lines: &s.lines, writes: &s.writes,
+		notices: &s.notices, orders: &s.orders, arrivals: &s.arrivals, log: &s.log,
+	}
+	s.saved = saved{
+		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
+		limits: &s.limits, orders: &s.orders, loads: &s.loads,
+	}
+	s.arrivals = arrivals{
+		agenda: &s.agenda, mail: &s.mail, threads: &s.threads, rings: &s.rings,
+		writes: &s.writes, notices: &s.notices, orders: &s.orders, loads: &s.loads, saved: &s.saved,
+		log: &s.log,
+	}
+	s.log = log{agenda: &s.agenda, mail: &s.mail, rules: &s.rules}
+	s.views = views{
+		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
+		rings: &s.rings, limits: &s.limits, agents: &s.agents, writes: &s.writes, notices: &s.notices,
+		orders: &s.orders, loads: &s.loads,
+	}
 }
 
 // New returns a scheduler with an empty queue. The config must not change; a
 // new one comes with a Reloaded event. All random numbers come from r.
 func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s := new(Scheduler)
-	s.config, s.rand = config, r
-	s.byID = store.NewSlabIndex(func(n messageRef) uint64 { return uint64(s.messages.At(n).id) })
-	s.bySender = store.NewSlabIndex(func(n senderRef) uint64 { return s.senders.At(n).hash })
-	s.senderSeed, s.extras = maphash.MakeSeed(), make(map[messageRef]*extras)
-	s.threads = make(map[threadKey]*thread)
-	s.holdOrders.init()
-	s.sites, s.siteNames.Most = make(map[string]*site), maxKnownSites
-	s.setRules(config.Replies)
-	s.rings, s.channels = make(map[string]*ring), make(map[string]*channel)
-	s.agents, s.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
-	s.watch.first = noLook
-	s.noticePlans, s.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
-	s.orders, s.savedOrders = make(map[vertexRef]*order), make(map[MessageID][]SavedOrder)
-	s.heapIndex = func(v vertexRef) *int32 { return &s.vertices.At(v).place.Index }
-	s.threadLinks = func(v vertexRef) *store.Links[vertexRef] { return &s.vertices.At(v).Links }
-	s.timers.Index = func(t *timer) *int32 { return &t.index }
-	s.dates.Index = s.timers.Index
-	s.wakes.Index = func(x *waitingMail) *int32 { return &x.index }
-	s.shares.Index = func(c *clusterShare) *int32 { return &c.index }
-	s.idleAgents.Of = func(a *agent) *store.Links[*agent] { return &a.Links }
-	s.ringOrder.Of = func(r *ring) *store.Links[*ring] { return &r.inOrder }
-	s.orphans.id = math.MaxUint64
-	s.orphans.members.Of = memberLinksOf
-	s.orphans.hungry.Of = hungryLinksOf
-	s.unloaded.init()
-	s.fair = fair.New(&s.queue)
-	s.orphans.fair = s.fair.NewRing(&rule.Params{Quantum: 1}, func() {}) // nothing is fed there
-	s.store.pending = make(map[Op]*pending)
-	s.store.retry.due = func(s *Scheduler) { s.retryWrites() }
-	s.stop.deadline.due = func(s *Scheduler) { s.stopDeadline() }
-	s.forks.next.due = func(s *Scheduler) { s.wakeForks() }
+	s.wire()
+	s.rules.config, s.lines.rand = config, r
+	s.mail.byID = store.NewSlabIndex(func(n messageRef) uint64 { return uint64(s.mail.messages.At(n).id) })
+	s.mail.bySender = store.NewSlabIndex(func(n senderRef) uint64 { return s.mail.senders.At(n).hash })
+	s.mail.senderSeed, s.mail.extras = maphash.MakeSeed(), make(map[messageRef]*extras)
+	s.threads.threads = make(map[threadKey]*thread)
+	s.orders.holdOrders.init()
+	s.limits.sites, s.limits.siteNames.Most = make(map[string]*site), maxKnownSites
+	s.rules.setRules(config.Replies)
+	s.rings.rings, s.limits.channels = make(map[string]*ring), make(map[string]*channel)
+	s.agents.agents, s.agents.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
+	s.agenda.watch.first = noLook
+	s.notices.noticePlans, s.notices.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
+	s.orders.orders, s.orders.savedOrders = make(map[vertexRef]*order), make(map[MessageID][]SavedOrder)
+	s.mail.heapIndex = func(v vertexRef) *int32 { return &s.mail.vertices.At(v).place.Index }
+	s.mail.threadLinks = func(v vertexRef) *store.Links[vertexRef] { return &s.mail.vertices.At(v).Links }
+	s.agenda.timers.Index = func(t *timer) *int32 { return &t.index }
+	s.agenda.dates.Index = s.agenda.timers.Index
+	s.agenda.wakes.Index = func(x *waitingMail) *int32 { return &x.index }
+	s.agenda.shares.Index = func(c *clusterShare) *int32 { return &c.index }
+	s.agents.idleAgents.Of = func(a *agent) *store.Links[*agent] { return &a.Links }
+	s.rings.ringOrder.Of = func(r *ring) *store.Links[*ring] { return &r.inOrder }
+	s.rings.orphans.id = math.MaxUint64
+	s.rings.orphans.members.Of = memberLinksOf
+	s.rings.orphans.hungry.Of = hungryLinksOf
+	s.loads.unloaded.init()
+	s.threads.fair = fair.New(&s.threads)
+	s.rings.orphans.fair = s.threads.fair.NewRing(&rule.Params{Quantum: 1}, func() {}) // nothing is fed there
+	s.writes.store.pending = make(map[Op]*pending)
+	s.writes.store.retry.due = func(s *Scheduler) { s.writes.retryWrites() }
+	s.agents.stop.deadline.due = func(s *Scheduler) { s.agents.stopDeadline() }
+	s.agents.forks.next.due = func(s *Scheduler) { s.agents.wakeForks() }
 	return s
 }
 
 // Step tells the scheduler one event and returns what to do about it, in
 // order. The slice is valid until the next Step.
 func (s *Scheduler) Step(now Now, e Event) []Action {
-	s.clock.set(now)
-	if s.startedAt == 0 {
-		s.startedAt = s.now
+	s.agenda.clock.set(now)
+	if s.agenda.startedAt == 0 {
+		s.agenda.startedAt = s.agenda.now
 	}
-	s.out = s.out[:0]
-	s.endAllowances()
+	s.agenda.out = s.agenda.out[:0]
+	s.cluster.endAllowances()
 	s.handle(e)
-	if len(s.unloaded.candidates) > 0 {
-		s.unloadCandidates()
+	if len(s.loads.unloaded.candidates) > 0 {
+		s.loads.unloadCandidates()
 	}
-	s.markDemands()
-	s.dispatchDirty()
-	s.loadMail()
-	s.sayDemand()
+	s.cluster.markDemands()
+	s.rings.dispatchDirty()
+	s.loads.loadMail()
+	s.cluster.sayDemand()
 	s.stopWhenDone()
-	return s.out
+	return s.agenda.out
 }
 
 func (s *Scheduler) handle(e Event) {
 	switch e := e.(type) {
 	case Tick:
-		if e.RetryWrites && s.store.retry.isPlanned() {
-			s.plan(&s.store.retry, s.now)
+		if e.RetryWrites && s.writes.store.retry.isPlanned() {
+			s.agenda.plan(&s.writes.store.retry, s.agenda.now)
 		}
 		s.wake()
 	case Arrived:
-		s.arrive(&e.Message)
+		s.arrivals.arrive(&e.Message)
 	case AgentStarted:
-		s.agentStarted(e)
+		s.agents.agentStarted(e)
 	case AgentFailed:
-		s.agentFailed(e)
+		s.agents.agentFailed(e)
 	case AgentHungry:
-		s.agentHungry(e.Agent)
+		s.lines.agentHungry(e.Agent)
 	case AgentReports:
-		s.agentReports(e.Agent)
+		s.agents.agentReports(e.Agent)
 	case AgentLocked:
-		s.agentLocked(e.Agent)
+		s.agents.agentLocked(e.Agent)
 	case AgentReported:
-		s.agentReported(e.Agent, &e.Report)
+		s.lines.agentReported(e.Agent, &e.Report)
 	case AgentResync:
-		s.agentResync(e.Agent, e.Message)
+		s.lines.agentResync(e.Agent, e.Message)
 	case AgentFlooded:
-		s.agentFlooded(e.Agent)
+		s.agents.agentFlooded(e.Agent)
 	case AgentExited:
-		s.agentExited(e)
+		s.lines.agentExited(e)
 	case Done:
-		s.writeDone(e)
+		s.writes.writeDone(e)
 	case Failed:
-		s.writeFailed(e)
+		s.writes.writeFailed(e)
 	case Reread:
-		s.reread(&e)
+		s.lines.reread(&e)
 	case SpoolBack:
-		s.spoolBack()
+		s.writes.spoolBack()
 	case Triggered:
-		s.triggered(e.Host)
+		s.threads.triggered(e.Host)
 	case Reloaded:
 		s.reload(e.Config)
 	case Ordered:
-		s.ordered(&e)
+		s.orders.ordered(&e)
 	case Loaded:
-		s.loadedAgain(&e.Message)
+		s.loads.loadedAgain(&e.Message)
 	case NotLoaded:
-		s.notLoaded(e)
+		s.loads.notLoaded(e)
 	case HeldThread:
-		s.heldThread(&e)
+		s.orders.heldThread(&e)
 	case SuspendedThread:
-		s.suspendByOrder(&e)
+		s.orders.suspendByOrder(&e)
 	case Lifted:
-		s.lift(threadKey{e.Channel, e.Host})
+		s.orders.lift(threadKey{e.Channel, e.Host})
 	case Restored:
-		s.restored(&e.Thread)
+		s.saved.restored(&e.Thread)
 	case RestoredRate:
-		s.restoredRate(e.Rate)
+		s.saved.restoredRate(e.Rate)
 	case RestoredOrder:
 		id := e.Order.Targets[0].Message
-		s.savedOrders[id] = append(s.savedOrders[id], e.Order)
+		s.orders.savedOrders[id] = append(s.orders.savedOrders[id], e.Order)
 	case AllLoaded:
-		s.allLoaded()
+		s.saved.allLoaded()
 	case Allowance:
-		s.allowance(e)
+		s.cluster.allowance(e)
 	case DestinationDead:
-		s.destinationDead(e)
+		s.cluster.destinationDead(e)
 	case Stopping:
-		s.beginStop(e.Slow)
+		s.agents.beginStop(e.Slow)
 	default:
 		panic("scheduler: unknown event")
 	}
@@ -295,25 +319,25 @@ func (s *Scheduler) handle(e Event) {
 // time by the wall clock, as that was set at the last Step: when the clock is set, a Tick
 // should follow.
 func (s *Scheduler) Next() (time.Time, bool) {
-	next := min(s.agenda.next(), s.showing(s.nextLook()))
-	if s.mayLoad() && s.looksNow() {
-		next = min(next, s.showing(s.unloaded.looks.next()))
+	next := min(s.agenda.next(), s.agenda.showing(s.notices.nextLook()))
+	if s.loads.mayLoad() && s.loads.looksNow() {
+		next = min(next, s.agenda.showing(s.loads.unloaded.looks.next()))
 	}
 	if next == never {
 		return time.Time{}, false
 	}
-	return s.date.after(next.since(s.now)).time(), true
+	return s.agenda.date.after(next.since(s.agenda.now)).time(), true
 }
 
 // wake does everything that is due by now.
 func (s *Scheduler) wake() {
-	if s.nextLook() <= s.date {
-		for _, n := range s.watch.take(s.date, wakeSlice) {
-			if v := s.vertices.At(n); v.state.isWatched() {
-				s.wakeVertex(v)
+	if s.notices.nextLook() <= s.agenda.date {
+		for _, n := range s.agenda.watch.take(s.agenda.date, wakeSlice) {
+			if v := s.mail.vertices.At(n); v.state.isWatched() {
+				s.lines.wakeVertex(v)
 			}
 		}
 	}
 	s.wakeTimers()
-	s.wakeVertices()
+	s.threads.wakeVertices()
 }

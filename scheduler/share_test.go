@@ -39,7 +39,7 @@ func TestNothingIsSharedWithoutShares(t *testing.T) {
 		m.step(Arrived{Message{ID: m.last, Path: strconv.Itoa(int(m.last)), Sender: "s@" + strings.Repeat("x", r.IntN(5)),
 			Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: host}}}})
 	}
-	for m.s.byID.Len() > 0 {
+	for m.s.mail.byID.Len() > 0 {
 		m.deliver()
 	}
 	for i, id := range m.picks {

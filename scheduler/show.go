@@ -10,30 +10,45 @@ import (
 
 // Queries: how their views are made, and the calls that begin them.
 
+// views shows the queue to people.
+type views struct {
+	agenda  *agenda
+	mail    *mail
+	rules   *rules
+	threads *threads
+	rings   *rings
+	limits  *limits
+	agents  *agents
+	writes  *writes
+	notices *notices
+	orders  *orders
+	loads   *loads
+}
+
 // Thread returns a thread and its ring, or nil if there is no mail.
 func (s *Scheduler) Thread(channel, host string) (*ThreadView, *RingView) {
-	t := s.threads[threadKey{channel, host}]
+	t := s.threads.threads[threadKey{channel, host}]
 	if t == nil {
 		return nil, nil
 	}
-	return s.viewThread(t), s.viewRing(t.memberOf)
+	return s.views.viewThread(t), s.views.viewRing(t.memberOf)
 }
 
 // Message returns a message, or nil if it is not in the queue.
 func (s *Scheduler) Message(id MessageID) *MessageView {
-	m := s.message(id)
+	m := s.mail.message(id)
 	if m == nil {
-		return s.unloadedMessage(id)
+		return s.views.unloadedMessage(id)
 	}
 	vertices := 1
-	if x := s.extrasOf(m); x != nil {
+	if x := s.mail.extrasOf(m); x != nil {
 		vertices += len(x.vertices)
 	}
 	if m.first == 0 {
 		vertices = 0
 	}
 	return &MessageView{
-		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), ErrorTo: s.origin(m).errorTo,
+		Message: m.id, Path: s.mail.path(m), Sender: s.views.reversePath(m), ErrorTo: s.mail.origin(m).errorTo,
 		ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
 		Vertices: vertices, Recipients: int(m.open), Leaving: m.flags&removing != 0, UnderHold: m.flags&underHold != 0,
 	}
@@ -41,9 +56,9 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 
 // Known reports whether a control file with that number should be loaded.
 func (s *Scheduler) Known(id MessageID) Standing {
-	m := s.message(id)
+	m := s.mail.message(id)
 	switch {
-	case m == nil && s.unloaded.find(id) == 0:
+	case m == nil && s.loads.unloaded.find(id) == 0:
 		return Absent
 	case m == nil:
 		return Present
@@ -58,14 +73,14 @@ func (s *Scheduler) Known(id MessageID) Standing {
 // compare it with the control files.
 func (s *Scheduler) ByLogID(logID string, limit int) []MessageID {
 	var ids []MessageID
-	for _, m := range s.withLogIDs(logID)[0] {
+	for _, m := range s.mail.withLogIDs(logID)[0] {
 		if len(ids) < limit {
 			ids = append(ids, m.id)
 		}
 	}
-	for _, n := range s.unloaded.withLogID(logID) {
+	for _, n := range s.loads.unloaded.withLogID(logID) {
 		if len(ids) < limit {
-			ids = append(ids, s.unloaded.stubs.At(n).id)
+			ids = append(ids, s.loads.unloaded.stubs.At(n).id)
 		}
 	}
 	return ids
@@ -74,8 +89,8 @@ func (s *Scheduler) ByLogID(logID string, limit int) []MessageID {
 // Channels returns all channels that have had mail, in the order of their first
 // mail.
 func (s *Scheduler) Channels() []ChannelView {
-	views := make([]ChannelView, 0, len(s.channelOrder))
-	for _, c := range s.channelOrder {
+	views := make([]ChannelView, 0, len(s.limits.channelOrder))
+	for _, c := range s.limits.channelOrder {
 		views = append(views, ChannelView{
 			Name: c.name, Agents: c.processes.Busy, Sessions: c.sessions.Busy,
 			In: c.in, Delivered: c.delivered, Deferred: c.deferred,
@@ -88,16 +103,16 @@ func (s *Scheduler) Channels() []ChannelView {
 
 // Counts returns the current counters.
 func (s *Scheduler) Counts() Counts {
-	c := s.counts
-	c.States = stateCounts(s.states)
-	c.UnderHold = s.holdOrders.underHold
-	c.NotLoaded, c.Urgent = s.unloaded.messages+len(s.unloaded.loading), len(s.unloaded.urgent)+s.unloaded.writes
+	c := s.mail.counts
+	c.States = stateCounts(s.mail.states)
+	c.UnderHold = s.orders.holdOrders.underHold
+	c.NotLoaded, c.Urgent = s.loads.unloaded.messages+len(s.loads.unloaded.loading), len(s.loads.unloaded.urgent)+s.loads.unloaded.writes
 	return c
 }
 
-func (s *Scheduler) viewRing(r *ring) *RingView {
+func (vi *views) viewRing(r *ring) *RingView {
 	v := &RingView{Threads: r.members.Len, Vertices: r.vertices}
-	if r == &s.orphans {
+	if r == &vi.rings.orphans {
 		return v
 	}
 	v.ID = r.id
@@ -106,12 +121,12 @@ func (s *Scheduler) viewRing(r *ring) *RingView {
 	}
 	v.WithHost, v.Retired = r.withHost, r.retired
 	v.Agents, v.Idle, v.Sessions = r.processes.Busy, len(r.idle), r.sessions.Busy
-	v.MaxTA, v.MaxChannel, v.MaxRing = s.maxTA(r), s.maxChannel(r), s.maxRing(r)
+	v.MaxTA, v.MaxChannel, v.MaxRing = vi.limits.maxTA(r), vi.limits.maxChannel(r), vi.limits.maxRing(r)
 	v.MaxThr, v.Overfeed = max(1, r.params.MaxThr), r.params.Overfeed
 	return v
 }
 
-func (s *Scheduler) viewThread(t *thread) *ThreadView {
+func (vi *views) viewThread(t *thread) *ThreadView {
 	v := &ThreadView{
 		Channel: t.key.channel, Host: t.key.host,
 		Vertices: t.vertices.Len + t.notLoaded(), NotLoaded: t.notLoaded(), Recipients: t.recipients, Attempts: t.attempts,
@@ -122,8 +137,8 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 			Success: t.window.Success, Failure: t.window.Failure,
 			FailedCohorts: t.window.FailedCohorts, CohortLimit: t.params.CohortLimit, Dead: t.window.Dead,
 		},
-		Wait: s.waitOf(t), Rate: t.completions.now(s.now),
-		StartError: s.startError(t),
+		Wait: vi.waitOf(t), Rate: t.completions.now(vi.agenda.now),
+		StartError: vi.startError(t),
 	}
 	for state, n := range t.states {
 		v.States.add(vertexState(state), int(n))
@@ -137,20 +152,20 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	if t.lastEventAt != 0 {
 		v.LastEventAt = t.lastEventAt.time()
 	}
-	if wake := s.wakeOf(t); wake != never {
-		v.WakeAt = s.timeAt(wake)
+	if wake := vi.wakeOf(t); wake != never {
+		v.WakeAt = vi.agenda.timeAt(wake)
 	}
-	if till := s.suspensionEnd(t); till != 0 && till != never {
-		v.SuspendedUntil = s.timeAt(till)
+	if till := vi.rules.suspensionEnd(t); till != 0 && till != never {
+		v.SuspendedUntil = vi.agenda.timeAt(till)
 	}
-	s.viewEffects(v, t)
-	v.Site = s.knownSite(t.key)
-	if last := s.diagnostics.Get(t.diagnostic); last != nil {
+	vi.rules.viewEffects(v, t)
+	v.Site = vi.limits.knownSite(t.key)
+	if last := vi.mail.diagnostics.Get(t.diagnostic); last != nil {
 		v.Last = last.text
 	}
 	for i, a := range t.agents {
 		if !slices.Contains(t.agents[:i], a) {
-			v.Agents = append(v.Agents, s.viewAgent(a, t))
+			v.Agents = append(v.Agents, vi.viewAgent(a, t))
 		}
 	}
 	return v
@@ -160,14 +175,14 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 const NoCommand = "no clause that matches has a command"
 
 // startError returns why the agents for due mail of a thread do not start, or "".
-func (s *Scheduler) startError(t *thread) string {
+func (vi *views) startError(t *thread) string {
 	switch {
 	case t.states[due] == 0:
 		return ""
 	case t.ring == nil:
 		return NoCommand
 	}
-	if f := s.startFailures[t.ring.clause]; f != nil {
+	if f := vi.agents.startFailures[t.ring.clause]; f != nil {
 		return f.why
 	}
 	return ""
@@ -175,8 +190,8 @@ func (s *Scheduler) startError(t *thread) string {
 
 // wakeOf returns when waiting mail of the thread is due next; never if some is
 // due now, or if none waits for a time.
-func (s *Scheduler) wakeOf(t *thread) instant {
-	dueNow, end := t.states[due] > 0, s.suspensionEnd(t)
+func (vi *views) wakeOf(t *thread) instant {
+	dueNow, end := t.states[due] > 0, vi.rules.suspensionEnd(t)
 	switch {
 	case end != 0 && dueNow:
 		return end
@@ -199,13 +214,13 @@ func (t *thread) firstWake() instant {
 	return next.second().instant()
 }
 
-func (s *Scheduler) viewAgent(a *agent, t *thread) AgentView {
+func (vi *views) viewAgent(a *agent, t *thread) AgentView {
 	v := AgentView{Agent: a.id, PID: a.pid, State: a.word()}
 	if a.hungryAt != 0 {
-		v.HungryAt = s.timeAt(a.hungryAt)
+		v.HungryAt = vi.agenda.timeAt(a.hungryAt)
 	}
 	if a.fedAt != 0 {
-		v.FedAt = s.timeAt(a.fedAt)
+		v.FedAt = vi.agenda.timeAt(a.fedAt)
 	}
 	for i := range a.lines {
 		if a.lines[i].thread == t {
@@ -230,32 +245,32 @@ func (a *agent) word() AgentState {
 }
 
 // viewVertex returns a vertex without its recipients.
-func (s *Scheduler) viewVertex(v *vertex) *VertexView {
-	m, t := s.messageOf(v), s.threadOf(v)
+func (vi *views) viewVertex(v *vertex) *VertexView {
+	m, t := vi.mail.messageOf(v), vi.mail.threadOf(v)
 	view := &VertexView{
-		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), Owner: s.origin(m).owner,
+		Message: m.id, Path: vi.mail.path(m), Sender: vi.reversePath(m), Owner: vi.mail.origin(m).owner,
 		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
-		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Held: s.isKeptBack(v), Hold: s.holdOrders.messages[m.ref],
+		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Held: vi.notices.isKeptBack(v), Hold: vi.orders.holdOrders.messages[m.ref],
 	}
-	view.Ordered, view.OrderedTo = s.pendingVerb(v), s.orders[v.ref].target()
+	view.Ordered, view.OrderedTo = vi.orders.pendingVerb(v), vi.orders.orders[v.ref].target()
 	switch v.state {
 	case due:
-		view.Wait, view.StartError = s.waitOf(t), s.startError(t)
+		view.Wait, view.StartError = vi.waitOf(t), vi.startError(t)
 		if view.Wait == WaitRule {
 			view.Rule = t.shaping.suspendingRule()
 		}
-		if s.fair.IsAside(v.ref) && view.Wait == WaitAgent {
+		if vi.threads.fair.IsAside(v.ref) && view.Wait == WaitAgent {
 			view.Wait = WaitMessage
 		}
-		view.Next = s.fair.IsFirst(v.ref)
+		view.Next = vi.threads.fair.IsFirst(v.ref)
 	case fed:
-		if a := s.agents[v.agent]; a != nil {
+		if a := vi.agents.agents[v.agent]; a != nil {
 			view.PID = a.pid
 		}
 	case waiting:
-		view.WakeAt, view.Rule = s.timeAt(s.wakeAt(v)), s.delayOf(t, v)
+		view.WakeAt, view.Rule = vi.agenda.timeAt(vi.threads.wakeAt(v)), vi.delayOf(t, v)
 	}
-	if at := s.nextExpiry(s.threadOf(v), s.messageOf(v).modifiedAt, s.wasTried(v)); at != noDate && !s.isKeptBack(v) {
+	if at := vi.notices.nextExpiry(vi.mail.threadOf(v), vi.mail.messageOf(v).modifiedAt, vi.notices.wasTried(v)); at != noDate && !vi.notices.isKeptBack(v) {
 		view.ExpiresAt = at.time()
 	}
 	if v.fedAt != 0 {
@@ -265,17 +280,17 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 }
 
 // delayOf returns the reply rule that makes a vertex wait; nil: none does.
-func (s *Scheduler) delayOf(t *thread, v *vertex) (rule *rule.ReplyRule) {
-	if len(s.replyRules) == 0 {
+func (vi *views) delayOf(t *thread, v *vertex) (rule *rule.ReplyRule) {
+	if len(vi.rules.replyRules) == 0 {
 		return nil
 	}
-	for i := range s.lenOf(v) {
-		r := s.recipient(v, i)
-		last := s.diagnostics.Get(r.diagnostic)
+	for i := range vi.mail.lenOf(v) {
+		r := vi.mail.recipient(v, i)
+		last := vi.mail.diagnostics.Get(r.diagnostic)
 		if r.state == done || last == nil {
 			continue
 		}
-		if one := s.delayingRule(t, last); one != nil && (rule == nil || one.Span > rule.Span) {
+		if one := vi.rules.delayingRule(t, last); one != nil && (rule == nil || one.Span > rule.Span) {
 			rule = one
 		}
 	}
@@ -283,40 +298,40 @@ func (s *Scheduler) delayOf(t *thread, v *vertex) (rule *rule.ReplyRule) {
 }
 
 // unloadedMessage returns a message that is not loaded, or nil.
-func (s *Scheduler) unloadedMessage(id MessageID) *MessageView {
-	first := s.unloaded.find(id)
+func (vi *views) unloadedMessage(id MessageID) *MessageView {
+	first := vi.loads.unloaded.find(id)
 	if first == 0 {
 		return nil
 	}
-	one := s.unloaded.stubs.At(first)
+	one := vi.loads.unloaded.stubs.At(first)
 	view := &MessageView{Message: id, Path: one.path(), ModifiedAt: one.modifiedAt.time(), NotLoaded: true}
-	for _, n := range s.unloaded.of(first) {
+	for _, n := range vi.loads.unloaded.of(first) {
 		view.Vertices++
-		view.Recipients += int(s.unloaded.stubs.At(n).open)
+		view.Recipients += int(vi.loads.unloaded.stubs.At(n).open)
 	}
 	return view
 }
 
 // viewStub returns a vertex that is not loaded.
-func (s *Scheduler) viewStub(n stubRef) *VertexView {
-	one := s.unloaded.stubs.At(n)
-	t := s.stubThread(one)
+func (vi *views) viewStub(n stubRef) *VertexView {
+	one := vi.loads.unloaded.stubs.At(n)
+	t := vi.loads.stubThread(one)
 	view := &VertexView{
 		Message: one.id, Path: one.path(), Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
 		ModifiedAt: one.modifiedAt.time(), State: StateDue, Held: t.held, NotLoaded: int(one.open), Attempts: int(one.attempts),
 	}
-	for _, o := range s.savedOrders[one.id] {
+	for _, o := range vi.orders.savedOrders[one.id] {
 		if o.Verb == VerbHold || hasTarget(o.Targets, t.key) {
 			view.Ordered, view.OrderedTo = o.Verb, o.To
 		}
 	}
-	switch state, at := s.stateOf(n); state {
+	switch state, at := vi.loads.stateOf(n); state {
 	case due:
-		view.Wait, view.StartError = s.waitOf(t), s.startError(t)
+		view.Wait, view.StartError = vi.waitOf(t), vi.startError(t)
 	case waiting:
-		view.State, view.WakeAt = StateWaiting, s.timeAt(at)
+		view.State, view.WakeAt = StateWaiting, vi.agenda.timeAt(at)
 	}
-	if at := s.nextExpiry(t, one.modifiedAt, one.flags&stubTried != 0); at != noDate && !t.held {
+	if at := vi.notices.nextExpiry(t, one.modifiedAt, one.flags&stubTried != 0); at != noDate && !t.held {
 		view.ExpiresAt = at.time()
 	}
 	if one.fedAt != 0 {
@@ -325,9 +340,9 @@ func (s *Scheduler) viewStub(n stubRef) *VertexView {
 	return view
 }
 
-func (s *Scheduler) viewRecipient(r *recipient) RecipientView {
+func (vi *views) viewRecipient(r *recipient) RecipientView {
 	v := RecipientView{Offset: int64(r.offset), Attempts: int(r.attempts)}
-	if last := s.diagnostics.Get(r.diagnostic); last != nil {
+	if last := vi.mail.diagnostics.Get(r.diagnostic); last != nil {
 		v.Last = last.text
 		v.Code, _, _ = strings.Cut(ta.Notary(last.notary).Code(), " ") // without the comment
 	}
@@ -335,11 +350,11 @@ func (s *Scheduler) viewRecipient(r *recipient) RecipientView {
 }
 
 // reversePath returns the sender, "" for the null sender.
-func (s *Scheduler) reversePath(m *message) string {
+func (vi *views) reversePath(m *message) string {
 	if m.flags&nullSender != 0 {
 		return ""
 	}
-	return s.origin(m).address
+	return vi.mail.origin(m).address
 }
 
 func (st vertexState) word() State {

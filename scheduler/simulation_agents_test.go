@@ -147,12 +147,12 @@ func (h *harness) feed(a Feed) {
 	var id MessageID
 	fmt.Sscan(a.Job.Path, &id)
 	l := simLine{id: id}
-	for _, line := range h.s.agents[a.Agent].lines {
+	for _, line := range h.s.agents.agents[a.Agent].lines {
 		if line.id != id || line.ended() || line.thread.key.host != a.Job.Host {
 			continue
 		}
-		for i := range h.s.lenOf(line.vertex) {
-			r := h.s.recipient(line.vertex, i)
+		for i := range h.s.mail.lenOf(line.vertex) {
+			r := h.s.mail.recipient(line.vertex, i)
 			if r.state == open && (!h.faultless || h.files[id].tags[int64(r.offset)] == ctlfile.Open) {
 				l.offsets = append(l.offsets, int64(r.offset))
 			}

@@ -61,7 +61,7 @@ func (h *harness) order() {
 		if e.DryRun || e.Verb == VerbRetry || e.Verb == VerbRelease {
 			continue
 		}
-		m := h.s.message(target.Message)
+		m := h.s.mail.message(target.Message)
 		whole := target.Channel == "" && e.Only[target.Message] == nil && m != nil && m.flags&removing == 0
 		h.orders.killed[target.Message] = whole && e.Verb == VerbKill
 		h.orders.expired[target.Message] = h.orders.expired[target.Message] || e.Verb == VerbExpire
@@ -123,16 +123,16 @@ func (h *harness) suspendOrLift() {
 // notePending notes that the recipients that are in a thread now must have an
 // attempt.
 func (h *harness) notePending(key threadKey) {
-	t := h.s.threads[key]
+	t := h.s.threads.threads[key]
 	if t == nil {
 		return
 	}
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
-		v := h.s.vertices.At(ref)
-		for i := range h.s.lenOf(v) {
-			r := h.s.recipient(v, i)
+		v := h.s.mail.vertices.At(ref)
+		for i := range h.s.mail.lenOf(v) {
+			r := h.s.mail.recipient(v, i)
 			if v.state != fed && v.state != reading && r.state != writing && r.state != done {
-				h.notePendingOne(h.s.messageOf(v).id, int64(r.offset))
+				h.notePendingOne(h.s.mail.messageOf(v).id, int64(r.offset))
 			}
 		}
 	}
@@ -152,7 +152,7 @@ func (h *harness) stubsIn(t *thread) (ids []MessageID) {
 		return nil
 	}
 	for n := t.stubs.all.Head; n != 0; n = t.stubs.all.Next(n) {
-		ids = append(ids, h.s.unloaded.stubs.At(n).id)
+		ids = append(ids, h.s.loads.unloaded.stubs.At(n).id)
 	}
 	return ids
 }
@@ -203,12 +203,12 @@ func (h *harness) checkPath(id MessageID, path string) {
 // checkMove: when a message is moved, no agent has it and no other action on it
 // is pending.
 func (h *harness) checkMove(op Op, id MessageID) {
-	for other, p := range h.s.store.pending {
+	for other, p := range h.s.writes.store.pending {
 		if other != op && p.message.id == id && !p.stale() {
 			h.t.Fatalf("message %d is moved while %T is under way", id, p.action)
 		}
 	}
-	for _, agent := range h.s.agents {
+	for _, agent := range h.s.agents.agents {
 		for i := range agent.lines {
 			if agent.lines[i].id == id && !agent.lines[i].ended() {
 				h.t.Fatalf("message %d is moved while agent %d has it", id, agent.id)
@@ -261,8 +261,8 @@ func (h *harness) checkOrders(actions []Action) {
 
 // checkFeed: nothing is fed that is held or was killed.
 func (h *harness) checkFeed(a Feed) {
-	for _, l := range h.s.agents[a.Agent].lines {
-		if l.ended() || h.s.path(h.s.messageOf(l.vertex)) != a.Job.Path || l.thread.key.host != a.Job.Host {
+	for _, l := range h.s.agents.agents[a.Agent].lines {
+		if l.ended() || h.s.mail.path(h.s.mail.messageOf(l.vertex)) != a.Job.Path || l.thread.key.host != a.Job.Host {
 			continue
 		}
 		if h.orders.heldThreads[l.thread.key] {
@@ -274,8 +274,8 @@ func (h *harness) checkFeed(a Feed) {
 		if h.orders.killed[l.id] {
 			h.t.Fatalf("message %d is fed after it was killed", l.id)
 		}
-		for i := range h.s.lenOf(l.vertex) {
-			if r := h.s.recipient(l.vertex, i); r.state != standby {
+		for i := range h.s.mail.lenOf(l.vertex) {
+			if r := h.s.mail.recipient(l.vertex, i); r.state != standby {
 				delete(h.orders.mustAttempt[l.id], int64(r.offset))
 			}
 		}
@@ -284,7 +284,7 @@ func (h *harness) checkFeed(a Feed) {
 
 // isIn reports whether a message has open recipients in a thread.
 func (h *harness) isIn(id MessageID, key threadKey) bool {
-	t := h.s.threads[key]
+	t := h.s.threads.threads[key]
 	if t == nil {
 		return false
 	}
@@ -294,7 +294,7 @@ func (h *harness) isIn(id MessageID, key threadKey) bool {
 // messagesIn returns the messages of a thread.
 func (h *harness) messagesIn(t *thread) (ids []MessageID) {
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
-		ids = append(ids, h.s.messageOf(h.s.vertices.At(ref)).id)
+		ids = append(ids, h.s.mail.messageOf(h.s.mail.vertices.At(ref)).id)
 	}
 	return append(ids, h.stubsIn(t)...)
 }
@@ -302,12 +302,12 @@ func (h *harness) messagesIn(t *thread) (ids []MessageID) {
 // serveAll has everything tried once. What was held and never fed since must
 // not expire; it waits for a clause, or for an ETRN.
 func (h *harness) serveAll() {
-	for ref := range h.s.byID.Each {
-		m := h.s.messages.At(ref)
-		h.s.eachVertex(m, func(v *vertex) {
-			for i := range h.s.lenOf(v) {
-				if r := h.s.recipient(v, i); v.state != 0 && r.state == open && r.flags&mustAttempt == 0 {
-					h.t.Fatalf("%d/%d in %v is left", m.id, r.offset, h.s.threadOf(v).key)
+	for ref := range h.s.mail.byID.Each {
+		m := h.s.mail.messages.At(ref)
+		h.s.mail.eachVertex(m, func(v *vertex) {
+			for i := range h.s.mail.lenOf(v) {
+				if r := h.s.mail.recipient(v, i); v.state != 0 && r.state == open && r.flags&mustAttempt == 0 {
+					h.t.Fatalf("%d/%d in %v is left", m.id, r.offset, h.s.mail.threadOf(v).key)
 				}
 			}
 		})

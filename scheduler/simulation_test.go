@@ -68,7 +68,7 @@ func TestSimulatedStop(t *testing.T) {
 		}
 		begun := h.now
 		h.step(Stopping{Slow: seed%2 == 0})
-		for !h.s.stop.done {
+		for !h.s.agents.stop.done {
 			h.randomEvent()
 			if h.now.Sub(begun) > slowStopTimeout+slowKillTimeout+time.Minute {
 				t.Fatalf("seed %d does not stop: %+v", seed, h.s.Counts())
@@ -292,15 +292,15 @@ func (h *harness) checkLimits(actions []Action) {
 	for _, action := range actions {
 		switch action := action.(type) {
 		case Start:
-			started = s.agents[action.Agent]
+			started = s.agents.agents[action.Agent]
 		case Feed:
-			if a := s.agents[action.Agent]; a.sessions > 1 || len(a.lines) == feeds[a.id] {
+			if a := s.agents.agents[action.Agent]; a.sessions > 1 || len(a.lines) == feeds[a.id] {
 				fed = a
 			}
 		}
 	}
 	if fed != nil {
-		for i, l := range s.links(fed.thread) {
+		for i, l := range s.limits.links(fed.thread) {
 			if l.Room() < 0 {
 				h.t.Fatalf("agent %d is fed beyond limit %d: %+v", fed.id, i, l)
 			}
@@ -310,7 +310,7 @@ func (h *harness) checkLimits(actions []Action) {
 		return
 	}
 	r := started.ring
-	if !below(len(s.agents)-1, s.maxTA(r)) || !below(r.processes.Busy-1, s.maxRing(r)) || !below(r.channel.processes.Busy-1, s.maxChannel(r)) {
+	if !below(len(s.agents.agents)-1, s.limits.maxTA(r)) || !below(r.processes.Busy-1, s.limits.maxRing(r)) || !below(r.channel.processes.Busy-1, s.limits.maxChannel(r)) {
 		h.t.Fatalf("agent %d is started beyond a limit", started.id)
 	}
 }
@@ -372,18 +372,18 @@ func (h *harness) perform(a Action) {
 func (h *harness) drain() {
 	h.faultless = true
 	h.step(Reloaded{Config: h.config()})
-	for n := 0; h.s.counts.Messages > 0; n++ {
+	for n := 0; h.s.mail.counts.Messages > 0; n++ {
 		h.endOrders()
 		if _, waits := h.s.Next(); !waits && len(h.answers) == 0 && len(h.agents) == 0 {
 			h.serveAll()
 		}
 		if n > 20_000 {
-			h.t.Fatalf("%d messages are stuck: %+v", h.s.byID.Len(), h.s.Counts())
+			h.t.Fatalf("%d messages are stuck: %+v", h.s.mail.byID.Len(), h.s.Counts())
 		}
 		h.round()
 	}
 	h.step(Stopping{})
-	for n := 0; !h.s.stop.done; n++ {
+	for n := 0; !h.s.agents.stop.done; n++ {
 		if n > 1000 {
 			h.t.Fatalf("it does not stop: %+v", h.s.Counts())
 		}

@@ -41,123 +41,123 @@ type site struct {
 }
 
 // rememberSite keeps what an agent has reported about the site of a thread.
-func (q *queue) rememberSite(t *thread, name string) {
+func (ls *limits) rememberSite(t *thread, name string) {
 	if name == "" {
 		return
 	}
-	if !q.siteNames.Note(t.key, name, time.Duration(q.now+siteLifetime)) {
-		q.doubtSite(t, true)
+	if !ls.siteNames.Note(t.key, name, time.Duration(ls.agenda.now+siteLifetime)) {
+		ls.doubtSite(t, true)
 		return
 	}
 	if t.shaping != nil && t.shaping.site != nil {
-		q.setSite(t)
-		q.updateThread(t)
+		ls.setSite(t)
+		ls.threads.updateThread(t)
 	}
 }
 
 // doubtSite plans that the remembered site of a busy thread is forgotten, or, after a
 // report has named the site, plans it anew.
-func (q *queue) doubtSite(t *thread, named bool) {
-	if x := t.shaping; x != nil && x.site != nil && t.busy > 0 && q.knownSite(t.key) != "" && (named || !x.siteDoubt.isPlanned()) {
-		q.plan(&x.siteDoubt, q.now+siteConfirm)
+func (ls *limits) doubtSite(t *thread, named bool) {
+	if x := t.shaping; x != nil && x.site != nil && t.busy > 0 && ls.knownSite(t.key) != "" && (named || !x.siteDoubt.isPlanned()) {
+		ls.agenda.plan(&x.siteDoubt, ls.agenda.now+siteConfirm)
 	}
 }
 
 // siteDoubtDue forgets the site of a thread whose sessions have not confirmed it. They
 // count for the thread's own site then.
-func (q *queue) siteDoubtDue(t *thread) {
-	if t.busy == 0 || q.knownSite(t.key) == "" {
+func (ls *limits) siteDoubtDue(t *thread) {
+	if t.busy == 0 || ls.knownSite(t.key) == "" {
 		return
 	}
-	q.siteNames.Forget(t.key)
-	q.setSite(t)
-	q.updateThread(t)
+	ls.siteNames.Forget(t.key)
+	ls.setSite(t)
+	ls.threads.updateThread(t)
 }
 
 // knownSite returns the name of the site of a thread, as an agent reported it; "": it is
 // not known.
-func (q *queue) knownSite(key threadKey) string {
-	name, _ := q.siteNames.Find(time.Duration(q.now), key)
+func (ls *limits) knownSite(key threadKey) string {
+	name, _ := ls.siteNames.Find(time.Duration(ls.agenda.now), key)
 	return name
 }
 
 // siteName returns the name under which a thread has its site.
-func (q *queue) siteName(key threadKey) string {
-	q.siteNames.Expire(time.Duration(q.now))
-	if name := q.knownSite(key); name != "" {
+func (ls *limits) siteName(key threadKey) string {
+	ls.siteNames.Expire(time.Duration(ls.agenda.now))
+	if name := ls.knownSite(key); name != "" {
 		return key.channel + "/" + name
 	}
 	return key.channel + "//" + key.host // no reported name has this form
 }
 
 // setSite puts a thread into its site, if its parameters limit the site.
-func (q *queue) setSite(t *thread) {
+func (ls *limits) setSite(t *thread) {
 	p := t.params
-	limited := p.SiteMax > 0 || len(p.SiteRate) > 0 || q.config.Cluster && p.ClusterSiteMax > 0
+	limited := p.SiteMax > 0 || len(p.SiteRate) > 0 || ls.rules.config.Cluster && p.ClusterSiteMax > 0
 	if !limited && (t.shaping == nil || t.shaping.site == nil) {
 		return
 	}
-	x := q.obtainShaping(t)
-	q.leaveSite(t)
+	x := ls.obtainShaping(t)
+	ls.leaveSite(t)
 	if !limited {
 		return
 	}
-	name := q.siteName(t.key)
-	s := q.sites[name]
+	name := ls.siteName(t.key)
+	s := ls.sites[name]
 	if s == nil {
 		s = &site{name: name}
-		q.sites[name] = s
+		ls.sites[name] = s
 	}
 	s.threads++
 	s.sessions.Busy += t.busy
 	x.site, x.siteRate = s, nil
 	if len(p.SiteRate) > 0 {
-		x.siteRate = q.obtainBucket(&s.rates, nil, p.SiteRate, p.RateBurst)
+		x.siteRate = ls.obtainBucket(&s.rates, nil, p.SiteRate, p.RateBurst)
 		x.siteRate.site = s
-		q.restoreTokens(x.siteRate)
+		ls.saved.restoreTokens(x.siteRate)
 	}
-	if q.config.Cluster && p.ClusterSiteMax > 0 {
-		q.joinSiteShare(t)
+	if ls.rules.config.Cluster && p.ClusterSiteMax > 0 {
+		ls.joinSiteShare(t)
 	}
-	q.updateSiteWant(t)
-	q.doubtSite(t, true)
+	ls.updateSiteWant(t)
+	ls.doubtSite(t, true)
 }
 
 // leaveSite takes a thread out of its site.
-func (q *queue) leaveSite(t *thread) {
+func (ls *limits) leaveSite(t *thread) {
 	x := t.shaping
 	if x == nil || x.site == nil {
 		return
 	}
 	x.place.Served()
-	q.plan(&x.siteDoubt, never)
+	ls.agenda.plan(&x.siteDoubt, never)
 	s := x.site
 	x.site, x.siteRate = nil, nil
 	s.threads--
 	s.sessions.Busy -= t.busy
 	s.want -= x.siteWant
 	x.siteWant = 0
-	q.leaveSiteShare(s, x)
-	q.dropSite(s)
-	q.offerSite(s)
+	ls.leaveSiteShare(s, x)
+	ls.dropSite(s)
+	ls.offerSite(s)
 }
 
 // dropSite drops a site without threads, once it has all its tokens.
-func (q *queue) dropSite(s *site) {
+func (ls *limits) dropSite(s *site) {
 	if s.threads > 0 {
 		return
 	}
 	for _, b := range s.rates {
-		if b.Owed(q.both()) {
-			q.plan(&b.next, instant(b.PaidAt))
+		if b.Owed(ls.agenda.both()) {
+			ls.agenda.plan(&b.next, instant(b.PaidAt))
 			return
 		}
 	}
 	for _, b := range s.rates {
-		q.plan(&b.next, never)
+		ls.agenda.plan(&b.next, never)
 	}
-	if q.sites[s.name] == s {
-		delete(q.sites, s.name)
+	if ls.sites[s.name] == s {
+		delete(ls.sites, s.name)
 	}
 }
 
@@ -165,51 +165,51 @@ func (q *queue) dropSite(s *site) {
 func (t *thread) waitsAtSite() bool { return t.shaping != nil && t.shaping.place.Waits() }
 
 // waitAtSite closes a thread until its site has a free session for it.
-func (q *queue) waitAtSite(t *thread) {
+func (ls *limits) waitAtSite(t *thread) {
 	x := t.shaping
-	x.site.sessions.Join(&x.place, limit.Key{Group: t.ring.id}, &q.turns)
-	q.planSiteToken(x)
-	q.updateThread(t)
+	x.site.sessions.Join(&x.place, limit.Key{Group: t.ring.id}, &ls.turns)
+	ls.planSiteToken(x)
+	ls.threads.updateThread(t)
 	if t.stubs != nil {
-		q.considerUnloadingThread(t)
+		ls.loads.considerUnloadingThread(t)
 	}
 }
 
 // planSiteToken plans the next token of a site if there is none.
-func (q *queue) planSiteToken(x *shaping) {
-	if x.siteRate != nil && q.tokensOf(x.siteRate) == 0 {
-		q.planToken(x.siteRate)
+func (ls *limits) planSiteToken(x *shaping) {
+	if x.siteRate != nil && ls.tokensOf(x.siteRate) == 0 {
+		ls.planToken(x.siteRate)
 	}
 }
 
 // offerSite lets threads try again that wait at a site, if there are free sessions: of each
 // ring the one that has waited longest, and the next when that one has begun. A thread that
 // no longer wants a session passes its turn on at once.
-func (q *queue) offerSite(s *site) {
+func (ls *limits) offerSite(s *site) {
 	if s.sessions.Len() == 0 {
 		return
 	}
 	s.sessions.Wake(func(t *thread) int {
-		q.planSiteToken(t.shaping)
-		return min(1, q.siteLink(t).Free())
+		ls.planSiteToken(t.shaping)
+		return min(1, ls.siteLink(t).Free())
 	}, func(t *thread) bool {
-		q.updateThread(t)
+		ls.threads.updateThread(t)
 		return t.wants > 0
 	})
 }
 
 // countSiteSession counts a session of the thread that has begun (n is 1) or ended (-1).
-func (q *queue) countSiteSession(t *thread, n int) {
+func (ls *limits) countSiteSession(t *thread, n int) {
 	x := t.shaping
 	if x == nil || x.site == nil {
 		return
 	}
 	x.site.sessions.Busy += n
 	if n > 0 {
-		q.doubtSite(t, false)
+		ls.doubtSite(t, false)
 		x.place.Served()
 	}
-	q.offerSite(x.site)
+	ls.offerSite(x.site)
 }
 
 // siteContended reports whether other threads wait at the site of the thread.
@@ -219,7 +219,7 @@ func (t *thread) siteContended() bool {
 
 // joinSiteShare counts the clustersitemax of a thread. The smallest one of the threads
 // of a site counts.
-func (q *queue) joinSiteShare(t *thread) {
+func (ls *limits) joinSiteShare(t *thread) {
 	x := t.shaping
 	s := x.site
 	if s.share == nil {
@@ -228,11 +228,11 @@ func (q *queue) joinSiteShare(t *thread) {
 	}
 	x.siteMax = t.params.ClusterSiteMax
 	s.maxes[x.siteMax]++
-	q.setSiteShare(s)
+	ls.setSiteShare(s)
 }
 
 // leaveSiteShare is called when a thread has left its site.
-func (q *queue) leaveSiteShare(s *site, x *shaping) {
+func (ls *limits) leaveSiteShare(s *site, x *shaping) {
 	if s.share == nil {
 		return
 	}
@@ -243,20 +243,20 @@ func (q *queue) leaveSiteShare(s *site, x *shaping) {
 		x.siteMax = 0
 	}
 	if len(s.maxes) > 0 {
-		q.setSiteShare(s)
+		ls.setSiteShare(s)
 		return
 	}
-	q.dropShare(s.share)
+	ls.cluster.dropShare(s.share)
 	s.share, s.maxes = nil, nil
 }
 
-func (q *queue) setSiteShare(s *site) {
+func (ls *limits) setSiteShare(s *site) {
 	s.share.max = slices.Min(slices.Collect(maps.Keys(s.maxes)))
-	q.markDemand(s.share)
+	ls.cluster.markDemand(s.share)
 }
 
 // updateSiteWant counts what a thread could use at its site.
-func (q *queue) updateSiteWant(t *thread) {
+func (ls *limits) updateSiteWant(t *thread) {
 	x := t.shaping
 	want := t.busy
 	if t.mayFeed() {
@@ -265,6 +265,6 @@ func (q *queue) updateSiteWant(t *thread) {
 	x.site.want += want - x.siteWant
 	x.siteWant = want
 	if x.site.share != nil {
-		q.markDemand(x.site.share)
+		ls.cluster.markDemand(x.site.share)
 	}
 }

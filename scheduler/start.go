@@ -12,48 +12,48 @@ import (
 // startFor starts an agent if the threads of the ring want more sessions than
 // the agents that are starting will bring, and if the limits on processes allow
 // it. At the first limit reached, the ring is queued.
-func (d *dispatch) startFor(r *ring, t *thread) {
-	links := d.ringLinks(r)
-	if min(r.wants, limit.Chain(links[:]).Room()) <= r.expected || d.siteLink(t).Free() <= r.expected {
+func (as *agents) startFor(r *ring, t *thread) {
+	links := as.limits.ringLinks(r)
+	if min(r.wants, limit.Chain(links[:]).Room()) <= r.expected || as.limits.siteLink(t).Free() <= r.expected {
 		return // those that are starting are enough
 	}
 	if links[1].Tokens <= r.channel.expected {
-		d.waitAtChannel(r)
+		as.limits.waitAtChannel(r)
 		return
 	}
-	failures := d.startFailures[r.clause]
-	if failures != nil && d.mustDelayStart(failures, r) {
+	failures := as.startFailures[r.clause]
+	if failures != nil && as.mustDelayStart(failures, r) {
 		return
 	}
-	if !d.mayAddProcess(r) {
+	if !as.mayAddProcess(r) {
 		return
 	}
-	if d.forks.refuses(d.now, d.config.ForkRate) {
-		d.waitForFork(r)
+	if as.forks.refuses(as.agenda.now, as.rules.config.ForkRate) {
+		as.waitForFork(r)
 		return
 	}
-	d.forks.Busy++
+	as.forks.Busy++
 	r.place.Served()
-	d.start(r, t)
+	as.start(r, t)
 	if failures != nil {
-		failures.trial = d.lastAgent
+		failures.trial = as.lastAgent
 	}
-	d.markDirty(r) // it may need another agent, after the other rings
+	as.rings.markDirty(r) // it may need another agent, after the other rings
 }
 
 // mayAddProcess reports whether the ring may have one more process. If all processes, or
 // those of the channel, are too many, the ring waits. If those of the ring are, it is
 // dispatched again when one of its agents is free or gone.
-func (d *dispatch) mayAddProcess(r *ring) bool {
-	links := d.processLinks(r)
+func (as *agents) mayAddProcess(r *ring) bool {
+	links := as.limits.processLinks(r)
 	at, why := limit.Chain(links[:]).Refusal(1)
 	switch at {
 	case ofAllProcesses:
-		d.processes.Join(&r.place, limit.Key{Most: links[at].Most}, &d.turns)
+		as.limits.processes.Join(&r.place, limit.Key{Most: links[at].Most}, &as.limits.turns)
 	case ofChannelProcesses:
-		r.channel.processes.Join(&r.place, limit.Key{Most: links[at].Most}, &d.turns)
+		r.channel.processes.Join(&r.place, limit.Key{Most: links[at].Most}, &as.limits.turns)
 	default:
-		if !r.place.WaitsIn(&d.forks.Queue) {
+		if !r.place.WaitsIn(&as.forks.Queue) {
 			r.place.Leave()
 		}
 	}
@@ -61,48 +61,48 @@ func (d *dispatch) mayAddProcess(r *ring) bool {
 }
 
 // start starts an agent of the ring, for a thread that wants one.
-func (d *dispatch) start(r *ring, t *thread) {
-	d.lastAgent++
+func (as *agents) start(r *ring, t *thread) {
+	as.lastAgent++
 	a := &agent{
-		id:         d.lastAgent,
+		id:         as.lastAgent,
 		ring:       r,
 		state:      starting,
 		sessions:   max(1, r.params.Sessions),
-		stateSince: d.now,
-		progressAt: d.now,
+		stateSince: as.agenda.now,
+		progressAt: as.agenda.now,
 	}
-	d.agents[a.id] = a
+	as.agents[a.id] = a
 	a.startedFor = t
 	t.agents = append(t.agents, a)
-	d.processes.Busy++
+	as.limits.processes.Busy++
 	r.processes.Busy++
 	r.channel.processes.Busy++
-	d.expectSessions(a, a.sessions)
-	d.counts.Agents++
-	d.counts.AgentsStarted++
-	a.deadlines.due = func(s *Scheduler) { s.checkDeadline(a) }
-	d.plan(&a.deadlines, d.now.after(firstHungryTimeout))
-	d.do(Start{
+	as.expectSessions(a, a.sessions)
+	as.mail.counts.Agents++
+	as.mail.counts.AgentsStarted++
+	a.deadlines.due = func(s *Scheduler) { s.agents.checkDeadline(a) }
+	as.agenda.plan(&a.deadlines, as.agenda.now.after(firstHungryTimeout))
+	as.agenda.do(Start{
 		Agent: a.id, Channel: r.channel.name, Host: t.key.host,
 		Command: r.command, UID: r.params.UID, GID: r.params.GID,
 		Nice: r.params.Nice, Priority: r.params.Priority, PrioritySet: r.params.PrioritySet,
 	})
 }
 
-func (d *dispatch) agentStarted(e AgentStarted) {
-	if a := d.agents[e.Agent]; a != nil {
+func (as *agents) agentStarted(e AgentStarted) {
+	if a := as.agents[e.Agent]; a != nil {
 		a.pid = e.PID
 	}
 }
 
-func (d *dispatch) agentFailed(e AgentFailed) {
-	a := d.agents[e.Agent]
+func (as *agents) agentFailed(e AgentFailed) {
+	a := as.agents[e.Agent]
 	if a == nil {
 		return
 	}
-	d.logAgent(Error, a, "cannot be started: "+e.Reason)
-	d.countStartFailure(a.ring, e.Reason)
-	d.dropAgent(a)
+	as.agenda.logAgent(Error, a, "cannot be started: "+e.Reason)
+	as.countStartFailure(a.ring, e.Reason)
+	as.dropAgent(a)
 }
 
 // forkRate limits starts to a number per second (option -R): those of this second are busy
@@ -122,20 +122,20 @@ func (f *forkRate) refuses(now instant, most int) bool {
 }
 
 // waitForFork makes a ring wait for the next second.
-func (d *dispatch) waitForFork(r *ring) {
+func (as *agents) waitForFork(r *ring) {
 	if !r.place.Waits() {
-		d.forks.Join(&r.place, limit.Key{}, &d.turns)
+		as.forks.Join(&r.place, limit.Key{}, &as.limits.turns)
 	}
-	d.plan(&d.forks.next, (d.forks.second+1)*instant(time.Second))
+	as.agenda.plan(&as.forks.next, (as.forks.second+1)*instant(time.Second))
 }
 
 // wakeForks lets the rings try again that may start an agent in this second.
-func (s *Scheduler) wakeForks() {
-	if !s.forks.refuses(s.now, s.config.ForkRate) {
-		s.forks.Wake(func(*ring) int { return s.forks.Link(s.config.ForkRate).Free() }, s.wakeRing)
+func (as *agents) wakeForks() {
+	if !as.forks.refuses(as.agenda.now, as.rules.config.ForkRate) {
+		as.forks.Wake(func(*ring) int { return as.forks.Link(as.rules.config.ForkRate).Free() }, as.limits.wakeRing)
 	}
-	if s.forks.Len() > 0 {
-		s.plan(&s.forks.next, (s.forks.second+1)*instant(time.Second))
+	if as.forks.Len() > 0 {
+		as.agenda.plan(&as.forks.next, (as.forks.second+1)*instant(time.Second))
 	}
 }
 
@@ -157,31 +157,31 @@ const (
 )
 
 // countStartFailure delays the starts of the ring's clause; why is for people.
-func (d *dispatch) countStartFailure(r *ring, why string) {
-	t := d.startFailures[r.clause]
+func (as *agents) countStartFailure(r *ring, why string) {
+	t := as.startFailures[r.clause]
 	if t == nil {
 		t = new(startFailures)
-		d.startFailures[r.clause] = t
+		as.startFailures[r.clause] = t
 	}
 	t.why = why
-	if t.until <= d.now { // otherwise it was started before the last one failed
+	if t.until <= as.agenda.now { // otherwise it was started before the last one failed
 		t.failures++
-		t.until = d.now.after(min(firstBackoff<<min(t.failures-1, 20), longestBackoff))
+		t.until = as.agenda.now.after(min(firstBackoff<<min(t.failures-1, 20), longestBackoff))
 	}
-	d.plan(&r.backoff, t.until)
+	as.agenda.plan(&r.backoff, t.until)
 }
 
 // mustDelayStart reports whether the ring may not start an agent because its
 // clause has failed: until its time, or while another agent is being tried.
-func (d *dispatch) mustDelayStart(t *startFailures, r *ring) bool {
-	if t.until > d.now {
-		d.plan(&r.backoff, t.until)
+func (as *agents) mustDelayStart(t *startFailures, r *ring) bool {
+	if t.until > as.agenda.now {
+		as.agenda.plan(&r.backoff, t.until)
 		return true
 	}
-	if a := d.agents[t.trial]; a != nil && a.state == starting {
+	if a := as.agents[t.trial]; a != nil && a.state == starting {
 		// By then, the agent has said #hungry and clearStartFailures has woken the
 		// ring, or the agent is gone.
-		d.plan(&r.backoff, a.stateSince.after(firstHungryTimeout+killTimeout))
+		as.agenda.plan(&r.backoff, a.stateSince.after(firstHungryTimeout+killTimeout))
 		return true
 	}
 	return r.expected > 0
@@ -190,14 +190,14 @@ func (d *dispatch) mustDelayStart(t *startFailures, r *ring) bool {
 // clearStartFailures forgets the failures of a clause after a first #hungry.
 // The next Tick dispatches the rings that wait for that; if the command has
 // $host, there is one for each host.
-func (d *dispatch) clearStartFailures(clause string) {
-	if d.startFailures[clause] == nil {
+func (as *agents) clearStartFailures(clause string) {
+	if as.startFailures[clause] == nil {
 		return
 	}
-	delete(d.startFailures, clause)
-	for r := d.ringOrder.Head; r != nil; r = d.ringOrder.Next(r) {
+	delete(as.startFailures, clause)
+	for r := as.rings.ringOrder.Head; r != nil; r = as.rings.ringOrder.Next(r) {
 		if r.clause == clause && r.backoff.isPlanned() {
-			d.plan(&r.backoff, d.now)
+			as.agenda.plan(&r.backoff, as.agenda.now)
 		}
 	}
 }

@@ -38,49 +38,49 @@ func (st *stopping) leavesBehind(a *agent) bool {
 // beginStop begins a stop, or makes a slow one fast. It kills an agent that has
 // not said #hungry yet: such an agent has nothing to finish, and does not read
 // its input yet.
-func (s *Scheduler) beginStop(slow bool) {
-	if s.stop.done || s.stop.begun && (slow || !s.stop.slow) {
+func (as *agents) beginStop(slow bool) {
+	if as.stop.done || as.stop.begun && (slow || !as.stop.slow) {
 		return
 	}
-	s.stop.begun, s.stop.slow = true, slow
+	as.stop.begun, as.stop.slow = true, slow
 	switch {
 	case slow:
-		s.plan(&s.stop.deadline, s.now.after(slowStopTimeout))
-	case s.stop.killed:
-		s.plan(&s.stop.deadline, min(s.plannedAt(&s.stop.deadline), s.now.after(fastKillTimeout)))
+		as.agenda.plan(&as.stop.deadline, as.agenda.now.after(slowStopTimeout))
+	case as.stop.killed:
+		as.agenda.plan(&as.stop.deadline, min(as.agenda.plannedAt(&as.stop.deadline), as.agenda.now.after(fastKillTimeout)))
 	default:
-		s.plan(&s.stop.deadline, s.now.after(fastStopTimeout))
+		as.agenda.plan(&as.stop.deadline, as.agenda.now.after(fastStopTimeout))
 	}
-	for _, a := range s.agentsInOrder() {
+	for _, a := range as.agentsInOrder() {
 		switch {
 		case a.state != starting:
-			s.closeAgent(a)
+			as.closeAgent(a)
 			if a.reports {
-				s.sendClose(a)
+				as.sendClose(a)
 			}
 		case a.signals == 0:
-			s.killAgent(a)
+			as.killAgent(a)
 		}
 	}
 }
 
 // stopDeadline kills the agents that are still running at the first deadline, and
 // ends the stop at the second deadline.
-func (s *Scheduler) stopDeadline() {
-	if s.stop.killed {
-		s.endStop()
+func (as *agents) stopDeadline() {
+	if as.stop.killed {
+		as.endStop()
 		return
 	}
-	s.stop.killed = true
+	as.stop.killed = true
 	timeout := fastKillTimeout
-	if s.stop.slow {
+	if as.stop.slow {
 		timeout = slowKillTimeout
 	}
-	s.plan(&s.stop.deadline, s.now.after(timeout))
-	for _, a := range s.agentsInOrder() {
+	as.agenda.plan(&as.stop.deadline, as.agenda.now.after(timeout))
+	for _, a := range as.agentsInOrder() {
 		if a.signals == 0 && !a.locked {
-			s.logAgent(Warning, a, "has not exited and has "+strconv.Itoa(len(a.lines))+" job lines open, sent SIGTERM")
-			s.killAgent(a)
+			as.agenda.logAgent(Warning, a, "has not exited and has "+strconv.Itoa(len(a.lines))+" job lines open, sent SIGTERM")
+			as.killAgent(a)
 		}
 	}
 }
@@ -89,9 +89,9 @@ func (s *Scheduler) stopDeadline() {
 // message may finish it after the scheduler has exited: it has locked its
 // recipients. Any other agent is sent SIGKILL, even one that was sent SIGTERM because
 // it made no progress. A process or a write that hangs in the kernel is left behind.
-func (s *Scheduler) endStop() {
+func (as *agents) endStop() {
 	left := 0
-	for _, a := range s.agentsInOrder() {
+	for _, a := range as.agentsInOrder() {
 		if a.signals > 1 || a.hasOpenLine() && !a.givenUp {
 			left++
 			continue
@@ -100,49 +100,49 @@ func (s *Scheduler) endStop() {
 		if a.givenUp {
 			what = "was sent SIGTERM before the stop"
 		}
-		s.logAgent(Warning, a, what+" and does not exit, sent SIGKILL")
-		s.do(Kill{Agent: a.id, Hard: true})
+		as.agenda.logAgent(Warning, a, what+" and does not exit, sent SIGKILL")
+		as.agenda.do(Kill{Agent: a.id, Hard: true})
 		a.signals = 2
 	}
-	s.stop.done = true
-	if writes := len(s.store.pending); left > 0 || writes > 0 {
-		s.do(Note{Severity: Error, Text: "stopped with " + strconv.Itoa(left) + " agents running and " +
+	as.stop.done = true
+	if writes := len(as.writes.store.pending); left > 0 || writes > 0 {
+		as.agenda.do(Note{Severity: Error, Text: "stopped with " + strconv.Itoa(left) + " agents running and " +
 			strconv.Itoa(writes) + " file operations unfinished"})
 	}
-	s.do(Stopped{})
+	as.agenda.do(Stopped{})
 }
 
 // agentReports handles #reports, which an agent says before its first #hungry.
-func (dv *delivery) agentReports(id AgentID) {
-	if a := dv.agents[id]; a != nil {
+func (as *agents) agentReports(id AgentID) {
+	if a := as.agents[id]; a != nil {
 		a.reports = true
 	}
 }
 
 // agentLocked handles #locked: a stop does not wait for the agent. If it is not stopping,
 // the agent has been sent a signal by somebody else, and its end says the rest.
-func (s *Scheduler) agentLocked(id AgentID) {
-	if a := s.agents[id]; a != nil && s.stop.begun && !a.locked {
+func (as *agents) agentLocked(id AgentID) {
+	if a := as.agents[id]; a != nil && as.stop.begun && !a.locked {
 		a.locked = true
-		s.stop.locked++
+		as.stop.locked++
 	}
 }
 
 // stopWhenDone issues Stopped when no agent and no write is left. It does not wait for
 // agents that have locked their mail, and for writes that fail: the control files say what
 // is still to be done.
-func (dv *delivery) stopWhenDone() {
-	if !dv.stop.begun || dv.stop.done || len(dv.agents) > dv.stop.locked ||
-		len(dv.store.pending) > len(dv.store.failed) {
+func (s *Scheduler) stopWhenDone() {
+	if !s.agents.stop.begun || s.agents.stop.done || len(s.agents.agents) > s.agents.stop.locked ||
+		len(s.writes.store.pending) > len(s.writes.store.failed) {
 		return
 	}
-	if dv.stop.locked > 0 {
-		dv.do(Note{Severity: Warning, Text: strconv.Itoa(dv.stop.locked) + " agents finish the messages that they have locked"})
+	if s.agents.stop.locked > 0 {
+		s.agenda.do(Note{Severity: Warning, Text: strconv.Itoa(s.agents.stop.locked) + " agents finish the messages that they have locked"})
 	}
-	dv.stop.done = true
-	dv.plan(&dv.stop.deadline, never)
-	dv.do(Stopped{})
+	s.agents.stop.done = true
+	s.agenda.plan(&s.agents.stop.deadline, never)
+	s.agenda.do(Stopped{})
 }
 
 // Stopping reports whether the scheduler has been told to stop.
-func (s *Scheduler) Stopping() bool { return s.stop.begun }
+func (s *Scheduler) Stopping() bool { return s.agents.stop.begun }

@@ -9,6 +9,23 @@ import (
 // Work on control files: outcomes are written and messages are finished. Actions that
 // fail are in fulldisk.go.
 
+// writes has the work on control files that has no answer yet.
+type writes struct {
+	agenda  *agenda
+	mail    *mail
+	threads *threads
+	rings   *rings
+	agents  *agents
+	lines   *lines
+	notices *notices
+	orders  *orders
+	loads   *loads
+	log     *log
+
+	store     unwritten
+	spoolDown bool // nothing can be written, so nothing is fed
+}
+
 // Times between attempts to write.
 const (
 	probeInterval = 10 * time.Second // while the spool is down
@@ -45,72 +62,72 @@ type pending struct {
 func (p *pending) stale() bool { return p.message.sequence != p.sequence }
 
 // issue issues an action on files and keeps it until it is answered.
-func (dv *delivery) issue(op Op, p pending) {
+func (wr *writes) issue(op Op, p pending) {
 	p.id, p.sequence = p.message.id, p.message.sequence
 	var kept *pending
-	if last := len(dv.store.spare) - 1; last >= 0 {
-		kept, dv.store.spare = dv.store.spare[last], dv.store.spare[:last]
+	if last := len(wr.store.spare) - 1; last >= 0 {
+		kept, wr.store.spare = wr.store.spare[last], wr.store.spare[:last]
 	} else {
 		kept = new(pending)
 	}
 	*kept = p
-	dv.store.pending[op] = kept
-	dv.do(p.action)
+	wr.store.pending[op] = kept
+	wr.agenda.do(p.action)
 }
 
-func (dv *delivery) nextOp() Op {
-	dv.store.last++
-	return dv.store.last
+func (wr *writes) nextOp() Op {
+	wr.store.last++
+	return wr.store.last
 }
 
 // endRecipient ends a recipient with an outcome. It is done when the outcome is
 // written, or at once if the agent has written everything.
-func (dv *delivery) endRecipient(v *vertex, i int, mark ctlfile.Mark, success bool) {
-	r := dv.recipient(v, i)
+func (wr *writes) endRecipient(v *vertex, i int, mark ctlfile.Mark, success bool) {
+	r := wr.mail.recipient(v, i)
 	hadTurn := r.state != standby
 	r.state = writing
-	dv.clearDiagnostic(r)
-	m := dv.messageOf(v)
-	set, place := dv.exclusiveSetOf(m, v, i)
+	wr.mail.clearDiagnostic(r)
+	m := wr.mail.messageOf(v)
+	set, place := wr.mail.exclusiveSetOf(m, v, i)
 	if set != nil && !success && hadTurn {
-		dv.promote(set, place)
+		wr.promote(set, place)
 	}
 	switch {
 	case set != nil && success:
-		marks, settles := dv.endSet(set, mark, []alternative{{v, i}})
-		dv.write(m, marks, settles)
+		marks, settles := wr.mail.endSet(set, mark, []alternative{{v, i}})
+		wr.write(m, marks, settles)
 	case mark.LeaveTag && !mark.Diagnose:
-		dv.recipientDone(v, i)
-	case dv.endsMessage(m, &mark):
-		dv.settle(v, i)
-		dv.finish(m, mark.Offset, mark.Tag)
+		wr.recipientDone(v, i)
+	case wr.endsMessage(m, &mark):
+		wr.settle(v, i)
+		wr.finish(m, mark.Offset, mark.Tag)
 	default:
-		dv.write(m, []ctlfile.Mark{mark}, []alternative{{v, i}})
+		wr.write(m, []ctlfile.Mark{mark}, []alternative{{v, i}})
 	}
-	dv.blockIfEmpty(v)
+	wr.threads.blockIfEmpty(v)
 }
 
 // endsMessage reports whether an outcome of an open recipient ends its message
 // and need not be written before the files are removed. A crash before the
 // removal costs the same as one before the tag: the recipient may be delivered
 // again. An outcome that must be reported to somebody is always written.
-func (dv *delivery) endsMessage(m *message, mark *ctlfile.Mark) bool {
+func (wr *writes) endsMessage(m *message, mark *ctlfile.Mark) bool {
 	return m.open == 1 && !mark.Diagnose && m.pendingWrites == 0 && m.flags&(owesNotice|removing|moving) == 0
 }
 
 // write asks for outcomes to be written. Their recipients are done after that.
-func (dv *delivery) write(m *message, marks []ctlfile.Mark, settles []alternative) {
-	if b := &dv.store.batch; b.message == m {
+func (wr *writes) write(m *message, marks []ctlfile.Mark, settles []alternative) {
+	if b := &wr.store.batch; b.message == m {
 		b.marks, b.recipients = append(b.marks, marks...), append(b.recipients, settles...)
 		return
 	}
 	if len(marks) == 0 {
 		return
 	}
-	op := dv.nextOp()
+	op := wr.nextOp()
 	m.pendingWrites++
-	dv.issue(op, pending{
-		action:  Mark{Op: op, Message: m.id, Path: dv.file(m), Marks: marks},
+	wr.issue(op, pending{
+		action:  Mark{Op: op, Message: m.id, Path: wr.mail.file(m), Marks: marks},
 		message: m, recipients: settles,
 	})
 }
@@ -123,42 +140,42 @@ type batch struct {
 }
 
 // inBatch runs work and then writes all outcomes of the message in one action.
-func (dv *delivery) inBatch(m *message, work func()) {
-	dv.store.batch = batch{message: m}
+func (wr *writes) inBatch(m *message, work func()) {
+	wr.store.batch = batch{message: m}
 	m.pendingWrites++ // keeps the message until work returns
 	work()
-	b := dv.store.batch
-	dv.store.batch = batch{}
-	dv.write(m, b.marks, b.recipients)
+	b := wr.store.batch
+	wr.store.batch = batch{}
+	wr.write(m, b.marks, b.recipients)
 	m.pendingWrites--
-	dv.advance(m)
+	wr.advance(m)
 }
 
 // recipientDone ends a recipient whose outcome is on disk. If it was the last
 // one, its vertex and its message end too.
-func (dv *delivery) recipientDone(v *vertex, i int) {
-	m := dv.messageOf(v)
-	dv.settle(v, i)
-	dv.advance(m)
+func (wr *writes) recipientDone(v *vertex, i int) {
+	m := wr.mail.messageOf(v)
+	wr.settle(v, i)
+	wr.advance(m)
 }
 
 // settle ends a recipient, and its vertex if it was the last one.
-func (dv *delivery) settle(v *vertex, i int) {
-	t := dv.threadOf(v)
-	dv.countOut(t, dv.recipient(v, i))
+func (wr *writes) settle(v *vertex, i int) {
+	t := wr.mail.threadOf(v)
+	wr.mail.countOut(t, wr.mail.recipient(v, i))
 	if v.more != 0 {
-		dv.moreRecipients.At(v.more).open--
+		wr.mail.moreRecipients.At(v.more).open--
 	}
 	t.recipients--
-	m := dv.messageOf(v)
+	m := wr.mail.messageOf(v)
 	m.open--
 	if m.flags&underHold != 0 {
-		dv.holdOrders.recipients--
+		wr.orders.holdOrders.recipients--
 	}
-	dv.counts.Recipients--
-	dv.counts.RecipientsOut++
-	if dv.openOf(v) == 0 {
-		dv.removeVertex(v)
+	wr.mail.counts.Recipients--
+	wr.mail.counts.RecipientsOut++
+	if wr.mail.openOf(v) == 0 {
+		wr.threads.removeVertex(v)
 	}
 }
 
@@ -172,14 +189,14 @@ func (ml *mail) countOut(t *thread, r *recipient) {
 
 // finish asks for the files of a message to be removed, after the notice that it
 // may owe has been written. Untagged and tag are as in Finish.
-func (dv *delivery) finish(m *message, untagged int64, tag ctlfile.Tag) {
+func (wr *writes) finish(m *message, untagged int64, tag ctlfile.Tag) {
 	m.flags |= removing
-	op := dv.nextOp()
-	recipients, failed := dv.outcomes(m)
-	dv.do(Complete{Message: m.id, ModifiedAt: m.modifiedAt.time(), Recipients: recipients, Failed: failed})
-	dv.issue(op, pending{
+	op := wr.nextOp()
+	recipients, failed := wr.mail.outcomes(m)
+	wr.agenda.do(Complete{Message: m.id, ModifiedAt: m.modifiedAt.time(), Recipients: recipients, Failed: failed})
+	wr.issue(op, pending{
 		action: Finish{
-			Op: op, Message: m.id, Path: dv.file(m), Owes: m.flags&owesNotice != 0,
+			Op: op, Message: m.id, Path: wr.mail.file(m), Owes: m.flags&owesNotice != 0,
 			Untagged: untagged, Tag: tag,
 		},
 		message: m,
@@ -201,75 +218,75 @@ func (ml *mail) outcomes(m *message) (recipients, failed int) {
 
 // killRecipients tags those of the recipients of a vertex that are chosen as done, without a
 // notice.
-func (dv *delivery) killRecipients(v *vertex, chosen func(*recipient) bool) {
-	m := dv.messageOf(v)
+func (wr *writes) killRecipients(v *vertex, chosen func(*recipient) bool) {
+	m := wr.mail.messageOf(v)
 	var marks []ctlfile.Mark
 	var settles []alternative
-	for i := range dv.lenOf(v) {
-		r := dv.recipient(v, i)
+	for i := range wr.mail.lenOf(v) {
+		r := wr.mail.recipient(v, i)
 		if r.state == writing || r.state == done || !chosen(r) {
 			continue
 		}
 		hadTurn := r.state != standby
 		r.state = writing
-		dv.clearDiagnostic(r)
-		dv.recordOutcome(v, i, "killed", reply{})
-		if set, place := dv.exclusiveSetOf(m, v, i); set != nil && hadTurn {
-			dv.promote(set, place)
+		wr.mail.clearDiagnostic(r)
+		wr.log.recordOutcome(v, i, "killed", reply{})
+		if set, place := wr.mail.exclusiveSetOf(m, v, i); set != nil && hadTurn {
+			wr.promote(set, place)
 		}
 		marks = append(marks, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
 		settles = append(settles, alternative{v, i})
 	}
-	dv.write(m, marks, settles)
+	wr.write(m, marks, settles)
 }
 
 // writeDone handles the success of an action other than a Read.
-func (dv *delivery) writeDone(e Done) {
-	p := dv.store.pending[e.Op]
+func (wr *writes) writeDone(e Done) {
+	p := wr.store.pending[e.Op]
 	if p == nil {
 		return
 	}
-	delete(dv.store.pending, e.Op)
+	delete(wr.store.pending, e.Op)
 	if e.Owes && !p.stale() {
 		p.message.flags |= owesNotice
 	}
-	dv.applyDone(p)
+	wr.applyDone(p)
 	*p = pending{}
-	if len(dv.store.spare) < maxSpare {
-		dv.store.spare = append(dv.store.spare, p)
+	if len(wr.store.spare) < maxSpare {
+		wr.store.spare = append(wr.store.spare, p)
 	}
 }
 
 // applyDone applies the success of an action to its message.
-func (dv *delivery) applyDone(p *pending) {
+func (wr *writes) applyDone(p *pending) {
 	m := p.message
 	if p.stale() {
 		return
 	}
 	switch p.action.(type) {
 	case Finish:
-		dv.removeMessage(m)
+		wr.removeMessage(m)
 		return
 	case Hold, Release:
-		dv.filesMoved(m)
+		wr.orders.filesMoved(m)
 		return
 	}
 	for _, a := range p.recipients {
-		if dv.recipient(a.vertex, a.index).state == writing {
-			dv.recipientDone(a.vertex, a.index)
+		if wr.mail.recipient(a.vertex, a.index).state == writing {
+			wr.recipientDone(a.vertex, a.index)
 		}
 	}
 	for _, a := range p.recipients {
-		dv.resume(a.vertex)
+		wr.orders.resume(a.vertex)
 	}
 	m.pendingWrites--
-	dv.advance(m)
+	wr.advance(m)
 }
 
 // Moving reports whether any of the messages, or a part of it, is being moved to hold/ or
 // back, or sent elsewhere.
 func (s *Scheduler) Moving(ids map[MessageID]struct{}) bool {
-	for _, p := range s.store.pending {
+	for _, p := range s.writes.store.pending {
 		switch p.action.(type) {
 		case Hold, Release, Resubmit:
 			if _, about := ids[p.id]; about && !p.stale() {

@@ -123,7 +123,7 @@ func shortHash(logHash uint64) uint32 {
 }
 
 // stubThread returns the thread of a stub.
-func (q *queue) stubThread(s *stub) *thread { return *q.threadTable.At(s.thread) }
+func (lo *loads) stubThread(s *stub) *thread { return *lo.mail.threadTable.At(s.thread) }
 
 // path returns the name of the control file below transport/.
 func (s *stub) path() string { return pathOf(s.id, int(s.flags&stubLevels)) }
@@ -136,11 +136,11 @@ func (s *stub) undoRetryStep() {
 	s.flags &^= stubInRetryStep
 }
 
-func (q *queue) obtainStubs(t *thread) *threadStubs {
+func (lo *loads) obtainStubs(t *thread) *threadStubs {
 	if t.stubs == nil {
 		x := new(threadStubs)
-		x.all.Of, x.due.Index, x.times.Index = q.unloaded.links, q.unloaded.index, q.unloaded.index
-		x.wake.due = func(s *Scheduler) { s.work += s.wakeStubs(t) }
+		x.all.Of, x.due.Index, x.times.Index = lo.unloaded.links, lo.unloaded.index, lo.unloaded.index
+		x.wake.due = func(s *Scheduler) { s.agenda.work += s.loads.wakeStubs(t) }
 		t.stubs = x
 	}
 	return t.stubs
@@ -166,29 +166,29 @@ func (t *thread) dueStubs() int {
 }
 
 // addStub makes the stub of a vertex that is unloaded, and puts it into its thread.
-func (q *queue) addStub(m *message, v *vertex) stubRef {
-	t := q.threadOf(v)
-	n, s := q.unloaded.stubs.Alloc()
-	s.id, s.modifiedAt, s.thread, s.open = m.id, m.modifiedAt, t.ref, q.openOf(v)
+func (lo *loads) addStub(m *message, v *vertex) stubRef {
+	t := lo.mail.threadOf(v)
+	n, s := lo.unloaded.stubs.Alloc()
+	s.id, s.modifiedAt, s.thread, s.open = m.id, m.modifiedAt, t.ref, lo.mail.openOf(v)
 	s.fedAt, s.retry, s.flags = v.fedAt, v.retry, stubFlags(m.levels())
-	q.describeRecipients(s, v)
-	q.obtainStubs(t).all.Append(n)
-	switch at := q.wakeAt(v); {
+	lo.describeRecipients(s, v)
+	lo.obtainStubs(t).all.Append(n)
+	switch at := lo.threads.wakeAt(v); {
 	case at != 0:
-		q.putStub(t, n, at)
+		lo.putStub(t, n, at)
 	case v.state == due && v.place.Queued():
-		q.putStub(t, n, 0)
+		lo.putStub(t, n, 0)
 	default:
-		q.putStub(t, n, never)
+		lo.putStub(t, n, never)
 	}
 	t.modTimes.add(m.modifiedAt.second())
 	t.memberOf.vertices++
-	q.counts.Vertices++
+	lo.mail.counts.Vertices++
 	return n
 }
 
 // describeRecipients sets what a stub keeps of the recipients of its vertex.
-func (q *queue) describeRecipients(s *stub, v *vertex) {
+func (lo *loads) describeRecipients(s *stub, v *vertex) {
 	set := func(flag stubFlags, on bool) {
 		if on {
 			s.flags |= flag
@@ -198,8 +198,8 @@ func (q *queue) describeRecipients(s *stub, v *vertex) {
 	set(stubInRetryStep, v.inRetryStep)
 	tried := true
 	s.attempts = ^uint8(0)
-	for i := range q.lenOf(v) {
-		r := q.recipient(v, i)
+	for i := range lo.mail.lenOf(v) {
+		r := lo.mail.recipient(v, i)
 		if r.state == done {
 			continue
 		}
@@ -215,20 +215,20 @@ func (q *queue) describeRecipients(s *stub, v *vertex) {
 
 // dropStub takes a stub, which has been read, out of its thread and frees it. The index of its
 // message must not find it any more.
-func (q *queue) dropStub(n stubRef, at instant) {
-	s := q.unloaded.stubs.At(n)
-	t := q.stubThread(s)
-	q.countStub(t, at, -1)
-	for _, w := range q.walks {
+func (lo *loads) dropStub(n stubRef, at instant) {
+	s := lo.unloaded.stubs.At(n)
+	t := lo.stubThread(s)
+	lo.countStub(t, at, -1)
+	for _, w := range lo.mail.walks {
 		w.stubLeaves(n)
 	}
 	t.stubs.all.Remove(n)
 	t.recipients -= int(s.open)
 	t.modTimes.remove(s.modifiedAt.second())
 	t.memberOf.vertices--
-	q.counts.Vertices--
-	q.counts.Recipients -= int(s.open)
-	q.unloaded.looks.set(n, noDate)
-	q.unloaded.logHashes.Set(n, 0)
-	q.unloaded.stubs.Release(n)
+	lo.mail.counts.Vertices--
+	lo.mail.counts.Recipients -= int(s.open)
+	lo.unloaded.looks.set(n, noDate)
+	lo.unloaded.logHashes.Set(n, 0)
+	lo.unloaded.stubs.Release(n)
 }

@@ -13,6 +13,26 @@ import (
 
 // Threads: the mail for one channel and host. The window is in window.go.
 
+// threads has the mail for each channel and host: what is due, and what waits.
+type threads struct {
+	agenda  *agenda
+	mail    *mail
+	rules   *rules
+	rings   *rings
+	limits  *limits
+	cluster *cluster
+	lines   *lines
+	notices *notices
+	orders  *orders
+	loads   *loads
+	saved   *saved
+	log     *log
+
+	threads        map[threadKey]*thread
+	threadSequence uint64      // last thread.sequence that was given
+	fair           *fair.Queue // what is due, but for what waits for the next run of a queueonly thread
+}
+
 // threadKey names a thread.
 type threadKey struct{ channel, host string }
 
@@ -106,28 +126,28 @@ func (t *thread) isHeld() bool {
 	return t.held || t.vertices.Len > 0 && int(t.states[held]) == t.vertices.Len+t.notLoaded()
 }
 
-func (q *queue) obtainThread(key threadKey) *thread {
-	if t := q.threads[key]; t != nil {
+func (ts *threads) obtainThread(key threadKey) *thread {
+	if t := ts.threads[key]; t != nil {
 		return t
 	}
-	t := &thread{key: key, channel: q.obtainChannel(key.channel), held: q.holdOrders.threads[key] != nil}
-	ref, entry := q.threadTable.Alloc()
+	t := &thread{key: key, channel: ts.limits.obtainChannel(key.channel), held: ts.orders.holdOrders.threads[key] != nil}
+	ref, entry := ts.mail.threadTable.Alloc()
 	t.ref, *entry = ref, t
-	t.vertices.Of = q.threadLinks
-	q.threads[key] = t
-	q.counts.Threads++
-	order := q.holdOrders.suspended[key]
-	q.assignRing(t)
+	t.vertices.Of = ts.mail.threadLinks
+	ts.threads[key] = t
+	ts.mail.counts.Threads++
+	order := ts.orders.holdOrders.suspended[key]
+	ts.assignRing(t)
 	if t.ring != nil {
 		t.ring.rebindAgent(t)
 	}
 	if order != nil {
-		q.obtainShaping(t).order = order
-		q.updateEffects(t)
-		q.recordOrder(key, order)
+		ts.limits.obtainShaping(t).order = order
+		ts.rules.updateEffects(t)
+		ts.log.recordOrder(key, order)
 	}
-	q.restoreThread(t)
-	q.askDestination(t)
+	ts.saved.restoreThread(t)
+	ts.cluster.askDestination(t)
 	return t
 }
 
@@ -141,63 +161,63 @@ func (t *thread) backlog() int {
 
 // assignRing finds the clauses and the ring of the thread under the current
 // configuration.
-func (q *queue) assignRing(t *thread) {
-	t.selected = q.config.Only.Selects(t.key.channel, t.key.host) // option -p
-	r, params := q.obtainRing(t.key)
+func (ts *threads) assignRing(t *thread) {
+	t.selected = ts.rules.config.Only.Selects(t.key.channel, t.key.host) // option -p
+	r, params := ts.rings.obtainRing(t.key)
 	if r == nil && t.params == nil {
-		q.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
+		ts.agenda.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
 	}
 	if r == nil && (t.params == nil || t.ring != nil) {
-		q.recordThread(t, "blocked", 0)
+		ts.log.recordThread(t, "blocked", 0)
 	}
 	if t.params != nil && t.params.InitialConcurrency != params.InitialConcurrency {
 		t.window = limit.Window{Dead: t.window.Dead}
 	}
 	t.params = params
-	q.setThreadRate(t)
-	q.setClusterLimits(t)
-	q.setSite(t)
+	ts.limits.setThreadRate(t)
+	ts.cluster.setClusterLimits(t)
+	ts.limits.setSite(t)
 	if t.memberOf != nil && r == t.ring {
 		return
 	}
-	queued := q.emptyQueue(t)
-	from, to := t.memberOf, &q.orphans
+	queued := ts.emptyQueue(t)
+	from, to := t.memberOf, &ts.rings.orphans
 	if r != nil {
 		to = r
 	}
 	if from != nil {
-		q.moveJobs(t, from, to)
+		ts.moveJobs(t, from, to)
 	}
-	q.detachThread(t)
+	ts.detachThread(t)
 	t.ring, t.memberOf = r, to
 	t.fair.SetRing(to.fair)
-	q.threadSequence++
-	t.sequence = q.threadSequence
+	ts.threadSequence++
+	t.sequence = ts.threadSequence
 	t.memberOf.members.Append(t)
 	t.memberOf.vertices += t.vertices.Len + t.notLoaded()
 	if t.stubs != nil {
 		t.memberOf.loading += t.stubs.loading
 	}
 	for _, v := range queued {
-		q.enqueueVertex(t, v)
+		ts.enqueueVertex(t, v)
 	}
 }
 
 // eachLoaded calls f for each vertex of the thread that is loaded.
-func (q *queue) eachLoaded(t *thread, f func(*vertex)) {
+func (ts *threads) eachLoaded(t *thread, f func(*vertex)) {
 	for ref := t.vertices.Head; ref != 0; {
 		next := t.vertices.Next(ref)
-		f(q.vertices.At(ref))
+		f(ts.mail.vertices.At(ref))
 		ref = next
 	}
 }
 
 // emptyQueue takes all vertices out of the queue, and returns them.
-func (q *queue) emptyQueue(t *thread) []*vertex {
+func (ts *threads) emptyQueue(t *thread) []*vertex {
 	var out []*vertex
-	q.eachLoaded(t, func(v *vertex) {
+	ts.eachLoaded(t, func(v *vertex) {
 		if v.place.Queued() {
-			q.fair.Remove(v.ref)
+			ts.fair.Remove(v.ref)
 			out = append(out, v)
 		}
 	})
@@ -205,17 +225,17 @@ func (q *queue) emptyQueue(t *thread) []*vertex {
 }
 
 // detachThread takes the thread out of its ring.
-func (q *queue) detachThread(t *thread) {
+func (ts *threads) detachThread(t *thread) {
 	if t.memberOf == nil {
 		return
 	}
 	if t.shaping != nil {
 		t.shaping.place.Leave()
 	}
-	for _, w := range q.walks {
+	for _, w := range ts.mail.walks {
 		w.threadLeaves(t)
 	}
-	q.leaveLists(t)
+	ts.loads.leaveLists(t)
 	t.memberOf.members.Remove(t)
 	t.memberOf.vertices -= t.vertices.Len + t.notLoaded()
 	r := t.ring
@@ -225,23 +245,23 @@ func (q *queue) detachThread(t *thread) {
 	}
 	r.wants -= t.wants
 	t.wants = 0
-	q.dropRingWhenEmpty(r)
+	ts.rings.dropRingWhenEmpty(r)
 }
 
-func (q *queue) linkVertex(t *thread, v *vertex) {
+func (ts *threads) linkVertex(t *thread, v *vertex) {
 	t.vertices.Append(v.ref)
-	t.modTimes.add(q.messageOf(v).modifiedAt.second())
+	t.modTimes.add(ts.mail.messageOf(v).modifiedAt.second())
 	t.states[v.state]++
 	t.memberOf.vertices++
 }
 
-func (q *queue) unlinkVertex(v *vertex) {
-	t := q.threadOf(v)
+func (ts *threads) unlinkVertex(v *vertex) {
+	t := ts.mail.threadOf(v)
 	if t.nextUpdate == v.ref {
 		t.nextUpdate = v.Next
 	}
 	t.vertices.Remove(v.ref)
-	t.modTimes.remove(q.messageOf(v).modifiedAt.second())
+	t.modTimes.remove(ts.mail.messageOf(v).modifiedAt.second())
 	t.states[v.state]--
 	t.memberOf.vertices--
 }
@@ -253,36 +273,36 @@ func (t *thread) removeAgent(a *agent) {
 }
 
 // makeDue puts a vertex into the queue of its thread.
-func (q *queue) makeDue(v *vertex) {
-	if q.isWriting(v) {
-		q.blockVertex(v)
+func (ts *threads) makeDue(v *vertex) {
+	if ts.orders.isWriting(v) {
+		ts.blockVertex(v)
 		return
 	}
-	t := q.threadOf(v)
+	t := ts.mail.threadOf(v)
 	t.setSessionCap(v.state == 0)
-	q.setState(v, due, 0)
-	q.enqueueVertex(t, v)
-	q.planWake(v)
-	q.updateThread(t)
+	ts.setState(v, due, 0)
+	ts.enqueueVertex(t, v)
+	ts.notices.planWake(v)
+	ts.updateThread(t)
 }
 
 // updateThread updates what depends on the state of the thread, above all how
 // many sessions it wants from its ring. It drops the thread if it is empty.
-func (q *queue) updateThread(t *thread) {
-	if t.running && t.backlog() == 0 && t.nextUpdate == 0 && (t.stubs == nil || t.stubs.times.Next() > q.now) {
+func (ts *threads) updateThread(t *thread) {
+	if t.running && t.backlog() == 0 && t.nextUpdate == 0 && (t.stubs == nil || t.stubs.times.Next() > ts.agenda.now) {
 		t.running = false
 	}
 	if x := t.shaping; x != nil {
-		q.updateGate(t)
+		ts.limits.updateGate(t)
 		if x.share != nil {
-			q.markDemand(x.share)
+			ts.cluster.markDemand(x.share)
 		}
 		if x.site != nil {
-			q.updateSiteWant(t)
+			ts.limits.updateSiteWant(t)
 		}
 	}
-	if t.isEmpty() && t.busy == 0 && t.suspendedUntil == 0 && !q.isShaped(t) {
-		q.dropThread(t)
+	if t.isEmpty() && t.busy == 0 && t.suspendedUntil == 0 && !ts.limits.isShaped(t) {
+		ts.dropThread(t)
 		return
 	}
 	free := 0 // sessions that it may still take
@@ -291,7 +311,7 @@ func (q *queue) updateThread(t *thread) {
 	}
 	ready := t.fair.Pickable()
 	if t.stubs != nil {
-		ready += q.updateStubs(t, free-ready)
+		ready += ts.loads.updateStubs(t, free-ready)
 	}
 	wants := min(ready, free)
 	t.fair.SetOpen(free > 0)
@@ -306,40 +326,40 @@ func (q *queue) updateThread(t *thread) {
 	// Other rings may wait for the processes of its idle agents.
 	unused := hadWork && r.wants == 0 && len(r.idle) > 0
 	if wants > 0 || r.place.Waits() || unused {
-		q.markDirty(r)
+		ts.rings.markDirty(r)
 	}
 	if hadWants && wants == 0 && t.shaping != nil && t.shaping.site != nil {
-		q.offerSite(t.shaping.site) // the session that it could have taken
+		ts.limits.offerSite(t.shaping.site) // the session that it could have taken
 	}
 }
 
 // dropThread removes an empty thread.
-func (q *queue) dropThread(t *thread) {
+func (ts *threads) dropThread(t *thread) {
 	for _, a := range t.agents {
 		a.startedFor = nil
 	}
-	q.detachThread(t)
+	ts.detachThread(t)
 	t.fair.SetRing(nil)
-	q.plan(&t.resume, never)
+	ts.agenda.plan(&t.resume, never)
 	if x := t.shaping; x != nil {
-		q.leaveSite(t)
-		q.plan(&x.rate.next, never)
-		q.plan(&x.effectEnd, never)
-		q.dropTokens(x)
+		ts.limits.leaveSite(t)
+		ts.agenda.plan(&x.rate.next, never)
+		ts.agenda.plan(&x.effectEnd, never)
+		ts.cluster.dropTokens(x)
 		if x.share != nil {
-			q.dropShare(x.share)
+			ts.cluster.dropShare(x.share)
 		}
 	}
-	delete(q.threads, t.key)
-	q.diagnostics.Release(t.diagnostic)
-	q.threadTable.Release(t.ref)
-	q.counts.Threads--
+	delete(ts.threads, t.key)
+	ts.mail.diagnostics.Release(t.diagnostic)
+	ts.mail.threadTable.Release(t.ref)
+	ts.mail.counts.Threads--
 }
 
 // threadsInOrder returns all threads in the order of their sequence. Decisions
 // must not depend on the order of a map.
-func (q *queue) threadsInOrder() []*thread {
-	return slices.SortedFunc(maps.Values(q.threads), func(a, b *thread) int {
+func (ts *threads) threadsInOrder() []*thread {
+	return slices.SortedFunc(maps.Values(ts.threads), func(a, b *thread) int {
 		return cmp.Compare(a.sequence, b.sequence)
 	})
 }

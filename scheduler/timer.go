@@ -55,10 +55,10 @@ const wakeSlice = 500
 
 // wakeTimers does what is planned up to now.
 func (s *Scheduler) wakeTimers() {
-	for s.work = 0; s.work < wakeSlice && s.timers.Next() <= s.now; s.work++ {
-		s.timers.Pop().due(s)
+	for s.agenda.work = 0; s.agenda.work < wakeSlice && s.agenda.timers.Next() <= s.agenda.now; s.agenda.work++ {
+		s.agenda.timers.Pop().due(s)
 	}
-	for n := 0; n < wakeSlice && date(s.dates.Next()) <= s.date; n++ {
-		s.dates.Pop().due(s)
+	for n := 0; n < wakeSlice && date(s.agenda.dates.Next()) <= s.agenda.date; n++ {
+		s.agenda.dates.Pop().due(s)
 	}
 }

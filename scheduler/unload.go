@@ -37,90 +37,92 @@ type candidate struct {
 }
 
 // limited reports whether there is a limit on memory.
-func (q *queue) limited() bool { return q.config.ActiveLimit > 0 || q.config.RecipientLimit > 0 }
+func (lo *loads) limited() bool {
+	return lo.rules.config.ActiveLimit > 0 || lo.rules.config.RecipientLimit > 0
+}
 
 // loadedMail counts the messages and recipients in memory, without those under hold/.
-func (q *queue) loadedMail() (messages, recipients int) {
-	h := &q.holdOrders // which do not count
-	return q.counts.Messages - q.unloaded.messages - h.underHold, q.counts.Recipients - q.unloaded.recipients - h.recipients
+func (lo *loads) loadedMail() (messages, recipients int) {
+	h := &lo.orders.holdOrders // which do not count
+	return lo.mail.counts.Messages - lo.unloaded.messages - h.underHold, lo.mail.counts.Recipients - lo.unloaded.recipients - h.recipients
 }
 
 // overLimit reports whether more than a limit allows is in memory.
-func (q *queue) overLimit() bool {
-	m, r := q.loadedMail()
-	active, most := q.config.ActiveLimit, q.config.RecipientLimit
+func (lo *loads) overLimit() bool {
+	m, r := lo.loadedMail()
+	active, most := lo.rules.config.ActiveLimit, lo.rules.config.RecipientLimit
 	return active > 0 && m > active || most > 0 && r > most
 }
 
 // hasRoom reports whether a message with so many recipients may be added.
-func (q *queue) hasRoom(recipients int) bool {
-	m, r := q.loadedMail()
-	active, most := q.config.ActiveLimit, q.config.RecipientLimit
+func (lo *loads) hasRoom(recipients int) bool {
+	m, r := lo.loadedMail()
+	active, most := lo.rules.config.ActiveLimit, lo.rules.config.RecipientLimit
 	return (active == 0 || m < active) && (most == 0 || r+recipients <= most)
 }
 
 // overHalf reports whether more than half of a limit is used.
-func (q *queue) overHalf() bool {
-	m, r := q.loadedMail()
-	active, most := q.config.ActiveLimit, q.config.RecipientLimit
+func (lo *loads) overHalf() bool {
+	m, r := lo.loadedMail()
+	active, most := lo.rules.config.ActiveLimit, lo.rules.config.RecipientLimit
 	return active > 0 && 2*m > active || most > 0 && 2*r > most
 }
 
 // considerUnloading notes that a message may be unloaded when the Step ends. Until then its
 // memory is in use.
-func (q *queue) considerUnloading(m *message) {
-	if q.limited() && q.overHalf() {
-		q.unloaded.candidates = append(q.unloaded.candidates, candidate{m.ref, m.sequence})
+func (lo *loads) considerUnloading(m *message) {
+	if lo.limited() && lo.overHalf() {
+		lo.unloaded.candidates = append(lo.unloaded.candidates, candidate{m.ref, m.sequence})
 	}
 }
 
 // considerUnloadingThread does the same, a batch at a time, for the mail of a thread.
-func (q *queue) considerUnloadingThread(t *thread) {
-	if q.limited() && q.overHalf() && t.vertices.Len > 0 {
+func (lo *loads) considerUnloadingThread(t *thread) {
+	if lo.limited() && lo.overHalf() && t.vertices.Len > 0 {
 		t.updates |= unloadIdle
 		t.nextUpdate = t.vertices.Head
-		q.planResume(t)
+		lo.agenda.planResume(t)
 	}
 }
 
 // unloadCandidates unloads those messages that are still idle.
-func (dv *delivery) unloadCandidates() {
-	for _, c := range dv.unloaded.candidates {
-		m := dv.messages.At(c.message)
+func (lo *loads) unloadCandidates() {
+	for _, c := range lo.unloaded.candidates {
+		m := lo.mail.messages.At(c.message)
 		switch {
-		case m.sequence != c.sequence || !dv.overHalf() || !dv.isIdle(m):
+		case m.sequence != c.sequence || !lo.overHalf() || !lo.isIdle(m):
 		case m.flags&untagged != 0:
-			dv.readTags(m)
+			lo.lines.readTags(m)
 		default:
-			dv.unload(m)
+			lo.unload(m)
 		}
 	}
-	dv.unloaded.candidates = dv.unloaded.candidates[:0]
+	lo.unloaded.candidates = lo.unloaded.candidates[:0]
 }
 
 // isIdle reports whether nobody works on a message, and nothing happens to it for some time.
-func (d *dispatch) isIdle(m *message) bool {
-	soon := d.now.after(minIdle + idlePerRecipient*time.Duration(m.open))
-	over := d.overLimit()
-	return d.mayUnload(m, func(v *vertex) bool {
-		t := d.threadOf(v)
+func (lo *loads) isIdle(m *message) bool {
+	soon := lo.agenda.now.after(minIdle + idlePerRecipient*time.Duration(m.open))
+	over := lo.overLimit()
+	return lo.mayUnload(m, func(v *vertex) bool {
+		t := lo.mail.threadOf(v)
 		mayBeFed := v.state == due && t.mayFeed() && v.place.Queued() && !t.waitsAtSite() &&
 			(!over || t.fair.IsOpen() && (m.flags&demanded != 0 || t.ring.sessionsAtHand() > 0))
-		return mayBeFed || d.happensBefore(v, soon)
+		return mayBeFed || lo.happensBefore(v, soon)
 	})
 }
 
 // mayUnload reports whether nobody works on a message. busy says what else keeps a vertex in
 // memory.
-func (d *dispatch) mayUnload(m *message, busy func(*vertex) bool) bool {
-	if m.open == 0 || m.pendingWrites > 0 || m.flags&(removing|moving|obsoleted|underHold) != 0 || d.hasOwnPath(m) {
+func (lo *loads) mayUnload(m *message, busy func(*vertex) bool) bool {
+	if m.open == 0 || m.pendingWrites > 0 || m.flags&(removing|moving|obsoleted|underHold) != 0 || lo.mail.hasOwnPath(m) {
 		return false
 	}
 	// The last vertices are the last to be fed, so looking at one is usually enough.
-	for _, v := range slices.Backward(d.openVertices(m)) {
+	for _, v := range slices.Backward(lo.mail.openVertices(m)) {
 		// A report counts even if it comes after the end of its line.
-		mayBeReported := v.unanswered && d.agents[v.agent] != nil
-		if v.state != due && v.state != waiting && v.state != blocked || v.crashes > 0 || mayBeReported || d.orders[v.ref] != nil || busy(v) {
+		mayBeReported := v.unanswered && lo.agents.agents[v.agent] != nil
+		if v.state != due && v.state != waiting && v.state != blocked || v.crashes > 0 || mayBeReported || lo.orders.orders[v.ref] != nil || busy(v) {
 			return false
 		}
 	}
@@ -128,62 +130,62 @@ func (d *dispatch) mayUnload(m *message, busy func(*vertex) bool) bool {
 }
 
 // happensBefore reports whether something is planned for a vertex before a time.
-func (d *dispatch) happensBefore(v *vertex, soon instant) bool {
-	return d.instantAt(d.nextWrite(v)) < soon || v.state == waiting && d.wakeAt(v) < soon
+func (lo *loads) happensBefore(v *vertex, soon instant) bool {
+	return lo.agenda.instantAt(lo.nextWrite(v)) < soon || v.state == waiting && lo.threads.wakeAt(v) < soon
 }
 
 // nextWrite returns when something must be written about a vertex: it expires, or its sender is
 // told of a failure, a delay or a missed deadline.
-func (q *queue) nextWrite(v *vertex) date {
-	at := q.watch.at(v.ref)
-	if p := q.noticePlans[v.message]; p != nil {
-		at = min(at, q.dateAt(p.at))
+func (lo *loads) nextWrite(v *vertex) date {
+	at := lo.agenda.watch.at(v.ref)
+	if p := lo.notices.noticePlans[v.message]; p != nil {
+		at = min(at, lo.agenda.dateAt(p.at))
 	}
-	if p := q.delayPlans[v.ref]; p != nil {
-		at = min(at, q.plannedDate(&p.next))
+	if p := lo.notices.delayPlans[v.ref]; p != nil {
+		at = min(at, lo.agenda.plannedDate(&p.next))
 	}
 	return at
 }
 
 // staysLoaded reports whether a message that has just arrived stays in memory.
-func (dv *delivery) staysLoaded(m *message) bool {
-	if !dv.limited() || !dv.mayUnload(m, func(v *vertex) bool { return dv.happensBefore(v, dv.now) }) {
+func (lo *loads) staysLoaded(m *message) bool {
+	if !lo.limited() || !lo.mayUnload(m, func(v *vertex) bool { return lo.happensBefore(v, lo.agenda.now) }) {
 		return true
 	}
 	isFirst := false
-	for _, v := range dv.openVertices(m) {
-		t := dv.threadOf(v)
+	for _, v := range lo.mail.openVertices(m) {
+		t := lo.mail.threadOf(v)
 		if t.backlog() > t.fair.Len() {
 			return false
 		}
 		isFirst = isFirst || t.wants > 0 && t.fair.Pickable() <= t.wants && t.ring.loading+t.ring.wants <= t.ring.sessionsAtHand()
 	}
-	return isFirst || !dv.overLimit()
+	return isFirst || !lo.overLimit()
 }
 
 // unload replaces a message by its stubs. All its vertices must be due, waiting or blocked.
-func (dv *delivery) unload(m *message) {
-	u := &dv.unloaded
-	hash := shortHash(dv.logHashes.At(m.ref))
+func (lo *loads) unload(m *message) {
+	u := &lo.unloaded
+	hash := shortHash(lo.mail.logHashes.At(m.ref))
 	u.messages++
 	u.recipients += int(m.open)
-	vertices := dv.openVertices(m)
+	vertices := lo.mail.openVertices(m)
 	var all []stubRef
 	for _, v := range vertices {
-		n := dv.addStub(m, v)
-		u.looks.set(n, dv.nextWrite(v))
+		n := lo.addStub(m, v)
+		u.looks.set(n, lo.nextWrite(v))
 		if len(all) > 0 {
 			u.stubs.At(all[len(all)-1]).next = n
 		}
 		all = append(all, n)
 	}
 	for _, v := range vertices {
-		dv.detachVertex(v)
+		lo.threads.detachVertex(v)
 	}
-	dv.forgetMessage(m)
+	lo.writes.forgetMessage(m)
 	u.byID.Add(all[0])
 	u.logHashes.Set(all[0], hash)
 	for _, n := range all {
-		dv.updateThread(dv.stubThread(u.stubs.At(n)))
+		lo.threads.updateThread(lo.stubThread(u.stubs.At(n)))
 	}
 }

@@ -101,8 +101,8 @@ func (m *limitTest) tell(e Event) {
 	if m.steps++; m.steps%32 == 0 {
 		m.s.check()
 	}
-	if in, _ := m.s.loadedMail(); m.s.config.ActiveLimit > 0 {
-		m.most = max(m.most, in-m.s.config.ActiveLimit)
+	if in, _ := m.s.loads.loadedMail(); m.s.rules.config.ActiveLimit > 0 {
+		m.most = max(m.most, in-m.s.rules.config.ActiveLimit)
 	}
 	for _, a := range actions {
 		switch a := a.(type) {
@@ -245,9 +245,9 @@ func TestEachDestinationHasItsTurn(t *testing.T) {
 				case roll < 93:
 					m.tell(Triggered{Host: bad[m.rand.IntN(len(bad))]})
 				case roll < 95:
-					before := m.s.config.ActiveLimit
+					before := m.s.rules.config.ActiveLimit
 					m.tell(Reloaded{m.config(m.rand.IntN(30))})
-					if limit := m.s.config.ActiveLimit; limit != 0 && (before == 0 || before > limit) {
+					if limit := m.s.rules.config.ActiveLimit; limit != 0 && (before == 0 || before > limit) {
 						m.run(time.Minute)
 						m.most = 0 // until the last agents have answered, more may be there
 					}
@@ -274,7 +274,7 @@ func TestEachDestinationHasItsTurn(t *testing.T) {
 // loaded whole when a session is free for it.
 func TestMessageLargerThanTheLimitIsNotDivided(t *testing.T) {
 	m := newLimitTest(t, 1, 0, 4)
-	c := *m.s.config
+	c := *m.s.rules.config
 	c.RecipientLimit = 10
 	m.tell(Reloaded{&c})
 	var hosts []string
@@ -295,7 +295,7 @@ func TestMessageLargerThanTheLimitIsNotDivided(t *testing.T) {
 func TestStubsAreSmall(t *testing.T) {
 	const n = 100_000
 	m := newLimitTest(t, 1, 1000, 1)
-	m.s.config.Frozen = true
+	m.s.rules.config.Frozen = true
 	before := heapInUse()
 	for i := range MessageID(n) {
 		m.s.Step(At(m.now), Arrived{Message{

@@ -44,33 +44,33 @@ const (
 // waitOf returns why due mail of a thread is not fed now. It is the first
 // reason found; when an administrator removes it, there may be another. A held
 // thread has its reason even if no mail is due.
-func (s *Scheduler) waitOf(t *thread) Wait {
+func (vi *views) waitOf(t *thread) Wait {
 	switch {
 	case t.isHeld():
 		return WaitHeld
 	case t.states[due] == 0:
 		return NoWait
 	}
-	if why := s.barrier(t); why != NoWait {
+	if why := vi.barrier(t); why != NoWait {
 		return why
 	}
-	links := s.links(t)
+	links := vi.limits.links(t)
 	if at, why := limit.Chain(links[:]).Refusal(1); why != limit.None {
-		return s.waitName(t, at, why)
+		return vi.limits.waitName(t, at, why)
 	}
-	return s.waitForAgent(t)
+	return vi.waitForAgent(t)
 }
 
 // waitOfMail is waitOf for all mail of a thread: if none is due, it says why all of it
 // waits. Mail that is due again before a suspension ends waits for that end.
-func (s *Scheduler) waitOfMail(t *thread) Wait {
-	why, retry := s.waitOf(t), t.nextWake()
+func (vi *views) waitOfMail(t *thread) Wait {
+	why, retry := vi.waitOf(t), t.nextWake()
 	if why != NoWait || t.states[due] > 0 || retry == never {
 		return why
 	}
-	switch why := s.barrier(t); why {
+	switch why := vi.barrier(t); why {
 	case WaitOrder, WaitRule, WaitSuspend:
-		if s.suspensionEnd(t) < retry {
+		if vi.rules.suspensionEnd(t) < retry {
 			return WaitRetry
 		}
 		return why
@@ -82,7 +82,7 @@ func (s *Scheduler) waitOfMail(t *thread) Wait {
 }
 
 // barrier returns why nothing of a thread is fed that no limit keeps waiting.
-func (s *Scheduler) barrier(t *thread) Wait {
+func (vi *views) barrier(t *thread) Wait {
 	x := t.shaping
 	for _, reason := range [...]struct {
 		wait  Wait
@@ -91,7 +91,7 @@ func (s *Scheduler) barrier(t *thread) Wait {
 		{WaitCommand, t.ring == nil}, {WaitSelect, !t.selected},
 		{WaitOrder, x != nil && x.order != nil}, {WaitRule, x != nil && x.suspendingRule() != nil},
 		{WaitSuspend, t.suspendedUntil != 0}, {WaitTrigger, t.params.QueueOnly && !t.running},
-		{WaitStopping, s.stop.begun}, {WaitSpool, s.spoolDown}, {WaitFrozen, s.config.Frozen},
+		{WaitStopping, vi.agents.stop.begun}, {WaitSpool, vi.writes.spoolDown}, {WaitFrozen, vi.rules.config.Frozen},
 	} {
 		if reason.holds {
 			return reason.wait
@@ -104,21 +104,21 @@ func (s *Scheduler) barrier(t *thread) Wait {
 var processWaits = [processLinks]Wait{ofAllProcesses: WaitTA, ofChannelProcesses: WaitChannel, ofRingProcesses: WaitRing}
 
 // waitForAgent says why due mail of a thread whose sessions no limit refuses has no session.
-func (d *dispatch) waitForAgent(t *thread) Wait {
+func (vi *views) waitForAgent(t *thread) Wait {
 	r := t.ring
-	switch failures := d.startFailures[r.clause]; {
+	switch failures := vi.agents.startFailures[r.clause]; {
 	case t.fair.Len() > 0 && t.fair.Pickable() == 0:
 		return WaitMessage
 	case r.expected > 0 || r.sessionFor(t) != nil:
 		return WaitAgent
-	case failures != nil && failures.until > d.now:
+	case failures != nil && failures.until > vi.agenda.now:
 		return WaitStart
 	}
-	links := d.processLinks(r)
+	links := vi.limits.processLinks(r)
 	if at, why := limit.Chain(links[:]).Refusal(1); why != limit.None {
 		return processWaits[at]
 	}
-	if r.place.WaitsIn(&d.forks.Queue) {
+	if r.place.WaitsIn(&vi.agents.forks.Queue) {
 		return WaitForks
 	}
 	return WaitAgent
@@ -126,25 +126,25 @@ func (d *dispatch) waitForAgent(t *thread) Wait {
 
 // waitEnd returns when a thread stops waiting for something, without outside action; never
 // if it does not, or the time is not known.
-func (s *Scheduler) waitEnd(t *thread, why Wait) instant {
+func (vi *views) waitEnd(t *thread, why Wait) instant {
 	switch why {
 	case WaitHeld:
-		if o := s.holdOrders.threads[t.key]; o != nil {
-			return s.instantAt(o.end())
+		if o := vi.orders.holdOrders.threads[t.key]; o != nil {
+			return vi.agenda.instantAt(o.end())
 		}
 	case WaitRetry:
 		return t.nextWake()
 	case WaitOrder, WaitRule, WaitSuspend:
-		return s.suspensionEnd(t)
+		return vi.rules.suspensionEnd(t)
 	case WaitRate, WaitChannelRate, WaitClusterRate, WaitSiteRate:
-		_, until := s.gate(t)
+		_, until := vi.limits.gate(t)
 		return until
 	case WaitStart:
-		return s.startFailures[t.ring.clause].until
+		return vi.agents.startFailures[t.ring.clause].until
 	case WaitForks:
-		return s.plannedAt(&s.forks.next)
+		return vi.agenda.plannedAt(&vi.agents.forks.next)
 	case WaitSpool:
-		return s.plannedAt(&s.store.retry)
+		return vi.agenda.plannedAt(&vi.writes.store.retry)
 	}
 	return never
 }

@@ -12,36 +12,36 @@ type waitingMail struct {
 }
 
 // wakeAt returns the end of the wait of a vertex; 0: it does not wait.
-func (q *queue) wakeAt(v *vertex) instant {
+func (ts *threads) wakeAt(v *vertex) instant {
 	if v.state != waiting {
 		return 0
 	}
-	return q.threadOf(v).waiting.times.KeyOf(v.ref)
+	return ts.mail.threadOf(v).waiting.times.KeyOf(v.ref)
 }
 
 // beginWait makes a vertex wait until a time.
-func (q *queue) beginWait(t *thread, v *vertex, until instant) {
+func (ts *threads) beginWait(t *thread, v *vertex, until instant) {
 	x := t.waiting
 	if x == nil {
 		x = &waitingMail{thread: t}
-		x.times.Index = q.heapIndex
+		x.times.Index = ts.mail.heapIndex
 		t.waiting = x
 	}
 	x.times.Put(until, v.ref)
-	q.wakes.Put(x.times.Next(), x)
+	ts.agenda.wakes.Put(x.times.Next(), x)
 	if v.destinationFailed {
 		t.revivable++
 	}
 }
 
 // endWait ends the wait of a vertex.
-func (q *queue) endWait(t *thread, v *vertex) {
+func (ts *threads) endWait(t *thread, v *vertex) {
 	x := t.waiting
 	x.times.Remove(v.ref)
 	if x.times.Len() == 0 {
-		q.wakes.Remove(x)
+		ts.agenda.wakes.Remove(x)
 	} else {
-		q.wakes.Put(x.times.Next(), x)
+		ts.agenda.wakes.Put(x.times.Next(), x)
 	}
 	if v.destinationFailed {
 		t.revivable--
@@ -58,8 +58,8 @@ func (t *thread) nextWake() instant {
 }
 
 // wakeVertices ends the waits that are over, a slice at a time.
-func (dv *delivery) wakeVertices() {
-	for n := 0; n < wakeSlice && dv.wakes.Next() <= dv.now; n++ {
-		dv.wakeVertex(dv.vertices.At(dv.wakes.First().times.First()))
+func (ts *threads) wakeVertices() {
+	for n := 0; n < wakeSlice && ts.agenda.wakes.Next() <= ts.agenda.now; n++ {
+		ts.lines.wakeVertex(ts.mail.vertices.At(ts.agenda.wakes.First().times.First()))
 	}
 }

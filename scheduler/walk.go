@@ -60,32 +60,32 @@ const maxBatch = 2000
 
 // Walk begins a walk over everything.
 func (s *Scheduler) Walk(depth Depth) *Walk {
-	w := &Walk{s: s, depth: depth, ring: s.firstRing()}
-	s.walks = append(s.walks, w)
+	w := &Walk{s: s, depth: depth, ring: s.views.firstRing()}
+	s.mail.walks = append(s.mail.walks, w)
 	return w
 }
 
 // WalkThread begins a walk over the vertices of one thread.
 func (s *Scheduler) WalkThread(channel, host string) *Walk {
 	w := &Walk{s: s, depth: Vertices}
-	if t := s.threads[threadKey{channel, host}]; t != nil {
+	if t := s.threads.threads[threadKey{channel, host}]; t != nil {
 		w.enter(t)
 	}
-	s.walks = append(s.walks, w)
+	s.mail.walks = append(s.mail.walks, w)
 	return w
 }
 
 // WalkMessage begins a walk over the vertices of one message.
 func (s *Scheduler) WalkMessage(id MessageID) *Walk {
 	w := &Walk{s: s, depth: Vertices}
-	if m := s.message(id); m != nil {
-		for _, v := range s.openVertices(m) {
-			w.ready = append(w.ready, s.visitVertex(v))
+	if m := s.mail.message(id); m != nil {
+		for _, v := range s.mail.openVertices(m) {
+			w.ready = append(w.ready, s.views.visitVertex(v))
 		}
 		return w
 	}
-	for _, n := range s.unloaded.of(s.unloaded.find(id)) {
-		w.ready = append(w.ready, Item{Vertex: s.viewStub(n)})
+	for _, n := range s.loads.unloaded.of(s.loads.unloaded.find(id)) {
+		w.ready = append(w.ready, Item{Vertex: s.views.viewStub(n)})
 	}
 	return w
 }
@@ -93,7 +93,7 @@ func (s *Scheduler) WalkMessage(id MessageID) *Walk {
 // Close ends a walk before its end. Closing it twice does nothing.
 func (w *Walk) Close() {
 	if w.s != nil {
-		w.s.walks = slices.DeleteFunc(w.s.walks, func(other *Walk) bool { return other == w })
+		w.s.mail.walks = slices.DeleteFunc(w.s.mail.walks, func(other *Walk) bool { return other == w })
 		w.s = nil
 	}
 }
@@ -132,13 +132,13 @@ func (w *Walk) nextItem() Item {
 			w.ready = w.ready[1:]
 			return item
 		case w.vertex != 0:
-			v := w.s.vertices.At(w.vertex)
-			w.vertex = w.s.threadLinks(w.vertex).Next
-			return w.s.visitVertex(v)
+			v := w.s.mail.vertices.At(w.vertex)
+			w.vertex = w.s.mail.threadLinks(w.vertex).Next
+			return w.s.views.visitVertex(v)
 		case w.stub != 0:
 			n := w.stub
-			w.stub = w.s.unloaded.stubs.At(n).Links.Next
-			return Item{Vertex: w.s.viewStub(n)}
+			w.stub = w.s.loads.unloaded.stubs.At(n).Links.Next
+			return Item{Vertex: w.s.views.viewStub(n)}
 		case w.inStubs:
 			w.thread, w.inStubs = nil, false
 		case w.thread != nil:
@@ -157,11 +157,11 @@ func (w *Walk) nextItem() Item {
 			if w.depth > Rings {
 				w.next = w.ring.members.Head
 			}
-			if w.ring != &w.s.orphans || w.ring.members.Len > 0 {
-				return Item{Ring: w.s.viewRing(w.ring)}
+			if w.ring != &w.s.rings.orphans || w.ring.members.Len > 0 {
+				return Item{Ring: w.s.views.viewRing(w.ring)}
 			}
 		default:
-			w.toRing(w.s.ringAfter(w.ring))
+			w.toRing(w.s.views.ringAfter(w.ring))
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (w *Walk) nextItem() Item {
 // visitThread returns a thread and makes its vertices the next items.
 func (w *Walk) visitThread(t *thread) Item {
 	w.enter(t)
-	return Item{Thread: w.s.viewThread(t)}
+	return Item{Thread: w.s.views.viewThread(t)}
 }
 
 func (w *Walk) enter(t *thread) {
@@ -179,11 +179,11 @@ func (w *Walk) enter(t *thread) {
 }
 
 // visitVertex returns a vertex with its recipients that are not done.
-func (s *Scheduler) visitVertex(v *vertex) Item {
-	view := s.viewVertex(v)
-	for i := range s.lenOf(v) {
-		if r := s.recipient(v, i); r.state != done {
-			view.Recipients = append(view.Recipients, s.viewRecipient(r))
+func (vi *views) visitVertex(v *vertex) Item {
+	view := vi.viewVertex(v)
+	for i := range vi.mail.lenOf(v) {
+		if r := vi.mail.recipient(v, i); r.state != done {
+			view.Recipients = append(view.Recipients, vi.viewRecipient(r))
 		}
 	}
 	return Item{Vertex: view}
@@ -193,26 +193,26 @@ func (w *Walk) toRing(r *ring) { w.ring, w.shown, w.next = r, false, nil }
 
 // firstRing and ringAfter go through the rings in the order in which they were
 // made. orphans, which stands for threads without a ring, comes last.
-func (s *Scheduler) firstRing() *ring {
-	if s.ringOrder.Head != nil {
-		return s.ringOrder.Head
+func (vi *views) firstRing() *ring {
+	if vi.rings.ringOrder.Head != nil {
+		return vi.rings.ringOrder.Head
 	}
-	return &s.orphans
+	return &vi.rings.orphans
 }
 
-func (s *Scheduler) ringAfter(r *ring) *ring {
-	if r == &s.orphans {
+func (vi *views) ringAfter(r *ring) *ring {
+	if r == &vi.rings.orphans {
 		return nil
 	}
-	if next := s.ringOrder.Next(r); next != nil {
+	if next := vi.rings.ringOrder.Next(r); next != nil {
 		return next
 	}
-	return &s.orphans
+	return &vi.rings.orphans
 }
 
 // interruptWalks ends the walks over everything at a reload.
-func (s *Scheduler) interruptWalks() {
-	for _, w := range slices.Clone(s.walks) {
+func (vi *views) interruptWalks() {
+	for _, w := range slices.Clone(vi.mail.walks) {
 		if w.ring != nil && w.depth > Rings {
 			w.interrupted = true
 			w.Close()
@@ -224,21 +224,21 @@ func (s *Scheduler) interruptWalks() {
 
 func (w *Walk) vertexLeaves(v vertexRef) {
 	if w.vertex == v {
-		w.vertex = w.s.threadLinks(v).Next
+		w.vertex = w.s.mail.threadLinks(v).Next
 	}
 }
 
 // vertexLoaded: a vertex of the thread was loaded again. The walk has perhaps not returned it
 // while it was not loaded.
 func (w *Walk) vertexLoaded(v *vertex) {
-	if w.thread == w.s.threadOf(v) && (w.inStubs || w.vertex == 0) {
-		w.ready = append(w.ready, w.s.visitVertex(v))
+	if w.thread == w.s.mail.threadOf(v) && (w.inStubs || w.vertex == 0) {
+		w.ready = append(w.ready, w.s.views.visitVertex(v))
 	}
 }
 
 func (w *Walk) stubLeaves(n stubRef) {
 	if w.stub == n {
-		w.stub = w.s.unloaded.stubs.At(n).Links.Next
+		w.stub = w.s.loads.unloaded.stubs.At(n).Links.Next
 	}
 }
 
@@ -253,6 +253,6 @@ func (w *Walk) threadLeaves(t *thread) {
 // ringLeaves: the ring, which has no threads, is dropped.
 func (w *Walk) ringLeaves(r *ring) {
 	if w.ring == r {
-		w.toRing(w.s.ringAfter(r))
+		w.toRing(w.s.views.ringAfter(r))
 	}
 }

@@ -15,7 +15,7 @@ func TestReloadInterruptsAWalk(t *testing.T) {
 	for _, w := range []*Walk{all, one} {
 		w.Next(1)
 	}
-	q.s.Step(At(q.now), Reloaded{q.s.config})
+	q.s.Step(At(q.now), Reloaded{q.s.rules.config})
 	if items, more := all.Next(9); len(items) > 0 || more || !all.Interrupted() {
 		t.Errorf("%v %v", items, more)
 	}
@@ -76,7 +76,7 @@ func TestWalkOfNothing(t *testing.T) {
 	mark := q.s.Step(At(q.now), Ordered{Verb: VerbKill, Targets: []Target{{Message: 1}}})[0].(Mark)
 	finish := q.s.Step(At(q.now), Done{Op: mark.Op})[1].(Finish)
 	q.s.Step(At(q.now), Done{Op: finish.Op})
-	if items, more := w.Next(9); len(items) > 0 || more || len(q.s.walks) > 0 {
+	if items, more := w.Next(9); len(items) > 0 || more || len(q.s.mail.walks) > 0 {
 		t.Errorf("%v %v", items, more)
 	}
 }

@@ -56,15 +56,15 @@ func (t *thread) setSessionCap(arrival bool) {
 
 // applyOutcome applies the result of an ended line to its thread: feedback for
 // the window, and a suspension by retryat.
-func (dv *delivery) applyOutcome(l *line, t *thread) {
+func (li *lines) applyOutcome(l *line, t *thread) {
 	switch {
 	case !l.destinationFailed:
-		dv.destinationAnswered(t, l.suspensions == t.suspensions)
+		li.destinationAnswered(t, l.suspensions == t.suspensions)
 	case l.retryAt == 0 && l.suspensions == t.suspensions:
-		dv.destinationFailed(t)
+		li.destinationFailed(t)
 	}
 	if l.retryAt != 0 {
-		dv.suspend(t, max(l.retryAt, t.suspendedUntil))
+		li.threads.suspend(t, max(l.retryAt, t.suspendedUntil))
 		t.inRetryStep = false
 	}
 }
@@ -74,25 +74,25 @@ func (dv *delivery) applyOutcome(l *line, t *thread) {
 // fed before the suspension) with as many sessions as are busy. With a constant
 // window, a late result does not end the suspension, unless it is by the word of another
 // node.
-func (dv *delivery) destinationAnswered(t *thread, recent bool) {
+func (li *lines) destinationAnswered(t *thread, recent bool) {
 	t.retry = 0
 	switch {
 	case t.params.InitialConcurrency == 0 && t.window.Dead && (t.suspendedUntil == 0 || t.told() != nil):
-		dv.revive(t, 0)
-		dv.tellAlive(t)
+		li.revive(t, 0)
+		li.cluster.tellAlive(t)
 	case t.params.InitialConcurrency == 0:
 	case t.window.Dead && recent:
-		dv.revive(t, t.params.InitialConcurrency)
-		dv.tellAlive(t)
+		li.revive(t, t.params.InitialConcurrency)
+		li.cluster.tellAlive(t)
 	case t.window.Dead:
-		dv.revive(t, max(1, min(t.busy, t.params.InitialConcurrency)))
-		dv.tellAlive(t)
+		li.revive(t, max(1, min(t.busy, t.params.InitialConcurrency)))
+		li.cluster.tellAlive(t)
 	default:
 		before := t.windowSize()
 		t.window.Succeed(t.params.WindowRules(), t.busy)
-		dv.logFeedback(t, "success")
+		li.agenda.logFeedback(t, "success")
 		if t.windowSize() != before {
-			dv.updateThread(t)
+			li.threads.updateThread(t)
 		}
 	}
 }
@@ -100,37 +100,37 @@ func (dv *delivery) destinationAnswered(t *thread, recent bool) {
 // destinationFailed handles negative feedback from a line that was fed since the
 // last suspension. If it makes the thread dead, the thread is suspended for the
 // next step of its retries.
-func (dv *delivery) destinationFailed(t *thread) {
+func (li *lines) destinationFailed(t *thread) {
 	if !t.window.Fail(t.params.WindowRules()) {
-		dv.logFeedback(t, "failure")
-		dv.updateThread(t)
+		li.agenda.logFeedback(t, "failure")
+		li.threads.updateThread(t)
 		return
 	}
 	t.window = limit.Window{Dead: true}
-	dv.counts.Suspensions++
-	dv.suspend(t, dv.now.after(dv.suspensionLength(t)))
-	dv.tellDead(t)
-	dv.logFeedback(t, "dead")
+	li.mail.counts.Suspensions++
+	li.threads.suspend(t, li.agenda.now.after(li.suspensionLength(t)))
+	li.cluster.tellDead(t)
+	li.agenda.logFeedback(t, "dead")
 }
 
 // revive makes a dead thread alive and ends its suspension. The mail that failed
 // together with the destination is due now; the window bounds how much of it is
 // fed.
-func (dv *delivery) revive(t *thread, size int) {
+func (li *lines) revive(t *thread, size int) {
 	t.window = limit.Window{Size: size}
 	if t.suspendedUntil != 0 {
-		t.suspendedUntil = dv.now
+		t.suspendedUntil = li.agenda.now
 	}
-	dv.logFeedback(t, "revived")
+	li.agenda.logFeedback(t, "revived")
 	if t.revivable > 0 {
-		dv.beginUpdate(t, pullForward)
+		li.threads.beginUpdate(t, pullForward)
 		return
 	}
 	if t.suspendedUntil != 0 {
-		dv.resumeThread(t) // this drops the thread if it is empty
+		li.threads.resumeThread(t) // this drops the thread if it is empty
 		return
 	}
-	dv.updateThread(t)
+	li.threads.updateThread(t)
 }
 
 // logFeedback logs one feedback and the window after it (feedbacklog).
