@@ -22,9 +22,9 @@ type agents struct {
 	limits *limits
 	writes *writes
 
-	agents        map[AgentID]*agent
+	byID          map[AgentID]*agent
 	idleAgents    store.List[*agent] // of all rings, longest idle first
-	lastAgent     AgentID
+	lastID        AgentID
 	forks         forkRate
 	startFailures map[string]*startFailures // by ring.clause
 	stop          stopping
@@ -319,7 +319,7 @@ func (as *agents) checkDeadline(a *agent) {
 
 // agentFlooded ends an agent that floods the log.
 func (as *agents) agentFlooded(id AgentID) {
-	if a := as.agents[id]; a != nil && a.signals == 0 {
+	if a := as.byID[id]; a != nil && a.signals == 0 {
 		as.agenda.logAgent(Error, a, "writes too much and makes no progress on a job line, sent SIGTERM")
 		as.giveUpAgent(a)
 	}
@@ -363,7 +363,7 @@ func (as *agents) dropAgent(a *agent) {
 		a.thread.lastAgent = nil
 	}
 	as.agenda.plan(&a.deadlines, never)
-	delete(as.agents, a.id)
+	delete(as.byID, a.id)
 	if a.locked {
 		as.stop.locked--
 	}
@@ -391,5 +391,5 @@ func (ag *agenda) logAgent(severity Severity, a *agent, text string) {
 // agentsInOrder returns all agents by age. Decisions must not depend on the
 // order of a map.
 func (as *agents) agentsInOrder() []*agent {
-	return slices.SortedFunc(maps.Values(as.agents), func(a, b *agent) int { return cmp.Compare(a.id, b.id) })
+	return slices.SortedFunc(maps.Values(as.byID), func(a, b *agent) int { return cmp.Compare(a.id, b.id) })
 }

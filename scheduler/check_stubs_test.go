@@ -39,14 +39,14 @@ func (s *Scheduler) checkStubs(c *Counts) int {
 		}
 	}
 	assert(writes == u.writes && writes <= maxWrites, "%d loads to write something, kept %d", writes, u.writes)
-	for _, t := range s.threads.threads {
+	for _, t := range s.threads.byKey {
 		s.checkThreadStubs(t)
 		if t.stubs != nil && t.stubs.filling {
 			filling++
 		}
 	}
 	assert(filling == u.filling.Len, "%d threads want to fill, %d in the list", filling, u.filling.Len)
-	for r := s.rings.ringOrder.Head; r != nil; r = s.rings.ringOrder.Next(r) {
+	for r := s.rings.inOrder.Head; r != nil; r = s.rings.inOrder.Next(r) {
 		s.checkHungry(r)
 	}
 	assert(len(u.candidates) == 0, "messages are left that may be unloaded")
@@ -56,7 +56,7 @@ func (s *Scheduler) checkStubs(c *Counts) int {
 // checkStub: a stub waits for a time, and is looked at when something must be written.
 func (s *Scheduler) checkStub(n stubRef, one *stub) {
 	t := s.loads.stubThread(one)
-	assert(s.threads.threads[t.key] == t, "a stub of %d in a thread that is gone", one.id)
+	assert(s.threads.byKey[t.key] == t, "a stub of %d in a thread that is gone", one.id)
 	if s.loads.unloaded.loading[one.id] != nil || s.loads.unloaded.isUrgent[one.id] {
 		return
 	}

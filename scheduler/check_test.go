@@ -20,27 +20,27 @@ func (s *Scheduler) check() {
 	notLoaded := s.checkStubs(&c)
 	s.checkLogs()
 	s.checkMail()
-	for key, t := range s.threads.threads {
+	for key, t := range s.threads.byKey {
 		assert(t.key == key, "thread %v is kept as %v", t, key)
 		s.checkThread(t)
 	}
-	for _, a := range s.agents.agents {
+	for _, a := range s.agents.byID {
 		s.checkAgent(a, &c)
 	}
-	for r := s.rings.ringOrder.Head; r != nil; r = s.rings.ringOrder.Next(r) {
+	for r := s.rings.inOrder.Head; r != nil; r = s.rings.inOrder.Next(r) {
 		s.checkRing(r)
 	}
 	s.checkMembers(&s.rings.orphans)
 	members := s.rings.orphans.members.Len
-	for r := s.rings.ringOrder.Head; r != nil; r = s.rings.ringOrder.Next(r) {
+	for r := s.rings.inOrder.Head; r != nil; r = s.rings.inOrder.Next(r) {
 		members += r.members.Len
 	}
-	assert(members == len(s.threads.threads), "threads: %d in rings, %d kept", members, len(s.threads.threads))
+	assert(members == len(s.threads.byKey), "threads: %d in rings, %d kept", members, len(s.threads.byKey))
 	for _, ch := range s.limits.channelOrder {
 		s.checkChannel(ch)
 	}
 	assert(len(s.rings.dirty) == 0, "rings are left to be dispatched")
-	assert(s.limits.processes.Busy == len(s.agents.agents), "%d processes, kept %d", len(s.agents.agents), s.limits.processes.Busy)
+	assert(s.limits.processes.Busy == len(s.agents.byID), "%d processes, kept %d", len(s.agents.byID), s.limits.processes.Busy)
 	checkWaiting("maxta", &s.limits.processes, func(r *ring) limit.Link { return s.limits.processLinks(r)[ofAllProcesses] })
 	for a := s.agents.idleAgents.Head; a != nil; a = a.Next {
 		assert(s.rings.halted() || s.limits.needsAgents(a.ring) || !s.limits.needProcesses(a.ring.channel), "agent %d is idle while a ring waits for a process", a.id)
@@ -52,8 +52,8 @@ func (s *Scheduler) check() {
 	assert(c.Sessions == s.mail.counts.Sessions, "sessions: counted %d, kept %d", c.Sessions, s.mail.counts.Sessions)
 	messages := s.mail.byID.Len() + notLoaded
 	assert(messages == s.mail.counts.Messages, "messages: %d, kept %d", messages, s.mail.counts.Messages)
-	assert(len(s.threads.threads) == s.mail.counts.Threads, "threads: %d, kept %d", len(s.threads.threads), s.mail.counts.Threads)
-	assert(len(s.agents.agents) == s.mail.counts.Agents, "agents: %d, kept %d", len(s.agents.agents), s.mail.counts.Agents)
+	assert(len(s.threads.byKey) == s.mail.counts.Threads, "threads: %d, kept %d", len(s.threads.byKey), s.mail.counts.Threads)
+	assert(len(s.agents.byID) == s.mail.counts.Agents, "agents: %d, kept %d", len(s.agents.byID), s.mail.counts.Agents)
 	assert(s.mail.counts.MessagesIn-s.mail.counts.MessagesOut == uint64(messages), "messages: %d in, %d out, %d there", s.mail.counts.MessagesIn, s.mail.counts.MessagesOut, messages)
 	assert(s.mail.counts.RecipientsIn-s.mail.counts.RecipientsOut == uint64(c.Recipients), "recipients: %d in, %d out, %d there", s.mail.counts.RecipientsIn, s.mail.counts.RecipientsOut, c.Recipients)
 	assert(c.UnderHold == s.orders.holdOrders.underHold, "under hold/: %d, kept %d", c.UnderHold, s.orders.holdOrders.underHold)
@@ -138,7 +138,7 @@ func (s *Scheduler) checkMail() {
 			}
 		})
 	}
-	for _, t := range s.threads.threads {
+	for _, t := range s.threads.byKey {
 		assert(*s.mail.threadTable.At(t.ref) == t, "thread %v is kept as another", t)
 		if t.diagnostic != 0 {
 			diagnostics++
@@ -147,7 +147,7 @@ func (s *Scheduler) checkMail() {
 	assert(s.mail.messages.Used() == s.mail.byID.Len(), "messages: %d, %d allocated", s.mail.byID.Len(), s.mail.messages.Used())
 	assert(s.mail.vertices.Used() == vertices, "vertices: %d, %d allocated", vertices, s.mail.vertices.Used())
 	assert(s.mail.moreRecipients.Used() == more && len(s.mail.extras) == extras, "more recipients: %d, %d allocated; extras: %d, %d", more, s.mail.moreRecipients.Used(), extras, len(s.mail.extras))
-	assert(s.mail.threadTable.Used() == len(s.threads.threads), "threads: %d, %d allocated", len(s.threads.threads), s.mail.threadTable.Used())
+	assert(s.mail.threadTable.Used() == len(s.threads.byKey), "threads: %d, %d allocated", len(s.threads.byKey), s.mail.threadTable.Used())
 	assert(s.mail.senders.TotalUsers() == s.mail.byID.Len(), "senders of %d messages, kept for %d", s.mail.byID.Len(), s.mail.senders.TotalUsers())
 	assert(s.mail.bySender.Len() <= s.mail.senders.Used(), "%d senders, %d known by address", s.mail.senders.Used(), s.mail.bySender.Len())
 	for ref := range s.mail.bySender.Each {
@@ -168,7 +168,7 @@ func (s *Scheduler) checkLogs() {
 // with an agent, or done; and no vertex is in two places.
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	id, t := s.mail.messageOf(v).id, s.mail.threadOf(v)
-	assert(s.threads.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t)
+	assert(s.threads.byKey[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t)
 	queued, watched := v.place.Queued(), s.agenda.watch.at(v.ref) != noDate
 	lines := s.linesOf(v)
 	expires, _ := s.notices.expiry(v)
@@ -189,7 +189,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	under := s.mail.messageOf(v).flags&underHold != 0
 	assert(v.state != held || under || s.orders.holdOrders.messages[v.message] != nil || s.mail.messageOf(v).flags&moving != 0, "vertex of %d is held without an order", id)
 	assert(!under || v.state == held || v.state == blocked, "vertex of %d under hold/ in state %d", id, v.state)
-	assert(s.orders.orders[v.ref] == nil || s.orders.mustWait(v), "vertex of %d in state %d has an order open", id, v.state)
+	assert(s.orders.waiting[v.ref] == nil || s.orders.mustWait(v), "vertex of %d in state %d has an order open", id, v.state)
 	if v.state == blocked {
 		assert(s.mail.feedable(v) == 0 || s.orders.isWriting(v), "vertex of %d is blocked with something to feed", id)
 	}
@@ -213,7 +213,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 
 func (s *Scheduler) linesOf(v *vertex) int {
 	n := 0
-	if a := s.agents.agents[v.agent]; a != nil {
+	if a := s.agents.byID[v.agent]; a != nil {
 		for i := range a.lines {
 			if a.lines[i].vertex == v {
 				n++
@@ -258,7 +258,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	assert(t.held == (s.orders.holdOrders.threads[t.key] != nil), "thread %v is held: %v", t, t.held)
 	sessions := 0
 	for _, a := range t.agents {
-		assert(s.agents.agents[a.id] == a, "thread %v has an agent that is gone", t)
+		assert(s.agents.byID[a.id] == a, "thread %v has an agent that is gone", t)
 		if a.startedFor == nil {
 			sessions++
 		}
@@ -284,7 +284,7 @@ func (s *Scheduler) checkThread(t *thread) {
 func (s *Scheduler) checkSites() {
 	type count struct{ threads, busy, waiting, want, limited int }
 	counts := make(map[*site]count)
-	for _, t := range s.threads.threads {
+	for _, t := range s.threads.byKey {
 		x := t.shaping
 		if x == nil || x.site == nil {
 			assert(!t.waitsAtSite(), "thread %v waits at no site", t)
@@ -324,7 +324,7 @@ func (s *Scheduler) checkSites() {
 // wanting reports whether a thread of the site and the ring may begin a session: it was
 // woken, and has not begun yet.
 func (s *Scheduler) wanting(st *site, r *ring) bool {
-	for _, t := range s.threads.threads {
+	for _, t := range s.threads.byKey {
 		if t.ring == r && t.wants > 0 && t.shaping != nil && t.shaping.site == st {
 			return true
 		}
@@ -417,7 +417,7 @@ func (s *Scheduler) countUnreported(v *vertex) int {
 func (s *Scheduler) checkRing(r *ring) {
 	procs, busy, coming, wants := 0, 0, 0, 0
 	s.checkMembers(r)
-	for _, a := range s.agents.agents {
+	for _, a := range s.agents.byID {
 		if a.ring != r {
 			continue
 		}
@@ -463,7 +463,7 @@ func (s *Scheduler) checkWalk(w *Walk) {
 
 func (s *Scheduler) checkChannel(c *channel) {
 	procs, busy, leaving := 0, 0, 0
-	for _, a := range s.agents.agents {
+	for _, a := range s.agents.byID {
 		if a.ring.channel == c {
 			procs++
 			busy += a.busy()
@@ -474,7 +474,7 @@ func (s *Scheduler) checkChannel(c *channel) {
 	}
 	out := c.delivered + c.failed + c.expired + c.dropped
 	inside := uint64(0)
-	for _, t := range s.threads.threads {
+	for _, t := range s.threads.byKey {
 		if t.channel == c {
 			inside += s.withoutOutcome(t)
 		}

@@ -183,7 +183,7 @@ func (cl *cluster) allowance(e Allowance) {
 		}
 		return
 	}
-	t := cl.threads.threads[threadKey{e.Limit.Channel, e.Limit.Name}]
+	t := cl.threads.byKey[threadKey{e.Limit.Channel, e.Limit.Name}]
 	if t == nil || t.shaping == nil {
 		return
 	}

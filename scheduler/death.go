@@ -15,7 +15,7 @@ const (
 // any recipient of its lines is fed again, the files are read: the agent may
 // have tagged recipients that it did not report.
 func (li *lines) agentExited(e AgentExited) {
-	a := li.agents.agents[e.Agent]
+	a := li.agents.byID[e.Agent]
 	if a == nil {
 		return
 	}

@@ -80,7 +80,7 @@ func (cl *cluster) tellAlive(t *thread) {
 // the longest of its own waits at most. Sessions that are busy end normally. If the
 // thread is trying the destination itself, or is suspended for longer, nothing happens.
 func (cl *cluster) destinationDead(e DestinationDead) {
-	t := cl.threads.threads[threadKey{e.Channel, e.Host}]
+	t := cl.threads.byKey[threadKey{e.Channel, e.Host}]
 	if t == nil || t.busy > 0 && t.window.Dead && t.suspendedUntil == 0 {
 		return
 	}

@@ -9,7 +9,7 @@ package scheduler
 // in which everything is tried once; what is deferred waits for the next run.
 func (ts *threads) triggered(host string) {
 	for _, c := range ts.limits.channelOrder {
-		t := ts.threads[threadKey{c.name, host}]
+		t := ts.byKey[threadKey{c.name, host}]
 		if t == nil || t.held || ts.orders.holdOrders.suspended[t.key] != nil {
 			continue
 		}
@@ -33,7 +33,7 @@ func (ts *threads) triggered(host string) {
 // Triggered event would make due.
 func (s *Scheduler) HasMail(host string) bool {
 	for _, c := range s.limits.channelOrder {
-		if t := s.threads.threads[threadKey{c.name, host}]; t != nil && !t.isEmpty() && !t.isHeld() && s.orders.holdOrders.suspended[t.key] == nil {
+		if t := s.threads.byKey[threadKey{c.name, host}]; t != nil && !t.isEmpty() && !t.isHeld() && s.orders.holdOrders.suspended[t.key] == nil {
 			return true
 		}
 	}
@@ -94,25 +94,25 @@ func (ts *threads) resumeThread(t *thread) int {
 		t.nextUpdate = t.vertices.Next(ref)
 		ts.updateVertex(ts.mail.vertices.At(ref))
 	}
-	ts.agenda.planResume(t)
+	ts.planResume(t)
 	ts.updateThread(t)
 	return n
 }
 
 // planResume puts a thread into the agenda at the time when its bulk updates
 // continue or its suspension ends.
-func (ag *agenda) planResume(t *thread) {
+func (ts *threads) planResume(t *thread) {
 	if t.resume.due == nil { // most threads never need it
-		t.resume.due = func(s *Scheduler) { s.agenda.work += s.threads.resumeThread(t) }
+		t.resume.due = func() { ts.agenda.work += ts.resumeThread(t) }
 	}
 	switch {
 	case t.nextUpdate != 0:
-		ag.plan(&t.resume, ag.now)
+		ts.agenda.plan(&t.resume, ts.agenda.now)
 		return
 	case t.suspendedUntil != 0:
-		ag.plan(&t.resume, t.suspendedUntil)
+		ts.agenda.plan(&t.resume, t.suspendedUntil)
 	default:
-		ag.plan(&t.resume, never)
+		ts.agenda.plan(&t.resume, never)
 	}
 	t.updates = 0
 }

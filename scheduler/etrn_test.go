@@ -19,7 +19,7 @@ func TestPullForwardInSlices(t *testing.T) {
 	for len(q.feeds) > 0 {
 		q.serve(ta.Deferred)
 	}
-	th := q.s.threads.threads[threadKey{"smtp", q.hosts[0]}]
+	th := q.s.threads.byKey[threadKey{"smtp", q.hosts[0]}]
 	if th.waiting.times.Len() != n || th.fair.Len() != 0 {
 		t.Fatalf("%d wait, %d are due", th.waiting.times.Len(), th.fair.Len())
 	}
@@ -50,7 +50,7 @@ func TestBulkUpdateEndsWithItsMail(t *testing.T) {
 	q.s.rules.config.Frozen = true
 	q.step(HeldThread{Channel: "smtp", Host: host, Held: true})
 	q.step(HeldThread{Channel: "smtp", Host: host, Held: false})
-	th := q.s.threads.threads[threadKey{"smtp", host}]
+	th := q.s.threads.byKey[threadKey{"smtp", host}]
 	if th.nextUpdate == 0 {
 		t.Fatal("the bulk update has ended already")
 	}
@@ -79,7 +79,7 @@ func TestReleaseInSlices(t *testing.T) {
 	if c := q.s.Counts(); c.States.Due != n {
 		t.Errorf("%+v", c)
 	}
-	if th := q.s.threads.threads[threadKey{"smtp", host}]; th.updates != 0 || th.nextUpdate != 0 {
+	if th := q.s.threads.byKey[threadKey{"smtp", host}]; th.updates != 0 || th.nextUpdate != 0 {
 		t.Error("the bulk update has not ended")
 	}
 }

@@ -160,7 +160,7 @@ func (no *notices) overdue(v *vertex) bool {
 // expire fails the recipients of a vertex that have expired. The vertex must
 // not be with an agent.
 func (no *notices) expire(v *vertex) {
-	if primary, _ := no.expiry(v); no.agenda.date < primary || no.orders.orders[v.ref] != nil {
+	if primary, _ := no.expiry(v); no.agenda.date < primary || no.orders.waiting[v.ref] != nil {
 		return
 	}
 	words := "expired after " + inWords(no.mail.threadOf(v).params.Expiry)

@@ -47,7 +47,7 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 	e.Clauses = rule.Match(s.rules.config.Clauses, channel, host)
 	e.Params = rule.Fold(s.rules.config.Defaults, e.Clauses)
 	name, _ := s.rings.ringName(key, e.Clauses, e.Params)
-	r, t := s.rings.rings[name], s.threads.threads[key]
+	r, t := s.rings.byKey[name], s.threads.byKey[key]
 	if t != nil {
 		r = t.ring
 		e.Thread, e.Wait = s.views.viewThread(t), s.views.waitOfMail(t)

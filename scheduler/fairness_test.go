@@ -150,7 +150,7 @@ func (f *fairnessTest) step(e Event) {
 		switch action := action.(type) {
 		case Start:
 			f.agents = append(f.agents, &fairAgent{id: action.Agent})
-			for range max(1, f.s.agents.agents[action.Agent].sessions) {
+			for range max(1, f.s.agents.byID[action.Agent].sessions) {
 				f.step(AgentHungry{Agent: action.Agent})
 			}
 		case Feed:

@@ -23,23 +23,23 @@ type Trouble struct {
 
 // Trouble returns what keeps control files from being written now.
 func (s *Scheduler) Trouble() Trouble {
-	if !s.writes.spoolDown && len(s.writes.store.failed) == 0 {
+	if !s.writes.spoolDown && len(s.writes.failed) == 0 {
 		return Trouble{}
 	}
-	return Trouble{Reason: s.writes.store.trouble.reason, Since: s.writes.store.trouble.since.time(), Down: s.writes.spoolDown, Writes: len(s.writes.store.failed)}
+	return Trouble{Reason: s.writes.trouble.reason, Since: s.writes.trouble.since.time(), Down: s.writes.spoolDown, Writes: len(s.writes.failed)}
 }
 
 // rememberTrouble keeps the reason of a failed write, the last one, and when the first failed.
 func (wr *writes) rememberTrouble(e Failed) {
-	if !wr.spoolDown && len(wr.store.failed) == 0 {
-		wr.store.trouble.since = wr.agenda.date
+	if !wr.spoolDown && len(wr.failed) == 0 {
+		wr.trouble.since = wr.agenda.date
 	}
-	wr.store.trouble.reason = strings.TrimSpace(e.Reason)
+	wr.trouble.reason = strings.TrimSpace(e.Reason)
 }
 
 // writeFailed handles an action on files that failed.
 func (wr *writes) writeFailed(e Failed) {
-	p := wr.store.pending[e.Op]
+	p := wr.pending[e.Op]
 	switch {
 	case e.Op == 0 && e.SpoolDown:
 		wr.stopFeeding(0, e)
@@ -47,7 +47,7 @@ func (wr *writes) writeFailed(e Failed) {
 	case p == nil:
 		return
 	case e.Missing:
-		delete(wr.store.pending, e.Op)
+		delete(wr.pending, e.Op)
 		if !p.stale() {
 			wr.lines.fileMissing(p.message, e.Moved)
 		}
@@ -68,7 +68,7 @@ func (wr *writes) stopFeeding(m MessageID, e Failed) {
 		return
 	}
 	wr.spoolDown = true
-	wr.agenda.plan(&wr.store.retry, wr.agenda.now.after(probeInterval))
+	wr.agenda.plan(&wr.retry, wr.agenda.now.after(probeInterval))
 	wr.agenda.do(Note{Severity: Error, Message: m, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
 }
 
@@ -77,12 +77,12 @@ func (wr *writes) repeatLater(p *pending, e Failed) {
 	if !e.SpoolDown {
 		wr.rememberTrouble(e)
 		wr.agenda.do(Note{Severity: Error, Message: p.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
-		if !wr.store.retry.isPlanned() {
-			wr.agenda.plan(&wr.store.retry, wr.agenda.now.after(retryInterval))
+		if !wr.retry.isPlanned() {
+			wr.agenda.plan(&wr.retry, wr.agenda.now.after(retryInterval))
 		}
 	}
-	wr.store.failed = append(wr.store.failed, e.Op)
-	wr.mail.counts.FailedWrites = len(wr.store.failed)
+	wr.failed = append(wr.failed, e.Op)
+	wr.mail.counts.FailedWrites = len(wr.failed)
 }
 
 // moveFailed takes mail that could not be held or resubmitted back into the
@@ -101,7 +101,7 @@ func (wr *writes) moveFailed(p *pending, e Failed) bool {
 	default:
 		return false
 	}
-	delete(wr.store.pending, e.Op)
+	delete(wr.pending, e.Op)
 	if p.stale() {
 		return true
 	}
@@ -123,7 +123,7 @@ func (wr *writes) moveFailed(p *pending, e Failed) bool {
 // retryWrites probes a spool that is down, or issues failed writes again.
 func (wr *writes) retryWrites() {
 	if wr.spoolDown {
-		wr.agenda.plan(&wr.store.retry, wr.agenda.now.after(probeInterval))
+		wr.agenda.plan(&wr.retry, wr.agenda.now.after(probeInterval))
 		wr.agenda.do(Probe{})
 		return
 	}
@@ -138,25 +138,25 @@ func (wr *writes) spoolBack() {
 	wr.spoolDown = false
 	wr.agenda.do(Note{Text: "the spool can be written again"})
 	wr.reissueFailed()
-	for r := wr.rings.ringOrder.Head; r != nil; r = wr.rings.ringOrder.Next(r) {
+	for r := wr.rings.inOrder.Head; r != nil; r = wr.rings.inOrder.Next(r) {
 		wr.rings.markDirty(r)
 	}
 }
 
 // reissueFailed issues the failed actions again, in order.
 func (wr *writes) reissueFailed() {
-	ops := wr.store.failed
-	wr.store.failed = nil
-	wr.agenda.plan(&wr.store.retry, never)
+	ops := wr.failed
+	wr.failed = nil
+	wr.agenda.plan(&wr.retry, never)
 	wr.mail.counts.FailedWrites = 0
 	for _, op := range ops {
-		p := wr.store.pending[op]
+		p := wr.pending[op]
 		if p == nil {
 			continue
 		}
 		if p.stale() {
 			// Dropped meanwhile; its number may belong to another message now.
-			delete(wr.store.pending, op)
+			delete(wr.pending, op)
 			continue
 		}
 		wr.agenda.do(p.action)

@@ -54,9 +54,9 @@ type shaping struct {
 func (ls *limits) obtainShaping(t *thread) *shaping {
 	if t.shaping == nil {
 		x := &shaping{rate: bucket{thread: t}, tokens: math.MaxInt, part: 1, place: limit.Place[*thread]{Who: t}}
-		x.rate.next.due = func(s *Scheduler) { s.limits.tokenDue(&x.rate) }
-		x.effectEnd.due = func(s *Scheduler) { s.rules.effectDue(t) }
-		x.siteDoubt.due = func(s *Scheduler) { s.limits.siteDoubtDue(t) }
+		x.rate.next.due = func() { ls.tokenDue(&x.rate) }
+		x.effectEnd.due = func() { ls.rules.effectDue(t) }
+		x.siteDoubt.due = func() { ls.siteDoubtDue(t) }
 		t.shaping = x
 		x.rate.SetRates(ls.agenda.both(), t.params.Rate, t.params.RateBurst)
 		ls.saved.restoreTokens(&x.rate)

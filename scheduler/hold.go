@@ -54,7 +54,7 @@ func (od *orders) hold(m *message, o *HoldOrder) {
 		return
 	}
 	for _, v := range od.mail.openVertices(m) {
-		delete(od.orders, v.ref)
+		delete(od.waiting, v.ref)
 		od.carryOutPending(v)
 	}
 	od.writes.advance(m)

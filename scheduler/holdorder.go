@@ -43,7 +43,6 @@ type holdOrders struct {
 func (h *holdOrders) init() {
 	h.messages = make(map[messageRef]*HoldOrder)
 	h.threads, h.suspended = make(map[threadKey]*HoldOrder), make(map[threadKey]*HoldOrder)
-	h.end.due = func(s *Scheduler) { s.orders.holdOrdersEnded() }
 }
 
 // planHoldEnd plans the end of an order.
@@ -62,7 +61,7 @@ func (od *orders) heldThread(e *HeldThread) {
 		od.holdOrders.threads[key] = &o
 		od.planHoldEnd(&o)
 	}
-	t, held := od.threads.threads[key], od.holdOrders.threads[key] != nil
+	t, held := od.threads.byKey[key], od.holdOrders.threads[key] != nil
 	if t == nil || t.held == held {
 		return
 	}
@@ -83,7 +82,7 @@ func (od *orders) suspendByOrder(e *SuspendedThread) {
 	}
 	od.holdOrders.suspended[key] = &o
 	od.planHoldEnd(&o)
-	if t := od.threads.threads[key]; t != nil {
+	if t := od.threads.byKey[key]; t != nil {
 		od.limits.obtainShaping(t).order = &o
 		od.rules.updateEffects(t)
 		od.threads.updateThread(t)
@@ -93,7 +92,7 @@ func (od *orders) suspendByOrder(e *SuspendedThread) {
 // endSuspension ends an administrator's suspension.
 func (od *orders) endSuspension(key threadKey) {
 	delete(od.holdOrders.suspended, key)
-	if t := od.threads.threads[key]; t != nil {
+	if t := od.threads.byKey[key]; t != nil {
 		t.shaping.order = nil
 		od.rules.effectDue(t)
 	}
@@ -102,7 +101,7 @@ func (od *orders) endSuspension(key threadKey) {
 // lift ends an administrator's suspension of a thread and all effects of rules on it. The
 // mail of the thread keeps its retry times.
 func (od *orders) lift(key threadKey) {
-	if t := od.threads.threads[key]; t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
+	if t := od.threads.byKey[key]; t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
 		od.rules.dropEffects(t, func(*rule.ReplyRule) bool { return true })
 		od.rules.effectDue(t)
 	}

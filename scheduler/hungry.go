@@ -29,7 +29,7 @@ type lines struct {
 // it ends its oldest open line, and the unreported recipients of that line take
 // one retry step. If it has no open line either, the #hungry is ignored.
 func (li *lines) agentHungry(id AgentID) {
-	a := li.agents.agents[id]
+	a := li.agents.byID[id]
 	if a == nil {
 		return
 	}

@@ -247,7 +247,7 @@ func (wr *writes) forgetMessage(m *message) {
 
 // detachLine ends the job line of a vertex without any result.
 func (wr *writes) detachLine(v *vertex) {
-	a := wr.agents.agents[v.agent]
+	a := wr.agents.byID[v.agent]
 	for i := range a.lines {
 		if a.lines[i].vertex == v {
 			a.lines[i].vertex = nil
@@ -277,7 +277,7 @@ func (ts *threads) detachVertex(v *vertex) {
 	t := ts.mail.threadOf(v)
 	ts.fair.Remove(v.ref)
 	ts.forgetVertex(v)
-	delete(ts.orders.orders, v.ref)
+	delete(ts.orders.waiting, v.ref)
 	if p := ts.notices.delayPlans[v.ref]; p != nil {
 		ts.agenda.planDate(&p.next, noDate)
 		delete(ts.notices.delayPlans, v.ref)
@@ -288,7 +288,7 @@ func (ts *threads) detachVertex(v *vertex) {
 	}
 	ts.unlinkVertex(v)
 	if t.updates != 0 {
-		ts.agenda.planResume(t) // the bulk updates may have no vertex left
+		ts.planResume(t) // the bulk updates may have no vertex left
 	}
 	ts.mail.states[0]--
 	ts.mail.counts.Vertices--

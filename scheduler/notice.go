@@ -46,9 +46,9 @@ type deliverBy struct {
 	told      bool // it has passed, and that has been handled
 }
 
-func newDelayPlan(v *vertex) *delayPlan {
+func (no *notices) newDelayPlan(v *vertex) *delayPlan {
 	p := &delayPlan{vertex: v.ref}
-	p.next.due = func(s *Scheduler) { s.notices.delayDue(p) }
+	p.next.due = func() { no.delayDue(p) }
 	return p
 }
 
@@ -61,7 +61,7 @@ func (no *notices) planNotice(m *message, at instant) {
 	p := no.noticePlans[m.ref]
 	if p == nil {
 		p = &noticePlan{message: m.ref, at: never}
-		p.next.due = func(s *Scheduler) { s.notices.noticeDue(p) }
+		p.next.due = func() { no.noticeDue(p) }
 		no.noticePlans[m.ref] = p
 	}
 	if at < p.at {
@@ -128,7 +128,7 @@ func (no *notices) rememberDelays(v *vertex, in *ctlfile.OpenRecipient, modified
 	}
 	p := no.delayPlans[v.ref]
 	if p == nil {
-		p = newDelayPlan(v)
+		p = no.newDelayPlan(v)
 		no.delayPlans[v.ref] = p
 	}
 	p.told = max(p.told, in.Delays)
@@ -179,7 +179,7 @@ func (no *notices) replanDelays(t *thread) {
 		case p != nil:
 			p.told = min(p.told, no.reportTimesPassed(no.mail.threadOf(v), no.mail.messageOf(v).modifiedAt))
 		case len(t.params.ReportTimes) > 0 && no.wantsDelays(v):
-			no.delayPlans[v.ref] = newDelayPlan(v)
+			no.delayPlans[v.ref] = no.newDelayPlan(v)
 		}
 		no.planDelay(v)
 	}

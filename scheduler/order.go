@@ -26,7 +26,7 @@ type orders struct {
 	loads   *loads
 	log     *log
 
-	orders      map[vertexRef]*order       // that wait
+	waiting     map[vertexRef]*order       // until an agent has reported
 	savedOrders map[MessageID][]SavedOrder // on mail that is not loaded yet
 	holdOrders  holdOrders
 }
@@ -119,7 +119,7 @@ func (od *orders) targetVertices(e *Ordered, m *message, targets []Target) []*ve
 		if target.Channel == "" && target.Host == "" {
 			return vertices
 		}
-		wanted[od.threads.threads[threadKey{target.Channel, target.Host}]] = true
+		wanted[od.threads.byKey[threadKey{target.Channel, target.Host}]] = true
 	}
 	return slices.DeleteFunc(vertices, func(v *vertex) bool { return !wanted[od.mail.threadOf(v)] })
 }
@@ -186,7 +186,7 @@ func (od *orders) order(e *Ordered, m *message, vertices []*vertex, parts map[ve
 	o, ready := e.order(), vertices[:0]
 	for _, v := range vertices {
 		if od.mustWait(v) {
-			od.orders[v.ref] = o
+			od.waiting[v.ref] = o
 		} else {
 			ready = append(ready, v)
 		}
@@ -200,7 +200,7 @@ func (od *orders) order(e *Ordered, m *message, vertices []*vertex, parts map[ve
 // node leaves held mail: it would lose the hold.
 func (od *orders) affected(v *vertex, e *Ordered, part []int64) int {
 	to := threadKey{e.To.Channel, e.To.Host}
-	before := od.orders[v.ref]
+	before := od.waiting[v.ref]
 	switch {
 	case e.Verb == VerbRetry && v.state != due && v.state != waiting,
 		e.Verb == VerbRelease && od.holdOrders.messages[v.message] == nil && od.mail.messageOf(v).flags&underHold == 0,
@@ -294,7 +294,7 @@ func (od *orders) releaseNow(m *message) {
 
 // ThreadWithAgents counts the messages of a thread that agents may deliver.
 func (s *Scheduler) ThreadWithAgents(channel, host string) int {
-	if t := s.threads.threads[threadKey{channel, host}]; t != nil {
+	if t := s.threads.byKey[threadKey{channel, host}]; t != nil {
 		return int(t.states[fed])
 	}
 	return 0

@@ -22,7 +22,7 @@ func (e *Ordered) order() *order {
 // pendingVerb returns the verb of the order on a vertex that waits; 0: none does.
 func (od *orders) pendingVerb(v *vertex) Verb {
 	m := od.mail.messageOf(v)
-	switch o := od.orders[v.ref]; {
+	switch o := od.waiting[v.ref]; {
 	case o != nil:
 		return o.verb
 	case m.flags&underHold == 0 && od.holdOrders.messages[m.ref] != nil:
@@ -76,8 +76,8 @@ func (od *orders) carryOutPending(v *vertex) {
 		return
 	}
 	m := od.mail.messageOf(v)
-	if o := od.orders[v.ref]; o != nil {
-		delete(od.orders, v.ref)
+	if o := od.waiting[v.ref]; o != nil {
+		delete(od.waiting, v.ref)
 		od.carryOut(m, o, []*vertex{v}, nil)
 	} else if od.pendingVerb(v) == VerbHold {
 		od.holdVertex(v)

@@ -68,7 +68,7 @@ func (ls *limits) obtainBucket(list *[]*bucket, former []*bucket, rates []rule.R
 		return (*list)[i]
 	}
 	b := new(bucket)
-	b.next.due = func(s *Scheduler) { s.limits.tokenDue(b) }
+	b.next.due = func() { ls.tokenDue(b) }
 	if i := slices.IndexFunc(former, same); i >= 0 {
 		b = former[i]
 	} else if len(former) > 0 {

@@ -53,7 +53,7 @@ func (s *Scheduler) reload(config *rule.Config) {
 			lostRecipients, lostThreads)})
 	}
 	var rings []*ring
-	for r := s.rings.ringOrder.Head; r != nil; r = s.rings.ringOrder.Next(r) {
+	for r := s.rings.inOrder.Head; r != nil; r = s.rings.inOrder.Next(r) {
 		rings = append(rings, r)
 	}
 	for _, r := range rings {
@@ -86,8 +86,8 @@ func (s *Scheduler) retireRing(r *ring) {
 		s.rings.dropRingWhenEmpty(again)
 	}
 	r.retired = true
-	if s.rings.rings[r.key] == r {
-		delete(s.rings.rings, r.key)
+	if s.rings.byKey[r.key] == r {
+		delete(s.rings.byKey, r.key)
 	}
 	s.rings.dropRingWhenEmpty(r)
 }

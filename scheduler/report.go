@@ -15,7 +15,7 @@ import (
 // agentReported handles an agent's report on one recipient. It counts if the
 // recipient is open and this agent was the last to be given it.
 func (li *lines) agentReported(id AgentID, rep *ta.Report) {
-	a := li.agents.agents[id]
+	a := li.agents.byID[id]
 	if a == nil {
 		return
 	}

@@ -126,7 +126,7 @@ func (sa *saved) restored(saved *SavedThread) {
 	if saved.Site != "" && sa.limits.siteNames.Len() < maxKnownSites {
 		sa.limits.siteNames.Note(key, saved.Site, time.Duration(sa.agenda.now+siteLifetime))
 	}
-	if t := sa.threads.threads[key]; t != nil {
+	if t := sa.threads.byKey[key]; t != nil {
 		sa.restoreThread(t)
 		sa.threads.updateThread(t)
 	} else if sa.agenda.restoredInstant(saved.SuspendedUntil, rule.LongestRetry) != 0 {

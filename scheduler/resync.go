@@ -15,7 +15,7 @@ import (
 // agentResync ends the agent's line for the message: the agent found nothing to
 // do there.
 func (li *lines) agentResync(id AgentID, message MessageID) {
-	a := li.agents.agents[id]
+	a := li.agents.byID[id]
 	if a == nil {
 		return
 	}
@@ -55,7 +55,7 @@ func (li *lines) readAgain(v *vertex, why readReason, pid int) {
 // message as long as any line is unanswered. The result is not nil.
 func (li *lines) atWork(id MessageID) []int {
 	pids := []int{}
-	for _, a := range li.agents.agents {
+	for _, a := range li.agents.byID {
 		works := func(l line) bool { return !l.resynced && (l.id == id || a.sessions > 1) }
 		if a.pid != 0 && slices.ContainsFunc(a.lines, works) {
 			pids = append(pids, a.pid)
@@ -67,11 +67,11 @@ func (li *lines) atWork(id MessageID) []int {
 
 // reread compares a vertex with what its file says.
 func (li *lines) reread(e *Reread) {
-	p := li.writes.store.pending[e.Op]
+	p := li.writes.pending[e.Op]
 	if p == nil {
 		return
 	}
-	delete(li.writes.store.pending, e.Op)
+	delete(li.writes.pending, e.Op)
 	v, m := p.vertex, p.message
 	if p.stale() {
 		return

@@ -66,7 +66,7 @@ func (ts *threads) suspend(t *thread, till instant) {
 	if t.shaping != nil {
 		t.shaping.told = nil
 	}
-	ts.agenda.planResume(t)
+	ts.planResume(t)
 	ts.log.recordThread(t, "suspended", till)
 	ts.updateThread(t)
 	ts.loads.considerUnloadingThread(t)

@@ -26,11 +26,11 @@ type rings struct {
 
 	// spent is a channel whose last token was taken in this Step, or nil. A ring that was
 	// dispatched before that may have kept an idle agent for its mail.
-	spent     *channel
-	yielding  *ring             // the ring that has given a session back in this Step, or nil
-	rings     map[string]*ring  // by ring.key; without retired ones
-	ringOrder store.List[*ring] // all rings in the order in which they were made
-	lastRing  uint64            // last ring.id that was given
+	spent    *channel
+	yielding *ring             // the ring that has given a session back in this Step, or nil
+	byKey    map[string]*ring  // by ring.key; without retired ones
+	inOrder  store.List[*ring] // all rings in the order in which they were made
+	lastID   uint64            // last ring.id that was given
 	// orphans takes the place of a ring for the threads for which no clause
 	// gives a command. It is not in the list order.
 	orphans ring
@@ -116,7 +116,7 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 		return nil, params
 	}
 	name, command := rg.ringName(key, clauses, params)
-	r := rg.rings[name]
+	r := rg.byKey[name]
 	if r == nil {
 		r = &ring{
 			key:     name,
@@ -127,12 +127,12 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 		r.place.Who = r
 		r.fair = rg.threads.fair.NewRing(params, func() { rg.markDirty(r) })
 		r.members.Of = memberLinksOf
-		r.backoff.due = func(s *Scheduler) { s.rings.markDirty(r) }
+		r.backoff.due = func() { rg.markDirty(r) }
 		r.hungry.Of = hungryLinksOf
-		rg.lastRing++
-		r.id = rg.lastRing
-		rg.rings[name] = r
-		rg.ringOrder.Append(r)
+		rg.lastID++
+		r.id = rg.lastID
+		rg.byKey[name] = r
+		rg.inOrder.Append(r)
 	}
 	if r.params == nil || !slices.Equal(r.clauses, clauses) {
 		r.clauses = clauses
@@ -173,11 +173,11 @@ func (rg *rings) dropRingWhenEmpty(r *ring) {
 		w.ringLeaves(r)
 	}
 	r.dropped = true
-	rg.ringOrder.Remove(r)
+	rg.inOrder.Remove(r)
 	r.place.Leave()
 	rg.agenda.plan(&r.backoff, never)
-	if rg.rings[r.key] == r {
-		delete(rg.rings, r.key)
+	if rg.byKey[r.key] == r {
+		delete(rg.byKey, r.key)
 	}
 	if r.channel.latest == r {
 		r.channel.latest = nil

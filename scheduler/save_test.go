@@ -127,13 +127,13 @@ func TestRestoredIsBounded(t *testing.T) {
 	}
 	s.Step(At(now), AllLoaded{})
 	s.Check()
-	if s.saved.restoring.threads != nil || len(s.threads.threads) != 4 {
-		t.Errorf("%d threads, and %v", len(s.threads.threads), s.saved.restoring.threads)
+	if s.saved.restoring.threads != nil || len(s.threads.byKey) != 4 {
+		t.Errorf("%d threads, and %v", len(s.threads.byKey), s.saved.restoring.threads)
 	}
-	if got := s.agenda.timeAt(s.threads.threads[threadKey{"smtp", "retry"}].suspendedUntil); !got.Equal(longest) {
+	if got := s.agenda.timeAt(s.threads.byKey[threadKey{"smtp", "retry"}].suspendedUntil); !got.Equal(longest) {
 		t.Errorf("suspended until %v, %v at most", got, longest)
 	}
-	if got, most := s.agenda.timeAt(s.threads.threads[threadKey{"smtp", "retryat"}].suspendedUntil), now.Add(72*time.Hour); !got.Equal(most) {
+	if got, most := s.agenda.timeAt(s.threads.byKey[threadKey{"smtp", "retryat"}].suspendedUntil), now.Add(72*time.Hour); !got.Equal(most) {
 		t.Errorf("suspended until %v, %v at most", got, most)
 	}
 	v := s.mail.vertices.At(s.mail.message(1).first)

@@ -19,7 +19,7 @@ type SavedOrder struct {
 // PendingOrders returns the orders that wait, by message and in the order in which they were
 // given. A HOLD has its own record.
 func (s *Scheduler) PendingOrders() (list []SavedOrder) {
-	for ref, o := range s.orders.orders {
+	for ref, o := range s.orders.waiting {
 		v := s.mail.vertices.At(ref)
 		m, key := s.mail.messageOf(v), s.mail.threadOf(v).key
 		list = append(list, SavedOrder{m.modifiedAt.time(), Ordered{

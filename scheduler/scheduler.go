@@ -32,21 +32,32 @@
 //
 // # The parts
 //
-// Scheduler is built from five parts, which follow it in this list. Each embeds
-// the one below it; queue embeds both mail and agenda. A method belongs to the
-// lowest part that has everything that the method needs.
+// Scheduler is events in, actions out, and questions about the queue. It is made of
+// parts, which wire connects. Each has what belongs to one idea, and a pointer to each
+// other part that it uses.
 //
-//	Scheduler  events in, actions out, views of the queue for queries
-//	delivery   what job lines lead to: outcomes, retries, writes, orders
-//	dispatch   agents, the limits on them, and which vertex is fed next
-//	queue      threads and rings, what is due, what expires
-//	mail       messages, vertices and recipients in memory
-//	agenda     the time, the actions of this Step, and what is planned
+//	agenda    the time, the actions of this Step, and what is planned; uses no other
+//	mail      messages, vertices and recipients in memory; uses no other
+//	rules     the configuration, reply rules and what they do to threads
+//	threads   threads: what is due in them and what waits, window, ETRN
+//	rings     rings, and which vertex is fed next, to which agent
+//	limits    limits on sessions and processes, rates, sites
+//	cluster   limits and dead destinations that nodes share
+//	agents    agents from their start to their end, the stop
+//	lines     what job lines lead to: outcomes, retries, free sessions
+//	writes    actions on control files that have no answer yet, full disk
+//	notices   notices to senders, deadlines, expiry
+//	orders    orders of administrators, what is held or suspended
+//	loads     messages that are not loaded, loading and unloading
+//	saved     what is saved, and restored after a restart
+//	arrivals  new messages, x lines
+//	log       actions for the event log
+//	views     what people are shown
 //
 // # Where to find what
 //
 //	what can happen, what can be done  event.go action.go
-//	clauses, parameters, commands      package rule; rules.go
+//	clauses, parameters, commands      package rule
 //	arrival, x lines, X lines          arrive.go alternatives.go
 //	threads, wakeuprestartonly         thread.go window.go
 //	window, dead destinations          window.go
@@ -73,7 +84,7 @@
 //	warm restart                       save.go saverate.go saveorder.go restore.go
 //	limits of the cluster              cluster.go clusterrate.go
 //	dead destinations in a cluster     destination.go
-//	active-limit, recipient-limit      unload.go load.go loaded.go stub.go stublook.go stuborder.go
+//	active-limit, recipient-limit      unload.go load.go loaded.go stub.go stubwait.go
 //	actions for the event log          eventlog.go
 //
 // The invariants are stated in check_test.go and checked after each Step of a
@@ -93,8 +104,8 @@ import (
 	"zsched/scheduler/store"
 )
 
-// Scheduler is the whole state of the queue. Only one goroutine at a time may use it. Its parts
-// follow in the list above.
+// Scheduler is the whole state of the queue. Only one goroutine at a time may use
+// it.
 type Scheduler struct {
 	agenda   agenda
 	mail     mail
@@ -192,15 +203,16 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.mail.byID = store.NewSlabIndex(func(n messageRef) uint64 { return uint64(s.mail.messages.At(n).id) })
 	s.mail.bySender = store.NewSlabIndex(func(n senderRef) uint64 { return s.mail.senders.At(n).hash })
 	s.mail.senderSeed, s.mail.extras = maphash.MakeSeed(), make(map[messageRef]*extras)
-	s.threads.threads = make(map[threadKey]*thread)
+	s.threads.byKey = make(map[threadKey]*thread)
 	s.orders.holdOrders.init()
+	s.orders.holdOrders.end.due = func() { s.orders.holdOrdersEnded() }
 	s.limits.sites, s.limits.siteNames.Most = make(map[string]*site), maxKnownSites
 	s.rules.setRules(config.Replies)
-	s.rings.rings, s.limits.channels = make(map[string]*ring), make(map[string]*channel)
-	s.agents.agents, s.agents.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
+	s.rings.byKey, s.limits.channels = make(map[string]*ring), make(map[string]*channel)
+	s.agents.byID, s.agents.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
 	s.agenda.watch.first = noLook
 	s.notices.noticePlans, s.notices.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
-	s.orders.orders, s.orders.savedOrders = make(map[vertexRef]*order), make(map[MessageID][]SavedOrder)
+	s.orders.waiting, s.orders.savedOrders = make(map[vertexRef]*order), make(map[MessageID][]SavedOrder)
 	s.mail.heapIndex = func(v vertexRef) *int32 { return &s.mail.vertices.At(v).place.Index }
 	s.mail.threadLinks = func(v vertexRef) *store.Links[vertexRef] { return &s.mail.vertices.At(v).Links }
 	s.agenda.timers.Index = func(t *timer) *int32 { return &t.index }
@@ -208,17 +220,17 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.agenda.wakes.Index = func(x *waitingMail) *int32 { return &x.index }
 	s.agenda.shares.Index = func(c *clusterShare) *int32 { return &c.index }
 	s.agents.idleAgents.Of = func(a *agent) *store.Links[*agent] { return &a.Links }
-	s.rings.ringOrder.Of = func(r *ring) *store.Links[*ring] { return &r.inOrder }
+	s.rings.inOrder.Of = func(r *ring) *store.Links[*ring] { return &r.inOrder }
 	s.rings.orphans.id = math.MaxUint64
 	s.rings.orphans.members.Of = memberLinksOf
 	s.rings.orphans.hungry.Of = hungryLinksOf
 	s.loads.unloaded.init()
 	s.threads.fair = fair.New(&s.threads)
 	s.rings.orphans.fair = s.threads.fair.NewRing(&rule.Params{Quantum: 1}, func() {}) // nothing is fed there
-	s.writes.store.pending = make(map[Op]*pending)
-	s.writes.store.retry.due = func(s *Scheduler) { s.writes.retryWrites() }
-	s.agents.stop.deadline.due = func(s *Scheduler) { s.agents.stopDeadline() }
-	s.agents.forks.next.due = func(s *Scheduler) { s.agents.wakeForks() }
+	s.writes.pending = make(map[Op]*pending)
+	s.writes.retry.due = func() { s.writes.retryWrites() }
+	s.agents.stop.deadline.due = func() { s.agents.stopDeadline() }
+	s.agents.forks.next.due = func() { s.agents.wakeForks() }
 	return s
 }
 
@@ -246,8 +258,8 @@ func (s *Scheduler) Step(now Now, e Event) []Action {
 func (s *Scheduler) handle(e Event) {
 	switch e := e.(type) {
 	case Tick:
-		if e.RetryWrites && s.writes.store.retry.isPlanned() {
-			s.agenda.plan(&s.writes.store.retry, s.agenda.now)
+		if e.RetryWrites && s.writes.retry.isPlanned() {
+			s.agenda.plan(&s.writes.retry, s.agenda.now)
 		}
 		s.wake()
 	case Arrived:
@@ -338,6 +350,6 @@ func (s *Scheduler) wake() {
 			}
 		}
 	}
-	s.wakeTimers()
+	s.agenda.wakeTimers()
 	s.threads.wakeVertices()
 }

@@ -27,7 +27,7 @@ type views struct {
 
 // Thread returns a thread and its ring, or nil if there is no mail.
 func (s *Scheduler) Thread(channel, host string) (*ThreadView, *RingView) {
-	t := s.threads.threads[threadKey{channel, host}]
+	t := s.threads.byKey[threadKey{channel, host}]
 	if t == nil {
 		return nil, nil
 	}
@@ -252,7 +252,7 @@ func (vi *views) viewVertex(v *vertex) *VertexView {
 		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
 		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Held: vi.notices.isKeptBack(v), Hold: vi.orders.holdOrders.messages[m.ref],
 	}
-	view.Ordered, view.OrderedTo = vi.orders.pendingVerb(v), vi.orders.orders[v.ref].target()
+	view.Ordered, view.OrderedTo = vi.orders.pendingVerb(v), vi.orders.waiting[v.ref].target()
 	switch v.state {
 	case due:
 		view.Wait, view.StartError = vi.waitOf(t), vi.startError(t)
@@ -264,7 +264,7 @@ func (vi *views) viewVertex(v *vertex) *VertexView {
 		}
 		view.Next = vi.threads.fair.IsFirst(v.ref)
 	case fed:
-		if a := vi.agents.agents[v.agent]; a != nil {
+		if a := vi.agents.byID[v.agent]; a != nil {
 			view.PID = a.pid
 		}
 	case waiting:

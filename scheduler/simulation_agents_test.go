@@ -147,7 +147,7 @@ func (h *harness) feed(a Feed) {
 	var id MessageID
 	fmt.Sscan(a.Job.Path, &id)
 	l := simLine{id: id}
-	for _, line := range h.s.agents.agents[a.Agent].lines {
+	for _, line := range h.s.agents.byID[a.Agent].lines {
 		if line.id != id || line.ended() || line.thread.key.host != a.Job.Host {
 			continue
 		}

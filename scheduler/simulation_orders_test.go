@@ -123,7 +123,7 @@ func (h *harness) suspendOrLift() {
 // notePending notes that the recipients that are in a thread now must have an
 // attempt.
 func (h *harness) notePending(key threadKey) {
-	t := h.s.threads.threads[key]
+	t := h.s.threads.byKey[key]
 	if t == nil {
 		return
 	}
@@ -203,12 +203,12 @@ func (h *harness) checkPath(id MessageID, path string) {
 // checkMove: when a message is moved, no agent has it and no other action on it
 // is pending.
 func (h *harness) checkMove(op Op, id MessageID) {
-	for other, p := range h.s.writes.store.pending {
+	for other, p := range h.s.writes.pending {
 		if other != op && p.message.id == id && !p.stale() {
 			h.t.Fatalf("message %d is moved while %T is under way", id, p.action)
 		}
 	}
-	for _, agent := range h.s.agents.agents {
+	for _, agent := range h.s.agents.byID {
 		for i := range agent.lines {
 			if agent.lines[i].id == id && !agent.lines[i].ended() {
 				h.t.Fatalf("message %d is moved while agent %d has it", id, agent.id)
@@ -261,7 +261,7 @@ func (h *harness) checkOrders(actions []Action) {
 
 // checkFeed: nothing is fed that is held or was killed.
 func (h *harness) checkFeed(a Feed) {
-	for _, l := range h.s.agents.agents[a.Agent].lines {
+	for _, l := range h.s.agents.byID[a.Agent].lines {
 		if l.ended() || h.s.mail.path(h.s.mail.messageOf(l.vertex)) != a.Job.Path || l.thread.key.host != a.Job.Host {
 			continue
 		}
@@ -284,7 +284,7 @@ func (h *harness) checkFeed(a Feed) {
 
 // isIn reports whether a message has open recipients in a thread.
 func (h *harness) isIn(id MessageID, key threadKey) bool {
-	t := h.s.threads.threads[key]
+	t := h.s.threads.byKey[key]
 	if t == nil {
 		return false
 	}

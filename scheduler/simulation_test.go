@@ -292,9 +292,9 @@ func (h *harness) checkLimits(actions []Action) {
 	for _, action := range actions {
 		switch action := action.(type) {
 		case Start:
-			started = s.agents.agents[action.Agent]
+			started = s.agents.byID[action.Agent]
 		case Feed:
-			if a := s.agents.agents[action.Agent]; a.sessions > 1 || len(a.lines) == feeds[a.id] {
+			if a := s.agents.byID[action.Agent]; a.sessions > 1 || len(a.lines) == feeds[a.id] {
 				fed = a
 			}
 		}
@@ -310,7 +310,7 @@ func (h *harness) checkLimits(actions []Action) {
 		return
 	}
 	r := started.ring
-	if !below(len(s.agents.agents)-1, s.limits.maxTA(r)) || !below(r.processes.Busy-1, s.limits.maxRing(r)) || !below(r.channel.processes.Busy-1, s.limits.maxChannel(r)) {
+	if !below(len(s.agents.byID)-1, s.limits.maxTA(r)) || !below(r.processes.Busy-1, s.limits.maxRing(r)) || !below(r.channel.processes.Busy-1, s.limits.maxChannel(r)) {
 		h.t.Fatalf("agent %d is started beyond a limit", started.id)
 	}
 }

@@ -43,7 +43,7 @@ func (h *harness) continueWalk() {
 
 func (h *harness) beginWalk() *simWalk {
 	walk := &simWalk{walk: h.s.Walk(Vertices), threads: make(map[threadKey]*thread), shown: make(map[Target]int)}
-	for key, t := range h.s.threads.threads {
+	for key, t := range h.s.threads.byKey {
 		walk.threads[key] = t
 		for _, id := range h.messagesIn(t) {
 			walk.vertices = append(walk.vertices, simVertex{id, h.arrivals[id], key})
@@ -71,7 +71,7 @@ func (h *harness) compareWalk(walk *simWalk) {
 		return
 	}
 	for key, t := range walk.threads {
-		if n := walk.shown[Target{0, key.channel, key.host}]; h.s.threads.threads[key] == t && n != 1 {
+		if n := walk.shown[Target{0, key.channel, key.host}]; h.s.threads.byKey[key] == t && n != 1 {
 			h.t.Fatalf("thread %v was returned %d times", key, n)
 		}
 	}

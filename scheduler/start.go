@@ -36,7 +36,7 @@ func (as *agents) startFor(r *ring, t *thread) {
 	r.place.Served()
 	as.start(r, t)
 	if failures != nil {
-		failures.trial = as.lastAgent
+		failures.trial = as.lastID
 	}
 	as.rings.markDirty(r) // it may need another agent, after the other rings
 }
@@ -62,16 +62,16 @@ func (as *agents) mayAddProcess(r *ring) bool {
 
 // start starts an agent of the ring, for a thread that wants one.
 func (as *agents) start(r *ring, t *thread) {
-	as.lastAgent++
+	as.lastID++
 	a := &agent{
-		id:         as.lastAgent,
+		id:         as.lastID,
 		ring:       r,
 		state:      starting,
 		sessions:   max(1, r.params.Sessions),
 		stateSince: as.agenda.now,
 		progressAt: as.agenda.now,
 	}
-	as.agents[a.id] = a
+	as.byID[a.id] = a
 	a.startedFor = t
 	t.agents = append(t.agents, a)
 	as.limits.processes.Busy++
@@ -80,7 +80,7 @@ func (as *agents) start(r *ring, t *thread) {
 	as.expectSessions(a, a.sessions)
 	as.mail.counts.Agents++
 	as.mail.counts.AgentsStarted++
-	a.deadlines.due = func(s *Scheduler) { s.agents.checkDeadline(a) }
+	a.deadlines.due = func() { as.checkDeadline(a) }
 	as.agenda.plan(&a.deadlines, as.agenda.now.after(firstHungryTimeout))
 	as.agenda.do(Start{
 		Agent: a.id, Channel: r.channel.name, Host: t.key.host,
@@ -90,13 +90,13 @@ func (as *agents) start(r *ring, t *thread) {
 }
 
 func (as *agents) agentStarted(e AgentStarted) {
-	if a := as.agents[e.Agent]; a != nil {
+	if a := as.byID[e.Agent]; a != nil {
 		a.pid = e.PID
 	}
 }
 
 func (as *agents) agentFailed(e AgentFailed) {
-	a := as.agents[e.Agent]
+	a := as.byID[e.Agent]
 	if a == nil {
 		return
 	}
@@ -178,7 +178,7 @@ func (as *agents) mustDelayStart(t *startFailures, r *ring) bool {
 		as.agenda.plan(&r.backoff, t.until)
 		return true
 	}
-	if a := as.agents[t.trial]; a != nil && a.state == starting {
+	if a := as.byID[t.trial]; a != nil && a.state == starting {
 		// By then, the agent has said #hungry and clearStartFailures has woken the
 		// ring, or the agent is gone.
 		as.agenda.plan(&r.backoff, a.stateSince.after(firstHungryTimeout+killTimeout))
@@ -195,7 +195,7 @@ func (as *agents) clearStartFailures(clause string) {
 		return
 	}
 	delete(as.startFailures, clause)
-	for r := as.rings.ringOrder.Head; r != nil; r = as.rings.ringOrder.Next(r) {
+	for r := as.rings.inOrder.Head; r != nil; r = as.rings.inOrder.Next(r) {
 		if r.clause == clause && r.backoff.isPlanned() {
 			as.agenda.plan(&r.backoff, as.agenda.now)
 		}

@@ -105,7 +105,7 @@ func (as *agents) endStop() {
 		a.signals = 2
 	}
 	as.stop.done = true
-	if writes := len(as.writes.store.pending); left > 0 || writes > 0 {
+	if writes := len(as.writes.pending); left > 0 || writes > 0 {
 		as.agenda.do(Note{Severity: Error, Text: "stopped with " + strconv.Itoa(left) + " agents running and " +
 			strconv.Itoa(writes) + " file operations unfinished"})
 	}
@@ -114,7 +114,7 @@ func (as *agents) endStop() {
 
 // agentReports handles #reports, which an agent says before its first #hungry.
 func (as *agents) agentReports(id AgentID) {
-	if a := as.agents[id]; a != nil {
+	if a := as.byID[id]; a != nil {
 		a.reports = true
 	}
 }
@@ -122,7 +122,7 @@ func (as *agents) agentReports(id AgentID) {
 // agentLocked handles #locked: a stop does not wait for the agent. If it is not stopping,
 // the agent has been sent a signal by somebody else, and its end says the rest.
 func (as *agents) agentLocked(id AgentID) {
-	if a := as.agents[id]; a != nil && as.stop.begun && !a.locked {
+	if a := as.byID[id]; a != nil && as.stop.begun && !a.locked {
 		a.locked = true
 		as.stop.locked++
 	}
@@ -132,8 +132,8 @@ func (as *agents) agentLocked(id AgentID) {
 // agents that have locked their mail, and for writes that fail: the control files say what
 // is still to be done.
 func (s *Scheduler) stopWhenDone() {
-	if !s.agents.stop.begun || s.agents.stop.done || len(s.agents.agents) > s.agents.stop.locked ||
-		len(s.writes.store.pending) > len(s.writes.store.failed) {
+	if !s.agents.stop.begun || s.agents.stop.done || len(s.agents.byID) > s.agents.stop.locked ||
+		len(s.writes.pending) > len(s.writes.failed) {
 		return
 	}
 	if s.agents.stop.locked > 0 {

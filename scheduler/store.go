@@ -9,7 +9,8 @@ import (
 // Work on control files: outcomes are written and messages are finished. Actions that
 // fail are in fulldisk.go.
 
-// writes has the work on control files that has no answer yet.
+// writes has the actions on control files that have no answer yet. Each is kept
+// until it is known to be on disk. One that has failed is issued again.
 type writes struct {
 	agenda  *agenda
 	mail    *mail
@@ -22,8 +23,14 @@ type writes struct {
 	loads   *loads
 	log     *log
 
-	store     unwritten
-	spoolDown bool // nothing can be written, so nothing is fed
+	last      Op
+	pending   map[Op]*pending
+	spare     []*pending // answered ones, for reuse
+	failed    []Op       // to be issued again, in order
+	batch     batch      // of the message in inBatch
+	trouble   trouble    // why the actions in failed have failed, or why the spool is down
+	retry     timer      // when to probe, or to issue failed again
+	spoolDown bool       // nothing can be written, so nothing is fed
 }
 
 // Times between attempts to write.
@@ -32,18 +39,6 @@ const (
 	retryInterval = 20 * time.Second // after one file has failed
 	lockedDelay   = 32 * time.Second // for a recipient that a live process has locked
 )
-
-// unwritten has the actions on control files that have no answer yet. Each is kept
-// until it is known to be on disk. One that has failed is issued again.
-type unwritten struct {
-	last    Op
-	pending map[Op]*pending
-	spare   []*pending // answered ones, for reuse
-	failed  []Op       // to be issued again, in order
-	batch   batch      // of the message in inBatch
-	trouble trouble    // why the actions in failed have failed, or why the spool is down
-	retry   timer      // when to probe, or to issue failed again
-}
 
 // pending is one action on files that has no answer yet.
 type pending struct {
@@ -65,19 +60,19 @@ func (p *pending) stale() bool { return p.message.sequence != p.sequence }
 func (wr *writes) issue(op Op, p pending) {
 	p.id, p.sequence = p.message.id, p.message.sequence
 	var kept *pending
-	if last := len(wr.store.spare) - 1; last >= 0 {
-		kept, wr.store.spare = wr.store.spare[last], wr.store.spare[:last]
+	if last := len(wr.spare) - 1; last >= 0 {
+		kept, wr.spare = wr.spare[last], wr.spare[:last]
 	} else {
 		kept = new(pending)
 	}
 	*kept = p
-	wr.store.pending[op] = kept
+	wr.pending[op] = kept
 	wr.agenda.do(p.action)
 }
 
 func (wr *writes) nextOp() Op {
-	wr.store.last++
-	return wr.store.last
+	wr.last++
+	return wr.last
 }
 
 // endRecipient ends a recipient with an outcome. It is done when the outcome is
@@ -117,7 +112,7 @@ func (wr *writes) endsMessage(m *message, mark *ctlfile.Mark) bool {
 
 // write asks for outcomes to be written. Their recipients are done after that.
 func (wr *writes) write(m *message, marks []ctlfile.Mark, settles []alternative) {
-	if b := &wr.store.batch; b.message == m {
+	if b := &wr.batch; b.message == m {
 		b.marks, b.recipients = append(b.marks, marks...), append(b.recipients, settles...)
 		return
 	}
@@ -141,11 +136,11 @@ type batch struct {
 
 // inBatch runs work and then writes all outcomes of the message in one action.
 func (wr *writes) inBatch(m *message, work func()) {
-	wr.store.batch = batch{message: m}
+	wr.batch = batch{message: m}
 	m.pendingWrites++ // keeps the message until work returns
 	work()
-	b := wr.store.batch
-	wr.store.batch = batch{}
+	b := wr.batch
+	wr.batch = batch{}
 	wr.write(m, b.marks, b.recipients)
 	m.pendingWrites--
 	wr.advance(m)
@@ -242,18 +237,18 @@ func (wr *writes) killRecipients(v *vertex, chosen func(*recipient) bool) {
 
 // writeDone handles the success of an action other than a Read.
 func (wr *writes) writeDone(e Done) {
-	p := wr.store.pending[e.Op]
+	p := wr.pending[e.Op]
 	if p == nil {
 		return
 	}
-	delete(wr.store.pending, e.Op)
+	delete(wr.pending, e.Op)
 	if e.Owes && !p.stale() {
 		p.message.flags |= owesNotice
 	}
 	wr.applyDone(p)
 	*p = pending{}
-	if len(wr.store.spare) < maxSpare {
-		wr.store.spare = append(wr.store.spare, p)
+	if len(wr.spare) < maxSpare {
+		wr.spare = append(wr.spare, p)
 	}
 }
 
@@ -286,7 +281,7 @@ func (wr *writes) applyDone(p *pending) {
 // Moving reports whether any of the messages, or a part of it, is being moved to hold/ or
 // back, or sent elsewhere.
 func (s *Scheduler) Moving(ids map[MessageID]struct{}) bool {
-	for _, p := range s.writes.store.pending {
+	for _, p := range s.writes.pending {
 		switch p.action.(type) {
 		case Hold, Release, Resubmit:
 			if _, about := ids[p.id]; about && !p.stale() {

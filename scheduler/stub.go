@@ -140,7 +140,7 @@ func (lo *loads) obtainStubs(t *thread) *threadStubs {
 	if t.stubs == nil {
 		x := new(threadStubs)
 		x.all.Of, x.due.Index, x.times.Index = lo.unloaded.links, lo.unloaded.index, lo.unloaded.index
-		x.wake.due = func(s *Scheduler) { s.agenda.work += s.loads.wakeStubs(t) }
+		x.wake.due = func() { lo.agenda.work += lo.wakeStubs(t) }
 		t.stubs = x
 	}
 	return t.stubs

@@ -28,9 +28,9 @@ type threads struct {
 	saved   *saved
 	log     *log
 
-	threads        map[threadKey]*thread
-	threadSequence uint64      // last thread.sequence that was given
-	fair           *fair.Queue // what is due, but for what waits for the next run of a queueonly thread
+	byKey        map[threadKey]*thread
+	lastSequence uint64      // last thread.sequence that was given
+	fair         *fair.Queue // what is due, but for what waits for the next run of a queueonly thread
 }
 
 // threadKey names a thread.
@@ -127,14 +127,14 @@ func (t *thread) isHeld() bool {
 }
 
 func (ts *threads) obtainThread(key threadKey) *thread {
-	if t := ts.threads[key]; t != nil {
+	if t := ts.byKey[key]; t != nil {
 		return t
 	}
 	t := &thread{key: key, channel: ts.limits.obtainChannel(key.channel), held: ts.orders.holdOrders.threads[key] != nil}
 	ref, entry := ts.mail.threadTable.Alloc()
 	t.ref, *entry = ref, t
 	t.vertices.Of = ts.mail.threadLinks
-	ts.threads[key] = t
+	ts.byKey[key] = t
 	ts.mail.counts.Threads++
 	order := ts.orders.holdOrders.suspended[key]
 	ts.assignRing(t)
@@ -191,8 +191,8 @@ func (ts *threads) assignRing(t *thread) {
 	ts.detachThread(t)
 	t.ring, t.memberOf = r, to
 	t.fair.SetRing(to.fair)
-	ts.threadSequence++
-	t.sequence = ts.threadSequence
+	ts.lastSequence++
+	t.sequence = ts.lastSequence
 	t.memberOf.members.Append(t)
 	t.memberOf.vertices += t.vertices.Len + t.notLoaded()
 	if t.stubs != nil {
@@ -350,7 +350,7 @@ func (ts *threads) dropThread(t *thread) {
 			ts.cluster.dropShare(x.share)
 		}
 	}
-	delete(ts.threads, t.key)
+	delete(ts.byKey, t.key)
 	ts.mail.diagnostics.Release(t.diagnostic)
 	ts.mail.threadTable.Release(t.ref)
 	ts.mail.counts.Threads--
@@ -359,7 +359,7 @@ func (ts *threads) dropThread(t *thread) {
 // threadsInOrder returns all threads in the order of their sequence. Decisions
 // must not depend on the order of a map.
 func (ts *threads) threadsInOrder() []*thread {
-	return slices.SortedFunc(maps.Values(ts.threads), func(a, b *thread) int {
+	return slices.SortedFunc(maps.Values(ts.byKey), func(a, b *thread) int {
 		return cmp.Compare(a.sequence, b.sequence)
 	})
 }

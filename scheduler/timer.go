@@ -6,8 +6,8 @@ package scheduler
 
 // timer is something that happens at a time.
 type timer struct {
-	due   func(*Scheduler) // called when the time has come; set by the owner
-	index int32            // in agenda.timers or agenda.dates; 0: nothing is planned
+	due   func() // called when the time has come; set by the owner
+	index int32  // in agenda.timers or agenda.dates; 0: nothing is planned
 }
 
 // isPlanned reports whether something is planned.
@@ -54,11 +54,11 @@ func (ag *agenda) plannedDate(t *timer) date {
 const wakeSlice = 500
 
 // wakeTimers does what is planned up to now.
-func (s *Scheduler) wakeTimers() {
-	for s.agenda.work = 0; s.agenda.work < wakeSlice && s.agenda.timers.Next() <= s.agenda.now; s.agenda.work++ {
-		s.agenda.timers.Pop().due(s)
+func (ag *agenda) wakeTimers() {
+	for ag.work = 0; ag.work < wakeSlice && ag.timers.Next() <= ag.now; ag.work++ {
+		ag.timers.Pop().due()
 	}
-	for n := 0; n < wakeSlice && date(s.agenda.dates.Next()) <= s.agenda.date; n++ {
-		s.agenda.dates.Pop().due(s)
+	for n := 0; n < wakeSlice && date(ag.dates.Next()) <= ag.date; n++ {
+		ag.dates.Pop().due()
 	}
 }

@@ -81,7 +81,7 @@ func (lo *loads) considerUnloadingThread(t *thread) {
 	if lo.limited() && lo.overHalf() && t.vertices.Len > 0 {
 		t.updates |= unloadIdle
 		t.nextUpdate = t.vertices.Head
-		lo.agenda.planResume(t)
+		lo.threads.planResume(t)
 	}
 }
 
@@ -121,8 +121,8 @@ func (lo *loads) mayUnload(m *message, busy func(*vertex) bool) bool {
 	// The last vertices are the last to be fed, so looking at one is usually enough.
 	for _, v := range slices.Backward(lo.mail.openVertices(m)) {
 		// A report counts even if it comes after the end of its line.
-		mayBeReported := v.unanswered && lo.agents.agents[v.agent] != nil
-		if v.state != due && v.state != waiting && v.state != blocked || v.crashes > 0 || mayBeReported || lo.orders.orders[v.ref] != nil || busy(v) {
+		mayBeReported := v.unanswered && lo.agents.byID[v.agent] != nil
+		if v.state != due && v.state != waiting && v.state != blocked || v.crashes > 0 || mayBeReported || lo.orders.waiting[v.ref] != nil || busy(v) {
 			return false
 		}
 	}

@@ -144,7 +144,7 @@ func (vi *views) waitEnd(t *thread, why Wait) instant {
 	case WaitForks:
 		return vi.agenda.plannedAt(&vi.agents.forks.next)
 	case WaitSpool:
-		return vi.agenda.plannedAt(&vi.writes.store.retry)
+		return vi.agenda.plannedAt(&vi.writes.retry)
 	}
 	return never
 }

@@ -68,7 +68,7 @@ func (s *Scheduler) Walk(depth Depth) *Walk {
 // WalkThread begins a walk over the vertices of one thread.
 func (s *Scheduler) WalkThread(channel, host string) *Walk {
 	w := &Walk{s: s, depth: Vertices}
-	if t := s.threads.threads[threadKey{channel, host}]; t != nil {
+	if t := s.threads.byKey[threadKey{channel, host}]; t != nil {
 		w.enter(t)
 	}
 	s.mail.walks = append(s.mail.walks, w)
@@ -194,8 +194,8 @@ func (w *Walk) toRing(r *ring) { w.ring, w.shown, w.next = r, false, nil }
 // firstRing and ringAfter go through the rings in the order in which they were
 // made. orphans, which stands for threads without a ring, comes last.
 func (vi *views) firstRing() *ring {
-	if vi.rings.ringOrder.Head != nil {
-		return vi.rings.ringOrder.Head
+	if vi.rings.inOrder.Head != nil {
+		return vi.rings.inOrder.Head
 	}
 	return &vi.rings.orphans
 }
@@ -204,7 +204,7 @@ func (vi *views) ringAfter(r *ring) *ring {
 	if r == &vi.rings.orphans {
 		return nil
 	}
-	if next := vi.rings.ringOrder.Next(r); next != nil {
+	if next := vi.rings.inOrder.Next(r); next != nil {
 		return next
 	}
 	return &vi.rings.orphans
