@@ -60,15 +60,8 @@ func (c clusterView) Show(ctx context.Context) (items []*mailq.ClusterItem, err 
 }
 
 // Parts returns which node has which part of a limit.
-func (c clusterView) Parts(ctx context.Context, limit scheduler.ClusterLimit) (parts []mailq.ClusterLimit, err error) {
-	shares, err := c.node.Shares(ctx, limit)
-	for _, s := range shares {
-		parts = append(parts, mailq.ClusterLimit{
-			Setting: limit.Setting, Name: limit.Channel + "/" + limit.Name,
-			Most: s.Limit, Node: s.Node, Granted: s.Granted, Busy: s.Busy, Wanted: s.Want,
-		})
-	}
-	return parts, err
+func (c clusterView) Parts(ctx context.Context, limit scheduler.ClusterLimit) ([]mailq.ClusterLimit, error) {
+	return c.node.Parts(ctx, limit)
 }
 
 // place identifies the postoffice on this machine. Only one scheduler runs there,

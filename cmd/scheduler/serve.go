@@ -25,7 +25,6 @@ import (
 	"zsched/queue"
 	"zsched/scheduler"
 	"zsched/scheduler/admin"
-	"zsched/scheduler/cluster"
 	"zsched/scheduler/config"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/eventlog"
@@ -204,11 +203,8 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 	answers := s.adminOptions(file, loop, spooler, log)
 	scrapes := &metrics.Server{Port: loop, Stats: stats, Log: log}
 	if nodes != nil {
-		answers.Cluster = clusterView{node: nodes, port: loop}
-		scrapes.Cluster = func(ctx context.Context) (n cluster.Stats, err error) {
-			err = loop.Ask(ctx, func(*daemon.Loop) { n = nodes.Stats() })
-			return n, err
-		}
+		view := clusterView{node: nodes, port: loop}
+		answers.Cluster, scrapes.Cluster = view, view.Show
 	}
 	queries = admin.New(answers)
 	scrapes.Kept = queries.Queue().Totals

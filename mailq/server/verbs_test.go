@@ -58,8 +58,8 @@ func busyQueue(now time.Time) *fakeQueue {
 			Recipients: []mailq.MessageRecipient{{Name: up, User: ".dots\nand lines", Offset: 160, State: "held"}}},
 	}
 	p.cluster = []*mailq.ClusterItem{
-		{Store: &mailq.ClusterStore{Address: "redis://store.example:6379/0", State: "reached", EpochAt: ago(2 * time.Hour), Epochs: 1, Calls: 10480, Latency: 0.0004, Slowest: 0.0031}},
-		{Node: &mailq.ClusterNode{Name: "mx1", Self: true, ReportedAt: ago(time.Second), Limits: 1, Allowed: 7, Busy: 5, Wanted: 9}},
+		{Store: &mailq.ClusterStore{Address: "redis://store.example:6379/0", State: "reached"}},
+		{Node: &mailq.ClusterNode{Name: "mx1", Self: true, ReportedAt: ago(time.Second)}},
 		{Limit: &mailq.ClusterLimit{Setting: "clustermax", Name: "smtp/up.example", Most: 20, Node: "mx1", Granted: 7, Busy: 5, Wanted: 9}},
 	}
 	p.explain = mailq.Explanation{Name: down, Thread: p.rows[0].Thread, Wait: "suspended", Until: in(90 * time.Second),

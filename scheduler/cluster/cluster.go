@@ -11,7 +11,6 @@
 //	        loop of the daemon              │  goroutine   │  store
 //	core ── Want ──► Node ── batch of calls ─┼► sender ─────┼► scripts: share, draw,
 //	     ◄─ Allowance ──  ◄── replies ───────┼─             │  report, destination
-//	                      ◄── news ──────────┼─ reader ◄────┼─ stream of news
 //
 // Node belongs to the loop. It holds what is known of each limit and decides when
 // to call, and what may be used when no reply comes. It reads no clock but the one
@@ -46,6 +45,7 @@ import (
 
 	"zsched/internal/redisurl"
 	"zsched/scheduler"
+	"zsched/scheduler/store"
 )
 
 // DefaultTTL is how long the store keeps the share of a node that is silent. The
@@ -96,17 +96,27 @@ type Node struct {
 	spare   []scheduler.Event // the slice that take returned last
 
 	limits   map[scheduler.ClusterLimit]*limit
-	byName   map[string]*limit
 	rates    map[scheduler.ClusterLimit]*rate
 	due      queue  // limits and rates, by the time of the next call
 	expiring queue  // limits, by the time at which the share may no longer be used
 	backlog  []call // to be sent without delay
 	flying   bool   // a batch is with the sender
 
-	members members
-	stats   Stats
-	store   *store // nil in tests that carry out the batches themselves
+	members          members
+	losses, failures uint64 // how often the store was lost, and batches with a call that failed
+	store            *link  // nil in tests that carry out the batches themselves
 }
+
+// queue holds limits and rates by the time at which something must be done about them.
+type queue = store.Heap[boot, *timed]
+
+// timed is a place in a queue.
+type timed struct {
+	index int32 // 0: it is not in the queue
+	item  any
+}
+
+func newQueue() queue { return queue{Index: func(t *timed) *int32 { return &t.index }} }
 
 // times are the spans that follow from ttl.
 type times struct {
@@ -122,7 +132,7 @@ type times struct {
 
 func timesOf(ttl time.Duration) times {
 	return times{
-		ttl: ttl, usable: ttl / 10 * 8, renew: ttl / 3, tick: ttl / 300, rotate: ttl / 6,
+		ttl: ttl, usable: ttl / 10 * 8, renew: ttl / 10, tick: ttl / 300, rotate: ttl / 6,
 		gap: ttl / 120, report: ttl / 15, again: ttl / 30,
 	}
 }
@@ -131,8 +141,8 @@ func timesOf(ttl time.Duration) times {
 func newNode(o Options, send func(*batch)) *Node {
 	n := &Node{
 		options: o, times: timesOf(cmp.Or(o.Store.TTL, DefaultTTL)), send: send,
-		limits: make(map[scheduler.ClusterLimit]*limit), byName: make(map[string]*limit),
-		rates: make(map[scheduler.ClusterLimit]*rate),
+		limits: make(map[scheduler.ClusterLimit]*limit), rates: make(map[scheduler.ClusterLimit]*rate),
+		due: newQueue(), expiring: newQueue(),
 	}
 	if n.options.Log == nil {
 		n.options.Log = func(scheduler.Severity, string) {}
@@ -207,11 +217,11 @@ func (n *Node) Flush() []scheduler.Event {
 
 // Next returns the time of the next Turn, if nothing else happens first.
 func (n *Node) Next() time.Time {
-	next := n.expiring.next()
+	next := n.expiring.Next()
 	if !n.flying {
 		next = min(next, n.members.reports)
 		if n.members.joined || n.members.lost {
-			next = min(next, n.due.next())
+			next = min(next, n.due.Next())
 		}
 		if n.members.joined && len(n.backlog) > 0 {
 			next = n.now
@@ -272,8 +282,8 @@ func (n *Node) callsDue(b *batch) {
 	if !n.members.joined && !lost {
 		return
 	}
-	for len(b.calls) < maxPipeline && n.due.next() <= n.now {
-		switch item := n.due.pop().(type) {
+	for len(b.calls) < maxPipeline && n.due.Next() <= n.now {
+		switch item := n.due.Pop().item.(type) {
 		case *limit:
 			if !lost {
 				n.share(b, item)

@@ -11,7 +11,7 @@ import (
 // limit is one limit on sessions, and this node's share of it (share.lua).
 type limit struct {
 	id         scheduler.ClusterLimit
-	name       string // in keys and news
+	name       string // in keys
 	max        int    // as configured on this node
 	want, busy int    // as the core said last
 	// claimed is the most that was wanted since the last call. That much is
@@ -23,7 +23,6 @@ type limit struct {
 	grant    int    // of the last reply: what the store keeps for this node
 	allowed  int    // of the last reply: how many it may have before it starts another
 	waiting  bool   // another node wants more than it has
-	others   int    // of the last reply: nodes with demand, without this one
 	least    int    // of the last reply: the least of the nodes' settings; 0: no reply yet
 	// mayUse is how many sessions may be busy before the time until.
 	mayUse int
@@ -41,7 +40,7 @@ type limit struct {
 // demand is what a call reports.
 type demand struct{ want, busy int }
 
-// nameOf returns the name of a limit in keys and news, without the braces that
+// nameOf returns the name of a limit in keys, without the braces that
 // mean something in a Redis Cluster.
 func nameOf(id scheduler.ClusterLimit) string {
 	return id.Setting + ":" + escape(id.Channel) + "/" + escape(id.Name)
@@ -72,7 +71,7 @@ func (n *Node) want(w scheduler.Want) {
 		}
 		l = &limit{id: w.Limit, name: nameOf(w.Limit), told: -1}
 		l.call.item, l.expiry.item = l, l
-		n.limits[w.Limit], n.byName[l.name] = l, l
+		n.limits[w.Limit] = l
 		if n.members.lost {
 			l.max = w.Max
 			n.divide(l)
@@ -90,17 +89,9 @@ func (n *Node) want(w scheduler.Want) {
 	if changed && n.members.lost {
 		n.divide(l)
 	}
-	if at := l.changeCallAt(n, changed); at < l.callAt() {
+	if at := l.changeCallAt(n, changed); at < never && (!n.due.Contains(&l.call) || at < n.due.KeyOf(&l.call)) {
 		n.planCall(l, at)
 	}
-}
-
-// callAt is when the next call is planned; never if none is.
-func (l *limit) callAt() boot {
-	if l.call.index == 0 {
-		return never
-	}
-	return l.call.at
 }
 
 // changeCallAt returns when a change of the demand must be reported; never: it can
@@ -126,7 +117,7 @@ func (n *Node) planCall(l *limit, at boot) {
 		l.again = true
 		return
 	}
-	n.due.put(&l.call, at)
+	n.due.Put(at, &l.call)
 }
 
 // share adds a call for a limit. Until a reply comes, the node starts no session
@@ -148,9 +139,9 @@ func (n *Node) share(b *batch, l *limit) {
 	if n.now < m.returningUntil {
 		returning = 1
 	}
-	b.add(shareScript, []string{n.key("limit:" + l.name), n.key("epoch"), n.key("news")}, []any{
+	b.add(shareScript, []string{n.key("limit:" + l.name), n.key("epoch")}, []any{
 		n.options.Node, n.options.Nonce, m.number, l.max, want, l.busy,
-		n.times.ttl.Milliseconds(), n.times.rotate.Milliseconds(), returning, l.name,
+		n.times.ttl.Milliseconds(), n.times.rotate.Milliseconds(), returning,
 	}, func(reply any, err error) {
 		values, err := numbers(reply, err)
 		n.shared(l, b.sentAt, values, err)
@@ -161,14 +152,11 @@ func (n *Node) share(b *batch, l *limit) {
 func (n *Node) shared(l *limit, sentAt boot, reply []int64, err error) {
 	l.flying = false
 	if err != nil || len(reply) < 9 || reply[0] != 1 {
-		n.due.put(&l.call, n.now+boot(n.times.again))
+		n.due.Put(n.now+boot(n.times.again), &l.call)
 		return
 	}
 	l.grant, l.allowed, l.waiting = int(reply[1]), int(reply[2]), reply[5] == 1
-	l.others, l.least = int(reply[3]), int(reply[8])
-	if l.reported.want > 0 {
-		l.others--
-	}
+	l.least = int(reply[8])
 	n.epochIs(reply[7])
 	if l.reported == (demand{}) && l.want == 0 && l.busy == 0 {
 		n.forget(l)
@@ -176,10 +164,13 @@ func (n *Node) shared(l *limit, sentAt boot, reply []int64, err error) {
 	}
 	if !n.members.lost {
 		l.mayUse, l.until = l.allowed, sentAt+boot(n.times.usable)
-		n.expiring.put(&l.expiry, l.until)
+		n.expiring.Put(l.until, &l.expiry)
 		n.allow(l, l.mayUse, l.until)
 	}
 	next := n.renewal(sentAt)
+	if int(reply[4]) > l.allowed { // others owe it places
+		next = min(next, n.now+boot(n.times.again))
+	}
 	if change := boot(reply[6]) * boot(time.Millisecond); change > 0 {
 		next = min(next, n.now+change+boot(time.Millisecond))
 	}
@@ -189,7 +180,7 @@ func (n *Node) shared(l *limit, sentAt boot, reply []int64, err error) {
 	if l.again {
 		next = n.now
 	}
-	n.due.put(&l.call, min(next, l.changeCallAt(n, false)))
+	n.due.Put(min(next, l.changeCallAt(n, false)), &l.call)
 }
 
 // renewal returns when a call that was sent at a time is repeated. Renewals are at
@@ -201,16 +192,15 @@ func (n *Node) renewal(sentAt boot) boot {
 
 // forget drops a limit for which the store keeps nothing for this node.
 func (n *Node) forget(l *limit) {
-	n.due.put(&l.call, never)
-	n.expiring.put(&l.expiry, never)
+	n.due.Remove(&l.call)
+	n.expiring.Remove(&l.expiry)
 	delete(n.limits, l.id)
-	delete(n.byName, l.name)
 }
 
 // expire says which shares may no longer be used.
 func (n *Node) expire() {
-	for n.expiring.next() <= n.now {
-		l := n.expiring.pop().(*limit)
+	for n.expiring.Next() <= n.now {
+		l := n.expiring.Pop().item.(*limit)
 		l.mayUse = 0
 		if !n.members.lost {
 			n.allow(l, 0, never)
@@ -237,13 +227,4 @@ func (n *Node) divide(l *limit) {
 		part = 1
 	}
 	n.allow(l, part, never)
-}
-
-// limitNews is called when another node has changed the division of a limit.
-func (n *Node) limitNews(name string) {
-	if l := n.byName[name]; l != nil {
-		if at := max(n.now, l.sentAt+boot(n.times.gap/10)); at < l.callAt() {
-			n.planCall(l, at)
-		}
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"zsched/scheduler"
@@ -17,7 +16,7 @@ const rememberNodes = 10 * time.Minute
 
 // members has the nodes of the cluster and this node's connection with the store.
 type members struct {
-	known map[string]member // by name, without this node
+	known map[string]boot // the last report of each other node, by our clock
 	self  string
 
 	joined  bool   // the store has accepted this process under its name
@@ -31,18 +30,11 @@ type members struct {
 	// more than its busy sessions, because it was lost.
 	returningUntil boot
 	born           int64 // of the epoch, ms of the store's clock
-	clock          boot  // the store's clock less ours, as of the last report; 0: not known
 	started        bool
 }
 
-// member is what is known of another node.
-type member struct {
-	reported boot // its last report, by our clock
-	status   string
-}
-
 func (m *members) init(o Options) {
-	m.self, m.known = o.Node, make(map[string]member)
+	m.self, m.known = o.Node, make(map[string]boot)
 }
 
 // start is called in the first turn.
@@ -52,7 +44,9 @@ func (m *members) start(now boot) {
 
 // names returns the known nodes, this one included, sorted.
 func (m *members) names() []string {
-	return slices.Sorted(maps.Keys(m.withSelf()))
+	names := append(slices.Collect(maps.Keys(m.known)), m.self)
+	slices.Sort(names)
+	return names
 }
 
 // parts is the number of nodes among which limits are divided without the store: those
@@ -63,12 +57,6 @@ func (n *Node) parts() int {
 		return 0
 	}
 	return max(len(n.members.names()), n.options.Store.Nodes)
-}
-
-func (m *members) withSelf() map[string]member {
-	all := maps.Clone(m.known)
-	all[m.self] = member{}
-	return all
 }
 
 // reportDue adds the report of this node, if it is due.
@@ -82,7 +70,7 @@ func (n *Node) reportDue(b *batch) {
 }
 
 func (n *Node) reportKeys() []string {
-	return []string{n.key("nodes"), n.key("name:" + escape(n.options.Node)), n.key("status"), n.key("epoch")}
+	return []string{n.key("nodes"), n.key("name:" + escape(n.options.Node)), n.key("epoch")}
 }
 
 func (n *Node) reportArgs(leave bool) []any {
@@ -90,19 +78,7 @@ func (n *Node) reportArgs(leave bool) []any {
 	if leave {
 		flag = 1
 	}
-	return []any{o.Node, o.Place, o.Nonce, n.times.ttl.Milliseconds(), rememberNodes.Milliseconds(), n.status(), flag}
-}
-
-// status is what this node tells the others about itself: limits with demand, what
-// it may use of them, what it uses and what it wants.
-func (n *Node) status() string {
-	var granted, busy, want int
-	for _, l := range n.limits {
-		granted += max(0, min(l.told, l.max))
-		busy += l.busy
-		want += l.want
-	}
-	return strings.Join([]string{strconv.Itoa(len(n.limits)), strconv.Itoa(granted), strconv.Itoa(busy), strconv.Itoa(want)}, " ")
+	return []any{o.Node, o.Place, o.Nonce, n.times.ttl.Milliseconds(), rememberNodes.Milliseconds(), flag}
 }
 
 // reported takes the reply to a report.
@@ -110,7 +86,7 @@ func (n *Node) reported(sentAt boot, reply any, err error) {
 	m := &n.members
 	values, ok := reply.([]any)
 	if err != nil || !ok || len(values) < 2 {
-		m.reports = min(m.reports, n.now+boot(n.times.again))
+		m.reports = n.now + boot(n.times.again) // with the calls about limits that failed
 		return
 	}
 	if accepted, _ := values[0].(int64); accepted != 1 {
@@ -126,13 +102,10 @@ func (n *Node) reported(sentAt boot, reply any, err error) {
 	}
 	m.refused = ""
 	now, _ := values[1].(string)
-	if base, err := strconv.ParseInt(now, 10, 64); err == nil {
-		m.clock = boot(base)*boot(time.Microsecond) - sentAt
-		if !m.joined {
-			// The numbers of a process are higher than those of its predecessor.
-			m.number = max(m.number, base)
-			m.joined = true
-		}
+	if base, err := strconv.ParseInt(now, 10, 64); err == nil && !m.joined {
+		// The numbers of a process are higher than those of its predecessor.
+		m.number = max(m.number, base)
+		m.joined = true
 	}
 	born, _ := values[2].(int64)
 	n.epochIs(born)
@@ -143,17 +116,16 @@ func (n *Node) reported(sentAt boot, reply any, err error) {
 func (n *Node) learnNodes(sentAt boot, list any) {
 	m := &n.members
 	values, _ := list.([]any)
-	for i := 0; i+2 < len(values); i += 3 {
-		name, _ := values[i].(string)
-		ago, _ := values[i+1].(int64)
-		status, _ := values[i+2].(string)
+	for pair := range slices.Chunk(values[:len(values)&^1], 2) {
+		name, _ := pair[0].(string)
+		ago, _ := pair[1].(int64)
 		if name != m.self {
-			m.known[name] = member{sentAt - boot(ago)*boot(time.Millisecond), status}
+			m.known[name] = sentAt - boot(ago)*boot(time.Millisecond)
 		}
 	}
 	// A store that has lost its memory lists only the nodes that have reported
 	// since. A node that has left cannot be told from one that is cut off.
-	maps.DeleteFunc(m.known, func(_ string, node member) bool { return n.now-node.reported >= boot(rememberNodes) })
+	maps.DeleteFunc(m.known, func(_ string, at boot) bool { return n.now-at >= boot(rememberNodes) })
 }
 
 // epochIs notes the epoch that a reply names.
@@ -166,7 +138,6 @@ func (n *Node) epochIs(born int64) {
 		n.options.Log(scheduler.Warning, "cluster: the store has begun a new epoch; for "+n.times.ttl.String()+" no new session is granted")
 	}
 	m.born = born
-	n.stats.Epochs++
 }
 
 // batchEnded notes whether the store answers.
@@ -183,8 +154,8 @@ func (n *Node) batchEnded(sentAt boot, err error) {
 		n.checkLost()
 	}
 	if err != nil {
-		n.stats.Failures++
-		m.reports = min(m.reports, n.now+boot(n.times.again))
+		n.failures++
+		m.reports = n.now + boot(n.times.again) // with the calls about limits that failed
 	}
 }
 
@@ -200,8 +171,8 @@ func (n *Node) checkLost() {
 	if m.lost || m.late < lateBatches {
 		return
 	}
-	m.lost, n.stats.Lost = true, true
-	n.stats.Losses++
+	m.lost = true
+	n.losses++
 	what := "each limit of the cluster is divided among " + strconv.Itoa(n.parts()) + " nodes"
 	if n.parts() == 0 {
 		what = "nothing under its limits is started before it is reached, because PARAMcluster has no nodes="
@@ -232,11 +203,10 @@ func (n *Node) divideAll() {
 // granted the busy sessions.
 func (n *Node) returned() {
 	m := &n.members
-	m.lost, n.stats.Lost, m.late = false, false, 0
+	m.lost, m.late = false, 0
 	m.returningUntil = n.now + boot(n.times.ttl)
-	for name, node := range m.known { // a store that is empty does not list them at once
-		node.reported = n.now
-		m.known[name] = node
+	for name := range m.known { // a store that is empty does not list them at once
+		m.known[name] = n.now
 	}
 	n.options.Log(scheduler.Warning, "cluster: the store is back")
 	for _, l := range n.sortedLimits() {

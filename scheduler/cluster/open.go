@@ -15,7 +15,6 @@ func Open(o Options) *Node {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	go s.run(ctx)
-	go s.readNews(ctx)
 	return n
 }
 
@@ -32,7 +31,6 @@ func (n *Node) Close() {
 		n.leave(context.Background())
 	}
 	_ = s.client.Close()
-	_ = s.reader.Close()
 }
 
 // leave reports that nothing is wanted any more, and that this node is gone. The

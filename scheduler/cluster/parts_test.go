@@ -19,8 +19,8 @@ func TestNodeThatNeverReachedTheStore(t *testing.T) {
 		n.demand = 20
 		n.Perform(scheduler.Want{Limit: v.limit, Max: c.limit, Want: 20})
 		v.wait(5 * virtualTTL)
-		if n.allowed.Sessions != c.sessions || !n.Stats().Lost {
-			t.Errorf("%d of %d sessions with nodes=%d; lost: %v", n.allowed.Sessions, c.limit, c.nodes, n.Stats().Lost)
+		if n.allowed.Sessions != c.sessions || !n.State().Lost {
+			t.Errorf("%d of %d sessions with nodes=%d; lost: %v", n.allowed.Sessions, c.limit, c.nodes, n.State().Lost)
 		}
 	}
 }

@@ -17,7 +17,6 @@ type rate struct {
 	per    time.Duration
 	wanted int  // tokens that the core waits for; 0: none
 	drawn  boot // when the last draw was sent
-	nodes  int  // nodes with demand, as of the last reply
 	call   timed
 	flying bool
 	// arrival is the theoretical arrival time of this node's part of the rate while
@@ -55,7 +54,7 @@ func (n *Node) draw(d scheduler.Draw) {
 	}
 	if d.Tokens <= 0 {
 		r.wanted = 0
-		n.due.put(&r.call, never)
+		n.due.Remove(&r.call)
 		if d.Tokens < 0 && !n.members.lost && n.members.joined {
 			b := new(batch)
 			n.addDraw(b, r, d.Tokens, nil)
@@ -70,7 +69,7 @@ func (n *Node) draw(d scheduler.Draw) {
 // planDraw plans the next draw of a rate whose tokens are wanted.
 func (n *Node) planDraw(r *rate) {
 	if r.wanted > 0 && !r.flying && r.call.index == 0 {
-		n.due.put(&r.call, max(n.now, r.drawn+boot(drawGap)))
+		n.due.Put(max(n.now, r.drawn+boot(drawGap)), &r.call)
 	}
 }
 
@@ -100,7 +99,7 @@ func (n *Node) drew(r *rate, sentAt boot, reply []int64, err error) {
 	switch {
 	case err != nil || len(reply) < 4:
 		if r.wanted > 0 {
-			n.due.put(&r.call, n.now+boot(drawAgain))
+			n.due.Put(n.now+boot(drawAgain), &r.call)
 		}
 		return
 	case reply[0] > 0:
@@ -110,9 +109,8 @@ func (n *Node) drew(r *rate, sentAt boot, reply []int64, err error) {
 		if n.options.Rand != nil { // so that the nodes do not all draw at the same moment
 			wait += boot(n.options.Rand.Int64N(int64(wait)/10 + int64(time.Millisecond)))
 		}
-		n.due.put(&r.call, n.now+max(wait, boot(10*time.Millisecond)))
+		n.due.Put(n.now+max(wait, boot(10*time.Millisecond)), &r.call)
 	}
-	r.nodes = int(reply[2])
 	n.epochIs(reply[3])
 }
 
@@ -135,7 +133,7 @@ func (n *Node) drawAlone(r *rate) {
 	burst := max(interval, boot(drawSpan))
 	tokens := min(r.wanted, int((n.now+burst-r.arrival)/interval))
 	if tokens <= 0 {
-		n.due.put(&r.call, r.arrival+interval-burst)
+		n.due.Put(r.arrival+interval-burst, &r.call)
 		return
 	}
 	r.arrival += boot(tokens) * interval

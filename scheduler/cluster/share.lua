@@ -1,11 +1,12 @@
 -- share reports a node's demand for a limit on sessions and returns its part.
 -- KEYS[1] hash: node -> "expiry want grant limit busy target number nonce"
--- KEYS[2] epoch: "id born"; KEYS[3] stream of news
--- ARGV    node, nonce, number, limit, want, busy, ttl, rotate, returning (0 or 1), name
+-- KEYS[2] epoch: "id born"
+-- ARGV    node, nonce, number, limit, want, busy, ttl, rotate, returning (0 or 1)
 -- Reply   {0}: an older call than one that was carried out
---         {1, grant, allowed, nodes, free, waiting, change, born, limit}
+--         {1, grant, allowed, nodes, target, waiting, change, born, limit}
 -- grant is what is kept for the node, at least its busy sessions; allowed is how many
--- it may have before it starts another one.
+-- it may have before it starts another one, and target how many it may have when the
+-- others have given back what they owe.
 -- Times are in ms of the server's clock. change is the time until the part changes
 -- by itself, or 0. waiting says that another node wants more than it has.
 local me, nonce, number = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -27,7 +28,7 @@ want = math.max(want, busy)
 
 -- Read the nodes. Ghosts are processes that ended with sessions, whose agents may
 -- still be delivering; their names contain "~".
-local nodes, gone, changed, others, ghosts, before = {}, {}, {}, 0, 0, 0
+local nodes, gone, changed, others, ghosts = {}, {}, {}, 0, 0
 local least = want > 0 and limit or math.huge
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
@@ -38,9 +39,7 @@ for i = 1, #all, 2 do
     gone[#gone + 1] = name
   elseif name == me then
     if tonumber(num) >= number then return {0} end
-    if id == nonce then
-      before = g
-    elseif b > 0 then
+    if id ~= nonce and b > 0 then
       changed[#changed + 1] = me .. '~' .. id
       changed[#changed + 1] = entry(now + ttl, b, b, l, b, b, num, id)
       others, ghosts = others + b, ghosts + b
@@ -82,13 +81,10 @@ if now - born < ttl or ARGV[9] == '1' then
   change = math.max(0, born + ttl - now)
 end
 
--- Tell the others, once, what they have to give back or may now have.
-local news = false
+-- Record for the others what they have to give back or may now have.
 for _, e in ipairs(nodes) do
   if e[1] ~= me then
     if e[2] > e[4] then waiting = 1 end
-    if e[10] < e[4] and e[10] < e[7] then news = true end
-    if e[10] > e[4] and grant < before then news = true end
     if e[10] ~= e[7] then
       changed[#changed + 1] = e[1]
       changed[#changed + 1] = entry(e[3], e[2], e[4], e[5], e[6], e[10], e[8], e[9])
@@ -98,5 +94,4 @@ end
 if #gone > 0 then redis.call('HDEL', KEYS[1], unpack(gone)) end
 redis.call('HSET', KEYS[1], me, entry(now + ttl, want, grant, tonumber(ARGV[4]), busy, target, ARGV[3], nonce), unpack(changed))
 redis.call('PEXPIRE', KEYS[1], ttl * 4)
-if news then redis.call('XADD', KEYS[3], 'MAXLEN', '~', 100000, '*', 'limit', ARGV[10], 'by', nonce) end
-return {1, grant, math.max(0, math.min(target, limit - others)), n, limit - others - grant, waiting, change, born, limit}
+return {1, grant, math.max(0, math.min(target, limit - others)), n, target, waiting, change, born, limit}

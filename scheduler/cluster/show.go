@@ -1,65 +1,75 @@
 package cluster
 
-// What queries show of the cluster (mailq cluster): what this node knows of it.
+// What queries and metrics show of the cluster: what this node knows of it, and what the store
+// keeps of one limit.
 
 import (
 	"cmp"
+	"context"
 	"fmt"
-	"time"
+	"maps"
+	"slices"
+	"strings"
 
 	"zsched/mailq"
+	"zsched/scheduler"
 )
 
 // Overview returns what this node knows of the store, of the nodes and of its own part of
 // each limit on sessions.
 func (n *Node) Overview() []*mailq.ClusterItem {
-	items := []*mailq.ClusterItem{{Store: n.storeStatus()}}
-	for _, name := range n.members.names() {
-		items = append(items, &mailq.ClusterItem{Node: n.nodeStatus(name)})
+	m := &n.members
+	store := &mailq.ClusterStore{Address: n.options.Store.String(), State: "not reached yet", Losses: n.losses, Failures: n.failures}
+	switch {
+	case m.refused != "":
+		store.State = "refused"
+	case m.lost:
+		store.State = "lost"
+	case m.joined:
+		store.State = "reached"
+	}
+	items := []*mailq.ClusterItem{{Store: store}}
+	for _, name := range m.names() {
+		node := &mailq.ClusterNode{Name: name, Self: name == m.self}
+		if at, found := m.known[name]; found {
+			node.ReportedAt = n.coreTime(at)
+		} else if m.joined {
+			node.ReportedAt = n.coreTime(m.lastOK)
+		}
+		items = append(items, &mailq.ClusterItem{Node: node})
 	}
 	for _, l := range n.sortedLimits() {
 		items = append(items, &mailq.ClusterItem{Limit: &mailq.ClusterLimit{
 			Setting: l.id.Setting, Name: l.id.Channel + "/" + l.id.Name, Most: cmp.Or(l.least, l.max),
-			Node: n.members.self, Granted: max(0, min(l.told, l.max)), Busy: l.busy, Wanted: l.want,
+			Node: m.self, Granted: max(0, min(l.told, l.max)), Busy: l.busy, Wanted: l.want,
 		}})
 	}
 	return items
 }
 
-func (n *Node) storeStatus() *mailq.ClusterStore {
-	m, s := &n.members, n.stats
-	o := &mailq.ClusterStore{
-		Address: n.options.Store.String(), State: "not reached yet", Epochs: s.Epochs, Losses: s.Losses,
-		Calls: s.Calls, Failures: s.Failures, Slowest: s.Slowest.Seconds(),
+// Parts asks the store which node has which part of a limit. Any goroutine may call it.
+func (n *Node) Parts(ctx context.Context, id scheduler.ClusterLimit) ([]mailq.ClusterLimit, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.store.timeout)
+	defer cancel()
+	fields, err := n.store.client.HGetAll(ctx, n.key("limit:"+nameOf(id))).Result()
+	if err != nil {
+		return nil, fmt.Errorf("asking the store for shares: %w", err)
 	}
-	switch {
-	case m.refused != "":
-		o.State = "refused"
-	case m.lost:
-		o.State = "lost"
-	case m.joined:
-		o.State = "reached"
-	}
-	if s.Batches > 0 {
-		o.Latency = s.Latency.Seconds() / float64(s.Batches)
-	}
-	if m.born != 0 && m.clock != 0 {
-		o.EpochAt = n.wall.Add(-time.Duration(n.now + m.clock - boot(m.born)*boot(time.Millisecond)))
-	}
-	return o
+	return partsOf(id, fields), nil
 }
 
-// nodeStatus returns what a node has reported of itself.
-func (n *Node) nodeStatus(name string) *mailq.ClusterNode {
-	m := &n.members
-	s := &mailq.ClusterNode{Name: name, Self: name == m.self}
-	status, at := n.status(), m.lastOK
-	if !s.Self {
-		status, at = m.known[name].status, m.known[name].reported
+// partsOf reads the hash of a limit (share.lua).
+func partsOf(id scheduler.ClusterLimit, fields map[string]string) (parts []mailq.ClusterLimit) {
+	for _, node := range slices.Sorted(maps.Keys(fields)) {
+		p := mailq.ClusterLimit{Setting: id.Setting, Name: id.Channel + "/" + id.Name}
+		ended := false
+		if p.Node, _, ended = strings.Cut(node, "~"); ended {
+			p.Node += " (ended)" // its agents may still be at work
+		}
+		var expiry int64
+		if _, err := fmt.Sscan(fields[node], &expiry, &p.Wanted, &p.Granted, &p.Most, &p.Busy); err == nil {
+			parts = append(parts, p)
+		}
 	}
-	if m.joined && status != "" {
-		s.ReportedAt = n.coreTime(at)
-	}
-	_, _ = fmt.Sscan(status, &s.Limits, &s.Allowed, &s.Busy, &s.Wanted)
-	return s
+	return parts
 }

@@ -224,8 +224,8 @@ func (x *trio) log(row string) counted {
 }
 
 // stats asks a loop for the counts of its node.
-func (n *scheduling) stats() (s cluster.Stats) {
-	_ = n.Daemon.Ask(n.trio.t.Context(), func(*daemon.Loop) { s = n.node.Stats() })
+func (n *scheduling) stats() (s cluster.State) {
+	_ = n.Daemon.Ask(n.trio.t.Context(), func(*daemon.Loop) { s = n.node.State() })
 	return s
 }
 

@@ -18,7 +18,7 @@ import (
 type virtual struct {
 	t     testing.TB
 	redis *miniredis.Miniredis
-	store *store
+	store *link
 	rand  *rand.Rand
 	now   time.Duration
 	limit scheduler.ClusterLimit
@@ -29,7 +29,6 @@ type virtual struct {
 	fate  func(*virtualNode) fate
 	calls int
 	worst int // sessions over the limit at any time
-	news  string
 }
 
 // virtualNode is a node with a model of its core: one limit, sessions that begin when
@@ -47,6 +46,7 @@ type virtualNode struct {
 	alive    bool
 	wrong    time.Duration // how far the node's wall clock is ahead
 	starts   int
+	sent     int  // calls
 	stopped  bool // by SIGSTOP
 	waitedAt time.Duration
 	longest  time.Duration // without a session, with demand
@@ -78,7 +78,7 @@ func newVirtual(t testing.TB, seed uint64, max, nodes int) *virtual {
 	v := &virtual{t: t, redis: m, max: max, rand: rand.New(rand.NewPCG(seed, 1)), now: time.Hour,
 		limit: scheduler.ClusterLimit{Setting: "clustermax", Channel: "smtp", Name: "example.net"}}
 	v.store = openStore(Options{Store: a, Nonce: "test", Timeout: time.Minute})
-	t.Cleanup(func() { _ = v.store.client.Close(); _ = v.store.reader.Close() })
+	t.Cleanup(func() { _ = v.store.client.Close() })
 	m.SetTime(v.wall())
 	for i := range nodes {
 		v.nodes = append(v.nodes, &virtualNode{v: v, name: fmt.Sprintf("node%d", i+1)})
@@ -103,6 +103,7 @@ func (n *virtualNode) boot(max int) {
 // carry is the transport of a node.
 func (n *virtualNode) carry(b *batch) {
 	v := n.v
+	n.sent += len(b.calls)
 	f := fate{carried: true}
 	if v.fate != nil {
 		f = v.fate(n)
@@ -151,31 +152,10 @@ func (v *virtual) step(d time.Duration) {
 		}
 		i++
 	}
-	v.tellNews()
 	for _, n := range v.nodes {
 		n.loop()
 	}
 	v.worst = max(v.worst, v.busy()-v.max)
-}
-
-// tellNews gives the news to all nodes.
-func (v *virtual) tellNews() {
-	lines, _ := v.redis.Stream("{zs}:news")
-	for _, line := range lines {
-		if line.ID <= v.news {
-			continue
-		}
-		v.news = line.ID
-		values := map[string]string{}
-		for i := 0; i+1 < len(line.Values); i += 2 {
-			values[line.Values[i]] = line.Values[i+1]
-		}
-		for _, n := range v.nodes {
-			if n.alive && values["by"] != n.options.Nonce {
-				n.inbox, n.inboxAt = append(n.inbox, &answer{news: []string{values["limit"]}}), append(n.inboxAt, v.now)
-			}
-		}
-	}
 }
 
 // loop is one turn of the node's loop, or more if answers wait.

@@ -20,7 +20,6 @@ import (
 
 	"zsched/mailq"
 	"zsched/scheduler"
-	"zsched/scheduler/cluster"
 	"zsched/scheduler/spool"
 )
 
@@ -36,7 +35,7 @@ func fullScrape(t *testing.T) prometheus.Gatherers {
 		},
 		now: now, channels: []scheduler.ChannelView{{Name: "smtp"}},
 		threads: threads{waiting: map[scheduler.Wait]int{"maxta": 1}},
-		cluster: &cluster.Stats{}, kept: &mailq.Totals{},
+		cluster: []*mailq.ClusterItem{{Store: &mailq.ClusterStore{}}}, kept: &mailq.Totals{},
 	}
 	stats.spoolErrors.WithLabelValues("mark")
 	stats.refused.WithLabelValues(spool.Vanished.String())

@@ -36,16 +36,22 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	s.collectReload(c)
 }
 
-// collectCluster sends the counts of what passes between this node and the store.
+// collectCluster sends the state of the store, if there is one.
 func (s *scrape) collectCluster(c collector) {
-	n := s.cluster
-	if n == nil {
-		return
+	nodes := 0
+	for _, item := range s.cluster {
+		if item.Node != nil {
+			nodes++
+		}
+		if store := item.Store; store != nil {
+			c.yesNo("scheduler_cluster_lost", "1 while the store of the cluster is lost, otherwise 0.", store.State == "lost")
+			c.send("scheduler_cluster_losses_total", "Times at which the store was lost.", float64(store.Losses))
+			c.send("scheduler_cluster_failures_total", "Batches with a call that failed.", float64(store.Failures))
+		}
 	}
-	c.yesNo("scheduler_cluster_lost", "1 while the store of the cluster is lost, otherwise 0.", n.Lost)
-	c.send("scheduler_cluster_nodes", "Nodes that have reported to the store in the last ten minutes.", float64(n.Nodes))
-	c.send("scheduler_cluster_losses_total", "Times at which the store was lost.", float64(n.Losses))
-	c.send("scheduler_cluster_failures_total", "Batches with a call that failed.", float64(n.Failures))
+	if s.cluster != nil {
+		c.send("scheduler_cluster_nodes", "Nodes that have reported to the store in the last ten minutes.", float64(nodes))
+	}
 }
 
 func (s *scrape) collectQueue(c collector) {

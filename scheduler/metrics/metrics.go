@@ -21,7 +21,6 @@ import (
 	"zsched/internal/listen"
 	"zsched/mailq"
 	"zsched/scheduler"
-	"zsched/scheduler/cluster"
 	"zsched/scheduler/daemon"
 )
 
@@ -51,9 +50,8 @@ type Server struct {
 	// EventsLost counts the lines that the event log has lost; nil: there is no
 	// event log.
 	EventsLost func() uint64
-	// Cluster returns the counts of what passes between this node and the store of its
-	// cluster; nil: there is none.
-	Cluster func(context.Context) (cluster.Stats, error)
+	// Cluster returns what mailq shows of the cluster; nil: there is none.
+	Cluster func(context.Context) ([]*mailq.ClusterItem, error)
 	Log     zerolog.Logger
 }
 
@@ -98,8 +96,8 @@ type scrape struct {
 	status   daemon.Status
 	channels []scheduler.ChannelView
 	threads  threads
-	kept     *mailq.Totals  // nil: not counted
-	cluster  *cluster.Stats // nil: there is none
+	kept     *mailq.Totals // nil: not counted
+	cluster  []*mailq.ClusterItem
 	spoolUp  bool
 	sweptAt  time.Time // when the last sweep ended
 }
@@ -118,11 +116,9 @@ func (s *Server) scrape(ctx context.Context) (*scrape, error) {
 		return nil, err
 	}
 	if s.Cluster != nil {
-		stats, err := s.Cluster(ctx)
-		if err != nil {
+		if c.cluster, err = s.Cluster(ctx); err != nil {
 			return nil, err
 		}
-		c.cluster = &stats
 	}
 	if s.Kept != nil {
 		totals, err := s.Kept(ctx)

@@ -63,9 +63,7 @@ func (b *batch) add(script *redis.Script, keys []string, args []any, done func(a
 type answer struct {
 	batch   *batch
 	replies []reply
-	took    time.Duration
-	err     error    // of the whole batch
-	news    []string // in place of a batch: names of limits whose division has changed
+	err     error // of the whole batch
 }
 
 // reply is the reply to one call.
@@ -99,16 +97,7 @@ func (c *call) ended(r reply) {
 
 // answered takes what the store has said.
 func (n *Node) answered(a *answer) {
-	for _, name := range a.news {
-		n.limitNews(name)
-	}
-	if a.batch == nil {
-		return
-	}
 	n.flying = false
-	n.stats.Batches++
-	n.stats.Calls += uint64(len(a.batch.calls))
-	n.stats.Took(a.took)
 	failed := a.err
 	for i := range a.batch.calls {
 		c := &a.batch.calls[i]
@@ -124,10 +113,9 @@ func (n *Node) answered(a *answer) {
 	n.batchEnded(a.batch.sentAt, failed)
 }
 
-// store carries out batches, one at a time, and reads the news.
-type store struct {
+// link carries out batches in the store, one at a time.
+type link struct {
 	client  redis.UniversalClient
-	reader  redis.UniversalClient // for the news; its calls block
 	nonce   string
 	timeout time.Duration // of a batch
 	clock   func() time.Duration
@@ -139,7 +127,7 @@ type store struct {
 }
 
 // SilenceLibrary keeps the library of the store from writing to standard error. It
-// is called once in a process. Stats counts calls and failures.
+// is called once in a process. Failures are counted.
 func SilenceLibrary() { redis.SetLogger(silent{}) }
 
 type silent struct{}
@@ -147,16 +135,15 @@ type silent struct{}
 func (silent) Printf(context.Context, string, ...any) {}
 
 // openStore makes a store, which does not connect yet.
-func openStore(o Options) *store {
-	s := &store{
+func openStore(o Options) *link {
+	s := &link{
 		nonce: o.Nonce, timeout: cmp.Or(o.Timeout, callTimeout), ended: make(chan struct{}),
-		batches: make(chan *batch, 1), answers: make(chan *answer, 16), woken: make(chan struct{}, 1), clock: BootTime,
+		batches: make(chan *batch, 1), answers: make(chan *answer, 1), woken: make(chan struct{}, 1), clock: BootTime,
 	}
 	if o.virtual.clock != nil {
 		s.clock = o.virtual.clock
 	}
-	s.client = s.connect(o, s.meet)
-	s.reader = s.connect(o, nil)
+	s.client = s.connect(o)
 	return s
 }
 
@@ -172,7 +159,7 @@ func tlsConfig(a redisurl.Address) *tls.Config {
 	return c
 }
 
-func (s *store) connect(o Options, onConnect func(context.Context, *redis.Conn) error) redis.UniversalClient {
+func (s *link) connect(o Options) redis.UniversalClient {
 	a, dial := o.Store, o.virtual.dial
 	if dial == nil {
 		dial = redis.NewDialer(&redis.Options{DialTimeout: s.timeout, TLSConfig: tlsConfig(a)})
@@ -181,7 +168,7 @@ func (s *store) connect(o Options, onConnect func(context.Context, *redis.Conn) 
 		Dialer: dial,
 		Addrs:  a.Addrs, DB: a.DB, Username: a.User, Password: a.Password, MasterName: a.Master,
 		SentinelUsername: a.User, SentinelPassword: a.Password, TLSConfig: tlsConfig(a),
-		Protocol: 2, DisableIdentity: true, OnConnect: onConnect,
+		Protocol: 2, DisableIdentity: true, OnConnect: s.meet,
 		// Nothing is repeated: a call that timed out may still be carried out.
 		MaxRetries: -1, MaxRedirects: 3, DialerRetries: 1,
 		DialTimeout: s.timeout, ReadTimeout: s.timeout, WriteTimeout: s.timeout, ContextTimeoutEnabled: true,
@@ -191,7 +178,7 @@ func (s *store) connect(o Options, onConnect func(context.Context, *redis.Conn) 
 }
 
 // run carries out batches until ctx is done.
-func (s *store) run(ctx context.Context) {
+func (s *link) run(ctx context.Context) {
 	defer close(s.ended)
 	for {
 		select {
@@ -209,7 +196,7 @@ func (s *store) run(ctx context.Context) {
 }
 
 // wake says that there is an answer.
-func (s *store) wake() {
+func (s *link) wake() {
 	select {
 	case s.woken <- struct{}{}:
 	default:
@@ -217,17 +204,14 @@ func (s *store) wake() {
 }
 
 // carryOut sends one batch and waits for its replies.
-func (s *store) carryOut(ctx context.Context, b *batch) *answer {
-	begun := time.Now()
-	a := &answer{batch: b}
-	a.replies, a.err = s.exec(ctx, b.calls)
-	a.took = time.Since(begun)
-	return a
+func (s *link) carryOut(ctx context.Context, b *batch) *answer {
+	replies, err := s.exec(ctx, b.calls)
+	return &answer{b, replies, err}
 }
 
 // meet prepares a new connection: it loads the scripts, and begins a new epoch if the
 // server is not the one of the last epoch. So each call reaches a server that was checked.
-func (s *store) meet(ctx context.Context, conn *redis.Conn) error {
+func (s *link) meet(ctx context.Context, conn *redis.Conn) error {
 	for _, script := range scripts {
 		if err := script.Load(ctx, conn).Err(); err != nil {
 			return err
@@ -249,7 +233,7 @@ func (s *store) meet(ctx context.Context, conn *redis.Conn) error {
 
 // exec sends calls in one pipeline. The error is that of the connection; the
 // replies have those of single calls.
-func (s *store) exec(ctx context.Context, calls []call) ([]reply, error) {
+func (s *link) exec(ctx context.Context, calls []call) ([]reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	pipe := s.client.Pipeline()
