@@ -145,3 +145,37 @@ func TestMessageIsNotRemovedWithTheControlFileOfAnEarlierAttempt(t *testing.T) {
 		}
 	})
 }
+
+// The first start makes hold/ and hold/orders and ends before they are on disk. The next start
+// finds them, and an order that holds a thread must survive a power cut.
+func TestHoldSurvivesAPowerCutAfterAStartThatFailed(t *testing.T) {
+	loader := tables(t)
+	for _, at := range []string{"sync", "sync hold"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSimulation(t, loader, 1, newFigures())
+			defer postoffice.Mount(s.office, s.disk)()
+			s.makeDirs()
+			s.disk.SetFaults(memdisk.Faults{Probability: 1, Error: unix.ENOSPC, At: at})
+			m := s.machine()
+			if m.start(loader, rand.New(rand.NewPCG(1, 3))) == nil {
+				t.Errorf("%s failed, and the scheduler started", at)
+			}
+			m.stop()
+			s.disk.SetFaults(memdisk.Faults{})
+			if m = s.machine(); m.start(loader, rand.New(rand.NewPCG(1, 3))) != nil {
+				t.Fatal("the second start failed")
+			}
+			if err := m.thread(mailq.Hold, "h1.example", 0); err != nil {
+				t.Fatal(err)
+			}
+			s.held["h1.example"] = true
+			s.disk.Cut()
+			m.stop()
+			s.disk.PowerOn(0)
+			s.checkHeldThreads()
+			if t.Failed() {
+				s.explain()
+			}
+		})
+	}
+}

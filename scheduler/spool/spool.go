@@ -219,6 +219,18 @@ func Open(o Options) (*Spool, error) {
 	return s, nil
 }
 
+// makeOrdersDir makes the directory of hold records. An earlier start may have made it, or one
+// above it, and ended before it was on disk.
+func (s *Spool) makeOrdersDir() error {
+	if err := postoffice.MakeDir(s.office, ordersDir, 0o750); err != nil {
+		return err
+	}
+	if err := postoffice.SyncDirAt(s.office, filepath.Dir(ordersDir)); err != nil {
+		return err
+	}
+	return postoffice.Sync(s.office)
+}
+
 func (s *Spool) openPlaces() (err error) {
 	if s.office, err = postoffice.OpenDir(postoffice.WorkingDir, s.options.Postoffice); err != nil {
 		return err
@@ -233,7 +245,7 @@ func (s *Spool) openPlaces() (err error) {
 			return err
 		}
 	}
-	if err = postoffice.MakeDir(s.office, ordersDir, 0o750); err != nil {
+	if err = s.makeOrdersDir(); err != nil {
 		err = fmt.Errorf("making %s: %w", ordersDir, err)
 	} else if err = s.standing.begin(s.options.Postoffice); err == nil {
 		s.control, err = postoffice.NewControl(s.pairs[Queue].transport)
