@@ -19,9 +19,7 @@ import (
 	"zsched/xfer"
 )
 
-// check reports the errors and warnings for the configuration file. With
-// --compat, or if the file has ZMailer's name, it also reports what ZMailer did
-// differently.
+// check reports the errors and warnings for the configuration file.
 func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	name := o.config
 	if name == "" {
@@ -32,7 +30,7 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, err)
 		return exitFault
 	}
-	for _, w := range append(warnings(file, o.compat), file.CheckPrograms(env.Value("MAILBIN"))...) {
+	for _, w := range append(file.Warnings, file.CheckPrograms(env.Value("MAILBIN"))...) {
 		fmt.Fprintf(stderr, "%s (warning)\n", w)
 	}
 	problems := append(authProblems(file), file.CheckMoves()...)
@@ -90,13 +88,4 @@ func certificateWarning(p *config.Params) string {
 		text = path + ": " + text
 	}
 	return text
-}
-
-// warnings returns the warnings of a file, and the differences from ZMailer
-// where they matter.
-func warnings(file *config.File, compat bool) []config.Warning {
-	if compat || filepath.Base(file.Name) == config.OldName {
-		return append(append([]config.Warning(nil), file.Warnings...), file.Differences...)
-	}
-	return file.Warnings
 }

@@ -20,7 +20,6 @@ type options struct {
 	verbose      bool
 	verboseLater bool // -W: from the end of the startup scan
 	check        bool
-	compat       bool   // with --check: also what ZMailer did differently
 	tryReply     string // with --check: a reply; the rules that match it are printed
 	version      bool
 	init         string // directory to make a postoffice in; "": none
@@ -46,7 +45,7 @@ type options struct {
 
 const usageLine = `usage: scheduler [-divFHnQSVW] [-E new[,seconds]] [-f configfile] [-l statisticslog]
 	[-L logfile] [-M 1|2] [-N files] [-P postoffice] [-p channel/host] [-q rendezvous]
-	[-R forks] [-Z zenvfile] [--check [--compat] [--try-reply text]] [file ...]
+	[-R forks] [-Z zenvfile] [--check [--try-reply text]] [file ...]
        scheduler --init directory
 `
 
@@ -76,7 +75,6 @@ func newFlags(o *options) *pflag.FlagSet {
 	})
 	f.BoolVarP(&o.version, "version", "V", false, "print the version")
 	f.BoolVar(&o.check, "check", false, "report what is wrong with the configuration file, and exit")
-	f.BoolVar(&o.compat, "compat", false, "with --check: also report what ZMailer did differently")
 	f.StringVar(&o.init, "init", "", "make a postoffice with a configuration in this empty `directory`, and exit")
 	f.StringVar(&o.tryReply, "try-reply", "", "with --check: print the reply rules that match this `text` of a server")
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/scheduler.cf")

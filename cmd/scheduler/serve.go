@@ -340,7 +340,7 @@ func (s *setting) daemonOptions(file *config.File, logs *logSet) daemon.Options 
 }
 
 func warn(log zerolog.Logger, file *config.File) {
-	for _, w := range warnings(file, false) {
+	for _, w := range file.Warnings {
 		log.Warn().Msg(w.String())
 	}
 	for _, err := range authProblems(file) {

@@ -42,7 +42,11 @@ func (r *reader) checkClauses() {
 			continue
 		}
 		r.checkReached(i)
-		if len(p.Command) == 0 && r.mayMatchLater(i) == nil {
+		givesCommand := func(later rule.Clause) bool {
+			return setsOneOf(&later, "command") && (covers(later.Channel, c.Channel) || covers(c.Channel, later.Channel)) &&
+				(covers(later.Host, c.Host) || covers(c.Host, later.Host))
+		}
+		if len(p.Command) == 0 && !slices.ContainsFunc(clauses[i+1:], givesCommand) {
 			r.warn("%s has no command, and no later clause has one for it: mail that matches it waits", patternOf(c))
 		}
 	}
@@ -105,24 +109,14 @@ func (r *reader) checkReached(i int) {
 	}
 }
 
+// wildcards are the bytes that have a special meaning in a pattern.
+const wildcards = `*?[{\`
+
 // covers reports whether every name that matches the narrow pattern certainly
 // matches the wide one too.
 func covers(wide, narrow string) bool {
 	return wide == "*" || strings.EqualFold(wide, narrow) ||
 		!strings.ContainsAny(narrow, wildcards) && pattern.Glob(wide, narrow)
-}
-
-// mayMatchLater returns the next clause that recipients of a clause may match too, or nil.
-func (r *reader) mayMatchLater(i int) *rule.Clause {
-	clauses := r.file.Scheduler.Clauses
-	c := &clauses[i]
-	for j := i + 1; j < len(clauses); j++ {
-		later := &clauses[j]
-		if !later.MatchesAll() && mayOverlap(c.Channel, later.Channel) && mayOverlap(c.Host, later.Host) {
-			return later
-		}
-	}
-	return nil
 }
 
 // CheckPrograms reports the commands whose program does not exist or cannot be

@@ -24,15 +24,6 @@ func (r *reader) fillEmpty() {
 	}
 }
 
-// settingNames returns the keywords that a clause sets.
-func settingNames(c *rule.Clause) map[string]bool {
-	names := make(map[string]bool)
-	for _, s := range c.Settings {
-		names[s.Name] = true
-	}
-	return names
-}
-
 func setsOneOf(c *rule.Clause, names ...string) bool {
 	return slices.ContainsFunc(c.Settings, func(s rule.Setting) bool { return slices.Contains(names, s.Name) })
 }

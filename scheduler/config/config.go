@@ -16,9 +16,8 @@
 // A file is read in this order: grammar.go splits it into sections and words;
 // reader.go turns them into clauses and parameters, according to the tables in
 // keyword.go and param.go, whose rows have a kind of value from kind.go; check.go
-// finds settings that cannot work or are probably mistakes; compat.go finds where
-// ZMailer treated the file differently. The tables alone define the name, kind,
-// default and bounds of a keyword, and a test compares the manual page with them.
+// finds settings that cannot work or are probably mistakes. The tables alone define the
+// name, kind, default and bounds of a keyword, and a test compares the manual page with them.
 //
 // The whole file is read before any of it is used, and all its errors are
 // reported, each with its place. This package does not match recipients against
@@ -35,10 +34,6 @@ import (
 	"zsched/scheduler/rule"
 )
 
-// OldName is the name of ZMailer's file. A File of that name was probably
-// written for ZMailer, so its Differences matter.
-const OldName = "scheduler.conf"
-
 // File is the content of one scheduler.cf.
 type File struct {
 	Name string
@@ -46,9 +41,7 @@ type File struct {
 	// the report interval and the shares. The caller sets the other fields.
 	Scheduler *rule.Config
 	Params    Params
-	// Warnings are probable mistakes, in the order of the file. Differences are
-	// the places where ZMailer treated the file differently.
-	Warnings, Differences []Warning
+	Warnings  []Warning // probable mistakes, in the order of the file
 
 	setParams map[string]Place // the PARAMs that the file sets
 }
@@ -62,10 +55,9 @@ const maxFile = 4 << 20
 func DefaultFile(env *zenv.File) string {
 	share := env.Value("MAILSHARE")
 	file := filepath.Join(share, "scheduler.cf")
-	if _, err := os.Stat(file); err != nil {
-		if older := filepath.Join(share, OldName); exists(older) {
-			return older
-		}
+	older := filepath.Join(share, "scheduler.conf")
+	if !exists(file) && exists(older) {
+		return older
 	}
 	return file
 }

@@ -25,9 +25,6 @@ type row struct {
 	preset  string // the default, as a file would set it; empty: none
 	zero    string // what 0 stands for, where that is not "none"
 	meaning string // begins the entry in scheduler.cf(5)
-	// zmailer says what ZMailer did when neither the clause nor */* set the
-	// keyword; empty where this program does the same.
-	zmailer string
 	// atStart says that the scheduler reads a PARAM only when it starts.
 	atStart bool
 	// then is called after the field is set, and unset reports whether there is no value;
@@ -93,11 +90,9 @@ const (
 var keywords = bind[values]([]row{
 	// When to try.
 	{name: "interval", preset: "1m", kind: span(time.Second, year),
-		meaning: "unit of the waits between attempts",
-		zmailer: "ZMailer waited in units of an hour"},
+		meaning: "unit of the waits between attempts"},
 	{name: "retries", preset: "1 1 2 3 5 8 13 21 34", kind: factors(1000000, 100),
-		meaning: "waits after failed attempts, in units of interval",
-		zmailer: "ZMailer tried again at every sweep"},
+		meaning: "waits after failed attempts, in units of interval"},
 	{name: "jitter", preset: "10", kind: count(0, 100),
 		meaning: "percentage by which waits vary at random"},
 	{name: "backoff", preset: "retries", kind: choice[rule.Backoff]("retries", "age"),
@@ -107,8 +102,7 @@ var keywords = bind[values]([]row{
 	{name: "maxbackoff", preset: "4000s", kind: span(time.Second, year),
 		meaning: "longest wait with backoff=age"},
 	{name: "expiry", preset: "3d", zero: "never", kind: span(0, units.MaxInterval),
-		meaning: "age at which a recipient that was tried expires",
-		zmailer: "in ZMailer mail never expired"},
+		meaning: "age at which a recipient that was tried expires"},
 	{name: "expiry2", preset: "1d", zero: "a day", kind: zeroIs(span(0, units.MaxInterval), day),
 		meaning: "time after expiry at which a recipient that was never tried expires"},
 	{name: "queueonly", preset: "no", kind: flag,
@@ -124,8 +118,7 @@ var keywords = bind[values]([]row{
 	{name: "user", field: "UID", preset: "root", kind: account("user"),
 		meaning: "user the agent runs as"},
 	{name: "group", field: "GID", preset: "daemon", kind: account("group"),
-		meaning: "group the agent runs as",
-		zmailer: "in ZMailer the agent kept the scheduler's own group"},
+		meaning: "group the agent runs as"},
 	{name: "nice", preset: "0", kind: count(-40, 39), then: onlyOne(false), unset: isUnset(false),
 		meaning: "nice value of the agent, relative to the scheduler's"},
 	{name: "priority", kind: count(-20, 19), then: onlyOne(true), unset: isUnset(true),
@@ -151,8 +144,7 @@ var keywords = bind[values]([]row{
 	{name: "maxthr", preset: "1", kind: atLeast(1, 1000000),
 		meaning: "maximum number of busy sessions of the thread"},
 	{name: "overfeed", preset: "150", kind: atLeast(0, 100000),
-		meaning: "job lines an agent is given in addition to the one it works on",
-		zmailer: "ZMailer gave an agent one job line at a time"},
+		meaning: "job lines an agent is given in addition to the one it works on"},
 	{name: "sessions", preset: "1", kind: count(1, 1000),
 		meaning: "job lines an agent works on at once"},
 

@@ -36,9 +36,7 @@ func Parse(name string, data []byte, system System) (*File, error) {
 	if len(r.errors) > 0 {
 		return nil, r.errors
 	}
-	r.findDifferences()
 	sortByPlace(r.file.Warnings)
-	sortByPlace(r.file.Differences)
 	return r.file, nil
 }
 

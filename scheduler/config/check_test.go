@@ -19,40 +19,6 @@ const settled = "interval=1m retries=1 expiry=3d overfeed=0 group=daemon command
 // settledButCommand is settled without a command.
 const settledButCommand = "interval=1m retries=1 expiry=3d overfeed=0 group=daemon "
 
-func TestWhatAnOldFileDoesDifferentlyIsSaidOnce(t *testing.T) {
-	for _, c := range []struct {
-		about, text string
-		want        []string
-	}{
-		{"nothing", "*/* " + settled + "\na\nb/* jitter=1\nc", nil},
-		{"defaults, at the first clause they act in", "*/* jitter=1\na command=c\nb command=c\n",
-			[]string{
-				"f:2:1: a/* sets no interval: the default is 1m now; ZMailer waited in units of an hour",
-				"f:2:1: a/* sets no retries: the default is 1 1 2 3 5 8 13 21 34 now; ZMailer tried again at every sweep",
-				"f:2:1: a/* sets no expiry: the default is 3d now; in ZMailer mail never expired",
-				"f:2:1: a/* sets no group: the default is daemon now; in ZMailer the agent kept the scheduler's own group",
-				"f:2:1: a/* sets no overfeed: the default is 150 now; ZMailer gave an agent one job line at a time",
-			}},
-		{"a default that comes too late", "a " + settled + "\nb interval=1m retries=1 group=0 overfeed=1 command=c\n*/* expiry=1d",
-			[]string{"f:2:1: b/* sets no expiry: the default is 3d now; in ZMailer mail never expired"}},
-		{"a clause without a command before others", "smtp/a.example interval=1m\nlocal " + settled + "\nsmtp " + settled,
-			[]string{"f:1:1: smtp/a.example has no command, so recipients that match it go on to later clauses, " +
-				"first to smtp/* on line 3; ZMailer stopped here"}},
-		{"a clause without a command that has */*'s", "*/* " + settled + "\nsmtp/*.example interval=2m\nsmtp interval=3m",
-			[]string{"f:2:1: smtp/*.example has no command, so recipients that match it go on to later clauses, " +
-				"first to smtp/* on line 3; ZMailer stopped here"}},
-		{"a flag with a 1", "a ageorder=1 queueonly=yes bychannel=0 " + settled, nil},
-	} {
-		var got []string
-		for _, w := range mustParse(t, c.text).Differences {
-			got = append(got, w.String())
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: got\n%s\nwant\n%s", c.about, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
-		}
-	}
-}
-
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct{ about, text, want string }{
 		{"a keyword for a pattern", "queueonly\na " + settled,
