@@ -150,15 +150,15 @@ func TestMessageIsNotRemovedWithTheControlFileOfAnEarlierAttempt(t *testing.T) {
 // finds them, and an order that holds a thread must survive a power cut.
 func TestHoldSurvivesAPowerCutAfterAStartThatFailed(t *testing.T) {
 	loader := tables(t)
-	for _, at := range []string{"sync", "sync hold"} {
+	for after := range 3 { // hold/transport, hold/queue, hold/orders
 		synctest.Test(t, func(t *testing.T) {
 			s := newSimulation(t, loader, 1, newFigures())
 			defer postoffice.Mount(s.office, s.disk)()
 			s.makeDirs()
-			s.disk.SetFaults(memdisk.Faults{Probability: 1, Error: unix.ENOSPC, At: at})
+			s.disk.SetFaults(memdisk.Faults{Probability: 1, Error: unix.ENOSPC, At: "sync hold", After: after})
 			m := s.machine()
 			if m.start(loader, rand.New(rand.NewPCG(1, 3))) == nil {
-				t.Errorf("%s failed, and the scheduler started", at)
+				t.Error("hold/ is not on disk, and the scheduler started")
 			}
 			m.stop()
 			s.disk.SetFaults(memdisk.Faults{})
