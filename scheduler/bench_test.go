@@ -253,7 +253,7 @@ func (q *benchQueue) shape() {
 		Channel: "smtp", Host: "*", Expression: "^nothing", Action: "suspend 1h", Verb: rule.ReplySuspend, Span: time.Hour,
 		Match: regexp.MustCompile("^nothing").MatchString,
 	}}
-	q.s.rules.setRules(q.s.rules.config.Replies)
+	q.s.rules.setConfig(q.s.rules.config)
 }
 
 func (q *benchQueue) cycle(b *testing.B) {

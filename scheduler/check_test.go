@@ -172,14 +172,14 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	queued, watched := v.place.Queued(), s.agenda.watch.at(v.ref) != noDate
 	lines := s.linesOf(v)
 	expires, _ := s.notices.expiry(v)
-	waitsForRun := v.state == due && t.params.QueueOnly // it may wait
+	waitsForRun := v.state == due && (t.params.QueueOnly || t.updates&newParams != 0) // it may wait
 	assert(queued == (v.state == due) || waitsForRun, "vertex of %d in state %d, queued %v", id, v.state, queued)
 	assert((lines == 1) == (v.state == fed) && lines <= 1, "vertex of %d in state %d with %d agents", id, v.state, lines)
 	if v.state == waiting {
 		at := s.threads.wakeAt(v)
 		assert(at != never && s.agenda.wakes.Contains(t.waiting) && s.agenda.wakes.KeyOf(t.waiting) <= at, "vertex of %d waits without an end", id)
 	}
-	if v.state.isWatched() && !s.notices.isKeptBack(v) && t.updates&releaseHeld == 0 && s.notices.mayExpire(v) {
+	if v.state.isWatched() && !s.notices.isKeptBack(v) && t.updates&(releaseHeld|newParams) == 0 && s.notices.mayExpire(v) {
 		assert(watched == (expires != noDate), "vertex of %d in state %d, expires %v, watched %v", id, v.state, expires != noDate, watched)
 	}
 	if v.state == due || v.state == waiting {
@@ -297,7 +297,7 @@ func (s *Scheduler) checkSites() {
 		n.want += x.siteWant
 		if s.rules.config.Cluster && t.params.ClusterSiteMax > 0 {
 			n.limited++
-			assert(x.siteMax == t.params.ClusterSiteMax && x.site.share.max <= x.siteMax, "thread %v has a clustersitemax of %d, counted as %d", t, t.params.ClusterSiteMax, x.siteMax)
+			assert(x.siteLimited && x.site.share.max <= t.params.ClusterSiteMax, "thread %v has a clustersitemax of %d, its site %d", t, t.params.ClusterSiteMax, x.site.share.max)
 		}
 		assert(t.mayFeed() && x.siteWant == t.usableSessions() || !t.mayFeed() && x.siteWant == t.busy, "thread %v wants %d sessions of its site", t, x.siteWant)
 		if t.waitsAtSite() {
@@ -347,7 +347,7 @@ func (s *Scheduler) checkGate(t *thread) {
 	}
 	suspended, ends := x.order != nil, len(x.effects) > 0
 	for _, e := range x.effects {
-		suspended = suspended || e.state.rule.Verb == rule.ReplySuspend
+		suspended = suspended || e.rule.Verb == rule.ReplySuspend
 	}
 	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t, x.suspended)
 	assert(ends == x.effectEnd.isPlanned(), "thread %v: effects %v, in the agenda %v", t, ends, x.effectEnd.isPlanned())

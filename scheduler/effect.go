@@ -14,7 +14,7 @@ import (
 
 // effect is what a reply rule does to a thread.
 type effect struct {
-	state *ruleState
+	rule  *rule.ReplyRule
 	since instant
 	until instant
 }
@@ -26,7 +26,7 @@ const slowSteps = 10
 // portion returns the part of its rate and of its window limit that a slowed thread
 // has now, and when the next step comes.
 func (e *effect) portion(now instant) (part float64, nextAt instant) {
-	least := 1 / e.state.rule.Factor
+	least := 1 / e.rule.Factor
 	span := e.until.since(e.since)
 	step := int64(now.since(e.since)) / max(1, int64(span)/slowSteps)
 	step = min(max(0, step), slowSteps-1)
@@ -42,10 +42,9 @@ func (e *effect) portion(now instant) (part float64, nextAt instant) {
 func (rs *rules) addEffect(t *thread, st *ruleState, rep *ta.Report) {
 	x := rs.limits.obtainShaping(t)
 	until := rs.agenda.now.after(st.rule.Span)
-	i := slices.IndexFunc(x.effects, func(e effect) bool { return e.state == st })
+	i := slices.IndexFunc(x.effects, func(e effect) bool { return e.rule == st.rule })
 	if i < 0 {
-		st.effects++
-		x.effects = append(x.effects, effect{state: st})
+		x.effects = append(x.effects, effect{rule: st.rule})
 		i = len(x.effects) - 1
 	}
 	x.effects[i].since, x.effects[i].until = rs.agenda.now, until
@@ -59,17 +58,11 @@ func (rs *rules) addEffect(t *thread, st *ruleState, rep *ta.Report) {
 func (rs *rules) updateEffects(t *thread) {
 	x := t.shaping
 	suspended, part, per, next := x.order != nil, 1.0, time.Duration(0), never
-	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool {
-		if e.until > rs.agenda.now {
-			return false
-		}
-		e.state.effects--
-		return true
-	})
+	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool { return e.until <= rs.agenda.now })
 	for i := range x.effects {
 		e := &x.effects[i]
 		next = min(next, e.until)
-		switch r := e.state.rule; r.Verb {
+		switch r := e.rule; r.Verb {
 		case rule.ReplySuspend:
 			suspended = true
 		case rule.ReplySlow:
@@ -110,7 +103,7 @@ func (rs *rules) shapingEnd(x *shaping) instant {
 // rulesUntil returns when the last suspension by a rule ends; 0: there is none.
 func (x *shaping) rulesUntil() (until instant) {
 	for _, e := range x.effects {
-		if e.state.rule.Verb == rule.ReplySuspend {
+		if e.rule.Verb == rule.ReplySuspend {
 			until = max(until, e.until)
 		}
 	}
@@ -147,8 +140,8 @@ func (x *shaping) suspendingRule() *rule.ReplyRule {
 	var longest *rule.ReplyRule
 	until := instant(0)
 	for _, e := range x.effects {
-		if e.state.rule.Verb == rule.ReplySuspend && e.until > until {
-			longest, until = e.state.rule, e.until
+		if e.rule.Verb == rule.ReplySuspend && e.until > until {
+			longest, until = e.rule, e.until
 		}
 	}
 	return longest
@@ -185,8 +178,8 @@ func (rs *rules) viewEffects(v *ThreadView, t *thread) {
 	}
 	for i := range x.effects {
 		e := &x.effects[i]
-		one := EffectView{Rule: e.state.rule.Place(), Action: e.state.rule.Action, Until: rs.agenda.timeAt(e.until)}
-		if e.state.rule.Verb == rule.ReplySlow {
+		one := EffectView{Rule: e.rule.Place(), Action: e.rule.Action, Until: rs.agenda.timeAt(e.until)}
+		if e.rule.Verb == rule.ReplySlow {
 			one.Part, _ = e.portion(rs.agenda.now)
 		}
 		v.Effects = append(v.Effects, one)
@@ -206,7 +199,7 @@ func (rs *rules) dropEffects(t *thread, selected func(*rule.ReplyRule) bool) {
 		return
 	}
 	for i := range t.shaping.effects {
-		if e := &t.shaping.effects[i]; selected(e.state.rule) {
+		if e := &t.shaping.effects[i]; selected(e.rule) {
 			e.until = rs.agenda.now
 		}
 	}
@@ -228,19 +221,16 @@ func (rs *rules) attachEffects(t *thread) {
 	if x == nil {
 		return
 	}
-	if x.noted != nil {
-		if st := findRule(rs.replyRules, x.noted.Key()); st != nil {
-			x.noted = st.rule
-		}
-	}
-	if len(x.effects) == 0 {
-		return
-	}
-	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool { return findRule(rs.replyRules, e.state.rule.Key()) == nil })
+	x.noted = nil
 	for i := range x.effects {
 		e := &x.effects[i]
-		e.state = findRule(rs.replyRules, e.state.rule.Key())
-		e.state.effects++
+		if st := findRule(rs.replyRules, e.rule.Key()); st != nil {
+			e.rule = st.rule
+		} else {
+			e.until = rs.agenda.now
+		}
 	}
-	rs.updateEffects(t)
+	if len(x.effects) > 0 {
+		rs.updateEffects(t)
+	}
 }

@@ -49,6 +49,7 @@ const (
 	releaseHeld                        // the thread was held
 	pullForward                        // vertices that failed with the destination are due now
 	unloadIdle                         // idle messages may be unloaded
+	newParams                          // a reload has changed where vertices belong
 )
 
 // beginUpdate begins a bulk update. An unfinished one starts again together
@@ -64,6 +65,9 @@ func (ts *threads) updateVertex(v *vertex) {
 	t := ts.mail.threadOf(v)
 	if t.updates&releaseHeld != 0 {
 		ts.orders.releaseHeldVertex(v)
+	}
+	if t.updates&newParams != 0 {
+		ts.requeueVertex(t, v)
 	}
 	if t.updates&unloadIdle != 0 {
 		ts.loads.considerUnloading(ts.mail.messageOf(v))

@@ -42,12 +42,11 @@ type shaping struct {
 	notedAt   instant
 
 	// The site (site.go); nil: no limit on it.
-	site      *site
-	siteRate  *bucket              // nil: none
-	place     limit.Place[*thread] // where it waits at its site
-	siteMax   int                  // its clustersitemax, as counted in site.maxes; 0: none
-	siteWant  int                  // its part of site.want
-	siteDoubt timer                // when the site is forgotten unless a session confirms it
+	site        *site
+	siteRate    *bucket              // nil: none
+	place       limit.Place[*thread] // where it waits at its site
+	siteLimited bool                 // it counts in site.limited
+	siteWant    int                  // its part of site.want
 }
 
 // obtainShaping finds or makes the shaping of a thread.
@@ -56,7 +55,6 @@ func (ls *limits) obtainShaping(t *thread) *shaping {
 		x := &shaping{rate: bucket{thread: t}, tokens: math.MaxInt, part: 1, place: limit.Place[*thread]{Who: t}}
 		x.rate.next.due = func() { ls.tokenDue(&x.rate) }
 		x.effectEnd.due = func() { ls.rules.effectDue(t) }
-		x.siteDoubt.due = func() { ls.siteDoubtDue(t) }
 		t.shaping = x
 		x.rate.SetRates(ls.agenda.both(), t.params.Rate, t.params.RateBurst)
 		ls.saved.restoreTokens(&x.rate)

@@ -27,9 +27,10 @@ type limits struct {
 	saved   *saved
 
 	processes    limit.Limit[*ring] // of all channels
+	lastBucket   uint64             // last bucket.group that was given
 	savedRates   map[string]instant // what an earlier process saved and nothing uses yet: paidAt
 	sites        map[string]*site
-	siteNames    limit.Names[threadKey]
+	knownSites   map[threadKey]knownSite
 	turns        limit.Turns // of those who wait at limits
 	channels     map[string]*channel
 	channelOrder []*channel // in the order in which they were made; none is dropped
@@ -185,6 +186,17 @@ func (ls *limits) wakeRing(r *ring) bool {
 	return true
 }
 
+// endWaits ends all waits for sessions and processes, because the limits change. The rings
+// keep their turns.
+func (ls *limits) endWaits() {
+	for _, c := range ls.channelOrder {
+		c.latest = nil
+		c.sessions.Clear()
+		c.processes.Clear()
+	}
+	ls.processes.Clear()
+}
+
 // evictIdle closes idle agents if rings that wait at a limit need their
 // processes, the longest idle first. It spares agents whose own ring has work
 // for them and only waits for a session.
@@ -230,9 +242,7 @@ type channel struct {
 	// latest is the ring found last among those whose command is the same for
 	// all hosts. The next new host probably belongs to it.
 	latest *ring
-	// rates has a bucket for each value of channelrate. During a reload,
-	// formerRates has those of the former configuration.
-	rates, formerRates []*bucket
+	rates  []*bucket // for each value of channelrate
 
 	// Recipients since the start, as in ChannelView.
 	in, delivered, deferred, failed, expired, dropped, held, released uint64

@@ -168,21 +168,17 @@ func (no *notices) planDelay(v *vertex) {
 	no.agenda.planDate(&p.next, next)
 }
 
-// replanDelays plans the notices of delay of a thread whose reporttimes have
-// changed. Mail that is older than a new time is reported at once, as after a
+// replanDelay plans the notices of delay of a vertex under new reporttimes. Mail that is older than a new time is reported at once, as after a
 // restart.
-func (no *notices) replanDelays(t *thread) {
-	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
-		v := no.mail.vertices.At(ref)
-		p := no.delayPlans[v.ref]
-		switch {
-		case p != nil:
-			p.told = min(p.told, no.reportTimesPassed(no.mail.threadOf(v), no.mail.messageOf(v).modifiedAt))
-		case len(t.params.ReportTimes) > 0 && no.wantsDelays(v):
-			no.delayPlans[v.ref] = no.newDelayPlan(v)
-		}
-		no.planDelay(v)
+func (no *notices) replanDelay(v *vertex) {
+	t, m := no.mail.threadOf(v), no.mail.messageOf(v)
+	switch p := no.delayPlans[v.ref]; {
+	case p != nil:
+		p.told = min(p.told, no.reportTimesPassed(t, m.modifiedAt))
+	case len(t.params.ReportTimes) > 0 && no.wantsDelays(v):
+		no.delayPlans[v.ref] = no.newDelayPlan(v)
 	}
+	no.planDelay(v)
 }
 
 // wantsDelays reports whether the sender wants to be told of delays of a

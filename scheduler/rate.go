@@ -19,7 +19,7 @@ type bucket struct {
 	thread  *thread
 	channel *channel
 	site    *site
-	group   uint64 // in limit.Key: its place among the buckets of the channel, from 1
+	group   uint64 // in limit.Key, from 1
 }
 
 // both is the time as package limit has it.
@@ -50,41 +50,45 @@ func (ls *limits) setChannelRate(r *ring) {
 	p, c := r.params, r.channel
 	r.channelRate = nil
 	if len(p.ChannelRate) > 0 {
-		r.channelRate = ls.obtainBucket(&c.rates, c.formerRates, p.ChannelRate, p.RateBurst)
+		r.channelRate = ls.obtainBucket(&c.rates, p.ChannelRate, p.RateBurst)
 		r.channelRate.channel = c
-		r.channelRate.group = uint64(slices.Index(c.rates, r.channelRate)) + 1
 		ls.saved.restoreTokens(r.channelRate)
 	}
 }
 
 // obtainBucket finds or makes the bucket for a table of rates and a burst among those
 // of a channel or a site. Clauses may set different values; each feed counts in all
-// of them, as with maxchannel. former has those of the configuration before.
-func (ls *limits) obtainBucket(list *[]*bucket, former []*bucket, rates []rule.Rate, burst int) *bucket {
-	same := func(b *bucket) bool {
-		return b.Burst == max(1, burst) && slices.Equal(b.Rates, rates)
+// of them, as with maxchannel. So what is missing in one is missing in a new one.
+func (ls *limits) obtainBucket(list *[]*bucket, rates []rule.Rate, burst int) *bucket {
+	for _, b := range *list {
+		if b.Burst == max(1, burst) && slices.Equal(b.Rates, rates) {
+			return b
+		}
 	}
-	if i := slices.IndexFunc(*list, same); i >= 0 {
-		return (*list)[i]
-	}
-	b := new(bucket)
+	ls.lastBucket++
+	b := &bucket{group: ls.lastBucket}
 	b.next.due = func() { ls.tokenDue(b) }
-	if i := slices.IndexFunc(former, same); i >= 0 {
-		b = former[i]
-	} else if len(former) > 0 {
-		b.Inherit(&former[0].Bucket)
+	if len(*list) > 0 {
+		b.Inherit(&(*list)[0].Bucket)
 	}
 	b.SetRates(ls.agenda.both(), rates, burst)
 	*list = append(*list, b)
 	return b
 }
 
-// reloadRates sets the buckets of the channel aside until its rings have new
-// parameters. The rings then take back the buckets that they still need (obtainBucket).
-func (ls *limits) reloadRates(c *channel) {
-	c.formerRates, c.rates = c.rates, nil
-	for _, b := range c.formerRates {
-		ls.agenda.plan(&b.next, never)
+// dropRates drops the buckets of channels that no ring uses any more.
+func (ls *limits) dropRates() {
+	used := make(map[*bucket]bool)
+	for r := ls.rings.inOrder.Head; r != nil; r = ls.rings.inOrder.Next(r) {
+		used[r.channelRate] = true
+	}
+	for _, c := range ls.channelOrder {
+		c.rates = slices.DeleteFunc(c.rates, func(b *bucket) bool {
+			if !used[b] {
+				ls.agenda.plan(&b.next, never)
+			}
+			return !used[b]
+		})
 	}
 }
 

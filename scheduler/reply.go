@@ -28,10 +28,9 @@ type rules struct {
 
 // ruleState is a rule and what it has done.
 type ruleState struct {
-	rule    *rule.ReplyRule
-	hits    uint64
-	lastAt  date // of the last hit; 0: none yet
-	effects int  // in force now
+	rule   *rule.ReplyRule
+	hits   uint64
+	lastAt date // of the last hit; 0: none yet
 }
 
 // RuleView is a reply rule with what it has done since the start, or since it has its
@@ -45,9 +44,17 @@ type RuleView struct {
 
 // Rules returns all reply rules in their order.
 func (s *Scheduler) Rules() []RuleView {
+	effects := make(map[*rule.ReplyRule]int)
+	for _, t := range s.threads.byKey {
+		if t.shaping != nil {
+			for _, e := range t.shaping.effects {
+				effects[e.rule]++
+			}
+		}
+	}
 	views := make([]RuleView, len(s.rules.replyRules))
 	for i, st := range s.rules.replyRules {
-		views[i] = RuleView{ReplyRule: st.rule, Hits: st.hits, Effects: st.effects}
+		views[i] = RuleView{ReplyRule: st.rule, Hits: st.hits, Effects: effects[st.rule]}
 		if st.lastAt != 0 {
 			views[i].LastAt = st.lastAt.time()
 		}
@@ -55,14 +62,12 @@ func (s *Scheduler) Rules() []RuleView {
 	return views
 }
 
-// setRules takes the rules of a configuration. Rules that were there before keep
-// their hits. What they have done to threads is counted when the threads are attached
-// (attachEffects).
-func (rs *rules) setRules(rules []rule.ReplyRule) {
+// setConfig takes a configuration. Reply rules that were there before keep their hits.
+func (rs *rules) setConfig(config *rule.Config) {
 	before := rs.replyRules
-	rs.replyRules = make([]*ruleState, 0, len(rules))
-	for i := range rules {
-		st := &ruleState{rule: &rules[i]}
+	rs.config, rs.replyRules = config, make([]*ruleState, 0, len(config.Replies))
+	for i := range config.Replies {
+		st := &ruleState{rule: &config.Replies[i]}
 		// Of two rules with the same key, only the first one matches.
 		known := findRule(before, st.rule.Key())
 		if known != nil && findRule(rs.replyRules, st.rule.Key()) == nil {

@@ -123,8 +123,8 @@ func (sa *saved) restored(saved *SavedThread) {
 		sa.restoring.threads = make(map[threadKey]*SavedThread)
 	}
 	sa.restoring.threads[key] = saved
-	if saved.Site != "" && sa.limits.siteNames.Len() < maxKnownSites {
-		sa.limits.siteNames.Note(key, saved.Site, time.Duration(sa.agenda.now+siteLifetime))
+	if saved.Site != "" && len(sa.limits.knownSites) < maxKnownSites {
+		sa.limits.noteSite(key, saved.Site)
 	}
 	if t := sa.threads.byKey[key]; t != nil {
 		sa.restoreThread(t)

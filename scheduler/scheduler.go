@@ -199,15 +199,15 @@ func (s *Scheduler) wire() {
 func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s := new(Scheduler)
 	s.wire()
-	s.rules.config, s.lines.rand = config, r
+	s.rules.setConfig(config)
+	s.lines.rand = r
 	s.mail.byID = store.NewSlabIndex(func(n messageRef) uint64 { return uint64(s.mail.messages.At(n).id) })
 	s.mail.bySender = store.NewSlabIndex(func(n senderRef) uint64 { return s.mail.senders.At(n).hash })
 	s.mail.senderSeed, s.mail.extras = maphash.MakeSeed(), make(map[messageRef]*extras)
 	s.threads.byKey = make(map[threadKey]*thread)
 	s.orders.holdOrders.init()
 	s.orders.holdOrders.end.due = func() { s.orders.holdOrdersEnded() }
-	s.limits.sites, s.limits.siteNames.Most = make(map[string]*site), maxKnownSites
-	s.rules.setRules(config.Replies)
+	s.limits.sites, s.limits.knownSites = make(map[string]*site), make(map[threadKey]knownSite)
 	s.rings.byKey, s.limits.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents.byID, s.agents.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
 	s.agenda.watch.first = noLook

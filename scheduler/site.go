@@ -1,12 +1,11 @@
 package scheduler
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 )
 
 // Sites: the servers behind destinations (sitemax, siterate, clustersitemax). Many domains have the
@@ -18,15 +17,18 @@ import (
 // again, the site offers it to the thread of each ring that has waited longest. Nothing
 // else looks at the threads of a site, which may be very many.
 
-// Bounds on what is remembered about sites.
+// What is remembered of sites for threads without mail. Beyond maxKnownSites, all is forgotten:
+// the next reports tell it again.
 const (
 	maxKnownSites = 100_000
 	siteLifetime  = 24 * instant(time.Hour)
-	// siteConfirm is how long sessions of a thread may count for its remembered site
-	// without a report that names it. The domain may have another MX host by now, so
-	// sessions that hang there must not occupy the old one for longer.
-	siteConfirm = 10 * instant(time.Minute)
 )
+
+// knownSite is the site of a thread, as an agent has reported it.
+type knownSite struct {
+	name  string
+	until instant // it is forgotten then
+}
 
 // site is a server with the threads that use it and have a limit on it.
 type site struct {
@@ -35,9 +37,10 @@ type site struct {
 	sessions limit.Limit[*thread] // of its threads; the lines are those of the rings
 	rates    []*bucket
 
-	share *clusterShare // of clustersitemax; nil: none
-	maxes map[int]int   // how many threads have which clustersitemax
-	want  int           // sessions that its threads could use, busy ones included
+	share     *clusterShare // of clustersitemax; nil: none
+	limitedBy *rule.Config  // that gave the maximum of share
+	limited   int           // threads with a clustersitemax
+	want      int           // sessions that its threads could use, busy ones included
 }
 
 // rememberSite keeps what an agent has reported about the site of a thread.
@@ -45,45 +48,32 @@ func (ls *limits) rememberSite(t *thread, name string) {
 	if name == "" {
 		return
 	}
-	if !ls.siteNames.Note(t.key, name, time.Duration(ls.agenda.now+siteLifetime)) {
-		ls.doubtSite(t, true)
-		return
-	}
-	if t.shaping != nil && t.shaping.site != nil {
+	changed := ls.knownSite(t.key) != name
+	ls.noteSite(t.key, name)
+	if changed && t.shaping != nil && t.shaping.site != nil {
 		ls.setSite(t)
 		ls.threads.updateThread(t)
 	}
 }
 
-// doubtSite plans that the remembered site of a busy thread is forgotten, or, after a
-// report has named the site, plans it anew.
-func (ls *limits) doubtSite(t *thread, named bool) {
-	if x := t.shaping; x != nil && x.site != nil && t.busy > 0 && ls.knownSite(t.key) != "" && (named || !x.siteDoubt.isPlanned()) {
-		ls.agenda.plan(&x.siteDoubt, ls.agenda.now+siteConfirm)
+func (ls *limits) noteSite(key threadKey, name string) {
+	if len(ls.knownSites) >= maxKnownSites {
+		clear(ls.knownSites)
 	}
-}
-
-// siteDoubtDue forgets the site of a thread whose sessions have not confirmed it. They
-// count for the thread's own site then.
-func (ls *limits) siteDoubtDue(t *thread) {
-	if t.busy == 0 || ls.knownSite(t.key) == "" {
-		return
-	}
-	ls.siteNames.Forget(t.key)
-	ls.setSite(t)
-	ls.threads.updateThread(t)
+	ls.knownSites[key] = knownSite{name, ls.agenda.now + siteLifetime}
 }
 
 // knownSite returns the name of the site of a thread, as an agent reported it; "": it is
 // not known.
 func (ls *limits) knownSite(key threadKey) string {
-	name, _ := ls.siteNames.Find(time.Duration(ls.agenda.now), key)
-	return name
+	if known := ls.knownSites[key]; known.until > ls.agenda.now {
+		return known.name
+	}
+	return ""
 }
 
 // siteName returns the name under which a thread has its site.
 func (ls *limits) siteName(key threadKey) string {
-	ls.siteNames.Expire(time.Duration(ls.agenda.now))
 	if name := ls.knownSite(key); name != "" {
 		return key.channel + "/" + name
 	}
@@ -112,7 +102,7 @@ func (ls *limits) setSite(t *thread) {
 	s.sessions.Busy += t.busy
 	x.site, x.siteRate = s, nil
 	if len(p.SiteRate) > 0 {
-		x.siteRate = ls.obtainBucket(&s.rates, nil, p.SiteRate, p.RateBurst)
+		x.siteRate = ls.obtainBucket(&s.rates, p.SiteRate, p.RateBurst)
 		x.siteRate.site = s
 		ls.saved.restoreTokens(x.siteRate)
 	}
@@ -120,7 +110,6 @@ func (ls *limits) setSite(t *thread) {
 		ls.joinSiteShare(t)
 	}
 	ls.updateSiteWant(t)
-	ls.doubtSite(t, true)
 }
 
 // leaveSite takes a thread out of its site.
@@ -130,7 +119,6 @@ func (ls *limits) leaveSite(t *thread) {
 		return
 	}
 	x.place.Served()
-	ls.agenda.plan(&x.siteDoubt, never)
 	s := x.site
 	x.site, x.siteRate = nil, nil
 	s.threads--
@@ -206,7 +194,6 @@ func (ls *limits) countSiteSession(t *thread, n int) {
 	}
 	x.site.sessions.Busy += n
 	if n > 0 {
-		ls.doubtSite(t, false)
 		x.place.Served()
 	}
 	ls.offerSite(x.site)
@@ -217,42 +204,35 @@ func (t *thread) siteContended() bool {
 	return t.shaping != nil && t.shaping.site != nil && t.shaping.site.sessions.Len() > 0
 }
 
-// joinSiteShare counts the clustersitemax of a thread. The smallest one of the threads
-// of a site counts.
+// joinSiteShare counts the clustersitemax of a thread. The smallest one of the threads that
+// have joined the site under this configuration counts.
 func (ls *limits) joinSiteShare(t *thread) {
-	x := t.shaping
-	s := x.site
+	s, most := t.shaping.site, t.params.ClusterSiteMax
 	if s.share == nil {
-		s.maxes = make(map[int]int)
 		s.share = &clusterShare{id: ClusterLimit{"clustersitemax", t.key.channel, strings.TrimPrefix(s.name, t.key.channel+"/")}, site: s}
 	}
-	x.siteMax = t.params.ClusterSiteMax
-	s.maxes[x.siteMax]++
-	ls.setSiteShare(s)
+	if s.limitedBy == ls.rules.config {
+		most = min(most, s.share.max)
+	}
+	s.limitedBy, s.share.max = ls.rules.config, most
+	s.limited++
+	t.shaping.siteLimited = true
+	ls.cluster.markDemand(s.share)
 }
 
 // leaveSiteShare is called when a thread has left its site.
 func (ls *limits) leaveSiteShare(s *site, x *shaping) {
-	if s.share == nil {
+	if s.share != nil {
+		ls.cluster.markDemand(s.share)
+	}
+	if !x.siteLimited {
 		return
 	}
-	if x.siteMax > 0 {
-		if s.maxes[x.siteMax]--; s.maxes[x.siteMax] == 0 {
-			delete(s.maxes, x.siteMax)
-		}
-		x.siteMax = 0
+	x.siteLimited = false
+	if s.limited--; s.limited == 0 {
+		ls.cluster.dropShare(s.share)
+		s.share, s.limitedBy = nil, nil
 	}
-	if len(s.maxes) > 0 {
-		ls.setSiteShare(s)
-		return
-	}
-	ls.cluster.dropShare(s.share)
-	s.share, s.maxes = nil, nil
-}
-
-func (ls *limits) setSiteShare(s *site) {
-	s.share.max = slices.Min(slices.Collect(maps.Keys(s.maxes)))
-	ls.cluster.markDemand(s.share)
 }
 
 // updateSiteWant counts what a thread could use at its site.

@@ -108,6 +108,9 @@ func (lo *loads) updateStubsInBulk(t *thread, e bulkUpdate) {
 			lo.unloaded.stubs.At(n).flags |= stubMustAttempt
 		}
 	}
+	if e&newParams != 0 {
+		lo.requeueStubs(t)
+	}
 	if e&(wakeWaiting|pullForward) == 0 {
 		return
 	}

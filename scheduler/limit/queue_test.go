@@ -126,25 +126,3 @@ func TestChainNamesTheFirstLinkThatRefuses(t *testing.T) {
 		}
 	}
 }
-
-// TestNamesAreForgotten: after their time, and the one noted longest ago if there are too
-// many.
-func TestNamesAreForgotten(t *testing.T) {
-	n := Names[string]{Most: 2}
-	if !n.Note("a", "mx1", 10) || n.Note("a", "mx1", 20) || !n.Note("b", "mx1", 30) || !n.Note("a", "mx2", 40) {
-		t.Error("a change is not reported, or one that is none")
-	}
-	n.Note("c", "mx3", 50) // b was noted longest ago
-	for key, want := range map[string]string{"a": "mx2", "b": "", "c": "mx3"} {
-		if name, _ := n.Find(5, key); name != want {
-			t.Errorf("%s is at %q, want %q", key, name, want)
-		}
-	}
-	if name, _ := n.Find(40, "a"); name != "" {
-		t.Error("a name is found after its time")
-	}
-	n.Expire(50)
-	if n.Forget("d"); n.Len() != 0 {
-		t.Errorf("%d are remembered", n.Len())
-	}
-}
