@@ -34,13 +34,10 @@ import (
 
 // Files reads control files in the caller's goroutine; *spool.Spool is one.
 type Files interface {
-	Find(ctx context.Context, what spool.Query) iter.Seq2[*spool.Stored, error]
+	All(ctx context.Context, p spool.Place) iter.Seq2[*spool.Stored, error]
 	Show(ctx context.Context, id string) (*spool.Stored, bool, error)
-	// Sizes returns a function for the size of the message file beside a control
-	// file, and one to call at the end.
-	Sizes() (size func(path string) int64, done func(), err error)
-	// Count counts the messages in a place.
-	Count(ctx context.Context, p spool.Place) (spool.Census, error)
+	Size(path string) int64
+	Quarantined(ctx context.Context) (count int, oldest *spool.Stored, err error)
 	// Unloaded counts the control files that could not be loaded yet.
 	Unloaded() spool.Unloaded
 	// WhyUnloaded returns why each of these was refused, by its path.

@@ -7,11 +7,9 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"zsched/ctlfile"
-	"zsched/internal/pattern"
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
@@ -48,26 +46,16 @@ type memoryFiles struct {
 	records *unreadFiles
 }
 
-func (s memoryFiles) Find(_ context.Context, what spool.Query) iter.Seq2[*spool.Stored, error] {
+func (s memoryFiles) All(_ context.Context, p spool.Place) iter.Seq2[*spool.Stored, error] {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	var all []*spool.Stored
-	if what.Places == nil {
-		what.Places = []spool.Place{spool.Queue, spool.Hold}
+	files := s.Files
+	if p == spool.Hold {
+		files = s.Held
 	}
-	for _, place := range what.Places {
-		files := s.Files
-		if place == spool.Hold {
-			files = s.Held
-		}
-		for _, path := range slices.Sorted(maps.Keys(files)) {
-			m := stored(files[path], place)
-			if what.LogID != "" && !pattern.Wildcard(strings.Trim(what.LogID, "<>"), strings.Trim(m.File.LogID, "<>")) ||
-				what.SpoolID != "" && what.SpoolID != m.SpoolID() {
-				continue
-			}
-			all = append(all, m)
-		}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		all = append(all, stored(files[path], p))
 	}
 	if s.Meanwhile != nil {
 		s.Meanwhile()
@@ -101,30 +89,21 @@ func (s memoryFiles) Unloaded() spool.Unloaded {
 
 func (s memoryFiles) WhyUnloaded() map[string]string { return s.records.whyUnloaded }
 
-func (s memoryFiles) Count(ctx context.Context, p spool.Place) (c spool.Census, err error) {
+func (s memoryFiles) Quarantined(context.Context) (count int, oldest *spool.Stored, err error) {
 	if s.records.unreadable {
-		return c, errors.New("permission denied")
+		return 0, nil, errors.New("permission denied")
 	}
-	if p != spool.Hold {
-		return c, nil
-	}
-	for m := range s.Find(ctx, spool.Query{Places: []spool.Place{p}}) {
-		c.Messages++
-		c.Oldest, c.OldestAt = m.Name, m.ModifiedAt
-	}
-	return c, nil
+	return 0, nil, nil
 }
 
-func (s memoryFiles) Sizes() (size func(path string) int64, done func(), err error) {
-	return func(string) int64 { return 100 }, func() {}, nil
-}
+func (s memoryFiles) Size(string) int64 { return 100 }
 
 // unreadFiles are files that cannot be read or loaded.
 type unreadFiles struct {
 	unloaded spool.Unloaded
 	// whyUnloaded is what WhyUnloaded returns.
 	whyUnloaded map[string]string
-	unreadable  bool // hold/, postman/ and corrupt/ are
+	unreadable  bool // corrupt/ is
 }
 
 // stored is the file as queries read it.

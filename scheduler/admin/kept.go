@@ -217,17 +217,12 @@ func (c *keptCount) refresh(count func() (mailq.Kept, error)) error {
 // countQuarantine counts the messages in corrupt/ and the submissions that the router has put
 // there.
 func (q *Queue) countQuarantine(ctx context.Context) (kept mailq.Kept, err error) {
-	census, err := q.files.Count(ctx, spool.Corrupt)
+	count, oldest, err := q.files.Quarantined(ctx)
 	if err != nil {
 		return kept, err
 	}
-	if census.Messages > 0 {
-		kept = mailq.Kept{Count: census.Messages, OldestAt: census.OldestAt}
-		for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Corrupt}, SpoolID: census.Oldest.Path}) {
-			if err == nil {
-				kept.Reason = m.Reason
-			}
-		}
+	if kept.Count = count; oldest != nil {
+		kept.OldestAt, kept.Reason = oldest.ModifiedAt, oldest.Reason
 	}
 	err = q.addRefused(ctx, &kept)
 	return kept, err

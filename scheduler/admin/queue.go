@@ -148,15 +148,9 @@ func (q *Queue) Jobs(ctx context.Context, name mailq.Name) iter.Seq2[*mailq.Job,
 // files. A message whose file is gone has size 0.
 func (q *Queue) SizedJobs(ctx context.Context) iter.Seq2[*mailq.Job, error] {
 	return func(yield func(*mailq.Job, error) bool) {
-		size, done, err := q.files.Sizes()
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer done()
 		for job, err := range q.jobs(ctx, walkVertices) {
 			if err == nil {
-				job.Size = size(job.Path)
+				job.Size = q.files.Size(job.Path)
 			}
 			if !yield(job, err) || err != nil {
 				return

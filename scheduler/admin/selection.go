@@ -133,7 +133,6 @@ func choose(where *mailq.Selection, job *mailq.Job, offsets map[int64]struct{}) 
 // what their files say. A Message-Id without wildcards is looked up in the core,
 // to avoid reading the whole queue.
 func (q *Queue) eachStored(ctx context.Context, where *mailq.Selection, do func(*spool.Stored)) error {
-	sought := spool.Query{Places: []spool.Place{spool.Queue, spool.Hold}, Recipient: where.Recipient, LogID: where.MessageID}
 	if where.MessageID != "" && !strings.ContainsAny(where.MessageID, "*?") {
 		stored, err := q.storedByLogID(ctx, where.MessageID)
 		for _, m := range stored {
@@ -141,11 +140,13 @@ func (q *Queue) eachStored(ctx context.Context, where *mailq.Selection, do func(
 		}
 		return err
 	}
-	for m, err := range q.files.Find(ctx, sought) {
-		if err != nil {
-			return err
+	for _, p := range []spool.Place{spool.Queue, spool.Hold} {
+		for m, err := range q.files.All(ctx, p) {
+			if err != nil {
+				return err
+			}
+			do(m)
 		}
-		do(m)
 	}
 	return nil
 }

@@ -198,41 +198,16 @@ func BenchmarkNotified(b *testing.B) {
 	b.ReportMetric(float64(worst.Microseconds()), "µs-worst")
 }
 
-// A search through all of 10000 messages for one of them.
-func BenchmarkFind(b *testing.B) {
+// BenchmarkAll reads 10000 messages.
+func BenchmarkAll(b *testing.B) {
 	o := newTestSpool(b)
 	names := o.fill(10000)
 	o.open(Options{})
-	what := Query{LogID: "m" + strconv.FormatUint(names[5000].ID, 10) + "@*"}
 	b.ReportAllocs()
 	for b.Loop() {
-		n := 0
-		for _, err := range o.s.Find(b.Context(), what) {
+		for _, err := range o.s.All(b.Context(), Queue) {
 			check(b, err)
-			n++
-		}
-		if n != 1 {
-			b.Fatalf("%d found", n)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(len(names)), "µs/message")
-}
-
-// BenchmarkCount counts the messages under hold/, as totals do.
-func BenchmarkCount(b *testing.B) {
-	const messages = 10_000
-	o := newTestSpool(b)
-	for i := 1; i <= messages; i++ {
-		for _, dir := range []string{"hold/transport", "hold/queue"} {
-			o.mkdir(dir)
-			check(b, os.WriteFile(filepath.Join(o.dir, dir, strconv.Itoa(i)), nil, 0o600))
-		}
-	}
-	o.open(Options{})
-	for b.Loop() {
-		if c, err := o.s.Count(b.Context(), Hold); err != nil || c.Messages != messages {
-			b.Fatalf("%d messages, error %v", c.Messages, err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/messages, "ns/message")
 }

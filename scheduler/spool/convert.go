@@ -159,7 +159,7 @@ func parseList(text string, suspended map[Thread]HoldOrder) (held []Thread, err 
 // they are done, and their notices are written.
 func (s *Spool) takeBack() {
 	q := s.pairs[Queue]
-	s.slowWalk("postman/transport", "", maxDepth, func(path string) bool {
+	s.slowWalk("postman/transport", func(path string) bool {
 		fd, _, err := s.control.Kept().Open(s.office, "postman/transport/"+path, unix.O_RDONLY)
 		if err == nil {
 			postoffice.Close(fd)

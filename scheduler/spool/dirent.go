@@ -30,23 +30,6 @@ func getdents(fd int, buf []byte) (dirents, error) {
 	return nil, err
 }
 
-// entries returns the entries of an open directory that were not read yet.
-func entries(fd int, buf []byte) iter.Seq[dirent] {
-	return func(yield func(dirent) bool) {
-		for {
-			read, err := getdents(fd, buf)
-			if err != nil || len(read) == 0 {
-				return
-			}
-			for e := range read.all() {
-				if !yield(e) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // dirent is one directory entry. Its name is valid until the buffer is reused.
 type dirent struct {
 	name []byte
@@ -110,6 +93,16 @@ func isKind(dir int, e dirent, kind byte) bool {
 		return false
 	}
 	return byte(st.Mode&unix.S_IFMT>>12) == kind
+}
+
+// isHashPrefix reports whether a prefix is that of a path below transport/: "", "F/" or "F/F/".
+func isHashPrefix(prefix string) bool {
+	for i := 0; i < len(prefix); i += 2 {
+		if !isHashDir(prefix[i:i+1]) || len(prefix) == i+1 || prefix[i+1] != '/' {
+			return false
+		}
+	}
+	return len(prefix) <= 2*maxDepth
 }
 
 // isHashDir reports whether a name is that of a hash directory.

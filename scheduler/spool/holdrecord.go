@@ -202,17 +202,14 @@ func (s *Spool) DropHolds(number uint64, spoolIDs []string, threads bool) error 
 
 // changeHolds runs a change of the records, and makes it durable.
 func (s *Spool) changeHolds(change func() error) error {
-	s.open.RLock()
-	defer s.open.RUnlock()
-	if s.closed() {
-		return errClosed
-	}
-	s.holds.mu.Lock()
-	defer s.holds.mu.Unlock()
-	if err := change(); err != nil {
-		return err
-	}
-	return s.syncHolds()
+	return s.whileOpen(func() error {
+		s.holds.mu.Lock()
+		defer s.holds.mu.Unlock()
+		if err := change(); err != nil {
+			return err
+		}
+		return s.syncHolds()
+	})
 }
 
 func (s *Spool) syncHolds() error {

@@ -66,7 +66,7 @@ func (s *Spool) orphans(now time.Time) []string {
 	if s.hasStaged() {
 		return nil
 	}
-	s.slowWalk("queue", "", maxDepth, func(path string) bool {
+	s.slowWalk("queue", func(path string) bool {
 		if s.orphaned(path, now) {
 			found = append(found, path)
 		}
@@ -127,47 +127,4 @@ func (s *Spool) quarantineOrphan(path string, now time.Time) string {
 		return fmt.Sprintf("queue/%s: %s; moving it to corrupt/queue: %v", path, reason, err)
 	}
 	return fmt.Sprintf("queue/%s: %s; it is in corrupt/queue now", path, reason)
-}
-
-// slowWalk visits the numbered files below a directory of the postoffice and in
-// its hash directories. It works only a twentieth of the time. It ends when visit
-// returns false, and returns false if the spool was closed meanwhile.
-func (s *Spool) slowWalk(root, prefix string, depth int, visit func(path string) bool) bool {
-	fd, err := postoffice.OpenDir(s.office, root+"/"+prefix)
-	if err != nil {
-		if err != unix.ENOENT {
-			s.warn(fmt.Sprintf("opening %s/%s: %v", root, prefix, err))
-		}
-		return true
-	}
-	defer postoffice.Close(fd)
-	buf := make([]byte, direntBytes)
-	for {
-		startedAt := time.Now()
-		read, err := getdents(fd, buf)
-		if err != nil {
-			s.warn(fmt.Sprintf("reading %s/%s: %v", root, prefix, err))
-		}
-		if len(read) == 0 {
-			return true
-		}
-		var hashDirs []string
-		for e := range read.all() {
-			if n, ok := named(fd, prefix, e); ok {
-				if !visit(n.Path) {
-					return !s.closed()
-				}
-			} else if depth > 0 && isHashDir(e.name) && isKind(fd, e, unix.DT_DIR) {
-				hashDirs = append(hashDirs, string(e.name)+"/")
-			}
-		}
-		if !s.pause(restFactor * time.Since(startedAt)) {
-			return false
-		}
-		for _, dir := range hashDirs {
-			if !s.slowWalk(root, prefix+dir, depth-1, visit) {
-				return false
-			}
-		}
-	}
 }

@@ -155,18 +155,8 @@ func parseNotification(datagram []byte) (Name, bool) {
 		return Name{}, false
 	}
 	prefix, base := split(path)
-	switch len(prefix) {
-	case 0, 2, 4:
-	default:
-		return Name{}, false
-	}
-	for i := 0; i < len(prefix); i += 2 {
-		if prefix[i] < 'A' || prefix[i] > 'Z' || prefix[i+1] != '/' {
-			return Name{}, false
-		}
-	}
 	id, ok := numbered(base)
-	if !ok || base[0] == '0' {
+	if !ok || base[0] == '0' || !isHashPrefix(prefix) {
 		return Name{}, false
 	}
 	return Name{path, id}, true

@@ -1,109 +1,21 @@
 package spool
 
-// Queries: finding and showing messages in any place.
+// Queries: messages as they are on disk. They run in the caller's goroutine and use no worker.
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
-	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
-	"zsched/internal/pattern"
 	"zsched/internal/postoffice"
 )
-
-// Query is what Find looks for. A message matches if every field that is not ""
-// matches. In patterns, '*' stands for any text and '?' for one byte, and ASCII
-// letters match in either case.
-type Query struct {
-	// Places to look in, nil for all of them.
-	Places []Place
-	// Recipient is a pattern for the user of any recipient, done or not, or for an
-	// address that the recipient had before an alias.
-	Recipient string
-	// LogID is a pattern for the l line. Angle brackets around it, and around
-	// addresses, are ignored.
-	LogID string
-	// SpoolID is a spoolid, or the number or path of a control file.
-	SpoolID string
-}
-
-// Find returns the messages that match, in no order. It reads directories and
-// control files as it goes, with at most one control file in memory, and uses no
-// worker. A message that is moved meanwhile may come twice or not at all. A
-// malformed message has no recipient and is found by the other fields alone. A message that cannot be read comes as an error, after which Find
-// continues. When ctx is done, its error comes last.
-func (s *Spool) Find(ctx context.Context, what Query) iter.Seq2[*Stored, error] {
-	return func(yield func(*Stored, error) bool) {
-		places := what.Places
-		if places == nil {
-			places = []Place{Queue, Hold, Corrupt}
-		}
-		for _, p := range places {
-			if !s.findIn(ctx, p, &what, yield) {
-				return
-			}
-		}
-	}
-}
-
-// findIn looks in one place. It returns false if the caller wants no more.
-func (s *Spool) findIn(ctx context.Context, p Place, what *Query, yield func(*Stored, error) bool) bool {
-	h, err := s.openReader(p)
-	if err != nil {
-		return yield(nil, err) && err != errClosed
-	}
-	defer h.close()
-	going := true
-	visit := func(n Name) bool {
-		m, err := h.read(n)
-		switch {
-		case err != nil:
-			going = yield(nil, err)
-		case m != nil && what.fits(m):
-			going = yield(m, nil)
-		}
-		return going
-	}
-	if what.SpoolID != "" {
-		id, ok := parseIdentity(what.SpoolID)
-		if !ok {
-			return false
-		}
-		n, err := h.find(ctx, id)
-		if n.ID != 0 {
-			return visit(n)
-		}
-		return (err == nil || yield(nil, err)) && ctx.Err() == nil
-	}
-	err = h.walk(ctx, visit)
-	return going && (err == nil || yield(nil, err)) && ctx.Err() == nil
-}
-
-func (w *Query) fits(m *Stored) bool {
-	if m.File == nil {
-		return w.Recipient == "" && w.LogID == ""
-	}
-	return m.File.Name != "" && // not of a trigger
-		(w.LogID == "" || pattern.Wildcard(ctlfile.Unbracketed(w.LogID), ctlfile.Unbracketed(m.File.LogID))) &&
-		(w.Recipient == "" || w.fitsRecipient(m.File))
-}
-
-func (w *Query) fitsRecipient(f *ctlfile.File) bool {
-	wanted := ctlfile.Unbracketed(w.Recipient)
-	for i := range f.Recipients {
-		r := &f.Recipients[i]
-		if pattern.Wildcard(wanted, ctlfile.Unbracketed(r.User)) ||
-			slices.ContainsFunc(r.Originals(), func(address string) bool { return pattern.Wildcard(wanted, ctlfile.Unbracketed(address)) }) {
-			return true
-		}
-	}
-	return false
-}
 
 // Stored is a message as it is on disk.
 type Stored struct {
@@ -131,66 +43,218 @@ func (m *Stored) Path() string {
 // SpoolID returns the message's identity in logs.
 func (m *Stored) SpoolID() string { return ctlfile.SpoolID(m.Name.ID, m.ModifiedAt) }
 
+// errClosed says that the spool was closed before a query.
+var errClosed = errors.New("the spool was closed")
+
+// whileOpen does something that the end of the spool waits for.
+func (s *Spool) whileOpen(do func() error) error {
+	s.open.RLock()
+	defer s.open.RUnlock()
+	if s.closed() {
+		return errClosed
+	}
+	return do()
+}
+
+// All reads the messages in a place, in no order. At most one control file is in memory. A
+// message that is moved meanwhile may come twice or not at all. One that cannot be read comes
+// as an error, after which All continues. When ctx is done, its error comes last.
+func (s *Spool) All(ctx context.Context, p Place) iter.Seq2[*Stored, error] {
+	return func(yield func(*Stored, error) bool) {
+		ended := false
+		err := s.eachName(ctx, p, func(n Name) bool {
+			m, err := s.readStored(p, n)
+			ended = (m != nil || err != nil) && !yield(m, err)
+			return !ended
+		})
+		if err != nil && !ended {
+			yield(nil, err)
+		}
+	}
+}
+
+// eachName visits the control files in a place until visit returns false or ctx is done. It
+// skips a directory that it cannot read, and returns the error.
+func (s *Spool) eachName(ctx context.Context, p Place, visit func(Name) bool) (err error) {
+	w := &walker{visit: func(n Name) bool {
+		return ctx.Err() == nil && (strings.HasSuffix(n.Path, reasonSuffix) || visit(n))
+	}, fail: func(doing, prefix string, failed error) {
+		err = errors.Join(err, fmt.Errorf("%s %stransport/%s: %w", doing, p.dir(), prefix, failed))
+	}}
+	var fd int
+	if err := s.whileOpen(func() (err error) { fd, err = postoffice.OpenDir(s.office, p.dir()+"transport"); return err }); err != nil {
+		return fmt.Errorf("opening %stransport: %w", p.dir(), err)
+	}
+	defer postoffice.Close(fd)
+	w.walk(fd, "", maxDepth)
+	return errors.Join(err, ctx.Err())
+}
+
+// readStored returns one message, or nil if it does not exist.
+func (s *Spool) readStored(p Place, n Name) (m *Stored, err error) {
+	err = s.whileOpen(func() error { m, err = readStored(s.pairs[p], p, n); return err })
+	return m, err
+}
+
+func readStored(in pair, p Place, n Name) (*Stored, error) {
+	m := &Stored{Place: p, Name: n, Size: -1}
+	var buf []byte
+	d, err := readControl(postoffice.Control{}, in.transport, n.Path, unix.O_RDONLY, &buf)
+	var bad *malformed
+	switch {
+	case errors.Is(err, errGone):
+		return nil, nil
+	case errors.As(err, &bad):
+		m.Reason = bad.reason
+	case err != nil:
+		return nil, fmt.Errorf("reading %stransport/%s: %w", p.dir(), n.Path, err)
+	}
+	m.File, m.Control, m.ChangedAt = d.file, d.st.Size, time.Unix(d.st.Ctim.Unix())
+	if m.File == nil || m.File.Name != "" { // not of a trigger
+		m.ModifiedAt = time.Unix(d.st.Mtim.Unix())
+	}
+	var st unix.Stat_t
+	if postoffice.Stat(in.queue, n.Path, &st) == nil && postoffice.IsRegular(&st) {
+		m.Size, m.ModifiedAt, m.Owner = st.Size, time.Unix(st.Mtim.Unix()), st.Uid
+	}
+	if p == Corrupt {
+		// The second line of the file beside the control file.
+		text, _ := postoffice.ReadFile(in.transport, n.Path+reasonSuffix, reasonBytes)
+		if _, reason, found := strings.Cut(string(text), "\n"); found {
+			m.Reason = strings.TrimSuffix(reason, "\n")
+		}
+	}
+	return m, nil
+}
+
+// reasonBytes bounds what is read of a .reason file.
+const reasonBytes = 4096
+
+// Quarantined counts the messages in corrupt/ by their names, and reads the one with the oldest
+// message file. oldest is nil if there is none.
+func (s *Spool) Quarantined(ctx context.Context) (count int, oldest *Stored, err error) {
+	var first Name
+	var firstAt time.Time
+	err = s.eachName(ctx, Corrupt, func(n Name) bool {
+		count++
+		var st unix.Stat_t
+		if postoffice.Stat(s.pairs[Corrupt].queue, n.Path, &st) != nil {
+			return true
+		}
+		if at := time.Unix(st.Mtim.Unix()); firstAt.IsZero() || at.Before(firstAt) {
+			first, firstAt = n, at
+		}
+		return true
+	})
+	if err == nil && first.ID != 0 {
+		oldest, err = s.readStored(Corrupt, first)
+	}
+	return count, oldest, err
+}
+
+// Size returns the bytes of the message file beside a control file below transport/ or
+// hold/transport/; 0 if there is none. It reads no control file.
+func (s *Spool) Size(path string) (size int64) {
+	_ = s.whileOpen(func() error {
+		for _, p := range []Place{Queue, Hold} {
+			var st unix.Stat_t
+			if err := postoffice.Stat(s.pairs[p].queue, path, &st); err == nil && postoffice.IsRegular(&st) {
+				size = st.Size
+				break
+			}
+		}
+		return nil
+	})
+	return size
+}
+
 // Show reads one message in any place. id is the path of its control file below
 // transport/, its number or its spoolid; a path that begins with "hold/" is one
-// below hold/transport/. It runs in the caller's goroutine and uses no worker.
+// below hold/transport/.
 func (s *Spool) Show(ctx context.Context, id string) (m *Stored, found bool, err error) {
 	first, id := placeOf(id)
 	what, ok := parseIdentity(id)
 	if !ok || first == Hold && what.path == "" {
 		return nil, false, nil
 	}
-	if first == Hold {
-		m, err = s.show(ctx, Hold, what)
-		return m, m != nil, err
-	}
-	for p := range placeCount {
-		if m, err = s.show(ctx, p, what); m != nil || err != nil {
-			return m, m != nil, err
+	for p := first; p < placeCount && m == nil && err == nil && (first == Queue || p == first); p++ {
+		var n Name
+		if n, err = s.find(ctx, p, what); n.ID != 0 {
+			m, err = s.readStored(p, n)
 		}
 	}
-	return nil, false, nil
+	return m, m != nil, err
 }
 
-func (s *Spool) show(ctx context.Context, p Place, id identity) (*Stored, error) {
-	h, err := s.openReader(p)
-	if err != nil {
-		return nil, err
-	}
-	defer h.close()
-	n, err := h.find(ctx, id)
-	if err != nil || n.ID == 0 {
-		return nil, err
-	}
-	return h.read(n)
+// identity is how a person names a message.
+type identity struct {
+	path    string // "" when only the number is known
+	number  uint64
+	spoolID string // "" when that is not known
 }
 
-// Sizes returns a function for the bytes of the message file beside a control file, which is
-// named by its path below transport/ or hold/transport/; 0 if there is none. It reads no
-// control file. The caller calls done when it has asked for the last one.
-func (s *Spool) Sizes() (size func(path string) int64, done func(), err error) {
-	queued, err := s.openReader(Queue)
-	if err != nil {
-		return nil, nil, err
+// parseIdentity parses a path below transport/, a number or a spoolid.
+func parseIdentity(id string) (identity, bool) {
+	if rest, ok := strings.CutPrefix(id, "S"); ok && !strings.HasPrefix(rest, "/") {
+		n, ok := ctlfile.Number(rest)
+		return identity{number: n, spoolID: id}, ok
 	}
-	held, err := s.openReader(Hold)
-	if err != nil {
-		queued.close()
-		return nil, nil, err
+	prefix, base := split(id)
+	n, ok := numbered(base)
+	if !ok || !isHashPrefix(prefix) {
+		return identity{}, false
 	}
-	size = func(path string) int64 {
-		var st unix.Stat_t
-		isThere := postoffice.Stat(queued.queue, path, &st) == nil || postoffice.Stat(held.queue, path, &st) == nil
-		if !isThere || !postoffice.IsRegular(&st) {
-			return 0
+	if prefix == "" && base == strconv.FormatUint(n, 10) {
+		return identity{number: n}, true
+	}
+	return identity{path: id, number: n}, true
+}
+
+// find returns the control file with this identity; its ID is 0 if there is none.
+// It tries the names that a router gives before it walks through all names.
+func (s *Spool) find(ctx context.Context, p Place, id identity) (found Name, err error) {
+	if id.path != "" {
+		if n := (Name{id.path, id.number}); s.isStored(p, n, id) {
+			return n, nil
 		}
-		return st.Size
+		return Name{}, nil
 	}
-	return size, func() {
-		queued.close()
-		held.close()
-	}, nil
+	for levels := range maxDepth + 1 {
+		n := Name{ctlfile.HashDir(id.number, levels) + strconv.FormatUint(id.number, 10), id.number}
+		if !s.isStored(p, n, identity{}) {
+			continue
+		}
+		if !s.isStored(p, n, id) { // another message has the number now
+			n = Name{}
+		}
+		return n, nil
+	}
+	err = s.eachName(ctx, p, func(n Name) bool {
+		if n.ID == id.number && s.isStored(p, n, id) {
+			found = n
+		}
+		return found.ID == 0
+	})
+	return found, err
 }
 
-// errClosed says that the spool was closed before a query.
-var errClosed = errors.New("the spool was closed")
+// isStored reports whether there is such a control file, and whether its message has
+// the spoolid that is asked for.
+func (s *Spool) isStored(p Place, n Name, id identity) (is bool) {
+	_ = s.whileOpen(func() error {
+		var st, message unix.Stat_t
+		if is = postoffice.Stat(s.pairs[p].transport, n.Path, &st) == nil && postoffice.IsRegular(&st); !is || id.spoolID == "" {
+			return nil
+		}
+		switch postoffice.Stat(s.pairs[p].queue, n.Path, &message) {
+		case nil:
+			st = message
+		case unix.ENOENT: // the spoolid has the time of the control file
+		default:
+			is = false
+		}
+		is = is && ctlfile.SpoolID(n.ID, time.Unix(st.Mtim.Unix())) == id.spoolID
+		return nil
+	})
+	return is
+}

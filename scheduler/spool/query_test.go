@@ -8,13 +8,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// sought is what Find finds, as place and path, sorted.
-func (o *testSpool) sought(what Query) []string {
+// stored are the paths of the messages in a place, sorted.
+func (o *testSpool) stored(p Place) []string {
 	o.t.Helper()
 	var list []string
-	for m, err := range o.s.Find(o.t.Context(), what) {
+	for m, err := range o.s.All(o.t.Context(), p) {
 		check(o.t, err)
 		list = append(list, m.Place.dir()+m.Name.Path)
 	}
@@ -40,32 +42,11 @@ func library(t *testing.T) *testSpool {
 	return o.open(Options{})
 }
 
-func TestFind(t *testing.T) {
+func TestAll(t *testing.T) {
 	o := library(t)
-	all := []string{"7", "F/F/258367", "corrupt/11.1", "corrupt/A/10", "hold/A/8"}
-	bobs := []string{"F/F/258367", "corrupt/A/10", "hold/A/8"}
-	for _, c := range []struct {
-		what Query
-		want []string
-	}{
-		{Query{}, all},
-		{Query{Places: []Place{Hold}}, []string{"hold/A/8"}},
-		{Query{Recipient: "bob@b.example"}, bobs},
-		{Query{Recipient: "<BOB@*.example>"}, bobs},
-		{Query{Recipient: "bob@b.exampl"}, nil},
-		{Query{Recipient: "carol"}, []string{"F/F/258367"}},
-		{Query{Recipient: `"carol ?"@*`}, []string{"7"}},
-		{Query{LogID: "<m8@x.example>"}, []string{"hold/A/8"}},
-		{Query{SpoolID: "258367"}, []string{"F/F/258367"}},
-		{Query{SpoolID: "11"}, []string{"corrupt/11.1"}},
-		{Query{SpoolID: o.spoolID("hold/queue/A/8")}, []string{"hold/A/8"}},
-		{Query{SpoolID: "258367", Places: []Place{Hold}}, nil},
-		{Query{SpoolID: "258367", Recipient: "nobody"}, nil},
-		{Query{SpoolID: "x"}, nil},
-		{Query{SpoolID: "12345"}, nil},
-	} {
-		if got := o.sought(c.what); !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %q, want %q", c.what, got, c.want)
+	for place, want := range [][]string{{"12-etrn", "7", "F/F/258367"}, {"hold/A/8"}, {"corrupt/11.1", "corrupt/A/10"}} {
+		if got := o.stored(Place(place)); !slices.Equal(got, want) {
+			t.Errorf("%v: %q, want %q", Place(place), got, want)
 		}
 	}
 }
@@ -113,15 +94,12 @@ func TestShow(t *testing.T) {
 
 func TestSizesOfMessagesInTheQueueAndUnderHold(t *testing.T) {
 	o := library(t)
-	size, done, err := o.s.Sizes()
-	check(t, err)
-	defer done()
 	for path, file := range map[string]string{"7": "queue/7", "A/8": "hold/queue/A/8", "A/9": ""} {
 		want := int64(0)
 		if file != "" {
 			want = int64(len(o.read(file)))
 		}
-		if got := size(path); got != want || file != "" && got == 0 {
+		if got := o.s.Size(path); got != want || file != "" && got == 0 {
 			t.Errorf("%s: %d, want %d", path, got, want)
 		}
 	}
@@ -134,20 +112,17 @@ func TestShowOfAnOldSpoolID(t *testing.T) {
 	o.open(Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // a walk would end with this
-	h, err := o.s.openReader(Queue)
-	check(t, err)
-	defer h.close()
 	id, _ := parseIdentity("S258367AbTCLWiT")
-	if n, err := h.find(ctx, id); n.ID != 0 || err != nil {
+	if n, err := o.s.find(ctx, Queue, id); n.ID != 0 || err != nil {
 		t.Errorf("%+v, %v", n, err)
 	}
 	id, _ = parseIdentity("S258368AbTCLWiT")
-	if _, err := h.find(ctx, id); !errors.Is(err, context.Canceled) {
+	if _, err := o.s.find(ctx, Queue, id); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestFindEndsWithItsContext(t *testing.T) {
+func TestAllEndsWithItsContext(t *testing.T) {
 	o := newTestSpool(t)
 	for i := range 10 {
 		o.put(fmt.Sprint(100+i), control(fmt.Sprint(100+i), toBob))
@@ -157,7 +132,7 @@ func TestFindEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	found := 0
 	var last error
-	for _, err := range o.s.Find(ctx, Query{}) {
+	for _, err := range o.s.All(ctx, Queue) {
 		if last = err; err == nil {
 			found++
 			cancel()
@@ -166,28 +141,28 @@ func TestFindEndsWithItsContext(t *testing.T) {
 	if found != 1 || !errors.Is(last, context.Canceled) {
 		t.Errorf("%d found, then %v", found, last)
 	}
-	for range o.s.Find(t.Context(), Query{}) {
+	for range o.s.All(t.Context(), Queue) {
 		break // and no more is read
 	}
 }
 
 // A query under way, or one that comes too late, does not touch what others
 // have opened meanwhile.
-func TestFindAfterClose(t *testing.T) {
+func TestAllAfterClose(t *testing.T) {
 	o := library(t)
 	s := o.s
 	n := 0
-	for m, err := range s.Find(t.Context(), Query{Places: []Place{Queue, Hold}}) {
+	for m, err := range s.All(t.Context(), Queue) {
 		if n++; n == 1 {
 			if m == nil || err != nil {
 				t.Fatal(err)
 			}
 			o.close()
-		} else if m != nil && m.Place != Queue {
+		} else if m != nil {
 			t.Errorf("%+v was read", m)
 		}
 	}
-	if _, found, err := s.Show(t.Context(), "7"); found || err != errClosed {
+	if _, found, err := s.Show(t.Context(), "7"); found || !errors.Is(err, errClosed) {
 		t.Errorf("found %v, %v", found, err)
 	}
 }
@@ -196,31 +171,29 @@ func TestWalkGoesOnBehindWhatItCannotRead(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("8", control("8", toBob))
 	o.open(Options{})
-	h, err := o.s.openReader(Queue)
-	check(t, err)
-	defer h.close()
-	w := walk{h: h, ctx: t.Context(), visit: func(Name) bool { return true }}
-	if !w.read("B/") || len(w.errs) != 0 {
-		t.Errorf("a directory that has gone: %v", w.errs)
+	var errs []error
+	w := &walker{visit: func(Name) bool { return true }, fail: func(_, _ string, err error) { errs = append(errs, err) }}
+	for _, name := range []string{"B", "8"} {
+		if !w.entry(o.s.pairs[Queue].transport, "", 1, dirent{[]byte(name), unix.DT_DIR}) || len(errs) != 0 {
+			t.Errorf("a directory that has gone, or a file: %v", errs)
+		}
 	}
-	if !w.read("8/") || len(w.errs) != 1 {
-		t.Errorf("one that is none: %v", w.errs)
+	o.write("transport/C", "no directory")
+	if !w.entry(o.s.pairs[Queue].transport, "", 1, dirent{[]byte("C"), unix.DT_DIR}) || len(errs) != 1 {
+		t.Errorf("one that is none: %v", errs)
 	}
 }
 
-func TestCountCountsAPlace(t *testing.T) {
+func TestQuarantinedMailIsCounted(t *testing.T) {
 	o := newTestSpool(t)
-	for _, path := range []string{"hold/%s/7", "hold/%s/A/8"} {
+	for _, path := range []string{"corrupt/%s/7", "corrupt/%s/A/8"} {
 		o.write(fmt.Sprintf(path, "transport"), control("7", toBob))
 		o.write(fmt.Sprintf(path, "queue"), "message")
 	}
-	o.age("hold/queue/A/8", 48*time.Hour)
-	s := o.open(Options{}).s
-	c, err := s.Count(t.Context(), Hold)
-	if err != nil || c.Messages != 2 || c.Oldest.Path != "A/8" || time.Since(c.OldestAt) < 47*time.Hour {
-		t.Errorf("%+v, %v", c, err)
-	}
-	if c, err := s.Count(t.Context(), Corrupt); err != nil || c != (Census{}) {
-		t.Errorf("%+v, %v", c, err)
+	o.write("corrupt/transport/A/8.reason", "a time\ngarbage\n")
+	o.age("corrupt/queue/A/8", 48*time.Hour)
+	count, oldest, err := o.open(Options{}).s.Quarantined(t.Context())
+	if err != nil || count != 2 || oldest.Name.Path != "A/8" || oldest.Reason != "garbage" || time.Since(oldest.ModifiedAt) < 47*time.Hour {
+		t.Errorf("%d, %+v, %v", count, oldest, err)
 	}
 }

@@ -13,13 +13,13 @@ import (
 
 func TestSweepOfTheWholeTreeIsRepeatedSoonWhenADirectoryCannotBeOpened(t *testing.T) {
 	o := newTestSpool(t).open(Options{})
-	w := &sweeper{s: o.s, failing: map[string]string{}}
+	w := newSweeper(o.s)
 	o.close() // its warnings are only counted
 	for range 2 {
-		w.visit(-1, "", maxDepth, dirent{[]byte("A"), unix.DT_DIR})
+		w.walker.entry(-1, "", maxDepth, dirent{[]byte("A"), unix.DT_DIR})
 	}
-	if !w.incomplete || len(w.failing) != 1 || !strings.HasPrefix(w.failing["A/"], "opening transport/A/: ") {
-		t.Errorf("incomplete %v, failing %q", w.incomplete, w.failing)
+	if len(w.failing) != 1 || !w.failing["opening transport/A/: bad file descriptor"] {
+		t.Errorf("failing %v", w.failing)
 	}
 	var plan schedule
 	now := time.Now()

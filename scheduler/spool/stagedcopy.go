@@ -235,8 +235,8 @@ func (s *Spool) removeStale() {
 // files, so only our own are removed. In a directory that is private to us, a
 // copy may already have its sender as owner.
 func (s *Spool) removeStaleIn(dir int, private bool) {
-	for e := range entries(dir, make([]byte, direntBytes)) {
-		name := string(e.name)
+	names, _ := postoffice.ReadNamesAt(dir, ".")
+	for _, name := range names {
 		var st unix.Stat_t
 		if strings.HasPrefix(name, s.temp) || postoffice.Stat(dir, name, &st) != nil || !postoffice.IsRegular(&st) {
 			continue

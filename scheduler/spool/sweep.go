@@ -4,10 +4,7 @@ package spool
 
 import (
 	"fmt"
-	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
 )
@@ -17,33 +14,33 @@ const (
 	batchLimit = 256
 	// batchDelay is how long a batch that is not full waits for more names.
 	batchDelay = time.Millisecond
-	// direntBytes is how much of a directory is read at once.
-	direntBytes = 32 << 10
-	// maxDepth is how many levels of hash directories there are.
-	maxDepth = 2
 )
 
-// sweeper reads the directories as a stream: it announces the names that one
-// system call has found before it makes the next, so that the first names of a
-// large directory are loaded while the rest is read.
+// sweeper announces the names in transport/ and hold/transport.
 type sweeper struct {
 	s       *Spool
-	buffers [maxDepth + 1][]byte
+	walker  walker
+	place   string // "", or underHold
 	batch   []Name
 	begunAt time.Time     // when the batch got its first name
 	waited  time.Duration // for the receiver, in this sweep
 	limitAt time.Time     // when this sweep, or part of it, has taken NewTime
 	asked   uint64        // names passed to Load before those that NewLimit counts
-	// failing are the directories that cannot be read, by prefix, with the error
-	// that was reported. incomplete says that this sweep has found one.
-	failing        map[string]string
-	incomplete     bool
-	holdsChangedAt time.Time // mtime of hold/orders when hold/ was read last
+	// failed are the errors of directories that the last sweep could not read, and failing
+	// those of this one.
+	failed, failing map[string]bool
+	holdsChangedAt  time.Time // mtime of hold/orders when hold/ was read last
+}
+
+func newSweeper(s *Spool) *sweeper {
+	w := &sweeper{s: s, failing: map[string]bool{}}
+	w.walker = walker{visit: w.visit, enter: w.enter, after: w.after, fail: w.fail}
+	return w
 }
 
 // sweeping is the goroutine that sweeps.
 func (s *Spool) sweeping() {
-	w := &sweeper{s: s, failing: map[string]string{}}
+	w := newSweeper(s)
 	var plan schedule
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -68,7 +65,7 @@ func (s *Spool) sweeping() {
 			asked, answered := s.queue.counts()
 			plan.swept(endedAt, whole, endedAt.Sub(startedAt)-w.waited, asked-answered)
 		}
-		if !read || w.incomplete {
+		if !read || len(w.failing) > 0 {
 			plan.failed(endedAt)
 		}
 		timer.Reset(plan.rest(endedAt))
@@ -81,7 +78,7 @@ func (s *Spool) sweeping() {
 // sweep reads transport/ and, if whole is set, its hash directories. read is
 // false if it could not begin; open is false if the spool was closed meanwhile.
 func (w *sweeper) sweep(whole bool) (read, open bool) {
-	w.waited, w.incomplete = 0, false
+	w.waited, w.failed, w.failing = 0, w.failing, map[string]bool{}
 	w.asked, _ = w.s.queue.counts()
 	w.limitAt = time.Now().Add(w.s.options.NewTime)
 	depth := 0
@@ -94,95 +91,48 @@ func (w *sweeper) sweep(whole bool) (read, open bool) {
 	}
 	fd, err := postoffice.OpenDir(w.s.office, "transport")
 	if err != nil {
-		w.fail("", "opening", err)
+		w.fail("opening", "", err)
 		return false, true
 	}
 	defer postoffice.Close(fd)
-	open = w.read(fd, "", depth) && w.flush()
+	open = w.walker.walk(fd, "", depth) && w.flush()
 	if changedAt := changedAt(w.s.office, ordersDir); open && (whole || changedAt != w.holdsChangedAt) {
-		w.holdsChangedAt = changedAt
-		open = w.readHold() && w.flush()
+		// Xferd puts control files under hold/, with records.
+		w.holdsChangedAt, w.place = changedAt, underHold
+		open = w.s.walkBelow("hold/transport", &w.walker) && w.flush()
+		w.place = ""
 	}
 	return true, open
 }
 
-// readHold announces the control files under hold/. xferd puts some there, with records.
-func (w *sweeper) readHold() bool {
-	fd, err := postoffice.OpenDir(w.s.office, "hold/transport")
-	if err != nil {
-		w.fail(underHold, "opening", err)
-		return true
-	}
-	defer postoffice.Close(fd)
-	return w.read(fd, underHold, maxDepth)
-}
-
-// read announces the control files of a directory and of the hash directories in
-// it, down to depth.
-func (w *sweeper) read(fd int, prefix string, depth int) bool {
-	if w.buffers[depth] == nil {
-		w.buffers[depth] = make([]byte, direntBytes)
-	}
-	for {
-		read, err := getdents(fd, w.buffers[depth])
-		if err != nil {
-			w.fail(prefix, "reading", err)
-			return true
-		}
-		if len(read) == 0 {
-			delete(w.failing, prefix)
-			return true
-		}
-		for e := range read.all() {
-			if !w.visit(fd, prefix, depth, e) {
-				return false
-			}
-		}
-		if len(w.batch) > 0 && time.Since(w.begunAt) > batchDelay && !w.flush() {
-			return false
-		}
-		if w.s.closed() {
-			return false
-		}
-	}
-}
-
-func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
-	if depth > 0 && isHashDir(e.name) && isKind(fd, e, unix.DT_DIR) {
-		sub := prefix + string(e.name) + "/"
-		child, err := postoffice.OpenAt(fd, string(e.name), unix.O_RDONLY|unix.O_DIRECTORY, 0)
-		if err != nil {
-			if err != unix.ENOENT {
-				w.fail(sub, "opening", err)
-			}
-			return true
-		}
-		defer postoffice.Close(child)
-		if !strings.HasPrefix(prefix, underHold) {
-			w.s.watcher.watch(sub)
-		}
-		return w.read(child, sub, depth-1)
-	}
-	name, ok := named(fd, prefix, e)
-	if !ok {
-		return true
-	}
+func (w *sweeper) visit(n Name) bool {
 	if len(w.batch) == 0 {
 		w.batch = make([]Name, 0, batchLimit)
 		w.begunAt = time.Now()
 	}
-	w.batch = append(w.batch, name)
+	w.batch = append(w.batch, Name{w.place + n.Path, n.ID})
 	return len(w.batch) < min(batchLimit, w.s.options.NewLimit) || w.flush()
 }
 
-// fail notes that a directory cannot be read, and reports a new error once. The
+func (w *sweeper) enter(prefix string) {
+	if w.place == "" {
+		w.s.watcher.watch(prefix)
+	}
+}
+
+func (w *sweeper) after() bool {
+	if len(w.batch) > 0 && time.Since(w.begunAt) > batchDelay && !w.flush() {
+		return false
+	}
+	return !w.s.closed()
+}
+
+// fail remembers that a directory cannot be read, and reports a new error once. The
 // next sweep is a whole one again.
-func (w *sweeper) fail(prefix, doing string, err error) {
-	w.incomplete = true
-	place, path := placeOf(prefix)
-	text := fmt.Sprintf("%s %stransport/%s: %v", doing, place.dir(), path, err)
-	if w.failing[prefix] != text {
-		w.failing[prefix] = text
+func (w *sweeper) fail(doing, prefix string, err error) {
+	text := fmt.Sprintf("%s %stransport/%s: %v", doing, w.place, prefix, err)
+	w.failing[text] = true
+	if !w.failed[text] {
 		w.s.warn(text)
 	}
 }

@@ -261,7 +261,7 @@ func TestSchedule(t *testing.T) {
 func TestSweepThatCannotBegin(t *testing.T) {
 	o := newTestSpool(t).open(Options{})
 	o.sweep()
-	w := &sweeper{s: o.s, failing: map[string]string{}}
+	w := newSweeper(o.s)
 	if read, open := w.sweep(true); !read || !open {
 		t.Errorf("read %v, open %v", read, open)
 	}

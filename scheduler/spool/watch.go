@@ -90,18 +90,11 @@ func (w *watcher) watchTree(prefix string, depth int) bool {
 	}
 	defer postoffice.Close(fd)
 	var names []Name
-	for e := range entries(fd, make([]byte, direntBytes)) {
-		if n, ok := named(fd, prefix, e); ok {
-			names = append(names, n)
-		} else if depth > 0 && isHashDir(e.name) && isKind(fd, e, unix.DT_DIR) &&
-			!w.watchTree(prefix+string(e.name)+"/", depth-1) {
-			return false
-		}
-		if len(names) == batchLimit && !w.emit(&names) {
-			return false
-		}
-	}
-	return w.emit(&names)
+	tree := walker{enter: w.watch, visit: func(n Name) bool {
+		names = append(names, n)
+		return len(names) < batchLimit || w.emit(&names)
+	}}
+	return tree.walk(fd, prefix, depth) && w.emit(&names)
 }
 
 func (w *watcher) run() {
