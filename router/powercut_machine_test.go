@@ -95,9 +95,6 @@ func (m *machine) startScheduler(seed *rand.Rand) error {
 		Reporter: daemon.NewReporter(&report.Reporter{
 			Postoffice: m.office, Host: "mx.example", By: "scheduler@mx.example", HeadersOnly: true,
 		}),
-		// The pids of agents are large. A smaller one is that of a torn lock, and might be
-		// that of a process of the machine that the test runs on.
-		IsRunning: func(int, time.Time) bool { return false },
 	})
 	if err != nil {
 		return err

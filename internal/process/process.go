@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -31,52 +30,17 @@ const startSlack = 2 * time.Second
 // before writtenAt, the time of the file that names it. A process that started
 // later has reused the pid. A zombie does not run. If /proc does not say, a process
 // that exists counts as running. If the clock of the machine has been set forward since
-// the file was written, a process may seem to have started later; see Clock.
+// the file was written, a process may seem to have started later.
 func RunningSince(pid int, writtenAt time.Time) bool {
-	return runningSince(pid, writtenAt, bootedAt())
-}
-
-func runningSince(pid int, writtenAt, bootedAt time.Time) bool {
 	if !Exists(pid) {
 		return false
 	}
 	p, known := Find(pid)
+	bootedAt := bootedAt()
 	if !known || bootedAt.IsZero() {
 		return true
 	}
 	return p.PID != 0 && bootedAt.Add(p.Started).Before(writtenAt.Add(startSlack))
-}
-
-// Clock compares the times of files with the starts of processes, also if the clock of
-// the machine is set between the two. A file has the time of the clock, and the kernel
-// counts a process's start from the boot of the machine. If the clock is set forward, the
-// boot and every process seem to be later, and files keep their times. Clock therefore
-// uses the earliest time of the boot that it has seen: it never takes a process that has
-// written a file for a younger one. One that has reused the pid may count as the writer if
-// it started within as much time of the file as the clock has been set by. The zero value
-// is ready; Read should be called at the start of the program.
-type Clock struct {
-	mu       sync.Mutex
-	bootedAt time.Time // the earliest; zero: not known
-}
-
-// Read reads the clock and returns the earliest time of the boot.
-func (c *Clock) Read() time.Time { return c.See(bootedAt()) }
-
-// See takes into account that the boot was at a time by the clock as it was set then. It
-// returns the earliest of these times.
-func (c *Clock) See(bootedAt time.Time) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.bootedAt.IsZero() || !bootedAt.IsZero() && bootedAt.Before(c.bootedAt) {
-		c.bootedAt = bootedAt
-	}
-	return c.bootedAt
-}
-
-// RunningSince is like the function RunningSince.
-func (c *Clock) RunningSince(pid int, writtenAt time.Time) bool {
-	return runningSince(pid, writtenAt, c.Read())
 }
 
 // SinceBoot returns the time since the boot of the machine, which no setting of the clock

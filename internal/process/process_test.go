@@ -61,30 +61,6 @@ func TestARunningProcessRunsSinceItsStart(t *testing.T) {
 	}
 }
 
-// When the clock is set forward by an hour, a process seems to have started an hour
-// later than it has.
-func TestProcessRunsSinceItsStartAlthoughTheClockIsSet(t *testing.T) {
-	pid := start(t).Process.Pid
-	written := time.Now().Add(-time.Hour) // by the clock as it was
-	var c Clock
-	if c.RunningSince(pid, written) {
-		t.Error("a process ran before it was started")
-	}
-	c.See(c.Read().Add(-time.Hour))
-	if !c.RunningSince(pid, written) {
-		t.Error("a process counts as younger than a file that it has written")
-	}
-	if c.RunningSince(pid, written.Add(-time.Hour)) {
-		t.Error("a process ran before it was started")
-	}
-	// When the clock is set back, the earliest time of the boot is the new one.
-	var other Clock
-	other.See(time.Now().Add(time.Hour))
-	if got := other.Read(); !got.Before(time.Now()) {
-		t.Errorf("the machine was booted at %v", got)
-	}
-}
-
 // A zombie still has its pid, but does nothing.
 func TestAZombieDoesNotRun(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^$")

@@ -21,60 +21,68 @@ import (
 	"zsched/internal/process"
 )
 
-// locks decides about the locks of one control file. Many recipients are often
-// locked by the same process, so the last answer about a process is kept.
+// locks decides about the locks of one control file.
 type locks struct {
 	holders   *lockHolders
 	writtenAt time.Time // the file's mtime: no lock is younger
-	// known says that the message is in the receiver's memory. Locks without an
-	// exact pid then belong to our agents. ours is what the receiver knows about them.
+	// known says that the message is in the receiver's memory, and ours is what the receiver
+	// knows about the locks of our agents.
 	known bool
 	ours  OurLocks
-
-	asked int // the pid that was looked up last; alive is the answer
-	alive bool
+	// answers are those about processes: many recipients are often locked by the same one.
+	answers map[int]bool
 }
 
 // locksOf returns the locks of a control file that was just read. known is as in locks.
 func (s *Spool) locksOf(d *controlFile, known bool) locks {
-	return locks{holders: &s.lockHolders, writtenAt: time.Unix(d.st.Mtim.Unix()), known: known}
+	return locks{
+		holders: &s.lockHolders, writtenAt: time.Unix(d.st.Mtim.Unix()), known: known, answers: make(map[int]bool),
+	}
 }
 
 // held reports whether the process that locked a recipient may still work on it.
 func (l *locks) held(r *ctlfile.Recipient) bool {
-	if !l.writtenAt.After(l.holders.takenAt) {
-		return false
-	}
 	pid := r.PID()
-	_, its := slices.BinarySearch(l.ours.Offsets, r.Offset)
-	switch {
-	case pid >= ctlfile.MaxPID:
-		if l.known && l.ours.DeadPID >= ctlfile.MaxPID && its {
-			return false
-		}
-		atWork := l.ours.AtWork
-		if l.known && (atWork == nil || len(atWork) > 0 && atWork[len(atWork)-1] >= ctlfile.MaxPID) {
-			return true
-		}
-		return l.holders.anyLarge(l.writtenAt)
-	case pid == l.ours.DeadPID:
-		return false
-	case pid != l.asked:
-		l.asked, l.alive = pid, l.holders.alive(pid, l.writtenAt) && !l.leftOver(pid)
+	if pid >= ctlfile.MaxPID {
+		_, its := slices.BinarySearch(l.ours.Offsets, r.Offset)
+		return !(l.known && l.ours.DeadPID >= ctlfile.MaxPID && its) && l.heldByLarge()
 	}
-	return l.alive
+	held, known := l.answers[pid]
+	if !known {
+		held = pid > 0 && pid != l.ours.DeadPID && pid != l.holders.scheduler && l.isHolder(pid)
+		l.answers[pid] = held
+	}
+	return held
 }
 
-// leftOver reports whether a process is an agent of ours that does not work on the message.
-func (l *locks) leftOver(pid int) bool {
-	if l.ours.AtWork == nil {
-		return false
+// heldByLarge reports whether an agent with a pid that is too large for a lock may work on
+// the message.
+func (l *locks) heldByLarge() bool {
+	if atWork := l.ours.AtWork; l.known && (atWork == nil || len(atWork) > 0 && atWork[len(atWork)-1] >= ctlfile.MaxPID) {
+		return true
 	}
-	if _, works := slices.BinarySearch(l.ours.AtWork, pid); works {
+	return l.holders.anyLarge()
+}
+
+// isHolder reports whether a process may have the locks with its pid. One of ours has them if
+// it works on the message. If the message is not known, it has them if it is not younger than
+// they are: before the last boot, another process had that pid.
+func (l *locks) isHolder(pid int) bool {
+	p, found := process.Find(pid)
+	switch {
+	case !found:
+		return process.Exists(pid) // /proc does not say
+	case p.PID == 0:
 		return false
+	case !l.holders.isOurs(p):
+		return l.holders.inTransport(pid)
+	case !l.known:
+		return process.RunningSince(pid, l.writtenAt)
+	case l.ours.AtWork == nil:
+		return true
 	}
-	p, known := process.Find(pid)
-	return known && l.holders.isOurs(p)
+	_, works := slices.BinarySearch(l.ours.AtWork, pid)
+	return works
 }
 
 // any returns the pid of a process that holds a lock in the file, or 0.
@@ -87,86 +95,35 @@ func (l *locks) any(f *ctlfile.File) int {
 	return 0
 }
 
-// lockHolders finds the processes that hold locks. A process holds a lock with its pid if
-// it was running when the lock was written. That is certain of an agent of an earlier
-// scheduler: it has transport/ as its working directory, started before this scheduler
-// and is not of ours. Of other processes the times tell it, which the setting of the
-// clock can falsify between two schedulers, but not while one runs.
+// lockHolders finds the agents that may hold locks: ours, and those of an earlier scheduler,
+// which have transport/ as their working directory. Any other process has the pid of a dead
+// agent by chance.
 //
 // The lock of a pid that is too large for a lock says only ctlfile.MaxPID. It is held
 // while any agent of an earlier scheduler with a large pid runs.
 type lockHolders struct {
 	transport int // descriptor of transport/
 	least     int // the smallest large pid; tests set another
-	scheduler int // whose agents are not meant: our pid
-	// takenAt is when the postoffice was taken from another machine, whose locks are older; zero:
-	// never.
-	takenAt time.Time
-	// openedAt is when this scheduler opened the spool, as a time since the boot.
-	openedAt  time.Duration
-	clock     process.Clock
-	isRunning func(pid int, writtenAt time.Time) bool // nil: as RunningSince and outlives say
+	scheduler int // whose agents are ours: our pid
 
-	mu        sync.Mutex
-	scannedAt time.Time
-	found     []process.Process // agents of an earlier scheduler with a large pid
-	err       error             // of the scan
+	once  sync.Once
+	large []process.Process // the agents of an earlier scheduler with a large pid
+	err   error             // of the search for them
 }
 
-// begin takes the times of the start.
-func (h *lockHolders) begin(transport int) {
-	h.transport, h.least, h.scheduler = transport, ctlfile.MaxPID, os.Getpid()
-	h.openedAt = process.SinceBoot()
-	h.clock.Read()
-}
-
-// alive reports whether the process that wrote a lock still exists: it must have
-// been running at writtenAt, the control file's mtime, which is no earlier than
-// the lock. A pid that is blank, zero or unreadable (0) names no process. Neither
-// does ctlfile.MaxPID, nor our own pid: version 0.9 locked recipients with it.
-func (h *lockHolders) alive(pid int, writtenAt time.Time) bool {
-	if pid <= 0 || pid >= ctlfile.MaxPID || pid == os.Getpid() {
-		return false
-	}
-	if h.isRunning != nil {
-		return h.isRunning(pid, writtenAt)
-	}
-	return h.clock.RunningSince(pid, writtenAt) || h.outlives(pid)
-}
-
-// outlives reports whether a process is an agent of an earlier scheduler.
-func (h *lockHolders) outlives(pid int) bool {
-	p, known := process.Find(pid)
-	return known && p.PID != 0 && h.isEarlierAgent(p)
-}
-
-func (h *lockHolders) isEarlierAgent(p process.Process) bool {
-	return p.Started <= h.openedAt && p.PID != h.scheduler && !h.isOurs(p) && h.inTransport(p.PID)
-}
-
-// rescanDelay bounds how often all processes are looked at: many files may have
-// such locks.
-const rescanDelay = time.Second
-
-// anyLarge reports whether an agent of an earlier scheduler with a large pid runs.
-// writtenAt is the time of the control file. If /proc does not tell, the answer is yes.
-func (h *lockHolders) anyLarge(writtenAt time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if now := time.Now(); now.Sub(h.scannedAt) > rescanDelay || !h.scannedAt.After(writtenAt) {
-		h.scan()
-		h.scannedAt = now
-	}
-	return h.err != nil || slices.ContainsFunc(h.found, func(p process.Process) bool {
+// anyLarge reports whether an agent of an earlier scheduler with a large pid runs. If /proc
+// does not tell, the answer is yes.
+func (h *lockHolders) anyLarge() bool {
+	h.once.Do(func() {
+		h.large, h.err = process.From(h.least)
+		h.large = slices.DeleteFunc(h.large, func(p process.Process) bool {
+			return p.PID == h.scheduler || h.isOurs(p) || !h.inTransport(p.PID)
+		})
+	})
+	return h.err != nil || slices.ContainsFunc(h.large, func(p process.Process) bool {
 		now, known := process.Find(p.PID)
 		return known && now.Started == p.Started
 	})
-}
-
-func (h *lockHolders) scan() {
-	list, err := process.From(h.least)
-	h.err = err
-	h.found = slices.DeleteFunc(list, func(p process.Process) bool { return !h.isEarlierAgent(p) })
 }
 
 // isOurs reports whether a process is an agent of this scheduler, or was started by
@@ -178,17 +135,18 @@ func (h *lockHolders) isOurs(p process.Process) bool {
 	return p.Parent == h.scheduler
 }
 
-// inTransport reports whether the working directory of a process is transport/.
-// Root without CAP_SYS_PTRACE may not ask that of other users' processes. Then every
-// process of our control group counts, because agents are in it.
+// inTransport reports whether the working directory of a process is transport/. Without
+// CAP_SYS_PTRACE we may not ask that of other users' processes. Then every process of our
+// control group counts, because agents are in it.
 func (h *lockHolders) inTransport(pid int) bool {
 	dir := "/proc/" + strconv.Itoa(pid)
 	var its, transport unix.Stat_t
-	switch err := unix.Stat(dir+"/cwd", &its); {
-	case err == nil:
+	switch err := unix.Stat(dir+"/cwd", &its); err {
+	case nil:
 		err = postoffice.Fstat(h.transport, &transport)
 		return err != nil || its.Dev == transport.Dev && its.Ino == transport.Ino
-	case os.Geteuid() != 0 || err != unix.EACCES && err != unix.EPERM:
+	case unix.EACCES, unix.EPERM:
+	default:
 		return false
 	}
 	group, err := os.ReadFile(dir + "/cgroup")

@@ -13,34 +13,41 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
-	"zsched/internal/process"
 )
 
 func TestAliveIsWhoWasThereWhenTheLockWasWritten(t *testing.T) {
 	pid, lines, stop := startHelper(t, "wait", "")
 	lines.Scan()
 	now := time.Now()
-	alive := new(lockHolders).alive
-	if !alive(pid, now) {
-		t.Error("a running process holds no lock")
+	if !holdsLock(t, pid, now) {
+		t.Error("a running agent of ours holds no lock")
 	}
 	// The number was another's then.
-	if alive(pid, now.Add(-time.Hour)) {
+	if holdsLock(t, pid, now.Add(-time.Hour)) {
 		t.Error("a process holds a lock that is older than itself")
 	}
-	// Init is somebody else's, and as old as anything.
-	if !alive(1, now) {
-		t.Error("a process that we may not signal holds no lock")
+	// Init is no agent.
+	if holdsLock(t, 1, now) {
+		t.Error("a process that does not work in transport/ holds a lock")
 	}
 	stop()
-	if alive(pid, now) {
+	if holdsLock(t, pid, now) {
 		t.Error("a dead process holds a lock")
 	}
 	for _, pid := range []int{0, -1, ctlfile.MaxPID, os.Getpid()} {
-		if alive(pid, now) {
+		if holdsLock(t, pid, now) {
 			t.Errorf("pid %d holds a lock", pid)
 		}
 	}
+}
+
+// holdsLock reports whether a process holds the lock of a recipient in a file of this age, of a
+// message that is not known.
+func holdsLock(t *testing.T, pid int, writtenAt time.Time) bool {
+	t.Helper()
+	holders := &lockHolders{transport: -1, least: 1 << 30, scheduler: os.Getpid()}
+	l := locks{holders: holders, writtenAt: writtenAt, answers: map[int]bool{}}
+	return l.held(&ctlfile.Recipient{Tag: ctlfile.Locked, Lock: fmt.Sprint(pid)})
 }
 
 // A process that nobody has waited for yet has a pid, but does nothing.
@@ -49,7 +56,7 @@ func TestZombiesAreDead(t *testing.T) {
 	cmd.Env = append(os.Environ(), "SPOOL_TEST_HELPER=wait")
 	check(t, cmd.Start()) // its standard input is empty
 	check(t, unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
-	if new(lockHolders).alive(cmd.Process.Pid, time.Now()) {
+	if holdsLock(t, cmd.Process.Pid, time.Now()) {
 		t.Error("a dead process holds a lock")
 	}
 	check(t, cmd.Wait())
@@ -203,18 +210,16 @@ func TestWhoHoldsALockOfALargePid(t *testing.T) {
 	elsewhere, err := postoffice.OpenDir(postoffice.WorkingDir, t.TempDir())
 	check(t, err)
 	defer unix.Close(elsewhere)
-	now := process.SinceBoot()
 	for name, c := range map[string]struct {
 		holders *lockHolders
 		want    bool
 	}{
-		"an agent":                   {&lockHolders{transport: transport, least: pid, scheduler: 1 << 30, openedAt: now}, true},
-		"an agent of ours":           {&lockHolders{transport: transport, least: pid, scheduler: os.Getpid(), openedAt: now}, false},
-		"a younger process":          {&lockHolders{transport: transport, least: pid, scheduler: 1 << 30}, false},
-		"a process elsewhere":        {&lockHolders{transport: elsewhere, least: pid, scheduler: 1 << 30, openedAt: now}, false},
-		"a process with a small pid": {&lockHolders{transport: transport, least: pid + 1<<23, scheduler: 1 << 30, openedAt: now}, false},
+		"an agent":                   {&lockHolders{transport: transport, least: pid, scheduler: 1 << 30}, true},
+		"an agent of ours":           {&lockHolders{transport: transport, least: pid, scheduler: os.Getpid()}, false},
+		"a process elsewhere":        {&lockHolders{transport: elsewhere, least: pid, scheduler: 1 << 30}, false},
+		"a process with a small pid": {&lockHolders{transport: transport, least: pid + 1<<23, scheduler: 1 << 30}, false},
 	} {
-		if got := c.holders.anyLarge(time.Now()); got != c.want {
+		if got := c.holders.anyLarge(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -248,11 +253,11 @@ func TestRereadClearsTheLocksThatALiveAgentHasLeft(t *testing.T) {
 		atWork []int
 		want   string // tags of the agent, init, and one with a large pid
 	}{
-		"not known":               {nil, "~~~"},
-		"none works on it":        {[]int{}, " ~ "},
-		"the agent works on it":   {[]int{pid}, "~~ "},
-		"another one works on it": {[]int{pid + 1}, " ~ "},
-		"one with a large pid":    {[]int{4194000}, " ~~"},
+		"not known":               {nil, "~ ~"},
+		"none works on it":        {[]int{}, "   "},
+		"the agent works on it":   {[]int{pid}, "~  "},
+		"another one works on it": {[]int{pid + 1}, "   "},
+		"one with a large pid":    {[]int{4194000}, "  ~"},
 	} {
 		o := newTestSpool(t)
 		o.put("7", control("7", locked(pid), locked(1), locked(big)))
@@ -281,7 +286,6 @@ func TestRereadSparesLiveLocksAlthoughTheClockIsSet(t *testing.T) {
 	o.put("7", control("7", locked(pid), locked(dead)))
 	o.open(Options{})
 	o.age("transport/7", time.Hour) // by the clock as it was before
-	o.s.lockHolders.clock.See(o.s.lockHolders.clock.Read().Add(-time.Hour))
 	o.s.Reread(5, "7", OurLocks{DeadPID: dead})
 	if r := answer[Reread](o); r.Err != nil || len(r.Recipients) != 2 || r.Recipients[0].Tag != ctlfile.Locked || r.Recipients[1].Tag != ctlfile.Open {
 		t.Errorf("%+v", r)

@@ -123,9 +123,6 @@ func (c *Claim) take(ctx context.Context, o *Owner) (err error) {
 		return err
 	}
 	o.Epoch = o.Before.Epoch + 1
-	if o.TakenAt = o.Before.TakenAt; o.Before.Epoch > 0 && o.Before.Node != o.Node && o.Before.Machine != o.Machine {
-		o.TakenAt = o.Since
-	}
 	return o.write()
 }
 

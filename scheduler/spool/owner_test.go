@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -44,12 +43,12 @@ func dead(epoch uint64) OwnerRecord {
 func TestEpochGrowsWithEachOwner(t *testing.T) {
 	office := t.TempDir()
 	first := claimed(t, Claim{Postoffice: office, Node: "mx1"})
-	if first.Epoch != 1 || !first.TakenAt.IsZero() {
-		t.Errorf("the first owner has epoch %d, taken at %v", first.Epoch, first.TakenAt)
+	if first.Epoch != 1 {
+		t.Errorf("the first owner has epoch %d", first.Epoch)
 	}
 	first.Release()
 	second := claimed(t, Claim{Postoffice: office, Node: "mx1"})
-	if second.Epoch != 2 || second.Before.Held || !second.TakenAt.IsZero() {
+	if second.Epoch != 2 || second.Before.Held {
 		t.Errorf("after a stop and a start: epoch %d, before: %v", second.Epoch, &second.Before)
 	}
 }
@@ -87,7 +86,7 @@ func TestDeadNodeIsReplacedOnlyOnOrderOrAfterItsFence(t *testing.T) {
 		}
 	}
 	ordered := claimed(t, Claim{Postoffice: office, Node: "mx2", TakeOver: true})
-	if ordered.Epoch != 7 || !ordered.TakenAt.Equal(ordered.Since) || ordered.Before.Node != "mx1" {
+	if ordered.Epoch != 7 || ordered.Before.Node != "mx1" {
 		t.Errorf("with -P: %v after %v", &ordered.OwnerRecord, &ordered.Before)
 	}
 	ordered.Release()
@@ -98,19 +97,8 @@ func TestDeadNodeIsReplacedOnlyOnOrderOrAfterItsFence(t *testing.T) {
 	if err != nil || string(called) != "mx1 "+office+"\n" {
 		t.Errorf("the fence command was called with %q, %v", called, err)
 	}
-	if fenced.Epoch != 9 || fenced.TakenAt.IsZero() {
+	if fenced.Epoch != 9 {
 		t.Errorf("after the fence: %v", &fenced.OwnerRecord)
-	}
-}
-
-func TestTimeOfATakeoverIsKept(t *testing.T) {
-	office := t.TempDir()
-	leftBy(t, office, dead(6))
-	first := claimed(t, Claim{Postoffice: office, Node: "mx2", TakeOver: true})
-	_ = first.file.Close() // a crash
-	second := claimed(t, Claim{Postoffice: office, Node: "mx2"})
-	if at := first.Since.Truncate(time.Second); !second.TakenAt.Equal(at) {
-		t.Errorf("it was taken at %v, and the next start reads %v", at, second.TakenAt)
 	}
 }
 
@@ -144,26 +132,13 @@ func TestGarbageIsNoOwner(t *testing.T) {
 	}
 }
 
-// Only locks that are older than the takeover are those of the dead node.
+// The locks of a dead node name no processes of this machine but by chance.
 func TestLocksOfADeadNodeNameNoProcessOfThisOne(t *testing.T) {
 	o := newTestSpool(t)
-	pid, lines, _ := startHelper(t, "wait", "")
-	lines.Scan()
-	for _, path := range []string{"7", "A/H/33"} {
-		_, base := split(path)
-		o.put(path, control(base, locked(pid)+"\n"+locked(0)))
-		o.age("transport/"+path, 0)
-	}
-	owner := claimed(t, Claim{Postoffice: o.dir, Node: "mx1"})
-	owner.TakenAt = time.Now().Add(-time.Hour)
-	o.open(Options{Owner: owner})
-	o.refused("7", Busy)
-	owner.TakenAt = time.Now().Add(time.Second)
-	o.open(Options{Owner: owner})
-	for _, path := range []string{"7", "A/H/33"} {
-		if m := o.loaded(path); len(m.Recipients) != 2 {
-			t.Errorf("%+v", m)
-		}
+	o.put("7", control("7", locked(1)+"\n"+locked(os.Getppid())))
+	o.age("transport/7", 0)
+	if m := o.open(Options{Owner: claimed(t, Claim{Postoffice: o.dir, Node: "mx1"})}).loaded("7"); len(m.Recipients) != 2 {
+		t.Errorf("%+v", m)
 	}
 }
 

@@ -20,8 +20,7 @@ const ownerSize = 512
 //	epoch 00000000000000000007 held node "mx2" host "mx2.example.org" machine 0f3c…/4026531836 pid 4711 since 2026-11-22T13:40:01Z
 //
 // followed by blanks, 512 bytes in all. In place of "held" it has "released" after the
-// scheduler has exited. "taken" and a time follow if the postoffice was taken from another
-// machine then: the locks that were written before name no processes of this one.
+// scheduler has exited.
 type OwnerRecord struct {
 	Epoch      uint64
 	Held       bool // the owner has not exited, or had no time to say so
@@ -31,19 +30,15 @@ type OwnerRecord struct {
 	Machine string
 	PID     int
 	Since   time.Time
-	TakenAt time.Time // zero: it was never taken from another machine
 }
 
 func (r *OwnerRecord) String() string {
-	state, taken := "released", ""
+	state := "released"
 	if r.Held {
 		state = "held"
 	}
-	if !r.TakenAt.IsZero() {
-		taken = " taken " + r.TakenAt.UTC().Format(time.RFC3339)
-	}
-	return fmt.Sprintf("epoch %020d %s node %q host %q machine %s pid %d since %s%s",
-		r.Epoch, state, r.Node, r.Host, r.Machine, r.PID, r.Since.UTC().Format(time.RFC3339), taken)
+	return fmt.Sprintf("epoch %020d %s node %q host %q machine %s pid %d since %s",
+		r.Epoch, state, r.Node, r.Host, r.Machine, r.PID, r.Since.UTC().Format(time.RFC3339))
 }
 
 // encode returns the whole file.
@@ -66,9 +61,6 @@ func parseOwner(text string) (OwnerRecord, error) {
 		&r.Epoch, &state, &r.Node, &r.Host, &r.Machine, &r.PID, &since)
 	if err == nil {
 		r.Since, err = time.Parse(time.RFC3339, since)
-	}
-	if _, at, taken := strings.Cut(text, " since "+since+" taken "); err == nil && taken {
-		r.TakenAt, err = time.Parse(time.RFC3339, strings.TrimRight(at, " \n"))
 	}
 	if year := r.Since.UTC().Year(); err == nil && (year < 1 || year > 9999) { // by its zone
 		err = fmt.Errorf("the year is %d", year)

@@ -62,6 +62,7 @@ import (
 	"sync"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/queue"
 )
@@ -102,9 +103,6 @@ type Options struct {
 	Node string
 	// Owner is the claim of this node to the postoffice; nil: nothing checks it.
 	Owner *Owner
-	// IsRunning reports whether a process that has written a lock at this time, or before,
-	// still runs. A simulated machine has its own processes; nil: those of this machine.
-	IsRunning func(pid int, writtenAt time.Time) bool
 	// Loaders read control files (default: the number of processors, at least
 	// 2), Markers write in them (default 4), Retirers unlink (default 2).
 	Loaders, Markers, Retirers int
@@ -261,11 +259,7 @@ func (s *Spool) openPlaces() (err error) {
 		s.closePlaces()
 		return err
 	}
-	s.lockHolders.begin(s.pairs[Queue].transport)
-	s.lockHolders.isRunning = s.options.IsRunning
-	if s.options.Owner != nil {
-		s.lockHolders.takenAt = s.options.Owner.TakenAt
-	}
+	s.lockHolders.transport, s.lockHolders.least, s.lockHolders.scheduler = s.pairs[Queue].transport, ctlfile.MaxPID, os.Getpid()
 	if err := s.control.CannotTakeOver(); err != nil {
 		s.warn(fmt.Sprintf("transport is on a file system without leases (%v): control files of other users stay there unread", err))
 	}
