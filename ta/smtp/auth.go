@@ -20,21 +20,13 @@ type Secrets struct {
 
 type secret struct {
 	user, password string
-	mechanisms     []string // in order of preference; none: defaultMechanisms
-	plaintext      bool     // the password may be sent without TLS
+	plaintext      bool // the password may be sent without TLS
 }
 
-// The SASL mechanisms that the file may name, and those that are tried, in this
-// order, if it names none.
-var (
-	knownMechanisms   = []string{"EXTERNAL", "OAUTHBEARER", "PLAIN", "LOGIN"}
-	defaultMechanisms = []string{"PLAIN", "LOGIN"}
-)
-
-// ReadSecrets reads the file of -A. Each line is a host, a user, a password, and
-// the mechanisms to use. The host is the mail exchanger's name, the destination's,
-// ".domain" or "*". The word "plaintext" among the mechanisms permits the password
-// to be sent without TLS. It is an error if others may read or write the file.
+// ReadSecrets reads the file of -A. Each line is a host, a user and a password. The host
+// is the mail exchanger's name, the destination's, ".domain" or "*". The word "plaintext"
+// after the password permits that it is sent without TLS. It is an error if others may
+// read or write the file.
 func ReadSecrets(name string) (*Secrets, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -46,17 +38,14 @@ func ReadSecrets(name string) (*Secrets, error) {
 	s := &Secrets{table: map[string]secret{}}
 	return s, eachLine(name, func(words []string) error {
 		if len(words) < 3 {
-			return errors.New("a line consists of host, user, password and, optionally, mechanisms")
+			return errors.New("a line consists of host, user, password and, optionally, the word plaintext")
 		}
 		one := secret{user: words[1], password: words[2]}
-		for _, m := range words[3:] {
-			if strings.EqualFold(m, "plaintext") {
-				one.plaintext = true
-			} else if m = strings.ToUpper(m); slices.Contains(knownMechanisms, m) {
-				one.mechanisms = append(one.mechanisms, m)
-			} else {
-				return fmt.Errorf("mechanism %q is not one of %s", m, strings.Join(knownMechanisms, ", "))
+		for _, word := range words[3:] {
+			if !strings.EqualFold(word, "plaintext") {
+				return fmt.Errorf("%q is not the word plaintext", word)
 			}
+			one.plaintext = true
 		}
 		host, err := canonicalHost(words[0])
 		s.table[host] = one
@@ -90,30 +79,16 @@ func (s *Secrets) has(host string) bool {
 
 // client returns the mechanism to use. protected says that nobody can eavesdrop on
 // the connection.
-func (one secret) client(offered []string, protected bool, host string) (sasl.Client, error) {
-	wanted := one.mechanisms
-	if len(wanted) == 0 {
-		wanted = defaultMechanisms
-	}
-	if !protected && !one.plaintext {
+func (one secret) client(offered []string, protected bool) (sasl.Client, error) {
+	switch {
+	case !protected && !one.plaintext:
 		return nil, errors.New("the password is not sent without TLS")
+	case slices.Contains(offered, sasl.Plain):
+		return sasl.NewPlainClient("", one.user, one.password), nil
+	case slices.Contains(offered, sasl.Login):
+		return sasl.NewLoginClient(one.user, one.password), nil
 	}
-	for _, m := range wanted {
-		if !slices.Contains(offered, m) {
-			continue
-		}
-		switch m {
-		case "EXTERNAL":
-			return sasl.NewExternalClient(one.user), nil
-		case "OAUTHBEARER":
-			return sasl.NewOAuthBearerClient(&sasl.OAuthBearerOptions{Username: one.user, Token: one.password, Host: host}), nil
-		case "PLAIN":
-			return sasl.NewPlainClient("", one.user, one.password), nil
-		case "LOGIN":
-			return sasl.NewLoginClient(one.user, one.password), nil
-		}
-	}
-	return nil, fmt.Errorf("none of %s is offered", strings.Join(wanted, ", "))
+	return nil, errors.New("neither PLAIN nor LOGIN is offered")
 }
 
 // authenticate logs in if there is a secret for the host. If the login fails, no
@@ -123,7 +98,7 @@ func (o *opener) authenticate(s *session, policy Policy) *openError {
 	if !ok {
 		return nil
 	}
-	client, err := one.client(s.ext.auth, s.tls || s.target.socket != "", s.target.name)
+	client, err := one.client(s.ext.auth, s.tls || s.target.socket != "")
 	if err != nil {
 		return s.violates("AUTH: " + err.Error())
 	}

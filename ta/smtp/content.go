@@ -1,76 +1,35 @@
-// This file holds the message as it is sent: line ends, doubled dots, and the length
-// for SIZE.
+// This file holds the message as it is sent: line ends, and doubled dots.
 
 package smtp
 
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"io"
 	"strings"
 )
 
 // content is a message as it is sent: the header of the control file, an empty
-// line, and the body from its offset on. A short one is in memory; a long one is read while
-// it is sent.
+// line, and the body from its offset on, which is read while it is sent.
 type content struct {
-	text   []byte // a short message, with CRLF line ends; nil: it is long
-	header string // of a long one, with LF line ends and the empty line after it
+	header string // with LF line ends and the empty line after it
 	body   *io.SectionReader
-	size   int64 // length of text; of a long message its bytes as they are in the files
-	eight  bool  // some bytes are above 127, or may be: it is long
 }
 
-// maxShort is the length in bytes of the longest message that is kept in memory. Most are
-// shorter.
-const maxShort = 16 << 10
-
-// newContent reads a short message.
-func newContent(header string, body *io.SectionReader) (*content, error) {
+func newContent(header string, body *io.SectionReader) *content {
 	// A CR within a field must not begin another field.
-	header = strings.ReplaceAll(strings.ReplaceAll(header, "\r\n", "\n"), "\r", " ") + "\n"
-	c := &content{header: header, body: body, size: int64(len(header)) + body.Size(), eight: true}
-	if c.size > maxShort {
-		return c, nil
-	}
-	text := make([]byte, c.size)
-	copy(text, header)
-	if err := readFull(body, text[len(header):], 0); err != nil {
-		return nil, err
-	}
-	c.text = withCRLF(text)
-	c.size, c.eight = int64(len(c.text)), has8(text)
-	return c, nil
+	return &content{strings.ReplaceAll(strings.ReplaceAll(header, "\r\n", "\n"), "\r", " ") + "\n", body}
 }
 
-// withCRLF returns a text with CRLF line ends.
-func withCRLF(text []byte) []byte {
-	var b bytes.Buffer
-	b.Grow(len(text) + bytes.Count(text, []byte{'\n'}) + 2)
-	w := bufio.NewWriterSize(&b, 16)
-	l := lineWriter{w: w}
-	_, _ = l.Write(text) // a Buffer does not fail
-	l.end()
-	_ = w.Flush()
-	return b.Bytes()
-}
+// size is the length of the message in bytes as it is in the files.
+func (c *content) size() int64 { return int64(len(c.header)) + c.body.Size() }
 
-// sendDotted sends the message with a dot before each that begins a line, up to the final dot
+// send sends the message with a dot before each that begins a line, up to the final dot
 // (RFC 5321 section 4.5.2). If the message file is shorter than it was, the error is a
 // localError.
-func (c *content) sendDotted(to io.Writer) error {
-	if c.text != nil {
-		text := bytes.ReplaceAll(c.text, []byte("\n."), []byte("\n.."))
-		if text[0] == '.' {
-			text = append([]byte{'.'}, text...)
-		}
-		_, err := to.Write(text)
-		return err
-	}
-	w := bufio.NewWriterSize(to, blockSize)
-	l := &lineWriter{w: w, dots: true}
+func (c *content) send(to *bufio.Writer) error {
+	l := &lineWriter{w: to}
 	if _, err := io.WriteString(l, c.header); err != nil {
 		return err
 	}
@@ -78,15 +37,15 @@ func (c *content) sendDotted(to io.Writer) error {
 		return err
 	}
 	l.end()
-	return w.Flush()
+	return nil
 }
 
-// blockSize is how much of a long message is read or written at once, in bytes.
+// blockSize is how much of a message is read at once, in bytes.
 const blockSize = 32 << 10
 
 // copyBody writes a whole body. An error of reading is a localError.
 func copyBody(w io.Writer, body *io.SectionReader) error {
-	block := make([]byte, blockSize)
+	block := make([]byte, min(blockSize, body.Size()))
 	for at := int64(0); at < body.Size(); at += int64(len(block)) {
 		block = block[:min(blockSize, body.Size()-at)]
 		if err := readFull(body, block, at); err != nil {
@@ -114,26 +73,10 @@ func readFull(body *io.SectionReader, b []byte, at int64) error {
 
 var errCut = errors.New("the message file is shorter than it was")
 
-// has8 reports whether a byte is above 127.
-func has8(b []byte) bool {
-	for ; len(b) >= 8; b = b[8:] {
-		if binary.LittleEndian.Uint64(b)&0x8080808080808080 != 0 {
-			return true
-		}
-	}
-	for _, c := range b {
-		if c > 0x7f {
-			return true
-		}
-	}
-	return false
-}
-
-// lineWriter writes text with CRLF line ends. Line ends of any kind, LF, CRLF and a
+// lineWriter writes text with CRLF line ends, and doubles a dot at the beginning of a line. Line ends of any kind, LF, CRLF and a
 // lone CR, become CRLF, so that no server sees a line end where another sees none.
 type lineWriter struct {
 	w      *bufio.Writer // it keeps its first error
-	dots   bool          // a dot at the beginning of a line is doubled
 	cr     bool          // the last byte was a CR, and its CRLF is written
 	inLine bool
 }
@@ -153,7 +96,7 @@ func (l *lineWriter) Write(b []byte) (int, error) {
 		if cr := bytes.IndexByte(line, '\r'); cr >= 0 {
 			end, line, l.cr = cr, rest[:cr], true
 		}
-		if l.dots && !l.inLine && len(line) > 0 && line[0] == '.' {
+		if !l.inLine && len(line) > 0 && line[0] == '.' {
 			_ = l.w.WriteByte('.')
 		}
 		_, _ = l.w.Write(line)

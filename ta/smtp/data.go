@@ -1,11 +1,9 @@
-// This file holds DATA, and BDAT in place of it (CHUNKING, RFC 3030): sending the message,
-// and refusals.
+// This file holds DATA: sending the message, and refusals.
 
 package smtp
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"zsched/ta"
@@ -30,7 +28,7 @@ func (t *transaction) sendData() error {
 		t.reportAccepted(t.dataReply)
 		return t.reset()
 	}
-	if err := t.content.sendDotted(t.s.w); err != nil {
+	if err := t.content.send(t.s.w); err != nil {
 		return t.interrupted(err)
 	}
 	if err := t.commit(); err != nil {
@@ -39,36 +37,7 @@ func (t *transaction) sendData() error {
 	if err := t.s.send("."); err != nil {
 		return t.interrupted(err)
 	}
-	return t.takeFinalReplies(".")
-}
-
-// sendChunk sends a message that is in memory as one chunk, preceded by its length. Without
-// it the MAIL and the RCPTs would wait for the reply to DATA if the server does not pipeline.
-func (t *transaction) sendChunk() error {
-	t.dataSent = true
-	line := fmt.Sprintf("BDAT %d LAST", len(t.content.text))
-	t.s.trace(ours, line)
-	if err := t.commit(); err != nil {
-		return err
-	}
-	if _, err := t.s.w.Write(append([]byte(line+"\r\n"), t.content.text...)); err != nil {
-		return t.interrupted(err)
-	}
-	return t.takeFinalReplies(line)
-}
-
-var errNoChunking = errors.New("peer offers CHUNKING but does not know BDAT")
-
-// rejectsChunk reports whether a reply to BDAT says that the server does not know
-// it although it offered CHUNKING, and remembers that: the next attempt uses DATA.
-// The server took the message for commands. It has not received the message, and
-// the connection can no longer be used.
-func (t *transaction) rejectsChunk(r Reply) bool {
-	if !t.ext.chunking || r.Code != 500 && r.Code != 502 {
-		return false
-	}
-	t.a.noChunking.Store(t.s.target.name, true)
-	return true
+	return t.takeFinalReplies()
 }
 
 // errLeaving means that the scheduler has ended, so that the message must not be sent.

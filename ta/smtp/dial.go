@@ -1,5 +1,4 @@
-// This file makes connections, with the local address of option -L and the buffer sizes of
-// -w.
+// This file makes connections, with the local address of option -L.
 
 package smtp
 
@@ -10,14 +9,12 @@ import (
 	"net"
 	"net/netip"
 	"strings"
-	"syscall"
 	"time"
 )
 
 // Dialer makes connections.
 type Dialer struct {
-	Local  []netip.Addr // local addresses to use, of either family; none: any
-	Buffer int          // size of the socket's buffers in bytes; 0: the system's default
+	Local []netip.Addr // local addresses to use, of either family; none: any
 }
 
 // ParseLocal reads the operand of -L: "iface:name", an address with or without
@@ -62,9 +59,6 @@ func interfaceAddresses(name string) (found []netip.Addr, err error) {
 // dial connects to one address of a target.
 func (d *Dialer) dial(network, address string, limit time.Duration) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: limit, KeepAlive: -1}
-	if d.Buffer > 0 {
-		dialer.Control = d.setBuffers
-	}
 	if network == "unix" {
 		return dialer.Dial(network, address)
 	}
@@ -91,12 +85,4 @@ func (d *Dialer) from(to netip.Addr) (local netip.Addr, ok bool) {
 		}
 	}
 	return netip.Addr{}, len(d.Local) == 0
-}
-
-func (d *Dialer) setBuffers(_, _ string, conn syscall.RawConn) error {
-	return conn.Control(func(fd uintptr) {
-		// An error is ignored: the connection works with other buffer sizes too.
-		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, d.Buffer)
-		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, d.Buffer)
-	})
 }

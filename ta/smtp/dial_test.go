@@ -51,7 +51,7 @@ func TestDialFrom(t *testing.T) {
 		{said: "127.0.0.1:"},
 	} {
 		p := start(t, smtptest.Options{})
-		d := Dialer{Buffer: 8192}
+		d := Dialer{}
 		if c.local != "" {
 			var err error
 			if d.Local, err = ParseLocal(c.local, nil); err != nil {

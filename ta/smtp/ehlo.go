@@ -24,7 +24,7 @@ type session struct {
 // extensions are what a server offers in its reply to EHLO, without those that
 // are disabled.
 type extensions struct {
-	pipelining, eightBit, utf8, chunking, dsn, starttls bool
+	pipelining, eightBit, utf8, dsn, starttls bool
 
 	size      int64 // longest message that it accepts in bytes, if sized; 0: not given
 	sized     bool
@@ -50,8 +50,6 @@ func parseExtensions(lines []string) (e extensions) {
 			e.eightBit = true
 		case "SMTPUTF8":
 			e.utf8 = true
-		case "CHUNKING":
-			e.chunking = true
 		case "DSN":
 			e.dsn = true
 		case "STARTTLS":

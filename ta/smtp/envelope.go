@@ -111,14 +111,14 @@ func validAddress(address string) bool {
 // mailCommand returns the MAIL command.
 func (e *envelope) mailCommand(ext extensions, c *content, by string) string {
 	line := "MAIL From:<" + e.from + ">"
-	if c.eight && ext.eightBit {
+	if ext.eightBit {
 		line += " BODY=8BITMIME"
 	}
 	if e.utf8 {
 		line += " SMTPUTF8"
 	}
 	if ext.sized {
-		line += " SIZE=" + strconv.FormatInt(c.size, 10)
+		line += " SIZE=" + strconv.FormatInt(c.size(), 10)
 	}
 	if ext.dsn {
 		line += e.dsnOfMail()

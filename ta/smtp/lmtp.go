@@ -6,9 +6,8 @@ package smtp
 import "zsched/ta"
 
 // takeFinalReplies takes the replies to the message: one reply, or in LMTP one for
-// each recipient. line is the client's line that they answer. An acceptance is
-// reported before anything else is done.
-func (t *transaction) takeFinalReplies(line string) error {
+// each recipient. An acceptance is reported before anything else is done.
+func (t *transaction) takeFinalReplies() error {
 	before := t.data
 	step := len(t.states)
 	if t.a.o.LMTP {
@@ -19,7 +18,7 @@ func (t *transaction) takeFinalReplies(line string) error {
 		if err != nil {
 			return err
 		}
-		t.data = before + exchange(line, r)
+		t.data = before + exchange(".", r)
 		if err := t.finalReply(t.states[i:i+step], r); err != nil {
 			return err
 		}
@@ -29,11 +28,8 @@ func (t *transaction) takeFinalReplies(line string) error {
 
 // finalReply reports what a reply to the message means for some recipients.
 func (t *transaction) finalReply(states []recipientState, r Reply) error {
-	switch {
-	case r.Code == 421:
+	if r.Code == 421 {
 		return &errClosing{r}
-	case t.rejectsChunk(r):
-		return errNoChunking
 	}
 	for _, one := range states {
 		if r.OK() {

@@ -42,7 +42,7 @@ func newWire(nc net.Conn, writeTimeout time.Duration, trace func(direction, line
 func (w *wire) attach(nc net.Conn) {
 	w.nc = nc
 	w.r = bufio.NewReaderSize(nc, 4096)
-	w.w = bufio.NewWriterSize(timedWriter{w}, 4096)
+	w.w = bufio.NewWriterSize(timedWriter{w}, 16<<10)
 }
 
 // timedWriter gives each write its timeout.

@@ -125,7 +125,7 @@ func swapped(s string) string {
 // the job does not send the message again, although another exchanger would accept it.
 func TestNothingIsSentTwiceAfterTheDot(t *testing.T) {
 	for _, lost := range []string{"drop", "reset", "wait 10ms; drop", "421 4.3.2 going; drop"} {
-		for _, offers := range [][]string{{}, {"PIPELINING"}, {"CHUNKING"}} {
+		for _, offers := range [][]string{{}, {"PIPELINING"}} {
 			p := start(t, smtptest.Options{Offers: offers, Rules: []smtptest.Rule{{On: "dot", Do: lost, Times: 1}}})
 			o := newTestSpool(t)
 			o.message(1, to("bob@a.example"), header, "text\n")
@@ -280,7 +280,7 @@ func TestTextsOfServersAreEscaped(t *testing.T) {
 }
 
 func TestLMTPAnswersForEachRecipient(t *testing.T) {
-	for _, offers := range [][]string{{"PIPELINING"}, {"PIPELINING", "CHUNKING"}} {
+	for _, offers := range [][]string{{}, {"PIPELINING"}} {
 		p := start(t, smtptest.Options{LMTP: true, Offers: offers, Rules: script(`RCPT To:<nobody -> 550 5.1.1 nobody
 			dot <full -> 452 4.2.2 full
 			dot <never -> 550 5.7.1 never`)})

@@ -26,7 +26,6 @@ package smtp
 import (
 	"math/rand/v2"
 	"net/netip"
-	"sync"
 
 	"zsched/ta"
 )
@@ -64,8 +63,6 @@ type Agent struct {
 	router router
 	opener opener
 	pool   *pool
-
-	noChunking sync.Map // names of targets that offer CHUNKING but do not know BDAT
 }
 
 // New makes an agent. It opens no connection before there is mail.

@@ -32,12 +32,12 @@ func TestTimeouts(t *testing.T) {
 		}
 	}
 	// A server that refuses the message while it is sent, and reads no more.
-	big := strings.Repeat(strings.Repeat("x", 999)+"\n", 6_000)
+	big := strings.Repeat(strings.Repeat("x", 999)+"\n", 20_000)
 	p := start(t, smtptest.Options{Offers: []string{}, Rules: []smtptest.Rule{{On: "body", Do: "552 5.3.4 too big; deaf"}}})
 	o := newTestSpool(t)
 	o.message(1, to("bob@a.example"), header, big)
 	opts := options(p)
-	opts.Dialer.Buffer, opts.Timeouts.Write = 16<<10, moment
+	opts.Timeouts.Write = moment
 	if said := o.brief(o.once(opts)); said != "bob error2 ->> 552 5.3.4 too big\n" {
 		t.Error(said)
 	}
@@ -47,7 +47,6 @@ func TestTimeouts(t *testing.T) {
 	o = newTestSpool(t)
 	o.message(1, to("bob@a.example"), header, big)
 	opts = options(p)
-	opts.Dialer.Buffer = 16 << 10
 	opts.Timeouts.Write, opts.Timeouts.Dot = moment, moment
 	if said := o.brief(o.once(opts)); said != "bob deferback 4.4.0 ->> (timed out)\n" {
 		t.Error(said)

@@ -25,7 +25,7 @@ type transaction struct {
 	mail      string    // transcript of MAIL
 	data      string    // transcript of what follows the RCPTs
 	answered  bool      // the server has sent a reply other than 421
-	dataSent  bool      // DATA or BDAT was sent: the server may have the message
+	dataSent  bool      // DATA was sent: the server may have the message
 	pending   []command // sent, but not yet replied to
 	refused   bool      // MAIL was refused
 	dataReply Reply     // to DATA, once it has arrived
@@ -87,21 +87,16 @@ func unsendable(code, text string) *failure {
 	return &failure{permanent: true, code: code, diagnostic: "smtp; 550 (" + text + ")", text: text}
 }
 
-// prepareContent reads the message, or its beginning. A server without 8BITMIME gets it as
-// it is.
+// prepareContent opens the message. A server without 8BITMIME gets it as it is.
 func (t *transaction) prepareContent() *failure {
 	body, err := t.j.message.Body()
-	if err == nil {
-		t.content, err = newContent(t.header, body)
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return &failure{code: "4.3.0", diagnostic: "x-local; 430 (" + err.Error() + ")", text: err.Error()}
-	case t.ext.size > 0 && t.content.size > t.ext.size:
-		return unsendable("5.3.4", fmt.Sprintf("the message has %d bytes, but the next host accepts no more than %d", t.content.size, t.ext.size))
 	}
-	_, rejected := t.a.noChunking.Load(t.s.target.name)
-	t.ext.chunking = t.ext.chunking && !rejected && t.content.text != nil
+	t.content = newContent(t.header, body)
+	if size := t.content.size(); t.ext.size > 0 && size > t.ext.size {
+		return unsendable("5.3.4", fmt.Sprintf("the message has %d bytes, but the next host accepts no more than %d", size, t.ext.size))
+	}
 	return nil
 }
 
@@ -116,15 +111,10 @@ func (t *transaction) run() (again []*ta.Recipient, err error) {
 		return nil, err
 	}
 	again = t.keepAccepted()
-	switch {
-	case len(t.states) == 0:
-		err = t.sendNothing()
-	case t.ext.chunking:
-		err = t.sendChunk()
-	default:
-		err = t.sendData()
+	if len(t.states) == 0 {
+		return again, t.sendNothing()
 	}
-	return again, err
+	return again, t.sendData()
 }
 
 // sendEnvelope sends MAIL and the RCPTs, and with pipelining DATA too.
@@ -151,7 +141,7 @@ func (t *transaction) sendEnvelope() error {
 			}
 		})
 	}
-	if err == nil && t.ext.pipelining && !t.ext.chunking {
+	if err == nil && t.ext.pipelining {
 		err = t.sendDataCommand()
 	}
 	if err == nil {

@@ -54,13 +54,13 @@ func (c *command) oldFlags() {
 	f.BoolVarP(&o.NoPipelining, "no-pipelining", "P", false, "do not pipeline")
 	f.StringVarP(&c.tlsFile, "tls-file", "S", "", "`file` of certificates")
 	f.StringVarP(&c.timeouts, "timeouts", "T", "", "`timeouts`, such as conn=3m,dot=20m")
-	f.IntVarP(&o.Dialer.Buffer, "buffer", "w", 0, "size of the socket buffers in `bytes`; 0: the system's default")
 	f.BoolVarP(&o.NoMX, "no-mx", "x", false, "do not look for MX records")
 	f.BoolVarP(&o.LocalOK, "local-ok", "X", false, "do not regard our own addresses as a loop")
 	for _, n := range noEffect {
 		f.CountP(n.name, n.letter, "has no effect: "+n.reason)
 	}
 	f.StringArrayP("option", "O", nil, "`keyword` that has no effect; none is known")
+	f.StringP("buffer", "w", "", "`bytes` of socket buffers; has no effect")
 }
 
 // noEffect are options that ZMailer's smtp has and this one ignores.
@@ -82,8 +82,10 @@ func (c *command) warnOfNoEffect() {
 			c.warnings = append(c.warnings, "option -"+n.letter+" has no effect: "+n.reason)
 		}
 	}
-	if f := c.program.Flags.Lookup("option"); f.Changed {
-		c.warnings = append(c.warnings, "option -O "+f.Value.String()+" has no effect")
+	for _, name := range []string{"option", "buffer"} {
+		if f := c.program.Flags.Lookup(name); f.Changed {
+			c.warnings = append(c.warnings, "option -"+f.Shorthand+" "+f.Value.String()+" has no effect")
+		}
 	}
 }
 

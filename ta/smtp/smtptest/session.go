@@ -169,8 +169,6 @@ func (s *session) command(line string) error {
 		return err
 	case "DATA":
 		return s.data(line)
-	case "BDAT":
-		return s.chunk(line)
 	case "STARTTLS":
 		return s.startTLS(line)
 	case "AUTH":
@@ -199,7 +197,7 @@ func path(s string) string {
 func (s *session) offers() string {
 	offers := s.p.options.Offers
 	if offers == nil {
-		offers = []string{"PIPELINING", "SIZE 50000000", "8BITMIME", "SMTPUTF8", "CHUNKING", "DSN", "DELIVERBY", "ENHANCEDSTATUSCODES"}
+		offers = []string{"PIPELINING", "SIZE 50000000", "8BITMIME", "SMTPUTF8", "DSN", "DELIVERBY", "ENHANCEDSTATUSCODES"}
 		if s.p.options.TLS != nil && !s.tls {
 			offers = append(offers, "STARTTLS")
 		}
@@ -261,28 +259,6 @@ func (s *session) data(line string) error {
 	}
 	s.now.Data = text.String()
 	return s.finalReply()
-}
-
-func (s *session) chunk(line string) error {
-	words := strings.Fields(line)
-	code, err := s.act(line, "")
-	if err != nil || code == 500 || code == 502 {
-		return err
-	}
-	size := 0
-	if len(words) > 1 {
-		size, _ = strconv.Atoi(words[1])
-	}
-	text := make([]byte, size)
-	if _, err := io.ReadFull(s.r, text); err != nil || code != 0 {
-		return err
-	}
-	s.now.Data += string(text)
-	if len(words) > 2 && strings.EqualFold(words[2], "LAST") {
-		return s.finalReply()
-	}
-	_, err = s.say("250 2.0.0 chunk taken")
-	return err
 }
 
 // finalReply records a message and replies to it.
