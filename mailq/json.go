@@ -82,7 +82,7 @@ type Thread struct {
 	Site           string      `json:"site,omitempty"` // the host that agents have talked to; "": not known
 	SuspendedUntil time.Time   `json:"suspended_until,omitzero"`
 	SuspendedBy    Suspender   `json:"suspended_by,omitempty"`
-	Effects        []Effect    `json:"effects,omitempty"`  // of reply rules and of SUSPEND
+	Effects        []Effect    `json:"effects,omitempty"`  // of reply rules and other nodes
 	Feedback       *Feedback   `json:"feedback,omitempty"` // nil: the window is fixed
 	// StartError is why no agent starts for its due mail.
 	StartError string `json:"start_error,omitempty"`
@@ -114,7 +114,6 @@ const (
 	PendingHeld        Pending = "Held"
 	PendingTrigger     Pending = "QueueOnly"
 	PendingSpool       Pending = "SpoolDown"
-	PendingOrder       Pending = "Suspended" // by SUSPEND
 	PendingRule        Pending = "ReplyRule" // suspended by a reply rule
 	PendingRate        Pending = "Rate"      // the thread has no token
 	PendingSite        Pending = "SiteMax"
@@ -250,13 +249,9 @@ type MessageRecipient struct {
 	Reason    string    `json:"reason,omitempty"`
 	Order     Verb      `json:"order,omitempty"` // as Job.Order
 	OrderTo   string    `json:"order_to,omitempty"`
-	// KeptBack is StateHeld if the thread is held, or SuspendedByOrder if SUSPEND suspends it,
-	// while the recipient waits.
+	// KeptBack is StateHeld if the thread is held, while the recipient waits.
 	KeptBack string `json:"kept_back,omitempty"`
 }
-
-// SuspendedByOrder is a value of MessageRecipient.KeptBack.
-const SuspendedByOrder = "suspended"
 
 // Explanation is the answer to JSON EXPLAIN: what the mail for a destination is
 // waiting for, if anything.

@@ -28,8 +28,6 @@ type KeptKind struct {
 var KeptKinds = [...]KeptKind{
 	{"held", func(t *Totals) *Kept { return &t.Held }, "message", "messages", "held"},
 	{"held_threads", func(t *Totals) *Kept { return &t.HeldThreads }, "thread", "threads", "held"},
-	// By SUSPEND.
-	{"suspended_threads", func(t *Totals) *Kept { return &t.SuspendedThreads }, "thread", "threads", "suspended"},
 	// In postman/, because the sender is null.
 	{"notices", func(t *Totals) *Kept { return &t.Notices }, "notice", "notices", "that nobody got"},
 	// Under corrupt/.

@@ -18,7 +18,7 @@ type Order struct {
 	Where   *Selection    // everything in the queue that matches
 	To      Name          // the new thread of Reroute
 	DryRun  bool          // count only
-	For     time.Duration // time until a Hold or Suspend ends by itself; 0: it lasts until released
+	For     time.Duration // time until a Hold ends by itself; 0: it lasts until released
 	By      Actor         // not part of the command
 	Why     string        // the reason given, for the log
 }
@@ -126,7 +126,7 @@ func (o *Order) parseTail(rest string) error {
 	}
 	if word == "FOR" {
 		if !o.Verb.Info().For {
-			return fmt.Errorf("FOR applies only to HOLD and SUSPEND")
+			return fmt.Errorf("FOR applies only to HOLD")
 		}
 		var span string
 		span, after = CutRaw(after)

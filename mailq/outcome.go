@@ -16,9 +16,6 @@ type Outcome struct {
 	Messages   int `json:"messages"`
 	Recipients int `json:"recipients"`
 	Threads    int `json:"threads"`
-	// Suspended are those messages of a move to another node that have mail for a
-	// destination that SUSPEND suspends here: the other node delivers it.
-	Suspended int `json:"suspended,omitempty"`
 	// WithAgents are those of the messages that an agent has, at least in part, so that the
 	// order waits until the agent reports.
 	WithAgents int `json:"with_agents,omitempty"`
@@ -26,7 +23,7 @@ type Outcome struct {
 	// nothing is done to these. Messages does not count them.
 	Refused int `json:"refused,omitempty"`
 	// KeptBack are messages that a RETRY selects and that are not tried, because they or their
-	// thread are held, or SUSPEND suspends it; or held ones that a REQUEUE leaves. Messages
+	// thread are held; or held ones that a REQUEUE leaves. Messages
 	// does not count them.
 	KeptBack int `json:"kept_back,omitempty"`
 	// ThreadHolds are the holds of threads that a RELEASE ends.
@@ -46,9 +43,6 @@ var counts = []struct {
 	of       func(*Outcome) *int
 	sentence func(o *Order, did *Outcome, n int) string
 }{
-	{func(did *Outcome) *int { return &did.Suspended }, func(_ *Order, _ *Outcome, n int) string {
-		return Plural(n, "message", "messages") + " of suspended destinations: the suspension does not move."
-	}},
 	{func(did *Outcome) *int { return &did.WithAgents }, func(o *Order, _ *Outcome, n int) string {
 		return fmt.Sprintf("%s with agents: %s when the agent reports, unless it delivers them.",
 			Plural(n, "message is", "messages are"), o.Verb.Info().Effect)
@@ -60,7 +54,7 @@ var counts = []struct {
 		if o.Verb == Requeue {
 			return Plural(n, "more message is", "more messages are") + " held and not given back to the router: select held mail with state=held."
 		}
-		return Plural(n, "message is", "messages are") + " held or suspended and not tried."
+		return Plural(n, "message is", "messages are") + " held and not tried."
 	}},
 	{func(did *Outcome) *int { return &did.ThreadHolds }, func(_ *Order, _ *Outcome, n int) string {
 		return Plural(n, "hold of a thread", "holds of threads") + " ended."

@@ -13,7 +13,7 @@ type Destination string
 
 const (
 	Tried     Destination = ""          // as far as the window allows
-	Suspended Destination = "suspended" // until Thread.SuspendedUntil; zero: until it is lifted
+	Suspended Destination = "suspended" // until Thread.SuspendedUntil
 	Probing   Destination = "probing"   // it is dead: one session tries it
 )
 
@@ -21,14 +21,13 @@ const (
 type Suspender string
 
 const (
-	ByOrder Suspender = "order" // SUSPEND
-	ByRule  Suspender = "rule"  // a reply rule
-	AsDead  Suspender = "dead"  // its destination has failed
+	ByRule Suspender = "rule" // a reply rule
+	AsDead Suspender = "dead" // its destination has failed
 )
 
 // suspendedWords say by whom a thread is suspended, if that is known.
 var suspendedWords = map[Suspender]string{
-	"": "suspended", ByOrder: "suspended by order", ByRule: "suspended by rule", AsDead: "suspended because it is dead,",
+	"": "suspended", ByRule: "suspended by rule", AsDead: "suspended because it is dead,",
 }
 
 // Feedback is the feedback on a window that moves.
@@ -59,8 +58,6 @@ func (t *Thread) WindowText(now time.Time) string {
 		text += fmt.Sprintf(", at most %d", t.WindowLimit)
 	}
 	switch {
-	case t.Destination == Suspended && t.SuspendedUntil.IsZero():
-		text += ", " + suspendedWords[t.SuspendedBy] + " until lifted"
 	case t.Destination == Suspended:
 		text += ", " + suspendedWords[t.SuspendedBy] + " for " + FormatSpan(max(0, time.Duration(t.SuspendedUntil.Unix()-now.Unix())*time.Second))
 	case t.Destination == Probing:

@@ -1,6 +1,6 @@
 package mailq
 
-// Shaping: what reply rules and SUSPEND do to threads (SHOW SUSPENDED, SHOW RULES).
+// Shaping: what reply rules do to threads (SHOW RULES).
 
 import (
 	"cmp"
@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Effect is what a reply rule or SUSPEND does to a thread now.
+// Effect is what a reply rule or another node does to a thread now.
 type Effect struct {
-	Rule   string `json:"rule,omitempty"`   // file:line of the reply rule; "": by SUSPEND
+	Rule   string `json:"rule,omitempty"`   // file:line of the reply rule; "": by another node
 	Action string `json:"action,omitempty"` // of the rule, such as "suspend 15m"
 	// Part is the fraction of the rate and of the window's limit that "slow" leaves
 	// now.
 	Part  float64   `json:"part,omitempty"`
-	Until time.Time `json:"until,omitzero"` // zero: until it is lifted
-	By    string    `json:"by,omitempty"`   // who gave the order
+	Until time.Time `json:"until,omitzero"`
+	By    string    `json:"by,omitempty"` // which node
 	Why   string    `json:"because,omitempty"`
 }
 
@@ -49,25 +49,6 @@ func because(why string) string {
 		return ""
 	}
 	return ": " + why
-}
-
-// SuspendedItem is a line of JSON SHOW SUSPENDED.
-type SuspendedItem struct {
-	Name
-	SuspendedAt time.Time `json:"suspended_at,omitzero"`
-	Until       time.Time `json:"until,omitzero"` // zero: until it is lifted
-	By          string    `json:"by,omitempty"`
-	Why         string    `json:"because,omitempty"`
-	Messages    int       `json:"messages"` // that wait
-}
-
-// Text is a line of SHOW SUSPENDED.
-func (s *SuspendedItem) Text(now time.Time) string {
-	text := s.Channel + "/" + s.Host + ": " + Plural(s.Messages, "message", "messages")
-	if !s.SuspendedAt.IsZero() {
-		text += ", suspended " + FormatAge(now, s.SuspendedAt) + " by " + cmp.Or(s.By, "somebody")
-	}
-	return text + end(s.Until, now, "lifted") + because(s.Why)
 }
 
 // RuleItem is a line of JSON SHOW RULES: a reply rule.

@@ -22,13 +22,12 @@ type Totals struct {
 	RecipientsIn  uint64 `json:"recipients_in"`
 	RecipientsOut uint64 `json:"recipients_out"`
 	// The kinds of KeptKinds.
-	Held             Kept `json:"held"`
-	HeldThreads      Kept `json:"held_threads"`
-	SuspendedThreads Kept `json:"suspended_threads"`
-	Notices          Kept `json:"notices,omitzero"`
-	Quarantined      Kept `json:"quarantined"`
-	Unloaded         Kept `json:"unloaded,omitzero"`
-	Blocked          Kept `json:"blocked"`
+	Held        Kept `json:"held"`
+	HeldThreads Kept `json:"held_threads"`
+	Notices     Kept `json:"notices,omitzero"`
+	Quarantined Kept `json:"quarantined"`
+	Unloaded    Kept `json:"unloaded,omitzero"`
+	Blocked     Kept `json:"blocked"`
 	// Router is the mail that waits in router/ for the router.
 	Router Router `json:"router,omitzero"`
 	// Spool is the fault that keeps the scheduler from writing control files.

@@ -18,8 +18,7 @@ const (
 	Release Verb = "RELEASE" // let held mail go
 	Requeue Verb = "REQUEUE" // give messages back to the router
 	Reroute Verb = "REROUTE" // send recipients to another thread
-	Suspend Verb = "SUSPEND" // deliver none of a thread's mail, which expires as usual
-	Lift    Verb = "LIFT"    // end what Suspend and reply rules do to a thread
+	Lift    Verb = "LIFT"    // end what reply rules do to a thread
 )
 
 // VerbInfo is what there is to know about a verb.
@@ -43,8 +42,7 @@ var Verbs = [...]VerbInfo{
 		Help: "keep mail back; the hold of a thread keeps later mail back too"},
 	{Verb: Release, Message: true, Thread: true, Where: true, Key: 'r', Help: "let held mail go"},
 	{Verb: Retry, Message: true, Thread: true, Where: true, Key: 't', Help: "make mail due now"},
-	{Verb: Suspend, Thread: true, For: true, Effect: "kept back", Help: "deliver nothing to a destination; its mail expires as usual"},
-	{Verb: Lift, Thread: true, Help: "end what suspend and reply rules do to a destination"},
+	{Verb: Lift, Thread: true, Help: "end what reply rules do to a destination"},
 	{Verb: Expire, Message: true, Thread: true, Where: true, Key: 'X', Effect: "returned to their senders", Help: "return mail to its senders"},
 	{Verb: Kill, Message: true, Thread: true, Where: true, Key: 'K', Effect: "dropped", Help: "drop mail without a notice"},
 	{Verb: Requeue, Message: true, Where: true, Key: 'Q', Effect: "given back to the router", Help: "give messages back to the router"},

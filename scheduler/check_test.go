@@ -345,13 +345,12 @@ func (s *Scheduler) checkGate(t *thread) {
 	if x == nil {
 		return
 	}
-	suspended, ends := x.order != nil, len(x.effects) > 0
+	suspended, ends := false, len(x.effects) > 0
 	for _, e := range x.effects {
 		suspended = suspended || e.rule.Verb == rule.ReplySuspend
 	}
 	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t, x.suspended)
 	assert(ends == x.effectEnd.isPlanned(), "thread %v: effects %v, in the agenda %v", t, ends, x.effectEnd.isPlanned())
-	assert(x.order == s.orders.holdOrders.suspended[t.key], "thread %v has another order", t)
 	waits := x.draws == nil && t.fair.Len() > x.tokens && x.tokens < x.rate.Burst || t.isEmpty() && x.rate.Owed(s.agenda.both())
 	assert(!waits || x.rate.next.isPlanned(), "thread %v waits for a token and is not in the agenda", t)
 	if w := x.draws; w != nil {

@@ -8,9 +8,8 @@ import (
 	"zsched/ta"
 )
 
-// Effects: what reply rules and an administrator's SUSPEND do to a thread for a
-// time. Each effect ends by itself, by LIFT, or with its rule; the strictest of
-// several applies.
+// Effects: what reply rules do to a thread for a time. Each effect ends by itself, by LIFT, or
+// with its rule; the strictest of several applies.
 
 // effect is what a reply rule does to a thread.
 type effect struct {
@@ -57,7 +56,7 @@ func (rs *rules) addEffect(t *thread, st *ruleState, rep *ta.Report) {
 // that changes.
 func (rs *rules) updateEffects(t *thread) {
 	x := t.shaping
-	suspended, part, per, next := x.order != nil, 1.0, time.Duration(0), never
+	suspended, part, per, next := false, 1.0, time.Duration(0), never
 	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool { return e.until <= rs.agenda.now })
 	for i := range x.effects {
 		e := &x.effects[i]
@@ -84,20 +83,8 @@ func (rs *rules) updateEffects(t *thread) {
 		return
 	}
 	t.running = false
-	if x.order == nil { // the event of an order is in the log already
-		rs.log.recordThread(t, "suspended", rs.shapingEnd(x))
-	}
+	rs.log.recordThread(t, "suspended", x.rulesUntil())
 	rs.loads.considerUnloadingThread(t)
-}
-
-// shapingEnd returns when the last suspension of a thread by an order or a rule ends;
-// never if it does not end by itself; 0 if there is none.
-func (rs *rules) shapingEnd(x *shaping) instant {
-	until := x.rulesUntil()
-	if x.order != nil {
-		until = max(until, rs.agenda.instantAt(x.order.end()))
-	}
-	return until
 }
 
 // rulesUntil returns when the last suspension by a rule ends; 0: there is none.
@@ -116,7 +103,7 @@ func (rs *rules) suspensionEnd(t *thread) instant {
 	if t.shaping == nil {
 		return t.suspendedUntil
 	}
-	return max(t.suspendedUntil, rs.shapingEnd(t.shaping))
+	return max(t.suspendedUntil, t.shaping.rulesUntil())
 }
 
 // waitReason returns, for a diagnostic, what other than its sessions keeps a thread
@@ -126,8 +113,6 @@ func (rs *rules) waitReason(t *thread) string {
 	switch why {
 	case NoWait:
 		return ""
-	case WaitOrder:
-		return "suspended by the administrator"
 	case WaitRule:
 		return "suspended by the reply rule of " + t.shaping.suspendingRule().Place()
 	}
@@ -147,14 +132,14 @@ func (x *shaping) suspendingRule() *rule.ReplyRule {
 	return longest
 }
 
-// EffectView is what a reply rule, SUSPEND or another node does to a thread.
+// EffectView is what a reply rule or another node does to a thread.
 type EffectView struct {
 	Rule, Action string // of a reply rule: file:line, and its action
 	// Part is the fraction of the rate and of the window limit that ReplySlow leaves
 	// now; 0 for other rules.
 	Part    float64
-	Until   time.Time // zero: until it is lifted
-	By, Why string    // who suspends it otherwise, and the reason
+	Until   time.Time
+	By, Why string // which node suspends it otherwise, and the reason
 }
 
 // viewEffects adds the effects on a thread to its view, and by whom it is suspended.
@@ -167,9 +152,6 @@ func (rs *rules) viewEffects(v *ThreadView, t *thread) {
 		return
 	}
 	switch {
-	case x.order != nil:
-		v.SuspendedBy = SuspendedByOrder
-		v.Effects = append(v.Effects, EffectView{By: x.order.By, Why: x.order.Why, Until: x.order.Until})
 	case x.rulesUntil() > t.suspendedUntil:
 		v.SuspendedBy = SuspendedByRule
 	}
@@ -183,6 +165,14 @@ func (rs *rules) viewEffects(v *ThreadView, t *thread) {
 			one.Part, _ = e.portion(rs.agenda.now)
 		}
 		v.Effects = append(v.Effects, one)
+	}
+}
+
+// lift ends all effects of rules on a thread. Its mail keeps its retry times.
+func (rs *rules) lift(key threadKey) {
+	if t := rs.threads.byKey[key]; t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
+		rs.dropEffects(t, func(*rule.ReplyRule) bool { return true })
+		rs.effectDue(t)
 	}
 }
 

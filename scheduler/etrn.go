@@ -10,7 +10,7 @@ package scheduler
 func (ts *threads) triggered(host string) {
 	for _, c := range ts.limits.channelOrder {
 		t := ts.byKey[threadKey{c.name, host}]
-		if t == nil || t.held || ts.orders.holdOrders.suspended[t.key] != nil {
+		if t == nil || t.held {
 			continue
 		}
 		if t.params.QueueOnly && t.busy > 0 { // in the middle of a run
@@ -33,7 +33,7 @@ func (ts *threads) triggered(host string) {
 // Triggered event would make due.
 func (s *Scheduler) HasMail(host string) bool {
 	for _, c := range s.limits.channelOrder {
-		if t := s.threads.byKey[threadKey{c.name, host}]; t != nil && !t.isEmpty() && !t.isHeld() && s.orders.holdOrders.suspended[t.key] == nil {
+		if t := s.threads.byKey[threadKey{c.name, host}]; t != nil && !t.isEmpty() && !t.isHeld() {
 			return true
 		}
 	}

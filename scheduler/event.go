@@ -174,15 +174,7 @@ type (
 		HoldOrder     // By and Why are those of a release, too
 	}
 
-	// SuspendedThread: an administrator suspends the thread, present or future. At the
-	// start, these events come before any mail.
-	SuspendedThread struct {
-		Channel, Host string
-		HoldOrder
-	}
-
-	// Lifted: an administrator ends the suspension that he or another one has
-	// ordered, and all effects of reply rules on the thread.
+	// Lifted: an administrator ends all effects of reply rules on the thread.
 	Lifted struct {
 		Channel, Host string
 		By, Why       string
@@ -238,31 +230,30 @@ type Message struct {
 	Obsoletes []string
 }
 
-func (Tick) event()            {}
-func (Arrived) event()         {}
-func (Loaded) event()          {}
-func (NotLoaded) event()       {}
-func (AgentStarted) event()    {}
-func (AgentFailed) event()     {}
-func (AgentHungry) event()     {}
-func (AgentReports) event()    {}
-func (AgentLocked) event()     {}
-func (AgentReported) event()   {}
-func (AgentResync) event()     {}
-func (AgentFlooded) event()    {}
-func (AgentExited) event()     {}
-func (Done) event()            {}
-func (Failed) event()          {}
-func (Reread) event()          {}
-func (SpoolBack) event()       {}
-func (Triggered) event()       {}
-func (Reloaded) event()        {}
-func (Ordered) event()         {}
-func (HeldThread) event()      {}
-func (SuspendedThread) event() {}
-func (Lifted) event()          {}
-func (Restored) event()        {}
-func (RestoredRate) event()    {}
-func (RestoredOrder) event()   {}
-func (AllLoaded) event()       {}
-func (Stopping) event()        {}
+func (Tick) event()          {}
+func (Arrived) event()       {}
+func (Loaded) event()        {}
+func (NotLoaded) event()     {}
+func (AgentStarted) event()  {}
+func (AgentFailed) event()   {}
+func (AgentHungry) event()   {}
+func (AgentReports) event()  {}
+func (AgentLocked) event()   {}
+func (AgentReported) event() {}
+func (AgentResync) event()   {}
+func (AgentFlooded) event()  {}
+func (AgentExited) event()   {}
+func (Done) event()          {}
+func (Failed) event()        {}
+func (Reread) event()        {}
+func (SpoolBack) event()     {}
+func (Triggered) event()     {}
+func (Reloaded) event()      {}
+func (Ordered) event()       {}
+func (HeldThread) event()    {}
+func (Lifted) event()        {}
+func (Restored) event()      {}
+func (RestoredRate) event()  {}
+func (RestoredOrder) event() {}
+func (AllLoaded) event()     {}
+func (Stopping) event()      {}

@@ -84,14 +84,6 @@ func (lg *log) recordThread(t *thread, state string, nextAt instant) {
 	lg.agenda.do(c)
 }
 
-// recordOrder records that a thread with new mail is suspended by an order. The order itself
-// was recorded when it was given.
-func (lg *log) recordOrder(key threadKey, o *HoldOrder) {
-	if lg.rules.config.Events {
-		lg.agenda.do(Condition{State: "suspended", Channel: key.channel, Host: key.host, NextAt: o.Until, By: o.By, Why: o.Why})
-	}
-}
-
 // recordVertex records that a vertex is in an unusual state from now on.
 func (lg *log) recordVertex(v *vertex, state string) {
 	if lg.rules.config.Events {

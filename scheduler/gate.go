@@ -32,10 +32,9 @@ type shaping struct {
 	draws *draws           // of clusterrate; nil: none
 	told  *DestinationDead // by whose word it was suspended last; nil: by nobody else's
 
-	// Effects of reply rules and of an administrator's order (effect.go).
+	// Effects of reply rules (effect.go).
 	effects   []effect
 	effectEnd timer // when the next effect ends or changes
-	order     *HoldOrder
 	suspended bool
 	part      float64         // the part of its window limit that rules leave; 1: all
 	noted     *rule.ReplyRule // the rule that was last logged, and when
@@ -176,16 +175,13 @@ func (ls *limits) waitName(t *thread, link int, why limit.Refusal) Wait {
 	return sessionWaits[link][why]
 }
 
-// gate returns which order, rule, site or rate keeps job lines from the thread, and until
+// gate returns which rule, site or rate keeps job lines from the thread, and until
 // when; or NoWait. Time that mail waits for one of these counts as an attempt when it
 // expires; the other limits only say how much is done at a time.
 func (ls *limits) gate(t *thread) (why Wait, until instant) {
 	x := t.shaping
 	if x != nil && x.suspended {
-		if x.order != nil {
-			return WaitOrder, ls.agenda.instantAt(x.order.end())
-		}
-		return WaitRule, ls.rules.shapingEnd(x)
+		return WaitRule, x.rulesUntil()
 	}
 	if t.ring == nil {
 		return NoWait, never

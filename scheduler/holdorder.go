@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"zsched/scheduler/rule"
 )
 
 // Hold orders: what administrators keep back until a time, or until somebody lets it go. Of
-// a thread that is held, or suspended, they keep back what is there and what comes. Of a
-// message, they keep back all of it (hold.go).
+// a thread that is held, they keep back what is there and what comes. Of a message, they keep
+// back all of it (hold.go).
 
-// HoldOrder is a HOLD or a SUSPEND that is in force. Its record (scheduler-state(5)) says
+// HoldOrder is a HOLD that is in force. Its record (scheduler-state(5)) says
 // the same.
 type HoldOrder struct {
 	Since time.Time
@@ -33,8 +31,7 @@ func (o *HoldOrder) end() date {
 // there with an empty order.
 type holdOrders struct {
 	messages   map[messageRef]*HoldOrder
-	threads    map[threadKey]*HoldOrder // that are held
-	suspended  map[threadKey]*HoldOrder
+	threads    map[threadKey]*HoldOrder
 	end        timer // when the first of them ends
 	underHold  int   // messages whose files lie under hold/
 	recipients int   // of those, that are not done
@@ -42,7 +39,7 @@ type holdOrders struct {
 
 func (h *holdOrders) init() {
 	h.messages = make(map[messageRef]*HoldOrder)
-	h.threads, h.suspended = make(map[threadKey]*HoldOrder), make(map[threadKey]*HoldOrder)
+	h.threads = make(map[threadKey]*HoldOrder)
 }
 
 // planHoldEnd plans the end of an order.
@@ -74,42 +71,6 @@ func (od *orders) heldThread(e *HeldThread) {
 	od.threads.beginUpdate(t, releaseHeld)
 }
 
-// suspendByOrder suspends a thread until a time, as an administrator has ordered.
-func (od *orders) suspendByOrder(e *SuspendedThread) {
-	key, o := threadKey{e.Channel, e.Host}, e.HoldOrder
-	if o.end() <= od.agenda.date {
-		return
-	}
-	od.holdOrders.suspended[key] = &o
-	od.planHoldEnd(&o)
-	if t := od.threads.byKey[key]; t != nil {
-		od.limits.obtainShaping(t).order = &o
-		od.rules.updateEffects(t)
-		od.threads.updateThread(t)
-	}
-}
-
-// endSuspension ends an administrator's suspension.
-func (od *orders) endSuspension(key threadKey) {
-	delete(od.holdOrders.suspended, key)
-	if t := od.threads.byKey[key]; t != nil {
-		t.shaping.order = nil
-		od.rules.effectDue(t)
-	}
-}
-
-// lift ends an administrator's suspension of a thread and all effects of rules on it. The
-// mail of the thread keeps its retry times.
-func (od *orders) lift(key threadKey) {
-	if t := od.threads.byKey[key]; t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
-		od.rules.dropEffects(t, func(*rule.ReplyRule) bool { return true })
-		od.rules.effectDue(t)
-	}
-	if od.holdOrders.suspended[key] != nil {
-		od.endSuspension(key)
-	}
-}
-
 const (
 	// holdEnded is the reason of a release at the end of a hold.
 	holdEnded = "the hold has reached its time limit"
@@ -124,8 +85,8 @@ func (od *orders) holdOrdersEnded() {
 	h := &od.holdOrders
 	messages, nextMessage := ended(h.messages, od.agenda.date, cmp.Compare[messageRef])
 	threads, nextThread := ended(h.threads, od.agenda.date, threadKey.compare)
-	suspended, next := ended(h.suspended, od.agenda.date, threadKey.compare)
-	if next = min(next, nextMessage, nextThread); len(messages) > maxReleased {
+	next := min(nextMessage, nextThread)
+	if len(messages) > maxReleased {
 		messages, next = messages[:maxReleased], od.agenda.date.after(holdPause)
 	}
 	for _, ref := range messages {
@@ -142,9 +103,6 @@ func (od *orders) holdOrdersEnded() {
 		if od.rules.config.Events {
 			od.agenda.do(Condition{State: "released", Channel: key.channel, Host: key.host, By: "scheduler", Why: holdEnded})
 		}
-	}
-	for _, key := range suspended {
-		od.endSuspension(key)
 	}
 	od.agenda.planDate(&h.end, next)
 }
@@ -174,17 +132,9 @@ type ThreadOrder struct {
 }
 
 // HeldThreads returns the threads that are held, by channel and host.
-func (s *Scheduler) HeldThreads() []ThreadOrder { return threadOrders(s.orders.holdOrders.threads) }
-
-// SuspendedThreads returns the threads that an administrator has suspended, by
-// channel and host.
-func (s *Scheduler) SuspendedThreads() []ThreadOrder {
-	return threadOrders(s.orders.holdOrders.suspended)
-}
-
-func threadOrders(orders map[threadKey]*HoldOrder) []ThreadOrder {
-	list := make([]ThreadOrder, 0, len(orders))
-	for key, o := range orders {
+func (s *Scheduler) HeldThreads() []ThreadOrder {
+	list := make([]ThreadOrder, 0, len(s.orders.holdOrders.threads))
+	for key, o := range s.orders.holdOrders.threads {
 		list = append(list, ThreadOrder{key.channel, key.host, *o})
 	}
 	slices.SortFunc(list, func(a, b ThreadOrder) int {
@@ -193,16 +143,8 @@ func threadOrders(orders map[threadKey]*HoldOrder) []ThreadOrder {
 	return list
 }
 
-// IsHeld reports whether a thread is held.
-func (s *Scheduler) IsHeld(channel, host string) bool {
-	return s.orders.holdOrders.threads[threadKey{channel, host}] != nil
-}
-
-// ThreadHold returns the order that holds a thread, or suspends it; nil: there is none.
-func (s *Scheduler) ThreadHold(channel, host string, suspends bool) *HoldOrder {
-	if suspends {
-		return s.orders.holdOrders.suspended[threadKey{channel, host}]
-	}
+// ThreadHold returns the order that holds a thread; nil: there is none.
+func (s *Scheduler) ThreadHold(channel, host string) *HoldOrder {
 	return s.orders.holdOrders.threads[threadKey{channel, host}]
 }
 

@@ -19,7 +19,6 @@ type orders struct {
 	rules   *rules
 	threads *threads
 	rings   *rings
-	limits  *limits
 	lines   *lines
 	writes  *writes
 	notices *notices

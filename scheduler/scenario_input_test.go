@@ -211,20 +211,6 @@ func (sc *scenario) store(words []string) {
 	}
 }
 
-// suspend reads: smtp/host, or smtp/host 2h.
-func (sc *scenario) suspend(words []string) {
-	e := scheduler.SuspendedThread{HoldOrder: scheduler.HoldOrder{By: "root", Why: "maintenance"}}
-	e.Channel, e.Host, _ = strings.Cut(words[0], "/")
-	if len(words) > 1 {
-		d, err := time.ParseDuration(words[1])
-		if err != nil {
-			sc.fatalf("%v", err)
-		}
-		e.Until = sc.now.Add(d)
-	}
-	sc.step(e)
-}
-
 // verbs are the words of an order.
 var verbs = map[string]scheduler.Verb{
 	"kill": scheduler.VerbKill, "expire": scheduler.VerbExpire, "retry": scheduler.VerbRetry,

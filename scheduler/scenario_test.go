@@ -213,8 +213,6 @@ func (sc *scenario) runLine(words []string, clauses string) {
 	case "thread":
 		channel, host, _ := strings.Cut(args[0], "/")
 		sc.step(scheduler.HeldThread{Channel: channel, Host: host, Held: args[1] == "held"})
-	case "suspend":
-		sc.suspend(args)
 	case "lift":
 		channel, host, _ := strings.Cut(args[0], "/")
 		sc.step(scheduler.Lifted{Channel: channel, Host: host})

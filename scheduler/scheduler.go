@@ -169,8 +169,8 @@ func (s *Scheduler) wire() {
 	}
 	s.orders = orders{
 		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
-		rings: &s.rings, limits: &s.limits, lines: &s.lines, writes: &s.writes, notices: &s.notices,
-		loads: &s.loads, log: &s.log,
+		rings: &s.rings, lines: &s.lines, writes: &s.writes, notices: &s.notices, loads: &s.loads,
+		log: &s.log,
 	}
 	s.loads = loads{
 		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
@@ -302,10 +302,8 @@ func (s *Scheduler) handle(e Event) {
 		s.loads.notLoaded(e)
 	case HeldThread:
 		s.orders.heldThread(&e)
-	case SuspendedThread:
-		s.orders.suspendByOrder(&e)
 	case Lifted:
-		s.orders.lift(threadKey{e.Channel, e.Host})
+		s.rules.lift(threadKey{e.Channel, e.Host})
 	case Restored:
 		s.saved.restored(&e.Thread)
 	case RestoredRate:

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"zsched/ctlfile"
 	"zsched/scheduler/rule"
@@ -106,18 +105,9 @@ func (h *harness) holdThread() {
 	h.step(HeldThread{Channel: key.channel, Host: key.host, Held: held})
 }
 
-// suspendOrLift suspends a thread for a time, or until a lift, or lifts it.
-func (h *harness) suspendOrLift() {
-	key := threadKey{[]string{"smtp", "local", "etrn"}[h.rand.IntN(3)], h.host()}
-	switch h.rand.IntN(3) {
-	case 0:
-		h.step(Lifted{Channel: key.channel, Host: key.host})
-	case 1:
-		h.step(SuspendedThread{Channel: key.channel, Host: key.host})
-	default:
-		until := h.now.Add(time.Duration(h.rand.IntN(4000)) * time.Second)
-		h.step(SuspendedThread{Channel: key.channel, Host: key.host, HoldOrder: HoldOrder{Until: until}})
-	}
+// lift ends what reply rules do to a thread.
+func (h *harness) lift() {
+	h.step(Lifted{Channel: []string{"smtp", "local", "etrn"}[h.rand.IntN(3)], Host: h.host()})
 }
 
 // notePending notes that the recipients that are in a thread now must have an
@@ -330,9 +320,6 @@ func (h *harness) endOrders() {
 			h.notePending(key)
 			h.step(HeldThread{Channel: key.channel, Host: key.host, Held: false})
 		}
-	}
-	for _, o := range h.s.SuspendedThreads() {
-		h.step(Lifted{Channel: o.Channel, Host: o.Host})
 	}
 	for _, id := range h.s.HeldMessages() {
 		h.step(Ordered{Order: 1, Verb: VerbRelease, Targets: []Target{{Message: id}}})

@@ -171,7 +171,7 @@ func (h *harness) randomEvent() {
 	case roll < 72:
 		h.step(Triggered{Host: h.host()})
 	case roll < 73 && h.chance(50):
-		h.suspendOrLift()
+		h.lift()
 	case roll < 73 && h.chance(10) && !h.steadyClock:
 		h.setClock()
 	case roll < 73 && !h.faultless && h.fixed == nil:

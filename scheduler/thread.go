@@ -43,9 +43,8 @@ type threadKey struct{ channel, host string }
 //	suspended      begins: the destination is dead (window.go), or a retryat
 //	               ends:   its time has come, an ETRN, a retry order, a late
 //	                       success
-//	               begins: a reply rule, a SUSPEND order (effect.go)
-//	               ends:   its time has come, a LIFT order; if by a rule, also an
-//	                       ETRN, a retry order
+//	               begins: a reply rule (effect.go)
+//	               ends:   its time has come, an ETRN, a retry order, a LIFT order
 //	held           begins and ends: HeldThread
 //	not running    (queueonly only)
 //	               begins: no vertex of the run is due any more, a suspension
@@ -136,15 +135,9 @@ func (ts *threads) obtainThread(key threadKey) *thread {
 	t.vertices.Of = ts.mail.threadLinks
 	ts.byKey[key] = t
 	ts.mail.counts.Threads++
-	order := ts.orders.holdOrders.suspended[key]
 	ts.assignRing(t)
 	if t.ring != nil {
 		t.ring.rebindAgent(t)
-	}
-	if order != nil {
-		ts.limits.obtainShaping(t).order = order
-		ts.rules.updateEffects(t)
-		ts.log.recordOrder(key, order)
 	}
 	ts.saved.restoreThread(t)
 	ts.cluster.askDestination(t)

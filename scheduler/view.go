@@ -80,9 +80,8 @@ type ThreadView struct {
 type Suspender string
 
 const (
-	SuspendedByOrder Suspender = "order" // SUSPEND
-	SuspendedByRule  Suspender = "rule"  // a reply rule, for longer than the destination has failed
-	SuspendedDead    Suspender = "dead"  // its destination has failed, or an agent said when to try again
+	SuspendedByRule Suspender = "rule" // a reply rule, for longer than the destination has failed
+	SuspendedDead   Suspender = "dead" // its destination has failed, or an agent said when to try again
 )
 
 // FeedbackView is the feedback on the window of a thread (scheduler.cf(5),

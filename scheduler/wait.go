@@ -28,15 +28,14 @@ const (
 	WaitStopping Wait = "stopping"       // the scheduler stops
 	WaitAgent    Wait = "agent expected" // one is starting, or will be free
 
-	WaitOrder       Wait = "suspended by order" // SuspendedThread
-	WaitRule        Wait = "reply rule"         // suspended by one
-	WaitRate        Wait = "rate"               // the thread has no token
-	WaitSite        Wait = "sitemax"            // its site has as many sessions as it may have
-	WaitSiteRate    Wait = "siterate"           // its site has no token
-	WaitChannelRate Wait = "channelrate"        // the channel has no token
-	WaitClusterMax  Wait = "clustermax"         // this node's share of it is used
-	WaitClusterSite Wait = "clustersitemax"     // this node's share of the site's limit is used
-	WaitClusterRate Wait = "clusterrate"        // no token has been drawn from it
+	WaitRule        Wait = "reply rule"     // suspended by one
+	WaitRate        Wait = "rate"           // the thread has no token
+	WaitSite        Wait = "sitemax"        // its site has as many sessions as it may have
+	WaitSiteRate    Wait = "siterate"       // its site has no token
+	WaitChannelRate Wait = "channelrate"    // the channel has no token
+	WaitClusterMax  Wait = "clustermax"     // this node's share of it is used
+	WaitClusterSite Wait = "clustersitemax" // this node's share of the site's limit is used
+	WaitClusterRate Wait = "clusterrate"    // no token has been drawn from it
 
 	WaitRetry Wait = "retry" // of an Explanation: no mail is due yet
 )
@@ -69,7 +68,7 @@ func (vi *views) waitOfMail(t *thread) Wait {
 		return why
 	}
 	switch why := vi.barrier(t); why {
-	case WaitOrder, WaitRule, WaitSuspend:
+	case WaitRule, WaitSuspend:
 		if vi.rules.suspensionEnd(t) < retry {
 			return WaitRetry
 		}
@@ -89,7 +88,7 @@ func (vi *views) barrier(t *thread) Wait {
 		holds bool
 	}{
 		{WaitCommand, t.ring == nil}, {WaitSelect, !t.selected},
-		{WaitOrder, x != nil && x.order != nil}, {WaitRule, x != nil && x.suspendingRule() != nil},
+		{WaitRule, x != nil && x.suspendingRule() != nil},
 		{WaitSuspend, t.suspendedUntil != 0}, {WaitTrigger, t.params.QueueOnly && !t.running},
 		{WaitStopping, vi.agents.stop.begun}, {WaitSpool, vi.writes.spoolDown}, {WaitFrozen, vi.rules.config.Frozen},
 	} {
@@ -134,7 +133,7 @@ func (vi *views) waitEnd(t *thread, why Wait) instant {
 		}
 	case WaitRetry:
 		return t.nextWake()
-	case WaitOrder, WaitRule, WaitSuspend:
+	case WaitRule, WaitSuspend:
 		return vi.rules.suspensionEnd(t)
 	case WaitRate, WaitChannelRate, WaitClusterRate, WaitSiteRate:
 		_, until := vi.limits.gate(t)

@@ -55,7 +55,7 @@ func (p *program) act(orders []mailq.Order) error {
 		if err != nil {
 			return err
 		}
-		if (order.Verb == mailq.Hold || order.Verb == mailq.Suspend) && order.Thread != nil && did.Messages == 0 {
+		if order.Verb == mailq.Hold && order.Thread != nil && did.Messages == 0 {
 			fmt.Fprintf(p.stderr, "mailq: %s has no mail now\n", text.Escape(targetOf(order)))
 		}
 		if p.json {
@@ -76,7 +76,7 @@ func (p *program) confirm(orders []mailq.Order) error {
 	if p.yes || p.order.DryRun {
 		return nil
 	}
-	messages, suspended := 0, 0
+	messages := 0
 	for _, order := range orders {
 		if order.Message != "" && !p.isMove() {
 			messages++
@@ -88,11 +88,6 @@ func (p *program) confirm(orders []mailq.Order) error {
 			return err
 		}
 		messages += would.Messages
-		suspended += would.Suspended
-	}
-	if suspended > 0 {
-		return fmt.Errorf("%s mail for suspended destinations (mailq suspended), and the suspension does not move: %s would deliver it; "+
-			"hold it first, or give --yes if that is what you want", mailq.Plural(suspended, "message has", "messages have"), p.order.To.Host)
 	}
 	if messages > mailq.MaxUnconfirmed {
 		return fmt.Errorf("%s would touch %d messages; give --yes if that is what you want", p.what, messages)

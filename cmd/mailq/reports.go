@@ -33,7 +33,6 @@ var questions = []question{
 	{"reasons", "show the last diagnostics and how many recipients have them", "SHOW COUNT reason", tableOf(report.Reasons)},
 	{"shape", "show recipients by destination and age", "SHOW COUNT destination", tableOf(report.Ages)},
 	{"held", "show what is held: by whom, since when, why and until when", "SHOW HELD", textOf(line((*mailq.HeldItem).Text))},
-	{"suspended", "show the threads that are suspended by order: by whom, since when, why and until when", "SHOW SUSPENDED", textOf(line((*mailq.SuspendedItem).Text))},
 	{"rules", "show the reply rules and how often they have matched", "SHOW RULES", textOf(line((*mailq.RuleItem).Text))},
 	{"cluster", "show the nodes of the cluster, their shares of each limit, and the store", "SHOW CLUSTER", textOf(line((*mailq.ClusterItem).Text))},
 	{"totals", "show the totals, and what needs attention", "SHOW SNMP", textOf(report.Totals)},

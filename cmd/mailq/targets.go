@@ -82,7 +82,7 @@ func (t *targets) selection() (*mailq.Selection, error) {
 func (o *options) orders(t *targets) ([]mailq.Order, error) {
 	switch may := o.order.Verb.Info(); {
 	case !may.Where && len(t.messages)+len(t.where) > 0:
-		return nil, errors.New("only threads, channel/host, can be suspended")
+		return nil, errors.New("only threads, channel/host, can be lifted")
 	case !may.Thread && len(t.messages)+len(t.where) == 0:
 		return nil, fmt.Errorf("%s takes a thread only together with a message or a condition", strings.ToLower(string(o.order.Verb)))
 	}

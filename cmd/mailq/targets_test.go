@@ -25,7 +25,7 @@ func TestDifferentTargetsRestrictEachOther(t *testing.T) {
 		{"retry local/fred=x", "RETRY THREAD local fred=x"},
 		{"retry reason=a/b", "RETRY WHERE reason=a/b"},
 		{"retry sender=<> host=x", "RETRY WHERE host=x sender=<>"},
-		{"suspend smtp/x smtp/y", "SUSPEND THREAD smtp x; SUSPEND THREAD smtp y"},
+		{"lift smtp/x smtp/y", "LIFT THREAD smtp x; LIFT THREAD smtp y"},
 	} {
 		p := &program{options: new(options), stderr: io.Discard}
 		var got []string

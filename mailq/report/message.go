@@ -55,8 +55,6 @@ func recipient(r *mailq.MessageRecipient, now time.Time) string {
 	switch r.KeptBack {
 	case mailq.StateHeld:
 		line += ", its thread is held"
-	case mailq.SuspendedByOrder:
-		line += ", its thread is suspended by order"
 	}
 	if r.WakeAt.After(now) {
 		line += ", retry in " + mailq.FormatAge(r.WakeAt, now)

@@ -61,11 +61,11 @@ func TestTablesAreSortedAndLimited(t *testing.T) {
 	}
 }
 
-// The state of a thread: the next to be tried comes first, and what waits for an order last.
+// The state of a thread: the next to be tried comes first, and what is held last.
 func TestStatesOfThreads(t *testing.T) {
 	var threads []*mailq.ThreadItem
 	for _, thread := range []mailq.Thread{
-		{Held: true}, {Destination: mailq.Suspended}, {WakeAt: now.Add(2 * time.Hour)}, {Destination: mailq.Suspended, SuspendedUntil: now.Add(time.Minute)},
+		{Held: true}, {WakeAt: now.Add(2 * time.Hour)}, {Destination: mailq.Suspended, SuspendedUntil: now.Add(time.Minute)},
 		{Destination: mailq.Probing}, {Pending: mailq.PendingRing}, {Agents: make([]mailq.Agent, 2)}, {},
 	} {
 		threads = append(threads, &mailq.ThreadItem{Thread: thread})
@@ -77,7 +77,7 @@ func TestStatesOfThreads(t *testing.T) {
 	for _, r := range table.Rows {
 		got = append(got, r.Cells[column].Text)
 	}
-	if got, want := strings.Join(got, "|"), ">MaxRing|busy 2|due|probing|susp. 1m|in 2h|held|suspended"; got != want {
+	if got, want := strings.Join(got, "|"), ">MaxRing|busy 2|due|probing|susp. 1m|in 2h|held"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

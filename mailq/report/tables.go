@@ -59,8 +59,6 @@ func state(t *mailq.Thread, now time.Time) Cell {
 	switch {
 	case t.Held:
 		return Cell{"held", never}
-	case t.Destination == mailq.Suspended && t.SuspendedUntil.IsZero():
-		return Cell{"suspended", never}
 	case t.Destination == mailq.Suspended:
 		return in("susp. ", t.SuspendedUntil)
 	case t.Destination == mailq.Probing:

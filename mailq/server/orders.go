@@ -7,8 +7,8 @@ import (
 	"zsched/mailq"
 )
 
-// act executes every acting verb: KILL, EXPIRE, RETRY, HOLD, RELEASE, REQUEUE, REROUTE,
-// SUSPEND and LIFT. It gives the order to the queue and replies with a count. An order
+// act executes every acting verb: KILL, EXPIRE, RETRY, HOLD, RELEASE, REQUEUE, REROUTE
+// and LIFT. It gives the order to the queue and replies with a count. An order
 // or a dry run that matches nothing is an error, except for KILL MSG id: ZMailer did
 // not check that, and scripts expect its reply and the empty line after it.
 func act(r *request, ctx context.Context) bool {

@@ -17,17 +17,16 @@ import (
 
 // fakeQueue is a Queue that does not change.
 type fakeQueue struct {
-	totals    mailq.Totals
-	rows      []mailq.ThreadRow
-	jobs      []*mailq.Job
-	messages  []*mailq.Message
-	explain   mailq.Explanation
-	counters  map[string]float64
-	outcome   mailq.Outcome
-	held      []*mailq.HeldItem
-	suspended []*mailq.SuspendedItem
-	rules     []*mailq.RuleItem
-	cluster   []*mailq.ClusterItem
+	totals   mailq.Totals
+	rows     []mailq.ThreadRow
+	jobs     []*mailq.Job
+	messages []*mailq.Message
+	explain  mailq.Explanation
+	counters map[string]float64
+	outcome  mailq.Outcome
+	held     []*mailq.HeldItem
+	rules    []*mailq.RuleItem
+	cluster  []*mailq.ClusterItem
 
 	triggered []string
 	orders    []mailq.Order
@@ -110,10 +109,6 @@ func (p *fakeQueue) Trigger(_ context.Context, host, text string) (bool, error) 
 
 func (p *fakeQueue) Held(context.Context) iter.Seq2[*mailq.HeldItem, error] {
 	return items(p.held, p.broken)
-}
-
-func (p *fakeQueue) Suspended(context.Context) iter.Seq2[*mailq.SuspendedItem, error] {
-	return items(p.suspended, p.broken)
 }
 
 func (p *fakeQueue) Rules(context.Context) iter.Seq2[*mailq.RuleItem, error] {

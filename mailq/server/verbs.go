@@ -48,8 +48,6 @@ type Queue interface {
 	// Held yields the held messages, with an item for each destination, and the
 	// held threads.
 	Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error]
-	// Suspended yields the threads that SUSPEND suspends.
-	Suspended(ctx context.Context) iter.Seq2[*mailq.SuspendedItem, error]
 	// Rules yields the reply rules in their order.
 	Rules(ctx context.Context) iter.Seq2[*mailq.RuleItem, error]
 	// Cluster yields the store, the nodes and the limits of the cluster, or an error if the
@@ -114,7 +112,6 @@ func verbs() []*command {
 		{words: "SHOW WHERE", arguments: selection, right: rightTT, objects: showWhere},
 		{words: "SHOW MSG", arguments: "id", right: rightTT, objects: showMessage},
 		{words: "SHOW HELD", right: rightTT, objects: each(Queue.Held)},
-		{words: "SHOW SUSPENDED", right: rightTT, objects: each(Queue.Suspended)},
 		{words: "SHOW RULES", right: rightTT, objects: each(Queue.Rules)},
 		{words: "SHOW CLUSTER", right: rightTT, objects: each(Queue.Cluster)},
 		{words: "SHOW COUNT", arguments: "destination|domain|reason|sender", right: rightTT, objects: showCount},

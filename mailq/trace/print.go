@@ -136,7 +136,7 @@ var sentences = map[string]string{
 	"release":     "mail for {to} is no longer held{by}",
 	"blocked":     "its mail for {to} waits as an alternative",
 	"rule":        "the reply rule of {text} applies to its mail for {to}",
-	"lift":        "the suspension of mail for {to} is lifted{by}",
+	"lift":        "what reply rules do to {to} is lifted{by}",
 	"owed":        "a notice is owed to the sender",
 	"quarantined": "{file} is not understood and is in corrupt/: {text}",
 	"refused":     "{file} cannot be read now ({status}): {text}",
@@ -183,7 +183,7 @@ func (e *Event) words(zone *time.Location) string {
 		if !e.Next.IsZero() {
 			words += " until " + clock(e.Next, e.Time, zone)
 		}
-		return words + e.orderedBy()
+		return words
 	case "end":
 		return "done, " + e.counts()
 	}

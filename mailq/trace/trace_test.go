@@ -193,19 +193,15 @@ func TestMovesToAnotherNodeAreNoDeliveries(t *testing.T) {
 	}
 }
 
-func TestSuspensionByAnOrderNamesWhoAndWhy(t *testing.T) {
-	event := &Event{Event: "suspended", Channel: "smtp", Host: "h", By: "root uid 0", Because: "they asked"}
-	if got, want := event.words(time.UTC), "mail for smtp/h is suspended, by root uid 0: they asked"; got != want {
+func TestLiftNamesWhoAndWhy(t *testing.T) {
+	event := &Event{Event: "lift", Channel: "smtp", Host: "h", By: "root uid 0", Because: "they asked"}
+	if got, want := event.words(time.UTC), "what reply rules do to smtp/h is lifted, by root uid 0: they asked"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	event.Event = "lift"
-	if got, want := event.words(time.UTC), "the suspension of mail for smtp/h is lifted, by root uid 0: they asked"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	event.Event = "suspended"
+	*event = Event{Event: "suspended", Channel: "smtp", Host: "h"}
 	event.Time = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 	event.Next = event.Time.Add(time.Hour)
-	if got, want := event.words(time.UTC), "mail for smtp/h is suspended until 09:00:00, by root uid 0: they asked"; got != want {
+	if got, want := event.words(time.UTC), "mail for smtp/h is suspended until 09:00:00"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // growingMessage has a sender make his message a terabyte long while it waits.
 func growingMessage(s *site) error {
-	if _, err := s.mailq("suspend", "local/-", "--yes"); err != nil {
+	if _, err := s.mailq("hold", "local/-", "--yes"); err != nil {
 		return err
 	}
 	mailbox := filepath.Join(s.dir, "mail", s.b.name)
@@ -36,7 +36,7 @@ func growingMessage(s *site) error {
 	if out, err := grow.CombinedOutput(); err != nil {
 		return fmt.Errorf("the sender cannot make it grow: %w: %s", err, out)
 	}
-	_, err = s.mailq("lift", "local/-")
+	_, err = s.mailq("release", "local/-")
 	if err == nil {
 		err = s.until("its recipient is deferred", func() error {
 			out, err := s.mailq("list", "--json")

@@ -68,23 +68,6 @@ func heldItem(job *mailq.Job, o *scheduler.HoldOrder) *mailq.HeldItem {
 	return item
 }
 
-// Suspended yields the threads that SUSPEND suspends, by channel and host.
-func (q *Queue) Suspended(ctx context.Context) iter.Seq2[*mailq.SuspendedItem, error] {
-	return func(yield func(*mailq.SuspendedItem, error) bool) {
-		var items []*mailq.SuspendedItem
-		err := q.port.Ask(ctx, func(l *daemon.Loop) {
-			for _, t := range l.Core().SuspendedThreads() {
-				name := mailq.Name{Channel: t.Channel, Host: t.Host}
-				items = append(items, &mailq.SuspendedItem{
-					Name: name, SuspendedAt: t.Since, Until: t.Until, By: t.By, Why: t.Why,
-					Messages: threadOutcome(l.Core(), name).Messages,
-				})
-			}
-		})
-		yieldAll(yield, items, err)
-	}
-}
-
 // Rules yields the reply rules in their order.
 func (q *Queue) Rules(ctx context.Context) iter.Seq2[*mailq.RuleItem, error] {
 	return func(yield func(*mailq.RuleItem, error) bool) {

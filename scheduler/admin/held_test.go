@@ -214,7 +214,7 @@ func TestAHoldDoesNotEndEarly(t *testing.T) {
 		h := loaded(t)
 		time.Sleep(300 * time.Millisecond)
 		h.want("HOLD MSG 2 FOR 10s", 1, 1, 1)
-		h.want("SUSPEND THREAD smtp b.example FOR 10s", 2, 2, 1)
+		h.want("HOLD THREAD smtp b.example FOR 10s", 2, 2, 1)
 		least := time.Now().Add(10 * time.Second)
 		for until := range h.ends() {
 			if until.Before(least) || until.Nanosecond() != 0 {
@@ -225,7 +225,7 @@ func TestAHoldDoesNotEndEarly(t *testing.T) {
 	})
 }
 
-// ends yields the recorded ends of holds and suspensions.
+// ends yields the recorded ends of holds.
 func (h *harness) ends() iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		for _, r := range h.Spool.Records {
@@ -237,11 +237,11 @@ func (h *harness) ends() iter.Seq[time.Time] {
 // Of two orders about a thread, the second of which comes while the first is being recorded,
 // the second is in force, and recorded.
 func TestLastOrderOnAThreadIsInForce(t *testing.T) {
-	for _, orders := range [][2]string{{"HOLD", "RELEASE"}, {"RELEASE", "HOLD"}, {"SUSPEND", "LIFT"}, {"LIFT", "SUSPEND"}} {
+	for _, orders := range [][2]string{{"HOLD", "RELEASE"}, {"RELEASE", "HOLD"}} {
 		t.Run(orders[0]+" "+orders[1], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := loaded(t)
-				keeps := orders[1] == "HOLD" || orders[1] == "SUSPEND"
+				keeps := orders[1] == "HOLD"
 				if keeps { // so that the first order changes something
 					h.want(orders[1]+" THREAD smtp a.example", 2, 2, 1)
 				}

@@ -1,12 +1,13 @@
 package admin
 
-// HOLD, RELEASE, SUSPEND and LIFT. Each is recorded before the core is told, and one comes
+// HOLD, RELEASE and LIFT. Each hold is recorded before the core is told, and one comes
 // after the other: so what was recorded last is what the core does.
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"zsched/mailq"
@@ -27,7 +28,7 @@ func (q *Queue) beginHold(ctx context.Context) error {
 
 func (q *Queue) endHold() { <-q.holding }
 
-// holdOrder returns the order that a HOLD or SUSPEND puts in force. Without a reason, it keeps
+// holdOrder returns the order that a HOLD puts in force. Without a reason, it keeps
 // that of the order before; nil: there is none.
 func holdOrder(o *mailq.Order, before *scheduler.HoldOrder) *scheduler.HoldOrder {
 	now := time.Now()
@@ -50,32 +51,28 @@ func changesHold(o *mailq.Order, before *scheduler.HoldOrder) bool {
 // errAlreadyHeld refuses a HOLD that changes nothing.
 var errAlreadyHeld = errors.New("it is already held")
 
-// keepThread carries out HOLD and SUSPEND of a thread, present or future.
-func (q *Queue) keepThread(ctx context.Context, o *mailq.Order) (did mailq.Outcome, err error) {
-	name, suspends := *o.Thread, o.Verb == mailq.Suspend
+// holdThread carries out the HOLD of a thread, present or future.
+func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outcome, err error) {
+	name := *o.Thread
 	var before *scheduler.HoldOrder
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		did = threadOutcome(l.Core(), name)
 		did.WithAgents = l.Core().ThreadWithAgents(name.Channel, name.Host)
-		before = l.Core().ThreadHold(name.Channel, name.Host, suspends)
+		before = l.Core().ThreadHold(name.Channel, name.Host)
 	})
 	switch {
 	case err != nil:
 		return mailq.Outcome{}, err
-	case !suspends && before != nil && !changesHold(o, before):
+	case before != nil && !changesHold(o, before):
 		return mailq.Outcome{}, errAlreadyHeld
 	case o.DryRun:
 		return did, nil
 	}
 	h := holdOrder(o, before)
-	if err := q.files.RecordHold(spool.HoldRecord{HoldOrder: spool.HoldOrder(*h), Suspended: suspends, Threads: []spool.Thread{spool.Thread(name)}}); err != nil {
+	if err := q.files.RecordHold(spool.HoldRecord{HoldOrder: spool.HoldOrder(*h), Threads: []spool.Thread{spool.Thread(name)}}); err != nil {
 		return mailq.Outcome{}, err
 	}
-	var event scheduler.Event = scheduler.HeldThread{Channel: name.Channel, Host: name.Host, Held: true, HoldOrder: *h}
-	if suspends {
-		event = scheduler.SuspendedThread{Channel: name.Channel, Host: name.Host, HoldOrder: *h}
-	}
-	return did, q.step(ctx, event)
+	return did, q.step(ctx, scheduler.HeldThread{Channel: name.Channel, Host: name.Host, Held: true, HoldOrder: *h})
 }
 
 // step tells the core of an order that is recorded: even if the caller is gone.
@@ -83,27 +80,21 @@ func (q *Queue) step(ctx context.Context, e scheduler.Event) error {
 	return q.port.Ask(context.WithoutCancel(ctx), func(l *daemon.Loop) { l.Step(e) })
 }
 
-// liftThread carries out LIFT: it ends SUSPEND, and what reply rules do to the thread.
+// liftThread carries out LIFT: it ends what reply rules do to the thread.
 func (q *Queue) liftThread(ctx context.Context, o *mailq.Order) (did mailq.Outcome, err error) {
-	name, ordered, found := *o.Thread, false, false
+	name, found := *o.Thread, false
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		did = threadOutcome(l.Core(), name)
-		ordered = l.Core().ThreadHold(name.Channel, name.Host, true) != nil
 		t, _ := l.Core().Thread(name.Channel, name.Host)
-		found = ordered || t != nil && len(t.Effects) > 0
+		found = t != nil && slices.ContainsFunc(t.Effects, func(e scheduler.EffectView) bool { return e.Rule != "" })
 	})
 	switch {
 	case err != nil:
 		return mailq.Outcome{}, err
 	case !found:
-		return mailq.Outcome{}, errors.New("it is not suspended")
+		return mailq.Outcome{}, errors.New("no reply rule does anything to it")
 	case o.DryRun:
 		return did, nil
-	}
-	if ordered {
-		if err := q.files.EndHolds(spool.HoldRecord{Suspended: true, Threads: []spool.Thread{spool.Thread(name)}}); err != nil {
-			return mailq.Outcome{}, err
-		}
 	}
 	return did, q.step(ctx, scheduler.Lifted{Channel: name.Channel, Host: name.Host, By: actorText(o), Why: o.Why})
 }
@@ -112,7 +103,7 @@ func (q *Queue) liftThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 func (q *Queue) unholdThread(ctx context.Context, name mailq.Name, o *mailq.Order) (did mailq.Outcome, err error) {
 	held := false
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
-		held = l.Core().IsHeld(name.Channel, name.Host)
+		held = l.Core().ThreadHold(name.Channel, name.Host) != nil
 		did = threadOutcome(l.Core(), name)
 	})
 	if !held {

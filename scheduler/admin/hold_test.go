@@ -46,7 +46,7 @@ func TestReleasedMessageIsTriedBeforeItExpires(t *testing.T) {
 		h.want("HOLD WHERE sender=rayan", 3, 4, 2)
 		h.refused("HOLD WHERE sender=rayan", "3 messages are already held")
 		h.refused("HOLD WHERE host=b.example DRYRUN", "2 messages are already held")
-		h.refused("RETRY WHERE channel=smtp", "3 messages are held or suspended; mailq release or mailq lift ends that")
+		h.refused("RETRY WHERE channel=smtp", "3 messages are held; mailq release ends that")
 		h.want("RETRY WHERE host=c.example", 0, 0, 0)
 		h.want("RETRY WHERE state=waiting", 0, 0, 0)
 		time.Sleep(30 * 24 * time.Hour)

@@ -228,7 +228,7 @@ func (q *Queue) countQuarantine(ctx context.Context) (kept mailq.Kept, err error
 	return kept, err
 }
 
-// oldestOrder counts the threads that are held or suspended, with the time and the reason of
+// oldestOrder counts the threads that are held, with the time and the reason of
 // the oldest order.
 func oldestOrder(list []scheduler.ThreadOrder) mailq.Kept {
 	kept := mailq.Kept{Count: len(list)}

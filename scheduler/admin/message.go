@@ -126,7 +126,7 @@ func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]know
 	return known, nil
 }
 
-// keptBack returns whether the thread of a waiting job is held or suspended by order, and when
+// keptBack returns whether the thread of a waiting job is held, and when
 // the job is tried next, if that is known: not before the suspension of the thread ends. t is
 // nil if the thread is gone.
 func keptBack(job *mailq.Job, t *scheduler.ThreadView) (why string, wakeAt time.Time) {
@@ -136,15 +136,10 @@ func keptBack(job *mailq.Job, t *scheduler.ThreadView) (why string, wakeAt time.
 		return "", wakeAt
 	case t.Held:
 		return mailq.StateHeld, time.Time{}
-	case t.SuspendedBy == scheduler.SuspendedByOrder:
-		why = mailq.SuspendedByOrder
-	}
-	if t.SuspendedUntil.After(wakeAt) {
+	case t.SuspendedUntil.After(wakeAt):
 		wakeAt = t.SuspendedUntil
-	} else if why != "" && t.SuspendedUntil.IsZero() {
-		wakeAt = time.Time{}
 	}
-	return why, wakeAt
+	return "", wakeAt
 }
 
 // stateIn returns the state of a recipient according to the control file alone.

@@ -49,7 +49,7 @@ func (q *Queue) checkCommand(ctx context.Context, o *mailq.Order) error {
 	stuck := false
 	if err := q.port.Ask(ctx, func(l *daemon.Loop) {
 		stuck = len(l.Core().Explain(o.To.Channel, o.To.Host).Params.Command) == 0 &&
-			(isMove(o) || !l.Core().IsHeld(o.To.Channel, o.To.Host))
+			(isMove(o) || l.Core().ThreadHold(o.To.Channel, o.To.Host) == nil)
 	}); err != nil {
 		return err
 	}
@@ -89,20 +89,4 @@ func (q *Queue) staysHere(o *mailq.Order, v *scheduler.VertexView, t *targets) e
 		t.taken[name] = why
 	}
 	return why
-}
-
-// suspendedHere returns the threads that SUSPEND suspends, for a move to another node,
-// which does not take the suspensions along, and for a RETRY, which does not end them. For any
-// other order it returns none.
-func (q *Queue) suspendedHere(ctx context.Context, o *mailq.Order) (names map[mailq.Name]struct{}, err error) {
-	if o.Verb != mailq.Retry && !isMove(o) {
-		return nil, nil
-	}
-	names = make(map[mailq.Name]struct{})
-	err = q.port.Ask(ctx, func(l *daemon.Loop) {
-		for _, t := range l.Core().SuspendedThreads() {
-			names[mailq.Name{Channel: t.Channel, Host: t.Host}] = struct{}{}
-		}
-	})
-	return names, err
 }

@@ -18,7 +18,7 @@ import (
 // thread that stays in force will apply to such messages too. A move is
 // repeated until nothing is left, so one that matches nothing does not fail.
 func (q *Queue) addNotLoaded(ctx context.Context, o *mailq.Order, did *mailq.Outcome) error {
-	staysInForce := o.Thread != nil && (o.Verb == mailq.Hold || o.Verb == mailq.Suspend || o.Verb == mailq.Lift)
+	staysInForce := o.Thread != nil && (o.Verb == mailq.Hold || o.Verb == mailq.Lift)
 	isEmpty := *did == (mailq.Outcome{})
 	switch {
 	case staysInForce, isEmpty && isMove(o), o.Verb == mailq.Release && o.Message == "":

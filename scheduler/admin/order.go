@@ -45,7 +45,7 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 		return mailq.Outcome{}, err
 	}
 	switch o.Verb {
-	case mailq.Hold, mailq.Release, mailq.Suspend, mailq.Lift:
+	case mailq.Hold, mailq.Release:
 		if err := q.beginHold(ctx); err != nil {
 			return mailq.Outcome{}, err
 		}
@@ -79,8 +79,8 @@ func (q *Queue) actOnMessage(ctx context.Context, o *mailq.Order) (mailq.Outcome
 
 func (q *Queue) actOnThread(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {
 	switch o.Verb {
-	case mailq.Hold, mailq.Suspend:
-		return q.keepThread(ctx, o)
+	case mailq.Hold:
+		return q.holdThread(ctx, o)
 	case mailq.Lift:
 		return q.liftThread(ctx, o)
 	case mailq.Release:
@@ -217,7 +217,6 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	}
 	jobs.did.Add(did)
 	if did.Recipients > 0 {
-		jobs.did.Suspended += len(targets.suspended)
 		maps.Copy(jobs.did.threads, targets.threads)
 	}
 	switch {
@@ -237,13 +236,9 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 // target of any other order about one message, except RELEASE, RETRY and a move to another node:
 // its recipients that go to one destination then go as one message.
 func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (*targets, error) {
-	suspended, err := q.suspendedHere(ctx, o)
-	if err != nil {
-		return nil, err
-	}
 	toHeld := false
 	if o.Verb == mailq.Reroute {
-		if err := q.port.Ask(ctx, func(l *daemon.Loop) { toHeld = l.Core().IsHeld(o.To.Channel, o.To.Host) }); err != nil {
+		if err := q.port.Ask(ctx, func(l *daemon.Loop) { toHeld = l.Core().ThreadHold(o.To.Channel, o.To.Host) != nil }); err != nil {
 			return nil, err
 		}
 	}
@@ -280,8 +275,7 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 			targets.alreadyHeld[v.Message] = struct{}{}
 			continue
 		}
-		_, isSuspended := suspended[mailq.Name{Channel: v.Channel, Host: v.Host}]
-		if o.Verb == mailq.Retry && v.State != scheduler.StateFed && (v.Held || isSuspended) || leavesHeld(o, v) {
+		if o.Verb == mailq.Retry && v.State != scheduler.StateFed && v.Held || leavesHeld(o, v) {
 			targets.keptBack[v.Message] = struct{}{}
 			targets.isHeld = targets.isHeld || v.State == scheduler.StateHeld
 			continue
@@ -294,9 +288,6 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 			targets.threads[mailq.Name{Channel: v.Channel, Host: v.Host}] = struct{}{}
 		}
 		targets.restrict(v, only)
-		if isSuspended {
-			targets.suspended[v.Message] = struct{}{}
-		}
 	}
 	return targets, nil
 }

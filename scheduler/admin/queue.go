@@ -28,7 +28,7 @@ type Queue struct {
 	ownNames                       []string                   // Options
 	cluster                        Cluster                    // Options
 	log                            zerolog.Logger
-	// holding has room for one. It is full while a HOLD, RELEASE, SUSPEND or LIFT is
+	// holding has room for one. It is full while a HOLD or RELEASE is
 	// carried out.
 	holding chan struct{}
 	kept    keptCounts
@@ -50,7 +50,7 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 			Reload:   mailq.Reload(status.Reload),
 			Stopping: status.Stopping, Spool: mailq.Spool(l.Core().Trouble()),
 		}
-		t.HeldThreads, t.SuspendedThreads = oldestOrder(l.Core().HeldThreads()), oldestOrder(l.Core().SuspendedThreads())
+		t.HeldThreads = oldestOrder(l.Core().HeldThreads())
 		t.Held.Count = c.UnderHold
 	})
 	if err != nil {

@@ -65,21 +65,21 @@ func TestKindsOfSelectionRestrictEachOther(t *testing.T) {
 	})
 }
 
-// A RETRY tries nothing in held and suspended threads, and says so.
+// A RETRY tries nothing in held threads, and says so.
 func TestRetryCountsWhatIsKeptBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
 		h.want("HOLD THREAD smtp a.example", 2, 2, 1)
-		h.refused("RETRY THREAD smtp a.example", "2 messages are held or suspended with the thread; mailq release or mailq lift ends that")
-		h.refused("RETRY MSG 2 DRYRUN", "1 message is held or suspended with the thread; mailq release or mailq lift ends that")
+		h.refused("RETRY THREAD smtp a.example", "2 messages are held with the thread; mailq release ends that")
+		h.refused("RETRY MSG 2 DRYRUN", "1 message is held with the thread; mailq release ends that")
 		did, err := h.act("RETRY MSG 1 DRYRUN")
 		if want := (mailq.Outcome{Messages: 1, Recipients: 1, Threads: 1, KeptBack: 1}); err != nil || did != want {
 			t.Errorf("%+v, %v", did, err)
 		}
-		h.want("SUSPEND THREAD smtp b.example", 2, 2, 1)
-		h.refused("RETRY WHERE channel=smtp", "3 messages are held or suspended with the thread; mailq release or mailq lift ends that")
-		h.refused("RETRY THREAD smtp b.example", "2 messages are held or suspended with the thread; mailq release or mailq lift ends that")
-		h.want("LIFT THREAD smtp b.example", 2, 2, 1)
+		h.want("HOLD THREAD smtp b.example", 2, 2, 1)
+		h.refused("RETRY WHERE channel=smtp", "3 messages are held with the thread; mailq release ends that")
+		h.refused("RETRY THREAD smtp b.example", "2 messages are held with the thread; mailq release ends that")
+		h.wantOutcome("RELEASE THREAD smtp b.example", mailq.Outcome{Messages: 2, Recipients: 2, Threads: 1, ThreadHolds: 1})
 		did, err = h.act("RETRY WHERE channel=smtp")
 		if want := (mailq.Outcome{Messages: 2, Recipients: 2, Threads: 1, KeptBack: 2}); err != nil || did != want {
 			t.Errorf("%+v, %v", did, err)

@@ -29,11 +29,8 @@ type targets struct {
 	last     scheduler.Target
 	// untouched is why the order has no effect on one of them; nil: it has, or they are not there.
 	untouched error
-	// suspended are the messages with targets in suspended threads, if the order moves
-	// them.
-	suspended map[scheduler.MessageID]struct{}
 	// keptBack are the messages that are selected and are no targets: those that a RETRY
-	// selects in held and suspended threads, the held ones that a REQUEUE leaves, and those
+	// selects in held threads, the held ones that a REQUEUE leaves, and those
 	// that a RELEASE selects in held threads.
 	keptBack map[scheduler.MessageID]struct{}
 	isHeld   bool // one of keptBack is held as a message
@@ -80,7 +77,7 @@ func (t *targets) leavesRecipients(id scheduler.MessageID, recipients int) bool 
 func newTargets(whole bool) *targets {
 	return &targets{
 		whole: whole, rank: make(map[scheduler.MessageID]int), vertices: make(map[scheduler.MessageID]int),
-		threads: make(map[mailq.Name]struct{}), suspended: make(map[scheduler.MessageID]struct{}),
+		threads:  make(map[mailq.Name]struct{}),
 		keptBack: make(map[scheduler.MessageID]struct{}), unheld: make(map[scheduler.MessageID]struct{}),
 		taken: make(map[mailq.Name]error),
 		held:  make(map[scheduler.MessageID]string), alreadyHeld: make(map[scheduler.MessageID]struct{}),
@@ -163,7 +160,7 @@ func (t *targets) errKeptBack(o *mailq.Order) error {
 	if t.isHeld {
 		with = ""
 	}
-	return fmt.Errorf("%s held or suspended%s; mailq release or mailq lift ends that", are, with)
+	return fmt.Errorf("%s held%s; mailq release ends that", are, with)
 }
 
 // errWithThread is part of the error of a RELEASE that selects mail of held threads.

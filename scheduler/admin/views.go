@@ -135,7 +135,7 @@ var pending = map[scheduler.Wait]mailq.Pending{
 	scheduler.WaitMessage: mailq.PendingThread, scheduler.WaitClusterMax: mailq.PendingThread, scheduler.WaitClusterRate: mailq.PendingThread,
 	scheduler.WaitFrozen: mailq.PendingFrozen, scheduler.WaitSelect: mailq.PendingFrozen, scheduler.WaitStopping: mailq.PendingFrozen,
 	scheduler.WaitForks: mailq.PendingForks, scheduler.WaitCommand: mailq.PendingCommand, scheduler.WaitStart: mailq.PendingStart,
-	scheduler.WaitHeld: mailq.PendingHeld, scheduler.WaitTrigger: mailq.PendingTrigger, scheduler.WaitOrder: mailq.PendingOrder,
+	scheduler.WaitHeld: mailq.PendingHeld, scheduler.WaitTrigger: mailq.PendingTrigger,
 	scheduler.WaitRule: mailq.PendingRule, scheduler.WaitRate: mailq.PendingRate, scheduler.WaitSite: mailq.PendingSite,
 	scheduler.WaitClusterSite: mailq.PendingSite, scheduler.WaitSiteRate: mailq.PendingSiteRate, scheduler.WaitChannelRate: mailq.PendingChannelRate,
 	scheduler.WaitSpool: mailq.PendingSpool,

@@ -16,7 +16,7 @@ const (
 	holdPause = time.Second
 )
 
-// loadHolds reads the records, and holds and suspends the threads that they name. If a record
+// loadHolds reads the records, and holds the threads that they name. If a record
 // is damaged, what is readable is held. If one cannot be read, for example because all
 // descriptors of the system are in use, it tries again for a while and then returns an error:
 // mail that an administrator held would be delivered.
@@ -41,12 +41,8 @@ func (l *Loop) loadHolds(s Spool) error {
 	for i := range records {
 		r := &records[i]
 		for _, t := range r.Threads {
-			switch o := scheduler.HoldOrder(r.HoldOrder); {
-			case r.Ended(l.now):
-			case r.Suspended:
-				l.Step(scheduler.SuspendedThread{Channel: t.Channel, Host: t.Host, HoldOrder: o})
-			default:
-				l.Step(scheduler.HeldThread{Channel: t.Channel, Host: t.Host, Held: true, HoldOrder: o})
+			if !r.Ended(l.now) {
+				l.Step(scheduler.HeldThread{Channel: t.Channel, Host: t.Host, Held: true, HoldOrder: scheduler.HoldOrder(r.HoldOrder)})
 			}
 		}
 	}

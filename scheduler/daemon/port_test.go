@@ -66,16 +66,16 @@ func TestNobodyWaitsForALoopThatHasLeft(t *testing.T) {
 	})
 }
 
-// threadRecord is the record of a thread that is held or suspended.
-func threadRecord(host string, suspended bool) spool.HoldRecord {
-	return spool.HoldRecord{HoldOrder: spool.HoldOrder{By: "root"}, Suspended: suspended, Threads: []spool.Thread{{Channel: "smtp", Host: host}}}
+// threadRecord is the record of a thread that is held.
+func threadRecord(host string) spool.HoldRecord {
+	return spool.HoldRecord{HoldOrder: spool.HoldOrder{By: "root"}, Threads: []spool.Thread{{Channel: "smtp", Host: host}}}
 }
 
 // Records that cannot be read for a while are read before any mail is delivered.
 func TestHoldRecordsAreReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
-		h.Spool.Records = []spool.HoldRecord{threadRecord("a.example", false)}
+		h.Spool.Records = []spool.HoldRecord{threadRecord("a.example")}
 		h.Spool.Unreadable = syscall.ENFILE
 		h.Run()
 		time.Sleep(3 * time.Second)

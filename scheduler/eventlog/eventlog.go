@@ -104,8 +104,6 @@ func (l *Log) Event(now time.Time, e scheduler.Event) {
 			event = "hold"
 		}
 		l.begin(event).thread(e.Channel, e.Host).order(e.By, e.Why).write()
-	case scheduler.SuspendedThread:
-		l.begin("suspended").thread(e.Channel, e.Host).time("next", e.Until).order(e.By, e.Why).write()
 	case scheduler.Lifted:
 		l.begin("lift").thread(e.Channel, e.Host).order(e.By, e.Why).write()
 	case scheduler.Failed:

@@ -137,7 +137,7 @@ func TestDueMailWaitsLeavesOutDestinationsAndOrders(t *testing.T) {
 	}
 	want := []string{}
 	for _, wait := range []scheduler.Wait{
-		scheduler.WaitSuspend, scheduler.WaitOrder, scheduler.WaitRule, scheduler.WaitProbe,
+		scheduler.WaitSuspend, scheduler.WaitRule, scheduler.WaitProbe,
 		scheduler.WaitHeld, scheduler.WaitTrigger, scheduler.WaitSelect,
 	} {
 		want = append(want, string(wait))
@@ -155,7 +155,6 @@ func TestStuckMailSetsOffAnAlert(t *testing.T) {
 	}
 	for _, expr := range []string{
 		`scheduler_kept{state="unloaded"} > 0`, `scheduler_kept{state="quarantined"} > 0`,
-		`scheduler_kept_oldest_seconds{state="suspended_threads"} > 24 * 3600`,
 		`scheduler_kept_oldest_seconds{state=~"held|held_threads"} > 7 * 24 * 3600`, `scheduler_cluster_lost == 1`,
 	} {
 		if !strings.Contains(string(text), "expr: "+expr+"\n") {

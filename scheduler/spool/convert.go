@@ -32,7 +32,8 @@ const (
 	endOfThreads = "# end"
 )
 
-// convertHolds writes records for the threads of the lists, and then removes the lists. A
+// convertHolds writes records for the threads of the lists, and then removes the lists. What was
+// suspended is held until the same time. A
 // thread that the list does not name any more was released; if the list is damaged, what the
 // records name is held too.
 func (s *Spool) convertHolds() (damage, err error) {
@@ -49,12 +50,10 @@ func (s *Spool) convertHolds() (damage, err error) {
 		r := &records[i]
 		last = r.Number
 		for _, t := range r.Threads {
-			if damage != nil && !r.Suspended {
+			if damage != nil {
 				held = append(held, t)
 			}
-			if !r.Suspended {
-				orders[t] = r
-			}
+			orders[t] = r
 		}
 	}
 	var list []HoldRecord
@@ -68,7 +67,9 @@ func (s *Spool) convertHolds() (damage, err error) {
 		}
 	}
 	for t, o := range suspended {
-		list = append(list, HoldRecord{HoldOrder: o, Suspended: true, Threads: []Thread{t}})
+		if !slices.Contains(held, t) {
+			list = append(list, HoldRecord{HoldOrder: o, Threads: []Thread{t}})
+		}
 	}
 	for i := range list {
 		if err := s.writeHold(&list[i]); err != nil {

@@ -29,11 +29,11 @@ func oldPostoffice(t *testing.T) *testSpool {
 	return o.open(Options{})
 }
 
-// kept returns what the records hold and suspend, in order.
+// kept returns what the records hold, in order.
 func kept(records []HoldRecord) (names []string) {
 	for _, r := range records {
 		for _, t := range r.Threads {
-			names = append(names, strings.TrimSpace(map[bool]string{true: "suspended "}[r.Suspended]+t.Host+" "+r.Why))
+			names = append(names, strings.TrimSpace(t.Host+" "+r.Why))
 		}
 		for _, id := range r.Messages {
 			names = append(names, strings.TrimSpace(id+" "+r.Why))
@@ -47,7 +47,7 @@ func kept(records []HoldRecord) (names []string) {
 // that; a thread that its list does not name any more is released. Its records of messages stay.
 func TestHoldsOfAnEarlierVersion(t *testing.T) {
 	o := oldPostoffice(t)
-	want := []string{"S1A spam", "a.example they asked", "b.example", "suspended c.example they are moving"}
+	want := []string{"S1A spam", "a.example they asked", "b.example", "c.example they are moving"}
 	for range 2 {
 		records, err := o.s.LoadHolds()
 		check(t, err)
@@ -70,7 +70,7 @@ func TestHoldsOfAnEarlierVersion(t *testing.T) {
 }
 
 // A list that is cut, filled with zero bytes, emptied or removed releases no thread that a
-// record names and lifts no suspension, and the error names the file.
+// record names and releases no suspended thread, and the error names the file.
 func TestDamagedListsOfAnEarlierVersion(t *testing.T) {
 	texts := []string{strings.Repeat("\x00", len(oldList)), strings.Replace(oldList, "c.example", "c.ex\x00\x00ple", 1)}
 	for n := range len(oldList) {
@@ -86,7 +86,7 @@ func TestDamagedListsOfAnEarlierVersion(t *testing.T) {
 			t.Fatalf("%q: %v", text, err)
 		}
 		names := kept(records)
-		for _, name := range []string{"S1A spam", "a.example they asked", "suspended c.example they are moving"} {
+		for _, name := range []string{"S1A spam", "a.example they asked", "c.example they are moving"} {
 			if !slices.Contains(names, name) {
 				t.Errorf("%q: %q", text, names)
 			}
@@ -113,7 +113,7 @@ func TestConversionThatIsInterrupted(t *testing.T) {
 	o.write("hold/threads", oldList)
 	records, err := o.s.LoadHolds()
 	if names := kept(records); err != nil || !slices.Equal(names, []string{
-		"S1A spam", "a.example they asked", "b.example", "suspended c.example they are moving",
+		"S1A spam", "a.example they asked", "b.example", "c.example they are moving",
 	}) {
 		t.Errorf("%q, %v", names, err)
 	}

@@ -13,9 +13,8 @@ package spool
 //	thread smtp<TAB>example.org
 //	end
 //
-// A message that was released stays in the record until its files are back in the queue. The
-// state is "held" or "suspended"; suspended threads have a record of their own. Version 0.9
-// wrote no state.
+// A message that was released stays in the record until its files are back in the queue. Version
+// 0.9 wrote no state.
 
 import (
 	"bytes"
@@ -96,11 +95,7 @@ func recordPath(number uint64) string { return ordersDir + "/" + strconv.FormatU
 func (r *HoldRecord) text() ([]byte, error) {
 	var b bytes.Buffer
 	line := func(key, value string) { b.WriteString(key + " " + inOneLine(value) + "\n") }
-	switch {
-	case r.Old:
-	case r.Suspended:
-		line("state", "suspended")
-	default:
+	if !r.Old {
 		line("state", "held")
 	}
 	line("since", r.Since.UTC().Format(time.RFC3339))
@@ -177,8 +172,7 @@ func parseRecord(number uint64, text string) HoldRecord {
 		}
 		switch key {
 		case "state":
-			r.Suspended = value == "suspended"
-			r.Damaged = r.Damaged || value != "suspended" && value != "held"
+			r.Damaged = r.Damaged || value != "held"
 		case "since":
 			r.Since, _ = time.Parse(time.RFC3339, value)
 		case "until":

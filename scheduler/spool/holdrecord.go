@@ -1,6 +1,6 @@
 package spool
 
-// Hold records: who holds or suspends what, why and until when. They are all that says so
+// Hold records: who holds what, why and until when. They are all that says so
 // (holdfile.go has the files). A record is on disk before its order is carried out, and
 // the release of a message is in its record before its files move back.
 
@@ -30,14 +30,13 @@ func (o *HoldOrder) Ended(now time.Time) bool { return !o.Until.IsZero() && !o.U
 // in lower case, because the scheduler groups by them.
 type Thread struct{ Channel, Host string }
 
-// HoldRecord is one order to hold messages or threads, or to suspend threads.
+// HoldRecord is one order to hold messages or threads.
 type HoldRecord struct {
 	HoldOrder
-	Number    uint64   // of the file
-	Messages  []string // spoolids
-	Released  []string // spoolids of those that are still to be moved back, or were
-	Threads   []Thread
-	Suspended bool // the threads are suspended, not held
+	Number   uint64   // of the file
+	Messages []string // spoolids
+	Released []string // spoolids of those that are still to be moved back, or were
+	Threads  []Thread
 	// Damaged: the file is damaged, so messages, threads and the end may be missing.
 	Damaged bool
 	// Old: version 0.9 wrote it, so that messages are held only if they lie under hold/.
@@ -144,7 +143,7 @@ func (s *Spool) writeHold(r *HoldRecord) error {
 	return nil
 }
 
-// EndHolds records that what a record names is released or lifted: before the files of the
+// EndHolds records that what a record names is released: before the files of the
 // messages are moved back.
 func (s *Spool) EndHolds(end HoldRecord) error {
 	return s.changeHolds(func() error {
@@ -164,9 +163,7 @@ func (s *Spool) EndHolds(end HoldRecord) error {
 				}
 				return ids[id]
 			})
-			if r.Suspended == end.Suspended {
-				r.Threads = slices.DeleteFunc(r.Threads, func(t Thread) bool { return threads[t] })
-			}
+			r.Threads = slices.DeleteFunc(r.Threads, func(t Thread) bool { return threads[t] })
 			return len(r.Messages)+len(r.Threads) < before
 		})
 	})

@@ -21,7 +21,7 @@ func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
 	}
 	since := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 	first := HoldRecord{HoldOrder: HoldOrder{since, since.Add(2 * time.Hour), "root uid 0", "they\nasked"}, Messages: []string{"S1A", "S2B"}}
-	second := HoldRecord{HoldOrder: HoldOrder{Since: since}, Suspended: true, Threads: []Thread{{"#a", "b"}, {"smtp", `"x y"`}, {"smtp", "example.org"}}}
+	second := HoldRecord{HoldOrder: HoldOrder{Since: since}, Threads: []Thread{{"#a", "b"}, {"smtp", `"x y"`}, {"smtp", "example.org"}}}
 	for _, r := range []HoldRecord{first, second} {
 		if err := s.RecordHold(r); err != nil {
 			t.Fatal(err)
@@ -97,24 +97,23 @@ func TestDamagedHoldRecordsEndNoHold(t *testing.T) {
 	}
 }
 
-// What is released or lifted leaves the records that name it; a message stays in its record
+// What is released leaves the records that name it; a message stays in its record
 // until it is back in the queue. A record of which nothing is left is removed.
 func TestEndedHoldsLeaveTheirRecords(t *testing.T) {
 	o := newTestSpool(t)
 	s := o.open(Options{}).s
 	a, b := Thread{"smtp", "a"}, Thread{"smtp", "b"}
-	for _, r := range []HoldRecord{{Threads: []Thread{a, b}}, {Threads: []Thread{a}}, {Threads: []Thread{a}, Suspended: true}, {Messages: []string{"S1A", "S2B"}}} {
+	for _, r := range []HoldRecord{{Threads: []Thread{a, b}}, {Threads: []Thread{a}}, {Messages: []string{"S1A", "S2B"}}} {
 		check(t, s.RecordHold(r))
 	}
 	check(t, s.EndHolds(HoldRecord{Threads: []Thread{a}}))
 	check(t, s.EndHolds(HoldRecord{Messages: []string{"S2B"}}))
-	o.holds("hold/orders/1", "hold/orders/3", "hold/orders/4")
+	o.holds("hold/orders/1", "hold/orders/3")
 	records, err := s.HoldRecords()
 	check(t, err)
-	if !slices.Equal(records[0].Threads, []Thread{b}) || !slices.Equal(records[2].Messages, []string{"S1A"}) || !slices.Equal(records[2].Released, []string{"S2B"}) {
+	if !slices.Equal(records[0].Threads, []Thread{b}) || !slices.Equal(records[1].Messages, []string{"S1A"}) || !slices.Equal(records[1].Released, []string{"S2B"}) {
 		t.Errorf("%+v", records)
 	}
-	check(t, s.EndHolds(HoldRecord{Threads: []Thread{a}, Suspended: true}))
-	check(t, s.DropHolds(4, []string{"S1A", "S2B"}, false))
+	check(t, s.DropHolds(3, []string{"S1A", "S2B"}, false))
 	o.holds("hold/orders/1")
 }

@@ -142,9 +142,7 @@ func (s *Spool) EndHolds(end spool.HoldRecord) error {
 	for i := range s.Records {
 		r := &s.Records[i]
 		r.Messages = slices.DeleteFunc(slices.Clone(r.Messages), func(id string) bool { return slices.Contains(end.Messages, id) })
-		if r.Suspended == end.Suspended {
-			r.Threads = slices.DeleteFunc(slices.Clone(r.Threads), func(t spool.Thread) bool { return slices.Contains(end.Threads, t) })
-		}
+		r.Threads = slices.DeleteFunc(slices.Clone(r.Threads), func(t spool.Thread) bool { return slices.Contains(end.Threads, t) })
 	}
 	return nil
 }
@@ -160,18 +158,14 @@ func (s *Spool) DropHolds(number uint64, spoolIDs []string, threads bool) error 
 	return nil
 }
 
-// Recorded returns the threads and messages that records name: "smtp/a.example", for one that
-// is suspended "smtp/a.example suspended", and "7" for a message.
+// Recorded returns the threads and messages that records name: "smtp/a.example", and "7" for a
+// message.
 func (s *Spool) Recorded() (names []string) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	for _, r := range s.Records {
 		for _, t := range r.Threads {
-			name := t.Channel + "/" + t.Host
-			if r.Suspended {
-				name += " suspended"
-			}
-			names = append(names, name)
+			names = append(names, t.Channel+"/"+t.Host)
 		}
 		for _, id := range r.Messages {
 			n, _ := ctlfile.Number(id[1:])
