@@ -11,6 +11,9 @@ import (
 // file lists everything that the core can ask for. Actions are performed in the
 // order given, each without waiting for the one before. What is sent to one agent
 // must arrive in order.
+//
+// Those of which each turn has one (Feed, Account, Complete, Finish) are pointers, and their
+// memory is used again: a Finish is valid until it is answered, the others until the next Step.
 type Action interface{ action() }
 
 type (
@@ -242,21 +245,21 @@ const (
 )
 
 func (Start) action()     {}
-func (Feed) action()      {}
+func (*Feed) action()     {}
 func (Idle) action()      {}
 func (Close) action()     {}
 func (Kill) action()      {}
 func (Mark) action()      {}
 func (Read) action()      {}
 func (Load) action()      {}
-func (Finish) action()    {}
+func (*Finish) action()   {}
 func (Report) action()    {}
 func (Hold) action()      {}
 func (Release) action()   {}
 func (Resubmit) action()  {}
 func (Answer) action()    {}
-func (Account) action()   {}
-func (Complete) action()  {}
+func (*Account) action()  {}
+func (*Complete) action() {}
 func (Attempt) action()   {}
 func (Touched) action()   {}
 func (Undone) action()    {}

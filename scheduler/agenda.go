@@ -22,10 +22,38 @@ type agenda struct {
 	dates     store.Heap[instant, *timer]        // what is planned for a date; the keys are dates
 	shares    store.Heap[instant, *clusterShare] // ends of allowances
 	work      int                                // that wakeTimers has done
+
+	// Where the actions of every turn are kept.
+	feeds     recycled[Feed]
+	accounts  recycled[Account]
+	completes recycled[Complete]
+}
+
+// beginStep forgets the actions of the Step before.
+func (ag *agenda) beginStep() {
+	ag.out = ag.out[:0]
+	ag.feeds.used, ag.accounts.used, ag.completes.used = 0, 0, 0
 }
 
 // do appends an action to those of this Step.
 func (ag *agenda) do(a Action) { ag.out = append(ag.out, a) }
+
+// recycled keeps values of which each Step has some, so that none is allocated.
+type recycled[T any] struct {
+	values []*T
+	used   int // in this Step
+}
+
+// put returns where a value is until the next Step.
+func (r *recycled[T]) put(value T) *T {
+	if r.used == len(r.values) {
+		r.values = append(r.values, new(T))
+	}
+	kept := r.values[r.used]
+	r.used++
+	*kept = value
+	return kept
+}
 
 func (ag *agenda) next() instant {
 	return min(ag.wakes.Next(), ag.timers.Next(), ag.showing(date(ag.dates.Next())), ag.shares.Next())

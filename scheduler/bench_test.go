@@ -121,9 +121,9 @@ func (q *benchQueue) step(e Event) {
 		switch a := a.(type) {
 		case Start:
 			q.agents = append(q.agents, a.Agent)
-		case Feed:
-			q.feeds = append(q.feeds, a)
-		case Finish:
+		case *Feed:
+			q.feeds = append(q.feeds, *a)
+		case *Finish:
 			q.ops = append(q.ops, a.Op)
 		}
 	}

@@ -84,6 +84,25 @@ func (s *Scheduler) checkNotices() {
 // the time of all checks.
 func (t *thread) String() string { return t.key.channel + "/" + t.key.host }
 
+// Keep returns actions that stay valid after the next Step.
+func Keep(actions []Action) (kept []Action) {
+	for _, a := range actions {
+		switch a := a.(type) {
+		case *Feed:
+			kept = append(kept, new(*a))
+		case *Account:
+			kept = append(kept, new(*a))
+		case *Complete:
+			kept = append(kept, new(*a))
+		case *Finish:
+			kept = append(kept, new(*a))
+		default:
+			kept = append(kept, a)
+		}
+	}
+	return kept
+}
+
 func assert(holds bool, format string, args ...any) {
 	if !holds {
 		panic("scheduler: " + fmt.Sprintf(format, args...))

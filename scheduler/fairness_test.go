@@ -145,7 +145,7 @@ func (f *fairnessTest) work(a *fairAgent) {
 }
 
 func (f *fairnessTest) step(e Event) {
-	actions := slices.Clone(f.s.Step(At(f.now), e))
+	actions := Keep(f.s.Step(At(f.now), e))
 	for _, action := range actions {
 		switch action := action.(type) {
 		case Start:
@@ -153,13 +153,13 @@ func (f *fairnessTest) step(e Event) {
 			for range max(1, f.s.agents.byID[action.Agent].sessions) {
 				f.step(AgentHungry{Agent: action.Agent})
 			}
-		case Feed:
-			f.feed(action)
+		case *Feed:
+			f.feed(*action)
 		case Idle:
 			f.step(AgentHungry(action))
 		case Close:
 			f.agent(action.Agent).leaving = true
-		case Finish:
+		case *Finish:
 			f.step(Done{Op: action.Op})
 		}
 	}

@@ -40,7 +40,7 @@ func TestComplete(t *testing.T) {
 	for _, a := range s.Step(At(now.Add(time.Hour)), Tick{}) {
 		if m, ok := a.(Mark); ok {
 			done := s.Step(At(now.Add(time.Hour)), Done{Op: m.Op})
-			if c := done[0].(Complete); c.Recipients != 5 || c.Failed != 3 {
+			if c := done[0].(*Complete); c.Recipients != 5 || c.Failed != 3 {
 				t.Errorf("%+v", c)
 			}
 			return

@@ -185,5 +185,6 @@ func (rg *rings) feed(a *agent, p fair.Pick) {
 	}
 	a.picks++
 	rg.limits.pass(t, a.ring, recipients)
-	rg.agenda.do(Feed{Agent: a.id, Job: ta.JobLine{Path: rg.mail.path(m), Host: t.key.host, WithHost: a.ring.withHost}})
+	job := ta.JobLine{Path: rg.mail.path(m), Host: t.key.host, WithHost: a.ring.withHost}
+	rg.agenda.do(rg.agenda.feeds.put(Feed{Agent: a.id, Job: job}))
 }

@@ -51,15 +51,15 @@ func (m *jobModel) arrive(entries int) {
 }
 
 func (m *jobModel) step(e Event) {
-	for _, a := range append([]Action(nil), m.s.Step(At(m.now), e)...) {
+	for _, a := range Keep(m.s.Step(At(m.now), e)) {
 		switch a := a.(type) {
 		case Start:
 			m.agent = a.Agent
-		case Feed:
+		case *Feed:
 			id, _ := strconv.Atoi(a.Job.Path)
 			m.picks = append(m.picks, MessageID(id))
-			m.pending = append(m.pending, a)
-		case Finish:
+			m.pending = append(m.pending, *a)
+		case *Finish:
 			m.step(Done{Op: a.Op})
 		}
 	}

@@ -142,10 +142,10 @@ func (li *lines) account(v *vertex, i int, state string, said reply) {
 	t.attempts++
 	t.completions.count(li.agenda.now)
 	t.channel.count(state)
-	li.agenda.do(Account{
+	li.agenda.do(li.agenda.accounts.put(Account{
 		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
 		State: state, Channel: t.key.channel, Host: t.key.host,
-	})
+	}))
 	li.log.recordOutcome(v, i, state, said)
 }
 

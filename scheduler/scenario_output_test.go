@@ -14,7 +14,7 @@ func (sc *scenario) format(a scheduler.Action) string {
 	switch a := a.(type) {
 	case scheduler.Start:
 		return fmt.Sprintf("start A%d for %s/%s: %s", a.Agent, a.Channel, a.Host, strings.Join(a.Command, " "))
-	case scheduler.Feed:
+	case *scheduler.Feed:
 		return fmt.Sprintf("A%d <- %s", a.Agent, strings.ReplaceAll(strings.TrimSuffix(string(ta.AppendJobLine(nil, a.Job)), "\n"), "\t", " "))
 	case scheduler.Idle:
 		return fmt.Sprintf("A%d <- #idle", a.Agent)
@@ -47,7 +47,7 @@ func (sc *scenario) format(a scheduler.Action) string {
 		return fmt.Sprintf("read %d", a.Message)
 	case scheduler.Load:
 		return fmt.Sprintf("load %d", a.Message)
-	case scheduler.Finish:
+	case *scheduler.Finish:
 		if a.Owes {
 			return fmt.Sprintf("finish %d, which may owe a notice", a.Message)
 		}
@@ -74,9 +74,9 @@ func (sc *scenario) format(a scheduler.Action) string {
 			text += fmt.Sprintf(", refused %v", a.Refused)
 		}
 		return text
-	case scheduler.Account:
+	case *scheduler.Account:
 		return fmt.Sprintf("log %d %s %s/%s", a.Message, a.State, a.Channel, a.Host)
-	case scheduler.Complete:
+	case *scheduler.Complete:
 		return ""
 	case scheduler.Report:
 		if a.RetryUntil.IsZero() {

@@ -282,7 +282,7 @@ func (sc *scenario) advanceTo(end time.Time) {
 // step tells the core one event, prints the actions, and answers those on files
 // if writes succeed.
 func (sc *scenario) step(e scheduler.Event) {
-	actions := append([]scheduler.Action(nil), sc.s.Step(scheduler.Now{Elapsed: 1_800_000_000*time.Second + sc.now.Sub(sc.start), Wall: sc.now}, e)...)
+	actions := scheduler.Keep(sc.s.Step(scheduler.Now{Elapsed: 1_800_000_000*time.Second + sc.now.Sub(sc.start), Wall: sc.now}, e))
 	sc.s.Check()
 	for _, a := range actions {
 		text := sc.format(a)
@@ -302,7 +302,7 @@ func (sc *scenario) step(e scheduler.Event) {
 			sc.answerWrite(a.Message, a.Op)
 		case scheduler.Report:
 			sc.answerWrite(a.Message, a.Op)
-		case scheduler.Finish:
+		case *scheduler.Finish:
 			sc.answerWrite(a.Message, a.Op)
 		case scheduler.Hold:
 			sc.moveOps[a.Message] = a.Op

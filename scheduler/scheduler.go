@@ -241,7 +241,7 @@ func (s *Scheduler) Step(now Now, e Event) []Action {
 	if s.agenda.startedAt == 0 {
 		s.agenda.startedAt = s.agenda.now
 	}
-	s.agenda.out = s.agenda.out[:0]
+	s.agenda.beginStep()
 	s.cluster.endAllowances()
 	s.handle(e)
 	if len(s.loads.unloaded.candidates) > 0 {

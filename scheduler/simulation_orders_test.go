@@ -229,8 +229,8 @@ func (h *harness) resubmit(a Resubmit) {
 func (h *harness) checkOrders(actions []Action) {
 	for _, action := range actions {
 		switch a := action.(type) {
-		case Feed:
-			h.checkFeed(a)
+		case *Feed:
+			h.checkFeed(*a)
 		case Hold:
 			h.checkMove(a.Op, a.Message)
 		case Release:
@@ -241,7 +241,7 @@ func (h *harness) checkOrders(actions []Action) {
 					h.t.Fatalf("%d/%d expires before it had an attempt", a.Message, m.Offset)
 				}
 			}
-		case Account:
+		case *Account:
 			if a.State == "expire" && h.orders.heldThreads[threadKey{a.Channel, a.Host}] && !h.orders.expired[a.Message] {
 				h.t.Fatalf("message %d expires in a held thread", a.Message)
 			}

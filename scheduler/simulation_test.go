@@ -261,14 +261,17 @@ func (h *harness) arrive() {
 
 // step tells the core an event and performs its actions.
 func (h *harness) step(e Event) {
-	actions := append([]Action(nil), h.s.Step(h.clocks(), e)...)
+	actions := Keep(h.s.Step(h.clocks(), e))
 	// While a queue is drained, a part of the states is enough.
 	if h.steps++; !h.faultless || h.steps%8 == 0 {
 		h.s.check()
 	}
 	if h.hashing {
 		sum := fnv.New64a()
-		fmt.Fprintf(sum, "%x %+v", h.hash, actions)
+		fmt.Fprintf(sum, "%x", h.hash)
+		for _, a := range actions {
+			fmt.Fprintf(sum, " %+v", a)
+		}
 		h.hash = sum.Sum64()
 	}
 	h.checkLimits(actions)
@@ -285,7 +288,7 @@ func (h *harness) checkLimits(actions []Action) {
 	var started, fed *agent
 	feeds := make(map[AgentID]int)
 	for _, action := range actions {
-		if f, ok := action.(Feed); ok {
+		if f, ok := action.(*Feed); ok {
 			feeds[f.Agent]++
 		}
 	}
@@ -293,7 +296,7 @@ func (h *harness) checkLimits(actions []Action) {
 		switch action := action.(type) {
 		case Start:
 			started = s.agents.byID[action.Agent]
-		case Feed:
+		case *Feed:
 			if a := s.agents.byID[action.Agent]; a.sessions > 1 || len(a.lines) == feeds[a.id] {
 				fed = a
 			}
@@ -322,8 +325,8 @@ func (h *harness) perform(a Action) {
 	switch a := a.(type) {
 	case Start:
 		h.start(a)
-	case Feed:
-		h.feed(a)
+	case *Feed:
+		h.feed(*a)
 	case Idle:
 		if agent := h.agent(a.Agent); agent != nil {
 			agent.hungryOwed++
@@ -345,8 +348,8 @@ func (h *harness) perform(a Action) {
 		h.answers = append(h.answers, func() { h.loadAgain(a) })
 	case Report:
 		h.answerLater(a.Op, func() { h.writeNotice(a) })
-	case Finish:
-		h.answerLater(a.Op, func() { h.finish(a) })
+	case *Finish:
+		h.answerLater(a.Op, func() { h.finish(*a) })
 	case Hold:
 		h.answerLater(a.Op, func() { h.move(a.Op, a.Message, true) })
 	case Release:

@@ -42,7 +42,8 @@ const (
 
 // pending is one action on files that has no answer yet.
 type pending struct {
-	action     Action
+	action     Action // nil for issue: finish
+	finish     Finish
 	message    *message
 	id         MessageID        // of message
 	sequence   int64            // of message; shows whether it has left
@@ -66,8 +67,11 @@ func (wr *writes) issue(op Op, p pending) {
 		kept = new(pending)
 	}
 	*kept = p
+	if p.action == nil {
+		kept.action = &kept.finish
+	}
 	wr.pending[op] = kept
-	wr.agenda.do(p.action)
+	wr.agenda.do(kept.action)
 }
 
 func (wr *writes) nextOp() Op {
@@ -188,14 +192,11 @@ func (wr *writes) finish(m *message, untagged int64, tag ctlfile.Tag) {
 	m.flags |= removing
 	op := wr.nextOp()
 	recipients, failed := wr.mail.outcomes(m)
-	wr.agenda.do(Complete{Message: m.id, ModifiedAt: m.modifiedAt.time(), Recipients: recipients, Failed: failed})
-	wr.issue(op, pending{
-		action: Finish{
-			Op: op, Message: m.id, Path: wr.mail.file(m), Owes: m.flags&owesNotice != 0,
-			Untagged: untagged, Tag: tag,
-		},
-		message: m,
-	})
+	wr.agenda.do(wr.agenda.completes.put(Complete{Message: m.id, ModifiedAt: m.modifiedAt.time(), Recipients: recipients, Failed: failed}))
+	wr.issue(op, pending{message: m, finish: Finish{
+		Op: op, Message: m.id, Path: wr.mail.file(m), Owes: m.flags&owesNotice != 0,
+		Untagged: untagged, Tag: tag,
+	}})
 }
 
 // outcomes counts the recipients of a message that are done, and those of them that have failed.
@@ -259,7 +260,7 @@ func (wr *writes) applyDone(p *pending) {
 		return
 	}
 	switch p.action.(type) {
-	case Finish:
+	case *Finish:
 		wr.removeMessage(m)
 		return
 	case Hold, Release:

@@ -256,19 +256,19 @@ func (d *dialogue) expectClose() {
 }
 
 func (d *dialogue) step(e scheduler.Event) {
-	actions := slices.Clone(d.s.Step(scheduler.At(d.now), e))
+	actions := scheduler.Keep(d.s.Step(scheduler.At(d.now), e))
 	d.s.Check()
 	for _, a := range actions {
 		switch a := a.(type) {
 		case scheduler.Start:
 			d.agent = a.Agent
-		case scheduler.Feed:
+		case *scheduler.Feed:
 			d.output = append(d.output, strings.TrimSuffix(string(ta.AppendJobLine(nil, a.Job)), "\n"))
 		case scheduler.Idle:
 			d.output = append(d.output, "#idle")
 		case scheduler.Close:
 			d.closed = true
-		case scheduler.Finish:
+		case *scheduler.Finish:
 			d.step(scheduler.Done{Op: a.Op})
 		case scheduler.Mark:
 			d.step(scheduler.Done{Op: a.Op})

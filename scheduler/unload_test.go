@@ -97,7 +97,7 @@ func (m *limitTest) arriveAt(hosts ...string) {
 
 // tell tells the core an event, and has the actions answered.
 func (m *limitTest) tell(e Event) {
-	actions := slices.Clone(m.s.Step(At(m.now), e))
+	actions := Keep(m.s.Step(At(m.now), e))
 	if m.steps++; m.steps%32 == 0 {
 		m.s.check()
 	}
@@ -118,13 +118,13 @@ func (m *limitTest) tell(e Event) {
 			m.after(0, func() { m.tell(AgentExited{Agent: a.Agent}) })
 		case Kill:
 			m.after(0, func() { m.tell(AgentExited{Agent: a.Agent}) })
-		case Feed:
-			m.after(m.worksFor(a.Job.Host), func() { m.work(a) })
+		case *Feed:
+			m.after(m.worksFor(a.Job.Host), func() { m.work(*a) })
 		case Read:
 			m.after(0, func() { m.tell(Reread{Op: a.Op}) })
 		case Mark:
 			m.after(0, func() { m.tell(Done{Op: a.Op}) })
-		case Finish:
+		case *Finish:
 			m.after(0, func() { m.tell(Done{Op: a.Op}) })
 		case Load:
 			m.after(time.Duration(m.rand.IntN(5))*time.Millisecond, func() { m.tell(Loaded{m.message(a.Message)}) })

@@ -124,7 +124,7 @@ func (all *agents) started(s agentStart) {
 }
 
 // feed gives an agent a job line.
-func (all *agents) feed(f scheduler.Feed) {
+func (all *agents) feed(f *scheduler.Feed) {
 	if a := all.byID[f.Agent]; a != nil {
 		a.output = ta.AppendJobLine(a.output, f.Job)
 		a.limit.fed()

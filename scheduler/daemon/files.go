@@ -49,7 +49,7 @@ func (f *files) reread(r spool.Reread) {
 	f.loop.Step(scheduler.Reread{Op: scheduler.Op(r.Op), Missing: r.Missing, Moved: r.Quarantined, Owes: r.Owes, Recipients: r.Recipients})
 }
 
-func (f *files) finish(a scheduler.Finish) {
+func (f *files) finish(a *scheduler.Finish) {
 	l := f.loop
 	if f.keep { // option -p
 		l.intake.kept[a.Message] = struct{}{}

@@ -67,7 +67,7 @@ func closed() <-chan struct{} {
 
 func TestStatisticsLine(t *testing.T) {
 	changed := time.Date(2003, 3, 12, 22, 38, 24, 0, time.UTC)
-	line := appendAccount(nil, scheduler.Account{
+	line := appendAccount(nil, &scheduler.Account{
 		Message: 258367, ModifiedAt: time.Date(2003, 3, 12, 22, 38, 19, 0, time.UTC), ChangedAt: changed,
 		State: "ok3", Channel: "smtp", Host: "funet.fi",
 	}, changed.Add(7*time.Second))

@@ -17,13 +17,13 @@ import (
 
 // account writes one line of the statistics log: scheduler(8), "STATISTICS
 // LOG FORMAT".
-func (d *Daemon) account(a scheduler.Account) {
+func (d *Daemon) account(a *scheduler.Account) {
 	if d.options.Account != nil {
 		d.options.Account(appendAccount(nil, a, d.loop.now))
 	}
 }
 
-func appendAccount(b []byte, a scheduler.Account, now time.Time) []byte {
+func appendAccount(b []byte, a *scheduler.Account, now time.Time) []byte {
 	b = append(b, ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt)...)
 	b = append(b, ' ')
 	b = strconv.AppendInt(b, a.ChangedAt.Unix()-a.ModifiedAt.Unix(), 10)
@@ -39,7 +39,7 @@ func appendAccount(b []byte, a scheduler.Account, now time.Time) []byte {
 }
 
 // complete logs that the last recipient of a message is done.
-func (d *Daemon) complete(a scheduler.Complete) {
+func (d *Daemon) complete(a *scheduler.Complete) {
 	debug := d.loop.log.Debug()
 	if d.options.Syslog == nil && !debug.Enabled() {
 		return
@@ -98,7 +98,7 @@ func level(s scheduler.Severity) zerolog.Level {
 // logVerbose logs one event or action with its fields (option -v). what is
 // "event" or "action".
 func logVerbose(log *zerolog.Logger, what string, v any) {
-	name := strings.TrimPrefix(fmt.Sprintf("%T", v), "scheduler.")
+	name := strings.TrimPrefix(strings.TrimPrefix(fmt.Sprintf("%T", v), "*"), "scheduler.")
 	line := log.Debug().Str(what, name)
 	if r, ok := v.(scheduler.Reloaded); ok {
 		line.Int("clauses", len(r.Config.Clauses)).Send()

@@ -202,7 +202,7 @@ func (d *Daemon) perform(a scheduler.Action) {
 	switch a := a.(type) {
 	case scheduler.Start:
 		l.agents.start(a)
-	case scheduler.Feed:
+	case *scheduler.Feed:
 		l.agents.feed(a)
 	case scheduler.Idle:
 		l.agents.send(a.Agent, "#idle\n")
@@ -219,7 +219,7 @@ func (d *Daemon) perform(a scheduler.Action) {
 		l.intake.load(a)
 	case scheduler.Report:
 		l.files.report(a)
-	case scheduler.Finish:
+	case *scheduler.Finish:
 		l.files.finish(a)
 	case scheduler.Hold:
 		l.files.hold(a)
@@ -232,9 +232,9 @@ func (d *Daemon) perform(a scheduler.Action) {
 	case scheduler.Probe:
 		d.options.Spool.Probe()
 
-	case scheduler.Account:
+	case *scheduler.Account:
 		d.account(a)
-	case scheduler.Complete:
+	case *scheduler.Complete:
 		d.complete(a)
 	case scheduler.Undone:
 		l.rememberUndone(a)

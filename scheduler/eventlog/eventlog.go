@@ -139,11 +139,11 @@ func (l *Log) Action(now time.Time, a scheduler.Action) {
 		l.begin("undone").message(l.messages[a.Message]).text("order", a.Name).text("text", oneLine(a.Reason)).write()
 	case scheduler.Condition:
 		l.condition(&a)
-	case scheduler.Complete:
+	case *scheduler.Complete:
 		if m := l.messages[a.Message]; m != nil {
 			m.recipients, m.failed = a.Recipients, a.Failed
 		}
-	case scheduler.Finish:
+	case *scheduler.Finish:
 		l.ops[a.Op] = a.Message
 	case scheduler.Hold:
 		l.ops[a.Op] = a.Message

@@ -112,8 +112,8 @@ func TestLifeOfAMessage(t *testing.T) {
 			Message: 12, Offset: 200, Channel: "smtp", Host: "h", Agent: 3, State: "deferred", Attempts: 1, NextAt: later.Add(time.Minute),
 			Notary: "v@h\x01delayed\x014.7.1 (try later)\x01smtp; 451\x01dns; mx.h (192.0.2.1)", Text: "<<- RCPT\r->> 451 4.7.1 greylisted",
 		})
-		l.Action(later, scheduler.Complete{Message: 12, Recipients: 2, Failed: 1})
-		l.Action(later, scheduler.Finish{Op: 7, Message: 12})
+		l.Action(later, &scheduler.Complete{Message: 12, Recipients: 2, Failed: 1})
+		l.Action(later, &scheduler.Finish{Op: 7, Message: 12})
 		l.Result(later, spool.Finished{Op: 7})
 	})
 	if len(lines) != 4 {

@@ -99,7 +99,7 @@ func (s *Stats) Event(_ time.Time, e scheduler.Event) {
 
 // Action counts an action: daemon.Observer.
 func (s *Stats) Action(now time.Time, a scheduler.Action) {
-	if a, ok := a.(scheduler.Account); ok {
+	if a, ok := a.(*scheduler.Account); ok {
 		s.ages.WithLabelValues(resultOf(a.State)).Observe(max(0, now.Sub(a.ModifiedAt).Seconds()))
 	}
 }

@@ -189,7 +189,7 @@ func (n *Node) perform(a scheduler.Action) {
 	switch a := a.(type) {
 	case scheduler.Start:
 		n.start(a)
-	case scheduler.Feed:
+	case *scheduler.Feed:
 		n.feed(a)
 	case scheduler.Idle:
 		n.answer(scheduler.AgentHungry(a))
@@ -203,7 +203,7 @@ func (n *Node) perform(a scheduler.Action) {
 		n.answer(scheduler.Done{Op: a.Op})
 	case scheduler.Report:
 		n.answer(scheduler.Done{Op: a.Op})
-	case scheduler.Finish:
+	case *scheduler.Finish:
 		delete(n.messages, a.Message)
 		n.answer(scheduler.Done{Op: a.Op})
 	case scheduler.Kill, scheduler.Read, scheduler.Hold, scheduler.Resubmit, scheduler.Probe:
@@ -226,7 +226,7 @@ func (n *Node) start(a scheduler.Start) {
 	})
 }
 
-func (n *Node) feed(a scheduler.Feed) {
+func (n *Node) feed(a *scheduler.Feed) {
 	id, err := strconv.ParseUint(a.Job.Path, 10, 64)
 	m := n.messages[scheduler.MessageID(id)]
 	if err != nil || m == nil {
