@@ -27,6 +27,7 @@ type mail struct {
 	senders        store.Pool[senderRef, sender]
 	bySender       store.SlabIndex[senderRef] // by hash
 	senderSeed     maphash.Seed
+	paths          strings.Builder // the last names of files, so that each need not be allocated
 	diagnostics    store.Pool[diagnosticRef, diagnostic]
 	threadTable    store.Slab[threadRef, *thread]
 	loaded         int64 // last message.sequence that was given
@@ -161,8 +162,21 @@ func (ml *mail) path(m *message) string {
 	if ml.hasOwnPath(m) {
 		return ml.extrasOf(m).path
 	}
-	return pathOf(m.id, m.levels())
+	if ml.paths.Cap()-ml.paths.Len() < longestPath {
+		ml.paths = strings.Builder{}
+		ml.paths.Grow(pathsPage)
+	}
+	var digits [20]byte
+	begin := ml.paths.Len()
+	ml.paths.WriteString(ctlfile.HashDir(uint64(m.id), m.levels()))
+	ml.paths.Write(strconv.AppendUint(digits[:0], uint64(m.id), 10))
+	return ml.paths.String()[begin:]
 }
+
+const (
+	longestPath = len("A/B/") + 20
+	pathsPage   = 4096 // bytes
+)
 
 // hasOwnPath reports whether the control file of a message has an unusual name.
 func (ml *mail) hasOwnPath(m *message) bool {
