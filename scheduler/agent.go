@@ -67,7 +67,6 @@ type agent struct {
 	// lines are the job lines that #hungry has not answered yet, in the order
 	// in which they were given.
 	lines        []line
-	lineSpace    []line // of which lines is a part (addLine)
 	hasEndedLine bool
 	// picks is how many job lines it was given since it began to serve its thread,
 	// or since others had a chance to take its place.
@@ -87,8 +86,8 @@ type agent struct {
 	progressAt          instant
 	hungryAt            instant // last #hungry; 0: none yet
 	fedAt               instant // last job line; 0: none yet
-	deadlines           timer   // see dispatch.deadline
-	store.Links[*agent]         // in dispatch.idleAgents
+	deadlines           timer   // see agents.deadline
+	store.Links[*agent]         // in agents.idleAgents
 }
 
 type agentState uint8
@@ -122,30 +121,6 @@ type line struct {
 }
 
 func (l *line) ended() bool { return l.vertex == nil }
-
-// addLine adds a job line. There is room for as many again, because most lines are taken
-// off the front: the others move only when the room at the end is used up.
-func (a *agent) addLine(l line) {
-	if n := len(a.lines); n == cap(a.lines) {
-		if 2*n >= len(a.lineSpace) {
-			a.lineSpace = make([]line, max(4, 4*n))
-		}
-		copy(a.lineSpace, a.lines)
-		clear(a.lineSpace[n:])
-		a.lines = a.lineSpace[:n]
-	}
-	a.lines = append(a.lines, l)
-}
-
-// removeLine takes the i-th job line off the agent.
-func (a *agent) removeLine(i int) {
-	if i == 0 {
-		a.lines[0] = line{}
-		a.lines = a.lines[1:]
-		return
-	}
-	a.lines = slices.Delete(a.lines, i, i+1)
-}
 
 // hasOpenLine reports whether the agent is working on a message.
 func (a *agent) hasOpenLine() bool {

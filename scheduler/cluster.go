@@ -16,7 +16,7 @@ type cluster struct {
 	limits  *limits
 
 	unsaid     []*clusterShare // whose demand may have changed
-	saidHalted bool            // dispatch.halted when the demand was said last
+	saidHalted bool            // rings.halted when the demand was said last
 }
 
 // ClusterLimit names a limit that several nodes share.
@@ -75,7 +75,7 @@ type clusterShare struct {
 	sessions int   // that may be busy
 	index    int32 // in agenda.shares
 	said     Want  // the last one
-	unsaid   bool  // is in queue.unsaid
+	unsaid   bool  // is in cluster.unsaid
 }
 
 // setClusterLimits gives a thread the shares that its parameters ask for.

@@ -106,17 +106,20 @@ func (rs *rules) suspensionEnd(t *thread) instant {
 	return max(t.suspendedUntil, t.shaping.rulesUntil())
 }
 
-// waitReason returns, for a diagnostic, what other than its sessions keeps a thread
-// from being fed; "" if nothing does.
+// waitReason returns, for a diagnostic, which rule, site or rate keeps a thread from being
+// fed; "" if none does.
 func (rs *rules) waitReason(t *thread) string {
-	why, _ := rs.limits.gate(t)
-	switch why {
-	case NoWait:
+	switch x := t.shaping; {
+	case x != nil && x.suspended:
+		return "suspended by the reply rule of " + x.suspendingRule().Place()
+	case t.ring == nil:
 		return ""
-	case WaitRule:
-		return "suspended by the reply rule of " + t.shaping.suspendingRule().Place()
 	}
-	return "waited for the limit " + string(why)
+	switch why := rs.limits.refusal(t); why {
+	case WaitSite, WaitClusterSite, WaitSiteRate, WaitRate, WaitClusterRate, WaitChannelRate:
+		return "waited for the limit " + string(why)
+	}
+	return ""
 }
 
 // suspendingRule returns the rule that suspends the thread for the longest time; nil:

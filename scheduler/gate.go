@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"iter"
 	"math"
 	"time"
 
@@ -149,19 +148,14 @@ func (ls *limits) refund(t *thread, n int) {
 	ls.wakeSessions(r.channel)
 }
 
-// refusals yields what due mail of a thread waits for because a link refuses one more
-// session, in the order of the links.
-func (ls *limits) refusals(t *thread) iter.Seq[Wait] {
-	return func(yield func(Wait) bool) {
-		links := ls.links(t)
-		for i := range links {
-			for why := limit.NoToken; why <= limit.NoShare; why++ {
-				if links[i].Refuses(why, 1) && !yield(ls.waitName(t, i, why)) {
-					return
-				}
-			}
-		}
+// refusal returns what due mail of a thread with a ring waits for because a link refuses one more
+// session; NoWait: none does.
+func (ls *limits) refusal(t *thread) Wait {
+	links := ls.links(t)
+	if at, why := limit.Chain(links[:]).Refusal(1); why != limit.None {
+		return ls.waitName(t, at, why)
 	}
+	return NoWait
 }
 
 // waitName says what a thread waits for if one of its links refuses.
@@ -175,30 +169,17 @@ func (ls *limits) waitName(t *thread, link int, why limit.Refusal) Wait {
 	return sessionWaits[link][why]
 }
 
-// gate returns which rule, site or rate keeps job lines from the thread, and until
-// when; or NoWait. Time that mail waits for one of these counts as an attempt when it
-// expires; the other limits only say how much is done at a time.
-func (ls *limits) gate(t *thread) (why Wait, until instant) {
-	x := t.shaping
-	if x != nil && x.suspended {
-		return WaitRule, x.rulesUntil()
+// tokenAt returns when the rate for which a thread waits has a token; never: it waits for no rate.
+func (ls *limits) tokenAt(t *thread, why Wait) instant {
+	switch x := t.shaping; why {
+	case WaitSiteRate:
+		return ls.nextToken(x.siteRate)
+	case WaitClusterRate:
+		return instant(x.draws.NextAt(time.Duration(ls.agenda.now)))
+	case WaitRate:
+		return ls.nextToken(&x.rate)
+	case WaitChannelRate:
+		return ls.nextToken(t.ring.channelRate)
 	}
-	if t.ring == nil {
-		return NoWait, never
-	}
-	for why := range ls.refusals(t) {
-		switch why {
-		case WaitSite, WaitClusterSite:
-			return why, never
-		case WaitSiteRate:
-			return why, ls.nextToken(x.siteRate)
-		case WaitClusterRate:
-			return why, instant(x.draws.NextAt(time.Duration(ls.agenda.now)))
-		case WaitRate:
-			return why, ls.nextToken(&x.rate)
-		case WaitChannelRate:
-			return why, ls.nextToken(t.ring.channelRate)
-		}
-	}
-	return NoWait, never
+	return never
 }

@@ -1,6 +1,9 @@
 package scheduler
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"slices"
+)
 
 // #hungry: how job lines end and sessions become free.
 
@@ -79,7 +82,7 @@ func (li *lines) finishLine(a *agent) bool {
 		return false
 	}
 	t := a.lines[i].thread
-	a.removeLine(i)
+	a.lines = slices.Delete(a.lines, i, i+1)
 	if a.sessions == 1 && len(a.lines) > 0 {
 		a.lines[0].startedAt = li.agenda.now
 		if a.state == serving {

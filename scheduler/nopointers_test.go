@@ -89,3 +89,17 @@ func TestAnswerForAnother(t *testing.T) {
 		t.Error("it was lost")
 	}
 }
+
+// TestPartsAreSmall: a part has at most 40 fields, with what it embeds.
+func TestPartsAreSmall(t *testing.T) {
+	whole := reflect.TypeFor[Scheduler]()
+	types := []reflect.Type{whole, reflect.TypeFor[thread](), reflect.TypeFor[ring](), reflect.TypeFor[agent]()}
+	for i := range whole.NumField() {
+		types = append(types, whole.Field(i).Type)
+	}
+	for _, typ := range types {
+		if n := len(reflect.VisibleFields(typ)); n > 40 {
+			t.Errorf("%v has %d fields", typ, n)
+		}
+	}
+}

@@ -177,7 +177,10 @@ func (rg *rings) feed(a *agent, p fair.Pick) {
 	v.inRetryStep = false
 	m.flags &^= demanded
 	recipients := rg.mail.feedable(v)
-	a.addLine(line{id: m.id, vertex: v, thread: t, startedAt: rg.agenda.now, suspensions: t.suspensions, unreported: int32(recipients)})
+	a.lines = append(a.lines, line{
+		id: m.id, vertex: v, thread: t, startedAt: rg.agenda.now,
+		suspensions: t.suspensions, unreported: int32(recipients),
+	})
 	a.fedAt = rg.agenda.now
 	if len(a.lines) == 1 {
 		a.progressAt = rg.agenda.now

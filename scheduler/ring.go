@@ -43,7 +43,7 @@ type rings struct {
 type ring struct {
 	id      uint64             // in the order in which rings were made, from 1
 	key     string             // ringKey
-	inOrder store.Links[*ring] // in queue.ringOrder
+	inOrder store.Links[*ring] // in rings.inOrder
 	channel *channel
 	clauses []*rule.Clause // that matched
 	clause  string         // clauseKey; rings with the same one share start failures
@@ -51,7 +51,7 @@ type ring struct {
 	command []string // expanded
 	// withHost: the command contains $host, so job lines leave out the host.
 	withHost bool
-	dropped  bool // no longer in queue.ringOrder
+	dropped  bool // no longer in rings.inOrder
 	retired  bool // no thread is left after a reload; the agents are closed
 
 	members  store.List[*thread] // in the order of thread.sequence
@@ -75,7 +75,7 @@ type ring struct {
 
 	channelRate *bucket // nil: none
 
-	dirty   bool               // is in queue.dirty
+	dirty   bool               // is in rings.dirty
 	backoff timer              // when it may start an agent again
 	place   limit.Place[*ring] // where it waits: at its channel, or for a process
 }

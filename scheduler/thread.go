@@ -65,7 +65,7 @@ type thread struct {
 	updates        bulkUpdate
 	params         *rule.Params
 	ring           *ring // nil: no clause gives it a command
-	memberOf       *ring // ring, or queue.orphans
+	memberOf       *ring // ring, or rings.orphans
 	channel        *channel
 	shaping        *shaping // nil: only the window bounds it
 	suspendedUntil instant  // 0: not suspended

@@ -53,9 +53,8 @@ func (vi *views) waitOf(t *thread) Wait {
 	if why := vi.barrier(t); why != NoWait {
 		return why
 	}
-	links := vi.limits.links(t)
-	if at, why := limit.Chain(links[:]).Refusal(1); why != limit.None {
-		return vi.limits.waitName(t, at, why)
+	if why := vi.limits.refusal(t); why != NoWait {
+		return why
 	}
 	return vi.waitForAgent(t)
 }
@@ -136,8 +135,7 @@ func (vi *views) waitEnd(t *thread, why Wait) instant {
 	case WaitRule, WaitSuspend:
 		return vi.rules.suspensionEnd(t)
 	case WaitRate, WaitChannelRate, WaitClusterRate, WaitSiteRate:
-		_, until := vi.limits.gate(t)
-		return until
+		return vi.limits.tokenAt(t, why)
 	case WaitStart:
 		return vi.agents.startFailures[t.ring.clause].until
 	case WaitForks:

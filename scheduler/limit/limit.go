@@ -86,26 +86,16 @@ const (
 	NoShare                // as many as this node may have
 )
 
-// Refuses reports whether the link refuses n more for this reason. With n = 0, that is
-// asked for one that is busy already and is given more to do.
-func (l Link) Refuses(why Refusal, n int) bool {
-	switch why {
-	case NoToken:
-		return l.Tokens <= 0
-	case Full:
-		return l.Most > 0 && l.Most-l.Busy < n
-	case NoShare:
-		return l.Share < Unlimited && l.Share-l.Busy < n
-	}
-	return false
-}
-
-// Refusal returns why the link refuses n more, as Refuses says.
+// Refusal returns why the link refuses n more. With n = 0, that is asked for one that is busy
+// already and is given more to do.
 func (l Link) Refusal(n int) Refusal {
-	for _, why := range [...]Refusal{NoToken, Full, NoShare} {
-		if l.Refuses(why, n) {
-			return why
-		}
+	switch {
+	case l.Tokens <= 0:
+		return NoToken
+	case l.Most > 0 && l.Most-l.Busy < n:
+		return Full
+	case l.Share < Unlimited && l.Share-l.Busy < n:
+		return NoShare
 	}
 	return None
 }
