@@ -16,6 +16,7 @@ type Protocol int
 const (
 	SMTP  Protocol = iota
 	SMTPS          // TLS from the start (RFC 8314)
+	LMTP
 )
 
 // client is the client of a session.
@@ -93,7 +94,7 @@ func (s *Server) ServeConn(conn net.Conn, p Protocol) error {
 
 // begin begins a session. If there are too many, it closes the connection and returns nil.
 func (s *Server) begin(conn net.Conn, p Protocol) *session {
-	c := newSession(s, conn)
+	c := newSession(s, conn, p)
 	if s.enter(c) {
 		return c
 	}

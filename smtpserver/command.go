@@ -2,29 +2,34 @@ package smtpserver
 
 // Commands: which ones there are, when they may come, and those that need no message.
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // command is what the server does at a verb. run returns a refusal, or nil when it has
 // replied; any other error ends the session.
 type command struct {
 	run     func(s *session, arg string) error
-	greeted bool // only after EHLO or HELO
+	greeted bool // only after EHLO, HELO or LHLO
 	bare    bool // it has no parameter
 }
 
 var commands = map[string]command{
 	"HELO":     {run: func(s *session, arg string) error { return s.greet("HELO", arg) }},
 	"EHLO":     {run: func(s *session, arg string) error { return s.greet("EHLO", arg) }},
+	"LHLO":     {run: func(s *session, arg string) error { return s.greet("LHLO", arg) }},
 	"STARTTLS": {run: (*session).startTLS, bare: true},
 	"AUTH":     {run: (*session).auth, greeted: true},
 	"MAIL":     {run: (*session).mailFrom, greeted: true},
 	"RCPT":     {run: (*session).rcptTo, greeted: true},
 	"DATA":     {run: (*session).data, greeted: true, bare: true},
+	"BDAT":     {run: (*session).bdat}, // reads its chunk in any case
 	"RSET":     {run: (*session).rset, bare: true},
 	"NOOP":     {run: (*session).noop},
 	"VRFY":     {run: (*session).vrfy},
+	"ETRN":     {run: (*session).etrn, greeted: true},
 	"QUIT":     {run: (*session).quit, bare: true},
-	"ETRN":     {run: (*session).notOffered},
 	"EXPN":     {run: (*session).notOffered},
 	"HELP":     {run: (*session).notOffered},
 }
@@ -40,10 +45,13 @@ func (s *session) answer(line string) error {
 		return errManyCommands
 	case s.errors > s.maxErrors():
 		return errManyErrors
-	case strings.HasPrefix(strings.ToUpper(strings.TrimSpace(line)), "BDAT"):
+	case !known && strings.HasPrefix(strings.ToUpper(strings.TrimSpace(line)), "BDAT"):
 		// What the client takes for a chunk would be read as commands.
-		return errChunk
+		return errBadChunk
 	case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		if verb == "BDAT" {
+			return errBadChunk
+		}
 		return errControl
 	case !known:
 		return errUnknown
@@ -62,10 +70,13 @@ func (s *session) maxErrors() int {
 	return s.o.MaxErrors
 }
 
-// greet answers HELO or EHLO. They end a message that was begun.
+// greet answers HELO, EHLO or LHLO. They end a message that was begun.
 func (s *session) greet(verb, arg string) error {
 	name, _, _ := strings.Cut(arg, " ")
-	if name == "" {
+	switch {
+	case s.lmtp != (verb == "LHLO"):
+		return errProtocol
+	case name == "":
 		return errArgument
 	}
 	s.reset()
@@ -81,7 +92,10 @@ func (s *session) greet(verb, arg string) error {
 	if s.passwords().path != "" && s.tls() != nil {
 		s.reply("250-AUTH PLAIN")
 	}
-	s.reply("250-PIPELINING\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-DSN\r\n250-DELIVERBY")
+	if s.client.trusted && !s.lmtp {
+		s.reply("250-ETRN")
+	}
+	s.reply("250-PIPELINING\r\n250-8BITMIME\r\n250-CHUNKING\r\n250-SMTPUTF8\r\n250-DSN\r\n250-DELIVERBY")
 	s.reply("250-SIZE %d\r\n250-LIMITS RCPTMAX=%d\r\n250 ENHANCEDSTATUSCODES", s.o.MaxSize, s.o.MaxRecipients)
 	return nil
 }
@@ -130,4 +144,36 @@ func (s *session) notOffered(string) error { return errNotOffered }
 func (s *session) quit(string) error {
 	s.reply("221 2.0.0 %s Bye", s.o.Hostname)
 	return errEnded
+}
+
+// etrn answers ETRN (RFC 1985): the scheduler tries a host's mail now.
+func (s *session) etrn(arg string) error {
+	host := strings.ToLower(strings.TrimLeft(arg, "@"))
+	switch {
+	case !s.client.trusted:
+		return errETRN
+	case !isHost(host):
+		return errHost
+	case !s.server.triggers.Allow(host, time.Now()):
+		s.reply("250 2.0.0 Queuing was started for %s a moment ago", host)
+		return nil
+	}
+	if err := s.server.queue.trigger(host, s.client.String()); err != nil {
+		s.o.Log.Error().Err(err).Str("host", host).Msg("ETRN")
+		return errNotStarted
+	}
+	s.reply("250 2.0.0 Queuing started for %s", host)
+	return nil
+}
+
+// isHost reports whether s consists of characters of a host's name and begins with a
+// letter or digit.
+func isHost(s string) bool {
+	for i := range len(s) {
+		c := s[i] | 0x20
+		if letter := c >= 'a' && c <= 'z' || s[i] >= '0' && s[i] <= '9'; !letter && (i == 0 || s[i] != '.' && s[i] != '-') {
+			return false
+		}
+	}
+	return len(s) > 0 && len(s) < 256
 }

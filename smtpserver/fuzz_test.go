@@ -15,7 +15,8 @@ import (
 )
 
 // FuzzText compares the text of a message, fed in two parts, with the rule: every CR and
-// every LF is part of a CRLF. Dots are removed, and what follows the end is left alone.
+// every LF is part of a CRLF, and a last line without an end gets one. After DATA, the same
+// text has more dots and an end, and what follows the end is left alone.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{"a\r\nb", "a\rb\n\r\n", ".\r\n..\r\n.a\r\n\r\n.", "\r\n.\r\n", "a\r\n.\n", "\r.\r\n"} {
 		for cut := range len(seed) + 1 {
@@ -34,9 +35,12 @@ func FuzzText(f *testing.F) {
 		}
 		var out bytes.Buffer
 		w := &text{w: &out, maxSize: 1 << 30}
-		_, err := w.writeParts(append(input[:len(input):len(input)], "x\r\n"...), cut)
-		if bare && !w.ended && err == nil {
-			t.Errorf("%q is accepted", input)
+		_, err := w.writeParts(input, cut)
+		if err == nil {
+			err = w.end()
+		}
+		if (err != nil) != bare || err == nil && out.String() != want {
+			t.Errorf("%q, %v; want %q, bare %v", out.String(), err, want, bare)
 		}
 		if bare {
 			return
@@ -44,9 +48,9 @@ func FuzzText(f *testing.F) {
 		dotted := strings.ReplaceAll("\n"+want, "\n.", "\n..")[1:]
 		dotted = strings.ReplaceAll(dotted, "\n", "\r\n") + ".\r\n"
 		out.Reset()
-		w = &text{w: &out, maxSize: 1 << 30}
+		w = &text{w: &out, maxSize: 1 << 30, dots: true}
 		n, err := w.writeParts([]byte(dotted+"NOOP\r\n"), cut)
-		if err != nil || n != len(dotted) || !w.ended || w.err != nil || out.String() != want || w.size != int64(len(want)+strings.Count(want, "\n")) {
+		if err != nil || n != len(dotted) || !w.ended || w.end() != nil || out.String() != want || w.size != int64(len(want)+strings.Count(want, "\n")) {
 			t.Errorf("%q, %d of %d bytes, %v; want %q", out.String(), n, len(dotted), err, want)
 		}
 	})
@@ -85,8 +89,8 @@ func (l *lockedText) String() string {
 // router/ afterwards is complete and has line ends of the queue.
 func FuzzSession(f *testing.F) {
 	f.Add([]byte("DATA\r\nx\r\n.\r\nQUIT\r\n"))
-	f.Add([]byte("BDAT 3\r\nabcRSET\r\nDATA\r\n"))
-	f.Add([]byte("AUTH PLAIN\r\n*\r\nSTARTTLS\r\n"))
+	f.Add([]byte("BDAT 3\r\nabcBDAT 2 LAST\r\n\r\nRSET\r\nDATA\r\n"))
+	f.Add([]byte("AUTH PLAIN\r\n*\r\nSTARTTLS\r\nETRN x\r\n"))
 	f.Add([]byte("DATA\r\nx\n.\r\nMAIL FROM:<>\r\n"))
 	office := f.TempDir()
 	for _, dir := range []string{"public", "router", "transport"} {

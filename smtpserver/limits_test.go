@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -128,7 +129,7 @@ func TestLocalClientsLeaveHalfOfTheSessionsToOthers(t *testing.T) {
 		if !c.local {
 			conn = remoteConn{ours, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1025}}
 		}
-		one := newSession(s.Server, conn)
+		one := newSession(s.Server, conn, SMTP)
 		if got := s.enter(one); got != c.want {
 			t.Errorf("session %d: %v", i, got)
 		} else if got {
@@ -172,8 +173,31 @@ func TestMessageTooLargeIsRefused(t *testing.T) {
 	begin(d)
 	d.say("DATA", "354 ")
 	d.say(strings.Repeat("x\r\n", 1000)+".", "552 ")
+	begin(d)
+	d.send("BDAT 600\r\n" + strings.Repeat("x", 598) + "\r\n")
+	d.expect("250 ")
+	d.send("BDAT 600\r\n" + strings.Repeat("x", 600))
+	d.expect("552 ")
+	d.send("BDAT 600 LAST\r\n" + strings.Repeat("x", 600)) // sent before the reply came
+	d.expect("503 ")
 	d.say("NOOP", "250 ")
 	s.nothingLeft()
+}
+
+// A large message in chunks of a usual size is not too many commands, but one of tiny chunks is.
+func TestMessageMayHaveManyChunks(t *testing.T) {
+	s := start(t, func(o *Options) { o.MaxRecipients = 1 })
+	for size, want := range map[int]string{minRate: "250 ", 2: "421 4.7.0"} {
+		d := s.dial()
+		begin(d)
+		chunk := fmt.Sprintf("BDAT %d\r\n%s\r\n", size, strings.Repeat("x", size-2))
+		for range extraCommands - 2 {
+			d.send(chunk)
+			d.expect("250 ")
+		}
+		d.send(chunk + "BDAT 0 LAST\r\n")
+		d.expect(want)
+	}
 }
 
 func TestFullDiskIsATemporaryError(t *testing.T) {

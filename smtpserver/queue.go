@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -30,6 +31,7 @@ const tempPrefix = ".smtpserver-"
 // the same time share their waits for the disk.
 type inbox struct {
 	office string // $POSTOFFICE
+	notify string // the scheduler's socket, for ETRN
 	group  *queue.GroupCommit
 	log    zerolog.Logger
 	faults logs.Throttle // one line about each directory that fails
@@ -50,12 +52,12 @@ func (m *incoming) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func openQueue(router queue.Router, log zerolog.Logger) (*inbox, error) {
+func openQueue(router queue.Router, notify string, log zerolog.Logger) (*inbox, error) {
 	group, err := queue.NewGroupCommit(router)
 	if err != nil {
 		return nil, err
 	}
-	q := &inbox{office: router.Postoffice, group: group, log: log, faults: logs.Throttle{Period: faultPeriod}}
+	q := &inbox{office: router.Postoffice, notify: notify, group: group, log: log, faults: logs.Throttle{Period: faultPeriod}}
 	var st unix.Stat_t
 	if err := postoffice.Stat(postoffice.WorkingDir, q.public()+"/", &st); err != nil {
 		_ = group.Close()
@@ -138,4 +140,26 @@ func (q *inbox) commit(m *incoming) error {
 		return q.fault("router", err)
 	}
 	return nil
+}
+
+// trigger writes a control file with only a T line, which makes the scheduler try a
+// host's mail now. The file need not survive a crash.
+func (q *inbox) trigger(host, from string) error {
+	transport := filepath.Join(q.office, "transport")
+	f, err := postoffice.CreateIn(transport, ".etrn-")
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, "T "+host+" "+from+"\n")
+	info, e := f.Stat()
+	if err = errors.Join(err, e, f.Close()); err == nil {
+		name := strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10) + "-etrn"
+		if err = postoffice.Replace(postoffice.WorkingDir, f.Name(), postoffice.WorkingDir, filepath.Join(transport, name)); err == nil {
+			// After an error, the scheduler still finds the file, but later.
+			_ = queue.Announce(q.notify, name)
+			return nil
+		}
+	}
+	_ = postoffice.RemovePath(f.Name())
+	return err
 }

@@ -32,7 +32,7 @@ var (
 	errManyErrors      = &refusal{code: 421, status: "4.7.0", reason: "errors", text: "Too many errors"}
 	errAddressGuesses  = &refusal{code: 421, status: "4.7.0", reason: "guesses", text: "Too many wrong passwords"}
 	errLongCommand     = &refusal{code: 500, status: "5.5.2", reason: "syntax", text: "Line too long", ends: true}
-	errChunk           = &refusal{code: 502, status: "5.5.1", reason: "syntax", text: "BDAT is not implemented here", ends: true}
+	errBadChunk        = &refusal{code: 501, status: "5.5.4", reason: "syntax", text: "BDAT takes a size and optionally LAST", ends: true}
 	errEarlyHandshake  = &refusal{code: 554, status: "5.5.1", reason: "sequence", text: "Wait for the answer to STARTTLS", ends: true}
 	errBareNewline     = &refusal{code: 550, status: "5.5.2", reason: "newline", text: "A message may not have a bare CR or LF", ends: true}
 )
@@ -41,6 +41,7 @@ var (
 var (
 	errControl     = &refusal{code: 500, status: "5.5.2", reason: "syntax", text: "Control characters in a command"}
 	errUnknown     = &refusal{code: 500, status: "5.5.1", reason: "syntax", text: "Unknown command"}
+	errProtocol    = &refusal{code: 500, status: "5.5.1", reason: "syntax", text: "SMTP begins with EHLO or HELO, and LMTP with LHLO"}
 	errNotOffered  = &refusal{code: 502, status: "5.5.1", reason: "syntax", text: "Not implemented here"}
 	errNoArgument  = &refusal{code: 501, status: "5.5.4", reason: "syntax", text: "The command takes no parameter"}
 	errArgument    = &refusal{code: 501, status: "5.5.4", reason: "syntax", text: "The command needs a parameter"}
@@ -78,7 +79,7 @@ var (
 	errBusy      = &refusal{code: 452, status: "4.3.2", reason: "queue", text: "The queue is too long"}
 )
 
-// Passwords.
+// Passwords and ETRN.
 var (
 	errNeedsTLS      = &refusal{code: 523, status: "5.7.10", reason: "auth", text: "TLS is required"}
 	errMechanism     = &refusal{code: 504, status: "5.5.4", reason: "auth", text: "Unknown mechanism"}
@@ -88,6 +89,9 @@ var (
 	errPassword      = &refusal{code: 535, status: "5.7.8", reason: "password", text: "Wrong user or password"}
 	errUserGuesses   = &refusal{code: 454, status: "4.7.0", reason: "guesses", text: "Too many wrong passwords for this user"}
 	errNoPasswords   = &refusal{code: 454, status: "4.7.0", reason: "fault", text: "Passwords cannot be checked now"}
+	errETRN          = &refusal{code: 459, status: "4.7.1", reason: "relay", text: "ETRN is not allowed for this client"}
+	errHost          = &refusal{code: 501, status: "5.5.4", reason: "syntax", text: "ETRN takes a host's name"}
+	errNotStarted    = &refusal{code: 458, status: "4.3.0", reason: "fault", text: "The queue cannot be started now"}
 )
 
 // refusalOf returns the reply to a message that cannot be accepted because of an error.

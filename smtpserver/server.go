@@ -1,4 +1,5 @@
-// Package smtpserver takes mail by SMTP (RFC 5321) and gives it to the router.
+// Package smtpserver takes mail by SMTP (RFC 5321) and LMTP (RFC 2033) and gives
+// it to the router.
 //
 //	client ─► session ─► queue ─► $POSTOFFICE/router/
 //	          (commands) (group
@@ -6,7 +7,7 @@
 //
 // A session is one goroutine that reads a command line, looks its verb up in a table, and
 // answers it. A transaction is what MAIL and RCPT have said about a message; a text is
-// the message itself, which DATA writes once, into a file of the queue.
+// the message itself, which DATA or BDAT write once, into a file of the queue.
 //
 //	server.go       options, start, stop
 //	accept.go       listeners, and how many sessions there may be
@@ -14,7 +15,7 @@
 //	command.go      the table of commands
 //	syntax.go       paths and parameters
 //	transaction.go  MAIL, RCPT
-//	text.go         DATA
+//	text.go         DATA, BDAT
 //	auth.go         AUTH, passwords.go, guesses.go
 //	refusal.go      every reply of class 4 and 5
 //	flow.go         whether there is room for mail
@@ -47,15 +48,17 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/internal/logs"
 	"zsched/queue"
 )
 
 // Options are the settings of a server: smtpserver(8).
 type Options struct {
-	Hostname  string
-	Router    queue.Router // where messages go
-	TLS       *tls.Config  // nil: no STARTTLS and no AUTH
-	Passwords string       // file; "": no AUTH
+	Hostname   string
+	Router     queue.Router // where messages go
+	NotifySock string       // of the scheduler, for ETRN
+	TLS        *tls.Config  // nil: no STARTTLS and no AUTH
+	Passwords  string       // file; "": no AUTH
 
 	Domains  []string       // anybody may send to them: "example.org", or ".example.org" for all below it
 	Networks []netip.Prefix // networks whose clients may send anywhere
@@ -104,6 +107,7 @@ type Server struct {
 	queue     *inbox
 	envelopes atomic.Int64 // bytes of recipients in memory
 	stopped   chan struct{}
+	triggers  logs.Throttle // ETRNs for each host
 	guesses   *guesses
 	config    atomic.Pointer[config] // in force for sessions that begin now
 
@@ -123,22 +127,26 @@ type config struct {
 	replaced  chan struct{} // closed when it is in force no more
 }
 
+// triggerPeriod is how often all clients together may start the delivery of a host's mail.
+const triggerPeriod = time.Minute
+
 // New returns a server for a postoffice. Close ends it.
 func New(o Options) (*Server, error) {
-	q, err := openQueue(o.Router, o.Log)
+	q, err := openQueue(o.Router, o.NotifySock, o.Log)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
 		queue: q, stopped: make(chan struct{}), guesses: newGuesses(),
+		triggers: logs.Throttle{Period: triggerPeriod},
 		sessions: make(map[*session]bool), from: make(map[netip.Prefix]int),
 	}
 	s.use(o, nil)
 	return s, nil
 }
 
-// Configure replaces the options for sessions that begin later. Router keeps the value that
-// New was given.
+// Configure replaces the options for sessions that begin later. Router and NotifySock
+// keep the values that New was given.
 func (s *Server) Configure(o Options) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +156,7 @@ func (s *Server) Configure(o Options) {
 	default:
 	}
 	old := s.config.Load()
-	o.Router = old.Router
+	o.Router, o.NotifySock = old.Router, old.NotifySock
 	s.use(o, old)
 }
 

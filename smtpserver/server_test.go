@@ -13,13 +13,15 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"zsched/ctlfile"
 )
 
 func TestMessageIsInRouterWhenItIsAcknowledged(t *testing.T) {
 	s := start(t, nil)
 	d := s.dial()
 	caps := d.say("EHLO client.example", "250 ")
-	for _, word := range []string{"SIZE 52428800", "DSN", "8BITMIME", "SMTPUTF8", "PIPELINING", "ENHANCEDSTATUSCODES", "DELIVERBY", "STARTTLS"} {
+	for _, word := range []string{"SIZE 52428800", "DSN", "8BITMIME", "SMTPUTF8", "PIPELINING", "CHUNKING", "ENHANCEDSTATUSCODES", "DELIVERBY", "STARTTLS", "ETRN"} {
 		if !strings.Contains(caps, word+"\r\n") {
 			t.Errorf("EHLO lacks %s: %q", word, caps)
 		}
@@ -140,15 +142,74 @@ func TestBareNewlineEndsTheSession(t *testing.T) {
 	}
 }
 
-// What a client sends as a chunk is not read as commands.
-func TestChunksEndTheSession(t *testing.T) {
+func TestChunksMakeOneMessage(t *testing.T) {
 	s := start(t, nil)
-	for _, command := range []string{"BDAT 35 LAST", "BDAT", "BDAT\t9", " BDAT 9", "bdat 9\x00", "BDAT9"} {
-		d := s.dial()
+	d := s.dial()
+	begin(d)
+	d.send("BDAT 14\r\nSubject: x\r\n\r\nBDAT 7\r\n.\r\n.x\r\nBDAT 5 LAST\r\nno LFNOOP\r\n")
+	for range 4 {
+		d.expect("250 ")
+	}
+	if got := s.messages(); len(got) != 1 || !strings.HasSuffix(got[0], "env-end\nSubject: x\n\n.\n.x\nno LF\n") {
+		t.Errorf("messages %q", got)
+	}
+	begin(d)
+	d.say("RSET", "250 ")
+	d.send("BDAT 6 LAST\r\nRSET\r\n") // no message is begun: the bytes are not a command
+	d.expect("503 ")
+	d.say("NOOP", "250 ")
+	for _, command := range []string{"BDAT x", "BDAT", "BDAT -1", "BDAT 1 LATE", "BDAT\t9", " BDAT 9", "bdat 9\x00", "BDAT9"} {
+		d = s.dial()
 		begin(d)
 		d.send(command + "\r\nMAIL FROM:<a@b.example>\r\n")
-		d.expect("502 5.5.1")
+		d.expect("501 5.5.4")
 		d.cutOff()
+	}
+}
+
+func TestBareNewlineInAChunkEndsTheSession(t *testing.T) {
+	for _, chunks := range []string{
+		"BDAT 4 LAST\r\na\nb\r", "BDAT 5 LAST\r\na\r\nb\r", "BDAT 1 LAST\r\n\r", "BDAT 4 LAST\r\na\rbc",
+		"BDAT 2\r\na\rBDAT 1 LAST\r\nb", "BDAT 2\r\na\rBDAT 0 LAST\r\n",
+	} {
+		t.Run(fmt.Sprintf("%q", chunks), func(t *testing.T) {
+			s := start(t, nil)
+			d := s.dial()
+			begin(d)
+			d.send(chunks + "MAIL FROM:<evil@far.example>\r\nNOOP\r\n")
+			if strings.Count(chunks, "BDAT") > 1 {
+				d.expect("250 ")
+			}
+			d.expect("550 5.5.2")
+			d.cutOff()
+			if got := s.messages(); len(got) != 0 {
+				t.Errorf("messages %q", got)
+			}
+			s.nothingLeft()
+		})
+	}
+}
+
+func TestChunksMayBeBrokenOff(t *testing.T) {
+	s := start(t, nil)
+	for range 20 {
+		d := s.dial()
+		begin(d)
+		d.send("BDAT 3\r\nabcNOOP\r\nMAIL FROM:<c@far.example>\r\nRCPT TO:<c@ours.example>\r\nDATA\r\nRSET\r\nNOOP\r\n")
+		for _, want := range []string{"250 ", "250 ", "503 ", "503 ", "503 ", "250 ", "250 "} {
+			d.expect(want)
+		}
+		d = s.dial()
+		begin(d)
+		d.send("BDAT 100\r\nabc")
+		d.conn.Close()
+	}
+	d := s.dial()
+	begin(d)
+	d.send("BDAT 5 LAST\r\n\r\na\r\n")
+	d.expect("250 ")
+	if got := s.messages(); len(got) != 1 {
+		t.Errorf("messages %q", got)
 	}
 }
 
@@ -269,6 +330,55 @@ func TestDeadlineOfTheSenderIsKeptForEachRecipient(t *testing.T) {
 	}
 }
 
+func TestETRNWritesATriggerForTheScheduler(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	d.say("EHLO x", "250 ")
+	d.say("ETRN Far.Example", "250 2.0.0 Queuing started ")
+	d.say("ETRN far.example", "250 2.0.0 Queuing was started ") // once a minute
+	files, _ := filepath.Glob(filepath.Join(s.office, "transport", "*-etrn"))
+	if len(files) != 1 {
+		t.Fatalf("files %q", files)
+	}
+	if _, ok := ctlfile.Number(filepath.Base(files[0])); !ok {
+		t.Errorf("%s is not a control file's name", files[0])
+	}
+	if text, _ := os.ReadFile(files[0]); string(text) != "T far.example 127.0.0.1\n" {
+		t.Errorf("text %q", text)
+	}
+	d.say("ETRN -x", "501 ")
+	s.stranger().say("ETRN far.example", "459 ")
+}
+
+func TestLMTPHasAReplyForEachRecipient(t *testing.T) {
+	s := start(t, nil)
+	l, err := net.Listen("unix", filepath.Join(s.office, "lmtp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go s.Serve(l, LMTP)
+	conn, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	d := &dialog{t, conn, bufio.NewReader(conn)}
+	d.expect("220 ")
+	d.say("EHLO x", "500 ")
+	d.say("LHLO x", "250 ")
+	d.say("MAIL FROM:<a@far.example>", "250 ")
+	d.say("DATA", "503 ")
+	d.say("RCPT TO:<b@elsewhere.example>", "250 ")
+	d.say("RCPT TO:<c@ours.example>", "250 ")
+	d.say("DATA", "354 ")
+	d.say("\r\nx\r\n.", "250 ")
+	d.expect("250 ")
+	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "rcvdfrom x (local)\nwith LMTP\n") {
+		t.Errorf("messages %q", got)
+	}
+}
+
 func TestPipeIsAClientOfThisMachine(t *testing.T) {
 	s := start(t, nil)
 	ours, theirs := net.Pipe()
@@ -325,7 +435,7 @@ func TestGreetingNamesTheServer(t *testing.T) {
 func TestCommandsOutOfOrder(t *testing.T) {
 	s := start(t, nil)
 	d := s.dial()
-	for _, command := range []string{"MAIL FROM:<>", "RCPT TO:<a@ours.example>", "DATA", "AUTH PLAIN"} {
+	for _, command := range []string{"MAIL FROM:<>", "RCPT TO:<a@ours.example>", "DATA", "ETRN x", "AUTH PLAIN", "BDAT 0 LAST"} {
 		d.say(command, "503 5.5.1")
 	}
 	d.say("EHLO x", "250 ")
@@ -337,7 +447,7 @@ func TestCommandsOutOfOrder(t *testing.T) {
 	d.say("EHLO y", "250 ") // it ends the message
 	d.say("RCPT TO:<a@ours.example>", "503 5.5.1")
 	for command, want := range map[string]string{
-		"FROB": "500 5.5.1", "EXPN x": "502 5.5.1", "ETRN x": "502 5.5.1", "VRFY": "501 5.5.4", "VRFY x": "252 ", "RSET now": "501 5.5.4", "noop x": "250 ", "": "500 5.5.1",
+		"FROB": "500 5.5.1", "EXPN x": "502 5.5.1", "VRFY": "501 5.5.4", "VRFY x": "252 ", "RSET now": "501 5.5.4", "noop x": "250 ", "": "500 5.5.1",
 	} {
 		d.say(command, want)
 	}
@@ -361,8 +471,8 @@ func TestPathsAndParameters(t *testing.T) {
 	for to, want := range map[string]string{
 		"<>": "501 5.1.3", "<b>": "553 5.1.3", "<b@>": "501 5.1.3", "<\"b@ours.example>": "501 5.1.3", "<b@ours.example> NOTIFY=NEVER,DELAY": "501 5.5.4",
 		"<b@ours.example> NOTIFY=DELAY,DELAY": "501 5.5.4", "<b@ours.example> NOTIFY=": "501 5.5.4", "<b@ours.example> ORCPT=b": "501 5.5.4",
-		"<b@ours.example> ORCPT=rfc822;b+0A": "501 5.5.4", "<b@ours.example> ORCPT=utf-8;\xc3\xa4": "250 ", "<b@ours.example> SIZE=1": "555 5.5.4",
-		"<b@ours.example> ORCPT=UTF-8;\\x{E4}+b": "250 ", "<b@ours.example> orcpt=X400;b": "250 ", "<@a,@b:b@ours.example> notify=never": "250 ",
+		"<b@ours.example> ORCPT=rfc822;b+0A": "501 5.5.4", "<b@ours.example> ORCPT=utf-8;\xc3\xa4": "501 5.5.4", "<b@ours.example> SIZE=1": "555 5.5.4",
+		"<b@ours.example> ORCPT=UTF-8;\\x{E4}+b": "501 5.5.4", "<b@ours.example> orcpt=X400;b": "250 ", "<@a,@b:b@ours.example> notify=never": "250 ",
 	} {
 		d.say("RCPT TO:"+to, want)
 	}

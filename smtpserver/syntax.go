@@ -3,6 +3,7 @@ package smtpserver
 // Syntax of MAIL and RCPT: paths and parameters (RFC 5321 section 4.1.2).
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -166,15 +167,38 @@ func validXtext(value string) bool {
 	return value != ""
 }
 
-// originalRecipient returns the word of a value of ORCPT for the router, with the type in small
-// letters. A value of type utf-8 (RFC 6533) that is not xtext is left out.
-func originalRecipient(value string) (word string, ok bool) {
+// originalRecipient returns a value of ORCPT as it goes to the router: the type in small
+// letters and, for the type utf-8, every character above 127 encoded (RFC 6533 section 3).
+func originalRecipient(value string, smtputf8 bool) (string, bool) {
 	kind, address, found := strings.Cut(value, ";")
 	if kind = strings.ToLower(kind); !found || kind == "" || strings.ContainsFunc(kind, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return "", false
 	}
-	if !validXtext(address) {
-		return "", kind == "utf-8"
+	if kind != "utf-8" {
+		return kind + ";" + address, validXtext(address)
 	}
-	return "ORCPT=" + kind + ";" + address, true
+	var b strings.Builder
+	for rest := address; rest != ""; {
+		if escaped, found := strings.CutPrefix(rest, `\x{`); found {
+			digits, after, closed := strings.Cut(escaped, "}")
+			n, err := strconv.ParseUint(digits, 16, 21)
+			if err != nil || !closed || n < ' ' || n == 0x7f || n > 0x10ffff || digits != strings.ToUpper(digits) {
+				return "", false
+			}
+			b.WriteString(`\x{` + digits + `}`)
+			rest = after
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(rest)
+		switch {
+		case r == utf8.RuneError || r == '\\' || r == '+' || r == '=' || r < ' ' || r == 0x7f || r >= 0x80 && !smtputf8:
+			return "", false
+		case r >= 0x80:
+			fmt.Fprintf(&b, `\x{%02X}`, r)
+		default:
+			b.WriteRune(r)
+		}
+		rest = rest[size:]
+	}
+	return kind + ";" + b.String(), address != ""
 }

@@ -1,10 +1,13 @@
 package smtpserver
 
-// The text of a message: DATA, and how it comes into the queue's file.
+// The text of a message: DATA and BDAT, and how it comes into the queue's file.
 
 import (
 	"bytes"
 	"io"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -23,7 +26,7 @@ const (
 // text is a message that comes in. It is written once, into a file of the queue, with LF as
 // the end of a line. A message may not have a bare CR or LF, because another server may take
 // one for the end of the message: only CRLF ends a line, and only CRLF, dot, CRLF ends a
-// message.
+// message after DATA.
 type text struct {
 	file     *incoming // nil if it could not be made, or is given up
 	envelope int64     // bytes of the file before the text
@@ -31,13 +34,14 @@ type text struct {
 		io.Writer
 		io.ByteWriter
 	}
+	dots    bool  // after DATA: a dot at the beginning of a line is removed, and a lone one ends the message
 	maxSize int64 // of the message in bytes
 	size    int64 // of what has come, with the CRLFs
 	ended   bool  // the line with a lone dot has come
 	err     error // why the message is refused: what still comes is read, but not written
 
 	line int  // bytes of the incomplete line
-	dot  bool // a dot was removed from its beginning
+	dot  bool // a dot was removed from it
 	cr   bool // the last byte was a CR
 }
 
@@ -45,7 +49,7 @@ type text struct {
 // message. The only error is errBareNewline.
 func (t *text) write(p []byte) (n int, err error) {
 	for n < len(p) && !t.ended {
-		if p[n] == '.' && t.line == 0 && !t.dot && !t.cr {
+		if t.dots && p[n] == '.' && t.line == 0 && !t.dot && !t.cr {
 			t.dot = true
 			n++
 			continue
@@ -106,6 +110,17 @@ func (t *text) fail(err error) {
 	}
 }
 
+// end completes the last line.
+func (t *text) end() error {
+	if t.cr {
+		return errBareNewline
+	}
+	if t.line > 0 {
+		t.endLine()
+	}
+	return t.err
+}
+
 // data answers DATA.
 func (s *session) data(string) error {
 	switch {
@@ -117,13 +132,60 @@ func (s *session) data(string) error {
 		return errNoRecipient
 	}
 	s.reply("354 End the message with a line that has only a dot")
-	s.beginText()
-	return s.finish(s.receive(s.mail.text))
+	s.beginText(true)
+	err := s.receive(s.mail.text, math.MaxUint64)
+	s.oweAll()
+	return s.finish(err)
+}
+
+// bdat answers BDAT (RFC 3030). What is said to be a chunk is read in any case, so that it is
+// never read as commands.
+func (s *session) bdat(arg string) error {
+	words := strings.FieldsFunc(arg, func(r rune) bool { return r == ' ' })
+	last := len(words) == 2 && strings.EqualFold(words[1], "LAST")
+	if len(words) != 1 && !last {
+		return errBadChunk
+	}
+	size, err := strconv.ParseUint(words[0], 10, 63)
+	if err != nil {
+		return errBadChunk
+	}
+	if s.mail == nil || s.mail.accepted == 0 {
+		if err := s.receive(nil, size); err != nil {
+			return refusalOf(err)
+		}
+		if s.mail == nil {
+			return errNoMail
+		}
+		return errNoRecipient
+	}
+	if s.mail.text == nil {
+		s.beginText(false)
+	}
+	err = s.receive(s.mail.text, size)
+	if last && err == nil {
+		s.oweAll()
+	}
+	if last || err != nil || s.mail.text.err != nil {
+		return s.finish(err)
+	}
+	if size >= minRate { // a large message may have many chunks
+		s.commands--
+	}
+	s.reply("250 2.0.0 %d bytes received", size)
+	return nil
+}
+
+// oweAll makes the reply to a complete message one for each recipient in LMTP (RFC 2033).
+func (s *session) oweAll() {
+	if s.lmtp {
+		s.owed = s.mail.accepted
+	}
 }
 
 // beginText makes the file of a message and writes its envelope.
-func (s *session) beginText() {
-	t := &text{maxSize: s.o.MaxSize}
+func (s *session) beginText(dots bool) {
+	t := &text{dots: dots, maxSize: s.o.MaxSize}
 	s.mail.text = t
 	envelope, err := s.mail.Envelope()
 	if err == nil {
@@ -138,11 +200,11 @@ func (s *session) beginText() {
 	t.fail(err)
 }
 
-// receive reads a message to its end. The time for it is Options.DataTimeout and a second for
-// each minRate bytes.
-func (s *session) receive(t *text) error {
-	began, received, checked := time.Now(), 0, int64(0)
-	for !t.ended {
+// receive reads a message to its end, or n bytes of it. Without a text they are dropped. The
+// time for them is Options.DataTimeout and a second for each minRate bytes.
+func (s *session) receive(t *text, n uint64) error {
+	began, received, checked := time.Now(), uint64(0), int64(0)
+	for received < n && (t == nil || !t.ended) {
 		if s.in.Buffered() == 0 {
 			if err := s.out.Flush(); err != nil {
 				return err
@@ -156,17 +218,20 @@ func (s *session) receive(t *text) error {
 				return err
 			}
 		}
-		part, _ := s.in.Peek(s.in.Buffered())
-		taken, err := t.write(part)
-		if err != nil {
-			return err
-		}
-		if t.size-checked >= checkEvery {
-			checked = t.size
-			t.fail(s.server.config.Load().flow.admit(0))
+		part, _ := s.in.Peek(int(min(n-received, uint64(s.in.Buffered()))))
+		taken := len(part)
+		if t != nil {
+			var err error
+			if taken, err = t.write(part); err != nil {
+				return err
+			}
+			if t.size-checked >= checkEvery {
+				checked = t.size
+				t.fail(s.server.config.Load().flow.admit(0))
+			}
 		}
 		_, _ = s.in.Discard(taken)
-		received += taken
+		received += uint64(taken)
 	}
 	return nil
 }
@@ -177,7 +242,7 @@ func (s *session) finish(err error) error {
 	defer s.reset()
 	m, t := s.mail, s.mail.text
 	if err == nil {
-		err = t.err
+		err = t.end()
 	}
 	if err == nil {
 		err = t.file.checkHeader(t.envelope)
@@ -190,7 +255,9 @@ func (s *session) finish(err error) error {
 			log.Info().Str("file", file.name).Int("recipients", len(m.To)).Int64("size", t.size).
 				Str("with", m.With).Str("user", s.user).Msg("accepted")
 			s.quietAt, s.errors, s.commands = time.Now(), 0, 0
-			s.reply("250 2.0.0 OK: queued as %s", file.name)
+			for range s.owed {
+				s.reply("250 2.0.0 OK: queued as %s", file.name)
+			}
 			return nil
 		}
 	}

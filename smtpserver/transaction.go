@@ -26,9 +26,9 @@ type transaction struct {
 	// byAddress has the recipients in To. One that is given twice is one recipient, with the
 	// parameters that were given last.
 	byAddress map[string]*ctlfile.Recipient
-	accepted  int   // RCPT commands
+	accepted  int   // RCPT commands, each of which has a reply in LMTP
 	memory    int64 // bytes, counted in Server.envelopes
-	text      *text // nil until DATA
+	text      *text // nil until DATA or BDAT
 }
 
 // mailFrom answers MAIL.
@@ -163,7 +163,8 @@ func (m *transaction) recipientParameters(text string) (dsn string, err error) {
 			value := strings.ToUpper(p.value)
 			notify, ok = "NOTIFY="+value, validNotify(value)
 		case "ORCPT":
-			original, ok = originalRecipient(p.value)
+			original, ok = originalRecipient(p.value, m.utf8)
+			original = "ORCPT=" + original
 		default:
 			return "", errNoExtension
 		}
@@ -257,10 +258,13 @@ func (s *session) rcvdFrom() string {
 func (s *session) with(utf8 bool) string {
 	word := "SMTP"
 	switch {
-	case utf8:
-		word = "UTF8SMTP"
-	case s.greeted != "HELO":
+	case s.lmtp:
+		word = "LMTP"
+	case s.greeted != "HELO" && !utf8:
 		word = "ESMTP"
+	}
+	if utf8 {
+		word = "UTF8" + word
 	}
 	if s.tls() != nil {
 		word += "S"

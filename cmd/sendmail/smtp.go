@@ -30,6 +30,7 @@ const closeTimeout = 10 * time.Second
 func serve(env *zenv.File) error {
 	o := smtpserver.Default()
 	o.Router = queue.Router{Postoffice: env.Value("POSTOFFICE"), Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
+	o.NotifySock = env.Value("SCHEDULERNOTIFY")
 	switch limit, err := env.RouterMaxSize(); {
 	case err != nil:
 		return exit{exitConfig, err}

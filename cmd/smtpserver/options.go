@@ -47,10 +47,12 @@ type address struct {
 
 func (a address) String() string { return a.text }
 
-// parseAddress reads [smtp:|smtps:]host:port or [smtp:]/path.
+// parseAddress reads [smtp:|smtps:|lmtp:]host:port or [smtp:|lmtp:]/path.
 func parseAddress(text string) (address, error) {
 	a, where := address{text: text}, text
-	for word, protocol := range map[string]smtpserver.Protocol{"smtp:": smtpserver.SMTP, "smtps:": smtpserver.SMTPS} {
+	for word, protocol := range map[string]smtpserver.Protocol{
+		"smtp:": smtpserver.SMTP, "smtps:": smtpserver.SMTPS, "lmtp:": smtpserver.LMTP,
+	} {
 		if rest, ok := strings.CutPrefix(text, word); ok {
 			a.protocol, where = protocol, rest
 		}
@@ -78,7 +80,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVar(&o.hashPassword, "hash-password", false, "read a password and print its hash for the password file")
 	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/smtpserver.cf")
-	f.FuncP("listen", "l", "`address` to listen on: [smtp:|smtps:]host:port or /path (127.0.0.1:25)", func(text string) error {
+	f.FuncP("listen", "l", "`address` to listen on: [smtp:|smtps:|lmtp:]host:port or /path (127.0.0.1:25)", func(text string) error {
 		a, err := parseAddress(text)
 		o.listen = append(o.listen, a)
 		return err
@@ -194,6 +196,7 @@ func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 	share := env.Value("MAILSHARE")
 	s.Passwords = absolute(share, s.Passwords)
 	s.Router = queue.Router{Postoffice: env.Value("POSTOFFICE"), Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
+	s.NotifySock = env.Value("SCHEDULERNOTIFY")
 	if o.noTLS {
 		for _, a := range o.listen {
 			if a.protocol == smtpserver.SMTPS {
