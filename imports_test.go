@@ -58,17 +58,18 @@ xfer/receiver:            ctlfile queue xfer internal/postoffice x/sys
 
 smtpserver:               ctlfile queue internal/listen internal/header internal/postoffice internal/logs go-sasl x/bcrypt x/sys zerolog
 
-mailq:                    ctlfile internal/units internal/text internal/pattern
-mailq/server:             mailq internal/text internal/units internal/process internal/logs
+mailq:                    ctlfile internal/units internal/text internal/pattern scheduler/view
+mailq/server:             mailq scheduler/view internal/text internal/units internal/process internal/logs
 mailq/trace:              ctlfile mailq internal/text
-mailq/report:             mailq internal/text
+mailq/report:             mailq scheduler/view internal/text
 mailq/client:             ctlfile mailq internal/text internal/process
 
 scheduler/limit:
+scheduler/view:
 scheduler/store:
 scheduler/rule:           ta internal/pattern internal/text scheduler/limit
 scheduler/fair:           scheduler/rule scheduler/store
-scheduler:                ctlfile ta internal/text scheduler/fair scheduler/limit scheduler/store scheduler/rule
+scheduler:                ctlfile ta internal/text scheduler/fair scheduler/limit scheduler/store scheduler/rule scheduler/view
 scheduler/config:         ctlfile scheduler/rule ta internal/units internal/pattern internal/redisurl internal/zenv participle
 scheduler/spool:          ctlfile queue internal/postoffice internal/pattern internal/process x/sys
 scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message
@@ -76,11 +77,11 @@ scheduler/simulate:       ctlfile ta scheduler scheduler/rule
 scheduler/cluster:        mailq scheduler scheduler/store internal/redisurl go-redis x/sys
 scheduler/state:          scheduler internal/postoffice internal/text x/sys
 scheduler/agent:          ta internal/postoffice x/sys
-scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/spool scheduler/state scheduler/report internal/text internal/logs zerolog systemd
+scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/view scheduler/spool scheduler/state scheduler/report internal/text internal/logs zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/daemon scheduler/spool zerolog
-scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/rule scheduler/daemon scheduler/spool internal/text internal/pattern internal/postoffice internal/logs zerolog
+scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/rule scheduler/view scheduler/daemon scheduler/spool internal/text internal/pattern internal/postoffice internal/logs zerolog
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/text internal/postoffice zerolog
-scheduler/metrics:        ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/listen internal/text internal/version prometheus zerolog
+scheduler/metrics:        ctlfile ta mailq scheduler scheduler/view scheduler/daemon scheduler/spool internal/listen internal/text internal/version prometheus zerolog
 
 cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/rule scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv cobra pflag x/sys

@@ -30,7 +30,7 @@ type CountItem struct {
 }
 
 // AddRecipient counts a recipient of a job.
-func (it *CountItem) AddRecipient(job *Job, now time.Time) {
+func (it *CountItem) AddRecipient(job *JobLine, now time.Time) {
 	it.Recipients++
 	it.Ages[ageColumn(now.Sub(job.ArrivedAt))]++
 	it.span(job.ArrivedAt, job.ArrivedAt)

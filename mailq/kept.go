@@ -1,7 +1,6 @@
 package mailq
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -154,13 +153,5 @@ func (h *HeldItem) Text(now time.Time) string {
 	if h.Order != "" {
 		held = "held when its agent reports, ordered"
 	}
-	return text + ", " + held + h.HoldInfo.Text(now)
-}
-
-// Text says by whom something is held: " 3h by ann uid 0, ends in 2h: they asked".
-func (h *HoldInfo) Text(now time.Time) string {
-	if h.HeldAt.IsZero() {
-		return ", not known by whom"
-	}
-	return fmt.Sprintf(" %s by %s", FormatAge(now, h.HeldAt), cmp.Or(h.By, "somebody")) + end(h.Until, now, "released") + because(h.Why)
+	return text + ", " + held + HoldText(&h.Hold, now)
 }

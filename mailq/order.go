@@ -40,43 +40,43 @@ const NothingMatches = "nothing in the queue matches"
 // it. KILL MSG ends with an empty BECAUSE if it would otherwise be the old
 // command, because the reply to that has no count.
 func (o *Order) String() string {
-	words, needsTo := []string{string(o.Verb)}, o.Verb.Info().To
+	command, needsTo := []string{string(o.Verb)}, o.Verb.Info().To
 	switch {
 	case o.Where != nil:
-		words = append(words, "WHERE", o.Where.String())
+		command = append(command, "WHERE", o.Where.String())
 		if needsTo {
-			words = append(words, "TO")
+			command = append(command, "TO")
 		}
 	case o.Thread != nil:
-		words = append(words, "THREAD", o.Thread.words())
+		command = append(command, "THREAD", words(*o.Thread))
 	default:
-		words = append(words, "MSG", Quote(o.Message))
+		command = append(command, "MSG", Quote(o.Message))
 	}
 	if needsTo {
-		words = append(words, o.To.words())
+		command = append(command, words(o.To))
 	}
 	if o.DryRun {
-		words = append(words, "DRYRUN")
+		command = append(command, "DRYRUN")
 	}
 	if o.For > 0 {
-		words = append(words, "FOR", units.FormatInterval(o.For))
+		command = append(command, "FOR", units.FormatInterval(o.For))
 	}
 	if why := TrimBlanks(OneReply(o.Why)); why != "" {
-		words = append(words, "BECAUSE", why)
+		command = append(command, "BECAUSE", why)
 	} else if o.Verb == Kill && o.Message != "" && !o.DryRun {
-		words = append(words, "BECAUSE")
+		command = append(command, "BECAUSE")
 	}
-	return strings.Join(words, " ")
+	return strings.Join(command, " ")
 }
 
 // words returns the channel and the host as two words of a command.
-func (n Name) words() string { return Quote(n.Channel) + " " + Quote(n.Host) }
+func words(n Name) string { return Quote(n.Channel) + " " + Quote(n.Host) }
 
 // ShowThread returns the command that lists the jobs of a thread.
-func ShowThread(name Name) string { return "SHOW THREAD " + name.words() }
+func ShowThread(name Name) string { return "SHOW THREAD " + words(name) }
 
 // Explain returns the command that asks what the mail of a thread is waiting for.
-func Explain(name Name) string { return "EXPLAIN " + name.words() }
+func Explain(name Name) string { return "EXPLAIN " + words(name) }
 
 // ShowMessage returns the command that asks for a message by spoolid or number.
 func ShowMessage(id string) string { return "SHOW MSG " + Quote(id) }

@@ -53,7 +53,7 @@ func TestPatternsForReasonsMatchWhatIsShown(t *testing.T) {
 		"connect to [192.0.2.1]: timed out":                                                                                                                       "*timed out",
 		command:                                                                                                                                                   "no reply to RCPT",
 	} {
-		job := &Job{Recipients: []Recipient{{Reason: reason}}}
+		job := &JobLine{Recipients: []Recipient{{Reason: reason}}}
 		for _, p := range []string{LastReply(reason), ReasonKind(reason), more} {
 			if sel := (&Selection{Reason: p}); !sel.Matches(job, time.Now()) {
 				t.Errorf("%q does not match %q", p, reason)

@@ -207,11 +207,11 @@ func (sel *Selection) NeedsFile() bool {
 
 // MatchesFile reports whether a job is selected by what its files say: the
 // addresses of its recipients, its Message-Id and its size.
-func (sel *Selection) MatchesFile(job *Job) bool {
+func (sel *Selection) MatchesFile(job *JobLine) bool {
 	if sel.Larger > 0 && job.Size < sel.Larger || sel.Smaller > 0 && job.Size >= sel.Smaller {
 		return false
 	}
-	if sel.MessageID != "" && !pattern.Wildcard(ctlfile.Unbracketed(sel.MessageID), ctlfile.Unbracketed(job.LogID)) {
+	if sel.MessageID != "" && !pattern.Wildcard(ctlfile.Unbracketed(sel.MessageID), ctlfile.Unbracketed(job.MessageID)) {
 		return false
 	}
 	return sel.Recipient == "" || slices.ContainsFunc(job.Recipients, func(r Recipient) bool { return sel.MatchesAddress(&r) })
@@ -226,11 +226,11 @@ func (sel *Selection) MatchesAddress(r *Recipient) bool {
 // MatchesReason reports whether a recipient of a job is selected by its reason, or by
 // the last diagnostic if agents do not start: by the last reply as lists show it, or by
 // its kind as SHOW COUNT reason has it.
-func (sel *Selection) MatchesReason(job *Job, r *Recipient) bool {
+func (sel *Selection) MatchesReason(job *JobLine, r *Recipient) bool {
 	if sel.Reason == "" {
 		return true
 	}
-	reason := job.ReasonOf(r)
+	reason := ReasonOf(job, r)
 	return sel.matchesReason(reason) || r.Reason != reason && sel.matchesReason(r.Reason)
 }
 
@@ -251,7 +251,7 @@ func (sel *Selection) SelectsRecipients() bool { return sel.Recipient != "" || s
 // Matches reports whether a job is selected at the time now by what the
 // scheduler keeps in memory. Reason matches if the reason of any
 // recipient of the job matches.
-func (sel *Selection) Matches(job *Job, now time.Time) bool {
+func (sel *Selection) Matches(job *JobLine, now time.Time) bool {
 	if sel.State == StateHeld && !job.Held || sel.State != StateHeld && sel.State != "" && sel.State != job.State {
 		return false
 	}
@@ -280,8 +280,8 @@ func (sel *Selection) matchesThread(name Name) bool {
 }
 
 // matchesMessage reports whether the message of a job is one of those selected.
-func (sel *Selection) matchesMessage(job *Job) bool {
+func (sel *Selection) matchesMessage(job *JobLine) bool {
 	return len(sel.Messages) == 0 || slices.ContainsFunc(sel.Messages, func(id string) bool {
-		return id == job.SpoolID || id == job.Path || path.Base(id) == strconv.FormatUint(job.Message, 10)
+		return id == job.SpoolID || id == job.Path || path.Base(id) == strconv.FormatUint(uint64(job.Message), 10)
 	})
 }

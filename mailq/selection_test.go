@@ -60,10 +60,10 @@ func TestSelections(t *testing.T) {
 
 func TestSelectionMatches(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	job := &Job{Name: Name{"smtp", "mx.Example.com"}, Sender: "a@b", ArrivedAt: now.Add(-2 * time.Hour),
-		State: "waiting", Size: 10240, Message: 12, SpoolID: "S12x", LogID: "<1@x>",
+	job := &JobLine{Name: Name{Channel: "smtp", Host: "mx.Example.com"}, Sender: "a@b", ArrivedAt: now.Add(-2 * time.Hour),
+		State: "waiting", Size: 10240, Message: 12, SpoolID: "S12x", MessageID: "<1@x>",
 		Recipients: []Recipient{{Reason: "", User: "U@x.example"}, {Reason: "451 busy, try later"}}}
-	bounce := &Job{Message: 13, Name: Name{"local", "x"}, ArrivedAt: now, State: "due", Held: true, Size: 100}
+	bounce := &JobLine{Message: 13, Name: Name{Channel: "local", Host: "x"}, ArrivedAt: now, State: "due", Held: true, Size: 100}
 	for text, want := range map[string]string{
 		"thread=smtp/MX.example.com": "j", "thread=local/x": "b", "thread=local/x thread=smtp/mx.example.com": "jb",
 		"thread=local/x sender=a@b": "", "msg=12": "j", "msg=S12x": "j", "msg=S12y": "", "msg=A/12": "j", "msg=12 msg=13": "jb", "msg=1": "",

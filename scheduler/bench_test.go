@@ -269,7 +269,7 @@ func (q *benchQueue) cycle(b *testing.B) {
 	}
 	b.ReportMetric(float64((threadCPU()-cpu).Nanoseconds())/float64(b.N), "ns-cpu/op")
 	q.report(b)
-	if after := q.s.Counts(); after.Messages != before.Messages || after.States.Waiting != before.States.Waiting {
+	if after := q.s.Counts(); after.Messages != before.Messages || after.States["waiting"] != before.States["waiting"] {
 		b.Fatalf("from %+v to %+v", before, after)
 	}
 }

@@ -19,7 +19,7 @@ func (s *Scheduler) checkStubs(c *Counts) int {
 			c.Recipients += int(one.open)
 			assert(one.id == id && one.open > 0 && n != 0, "a stub of %d with %d open belongs to %d", id, one.open, one.id)
 			state, _ := s.loads.stateOf(n)
-			c.States.add(state, 1)
+			c.States[state.word()]++
 			assert(l == nil || one.index == 0, "a stub of %d waits while it is being read", id)
 			if l == nil {
 				recipients += int(one.open)

@@ -2,15 +2,17 @@ package scheduler
 
 import (
 	"fmt"
+	"maps"
 
 	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
+	"zsched/scheduler/view"
 )
 
 // check panics if the state contradicts itself. Tests call it after each Step.
 // Each line is an invariant that a single state can show.
 func (s *Scheduler) check() {
-	var c Counts
+	c := Counts{States: make(map[string]int)}
 	for ref := range s.mail.byID.Each {
 		m := s.mail.messages.At(ref)
 		assert(m.ref == ref && s.mail.byID.Find(uint64(m.id)) == ref, "message %d is kept as another", m.id)
@@ -57,7 +59,7 @@ func (s *Scheduler) check() {
 	assert(s.mail.counts.MessagesIn-s.mail.counts.MessagesOut == uint64(messages), "messages: %d in, %d out, %d there", s.mail.counts.MessagesIn, s.mail.counts.MessagesOut, messages)
 	assert(s.mail.counts.RecipientsIn-s.mail.counts.RecipientsOut == uint64(c.Recipients), "recipients: %d in, %d out, %d there", s.mail.counts.RecipientsIn, s.mail.counts.RecipientsOut, c.Recipients)
 	assert(c.UnderHold == s.orders.holdOrders.underHold, "under hold/: %d, kept %d", c.UnderHold, s.orders.holdOrders.underHold)
-	assert(s.Counts().States == c.States, "states: counted %+v, kept %+v", c.States, s.Counts().States)
+	assert(maps.Equal(s.Counts().States, c.States), "states: counted %+v, kept %+v", c.States, s.Counts().States)
 	for _, w := range s.mail.walks {
 		s.checkWalk(w)
 	}
@@ -204,7 +206,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	if v.state == due || v.state == waiting {
 		assert(s.mail.feedable(v) > 0 || v.state == waiting && s.orders.isWriting(v), "vertex of %d in state %d has nothing to feed", id, v.state)
 	}
-	c.States.add(v.state, 1)
+	c.States[v.state.word()]++
 	under := s.mail.messageOf(v).flags&underHold != 0
 	assert(v.state != held || under || s.orders.holdOrders.messages[v.message] != nil || s.mail.messageOf(v).flags&moving != 0, "vertex of %d is held without an order", id)
 	assert(!under || v.state == held || v.state == blocked, "vertex of %d under hold/ in state %d", id, v.state)
@@ -287,7 +289,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	assert(!t.isEmpty() || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && (t.shaping.rate.next.isPlanned() || len(t.shaping.effects) > 0), "thread %v is empty and still there", t)
 	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
-	assert((s.views.barrier(t) == NoWait && !t.held) == (t.mayFeed() && !s.rings.halted()), "thread %v waits for %q", t, s.views.barrier(t))
+	assert((s.views.barrier(t) == view.NoWait && !t.held) == (t.mayFeed() && !s.rings.halted()), "thread %v waits for %q", t, s.views.barrier(t))
 	if t.mayFeed() {
 		ready := t.fair.Pickable() + t.backlog() - t.fair.Len()
 		assert(t.wants == max(0, min(ready, t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t, t.wants, ready, t.freeSlots())

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"zsched/scheduler/rule"
+	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
@@ -116,7 +117,7 @@ func (rs *rules) waitReason(t *thread) string {
 		return ""
 	}
 	switch why := rs.limits.refusal(t); why {
-	case WaitSite, WaitClusterSite, WaitSiteRate, WaitRate, WaitClusterRate, WaitChannelRate:
+	case view.WaitSite, view.WaitClusterSite, view.WaitSiteRate, view.WaitRate, view.WaitClusterRate, view.WaitChannelRate:
 		return "waited for the limit " + string(why)
 	}
 	return ""
@@ -135,20 +136,10 @@ func (x *shaping) suspendingRule() *rule.ReplyRule {
 	return longest
 }
 
-// EffectView is what a reply rule or another node does to a thread.
-type EffectView struct {
-	Rule, Action string // of a reply rule: file:line, and its action
-	// Part is the fraction of the rate and of the window limit that ReplySlow leaves
-	// now; 0 for other rules.
-	Part    float64
-	Until   time.Time
-	By, Why string // which node suspends it otherwise, and the reason
-}
-
 // viewEffects adds the effects on a thread to its view, and by whom it is suspended.
-func (rs *rules) viewEffects(v *ThreadView, t *thread) {
+func (rs *rules) viewEffects(v *view.Thread, t *thread) {
 	if t.suspendedUntil != 0 {
-		v.SuspendedBy = SuspendedDead
+		v.SuspendedBy = view.AsDead
 	}
 	x := t.shaping
 	if x == nil {
@@ -156,14 +147,14 @@ func (rs *rules) viewEffects(v *ThreadView, t *thread) {
 	}
 	switch {
 	case x.rulesUntil() > t.suspendedUntil:
-		v.SuspendedBy = SuspendedByRule
+		v.SuspendedBy = view.ByRule
 	}
 	if told := t.told(); told != nil {
-		v.Effects = append(v.Effects, EffectView{By: "node " + told.Node, Why: told.Reason, Until: rs.agenda.timeAt(t.suspendedUntil)})
+		v.Effects = append(v.Effects, view.Effect{By: "node " + told.Node, Because: told.Reason, Until: rs.agenda.timeAt(t.suspendedUntil)})
 	}
 	for i := range x.effects {
 		e := &x.effects[i]
-		one := EffectView{Rule: e.rule.Place(), Action: e.rule.Action, Until: rs.agenda.timeAt(e.until)}
+		one := view.Effect{Rule: e.rule.Place(), Action: e.rule.Action, Until: rs.agenda.timeAt(e.until)}
 		if e.rule.Verb == rule.ReplySlow {
 			one.Part, _ = e.portion(rs.agenda.now)
 		}

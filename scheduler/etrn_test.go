@@ -76,7 +76,7 @@ func TestReleaseInSlices(t *testing.T) {
 		q.step(Tick{})
 	}
 	q.s.check()
-	if c := q.s.Counts(); c.States.Due != n {
+	if c := q.s.Counts(); c.States["due"] != n {
 		t.Errorf("%+v", c)
 	}
 	if th := q.s.threads.byKey[threadKey{"smtp", host}]; th.updates != 0 || th.nextUpdate != 0 {

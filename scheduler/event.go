@@ -5,6 +5,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler/rule"
+	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
@@ -14,7 +15,7 @@ type Event interface{ event() }
 
 // MessageID is the number in the name of a control file. It identifies a
 // message as long as its file exists.
-type MessageID uint64
+type MessageID = view.MessageID
 
 // AgentID identifies an agent. It is not reused.
 type AgentID uint32

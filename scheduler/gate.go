@@ -6,6 +6,7 @@ import (
 
 	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
+	"zsched/scheduler/view"
 )
 
 // The gate: whether the rates allow a job line for a thread now and, if not, which
@@ -150,19 +151,19 @@ func (ls *limits) refund(t *thread, n int) {
 
 // refusal returns what due mail of a thread with a ring waits for because a link refuses one more
 // session; NoWait: none does.
-func (ls *limits) refusal(t *thread) Wait {
+func (ls *limits) refusal(t *thread) view.Wait {
 	links := ls.links(t)
 	if at, why := limit.Chain(links[:]).Refusal(1); why != limit.None {
 		return ls.waitName(t, at, why)
 	}
-	return NoWait
+	return view.NoWait
 }
 
 // waitName says what a thread waits for if one of its links refuses.
-func (ls *limits) waitName(t *thread, link int, why limit.Refusal) Wait {
+func (ls *limits) waitName(t *thread, link int, why limit.Refusal) view.Wait {
 	switch x := t.shaping; {
 	case link == ofThread && why == limit.NoToken && x.draws != nil && ls.tokensOf(&x.rate) > 0:
-		return WaitClusterRate
+		return view.WaitClusterRate
 	case link == ofThread && why == limit.Full:
 		return t.windowWait()
 	}
@@ -170,15 +171,15 @@ func (ls *limits) waitName(t *thread, link int, why limit.Refusal) Wait {
 }
 
 // tokenAt returns when the rate for which a thread waits has a token; never: it waits for no rate.
-func (ls *limits) tokenAt(t *thread, why Wait) instant {
+func (ls *limits) tokenAt(t *thread, why view.Wait) instant {
 	switch x := t.shaping; why {
-	case WaitSiteRate:
+	case view.WaitSiteRate:
 		return ls.nextToken(x.siteRate)
-	case WaitClusterRate:
+	case view.WaitClusterRate:
 		return instant(x.draws.NextAt(time.Duration(ls.agenda.now)))
-	case WaitRate:
+	case view.WaitRate:
 		return ls.nextToken(&x.rate)
-	case WaitChannelRate:
+	case view.WaitChannelRate:
 		return ls.nextToken(t.ring.channelRate)
 	}
 	return never

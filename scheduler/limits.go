@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/view"
 )
 
 // Limits: which limits there are, and how the threads and rings see them. Package limit
@@ -55,11 +56,11 @@ const (
 
 // sessionWaits says what due mail waits for if a link refuses a session. The window of a
 // thread has several names (thread.windowWait).
-var sessionWaits = [sessionLinks][4]Wait{
-	ofSite:    {limit.NoToken: WaitSiteRate, limit.Full: WaitSite, limit.NoShare: WaitClusterSite},
-	ofThread:  {limit.NoToken: WaitRate, limit.Full: WaitThread, limit.NoShare: WaitClusterMax},
-	ofRing:    {limit.Full: WaitRing},
-	ofChannel: {limit.NoToken: WaitChannelRate, limit.Full: WaitChannel},
+var sessionWaits = [sessionLinks][4]view.Wait{
+	ofSite:    {limit.NoToken: view.WaitSiteRate, limit.Full: view.WaitSite, limit.NoShare: view.WaitClusterSite},
+	ofThread:  {limit.NoToken: view.WaitRate, limit.Full: view.WaitThread, limit.NoShare: view.WaitClusterMax},
+	ofRing:    {limit.Full: view.WaitRing},
+	ofChannel: {limit.NoToken: view.WaitChannelRate, limit.Full: view.WaitChannel},
 }
 
 // links returns the links of a thread that has a ring.

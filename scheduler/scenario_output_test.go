@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"zsched/scheduler"
+	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
@@ -154,14 +155,15 @@ func (sc *scenario) show(words []string) {
 		sc.showWalk(sc.s.WalkMessage(scheduler.MessageID(sc.number(words[1]))))
 	case "thread":
 		channel, host, _ := strings.Cut(words[1], "/")
-		if t, r := sc.s.Thread(channel, host); t != nil {
-			sc.showRing(r)
+		if t := sc.s.Thread(channel, host); t != nil {
+			sc.showRing(sc.ring(t.Ring))
 			sc.showThread(t)
 		}
 		sc.showWalk(sc.s.WalkThread(channel, host))
 	case "explain":
 		channel, host, _ := strings.Cut(words[1], "/")
-		sc.showExplanation(sc.s.Explain(channel, host))
+		x, _ := sc.s.Explain(channel, host)
+		sc.showExplanation(x)
 	case "channels":
 		for _, c := range sc.s.Channels() {
 			fmt.Fprintf(&sc.output, "%s: in %d delivered %d deferred %d failed %d expired %d dropped %d held %d released %d\n",
@@ -181,7 +183,7 @@ func (sc *scenario) show(words []string) {
 // showWalk prints the items of a walk, taken in slices of two.
 func (sc *scenario) showWalk(w *scheduler.Walk) {
 	for more := true; more; {
-		var items []scheduler.Item
+		var items []view.Item
 		items, more = w.Next(2)
 		for _, item := range items {
 			switch {
@@ -190,26 +192,37 @@ func (sc *scenario) showWalk(w *scheduler.Walk) {
 			case item.Thread != nil:
 				sc.showThread(item.Thread)
 			default:
-				sc.showVertex(item.Vertex)
+				sc.showVertex(item.JobLine)
 			}
 		}
 	}
 }
 
-func (sc *scenario) showRing(r *scheduler.RingView) {
+// ring returns the ring with an ID.
+func (sc *scenario) ring(id uint64) *view.Ring {
+	items, _ := sc.s.Walk(scheduler.Rings).Next(1000)
+	for _, item := range items {
+		if item.Ring.ID == id {
+			return item.Ring
+		}
+	}
+	return new(view.Ring)
+}
+
+func (sc *scenario) showRing(r *view.Ring) {
 	if r.ID == 0 {
-		fmt.Fprintf(&sc.output, "no ring: threads %d vertices %d\n", r.Threads, r.Vertices)
+		fmt.Fprintf(&sc.output, "no ring: threads %d vertices %d\n", r.Threads, r.JobLines)
 		return
 	}
 	fmt.Fprintf(&sc.output, "ring %d %s/%s: threads %d vertices %d agents %d idle %d sessions %d\n",
-		r.ID, r.Channel, r.Host, r.Threads, r.Vertices, r.Agents, r.Idle, r.Sessions)
+		r.ID, r.Channel, r.Host, r.Threads, r.JobLines, r.Agents, r.Idle, r.Sessions)
 }
 
-func (sc *scenario) showThread(t *scheduler.ThreadView) {
+func (sc *scenario) showThread(t *view.Thread) {
 	fmt.Fprintf(&sc.output, "  %s/%s: vertices %d recipients %d attempts %d oldest %v", t.Channel, t.Host,
-		t.Vertices, t.Recipients, t.Attempts, sc.now.Sub(t.OldestAt))
+		t.JobLines, t.Recipients, t.Attempts, sc.now.Sub(t.OldestAt))
 	for _, a := range t.Agents {
-		fmt.Fprintf(&sc.output, " A%d=%s/%d", a.Agent, a.State, a.Open)
+		fmt.Fprintf(&sc.output, " A%d=%s/%d", a.ID, a.State, a.Open)
 	}
 	if t.Wait != "" {
 		fmt.Fprintf(&sc.output, ", waits: %s", t.Wait)
@@ -220,19 +233,22 @@ func (sc *scenario) showThread(t *scheduler.ThreadView) {
 	if !t.WakeAt.IsZero() {
 		fmt.Fprintf(&sc.output, ", wakes in %v", t.WakeAt.Sub(sc.now))
 	}
-	if f := t.Feedback; f != (scheduler.FeedbackView{CohortLimit: f.CohortLimit}) {
-		fmt.Fprintf(&sc.output, ", window %d success %.2f failure %.2f failed cohorts %.2f", t.Window, f.Success, f.Failure, f.FailedCohorts)
-		if f.Dead {
-			sc.output.WriteString(" dead")
-		}
+	if f := t.Feedback; f != nil && *f != (view.Feedback{CohortLimit: f.CohortLimit}) {
+		fmt.Fprintf(&sc.output, ", window %d success %.2f failure %.2f failed cohorts %.2f", t.Window, f.Positive, f.Negative, f.FailedCohorts)
 	}
-	if t.Last != "" {
-		fmt.Fprintf(&sc.output, ", said %q", t.Last)
+	if t.Probing {
+		fmt.Fprintf(&sc.output, ", probing with window %d", t.Window)
+	}
+	if t.SuspendedBy != "" {
+		fmt.Fprintf(&sc.output, ", suspended by %s", t.SuspendedBy)
+	}
+	if t.Reason != "" {
+		fmt.Fprintf(&sc.output, ", said %q", t.Reason)
 	}
 	sc.output.WriteString("\n")
 }
 
-func (sc *scenario) showVertex(v *scheduler.VertexView) {
+func (sc *scenario) showVertex(v *view.JobLine) {
 	fmt.Fprintf(&sc.output, "    %d %s", v.Message, v.State)
 	if v.PID != 0 {
 		fmt.Fprintf(&sc.output, " with %d", v.PID)
@@ -243,27 +259,27 @@ func (sc *scenario) showVertex(v *scheduler.VertexView) {
 	if !v.WakeAt.IsZero() {
 		fmt.Fprintf(&sc.output, " for %v", v.WakeAt.Sub(sc.now))
 	}
-	if v.Rule != nil {
-		fmt.Fprintf(&sc.output, " because of %s", v.Rule.Place())
+	if v.Rule != "" {
+		fmt.Fprintf(&sc.output, " because of %s", v.Rule)
 	}
 	if v.Next {
 		sc.output.WriteString(" next")
 	}
-	if v.Ordered != 0 {
-		fmt.Fprintf(&sc.output, " ordered %d", v.Ordered)
+	if v.Order != "" {
+		fmt.Fprintf(&sc.output, " ordered %s", v.Order)
 	}
 	for _, r := range v.Recipients {
 		fmt.Fprintf(&sc.output, " %d", r.Offset)
 		if r.Attempts > 0 {
-			fmt.Fprintf(&sc.output, "(%d, %q)", r.Attempts, r.Last)
+			fmt.Fprintf(&sc.output, "(%d, %q)", r.Attempts, r.Reason)
 		}
 	}
 	sc.output.WriteString("\n")
 }
 
-func (sc *scenario) showExplanation(e *scheduler.Explanation) {
+func (sc *scenario) showExplanation(e *view.Explanation) {
 	for _, c := range e.Clauses {
-		fmt.Fprintf(&sc.output, "clause %s/%s at %s:%d\n", c.Channel, c.Host, c.File, c.Line)
+		fmt.Fprintf(&sc.output, "clause %s at %s:%d\n", c.Pattern, c.File, c.Line)
 	}
 	for _, l := range e.Limits {
 		fmt.Fprintf(&sc.output, "%s %d of %d", l.Name, l.Used, l.Most)
@@ -275,7 +291,7 @@ func (sc *scenario) showExplanation(e *scheduler.Explanation) {
 	if e.Thread == nil {
 		sc.output.WriteString("no mail\n")
 	} else {
-		fmt.Fprintf(&sc.output, "%+v\n", e.Thread.States)
+		fmt.Fprintf(&sc.output, "%v\n", e.Thread.States)
 	}
 	if e.Thread != nil {
 		for _, f := range e.Thread.Effects {
@@ -283,7 +299,7 @@ func (sc *scenario) showExplanation(e *scheduler.Explanation) {
 			if !f.Until.IsZero() {
 				fmt.Fprintf(&sc.output, ", for %v", f.Until.Sub(sc.now))
 			}
-			fmt.Fprintf(&sc.output, " %q\n", f.Why)
+			fmt.Fprintf(&sc.output, " %q\n", f.Because)
 		}
 	}
 	fmt.Fprintf(&sc.output, "waits: %s", e.Wait)

@@ -2,10 +2,10 @@ package scheduler
 
 import (
 	"slices"
-	"strings"
 
+	"zsched/ctlfile"
 	"zsched/scheduler/rule"
-	"zsched/ta"
+	"zsched/scheduler/view"
 )
 
 // Queries: how their views are made, and the calls that begin them.
@@ -25,13 +25,13 @@ type views struct {
 	loads   *loads
 }
 
-// Thread returns a thread and its ring, or nil if there is no mail.
-func (s *Scheduler) Thread(channel, host string) (*ThreadView, *RingView) {
+// Thread returns a thread, or nil if there is no mail.
+func (s *Scheduler) Thread(channel, host string) *view.Thread {
 	t := s.threads.byKey[threadKey{channel, host}]
 	if t == nil {
-		return nil, nil
+		return nil
 	}
-	return s.views.viewThread(t), s.views.viewRing(t.memberOf)
+	return s.views.viewThread(t)
 }
 
 // Message returns a message, or nil if it is not in the queue.
@@ -47,11 +47,7 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 	if m.first == 0 {
 		vertices = 0
 	}
-	return &MessageView{
-		Message: m.id, Path: s.mail.path(m), Sender: s.views.reversePath(m), ErrorTo: s.mail.origin(m).errorTo,
-		ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
-		Vertices: vertices, Recipients: int(m.open), Leaving: m.flags&removing != 0, UnderHold: m.flags&underHold != 0,
-	}
+	return &MessageView{ModifiedAt: m.modifiedAt.time(), Vertices: vertices, Recipients: int(m.open), UnderHold: m.flags&underHold != 0}
 }
 
 // Known reports whether a control file with that number should be loaded.
@@ -104,44 +100,36 @@ func (s *Scheduler) Channels() []ChannelView {
 // Counts returns the current counters.
 func (s *Scheduler) Counts() Counts {
 	c := s.mail.counts
-	c.States = stateCounts(s.mail.states)
+	c.States = stateCounts(s.mail.states[:])
 	c.UnderHold = s.orders.holdOrders.underHold
 	c.NotLoaded, c.Urgent = s.loads.unloaded.messages+len(s.loads.unloaded.loading), len(s.loads.unloaded.urgent)+s.loads.unloaded.writes
 	return c
 }
 
-func (vi *views) viewRing(r *ring) *RingView {
-	v := &RingView{Threads: r.members.Len, Vertices: r.vertices}
+func (vi *views) viewRing(r *ring) *view.Ring {
+	v := &view.Ring{Threads: r.members.Len, JobLines: r.vertices}
 	if r == &vi.rings.orphans {
 		return v
 	}
-	v.ID = r.id
+	v.ID, v.WithHost = r.id, r.withHost
 	if c := rule.CommandClause(r.clauses); c != nil {
 		v.Channel, v.Host = c.Channel, c.Host
 	}
-	v.WithHost, v.Retired = r.withHost, r.retired
 	v.Agents, v.Idle, v.Sessions = r.processes.Busy, len(r.idle), r.sessions.Busy
-	v.MaxTA, v.MaxChannel, v.MaxRing = vi.limits.maxTA(r), vi.limits.maxChannel(r), vi.limits.maxRing(r)
-	v.MaxThr, v.Overfeed = max(1, r.params.MaxThr), r.params.Overfeed
+	v.MaxRing, v.MaxThr, v.Overfeed = vi.limits.maxRing(r), max(1, r.params.MaxThr), r.params.Overfeed
 	return v
 }
 
-func (vi *views) viewThread(t *thread) *ThreadView {
-	v := &ThreadView{
-		Channel: t.key.channel, Host: t.key.host,
-		Vertices: t.vertices.Len + t.notLoaded(), NotLoaded: t.notLoaded(), Recipients: t.recipients, Attempts: t.attempts,
-		Shares: t.fair.Shares(),
-		Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
-		InitialWindow: min(t.params.InitialConcurrency, max(1, t.params.MaxThr)), Sessions: t.busy, Held: t.held,
-		Feedback: FeedbackView{
-			Success: t.window.Success, Failure: t.window.Failure,
-			FailedCohorts: t.window.FailedCohorts, CohortLimit: t.params.CohortLimit, Dead: t.window.Dead,
-		},
-		Wait: vi.waitOf(t), Rate: t.completions.now(vi.agenda.now),
-		StartError: vi.startError(t),
+func (vi *views) viewThread(t *thread) *view.Thread {
+	v := &view.Thread{
+		Name: t.key.view(), JobLines: t.vertices.Len + t.notLoaded(), NotLoaded: t.notLoaded(),
+		Recipients: t.recipients, Attempts: t.attempts, States: stateCounts(t.states[:]),
+		Sessions: t.busy, Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr), Rate: t.completions.now(vi.agenda.now),
+		Held: t.held, Wait: vi.waitOf(t), StartError: vi.startError(t), Site: vi.limits.knownSite(t.key),
+		Probing: t.window.Dead && vi.rules.suspensionEnd(t) == 0,
 	}
-	for state, n := range t.states {
-		v.States.add(vertexState(state), int(n))
+	if w := &t.window; t.params.InitialConcurrency > 0 {
+		v.Feedback = &view.Feedback{Positive: w.Success, Negative: w.Failure, FailedCohorts: w.FailedCohorts, CohortLimit: t.params.CohortLimit}
 	}
 	if t.ring != nil {
 		v.Ring, v.WithHost = t.ring.id, t.ring.withHost
@@ -159,9 +147,8 @@ func (vi *views) viewThread(t *thread) *ThreadView {
 		v.SuspendedUntil = vi.agenda.timeAt(till)
 	}
 	vi.rules.viewEffects(v, t)
-	v.Site = vi.limits.knownSite(t.key)
 	if last := vi.mail.diagnostics.Get(t.diagnostic); last != nil {
-		v.Last = last.text
+		v.Reason = last.text
 	}
 	for i, a := range t.agents {
 		if !slices.Contains(t.agents[:i], a) {
@@ -214,8 +201,8 @@ func (t *thread) firstWake() instant {
 	return next.second().instant()
 }
 
-func (vi *views) viewAgent(a *agent, t *thread) AgentView {
-	v := AgentView{Agent: a.id, PID: a.pid, State: a.word()}
+func (vi *views) viewAgent(a *agent, t *thread) view.Agent {
+	v := view.Agent{ID: uint64(a.id), PID: a.pid, State: a.word()}
 	if a.hungryAt != 0 {
 		v.HungryAt = vi.agenda.timeAt(a.hungryAt)
 	}
@@ -230,53 +217,70 @@ func (vi *views) viewAgent(a *agent, t *thread) AgentView {
 	return v
 }
 
-func (a *agent) word() AgentState {
+// word returns the state of an agent in the words of ZMailer's scheduler.
+func (a *agent) word() string {
 	switch {
 	case a.signals > 0:
-		return AgentKilled
+		return "ERROR"
 	case a.state == starting:
-		return AgentStarting
+		return "LARVA"
 	case a.state == serving:
-		return AgentServing
+		return "STUFF"
 	case a.state == closing:
-		return AgentClosing
+		return "FINISH"
 	}
-	return AgentIdle
+	return "IDLE"
+}
+
+// viewLine begins the view of a vertex, loaded or not.
+func (vi *views) viewLine(t *thread, id MessageID, path string, modifiedAt date) *view.JobLine {
+	at := modifiedAt.time()
+	return &view.JobLine{
+		Name: t.key.view(), Message: id, Path: path, SpoolID: ctlfile.SpoolID(uint64(id), at), ArrivedAt: at, Held: t.held,
+	}
 }
 
 // viewVertex returns a vertex without its recipients.
-func (vi *views) viewVertex(v *vertex) *VertexView {
+func (vi *views) viewVertex(v *vertex) *view.JobLine {
 	m, t := vi.mail.messageOf(v), vi.mail.threadOf(v)
-	view := &VertexView{
-		Message: m.id, Path: vi.mail.path(m), Sender: vi.reversePath(m), Owner: vi.mail.origin(m).owner,
-		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
-		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Held: vi.notices.isKeptBack(v), Hold: vi.orders.holdOrders.messages[m.ref],
-	}
-	view.Ordered, view.OrderedTo = vi.orders.pendingVerb(v), vi.orders.waiting[v.ref].target()
+	line := vi.viewLine(t, m.id, vi.mail.path(m), m.modifiedAt)
+	line.Sender, line.Owner, line.State = vi.reversePath(m), &vi.mail.origin(m).owner, v.state.word()
+	line.Held, line.Hold = vi.notices.isKeptBack(v), (*view.Hold)(vi.orders.holdOrders.messages[m.ref])
+	line.Order, line.OrderTo = vi.orders.pendingVerb(v).Name(), vi.orders.waiting[v.ref].target().name()
 	switch v.state {
 	case due:
-		view.Wait, view.StartError = vi.waitOf(t), vi.startError(t)
-		if view.Wait == WaitRule {
-			view.Rule = t.shaping.suspendingRule()
+		vi.viewWait(line, t)
+		if vi.threads.fair.IsAside(v.ref) && line.Wait == view.WaitAgent {
+			line.Wait = view.WaitMessage
 		}
-		if vi.threads.fair.IsAside(v.ref) && view.Wait == WaitAgent {
-			view.Wait = WaitMessage
-		}
-		view.Next = vi.threads.fair.IsFirst(v.ref)
+		line.Next = vi.threads.fair.IsFirst(v.ref)
+	case held:
+		line.Wait = view.WaitHeld
 	case fed:
 		if a := vi.agents.byID[v.agent]; a != nil {
-			view.PID = a.pid
+			line.PID = a.pid
 		}
 	case waiting:
-		view.WakeAt, view.Rule = vi.agenda.timeAt(vi.threads.wakeAt(v)), vi.delayOf(t, v)
+		line.WakeAt, line.Wait = vi.agenda.timeAt(vi.threads.wakeAt(v)), vi.waitBeyond(t, vi.threads.wakeAt(v))
+		if r := vi.delayOf(t, v); r != nil {
+			line.Rule = r.Place()
+		}
 	}
-	if at := vi.notices.nextExpiry(vi.mail.threadOf(v), vi.mail.messageOf(v).modifiedAt, vi.notices.wasTried(v)); at != noDate && !vi.notices.isKeptBack(v) {
-		view.ExpiresAt = at.time()
+	if at := vi.notices.nextExpiry(t, m.modifiedAt, vi.notices.wasTried(v)); at != noDate && !line.Held {
+		line.ExpiresAt = at.time()
 	}
 	if v.fedAt != 0 {
-		view.FedAt = v.fedAt.time()
+		line.FedAt = v.fedAt.time()
 	}
-	return view
+	return line
+}
+
+// viewWait adds to the view of a due vertex what it waits for.
+func (vi *views) viewWait(line *view.JobLine, t *thread) {
+	line.Wait, line.StartError = vi.waitOf(t), vi.startError(t)
+	if line.Wait == view.WaitRule {
+		line.Rule = t.shaping.suspendingRule().Place()
+	}
 }
 
 // delayOf returns the reply rule that makes a vertex wait; nil: none does.
@@ -303,48 +307,45 @@ func (vi *views) unloadedMessage(id MessageID) *MessageView {
 	if first == 0 {
 		return nil
 	}
-	one := vi.loads.unloaded.stubs.At(first)
-	view := &MessageView{Message: id, Path: one.path(), ModifiedAt: one.modifiedAt.time(), NotLoaded: true}
+	m := &MessageView{ModifiedAt: vi.loads.unloaded.stubs.At(first).modifiedAt.time()}
 	for _, n := range vi.loads.unloaded.of(first) {
-		view.Vertices++
-		view.Recipients += int(vi.loads.unloaded.stubs.At(n).open)
+		m.Vertices++
+		m.Recipients += int(vi.loads.unloaded.stubs.At(n).open)
 	}
-	return view
+	return m
 }
 
 // viewStub returns a vertex that is not loaded.
-func (vi *views) viewStub(n stubRef) *VertexView {
+func (vi *views) viewStub(n stubRef) *view.JobLine {
 	one := vi.loads.unloaded.stubs.At(n)
 	t := vi.loads.stubThread(one)
-	view := &VertexView{
-		Message: one.id, Path: one.path(), Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
-		ModifiedAt: one.modifiedAt.time(), State: StateDue, Held: t.held, NotLoaded: int(one.open), Attempts: int(one.attempts),
-	}
+	line := vi.viewLine(t, one.id, one.path(), one.modifiedAt)
+	line.NotLoaded, line.Attempts = int(one.open), int(one.attempts)
 	for _, o := range vi.orders.savedOrders[one.id] {
 		if o.Verb == VerbHold || hasTarget(o.Targets, t.key) {
-			view.Ordered, view.OrderedTo = o.Verb, o.To
+			line.Order, line.OrderTo = o.Verb.Name(), o.To.name()
 		}
 	}
 	switch state, at := vi.loads.stateOf(n); state {
 	case due:
-		view.Wait, view.StartError = vi.waitOf(t), vi.startError(t)
+		line.State = view.Due
+		vi.viewWait(line, t)
 	case waiting:
-		view.State, view.WakeAt = StateWaiting, vi.agenda.timeAt(at)
+		line.State, line.WakeAt, line.Wait = view.Waiting, vi.agenda.timeAt(at), vi.waitBeyond(t, at)
 	}
 	if at := vi.notices.nextExpiry(t, one.modifiedAt, one.flags&stubTried != 0); at != noDate && !t.held {
-		view.ExpiresAt = at.time()
+		line.ExpiresAt = at.time()
 	}
 	if one.fedAt != 0 {
-		view.FedAt = one.fedAt.time()
+		line.FedAt = one.fedAt.time()
 	}
-	return view
+	return line
 }
 
-func (vi *views) viewRecipient(r *recipient) RecipientView {
-	v := RecipientView{Offset: int64(r.offset), Attempts: int(r.attempts)}
+func (vi *views) viewRecipient(r *recipient) view.Recipient {
+	v := view.Recipient{Offset: int64(r.offset), Attempts: int(r.attempts)}
 	if last := vi.mail.diagnostics.Get(r.diagnostic); last != nil {
-		v.Last = last.text
-		v.Code, _, _ = strings.Cut(ta.Notary(last.notary).Code(), " ") // without the comment
+		v.Reason = last.text
 	}
 	return v
 }
@@ -357,20 +358,19 @@ func (vi *views) reversePath(m *message) string {
 	return vi.mail.origin(m).address
 }
 
-func (st vertexState) word() State {
-	return [...]State{"", StateDue, StateWaiting, StateFed, StateReading, StateBlocked, StateHeld}[st]
+func (k threadKey) view() view.Name { return view.Name{Channel: k.channel, Host: k.host} }
+
+func (st vertexState) word() string {
+	return [...]string{"", view.Due, view.Waiting, view.Fed, view.Reading, view.Blocked, view.Held}[st]
 }
 
-func stateCounts(states [vertexStates]int) StateCounts {
-	var c StateCounts
-	for state, n := range states {
-		c.add(vertexState(state), n)
+// stateCounts returns the counts that are not 0, by the words of the states.
+func stateCounts[N int | int32](states []N) map[string]int {
+	counts := make(map[string]int)
+	for state, n := range states[1:] {
+		if n != 0 {
+			counts[vertexState(state+1).word()] = int(n)
+		}
 	}
-	return c
-}
-
-func (c *StateCounts) add(state vertexState, n int) {
-	if state != 0 {
-		*[...]*int{nil, &c.Due, &c.Waiting, &c.Fed, &c.Reading, &c.Blocked, &c.Held}[state] += n
-	}
+	return counts
 }

@@ -9,6 +9,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler/rule"
+	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
@@ -20,18 +21,23 @@ func withOneMessage(now time.Time, config *rule.Config) *Scheduler {
 }
 
 // viewOfOne returns the vertex of that message as the list has it.
-func viewOfOne(t *testing.T, s *Scheduler) *VertexView {
+func viewOfOne(t *testing.T, s *Scheduler) *view.JobLine {
 	t.Helper()
 	w := s.WalkMessage(1)
 	defer w.Close()
 	items, _ := w.Next(10)
 	for _, item := range items {
-		if item.Vertex != nil {
-			return item.Vertex
+		if item.JobLine != nil {
+			return item.JobLine
 		}
 	}
 	t.Fatal("there is no vertex")
 	return nil
+}
+
+func explained(s *Scheduler) *view.Explanation {
+	x, _ := s.Explain("smtp", "one")
+	return x
 }
 
 func TestListHasTheExpiry(t *testing.T) {
@@ -54,7 +60,7 @@ func TestMailWithoutACommandHasThatReason(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	s := withOneMessage(now, &rule.Config{Defaults: rule.Params{Interval: time.Minute, Expiry: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50}})
 	const want = "no clause that matches has a command"
-	if v, e := viewOfOne(t, s), s.Explain("smtp", "one"); v.StartError != want || e.Thread.StartError != want {
+	if v, e := viewOfOne(t, s), explained(s); v.StartError != want || e.Thread.StartError != want {
 		t.Errorf("%q in the list, %q in the explanation", v.StartError, e.Thread.StartError)
 	}
 }
@@ -113,7 +119,7 @@ func TestExpiryOfMailThatWasNeverTried(t *testing.T) {
 // TestSuspensionByARuleComesBeforeTheRetry: it goes on when the job is due again.
 func TestSuspensionByARuleComesBeforeTheRetry(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	for span, want := range map[time.Duration]Wait{15 * time.Minute: WaitRule, 30 * time.Second: WaitRetry} {
+	for span, want := range map[time.Duration]view.Wait{15 * time.Minute: view.WaitRule, 30 * time.Second: view.WaitRetry} {
 		s := withOneMessage(now, &rule.Config{
 			MaxAgents: 1, Clauses: []rule.Clause{{Channel: "smtp", Host: "*"}},
 			Defaults: rule.Params{Interval: time.Minute, Expiry: time.Hour, Expiry2: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
@@ -123,7 +129,7 @@ func TestSuspensionByARuleComesBeforeTheRetry(t *testing.T) {
 		s.Step(At(now), AgentHungry{Agent: 1})
 		s.Step(At(now), AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 1, Status: ta.Deferred, Text: "slow down"}})
 		s.Step(At(now), AgentHungry{Agent: 1})
-		if got := s.Explain("smtp", "one").Wait; got != want {
+		if got := explained(s).Wait; got != want {
 			t.Errorf("suspended for %v: %v, want %v", span, got, want)
 		}
 	}

@@ -58,8 +58,8 @@ func (h *harness) nextSlice(walk *simWalk) (more bool) {
 		switch {
 		case item.Thread != nil:
 			walk.shown[Target{0, item.Thread.Channel, item.Thread.Host}]++
-		case item.Vertex != nil:
-			walk.shown[Target{item.Vertex.Message, item.Vertex.Channel, item.Vertex.Host}]++
+		case item.JobLine != nil:
+			walk.shown[Target{MessageID(item.JobLine.Message), item.JobLine.Channel, item.JobLine.Host}]++
 		}
 	}
 	return more

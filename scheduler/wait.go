@@ -1,146 +1,119 @@
 package scheduler
 
-import "zsched/scheduler/limit"
+import (
+	"zsched/scheduler/limit"
+	"zsched/scheduler/view"
+)
 
 // Waits: why due mail of a thread is not fed now.
-
-// Wait is why due mail of a thread is not fed now.
-type Wait string
-
-const (
-	NoWait       Wait = ""               // nothing is due, or it is being fed
-	WaitTA       Wait = "maxta"          // the limit on processes
-	WaitChannel  Wait = "maxchannel"     // the limit of the channel
-	WaitRing     Wait = "maxring"        // the limit of the ring
-	WaitThread   Wait = "maxthr"         // the limit of the thread
-	WaitWindow   Wait = "window"         // it is below maxthr: reduced by failures, or not grown yet
-	WaitProbe    Wait = "probe"          // one session tries a dead destination
-	WaitMessage  Wait = "msgsessions"    // the message has as many sessions as it may have
-	WaitFrozen   Wait = "frozen"         // option -F
-	WaitForks    Wait = "fork rate"      // option -R
-	WaitCommand  Wait = "no command"     // no clause gives one
-	WaitStart    Wait = "agents fail"    // they cannot be started, or die at once
-	WaitHeld     Wait = "held"           // HeldThread, or all mail of the thread is held
-	WaitTrigger  Wait = "queueonly"      // an ETRN is needed
-	WaitSpool    Wait = "spool down"     // it cannot be written
-	WaitSuspend  Wait = "suspended"      // the destination has failed
-	WaitSelect   Wait = "not selected"   // option -p
-	WaitStopping Wait = "stopping"       // the scheduler stops
-	WaitAgent    Wait = "agent expected" // one is starting, or will be free
-
-	WaitRule        Wait = "reply rule"     // suspended by one
-	WaitRate        Wait = "rate"           // the thread has no token
-	WaitSite        Wait = "sitemax"        // its site has as many sessions as it may have
-	WaitSiteRate    Wait = "siterate"       // its site has no token
-	WaitChannelRate Wait = "channelrate"    // the channel has no token
-	WaitClusterMax  Wait = "clustermax"     // this node's share of it is used
-	WaitClusterSite Wait = "clustersitemax" // this node's share of the site's limit is used
-	WaitClusterRate Wait = "clusterrate"    // no token has been drawn from it
-
-	WaitRetry Wait = "retry" // of an Explanation: no mail is due yet
-)
 
 // waitOf returns why due mail of a thread is not fed now. It is the first
 // reason found; when an administrator removes it, there may be another. A held
 // thread has its reason even if no mail is due.
-func (vi *views) waitOf(t *thread) Wait {
+func (vi *views) waitOf(t *thread) view.Wait {
 	switch {
 	case t.isHeld():
-		return WaitHeld
+		return view.WaitHeld
 	case t.states[due] == 0:
-		return NoWait
+		return view.NoWait
 	}
-	if why := vi.barrier(t); why != NoWait {
+	if why := vi.barrier(t); why != view.NoWait {
 		return why
 	}
-	if why := vi.limits.refusal(t); why != NoWait {
+	if why := vi.limits.refusal(t); why != view.NoWait {
 		return why
 	}
 	return vi.waitForAgent(t)
 }
 
 // waitOfMail is waitOf for all mail of a thread: if none is due, it says why all of it
-// waits. Mail that is due again before a suspension ends waits for that end.
-func (vi *views) waitOfMail(t *thread) Wait {
-	why, retry := vi.waitOf(t), t.nextWake()
-	if why != NoWait || t.states[due] > 0 || retry == never {
+// waits.
+func (vi *views) waitOfMail(t *thread) view.Wait {
+	why, retry := vi.waitOf(t), t.firstWake()
+	if why != view.NoWait || t.states[due] > 0 || retry == never {
 		return why
 	}
-	switch why := vi.barrier(t); why {
-	case WaitRule, WaitSuspend:
-		if vi.rules.suspensionEnd(t) < retry {
-			return WaitRetry
-		}
-		return why
-	case NoWait:
-		return WaitRetry
-	default:
+	if why := vi.waitBeyond(t, retry); why != view.NoWait {
 		return why
 	}
+	return view.WaitRetry
+}
+
+// waitBeyond returns why mail of a thread is not fed even when its retry comes.
+func (vi *views) waitBeyond(t *thread, retry instant) view.Wait {
+	if t.held {
+		return view.WaitHeld
+	}
+	why := vi.barrier(t)
+	isSuspended := why == view.WaitRule || why == view.WaitSuspend
+	if isSuspended && vi.rules.suspensionEnd(t) < retry {
+		return view.NoWait
+	}
+	return why
 }
 
 // barrier returns why nothing of a thread is fed that no limit keeps waiting.
-func (vi *views) barrier(t *thread) Wait {
+func (vi *views) barrier(t *thread) view.Wait {
 	x := t.shaping
 	for _, reason := range [...]struct {
-		wait  Wait
+		wait  view.Wait
 		holds bool
 	}{
-		{WaitCommand, t.ring == nil}, {WaitSelect, !t.selected},
-		{WaitRule, x != nil && x.suspendingRule() != nil},
-		{WaitSuspend, t.suspendedUntil != 0}, {WaitTrigger, t.params.QueueOnly && !t.running},
-		{WaitStopping, vi.agents.stop.begun}, {WaitSpool, vi.writes.spoolDown}, {WaitFrozen, vi.rules.config.Frozen},
+		{view.WaitCommand, t.ring == nil}, {view.WaitSelect, !t.selected},
+		{view.WaitRule, x != nil && x.suspendingRule() != nil},
+		{view.WaitSuspend, t.suspendedUntil != 0}, {view.WaitTrigger, t.params.QueueOnly && !t.running},
+		{view.WaitStopping, vi.agents.stop.begun}, {view.WaitSpool, vi.writes.spoolDown}, {view.WaitFrozen, vi.rules.config.Frozen},
 	} {
 		if reason.holds {
 			return reason.wait
 		}
 	}
-	return NoWait
+	return view.NoWait
 }
 
 // processWaits says what due mail waits for if a link refuses a process.
-var processWaits = [processLinks]Wait{ofAllProcesses: WaitTA, ofChannelProcesses: WaitChannel, ofRingProcesses: WaitRing}
+var processWaits = [processLinks]view.Wait{ofAllProcesses: view.WaitTA, ofChannelProcesses: view.WaitChannel, ofRingProcesses: view.WaitRing}
 
 // waitForAgent says why due mail of a thread whose sessions no limit refuses has no session.
-func (vi *views) waitForAgent(t *thread) Wait {
+func (vi *views) waitForAgent(t *thread) view.Wait {
 	r := t.ring
 	switch failures := vi.agents.startFailures[r.clause]; {
 	case t.fair.Len() > 0 && t.fair.Pickable() == 0:
-		return WaitMessage
+		return view.WaitMessage
 	case r.expected > 0 || r.sessionFor(t) != nil:
-		return WaitAgent
+		return view.WaitAgent
 	case failures != nil && failures.until > vi.agenda.now:
-		return WaitStart
+		return view.WaitStart
 	}
 	links := vi.limits.processLinks(r)
 	if at, why := limit.Chain(links[:]).Refusal(1); why != limit.None {
 		return processWaits[at]
 	}
 	if r.place.WaitsIn(&vi.agents.forks.Queue) {
-		return WaitForks
+		return view.WaitForks
 	}
-	return WaitAgent
+	return view.WaitAgent
 }
 
 // waitEnd returns when a thread stops waiting for something, without outside action; never
 // if it does not, or the time is not known.
-func (vi *views) waitEnd(t *thread, why Wait) instant {
+func (vi *views) waitEnd(t *thread, why view.Wait) instant {
 	switch why {
-	case WaitHeld:
+	case view.WaitHeld:
 		if o := vi.orders.holdOrders.threads[t.key]; o != nil {
 			return vi.agenda.instantAt(o.end())
 		}
-	case WaitRetry:
-		return t.nextWake()
-	case WaitRule, WaitSuspend:
+	case view.WaitRetry:
+		return t.firstWake()
+	case view.WaitRule, view.WaitSuspend:
 		return vi.rules.suspensionEnd(t)
-	case WaitRate, WaitChannelRate, WaitClusterRate, WaitSiteRate:
+	case view.WaitRate, view.WaitChannelRate, view.WaitClusterRate, view.WaitSiteRate:
 		return vi.limits.tokenAt(t, why)
-	case WaitStart:
+	case view.WaitStart:
 		return vi.agents.startFailures[t.ring.clause].until
-	case WaitForks:
+	case view.WaitForks:
 		return vi.agenda.plannedAt(&vi.agents.forks.next)
-	case WaitSpool:
+	case view.WaitSpool:
 		return vi.agenda.plannedAt(&vi.writes.retry)
 	}
 	return never
@@ -148,12 +121,12 @@ func (vi *views) waitEnd(t *thread, why Wait) instant {
 
 // windowWait returns why a thread that has as many sessions as it may have is
 // not given more.
-func (t *thread) windowWait() Wait {
+func (t *thread) windowWait() view.Wait {
 	switch {
 	case t.window.Dead:
-		return WaitProbe
+		return view.WaitProbe
 	case t.sessionLimit() < max(1, t.params.MaxThr):
-		return WaitWindow
+		return view.WaitWindow
 	}
-	return WaitThread
+	return view.WaitThread
 }

@@ -1,6 +1,10 @@
 package scheduler
 
-import "slices"
+import (
+	"slices"
+
+	"zsched/scheduler/view"
+)
 
 // Walks: how a query goes through the queue a part at a time.
 
@@ -12,13 +16,6 @@ const (
 	Threads        // rings and their threads
 	Vertices       // rings, their threads and the threads' vertices
 )
-
-// Item is one ring, thread or vertex that a Walk returns: one field is set.
-type Item struct {
-	Ring   *RingView
-	Thread *ThreadView
-	Vertex *VertexView
-}
 
 // Walk goes through the queue a batch at a time (Next), so that the scheduler can
 // work in between. It returns the rings in the order in which they were made; after
@@ -51,7 +48,7 @@ type Walk struct {
 	vertex  vertexRef // 0: none is left
 	inStubs bool
 	stub    stubRef
-	ready   []Item // come first
+	ready   []view.Item // come first
 }
 
 // maxBatch bounds the recipients and agents that one batch shows, besides the bound on the
@@ -85,7 +82,7 @@ func (s *Scheduler) WalkMessage(id MessageID) *Walk {
 		return w
 	}
 	for _, n := range s.loads.unloaded.of(s.loads.unloaded.find(id)) {
-		w.ready = append(w.ready, Item{Vertex: s.views.viewStub(n)})
+		w.ready = append(w.ready, view.Item{JobLine: s.views.viewStub(n)})
 	}
 	return w
 }
@@ -103,7 +100,7 @@ func (w *Walk) Interrupted() bool { return w.interrupted }
 
 // Next returns the next items: at most n, and no more than can be converted
 // quickly. more is false at the end; the walk is then closed.
-func (w *Walk) Next(n int) (items []Item, more bool) {
+func (w *Walk) Next(n int) (items []view.Item, more bool) {
 	for shown := 0; len(items) < n && shown < maxBatch; {
 		if w.s == nil {
 			return items, false
@@ -112,8 +109,8 @@ func (w *Walk) Next(n int) (items []Item, more bool) {
 		switch {
 		case item.Thread != nil:
 			shown += len(item.Thread.Agents)
-		case item.Vertex != nil:
-			shown += len(item.Vertex.Recipients)
+		case item.JobLine != nil:
+			shown += len(item.JobLine.Recipients)
 		case item.Ring == nil:
 			w.Close()
 			return items, false
@@ -124,7 +121,7 @@ func (w *Walk) Next(n int) (items []Item, more bool) {
 }
 
 // nextItem returns the next item, or an empty one at the end.
-func (w *Walk) nextItem() Item {
+func (w *Walk) nextItem() view.Item {
 	for {
 		switch {
 		case len(w.ready) > 0:
@@ -138,7 +135,7 @@ func (w *Walk) nextItem() Item {
 		case w.stub != 0:
 			n := w.stub
 			w.stub = w.s.loads.unloaded.stubs.At(n).Links.Next
-			return Item{Vertex: w.s.views.viewStub(n)}
+			return view.Item{JobLine: w.s.views.viewStub(n)}
 		case w.inStubs:
 			w.thread, w.inStubs = nil, false
 		case w.thread != nil:
@@ -151,14 +148,14 @@ func (w *Walk) nextItem() Item {
 			w.next = w.ring.members.Next(t)
 			return w.visitThread(t)
 		case w.ring == nil:
-			return Item{}
+			return view.Item{}
 		case !w.shown:
 			w.shown = true
 			if w.depth > Rings {
 				w.next = w.ring.members.Head
 			}
 			if w.ring != &w.s.rings.orphans || w.ring.members.Len > 0 {
-				return Item{Ring: w.s.views.viewRing(w.ring)}
+				return view.Item{Ring: w.s.views.viewRing(w.ring)}
 			}
 		default:
 			w.toRing(w.s.views.ringAfter(w.ring))
@@ -167,9 +164,9 @@ func (w *Walk) nextItem() Item {
 }
 
 // visitThread returns a thread and makes its vertices the next items.
-func (w *Walk) visitThread(t *thread) Item {
+func (w *Walk) visitThread(t *thread) view.Item {
 	w.enter(t)
-	return Item{Thread: w.s.views.viewThread(t)}
+	return view.Item{Thread: w.s.views.viewThread(t)}
 }
 
 func (w *Walk) enter(t *thread) {
@@ -179,14 +176,14 @@ func (w *Walk) enter(t *thread) {
 }
 
 // visitVertex returns a vertex with its recipients that are not done.
-func (vi *views) visitVertex(v *vertex) Item {
-	view := vi.viewVertex(v)
+func (vi *views) visitVertex(v *vertex) view.Item {
+	line := vi.viewVertex(v)
 	for i := range vi.mail.lenOf(v) {
 		if r := vi.mail.recipient(v, i); r.state != done {
-			view.Recipients = append(view.Recipients, vi.viewRecipient(r))
+			line.Recipients = append(line.Recipients, vi.viewRecipient(r))
 		}
 	}
-	return Item{Vertex: view}
+	return view.Item{JobLine: line}
 }
 
 func (w *Walk) toRing(r *ring) { w.ring, w.shown, w.next = r, false, nil }

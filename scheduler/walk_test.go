@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/view"
 )
 
 // TestReloadInterruptsAWalk: over everything, because the threads may be in other rings then.
@@ -39,13 +40,13 @@ func TestWalkShowsLittleAtATime(t *testing.T) {
 	for name, w := range map[string]*Walk{"queue": s.Walk(Vertices), "thread": s.WalkThread("smtp", "a")} {
 		shown := 0
 		for more := true; more; {
-			var items []Item
+			var items []view.Item
 			items, more = w.Next(1000)
 			vertices := 0
 			for _, item := range items {
-				if item.Vertex != nil {
+				if item.JobLine != nil {
 					vertices++
-					shown += len(item.Vertex.Recipients)
+					shown += len(item.JobLine.Recipients)
 				}
 			}
 			if vertices > 2 {

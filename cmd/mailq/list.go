@@ -117,7 +117,7 @@ func (p *program) threads() (map[mailq.Name]*mailq.Thread, error) {
 		if err != nil {
 			return nil, err
 		}
-		threads[t.Name] = &t.Thread
+		threads[t.Name] = t
 	}
 	return threads, nil
 }
@@ -132,7 +132,7 @@ func (p *program) printJobs(where *mailq.Selection, threads map[mailq.Name]*mail
 	c.messages, c.threads = make(map[string]bool), make(map[mailq.Name]bool)
 	printer := p.printer()
 	printer.Threads = threads
-	for job, err := range client.Objects[mailq.Job](p.client.Show(command)) {
+	for job, err := range client.Objects[mailq.JobLine](p.client.Show(command)) {
 		if err != nil {
 			return c, err
 		}

@@ -106,7 +106,7 @@ func printQueue(c *Client, p *Printer, report string) error {
 	if report != "" {
 		return printLines(p, c.Show(report))
 	}
-	for job, err := range Objects[mailq.Job](c.Show(list)) {
+	for job, err := range Objects[mailq.JobLine](c.Show(list)) {
 		if err == nil {
 			err = p.Job(job)
 		}
@@ -283,16 +283,16 @@ func TestObjects(t *testing.T) {
 		_ = yield(`{"ring":1,"channel":"smtp","host":"x"}`, nil) && yield(`{"error":"no\u001b time"}`, nil) && yield("never", nil)
 	}
 	var got []string
-	for item, err := range Objects[mailq.ThreadItem](lines) {
+	for item, err := range Objects[mailq.Thread](lines) {
 		if err != nil {
-			item = new(mailq.ThreadItem)
+			item = new(mailq.Thread)
 		}
 		got = append(got, fmt.Sprint(item.Host, err))
 	}
 	if want := "[x<nil> the list is not whole: no^[ time]"; fmt.Sprint(got) != want {
 		t.Errorf("%v, want %s", got, want)
 	}
-	for _, err := range Objects[mailq.ThreadItem](func(yield func(string, error) bool) { yield("{", nil) }) {
+	for _, err := range Objects[mailq.Thread](func(yield func(string, error) bool) { yield("{", nil) }) {
 		if KindOf(err) != Unavailable {
 			t.Errorf("%v", err)
 		}

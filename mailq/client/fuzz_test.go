@@ -76,13 +76,13 @@ func FuzzObjects(f *testing.F) {
 	f.Add(`{"path":"H/1","recipients":[{"offset":1,"attempts":2,"reason":"x"}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		ended := false
-		for _, err := range Objects[mailq.ThreadItem](linesOf(text)) {
+		for _, err := range Objects[mailq.Thread](linesOf(text)) {
 			if ended {
 				t.Fatal("an object after an error")
 			}
 			ended = err != nil
 		}
-		for _, err := range Objects[mailq.Job](linesOf(text)) {
+		for _, err := range Objects[mailq.JobLine](linesOf(text)) {
 			if err != nil && KindOf(err) == 0 {
 				t.Errorf("%v has no kind", err)
 			}

@@ -77,9 +77,9 @@ func (p *Printer) heading() {
 			line += " held"
 		}
 		for i := range t.Effects {
-			line += " [" + p.safe(t.Effects[i].Text(p.Now)) + "]"
+			line += " [" + p.safe(mailq.EffectText(&t.Effects[i], p.Now)) + "]"
 		}
-		if window := t.WindowText(p.Now); p.Verbose && window != "" {
+		if window := mailq.WindowText(t, p.Now); p.Verbose && window != "" {
 			line += " " + p.safe(window)
 		}
 		if p.Verbose && t.Site != "" {

@@ -25,7 +25,7 @@ import (
 //		  job	1 of 1 due, first in its share
 //		  to	bob@example.org
 //		  diag	smtp; 451 later
-func (p *Printer) Job(job *mailq.Job) error {
+func (p *Printer) Job(job *mailq.JobLine) error {
 	if job.Name != p.thread {
 		p.beginThread(job.Name)
 	}
@@ -49,7 +49,7 @@ func (p *Printer) Job(job *mailq.Job) error {
 }
 
 // details writes what is known about a job.
-func (p *Printer) details(job *mailq.Job) {
+func (p *Printer) details(job *mailq.JobLine) {
 	// On another host this number may belong to another message. The file is
 	// therefore used only if the recipient is in it.
 	p.file = nil
@@ -80,7 +80,7 @@ func (p *Printer) details(job *mailq.Job) {
 }
 
 // jobHead writes what the recipients of a job have in common.
-func (p *Printer) jobHead(job *mailq.Job) {
+func (p *Printer) jobHead(job *mailq.JobLine) {
 	p.printf("\t%s: (%s)\n", p.safe(job.Path), strings.Join(p.facts(job), ", "))
 	if p.file != nil && p.file.LogID != "" {
 		p.printf("\t  id\t%s\n", p.safe(p.file.LogID))
@@ -93,7 +93,7 @@ func (p *Printer) jobHead(job *mailq.Job) {
 
 // facts returns what stands in parentheses after the name of a job: its tries, an order that
 // waits, the reply rule that delays it, and its expiry; in details its age and size, too.
-func (p *Printer) facts(job *mailq.Job) []string {
+func (p *Printer) facts(job *mailq.JobLine) []string {
 	attempts, _ := tries(job)
 	facts := []string{attempts}
 	if order := mailq.OrderText(job.Order, job.OrderTo); order != "" {
@@ -114,18 +114,18 @@ func (p *Printer) facts(job *mailq.Job) []string {
 
 // tries returns how often delivery was tried, in words, and why it failed: the
 // last reply to one of the recipients.
-func tries(job *mailq.Job) (attempts, reason string) {
+func tries(job *mailq.JobLine) (attempts, reason string) {
 	most := 0
 	for i := range job.Recipients {
 		most = max(most, job.Recipients[i].Attempts)
-		reason = cmp.Or(reason, mailq.LastReply(job.ReasonOf(&job.Recipients[i])))
+		reason = cmp.Or(reason, mailq.LastReply(mailq.ReasonOf(job, &job.Recipients[i])))
 	}
 	return mailq.Plural(most, "try", "tries"), reason
 }
 
 // expiry says when a job expires, in whole seconds of the clock. For a message that is not
 // loaded, whose expiry is not known, it gives the age.
-func (p *Printer) expiry(job *mailq.Job) string {
+func (p *Printer) expiry(job *mailq.JobLine) string {
 	switch left := job.ExpiresAt.Unix() - p.Now.Unix(); {
 	case job.State == mailq.StateUnloaded:
 		return "not loaded, age " + mailq.FormatAge(p.Now, job.ArrivedAt)

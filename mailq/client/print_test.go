@@ -25,7 +25,7 @@ func messages(t *testing.T) *Postoffice {
 }
 
 // printJobs prints jobs of one thread.
-func printJobs(t *testing.T, p *Printer, jobs ...*mailq.Job) string {
+func printJobs(t *testing.T, p *Printer, jobs ...*mailq.JobLine) string {
 	t.Helper()
 	var out strings.Builder
 	p.Out, p.Now = &out, captureTime
@@ -44,13 +44,13 @@ func printJobs(t *testing.T, p *Printer, jobs ...*mailq.Job) string {
 // TestPrintJobs: the list has the last reply, in one line, and counts that are right.
 func TestPrintJobs(t *testing.T) {
 	name := mailq.Name{Channel: "smtp", Host: "x.example"}
-	jobs := []*mailq.Job{
+	jobs := []*mailq.JobLine{
 		{Name: name, Path: "K/11", Sender: "a@b", ExpiresAt: captureTime.Add(time.Minute), Recipients: []mailq.Recipient{
 			{Attempts: 1, User: "u@x.example"}, {Attempts: 1, Reason: "\r<<- RCPT To:<v@x.example>\r->> 451 4.2.2 busy\r"}}},
 		{Name: name, Path: "12", Recipients: []mailq.Recipient{{Attempts: 2, Reason: "smtp; 500 (refused)"}}},
 		{Name: name, Path: "13", Recipients: []mailq.Recipient{{}}},
 	}
-	thread := &mailq.Thread{Name: name, Window: 1, WindowLimit: 5, Destination: mailq.Probing, Sessions: 1}
+	thread := &mailq.Thread{Name: name, Window: 1, WindowLimit: 5, Probing: true, Sessions: 1}
 	for i, want := range []string{
 		"smtp/x.example:\n\tK/11: (1 try, expires in 1m) 451 4.2.2 busy\n\t12: (2 tries, never expires) smtp; 500 (refused)\n\t13: (0 tries, never expires)\n",
 		"smtp/x.example: 1 of 1 session, at most 5, probing\n\tK/11: (1 try, expires in 1m)\n\t  from\ta@b\n\t  to\tu@x.example\n\t  diag\t<<- RCPT To:<v@x.example>\n\t  diag\t->> 451 4.2.2 busy\n" +
@@ -71,7 +71,7 @@ func TestPrintJobs(t *testing.T) {
 
 func TestPrintWithControlFile(t *testing.T) {
 	me, other, owner := 501, 502, uint32(501)
-	jobs := []*mailq.Job{
+	jobs := []*mailq.JobLine{
 		{Path: "H/836219", Sender: "alice@sender.example", Owner: &owner, ExpiresAt: captureTime.Add(time.Minute), Recipients: []mailq.Recipient{
 			{Offset: 217, Attempts: 3, Reason: "busy\rbusy"}, {Offset: 127, Attempts: 3, Reason: "gone"}}},
 		{Path: "12345", Recipients: []mailq.Recipient{{Offset: 98}}},
@@ -124,7 +124,7 @@ func TestControlFileOfAnother(t *testing.T) {
 		path   string
 		offset int64
 	}{{"H/836219", 218}, {"H/836219", 0}, {"../secret", 0}, {"13", 0}, {"/etc/passwd", 0}, {".", 0}} {
-		job := &mailq.Job{Path: test.path, Sender: "a", Recipients: []mailq.Recipient{{Offset: test.offset}}}
+		job := &mailq.JobLine{Path: test.path, Sender: "a", Recipients: []mailq.Recipient{{Offset: test.offset}}}
 		want := "smtpdn/d1.example:\n\t" + test.path + ": (0 tries, never expires)\n\t  from\ta\n"
 		if got := printJobs(t, &Printer{Verbose: true, Spool: spool}, job); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -187,7 +187,7 @@ func TestOwnerIsTheServersToSay(t *testing.T) {
 	var out strings.Builder
 	p := Printer{Out: &out, Now: time.Unix(0, 0), Owner: &me, Spool: &Postoffice{Dir: t.TempDir()}}
 	for path, owner := range map[string]*uint32{"1": &mine, "2": &others, "3": nil} {
-		job := mailq.Job{Path: path, Owner: owner, Recipients: []mailq.Recipient{{}}}
+		job := mailq.JobLine{Path: path, Owner: owner, Recipients: []mailq.Recipient{{}}}
 		job.Name = mailq.Name{Channel: "smtp", Host: "x"}
 		if err := p.Job(&job); err != nil {
 			t.Fatal(err)
@@ -201,7 +201,7 @@ func TestOwnerIsTheServersToSay(t *testing.T) {
 func TestTimeOfExpiryIsNeverNegative(t *testing.T) {
 	p := Printer{Now: captureTime}
 	for left, want := range map[time.Duration]string{-9 * time.Second: "is past its expiry", 0: "expires in 0s", time.Minute: "expires in 1m"} {
-		if got := p.expiry(&mailq.Job{ExpiresAt: captureTime.Add(left)}); got != want {
+		if got := p.expiry(&mailq.JobLine{ExpiresAt: captureTime.Add(left)}); got != want {
 			t.Errorf("%v before its expiry: %q, want %q", left, got, want)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 // This file asks for what the server answers in JSON.
 
 // Threads yields all threads.
-func (c *Client) Threads() iter.Seq2[*mailq.ThreadItem, error] {
-	return Objects[mailq.ThreadItem](c.Show("JSON SHOW QUEUE THREADS"))
+func (c *Client) Threads() iter.Seq2[*mailq.Thread, error] {
+	return Objects[mailq.Thread](c.Show("JSON SHOW QUEUE THREADS"))
 }
 
 // Totals returns the totals, or nil from a server that refuses them to this user.

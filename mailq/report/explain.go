@@ -11,37 +11,38 @@ import (
 	"time"
 
 	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 // waits has a sentence for each value of Explanation.Wait, and the settings that it depends on.
-var waits = map[string]struct{ sentence, settings string }{
-	"maxta":          {"As many agents run as may run", "maxta"},
-	"maxchannel":     {"The channel has as many sessions, or agents, as it may have", "maxchannel maxta"},
-	"maxring":        {"The ring has as many sessions, or agents, as it may have", "maxring maxta"},
-	"maxthr":         {"The thread has as many sessions as it may have", "maxthr wakeuprestartonly"},
-	"window":         {"The thread has as many sessions as its window allows now", "initialconcurrency positivefeedback negativefeedback maxthr"},
-	"probe":          {"The destination has failed: one session tries it, and the other mail waits for the result", "initialconcurrency cohortlimit"},
-	"msgsessions":    {"The message has as many sessions as it may have", "msgsessions msgscale"},
-	"frozen":         {"The scheduler is frozen (option -F): no agent is started", ""},
-	"fork rate":      {"It waits for an agent: as many were started in this second as option -R allows", ""},
-	"no command":     {"No clause that matches has a command", ""},
-	"agents fail":    {"Agents of this clause could not be started, or died before they asked for work", ""},
-	"held":           {"It is held: mailq release ends that", ""},
-	"queueonly":      {"The thread waits to be asked for (ETRN or mailq retry)", "queueonly"},
-	"spool down":     {"The spool cannot be written: nothing is fed until it can", ""},
-	"suspended":      {"The destination has failed, or an agent said when to try again, so the thread is suspended", "initialconcurrency cohortlimit interval retries backoff"},
-	"not selected":   {"The scheduler delivers only the mail of other threads (option -p)", ""},
-	"stopping":       {"The scheduler is stopping", ""},
-	"agent expected": {"It waits for an agent that is starting or will soon be free", ""},
-	"reply rule":     {"A reply rule has suspended the thread", ""},
-	"rate":           {"The rate of the thread is used up", "rate rateburst"},
-	"sitemax":        {"The site of the thread (its MX host) has as many sessions as it may have", "sitemax"},
-	"siterate":       {"The rate of the site (the MX host) is used up", "siterate rateburst"},
-	"channelrate":    {"The rate of the channel is used up", "channelrate rateburst"},
-	"clustermax":     {"This node uses its part of the thread's limit in the cluster", "clustermax"},
-	"clustersitemax": {"This node uses its part of the site's limit in the cluster", "clustersitemax"},
-	"clusterrate":    {"This node has no token of the thread's rate in the cluster", "clusterrate"},
-	"retry":          {"Every job waits for its retry", "interval retries backoff minbackoff maxbackoff jitter"},
+var waits = map[view.Wait]struct{ sentence, settings string }{
+	view.WaitTA:          {"As many agents run as may run", "maxta"},
+	view.WaitChannel:     {"The channel has as many sessions, or agents, as it may have", "maxchannel maxta"},
+	view.WaitRing:        {"The ring has as many sessions, or agents, as it may have", "maxring maxta"},
+	view.WaitThread:      {"The thread has as many sessions as it may have", "maxthr wakeuprestartonly"},
+	view.WaitWindow:      {"The thread has as many sessions as its window allows now", "initialconcurrency positivefeedback negativefeedback maxthr"},
+	view.WaitProbe:       {"The destination has failed: one session tries it, and the other mail waits for the result", "initialconcurrency cohortlimit"},
+	view.WaitMessage:     {"The message has as many sessions as it may have", "msgsessions msgscale"},
+	view.WaitFrozen:      {"The scheduler is frozen (option -F): no agent is started", ""},
+	view.WaitForks:       {"It waits for an agent: as many were started in this second as option -R allows", ""},
+	view.WaitCommand:     {"No clause that matches has a command", ""},
+	view.WaitStart:       {"Agents of this clause could not be started, or died before they asked for work", ""},
+	view.WaitHeld:        {"It is held: mailq release ends that", ""},
+	view.WaitTrigger:     {"The thread waits to be asked for (ETRN or mailq retry)", "queueonly"},
+	view.WaitSpool:       {"The spool cannot be written: nothing is fed until it can", ""},
+	view.WaitSuspend:     {"The destination has failed, or an agent said when to try again, so the thread is suspended", "initialconcurrency cohortlimit interval retries backoff"},
+	view.WaitSelect:      {"The scheduler delivers only the mail of other threads (option -p)", ""},
+	view.WaitStopping:    {"The scheduler is stopping", ""},
+	view.WaitAgent:       {"It waits for an agent that is starting or will soon be free", ""},
+	view.WaitRule:        {"A reply rule has suspended the thread", ""},
+	view.WaitRate:        {"The rate of the thread is used up", "rate rateburst"},
+	view.WaitSite:        {"The site of the thread (its MX host) has as many sessions as it may have", "sitemax"},
+	view.WaitSiteRate:    {"The rate of the site (the MX host) is used up", "siterate rateburst"},
+	view.WaitChannelRate: {"The rate of the channel is used up", "channelrate rateburst"},
+	view.WaitClusterMax:  {"This node uses its part of the thread's limit in the cluster", "clustermax"},
+	view.WaitClusterSite: {"This node uses its part of the site's limit in the cluster", "clustersitemax"},
+	view.WaitClusterRate: {"This node has no token of the thread's rate in the cluster", "clusterrate"},
+	view.WaitRetry:       {"Every job waits for its retry", "interval retries backoff minbackoff maxbackoff jitter"},
 }
 
 // Explanation returns the lines about a destination: what its mail waits for or does, then
@@ -52,7 +53,7 @@ func Explanation(e *mailq.Explanation, now time.Time) []string {
 		text = append(text, "until: "+untilText(e.Until, now))
 	}
 	if e.Hold != nil {
-		text = append(text, "held:"+e.Hold.Text(now))
+		text = append(text, "held:"+mailq.HoldText(e.Hold, now))
 	}
 	if n := e.Unloaded.Count; n > 0 {
 		text = append(text, "not loaded: "+mailq.Plural(n, "message", "messages")+": "+e.Unloaded.Reason)
@@ -67,7 +68,7 @@ func Explanation(e *mailq.Explanation, now time.Time) []string {
 func sentence(e *mailq.Explanation) string {
 	t := e.Thread
 	has := func(setting string) bool {
-		return slices.ContainsFunc(e.Settings, func(s mailq.Setting) bool { return s.Name == setting })
+		return slices.ContainsFunc(e.Settings, func(s view.Setting) bool { return s.Name == setting })
 	}
 	switch {
 	case t == nil && e.Unloaded.Count > 0:
@@ -78,17 +79,17 @@ func sentence(e *mailq.Explanation) string {
 		return "There is no mail for it, and none would be delivered: no clause that matches has a command"
 	case t == nil:
 		return "There is no mail for it"
-	case e.Wait != "" && t.StartError != "" && slices.Contains([]string{"agents fail", "no command", "agent expected"}, e.Wait):
+	case e.Wait != "" && t.StartError != "" && slices.Contains([]view.Wait{view.WaitStart, view.WaitCommand, view.WaitAgent}, e.Wait):
 		return "No agent starts: " + t.StartError
 	case e.Wait != "":
 		return waits[e.Wait].sentence + followed(e)
 	}
 	s := t.States
 	for _, state := range []struct{ name, sentence string }{
-		{"fed", "It is being delivered"},
-		{"reading", "Control files are being read again after an agent exited or found nothing to do"},
-		{mailq.StateHeld, "Mail of it is held, or will be as soon as no agent is working on any part of the message: mailq release ends that"},
-		{"blocked", "Outcomes are being written, or alternatives wait for their turn"},
+		{view.Fed, "It is being delivered"},
+		{view.Reading, "Control files are being read again after an agent exited or found nothing to do"},
+		{view.Held, "Mail of it is held, or will be as soon as no agent is working on any part of the message: mailq release ends that"},
+		{view.Blocked, "Outcomes are being written, or alternatives wait for their turn"},
 	} {
 		if s[state.name] > 0 {
 			return state.sentence
@@ -122,18 +123,18 @@ func untilText(at, now time.Time) string {
 // threadText says what is known about the mail of a thread.
 func threadText(t *mailq.Thread, now time.Time) []string {
 	text := []string{
-		fmt.Sprintf("thread: %s, %s, %s, oldest %s", mailq.Plural(t.Jobs, "job", "jobs"), mailq.Plural(t.Recipients, "recipient", "recipients"),
+		fmt.Sprintf("thread: %s, %s, %s, oldest %s", mailq.Plural(t.JobLines, "job", "jobs"), mailq.Plural(t.Recipients, "recipient", "recipients"),
 			mailq.Plural(t.Attempts, "attempt", "attempts"), mailq.FormatAge(now, t.OldestAt)),
-		fmt.Sprintf("window: %s; %.1f recipients done a minute", t.WindowText(now), t.Rate),
+		fmt.Sprintf("window: %s; %.1f recipients done a minute", mailq.WindowText(t, now), t.Rate),
 	}
 	if t.Site != "" {
 		text = append(text, "site: "+t.Site)
 	}
 	for i := range t.Effects {
-		text = append(text, "shaping: "+t.Effects[i].Text(now))
+		text = append(text, "shaping: "+mailq.EffectText(&t.Effects[i], now))
 	}
 	if f := t.Feedback; f != nil {
-		text = append(text, "feedback: "+f.Text())
+		text = append(text, fmt.Sprintf("feedback: positive %.2f, negative %.2f, failed cohorts %.2f of %g", f.Positive, f.Negative, f.FailedCohorts, f.CohortLimit))
 	}
 	count := maps.Clone(t.States)
 	if t.NotLoaded > 0 {
@@ -157,9 +158,10 @@ func settingsText(e *mailq.Explanation) (text []string) {
 			line += ", blocks"
 		}
 		text = append(text, line)
-		for i := range l.Cluster {
-			text = append(text, fmt.Sprintf("limit: %s, %d in the cluster; %s", l.Name, l.Cluster[i].Most, l.Cluster[i].PartText()))
-		}
+	}
+	for i := range e.Cluster {
+		part := &e.Cluster[i]
+		text = append(text, fmt.Sprintf("limit: %s, %d in the cluster; %s", part.Setting, part.Most, part.PartText()))
 	}
 	if len(e.Clauses) == 0 {
 		text = append(text, "clause: none matches")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 // withoutAttempts are the states of recipients whose attempts may not be known.
@@ -25,8 +26,8 @@ func Message(m *mailq.Message, now time.Time) []string {
 	if m.NoFile {
 		text = append(text, "\t  lost\tthe message file is missing; its recipients fail at their next attempt")
 	}
-	if m.LogID != "" {
-		text = append(text, "\t  id\t"+m.LogID)
+	if m.MessageID != "" {
+		text = append(text, "\t  id\t"+m.MessageID)
 	}
 	text = append(text, "\t  from\t"+cmp.Or(m.Sender, "<>"))
 	if m.ErrorsTo != "" && m.ErrorsTo != m.Sender {
@@ -52,11 +53,13 @@ func recipient(r *mailq.MessageRecipient, now time.Time) string {
 	if order := mailq.OrderText(r.Order, r.OrderTo); order != "" {
 		line += ", " + order
 	}
-	switch r.KeptBack {
-	case mailq.StateHeld:
+	switch {
+	case r.State == view.Held:
+	case r.Wait == view.WaitHeld:
 		line += ", its thread is held"
-	}
-	if r.WakeAt.After(now) {
+	case r.Wait != view.NoWait:
+		line += ", waits: " + string(r.Wait)
+	case r.WakeAt.After(now):
 		line += ", retry in " + mailq.FormatAge(r.WakeAt, now)
 	}
 	return line

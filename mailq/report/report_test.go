@@ -1,33 +1,63 @@
 package report
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 var now = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 
 // The first line says why mail waits, with the settings that clauses set.
 func TestExplanationsInWords(t *testing.T) {
-	settings := []mailq.Setting{{Name: "maxring", Value: "2", File: "scheduler.cf"}, {Name: "command", Value: "smtp", File: "scheduler.cf"}, {Name: "maxta", Value: "9"}}
-	hold := &mailq.HoldInfo{HeldAt: now.Add(-time.Hour), By: "ann", Why: "they asked"}
+	settings := []view.Setting{{Name: "maxring", Value: "2", File: "scheduler.cf"}, {Name: "command", Value: "smtp", File: "scheduler.cf"}, {Name: "maxta", Value: "9"}}
+	hold := &view.Hold{Since: now.Add(-time.Hour), By: "ann", Why: "they asked"}
 	for want, e := range map[string]*mailq.Explanation{
-		"smtp/a: There is no mail for it.": {Settings: settings},
+		"smtp/a: There is no mail for it.": {Explanation: view.Explanation{Settings: settings}},
 		"smtp/a: There is no mail for it, and none would be delivered: no clause that matches has a command.":         {},
-		"smtp/a: There is no mail for it, and mail that arrives is held.|held: 1h by ann, until released: they asked": {Hold: hold},
+		"smtp/a: There is no mail for it, and mail that arrives is held.|held: 1h by ann, until released: they asked": {Explanation: view.Explanation{Hold: hold}},
 		"smtp/a: Its mail is not loaded.|not loaded: 1 message: locked":                                               {Unloaded: mailq.Kept{Count: 1, Reason: "locked"}},
-		"smtp/a: The ring has as many sessions, or agents, as it may have (maxring=2).":                               {Wait: "maxring", Settings: settings, Thread: new(mailq.Thread)},
-		"smtp/a: No agent starts: no such file.":                                                                      {Wait: "agent expected", Thread: &mailq.Thread{StartError: "no such file"}},
-		"smtp/a: Every job waits for its retry.|until: 2026-11-23T08:01:00Z, in 1m":                                   {Wait: "retry", Until: now.Add(time.Minute), Thread: new(mailq.Thread)},
-		"smtp/a: Every job waits for its retry.|until: it is due now":                                                 {Wait: "retry", Until: now, Thread: new(mailq.Thread)},
-		"smtp/a: It is being delivered.":                                                                              {Thread: &mailq.Thread{States: map[string]int{"fed": 1, "blocked": 1}}},
+		"smtp/a: The ring has as many sessions, or agents, as it may have (maxring=2).":                               {Explanation: view.Explanation{Wait: "maxring", Settings: settings, Thread: new(mailq.Thread)}},
+		"smtp/a: No agent starts: no such file.":                                                                      {Explanation: view.Explanation{Wait: "agent expected", Thread: &mailq.Thread{StartError: "no such file"}}},
+		"smtp/a: Every job waits for its retry.|until: 2026-11-23T08:01:00Z, in 1m":                                   {Explanation: view.Explanation{Wait: "retry", Until: now.Add(time.Minute), Thread: new(mailq.Thread)}},
+		"smtp/a: Every job waits for its retry.|until: it is due now":                                                 {Explanation: view.Explanation{Wait: "retry", Until: now, Thread: new(mailq.Thread)}},
+		"smtp/a: It is being delivered.":                                                                              {Explanation: view.Explanation{Thread: &mailq.Thread{States: map[string]int{"fed": 1, "blocked": 1}}}},
 	} {
 		e.Name = mailq.Name{Channel: "smtp", Host: "a"}
 		if got := strings.Join(Explanation(e, now), "|"); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Every wait has a sentence, and the settings that it names are in the manual.
+func TestEveryWaitHasASentence(t *testing.T) {
+	manual, err := os.ReadFile("../../man/scheduler.cf.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("../../scheduler/view/explain.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`Wait\w+ +Wait = "(.+)"`).FindAllStringSubmatch(string(source), -1)
+	if len(found) != len(waits) {
+		t.Errorf("%d waits, %d sentences", len(found), len(waits))
+	}
+	for _, f := range found {
+		w := waits[view.Wait(f[1])]
+		if len(w.sentence) < 20 || strings.HasSuffix(w.sentence, ".") {
+			t.Errorf("%q: %q", f[1], w.sentence)
+		}
+		for _, name := range strings.Fields(w.settings) {
+			if !strings.Contains(string(manual), "\n.BR "+name+" ") {
+				t.Errorf("%q names %s, which scheduler.cf(5) does not have", f[1], name)
+			}
 		}
 	}
 }
@@ -63,12 +93,12 @@ func TestTablesAreSortedAndLimited(t *testing.T) {
 
 // The state of a thread: the next to be tried comes first, and what is held last.
 func TestStatesOfThreads(t *testing.T) {
-	var threads []*mailq.ThreadItem
+	var threads []*mailq.Thread
 	for _, thread := range []mailq.Thread{
-		{Held: true}, {WakeAt: now.Add(2 * time.Hour)}, {Destination: mailq.Suspended, SuspendedUntil: now.Add(time.Minute)},
-		{Destination: mailq.Probing}, {Pending: mailq.PendingRing}, {Agents: make([]mailq.Agent, 2)}, {},
+		{Held: true}, {WakeAt: now.Add(2 * time.Hour)}, {SuspendedBy: view.AsDead, SuspendedUntil: now.Add(time.Minute)},
+		{Probing: true}, {Wait: view.WaitRing}, {Agents: make([]view.Agent, 2)}, {},
 	} {
-		threads = append(threads, &mailq.ThreadItem{Thread: thread})
+		threads = append(threads, &thread)
 	}
 	table := Threads(threads, now)
 	column, _ := table.Column("state")
@@ -77,17 +107,17 @@ func TestStatesOfThreads(t *testing.T) {
 	for _, r := range table.Rows {
 		got = append(got, r.Cells[column].Text)
 	}
-	if got, want := strings.Join(got, "|"), ">MaxRing|busy 2|due|probing|susp. 1m|in 2h|held"; got != want {
+	if got, want := strings.Join(got, "|"), "busy 2|due|maxring|probing|susp. 1m|in 2h|held"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
 
 func TestMessagesInWords(t *testing.T) {
 	got := strings.Join(Message(&mailq.Message{
-		Path: "M/K/1", SpoolID: "S1", LogID: "<m@x>", ErrorsTo: "owner@a", ArrivedAt: now.Add(-26 * time.Hour), Control: 485, Size: 110, Held: true, NoFile: true,
+		Path: "M/K/1", SpoolID: "S1", MessageID: "<m@x>", ErrorsTo: "owner@a", ArrivedAt: now.Add(-26 * time.Hour), Control: 485, Size: 110, Held: true, NoFile: true,
 		Recipients: []mailq.MessageRecipient{
-			{Name: mailq.Name{Channel: "smtp", Host: "b"}, User: "u@b", Originals: []string{"list@a"}, State: "waiting", Attempts: 2, WakeAt: now.Add(time.Minute), Reason: "one\r\rtwo", KeptBack: mailq.StateHeld},
-			{Name: mailq.Name{Channel: "smtp", Host: "c"}, User: "u@c", State: "fed", Order: mailq.Reroute, OrderTo: "smtp/d"},
+			{Name: mailq.Name{Channel: "smtp", Host: "b"}, User: "u@b", Originals: []string{"list@a"}, State: "waiting", Attempts: 2, WakeAt: now.Add(time.Minute), Reason: "one\r\rtwo", Wait: "held"},
+			{Name: mailq.Name{Channel: "smtp", Host: "c"}, User: "u@c", State: "fed", Order: "REROUTE", OrderTo: "smtp/d"},
 			{Name: mailq.Name{Channel: "smtp", Host: "d"}, User: "u@d", State: "delivered"},
 		},
 	}, now), "\n")
@@ -96,7 +126,7 @@ func TestMessagesInWords(t *testing.T) {
 	  id	<m@x>
 	  from	<>
 	  errors to	owner@a
-	  to	u@b (originally list@a) via smtp/b: waiting, 2 attempts, its thread is held, retry in 1m
+	  to	u@b (originally list@a) via smtp/b: waiting, 2 attempts, its thread is held
 	  diag	one
 	  diag	two
 	  to	u@c via smtp/c: fed, 0 attempts, REROUTE to smtp/d when the agent reports

@@ -26,12 +26,12 @@ func (t *Table) sorted(title string) *Table {
 }
 
 // Threads is the table of threads.
-func Threads(all []*mailq.ThreadItem, now time.Time) *Table {
+func Threads(all []*mailq.Thread, now time.Time) *Table {
 	t := table(nameColumn("THREAD"), right("JOBS"), right("RCPTS"), right("RATE"), right("OLDEST"), right("WINDOW"),
 		left("STATE").atMost(21), left("REASON")).sorted("RCPTS")
 	for _, it := range all {
-		t.add(Row{Thread: &it.Name}, str(nameOf(it.Name)), count(it.Jobs), count(it.Recipients), rate(it.Rate), since(it.OldestAt, now),
-			window(&it.Thread), state(&it.Thread, now), str(mailq.LastReply(it.LastReason())))
+		t.add(Row{Thread: &it.Name}, str(nameOf(it.Name)), count(it.JobLines), count(it.Recipients), rate(it.Rate), since(it.OldestAt, now),
+			window(it), state(it, now), str(mailq.LastReply(mailq.LastReason(it))))
 	}
 	return t
 }
@@ -59,14 +59,14 @@ func state(t *mailq.Thread, now time.Time) Cell {
 	switch {
 	case t.Held:
 		return Cell{"held", never}
-	case t.Destination == mailq.Suspended:
+	case t.SuspendedBy != "":
 		return in("susp. ", t.SuspendedUntil)
-	case t.Destination == mailq.Probing:
+	case t.Probing:
 		return str("probing")
 	case len(t.Agents) > 0:
 		return str("busy " + strconv.Itoa(len(t.Agents)))
-	case t.Pending != mailq.NotPending:
-		return str(string(t.Pending))
+	case t.Wait != "":
+		return str(string(t.Wait))
 	case !t.WakeAt.IsZero():
 		return in("in ", t.WakeAt)
 	}
@@ -82,14 +82,14 @@ func Rings(all []*mailq.Ring, _ time.Time) *Table {
 		if r.WithHost {
 			name += " ($host)"
 		}
-		t.add(Row{Ring: r.ID}, str(name), count(int(r.ID)), count(r.Threads), count(r.Jobs), count(r.Agents), count(r.Idle),
+		t.add(Row{Ring: r.ID}, str(name), count(int(r.ID)), count(r.Threads), count(r.JobLines), count(r.Agents), count(r.Idle),
 			count(r.MaxRing), count(r.MaxThr), count(r.Overfeed))
 	}
 	return t
 }
 
 // Agents is the table of the agents at work.
-func Agents(threads []*mailq.ThreadItem, now time.Time) *Table {
+func Agents(threads []*mailq.Thread, now time.Time) *Table {
 	t := table(right("AGENT"), nameColumn("THREAD"), left("STATE"), right("OPEN"), right("HUNGRY"), right("FED")).sorted("OPEN")
 	for _, it := range threads {
 		for _, a := range it.Agents {
@@ -166,19 +166,19 @@ func Held(all []*mailq.HeldItem, now time.Time) *Table {
 		if !h.Until.IsZero() {
 			ends = since(now, h.Until)
 		}
-		t.add(r, str(what), str(nameOf(h.Name)), count(holds), since(h.HeldAt, now), ends, str(cmp.Or(h.By, "?")), str(h.Why))
+		t.add(r, str(what), str(nameOf(h.Name)), count(holds), since(h.Since, now), ends, str(cmp.Or(h.By, "?")), str(h.Why))
 	}
 	return t.sorted("SINCE")
 }
 
 // Jobs is the table of jobs.
-func Jobs(all []*mailq.Job, now time.Time) *Table {
+func Jobs(all []*mailq.JobLine, now time.Time) *Table {
 	t := table(left("MESSAGE"), nameColumn("THREAD"), right("RCPTS"), right("ATTEMPTS"), right("AGE"), left("STATE"), left("SENDER").atMost(24), left("REASON"))
 	for _, job := range all {
 		attempts, reason, state := 0, "", job.State
 		for i := range job.Recipients {
 			attempts = max(attempts, job.Recipients[i].Attempts)
-			reason = cmp.Or(job.ReasonOf(&job.Recipients[i]), reason)
+			reason = cmp.Or(mailq.ReasonOf(job, &job.Recipients[i]), reason)
 		}
 		switch {
 		case job.WakeAt.After(now):

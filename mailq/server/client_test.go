@@ -83,7 +83,7 @@ func TestBothSidesTogether(t *testing.T) {
 // printAnswer prints a report, or the list of messages.
 func printAnswer(c *client.Client, p *client.Printer, report string) error {
 	if report == "" {
-		for job, err := range client.Objects[mailq.Job](c.Show("JSON SHOW WHERE channel=*")) {
+		for job, err := range client.Objects[mailq.JobLine](c.Show("JSON SHOW WHERE channel=*")) {
 			if err == nil {
 				err = p.Job(job)
 			}

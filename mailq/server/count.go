@@ -18,7 +18,7 @@ import (
 // countKey is a key by which mail is counted.
 type countKey struct {
 	// of returns the value for a recipient of a job; "": it is not counted.
-	of func(job *mailq.Job, r *mailq.Recipient) string
+	of func(job *mailq.JobLine, r *mailq.Recipient) string
 	// group returns what values of one kind have in common; nil: each is its own kind.
 	group func(string) string
 	// ofMessage: all recipients of a message have the same value. So a message counts once,
@@ -30,16 +30,16 @@ type countKey struct {
 var countKeys = map[string]countKey{
 	"sender":      {of: senderOf, ofMessage: true},
 	"domain":      {of: domainOf, ofMessage: true},
-	"destination": {of: func(job *mailq.Job, _ *mailq.Recipient) string { return job.Channel + "/" + job.Host }},
-	"reason":      {of: (*mailq.Job).ReasonOf, group: mailq.ReasonKind},
+	"destination": {of: func(job *mailq.JobLine, _ *mailq.Recipient) string { return job.Channel + "/" + job.Host }},
+	"reason":      {of: mailq.ReasonOf, group: mailq.ReasonKind},
 }
 
-func senderOf(job *mailq.Job, _ *mailq.Recipient) string {
+func senderOf(job *mailq.JobLine, _ *mailq.Recipient) string {
 	return cmp.Or(strings.ToLower(job.Sender), "<>")
 }
 
 // domainOf returns the domain of the sender.
-func domainOf(job *mailq.Job, _ *mailq.Recipient) string {
+func domainOf(job *mailq.JobLine, _ *mailq.Recipient) string {
 	at := strings.LastIndexByte(job.Sender, '@')
 	switch {
 	case job.Sender == "":
@@ -91,7 +91,7 @@ type counting struct {
 	seen          numbers // the messages that were counted, if the key is that of messages
 }
 
-func (c *counting) count(jobs iter.Seq2[*mailq.Job, error]) ([]*mailq.CountItem, error) {
+func (c *counting) count(jobs iter.Seq2[*mailq.JobLine, error]) ([]*mailq.CountItem, error) {
 	var of []*mailq.CountItem // lines of one job
 	for job, err := range jobs {
 		if err != nil {
@@ -110,7 +110,7 @@ func (c *counting) count(jobs iter.Seq2[*mailq.Job, error]) ([]*mailq.CountItem,
 				of = append(of, line)
 			}
 		}
-		if len(of) == 0 || c.key.ofMessage && !c.seen.add(job.Message) {
+		if len(of) == 0 || c.key.ofMessage && !c.seen.add(uint64(job.Message)) {
 			continue
 		}
 		for _, line := range append(of, &c.total) {
@@ -122,7 +122,7 @@ func (c *counting) count(jobs iter.Seq2[*mailq.Job, error]) ([]*mailq.CountItem,
 }
 
 // value returns the value for a recipient of a job.
-func (c *counting) value(job *mailq.Job, r *mailq.Recipient) string {
+func (c *counting) value(job *mailq.JobLine, r *mailq.Recipient) string {
 	value := c.key.of(job, r)
 	if c.key.group == nil {
 		return value
@@ -139,7 +139,7 @@ func (c *counting) value(job *mailq.Job, r *mailq.Recipient) string {
 
 // line returns the line of a value. It has copies of the strings of the job, so that it does not
 // keep the job in memory.
-func (c *counting) line(value string, job *mailq.Job) *mailq.CountItem {
+func (c *counting) line(value string, job *mailq.JobLine) *mailq.CountItem {
 	if line := c.lines[value]; line != nil {
 		return line
 	}

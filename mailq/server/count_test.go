@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
-func count(t *testing.T, key string, limit int, jobs iter.Seq2[*mailq.Job, error]) []*mailq.CountItem {
+func count(t *testing.T, key string, limit int, jobs iter.Seq2[*mailq.JobLine, error]) []*mailq.CountItem {
 	t.Helper()
 	c := counting{key: countKeys[key], limit: limit, now: time.Unix(1e9, 0), lines: make(map[string]*mailq.CountItem), groups: make(map[string]string), seen: make(numbers)}
 	items, err := c.count(jobs)
@@ -27,8 +28,8 @@ func TestReasonsAreGrouped(t *testing.T) {
 		return list
 	}
 	items := count(t, "reason", maxCounted, each2(
-		&mailq.Job{Name: mailq.Name{Channel: "smtp", Host: "a"}, Recipients: rcpts("rare", "often <1>", "", "often <2>")},
-		&mailq.Job{Name: mailq.Name{Channel: "smtp", Host: "b"}, Recipients: rcpts("often <3>", "")},
+		&mailq.JobLine{Name: mailq.Name{Channel: "smtp", Host: "a"}, Recipients: rcpts("rare", "often <1>", "", "often <2>")},
+		&mailq.JobLine{Name: mailq.Name{Channel: "smtp", Host: "b"}, Recipients: rcpts("often <3>", "")},
 	))
 	if len(items) != 3 || items[0].Key != "often <...>" || items[0].Recipients != 3 || items[0].Messages != 2 || items[0].Destination.Host != "a" ||
 		items[1].Key != "rare" || items[1].Recipients != 1 || items[2].Recipients != 4 || items[2].Lines != 2 {
@@ -37,8 +38,8 @@ func TestReasonsAreGrouped(t *testing.T) {
 }
 
 // each2 is a sequence of jobs.
-func each2(all ...*mailq.Job) iter.Seq2[*mailq.Job, error] {
-	return func(yield func(*mailq.Job, error) bool) {
+func each2(all ...*mailq.JobLine) iter.Seq2[*mailq.JobLine, error] {
+	return func(yield func(*mailq.JobLine, error) bool) {
 		for _, job := range all {
 			if !yield(job, nil) {
 				return
@@ -49,8 +50,8 @@ func each2(all ...*mailq.Job) iter.Seq2[*mailq.Job, error] {
 
 func TestCountsHaveAges(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	job := func(host string, age time.Duration, n int) *mailq.Job {
-		return &mailq.Job{Name: mailq.Name{Channel: "smtp", Host: host}, ArrivedAt: now.Add(-age), Recipients: make([]mailq.Recipient, n)}
+	job := func(host string, age time.Duration, n int) *mailq.JobLine {
+		return &mailq.JobLine{Name: mailq.Name{Channel: "smtp", Host: host}, ArrivedAt: now.Add(-age), Recipients: make([]mailq.Recipient, n)}
 	}
 	items := count(t, "destination", maxCounted, each2(job("small", 0, 1), job("large", 5*time.Minute-1, 2), job("large", 5*time.Minute, 3),
 		job("mid", 1280*time.Minute-1, 1), job("mid", 1280*time.Minute, 1), job("mid", 1e6*time.Minute, 1), job("new", -time.Hour, 1)))
@@ -67,8 +68,8 @@ func TestCountsHaveAges(t *testing.T) {
 
 // TestSendersCountMessagesOnce: a message to several destinations counts once, with its bytes.
 func TestSendersCountMessagesOnce(t *testing.T) {
-	job := func(number uint64, sender string, n int) *mailq.Job {
-		return &mailq.Job{Message: number, Sender: sender, Size: 10, Recipients: make([]mailq.Recipient, n)}
+	job := func(number uint64, sender string, n int) *mailq.JobLine {
+		return &mailq.JobLine{Message: view.MessageID(number), Sender: sender, Size: 10, Recipients: make([]mailq.Recipient, n)}
 	}
 	jobs := each2(job(1, "Ann@A.example", 2), job(1, "Ann@A.example", 1), job(2, "ann@a.example", 1), job(3, "", 1), job(4, "odd", 1))
 	for key, want := range map[string][]string{
@@ -90,15 +91,15 @@ func TestSendersCountMessagesOnce(t *testing.T) {
 func TestLargestHaveLines(t *testing.T) {
 	const limit, forged = 1000, 30_000
 	var most, before runtime.MemStats
-	jobs := func(yield func(*mailq.Job, error) bool) {
+	jobs := func(yield func(*mailq.JobLine, error) bool) {
 		for i := range uint64(forged) {
-			yield(&mailq.Job{Message: 2 * i, Sender: fmt.Sprintf("sender%d@forged%d.example", i, i), Size: 10, Recipients: make([]mailq.Recipient, 1)}, nil)
+			yield(&mailq.JobLine{Message: view.MessageID(2 * i), Sender: fmt.Sprintf("sender%d@forged%d.example", i, i), Size: 10, Recipients: make([]mailq.Recipient, 1)}, nil)
 			if i%100 == 0 {
-				yield(&mailq.Job{Message: 2*i + 1, Sender: "bulk@shop.example", Size: 10, Recipients: make([]mailq.Recipient, 2)}, nil)
+				yield(&mailq.JobLine{Message: view.MessageID(2*i + 1), Sender: "bulk@shop.example", Size: 10, Recipients: make([]mailq.Recipient, 2)}, nil)
 			}
 		}
 		for i := range uint64(20) {
-			yield(&mailq.Job{Message: 3*forged + i, Sender: "late@shop.example", Size: 10, Recipients: make([]mailq.Recipient, 1)}, nil)
+			yield(&mailq.JobLine{Message: view.MessageID(3*forged + i), Sender: "late@shop.example", Size: 10, Recipients: make([]mailq.Recipient, 1)}, nil)
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&most)

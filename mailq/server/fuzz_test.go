@@ -166,8 +166,8 @@ func FuzzClientReadsServer(f *testing.F) {
 		name := mailq.Name{Channel: strings.ToLower(channel), Host: strings.ToLower(host)}
 		ring := &mailq.Ring{Channel: name.Channel, Host: name.Host}
 		q := &fakeQueue{
-			rows: []mailq.ThreadRow{{Ring: ring, Thread: &mailq.Thread{Name: name, Jobs: 1, Recipients: 2, Attempts: attempts, Reason: reason, Pending: mailq.Pending(reason)}}},
-			jobs: []*mailq.Job{{Name: name, Path: path, Sender: sender, ArrivedAt: now, WakeAt: now.Add(time.Hour),
+			rows: []threadRow{{Ring: ring, Thread: &mailq.Thread{Name: name, JobLines: 1, Recipients: 2, Attempts: attempts, Reason: reason}}},
+			jobs: []*mailq.JobLine{{Name: name, Path: path, Sender: sender, ArrivedAt: now, WakeAt: now.Add(time.Hour),
 				Recipients: []mailq.Recipient{{Offset: offset, Attempts: attempts, Reason: reason}, {Offset: 5}}}},
 		}
 		if name.Channel == "" || path == "" || strings.ContainsAny(path, " \t\n\x00;") {
@@ -205,7 +205,7 @@ func clientReadsV2(t *testing.T, q *fakeQueue, name mailq.Name) {
 		must(t, err)
 		threads++
 	}
-	for job, err := range client.Objects[mailq.Job](c.Show("JSON " + mailq.ShowThread(name))) {
+	for job, err := range client.Objects[mailq.JobLine](c.Show("JSON " + mailq.ShowThread(name))) {
 		must(t, err)
 		jobs += len(job.Recipients)
 	}

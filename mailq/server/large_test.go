@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 // endlessQueue is a queue that makes its threads as they are read.
@@ -19,13 +20,15 @@ type endlessQueue struct {
 	given int
 }
 
-func (e *endlessQueue) Threads(context.Context) iter.Seq2[mailq.ThreadRow, error] {
-	return func(yield func(mailq.ThreadRow, error) bool) {
-		ring := &mailq.Ring{ID: 1, Channel: "smtp", Host: "*"}
+func (e *endlessQueue) Threads(context.Context) iter.Seq2[view.Item, error] {
+	return func(yield func(view.Item, error) bool) {
+		if !yield(view.Item{Ring: &mailq.Ring{ID: 1, Channel: "smtp", Host: "*"}}, nil) {
+			return
+		}
 		for e.most == 0 || e.given < e.most {
 			e.given++
-			t := &mailq.Thread{Name: mailq.Name{Channel: "smtp", Host: "h" + strconv.Itoa(e.given) + ".example"}, Jobs: 5, Recipients: 5}
-			if !yield(mailq.ThreadRow{Ring: ring, Thread: t}, nil) {
+			t := &mailq.Thread{Name: mailq.Name{Channel: "smtp", Host: "h" + strconv.Itoa(e.given) + ".example"}, JobLines: 5, Recipients: 5}
+			if !yield(view.Item{Thread: t}, nil) {
 				return
 			}
 		}

@@ -13,13 +13,14 @@ import (
 
 	"zsched/internal/units"
 	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 // fakeQueue is a Queue that does not change.
 type fakeQueue struct {
 	totals   mailq.Totals
-	rows     []mailq.ThreadRow
-	jobs     []*mailq.Job
+	rows     []threadRow
+	jobs     []*mailq.JobLine
 	messages []*mailq.Message
 	explain  mailq.Explanation
 	counters map[string]float64
@@ -48,21 +49,38 @@ func (p *fakeQueue) Rings(context.Context) iter.Seq2[*mailq.Ring, error] {
 	return items(rings, p.broken)
 }
 
-func (p *fakeQueue) Threads(context.Context) iter.Seq2[mailq.ThreadRow, error] {
-	return items(p.rows, p.broken)
+// threadRow is a thread and its ring; nil: the ring has no threads.
+type threadRow struct {
+	Ring   *mailq.Ring
+	Thread *mailq.Thread
 }
 
-func (p *fakeQueue) Thread(_ context.Context, name mailq.Name) (mailq.ThreadRow, bool, error) {
+func (p *fakeQueue) Threads(context.Context) iter.Seq2[view.Item, error] {
+	var all []view.Item
+	var ring *mailq.Ring
 	for _, row := range p.rows {
-		if row.Thread != nil && row.Thread.Name == name {
-			return row, true, nil
+		if row.Ring != ring {
+			ring = row.Ring
+			all = append(all, view.Item{Ring: ring})
+		}
+		if row.Thread != nil {
+			all = append(all, view.Item{Thread: row.Thread})
 		}
 	}
-	return mailq.ThreadRow{}, false, nil
+	return items(all, p.broken)
 }
 
-func (p *fakeQueue) Jobs(_ context.Context, name mailq.Name) iter.Seq2[*mailq.Job, error] {
-	var jobs []*mailq.Job
+func (p *fakeQueue) Thread(_ context.Context, name mailq.Name) (*mailq.Thread, error) {
+	for _, row := range p.rows {
+		if row.Thread != nil && row.Thread.Name == name {
+			return row.Thread, nil
+		}
+	}
+	return nil, nil
+}
+
+func (p *fakeQueue) Jobs(_ context.Context, name mailq.Name) iter.Seq2[*mailq.JobLine, error] {
+	var jobs []*mailq.JobLine
 	for _, j := range p.jobs {
 		if name == (mailq.Name{}) || j.Name == name {
 			jobs = append(jobs, j)
@@ -71,8 +89,8 @@ func (p *fakeQueue) Jobs(_ context.Context, name mailq.Name) iter.Seq2[*mailq.Jo
 	return items(jobs, p.broken)
 }
 
-func (p *fakeQueue) Select(_ context.Context, where mailq.Selection) iter.Seq2[*mailq.Job, error] {
-	var jobs []*mailq.Job
+func (p *fakeQueue) Select(_ context.Context, where mailq.Selection) iter.Seq2[*mailq.JobLine, error] {
+	var jobs []*mailq.JobLine
 	for _, j := range p.jobs {
 		if where.Matches(j, time.Now()) {
 			jobs = append(jobs, j)
@@ -81,7 +99,7 @@ func (p *fakeQueue) Select(_ context.Context, where mailq.Selection) iter.Seq2[*
 	return items(jobs, p.broken)
 }
 
-func (p *fakeQueue) SizedJobs(ctx context.Context) iter.Seq2[*mailq.Job, error] {
+func (p *fakeQueue) SizedJobs(ctx context.Context) iter.Seq2[*mailq.JobLine, error] {
 	return p.Jobs(ctx, mailq.Name{})
 }
 
@@ -102,7 +120,7 @@ func (p *fakeQueue) Counters(context.Context) (map[string]float64, error) { retu
 
 func (p *fakeQueue) Trigger(_ context.Context, host, text string) (bool, error) {
 	p.triggered = append(p.triggered, host+"|"+text)
-	return slices.ContainsFunc(p.rows, func(r mailq.ThreadRow) bool {
+	return slices.ContainsFunc(p.rows, func(r threadRow) bool {
 		return r.Thread != nil && r.Thread.Host == host && len(r.Thread.Agents) == 0
 	}), nil
 }
@@ -160,14 +178,14 @@ func (p *captureReader) line(s string) error {
 			name, detail = name[:i], name[i:]
 		}
 		t, err := p.thread(name, detail)
-		p.rows = append(p.rows, mailq.ThreadRow{Ring: p.ring, Thread: t})
+		p.rows = append(p.rows, threadRow{Ring: p.ring, Thread: t})
 		return err
 	case strings.HasPrefix(s, "\tThreads:"):
 		r := p.ring
 		_, err := fmt.Sscanf(s, "\tThreads: %d Msgs: %d Procs: %d Idle: %d Plim: %d Flim: %d Tlim: %d",
-			&r.Threads, &r.Jobs, &r.Agents, &r.Idle, &r.MaxRing, &r.Overfeed, &r.MaxThr)
+			&r.Threads, &r.JobLines, &r.Agents, &r.Idle, &r.MaxRing, &r.Overfeed, &r.MaxThr)
 		if last := len(p.rows) - 1; last < 0 || p.rows[last].Ring != r {
-			p.rows = append(p.rows, mailq.ThreadRow{Ring: r})
+			p.rows = append(p.rows, threadRow{Ring: r})
 		}
 		return err
 	case strings.HasPrefix(s, "Kids:"):
@@ -198,7 +216,7 @@ func (p *captureReader) thread(name, detail string) (*mailq.Thread, error) {
 		list := strings.Split(strings.Trim(value, "{}s"), ",")
 		n, _ := strconv.Atoi(strings.Trim(value, "{}s"))
 		if key == "P" {
-			t.Agents = make([]mailq.Agent, len(list))
+			t.Agents = make([]view.Agent, len(list))
 		}
 		for i := range t.Agents {
 			a := &t.Agents[i]
@@ -218,7 +236,7 @@ func (p *captureReader) thread(name, detail string) (*mailq.Thread, error) {
 		}
 		switch key {
 		case "N":
-			t.Jobs = n
+			t.JobLines = n
 		case "R":
 			t.Recipients = n
 		case "A":
@@ -228,7 +246,7 @@ func (p *captureReader) thread(name, detail string) (*mailq.Thread, error) {
 		case "W":
 			t.WakeAt = p.now.Add(parseSpan(value))
 		case "pend":
-			t.Pending = mailq.Pending(value)
+			t.Wait = waitFor(value)
 		case "QA":
 			t.OldestAt = p.now.Add(-parseSpan(value))
 		case "P", "HA", "FA", "OF", "S", "threadwait", "channelwait":
@@ -246,8 +264,8 @@ func (p *captureReader) recipient(t *mailq.Thread, s string) error {
 		return fmt.Errorf("%q has %d fields", s, len(f))
 	}
 	if f[1] == "0" {
-		job := &mailq.Job{Name: t.Name, WithHost: t.WithHost, Path: f[0], Sender: f[2],
-			ExpiresAt: clockTime(f[4]), WakeAt: clockTime(f[5]), FedAt: clockTime(f[6]), Pending: t.Pending}
+		job := &mailq.JobLine{Name: t.Name, Path: f[0], Sender: f[2],
+			ExpiresAt: clockTime(f[4]), WakeAt: clockTime(f[5]), FedAt: clockTime(f[6]), Wait: t.Wait}
 		p.jobs = append(p.jobs, job)
 	}
 	job := p.jobs[len(p.jobs)-1]
@@ -255,6 +273,16 @@ func (p *captureReader) recipient(t *mailq.Thread, s string) error {
 	attempts, err2 := strconv.Atoi(f[7])
 	job.Recipients = append(job.Recipients, mailq.Recipient{Offset: offset, Attempts: attempts, Reason: f[9]})
 	return errors.Join(err, err2)
+}
+
+// waitFor returns what has these words in a report.
+func waitFor(words string) view.Wait {
+	for wait, of := range pending {
+		if of == words {
+			return wait
+		}
+	}
+	return view.NoWait
 }
 
 func clockTime(s string) time.Time {
@@ -281,7 +309,7 @@ func (p *captureReader) vertex(s string) error {
 	text := strings.TrimPrefix(f[3], "#")
 	open := strings.LastIndex(text, "(")
 	standing := strings.Split(strings.Trim(text[open:], "()"), ", ")
-	job := &mailq.Job{Path: f[1]}
+	job := &mailq.JobLine{Path: f[1]}
 	var attempts, pid int
 	for _, word := range standing {
 		if span, ok := strings.CutPrefix(word, "retry in "); ok {

@@ -173,8 +173,8 @@ func queueOf(t *testing.T, list []exchange, now time.Time) *fakeQueue {
 		name, detail, _ := strings.Cut(strings.TrimPrefix(body[0], "#"), "  ")
 		thread, err := p.thread(name, detail)
 		must(t, err)
-		if _, found, _ := p.Thread(t.Context(), thread.Name); !found {
-			i := slices.IndexFunc(p.rows, func(r mailq.ThreadRow) bool { return r.Ring.Channel == thread.Channel })
+		if known, _ := p.Thread(t.Context(), thread.Name); known == nil {
+			i := slices.IndexFunc(p.rows, func(r threadRow) bool { return r.Ring.Channel == thread.Channel })
 			p.rows[i].Thread = thread
 		}
 		for _, line := range body[1:] {
@@ -305,8 +305,8 @@ func TestDumpOfTheOldServerReplays(t *testing.T) {
 			}
 		}
 		channels, hosts, _ := strings.Cut(indexes, "Hosts:\n")
-		p.names(channels, func(j *mailq.Job) *string { return &j.Channel })
-		p.names(hosts, func(j *mailq.Job) *string { return &j.Host })
+		p.names(channels, func(j *mailq.JobLine) *string { return &j.Channel })
+		p.names(hosts, func(j *mailq.JobLine) *string { return &j.Host })
 		for line := range strings.SplitSeq(strings.TrimSuffix(report, "\n"), "\n") {
 			must(t, p.line(line))
 		}
@@ -331,7 +331,7 @@ func TestDumpOfTheOldServerReplays(t *testing.T) {
 }
 
 // names sets the channel or the host of the jobs of an index.
-func (p *captureReader) names(web string, of func(*mailq.Job) *string) {
+func (p *captureReader) names(web string, of func(*mailq.JobLine) *string) {
 	for line := range strings.SplitSeq(strings.TrimSpace(web), "\n") {
 		name, ids, _ := strings.Cut(line, ":\t>")
 		for id := range strings.SplitSeq(ids, ">") {

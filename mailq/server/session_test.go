@@ -214,8 +214,8 @@ func TestEndOfFileEndsTheSession(t *testing.T) {
 func TestBrokenListsEnd(t *testing.T) {
 	ring := &mailq.Ring{ID: 1, Channel: "smtp", Host: "*"}
 	whole := &fakeQueue{
-		rows:   []mailq.ThreadRow{{Ring: ring, Thread: &mailq.Thread{Name: mailq.Name{Channel: "smtp", Host: "a"}}}},
-		jobs:   []*mailq.Job{{Name: mailq.Name{Channel: "smtp", Host: "a"}, Path: "1", Recipients: []mailq.Recipient{{Offset: 1}}}},
+		rows:   []threadRow{{Ring: ring, Thread: &mailq.Thread{Name: mailq.Name{Channel: "smtp", Host: "a"}}}},
+		jobs:   []*mailq.JobLine{{Name: mailq.Name{Channel: "smtp", Host: "a"}, Path: "1", Recipients: []mailq.Recipient{{Offset: 1}}}},
 		broken: errors.New("the disk\nis gone"),
 	}
 	notes := 0

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 // readTotals returns the totals as the user may see them: a reason may have an address.
@@ -35,9 +36,9 @@ func totalsObject(ctx context.Context, r *report, _ string) error {
 
 // threadObjects executes JSON SHOW QUEUE THREADS.
 func threadObjects(ctx context.Context, r *report, _ string) error {
-	for row, err := range r.queue.Threads(ctx) {
-		if err == nil && row.Thread != nil {
-			err = r.out.object(mailq.ThreadItem{Ring: row.Ring.ID, Thread: *row.Thread})
+	for item, err := range r.queue.Threads(ctx) {
+		if err == nil && item.Thread != nil {
+			err = r.out.object(item.Thread)
 		}
 		if err != nil {
 			return err
@@ -49,18 +50,18 @@ func threadObjects(ctx context.Context, r *report, _ string) error {
 // showThreads writes SHOW QUEUE THREADS, which also follows End: in v1.
 func showThreads(ctx context.Context, r *report, _ string) error {
 	var ring *mailq.Ring
-	for row, err := range r.queue.Threads(ctx) {
-		if err == nil && (ring == nil || row.Ring.ID != ring.ID) {
+	for item, err := range r.queue.Threads(ctx) {
+		if err == nil && item.Ring != nil {
 			if ring != nil {
 				err = r.out.text(ringFoot(ring))
 			}
 			if err == nil {
-				err = r.out.text(ringHead(row.Ring))
+				err = r.out.text(ringHead(item.Ring))
 			}
-			ring = row.Ring
+			ring = item.Ring
 		}
-		if err == nil && row.Thread != nil {
-			err = r.out.text(r.threadLine(row.Thread))
+		if err == nil && item.Thread != nil {
+			err = r.out.text(r.threadLine(item.Thread))
 		}
 		if err != nil {
 			return err
@@ -93,8 +94,8 @@ func showShort(ctx context.Context, r *report, _ string) error {
 // showThreads2 writes SHOW QUEUE THREADS2: threads only, with TABs between the
 // fields.
 func showThreads2(ctx context.Context, r *report, _ string) error {
-	for row, err := range r.queue.Threads(ctx) {
-		if t := row.Thread; err == nil && t != nil {
+	for item, err := range r.queue.Threads(ctx) {
+		if t := item.Thread; err == nil && t != nil {
 			err = r.out.text(mailq.Field(t.Channel) + "\t" + mailq.Field(t.Host) + "\t" + threadDetail(t, r.now, "\t"))
 		}
 		if err != nil {
@@ -110,7 +111,7 @@ func ringHead(ring *mailq.Ring) string {
 
 func ringFoot(ring *mailq.Ring) string {
 	return fmt.Sprintf("\tThreads: %4d Msgs: %5d Procs: %3d Idle: %3d Plim: %3d Flim: %3d Tlim: %d",
-		ring.Threads, ring.Jobs, ring.Agents, ring.Idle, ring.MaxRing, ring.Overfeed, ring.MaxThr)
+		ring.Threads, ring.JobLines, ring.Agents, ring.Idle, ring.MaxRing, ring.Overfeed, ring.MaxThr)
 }
 
 // totals writes the totals, which end every report; SHOW SNMP has nothing else. If
@@ -173,14 +174,19 @@ func (r *report) threadLine(t *mailq.Thread) string {
 	}
 	more := ""
 	// The window is shown unless it is fixed and the destination is tried as usual.
-	if t.WindowLimit > 0 && (t.Feedback != nil || t.Destination != mailq.Tried) {
-		more = strings.TrimRight(fmt.Sprintf(" win=%d/%d %s", t.Window, t.WindowLimit, t.Destination), " ")
+	switch {
+	case t.SuspendedBy != "":
+		more = fmt.Sprintf(" win=%d/%d suspended", t.Window, t.WindowLimit)
+	case t.Probing:
+		more = fmt.Sprintf(" win=%d/%d probing", t.Window, t.WindowLimit)
+	case t.Feedback != nil:
+		more = fmt.Sprintf(" win=%d/%d", t.Window, t.WindowLimit)
 	}
 	if t.Site != "" {
 		more += " site=" + t.Site
 	}
 	for i := range t.Effects {
-		more += " [" + t.Effects[i].Text(r.now) + "]"
+		more += " [" + mailq.EffectText(&t.Effects[i], r.now) + "]"
 	}
 	if reason := mailq.StartReason(t.StartError); reason != "" {
 		more += " " + reason
@@ -200,7 +206,7 @@ func threadDetail(t *mailq.Thread, now time.Time, sep string) string {
 	if sep == "\t" {
 		numbers = "N=%d\tR=%d\tA=%d"
 	}
-	words := []string{fmt.Sprintf(numbers, t.Jobs, t.Recipients, t.Attempts)}
+	words := []string{fmt.Sprintf(numbers, t.JobLines, t.Recipients, t.Attempts)}
 	wait := t.WakeAt.Unix() - now.Unix()
 	waiting := !t.WakeAt.IsZero() && wait > 0 && !t.Held
 	idle := len(t.Agents) == 0
@@ -208,12 +214,12 @@ func threadDetail(t *mailq.Thread, now time.Time, sep string) string {
 	case !idle:
 		words = append(words, agentWords(t, now)...)
 		if t.Held {
-			words = append(words, "pend="+string(mailq.PendingHeld))
+			words = append(words, "pend="+pendingHeld)
 		}
 	case waiting:
 		words = append(words, fmt.Sprintf("W=%ds", wait))
-	case t.Pending != mailq.NotPending:
-		words = append(words, "pend="+mailq.OneLine(string(t.Pending)))
+	case pending[t.Wait] != "":
+		words = append(words, "pend="+pending[t.Wait])
 	}
 	age := int64(0)
 	if !t.OldestAt.IsZero() {
@@ -221,10 +227,10 @@ func threadDetail(t *mailq.Thread, now time.Time, sep string) string {
 	}
 	words = append(words, "QA="+formatSeconds(age))
 	if sep == " " && idle && !waiting {
-		switch t.Pending {
-		case mailq.PendingChannel:
+		switch pending[t.Wait] {
+		case pendingChannel:
 			words = append(words, "channelwait")
-		case mailq.PendingRing:
+		case pendingRing:
 			words = append(words, "threadwait")
 		}
 	}
@@ -233,7 +239,7 @@ func threadDetail(t *mailq.Thread, now time.Time, sep string) string {
 
 // agentWords are the agents that work on a thread.
 func agentWords(t *mailq.Thread, now time.Time) []string {
-	list := func(format string, one func(a *mailq.Agent) string) string {
+	list := func(format string, one func(a *view.Agent) string) string {
 		var all []string
 		for i := range t.Agents {
 			all = append(all, one(&t.Agents[i]))
@@ -247,13 +253,13 @@ func agentWords(t *mailq.Thread, now time.Time) []string {
 		return strconv.FormatInt(now.Unix()-at.Unix(), 10)
 	}
 	return []string{
-		list("P={%s}", func(a *mailq.Agent) string { return strconv.Itoa(a.PID) }),
+		list("P={%s}", func(a *view.Agent) string { return strconv.Itoa(a.PID) }),
 		// Programs that read HA expect a number: an agent that has not yet been
 		// hungry counts as hungry now.
-		list("HA={%s}s", func(a *mailq.Agent) string { return since(a.HungryAt, "0") }),
-		list("FA={%s}s", func(a *mailq.Agent) string { return since(a.FedAt, "never") }),
-		list("OF={%s}", func(a *mailq.Agent) string { return strconv.Itoa(a.Open) }),
-		list("S={%s}", func(a *mailq.Agent) string { return mailq.OneLine(a.State) }),
+		list("HA={%s}s", func(a *view.Agent) string { return since(a.HungryAt, "0") }),
+		list("FA={%s}s", func(a *view.Agent) string { return since(a.FedAt, "never") }),
+		list("OF={%s}", func(a *view.Agent) string { return strconv.Itoa(a.Open) }),
+		list("S={%s}", func(a *view.Agent) string { return mailq.OneLine(a.State) }),
 		"UF=" + strconv.Itoa(t.States["due"]),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 func TestColumnsOfThreads(t *testing.T) {
@@ -32,13 +33,13 @@ func TestWaits(t *testing.T) {
 		thread     mailq.Thread
 		full, tabs string
 	}{
-		{mailq.Thread{Pending: mailq.PendingChannel}, " pend=>MaxChannel QA=0s channelwait", "\tpend=>MaxChannel\tQA=0s"},
-		{mailq.Thread{Pending: mailq.PendingRing}, " pend=>MaxRing QA=0s threadwait", "\tpend=>MaxRing\tQA=0s"},
-		{mailq.Thread{Pending: mailq.PendingCommand}, " pend=ConfBUG:NoCmdDefined! QA=0s", "\tpend=ConfBUG:NoCmdDefined!\tQA=0s"},
-		{mailq.Thread{Pending: mailq.PendingRing, WakeAt: now.Add(time.Minute)}, " W=60s QA=0s", "\tW=60s\tQA=0s"},
-		{mailq.Thread{Pending: mailq.PendingHeld, Held: true, WakeAt: now.Add(time.Minute)}, " pend=Held QA=0s", "\tpend=Held\tQA=0s"},
+		{mailq.Thread{Wait: view.WaitChannel}, " pend=>MaxChannel QA=0s channelwait", "\tpend=>MaxChannel\tQA=0s"},
+		{mailq.Thread{Wait: view.WaitRing}, " pend=>MaxRing QA=0s threadwait", "\tpend=>MaxRing\tQA=0s"},
+		{mailq.Thread{Wait: view.WaitCommand}, " pend=ConfBUG:NoCmdDefined! QA=0s", "\tpend=ConfBUG:NoCmdDefined!\tQA=0s"},
+		{mailq.Thread{Wait: view.WaitRing, WakeAt: now.Add(time.Minute)}, " W=60s QA=0s", "\tW=60s\tQA=0s"},
+		{mailq.Thread{Wait: view.WaitHeld, Held: true, WakeAt: now.Add(time.Minute)}, " pend=Held QA=0s", "\tpend=Held\tQA=0s"},
 		{mailq.Thread{WakeAt: now.Add(999 * time.Millisecond)}, " QA=0s", "\tQA=0s"},
-		{mailq.Thread{Pending: mailq.PendingRing, Agents: []mailq.Agent{{PID: 5, State: "IDLE"}}, States: map[string]int{"due": 3}},
+		{mailq.Thread{Wait: view.WaitRing, Agents: []view.Agent{{PID: 5, State: "IDLE"}}, States: map[string]int{"due": 3}},
 			" P={5} HA={0}s FA={never}s OF={0} S={IDLE} UF=3 QA=0s", "\tP={5}\tHA={0}s\tFA={never}s\tOF={0}\tS={IDLE}\tUF=3\tQA=0s"},
 	} {
 		tt.thread.OldestAt = now
@@ -49,11 +50,11 @@ func TestWaits(t *testing.T) {
 			t.Errorf("%q, want %q", got, tt.tabs)
 		}
 	}
-	rcpt := mailq.Job{Recipients: []mailq.Recipient{{}}}
-	for pending, want := range map[mailq.Pending]string{mailq.PendingTA: "", mailq.PendingThread: "", mailq.PendingChannel: "channel", mailq.PendingRing: "thread", mailq.NotPending: "thread", mailq.PendingHeld: "thread"} {
-		rcpt.Pending = pending
+	rcpt := mailq.JobLine{Recipients: []mailq.Recipient{{}}}
+	for wait, want := range map[view.Wait]string{view.WaitTA: "", view.WaitThread: "", view.WaitChannel: "channel", view.WaitRing: "thread", view.NoWait: "thread", view.WaitHeld: "thread"} {
+		rcpt.Wait = wait
 		if got := strings.Split(recipientLine(&rcpt, 0, now), "\t"); len(got) != 10 || got[8] != want {
-			t.Errorf("%s: %q", pending, got)
+			t.Errorf("%s: %q", wait, got)
 		}
 	}
 }

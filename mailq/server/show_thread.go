@@ -15,11 +15,11 @@ func showThread(ctx context.Context, r *report, arg string) error {
 	if err != nil {
 		return err
 	}
-	row, found, err := r.queue.Thread(ctx, name)
-	if err != nil || !found || row.Thread == nil {
+	t, err := r.queue.Thread(ctx, name)
+	if err != nil || t == nil {
 		return err
 	}
-	if err := r.out.text("#" + zmailerName(row.Thread) + "  " + threadDetail(row.Thread, r.now, " ")); err != nil {
+	if err := r.out.text("#" + zmailerName(t) + "  " + threadDetail(t, r.now, " ")); err != nil {
 		return err
 	}
 	for job, err := range r.queue.Jobs(ctx, name) {
@@ -38,7 +38,7 @@ func showThread(ctx context.Context, r *report, arg string) error {
 // recipientLine is a line of SHOW THREAD: control file, index in its job,
 // sender, offset, expiry, wake-up, last feed, attempts, what it waits for, and
 // the last diagnostic.
-func recipientLine(job *mailq.Job, i int, now time.Time) string {
+func recipientLine(job *mailq.JobLine, i int, now time.Time) string {
 	unix := func(at time.Time) int64 {
 		if at.IsZero() {
 			return 0
@@ -49,9 +49,9 @@ func recipientLine(job *mailq.Job, i int, now time.Time) string {
 	switch wait := job.WakeAt.Unix() - now.Unix(); {
 	case !job.WakeAt.IsZero() && wait > 0:
 		waits = "retry in " + formatSeconds(wait)
-	case job.Pending == mailq.PendingTA, job.Pending == mailq.PendingThread:
+	case pending[job.Wait] == pendingTA, pending[job.Wait] == pendingThread:
 		waits = ""
-	case job.Pending == mailq.PendingChannel:
+	case pending[job.Wait] == pendingChannel:
 		waits = "channel"
 	}
 	r := &job.Recipients[i]

@@ -121,7 +121,7 @@ func (d *dumper) vertices(ctx context.Context, queue Queue) error {
 
 // vertexLine is a line of Vertices: number, control file, the count and
 // the offsets of the recipients, and after # the last diagnostic and the state.
-func vertexLine(id uint32, job *mailq.Job, now time.Time) string {
+func vertexLine(id uint32, job *mailq.JobLine, now time.Time) string {
 	var offsets []string
 	attempts, reason := 0, ""
 	for i := range job.Recipients {
@@ -140,15 +140,15 @@ func vertexLine(id uint32, job *mailq.Job, now time.Time) string {
 }
 
 // stateOf says what a job does or waits for.
-func stateOf(job *mailq.Job, now time.Time) string {
+func stateOf(job *mailq.JobLine, now time.Time) string {
 	switch wait := job.WakeAt.Unix() - now.Unix(); {
 	case !job.WakeAt.IsZero() && wait > 0:
 		return "retry in " + formatSeconds(wait)
-	case job.Pending == mailq.PendingTA, job.Pending == mailq.PendingThread:
+	case pending[job.Wait] == pendingTA, pending[job.Wait] == pendingThread:
 		return "waiting for slot"
-	case job.Pending == mailq.PendingChannel:
+	case pending[job.Wait] == pendingChannel:
 		return "waiting for channel slot"
-	case job.Pending == mailq.PendingRing:
+	case pending[job.Wait] == pendingRing:
 		return "waiting for thread slot"
 	case job.PID == 0:
 		return "activation pending, thread inactive"

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 func TestRendezvous(t *testing.T) {
@@ -69,20 +70,20 @@ func TestDumpHasNoControlCharacters(t *testing.T) {
 func TestStatesOfJobs(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	for _, tt := range []struct {
-		job  mailq.Job
+		job  mailq.JobLine
 		want string
 	}{
-		{mailq.Job{WakeAt: now.Add(5 * time.Second), PID: 7}, "(retry in 5s)"},
-		{mailq.Job{WakeAt: now.Add(-5 * time.Second)}, "(activation pending, thread inactive)"},
-		{mailq.Job{Pending: mailq.PendingTA}, "(waiting for slot)"},
-		{mailq.Job{Pending: mailq.PendingThread}, "(waiting for slot)"},
-		{mailq.Job{Pending: mailq.PendingChannel}, "(waiting for channel slot)"},
-		{mailq.Job{Pending: mailq.PendingRing}, "(waiting for thread slot)"},
-		{mailq.Job{Pending: mailq.PendingHeld}, "(activation pending, thread inactive)"},
-		{mailq.Job{PID: 7}, "(running now, pid=7)"},
-		{mailq.Job{PID: 7, Next: true}, "(running now, pid=7 NextFeed)"},
-		{mailq.Job{ExpiresAt: now.Add(90 * time.Minute)}, "(activation pending, thread inactive, expires in 1h30m, tries=4)"},
-		{mailq.Job{ExpiresAt: now.Add(-time.Minute)}, "(activation pending, thread inactive, expires in -1m, tries=4)"},
+		{mailq.JobLine{WakeAt: now.Add(5 * time.Second), PID: 7}, "(retry in 5s)"},
+		{mailq.JobLine{WakeAt: now.Add(-5 * time.Second)}, "(activation pending, thread inactive)"},
+		{mailq.JobLine{Wait: view.WaitTA}, "(waiting for slot)"},
+		{mailq.JobLine{Wait: view.WaitThread}, "(waiting for slot)"},
+		{mailq.JobLine{Wait: view.WaitChannel}, "(waiting for channel slot)"},
+		{mailq.JobLine{Wait: view.WaitRing}, "(waiting for thread slot)"},
+		{mailq.JobLine{Wait: view.WaitHeld}, "(activation pending, thread inactive)"},
+		{mailq.JobLine{PID: 7}, "(running now, pid=7)"},
+		{mailq.JobLine{PID: 7, Next: true}, "(running now, pid=7 NextFeed)"},
+		{mailq.JobLine{ExpiresAt: now.Add(90 * time.Minute)}, "(activation pending, thread inactive, expires in 1h30m, tries=4)"},
+		{mailq.JobLine{ExpiresAt: now.Add(-time.Minute)}, "(activation pending, thread inactive, expires in -1m, tries=4)"},
 	} {
 		tt.job.Path, tt.job.Recipients = "X/1", []mailq.Recipient{{Offset: 3, Attempts: 4}, {Offset: 9, Attempts: 2}}
 		want := "12:\tX/1\t2; 3,9\t#" + tt.want

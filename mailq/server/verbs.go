@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 // jobs is a sequence of jobs.
-type jobs = iter.Seq2[*mailq.Job, error]
+type jobs = iter.Seq2[*mailq.JobLine, error]
 
 // Queue is the scheduler as sessions see it. Its methods are called from any
 // goroutine. A sequence reads the queue in small pieces, so a large queue may
@@ -21,11 +22,10 @@ type Queue interface {
 	Totals(ctx context.Context) (mailq.Totals, error)
 	// Rings yields every ring, the oldest first.
 	Rings(ctx context.Context) iter.Seq2[*mailq.Ring, error]
-	// Threads yields every thread, ring by ring, oldest first. A ring without
-	// threads has one row whose Thread is nil.
-	Threads(ctx context.Context) iter.Seq2[mailq.ThreadRow, error]
-	// Thread finds a thread by its name.
-	Thread(ctx context.Context, name mailq.Name) (row mailq.ThreadRow, found bool, err error)
+	// Threads yields every ring and after it its threads, oldest first.
+	Threads(ctx context.Context) iter.Seq2[view.Item, error]
+	// Thread finds a thread by its name; nil: there is none.
+	Thread(ctx context.Context, name mailq.Name) (*mailq.Thread, error)
 	// Jobs yields the jobs of one thread in the order in which agents get them,
 	// or those of all threads when the name is empty.
 	Jobs(ctx context.Context, name mailq.Name) jobs

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 var update = flag.Bool("update", false, "rewrite what the new verbs answer")
@@ -19,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite what the new verbs answer")
 func busyQueue(now time.Time) *fakeQueue {
 	ago := func(d time.Duration) time.Time { return now.Add(-d).UTC() }
 	in := func(d time.Duration) time.Time { return now.Add(d).UTC() }
-	ring := &mailq.Ring{ID: 7, Channel: "smtp", Host: "*", Threads: 2, Jobs: 3, Agents: 1, MaxRing: 20, Overfeed: 150, MaxThr: 1}
+	ring := &mailq.Ring{ID: 7, Channel: "smtp", Host: "*", Threads: 2, JobLines: 3, Agents: 1, MaxRing: 20, Overfeed: 150, MaxThr: 1}
 	idle := &mailq.Ring{ID: 9, Channel: "local", Host: "*", WithHost: true, Agents: 1, Idle: 1, MaxRing: 5, MaxThr: 1}
 	down, up := mailq.Name{Channel: "smtp", Host: "down.example"}, mailq.Name{Channel: "smtp", Host: "up.example"}
 	refused := "smtp; 500 (connect to 192.0.2.1 [192.0.2.1|2599|192.0.2.9|35144]: Connection refused)"
@@ -32,15 +33,15 @@ func busyQueue(now time.Time) *fakeQueue {
 		},
 		outcome: mailq.Outcome{Messages: 3, Recipients: 5, Threads: 2},
 	}
-	p.rows = []mailq.ThreadRow{
-		{Ring: ring, Thread: &mailq.Thread{Name: down, Jobs: 2, Recipients: 3, Attempts: 4, WakeAt: in(90 * time.Second), OldestAt: ago(26 * time.Hour),
-			Reason: refused, Window: 1, Rate: 0.5, WindowLimit: 20, Destination: mailq.Suspended, SuspendedUntil: in(90 * time.Second),
-			Feedback: &mailq.Feedback{FailedCohorts: 0.5, CohortLimit: 1}}},
-		{Ring: ring, Thread: &mailq.Thread{Name: up, Jobs: 1, Recipients: 1, OldestAt: ago(7 * time.Minute), Window: 2,
-			Agents: []mailq.Agent{{PID: 77, HungryAt: ago(3 * time.Second), FedAt: ago(3 * time.Second), Open: 1, State: "STUFF"}, {PID: 78, State: "LARVA"}}}},
+	p.rows = []threadRow{
+		{Ring: ring, Thread: &mailq.Thread{Name: down, JobLines: 2, Recipients: 3, Attempts: 4, WakeAt: in(90 * time.Second), OldestAt: ago(26 * time.Hour),
+			Reason: refused, Window: 1, Rate: 0.5, WindowLimit: 20, SuspendedBy: view.AsDead, SuspendedUntil: in(90 * time.Second),
+			Feedback: &view.Feedback{FailedCohorts: 0.5, CohortLimit: 1}}},
+		{Ring: ring, Thread: &mailq.Thread{Name: up, JobLines: 1, Recipients: 1, OldestAt: ago(7 * time.Minute), Window: 2,
+			Agents: []view.Agent{{PID: 77, HungryAt: ago(3 * time.Second), FedAt: ago(3 * time.Second), Open: 1, State: "STUFF"}, {PID: 78, State: "LARVA"}}}},
 		{Ring: idle},
 	}
-	p.jobs = []*mailq.Job{
+	p.jobs = []*mailq.JobLine{
 		{Name: down, Message: 860194, Path: "M/K/860194", SpoolID: "S860194HfBVWBh", Sender: "alice@a.example", State: "waiting",
 			ArrivedAt: ago(26 * time.Hour), ExpiresAt: in(94 * time.Hour), WakeAt: in(90 * time.Second), FedAt: ago(time.Minute),
 			Recipients: []mailq.Recipient{{Offset: 215, Attempts: 3, Reason: refused}, {Offset: 100, Attempts: 3, Reason: "\r<<- RCPT To:<x@down.example>\r->> 451 4.2.2 <x@down.example> busy"}}},
@@ -50,7 +51,7 @@ func busyQueue(now time.Time) *fakeQueue {
 			ArrivedAt: ago(7 * time.Minute), FedAt: ago(3 * time.Second), Recipients: []mailq.Recipient{{Offset: 160}}},
 	}
 	p.messages = []*mailq.Message{
-		{Message: 860194, Path: "M/K/860194", SpoolID: "S860194HfBVWBh", LogID: "<one@a.example>", Sender: "alice@a.example", ErrorsTo: "owner@a.example",
+		{Message: 860194, Path: "M/K/860194", SpoolID: "S860194HfBVWBh", MessageID: "<one@a.example>", Sender: "alice@a.example", ErrorsTo: "owner@a.example",
 			ArrivedAt: ago(26 * time.Hour), Control: 485, Size: 110, Recipients: []mailq.MessageRecipient{
 				{Name: down, User: "x@down.example", Offset: 215, State: "waiting", Attempts: 3, WakeAt: in(90 * time.Second), Reason: "smtp; 500\rsecond <line>"},
 				{Name: up, User: "y@up.example", Offset: 300, State: "delivered", Attempts: 1}}},
@@ -62,10 +63,10 @@ func busyQueue(now time.Time) *fakeQueue {
 		{Node: &mailq.ClusterNode{Name: "mx1", Self: true, ReportedAt: ago(time.Second)}},
 		{Limit: &mailq.ClusterLimit{Setting: "clustermax", Name: "smtp/up.example", Most: 20, Node: "mx1", Granted: 7, Busy: 5, Wanted: 9}},
 	}
-	p.explain = mailq.Explanation{Name: down, Thread: p.rows[0].Thread, Wait: "suspended", Until: in(90 * time.Second),
-		Clauses:  []mailq.Clause{{Pattern: "smtp/*", File: "scheduler.cf", Line: 12}},
-		Settings: []mailq.Setting{{Name: "interval", Value: "5m", File: "scheduler.cf", Line: 13}, {Name: "maxthr", Value: "1"}},
-		Limits:   []mailq.Limit{{Name: "maxta", Used: 2}, {Name: "maxring", Used: 20, Most: 20, Blocks: true}, {Name: "window", Most: 1}}}
+	p.explain = mailq.Explanation{Explanation: view.Explanation{Name: down, Thread: p.rows[0].Thread, Wait: "suspended", Until: in(90 * time.Second),
+		Clauses:  []view.Clause{{Pattern: "smtp/*", File: "scheduler.cf", Line: 12}},
+		Settings: []view.Setting{{Name: "interval", Value: "5m", File: "scheduler.cf", Line: 13}, {Name: "maxthr", Value: "1"}},
+		Limits:   []view.Limit{{Name: "maxta", Used: 2}, {Name: "maxring", Used: 20, Most: 20, Blocks: true}, {Name: "window", Most: 1}}}}
 	return p
 }
 

@@ -4,37 +4,33 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/rule"
+	"zsched/scheduler/view"
 )
 
 // Explain says what the core knows about a destination.
 func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanation, error) {
 	name = lower(name)
-	var from *scheduler.Explanation
-	err := q.port.Ask(ctx, func(l *daemon.Loop) { from = l.Core().Explain(name.Channel, name.Host) })
+	x := new(mailq.Explanation)
+	var params *rule.Params
+	err := q.port.Ask(ctx, func(l *daemon.Loop) {
+		var from *view.Explanation
+		from, params = l.Core().Explain(name.Channel, name.Host)
+		x.Explanation = *from
+	})
 	if err != nil {
 		return nil, err
 	}
-	x := &mailq.Explanation{Name: name, Wait: string(from.Wait), Until: from.Until, Settings: q.settings(from)}
-	if from.Thread != nil {
-		x.Thread = threadOf(from.Thread)
-	}
-	if o := from.Hold; o != nil {
-		x.Hold = &mailq.HoldInfo{HeldAt: o.Since, Until: o.Until, By: o.By, Why: o.Why}
-	}
-	x.Unloaded.Count, x.Unloaded.Reason = q.countUnloaded(ctx, func(job *mailq.Job) bool { return job.Name == name })
-	for _, c := range from.Clauses {
-		x.Clauses = append(x.Clauses, mailq.Clause{Pattern: c.Channel + "/" + c.Host, File: c.File, Line: c.Line})
-	}
-	for _, l := range from.Limits {
-		limit := mailq.Limit{Name: l.Name, Used: l.Used, Most: l.Most, Blocks: l.Blocks, Agents: l.Agents}
-		limit.Cluster = q.partsOf(ctx, l.Name, x)
-		x.Limits = append(x.Limits, limit)
+	q.addDefaults(&x.Explanation, params)
+	x.Unloaded.Count, x.Unloaded.Reason = q.countUnloaded(ctx, func(job *mailq.JobLine) bool { return job.Name == name })
+	for _, l := range x.Limits {
+		x.Cluster = append(x.Cluster, q.partsOf(ctx, l.Name, x)...)
 	}
 	return x, nil
 }
@@ -58,37 +54,21 @@ func (q *Queue) partsOf(ctx context.Context, limit string, x *mailq.Explanation)
 	return parts
 }
 
-// settings returns all parameters in force: first those that clauses set, then
-// the defaults of the others.
-func (q *Queue) settings(x *scheduler.Explanation) (all []mailq.Setting) {
-	set := make(map[string]bool)
-	for _, s := range rule.InForce(x.Clauses) {
-		all = append(all, mailq.Setting{Name: s.Name, Value: s.Value, File: s.File, Line: s.Line})
-		set[s.Name] = true
-	}
+// addDefaults adds the parameters in force that no clause sets.
+func (q *Queue) addDefaults(x *view.Explanation, params *rule.Params) {
 	if q.params == nil {
-		return all
+		return
 	}
-	for _, line := range q.params(*x.Params) {
-		if name, value, _ := strings.Cut(line, "="); !set[name] {
-			all = append(all, mailq.Setting{Name: name, Value: strings.Trim(value, `"`)})
+	set := len(x.Settings)
+	for _, line := range q.params(*params) {
+		name, value, _ := strings.Cut(line, "=")
+		if !slices.ContainsFunc(x.Settings[:set], func(s view.Setting) bool { return s.Name == name }) {
+			x.Settings = append(x.Settings, view.Setting{Name: name, Value: strings.Trim(value, `"`)})
 		}
 	}
-	return all
 }
 
 // lower maps a name to lower case, as it is in the queue.
 func lower(name mailq.Name) mailq.Name {
 	return mailq.Name{Channel: strings.ToLower(name.Channel), Host: strings.ToLower(name.Host)}
-}
-
-// states returns the number of job lines in each state that has any.
-func states(c scheduler.StateCounts) map[string]int {
-	some := make(map[string]int)
-	for state, n := range c.All() {
-		if n > 0 {
-			some[string(state)] = n
-		}
-	}
-	return some
 }

@@ -14,6 +14,7 @@ import (
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
 )
 
 // Held yields the held threads and then the held messages, with an item for each
@@ -25,7 +26,7 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 		err := q.port.Ask(ctx, func(l *daemon.Loop) {
 			for _, t := range l.Core().HeldThreads() {
 				name := mailq.Name{Channel: t.Channel, Host: t.Host}
-				item := heldItem(&mailq.Job{Name: name, State: mailq.StateHeld, Held: true}, &t.HoldOrder)
+				item := heldItem(&mailq.JobLine{Name: name, State: mailq.StateHeld, Held: true}, (*view.Hold)(&t.HoldOrder))
 				item.Messages = threadOutcome(l.Core(), name).Messages
 				threads = append(threads, item)
 			}
@@ -41,8 +42,8 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 			}
 		}
 		for _, id := range messages {
-			var order *scheduler.HoldOrder
-			err := q.port.Ask(ctx, func(l *daemon.Loop) { order = l.Core().MessageHold(id) })
+			var order *view.Hold
+			err := q.port.Ask(ctx, func(l *daemon.Loop) { order = (*view.Hold)(l.Core().MessageHold(id)) })
 			if err != nil {
 				yield(nil, err)
 				return
@@ -60,8 +61,8 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 	}
 }
 
-func heldItem(job *mailq.Job, o *scheduler.HoldOrder) *mailq.HeldItem {
-	item := &mailq.HeldItem{Job: *job, HoldInfo: mailq.HoldInfo{HeldAt: o.Since, Until: o.Until, By: o.By, Why: o.Why}}
+func heldItem(job *mailq.JobLine, o *view.Hold) *mailq.HeldItem {
+	item := &mailq.HeldItem{JobLine: *job, Hold: *o}
 	if item.Recipients == nil {
 		item.Recipients = []mailq.Recipient{}
 	}

@@ -23,7 +23,7 @@ func (h *harness) held() string {
 		}
 		end := "open"
 		if !item.Until.IsZero() {
-			end = item.Until.Sub(item.HeldAt).String()
+			end = item.Until.Sub(item.Since).String()
 		}
 		if item.IsThread() {
 			all = append(all, fmt.Sprintf("%s %d by %s %s", item.Host, item.Messages, item.By, end))

@@ -14,6 +14,7 @@ import (
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
 )
 
 // beginHold waits until no such order is being carried out; endHold lets the next one begin.
@@ -30,9 +31,9 @@ func (q *Queue) endHold() { <-q.holding }
 
 // holdOrder returns the order that a HOLD puts in force. Without a reason, it keeps
 // that of the order before; nil: there is none.
-func holdOrder(o *mailq.Order, before *scheduler.HoldOrder) *scheduler.HoldOrder {
+func holdOrder(o *mailq.Order, before *view.Hold) *view.Hold {
 	now := time.Now()
-	h := &scheduler.HoldOrder{Since: now.Truncate(time.Second), By: actorText(o), Why: mailq.TrimBlanks(mailq.OneReply(o.Why))}
+	h := &view.Hold{Since: now.Truncate(time.Second), By: actorText(o), Why: mailq.TrimBlanks(mailq.OneReply(o.Why))}
 	if o.For > 0 {
 		h.Until = now.Add(o.For + time.Second - 1).Truncate(time.Second) // it does not end early
 	}
@@ -44,7 +45,7 @@ func holdOrder(o *mailq.Order, before *scheduler.HoldOrder) *scheduler.HoldOrder
 
 // changesHold reports whether a HOLD of what is held already changes anything: the end or the
 // reason. A HOLD without a time limit holds until the release.
-func changesHold(o *mailq.Order, before *scheduler.HoldOrder) bool {
+func changesHold(o *mailq.Order, before *view.Hold) bool {
 	return o.For > 0 || !before.Until.IsZero() || o.Why != "" && o.Why != before.Why
 }
 
@@ -54,11 +55,11 @@ var errAlreadyHeld = errors.New("it is already held")
 // holdThread carries out the HOLD of a thread, present or future.
 func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outcome, err error) {
 	name := *o.Thread
-	var before *scheduler.HoldOrder
+	var before *view.Hold
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		did = threadOutcome(l.Core(), name)
 		did.WithAgents = l.Core().ThreadWithAgents(name.Channel, name.Host)
-		before = l.Core().ThreadHold(name.Channel, name.Host)
+		before = (*view.Hold)(l.Core().ThreadHold(name.Channel, name.Host))
 	})
 	switch {
 	case err != nil:
@@ -72,7 +73,7 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 	if err := q.files.RecordHold(spool.HoldRecord{HoldOrder: spool.HoldOrder(*h), Threads: []spool.Thread{spool.Thread(name)}}); err != nil {
 		return mailq.Outcome{}, err
 	}
-	return did, q.step(ctx, scheduler.HeldThread{Channel: name.Channel, Host: name.Host, Held: true, HoldOrder: *h})
+	return did, q.step(ctx, scheduler.HeldThread{Channel: name.Channel, Host: name.Host, Held: true, HoldOrder: scheduler.HoldOrder(*h)})
 }
 
 // step tells the core of an order that is recorded: even if the caller is gone.
@@ -85,8 +86,8 @@ func (q *Queue) liftThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 	name, found := *o.Thread, false
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		did = threadOutcome(l.Core(), name)
-		t, _ := l.Core().Thread(name.Channel, name.Host)
-		found = t != nil && slices.ContainsFunc(t.Effects, func(e scheduler.EffectView) bool { return e.Rule != "" })
+		t := l.Core().Thread(name.Channel, name.Host)
+		found = t != nil && slices.ContainsFunc(t.Effects, func(e view.Effect) bool { return e.Rule != "" })
 	})
 	switch {
 	case err != nil:
@@ -143,7 +144,7 @@ func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) 
 	}
 	for _, t := range threads {
 		name := mailq.Name{Channel: t.Channel, Host: t.Host}
-		if !where.Matches(&mailq.Job{Name: name, State: mailq.StateHeld, Held: true}, now) {
+		if !where.Matches(&mailq.JobLine{Name: name, State: mailq.StateHeld, Held: true}, now) {
 			continue
 		}
 		more, err := q.unholdThread(ctx, name, o)
@@ -160,7 +161,7 @@ func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) 
 
 // recordOrder writes what a HOLD or RELEASE of messages changes in the records, and returns the
 // order that holds them.
-func (q *Queue) recordOrder(ctx context.Context, o *mailq.Order, t *targets) (h *scheduler.HoldOrder, err error) {
+func (q *Queue) recordOrder(ctx context.Context, o *mailq.Order, t *targets) (h *view.Hold, err error) {
 	switch {
 	case o.Verb == mailq.Hold && o.Where != nil:
 		if err := q.refusePartialHold(ctx, t); err != nil {
@@ -183,8 +184,8 @@ func (q *Queue) recordOrder(ctx context.Context, o *mailq.Order, t *targets) (h 
 // threadOutcome counts the mail of a thread.
 func threadOutcome(core *scheduler.Scheduler, name mailq.Name) mailq.Outcome {
 	did := mailq.Outcome{Threads: 1}
-	if t, _ := core.Thread(name.Channel, name.Host); t != nil {
-		did.Messages, did.Recipients = t.Vertices, t.Recipients
+	if t := core.Thread(name.Channel, name.Host); t != nil {
+		did.Messages, did.Recipients = t.JobLines, t.Recipients
 	}
 	return did
 }

@@ -279,9 +279,9 @@ func TestHeldThreadKeepsWhatComesAlsoOverARestart(t *testing.T) {
 			h.Spool.Announce(uint64(i+1), "a.example")
 		}
 		h.pass(time.Hour)
-		row, _, _ := h.queue().Thread(t.Context(), mailq.Name{Channel: "smtp", Host: "a.example"})
-		if row.Thread == nil || !row.Thread.Held || strings.Contains(h.delivered(), "a.example") {
-			t.Errorf("the thread is %+v, delivered to %s", row.Thread, h.delivered())
+		thread, _ := h.queue().Thread(t.Context(), mailq.Name{Channel: "smtp", Host: "a.example"})
+		if thread == nil || !thread.Held || strings.Contains(h.delivered(), "a.example") {
+			t.Errorf("the thread is %+v, delivered to %s", thread, h.delivered())
 		}
 		h.wantReleased("RELEASE THREAD smtp a.example", 4, 4, 1, 1)
 		if len(h.Spool.Recorded()) != 0 || strings.Count(h.delivered(), "a.example") != 4 {
@@ -324,7 +324,7 @@ func TestPendingRerouteSaysWhereTo(t *testing.T) {
 		h := slow(t, time.Minute)
 		h.wantWithAgent("REROUTE MSG 1 smtp relay.example", 1, 1)
 		m, _, err := h.queue().Message(t.Context(), "1")
-		if err != nil || m.Recipients[0].Order != mailq.Reroute || m.Recipients[0].OrderTo != "smtp/relay.example" {
+		if err != nil || m.Recipients[0].Order != string(mailq.Reroute) || m.Recipients[0].OrderTo != "smtp/relay.example" {
 			t.Errorf("%+v, %v", m, err)
 		}
 		h.wantWithAgent("KILL MSG 1", 1, 1)

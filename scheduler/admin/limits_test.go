@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"zsched/mailq"
-	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
@@ -86,7 +86,7 @@ func TestListsHaveMailBeyondTheLimit(t *testing.T) {
 			}
 			n++
 			if job.Sender != "rayan" || len(job.Recipients) != 1 || job.Recipients[0].Attempts != 1 || job.Recipients[0].Offset != 100 ||
-				job.State != string(scheduler.StateWaiting) || job.WakeAt.IsZero() {
+				job.State != view.Waiting || job.WakeAt.IsZero() {
 				t.Errorf("%+v", job)
 			}
 		}

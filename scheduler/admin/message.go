@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"zsched/ctlfile"
 	"zsched/mailq"
@@ -61,7 +60,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 		return m, nil
 	}
 	m.NoFile = stored.Size < 0 && (stored.Place == spool.Queue || stored.Place == spool.Hold)
-	m.LogID, m.ErrorsTo = f.LogID, f.ErrorTo
+	m.MessageID, m.ErrorsTo = f.LogID, f.ErrorTo
 	m.Sender = senderOf(f)
 	known, err := q.known(ctx, stored)
 	if err != nil {
@@ -71,75 +70,41 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 	for _, d := range f.Diagnostics {
 		reasons[d.Recipient] = d.Text
 	}
-	m.Recipients = make([]mailq.MessageRecipient, len(f.Recipients))
 	why := q.files.WhyUnloaded()[stored.Path()]
 	for i := range f.Recipients {
 		to := &f.Recipients[i]
-		r := &m.Recipients[i]
-		*r = mailq.MessageRecipient{
-			Name: mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()},
-			User: to.User, Originals: to.Originals(), Offset: to.Offset, State: stateIn(f, i, stored.Place), Reason: reasons[to.Offset],
+		r, isKnown := known[to.Offset]
+		if !isKnown || f.Done(i) {
+			r = mailq.MessageRecipient{State: stateIn(f, i, stored.Place), Reason: reasons[to.Offset]}
+			if stored.Place <= spool.Hold && !f.Done(i) && why != "" {
+				r.Reason = strings.TrimPrefix(r.Reason+"\rnot loaded: "+why, "\r")
+			}
 		}
-		if k, ok := known[to.Offset]; ok && !f.Done(i) {
-			r.State, r.Attempts, r.WakeAt, r.Reason, r.Order, r.OrderTo, r.KeptBack = k.state, k.attempts, k.wakeAt, k.reason, k.order, k.orderTo, k.keptBack
-		} else if stored.Place <= spool.Hold && !f.Done(i) && why != "" {
-			r.Reason = strings.TrimPrefix(r.Reason+"\rnot loaded: "+why, "\r")
-		}
+		r.Name, r.User, r.Offset = mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()}, to.User, to.Offset
+		r.Originals = to.Originals()
+		m.Recipients = append(m.Recipients, r)
 	}
 	return m, nil
 }
 
-// knownRecipient is what the core knows about a recipient.
-type knownRecipient struct {
-	state    string
-	attempts int
-	wakeAt   time.Time
-	reason   string
-	order    mailq.Verb
-	orderTo  string
-	keptBack string // MessageRecipient.KeptBack
-}
-
 // known returns what the core knows about the recipients of a message, by offset.
-func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]knownRecipient, error) {
+func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]mailq.MessageRecipient, error) {
 	if stored.Place > spool.Hold {
 		return nil, nil
 	}
-	known := make(map[int64]knownRecipient)
-	threads := make(map[mailq.Name]*scheduler.ThreadView)
-	for job, err := range q.jobs(ctx, walkMessage(scheduler.MessageID(stored.Name.ID))) {
+	known := make(map[int64]mailq.MessageRecipient)
+	for line, err := range q.jobs(ctx, walkMessage(scheduler.MessageID(stored.Name.ID))) {
 		if err != nil {
 			return nil, err
 		}
-		t, found := threads[job.Name]
-		if !found {
-			if err := q.port.Ask(ctx, func(l *daemon.Loop) { t, _ = l.Core().Thread(job.Channel, job.Host) }); err != nil {
-				return nil, err
+		for _, r := range line.Recipients {
+			known[r.Offset] = mailq.MessageRecipient{
+				State: line.State, Wait: line.Wait, WakeAt: line.WakeAt, Attempts: r.Attempts, Reason: r.Reason,
+				Order: line.Order, OrderTo: line.OrderTo,
 			}
-			threads[job.Name] = t
-		}
-		keptBack, wakeAt := keptBack(job, t)
-		for _, r := range job.Recipients {
-			known[r.Offset] = knownRecipient{job.State, r.Attempts, wakeAt, r.Reason, job.Order, job.OrderTo, keptBack}
 		}
 	}
 	return known, nil
-}
-
-// keptBack returns whether the thread of a waiting job is held, and when
-// the job is tried next, if that is known: not before the suspension of the thread ends. t is
-// nil if the thread is gone.
-func keptBack(job *mailq.Job, t *scheduler.ThreadView) (why string, wakeAt time.Time) {
-	wakeAt = job.WakeAt
-	switch {
-	case t == nil || job.State == string(scheduler.StateFed):
-		return "", wakeAt
-	case t.Held:
-		return mailq.StateHeld, time.Time{}
-	case t.SuspendedUntil.After(wakeAt):
-		wakeAt = t.SuspendedUntil
-	}
-	return "", wakeAt
 }
 
 // stateIn returns the state of a recipient according to the control file alone.

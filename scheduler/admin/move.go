@@ -11,8 +11,8 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/mailq"
-	"zsched/scheduler"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/view"
 )
 
 // isMove reports whether an order moves mail to another node.
@@ -48,8 +48,8 @@ func (q *Queue) checkCommand(ctx context.Context, o *mailq.Order) error {
 	}
 	stuck := false
 	if err := q.port.Ask(ctx, func(l *daemon.Loop) {
-		stuck = len(l.Core().Explain(o.To.Channel, o.To.Host).Params.Command) == 0 &&
-			(isMove(o) || l.Core().ThreadHold(o.To.Channel, o.To.Host) == nil)
+		_, params := l.Core().Explain(o.To.Channel, o.To.Host)
+		stuck = len(params.Command) == 0 && (isMove(o) || l.Core().ThreadHold(o.To.Channel, o.To.Host) == nil)
 	}); err != nil {
 		return err
 	}
@@ -78,11 +78,11 @@ func (q *Queue) mayHaveTaken(o *mailq.Order, from mailq.Name) error {
 }
 
 // staysHere returns why an order cannot take a job line elsewhere; nil: it can.
-func (q *Queue) staysHere(o *mailq.Order, v *scheduler.VertexView, t *targets) error {
-	if isMove(o) && (v.Held || v.Ordered == scheduler.VerbHold) {
+func (q *Queue) staysHere(o *mailq.Order, v *view.JobLine, t *targets) error {
+	if isMove(o) && (v.Held || v.Order == string(mailq.Hold)) {
 		return errHeldStays
 	}
-	name := mailq.Name{Channel: v.Channel, Host: v.Host}
+	name := v.Name
 	why, known := t.taken[name]
 	if !known {
 		why = q.mayHaveTaken(o, name)

@@ -11,6 +11,7 @@ import (
 
 	"zsched/mailq"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
 )
 
 // addNotLoaded adds to an outcome how many messages the order concerns that are not loaded,
@@ -56,9 +57,9 @@ func (q *Queue) whyNotLoaded(ctx context.Context, id string) error {
 
 // countUnloaded counts the messages that are not loaded and have a job that matches, and
 // returns the reason of one of them.
-func (q *Queue) countUnloaded(ctx context.Context, match func(*mailq.Job) bool) (count int, reason string) {
+func (q *Queue) countUnloaded(ctx context.Context, match func(*mailq.JobLine) bool) (count int, reason string) {
 	messages := make(map[string]struct{})
-	q.eachUnloaded(ctx, match, func(job *mailq.Job) bool {
+	q.eachUnloaded(ctx, match, func(job *mailq.JobLine) bool {
 		messages[job.Path], reason = struct{}{}, job.Recipients[0].Reason
 		return true
 	})
@@ -67,7 +68,7 @@ func (q *Queue) countUnloaded(ctx context.Context, match func(*mailq.Job) bool) 
 
 // eachUnloaded reads the messages that are not loaded and calls do with each of their jobs that
 // matches, until do returns false. A control file that cannot be understood has one job, for -/-.
-func (q *Queue) eachUnloaded(ctx context.Context, match func(*mailq.Job) bool, do func(*mailq.Job) bool) {
+func (q *Queue) eachUnloaded(ctx context.Context, match func(*mailq.JobLine) bool, do func(*mailq.JobLine) bool) {
 	unloaded := q.files.WhyUnloaded()
 	for _, path := range slices.Sorted(maps.Keys(unloaded)) {
 		m, found, err := q.files.Show(ctx, path)
@@ -79,8 +80,8 @@ func (q *Queue) eachUnloaded(ctx context.Context, match func(*mailq.Job) bool, d
 		}
 		jobs := storedJobs(m)
 		if m.File == nil {
-			jobs = []*mailq.Job{{
-				Name: mailq.Name{Channel: "-", Host: "-"}, Message: m.Name.ID, Path: path, SpoolID: m.SpoolID(),
+			jobs = []*mailq.JobLine{{
+				Name: mailq.Name{Channel: "-", Host: "-"}, Message: view.MessageID(m.Name.ID), Path: path, SpoolID: m.SpoolID(),
 				Sender: "-", ArrivedAt: m.ModifiedAt, Recipients: []mailq.Recipient{{User: "-"}},
 			}}
 		}

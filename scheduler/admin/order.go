@@ -15,6 +15,7 @@ import (
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/view"
 )
 
 // verbs are the orders that the core knows.
@@ -90,7 +91,7 @@ func (q *Queue) actOnThread(ctx context.Context, o *mailq.Order) (mailq.Outcome,
 }
 
 // every selects all job lines.
-func every(*scheduler.VertexView) (only []mailq.Recipient, selected bool) { return nil, true }
+func every(*view.JobLine) (only []mailq.Recipient, selected bool) { return nil, true }
 
 // actOnSelection first looks through the queue and then acts. Otherwise it would
 // find rerouted mail again and again.
@@ -102,18 +103,17 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 	did := newTally()
 	anyReason := *o.Where
 	anyReason.Reason = ""
-	jobs := countedJobs{walkOf(o.Where), func(v *scheduler.VertexView) ([]mailq.Recipient, bool) {
-		job := jobOf(v)
-		if o.Where.Sender != "" || v.NotLoaded > 0 && o.Where.SelectsRecipients() {
-			job = q.jobWithFile(ctx, v)
+	jobs := countedJobs{walkOf(o.Where), func(v *view.JobLine) ([]mailq.Recipient, bool) {
+		if o.Where.Sender != "" || o.Where.SelectsRecipients() {
+			q.withFile(ctx, v)
 		}
 		if v.NotLoaded > 0 && o.Where.Reason != "" { // it has no last replies to look at
-			if anyReason.Matches(job, time.Now()) {
+			if anyReason.Matches(v, time.Now()) {
 				did.NotLoaded, did.WhyNotLoaded = did.NotLoaded+1, "the limits on memory leave no room for their last replies"
 			}
 			return nil, false
 		}
-		chosen, found := selected(job)
+		chosen, found := selected(v)
 		if !o.Where.SelectsRecipients() {
 			chosen = nil
 		}
@@ -178,7 +178,7 @@ func (q *Queue) actOnJobs(ctx context.Context, o *mailq.Order, begin walkFunc, s
 
 // selectFunc reports whether a job line, or a part of it, is selected. If only some of its
 // recipients may be, only has those; otherwise it is nil.
-type selectFunc func(v *scheduler.VertexView) (only []mailq.Recipient, selected bool)
+type selectFunc func(v *view.JobLine) (only []mailq.Recipient, selected bool)
 
 // countedJobs are the selected job lines of a walk, and the tally that counts
 // them.
@@ -202,7 +202,7 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		return err
 	}
 	event := scheduler.Ordered{
-		Verb: verbs[o.Verb], DryRun: o.DryRun, Hold: hold,
+		Verb: verbs[o.Verb], DryRun: o.DryRun, Hold: (*scheduler.HoldOrder)(hold),
 		To:   scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
 		Name: string(o.Verb), By: actorText(o), Why: o.Why, Only: targets.only,
 	}
@@ -247,13 +247,13 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 		if err != nil {
 			return nil, err
 		}
-		v := item.Vertex
+		v := item.JobLine
 		if v == nil {
 			continue
 		}
 		// A release concerns held mail, and what is to be held.
-		if o.Verb == mailq.Release && v.State != scheduler.StateHeld && v.Ordered != scheduler.VerbHold {
-			if verb := orderName(v.Ordered); o.Message != "" && verb != "" {
+		if o.Verb == mailq.Release && v.State != view.Held && v.Order != string(mailq.Hold) {
+			if verb := v.Order; o.Message != "" && verb != "" {
 				targets.untouched = errOrdered(verb)
 			}
 			if _, selected := jobs.selected(v); selected && v.Held {
@@ -275,9 +275,9 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 			targets.alreadyHeld[v.Message] = struct{}{}
 			continue
 		}
-		if o.Verb == mailq.Retry && v.State != scheduler.StateFed && v.Held || leavesHeld(o, v) {
+		if o.Verb == mailq.Retry && v.State != view.Fed && v.Held || leavesHeld(o, v) {
 			targets.keptBack[v.Message] = struct{}{}
-			targets.isHeld = targets.isHeld || v.State == scheduler.StateHeld
+			targets.isHeld = targets.isHeld || v.State == view.Held
 			continue
 		}
 		if losesHold(o, v, toHeld) {
@@ -285,7 +285,7 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 		}
 		targets.add(o, v)
 		if o.Verb != mailq.Retry || isRetryable(v) {
-			targets.threads[mailq.Name{Channel: v.Channel, Host: v.Host}] = struct{}{}
+			targets.threads[v.Name] = struct{}{}
 		}
 		targets.restrict(v, only)
 	}
@@ -294,27 +294,27 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 
 // isRetryable reports whether a RETRY has an effect on a job line: no agent has it, no order
 // waits for it, and nothing is being written about it.
-func isRetryable(v *scheduler.VertexView) bool {
-	return v.Ordered == 0 && (v.State == scheduler.StateDue || v.State == scheduler.StateWaiting)
+func isRetryable(v *view.JobLine) bool {
+	return v.Order == "" && (v.State == view.Due || v.State == view.Waiting)
 }
 
 // leavesHeld reports whether an order leaves a held message as it is: the router cannot hold
 // it, so a REQUEUE must be about the message, or about held mail.
-func leavesHeld(o *mailq.Order, v *scheduler.VertexView) bool {
-	return o.Verb == mailq.Requeue && v.State == scheduler.StateHeld && o.Message == "" && (o.Where == nil || o.Where.State != mailq.StateHeld)
+func leavesHeld(o *mailq.Order, v *view.JobLine) bool {
+	return o.Verb == mailq.Requeue && v.State == view.Held && o.Message == "" && (o.Where == nil || o.Where.State != mailq.StateHeld)
 }
 
 // losesHold reports whether an order would end the hold of a job line: what the router gets is
 // not held, and the thread to which mail is rerouted may not be. What a held message sends
 // elsewhere is held there.
-func losesHold(o *mailq.Order, v *scheduler.VertexView, toHeld bool) bool {
+func losesHold(o *mailq.Order, v *view.JobLine, toHeld bool) bool {
 	switch {
 	case o.Verb == mailq.Requeue:
-		return v.Held || v.Ordered == scheduler.VerbHold
+		return v.Held || v.Order == string(mailq.Hold)
 	case o.Verb != mailq.Reroute || isMove(o):
 		return false
 	}
-	return v.Ordered == scheduler.VerbHold || v.State != scheduler.StateHeld && v.Held && !toHeld
+	return v.Order == string(mailq.Hold) || v.State != view.Held && v.Held && !toHeld
 }
 
 // actorText says who gave an order, for the event log.

@@ -14,6 +14,7 @@ import (
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/rule"
+	"zsched/scheduler/view"
 )
 
 // Queue is the scheduler's queue as the query server sees it: server.Queue. Its
@@ -42,11 +43,11 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 		c, status := l.Core().Counts(), l.Status()
 		t = mailq.Totals{
 			Agents: c.Agents, IdleAgents: c.AgentsIdle,
-			Messages: c.Messages, Threads: c.Threads, Jobs: c.Vertices, Recipients: c.Recipients, States: states(c.States),
+			Messages: c.Messages, Threads: c.Threads, Jobs: c.Vertices, Recipients: c.Recipients, States: c.States,
 			StartedAt:  status.StartedAt,
 			MessagesIn: c.MessagesIn, MessagesOut: c.MessagesOut,
 			RecipientsIn: c.RecipientsIn, RecipientsOut: c.RecipientsOut,
-			Blocked:  mailq.Kept{Count: c.States.Blocked},
+			Blocked:  mailq.Kept{Count: c.States[view.Blocked]},
 			Reload:   mailq.Reload(status.Reload),
 			Stopping: status.Stopping, Spool: mailq.Spool(l.Core().Trouble()),
 		}
@@ -78,66 +79,26 @@ func walkMessage(id scheduler.MessageID) walkFunc {
 func (q *Queue) Rings(ctx context.Context) iter.Seq2[*mailq.Ring, error] {
 	return func(yield func(*mailq.Ring, error) bool) {
 		for item, err := range daemon.Walk(ctx, q.port, walkRings) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if item.Ring != nil && !yield(ringOf(item.Ring), nil) {
+			if !yield(item.Ring, err) {
 				return
 			}
 		}
 	}
 }
 
-// Threads yields all threads, each with its ring. A ring without threads has a
-// row of its own.
-func (q *Queue) Threads(ctx context.Context) iter.Seq2[mailq.ThreadRow, error] {
-	return func(yield func(mailq.ThreadRow, error) bool) {
-		var row mailq.ThreadRow
-		empty := false // no thread of the ring has been yielded yet
-		for item, err := range daemon.Walk(ctx, q.port, walkThreads) {
-			switch {
-			case err != nil:
-				yield(mailq.ThreadRow{}, err)
-				return
-			case item.Ring != nil:
-				if empty && !yield(row, nil) {
-					return
-				}
-				row, empty = mailq.ThreadRow{Ring: ringOf(item.Ring)}, true
-			case item.Thread != nil:
-				if !yield(mailq.ThreadRow{Ring: row.Ring, Thread: threadOf(item.Thread)}, nil) {
-					return
-				}
-				empty = false
-			}
-		}
-		if empty {
-			yield(row, nil)
-		}
-	}
+// Threads yields all rings, each with its threads after it.
+func (q *Queue) Threads(ctx context.Context) iter.Seq2[view.Item, error] {
+	return daemon.Walk(ctx, q.port, walkThreads)
 }
 
-// Thread returns one thread.
-func (q *Queue) Thread(ctx context.Context, name mailq.Name) (row mailq.ThreadRow, found bool, err error) {
-	err = q.port.Ask(ctx, func(l *daemon.Loop) {
-		t, r := l.Core().Thread(name.Channel, name.Host)
-		if t == nil {
-			return
-		}
-		row.Thread, found = threadOf(t), true
-		if r != nil {
-			row.Ring = ringOf(r)
-		}
-	})
-	if found && row.Ring == nil {
-		row.Ring = new(mailq.Ring) // no clause gives it a command
-	}
-	return row, found, err
+// Thread returns one thread; nil: there is none.
+func (q *Queue) Thread(ctx context.Context, name mailq.Name) (t *mailq.Thread, err error) {
+	err = q.port.Ask(ctx, func(l *daemon.Loop) { t = l.Core().Thread(name.Channel, name.Host) })
+	return t, err
 }
 
 // Jobs yields the job lines of a thread; with an empty name, those of all threads.
-func (q *Queue) Jobs(ctx context.Context, name mailq.Name) iter.Seq2[*mailq.Job, error] {
+func (q *Queue) Jobs(ctx context.Context, name mailq.Name) iter.Seq2[*mailq.JobLine, error] {
 	if name == (mailq.Name{}) {
 		return q.jobs(ctx, walkVertices)
 	}
@@ -146,8 +107,8 @@ func (q *Queue) Jobs(ctx context.Context, name mailq.Name) iter.Seq2[*mailq.Job,
 
 // SizedJobs yields the job lines of all threads with the sizes of their message
 // files. A message whose file is gone has size 0.
-func (q *Queue) SizedJobs(ctx context.Context) iter.Seq2[*mailq.Job, error] {
-	return func(yield func(*mailq.Job, error) bool) {
+func (q *Queue) SizedJobs(ctx context.Context) iter.Seq2[*mailq.JobLine, error] {
+	return func(yield func(*mailq.JobLine, error) bool) {
 		for job, err := range q.jobs(ctx, walkVertices) {
 			if err == nil {
 				job.Size = q.files.Size(job.Path)
@@ -160,14 +121,14 @@ func (q *Queue) SizedJobs(ctx context.Context) iter.Seq2[*mailq.Job, error] {
 }
 
 // jobs yields the job lines of a walk.
-func (q *Queue) jobs(ctx context.Context, begin walkFunc) iter.Seq2[*mailq.Job, error] {
-	return func(yield func(*mailq.Job, error) bool) {
+func (q *Queue) jobs(ctx context.Context, begin walkFunc) iter.Seq2[*mailq.JobLine, error] {
+	return func(yield func(*mailq.JobLine, error) bool) {
 		for item, err := range daemon.Walk(ctx, q.port, begin) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if v := item.Vertex; v != nil && !yield(q.jobWithFile(ctx, v), nil) {
+			if item.JobLine != nil && !yield(q.withFile(ctx, item.JobLine), nil) {
 				return
 			}
 		}

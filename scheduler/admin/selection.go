@@ -20,8 +20,8 @@ import (
 
 // Select yields the jobs that an order with this selection would affect. With
 // state=unloaded, it yields mail that no order affects.
-func (q *Queue) Select(ctx context.Context, where mailq.Selection) iter.Seq2[*mailq.Job, error] {
-	return func(yield func(*mailq.Job, error) bool) {
+func (q *Queue) Select(ctx context.Context, where mailq.Selection) iter.Seq2[*mailq.JobLine, error] {
+	return func(yield func(*mailq.JobLine, error) bool) {
 		now := time.Now()
 		selected, err := q.selector(ctx, &where, now)
 		if err != nil {
@@ -41,7 +41,7 @@ func (q *Queue) Select(ctx context.Context, where mailq.Selection) iter.Seq2[*ma
 			}
 		}
 		if where.State == mailq.StateUnloaded {
-			q.eachUnloaded(ctx, isSelected(&where, now), func(job *mailq.Job) bool { return yield(job, nil) })
+			q.eachUnloaded(ctx, isSelected(&where, now), func(job *mailq.JobLine) bool { return yield(job, nil) })
 		}
 	}
 }
@@ -63,13 +63,13 @@ func walkOf(where *mailq.Selection) walkFunc {
 }
 
 // chooser returns those recipients of a job that are selected, and whether there are any.
-type chooser func(*mailq.Job) (chosen []mailq.Recipient, found bool)
+type chooser func(*mailq.JobLine) (chosen []mailq.Recipient, found bool)
 
 // selector returns the chooser of a selection for jobs of the queue. Before that, it reads
 // what only files contain, in the caller's goroutine.
 func (q *Queue) selector(ctx context.Context, where *mailq.Selection, now time.Time) (chooser, error) {
 	if !where.NeedsFile() {
-		return func(job *mailq.Job) ([]mailq.Recipient, bool) {
+		return func(job *mailq.JobLine) ([]mailq.Recipient, bool) {
 			if !where.Matches(job, now) {
 				return nil, false
 			}
@@ -88,7 +88,7 @@ func (q *Queue) selector(ctx context.Context, where *mailq.Selection, now time.T
 			}
 		}
 	})
-	return func(job *mailq.Job) ([]mailq.Recipient, bool) {
+	return func(job *mailq.JobLine) ([]mailq.Recipient, bool) {
 		offsets, selected := parts[part{job.SpoolID, job.Name}]
 		if !selected || !where.Matches(job, now) {
 			return nil, false
@@ -100,7 +100,7 @@ func (q *Queue) selector(ctx context.Context, where *mailq.Selection, now time.T
 
 // offsetsOf returns the offsets of those recipients of a stored job whose addresses are
 // selected; nil: all.
-func offsetsOf(where *mailq.Selection, job *mailq.Job) map[int64]struct{} {
+func offsetsOf(where *mailq.Selection, job *mailq.JobLine) map[int64]struct{} {
 	if where.Recipient == "" {
 		return nil
 	}
@@ -115,7 +115,7 @@ func offsetsOf(where *mailq.Selection, job *mailq.Job) map[int64]struct{} {
 
 // choose returns those recipients of a job of the queue whose reasons are selected, and whose
 // offsets are among these; nil: any.
-func choose(where *mailq.Selection, job *mailq.Job, offsets map[int64]struct{}) []mailq.Recipient {
+func choose(where *mailq.Selection, job *mailq.JobLine, offsets map[int64]struct{}) []mailq.Recipient {
 	if !where.SelectsRecipients() {
 		return job.Recipients
 	}
@@ -153,29 +153,29 @@ func (q *Queue) eachStored(ctx context.Context, where *mailq.Selection, do func(
 
 // isSelected returns a function that reports whether a job is selected. The job must
 // have the fields that are read from files.
-func isSelected(where *mailq.Selection, now time.Time) func(*mailq.Job) bool {
-	return func(job *mailq.Job) bool { return where.Matches(job, now) && where.MatchesFile(job) }
+func isSelected(where *mailq.Selection, now time.Time) func(*mailq.JobLine) bool {
+	return func(job *mailq.JobLine) bool { return where.Matches(job, now) && where.MatchesFile(job) }
 }
 
 // selectedBy returns a function that reports whether a stored job belongs to the thread or to
 // the selection of an order.
-func selectedBy(o *mailq.Order) func(*mailq.Job) bool {
+func selectedBy(o *mailq.Order) func(*mailq.JobLine) bool {
 	if o.Where != nil {
 		return isSelected(o.Where, time.Now())
 	}
-	return func(job *mailq.Job) bool { return o.Thread != nil && job.Name == *o.Thread }
+	return func(job *mailq.JobLine) bool { return o.Thread != nil && job.Name == *o.Thread }
 }
 
 // storedJobs returns the job lines that the open recipients of a message have in
 // the queue, or would have there.
-func storedJobs(m *spool.Stored) (jobs []*mailq.Job) {
+func storedJobs(m *spool.Stored) (jobs []*mailq.JobLine) {
 	if m.File == nil {
 		return nil
 	}
-	byName := make(map[mailq.Name]*mailq.Job)
-	whole := mailq.Job{
-		Message: m.Name.ID, Path: m.Name.Path, SpoolID: m.SpoolID(), ArrivedAt: m.ModifiedAt,
-		LogID: m.File.LogID, Size: max(0, m.Size),
+	byName := make(map[mailq.Name]*mailq.JobLine)
+	whole := mailq.JobLine{
+		Message: scheduler.MessageID(m.Name.ID), Path: m.Name.Path, SpoolID: m.SpoolID(), ArrivedAt: m.ModifiedAt,
+		MessageID: m.File.LogID, Size: max(0, m.Size),
 	}
 	if m.Place == spool.Hold {
 		whole.State, whole.Held = mailq.StateHeld, true
@@ -189,7 +189,7 @@ func storedJobs(m *spool.Stored) (jobs []*mailq.Job) {
 		name := mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()}
 		job := byName[name]
 		if job == nil {
-			job = new(mailq.Job)
+			job = new(mailq.JobLine)
 			*job = whole
 			job.Name = name
 			byName[name] = job
@@ -225,7 +225,7 @@ func (q *Queue) refusePartialHold(ctx context.Context, t *targets) error {
 				return err
 			}
 			open++
-			recipients += len(item.Vertex.Recipients) + item.Vertex.NotLoaded
+			recipients += len(item.JobLine.Recipients) + item.JobLine.NotLoaded
 		}
 		if open > t.vertices[id] || t.leavesRecipients(id, recipients) {
 			partial++

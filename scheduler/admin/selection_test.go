@@ -12,7 +12,7 @@ import (
 )
 
 // selected are the jobs that SHOW WHERE lists.
-func (h *harness) selected(where string) (jobs []*mailq.Job) {
+func (h *harness) selected(where string) (jobs []*mailq.JobLine) {
 	h.t.Helper()
 	what, err := mailq.ParseSelection(where)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"zsched/ctlfile"
 	"zsched/mailq"
 	"zsched/scheduler"
+	"zsched/scheduler/view"
 )
 
 // targets are the job lines that an order is about.
@@ -45,7 +45,7 @@ type targets struct {
 	// that holds one of them. alreadyHeld are those in which a HOLD changes nothing; they are no
 	// targets.
 	held        map[scheduler.MessageID]string
-	before      *scheduler.HoldOrder
+	before      *view.Hold
 	alreadyHeld map[scheduler.MessageID]struct{}
 	// only has the offsets of the recipients of each message, if some of them are not
 	// targets; nil: all are.
@@ -53,7 +53,7 @@ type targets struct {
 }
 
 // restrict restricts the targets in a vertex to some recipients; nil: no restriction.
-func (t *targets) restrict(v *scheduler.VertexView, only []mailq.Recipient) {
+func (t *targets) restrict(v *view.JobLine, only []mailq.Recipient) {
 	if only == nil {
 		return
 	}
@@ -84,15 +84,15 @@ func newTargets(whole bool) *targets {
 	}
 }
 
-func (t *targets) add(o *mailq.Order, v *scheduler.VertexView) {
+func (t *targets) add(o *mailq.Order, v *view.JobLine) {
 	switch {
-	case o.Verb == mailq.Reroute && v.Ordered == scheduler.VerbReroute:
+	case o.Verb == mailq.Reroute && v.Order == string(mailq.Reroute):
 		t.untouched = errToBeRerouted
-	case o.Verb == mailq.Retry && v.State == scheduler.StateFed:
+	case o.Verb == mailq.Retry && v.State == view.Fed:
 		t.untouched = errFed
 	}
-	if v.Hold != nil || v.Ordered == scheduler.VerbHold {
-		t.before, t.held[v.Message] = v.Hold, ctlfile.SpoolID(uint64(v.Message), v.ModifiedAt)
+	if v.Hold != nil || v.Order == string(mailq.Hold) {
+		t.before, t.held[v.Message] = v.Hold, v.SpoolID
 	}
 	target := scheduler.Target{Message: v.Message, Channel: v.Channel, Host: v.Host}
 	if t.whole {
@@ -110,7 +110,7 @@ func (t *targets) add(o *mailq.Order, v *scheduler.VertexView) {
 		t.list = append(t.list, target)
 	case !again:
 		t.list = append(t.list, scheduler.Target{Message: v.Message})
-		t.spoolIDs = append(t.spoolIDs, ctlfile.SpoolID(uint64(v.Message), v.ModifiedAt))
+		t.spoolIDs = append(t.spoolIDs, v.SpoolID)
 	}
 }
 
@@ -118,9 +118,9 @@ func (t *targets) add(o *mailq.Order, v *scheduler.VertexView) {
 func (t *targets) heldIDs() []string { return slices.Sorted(maps.Values(t.held)) }
 
 // errOrdered refuses a RELEASE of a message that waits for another order.
-func errOrdered(verb mailq.Verb) error {
+func errOrdered(verb string) error {
 	return fmt.Errorf("it is not held, and mailq %s waits until the agent reports: mailq hold replaces that order, and mailq release then ends the hold",
-		strings.ToLower(string(verb)))
+		strings.ToLower(verb))
 }
 
 // errFed refuses a RETRY of mail that is being tried, and an order about some of its recipients.

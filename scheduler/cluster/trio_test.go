@@ -21,6 +21,7 @@ import (
 	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 	"zsched/scheduler/state"
+	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
@@ -263,8 +264,8 @@ func (x *trio) allLost() bool {
 // thinksDead asks a loop whether the destination is dead.
 func (n *scheduling) thinksDead() (dead bool) {
 	_ = n.Daemon.Ask(n.trio.t.Context(), func(l *daemon.Loop) {
-		x := l.Core().Explain("smtp", "a.example")
-		dead = x.Thread != nil && x.Thread.Feedback.Dead
+		t := l.Core().Thread("smtp", "a.example")
+		dead = t != nil && (t.SuspendedBy == view.AsDead || t.Probing)
 	})
 	return dead
 }

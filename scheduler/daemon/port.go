@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"zsched/scheduler"
+	"zsched/scheduler/view"
 )
 
 // Port is the loop as packages admin and metrics see it; *Daemon is one.
@@ -115,10 +116,10 @@ var errReloaded = errors.New("the configuration was read again meanwhile: please
 
 // Walk yields the items of a walk over the queue, one slice per question. A walk
 // that is abandoned is closed, even if ctx is done.
-func Walk(ctx context.Context, port Port, begin func(*scheduler.Scheduler) *scheduler.Walk) iter.Seq2[scheduler.Item, error] {
-	return func(yield func(scheduler.Item, error) bool) {
+func Walk(ctx context.Context, port Port, begin func(*scheduler.Scheduler) *scheduler.Walk) iter.Seq2[view.Item, error] {
+	return func(yield func(view.Item, error) bool) {
 		var walk *scheduler.Walk
-		var items []scheduler.Item
+		var items []view.Item
 		more := true
 		defer func() {
 			if walk != nil && more {
@@ -133,7 +134,7 @@ func Walk(ctx context.Context, port Port, begin func(*scheduler.Scheduler) *sche
 				items, more = walk.Next(walkSlice)
 			})
 			if err != nil {
-				yield(scheduler.Item{}, err)
+				yield(view.Item{}, err)
 				return
 			}
 			for _, item := range items {
@@ -142,7 +143,7 @@ func Walk(ctx context.Context, port Port, begin func(*scheduler.Scheduler) *sche
 				}
 			}
 			if walk.Interrupted() {
-				yield(scheduler.Item{}, errReloaded)
+				yield(view.Item{}, errReloaded)
 				return
 			}
 		}

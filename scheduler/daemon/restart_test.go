@@ -29,12 +29,12 @@ func queueText(t *testing.T, h *daemontest.Harness) string {
 		items, _ := w.Next(1000)
 		for _, item := range items {
 			if th := item.Thread; th != nil {
-				fmt.Fprintf(&out, "%s until %s window %d dead %v\n", th.Host, clock(th.SuspendedUntil), th.Window, th.Feedback.Dead)
+				fmt.Fprintf(&out, "%s until %s window %d\n", th.Host, clock(th.SuspendedUntil), th.Window)
 			}
-			if v := item.Vertex; v != nil {
+			if v := item.JobLine; v != nil {
 				fmt.Fprintf(&out, "  %s %s until %s fed %s:", v.Path, v.State, clock(v.WakeAt), clock(v.FedAt))
 				for _, r := range v.Recipients {
-					fmt.Fprintf(&out, " %d tries %d %q", r.Offset, r.Attempts, r.Last)
+					fmt.Fprintf(&out, " %d tries %d %q", r.Offset, r.Attempts, r.Reason)
 				}
 				out.WriteString("\n")
 			}

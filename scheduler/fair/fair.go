@@ -143,14 +143,6 @@ func (t *Thread) Len() int { return int(t.n) }
 // Pickable is how many vertices may take a new session.
 func (t *Thread) Pickable() int { return int(t.n - t.aside) }
 
-// Shares is how many shares have mail in the thread.
-func (t *Thread) Shares() int {
-	if t.flow == 0 {
-		return len(t.more)
-	}
-	return len(t.more) + 1
-}
-
 // IsOpen reports whether picks find the thread.
 func (t *Thread) IsOpen() bool { return t.open }
 

@@ -21,6 +21,7 @@ import (
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
 )
 
 // fullScrape gathers every metric.
@@ -34,7 +35,7 @@ func fullScrape(t *testing.T) prometheus.Gatherers {
 			Reloaded: func() (bool, bool) { return true, true },
 		},
 		now: now, channels: []scheduler.ChannelView{{Name: "smtp"}},
-		threads: threads{waiting: map[scheduler.Wait]int{"maxta": 1}},
+		threads: threads{waiting: map[view.Wait]int{"maxta": 1}},
 		cluster: []*mailq.ClusterItem{{Store: &mailq.ClusterStore{}}}, kept: &mailq.Totals{},
 	}
 	stats.spoolErrors.WithLabelValues("mark")
@@ -113,9 +114,9 @@ func unknown(expr string, all map[string]map[string][]string) (wrong []string) {
 }
 
 // waits are the values of the label of scheduler_threads_waiting: the reasons in the
-// source of package scheduler.
+// source of package view.
 func waits() (all []string) {
-	text, err := os.ReadFile("../wait.go")
+	text, err := os.ReadFile("../view/explain.go")
 	if err != nil {
 		panic(err)
 	}
@@ -136,9 +137,9 @@ func TestDueMailWaitsLeavesOutDestinationsAndOrders(t *testing.T) {
 		t.Fatal("the alert has no list")
 	}
 	want := []string{}
-	for _, wait := range []scheduler.Wait{
-		scheduler.WaitSuspend, scheduler.WaitRule, scheduler.WaitProbe,
-		scheduler.WaitHeld, scheduler.WaitTrigger, scheduler.WaitSelect,
+	for _, wait := range []view.Wait{
+		view.WaitSuspend, view.WaitRule, view.WaitProbe,
+		view.WaitHeld, view.WaitTrigger, view.WaitSelect,
 	} {
 		want = append(want, string(wait))
 	}

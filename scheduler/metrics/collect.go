@@ -14,6 +14,7 @@ import (
 	"zsched/internal/version"
 	"zsched/mailq"
 	"zsched/scheduler"
+	"zsched/scheduler/view"
 )
 
 // Describe describes nothing, because the labels depend on the queue.
@@ -132,15 +133,15 @@ func (s *scrape) collectSpool(c collector) {
 }
 
 func (s *scrape) collectThreads(c collector) {
-	for state := range (scheduler.StateCounts{}).All() {
-		c.send("scheduler_jobs", "Job lines, each one message's recipients in one thread, by state.", float64(s.threads.jobs[state]), "state", string(state))
+	for _, state := range view.States {
+		c.send("scheduler_jobs", "Job lines, each one message's recipients in one thread, by state.", float64(s.threads.jobs[state]), "state", state)
 	}
-	for state := range (scheduler.StateCounts{}).All() {
-		c.send("scheduler_oldest_seconds", "Age of the oldest message in threads that have job lines in this state.", s.age(s.threads.oldestAt[state]), "state", string(state))
+	for _, state := range view.States {
+		c.send("scheduler_oldest_seconds", "Age of the oldest message in threads that have job lines in this state.", s.age(s.threads.oldestAt[state]), "state", state)
 	}
 	c.send("scheduler_oldest_without_event_seconds", "Longest time that a thread with mail, not held, has gone without an arrival or a job line.", s.age(s.threads.silentSince))
 	for _, wait := range slices.Sorted(maps.Keys(s.threads.waiting)) {
-		if wait != scheduler.NoWait {
+		if wait != view.NoWait {
 			c.send("scheduler_threads_waiting", "Threads whose due mail is not fed, by what it waits for.", float64(s.threads.waiting[wait]), "for", string(wait))
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/view"
 )
 
 const (
@@ -133,9 +134,9 @@ func (s *Server) scrape(ctx context.Context) (*scrape, error) {
 
 // threads is what a walk over the threads gives.
 type threads struct {
-	jobs     map[scheduler.State]int
-	waiting  map[scheduler.Wait]int        // threads whose due mail waits, by reason
-	oldestAt map[scheduler.State]time.Time // mtime of the oldest message file
+	jobs     map[string]int
+	waiting  map[view.Wait]int    // threads whose due mail waits, by reason
+	oldestAt map[string]time.Time // mtime of the oldest message file
 	// silentSince is the last event of the thread that has gone longest
 	// without one; zero: there is none.
 	silentSince time.Time
@@ -144,8 +145,8 @@ type threads struct {
 // walk looks at all threads.
 func (s *Server) walk(ctx context.Context) (threads, error) {
 	all := threads{
-		jobs: make(map[scheduler.State]int), waiting: make(map[scheduler.Wait]int),
-		oldestAt: make(map[scheduler.State]time.Time),
+		jobs: make(map[string]int), waiting: make(map[view.Wait]int),
+		oldestAt: make(map[string]time.Time),
 	}
 	begin := func(core *scheduler.Scheduler) *scheduler.Walk { return core.Walk(scheduler.Threads) }
 	for item, err := range daemon.Walk(ctx, s.Port, begin) {
@@ -159,15 +160,15 @@ func (s *Server) walk(ctx context.Context) (threads, error) {
 	return all, nil
 }
 
-func (all *threads) add(t *scheduler.ThreadView) {
+func (all *threads) add(t *view.Thread) {
 	all.waiting[t.Wait]++
-	for state, n := range t.States.All() {
+	for state, n := range t.States {
 		all.jobs[state] += n
-		if oldest, ok := all.oldestAt[state]; n > 0 && (!ok || t.OldestAt.Before(oldest)) {
+		if oldest, ok := all.oldestAt[state]; !ok || t.OldestAt.Before(oldest) {
 			all.oldestAt[state] = t.OldestAt
 		}
 	}
-	if t.Held || t.Vertices == 0 {
+	if t.Held || t.JobLines == 0 {
 		return
 	}
 	if all.silentSince.IsZero() || t.LastEventAt.Before(all.silentSince) {

@@ -136,7 +136,7 @@ func (n *Node) Queued() int { return n.core.Counts().Messages }
 
 // Window returns the window of a host; 0 if there is no mail for it.
 func (n *Node) Window(host string) int {
-	t, _ := n.core.Thread(channel, host)
+	t := n.core.Thread(channel, host)
 	if t == nil {
 		return 0
 	}

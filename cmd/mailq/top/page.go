@@ -51,8 +51,8 @@ func list[T any](command string, tabulate func([]*T, time.Time) *report.Table) l
 
 // threadsOf loads the threads of a ring.
 func threadsOf(ring uint64) loader {
-	return list("SHOW QUEUE THREADS", func(all []*mailq.ThreadItem, now time.Time) *report.Table {
-		return report.Threads(slices.DeleteFunc(all, func(t *mailq.ThreadItem) bool { return t.Ring != ring }), now)
+	return list("SHOW QUEUE THREADS", func(all []*mailq.Thread, now time.Time) *report.Table {
+		return report.Threads(slices.DeleteFunc(all, func(t *mailq.Thread) bool { return t.Ring != ring }), now)
 	})
 }
 

@@ -1,0 +1,105 @@
+package mailq
+
+// What lists say in words about a thread or a job line.
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"zsched/scheduler/view"
+)
+
+// ReasonOf says why a recipient of a job line is still in the queue: the error of the agents
+// that do not start, or else the recipient's last diagnostic, or else the reply
+// rule because of which it waits.
+func ReasonOf(line *JobLine, r *Recipient) string {
+	rule := ""
+	if line.Rule != "" {
+		rule = "waits because of the reply rule of " + line.Rule
+	}
+	return cmp.Or(StartReason(line.StartError), r.Reason, rule)
+}
+
+// LastReason says why the mail of a thread is in the queue, as ReasonOf does.
+func LastReason(t *Thread) string { return cmp.Or(StartReason(t.StartError), t.Reason) }
+
+// StartReason is the StartError of a job line or thread as a reason; "" for "".
+func StartReason(err string) string {
+	if err == "" {
+		return ""
+	}
+	return "no agent starts: " + err
+}
+
+// OrderText says that an order waits, with the channel/host of a REROUTE; "" if none does.
+func OrderText(order, to string) string {
+	switch {
+	case order == "":
+		return ""
+	case to != "":
+		return order + " to " + to + " when the agent reports"
+	}
+	return order + " when the agent reports"
+}
+
+// suspendedWords say by whom a thread is suspended.
+var suspendedWords = map[view.Suspender]string{
+	view.ByRule: "suspended by rule", view.AsDead: "suspended because it is dead,",
+}
+
+// WindowText says how many sessions a thread has and may have: "1 of 5 sessions,
+// at most 20, probing". It is empty if the server does not report the window.
+func WindowText(t *Thread, now time.Time) string {
+	if t.WindowLimit == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d of %s", t.Sessions, Plural(t.Window, "session", "sessions"))
+	if t.WindowLimit != t.Window {
+		text += fmt.Sprintf(", at most %d", t.WindowLimit)
+	}
+	switch {
+	case t.SuspendedBy != "" && t.SuspendedUntil.IsZero():
+		text += ", " + suspendedWords[t.SuspendedBy] + " until lifted"
+	case t.SuspendedBy != "":
+		text += ", " + suspendedWords[t.SuspendedBy] + " for " + FormatSpan(max(0, time.Duration(t.SuspendedUntil.Unix()-now.Unix())*time.Second))
+	case t.Probing:
+		text += ", probing"
+	}
+	return text
+}
+
+// EffectText is an effect in words: "replies:12 (suspend 15m), ends in 14m3s".
+func EffectText(e *view.Effect, now time.Time) string {
+	text := e.Rule + " (" + e.Action + ")"
+	if e.Rule == "" {
+		text = "suspended by " + cmp.Or(e.By, "somebody")
+	}
+	if e.Part > 0 {
+		text += fmt.Sprintf(", %.0f%% now", e.Part*100)
+	}
+	return text + end(e.Until, now, "lifted") + because(e.Because)
+}
+
+// HoldText says by whom something is held: " 3h by ann uid 0, ends in 2h: they asked".
+func HoldText(h *view.Hold, now time.Time) string {
+	if h.Since.IsZero() {
+		return ", not known by whom"
+	}
+	return fmt.Sprintf(" %s by %s", FormatAge(now, h.Since), cmp.Or(h.By, "somebody")) + end(h.Until, now, "released") + because(h.Why)
+}
+
+// end says when something ends: by itself, or when it is lifted or released.
+func end(until, now time.Time, by string) string {
+	if until.IsZero() {
+		return ", until " + by
+	}
+	return ", ends in " + FormatSpan(max(0, until.Sub(now)))
+}
+
+func because(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}

@@ -1,0 +1,209 @@
+// Package view has the values with which the core answers questions about the queue. Package
+// mailq sends them as JSON as they are. A value is a copy that does not change when the
+// queue does.
+//
+//	rings ──► threads ──► job lines ──► recipients     a walk through the queue
+//	destination ──► explanation                        why its mail waits
+//
+// view.go has what a walk returns, explain.go the explanation and the words for what mail
+// waits for.
+package view
+
+import "time"
+
+// Name is the channel and host of a thread.
+type Name struct {
+	Channel string `json:"channel"`
+	Host    string `json:"host"`
+}
+
+// MessageID is the number in the name of a control file.
+type MessageID uint64
+
+// Item is one ring, thread or job line of a walk: one field is set.
+type Item struct {
+	Ring    *Ring
+	Thread  *Thread
+	JobLine *JobLine
+}
+
+// Ring is the threads that share agents.
+type Ring struct {
+	// ID is unique for as long as the scheduler runs and is never reused. The threads for
+	// which no clause gives a command come last in a walk, after a ring with an ID of 0 and no
+	// pattern.
+	ID uint64 `json:"ring"`
+	// Channel and Host are the pattern of the clause that gives the command.
+	Channel  string `json:"channel_pattern"`
+	Host     string `json:"host_pattern"`
+	WithHost bool   `json:"with_host"` // the command names the host
+	Threads  int    `json:"threads"`
+	JobLines int    `json:"jobs"`
+	Agents   int    `json:"agents"` // processes, idle ones included
+	Idle     int    `json:"idle"`
+	Sessions int    `json:"sessions"` // busy
+	// Limits in force; 0: none.
+	MaxRing  int `json:"maxring"`
+	MaxThr   int `json:"maxthr"`
+	Overfeed int `json:"overfeed"`
+}
+
+// Thread is the mail for one channel and host.
+type Thread struct {
+	Ring uint64 `json:"ring"` // Ring.ID
+	Name
+	WithHost   bool `json:"with_host"`
+	JobLines   int  `json:"jobs"`
+	Recipients int  `json:"recipients"` // not done
+	Attempts   int  `json:"attempts"`   // results reported so far
+	// States counts the job lines in each state that has any, but for those that are NotLoaded,
+	// because of the limits on memory.
+	States    map[string]int `json:"states,omitempty"`
+	NotLoaded int            `json:"not_loaded,omitempty"`
+	OldestAt  time.Time      `json:"oldest_at"` // mtime of its oldest message file, to the second
+	// LastEventAt is when mail last arrived or was last fed, to the second.
+	LastEventAt time.Time `json:"last_event_at,omitzero"`
+	Rate        float64   `json:"rate"`             // recipients done per minute, over the last minutes
+	Reason      string    `json:"reason,omitempty"` // last report on any recipient; \r between lines
+	Site        string    `json:"site,omitempty"`   // the host that agents have talked to last; "": not known
+
+	Held bool `json:"held,omitempty"`
+	// Wait is why due mail is not fed now. It is also set if other mail of the thread is being
+	// fed.
+	Wait Wait `json:"wait,omitempty"`
+	// WakeAt is when waiting mail is due next, to the second: its suspension ends, or its first
+	// retry comes. Zero: none waits for a time.
+	WakeAt time.Time `json:"wake_at,omitzero"`
+	// StartError is why the agents of its clause do not start, while it has due mail; "": they
+	// do, or none was tried.
+	StartError string `json:"start_error,omitempty"`
+
+	Sessions    int `json:"sessions,omitempty"`     // busy
+	Window      int `json:"window"`                 // sessions that it may use now
+	WindowLimit int `json:"window_limit,omitempty"` // maxthr
+	// Feedback is what moves the window; nil: it is fixed.
+	Feedback *Feedback `json:"feedback,omitempty"`
+	// Probing: the destination has failed, and one session tries it.
+	Probing bool `json:"probing,omitempty"`
+	// SuspendedBy says by whom it is suspended; "": it is not. SuspendedUntil is the last end;
+	// zero: it is not known.
+	SuspendedBy    Suspender `json:"suspended_by,omitempty"`
+	SuspendedUntil time.Time `json:"suspended_until,omitzero"`
+	Effects        []Effect  `json:"effects,omitempty"`
+	Agents         []Agent   `json:"agents,omitempty"`
+}
+
+// Feedback is the feedback on the window of a thread (scheduler.cf(5), initialconcurrency).
+type Feedback struct {
+	// Positive and Negative are the parts of a session, below 1, that successes and failures
+	// have added up to without moving the window yet.
+	Positive float64 `json:"positive"`
+	Negative float64 `json:"negative"`
+	// FailedCohorts is how many windows in a row have failed. At CohortLimit the destination is
+	// dead.
+	FailedCohorts float64 `json:"failed_cohorts"`
+	CohortLimit   float64 `json:"cohort_limit"`
+}
+
+// Suspender says by whom a thread is suspended.
+type Suspender string
+
+const (
+	ByRule Suspender = "rule" // a reply rule, for longer than the destination has failed
+	AsDead Suspender = "dead" // its destination has failed, or an agent said when to try again
+)
+
+// Effect is what a reply rule, SUSPEND or another node does to a thread now.
+type Effect struct {
+	Rule   string `json:"rule,omitempty"`   // file:line of the reply rule; "": there is none
+	Action string `json:"action,omitempty"` // of the rule, such as "suspend 15m"
+	// Part is the fraction of the rate and of the window limit that "slow" leaves now.
+	Part    float64   `json:"part,omitempty"`
+	Until   time.Time `json:"until,omitzero"` // zero: until it is lifted
+	By      string    `json:"by,omitempty"`   // who suspends it otherwise
+	Because string    `json:"because,omitempty"`
+}
+
+// Agent is an agent that serves a thread or is being started for it.
+type Agent struct {
+	ID       uint64    `json:"-"`
+	PID      int       `json:"pid"`                // 0: not known yet
+	HungryAt time.Time `json:"hungry_at,omitzero"` // last #hungry; zero: none yet
+	FedAt    time.Time `json:"fed_at,omitzero"`    // last job line; zero: none yet
+	Open     int       `json:"open"`               // job lines of the thread that are not answered
+	// State is in the words of ZMailer's scheduler: ERROR (it was sent a signal), LARVA (it has
+	// not said #hungry yet), STUFF (it is fed), FINISH (it finishes its job lines and exits) or
+	// IDLE.
+	State string `json:"state"`
+}
+
+// The states of a job line.
+const (
+	Due     = "due"
+	Waiting = "waiting" // for its retry
+	Fed     = "fed"     // with an agent
+	Reading = "reading" // its file is being read again
+	// Blocked: its alternatives wait for their turn, or outcomes are being written.
+	Blocked = "blocked"
+	// Held: its message is held, or is to be moved to hold/ when the rest of it is ready.
+	Held = "held"
+)
+
+// States are all states.
+var States = [...]string{Due, Waiting, Fed, Reading, Blocked, Held}
+
+// JobLine is one message's recipients in one thread.
+type JobLine struct {
+	Name                // of the thread
+	Message   MessageID `json:"message"`
+	Path      string    `json:"path"` // of the control file below transport/
+	SpoolID   string    `json:"spoolid"`
+	Sender    string    `json:"sender"`          // "" for the null sender
+	Owner     *uint32   `json:"owner,omitempty"` // uid of the user who submitted it; nil: not known
+	ArrivedAt time.Time `json:"arrived_at"`      // mtime of the message file
+	State     string    `json:"state"`
+	// Wait is why it is not fed, if it is due or held, or will not be fed when its retry comes. Rule is the reply rule because of which
+	// it waits: file:line.
+	Wait       Wait      `json:"wait,omitempty"`
+	Rule       string    `json:"rule,omitempty"`
+	StartError string    `json:"start_error,omitempty"` // as that of its thread, while it is due
+	WakeAt     time.Time `json:"wake_at,omitzero"`      // if it is waiting
+	ExpiresAt  time.Time `json:"expires_at,omitzero"`   // zero: never
+	FedAt      time.Time `json:"fed_at,omitzero"`       // last, to the second; zero: never
+	PID        int       `json:"pid,omitempty"`         // of the agent that has it
+	Next       bool      `json:"next,omitempty"`        // it is the next in its thread to be fed
+	Held       bool      `json:"held,omitempty"`        // with its message or its thread, or it is to be held
+	// Order is an order that waits until an agent reports, and OrderTo the channel/host of such
+	// a REROUTE; "": there is none.
+	Order   string `json:"order,omitempty"`
+	OrderTo string `json:"order_to,omitempty"`
+	// Hold is the order that holds its message; nil: none.
+	Hold *Hold `json:"-"`
+	// NotLoaded is how many recipients it has if it is not loaded, because of the limits on
+	// memory, and Attempts how often each of them was tried at least. The core does not list them
+	// then, and does not know Sender and Owner. 0: it is loaded.
+	NotLoaded int `json:"-"`
+	Attempts  int `json:"-"`
+	// MessageID and Size are the Message-ID and the bytes of the message file. The core does not
+	// know them.
+	MessageID  string      `json:"message_id,omitempty"`
+	Size       int64       `json:"bytes,omitempty"`
+	Recipients []Recipient `json:"recipients"` // that are not done
+}
+
+// Recipient is a recipient that is not done.
+type Recipient struct {
+	Offset   int64  `json:"offset"` // of its line in the control file
+	Attempts int    `json:"attempts"`
+	Reason   string `json:"reason,omitempty"` // last report on it; \r between lines
+	// User is the address. It is "" where the control file was not read.
+	User string `json:"user,omitempty"`
+}
+
+// Hold is an order that holds a message or a thread. All is missing where no record of it is left.
+type Hold struct {
+	Since time.Time `json:"held_at,omitzero"`
+	Until time.Time `json:"until,omitzero"` // zero: until it is released
+	By    string    `json:"by,omitempty"`
+	Why   string    `json:"because,omitempty"`
+}
