@@ -62,7 +62,7 @@ func (ts *threads) enqueueVertex(t *thread, v *vertex) {
 // forgetVertex counts a vertex that is removed as no longer open in its job.
 func (ts *threads) forgetVertex(v *vertex) {
 	if jobs := ts.mail.jobs(ts.mail.messageOf(v)); jobs != nil {
-		jobs.Forget(ts.mail.threadOf(v).memberOf.fair)
+		jobs.Count(ts.mail.threadOf(v).memberOf.fair, -1)
 	}
 }
 
@@ -71,8 +71,8 @@ func (ts *threads) forgetVertex(v *vertex) {
 func (ts *threads) moveJobs(t *thread, from, to *ring) {
 	ts.eachLoaded(t, func(v *vertex) {
 		if jobs := ts.mail.jobs(ts.mail.messageOf(v)); jobs != nil {
-			jobs.Forget(from.fair)
-			jobs.Join(to.fair)
+			jobs.Count(from.fair, -1)
+			jobs.Count(to.fair, 1)
 		}
 	})
 }

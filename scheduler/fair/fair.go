@@ -165,13 +165,14 @@ func (t *Thread) SetOpen(open bool) {
 func (q *Queue) Put(t *Thread, v Vertex, name string) {
 	m := q.mail.Message(v)
 	s := t.ring.obtainShare(name)
-	size, key := int32(1), t.ring.key(&m)
+	var j *Job
+	size := int32(1)
 	if jobs := q.mail.Jobs(v); jobs != nil {
-		j := jobs.enlist(s, &m)
-		size, key = j.size, j.keyOf(&m)
+		j = jobs.enlist(s, &m)
+		size = j.size
 	}
 	f := q.obtainFlow(t, s, size)
-	q.put(f, key, v)
+	q.put(f, t.ring.key(&m, j), v)
 	q.mail.Place(v).flow = f.ref
 	t.n++
 	s.due++
@@ -196,7 +197,9 @@ func (q *Queue) Remove(v Vertex) {
 	f.thread.n--
 	f.share.due--
 	if j := q.jobOf(v, f.share.ring); j != nil {
-		j.delist()
+		if j.due--; j.due == 0 {
+			j.leaveList()
+		}
 	}
 	if f.len() == 0 && f.place != inParked {
 		q.dropFlow(f)

@@ -48,20 +48,15 @@ func (m *Message) key() Key { return Key(m.Sequence) << keyBits }
 // key is a vertex's place in the job list. The list is in the order of
 // loading and then of the control file, except that a job that has overtaken
 // another comes before it. With ageorder, the list is in the order of the
-// messages' ages.
-func (r *Ring) key(m *Message) Key {
-	if r.Params.AgeOrder {
+// messages' ages. The job is nil if the message has one vertex.
+func (r *Ring) key(m *Message, j *Job) Key {
+	switch {
+	case r.Params.AgeOrder:
 		return Key(m.ModifiedAt)
+	case j != nil:
+		return j.key + Key(m.Ordinal)
 	}
 	return m.key() + Key(m.Ordinal)
-}
-
-// keyOf is the same for a vertex whose message has several.
-func (j *Job) keyOf(m *Message) Key {
-	if j.ring.Params.AgeOrder {
-		return Key(m.ModifiedAt)
-	}
-	return j.key + Key(m.Ordinal)
 }
 
 // find returns the job in a ring; nil if no vertex of the message has been due there yet.
@@ -97,25 +92,10 @@ func (js *Jobs) enlist(s *share, m *Message) *Job {
 	return j
 }
 
-// delist counts a vertex that is no longer due.
-func (j *Job) delist() {
-	j.due--
-	if j.due == 0 {
-		j.leaveList()
-	}
-}
-
-// Forget counts a vertex that has left, or has left the ring.
-func (js Jobs) Forget(r *Ring) {
+// Count counts a vertex that has come into a ring from another one (1), or has left it (-1).
+func (js Jobs) Count(r *Ring, n int32) {
 	if j := js.find(r); j != nil {
-		j.open--
-	}
-}
-
-// Join counts a vertex that has come into the ring from another one.
-func (js Jobs) Join(r *Ring) {
-	if j := js.find(r); j != nil {
-		j.open++
+		j.open += n
 	}
 }
 

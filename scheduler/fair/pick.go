@@ -62,7 +62,10 @@ func (r *Ring) Take(p Pick) {
 	}
 	q.flows.At(q.mail.Place(p.Vertex).flow).charge()
 	if j := q.jobOf(p.Vertex, r); j != nil {
-		j.countSlots(p.Staying)
+		j.avail++
+		if !p.Staying { // else it is not charged to the job that it has overtaken
+			j.used++
+		}
 	}
 	q.Remove(p.Vertex)
 }

@@ -100,7 +100,7 @@ func (r *Ring) overtake(p *Pick) {
 			return
 		}
 		f, m := q.flows.At(place.flow), q.mail.Message(v)
-		key := j.keyOf(&m)
+		key := r.key(&m, j)
 		if f.hasAside(v) {
 			f.extras.aside.Put(key, v)
 			return
@@ -121,15 +121,6 @@ func (j *Job) keyBefore() (Key, bool) {
 	}
 	key := (low + (j.key-low)/2) >> ordinalBits << ordinalBits
 	return key, key > low
-}
-
-// countSlots counts a pick of a job: from the job list, or for a session that
-// stays on its thread. The latter is not charged to the parent.
-func (j *Job) countSlots(staying bool) {
-	j.avail++
-	if !staying {
-		j.used++
-	}
 }
 
 // leaveStack removes a job from the children of the job that it has preempted.
