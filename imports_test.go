@@ -86,7 +86,7 @@ scheduler/metrics:        ctlfile ta mailq scheduler scheduler/view scheduler/da
 cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/rule scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/certificate internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv cobra pflag x/sys
 cmd/mailq/top:            mailq mailq/client mailq/report internal/text tcell tview
-cmd/ctlfile:              ctlfile queue ta internal/header internal/version pflag
+cmd/ctlfile:              ctlfile queue internal/header internal/text internal/version pflag
 cmd/xferd:                queue scheduler/config internal/certificate internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
 cmd/smtpserver:           router/table queue smtpserver internal/units internal/certificate internal/text internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog

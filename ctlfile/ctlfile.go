@@ -80,7 +80,6 @@ package ctlfile
 
 import (
 	"fmt"
-	"iter"
 	"strings"
 )
 
@@ -164,24 +163,6 @@ func (f *File) Headers(i int) string {
 		return f.text[r.Header:r.HeaderEnd]
 	}
 	return ""
-}
-
-// Lines yields every line of the file, without its line end, and its offset. A
-// block is one line. A last line that has no end is yielded too.
-func (f *File) Lines() iter.Seq2[int64, string] {
-	return func(yield func(int64, string) bool) {
-		for at := 0; at < len(f.text); {
-			next, _ := nextLine(f.text, at)
-			if next < 0 {
-				yield(int64(at), f.text[at:])
-				return
-			}
-			if !yield(int64(at), f.text[at:next-1]) {
-				return
-			}
-			at = next
-		}
-	}
 }
 
 // TriggerHost returns the host in the value of a T line, in lower case: the word

@@ -346,23 +346,6 @@ func TestTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-func TestLinesAreTheWholeFile(t *testing.T) {
-	for _, text := range []string{worked, worked + "d 226:1\n", worked + "d 226", "T a\n", aFile("r           a - b 0\nM\n\nm\n\nd \n")} {
-		var lines []string
-		at := int64(0)
-		for offset, line := range mustParse(t, text).Lines() {
-			equal(t, "offset", offset, at)
-			at += int64(len(line)) + 1
-			lines = append(lines, line)
-		}
-		equal(t, "lines", strings.Join(lines, "\n"), strings.TrimSuffix(text, "\n"))
-	}
-	for offset := range mustParse(t, worked).Lines() {
-		equal(t, "first", offset, 0)
-		break
-	}
-}
-
 // TestDLineThatAPowerCutErasedEndsTheFile: after a power cut a file can have the size
 // that an append gave it, with NULs in place of the text.
 func TestDLineThatAPowerCutErasedEndsTheFile(t *testing.T) {

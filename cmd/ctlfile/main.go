@@ -1,4 +1,4 @@
-// Ctlfile shows and submits message control files: ctlfile(1).
+// Ctlfile submits messages to the queue: ctlfile(1).
 package main
 
 import (
@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"unicode"
 
 	"github.com/spf13/pflag"
 
-	"zsched/ctlfile"
+	"zsched/internal/text"
 	"zsched/internal/version"
 )
 
@@ -20,20 +18,15 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 // Exit codes.
 const (
 	exitOK    = 0
-	exitFault = 1 // a file is malformed, or could not be read or written
+	exitFault = 1 // the message could not be read or written
 	exitUsage = 2
 )
 
-const usage = `usage: ctlfile show FILE...
-       ctlfile submit -P DIRECTORY --from ADDRESS [OPTION...] CHANNEL/HOST/USER... < MESSAGE
+const usage = `usage: ctlfile submit -P DIRECTORY --from ADDRESS [OPTION...] CHANNEL/HOST/USER... < MESSAGE
        ctlfile --help | --version
 `
 
-const help = `Show and submit message control files, the files in POSTOFFICE/transport.
-
-  show     print every line of each file with its offset and its meaning
-  submit   put a message into the queue as a router does, and print the path of
-           its control file
+const help = `Put a message into the queue as a router does, and print the path of its control file.
 
 Options of submit:
 `
@@ -46,8 +39,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	var err error
 	switch verb, rest := args[0], args[1:]; verb {
-	case "show":
-		err = showAll(rest, stdout, stderr)
 	case "submit":
 		err = submit(rest, stdin, stdout, stderr)
 	case "help", "-h", "--help":
@@ -67,9 +58,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case errors.As(err, &wrongUsage):
 		fmt.Fprintf(stderr, "ctlfile: %v\n%s", err, usage)
 		return exitUsage
-	case !errors.Is(err, errPrinted):
-		fmt.Fprintf(stderr, "ctlfile: %v\n", printable(err.Error()))
 	}
+	fmt.Fprintf(stderr, "ctlfile: %s\n", text.Escape(err.Error()))
 	return exitFault
 }
 
@@ -77,57 +67,3 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 type usageError string
 
 func (e usageError) Error() string { return string(e) }
-
-// errPrinted says that the errors have been printed already.
-var errPrinted = errors.New("errors were printed")
-
-// showAll shows every file that is a valid control file. It prints the errors of the
-// others as file:line: reason.
-func showAll(paths []string, stdout, stderr io.Writer) error {
-	if len(paths) == 0 {
-		return usageError("no file")
-	}
-	var failed error
-	for _, path := range paths {
-		file, err := read(path)
-		if err == nil {
-			err = show(stdout, path, file)
-		}
-		if err != nil {
-			fmt.Fprintln(stderr, printable(err.Error()))
-			failed = errPrinted
-		}
-	}
-	return failed
-}
-
-func read(path string) (*ctlfile.File, error) {
-	in, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = in.Close() }()
-	text, err := io.ReadAll(io.LimitReader(in, ctlfile.MaxSize+1))
-	if err != nil {
-		return nil, err
-	}
-	file, err := ctlfile.Parse(text)
-	var malformed *ctlfile.ParseError
-	if errors.As(err, &malformed) {
-		return nil, fmt.Errorf("%s:%d: %s", path, malformed.Line, malformed.Reason)
-	}
-	return file, err
-}
-
-// printable replaces the characters that could control a terminal or change the
-// order in which its text is read: control characters (C0 and C1) except line
-// ends and TABs, format characters (bidirectional marks among them), and
-// separators of lines and paragraphs.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
-			return '?'
-		}
-		return r
-	}, s)
-}

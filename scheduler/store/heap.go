@@ -94,27 +94,6 @@ func (h *Heap[K, T]) Contains(item T) bool {
 // KeyOf returns the key of an item, which must be in the heap.
 func (h *Heap[K, T]) KeyOf(item T) K { return h.key(int(*h.Index(item)) - 1) }
 
-// EachBelow calls do with each item whose key is below the limit, in no
-// particular order, until do returns false. It reports whether do never did.
-func (h *Heap[K, T]) EachBelow(limit K, do func(T) bool) bool {
-	var visit func(i int) bool
-	visit = func(i int) bool {
-		if i >= h.n || h.key(i) >= limit {
-			return true
-		}
-		if !do(h.at(i).item) {
-			return false
-		}
-		for child := i*fanout + 1; child <= i*fanout+fanout; child++ {
-			if !visit(child) {
-				return false
-			}
-		}
-		return true
-	}
-	return visit(0)
-}
-
 // Each calls f for each item, in no particular order.
 func (h *Heap[K, T]) Each(f func(key K, item T)) {
 	for i := range h.n {
