@@ -105,7 +105,7 @@ func (m *machine) startScheduler(seed *rand.Rand) error {
 		Agents: daemon.AgentOptions{Start: m.startAgent, Mailbin: "/mailbin"},
 	})
 	m.all.Go(func() { _ = m.daemon.Run() })
-	m.admin = admin.New(admin.Options{Port: m.daemon, Files: m.spool, Log: m.log, Settings: server.Settings{}})
+	m.admin = admin.New(admin.Options{Port: m.daemon, Files: m.spool.Files(), Log: m.log, Settings: server.Settings{}})
 	m.all.Go(func() { m.admin.KeepHolds(m.ctx) })
 	return nil
 }

@@ -200,7 +200,7 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 	}
 
 	loop := daemon.New(options)
-	answers := s.adminOptions(file, loop, spooler, log)
+	answers := s.adminOptions(file, loop, spooler.Files(), log)
 	scrapes := &metrics.Server{Port: loop, Stats: stats, Log: log}
 	if nodes != nil {
 		view := clusterView{node: nodes, port: loop}

@@ -80,9 +80,8 @@ type Spool interface {
 	Release(op uint64, path string)
 	Resubmit(op uint64, r spool.Resubmission)
 
-	// These wait while they read and write files. LoadHolds is called before the loop begins.
+	// It waits while it reads files, and is called before the loop begins.
 	LoadHolds() ([]spool.HoldRecord, error)
-	RecordHold(r spool.HoldRecord) error
 }
 
 // Agent is a started agent; *child.Agent is one.

@@ -205,7 +205,7 @@ func BenchmarkAll(b *testing.B) {
 	o.open(Options{})
 	b.ReportAllocs()
 	for b.Loop() {
-		for _, err := range o.s.All(b.Context(), Queue) {
+		for _, err := range o.s.Files().All(b.Context(), Queue) {
 			check(b, err)
 		}
 	}

@@ -23,22 +23,29 @@ const (
 	publishPause = time.Second
 )
 
+// mover sends recipients elsewhere.
+type mover struct {
+	s      *Spool
+	copies *queue.Committer
+	staged *workQueue[*resubmission]
+}
+
 // commitAll is the goroutine that commits what is staged, in batches.
-func (s *Spool) commitAll() {
+func (mv *mover) commitAll() {
 	for {
-		first, ok := s.staged.pop()
-		if !ok || !s.owned() {
+		first, ok := mv.staged.pop()
+		if !ok || !mv.s.standing.owned() {
 			return
 		}
 		batch := []*resubmission{first}
 		for len(batch) < maxCopies {
-			next, ok := s.staged.poll()
+			next, ok := mv.staged.poll()
 			if !ok {
 				break
 			}
 			batch = append(batch, next)
 		}
-		if !s.commitBatch(batch) {
+		if !mv.commitBatch(batch) {
 			return
 		}
 	}
@@ -46,8 +53,8 @@ func (s *Spool) commitAll() {
 
 // commitBatch commits a batch, removes what is left of its staged copies, and answers. It
 // returns false if the spool was closed meanwhile.
-func (s *Spool) commitBatch(batch []*resubmission) bool {
-	ok := s.commitStaged(batch)
+func (mv *mover) commitBatch(batch []*resubmission) bool {
+	ok := mv.commitStaged(batch)
 	for _, m := range batch {
 		for _, p := range m.staged {
 			p.remove()
@@ -58,57 +65,57 @@ func (s *Spool) commitBatch(batch []*resubmission) bool {
 	}
 	results := make([]Result, len(batch))
 	for i, m := range batch {
-		results[i] = s.resubmitted(m)
+		results[i] = mv.resubmitted(m)
 	}
-	s.queue.add(results, 0)
+	mv.s.queue.add(results, 0)
 	return true
 }
 
 // commitStaged publishes the staged copies and marks the old recipients. Meanwhile no other
 // work on their control files is done: every worker that has some of these files waits. It
 // returns false if the spool was closed meanwhile.
-func (s *Spool) commitStaged(batch []*resubmission) bool {
+func (mv *mover) commitStaged(batch []*resubmission) bool {
 	parts := make(map[uint64][]*resubmission) // by worker
 	for _, m := range batch {
-		n := s.editor(m.Path)
+		n := mv.s.editor(m.Path)
 		parts[n] = append(parts[n], m)
 	}
 	// A worker that the end of the spool stops sends nothing, and no worker waits to send.
 	checked, marked := make(chan struct{}, len(parts)), make(chan struct{}, len(parts))
 	published := make(chan struct{})
-	s.batches.mu.Lock()
+	mv.s.batches.mu.Lock()
 	for _, m := range batch {
-		delete(s.batches.open, m.Path) // later outcomes are written after this work
+		delete(mv.s.batches.open, m.Path) // later outcomes are written after this work
 	}
 	for n, part := range parts {
-		s.edits[n].push(func() {
+		mv.s.edits[n].push(func() {
 			for _, m := range part {
-				m.err = s.check(m)
+				m.err = mv.check(m)
 			}
 			checked <- struct{}{}
 			<-published
 			for _, m := range part {
-				s.markSent(m)
+				mv.markSent(m)
 			}
 			marked <- struct{}{}
 		})
 	}
-	s.batches.mu.Unlock()
-	ok := s.wait(checked, len(parts))
+	mv.s.batches.mu.Unlock()
+	ok := mv.wait(checked, len(parts))
 	if ok {
-		s.publish(batch)
+		mv.publish(batch)
 	}
 	close(published)
-	return ok && s.wait(marked, len(parts))
+	return ok && mv.wait(marked, len(parts))
 }
 
 // wait waits until n workers have sent. It returns false if the spool was closed meanwhile,
 // which ends them.
-func (s *Spool) wait(sent <-chan struct{}, n int) bool {
+func (mv *mover) wait(sent <-chan struct{}, n int) bool {
 	for range n {
 		select {
 		case <-sent:
-		case <-s.done:
+		case <-mv.s.done:
 			return false
 		}
 	}
@@ -116,13 +123,13 @@ func (s *Spool) wait(sent <-chan struct{}, n int) bool {
 }
 
 // check opens the old control file and checks that the staged copies still fit.
-func (s *Spool) check(m *resubmission) (err error) {
+func (mv *mover) check(m *resubmission) (err error) {
 	var buf []byte
 	place, path := placeOf(m.Path)
-	if m.old, err = readControl(s.controlOf(place), s.pairs[place].transport, path, unix.O_RDWR, &buf); err != nil {
+	if m.old, err = readControl(mv.s.places.controlOf(place), mv.s.places.pairs[place].transport, path, unix.O_RDWR, &buf); err != nil {
 		return err
 	}
-	locks := s.locksOf(&m.old, true)
+	locks := mv.s.locksOf(&m.old, true)
 	// A torn line stays: an agent may be writing it for another recipient.
 	if err := m.old.settle(locks.held); err != nil {
 		return err
@@ -137,7 +144,7 @@ func (s *Spool) check(m *resubmission) (err error) {
 
 // recordHolds records the holds of the copies of a batch that are held: those that were held
 // together have one record.
-func (s *Spool) recordHolds(batch []*resubmission) {
+func (mv *mover) recordHolds(batch []*resubmission) {
 	together := make(map[HoldOrder][]*resubmission)
 	for _, m := range batch {
 		if m.Hold != nil && m.err == nil {
@@ -151,7 +158,7 @@ func (s *Spool) recordHolds(batch []*resubmission) {
 				r.Messages = append(r.Messages, p.spoolID)
 			}
 		}
-		err := s.RecordHold(r)
+		err := mv.s.holds.RecordHold(r)
 		for _, m := range list {
 			m.err = err
 		}
@@ -159,8 +166,8 @@ func (s *Spool) recordHolds(batch []*resubmission) {
 }
 
 // publish gives the staged copies of a batch their final names.
-func (s *Spool) publish(batch []*resubmission) {
-	s.recordHolds(batch)
+func (mv *mover) publish(batch []*resubmission) {
+	mv.recordHolds(batch)
 	var items []*queue.Item
 	var files []string
 	var given []*stagedCopy // the router's
@@ -177,21 +184,21 @@ func (s *Spool) publish(batch []*resubmission) {
 		}
 	}
 	if len(items) > 0 {
-		s.copies.Claim = func(items []*queue.Item) error { return claim(items, owners) }
-		s.copies.Commit(items)
-		s.publishLater(items)
+		mv.copies.Claim = func(items []*queue.Item) error { return claim(items, owners) }
+		mv.copies.Commit(items)
+		mv.publishLater(items)
 	}
 	if len(files) == 0 {
 		return
 	}
-	router := queue.Router{Postoffice: s.options.Postoffice, Levels: s.options.RouterLevels, Notify: s.options.RouterNotify}
-	names, errs := router.GiveAll(files, s.syncDirs)
+	router := queue.Router{Postoffice: mv.s.options.Postoffice, Levels: mv.s.options.RouterLevels, Notify: mv.s.options.RouterNotify}
+	names, errs := router.GiveAll(files, mv.syncDirs)
 	for i, p := range given {
 		p.name, p.item.Err = names[i], errs[i]
 	}
 }
 
-func (s *Spool) syncDirs(dirs []string) error {
+func (mv *mover) syncDirs(dirs []string) error {
 	for _, dir := range dirs {
 		if err := postoffice.SyncDir(dir); err != nil {
 			return err
@@ -249,13 +256,13 @@ const inMessage = " in message "
 // isClaimed reports whether a copy that a crash has left in staging counts: the recipients of
 // its source are marked. If the source is gone, they were done. Until Finish has given the
 // copy its name, nothing of the source may be fed.
-func (s *Spool) isClaimed(copied, source string) (bool, error) {
+func (mv *mover) isClaimed(copied, source string) (bool, error) {
 	number, ok := ctlfile.SpoolNumber(source)
 	if !ok {
 		return false, nil
 	}
 	for _, place := range []Place{Queue, Hold} {
-		pair := s.pairs[place]
+		pair := mv.s.places.pairs[place]
 		for levels := range maxDepth + 1 {
 			path := ctlfile.HashDir(number, levels) + strconv.FormatUint(number, 10)
 			var st unix.Stat_t
@@ -268,7 +275,7 @@ func (s *Spool) isClaimed(copied, source string) (bool, error) {
 				continue
 			}
 			var buf []byte
-			d, err := readControl(s.controlOf(place), pair.transport, path, unix.O_RDONLY, &buf)
+			d, err := readControl(mv.s.places.controlOf(place), pair.transport, path, unix.O_RDONLY, &buf)
 			if err == errGone {
 				continue
 			}
@@ -287,7 +294,7 @@ func (s *Spool) isClaimed(copied, source string) (bool, error) {
 }
 
 // publishLater tries again, in the background, to give copies their names that count already.
-func (s *Spool) publishLater(items []*queue.Item) {
+func (mv *mover) publishLater(items []*queue.Item) {
 	var left []*queue.Item
 	for _, i := range items {
 		if i.Claimed && i.Path == "" {
@@ -298,14 +305,14 @@ func (s *Spool) publishLater(items []*queue.Item) {
 	if len(left) == 0 {
 		return
 	}
-	s.spawn(func() {
+	mv.s.spawn(func() {
 		for len(left) > 0 {
 			select {
-			case <-s.done:
+			case <-mv.s.done:
 				return // the next start does it
 			case <-time.After(publishPause):
 			}
-			s.copies.Publish(left)
+			mv.copies.Publish(left)
 			var still []*queue.Item
 			for _, i := range left {
 				if i.Path == "" {
@@ -318,7 +325,7 @@ func (s *Spool) publishLater(items []*queue.Item) {
 }
 
 // markSent tags the old recipients of the copies that have their names.
-func (s *Spool) markSent(m *resubmission) {
+func (mv *mover) markSent(m *resubmission) {
 	defer m.old.close()
 	if m.old.file == nil {
 		return
@@ -327,12 +334,12 @@ func (s *Spool) markSent(m *resubmission) {
 		if m.err != nil {
 			break
 		}
-		m.err = s.markCopy(m, p)
+		m.err = mv.markCopy(m, p)
 	}
-	m.answer.Owes, m.answer.Recipients = s.owes(m.old.file, false), states(m.old.file)
+	m.answer.Owes, m.answer.Recipients = mv.s.notices.owes(m.old.file, false), states(m.old.file)
 }
 
-func (s *Spool) markCopy(m *resubmission, p *stagedCopy) error {
+func (mv *mover) markCopy(m *resubmission, p *stagedCopy) error {
 	err := p.item.Err
 	switch {
 	case p.item.Claimed:
@@ -349,7 +356,7 @@ func (s *Spool) markCopy(m *resubmission, p *stagedCopy) error {
 	case p.name != "":
 		m.answer.Router = append(m.answer.Router, p.name)
 		p.sentTo += " as router/" + p.name
-		if err != nil && postoffice.SyncAll(s.office) != nil {
+		if err != nil && postoffice.SyncAll(mv.s.places.office) != nil {
 			// The copy may not survive a crash. The old recipients stay open, in the
 			// file and for the receiver, which would otherwise remove the message: delivery
 			// twice is better than none.

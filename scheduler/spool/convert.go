@@ -36,12 +36,12 @@ const (
 // suspended is held until the same time. A
 // thread that the list does not name any more was released; if the list is damaged, what the
 // records name is held too.
-func (s *Spool) convertHolds() (damage, err error) {
-	held, suspended, found, damage, err := s.readLists()
+func (h *Holds) convertHolds() (damage, err error) {
+	held, suspended, found, damage, err := h.readLists()
 	if !found || err != nil {
 		return nil, err
 	}
-	records, err := s.readRecords()
+	records, err := h.readRecords()
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *Spool) convertHolds() (damage, err error) {
 		}
 	}
 	for i := range list {
-		if err := s.writeHold(&list[i]); err != nil {
+		if err := h.writeHold(&list[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -83,14 +83,14 @@ func (s *Spool) convertHolds() (damage, err error) {
 		})
 		return len(r.Threads) < before
 	}
-	if err := s.editHolds(func(r *HoldRecord) bool { return r.Number <= last && gone(r) }); err != nil {
+	if err := h.editHolds(func(r *HoldRecord) bool { return r.Number <= last && gone(r) }); err != nil {
 		return nil, err
 	}
-	if err := s.syncHolds(); err != nil {
+	if err := h.syncHolds(); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{threadsFile, suspensionsFile} {
-		if err := postoffice.Remove(s.office, name); err != nil && err != unix.ENOENT {
+		if err := postoffice.Remove(h.places.office, name); err != nil && err != unix.ENOENT {
 			return nil, fmt.Errorf("removing %s: %w", name, err)
 		}
 	}
@@ -99,10 +99,10 @@ func (s *Spool) convertHolds() (damage, err error) {
 
 // readLists reads the list of threads and, if it is damaged, the second list of suspensions;
 // found says that there is one. Of a damaged list, all lines count that can be read.
-func (s *Spool) readLists() (held []Thread, suspended map[Thread]HoldOrder, found bool, damage, err error) {
+func (h *Holds) readLists() (held []Thread, suspended map[Thread]HoldOrder, found bool, damage, err error) {
 	suspended = make(map[Thread]HoldOrder)
 	for _, name := range []string{threadsFile, suspensionsFile} {
-		text, err := postoffice.ReadFile(s.office, name, math.MaxInt64)
+		text, err := postoffice.ReadFile(h.places.office, name, math.MaxInt64)
 		switch {
 		case err == unix.ENOENT:
 			damage = errors.Join(damage, errors.New(name+" is missing"))
@@ -158,20 +158,20 @@ func parseList(text string, suspended map[Thread]HoldOrder) (held []Thread, err 
 
 // takeBack moves the messages in postman/ back into the queue, the message file first. There
 // they are done, and their notices are written.
-func (s *Spool) takeBack() {
-	q := s.pairs[Queue]
-	s.slowWalk("postman/transport", func(path string) bool {
-		fd, _, err := s.control.Kept().Open(s.office, "postman/transport/"+path, unix.O_RDONLY)
+func (j *janitor) takeBack() {
+	q := j.s.places.pairs[Queue]
+	j.slowWalk("postman/transport", func(path string) bool {
+		fd, _, err := j.s.places.control.Kept().Open(j.s.places.office, "postman/transport/"+path, unix.O_RDONLY)
 		if err == nil {
 			postoffice.Close(fd)
-			err = moveFile(s.office, "postman/queue/"+path, q.queue, path, Queue.prefixMode())
+			err = moveFile(j.s.places.office, "postman/queue/"+path, q.queue, path, Queue.prefixMode())
 		}
 		if err == nil || err == unix.ENOENT {
-			err = moveFile(s.office, "postman/transport/"+path, q.transport, path, Queue.prefixMode())
+			err = moveFile(j.s.places.office, "postman/transport/"+path, q.transport, path, Queue.prefixMode())
 		}
 		if err != nil {
-			s.warn(fmt.Sprintf("postman/transport/%s stays there, and its sender is not told: %v", path, err))
+			j.s.warn(fmt.Sprintf("postman/transport/%s stays there, and its sender is not told: %v", path, err))
 		}
-		return !s.closed()
+		return !j.s.closed()
 	})
 }

@@ -167,38 +167,38 @@ func TestCrashInFinish(t *testing.T) {
 	before := o.files()
 
 	// ctime cannot be set, so that the time of looking is.
-	if got := o.s.orphans(time.Now()); len(got) != 0 {
+	if got := o.s.janitor.orphans(time.Now()); len(got) != 0 {
 		t.Fatalf("orphans of today: %q", got)
 	}
 	o.write("transport/.router/258367", "") // our router's, before it is started again
-	if got := o.s.orphans(time.Now().Add(day)); len(got) != 0 {
+	if got := o.s.janitor.orphans(time.Now().Add(day)); len(got) != 0 {
 		t.Fatalf("orphans although the router has staged something: %q", got)
 	}
 	if err := os.RemoveAll(filepath.Join(o.dir, "transport/.router")); err != nil {
 		t.Fatal(err)
 	}
-	got := o.s.orphans(time.Now().Add(day))
+	got := o.s.janitor.orphans(time.Now().Add(day))
 	if len(got) != 1 || got[0] != "F/F/258367" {
 		t.Fatalf("orphans %q", got)
 	}
-	if text := o.s.quarantineOrphan(got[0], time.Now()); text != "" {
+	if text := o.s.janitor.quarantineOrphan(got[0], time.Now()); text != "" {
 		t.Errorf("it is one at the second look: %s", text)
 	}
 	o.holds(before...)
-	if text := o.s.quarantineOrphan(got[0], time.Now().Add(day)); text == "" {
+	if text := o.s.janitor.quarantineOrphan(got[0], time.Now().Add(day)); text == "" {
 		t.Error("there was no warning")
 	}
 	if o.read("corrupt/queue/F/F/258367") != "its control file was unlinked" {
 		t.Error("it is another file")
 	}
-	if len(o.s.orphans(time.Now().Add(day))) != 0 {
+	if len(o.s.janitor.orphans(time.Now().Add(day))) != 0 {
 		t.Error("it is still there")
 	}
 	if o.read("corrupt/transport/F/F/258367.reason") == "" {
 		t.Error("no reason")
 	}
 	o.write("queue/F/F/258367", "another")
-	o.s.quarantineOrphan(got[0], time.Now().Add(day))
+	o.s.janitor.quarantineOrphan(got[0], time.Now().Add(day))
 	if o.read("corrupt/queue/F/F/258367.1") != "another" {
 		t.Error("the second has no name of its own")
 	}

@@ -34,14 +34,14 @@ func classify(err error) error {
 // directory that was opened at the start. Agents find no message files then. It looks
 // for queue/ from transport/, as agents do: this way leads into a volume that was mounted
 // over the postoffice later.
-func (s *Spool) queueGone() error {
-	fd, err := postoffice.OpenDir(s.pairs[Queue].transport, "../queue")
+func (at *places) queueGone() error {
+	fd, err := postoffice.OpenDir(at.pairs[Queue].transport, "../queue")
 	if err != nil {
 		return fmt.Errorf("opening queue/: %w: %w", err, ErrSpoolDown)
 	}
 	defer postoffice.Close(fd)
 	var now, opened unix.Stat_t
-	if err := errors.Join(postoffice.Fstat(fd, &now), postoffice.Fstat(s.pairs[Queue].queue, &opened)); err != nil {
+	if err := errors.Join(postoffice.Fstat(fd, &now), postoffice.Fstat(at.pairs[Queue].queue, &opened)); err != nil {
 		return fmt.Errorf("examining queue/: %w", err)
 	}
 	if now.Dev != opened.Dev || now.Ino != opened.Ino {
@@ -61,9 +61,9 @@ const probeBytes = 64 << 10
 // Probe tries to write in transport/, and looks for transport/ and queue/ at their names. The result is Probed.
 func (s *Spool) Probe() {
 	s.edit("", func() {
-		down, lost := s.examine()
+		down, lost := s.standing.examine()
 		if lost != nil {
-			s.disown(lost)
+			s.standing.disown(lost)
 			return
 		}
 		if down == nil {
@@ -74,7 +74,7 @@ func (s *Spool) Probe() {
 }
 
 func (s *Spool) probe() error {
-	transport := s.pairs[Queue].transport
+	transport := s.places.pairs[Queue].transport
 	err := postoffice.WriteFile(transport, probeName, incompressible(probeBytes), true)
 	if removing := postoffice.Remove(transport, probeName); err == nil {
 		err = removing
@@ -82,7 +82,7 @@ func (s *Spool) probe() error {
 	if err != nil {
 		return fmt.Errorf("writing transport/%s: %w", probeName, err)
 	}
-	return s.queueGone()
+	return s.places.queueGone()
 }
 
 // incompressible returns n bytes that take n bytes on any file system.

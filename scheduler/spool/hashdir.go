@@ -17,12 +17,12 @@ import (
 // the control file. It overwrites nothing. The result is Moved.
 func (s *Spool) Move(op uint64, path string, from, to Place) {
 	s.edit(path, func() {
-		missing, err := s.moveMessage(path, from, to)
-		if errors.Is(err, unix.EEXIST) && s.clearWay(path, to) {
-			missing, err = s.moveMessage(path, from, to)
+		missing, err := s.places.moveMessage(path, from, to)
+		if errors.Is(err, unix.EEXIST) && s.places.clearWay(path, to) {
+			missing, err = s.places.moveMessage(path, from, to)
 		}
 		if from == Hold && to == Queue && err == nil && !missing {
-			s.prepareReleased(path)
+			s.places.prepareReleased(path)
 		}
 		if err != nil {
 			err = fmt.Errorf("moving %q from %s to %s: %w", path, from, to, classify(err))
@@ -34,29 +34,29 @@ func (s *Spool) Move(op uint64, path string, from, to Place) {
 // clearWay puts a control file aside that a move has found in its way and that has no message
 // file: a power cut has undone its removal, and its number was given again. It returns false
 // if there is none.
-func (s *Spool) clearWay(path string, to Place) bool {
-	p := s.pairs[to]
+func (at *places) clearWay(path string, to Place) bool {
+	p := at.pairs[to]
 	if !postoffice.Exists(p.transport, path) || postoffice.Exists(p.queue, path) {
 		return false
 	}
-	if err := s.quarantine(to.dir()+path, "its message file is gone, and another message has its number"); err != nil {
-		s.warn(fmt.Sprintf("%stransport/%s is in the way of another message: %v", to.dir(), path, err))
+	if err := at.quarantine(to.dir()+path, "its message file is gone, and another message has its number"); err != nil {
+		at.warn(fmt.Sprintf("%stransport/%s is in the way of another message: %v", to.dir(), path, err))
 		return false
 	}
-	s.warn(fmt.Sprintf("%stransport/%s had no message file and was in the way of another message; it is in corrupt/transport now", to.dir(), path))
+	at.warn(fmt.Sprintf("%stransport/%s had no message file and was in the way of another message; it is in corrupt/transport now", to.dir(), path))
 	return true
 }
 
 // moveMessage moves both files of a message. If the second move fails, the first
 // is undone. If that fails, too, or the process dies in between, the next load
 // completes the move; for a message in the queue, missing is then set.
-func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err error) {
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	a, b, mode := s.pairs[from], s.pairs[to], to.prefixMode()
+func (at *places) moveMessage(path string, from, to Place) (missing bool, err error) {
+	at.moving.Lock()
+	defer at.moving.Unlock()
+	a, b, mode := at.pairs[from], at.pairs[to], to.prefixMode()
 	if from != Queue {
 		// In the queue it would be taken over and delivered.
-		fd, _, err := s.controlOf(from).Open(a.transport, path, unix.O_RDONLY)
+		fd, _, err := at.controlOf(from).Open(a.transport, path, unix.O_RDONLY)
 		if err == nil {
 			postoffice.Close(fd)
 		} else if errors.Is(err, postoffice.ErrForeign) {
@@ -80,7 +80,7 @@ func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err erro
 		if undo := postoffice.Rename(b.queue, path, a.queue, path); undo != nil && from == Queue && err != unix.ENOENT {
 			// An agent would find no message file and report a failure. So the
 			// receiver drops the message, and the next load completes the move.
-			s.warn(fmt.Sprintf("%q is between the queue and %s, and is moved when it is read again: %v", path, to, err))
+			at.warn(fmt.Sprintf("%q is between the queue and %s, and is moved when it is read again: %v", path, to, err))
 			return true, nil
 		}
 	}
@@ -94,11 +94,11 @@ func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err erro
 }
 
 // controlOf returns how the control files of a place are opened.
-func (s *Spool) controlOf(p Place) postoffice.Control {
+func (at *places) controlOf(p Place) postoffice.Control {
 	if p == Queue {
-		return s.control
+		return at.control
 	}
-	return s.control.Kept()
+	return at.control.Kept()
 }
 
 // prefixMode is the mode of the place's hash directories. In the queue, agents
@@ -127,13 +127,13 @@ func moveFile(fromDir int, from string, toDir int, to string, mode uint32) error
 
 // rehash moves a message from the top of the queue into its hash directory and
 // returns its new name. If that fails, the message stays where it is.
-func (s *Spool) rehash(n Name) Name {
-	dir := ctlfile.HashDir(n.ID, s.options.HashLevels)
+func (at *places) rehash(n Name) Name {
+	dir := ctlfile.HashDir(n.ID, at.hashLevels)
 	prefix, base := split(n.Path)
 	if prefix != "" || dir == "" {
 		return n
 	}
-	q, path := s.pairs[Queue], dir+base
+	q, path := at.pairs[Queue], dir+base
 	if moveFile(q.queue, base, q.queue, path, Queue.prefixMode()) != nil {
 		return n
 	}
@@ -149,12 +149,12 @@ func (s *Spool) rehash(n Name) Name {
 // after that; found is false if the message file is nowhere.
 //
 // A message file with a control file beside it belongs to that one.
-func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error) {
-	s.moving.Lock()
-	defer s.moving.Unlock()
+func (at *places) resumeMove(n Name) (now Name, place Place, found bool, err error) {
+	at.moving.Lock()
+	defer at.moving.Unlock()
 	prefix, base := split(n.Path)
-	q := s.pairs[Queue]
-	home := ctlfile.HashDir(n.ID, s.options.HashLevels)
+	q := at.pairs[Queue]
+	home := ctlfile.HashDir(n.ID, at.hashLevels)
 	for levels := range maxDepth + 1 {
 		dir := ctlfile.HashDir(n.ID, levels)
 		other := dir + base
@@ -169,8 +169,8 @@ func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error
 		return n, Queue, true, err
 	}
 	for _, p := range []Place{Hold, Corrupt} {
-		if messageOnly(s.pairs[p], n.Path) {
-			err := moveFile(q.transport, n.Path, s.pairs[p].transport, n.Path, p.prefixMode())
+		if messageOnly(at.pairs[p], n.Path) {
+			err := moveFile(q.transport, n.Path, at.pairs[p].transport, n.Path, p.prefixMode())
 			return n, p, true, err
 		}
 	}
@@ -179,17 +179,17 @@ func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error
 
 // resumeRelease completes an interrupted release, for a control file under hold/ without a
 // message file beside it. The error says where both are.
-func (s *Spool) resumeRelease(path string) error {
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	q := s.pairs[Queue]
+func (at *places) resumeRelease(path string) error {
+	at.moving.Lock()
+	defer at.moving.Unlock()
+	q := at.pairs[Queue]
 	prefix, base := split(path)
 	// The message in the queue may be a new one with the number of a message that is gone.
-	isNew := postoffice.Exists(q.transport, prefix+"."+base) || s.hasStaged()
-	if isNew || !messageOnly(q, path) || postoffice.Exists(s.pairs[Hold].queue, path) {
+	isNew := postoffice.Exists(q.transport, prefix+"."+base) || at.hasStaged()
+	if isNew || !messageOnly(q, path) || postoffice.Exists(at.pairs[Hold].queue, path) {
 		return &refusalError{why: Unreadable, reason: "there is no message file hold/queue/" + path}
 	}
-	if err := moveFile(s.pairs[Hold].transport, path, q.transport, path, Queue.prefixMode()); err != nil {
+	if err := moveFile(at.pairs[Hold].transport, path, q.transport, path, Queue.prefixMode()); err != nil {
 		return fmt.Errorf("completing a release: %w", err)
 	}
 	id, _ := ctlfile.Number(base)

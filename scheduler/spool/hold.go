@@ -38,11 +38,11 @@ func (s *Spool) Release(op uint64, path string) { s.Move(op, path, Hold, Queue) 
 
 // prepareReleased gives the message file of a message that was released, and that another
 // program may have put under hold/, the owner and the time that messages in the queue have.
-func (s *Spool) prepareReleased(path string) {
-	queue := s.pairs[Queue].queue
+func (at *places) prepareReleased(path string) {
+	queue := at.pairs[Queue].queue
 	var st unix.Stat_t
 	if postoffice.Stat(queue, path, &st) == nil && postoffice.IsRegular(&st) {
-		s.control.ShareMessage(queue, path, &st)
+		at.control.ShareMessage(queue, path, &st)
 		postoffice.EndFuture(queue, path, &st)
 	}
 }

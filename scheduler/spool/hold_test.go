@@ -41,7 +41,7 @@ func TestHoldAndRelease(t *testing.T) {
 		o.put(path, control(base, toBob))
 		o.open(Options{})
 		id := o.spoolID("queue/" + path)
-		check(t, o.s.RecordHold(HoldRecord{HoldOrder: HoldOrder{By: "root"}, Messages: []string{id}}))
+		check(t, o.s.holds.RecordHold(HoldRecord{HoldOrder: HoldOrder{By: "root"}, Messages: []string{id}}))
 		if m := o.loaded(path); m.UnderHold || m.Hold == nil || m.Hold.By != "root" {
 			t.Errorf("a message whose hold is recorded: %+v", m)
 		}
@@ -53,7 +53,7 @@ func TestHoldAndRelease(t *testing.T) {
 		if m := o.loaded("hold/" + path); !m.UnderHold || m.Released || m.Hold == nil || m.Hold.By != "root" {
 			t.Errorf("a held message: %+v", m)
 		}
-		check(t, o.s.EndHolds(HoldRecord{Messages: []string{id}}))
+		check(t, o.s.holds.EndHolds(HoldRecord{Messages: []string{id}}))
 		if m := o.loaded("hold/" + path); !m.UnderHold || !m.Released {
 			t.Errorf("a message whose release is recorded: %+v", m)
 		}
@@ -64,7 +64,7 @@ func TestHoldAndRelease(t *testing.T) {
 		if m := o.loaded(path); len(m.Recipients) != 1 || m.Hold != nil {
 			t.Errorf("%+v", m)
 		}
-		check(t, o.s.DropHolds(1, []string{id}, false))
+		check(t, o.s.holds.DropHolds(1, []string{id}, false))
 		o.holds("queue/"+path, "transport/"+path)
 	}
 }
@@ -162,7 +162,7 @@ func TestSweepNoticesThatHoldIsRemoved(t *testing.T) {
 	if w := answer[Warning](o); !strings.Contains(w.Text, "hold/transport") {
 		t.Errorf("%q", w.Text)
 	}
-	if err := o.s.RecordHold(HoldRecord{Messages: []string{"S1a"}}); !errors.Is(err, unix.ENOENT) {
+	if err := o.s.holds.RecordHold(HoldRecord{Messages: []string{"S1a"}}); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("a record of a hold: %v", err)
 	}
 	o.put("7", control("7", toBob))

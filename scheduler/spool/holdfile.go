@@ -43,8 +43,8 @@ const (
 func (r *HoldRecord) IsEmpty() bool { return len(r.Messages)+len(r.Released)+len(r.Threads) == 0 }
 
 // writeRecord writes a record into a new file, in the directory, which the caller syncs.
-func (s *Spool) writeRecord(r *HoldRecord) error {
-	numbers, err := s.recordNumbers()
+func (h *Holds) writeRecord(r *HoldRecord) error {
+	numbers, err := h.recordNumbers()
 	if err != nil {
 		return err
 	}
@@ -52,29 +52,29 @@ func (s *Spool) writeRecord(r *HoldRecord) error {
 	if len(numbers) > 0 {
 		r.Number = numbers[len(numbers)-1] + 1
 	}
-	return s.replaceRecord(r)
+	return h.replaceRecord(r)
 }
 
 // replaceRecord writes a record in place of the one with its number, or removes that if
 // nothing is left in it. The caller syncs the directory.
-func (s *Spool) replaceRecord(r *HoldRecord) error {
+func (h *Holds) replaceRecord(r *HoldRecord) error {
 	if r.IsEmpty() {
-		return postoffice.Remove(s.office, recordPath(r.Number))
+		return postoffice.Remove(h.places.office, recordPath(r.Number))
 	}
 	text, err := r.text()
 	if err != nil {
 		return err
 	}
 	temp := newRecord + strconv.Itoa(os.Getpid())
-	if err := postoffice.ReplaceFile(s.office, temp, recordPath(r.Number), text); err != nil {
+	if err := postoffice.ReplaceFile(h.places.office, temp, recordPath(r.Number), text); err != nil {
 		return fmt.Errorf("writing %s: %w", recordPath(r.Number), err)
 	}
 	return nil
 }
 
 // removeNewRecords removes what a process has left that died while it wrote a record.
-func (s *Spool) removeNewRecords() error {
-	names, err := postoffice.ReadNamesAt(s.office, ordersDir)
+func (h *Holds) removeNewRecords() error {
+	names, err := postoffice.ReadNamesAt(h.places.office, ordersDir)
 	if err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("reading %s: %w", ordersDir, err)
 	}
@@ -83,7 +83,7 @@ func (s *Spool) removeNewRecords() error {
 		if name = ordersDir + "/" + name; !strings.HasPrefix(name, newRecord) {
 			continue
 		}
-		if e := postoffice.Remove(s.office, name); e != nil {
+		if e := postoffice.Remove(h.places.office, name); e != nil {
 			err = errors.Join(err, fmt.Errorf("removing %s: %w", name, e))
 		}
 	}
@@ -133,17 +133,17 @@ func inOneLine(text string) string {
 
 // readRecords reads all records, the oldest first. Together with an error, it returns what it
 // could read.
-func (s *Spool) readRecords() (records []HoldRecord, err error) {
-	numbers, err := s.recordNumbers()
+func (h *Holds) readRecords() (records []HoldRecord, err error) {
+	numbers, err := h.recordNumbers()
 	for _, number := range numbers {
-		text, e := postoffice.ReadFile(s.office, recordPath(number), math.MaxInt64)
+		text, e := postoffice.ReadFile(h.places.office, recordPath(number), math.MaxInt64)
 		switch {
 		case e == unix.ENOENT:
 		case e != nil:
 			err = errors.Join(err, fmt.Errorf("reading %s: %w", recordPath(number), e))
 		default:
 			r := parseRecord(number, string(text))
-			r.WrittenAt = changedAt(s.office, recordPath(number))
+			r.WrittenAt = changedAt(h.places.office, recordPath(number))
 			records = append(records, r)
 		}
 	}
@@ -206,8 +206,8 @@ func parseRecord(number uint64, text string) HoldRecord {
 }
 
 // recordNumbers returns the numbers of all records, ascending.
-func (s *Spool) recordNumbers() (numbers []uint64, err error) {
-	names, err := postoffice.ReadNamesAt(s.office, ordersDir)
+func (h *Holds) recordNumbers() (numbers []uint64, err error) {
+	names, err := postoffice.ReadNamesAt(h.places.office, ordersDir)
 	if err != nil && !errors.Is(err, unix.ENOENT) {
 		return nil, fmt.Errorf("reading hold records: %w", err)
 	}

@@ -44,8 +44,10 @@ type HoldRecord struct {
 	WrittenAt time.Time // mtime of the file, of a record that was read
 }
 
-// holds knows which messages the records name, for the loaders.
-type holds struct {
+// Holds writes and reads the records, and knows which messages they name.
+type Holds struct {
+	places *places
+
 	mu       sync.Mutex              // held while records are read or written
 	messages map[uint64]recordedHold // by the number of the message; nil: not read yet
 	readAt   time.Time
@@ -61,14 +63,14 @@ type recordedHold struct {
 
 // LoadHolds reads the records at the start, before any mail is loaded, and converts what
 // version 0.9 has left. An error that wraps ErrDamagedHolds comes with all that is readable.
-func (s *Spool) LoadHolds() (records []HoldRecord, err error) {
-	s.holds.mu.Lock()
-	defer s.holds.mu.Unlock()
-	damage, err := s.convertHolds()
+func (h *Holds) LoadHolds() (records []HoldRecord, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	damage, err := h.convertHolds()
 	if err != nil {
 		return nil, err
 	}
-	if records, err = s.readHolds(); err != nil {
+	if records, err = h.readHolds(); err != nil {
 		return nil, err
 	}
 	for i := range records {
@@ -86,19 +88,19 @@ func (s *Spool) LoadHolds() (records []HoldRecord, err error) {
 var ErrDamagedHolds = errors.New("damaged, so holds and their ends may be missing")
 
 // readHolds reads all records, the oldest first, and remembers which messages they name.
-func (s *Spool) readHolds() (records []HoldRecord, err error) {
-	if records, err = s.readRecords(); err != nil {
+func (h *Holds) readHolds() (records []HoldRecord, err error) {
+	if records, err = h.readRecords(); err != nil {
 		return nil, err
 	}
-	s.holds.messages, s.holds.readAt = make(map[uint64]recordedHold), time.Now()
+	h.messages, h.readAt = make(map[uint64]recordedHold), time.Now()
 	for i := range records {
-		s.holds.remember(&records[i])
+		h.remember(&records[i])
 	}
 	return records, nil
 }
 
 // remember remembers the messages of a record.
-func (h *holds) remember(r *HoldRecord) {
+func (h *Holds) remember(r *HoldRecord) {
 	if h.messages == nil {
 		return
 	}
@@ -112,50 +114,50 @@ func (h *holds) remember(r *HoldRecord) {
 
 // holdOf returns what the records say about a message that is loaded. One under hold/ may have
 // come from another process, with a record that is not known yet.
-func (s *Spool) holdOf(id uint64, spoolID string, p Place) (h recordedHold, found bool, err error) {
-	s.holds.mu.Lock()
-	defer s.holds.mu.Unlock()
-	h, found = s.holds.messages[id]
-	if (!found || h.spoolID != spoolID) && p == Hold && time.Since(s.holds.readAt) > time.Second || s.holds.messages == nil {
-		if _, err := s.readHolds(); err != nil {
-			return h, false, err
+func (h *Holds) holdOf(id uint64, spoolID string, p Place) (its recordedHold, found bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	its, found = h.messages[id]
+	if (!found || its.spoolID != spoolID) && p == Hold && time.Since(h.readAt) > time.Second || h.messages == nil {
+		if _, err := h.readHolds(); err != nil {
+			return its, false, err
 		}
-		h, found = s.holds.messages[id]
+		its, found = h.messages[id]
 	}
-	switch found = found && h.spoolID == spoolID; {
+	switch found = found && its.spoolID == spoolID; {
 	case !found || p == Hold:
-	case h.released, h.old, h.order.Ended(time.Now()):
+	case its.released, its.old, its.order.Ended(time.Now()):
 		found = false
 	}
-	return h, found, nil
+	return its, found, nil
 }
 
 // RecordHold writes a record durably, in the caller's goroutine.
-func (s *Spool) RecordHold(r HoldRecord) error {
-	return s.changeHolds(func() error { return s.writeHold(&r) })
+func (h *Holds) RecordHold(r HoldRecord) error {
+	return h.changeHolds(func() error { return h.writeHold(&r) })
 }
 
-func (s *Spool) writeHold(r *HoldRecord) error {
-	if err := s.writeRecord(r); err != nil {
+func (h *Holds) writeHold(r *HoldRecord) error {
+	if err := h.writeRecord(r); err != nil {
 		return err
 	}
-	s.holds.remember(r)
+	h.remember(r)
 	return nil
 }
 
 // EndHolds records that what a record names is released: before the files of the
 // messages are moved back.
-func (s *Spool) EndHolds(end HoldRecord) error {
-	return s.changeHolds(func() error {
+func (h *Holds) EndHolds(end HoldRecord) error {
+	return h.changeHolds(func() error {
 		for _, id := range end.Messages {
-			if n, ok := ctlfile.SpoolNumber(id); ok && s.holds.messages[n].spoolID == id {
-				h := s.holds.messages[n]
-				h.released = true
-				s.holds.messages[n] = h
+			if n, ok := ctlfile.SpoolNumber(id); ok && h.messages[n].spoolID == id {
+				its := h.messages[n]
+				its.released = true
+				h.messages[n] = its
 			}
 		}
 		ids, threads := setOf(end.Messages), setOf(end.Threads)
-		return s.editHolds(func(r *HoldRecord) bool {
+		return h.editHolds(func(r *HoldRecord) bool {
 			before := len(r.Messages) + len(r.Threads)
 			r.Messages = slices.DeleteFunc(r.Messages, func(id string) bool {
 				if ids[id] {
@@ -170,9 +172,9 @@ func (s *Spool) EndHolds(end HoldRecord) error {
 }
 
 // HoldRecords reads all records, the oldest first.
-func (s *Spool) HoldRecords() (records []HoldRecord, err error) {
-	err = s.changeHolds(func() error {
-		records, err = s.readHolds()
+func (h *Holds) HoldRecords() (records []HoldRecord, err error) {
+	err = h.changeHolds(func() error {
+		records, err = h.readHolds()
 		return err
 	})
 	return records, err
@@ -180,10 +182,10 @@ func (s *Spool) HoldRecords() (records []HoldRecord, err error) {
 
 // DropHolds removes from a record messages that are not there any more and, if it has ended,
 // its threads.
-func (s *Spool) DropHolds(number uint64, spoolIDs []string, threads bool) error {
-	return s.changeHolds(func() error {
+func (h *Holds) DropHolds(number uint64, spoolIDs []string, threads bool) error {
+	return h.changeHolds(func() error {
 		gone := setOf(spoolIDs)
-		return s.editHolds(func(r *HoldRecord) bool {
+		return h.editHolds(func(r *HoldRecord) bool {
 			if r.Number != number {
 				return false
 			}
@@ -198,30 +200,30 @@ func (s *Spool) DropHolds(number uint64, spoolIDs []string, threads bool) error 
 }
 
 // changeHolds runs a change of the records, and makes it durable.
-func (s *Spool) changeHolds(change func() error) error {
-	return s.whileOpen(func() error {
-		s.holds.mu.Lock()
-		defer s.holds.mu.Unlock()
+func (h *Holds) changeHolds(change func() error) error {
+	return h.places.whileOpen(func() error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		if err := change(); err != nil {
 			return err
 		}
-		return s.syncHolds()
+		return h.syncHolds()
 	})
 }
 
-func (s *Spool) syncHolds() error {
-	if err := postoffice.SyncDirAt(s.office, ordersDir); err != nil && !errors.Is(err, unix.ENOENT) {
+func (h *Holds) syncHolds() error {
+	if err := postoffice.SyncDirAt(h.places.office, ordersDir); err != nil && !errors.Is(err, unix.ENOENT) {
 		return err
 	}
 	return nil
 }
 
 // editHolds writes those of the records again that edit has changed.
-func (s *Spool) editHolds(edit func(*HoldRecord) bool) error {
-	records, err := s.readRecords()
+func (h *Holds) editHolds(edit func(*HoldRecord) bool) error {
+	records, err := h.readRecords()
 	for i := range records {
 		if edit(&records[i]) {
-			err = errors.Join(err, s.replaceRecord(&records[i]))
+			err = errors.Join(err, h.replaceRecord(&records[i]))
 		}
 	}
 	return err

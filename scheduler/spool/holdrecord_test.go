@@ -16,19 +16,19 @@ import (
 func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
 	o := newTestSpool(t)
 	s := o.open(Options{}).s
-	if records, err := s.HoldRecords(); len(records) > 0 || err != nil {
+	if records, err := s.holds.HoldRecords(); len(records) > 0 || err != nil {
 		t.Fatalf("%+v, %v", records, err)
 	}
 	since := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 	first := HoldRecord{HoldOrder: HoldOrder{since, since.Add(2 * time.Hour), "root uid 0", "they\nasked"}, Messages: []string{"S1A", "S2B"}}
 	second := HoldRecord{HoldOrder: HoldOrder{Since: since}, Threads: []Thread{{"#a", "b"}, {"smtp", `"x y"`}, {"smtp", "example.org"}}}
 	for _, r := range []HoldRecord{first, second} {
-		if err := s.RecordHold(r); err != nil {
+		if err := s.holds.RecordHold(r); err != nil {
 			t.Fatal(err)
 		}
 	}
 	first.Number, first.Why, second.Number = 1, "they asked", 2
-	records, err := s.HoldRecords()
+	records, err := s.holds.HoldRecords()
 	for i := range records {
 		if records[i].WrittenAt.IsZero() {
 			t.Errorf("record %d was written at no time", i)
@@ -38,11 +38,11 @@ func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(records, []HoldRecord{first, second}) {
 		t.Errorf("%+v, %v", records, err)
 	}
-	check(t, s.DropHolds(1, first.Messages, false))
-	if err := s.RecordHold(first); err != nil {
+	check(t, s.holds.DropHolds(1, first.Messages, false))
+	if err := s.holds.RecordHold(first); err != nil {
 		t.Fatal(err)
 	}
-	if records, err := s.HoldRecords(); err != nil || len(records) != 2 || records[0].Number != 2 || records[1].Number != 3 {
+	if records, err := s.holds.HoldRecords(); err != nil || len(records) != 2 || records[0].Number != 2 || records[1].Number != 3 {
 		t.Errorf("%+v, %v", records, err)
 	}
 }
@@ -63,7 +63,7 @@ func TestTemporaryFilesOfHoldRecordsAreRemoved(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
 	check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
-	err := s.RecordHold(HoldRecord{HoldOrder: HoldOrder{Why: strings.Repeat("x", 8192)}, Messages: []string{"S1A"}})
+	err := s.holds.RecordHold(HoldRecord{HoldOrder: HoldOrder{Why: strings.Repeat("x", 8192)}, Messages: []string{"S1A"}})
 	check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	if err == nil {
 		t.Error("a file beyond the limit was written")
@@ -76,7 +76,7 @@ func TestDamagedHoldRecordsEndNoHold(t *testing.T) {
 	o := newTestSpool(t)
 	s := o.open(Options{}).s
 	now := time.Now()
-	check(t, s.RecordHold(HoldRecord{HoldOrder: HoldOrder{now, now.Add(time.Hour), "root", "why"}, Messages: []string{"S1A", "S2B"}}))
+	check(t, s.holds.RecordHold(HoldRecord{HoldOrder: HoldOrder{now, now.Add(time.Hour), "root", "why"}, Messages: []string{"S1A", "S2B"}}))
 	text := o.read("hold/orders/1")
 	texts := []string{strings.Repeat("\x00", len(text))}
 	for n := range len(text) {
@@ -84,7 +84,7 @@ func TestDamagedHoldRecordsEndNoHold(t *testing.T) {
 	}
 	for _, damaged := range texts {
 		o.write("hold/orders/1", damaged)
-		records, err := s.LoadHolds()
+		records, err := s.holds.LoadHolds()
 		if !errors.Is(err, ErrDamagedHolds) || len(records) != 1 || !records[0].Damaged {
 			t.Fatalf("%q: %+v, %v", damaged, records, err)
 		}
@@ -104,16 +104,16 @@ func TestEndedHoldsLeaveTheirRecords(t *testing.T) {
 	s := o.open(Options{}).s
 	a, b := Thread{"smtp", "a"}, Thread{"smtp", "b"}
 	for _, r := range []HoldRecord{{Threads: []Thread{a, b}}, {Threads: []Thread{a}}, {Messages: []string{"S1A", "S2B"}}} {
-		check(t, s.RecordHold(r))
+		check(t, s.holds.RecordHold(r))
 	}
-	check(t, s.EndHolds(HoldRecord{Threads: []Thread{a}}))
-	check(t, s.EndHolds(HoldRecord{Messages: []string{"S2B"}}))
+	check(t, s.holds.EndHolds(HoldRecord{Threads: []Thread{a}}))
+	check(t, s.holds.EndHolds(HoldRecord{Messages: []string{"S2B"}}))
 	o.holds("hold/orders/1", "hold/orders/3")
-	records, err := s.HoldRecords()
+	records, err := s.holds.HoldRecords()
 	check(t, err)
 	if !slices.Equal(records[0].Threads, []Thread{b}) || !slices.Equal(records[1].Messages, []string{"S1A"}) || !slices.Equal(records[1].Released, []string{"S2B"}) {
 		t.Errorf("%+v", records)
 	}
-	check(t, s.DropHolds(3, []string{"S1A", "S2B"}, false))
+	check(t, s.holds.DropHolds(3, []string{"S1A", "S2B"}, false))
 	o.holds("hold/orders/1")
 }

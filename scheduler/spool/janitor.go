@@ -27,22 +27,25 @@ const (
 	recheckDelay = time.Minute
 )
 
-// janitor is the goroutine that slowly completes the interrupted work that other
+// janitor looks for what is left over.
+type janitor struct{ s *Spool }
+
+// run is the goroutine that slowly completes the interrupted work that other
 // mail need not wait for.
-func (s *Spool) janitor() {
-	s.removeStale()
-	s.takeBack()
-	for ; ; s.removeStale() {
-		if !s.pause(janitorInterval) {
+func (j *janitor) run() {
+	j.removeStale()
+	j.takeBack()
+	for ; ; j.removeStale() {
+		if !j.s.pause(janitorInterval) {
 			return
 		}
-		suspects := s.orphans(time.Now())
-		if len(suspects) > 0 && !s.pause(recheckDelay) {
+		suspects := j.orphans(time.Now())
+		if len(suspects) > 0 && !j.s.pause(recheckDelay) {
 			return
 		}
 		for _, path := range suspects {
-			if text := s.quarantineOrphan(path, time.Now()); text != "" {
-				s.warn(text)
+			if text := j.quarantineOrphan(path, time.Now()); text != "" {
+				j.s.warn(text)
 			}
 		}
 	}
@@ -56,18 +59,18 @@ func (s *Spool) pause(d time.Duration) bool {
 	case <-s.done:
 		return false
 	case <-timer.C:
-		return s.owned()
+		return s.standing.owned()
 	}
 }
 
 // orphans walks through queue/ and returns the orphans.
-func (s *Spool) orphans(now time.Time) []string {
+func (j *janitor) orphans(now time.Time) []string {
 	var found []string
-	if s.hasStaged() {
+	if j.s.places.hasStaged() {
 		return nil
 	}
-	s.slowWalk("queue", func(path string) bool {
-		if s.orphaned(path, now) {
+	j.slowWalk("queue", func(path string) bool {
+		if j.orphaned(path, now) {
 			found = append(found, path)
 		}
 		return len(found) < orphanLimit
@@ -77,9 +80,9 @@ func (s *Spool) orphans(now time.Time) []string {
 
 // hasStaged reports whether there are staged control files, of any program, whose messages
 // may be in queue/ already. Their programs complete or remove them.
-func (s *Spool) hasStaged() bool {
+func (at *places) hasStaged() bool {
 	for _, dir := range queue.StagingDirs {
-		names, _ := postoffice.ReadNamesAt(s.pairs[Queue].transport, dir)
+		names, _ := postoffice.ReadNamesAt(at.pairs[Queue].transport, dir)
 		if slices.ContainsFunc(names, func(name string) bool {
 			_, ok := ctlfile.SpoolNumber(name)
 			return ok
@@ -92,8 +95,8 @@ func (s *Spool) hasStaged() bool {
 
 // orphaned reports whether a message file has had no control file for a day, in
 // its place or another, under its own name or the temporary one of ZMailer's router.
-func (s *Spool) orphaned(path string, now time.Time) bool {
-	q := s.pairs[Queue]
+func (j *janitor) orphaned(path string, now time.Time) bool {
+	q := j.s.places.pairs[Queue]
 	if postoffice.Exists(q.transport, path) {
 		return false
 	}
@@ -113,17 +116,17 @@ func (s *Spool) orphaned(path string, now time.Time) bool {
 			return false
 		}
 	}
-	return !postoffice.Exists(s.pairs[Hold].transport, path)
+	return !postoffice.Exists(j.s.places.pairs[Hold].transport, path)
 }
 
 // quarantineOrphan moves an orphan to corrupt/queue, and returns a text for the log; "" if the
 // file is no longer an orphan.
-func (s *Spool) quarantineOrphan(path string, now time.Time) string {
+func (j *janitor) quarantineOrphan(path string, now time.Time) string {
 	const reason = "it has had no control file for a day"
-	if !s.orphaned(path, now) {
+	if !j.orphaned(path, now) {
 		return ""
 	}
-	if err := s.quarantine(path, reason); err != nil {
+	if err := j.s.places.quarantine(path, reason); err != nil {
 		return fmt.Sprintf("queue/%s: %s; moving it to corrupt/queue: %v", path, reason, err)
 	}
 	return fmt.Sprintf("queue/%s: %s; it is in corrupt/queue now", path, reason)

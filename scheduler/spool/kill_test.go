@@ -47,7 +47,7 @@ func helpKilled(dir string) {
 	case "notice":
 		s.Finish(Finish{Op: 1, Path: "A/H/7", Owes: true})
 	case "lists":
-		_, _ = s.LoadHolds()
+		_, _ = s.holds.LoadHolds()
 		os.Exit(0)
 	}
 	for results := range s.Results() {
@@ -142,7 +142,7 @@ func killEverywhere(t *testing.T, task string, least int, begin func(*testSpool)
 		killed := killedAt(t, o.dir, task, n)
 		at := fmt.Sprintf("%s, killed at call %d", task, n)
 		o.open(Options{})
-		o.s.removeStale()
+		o.s.janitor.removeStale()
 		for _, path := range o.files() { // as the receiver does with what the sweep finds
 			if held, ok := strings.CutPrefix(path, "hold/transport/"); ok && !slices.Contains(o.files(), "hold/queue/"+held) {
 				o.refused("hold/"+held, Elsewhere)
@@ -217,7 +217,7 @@ func everyoneLives(o *testSpool, at string) {
 func inOnePlace(o *testSpool, at string) {
 	// What a sweep does: it sends the control file after its message.
 	for _, path := range []string{"A/H/7", "hold/A/H/7"} {
-		if p, inPlace := placeOf(path); postoffice.Exists(o.s.pairs[p].transport, inPlace) {
+		if p, inPlace := placeOf(path); postoffice.Exists(o.s.places.pairs[p].transport, inPlace) {
 			o.load(path)
 		}
 	}
@@ -230,7 +230,7 @@ func inOnePlace(o *testSpool, at string) {
 
 // allHeld: the lists of version 0.9, or the records made from them, hold everything.
 func allHeld(o *testSpool, at string) {
-	records, _ := o.s.LoadHolds()
+	records, _ := o.s.holds.LoadHolds()
 	names := slices.Compact(kept(records))
 	if !slices.Equal(names, []string{"a.example they asked", "b.example", "c.example they are moving"}) {
 		o.t.Errorf("%s: %q", at, names)

@@ -76,7 +76,7 @@ func newLoader(s *Spool) *loader {
 func (t *loader) run() {
 	for {
 		names, ok := t.s.loads.pop()
-		if !ok || !t.s.owned() {
+		if !ok || !t.s.standing.owned() {
 			return
 		}
 		startedAt := time.Now()
@@ -110,7 +110,7 @@ func (t *loader) add(r Result) { t.answers = append(t.answers, dated{0, r}) }
 // load reads one control file and adds its results.
 func (t *loader) load(n Name) {
 	place, path := placeOf(n.Path)
-	d, err := readControl(t.s.controlOf(place), t.s.pairs[place].transport, path, unix.O_RDONLY, &t.buf)
+	d, err := readControl(t.s.places.controlOf(place), t.s.places.pairs[place].transport, path, unix.O_RDONLY, &t.buf)
 	defer d.close()
 	if err != nil {
 		t.reject(n, &d, err)
@@ -151,7 +151,7 @@ func (t *loader) load(n Name) {
 		return
 	}
 	m := t.message(now, &d, &st)
-	hold, found, err := t.s.holdOf(n.ID, ctlfile.SpoolID(n.ID, m.ModifiedAt), place)
+	hold, found, err := t.s.holds.holdOf(n.ID, ctlfile.SpoolID(n.ID, m.ModifiedAt), place)
 	if err != nil {
 		t.refuse(n, Unreadable, err.Error())
 		return
@@ -176,7 +176,7 @@ func (t *loader) triggers(n Name, f *ctlfile.File) {
 // trigger adds the results of a file that has no message, and removes the file.
 func (t *loader) trigger(n Name, d *controlFile) {
 	t.triggers(n, d.file)
-	if err := postoffice.Remove(t.s.pairs[Queue].transport, n.Path); err != nil {
+	if err := postoffice.Remove(t.s.places.pairs[Queue].transport, n.Path); err != nil {
 		t.refuse(n, Unreadable, "unlink: "+err.Error())
 		return
 	}
@@ -226,8 +226,8 @@ func (t *loader) reject(n Name, d *controlFile, err error) {
 func (s *Spool) discard(n Name, reason string) Refused {
 	var st unix.Stat_t
 	place, path := placeOf(n.Path)
-	known := postoffice.Stat(s.pairs[place].queue, path, &st) == nil
-	if err := s.quarantine(n.Path, reason); err != nil {
+	known := postoffice.Stat(s.places.pairs[place].queue, path, &st) == nil
+	if err := s.places.quarantine(n.Path, reason); err != nil {
 		return s.refused(n, Unreadable, reason+"; "+err.Error())
 	}
 	r := s.refused(n, Quarantined, reason)
@@ -246,7 +246,7 @@ func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 	limit := map[Refusal]time.Duration{Busy: busyRetry, Unfinished: unfinishedRetry, Unreadable: unreadableRetry}[why]
 	since := time.Now()
 	var st unix.Stat_t
-	if place, path := placeOf(n.Path); limit > 0 && postoffice.Stat(s.pairs[place].transport, path, &st) == nil {
+	if place, path := placeOf(n.Path); limit > 0 && postoffice.Stat(s.places.pairs[place].transport, path, &st) == nil {
 		since = time.Unix(st.Mtim.Unix())
 	}
 	return Refused{Name: n, Why: why, Reason: reason, Tries: s.refusals.add(n, time.Now(), since, limit, reason)}
@@ -264,7 +264,7 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 		ModifiedAt: time.Unix(st.Mtim.Unix()),
 		ChangedAt:  time.Unix(d.st.Ctim.Unix()),
 		Size:       st.Size,
-		Owes:       t.s.owes(f, false),
+		Owes:       t.s.notices.owes(f, false),
 	}
 	if last := len(f.Senders) - 1; last >= 0 {
 		m.Sender = strings.Clone(f.Senders[last].User)

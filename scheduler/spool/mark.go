@@ -121,16 +121,16 @@ func (s *Spool) Reread(op uint64, path string, ours OurLocks) {
 				return err
 			}
 			var st unix.Stat_t
-			if place, name := placeOf(path); postoffice.Stat(s.pairs[place].queue, name, &st) == nil && place == Queue {
-				s.control.ShareMessage(s.pairs[place].queue, name, &st)
+			if place, name := placeOf(path); postoffice.Stat(s.places.pairs[place].queue, name, &st) == nil && place == Queue {
+				s.places.control.ShareMessage(s.places.pairs[place].queue, name, &st)
 			}
-			answer.Owes = s.owes(d.file, false)
+			answer.Owes = s.notices.owes(d.file, false)
 			answer.Recipients = states(d.file)
 			return nil
 		})
 		if err == nil && !missing {
 			// An agent that finds no message file because of this asks for it.
-			err = s.queueGone()
+			err = s.places.queueGone()
 		}
 		answer.Missing, answer.Quarantined, answer.Err = missing, len(extra) > 0, err
 		s.queue.add(append(extra, answer), 0)
@@ -149,7 +149,7 @@ func states(f *ctlfile.File) []ctlfile.State {
 // file goes to corrupt/: missing is then set, and results has its Refused.
 func (s *Spool) change(path string, flags int, work func(*controlFile) error) (results []Result, missing bool, err error) {
 	place, name := placeOf(path)
-	err = s.changeIn(place, name, flags, work)
+	err = s.places.changeIn(place, name, flags, work)
 	var bad *malformed
 	switch {
 	case err == nil:
@@ -169,11 +169,11 @@ func (s *Spool) change(path string, flags int, work func(*controlFile) error) (r
 
 // changeIn is like change, for a file in any place, but moves nothing. It reads the
 // file again and repeats the work if another process has changed it meanwhile.
-func (s *Spool) changeIn(place Place, path string, flags int, work func(*controlFile) error) (err error) {
+func (at *places) changeIn(place Place, path string, flags int, work func(*controlFile) error) (err error) {
 	var buf []byte
 	for range maxChangeTries {
 		var d controlFile
-		if d, err = readControl(s.controlOf(place), s.pairs[place].transport, path, flags, &buf); err != nil {
+		if d, err = readControl(at.controlOf(place), at.pairs[place].transport, path, flags, &buf); err != nil {
 			return err
 		}
 		err = work(&d)

@@ -19,7 +19,7 @@ import (
 func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, err error) {
 	place, path := placeOf(n.Path)
 	for range 2 {
-		err := postoffice.Stat(t.s.pairs[place].queue, path, &st)
+		err := postoffice.Stat(t.s.places.pairs[place].queue, path, &st)
 		switch {
 		case err == nil && postoffice.IsRegular(&st):
 			now, err := t.prepare(n, d, &st)
@@ -27,7 +27,7 @@ func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, err e
 		case err != nil && err != unix.ENOENT:
 			return st, n, err
 		case place == Hold && err != nil:
-			return st, n, t.s.resumeRelease(path)
+			return st, n, t.s.places.resumeRelease(path)
 		}
 		exists := err == nil
 		moved, found, err := t.completeMove(n)
@@ -54,10 +54,10 @@ func (t *loader) prepare(n Name, d *controlFile, st *unix.Stat_t) (now Name, err
 	if place, _ := placeOf(n.Path); place == Hold {
 		return n, nil
 	}
-	queue := t.s.pairs[Queue].queue
-	t.s.control.ShareMessage(queue, n.Path, st)
+	queue := t.s.places.pairs[Queue].queue
+	t.s.places.control.ShareMessage(queue, n.Path, st)
 	postoffice.EndFuture(queue, n.Path, st)
-	now = t.s.rehash(n)
+	now = t.s.places.rehash(n)
 	d.path = now.Path
 	return now, nil
 }
@@ -65,10 +65,10 @@ func (t *loader) prepare(n Name, d *controlFile, st *unix.Stat_t) (now Name, err
 // completeMove completes an interrupted move of the message. found is false if there was
 // none. The error is a refusalError if the message is in another place after that.
 func (t *loader) completeMove(n Name) (now Name, found bool, err error) {
-	if err := t.s.queueGone(); err != nil {
+	if err := t.s.places.queueGone(); err != nil {
 		return n, false, err
 	}
-	now, place, found, err := t.s.resumeMove(n)
+	now, place, found, err := t.s.places.resumeMove(n)
 	if err == nil && found && place != Queue {
 		other := &refusalError{why: Elsewhere, reason: "its message file is in " + place.dir() + "queue; the control file was moved there too"}
 		if place == Hold {
@@ -84,7 +84,7 @@ func (t *loader) completeMove(n Name) (now Name, found bool, err error) {
 // soon as an agent finds no message file. It is an error if the control file is new, or if the
 // directory of the message file is missing.
 func (t *loader) withoutMessage(n Name, d *controlFile) (st unix.Stat_t, err error) {
-	q := t.s.pairs[Queue]
+	q := t.s.places.pairs[Queue]
 	if err := postoffice.Stat(q.transport, n.Path, &st); err != nil || st.Ino != d.st.Ino || st.Dev != d.st.Dev {
 		return st, errGone // both files have left since the control file was read
 	}

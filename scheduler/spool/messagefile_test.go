@@ -48,7 +48,7 @@ func TestMessageWithoutItsFileIsLoaded(t *testing.T) {
 	if m := o.loaded("A/H/7"); !m.LostMessageFile || len(m.Recipients) != 1 || !m.ModifiedAt.Equal(at) || m.Size != 0 {
 		t.Errorf("%+v", m)
 	}
-	m, found, err := o.s.Show(t.Context(), ctlfile.SpoolID(7, at))
+	m, found, err := o.s.Files().Show(t.Context(), ctlfile.SpoolID(7, at))
 	if err != nil || !found || !m.ModifiedAt.Equal(at) || m.Size != -1 {
 		t.Errorf("shown as %+v, %v, %v", m, found, err)
 	}
@@ -72,7 +72,7 @@ func TestAgeOfMailThatIsNotLoadedCountsFromItsControlFile(t *testing.T) {
 	for range 2 {
 		o.open(Options{Unwatched: true})
 		o.refused("A/H/7", Unreadable)
-		u := o.s.Unloaded()
+		u := o.s.Files().Unloaded()
 		if age := time.Since(u.Since); u.Messages != 1 || age < 3*time.Hour || age > 4*time.Hour {
 			t.Errorf("%+v, %v old", u, age)
 		}

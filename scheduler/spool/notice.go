@@ -13,7 +13,7 @@ import (
 )
 
 // owes reports whether the file has a d line that is still to be reported.
-func (s *Spool) owes(f *ctlfile.File, final bool) bool { return len(s.owed(f, final)) > 0 }
+func (n *notices) owes(f *ctlfile.File, final bool) bool { return len(n.owed(f, final)) > 0 }
 
 // owed returns the d lines that are still to be reported, by index: those that
 // the sender wants to be told of and was not. The failures of a set of
@@ -21,8 +21,8 @@ func (s *Spool) owes(f *ctlfile.File, final bool) bool { return len(s.owed(f, fi
 //
 // A recipient with a null sender owes nothing, unless somebody else gets the
 // notices. These are about failures, whatever NOTIFY says.
-func (s *Spool) owed(f *ctlfile.File, final bool) (lines []int) {
-	answersNull := s.options.Reporter != nil && s.options.Reporter.AnswersNullSender()
+func (n *notices) owed(f *ctlfile.File, final bool) (lines []int) {
+	answersNull := n.s.options.Reporter != nil && n.s.options.Reporter.AnswersNullSender()
 	for i := range f.Diagnostics {
 		line := &f.Diagnostics[i]
 		if line.Tag != ctlfile.Open {

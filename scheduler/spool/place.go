@@ -4,7 +4,9 @@ package spool
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
+	"sync"
 
 	"zsched/internal/postoffice"
 )
@@ -40,6 +42,74 @@ type pair struct{ transport, queue int }
 
 // noPair is a pair that is not open.
 var noPair = pair{-1, -1}
+
+// places are the open directories below $POSTOFFICE.
+type places struct {
+	office     int // descriptor of $POSTOFFICE
+	pairs      [placeCount]pair
+	control    postoffice.Control
+	hashLevels int
+	warn       func(text string)
+
+	// moving is held during every two-step move of a message that the receiver
+	// may know, and while an interrupted move is completed.
+	moving sync.Mutex
+	// open is held while a query uses the descriptors, and when they are closed.
+	open sync.RWMutex
+	done <-chan struct{} // closed by Spool.Close
+}
+
+// openPlaces opens the directories. It makes hold/ and corrupt/ if they are missing.
+func openPlaces(o *Options, warn func(string), done <-chan struct{}) (at *places, err error) {
+	at = &places{
+		office: -1, pairs: [placeCount]pair{Queue: noPair, Hold: noPair, Corrupt: noPair},
+		hashLevels: o.HashLevels, warn: warn, done: done,
+	}
+	if err = at.openAll(o.Postoffice); err != nil {
+		at.close()
+		return nil, err
+	}
+	return at, nil
+}
+
+func (at *places) openAll(office string) (err error) {
+	if at.office, err = postoffice.OpenDir(postoffice.WorkingDir, office); err != nil {
+		return err
+	}
+	for p := range placeCount {
+		if at.pairs[p], err = openPair(at.office, p); err == nil && p != Queue {
+			err = requireOneFileSystem(p, at.pairs[Queue], at.pairs[p])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := at.makeOrdersDir(); err != nil {
+		return fmt.Errorf("making %s: %w", ordersDir, err)
+	}
+	at.control, err = postoffice.NewControl(at.pairs[Queue].transport)
+	return err
+}
+
+func (at *places) close() {
+	at.open.Lock()
+	defer at.open.Unlock()
+	for p := range placeCount {
+		at.pairs[p].close()
+	}
+	if at.office >= 0 {
+		postoffice.Close(at.office)
+	}
+}
+
+func (at *places) closed() bool {
+	select {
+	case <-at.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // openPair opens the directories of a place below the open directory $POSTOFFICE.
 // It makes those that are missing, except those of the queue.
@@ -87,4 +157,16 @@ func requireOneFileSystem(p Place, queue, other pair) error {
 		}
 	}
 	return nil
+}
+
+// makeOrdersDir makes the directory of hold records. An earlier start may have made it, or one
+// above it, and ended before it was on disk.
+func (at *places) makeOrdersDir() error {
+	if err := postoffice.MakeDir(at.office, ordersDir, 0o750); err != nil {
+		return err
+	}
+	if err := postoffice.SyncDirAt(at.office, filepath.Dir(ordersDir)); err != nil {
+		return err
+	}
+	return postoffice.Sync(at.office)
 }

@@ -21,12 +21,12 @@ const reasonSuffix = ".reason"
 // quarantine moves both files of a malformed message to corrupt/ and writes the
 // reason into a file beside the control file. If the name is in use there, the
 // files get ".1", ".2" and so on.
-func (s *Spool) quarantine(path, reason string) error {
-	s.moving.Lock()
-	defer s.moving.Unlock()
+func (at *places) quarantine(path, reason string) error {
+	at.moving.Lock()
+	defer at.moving.Unlock()
 	place, path := placeOf(path)
-	q := s.pairs[place]
-	c := s.pairs[Corrupt]
+	q := at.pairs[place]
+	c := at.pairs[Corrupt]
 	prefix, _ := split(path)
 	if err := postoffice.MakeHashDirs(c.transport, prefix, Corrupt.prefixMode()); err != nil {
 		return fmt.Errorf("making corrupt/transport/%s: %w", prefix, err)

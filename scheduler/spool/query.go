@@ -17,6 +17,14 @@ import (
 	"zsched/internal/postoffice"
 )
 
+// Files reads messages, hold records and the names that were refused. It may be used until the
+// spool is closed, and then returns errors.
+type Files struct {
+	*Holds
+	*refusals
+	places *places
+}
+
 // Stored is a message as it is on disk.
 type Stored struct {
 	Place Place
@@ -47,10 +55,10 @@ func (m *Stored) SpoolID() string { return ctlfile.SpoolID(m.Name.ID, m.Modified
 var errClosed = errors.New("the spool was closed")
 
 // whileOpen does something that the end of the spool waits for.
-func (s *Spool) whileOpen(do func() error) error {
-	s.open.RLock()
-	defer s.open.RUnlock()
-	if s.closed() {
+func (at *places) whileOpen(do func() error) error {
+	at.open.RLock()
+	defer at.open.RUnlock()
+	if at.closed() {
 		return errClosed
 	}
 	return do()
@@ -59,11 +67,11 @@ func (s *Spool) whileOpen(do func() error) error {
 // All reads the messages in a place, in no order. At most one control file is in memory. A
 // message that is moved meanwhile may come twice or not at all. One that cannot be read comes
 // as an error, after which All continues. When ctx is done, its error comes last.
-func (s *Spool) All(ctx context.Context, p Place) iter.Seq2[*Stored, error] {
+func (f *Files) All(ctx context.Context, p Place) iter.Seq2[*Stored, error] {
 	return func(yield func(*Stored, error) bool) {
 		ended := false
-		err := s.eachName(ctx, p, func(n Name) bool {
-			m, err := s.readStored(p, n)
+		err := f.places.eachName(ctx, p, func(n Name) bool {
+			m, err := f.places.readStored(p, n)
 			ended = (m != nil || err != nil) && !yield(m, err)
 			return !ended
 		})
@@ -75,14 +83,14 @@ func (s *Spool) All(ctx context.Context, p Place) iter.Seq2[*Stored, error] {
 
 // eachName visits the control files in a place until visit returns false or ctx is done. It
 // skips a directory that it cannot read, and returns the error.
-func (s *Spool) eachName(ctx context.Context, p Place, visit func(Name) bool) (err error) {
+func (at *places) eachName(ctx context.Context, p Place, visit func(Name) bool) (err error) {
 	w := &walker{visit: func(n Name) bool {
 		return ctx.Err() == nil && (strings.HasSuffix(n.Path, reasonSuffix) || visit(n))
 	}, fail: func(doing, prefix string, failed error) {
 		err = errors.Join(err, fmt.Errorf("%s %stransport/%s: %w", doing, p.dir(), prefix, failed))
 	}}
 	var fd int
-	if err := s.whileOpen(func() (err error) { fd, err = postoffice.OpenDir(s.office, p.dir()+"transport"); return err }); err != nil {
+	if err := at.whileOpen(func() (err error) { fd, err = postoffice.OpenDir(at.office, p.dir()+"transport"); return err }); err != nil {
 		return fmt.Errorf("opening %stransport: %w", p.dir(), err)
 	}
 	defer postoffice.Close(fd)
@@ -91,8 +99,8 @@ func (s *Spool) eachName(ctx context.Context, p Place, visit func(Name) bool) (e
 }
 
 // readStored returns one message, or nil if it does not exist.
-func (s *Spool) readStored(p Place, n Name) (m *Stored, err error) {
-	err = s.whileOpen(func() error { m, err = readStored(s.pairs[p], p, n); return err })
+func (at *places) readStored(p Place, n Name) (m *Stored, err error) {
+	err = at.whileOpen(func() error { m, err = readStored(at.pairs[p], p, n); return err })
 	return m, err
 }
 
@@ -132,13 +140,13 @@ const reasonBytes = 4096
 
 // Quarantined counts the messages in corrupt/ by their names, and reads the one with the oldest
 // message file. oldest is nil if there is none.
-func (s *Spool) Quarantined(ctx context.Context) (count int, oldest *Stored, err error) {
+func (f *Files) Quarantined(ctx context.Context) (count int, oldest *Stored, err error) {
 	var first Name
 	var firstAt time.Time
-	err = s.eachName(ctx, Corrupt, func(n Name) bool {
+	err = f.places.eachName(ctx, Corrupt, func(n Name) bool {
 		count++
 		var st unix.Stat_t
-		if postoffice.Stat(s.pairs[Corrupt].queue, n.Path, &st) != nil {
+		if postoffice.Stat(f.places.pairs[Corrupt].queue, n.Path, &st) != nil {
 			return true
 		}
 		if at := time.Unix(st.Mtim.Unix()); firstAt.IsZero() || at.Before(firstAt) {
@@ -147,18 +155,18 @@ func (s *Spool) Quarantined(ctx context.Context) (count int, oldest *Stored, err
 		return true
 	})
 	if err == nil && first.ID != 0 {
-		oldest, err = s.readStored(Corrupt, first)
+		oldest, err = f.places.readStored(Corrupt, first)
 	}
 	return count, oldest, err
 }
 
 // Size returns the bytes of the message file beside a control file below transport/ or
 // hold/transport/; 0 if there is none. It reads no control file.
-func (s *Spool) Size(path string) (size int64) {
-	_ = s.whileOpen(func() error {
+func (f *Files) Size(path string) (size int64) {
+	_ = f.places.whileOpen(func() error {
 		for _, p := range []Place{Queue, Hold} {
 			var st unix.Stat_t
-			if err := postoffice.Stat(s.pairs[p].queue, path, &st); err == nil && postoffice.IsRegular(&st) {
+			if err := postoffice.Stat(f.places.pairs[p].queue, path, &st); err == nil && postoffice.IsRegular(&st) {
 				size = st.Size
 				break
 			}
@@ -171,7 +179,7 @@ func (s *Spool) Size(path string) (size int64) {
 // Show reads one message in any place. id is the path of its control file below
 // transport/, its number or its spoolid; a path that begins with "hold/" is one
 // below hold/transport/.
-func (s *Spool) Show(ctx context.Context, id string) (m *Stored, found bool, err error) {
+func (f *Files) Show(ctx context.Context, id string) (m *Stored, found bool, err error) {
 	first, id := placeOf(id)
 	what, ok := parseIdentity(id)
 	if !ok || first == Hold && what.path == "" {
@@ -179,8 +187,8 @@ func (s *Spool) Show(ctx context.Context, id string) (m *Stored, found bool, err
 	}
 	for p := first; p < placeCount && m == nil && err == nil && (first == Queue || p == first); p++ {
 		var n Name
-		if n, err = s.find(ctx, p, what); n.ID != 0 {
-			m, err = s.readStored(p, n)
+		if n, err = f.places.find(ctx, p, what); n.ID != 0 {
+			m, err = f.places.readStored(p, n)
 		}
 	}
 	return m, m != nil, err
@@ -212,25 +220,25 @@ func parseIdentity(id string) (identity, bool) {
 
 // find returns the control file with this identity; its ID is 0 if there is none.
 // It tries the names that a router gives before it walks through all names.
-func (s *Spool) find(ctx context.Context, p Place, id identity) (found Name, err error) {
+func (at *places) find(ctx context.Context, p Place, id identity) (found Name, err error) {
 	if id.path != "" {
-		if n := (Name{id.path, id.number}); s.isStored(p, n, id) {
+		if n := (Name{id.path, id.number}); at.isStored(p, n, id) {
 			return n, nil
 		}
 		return Name{}, nil
 	}
 	for levels := range maxDepth + 1 {
 		n := Name{ctlfile.HashDir(id.number, levels) + strconv.FormatUint(id.number, 10), id.number}
-		if !s.isStored(p, n, identity{}) {
+		if !at.isStored(p, n, identity{}) {
 			continue
 		}
-		if !s.isStored(p, n, id) { // another message has the number now
+		if !at.isStored(p, n, id) { // another message has the number now
 			n = Name{}
 		}
 		return n, nil
 	}
-	err = s.eachName(ctx, p, func(n Name) bool {
-		if n.ID == id.number && s.isStored(p, n, id) {
+	err = at.eachName(ctx, p, func(n Name) bool {
+		if n.ID == id.number && at.isStored(p, n, id) {
 			found = n
 		}
 		return found.ID == 0
@@ -240,13 +248,13 @@ func (s *Spool) find(ctx context.Context, p Place, id identity) (found Name, err
 
 // isStored reports whether there is such a control file, and whether its message has
 // the spoolid that is asked for.
-func (s *Spool) isStored(p Place, n Name, id identity) (is bool) {
-	_ = s.whileOpen(func() error {
+func (at *places) isStored(p Place, n Name, id identity) (is bool) {
+	_ = at.whileOpen(func() error {
 		var st, message unix.Stat_t
-		if is = postoffice.Stat(s.pairs[p].transport, n.Path, &st) == nil && postoffice.IsRegular(&st); !is || id.spoolID == "" {
+		if is = postoffice.Stat(at.pairs[p].transport, n.Path, &st) == nil && postoffice.IsRegular(&st); !is || id.spoolID == "" {
 			return nil
 		}
-		switch postoffice.Stat(s.pairs[p].queue, n.Path, &message) {
+		switch postoffice.Stat(at.pairs[p].queue, n.Path, &message) {
 		case nil:
 			st = message
 		case unix.ENOENT: // the spoolid has the time of the control file

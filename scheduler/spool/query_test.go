@@ -16,7 +16,7 @@ import (
 func (o *testSpool) stored(p Place) []string {
 	o.t.Helper()
 	var list []string
-	for m, err := range o.s.All(o.t.Context(), p) {
+	for m, err := range o.s.Files().All(o.t.Context(), p) {
 		check(o.t, err)
 		list = append(list, m.Place.dir()+m.Name.Path)
 	}
@@ -58,7 +58,7 @@ func TestShow(t *testing.T) {
 		"10": "corrupt/A/10", "11": "corrupt/11.1", "11.1": "corrupt/11.1", "12-etrn": "12-etrn",
 		o.spoolID("queue/7"): "7",
 	} {
-		m, found, err := o.s.Show(t.Context(), id)
+		m, found, err := o.s.Files().Show(t.Context(), id)
 		if err != nil || !found || m.Place.dir()+m.Name.Path != want {
 			t.Fatalf("%s: %+v, %v", id, m, err)
 		}
@@ -86,7 +86,7 @@ func TestShow(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"", "13", "F/258367", "S258367AbTCLWiT", "F/F/", "hold/8", "hold/F/F/258367", "no", "../transport/7", "F/F/F/258367"} {
-		if m, found, err := o.s.Show(t.Context(), id); m != nil || found || err != nil {
+		if m, found, err := o.s.Files().Show(t.Context(), id); m != nil || found || err != nil {
 			t.Errorf("%q: %+v, %v", id, m, err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestSizesOfMessagesInTheQueueAndUnderHold(t *testing.T) {
 		if file != "" {
 			want = int64(len(o.read(file)))
 		}
-		if got := o.s.Size(path); got != want || file != "" && got == 0 {
+		if got := o.s.Files().Size(path); got != want || file != "" && got == 0 {
 			t.Errorf("%s: %d, want %d", path, got, want)
 		}
 	}
@@ -113,11 +113,11 @@ func TestShowOfAnOldSpoolID(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // a walk would end with this
 	id, _ := parseIdentity("S258367AbTCLWiT")
-	if n, err := o.s.find(ctx, Queue, id); n.ID != 0 || err != nil {
+	if n, err := o.s.places.find(ctx, Queue, id); n.ID != 0 || err != nil {
 		t.Errorf("%+v, %v", n, err)
 	}
 	id, _ = parseIdentity("S258368AbTCLWiT")
-	if _, err := o.s.find(ctx, Queue, id); !errors.Is(err, context.Canceled) {
+	if _, err := o.s.places.find(ctx, Queue, id); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestAllEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	found := 0
 	var last error
-	for _, err := range o.s.All(ctx, Queue) {
+	for _, err := range o.s.Files().All(ctx, Queue) {
 		if last = err; err == nil {
 			found++
 			cancel()
@@ -141,7 +141,7 @@ func TestAllEndsWithItsContext(t *testing.T) {
 	if found != 1 || !errors.Is(last, context.Canceled) {
 		t.Errorf("%d found, then %v", found, last)
 	}
-	for range o.s.All(t.Context(), Queue) {
+	for range o.s.Files().All(t.Context(), Queue) {
 		break // and no more is read
 	}
 }
@@ -152,7 +152,7 @@ func TestAllAfterClose(t *testing.T) {
 	o := library(t)
 	s := o.s
 	n := 0
-	for m, err := range s.All(t.Context(), Queue) {
+	for m, err := range s.Files().All(t.Context(), Queue) {
 		if n++; n == 1 {
 			if m == nil || err != nil {
 				t.Fatal(err)
@@ -162,7 +162,7 @@ func TestAllAfterClose(t *testing.T) {
 			t.Errorf("%+v was read", m)
 		}
 	}
-	if _, found, err := s.Show(t.Context(), "7"); found || !errors.Is(err, errClosed) {
+	if _, found, err := s.Files().Show(t.Context(), "7"); found || !errors.Is(err, errClosed) {
 		t.Errorf("found %v, %v", found, err)
 	}
 }
@@ -174,12 +174,12 @@ func TestWalkGoesOnBehindWhatItCannotRead(t *testing.T) {
 	var errs []error
 	w := &walker{visit: func(Name) bool { return true }, fail: func(_, _ string, err error) { errs = append(errs, err) }}
 	for _, name := range []string{"B", "8"} {
-		if !w.entry(o.s.pairs[Queue].transport, "", 1, dirent{[]byte(name), unix.DT_DIR}) || len(errs) != 0 {
+		if !w.entry(o.s.places.pairs[Queue].transport, "", 1, dirent{[]byte(name), unix.DT_DIR}) || len(errs) != 0 {
 			t.Errorf("a directory that has gone, or a file: %v", errs)
 		}
 	}
 	o.write("transport/C", "no directory")
-	if !w.entry(o.s.pairs[Queue].transport, "", 1, dirent{[]byte("C"), unix.DT_DIR}) || len(errs) != 1 {
+	if !w.entry(o.s.places.pairs[Queue].transport, "", 1, dirent{[]byte("C"), unix.DT_DIR}) || len(errs) != 1 {
 		t.Errorf("one that is none: %v", errs)
 	}
 }
@@ -192,7 +192,7 @@ func TestQuarantinedMailIsCounted(t *testing.T) {
 	}
 	o.write("corrupt/transport/A/8.reason", "a time\ngarbage\n")
 	o.age("corrupt/queue/A/8", 48*time.Hour)
-	count, oldest, err := o.open(Options{}).s.Quarantined(t.Context())
+	count, oldest, err := o.open(Options{}).s.Files().Quarantined(t.Context())
 	if err != nil || count != 2 || oldest.Name.Path != "A/8" || oldest.Reason != "garbage" || time.Since(oldest.ModifiedAt) < 47*time.Hour {
 		t.Errorf("%d, %+v, %v", count, oldest, err)
 	}

@@ -34,10 +34,10 @@ type Unloaded struct {
 }
 
 // Unloaded counts the refused messages that the spool remembers, at most 4096.
-func (s *Spool) Unloaded() (u Unloaded) {
-	s.refusals.mu.Lock()
-	defer s.refusals.mu.Unlock()
-	for _, w := range s.refusals.waiting {
+func (rs *refusals) Unloaded() (u Unloaded) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, w := range rs.waiting {
 		u.Messages++
 		if u.Since.IsZero() || w.since.Before(u.Since) {
 			u.Since, u.Reason = w.since, w.why
@@ -48,11 +48,11 @@ func (s *Spool) Unloaded() (u Unloaded) {
 
 // WhyUnloaded returns why each refused message that the spool remembers was refused last,
 // by the path of its control file below transport/.
-func (s *Spool) WhyUnloaded() map[string]string {
-	s.refusals.mu.Lock()
-	defer s.refusals.mu.Unlock()
-	why := make(map[string]string, len(s.refusals.waiting))
-	for path, w := range s.refusals.waiting {
+func (rs *refusals) WhyUnloaded() map[string]string {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	why := make(map[string]string, len(rs.waiting))
+	for path, w := range rs.waiting {
 		why[path] = w.why
 	}
 	return why

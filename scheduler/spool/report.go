@@ -48,6 +48,12 @@ type Reporter interface {
 	AnswersNullSender() bool
 }
 
+// notices knows which notices messages owe, and has them written.
+type notices struct {
+	s        *Spool
+	unmarked unmarkedLines
+}
+
 // noticeWriters is how many notices are written at a time. Most of the time goes
 // into waiting for the disk, which notices that are written together share.
 const noticeWriters = 16
@@ -55,18 +61,18 @@ const noticeWriters = 16
 // Report writes the notice that a message in the queue owes, and marks its d
 // lines as reported. RetryUntil is as in Owed. The result is Reported.
 func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
-	s.notices.push(func() {
+	s.owing.push(func() {
 		_, base := split(path)
 		id, _ := ctlfile.Number(base)
 		answer := Reported{Op: op, Name: Name{path, id}}
 		extra, missing, err := s.change(path, unix.O_RDWR, func(d *controlFile) error {
-			lines := s.owed(d.file, false)
+			lines := s.notices.owed(d.file, false)
 			if len(lines) == 0 || s.options.Reporter == nil {
 				return nil
 			}
 			var err error
 			place, _ := placeOf(path)
-			answer.Notice, err = s.report(place, d, lines, retryUntil)
+			answer.Notice, err = s.notices.report(place, d, lines, retryUntil)
 			return err
 		})
 		answer.Missing, answer.Quarantined, answer.Err = missing, len(extra) > 0, err
@@ -76,7 +82,7 @@ func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
 
 // report writes the notices about some d lines of a control file, one for each sender of
 // the recipients. It returns the last of them.
-func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
+func (n *notices) report(place Place, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
 	for len(lines) > 0 {
 		sender := senderOf(d.file, lines[0])
 		var now, later []int
@@ -87,7 +93,7 @@ func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time
 				later = append(later, i)
 			}
 		}
-		if notice, err = s.reportTo(place, d, now, retryUntil); err != nil {
+		if notice, err = n.reportTo(place, d, now, retryUntil); err != nil {
 			return notice, err
 		}
 		lines = later
@@ -107,14 +113,14 @@ func senderOf(f *ctlfile.File, line int) int {
 // reportTo writes the notice to one sender about some d lines of a control file and, when it
 // is on disk, marks them.
 // If lines cannot be marked, the notice is written again only after a restart.
-func (s *Spool) reportTo(place Place, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
+func (n *notices) reportTo(place Place, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
 	_, base := split(d.path)
 	id, _ := ctlfile.Number(base)
 	o := Owed{
-		Name: Name{d.path, id}, File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: s.temp,
+		Name: Name{d.path, id}, File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: n.s.temp,
 		ModifiedAt: time.Unix(d.st.Mtim.Unix()),
 	}
-	fd, err := postoffice.Open(s.pairs[place].queue, d.path, unix.O_RDONLY)
+	fd, err := postoffice.Open(n.s.places.pairs[place].queue, d.path, unix.O_RDONLY)
 	switch err {
 	case nil:
 		o.Message = postoffice.NewFile(fd, "queue/"+d.path)
@@ -128,32 +134,32 @@ func (s *Spool) reportTo(place Place, d *controlFile, lines []int, retryUntil ti
 	default:
 		return "", fmt.Errorf("message file: %w", err)
 	}
-	o.Lines = s.unmarked.without(&o)
+	o.Lines = n.unmarked.without(&o)
 	if len(o.Lines) > 0 {
-		notice, err = s.options.Reporter.Report(&o)
+		notice, err = n.s.options.Reporter.Report(&o)
 		switch {
 		case err != nil && notice == "":
 			return "", err
 		case err != nil:
-			s.unmarked.add(&o)
+			n.unmarked.add(&o)
 			return notice, fmt.Errorf("%s is written, but may not survive a crash: %w", notice, err)
 		}
 	}
 	if len(o.Lines) < len(lines) {
 		// An earlier notice, about the other lines, may not be on disk yet.
-		if err := postoffice.SyncAll(s.office); err != nil {
+		if err := postoffice.SyncAll(n.s.places.office); err != nil {
 			return notice, fmt.Errorf("making a notice durable: %w", err)
 		}
 	}
-	for n, i := range lines {
+	for marked, i := range lines {
 		if err := d.markReported(i); err != nil {
-			o.Lines = lines[n:]
-			s.unmarked.add(&o)
+			o.Lines = lines[marked:]
+			n.unmarked.add(&o)
 			return notice, err
 		}
 	}
 	o.Lines = lines
-	s.unmarked.remove(&o)
+	n.unmarked.remove(&o)
 	return notice, nil
 }
 

@@ -310,7 +310,7 @@ func TestDoubleFaultIsStoredWhenAskedFor(t *testing.T) {
 // there until it was.
 func oneOrTwoNotices(o *testSpool, at string) {
 	killed := len(o.notices())
-	if !postoffice.Exists(o.s.pairs[Queue].transport, "A/H/7") {
+	if !postoffice.Exists(o.s.places.pairs[Queue].transport, "A/H/7") {
 		// The message file alone is an orphan.
 		if killed != 1 {
 			o.t.Errorf("%s: %d notices of a message that is gone", at, killed)
@@ -355,7 +355,7 @@ func TestEachSenderHearsOfItsOwnRecipients(t *testing.T) {
 	}
 	f, err := ctlfile.Parse([]byte(o.read("transport/7")))
 	check(t, err)
-	if o.s.owes(f, true) {
+	if o.s.notices.owes(f, true) {
 		t.Errorf("something is owed: %+v", f.Diagnostics)
 	}
 }

@@ -47,11 +47,11 @@ func (s *Spool) Resubmit(op uint64, r Resubmission) {
 	r.Offsets = slices.Clone(r.Offsets)
 	s.bulk.push(func() {
 		m := &resubmission{Resubmission: &r, answer: Resubmitted{Op: op}}
-		if m.staged, m.err = s.stage(&r); m.err != nil {
-			s.queue.add([]Result{s.resubmitted(m)}, 0)
+		if m.staged, m.err = s.mover.stage(&r); m.err != nil {
+			s.queue.add([]Result{s.mover.resubmitted(m)}, 0)
 			return
 		}
-		s.staged.push(m)
+		s.mover.staged.push(m)
 	})
 }
 
@@ -65,7 +65,7 @@ type resubmission struct {
 }
 
 // resubmitted returns the result.
-func (s *Spool) resubmitted(m *resubmission) Resubmitted {
+func (mv *mover) resubmitted(m *resubmission) Resubmitted {
 	switch {
 	case errors.Is(m.err, errGone):
 		m.answer.Missing = true

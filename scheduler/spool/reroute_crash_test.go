@@ -50,7 +50,7 @@ func (o *testSpool) survives(step string, want map[string]int) {
 	o.t.Helper()
 	o.close()
 	o.open(Options{})
-	o.s.removeStale()
+	o.s.janitor.removeStale()
 	for _, path := range o.files() {
 		if strings.HasPrefix(path, "public/") {
 			o.t.Errorf("%s: %s is left", step, path)
@@ -69,9 +69,9 @@ const toThree = toBob + "\n" + toCarol + "\ns local dave@x.example dave@x.exampl
 func (o *testSpool) begun(asked Resubmission) *resubmission {
 	o.t.Helper()
 	m := &resubmission{Resubmission: &asked}
-	m.staged, m.err = o.s.stage(&asked)
+	m.staged, m.err = o.s.mover.stage(&asked)
 	check(o.t, m.err)
-	check(o.t, o.s.check(m))
+	check(o.t, o.s.mover.check(m))
 	return m
 }
 
@@ -90,10 +90,10 @@ func TestCrashInResubmitToTheRouter(t *testing.T) {
 		}
 		m.staged = m.staged[:1]
 		if step > 0 {
-			o.s.publish([]*resubmission{m})
+			o.s.mover.publish([]*resubmission{m})
 		}
 		if step > 1 {
-			o.s.markSent(m)
+			o.s.mover.markSent(m)
 			check(t, m.err)
 		}
 		o.survives(fmt.Sprint("step ", step), want)
@@ -115,17 +115,17 @@ func TestCrashInReroute(t *testing.T) {
 			o.open(Options{Node: "mx1"})
 			asked.Offsets = []int64{offset(t, text, "bob@")}
 			m := o.begun(asked)
-			o.s.copies.Step = func(what string) {
+			o.s.mover.copies.Step = func(what string) {
 				if strings.HasPrefix(what, step) {
 					panic(step)
 				}
 			}
 			func() {
 				defer func() { _ = recover() }()
-				o.s.publish([]*resubmission{m})
+				o.s.mover.publish([]*resubmission{m})
 			}()
 			if step == "end" {
-				o.s.markSent(m)
+				o.s.mover.markSent(m)
 				check(t, m.err)
 			}
 			m.old.close()
@@ -163,13 +163,13 @@ func TestResubmitOfWhatChangedMeanwhile(t *testing.T) {
 			o.put("7", text)
 			o.open(Options{})
 			m := &resubmission{Resubmission: &asked}
-			m.staged, m.err = o.s.stage(&asked)
+			m.staged, m.err = o.s.mover.stage(&asked)
 			check(t, m.err)
 			change(o)
 			before := slices.DeleteFunc(o.files(), func(path string) bool {
 				return strings.HasPrefix(path, "public/") || strings.HasPrefix(path, "queue/.tmp/")
 			})
-			o.s.commitBatch([]*resubmission{m})
+			o.s.mover.commitBatch([]*resubmission{m})
 			if got := answer[Resubmitted](o); got.Err == nil && !got.Missing || got.Offsets != nil {
 				t.Errorf("%s: %+v", name, got)
 			}
@@ -189,8 +189,8 @@ func TestResubmitThatCannotTag(t *testing.T) {
 	// The name is another file's by the time that the tag is due.
 	o.write("transport/tmp", control("7", toBob))
 	check(t, os.Rename(filepath.Join(o.dir, "transport/tmp"), filepath.Join(o.dir, "transport/7")))
-	o.s.publish([]*resubmission{m})
-	o.s.markSent(m)
+	o.s.mover.publish([]*resubmission{m})
+	o.s.mover.markSent(m)
 	if m.err == nil || len(m.answer.Offsets) != 1 || len(m.answer.Router) != 1 {
 		t.Errorf("%v, %+v", m.err, m.answer)
 	}
@@ -214,7 +214,7 @@ func TestDiscardCopiesOfOthersOnly(t *testing.T) {
 	o.open(Options{})
 	mine := "public/" + o.s.temp + "1"
 	o.write(mine, "under way")
-	o.s.removeStale()
+	o.s.janitor.removeStale()
 	kept = append(kept, mine)
 	slices.Sort(kept)
 	o.holds(kept...)

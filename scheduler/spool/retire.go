@@ -36,32 +36,35 @@ func (s *Spool) Finish(f Finish) {
 		s.finishes.push(f)
 		return
 	}
-	s.notices.push(func() {
+	s.owing.push(func() {
 		var buf []byte
-		s.queue.add(s.finish(f, &buf), 0)
+		s.queue.add((&retirer{s: s}).finish(f, &buf), 0)
 	})
 }
 
+// retirer removes messages.
+type retirer struct{ s *Spool }
+
 // retire is the goroutine that finishes messages. There are several, because most
 // of the time is spent waiting for the file system.
-func (s *Spool) retire() {
+func (r *retirer) retire() {
 	var buf []byte
 	var answers []Result
 	for {
-		f, ok := s.finishes.poll()
+		f, ok := r.s.finishes.poll()
 		if !ok {
 			// The wait may be long, so no result is kept until after it.
-			answers = s.answerAll(answers)
-			if f, ok = s.finishes.pop(); !ok {
+			answers = r.answerAll(answers)
+			if f, ok = r.s.finishes.pop(); !ok {
 				return
 			}
 		}
-		if len(answers) == 0 && !s.owned() {
+		if len(answers) == 0 && !r.s.standing.owned() {
 			return
 		}
-		answers = append(answers, s.finish(f, &buf)...)
+		answers = append(answers, r.finish(f, &buf)...)
 		if len(answers) >= answerLimit {
-			answers = s.answerAll(answers)
+			answers = r.answerAll(answers)
 		}
 	}
 }
@@ -71,24 +74,24 @@ func (s *Spool) retire() {
 const answerLimit = 16
 
 // answerAll queues results and returns the empty list, to be used again.
-func (s *Spool) answerAll(answers []Result) []Result {
+func (r *retirer) answerAll(answers []Result) []Result {
 	if len(answers) > 0 {
-		s.queue.add(answers, 0)
+		r.s.queue.add(answers, 0)
 		clear(answers)
 	}
 	return answers[:0]
 }
 
 // finish removes a message and returns the results: Finished is the last.
-func (s *Spool) finish(f Finish, buf *[]byte) []Result {
+func (r *retirer) finish(f Finish, buf *[]byte) []Result {
 	answer := Finished{Op: f.Op}
 	var quarantined []Result
-	err := s.finishOwing(f, buf, &answer)
+	err := r.finishOwing(f, buf, &answer)
 	var bad *malformed
 	if errors.As(err, &bad) {
 		_, base := split(f.Path)
 		id, _ := ctlfile.Number(base)
-		if gone := s.discard(Name{f.Path, id}, bad.reason); gone.Why == Quarantined {
+		if gone := r.s.discard(Name{f.Path, id}, bad.reason); gone.Why == Quarantined {
 			quarantined, err = []Result{gone}, nil
 		}
 	}
@@ -100,16 +103,16 @@ func (s *Spool) finish(f Finish, buf *[]byte) []Result {
 
 // finishOwing writes the notice that the message owes, if it may owe one, and
 // then removes the message.
-func (s *Spool) finishOwing(f Finish, buf *[]byte, answer *Finished) error {
+func (r *retirer) finishOwing(f Finish, buf *[]byte, answer *Finished) error {
 	if !f.Owes {
-		return s.unlinkUntagged(f)
+		return r.unlinkUntagged(f)
 	}
 	place, path := placeOf(f.Path)
-	d, err := readControl(s.controlOf(place), s.pairs[place].transport, path, unix.O_RDONLY, buf)
+	d, err := readControl(r.s.places.controlOf(place), r.s.places.pairs[place].transport, path, unix.O_RDONLY, buf)
 	defer d.close()
 	switch {
 	case errors.Is(err, errGone):
-		return s.unlink(f.Path)
+		return r.s.places.unlink(f.Path)
 	case err != nil:
 		return err
 	case !allDone(d.file):
@@ -118,17 +121,17 @@ func (s *Spool) finishOwing(f Finish, buf *[]byte, answer *Finished) error {
 	if err := d.recordLost(); err != nil {
 		return err
 	}
-	lines := s.owed(d.file, true)
+	lines := r.s.notices.owed(d.file, true)
 	if len(lines) == 0 {
-		return s.unlink(f.Path)
+		return r.s.places.unlink(f.Path)
 	}
-	if s.options.Reporter == nil {
+	if r.s.options.Reporter == nil {
 		return &malformed{"it owes a notice, and nobody writes it"}
 	}
-	answer.Notice, err = s.report(place, &d, lines, time.Time{})
+	answer.Notice, err = r.s.notices.report(place, &d, lines, time.Time{})
 	switch {
 	case err == nil:
-		return s.unlink(f.Path)
+		return r.s.places.unlink(f.Path)
 	case mayWorkLater(err):
 		return err
 	}
@@ -148,14 +151,14 @@ func allDone(f *ctlfile.File) bool {
 
 // unlinkUntagged removes the files of a message that owes no notice. If the
 // control file stays, its last recipient is tagged.
-func (s *Spool) unlinkUntagged(f Finish) error {
-	err := s.unlink(f.Path)
+func (r *retirer) unlinkUntagged(f Finish) error {
+	err := r.s.places.unlink(f.Path)
 	if err == nil || f.Untagged == 0 {
 		return err
 	}
 	mark := []ctlfile.Mark{{Offset: f.Untagged, Tag: f.Tag}}
 	place, path := placeOf(f.Path)
-	tagErr := s.changeIn(place, path, unix.O_RDWR, func(d *controlFile) error { return d.mark(mark) })
+	tagErr := r.s.places.changeIn(place, path, unix.O_RDWR, func(d *controlFile) error { return d.mark(mark) })
 	if errors.Is(tagErr, errGone) {
 		return err // the message file is what stays
 	}
@@ -165,9 +168,9 @@ func (s *Spool) unlinkUntagged(f Finish) error {
 // unlink removes the files of a message. If the message file is missing, nothing in queue/ is
 // removed: as soon as the control file is gone, the router may queue a submission with this
 // number, whose move into queue/ a power cut has undone.
-func (s *Spool) unlink(path string) error {
+func (at *places) unlink(path string) error {
 	place, path := placeOf(path)
-	q := s.pairs[place]
+	q := at.pairs[place]
 	var st unix.Stat_t
 	missing := postoffice.Stat(q.queue, path, &st) == unix.ENOENT
 	if err := postoffice.Remove(q.transport, path); err != nil {

@@ -133,7 +133,7 @@ func TestMove(t *testing.T) {
 // where is the place that has a control file.
 func (o *testSpool) where(path string) Place {
 	for p := range placeCount {
-		if postoffice.Exists(o.s.pairs[p].transport, path) {
+		if postoffice.Exists(o.s.places.pairs[p].transport, path) {
 			return p
 		}
 	}

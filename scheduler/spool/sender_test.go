@@ -112,7 +112,7 @@ func TestRerouteCopiesWhereNobodyElseCanReach(t *testing.T) {
 	message, err := postoffice.OpenFile(filepath.Join(o.dir, "queue/7"), os.O_RDONLY)
 	check(t, err)
 	defer message.Close()
-	path, err := o.s.copyMessage(message)
+	path, err := o.s.mover.copyMessage(message)
 	check(t, err)
 	var file, dir unix.Stat_t
 	check(t, unix.Lstat(path, &file))
@@ -122,7 +122,7 @@ func TestRerouteCopiesWhereNobodyElseCanReach(t *testing.T) {
 	}
 	// The next scheduler removes what this one leaves.
 	o.open(Options{})
-	o.s.removeStale()
+	o.s.janitor.removeStale()
 	o.holds("queue/7", "transport/7")
 }
 

@@ -21,8 +21,13 @@
 //	                       ├──► Mark, Reread, Move, Finish ──┤
 //	                       └──► Hold, Release, Resubmit ─────┘
 //
-// Show and Find answer queries. They read the directories themselves, in the
-// goroutine of the caller, and use no worker.
+// Files answers queries and keeps the hold records, in the goroutine of the caller.
+//
+// The parts of a Spool: places are the open directories, in which messages are moved and
+// quarantined; standing says whether the postoffice is still ours; the sweeper, the watcher and
+// refusals find names; loaders read control files; notices are what senders are to be told;
+// retirers remove messages; the mover sends recipients elsewhere; Holds are the hold records;
+// the janitor looks for what is left over.
 //
 // The files are the only lasting state: the process may be killed between any
 // two system calls, and the next one continues with what it reads.
@@ -63,7 +68,6 @@ import (
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/internal/postoffice"
 	"zsched/queue"
 )
 
@@ -139,12 +143,13 @@ func hostname() string {
 // Spool is the open spool. Its methods may be called from any goroutine; all
 // but Open and Close return at once.
 type Spool struct {
-	options Options
-	office  int // descriptor of $POSTOFFICE
-	pairs   [placeCount]pair
-	holds   holds
-	control postoffice.Control
-	copies  *queue.Committer
+	options  Options
+	places   *places
+	holds    *Holds
+	standing standing
+	notices  notices
+	mover    mover
+	janitor  janitor
 
 	found    chan []Name
 	results  chan []Result
@@ -158,11 +163,8 @@ type Spool struct {
 	edits    []*workQueue[func()] // by path, so that one file has one writer
 	batches  markBatches
 	bulk     *workQueue[func()] // work that may take long: copies and searches
-	staged   *workQueue[*resubmission]
-	notices  *workQueue[func()] // messages that may owe a notice
-	unmarked unmarkedLines
+	owing    *workQueue[func()] // messages that may owe a notice
 	seed     maphash.Seed
-	standing standing
 
 	inUseLimit  time.Duration // maxInUse; tests set another
 	lockHolders lockHolders
@@ -170,12 +172,6 @@ type Spool struct {
 	// temp begins the names of our temporary files; no other process uses it.
 	temp string
 
-	// moving is held during every two-step move of a message that the receiver
-	// may know, and while an interrupted move is completed.
-	moving sync.Mutex
-
-	// open is held while a query opens directories, and by Close.
-	open    sync.RWMutex
 	done    chan struct{} // closed by Close
 	closing sync.Once
 	running sync.WaitGroup
@@ -198,93 +194,60 @@ func Open(o Options) (*Spool, error) {
 		loads:      newWorkQueue[[]Name](),
 		finishes:   newWorkQueue[Finish](),
 		bulk:       newWorkQueue[func()](),
-		staged:     newWorkQueue[*resubmission](),
-		notices:    newWorkQueue[func()](),
+		owing:      newWorkQueue[func()](),
 		batches:    markBatches{open: map[string]*markBatch{}},
 		seed:       maphash.MakeSeed(),
 		temp:       tempPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
 		inUseLimit: maxInUse,
 		done:       make(chan struct{}),
 	}
-	if err := s.openPlaces(); err != nil {
+	if err := s.openParts(); err != nil {
 		return nil, fmt.Errorf("spool %q: %w", o.Postoffice, err)
 	}
 	s.awaitFormerAgents()
-	if err := s.copies.Finish(s.isClaimed); err != nil {
+	if err := s.mover.copies.Finish(s.mover.isClaimed); err != nil {
 		s.warn(fmt.Sprintf("copies that a crash has left stay: %v", err))
 	}
 	s.start()
 	return s, nil
 }
 
-// makeOrdersDir makes the directory of hold records. An earlier start may have made it, or one
-// above it, and ended before it was on disk.
-func (s *Spool) makeOrdersDir() error {
-	if err := postoffice.MakeDir(s.office, ordersDir, 0o750); err != nil {
+func (s *Spool) openParts() (err error) {
+	if s.places, err = openPlaces(&s.options, s.warn, s.done); err != nil {
 		return err
 	}
-	if err := postoffice.SyncDirAt(s.office, filepath.Dir(ordersDir)); err != nil {
-		return err
-	}
-	return postoffice.Sync(s.office)
-}
-
-func (s *Spool) openPlaces() (err error) {
-	if s.office, err = postoffice.OpenDir(postoffice.WorkingDir, s.options.Postoffice); err != nil {
-		return err
-	}
-	s.pairs = [placeCount]pair{Queue: noPair, Hold: noPair, Corrupt: noPair}
-	for p := range placeCount {
-		if s.pairs[p], err = openPair(s.office, p); err == nil && p != Queue {
-			err = requireOneFileSystem(p, s.pairs[Queue], s.pairs[p])
-		}
-		if err != nil {
-			s.closePlaces()
-			return err
-		}
-	}
-	if err = s.makeOrdersDir(); err != nil {
-		err = fmt.Errorf("making %s: %w", ordersDir, err)
-	} else if err = s.standing.begin(s.options.Postoffice); err == nil {
-		s.control, err = postoffice.NewControl(s.pairs[Queue].transport)
+	s.holds, s.notices, s.janitor = &Holds{places: s.places}, notices{s: s}, janitor{s}
+	s.mover = mover{s: s, staged: newWorkQueue[*resubmission]()}
+	s.standing.owner, s.standing.done = s.options.Owner, s.done
+	s.standing.add = func(r Result) { s.queue.add([]Result{r}, 0) }
+	err = s.standing.begin(s.options.Postoffice)
+	if err == nil {
+		s.mover.copies, err = queue.OpenCopies(s.options.Postoffice, s.options.HashLevels)
 	}
 	if err != nil {
-		s.closePlaces()
+		s.places.close()
 		return err
 	}
-	if err := s.removeNewRecords(); err != nil {
+	if err := s.holds.removeNewRecords(); err != nil {
 		s.warn(fmt.Sprintf("temporary files of hold records stay: %v", err))
 	}
-	if s.copies, err = queue.OpenCopies(s.options.Postoffice, s.options.HashLevels); err != nil {
-		s.closePlaces()
-		return err
-	}
-	s.lockHolders.transport, s.lockHolders.least, s.lockHolders.scheduler = s.pairs[Queue].transport, ctlfile.MaxPID, os.Getpid()
-	if err := s.control.CannotTakeOver(); err != nil {
+	transport := s.places.pairs[Queue].transport
+	s.lockHolders.transport, s.lockHolders.least, s.lockHolders.scheduler = transport, ctlfile.MaxPID, os.Getpid()
+	if err := s.places.control.CannotTakeOver(); err != nil {
 		s.warn(fmt.Sprintf("transport is on a file system without leases (%v): control files of other users stay there unread", err))
 	}
 	return nil
 }
 
-func (s *Spool) closePlaces() {
-	for p := range placeCount {
-		s.pairs[p].close()
-	}
-	if s.copies != nil {
-		s.copies.Close()
-	}
-	postoffice.Close(s.office)
-}
-
 // start starts the workers first, then the hints, then the sweep.
 func (s *Spool) start() {
 	s.spawn(s.sendResults)
-	s.spawn(s.examining)
+	s.spawn(s.standing.examining)
 	for range s.options.Loaders {
 		s.spawn(newLoader(s).run)
 	}
 	for range s.options.Retirers {
-		s.spawn(s.retire)
+		s.spawn((&retirer{s: s}).retire)
 	}
 	for range s.options.Markers {
 		edits := newWorkQueue[func()]()
@@ -295,9 +258,9 @@ func (s *Spool) start() {
 		s.spawn(func() { s.work(s.bulk) })
 	}
 	for range noticeWriters {
-		s.spawn(func() { s.work(s.notices) })
+		s.spawn(func() { s.work(s.owing) })
 	}
-	s.spawn(s.commitAll)
+	s.spawn(s.mover.commitAll)
 	if !s.options.Unwatched {
 		s.startWatch()
 		socket, err := bindNotify(notifyPath(s.options.Postoffice, s.options.NotifySocket))
@@ -305,7 +268,7 @@ func (s *Spool) start() {
 	}
 	s.spawn(s.announceRefused)
 	s.spawn(s.sweeping)
-	s.spawn(s.janitor)
+	s.spawn(s.janitor.run)
 }
 
 func (s *Spool) spawn(run func()) { s.running.Go(run) }
@@ -333,14 +296,7 @@ func (s *Spool) Sweep() {
 
 func (s *Spool) warn(text string) { s.queue.add([]Result{Warning{text}}, 0) }
 
-func (s *Spool) closed() bool {
-	select {
-	case <-s.done:
-		return true
-	default:
-		return false
-	}
-}
+func (s *Spool) closed() bool { return s.places.closed() }
 
 // Close stops everything, drops operations that have not begun, and removes the
 // notify socket. No results come after it.
@@ -350,14 +306,23 @@ func (s *Spool) Close() {
 		s.loads.close()
 		s.finishes.close()
 		s.bulk.close()
-		s.staged.close()
-		s.notices.close()
+		s.mover.staged.close()
+		s.owing.close()
 		for _, edits := range s.edits {
 			edits.close()
 		}
 		s.running.Wait()
-		s.open.Lock()
-		defer s.open.Unlock()
-		s.closePlaces()
+		s.mover.copies.Close()
+		s.places.close()
 	})
 }
+
+// Check returns an error if nothing may be fed or written in the postoffice any more: see
+// standing.check.
+func (s *Spool) Check() error { return s.standing.check() }
+
+// LoadHolds is Holds.LoadHolds.
+func (s *Spool) LoadHolds() ([]HoldRecord, error) { return s.holds.LoadHolds() }
+
+// Files returns what reads the files of the spool for queries, and its hold records.
+func (s *Spool) Files() *Files { return &Files{s.holds, s.refusals, s.places} }

@@ -154,7 +154,7 @@ func TestAClosedSpoolGivesUpMoves(t *testing.T) {
 	o.open(Options{})
 	s := o.s
 	o.close()
-	if s.commitBatch([]*resubmission{{Resubmission: &Resubmission{Path: "1000"}}}) {
+	if s.mover.commitBatch([]*resubmission{{Resubmission: &Resubmission{Path: "1000"}}}) {
 		t.Error("it is committed")
 	}
 	stacks := make([]byte, 1<<20)

@@ -67,15 +67,15 @@ func (p *stagedCopy) marks() []ctlfile.Mark {
 
 // stage makes the staged copies of a resubmission. It only reads the old message,
 // and may take as long as copying it takes.
-func (s *Spool) stage(r *Resubmission) (staged []*stagedCopy, err error) {
+func (mv *mover) stage(r *Resubmission) (staged []*stagedCopy, err error) {
 	place, path := placeOf(r.Path)
-	from := s.pairs[place]
+	from := mv.s.places.pairs[place]
 	var buf []byte
-	d, err := readControl(s.controlOf(place), from.transport, path, unix.O_RDONLY, &buf)
+	d, err := readControl(mv.s.places.controlOf(place), from.transport, path, unix.O_RDONLY, &buf)
 	if err != nil {
 		return nil, err
 	}
-	locks := s.locksOf(&d, true)
+	locks := mv.s.locksOf(&d, true)
 	chosen := r.choose(d.file, locks.held)
 	if len(chosen) == 0 {
 		return nil, nil
@@ -95,15 +95,15 @@ func (s *Spool) stage(r *Resubmission) (staged []*stagedCopy, err error) {
 	case d.file.Body > st.Size:
 		return nil, fmt.Errorf("message file: %d bytes, but the body starts at %d", st.Size, d.file.Body)
 	}
-	if err := postoffice.CheckSize(&st, d.file.Body, s.options.MaxSize); err != nil {
+	if err := postoffice.CheckSize(&st, d.file.Body, mv.s.options.MaxSize); err != nil {
 		return nil, err
 	}
 	if r.Channel == "" && r.Host == "" {
-		staged, err = s.stageForRouter(d.file, chosen, message, st.Size)
+		staged, err = mv.stageForRouter(d.file, chosen, message, st.Size)
 	} else {
 		_, base := split(path)
 		number, _ := ctlfile.Number(base)
-		staged, err = s.stageForQueue(r, ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix())), d.file, chosen, message)
+		staged, err = mv.stageForQueue(r, ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix())), d.file, chosen, message)
 	}
 	for _, p := range staged {
 		p.control = d.st
@@ -112,11 +112,11 @@ func (s *Spool) stage(r *Resubmission) (staged []*stagedCopy, err error) {
 }
 
 // stageForRouter makes the submissions that give the chosen recipients back to the router.
-func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *postoffice.File, size int64) (staged []*stagedCopy, err error) {
+func (mv *mover) stageForRouter(f *ctlfile.File, chosen []int, message *postoffice.File, size int64) (staged []*stagedCopy, err error) {
 	for _, sub := range queue.Resubmissions(f, chosen) {
-		sub.By = s.options.By
+		sub.By = mv.s.options.By
 		body := io.NewSectionReader(message, f.Body, size-f.Body)
-		file, err := sub.Write(s.options.Postoffice, s.temp, interruptible{s, body})
+		file, err := sub.Write(mv.s.options.Postoffice, mv.s.temp, interruptible{mv.s, body})
 		if err != nil {
 			for _, p := range staged {
 				p.remove()
@@ -133,7 +133,7 @@ func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *postoffic
 }
 
 // stageForQueue makes the copy for another channel and host, from the message with a spoolid.
-func (s *Spool) stageForQueue(r *Resubmission, spoolID string, f *ctlfile.File, chosen []int, message *postoffice.File) ([]*stagedCopy, error) {
+func (mv *mover) stageForQueue(r *Resubmission, spoolID string, f *ctlfile.File, chosen []int, message *postoffice.File) ([]*stagedCopy, error) {
 	p := &stagedCopy{fate: ctlfile.Rerouted, sentTo: "sent to " + r.Channel + "/" + r.Host}
 	draft := f.Extract(chosen)
 	next := 0
@@ -143,7 +143,7 @@ func (s *Spool) stageForQueue(r *Resubmission, spoolID string, f *ctlfile.File, 
 		p.offsets = append(p.offsets, old.Offset)
 		to.Origin = ""
 		if r.moves() {
-			from := r.origin(s.options.Node, spoolID, old)
+			from := r.origin(mv.s.options.Node, spoolID, old)
 			to.Origin = from.String()
 		}
 		to.Channel, to.Host, to.Class = r.Channel, r.Host, 0
@@ -154,7 +154,7 @@ func (s *Spool) stageForQueue(r *Resubmission, spoolID string, f *ctlfile.File, 
 		return nil, err
 	}
 	var err error
-	if p.file, err = s.copyMessage(message); err != nil {
+	if p.file, err = mv.copyMessage(message); err != nil {
 		return nil, err
 	}
 	info, err := postoffice.Lstat(p.file)
@@ -170,15 +170,15 @@ func (s *Spool) stageForQueue(r *Resubmission, spoolID string, f *ctlfile.File, 
 // copyMessage copies a message into queue/.tmp, with its owner and age.
 // Only our user can reach a name there, so the owner of the file cannot replace
 // it.
-func (s *Spool) copyMessage(message *postoffice.File) (path string, err error) {
-	f, err := postoffice.CreateTemp(s.options.Postoffice, s.temp)
+func (mv *mover) copyMessage(message *postoffice.File) (path string, err error) {
+	f, err := postoffice.CreateTemp(mv.s.options.Postoffice, mv.s.temp)
 	if err != nil {
 		return "", fmt.Errorf("copying the message: %w", err)
 	}
 	// The owner of the message can make it grow meanwhile.
 	info, err := message.Stat()
 	if err == nil {
-		_, err = io.Copy(f, interruptible{s, io.NewSectionReader(message, 0, info.Size())})
+		_, err = io.Copy(f, interruptible{mv.s, io.NewSectionReader(message, 0, info.Size())})
 	}
 	if err == nil {
 		err = postoffice.CopyMetadata(f, message)
@@ -216,17 +216,17 @@ const staleAge = 24 * time.Hour
 
 // removeStale removes temporary files that no process works on any more: staged
 // copies of schedulers before us, and everything old in queue/.tmp and transport/.submit.
-func (s *Spool) removeStale() {
-	if fd, err := postoffice.OpenDir(s.office, "public"); err == nil {
-		s.removeStaleIn(fd, false)
+func (j *janitor) removeStale() {
+	if fd, err := postoffice.OpenDir(j.s.places.office, "public"); err == nil {
+		j.removeStaleIn(fd, false)
 		postoffice.Close(fd)
 	}
-	if fd, err := postoffice.OpenTemp(s.pairs[Queue].queue); err == nil {
-		s.removeStaleIn(fd, true)
+	if fd, err := postoffice.OpenTemp(j.s.places.pairs[Queue].queue); err == nil {
+		j.removeStaleIn(fd, true)
 		postoffice.Close(fd)
 	}
-	if fd, err := postoffice.OpenDir(s.pairs[Queue].transport, queue.SubmitStaging); err == nil {
-		s.removeStaleIn(fd, true)
+	if fd, err := postoffice.OpenDir(j.s.places.pairs[Queue].transport, queue.SubmitStaging); err == nil {
+		j.removeStaleIn(fd, true)
 		postoffice.Close(fd)
 	}
 }
@@ -234,11 +234,11 @@ func (s *Spool) removeStale() {
 // removeStaleIn removes the stale files of one directory. In public/ everybody may make
 // files, so only our own are removed. In a directory that is private to us, a
 // copy may already have its sender as owner.
-func (s *Spool) removeStaleIn(dir int, private bool) {
+func (j *janitor) removeStaleIn(dir int, private bool) {
 	names, _ := postoffice.ReadNamesAt(dir, ".")
 	for _, name := range names {
 		var st unix.Stat_t
-		if strings.HasPrefix(name, s.temp) || postoffice.Stat(dir, name, &st) != nil || !postoffice.IsRegular(&st) {
+		if strings.HasPrefix(name, j.s.temp) || postoffice.Stat(dir, name, &st) != nil || !postoffice.IsRegular(&st) {
 			continue
 		}
 		if !private && int(st.Uid) != os.Geteuid() {

@@ -32,6 +32,9 @@ const standingInterval = time.Second
 
 // standing is what is known of the claim to the postoffice.
 type standing struct {
+	owner   *Owner
+	done    <-chan struct{}
+	add     func(Result)
 	begunAt time.Time
 	dueAt   atomic.Int64          // when the names are examined next, in nanoseconds after begunAt
 	lost    atomic.Pointer[error] // why the postoffice is not ours any more; nil: it is
@@ -53,18 +56,17 @@ func (st *standing) begin(office string) (err error) {
 	return err
 }
 
-// Check returns an error if nothing may be fed or written in the postoffice any more. It
+// check returns an error if nothing may be fed or written in the postoffice any more. It
 // wraps ErrDisowned if another scheduler has it, and process.ErrReplaced if transport/ at its
 // full name is not the directory of the start. It is called before each batch of writes and
-// of job lines, so the names are examined at most once a second, and Check does not wait
+// of job lines, so the names are examined at most once a second, and check does not wait
 // for that.
-func (s *Spool) Check() error {
-	st := &s.standing
+func (st *standing) check() error {
 	if lost := st.lost.Load(); lost != nil {
 		return *lost
 	}
-	if err := s.options.Owner.Check(); err != nil {
-		return s.lose(err)
+	if err := st.owner.Check(); err != nil {
+		return st.lose(err)
 	}
 	now, dueAt := int64(time.Since(st.begunAt)), st.dueAt.Load()
 	if now >= dueAt && st.dueAt.CompareAndSwap(dueAt, now+int64(standingInterval)) {
@@ -73,15 +75,15 @@ func (s *Spool) Check() error {
 	return nil
 }
 
-// examining is the goroutine that examines the names when Check asks for it.
-func (s *Spool) examining() {
+// examining is the goroutine that examines the names when check asks for it.
+func (st *standing) examining() {
 	for {
 		select {
-		case <-s.done:
+		case <-st.done:
 			return
-		case <-s.standing.asked:
-			if _, lost := s.examine(); lost != nil {
-				s.disown(lost)
+		case <-st.asked:
+			if _, lost := st.examine(); lost != nil {
+				st.disown(lost)
 				return
 			}
 		}
@@ -89,24 +91,24 @@ func (s *Spool) examining() {
 }
 
 // lose notes why the postoffice is not ours any more.
-func (s *Spool) lose(err error) error {
-	s.standing.lost.CompareAndSwap(nil, &err)
-	return *s.standing.lost.Load()
+func (st *standing) lose(err error) error {
+	st.lost.CompareAndSwap(nil, &err)
+	return *st.lost.Load()
 }
 
 // owned reports whether the postoffice is still ours. If not, it adds Disowned to the
 // results, once.
-func (s *Spool) owned() bool {
-	err := s.Check()
+func (st *standing) owned() bool {
+	err := st.check()
 	if err != nil {
-		s.disown(err)
+		st.disown(err)
 	}
 	return err == nil
 }
 
-func (s *Spool) disown(err error) {
-	if !s.standing.told.Swap(true) {
-		s.queue.add([]Result{Disowned{err}}, 0)
+func (st *standing) disown(err error) {
+	if !st.told.Swap(true) {
+		st.add(Disowned{err})
 	}
 }
 
@@ -117,16 +119,15 @@ func (s *Spool) disown(err error) {
 // Another queue/ is not the end, because the mail in transport/ would be without its
 // messages after a restart, and would fail. An error that does not say which directory is
 // at a name is none of the two: the work itself meets it.
-func (s *Spool) examine() (down, lost error) {
-	st := &s.standing
+func (st *standing) examine() (down, lost error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if err := s.options.Owner.CheckName(); err != nil {
-		return nil, s.lose(err)
+	if err := st.owner.CheckName(); err != nil {
+		return nil, st.lose(err)
 	}
 	err := st.transport.Check()
 	if errors.Is(err, process.ErrReplaced) {
-		return nil, s.lose(err)
+		return nil, st.lose(err)
 	}
 	if !process.IsMissing(err) {
 		err = st.queue.Check()
@@ -138,7 +139,7 @@ func (s *Spool) examine() (down, lost error) {
 	down = fmt.Errorf("%w; put it back: %w", err, ErrSpoolDown)
 	if !st.away {
 		st.away = true
-		s.queue.add([]Result{Down{down}}, 0)
+		st.add(Down{down})
 	}
 	return down, nil
 }

@@ -149,7 +149,7 @@ func TestLinksAndErrorsAreNoReplacement(t *testing.T) {
 	o.open(Options{Unwatched: true})
 	examined := func() {
 		t.Helper()
-		if down, lost := o.s.examine(); down != nil || lost != nil {
+		if down, lost := o.s.standing.examine(); down != nil || lost != nil {
 			t.Error(down, lost)
 		}
 	}
@@ -172,7 +172,7 @@ func TestAnotherOwnerWithALowerEpochEndsTheSpool(t *testing.T) {
 		owner := filepath.Join(o.dir, ownerName)
 		text := o.read(ownerName)
 		examined := func(what string) {
-			if down, lost := o.s.examine(); down != nil || lost != nil {
+			if down, lost := o.s.standing.examine(); down != nil || lost != nil {
 				t.Errorf("%s: %v, %v", what, down, lost)
 			}
 		}

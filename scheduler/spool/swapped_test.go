@@ -93,7 +93,7 @@ func TestFilesThatAreSwappedWhileTheyAreUsed(t *testing.T) {
 		case 5:
 			o.s.Release(op, "H/7")
 		case 6:
-			_ = o.s.quarantine("H/7", "an attack")
+			_ = o.s.places.quarantine("H/7", "an attack")
 		}
 	}
 	o.s.Close()

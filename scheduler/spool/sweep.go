@@ -85,21 +85,21 @@ func (w *sweeper) sweep(whole bool) (read, open bool) {
 	if whole {
 		depth = maxDepth
 	}
-	if _, lost := w.s.examine(); lost != nil {
-		w.s.disown(lost)
+	if _, lost := w.s.standing.examine(); lost != nil {
+		w.s.standing.disown(lost)
 		return false, false
 	}
-	fd, err := postoffice.OpenDir(w.s.office, "transport")
+	fd, err := postoffice.OpenDir(w.s.places.office, "transport")
 	if err != nil {
 		w.fail("opening", "", err)
 		return false, true
 	}
 	defer postoffice.Close(fd)
 	open = w.walker.walk(fd, "", depth) && w.flush()
-	if changedAt := changedAt(w.s.office, ordersDir); open && (whole || changedAt != w.holdsChangedAt) {
+	if changedAt := changedAt(w.s.places.office, ordersDir); open && (whole || changedAt != w.holdsChangedAt) {
 		// Xferd puts control files under hold/, with records.
 		w.holdsChangedAt, w.place = changedAt, underHold
-		open = w.s.walkBelow("hold/transport", &w.walker) && w.flush()
+		open = w.s.places.walkBelow("hold/transport", &w.walker) && w.flush()
 		w.place = ""
 	}
 	return true, open

@@ -31,8 +31,8 @@ type walker struct {
 }
 
 // walkBelow walks through a directory below $POSTOFFICE and its hash directories.
-func (s *Spool) walkBelow(dir string, w *walker) bool {
-	fd, err := postoffice.OpenDir(s.office, dir)
+func (at *places) walkBelow(dir string, w *walker) bool {
+	fd, err := postoffice.OpenDir(at.office, dir)
 	if err != nil {
 		w.failed("opening", "", err)
 		return true
@@ -95,17 +95,17 @@ func (w *walker) failed(doing, prefix string, err error) {
 
 // slowWalk visits the numbered files below a directory of the postoffice. It works only a
 // twentieth of the time. It ends when visit returns false, or the spool is closed.
-func (s *Spool) slowWalk(dir string, visit func(path string) bool) {
+func (j *janitor) slowWalk(dir string, visit func(path string) bool) {
 	w := &walker{visit: func(n Name) bool { return visit(n.Path) }, fail: func(doing, prefix string, err error) {
 		if err != unix.ENOENT {
-			s.warn(fmt.Sprintf("%s %s/%s: %v", doing, dir, prefix, err))
+			j.s.warn(fmt.Sprintf("%s %s/%s: %v", doing, dir, prefix, err))
 		}
 	}}
 	startedAt := time.Now()
 	w.after = func() bool {
-		open := s.pause(restFactor * time.Since(startedAt))
+		open := j.s.pause(restFactor * time.Since(startedAt))
 		startedAt = time.Now()
 		return open
 	}
-	s.walkBelow(dir, w)
+	j.s.places.walkBelow(dir, w)
 }

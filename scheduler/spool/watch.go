@@ -84,7 +84,7 @@ func (w *watcher) watch(prefix string) {
 // and does the same with the directories in it down to depth.
 func (w *watcher) watchTree(prefix string, depth int) bool {
 	w.watch(prefix)
-	fd, err := postoffice.OpenDir(w.s.pairs[Queue].transport, "./"+prefix)
+	fd, err := postoffice.OpenDir(w.s.places.pairs[Queue].transport, "./"+prefix)
 	if err != nil {
 		return true
 	}

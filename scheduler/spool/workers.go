@@ -77,7 +77,7 @@ func (q *workQueue[T]) close() {
 func (s *Spool) work(queue *workQueue[func()]) {
 	for {
 		do, ok := queue.pop()
-		if !ok || !s.owned() {
+		if !ok || !s.standing.owned() {
 			return
 		}
 		do()

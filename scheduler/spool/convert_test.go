@@ -49,7 +49,7 @@ func TestHoldsOfAnEarlierVersion(t *testing.T) {
 	o := oldPostoffice(t)
 	want := []string{"S1A spam", "a.example they asked", "b.example", "c.example they are moving"}
 	for range 2 {
-		records, err := o.s.LoadHolds()
+		records, err := o.s.holds.LoadHolds()
 		check(t, err)
 		if names := kept(records); !slices.Equal(names, want) {
 			t.Fatalf("%q", names)
@@ -81,7 +81,7 @@ func TestDamagedListsOfAnEarlierVersion(t *testing.T) {
 		if o.write("hold/threads", text); text == "none" {
 			check(t, os.Remove(filepath.Join(o.dir, "hold/threads")))
 		}
-		records, err := o.s.LoadHolds()
+		records, err := o.s.holds.LoadHolds()
 		if !errors.Is(err, ErrDamagedHolds) || !strings.Contains(err.Error(), "hold/threads") {
 			t.Fatalf("%q: %v", text, err)
 		}
@@ -99,7 +99,7 @@ func TestRecordsOfAnEarlierVersionWithoutAList(t *testing.T) {
 	o := newTestSpool(t)
 	o.write("hold/orders/1", oldThread)
 	o.open(Options{})
-	records, err := o.s.LoadHolds()
+	records, err := o.s.holds.LoadHolds()
 	if names := kept(records); err != nil || !slices.Equal(names, []string{"a.example they asked", "gone.example they asked"}) {
 		t.Errorf("%q, %v", names, err)
 	}
@@ -108,10 +108,10 @@ func TestRecordsOfAnEarlierVersionWithoutAList(t *testing.T) {
 // A crash at any point of the conversion costs nothing: the next start does it again.
 func TestConversionThatIsInterrupted(t *testing.T) {
 	o := oldPostoffice(t)
-	_, err := o.s.LoadHolds()
+	_, err := o.s.holds.LoadHolds()
 	check(t, err)
 	o.write("hold/threads", oldList)
-	records, err := o.s.LoadHolds()
+	records, err := o.s.holds.LoadHolds()
 	if names := kept(records); err != nil || !slices.Equal(names, []string{
 		"S1A spam", "a.example they asked", "b.example", "c.example they are moving",
 	}) {
