@@ -24,13 +24,19 @@ type mail struct {
 	vertices       store.Slab[vertexRef, vertex]
 	moreRecipients store.Slab[recipientsRef, moreRecipients] // of vertices with several
 	extras         map[messageRef]*extras                    // of few messages
-	senders        store.Pool[senderRef, sender]
-	bySender       store.SlabIndex[senderRef] // by hash
-	senderSeed     maphash.Seed
-	paths          strings.Builder // the last names of files, so that each need not be allocated
-	diagnostics    store.Pool[diagnosticRef, diagnostic]
-	threadTable    store.Slab[threadRef, *thread]
-	loaded         int64 // last message.sequence that was given
+	// lastExtras is the one that was looked up last: a message with extras is asked for them
+	// again and again.
+	lastExtras struct {
+		message messageRef // 0: none
+		extras  *extras
+	}
+	senders     store.Pool[senderRef, sender]
+	bySender    store.SlabIndex[senderRef] // by hash
+	senderSeed  maphash.Seed
+	paths       strings.Builder // the last names of files, so that each need not be allocated
+	diagnostics store.Pool[diagnosticRef, diagnostic]
+	threadTable store.Slab[threadRef, *thread]
+	loaded      int64 // last message.sequence that was given
 	// Where a vertex keeps its place in a heap and the list of its thread.
 	heapIndex   func(vertexRef) *int32
 	threadLinks func(vertexRef) *store.Links[vertexRef]
@@ -124,25 +130,16 @@ func (ml *mail) feedable(v *vertex) int {
 	return n
 }
 
-// nthVertex returns the i-th vertex of a message, or nil after the last.
-func (ml *mail) nthVertex(m *message, i int) *vertex {
-	if i == 0 {
-		return ml.vertices.Get(m.first)
-	}
-	if x := ml.extrasOf(m); x != nil && i <= len(x.vertices) {
-		return ml.vertices.At(x.vertices[i-1])
-	}
-	return nil
-}
-
 // eachVertex calls f for each vertex of the message, removed ones included.
 func (ml *mail) eachVertex(m *message, f func(*vertex)) {
-	for i := 0; ; i++ {
-		v := ml.nthVertex(m, i)
-		if v == nil {
-			return
+	if m.first == 0 {
+		return
+	}
+	f(ml.vertices.At(m.first))
+	if x := ml.extrasOf(m); x != nil {
+		for _, ref := range x.vertices {
+			f(ml.vertices.At(ref))
 		}
-		f(v)
 	}
 }
 
@@ -250,7 +247,10 @@ func (ml *mail) extrasOf(m *message) *extras {
 	if m.flags&hasExtras == 0 {
 		return nil
 	}
-	return ml.extras[m.ref]
+	if last := &ml.lastExtras; last.message != m.ref {
+		last.message, last.extras = m.ref, ml.extras[m.ref]
+	}
+	return ml.lastExtras.extras
 }
 
 // obtainExtras returns the message's extras, and makes them if there are none.
@@ -259,7 +259,7 @@ func (ml *mail) obtainExtras(m *message) *extras {
 		m.flags |= hasExtras
 		ml.extras[m.ref] = new(extras)
 	}
-	return ml.extras[m.ref]
+	return ml.extrasOf(m)
 }
 
 // clearDiagnostic forgets the last report on a recipient.
@@ -281,6 +281,7 @@ func (ml *mail) freeMessage(m *message) {
 	})
 	if m.flags&hasExtras != 0 {
 		delete(ml.extras, m.ref)
+		ml.lastExtras.message = 0
 	}
 	ml.releaseSender(m.sender)
 	ml.logHashes.Set(m.ref, 0)
