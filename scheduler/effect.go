@@ -37,18 +37,18 @@ func (e *effect) portion(now instant) (part float64, nextAt instant) {
 	return least + (1-least)*float64(step)/slowSteps, nextAt
 }
 
-// addEffect begins the effect of a rule on a thread. If the effect is there already,
-// its time begins again.
-func (rs *rules) addEffect(t *thread, st *ruleState, rep *ta.Report) {
+// addEffect begins the effect of a rule on a thread, and logs that. If the effect is there
+// already, its time begins again.
+func (rs *rules) addEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
 	x := rs.limits.obtainShaping(t)
-	until := rs.agenda.now.after(st.rule.Span)
-	i := slices.IndexFunc(x.effects, func(e effect) bool { return e.rule == st.rule })
+	i := slices.IndexFunc(x.effects, func(e effect) bool { return e.rule == r })
 	if i < 0 {
-		x.effects = append(x.effects, effect{rule: st.rule})
+		x.effects = append(x.effects, effect{rule: r})
 		i = len(x.effects) - 1
+		rs.agenda.do(Note{Text: "reply rule " + r.Place() + " (" + r.Action + ") applies to " +
+			t.key.channel + "/" + t.key.host + ": " + rule.ReplyForms(rep.Notary, rep.Text)[0]})
 	}
-	x.effects[i].since, x.effects[i].until = rs.agenda.now, until
-	rs.logRule(t, st, rep)
+	x.effects[i].since, x.effects[i].until = rs.agenda.now, rs.agenda.now.after(r.Span)
 	rs.updateEffects(t)
 	rs.threads.updateThread(t)
 }
@@ -84,18 +84,8 @@ func (rs *rules) updateEffects(t *thread) {
 		return
 	}
 	t.running = false
-	rs.log.recordThread(t, "suspended", x.rulesUntil())
+	rs.log.recordThread(t, "suspended", rs.suspensionEnd(t))
 	rs.loads.considerUnloadingThread(t)
-}
-
-// rulesUntil returns when the last suspension by a rule ends; 0: there is none.
-func (x *shaping) rulesUntil() (until instant) {
-	for _, e := range x.effects {
-		if e.rule.Verb == rule.ReplySuspend {
-			until = max(until, e.until)
-		}
-	}
-	return until
 }
 
 // suspensionEnd returns when the last suspension of the thread ends, whatever its
@@ -104,36 +94,19 @@ func (rs *rules) suspensionEnd(t *thread) instant {
 	if t.shaping == nil {
 		return t.suspendedUntil
 	}
-	return max(t.suspendedUntil, t.shaping.rulesUntil())
+	_, until := t.shaping.suspension()
+	return max(t.suspendedUntil, until)
 }
 
-// waitReason returns, for a diagnostic, which rule, site or rate keeps a thread from being
-// fed; "" if none does.
-func (rs *rules) waitReason(t *thread) string {
-	switch x := t.shaping; {
-	case x != nil && x.suspended:
-		return "suspended by the reply rule of " + x.suspendingRule().Place()
-	case t.ring == nil:
-		return ""
-	}
-	switch why := rs.limits.refusal(t); why {
-	case view.WaitSite, view.WaitClusterSite, view.WaitSiteRate, view.WaitRate, view.WaitClusterRate, view.WaitChannelRate:
-		return "waited for the limit " + string(why)
-	}
-	return ""
-}
-
-// suspendingRule returns the rule that suspends the thread for the longest time; nil:
-// none does.
-func (x *shaping) suspendingRule() *rule.ReplyRule {
-	var longest *rule.ReplyRule
-	until := instant(0)
+// suspension returns the rule that suspends the thread for the longest time, and until when;
+// nil and 0: none does.
+func (x *shaping) suspension() (longest *rule.ReplyRule, until instant) {
 	for _, e := range x.effects {
 		if e.rule.Verb == rule.ReplySuspend && e.until > until {
 			longest, until = e.rule, e.until
 		}
 	}
-	return longest
+	return longest, until
 }
 
 // viewEffects adds the effects on a thread to its view, and by whom it is suspended.
@@ -145,8 +118,7 @@ func (rs *rules) viewEffects(v *view.Thread, t *thread) {
 	if x == nil {
 		return
 	}
-	switch {
-	case x.rulesUntil() > t.suspendedUntil:
+	if _, until := x.suspension(); until > t.suspendedUntil {
 		v.SuspendedBy = view.ByRule
 	}
 	if told := t.told(); told != nil {
@@ -205,7 +177,6 @@ func (rs *rules) attachEffects(t *thread) {
 	if x == nil {
 		return
 	}
-	x.noted = nil
 	for i := range x.effects {
 		e := &x.effects[i]
 		if st := findRule(rs.replyRules, e.rule.Key()); st != nil {

@@ -163,14 +163,8 @@ func (no *notices) expire(v *vertex) {
 	if primary, _ := no.expiry(v); no.agenda.date < primary || no.orders.waiting[v.ref] != nil {
 		return
 	}
-	words := "expired after " + inWords(no.mail.threadOf(v).params.Expiry)
-	if t := no.mail.threadOf(v); v.state == due {
-		if why := no.rules.waitReason(t); why != "" {
-			words += "; " + why
-		}
-	}
 	no.lines.fail(v, failureCause{
-		words: words, code: "4.4.7 (delivery time expired)", keepsCode: true,
+		words: "expired after " + inWords(no.mail.threadOf(v).params.Expiry), code: "4.4.7 (delivery time expired)", keepsCode: true,
 		applies: func(r *recipient) bool { return no.expired(v, r) },
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"zsched/scheduler/limit"
-	"zsched/scheduler/rule"
 	"zsched/scheduler/view"
 )
 
@@ -36,9 +35,7 @@ type shaping struct {
 	effects   []effect
 	effectEnd timer // when the next effect ends or changes
 	suspended bool
-	part      float64         // the part of its window limit that rules leave; 1: all
-	noted     *rule.ReplyRule // the rule that was last logged, and when
-	notedAt   instant
+	part      float64 // the part of its window limit that rules leave; 1: all
 
 	// The site (site.go); nil: no limit on it.
 	site        *site

@@ -116,27 +116,24 @@ func (rs *rules) matchReply(t *thread, rep *ta.Report) *ruleState {
 // applyReply applies a rule to a report of a line that is open.
 func (rs *rules) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report) {
 	t, r := rs.mail.threadOf(v), st.rule
-	switch r.Verb {
-	case rule.ReplySuspend, rule.ReplySlow, rule.ReplyRate:
-		rs.addEffect(t, st, rep)
+	if r.Verb.Lasts() {
+		rs.addEffect(t, r, rep)
 		return
-	case rule.ReplyDefer, rule.ReplyPostpone:
-		if l.rule == nil || l.rule.Span < r.Span { // the longest wait counts
-			l.rule = r
-		}
+	}
+	if r.Verb == rule.ReplyDefer && (l.rule == nil || l.rule.Span < r.Span) { // the longest wait counts
+		l.rule = r
 	}
 	if l.noted != r {
 		l.noted = r
 		rs.log.recordReplyRule(v, r)
 	}
-	rs.logRule(t, st, rep)
 }
 
-// delayingRule returns the rule of a last report that makes a message wait: the one of
-// the verbs defer and postpone that matches it first, or nil.
+// delayingRule returns the rule of a last report that makes a message wait: the one with the verb
+// defer, if it matches first, or nil.
 func (rs *rules) delayingRule(t *thread, last *diagnostic) *rule.ReplyRule {
 	st := rs.ruleFor(t.key, ta.Notary(last.notary), last.text)
-	if st == nil || !st.rule.Verb.Delays() {
+	if st == nil || st.rule.Verb != rule.ReplyDefer {
 		return nil
 	}
 	return st.rule
@@ -175,13 +172,6 @@ func (li *lines) takeRuleStep(v *vertex, by *rule.ReplyRule) bool {
 		return false
 	}
 	until := li.agenda.now.after(max(by.Span, rule.ShortestRetry))
-	if by.Verb == rule.ReplyPostpone {
-		for i := range li.mail.lenOf(v) {
-			li.mail.recipient(v, i).flags |= mustAttempt
-		}
-		li.postpone(v, until)
-		return true
-	}
 	_, v.retry = rule.RetryStep(li.mail.threadOf(v).params, v.retry, li.agenda.date.since(li.mail.messageOf(v).modifiedAt), li.rand)
 	v.inRetryStep = false
 	if primary, _ := li.notices.expiry(v); primary > li.agenda.date {
@@ -189,20 +179,4 @@ func (li *lines) takeRuleStep(v *vertex, by *rule.ReplyRule) bool {
 	}
 	li.postpone(v, until)
 	return true
-}
-
-// ruleNoteInterval is the least time between two log messages about the same rule on
-// the same thread.
-const ruleNoteInterval = time.Minute
-
-// logRule logs that a rule has matched, at most once in ruleNoteInterval for a
-// thread.
-func (rs *rules) logRule(t *thread, st *ruleState, rep *ta.Report) {
-	x := rs.limits.obtainShaping(t)
-	if x.noted == st.rule && x.notedAt.after(ruleNoteInterval) > rs.agenda.now {
-		return
-	}
-	x.noted, x.notedAt = st.rule, rs.agenda.now
-	rs.agenda.do(Note{Text: "reply rule " + st.rule.Place() + " (" + st.rule.Action + ") applies to " +
-		t.key.channel + "/" + t.key.host + ": " + rule.ReplyForms(rep.Notary, rep.Text)[0]})
 }

@@ -199,7 +199,7 @@ func (li *lines) deferred(a *agent, l *line, v *vertex, i int, rep *ta.Report) {
 				li.mail.attempted(v, j)
 			}
 		}
-	case rep.Status == ta.RetryAt && rep.Retry.Given && (st == nil || !st.rule.Verb.Delays()):
+	case rep.Status == ta.RetryAt && rep.Retry.Given && (st == nil || st.rule.Verb != rule.ReplyDefer):
 		l.retryAt = max(l.retryAt, li.retryTime(v, rep.Retry))
 	case destinationCode(rep.Notary.Code()):
 		l.destinationFailed = true

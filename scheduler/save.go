@@ -111,9 +111,8 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 // saveThread saves a thread, if there is anything to save, and its rate. A suspension by a reply
 // rule is saved like any other.
 func (sa *saved) saveThread(to *Saved, t *thread) {
-	until := t.suspendedUntil
+	until := sa.rules.suspensionEnd(t)
 	if x := t.shaping; x != nil {
-		until = max(until, x.rulesUntil())
 		to.Rates = sa.appendRate(to.Rates, &x.rate)
 	}
 	saved := SavedThread{

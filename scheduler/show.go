@@ -279,7 +279,8 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 func (vi *views) viewWait(line *view.JobLine, t *thread) {
 	line.Wait, line.StartError = vi.waitOf(t), vi.startError(t)
 	if line.Wait == view.WaitRule {
-		line.Rule = t.shaping.suspendingRule().Place()
+		rule, _ := t.shaping.suspension()
+		line.Rule = rule.Place()
 	}
 }
 

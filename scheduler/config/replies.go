@@ -88,12 +88,11 @@ var actions = map[string]struct {
 	words int
 	form  string
 }{
-	"suspend":  {rule.ReplySuspend, 1, "suspend TIME"},
-	"slow":     {rule.ReplySlow, 2, "slow FACTOR TIME"},
-	"rate":     {rule.ReplyRate, 2, "rate N/TIME TIME"},
-	"defer":    {rule.ReplyDefer, 1, "defer TIME"},
-	"fail":     {rule.ReplyFail, 0, "fail"},
-	"postpone": {rule.ReplyPostpone, 1, "postpone TIME"},
+	"suspend": {rule.ReplySuspend, 1, "suspend TIME"},
+	"slow":    {rule.ReplySlow, 2, "slow FACTOR TIME"},
+	"rate":    {rule.ReplyRate, 2, "rate N/TIME TIME"},
+	"defer":   {rule.ReplyDefer, 1, "defer TIME"},
+	"fail":    {rule.ReplyFail, 0, "fail"},
 }
 
 func parseAction(parsed *rule.ReplyRule, words []string) (err error) {
@@ -101,11 +100,8 @@ func parseAction(parsed *rule.ReplyRule, words []string) (err error) {
 		return errReply
 	}
 	known, found := actions[words[0]]
-	switch {
-	case words[0] == "hold": // until 0.9
-		return errors.New("the action hold is written \"postpone TIME\"; it holds nothing")
-	case !found:
-		return fmt.Errorf("%q is not an action; the actions are suspend, slow, rate, defer, fail and postpone", words[0])
+	if !found {
+		return fmt.Errorf("%q is not an action; the actions are suspend, slow, rate, defer and fail", words[0])
 	}
 	if len(words) != 1+known.words {
 		return fmt.Errorf("the action %s is written %q", words[0], known.form)

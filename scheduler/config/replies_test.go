@@ -18,7 +18,6 @@ reply smtp "b" slow 2.5 1h
 reply smtp/x "c" rate 100/1m 2h
 reply * "d" defer 90s
 reply smtp	"e" fail
-reply smtp "f" postpone 1d
 `)
 	want := []rule.ReplyRule{
 		{Channel: "smtp", Host: "*.example", Verb: rule.ReplySuspend, Span: 10 * time.Minute, Action: "suspend 10m"},
@@ -26,7 +25,6 @@ reply smtp "f" postpone 1d
 		{Channel: "smtp", Host: "x", Verb: rule.ReplyRate, Rate: rule.Rate{Recipients: 100, Span: time.Minute}, Span: 2 * time.Hour, Action: "rate 100/1m 2h"},
 		{Channel: "*", Host: "*", Verb: rule.ReplyDefer, Span: 90 * time.Second, Action: "defer 90s"},
 		{Channel: "smtp", Host: "*", Verb: rule.ReplyFail, Action: "fail"},
-		{Channel: "smtp", Host: "*", Verb: rule.ReplyPostpone, Span: 24 * time.Hour, Action: "postpone 1d"},
 	}
 	rules := file.Scheduler.Replies
 	if len(rules) != len(want) {
@@ -48,24 +46,24 @@ reply smtp "f" postpone 1d
 
 func TestReplyRulesWithMistakes(t *testing.T) {
 	for reply, want := range map[string]string{
-		`reply smtp suspend 1m`:              "a rule is",
-		`reply smtp "x`:                      "not closed",
-		`reply smtp "x\"`:                    "not closed",
-		`reply smtp "x" `:                    "a rule is",
-		`reply smtp "(x" fail`:               "missing closing",
-		`reply smtp "x" stop 1m`:             "is not an action",
-		`reply smtp "x" suspend`:             `is written "suspend TIME"`,
-		`reply smtp "x" fail 1m`:             `is written "fail"`,
-		`reply smtp "x" suspend 0`:           "must be from 1s",
-		`reply smtp "x" suspend 366d`:        "must be from 1s",
-		`reply smtp "x" slow 1 1h`:           "must be above 1",
-		`reply smtp "x" slow 1001 1h`:        "must be above 1",
-		`reply smtp "x" slow NaN 1h`:         "must be above 1",
-		`reply smtp "x" rate 10 1h`:          "the time",
-		`reply smtp "x" defer soon`:          "the time",
-		"reply smtp \"x\" postpone 1h extra": "is written",
-		"reply smtp \"x\" hold 1h":           "is written \"postpone TIME\"",
-		"smtp command=x\nreply a b c \"d":    "a rule is",
+		`reply smtp suspend 1m`:           "a rule is",
+		`reply smtp "x`:                   "not closed",
+		`reply smtp "x\"`:                 "not closed",
+		`reply smtp "x" `:                 "a rule is",
+		`reply smtp "(x" fail`:            "missing closing",
+		`reply smtp "x" stop 1m`:          "is not an action",
+		`reply smtp "x" suspend`:          `is written "suspend TIME"`,
+		`reply smtp "x" fail 1m`:          `is written "fail"`,
+		`reply smtp "x" suspend 0`:        "must be from 1s",
+		`reply smtp "x" suspend 366d`:     "must be from 1s",
+		`reply smtp "x" slow 1 1h`:        "must be above 1",
+		`reply smtp "x" slow 1001 1h`:     "must be above 1",
+		`reply smtp "x" slow NaN 1h`:      "must be above 1",
+		`reply smtp "x" rate 10 1h`:       "the time",
+		`reply smtp "x" defer soon`:       "the time",
+		"reply smtp \"x\" defer 1h extra": "is written",
+		"reply smtp \"x\" postpone 1h":    "is not an action",
+		"smtp command=x\nreply a b c \"d": "a rule is",
 	} {
 		wantError(t, reply+"\nsmtp command=x\n", want)
 	}

@@ -45,13 +45,7 @@ const (
 	ReplyDefer
 	// ReplyFail turns a deferral into a failure.
 	ReplyFail
-	// ReplyPostpone delays the message, in this thread, for Span. It does not expire before
-	// its next attempt.
-	ReplyPostpone
 )
-
-// Delays reports whether the rule makes the message wait.
-func (v ReplyVerb) Delays() bool { return v == ReplyDefer || v == ReplyPostpone }
 
 // Lasts reports whether the rule has an effect on the thread that lasts.
 func (v ReplyVerb) Lasts() bool { return v == ReplySuspend || v == ReplySlow || v == ReplyRate }
