@@ -26,11 +26,6 @@ type Outcome struct {
 	// thread are held; or held ones that a REQUEUE leaves. Messages
 	// does not count them.
 	KeptBack int `json:"kept_back,omitempty"`
-	// ThreadHolds are the holds of threads that a RELEASE ends.
-	ThreadHolds int `json:"thread_holds,omitempty"`
-	// HoldsLost are those of the messages that were held, or were to be held, and whose mail
-	// is not held where a REQUEUE or REROUTE sends it.
-	HoldsLost int `json:"holds_lost,omitempty"`
 	// NotLoaded are messages that the order selects as well, and that the scheduler has not
 	// loaded: nothing is done to them. WhyNotLoaded is the reason of one of them.
 	NotLoaded    int    `json:"not_loaded,omitempty"`
@@ -55,12 +50,6 @@ var counts = []struct {
 			return Plural(n, "more message is", "more messages are") + " held and not given back to the router: select held mail with state=held."
 		}
 		return Plural(n, "message is", "messages are") + " held and not tried."
-	}},
-	{func(did *Outcome) *int { return &did.ThreadHolds }, func(_ *Order, _ *Outcome, n int) string {
-		return Plural(n, "hold of a thread", "holds of threads") + " ended."
-	}},
-	{func(did *Outcome) *int { return &did.HoldsLost }, func(_ *Order, _ *Outcome, n int) string {
-		return "The hold of " + Plural(n, "message", "messages") + " ends."
 	}},
 	{func(did *Outcome) *int { return &did.NotLoaded }, func(_ *Order, did *Outcome, n int) string {
 		return Plural(n, "more message is", "more messages are") + " not loaded, and nothing is done to them: " + did.WhyNotLoaded + "."

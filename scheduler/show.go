@@ -245,7 +245,7 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 	m, t := vi.mail.messageOf(v), vi.mail.threadOf(v)
 	line := vi.viewLine(t, m.id, vi.mail.path(m), m.modifiedAt)
 	line.Sender, line.Owner, line.State = vi.reversePath(m), &vi.mail.origin(m).owner, v.state.word()
-	line.Held, line.Hold = vi.notices.isKeptBack(v), (*view.Hold)(vi.orders.holdOrders.messages[m.ref])
+	line.Held = vi.notices.isKeptBack(v)
 	line.Order, line.OrderTo = vi.orders.pendingVerb(v).Name(), vi.orders.waiting[v.ref].target().name()
 	switch v.state {
 	case due:

@@ -69,11 +69,11 @@ func TestHoldsEndByThemselves(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		h.want("HOLD THREAD smtp c.example", 0, 0, 1)
-		h.wantReleased("RELEASE THREAD smtp b.example DRYRUN", 2, 2, 1, 1)
+		h.want("RELEASE THREAD smtp b.example DRYRUN", 2, 2, 1)
 		if totals, err := h.queue().Totals(t.Context()); err != nil || time.Since(totals.HeldThreads.OldestAt) < time.Minute {
 			t.Errorf("%+v, %v", totals, err)
 		}
-		h.wantReleased("RELEASE THREAD smtp c.example", 0, 0, 1, 1)
+		h.want("RELEASE THREAD smtp c.example", 0, 0, 1)
 		h.pass(58 * time.Minute)
 		h.wantDelivered("")
 		h.pass(2 * time.Minute)
@@ -162,7 +162,6 @@ func TestHoldCanBeMadePermanent(t *testing.T) {
 			synctest.Wait()
 			h.want("HOLD "+target.order+" DRYRUN", target.messages, target.recipients, target.places)
 			h.want("HOLD "+target.order, target.messages, target.recipients, target.places)
-			h.refused("HOLD "+target.order, "it is already held")
 			h.want("HOLD "+target.order+" FOR 2h", target.messages, target.recipients, target.places)
 			h.want("HOLD "+target.order, target.messages, target.recipients, target.places)
 		}
@@ -171,7 +170,7 @@ func TestHoldCanBeMadePermanent(t *testing.T) {
 			t.Errorf("held: %s", got)
 		}
 		for item, err := range h.queue().Held(t.Context()) {
-			if err != nil || item.Why != "they asked" {
+			if err != nil || !item.Until.IsZero() {
 				t.Errorf("%+v, %v", item, err)
 			}
 		}

@@ -4,7 +4,6 @@ package admin
 // after the other: so what was recorded last is what the core does.
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -29,47 +28,27 @@ func (q *Queue) beginHold(ctx context.Context) error {
 
 func (q *Queue) endHold() { <-q.holding }
 
-// holdOrder returns the order that a HOLD puts in force. Without a reason, it keeps
-// that of the order before; nil: there is none.
-func holdOrder(o *mailq.Order, before *view.Hold) *view.Hold {
+// holdOrder returns the order that a HOLD puts in force.
+func holdOrder(o *mailq.Order) *view.Hold {
 	now := time.Now()
 	h := &view.Hold{Since: now.Truncate(time.Second), By: actorText(o), Why: mailq.TrimBlanks(mailq.OneReply(o.Why))}
 	if o.For > 0 {
 		h.Until = now.Add(o.For + time.Second - 1).Truncate(time.Second) // it does not end early
 	}
-	if before != nil {
-		h.Why = cmp.Or(h.Why, before.Why)
-	}
 	return h
 }
-
-// changesHold reports whether a HOLD of what is held already changes anything: the end or the
-// reason. A HOLD without a time limit holds until the release.
-func changesHold(o *mailq.Order, before *view.Hold) bool {
-	return o.For > 0 || !before.Until.IsZero() || o.Why != "" && o.Why != before.Why
-}
-
-// errAlreadyHeld refuses a HOLD that changes nothing.
-var errAlreadyHeld = errors.New("it is already held")
 
 // holdThread carries out the HOLD of a thread, present or future.
 func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outcome, err error) {
 	name := *o.Thread
-	var before *view.Hold
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		did = threadOutcome(l.Core(), name)
 		did.WithAgents = l.Core().ThreadWithAgents(name.Channel, name.Host)
-		before = (*view.Hold)(l.Core().ThreadHold(name.Channel, name.Host))
 	})
-	switch {
-	case err != nil:
-		return mailq.Outcome{}, err
-	case before != nil && !changesHold(o, before):
-		return mailq.Outcome{}, errAlreadyHeld
-	case o.DryRun:
-		return did, nil
+	if err != nil || o.DryRun {
+		return did, err
 	}
-	h := holdOrder(o, before)
+	h := holdOrder(o)
 	if err := q.files.RecordHold(spool.HoldRecord{HoldOrder: spool.HoldOrder(*h), Threads: []spool.Thread{spool.Thread(name)}}); err != nil {
 		return mailq.Outcome{}, err
 	}
@@ -107,11 +86,11 @@ func (q *Queue) unholdThread(ctx context.Context, name mailq.Name, o *mailq.Orde
 		held = l.Core().ThreadHold(name.Channel, name.Host) != nil
 		did = threadOutcome(l.Core(), name)
 	})
-	if !held {
+	if err != nil || !held {
 		return mailq.Outcome{}, err
 	}
-	if did.ThreadHolds = 1; err != nil || o.DryRun {
-		return did, err
+	if o.DryRun {
+		return did, nil
 	}
 	if err := q.files.EndHolds(spool.HoldRecord{Threads: []spool.Thread{spool.Thread(name)}}); err != nil {
 		return mailq.Outcome{}, err
@@ -161,22 +140,16 @@ func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) 
 
 // recordOrder writes what a HOLD or RELEASE of messages changes in the records, and returns the
 // order that holds them.
-func (q *Queue) recordOrder(ctx context.Context, o *mailq.Order, t *targets) (h *view.Hold, err error) {
-	switch {
-	case o.Verb == mailq.Hold && o.Where != nil:
-		if err := q.refusePartialHold(ctx, t); err != nil {
-			return nil, err
-		}
-		h = holdOrder(o, nil)
-	case o.Verb == mailq.Hold:
-		h = holdOrder(o, t.before)
+func (q *Queue) recordOrder(o *mailq.Order, t *targets) (h *view.Hold, err error) {
+	if o.Verb == mailq.Hold {
+		h = holdOrder(o)
 	}
 	switch {
 	case o.DryRun || len(t.list) == 0:
 	case o.Verb == mailq.Hold:
-		err = q.files.RecordHold(spool.HoldRecord{HoldOrder: spool.HoldOrder(*h), Messages: t.spoolIDs})
-	case o.Verb == mailq.Release && len(t.held) > 0:
-		err = q.files.EndHolds(spool.HoldRecord{Messages: t.heldIDs()})
+		err = q.files.RecordHold(spool.HoldRecord{HoldOrder: spool.HoldOrder(*h), Messages: t.sortedIDs()})
+	case o.Verb == mailq.Release:
+		err = q.files.EndHolds(spool.HoldRecord{Messages: t.sortedIDs()})
 	}
 	return h, err
 }

@@ -51,7 +51,7 @@ func TestOrdersAboutMailBeyondTheLimit(t *testing.T) {
 			t.Errorf("%d control files are left", n)
 		}
 		h.want("HOLD MSG 4", 1, 1, 1)
-		h.want("HOLD WHERE sender=rayan host=b.* younger=1d", 8, 8, 1)
+		h.want("HOLD WHERE sender=rayan host=b.* younger=1d", 9, 9, 1)
 		synctest.Wait()
 		if n := h.Spool.HeldFiles(); n != 9 {
 			t.Errorf("%d messages are held", n)

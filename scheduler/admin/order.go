@@ -124,10 +124,7 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 			return did.outcome(), err
 		}
 	}
-	released := *did
-	if err = q.orderJobs(ctx, o, jobs); released.Threads > 0 && errors.Is(err, errWithThread) {
-		err = nil
-	}
+	err = q.orderJobs(ctx, o, jobs)
 	return did.outcome(), err
 }
 
@@ -197,7 +194,7 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	if len(targets.list) == 0 && targets.stays != nil {
 		return targets.stays
 	}
-	hold, err := q.recordOrder(ctx, o, targets)
+	hold, err := q.recordOrder(o, targets)
 	if err != nil {
 		return err
 	}
@@ -210,17 +207,15 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		ctx = context.WithoutCancel(ctx) // it is recorded
 	}
 	did, err := q.order(ctx, event, targets)
-	if did.Recipients > 0 {
-		if did.HoldsLost = len(targets.unheld); o.Verb != mailq.Release {
-			did.KeptBack = len(targets.keptBack)
-		}
+	if did.Recipients > 0 && o.Verb != mailq.Release {
+		did.KeptBack = len(targets.keptBack)
 	}
 	jobs.did.Add(did)
 	if did.Recipients > 0 {
 		maps.Copy(jobs.did.threads, targets.threads)
 	}
 	switch {
-	case err != nil || did.Recipients > 0:
+	case err != nil || len(jobs.did.threads) > 0:
 	case did.Refused > 0:
 		err = errFed
 	default:
@@ -232,17 +227,13 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	return err
 }
 
-// collect finds the targets of an order. Those of a HOLD are whole messages. So is the
-// target of any other order about one message, except RELEASE, RETRY and a move to another node:
-// its recipients that go to one destination then go as one message.
+// collect finds the targets of an order. Those of a HOLD are whole messages: it also holds their
+// mail for destinations that are not selected. So is the target of any other order about one
+// message, except RELEASE, RETRY and a move to another node: its recipients that go to one
+// destination then go as one message.
 func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (*targets, error) {
-	toHeld := false
-	if o.Verb == mailq.Reroute {
-		if err := q.port.Ask(ctx, func(l *daemon.Loop) { toHeld = l.Core().ThreadHold(o.To.Channel, o.To.Host) != nil }); err != nil {
-			return nil, err
-		}
-	}
-	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release && o.Verb != mailq.Retry && !isMove(o))
+	whole := o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release && o.Verb != mailq.Retry && !isMove(o)
+	targets := newTargets()
 	for item, err := range daemon.Walk(ctx, q.port, jobs.begin) {
 		if err != nil {
 			return nil, err
@@ -251,70 +242,48 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 		if v == nil {
 			continue
 		}
-		// A release concerns held mail, and what is to be held.
-		if o.Verb == mailq.Release && v.State != view.Held && v.Order != string(mailq.Hold) {
-			if verb := v.Order; o.Message != "" && verb != "" {
-				targets.untouched = errOrdered(verb)
-			}
-			if _, selected := jobs.selected(v); selected && v.Held {
-				targets.keptBack[v.Message] = struct{}{}
-			}
-			continue
-		}
 		only, selected := jobs.selected(v)
 		if !selected {
 			continue
 		}
 		if err := q.staysHere(o, v, targets); err != nil {
-			if targets.stays = err; targets.whole {
+			if targets.stays = err; whole {
 				return nil, err
 			}
 			continue
 		}
-		if o.Verb == mailq.Hold && v.Hold != nil && !changesHold(o, v.Hold) {
-			targets.alreadyHeld[v.Message] = struct{}{}
-			continue
-		}
-		if o.Verb == mailq.Retry && v.State != view.Fed && v.Held || leavesHeld(o, v) {
+		switch {
+		case !leavesAlone(o, v):
+			targets.add(o, v, only)
+		case v.Held:
 			targets.keptBack[v.Message] = struct{}{}
-			targets.isHeld = targets.isHeld || v.State == view.Held
-			continue
+		case v.Order != "":
+			targets.untouched = errOrdered
 		}
-		if losesHold(o, v, toHeld) {
-			targets.unheld[v.Message] = struct{}{}
-		}
-		targets.add(o, v)
-		if o.Verb != mailq.Retry || isRetryable(v) {
-			targets.threads[v.Name] = struct{}{}
-		}
-		targets.restrict(v, only)
 	}
+	targets.byMessage(whole)
 	return targets, nil
+}
+
+// leavesAlone reports whether an order leaves a job line that it selects as it is. A RELEASE concerns
+// held mail, and what is to be held; a RETRY does not concern held mail. The router cannot hold
+// a message, so a REQUEUE of a held one must be about the message, or about held mail.
+func leavesAlone(o *mailq.Order, v *view.JobLine) bool {
+	switch o.Verb {
+	case mailq.Release:
+		return v.State != view.Held && v.Order != string(mailq.Hold)
+	case mailq.Retry:
+		return v.Held && v.State != view.Fed
+	case mailq.Requeue:
+		return v.State == view.Held && o.Message == "" && (o.Where == nil || o.Where.State != mailq.StateHeld)
+	}
+	return false
 }
 
 // isRetryable reports whether a RETRY has an effect on a job line: no agent has it, no order
 // waits for it, and nothing is being written about it.
 func isRetryable(v *view.JobLine) bool {
 	return v.Order == "" && (v.State == view.Due || v.State == view.Waiting)
-}
-
-// leavesHeld reports whether an order leaves a held message as it is: the router cannot hold
-// it, so a REQUEUE must be about the message, or about held mail.
-func leavesHeld(o *mailq.Order, v *view.JobLine) bool {
-	return o.Verb == mailq.Requeue && v.State == view.Held && o.Message == "" && (o.Where == nil || o.Where.State != mailq.StateHeld)
-}
-
-// losesHold reports whether an order would end the hold of a job line: what the router gets is
-// not held, and the thread to which mail is rerouted may not be. What a held message sends
-// elsewhere is held there.
-func losesHold(o *mailq.Order, v *view.JobLine, toHeld bool) bool {
-	switch {
-	case o.Verb == mailq.Requeue:
-		return v.Held || v.Order == string(mailq.Hold)
-	case o.Verb != mailq.Reroute || isMove(o):
-		return false
-	}
-	return v.Order == string(mailq.Hold) || v.State != view.Held && v.Held && !toHeld
 }
 
 // actorText says who gave an order, for the event log.

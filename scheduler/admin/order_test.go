@@ -75,12 +75,6 @@ func (h *harness) wantWithAgent(command string, recipients, threads int) {
 	h.wantOutcome(command, mailq.Outcome{Messages: 1, Recipients: recipients, Threads: threads, WithAgents: 1})
 }
 
-// wantReleased is the outcome of a RELEASE that ends this many holds of threads.
-func (h *harness) wantReleased(command string, messages, recipients, threads, threadHolds int) {
-	h.t.Helper()
-	h.wantOutcome(command, mailq.Outcome{Messages: messages, Recipients: recipients, Threads: threads, ThreadHolds: threadHolds})
-}
-
 func (h *harness) wantOutcome(command string, want mailq.Outcome) {
 	h.t.Helper()
 	if did, err := h.act(command); err != nil || did != want {

@@ -26,7 +26,7 @@ const (
 
 // order gives the core an order in parts, and counts messages and recipients.
 func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did mailq.Outcome, err error) {
-	list := t.byMessage()
+	list := t.list
 	var withAgents []scheduler.MessageID
 	undone := -1 // Loop.UndoneEver before the first part; -1: not asked yet
 	for len(list) > 0 && err == nil {
@@ -73,11 +73,11 @@ const maxAwaited = 100
 // returns an error if that has failed for some of them. undone is what Loop.UndoneEver
 // returned before the order.
 func (q *Queue) whenMoved(ctx context.Context, t *targets, undone int, did *mailq.Outcome) error {
-	if len(t.rank) > maxAwaited {
+	if len(t.spoolIDs) > maxAwaited {
 		return nil
 	}
-	ids := make(map[scheduler.MessageID]struct{}, len(t.rank))
-	for id := range t.rank {
+	ids := make(map[scheduler.MessageID]struct{}, len(t.spoolIDs))
+	for id := range t.spoolIDs {
 		ids[id] = struct{}{}
 	}
 	for end, moving := time.Now().Add(maxMoving), true; moving; {

@@ -1,20 +1,15 @@
 package admin
 
-// Selections: which job lines an order with WHERE affects, and which messages it
-// may not divide.
+// Selections: which job lines an order with WHERE affects.
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"zsched/mailq"
 	"zsched/scheduler"
-	"zsched/scheduler/daemon"
 	"zsched/scheduler/spool"
 )
 
@@ -198,47 +193,4 @@ func storedJobs(m *spool.Stored) (jobs []*mailq.JobLine) {
 		job.Recipients = append(job.Recipients, mailq.Recipient{Offset: to.Offset, User: to.User})
 	}
 	return jobs
-}
-
-// refusePartialHold refuses to hold messages if only a part of them is selected:
-// the files of a message are held as a whole, so its mail for other destinations
-// would be held too.
-func (q *Queue) refusePartialHold(ctx context.Context, t *targets) error {
-	var larger []scheduler.MessageID // messages that have, or had, more vertices than are selected
-	for part := range slices.Chunk(slices.Collect(maps.Keys(t.vertices)), maxTargets) {
-		err := q.port.Ask(ctx, func(l *daemon.Loop) {
-			for _, id := range part {
-				if m := l.Core().Message(id); m != nil && (m.Vertices > t.vertices[id] || t.leavesRecipients(id, m.Recipients)) {
-					larger = append(larger, id)
-				}
-			}
-		})
-		if err != nil {
-			return err
-		}
-	}
-	partial := 0
-	for _, id := range larger {
-		open, recipients := 0, 0
-		for item, err := range daemon.Walk(ctx, q.port, walkMessage(id)) {
-			if err != nil {
-				return err
-			}
-			open++
-			recipients += len(item.JobLine.Recipients) + item.JobLine.NotLoaded
-		}
-		if open > t.vertices[id] || t.leavesRecipients(id, recipients) {
-			partial++
-		}
-	}
-	if partial == 0 {
-		return nil
-	}
-	what := "selected for one destination and %s mail for others, which would be held too; "
-	if t.only != nil {
-		what = "selected in part and %s other recipients, which would be held too; "
-	}
-	return fmt.Errorf("%s "+what+
-		"mailq hold holds the mail of a destination (channel/host) or a whole message (its id), and mailq reroute moves recipients to a thread that is held",
-		mailq.Plural(partial, "message is", "messages are"), map[bool]string{true: "has", false: "have"}[partial == 1])
 }

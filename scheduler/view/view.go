@@ -177,8 +177,6 @@ type JobLine struct {
 	// a REROUTE; "": there is none.
 	Order   string `json:"order,omitempty"`
 	OrderTo string `json:"order_to,omitempty"`
-	// Hold is the order that holds its message; nil: none.
-	Hold *Hold `json:"-"`
 	// NotLoaded is how many recipients it has if it is not loaded, because of the limits on
 	// memory, and Attempts how often each of them was tried at least. The core does not list them
 	// then, and does not know Sender and Owner. 0: it is loaded.
