@@ -32,8 +32,7 @@ func (s *Scheduler) check() {
 	for r := s.rings.inOrder.Head; r != nil; r = s.rings.inOrder.Next(r) {
 		s.checkRing(r)
 	}
-	s.checkMembers(&s.rings.orphans)
-	members := s.rings.orphans.members.Len
+	members := 0
 	for r := s.rings.inOrder.Head; r != nil; r = s.rings.inOrder.Next(r) {
 		members += r.members.Len
 	}
@@ -466,7 +465,7 @@ func (s *Scheduler) checkRing(r *ring) {
 func (s *Scheduler) checkMembers(r *ring) {
 	n, vertices, last := 0, 0, uint64(0)
 	for t := r.members.Head; t != nil; t = r.members.Next(t) {
-		assert(t.memberOf == r && (t.ring == r || t.ring == nil && r == &s.rings.orphans), "thread %v is in the list of another ring", t)
+		assert(t.ring == r, "thread %v is in the list of another ring", t)
 		assert(t.sequence > last, "thread %v is out of order", t)
 		n, vertices, last = n+1, vertices+t.vertices.Len+t.notLoaded(), t.sequence
 	}
@@ -476,8 +475,8 @@ func (s *Scheduler) checkMembers(r *ring) {
 // checkWalk: the cursor of a walk is on something that exists.
 func (s *Scheduler) checkWalk(w *Walk) {
 	assert(w.s == s, "a closed walk is kept")
-	assert(w.ring == nil || w.ring == &s.rings.orphans || !w.ring.dropped, "a walk stands on a ring that is gone")
-	assert(w.next == nil || w.next.memberOf == w.ring, "a walk stands on a thread of another ring")
+	assert(w.ring == nil || !w.ring.dropped, "a walk stands on a ring that is gone")
+	assert(w.next == nil || w.next.ring == w.ring, "a walk stands on a thread of another ring")
 	assert((w.vertex == 0 || s.mail.vertices.At(w.vertex).state != 0) && (w.stub == 0 || s.loads.unloaded.stubs.At(w.stub).id != 0), "a walk stands on a vertex that is gone")
 }
 

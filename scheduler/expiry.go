@@ -77,7 +77,7 @@ func (no *notices) nextExpiry(t *thread, modifiedAt date, tried bool) date {
 
 // isUntriable reports whether no mail of the thread can be tried before somebody acts: it
 // needs an ETRN, or a reload with a command.
-func (t *thread) isUntriable() bool { return t.ring == nil || t.params.QueueOnly && !t.running }
+func (t *thread) isUntriable() bool { return t.ring.isBlocked() || t.params.QueueOnly && !t.running }
 
 // wasTried reports whether an open recipient of a vertex had an attempt.
 func (no *notices) wasTried(v *vertex) bool {

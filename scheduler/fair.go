@@ -39,7 +39,7 @@ func (ml *mail) jobs(m *message) *fair.Jobs {
 
 func (ts *threads) EachInRing(m uint32, r *fair.Ring, do func(vertexRef)) {
 	ts.mail.eachVertex(ts.mail.messages.At(messageRef(m)), func(v *vertex) {
-		if v.thread != 0 && ts.mail.threadOf(v).memberOf.fair == r {
+		if v.thread != 0 && ts.mail.threadOf(v).ring.fair == r {
 			do(v.ref)
 		}
 	})
@@ -62,7 +62,7 @@ func (ts *threads) enqueueVertex(t *thread, v *vertex) {
 // forgetVertex counts a vertex that is removed as no longer open in its job.
 func (ts *threads) forgetVertex(v *vertex) {
 	if jobs := ts.mail.jobs(ts.mail.messageOf(v)); jobs != nil {
-		jobs.Count(ts.mail.threadOf(v).memberOf.fair, -1)
+		jobs.Count(ts.mail.threadOf(v).ring.fair, -1)
 	}
 }
 

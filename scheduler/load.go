@@ -98,8 +98,8 @@ func (lo *loads) countLoading(t *thread, at instant, n int) {
 		return
 	}
 	t.stubs.loading += n
-	t.memberOf.loading += n
-	if n < 0 && t.ring != nil {
+	t.ring.loading += n
+	if n < 0 {
 		lo.rings.markDirty(t.ring) // it may use its session for others
 	}
 }
@@ -256,7 +256,7 @@ func (lo *loads) leaveLists(t *thread) {
 	if x == nil {
 		return
 	}
-	t.memberOf.loading -= x.loading
+	t.ring.loading -= x.loading
 	if x.hungry {
 		x.hungry = false
 		t.ring.hungry.Remove(t)

@@ -169,7 +169,7 @@ func (rg *rings) serve(a *agent, p fair.Pick) {
 func (rg *rings) feed(a *agent, p fair.Pick) {
 	v := rg.mail.vertices.At(p.Vertex)
 	t, m := rg.mail.threadOf(v), rg.mail.messageOf(v)
-	t.memberOf.fair.Take(p)
+	t.ring.fair.Take(p)
 	rg.threads.setState(v, fed, 0)
 	v.destinationFailed, v.unanswered = false, false
 	v.fedAt, v.agent = rg.agenda.date.second(), a.id

@@ -21,9 +21,9 @@ func (s *Scheduler) reload(config *rule.Config) {
 	clear(s.agents.startFailures)
 	lostThreads, lostRecipients := 0, 0 // for which no clause gives a command any more
 	for _, t := range s.threads.threadsInOrder() {
-		hadRing, recipients := t.ring != nil, t.recipients
+		wasBlocked, recipients := t.ring.isBlocked(), t.recipients
 		s.threads.attach(t)
-		if hadRing && t.ring == nil && recipients > 0 {
+		if !wasBlocked && recipients > 0 && t.ring != nil && t.ring.isBlocked() {
 			lostThreads++
 			lostRecipients += recipients
 		}
@@ -91,9 +91,7 @@ func (rg *rings) retire(r *ring) {
 	if again == r {
 		return
 	}
-	if again != nil {
-		rg.dropRingWhenEmpty(again)
-	}
+	rg.dropRingWhenEmpty(again)
 	r.retired = true
 	if rg.byKey[r.key] == r {
 		delete(rg.byKey, r.key)

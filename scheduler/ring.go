@@ -31,15 +31,15 @@ type rings struct {
 	byKey    map[string]*ring  // by ring.key; without retired ones
 	inOrder  store.List[*ring] // all rings in the order in which they were made
 	lastID   uint64            // last ring.id that was given
-	// orphans takes the place of a ring for the threads for which no clause
-	// gives a command. It is not in the list order.
-	orphans ring
-	dirty   []*ring // to be dispatched before the Step ends
+	dirty    []*ring           // to be dispatched before the Step ends
 }
 
 // ring is a set of threads that can share agents: the same clauses matched
 // them, they have the same channel, and their command expands to the same
 // words. Which of them is fed next is decided by shares, flows and jobs.
+//
+// The threads of a channel for which no clause gives a command form a ring too, which is
+// blocked. Nothing is fed there.
 type ring struct {
 	id      uint64             // in the order in which rings were made, from 1
 	key     string             // ringKey
@@ -48,7 +48,7 @@ type ring struct {
 	clauses []*rule.Clause // that matched
 	clause  string         // clauseKey; rings with the same one share start failures
 	params  *rule.Params
-	command []string // expanded
+	command []string // expanded; none: it is blocked
 	// withHost: the command contains $host, so job lines leave out the host.
 	withHost bool
 	dropped  bool // no longer in rings.inOrder
@@ -105,16 +105,13 @@ func ringKey(channel string, clauses []*rule.Clause, command []string, p *rule.P
 }
 
 // obtainRing finds or makes the ring of a thread, and returns it with the
-// thread's parameters. The ring is nil if no clause gives a command.
+// thread's parameters. It is blocked if no clause gives a command.
 func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 	clauses := rule.Match(rg.rules.config.Clauses, key.channel, key.host)
 	if r := rg.limits.obtainChannel(key.channel).latest; r != nil && slices.Equal(r.clauses, clauses) {
 		return r, r.params
 	}
 	params := rule.Fold(rg.rules.config.Defaults, clauses)
-	if len(params.Command) == 0 {
-		return nil, params
-	}
 	name, command := rg.ringName(key, clauses, params)
 	r := rg.byKey[name]
 	if r == nil {
@@ -149,9 +146,15 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 
 // ringName returns the key of the ring of a thread, and its expanded command.
 func (rg *rings) ringName(key threadKey, clauses []*rule.Clause, p *rule.Params) (name string, command []string) {
+	if len(p.Command) == 0 {
+		return key.channel, nil
+	}
 	command = rule.Expand(p.Command, rg.rules.config.Env, key.channel, key.host, p.Sessions)
 	return ringKey(key.channel, clauses, command, p), command
 }
+
+// isBlocked reports whether no clause gives a command for the threads of the ring.
+func (r *ring) isBlocked() bool { return r.command == nil }
 
 func hungryLinksOf(t *thread) *store.Links[*thread] { return &t.stubs.hungryLinks }
 

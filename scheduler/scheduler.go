@@ -95,7 +95,6 @@ package scheduler
 
 import (
 	"hash/maphash"
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -221,12 +220,8 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.agenda.shares.Index = func(c *clusterShare) *int32 { return &c.index }
 	s.agents.idleAgents.Of = func(a *agent) *store.Links[*agent] { return &a.Links }
 	s.rings.inOrder.Of = func(r *ring) *store.Links[*ring] { return &r.inOrder }
-	s.rings.orphans.id = math.MaxUint64
-	s.rings.orphans.members.Of = memberLinksOf
-	s.rings.orphans.hungry.Of = hungryLinksOf
 	s.loads.unloaded.init()
 	s.threads.fair = fair.New(&s.threads)
-	s.rings.orphans.fair = s.threads.fair.NewRing(&rule.Params{Quantum: 1}, func() {}) // nothing is fed there
 	s.writes.pending = make(map[Op]*pending)
 	s.writes.retry.due = func() { s.writes.retryWrites() }
 	s.agents.stop.deadline.due = func() { s.agents.stopDeadline() }

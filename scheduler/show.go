@@ -108,7 +108,7 @@ func (s *Scheduler) Counts() Counts {
 
 func (vi *views) viewRing(r *ring) *view.Ring {
 	v := &view.Ring{Threads: r.members.Len, JobLines: r.vertices}
-	if r == &vi.rings.orphans {
+	if r.isBlocked() {
 		return v
 	}
 	v.ID, v.WithHost = r.id, r.withHost
@@ -131,7 +131,7 @@ func (vi *views) viewThread(t *thread) *view.Thread {
 	if w := &t.window; t.params.InitialConcurrency > 0 {
 		v.Feedback = &view.Feedback{Positive: w.Success, Negative: w.Failure, FailedCohorts: w.FailedCohorts, CohortLimit: t.params.CohortLimit}
 	}
-	if t.ring != nil {
+	if !t.ring.isBlocked() {
 		v.Ring, v.WithHost = t.ring.id, t.ring.withHost
 	}
 	if oldest := t.modTimes.earliest(); oldest != 0 {
@@ -166,7 +166,7 @@ func (vi *views) startError(t *thread) string {
 	switch {
 	case t.states[due] == 0:
 		return ""
-	case t.ring == nil:
+	case t.ring.isBlocked():
 		return NoCommand
 	}
 	if f := vi.agents.startFailures[t.ring.clause]; f != nil {

@@ -182,7 +182,7 @@ func (lo *loads) addStub(m *message, v *vertex) stubRef {
 		lo.putStub(t, n, never)
 	}
 	t.modTimes.add(m.modifiedAt.second())
-	t.memberOf.vertices++
+	t.ring.vertices++
 	lo.mail.counts.Vertices++
 	return n
 }
@@ -225,7 +225,7 @@ func (lo *loads) dropStub(n stubRef, at instant) {
 	t.stubs.all.Remove(n)
 	t.recipients -= int(s.open)
 	t.modTimes.remove(s.modifiedAt.second())
-	t.memberOf.vertices--
+	t.ring.vertices--
 	lo.mail.counts.Vertices--
 	lo.mail.counts.Recipients -= int(s.open)
 	lo.unloaded.looks.set(n, noDate)

@@ -64,8 +64,7 @@ type thread struct {
 	held           bool // not fed and not expired
 	updates        bulkUpdate
 	params         *rule.Params
-	ring           *ring // nil: no clause gives it a command
-	memberOf       *ring // ring, or rings.orphans
+	ring           *ring
 	channel        *channel
 	shaping        *shaping // nil: only the window bounds it
 	suspendedUntil instant  // 0: not suspended
@@ -101,7 +100,7 @@ type thread struct {
 	// sessionCap bounds busy if wakeuprestartonly keeps new mail from starting
 	// more agents; 0: no bound.
 	sessionCap int
-	// sequence is the place among the members of memberOf, in ascending order.
+	// sequence is the place among the members of the ring, in ascending order.
 	sequence uint64
 
 	// What changes with a report.
@@ -117,7 +116,7 @@ type thread struct {
 
 // mayFeed reports whether the state of the thread allows feeding.
 func (t *thread) mayFeed() bool {
-	return t.ring != nil && t.selected && t.suspendedUntil == 0 && !t.held && (t.shaping == nil || !t.shaping.suspended) && (!t.params.QueueOnly || t.running)
+	return !t.ring.isBlocked() && t.selected && t.suspendedUntil == 0 && !t.held && (t.shaping == nil || !t.shaping.suspended) && (!t.params.QueueOnly || t.running)
 }
 
 // isHeld reports whether the thread is held, or all of its mail is.
@@ -136,9 +135,7 @@ func (ts *threads) obtainThread(key threadKey) *thread {
 	ts.byKey[key] = t
 	ts.mail.counts.Threads++
 	ts.assignRing(t)
-	if t.ring != nil {
-		t.ring.rebindAgent(t)
-	}
+	t.ring.rebindAgent(t)
 	ts.saved.restoreThread(t)
 	ts.cluster.askDestination(t)
 	return t
@@ -157,39 +154,39 @@ func (t *thread) backlog() int {
 func (ts *threads) assignRing(t *thread) {
 	t.selected = ts.rules.config.Only.Selects(t.key.channel, t.key.host) // option -p
 	r, params := ts.rings.obtainRing(t.key)
-	if r == nil && t.params == nil {
+	if r.isBlocked() && t.params == nil {
 		ts.agenda.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
 	}
-	if r == nil && (t.params == nil || t.ring != nil) {
+	if r.isBlocked() && (t.params == nil || !t.ring.isBlocked()) {
 		ts.log.recordThread(t, "blocked", 0)
 	}
 	if t.params != nil && t.params.InitialConcurrency != params.InitialConcurrency {
 		t.window = limit.Window{Dead: t.window.Dead}
 	}
 	t.params = params
+	if r != t.ring {
+		ts.moveTo(t, r)
+	}
 	ts.limits.setThreadRate(t)
 	ts.cluster.setClusterLimits(t)
 	ts.limits.setSite(t)
-	if t.memberOf != nil && r == t.ring {
-		return
-	}
+}
+
+// moveTo puts a thread, with its mail, into a ring.
+func (ts *threads) moveTo(t *thread, r *ring) {
 	queued := ts.emptyQueue(t)
-	from, to := t.memberOf, &ts.rings.orphans
-	if r != nil {
-		to = r
-	}
-	if from != nil {
-		ts.moveJobs(t, from, to)
+	if t.ring != nil {
+		ts.moveJobs(t, t.ring, r)
 	}
 	ts.detachThread(t)
-	t.ring, t.memberOf = r, to
-	t.fair.SetRing(to.fair)
+	t.ring = r
+	t.fair.SetRing(r.fair)
 	ts.lastSequence++
 	t.sequence = ts.lastSequence
-	t.memberOf.members.Append(t)
-	t.memberOf.vertices += t.vertices.Len + t.notLoaded()
+	r.members.Append(t)
+	r.vertices += t.vertices.Len + t.notLoaded()
 	if t.stubs != nil {
-		t.memberOf.loading += t.stubs.loading
+		r.loading += t.stubs.loading
 	}
 	for _, v := range queued {
 		ts.enqueueVertex(t, v)
@@ -219,7 +216,8 @@ func (ts *threads) emptyQueue(t *thread) []*vertex {
 
 // detachThread takes the thread out of its ring.
 func (ts *threads) detachThread(t *thread) {
-	if t.memberOf == nil {
+	r := t.ring
+	if r == nil {
 		return
 	}
 	if t.shaping != nil {
@@ -229,15 +227,10 @@ func (ts *threads) detachThread(t *thread) {
 		w.threadLeaves(t)
 	}
 	ts.loads.leaveLists(t)
-	t.memberOf.members.Remove(t)
-	t.memberOf.vertices -= t.vertices.Len + t.notLoaded()
-	r := t.ring
-	t.ring, t.memberOf = nil, nil
-	if r == nil {
-		return
-	}
+	r.members.Remove(t)
+	r.vertices -= t.vertices.Len + t.notLoaded()
 	r.wants -= t.wants
-	t.wants = 0
+	t.ring, t.wants = nil, 0
 	ts.rings.dropRingWhenEmpty(r)
 }
 
@@ -245,7 +238,7 @@ func (ts *threads) linkVertex(t *thread, v *vertex) {
 	t.vertices.Append(v.ref)
 	t.modTimes.add(ts.mail.messageOf(v).modifiedAt.second())
 	t.states[v.state]++
-	t.memberOf.vertices++
+	t.ring.vertices++
 }
 
 func (ts *threads) unlinkVertex(v *vertex) {
@@ -256,7 +249,7 @@ func (ts *threads) unlinkVertex(v *vertex) {
 	t.vertices.Remove(v.ref)
 	t.modTimes.remove(ts.mail.messageOf(v).modifiedAt.second())
 	t.states[v.state]--
-	t.memberOf.vertices--
+	t.ring.vertices--
 }
 
 // removeAgent removes one session of the agent from the thread.
@@ -309,9 +302,6 @@ func (ts *threads) updateThread(t *thread) {
 	wants := min(ready, free)
 	t.fair.SetOpen(free > 0)
 	r := t.ring
-	if r == nil {
-		return
-	}
 	hadWork := r.wants > 0
 	hadWants := t.wants > 0
 	r.wants += wants - t.wants

@@ -59,7 +59,7 @@ func (vi *views) barrier(t *thread) view.Wait {
 		wait  view.Wait
 		holds bool
 	}{
-		{view.WaitCommand, t.ring == nil}, {view.WaitSelect, !t.selected},
+		{view.WaitCommand, t.ring.isBlocked()}, {view.WaitSelect, !t.selected},
 		{view.WaitRule, x != nil && x.suspended},
 		{view.WaitSuspend, t.suspendedUntil != 0}, {view.WaitTrigger, t.params.QueueOnly && !t.running},
 		{view.WaitStopping, vi.agents.stop.begun}, {view.WaitSpool, vi.writes.spoolDown}, {view.WaitFrozen, vi.rules.config.Frozen},

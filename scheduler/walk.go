@@ -57,7 +57,7 @@ const maxBatch = 2000
 
 // Walk begins a walk over everything.
 func (s *Scheduler) Walk(depth Depth) *Walk {
-	w := &Walk{s: s, depth: depth, ring: s.views.firstRing()}
+	w := &Walk{s: s, depth: depth, ring: s.rings.inOrder.Head}
 	s.mail.walks = append(s.mail.walks, w)
 	return w
 }
@@ -154,11 +154,9 @@ func (w *Walk) nextItem() view.Item {
 			if w.depth > Rings {
 				w.next = w.ring.members.Head
 			}
-			if w.ring != &w.s.rings.orphans || w.ring.members.Len > 0 {
-				return view.Item{Ring: w.s.views.viewRing(w.ring)}
-			}
+			return view.Item{Ring: w.s.views.viewRing(w.ring)}
 		default:
-			w.toRing(w.s.views.ringAfter(w.ring))
+			w.toRing(w.s.rings.inOrder.Next(w.ring))
 		}
 	}
 }
@@ -187,25 +185,6 @@ func (vi *views) visitVertex(v *vertex) view.Item {
 }
 
 func (w *Walk) toRing(r *ring) { w.ring, w.shown, w.next = r, false, nil }
-
-// firstRing and ringAfter go through the rings in the order in which they were
-// made. orphans, which stands for threads without a ring, comes last.
-func (vi *views) firstRing() *ring {
-	if vi.rings.inOrder.Head != nil {
-		return vi.rings.inOrder.Head
-	}
-	return &vi.rings.orphans
-}
-
-func (vi *views) ringAfter(r *ring) *ring {
-	if r == &vi.rings.orphans {
-		return nil
-	}
-	if next := vi.rings.inOrder.Next(r); next != nil {
-		return next
-	}
-	return &vi.rings.orphans
-}
 
 // interruptWalks ends the walks over everything at a reload.
 func (vi *views) interruptWalks() {
@@ -250,6 +229,6 @@ func (w *Walk) threadLeaves(t *thread) {
 // ringLeaves: the ring, which has no threads, is dropped.
 func (w *Walk) ringLeaves(r *ring) {
 	if w.ring == r {
-		w.toRing(w.s.views.ringAfter(r))
+		w.toRing(w.s.rings.inOrder.Next(r))
 	}
 }
