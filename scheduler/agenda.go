@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -110,33 +111,13 @@ func (m *timeMultiset) remove(at second) {
 	}
 }
 
-// find looks at the end first, because most times are added there. Elsewhere it looks
-// first at where the time would be if all were spread evenly, because a search from the
-// middle touches more memory.
+// find looks at the end first, because most times are added there.
 func (m *timeMultiset) find(at second) (int, bool) {
 	if last := len(m.counts) - 1; last < 0 || m.counts[last].at < at {
 		return last + 1, false
-	} else if m.counts[last].at == at {
-		return last, true
 	}
-	if at <= m.counts[0].at {
-		return 0, at == m.counts[0].at
-	}
-	last := len(m.counts) - 1
-	guess := int(uint64(at-m.counts[0].at) * uint64(last) / uint64(m.counts[last].at-m.counts[0].at))
-	low, high := max(0, guess-guessWidth), min(guess+guessWidth, last)
-	switch {
-	case at < m.counts[low].at:
-		low, high = 0, low
-	case at > m.counts[high].at:
-		low, high = high, last
-	}
-	i, found := slices.BinarySearchFunc(m.counts[low:high+1], at, func(c timeCount, at second) int { return int(int64(c.at) - int64(at)) })
-	return low + i, found
+	return slices.BinarySearchFunc(m.counts, at, func(c timeCount, at second) int { return cmp.Compare(c.at, at) })
 }
-
-// guessWidth is how far from its guess timeMultiset.find looks first: about a cache line.
-const guessWidth = 6
 
 // earliest returns the earliest time; 0: the set is empty.
 func (m *timeMultiset) earliest() second {

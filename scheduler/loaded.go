@@ -130,8 +130,7 @@ func (lo *loads) countChanged(c *channel, n int) {
 }
 
 func (lo *loads) restoreFromStub(v *vertex, s *stub) {
-	v.fedAt, v.retry = s.fedAt, s.retry
-	v.destinationFailed, v.inRetryStep = s.flags&stubDestinationFailed != 0, s.flags&stubInRetryStep != 0
+	v.history = s.history
 	for i := range lo.mail.lenOf(v) {
 		r := lo.mail.recipient(v, i)
 		r.attempts = max(r.attempts, uint16(s.attempts))

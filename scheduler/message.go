@@ -80,23 +80,26 @@ type vertex struct {
 	more                   recipientsRef // recipients after first, by offset; 0: none
 	first                  recipient
 	agent                  AgentID // the last one that it was fed to; 0: none
-	fedAt                  second  // the last time; 0: never
 	// place is where it is if it is due and does not wait for the next run. Its index is
 	// in thread.waiting if it waits.
 	place fair.Place
+	history
 	// ordinal is its place among the vertices of the message, up to fair.MaxOrdinal.
 	ordinal uint16
 	state   vertexState
-	retry   uint8 // index in Retries of the next step
+	// unanswered says that the agent ended the last line without a report on
+	// every recipient. It may still send the missing reports.
+	unanswered bool
+}
+
+// history is what a vertex knows of earlier attempts, also while it is not loaded.
+type history struct {
+	fedAt second // the last time; 0: never
+	retrySteps
 	crashes uint8 // agents in a row that died on it
 	// destinationFailed says that its last deferral was a failure of the
 	// destination.
 	destinationFailed bool
-	// inRetryStep says that it waits, or is due, after a step of its retries.
-	inRetryStep bool
-	// unanswered says that the agent ended the last line without a report on
-	// every recipient. It may still send the missing reports.
-	unanswered bool
 }
 
 // vertexState is 0 when all recipients are done.

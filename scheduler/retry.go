@@ -38,22 +38,21 @@ func (li *lines) suspensionLength(t *thread) time.Duration {
 	return wait
 }
 
-// undoRetryStep is called when somebody ends the wait of a vertex by hand
-// (RETRY, ETRN). If that attempt fails, the vertex waits for the same step
-// again: an attempt by hand is not part of the schedule.
-func (v *vertex) undoRetryStep() {
-	if v.inRetryStep && v.retry > 0 {
-		v.retry--
-	}
-	v.inRetryStep = false
+// retrySteps is how far the retries of a vertex, or the suspensions of a thread, have come.
+type retrySteps struct {
+	retry uint8 // index in Retries of the next step
+	// inRetryStep says that it waits, or is due, after a step of its retries; for a thread, that
+	// its suspension is such a step, not a retryat.
+	inRetryStep bool
 }
 
-// undoRetryStep is called when somebody ends the suspension of a thread by hand.
-func (t *thread) undoRetryStep() {
-	if t.inRetryStep && t.retry > 0 {
-		t.retry--
+// undoRetryStep is called when somebody ends the wait by hand (RETRY, ETRN). If that attempt
+// fails, the wait is for the same step again: an attempt by hand is not part of the schedule.
+func (r *retrySteps) undoRetryStep() {
+	if r.inRetryStep && r.retry > 0 {
+		r.retry--
 	}
-	t.inRetryStep = false
+	r.inRetryStep = false
 }
 
 // suspend keeps the thread from being fed until the given time. Mail that

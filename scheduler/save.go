@@ -134,7 +134,7 @@ func (sa *saved) saveStub(to *Saved, n stubRef) {
 	to.Recipients = append(to.Recipients, SavedRecipient{
 		Message: s.id, Offset: int64(s.offset), ModifiedAt: s.modifiedAt.unix(), Attempts: int(s.attempts),
 		NextAt: int64(sa.agenda.dateAt(at).ceilSecond()), FedAt: int64(s.fedAt), Step: int(s.retry),
-		DestinationFailed: s.flags&stubDestinationFailed != 0, InRetryStep: s.flags&stubInRetryStep != 0,
+		DestinationFailed: s.destinationFailed, InRetryStep: s.inRetryStep,
 	})
 }
 

@@ -21,9 +21,8 @@ type stub struct {
 	index                int32     // in threadStubs.due or times; 0: it is being read
 	offset               uint32    // of the first recipient, for the saved state
 	open                 int32     // recipients that are not done
-	fedAt                second    // as in vertex
+	history                        // as in vertex
 	attempts             uint8     // the fewest of its recipients; stops at the maximum
-	retry                uint8     // as in vertex
 	flags                stubFlags // and how many hash levels the path has
 }
 
@@ -33,12 +32,10 @@ type (
 )
 
 const (
-	stubLevels            stubFlags = 3 // two bits: 0 to 2 levels
-	stubDestinationFailed stubFlags = 2 << iota
-	stubInRetryStep
-	stubTried       // each recipient had an attempt since the process was started
-	stubMustAttempt // it was held, and must have an attempt before it can expire
-	stubDue         // it is in threadStubs.due
+	stubLevels      stubFlags = 3         // two bits: 0 to 2 levels
+	stubTried       stubFlags = 2 << iota // each recipient had an attempt since the process was started
+	stubMustAttempt                       // it was held, and must have an attempt before it can expire
+	stubDue                               // it is in threadStubs.due
 )
 
 // unloaded has all mail that is not loaded.
@@ -128,14 +125,6 @@ func (lo *loads) stubThread(s *stub) *thread { return *lo.mail.threadTable.At(s.
 // path returns the name of the control file below transport/.
 func (s *stub) path() string { return pathOf(s.id, int(s.flags&stubLevels)) }
 
-// undoRetryStep is as in vertex.
-func (s *stub) undoRetryStep() {
-	if s.flags&stubInRetryStep != 0 && s.retry > 0 {
-		s.retry--
-	}
-	s.flags &^= stubInRetryStep
-}
-
 func (lo *loads) obtainStubs(t *thread) *threadStubs {
 	if t.stubs == nil {
 		x := new(threadStubs)
@@ -170,7 +159,7 @@ func (lo *loads) addStub(m *message, v *vertex) stubRef {
 	t := lo.mail.threadOf(v)
 	n, s := lo.unloaded.stubs.Alloc()
 	s.id, s.modifiedAt, s.thread, s.open = m.id, m.modifiedAt, t.ref, lo.mail.openOf(v)
-	s.fedAt, s.retry, s.flags = v.fedAt, v.retry, stubFlags(m.levels())
+	s.history, s.flags = v.history, stubFlags(m.levels())
 	lo.describeRecipients(s, v)
 	lo.obtainStubs(t).all.Append(n)
 	switch at := lo.threads.wakeAt(v); {
@@ -194,8 +183,6 @@ func (lo *loads) describeRecipients(s *stub, v *vertex) {
 			s.flags |= flag
 		}
 	}
-	set(stubDestinationFailed, v.destinationFailed)
-	set(stubInRetryStep, v.inRetryStep)
 	tried := true
 	s.attempts = ^uint8(0)
 	for i := range lo.mail.lenOf(v) {

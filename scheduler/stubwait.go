@@ -118,7 +118,7 @@ func (lo *loads) updateStubsInBulk(t *thread, e bulkUpdate) {
 		switch {
 		case e&wakeWaiting != 0:
 			s.undoRetryStep()
-		case s.flags&stubDestinationFailed == 0:
+		case !s.destinationFailed:
 			return at
 		}
 		return min(at, lo.agenda.now)

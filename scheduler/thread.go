@@ -77,8 +77,7 @@ type thread struct {
 	running     bool         // a run of a queueonly thread, begun by an ETRN
 	suspensions uint32       // begun and ended so far
 	selected    bool         // by option -p
-	retry       uint8        // index in Retries of the next suspension
-	inRetryStep bool         // the suspension is a step of retries, not a retryat
+	retrySteps               // of suspensions
 
 	// Its mail. fair has the due vertices, but for those that wait for the next run of a
 	// queueonly thread.

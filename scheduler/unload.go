@@ -122,7 +122,7 @@ func (lo *loads) mayUnload(m *message, busy func(*vertex) bool) bool {
 	for _, v := range slices.Backward(lo.mail.openVertices(m)) {
 		// A report counts even if it comes after the end of its line.
 		mayBeReported := v.unanswered && lo.agents.byID[v.agent] != nil
-		if v.state != due && v.state != waiting && v.state != blocked || v.crashes > 0 || mayBeReported || lo.orders.waiting[v.ref] != nil || busy(v) {
+		if v.state != due && v.state != waiting && v.state != blocked || mayBeReported || lo.orders.waiting[v.ref] != nil || busy(v) {
 			return false
 		}
 	}
