@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"zsched/internal/certificate"
 	"zsched/queue"
 )
 
@@ -38,7 +37,7 @@ func start(t *testing.T, change func(*Options)) *started {
 	o.Router = queue.Router{Postoffice: office}
 	o.MinFree = 0
 	var err error
-	if o.TLS, err = certificate.Server("", "", o.Hostname); err != nil {
+	if o.TLS, err = TLSConfig("", "", o.Hostname); err != nil {
 		t.Fatal(err)
 	}
 	if change != nil {

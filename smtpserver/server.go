@@ -17,6 +17,7 @@
 //	transaction.go  MAIL, RCPT
 //	text.go         DATA, BDAT
 //	auth.go         AUTH, passwords.go, guesses.go
+//	certificate.go  the certificate for TLS
 //	refusal.go      every reply of class 4 and 5
 //	flow.go         whether there is room for mail
 //

@@ -4,19 +4,14 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"slices"
-	"time"
 
-	"zsched/internal/certificate"
 	"zsched/internal/postoffice"
 	"zsched/internal/zenv"
 	"zsched/scheduler/config"
-	"zsched/xfer"
 )
 
 // check reports the errors and warnings for the configuration file.
@@ -41,9 +36,6 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	}
 	for _, err := range problems {
 		fmt.Fprintf(stderr, "%v (warning)\n", err)
-	}
-	if warning := certificateWarning(&file.Params); warning != "" {
-		fmt.Fprintf(stderr, "%s: %s (warning)\n", name, warning)
 	}
 	if o.tryReply != "" {
 		tryReply(file, o.tryReply, stdout)
@@ -70,22 +62,4 @@ func tryReply(file *config.File, reply string, stdout io.Writer) {
 	if len(rules) == 0 {
 		fmt.Fprintf(stdout, "%s: no reply rule matches %q\n", file.Name, reply)
 	}
-}
-
-// certificateWarning says that the certificate for moves ends soon, or cannot be read as a
-// certificate; "" if neither is the case. Nodes at UNIX sockets need none.
-func certificateWarning(p *config.Params) string {
-	if p.XferNodes == "" {
-		return ""
-	}
-	path := xfer.CredentialsOf(p.XferNodes).Cert
-	end, err := certificate.ReadEnd(path)
-	text := certificate.Warning(end, time.Now())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		text = err.Error()
-	}
-	if text != "" {
-		text = path + ": " + text
-	}
-	return text
 }

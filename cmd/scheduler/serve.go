@@ -208,7 +208,6 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 	}
 	queries = admin.New(answers)
 	scrapes.Kept = queries.Queue().Totals
-	scrapes.CertificateEnd = s.moves.certificateEnd
 	scrapes.Reloaded = func() (router, smtpserver bool) { return queries.Queue().Reloaded() }
 	if logs.events != nil {
 		scrapes.EventsLost = logs.events.LostLines
@@ -345,8 +344,5 @@ func warn(log zerolog.Logger, file *config.File) {
 	}
 	for _, err := range authProblems(file) {
 		log.Warn().Err(err).Msg("auth file")
-	}
-	if warning := certificateWarning(&file.Params); warning != "" {
-		log.Warn().Msg(warning)
 	}
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/certificate"
 	"zsched/internal/listen"
 	"zsched/internal/postoffice"
 	"zsched/internal/text"
@@ -68,9 +67,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitConfig
 	}
 	if o.check {
-		if warning := certificate.Warning(certificate.ServerEnd(server.TLS), time.Now()); warning != "" {
-			fmt.Fprintf(stderr, "smtpserver: %s: %s (warning)\n", c.options.certificate, warning)
-		}
 		return 0
 	}
 	if err := c.maySubmit(os.Geteuid()); err != nil {
@@ -164,7 +160,6 @@ func serve(o smtpserver.Options, c *configuration) error {
 	for _, at := range addresses {
 		sockets.Open(at.String(), at.at, nil, func(l net.Listener) error { return server.Serve(l, at.protocol) })
 	}
-	c.warn(o)
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	for stop.Err() == nil {
 		select {
@@ -190,17 +185,9 @@ func reload(server *smtpserver.Server, c *configuration, addresses []address) {
 		return
 	}
 	server.Configure(o)
-	c.warn(o)
 	c.log.Info().Msg("smtpserver.cf reloaded, for sessions that begin now")
 	if !slices.Equal(addresses, c.options.listen) {
 		c.log.Warn().Msg("the addresses to listen on have changed; this takes effect at the next start")
-	}
-}
-
-// warn logs that the certificate ends soon.
-func (c *configuration) warn(o smtpserver.Options) {
-	if warning := certificate.Warning(certificate.ServerEnd(o.TLS), time.Now()); warning != "" {
-		c.log.Warn().Str("file", c.options.certificate).Msg(warning)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"zsched/internal/certificate"
 	"zsched/internal/listen"
 	"zsched/internal/units"
 	"zsched/internal/zenv"
@@ -209,6 +208,6 @@ func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 	if key == "" {
 		key = o.certificate
 	}
-	s.TLS, err = certificate.Server(absolute(share, o.certificate), absolute(share, key), s.Hostname)
+	s.TLS, err = smtpserver.TLSConfig(absolute(share, o.certificate), absolute(share, key), s.Hostname)
 	return s, err
 }

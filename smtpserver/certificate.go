@@ -1,4 +1,4 @@
-package certificate
+package smtpserver
 
 // The certificate of a server: one from files, or one that it makes itself.
 
@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// Server returns the settings for TLS of a server with the certificate and key in two PEM
+// TLSConfig returns the settings for TLS of a server with the certificate and key in two PEM
 // files, which are read again when the certificate has changed. Without files
 // it makes a certificate for the host, which no client can verify.
-func Server(path, key, hostname string) (*tls.Config, error) {
+func TLSConfig(path, key, hostname string) (*tls.Config, error) {
 	// Some senders cannot resume a session with the tickets of Go's TLS library.
 	config := &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true}
 	if path == "" {
@@ -38,18 +38,6 @@ func Server(path, key, hostname string) (*tls.Config, error) {
 	return config, nil
 }
 
-// ServerEnd returns when the certificate of Server ends, or the zero time for one that the
-// server has made.
-func ServerEnd(c *tls.Config) (end time.Time) {
-	if c == nil || c.GetCertificate == nil {
-		return end
-	}
-	if loaded, err := c.GetCertificate(nil); err == nil {
-		end, _ = End(loaded)
-	}
-	return end
-}
-
 // pair is a certificate with its key on disk.
 type pair struct {
 	path, key string
@@ -64,7 +52,7 @@ func (f *pair) current() (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	info, err := os.Stat(f.path)
-	if err == nil && f.loaded != nil && sameFile(info, f.info) {
+	if err == nil && f.loaded != nil && os.SameFile(info, f.info) && info.Size() == f.info.Size() && info.ModTime().Equal(f.info.ModTime()) {
 		return f.loaded, nil
 	}
 	var read tls.Certificate
