@@ -147,12 +147,12 @@ type (
 		Order      uint64
 		Messages   int
 		Recipients int
-		// Refused are the messages of which an agent has a part and the order is about some
-		// of its recipients: it is to be given again when the agent has reported.
-		Refused []MessageID
-		// WithAgents are those of the messages that are with an agent, at least in
-		// part. It is not set for RETRY and RELEASE.
-		WithAgents []MessageID
+		// Refused counts the messages of which an agent has a part and the order is about
+		// some of its recipients: it is to be given again when the agent has reported.
+		Refused int
+		// WithAgents counts those of the messages that are with an agent, at least in part.
+		// It is not set for RETRY and RELEASE.
+		WithAgents int
 	}
 
 	// Account is one line of the statistics log: the outcome of a recipient.

@@ -163,8 +163,6 @@ func (no *notices) expire(v *vertex) {
 	if primary, _ := no.expiry(v); no.agenda.date < primary || no.orders.waiting[v.ref] != nil {
 		return
 	}
-	no.lines.fail(v, failureCause{
-		words: "expired after " + inWords(no.mail.threadOf(v).params.Expiry), code: "4.4.7 (delivery time expired)", keepsCode: true,
-		applies: func(r *recipient) bool { return no.expired(v, r) },
-	})
+	no.lines.fail(v, "expired after "+inWords(no.mail.threadOf(v).params.Expiry), "4.4.7 (delivery time expired)",
+		func(r *recipient) bool { return no.expired(v, r) })
 }

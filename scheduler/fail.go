@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -12,31 +13,29 @@ import (
 // Recipients that fail without a report from an agent: they have expired, their sender's
 // deadline has passed, or an order ends them.
 
-// failureCause says why recipients fail without a report from an agent, and
-// which ones.
-type failureCause struct {
+// problem is what has happened to a recipient without a report from an agent. The status code of
+// the last report replaces that of a temporary failure, if it is one too.
+type problem struct {
+	action      string // "failed" or "delayed"
 	words, code string
-	// keepsCode says that the status code of the last report replaces code if it
-	// stands for a temporary failure.
-	keepsCode bool
-	applies   func(*recipient) bool
 }
 
-// fail marks recipients of a vertex as failed. Their sender gets a notice.
-func (li *lines) fail(v *vertex, why failureCause) {
+// fail marks those of the recipients of a vertex as failed to which that applies. Their sender
+// gets a notice.
+func (li *lines) fail(v *vertex, words, code string, applies func(*recipient) bool) {
 	message := li.mail.messageOf(v)
 	message.pendingWrites++ // keeps the message until the loop ends
 	var marks []ctlfile.Mark
 	var settles []alternative
 	for i := range li.mail.lenOf(v) {
 		r := li.mail.recipient(v, i)
-		if !why.applies(r) {
+		if !applies(r) {
 			continue
 		}
 		message.flags |= owesNotice
 		r.flags |= hasFailed
-		mark := why.outcome(r, li.mail.diagnostics.Get(r.diagnostic))
-		mark.TriedAt = v.triedAt(r)
+		mark := li.mail.markOf(v, r, problem{"failed", words, code})
+		mark.Tag = ctlfile.Failed
 		li.account(v, i, "expire", replyOf(&mark))
 		if set, _ := li.mail.exclusiveSetOf(message, v, i); set != nil {
 			li.writes.endRecipient(v, i, mark, false)
@@ -54,31 +53,26 @@ func (li *lines) fail(v *vertex, why failureCause) {
 	li.writes.advance(message)
 }
 
-// outcome returns the mark for a recipient. The action is "failed", whatever
-// the last report said; the recipient and the peer of that report are kept.
-func (c *failureCause) outcome(r *recipient, reported *diagnostic) ctlfile.Mark {
+// markOf returns the mark that says what has happened to a recipient, with the recipient, the peer
+// and the text of its last report.
+func (ml *mail) markOf(v *vertex, r *recipient, p problem) ctlfile.Mark {
 	var last ta.Notary
-	text := c.words
-	if reported != nil {
+	text := p.words
+	if reported := ml.diagnostics.Get(r.diagnostic); reported != nil {
 		last = ta.Notary(reported.notary)
-		text = "\r" + c.words + ", problem was:\r" + strings.TrimLeft(reported.text, "\r")
+		text = "\r" + p.words + ", problem was:\r" + strings.TrimLeft(reported.text, "\r")
 	}
-	code := c.code
-	if reported := last.Code(); c.keepsCode && strings.HasPrefix(reported, "4.") {
+	code, diagnostic := p.code, last.Diagnostic()
+	if reported := last.Code(); strings.HasPrefix(code, "4.") && strings.HasPrefix(reported, "4.") {
 		code = reported
 	}
-	diag := last.Diagnostic()
-	if diag == "" {
-		diag = "smtp; 500 (" + c.words + ")"
+	if diagnostic == "" && p.action == "failed" {
+		diagnostic = "smtp; 500 (" + p.words + ")"
 	}
-	recipient := last.Recipient()
-	if recipient == "" {
-		recipient = "\x03" // the user of the r line
-	}
+	recipient := cmp.Or(last.Recipient(), "\x03") // the user of the r line
 	return ctlfile.Mark{
-		Offset: int64(r.offset), Tag: ctlfile.Failed, Diagnose: true,
-		Notary: strings.Join([]string{recipient, "failed", code, diag, last.Remote()}, "\x01"),
-		Text:   text,
+		Offset: int64(r.offset), Diagnose: true, Text: text, TriedAt: v.triedAt(r),
+		Notary: strings.Join([]string{recipient, p.action, code, diagnostic, last.Remote()}, "\x01"),
 	}
 }
 

@@ -1,11 +1,9 @@
 package scheduler
 
 import (
-	"strings"
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/ta"
 )
 
 // notices has what is planned to be told to senders, and expires mail.
@@ -264,10 +262,8 @@ func (no *notices) failAtDeadline(v *vertex, indices []int) {
 	for _, i := range indices {
 		late[no.mail.recipient(v, i)] = true
 	}
-	no.lines.fail(v, failureCause{
-		words: "not delivered within the time that the sender gave", code: "5.4.7 (delivery time expired)",
-		applies: func(r *recipient) bool { return late[r] && (r.state == open || r.state == standby) },
-	})
+	no.lines.fail(v, "not delivered within the time that the sender gave", "5.4.7 (delivery time expired)",
+		func(r *recipient) bool { return late[r] && (r.state == open || r.state == standby) })
 }
 
 // isUndelivered reports whether the recipient is open, or waits for its turn.
@@ -278,22 +274,7 @@ func (r *recipient) isUndelivered() bool {
 // delayMark returns the d line that says that a recipient is delayed. It leaves
 // the tag as it is.
 func (no *notices) delayMark(v *vertex, r *recipient, words string, delays int) ctlfile.Mark {
-	var last ta.Notary
-	text, code := words, "4.4.7 (not delivered yet)"
-	if reported := no.mail.diagnostics.Get(r.diagnostic); reported != nil {
-		last = ta.Notary(reported.notary)
-		text = "\r" + words + ", problem was:\r" + strings.TrimLeft(reported.text, "\r")
-		if c := last.Code(); c != "" {
-			code = c
-		}
-	}
-	recipient := last.Recipient()
-	if recipient == "" {
-		recipient = "\x03" // the user of the r line
-	}
-	return ctlfile.Mark{
-		Offset: int64(r.offset), Tag: ctlfile.Open, LeaveTag: true, Diagnose: true, Delays: delays,
-		Notary: strings.Join([]string{recipient, "delayed", code, last.Diagnostic(), last.Remote()}, "\x01"),
-		Text:   text, TriedAt: v.triedAt(r),
-	}
+	mark := no.mail.markOf(v, r, problem{"delayed", words, "4.4.7 (not delivered yet)"})
+	mark.Tag, mark.LeaveTag, mark.Delays = ctlfile.Open, true, delays
+	return mark
 }

@@ -164,10 +164,10 @@ func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answ
 		touched = append(touched, v)
 	}
 	if refused {
-		answer.Refused = append(answer.Refused, m.id)
+		answer.Refused++
 	}
 	if withAgent && e.Verb != VerbRelease {
-		answer.WithAgents = append(answer.WithAgents, m.id)
+		answer.WithAgents++
 	}
 	if n == 0 || e.DryRun {
 		return n
@@ -297,12 +297,4 @@ func (od *orders) releaseNow(m *message) {
 	}
 	delete(od.holdOrders.messages, m.ref)
 	od.writes.advance(m)
-}
-
-// ThreadWithAgents counts the messages of a thread that agents may deliver.
-func (s *Scheduler) ThreadWithAgents(channel, host string) int {
-	if t := s.threads.byKey[threadKey{channel, host}]; t != nil {
-		return int(t.states[fed])
-	}
-	return 0
 }

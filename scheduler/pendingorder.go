@@ -113,10 +113,8 @@ func (od *orders) failByOrder(v *vertex, o *order, chosen func(*recipient) bool)
 	if o.why != "" {
 		words += ": " + o.why
 	}
-	od.lines.fail(v, failureCause{
-		words: words, code: "5.0.0 (expired by the administrator)",
-		applies: func(r *recipient) bool { return (r.state == open || r.state == standby) && chosen(r) },
-	})
+	od.lines.fail(v, words, "5.0.0 (expired by the administrator)",
+		func(r *recipient) bool { return (r.state == open || r.state == standby) && chosen(r) })
 }
 
 // holdOfCopy returns the order that holds what an order on a message sends elsewhere; nil: it is
@@ -140,20 +138,4 @@ func (o *order) target() Target {
 func hasOffset(offsets []int64, offset int64) bool {
 	_, found := slices.BinarySearch(offsets, offset)
 	return found
-}
-
-// OrdersWithAgents counts those of the messages for which an order waits until an agent
-// reports.
-func (s *Scheduler) OrdersWithAgents(ids []MessageID) (n int) {
-	for _, id := range ids {
-		m := s.mail.message(id)
-		if m == nil {
-			continue
-		}
-		waits := func(v *vertex) bool { return v.state == fed && s.orders.pendingVerb(v) != 0 }
-		if slices.ContainsFunc(s.mail.openVertices(m), waits) {
-			n++
-		}
-	}
-	return n
 }

@@ -68,11 +68,11 @@ func (sc *scenario) format(a scheduler.Action) string {
 		return fmt.Sprintf("resubmit %d: %s to %s", a.Message, strings.Trim(fmt.Sprint(a.Offsets), "[]"), to)
 	case scheduler.Answer:
 		text := fmt.Sprintf("answer: messages %d recipients %d", a.Messages, a.Recipients)
-		if len(a.WithAgents) > 0 {
-			text += fmt.Sprintf(", with agents %v", a.WithAgents)
+		if a.WithAgents > 0 {
+			text += fmt.Sprintf(", with agents %d", a.WithAgents)
 		}
-		if a.Refused != nil {
-			text += fmt.Sprintf(", refused %v", a.Refused)
+		if a.Refused > 0 {
+			text += fmt.Sprintf(", refused %d", a.Refused)
 		}
 		return text
 	case *scheduler.Account:

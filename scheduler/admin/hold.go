@@ -43,7 +43,9 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 	name := *o.Thread
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		did = threadOutcome(l.Core(), name)
-		did.WithAgents = l.Core().ThreadWithAgents(name.Channel, name.Host)
+		if t := l.Core().Thread(name.Channel, name.Host); t != nil {
+			did.WithAgents = t.States[view.Fed]
+		}
 	})
 	if err != nil || o.DryRun {
 		return did, err

@@ -27,7 +27,6 @@ const (
 // order gives the core an order in parts, and counts messages and recipients.
 func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did mailq.Outcome, err error) {
 	list := t.list
-	var withAgents []scheduler.MessageID
 	undone := -1 // Loop.UndoneEver before the first part; -1: not asked yet
 	for len(list) > 0 && err == nil {
 		n := 0
@@ -43,17 +42,14 @@ func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did
 			answer := l.Order(e)
 			did.Messages += answer.Messages
 			did.Recipients += answer.Recipients
-			withAgents = append(withAgents, answer.WithAgents...)
-			did.Refused += len(answer.Refused)
+			did.WithAgents += answer.WithAgents
+			did.Refused += answer.Refused
 		})
 		list = list[n:]
 		if n > 0 || err != nil {
 			continue
 		}
 		err = pause(ctx)
-	}
-	if did.WithAgents = len(withAgents); err == nil && did.WithAgents > 0 && !e.DryRun {
-		err = q.port.Ask(ctx, func(l *daemon.Loop) { did.WithAgents = l.Core().OrdersWithAgents(withAgents) })
 	}
 	if err == nil && !e.DryRun && undone >= 0 && movesFiles(e.Verb) {
 		err = q.whenMoved(ctx, t, undone, &did)
