@@ -80,17 +80,16 @@ type clusterShare struct {
 
 // setClusterLimits gives a thread the shares that its parameters ask for.
 func (cl *cluster) setClusterLimits(t *thread) {
-	if !cl.rules.config.Cluster && t.shaping == nil {
-		return
-	}
 	p := t.params
-	if cl.rules.config.Cluster && (p.ClusterMax > 0 || p.ClusterRate.Recipients > 0) {
+	if p.ClusterMax > 0 || p.ClusterRate.Recipients > 0 {
 		cl.limits.obtainShaping(t)
 	}
 	x := t.shaping
+	if x == nil {
+		return
+	}
 	switch {
-	case x == nil:
-	case cl.rules.config.Cluster && p.ClusterMax > 0:
+	case p.ClusterMax > 0:
 		if x.share == nil {
 			x.share = &clusterShare{id: ClusterLimit{"clustermax", t.key.channel, t.key.host}, thread: t}
 		}
@@ -100,9 +99,7 @@ func (cl *cluster) setClusterLimits(t *thread) {
 		cl.dropShare(x.share)
 		x.share = nil
 	}
-	if x != nil {
-		cl.setClusterRate(t)
-	}
+	cl.setClusterRate(t)
 }
 
 // dropShare gives up a share whose thread, site or limit is gone.

@@ -25,16 +25,12 @@ const drawSpan = 2 * time.Second
 // setClusterRate gives a thread with shaping the tokens that its parameters ask
 // for.
 func (cl *cluster) setClusterRate(t *thread) {
-	x, p := t.shaping, t.params
-	rate := p.ClusterRate
-	if !cl.rules.config.Cluster || rate.Recipients <= 0 {
-		rate = rule.Rate{}
-	}
+	x, rate := t.shaping, t.params.ClusterRate
 	if x.draws != nil && x.draws.rate == rate {
 		return
 	}
 	cl.dropTokens(x)
-	if rate != (rule.Rate{}) {
+	if rate.Recipients > 0 {
 		x.draws = &draws{id: ClusterLimit{"clusterrate", t.key.channel, t.key.host}, rate: rate}
 	}
 	cl.limits.updateGate(t)

@@ -49,31 +49,22 @@ func (DestinationDead) event() {}
 // maxReason bounds the reason that is told to other nodes, in bytes.
 const maxReason = 300
 
-// askDestination asks what other nodes know of the destination of a thread that starts.
-func (cl *cluster) askDestination(t *thread) {
+// tell tells the other nodes that the destination of a thread is dead or alive, or asks what
+// they know of it.
+func (cl *cluster) tell(t *thread, d Destination) {
 	if cl.rules.config.Cluster {
-		cl.agenda.do(Destination{Channel: t.key.channel, Host: t.key.host})
+		d.Channel, d.Host = t.key.channel, t.key.host
+		cl.agenda.do(d)
 	}
 }
 
-// tellDead tells the other nodes that the destination of a thread, which was just
-// suspended, is dead.
+// tellDead tells them that the destination of a thread, which was just suspended, is dead.
 func (cl *cluster) tellDead(t *thread) {
-	if !cl.rules.config.Cluster {
-		return
-	}
-	a := Destination{Channel: t.key.channel, Host: t.key.host, State: DestinationIsDead, Until: cl.agenda.timeAt(t.suspendedUntil)}
+	d := Destination{State: DestinationIsDead, Until: cl.agenda.timeAt(t.suspendedUntil)}
 	if last := cl.mail.diagnostics.Get(t.diagnostic); last != nil {
-		a.Reason = last.text[:min(len(last.text), maxReason)]
+		d.Reason = last.text[:min(len(last.text), maxReason)]
 	}
-	cl.agenda.do(a)
-}
-
-// tellAlive tells them that it is alive again, as a result has shown.
-func (cl *cluster) tellAlive(t *thread) {
-	if cl.rules.config.Cluster {
-		cl.agenda.do(Destination{Channel: t.key.channel, Host: t.key.host, State: DestinationIsAlive})
-	}
+	cl.tell(t, d)
 }
 
 // destinationDead suspends a thread whose destination another node has found dead, for

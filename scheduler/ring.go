@@ -112,6 +112,9 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 		return r, r.params
 	}
 	params := rule.Fold(rg.rules.config.Defaults, clauses)
+	if !rg.rules.config.Cluster {
+		params.ClusterMax, params.ClusterSiteMax, params.ClusterRate = 0, 0, rule.Rate{}
+	}
 	name, command := rg.ringName(key, clauses, params)
 	r := rg.byKey[name]
 	if r == nil {

@@ -83,7 +83,7 @@ func (ls *limits) siteName(key threadKey) string {
 // setSite puts a thread into its site, if its parameters limit the site.
 func (ls *limits) setSite(t *thread) {
 	p := t.params
-	limited := p.SiteMax > 0 || len(p.SiteRate) > 0 || ls.rules.config.Cluster && p.ClusterSiteMax > 0
+	limited := p.SiteMax > 0 || len(p.SiteRate) > 0 || p.ClusterSiteMax > 0
 	if !limited && (t.shaping == nil || t.shaping.site == nil) {
 		return
 	}
@@ -106,7 +106,7 @@ func (ls *limits) setSite(t *thread) {
 		x.siteRate.site = s
 		ls.saved.restoreTokens(x.siteRate)
 	}
-	if ls.rules.config.Cluster && p.ClusterSiteMax > 0 {
+	if p.ClusterSiteMax > 0 {
 		ls.joinSiteShare(t)
 	}
 	ls.updateSiteWant(t)

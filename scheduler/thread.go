@@ -136,7 +136,7 @@ func (ts *threads) obtainThread(key threadKey) *thread {
 	ts.assignRing(t)
 	t.ring.rebindAgent(t)
 	ts.saved.restoreThread(t)
-	ts.cluster.askDestination(t)
+	ts.cluster.tell(t, Destination{State: DestinationAsked})
 	return t
 }
 

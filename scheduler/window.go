@@ -79,14 +79,14 @@ func (li *lines) destinationAnswered(t *thread, recent bool) {
 	switch {
 	case t.params.InitialConcurrency == 0 && t.window.Dead && (t.suspendedUntil == 0 || t.told() != nil):
 		li.revive(t, 0)
-		li.cluster.tellAlive(t)
+		li.cluster.tell(t, Destination{State: DestinationIsAlive})
 	case t.params.InitialConcurrency == 0:
 	case t.window.Dead && recent:
 		li.revive(t, t.params.InitialConcurrency)
-		li.cluster.tellAlive(t)
+		li.cluster.tell(t, Destination{State: DestinationIsAlive})
 	case t.window.Dead:
 		li.revive(t, max(1, min(t.busy, t.params.InitialConcurrency)))
-		li.cluster.tellAlive(t)
+		li.cluster.tell(t, Destination{State: DestinationIsAlive})
 	default:
 		before := t.windowSize()
 		t.window.Succeed(t.params.WindowRules(), t.busy)
