@@ -31,6 +31,24 @@ const (
 	MaxTaking = maxTaking
 )
 
+// Agents are not heard while more than maxFinishing messages wait to be removed.
+func TestSlowRemovalHoldsAgentsBack(t *testing.T) {
+	d := New(Options{Config: new(rule.Config), Rand: rand.New(rand.NewPCG(1, 2))})
+	for op := range scheduler.Op(maxFinishing) {
+		if d.heard() == nil {
+			t.Fatalf("nothing is heard while %d messages are removed", op)
+		}
+		d.loop.intake.finishing[op] = scheduler.MessageID(op)
+	}
+	if d.heard() != nil {
+		t.Error("agents are heard although too much waits")
+	}
+	d.loop.intake.finished(0)
+	if d.heard() == nil {
+		t.Error("nothing is heard after a removal")
+	}
+}
+
 // An agent that says very much at once holds nobody up: it comes in pieces.
 func TestChattyAgentIsHeardInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -55,7 +55,7 @@ func (d *Daemon) turn() {
 	case results := <-d.results():
 		d.begin()
 		d.spoolAnswered(results)
-	case said := <-d.agentSaid:
+	case said := <-d.heard():
 		d.begin()
 		l.agents.said(said)
 	case start := <-d.started:
@@ -254,6 +254,18 @@ func (d *Daemon) perform(a scheduler.Action) {
 func messageOf(file string) (scheduler.MessageID, bool) {
 	n, ok := ctlfile.Number(path.Base(file))
 	return scheduler.MessageID(n), ok
+}
+
+// maxFinishing is how many messages may be waiting for their removal. What was delivered and is
+// not removed would be delivered again after a crash, so a slow disk holds the agents back.
+const maxFinishing = 1024
+
+// heard returns the channel of what agents say, or nil while too much waits to be removed.
+func (d *Daemon) heard() <-chan agentEvents {
+	if len(d.loop.intake.finishing) >= maxFinishing {
+		return nil
+	}
+	return d.agentSaid
 }
 
 // result handles one result of the spool.
