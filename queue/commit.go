@@ -48,6 +48,8 @@ type Item struct {
 	File     *postoffice.File  // the same, if it is open; Commit does not close it
 	// Held puts the message into hold/, whose directories exist, instead of the queue.
 	Held bool
+	// For is what the caller needs in Claim.
+	For any
 	// Source names what a copy is made from, for Finish; it has no slash. "": nothing.
 	Source string
 

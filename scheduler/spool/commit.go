@@ -27,99 +27,53 @@ const (
 type mover struct {
 	s      *Spool
 	copies *queue.Committer
-	staged *workQueue[*resubmission]
+	// open are the batches that wait at the ends of the queues of the workers, by worker; nil:
+	// other work has come after it. markBatches.mu guards them.
+	open []*moveBatch
 }
 
-// commitAll is the goroutine that commits what is staged, in batches.
-func (mv *mover) commitAll() {
-	for {
-		first, ok := mv.staged.pop()
-		if !ok || !mv.s.standing.owned() {
-			return
-		}
-		batch := []*resubmission{first}
-		for len(batch) < maxCopies {
-			next, ok := mv.staged.poll()
-			if !ok {
-				break
-			}
-			batch = append(batch, next)
-		}
-		if !mv.commitBatch(batch) {
-			return
-		}
+// moveBatch are resubmissions that are committed together.
+type moveBatch struct{ of []*resubmission }
+
+// commitLater queues a resubmission whose copies are staged after all other work on its file.
+func (mv *mover) commitLater(m *resubmission) {
+	batches := &mv.s.batches
+	batches.mu.Lock()
+	defer batches.mu.Unlock()
+	delete(batches.open, m.Path) // later outcomes are written after this work
+	worker := mv.s.editor(m.Path)
+	if b := mv.open[worker]; b != nil && len(b.of) < maxCopies {
+		b.of = append(b.of, m)
+		return
 	}
+	b := &moveBatch{[]*resubmission{m}}
+	mv.s.pushEdit(m.Path, func() {
+		batches.mu.Lock()
+		if mv.open[worker] == b {
+			mv.open[worker] = nil
+		}
+		batches.mu.Unlock()
+		mv.commit(b.of)
+	})
+	mv.open[worker] = b
 }
 
-// commitBatch commits a batch, removes what is left of its staged copies, and answers. It
-// returns false if the spool was closed meanwhile.
-func (mv *mover) commitBatch(batch []*resubmission) bool {
-	ok := mv.commitStaged(batch)
+// commit gives the staged copies of a batch their names, marks the old recipients, removes what
+// is left of the copies, and answers.
+func (mv *mover) commit(batch []*resubmission) {
 	for _, m := range batch {
+		m.err = mv.check(m)
+	}
+	mv.publish(batch)
+	results := make([]Result, len(batch))
+	for i, m := range batch {
+		mv.markSent(m)
 		for _, p := range m.staged {
 			p.remove()
 		}
-	}
-	if !ok {
-		return false
-	}
-	results := make([]Result, len(batch))
-	for i, m := range batch {
 		results[i] = mv.resubmitted(m)
 	}
 	mv.s.queue.add(results, 0)
-	return true
-}
-
-// commitStaged publishes the staged copies and marks the old recipients. Meanwhile no other
-// work on their control files is done: every worker that has some of these files waits. It
-// returns false if the spool was closed meanwhile.
-func (mv *mover) commitStaged(batch []*resubmission) bool {
-	parts := make(map[uint64][]*resubmission) // by worker
-	for _, m := range batch {
-		n := mv.s.editor(m.Path)
-		parts[n] = append(parts[n], m)
-	}
-	// A worker that the end of the spool stops sends nothing, and no worker waits to send.
-	checked, marked := make(chan struct{}, len(parts)), make(chan struct{}, len(parts))
-	published := make(chan struct{})
-	mv.s.batches.mu.Lock()
-	for _, m := range batch {
-		delete(mv.s.batches.open, m.Path) // later outcomes are written after this work
-	}
-	for n, part := range parts {
-		mv.s.edits[n].push(func() {
-			for _, m := range part {
-				m.err = mv.check(m)
-			}
-			checked <- struct{}{}
-			<-published
-			for _, m := range part {
-				mv.markSent(m)
-			}
-			marked <- struct{}{}
-		})
-	}
-	mv.s.batches.mu.Unlock()
-	ok := mv.wait(checked, len(parts))
-	if ok {
-		mv.publish(batch)
-	}
-	close(published)
-	return ok && mv.wait(marked, len(parts))
-}
-
-// wait waits until n workers have sent. It returns false if the spool was closed meanwhile,
-// which ends them.
-func (mv *mover) wait(sent <-chan struct{}, n int) bool {
-	for range n {
-		select {
-		case <-sent:
-		case <-mv.s.done:
-			return false
-		}
-	}
-	return true
 }
 
 // check opens the old control file and checks that the staged copies still fit.
@@ -171,20 +125,19 @@ func (mv *mover) publish(batch []*resubmission) {
 	var items []*queue.Item
 	var files []string
 	var given []*stagedCopy // the router's
-	owners := make(map[*queue.Item]*resubmission)
 	for _, m := range batch {
 		for _, p := range m.staged {
 			switch {
 			case m.err != nil:
 			case p.item.Contents != nil:
-				items, owners[&p.item] = append(items, &p.item), m
+				p.of, p.item.For = m, p
+				items = append(items, &p.item)
 			default:
 				files, given = append(files, p.file), append(given, p)
 			}
 		}
 	}
 	if len(items) > 0 {
-		mv.copies.Claim = func(items []*queue.Item) error { return claim(items, owners) }
 		mv.copies.Commit(items)
 		mv.publishLater(items)
 	}
@@ -209,10 +162,11 @@ func (mv *mover) syncDirs(dirs []string) error {
 
 // claim writes the d lines that say where the old recipients are, so that a crash after it
 // costs nothing: see isClaimed.
-func claim(items []*queue.Item, owners map[*queue.Item]*resubmission) error {
+func claim(items []*queue.Item) error {
 	var last *controlFile
 	for _, i := range items {
-		p, d := stagedIn(owners[i], i), &owners[i].old
+		p := i.For.(*stagedCopy)
+		d := &p.of.old
 		lines := d.linesWithoutNotice(p.marks())
 		i.Err = ctlfile.AppendDiagnosticWith(func(int) error { return nil }, d.fd, lines...)
 		if i.Err == nil {
@@ -224,16 +178,6 @@ func claim(items []*queue.Item, owners map[*queue.Item]*resubmission) error {
 		// After an error the copies count nevertheless: the lines may be on disk. If a power
 		// cut comes then, the recipients may be there twice, but they are not lost.
 		_ = postoffice.SyncAll(last.fd)
-	}
-	return nil
-}
-
-// stagedIn returns the copy that an item is for.
-func stagedIn(m *resubmission, i *queue.Item) *stagedCopy {
-	for _, p := range m.staged {
-		if &p.item == i {
-			return p
-		}
 	}
 	return nil
 }

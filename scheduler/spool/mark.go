@@ -80,7 +80,9 @@ func (s *Spool) edit(path string, run func()) {
 }
 
 func (s *Spool) pushEdit(path string, run func()) {
-	s.edits[s.editor(path)].push(run)
+	worker := s.editor(path)
+	s.mover.open[worker] = nil
+	s.edits[worker].push(run)
 }
 
 // editor is the worker of a file.

@@ -51,7 +51,7 @@ func (s *Spool) Resubmit(op uint64, r Resubmission) {
 			s.queue.add([]Result{s.mover.resubmitted(m)}, 0)
 			return
 		}
-		s.mover.staged.push(m)
+		s.mover.commitLater(m)
 	})
 }
 

@@ -169,7 +169,7 @@ func TestResubmitOfWhatChangedMeanwhile(t *testing.T) {
 			before := slices.DeleteFunc(o.files(), func(path string) bool {
 				return strings.HasPrefix(path, "public/") || strings.HasPrefix(path, "queue/.tmp/")
 			})
-			o.s.mover.commitBatch([]*resubmission{m})
+			o.s.mover.commit([]*resubmission{m})
 			if got := answer[Resubmitted](o); got.Err == nil && !got.Missing || got.Offsets != nil {
 				t.Errorf("%s: %+v", name, got)
 			}

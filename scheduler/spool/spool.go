@@ -217,7 +217,7 @@ func (s *Spool) openParts() (err error) {
 		return err
 	}
 	s.holds, s.notices, s.janitor = &Holds{places: s.places}, notices{s: s}, janitor{s}
-	s.mover = mover{s: s, staged: newWorkQueue[*resubmission]()}
+	s.mover = mover{s: s, open: make([]*moveBatch, s.options.Markers)}
 	s.standing.owner, s.standing.done = s.options.Owner, s.done
 	s.standing.add = func(r Result) { s.queue.add([]Result{r}, 0) }
 	err = s.standing.begin(s.options.Postoffice)
@@ -228,6 +228,7 @@ func (s *Spool) openParts() (err error) {
 		s.places.close()
 		return err
 	}
+	s.mover.copies.Claim = claim
 	if err := s.holds.removeNewRecords(); err != nil {
 		s.warn(fmt.Sprintf("temporary files of hold records stay: %v", err))
 	}
@@ -260,7 +261,6 @@ func (s *Spool) start() {
 	for range noticeWriters {
 		s.spawn(func() { s.work(s.owing) })
 	}
-	s.spawn(s.mover.commitAll)
 	if !s.options.Unwatched {
 		s.startWatch()
 		socket, err := bindNotify(notifyPath(s.options.Postoffice, s.options.NotifySocket))
@@ -306,7 +306,6 @@ func (s *Spool) Close() {
 		s.loads.close()
 		s.finishes.close()
 		s.bulk.close()
-		s.mover.staged.close()
 		s.owing.close()
 		for _, edits := range s.edits {
 			edits.close()

@@ -148,22 +148,6 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// A batch of moves whose workers have ended is given up, and leaves no goroutine.
-func TestAClosedSpoolGivesUpMoves(t *testing.T) {
-	o := newTestSpool(t)
-	o.open(Options{})
-	s := o.s
-	o.close()
-	if s.mover.commitBatch([]*resubmission{{Resubmission: &Resubmission{Path: "1000"}}}) {
-		t.Error("it is committed")
-	}
-	stacks := make([]byte, 1<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
-	if bytes.Contains(stacks, []byte("spool.(*Spool).wait")) {
-		t.Errorf("a goroutine is left:\n%s", stacks)
-	}
-}
-
 // Every message goes all the way, once, whatever comes in whatever order.
 func TestMessagesGoThrough(t *testing.T) {
 	o := newTestSpool(t)

@@ -22,6 +22,7 @@ import (
 // stagedCopy is a message for some recipients of another message, complete and on
 // disk in queue/.tmp.
 type stagedCopy struct {
+	of      *resubmission
 	spoolID string // of the message, when it is in the queue
 	file    string
 	offsets []int64
