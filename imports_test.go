@@ -69,7 +69,8 @@ scheduler/rule:           ta internal/pattern internal/text scheduler/limit
 scheduler/fair:           scheduler/rule scheduler/store
 scheduler:                ctlfile ta internal/text scheduler/fair scheduler/limit scheduler/store scheduler/rule scheduler/view
 scheduler/config:         ctlfile scheduler/rule ta internal/units internal/pattern internal/redisurl internal/zenv participle
-scheduler/spool:          ctlfile queue internal/postoffice internal/pattern internal/process x/sys
+scheduler/owner:          internal/postoffice internal/process x/sys
+scheduler/spool:          ctlfile queue scheduler/owner internal/postoffice internal/pattern internal/process x/sys
 scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message
 scheduler/simulate:       ctlfile ta scheduler scheduler/rule
 scheduler/cluster:        mailq scheduler scheduler/store internal/redisurl go-redis x/sys
@@ -77,11 +78,11 @@ scheduler/state:          scheduler internal/postoffice internal/text x/sys
 scheduler/agent:          ta internal/postoffice x/sys
 scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/view scheduler/spool scheduler/state scheduler/report internal/text internal/logs zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/daemon scheduler/spool zerolog
-scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/rule scheduler/view scheduler/daemon scheduler/spool internal/text internal/pattern internal/postoffice internal/logs zerolog
+scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/rule scheduler/view scheduler/daemon scheduler/spool internal/text internal/pattern internal/postoffice internal/process internal/logs zerolog
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/text internal/postoffice zerolog
 scheduler/metrics:        ctlfile ta mailq scheduler scheduler/view scheduler/daemon scheduler/spool internal/listen internal/text internal/version prometheus zerolog
 
-cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/rule scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
+cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/rule scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/owner scheduler/report scheduler/spool scheduler/state internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv cobra pflag x/sys
 cmd/mailq/top:            mailq mailq/client mailq/report internal/text tcell tview
 cmd/ctlfile:              ctlfile queue internal/header internal/text internal/version pflag
@@ -230,7 +231,7 @@ var fileCalls = map[string][]string{
 var ownFileCalls = map[string]string{
 	"scheduler/report/reporter.go os.Open":    "the form of notices, below MAILSHARE",
 	"scheduler/spool/notify.go unix.Fchmod":   "a socket gets its mode before it has a name",
-	"scheduler/spool/pidfile.go os.ReadFile":  "below /proc",
+	"scheduler/owner/pidfile.go os.ReadFile":  "below /proc",
 	"scheduler/spool/deadlock.go os.ReadFile": "below /proc",
 	"smtpserver/passwords.go os.ReadFile":     "the file of passwords",
 	"ta/program.go syscall.Open":              "a file without a name in the system's temporary directory",
@@ -241,7 +242,7 @@ var ownFileCalls = map[string]string{
 // TestOnlyPackagePostofficeTouchesThePostoffice: who may own a file below
 // $POSTOFFICE, and how it is opened, is decided in one place.
 func TestOnlyPackagePostofficeTouchesThePostoffice(t *testing.T) {
-	packages := []string{"ctlfile", "scheduler/spool", "scheduler/state", "scheduler/report", "ta", "ta/errormail", "ta/hold", "ta/xfer", "xfer/receiver",
+	packages := []string{"ctlfile", "scheduler/owner", "scheduler/spool", "scheduler/state", "scheduler/report", "ta", "ta/errormail", "ta/hold", "ta/xfer", "xfer/receiver",
 		"smtpserver", "router", "cmd/sendmail"}
 	used := map[string]bool{}
 	eachFile(t, func(file string, set *token.FileSet, f *ast.File) {

@@ -9,28 +9,28 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/scheduler/config"
-	"zsched/scheduler/spool"
+	"zsched/scheduler/owner"
 )
 
 // claim takes the postoffice. Option -P allows taking it from a node that has not
-// released it. After a takeover, claim clears the locks of that node's processes.
-func (s *setting) claim(ctx context.Context, file *config.File, log zerolog.Logger) (*spool.Owner, error) {
-	claim := spool.Claim{
+// released it.
+func (s *setting) claim(ctx context.Context, file *config.File, log zerolog.Logger) (*owner.Owner, error) {
+	claim := owner.Claim{
 		Postoffice: s.where.postoffice, Node: file.Params.NodeName(s.where.postoffice),
 		// In the foreground a second scheduler is a mistake, and does not wait.
 		Replace:  s.daemon,
 		TakeOver: s.postoffice != "", Fence: file.Params.Fence,
 	}
-	owner, err := claim.Acquire(ctx)
+	owned, err := claim.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if owner.Unwritten != nil {
-		log.Error().Err(owner.Unwritten).Msg("pid file not written; mailq -s does not see this scheduler")
+	if owned.Unwritten != nil {
+		log.Error().Err(owned.Unwritten).Msg("pid file not written; mailq -s does not see this scheduler")
 	}
-	before := &owner.Before
-	if before.Epoch > 0 && before.Node != owner.Node {
-		log.Warn().Str("node", owner.Node).Uint64("epoch", owner.Epoch).Stringer("before", before).Msg("postoffice taken over")
+	before := &owned.Before
+	if before.Epoch > 0 && before.Node != owned.Node {
+		log.Warn().Str("node", owned.Node).Uint64("epoch", owned.Epoch).Stringer("before", before).Msg("postoffice taken over")
 	}
-	return owner, nil
+	return owned, nil
 }

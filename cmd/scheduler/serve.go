@@ -29,6 +29,7 @@ import (
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/eventlog"
 	"zsched/scheduler/metrics"
+	"zsched/scheduler/owner"
 	"zsched/scheduler/report"
 	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
@@ -44,7 +45,7 @@ type setting struct {
 	maxSize   int64 // of a user's message file (ROUTERMAXSIZE)
 	events    bool  // the configuration at startup names an event log
 	cluster   bool  // the configuration at startup names a cluster
-	owner     *spool.Owner
+	owner     *owner.Owner
 	moves     *moves
 }
 

@@ -16,10 +16,10 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/internal/process"
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
-	"zsched/scheduler/spool"
 )
 
 // reuseFactor bounds how much of the time counting may take: a count is reused for
@@ -86,7 +86,7 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 	}
 	t.Router = mailq.Router{Count: router.Count, OldestAt: router.OldestAt}
 	if q.controlDir != "" {
-		running, ever := spool.RouterRuns(filepath.Dir(q.controlDir))
+		running, ever := process.Daemon(filepath.Dir(q.controlDir), "router")
 		t.Router.Dead = !running && (ever || t.Router.Count > 0)
 		t.Router.Reload, t.SMTPReload = q.failedReload(postoffice.RouterReload), q.failedReload(postoffice.SMTPReload)
 	}

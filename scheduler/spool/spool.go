@@ -35,7 +35,7 @@
 //	step             order                                   a crash in between costs
 //	load             read; require the i line                nothing
 //	hash move, hold, message file, then control file; if     nothing
-//	release, park,   the message file of a control file is
+//	release,         the message file of a control file is
 //	quarantine       in the other place, the move is completed
 //	clear a lock     tag, in place                           nothing: the process stays dead
 //	mark             d line, fsync, tag                      nothing: a d line that names an
@@ -69,6 +69,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/queue"
+	"zsched/scheduler/owner"
 )
 
 // Options says where the spool is and how much it may do at once. The zero
@@ -106,7 +107,7 @@ type Options struct {
 	// another node.
 	Node string
 	// Owner is the claim of this node to the postoffice; nil: nothing checks it.
-	Owner *Owner
+	Owner *owner.Owner
 	// Loaders read control files (default: the number of processors, at least
 	// 2), Markers write in them (default 4), Retirers unlink (default 2).
 	Loaders, Markers, Retirers int

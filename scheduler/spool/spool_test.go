@@ -3,17 +3,13 @@ package spool
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
 )
@@ -28,8 +24,6 @@ func TestMain(m *testing.M) {
 	case "wait": // until our standard input ends
 		fmt.Println("ready")
 		_, _ = os.Stdin.Read(make([]byte, 1))
-	case "daemon":
-		helpDaemon(os.Getenv("SPOOL_TEST_PATH"))
 	case "full":
 		helpFullDisk(os.Getenv("SPOOL_TEST_PATH"))
 	case "unwritable":
@@ -37,21 +31,6 @@ func TestMain(m *testing.M) {
 	case "killed":
 		helpKilled(os.Getenv("SPOOL_TEST_PATH"))
 	}
-}
-
-// helpDaemon owns a postoffice until it is asked to leave.
-func helpDaemon(office string) {
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, unix.SIGTERM)
-	c := Claim{Postoffice: office, Node: "mx1"}
-	o, err := c.Acquire(context.Background())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println("ready")
-	<-asked
-	o.Release()
 }
 
 // startHelper starts the test binary in one of its roles. The helper that waits does

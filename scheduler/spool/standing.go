@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"zsched/internal/process"
+	"zsched/scheduler/owner"
 )
 
 // Disowned says that the postoffice is not ours any more: another scheduler has it, or another
@@ -32,7 +33,7 @@ const standingInterval = time.Second
 
 // standing is what is known of the claim to the postoffice.
 type standing struct {
-	owner   *Owner
+	owner   *owner.Owner
 	done    <-chan struct{}
 	add     func(Result)
 	begunAt time.Time
@@ -57,7 +58,7 @@ func (st *standing) begin(office string) (err error) {
 }
 
 // check returns an error if nothing may be fed or written in the postoffice any more. It
-// wraps ErrDisowned if another scheduler has it, and process.ErrReplaced if transport/ at its
+// wraps owner.ErrDisowned if another scheduler has it, and process.ErrReplaced if transport/ at its
 // full name is not the directory of the start. It is called before each batch of writes and
 // of job lines, so the names are examined at most once a second, and check does not wait
 // for that.

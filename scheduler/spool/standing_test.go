@@ -1,11 +1,16 @@
 package spool
 
 import (
+	"cmp"
 	"errors"
+	"golang.org/x/sys/unix"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zsched/ctlfile"
+	"zsched/scheduler/owner"
 
 	"zsched/internal/process"
 )
@@ -161,30 +166,86 @@ func TestLinksAndErrorsAreNoReplacement(t *testing.T) {
 
 // The file of the owner may be a new one with a lower epoch, because the old one was removed.
 func TestAnotherOwnerWithALowerEpochEndsTheSpool(t *testing.T) {
-	parent := os.Getppid()
-	for who, now := range map[string]OwnerRecord{
-		"another process": {Epoch: 1, Held: true, Node: "mx1", Host: "h", Machine: machine(), PID: parent},
+	for who, now := range map[string]owner.Record{
+		"another process": {Epoch: 1, Held: true, Node: "mx1", Host: "h", PID: os.Getppid()},
 		"another machine": {Epoch: 1, Held: true, Node: "mx2", Host: "h", Machine: "m/1", PID: 1},
 	} {
 		o := newTestSpool(t)
-		leftBy(t, o.dir, OwnerRecord{Epoch: 6, Node: "mx1", Host: "h", Machine: machine(), PID: 1})
-		o.open(Options{Unwatched: true, Owner: claimed(t, Claim{Postoffice: o.dir, Node: "mx1"})})
-		owner := filepath.Join(o.dir, ownerName)
-		text := o.read(ownerName)
+		claimed(t, owner.Claim{Postoffice: o.dir, Node: "mx1"}).Release()
+		ours := claimed(t, owner.Claim{Postoffice: o.dir, Node: "mx1"})
+		now.Machine = cmp.Or(now.Machine, ours.Machine)
+		o.open(Options{Unwatched: true, Owner: ours})
+		path := filepath.Join(o.dir, ".owner")
+		text := o.read(".owner")
 		examined := func(what string) {
 			if down, lost := o.s.standing.examine(); down != nil || lost != nil {
 				t.Errorf("%s: %v, %v", what, down, lost)
 			}
 		}
-		check(t, os.Remove(owner))
+		check(t, os.Remove(path))
 		examined("without the file")
-		check(t, os.WriteFile(owner, []byte(text), 0o600))
+		check(t, os.WriteFile(path, []byte(text), 0o600))
 		examined("with a copy of it")
-		check(t, os.Remove(owner))
+		check(t, os.Remove(path))
 		leftBy(t, o.dir, now)
 		o.s.Sweep()
-		if err := answer[Disowned](o).Err; !errors.Is(err, ErrDisowned) {
+		if err := answer[Disowned](o).Err; !errors.Is(err, owner.ErrDisowned) {
 			t.Errorf("%s: %v", who, err)
 		}
 	}
+}
+
+// The locks of a dead node name no processes of this machine but by chance.
+func TestLocksOfADeadNodeNameNoProcessOfThisOne(t *testing.T) {
+	o := newTestSpool(t)
+	o.put("7", control("7", locked(1)+"\n"+locked(os.Getppid())))
+	o.age("transport/7", 0)
+	if m := o.open(Options{Owner: claimed(t, owner.Claim{Postoffice: o.dir, Node: "mx1"})}).loaded("7"); len(m.Recipients) != 2 {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestDisownedSpoolWritesNothing(t *testing.T) {
+	o := newTestSpool(t)
+	o.put("7", control("7", toBob))
+	o.open(Options{Owner: claimed(t, owner.Claim{Postoffice: o.dir, Node: "mx1"})})
+	o.loaded("7")
+	leftBy(t, o.dir, owner.Record{Epoch: 2, Held: true, Node: "mx2", Host: "h", Machine: "m/1", PID: 1})
+	before := o.read("transport/7")
+	f, err := ctlfile.Parse([]byte(before))
+	check(t, err)
+	o.s.Mark(1, "7", []ctlfile.Mark{{Offset: f.Recipients[0].Offset, Tag: ctlfile.Delivered}})
+	for {
+		r := o.next()
+		if _, marked := r.(Marked); marked {
+			t.Fatal("the outcome was written")
+		}
+		if lost, ok := r.(Disowned); ok {
+			if !errors.Is(lost.Err, owner.ErrDisowned) {
+				t.Errorf("the error is %v", lost.Err)
+			}
+			break
+		}
+	}
+	o.s.Hold(2, "7")
+	o.s.Finish(Finish{Op: 3, Path: "7"})
+	o.s.Close()
+	if o.read("transport/7") != before || unix.Access(o.dir+"/queue/7", unix.F_OK) != nil {
+		t.Error("the files have changed")
+	}
+}
+
+// claimed takes a postoffice, as the node's scheduler does at its start.
+func claimed(t *testing.T, c owner.Claim) *owner.Owner {
+	t.Helper()
+	o, err := c.Acquire(t.Context())
+	check(t, err)
+	t.Cleanup(o.Release)
+	return o
+}
+
+// leftBy makes the file of another owner.
+func leftBy(t *testing.T, office string, r owner.Record) {
+	t.Helper()
+	check(t, os.WriteFile(filepath.Join(office, ".owner"), []byte(r.String()+"\n"), 0o600))
 }

@@ -1,4 +1,4 @@
-package spool
+package owner
 
 import (
 	"context"
@@ -6,10 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"golang.org/x/sys/unix"
-
-	"zsched/ctlfile"
 )
 
 // claimed takes a postoffice, as the node's scheduler does at its start.
@@ -23,8 +19,15 @@ func claimed(t *testing.T, c Claim) *Owner {
 	return o
 }
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // leftBy makes the file of an owner on another machine that died.
-func leftBy(t *testing.T, office string, r OwnerRecord) {
+func leftBy(t *testing.T, office string, r Record) {
 	t.Helper()
 	text, err := r.encode()
 	if err == nil {
@@ -36,8 +39,8 @@ func leftBy(t *testing.T, office string, r OwnerRecord) {
 }
 
 // dead is the record of a node on another machine.
-func dead(epoch uint64) OwnerRecord {
-	return OwnerRecord{Epoch: epoch, Held: true, Node: "mx1", Host: "mx1.example", Machine: "boot-of-mx1/1", PID: 4711}
+func dead(epoch uint64) Record {
+	return Record{Epoch: epoch, Held: true, Node: "mx1", Host: "mx1.example", Machine: "boot-of-mx1/1", PID: 4711}
 }
 
 func TestEpochGrowsWithEachOwner(t *testing.T) {
@@ -87,7 +90,7 @@ func TestDeadNodeIsReplacedOnlyOnOrderOrAfterItsFence(t *testing.T) {
 	}
 	ordered := claimed(t, Claim{Postoffice: office, Node: "mx2", TakeOver: true})
 	if ordered.Epoch != 7 || ordered.Before.Node != "mx1" {
-		t.Errorf("with -P: %v after %v", &ordered.OwnerRecord, &ordered.Before)
+		t.Errorf("with -P: %v after %v", &ordered.Record, &ordered.Before)
 	}
 	ordered.Release()
 
@@ -98,7 +101,7 @@ func TestDeadNodeIsReplacedOnlyOnOrderOrAfterItsFence(t *testing.T) {
 		t.Errorf("the fence command was called with %q, %v", called, err)
 	}
 	if fenced.Epoch != 9 {
-		t.Errorf("after the fence: %v", &fenced.OwnerRecord)
+		t.Errorf("after the fence: %v", &fenced.Record)
 	}
 }
 
@@ -108,7 +111,7 @@ func TestHigherEpochEndsTheOwner(t *testing.T) {
 	if err := mine.Check(); err != nil {
 		t.Fatalf("with nobody else there: %v", err)
 	}
-	leftBy(t, office, OwnerRecord{Epoch: 2, Held: true, Node: "mx2", Host: "h", Machine: "m/1", PID: 1})
+	leftBy(t, office, Record{Epoch: 2, Held: true, Node: "mx2", Host: "h", Machine: "m/1", PID: 1})
 	for range 2 {
 		if err := mine.Check(); !errors.Is(err, ErrDisowned) {
 			t.Errorf("after a takeover: %v", err)
@@ -129,45 +132,5 @@ func TestGarbageIsNoOwner(t *testing.T) {
 	c := Claim{Postoffice: office, Node: "mx1", TakeOver: true}
 	if _, err := c.Acquire(context.Background()); err == nil {
 		t.Error("a file that cannot be read was overwritten")
-	}
-}
-
-// The locks of a dead node name no processes of this machine but by chance.
-func TestLocksOfADeadNodeNameNoProcessOfThisOne(t *testing.T) {
-	o := newTestSpool(t)
-	o.put("7", control("7", locked(1)+"\n"+locked(os.Getppid())))
-	o.age("transport/7", 0)
-	if m := o.open(Options{Owner: claimed(t, Claim{Postoffice: o.dir, Node: "mx1"})}).loaded("7"); len(m.Recipients) != 2 {
-		t.Errorf("%+v", m)
-	}
-}
-
-func TestDisownedSpoolWritesNothing(t *testing.T) {
-	o := newTestSpool(t)
-	o.put("7", control("7", toBob))
-	o.open(Options{Owner: claimed(t, Claim{Postoffice: o.dir, Node: "mx1"})})
-	o.loaded("7")
-	leftBy(t, o.dir, OwnerRecord{Epoch: 2, Held: true, Node: "mx2", Host: "h", Machine: "m/1", PID: 1})
-	before := o.read("transport/7")
-	f, err := ctlfile.Parse([]byte(before))
-	check(t, err)
-	o.s.Mark(1, "7", []ctlfile.Mark{{Offset: f.Recipients[0].Offset, Tag: ctlfile.Delivered}})
-	for {
-		r := o.next()
-		if _, marked := r.(Marked); marked {
-			t.Fatal("the outcome was written")
-		}
-		if lost, ok := r.(Disowned); ok {
-			if !errors.Is(lost.Err, ErrDisowned) {
-				t.Errorf("the error is %v", lost.Err)
-			}
-			break
-		}
-	}
-	o.s.Hold(2, "7")
-	o.s.Finish(Finish{Op: 3, Path: "7"})
-	o.s.Close()
-	if o.read("transport/7") != before || unix.Access(o.dir+"/queue/7", unix.F_OK) != nil {
-		t.Error("the files have changed")
 	}
 }

@@ -1,4 +1,4 @@
-package spool
+package owner
 
 // The pid file: for people, for mailq -s and for ZMailer's tools. It claims nothing; the
 // owner of the postoffice does (owner.go).
@@ -63,10 +63,4 @@ func removePid(path string) {
 	if pid := readPid(path); pid == os.Getpid() || pid == 0 {
 		_ = postoffice.RemovePath(path)
 	}
-}
-
-// RouterRuns reports whether the router of a postoffice runs, and whether one ever
-// ran there.
-func RouterRuns(office string) (running, ever bool) {
-	return process.Daemon(office, "router")
 }

@@ -1,4 +1,4 @@
-package spool
+package owner
 
 import (
 	"bufio"
@@ -65,7 +65,7 @@ func TestOwnerOnAFullDisk(t *testing.T) {
 
 func TestRunningSchedulerIsReplaced(t *testing.T) {
 	office := t.TempDir()
-	pid, lines, _ := startHelper(t, "daemon", office)
+	pid, lines := startHelper(t, "daemon", office)
 	lines.Scan()
 	c := Claim{Postoffice: office, Node: "mx1"}
 	if _, err := c.Acquire(t.Context()); !errors.Is(err, ErrRunning) || !strings.Contains(err.Error(), fmt.Sprint(pid)) {
@@ -98,7 +98,7 @@ func TestOwnerIsWaitedForUntilSomebodySaysNo(t *testing.T) {
 func TestLockOfAChildOfADeadScheduler(t *testing.T) {
 	office := t.TempDir()
 	child := claimed(t, Claim{Postoffice: office, Node: "mx1"})
-	pid, lines, _ := startHelper(t, "wait", "")
+	pid, lines := startHelper(t, "wait", "")
 	lines.Scan()
 	child.PID, child.Since = pid, time.Now().Add(-time.Hour)
 	check(t, child.write())
@@ -182,7 +182,7 @@ func TestZMailersSchedulerThatStaysIsNotKilled(t *testing.T) {
 // The pid in the file may be that of any process by now.
 func TestPidFileOfAnotherProgramSignalsNobody(t *testing.T) {
 	office := t.TempDir()
-	pid, lines, _ := startHelper(t, "wait", "")
+	pid, lines := startHelper(t, "wait", "")
 	lines.Scan()
 	check(t, os.WriteFile(filepath.Join(office, pidName), fmt.Appendln(nil, pid), 0o600))
 	claimed(t, Claim{Postoffice: office, Node: "mx1", Replace: true})

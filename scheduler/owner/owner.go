@@ -1,4 +1,6 @@
-package spool
+// Package owner says which scheduler, of which node, owns a postoffice and may write in it: a
+// lock, the epoch in .owner, and the pid file for people.
+package owner
 
 // The owner of a postoffice: which scheduler, of which node, may write in it. A node that
 // takes over the postoffice of a dead one writes a higher epoch, and the dead one stops
@@ -67,9 +69,9 @@ type Claim struct {
 // which only grows. The pid file .pid.scheduler is written beside it, for people and for
 // ZMailer's tools.
 type Owner struct {
-	OwnerRecord
+	Record
 	// Before is the owner before this one; epoch 0: there was none.
-	Before OwnerRecord
+	Before Record
 	// Unwritten is why the pid file could not be written, or nil.
 	Unwritten error
 
@@ -114,7 +116,8 @@ func (c *Claim) take(ctx context.Context, o *Owner) (err error) {
 	if o.Before, err = o.read(); err != nil {
 		return err
 	}
-	o.OwnerRecord = OwnerRecord{Held: true, Node: c.Node, Host: hostname(), Machine: machine(), PID: os.Getpid(), Since: time.Now()}
+	host, _ := os.Hostname()
+	o.Record = Record{Held: true, Node: c.Node, Host: host, Machine: machine(), PID: os.Getpid(), Since: time.Now()}
 	if err := c.allowed(ctx, o, free); err != nil {
 		return err
 	}
@@ -225,11 +228,11 @@ func (o *Owner) lock() (free bool) {
 	return free
 }
 
-func (o *Owner) read() (OwnerRecord, error) {
+func (o *Owner) read() (Record, error) {
 	buf := make([]byte, ownerSize)
 	n, err := postoffice.Pread(o.file.FD(), buf, 0)
 	if err != nil {
-		return OwnerRecord{}, err
+		return Record{}, err
 	}
 	return parseOwner(string(buf[:n]))
 }
@@ -274,7 +277,7 @@ func (o *Owner) Check() error {
 	return o.disowned(&now)
 }
 
-func (o *Owner) disowned(by *OwnerRecord) error {
+func (o *Owner) disowned(by *Record) error {
 	o.lost.Store(true)
 	return fmt.Errorf("%w: this is epoch %d, and the owner is %s", ErrDisowned, o.Epoch, by)
 }

@@ -1,4 +1,4 @@
-package spool
+package owner
 
 // The record of the owner of a postoffice: the text of $POSTOFFICE/.owner.
 
@@ -15,13 +15,13 @@ import (
 // of a file is not torn by a power cut, because it is within one sector.
 const ownerSize = 512
 
-// OwnerRecord is the line in $POSTOFFICE/.owner:
+// Record is the line in $POSTOFFICE/.owner:
 //
 //	epoch 00000000000000000007 held node "mx2" host "mx2.example.org" machine 0f3c…/4026531836 pid 4711 since 2026-11-22T13:40:01Z
 //
 // followed by blanks, 512 bytes in all. In place of "held" it has "released" after the
 // scheduler has exited.
-type OwnerRecord struct {
+type Record struct {
 	Epoch      uint64
 	Held       bool // the owner has not exited, or had no time to say so
 	Node, Host string
@@ -32,7 +32,7 @@ type OwnerRecord struct {
 	Since   time.Time
 }
 
-func (r *OwnerRecord) String() string {
+func (r *Record) String() string {
 	state := "released"
 	if r.Held {
 		state = "held"
@@ -42,7 +42,7 @@ func (r *OwnerRecord) String() string {
 }
 
 // encode returns the whole file.
-func (r *OwnerRecord) encode() ([]byte, error) {
+func (r *Record) encode() ([]byte, error) {
 	line := r.String()
 	if len(line) >= ownerSize {
 		return nil, fmt.Errorf("the names of the node and of the host have %d bytes too many", len(line)-ownerSize+1)
@@ -51,8 +51,8 @@ func (r *OwnerRecord) encode() ([]byte, error) {
 }
 
 // parseOwner reads the file. An empty one is that of nobody, with epoch 0.
-func parseOwner(text string) (OwnerRecord, error) {
-	var r OwnerRecord
+func parseOwner(text string) (Record, error) {
+	var r Record
 	if strings.Trim(text, " \n\x00") == "" {
 		return r, nil
 	}
@@ -76,7 +76,7 @@ func parseOwner(text string) (OwnerRecord, error) {
 // that has just taken the lock has not written its record yet, and a child that it was
 // starting when it was killed has the lock until it executes its program: neither is the
 // process in the record.
-func (r *OwnerRecord) running() int {
+func (r *Record) running() int {
 	if !r.Held || r.PID <= 1 || !process.RunningSince(r.PID, r.Since) {
 		return 0
 	}
