@@ -48,15 +48,21 @@ type shaping struct {
 // obtainShaping finds or makes the shaping of a thread.
 func (ls *limits) obtainShaping(t *thread) *shaping {
 	if t.shaping == nil {
-		x := &shaping{rate: bucket{thread: t}, tokens: math.MaxInt, part: 1, place: limit.Place[*thread]{Who: t}}
-		x.rate.next.due = func() { ls.tokenDue(&x.rate) }
+		x := &shaping{tokens: math.MaxInt, part: 1, place: limit.Place[*thread]{Who: t}}
+		x.rate.next.due = func() {
+			ls.threads.updateThread(t)
+			ls.rings.overfeedThread(t)
+		}
 		x.effectEnd.due = func() { ls.rules.effectDue(t) }
 		t.shaping = x
 		x.rate.SetRates(ls.agenda.both(), t.params.Rate, t.params.RateBurst)
-		ls.saved.restoreTokens(&x.rate)
+		ls.saved.restoreTokens(t.rateOwner(), &x.rate)
 	}
 	return t.shaping
 }
+
+// rateOwner names the thread in the name of its rate (rateName).
+func (t *thread) rateOwner() string { return "rate " + t.key.channel + "/" + t.key.host }
 
 // setThreadRate gives a thread the bucket that its parameters ask for.
 func (ls *limits) setThreadRate(t *thread) {

@@ -12,14 +12,11 @@ import (
 // siterate). What a thread without a token does is in gate.go.
 
 // bucket has the tokens of a thread's rate, or of one that the threads of a channel or a
-// site share. One of thread, channel and site is set.
+// site share.
 type bucket struct {
 	limit.Bucket
-	next    timer // when there may be another token for what waits
-	thread  *thread
-	channel *channel
-	site    *site
-	group   uint64 // in limit.Key, from 1
+	next  timer  // when there may be another token: what waits for it tries again
+	group uint64 // in limit.Key, from 1
 }
 
 // both is the time as package limit has it.
@@ -50,16 +47,15 @@ func (ls *limits) setChannelRate(r *ring) {
 	p, c := r.params, r.channel
 	r.channelRate = nil
 	if len(p.ChannelRate) > 0 {
-		r.channelRate = ls.obtainBucket(&c.rates, p.ChannelRate, p.RateBurst)
-		r.channelRate.channel = c
-		ls.saved.restoreTokens(r.channelRate)
+		r.channelRate = ls.obtainBucket(&c.rates, "channelrate "+c.name, p.ChannelRate, p.RateBurst, func() { ls.wakeSessions(c) })
 	}
 }
 
 // obtainBucket finds or makes the bucket for a table of rates and a burst among those
 // of a channel or a site. Clauses may set different values; each feed counts in all
-// of them, as with maxchannel. So what is missing in one is missing in a new one.
-func (ls *limits) obtainBucket(list *[]*bucket, rates []rule.Rate, burst int) *bucket {
+// of them, as with maxchannel. So what is missing in one is missing in a new one. due is called
+// when there may be another token.
+func (ls *limits) obtainBucket(list *[]*bucket, owner string, rates []rule.Rate, burst int, due func()) *bucket {
 	for _, b := range *list {
 		if b.Burst == max(1, burst) && slices.Equal(b.Rates, rates) {
 			return b
@@ -67,11 +63,12 @@ func (ls *limits) obtainBucket(list *[]*bucket, rates []rule.Rate, burst int) *b
 	}
 	ls.lastBucket++
 	b := &bucket{group: ls.lastBucket}
-	b.next.due = func() { ls.tokenDue(b) }
+	b.next.due = due
 	if len(*list) > 0 {
 		b.Inherit(&(*list)[0].Bucket)
 	}
 	b.SetRates(ls.agenda.both(), rates, burst)
+	ls.saved.restoreTokens(owner, b)
 	*list = append(*list, b)
 	return b
 }
@@ -89,20 +86,5 @@ func (ls *limits) dropRates() {
 			}
 			return !used[b]
 		})
-	}
-}
-
-// tokenDue is called when a bucket may have another token: what waits for it tries
-// again.
-func (ls *limits) tokenDue(b *bucket) {
-	switch {
-	case b.thread != nil:
-		ls.threads.updateThread(b.thread)
-		ls.rings.overfeedThread(b.thread)
-	case b.site != nil:
-		ls.offerSite(b.site)
-		ls.dropSite(b.site)
-	default:
-		ls.wakeSessions(b.channel)
 	}
 }

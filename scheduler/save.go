@@ -113,7 +113,7 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 func (sa *saved) saveThread(to *Saved, t *thread) {
 	until := sa.rules.suspensionEnd(t)
 	if x := t.shaping; x != nil {
-		to.Rates = sa.appendRate(to.Rates, &x.rate)
+		to.Rates = sa.appendRate(to.Rates, t.rateOwner(), &x.rate)
 	}
 	saved := SavedThread{
 		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(sa.agenda.dateAt(until).ceilSecond()),

@@ -31,16 +31,9 @@ const (
 )
 
 // rateName names a bucket across restarts.
-func (b *bucket) rateName() string {
+func (b *bucket) rateName(owner string) string {
 	var text strings.Builder
-	switch {
-	case b.thread != nil:
-		text.WriteString("rate " + b.thread.key.channel + "/" + b.thread.key.host)
-	case b.site != nil:
-		text.WriteString("siterate " + b.site.name)
-	default:
-		text.WriteString("channelrate " + b.channel.name)
-	}
+	text.WriteString(owner)
 	for _, r := range b.Rates {
 		text.WriteByte(' ')
 		if !r.From.IsZero() {
@@ -52,12 +45,12 @@ func (b *bucket) rateName() string {
 }
 
 // appendRate adds a rate that lacks tokens, if its period is long enough.
-func (sa *saved) appendRate(to []SavedRate, b *bucket) []SavedRate {
+func (sa *saved) appendRate(to []SavedRate, owner string, b *bucket) []SavedRate {
 	isSlow := slices.ContainsFunc(b.Rates, func(r rule.Rate) bool { return r.Span >= minSavedPeriod })
 	if !isSlow || !b.Owed(sa.agenda.both()) {
 		return to
 	}
-	if name := b.rateName(); len(name) <= maxSavedName {
+	if name := b.rateName(owner); len(name) <= maxSavedName {
 		to = append(to, SavedRate{name, int64(sa.agenda.dateAt(instant(b.PaidAt)).ceilSecond())})
 	}
 	return to
@@ -68,12 +61,12 @@ func (sa *saved) appendRate(to []SavedRate, b *bucket) []SavedRate {
 func (sa *saved) ratesToSave() (rates []SavedRate) {
 	for _, c := range sa.limits.channelOrder {
 		for _, b := range c.rates {
-			rates = sa.appendRate(rates, b)
+			rates = sa.appendRate(rates, "channelrate "+c.name, b)
 		}
 	}
 	for _, s := range sa.limits.sites {
 		for _, b := range s.rates {
-			rates = sa.appendRate(rates, b)
+			rates = sa.appendRate(rates, "siterate "+s.name, b)
 		}
 	}
 	for name, paidAt := range sa.limits.savedRates {
@@ -101,11 +94,11 @@ func (sa *saved) restoredRate(saved SavedRate) {
 
 // restoreTokens gives a bucket that is used for the first time the tokens that an earlier process
 // has saved.
-func (sa *saved) restoreTokens(b *bucket) {
+func (sa *saved) restoreTokens(owner string, b *bucket) {
 	if len(sa.limits.savedRates) == 0 || len(b.Rates) == 0 {
 		return
 	}
-	name := b.rateName()
+	name := b.rateName(owner)
 	if paidAt := sa.limits.savedRates[name]; paidAt != 0 {
 		delete(sa.limits.savedRates, name)
 		b.PaidAt = max(b.PaidAt, time.Duration(paidAt))

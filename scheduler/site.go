@@ -102,9 +102,10 @@ func (ls *limits) setSite(t *thread) {
 	s.sessions.Busy += t.busy
 	x.site, x.siteRate = s, nil
 	if len(p.SiteRate) > 0 {
-		x.siteRate = ls.obtainBucket(&s.rates, p.SiteRate, p.RateBurst)
-		x.siteRate.site = s
-		ls.saved.restoreTokens(x.siteRate)
+		x.siteRate = ls.obtainBucket(&s.rates, "siterate "+s.name, p.SiteRate, p.RateBurst, func() {
+			ls.offerSite(s)
+			ls.dropSite(s)
+		})
 	}
 	if p.ClusterSiteMax > 0 {
 		ls.joinSiteShare(t)

@@ -79,14 +79,11 @@ func (li *lines) destinationAnswered(t *thread, recent bool) {
 	switch {
 	case t.params.InitialConcurrency == 0 && t.window.Dead && (t.suspendedUntil == 0 || t.told() != nil):
 		li.revive(t, 0)
-		li.cluster.tell(t, Destination{State: DestinationIsAlive})
 	case t.params.InitialConcurrency == 0:
 	case t.window.Dead && recent:
 		li.revive(t, t.params.InitialConcurrency)
-		li.cluster.tell(t, Destination{State: DestinationIsAlive})
 	case t.window.Dead:
 		li.revive(t, max(1, min(t.busy, t.params.InitialConcurrency)))
-		li.cluster.tell(t, Destination{State: DestinationIsAlive})
 	default:
 		before := t.windowSize()
 		t.window.Succeed(t.params.WindowRules(), t.busy)
@@ -122,6 +119,7 @@ func (li *lines) revive(t *thread, size int) {
 		t.suspendedUntil = li.agenda.now
 	}
 	li.agenda.logFeedback(t, "revived")
+	li.cluster.tell(t, Destination{State: DestinationIsAlive})
 	if t.revivable > 0 {
 		li.threads.beginUpdate(t, pullForward)
 		return
