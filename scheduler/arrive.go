@@ -220,7 +220,7 @@ func (ar *arrivals) dropObsolete(m *message, by MessageID) {
 	m.flags |= obsoleted
 	why := "obsoleted by " + strconv.FormatUint(uint64(by), 10)
 	ar.agenda.do(Note{Message: m.id, Text: why})
-	ar.orders.apply(&Ordered{Verb: VerbKill, Name: "KILL", Why: why}, m, ar.mail.openVertices(m), new(Answer))
+	ar.orders.apply(&Ordered{Verb: VerbKill, Why: why}, m, ar.mail.openVertices(m), new(Answer))
 }
 
 // hashLogID returns the hash that represents a log identity in memory; 0 if there is

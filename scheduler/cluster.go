@@ -15,8 +15,7 @@ type cluster struct {
 	rings   *rings
 	limits  *limits
 
-	unsaid     []*clusterShare // whose demand may have changed
-	saidHalted bool            // rings.halted when the demand was said last
+	unsaid []*clusterShare // whose demand may have changed
 }
 
 // ClusterLimit names a limit that several nodes share.
@@ -117,25 +116,7 @@ func (cl *cluster) markDemand(c *clusterShare) {
 	}
 }
 
-// markDemands marks all demands as changed if feeding has stopped or goes on.
-func (cl *cluster) markDemands() {
-	halted := cl.rings.halted()
-	if halted == cl.saidHalted {
-		return
-	}
-	cl.saidHalted = halted
-	for _, t := range cl.threads.threadsInOrder() {
-		if x := t.shaping; x != nil && x.share != nil {
-			cl.markDemand(x.share)
-		}
-		if x := t.shaping; x != nil && x.site != nil && x.site.share != nil {
-			cl.markDemand(x.site.share)
-		}
-	}
-}
-
-// sayDemand reports the demands that have changed in this Step. If nothing may be
-// fed, only the busy sessions are wanted.
+// sayDemand reports the demands that have changed in this Step.
 func (cl *cluster) sayDemand() {
 	for _, c := range cl.unsaid {
 		c.unsaid = false
@@ -153,15 +134,12 @@ func (cl *cluster) demand(c *clusterShare) Want {
 	w := Want{Limit: c.id, Max: c.max}
 	if t := c.thread; t != nil {
 		w.Busy, w.Want = t.busy, t.busy
-		if t.mayFeed() && !cl.rings.halted() {
+		if t.mayFeed() {
 			w.Want = t.usableSessions()
 		}
 	}
 	if s := c.site; s != nil {
-		w.Busy, w.Want = s.sessions.Busy, s.sessions.Busy
-		if !cl.rings.halted() {
-			w.Want = max(w.Busy, s.want)
-		}
+		w.Busy, w.Want = s.sessions.Busy, max(s.sessions.Busy, s.want)
 	}
 	return w
 }

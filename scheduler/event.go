@@ -158,11 +158,11 @@ type (
 		// Only has, for some of the messages, the offsets of the recipients that the
 		// order is about, ascending; for any other message it is about all. HOLD, RETRY
 		// and RELEASE ignore it.
-		Only map[MessageID][]int64
-		Hold *HoldOrder // of VerbHold, with By and Why as below
-		// Name is the order as the administrator gave it, By is who gave it, and
-		// Why is the reason given. All three are for Touched.
-		Name, By, Why string
+		Only    map[MessageID][]int64
+		Hold    *HoldOrder // of VerbHold, with By and Why as below
+		By, Why string     // who gave it, and the reason that was given
+		// recorded says that it waited, and is in the event log.
+		recorded bool
 	}
 
 	// HeldThread: if Held, the mail for this channel and host, present and

@@ -103,17 +103,16 @@ func (lg *log) recordReplyRule(v *vertex, rule *rule.ReplyRule) {
 	}
 }
 
-// recordTouched records that an order affects a message. An order that waited to be carried out
-// is in the log already; it has no name.
+// recordTouched records that an order affects a message, if it is not in the log already.
 func (lg *log) recordTouched(e *Ordered, m *message, recipients int) {
 	lg.recordTouchedMessage(e, m.id, m.modifiedAt, recipients)
 }
 
 func (lg *log) recordTouchedMessage(e *Ordered, id MessageID, modifiedAt date, recipients int) {
-	if lg.rules.config.Events && e.Name != "" {
+	if lg.rules.config.Events && !e.recorded {
 		lg.agenda.do(Touched{
 			Message: id, ModifiedAt: modifiedAt.time(), Recipients: recipients, To: e.To,
-			Name: e.Name, By: e.By, Why: e.Why,
+			Name: e.Verb.Name(), By: e.By, Why: e.Why,
 		})
 	}
 }

@@ -55,7 +55,9 @@ func (od *orders) hold(m *message, o *HoldOrder) {
 	}
 	for _, v := range od.mail.openVertices(m) {
 		delete(od.waiting, v.ref)
-		od.carryOutPending(v)
+		if !od.mustWait(v) {
+			od.holdVertex(v)
+		}
 	}
 	od.writes.advance(m)
 }

@@ -91,7 +91,7 @@ func (od *orders) holdOrdersEnded() {
 	}
 	for _, ref := range messages {
 		m := od.mail.messages.At(ref)
-		od.log.recordTouched(&Ordered{Verb: VerbRelease, Name: VerbRelease.Name(), By: "scheduler", Why: holdEnded}, m, int(m.open))
+		od.log.recordTouched(&Ordered{Verb: VerbRelease, By: "scheduler", Why: holdEnded}, m, int(m.open))
 		od.releaseNow(m)
 	}
 	if len(messages) > 0 {

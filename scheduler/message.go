@@ -68,10 +68,9 @@ const (
 //
 //	any      ► blocked: nothing can be fed; alternatives wait, or outcomes are
 //	           being written
-//	blocked  ► due: an alternative has its turn, or a Resubmit has failed
+//	blocked  ► due: an alternative has its turn, outcomes are on disk, or a Resubmit has failed
 //	any      ► held: VerbHold, when no agent has it; or its files lie under hold/
-//	held     ► due or blocked: Release
-//	held     ► due, waiting or blocked: Hold has failed, or is not wanted any more
+//	held     ► due or blocked: Release; Hold has failed, or is not wanted any more
 type vertex struct {
 	ref                    vertexRef
 	message                messageRef

@@ -8,8 +8,13 @@ import (
 
 // Orders of administrators: kill, expire, retry, hold, requeue, reroute. An
 // order is executed at once on vertices that no agent has and whose file is not
-// being read. On the others it waits until they come back (pendingorder.go), if it is about all
-// of their recipients; otherwise it is refused.
+// being read. On the others it waits until they come back, if it is about all of their
+// recipients; otherwise it is refused. Its way is
+//
+//	ordered, apply            order.go         which vertices, how many recipients
+//	order, carryOut           pendingorder.go  what must wait, what is done
+//	hold; resubmit; fail      hold.go reroute.go fail.go
+//	write, issue              store.go
 
 // orders has what administrators have ordered: what is held or suspended, and what waits until an
 // agent has reported.
@@ -186,19 +191,6 @@ func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answ
 		od.order(e, m, touched, parts)
 	}
 	return n
-}
-
-// order executes an order on vertices of one message, and records it on those that must wait.
-func (od *orders) order(e *Ordered, m *message, vertices []*vertex, parts map[vertexRef][]int64) {
-	o, ready := e.order(), vertices[:0]
-	for _, v := range vertices {
-		if od.mustWait(v) {
-			od.waiting[v.ref] = o
-		} else {
-			ready = append(ready, v)
-		}
-	}
-	od.writes.inBatch(m, func() { od.carryOut(m, o, ready, parts) })
 }
 
 // affected counts the recipients of the vertex that an order changes; part has the offsets of

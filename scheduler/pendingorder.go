@@ -1,6 +1,10 @@
 package scheduler
 
-import "slices"
+import (
+	"slices"
+
+	"zsched/ctlfile"
+)
 
 // Pending orders: what is to be done with a vertex that an agent has, whose file is being read,
 // or whose message is being moved. It is done when the vertex comes back. A HOLD waits as well,
@@ -39,6 +43,19 @@ func (od *orders) mustWait(v *vertex) bool {
 	return v.state == fed || v.state == reading || od.mail.messageOf(v).flags&moving != 0
 }
 
+// order executes an order on vertices of one message, and records it on those that must wait.
+func (od *orders) order(e *Ordered, m *message, vertices []*vertex, parts map[vertexRef][]int64) {
+	o, ready := e.order(), vertices[:0]
+	for _, v := range vertices {
+		if od.mustWait(v) {
+			od.waiting[v.ref] = o
+		} else {
+			ready = append(ready, v)
+		}
+	}
+	od.writes.inBatch(m, func() { od.carryOut(m, o, ready, parts) })
+}
+
 // carryOut executes an order on vertices of one message that need not wait. Of a vertex of
 // which only some recipients are ordered, parts has their offsets. What is due is not fed before
 // the outcome is on disk, because an agent would find the ordered recipients open. Recipients
@@ -54,7 +71,7 @@ func (od *orders) carryOut(m *message, o *order, vertices []*vertex, parts map[v
 		chosen := func(r *recipient) bool { return !isPart || hasOffset(part, int64(r.offset)) }
 		switch o.verb {
 		case VerbKill:
-			od.writes.killRecipients(v, chosen)
+			od.kill(v, chosen)
 		case VerbExpire:
 			od.failByOrder(v, o, chosen)
 		default:
@@ -67,6 +84,30 @@ func (od *orders) carryOut(m *message, o *order, vertices []*vertex, parts map[v
 	}
 	m.pendingWrites--
 	od.writes.advance(m)
+}
+
+// kill tags those of the recipients of a vertex that are chosen as done, without a
+// notice.
+func (od *orders) kill(v *vertex, chosen func(*recipient) bool) {
+	m := od.mail.messageOf(v)
+	var marks []ctlfile.Mark
+	var settles []alternative
+	for i := range od.mail.lenOf(v) {
+		r := od.mail.recipient(v, i)
+		if r.state == writing || r.state == done || !chosen(r) {
+			continue
+		}
+		hadTurn := r.state != standby
+		r.state = writing
+		od.mail.clearDiagnostic(r)
+		od.log.recordOutcome(v, i, "killed", reply{})
+		if set, place := od.mail.exclusiveSetOf(m, v, i); set != nil && hadTurn {
+			od.writes.promote(set, place)
+		}
+		marks = append(marks, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
+		settles = append(settles, alternative{v, i})
+	}
+	od.writes.write(m, marks, settles)
 }
 
 // carryOutPending executes the order on a vertex that has come back, and holds it if its message

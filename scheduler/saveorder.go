@@ -40,7 +40,7 @@ func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 func (od *orders) saveOrder(e *Ordered, modifiedAt date, targets []Target) {
 	id := targets[0].Message
 	o := SavedOrder{modifiedAt.time(), *e}
-	o.Targets, o.Only, o.Name = slices.Clone(targets), nil, "" // the event log has it
+	o.Targets, o.Only, o.recorded = slices.Clone(targets), nil, true
 	if only := e.Only[id]; only != nil {
 		o.Only = map[MessageID][]int64{id: only}
 	}

@@ -211,12 +211,6 @@ func (sc *scenario) store(words []string) {
 	}
 }
 
-// verbs are the words of an order.
-var verbs = map[string]scheduler.Verb{
-	"kill": scheduler.VerbKill, "expire": scheduler.VerbExpire, "retry": scheduler.VerbRetry,
-	"release": scheduler.VerbRelease, "hold": scheduler.VerbHold, "requeue": scheduler.VerbRequeue, "reroute": scheduler.VerbReroute,
-}
-
 // order reads: kill 7, expire 7-9 smtp/host, kill 7 smtp/host smtp/other,
 // reroute 7 smtp/host to uucp/other, kill 7 only 100 300. After "dry" it only counts.
 func (sc *scenario) order(words []string) {
@@ -224,11 +218,9 @@ func (sc *scenario) order(words []string) {
 	if words[0] == "dry" {
 		e.DryRun, words = true, words[1:]
 	}
-	verb, ok := verbs[words[0]]
-	if !ok {
+	if e.Verb = scheduler.VerbNamed(strings.ToUpper(words[0])); e.Verb == 0 {
 		sc.fatalf("unknown order %q", words[0])
 	}
-	e.Verb, e.Name = verb, strings.ToUpper(words[0])
 	if n := len(words); n > 2 && words[n-2] == "to" {
 		e.To.Channel, e.To.Host, _ = strings.Cut(words[n-1], "/")
 		words = words[:n-2]

@@ -242,7 +242,6 @@ func (s *Scheduler) Step(now Now, e Event) []Action {
 	if len(s.loads.unloaded.candidates) > 0 {
 		s.loads.unloadCandidates()
 	}
-	s.cluster.markDemands()
 	s.rings.dispatchDirty()
 	s.loads.loadMail()
 	s.cluster.sayDemand()
@@ -305,6 +304,7 @@ func (s *Scheduler) handle(e Event) {
 		s.saved.restoredRate(e.Rate)
 	case RestoredOrder:
 		id := e.Order.Targets[0].Message
+		e.Order.recorded = true
 		s.orders.savedOrders[id] = append(s.orders.savedOrders[id], e.Order)
 	case AllLoaded:
 		s.saved.allLoaded()

@@ -212,30 +212,6 @@ func (ml *mail) outcomes(m *message) (recipients, failed int) {
 	return recipients, failed
 }
 
-// killRecipients tags those of the recipients of a vertex that are chosen as done, without a
-// notice.
-func (wr *writes) killRecipients(v *vertex, chosen func(*recipient) bool) {
-	m := wr.mail.messageOf(v)
-	var marks []ctlfile.Mark
-	var settles []alternative
-	for i := range wr.mail.lenOf(v) {
-		r := wr.mail.recipient(v, i)
-		if r.state == writing || r.state == done || !chosen(r) {
-			continue
-		}
-		hadTurn := r.state != standby
-		r.state = writing
-		wr.mail.clearDiagnostic(r)
-		wr.log.recordOutcome(v, i, "killed", reply{})
-		if set, place := wr.mail.exclusiveSetOf(m, v, i); set != nil && hadTurn {
-			wr.promote(set, place)
-		}
-		marks = append(marks, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
-		settles = append(settles, alternative{v, i})
-	}
-	wr.write(m, marks, settles)
-}
-
 // writeDone handles the success of an action other than a Read.
 func (wr *writes) writeDone(e Done) {
 	p := wr.pending[e.Op]

@@ -18,13 +18,6 @@ import (
 	"zsched/scheduler/view"
 )
 
-// verbs are the orders that the core knows.
-var verbs = map[mailq.Verb]scheduler.Verb{
-	mailq.Kill: scheduler.VerbKill, mailq.Expire: scheduler.VerbExpire, mailq.Retry: scheduler.VerbRetry,
-	mailq.Hold: scheduler.VerbHold, mailq.Release: scheduler.VerbRelease,
-	mailq.Requeue: scheduler.VerbRequeue, mailq.Reroute: scheduler.VerbReroute,
-}
-
 // Act carries out an order. The outcome counts what was done, even if there is
 // an error.
 func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
@@ -199,9 +192,9 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		return err
 	}
 	event := scheduler.Ordered{
-		Verb: verbs[o.Verb], DryRun: o.DryRun, Hold: (*scheduler.HoldOrder)(hold),
-		To:   scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
-		Name: string(o.Verb), By: actorText(o), Why: o.Why, Only: targets.only,
+		Verb: scheduler.VerbNamed(string(o.Verb)), DryRun: o.DryRun, Hold: (*scheduler.HoldOrder)(hold),
+		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
+		By: actorText(o), Why: o.Why, Only: targets.only,
 	}
 	if o.Verb == mailq.Hold || o.Verb == mailq.Release {
 		ctx = context.WithoutCancel(ctx) // it is recorded
