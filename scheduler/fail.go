@@ -24,32 +24,19 @@ type problem struct {
 // gets a notice.
 func (li *lines) fail(v *vertex, words, code string, applies func(*recipient) bool) {
 	message := li.mail.messageOf(v)
-	message.pendingWrites++ // keeps the message until the loop ends
-	var marks []ctlfile.Mark
-	var settles []alternative
-	for i := range li.mail.lenOf(v) {
-		r := li.mail.recipient(v, i)
-		if !applies(r) {
-			continue
+	li.writes.inBatch(message, func() {
+		for i := range li.mail.lenOf(v) {
+			r := li.mail.recipient(v, i)
+			if !applies(r) {
+				continue
+			}
+			message.flags |= owesNotice
+			mark := li.mail.markOf(v, r, problem{"failed", words, code})
+			mark.Tag = ctlfile.Failed
+			li.account(v, i, "expire", replyOf(&mark))
+			li.writes.endRecipient(v, i, mark)
 		}
-		message.flags |= owesNotice
-		r.flags |= hasFailed
-		mark := li.mail.markOf(v, r, problem{"failed", words, code})
-		mark.Tag = ctlfile.Failed
-		li.account(v, i, "expire", replyOf(&mark))
-		if set, _ := li.mail.exclusiveSetOf(message, v, i); set != nil {
-			li.writes.endRecipient(v, i, mark, false)
-			continue
-		}
-		marks, settles = append(marks, mark), append(settles, alternative{v, i})
-		r.state = writing
-		li.mail.clearDiagnostic(r)
-	}
-	if len(marks) > 0 {
-		li.writes.write(message, marks, settles)
-		li.threads.blockIfEmpty(v)
-	}
-	message.pendingWrites--
+	})
 	li.writes.advance(message)
 }
 

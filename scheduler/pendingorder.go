@@ -54,6 +54,7 @@ func (od *orders) order(e *Ordered, m *message, vertices []*vertex, parts map[ve
 		}
 	}
 	od.writes.inBatch(m, func() { od.carryOut(m, o, ready, parts) })
+	od.writes.advance(m)
 }
 
 // carryOut executes an order on vertices of one message that need not wait. Of a vertex of
@@ -89,25 +90,14 @@ func (od *orders) carryOut(m *message, o *order, vertices []*vertex, parts map[v
 // kill tags those of the recipients of a vertex that are chosen as done, without a
 // notice.
 func (od *orders) kill(v *vertex, chosen func(*recipient) bool) {
-	m := od.mail.messageOf(v)
-	var marks []ctlfile.Mark
-	var settles []alternative
-	for i := range od.mail.lenOf(v) {
-		r := od.mail.recipient(v, i)
-		if r.state == writing || r.state == done || !chosen(r) {
-			continue
+	od.writes.inBatch(od.mail.messageOf(v), func() {
+		for i := range od.mail.lenOf(v) {
+			if r := od.mail.recipient(v, i); r.state != writing && r.state != done && chosen(r) {
+				od.log.recordOutcome(v, i, "killed", reply{})
+				od.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
+			}
 		}
-		hadTurn := r.state != standby
-		r.state = writing
-		od.mail.clearDiagnostic(r)
-		od.log.recordOutcome(v, i, "killed", reply{})
-		if set, place := od.mail.exclusiveSetOf(m, v, i); set != nil && hadTurn {
-			od.writes.promote(set, place)
-		}
-		marks = append(marks, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
-		settles = append(settles, alternative{v, i})
-	}
-	od.writes.write(m, marks, settles)
+	})
 }
 
 // carryOutPending executes the order on a vertex that has come back, and holds it if its message

@@ -85,49 +85,40 @@ func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 
 // delivered ends a recipient that was delivered.
 func (li *lines) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
-	r := li.mail.recipient(v, i)
-	wanted := r.flags&notifySuccess != 0 && !li.orders.isKilled(v)
-	mark := ctlfile.Mark{
-		Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: a.marks(),
-		Notary: string(rep.Notary), Text: rep.Text, TriedAt: li.agenda.date.time(),
-	}
+	wanted := li.mail.recipient(v, i).flags&notifySuccess != 0 && !li.orders.isKilled(v)
+	mark := ctlfile.Mark{Tag: ctlfile.Delivered, LeaveTag: a.marks()}
 	// ok3 says that the next host notifies the sender.
 	mark.Diagnose = wanted && (rep.Status == ta.OK || !a.marks() && !(a.reports && rep.Status == ta.OK3))
 	if wanted {
 		li.mail.messageOf(v).flags |= owesNotice
 	}
-	r.flags &^= hasFailed
-	li.mail.rememberUntagged(v, &mark)
-	li.account(v, i, statusWord(rep.Status), reply{a.id, string(rep.Notary), rep.Text})
-	li.writes.endRecipient(v, i, mark, true)
+	li.endReported(a, v, i, rep, mark)
 }
 
 // undeliverable ends a recipient that failed permanently. tagged says that the
 // agent has written the tag.
 func (li *lines) undeliverable(a *agent, v *vertex, i int, rep *ta.Report, tagged bool) {
-	m, r := li.mail.messageOf(v), li.mail.recipient(v, i)
-	mark := ctlfile.Mark{
-		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: tagged,
-		Notary: string(rep.Notary), Text: rep.Text, TriedAt: li.agenda.date.time(),
-	}
+	mark := ctlfile.Mark{Tag: ctlfile.Failed, LeaveTag: tagged}
 	if !li.orders.isKilled(v) { // nobody is notified about a killed recipient
-		mark.Diagnose = (rep.Status == ta.Error || !tagged) && r.flags&notifyFailure != 0
+		mark.Diagnose = (rep.Status == ta.Error || !tagged) && li.mail.recipient(v, i).flags&notifyFailure != 0
 		if mark.Diagnose || rep.Status == ta.Error2 {
-			m.flags |= owesNotice
+			li.mail.messageOf(v).flags |= owesNotice
 		}
 	}
-	r.flags |= hasFailed
-	li.mail.rememberUntagged(v, &mark)
-	li.account(v, i, statusWord(rep.Status), reply{a.id, string(rep.Notary), rep.Text})
-	li.writes.endRecipient(v, i, mark, false)
+	li.endReported(a, v, i, rep, mark)
 }
 
-// rememberUntagged keeps in mind that only the core knows an outcome, until the agent has tagged
-// the recipient. An outcome with a d line is in the file even without its tag.
-func (ml *mail) rememberUntagged(v *vertex, mark *ctlfile.Mark) {
+// endReported ends a recipient with the outcome that its agent has reported. If the mark is left
+// to the agent, only the core knows the outcome until the agent has tagged the recipient. An
+// outcome with a d line is in the file even without its tag.
+func (li *lines) endReported(a *agent, v *vertex, i int, rep *ta.Report, mark ctlfile.Mark) {
+	mark.Offset, mark.TriedAt = int64(li.mail.recipient(v, i).offset), li.agenda.date.time()
+	mark.Notary, mark.Text = string(rep.Notary), rep.Text
 	if mark.LeaveTag && !mark.Diagnose {
-		ml.messageOf(v).flags |= untagged
+		li.mail.messageOf(v).flags |= untagged
 	}
+	li.account(v, i, statusWord(rep.Status), reply{a.id, mark.Notary, mark.Text})
+	li.writes.endRecipient(v, i, mark)
 }
 
 // marks reports whether the agent itself writes tags and diagnostics. After the

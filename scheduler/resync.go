@@ -114,15 +114,14 @@ func (li *lines) compareTags(v *vertex, states []ctlfile.State) (locked bool) {
 		if !found {
 			continue
 		}
-		switch states[at].Tag {
-		case ctlfile.Delivered:
-			r.flags &^= hasFailed
-			li.account(v, i, "ok", reply{agent: v.agent, text: "tagged by the agent, not reported"})
-			li.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
+		state, tag := "ok", states[at].Tag
+		switch tag {
 		case ctlfile.Failed:
-			r.flags |= hasFailed
-			li.account(v, i, "error", reply{agent: v.agent, text: "tagged by the agent, not reported"})
-			li.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
+			state = "error"
+			fallthrough
+		case ctlfile.Delivered:
+			li.account(v, i, state, reply{agent: v.agent, text: "tagged by the agent, not reported"})
+			li.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: tag, LeaveTag: true})
 		case ctlfile.Locked:
 			locked = true
 		}

@@ -81,10 +81,14 @@ func (wr *writes) nextOp() Op {
 
 // endRecipient ends a recipient with an outcome. It is done when the outcome is
 // written, or at once if the agent has written everything.
-func (wr *writes) endRecipient(v *vertex, i int, mark ctlfile.Mark, success bool) {
+func (wr *writes) endRecipient(v *vertex, i int, mark ctlfile.Mark) {
 	r := wr.mail.recipient(v, i)
-	hadTurn := r.state != standby
+	hadTurn, success := r.state != standby, mark.Tag == ctlfile.Delivered && !mark.Killed
 	r.state = writing
+	r.flags &^= hasFailed
+	if mark.Tag == ctlfile.Failed {
+		r.flags |= hasFailed
+	}
 	wr.mail.clearDiagnostic(r)
 	m := wr.mail.messageOf(v)
 	set, place := wr.mail.exclusiveSetOf(m, v, i)
@@ -140,6 +144,10 @@ type batch struct {
 
 // inBatch runs work and then writes all outcomes of the message in one action.
 func (wr *writes) inBatch(m *message, work func()) {
+	if wr.batch.message == m {
+		work()
+		return
+	}
 	wr.batch = batch{message: m}
 	m.pendingWrites++ // keeps the message until work returns
 	work()
@@ -147,7 +155,6 @@ func (wr *writes) inBatch(m *message, work func()) {
 	wr.batch = batch{}
 	wr.write(m, b.marks, b.recipients)
 	m.pendingWrites--
-	wr.advance(m)
 }
 
 // recipientDone ends a recipient whose outcome is on disk. If it was the last
@@ -224,9 +231,7 @@ func (wr *writes) writeDone(e Done) {
 	}
 	wr.applyDone(p)
 	*p = pending{}
-	if len(wr.spare) < maxSpare {
-		wr.spare = append(wr.spare, p)
-	}
+	wr.spare = append(wr.spare, p)
 }
 
 // applyDone applies the success of an action to its message.
@@ -268,6 +273,3 @@ func (s *Scheduler) Moving(ids map[MessageID]struct{}) bool {
 	}
 	return false
 }
-
-// maxSpare bounds store.spare.
-const maxSpare = 100
