@@ -65,7 +65,7 @@ func (t *loader) prepare(n Name, d *controlFile, st *unix.Stat_t) (now Name, err
 // completeMove completes an interrupted move of the message. found is false if there was
 // none. The error is a refusalError if the message is in another place after that.
 func (t *loader) completeMove(n Name) (now Name, found bool, err error) {
-	if err := t.s.places.queueGone(); err != nil {
+	if err := t.s.standing.isDown(); err != nil {
 		return n, false, err
 	}
 	now, place, found, err := t.s.places.resumeMove(n)

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,8 +20,6 @@ import (
 const (
 	// maxDatagram is the longest notification that is read.
 	maxDatagram = 999
-	// notifyRetry is how long after an error the socket is made again.
-	notifyRetry = 5 * time.Second
 	// notifyBytes is the size of the receive buffer that is asked for.
 	notifyBytes = 1 << 20
 )
@@ -65,40 +62,18 @@ func bindNotify(path string) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// notified is the goroutine that receives from conn or, if there was an error, from a socket
-// that it makes later.
-func (s *Spool) notified(conn *net.UnixConn, err error) {
-	path := notifyPath(s.options.Postoffice, s.options.NotifySocket)
-	reported := ""
-	for {
-		if err == nil {
-			ended := make(chan struct{})
-			s.spawn(func() {
-				select {
-				case <-s.done:
-				case <-ended:
-				}
-				_ = conn.Close()
-			})
-			err = s.listen(conn)
-			close(ended)
-		}
-		if s.closed() {
-			_ = postoffice.RemovePath(path)
-			return
-		}
-		// The same error is reported once, not every five seconds.
-		if text := fmt.Sprintf("notify socket: %v", err); text != reported {
-			reported = text
-			s.warn(text)
-		}
-		select {
-		case <-s.done:
-			return
-		case <-time.After(notifyRetry):
-		}
-		conn, err = bindNotify(path)
+// notified is the goroutine that receives from the socket. Without one, the watch and the sweep
+// find the names.
+func (s *Spool) notified(conn *net.UnixConn) {
+	s.spawn(func() {
+		<-s.done
+		_ = conn.Close()
+	})
+	if err := s.listen(conn); !s.closed() {
+		s.warn(fmt.Sprintf("notify socket: %v", err))
 	}
+	<-s.done
+	_ = postoffice.RemovePath(notifyPath(s.options.Postoffice, s.options.NotifySocket))
 }
 
 // listen announces the names in datagrams until the socket fails or is closed.

@@ -264,8 +264,11 @@ func (s *Spool) start() {
 	}
 	if !s.options.Unwatched {
 		s.startWatch()
-		socket, err := bindNotify(notifyPath(s.options.Postoffice, s.options.NotifySocket))
-		s.spawn(func() { s.notified(socket, err) })
+		if socket, err := bindNotify(notifyPath(s.options.Postoffice, s.options.NotifySocket)); err != nil {
+			s.warn(fmt.Sprintf("notify socket: %v; new mail is found by watching and sweeping", err))
+		} else {
+			s.spawn(func() { s.notified(socket) })
+		}
 	}
 	s.spawn(s.announceRefused)
 	s.spawn(s.sweeping)

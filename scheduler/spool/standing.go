@@ -113,6 +113,13 @@ func (st *standing) disown(err error) {
 	}
 }
 
+// isDown returns an error if a directory is not at its name, so that agents find no files there,
+// or if the postoffice is not ours any more.
+func (st *standing) isDown() error {
+	down, lost := st.examine()
+	return errors.Join(down, lost)
+}
+
 // examine examines the names. lost is why the postoffice is not ours any more. down says
 // that a directory is not at its name, so that nothing can be fed until it is back: nobody
 // else works there. It is added to the results if it is new.
