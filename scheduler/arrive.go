@@ -60,7 +60,7 @@ func (ar *arrivals) arrive(in *Message) {
 		return
 	}
 	ar.notices.planInterimNotice(m)
-	if ar.orders.holdOrders.messages[m.ref] != nil {
+	if ar.orders.heldMessages[m.ref] != nil {
 		return
 	}
 	if !ar.loads.staysLoaded(m) {

@@ -57,7 +57,7 @@ func (s *Scheduler) check() {
 	assert(len(s.agents.byID) == s.mail.counts.Agents, "agents: %d, kept %d", len(s.agents.byID), s.mail.counts.Agents)
 	assert(s.mail.counts.MessagesIn-s.mail.counts.MessagesOut == uint64(messages), "messages: %d in, %d out, %d there", s.mail.counts.MessagesIn, s.mail.counts.MessagesOut, messages)
 	assert(s.mail.counts.RecipientsIn-s.mail.counts.RecipientsOut == uint64(c.Recipients), "recipients: %d in, %d out, %d there", s.mail.counts.RecipientsIn, s.mail.counts.RecipientsOut, c.Recipients)
-	assert(c.UnderHold == s.orders.holdOrders.underHold, "under hold/: %d, kept %d", c.UnderHold, s.orders.holdOrders.underHold)
+	assert(c.UnderHold == s.orders.underHold, "under hold/: %d, kept %d", c.UnderHold, s.orders.underHold)
 	assert(maps.Equal(s.Counts().States, c.States), "states: counted %+v, kept %+v", c.States, s.Counts().States)
 	for _, w := range s.mail.walks {
 		s.checkWalk(w)
@@ -124,7 +124,7 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	assert(open == m.open, "message %d: %d open, kept %d", m.id, open, m.open)
 	assert(m.open > 0 || m.pendingWrites > 0 || m.flags&removing != 0, "message %d is done and not leaving", m.id)
 	assert(m.flags&removing == 0 || m.open == 0, "message %d leaves with %d open", m.id, m.open)
-	under, ordered := m.flags&underHold != 0, s.orders.holdOrders.messages[m.ref] != nil
+	under, ordered := m.flags&underHold != 0, s.orders.heldMessages[m.ref] != nil
 	assert(m.flags&moving == 0 || (under || s.orders.allHeld(m)) && m.pendingWrites == 0, "message %d is moved and not all held", m.id)
 	settled := m.flags&(moving|removing) == 0 && m.pendingWrites == 0
 	assert(under || !ordered || !settled || !s.orders.allHeld(m), "message %d is all held and not moved", m.id)
@@ -207,7 +207,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	}
 	c.States[v.state.word()]++
 	under := s.mail.messageOf(v).flags&underHold != 0
-	assert(v.state != held || under || s.orders.holdOrders.messages[v.message] != nil || s.mail.messageOf(v).flags&moving != 0, "vertex of %d is held without an order", id)
+	assert(v.state != held || under || s.orders.heldMessages[v.message] != nil || s.mail.messageOf(v).flags&moving != 0, "vertex of %d is held without an order", id)
 	assert(!under || v.state == held || v.state == blocked, "vertex of %d under hold/ in state %d", id, v.state)
 	assert(s.orders.waiting[v.ref] == nil || s.orders.mustWait(v), "vertex of %d in state %d has an order open", id, v.state)
 	if v.state == blocked {
@@ -275,7 +275,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	assert((t.isEmpty() || oldest == t.modTimes.earliest()) && wake == t.firstWake(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t, oldest, t.modTimes.earliest(), wake, t.firstWake())
 	assert(t.waiting == nil || t.waiting.times.Len() == waits, "thread %v: %d wait, %d kept", t, waits, t.states[waiting])
 	s.checkWindow(t)
-	assert(t.held == (s.orders.holdOrders.threads[t.key] != nil), "thread %v is held: %v", t, t.held)
+	assert(t.held == (s.orders.heldThreads[t.key] != nil), "thread %v is held: %v", t, t.held)
 	sessions := 0
 	for _, a := range t.agents {
 		assert(s.agents.byID[a.id] == a, "thread %v has an agent that is gone", t)

@@ -33,7 +33,7 @@ func (no *notices) isDead(t *thread, primary date) bool {
 
 // isKeptBack reports whether a vertex is held, with its message or with its thread.
 func (no *notices) isKeptBack(v *vertex) bool {
-	return no.mail.threadOf(v).held || v.state == held || no.orders.holdOrders.messages[v.message] != nil || no.mail.messageOf(v).flags&underHold != 0
+	return no.mail.threadOf(v).held || v.state == held || no.orders.heldMessages[v.message] != nil || no.mail.messageOf(v).flags&underHold != 0
 }
 
 // mayExpire reports whether a recipient is open and needs no attempt first. One that was held

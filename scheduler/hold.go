@@ -24,7 +24,7 @@ func (od *orders) releaseHeldVertex(v *vertex) {
 
 // setHold notes by which order a message is held.
 func (od *orders) setHold(m *message, o *HoldOrder) {
-	od.holdOrders.messages[m.ref] = o
+	od.heldMessages[m.ref] = o
 	od.planHoldEnd(o)
 }
 
@@ -81,7 +81,7 @@ func (od *orders) allHeld(m *message) bool {
 // isToBeMoved reports whether the files of a message are where they are not to be, and can
 // be moved.
 func (od *orders) isToBeMoved(m *message) bool {
-	isUnder, isHeld := m.flags&underHold != 0, od.holdOrders.messages[m.ref] != nil
+	isUnder, isHeld := m.flags&underHold != 0, od.heldMessages[m.ref] != nil
 	return isUnder != isHeld && (isUnder || od.allHeld(m))
 }
 
@@ -118,7 +118,7 @@ func (od *orders) filesMoved(m *message) {
 		}
 		od.carryOutPending(v)
 	}
-	if od.holdOrders.messages[m.ref] == nil && !isUnder {
+	if od.heldMessages[m.ref] == nil && !isUnder {
 		od.resumeReleased(vertices)
 	}
 	od.writes.advance(m)
@@ -126,8 +126,8 @@ func (od *orders) filesMoved(m *message) {
 
 // countUnderHold counts a message that comes under hold/ (1), or leaves (-1).
 func (od *orders) countUnderHold(m *message, sign int) {
-	od.holdOrders.underHold += sign
-	od.holdOrders.recipients += sign * int(m.open)
+	od.underHold += sign
+	od.heldRecipients += sign * int(m.open)
 }
 
 // resumeReleased lets the vertices of a message be fed that comes back from hold/.
@@ -157,7 +157,7 @@ func (od *orders) endHoldOf(v *vertex) {
 // is no longer to be held.
 func (od *orders) undoHold(m *message) {
 	m.flags &^= moving
-	delete(od.holdOrders.messages, m.ref)
+	delete(od.heldMessages, m.ref)
 	for _, v := range od.mail.openVertices(m) {
 		od.carryOutPending(v)
 		if v.state == held {

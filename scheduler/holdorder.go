@@ -27,25 +27,10 @@ func (o *HoldOrder) end() date {
 	return dateOf(o.Until)
 }
 
-// holdOrders are the hold orders in force. The messages under hold/ that have no record are
-// there with an empty order.
-type holdOrders struct {
-	messages   map[messageRef]*HoldOrder
-	threads    map[threadKey]*HoldOrder
-	end        timer // when the first of them ends
-	underHold  int   // messages whose files lie under hold/
-	recipients int   // of those, that are not done
-}
-
-func (h *holdOrders) init() {
-	h.messages = make(map[messageRef]*HoldOrder)
-	h.threads = make(map[threadKey]*HoldOrder)
-}
-
 // planHoldEnd plans the end of an order.
 func (od *orders) planHoldEnd(o *HoldOrder) {
-	if end := o.end(); end < od.agenda.plannedDate(&od.holdOrders.end) {
-		od.agenda.planDate(&od.holdOrders.end, end)
+	if end := o.end(); end < od.agenda.plannedDate(&od.holdEnd) {
+		od.agenda.planDate(&od.holdEnd, end)
 	}
 }
 
@@ -53,12 +38,12 @@ func (od *orders) planHoldEnd(o *HoldOrder) {
 // agent has stays with the agent.
 func (od *orders) heldThread(e *HeldThread) {
 	key := threadKey{e.Channel, e.Host}
-	delete(od.holdOrders.threads, key)
+	delete(od.heldThreads, key)
 	if o := e.HoldOrder; e.Held && o.end() > od.agenda.date {
-		od.holdOrders.threads[key] = &o
+		od.heldThreads[key] = &o
 		od.planHoldEnd(&o)
 	}
-	t, held := od.threads.byKey[key], od.holdOrders.threads[key] != nil
+	t, held := od.threads.byKey[key], od.heldThreads[key] != nil
 	if t == nil || t.held == held {
 		return
 	}
@@ -82,9 +67,8 @@ const (
 
 // holdOrdersEnded ends the orders whose time has come.
 func (od *orders) holdOrdersEnded() {
-	h := &od.holdOrders
-	messages, nextMessage := ended(h.messages, od.agenda.date, cmp.Compare[messageRef])
-	threads, nextThread := ended(h.threads, od.agenda.date, threadKey.compare)
+	messages, nextMessage := ended(od.heldMessages, od.agenda.date, cmp.Compare[messageRef])
+	threads, nextThread := ended(od.heldThreads, od.agenda.date, threadKey.compare)
 	next := min(nextMessage, nextThread)
 	if len(messages) > maxReleased {
 		messages, next = messages[:maxReleased], od.agenda.date.after(holdPause)
@@ -104,7 +88,7 @@ func (od *orders) holdOrdersEnded() {
 			od.agenda.do(Condition{State: "released", Channel: key.channel, Host: key.host, By: "scheduler", Why: holdEnded})
 		}
 	}
-	od.agenda.planDate(&h.end, next)
+	od.agenda.planDate(&od.holdEnd, next)
 }
 
 // ended returns what orders keep back whose time is over, in order, and when the next ends.
@@ -133,8 +117,8 @@ type ThreadOrder struct {
 
 // HeldThreads returns the threads that are held, by channel and host.
 func (s *Scheduler) HeldThreads() []ThreadOrder {
-	list := make([]ThreadOrder, 0, len(s.orders.holdOrders.threads))
-	for key, o := range s.orders.holdOrders.threads {
+	list := make([]ThreadOrder, 0, len(s.orders.heldThreads))
+	for key, o := range s.orders.heldThreads {
 		list = append(list, ThreadOrder{key.channel, key.host, *o})
 	}
 	slices.SortFunc(list, func(a, b ThreadOrder) int {
@@ -145,13 +129,13 @@ func (s *Scheduler) HeldThreads() []ThreadOrder {
 
 // ThreadHold returns the order that holds a thread; nil: there is none.
 func (s *Scheduler) ThreadHold(channel, host string) *HoldOrder {
-	return s.orders.holdOrders.threads[threadKey{channel, host}]
+	return s.orders.heldThreads[threadKey{channel, host}]
 }
 
 // MessageHold returns the order that holds a message; nil: there is none.
 func (s *Scheduler) MessageHold(id MessageID) *HoldOrder {
 	if m := s.mail.message(id); m != nil {
-		return s.orders.holdOrders.messages[m.ref]
+		return s.orders.heldMessages[m.ref]
 	}
 	return nil
 }
@@ -160,7 +144,7 @@ func (s *Scheduler) MessageHold(id MessageID) *HoldOrder {
 // the zero time: there is none.
 func (s *Scheduler) OldestHeld() (arrivedAt time.Time, why string) {
 	var oldest *message
-	for ref := range s.orders.holdOrders.messages {
+	for ref := range s.orders.heldMessages {
 		m := s.mail.messages.At(ref)
 		if m.flags&underHold != 0 && (oldest == nil || cmp.Or(cmp.Compare(m.modifiedAt, oldest.modifiedAt), cmp.Compare(m.id, oldest.id)) < 0) {
 			oldest = m
@@ -169,13 +153,13 @@ func (s *Scheduler) OldestHeld() (arrivedAt time.Time, why string) {
 	if oldest == nil {
 		return time.Time{}, ""
 	}
-	return oldest.modifiedAt.time(), s.orders.holdOrders.messages[oldest.ref].Why
+	return oldest.modifiedAt.time(), s.orders.heldMessages[oldest.ref].Why
 }
 
 // HeldMessages returns the messages that are held, or are to be when agents report, by number.
 func (s *Scheduler) HeldMessages() []MessageID {
-	ids := make([]MessageID, 0, len(s.orders.holdOrders.messages))
-	for ref := range s.orders.holdOrders.messages {
+	ids := make([]MessageID, 0, len(s.orders.heldMessages))
+	for ref := range s.orders.heldMessages {
 		ids = append(ids, s.mail.messages.At(ref).id)
 	}
 	slices.Sort(ids)

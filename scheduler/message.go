@@ -228,7 +228,7 @@ func (wr *writes) dropMessage(m *message) {
 
 // removeMessage frees a message whose vertices are removed.
 func (wr *writes) removeMessage(m *message) {
-	delete(wr.orders.holdOrders.messages, m.ref)
+	delete(wr.orders.heldMessages, m.ref)
 	if m.flags&underHold != 0 {
 		wr.orders.countUnderHold(m, -1)
 	}

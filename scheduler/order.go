@@ -32,7 +32,14 @@ type orders struct {
 
 	waiting     map[vertexRef]*order       // until an agent has reported
 	savedOrders map[MessageID][]SavedOrder // on mail that is not loaded yet
-	holdOrders  holdOrders
+
+	// The hold orders in force. The messages under hold/ that have no record are there with an
+	// empty order.
+	heldMessages   map[messageRef]*HoldOrder
+	heldThreads    map[threadKey]*HoldOrder
+	holdEnd        timer // when the first of them ends
+	underHold      int   // messages whose files lie under hold/
+	heldRecipients int   // of those, that are not done
 }
 
 // Verb is what an Ordered does with its targets. Whatever an agent does with a
@@ -202,7 +209,7 @@ func (od *orders) affected(v *vertex, e *Ordered, part []int64) int {
 	before := od.waiting[v.ref]
 	switch {
 	case e.Verb == VerbRetry && v.state != due && v.state != waiting,
-		e.Verb == VerbRelease && od.holdOrders.messages[v.message] == nil && od.mail.messageOf(v).flags&underHold == 0,
+		e.Verb == VerbRelease && od.heldMessages[v.message] == nil && od.mail.messageOf(v).flags&underHold == 0,
 		e.Verb == VerbReroute && !e.Back && od.mail.threadOf(v).key == to,
 		e.Verb == VerbReroute && before != nil && before.verb == VerbReroute && before.to == to,
 		e.movesAway() && od.notices.isKeptBack(v):
@@ -287,6 +294,6 @@ func (od *orders) releaseNow(m *message) {
 		od.undoHold(m)
 		return
 	}
-	delete(od.holdOrders.messages, m.ref)
+	delete(od.heldMessages, m.ref)
 	od.writes.advance(m)
 }

@@ -8,7 +8,7 @@ import (
 
 // Pending orders: what is to be done with a vertex that an agent has, whose file is being read,
 // or whose message is being moved. It is done when the vertex comes back. A HOLD waits as well,
-// but not here: the order that holds the message says so (holdOrders).
+// but not here: the order that holds the message says so.
 
 // order is what is to be done with recipients of a vertex: KILL, EXPIRE, REQUEUE or REROUTE.
 type order struct {
@@ -29,7 +29,7 @@ func (od *orders) pendingVerb(v *vertex) Verb {
 	switch o := od.waiting[v.ref]; {
 	case o != nil:
 		return o.verb
-	case m.flags&underHold == 0 && od.holdOrders.messages[m.ref] != nil:
+	case m.flags&underHold == 0 && od.heldMessages[m.ref] != nil:
 		return VerbHold
 	}
 	return 0
@@ -152,7 +152,7 @@ func (od *orders) failByOrder(v *vertex, o *order, chosen func(*recipient) bool)
 // not held there.
 func (od *orders) holdOfCopy(m *message, o *order) *HoldOrder {
 	if o.verb == VerbReroute && m.flags&underHold != 0 {
-		return od.holdOrders.messages[m.ref]
+		return od.heldMessages[m.ref]
 	}
 	return nil
 }

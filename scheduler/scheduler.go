@@ -188,7 +188,7 @@ func (s *Scheduler) wire() {
 	s.log = log{agenda: &s.agenda, mail: &s.mail, rules: &s.rules}
 	s.views = views{
 		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
-		rings: &s.rings, limits: &s.limits, agents: &s.agents, writes: &s.writes, notices: &s.notices,
+		limits: &s.limits, agents: &s.agents, writes: &s.writes, notices: &s.notices,
 		orders: &s.orders, loads: &s.loads,
 	}
 }
@@ -204,8 +204,8 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.mail.bySender = store.NewSlabIndex(func(n senderRef) uint64 { return s.mail.senders.At(n).hash })
 	s.mail.senderSeed, s.mail.extras = maphash.MakeSeed(), make(map[messageRef]*extras)
 	s.threads.byKey = make(map[threadKey]*thread)
-	s.orders.holdOrders.init()
-	s.orders.holdOrders.end.due = func() { s.orders.holdOrdersEnded() }
+	s.orders.heldMessages, s.orders.heldThreads = make(map[messageRef]*HoldOrder), make(map[threadKey]*HoldOrder)
+	s.orders.holdEnd.due = func() { s.orders.holdOrdersEnded() }
 	s.limits.sites, s.limits.knownSites = make(map[string]*site), make(map[threadKey]knownSite)
 	s.rings.byKey, s.limits.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents.byID, s.agents.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)

@@ -16,7 +16,6 @@ type views struct {
 	mail    *mail
 	rules   *rules
 	threads *threads
-	rings   *rings
 	limits  *limits
 	agents  *agents
 	writes  *writes
@@ -101,7 +100,7 @@ func (s *Scheduler) Channels() []ChannelView {
 func (s *Scheduler) Counts() Counts {
 	c := s.mail.counts
 	c.States = stateCounts(s.mail.states[:])
-	c.UnderHold = s.orders.holdOrders.underHold
+	c.UnderHold = s.orders.underHold
 	c.NotLoaded, c.Urgent = s.loads.unloaded.messages+len(s.loads.unloaded.loading), len(s.loads.unloaded.urgent)+s.loads.unloaded.writes
 	return c
 }

@@ -176,7 +176,7 @@ func (wr *writes) settle(v *vertex, i int) {
 	m := wr.mail.messageOf(v)
 	m.open--
 	if m.flags&underHold != 0 {
-		wr.orders.holdOrders.recipients--
+		wr.orders.heldRecipients--
 	}
 	wr.mail.counts.Recipients--
 	wr.mail.counts.RecipientsOut++

@@ -127,7 +127,7 @@ func (ts *threads) obtainThread(key threadKey) *thread {
 	if t := ts.byKey[key]; t != nil {
 		return t
 	}
-	t := &thread{key: key, channel: ts.limits.obtainChannel(key.channel), held: ts.orders.holdOrders.threads[key] != nil}
+	t := &thread{key: key, channel: ts.limits.obtainChannel(key.channel), held: ts.orders.heldThreads[key] != nil}
 	ref, entry := ts.mail.threadTable.Alloc()
 	t.ref, *entry = ref, t
 	t.vertices.Of = ts.mail.threadLinks

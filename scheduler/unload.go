@@ -43,8 +43,8 @@ func (lo *loads) limited() bool {
 
 // loadedMail counts the messages and recipients in memory, without those under hold/.
 func (lo *loads) loadedMail() (messages, recipients int) {
-	h := &lo.orders.holdOrders // which do not count
-	return lo.mail.counts.Messages - lo.unloaded.messages - h.underHold, lo.mail.counts.Recipients - lo.unloaded.recipients - h.recipients
+	h := lo.orders
+	return lo.mail.counts.Messages - lo.unloaded.messages - h.underHold, lo.mail.counts.Recipients - lo.unloaded.recipients - h.heldRecipients
 }
 
 // overLimit reports whether more than a limit allows is in memory.

@@ -100,7 +100,7 @@ func (vi *views) waitForAgent(t *thread) view.Wait {
 func (vi *views) waitEnd(t *thread, why view.Wait) instant {
 	switch why {
 	case view.WaitHeld:
-		if o := vi.orders.holdOrders.threads[t.key]; o != nil {
+		if o := vi.orders.heldThreads[t.key]; o != nil {
 			return vi.agenda.instantAt(o.end())
 		}
 	case view.WaitRetry:
