@@ -9,16 +9,19 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/rs/zerolog"
 
+	"zsched/internal/certificate"
 	"zsched/internal/listen"
 	"zsched/mailq/server"
 	"zsched/scheduler/admin"
 	"zsched/scheduler/config"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/metrics"
+	"zsched/xfer"
 )
 
 // The files of TCP wrappers, which apply to version 1.
@@ -40,12 +43,18 @@ func (s *setting) querySettings(file *config.File) server.Settings {
 	}
 }
 
-// authProblems returns the errors in the auth file.
-func authProblems(file *config.File) []error {
-	if file.Params.AuthFile == "" {
-		return nil
+// authProblems returns the errors in the auth file, and that the certificate for moves ends
+// soon or cannot be read. Nodes at UNIX sockets need none.
+func authProblems(file *config.File) (all []error) {
+	if file.Params.AuthFile != "" {
+		all = server.CheckAuthFile(file.Params.AuthFile, os.Geteuid())
 	}
-	return server.CheckAuthFile(file.Params.AuthFile, os.Geteuid())
+	if nodes := file.Params.XferNodes; nodes != "" {
+		if err := certificate.Check(xfer.CredentialsOf(nodes).Cert, time.Now()); err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
 }
 
 // readable is R_OK of access(2).

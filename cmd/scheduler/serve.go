@@ -209,6 +209,7 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 	}
 	queries = admin.New(answers)
 	scrapes.Kept = queries.Queue().Totals
+	scrapes.CertificateEnd = s.moves.certificateEnd
 	scrapes.Reloaded = func() (router, smtpserver bool) { return queries.Queue().Reloaded() }
 	if logs.events != nil {
 		scrapes.EventsLost = logs.events.LostLines
@@ -344,6 +345,6 @@ func warn(log zerolog.Logger, file *config.File) {
 		log.Warn().Msg(w.String())
 	}
 	for _, err := range authProblems(file) {
-		log.Warn().Err(err).Msg("auth file")
+		log.Warn().Err(err).Msg("a file that the configuration names has a problem")
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"zsched/internal/certificate"
 	"zsched/internal/listen"
 	"zsched/internal/postoffice"
 	"zsched/internal/text"
@@ -67,6 +68,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitConfig
 	}
 	if o.check {
+		if err := c.checkCertificate(); err != nil {
+			fmt.Fprintf(stderr, "smtpserver: %v (warning)\n", err)
+		}
 		return 0
 	}
 	if err := c.maySubmit(os.Geteuid()); err != nil {
@@ -155,6 +159,7 @@ func serve(o smtpserver.Options, c *configuration) error {
 	}
 	c.reloads.Path = filepath.Join(o.Router.Postoffice, postoffice.SMTPReload)
 	c.recordReload(nil)
+	c.warn()
 	sockets := listen.New(o.Log)
 	addresses := c.options.listen
 	for _, at := range addresses {
@@ -185,9 +190,22 @@ func reload(server *smtpserver.Server, c *configuration, addresses []address) {
 		return
 	}
 	server.Configure(o)
+	c.warn()
 	c.log.Info().Msg("smtpserver.cf reloaded, for sessions that begin now")
 	if !slices.Equal(addresses, c.options.listen) {
 		c.log.Warn().Msg("the addresses to listen on have changed; this takes effect at the next start")
+	}
+}
+
+// checkCertificate returns an error if the certificate ends soon.
+func (c *configuration) checkCertificate() error {
+	return certificate.Check(absolute(c.env.Value("MAILSHARE"), c.options.certificate), time.Now())
+}
+
+// warn logs that the certificate ends soon.
+func (c *configuration) warn() {
+	if err := c.checkCertificate(); err != nil {
+		c.log.Warn().Msg(err.Error())
 	}
 }
 

@@ -18,7 +18,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/rs/zerolog"
+
+	"zsched/internal/testing/certificatetest"
 	"zsched/internal/zenv"
 )
 
@@ -231,6 +235,29 @@ func TestWrongConfigurationIsNamedWithItsPlace(t *testing.T) {
 		code := run([]string{"--check", "-Z", filepath.Join(p.dir, "zmailer.conf")}, nil, &out, &errs)
 		if ok := want == ""; ok != (code == 0) || !strings.Contains(errs.String(), want) {
 			t.Errorf("%q: code %d, %q", config, code, errs.String())
+		}
+	}
+}
+
+// A certificate that ends soon is a warning of --check, and in the log of a start or reload.
+func TestCertificateThatEndsSoonIsWarnedOf(t *testing.T) {
+	p := newPlace(t, "certificate mx.pem\nhostname ours.example\n")
+	for days, want := range map[int]string{400: "", 9: "the certificate ends on ", -3: "the certificate has ended on "} {
+		certificatetest.Write(t, filepath.Join(p.dir, "mx.pem"), time.Now().AddDate(0, 0, days))
+		args := []string{"--check", "-Z", filepath.Join(p.dir, "zmailer.conf")}
+		var errs, log strings.Builder
+		if code := run(args, nil, io.Discard, &errs); code != 0 {
+			t.Errorf("code %d", code)
+		}
+		c := &configuration{args: args, log: zerolog.New(&log)}
+		if _, err := c.read(); err != nil {
+			t.Fatal(err)
+		}
+		c.warn()
+		for _, got := range []string{errs.String(), log.String()} {
+			if !strings.Contains(got, want) || (got == "") != (want == "") {
+				t.Errorf("%d days before the end: %q", days, got)
+			}
 		}
 	}
 }

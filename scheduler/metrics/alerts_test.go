@@ -31,7 +31,7 @@ func fullScrape(t *testing.T) prometheus.Gatherers {
 	stats := NewStats()
 	s := &scrape{
 		server: &Server{
-			Stats: stats, EventsLost: func() uint64 { return 0 },
+			Stats: stats, EventsLost: func() uint64 { return 0 }, CertificateEnd: func() time.Time { return now },
 			Reloaded: func() (bool, bool) { return true, true },
 		},
 		now: now, channels: []scheduler.ChannelView{{Name: "smtp"}},

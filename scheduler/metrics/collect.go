@@ -149,7 +149,7 @@ func (s *scrape) collectThreads(c collector) {
 }
 
 // collectReload sends how the last reload ended, and those of the router and of the SMTP
-// server.
+// server, and when the certificate ends.
 // Before the first reload, it sends that the start put its configuration into force.
 func (s *scrape) collectReload(c collector) {
 	last := s.status.Reload
@@ -163,6 +163,12 @@ func (s *scrape) collectReload(c collector) {
 		router, smtpserver := s.server.Reloaded()
 		c.yesNo("scheduler_router_last_reload_successful", "Whether the last reload of the router's tables, if there was one, put them into force.", router)
 		c.yesNo("scheduler_smtpserver_last_reload_successful", "Whether the last reload of smtpserver.cf, if there was one, put it into force.", smtpserver)
+	}
+	if s.server.CertificateEnd == nil {
+		return
+	}
+	if end := s.server.CertificateEnd(); !end.IsZero() {
+		c.send("scheduler_xfer_certificate_end_timestamp_seconds", "When the certificate of this node ends, in seconds since 1970.", float64(end.Unix()))
 	}
 }
 

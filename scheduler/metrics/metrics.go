@@ -45,6 +45,9 @@ type Server struct {
 	// Reloaded reports whether the last reloads of the router's tables and of
 	// smtpserver.cf succeeded, or there was none; nil: they are not in the metrics.
 	Reloaded func() (router, smtpserver bool)
+	// CertificateEnd returns when the certificate beside the table of nodes ends, or the zero
+	// time without one; nil: it is not in the metrics.
+	CertificateEnd func() time.Time
 	// EventsLost counts the lines that the event log has lost; nil: there is no
 	// event log.
 	EventsLost func() uint64
