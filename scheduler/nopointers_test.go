@@ -103,3 +103,17 @@ func TestPartsAreSmall(t *testing.T) {
 		}
 	}
 }
+
+// TestPartsAreWired: no part misses another that it uses.
+func TestPartsAreWired(t *testing.T) {
+	whole := reflect.ValueOf(plain(0)).Elem()
+	for i := range whole.NumField() {
+		part := whole.Field(i)
+		for j := range part.NumField() {
+			name, field := part.Type().Field(j).Name, part.Field(j)
+			if _, isPart := whole.Type().FieldByName(name); isPart && field.Kind() == reflect.Pointer && field.IsNil() {
+				t.Errorf("%v has no %s", part.Type(), name)
+			}
+		}
+	}
+}

@@ -71,12 +71,13 @@
 //	reply rules, suspend, lift         reply.go effect.go, package rule
 //	sitemax, siterate                  site.go
 //	start of agents, states, idlemax   start.go agent.go idle.go
-//	#hungry, reports, resync           hungry.go report.go resync.go death.go
+//	#hungry, reports, failures         hungry.go report.go fail.go
+//	resync, deaths of agents           resync.go death.go
 //	retries, deferall, retryat         retry.go
 //	expiry, ETRN, queueonly            expiry.go etrn.go
 //	reporttimes, DELIVERBY, notices    notice.go
 //	work on control files, full disk   store.go fulldisk.go
-//	orders, held mail                  order.go pendingorder.go hold.go reroute.go
+//	orders, held mail                  order.go pendingorder.go hold.go holdorder.go reroute.go
 //	reload, stop                       reload.go stop.go
 //	queries                            view.go show.go explain.go wait.go walk.go
 //	waits and dates                    clock.go agenda.go timer.go waiting.go watch.go
