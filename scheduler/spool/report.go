@@ -5,6 +5,7 @@ package spool
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -50,8 +51,9 @@ type Reporter interface {
 
 // notices knows which notices messages owe, and has them written.
 type notices struct {
-	s        *Spool
-	unmarked unmarkedLines
+	s *Spool
+	// unmarked has each unmarkedLine whose notice is written.
+	unmarked sync.Map
 }
 
 // noticeWriters is how many notices are written at a time. Most of the time goes
@@ -134,14 +136,17 @@ func (n *notices) reportTo(place Place, d *controlFile, lines []int, retryUntil 
 	default:
 		return "", fmt.Errorf("message file: %w", err)
 	}
-	o.Lines = n.unmarked.without(&o)
+	o.Lines = slices.DeleteFunc(slices.Clone(lines), func(i int) bool {
+		_, written := n.unmarked.Load(o.unmarkedLine(i))
+		return written
+	})
 	if len(o.Lines) > 0 {
 		notice, err = n.s.options.Reporter.Report(&o)
 		switch {
 		case err != nil && notice == "":
 			return "", err
 		case err != nil:
-			n.unmarked.add(&o)
+			n.rememberWritten(&o)
 			return notice, fmt.Errorf("%s is written, but may not survive a crash: %w", notice, err)
 		}
 	}
@@ -154,25 +159,22 @@ func (n *notices) reportTo(place Place, d *controlFile, lines []int, retryUntil 
 	for marked, i := range lines {
 		if err := d.markReported(i); err != nil {
 			o.Lines = lines[marked:]
-			n.unmarked.add(&o)
+			n.rememberWritten(&o)
 			return notice, err
 		}
+		n.unmarked.Delete(o.unmarkedLine(i))
 	}
-	o.Lines = lines
-	n.unmarked.remove(&o)
 	return notice, nil
 }
 
-// maxUnmarked bounds the d lines that unmarkedLines remembers.
-const maxUnmarked = 10000
-
-// unmarkedLines are d lines whose notice is written but that could not be marked.
-type unmarkedLines struct {
-	mu    sync.Mutex
-	lines map[unmarkedLine]bool
+// rememberWritten remembers lines that are still to be marked.
+func (n *notices) rememberWritten(o *Owed) {
+	for _, i := range o.Lines {
+		n.unmarked.Store(o.unmarkedLine(i), true)
+	}
 }
 
-// unmarkedLine is a d line. Another message may get the same number later, so the
+// unmarkedLine is a d line that could not be marked. Another message may get the same number later, so the
 // whole content of the line is compared.
 type unmarkedLine struct {
 	spoolID string
@@ -183,37 +185,6 @@ func (o *Owed) unmarkedLine(i int) unmarkedLine {
 	line := o.File.Diagnostics[i]
 	line.Tag = ctlfile.Open
 	return unmarkedLine{o.SpoolID(), line}
-}
-
-// without returns the lines of a message that are not remembered.
-func (t *unmarkedLines) without(o *Owed) (rest []int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, i := range o.Lines {
-		if !t.lines[o.unmarkedLine(i)] {
-			rest = append(rest, i)
-		}
-	}
-	return rest
-}
-
-func (t *unmarkedLines) add(o *Owed) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.lines == nil || len(t.lines)+len(o.Lines) > maxUnmarked {
-		t.lines = make(map[unmarkedLine]bool)
-	}
-	for _, i := range o.Lines {
-		t.lines[o.unmarkedLine(i)] = true
-	}
-}
-
-func (t *unmarkedLines) remove(o *Owed) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, i := range o.Lines {
-		delete(t.lines, o.unmarkedLine(i))
-	}
 }
 
 // mayWorkLater reports whether an error of a Reporter comes from the system and
