@@ -65,28 +65,13 @@ func (ag *agenda) expiryOf(p *rule.Params, modifiedAt date) (primary, secondary 
 }
 
 // nextExpiry returns when recipients of a thread with that mtime of the message file expire
-// next: at the first expiry, and after that at the second. Recipients that had no attempt
-// expire at the second if they can have none before somebody acts.
-func (no *notices) nextExpiry(t *thread, modifiedAt date, tried bool) date {
+// next: at the first expiry, and after that at the second.
+func (no *notices) nextExpiry(t *thread, modifiedAt date) date {
 	primary, secondary := no.agenda.expiryOf(t.params, modifiedAt)
-	if primary <= no.agenda.date || !tried && t.isUntriable() {
-		return secondary
+	if primary > no.agenda.date {
+		return primary
 	}
-	return primary
-}
-
-// isUntriable reports whether no mail of the thread can be tried before somebody acts: it
-// needs an ETRN, or a reload with a command.
-func (t *thread) isUntriable() bool { return t.ring.isBlocked() || t.params.QueueOnly && !t.running }
-
-// wasTried reports whether an open recipient of a vertex had an attempt.
-func (no *notices) wasTried(v *vertex) bool {
-	for i := range no.mail.lenOf(v) {
-		if r := no.mail.recipient(v, i); r.state != done && r.tried() {
-			return true
-		}
-	}
-	return false
+	return secondary
 }
 
 // planWake plans when something happens to a vertex by itself: a notice, and its expiry.

@@ -265,7 +265,7 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 			line.Rule = r.Place()
 		}
 	}
-	if at := vi.notices.nextExpiry(t, m.modifiedAt, vi.notices.wasTried(v)); at != noDate && !line.Held {
+	if at := vi.notices.nextExpiry(t, m.modifiedAt); at != noDate && !line.Held {
 		line.ExpiresAt = at.time()
 	}
 	if v.fedAt != 0 {
@@ -333,7 +333,7 @@ func (vi *views) viewStub(n stubRef) *view.JobLine {
 	case waiting:
 		line.State, line.WakeAt, line.Wait = view.Waiting, vi.agenda.timeAt(at), vi.waitBeyond(t, at)
 	}
-	if at := vi.notices.nextExpiry(t, one.modifiedAt, one.flags&stubTried != 0); at != noDate && !t.held {
+	if at := vi.notices.nextExpiry(t, one.modifiedAt); at != noDate && !t.held {
 		line.ExpiresAt = at.time()
 	}
 	if one.fedAt != 0 {

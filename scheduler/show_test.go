@@ -77,45 +77,6 @@ func TestMailWithoutALogIdentityIsNotFoundByOne(t *testing.T) {
 	}
 }
 
-// Mail that waits to be asked for expires with expiry2 if it was never tried, and with
-// expiry if it was. The list says so from the beginning.
-func TestExpiryOfMailThatWasNeverTried(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	for _, c := range []struct {
-		change func(*rule.Params)
-		limit  int
-	}{
-		{func(p *rule.Params) { p.QueueOnly = true }, 0}, {func(p *rule.Params) { p.Command = nil }, 0},
-		{func(p *rule.Params) { p.QueueOnly = true }, 1},
-	} {
-		params := rule.Params{Interval: time.Minute, Expiry: time.Hour, Expiry2: 2 * time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}}
-		c.change(&params)
-		s := withOneMessage(now, &rule.Config{MaxAgents: 1, Defaults: params, ActiveLimit: c.limit, Clauses: []rule.Clause{{Channel: "smtp", Host: "*"}}})
-		want := now.Add(3 * time.Hour)
-		check := func() {
-			t.Helper()
-			if v := viewOfOne(t, s); !v.ExpiresAt.Equal(want) {
-				t.Errorf("%v, want %v", v.ExpiresAt, want)
-			}
-		}
-		check()
-		s.Step(At(now.Add(time.Minute)), Tick{})
-		check()
-		if params.Command == nil || c.limit > 0 {
-			continue
-		}
-		s.Step(At(now.Add(2*time.Minute)), Triggered{Host: "one"})
-		s.Step(At(now.Add(2*time.Minute)), AgentStarted{Agent: 1, PID: 1})
-		s.Step(At(now.Add(2*time.Minute)), AgentHungry{Agent: 1})
-		s.Step(At(now.Add(2*time.Minute)), AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 1, Status: ta.Deferred}})
-		s.Step(At(now.Add(2*time.Minute)), AgentHungry{Agent: 1})
-		want = now.Add(time.Hour)
-		if v := viewOfOne(t, s); !v.ExpiresAt.Equal(want) {
-			t.Errorf("after an attempt: %v in the list, want %v", v.ExpiresAt, want)
-		}
-	}
-}
-
 // TestSuspensionByARuleComesBeforeTheRetry: it goes on when the job is due again.
 func TestSuspensionByARuleComesBeforeTheRetry(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
