@@ -203,14 +203,14 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 		case m.Diagnose && !d.diagnosed(settled, m):
 			lines = append(lines, diagnostic(r, m))
 			notices = true
-		case m.Diagnose, m.LeaveTag, fate(m) == "" && !d.fails(r, m):
+		case m.Diagnose, m.LeaveTag, !d.wantsNotice(r, m.Tag) && fate(m) == "":
 		default:
 			if recorded == nil {
 				recorded = recordedOutcomes(d.file)
 			}
 			if !recorded[r.Offset] {
 				lines = append(lines, withoutNotice(r, m))
-				owed = owed || d.fails(r, m)
+				owed = owed || d.wantsNotice(r, m.Tag)
 			}
 		}
 	}
@@ -260,9 +260,10 @@ func (d *controlFile) append(lines []ctlfile.Diagnostic, durable bool) error {
 	return err
 }
 
-// fails reports whether an outcome is a failure of which the sender wants to be told.
-func (d *controlFile) fails(r *ctlfile.Recipient, m ctlfile.Mark) bool {
-	return m.Tag == ctlfile.Failed && wantsFailure(d.file, d.file.Find(r.Offset))
+// wantsNotice reports whether the sender of a recipient is to be told of an outcome.
+func (d *controlFile) wantsNotice(r *ctlfile.Recipient, tag ctlfile.Tag) bool {
+	_, null := d.file.NoticesTo(d.file.Find(r.Offset))
+	return !null && r.Notify.Wants(kindOf(tag))
 }
 
 // fate returns the fate of a recipient that is tagged as delivered and was not; "" for

@@ -108,12 +108,12 @@ func decided(f *ctlfile.File, class int) bool {
 	return !open
 }
 
-// recordLost appends d lines for recipients that have failed and have no d line, although the
-// sender wants to be told of them: the agent tagged them itself and died before its report was
-// recorded. Then it reads the file again. A success of which only the tag is known is not
-// reported.
+// recordLost appends d lines for recipients that are done but have no d line,
+// although the sender wants to be told of them: the agent tagged them itself and
+// died before its report was recorded. Then it reads the file again. An outcome
+// that need not be reported has a d line that says so.
 func (d *controlFile) recordLost() error {
-	lines := lostFailures(d.file)
+	lines := lostOutcomes(d.file)
 	if len(lines) == 0 {
 		return nil
 	}
@@ -131,53 +131,96 @@ func (d *controlFile) recordLost() error {
 	return d.read(fd, &buf)
 }
 
-// lostFailures returns the d lines that recordLost writes. Those of a set with a delivered
-// recipient are no news.
-func lostFailures(f *ctlfile.File) (lines []ctlfile.Diagnostic) {
+// lostOutcomes returns the d lines that recordLost writes.
+func lostOutcomes(f *ctlfile.File) (lines []ctlfile.Diagnostic) {
 	var recorded map[int64]bool
 	var sets map[int]bool
 	for i := range f.Recipients {
 		r := &f.Recipients[i]
-		if r.Tag != ctlfile.Failed || !wantsFailure(f, i) {
+		if _, null := f.NoticesTo(i); null || !r.Notify.Wants(kindOf(r.Tag)) {
 			continue
 		}
 		if recorded == nil {
 			recorded, sets = recordedOutcomes(f), deliveredSets(f)
 		}
-		if !recorded[r.Offset] && !sets[r.Class] {
-			lines = append(lines, diagnostic(r, ctlfile.Mark{Offset: r.Offset, Tag: r.Tag, Notary: lostNotary, Text: lostText}))
+		if recorded[r.Offset] || r.Class > 0 && sets[r.Class] && !firstDelivered(f, recorded, i) {
+			continue
 		}
+		m := ctlfile.Mark{Offset: r.Offset, Tag: r.Tag, Notary: lostNotary(r.Tag), Text: lostText}
+		lines = append(lines, diagnostic(r, m))
 	}
 	return lines
 }
 
-// wantsFailure reports whether the sender of recipient i is to be told of its failure.
-func wantsFailure(f *ctlfile.File, i int) bool {
-	_, null := f.NoticesTo(i)
-	return !null && f.Recipients[i].Notify.Wants(ctlfile.NotifyFailure)
+// kindOf returns the kind of notice that a tag calls for.
+func kindOf(tag ctlfile.Tag) ctlfile.Notify {
+	switch tag {
+	case ctlfile.Failed:
+		return ctlfile.NotifyFailure
+	case ctlfile.Delivered:
+		return ctlfile.NotifySuccess
+	}
+	return 0
 }
 
-// What a d line says about a failure of which only the tag is known.
-const (
-	lostText   = "reason not known: what the agent said about this address was lost"
-	lostNotary = "\x03\x01failed\x015.0.0 (reason not known)\x01x-local; 500 (reason not known)\x01"
-)
+// lostText is the text of a d line for an outcome of which only the tag is known.
+const lostText = "reason not known: what the agent said about this address was lost"
 
-// recordedOutcomes returns the recipients, by offset, that have a d line other than that of a
-// delay. It is never nil.
+func lostNotary(tag ctlfile.Tag) string {
+	if tag == ctlfile.Failed {
+		return "\x03\x01failed\x015.0.0 (reason not known)\x01x-local; 500 (reason not known)\x01"
+	}
+	return "\x03\x01delivered\x012.0.0 (details not known)\x01x-local; 250 (details not known)\x01"
+}
+
+// recordedOutcomes returns the recipients, by offset, that have a d line which says how
+// they ended, or which is marked as reported. It is never nil. A line may have been cut
+// short on a full disk, or by a crash, before another line followed: without an action
+// it calls for no notice of a success, so it does not record one.
 func recordedOutcomes(f *ctlfile.File) map[int64]bool {
 	recorded := make(map[int64]bool, len(f.Diagnostics))
 	for i := range f.Diagnostics {
-		if line := &f.Diagnostics[i]; action(line.Notary) != delayed {
+		line := &f.Diagnostics[i]
+		tag := ctlfile.Open
+		if n := f.Find(line.Recipient); n >= 0 {
+			tag = f.Recipients[n].Tag
+		}
+		switch noticeKind(line.Notary, tag) {
+		case ctlfile.NotifyFailure, ctlfile.NotifySuccess:
 			recorded[line.Recipient] = true
+		case ctlfile.NotifyDelay:
+		default:
+			if line.Tag == ctlfile.Delivered {
+				recorded[line.Recipient] = true
+			}
 		}
 	}
 	return recorded
 }
 
+// firstDelivered reports whether recipient i of an exclusive set is the first of
+// its set that is tagged '+', and no other such recipient has a recorded outcome.
+// One of them was delivered, and the others were tagged together with it.
+func firstDelivered(f *ctlfile.File, recorded map[int64]bool, i int) bool {
+	first := -1
+	for j := range f.Recipients {
+		r := &f.Recipients[j]
+		if r.Class != f.Recipients[i].Class || r.Tag != ctlfile.Delivered {
+			continue
+		}
+		if recorded[r.Offset] {
+			return false
+		}
+		if first < 0 {
+			first = j
+		}
+	}
+	return first == i
+}
+
 // withoutNotice returns the d line of an outcome that is not reported: the mail was killed,
-// or sent elsewhere, or an alternative was delivered. Without the line, a failure would count as
-// lost.
+// or sent elsewhere, or an alternative was delivered. If the sender asked for a notice, the
+// outcome would count as lost without the line.
 func withoutNotice(r *ctlfile.Recipient, m ctlfile.Mark) ctlfile.Diagnostic {
 	as := ctlfile.Mark{Offset: r.Offset, Tag: m.Tag, Text: ctlfile.NobodyIsTold}
 	if fate := fate(m); fate != "" {
