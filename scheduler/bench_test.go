@@ -328,11 +328,11 @@ func benchTurns(b *testing.B, jobs int) {
 	runtime.LockOSThread()
 	cpu := threadCPU()
 	q.stepTimes = stepTimes{}
-	n, lines := q.s.Counts().Messages, 0
+	n, lines := q.s.mail.counts.Messages, 0
 	for b.Loop() {
 		q.now = q.now.Add(time.Millisecond)
 		arrive()
-		for q.s.Counts().Messages > n {
+		for q.s.mail.counts.Messages > n {
 			f := q.feeds[0]
 			q.feeds = q.feeds[1:]
 			id, _ := strconv.ParseUint(f.Job.Path, 10, 64)
