@@ -19,7 +19,7 @@ const Nobody = "65534"
 type Contents struct {
 	Name      string // i line; package queue sets it itself
 	Body      int64  // offset of the body in the message file
-	LogID     string // the Message-ID, or ""
+	MessageID string // the Message-ID, or ""
 	Verbose   string // value of the v line, or ""
 	ErrorTo   string // address for error messages; "": the last sender's address
 	Obsoletes []string
@@ -73,7 +73,7 @@ func (c *Contents) All() iter.Seq[*EnvelopeRecipient] {
 // index in ascending order, with everything that the router wrote about them. The T
 // lines are left out, because the scheduler has already acted on them.
 func (f *File) Extract(recipients []int) *Contents {
-	c := &Contents{Body: f.Body, LogID: f.LogID, Verbose: f.Verbose, ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes}
+	c := &Contents{Body: f.Body, MessageID: f.MessageID, Verbose: f.Verbose, ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes}
 	if len(f.Senders) > 1 {
 		c.ErrorTo = "" // each has its own
 	}
@@ -153,7 +153,7 @@ func (e *encoder) contents(c *Contents) {
 		e.fail(fmt.Errorf("body offset %d", c.Body))
 	}
 	e.line('o', strconv.FormatInt(c.Body, 10))
-	e.optional('l', c.LogID)
+	e.optional('l', c.MessageID)
 	for _, id := range c.Obsoletes {
 		e.line('x', id)
 	}

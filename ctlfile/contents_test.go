@@ -11,7 +11,7 @@ import (
 
 func someContents() *Contents {
 	return &Contents{
-		Name: "258367", Body: 412, LogID: "<m1@example.org>", ErrorTo: "alice@example.org",
+		Name: "258367", Body: 412, MessageID: "<m1@example.org>", ErrorTo: "alice@example.org",
 		Blocks: []HeaderBlock{{
 			Envelopes: []Envelope{{
 				Sender: Address{"smtp", "mx.example.org", "alice@example.org", "0"},
@@ -75,7 +75,7 @@ func TestEncodeRefusesWhatCannotBeReadBack(t *testing.T) {
 		"directory":               func(d *Contents) { d.Name = "1/2" },
 		"name without number":     func(d *Contents) { d.Name = "x1" },
 		"body":                    func(d *Contents) { d.Body = -1 },
-		"line end in log id":      func(d *Contents) { d.LogID = "<a>\nr" },
+		"line end in log id":      func(d *Contents) { d.MessageID = "<a>\nr" },
 		"line end in verbose":     func(d *Contents) { d.Verbose = "a\nb" },
 		"line end in error":       func(d *Contents) { d.ErrorTo = "a\nb" },
 		"line end in obsoletes":   func(d *Contents) { d.Obsoletes = []string{"a\n"} },
@@ -135,7 +135,7 @@ func TestEncodeWritesWhatTheRouterWrote(t *testing.T) {
 // contentsOf returns the Contents that Encode makes this file from.
 func contentsOf(f *File) *Contents {
 	d := &Contents{
-		Name: f.Name, Body: f.Body, LogID: f.LogID, Verbose: f.Verbose,
+		Name: f.Name, Body: f.Body, MessageID: f.MessageID, Verbose: f.Verbose,
 		ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes, Triggers: f.Triggers,
 	}
 	var group *HeaderBlock
@@ -285,7 +285,7 @@ func compareMeaning(t *testing.T, got, want *File) {
 	t.Helper()
 	equal(t, "Name", got.Name, want.Name)
 	equal(t, "Body", got.Body, want.Body)
-	equal(t, "LogID", got.LogID, want.LogID)
+	equal(t, "MessageID", got.MessageID, want.MessageID)
 	equal(t, "Verbose", got.Verbose, want.Verbose)
 	equal(t, "ErrorTo", got.ErrorTo, want.ErrorTo)
 	equal(t, "NullSender", got.NullSender, want.NullSender)
@@ -333,7 +333,7 @@ func TestExtractOfEveryone(t *testing.T) {
 // sense is what a control file means, without its offsets.
 func sense(f *File) string {
 	var b strings.Builder
-	b.WriteString(f.Name + f.LogID + f.Verbose + f.ErrorTo + "\n")
+	b.WriteString(f.Name + f.MessageID + f.Verbose + f.ErrorTo + "\n")
 	for i, r := range f.Recipients {
 		b.WriteString(f.Senders[r.Sender].String() + " > " + r.Address.String() + "\n" +
 			r.DSN + "\n" + r.Ret + "\n" + r.EnvID + "\n" + f.Headers(i) + string(rune('0'+r.Class)) + "\n")

@@ -108,10 +108,10 @@ type File struct {
 	Flags Flags // 0 when the file has no @ line
 	// Name is the i line: the base name of the message file and of this file.
 	// It is "" only in a trigger file, which has T lines and no recipient.
-	Name    string
-	Body    int64  // offset of the body in the message file, -1 if unknown
-	LogID   string // "" when there was no Message-ID
-	Verbose string // value of the v line, or ""
+	Name      string
+	Body      int64  // offset of the body in the message file, -1 if unknown
+	MessageID string // "" when there was no Message-ID
+	Verbose   string // value of the v line, or ""
 	// ErrorTo is the address for error messages: the last e line, or else the user of
 	// the last s line. It is "" if NullSender is set.
 	ErrorTo    string

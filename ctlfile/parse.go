@@ -216,7 +216,7 @@ func (p *parser) anyText(letter byte, value string) {
 	case 'v':
 		f.Verbose = value
 	case 'l':
-		f.LogID = value
+		f.MessageID = value
 	case 'e':
 		p.errorTo, p.beforeSender = value, value
 	case 'x':

@@ -62,7 +62,7 @@ func TestParseWorkedExample(t *testing.T) {
 	equal(t, "Flags", f.Flags, Supported)
 	equal(t, "Name", f.Name, "258367")
 	equal(t, "Body", f.Body, 412)
-	equal(t, "LogID", f.LogID, "<m1@example.org>")
+	equal(t, "MessageID", f.MessageID, "<m1@example.org>")
 	equal(t, "ErrorTo", f.ErrorTo, "alice@example.org")
 	equal(t, "NullSender", f.NullSender, false)
 	equal(t, "Size", f.Size, 296)
@@ -276,7 +276,7 @@ func TestSecondNOfARecipientChangesNothing(t *testing.T) {
 // The old scheduler skipped lines with a tag that their letter cannot have.
 func TestTaggedFieldIsSkipped(t *testing.T) {
 	f := mustParse(t, aFile("l+<no@example>\nr           a - b 0\nN+NOTIFY=NEVER\nd~1:2:3::4\tn\tt\n"))
-	equal(t, "LogID", f.LogID, "")
+	equal(t, "MessageID", f.MessageID, "")
 	equal(t, "N", f.Recipients[0].N, -1)
 	equal(t, "diagnostics", len(f.Diagnostics), 0)
 }

@@ -56,7 +56,7 @@ func compareTwin(t *testing.T, name, text string, f *File) {
 		offset += size
 	}
 	equal(t, name+" i", f.Name, last["i"])
-	equal(t, name+" l", f.LogID, last["l"])
+	equal(t, name+" l", f.MessageID, last["l"])
 	if !f.NullSender {
 		equal(t, name+" e", f.ErrorTo, last["e"])
 	}

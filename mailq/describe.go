@@ -86,7 +86,7 @@ func HoldText(h *view.Hold, now time.Time) string {
 	if h.Since.IsZero() {
 		return ", not known by whom"
 	}
-	return fmt.Sprintf(" %s by %s", FormatAge(now, h.Since), cmp.Or(h.By, "somebody")) + end(h.Until, now, "released") + because(h.Why)
+	return fmt.Sprintf(" %s by %s", FormatAge(now, h.Since), cmp.Or(h.By, "somebody")) + end(h.Until, now, "released") + because(h.Because)
 }
 
 // end says when something ends: by itself, or when it is lifted or released.

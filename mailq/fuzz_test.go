@@ -66,7 +66,7 @@ func FuzzOrder(f *testing.F) {
 		}
 		verb, rest = CutRaw(o.String())
 		again, _, err := ParseOrder(Verb(verb), rest)
-		o.Why = TrimBlanks(OneReply(o.Why))
+		o.Because = TrimBlanks(OneReply(o.Because))
 		if err != nil || !reflect.DeepEqual(again, o) {
 			t.Errorf("%q: %+v, again %+v, %v", line, o, again, err)
 		}

@@ -20,7 +20,7 @@ type Order struct {
 	DryRun  bool          // count only
 	For     time.Duration // time until a Hold ends by itself; 0: it lasts until released
 	By      Actor         // not part of the command
-	Why     string        // the reason given, for the log
+	Because string        // the reason given, for the log
 }
 
 // Actor is the user who gives an order.
@@ -61,7 +61,7 @@ func (o *Order) String() string {
 	if o.For > 0 {
 		command = append(command, "FOR", units.FormatInterval(o.For))
 	}
-	if why := TrimBlanks(OneReply(o.Why)); why != "" {
+	if why := TrimBlanks(OneReply(o.Because)); why != "" {
 		command = append(command, "BECAUSE", why)
 	} else if o.Verb == Kill && o.Message != "" && !o.DryRun {
 		command = append(command, "BECAUSE")
@@ -140,7 +140,7 @@ func (o *Order) parseTail(rest string) error {
 	case "":
 		return nil
 	case "BECAUSE":
-		o.Why = after
+		o.Because = after
 		return nil
 	}
 	return fmt.Errorf("%q is not understood; only DRYRUN, FOR and BECAUSE may follow", word)

@@ -74,7 +74,7 @@ func stat(t *testing.T, path string) (mode fs.FileMode, inode uint64) {
 
 func contentsFor(message string) *ctlfile.Contents {
 	return &ctlfile.Contents{
-		Body: int64(strings.Index(message, "\n\n") + 2), LogID: "<m1@example.org>",
+		Body: int64(strings.Index(message, "\n\n") + 2), MessageID: "<m1@example.org>",
 		Blocks: []ctlfile.HeaderBlock{{
 			Envelopes: []ctlfile.Envelope{{
 				Sender:     ctlfile.Address{Channel: "smtp", Host: "mx.example.org", User: "alice@example.org", Privilege: "0"},

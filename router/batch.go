@@ -139,7 +139,7 @@ func (r *Service) finish(j *job, startedAt time.Time) {
 	}
 	r.log.Debug().Str("spoolid", j.ID).Str("from", j.Sender).Int("recipients", j.Recipients).Msg("routed")
 	r.syslog.Info(fmt.Sprintf("%s: from=%s, rrelay=%s, size=%d, nrcpts=%d, msgid=%s, delay=%s, xdelay=%s",
-		j.ID, j.Sender, j.From, j.Size, j.Recipients, j.LogID,
+		j.ID, j.Sender, j.From, j.Size, j.Recipients, j.MessageID,
 		clock(now.Sub(j.ModifiedAt)), clock(now.Sub(startedAt))))
 }
 

@@ -114,7 +114,7 @@ func TestMessageIsNotRemovedWithTheControlFileOfAnEarlierAttempt(t *testing.T) {
 		}
 		s.ledger.Accept(msg.addresses())
 		number := path.Base(s.disk.Files("router")[0])
-		earlier := ctlfile.Contents{Name: number, LogID: "<1@mx.example>", Blocks: []ctlfile.HeaderBlock{{
+		earlier := ctlfile.Contents{Name: number, MessageID: "<1@mx.example>", Blocks: []ctlfile.HeaderBlock{{
 			Envelopes: []ctlfile.Envelope{{
 				Sender:     ctlfile.Address{Channel: "error", Host: "<>", User: "<>", Privilege: "0"},
 				Recipients: []ctlfile.EnvelopeRecipient{{Address: ctlfile.Address{Channel: "local", Host: "sender1", User: "sender1@mx.example", Privilege: "65534"}, DSN: "NOTIFY=NEVER"}},

@@ -313,7 +313,7 @@ func (m *machine) junk(n int) (text string, err error) {
 func (m *machine) order(verb mailq.Verb, file string, spell time.Duration) error {
 	_, err := m.admin.Queue().Act(m.ctx, mailq.Order{
 		Verb: verb, Message: path.Base(file), For: spell, To: mailq.Name{Channel: "smtp", Host: "elsewhere.example"},
-		By: mailq.Actor{User: "root", Peer: "uid 0"}, Why: "a test",
+		By: mailq.Actor{User: "root", Peer: "uid 0"}, Because: "a test",
 	})
 	return err
 }
@@ -322,7 +322,7 @@ func (m *machine) order(verb mailq.Verb, file string, spell time.Duration) error
 func (m *machine) thread(verb mailq.Verb, host string, spell time.Duration) error {
 	_, err := m.admin.Queue().Act(m.ctx, mailq.Order{
 		Verb: verb, Thread: &mailq.Name{Channel: "smtp", Host: host}, For: spell,
-		By: mailq.Actor{User: "root", Peer: "uid 0"}, Why: "a test",
+		By: mailq.Actor{User: "root", Peer: "uid 0"}, Because: "a test",
 	})
 	return err
 }

@@ -61,7 +61,7 @@ type Machine struct {
 type Routed struct {
 	Contents   *ctlfile.Contents // its Name is empty
 	ID         string            // spoolid
-	LogID      string            // Message-ID
+	MessageID  string            // Message-ID
 	Sender     string            // "" for the null sender
 	From       string            // rcvdfrom
 	Recipients int
@@ -113,12 +113,12 @@ func (m *Machine) Route(in *Submission, t *table.Table) (*Routed, error) {
 		return nil, err
 	}
 	r.Recipients = len(targets)
-	fields, r.LogID = m.header(in, e, fields, from, r.ID)
+	fields, r.MessageID = m.header(in, e, fields, from, r.ID)
 	if m.Trusted[in.UID] {
 		r.From = e.RcvdFrom
 	}
 	r.Contents = &ctlfile.Contents{
-		Body: e.Size + body, LogID: r.LogID,
+		Body: e.Size + body, MessageID: r.MessageID,
 		Blocks: []ctlfile.HeaderBlock{{Envelopes: envelopes(in.UID, from, e, targets), Header: fields.String()}},
 	}
 	return r, nil
@@ -288,12 +288,12 @@ func (m *Machine) header(in *Submission, e *queue.Envelope, fields header.Fields
 	}
 	all := header.Fields{m.received(e, from, id, at)}
 	all = append(all, fields...)
-	logID := fields.Value("Message-ID")
-	if logID == "" || len(logID) > 500 || strings.ContainsFunc(logID, isControl) {
-		logID = "<" + id + "@" + m.Host + ">"
+	messageID := fields.Value("Message-ID")
+	if messageID == "" || len(messageID) > 500 || strings.ContainsFunc(messageID, isControl) {
+		messageID = "<" + id + "@" + m.Host + ">"
 	}
 	if !fields.Has("Message-ID") {
-		all = append(all, "Message-ID: "+logID+"\n")
+		all = append(all, "Message-ID: "+messageID+"\n")
 	}
 	if !fields.Has("Date") {
 		all = append(all, "Date: "+at.Format(time.RFC1123Z)+"\n")
@@ -303,7 +303,7 @@ func (m *Machine) header(in *Submission, e *queue.Envelope, fields header.Fields
 	} else if !from.trusted && !fields.Has("Sender") && !from.wrote(fields, "From") {
 		all = append(all, "Sender: "+from.login+"\n")
 	}
-	return all, logID
+	return all, messageID
 }
 
 // received returns the trace field (RFC 5321 section 4.4). Only a trusted user can

@@ -194,7 +194,7 @@ type (
 		Recipients int
 		To         Target // of VerbReroute
 		// As in Ordered. By is "" if another message obsoletes this one.
-		Name, By, Why string
+		Name, By, Because string
 	}
 
 	// Undone says that an order was not carried out, because a Hold or Resubmit has failed or
@@ -215,7 +215,7 @@ type (
 		Message       MessageID
 		Channel, Host string
 		NextAt        time.Time // when it ends; zero: not known
-		By, Why       string    // of a suspension by an order; Why: which rule
+		By, Because   string    // of a suspension by an order; Because: which rule
 	}
 
 	// Note is a log message for the administrator.

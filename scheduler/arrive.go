@@ -91,7 +91,7 @@ func (ar *arrivals) newMessage(in *Message) *message {
 	if !isPathOf(in.Path, m.id, m.levels()) {
 		ar.mail.obtainExtras(m).path = in.Path
 	}
-	ar.mail.logHashes.Set(ref, hashLogID(in.LogID))
+	ar.mail.logHashes.Set(ref, hashMessageID(in.MessageID))
 	ar.groupRecipients(m, in.Recipients, 0)
 	return m
 }
@@ -202,10 +202,10 @@ func (ar *arrivals) recordArrival(v *vertex) {
 }
 
 // obsolete drops the messages that the new one replaces: those with one of
-// these log identities, and with the same error address and owner. A message that is not
+// these Message-IDs, and with the same error address and owner. A message that is not
 // loaded is not replaced: both are delivered.
-func (ar *arrivals) obsolete(by *message, logIDs []string) {
-	for _, found := range ar.mail.withLogIDs(logIDs...) {
+func (ar *arrivals) obsolete(by *message, messageIDs []string) {
+	for _, found := range ar.mail.withMessageIDs(messageIDs...) {
 		for _, m := range found {
 			a, b := ar.mail.origin(m), ar.mail.origin(by)
 			if m == by || m.flags&(removing|obsoleted) != 0 || m.open == 0 || a.errorTo != b.errorTo || a.owner != b.owner {
@@ -220,13 +220,13 @@ func (ar *arrivals) dropObsolete(m *message, by MessageID) {
 	m.flags |= obsoleted
 	why := "obsoleted by " + strconv.FormatUint(uint64(by), 10)
 	ar.agenda.do(Note{Message: m.id, Text: why})
-	ar.orders.apply(&Ordered{Verb: VerbKill, Why: why}, m, ar.mail.openVertices(m), new(Answer))
+	ar.orders.apply(&Ordered{Verb: VerbKill, Because: why}, m, ar.mail.openVertices(m), new(Answer))
 }
 
-// hashLogID returns the hash that represents a log identity in memory; 0 if there is
+// hashMessageID returns the hash that represents a Message-ID in memory; 0 if there is
 // none. If two identities have the same hash, one is taken for the other only if the
 // error address and the owner are also the same.
-func hashLogID(id string) uint64 {
+func hashMessageID(id string) uint64 {
 	if id == "" {
 		return 0
 	}
@@ -235,18 +235,18 @@ func hashLogID(id string) uint64 {
 	return max(1, h.Sum64())
 }
 
-// withLogIDs returns the messages with each of the log identities, the latest first.
+// withMessageIDs returns the messages with each of the Message-IDs, the latest first.
 // Few identities are ever looked for, so there is no index of them, which would cost
 // each message three accesses to scattered memory. The search goes through the hashes
 // of all messages: those of a million take about a millisecond.
-func (ml *mail) withLogIDs(logIDs ...string) [][]*message {
-	if len(logIDs) == 0 {
+func (ml *mail) withMessageIDs(messageIDs ...string) [][]*message {
+	if len(messageIDs) == 0 {
 		return nil
 	}
-	found := make(map[uint64][]*message, len(logIDs))
+	found := make(map[uint64][]*message, len(messageIDs))
 	var filter [64]uint64 // bits that exclude nearly all other hashes
-	for _, id := range logIDs {
-		if hash := hashLogID(id); hash != 0 {
+	for _, id := range messageIDs {
+		if hash := hashMessageID(id); hash != 0 {
 			found[hash] = nil
 			filter[hash>>6&63] |= 1 << (hash & 63)
 		}
@@ -259,9 +259,9 @@ func (ml *mail) withLogIDs(logIDs ...string) [][]*message {
 			found[hash] = append(known, ml.messages.At(n))
 		}
 	}
-	all := make([][]*message, len(logIDs))
-	for i, id := range logIDs {
-		all[i] = found[hashLogID(id)]
+	all := make([][]*message, len(messageIDs))
+	for i, id := range messageIDs {
+		all[i] = found[hashMessageID(id)]
 		slices.SortFunc(all[i], func(a, b *message) int { return cmp.Compare(b.sequence, a.sequence) })
 	}
 	return all

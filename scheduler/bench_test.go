@@ -137,7 +137,7 @@ func (q *benchQueue) arriveFor(host string) {
 	id := q.last
 	name := strconv.FormatUint(uint64(id), 10)
 	q.step(Arrived{Message{
-		ID: id, Path: name, Sender: q.senders[id%1000], ErrorTo: q.senders[id%1000], LogID: name,
+		ID: id, Path: name, Sender: q.senders[id%1000], ErrorTo: q.senders[id%1000], MessageID: name,
 		ModifiedAt: q.now, ChangedAt: q.now, Size: 2000,
 		Recipients: []ctlfile.OpenRecipient{{Offset: 160, Channel: "smtp", Host: host, Notify: ctlfile.NotifyFailure}},
 	}})
@@ -299,7 +299,7 @@ func benchTurns(b *testing.B, jobs int) {
 		q.last++
 		id := q.last
 		name, sender := strconv.FormatUint(uint64(id), 10), q.senders[r.IntN(1000)]
-		m := Message{ID: id, Path: name, Sender: sender, ErrorTo: sender, LogID: name, ModifiedAt: q.now, ChangedAt: q.now}
+		m := Message{ID: id, Path: name, Sender: sender, ErrorTo: sender, MessageID: name, ModifiedAt: q.now, ChangedAt: q.now}
 		first, n := r.IntN(1000), 1
 		if id%100 == 0 {
 			n = 20

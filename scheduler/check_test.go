@@ -177,10 +177,10 @@ func (s *Scheduler) checkMail() {
 	assert(s.mail.diagnostics.TotalUsers() == diagnostics, "%d diagnostics in use, kept for %d", diagnostics, s.mail.diagnostics.TotalUsers())
 }
 
-// checkLogs: no log identity is kept for a message that has left.
+// checkLogs: no Message-ID is kept for a message that has left.
 func (s *Scheduler) checkLogs() {
 	for ref, hash := range s.mail.logHashes.All {
-		assert(hash == 0 || s.mail.messages.At(ref).ref == ref, "the log identity of message number %d, which has left, is kept", ref)
+		assert(hash == 0 || s.mail.messages.At(ref).ref == ref, "the Message-ID of message number %d, which has left, is kept", ref)
 	}
 }
 

@@ -158,9 +158,9 @@ type (
 		// Only has, for some of the messages, the offsets of the recipients that the
 		// order is about, ascending; for any other message it is about all. HOLD, RETRY
 		// and RELEASE ignore it.
-		Only    map[MessageID][]int64
-		Hold    *HoldOrder // of VerbHold, with By and Why as below
-		By, Why string     // who gave it, and the reason that was given
+		Only        map[MessageID][]int64
+		Hold        *HoldOrder // of VerbHold, with By and Because as below
+		By, Because string     // who gave it, and the reason that was given
 		// recorded says that it waited, and is in the event log.
 		recorded bool
 	}
@@ -172,13 +172,13 @@ type (
 	HeldThread struct {
 		Channel, Host string
 		Held          bool
-		HoldOrder     // By and Why are those of a release, too
+		HoldOrder     // By and Because are those of a release, too
 	}
 
 	// Lifted: an administrator ends all effects of reply rules on the thread.
 	Lifted struct {
 		Channel, Host string
-		By, Why       string
+		By, Because   string
 	}
 
 	// Restored: the state of a thread that an earlier process saved (Save). It
@@ -205,8 +205,8 @@ type (
 type Message struct {
 	ID   MessageID
 	Path string // of the control file below transport/; agents are given it
-	// LogID identifies the message for x lines; "" if it has none.
-	LogID string
+	// MessageID identifies the message for x lines; "" if it has none.
+	MessageID string
 	// Sender is the user of the last s line. ErrorTo is where reports go.
 	Sender, ErrorTo string
 	NullSender      bool
@@ -227,7 +227,7 @@ type Message struct {
 	// Saved is the state of some of the recipients, by offset, that an earlier
 	// process saved.
 	Saved []SavedRecipient
-	// Obsoletes has the log identities of messages that this one replaces.
+	// Obsoletes has the Message-IDs of messages that this one replaces.
 	Obsoletes []string
 }
 

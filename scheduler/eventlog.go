@@ -98,7 +98,7 @@ func (lg *log) recordReplyRule(v *vertex, rule *rule.ReplyRule) {
 		key := lg.mail.threadOf(v).key
 		lg.agenda.do(Condition{
 			State: "rule", Message: lg.mail.messageOf(v).id, Channel: key.channel, Host: key.host,
-			Why: rule.Place() + " (" + rule.Action + ")",
+			Because: rule.Place() + " (" + rule.Action + ")",
 		})
 	}
 }
@@ -112,7 +112,7 @@ func (lg *log) recordTouchedMessage(e *Ordered, id MessageID, modifiedAt date, r
 	if lg.rules.config.Events && !e.recorded {
 		lg.agenda.do(Touched{
 			Message: id, ModifiedAt: modifiedAt.time(), Recipients: recipients, To: e.To,
-			Name: e.Verb.Name(), By: e.By, Why: e.Why,
+			Name: e.Verb.Name(), By: e.By, Because: e.Because,
 		})
 	}
 }

@@ -14,10 +14,10 @@ import (
 // HoldOrder is a HOLD that is in force. Its record (scheduler-state(5)) says
 // the same.
 type HoldOrder struct {
-	Since time.Time
-	Until time.Time // zero: until somebody ends it
-	By    string    // who gave it
-	Why   string    // the reason that was given
+	Since   time.Time
+	Until   time.Time // zero: until somebody ends it
+	By      string    // who gave it
+	Because string    // the reason that was given
 }
 
 func (o *HoldOrder) end() date {
@@ -75,7 +75,7 @@ func (od *orders) holdOrdersEnded() {
 	}
 	for _, ref := range messages {
 		m := od.mail.messages.At(ref)
-		od.log.recordTouched(&Ordered{Verb: VerbRelease, By: "scheduler", Why: holdEnded}, m, int(m.open))
+		od.log.recordTouched(&Ordered{Verb: VerbRelease, By: "scheduler", Because: holdEnded}, m, int(m.open))
 		od.releaseNow(m)
 	}
 	if len(messages) > 0 {
@@ -85,7 +85,7 @@ func (od *orders) holdOrdersEnded() {
 		od.heldThread(&HeldThread{Channel: key.channel, Host: key.host})
 		od.agenda.do(Note{Text: "a hold has reached its time limit: thread " + key.channel + "/" + key.host})
 		if od.rules.config.Events {
-			od.agenda.do(Condition{State: "released", Channel: key.channel, Host: key.host, By: "scheduler", Why: holdEnded})
+			od.agenda.do(Condition{State: "released", Channel: key.channel, Host: key.host, By: "scheduler", Because: holdEnded})
 		}
 	}
 	od.agenda.planDate(&od.holdEnd, next)
@@ -153,7 +153,7 @@ func (s *Scheduler) OldestHeld() (arrivedAt time.Time, why string) {
 	if oldest == nil {
 		return time.Time{}, ""
 	}
-	return oldest.modifiedAt.time(), s.orders.heldMessages[oldest.ref].Why
+	return oldest.modifiedAt.time(), s.orders.heldMessages[oldest.ref].Because
 }
 
 // HeldMessages returns the messages that are held, or are to be when agents report, by number.

@@ -20,7 +20,7 @@ import (
 type mail struct {
 	byID           store.SlabIndex[messageRef]
 	messages       store.Slab[messageRef, message]
-	logHashes      store.Column[messageRef, uint64] // hashLogID of the log identity; 0: none
+	logHashes      store.Column[messageRef, uint64] // hashMessageID of the Message-ID; 0: none
 	vertices       store.Slab[vertexRef, vertex]
 	moreRecipients store.Slab[recipientsRef, moreRecipients] // of vertices with several
 	extras         map[messageRef]*extras                    // of few messages

@@ -150,7 +150,7 @@ func TestOrderOnManyVertices(t *testing.T) {
 	s.check()
 }
 
-// TestManyLogIdentities looks for many log identities at once, some of which two messages
+// TestManyLogIdentities looks for many Message-IDs at once, some of which two messages
 // have and some none.
 func TestManyLogIdentities(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
@@ -161,11 +161,11 @@ func TestManyLogIdentities(t *testing.T) {
 	}
 	for i := range 900 {
 		s.Step(At(now), Arrived{Message{
-			ID: MessageID(i + 1), Path: fmt.Sprint(i + 1), LogID: ids[i%450], ModifiedAt: now,
+			ID: MessageID(i + 1), Path: fmt.Sprint(i + 1), MessageID: ids[i%450], ModifiedAt: now,
 			Recipients: []ctlfile.OpenRecipient{{Offset: 1, Channel: "smtp", Host: "one"}},
 		}})
 	}
-	for i, found := range s.mail.withLogIDs(ids...) {
+	for i, found := range s.mail.withMessageIDs(ids...) {
 		switch {
 		case i >= 450 && len(found) > 0:
 			t.Errorf("%s is found as %d", ids[i], found[0].id)

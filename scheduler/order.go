@@ -102,7 +102,7 @@ func (t Target) name() string {
 func (od *orders) ordered(e *Ordered) {
 	answer := Answer{Order: e.Order}
 	if e.Verb == VerbHold && e.Hold == nil {
-		e.Hold = &HoldOrder{By: e.By, Why: e.Why}
+		e.Hold = &HoldOrder{By: e.By, Because: e.Because}
 	}
 	counted := make(map[MessageID]bool, len(e.Targets))
 	for targets := e.Targets; len(targets) > 0; {

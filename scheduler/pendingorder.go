@@ -12,15 +12,15 @@ import (
 
 // order is what is to be done with recipients of a vertex: KILL, EXPIRE, REQUEUE or REROUTE.
 type order struct {
-	verb Verb
-	to   threadKey // of VerbReroute
-	by   string    // who gave it
-	why  string    // the reason that was given
+	verb    Verb
+	to      threadKey // of VerbReroute
+	by      string    // who gave it
+	because string    // the reason that was given
 }
 
 // order returns what an event orders.
 func (e *Ordered) order() *order {
-	return &order{verb: e.Verb, to: threadKey{e.To.Channel, e.To.Host}, by: e.By, why: e.Why}
+	return &order{verb: e.Verb, to: threadKey{e.To.Channel, e.To.Host}, by: e.By, because: e.Because}
 }
 
 // pendingVerb returns the verb of the order on a vertex that waits; 0: none does.
@@ -141,8 +141,8 @@ func (od *orders) isWriting(v *vertex) bool {
 // failByOrder fails the open recipients of a vertex that an EXPIRE is about.
 func (od *orders) failByOrder(v *vertex, o *order, chosen func(*recipient) bool) {
 	words := "expired by the administrator"
-	if o.why != "" {
-		words += ": " + o.why
+	if o.because != "" {
+		words += ": " + o.because
 	}
 	od.lines.fail(v, words, "5.0.0 (expired by the administrator)",
 		func(r *recipient) bool { return (r.state == open || r.state == standby) && chosen(r) })

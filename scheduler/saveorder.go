@@ -23,7 +23,7 @@ func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 		v := s.mail.vertices.At(ref)
 		m, key := s.mail.messageOf(v), s.mail.threadOf(v).key
 		list = append(list, SavedOrder{m.modifiedAt.time(), Ordered{
-			Verb: o.verb, Targets: []Target{{m.id, key.channel, key.host}}, To: o.target(), Back: true, By: o.by, Why: o.why,
+			Verb: o.verb, Targets: []Target{{m.id, key.channel, key.host}}, To: o.target(), Back: true, By: o.by, Because: o.because,
 		}})
 	}
 	for _, saved := range s.orders.savedOrders {

@@ -95,7 +95,7 @@ func (sc *scenario) message(id string, words []string) scheduler.Message {
 		case name == "owner":
 			m.Owner = uint32(sc.number(value))
 		case name == "log":
-			m.LogID = value
+			m.MessageID = value
 		case name == "obsoletes":
 			m.Obsoletes = append(m.Obsoletes, value)
 		default:

@@ -98,14 +98,14 @@ func (sc *scenario) format(a scheduler.Action) string {
 		}
 		return text
 	case scheduler.Touched:
-		return fmt.Sprintf("touched %d by %q: %s, %d recipients, %q", a.Message, a.By, a.Name, a.Recipients, a.Why)
+		return fmt.Sprintf("touched %d by %q: %s, %d recipients, %q", a.Message, a.By, a.Name, a.Recipients, a.Because)
 	case scheduler.Condition:
 		text := fmt.Sprintf("condition %s: %d %s/%s", a.State, a.Message, a.Channel, a.Host)
 		if !a.NextAt.IsZero() {
 			text += fmt.Sprintf(", for %v", a.NextAt.Sub(sc.now))
 		}
 		if a.State == "rule" {
-			text += ", " + a.Why
+			text += ", " + a.Because
 		}
 		return text
 	case scheduler.Want:
@@ -174,7 +174,7 @@ func (sc *scenario) show(words []string) {
 			fmt.Fprintf(&sc.output, "%s: %s/%s %q %s: %d hits, effects on %d\n", r.Place(), r.Channel, r.Host, r.Expression, r.Action, r.Hits, r.Effects)
 		}
 	case "log":
-		fmt.Fprintln(&sc.output, sc.s.ByLogID(words[1], 100))
+		fmt.Fprintln(&sc.output, sc.s.ByMessageID(words[1], 100))
 	default:
 		sc.fatalf("unknown word %q", words[0])
 	}

@@ -63,17 +63,17 @@ func (s *Scheduler) Known(id MessageID) Standing {
 	return Present
 }
 
-// ByLogID returns the messages with that log identity, the latest first and at
+// ByMessageID returns the messages with that Message-ID, the latest first and at
 // most limit of them. Only a hash of the identity is kept, so the caller must
 // compare it with the control files.
-func (s *Scheduler) ByLogID(logID string, limit int) []MessageID {
+func (s *Scheduler) ByMessageID(messageID string, limit int) []MessageID {
 	var ids []MessageID
-	for _, m := range s.mail.withLogIDs(logID)[0] {
+	for _, m := range s.mail.withMessageIDs(messageID)[0] {
 		if len(ids) < limit {
 			ids = append(ids, m.id)
 		}
 	}
-	for _, n := range s.loads.unloaded.withLogID(logID) {
+	for _, n := range s.loads.unloaded.withMessageID(messageID) {
 		if len(ids) < limit {
 			ids = append(ids, s.loads.unloaded.stubs.At(n).id)
 		}

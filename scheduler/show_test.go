@@ -68,12 +68,12 @@ func TestMailWithoutACommandHasThatReason(t *testing.T) {
 func TestMailWithoutALogIdentityIsNotFoundByOne(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	s := withOneMessage(now, &rule.Config{})
-	s.Step(At(now), Arrived{Message{ID: 2, Path: "2", LogID: "<two@x>", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 1, Channel: "smtp", Host: "one"}}}})
-	if found := s.ByLogID("", 10); len(found) != 0 {
-		t.Errorf("without a log identity: %v", found)
+	s.Step(At(now), Arrived{Message{ID: 2, Path: "2", MessageID: "<two@x>", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 1, Channel: "smtp", Host: "one"}}}})
+	if found := s.ByMessageID("", 10); len(found) != 0 {
+		t.Errorf("without a Message-ID: %v", found)
 	}
-	if found := s.ByLogID("<two@x>", 10); len(found) != 1 || found[0] != 2 {
-		t.Errorf("with the log identity of 2: %v", found)
+	if found := s.ByMessageID("<two@x>", 10); len(found) != 1 || found[0] != 2 {
+		t.Errorf("with the Message-ID of 2: %v", found)
 	}
 }
 

@@ -226,7 +226,7 @@ func (h *harness) arrive() {
 	sender := h.sender()
 	m := Message{
 		ID: id, Path: fmt.Sprint(id), Sender: sender, ErrorTo: "a@b",
-		LogID: fmt.Sprint("log", h.rand.IntN(50)), ModifiedAt: h.now.Add(-time.Duration(h.rand.IntN(9000)) * time.Second), ChangedAt: h.now,
+		MessageID: fmt.Sprint("log", h.rand.IntN(50)), ModifiedAt: h.now.Add(-time.Duration(h.rand.IntN(9000)) * time.Second), ChangedAt: h.now,
 	}
 	if h.chance(3) {
 		m.Obsoletes = []string{fmt.Sprint("log", h.rand.IntN(50))}

@@ -42,7 +42,7 @@ const (
 type unloaded struct {
 	stubs     store.Slab[stubRef, stub]
 	byID      store.SlabIndex[stubRef]      // the first stub of each message
-	logHashes store.Column[stubRef, uint32] // of the log identity, for the first stub of a message
+	logHashes store.Column[stubRef, uint32] // of the Message-ID, for the first stub of a message
 	looks     watch[stubRef]                // when something must be written: an expiry, a notice
 	lastDue   instant                       // last key in a threadStubs.due
 	loading   map[MessageID]*load           // being read
@@ -100,10 +100,10 @@ func (u *unloaded) openOf(first stubRef) (open int) {
 	return open
 }
 
-// withLogID returns the first stubs of the messages that may have the log identity. A false
+// withMessageID returns the first stubs of the messages that may have the Message-ID. A false
 // match is possible, because the hash has 32 bits.
-func (u *unloaded) withLogID(logID string) (found []stubRef) {
-	hash := shortHash(hashLogID(logID))
+func (u *unloaded) withMessageID(messageID string) (found []stubRef) {
+	hash := shortHash(hashMessageID(messageID))
 	for n, h := range u.logHashes.All {
 		if h == hash && hash != 0 {
 			found = append(found, n)

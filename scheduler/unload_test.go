@@ -299,7 +299,7 @@ func TestStubsAreSmall(t *testing.T) {
 	before := heapInUse()
 	for i := range MessageID(n) {
 		m.s.Step(At(m.now), Arrived{Message{
-			ID: i + 1, Path: fmt.Sprint(i + 1), Sender: "a@b", ErrorTo: "a@b", ModifiedAt: m.now, ChangedAt: m.now, LogID: fmt.Sprint(i),
+			ID: i + 1, Path: fmt.Sprint(i + 1), Sender: "a@b", ErrorTo: "a@b", ModifiedAt: m.now, ChangedAt: m.now, MessageID: fmt.Sprint(i),
 			Recipients: []ctlfile.OpenRecipient{{Offset: 160, Channel: "smtp", Host: fmt.Sprint("host", i%1000)}},
 		}})
 	}

@@ -25,7 +25,7 @@ type submission struct {
 	errorTo      string
 	notify       string // value of the N lines; NOTIFY= may be left out
 	ret, envID   string
-	logID        string // "": the message's Message-ID
+	messageID    string // "": the message's Message-ID
 	privilege    string
 	notifySocket string // "": that of the postoffice, if it exists
 	quiet        bool   // do not notify the scheduler
@@ -42,7 +42,7 @@ func submitFlags(s *submission) *pflag.FlagSet {
 	f.StringVar(&s.notify, "notify", "", "`outcomes` to tell the sender of, such as SUCCESS,FAILURE; or words such as NOTIFY=NEVER ORCPT=...")
 	f.StringVar(&s.ret, "ret", "", "`part` of the message that a notice returns, HDRS or FULL")
 	f.StringVar(&s.envID, "envid", "", "envelope `identity`, in xtext")
-	f.StringVar(&s.logID, "log-id", "", "`identity` in logs instead of the Message-ID")
+	f.StringVar(&s.messageID, "log-id", "", "`identity` in logs instead of the Message-ID")
 	f.StringVar(&s.privilege, "privilege", "65534", "`uid` whose rights agents use to deliver")
 	f.StringVar(&s.notifySocket, "notify-socket", "", "notify the scheduler at this `socket`, not at POSTOFFICE/.scheduler.notify")
 	f.BoolVar(&s.quiet, "no-notify", false, "do not notify the scheduler")
@@ -75,11 +75,11 @@ func submit(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if s.logID == "" {
-		s.logID = header.Split(fields).Value("Message-ID")
+	if s.messageID == "" {
+		s.messageID = header.Split(fields).Value("Message-ID")
 	}
 	path, err := queue.Submit(s.postoffice, s.levels, &ctlfile.Contents{
-		Body: body, LogID: s.logID, ErrorTo: s.errorTo,
+		Body: body, MessageID: s.messageID, ErrorTo: s.errorTo,
 		Blocks: []ctlfile.HeaderBlock{{Envelopes: []ctlfile.Envelope{envelope}, Header: fields}},
 	}, message)
 	if path != "" {

@@ -123,7 +123,7 @@ func (o *options) eventLogFlag(f *pflag.FlagSet) {
 
 // orderFlags are the options of all orders.
 func (o *options) orderFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.order.Why, "because", "", "give this `text` as the reason; it is logged and listed")
+	f.StringVar(&o.order.Because, "because", "", "give this `text` as the reason; it is logged and listed")
 	f.BoolVar(&o.order.DryRun, "dry-run", false, "only count what the order would do")
 	f.BoolVar(&o.yes, "yes", false, "give the order even if it affects more than a hundred messages")
 	o.jsonFlag(f)

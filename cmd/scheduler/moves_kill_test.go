@@ -86,7 +86,7 @@ func (n *movingNodes) recipients(po string) map[string]int {
 		}
 		for i := range f.Recipients {
 			if !f.Done(i) {
-				found[f.LogID]++
+				found[f.MessageID]++
 			}
 		}
 		return nil

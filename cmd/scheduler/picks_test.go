@@ -169,7 +169,7 @@ func (p *picker) submit(sender string, hosts ...string) {
 		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients,
 			ctlfile.EnvelopeRecipient{Address: ctlfile.Address{Channel: "smtp", Host: host, User: "u@" + host, Privilege: "7"}})
 	}
-	draft := &ctlfile.Contents{LogID: "<" + hosts[0] + "@here>", Blocks: []ctlfile.HeaderBlock{group}}
+	draft := &ctlfile.Contents{MessageID: "<" + hosts[0] + "@here>", Blocks: []ctlfile.HeaderBlock{group}}
 	if _, err := queue.Submit(p.po, 0, draft, strings.NewReader("A test.\n")); err != nil {
 		p.t.Fatal(err)
 	}

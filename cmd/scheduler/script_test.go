@@ -172,7 +172,7 @@ func submit(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, to)
 	}
-	draft := &ctlfile.Contents{LogID: "<" + args[0] + "@here>", Blocks: []ctlfile.HeaderBlock{group}}
+	draft := &ctlfile.Contents{MessageID: "<" + args[0] + "@here>", Blocks: []ctlfile.HeaderBlock{group}}
 	path, err := queue.Submit(ts.MkAbs("po"), 0, draft, strings.NewReader(cmp.Or(ts.Getenv("BODY"), "A test.")+"\n"))
 	ts.Check(err)
 	ts.Setenv(args[0], path)

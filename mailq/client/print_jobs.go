@@ -82,8 +82,8 @@ func (p *Printer) details(job *mailq.JobLine) {
 // jobHead writes what the recipients of a job have in common.
 func (p *Printer) jobHead(job *mailq.JobLine) {
 	p.printf("\t%s: (%s)\n", p.safe(job.Path), strings.Join(p.facts(job), ", "))
-	if p.file != nil && p.file.LogID != "" {
-		p.printf("\t  id\t%s\n", p.safe(p.file.LogID))
+	if p.file != nil && p.file.MessageID != "" {
+		p.printf("\t  id\t%s\n", p.safe(p.file.MessageID))
 	}
 	p.printf("\t  from\t%s\n", p.safe(cmp.Or(job.Sender, "<>")))
 	if job.StartError != "" {

@@ -16,7 +16,7 @@ var now = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 // The first line says why mail waits, with the settings that clauses set.
 func TestExplanationsInWords(t *testing.T) {
 	settings := []view.Setting{{Name: "maxring", Value: "2", File: "scheduler.cf"}, {Name: "command", Value: "smtp", File: "scheduler.cf"}, {Name: "maxta", Value: "9"}}
-	hold := &view.Hold{Since: now.Add(-time.Hour), By: "ann", Why: "they asked"}
+	hold := &view.Hold{Since: now.Add(-time.Hour), By: "ann", Because: "they asked"}
 	for want, e := range map[string]*mailq.Explanation{
 		"smtp/a: There is no mail for it.": {Explanation: view.Explanation{Settings: settings}},
 		"smtp/a: There is no mail for it, and none would be delivered: no clause that matches has a command.":         {},

@@ -166,7 +166,7 @@ func Held(all []*mailq.HeldItem, now time.Time) *Table {
 		if !h.Until.IsZero() {
 			ends = since(now, h.Until)
 		}
-		t.add(r, str(what), str(nameOf(h.Name)), count(holds), since(h.Since, now), ends, str(cmp.Or(h.By, "?")), str(h.Why))
+		t.add(r, str(what), str(nameOf(h.Name)), count(holds), since(h.Since, now), ends, str(cmp.Or(h.By, "?")), str(h.Because))
 	}
 	return t.sorted("SINCE")
 }

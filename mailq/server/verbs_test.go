@@ -132,7 +132,7 @@ func TestActingVerbs(t *testing.T) {
 			t.Errorf("%s: %+v", line, q.orders)
 		}
 		if len(notes) != 1 || notes[0].Kind != NoteOrder || notes[0].User != "root" || notes[0].Peer != "127.0.0.1" ||
-			notes[0].Order.Why != o.Why || notes[0].Outcome != q.outcome {
+			notes[0].Order.Because != o.Because || notes[0].Outcome != q.outcome {
 			t.Errorf("%s: noted %+v", line, notes)
 		}
 	}

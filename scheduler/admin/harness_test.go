@@ -112,7 +112,7 @@ func stored(f *daemontest.File, place spool.Place) *spool.Stored {
 	m := &spool.Stored{
 		Place: place, Name: t.Name, Control: 300, Size: t.Size, ModifiedAt: t.ModifiedAt, ChangedAt: t.ChangedAt,
 		File: &ctlfile.File{
-			Name: t.Name.Path, LogID: t.LogID, ErrorTo: t.ErrorTo,
+			Name: t.Name.Path, MessageID: t.MessageID, ErrorTo: t.ErrorTo,
 			Senders: []ctlfile.Sender{{Address: ctlfile.Address{Channel: "local", Host: "-", User: t.Sender}}},
 		},
 	}

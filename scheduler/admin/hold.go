@@ -31,7 +31,7 @@ func (q *Queue) endHold() { <-q.holding }
 // holdOrder returns the order that a HOLD puts in force.
 func holdOrder(o *mailq.Order) *view.Hold {
 	now := time.Now()
-	h := &view.Hold{Since: now.Truncate(time.Second), By: actorText(o), Why: mailq.TrimBlanks(mailq.OneReply(o.Why))}
+	h := &view.Hold{Since: now.Truncate(time.Second), By: actorText(o), Because: mailq.TrimBlanks(mailq.OneReply(o.Because))}
 	if o.For > 0 {
 		h.Until = now.Add(o.For + time.Second - 1).Truncate(time.Second) // it does not end early
 	}
@@ -78,7 +78,7 @@ func (q *Queue) liftThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 	case o.DryRun:
 		return did, nil
 	}
-	return did, q.step(ctx, scheduler.Lifted{Channel: name.Channel, Host: name.Host, By: actorText(o), Why: o.Why})
+	return did, q.step(ctx, scheduler.Lifted{Channel: name.Channel, Host: name.Host, By: actorText(o), Because: o.Because})
 }
 
 // unholdThread ends the hold of a thread; the outcome is empty if it is not held.
@@ -98,7 +98,7 @@ func (q *Queue) unholdThread(ctx context.Context, name mailq.Name, o *mailq.Orde
 		return mailq.Outcome{}, err
 	}
 	return did, q.step(ctx, scheduler.HeldThread{
-		Channel: name.Channel, Host: name.Host, HoldOrder: scheduler.HoldOrder{By: actorText(o), Why: o.Why},
+		Channel: name.Channel, Host: name.Host, HoldOrder: scheduler.HoldOrder{By: actorText(o), Because: o.Because},
 	})
 }
 

@@ -234,7 +234,7 @@ func oldestOrder(list []scheduler.ThreadOrder) mailq.Kept {
 	kept := mailq.Kept{Count: len(list)}
 	for _, t := range list {
 		if !t.Since.IsZero() && (kept.OldestAt.IsZero() || t.Since.Before(kept.OldestAt)) {
-			kept.OldestAt, kept.Reason = t.Since, t.Why
+			kept.OldestAt, kept.Reason = t.Since, t.Because
 		}
 	}
 	return kept

@@ -42,7 +42,7 @@ func (s *Server) note(n server.Note) {
 		if n.Order.DryRun {
 			message = "dry run of an order"
 		}
-		line = line.Str("order", orderText(n.Order)).Str("because", text.CutMarked(n.Order.Why, maxText)).
+		line = line.Str("order", orderText(n.Order)).Str("because", text.CutMarked(n.Order.Because, maxText)).
 			Int("messages", n.Outcome.Messages).Int("recipients", n.Outcome.Recipients).Int("threads", n.Outcome.Threads)
 	case server.NoteTrigger:
 		line = line.Str("host", text.CutMarked(n.Host, maxText)).Str("request", text.CutMarked(n.Text, maxText)).Bool("started", n.Started)
@@ -73,6 +73,6 @@ func level(n *server.Note) zerolog.Level {
 // orderText returns an order without its reason.
 func orderText(o *mailq.Order) string {
 	bare := *o
-	bare.Why = ""
+	bare.Because = ""
 	return strings.TrimSuffix(bare.String(), " BECAUSE")
 }

@@ -82,7 +82,7 @@ func TestOrderIsLogged(t *testing.T) {
 		s := New(Options{Log: h.Options.Log})
 		s.note(server.Note{
 			Kind: server.NoteOrder, User: "postmaster", Peer: "192.0.2.1",
-			Order:   &mailq.Order{Verb: mailq.Kill, Message: "7", Why: "spam run"},
+			Order:   &mailq.Order{Verb: mailq.Kill, Message: "7", Because: "spam run"},
 			Outcome: mailq.Outcome{Messages: 1, Recipients: 2, Threads: 1},
 		})
 		for _, want := range []string{`"user":"postmaster"`, `"peer":"192.0.2.1"`, `"order":"KILL MSG 7"`, `"because":"spam run"`, `"recipients":2`, `"message":"order"`} {

@@ -14,8 +14,8 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// maxByLogID is how many messages with one Message-Id the core is asked for.
-const maxByLogID = 5000
+// maxByMessageID is how many messages with one Message-Id the core is asked for.
+const maxByMessageID = 5000
 
 // Message reads a control file and adds what the core knows.
 func (q *Queue) Message(ctx context.Context, id string) (*mailq.Message, bool, error) {
@@ -27,20 +27,20 @@ func (q *Queue) Message(ctx context.Context, id string) (*mailq.Message, bool, e
 	return m, err == nil, err
 }
 
-// storedByLogID reads the messages in the queue that have a Message-Id, written
+// storedByMessageID reads the messages in the queue that have a Message-Id, written
 // with or without its angle brackets. The core knows only a hash of it.
-func (q *Queue) storedByLogID(ctx context.Context, logID string) (all []*spool.Stored, err error) {
-	bare := ctlfile.Unbracketed(logID)
+func (q *Queue) storedByMessageID(ctx context.Context, messageID string) (all []*spool.Stored, err error) {
+	bare := ctlfile.Unbracketed(messageID)
 	var candidates []scheduler.MessageID
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
-		candidates = append(l.Core().ByLogID(bare, maxByLogID), l.Core().ByLogID("<"+bare+">", maxByLogID)...)
+		candidates = append(l.Core().ByMessageID(bare, maxByMessageID), l.Core().ByMessageID("<"+bare+">", maxByMessageID)...)
 	})
 	for _, id := range candidates {
 		stored, found, err := q.files.Show(ctx, fmt.Sprint(id))
 		if err != nil || !found || stored.Place > spool.Hold || stored.File == nil {
 			continue
 		}
-		if strings.EqualFold(ctlfile.Unbracketed(stored.File.LogID), bare) {
+		if strings.EqualFold(ctlfile.Unbracketed(stored.File.MessageID), bare) {
 			all = append(all, stored)
 		}
 	}
@@ -60,7 +60,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 		return m, nil
 	}
 	m.NoFile = stored.Size < 0 && (stored.Place == spool.Queue || stored.Place == spool.Hold)
-	m.MessageID, m.ErrorsTo = f.LogID, f.ErrorTo
+	m.MessageID, m.ErrorsTo = f.MessageID, f.ErrorTo
 	m.Sender = senderOf(f)
 	known, err := q.known(ctx, stored)
 	if err != nil {

@@ -194,7 +194,7 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	event := scheduler.Ordered{
 		Verb: scheduler.VerbNamed(string(o.Verb)), DryRun: o.DryRun, Hold: (*scheduler.HoldOrder)(hold),
 		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
-		By: actorText(o), Why: o.Why, Only: targets.only,
+		By: actorText(o), Because: o.Because, Only: targets.only,
 	}
 	if o.Verb == mailq.Hold || o.Verb == mailq.Release {
 		ctx = context.WithoutCancel(ctx) // it is recorded

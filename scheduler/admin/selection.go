@@ -129,7 +129,7 @@ func choose(where *mailq.Selection, job *mailq.JobLine, offsets map[int64]struct
 // to avoid reading the whole queue.
 func (q *Queue) eachStored(ctx context.Context, where *mailq.Selection, do func(*spool.Stored)) error {
 	if where.MessageID != "" && !strings.ContainsAny(where.MessageID, "*?") {
-		stored, err := q.storedByLogID(ctx, where.MessageID)
+		stored, err := q.storedByMessageID(ctx, where.MessageID)
 		for _, m := range stored {
 			do(m)
 		}
@@ -170,7 +170,7 @@ func storedJobs(m *spool.Stored) (jobs []*mailq.JobLine) {
 	byName := make(map[mailq.Name]*mailq.JobLine)
 	whole := mailq.JobLine{
 		Message: scheduler.MessageID(m.Name.ID), Path: m.Name.Path, SpoolID: m.SpoolID(), ArrivedAt: m.ModifiedAt,
-		MessageID: m.File.LogID, Size: max(0, m.Size),
+		MessageID: m.File.MessageID, Size: max(0, m.Size),
 	}
 	if m.Place == spool.Hold {
 		whole.State, whole.Held = mailq.StateHeld, true

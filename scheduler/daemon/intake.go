@@ -94,7 +94,7 @@ func (in *intake) finished(op scheduler.Op) {
 func (in *intake) taken(r spool.Loaded) {
 	l := in.loop
 	m := scheduler.Message{
-		ID: scheduler.MessageID(r.Name.ID), Path: spool.PathInPlace(r.Name.Path), LogID: r.LogID,
+		ID: scheduler.MessageID(r.Name.ID), Path: spool.PathInPlace(r.Name.Path), MessageID: r.MessageID,
 		UnderHold: r.UnderHold, Released: r.Released, Hold: (*scheduler.HoldOrder)(r.Hold),
 		Sender: r.Sender, ErrorTo: r.ErrorTo, NullSender: r.NullSender,
 		Owner: r.Owner, ModifiedAt: r.ModifiedAt, ChangedAt: r.ChangedAt,

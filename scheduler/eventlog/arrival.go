@@ -13,7 +13,7 @@ import (
 // newMessage returns what is kept of a message, without its recipients.
 func newMessage(in *scheduler.Message) *message {
 	m := &message{
-		spoolid: ctlfile.SpoolID(uint64(in.ID), in.ModifiedAt), messageID: in.LogID,
+		spoolid: ctlfile.SpoolID(uint64(in.ID), in.ModifiedAt), messageID: in.MessageID,
 		sender: in.Sender, since: in.ModifiedAt,
 	}
 	if in.NullSender {

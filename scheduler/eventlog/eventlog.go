@@ -103,9 +103,9 @@ func (l *Log) Event(now time.Time, e scheduler.Event) {
 		if e.Held {
 			event = "hold"
 		}
-		l.begin(event).thread(e.Channel, e.Host).order(e.By, e.Why).write()
+		l.begin(event).thread(e.Channel, e.Host).order(e.By, e.Because).write()
 	case scheduler.Lifted:
-		l.begin("lift").thread(e.Channel, e.Host).order(e.By, e.Why).write()
+		l.begin("lift").thread(e.Channel, e.Host).order(e.By, e.Because).write()
 	case scheduler.Failed:
 		if e.SpoolDown && !l.down {
 			l.down = true
@@ -254,7 +254,7 @@ func (l *Log) touched(a *scheduler.Touched) {
 	} else { // it is not in the queue
 		b.text("spoolid", ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt))
 	}
-	b.text("order", a.Name).order(cmp.Or(a.By, "scheduler"), a.Why).number("recipients", a.Recipients)
+	b.text("order", a.Name).order(cmp.Or(a.By, "scheduler"), a.Because).number("recipients", a.Recipients)
 	if a.To.Channel != "" {
 		b.text("to", a.To.Channel+"/"+a.To.Host)
 	}
@@ -272,9 +272,9 @@ func (l *Log) condition(c *scheduler.Condition) {
 	}
 	b := l.begin(event).message(m).thread(c.Channel, c.Host)
 	if c.State == "rule" {
-		b.text("text", c.Why)
+		b.text("text", c.Because)
 	} else {
-		b.time("next", c.NextAt).order(c.By, c.Why)
+		b.time("next", c.NextAt).order(c.By, c.Because)
 	}
 	b.write()
 	if c.State == "gone" {

@@ -95,7 +95,7 @@ func told(t *testing.T, tell func(l *Log)) []map[string]any {
 var began = time.Date(2026, 11, 22, 8, 15, 6, 123456789, time.UTC)
 
 func arrivedMessage(id scheduler.MessageID, users ...string) scheduler.Arrived {
-	m := scheduler.Message{ID: id, Path: "12", LogID: "<1@a>", Sender: "a@b", ModifiedAt: began, Size: 800}
+	m := scheduler.Message{ID: id, Path: "12", MessageID: "<1@a>", Sender: "a@b", ModifiedAt: began, Size: 800}
 	for i, user := range users {
 		m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(100 * (i + 1)), Channel: "smtp", Host: "h", User: user})
 	}
@@ -149,7 +149,7 @@ func TestInterimNoticeIsAnEvent(t *testing.T) {
 
 func TestHoldOfAThreadSaysWhoAndWhy(t *testing.T) {
 	lines := told(t, func(l *Log) {
-		l.Event(began, scheduler.HeldThread{Channel: "smtp", Host: "h", Held: true, HoldOrder: scheduler.HoldOrder{By: "root uid 0", Why: "a\nstorm"}})
+		l.Event(began, scheduler.HeldThread{Channel: "smtp", Host: "h", Held: true, HoldOrder: scheduler.HoldOrder{By: "root uid 0", Because: "a\nstorm"}})
 		l.Event(began, scheduler.HeldThread{Channel: "smtp", Host: "h", HoldOrder: scheduler.HoldOrder{By: "scheduler"}})
 	})
 	if len(lines) != 2 || lines[0]["event"] != "hold" || lines[0]["by"] != "root uid 0" || lines[0]["because"] != "a storm" ||

@@ -144,7 +144,7 @@ func parseList(text string, suspended map[Thread]HoldOrder) (held []Thread, err 
 			if len(fields) == 5 {
 				o.Since, _ = time.Parse(time.RFC3339, fields[1])
 				o.Until, _ = time.Parse(time.RFC3339, fields[2])
-				o.By, o.Why = fields[3], fields[4]
+				o.By, o.Because = fields[3], fields[4]
 			} else {
 				err = fmt.Errorf("%.80q is damaged", line)
 			}

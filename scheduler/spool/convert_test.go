@@ -33,10 +33,10 @@ func oldPostoffice(t *testing.T) *testSpool {
 func kept(records []HoldRecord) (names []string) {
 	for _, r := range records {
 		for _, t := range r.Threads {
-			names = append(names, strings.TrimSpace(t.Host+" "+r.Why))
+			names = append(names, strings.TrimSpace(t.Host+" "+r.Because))
 		}
 		for _, id := range r.Messages {
-			names = append(names, strings.TrimSpace(id+" "+r.Why))
+			names = append(names, strings.TrimSpace(id+" "+r.Because))
 		}
 	}
 	slices.Sort(names)
@@ -59,7 +59,7 @@ func TestHoldsOfAnEarlierVersion(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 			ends := time.Date(2036, 11, 22, 10, 0, 0, 0, time.UTC)
-			if strings.HasPrefix(r.Why, "they") && (!r.Until.Equal(ends) || r.By != "root uid 0") {
+			if strings.HasPrefix(r.Because, "they") && (!r.Until.Equal(ends) || r.By != "root uid 0") {
 				t.Errorf("%+v", r)
 			}
 		}

@@ -103,7 +103,7 @@ func (r *HoldRecord) text() ([]byte, error) {
 		line("until", r.Until.UTC().Format(time.RFC3339))
 	}
 	line("by", r.By)
-	line("because", r.Why)
+	line("because", r.Because)
 	for _, id := range r.Messages {
 		line("message", id)
 	}
@@ -182,7 +182,7 @@ func parseRecord(number uint64, text string) HoldRecord {
 		case "by":
 			r.By = value
 		case "because":
-			r.Why = value
+			r.Because = value
 		case "message":
 			r.Messages = append(r.Messages, value)
 		case "released":

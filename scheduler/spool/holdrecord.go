@@ -20,7 +20,7 @@ import (
 // HoldOrder says who keeps mail back, why and until when, as scheduler.HoldOrder does.
 type HoldOrder struct {
 	Since, Until time.Time // to the second; Until zero: until somebody ends it
-	By, Why      string    // one line each
+	By, Because  string    // one line each
 }
 
 // Ended reports whether its time is over.

@@ -27,7 +27,7 @@ func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first.Number, first.Why, second.Number = 1, "they asked", 2
+	first.Number, first.Because, second.Number = 1, "they asked", 2
 	records, err := s.holds.HoldRecords()
 	for i := range records {
 		if records[i].WrittenAt.IsZero() {
@@ -63,7 +63,7 @@ func TestTemporaryFilesOfHoldRecordsAreRemoved(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
 	check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
-	err := s.holds.RecordHold(HoldRecord{HoldOrder: HoldOrder{Why: strings.Repeat("x", 8192)}, Messages: []string{"S1A"}})
+	err := s.holds.RecordHold(HoldRecord{HoldOrder: HoldOrder{Because: strings.Repeat("x", 8192)}, Messages: []string{"S1A"}})
 	check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	if err == nil {
 		t.Error("a file beyond the limit was written")

@@ -258,7 +258,7 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 	f := d.file
 	m := Loaded{
 		Name:       n,
-		LogID:      strings.Clone(f.LogID),
+		MessageID:  strings.Clone(f.MessageID),
 		NullSender: f.NullSender,
 		Owner:      st.Uid,
 		ModifiedAt: time.Unix(st.Mtim.Unix()),

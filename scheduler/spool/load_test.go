@@ -34,7 +34,7 @@ func TestTakeTellsWhatTheFileSays(t *testing.T) {
 		t.Errorf("times %v and %v, size %d", m.ModifiedAt, m.ChangedAt, m.Size)
 	}
 	want := Loaded{
-		Name: Name{"F/F/258367", 258367}, LogID: "<m258367@x.example>",
+		Name: Name{"F/F/258367", 258367}, MessageID: "<m258367@x.example>",
 		Sender: "alice@x.example", ErrorTo: "alice@x.example", Owner: uint32(os.Geteuid()),
 		ModifiedAt: m.ModifiedAt, ChangedAt: m.ChangedAt, Size: 5,
 		Recipients: []ctlfile.OpenRecipient{
@@ -104,7 +104,7 @@ func TestTakeBindsNotifyToItsRecipient(t *testing.T) {
 func TestTakeWithoutLogIdentity(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("7", strings.Replace(control("7", toBob), "l <m7@x.example>\n", "", 1))
-	if m := o.open(Options{}).loaded("7"); m.LogID != "" || len(m.Recipients) != 1 {
+	if m := o.open(Options{}).loaded("7"); m.MessageID != "" || len(m.Recipients) != 1 {
 		t.Errorf("%+v", m)
 	}
 }

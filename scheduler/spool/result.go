@@ -25,8 +25,8 @@ type (
 	// recipient, it is to be finished. With LostMessageFile, ModifiedAt and Owner are those
 	// of the control file, and Size is 0.
 	Loaded struct {
-		Name  Name   // after a move to its hash directory
-		LogID string // "" if it has none
+		Name      Name   // after a move to its hash directory
+		MessageID string // "" if it has none
 		// Sender is the user of the last s line; ErrorTo is where reports go.
 		Sender, ErrorTo string
 		NullSender      bool

@@ -91,7 +91,7 @@ func (f *fields) order(o *scheduler.SavedOrder) {
 	count(f, &target.Message, math.MaxUint64)
 	count(f, &modified, math.MaxUint32)
 	f.word(&verb)
-	for _, word := range [...]*string{&target.Channel, &target.Host, &o.To.Channel, &o.To.Host, &o.By, &o.Why} {
+	for _, word := range [...]*string{&target.Channel, &target.Host, &o.To.Channel, &o.To.Host, &o.By, &o.Because} {
 		f.quoted(word)
 	}
 	offsets := o.Only[target.Message]

@@ -39,7 +39,7 @@ func some() *scheduler.Saved {
 		},
 		Rates: []scheduler.SavedRate{{Name: `siterate smtp/"x" 1/1h0m0s 1`, PaidAt: 1800003600}},
 		Orders: []scheduler.SavedOrder{
-			savedOrder(scheduler.Ordered{Verb: scheduler.VerbKill, By: "root", Why: "\"spam\""}),
+			savedOrder(scheduler.Ordered{Verb: scheduler.VerbKill, By: "root", Because: "\"spam\""}),
 			savedOrder(scheduler.Ordered{
 				Verb: scheduler.VerbReroute, To: scheduler.Target{Channel: "smtp", Host: "b"}, Only: map[scheduler.MessageID][]int64{7: {100, 200}},
 			}),

@@ -200,8 +200,8 @@ type Recipient struct {
 
 // Hold is an order that holds a message or a thread. All is missing where no record of it is left.
 type Hold struct {
-	Since time.Time `json:"held_at,omitzero"`
-	Until time.Time `json:"until,omitzero"` // zero: until it is released
-	By    string    `json:"by,omitempty"`
-	Why   string    `json:"because,omitempty"`
+	Since   time.Time `json:"held_at,omitzero"`
+	Until   time.Time `json:"until,omitzero"` // zero: until it is released
+	By      string    `json:"by,omitempty"`
+	Because string    `json:"because,omitempty"`
 }

@@ -85,8 +85,8 @@ func (a *Agent) environment(m *ta.Message, r *ta.Recipient, acc *ta.Account) []s
 		"HOME="+acc.Home, "USER="+acc.Name, "LOGNAME="+acc.Name, "UID="+strconv.Itoa(acc.UID),
 		"SENDER="+sender, "RECIPIENT="+originalOrUser(r),
 		"MSGSPOOLID="+m.SpoolID())
-	if m.File.LogID != "" {
-		env = append(env, "MESSAGEID="+m.File.LogID)
+	if m.File.MessageID != "" {
+		env = append(env, "MESSAGEID="+m.File.MessageID)
 	}
 	for _, key := range []string{"ORCPT", "INRCPT", "NOTIFY"} {
 		if value, ok := ctlfile.DSNWord(r.DSN, key); ok {

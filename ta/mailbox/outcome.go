@@ -98,7 +98,7 @@ func (a *Agent) log(m *ta.Message, out outcome) {
 	if a.Log == "" {
 		return
 	}
-	id := m.File.LogID
+	id := m.File.MessageID
 	if id == "" {
 		id = m.SpoolID()
 	}

@@ -43,7 +43,7 @@ func (v *view) propose(verb *mailq.VerbInfo) {
 	}
 	if verb.Effect != "" {
 		arguments = append(arguments, argument{strings.ToLower(string(verb.Verb)) + " because (may be empty): ", func(text string) error {
-			order.Why = text
+			order.Because = text
 			return nil
 		}})
 	}

@@ -116,7 +116,7 @@ func submit(ts *testscript.TestScript, neg bool, args []string) {
 		to := ctlfile.Address{Channel: "local", Host: host, User: user, Privilege: privilege}
 		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, ctlfile.EnvelopeRecipient{Address: to})
 	}
-	draft := &ctlfile.Contents{LogID: "<" + args[0] + "@here>", Body: offset, Blocks: []ctlfile.HeaderBlock{group}}
+	draft := &ctlfile.Contents{MessageID: "<" + args[0] + "@here>", Body: offset, Blocks: []ctlfile.HeaderBlock{group}}
 	path, err := queue.Submit(filepath.Join(ts.Getenv("WORK"), "po"), 0, draft, body)
 	ts.Check(err)
 	ts.Setenv(args[0], path)

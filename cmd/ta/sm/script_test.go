@@ -111,7 +111,7 @@ func submit(ts *testscript.TestScript, _ bool, args []string) {
 		to := ctlfile.EnvelopeRecipient{Address: ctlfile.Address{Channel: "prog", Host: "here", User: user, Privilege: strconv.Itoa(os.Geteuid())}}
 		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, to)
 	}
-	draft := &ctlfile.Contents{LogID: "<" + args[0] + "@here>", Blocks: []ctlfile.HeaderBlock{group}}
+	draft := &ctlfile.Contents{MessageID: "<" + args[0] + "@here>", Blocks: []ctlfile.HeaderBlock{group}}
 	path, err := queue.Submit(ts.MkAbs("po"), 0, draft, strings.NewReader("Grüße.\n"))
 	ts.Check(err)
 	ts.Setenv(args[0], path)

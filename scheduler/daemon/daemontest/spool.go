@@ -86,7 +86,7 @@ func (s *Spool) Put(id uint64, hosts ...string) spool.Name {
 func (s *Spool) file(id uint64, hosts ...string) spool.Name {
 	name := spool.Name{Path: strconv.FormatUint(id, 10), ID: id}
 	f := &File{Tags: make(map[int64]ctlfile.Tag)}
-	f.Loaded = spool.Loaded{Name: name, LogID: fmt.Sprintf("<m%d@here>", id), Sender: "rayan", ErrorTo: "rayan", ModifiedAt: time.Now(), ChangedAt: time.Now(), Size: 100}
+	f.Loaded = spool.Loaded{Name: name, MessageID: fmt.Sprintf("<m%d@here>", id), Sender: "rayan", ErrorTo: "rayan", ModifiedAt: time.Now(), ChangedAt: time.Now(), Size: 100}
 	for i, host := range hosts {
 		offset := int64(100 + 50*i)
 		f.Tags[offset] = ctlfile.Open
