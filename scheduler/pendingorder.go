@@ -100,18 +100,22 @@ func (od *orders) kill(v *vertex, chosen func(*recipient) bool) {
 	})
 }
 
-// carryOutPending executes the order on a vertex that has come back, and holds it if its message
-// is to be held.
+// carryOutPending executes the order on a vertex that has come back. If its message is to be held,
+// it is held first, so that nothing that the order leaves is fed.
 func (od *orders) carryOutPending(v *vertex) {
 	if v.state == 0 || od.mustWait(v) {
 		return
 	}
-	m := od.mail.messageOf(v)
-	if o := od.waiting[v.ref]; o != nil {
-		delete(od.waiting, v.ref)
-		od.carryOut(m, o, []*vertex{v}, nil)
-	} else if od.pendingVerb(v) == VerbHold {
+	m, o := od.mail.messageOf(v), od.waiting[v.ref]
+	delete(od.waiting, v.ref)
+	isHeld := od.pendingVerb(v) == VerbHold
+	if isHeld {
 		od.holdVertex(v)
+	}
+	switch {
+	case o != nil:
+		od.carryOut(m, o, []*vertex{v}, nil)
+	case isHeld:
 		od.writes.advance(m)
 	}
 }
