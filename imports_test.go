@@ -80,7 +80,7 @@ scheduler/state:          scheduler internal/postoffice internal/text x/sys
 scheduler/agent:          ta internal/postoffice x/sys
 scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/view scheduler/spool scheduler/state scheduler/report internal/text internal/logs zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/daemon scheduler/spool zerolog
-scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/rule scheduler/view scheduler/daemon scheduler/spool internal/text internal/pattern internal/postoffice internal/process internal/logs zerolog
+scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/rule scheduler/view scheduler/daemon scheduler/spool internal/text internal/postoffice internal/process internal/logs zerolog
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/text internal/postoffice zerolog
 scheduler/metrics:        ctlfile ta mailq scheduler scheduler/view scheduler/daemon scheduler/spool internal/listen internal/text internal/version prometheus zerolog
 

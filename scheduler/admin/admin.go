@@ -10,8 +10,8 @@
 //
 // queue.go has the lists and ETRN, message.go single messages, explain.go
 // EXPLAIN, counters.go SHOW COUNTERS; order.go, targets.go, move.go and hold.go the
-// orders; held.go SHOW HELD and SHOW SUSPENDED; kept.go the counts of mail that is kept
-// back; log.go what is logged about sessions.
+// orders; selection.go and notloaded.go what an order or a list is about; held.go SHOW HELD and SHOW
+// RULES; kept.go the counts of mail that is kept back; log.go what is logged about sessions.
 package admin
 
 import (

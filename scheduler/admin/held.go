@@ -1,6 +1,6 @@
 package admin
 
-// SHOW HELD, SHOW SUSPENDED and SHOW RULES: who keeps back what, since when, why and until when.
+// SHOW HELD and SHOW RULES: who keeps back what, since when, why and until when.
 // Also the removal of records that nothing needs any more.
 
 import (

@@ -1,6 +1,6 @@
 package admin
 
-// Single messages: SHOW MSG.
+// Single messages: SHOW MSG, and what only the control file of a message says.
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
 )
 
 // maxByMessageID is how many messages with one Message-Id the core is asked for.
@@ -118,4 +119,33 @@ func stateIn(f *ctlfile.File, i int, place spool.Place) string {
 		return "new" // the scheduler has not loaded it yet
 	}
 	return "open"
+}
+
+// withFile adds to a job line that is not loaded who the sender and the recipients are. A control
+// file that cannot be read leaves them empty, and the owner unknown.
+func (q *Queue) withFile(ctx context.Context, line *view.JobLine) *view.JobLine {
+	if line.NotLoaded == 0 {
+		return line
+	}
+	m, found, err := q.files.Show(ctx, line.Path)
+	if err == nil && found && m.Place == spool.Queue && m.File != nil && m.SpoolID() == line.SpoolID {
+		line.Sender, line.Owner = senderOf(m.File), &m.Owner
+		for _, stored := range storedJobs(m) {
+			if stored.Name == line.Name {
+				line.Recipients = stored.Recipients
+			}
+		}
+		for i := range line.Recipients {
+			line.Recipients[i].Attempts = line.Attempts
+		}
+	}
+	return line
+}
+
+// senderOf returns the sender of a control file; "" for the null sender.
+func senderOf(f *ctlfile.File) string {
+	if n := len(f.Senders); n > 0 && !f.NullSender {
+		return f.Senders[n-1].User
+	}
+	return ""
 }
