@@ -28,9 +28,10 @@ all:
 	$(if $(AGENTS),$(GO) build -ldflags '$(LDFLAGS)' -o bin/ta/ $(AGENTS))
 
 # Twice as many packages at a time as there are processors: many tests wait for time or
-# for other processes.
+# for other processes. No result is taken from the cache, which does not know the programs
+# that tests build and run.
 test: all
-	$(GO) test -p $$((2 * $$(nproc))) ./...
+	$(GO) test -count=1 -p $$((2 * $$(nproc))) ./...
 
 # What to run before each commit, in half a minute: the core with its scenarios, the
 # formats, the configuration and the documents.
@@ -39,7 +40,7 @@ quick:
 	$(GO) test -short . ./ctlfile ./mailq ./scheduler ./scheduler/config ./ta
 
 race:
-	$(GO) test -race -timeout 30m ./...
+	$(GO) test -count=1 -race -timeout 30m ./...
 
 # Each fuzz target for TIME (make fuzz TIME=10m); FUZZ_AT_ONCE of them run at a time, by
 # default one for each processor.
