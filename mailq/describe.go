@@ -59,8 +59,6 @@ func WindowText(t *Thread, now time.Time) string {
 		text += fmt.Sprintf(", at most %d", t.WindowLimit)
 	}
 	switch {
-	case t.SuspendedBy != "" && t.SuspendedUntil.IsZero():
-		text += ", " + suspendedWords[t.SuspendedBy] + " until lifted"
 	case t.SuspendedBy != "":
 		text += ", " + suspendedWords[t.SuspendedBy] + " for " + FormatSpan(max(0, time.Duration(t.SuspendedUntil.Unix()-now.Unix())*time.Second))
 	case t.Probing:
@@ -73,7 +71,7 @@ func WindowText(t *Thread, now time.Time) string {
 func EffectText(e *view.Effect, now time.Time) string {
 	text := e.Rule + " (" + e.Action + ")"
 	if e.Rule == "" {
-		text = "suspended by " + cmp.Or(e.By, "somebody")
+		text = "suspended by " + e.By
 	}
 	if e.Part > 0 {
 		text += fmt.Sprintf(", %.0f%% now", e.Part*100)

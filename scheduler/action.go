@@ -197,8 +197,8 @@ type (
 		Name, By, Because string
 	}
 
-	// Undone says that an order was not carried out, because a Hold or Resubmit has failed or
-	// the scheduler stops: the recipients are in the queue as before.
+	// Undone says that an order was not carried out, because a Hold or Resubmit has
+	// failed: the recipients are in the queue as before.
 	Undone struct {
 		Message MessageID
 		Name    string // of the order
@@ -208,14 +208,14 @@ type (
 	// Condition is for the event log: from now on mail waits for something
 	// unusual. If Message is 0, a whole thread waits. State is
 	// blocked (alternatives that wait for others, or a thread without a
-	// command), suspended, rule (a reply rule makes the message wait or fail), or gone
-	// (the control file).
+	// command), suspended, rule (a reply rule makes the message wait or fail), released
+	// (the hold of a thread has ended by itself), or gone (the control file).
 	Condition struct {
 		State         string
 		Message       MessageID
 		Channel, Host string
 		NextAt        time.Time // when it ends; zero: not known
-		By, Because   string    // of a suspension by an order; Because: which rule
+		By, Because   string    // who suspends or releases it; Because: which rule
 	}
 
 	// Note is a log message for the administrator.

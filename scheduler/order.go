@@ -16,7 +16,7 @@ import (
 //	hold; resubmit; fail      hold.go reroute.go fail.go
 //	write, issue              store.go
 
-// orders has what administrators have ordered: what is held or suspended, and what waits until an
+// orders has what administrators have ordered: what is held, and what waits until an
 // agent has reported.
 type orders struct {
 	agenda  *agenda

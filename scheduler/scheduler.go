@@ -47,7 +47,7 @@
 //	lines     what job lines lead to: outcomes, retries, free sessions
 //	writes    actions on control files that have no answer yet, full disk
 //	notices   notices to senders, deadlines, expiry
-//	orders    orders of administrators, what is held or suspended
+//	orders    orders of administrators, what is held
 //	loads     messages that are not loaded, loading and unloading
 //	saved     what is saved, and restored after a restart
 //	arrivals  new messages, x lines

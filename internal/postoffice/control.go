@@ -71,7 +71,7 @@ func NewControl(transport int) (Control, error) {
 // can.
 func (c Control) CannotTakeOver() error { return c.noLease }
 
-// Kept returns the Control for hold/, postman/ and corrupt/. Control files get there
+// Kept returns the Control for hold/ and corrupt/. Control files get there
 // from the queue, after they were taken over. Others are not used: Open returns
 // ErrForeign.
 func (c Control) Kept() Control {

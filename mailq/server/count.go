@@ -26,7 +26,8 @@ type countKey struct {
 	ofMessage bool
 }
 
-// countKeys are the keys of SHOW COUNT.
+// countKeys are the keys of SHOW COUNT, by which mailq counts: senders, domains, shape
+// (destination), reasons.
 var countKeys = map[string]countKey{
 	"sender":      {of: senderOf, ofMessage: true},
 	"domain":      {of: domainOf, ofMessage: true},

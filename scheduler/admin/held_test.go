@@ -34,7 +34,7 @@ func (h *harness) held() string {
 	return strings.Join(all, ", ")
 }
 
-// Xferd writes the record of held mail that arrives from another node, and then its files.
+// The record of what a REROUTE of held mail has made is there before the mail.
 func TestAHoldThatArrivesEndsOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)

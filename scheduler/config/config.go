@@ -46,7 +46,7 @@ type File struct {
 	setParams map[string]Place // the PARAMs that the file sets
 }
 
-// maxFile is the maximum length of a configuration file, in bytes. The length
+// maxFile is the maximum length of a configuration file, 4 megabytes. The length
 // of a line has no other limit.
 const maxFile = 4 << 20
 

@@ -153,7 +153,8 @@ func (t *Thread) SetRing(r *Ring) {
 	t.ring = r
 }
 
-// SetOpen says whether the thread may take another session.
+// SetOpen says whether the thread may take another session. Picks pass over one that may not,
+// because it is full or suspended.
 func (t *Thread) SetOpen(open bool) {
 	t.open = open
 	if open && len(t.parked) > 0 {

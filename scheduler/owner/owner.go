@@ -130,8 +130,8 @@ func (c *Claim) take(ctx context.Context, o *Owner) (err error) {
 }
 
 // awaitExit waits until no other scheduler of this machine works in the postoffice: one of
-// ours has the lock, and ZMailer's is named in the pid file. free is false if another
-// machine has the lock.
+// ours has the lock, and ZMailer's is named in the pid file. One that is already running is
+// told to exit if c.Replace says so. free is false if another machine has the lock.
 func (c *Claim) awaitExit(ctx context.Context, o *Owner) (free bool, err error) {
 	deadline := time.Now().Add(leaveTimeout)
 	ticker := time.NewTicker(lockPoll)

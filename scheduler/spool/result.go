@@ -165,18 +165,18 @@ const (
 	// Vanished: there is no such regular file any more. This is harmless.
 	Vanished Refusal = iota + 1
 	// Busy: a live process has locked a recipient. The file is read again after
-	// 32 s.
+	// a second, then after twice the time, at last every 32 s.
 	Busy
 	// Unfinished: malformed, but changed within the last minute, so that a
-	// process may still be writing it. It is read again after 10 s.
+	// process may still be writing it. It is read again like one that is busy, at last every 10 s.
 	Unfinished
 	// Unreadable: the system did not let us read, write or move it. It is read
-	// again after 20 s.
+	// again likewise, at last every 20 s.
 	Unreadable
 	// Quarantined: malformed, or with a message file that ends before its body. What there
 	// was of the two files is under corrupt/ now.
 	Quarantined
-	// Elsewhere: its message file is in hold/, postman/ or corrupt/, and the
+	// Elsewhere: its message file is in hold/ or corrupt/, and the
 	// control file was moved there, too. If that is hold/, Refused.Now is for Load.
 	Elsewhere
 )

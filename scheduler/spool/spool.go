@@ -6,7 +6,7 @@
 //	$POSTOFFICE/              control file           message file
 //	    the queue             transport/F/F/258367   queue/F/F/258367
 //	    held messages         hold/transport/…       hold/queue/…
-//	                          hold/orders: who holds or suspends what
+//	                          hold/orders: who holds what
 //	    quarantine            corrupt/transport/…    corrupt/queue/…
 //
 // Found returns the names of control files. They come from hints (inotify,

@@ -126,9 +126,10 @@ func (p *Pool[N, T]) Add(value T) N {
 // Users is how many users a value has.
 func (p *Pool[N, T]) Users(n N) int32 { return p.items.At(n).refs }
 
-// Used is how many values there are, and totalUsers how many users they have.
+// Used is how many values there are.
 func (p *Pool[N, T]) Used() int { return p.items.Used() }
 
+// TotalUsers is how many users all values have.
 func (p *Pool[N, T]) TotalUsers() (n int) {
 	for i := N(1); i <= p.items.Last; i++ {
 		n += int(p.items.At(i).refs)

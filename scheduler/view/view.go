@@ -113,14 +113,14 @@ const (
 	AsDead Suspender = "dead" // its destination has failed, or an agent said when to try again
 )
 
-// Effect is what a reply rule, SUSPEND or another node does to a thread now.
+// Effect is what a reply rule or another node does to a thread now.
 type Effect struct {
 	Rule   string `json:"rule,omitempty"`   // file:line of the reply rule; "": there is none
 	Action string `json:"action,omitempty"` // of the rule, such as "suspend 15m"
 	// Part is the fraction of the rate and of the window limit that "slow" leaves now.
 	Part    float64   `json:"part,omitempty"`
-	Until   time.Time `json:"until,omitzero"` // zero: until it is lifted
-	By      string    `json:"by,omitempty"`   // who suspends it otherwise
+	Until   time.Time `json:"until,omitzero"` // when it ends
+	By      string    `json:"by,omitempty"`   // the other node
 	Because string    `json:"because,omitempty"`
 }
 
