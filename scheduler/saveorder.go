@@ -17,7 +17,7 @@ type SavedOrder struct {
 }
 
 // PendingOrders returns the orders that wait, by message and in the order in which they were
-// given. A HOLD has its own record.
+// given. What a HOLD or a RELEASE has said is in the hold records.
 func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 	for ref, o := range s.orders.waiting {
 		v := s.mail.vertices.At(ref)
@@ -27,7 +27,11 @@ func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 		}})
 	}
 	for _, saved := range s.orders.savedOrders {
-		list = append(list, saved...)
+		for _, o := range saved {
+			if o.Verb != VerbHold && o.Verb != VerbRelease {
+				list = append(list, o)
+			}
+		}
 	}
 	slices.SortStableFunc(list, func(a, b SavedOrder) int {
 		x, y := a.Targets[0], b.Targets[0]
