@@ -194,8 +194,10 @@ func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answ
 		od.releaseNow(m)
 	case VerbHold:
 		od.hold(m, e.Hold)
-	default:
+	case VerbKill, VerbExpire, VerbRequeue, VerbReroute:
 		od.order(e, m, touched, parts)
+	default:
+		panic("scheduler: unknown order")
 	}
 	return n
 }

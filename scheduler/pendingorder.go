@@ -75,7 +75,7 @@ func (od *orders) carryOut(m *message, o *order, vertices []*vertex, parts map[v
 			od.kill(v, chosen)
 		case VerbExpire:
 			od.failByOrder(v, o, chosen)
-		default:
+		case VerbRequeue, VerbReroute:
 			od.addToResubmit(&elsewhere, v, chosen)
 		}
 	}

@@ -6,6 +6,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"path"
 	"strings"
@@ -187,12 +188,16 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	if len(targets.list) == 0 && targets.stays != nil {
 		return targets.stays
 	}
+	verb := scheduler.VerbNamed(string(o.Verb))
+	if verb == 0 {
+		return fmt.Errorf("%s is no order about mail", o.Verb)
+	}
 	hold, err := q.recordOrder(o, targets)
 	if err != nil {
 		return err
 	}
 	event := scheduler.Ordered{
-		Verb: scheduler.VerbNamed(string(o.Verb)), DryRun: o.DryRun, Hold: (*scheduler.HoldOrder)(hold),
+		Verb: verb, DryRun: o.DryRun, Hold: (*scheduler.HoldOrder)(hold),
 		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
 		By: actorText(o), Because: o.Because, Only: targets.only,
 	}
