@@ -211,12 +211,8 @@ func (s *link) carryOut(ctx context.Context, b *batch) *answer {
 
 // meet prepares a new connection: it loads the scripts, and begins a new epoch if the
 // server is not the one of the last epoch. So each call reaches a server that was checked.
+// The library makes its connections to Sentinels in the same way; these need nothing.
 func (s *link) meet(ctx context.Context, conn *redis.Conn) error {
-	for _, script := range scripts {
-		if err := script.Load(ctx, conn).Err(); err != nil {
-			return err
-		}
-	}
 	cmd := conn.Info(ctx, "server")
 	var reported redis.Error
 	if err := cmd.Err(); err != nil && !errors.As(err, &reported) {
@@ -224,8 +220,16 @@ func (s *link) meet(ctx context.Context, conn *redis.Conn) error {
 	}
 	run := "none"
 	for line := range strings.Lines(cmd.Val()) {
-		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
-			run = strings.TrimSpace(id)
+		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); {
+		case name == "redis_mode" && value == "sentinel":
+			return nil
+		case name == "run_id":
+			run = value
+		}
+	}
+	for _, script := range scripts {
+		if err := script.Load(ctx, conn).Err(); err != nil {
+			return err
 		}
 	}
 	return epochScript.EvalSha(ctx, conn, []string{keyPrefix + "epoch", keyPrefix + "run"}, run, s.nonce).Err()
