@@ -136,7 +136,8 @@ func threadText(t *mailq.Thread, now time.Time) []string {
 	if f := t.Feedback; f != nil {
 		text = append(text, fmt.Sprintf("feedback: positive %.2f, negative %.2f, failed cohorts %.2f of %g", f.Positive, f.Negative, f.FailedCohorts, f.CohortLimit))
 	}
-	count := maps.Clone(t.States)
+	count := make(map[string]int) // t.States is nil if no job is loaded
+	maps.Copy(count, t.States)
 	if t.NotLoaded > 0 {
 		count["not loaded, because of the limits on memory"] = t.NotLoaded
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,15 @@ func TestExplanationsInWords(t *testing.T) {
 		if got := strings.Join(Explanation(e, now), "|"); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// A thread of which no job is loaded has no states.
+func TestExplanationOfMailThatIsNotLoaded(t *testing.T) {
+	e := &mailq.Explanation{Explanation: view.Explanation{Wait: "retry", Thread: &mailq.Thread{JobLines: 3, NotLoaded: 3}}}
+	got, want := Explanation(e, now), "jobs: 3 not loaded, because of the limits on memory"
+	if !slices.Contains(got, want) {
+		t.Errorf("%q, without %q", got, want)
 	}
 }
 
