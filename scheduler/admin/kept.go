@@ -31,21 +31,10 @@ const reuseFactor = 20
 const countPause = time.Minute
 
 // keptCounts are counts that need a search through directories or through the
-// queue, by mailq.KeptKind.Name. The caller's goroutine makes that search.
+// queue. The caller's goroutine makes that search.
 type keptCounts struct {
-	mu sync.Mutex
-	by map[string]*keptCount
-}
-
-// of returns a count, which is 0 at first.
-func (k *keptCounts) of(state string) *keptCount {
-	if k.by == nil {
-		k.by = make(map[string]*keptCount)
-	}
-	if k.by[state] == nil {
-		k.by[state] = new(keptCount)
-	}
-	return k.by[state]
+	mu                                 sync.Mutex
+	held, quarantined, notices, router keptCount
 }
 
 type keptCount struct {
@@ -58,33 +47,31 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 	k := &q.kept
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var router, held mailq.Kept
 	for _, c := range []struct {
-		state string
-		to    *mailq.Kept
-		count func() (mailq.Kept, error)
+		kind  string
+		last  *keptCount
+		count func(context.Context) (mailq.Kept, error)
 	}{
-		{"held", &held, func() (mailq.Kept, error) { return q.oldestHeld(ctx) }},
-		{"quarantined", &t.Quarantined, func() (mailq.Kept, error) { return q.countQuarantine(ctx) }},
-		{"notices", &t.Notices, func() (mailq.Kept, error) { return q.countNotices(ctx) }},
-		{"router", &router, func() (mailq.Kept, error) { return q.countRouter(ctx) }},
+		{"held", &k.held, q.oldestHeld},
+		{"quarantined", &k.quarantined, q.countQuarantine},
+		{"notices", &k.notices, q.countNotices},
+		{"router", &k.router, q.countRouter},
 	} {
-		count := k.of(c.state)
-		err := count.refresh(c.count)
+		err := c.last.refresh(ctx, c.count)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
 			// The other totals do not depend on this one.
-			q.log.Warn().Err(err).Str("kind", c.state).Msg("mail that is kept back cannot be counted; the last count is shown")
-			count.freshUntil = time.Now().Add(countPause)
+			q.log.Warn().Err(err).Str("kind", c.kind).Msg("mail that is kept back cannot be counted; the last count is shown")
+			c.last.freshUntil = time.Now().Add(countPause)
 		}
-		*c.to = count.kept
 	}
+	t.Quarantined, t.Notices = k.quarantined.kept, k.notices.kept
 	if t.Held.Count > 0 {
-		t.Held.OldestAt, t.Held.Reason = held.OldestAt, held.Reason
+		t.Held.OldestAt, t.Held.Reason = k.held.kept.OldestAt, k.held.kept.Reason
 	}
-	t.Router = mailq.Router{Count: router.Count, OldestAt: router.OldestAt}
+	t.Router = mailq.Router{Count: k.router.kept.Count, OldestAt: k.router.kept.OldestAt}
 	if q.controlDir != "" {
 		running, ever := process.Daemon(filepath.Dir(q.controlDir), "router")
 		t.Router.Dead = !running && (ever || t.Router.Count > 0)
@@ -200,12 +187,12 @@ func (q *Queue) addRefused(ctx context.Context, kept *mailq.Kept) error {
 }
 
 // refresh counts again if the count is not fresh.
-func (c *keptCount) refresh(count func() (mailq.Kept, error)) error {
+func (c *keptCount) refresh(ctx context.Context, count func(context.Context) (mailq.Kept, error)) error {
 	begun := time.Now()
 	if begun.Before(c.freshUntil) {
 		return nil
 	}
-	kept, err := count()
+	kept, err := count(ctx)
 	if err != nil {
 		return err
 	}
