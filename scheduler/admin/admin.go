@@ -49,11 +49,11 @@ type Files interface {
 	DropHolds(number uint64, spoolIDs []string, threads bool) error
 }
 
-// Cluster is what the nodes of a cluster know together. Its methods ask the store.
+// Cluster is what is known of the cluster.
 type Cluster interface {
-	// Parts returns which node has which part of a limit.
+	// Parts asks the store which node has which part of a limit.
 	Parts(context.Context, scheduler.ClusterLimit) ([]mailq.ClusterLimit, error)
-	// Show returns the store, the nodes and the limits.
+	// Show returns what this node knows of the store, the nodes and the limits.
 	Show(ctx context.Context) ([]*mailq.ClusterItem, error)
 }
 

@@ -85,16 +85,15 @@ func (q *Queue) Rules(ctx context.Context) iter.Seq2[*mailq.RuleItem, error] {
 	}
 }
 
-// yieldAll yields the items, or the error.
+// yieldAll yields the items and then the error, if there is one.
 func yieldAll[T any](yield func(*T, error) bool, items []*T, err error) {
-	if err != nil {
-		yield(nil, err)
-		return
-	}
 	for _, item := range items {
 		if !yield(item, nil) {
 			return
 		}
+	}
+	if err != nil {
+		yield(nil, err)
 	}
 }
 
@@ -169,7 +168,7 @@ func (q *Queue) goneOf(ctx context.Context, spoolIDs []string) (gone []string, e
 		if err != nil {
 			return nil, err
 		}
-		if !held && !known { // perhaps it is not loaded yet
+		if !known { // perhaps it is not loaded yet
 			m, found, err := q.files.Show(ctx, spoolID)
 			if err != nil {
 				return nil, err

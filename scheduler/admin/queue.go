@@ -155,13 +155,6 @@ func (q *Queue) Cluster(ctx context.Context) iter.Seq2[*mailq.ClusterItem, error
 			return
 		}
 		items, err := q.cluster.Show(ctx)
-		for _, item := range items {
-			if !yield(item, nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield(nil, err)
-		}
+		yieldAll(yield, items, err)
 	}
 }
