@@ -16,7 +16,7 @@ func (s *Scheduler) Explain(channel, host string) (*view.Explanation, *rule.Para
 	key := threadKey{channel, host}
 	clauses := rule.Match(s.rules.config.Clauses, channel, host)
 	params := rule.Fold(s.rules.config.Defaults, clauses)
-	x := &view.Explanation{Name: view.Name{Channel: channel, Host: host}, Hold: (*view.Hold)(s.orders.heldThreads[key])}
+	x := &view.Explanation{Name: view.Name{Channel: channel, Host: host}, Hold: s.orders.heldThreads[key]}
 	for _, c := range clauses {
 		x.Clauses = append(x.Clauses, view.Clause{Pattern: c.Channel + "/" + c.Host, File: c.File, Line: c.Line})
 	}

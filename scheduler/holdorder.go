@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"zsched/scheduler/view"
 )
 
 // Hold orders: what administrators keep back until a time, or until somebody lets it go. Of
@@ -13,14 +15,10 @@ import (
 
 // HoldOrder is a HOLD that is in force. Its record (scheduler-state(5)) says
 // the same.
-type HoldOrder struct {
-	Since   time.Time
-	Until   time.Time // zero: until somebody ends it
-	By      string    // who gave it
-	Because string    // the reason that was given
-}
+type HoldOrder = view.Hold
 
-func (o *HoldOrder) end() date {
+// endOf returns when an order ends by itself.
+func endOf(o *HoldOrder) date {
 	if o.Until.IsZero() {
 		return noDate
 	}
@@ -29,7 +27,7 @@ func (o *HoldOrder) end() date {
 
 // planHoldEnd plans the end of an order.
 func (od *orders) planHoldEnd(o *HoldOrder) {
-	if end := o.end(); end < od.agenda.plannedDate(&od.holdEnd) {
+	if end := endOf(o); end < od.agenda.plannedDate(&od.holdEnd) {
 		od.agenda.planDate(&od.holdEnd, end)
 	}
 }
@@ -39,7 +37,7 @@ func (od *orders) planHoldEnd(o *HoldOrder) {
 func (od *orders) heldThread(e *HeldThread) {
 	key := threadKey{e.Channel, e.Host}
 	delete(od.heldThreads, key)
-	if o := e.HoldOrder; e.Held && o.end() > od.agenda.date {
+	if o := e.HoldOrder; e.Held && endOf(&o) > od.agenda.date {
 		od.heldThreads[key] = &o
 		od.planHoldEnd(&o)
 	}
@@ -95,7 +93,7 @@ func (od *orders) holdOrdersEnded() {
 func ended[K comparable](orders map[K]*HoldOrder, now date, compare func(a, b K) int) (keys []K, next date) {
 	next = noDate
 	for key, o := range orders {
-		if end := o.end(); end <= now {
+		if end := endOf(o); end <= now {
 			keys = append(keys, key)
 		} else {
 			next = min(next, end)

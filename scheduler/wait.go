@@ -101,7 +101,7 @@ func (vi *views) waitEnd(t *thread, why view.Wait) instant {
 	switch why {
 	case view.WaitHeld:
 		if o := vi.orders.heldThreads[t.key]; o != nil {
-			return vi.agenda.instantAt(o.end())
+			return vi.agenda.instantAt(endOf(o))
 		}
 	case view.WaitRetry:
 		return t.firstWake()

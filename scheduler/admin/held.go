@@ -26,7 +26,7 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 		err := q.port.Ask(ctx, func(l *daemon.Loop) {
 			for _, t := range l.Core().HeldThreads() {
 				name := mailq.Name{Channel: t.Channel, Host: t.Host}
-				item := heldItem(&mailq.JobLine{Name: name, State: mailq.StateHeld, Held: true}, (*view.Hold)(&t.HoldOrder))
+				item := heldItem(&mailq.JobLine{Name: name, State: mailq.StateHeld, Held: true}, &t.HoldOrder)
 				item.Messages = threadOutcome(l.Core(), name).Messages
 				threads = append(threads, item)
 			}
@@ -43,7 +43,7 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 		}
 		for _, id := range messages {
 			var order *view.Hold
-			err := q.port.Ask(ctx, func(l *daemon.Loop) { order = (*view.Hold)(l.Core().MessageHold(id)) })
+			err := q.port.Ask(ctx, func(l *daemon.Loop) { order = l.Core().MessageHold(id) })
 			if err != nil {
 				yield(nil, err)
 				return

@@ -54,7 +54,7 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 	if err := q.files.RecordHold(spool.HoldRecord{HoldOrder: spool.HoldOrder(*h), Threads: []spool.Thread{spool.Thread(name)}}); err != nil {
 		return mailq.Outcome{}, err
 	}
-	return did, q.step(ctx, scheduler.HeldThread{Channel: name.Channel, Host: name.Host, Held: true, HoldOrder: scheduler.HoldOrder(*h)})
+	return did, q.step(ctx, scheduler.HeldThread{Channel: name.Channel, Host: name.Host, Held: true, HoldOrder: *h})
 }
 
 // step tells the core of an order that is recorded: even if the caller is gone.

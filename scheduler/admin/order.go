@@ -197,7 +197,7 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		return err
 	}
 	event := scheduler.Ordered{
-		Verb: verb, DryRun: o.DryRun, Hold: (*scheduler.HoldOrder)(hold),
+		Verb: verb, DryRun: o.DryRun, Hold: hold,
 		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
 		By: actorText(o), Because: o.Because, Only: targets.only,
 	}
