@@ -138,18 +138,9 @@ func (od *orders) resumeReleased(vertices []*vertex) {
 			od.mail.recipient(v, i).flags |= mustAttempt
 		}
 		if v.state == held {
-			od.endHoldOf(v)
+			od.threads.makeDue(v)
 			od.rings.overfeedThread(od.mail.threadOf(v))
 		}
-	}
-}
-
-// endHoldOf makes a held vertex due, or blocks it until something of it can be fed.
-func (od *orders) endHoldOf(v *vertex) {
-	if od.mail.feedable(v) == 0 {
-		od.threads.blockVertex(v)
-	} else {
-		od.threads.makeDue(v)
 	}
 }
 
@@ -161,7 +152,7 @@ func (od *orders) undoHold(m *message) {
 	for _, v := range od.mail.openVertices(m) {
 		od.carryOutPending(v)
 		if v.state == held {
-			od.endHoldOf(v)
+			od.threads.makeDue(v)
 		}
 	}
 	od.writes.advance(m)

@@ -150,10 +150,6 @@ func (li *lines) vertexRead(v *vertex, why readReason, locked bool) {
 			li.limits.refund(li.mail.threadOf(v), li.mail.feedable(v))
 		}
 		li.mail.reopenRecipients(v)
-		if li.mail.feedable(v) == 0 {
-			li.threads.blockVertex(v)
-			return
-		}
 		li.threads.makeDue(v)
 	}
 }

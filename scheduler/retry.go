@@ -83,12 +83,7 @@ func (li *lines) takeRetryStep(v *vertex) {
 		return
 	}
 	li.mail.reopenRecipients(v)
-	switch {
-	case li.mail.feedable(v) > 0:
-		li.threads.makeDue(v)
-	default:
-		li.threads.blockVertex(v)
-	}
+	li.threads.makeDue(v)
 }
 
 // countAttempts counts the line as an attempt at each recipient without a

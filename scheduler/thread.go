@@ -257,9 +257,10 @@ func (t *thread) removeAgent(a *agent) {
 	t.agents = slices.Delete(t.agents, i, i+1)
 }
 
-// makeDue puts a vertex into the queue of its thread.
+// makeDue puts a vertex into the queue of its thread, or blocks it while it cannot be fed: it has
+// nothing to feed, or an outcome of it is being written.
 func (ts *threads) makeDue(v *vertex) {
-	if ts.orders.isWriting(v) {
+	if ts.mail.feedable(v) == 0 || ts.orders.isWriting(v) {
 		ts.blockVertex(v)
 		return
 	}
