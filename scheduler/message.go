@@ -192,6 +192,9 @@ func (r *recipient) tried() bool { return r.attempts > 0 && r.flags&triedBefore 
 
 func (r *recipient) isOpen() bool { return r.state == open || r.state == reported }
 
+// isUndelivered reports whether the recipient has no outcome yet: it is open, or waits for its turn.
+func (r *recipient) isUndelivered() bool { return r.state != writing && r.state != done }
+
 // advance does what must wait until no outcome of a message is being written: it
 // finishes a message without open recipients, writes a notice that is due, and
 // moves a message to hold/ once all its vertices are held, or back from there.

@@ -266,11 +266,6 @@ func (no *notices) failAtDeadline(v *vertex, indices []int) {
 		func(r *recipient) bool { return late[r] && (r.state == open || r.state == standby) })
 }
 
-// isUndelivered reports whether the recipient is open, or waits for its turn.
-func (r *recipient) isUndelivered() bool {
-	return r.isOpen() || r.state == standby || r.state == promoted
-}
-
 // delayMark returns the d line that says that a recipient is delayed. It leaves
 // the tag as it is.
 func (no *notices) delayMark(v *vertex, r *recipient, words string, delays int) ctlfile.Mark {

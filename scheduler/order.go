@@ -220,7 +220,7 @@ func (od *orders) affected(v *vertex, e *Ordered, part []int64) int {
 	n := 0
 	for i := range od.mail.lenOf(v) {
 		r := od.mail.recipient(v, i)
-		if r.state != done && r.state != writing && (part == nil || hasOffset(part, int64(r.offset))) {
+		if r.isUndelivered() && (part == nil || hasOffset(part, int64(r.offset))) {
 			n++
 		}
 	}

@@ -92,7 +92,7 @@ func (od *orders) carryOut(m *message, o *order, vertices []*vertex, parts map[v
 func (od *orders) kill(v *vertex, chosen func(*recipient) bool) {
 	od.writes.inBatch(od.mail.messageOf(v), func() {
 		for i := range od.mail.lenOf(v) {
-			if r := od.mail.recipient(v, i); r.state != writing && r.state != done && chosen(r) {
+			if r := od.mail.recipient(v, i); r.isUndelivered() && chosen(r) {
 				od.log.recordOutcome(v, i, "killed", reply{})
 				od.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
 			}

@@ -158,7 +158,7 @@ func (sa *saved) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
 			return i
 		}
 		r := sa.mail.recipient(v, i)
-		if r.state == done || r.state == writing || r.attempts == 0 && !waits {
+		if !r.isUndelivered() || r.attempts == 0 && !waits {
 			continue
 		}
 		one.Offset, one.Attempts, one.Notary, one.Text = int64(r.offset), int(r.attempts), "", ""
