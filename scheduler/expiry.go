@@ -36,11 +36,9 @@ func (no *notices) isKeptBack(v *vertex) bool {
 	return no.mail.threadOf(v).held || v.state == held || no.orders.heldMessages[v.message] != nil || no.mail.messageOf(v).flags&underHold != 0
 }
 
-// mayExpire reports whether a recipient is open and needs no attempt first. One that was held
+// mayExpire reports whether a recipient may fail and needs no attempt first. One that was held
 // needs one.
-func (r *recipient) mayExpire() bool {
-	return (r.state == open || r.state == standby) && r.flags&mustAttempt == 0
-}
+func (r *recipient) mayExpire() bool { return r.mayFail() && r.flags&mustAttempt == 0 }
 
 // expiry returns when the vertex's recipients expire if they had an attempt
 // (primary), and if they had none (secondary). Both are noDate if the

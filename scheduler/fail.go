@@ -20,14 +20,14 @@ type problem struct {
 	words, code string
 }
 
-// fail marks those of the recipients of a vertex as failed to which that applies. Their sender
-// gets a notice.
+// fail marks those of the recipients of a vertex as failed to which that applies and which may fail
+// now. Their sender gets a notice.
 func (li *lines) fail(v *vertex, words, code string, applies func(*recipient) bool) {
 	message := li.mail.messageOf(v)
 	li.writes.inBatch(message, func() {
 		for i := range li.mail.lenOf(v) {
 			r := li.mail.recipient(v, i)
-			if !applies(r) {
+			if !r.mayFail() || !applies(r) {
 				continue
 			}
 			message.flags |= owesNotice
@@ -39,6 +39,10 @@ func (li *lines) fail(v *vertex, words, code string, applies func(*recipient) bo
 	})
 	li.writes.advance(message)
 }
+
+// mayFail reports whether a recipient can fail without a report: it is open or waits for its turn,
+// and no agent is at work on it.
+func (r *recipient) mayFail() bool { return r.state == open || r.state == standby }
 
 // markOf returns the mark that says what has happened to a recipient, with the recipient, the peer
 // and the text of its last report.

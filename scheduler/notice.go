@@ -228,7 +228,7 @@ func (no *notices) delayDue(p *delayPlan) {
 			}
 		}
 	}
-	var failed []int
+	late := make(map[*recipient]bool)
 	for n := range p.deadlines {
 		d := &p.deadlines[n]
 		r := no.mail.recipient(v, d.recipient)
@@ -236,7 +236,7 @@ func (no *notices) delayDue(p *delayPlan) {
 		case d.told || d.at > no.agenda.date || !r.isUndelivered() || no.deadlinePending(v, *d):
 			continue
 		case d.fails:
-			failed = append(failed, d.recipient)
+			late[r] = true
 		case r.isOpen():
 			marks = append(marks, no.delayMark(v, r, "not delivered within the time that the sender gave", max(1, p.told)))
 		}
@@ -247,23 +247,13 @@ func (no *notices) delayDue(p *delayPlan) {
 		no.planNotice(m, no.agenda.now)
 		no.writes.write(m, marks, nil)
 	}
-	if len(failed) > 0 {
-		no.failAtDeadline(v, failed)
+	if len(late) > 0 {
+		no.lines.fail(v, "not delivered within the time that the sender gave", "5.4.7 (delivery time expired)",
+			func(r *recipient) bool { return late[r] })
 	}
 	if v.state != 0 {
 		no.planDelay(v)
 	}
-}
-
-// failAtDeadline fails recipients of a vertex, given by index, because the time
-// that their sender gave has passed.
-func (no *notices) failAtDeadline(v *vertex, indices []int) {
-	late := make(map[*recipient]bool, len(indices))
-	for _, i := range indices {
-		late[no.mail.recipient(v, i)] = true
-	}
-	no.lines.fail(v, "not delivered within the time that the sender gave", "5.4.7 (delivery time expired)",
-		func(r *recipient) bool { return late[r] && (r.state == open || r.state == standby) })
 }
 
 // delayMark returns the d line that says that a recipient is delayed. It leaves

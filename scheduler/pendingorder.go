@@ -148,8 +148,7 @@ func (od *orders) failByOrder(v *vertex, o *order, chosen func(*recipient) bool)
 	if o.because != "" {
 		words += ": " + o.because
 	}
-	od.lines.fail(v, words, "5.0.0 (expired by the administrator)",
-		func(r *recipient) bool { return (r.state == open || r.state == standby) && chosen(r) })
+	od.lines.fail(v, words, "5.0.0 (expired by the administrator)", chosen)
 }
 
 // holdOfCopy returns the order that holds what an order on a message sends elsewhere; nil: it is
