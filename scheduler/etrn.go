@@ -64,7 +64,7 @@ func (ts *threads) beginUpdate(t *thread, e bulkUpdate) {
 func (ts *threads) updateVertex(v *vertex) {
 	t := ts.mail.threadOf(v)
 	if t.updates&releaseHeld != 0 {
-		ts.orders.releaseHeldVertex(v)
+		ts.orders.requireAttempt(v)
 	}
 	if t.updates&newParams != 0 {
 		ts.requeueVertex(t, v)

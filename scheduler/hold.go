@@ -14,9 +14,9 @@ package scheduler
 // thread or with their message, must have an attempt after the release before
 // they can expire, however long that takes.
 
-// releaseHeldVertex gives the recipients of a vertex of a released thread an
-// attempt before they can expire. After that the vertex is in the agenda again.
-func (od *orders) releaseHeldVertex(v *vertex) {
+// requireAttempt gives the recipients of a vertex that is released an attempt before they can
+// expire.
+func (od *orders) requireAttempt(v *vertex) {
 	for i := range od.mail.lenOf(v) {
 		od.mail.recipient(v, i).flags |= mustAttempt
 	}
@@ -134,9 +134,7 @@ func (od *orders) countUnderHold(m *message, sign int) {
 func (od *orders) resumeReleased(vertices []*vertex) {
 	for _, v := range vertices {
 		v.crashes = 0
-		for i := range od.mail.lenOf(v) {
-			od.mail.recipient(v, i).flags |= mustAttempt
-		}
+		od.requireAttempt(v)
 		if v.state == held {
 			od.threads.makeDue(v)
 			od.rings.overfeedThread(od.mail.threadOf(v))
