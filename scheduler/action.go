@@ -215,7 +215,7 @@ type (
 		Message       MessageID
 		Channel, Host string
 		NextAt        time.Time // when it ends; zero: not known
-		By, Because   string    // who suspends or releases it; Because: which rule
+		By, Because   string    // who releases it, and why; Because: which rule
 	}
 
 	// Note is a log message for the administrator.

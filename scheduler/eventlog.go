@@ -1,9 +1,6 @@
 package scheduler
 
-import (
-	"zsched/ctlfile"
-	"zsched/scheduler/rule"
-)
+import "zsched/scheduler/rule"
 
 // The event log (scheduler-events(5)): the part of it that only the core knows.
 // These actions change nothing, and there are none unless Config.Events is set.
@@ -71,25 +68,27 @@ func (lg *log) recordDeferrals(v *vertex, nextAt instant) {
 	}
 }
 
+// record records a condition, if there is an event log.
+func (lg *log) record(c Condition) {
+	if lg.rules.config.Events {
+		lg.agenda.do(c)
+	}
+}
+
 // recordThread records that a thread is not fed from now on. A nextAt of 0 means
 // that no end is planned.
 func (lg *log) recordThread(t *thread, state string, nextAt instant) {
-	if !lg.rules.config.Events {
-		return
-	}
 	c := Condition{State: state, Channel: t.key.channel, Host: t.key.host}
 	if nextAt != 0 && nextAt != never {
 		c.NextAt = lg.agenda.timeAt(nextAt)
 	}
-	lg.agenda.do(c)
+	lg.record(c)
 }
 
 // recordVertex records that a vertex is in an unusual state from now on.
 func (lg *log) recordVertex(v *vertex, state string) {
-	if lg.rules.config.Events {
-		key := lg.mail.threadOf(v).key
-		lg.agenda.do(Condition{State: state, Message: lg.mail.messageOf(v).id, Channel: key.channel, Host: key.host})
-	}
+	key := lg.mail.threadOf(v).key
+	lg.record(Condition{State: state, Message: lg.mail.messageOf(v).id, Channel: key.channel, Host: key.host})
 }
 
 // recordReplyRule records that a reply rule makes a message wait, or recipients of it fail.
@@ -104,11 +103,7 @@ func (lg *log) recordReplyRule(v *vertex, rule *rule.ReplyRule) {
 }
 
 // recordTouched records that an order affects a message, if it is not in the log already.
-func (lg *log) recordTouched(e *Ordered, m *message, recipients int) {
-	lg.recordTouchedMessage(e, m.id, m.modifiedAt, recipients)
-}
-
-func (lg *log) recordTouchedMessage(e *Ordered, id MessageID, modifiedAt date, recipients int) {
+func (lg *log) recordTouched(e *Ordered, id MessageID, modifiedAt date, recipients int) {
 	if lg.rules.config.Events && !e.recorded {
 		lg.agenda.do(Touched{
 			Message: id, ModifiedAt: modifiedAt.time(), Recipients: recipients, To: e.To,
@@ -116,6 +111,3 @@ func (lg *log) recordTouchedMessage(e *Ordered, id MessageID, modifiedAt date, r
 		})
 	}
 }
-
-// replyOf returns the reply for an outcome that the scheduler itself writes.
-func replyOf(mark *ctlfile.Mark) reply { return reply{notary: mark.Notary, text: mark.Text} }

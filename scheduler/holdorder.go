@@ -73,7 +73,7 @@ func (od *orders) holdOrdersEnded() {
 	}
 	for _, ref := range messages {
 		m := od.mail.messages.At(ref)
-		od.log.recordTouched(&Ordered{Verb: VerbRelease, By: "scheduler", Because: holdEnded}, m, int(m.open))
+		od.log.recordTouched(&Ordered{Verb: VerbRelease, By: "scheduler", Because: holdEnded}, m.id, m.modifiedAt, int(m.open))
 		od.releaseNow(m)
 	}
 	if len(messages) > 0 {
@@ -82,9 +82,7 @@ func (od *orders) holdOrdersEnded() {
 	for _, key := range threads {
 		od.heldThread(&HeldThread{Channel: key.channel, Host: key.host})
 		od.agenda.do(Note{Text: "a hold has reached its time limit: thread " + key.channel + "/" + key.host})
-		if od.rules.config.Events {
-			od.agenda.do(Condition{State: "released", Channel: key.channel, Host: key.host, By: "scheduler", Because: holdEnded})
-		}
+		od.log.record(Condition{State: "released", Channel: key.channel, Host: key.host, By: "scheduler", Because: holdEnded})
 	}
 	od.agenda.planDate(&od.holdEnd, next)
 }

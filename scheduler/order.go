@@ -184,7 +184,7 @@ func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answ
 	if n == 0 || e.DryRun {
 		return n
 	}
-	od.log.recordTouched(e, m, n)
+	od.log.recordTouched(e, m.id, m.modifiedAt, n)
 	switch e.Verb {
 	case VerbRetry:
 		for _, v := range touched {

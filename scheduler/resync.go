@@ -193,9 +193,7 @@ func (li *lines) logMissing(id MessageID, path string, moved bool) {
 	if !moved {
 		li.agenda.do(Note{Severity: Warning, Message: id, Text: "its control file is gone, dropped: " + path})
 	}
-	if li.rules.config.Events {
-		li.agenda.do(Condition{State: "gone", Message: id})
-	}
+	li.log.record(Condition{State: "gone", Message: id})
 }
 
 // readTags asks for the tags of a message that would be unloaded. An agent with

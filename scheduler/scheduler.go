@@ -161,7 +161,6 @@ func (s *Scheduler) wire() {
 	s.writes = writes{
 		agenda: &s.agenda, mail: &s.mail, threads: &s.threads, rings: &s.rings,
 		agents: &s.agents, lines: &s.lines, notices: &s.notices, orders: &s.orders, loads: &s.loads,
-		log: &s.log,
 	}
 	s.notices = notices{
 		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, lines: &s.lines,

@@ -21,7 +21,6 @@ type writes struct {
 	notices *notices
 	orders  *orders
 	loads   *loads
-	log     *log
 
 	last      Op
 	pending   map[Op]*pending

@@ -206,7 +206,7 @@ func (lo *loads) orderStubs(e *Ordered, first stubRef, targets []Target) (n int)
 	if n == 0 || e.DryRun {
 		return n
 	}
-	lo.log.recordTouchedMessage(e, id, u.stubs.At(first).modifiedAt, n)
+	lo.log.recordTouched(e, id, u.stubs.At(first).modifiedAt, n)
 	switch e.Verb {
 	case VerbRetry:
 		for _, ref := range touched {
