@@ -82,7 +82,6 @@ func (wr *writes) repeatLater(p *pending, e Failed) {
 		}
 	}
 	wr.failed = append(wr.failed, e.Op)
-	wr.mail.counts.FailedWrites = len(wr.failed)
 }
 
 // moveFailed takes mail that could not be held or resubmitted back into the
@@ -148,7 +147,6 @@ func (wr *writes) reissueFailed() {
 	ops := wr.failed
 	wr.failed = nil
 	wr.agenda.plan(&wr.retry, never)
-	wr.mail.counts.FailedWrites = 0
 	for _, op := range ops {
 		p := wr.pending[op]
 		if p == nil {

@@ -100,7 +100,7 @@ func (s *Scheduler) Channels() []ChannelView {
 func (s *Scheduler) Counts() Counts {
 	c := s.mail.counts
 	c.States = stateCounts(s.mail.states[:])
-	c.UnderHold = s.orders.underHold
+	c.UnderHold, c.FailedWrites = s.orders.underHold, len(s.writes.failed)
 	c.NotLoaded, c.Urgent = s.loads.unloaded.messages+len(s.loads.unloaded.loading), len(s.loads.unloaded.urgent)+s.loads.unloaded.writes
 	return c
 }
