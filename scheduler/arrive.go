@@ -156,7 +156,7 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 	if r.Attempts > 0 {
 		flags |= triedBefore
 	}
-	in := recipient{offset: uint32(r.Offset), flags: flags, state: open, attempts: uint16(min(r.Attempts, int(^uint16(0))))}
+	in := recipient{offset: uint32(r.Offset), flags: flags, state: open, attempts: bounded[uint16](r.Attempts)}
 	if v.first.state == 0 {
 		v.first = in
 	} else {

@@ -61,43 +61,49 @@ func (sa *saved) restore(m *message, saved []SavedRecipient) {
 	if len(saved) == 0 {
 		return
 	}
-	sa.mail.eachVertex(m, func(v *vertex) {
-		var last *SavedRecipient
-		for i := range sa.mail.lenOf(v) {
-			r := sa.mail.recipient(v, i)
-			at, found := slices.BinarySearchFunc(saved, int64(r.offset), func(s SavedRecipient, offset int64) int { return int(s.Offset - offset) })
-			if !found {
-				continue
-			}
-			known := &saved[at]
-			r.attempts = uint16(min(max(0, known.Attempts), int(^uint16(0))))
-			r.flags |= triedBefore
-			sa.mail.threadOf(v).attempts += int(r.attempts)
-			r.diagnostic = sa.restoreDiagnostic(diagnostic{known.Notary, known.Text})
-			if t := sa.mail.threadOf(v); t.diagnostic == 0 && r.diagnostic != 0 {
-				t.diagnostic = sa.mail.diagnostics.Retain(r.diagnostic)
-			}
-			if last == nil || known.NextAt > last.NextAt {
-				last = known
-			}
-		}
-		if last == nil {
-			return
-		}
-		for i := range sa.mail.lenOf(v) {
-			if r := sa.mail.recipient(v, i); r.attempts == 0 {
-				r.attempts = uint16(min(max(0, last.Attempts), int(^uint16(0))))
-				r.flags |= triedBefore
-			}
-		}
-		v.fedAt = secondOf(time.Unix(last.FedAt, 0))
-		v.retry = uint8(min(max(0, last.Step), int(^uint8(0))))
-		v.destinationFailed, v.inRetryStep = last.DestinationFailed, last.InRetryStep
-		if at := sa.agenda.restoredInstant(last.NextAt, sa.mail.threadOf(v).params.LongestWait(last.InRetryStep)); at > sa.agenda.now {
-			sa.threads.setState(v, waiting, at)
-		}
-	})
+	sa.mail.eachVertex(m, func(v *vertex) { sa.restoreVertex(v, saved) })
 }
+
+func (sa *saved) restoreVertex(v *vertex, saved []SavedRecipient) {
+	t := sa.mail.threadOf(v)
+	var last *SavedRecipient
+	for i := range sa.mail.lenOf(v) {
+		r := sa.mail.recipient(v, i)
+		at, found := slices.BinarySearchFunc(saved, int64(r.offset), func(s SavedRecipient, offset int64) int { return int(s.Offset - offset) })
+		if !found {
+			continue
+		}
+		known := &saved[at]
+		r.attempts = bounded[uint16](known.Attempts)
+		r.flags |= triedBefore
+		t.attempts += int(r.attempts)
+		r.diagnostic = sa.restoreDiagnostic(diagnostic{known.Notary, known.Text})
+		if t.diagnostic == 0 && r.diagnostic != 0 {
+			t.diagnostic = sa.mail.diagnostics.Retain(r.diagnostic)
+		}
+		if last == nil || known.NextAt > last.NextAt {
+			last = known
+		}
+	}
+	if last == nil {
+		return
+	}
+	for i := range sa.mail.lenOf(v) {
+		if r := sa.mail.recipient(v, i); r.attempts == 0 {
+			r.attempts = bounded[uint16](last.Attempts)
+			r.flags |= triedBefore
+		}
+	}
+	v.fedAt = secondOf(time.Unix(last.FedAt, 0))
+	v.retry = bounded[uint8](last.Step)
+	v.destinationFailed, v.inRetryStep = last.DestinationFailed, last.InRetryStep
+	if at := sa.agenda.restoredInstant(last.NextAt, t.params.LongestWait(last.InRetryStep)); at != 0 {
+		sa.threads.setState(v, waiting, at)
+	}
+}
+
+// bounded returns the number that is nearest to n in a type.
+func bounded[T uint8 | uint16](n int) T { return T(min(max(0, n), int(^T(0)))) }
 
 // restoreDiagnostic returns the number of a report and adds a user to it.
 func (sa *saved) restoreDiagnostic(d diagnostic) diagnosticRef {
@@ -141,7 +147,7 @@ func (sa *saved) restoreThread(t *thread) {
 		return
 	}
 	delete(sa.restoring.threads, t.key)
-	t.retry, t.inRetryStep = uint8(min(max(0, saved.Step), int(^uint8(0)))), saved.InRetryStep
+	t.retry, t.inRetryStep = bounded[uint8](saved.Step), saved.InRetryStep
 	t.window = limit.Window{Dead: saved.Dead}
 	if till := sa.agenda.restoredInstant(saved.SuspendedUntil, t.params.LongestWait(saved.InRetryStep)); till != 0 {
 		sa.threads.suspend(t, till)

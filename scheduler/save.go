@@ -145,20 +145,17 @@ func (sa *saved) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
 	if v.state == 0 {
 		return 0
 	}
-	m, waits := sa.mail.messageOf(v), v.state == waiting
+	m, at := sa.mail.messageOf(v), sa.threads.wakeAt(v)
 	one := SavedRecipient{
-		Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(sa.agenda.dateAt(sa.threads.wakeAt(v)).ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
+		Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(sa.agenda.dateAt(at).ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
 		DestinationFailed: v.destinationFailed, InRetryStep: v.inRetryStep,
-	}
-	if !waits {
-		one.NextAt = 0
 	}
 	for ; i < sa.mail.lenOf(v); i++ {
 		if to.full(n) {
 			return i
 		}
 		r := sa.mail.recipient(v, i)
-		if !r.isUndelivered() || r.attempts == 0 && !waits {
+		if !r.isUndelivered() || r.attempts == 0 && at == 0 {
 			continue
 		}
 		one.Offset, one.Attempts, one.Notary, one.Text = int64(r.offset), int(r.attempts), "", ""
