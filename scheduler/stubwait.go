@@ -80,9 +80,6 @@ func (lo *loads) wakeStubs(t *thread) (n int) {
 // changeWaits gives each waiting stub of a thread the end of its wait that f returns, also those
 // that are being read.
 func (lo *loads) changeWaits(t *thread, f func(s *stub, at instant) instant) {
-	if t.stubs == nil {
-		return
-	}
 	change := func(n stubRef, at instant) instant {
 		next := f(lo.unloaded.stubs.At(n), at)
 		lo.countStub(t, at, -1)
@@ -103,7 +100,10 @@ func (lo *loads) changeWaits(t *thread, f func(s *stub, at instant) instant) {
 // updateStubsInBulk carries out a bulk update on the stubs of a thread, all at once. Those that need
 // not wait any more are made due a slice at a time (wakeStubs).
 func (lo *loads) updateStubsInBulk(t *thread, e bulkUpdate) {
-	if e&releaseHeld != 0 && t.stubs != nil {
+	if t.stubs == nil {
+		return
+	}
+	if e&releaseHeld != 0 {
 		for n := t.stubs.all.Head; n != 0; n = t.stubs.all.Next(n) {
 			lo.unloaded.stubs.At(n).flags |= stubMustAttempt
 		}
@@ -135,9 +135,6 @@ func (lo *loads) requeueStubs(t *thread) {
 			}
 			return at
 		})
-	}
-	if t.stubs == nil {
-		return
 	}
 	for n := t.stubs.all.Head; n != 0; n = t.stubs.all.Next(n) {
 		s := lo.unloaded.stubs.At(n)
