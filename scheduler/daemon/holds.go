@@ -21,29 +21,25 @@ const (
 // descriptors of the system are in use, it tries again for a while and then returns an error:
 // mail that an administrator held would be delivered.
 func (l *Loop) loadHolds(s Spool) error {
-	var records []spool.HoldRecord
-	for try := 1; ; try++ {
-		var err error
-		records, err = s.LoadHolds()
-		switch {
-		case err == nil:
-		case errors.Is(err, spool.ErrDamagedHolds):
-			l.log.Error().Err(err).Msg("hold records are damaged: what they name is held until it is released")
-		case try == holdTries:
+	records, err := s.LoadHolds()
+	for try := 1; err != nil && !errors.Is(err, spool.ErrDamagedHolds); try++ {
+		if try == holdTries {
 			return err
-		default:
-			l.log.Error().Err(err).Msg("trying again to read the hold records")
-			time.Sleep(holdPause)
-			continue
 		}
-		break
+		l.log.Error().Err(err).Msg("trying again to read the hold records")
+		time.Sleep(holdPause)
+		records, err = s.LoadHolds()
+	}
+	if err != nil {
+		l.log.Error().Err(err).Msg("hold records are damaged: what they name is held until it is released")
 	}
 	for i := range records {
 		r := &records[i]
+		if r.Ended(l.now) {
+			continue
+		}
 		for _, t := range r.Threads {
-			if !r.Ended(l.now) {
-				l.Step(scheduler.HeldThread{Channel: t.Channel, Host: t.Host, Held: true, HoldOrder: scheduler.HoldOrder(r.HoldOrder)})
-			}
+			l.Step(scheduler.HeldThread{Channel: t.Channel, Host: t.Host, Held: true, HoldOrder: scheduler.HoldOrder(r.HoldOrder)})
 		}
 	}
 	return nil
