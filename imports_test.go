@@ -28,7 +28,7 @@ internal/pattern:
 internal/postoffice:      x/sys
 internal/process:         internal/postoffice x/sys
 internal/redisurl:
-internal/text:
+internal/text:           x/sys
 internal/units:
 internal/version:
 internal/zenv:            internal/units

@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"zsched/internal/text"
 	"zsched/mailq/client"
 )
@@ -36,7 +34,7 @@ const loginHint = "mailq: -U user/password logs in as another user. The users, w
 
 func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	out := bufio.NewWriterSize(stdout, 64<<10)
-	p := &program{options: new(options), out: out, stderr: stderr, terminal: isTerminal(stdout)}
+	p := &program{options: new(options), out: out, stderr: stderr, terminal: text.IsTerminal(stdout)}
 	commands := newCommands(p, out, stderr)
 	commands.SetArgs(args)
 	err := client.RefusalOf(commands.Execute(), p.what)
@@ -68,13 +66,4 @@ func exitCode(err error) int {
 		return exitUnavailable
 	}
 	return exitFailure
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }

@@ -71,7 +71,7 @@ func (l *logSet) openMain(s *setting, stderr io.Writer) error {
 		return err
 	}
 	var to io.Writer = text.JSONWriter{To: main}
-	if file == "" && isTerminal(stderr) {
+	if file == "" && text.IsTerminal(stderr) {
 		to = zerolog.ConsoleWriter{Out: main, TimeFormat: time.DateTime}
 	}
 	level := zerolog.InfoLevel
@@ -152,12 +152,3 @@ func redirect(file string) error {
 type stays struct{ io.Writer }
 
 func (stays) Close() error { return nil }
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
-}

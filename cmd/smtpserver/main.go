@@ -19,7 +19,6 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"zsched/internal/certificate"
 	"zsched/internal/listen"
@@ -136,11 +135,10 @@ func hashPassword(stdin io.Reader, stdout, stderr io.Writer) int {
 	return 0
 }
 
+// newLog writes one JSON object a line, or lines for people if stderr is a terminal.
 func newLog(stderr io.Writer) zerolog.Logger {
-	if f, ok := stderr.(*os.File); ok {
-		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err == nil {
-			stderr = zerolog.ConsoleWriter{Out: stderr, TimeFormat: time.DateTime}
-		}
+	if text.IsTerminal(stderr) {
+		stderr = zerolog.ConsoleWriter{Out: stderr, TimeFormat: time.DateTime}
 	}
 	return zerolog.New(text.JSONWriter{To: stderr}).With().Timestamp().Logger()
 }

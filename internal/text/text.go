@@ -6,10 +6,13 @@ package text
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 )
 
 // Escape escapes all characters that cannot be printed: control bytes become ^M and ^[,
@@ -103,6 +106,16 @@ func (w JSONWriter) Write(lines []byte) (int, error) {
 		return 0, err
 	}
 	return len(lines), nil
+}
+
+// IsTerminal reports whether what is written to w appears on a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
 }
 
 // Cut returns at most max bytes of s, from its beginning. A character that max would
