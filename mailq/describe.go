@@ -76,7 +76,7 @@ func EffectText(e *view.Effect, now time.Time) string {
 	if e.Part > 0 {
 		text += fmt.Sprintf(", %.0f%% now", e.Part*100)
 	}
-	return text + end(e.Until, now, "lifted") + because(e.Because)
+	return text + endsIn(e.Until, now) + because(e.Because)
 }
 
 // HoldText says by whom something is held: " 3h by ann uid 0, ends in 2h: they asked".
@@ -84,14 +84,14 @@ func HoldText(h *view.Hold, now time.Time) string {
 	if h.Since.IsZero() {
 		return ", not known by whom"
 	}
-	return fmt.Sprintf(" %s by %s", FormatAge(now, h.Since), cmp.Or(h.By, "somebody")) + end(h.Until, now, "released") + because(h.Because)
+	ends := ", until released"
+	if !h.Until.IsZero() {
+		ends = endsIn(h.Until, now)
+	}
+	return fmt.Sprintf(" %s by %s", FormatAge(now, h.Since), cmp.Or(h.By, "somebody")) + ends + because(h.Because)
 }
 
-// end says when something ends: by itself, or when it is lifted or released.
-func end(until, now time.Time, by string) string {
-	if until.IsZero() {
-		return ", until " + by
-	}
+func endsIn(until, now time.Time) string {
 	return ", ends in " + FormatSpan(max(0, until.Sub(now)))
 }
 

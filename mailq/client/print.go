@@ -70,8 +70,7 @@ func (p *Printer) heading() {
 		return
 	}
 	p.headed = true
-	line := p.safe(p.thread.Channel + "/" + p.thread.Host)
-	line += ":"
+	line := p.safe(p.thread.Channel+"/"+p.thread.Host) + ":"
 	if t := p.Threads[p.thread]; t != nil {
 		if t.Held {
 			line += " held"

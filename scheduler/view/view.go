@@ -85,8 +85,8 @@ type Thread struct {
 	Feedback *Feedback `json:"feedback,omitempty"`
 	// Probing: the destination has failed, and one session tries it.
 	Probing bool `json:"probing,omitempty"`
-	// SuspendedBy says by whom it is suspended; "": it is not. SuspendedUntil is the last end;
-	// zero: it is not known.
+	// SuspendedBy says by whom it is suspended; "": it is not. SuspendedUntil is when the last of
+	// its suspensions ends.
 	SuspendedBy    Suspender `json:"suspended_by,omitempty"`
 	SuspendedUntil time.Time `json:"suspended_until,omitzero"`
 	Effects        []Effect  `json:"effects,omitempty"`
@@ -162,8 +162,8 @@ type JobLine struct {
 	Owner     *uint32   `json:"owner,omitempty"` // uid of the user who submitted it; nil: not known
 	ArrivedAt time.Time `json:"arrived_at"`      // mtime of the message file
 	State     string    `json:"state"`
-	// Wait is why it is not fed, if it is due or held, or will not be fed when its retry comes. Rule is the reply rule because of which
-	// it waits: file:line.
+	// Wait is why it is not fed, if it is due or held, or will not be fed when its retry comes.
+	// Rule is the reply rule because of which it waits: file:line.
 	Wait       Wait      `json:"wait,omitempty"`
 	Rule       string    `json:"rule,omitempty"`
 	StartError string    `json:"start_error,omitempty"` // as that of its thread, while it is due
