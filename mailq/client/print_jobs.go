@@ -21,8 +21,6 @@ import (
 //		M/836224: (2 tries, age 3m57s, expires in 4d23h, 590+275 bytes)
 //		  id	<m1@sender.example>
 //		  from	alice@sender.example
-//		  share	sender.example, weight 1, deficit 8, its turn
-//		  job	1 of 1 due, first in its share
 //		  to	bob@example.org
 //		  diag	smtp; 451 later
 func (p *Printer) Job(job *mailq.JobLine) error {
@@ -41,8 +39,7 @@ func (p *Printer) Job(job *mailq.JobLine) error {
 	case p.Verbose:
 		p.details(job)
 	default:
-		_, reason := tries(job)
-		line := fmt.Sprintf("\t%s: (%s) %s", p.safe(job.Path), strings.Join(p.facts(job), ", "), p.safe(reason))
+		line := fmt.Sprintf("\t%s: (%s) %s", p.safe(job.Path), strings.Join(p.facts(job), ", "), p.safe(lastReply(job)))
 		p.printf("%s\n", strings.TrimRight(line, " "))
 	}
 	return p.err
@@ -94,8 +91,7 @@ func (p *Printer) jobHead(job *mailq.JobLine) {
 // facts returns what stands in parentheses after the name of a job: its tries, an order that
 // waits, the reply rule that delays it, and its expiry; in details its age and size, too.
 func (p *Printer) facts(job *mailq.JobLine) []string {
-	attempts, _ := tries(job)
-	facts := []string{attempts}
+	facts := []string{tries(job)}
 	if order := mailq.OrderText(job.Order, job.OrderTo); order != "" {
 		facts = append(facts, order)
 	}
@@ -112,15 +108,21 @@ func (p *Printer) facts(job *mailq.JobLine) []string {
 	return facts
 }
 
-// tries returns how often delivery was tried, in words, and why it failed: the
-// last reply to one of the recipients.
-func tries(job *mailq.JobLine) (attempts, reason string) {
+// tries returns how often delivery was tried, in words.
+func tries(job *mailq.JobLine) string {
 	most := 0
 	for i := range job.Recipients {
 		most = max(most, job.Recipients[i].Attempts)
-		reason = cmp.Or(reason, mailq.LastReply(mailq.ReasonOf(job, &job.Recipients[i])))
 	}
-	return mailq.Plural(most, "try", "tries"), reason
+	return mailq.Plural(most, "try", "tries")
+}
+
+// lastReply returns why delivery failed: the last reply to one of the recipients.
+func lastReply(job *mailq.JobLine) (reply string) {
+	for i := 0; i < len(job.Recipients) && reply == ""; i++ {
+		reply = mailq.LastReply(mailq.ReasonOf(job, &job.Recipients[i]))
+	}
+	return reply
 }
 
 // expiry says when a job expires, in whole seconds of the clock. For a message that is not
