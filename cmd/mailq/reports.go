@@ -34,7 +34,7 @@ var questions = []question{
 	{"shape", "show recipients by destination and age", "SHOW COUNT destination", tableOf(report.Ages)},
 	{"held", "show what is held: by whom, since when, why and until when", "SHOW HELD", textOf(line((*mailq.HeldItem).Text))},
 	{"rules", "show the reply rules and how often they have matched", "SHOW RULES", textOf(line((*mailq.RuleItem).Text))},
-	{"cluster", "show the nodes of the cluster, their shares of each limit, and the store", "SHOW CLUSTER", textOf(line((*mailq.ClusterItem).Text))},
+	{"cluster", "show the store of the cluster, its nodes, and the part of each limit that this node has", "SHOW CLUSTER", textOf(line((*mailq.ClusterItem).Text))},
 	{"totals", "show the totals, and what needs attention", "SHOW SNMP", textOf(report.Totals)},
 }
 
