@@ -13,6 +13,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/pattern"
 	"zsched/internal/units"
+	"zsched/scheduler/view"
 )
 
 // Selection picks the jobs that an order is about: the key=value words after
@@ -38,14 +39,11 @@ const selectionKeys = "thread, msg, channel, host, sender, recipient, message-id
 // JobStates are the states that a selection knows. Held is all mail that is kept
 // back by a HOLD: held messages and the mail of held threads. Unloaded is mail whose control
 // files could not be loaded yet.
-var JobStates = [...]string{"due", "waiting", "fed", "reading", "blocked", StateHeld, StateUnloaded}
+var JobStates = append(view.States[:], StateUnloaded)
 
-const (
-	StateHeld = "held"
-	// StateUnloaded is that of a message in transport/ that is not loaded. Each of its
-	// recipients has the reason.
-	StateUnloaded = "unloaded"
-)
+// StateUnloaded is that of a message in transport/ that is not loaded. Each of its
+// recipients has the reason.
+const StateUnloaded = "unloaded"
 
 // ParseSelection reads key=value words. There must be at least one, and each key
 // may be given once, except for thread and msg.
@@ -111,8 +109,8 @@ func (sel *Selection) set(key, value string) (err error) {
 		sel.MessageID = value
 	case "state":
 		sel.State = strings.ToLower(value)
-		if !slices.Contains(JobStates[:], sel.State) {
-			err = fmt.Errorf("state=%q is not one of %s", value, strings.Join(JobStates[:], ", "))
+		if !slices.Contains(JobStates, sel.State) {
+			err = fmt.Errorf("state=%q is not one of %s", value, strings.Join(JobStates, ", "))
 		}
 	case "larger":
 		sel.Larger, err = parseSize(key, value)
@@ -252,7 +250,7 @@ func (sel *Selection) SelectsRecipients() bool { return sel.Recipient != "" || s
 // scheduler keeps in memory. Reason matches if the reason of any
 // recipient of the job matches.
 func (sel *Selection) Matches(job *JobLine, now time.Time) bool {
-	if sel.State == StateHeld && !job.Held || sel.State != StateHeld && sel.State != "" && sel.State != job.State {
+	if sel.State == view.Held && !job.Held || sel.State != view.Held && sel.State != "" && sel.State != job.State {
 		return false
 	}
 	if !sel.matchesThread(job.Name) || !sel.matchesMessage(job) {

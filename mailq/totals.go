@@ -12,7 +12,7 @@ type Totals struct {
 	Threads    int `json:"threads"`
 	Jobs       int `json:"jobs"`
 	Recipients int `json:"recipients"`
-	// States counts the jobs in each state of JobStates. States without jobs are
+	// States counts the jobs in each state of view.States. States without jobs are
 	// missing.
 	States    map[string]int `json:"states,omitempty"`
 	StartedAt time.Time      `json:"started_at"`

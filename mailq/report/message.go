@@ -14,7 +14,7 @@ import (
 )
 
 // withoutAttempts are the states of recipients whose attempts may not be known.
-var withoutAttempts = []string{mailq.StateHeld, "delivered", "failed", "expired", "killed", "requeued", "rerouted", "moved", "done"}
+var withoutAttempts = []string{view.Held, "delivered", "failed", "expired", "killed", "requeued", "rerouted", "moved", "done"}
 
 // Message returns the lines about a message.
 func Message(m *mailq.Message, now time.Time) []string {

@@ -26,7 +26,7 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 		err := q.port.Ask(ctx, func(l *daemon.Loop) {
 			for _, t := range l.Core().HeldThreads() {
 				name := mailq.Name{Channel: t.Channel, Host: t.Host}
-				item := heldItem(&mailq.JobLine{Name: name, State: mailq.StateHeld, Held: true}, &t.HoldOrder)
+				item := heldItem(&mailq.JobLine{Name: name, State: view.Held, Held: true}, &t.HoldOrder)
 				item.Messages = threadOutcome(l.Core(), name).Messages
 				threads = append(threads, item)
 			}

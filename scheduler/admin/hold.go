@@ -125,7 +125,7 @@ func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) 
 	}
 	for _, t := range threads {
 		name := mailq.Name{Channel: t.Channel, Host: t.Host}
-		if !where.Matches(&mailq.JobLine{Name: name, State: mailq.StateHeld, Held: true}, now) {
+		if !where.Matches(&mailq.JobLine{Name: name, State: view.Held, Held: true}, now) {
 			continue
 		}
 		more, err := q.unholdThread(ctx, name, o)

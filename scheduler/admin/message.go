@@ -114,7 +114,7 @@ func stateIn(f *ctlfile.File, i int, place spool.Place) string {
 	case f.Done(i): // it, or another of its alternatives
 		return f.Outcome(i)
 	case place == spool.Hold:
-		return "held"
+		return view.Held
 	case place == spool.Queue:
 		return "new" // the scheduler has not loaded it yet
 	}

@@ -273,7 +273,7 @@ func leavesAlone(o *mailq.Order, v *view.JobLine) bool {
 	case mailq.Retry:
 		return v.Held && v.State != view.Fed
 	case mailq.Requeue:
-		return v.State == view.Held && o.Message == "" && (o.Where == nil || o.Where.State != mailq.StateHeld)
+		return v.State == view.Held && o.Message == "" && (o.Where == nil || o.Where.State != view.Held)
 	}
 	return false
 }

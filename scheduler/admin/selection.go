@@ -11,6 +11,7 @@ import (
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
 )
 
 // Select yields the jobs that an order with this selection would affect. With
@@ -173,7 +174,7 @@ func storedJobs(m *spool.Stored) (jobs []*mailq.JobLine) {
 		MessageID: m.File.MessageID, Size: max(0, m.Size),
 	}
 	if m.Place == spool.Hold {
-		whole.State, whole.Held = mailq.StateHeld, true
+		whole.State, whole.Held = view.Held, true
 	}
 	whole.Sender = senderOf(m.File)
 	for i := range m.File.Recipients {
