@@ -75,7 +75,7 @@ func (s *scrape) collectKept(c collector) {
 	}
 	kept := func(state string, count int, oldestAt time.Time) {
 		c.send("scheduler_kept", "Messages, threads or jobs that are kept back.", float64(count), "state", state)
-		c.send("scheduler_kept_oldest_seconds", "Age of the oldest message that is kept back, and time since the first hold or suspension of a thread; 0 if it is not known.", s.age(oldestAt), "state", state)
+		c.send("scheduler_kept_oldest_seconds", "Age of the oldest message that is kept back, and time since the first hold of a thread; 0 if it is not known.", s.age(oldestAt), "state", state)
 	}
 	for _, kind := range mailq.KeptKinds {
 		k := kind.Of(s.kept)
