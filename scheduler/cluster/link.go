@@ -134,8 +134,8 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// openStore makes a store, which does not connect yet.
-func openStore(o Options) *link {
+// openLink makes the link to the store, which does not connect yet.
+func openLink(o Options) *link {
 	s := &link{
 		nonce: o.Nonce, timeout: cmp.Or(o.Timeout, callTimeout), ended: make(chan struct{}),
 		batches: make(chan *batch, 1), answers: make(chan *answer, 1), woken: make(chan struct{}, 1), clock: BootTime,

@@ -9,7 +9,7 @@ import (
 
 // Open makes a Node and begins to speak to the store. Close ends it.
 func Open(o Options) *Node {
-	s := openStore(o)
+	s := openLink(o)
 	n := newNode(o, func(b *batch) { s.batches <- b })
 	n.store = s
 	ctx, cancel := context.WithCancel(context.Background())

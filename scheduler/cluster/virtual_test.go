@@ -77,7 +77,7 @@ func newVirtual(t testing.TB, seed uint64, max, nodes int) *virtual {
 	}
 	v := &virtual{t: t, redis: m, max: max, rand: rand.New(rand.NewPCG(seed, 1)), now: time.Hour,
 		limit: scheduler.ClusterLimit{Setting: "clustermax", Channel: "smtp", Name: "example.net"}}
-	v.store = openStore(Options{Store: a, Nonce: "test", Timeout: time.Minute})
+	v.store = openLink(Options{Store: a, Nonce: "test", Timeout: time.Minute})
 	t.Cleanup(func() { _ = v.store.client.Close() })
 	m.SetTime(v.wall())
 	for i := range nodes {
