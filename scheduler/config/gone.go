@@ -5,7 +5,7 @@ package config
 
 import "strings"
 
-// gone are the keywords and PARAMs of version 0.9 that are no more, and what to use.
+// gone are the keywords and PARAMs of version 0.9 that no longer exist, and what to use.
 var gone = map[string]string{
 	"ringrate":             "use rate for each thread, or channelrate",
 	"paramcluster-lost":    "without the store, each limit is divided among the nodes; use maxthr and rate for what each node may do at most",

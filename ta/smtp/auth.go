@@ -25,7 +25,7 @@ type secret struct {
 
 // ReadSecrets reads the file of -A. Each line is a host, a user and a password. The host
 // is the mail exchanger's name, the destination's, ".domain" or "*". The word "plaintext"
-// after the password permits that it is sent without TLS. It is an error if others may
+// after the password permits sending it without TLS. It is an error if others may
 // read or write the file.
 func ReadSecrets(name string) (*Secrets, error) {
 	info, err := os.Stat(name)

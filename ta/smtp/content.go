@@ -73,8 +73,9 @@ func readFull(body *io.SectionReader, b []byte, at int64) error {
 
 var errCut = errors.New("the message file is shorter than it was")
 
-// lineWriter writes text with CRLF line ends, and doubles a dot at the beginning of a line. Line ends of any kind, LF, CRLF and a
-// lone CR, become CRLF, so that no server sees a line end where another sees none.
+// lineWriter writes text with CRLF line ends, and doubles a dot at the beginning of a line. Line
+// ends of any kind, LF, CRLF and a lone CR, become CRLF, so that no server sees a line end where
+// another sees none.
 type lineWriter struct {
 	w      *bufio.Writer // it keeps its first error
 	cr     bool          // the last byte was a CR, and its CRLF is written
