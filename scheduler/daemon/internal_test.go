@@ -33,7 +33,12 @@ const (
 
 // Agents are not heard while more than maxFinishing messages wait to be removed.
 func TestSlowRemovalHoldsAgentsBack(t *testing.T) {
-	d := New(Options{Config: new(rule.Config), Rand: rand.New(rand.NewPCG(1, 2))})
+	d := New(Options{Config: new(rule.Config), Rand: rand.New(rand.NewPCG(1, 2)), Spool: silentSpool{}})
+	d.agentSaid <- agentEvents{}
+	d.asked = true
+	if d.asking() != nil {
+		t.Error("a second question comes before what an agent says")
+	}
 	for op := range scheduler.Op(maxFinishing) {
 		if d.heard() == nil {
 			t.Fatalf("nothing is heard while %d messages are removed", op)
@@ -43,11 +48,19 @@ func TestSlowRemovalHoldsAgentsBack(t *testing.T) {
 	if d.heard() != nil {
 		t.Error("agents are heard although too much waits")
 	}
+	if d.asking() == nil {
+		t.Error("a question waits for an agent that is not heard")
+	}
 	d.loop.intake.finished(0)
 	if d.heard() == nil {
 		t.Error("nothing is heard after a removal")
 	}
 }
+
+// silentSpool has no results.
+type silentSpool struct{ Spool }
+
+func (silentSpool) Results() <-chan []spool.Result { return nil }
 
 // An agent that says very much at once holds nobody up: it comes in pieces.
 func TestChattyAgentIsHeardInPieces(t *testing.T) {

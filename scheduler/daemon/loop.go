@@ -131,10 +131,10 @@ func (d *Daemon) results() <-chan []spool.Result {
 }
 
 // asking returns the channel of questions. It is nil in the turn after a
-// question while results or agents' lines wait, so that questions, however many,
-// do not delay mail.
+// question while results or agents' lines can be handled, so that questions, however
+// many, do not delay mail.
 func (d *Daemon) asking() <-chan question {
-	if d.asked && len(d.agentSaid)+len(d.results()) > 0 {
+	if d.asked && len(d.heard())+len(d.results()) > 0 {
 		return nil
 	}
 	return d.questions
