@@ -36,10 +36,7 @@ func (s *Spool) Finish(f Finish) {
 		s.finishes.push(f)
 		return
 	}
-	s.owing.push(func() {
-		var buf []byte
-		s.queue.add((&retirer{s: s}).finish(f, &buf), 0)
-	})
+	s.owing.push(func() { s.queue.add((&retirer{s: s}).finish(f), 0) })
 }
 
 // retirer removes messages.
@@ -48,7 +45,6 @@ type retirer struct{ s *Spool }
 // retire is the goroutine that finishes messages. There are several, because most
 // of the time is spent waiting for the file system.
 func (r *retirer) retire() {
-	var buf []byte
 	var answers []Result
 	for {
 		f, ok := r.s.finishes.poll()
@@ -62,7 +58,7 @@ func (r *retirer) retire() {
 		if len(answers) == 0 && !r.s.standing.owned() {
 			return
 		}
-		answers = append(answers, r.finish(f, &buf)...)
+		answers = append(answers, r.finish(f)...)
 		if len(answers) >= answerLimit {
 			answers = r.answerAll(answers)
 		}
@@ -83,10 +79,10 @@ func (r *retirer) answerAll(answers []Result) []Result {
 }
 
 // finish removes a message and returns the results: Finished is the last.
-func (r *retirer) finish(f Finish, buf *[]byte) []Result {
+func (r *retirer) finish(f Finish) []Result {
 	answer := Finished{Op: f.Op}
 	var quarantined []Result
-	err := r.finishOwing(f, buf, &answer)
+	err := r.finishOwing(f, &answer)
 	var bad *malformed
 	if errors.As(err, &bad) {
 		_, base := split(f.Path)
@@ -103,12 +99,13 @@ func (r *retirer) finish(f Finish, buf *[]byte) []Result {
 
 // finishOwing writes the notice that the message owes, if it may owe one, and
 // then removes the message.
-func (r *retirer) finishOwing(f Finish, buf *[]byte, answer *Finished) error {
+func (r *retirer) finishOwing(f Finish, answer *Finished) error {
 	if !f.Owes {
 		return r.unlinkUntagged(f)
 	}
 	place, path := placeOf(f.Path)
-	d, err := readControl(r.s.places.controlOf(place), r.s.places.pairs[place].transport, path, unix.O_RDONLY, buf)
+	var buf []byte
+	d, err := readControl(r.s.places.controlOf(place), r.s.places.pairs[place].transport, path, unix.O_RDONLY, &buf)
 	defer d.close()
 	switch {
 	case errors.Is(err, errGone):
