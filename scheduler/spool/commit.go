@@ -291,9 +291,7 @@ func (mv *mover) markCopy(m *resubmission, p *stagedCopy) error {
 		// crash, the next start gives it its name.
 		m.answer.SpoolID = p.spoolID
 		if p.item.Path != "" {
-			_, base := split(p.item.Path)
-			id, _ := ctlfile.Number(base)
-			if m.answer.Name = (Name{p.item.Path, id}); p.item.Held {
+			if m.answer.Name = nameOf(p.item.Path); p.item.Held {
 				m.answer.Name.Path = underHold + p.item.Path
 			}
 		}

@@ -82,6 +82,13 @@ func numbered(base string) (uint64, bool) {
 	return ctlfile.Number(base)
 }
 
+// nameOf returns the name of the control file at a path, which is that of a message.
+func nameOf(path string) Name {
+	_, base := split(path)
+	id, _ := ctlfile.Number(base)
+	return Name{path, id}
+}
+
 // isKind reports whether an entry is of this kind. It examines the file where the
 // directory does not say.
 func isKind(dir int, e dirent, kind byte) bool {

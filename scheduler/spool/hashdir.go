@@ -192,8 +192,7 @@ func (at *places) resumeRelease(path string) error {
 	if err := moveFile(at.pairs[Hold].transport, path, q.transport, path, Queue.prefixMode()); err != nil {
 		return fmt.Errorf("completing a release: %w", err)
 	}
-	id, _ := ctlfile.Number(base)
-	return &refusalError{why: Elsewhere, reason: "it was released, and its control file was moved to transport/ too", now: Name{path, id}}
+	return &refusalError{why: Elsewhere, reason: "it was released, and its control file was moved to transport/ too", now: nameOf(path)}
 }
 
 // messageOnly reports whether a message file exists under this path without a

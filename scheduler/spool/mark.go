@@ -159,9 +159,7 @@ func (s *Spool) change(path string, flags int, work func(*controlFile) error) (r
 	case errors.Is(err, errGone):
 		return nil, true, nil
 	case errors.As(err, &bad):
-		_, base := split(path)
-		id, _ := ctlfile.Number(base)
-		refused := s.discard(Name{path, id}, bad.reason)
+		refused := s.discard(nameOf(path), bad.reason)
 		if refused.Why == Quarantined {
 			return []Result{refused}, true, nil
 		}

@@ -64,9 +64,7 @@ const noticeWriters = 16
 // lines as reported. RetryUntil is as in Owed. The result is Reported.
 func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
 	s.owing.push(func() {
-		_, base := split(path)
-		id, _ := ctlfile.Number(base)
-		answer := Reported{Op: op, Name: Name{path, id}}
+		answer := Reported{Op: op, Name: nameOf(path)}
 		extra, missing, err := s.change(path, unix.O_RDWR, func(d *controlFile) error {
 			lines := s.notices.owed(d.file, false)
 			if len(lines) == 0 || s.options.Reporter == nil {
@@ -116,10 +114,8 @@ func senderOf(f *ctlfile.File, line int) int {
 // is on disk, marks them.
 // If lines cannot be marked, the notice is written again only after a restart.
 func (n *notices) reportTo(place Place, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
-	_, base := split(d.path)
-	id, _ := ctlfile.Number(base)
 	o := Owed{
-		Name: Name{d.path, id}, File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: n.s.temp,
+		Name: nameOf(d.path), File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: n.s.temp,
 		ModifiedAt: time.Unix(d.st.Mtim.Unix()),
 	}
 	fd, err := postoffice.Open(n.s.places.pairs[place].queue, d.path, unix.O_RDONLY)

@@ -85,9 +85,7 @@ func (r *retirer) finish(f Finish) []Result {
 	err := r.finishOwing(f, &answer)
 	var bad *malformed
 	if errors.As(err, &bad) {
-		_, base := split(f.Path)
-		id, _ := ctlfile.Number(base)
-		if gone := r.s.discard(Name{f.Path, id}, bad.reason); gone.Why == Quarantined {
+		if gone := r.s.discard(nameOf(f.Path), bad.reason); gone.Why == Quarantined {
 			quarantined, err = []Result{gone}, nil
 		}
 	}

@@ -102,9 +102,7 @@ func (mv *mover) stage(r *Resubmission) (staged []*stagedCopy, err error) {
 	if r.Channel == "" && r.Host == "" {
 		staged, err = mv.stageForRouter(d.file, chosen, message, st.Size)
 	} else {
-		_, base := split(path)
-		number, _ := ctlfile.Number(base)
-		staged, err = mv.stageForQueue(r, ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix())), d.file, chosen, message)
+		staged, err = mv.stageForQueue(r, ctlfile.SpoolID(nameOf(path).ID, time.Unix(st.Mtim.Unix())), d.file, chosen, message)
 	}
 	for _, p := range staged {
 		p.control = d.st
