@@ -30,14 +30,13 @@ type locks struct {
 	known bool
 	ours  OurLocks
 	// answers are those about processes: many recipients are often locked by the same one.
+	// nil: none was asked for, as in nearly all files.
 	answers map[int]bool
 }
 
 // locksOf returns the locks of a control file that was just read. known is as in locks.
 func (s *Spool) locksOf(d *controlFile, known bool) locks {
-	return locks{
-		holders: &s.lockHolders, writtenAt: time.Unix(d.st.Mtim.Unix()), known: known, answers: make(map[int]bool),
-	}
+	return locks{holders: &s.lockHolders, writtenAt: time.Unix(d.st.Mtim.Unix()), known: known}
 }
 
 // held reports whether the process that locked a recipient may still work on it.
@@ -50,6 +49,9 @@ func (l *locks) held(r *ctlfile.Recipient) bool {
 	held, known := l.answers[pid]
 	if !known {
 		held = pid > 0 && pid != l.ours.DeadPID && pid != l.holders.scheduler && l.isHolder(pid)
+		if l.answers == nil {
+			l.answers = make(map[int]bool)
+		}
 		l.answers[pid] = held
 	}
 	return held

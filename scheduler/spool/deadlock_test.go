@@ -46,7 +46,7 @@ func TestAliveIsWhoWasThereWhenTheLockWasWritten(t *testing.T) {
 func holdsLock(t *testing.T, pid int, writtenAt time.Time) bool {
 	t.Helper()
 	holders := &lockHolders{transport: -1, least: 1 << 30, scheduler: os.Getpid()}
-	l := locks{holders: holders, writtenAt: writtenAt, answers: map[int]bool{}}
+	l := locks{holders: holders, writtenAt: writtenAt}
 	return l.held(&ctlfile.Recipient{Tag: ctlfile.Locked, Lock: fmt.Sprint(pid)})
 }
 
