@@ -146,7 +146,8 @@ func (f *Files) Quarantined(ctx context.Context) (count int, oldest *Stored, err
 	err = f.places.eachName(ctx, Corrupt, func(n Name) bool {
 		count++
 		var st unix.Stat_t
-		if postoffice.Stat(f.places.pairs[Corrupt].queue, n.Path, &st) != nil {
+		err := f.places.whileOpen(func() error { return postoffice.Stat(f.places.pairs[Corrupt].queue, n.Path, &st) })
+		if err != nil {
 			return true
 		}
 		if at := time.Unix(st.Mtim.Unix()); firstAt.IsZero() || at.Before(firstAt) {
