@@ -145,13 +145,13 @@ func (mv *mover) publish(batch []*resubmission) {
 		return
 	}
 	router := queue.Router{Postoffice: mv.s.options.Postoffice, Levels: mv.s.options.RouterLevels, Notify: mv.s.options.RouterNotify}
-	names, errs := router.GiveAll(files, mv.syncDirs)
+	names, errs := router.GiveAll(files, syncDirs)
 	for i, p := range given {
 		p.name, p.item.Err = names[i], errs[i]
 	}
 }
 
-func (mv *mover) syncDirs(dirs []string) error {
+func syncDirs(dirs []string) error {
 	for _, dir := range dirs {
 		if err := postoffice.SyncDir(dir); err != nil {
 			return err
@@ -304,10 +304,8 @@ func (mv *mover) markCopy(m *resubmission, p *stagedCopy) error {
 			// twice is better than none.
 			return err
 		}
-	case err != nil:
+	default: // it has no name anywhere
 		return err
-	default:
-		return errClosed
 	}
 	m.answer.Offsets = append(m.answer.Offsets, p.offsets...)
 	return m.old.mark(p.marks())

@@ -75,10 +75,9 @@ func (h *Holds) replaceRecord(r *HoldRecord) error {
 // removeNewRecords removes what a process has left that died while it wrote a record.
 func (h *Holds) removeNewRecords() error {
 	names, err := postoffice.ReadNamesAt(h.places.office, ordersDir)
-	if err != nil && !errors.Is(err, unix.ENOENT) {
+	if err != nil {
 		return fmt.Errorf("reading %s: %w", ordersDir, err)
 	}
-	err = nil
 	for _, name := range names {
 		if name = ordersDir + "/" + name; !strings.HasPrefix(name, newRecord) {
 			continue
