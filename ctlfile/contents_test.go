@@ -75,7 +75,7 @@ func TestEncodeRefusesWhatCannotBeReadBack(t *testing.T) {
 		"directory":               func(d *Contents) { d.Name = "1/2" },
 		"name without number":     func(d *Contents) { d.Name = "x1" },
 		"body":                    func(d *Contents) { d.Body = -1 },
-		"line end in log id":      func(d *Contents) { d.MessageID = "<a>\nr" },
+		"line end in Message-ID":  func(d *Contents) { d.MessageID = "<a>\nr" },
 		"line end in verbose":     func(d *Contents) { d.Verbose = "a\nb" },
 		"line end in error":       func(d *Contents) { d.ErrorTo = "a\nb" },
 		"line end in obsoletes":   func(d *Contents) { d.Obsoletes = []string{"a\n"} },

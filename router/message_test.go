@@ -65,7 +65,7 @@ func TestHeaderIsCompleted(t *testing.T) {
 	const complete = "from <s@a.example>\nto <x@b.example>\nenv-end\nFROM: q@r\nMessage-Id:\n <1@2>\ndate: yesterday\n\n"
 	f := o.route(os.Geteuid(), complete+"body\n")[0]
 	if text := f.Headers(0); !strings.HasSuffix(text, "FROM: q@r\nMessage-Id:\n <1@2>\ndate: yesterday\n") || strings.Count(text, "\n") != 6 || f.MessageID != "<1@2>" {
-		t.Errorf("%q, log id %s", text, f.MessageID)
+		t.Errorf("%q, Message-ID %s", text, f.MessageID)
 	}
 }
 

@@ -147,8 +147,8 @@ type Options struct {
 	State      string
 	SavePeriod time.Duration
 	// Owned, if set, returns an error once another scheduler has taken over the
-	// postoffice, or another postoffice is in its place. It is called before job lines are given to agents, which write to
-	// control files, and before the state is saved.
+	// postoffice, or another postoffice is in its place. It is called before job lines
+	// are given to agents, which write to control files, and before the state is saved.
 	Owned func() error
 	// Files, if any, are the only control files taken. Run returns when nothing
 	// in them is due any more.

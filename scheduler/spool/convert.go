@@ -33,9 +33,8 @@ const (
 )
 
 // convertHolds writes records for the threads of the lists, and then removes the lists. What was
-// suspended is held until the same time. A
-// thread that the list does not name any more was released; if the list is damaged, what the
-// records name is held too.
+// suspended is held until the same time. A thread that the list does not name any more was
+// released; if the list is damaged, what the records name is held too.
 func (h *Holds) convertHolds() (damage, err error) {
 	held, suspended, found, damage, err := h.readLists()
 	if !found || err != nil {

@@ -38,7 +38,8 @@ const probeName = ".scheduler.probe"
 // start the feeding again as soon as one block is free.
 const probeBytes = 64 << 10
 
-// Probe tries to write in transport/, and looks for transport/ and queue/ at their names. The result is Probed.
+// Probe tries to write in transport/, and looks for transport/ and queue/ at their names. The
+// result is Probed.
 func (s *Spool) Probe() {
 	s.edit("", func() {
 		down, lost := s.standing.examine()

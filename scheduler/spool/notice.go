@@ -28,15 +28,15 @@ func (n *notices) owed(f *ctlfile.File, final bool) (lines []int) {
 		if line.Tag != ctlfile.Open {
 			continue
 		}
-		n := f.Find(line.Recipient)
+		to := f.Find(line.Recipient)
 		null := f.NullSender
-		if n >= 0 {
-			_, null = f.NoticesTo(n)
+		if to >= 0 {
+			_, null = f.NoticesTo(to)
 		}
 		if null && !answersNull {
 			continue
 		}
-		if n < 0 {
+		if to < 0 {
 			// We know no recipient for the line, but the sender may know it. A line that
 			// was cut short before its notary says nothing that could be told.
 			if (line.Notary != "" || line.Text != "") && noticeKind(line.Notary, ctlfile.Failed) == ctlfile.NotifyFailure {
@@ -44,7 +44,7 @@ func (n *notices) owed(f *ctlfile.File, final bool) (lines []int) {
 			}
 			continue
 		}
-		r := &f.Recipients[n]
+		r := &f.Recipients[to]
 		news := noticeKind(line.Notary, r.Tag)
 		wanted := r.Notify.Wants(news)
 		switch {
@@ -52,7 +52,7 @@ func (n *notices) owed(f *ctlfile.File, final bool) (lines []int) {
 			wanted = news == ctlfile.NotifyFailure
 		case news == ctlfile.NotifyDelay:
 			by := ctlfile.ParseDeliverBy(r.DSN)
-			wanted = (wanted || by.Given && !by.Return) && !f.Done(n) // a delay that is over is no news
+			wanted = (wanted || by.Given && !by.Return) && !f.Done(to) // a delay that is over is no news
 		}
 		if wanted && (final || decided(f, r.Class)) {
 			lines = append(lines, i)

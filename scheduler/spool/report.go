@@ -111,8 +111,8 @@ func senderOf(f *ctlfile.File, line int) int {
 }
 
 // reportTo writes the notice to one sender about some d lines of a control file and, when it
-// is on disk, marks them.
-// If lines cannot be marked, the notice is written again only after a restart.
+// is on disk, marks them. If lines cannot be marked, the notice is written again only after a
+// restart.
 func (n *notices) reportTo(place Place, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
 	o := Owed{
 		Name: nameOf(d.path), File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: n.s.temp,
@@ -170,8 +170,8 @@ func (n *notices) rememberWritten(o *Owed) {
 	}
 }
 
-// unmarkedLine is a d line that could not be marked. Another message may get the same number later, so the
-// whole content of the line is compared.
+// unmarkedLine is a d line that could not be marked. Another message may get the same number
+// later, so the whole content of the line is compared.
 type unmarkedLine struct {
 	spoolID string
 	line    ctlfile.Diagnostic

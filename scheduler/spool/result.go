@@ -168,7 +168,8 @@ const (
 	// a second, then after twice the time, at last every 32 s.
 	Busy
 	// Unfinished: malformed, but changed within the last minute, so that a
-	// process may still be writing it. It is read again like one that is busy, at last every 10 s.
+	// process may still be writing it. It is read again like one that is busy, at
+	// last every 10 s.
 	Unfinished
 	// Unreadable: the system did not let us read, write or move it. It is read
 	// again likewise, at last every 20 s.

@@ -46,8 +46,8 @@
 //	to a node        its control file, staged, fsync; d      the next start completes the copy
 //	                 lines, fsync; the copy into the queue   or removes it
 //	                 (package queue), fsync; old tags '+'
-//	hold, suspend,   the record, fsync, rename, fsync; then  nothing: the next scheduler
-//	release, lift    the order is carried out                carries it out
+//	hold, release    the record, fsync, rename, fsync; then  nothing: the next scheduler
+//	                 the order is carried out                carries it out
 //	report           notice in queue/.tmp, fsync, rename     one notice may be sent twice
 //	                 into router/, fsync; d lines '+'
 //	finish           control file, then message file         a message file alone: after a

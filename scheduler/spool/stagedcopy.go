@@ -22,8 +22,8 @@ import (
 // stagedCopy is a message for some recipients of another message, complete and on
 // disk in queue/.tmp.
 type stagedCopy struct {
-	of      *resubmission
-	spoolID string // of the message, when it is in the queue
+	of      *resubmission // known when the batch is committed
+	spoolID string        // of the message, when it is in the queue
 	file    string
 	offsets []int64
 	item    queue.Item   // without Contents when the router gets it

@@ -58,10 +58,10 @@ func (st *standing) begin(office string) (err error) {
 }
 
 // check returns an error if nothing may be fed or written in the postoffice any more. It
-// wraps owner.ErrDisowned if another scheduler has it, and process.ErrReplaced if transport/ at its
-// full name is not the directory of the start. It is called before each batch of writes and
-// of job lines, so the names are examined at most once a second, and check does not wait
-// for that.
+// wraps owner.ErrDisowned if another scheduler has it, and process.ErrReplaced if transport/
+// at its full name is not the directory of the start. It is called before each batch of
+// writes and of job lines, so the names are examined at most once a second, and check does
+// not wait for that.
 func (st *standing) check() error {
 	if lost := st.lost.Load(); lost != nil {
 		return *lost
