@@ -113,15 +113,18 @@ func (c *Claim) lock() error {
 }
 
 // writePID writes the pid file. An error does not matter: the claim counts without it.
-func (c *Claim) writePID() {
-	fd, err := postoffice.OpenAt(postoffice.WorkingDir, c.pidFile, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+func (c *Claim) writePID() { _ = WritePID(c.pidFile) }
+
+// WritePID writes our pid into a pid file.
+func WritePID(path string) error {
+	fd, err := postoffice.OpenAt(postoffice.WorkingDir, path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
-		return
+		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	file := os.NewFile(uintptr(fd), c.pidFile)
-	defer file.Close()
+	file := os.NewFile(uintptr(fd), path)
 	_ = file.Chmod(0o644) // earlier versions used another mode
-	_, _ = file.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+	_, err = fmt.Fprintln(file, os.Getpid())
+	return errors.Join(err, file.Close())
 }
 
 // Close gives the claim up.

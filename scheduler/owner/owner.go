@@ -90,7 +90,7 @@ func (c *Claim) Acquire(ctx context.Context) (*Owner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("claiming %q: %w", path, err)
 	}
-	o.Unwritten = writePid(o.pidFile)
+	o.Unwritten = process.WritePID(o.pidFile)
 	return o, nil
 }
 

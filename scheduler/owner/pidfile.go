@@ -5,8 +5,6 @@ package owner
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"os"
 	"strconv"
 
@@ -44,18 +42,6 @@ func readPid(path string) int {
 		return 0
 	}
 	return pid
-}
-
-// writePid writes our pid.
-func writePid(path string) error {
-	fd, err := postoffice.OpenAt(postoffice.WorkingDir, path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	file := os.NewFile(uintptr(fd), path)
-	_ = file.Chmod(0o644) // earlier versions used another mode
-	_, err = fmt.Fprintln(file, os.Getpid())
-	return errors.Join(err, file.Close())
 }
 
 // removePid removes the file, unless another scheduler has written its own pid into it.
