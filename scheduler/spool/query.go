@@ -186,13 +186,20 @@ func (f *Files) Show(ctx context.Context, id string) (m *Stored, found bool, err
 	if !ok || first == Hold && what.path == "" {
 		return nil, false, nil
 	}
-	for p := first; p < placeCount && m == nil && err == nil && (first == Queue || p == first); p++ {
-		var n Name
-		if n, err = f.places.find(ctx, p, what); n.ID != 0 {
+	places := []Place{Queue, Hold, Corrupt}
+	if first == Hold {
+		places = []Place{Hold}
+	}
+	for _, p := range places {
+		n, err := f.places.find(ctx, p, what)
+		if n.ID != 0 {
 			m, err = f.places.readStored(p, n)
 		}
+		if m != nil || err != nil {
+			return m, m != nil, err
+		}
 	}
-	return m, m != nil, err
+	return nil, false, nil
 }
 
 // identity is how a person names a message.
