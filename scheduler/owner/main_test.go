@@ -47,6 +47,13 @@ func startHelper(t *testing.T, role, path string) (pid int, lines *bufio.Scanner
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "OWNER_TEST_HELPER="+role, "OWNER_TEST_PATH="+path)
 	cmd.Stderr = os.Stderr
+	lines = startPiped(t, cmd)
+	return cmd.Process.Pid, lines
+}
+
+// startPiped starts a process and returns what it says. It is killed at the end of the test.
+func startPiped(t *testing.T, cmd *exec.Cmd) (lines *bufio.Scanner) {
+	t.Helper()
 	in, err := cmd.StdinPipe()
 	check(t, err)
 	out, err := cmd.StdoutPipe()
@@ -54,7 +61,8 @@ func startHelper(t *testing.T, role, path string) (pid int, lines *bufio.Scanner
 	check(t, cmd.Start())
 	t.Cleanup(func() {
 		in.Close()
+		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	return cmd.Process.Pid, bufio.NewScanner(out)
+	return bufio.NewScanner(out)
 }

@@ -1,7 +1,6 @@
 package owner
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -123,17 +122,7 @@ func zmailer(t *testing.T, path, command string) *exec.Cmd {
 	program := filepath.Join(t.TempDir(), "scheduler")
 	check(t, os.WriteFile(program, []byte("#!/bin/sh\ntrap '"+command+"' TERM\necho ready\nwhile :; do read x; done\n"), 0o755))
 	cmd := exec.Command(program)
-	in, err := cmd.StdinPipe()
-	check(t, err)
-	out, err := cmd.StdoutPipe()
-	check(t, err)
-	check(t, cmd.Start())
-	t.Cleanup(func() {
-		in.Close()
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	if line := bufio.NewScanner(out); !line.Scan() {
+	if line := startPiped(t, cmd); !line.Scan() {
 		t.Fatal("it does not start")
 	}
 	check(t, os.WriteFile(path, fmt.Appendf(nil, "%d\n", cmd.Process.Pid), 0o644))
