@@ -24,13 +24,13 @@
 // destination failed), s (it waits after a step of retries) or -. An h line is the
 // mail for a channel and host: the end of its suspension (0: none), the next step, d (dead) and s as
 // above, and the site that an agent has reported. A b line is a rate: its setting, its name and its
-// table in one text, and when all its tokens are available again. An o line is an order that waited when the scheduler
-// stopped: on the mail of a message for a channel and host (both empty: on all of it), or only on
-// the recipients at the offsets. Of several lines about one thing, the last counts.
-// Times are in seconds since the epoch. Quoted words are as in Go.
+// table in one text, and when all its tokens are available again. An o line is an order that
+// waited when the scheduler stopped: on the mail of a message for a channel and host (both empty:
+// on all of it), or only on the recipients at the offsets. Of several lines about one recipient,
+// thread or rate, the last counts. Times are in seconds since the epoch. Quoted words are as in Go.
 //
 // Later versions may add other kinds of lines, each with a letter of its own, and new
-// fields at the end of a line: readers skip both.
+// fields at the end of a line other than an o line: readers skip both.
 package state
 
 import (

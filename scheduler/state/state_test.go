@@ -120,8 +120,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 }
 
-// What is said about all recipients of a message, with offset 0, comes first.
-func TestMessageAsAWhole(t *testing.T) {
+// What is said about the recipients of a message comes by offset, whatever the order of the lines.
+func TestRecipientsComeByOffset(t *testing.T) {
 	path := filepath.Join(t.TempDir(), Name)
 	write(t, path, &scheduler.Saved{Recipients: []scheduler.SavedRecipient{
 		{Message: 7, Offset: 100, ModifiedAt: 5, Attempts: 3}, {Message: 7, ModifiedAt: 5, Attempts: 2},

@@ -17,8 +17,7 @@ type Table struct {
 	events      []scheduler.Event
 }
 
-// entry is an r line. With offset 0, it is about all recipients of a message that was not
-// loaded.
+// entry is an r line.
 type entry struct {
 	before                    uint32 // index, from 1, of the one before about the same message
 	offset                    uint32
@@ -44,8 +43,7 @@ func (t *Table) Recipients() int { return len(t.entries) }
 // come before the mail.
 func (t *Table) Events() []scheduler.Event { return t.events }
 
-// Of returns what the file says about the recipients of a message, by offset. What it says
-// about all of them has offset 0.
+// Of returns what the file says about the recipients of a message, by offset.
 func (t *Table) Of(m *scheduler.Message) (known []scheduler.SavedRecipient) {
 	for i := t.messages[uint64(m.ID)]; i != 0; i = t.entries[i-1].before {
 		e := &t.entries[i-1]
