@@ -14,7 +14,7 @@ import (
 
 // mail has the messages and their vertices. They refer to each other by number (slab), so that the
 // garbage collector need not scan them.
-// doc
+//
 // A message and its vertices keep their numbers until the message leaves. A
 // vertex without open recipients has state 0 until then.
 type mail struct {

@@ -140,17 +140,17 @@ func (no *notices) rememberDelays(v *vertex, in *ctlfile.OpenRecipient, modified
 // planDelay plans when the delay of a vertex is checked next.
 func (no *notices) planDelay(v *vertex) {
 	p := no.delayPlans[v.ref]
-	m := no.mail.messageOf(v)
+	m, t := no.mail.messageOf(v), no.mail.threadOf(v)
 	if p == nil || m.flags&nullSender != 0 {
 		return
 	}
 	next := noDate
-	for _, after := range no.mail.threadOf(v).params.ReportTimes {
+	for _, after := range t.params.ReportTimes {
 		if at := m.modifiedAt.after(after); at > no.agenda.date {
 			next = min(next, at)
 		}
 	}
-	if no.reportTimesPassed(no.mail.threadOf(v), no.mail.messageOf(v).modifiedAt) > p.told {
+	if no.reportTimesPassed(t, m.modifiedAt) > p.told {
 		next = no.agenda.date
 	}
 	for _, d := range p.deadlines {
@@ -166,8 +166,8 @@ func (no *notices) planDelay(v *vertex) {
 	no.agenda.planDate(&p.next, next)
 }
 
-// replanDelay plans the notices of delay of a vertex under new reporttimes. Mail that is older than a new time is reported at once, as after a
-// restart.
+// replanDelay plans the notices of delay of a vertex under new reporttimes. Mail that is older
+// than a new time is reported at once, as after a restart.
 func (no *notices) replanDelay(v *vertex) {
 	t, m := no.mail.threadOf(v), no.mail.messageOf(v)
 	switch p := no.delayPlans[v.ref]; {

@@ -44,7 +44,7 @@ type orders struct {
 
 // Verb is what an Ordered does with its targets. Whatever an agent does with a
 // target before it comes back is final. A later order on the same mail replaces
-// a recorded one.
+// one that waits.
 type Verb uint8
 
 const (

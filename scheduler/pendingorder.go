@@ -43,7 +43,7 @@ func (od *orders) mustWait(v *vertex) bool {
 	return v.state == fed || v.state == reading || od.mail.messageOf(v).flags&moving != 0
 }
 
-// order executes an order on vertices of one message, and records it on those that must wait.
+// order executes an order on vertices of one message, and keeps it for those that must wait.
 func (od *orders) order(e *Ordered, m *message, vertices []*vertex, parts map[vertexRef][]int64) {
 	o, ready := e.order(), vertices[:0]
 	for _, v := range vertices {

@@ -8,8 +8,9 @@
 //	{"time":"…","event":"end","spoolid":"S12AbTCLWiT",…,"recipients":1,"failed":0}
 //
 // A Log observes the scheduler's loop (daemon.Observer), builds each line in the
-// loop's goroutine, and passes it to a writer that does not wait (Open). The core keeps no addresses, so the Log keeps those of the messages in
-// the queue, about a hundred bytes for each.
+// loop's goroutine, and passes it to a writer that does not wait (Open). The core
+// keeps no addresses, so the Log keeps those of the messages in the queue, about a
+// hundred bytes for each.
 package eventlog
 
 import (
