@@ -19,6 +19,16 @@ type alternative struct {
 	index  int
 }
 
+// eachVertexOf calls f for the vertices of recipients, once for recipients of one vertex that follow
+// each other.
+func eachVertexOf(recipients []alternative, f func(*vertex)) {
+	for i, a := range recipients {
+		if i == 0 || a.vertex != recipients[i-1].vertex {
+			f(a.vertex)
+		}
+	}
+}
+
 // joinSet adds a recipient to the alternatives of its class.
 func (ml *mail) joinSet(m *message, class int, v *vertex, index int) {
 	x := ml.obtainExtras(m)

@@ -124,7 +124,7 @@ func (od *orders) carryOutPending(v *vertex) {
 // nothing of it is being written.
 func (od *orders) resume(v *vertex) {
 	switch {
-	case v.state == 0 || od.isWriting(v):
+	case !v.state.isWatched() || od.isWriting(v):
 	case v.state == blocked && od.mail.feedable(v) > 0:
 		od.threads.makeDue(v)
 	default:

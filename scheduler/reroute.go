@@ -91,9 +91,9 @@ func (od *orders) resubmitFailed(p *pending) {
 			r.state = p.previous[i]
 		}
 	}
-	for _, a := range p.recipients {
-		if od.resume(a.vertex); a.vertex.state == blocked {
-			od.notices.planWake(a.vertex) // recipients of it that are open again may expire
+	eachVertexOf(p.recipients, func(v *vertex) {
+		if od.resume(v); v.state == blocked {
+			od.notices.planWake(v) // recipients of it that are open again may expire
 		}
-	}
+	})
 }

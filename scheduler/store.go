@@ -252,9 +252,7 @@ func (wr *writes) applyDone(p *pending) {
 			wr.recipientDone(a.vertex, a.index)
 		}
 	}
-	for _, a := range p.recipients {
-		wr.orders.resume(a.vertex)
-	}
+	eachVertexOf(p.recipients, wr.orders.resume)
 	m.pendingWrites--
 	wr.advance(m)
 }
