@@ -130,6 +130,20 @@ func (ml *mail) feedable(v *vertex) int {
 	return n
 }
 
+// canBeFed reports whether an agent would find something open in a vertex, and nothing that is done
+// but not tagged yet.
+func (ml *mail) canBeFed(v *vertex) bool {
+	found := false
+	for i := range ml.lenOf(v) {
+		r := ml.recipient(v, i)
+		if r.state == writing {
+			return false
+		}
+		found = found || r.isOpen()
+	}
+	return found
+}
+
 // eachVertex calls f for each vertex of the message, removed ones included.
 func (ml *mail) eachVertex(m *message, f func(*vertex)) {
 	if m.first == 0 {

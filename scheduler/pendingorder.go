@@ -124,10 +124,9 @@ func (od *orders) carryOutPending(v *vertex) {
 // nothing of it is being written.
 func (od *orders) resume(v *vertex) {
 	switch {
-	case !v.state.isWatched() || od.isWriting(v):
-	case v.state == blocked && od.mail.feedable(v) > 0:
+	case v.state == blocked && od.mail.canBeFed(v):
 		od.threads.makeDue(v)
-	default:
+	case (v.state == due || v.state == waiting) && !od.isWriting(v):
 		od.threads.blockIfEmpty(v)
 	}
 }

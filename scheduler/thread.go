@@ -260,7 +260,7 @@ func (t *thread) removeAgent(a *agent) {
 // makeDue puts a vertex into the queue of its thread, or blocks it while it cannot be fed: it has
 // nothing to feed, or an outcome of it is being written.
 func (ts *threads) makeDue(v *vertex) {
-	if ts.mail.feedable(v) == 0 || ts.orders.isWriting(v) {
+	if !ts.mail.canBeFed(v) {
 		ts.blockVertex(v)
 		return
 	}
