@@ -40,6 +40,21 @@ func pointerIn(t reflect.Type) string {
 	return t.String()
 }
 
+// TestThreadIsInCacheLines: each group of the fields of a thread begins with a cache line.
+func TestThreadIsInCacheLines(t *testing.T) {
+	const cacheLine, lines = 64, 7
+	groups := []string{"ref", "window", "vertices", "fair", "agents", "key", "waiting"}
+	typ := reflect.TypeFor[thread]()
+	for i, name := range groups {
+		if f, _ := typ.FieldByName(name); f.Offset != uintptr(i)*cacheLine {
+			t.Errorf("%s is at %d, not at the beginning of cache line %d", name, f.Offset, i)
+		}
+	}
+	if typ.Size() > lines*cacheLine {
+		t.Errorf("a thread has %d bytes", typ.Size())
+	}
+}
+
 // TestAnswerForAnother: an answer about a message that has left does nothing to
 // the one that now has its place in memory.
 func TestAnswerForAnother(t *testing.T) {

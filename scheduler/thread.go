@@ -57,7 +57,7 @@ type threadKey struct{ channel, host string }
 //
 // There may be very many threads, and most events concern one that is in no cache. So
 // the fields that are used together are together: each group begins with a cache line (64
-// bytes). A thread has 512 bytes; with one more, the allocator gives it 576.
+// bytes) and fits into it. The allocator gives a thread the 448 bytes of seven lines.
 type thread struct {
 	// What it is, and whether it may be fed.
 	ref            threadRef
@@ -69,48 +69,49 @@ type thread struct {
 	shaping        *shaping // nil: only the window bounds it
 	suspendedUntil instant  // 0: not suspended
 	busy           int      // sessions
+	wants          int      // how many more sessions it could use now
 
 	// How much of it may be fed.
 	window      limit.Window
-	wants       int          // how many more sessions it could use now
 	stubs       *threadStubs // nil if all of its mail has always been loaded
-	running     bool         // a run of a queueonly thread, begun by an ETRN
 	suspensions uint32       // begun and ended so far
+	running     bool         // a run of a queueonly thread, begun by an ETRN
 	selected    bool         // by option -p
 	retrySteps               // of suspensions
-
-	// Its mail. fair has the due vertices, but for those that wait for the next run of a
-	// queueonly thread.
-	vertices   store.List[vertexRef] // that are loaded, in the order in which they joined
-	states     [vertexStates]int32   // vertices by state
-	recipients int                   // not done, loaded or not
-
-	fair fair.Thread
-	// agents has one entry for each session, and the agents that were started
-	// for the thread and have not said #hungry yet.
-	agents []*agent
-
-	// What changes when mail comes or is fed, for queries and limits.
-	modTimes    timeMultiset  // mtimes of the message files
-	lastEventAt second        // mail arrived, or was fed
-	diagnostic  diagnosticRef // last report on any recipient; recipients share it
-	resume      timer         // the suspension ends, or the bulk updates continue
-	lastAgent   *agent        // the last that served it; nil: none, or gone
 	// sessionCap bounds busy if wakeuprestartonly keeps new mail from starting
 	// more agents; 0: no bound.
 	sessionCap int
-	// sequence is the place among the members of the ring, in ascending order.
-	sequence uint64
+
+	// Its mail.
+	vertices   store.List[vertexRef] // that are loaded, in the order in which they joined
+	states     [vertexStates]int32   // vertices by state
+	revivable  int32                 // waiting vertices that a revival of the thread makes due
+	recipients int                   // not done, loaded or not
+
+	// Its due vertices, but for those that wait for the next run of a queueonly thread.
+	fair fair.Thread
+
+	// What changes when mail comes or is fed.
+	// agents has one entry for each session, and the agents that were started
+	// for the thread and have not said #hungry yet.
+	agents      []*agent
+	modTimes    timeMultiset  // mtimes of the message files
+	lastEventAt second        // mail arrived, or was fed
+	diagnostic  diagnosticRef // last report on any recipient; recipients share it
 
 	// What changes with a report.
 	key         threadKey
-	completions rate // of outcomes
-	attempts    int  // results so far
+	completions rate   // of outcomes
+	attempts    int    // results so far
+	lastAgent   *agent // the last that served it; nil: none, or gone
 
+	// What changes when it waits.
 	waiting     *waitingMail // nil: none of its mail has waited
+	resume      timer        // the suspension ends, or the bulk updates continue
+	nextUpdate  vertexRef    // where the bulk updates continue; 0: none
 	memberLinks store.Links[*thread]
-	revivable   int32     // waiting vertices that a revival of the thread makes due
-	nextUpdate  vertexRef // where the bulk updates continue; 0: none
+	// sequence is the place among the members of the ring, in ascending order.
+	sequence uint64
 }
 
 // mayFeed reports whether the state of the thread allows feeding.
