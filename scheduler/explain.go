@@ -15,7 +15,7 @@ import (
 func (s *Scheduler) Explain(channel, host string) (*view.Explanation, *rule.Params) {
 	key := threadKey{channel, host}
 	clauses := rule.Match(s.rules.config.Clauses, channel, host)
-	params := rule.Fold(s.rules.config.Defaults, clauses)
+	params := s.rules.config.Fold(clauses)
 	x := &view.Explanation{Name: view.Name{Channel: channel, Host: host}, Hold: s.orders.heldThreads[key]}
 	for _, c := range clauses {
 		x.Clauses = append(x.Clauses, view.Clause{Pattern: c.Channel + "/" + c.Host, File: c.File, Line: c.Line})
@@ -66,14 +66,14 @@ func (vi *views) viewLimits(p *rule.Params, name string, r *ring, t *thread) []v
 	if t != nil && t.shaping != nil {
 		x = t.shaping
 	}
-	if vi.rules.config.Cluster && p.ClusterMax > 0 {
+	if p.ClusterMax > 0 {
 		limits = append(limits, shareLimit("clustermax", own.Busy, x.share))
 	}
 	st := cmp.Or(x.site, &site{})
 	if p.SiteMax > 0 {
 		limits = append(limits, view.Limit{Name: "sitemax", Used: st.sessions.Busy, Most: p.SiteMax})
 	}
-	if vi.rules.config.Cluster && p.ClusterSiteMax > 0 {
+	if p.ClusterSiteMax > 0 {
 		limits = append(limits, shareLimit("clustersitemax", st.sessions.Busy, st.share))
 	}
 	return limits

@@ -111,10 +111,7 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 	if r := rg.limits.obtainChannel(key.channel).latest; r != nil && slices.Equal(r.clauses, clauses) {
 		return r, r.params
 	}
-	params := rule.Fold(rg.rules.config.Defaults, clauses)
-	if !rg.rules.config.Cluster {
-		params.ClusterMax, params.ClusterSiteMax, params.ClusterRate = 0, 0, rule.Rate{}
-	}
+	params := rg.rules.config.Fold(clauses)
 	name, command := rg.ringName(key, clauses, params)
 	r := rg.byKey[name]
 	if r == nil {

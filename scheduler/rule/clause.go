@@ -225,13 +225,17 @@ func (c *Clause) sets(name string) bool {
 	return false
 }
 
-// Fold returns the parameters that result from the matched clauses.
-func Fold(defaults Params, matched []*Clause) *Params {
-	p := defaults
-	for _, c := range matched {
-		for i := range c.Settings {
-			c.Settings[i].Apply(&p)
+// Fold returns the parameters that result from the matched clauses. Without a cluster, none of
+// its limits is among them.
+func (c *Config) Fold(matched []*Clause) *Params {
+	p := c.Defaults
+	for _, one := range matched {
+		for i := range one.Settings {
+			one.Settings[i].Apply(&p)
 		}
+	}
+	if !c.Cluster {
+		p.ClusterMax, p.ClusterSiteMax, p.ClusterRate = 0, 0, Rate{}
 	}
 	return &p
 }
