@@ -18,7 +18,8 @@ func (as *agents) agentIdle(a *agent) {
 // takeIdle takes an agent out of the idle ones.
 func (as *agents) takeIdle(a *agent) {
 	r := a.ring
-	r.idle = slices.Delete(r.idle, slices.Index(r.idle, a), slices.Index(r.idle, a)+1)
+	i := slices.Index(r.idle, a)
+	r.idle = slices.Delete(r.idle, i, i+1)
 	as.idleAgents.Remove(a)
 	as.mail.counts.AgentsIdle--
 	a.state, a.stateSince = serving, as.agenda.now
@@ -26,8 +27,9 @@ func (as *agents) takeIdle(a *agent) {
 }
 
 // idleUnused sends #idle to the agents of the ring that have a free session and
-// no open line. Those that wait for mail that is being read are kept. If another ring waits for their process, or if no work will come
-// for them, it closes them instead.
+// no open line. Those that wait for mail that is being read are kept. If another
+// ring waits for their process, or if no work will come for them, it closes them
+// instead.
 func (as *agents) idleUnused(r *ring) {
 	kept := r.loading // sessions for mail that is being read
 	for i := len(r.free) - 1; i >= 0; i-- {

@@ -108,7 +108,8 @@ func ringKey(channel string, clauses []*rule.Clause, command []string, p *rule.P
 // thread's parameters. It is blocked if no clause gives a command.
 func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 	clauses := rule.Match(rg.rules.config.Clauses, key.channel, key.host)
-	if r := rg.limits.obtainChannel(key.channel).latest; r != nil && slices.Equal(r.clauses, clauses) {
+	c := rg.limits.obtainChannel(key.channel)
+	if r := c.latest; r != nil && slices.Equal(r.clauses, clauses) {
 		return r, r.params
 	}
 	params := rg.rules.config.Fold(clauses)
@@ -117,7 +118,7 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 	if r == nil {
 		r = &ring{
 			key:     name,
-			channel: rg.limits.obtainChannel(key.channel),
+			channel: c,
 			command: command,
 			example: key,
 		}
@@ -139,7 +140,7 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 		rg.limits.setChannelRate(r)
 	}
 	if !slices.ContainsFunc(params.Command, rule.NamesHostIn) {
-		r.channel.latest = r
+		c.latest = r
 	}
 	return r, r.params
 }
