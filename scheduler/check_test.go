@@ -467,7 +467,7 @@ func (s *Scheduler) checkMembers(r *ring) {
 	for t := r.members.Head; t != nil; t = r.members.Next(t) {
 		assert(t.ring == r, "thread %v is in the list of another ring", t)
 		assert(t.sequence > last, "thread %v is out of order", t)
-		n, vertices, last = n+1, vertices+t.vertices.Len+t.notLoaded(), t.sequence
+		n, vertices, last = n+1, vertices+t.size(), t.sequence
 	}
 	assert(n == r.members.Len && vertices == r.vertices, "ring %q: %d threads, kept %d; %d vertices, kept %d", r.key, n, r.members.Len, vertices, r.vertices)
 }

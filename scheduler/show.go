@@ -121,7 +121,7 @@ func (vi *views) viewRing(r *ring) *view.Ring {
 
 func (vi *views) viewThread(t *thread) *view.Thread {
 	v := &view.Thread{
-		Name: t.key.view(), JobLines: t.vertices.Len + t.notLoaded(), NotLoaded: t.notLoaded(),
+		Name: t.key.view(), JobLines: t.size(), NotLoaded: t.notLoaded(),
 		Recipients: t.recipients, Attempts: t.attempts, States: stateCounts(t.states[:]),
 		Sessions: t.busy, Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr), Rate: t.completions.now(vi.agenda.now),
 		Held: t.held, Wait: vi.waitOf(t), StartError: vi.startError(t), Site: vi.limits.knownSite(t.key),

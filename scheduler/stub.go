@@ -135,8 +135,11 @@ func (lo *loads) obtainStubs(t *thread) *threadStubs {
 	return t.stubs
 }
 
+// size is how many vertices the thread has, loaded or not.
+func (t *thread) size() int { return t.vertices.Len + t.notLoaded() }
+
 // isEmpty reports whether the thread has no mail.
-func (t *thread) isEmpty() bool { return t.vertices.Len == 0 && t.notLoaded() == 0 }
+func (t *thread) isEmpty() bool { return t.size() == 0 }
 
 // notLoaded is how many vertices of the thread are not loaded.
 func (t *thread) notLoaded() int {

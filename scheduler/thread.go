@@ -121,7 +121,7 @@ func (t *thread) mayFeed() bool {
 
 // isHeld reports whether the thread is held, or all of its mail is.
 func (t *thread) isHeld() bool {
-	return t.held || t.vertices.Len > 0 && int(t.states[held]) == t.vertices.Len+t.notLoaded()
+	return t.held || t.vertices.Len > 0 && int(t.states[held]) == t.size()
 }
 
 func (ts *threads) obtainThread(key threadKey) *thread {
@@ -184,7 +184,7 @@ func (ts *threads) moveTo(t *thread, r *ring) {
 	ts.lastSequence++
 	t.sequence = ts.lastSequence
 	r.members.Append(t)
-	r.vertices += t.vertices.Len + t.notLoaded()
+	r.vertices += t.size()
 	if t.stubs != nil {
 		r.loading += t.stubs.loading
 	}
@@ -228,7 +228,7 @@ func (ts *threads) detachThread(t *thread) {
 	}
 	ts.loads.leaveLists(t)
 	r.members.Remove(t)
-	r.vertices -= t.vertices.Len + t.notLoaded()
+	r.vertices -= t.size()
 	r.wants -= t.wants
 	t.ring, t.wants = nil, 0
 	ts.rings.dropRingWhenEmpty(r)
