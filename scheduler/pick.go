@@ -48,9 +48,7 @@ func (rg *rings) halted() bool {
 // Then it sends #idle to agents without work, and lets rings that wait at a
 // limit have the sessions and processes that this ring does not use.
 func (rg *rings) dispatchRing(r *ring) {
-	if r.fair.HasAside() {
-		rg.releaseAside(r)
-	}
+	rg.releaseAside(r)
 	for !rg.halted() {
 		if r.wants == 0 {
 			r.place.Served()

@@ -40,8 +40,8 @@ type Vertex uint32
 // Place is where a vertex keeps its place.
 type Place struct {
 	flow flowRef // 0: it is in no queue
-	// Index is in a heap of its flow. It is the caller's, and 0 at last, while the vertex is in no
-	// queue.
+	// Index is its place in a heap of its flow. While the vertex is in no queue, the caller may use
+	// it for a heap of its own. It is 0 when the vertex is put.
 	Index int32
 }
 
@@ -99,10 +99,9 @@ type Ring struct {
 	// Params has the quantum and the settings of preemption. A change of ageorder is for
 	// vertices that are put afterwards.
 	Params *rule.Params
-	// Wake is called when vertices that are set aside may be released.
-	Wake func()
 
 	queue    *Queue
+	wake     func()                  // called when vertices that are set aside may be released
 	shares   map[string]*share       // by name; those with due mail, and debtors
 	turns    store.Heap[Key, *share] // those that take turns now
 	lastTurn Key                     // last share.turnKey that was given, without oldShares
@@ -112,7 +111,7 @@ type Ring struct {
 
 // NewRing returns a ring without mail.
 func (q *Queue) NewRing(p *rule.Params, wake func()) *Ring {
-	r := &Ring{Params: p, Wake: wake, queue: q, shares: make(map[string]*share)}
+	r := &Ring{Params: p, queue: q, wake: wake, shares: make(map[string]*share)}
 	r.turns.Index = func(s *share) *int32 { return &s.turnIndex }
 	return r
 }

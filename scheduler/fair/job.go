@@ -138,14 +138,11 @@ func (q *Queue) IsAside(v Vertex) bool {
 // Aside returns the jobs with vertices that are set aside.
 func (r *Ring) Aside() []*Job { return slices.Clone(r.aside) }
 
-// HasAside reports whether there are such jobs.
-func (r *Ring) HasAside() bool { return len(r.aside) > 0 }
-
 // WakeAside tells the rings in which vertices of the message are set aside.
 func (js Jobs) WakeAside() {
 	for _, j := range js {
 		if len(j.aside) > 0 {
-			j.ring.Wake()
+			j.ring.wake()
 		}
 	}
 }
