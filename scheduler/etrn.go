@@ -21,10 +21,7 @@ func (ts *threads) triggered(host string) {
 			t.suspendedUntil = ts.agenda.now
 		}
 		ts.rules.liftRuleSuspensions(t)
-		if t.params.QueueOnly && !t.running {
-			// What has waited for the next run belongs to this run.
-			t.running = true
-		}
+		t.running = t.params.QueueOnly // what has waited for the next run belongs to this run
 		ts.beginUpdate(t, wakeWaiting)
 	}
 }
