@@ -5,9 +5,9 @@ import (
 	"zsched/scheduler/rule"
 )
 
-// Due vertices: package fair has them in an order, and chooses what is fed next. What waits for
-// the next run of a queueonly thread is due and not there: it came when the thread was not
-// running, or was deferred in this run.
+// Due vertices: package fair has them in an order, and chooses what is fed next. It does not have
+// those that wait for the next run of a queueonly thread: they came when the thread was not
+// running, or were deferred in this run.
 
 // What package fair asks about vertices (fair.Mail).
 

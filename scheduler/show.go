@@ -187,7 +187,7 @@ func (vi *views) wakeOf(t *thread) instant {
 	return max(end, t.firstWake())
 }
 
-// firstWake returns when the first waiting vertex is due, to the second, loaded or not; never if
+// firstWake returns when the first waiting vertex, loaded or not, is due, in whole seconds; never:
 // none waits.
 func (t *thread) firstWake() instant {
 	next := t.nextWake()

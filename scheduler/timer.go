@@ -1,8 +1,8 @@
 package scheduler
 
 // Timers: everything but a vertex that has something planned for a time. The owner, such as
-// a thread, an agent or a rate, has a timer as a field for each such thing. A vertex that
-// waits is in agenda.wakes, and its expiry in agenda.watch.
+// a thread, an agent or a rate, has a timer as a field for each such thing. The wait of a
+// vertex is in the heap of its thread (waiting.go), and its expiry in agenda.watch.
 
 // timer is something that happens at a time.
 type timer struct {

@@ -39,7 +39,7 @@ func (vi *views) waitOfMail(t *thread) view.Wait {
 	return view.WaitRetry
 }
 
-// waitBeyond returns why mail of a thread is not fed even when its retry comes.
+// waitBeyond returns why mail of a thread will not be fed when its retry comes; NoWait: it will.
 func (vi *views) waitBeyond(t *thread, retry instant) view.Wait {
 	if t.held {
 		return view.WaitHeld
@@ -52,7 +52,8 @@ func (vi *views) waitBeyond(t *thread, retry instant) view.Wait {
 	return why
 }
 
-// barrier returns why nothing of a thread is fed that no limit keeps waiting.
+// barrier returns why nothing of a thread is fed, whatever the limits allow; NoWait: something may
+// be fed.
 func (vi *views) barrier(t *thread) view.Wait {
 	x := t.shaping
 	for _, reason := range [...]struct {

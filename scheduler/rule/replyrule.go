@@ -64,7 +64,7 @@ func (r *ReplyRule) Applies(channel, host string) bool {
 	return pattern.Glob(r.Channel, channel) && pattern.Glob(r.Host, host)
 }
 
-// maxDiagnostic is how many bytes of an agent's text are kept. A longer text loses
+// MaxDiagnostic is how many bytes of an agent's text are kept. A longer text loses
 // its beginning, because the end of a transcript says what happened.
 const MaxDiagnostic = 1000
 

@@ -12,9 +12,9 @@ import (
 
 // Bounds of a wait.
 const (
-	// shortestRetry also applies to retries=0.
+	// ShortestRetry also applies to retries=0.
 	ShortestRetry = time.Second
-	// longestRetry keeps products of large numbers within a time.Duration.
+	// LongestRetry keeps products of large numbers within a time.Duration.
 	LongestRetry = 366 * 24 * time.Hour
 )
 
