@@ -210,7 +210,6 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 	queries = admin.New(answers)
 	scrapes.Kept = queries.Queue().Totals
 	scrapes.CertificateEnd = s.moves.certificateEnd
-	scrapes.Reloaded = func() (router, smtpserver bool) { return queries.Queue().Reloaded() }
 	if logs.events != nil {
 		scrapes.EventsLost = logs.events.LostLines
 	}

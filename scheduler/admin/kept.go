@@ -83,17 +83,8 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 	return nil
 }
 
-// Reloaded reports whether the last reloads of the router's tables and of the SMTP server
-// succeeded, as far as they were recorded.
-func (q *Queue) Reloaded() (router, smtpserver bool) {
-	return q.failedReload(postoffice.RouterReload).Error == "", q.failedReload(postoffice.SMTPReload).Error == ""
-}
-
 // failedReload returns how the last reload of another program failed, or the zero value.
 func (q *Queue) failedReload(name string) mailq.Reload {
-	if q.controlDir == "" {
-		return mailq.Reload{}
-	}
 	text, at := postoffice.FailedReload(filepath.Dir(q.controlDir), name)
 	return mailq.Reload{At: at, Error: mailq.OneReply(text)}
 }

@@ -32,7 +32,6 @@ func fullScrape(t *testing.T) prometheus.Gatherers {
 	s := &scrape{
 		server: &Server{
 			Stats: stats, EventsLost: func() uint64 { return 0 }, CertificateEnd: func() time.Time { return now },
-			Reloaded: func() (bool, bool) { return true, true },
 		},
 		now: now, channels: []scheduler.ChannelView{{Name: "smtp"}},
 		threads: threads{waiting: map[view.Wait]int{"maxta": 1}},

@@ -159,10 +159,9 @@ func (s *scrape) collectReload(c collector) {
 	}
 	c.yesNo("scheduler_last_reload_successful", "Whether the last reload, or the start, put its configuration into force.", last.Error == "")
 	c.send("scheduler_last_reload_timestamp_seconds", "When the configuration was last read, in seconds since 1970.", float64(at.UnixMilli())/1000)
-	if s.server.Reloaded != nil {
-		router, smtpserver := s.server.Reloaded()
-		c.yesNo("scheduler_router_last_reload_successful", "Whether the last reload of the router's tables, if there was one, put them into force.", router)
-		c.yesNo("scheduler_smtpserver_last_reload_successful", "Whether the last reload of smtpserver.cf, if there was one, put it into force.", smtpserver)
+	if t := s.kept; t != nil {
+		c.yesNo("scheduler_router_last_reload_successful", "Whether the last reload of the router's tables, if there was one, put them into force.", t.Router.Reload.Error == "")
+		c.yesNo("scheduler_smtpserver_last_reload_successful", "Whether the last reload of smtpserver.cf, if there was one, put it into force.", t.SMTPReload.Error == "")
 	}
 	if s.server.CertificateEnd == nil {
 		return

@@ -39,12 +39,9 @@ const (
 type Server struct {
 	Port  daemon.Port
 	Stats *Stats
-	// Kept counts the mail that is kept back, as mailq does; nil: it is not
-	// counted.
+	// Kept returns the totals of mailq: the mail that is kept back, and how the last reloads of
+	// the router's tables and of smtpserver.cf ended; nil: these are not in the metrics.
 	Kept func(context.Context) (mailq.Totals, error)
-	// Reloaded reports whether the last reloads of the router's tables and of
-	// smtpserver.cf succeeded, or there was none; nil: they are not in the metrics.
-	Reloaded func() (router, smtpserver bool)
 	// CertificateEnd returns when the certificate beside the table of nodes ends, or the zero
 	// time without one; nil: it is not in the metrics.
 	CertificateEnd func() time.Time

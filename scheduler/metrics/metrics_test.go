@@ -27,7 +27,6 @@ type harness struct {
 	stats    *Stats
 	listener pipeListener
 	kept     func(context.Context) (mailq.Totals, error)
-	reloaded func() (router, smtpserver bool)
 }
 
 func newHarness(t *testing.T, set func(*rule.Params)) *harness {
@@ -39,7 +38,7 @@ func newHarness(t *testing.T, set func(*rule.Params)) *harness {
 // Run starts the loop and the server, which ends with the test.
 func (h *harness) Run() {
 	h.Harness.Run()
-	server := &Server{Port: h.Daemon, Stats: h.stats, Kept: h.kept, Reloaded: h.reloaded, Log: h.Options.Log}
+	server := &Server{Port: h.Daemon, Stats: h.stats, Kept: h.kept, Log: h.Options.Log}
 	go server.Serve(h.listener)
 }
 
@@ -160,12 +159,13 @@ func TestKeptMailHasItsCountAndAge(t *testing.T) {
 func TestReloadsOfTheRouterAndTheSMTPServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
-		router, smtpserver := true, false
-		h.reloaded = func() (bool, bool) { return router, smtpserver }
+		var totals mailq.Totals
+		h.kept = func(context.Context) (mailq.Totals, error) { return totals, nil }
+		totals.SMTPReload.Error = "smtpserver.cf:1: unknown option"
 		h.Run()
 		_, body := h.get("/metrics")
 		wantLines(t, body, `scheduler_router_last_reload_successful 1`, `scheduler_smtpserver_last_reload_successful 0`)
-		router, smtpserver = false, true
+		totals = mailq.Totals{Router: mailq.Router{Reload: mailq.Reload{Error: "routes:1: no channel"}}}
 		_, body = h.get("/metrics")
 		wantLines(t, body, `scheduler_router_last_reload_successful 0`, `scheduler_smtpserver_last_reload_successful 1`)
 		h.Stop(syscall.SIGTERM)
