@@ -112,7 +112,7 @@ func (o *options) sortFlag(table *report.Table) func(*pflag.FlagSet) {
 	}
 }
 
-// forFlag is the option of holds and suspensions.
+// forFlag is the option of a hold.
 func (o *options) forFlag(f *pflag.FlagSet) {
 	spanFlag(f, &o.order.For, "for", "end it after this `time`, such as 2h or 1d12h")
 }

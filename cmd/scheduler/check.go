@@ -28,7 +28,7 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	for _, w := range append(file.Warnings, file.CheckPrograms(env.Value("MAILBIN"))...) {
 		fmt.Fprintf(stderr, "%s (warning)\n", w)
 	}
-	problems := append(authProblems(file), file.CheckMoves()...)
+	problems := append(credentialProblems(file), file.CheckMoves()...)
 	for _, log := range logFiles(o, env, file) {
 		if err := postoffice.CheckLog(log); err != nil {
 			problems = append(problems, fmt.Errorf("log file: %w", err))

@@ -43,9 +43,9 @@ func (s *setting) querySettings(file *config.File) server.Settings {
 	}
 }
 
-// authProblems returns the errors in the auth file, and that the certificate for moves ends
+// credentialProblems returns the errors in the auth file, and that the certificate for moves ends
 // soon or cannot be read. Nodes at UNIX sockets need none.
-func authProblems(file *config.File) (all []error) {
+func credentialProblems(file *config.File) (all []error) {
 	if file.Params.AuthFile != "" {
 		all = server.CheckAuthFile(file.Params.AuthFile, os.Geteuid())
 	}

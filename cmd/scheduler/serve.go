@@ -343,7 +343,7 @@ func warn(log zerolog.Logger, file *config.File) {
 	for _, w := range file.Warnings {
 		log.Warn().Msg(w.String())
 	}
-	for _, err := range authProblems(file) {
+	for _, err := range credentialProblems(file) {
 		log.Warn().Err(err).Msg("a file that the configuration names has a problem")
 	}
 }
