@@ -298,9 +298,6 @@ func (n *Node) callsDue(b *batch) {
 	}
 }
 
-// key returns the name of a key in the store.
-func (n *Node) key(name string) string { return keyPrefix + name }
-
-// keyPrefix begins all keys. The braces are those of version 0.9, so that nodes of both
-// versions share limits.
+// keyPrefix begins all keys in the store. The braces are those of version 0.9, so that nodes of
+// both versions share limits.
 const keyPrefix = "{zs}:"

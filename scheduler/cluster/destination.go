@@ -19,10 +19,6 @@ const (
 	maxSpan = 366 * 24 * time.Hour
 )
 
-func (n *Node) destinationKey(channel, host string) string {
-	return n.key("dead:" + escape(channel) + "/" + escape(host))
-}
-
 // destination performs a Destination of the core.
 func (n *Node) destination(a scheduler.Destination) {
 	if !n.members.joined || n.members.lost || len(n.backlog) >= maxBacklog {
@@ -37,7 +33,7 @@ func (n *Node) destination(a scheduler.Destination) {
 	}
 	record := n.options.Node + " " + strings.ToValidUTF8(a.Reason, "")
 	n.backlog = append(n.backlog, call{
-		script: destinationScript, keys: []string{n.destinationKey(a.Channel, a.Host)}, args: []any{span.Milliseconds(), record},
+		script: destinationScript, keys: []string{keyPrefix + "dead:" + escape(a.Channel) + "/" + escape(a.Host)}, args: []any{span.Milliseconds(), record},
 		done: func(reply any, err error) {
 			if a.State != scheduler.DestinationIsAlive && err == nil {
 				n.destinationKnown(a, reply)

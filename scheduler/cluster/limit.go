@@ -139,7 +139,7 @@ func (n *Node) share(b *batch, l *limit) {
 	if n.now < m.returningUntil {
 		returning = 1
 	}
-	b.add(shareScript, []string{n.key("limit:" + l.name), n.key("epoch")}, []any{
+	b.add(shareScript, []string{keyPrefix + "limit:" + l.name, keyPrefix + "epoch"}, []any{
 		n.options.Node, n.options.Nonce, m.number, l.max, want, l.busy,
 		n.times.ttl.Milliseconds(), n.times.rotate.Milliseconds(), returning,
 	}, func(reply any, err error) {

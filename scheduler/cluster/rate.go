@@ -84,9 +84,9 @@ func (n *Node) drawTokens(b *batch, r *rate) {
 }
 
 func (n *Node) addDraw(b *batch, r *rate, tokens int, done func(any, error)) {
-	key := "rate:" + r.name + ":" + strconv.Itoa(r.max) + ":" + r.per.String()
+	key := keyPrefix + "rate:" + r.name + ":" + strconv.Itoa(r.max) + ":" + r.per.String()
 	interval := float64(r.per.Microseconds()) / float64(r.max)
-	b.add(drawScript, []string{n.key(key), n.key(key + ":nodes"), n.key("epoch")}, []any{
+	b.add(drawScript, []string{key, key + ":nodes", keyPrefix + "epoch"}, []any{
 		n.options.Node, n.options.Nonce, strconv.FormatFloat(interval, 'f', 3, 64), r.burst(), tokens,
 		n.times.ttl.Milliseconds(), drawSpan.Milliseconds(),
 	}, done)

@@ -51,7 +51,7 @@ func (n *Node) Overview() []*mailq.ClusterItem {
 func (n *Node) Parts(ctx context.Context, id scheduler.ClusterLimit) ([]mailq.ClusterLimit, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.store.timeout)
 	defer cancel()
-	fields, err := n.store.client.HGetAll(ctx, n.key("limit:"+nameOf(id))).Result()
+	fields, err := n.store.client.HGetAll(ctx, keyPrefix+"limit:"+nameOf(id)).Result()
 	if err != nil {
 		return nil, fmt.Errorf("asking the store for shares: %w", err)
 	}
