@@ -186,5 +186,5 @@ func (o *outputLimit) flooded() bool {
 	return o.excess.Load() > maxUnlogged && !o.told.Swap(true)
 }
 
-// fed notes that the agent was given a job line.
+// fed is told that the agent was given a job line: the lines not logged count anew.
 func (o *outputLimit) fed() { o.excess.Store(0) }

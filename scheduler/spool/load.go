@@ -241,7 +241,8 @@ func (t *loader) refuse(n Name, why Refusal, reason string) {
 	t.add(t.s.refused(n, why, reason))
 }
 
-// refused notes when the file of a refused name will be read again, if ever.
+// refused returns the result for a refused name, and remembers when its file will be read
+// again, if ever.
 func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 	limit := map[Refusal]time.Duration{Busy: busyRetry, Unfinished: unfinishedRetry, Unreadable: unreadableRetry}[why]
 	since := time.Now()

@@ -82,7 +82,7 @@ func (rs *refusals) skip(names []Name) []Name {
 	return kept
 }
 
-// add notes a refusal and returns how many there were in a row: of this name, or
+// add remembers a refusal and returns how many there were in a row: of this name, or
 // of all names that are not remembered. since is when the file was last changed: a restart
 // does not make mail that is not loaded any younger. The name is due after firstRetry, and
 // after twice as long each time, but never later than limit. If limit is 0, the name is

@@ -48,7 +48,7 @@ type standing struct {
 	away      bool // the result Down was added, and the directories are not back
 }
 
-// begin notes which directories are at their names.
+// begin remembers which directories are at their names.
 func (st *standing) begin(office string) (err error) {
 	st.begunAt, st.asked = time.Now(), make(chan struct{}, 1)
 	if st.transport, err = process.FindDirectory(filepath.Join(office, "transport")); err == nil {
@@ -91,7 +91,7 @@ func (st *standing) examining() {
 	}
 }
 
-// lose notes why the postoffice is not ours any more.
+// lose remembers why the postoffice is not ours any more.
 func (st *standing) lose(err error) error {
 	st.lost.CompareAndSwap(nil, &err)
 	return *st.lost.Load()

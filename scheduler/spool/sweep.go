@@ -196,8 +196,8 @@ const (
 	restFactor = 19 // seconds of rest for each second of work
 )
 
-// swept notes the end of a sweep. busy is the time that it took, without waits
-// for the receiver.
+// swept plans the sweep after one that has ended. busy is the time that it took, without
+// waits for the receiver.
 func (p *schedule) swept(now time.Time, whole bool, busy time.Duration, backlog uint64) {
 	p.restAt = now.Add(restFactor * max(busy, 0))
 	p.nextAt = now.Add(topEvery + time.Duration(min(10, backlog/perBacklog))*time.Second)
@@ -206,7 +206,7 @@ func (p *schedule) swept(now time.Time, whole bool, busy time.Duration, backlog 
 	}
 }
 
-// failed notes that a sweep was not complete. The next is a whole one.
+// failed plans a whole sweep after one that was not complete.
 func (p *schedule) failed(now time.Time) {
 	p.nextAt = now.Add(topEvery)
 	p.wholeAt = p.nextAt
