@@ -53,8 +53,7 @@ func (od *orders) order(e *Ordered, m *message, vertices []*vertex, parts map[ve
 			ready = append(ready, v)
 		}
 	}
-	od.writes.inBatch(m, func() { od.carryOut(m, o, ready, parts) })
-	od.writes.advance(m)
+	od.carryOut(m, o, ready, parts)
 }
 
 // carryOut executes an order on vertices of one message that need not wait. Of a vertex of
@@ -62,42 +61,40 @@ func (od *orders) order(e *Ordered, m *message, vertices []*vertex, parts map[ve
 // the outcome is on disk, because an agent would find the ordered recipients open. Recipients
 // that are sent elsewhere go as one message.
 func (od *orders) carryOut(m *message, o *order, vertices []*vertex, parts map[vertexRef][]int64) {
-	m.pendingWrites++
 	elsewhere := resubmission{order: o, hold: od.holdOfCopy(m, o), pending: pending{message: m}}
-	for _, v := range vertices {
-		if v.state == due {
-			od.threads.blockVertex(v)
+	od.writes.inBatch(m, func() {
+		for _, v := range vertices {
+			if v.state == due {
+				od.threads.blockVertex(v)
+			}
+			part, isPart := parts[v.ref]
+			chosen := func(r *recipient) bool { return !isPart || hasOffset(part, int64(r.offset)) }
+			switch o.verb {
+			case VerbKill:
+				od.kill(v, chosen)
+			case VerbExpire:
+				od.failByOrder(v, o, chosen)
+			case VerbRequeue, VerbReroute:
+				od.addToResubmit(&elsewhere, v, chosen)
+			}
 		}
-		part, isPart := parts[v.ref]
-		chosen := func(r *recipient) bool { return !isPart || hasOffset(part, int64(r.offset)) }
-		switch o.verb {
-		case VerbKill:
-			od.kill(v, chosen)
-		case VerbExpire:
-			od.failByOrder(v, o, chosen)
-		case VerbRequeue, VerbReroute:
-			od.addToResubmit(&elsewhere, v, chosen)
+		od.resubmit(m, &elsewhere)
+		for _, v := range vertices {
+			od.resume(v)
 		}
-	}
-	od.resubmit(m, &elsewhere)
-	for _, v := range vertices {
-		od.resume(v)
-	}
-	m.pendingWrites--
+	})
 	od.writes.advance(m)
 }
 
 // kill tags those of the recipients of a vertex that are chosen as done, without a
 // notice.
 func (od *orders) kill(v *vertex, chosen func(*recipient) bool) {
-	od.writes.inBatch(od.mail.messageOf(v), func() {
-		for i := range od.mail.lenOf(v) {
-			if r := od.mail.recipient(v, i); r.isUndelivered() && chosen(r) {
-				od.log.recordOutcome(v, i, "killed", reply{})
-				od.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
-			}
+	for i := range od.mail.lenOf(v) {
+		if r := od.mail.recipient(v, i); r.isUndelivered() && chosen(r) {
+			od.log.recordOutcome(v, i, "killed", reply{})
+			od.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
 		}
-	})
+	}
 }
 
 // carryOutPending executes the order on a vertex that has come back. If its message is to be held,
