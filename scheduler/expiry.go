@@ -95,29 +95,26 @@ func (no *notices) nextLook() date {
 }
 
 // nextLookAtExpiry returns when to look whether a vertex has expired; noDate: it cannot
-// expire. A vertex past its first expiry without an attempt is looked at once in each
-// interval, because its destination may be dead by then.
+// expire.
 func (no *notices) nextLookAtExpiry(v *vertex) date {
-	if no.isKeptBack(v) {
+	primary, secondary := no.expiry(v)
+	switch {
+	case no.isKeptBack(v):
 		return noDate
+	case primary > no.agenda.date:
+		return primary
+	case !no.mayExpire(v):
+		return noDate
+	case no.overdue(v):
+		return no.agenda.date
 	}
-	return no.agenda.nextLookAt(no.mail.threadOf(v), no.mail.messageOf(v).modifiedAt, no.mayExpire(v), no.overdue(v))
+	return no.agenda.lookAgainAt(no.mail.threadOf(v).params, secondary)
 }
 
-// nextLookAt returns the same for a vertex or a stub of a thread.
-func (ag *agenda) nextLookAt(t *thread, modifiedAt date, mayExpire, overdue bool) date {
-	primary, secondary := ag.expiryOf(t.params, modifiedAt)
-	switch {
-	case t.held:
-		return noDate
-	case primary > ag.date:
-		return primary
-	case !mayExpire:
-		return noDate
-	case overdue:
-		return ag.date
-	}
-	return min(secondary, ag.date.after(max(t.params.Interval, time.Minute)))
+// lookAgainAt returns when to look again at a vertex or a stub that is past its first expiry and
+// had no attempt: once in each interval, because its destination may be dead by then.
+func (ag *agenda) lookAgainAt(p *rule.Params, secondary date) date {
+	return min(secondary, ag.date.after(max(p.Interval, time.Minute)))
 }
 
 // mayExpire reports whether a recipient of the vertex may expire.

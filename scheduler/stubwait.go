@@ -144,8 +144,9 @@ func (lo *loads) requeueStubs(t *thread) {
 	}
 }
 
-// lookAtStubs finds the mail about which something must be written now. What needs an attempt
-// first has its next look after that.
+// lookAtStubs finds the mail about which something must be written now. What was held has its next
+// look after an attempt. What had no attempt does not expire before expiry2, or before its
+// destination is dead.
 func (lo *loads) lookAtStubs() {
 	u := &lo.unloaded
 	if !lo.looksNow() || u.looks.next() > lo.agenda.date {
@@ -156,19 +157,15 @@ func (lo *loads) lookAtStubs() {
 		if s.id == 0 || s.flags&stubMustAttempt != 0 || lo.stubThread(s).held {
 			continue
 		}
-		if lo.waitsForExpiry2(s) {
-			u.looks.set(n, lo.agenda.nextLookAt(lo.stubThread(s), s.modifiedAt, true, false))
-			continue
+		t := lo.stubThread(s)
+		primary, secondary := lo.agenda.expiryOf(t.params, s.modifiedAt)
+		isBetween := lo.agenda.date >= primary && lo.agenda.date < secondary
+		if isBetween && s.flags&stubTried == 0 && !lo.notices.isDead(t, primary) && len(lo.orders.savedOrders[s.id]) == 0 {
+			u.looks.set(n, lo.agenda.lookAgainAt(t.params, secondary))
+		} else {
+			lo.loadSoon(s.id)
 		}
-		lo.loadSoon(s.id)
 	}
-}
-
-// waitsForExpiry2 reports whether a stub is past its expiry, and had no attempt.
-func (lo *loads) waitsForExpiry2(s *stub) bool {
-	t := lo.stubThread(s)
-	primary, secondary := lo.agenda.expiryOf(t.params, s.modifiedAt)
-	return lo.agenda.date >= primary && lo.agenda.date < secondary && s.flags&stubTried == 0 && !lo.notices.isDead(t, primary) && len(lo.orders.savedOrders[s.id]) == 0
 }
 
 // maxUrgent bounds the mail that waits to be loaded because its time has come. What orders
