@@ -46,11 +46,10 @@ func (q *question) subcommand(p *program) subcommand {
 	}
 	s.run = func(args []string) error {
 		command := q.command
-		if name := ""; len(args) == 1 {
-			name = args[0]
-			command += " " + mailq.Quote(name)
+		if len(args) == 1 {
+			command += " " + mailq.Quote(args[0])
 			if q.command == "EXPLAIN" {
-				thread, err := parseThread(name)
+				thread, err := parseThread(args[0])
 				if err != nil {
 					return usageError(err.Error())
 				}
