@@ -107,7 +107,7 @@ func (k threadKey) compare(other threadKey) int {
 
 // ThreadOrder is a hold order on a thread.
 type ThreadOrder struct {
-	Channel, Host string
+	view.Name
 	HoldOrder
 }
 
@@ -115,7 +115,7 @@ type ThreadOrder struct {
 func (s *Scheduler) HeldThreads() []ThreadOrder {
 	list := make([]ThreadOrder, 0, len(s.orders.heldThreads))
 	for key, o := range s.orders.heldThreads {
-		list = append(list, ThreadOrder{key.channel, key.host, *o})
+		list = append(list, ThreadOrder{key.view(), *o})
 	}
 	slices.SortFunc(list, func(a, b ThreadOrder) int {
 		return threadKey{a.Channel, a.Host}.compare(threadKey{b.Channel, b.Host})

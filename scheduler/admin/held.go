@@ -25,9 +25,8 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 		var messages []scheduler.MessageID
 		err := q.port.Ask(ctx, func(l *daemon.Loop) {
 			for _, t := range l.Core().HeldThreads() {
-				name := mailq.Name{Channel: t.Channel, Host: t.Host}
-				item := heldItem(&mailq.JobLine{Name: name, State: view.Held, Held: true}, &t.HoldOrder)
-				item.Messages = threadOutcome(l.Core(), name).Messages
+				item := heldItem(&mailq.JobLine{Name: t.Name, State: view.Held, Held: true}, &t.HoldOrder)
+				item.Messages = threadOutcome(l.Core(), t.Name).Messages
 				threads = append(threads, item)
 			}
 			messages = l.Core().HeldMessages()

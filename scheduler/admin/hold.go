@@ -124,14 +124,13 @@ func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) 
 		return err
 	}
 	for _, t := range threads {
-		name := mailq.Name{Channel: t.Channel, Host: t.Host}
-		if !where.Matches(&mailq.JobLine{Name: name, State: view.Held, Held: true}, now) {
+		if !where.Matches(&mailq.JobLine{Name: t.Name, State: view.Held, Held: true}, now) {
 			continue
 		}
-		more, err := q.unholdThread(ctx, name, o)
+		more, err := q.unholdThread(ctx, t.Name, o)
 		did.Add(more)
 		if more.Threads > 0 {
-			did.threads[name] = struct{}{}
+			did.threads[t.Name] = struct{}{}
 		}
 		if err != nil {
 			return err

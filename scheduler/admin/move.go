@@ -82,11 +82,10 @@ func (q *Queue) staysHere(o *mailq.Order, v *view.JobLine, t *targets) error {
 	if isMove(o) && (v.Held || v.Order == string(mailq.Hold)) {
 		return errHeldStays
 	}
-	name := v.Name
-	why, known := t.taken[name]
+	why, known := t.taken[v.Name]
 	if !known {
-		why = q.mayHaveTaken(o, name)
-		t.taken[name] = why
+		why = q.mayHaveTaken(o, v.Name)
+		t.taken[v.Name] = why
 	}
 	return why
 }
