@@ -187,8 +187,8 @@ func (ls *limits) wakeRing(r *ring) bool {
 	return true
 }
 
-// endWaits ends all waits for sessions and processes, because the limits change. The rings
-// keep their turns.
+// endWaits ends all waits for sessions and processes, because the limits change, and forgets the
+// rings that were found last. The rings keep their turns.
 func (ls *limits) endWaits() {
 	for _, c := range ls.channelOrder {
 		c.latest = nil

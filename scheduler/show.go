@@ -39,14 +39,9 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 	if m == nil {
 		return s.views.unloadedMessage(id)
 	}
-	vertices := 1
-	if x := s.mail.extrasOf(m); x != nil {
-		vertices += len(x.vertices)
-	}
-	if m.first == 0 {
-		vertices = 0
-	}
-	return &MessageView{ModifiedAt: m.modifiedAt.time(), Vertices: vertices, Recipients: int(m.open), UnderHold: m.flags&underHold != 0}
+	v := &MessageView{ModifiedAt: m.modifiedAt.time(), Recipients: int(m.open), UnderHold: m.flags&underHold != 0}
+	s.mail.eachVertex(m, func(*vertex) { v.Vertices++ })
+	return v
 }
 
 // Known reports whether a control file with that number should be loaded.
