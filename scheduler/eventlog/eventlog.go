@@ -121,7 +121,7 @@ func (l *Log) Event(now time.Time, e scheduler.Event) {
 		// With option -p the core gets Done without the spool, and nothing is removed.
 		if id, ok := l.ops[e.Op]; ok {
 			delete(l.ops, e.Op)
-			l.ended(id, "end")
+			l.ended(id)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func (l *Log) Result(now time.Time, r spool.Result) {
 		case errors.Is(r.Err, spool.ErrOpen): // a sweep loads the message again
 			delete(l.messages, id)
 		case ok:
-			l.ended(id, "end")
+			l.ended(id)
 		}
 	case spool.Moved:
 		if id, ok := l.take(r.Op, r.Err); ok && !r.Missing {
@@ -312,12 +312,12 @@ func (l *Log) quarantined(r *spool.Refused) {
 }
 
 // ended writes the last line about a message in the queue and deletes the message.
-func (l *Log) ended(id scheduler.MessageID, event string) {
+func (l *Log) ended(id scheduler.MessageID) {
 	m := l.messages[id]
 	if m == nil {
 		return
 	}
-	l.begin(event).message(m).times(m.since, l.now).number("recipients", m.recipients).number("failed", m.failed).write()
+	l.begin("end").message(m).times(m.since, l.now).number("recipients", m.recipients).number("failed", m.failed).write()
 	delete(l.messages, id)
 }
 
