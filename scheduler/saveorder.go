@@ -44,10 +44,17 @@ func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 func (od *orders) saveOrder(e *Ordered, modifiedAt date, targets []Target) {
 	id := targets[0].Message
 	o := SavedOrder{modifiedAt.time(), *e}
-	o.Targets, o.Only, o.recorded = slices.Clone(targets), nil, true
+	o.Targets, o.Only = slices.Clone(targets), nil
 	if only := e.Only[id]; only != nil {
 		o.Only = map[MessageID][]int64{id: only}
 	}
+	od.keepOrder(o)
+}
+
+// keepOrder keeps an order, which is in the event log, until its message is loaded.
+func (od *orders) keepOrder(o SavedOrder) {
+	id := o.Targets[0].Message
+	o.recorded = true
 	od.savedOrders[id] = append(od.savedOrders[id], o)
 }
 

@@ -303,9 +303,7 @@ func (s *Scheduler) handle(e Event) {
 	case RestoredRate:
 		s.saved.restoredRate(e.Rate)
 	case RestoredOrder:
-		id := e.Order.Targets[0].Message
-		e.Order.recorded = true
-		s.orders.savedOrders[id] = append(s.orders.savedOrders[id], e.Order)
+		s.orders.keepOrder(e.Order)
 	case AllLoaded:
 		s.saved.allLoaded()
 	case Allowance:
