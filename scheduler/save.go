@@ -46,12 +46,10 @@ func (to *Saved) reset() {
 	to.Recipients, to.Threads, to.Rates, to.Orders = to.Recipients[:0], to.Threads[:0], to.Rates[:0], nil
 }
 
-// Len is the number of items.
-func (to *Saved) Len() int {
-	return len(to.Recipients) + len(to.Threads) + len(to.Rates)
+// full reports whether a part has n items; the orders, which are few, do not count.
+func (to *Saved) full(n int) bool {
+	return len(to.Recipients)+len(to.Threads)+len(to.Rates) >= n
 }
-
-func (to *Saved) full(n int) bool { return to.Len() >= n }
 
 // SavePass goes through everything that is to be saved, a part at a time. If the queue
 // changes during a pass, what has moved may be missing: that mail is due early if the
