@@ -15,12 +15,7 @@ import (
 
 // agents has the processes that deliver.
 type agents struct {
-	agenda *agenda
-	mail   *mail
-	rules  *rules
-	rings  *rings
-	limits *limits
-	writes *writes
+	s *Scheduler
 
 	byID          map[AgentID]*agent
 	idleAgents    store.List[*agent] // of all rings, longest idle first
@@ -146,17 +141,17 @@ func (as *agents) agentReady(a *agent) {
 	a.clearStartedFor()
 	as.expectSessions(a, a.sessions-1)
 	as.clearStartFailures(a.ring.clause)
-	a.state, a.stateSince = serving, as.agenda.now
+	a.state, a.stateSince = serving, as.s.agenda.now
 	a.offered, a.freeSessions = 1, 1
 	a.ring.free = append(a.ring.free, a)
 	as.planDeadline(a)
-	as.rings.markDirty(a.ring)
+	as.s.rings.markDirty(a.ring)
 }
 
 // expectSessions sets how many more sessions the agent should offer.
 func (as *agents) expectSessions(a *agent, n int) {
 	if n < a.expected {
-		as.rings.markDirty(a.ring)
+		as.s.rings.markDirty(a.ring)
 	}
 	a.ring.expected += n - a.expected
 	a.ring.channel.expected += n - a.expected
@@ -191,8 +186,8 @@ func (as *agents) closeAgent(a *agent) {
 func (as *agents) setClosing(a *agent) {
 	a.ring.removeFree(a)
 	as.expectSessions(a, 0)
-	a.state, a.stateSince = closing, as.agenda.now
-	as.mail.counts.AgentsClosing++
+	a.state, a.stateSince = closing, as.s.agenda.now
+	as.s.mail.counts.AgentsClosing++
 	a.ring.channel.closing++
 }
 
@@ -203,9 +198,9 @@ func (as *agents) sendClose(a *agent) {
 		return
 	}
 	a.ended = true
-	as.agenda.do(Close{a.id})
+	as.s.agenda.do(Close{a.id})
 	if a.signals == 0 {
-		a.stateSince = as.agenda.now // closeTimeout begins
+		a.stateSince = as.s.agenda.now // closeTimeout begins
 	}
 	as.planDeadline(a)
 }
@@ -240,7 +235,7 @@ func (as *agents) deadline(a *agent) instant {
 		at = a.progressAt.after(timeout)
 	}
 	if timeout := a.ring.params.JobTimeout; timeout > 0 {
-		at = min(at, a.oldestWork(as.agenda.now).after(timeout))
+		at = min(at, a.oldestWork(as.s.agenda.now).after(timeout))
 	}
 	return at
 }
@@ -263,14 +258,14 @@ func (a *agent) oldestWork(now instant) instant {
 // progress.
 func (as *agents) planDeadline(a *agent) {
 	at := as.deadline(a)
-	if at < as.agenda.plannedAt(&a.deadlines) {
-		as.agenda.plan(&a.deadlines, at)
+	if at < as.s.agenda.plannedAt(&a.deadlines) {
+		as.s.agenda.plan(&a.deadlines, at)
 	}
 }
 
 // checkDeadline closes or kills an agent whose deadline has come.
 func (as *agents) checkDeadline(a *agent) {
-	if as.deadline(a) > as.agenda.now {
+	if as.deadline(a) > as.s.agenda.now {
 		as.planDeadline(a)
 		return
 	}
@@ -280,14 +275,14 @@ func (as *agents) checkDeadline(a *agent) {
 	case a.state == idle:
 		as.closeAgent(a)
 	case a.state == starting:
-		as.agenda.logAgent(Error, a, "has not said #hungry in "+firstHungryTimeout.String()+", sent SIGTERM")
+		as.s.agenda.logAgent(Error, a, "has not said #hungry in "+firstHungryTimeout.String()+", sent SIGTERM")
 		as.giveUpAgent(a)
 	default:
-		what := "made no progress on a job line for " + as.agenda.now.since(a.progressAt).Round(time.Second).String()
-		if timeout := a.ring.params.AgentTimeout; timeout == 0 || as.agenda.now < a.progressAt.after(timeout) {
-			what = "worked on a job line for " + as.agenda.now.since(a.oldestWork(as.agenda.now)).Round(time.Second).String()
+		what := "made no progress on a job line for " + as.s.agenda.now.since(a.progressAt).Round(time.Second).String()
+		if timeout := a.ring.params.AgentTimeout; timeout == 0 || as.s.agenda.now < a.progressAt.after(timeout) {
+			what = "worked on a job line for " + as.s.agenda.now.since(a.oldestWork(as.s.agenda.now)).Round(time.Second).String()
 		}
-		as.agenda.logAgent(Error, a, "has "+what+" with "+strconv.Itoa(len(a.lines))+" job lines, sent SIGTERM")
+		as.s.agenda.logAgent(Error, a, "has "+what+" with "+strconv.Itoa(len(a.lines))+" job lines, sent SIGTERM")
 		as.giveUpAgent(a)
 	}
 }
@@ -295,7 +290,7 @@ func (as *agents) checkDeadline(a *agent) {
 // agentFlooded ends an agent that floods the log.
 func (as *agents) agentFlooded(id AgentID) {
 	if a := as.byID[id]; a != nil && a.signals == 0 {
-		as.agenda.logAgent(Error, a, "writes too much and makes no progress on a job line, sent SIGTERM")
+		as.s.agenda.logAgent(Error, a, "writes too much and makes no progress on a job line, sent SIGTERM")
 		as.giveUpAgent(a)
 	}
 }
@@ -311,12 +306,12 @@ func (as *agents) giveUpAgent(a *agent) {
 // that is starting stays in that state, so that its death counts as a failed
 // start.
 func (as *agents) killAgent(a *agent) {
-	as.agenda.do(Kill{Agent: a.id, Hard: a.signals > 0})
+	as.s.agenda.do(Kill{Agent: a.id, Hard: a.signals > 0})
 	if a.state == serving || a.state == idleSent {
 		as.setClosing(a)
 	}
 	a.signals++
-	a.stateSince = as.agenda.now
+	a.stateSince = as.s.agenda.now
 	as.planDeadline(a)
 }
 
@@ -327,7 +322,7 @@ func (as *agents) dropAgent(a *agent) {
 	case idle:
 		as.takeIdle(a)
 	case closing:
-		as.mail.counts.AgentsClosing--
+		as.s.mail.counts.AgentsClosing--
 		r.channel.closing--
 	}
 	a.clearStartedFor()
@@ -337,26 +332,26 @@ func (as *agents) dropAgent(a *agent) {
 	if a.thread != nil && a.thread.lastAgent == a {
 		a.thread.lastAgent = nil
 	}
-	as.agenda.plan(&a.deadlines, never)
+	as.s.agenda.plan(&a.deadlines, never)
 	delete(as.byID, a.id)
 	if a.locked {
 		as.stop.locked--
 	}
-	as.mail.counts.Agents--
-	as.limits.processes.Busy--
+	as.s.mail.counts.Agents--
+	as.s.limits.processes.Busy--
 	r.processes.Busy--
 	r.channel.processes.Busy--
 	// Rings that wait for a process come before the threads that the agent served.
-	as.limits.wakeProcesses(r.channel)
+	as.s.limits.wakeProcesses(r.channel)
 	for i := range a.lines {
 		if a.sessions > 1 || i == 0 {
-			as.rings.endSession(a, a.lines[i].thread)
-			as.rings.yield(r, a.lines[i].thread)
+			as.s.rings.endSession(a, a.lines[i].thread)
+			as.s.rings.yield(r, a.lines[i].thread)
 		}
 	}
 	a.lines = nil
-	as.rings.markDirty(r)
-	as.rings.dropRingWhenEmpty(r)
+	as.s.rings.markDirty(r)
+	as.s.rings.dropRingWhenEmpty(r)
 }
 
 func (ag *agenda) logAgent(severity Severity, a *agent, text string) {

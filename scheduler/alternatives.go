@@ -79,7 +79,7 @@ func (ml *mail) endSet(set *exclusiveSet, mark ctlfile.Mark, settles []alternati
 // promote gives the next alternative its turn after the one before has failed.
 func (wr *writes) promote(set *exclusiveSet, failed int) {
 	for _, a := range set.members[failed+1:] {
-		r := wr.mail.recipient(a.vertex, a.index)
+		r := wr.s.mail.recipient(a.vertex, a.index)
 		if r.state != standby {
 			continue
 		}
@@ -88,7 +88,7 @@ func (wr *writes) promote(set *exclusiveSet, failed int) {
 			r.state = promoted
 		case blocked:
 			r.state = open
-			wr.threads.makeDue(a.vertex)
+			wr.s.threads.makeDue(a.vertex)
 		default:
 			r.state = open
 		}

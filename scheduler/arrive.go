@@ -16,68 +16,59 @@ import (
 
 // arrivals puts messages into the queue.
 type arrivals struct {
-	agenda  *agenda
-	mail    *mail
-	threads *threads
-	rings   *rings
-	writes  *writes
-	notices *notices
-	orders  *orders
-	loads   *loads
-	saved   *saved
-	log     *log
+	s *Scheduler
 }
 
 // arrive puts a message into the queue. A message without open recipients is
 // finished at once.
 func (ar *arrivals) arrive(in *Message) {
-	if ar.mail.byID.Find(uint64(in.ID)) != 0 || ar.loads.unloaded.find(in.ID) != 0 {
-		ar.agenda.do(Note{Severity: Warning, Message: in.ID, Text: "is already in the queue, not loaded again"})
+	if ar.s.mail.byID.Find(uint64(in.ID)) != 0 || ar.s.loads.unloaded.find(in.ID) != 0 {
+		ar.s.agenda.do(Note{Severity: Warning, Message: in.ID, Text: "is already in the queue, not loaded again"})
 		return
 	}
 	m := ar.newMessage(in)
-	ar.mail.byID.Add(m.ref)
-	ar.mail.counts.Messages++
-	ar.mail.counts.MessagesIn++
-	ar.mail.counts.BytesIn += uint64(max(0, in.Size))
-	ar.mail.counts.RecipientsIn += uint64(m.open)
+	ar.s.mail.byID.Add(m.ref)
+	ar.s.mail.counts.Messages++
+	ar.s.mail.counts.MessagesIn++
+	ar.s.mail.counts.BytesIn += uint64(max(0, in.Size))
+	ar.s.mail.counts.RecipientsIn += uint64(m.open)
 	if in.UnderHold {
 		m.flags |= underHold
-		ar.orders.countUnderHold(m, 1)
+		ar.s.orders.countUnderHold(m, 1)
 	}
-	ar.mail.counts.Recipients += int(m.open)
-	ar.mail.eachVertex(m, func(v *vertex) { ar.mail.threadOf(v).channel.in += uint64(ar.mail.openOf(v)) })
-	ar.saved.restore(m, in.Saved)
+	ar.s.mail.counts.Recipients += int(m.open)
+	ar.s.mail.eachVertex(m, func(v *vertex) { ar.s.mail.threadOf(v).channel.in += uint64(ar.s.mail.openOf(v)) })
+	ar.s.saved.restore(m, in.Saved)
 	ar.obsolete(m, in.Obsoletes)
 	if m.open == 0 {
-		ar.writes.finish(m, 0, 0)
+		ar.s.writes.finish(m, 0, 0)
 		return
 	}
-	ar.mail.eachVertex(m, ar.enterQueue)
-	ar.mail.eachVertex(m, ar.recordArrival)
-	ar.orders.holdArrived(m, in)
-	if ar.orders.restoreOrders(m) {
+	ar.s.mail.eachVertex(m, ar.enterQueue)
+	ar.s.mail.eachVertex(m, ar.recordArrival)
+	ar.s.orders.holdArrived(m, in)
+	if ar.s.orders.restoreOrders(m) {
 		return
 	}
-	ar.notices.planInterimNotice(m)
-	if ar.orders.heldMessages[m.ref] != nil {
+	ar.s.notices.planInterimNotice(m)
+	if ar.s.orders.heldMessages[m.ref] != nil {
 		return
 	}
-	if !ar.loads.staysLoaded(m) {
-		ar.loads.unload(m)
+	if !ar.s.loads.staysLoaded(m) {
+		ar.s.loads.unload(m)
 		return
 	}
-	ar.mail.eachVertex(m, func(v *vertex) { ar.rings.overfeedThread(ar.mail.threadOf(v)) })
+	ar.s.mail.eachVertex(m, func(v *vertex) { ar.s.rings.overfeedThread(ar.s.mail.threadOf(v)) })
 }
 
 func (ar *arrivals) newMessage(in *Message) *message {
-	ar.mail.loaded++
-	ref, m := ar.mail.messages.Alloc()
+	ar.s.mail.loaded++
+	ref, m := ar.s.mail.messages.Alloc()
 	*m = message{
 		id:         in.ID,
 		ref:        ref,
-		sequence:   ar.mail.loaded,
-		sender:     ar.mail.obtainSender(origin{in.Sender, in.ErrorTo, in.Owner}),
+		sequence:   ar.s.mail.loaded,
+		sender:     ar.s.mail.obtainSender(origin{in.Sender, in.ErrorTo, in.Owner}),
 		modifiedAt: dateOf(in.ModifiedAt),
 		changedAt:  secondOf(in.ChangedAt),
 	}
@@ -89,9 +80,9 @@ func (ar *arrivals) newMessage(in *Message) *message {
 	}
 	m.flags |= messageFlags(min(strings.Count(in.Path, "/"), 3)) << levelsShift
 	if !isPathOf(in.Path, m.id, m.levels()) {
-		ar.mail.obtainExtras(m).path = in.Path
+		ar.s.mail.obtainExtras(m).path = in.Path
 	}
-	ar.mail.logHashes.Set(ref, hashMessageID(in.MessageID))
+	ar.s.mail.logHashes.Set(ref, hashMessageID(in.MessageID))
 	ar.groupRecipients(m, in.Recipients, 0)
 	return m
 }
@@ -118,28 +109,28 @@ func (ar *arrivals) groupRecipients(m *message, in []ctlfile.OpenRecipient, flag
 			}
 			latest, latestKey = v, key
 		}
-		ar.mail.addRecipient(v, r, flags)
-		ar.notices.rememberDelays(v, r, m.modifiedAt)
+		ar.s.mail.addRecipient(v, r, flags)
+		ar.s.notices.rememberDelays(v, r, m.modifiedAt)
 		m.open++
 		if r.Class != 0 {
-			ar.mail.joinSet(m, r.Class, v, ar.mail.lenOf(v)-1)
+			ar.s.mail.joinSet(m, r.Class, v, ar.s.mail.lenOf(v)-1)
 		}
 	}
 }
 
 func (ar *arrivals) newVertex(m *message, key threadKey) *vertex {
-	ref, v := ar.mail.vertices.Alloc()
+	ref, v := ar.s.mail.vertices.Alloc()
 	if m.first == 0 {
 		m.first = ref
 	} else {
-		x := ar.mail.obtainExtras(m)
+		x := ar.s.mail.obtainExtras(m)
 		x.vertices = append(x.vertices, ref)
 		v.ordinal = uint16(min(len(x.vertices), fair.MaxOrdinal))
 	}
-	t := ar.threads.obtainThread(key)
+	t := ar.s.threads.obtainThread(key)
 	v.ref, v.message, v.thread = ref, m.ref, t.ref
-	ar.threads.linkVertex(t, v)
-	ar.mail.states[0]++
+	ar.s.threads.linkVertex(t, v)
+	ar.s.mail.states[0]++
 	return v
 }
 
@@ -175,29 +166,29 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 // blocked, if all of its recipients are alternatives that wait for others; or held, if its
 // files lie under hold/.
 func (ar *arrivals) enterQueue(v *vertex) {
-	ar.mail.counts.Vertices++
-	if ar.mail.messageOf(v).flags&underHold != 0 {
-		ar.threads.setState(v, held, 0)
-		ar.threads.updateThread(ar.mail.threadOf(v))
+	ar.s.mail.counts.Vertices++
+	if ar.s.mail.messageOf(v).flags&underHold != 0 {
+		ar.s.threads.setState(v, held, 0)
+		ar.s.threads.updateThread(ar.s.mail.threadOf(v))
 		return
 	}
-	if ar.mail.feedable(v) == 0 {
-		ar.threads.setState(v, blocked, 0)
-		ar.notices.planWake(v)
+	if ar.s.mail.feedable(v) == 0 {
+		ar.s.threads.setState(v, blocked, 0)
+		ar.s.notices.planWake(v)
 		return
 	}
-	if v.state == waiting && !ar.mail.threadOf(v).params.QueueOnly {
-		ar.notices.planWake(v)
+	if v.state == waiting && !ar.s.mail.threadOf(v).params.QueueOnly {
+		ar.s.notices.planWake(v)
 		return
 	}
-	ar.threads.makeDue(v)
+	ar.s.threads.makeDue(v)
 }
 
 // recordArrival records for queries and the event log that a new vertex has come.
 func (ar *arrivals) recordArrival(v *vertex) {
-	ar.mail.threadOf(v).lastEventAt = ar.agenda.date.second()
+	ar.s.mail.threadOf(v).lastEventAt = ar.s.agenda.date.second()
 	if v.state == blocked {
-		ar.log.recordVertex(v, "blocked")
+		ar.s.log.recordVertex(v, "blocked")
 	}
 }
 
@@ -205,9 +196,9 @@ func (ar *arrivals) recordArrival(v *vertex) {
 // these Message-IDs, and with the same error address and owner. A message that is not
 // loaded is not replaced: both are delivered.
 func (ar *arrivals) obsolete(by *message, messageIDs []string) {
-	for _, found := range ar.mail.withMessageIDs(messageIDs...) {
+	for _, found := range ar.s.mail.withMessageIDs(messageIDs...) {
 		for _, m := range found {
-			a, b := ar.mail.origin(m), ar.mail.origin(by)
+			a, b := ar.s.mail.origin(m), ar.s.mail.origin(by)
 			if m == by || m.flags&(removing|obsoleted) != 0 || m.open == 0 || a.errorTo != b.errorTo || a.owner != b.owner {
 				continue
 			}
@@ -219,8 +210,8 @@ func (ar *arrivals) obsolete(by *message, messageIDs []string) {
 func (ar *arrivals) dropObsolete(m *message, by MessageID) {
 	m.flags |= obsoleted
 	why := "obsoleted by " + strconv.FormatUint(uint64(by), 10)
-	ar.agenda.do(Note{Message: m.id, Text: why})
-	ar.orders.apply(&Ordered{Verb: VerbKill, Because: why}, m, ar.mail.openVertices(m), new(Answer))
+	ar.s.agenda.do(Note{Message: m.id, Text: why})
+	ar.s.orders.apply(&Ordered{Verb: VerbKill, Because: why}, m, ar.s.mail.openVertices(m), new(Answer))
 }
 
 // hashMessageID returns the hash that represents a Message-ID in memory; 0 if there is

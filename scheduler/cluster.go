@@ -8,12 +8,7 @@ import "time"
 
 // cluster has the limits that nodes share, and what they tell each other of dead destinations.
 type cluster struct {
-	agenda  *agenda
-	mail    *mail
-	rules   *rules
-	threads *threads
-	rings   *rings
-	limits  *limits
+	s *Scheduler
 
 	unsaid []*clusterShare // whose demand may have changed
 }
@@ -81,7 +76,7 @@ type clusterShare struct {
 func (cl *cluster) setClusterLimits(t *thread) {
 	p := t.params
 	if p.ClusterMax > 0 || p.ClusterRate.Recipients > 0 {
-		cl.limits.obtainShaping(t)
+		cl.s.limits.obtainShaping(t)
 	}
 	x := t.shaping
 	if x == nil {
@@ -104,7 +99,7 @@ func (cl *cluster) setClusterLimits(t *thread) {
 // dropShare gives up a share whose thread, site or limit is gone.
 func (cl *cluster) dropShare(c *clusterShare) {
 	c.thread, c.site = nil, nil
-	cl.agenda.shares.Remove(c)
+	cl.s.agenda.shares.Remove(c)
 	cl.markDemand(c)
 }
 
@@ -122,7 +117,7 @@ func (cl *cluster) sayDemand() {
 		c.unsaid = false
 		if w := cl.demand(c); w != c.said && (w.Want > 0 || c.said != Want{}) {
 			c.said = w
-			cl.agenda.do(w)
+			cl.s.agenda.do(w)
 		}
 	}
 	clear(cl.unsaid)
@@ -152,13 +147,13 @@ func (t *thread) usableSessions() int {
 // allowance applies an Allowance. It ignores one for a thread or site without mail.
 func (cl *cluster) allowance(e Allowance) {
 	if e.Limit.Setting == "clustersitemax" {
-		if s := cl.limits.sites[e.Limit.Channel+"/"+e.Limit.Name]; s != nil && s.share != nil {
+		if s := cl.s.limits.sites[e.Limit.Channel+"/"+e.Limit.Name]; s != nil && s.share != nil {
 			cl.setSessions(s.share, &e)
-			cl.limits.offerSite(s)
+			cl.s.limits.offerSite(s)
 		}
 		return
 	}
-	t := cl.threads.byKey[threadKey{e.Limit.Channel, e.Limit.Name}]
+	t := cl.s.threads.byKey[threadKey{e.Limit.Channel, e.Limit.Name}]
 	if t == nil || t.shaping == nil {
 		return
 	}
@@ -167,33 +162,33 @@ func (cl *cluster) allowance(e Allowance) {
 		cl.tokensDrawn(t, &e)
 	case e.Limit.Setting == "clustermax" && x.share != nil:
 		cl.setSessions(x.share, &e)
-		cl.threads.updateThread(t)
-		cl.rings.overfeedThread(t)
+		cl.s.threads.updateThread(t)
+		cl.s.rings.overfeedThread(t)
 	}
 }
 
 // setSessions notes how many sessions a share allows, and until when.
 func (cl *cluster) setSessions(c *clusterShare, e *Allowance) {
 	c.sessions = e.Sessions
-	until := cl.agenda.instantAt(dateOf(e.Until))
-	if until <= cl.agenda.now {
+	until := cl.s.agenda.instantAt(dateOf(e.Until))
+	if until <= cl.s.agenda.now {
 		c.sessions = 0
 	}
 	if c.sessions == 0 || until == never {
-		cl.agenda.shares.Remove(c)
+		cl.s.agenda.shares.Remove(c)
 	} else {
-		cl.agenda.shares.Put(until, c)
+		cl.s.agenda.shares.Put(until, c)
 	}
 }
 
 // endAllowances ends the shares whose time is over. This comes before anything else in
 // a Step, so that nothing is started after that time.
 func (cl *cluster) endAllowances() {
-	for cl.agenda.shares.Next() <= cl.agenda.now {
-		c := cl.agenda.shares.Pop()
+	for cl.s.agenda.shares.Next() <= cl.s.agenda.now {
+		c := cl.s.agenda.shares.Pop()
 		c.sessions = 0
 		if c.thread != nil {
-			cl.threads.updateThread(c.thread)
+			cl.s.threads.updateThread(c.thread)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (cl *cluster) setClusterRate(t *thread) {
 	if rate.Recipients > 0 {
 		x.draws = &draws{id: ClusterLimit{"clusterrate", t.key.channel, t.key.host}, rate: rate}
 	}
-	cl.limits.updateGate(t)
+	cl.s.limits.updateGate(t)
 }
 
 // dropTokens gives the tokens back, or draws those that are owed.
@@ -47,7 +47,7 @@ func (cl *cluster) dropTokens(x *shaping) {
 }
 
 func (cl *cluster) draw(w *draws, n int) {
-	cl.agenda.do(Draw{Limit: w.id, Max: w.rate.Recipients, Per: w.rate.Span, Tokens: n})
+	cl.s.agenda.do(Draw{Limit: w.id, Max: w.rate.Recipients, Per: w.rate.Span, Tokens: n})
 }
 
 // tokensDrawn takes the answer to a Draw.
@@ -55,16 +55,16 @@ func (cl *cluster) tokensDrawn(t *thread, e *Allowance) {
 	w := t.shaping.draws
 	w.drawing = false
 	w.low = e.Tokens / 2
-	w.Add(time.Duration(cl.agenda.now), e.Tokens, time.Duration(cl.agenda.instantAt(dateOf(e.Until))))
-	cl.threads.updateThread(t)
-	cl.rings.overfeedThread(t)
+	w.Add(time.Duration(cl.s.agenda.now), e.Tokens, time.Duration(cl.s.agenda.instantAt(dateOf(e.Until))))
+	cl.s.threads.updateThread(t)
+	cl.s.rings.overfeedThread(t)
 }
 
 // drawAhead asks for tokens if mail waits and few are left, and gives back those
 // whose time is over.
 func (cl *cluster) drawAhead(t *thread) {
 	w := t.shaping.draws
-	if w.Left > 0 && instant(w.Until) <= cl.agenda.now {
+	if w.Left > 0 && instant(w.Until) <= cl.s.agenda.now {
 		cl.draw(w, -w.Left)
 		w.Left, w.drawing = 0, false
 	}

@@ -15,20 +15,20 @@ const (
 // any recipient of its lines is fed again, the files are read: the agent may
 // have tagged recipients that it did not report.
 func (li *lines) agentExited(e AgentExited) {
-	a := li.agents.byID[e.Agent]
+	a := li.s.agents.byID[e.Agent]
 	if a == nil {
 		return
 	}
 	expected := a.state == closing && (len(a.lines) == 0 || a.reports && a.ended)
 	if !expected {
-		li.agenda.logAgent(Warning, a, "is gone: "+e.Status)
+		li.s.agenda.logAgent(Warning, a, "is gone: "+e.Status)
 	}
 	if a.state == starting {
 		why := "the agent ended before its first #hungry: " + e.Status
 		if e.LastLine != "" {
 			why += ": " + e.LastLine
 		}
-		li.agents.countStartFailure(a.ring, why)
+		li.s.agents.countStartFailure(a.ring, why)
 	}
 	// An agent with one session works on the first line in its pipe. It has not
 	// begun the next one, even if all of the first has been reported.
@@ -39,13 +39,13 @@ func (li *lines) agentExited(e AgentExited) {
 			continue
 		}
 		why := untouched
-		if blamed && !li.agents.stop.begun {
+		if blamed && !li.s.agents.stop.begun {
 			why = agentCrashed
 		}
 		blamed = false
 		li.revokeLine(l, why, a.pid)
 	}
-	li.agents.dropAgent(a)
+	li.s.agents.dropAgent(a)
 }
 
 // revokeLine ends a line that its agent has not ended, and starts reading the
@@ -67,8 +67,8 @@ func (li *lines) waitAfterCrash(v *vertex, wait time.Duration) time.Duration {
 		return wait
 	}
 	wait = max(wait, crashWait)
-	key := li.mail.threadOf(v).key
-	li.agenda.do(Note{Severity: Error, Message: li.mail.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
+	key := li.s.mail.threadOf(v).key
+	li.s.agenda.do(Note{Severity: Error, Message: li.s.mail.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
 		key.host + " died on it three times running: it waits for " + inWords(wait)})
 	return wait
 }

@@ -52,16 +52,16 @@ const maxReason = 300
 // tell tells the other nodes that the destination of a thread is dead or alive, or asks what
 // they know of it.
 func (cl *cluster) tell(t *thread, d Destination) {
-	if cl.rules.config.Cluster {
+	if cl.s.rules.config.Cluster {
 		d.Channel, d.Host = t.key.channel, t.key.host
-		cl.agenda.do(d)
+		cl.s.agenda.do(d)
 	}
 }
 
 // tellDead tells them that the destination of a thread, which was just suspended, is dead.
 func (cl *cluster) tellDead(t *thread) {
-	d := Destination{State: DestinationIsDead, Until: cl.agenda.timeAt(t.suspendedUntil)}
-	if last := cl.mail.diagnostics.Get(t.diagnostic); last != nil {
+	d := Destination{State: DestinationIsDead, Until: cl.s.agenda.timeAt(t.suspendedUntil)}
+	if last := cl.s.mail.diagnostics.Get(t.diagnostic); last != nil {
 		d.Reason = last.text[:min(len(last.text), maxReason)]
 	}
 	cl.tell(t, d)
@@ -71,20 +71,20 @@ func (cl *cluster) tellDead(t *thread) {
 // the longest of its own waits at most. Sessions that are busy end normally. If the
 // thread is trying the destination itself, or is suspended for longer, nothing happens.
 func (cl *cluster) destinationDead(e DestinationDead) {
-	t := cl.threads.byKey[threadKey{e.Channel, e.Host}]
+	t := cl.s.threads.byKey[threadKey{e.Channel, e.Host}]
 	if t == nil || t.busy > 0 && t.window.Dead && t.suspendedUntil == 0 {
 		return
 	}
-	until := min(cl.agenda.instantAt(dateOf(e.Until)), cl.agenda.now.after(t.params.LongestWait(true)))
-	if until <= max(cl.agenda.now, t.suspendedUntil) {
+	until := min(cl.s.agenda.instantAt(dateOf(e.Until)), cl.s.agenda.now.after(t.params.LongestWait(true)))
+	if until <= max(cl.s.agenda.now, t.suspendedUntil) {
 		return
 	}
 	t.window = limit.Window{Dead: true}
 	if t.suspendedUntil == 0 {
 		t.inRetryStep = false
 	}
-	cl.threads.suspend(t, max(until, cl.agenda.now.after(rule.ShortestRetry)))
-	cl.limits.obtainShaping(t).told = &e
+	cl.s.threads.suspend(t, max(until, cl.s.agenda.now.after(rule.ShortestRetry)))
+	cl.s.limits.obtainShaping(t).told = &e
 }
 
 // told returns by whose word the thread is suspended; nil: this node has found out for

@@ -40,17 +40,17 @@ func (e *effect) portion(now instant) (part float64, nextAt instant) {
 // addEffect begins the effect of a rule on a thread, and logs that. If the effect is there
 // already, its time begins again.
 func (rs *rules) addEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
-	x := rs.limits.obtainShaping(t)
+	x := rs.s.limits.obtainShaping(t)
 	i := slices.IndexFunc(x.effects, func(e effect) bool { return e.rule == r })
 	if i < 0 {
 		x.effects = append(x.effects, effect{rule: r})
 		i = len(x.effects) - 1
-		rs.agenda.do(Note{Text: "reply rule " + r.Place() + " (" + r.Action + ") applies to " +
+		rs.s.agenda.do(Note{Text: "reply rule " + r.Place() + " (" + r.Action + ") applies to " +
 			t.key.channel + "/" + t.key.host + ": " + rule.ReplyForms(rep.Notary, rep.Text)[0]})
 	}
-	x.effects[i].since, x.effects[i].until = rs.agenda.now, rs.agenda.now.after(r.Span)
+	x.effects[i].since, x.effects[i].until = rs.s.agenda.now, rs.s.agenda.now.after(r.Span)
 	rs.updateEffects(t)
-	rs.threads.updateThread(t)
+	rs.s.threads.updateThread(t)
 }
 
 // updateEffects works out what the effects on a thread are now, and plans when
@@ -58,7 +58,7 @@ func (rs *rules) addEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
 func (rs *rules) updateEffects(t *thread) {
 	x := t.shaping
 	suspended, part, per, next := false, 1.0, time.Duration(0), never
-	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool { return e.until <= rs.agenda.now })
+	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool { return e.until <= rs.s.agenda.now })
 	for i := range x.effects {
 		e := &x.effects[i]
 		next = min(next, e.until)
@@ -66,15 +66,15 @@ func (rs *rules) updateEffects(t *thread) {
 		case rule.ReplySuspend:
 			suspended = true
 		case rule.ReplySlow:
-			p, stepAt := e.portion(rs.agenda.now)
+			p, stepAt := e.portion(rs.s.agenda.now)
 			part, next = min(part, p), min(next, stepAt)
 		case rule.ReplyRate:
 			per = max(per, r.Rate.Per())
 		}
 	}
 	x.part = part
-	x.rate.Restrict(rs.agenda.both(), part, per)
-	rs.agenda.plan(&x.effectEnd, next)
+	x.rate.Restrict(rs.s.agenda.both(), part, per)
+	rs.s.agenda.plan(&x.effectEnd, next)
 	if x.suspended == suspended {
 		return
 	}
@@ -84,8 +84,8 @@ func (rs *rules) updateEffects(t *thread) {
 		return
 	}
 	t.running = false
-	rs.log.recordThread(t, "suspended", rs.suspensionEnd(t))
-	rs.loads.considerUnloadingThread(t)
+	rs.s.log.recordThread(t, "suspended", rs.suspensionEnd(t))
+	rs.s.loads.considerUnloadingThread(t)
 }
 
 // suspensionEnd returns when the last suspension of the thread ends, whatever its
@@ -122,13 +122,13 @@ func (rs *rules) viewEffects(v *view.Thread, t *thread) {
 		v.SuspendedBy = view.ByRule
 	}
 	if told := t.told(); told != nil {
-		v.Effects = append(v.Effects, view.Effect{By: "node " + told.Node, Because: told.Reason, Until: rs.agenda.timeAt(t.suspendedUntil)})
+		v.Effects = append(v.Effects, view.Effect{By: "node " + told.Node, Because: told.Reason, Until: rs.s.agenda.timeAt(t.suspendedUntil)})
 	}
 	for i := range x.effects {
 		e := &x.effects[i]
-		one := view.Effect{Rule: e.rule.Place(), Action: e.rule.Action, Until: rs.agenda.timeAt(e.until)}
+		one := view.Effect{Rule: e.rule.Place(), Action: e.rule.Action, Until: rs.s.agenda.timeAt(e.until)}
 		if e.rule.Verb == rule.ReplySlow {
-			one.Part, _ = e.portion(rs.agenda.now)
+			one.Part, _ = e.portion(rs.s.agenda.now)
 		}
 		v.Effects = append(v.Effects, one)
 	}
@@ -136,7 +136,7 @@ func (rs *rules) viewEffects(v *view.Thread, t *thread) {
 
 // lift ends all effects of rules on a thread. Its mail keeps its retry times.
 func (rs *rules) lift(key threadKey) {
-	if t := rs.threads.byKey[key]; t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
+	if t := rs.s.threads.byKey[key]; t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
 		rs.dropEffects(t, func(*rule.ReplyRule) bool { return true })
 		rs.effectDue(t)
 	}
@@ -145,8 +145,8 @@ func (rs *rules) lift(key threadKey) {
 // effectDue is called when the effects on a thread change.
 func (rs *rules) effectDue(t *thread) {
 	rs.updateEffects(t)
-	rs.threads.updateThread(t)
-	rs.rings.overfeedThread(t)
+	rs.s.threads.updateThread(t)
+	rs.s.rings.overfeedThread(t)
 }
 
 // dropEffects ends the selected effects on a thread.
@@ -156,7 +156,7 @@ func (rs *rules) dropEffects(t *thread, selected func(*rule.ReplyRule) bool) {
 	}
 	for i := range t.shaping.effects {
 		if e := &t.shaping.effects[i]; selected(e.rule) {
-			e.until = rs.agenda.now
+			e.until = rs.s.agenda.now
 		}
 	}
 	rs.updateEffects(t)
@@ -182,7 +182,7 @@ func (rs *rules) attachEffects(t *thread) {
 		if st := findRule(rs.replyRules, e.rule.Key()); st != nil {
 			e.rule = st.rule
 		} else {
-			e.until = rs.agenda.now
+			e.until = rs.s.agenda.now
 		}
 	}
 	if len(x.effects) > 0 {

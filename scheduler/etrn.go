@@ -8,7 +8,7 @@ package scheduler
 // it is waiting or queueonly (ETRN, RFC 1985). A queueonly thread begins a run,
 // in which everything is tried once; what is deferred waits for the next run.
 func (ts *threads) triggered(host string) {
-	for _, c := range ts.limits.channelOrder {
+	for _, c := range ts.s.limits.channelOrder {
 		t := ts.byKey[threadKey{c.name, host}]
 		if t == nil || t.held {
 			continue
@@ -18,9 +18,9 @@ func (ts *threads) triggered(host string) {
 		}
 		if t.suspendedUntil != 0 {
 			t.undoRetryStep()
-			t.suspendedUntil = ts.agenda.now
+			t.suspendedUntil = ts.s.agenda.now
 		}
-		ts.rules.liftRuleSuspensions(t)
+		ts.s.rules.liftRuleSuspensions(t)
 		t.running = t.params.QueueOnly // what has waited for the next run belongs to this run
 		ts.beginUpdate(t, wakeWaiting)
 	}
@@ -53,21 +53,21 @@ const (
 // with it.
 func (ts *threads) beginUpdate(t *thread, e bulkUpdate) {
 	t.updates |= e
-	ts.loads.updateStubsInBulk(t, e)
+	ts.s.loads.updateStubsInBulk(t, e)
 	t.nextUpdate = t.vertices.Head
 	ts.resumeThread(t)
 }
 
 func (ts *threads) updateVertex(v *vertex) {
-	t := ts.mail.threadOf(v)
+	t := ts.s.mail.threadOf(v)
 	if t.updates&releaseHeld != 0 {
-		ts.orders.requireAttempt(v)
+		ts.s.orders.requireAttempt(v)
 	}
 	if t.updates&newParams != 0 {
 		ts.requeueVertex(t, v)
 	}
 	if t.updates&unloadIdle != 0 {
-		ts.loads.considerUnloading(ts.mail.messageOf(v))
+		ts.s.loads.considerUnloading(ts.s.mail.messageOf(v))
 	}
 	switch {
 	case v.state == due && t.updates&wakeWaiting != 0 && !v.place.Queued():
@@ -84,7 +84,7 @@ func (ts *threads) updateVertex(v *vertex) {
 // resumeThread ends a suspension, or continues the bulk updates. It returns how
 // many vertices it updated.
 func (ts *threads) resumeThread(t *thread) int {
-	if t.suspendedUntil != 0 && t.suspendedUntil <= ts.agenda.now {
+	if t.suspendedUntil != 0 && t.suspendedUntil <= ts.s.agenda.now {
 		t.suspendedUntil = 0
 		t.suspensions++
 	}
@@ -93,7 +93,7 @@ func (ts *threads) resumeThread(t *thread) int {
 	for ; n < wakeSlice && t.nextUpdate != 0; n++ {
 		ref := t.nextUpdate
 		t.nextUpdate = t.vertices.Next(ref)
-		ts.updateVertex(ts.mail.vertices.At(ref))
+		ts.updateVertex(ts.s.mail.vertices.At(ref))
 	}
 	ts.planResume(t)
 	ts.updateThread(t)
@@ -104,16 +104,16 @@ func (ts *threads) resumeThread(t *thread) int {
 // continue or its suspension ends.
 func (ts *threads) planResume(t *thread) {
 	if t.resume.due == nil { // most threads never need it
-		t.resume.due = func() { ts.agenda.work += ts.resumeThread(t) }
+		t.resume.due = func() { ts.s.agenda.work += ts.resumeThread(t) }
 	}
 	switch {
 	case t.nextUpdate != 0:
-		ts.agenda.plan(&t.resume, ts.agenda.now)
+		ts.s.agenda.plan(&t.resume, ts.s.agenda.now)
 		return
 	case t.suspendedUntil != 0:
-		ts.agenda.plan(&t.resume, t.suspendedUntil)
+		ts.s.agenda.plan(&t.resume, t.suspendedUntil)
 	default:
-		ts.agenda.plan(&t.resume, never)
+		ts.s.agenda.plan(&t.resume, never)
 	}
 	t.updates = 0
 }

@@ -7,9 +7,7 @@ import "zsched/scheduler/rule"
 
 // log issues the actions for the event log.
 type log struct {
-	agenda *agenda
-	mail   *mail
-	rules  *rules
+	s *Scheduler
 }
 
 // reply is what is known about how an attempt ended.
@@ -20,15 +18,15 @@ type reply struct {
 
 // recordOutcome records the outcome of a recipient, in the words of Attempt.State.
 func (lg *log) recordOutcome(v *vertex, i int, state string, said reply) {
-	if !lg.rules.config.Events {
+	if !lg.s.rules.config.Events {
 		return
 	}
-	m, r, t := lg.mail.messageOf(v), lg.mail.recipient(v, i), lg.mail.threadOf(v)
+	m, r, t := lg.s.mail.messageOf(v), lg.s.mail.recipient(v, i), lg.s.mail.threadOf(v)
 	attempts := int(r.attempts)
 	if said.agent != 0 {
 		attempts++
 	}
-	lg.agenda.do(Attempt{
+	lg.s.agenda.do(Attempt{
 		Message: m.id, Offset: int64(r.offset), Channel: t.key.channel, Host: t.key.host,
 		Agent: said.agent, State: state, Notary: said.notary, Text: said.text, Attempts: attempts,
 		Owes: m.flags&owesNotice != 0,
@@ -39,12 +37,12 @@ func (lg *log) recordOutcome(v *vertex, i int, state string, said reply) {
 // again. A nextAt of 0 means that no time is planned. The recipients must still
 // have the states that they had in the line.
 func (lg *log) recordDeferrals(v *vertex, nextAt instant) {
-	if !lg.rules.config.Events {
+	if !lg.s.rules.config.Events {
 		return
 	}
-	m, t := lg.mail.messageOf(v), lg.mail.threadOf(v)
-	for i := range lg.mail.lenOf(v) {
-		r := lg.mail.recipient(v, i)
+	m, t := lg.s.mail.messageOf(v), lg.s.mail.threadOf(v)
+	for i := range lg.s.mail.lenOf(v) {
+		r := lg.s.mail.recipient(v, i)
 		if r.state != reported {
 			continue
 		}
@@ -53,9 +51,9 @@ func (lg *log) recordDeferrals(v *vertex, nextAt instant) {
 			Agent: v.agent, State: "deferred", Attempts: int(r.attempts), Owes: m.flags&owesNotice != 0,
 		}
 		if nextAt != 0 && !t.params.QueueOnly {
-			a.NextAt = lg.agenda.timeAt(max(nextAt, t.suspendedUntil))
+			a.NextAt = lg.s.agenda.timeAt(max(nextAt, t.suspendedUntil))
 		}
-		switch last := lg.mail.diagnostics.Get(r.diagnostic); {
+		switch last := lg.s.mail.diagnostics.Get(r.diagnostic); {
 		case r.flags&unreported != 0:
 			a.Text = "the agent gave no report"
 			if v.crashes > 0 {
@@ -64,14 +62,14 @@ func (lg *log) recordDeferrals(v *vertex, nextAt instant) {
 		case last != nil:
 			a.Notary, a.Text = last.notary, last.text
 		}
-		lg.agenda.do(a)
+		lg.s.agenda.do(a)
 	}
 }
 
 // record records a condition, if there is an event log.
 func (lg *log) record(c Condition) {
-	if lg.rules.config.Events {
-		lg.agenda.do(c)
+	if lg.s.rules.config.Events {
+		lg.s.agenda.do(c)
 	}
 }
 
@@ -80,23 +78,23 @@ func (lg *log) record(c Condition) {
 func (lg *log) recordThread(t *thread, state string, nextAt instant) {
 	c := Condition{State: state, Channel: t.key.channel, Host: t.key.host}
 	if nextAt != 0 && nextAt != never {
-		c.NextAt = lg.agenda.timeAt(nextAt)
+		c.NextAt = lg.s.agenda.timeAt(nextAt)
 	}
 	lg.record(c)
 }
 
 // recordVertex records that a vertex is in an unusual state from now on.
 func (lg *log) recordVertex(v *vertex, state string) {
-	key := lg.mail.threadOf(v).key
-	lg.record(Condition{State: state, Message: lg.mail.messageOf(v).id, Channel: key.channel, Host: key.host})
+	key := lg.s.mail.threadOf(v).key
+	lg.record(Condition{State: state, Message: lg.s.mail.messageOf(v).id, Channel: key.channel, Host: key.host})
 }
 
 // recordReplyRule records that a reply rule makes a message wait, or recipients of it fail.
 func (lg *log) recordReplyRule(v *vertex, rule *rule.ReplyRule) {
-	if lg.rules.config.Events {
-		key := lg.mail.threadOf(v).key
-		lg.agenda.do(Condition{
-			State: "rule", Message: lg.mail.messageOf(v).id, Channel: key.channel, Host: key.host,
+	if lg.s.rules.config.Events {
+		key := lg.s.mail.threadOf(v).key
+		lg.s.agenda.do(Condition{
+			State: "rule", Message: lg.s.mail.messageOf(v).id, Channel: key.channel, Host: key.host,
 			Because: rule.Place() + " (" + rule.Action + ")",
 		})
 	}
@@ -104,8 +102,8 @@ func (lg *log) recordReplyRule(v *vertex, rule *rule.ReplyRule) {
 
 // recordTouched records that an order affects a message, if it is not in the log already.
 func (lg *log) recordTouched(e *Ordered, id MessageID, modifiedAt date, recipients int) {
-	if lg.rules.config.Events && !e.recorded {
-		lg.agenda.do(Touched{
+	if lg.s.rules.config.Events && !e.recorded {
+		lg.s.agenda.do(Touched{
 			Message: id, ModifiedAt: modifiedAt.time(), Recipients: recipients, To: e.To,
 			Name: e.Verb.Name(), By: e.By, Because: e.Because,
 		})

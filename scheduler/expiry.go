@@ -17,23 +17,23 @@ const defaultExpiry2 = 24 * time.Hour
 // an attempt since this process was started, or it is past expiry2 too. A
 // recipient of a held thread does not expire.
 func (no *notices) expired(v *vertex, r *recipient) bool {
-	if !r.mayExpire() || no.isKeptBack(v) || no.mail.threadOf(v).updates&releaseHeld != 0 {
+	if !r.mayExpire() || no.isKeptBack(v) || no.s.mail.threadOf(v).updates&releaseHeld != 0 {
 		return false
 	}
 	primary, secondary := no.expiry(v)
-	return no.agenda.date >= primary && (r.tried() || no.isDead(no.mail.threadOf(v), primary)) || no.agenda.date >= secondary
+	return no.s.agenda.date >= primary && (r.tried() || no.isDead(no.s.mail.threadOf(v), primary)) || no.s.agenda.date >= secondary
 }
 
 // isDead reports whether the destination of a thread has failed, which counts as an attempt at
 // all of its mail. Mail of before a standstill, which had its expiry then, needs an attempt of its
 // own: a network that comes up later than the scheduler must not end all of it.
 func (no *notices) isDead(t *thread, primary date) bool {
-	return t.window.Dead && primary > no.agenda.dateAt(no.agenda.startedAt)
+	return t.window.Dead && primary > no.s.agenda.dateAt(no.s.agenda.startedAt)
 }
 
 // isKeptBack reports whether a vertex is held, with its message or with its thread.
 func (no *notices) isKeptBack(v *vertex) bool {
-	return no.mail.threadOf(v).held || v.state == held || no.orders.heldMessages[v.message] != nil || no.mail.messageOf(v).flags&underHold != 0
+	return no.s.mail.threadOf(v).held || v.state == held || no.s.orders.heldMessages[v.message] != nil || no.s.mail.messageOf(v).flags&underHold != 0
 }
 
 // mayExpire reports whether a recipient may fail and needs no attempt first. One that was held
@@ -44,7 +44,7 @@ func (r *recipient) mayExpire() bool { return r.mayFail() && r.flags&mustAttempt
 // (primary), and if they had none (secondary). Both are noDate if the
 // recipients do not expire.
 func (no *notices) expiry(v *vertex) (primary, secondary date) {
-	return no.agenda.expiryOf(no.mail.threadOf(v).params, no.mail.messageOf(v).modifiedAt)
+	return no.s.agenda.expiryOf(no.s.mail.threadOf(v).params, no.s.mail.messageOf(v).modifiedAt)
 }
 
 // expiryOf returns the same for a message file with that mtime. Expiry2 counts from the first
@@ -65,8 +65,8 @@ func (ag *agenda) expiryOf(p *rule.Params, modifiedAt date) (primary, secondary 
 // nextExpiry returns when recipients of a thread with that mtime of the message file expire
 // next: at the first expiry, and after that at the second.
 func (no *notices) nextExpiry(t *thread, modifiedAt date) date {
-	primary, secondary := no.agenda.expiryOf(t.params, modifiedAt)
-	if primary > no.agenda.date {
+	primary, secondary := no.s.agenda.expiryOf(t.params, modifiedAt)
+	if primary > no.s.agenda.date {
 		return primary
 	}
 	return secondary
@@ -77,7 +77,7 @@ func (no *notices) planWake(v *vertex) {
 	if len(no.delayPlans) > 0 {
 		no.planDelay(v)
 	}
-	no.agenda.watch.set(v.ref, no.nextLookAtExpiry(v))
+	no.s.agenda.watch.set(v.ref, no.nextLookAtExpiry(v))
 }
 
 // isWatched reports whether a vertex expires while it is in a state: no agent has it, its
@@ -88,10 +88,10 @@ func (s vertexState) isWatched() bool {
 
 // nextLook returns a time before which no vertex must be looked at for its expiry.
 func (no *notices) nextLook() date {
-	if no.mail.states[due]+no.mail.states[waiting]+no.mail.states[blocked] == 0 {
+	if no.s.mail.states[due]+no.s.mail.states[waiting]+no.s.mail.states[blocked] == 0 {
 		return noDate
 	}
-	return no.agenda.watch.next()
+	return no.s.agenda.watch.next()
 }
 
 // nextLookAtExpiry returns when to look whether a vertex has expired; noDate: it cannot
@@ -101,14 +101,14 @@ func (no *notices) nextLookAtExpiry(v *vertex) date {
 	switch {
 	case no.isKeptBack(v):
 		return noDate
-	case primary > no.agenda.date:
+	case primary > no.s.agenda.date:
 		return primary
 	case !no.mayExpire(v):
 		return noDate
 	case no.overdue(v):
-		return no.agenda.date
+		return no.s.agenda.date
 	}
-	return no.agenda.lookAgainAt(no.mail.threadOf(v).params, secondary)
+	return no.s.agenda.lookAgainAt(no.s.mail.threadOf(v).params, secondary)
 }
 
 // lookAgainAt returns when to look again at a vertex or a stub that is past its first expiry and
@@ -119,8 +119,8 @@ func (ag *agenda) lookAgainAt(p *rule.Params, secondary date) date {
 
 // mayExpire reports whether a recipient of the vertex may expire.
 func (no *notices) mayExpire(v *vertex) bool {
-	for i := range no.mail.lenOf(v) {
-		if no.mail.recipient(v, i).mayExpire() {
+	for i := range no.s.mail.lenOf(v) {
+		if no.s.mail.recipient(v, i).mayExpire() {
 			return true
 		}
 	}
@@ -129,8 +129,8 @@ func (no *notices) mayExpire(v *vertex) bool {
 
 // overdue reports whether a recipient of the vertex has expired.
 func (no *notices) overdue(v *vertex) bool {
-	for i := range no.mail.lenOf(v) {
-		if no.expired(v, no.mail.recipient(v, i)) {
+	for i := range no.s.mail.lenOf(v) {
+		if no.expired(v, no.s.mail.recipient(v, i)) {
 			return true
 		}
 	}
@@ -140,9 +140,9 @@ func (no *notices) overdue(v *vertex) bool {
 // expire fails the recipients of a vertex that have expired. The vertex must
 // not be with an agent.
 func (no *notices) expire(v *vertex) {
-	if primary, _ := no.expiry(v); no.agenda.date < primary || no.orders.waiting[v.ref] != nil {
+	if primary, _ := no.expiry(v); no.s.agenda.date < primary || no.s.orders.waiting[v.ref] != nil {
 		return
 	}
-	no.lines.fail(v, "expired after "+inWords(no.mail.threadOf(v).params.Expiry), "4.4.7 (delivery time expired)",
+	no.s.lines.fail(v, "expired after "+inWords(no.s.mail.threadOf(v).params.Expiry), "4.4.7 (delivery time expired)",
 		func(r *recipient) bool { return no.expired(v, r) })
 }

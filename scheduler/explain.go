@@ -42,7 +42,7 @@ func (s *Scheduler) Explain(channel, host string) (*view.Explanation, *rule.Para
 
 // viewLimits returns the limits on a thread. Ring and thread may be nil.
 func (vi *views) viewLimits(p *rule.Params, name string, r *ring, t *thread) []view.Limit {
-	c := vi.limits.channels[name]
+	c := vi.s.limits.channels[name]
 	if c == nil {
 		c = new(channel)
 	}
@@ -50,7 +50,7 @@ func (vi *views) viewLimits(p *rule.Params, name string, r *ring, t *thread) []v
 	if r != nil {
 		would.sessions.Busy, would.processes.Busy = r.sessions.Busy, r.processes.Busy
 	}
-	sessions, processes := vi.limits.ringLinks(would), vi.limits.processLinks(would)
+	sessions, processes := vi.s.limits.ringLinks(would), vi.s.limits.processLinks(would)
 	own := limit.Link{Most: new(limit.Window).Sessions(max(1, p.MaxThr), p.InitialConcurrency)}
 	if t != nil {
 		own = limit.Link{Busy: t.busy, Most: t.sessionLimit()}

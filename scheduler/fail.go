@@ -23,21 +23,21 @@ type problem struct {
 // fail marks those of the recipients of a vertex as failed to which that applies and which may fail
 // now. Their sender gets a notice.
 func (li *lines) fail(v *vertex, words, code string, applies func(*recipient) bool) {
-	message := li.mail.messageOf(v)
-	li.writes.inBatch(message, func() {
-		for i := range li.mail.lenOf(v) {
-			r := li.mail.recipient(v, i)
+	message := li.s.mail.messageOf(v)
+	li.s.writes.inBatch(message, func() {
+		for i := range li.s.mail.lenOf(v) {
+			r := li.s.mail.recipient(v, i)
 			if !r.mayFail() || !applies(r) {
 				continue
 			}
 			message.flags |= owesNotice
-			mark := li.mail.markOf(v, r, problem{"failed", words, code})
+			mark := li.s.mail.markOf(v, r, problem{"failed", words, code})
 			mark.Tag = ctlfile.Failed
 			li.account(v, i, "expire", reply{notary: mark.Notary, text: mark.Text})
-			li.writes.endRecipient(v, i, mark)
+			li.s.writes.endRecipient(v, i, mark)
 		}
 	})
-	li.writes.advance(message)
+	li.s.writes.advance(message)
 }
 
 // mayFail reports whether a recipient can fail without a report: it is open or waits for its turn,

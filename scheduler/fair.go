@@ -11,22 +11,22 @@ import (
 
 // What package fair asks about vertices (fair.Mail).
 
-func (ts *threads) Place(v vertexRef) *fair.Place { return &ts.mail.vertices.At(v).place }
+func (ts *threads) Place(v vertexRef) *fair.Place { return &ts.s.mail.vertices.At(v).place }
 
-func (ts *threads) Weight(share string) int { return ts.rules.config.Weight(share) }
+func (ts *threads) Weight(share string) int { return ts.s.rules.config.Weight(share) }
 
 func (ts *threads) Message(ref vertexRef) fair.Message {
-	v := ts.mail.vertices.At(ref)
-	m := ts.mail.messageOf(v)
+	v := ts.s.mail.vertices.At(ref)
+	m := ts.s.mail.messageOf(v)
 	return fair.Message{Number: uint32(m.ref), Sequence: m.sequence, ModifiedAt: int64(m.modifiedAt), Ordinal: v.ordinal}
 }
 
 func (ts *threads) Age(ref vertexRef) float64 {
-	return ts.agenda.date.since(ts.mail.messageOf(ts.mail.vertices.At(ref)).modifiedAt).Seconds()
+	return ts.s.agenda.date.since(ts.s.mail.messageOf(ts.s.mail.vertices.At(ref)).modifiedAt).Seconds()
 }
 
 func (ts *threads) Jobs(ref vertexRef) *fair.Jobs {
-	return ts.mail.jobs(ts.mail.messageOf(ts.mail.vertices.At(ref)))
+	return ts.s.mail.jobs(ts.s.mail.messageOf(ts.s.mail.vertices.At(ref)))
 }
 
 // jobs returns the jobs of a message; nil: it has one vertex.
@@ -38,8 +38,8 @@ func (ml *mail) jobs(m *message) *fair.Jobs {
 }
 
 func (ts *threads) EachInRing(m uint32, r *fair.Ring, do func(vertexRef)) {
-	ts.mail.eachVertex(ts.mail.messages.At(messageRef(m)), func(v *vertex) {
-		if v.thread != 0 && ts.mail.threadOf(v).ring.fair == r {
+	ts.s.mail.eachVertex(ts.s.mail.messages.At(messageRef(m)), func(v *vertex) {
+		if v.thread != 0 && ts.s.mail.threadOf(v).ring.fair == r {
 			do(v.ref)
 		}
 	})
@@ -56,13 +56,13 @@ func (ts *threads) enqueueVertex(t *thread, v *vertex) {
 	if t.params.QueueOnly && !t.running {
 		return
 	}
-	ts.fair.Put(&t.fair, v.ref, rule.ShareName(t.params.Share, ts.mail.origin(ts.mail.messageOf(v)).address))
+	ts.fair.Put(&t.fair, v.ref, rule.ShareName(t.params.Share, ts.s.mail.origin(ts.s.mail.messageOf(v)).address))
 }
 
 // forgetVertex counts a vertex that is removed as no longer open in its job.
 func (ts *threads) forgetVertex(v *vertex) {
-	if jobs := ts.mail.jobs(ts.mail.messageOf(v)); jobs != nil {
-		jobs.Count(ts.mail.threadOf(v).ring.fair, -1)
+	if jobs := ts.s.mail.jobs(ts.s.mail.messageOf(v)); jobs != nil {
+		jobs.Count(ts.s.mail.threadOf(v).ring.fair, -1)
 	}
 }
 
@@ -70,7 +70,7 @@ func (ts *threads) forgetVertex(v *vertex) {
 // None of the vertices may be queued.
 func (ts *threads) moveJobs(t *thread, from, to *ring) {
 	ts.eachLoaded(t, func(v *vertex) {
-		if jobs := ts.mail.jobs(ts.mail.messageOf(v)); jobs != nil {
+		if jobs := ts.s.mail.jobs(ts.s.mail.messageOf(v)); jobs != nil {
 			jobs.Count(from.fair, -1)
 			jobs.Count(to.fair, 1)
 		}

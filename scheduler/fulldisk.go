@@ -32,7 +32,7 @@ func (s *Scheduler) Trouble() Trouble {
 // rememberTrouble keeps the reason of a failed write, the last one, and when the first failed.
 func (wr *writes) rememberTrouble(e Failed) {
 	if !wr.spoolDown && len(wr.failed) == 0 {
-		wr.trouble.since = wr.agenda.date
+		wr.trouble.since = wr.s.agenda.date
 	}
 	wr.trouble.reason = strings.TrimSpace(e.Reason)
 }
@@ -49,7 +49,7 @@ func (wr *writes) writeFailed(e Failed) {
 	case e.Missing:
 		delete(wr.pending, e.Op)
 		if !p.stale() {
-			wr.lines.fileMissing(p.message, e.Moved)
+			wr.s.lines.fileMissing(p.message, e.Moved)
 		}
 		return
 	case e.SpoolDown:
@@ -68,17 +68,17 @@ func (wr *writes) stopFeeding(m MessageID, e Failed) {
 		return
 	}
 	wr.spoolDown = true
-	wr.agenda.plan(&wr.retry, wr.agenda.now.after(probeInterval))
-	wr.agenda.do(Note{Severity: Error, Message: m, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
+	wr.s.agenda.plan(&wr.retry, wr.s.agenda.now.after(probeInterval))
+	wr.s.agenda.do(Note{Severity: Error, Message: m, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
 }
 
 // repeatLater keeps an action that failed, to issue it again.
 func (wr *writes) repeatLater(p *pending, e Failed) {
 	if !e.SpoolDown {
 		wr.rememberTrouble(e)
-		wr.agenda.do(Note{Severity: Error, Message: p.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
+		wr.s.agenda.do(Note{Severity: Error, Message: p.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
 		if !wr.retry.isPlanned() {
-			wr.agenda.plan(&wr.retry, wr.agenda.now.after(retryInterval))
+			wr.s.agenda.plan(&wr.retry, wr.s.agenda.now.after(retryInterval))
 		}
 	}
 	wr.failed = append(wr.failed, e.Op)
@@ -106,14 +106,14 @@ func (wr *writes) moveFailed(p *pending, e Failed) bool {
 	}
 	reason := strings.TrimSpace(e.Reason)
 	if !e.SpoolDown { // else the note that the spool cannot be written stands for all
-		wr.agenda.do(Note{Severity: Warning, Message: m.id, Text: why + reason})
+		wr.s.agenda.do(Note{Severity: Warning, Message: m.id, Text: why + reason})
 	}
-	wr.agenda.do(Undone{Message: m.id, Name: verb.Name(), Reason: reason})
+	wr.s.agenda.do(Undone{Message: m.id, Name: verb.Name(), Reason: reason})
 	if p.recipients == nil {
-		wr.orders.undoHold(m)
+		wr.s.orders.undoHold(m)
 		return true
 	}
-	wr.orders.resubmitFailed(p)
+	wr.s.orders.resubmitFailed(p)
 	m.pendingWrites--
 	wr.advance(m)
 	return true
@@ -122,8 +122,8 @@ func (wr *writes) moveFailed(p *pending, e Failed) bool {
 // retryWrites probes a spool that is down, or issues failed writes again.
 func (wr *writes) retryWrites() {
 	if wr.spoolDown {
-		wr.agenda.plan(&wr.retry, wr.agenda.now.after(probeInterval))
-		wr.agenda.do(Probe{})
+		wr.s.agenda.plan(&wr.retry, wr.s.agenda.now.after(probeInterval))
+		wr.s.agenda.do(Probe{})
 		return
 	}
 	wr.reissueFailed()
@@ -135,10 +135,10 @@ func (wr *writes) spoolBack() {
 		return
 	}
 	wr.spoolDown = false
-	wr.agenda.do(Note{Text: "the spool can be written again"})
+	wr.s.agenda.do(Note{Text: "the spool can be written again"})
 	wr.reissueFailed()
-	for r := wr.rings.inOrder.Head; r != nil; r = wr.rings.inOrder.Next(r) {
-		wr.rings.markDirty(r)
+	for r := wr.s.rings.inOrder.Head; r != nil; r = wr.s.rings.inOrder.Next(r) {
+		wr.s.rings.markDirty(r)
 	}
 }
 
@@ -146,7 +146,7 @@ func (wr *writes) spoolBack() {
 func (wr *writes) reissueFailed() {
 	ops := wr.failed
 	wr.failed = nil
-	wr.agenda.plan(&wr.retry, never)
+	wr.s.agenda.plan(&wr.retry, never)
 	for _, op := range ops {
 		p := wr.pending[op]
 		if p == nil {
@@ -157,6 +157,6 @@ func (wr *writes) reissueFailed() {
 			delete(wr.pending, op)
 			continue
 		}
-		wr.agenda.do(p.action)
+		wr.s.agenda.do(p.action)
 	}
 }

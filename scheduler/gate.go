@@ -50,13 +50,13 @@ func (ls *limits) obtainShaping(t *thread) *shaping {
 	if t.shaping == nil {
 		x := &shaping{tokens: math.MaxInt, part: 1, place: limit.Place[*thread]{Who: t}}
 		x.rate.next.due = func() {
-			ls.threads.updateThread(t)
-			ls.rings.overfeedThread(t)
+			ls.s.threads.updateThread(t)
+			ls.s.rings.overfeedThread(t)
 		}
-		x.effectEnd.due = func() { ls.rules.effectDue(t) }
+		x.effectEnd.due = func() { ls.s.rules.effectDue(t) }
 		t.shaping = x
-		x.rate.SetRates(ls.agenda.both(), t.params.Rate, t.params.RateBurst)
-		ls.saved.restoreTokens(t.rateOwner(), &x.rate)
+		x.rate.SetRates(ls.s.agenda.both(), t.params.Rate, t.params.RateBurst)
+		ls.s.saved.restoreTokens(t.rateOwner(), &x.rate)
 	}
 	return t.shaping
 }
@@ -69,7 +69,7 @@ func (ls *limits) setThreadRate(t *thread) {
 	if len(t.params.Rate) == 0 && t.shaping == nil {
 		return
 	}
-	ls.obtainShaping(t).rate.SetRates(ls.agenda.both(), t.params.Rate, t.params.RateBurst)
+	ls.obtainShaping(t).rate.SetRates(ls.s.agenda.both(), t.params.Rate, t.params.RateBurst)
 	ls.updateGate(t)
 }
 
@@ -78,52 +78,52 @@ func (ls *limits) setThreadRate(t *thread) {
 // tokens again; otherwise the next message would begin with a full bucket.
 func (ls *limits) updateGate(t *thread) {
 	x := t.shaping
-	x.tokens = x.rate.Tokens(ls.agenda.both())
+	x.tokens = x.rate.Tokens(ls.s.agenda.both())
 	own := x.tokens
 	if x.draws != nil {
-		ls.cluster.drawAhead(t)
-		x.tokens = min(x.tokens, x.draws.Tokens(time.Duration(ls.agenda.now)))
+		ls.s.cluster.drawAhead(t)
+		x.tokens = min(x.tokens, x.draws.Tokens(time.Duration(ls.s.agenda.now)))
 	}
 	at := never
 	switch {
-	case t.isEmpty() && x.rate.Owed(ls.agenda.both()):
+	case t.isEmpty() && x.rate.Owed(ls.s.agenda.both()):
 		at = instant(x.rate.PaidAt)
 	case t.backlog() > x.tokens && x.tokens == own:
 		at = ls.nextToken(&x.rate)
 	case t.backlog() > x.tokens:
-		at = instant(x.draws.NextAt(time.Duration(ls.agenda.now)))
+		at = instant(x.draws.NextAt(time.Duration(ls.s.agenda.now)))
 	}
 	if x.draws != nil && x.draws.Left > 0 {
 		at = min(at, instant(x.draws.Until))
 	}
-	ls.agenda.plan(&x.rate.next, at)
+	ls.s.agenda.plan(&x.rate.next, at)
 }
 
 // isShaped reports whether an empty thread must be kept for its shaping.
 func (ls *limits) isShaped(t *thread) bool {
 	x := t.shaping
-	return x != nil && (x.rate.Owed(ls.agenda.both()) || len(x.effects) > 0 || x.draws != nil && x.draws.Left > 0 && instant(x.draws.Until) > ls.agenda.now)
+	return x != nil && (x.rate.Owed(ls.s.agenda.both()) || len(x.effects) > 0 || x.draws != nil && x.draws.Left > 0 && instant(x.draws.Until) > ls.s.agenda.now)
 }
 
 // pass lets a job line with n recipients through the gates: it takes n tokens of each
 // rate that applies.
 func (ls *limits) pass(t *thread, r *ring, n int) {
 	if t.shaping != nil {
-		t.shaping.rate.Take(ls.agenda.both(), n)
+		t.shaping.rate.Take(ls.s.agenda.both(), n)
 		if w := t.shaping.draws; w != nil {
-			w.Take(time.Duration(ls.agenda.now), n)
+			w.Take(time.Duration(ls.s.agenda.now), n)
 		}
 		ls.updateGate(t)
 		if s := t.shaping.site; s != nil {
 			for _, b := range s.rates {
-				b.Take(ls.agenda.both(), n)
+				b.Take(ls.s.agenda.both(), n)
 			}
 		}
 	}
 	for _, b := range r.channel.rates {
-		b.Take(ls.agenda.both(), n)
+		b.Take(ls.s.agenda.both(), n)
 		if ls.tokensOf(b) == 0 {
-			ls.rings.spent = r.channel
+			ls.s.rings.spent = r.channel
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (ls *limits) tokenAt(t *thread, why view.Wait) instant {
 	case view.WaitSiteRate:
 		return ls.nextToken(x.siteRate)
 	case view.WaitClusterRate:
-		return instant(x.draws.NextAt(time.Duration(ls.agenda.now)))
+		return instant(x.draws.NextAt(time.Duration(ls.s.agenda.now)))
 	case view.WaitRate:
 		return ls.nextToken(&x.rate)
 	case view.WaitChannelRate:

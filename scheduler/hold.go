@@ -17,8 +17,8 @@ package scheduler
 // requireAttempt gives the recipients of a vertex that is released an attempt before they can
 // expire.
 func (od *orders) requireAttempt(v *vertex) {
-	for i := range od.mail.lenOf(v) {
-		od.mail.recipient(v, i).flags |= mustAttempt
+	for i := range od.s.mail.lenOf(v) {
+		od.s.mail.recipient(v, i).flags |= mustAttempt
 	}
 }
 
@@ -36,9 +36,9 @@ func (od *orders) holdArrived(m *message, in *Message) {
 	case m.flags&underHold == 0:
 		od.hold(m, o)
 	case in.Released:
-		od.writes.advance(m)
+		od.s.writes.advance(m)
 	case o == nil:
-		od.agenda.do(Note{Severity: Warning, Message: m.id, Text: "nothing says who holds it: it is held until it is released"})
+		od.s.agenda.do(Note{Severity: Warning, Message: m.id, Text: "nothing says who holds it: it is held until it is released"})
 		o = new(HoldOrder)
 		fallthrough
 	default:
@@ -53,28 +53,28 @@ func (od *orders) hold(m *message, o *HoldOrder) {
 	if m.flags&(underHold|moving) != 0 {
 		return
 	}
-	for _, v := range od.mail.openVertices(m) {
+	for _, v := range od.s.mail.openVertices(m) {
 		delete(od.waiting, v.ref)
 		if !od.mustWait(v) {
 			od.holdVertex(v)
 		}
 	}
-	od.writes.advance(m)
+	od.s.writes.advance(m)
 }
 
 // holdVertex keeps a vertex from being fed, because its message is under hold/ or is to be
 // moved there.
 func (od *orders) holdVertex(v *vertex) {
-	od.threads.fair.Remove(v.ref)
-	od.threads.setState(v, held, 0)
-	od.threads.updateThread(od.mail.threadOf(v))
+	od.s.threads.fair.Remove(v.ref)
+	od.s.threads.setState(v, held, 0)
+	od.s.threads.updateThread(od.s.mail.threadOf(v))
 }
 
 // allHeld reports whether all vertices of the message are held, so that nothing in it
 // changes any more.
 func (od *orders) allHeld(m *message) bool {
 	all := true
-	od.mail.eachVertex(m, func(v *vertex) { all = all && (v.state == 0 || v.state == held) })
+	od.s.mail.eachVertex(m, func(v *vertex) { all = all && (v.state == 0 || v.state == held) })
 	return all
 }
 
@@ -88,40 +88,40 @@ func (od *orders) isToBeMoved(m *message) bool {
 // moveFiles moves a message to hold/, or back from there.
 func (od *orders) moveFiles(m *message) {
 	m.flags |= moving
-	op := od.writes.nextOp()
-	var a Action = Hold{Op: op, Message: m.id, Path: od.mail.path(m)}
+	op := od.s.writes.nextOp()
+	var a Action = Hold{Op: op, Message: m.id, Path: od.s.mail.path(m)}
 	if m.flags&underHold != 0 {
-		a = Release{Op: op, Message: m.id, Path: od.mail.path(m)}
+		a = Release{Op: op, Message: m.id, Path: od.s.mail.path(m)}
 	}
-	od.writes.issue(op, pending{action: a, message: m})
+	od.s.writes.issue(op, pending{action: a, message: m})
 }
 
 // filesMoved is called when a message lies under hold/ now, or in transport/ again.
 func (od *orders) filesMoved(m *message) {
 	m.flags &^= moving
 	m.flags ^= underHold
-	isUnder, vertices := m.flags&underHold != 0, od.mail.openVertices(m)
+	isUnder, vertices := m.flags&underHold != 0, od.s.mail.openVertices(m)
 	if isUnder {
 		od.countUnderHold(m, 1)
-		od.mail.counts.MessagesHeld++
-		od.mail.counts.RecipientsHeld += uint64(m.open)
+		od.s.mail.counts.MessagesHeld++
+		od.s.mail.counts.RecipientsHeld += uint64(m.open)
 	} else {
 		od.countUnderHold(m, -1)
-		od.mail.counts.MessagesReleased++
-		od.mail.counts.RecipientsReleased += uint64(m.open)
+		od.s.mail.counts.MessagesReleased++
+		od.s.mail.counts.RecipientsReleased += uint64(m.open)
 	}
 	for _, v := range vertices {
-		if c := od.mail.threadOf(v).channel; isUnder {
-			c.held += uint64(od.mail.openOf(v))
+		if c := od.s.mail.threadOf(v).channel; isUnder {
+			c.held += uint64(od.s.mail.openOf(v))
 		} else {
-			c.released += uint64(od.mail.openOf(v))
+			c.released += uint64(od.s.mail.openOf(v))
 		}
 		od.carryOutPending(v)
 	}
 	if od.heldMessages[m.ref] == nil && !isUnder {
 		od.resumeReleased(vertices)
 	}
-	od.writes.advance(m)
+	od.s.writes.advance(m)
 }
 
 // countUnderHold counts a message that comes under hold/ (1), or leaves (-1).
@@ -136,8 +136,8 @@ func (od *orders) resumeReleased(vertices []*vertex) {
 		v.crashes = 0
 		od.requireAttempt(v)
 		if v.state == held {
-			od.threads.makeDue(v)
-			od.rings.overfeedThread(od.mail.threadOf(v))
+			od.s.threads.makeDue(v)
+			od.s.rings.overfeedThread(od.s.mail.threadOf(v))
 		}
 	}
 }
@@ -147,11 +147,11 @@ func (od *orders) resumeReleased(vertices []*vertex) {
 func (od *orders) undoHold(m *message) {
 	m.flags &^= moving
 	delete(od.heldMessages, m.ref)
-	for _, v := range od.mail.openVertices(m) {
+	for _, v := range od.s.mail.openVertices(m) {
 		od.carryOutPending(v)
 		if v.state == held {
-			od.threads.makeDue(v)
+			od.s.threads.makeDue(v)
 		}
 	}
-	od.writes.advance(m)
+	od.s.writes.advance(m)
 }

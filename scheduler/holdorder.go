@@ -27,8 +27,8 @@ func endOf(o *HoldOrder) date {
 
 // planHoldEnd plans the end of an order.
 func (od *orders) planHoldEnd(o *HoldOrder) {
-	if end := endOf(o); end < od.agenda.plannedDate(&od.holdEnd) {
-		od.agenda.planDate(&od.holdEnd, end)
+	if end := endOf(o); end < od.s.agenda.plannedDate(&od.holdEnd) {
+		od.s.agenda.planDate(&od.holdEnd, end)
 	}
 }
 
@@ -37,21 +37,21 @@ func (od *orders) planHoldEnd(o *HoldOrder) {
 func (od *orders) heldThread(e *HeldThread) {
 	key := threadKey{e.Channel, e.Host}
 	delete(od.heldThreads, key)
-	if o := e.HoldOrder; e.Held && endOf(&o) > od.agenda.date {
+	if o := e.HoldOrder; e.Held && endOf(&o) > od.s.agenda.date {
 		od.heldThreads[key] = &o
 		od.planHoldEnd(&o)
 	}
-	t, held := od.threads.byKey[key], od.heldThreads[key] != nil
+	t, held := od.s.threads.byKey[key], od.heldThreads[key] != nil
 	if t == nil || t.held == held {
 		return
 	}
 	t.held = held
 	if held {
-		od.threads.updateThread(t)
-		od.loads.considerUnloadingThread(t)
+		od.s.threads.updateThread(t)
+		od.s.loads.considerUnloadingThread(t)
 		return
 	}
-	od.threads.beginUpdate(t, releaseHeld)
+	od.s.threads.beginUpdate(t, releaseHeld)
 }
 
 const (
@@ -65,26 +65,26 @@ const (
 
 // holdOrdersEnded ends the orders whose time has come.
 func (od *orders) holdOrdersEnded() {
-	messages, nextMessage := ended(od.heldMessages, od.agenda.date, cmp.Compare[messageRef])
-	threads, nextThread := ended(od.heldThreads, od.agenda.date, threadKey.compare)
+	messages, nextMessage := ended(od.heldMessages, od.s.agenda.date, cmp.Compare[messageRef])
+	threads, nextThread := ended(od.heldThreads, od.s.agenda.date, threadKey.compare)
 	next := min(nextMessage, nextThread)
 	if len(messages) > maxReleased {
-		messages, next = messages[:maxReleased], od.agenda.date.after(holdPause)
+		messages, next = messages[:maxReleased], od.s.agenda.date.after(holdPause)
 	}
 	for _, ref := range messages {
-		m := od.mail.messages.At(ref)
-		od.log.recordTouched(&Ordered{Verb: VerbRelease, By: "scheduler", Because: holdEnded}, m.id, m.modifiedAt, int(m.open))
+		m := od.s.mail.messages.At(ref)
+		od.s.log.recordTouched(&Ordered{Verb: VerbRelease, By: "scheduler", Because: holdEnded}, m.id, m.modifiedAt, int(m.open))
 		od.releaseNow(m)
 	}
 	if len(messages) > 0 {
-		od.agenda.do(Note{Text: fmt.Sprintf("a hold has reached its time limit: messages: %d", len(messages))})
+		od.s.agenda.do(Note{Text: fmt.Sprintf("a hold has reached its time limit: messages: %d", len(messages))})
 	}
 	for _, key := range threads {
 		od.heldThread(&HeldThread{Channel: key.channel, Host: key.host})
-		od.agenda.do(Note{Text: "a hold has reached its time limit: thread " + key.channel + "/" + key.host})
-		od.log.record(Condition{State: "released", Channel: key.channel, Host: key.host, By: "scheduler", Because: holdEnded})
+		od.s.agenda.do(Note{Text: "a hold has reached its time limit: thread " + key.channel + "/" + key.host})
+		od.s.log.record(Condition{State: "released", Channel: key.channel, Host: key.host, By: "scheduler", Because: holdEnded})
 	}
-	od.agenda.planDate(&od.holdEnd, next)
+	od.s.agenda.planDate(&od.holdEnd, next)
 }
 
 // ended returns what orders keep back whose time is over, in order, and when the next ends.

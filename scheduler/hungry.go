@@ -9,19 +9,7 @@ import (
 
 // lines is what job lines lead to: sessions that become free, outcomes, and retries.
 type lines struct {
-	agenda  *agenda
-	mail    *mail
-	rules   *rules
-	threads *threads
-	rings   *rings
-	limits  *limits
-	cluster *cluster
-	agents  *agents
-	writes  *writes
-	notices *notices
-	orders  *orders
-	loads   *loads
-	log     *log
+	s *Scheduler
 
 	rand *rand.Rand
 }
@@ -32,17 +20,17 @@ type lines struct {
 // it ends its oldest open line, and the unreported recipients of that line take
 // one retry step. If it has no open line either, the #hungry is ignored.
 func (li *lines) agentHungry(id AgentID) {
-	a := li.agents.byID[id]
+	a := li.s.agents.byID[id]
 	if a == nil {
 		return
 	}
-	a.hungryAt = li.agenda.now
+	a.hungryAt = li.s.agenda.now
 	progress := true
 	switch {
 	case a.state == starting && a.signals == 0:
-		li.agents.agentReady(a)
+		li.s.agents.agentReady(a)
 	case a.state == idleSent:
-		li.agents.agentIdle(a)
+		li.s.agents.agentIdle(a)
 	case li.finishLine(a):
 	case a.offered > 0 && a.offered < a.sessions:
 		li.addSession(a)
@@ -51,10 +39,10 @@ func (li *lines) agentHungry(id AgentID) {
 		li.finishLine(a)
 	default:
 		progress = false
-		li.agenda.logAgent(Info, a, "said #hungry without a job line to answer")
+		li.s.agenda.logAgent(Info, a, "said #hungry without a job line to answer")
 	}
 	if progress {
-		a.progressAt = li.agenda.now
+		a.progressAt = li.s.agenda.now
 	}
 }
 
@@ -63,11 +51,11 @@ func (li *lines) agentHungry(id AgentID) {
 func (li *lines) addSession(a *agent) {
 	a.offered++
 	a.freeSessions++
-	li.agents.expectSessions(a, max(0, a.expected-1))
+	li.s.agents.expectSessions(a, max(0, a.expected-1))
 	if a.state == serving && a.freeSessions == 1 {
 		a.ring.free = append(a.ring.free, a)
 	}
-	li.rings.markDirty(a.ring)
+	li.s.rings.markDirty(a.ring)
 }
 
 // finishLine takes an ended line off the agent and finds work for its session:
@@ -84,27 +72,27 @@ func (li *lines) finishLine(a *agent) bool {
 	t := a.lines[i].thread
 	a.lines = slices.Delete(a.lines, i, i+1)
 	if a.sessions == 1 && len(a.lines) > 0 {
-		a.lines[0].startedAt = li.agenda.now
+		a.lines[0].startedAt = li.s.agenda.now
 		if a.state == serving {
-			li.rings.overfeed(a)
-			li.threads.updateThread(t)
+			li.s.rings.overfeed(a)
+			li.s.threads.updateThread(t)
 		}
 		return true
 	}
-	li.rings.endSession(a, t)
+	li.s.rings.endSession(a, t)
 	if a.state == serving {
-		if p, ok := li.rings.stay(a, t); ok {
-			li.rings.serve(a, p)
+		if p, ok := li.s.rings.stay(a, t); ok {
+			li.s.rings.serve(a, p)
 			return true
 		}
 	}
 	switch {
-	case a.state == serving && li.limits.needProcesses(a.ring.channel):
-		li.agents.closeAgent(a)
+	case a.state == serving && li.s.limits.needProcesses(a.ring.channel):
+		li.s.agents.closeAgent(a)
 	case a.state == closing && len(a.lines) == 0:
-		li.agents.sendClose(a)
+		li.s.agents.sendClose(a)
 	}
-	li.rings.yield(a.ring, t)
+	li.s.rings.yield(a.ring, t)
 	return true
 }
 
@@ -118,7 +106,7 @@ func (rg *rings) endSession(a *agent, t *thread) {
 	}
 	r.sessions.Busy--
 	r.channel.sessions.Busy--
-	rg.mail.counts.Sessions--
+	rg.s.mail.counts.Sessions--
 	a.freeSessions++
 	if a.freeSessions == 1 && a.state == serving {
 		r.free = append(r.free, a)
@@ -129,10 +117,10 @@ func (rg *rings) endSession(a *agent, t *thread) {
 // thread and its ring.
 func (rg *rings) yield(r *ring, t *thread) {
 	rg.yielding = r
-	rg.limits.wakeSessions(r.channel)
-	rg.threads.updateThread(t)
+	rg.s.limits.wakeSessions(r.channel)
+	rg.s.threads.updateThread(t)
 	if t.shaping != nil && t.shaping.site != nil {
-		rg.limits.offerSite(t.shaping.site)
+		rg.s.limits.offerSite(t.shaping.site)
 	}
 	rg.markDirty(r)
 }
@@ -147,13 +135,13 @@ func (li *lines) endLine(a *agent, v *vertex) {
 	}
 	l := &a.lines[n]
 	l.vertex = nil
-	li.agents.lineEnded(a)
+	li.s.agents.lineEnded(a)
 	li.applyOutcome(l, l.thread)
 	rule := l.rule    // l is gone when the vertex is fed again
 	if v.state == 0 { // removed: its last recipient is done
 		return
 	}
-	defer li.orders.carryOutPending(v)
+	defer li.s.orders.carryOutPending(v)
 	v.crashes = 0
 	v.destinationFailed = l.destinationFailed && l.retryAt == 0
 	if li.takeRuleStep(v, rule) {

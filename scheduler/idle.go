@@ -7,12 +7,12 @@ import "slices"
 
 // agentIdle handles the #hungry that answers #idle.
 func (as *agents) agentIdle(a *agent) {
-	a.state, a.stateSince = idle, as.agenda.now
+	a.state, a.stateSince = idle, as.s.agenda.now
 	a.ring.idle = append(a.ring.idle, a)
 	as.idleAgents.Append(a)
-	as.mail.counts.AgentsIdle++
+	as.s.mail.counts.AgentsIdle++
 	as.planDeadline(a)
-	as.rings.markDirty(a.ring)
+	as.s.rings.markDirty(a.ring)
 }
 
 // takeIdle takes an agent out of the idle ones.
@@ -21,8 +21,8 @@ func (as *agents) takeIdle(a *agent) {
 	i := slices.Index(r.idle, a)
 	r.idle = slices.Delete(r.idle, i, i+1)
 	as.idleAgents.Remove(a)
-	as.mail.counts.AgentsIdle--
-	a.state, a.stateSince = serving, as.agenda.now
+	as.s.mail.counts.AgentsIdle--
+	a.state, a.stateSince = serving, as.s.agenda.now
 	as.planDeadline(a)
 }
 
@@ -41,13 +41,13 @@ func (as *agents) idleUnused(r *ring) {
 			kept -= a.freeSessions
 			continue
 		}
-		if as.stop.begun || r.retired || as.limits.needProcesses(r.channel) && !as.limits.needsAgents(r) {
+		if as.stop.begun || r.retired || as.s.limits.needProcesses(r.channel) && !as.s.limits.needsAgents(r) {
 			as.closeAgent(a)
 			continue
 		}
 		r.removeFree(a)
-		a.state, a.stateSince = idleSent, as.agenda.now
-		as.agenda.do(Idle{a.id})
+		a.state, a.stateSince = idleSent, as.s.agenda.now
+		as.s.agenda.do(Idle{a.id})
 		as.planDeadline(a)
 	}
 	for len(r.idle) > 0 && (r.retired || as.stop.begun) {

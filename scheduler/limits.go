@@ -17,15 +17,7 @@ import (
 
 // limits has the limits on sessions and processes, the rates, and the sites that threads share.
 type limits struct {
-	agenda  *agenda
-	mail    *mail
-	rules   *rules
-	threads *threads
-	rings   *rings
-	cluster *cluster
-	agents  *agents
-	loads   *loads
-	saved   *saved
+	s *Scheduler
 
 	processes    limit.Limit[*ring] // of all channels
 	lastBucket   uint64             // last bucket.group that was given
@@ -116,7 +108,7 @@ func (ls *limits) processLinks(r *ring) [processLinks]limit.Link {
 }
 
 // maxTA is the limit on processes that applies to the ring; 0: none.
-func (ls *limits) maxTA(r *ring) int { return cmp.Or(r.params.MaxTA, ls.rules.config.MaxAgents) }
+func (ls *limits) maxTA(r *ring) int { return cmp.Or(r.params.MaxTA, ls.s.rules.config.MaxAgents) }
 
 // maxChannel is the limit on the busy sessions, and on the processes, of the
 // ring's channel; 0: none.
@@ -183,7 +175,7 @@ func (ls *limits) wakeProcesses(c *channel) {
 }
 
 func (ls *limits) wakeRing(r *ring) bool {
-	ls.rings.markDirty(r)
+	ls.s.rings.markDirty(r)
 	return true
 }
 
@@ -205,10 +197,10 @@ func (ls *limits) evictIdle(c *channel) {
 	if !ls.needProcesses(c) {
 		return
 	}
-	for a := ls.agents.idleAgents.Head; a != nil; {
+	for a := ls.s.agents.idleAgents.Head; a != nil; {
 		next := a.Next
 		if ls.needProcesses(a.ring.channel) && !ls.needsAgents(a.ring) {
-			ls.agents.closeAgent(a)
+			ls.s.agents.closeAgent(a)
 		}
 		a = next
 	}
@@ -217,7 +209,7 @@ func (ls *limits) evictIdle(c *channel) {
 // needProcesses reports whether more rings wait for a process of the channel, or for one
 // of all processes, than agents are closing. Then rings without work give up theirs.
 func (ls *limits) needProcesses(c *channel) bool {
-	return ls.processes.Len() > ls.mail.counts.AgentsClosing || c.processes.Len() > c.closing
+	return ls.processes.Len() > ls.s.mail.counts.AgentsClosing || c.processes.Len() > c.closing
 }
 
 // needsAgents reports whether the ring has work for the agents that it has.

@@ -13,19 +13,7 @@ import "slices"
 
 // loads has what stays in memory of messages that are not loaded. It unloads messages and loads them again.
 type loads struct {
-	agenda   *agenda
-	mail     *mail
-	rules    *rules
-	threads  *threads
-	rings    *rings
-	limits   *limits
-	agents   *agents
-	lines    *lines
-	writes   *writes
-	notices  *notices
-	orders   *orders
-	arrivals *arrivals
-	log      *log
+	s *Scheduler
 
 	unloaded unloaded
 }
@@ -56,7 +44,7 @@ const (
 )
 
 // mayLoad reports whether files may be read now.
-func (lo *loads) mayLoad() bool { return !lo.agents.stop.begun && !lo.writes.spoolDown }
+func (lo *loads) mayLoad() bool { return !lo.s.agents.stop.begun && !lo.s.writes.spoolDown }
 
 // load asks for the file of a message to be read, given by its first stub.
 func (lo *loads) load(first stubRef, urgent bool) {
@@ -67,7 +55,7 @@ func (lo *loads) load(first stubRef, urgent bool) {
 	if urgent {
 		u.writes++
 	}
-	lo.agenda.do(Load{Message: id, Path: u.stubs.At(first).path()})
+	lo.s.agenda.do(Load{Message: id, Path: u.stubs.At(first).path()})
 	u.recipients -= u.openOf(first)
 	for _, n := range u.of(first) {
 		t := lo.stubThread(u.stubs.At(n))
@@ -75,7 +63,7 @@ func (lo *loads) load(first stubRef, urgent bool) {
 		lo.countStub(t, at, 1)
 		l.stubs = append(l.stubs, loadingStub{n, at})
 		lo.countLoading(t, at, 1)
-		lo.threads.updateThread(t)
+		lo.s.threads.updateThread(t)
 	}
 	u.loading[id] = l
 }
@@ -100,7 +88,7 @@ func (lo *loads) countLoading(t *thread, at instant, n int) {
 	t.stubs.loading += n
 	t.ring.loading += n
 	if n < 0 {
-		lo.rings.markDirty(t.ring) // it may use its session for others
+		lo.s.rings.markDirty(t.ring) // it may use its session for others
 	}
 }
 
@@ -111,16 +99,16 @@ func (lo *loads) loadFor(r *ring) bool {
 	if t == nil {
 		return false // what it wants is being read
 	}
-	if lo.limits.siteLink(t).Free() <= 0 {
-		lo.limits.waitAtSite(t)
+	if lo.s.limits.siteLink(t).Free() <= 0 {
+		lo.s.limits.waitAtSite(t)
 		return true
 	}
-	links := lo.limits.ringLinks(r)
+	links := lo.s.limits.ringLinks(r)
 	switch {
 	case r.loading >= min(links[0].Free(), links[1].Free()):
 		return false
 	case r.loading >= r.sessionsAtHand():
-		lo.agents.startFor(r, t)
+		lo.s.agents.startFor(r, t)
 		return false
 	}
 	lo.loadFirst(r, t)
@@ -153,7 +141,7 @@ func (lo *loads) firstDue(t *thread) stubRef {
 // loadAhead has mail of one more thread loaded while all sessions of the ring are at work. Its
 // loaded mail ends the stay of others when they have used their quantum.
 func (lo *loads) loadAhead(r *ring) {
-	if r.hungry.Len == 0 || r.sessions.Busy == 0 || lo.rings.halted() {
+	if r.hungry.Len == 0 || r.sessions.Busy == 0 || lo.s.rings.halted() {
 		return
 	}
 	if t := r.ahead; t != nil && t.ring == r && t.wants > 0 && t.stubs != nil && !t.stubs.hungry {
@@ -166,7 +154,7 @@ func (lo *loads) loadAhead(r *ring) {
 // loadIntoRoom loads mail as far as the limits allow.
 func (lo *loads) loadIntoRoom() {
 	u := &lo.unloaded
-	for u.filling.Len > 0 && len(u.loading) < maxFilling && !lo.rings.halted() {
+	for u.filling.Len > 0 && len(u.loading) < maxFilling && !lo.s.rings.halted() {
 		t := u.filling.Head
 		first := lo.firstDue(t)
 		if !lo.hasRoom(u.openOf(first)) {
@@ -218,7 +206,7 @@ func (lo *loads) loadMail() {
 	lo.lookAtStubs()
 	lo.loadUrgent()
 	lo.loadIntoRoom()
-	lo.rings.dispatchDirty() // what is being read wants sessions
+	lo.s.rings.dispatchDirty() // what is being read wants sessions
 }
 
 // updateStubs notes where a thread waits for its stubs to be loaded, and returns for how many
@@ -246,7 +234,7 @@ func (lo *loads) updateStubs(t *thread, free int) int {
 			lo.unloaded.filling.Remove(t)
 		}
 	}
-	lo.agenda.plan(&x.wake, x.times.Next())
+	lo.s.agenda.plan(&x.wake, x.times.Next())
 	return x.loading + dueNow
 }
 

@@ -15,15 +15,15 @@ func (lo *loads) notLoaded(e NotLoaded) {
 		lo.stubsMissing(l, e.Message, e.Moved)
 		return
 	}
-	lo.agenda.do(Note{Severity: Warning, Message: e.Message, Text: "cannot be loaded now: " + e.Reason})
+	lo.s.agenda.do(Note{Severity: Warning, Message: e.Message, Text: "cannot be loaded now: " + e.Reason})
 	u.messages++
 	u.recipients += u.openOf(l.stubs[0].ref)
 	for _, x := range l.stubs {
 		t := lo.stubThread(u.stubs.At(x.ref))
 		lo.countStub(t, x.at, -1)
-		lo.putStub(t, x.ref, max(x.at, lo.agenda.now.after(retryInterval)))
-		u.looks.set(x.ref, lo.agenda.date.after(retryInterval))
-		lo.threads.updateThread(t)
+		lo.putStub(t, x.ref, max(x.at, lo.s.agenda.now.after(retryInterval)))
+		u.looks.set(x.ref, lo.s.agenda.date.after(retryInterval))
+		lo.s.threads.updateThread(t)
 	}
 }
 
@@ -31,16 +31,16 @@ func (lo *loads) notLoaded(e NotLoaded) {
 // by the spool.
 func (lo *loads) stubsMissing(l *load, id MessageID, moved bool) {
 	u := &lo.unloaded
-	lo.lines.logMissing(id, u.stubs.At(l.stubs[0].ref).path(), moved)
-	delete(lo.orders.savedOrders, id)
-	lo.mail.counts.Messages--
-	lo.mail.counts.MessagesOut++
+	lo.s.lines.logMissing(id, u.stubs.At(l.stubs[0].ref).path(), moved)
+	delete(lo.s.orders.savedOrders, id)
+	lo.s.mail.counts.Messages--
+	lo.s.mail.counts.MessagesOut++
 	for _, x := range l.stubs {
 		s := u.stubs.At(x.ref)
 		lo.countChanged(lo.stubThread(s).channel, -int(s.open))
 	}
 	for _, t := range lo.dropStubs(l) {
-		lo.threads.updateThread(t)
+		lo.s.threads.updateThread(t)
 	}
 }
 
@@ -65,23 +65,23 @@ func (lo *loads) loadedAgain(in *Message) {
 	lo.endLoad(in.ID, l)
 	if u.stubs.At(l.stubs[0].ref).modifiedAt != dateOf(in.ModifiedAt) {
 		lo.stubsMissing(l, in.ID, false) // the number belongs to another message now
-		lo.arrivals.arrive(in)
+		lo.s.arrivals.arrive(in)
 		return
 	}
-	m := lo.arrivals.newMessage(in)
+	m := lo.s.arrivals.newMessage(in)
 	if !l.urgent {
 		m.flags |= demanded
 	}
 	nextRun := lo.restoreFromStubs(m, l)
 	threads := lo.dropStubs(l)
-	lo.mail.byID.Add(m.ref)
-	lo.mail.counts.Recipients += int(m.open)
-	lo.mail.eachVertex(m, func(v *vertex) { lo.enterQueueAgain(v, nextRun[v]) })
-	for _, w := range lo.mail.walks {
-		lo.mail.eachVertex(m, w.vertexLoaded)
+	lo.s.mail.byID.Add(m.ref)
+	lo.s.mail.counts.Recipients += int(m.open)
+	lo.s.mail.eachVertex(m, func(v *vertex) { lo.enterQueueAgain(v, nextRun[v]) })
+	for _, w := range lo.s.mail.walks {
+		lo.s.mail.eachVertex(m, w.vertexLoaded)
 	}
 	for _, t := range threads {
-		lo.threads.updateThread(t)
+		lo.s.threads.updateThread(t)
 	}
 	lo.resumeMessage(m)
 	if l.urgent && m.open > 0 {
@@ -99,9 +99,9 @@ func (lo *loads) restoreFromStubs(m *message, l *load) (nextRun map[*vertex]bool
 		lo.countChanged(lo.stubThread(s).channel, -int(s.open))
 	}
 	nextRun = make(map[*vertex]bool)
-	lo.mail.eachVertex(m, func(v *vertex) {
-		t := lo.mail.threadOf(v)
-		lo.countChanged(t.channel, int(lo.mail.openOf(v)))
+	lo.s.mail.eachVertex(m, func(v *vertex) {
+		t := lo.s.mail.threadOf(v)
+		lo.countChanged(t.channel, int(lo.s.mail.openOf(v)))
 		x, known := stubs[v.thread]
 		if !known { // somebody has made recipients open again
 			return
@@ -110,8 +110,8 @@ func (lo *loads) restoreFromStubs(m *message, l *load) (nextRun map[*vertex]bool
 		switch {
 		case x.at == never:
 			nextRun[v] = t.params.QueueOnly
-		case x.at > lo.agenda.now:
-			lo.threads.setState(v, waiting, x.at)
+		case x.at > lo.s.agenda.now:
+			lo.s.threads.setState(v, waiting, x.at)
 		}
 	})
 	return nextRun
@@ -122,17 +122,17 @@ func (lo *loads) restoreFromStubs(m *message, l *load) (nextRun map[*vertex]bool
 func (lo *loads) countChanged(c *channel, n int) {
 	if n >= 0 {
 		c.in += uint64(n)
-		lo.mail.counts.RecipientsIn += uint64(n)
+		lo.s.mail.counts.RecipientsIn += uint64(n)
 		return
 	}
 	c.dropped += uint64(-n)
-	lo.mail.counts.RecipientsOut += uint64(-n)
+	lo.s.mail.counts.RecipientsOut += uint64(-n)
 }
 
 func (lo *loads) restoreFromStub(v *vertex, s *stub) {
 	v.history = s.history
-	for i := range lo.mail.lenOf(v) {
-		r := lo.mail.recipient(v, i)
+	for i := range lo.s.mail.lenOf(v) {
+		r := lo.s.mail.recipient(v, i)
 		r.attempts = max(r.attempts, uint16(s.attempts))
 		r.flags &^= triedBefore
 		if s.flags&stubTried == 0 && s.attempts > 0 {
@@ -146,38 +146,38 @@ func (lo *loads) restoreFromStub(v *vertex, s *stub) {
 
 // enterQueueAgain puts a vertex that was loaded again into the queue.
 func (lo *loads) enterQueueAgain(v *vertex, nextRun bool) {
-	lo.arrivals.enterQueue(v)
+	lo.s.arrivals.enterQueue(v)
 	if v.state != due {
 		return
 	}
-	t := lo.mail.threadOf(v)
+	t := lo.s.mail.threadOf(v)
 	if v.fedAt != 0 {
 		t.setSessionCap(false)
 	}
 	if nextRun {
-		lo.threads.fair.Remove(v.ref)
+		lo.s.threads.fair.Remove(v.ref)
 	}
 }
 
 // resumeMessage does what had to wait until the file was read.
 func (lo *loads) resumeMessage(m *message) {
 	if m.open == 0 {
-		delete(lo.orders.savedOrders, m.id)
-		lo.writes.finish(m, 0, 0)
+		delete(lo.s.orders.savedOrders, m.id)
+		lo.s.writes.finish(m, 0, 0)
 		return
 	}
-	if lo.rules.config.ReportInterval > 0 {
-		lo.notices.planNotice(m, lo.agenda.now) // the time of its notice is not kept
+	if lo.s.rules.config.ReportInterval > 0 {
+		lo.s.notices.planNotice(m, lo.s.agenda.now) // the time of its notice is not kept
 	}
-	for _, v := range lo.mail.openVertices(m) {
+	for _, v := range lo.s.mail.openVertices(m) {
 		if v.state != 0 {
-			lo.notices.expire(v)
+			lo.s.notices.expire(v)
 		}
 	}
-	lo.orders.restoreOrders(m)
-	for _, v := range lo.mail.openVertices(m) {
+	lo.s.orders.restoreOrders(m)
+	for _, v := range lo.s.mail.openVertices(m) {
 		if v.state == due {
-			lo.rings.overfeedThread(lo.mail.threadOf(v))
+			lo.s.rings.overfeedThread(lo.s.mail.threadOf(v))
 		}
 	}
 }

@@ -116,21 +116,21 @@ const (
 
 // setState moves a vertex to another state. wakeAt is the end of its wait.
 func (ts *threads) setState(v *vertex, state vertexState, wakeAt instant) {
-	t := ts.mail.threadOf(v)
+	t := ts.s.mail.threadOf(v)
 	if v.state == waiting {
 		ts.endWait(t, v)
 	}
 	if v.state == fed {
-		ts.rings.countMessageSession(ts.mail.messageOf(v), -1)
+		ts.s.rings.countMessageSession(ts.s.mail.messageOf(v), -1)
 	}
 	if state == fed {
-		ts.rings.countMessageSession(ts.mail.messageOf(v), 1)
+		ts.s.rings.countMessageSession(ts.s.mail.messageOf(v), 1)
 	}
 	t.states[v.state]--
-	ts.mail.states[v.state]--
+	ts.s.mail.states[v.state]--
 	v.state = state
 	t.states[state]++
-	ts.mail.states[state]++
+	ts.s.mail.states[state]++
 	if state == waiting {
 		ts.beginWait(t, v, wakeAt)
 	}
@@ -203,56 +203,56 @@ func (wr *writes) advance(m *message) {
 	case m.pendingWrites > 0 || m.flags&(removing|moving) != 0:
 	case m.open == 0:
 		wr.finish(m, 0, 0)
-	case wr.notices.owesNoticeNow(m):
-		wr.notices.report(m)
-	case wr.orders.isToBeMoved(m):
-		wr.orders.moveFiles(m)
+	case wr.s.notices.owesNoticeNow(m):
+		wr.s.notices.report(m)
+	case wr.s.orders.isToBeMoved(m):
+		wr.s.orders.moveFiles(m)
 	default:
-		wr.notices.planInterimNotice(m)
-		wr.loads.considerUnloading(m)
+		wr.s.notices.planInterimNotice(m)
+		wr.s.loads.considerUnloading(m)
 	}
 }
 
 // dropMessage removes a message from memory and leaves its files alone.
 func (wr *writes) dropMessage(m *message) {
 	m.flags |= removing // so that later orders do not apply
-	wr.mail.eachVertex(m, func(v *vertex) {
+	wr.s.mail.eachVertex(m, func(v *vertex) {
 		if v.state == fed {
 			wr.detachLine(v)
 		}
 		if v.state != 0 {
-			wr.threads.removeVertex(v)
+			wr.s.threads.removeVertex(v)
 		}
 	})
-	wr.mail.counts.Recipients -= int(m.open)
-	wr.mail.counts.RecipientsOut += uint64(m.open)
+	wr.s.mail.counts.Recipients -= int(m.open)
+	wr.s.mail.counts.RecipientsOut += uint64(m.open)
 	wr.removeMessage(m)
 }
 
 // removeMessage frees a message whose vertices are removed.
 func (wr *writes) removeMessage(m *message) {
-	delete(wr.orders.heldMessages, m.ref)
+	delete(wr.s.orders.heldMessages, m.ref)
 	if m.flags&underHold != 0 {
-		wr.orders.countUnderHold(m, -1)
+		wr.s.orders.countUnderHold(m, -1)
 	}
-	wr.mail.counts.Messages--
-	wr.mail.counts.MessagesOut++
+	wr.s.mail.counts.Messages--
+	wr.s.mail.counts.MessagesOut++
 	wr.forgetMessage(m)
 }
 
 // forgetMessage frees a message without counting it.
 func (wr *writes) forgetMessage(m *message) {
-	if p := wr.notices.noticePlans[m.ref]; p != nil {
+	if p := wr.s.notices.noticePlans[m.ref]; p != nil {
 		p.message = 0
-		delete(wr.notices.noticePlans, m.ref)
+		delete(wr.s.notices.noticePlans, m.ref)
 	}
-	wr.mail.byID.Remove(m.ref)
-	wr.mail.freeMessage(m)
+	wr.s.mail.byID.Remove(m.ref)
+	wr.s.mail.freeMessage(m)
 }
 
 // detachLine ends the job line of a vertex without any result.
 func (wr *writes) detachLine(v *vertex) {
-	a := wr.agents.byID[v.agent]
+	a := wr.s.agents.byID[v.agent]
 	for i := range a.lines {
 		if a.lines[i].vertex == v {
 			a.lines[i].vertex = nil
@@ -263,14 +263,14 @@ func (wr *writes) detachLine(v *vertex) {
 // removeVertex unlinks a vertex. Recipients that are still open count as
 // dropped.
 func (ts *threads) removeVertex(v *vertex) {
-	t := ts.mail.threadOf(v)
-	if open := ts.mail.openOf(v); open > 0 {
+	t := ts.s.mail.threadOf(v)
+	if open := ts.s.mail.openOf(v); open > 0 {
 		t.recipients -= int(open)
-		for i := range ts.mail.lenOf(v) {
-			ts.mail.countOut(t, ts.mail.recipient(v, i))
+		for i := range ts.s.mail.lenOf(v) {
+			ts.s.mail.countOut(t, ts.s.mail.recipient(v, i))
 		}
 		if v.more != 0 {
-			ts.mail.moreRecipients.At(v.more).open = 0
+			ts.s.mail.moreRecipients.At(v.more).open = 0
 		}
 	}
 	ts.detachVertex(v)
@@ -279,23 +279,23 @@ func (ts *threads) removeVertex(v *vertex) {
 
 // detachVertex takes a vertex out of everything that is planned for it and of its thread.
 func (ts *threads) detachVertex(v *vertex) {
-	t := ts.mail.threadOf(v)
+	t := ts.s.mail.threadOf(v)
 	ts.fair.Remove(v.ref)
 	ts.forgetVertex(v)
-	delete(ts.orders.waiting, v.ref)
-	if p := ts.notices.delayPlans[v.ref]; p != nil {
-		ts.agenda.planDate(&p.next, noDate)
-		delete(ts.notices.delayPlans, v.ref)
+	delete(ts.s.orders.waiting, v.ref)
+	if p := ts.s.notices.delayPlans[v.ref]; p != nil {
+		ts.s.agenda.planDate(&p.next, noDate)
+		delete(ts.s.notices.delayPlans, v.ref)
 	}
 	ts.setState(v, 0, 0)
-	for _, w := range ts.mail.walks {
+	for _, w := range ts.s.mail.walks {
 		w.vertexLeaves(v.ref)
 	}
 	ts.unlinkVertex(v)
 	if t.updates != 0 {
 		ts.planResume(t) // the bulk updates may have no vertex left
 	}
-	ts.mail.states[0]--
-	ts.mail.counts.Vertices--
+	ts.s.mail.states[0]--
+	ts.s.mail.counts.Vertices--
 	v.thread = 0
 }

@@ -18,8 +18,8 @@ func (rg *rings) maySpread(v vertexRef, r *ring) bool { return rg.messageRoom(v,
 func (rg *rings) mayUseMore(v vertexRef, r *ring) bool { return rg.messageRoom(v, r) > r.expected }
 
 func (rg *rings) messageRoom(v vertexRef, r *ring) int {
-	m := rg.mail.messageOf(rg.mail.vertices.At(v))
-	if !rg.mail.isMulti(m) {
+	m := rg.s.mail.messageOf(rg.s.mail.vertices.At(v))
+	if !rg.s.mail.isMulti(m) {
 		return limit.Unlimited
 	}
 	return rg.messageLink(m, r).Room()
@@ -28,7 +28,7 @@ func (rg *rings) messageRoom(v vertexRef, r *ring) int {
 // messageLink is what limits the sessions of a message with several vertices.
 func (rg *rings) messageLink(m *message, r *ring) limit.Link {
 	l := limit.Open()
-	l.Busy = int(rg.mail.extrasOf(m).sessions)
+	l.Busy = int(rg.s.mail.extrasOf(m).sessions)
 	p := r.params
 	if p.MsgSessions == 0 {
 		return l
@@ -48,10 +48,10 @@ func (rg *rings) messageLink(m *message, r *ring) limit.Link {
 // freeSessions is how many more sessions the ring could start under maxring,
 // maxchannel and maxta.
 func (rg *rings) freeSessions(r *ring) int {
-	links := rg.limits.ringLinks(r)
+	links := rg.s.limits.ringLinks(r)
 	free := limit.Chain(links[:]).Room()
-	if processes := rg.limits.processLinks(r)[ofAllProcesses]; processes.Most > 0 {
-		sessions := (processes.Room()+rg.mail.counts.AgentsIdle)*max(1, r.params.Sessions) + r.expected
+	if processes := rg.s.limits.processLinks(r)[ofAllProcesses]; processes.Most > 0 {
+		sessions := (processes.Room()+rg.s.mail.counts.AgentsIdle)*max(1, r.params.Sessions) + r.expected
 		for _, a := range r.free {
 			sessions += a.freeSessions
 		}
@@ -65,13 +65,13 @@ func (rg *rings) freeSessions(r *ring) int {
 // thread is closed.
 func (rg *rings) releaseAside(r *ring) {
 	for _, j := range r.fair.Aside() {
-		for n := rg.messageLink(rg.mail.messages.At(messageRef(j.Message)), r).Room(); n > 0; {
+		for n := rg.messageLink(rg.s.mail.messages.At(messageRef(j.Message)), r).Room(); n > 0; {
 			ref := j.Release()
 			if ref == 0 {
 				break
 			}
-			t := rg.mail.threadOf(rg.mail.vertices.At(ref))
-			rg.threads.updateThread(t)
+			t := rg.s.mail.threadOf(rg.s.mail.vertices.At(ref))
+			rg.s.threads.updateThread(t)
 			if t.fair.IsOpen() {
 				n--
 			}
@@ -81,10 +81,10 @@ func (rg *rings) releaseAside(r *ring) {
 
 // countMessageSession counts a session that a message has taken or given back.
 func (rg *rings) countMessageSession(m *message, n int32) {
-	if !rg.mail.isMulti(m) {
+	if !rg.s.mail.isMulti(m) {
 		return
 	}
-	x := rg.mail.extrasOf(m)
+	x := rg.s.mail.extrasOf(m)
 	x.sessions += n
 	if n < 0 {
 		x.jobs.WakeAside()

@@ -19,16 +19,7 @@ import (
 // orders has what administrators have ordered: what is held, and what waits until an
 // agent has reported.
 type orders struct {
-	agenda  *agenda
-	mail    *mail
-	rules   *rules
-	threads *threads
-	rings   *rings
-	lines   *lines
-	writes  *writes
-	notices *notices
-	loads   *loads
-	log     *log
+	s *Scheduler
 
 	waiting     map[vertexRef]*order       // until an agent has reported
 	savedOrders map[MessageID][]SavedOrder // on mail that is not loaded yet
@@ -113,9 +104,9 @@ func (od *orders) ordered(e *Ordered) {
 		here := targets[:n]
 		targets = targets[n:]
 		id, recipients := here[0].Message, 0
-		if first := od.loads.unloaded.find(id); first != 0 {
-			recipients = od.loads.orderStubs(e, first, here)
-		} else if m := od.mail.message(id); m != nil {
+		if first := od.s.loads.unloaded.find(id); first != 0 {
+			recipients = od.s.loads.orderStubs(e, first, here)
+		} else if m := od.s.mail.message(id); m != nil {
 			recipients = od.apply(e, m, od.targetVertices(e, m, here), &answer)
 		}
 		answer.Recipients += recipients
@@ -124,12 +115,12 @@ func (od *orders) ordered(e *Ordered) {
 			answer.Messages++
 		}
 	}
-	od.agenda.do(answer)
+	od.s.agenda.do(answer)
 }
 
 // targetVertices returns the vertices of a message that are targets, each once.
 func (od *orders) targetVertices(e *Ordered, m *message, targets []Target) []*vertex {
-	vertices := od.mail.openVertices(m)
+	vertices := od.s.mail.openVertices(m)
 	if e.Verb == VerbHold || e.Verb == VerbRelease {
 		return vertices
 	}
@@ -138,9 +129,9 @@ func (od *orders) targetVertices(e *Ordered, m *message, targets []Target) []*ve
 		if target.Channel == "" && target.Host == "" {
 			return vertices
 		}
-		wanted[od.threads.byKey[threadKey{target.Channel, target.Host}]] = true
+		wanted[od.s.threads.byKey[threadKey{target.Channel, target.Host}]] = true
 	}
-	return slices.DeleteFunc(vertices, func(v *vertex) bool { return !wanted[od.mail.threadOf(v)] })
+	return slices.DeleteFunc(vertices, func(v *vertex) bool { return !wanted[od.s.mail.threadOf(v)] })
 }
 
 // hasTarget reports whether one of the targets in a message is its mail in a thread.
@@ -184,7 +175,7 @@ func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answ
 	if n == 0 || e.DryRun {
 		return n
 	}
-	od.log.recordTouched(e, m.id, m.modifiedAt, n)
+	od.s.log.recordTouched(e, m.id, m.modifiedAt, n)
 	switch e.Verb {
 	case VerbRetry:
 		for _, v := range touched {
@@ -211,15 +202,15 @@ func (od *orders) affected(v *vertex, e *Ordered, part []int64) int {
 	before := od.waiting[v.ref]
 	switch {
 	case e.Verb == VerbRetry && v.state != due && v.state != waiting,
-		e.Verb == VerbRelease && od.heldMessages[v.message] == nil && od.mail.messageOf(v).flags&underHold == 0,
-		e.Verb == VerbReroute && !e.Back && od.mail.threadOf(v).key == to,
+		e.Verb == VerbRelease && od.heldMessages[v.message] == nil && od.s.mail.messageOf(v).flags&underHold == 0,
+		e.Verb == VerbReroute && !e.Back && od.s.mail.threadOf(v).key == to,
 		e.Verb == VerbReroute && before != nil && before.verb == VerbReroute && before.to == to,
-		e.movesAway() && od.notices.isKeptBack(v):
+		e.movesAway() && od.s.notices.isKeptBack(v):
 		return 0
 	}
 	n := 0
-	for i := range od.mail.lenOf(v) {
-		r := od.mail.recipient(v, i)
+	for i := range od.s.mail.lenOf(v) {
+		r := od.s.mail.recipient(v, i)
 		if r.isUndelivered() && (part == nil || hasOffset(part, int64(r.offset))) {
 			n++
 		}
@@ -242,13 +233,13 @@ func (v Verb) takesParts() bool { return v == VerbKill || v == VerbExpire || v.r
 // partOf returns the offsets of the recipients of a vertex that an order is about; nil: of
 // all that are not done. The list is empty if it is about none of them.
 func (od *orders) partOf(e *Ordered, v *vertex) []int64 {
-	only := e.Only[od.mail.messageOf(v).id]
+	only := e.Only[od.s.mail.messageOf(v).id]
 	if only == nil || !e.Verb.takesParts() {
 		return nil
 	}
 	part, rest := []int64{}, false
-	for i := range od.mail.lenOf(v) {
-		r := od.mail.recipient(v, i)
+	for i := range od.s.mail.lenOf(v) {
+		r := od.s.mail.recipient(v, i)
 		switch {
 		case hasOffset(only, int64(r.offset)):
 			part = append(part, int64(r.offset))
@@ -265,28 +256,28 @@ func (od *orders) partOf(e *Ordered, v *vertex) []int64 {
 // retryNow makes a vertex due, within the window. A queueonly thread that is
 // not running begins a run with it.
 func (od *orders) retryNow(v *vertex) {
-	t := od.mail.threadOf(v)
+	t := od.s.mail.threadOf(v)
 	od.retryThread(t)
 	if v.state != due {
 		v.undoRetryStep()
 		v.crashes = 0
-		od.threads.makeDue(v)
+		od.s.threads.makeDue(v)
 		return
 	}
 	if !v.place.Queued() {
-		od.threads.enqueueVertex(t, v)
+		od.s.threads.enqueueVertex(t, v)
 	}
-	od.threads.updateThread(t)
+	od.s.threads.updateThread(t)
 }
 
 // retryThread ends the suspensions of a thread, some of whose mail is to be due now.
 func (od *orders) retryThread(t *thread) {
 	if t.suspendedUntil != 0 {
 		t.undoRetryStep()
-		t.suspendedUntil = od.agenda.now
-		od.threads.resumeThread(t)
+		t.suspendedUntil = od.s.agenda.now
+		od.s.threads.resumeThread(t)
 	}
-	od.rules.liftRuleSuspensions(t)
+	od.s.rules.liftRuleSuspensions(t)
 	t.running = t.params.QueueOnly
 }
 
@@ -297,5 +288,5 @@ func (od *orders) releaseNow(m *message) {
 		return
 	}
 	delete(od.heldMessages, m.ref)
-	od.writes.advance(m)
+	od.s.writes.advance(m)
 }

@@ -12,7 +12,7 @@ import "zsched/scheduler/fair"
 func (rg *rings) overfeed(a *agent) {
 	t := a.thread
 	for len(a.lines) > 0 && t.ring == a.ring && !rg.halted() && t.mayFeed() &&
-		t.fair.Len() > 0 && rg.lineRoom(a, t) > 0 && rg.limits.mayAddSessions(t, 0) {
+		t.fair.Len() > 0 && rg.lineRoom(a, t) > 0 && rg.s.limits.mayAddSessions(t, 0) {
 		t.fair.SetOpen(true)
 		p, ok := t.fair.Stay()
 		if !ok {
@@ -28,7 +28,7 @@ func (rg *rings) overfeedThread(t *thread) {
 	for _, a := range t.agents {
 		if a.sessions == 1 && a.state == serving && a.thread == t {
 			rg.overfeed(a)
-			rg.threads.updateThread(t)
+			rg.s.threads.updateThread(t)
 		}
 	}
 }
@@ -56,15 +56,15 @@ func (rg *rings) lineRoom(a *agent, t *thread) int {
 // contended reports whether others wait for what a session of the thread
 // occupies: another thread of the ring, or another ring at a limit.
 func (rg *rings) contended(r *ring, t *thread) bool {
-	return r.wants > t.wants || rg.limits.othersWait(r.channel)
+	return r.wants > t.wants || rg.s.limits.othersWait(r.channel)
 }
 
 // stay returns the pick with which a session that has become free continues on
 // its thread, whose connection may still be open. It reports whether the session
 // may stay.
 func (rg *rings) stay(a *agent, t *thread) (fair.Pick, bool) {
-	if rg.halted() || t.ring != a.ring || !t.mayFeed() || t.fair.Len() == 0 || !rg.limits.mayAddSessions(t, 1) ||
-		a.picks >= t.params.Quantum && (rg.limits.othersWait(a.ring.channel) || t.siteContended()) {
+	if rg.halted() || t.ring != a.ring || !t.mayFeed() || t.fair.Len() == 0 || !rg.s.limits.mayAddSessions(t, 1) ||
+		a.picks >= t.params.Quantum && (rg.s.limits.othersWait(a.ring.channel) || t.siteContended()) {
 		return fair.Pick{}, false
 	}
 	t.fair.SetOpen(true)

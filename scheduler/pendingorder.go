@@ -25,7 +25,7 @@ func (e *Ordered) order() *order {
 
 // pendingVerb returns the verb of the order on a vertex that waits; 0: none does.
 func (od *orders) pendingVerb(v *vertex) Verb {
-	m := od.mail.messageOf(v)
+	m := od.s.mail.messageOf(v)
 	switch o := od.waiting[v.ref]; {
 	case o != nil:
 		return o.verb
@@ -40,7 +40,7 @@ func (od *orders) isKilled(v *vertex) bool { return od.pendingVerb(v) == VerbKil
 
 // mustWait reports whether an order on a vertex waits.
 func (od *orders) mustWait(v *vertex) bool {
-	return v.state == fed || v.state == reading || od.mail.messageOf(v).flags&moving != 0
+	return v.state == fed || v.state == reading || od.s.mail.messageOf(v).flags&moving != 0
 }
 
 // order executes an order on vertices of one message, and keeps it for those that must wait.
@@ -62,10 +62,10 @@ func (od *orders) order(e *Ordered, m *message, vertices []*vertex, parts map[ve
 // that are sent elsewhere go as one message.
 func (od *orders) carryOut(m *message, o *order, vertices []*vertex, parts map[vertexRef][]int64) {
 	elsewhere := resubmission{order: o, hold: od.holdOfCopy(m, o), pending: pending{message: m}}
-	od.writes.inBatch(m, func() {
+	od.s.writes.inBatch(m, func() {
 		for _, v := range vertices {
 			if v.state == due {
-				od.threads.blockVertex(v)
+				od.s.threads.blockVertex(v)
 			}
 			part, isPart := parts[v.ref]
 			chosen := func(r *recipient) bool { return !isPart || hasOffset(part, int64(r.offset)) }
@@ -83,16 +83,16 @@ func (od *orders) carryOut(m *message, o *order, vertices []*vertex, parts map[v
 			od.resume(v)
 		}
 	})
-	od.writes.advance(m)
+	od.s.writes.advance(m)
 }
 
 // kill tags those of the recipients of a vertex that are chosen as done, without a
 // notice.
 func (od *orders) kill(v *vertex, chosen func(*recipient) bool) {
-	for i := range od.mail.lenOf(v) {
-		if r := od.mail.recipient(v, i); r.isUndelivered() && chosen(r) {
-			od.log.recordOutcome(v, i, "killed", reply{})
-			od.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
+	for i := range od.s.mail.lenOf(v) {
+		if r := od.s.mail.recipient(v, i); r.isUndelivered() && chosen(r) {
+			od.s.log.recordOutcome(v, i, "killed", reply{})
+			od.s.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (od *orders) carryOutPending(v *vertex) {
 	if v.state == 0 || od.mustWait(v) {
 		return
 	}
-	m, o := od.mail.messageOf(v), od.waiting[v.ref]
+	m, o := od.s.mail.messageOf(v), od.waiting[v.ref]
 	delete(od.waiting, v.ref)
 	isHeld := od.pendingVerb(v) == VerbHold
 	if isHeld {
@@ -113,7 +113,7 @@ func (od *orders) carryOutPending(v *vertex) {
 	case o != nil:
 		od.carryOut(m, o, []*vertex{v}, nil)
 	case isHeld:
-		od.writes.advance(m)
+		od.s.writes.advance(m)
 	}
 }
 
@@ -121,17 +121,17 @@ func (od *orders) carryOutPending(v *vertex) {
 // nothing of it is being written.
 func (od *orders) resume(v *vertex) {
 	switch {
-	case v.state == blocked && od.mail.canBeFed(v):
-		od.threads.makeDue(v)
+	case v.state == blocked && od.s.mail.canBeFed(v):
+		od.s.threads.makeDue(v)
 	case (v.state == due || v.state == waiting) && !od.isWriting(v):
-		od.threads.blockIfEmpty(v)
+		od.s.threads.blockIfEmpty(v)
 	}
 }
 
 // isWriting reports whether the outcome of a recipient of the vertex is being written.
 func (od *orders) isWriting(v *vertex) bool {
-	for i := range od.mail.lenOf(v) {
-		if od.mail.recipient(v, i).state == writing {
+	for i := range od.s.mail.lenOf(v) {
+		if od.s.mail.recipient(v, i).state == writing {
 			return true
 		}
 	}
@@ -144,7 +144,7 @@ func (od *orders) failByOrder(v *vertex, o *order, chosen func(*recipient) bool)
 	if o.because != "" {
 		words += ": " + o.because
 	}
-	od.lines.fail(v, words, "5.0.0 (expired by the administrator)", chosen)
+	od.s.lines.fail(v, words, "5.0.0 (expired by the administrator)", chosen)
 }
 
 // holdOfCopy returns the order that holds what an order on a message sends elsewhere; nil: it is

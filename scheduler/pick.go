@@ -32,7 +32,7 @@ func (rg *rings) dispatchDirty() {
 		clear(rg.dirty)
 		rg.dirty = rg.dirty[:0]
 		if rg.spent != nil {
-			rg.limits.evictIdle(rg.spent)
+			rg.s.limits.evictIdle(rg.spent)
 			rg.spent = nil
 		}
 	}
@@ -41,7 +41,7 @@ func (rg *rings) dispatchDirty() {
 
 // halted reports whether nothing at all may be fed.
 func (rg *rings) halted() bool {
-	return rg.agents.stop.begun || rg.writes.spoolDown || rg.rules.config.Frozen
+	return rg.s.agents.stop.begun || rg.s.writes.spoolDown || rg.s.rules.config.Frozen
 }
 
 // dispatchRing gives sessions to the ring's mail as far as the limits allow.
@@ -54,10 +54,10 @@ func (rg *rings) dispatchRing(r *ring) {
 			r.place.Served()
 			break
 		}
-		links := rg.limits.ringLinks(r)
+		links := rg.s.limits.ringLinks(r)
 		at, why := limit.Chain(links[:]).Refusal(1)
 		if at == 1 {
-			rg.limits.waitAtChannel(r)
+			rg.s.limits.waitAtChannel(r)
 		}
 		if why != limit.None {
 			break
@@ -66,27 +66,27 @@ func (rg *rings) dispatchRing(r *ring) {
 		if !ok && r.wants == 0 {
 			continue // the vertices that wanted a session were set aside
 		}
-		if !ok && rg.loads.loadFor(r) {
+		if !ok && rg.s.loads.loadFor(r) {
 			continue
 		}
 		if !ok {
 			break
 		}
-		t := rg.mail.threadOf(rg.mail.vertices.At(p.Vertex))
+		t := rg.s.mail.threadOf(rg.s.mail.vertices.At(p.Vertex))
 		a := r.sessionFor(t)
 		if a == nil {
 			if rg.mayUseMore(p.Vertex, r) {
-				rg.agents.startFor(r, t)
+				rg.s.agents.startFor(r, t)
 			}
 			break
 		}
 		rg.serve(a, p)
 	}
-	rg.loads.loadAhead(r)
-	rg.agents.idleUnused(r)
-	rg.limits.wakeSessions(r.channel)
-	rg.limits.wakeProcesses(r.channel)
-	rg.limits.evictIdle(r.channel)
+	rg.s.loads.loadAhead(r)
+	rg.s.agents.idleUnused(r)
+	rg.s.limits.wakeSessions(r.channel)
+	rg.s.limits.wakeProcesses(r.channel)
+	rg.s.limits.evictIdle(r.channel)
 }
 
 // nextPick returns the next vertex for a new session. There is none if no message that wants a
@@ -97,19 +97,19 @@ func (rg *rings) nextPick(r *ring) (fair.Pick, bool) {
 		if ref == 0 {
 			return fair.Pick{}, false
 		}
-		t := rg.mail.threadOf(rg.mail.vertices.At(ref))
+		t := rg.s.mail.threadOf(rg.s.mail.vertices.At(ref))
 		switch {
-		case rg.limits.siteLink(t).Free() <= 0:
-			rg.limits.waitAtSite(t)
+		case rg.s.limits.siteLink(t).Free() <= 0:
+			rg.s.limits.waitAtSite(t)
 			continue
 		case !rg.maySpread(ref, r):
 			r.fair.SetAside(ref)
-			rg.threads.updateThread(t)
+			rg.s.threads.updateThread(t)
 			continue
 		}
 		p := r.fair.Preempt(ref, func(v vertexRef) bool { return rg.maySpread(v, r) })
-		if t := rg.mail.threadOf(rg.mail.vertices.At(p.Vertex)); p.Preempts() && rg.limits.siteLink(t).Free() <= 0 {
-			rg.limits.waitAtSite(t)
+		if t := rg.s.mail.threadOf(rg.s.mail.vertices.At(p.Vertex)); p.Preempts() && rg.s.limits.siteLink(t).Free() <= 0 {
+			rg.s.limits.waitAtSite(t)
 			continue
 		}
 		return p, true
@@ -134,9 +134,9 @@ func (r *ring) sessionFor(t *thread) *agent {
 
 // serve gives the agent a session on the thread of the pick and feeds it.
 func (rg *rings) serve(a *agent, p fair.Pick) {
-	t := rg.mail.threadOf(rg.mail.vertices.At(p.Vertex))
+	t := rg.s.mail.threadOf(rg.s.mail.vertices.At(p.Vertex))
 	if a.state == idle {
-		rg.agents.takeIdle(a)
+		rg.s.agents.takeIdle(a)
 		a.ring.free = append(a.ring.free, a)
 	}
 	a.freeSessions--
@@ -150,42 +150,42 @@ func (rg *rings) serve(a *agent, p fair.Pick) {
 	if !a.ring.place.Waits() {
 		a.ring.place.Served()
 	}
-	rg.mail.counts.Sessions++
+	rg.s.mail.counts.Sessions++
 	t.busy++
 	t.agents = append(t.agents, a)
-	rg.limits.countSiteSession(t, 1)
+	rg.s.limits.countSiteSession(t, 1)
 	a.ring.sessions.Busy++
 	a.ring.channel.sessions.Busy++
 	rg.feed(a, p)
 	if a.sessions == 1 {
 		rg.overfeed(a)
 	}
-	rg.threads.updateThread(t)
+	rg.s.threads.updateThread(t)
 }
 
 // feed gives the agent the vertex of the pick as a job line.
 func (rg *rings) feed(a *agent, p fair.Pick) {
-	v := rg.mail.vertices.At(p.Vertex)
-	t, m := rg.mail.threadOf(v), rg.mail.messageOf(v)
+	v := rg.s.mail.vertices.At(p.Vertex)
+	t, m := rg.s.mail.threadOf(v), rg.s.mail.messageOf(v)
 	t.ring.fair.Take(p)
-	rg.threads.setState(v, fed, 0)
+	rg.s.threads.setState(v, fed, 0)
 	v.destinationFailed, v.unanswered = false, false
-	v.fedAt, v.agent = rg.agenda.date.second(), a.id
+	v.fedAt, v.agent = rg.s.agenda.date.second(), a.id
 	t.lastEventAt = v.fedAt
 	v.inRetryStep = false
 	m.flags &^= demanded
-	recipients := rg.mail.feedable(v)
+	recipients := rg.s.mail.feedable(v)
 	a.lines = append(a.lines, line{
-		id: m.id, vertex: v, thread: t, startedAt: rg.agenda.now,
+		id: m.id, vertex: v, thread: t, startedAt: rg.s.agenda.now,
 		suspensions: t.suspensions, unreported: int32(recipients),
 	})
-	a.fedAt = rg.agenda.now
+	a.fedAt = rg.s.agenda.now
 	if len(a.lines) == 1 {
-		a.progressAt = rg.agenda.now
-		rg.agents.planDeadline(a)
+		a.progressAt = rg.s.agenda.now
+		rg.s.agents.planDeadline(a)
 	}
 	a.picks++
-	rg.limits.pass(t, a.ring, recipients)
-	job := ta.JobLine{Path: rg.mail.path(m), Host: t.key.host, WithHost: a.ring.withHost}
-	rg.agenda.do(rg.agenda.feeds.put(Feed{Agent: a.id, Job: job}))
+	rg.s.limits.pass(t, a.ring, recipients)
+	job := ta.JobLine{Path: rg.s.mail.path(m), Host: t.key.host, WithHost: a.ring.withHost}
+	rg.s.agenda.do(rg.s.agenda.feeds.put(Feed{Agent: a.id, Job: job}))
 }

@@ -29,16 +29,16 @@ func (ls *limits) tokensOf(b *bucket) int {
 	if b == nil {
 		return limit.Unlimited
 	}
-	return b.Tokens(ls.agenda.both())
+	return b.Tokens(ls.s.agenda.both())
 }
 
 // nextToken is when a bucket has one token more.
-func (ls *limits) nextToken(b *bucket) instant { return instant(b.NextAt(ls.agenda.both())) }
+func (ls *limits) nextToken(b *bucket) instant { return instant(b.NextAt(ls.s.agenda.both())) }
 
 // planToken makes what waits for a token of a bucket try again when there is one more.
 func (ls *limits) planToken(b *bucket) {
 	if at := ls.nextToken(b); at != never {
-		ls.agenda.plan(&b.next, at)
+		ls.s.agenda.plan(&b.next, at)
 	}
 }
 
@@ -67,8 +67,8 @@ func (ls *limits) obtainBucket(list *[]*bucket, owner string, rates []rule.Rate,
 	if len(*list) > 0 {
 		b.Inherit(&(*list)[0].Bucket)
 	}
-	b.SetRates(ls.agenda.both(), rates, burst)
-	ls.saved.restoreTokens(owner, b)
+	b.SetRates(ls.s.agenda.both(), rates, burst)
+	ls.s.saved.restoreTokens(owner, b)
 	*list = append(*list, b)
 	return b
 }
@@ -76,13 +76,13 @@ func (ls *limits) obtainBucket(list *[]*bucket, owner string, rates []rule.Rate,
 // dropRates drops the buckets of channels that no ring uses any more.
 func (ls *limits) dropRates() {
 	used := make(map[*bucket]bool)
-	for r := ls.rings.inOrder.Head; r != nil; r = ls.rings.inOrder.Next(r) {
+	for r := ls.s.rings.inOrder.Head; r != nil; r = ls.s.rings.inOrder.Next(r) {
 		used[r.channelRate] = true
 	}
 	for _, c := range ls.channelOrder {
 		c.rates = slices.DeleteFunc(c.rates, func(b *bucket) bool {
 			if !used[b] {
-				ls.agenda.plan(&b.next, never)
+				ls.s.agenda.plan(&b.next, never)
 			}
 			return !used[b]
 		})

@@ -51,13 +51,13 @@ func (s *Scheduler) reload(config *rule.Config) {
 // attach attaches a thread to a new configuration.
 func (ts *threads) attach(t *thread) {
 	before := t.params
-	ts.rules.attachEffects(t)
+	ts.s.rules.attachEffects(t)
 	ts.assignRing(t)
 	t.running = t.running && t.params.QueueOnly
 	if !sameAgenda(before, t.params) {
 		ts.beginUpdate(t, newParams)
 	}
-	ts.loads.considerUnloadingThread(t)
+	ts.s.loads.considerUnloadingThread(t)
 	ts.updateThread(t)
 }
 
@@ -76,9 +76,9 @@ func (ts *threads) requeueVertex(t *thread, v *vertex) {
 		ts.enqueueVertex(t, v)
 	}
 	if v.state.isWatched() {
-		ts.notices.planWake(v)
+		ts.s.notices.planWake(v)
 	}
-	ts.notices.replanDelay(v)
+	ts.s.notices.replanDelay(v)
 }
 
 // retire takes a ring out of use if it has no threads and no new mail would

@@ -14,13 +14,7 @@ import (
 
 // rules has the configuration and the reply rules, and what they do to threads.
 type rules struct {
-	agenda  *agenda
-	mail    *mail
-	threads *threads
-	rings   *rings
-	limits  *limits
-	loads   *loads
-	log     *log
+	s *Scheduler
 
 	config     *rule.Config
 	replyRules []*ruleState // the reply rules, in their order
@@ -108,14 +102,14 @@ func (rs *rules) matchReply(t *thread, rep *ta.Report) *ruleState {
 	st := rs.ruleFor(t.key, rep.Notary, rep.Text)
 	if st != nil {
 		st.hits++
-		st.lastAt = rs.agenda.date
+		st.lastAt = rs.s.agenda.date
 	}
 	return st
 }
 
 // applyReply applies a rule to a report of a line that is open.
 func (rs *rules) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report) {
-	t, r := rs.mail.threadOf(v), st.rule
+	t, r := rs.s.mail.threadOf(v), st.rule
 	if r.Verb.Lasts() {
 		rs.addEffect(t, r, rep)
 		return
@@ -125,7 +119,7 @@ func (rs *rules) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report) {
 	}
 	if l.noted != r {
 		l.noted = r
-		rs.log.recordReplyRule(v, r)
+		rs.s.log.recordReplyRule(v, r)
 	}
 }
 
@@ -153,8 +147,8 @@ func (li *lines) failReported(a *agent, l *line, v *vertex, i int, rep *ta.Repor
 	failed.Notary = fields.Notary()
 	if rep.Status == ta.DeferAll {
 		l.destinationFailed = true
-		for j := range li.mail.lenOf(v) {
-			if j != i && li.mail.recipient(v, j).state == open {
+		for j := range li.s.mail.lenOf(v) {
+			if j != i && li.s.mail.recipient(v, j).state == open {
 				l.unreported--
 				li.undeliverable(a, v, j, &failed, false)
 			}
@@ -168,14 +162,14 @@ func (li *lines) failReported(a *agent, l *line, v *vertex, i int, rep *ta.Repor
 // takeRuleStep makes an ended vertex wait as a rule says. It reports false if there
 // is no such rule, or if no recipient is left to wait.
 func (li *lines) takeRuleStep(v *vertex, by *rule.ReplyRule) bool {
-	if by == nil || !li.mail.countAttempts(v) {
+	if by == nil || !li.s.mail.countAttempts(v) {
 		return false
 	}
-	until := li.agenda.now.after(max(by.Span, rule.ShortestRetry))
-	_, v.retry = rule.RetryStep(li.mail.threadOf(v).params, v.retry, li.agenda.date.since(li.mail.messageOf(v).modifiedAt), li.rand)
+	until := li.s.agenda.now.after(max(by.Span, rule.ShortestRetry))
+	_, v.retry = rule.RetryStep(li.s.mail.threadOf(v).params, v.retry, li.s.agenda.date.since(li.s.mail.messageOf(v).modifiedAt), li.rand)
 	v.inRetryStep = false
-	if primary, _ := li.notices.expiry(v); primary > li.agenda.date {
-		until = min(until, li.agenda.instantAt(primary))
+	if primary, _ := li.s.notices.expiry(v); primary > li.s.agenda.date {
+		until = min(until, li.s.agenda.instantAt(primary))
 	}
 	li.postpone(v, until)
 	return true

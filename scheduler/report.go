@@ -15,29 +15,29 @@ import (
 // agentReported handles an agent's report on one recipient. It counts if the
 // recipient is open and this agent was the last to be given it.
 func (li *lines) agentReported(id AgentID, rep *ta.Report) {
-	a := li.agents.byID[id]
+	a := li.s.agents.byID[id]
 	if a == nil {
 		return
 	}
-	l, v, i := li.mail.findReported(a, rep)
+	l, v, i := li.s.mail.findReported(a, rep)
 	if v == nil {
-		li.agenda.logAgent(Warning, a, "reported on "+strconv.FormatUint(rep.Message, 10)+"/"+
+		li.s.agenda.logAgent(Warning, a, "reported on "+strconv.FormatUint(rep.Message, 10)+"/"+
 			strconv.FormatInt(rep.Offset, 10)+", which it was not given or which is done: dropped")
 		return
 	}
-	if l != nil && li.mail.recipient(v, i).state == open {
-		a.progressAt = li.agenda.now
+	if l != nil && li.s.mail.recipient(v, i).state == open {
+		a.progressAt = li.s.agenda.now
 		l.unreported--
 	}
 	if rep.Site != "" {
-		li.limits.rememberSite(li.mail.threadOf(v), rep.Site)
+		li.s.limits.rememberSite(li.s.mail.threadOf(v), rep.Site)
 	}
 	switch rep.Status {
 	case ta.OK, ta.OK2, ta.OK3:
 		li.delivered(a, v, i, rep)
 	case ta.Error, ta.Error2:
-		if st := li.rules.matchReply(li.mail.threadOf(v), rep); st != nil && st.rule.Verb.Lasts() {
-			li.rules.applyReply(st, l, v, rep)
+		if st := li.s.rules.matchReply(li.s.mail.threadOf(v), rep); st != nil && st.rule.Verb.Lasts() {
+			li.s.rules.applyReply(st, l, v, rep)
 		}
 		li.undeliverable(a, v, i, rep, a.marks())
 	default:
@@ -85,12 +85,12 @@ func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 
 // delivered ends a recipient that was delivered.
 func (li *lines) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
-	wanted := li.mail.recipient(v, i).flags&notifySuccess != 0 && !li.orders.isKilled(v)
+	wanted := li.s.mail.recipient(v, i).flags&notifySuccess != 0 && !li.s.orders.isKilled(v)
 	mark := ctlfile.Mark{Tag: ctlfile.Delivered, LeaveTag: a.marks()}
 	// ok3 says that the next host notifies the sender.
 	mark.Diagnose = wanted && (rep.Status == ta.OK || !a.marks() && !(a.reports && rep.Status == ta.OK3))
 	if wanted {
-		li.mail.messageOf(v).flags |= owesNotice
+		li.s.mail.messageOf(v).flags |= owesNotice
 	}
 	li.endReported(a, v, i, rep, mark)
 }
@@ -99,10 +99,10 @@ func (li *lines) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 // agent has written the tag.
 func (li *lines) undeliverable(a *agent, v *vertex, i int, rep *ta.Report, tagged bool) {
 	mark := ctlfile.Mark{Tag: ctlfile.Failed, LeaveTag: tagged}
-	if !li.orders.isKilled(v) { // nobody is notified about a killed recipient
-		mark.Diagnose = (rep.Status == ta.Error || !tagged) && li.mail.recipient(v, i).flags&notifyFailure != 0
+	if !li.s.orders.isKilled(v) { // nobody is notified about a killed recipient
+		mark.Diagnose = (rep.Status == ta.Error || !tagged) && li.s.mail.recipient(v, i).flags&notifyFailure != 0
 		if mark.Diagnose || rep.Status == ta.Error2 {
-			li.mail.messageOf(v).flags |= owesNotice
+			li.s.mail.messageOf(v).flags |= owesNotice
 		}
 	}
 	li.endReported(a, v, i, rep, mark)
@@ -112,13 +112,13 @@ func (li *lines) undeliverable(a *agent, v *vertex, i int, rep *ta.Report, tagge
 // to the agent, only the core knows the outcome until the agent has tagged the recipient. An
 // outcome with a d line is in the file even without its tag.
 func (li *lines) endReported(a *agent, v *vertex, i int, rep *ta.Report, mark ctlfile.Mark) {
-	mark.Offset, mark.TriedAt = int64(li.mail.recipient(v, i).offset), li.agenda.date.time()
+	mark.Offset, mark.TriedAt = int64(li.s.mail.recipient(v, i).offset), li.s.agenda.date.time()
 	mark.Notary, mark.Text = string(rep.Notary), rep.Text
 	if mark.LeaveTag && !mark.Diagnose {
-		li.mail.messageOf(v).flags |= untagged
+		li.s.mail.messageOf(v).flags |= untagged
 	}
 	li.account(v, i, statusWord(rep.Status), reply{a.id, mark.Notary, mark.Text})
-	li.writes.endRecipient(v, i, mark)
+	li.s.writes.endRecipient(v, i, mark)
 }
 
 // marks reports whether the agent itself writes tags and diagnostics. After the
@@ -128,16 +128,16 @@ func (a *agent) marks() bool { return !a.reports && a.ring.params.Marking == ta.
 
 // account counts an outcome and asks for it to be logged.
 func (li *lines) account(v *vertex, i int, state string, said reply) {
-	m, t := li.mail.messageOf(v), li.mail.threadOf(v)
-	li.mail.recipient(v, i).flags |= counted
+	m, t := li.s.mail.messageOf(v), li.s.mail.threadOf(v)
+	li.s.mail.recipient(v, i).flags |= counted
 	t.attempts++
-	t.completions.count(li.agenda.now)
+	t.completions.count(li.s.agenda.now)
 	t.channel.count(state)
-	li.agenda.do(li.agenda.accounts.put(Account{
+	li.s.agenda.do(li.s.agenda.accounts.put(Account{
 		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
 		State: state, Channel: t.key.channel, Host: t.key.host,
 	}))
-	li.log.recordOutcome(v, i, state, said)
+	li.s.log.recordOutcome(v, i, state, said)
 }
 
 // statusWord returns the status in the words of the statistics log.
@@ -160,11 +160,11 @@ func statusWord(status ta.Status) string {
 // diagnostic.
 func (li *lines) deferred(a *agent, l *line, v *vertex, i int, rep *ta.Report) {
 	var st *ruleState
-	if l != nil && li.mail.recipient(v, i).state == open {
-		st = li.rules.matchReply(li.mail.threadOf(v), rep)
+	if l != nil && li.s.mail.recipient(v, i).state == open {
+		st = li.s.rules.matchReply(li.s.mail.threadOf(v), rep)
 	}
 	if st != nil {
-		li.rules.applyReply(st, l, v, rep)
+		li.s.rules.applyReply(st, l, v, rep)
 		if st.rule.Verb == rule.ReplyFail {
 			li.failReported(a, l, v, i, rep)
 			return
@@ -176,18 +176,18 @@ func (li *lines) deferred(a *agent, l *line, v *vertex, i int, rep *ta.Report) {
 		ofAll.Notary = rep.Notary.WithoutRecipient()
 		rep = &ofAll
 	}
-	li.mail.setDiagnostic(v, i, rep)
-	if l == nil || li.mail.recipient(v, i).state == reported {
+	li.s.mail.setDiagnostic(v, i, rep)
+	if l == nil || li.s.mail.recipient(v, i).state == reported {
 		return
 	}
-	li.mail.attempted(v, i)
+	li.s.mail.attempted(v, i)
 	switch {
 	case rep.Status == ta.DeferAll:
 		l.destinationFailed, l.unreported = true, 0
-		for j := range li.mail.lenOf(v) {
-			if li.mail.recipient(v, j).state == open {
-				li.mail.setDiagnostic(v, j, rep)
-				li.mail.attempted(v, j)
+		for j := range li.s.mail.lenOf(v) {
+			if li.s.mail.recipient(v, j).state == open {
+				li.s.mail.setDiagnostic(v, j, rep)
+				li.s.mail.attempted(v, j)
 			}
 		}
 	case rep.Status == ta.RetryAt && rep.Retry.Given && (st == nil || st.rule.Verb != rule.ReplyDefer):

@@ -21,17 +21,17 @@ type resubmission struct {
 // alternatives is sent together with the remaining ones; one whose turn has not come stays.
 func (od *orders) addToResubmit(g *resubmission, v *vertex, chosen func(*recipient) bool) {
 	p := &g.pending
-	for i := range od.mail.lenOf(v) {
-		if r := od.mail.recipient(v, i); r.state != open || !chosen(r) {
+	for i := range od.s.mail.lenOf(v) {
+		if r := od.s.mail.recipient(v, i); r.state != open || !chosen(r) {
 			continue
 		}
-		for _, a := range od.mail.withAlternatives(p.message, v, i) {
-			r := od.mail.recipient(a.vertex, a.index)
+		for _, a := range od.s.mail.withAlternatives(p.message, v, i) {
+			r := od.s.mail.recipient(a.vertex, a.index)
 			g.offsets = append(g.offsets, int64(r.offset))
 			p.recipients, p.previous = append(p.recipients, a), append(p.previous, r.state)
 			r.state = writing
 			if a.vertex.state == due {
-				od.threads.blockVertex(a.vertex)
+				od.s.threads.blockVertex(a.vertex)
 			}
 		}
 	}
@@ -43,17 +43,17 @@ func (od *orders) resubmit(m *message, g *resubmission) {
 		return
 	}
 	slices.Sort(g.offsets)
-	op := od.writes.nextOp()
-	action := Resubmit{Op: op, Message: m.id, Path: od.mail.file(m), Offsets: g.offsets, Hold: g.hold}
+	op := od.s.writes.nextOp()
+	action := Resubmit{Op: op, Message: m.id, Path: od.s.mail.file(m), Offsets: g.offsets, Hold: g.hold}
 	if to := g.order.to; g.order.verb == VerbReroute {
 		action.Channel, action.Host = to.channel, to.host
 		if to.channel == ctlfile.TransferChannel {
-			action.Attempts = od.mail.attemptsOf(g.pending.recipients, g.offsets)
+			action.Attempts = od.s.mail.attemptsOf(g.pending.recipients, g.offsets)
 		}
 	}
 	g.pending.action = action
 	m.pendingWrites++
-	od.writes.issue(op, g.pending)
+	od.s.writes.issue(op, g.pending)
 }
 
 // attemptsOf returns how often each of the recipients at these offsets was tried.
@@ -87,13 +87,13 @@ func (ml *mail) withAlternatives(m *message, v *vertex, i int) []alternative {
 // resubmitFailed takes back recipients that could not be resubmitted.
 func (od *orders) resubmitFailed(p *pending) {
 	for i, a := range p.recipients {
-		if r := od.mail.recipient(a.vertex, a.index); r.state == writing {
+		if r := od.s.mail.recipient(a.vertex, a.index); r.state == writing {
 			r.state = p.previous[i]
 		}
 	}
 	eachVertexOf(p.recipients, func(v *vertex) {
 		if od.resume(v); v.state == blocked {
-			od.notices.planWake(v) // recipients of it that are open again may expire
+			od.s.notices.planWake(v) // recipients of it that are open again may expire
 		}
 	})
 }

@@ -15,13 +15,7 @@ import (
 
 // saved is what an earlier process has left.
 type saved struct {
-	agenda  *agenda
-	mail    *mail
-	rules   *rules
-	threads *threads
-	limits  *limits
-	orders  *orders
-	loads   *loads
+	s *Scheduler
 
 	restoring restoring
 }
@@ -36,9 +30,9 @@ type restoring struct {
 // allLoaded drops the saved state of threads that still have no mail, and the orders on mail that
 // is gone.
 func (sa *saved) allLoaded() {
-	maps.DeleteFunc(sa.orders.savedOrders, func(id MessageID, _ []SavedOrder) bool { return sa.loads.unloaded.find(id) == 0 })
+	maps.DeleteFunc(sa.s.orders.savedOrders, func(id MessageID, _ []SavedOrder) bool { return sa.s.loads.unloaded.find(id) == 0 })
 	for _, ref := range sa.restoring.diagnostics {
-		sa.mail.diagnostics.Release(ref)
+		sa.s.mail.diagnostics.Release(ref)
 	}
 	sa.restoring = restoring{}
 }
@@ -61,14 +55,14 @@ func (sa *saved) restore(m *message, saved []SavedRecipient) {
 	if len(saved) == 0 {
 		return
 	}
-	sa.mail.eachVertex(m, func(v *vertex) { sa.restoreVertex(v, saved) })
+	sa.s.mail.eachVertex(m, func(v *vertex) { sa.restoreVertex(v, saved) })
 }
 
 func (sa *saved) restoreVertex(v *vertex, saved []SavedRecipient) {
-	t := sa.mail.threadOf(v)
+	t := sa.s.mail.threadOf(v)
 	var last *SavedRecipient
-	for i := range sa.mail.lenOf(v) {
-		r := sa.mail.recipient(v, i)
+	for i := range sa.s.mail.lenOf(v) {
+		r := sa.s.mail.recipient(v, i)
 		at, found := slices.BinarySearchFunc(saved, int64(r.offset), func(s SavedRecipient, offset int64) int { return int(s.Offset - offset) })
 		if !found {
 			continue
@@ -79,7 +73,7 @@ func (sa *saved) restoreVertex(v *vertex, saved []SavedRecipient) {
 		t.attempts += int(r.attempts)
 		r.diagnostic = sa.restoreDiagnostic(diagnostic{known.Notary, known.Text})
 		if t.diagnostic == 0 && r.diagnostic != 0 {
-			t.diagnostic = sa.mail.diagnostics.Retain(r.diagnostic)
+			t.diagnostic = sa.s.mail.diagnostics.Retain(r.diagnostic)
 		}
 		if last == nil || known.NextAt > last.NextAt {
 			last = known
@@ -88,8 +82,8 @@ func (sa *saved) restoreVertex(v *vertex, saved []SavedRecipient) {
 	if last == nil {
 		return
 	}
-	for i := range sa.mail.lenOf(v) {
-		if r := sa.mail.recipient(v, i); r.attempts == 0 {
+	for i := range sa.s.mail.lenOf(v) {
+		if r := sa.s.mail.recipient(v, i); r.attempts == 0 {
 			r.attempts = bounded[uint16](last.Attempts)
 			r.flags |= triedBefore
 		}
@@ -97,8 +91,8 @@ func (sa *saved) restoreVertex(v *vertex, saved []SavedRecipient) {
 	v.fedAt = secondOf(time.Unix(last.FedAt, 0))
 	v.retry = bounded[uint8](last.Step)
 	v.destinationFailed, v.inRetryStep = last.DestinationFailed, last.InRetryStep
-	if at := sa.agenda.restoredInstant(last.NextAt, t.params.LongestWait(last.InRetryStep)); at != 0 {
-		sa.threads.setState(v, waiting, at)
+	if at := sa.s.agenda.restoredInstant(last.NextAt, t.params.LongestWait(last.InRetryStep)); at != 0 {
+		sa.s.threads.setState(v, waiting, at)
 	}
 }
 
@@ -112,13 +106,13 @@ func (sa *saved) restoreDiagnostic(d diagnostic) diagnosticRef {
 	}
 	ref := sa.restoring.diagnostics[d]
 	if ref == 0 {
-		ref = sa.mail.diagnostics.Add(d)
+		ref = sa.s.mail.diagnostics.Add(d)
 		if sa.restoring.diagnostics == nil {
 			sa.restoring.diagnostics = make(map[diagnostic]diagnosticRef)
 		}
 		sa.restoring.diagnostics[d] = ref
 	}
-	return sa.mail.diagnostics.Retain(ref)
+	return sa.s.mail.diagnostics.Retain(ref)
 }
 
 // restored keeps the saved state of a thread until the thread exists. It creates a
@@ -129,14 +123,14 @@ func (sa *saved) restored(saved *SavedThread) {
 		sa.restoring.threads = make(map[threadKey]*SavedThread)
 	}
 	sa.restoring.threads[key] = saved
-	if saved.Site != "" && len(sa.limits.knownSites) < maxKnownSites {
-		sa.limits.noteSite(key, saved.Site)
+	if saved.Site != "" && len(sa.s.limits.knownSites) < maxKnownSites {
+		sa.s.limits.noteSite(key, saved.Site)
 	}
-	if t := sa.threads.byKey[key]; t != nil {
+	if t := sa.s.threads.byKey[key]; t != nil {
 		sa.restoreThread(t)
-		sa.threads.updateThread(t)
-	} else if sa.agenda.restoredInstant(saved.SuspendedUntil, rule.LongestRetry) != 0 {
-		sa.threads.obtainThread(key)
+		sa.s.threads.updateThread(t)
+	} else if sa.s.agenda.restoredInstant(saved.SuspendedUntil, rule.LongestRetry) != 0 {
+		sa.s.threads.obtainThread(key)
 	}
 }
 
@@ -149,7 +143,7 @@ func (sa *saved) restoreThread(t *thread) {
 	delete(sa.restoring.threads, t.key)
 	t.retry, t.inRetryStep = bounded[uint8](saved.Step), saved.InRetryStep
 	t.window = limit.Window{Dead: saved.Dead}
-	if till := sa.agenda.restoredInstant(saved.SuspendedUntil, t.params.LongestWait(saved.InRetryStep)); till != 0 {
-		sa.threads.suspend(t, till)
+	if till := sa.s.agenda.restoredInstant(saved.SuspendedUntil, t.params.LongestWait(saved.InRetryStep)); till != 0 {
+		sa.s.threads.suspend(t, till)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // agentResync ends the agent's line for the message: the agent found nothing to
 // do there.
 func (li *lines) agentResync(id AgentID, message MessageID) {
-	a := li.agents.byID[id]
+	a := li.s.agents.byID[id]
 	if a == nil {
 		return
 	}
@@ -24,28 +24,28 @@ func (li *lines) agentResync(id AgentID, message MessageID) {
 		if l.id != message || l.ended() {
 			continue
 		}
-		a.progressAt = li.agenda.now
-		li.agents.lineEnded(a)
+		a.progressAt = li.s.agenda.now
+		li.s.agents.lineEnded(a)
 		l.resynced = true
 		li.revokeLine(l, foundNothing, 0)
 		return
 	}
-	li.agenda.logAgent(Info, a, "asked to resync "+strconv.FormatUint(uint64(message), 10)+", which it was not given")
+	li.s.agenda.logAgent(Info, a, "asked to resync "+strconv.FormatUint(uint64(message), 10)+", which it was not given")
 }
 
 // readAgain keeps a vertex from being fed until its file has been read.
 func (li *lines) readAgain(v *vertex, why readReason, pid int) {
-	m := li.mail.messageOf(v)
-	li.threads.setState(v, reading, 0)
-	op := li.writes.nextOp()
+	m := li.s.mail.messageOf(v)
+	li.s.threads.setState(v, reading, 0)
+	op := li.s.writes.nextOp()
 	var offsets []int64
 	if pid >= ctlfile.MaxPID {
-		for i := range li.mail.lenOf(v) {
-			offsets = append(offsets, int64(li.mail.recipient(v, i).offset))
+		for i := range li.s.mail.lenOf(v) {
+			offsets = append(offsets, int64(li.s.mail.recipient(v, i).offset))
 		}
 	}
-	li.writes.issue(op, pending{
-		action:  Read{Op: op, Message: m.id, Path: li.mail.file(m), PID: pid, Offsets: offsets, AtWork: li.atWork(m.id)},
+	li.s.writes.issue(op, pending{
+		action:  Read{Op: op, Message: m.id, Path: li.s.mail.file(m), PID: pid, Offsets: offsets, AtWork: li.atWork(m.id)},
 		message: m, vertex: v, why: why,
 	})
 }
@@ -55,7 +55,7 @@ func (li *lines) readAgain(v *vertex, why readReason, pid int) {
 // message as long as any line is unanswered. The result is not nil.
 func (li *lines) atWork(id MessageID) []int {
 	pids := []int{}
-	for _, a := range li.agents.byID {
+	for _, a := range li.s.agents.byID {
 		works := func(l line) bool { return !l.resynced && (l.id == id || a.sessions > 1) }
 		if a.pid != 0 && slices.ContainsFunc(a.lines, works) {
 			pids = append(pids, a.pid)
@@ -67,11 +67,11 @@ func (li *lines) atWork(id MessageID) []int {
 
 // reread compares a vertex with what its file says.
 func (li *lines) reread(e *Reread) {
-	p := li.writes.pending[e.Op]
+	p := li.s.writes.pending[e.Op]
 	if p == nil {
 		return
 	}
-	delete(li.writes.pending, e.Op)
+	delete(li.s.writes.pending, e.Op)
 	v, m := p.vertex, p.message
 	if p.stale() {
 		return
@@ -94,17 +94,17 @@ func (li *lines) reread(e *Reread) {
 	locked := li.compareTags(v, e.Recipients)
 	if v.state != 0 {
 		li.vertexRead(v, p.why, locked)
-		li.orders.carryOutPending(v)
+		li.s.orders.carryOutPending(v)
 	}
 	m.pendingWrites--
-	li.writes.advance(m)
+	li.s.writes.advance(m)
 }
 
 // compareTags ends the recipients that are done according to the file. It
 // reports whether a live process has locked one.
 func (li *lines) compareTags(v *vertex, states []ctlfile.State) (locked bool) {
-	for i := range li.mail.lenOf(v) {
-		r := li.mail.recipient(v, i)
+	for i := range li.s.mail.lenOf(v) {
+		r := li.s.mail.recipient(v, i)
 		if !r.isOpen() && r.state != promoted {
 			continue
 		}
@@ -121,7 +121,7 @@ func (li *lines) compareTags(v *vertex, states []ctlfile.State) (locked bool) {
 			fallthrough
 		case ctlfile.Delivered:
 			li.account(v, i, state, reply{agent: v.agent, text: "tagged by the agent, not reported"})
-			li.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: tag, LeaveTag: true})
+			li.s.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: tag, LeaveTag: true})
 		case ctlfile.Locked:
 			locked = true
 		}
@@ -134,7 +134,7 @@ func (li *lines) compareTags(v *vertex, states []ctlfile.State) (locked bool) {
 func (li *lines) vertexRead(v *vertex, why readReason, locked bool) {
 	switch {
 	case locked:
-		li.postpone(v, li.agenda.now.after(lockedDelay))
+		li.postpone(v, li.s.agenda.now.after(lockedDelay))
 	case why == agentCrashed:
 		li.diagnoseUnreported(v, agentEnded)
 		v.crashes++
@@ -143,14 +143,14 @@ func (li *lines) vertexRead(v *vertex, why readReason, locked bool) {
 		v.crashes = 0
 		li.diagnoseUnreported(v, nothingFound)
 		li.takeRetryStep(v)
-	case li.mail.wasReported(v):
+	case li.s.mail.wasReported(v):
 		li.takeRetryStep(v)
 	default:
 		if why == untouched {
-			li.limits.refund(li.mail.threadOf(v), li.mail.feedable(v))
+			li.s.limits.refund(li.s.mail.threadOf(v), li.s.mail.feedable(v))
 		}
-		li.mail.reopenRecipients(v)
-		li.threads.makeDue(v)
+		li.s.mail.reopenRecipients(v)
+		li.s.threads.makeDue(v)
 	}
 }
 
@@ -166,9 +166,9 @@ const (
 // diagnoseUnreported gives the recipients that the last agent did not report a
 // diagnostic, so that mailq shows why their mail does not move.
 func (li *lines) diagnoseUnreported(v *vertex, text string) {
-	for i := range li.mail.lenOf(v) {
-		if li.mail.recipient(v, i).state == open {
-			li.mail.setDiagnostic(v, i, &ta.Report{Text: text})
+	for i := range li.s.mail.lenOf(v) {
+		if li.s.mail.recipient(v, i).state == open {
+			li.s.mail.setDiagnostic(v, i, &ta.Report{Text: text})
 		}
 	}
 }
@@ -185,15 +185,15 @@ func (ml *mail) wasReported(v *vertex) bool {
 
 // fileMissing drops a message whose control file is gone, or was moved by the spool.
 func (li *lines) fileMissing(m *message, moved bool) {
-	li.logMissing(m.id, li.mail.path(m), moved)
-	li.writes.dropMessage(m)
+	li.logMissing(m.id, li.s.mail.path(m), moved)
+	li.s.writes.dropMessage(m)
 }
 
 func (li *lines) logMissing(id MessageID, path string, moved bool) {
 	if !moved {
-		li.agenda.do(Note{Severity: Warning, Message: id, Text: "its control file is gone, dropped: " + path})
+		li.s.agenda.do(Note{Severity: Warning, Message: id, Text: "its control file is gone, dropped: " + path})
 	}
-	li.log.record(Condition{State: "gone", Message: id})
+	li.s.log.record(Condition{State: "gone", Message: id})
 }
 
 // readTags asks for the tags of a message that would be unloaded. An agent with
@@ -201,8 +201,8 @@ func (li *lines) logMissing(id MessageID, path string, moved bool) {
 // message is loaded again, a recipient that is not tagged would be delivered twice.
 func (li *lines) readTags(m *message) {
 	m.pendingWrites++
-	op := li.writes.nextOp()
-	li.writes.issue(op, pending{action: Read{Op: op, Message: m.id, Path: li.mail.path(m)}, message: m})
+	op := li.s.writes.nextOp()
+	li.s.writes.issue(op, pending{action: Read{Op: op, Message: m.id, Path: li.s.mail.path(m)}, message: m})
 }
 
 // tagsRead handles the answer: it writes the tags that are missing. If that is not
@@ -217,15 +217,15 @@ func (li *lines) tagsRead(m *message, e *Reread) {
 		m.flags |= owesNotice
 	}
 	m.pendingWrites--
-	marks, all := li.mail.missingTags(m, e.Recipients)
+	marks, all := li.s.mail.missingTags(m, e.Recipients)
 	if all {
 		m.flags &^= untagged
 	}
-	li.writes.write(m, marks, nil)
-	others := len(li.loads.unloaded.candidates)
-	li.writes.advance(m)
+	li.s.writes.write(m, marks, nil)
+	others := len(li.s.loads.unloaded.candidates)
+	li.s.writes.advance(m)
 	if !all {
-		li.loads.unloaded.candidates = li.loads.unloaded.candidates[:others]
+		li.s.loads.unloaded.candidates = li.s.loads.unloaded.candidates[:others]
 	}
 }
 

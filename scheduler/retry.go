@@ -14,16 +14,16 @@ import (
 // retryTime returns the time that a retryat gives: at least one second and at
 // most Expiry from now.
 func (li *lines) retryTime(v *vertex, r ta.Retry) instant {
-	most := li.mail.threadOf(v).params.Expiry
+	most := li.s.mail.threadOf(v).params.Expiry
 	if most == 0 {
 		most = rule.LongestRetry
 	}
 	seconds := max(r.Seconds, 0)
-	if now := li.agenda.date.unix(); !r.Relative {
+	if now := li.s.agenda.date.unix(); !r.Relative {
 		seconds = max(seconds, now) - now
 	}
 	seconds = min(seconds, int64(most/time.Second))
-	return li.agenda.now.after(max(time.Duration(seconds)*time.Second, rule.ShortestRetry))
+	return li.s.agenda.now.after(max(time.Duration(seconds)*time.Second, rule.ShortestRetry))
 }
 
 // suspensionLength returns how long a thread is suspended after its destination
@@ -31,7 +31,7 @@ func (li *lines) retryTime(v *vertex, r ta.Retry) instant {
 func (li *lines) suspensionLength(t *thread) time.Duration {
 	age := time.Duration(0)
 	if oldest := t.modTimes.earliest(); oldest != 0 {
-		age = max(0, li.agenda.date.since(oldest.date()))
+		age = max(0, li.s.agenda.date.since(oldest.date()))
 	}
 	wait, next := rule.RetryStep(t.params, t.retry, age, li.rand)
 	t.retry, t.inRetryStep = next, true
@@ -66,9 +66,9 @@ func (ts *threads) suspend(t *thread, till instant) {
 		t.shaping.told = nil
 	}
 	ts.planResume(t)
-	ts.log.recordThread(t, "suspended", till)
+	ts.s.log.recordThread(t, "suspended", till)
 	ts.updateThread(t)
-	ts.loads.considerUnloadingThread(t)
+	ts.s.loads.considerUnloadingThread(t)
 }
 
 // takeRetryStep makes the open recipients of a vertex wait for one retry step,
@@ -76,14 +76,14 @@ func (ts *threads) suspend(t *thread, till instant) {
 // recipient was tried, but it is the turn of an alternative, the vertex is due
 // at once.
 func (li *lines) takeRetryStep(v *vertex) {
-	if li.mail.countAttempts(v) {
-		wait, next := rule.RetryStep(li.mail.threadOf(v).params, v.retry, li.agenda.date.since(li.mail.messageOf(v).modifiedAt), li.rand)
+	if li.s.mail.countAttempts(v) {
+		wait, next := rule.RetryStep(li.s.mail.threadOf(v).params, v.retry, li.s.agenda.date.since(li.s.mail.messageOf(v).modifiedAt), li.rand)
 		v.retry, v.inRetryStep = next, true
-		li.postpone(v, li.agenda.now.after(li.waitAfterCrash(v, wait)))
+		li.postpone(v, li.s.agenda.now.after(li.waitAfterCrash(v, wait)))
 		return
 	}
-	li.mail.reopenRecipients(v)
-	li.threads.makeDue(v)
+	li.s.mail.reopenRecipients(v)
+	li.s.threads.makeDue(v)
 }
 
 // countAttempts counts the line as an attempt at each recipient without a
@@ -116,55 +116,55 @@ func (ml *mail) reopenRecipients(v *vertex) {
 // postpone makes the vertex wait until the given time; in a queueonly thread it
 // waits for the next run. Recipients past their expiry expire here.
 func (li *lines) postpone(v *vertex, till instant) {
-	li.log.recordDeferrals(v, till)
-	li.mail.reopenRecipients(v)
-	li.threads.setState(v, waiting, till)
-	li.notices.expire(v)
+	li.s.log.recordDeferrals(v, till)
+	li.s.mail.reopenRecipients(v)
+	li.s.threads.setState(v, waiting, till)
+	li.s.notices.expire(v)
 	switch {
 	case v.state == 0:
-	case li.mail.feedable(v) == 0:
-		li.threads.setState(v, blocked, 0)
-		li.notices.planWake(v)
-	case li.mail.threadOf(v).params.QueueOnly:
-		li.threads.setState(v, due, 0)
-		li.notices.planWake(v)
-		li.threads.updateThread(li.mail.threadOf(v))
+	case li.s.mail.feedable(v) == 0:
+		li.s.threads.setState(v, blocked, 0)
+		li.s.notices.planWake(v)
+	case li.s.mail.threadOf(v).params.QueueOnly:
+		li.s.threads.setState(v, due, 0)
+		li.s.notices.planWake(v)
+		li.s.threads.updateThread(li.s.mail.threadOf(v))
 	default:
-		li.notices.planWake(v)
+		li.s.notices.planWake(v)
 	}
 	if v.state != 0 {
-		li.loads.considerUnloading(li.mail.messageOf(v))
+		li.s.loads.considerUnloading(li.s.mail.messageOf(v))
 	}
 }
 
 // wakeVertex is called at the time in the agenda: the vertex's wait is over, or
 // one of its recipients may have expired.
 func (li *lines) wakeVertex(v *vertex) {
-	li.notices.expire(v)
+	li.s.notices.expire(v)
 	switch {
 	case v.state == 0:
-	case li.mail.feedable(v) == 0:
-		li.threads.blockVertex(v)
-	case v.state == waiting && li.threads.wakeAt(v) <= li.agenda.now:
-		li.threads.makeDue(v)
+	case li.s.mail.feedable(v) == 0:
+		li.s.threads.blockVertex(v)
+	case v.state == waiting && li.s.threads.wakeAt(v) <= li.s.agenda.now:
+		li.s.threads.makeDue(v)
 	default:
-		li.notices.planWake(v)
+		li.s.notices.planWake(v)
 	}
 }
 
 // blockVertex blocks a vertex, none of whose recipients can be fed now.
 func (ts *threads) blockVertex(v *vertex) {
-	t := ts.mail.threadOf(v)
+	t := ts.s.mail.threadOf(v)
 	ts.fair.Remove(v.ref)
 	ts.setState(v, blocked, 0)
-	ts.notices.planWake(v)
+	ts.s.notices.planWake(v)
 	ts.updateThread(t)
 }
 
 // blockIfEmpty blocks a due or waiting vertex if none of its recipients can be fed
 // now.
 func (ts *threads) blockIfEmpty(v *vertex) {
-	if (v.state == due || v.state == waiting) && ts.mail.feedable(v) == 0 {
+	if (v.state == due || v.state == waiting) && ts.s.mail.feedable(v) == 0 {
 		ts.blockVertex(v)
 	}
 }

@@ -15,14 +15,7 @@ import (
 
 // rings has the threads that can share agents, and chooses what is fed next.
 type rings struct {
-	agenda  *agenda
-	mail    *mail
-	rules   *rules
-	threads *threads
-	limits  *limits
-	agents  *agents
-	writes  *writes
-	loads   *loads
+	s *Scheduler
 
 	// spent is a channel whose last token was taken in this Step, or nil. A ring that was
 	// dispatched before that may have kept an idle agent for its mail.
@@ -107,12 +100,12 @@ func ringKey(channel string, clauses []*rule.Clause, command []string, p *rule.P
 // obtainRing finds or makes the ring of a thread, and returns it with the
 // thread's parameters. It is blocked if no clause gives a command.
 func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
-	clauses := rule.Match(rg.rules.config.Clauses, key.channel, key.host)
-	c := rg.limits.obtainChannel(key.channel)
+	clauses := rule.Match(rg.s.rules.config.Clauses, key.channel, key.host)
+	c := rg.s.limits.obtainChannel(key.channel)
 	if r := c.latest; r != nil && slices.Equal(r.clauses, clauses) {
 		return r, r.params
 	}
-	params := rg.rules.config.Fold(clauses)
+	params := rg.s.rules.config.Fold(clauses)
 	name, command := rg.ringName(key, clauses, params)
 	r := rg.byKey[name]
 	if r == nil {
@@ -123,7 +116,7 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 			example: key,
 		}
 		r.place.Who = r
-		r.fair = rg.threads.fair.NewRing(params, func() { rg.markDirty(r) })
+		r.fair = rg.s.threads.fair.NewRing(params, func() { rg.markDirty(r) })
 		r.members.Of = memberLinksOf
 		r.backoff.due = func() { rg.markDirty(r) }
 		r.hungry.Of = hungryLinksOf
@@ -137,7 +130,7 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 		r.clause = clauseKey(clauses)
 		r.params, r.fair.Params = params, params
 		r.withHost = rule.NamesHost(params.Command)
-		rg.limits.setChannelRate(r)
+		rg.s.limits.setChannelRate(r)
 	}
 	if !slices.ContainsFunc(params.Command, rule.NamesHostIn) {
 		c.latest = r
@@ -150,7 +143,7 @@ func (rg *rings) ringName(key threadKey, clauses []*rule.Clause, p *rule.Params)
 	if len(p.Command) == 0 {
 		return key.channel, nil
 	}
-	command = rule.Expand(p.Command, rg.rules.config.Env, key.channel, key.host, p.Sessions)
+	command = rule.Expand(p.Command, rg.s.rules.config.Env, key.channel, key.host, p.Sessions)
 	return ringKey(key.channel, clauses, command, p), command
 }
 
@@ -173,13 +166,13 @@ func (rg *rings) dropRingWhenEmpty(r *ring) {
 	if r.members.Len > 0 || r.processes.Busy > 0 || r.dropped {
 		return
 	}
-	for _, w := range rg.mail.walks {
+	for _, w := range rg.s.mail.walks {
 		w.ringLeaves(r)
 	}
 	r.dropped = true
 	rg.inOrder.Remove(r)
 	r.place.Leave()
-	rg.agenda.plan(&r.backoff, never)
+	rg.s.agenda.plan(&r.backoff, never)
 	if rg.byKey[r.key] == r {
 		delete(rg.byKey, r.key)
 	}

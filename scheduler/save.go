@@ -109,13 +109,13 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 // saveThread saves a thread, if there is anything to save, and its rate. A suspension by a reply
 // rule is saved like any other.
 func (sa *saved) saveThread(to *Saved, t *thread) {
-	until := sa.rules.suspensionEnd(t)
+	until := sa.s.rules.suspensionEnd(t)
 	if x := t.shaping; x != nil {
 		to.Rates = sa.appendRate(to.Rates, t.rateOwner(), &x.rate)
 	}
 	saved := SavedThread{
-		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(sa.agenda.dateAt(until).ceilSecond()),
-		Step: int(t.retry), InRetryStep: t.inRetryStep && until == t.suspendedUntil, Dead: t.window.Dead, Site: sa.limits.knownSite(t.key),
+		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(sa.s.agenda.dateAt(until).ceilSecond()),
+		Step: int(t.retry), InRetryStep: t.inRetryStep && until == t.suspendedUntil, Dead: t.window.Dead, Site: sa.s.limits.knownSite(t.key),
 	}
 	if saved != (SavedThread{Channel: t.key.channel, Host: t.key.host}) {
 		to.Threads = append(to.Threads, saved)
@@ -124,14 +124,14 @@ func (sa *saved) saveThread(to *Saved, t *thread) {
 
 // saveStub saves a vertex that is not loaded, if it was tried. Its first recipient stands for all.
 func (sa *saved) saveStub(to *Saved, n stubRef) {
-	s := sa.loads.unloaded.stubs.At(n)
-	_, at := sa.loads.stateOf(n)
+	s := sa.s.loads.unloaded.stubs.At(n)
+	_, at := sa.s.loads.stateOf(n)
 	if s.attempts == 0 && at == 0 {
 		return
 	}
 	to.Recipients = append(to.Recipients, SavedRecipient{
 		Message: s.id, Offset: int64(s.offset), ModifiedAt: s.modifiedAt.unix(), Attempts: int(s.attempts),
-		NextAt: int64(sa.agenda.dateAt(at).ceilSecond()), FedAt: int64(s.fedAt), Step: int(s.retry),
+		NextAt: int64(sa.s.agenda.dateAt(at).ceilSecond()), FedAt: int64(s.fedAt), Step: int(s.retry),
 		DestinationFailed: s.destinationFailed, InRetryStep: s.inRetryStep,
 	})
 }
@@ -139,25 +139,25 @@ func (sa *saved) saveStub(to *Saved, n stubRef) {
 // saveRecipients saves the recipients of a vertex that were tried, from index i on. It returns
 // the index at which to continue, or 0 at the end. The vertex may have left.
 func (sa *saved) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
-	v := sa.mail.vertices.At(ref)
+	v := sa.s.mail.vertices.At(ref)
 	if v.state == 0 {
 		return 0
 	}
-	m, at := sa.mail.messageOf(v), sa.threads.wakeAt(v)
+	m, at := sa.s.mail.messageOf(v), sa.s.threads.wakeAt(v)
 	one := SavedRecipient{
-		Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(sa.agenda.dateAt(at).ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
+		Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(sa.s.agenda.dateAt(at).ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
 		DestinationFailed: v.destinationFailed, InRetryStep: v.inRetryStep,
 	}
-	for ; i < sa.mail.lenOf(v); i++ {
+	for ; i < sa.s.mail.lenOf(v); i++ {
 		if to.full(n) {
 			return i
 		}
-		r := sa.mail.recipient(v, i)
+		r := sa.s.mail.recipient(v, i)
 		if !r.isUndelivered() || r.attempts == 0 && at == 0 {
 			continue
 		}
 		one.Offset, one.Attempts, one.Notary, one.Text = int64(r.offset), int(r.attempts), "", ""
-		if last := sa.mail.diagnostics.Get(r.diagnostic); last != nil {
+		if last := sa.s.mail.diagnostics.Get(r.diagnostic); last != nil {
 			one.Notary, one.Text = last.notary, last.text
 		}
 		to.Recipients = append(to.Recipients, one)

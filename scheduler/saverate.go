@@ -47,11 +47,11 @@ func (b *bucket) rateName(owner string) string {
 // appendRate adds a rate that lacks tokens, if its period is long enough.
 func (sa *saved) appendRate(to []SavedRate, owner string, b *bucket) []SavedRate {
 	isSlow := slices.ContainsFunc(b.Rates, func(r rule.Rate) bool { return r.Span >= minSavedPeriod })
-	if !isSlow || !b.Owed(sa.agenda.both()) {
+	if !isSlow || !b.Owed(sa.s.agenda.both()) {
 		return to
 	}
 	if name := b.rateName(owner); len(name) <= maxSavedName {
-		to = append(to, SavedRate{name, int64(sa.agenda.dateAt(instant(b.PaidAt)).ceilSecond())})
+		to = append(to, SavedRate{name, int64(sa.s.agenda.dateAt(instant(b.PaidAt)).ceilSecond())})
 	}
 	return to
 }
@@ -59,22 +59,22 @@ func (sa *saved) appendRate(to []SavedRate, owner string, b *bucket) []SavedRate
 // ratesToSave returns the rates that several threads share, and those of an earlier process that
 // nothing has used yet.
 func (sa *saved) ratesToSave() (rates []SavedRate) {
-	for _, c := range sa.limits.channelOrder {
+	for _, c := range sa.s.limits.channelOrder {
 		for _, b := range c.rates {
 			rates = sa.appendRate(rates, "channelrate "+c.name, b)
 		}
 	}
-	for _, s := range sa.limits.sites {
+	for _, s := range sa.s.limits.sites {
 		for _, b := range s.rates {
 			rates = sa.appendRate(rates, "siterate "+s.name, b)
 		}
 	}
-	for name, paidAt := range sa.limits.savedRates {
-		if paidAt <= sa.agenda.now {
-			delete(sa.limits.savedRates, name)
+	for name, paidAt := range sa.s.limits.savedRates {
+		if paidAt <= sa.s.agenda.now {
+			delete(sa.s.limits.savedRates, name)
 			continue
 		}
-		rates = append(rates, SavedRate{name, int64(sa.agenda.dateAt(paidAt).ceilSecond())})
+		rates = append(rates, SavedRate{name, int64(sa.s.agenda.dateAt(paidAt).ceilSecond())})
 	}
 	slices.SortFunc(rates, func(a, b SavedRate) int { return cmp.Compare(a.Name, b.Name) })
 	return rates
@@ -82,25 +82,25 @@ func (sa *saved) ratesToSave() (rates []SavedRate) {
 
 // restoredRate keeps the tokens of a rate until something uses it. This comes before any mail.
 func (sa *saved) restoredRate(saved SavedRate) {
-	paidAt := sa.agenda.restoredInstant(saved.PaidAt, cmp.Or(sa.rules.config.Defaults.Expiry, rule.LongestRetry))
-	if paidAt == 0 || len(sa.limits.savedRates) >= maxSavedRates {
+	paidAt := sa.s.agenda.restoredInstant(saved.PaidAt, cmp.Or(sa.s.rules.config.Defaults.Expiry, rule.LongestRetry))
+	if paidAt == 0 || len(sa.s.limits.savedRates) >= maxSavedRates {
 		return
 	}
-	if sa.limits.savedRates == nil {
-		sa.limits.savedRates = make(map[string]instant)
+	if sa.s.limits.savedRates == nil {
+		sa.s.limits.savedRates = make(map[string]instant)
 	}
-	sa.limits.savedRates[saved.Name] = paidAt
+	sa.s.limits.savedRates[saved.Name] = paidAt
 }
 
 // restoreTokens gives a bucket that is used for the first time the tokens that an earlier process
 // has saved.
 func (sa *saved) restoreTokens(owner string, b *bucket) {
-	if len(sa.limits.savedRates) == 0 || len(b.Rates) == 0 {
+	if len(sa.s.limits.savedRates) == 0 || len(b.Rates) == 0 {
 		return
 	}
 	name := b.rateName(owner)
-	if paidAt := sa.limits.savedRates[name]; paidAt != 0 {
-		delete(sa.limits.savedRates, name)
+	if paidAt := sa.s.limits.savedRates[name]; paidAt != 0 {
+		delete(sa.s.limits.savedRates, name)
 		b.PaidAt = max(b.PaidAt, time.Duration(paidAt))
 	}
 }

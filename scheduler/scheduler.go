@@ -33,8 +33,7 @@
 // # The parts
 //
 // Scheduler is events in, actions out, and questions about the queue. It is made of
-// parts, which wire connects. Each has what belongs to one idea, and a pointer to each
-// other part that it uses.
+// parts. Each has what belongs to one idea, and reaches the others through the Scheduler.
 //
 //	agenda    the time, the actions of this Step, and what is planned; uses no other
 //	mail      messages, vertices and recipients in memory; uses no other
@@ -126,70 +125,13 @@ type Scheduler struct {
 	views    views
 }
 
-// wire tells each part which others it uses.
+// wire tells each part of which Scheduler it is.
 func (s *Scheduler) wire() {
-	s.rules = rules{
-		agenda: &s.agenda, mail: &s.mail, threads: &s.threads, rings: &s.rings,
-		limits: &s.limits, loads: &s.loads, log: &s.log,
-	}
-	s.threads = threads{
-		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, rings: &s.rings,
-		limits: &s.limits, cluster: &s.cluster, lines: &s.lines, notices: &s.notices, orders: &s.orders,
-		loads: &s.loads, saved: &s.saved, log: &s.log,
-	}
-	s.rings = rings{
-		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
-		limits: &s.limits, agents: &s.agents, writes: &s.writes, loads: &s.loads,
-	}
-	s.limits = limits{
-		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
-		rings: &s.rings, cluster: &s.cluster, agents: &s.agents, loads: &s.loads, saved: &s.saved,
-	}
-	s.cluster = cluster{
-		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
-		rings: &s.rings, limits: &s.limits,
-	}
-	s.agents = agents{
-		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, rings: &s.rings,
-		limits: &s.limits, writes: &s.writes,
-	}
-	s.lines = lines{
-		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
-		rings: &s.rings, limits: &s.limits, cluster: &s.cluster, agents: &s.agents, writes: &s.writes,
-		notices: &s.notices, orders: &s.orders, loads: &s.loads, log: &s.log,
-	}
-	s.writes = writes{
-		agenda: &s.agenda, mail: &s.mail, threads: &s.threads, rings: &s.rings,
-		agents: &s.agents, lines: &s.lines, notices: &s.notices, orders: &s.orders, loads: &s.loads,
-	}
-	s.notices = notices{
-		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, lines: &s.lines,
-		writes: &s.writes, orders: &s.orders,
-	}
-	s.orders = orders{
-		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
-		rings: &s.rings, lines: &s.lines, writes: &s.writes, notices: &s.notices, loads: &s.loads,
-		log: &s.log,
-	}
-	s.loads = loads{
-		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
-		rings: &s.rings, limits: &s.limits, agents: &s.agents, lines: &s.lines, writes: &s.writes,
-		notices: &s.notices, orders: &s.orders, arrivals: &s.arrivals, log: &s.log,
-	}
-	s.saved = saved{
-		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
-		limits: &s.limits, orders: &s.orders, loads: &s.loads,
-	}
-	s.arrivals = arrivals{
-		agenda: &s.agenda, mail: &s.mail, threads: &s.threads, rings: &s.rings,
-		writes: &s.writes, notices: &s.notices, orders: &s.orders, loads: &s.loads, saved: &s.saved,
-		log: &s.log,
-	}
-	s.log = log{agenda: &s.agenda, mail: &s.mail, rules: &s.rules}
-	s.views = views{
-		agenda: &s.agenda, mail: &s.mail, rules: &s.rules, threads: &s.threads,
-		limits: &s.limits, agents: &s.agents, writes: &s.writes, notices: &s.notices,
-		orders: &s.orders, loads: &s.loads,
+	for _, whole := range [...]**Scheduler{
+		&s.rules.s, &s.threads.s, &s.rings.s, &s.limits.s, &s.cluster.s, &s.agents.s, &s.lines.s, &s.writes.s,
+		&s.notices.s, &s.orders.s, &s.loads.s, &s.saved.s, &s.arrivals.s, &s.log.s, &s.views.s,
+	} {
+		*whole = s
 	}
 }
 

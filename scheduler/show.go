@@ -12,16 +12,7 @@ import (
 
 // views shows the queue to people.
 type views struct {
-	agenda  *agenda
-	mail    *mail
-	rules   *rules
-	threads *threads
-	limits  *limits
-	agents  *agents
-	writes  *writes
-	notices *notices
-	orders  *orders
-	loads   *loads
+	s *Scheduler
 }
 
 // Thread returns a thread, or nil if there is no mail.
@@ -110,7 +101,7 @@ func (vi *views) viewRing(r *ring) *view.Ring {
 		v.Channel, v.Host = c.Channel, c.Host
 	}
 	v.Agents, v.Idle, v.Sessions = r.processes.Busy, len(r.idle), r.sessions.Busy
-	v.MaxRing, v.MaxThr, v.Overfeed = vi.limits.maxRing(r), max(1, r.params.MaxThr), r.params.Overfeed
+	v.MaxRing, v.MaxThr, v.Overfeed = vi.s.limits.maxRing(r), max(1, r.params.MaxThr), r.params.Overfeed
 	return v
 }
 
@@ -118,9 +109,9 @@ func (vi *views) viewThread(t *thread) *view.Thread {
 	v := &view.Thread{
 		Name: t.key.view(), JobLines: t.size(), NotLoaded: t.notLoaded(),
 		Recipients: t.recipients, Attempts: t.attempts, States: stateCounts(t.states[:]),
-		Sessions: t.busy, Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr), Rate: t.completions.now(vi.agenda.now),
-		Held: t.held, Wait: vi.waitOf(t), StartError: vi.startError(t), Site: vi.limits.knownSite(t.key),
-		Probing: t.window.Dead && vi.rules.suspensionEnd(t) == 0,
+		Sessions: t.busy, Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr), Rate: t.completions.now(vi.s.agenda.now),
+		Held: t.held, Wait: vi.waitOf(t), StartError: vi.startError(t), Site: vi.s.limits.knownSite(t.key),
+		Probing: t.window.Dead && vi.s.rules.suspensionEnd(t) == 0,
 	}
 	if w := &t.window; t.params.InitialConcurrency > 0 {
 		v.Feedback = &view.Feedback{Positive: w.Success, Negative: w.Failure, FailedCohorts: w.FailedCohorts, CohortLimit: t.params.CohortLimit}
@@ -135,13 +126,13 @@ func (vi *views) viewThread(t *thread) *view.Thread {
 		v.LastEventAt = t.lastEventAt.time()
 	}
 	if wake := vi.wakeOf(t); wake != never {
-		v.WakeAt = vi.agenda.timeAt(wake)
+		v.WakeAt = vi.s.agenda.timeAt(wake)
 	}
-	if till := vi.rules.suspensionEnd(t); till != 0 && till != never {
-		v.SuspendedUntil = vi.agenda.timeAt(till)
+	if till := vi.s.rules.suspensionEnd(t); till != 0 && till != never {
+		v.SuspendedUntil = vi.s.agenda.timeAt(till)
 	}
-	vi.rules.viewEffects(v, t)
-	if last := vi.mail.diagnostics.Get(t.diagnostic); last != nil {
+	vi.s.rules.viewEffects(v, t)
+	if last := vi.s.mail.diagnostics.Get(t.diagnostic); last != nil {
 		v.Reason = last.text
 	}
 	for i, a := range t.agents {
@@ -163,7 +154,7 @@ func (vi *views) startError(t *thread) string {
 	case t.ring.isBlocked():
 		return NoCommand
 	}
-	if f := vi.agents.startFailures[t.ring.clause]; f != nil {
+	if f := vi.s.agents.startFailures[t.ring.clause]; f != nil {
 		return f.why
 	}
 	return ""
@@ -172,7 +163,7 @@ func (vi *views) startError(t *thread) string {
 // wakeOf returns when waiting mail of the thread is due next; never if some is
 // due now, or if none waits for a time.
 func (vi *views) wakeOf(t *thread) instant {
-	dueNow, end := t.states[due] > 0, vi.rules.suspensionEnd(t)
+	dueNow, end := t.states[due] > 0, vi.s.rules.suspensionEnd(t)
 	switch {
 	case end != 0 && dueNow:
 		return end
@@ -198,10 +189,10 @@ func (t *thread) firstWake() instant {
 func (vi *views) viewAgent(a *agent, t *thread) view.Agent {
 	v := view.Agent{ID: uint64(a.id), PID: a.pid, State: a.word()}
 	if a.hungryAt != 0 {
-		v.HungryAt = vi.agenda.timeAt(a.hungryAt)
+		v.HungryAt = vi.s.agenda.timeAt(a.hungryAt)
 	}
 	if a.fedAt != 0 {
-		v.FedAt = vi.agenda.timeAt(a.fedAt)
+		v.FedAt = vi.s.agenda.timeAt(a.fedAt)
 	}
 	for i := range a.lines {
 		if a.lines[i].thread == t {
@@ -236,31 +227,31 @@ func (vi *views) viewLine(t *thread, id MessageID, path string, modifiedAt date)
 
 // viewVertex returns a vertex without its recipients.
 func (vi *views) viewVertex(v *vertex) *view.JobLine {
-	m, t := vi.mail.messageOf(v), vi.mail.threadOf(v)
-	line := vi.viewLine(t, m.id, vi.mail.path(m), m.modifiedAt)
-	line.Sender, line.Owner, line.State = vi.reversePath(m), &vi.mail.origin(m).owner, v.state.word()
-	line.Held = vi.notices.isKeptBack(v)
-	line.Order, line.OrderTo = vi.orders.pendingVerb(v).Name(), vi.orders.waiting[v.ref].target().name()
+	m, t := vi.s.mail.messageOf(v), vi.s.mail.threadOf(v)
+	line := vi.viewLine(t, m.id, vi.s.mail.path(m), m.modifiedAt)
+	line.Sender, line.Owner, line.State = vi.reversePath(m), &vi.s.mail.origin(m).owner, v.state.word()
+	line.Held = vi.s.notices.isKeptBack(v)
+	line.Order, line.OrderTo = vi.s.orders.pendingVerb(v).Name(), vi.s.orders.waiting[v.ref].target().name()
 	switch v.state {
 	case due:
 		vi.viewWait(line, t)
-		if vi.threads.fair.IsAside(v.ref) && line.Wait == view.WaitAgent {
+		if vi.s.threads.fair.IsAside(v.ref) && line.Wait == view.WaitAgent {
 			line.Wait = view.WaitMessage
 		}
-		line.Next = vi.threads.fair.IsFirst(v.ref)
+		line.Next = vi.s.threads.fair.IsFirst(v.ref)
 	case held:
 		line.Wait = view.WaitHeld
 	case fed:
-		if a := vi.agents.byID[v.agent]; a != nil {
+		if a := vi.s.agents.byID[v.agent]; a != nil {
 			line.PID = a.pid
 		}
 	case waiting:
-		line.WakeAt, line.Wait = vi.agenda.timeAt(vi.threads.wakeAt(v)), vi.waitBeyond(t, vi.threads.wakeAt(v))
+		line.WakeAt, line.Wait = vi.s.agenda.timeAt(vi.s.threads.wakeAt(v)), vi.waitBeyond(t, vi.s.threads.wakeAt(v))
 		if r := vi.delayOf(t, v); r != nil {
 			line.Rule = r.Place()
 		}
 	}
-	if at := vi.notices.nextExpiry(t, m.modifiedAt); at != noDate && !line.Held {
+	if at := vi.s.notices.nextExpiry(t, m.modifiedAt); at != noDate && !line.Held {
 		line.ExpiresAt = at.time()
 	}
 	if v.fedAt != 0 {
@@ -280,16 +271,16 @@ func (vi *views) viewWait(line *view.JobLine, t *thread) {
 
 // delayOf returns the reply rule that makes a vertex wait; nil: none does.
 func (vi *views) delayOf(t *thread, v *vertex) (rule *rule.ReplyRule) {
-	if len(vi.rules.replyRules) == 0 {
+	if len(vi.s.rules.replyRules) == 0 {
 		return nil
 	}
-	for i := range vi.mail.lenOf(v) {
-		r := vi.mail.recipient(v, i)
-		last := vi.mail.diagnostics.Get(r.diagnostic)
+	for i := range vi.s.mail.lenOf(v) {
+		r := vi.s.mail.recipient(v, i)
+		last := vi.s.mail.diagnostics.Get(r.diagnostic)
 		if r.state == done || last == nil {
 			continue
 		}
-		if one := vi.rules.delayingRule(t, last); one != nil && (rule == nil || one.Span > rule.Span) {
+		if one := vi.s.rules.delayingRule(t, last); one != nil && (rule == nil || one.Span > rule.Span) {
 			rule = one
 		}
 	}
@@ -298,37 +289,37 @@ func (vi *views) delayOf(t *thread, v *vertex) (rule *rule.ReplyRule) {
 
 // unloadedMessage returns a message that is not loaded, or nil.
 func (vi *views) unloadedMessage(id MessageID) *MessageView {
-	first := vi.loads.unloaded.find(id)
+	first := vi.s.loads.unloaded.find(id)
 	if first == 0 {
 		return nil
 	}
-	m := &MessageView{ModifiedAt: vi.loads.unloaded.stubs.At(first).modifiedAt.time()}
-	for _, n := range vi.loads.unloaded.of(first) {
+	m := &MessageView{ModifiedAt: vi.s.loads.unloaded.stubs.At(first).modifiedAt.time()}
+	for _, n := range vi.s.loads.unloaded.of(first) {
 		m.Vertices++
-		m.Recipients += int(vi.loads.unloaded.stubs.At(n).open)
+		m.Recipients += int(vi.s.loads.unloaded.stubs.At(n).open)
 	}
 	return m
 }
 
 // viewStub returns a vertex that is not loaded.
 func (vi *views) viewStub(n stubRef) *view.JobLine {
-	one := vi.loads.unloaded.stubs.At(n)
-	t := vi.loads.stubThread(one)
+	one := vi.s.loads.unloaded.stubs.At(n)
+	t := vi.s.loads.stubThread(one)
 	line := vi.viewLine(t, one.id, one.path(), one.modifiedAt)
 	line.NotLoaded, line.Attempts = int(one.open), int(one.attempts)
-	for _, o := range vi.orders.savedOrders[one.id] {
+	for _, o := range vi.s.orders.savedOrders[one.id] {
 		if o.Verb == VerbHold || hasTarget(o.Targets, t.key) {
 			line.Order, line.OrderTo = o.Verb.Name(), o.To.name()
 		}
 	}
-	switch state, at := vi.loads.stateOf(n); state {
+	switch state, at := vi.s.loads.stateOf(n); state {
 	case due:
 		line.State = view.Due
 		vi.viewWait(line, t)
 	case waiting:
-		line.State, line.WakeAt, line.Wait = view.Waiting, vi.agenda.timeAt(at), vi.waitBeyond(t, at)
+		line.State, line.WakeAt, line.Wait = view.Waiting, vi.s.agenda.timeAt(at), vi.waitBeyond(t, at)
 	}
-	if at := vi.notices.nextExpiry(t, one.modifiedAt); at != noDate && !t.held {
+	if at := vi.s.notices.nextExpiry(t, one.modifiedAt); at != noDate && !t.held {
 		line.ExpiresAt = at.time()
 	}
 	if one.fedAt != 0 {
@@ -339,7 +330,7 @@ func (vi *views) viewStub(n stubRef) *view.JobLine {
 
 func (vi *views) viewRecipient(r *recipient) view.Recipient {
 	v := view.Recipient{Offset: int64(r.offset), Attempts: int(r.attempts)}
-	if last := vi.mail.diagnostics.Get(r.diagnostic); last != nil {
+	if last := vi.s.mail.diagnostics.Get(r.diagnostic); last != nil {
 		v.Reason = last.text
 	}
 	return v
@@ -350,7 +341,7 @@ func (vi *views) reversePath(m *message) string {
 	if m.flags&nullSender != 0 {
 		return ""
 	}
-	return vi.mail.origin(m).address
+	return vi.s.mail.origin(m).address
 }
 
 func (k threadKey) view() view.Name { return view.Name{Channel: k.channel, Host: k.host} }

@@ -52,7 +52,7 @@ func (ls *limits) rememberSite(t *thread, name string) {
 	ls.noteSite(t.key, name)
 	if changed && t.shaping != nil && t.shaping.site != nil {
 		ls.setSite(t)
-		ls.threads.updateThread(t)
+		ls.s.threads.updateThread(t)
 	}
 }
 
@@ -60,13 +60,13 @@ func (ls *limits) noteSite(key threadKey, name string) {
 	if len(ls.knownSites) >= maxKnownSites {
 		clear(ls.knownSites)
 	}
-	ls.knownSites[key] = knownSite{name, ls.agenda.now + siteLifetime}
+	ls.knownSites[key] = knownSite{name, ls.s.agenda.now + siteLifetime}
 }
 
 // knownSite returns the name of the site of a thread, as an agent reported it; "": it is
 // not known.
 func (ls *limits) knownSite(key threadKey) string {
-	if known := ls.knownSites[key]; known.until > ls.agenda.now {
+	if known := ls.knownSites[key]; known.until > ls.s.agenda.now {
 		return known.name
 	}
 	return ""
@@ -137,13 +137,13 @@ func (ls *limits) dropSite(s *site) {
 		return
 	}
 	for _, b := range s.rates {
-		if b.Owed(ls.agenda.both()) {
-			ls.agenda.plan(&b.next, instant(b.PaidAt))
+		if b.Owed(ls.s.agenda.both()) {
+			ls.s.agenda.plan(&b.next, instant(b.PaidAt))
 			return
 		}
 	}
 	for _, b := range s.rates {
-		ls.agenda.plan(&b.next, never)
+		ls.s.agenda.plan(&b.next, never)
 	}
 	if ls.sites[s.name] == s {
 		delete(ls.sites, s.name)
@@ -158,9 +158,9 @@ func (ls *limits) waitAtSite(t *thread) {
 	x := t.shaping
 	x.site.sessions.Join(&x.place, limit.Key{Group: t.ring.id}, &ls.turns)
 	ls.planSiteToken(x)
-	ls.threads.updateThread(t)
+	ls.s.threads.updateThread(t)
 	if t.stubs != nil {
-		ls.loads.considerUnloadingThread(t)
+		ls.s.loads.considerUnloadingThread(t)
 	}
 }
 
@@ -182,7 +182,7 @@ func (ls *limits) offerSite(s *site) {
 		ls.planSiteToken(t.shaping)
 		return min(1, ls.siteLink(t).Free())
 	}, func(t *thread) bool {
-		ls.threads.updateThread(t)
+		ls.s.threads.updateThread(t)
 		return t.wants > 0
 	})
 }
@@ -212,26 +212,26 @@ func (ls *limits) joinSiteShare(t *thread) {
 	if s.share == nil {
 		s.share = &clusterShare{id: ClusterLimit{"clustersitemax", t.key.channel, strings.TrimPrefix(s.name, t.key.channel+"/")}, site: s}
 	}
-	if s.limitedBy == ls.rules.config {
+	if s.limitedBy == ls.s.rules.config {
 		most = min(most, s.share.max)
 	}
-	s.limitedBy, s.share.max = ls.rules.config, most
+	s.limitedBy, s.share.max = ls.s.rules.config, most
 	s.limited++
 	t.shaping.siteLimited = true
-	ls.cluster.markDemand(s.share)
+	ls.s.cluster.markDemand(s.share)
 }
 
 // leaveSiteShare is called when a thread has left its site.
 func (ls *limits) leaveSiteShare(s *site, x *shaping) {
 	if s.share != nil {
-		ls.cluster.markDemand(s.share)
+		ls.s.cluster.markDemand(s.share)
 	}
 	if !x.siteLimited {
 		return
 	}
 	x.siteLimited = false
 	if s.limited--; s.limited == 0 {
-		ls.cluster.dropShare(s.share)
+		ls.s.cluster.dropShare(s.share)
 		s.share, s.limitedBy = nil, nil
 	}
 }
@@ -246,6 +246,6 @@ func (ls *limits) updateSiteWant(t *thread) {
 	x.site.want += want - x.siteWant
 	x.siteWant = want
 	if x.site.share != nil {
-		ls.cluster.markDemand(x.site.share)
+		ls.s.cluster.markDemand(x.site.share)
 	}
 }

@@ -13,12 +13,12 @@ import (
 // the agents that are starting will bring, and if the limits on processes allow
 // it. At the first limit reached, the ring is queued.
 func (as *agents) startFor(r *ring, t *thread) {
-	links := as.limits.ringLinks(r)
-	if min(r.wants, limit.Chain(links[:]).Room()) <= r.expected || as.limits.siteLink(t).Free() <= r.expected {
+	links := as.s.limits.ringLinks(r)
+	if min(r.wants, limit.Chain(links[:]).Room()) <= r.expected || as.s.limits.siteLink(t).Free() <= r.expected {
 		return // those that are starting are enough
 	}
 	if links[1].Tokens <= r.channel.expected {
-		as.limits.waitAtChannel(r)
+		as.s.limits.waitAtChannel(r)
 		return
 	}
 	failures := as.startFailures[r.clause]
@@ -28,7 +28,7 @@ func (as *agents) startFor(r *ring, t *thread) {
 	if !as.mayAddProcess(r) {
 		return
 	}
-	if as.forks.refuses(as.agenda.now, as.rules.config.ForkRate) {
+	if as.forks.refuses(as.s.agenda.now, as.s.rules.config.ForkRate) {
 		as.waitForFork(r)
 		return
 	}
@@ -38,20 +38,20 @@ func (as *agents) startFor(r *ring, t *thread) {
 	if failures != nil {
 		failures.trial = as.lastID
 	}
-	as.rings.markDirty(r) // it may need another agent, after the other rings
+	as.s.rings.markDirty(r) // it may need another agent, after the other rings
 }
 
 // mayAddProcess reports whether the ring may have one more process. If all processes, or
 // those of the channel, are too many, the ring waits. If those of the ring are, it is
 // dispatched again when one of its agents is free or gone.
 func (as *agents) mayAddProcess(r *ring) bool {
-	links := as.limits.processLinks(r)
+	links := as.s.limits.processLinks(r)
 	at, why := limit.Chain(links[:]).Refusal(1)
 	switch at {
 	case ofAllProcesses:
-		as.limits.processes.Join(&r.place, limit.Key{Most: links[at].Most}, &as.limits.turns)
+		as.s.limits.processes.Join(&r.place, limit.Key{Most: links[at].Most}, &as.s.limits.turns)
 	case ofChannelProcesses:
-		r.channel.processes.Join(&r.place, limit.Key{Most: links[at].Most}, &as.limits.turns)
+		r.channel.processes.Join(&r.place, limit.Key{Most: links[at].Most}, &as.s.limits.turns)
 	default:
 		if !r.place.WaitsIn(&as.forks.Queue) {
 			r.place.Leave()
@@ -68,21 +68,21 @@ func (as *agents) start(r *ring, t *thread) {
 		ring:       r,
 		state:      starting,
 		sessions:   max(1, r.params.Sessions),
-		stateSince: as.agenda.now,
-		progressAt: as.agenda.now,
+		stateSince: as.s.agenda.now,
+		progressAt: as.s.agenda.now,
 	}
 	as.byID[a.id] = a
 	a.startedFor = t
 	t.agents = append(t.agents, a)
-	as.limits.processes.Busy++
+	as.s.limits.processes.Busy++
 	r.processes.Busy++
 	r.channel.processes.Busy++
 	as.expectSessions(a, a.sessions)
-	as.mail.counts.Agents++
-	as.mail.counts.AgentsStarted++
+	as.s.mail.counts.Agents++
+	as.s.mail.counts.AgentsStarted++
 	a.deadlines.due = func() { as.checkDeadline(a) }
-	as.agenda.plan(&a.deadlines, as.agenda.now.after(firstHungryTimeout))
-	as.agenda.do(Start{
+	as.s.agenda.plan(&a.deadlines, as.s.agenda.now.after(firstHungryTimeout))
+	as.s.agenda.do(Start{
 		Agent: a.id, Channel: r.channel.name, Host: t.key.host,
 		Command: r.command, UID: r.params.UID, GID: r.params.GID,
 		Nice: r.params.Nice, Priority: r.params.Priority, PrioritySet: r.params.PrioritySet,
@@ -100,7 +100,7 @@ func (as *agents) agentFailed(e AgentFailed) {
 	if a == nil {
 		return
 	}
-	as.agenda.logAgent(Error, a, "cannot be started: "+e.Reason)
+	as.s.agenda.logAgent(Error, a, "cannot be started: "+e.Reason)
 	as.countStartFailure(a.ring, e.Reason)
 	as.dropAgent(a)
 }
@@ -124,18 +124,18 @@ func (f *forkRate) refuses(now instant, most int) bool {
 // waitForFork makes a ring wait for the next second.
 func (as *agents) waitForFork(r *ring) {
 	if !r.place.Waits() {
-		as.forks.Join(&r.place, limit.Key{}, &as.limits.turns)
+		as.forks.Join(&r.place, limit.Key{}, &as.s.limits.turns)
 	}
-	as.agenda.plan(&as.forks.next, (as.forks.second+1)*instant(time.Second))
+	as.s.agenda.plan(&as.forks.next, (as.forks.second+1)*instant(time.Second))
 }
 
 // wakeForks lets the rings try again that may start an agent in this second.
 func (as *agents) wakeForks() {
-	if !as.forks.refuses(as.agenda.now, as.rules.config.ForkRate) {
-		as.forks.Wake(func(*ring) int { return as.forks.Link(as.rules.config.ForkRate).Free() }, as.limits.wakeRing)
+	if !as.forks.refuses(as.s.agenda.now, as.s.rules.config.ForkRate) {
+		as.forks.Wake(func(*ring) int { return as.forks.Link(as.s.rules.config.ForkRate).Free() }, as.s.limits.wakeRing)
 	}
 	if as.forks.Len() > 0 {
-		as.agenda.plan(&as.forks.next, (as.forks.second+1)*instant(time.Second))
+		as.s.agenda.plan(&as.forks.next, (as.forks.second+1)*instant(time.Second))
 	}
 }
 
@@ -164,24 +164,24 @@ func (as *agents) countStartFailure(r *ring, why string) {
 		as.startFailures[r.clause] = t
 	}
 	t.why = why
-	if t.until <= as.agenda.now { // otherwise it was started before the last one failed
+	if t.until <= as.s.agenda.now { // otherwise it was started before the last one failed
 		t.failures++
-		t.until = as.agenda.now.after(min(firstBackoff<<min(t.failures-1, 20), longestBackoff))
+		t.until = as.s.agenda.now.after(min(firstBackoff<<min(t.failures-1, 20), longestBackoff))
 	}
-	as.agenda.plan(&r.backoff, t.until)
+	as.s.agenda.plan(&r.backoff, t.until)
 }
 
 // mustDelayStart reports whether the ring may not start an agent because its
 // clause has failed: until its time, or while another agent is being tried.
 func (as *agents) mustDelayStart(t *startFailures, r *ring) bool {
-	if t.until > as.agenda.now {
-		as.agenda.plan(&r.backoff, t.until)
+	if t.until > as.s.agenda.now {
+		as.s.agenda.plan(&r.backoff, t.until)
 		return true
 	}
 	if a := as.byID[t.trial]; a != nil && a.state == starting {
 		// By then, the agent has said #hungry and clearStartFailures has woken the
 		// ring, or the agent is gone.
-		as.agenda.plan(&r.backoff, a.stateSince.after(firstHungryTimeout+killTimeout))
+		as.s.agenda.plan(&r.backoff, a.stateSince.after(firstHungryTimeout+killTimeout))
 		return true
 	}
 	return r.expected > 0
@@ -195,9 +195,9 @@ func (as *agents) clearStartFailures(clause string) {
 		return
 	}
 	delete(as.startFailures, clause)
-	for r := as.rings.inOrder.Head; r != nil; r = as.rings.inOrder.Next(r) {
+	for r := as.s.rings.inOrder.Head; r != nil; r = as.s.rings.inOrder.Next(r) {
 		if r.clause == clause && r.backoff.isPlanned() {
-			as.agenda.plan(&r.backoff, as.agenda.now)
+			as.s.agenda.plan(&r.backoff, as.s.agenda.now)
 		}
 	}
 }

@@ -45,11 +45,11 @@ func (as *agents) beginStop(slow bool) {
 	as.stop.begun, as.stop.slow = true, slow
 	switch {
 	case slow:
-		as.agenda.plan(&as.stop.deadline, as.agenda.now.after(slowStopTimeout))
+		as.s.agenda.plan(&as.stop.deadline, as.s.agenda.now.after(slowStopTimeout))
 	case as.stop.killed:
-		as.agenda.plan(&as.stop.deadline, min(as.agenda.plannedAt(&as.stop.deadline), as.agenda.now.after(fastKillTimeout)))
+		as.s.agenda.plan(&as.stop.deadline, min(as.s.agenda.plannedAt(&as.stop.deadline), as.s.agenda.now.after(fastKillTimeout)))
 	default:
-		as.agenda.plan(&as.stop.deadline, as.agenda.now.after(fastStopTimeout))
+		as.s.agenda.plan(&as.stop.deadline, as.s.agenda.now.after(fastStopTimeout))
 	}
 	for _, a := range as.agentsInOrder() {
 		switch {
@@ -76,10 +76,10 @@ func (as *agents) stopDeadline() {
 	if as.stop.slow {
 		timeout = slowKillTimeout
 	}
-	as.agenda.plan(&as.stop.deadline, as.agenda.now.after(timeout))
+	as.s.agenda.plan(&as.stop.deadline, as.s.agenda.now.after(timeout))
 	for _, a := range as.agentsInOrder() {
 		if a.signals == 0 && !a.locked {
-			as.agenda.logAgent(Warning, a, "has not exited and has "+strconv.Itoa(len(a.lines))+" job lines open, sent SIGTERM")
+			as.s.agenda.logAgent(Warning, a, "has not exited and has "+strconv.Itoa(len(a.lines))+" job lines open, sent SIGTERM")
 			as.killAgent(a)
 		}
 	}
@@ -100,16 +100,16 @@ func (as *agents) endStop() {
 		if a.givenUp {
 			what = "was sent SIGTERM before the stop"
 		}
-		as.agenda.logAgent(Warning, a, what+" and does not exit, sent SIGKILL")
-		as.agenda.do(Kill{Agent: a.id, Hard: true})
+		as.s.agenda.logAgent(Warning, a, what+" and does not exit, sent SIGKILL")
+		as.s.agenda.do(Kill{Agent: a.id, Hard: true})
 		a.signals = 2
 	}
 	as.stop.done = true
-	if writes := len(as.writes.pending); left > 0 || writes > 0 {
-		as.agenda.do(Note{Severity: Error, Text: "stopped with " + strconv.Itoa(left) + " agents running and " +
+	if writes := len(as.s.writes.pending); left > 0 || writes > 0 {
+		as.s.agenda.do(Note{Severity: Error, Text: "stopped with " + strconv.Itoa(left) + " agents running and " +
 			strconv.Itoa(writes) + " file operations unfinished"})
 	}
-	as.agenda.do(Stopped{})
+	as.s.agenda.do(Stopped{})
 }
 
 // agentReports handles #reports, which an agent says before its first #hungry.

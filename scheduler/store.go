@@ -12,15 +12,7 @@ import (
 // writes has the actions on control files that have no answer yet. Each is kept
 // until it is known to be on disk. One that has failed is issued again.
 type writes struct {
-	agenda  *agenda
-	mail    *mail
-	threads *threads
-	rings   *rings
-	agents  *agents
-	lines   *lines
-	notices *notices
-	orders  *orders
-	loads   *loads
+	s *Scheduler
 
 	last      Op
 	pending   map[Op]*pending
@@ -70,7 +62,7 @@ func (wr *writes) issue(op Op, p pending) {
 		kept.action = &kept.finish
 	}
 	wr.pending[op] = kept
-	wr.agenda.do(kept.action)
+	wr.s.agenda.do(kept.action)
 }
 
 func (wr *writes) nextOp() Op {
@@ -81,22 +73,22 @@ func (wr *writes) nextOp() Op {
 // endRecipient ends a recipient with an outcome. It is done when the outcome is
 // written, or at once if the agent has written everything.
 func (wr *writes) endRecipient(v *vertex, i int, mark ctlfile.Mark) {
-	r := wr.mail.recipient(v, i)
+	r := wr.s.mail.recipient(v, i)
 	hadTurn, success := r.state != standby, mark.Tag == ctlfile.Delivered && !mark.Killed
 	r.state = writing
 	r.flags &^= hasFailed
 	if mark.Tag == ctlfile.Failed {
 		r.flags |= hasFailed
 	}
-	wr.mail.clearDiagnostic(r)
-	m := wr.mail.messageOf(v)
-	set, place := wr.mail.exclusiveSetOf(m, v, i)
+	wr.s.mail.clearDiagnostic(r)
+	m := wr.s.mail.messageOf(v)
+	set, place := wr.s.mail.exclusiveSetOf(m, v, i)
 	if set != nil && !success && hadTurn {
 		wr.promote(set, place)
 	}
 	switch {
 	case set != nil && success:
-		marks, settles := wr.mail.endSet(set, mark, []alternative{{v, i}})
+		marks, settles := wr.s.mail.endSet(set, mark, []alternative{{v, i}})
 		wr.write(m, marks, settles)
 	case mark.LeaveTag && !mark.Diagnose:
 		wr.recipientDone(v, i)
@@ -106,7 +98,7 @@ func (wr *writes) endRecipient(v *vertex, i int, mark ctlfile.Mark) {
 	default:
 		wr.write(m, []ctlfile.Mark{mark}, []alternative{{v, i}})
 	}
-	wr.threads.blockIfEmpty(v)
+	wr.s.threads.blockIfEmpty(v)
 }
 
 // endsMessage reports whether an outcome of an open recipient ends its message
@@ -129,7 +121,7 @@ func (wr *writes) write(m *message, marks []ctlfile.Mark, settles []alternative)
 	op := wr.nextOp()
 	m.pendingWrites++
 	wr.issue(op, pending{
-		action:  Mark{Op: op, Message: m.id, Path: wr.mail.file(m), Marks: marks},
+		action:  Mark{Op: op, Message: m.id, Path: wr.s.mail.file(m), Marks: marks},
 		message: m, recipients: settles,
 	})
 }
@@ -159,28 +151,28 @@ func (wr *writes) inBatch(m *message, work func()) {
 // recipientDone ends a recipient whose outcome is on disk. If it was the last
 // one, its vertex and its message end too.
 func (wr *writes) recipientDone(v *vertex, i int) {
-	m := wr.mail.messageOf(v)
+	m := wr.s.mail.messageOf(v)
 	wr.settle(v, i)
 	wr.advance(m)
 }
 
 // settle ends a recipient, and its vertex if it was the last one.
 func (wr *writes) settle(v *vertex, i int) {
-	t := wr.mail.threadOf(v)
-	wr.mail.countOut(t, wr.mail.recipient(v, i))
+	t := wr.s.mail.threadOf(v)
+	wr.s.mail.countOut(t, wr.s.mail.recipient(v, i))
 	if v.more != 0 {
-		wr.mail.moreRecipients.At(v.more).open--
+		wr.s.mail.moreRecipients.At(v.more).open--
 	}
 	t.recipients--
-	m := wr.mail.messageOf(v)
+	m := wr.s.mail.messageOf(v)
 	m.open--
 	if m.flags&underHold != 0 {
-		wr.orders.heldRecipients--
+		wr.s.orders.heldRecipients--
 	}
-	wr.mail.counts.Recipients--
-	wr.mail.counts.RecipientsOut++
-	if wr.mail.openOf(v) == 0 {
-		wr.threads.removeVertex(v)
+	wr.s.mail.counts.Recipients--
+	wr.s.mail.counts.RecipientsOut++
+	if wr.s.mail.openOf(v) == 0 {
+		wr.s.threads.removeVertex(v)
 	}
 }
 
@@ -197,10 +189,10 @@ func (ml *mail) countOut(t *thread, r *recipient) {
 func (wr *writes) finish(m *message, untagged int64, tag ctlfile.Tag) {
 	m.flags |= removing
 	op := wr.nextOp()
-	recipients, failed := wr.mail.outcomes(m)
-	wr.agenda.do(wr.agenda.completes.put(Complete{Message: m.id, ModifiedAt: m.modifiedAt.time(), Recipients: recipients, Failed: failed}))
+	recipients, failed := wr.s.mail.outcomes(m)
+	wr.s.agenda.do(wr.s.agenda.completes.put(Complete{Message: m.id, ModifiedAt: m.modifiedAt.time(), Recipients: recipients, Failed: failed}))
 	wr.issue(op, pending{message: m, finish: Finish{
-		Op: op, Message: m.id, Path: wr.mail.file(m), Owes: m.flags&owesNotice != 0,
+		Op: op, Message: m.id, Path: wr.s.mail.file(m), Owes: m.flags&owesNotice != 0,
 		Untagged: untagged, Tag: tag,
 	}})
 }
@@ -244,15 +236,15 @@ func (wr *writes) applyDone(p *pending) {
 		wr.removeMessage(m)
 		return
 	case Hold, Release:
-		wr.orders.filesMoved(m)
+		wr.s.orders.filesMoved(m)
 		return
 	}
 	for _, a := range p.recipients {
-		if wr.mail.recipient(a.vertex, a.index).state == writing {
+		if wr.s.mail.recipient(a.vertex, a.index).state == writing {
 			wr.recipientDone(a.vertex, a.index)
 		}
 	}
-	eachVertexOf(p.recipients, wr.orders.resume)
+	eachVertexOf(p.recipients, wr.s.orders.resume)
 	m.pendingWrites--
 	wr.advance(m)
 }

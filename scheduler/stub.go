@@ -120,7 +120,7 @@ func shortHash(logHash uint64) uint32 {
 }
 
 // stubThread returns the thread of a stub.
-func (lo *loads) stubThread(s *stub) *thread { return *lo.mail.threadTable.At(s.thread) }
+func (lo *loads) stubThread(s *stub) *thread { return *lo.s.mail.threadTable.At(s.thread) }
 
 // path returns the name of the control file below transport/.
 func (s *stub) path() string { return pathOf(s.id, int(s.flags&stubLevels)) }
@@ -129,7 +129,7 @@ func (lo *loads) obtainStubs(t *thread) *threadStubs {
 	if t.stubs == nil {
 		x := new(threadStubs)
 		x.all.Of, x.due.Index, x.times.Index = lo.unloaded.links, lo.unloaded.index, lo.unloaded.index
-		x.wake.due = func() { lo.agenda.work += lo.wakeStubs(t) }
+		x.wake.due = func() { lo.s.agenda.work += lo.wakeStubs(t) }
 		t.stubs = x
 	}
 	return t.stubs
@@ -159,13 +159,13 @@ func (t *thread) dueStubs() int {
 
 // addStub makes the stub of a vertex that is unloaded, and puts it into its thread.
 func (lo *loads) addStub(m *message, v *vertex) stubRef {
-	t := lo.mail.threadOf(v)
+	t := lo.s.mail.threadOf(v)
 	n, s := lo.unloaded.stubs.Alloc()
-	s.id, s.modifiedAt, s.thread, s.open = m.id, m.modifiedAt, t.ref, lo.mail.openOf(v)
+	s.id, s.modifiedAt, s.thread, s.open = m.id, m.modifiedAt, t.ref, lo.s.mail.openOf(v)
 	s.history, s.flags = v.history, stubFlags(m.levels())
 	lo.describeRecipients(s, v)
 	lo.obtainStubs(t).all.Append(n)
-	switch at := lo.threads.wakeAt(v); {
+	switch at := lo.s.threads.wakeAt(v); {
 	case at != 0:
 		lo.putStub(t, n, at)
 	case v.state == due && v.place.Queued():
@@ -175,7 +175,7 @@ func (lo *loads) addStub(m *message, v *vertex) stubRef {
 	}
 	t.modTimes.add(m.modifiedAt.second())
 	t.ring.vertices++
-	lo.mail.counts.Vertices++
+	lo.s.mail.counts.Vertices++
 	return n
 }
 
@@ -188,8 +188,8 @@ func (lo *loads) describeRecipients(s *stub, v *vertex) {
 	}
 	tried := true
 	s.attempts = ^uint8(0)
-	for i := range lo.mail.lenOf(v) {
-		r := lo.mail.recipient(v, i)
+	for i := range lo.s.mail.lenOf(v) {
+		r := lo.s.mail.recipient(v, i)
 		if r.state == done {
 			continue
 		}
@@ -209,15 +209,15 @@ func (lo *loads) dropStub(n stubRef, at instant) {
 	s := lo.unloaded.stubs.At(n)
 	t := lo.stubThread(s)
 	lo.countStub(t, at, -1)
-	for _, w := range lo.mail.walks {
+	for _, w := range lo.s.mail.walks {
 		w.stubLeaves(n)
 	}
 	t.stubs.all.Remove(n)
 	t.recipients -= int(s.open)
 	t.modTimes.remove(s.modifiedAt.second())
 	t.ring.vertices--
-	lo.mail.counts.Vertices--
-	lo.mail.counts.Recipients -= int(s.open)
+	lo.s.mail.counts.Vertices--
+	lo.s.mail.counts.Recipients -= int(s.open)
 	lo.unloaded.looks.set(n, noDate)
 	lo.unloaded.logHashes.Set(n, 0)
 	lo.unloaded.stubs.Release(n)

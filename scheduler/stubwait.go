@@ -36,7 +36,7 @@ func (lo *loads) takeStub(t *thread, n stubRef) (at instant) {
 func (lo *loads) countStub(t *thread, at instant, n int32) {
 	state := stateUntil(at)
 	t.states[state] += n
-	lo.mail.states[state] += int(n)
+	lo.s.mail.states[state] += int(n)
 }
 
 func stateUntil(at instant) vertexState {
@@ -67,13 +67,13 @@ func (lo *loads) wakeStubs(t *thread) (n int) {
 	if t.params.QueueOnly && !t.running {
 		next = never
 	}
-	for ; n < wakeSlice && t.stubs.times.Next() <= lo.agenda.now; n++ {
+	for ; n < wakeSlice && t.stubs.times.Next() <= lo.s.agenda.now; n++ {
 		ref := t.stubs.times.First()
 		lo.takeStub(t, ref)
 		lo.putStub(t, ref, next)
 	}
 	t.setSessionCap(false)
-	lo.threads.updateThread(t)
+	lo.s.threads.updateThread(t)
 	return n
 }
 
@@ -87,7 +87,7 @@ func (lo *loads) changeWaits(t *thread, f func(s *stub, at instant) instant) {
 		return next
 	}
 	t.stubs.times.Rekey(change)
-	lo.agenda.plan(&t.stubs.wake, t.stubs.times.Next())
+	lo.s.agenda.plan(&t.stubs.wake, t.stubs.times.Next())
 	for _, l := range lo.unloaded.loading {
 		for i := range l.stubs {
 			if x := &l.stubs[i]; x.at != 0 && lo.unloaded.stubs.At(x.ref).thread == t.ref {
@@ -121,7 +121,7 @@ func (lo *loads) updateStubsInBulk(t *thread, e bulkUpdate) {
 		case !s.destinationFailed:
 			return at
 		}
-		return min(at, lo.agenda.now)
+		return min(at, lo.s.agenda.now)
 	})
 }
 
@@ -131,15 +131,15 @@ func (lo *loads) requeueStubs(t *thread) {
 	if !t.params.QueueOnly {
 		lo.changeWaits(t, func(_ *stub, at instant) instant {
 			if at == never {
-				return lo.agenda.now
+				return lo.s.agenda.now
 			}
 			return at
 		})
 	}
 	for n := t.stubs.all.Head; n != 0; n = t.stubs.all.Next(n) {
 		s := lo.unloaded.stubs.At(n)
-		if primary, _ := lo.agenda.expiryOf(t.params, s.modifiedAt); primary < lo.unloaded.looks.at(n) {
-			lo.unloaded.looks.set(n, max(primary, lo.agenda.date))
+		if primary, _ := lo.s.agenda.expiryOf(t.params, s.modifiedAt); primary < lo.unloaded.looks.at(n) {
+			lo.unloaded.looks.set(n, max(primary, lo.s.agenda.date))
 		}
 	}
 }
@@ -149,19 +149,19 @@ func (lo *loads) requeueStubs(t *thread) {
 // destination is dead.
 func (lo *loads) lookAtStubs() {
 	u := &lo.unloaded
-	if !lo.looksNow() || u.looks.next() > lo.agenda.date {
+	if !lo.looksNow() || u.looks.next() > lo.s.agenda.date {
 		return
 	}
-	for _, n := range u.looks.take(lo.agenda.date, maxUrgent) {
+	for _, n := range u.looks.take(lo.s.agenda.date, maxUrgent) {
 		s := u.stubs.At(n)
 		if s.id == 0 || s.flags&stubMustAttempt != 0 || lo.stubThread(s).held {
 			continue
 		}
 		t := lo.stubThread(s)
-		primary, secondary := lo.agenda.expiryOf(t.params, s.modifiedAt)
-		isBetween := lo.agenda.date >= primary && lo.agenda.date < secondary
-		if isBetween && s.flags&stubTried == 0 && !lo.notices.isDead(t, primary) && len(lo.orders.savedOrders[s.id]) == 0 {
-			u.looks.set(n, lo.agenda.lookAgainAt(t.params, secondary))
+		primary, secondary := lo.s.agenda.expiryOf(t.params, s.modifiedAt)
+		isBetween := lo.s.agenda.date >= primary && lo.s.agenda.date < secondary
+		if isBetween && s.flags&stubTried == 0 && !lo.s.notices.isDead(t, primary) && len(lo.s.orders.savedOrders[s.id]) == 0 {
+			u.looks.set(n, lo.s.agenda.lookAgainAt(t.params, secondary))
 		} else {
 			lo.loadSoon(s.id)
 		}
@@ -180,7 +180,7 @@ func (lo *loads) looksNow() bool { return len(lo.unloaded.urgent) < maxUrgent }
 func (lo *loads) orderStubs(e *Ordered, first stubRef, targets []Target) (n int) {
 	u := &lo.unloaded
 	id := u.stubs.At(first).id
-	saved := lo.orders.savedOrders[id]
+	saved := lo.s.orders.savedOrders[id]
 	isHold := func(o SavedOrder) bool { return o.Verb == VerbHold }
 	isHeld := slices.ContainsFunc(saved, isHold)
 	if e.Verb == VerbRetry && len(saved) > 0 || e.Verb == VerbRelease && !isHeld || e.movesAway() && isHeld {
@@ -200,16 +200,16 @@ func (lo *loads) orderStubs(e *Ordered, first stubRef, targets []Target) (n int)
 	if n == 0 || e.DryRun {
 		return n
 	}
-	lo.log.recordTouched(e, id, u.stubs.At(first).modifiedAt, n)
+	lo.s.log.recordTouched(e, id, u.stubs.At(first).modifiedAt, n)
 	switch e.Verb {
 	case VerbRetry:
 		for _, ref := range touched {
 			lo.retryStub(ref)
 		}
 	case VerbRelease:
-		lo.orders.savedOrders[id] = slices.DeleteFunc(saved, isHold)
+		lo.s.orders.savedOrders[id] = slices.DeleteFunc(saved, isHold)
 	default:
-		lo.orders.saveOrder(e, u.stubs.At(first).modifiedAt, targets)
+		lo.s.orders.saveOrder(e, u.stubs.At(first).modifiedAt, targets)
 		lo.loadSoon(id)
 	}
 	return n
@@ -219,16 +219,16 @@ func (lo *loads) orderStubs(e *Ordered, first stubRef, targets []Target) (n int)
 func (lo *loads) retryStub(n stubRef) {
 	s := lo.unloaded.stubs.At(n)
 	t := lo.stubThread(s)
-	lo.orders.retryThread(t)
+	lo.s.orders.retryThread(t)
 	if l := lo.unloaded.loading[s.id]; l != nil {
 		x := l.of(n)
 		lo.countStub(t, x.at, -1)
-		x.at = min(x.at, lo.agenda.now)
+		x.at = min(x.at, lo.s.agenda.now)
 		lo.countStub(t, x.at, 1)
 	} else if s.flags&stubDue == 0 {
 		s.undoRetryStep()
 		lo.takeStub(t, n)
 		lo.putStub(t, n, 0)
 	}
-	lo.threads.updateThread(t)
+	lo.s.threads.updateThread(t)
 }

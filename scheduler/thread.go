@@ -15,18 +15,7 @@ import (
 
 // threads has the mail for each channel and host: what is due, and what waits.
 type threads struct {
-	agenda  *agenda
-	mail    *mail
-	rules   *rules
-	rings   *rings
-	limits  *limits
-	cluster *cluster
-	lines   *lines
-	notices *notices
-	orders  *orders
-	loads   *loads
-	saved   *saved
-	log     *log
+	s *Scheduler
 
 	byKey        map[threadKey]*thread
 	lastSequence uint64      // last thread.sequence that was given
@@ -128,16 +117,16 @@ func (ts *threads) obtainThread(key threadKey) *thread {
 	if t := ts.byKey[key]; t != nil {
 		return t
 	}
-	t := &thread{key: key, channel: ts.limits.obtainChannel(key.channel), held: ts.orders.heldThreads[key] != nil}
-	ref, entry := ts.mail.threadTable.Alloc()
+	t := &thread{key: key, channel: ts.s.limits.obtainChannel(key.channel), held: ts.s.orders.heldThreads[key] != nil}
+	ref, entry := ts.s.mail.threadTable.Alloc()
 	t.ref, *entry = ref, t
-	t.vertices.Of = ts.mail.threadLinks
+	t.vertices.Of = ts.s.mail.threadLinks
 	ts.byKey[key] = t
-	ts.mail.counts.Threads++
+	ts.s.mail.counts.Threads++
 	ts.assignRing(t)
 	t.ring.rebindAgent(t)
-	ts.saved.restoreThread(t)
-	ts.cluster.tell(t, Destination{State: DestinationAsked})
+	ts.s.saved.restoreThread(t)
+	ts.s.cluster.tell(t, Destination{State: DestinationAsked})
 	return t
 }
 
@@ -152,13 +141,13 @@ func (t *thread) backlog() int {
 // assignRing finds the clauses and the ring of the thread under the current
 // configuration.
 func (ts *threads) assignRing(t *thread) {
-	t.selected = ts.rules.config.Only.Selects(t.key.channel, t.key.host) // option -p
-	r, params := ts.rings.obtainRing(t.key)
+	t.selected = ts.s.rules.config.Only.Selects(t.key.channel, t.key.host) // option -p
+	r, params := ts.s.rings.obtainRing(t.key)
 	if r.isBlocked() && t.params == nil {
-		ts.agenda.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
+		ts.s.agenda.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
 	}
 	if r.isBlocked() && (t.params == nil || !t.ring.isBlocked()) {
-		ts.log.recordThread(t, "blocked", 0)
+		ts.s.log.recordThread(t, "blocked", 0)
 	}
 	if t.params != nil && t.params.InitialConcurrency != params.InitialConcurrency {
 		t.window = limit.Window{Dead: t.window.Dead}
@@ -167,9 +156,9 @@ func (ts *threads) assignRing(t *thread) {
 	if r != t.ring {
 		ts.moveTo(t, r)
 	}
-	ts.limits.setThreadRate(t)
-	ts.cluster.setClusterLimits(t)
-	ts.limits.setSite(t)
+	ts.s.limits.setThreadRate(t)
+	ts.s.cluster.setClusterLimits(t)
+	ts.s.limits.setSite(t)
 }
 
 // moveTo puts a thread, with its mail, into a ring.
@@ -197,7 +186,7 @@ func (ts *threads) moveTo(t *thread, r *ring) {
 func (ts *threads) eachLoaded(t *thread, f func(*vertex)) {
 	for ref := t.vertices.Head; ref != 0; {
 		next := t.vertices.Next(ref)
-		f(ts.mail.vertices.At(ref))
+		f(ts.s.mail.vertices.At(ref))
 		ref = next
 	}
 }
@@ -223,31 +212,31 @@ func (ts *threads) detachThread(t *thread) {
 	if t.shaping != nil {
 		t.shaping.place.Leave()
 	}
-	for _, w := range ts.mail.walks {
+	for _, w := range ts.s.mail.walks {
 		w.threadLeaves(t)
 	}
-	ts.loads.leaveLists(t)
+	ts.s.loads.leaveLists(t)
 	r.members.Remove(t)
 	r.vertices -= t.size()
 	r.wants -= t.wants
 	t.ring, t.wants = nil, 0
-	ts.rings.dropRingWhenEmpty(r)
+	ts.s.rings.dropRingWhenEmpty(r)
 }
 
 func (ts *threads) linkVertex(t *thread, v *vertex) {
 	t.vertices.Append(v.ref)
-	t.modTimes.add(ts.mail.messageOf(v).modifiedAt.second())
+	t.modTimes.add(ts.s.mail.messageOf(v).modifiedAt.second())
 	t.states[v.state]++
 	t.ring.vertices++
 }
 
 func (ts *threads) unlinkVertex(v *vertex) {
-	t := ts.mail.threadOf(v)
+	t := ts.s.mail.threadOf(v)
 	if t.nextUpdate == v.ref {
 		t.nextUpdate = v.Next
 	}
 	t.vertices.Remove(v.ref)
-	t.modTimes.remove(ts.mail.messageOf(v).modifiedAt.second())
+	t.modTimes.remove(ts.s.mail.messageOf(v).modifiedAt.second())
 	t.states[v.state]--
 	t.ring.vertices--
 }
@@ -261,34 +250,34 @@ func (t *thread) removeAgent(a *agent) {
 // makeDue puts a vertex into the queue of its thread, or blocks it while it cannot be fed: it has
 // nothing to feed, or an outcome of it is being written.
 func (ts *threads) makeDue(v *vertex) {
-	if !ts.mail.canBeFed(v) {
+	if !ts.s.mail.canBeFed(v) {
 		ts.blockVertex(v)
 		return
 	}
-	t := ts.mail.threadOf(v)
+	t := ts.s.mail.threadOf(v)
 	t.setSessionCap(v.state == 0)
 	ts.setState(v, due, 0)
 	ts.enqueueVertex(t, v)
-	ts.notices.planWake(v)
+	ts.s.notices.planWake(v)
 	ts.updateThread(t)
 }
 
 // updateThread updates what depends on the state of the thread, above all how
 // many sessions it wants from its ring. It drops the thread if it is empty.
 func (ts *threads) updateThread(t *thread) {
-	if t.running && t.backlog() == 0 && t.nextUpdate == 0 && (t.stubs == nil || t.stubs.times.Next() > ts.agenda.now) {
+	if t.running && t.backlog() == 0 && t.nextUpdate == 0 && (t.stubs == nil || t.stubs.times.Next() > ts.s.agenda.now) {
 		t.running = false
 	}
 	if x := t.shaping; x != nil {
-		ts.limits.updateGate(t)
+		ts.s.limits.updateGate(t)
 		if x.share != nil {
-			ts.cluster.markDemand(x.share)
+			ts.s.cluster.markDemand(x.share)
 		}
 		if x.site != nil {
-			ts.limits.updateSiteWant(t)
+			ts.s.limits.updateSiteWant(t)
 		}
 	}
-	if t.isEmpty() && t.busy == 0 && t.suspendedUntil == 0 && !ts.limits.isShaped(t) {
+	if t.isEmpty() && t.busy == 0 && t.suspendedUntil == 0 && !ts.s.limits.isShaped(t) {
 		ts.dropThread(t)
 		return
 	}
@@ -298,7 +287,7 @@ func (ts *threads) updateThread(t *thread) {
 	}
 	ready := t.fair.Pickable()
 	if t.stubs != nil {
-		ready += ts.loads.updateStubs(t, free-ready)
+		ready += ts.s.loads.updateStubs(t, free-ready)
 	}
 	wants := min(ready, free)
 	t.fair.SetOpen(free > 0)
@@ -310,10 +299,10 @@ func (ts *threads) updateThread(t *thread) {
 	// Other rings may wait for the processes of its idle agents.
 	unused := hadWork && r.wants == 0 && len(r.idle) > 0
 	if wants > 0 || r.place.Waits() || unused {
-		ts.rings.markDirty(r)
+		ts.s.rings.markDirty(r)
 	}
 	if hadWants && wants == 0 && t.shaping != nil && t.shaping.site != nil {
-		ts.limits.offerSite(t.shaping.site) // the session that it could have taken
+		ts.s.limits.offerSite(t.shaping.site) // the session that it could have taken
 	}
 }
 
@@ -324,20 +313,20 @@ func (ts *threads) dropThread(t *thread) {
 	}
 	ts.detachThread(t)
 	t.fair.SetRing(nil)
-	ts.agenda.plan(&t.resume, never)
+	ts.s.agenda.plan(&t.resume, never)
 	if x := t.shaping; x != nil {
-		ts.limits.leaveSite(t)
-		ts.agenda.plan(&x.rate.next, never)
-		ts.agenda.plan(&x.effectEnd, never)
-		ts.cluster.dropTokens(x)
+		ts.s.limits.leaveSite(t)
+		ts.s.agenda.plan(&x.rate.next, never)
+		ts.s.agenda.plan(&x.effectEnd, never)
+		ts.s.cluster.dropTokens(x)
 		if x.share != nil {
-			ts.cluster.dropShare(x.share)
+			ts.s.cluster.dropShare(x.share)
 		}
 	}
 	delete(ts.byKey, t.key)
-	ts.mail.diagnostics.Release(t.diagnostic)
-	ts.mail.threadTable.Release(t.ref)
-	ts.mail.counts.Threads--
+	ts.s.mail.diagnostics.Release(t.diagnostic)
+	ts.s.mail.threadTable.Release(t.ref)
+	ts.s.mail.counts.Threads--
 }
 
 // threadsInOrder returns all threads in the order of their sequence. Decisions

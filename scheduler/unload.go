@@ -38,33 +38,33 @@ type candidate struct {
 
 // limited reports whether there is a limit on memory.
 func (lo *loads) limited() bool {
-	return lo.rules.config.ActiveLimit > 0 || lo.rules.config.RecipientLimit > 0
+	return lo.s.rules.config.ActiveLimit > 0 || lo.s.rules.config.RecipientLimit > 0
 }
 
 // loadedMail counts the messages and recipients in memory, without those under hold/.
 func (lo *loads) loadedMail() (messages, recipients int) {
-	h := lo.orders
-	return lo.mail.counts.Messages - lo.unloaded.messages - h.underHold, lo.mail.counts.Recipients - lo.unloaded.recipients - h.heldRecipients
+	h := &lo.s.orders
+	return lo.s.mail.counts.Messages - lo.unloaded.messages - h.underHold, lo.s.mail.counts.Recipients - lo.unloaded.recipients - h.heldRecipients
 }
 
 // overLimit reports whether more than a limit allows is in memory.
 func (lo *loads) overLimit() bool {
 	m, r := lo.loadedMail()
-	active, most := lo.rules.config.ActiveLimit, lo.rules.config.RecipientLimit
+	active, most := lo.s.rules.config.ActiveLimit, lo.s.rules.config.RecipientLimit
 	return active > 0 && m > active || most > 0 && r > most
 }
 
 // hasRoom reports whether a message with so many recipients may be added.
 func (lo *loads) hasRoom(recipients int) bool {
 	m, r := lo.loadedMail()
-	active, most := lo.rules.config.ActiveLimit, lo.rules.config.RecipientLimit
+	active, most := lo.s.rules.config.ActiveLimit, lo.s.rules.config.RecipientLimit
 	return (active == 0 || m < active) && (most == 0 || r+recipients <= most)
 }
 
 // overHalf reports whether more than half of a limit is used.
 func (lo *loads) overHalf() bool {
 	m, r := lo.loadedMail()
-	active, most := lo.rules.config.ActiveLimit, lo.rules.config.RecipientLimit
+	active, most := lo.s.rules.config.ActiveLimit, lo.s.rules.config.RecipientLimit
 	return active > 0 && 2*m > active || most > 0 && 2*r > most
 }
 
@@ -81,18 +81,18 @@ func (lo *loads) considerUnloadingThread(t *thread) {
 	if lo.limited() && lo.overHalf() && t.vertices.Len > 0 {
 		t.updates |= unloadIdle
 		t.nextUpdate = t.vertices.Head
-		lo.threads.planResume(t)
+		lo.s.threads.planResume(t)
 	}
 }
 
 // unloadCandidates unloads those messages that are still idle.
 func (lo *loads) unloadCandidates() {
 	for _, c := range lo.unloaded.candidates {
-		m := lo.mail.messages.At(c.message)
+		m := lo.s.mail.messages.At(c.message)
 		switch {
 		case m.sequence != c.sequence || !lo.overHalf() || !lo.isIdle(m):
 		case m.flags&untagged != 0:
-			lo.lines.readTags(m)
+			lo.s.lines.readTags(m)
 		default:
 			lo.unload(m)
 		}
@@ -102,10 +102,10 @@ func (lo *loads) unloadCandidates() {
 
 // isIdle reports whether nobody works on a message, and nothing happens to it for some time.
 func (lo *loads) isIdle(m *message) bool {
-	soon := lo.agenda.now.after(minIdle + idlePerRecipient*time.Duration(m.open))
+	soon := lo.s.agenda.now.after(minIdle + idlePerRecipient*time.Duration(m.open))
 	over := lo.overLimit()
 	return lo.mayUnload(m, func(v *vertex) bool {
-		t := lo.mail.threadOf(v)
+		t := lo.s.mail.threadOf(v)
 		mayBeFed := v.state == due && t.mayFeed() && v.place.Queued() && !t.waitsAtSite() &&
 			(!over || t.fair.IsOpen() && (m.flags&demanded != 0 || t.ring.sessionsAtHand() > 0))
 		return mayBeFed || lo.happensBefore(v, soon)
@@ -115,14 +115,14 @@ func (lo *loads) isIdle(m *message) bool {
 // mayUnload reports whether nobody works on a message. busy says what else keeps a vertex in
 // memory.
 func (lo *loads) mayUnload(m *message, busy func(*vertex) bool) bool {
-	if m.open == 0 || m.pendingWrites > 0 || m.flags&(removing|moving|obsoleted|underHold) != 0 || lo.mail.hasOwnPath(m) {
+	if m.open == 0 || m.pendingWrites > 0 || m.flags&(removing|moving|obsoleted|underHold) != 0 || lo.s.mail.hasOwnPath(m) {
 		return false
 	}
 	// The last vertices are the last to be fed, so looking at one is usually enough.
-	for _, v := range slices.Backward(lo.mail.openVertices(m)) {
+	for _, v := range slices.Backward(lo.s.mail.openVertices(m)) {
 		// A report counts even if it comes after the end of its line.
-		mayBeReported := v.unanswered && lo.agents.byID[v.agent] != nil
-		if v.state != due && v.state != waiting && v.state != blocked || mayBeReported || lo.orders.waiting[v.ref] != nil || busy(v) {
+		mayBeReported := v.unanswered && lo.s.agents.byID[v.agent] != nil
+		if v.state != due && v.state != waiting && v.state != blocked || mayBeReported || lo.s.orders.waiting[v.ref] != nil || busy(v) {
 			return false
 		}
 	}
@@ -131,30 +131,30 @@ func (lo *loads) mayUnload(m *message, busy func(*vertex) bool) bool {
 
 // happensBefore reports whether something is planned for a vertex before a time.
 func (lo *loads) happensBefore(v *vertex, soon instant) bool {
-	return lo.agenda.instantAt(lo.nextWrite(v)) < soon || v.state == waiting && lo.threads.wakeAt(v) < soon
+	return lo.s.agenda.instantAt(lo.nextWrite(v)) < soon || v.state == waiting && lo.s.threads.wakeAt(v) < soon
 }
 
 // nextWrite returns when something must be written about a vertex: it expires, or its sender is
 // told of a failure, a delay or a missed deadline.
 func (lo *loads) nextWrite(v *vertex) date {
-	at := lo.agenda.watch.at(v.ref)
-	if p := lo.notices.noticePlans[v.message]; p != nil {
-		at = min(at, lo.agenda.dateAt(p.at))
+	at := lo.s.agenda.watch.at(v.ref)
+	if p := lo.s.notices.noticePlans[v.message]; p != nil {
+		at = min(at, lo.s.agenda.dateAt(p.at))
 	}
-	if p := lo.notices.delayPlans[v.ref]; p != nil {
-		at = min(at, lo.agenda.plannedDate(&p.next))
+	if p := lo.s.notices.delayPlans[v.ref]; p != nil {
+		at = min(at, lo.s.agenda.plannedDate(&p.next))
 	}
 	return at
 }
 
 // staysLoaded reports whether a message that has just arrived stays in memory.
 func (lo *loads) staysLoaded(m *message) bool {
-	if !lo.limited() || !lo.mayUnload(m, func(v *vertex) bool { return lo.happensBefore(v, lo.agenda.now) }) {
+	if !lo.limited() || !lo.mayUnload(m, func(v *vertex) bool { return lo.happensBefore(v, lo.s.agenda.now) }) {
 		return true
 	}
 	isFirst := false
-	for _, v := range lo.mail.openVertices(m) {
-		t := lo.mail.threadOf(v)
+	for _, v := range lo.s.mail.openVertices(m) {
+		t := lo.s.mail.threadOf(v)
 		if t.backlog() > t.fair.Len() {
 			return false
 		}
@@ -166,10 +166,10 @@ func (lo *loads) staysLoaded(m *message) bool {
 // unload replaces a message by its stubs. All its vertices must be due, waiting or blocked.
 func (lo *loads) unload(m *message) {
 	u := &lo.unloaded
-	hash := shortHash(lo.mail.logHashes.At(m.ref))
+	hash := shortHash(lo.s.mail.logHashes.At(m.ref))
 	u.messages++
 	u.recipients += int(m.open)
-	vertices := lo.mail.openVertices(m)
+	vertices := lo.s.mail.openVertices(m)
 	var all []stubRef
 	for _, v := range vertices {
 		n := lo.addStub(m, v)
@@ -180,12 +180,12 @@ func (lo *loads) unload(m *message) {
 		all = append(all, n)
 	}
 	for _, v := range vertices {
-		lo.threads.detachVertex(v)
+		lo.s.threads.detachVertex(v)
 	}
-	lo.writes.forgetMessage(m)
+	lo.s.writes.forgetMessage(m)
 	u.byID.Add(all[0])
 	u.logHashes.Set(all[0], hash)
 	for _, n := range all {
-		lo.threads.updateThread(lo.stubThread(u.stubs.At(n)))
+		lo.s.threads.updateThread(lo.stubThread(u.stubs.At(n)))
 	}
 }

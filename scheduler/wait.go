@@ -20,7 +20,7 @@ func (vi *views) waitOf(t *thread) view.Wait {
 	if why := vi.barrier(t); why != view.NoWait {
 		return why
 	}
-	if why := vi.limits.refusal(t); why != view.NoWait {
+	if why := vi.s.limits.refusal(t); why != view.NoWait {
 		return why
 	}
 	return vi.waitForAgent(t)
@@ -46,7 +46,7 @@ func (vi *views) waitBeyond(t *thread, retry instant) view.Wait {
 	}
 	why := vi.barrier(t)
 	isSuspended := why == view.WaitRule || why == view.WaitSuspend
-	if isSuspended && vi.rules.suspensionEnd(t) < retry {
+	if isSuspended && vi.s.rules.suspensionEnd(t) < retry {
 		return view.NoWait
 	}
 	return why
@@ -63,7 +63,7 @@ func (vi *views) barrier(t *thread) view.Wait {
 		{view.WaitCommand, t.ring.isBlocked()}, {view.WaitSelect, !t.selected},
 		{view.WaitRule, x != nil && x.suspended},
 		{view.WaitSuspend, t.suspendedUntil != 0}, {view.WaitTrigger, t.params.QueueOnly && !t.running},
-		{view.WaitStopping, vi.agents.stop.begun}, {view.WaitSpool, vi.writes.spoolDown}, {view.WaitFrozen, vi.rules.config.Frozen},
+		{view.WaitStopping, vi.s.agents.stop.begun}, {view.WaitSpool, vi.s.writes.spoolDown}, {view.WaitFrozen, vi.s.rules.config.Frozen},
 	} {
 		if reason.holds {
 			return reason.wait
@@ -78,19 +78,19 @@ var processWaits = [processLinks]view.Wait{ofAllProcesses: view.WaitTA, ofChanne
 // waitForAgent says why due mail of a thread whose sessions no limit refuses has no session.
 func (vi *views) waitForAgent(t *thread) view.Wait {
 	r := t.ring
-	switch failures := vi.agents.startFailures[r.clause]; {
+	switch failures := vi.s.agents.startFailures[r.clause]; {
 	case t.fair.Len() > 0 && t.fair.Pickable() == 0:
 		return view.WaitMessage
 	case r.expected > 0 || r.sessionFor(t) != nil:
 		return view.WaitAgent
-	case failures != nil && failures.until > vi.agenda.now:
+	case failures != nil && failures.until > vi.s.agenda.now:
 		return view.WaitStart
 	}
-	links := vi.limits.processLinks(r)
+	links := vi.s.limits.processLinks(r)
 	if at, why := limit.Chain(links[:]).Refusal(1); why != limit.None {
 		return processWaits[at]
 	}
-	if r.place.WaitsIn(&vi.agents.forks.Queue) {
+	if r.place.WaitsIn(&vi.s.agents.forks.Queue) {
 		return view.WaitForks
 	}
 	return view.WaitAgent
@@ -101,21 +101,21 @@ func (vi *views) waitForAgent(t *thread) view.Wait {
 func (vi *views) waitEnd(t *thread, why view.Wait) instant {
 	switch why {
 	case view.WaitHeld:
-		if o := vi.orders.heldThreads[t.key]; o != nil {
-			return vi.agenda.instantAt(endOf(o))
+		if o := vi.s.orders.heldThreads[t.key]; o != nil {
+			return vi.s.agenda.instantAt(endOf(o))
 		}
 	case view.WaitRetry:
 		return t.firstWake()
 	case view.WaitRule, view.WaitSuspend:
-		return vi.rules.suspensionEnd(t)
+		return vi.s.rules.suspensionEnd(t)
 	case view.WaitRate, view.WaitChannelRate, view.WaitClusterRate, view.WaitSiteRate:
-		return vi.limits.tokenAt(t, why)
+		return vi.s.limits.tokenAt(t, why)
 	case view.WaitStart:
-		return vi.agents.startFailures[t.ring.clause].until
+		return vi.s.agents.startFailures[t.ring.clause].until
 	case view.WaitForks:
-		return vi.agenda.plannedAt(&vi.agents.forks.next)
+		return vi.s.agenda.plannedAt(&vi.s.agents.forks.next)
 	case view.WaitSpool:
-		return vi.agenda.plannedAt(&vi.writes.retry)
+		return vi.s.agenda.plannedAt(&vi.s.writes.retry)
 	}
 	return never
 }

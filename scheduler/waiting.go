@@ -16,7 +16,7 @@ func (ts *threads) wakeAt(v *vertex) instant {
 	if v.state != waiting {
 		return 0
 	}
-	return ts.mail.threadOf(v).waiting.times.KeyOf(v.ref)
+	return ts.s.mail.threadOf(v).waiting.times.KeyOf(v.ref)
 }
 
 // beginWait makes a vertex wait until a time.
@@ -24,11 +24,11 @@ func (ts *threads) beginWait(t *thread, v *vertex, until instant) {
 	x := t.waiting
 	if x == nil {
 		x = &waitingMail{thread: t}
-		x.times.Index = ts.mail.heapIndex
+		x.times.Index = ts.s.mail.heapIndex
 		t.waiting = x
 	}
 	x.times.Put(until, v.ref)
-	ts.agenda.wakes.Put(x.times.Next(), x)
+	ts.s.agenda.wakes.Put(x.times.Next(), x)
 	if v.destinationFailed {
 		t.revivable++
 	}
@@ -39,9 +39,9 @@ func (ts *threads) endWait(t *thread, v *vertex) {
 	x := t.waiting
 	x.times.Remove(v.ref)
 	if x.times.Len() == 0 {
-		ts.agenda.wakes.Remove(x)
+		ts.s.agenda.wakes.Remove(x)
 	} else {
-		ts.agenda.wakes.Put(x.times.Next(), x)
+		ts.s.agenda.wakes.Put(x.times.Next(), x)
 	}
 	if v.destinationFailed {
 		t.revivable--
@@ -58,7 +58,7 @@ func (t *thread) nextWake() instant {
 
 // wakeVertices ends the waits that are over, a slice at a time.
 func (ts *threads) wakeVertices() {
-	for n := 0; n < wakeSlice && ts.agenda.wakes.Next() <= ts.agenda.now; n++ {
-		ts.lines.wakeVertex(ts.mail.vertices.At(ts.agenda.wakes.First().times.First()))
+	for n := 0; n < wakeSlice && ts.s.agenda.wakes.Next() <= ts.s.agenda.now; n++ {
+		ts.s.lines.wakeVertex(ts.s.mail.vertices.At(ts.s.agenda.wakes.First().times.First()))
 	}
 }

@@ -176,8 +176,8 @@ func (w *Walk) enter(t *thread) {
 // visitVertex returns a vertex with its recipients that are not done.
 func (vi *views) visitVertex(v *vertex) view.Item {
 	line := vi.viewVertex(v)
-	for i := range vi.mail.lenOf(v) {
-		if r := vi.mail.recipient(v, i); r.state != done {
+	for i := range vi.s.mail.lenOf(v) {
+		if r := vi.s.mail.recipient(v, i); r.state != done {
 			line.Recipients = append(line.Recipients, vi.viewRecipient(r))
 		}
 	}
@@ -188,7 +188,7 @@ func (w *Walk) toRing(r *ring) { w.ring, w.shown, w.next = r, false, nil }
 
 // interruptWalks ends the walks over everything at a reload.
 func (vi *views) interruptWalks() {
-	for _, w := range slices.Clone(vi.mail.walks) {
+	for _, w := range slices.Clone(vi.s.mail.walks) {
 		if w.ring != nil && w.depth > Rings {
 			w.interrupted = true
 			w.Close()

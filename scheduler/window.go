@@ -64,7 +64,7 @@ func (li *lines) applyOutcome(l *line, t *thread) {
 		li.destinationFailed(t)
 	}
 	if l.retryAt != 0 {
-		li.threads.suspend(t, max(l.retryAt, t.suspendedUntil))
+		li.s.threads.suspend(t, max(l.retryAt, t.suspendedUntil))
 		t.inRetryStep = false
 	}
 }
@@ -87,9 +87,9 @@ func (li *lines) destinationAnswered(t *thread, recent bool) {
 	default:
 		before := t.windowSize()
 		t.window.Succeed(t.params.WindowRules(), t.busy)
-		li.agenda.logFeedback(t, "success")
+		li.s.agenda.logFeedback(t, "success")
 		if t.windowSize() != before {
-			li.threads.updateThread(t)
+			li.s.threads.updateThread(t)
 		}
 	}
 }
@@ -99,15 +99,15 @@ func (li *lines) destinationAnswered(t *thread, recent bool) {
 // next step of its retries.
 func (li *lines) destinationFailed(t *thread) {
 	if !t.window.Fail(t.params.WindowRules()) {
-		li.agenda.logFeedback(t, "failure")
-		li.threads.updateThread(t)
+		li.s.agenda.logFeedback(t, "failure")
+		li.s.threads.updateThread(t)
 		return
 	}
 	t.window = limit.Window{Dead: true}
-	li.mail.counts.Suspensions++
-	li.threads.suspend(t, li.agenda.now.after(li.suspensionLength(t)))
-	li.cluster.tellDead(t)
-	li.agenda.logFeedback(t, "dead")
+	li.s.mail.counts.Suspensions++
+	li.s.threads.suspend(t, li.s.agenda.now.after(li.suspensionLength(t)))
+	li.s.cluster.tellDead(t)
+	li.s.agenda.logFeedback(t, "dead")
 }
 
 // revive makes a dead thread alive and ends its suspension. The mail that failed
@@ -116,19 +116,19 @@ func (li *lines) destinationFailed(t *thread) {
 func (li *lines) revive(t *thread, size int) {
 	t.window = limit.Window{Size: size}
 	if t.suspendedUntil != 0 {
-		t.suspendedUntil = li.agenda.now
+		t.suspendedUntil = li.s.agenda.now
 	}
-	li.agenda.logFeedback(t, "revived")
-	li.cluster.tell(t, Destination{State: DestinationIsAlive})
+	li.s.agenda.logFeedback(t, "revived")
+	li.s.cluster.tell(t, Destination{State: DestinationIsAlive})
 	if t.revivable > 0 {
-		li.threads.beginUpdate(t, pullForward)
+		li.s.threads.beginUpdate(t, pullForward)
 		return
 	}
 	if t.suspendedUntil != 0 {
-		li.threads.resumeThread(t) // this drops the thread if it is empty
+		li.s.threads.resumeThread(t) // this drops the thread if it is empty
 		return
 	}
-	li.threads.updateThread(t)
+	li.s.threads.updateThread(t)
 }
 
 // logFeedback logs one feedback and the window after it (feedbacklog).
