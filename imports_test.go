@@ -85,8 +85,7 @@ scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/
 scheduler/metrics:        ctlfile ta mailq scheduler scheduler/view scheduler/daemon scheduler/spool internal/listen internal/text internal/version prometheus zerolog
 
 cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/rule scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/owner scheduler/report scheduler/spool scheduler/state internal/certificate internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
-cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv cobra pflag x/sys
-cmd/mailq/top:            mailq mailq/client mailq/report internal/text tcell tview
+cmd/mailq:                ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv cobra pflag x/sys
 cmd/ctlfile:              ctlfile queue internal/header internal/text internal/version pflag
 cmd/xferd:                queue scheduler/config internal/certificate internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
@@ -122,8 +121,6 @@ var modules = map[string]string{
 	"pflag":      "github.com/spf13/pflag",
 	"prometheus": "github.com/prometheus/client_golang",
 	"systemd":    "github.com/coreos/go-systemd",
-	"tcell":      "github.com/gdamore/tcell",
-	"tview":      "github.com/rivo/tview",
 	"x/bcrypt":   "golang.org/x/crypto/bcrypt",
 	"x/idna":     "golang.org/x/net/idna",
 	"x/sys":      "golang.org/x/sys",
@@ -198,11 +195,11 @@ func TestLinkedPackagesAreNotImportedByAccident(t *testing.T) {
 		folders string
 		without []string
 	}{
-		{"./cmd/ta/...", []string{module + "scheduler", module + "scheduler/config", modules["participle"], modules["prometheus"], modules["tcell"]}},
-		{"./cmd/scheduler", []string{modules["tcell"], "github.com/charmbracelet", module + "mailq/client", module + "cmd/mailq/top"}},
+		{"./cmd/ta/...", []string{module + "scheduler", module + "scheduler/config", modules["participle"], modules["prometheus"]}},
+		{"./cmd/scheduler", []string{"github.com/charmbracelet", module + "mailq/client"}},
 		{"./cmd/mailq", []string{modules["prometheus"], module + "scheduler/daemon", module + "mailq/server"}},
-		{"./cmd/ctlfile", []string{module + "scheduler", modules["participle"], modules["tcell"]}},
-		{"./cmd/router", []string{module + "scheduler", modules["participle"], modules["prometheus"], modules["tcell"]}},
+		{"./cmd/ctlfile", []string{module + "scheduler", modules["participle"]}},
+		{"./cmd/router", []string{module + "scheduler", modules["participle"], modules["prometheus"]}},
 	} {
 		out, err := exec.Command("go", "list", "-deps", program.folders).CombinedOutput()
 		if err != nil {

@@ -72,14 +72,8 @@ func (o *Order) String() string {
 // words returns the channel and the host as two words of a command.
 func words(n Name) string { return Quote(n.Channel) + " " + Quote(n.Host) }
 
-// ShowThread returns the command that lists the jobs of a thread.
-func ShowThread(name Name) string { return "SHOW THREAD " + words(name) }
-
 // Explain returns the command that asks what the mail of a thread is waiting for.
 func Explain(name Name) string { return "EXPLAIN " + words(name) }
-
-// ShowMessage returns the command that asks for a message by spoolid or number.
-func ShowMessage(id string) string { return "SHOW MSG " + Quote(id) }
 
 // ErrUnknownRequest says that an acting verb does not take the target given.
 var ErrUnknownRequest = errors.New("unknown request")

@@ -28,25 +28,23 @@ type VerbInfo struct {
 	Message, Thread, Where bool
 	For                    bool // it may end by itself, after a time
 	To                     bool // it needs a channel and a host
-	Key                    rune // in mailq top; 0: it has none
 	// Effect is what becomes of messages: "3 messages are dropped"; "": nothing lasts.
 	Effect string
 	Help   string
 }
 
-// Verbs are all verbs, in the order of help. A new order is a line here. The parser, HELP, the
-// subcommands of mailq and the keys of mailq top follow the table; package scheduler/admin
-// carries the order out.
+// Verbs are all verbs, in the order of help. A new order is a line here. The parser, HELP and the
+// subcommands of mailq follow the table; package scheduler/admin carries the order out.
 var Verbs = [...]VerbInfo{
-	{Verb: Hold, Message: true, Thread: true, Where: true, For: true, Key: 'h', Effect: "held",
+	{Verb: Hold, Message: true, Thread: true, Where: true, For: true, Effect: "held",
 		Help: "keep mail back; the hold of a thread keeps later mail back too"},
-	{Verb: Release, Message: true, Thread: true, Where: true, Key: 'r', Help: "let held mail go"},
-	{Verb: Retry, Message: true, Thread: true, Where: true, Key: 't', Help: "make mail due now"},
+	{Verb: Release, Message: true, Thread: true, Where: true, Help: "let held mail go"},
+	{Verb: Retry, Message: true, Thread: true, Where: true, Help: "make mail due now"},
 	{Verb: Lift, Thread: true, Help: "end what reply rules do to a destination"},
-	{Verb: Expire, Message: true, Thread: true, Where: true, Key: 'X', Effect: "returned to their senders", Help: "return mail to its senders"},
-	{Verb: Kill, Message: true, Thread: true, Where: true, Key: 'K', Effect: "dropped", Help: "drop mail without a notice"},
-	{Verb: Requeue, Message: true, Where: true, Key: 'Q', Effect: "given back to the router", Help: "give messages back to the router"},
-	{Verb: Reroute, Message: true, Thread: true, Where: true, To: true, Key: 'R', Effect: "sent elsewhere", Help: "send mail to another channel and host"},
+	{Verb: Expire, Message: true, Thread: true, Where: true, Effect: "returned to their senders", Help: "return mail to its senders"},
+	{Verb: Kill, Message: true, Thread: true, Where: true, Effect: "dropped", Help: "drop mail without a notice"},
+	{Verb: Requeue, Message: true, Where: true, Effect: "given back to the router", Help: "give messages back to the router"},
+	{Verb: Reroute, Message: true, Thread: true, Where: true, To: true, Effect: "sent elsewhere", Help: "send mail to another channel and host"},
 }
 
 // Info returns what there is to know about a verb; the zero value: there is no such verb.

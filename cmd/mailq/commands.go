@@ -130,7 +130,7 @@ func (p *program) lists() []subcommand {
 		all = append(all, questions[i].subcommand(p))
 	}
 	all = append(all, []subcommand{
-		{use: "top", short: "show a live view of the queue", flags: flags{p.everyFlag, p.eventLogFlag}, run: func([]string) error { return p.watch() }},
+		{use: "top", short: "show the totals and the largest threads, again and again", flags: flags{p.everyFlag}, run: func([]string) error { return p.top() }},
 		{use: "trace MESSAGE|ADDRESS", short: "print what happened to a message, also if it is gone, or to all mail of an address",
 			flags: flags{p.eventLogFlag, p.jsonFlag}, run: func(args []string) error { return p.printTrace(args[0]) }},
 	}...)

@@ -7,13 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"zsched/cmd/mailq/top"
 	"zsched/internal/text"
 	"zsched/internal/zenv"
 	"zsched/mailq"
@@ -190,14 +186,4 @@ func (p *program) etrn(host string) error {
 		fmt.Fprintln(p.out, text.Escape(strings.TrimPrefix(s, "OK; ")))
 	}
 	return err
-}
-
-// watch shows the live view until the user quits it.
-func (p *program) watch() error {
-	if err := p.ask(func() error { return nil }); err != nil { // at once, if there is no server
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGHUP)
-	defer stop()
-	return (&top.Top{Connect: p.connect, Every: p.every, Trace: p.traceLines}).Watch(ctx)
 }

@@ -91,16 +91,7 @@ func startCommand(t *testing.T, env string, args ...string) *terminal {
 	return &terminal{File: f, t: t, cmd: cmd}
 }
 
-func (term *terminal) types(keys string) {
-	term.t.Helper()
-	if _, err := io.WriteString(term.File, keys); err != nil {
-		term.t.Fatal(err)
-	}
-}
-
-// shows reads what the program writes until a text is among it. Only cells
-// that change are written, so the text must be where no letter of it was, and
-// have blanks only where there were none.
+// shows reads what the program writes until a text is among it.
 func (term *terminal) shows(text string) {
 	term.t.Helper()
 	buffer := make([]byte, 4096)

@@ -56,17 +56,6 @@ func (p *program) readEvents(what string, warn func(error)) ([]*trace.Event, err
 	return events, nil
 }
 
-// traceLines returns what happened to a message, for the live view.
-func (p *program) traceLines(id string) ([]string, error) {
-	var text strings.Builder
-	events, err := p.readEvents(id, func(err error) { fmt.Fprintln(&text, err) })
-	if err != nil {
-		return nil, err
-	}
-	err = trace.Print(&text, events, time.Local)
-	return strings.Split(strings.TrimRight(text.String(), "\n"), "\n"), err
-}
-
 // findEventLog returns the file that --event-log or the configuration names.
 func (p *program) findEventLog() (string, error) {
 	if p.eventLog != "" {

@@ -329,3 +329,16 @@ func TestParseAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestNoOrderIsGivenTwice: when the connection breaks before the reply to an order, the client gives
+// up.
+func TestNoOrderIsGivenTwice(t *testing.T) {
+	c := dialVersion2(t, "C: KILL MSG 1 BECAUSE rain\n")
+	_, err := c.Order(&mailq.Order{Verb: mailq.Kill, Message: "1", Because: "rain"})
+	if KindOf(err) != Unavailable {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.Order(&mailq.Order{Verb: mailq.Kill, Message: "1", Because: "rain"}); err == nil {
+		t.Error("the client went on")
+	}
+}

@@ -27,21 +27,6 @@ func (c *Client) Totals() (totals *mailq.Totals, err error) {
 	return totals, nil
 }
 
-// List returns the objects of an answer in JSON, at most limit of them, and whether there are
-// more. If there are, the client can only be closed.
-func List[T any](c *Client, command string, limit int) (items []*T, more bool, err error) {
-	for item, err := range Objects[T](c.Show("JSON " + command)) {
-		if err != nil {
-			return nil, false, err
-		}
-		if len(items) == limit {
-			return items, true, nil
-		}
-		items = append(items, item)
-	}
-	return items, false, nil
-}
-
 // Order gives an order and returns what it did.
 func (c *Client) Order(order *mailq.Order) (mailq.Outcome, error) {
 	text, err := c.Ask(order.String())

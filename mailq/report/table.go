@@ -1,6 +1,5 @@
-// Package report is what mailq shows of the answers in JSON: tables, which mailq prints and
-// mailq top keeps on the screen, and texts about one message or one destination. tables.go has
-// the columns of every table; message.go and explain.go have the texts. What is one line of text
+// Package report is what mailq shows of the answers in JSON: tables, and texts about one message
+// or one destination. tables.go has the columns of every table; message.go and explain.go have the texts. What is one line of text
 // has a method Text in package mailq.
 package report
 
@@ -31,7 +30,6 @@ type Table struct {
 type Column struct {
 	Title string
 	Right bool // aligned to the right
-	Most  int  // the most characters on a full screen; 0: any number
 }
 
 // Row is a row of a table: one item of the list.
@@ -40,12 +38,6 @@ type Row struct {
 	Line  string // the item as JSON, if a program wants that
 	// Last: the row stands below the others, however they are sorted.
 	Last bool
-	// What the row is about: a thread, a message, the threads of a ring, or mail that is
-	// selected. Zero values: it is about none.
-	Thread  *mailq.Name
-	Message string
-	Ring    uint64
-	Where   *mailq.Selection
 }
 
 // Cell is what a row has in a column. Rows are sorted by N, the largest first,

@@ -3,7 +3,6 @@ package report
 // The tables: their columns, and the row for each item. A new column is a title and a cell.
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -13,9 +12,7 @@ import (
 
 func left(title string) Column        { return Column{Title: title} }
 func right(title string) Column       { return Column{Title: title, Right: true} }
-func (c Column) atMost(n int) Column  { c.Most = n; return c }
 func nameOf(name mailq.Name) string   { return name.Channel + "/" + name.Host }
-func nameColumn(title string) Column  { return left(title).atMost(34) }
 func table(cols ...Column) *Table     { return &Table{Columns: cols, Sorted: -1} }
 func (t *Table) add(r Row, c ...Cell) { r.Cells = c; t.Rows = append(t.Rows, r) }
 
@@ -27,10 +24,10 @@ func (t *Table) sorted(title string) *Table {
 
 // Threads is the table of threads.
 func Threads(all []*mailq.Thread, now time.Time) *Table {
-	t := table(nameColumn("THREAD"), right("JOBS"), right("RCPTS"), right("RATE"), right("OLDEST"), right("WINDOW"),
-		left("STATE").atMost(21), left("REASON")).sorted("RCPTS")
+	t := table(left("THREAD"), right("JOBS"), right("RCPTS"), right("RATE"), right("OLDEST"), right("WINDOW"),
+		left("STATE"), left("REASON")).sorted("RCPTS")
 	for _, it := range all {
-		t.add(Row{Thread: &it.Name}, str(nameOf(it.Name)), count(it.JobLines), count(it.Recipients), rate(it.Rate), since(it.OldestAt, now),
+		t.add(Row{}, str(nameOf(it.Name)), count(it.JobLines), count(it.Recipients), rate(it.Rate), since(it.OldestAt, now),
 			window(it), state(it, now), str(mailq.LastReply(mailq.LastReason(it))))
 	}
 	return t
@@ -75,27 +72,15 @@ func state(t *mailq.Thread, now time.Time) Cell {
 
 // Rings is the table of rings.
 func Rings(all []*mailq.Ring, _ time.Time) *Table {
-	t := table(nameColumn("RING"), right("ID"), right("THREADS"), right("JOBS"), right("AGENTS"), right("IDLE"), right("MAXRING"),
+	t := table(left("RING"), right("ID"), right("THREADS"), right("JOBS"), right("AGENTS"), right("IDLE"), right("MAXRING"),
 		right("MAXTHR"), right("OVERFEED"))
 	for _, r := range all {
 		name := r.Channel + "/" + r.Host
 		if r.WithHost {
 			name += " ($host)"
 		}
-		t.add(Row{Ring: r.ID}, str(name), count(int(r.ID)), count(r.Threads), count(r.JobLines), count(r.Agents), count(r.Idle),
+		t.add(Row{}, str(name), count(int(r.ID)), count(r.Threads), count(r.JobLines), count(r.Agents), count(r.Idle),
 			count(r.MaxRing), count(r.MaxThr), count(r.Overfeed))
-	}
-	return t
-}
-
-// Agents is the table of the agents at work.
-func Agents(threads []*mailq.Thread, now time.Time) *Table {
-	t := table(right("AGENT"), nameColumn("THREAD"), left("STATE"), right("OPEN"), right("HUNGRY"), right("FED")).sorted("OPEN")
-	for _, it := range threads {
-		for _, a := range it.Agents {
-			t.add(Row{Thread: &it.Name}, Cell{strconv.Itoa(a.PID), -float64(a.PID)}, str(nameOf(it.Name)), str(a.State), count(a.Open),
-				since(a.HungryAt, now), since(a.FedAt, now))
-		}
 	}
 	return t
 }
@@ -124,12 +109,12 @@ func Senders(all []*mailq.CountItem, now time.Time) *Table {
 
 // Reasons is the table of a count by reason.
 func Reasons(all []*mailq.CountItem, _ time.Time) *Table {
-	t := table(right("RCPTS"), right("JOBS"), nameColumn("EXAMPLE"), left("REASON")).sorted("RCPTS")
+	t := table(right("RCPTS"), right("JOBS"), left("EXAMPLE"), left("REASON")).sorted("RCPTS")
 	for _, it := range all {
 		key, r := lastRow(it)
 		example := ""
 		if !r.Last {
-			r.Where, r.Thread, example = &mailq.Selection{Reason: it.Key}, &it.Destination, nameOf(it.Destination)
+			example = nameOf(it.Destination)
 		}
 		t.add(r, count(it.Recipients), count(it.Messages), str(example), str(key))
 	}
@@ -151,43 +136,6 @@ func Ages(all []*mailq.CountItem, _ time.Time) *Table {
 			cells = append(cells, count(n))
 		}
 		t.add(r, cells...)
-	}
-	return t
-}
-
-// Held is the table of what is held.
-func Held(all []*mailq.HeldItem, now time.Time) *Table {
-	t := table(left("MESSAGE"), nameColumn("THREAD"), right("HOLDS"), right("SINCE"), right("ENDS IN"), left("BY"), left("BECAUSE"))
-	for _, h := range all {
-		r, what, holds, ends := Row{Thread: &h.Name, Message: h.SpoolID}, h.SpoolID, len(h.Recipients), str("-")
-		if h.IsThread() {
-			what, holds = "whole thread", h.Messages
-		}
-		if !h.Until.IsZero() {
-			ends = since(now, h.Until)
-		}
-		t.add(r, str(what), str(nameOf(h.Name)), count(holds), since(h.Since, now), ends, str(cmp.Or(h.By, "?")), str(h.Because))
-	}
-	return t.sorted("SINCE")
-}
-
-// Jobs is the table of jobs.
-func Jobs(all []*mailq.JobLine, now time.Time) *Table {
-	t := table(left("MESSAGE"), nameColumn("THREAD"), right("RCPTS"), right("ATTEMPTS"), right("AGE"), left("STATE"), left("SENDER").atMost(24), left("REASON"))
-	for _, job := range all {
-		attempts, reason, state := 0, "", job.State
-		for i := range job.Recipients {
-			attempts = max(attempts, job.Recipients[i].Attempts)
-			reason = cmp.Or(mailq.ReasonOf(job, &job.Recipients[i]), reason)
-		}
-		switch {
-		case job.WakeAt.After(now):
-			state = "in " + mailq.FormatAge(job.WakeAt, now)
-		case job.PID > 0:
-			state += " " + strconv.Itoa(job.PID)
-		}
-		t.add(Row{Thread: &job.Name, Message: job.SpoolID}, str(job.SpoolID), str(nameOf(job.Name)), count(len(job.Recipients)), count(attempts),
-			since(job.ArrivedAt, now), str(state), str(cmp.Or(job.Sender, "<>")), str(mailq.LastReply(reason)))
 	}
 	return t
 }

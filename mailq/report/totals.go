@@ -21,18 +21,6 @@ func Totals(t *mailq.Totals, now time.Time) []string {
 	}, t.Notes(now)...)
 }
 
-// States returns how many jobs are in each state, and what is kept back: "4 due, 1 fed, 8 waiting, 2
-// messages held".
-func States(t *mailq.Totals) string {
-	parts := []string{states(t.States)}
-	for _, kind := range mailq.KeptKinds {
-		if text := kind.Text(t); text != "" {
-			parts = append(parts, text)
-		}
-	}
-	return strings.TrimPrefix(strings.Join(parts, ", "), ", ")
-}
-
 // states lists how many jobs are in each state.
 func states(count map[string]int) string {
 	var parts []string

@@ -193,7 +193,8 @@ func clientReadsV1(t *testing.T, q *fakeQueue) {
 }
 
 func clientReadsV2(t *testing.T, q *fakeQueue, name mailq.Name) {
-	commands := []string{"JSON SHOW QUEUE THREADS", "JSON " + mailq.ShowThread(name), "SHOW QUEUE THREADS2", mailq.ShowThread(name), "SHOW QUEUE THREADS"}
+	show := "SHOW THREAD " + mailq.Quote(name.Channel) + " " + mailq.Quote(name.Host)
+	commands := []string{"JSON SHOW QUEUE THREADS", "JSON " + show, "SHOW QUEUE THREADS2", show, "SHOW QUEUE THREADS"}
 	conn := &scriptedConn{Reader: strings.NewReader(strings.Join(commands, "\n") + "\nQUIT\n")}
 	New(q, Settings{Version: 2}).Serve(t.Context(), conn, Peer{})
 	c, err := client.New(&scriptedConn{Reader: strings.NewReader(conn.String())}, client.Options{Server: "here"})
@@ -205,7 +206,7 @@ func clientReadsV2(t *testing.T, q *fakeQueue, name mailq.Name) {
 		must(t, err)
 		threads++
 	}
-	for job, err := range client.Objects[mailq.JobLine](c.Show("JSON " + mailq.ShowThread(name))) {
+	for job, err := range client.Objects[mailq.JobLine](c.Show("JSON " + show)) {
 		must(t, err)
 		jobs += len(job.Recipients)
 	}
