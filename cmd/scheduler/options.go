@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -32,8 +31,6 @@ type options struct {
 	returnHeaders            bool   // -n: RET is HDRS unless the sender set it
 
 	hashLevels  int
-	newLimit    int
-	newTime     time.Duration
 	frozen      bool
 	synchronous bool
 	only        rule.Selection
@@ -86,7 +83,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVarP(&o.queueMode, "queue-mode", "Q", false, "list no messages in replies in version 1")
 	f.FuncP("mailq", "M", "`version` of the mailq protocol, 1 or 2", o.setMailq)
 	on("hash", "H", "use one level of hash directories; given twice, two", func() { o.hashLevels = min(2, o.hashLevels+1) })
-	f.FuncP("new-entries", "E", "limits of each part of a scan, as `n[,seconds]`: number of new messages, and duration", o.setNewEntries)
+	f.StringP("new-entries", "E", "", "accepted and ignored: `n[,seconds]` limited a scan of ZMailer's scheduler")
 	f.BoolVarP(&o.frozen, "freeze", "F", false, "start no agents")
 	f.BoolVarP(&o.synchronous, "synchronous", "S", false, "load the whole queue before the first agent starts")
 	f.FuncP("agent-files", "N", "`files` an agent may have open (32)", o.setAgentFiles)
@@ -110,22 +107,6 @@ func (o *options) setThread(s string) error {
 		return usageError("the argument of -p is channel/host")
 	}
 	o.only, o.keep = rule.Selection{Channel: channel, Host: host}, true
-	return nil
-}
-
-func (o *options) setNewEntries(s string) error {
-	entries, seconds, both := strings.Cut(s, ",")
-	n, err := number(entries)
-	if err != nil {
-		return err
-	}
-	o.newLimit = max(10, n)
-	if both {
-		if n, err = number(seconds); err != nil {
-			return err
-		}
-		o.newTime = time.Duration(min(max(n, 2), 15)) * time.Second
-	}
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -31,9 +30,7 @@ func TestOptionsAreReadFromLeftToRight(t *testing.T) {
 		{"-HHH", func(o *options) { o.hashLevels = 2 }},
 		{"-nn", func(o *options) {}},
 		{"-n", func(o *options) { o.returnHeaders = true }},
-		{"-E 5", func(o *options) { o.newLimit = 10 }},
-		{"-E 100,1", func(o *options) { o.newLimit, o.newTime = 100, 2*time.Second }},
-		{"-E100,99", func(o *options) { o.newLimit, o.newTime = 100, 15*time.Second }},
+		{"-E 100,1", func(*options) {}},
 		{"-N 9", func(o *options) {}},
 		{"-N 64", func(o *options) { o.agentFiles = 64 }},
 		{"-R 0", func(o *options) { o.forkRate = 1 }},

@@ -268,8 +268,6 @@ func (s *setting) spoolOptions(file *config.File, reporter spool.Reporter) spool
 	o := spool.Options{
 		Postoffice:   s.where.postoffice,
 		HashLevels:   s.hashLevels,
-		NewLimit:     s.newLimit,
-		NewTime:      s.newTime,
 		NotifySocket: file.Params.NotifySock.Address,
 		RouterLevels: s.env.RouterLevels(),
 	}

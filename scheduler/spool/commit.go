@@ -73,7 +73,7 @@ func (mv *mover) commit(batch []*resubmission) {
 		}
 		results[i] = mv.resubmitted(m)
 	}
-	mv.s.queue.add(results, 0)
+	mv.s.queue.add(results...)
 }
 
 // check opens the old control file and checks that the staged copies still fit.

@@ -50,7 +50,7 @@ func (s *Spool) Probe() {
 		if down == nil {
 			down = s.probe()
 		}
-		s.queue.add([]Result{Probed{down}}, 0)
+		s.queue.add(Probed{down})
 	})
 }
 

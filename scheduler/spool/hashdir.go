@@ -27,7 +27,7 @@ func (s *Spool) Move(op uint64, path string, from, to Place) {
 		if err != nil {
 			err = fmt.Errorf("moving %q from %s to %s: %w", path, from, to, classify(err))
 		}
-		s.queue.add([]Result{Moved{op, err, missing}}, 0)
+		s.queue.add(Moved{op, err, missing})
 	})
 }
 

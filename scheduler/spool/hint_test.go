@@ -83,7 +83,7 @@ func TestWatchHeedsNewNamesOnly(t *testing.T) {
 
 // What was lost on the way is swept up.
 func TestWatchOverflowBringsTheSweepForward(t *testing.T) {
-	s := &Spool{sweeps: make(chan struct{}, 1), queue: newResultQueue()}
+	s := &Spool{sweeps: make(chan struct{}, 1), queue: resultQueue{ready: make(chan struct{}, 1)}}
 	overflow := make([]byte, unix.SizeofInotifyEvent)
 	binary.NativeEndian.PutUint32(overflow[4:], unix.IN_Q_OVERFLOW)
 	if !(&watcher{s: s}).events(overflow) {

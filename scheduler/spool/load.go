@@ -27,12 +27,6 @@ const (
 	// wordLimit bounds the channels and hosts that a loader remembers.
 	wordLimit = 8192
 
-	// firstRetry is how long after its first refusal a name is read again. The time
-	// doubles with each refusal, up to the others.
-	firstRetry      = time.Second
-	busyRetry       = 32 * time.Second
-	unfinishedRetry = 10 * time.Second
-	unreadableRetry = 20 * time.Second
 	// maxInUse is how long a control file that belonged to another user may
 	// stay open for writing before it goes to quarantine.
 	maxInUse = time.Hour
@@ -45,7 +39,6 @@ const (
 // names it has passed to Load: a file whose name is passed again before its result
 // comes is read twice. Load keeps the slice.
 func (s *Spool) Load(names []Name) {
-	s.queue.ask(len(names))
 	for part := range slices.Chunk(names, loadLimit) {
 		s.loads.push(part)
 	}
@@ -59,7 +52,6 @@ type loader struct {
 	words   map[string]string // channels and hosts, each once
 	answers []dated
 	results []Result
-	names   int // read since the last answer
 }
 
 // dated is a result and the ctime, in nanoseconds, by which it is sorted.
@@ -82,7 +74,6 @@ func (t *loader) run() {
 		startedAt := time.Now()
 		for _, n := range names {
 			t.load(n)
-			t.names++
 			// Each read may have waited for the disk.
 			if now := time.Now(); now.Sub(startedAt) > loadDelay {
 				t.answer()
@@ -99,10 +90,10 @@ func (t *loader) answer() {
 	for _, a := range t.answers {
 		t.results = append(t.results, a.result)
 	}
-	t.s.queue.add(t.results, t.names)
+	t.s.queue.add(t.results...)
 	clear(t.answers)
 	clear(t.results)
-	t.answers, t.results, t.names = t.answers[:0], t.results[:0], 0
+	t.answers, t.results = t.answers[:0], t.results[:0]
 }
 
 func (t *loader) add(r Result) { t.answers = append(t.answers, dated{0, r}) }
@@ -241,16 +232,19 @@ func (t *loader) refuse(n Name, why Refusal, reason string) {
 	t.add(t.s.refused(n, why, reason))
 }
 
-// refused returns the result for a refused name, and remembers when its file will be read
-// again, if ever.
+// refused returns the result for a refused name, and remembers it if its file will be read
+// again.
 func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
-	limit := map[Refusal]time.Duration{Busy: busyRetry, Unfinished: unfinishedRetry, Unreadable: unreadableRetry}[why]
+	if why != Busy && why != Unfinished && why != Unreadable {
+		s.refusals.remove(n.Path)
+		return Refused{Name: n, Why: why, Reason: reason, Tries: 1}
+	}
 	since := time.Now()
 	var st unix.Stat_t
-	if place, path := placeOf(n.Path); limit > 0 && postoffice.Stat(s.places.pairs[place].transport, path, &st) == nil {
+	if place, path := placeOf(n.Path); postoffice.Stat(s.places.pairs[place].transport, path, &st) == nil {
 		since = time.Unix(st.Mtim.Unix())
 	}
-	return Refused{Name: n, Why: why, Reason: reason, Tries: s.refusals.add(n, time.Now(), since, limit, reason)}
+	return Refused{Name: n, Why: why, Reason: reason, Tries: s.refusals.add(n, time.Now(), since, reason)}
 }
 
 // message makes the Loaded of a control file. It copies the strings: those of

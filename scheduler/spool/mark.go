@@ -49,7 +49,7 @@ func (s *Spool) writeBatch(path string, b *markBatch) {
 	for _, op := range b.ops {
 		results = append(results, Marked{op, err, missing, quarantined})
 	}
-	s.queue.add(results, 0)
+	s.queue.add(results...)
 }
 
 // markBatches are the outcomes that are still to be written, by the path of
@@ -135,7 +135,7 @@ func (s *Spool) Reread(op uint64, path string, ours OurLocks) {
 			err = s.standing.isDown()
 		}
 		answer.Missing, answer.Quarantined, answer.Err = missing, len(extra) > 0, err
-		s.queue.add(append(extra, answer), 0)
+		s.queue.add(append(extra, answer)...)
 	})
 }
 

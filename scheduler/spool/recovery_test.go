@@ -6,12 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-func TestSweepOfTheWholeTreeIsRepeatedSoonWhenADirectoryCannotBeOpened(t *testing.T) {
+func TestDirectoryThatCannotBeOpenedIsToldOnce(t *testing.T) {
 	o := newTestSpool(t).open(Options{})
 	w := newSweeper(o.s)
 	o.close() // its warnings are only counted
@@ -20,22 +19,6 @@ func TestSweepOfTheWholeTreeIsRepeatedSoonWhenADirectoryCannotBeOpened(t *testin
 	}
 	if len(w.failing) != 1 || !w.failing["opening transport/A/: bad file descriptor"] {
 		t.Errorf("failing %v", w.failing)
-	}
-	var plan schedule
-	now := time.Now()
-	plan.swept(now, true, 0, 0)
-	plan.failed(now)
-	if rest := plan.rest(now); rest != topEvery || !plan.whole(now.Add(rest)) {
-		t.Errorf("the next sweep is in %v, whole: %v", rest, plan.whole(now.Add(rest)))
-	}
-}
-
-func TestSweepBringsRefusedNamesAtOnce(t *testing.T) {
-	o := newTestSpool(t).open(Options{})
-	o.s.refusals.add(Name{"7", 7}, time.Now().Add(time.Hour), time.Now(), time.Hour, "")
-	o.s.Sweep()
-	if names := <-o.s.Found(); len(names) != 1 || names[0].Path != "7" {
-		t.Errorf("found %v", names)
 	}
 }
 

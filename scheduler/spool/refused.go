@@ -7,20 +7,29 @@ import (
 	"time"
 )
 
+const (
+	// firstRetry is how long after its first refusal a name is announced again. The time
+	// doubles with each refusal, up to lastRetry.
+	firstRetry = time.Second
+	lastRetry  = 16 * time.Second
+	// waitLimit bounds the refused names that are remembered. The sweep finds the
+	// others again.
+	waitLimit = 4096
+)
+
 // refusals are the names whose files were refused and will be read again. The spool
 // remembers no other names.
 type refusals struct {
 	mu      sync.Mutex
 	waiting map[string]wait // by path
 	beyond  int             // refusals in a row that found no room in waiting
-	changed chan struct{}   // capacity 1: a name was added or made due
+	changed chan struct{}   // capacity 1: a name was added
 }
 
 // wait is a refused name.
 type wait struct {
 	name  Name
-	at    time.Time     // when to announce it again
-	limit time.Duration // the longest time until then
+	at    time.Time // when to announce it again
 	tries int
 	since time.Time // when the control file was last changed before the first refusal
 	why   string    // of the last
@@ -58,44 +67,18 @@ func (rs *refusals) WhyUnloaded() map[string]string {
 	return why
 }
 
-// waitLimit bounds the refused names that are remembered. The sweep finds the
-// others again.
-const waitLimit = 4096
-
 func newRefusals() *refusals {
 	return &refusals{waiting: map[string]wait{}, changed: make(chan struct{}, 1)}
 }
 
-// skip removes from names, in place, those that wait.
-func (rs *refusals) skip(names []Name) []Name {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	if len(rs.waiting) == 0 {
-		return names
-	}
-	kept := names[:0]
-	for _, n := range names {
-		if _, waits := rs.waiting[n.Path]; !waits {
-			kept = append(kept, n)
-		}
-	}
-	return kept
-}
-
 // add remembers a refusal and returns how many there were in a row: of this name, or
 // of all names that are not remembered. since is when the file was last changed: a restart
-// does not make mail that is not loaded any younger. The name is due after firstRetry, and
-// after twice as long each time, but never later than limit. If limit is 0, the name is
-// not read again.
-func (rs *refusals) add(n Name, now, since time.Time, limit time.Duration, why string) int {
+// does not make mail that is not loaded any younger.
+func (rs *refusals) add(n Name, now, since time.Time, why string) int {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	was, known := rs.waiting[n.Path]
-	tries := was.tries + 1
 	switch {
-	case limit == 0:
-		delete(rs.waiting, n.Path)
-		return tries
 	case known:
 		since = was.since
 	case len(rs.waiting) >= waitLimit:
@@ -103,24 +86,10 @@ func (rs *refusals) add(n Name, now, since time.Time, limit time.Duration, why s
 		return rs.beyond
 	}
 	rs.beyond = 0
-	at := now.Add(min(limit, firstRetry<<min(tries-1, 10)))
-	rs.waiting[n.Path] = wait{n, at, limit, tries, since, why}
+	at := now.Add(min(lastRetry, firstRetry<<min(was.tries, 10)))
+	rs.waiting[n.Path] = wait{n, at, was.tries + 1, since, why}
 	wake(rs.changed)
-	return tries
-}
-
-// retryNow makes all names due.
-func (rs *refusals) retryNow() {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	now := time.Now()
-	for path, w := range rs.waiting {
-		if w.at.After(now) {
-			w.at = now
-			rs.waiting[path] = w
-		}
-	}
-	wake(rs.changed)
+	return was.tries + 1
 }
 
 // remove forgets a name.
@@ -138,7 +107,7 @@ func (rs *refusals) due(now time.Time) (names []Name, next time.Time) {
 	for path, w := range rs.waiting {
 		if !w.at.After(now) && len(names) < batchLimit {
 			names = append(names, w.name)
-			w.at = now.Add(w.limit)
+			w.at = now.Add(lastRetry)
 			rs.waiting[path] = w
 		}
 		if next.IsZero() || w.at.Before(next) {
@@ -166,13 +135,5 @@ func (s *Spool) announceRefused() {
 		if !next.IsZero() {
 			timer.Reset(time.Until(next))
 		}
-	}
-}
-
-// wake sends to a channel of capacity 1, unless it is full already.
-func wake(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

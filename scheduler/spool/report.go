@@ -76,7 +76,7 @@ func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
 			return err
 		})
 		answer.Missing, answer.Quarantined, answer.Err = missing, len(extra) > 0, err
-		s.queue.add(append(extra, answer), 0)
+		s.queue.add(append(extra, answer)...)
 	})
 }
 

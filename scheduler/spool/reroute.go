@@ -48,7 +48,7 @@ func (s *Spool) Resubmit(op uint64, r Resubmission) {
 	s.bulk.push(func() {
 		m := &resubmission{Resubmission: &r, answer: Resubmitted{Op: op}}
 		if m.staged, m.err = s.mover.stage(&r); m.err != nil {
-			s.queue.add([]Result{s.mover.resubmitted(m)}, 0)
+			s.queue.add(s.mover.resubmitted(m))
 			return
 		}
 		s.mover.commitLater(m)

@@ -36,7 +36,7 @@ func (s *Spool) Finish(f Finish) {
 		s.finishes.push(f)
 		return
 	}
-	s.owing.push(func() { s.queue.add((&retirer{s: s}).finish(f), 0) })
+	s.owing.push(func() { s.queue.add((&retirer{s: s}).finish(f)...) })
 }
 
 // retirer removes messages.
@@ -72,7 +72,7 @@ const answerLimit = 16
 // answerAll queues results and returns the empty list, to be used again.
 func (r *retirer) answerAll(answers []Result) []Result {
 	if len(answers) > 0 {
-		r.s.queue.add(answers, 0)
+		r.s.queue.add(answers...)
 		clear(answers)
 	}
 	return answers[:0]

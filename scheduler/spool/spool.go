@@ -79,11 +79,6 @@ type Options struct {
 	// HashLevels is how deep control files found at the top of transport/
 	// are moved: 0, 1 or 2 (option -H, SCHEDULERDIRHASH).
 	HashLevels int
-	// NewLimit and NewTime pause a sweep that has found this many new names or
-	// has taken this long, until those are loaded (option -E). The defaults are
-	// 40000 and 5 s. NewLimit is at least 10, and NewTime between 2 s and 15 s.
-	NewLimit int
-	NewTime  time.Duration
 	// NotifySocket is "UNIX:/path" or "/path"; default
 	// $POSTOFFICE/.scheduler.notify.
 	NotifySocket string
@@ -119,18 +114,12 @@ func (o *Options) setDefaults() {
 			*n = value
 		}
 	}
-	preset(&o.NewLimit, 40000)
 	preset(&o.Loaders, max(2, runtime.NumCPU()))
 	preset(&o.Markers, 4)
 	preset(&o.Retirers, 2)
 	if o.By == "" {
 		o.By = "scheduler@" + hostname()
 	}
-	if o.NewTime == 0 {
-		o.NewTime = 5 * time.Second
-	}
-	o.NewLimit = max(o.NewLimit, 10)
-	o.NewTime = min(max(o.NewTime, 2*time.Second), 15*time.Second)
 	o.HashLevels = min(max(o.HashLevels, 0), maxDepth)
 }
 
@@ -156,8 +145,8 @@ type Spool struct {
 	results  chan []Result
 	watcher  watcher
 	refusals *refusals
-	queue    *resultQueue
-	sweeps   chan struct{} // capacity 1: a whole sweep is asked for
+	queue    resultQueue
+	sweeps   chan struct{} // capacity 1: a sweep is asked for
 
 	loads    *workQueue[[]Name]
 	finishes *workQueue[Finish]
@@ -190,7 +179,7 @@ func Open(o Options) (*Spool, error) {
 		found:      make(chan []Name),
 		results:    make(chan []Result),
 		refusals:   newRefusals(),
-		queue:      newResultQueue(),
+		queue:      resultQueue{ready: make(chan struct{}, 1)},
 		sweeps:     make(chan struct{}, 1),
 		loads:      newWorkQueue[[]Name](),
 		finishes:   newWorkQueue[Finish](),
@@ -220,7 +209,7 @@ func (s *Spool) openParts() (err error) {
 	s.holds, s.notices, s.janitor = &Holds{places: s.places}, notices{s: s}, janitor{s}
 	s.mover = mover{s: s, open: make([]*moveBatch, s.options.Markers)}
 	s.standing.owner, s.standing.done = s.options.Owner, s.done
-	s.standing.add = func(r Result) { s.queue.add([]Result{r}, 0) }
+	s.standing.add = func(r Result) { s.queue.add(r) }
 	err = s.standing.begin(s.options.Postoffice)
 	if err == nil {
 		s.mover.copies, err = queue.OpenCopies(s.options.Postoffice, s.options.HashLevels)
@@ -292,13 +281,10 @@ func (s *Spool) Found() <-chan []Name { return s.found }
 // the control files' age, the oldest first. The channel is never closed.
 func (s *Spool) Results() <-chan []Result { return s.results }
 
-// Sweep sweeps the whole tree now, and reads refused control files again.
-func (s *Spool) Sweep() {
-	s.refusals.retryNow()
-	wake(s.sweeps)
-}
+// Sweep sweeps now.
+func (s *Spool) Sweep() { wake(s.sweeps) }
 
-func (s *Spool) warn(text string) { s.queue.add([]Result{Warning{text}}, 0) }
+func (s *Spool) warn(text string) { s.queue.add(Warning{text}) }
 
 func (s *Spool) closed() bool { return s.places.closed() }
 

@@ -144,7 +144,7 @@ func TestMessagesGoThrough(t *testing.T) {
 	for i := range n / 2 {
 		put(fmt.Sprint(1000+i), "")
 	}
-	o.open(Options{HashLevels: 2, NewLimit: 50})
+	o.open(Options{HashLevels: 2})
 	written := make(chan bool)
 	go func() {
 		defer close(written)

@@ -93,91 +93,27 @@ func TestSweepGivesEachNameOnce(t *testing.T) {
 	}
 }
 
-// A sweep that found enough that is new ends, and goes on where it stopped
-// when that is digested.
-func TestSweepStopsAtItsLimit(t *testing.T) {
-	const limit = 10
-	o := newTestSpool(t)
-	for i := range 95 {
-		name := strconv.Itoa(1000 + i)
-		o.put(name, control(name, toBob))
-	}
-	o.open(Options{NewLimit: 3}) // which is too low
-	seen := map[string]bool{}
-	asked, answered := 0, 0
-	for {
-		select {
-		case names := <-o.s.Found():
-			// One batch more is under way when the limit is seen.
-			if asked-answered >= 2*limit {
-				t.Fatalf("%d found with %d of %d answered", len(names), answered, asked)
-			}
-			for _, n := range names {
-				if seen[n.Path] {
-					t.Errorf("%s was found twice", n.Path)
-				}
-				seen[n.Path] = true
-			}
-			asked += len(names)
-			o.s.Load(names)
-		case results := <-o.s.Results():
-			for _, r := range results {
-				switch r.(type) {
-				case Loaded:
-					answered++
-				case Swept:
-					if len(seen) != 95 {
-						t.Errorf("found %d", len(seen))
-					}
-					return
-				}
-			}
-		}
-	}
-}
-
-func TestSweepPassesOverWhatWaits(t *testing.T) {
+func TestRefusedNamesWaitLongerEachTime(t *testing.T) {
 	in := newRefusals()
 	now := time.Now()
-	busy, fresh := Name{"7", 7}, Name{"8", 8}
-	list := func() []Name { return []Name{busy, fresh} }
+	busy := Name{"7", 7}
 
-	for try := range 7 {
-		if got := in.add(busy, now, now, busyRetry, ""); got != try+1 {
+	for try, pause := range []time.Duration{firstRetry, 2 * firstRetry, 4 * firstRetry, 8 * firstRetry, lastRetry, lastRetry} {
+		if got := in.add(busy, now, now, ""); got != try+1 {
 			t.Errorf("refusal %d is counted as %d", try+1, got)
-		}
-		pause := []time.Duration{firstRetry, 2 * firstRetry, 4 * firstRetry, 8 * firstRetry, 16 * firstRetry, busyRetry, busyRetry}[try]
-		if got := in.skip(list()); !slices.Equal(got, []Name{fresh}) {
-			t.Errorf("the sweep gives %v", got)
 		}
 		names, next := in.due(now.Add(pause - 1))
 		if len(names) != 0 || !next.Equal(now.Add(pause)) {
 			t.Errorf("due are %v, next at %v", names, next)
 		}
 		names, next = in.due(now.Add(pause))
-		if again := now.Add(pause + busyRetry); !slices.Equal(names, []Name{busy}) || !next.Equal(again) {
+		if again := now.Add(pause + lastRetry); !slices.Equal(names, []Name{busy}) || !next.Equal(again) {
 			t.Errorf("due are %v, next at %v", names, next)
 		}
 	}
 	in.remove("7")
-	if got := in.add(busy, now, now, 0, ""); got != 1 {
+	if got := in.add(busy, now, now, ""); got != 1 {
 		t.Errorf("refusal 1 is counted as %d", got)
-	}
-}
-
-// Hints keep bringing names: what a sweep found is digested all the same.
-func TestBacklogIsCounted(t *testing.T) {
-	q := newResultQueue()
-	q.ask(2)
-	q.answer(1)
-	q.ask(1)
-	if asked, answered := q.counts(); asked != 3 || answered != 1 {
-		t.Errorf("%d asked, %d answered", asked, answered)
-	}
-	select {
-	case <-q.progress:
-	default:
-		t.Error("nobody was told")
 	}
 }
 
@@ -185,19 +121,19 @@ func TestWaitingIsBounded(t *testing.T) {
 	in := newRefusals()
 	now := time.Now()
 	for i := range waitLimit + 100 {
-		in.add(Name{strconv.Itoa(i), uint64(i)}, now, now, busyRetry, "")
+		in.add(Name{strconv.Itoa(i), uint64(i)}, now, now, "")
 	}
 	if len(in.waiting) != waitLimit {
 		t.Errorf("%d names wait", len(in.waiting))
 	}
 	// The refusals of names that are not remembered count together.
 	for i := range 3 {
-		if tries := in.add(Name{"beyond" + strconv.Itoa(i), uint64(i)}, now, now, busyRetry, ""); tries != 101+i {
+		if tries := in.add(Name{"beyond" + strconv.Itoa(i), uint64(i)}, now, now, ""); tries != 101+i {
 			t.Errorf("try %d of a name that is not remembered", tries)
 		}
 	}
 	in.remove("7")
-	if tries := in.add(Name{"x", 1}, now, now, busyRetry, ""); len(in.waiting) != waitLimit || tries != 1 {
+	if tries := in.add(Name{"x", 1}, now, now, ""); len(in.waiting) != waitLimit || tries != 1 {
 		t.Errorf("%d names wait, after try %d", len(in.waiting), tries)
 	}
 }
@@ -206,75 +142,9 @@ func TestWaitingIsBounded(t *testing.T) {
 func TestRefusedNamesComeBack(t *testing.T) {
 	o := newTestSpool(t).open(Options{})
 	o.sweep()
-	o.s.refusals.add(Name{"A/H/7", 7}, time.Now().Add(-time.Hour), time.Now(), time.Hour, "")
+	o.s.refusals.add(Name{"A/H/7", 7}, time.Now().Add(-time.Hour), time.Now(), "")
 	if got := o.found(); !slices.Equal(got, []Name{{"A/H/7", 7}}) {
 		t.Errorf("found %v", got)
-	}
-}
-
-func TestSchedule(t *testing.T) {
-	now := time.Date(2003, 3, 12, 22, 38, 19, 0, time.UTC)
-	var p schedule
-	if p.rest(now) != 0 || !p.whole(now) {
-		t.Error("the first sweep is not a whole one at once")
-	}
-	for _, c := range []struct {
-		busy    time.Duration
-		backlog uint64
-		rest    time.Duration
-	}{
-		{0, 0, 10 * time.Second},
-		{0, 31, 10 * time.Second},
-		{0, 100, 13 * time.Second},
-		{0, 1000000, 20 * time.Second},
-		{100 * time.Millisecond, 0, 10 * time.Second},
-		{time.Second, 0, 19 * time.Second},
-		{time.Minute, 1000000, 19 * time.Minute},
-	} {
-		p = schedule{}
-		p.swept(now, true, c.busy, c.backlog)
-		if got := p.rest(now); got != c.rest {
-			t.Errorf("%+v: rest %v", c, got)
-		}
-	}
-
-	p = schedule{}
-	p.swept(now, true, 0, 0)
-	for range 11 { // the top, every 10 s
-		now = now.Add(p.rest(now))
-		if p.whole(now) {
-			t.Fatal("whole too soon")
-		}
-		p.swept(now, false, 0, 0)
-	}
-	if now = now.Add(p.rest(now)); !p.whole(now) {
-		t.Error("no whole sweep after 120 s")
-	}
-	p.swept(now, true, 10*time.Millisecond, 0)
-	p.hasten()
-	if rest := p.rest(now); rest != 190*time.Millisecond || !p.whole(now.Add(rest)) {
-		t.Errorf("hastened: rest %v", rest)
-	}
-}
-
-// A whole sweep that could not begin is still to be made, and soon.
-func TestSweepThatCannotBegin(t *testing.T) {
-	o := newTestSpool(t).open(Options{})
-	o.sweep()
-	w := newSweeper(o.s)
-	if read, open := w.sweep(true); !read || !open {
-		t.Errorf("read %v, open %v", read, open)
-	}
-	check(t, os.Rename(filepath.Join(o.dir, "transport"), filepath.Join(o.dir, "away")))
-	if read, open := w.sweep(true); read || !open {
-		t.Errorf("read %v, open %v, and there is nothing", read, open)
-	}
-
-	now := time.Date(2003, 3, 12, 22, 38, 19, 0, time.UTC)
-	var p schedule
-	p.failed(now)
-	if rest := p.rest(now); rest != 10*time.Second || !p.whole(now.Add(rest)) {
-		t.Errorf("rest %v", rest)
 	}
 }
 

@@ -85,68 +85,32 @@ func (s *Spool) work(queue *workQueue[func()]) {
 }
 
 // resultQueue collects results, so that no worker waits for the receiver and a
-// slow receiver gets few large batches. It holds no more than was asked for. It
-// also counts the names that were passed to Load and those whose result the
-// receiver has: the difference is the backlog of a sweep.
+// slow receiver gets few large batches. It holds no more than was asked for.
 type resultQueue struct {
-	mu       sync.Mutex
-	results  []Result
-	names    int           // that these results answer
-	ready    chan struct{} // capacity 1: there are results
-	asked    uint64        // names ever given to Load
-	answered uint64        // names whose result the receiver has
-	progress chan struct{} // capacity 1: answered has grown
+	mu      sync.Mutex
+	results []Result
+	ready   chan struct{} // capacity 1: there are results
 }
 
-func newResultQueue() *resultQueue {
-	return &resultQueue{ready: make(chan struct{}, 1), progress: make(chan struct{}, 1)}
-}
-
-// add queues results, which answer this many names.
-func (q *resultQueue) add(results []Result, names int) {
+// add queues results.
+func (q *resultQueue) add(results ...Result) {
 	q.mu.Lock()
 	q.results = append(q.results, results...)
-	q.names += names
 	q.mu.Unlock()
 	wake(q.ready)
 }
 
 // removeAll removes and returns everything.
-func (q *resultQueue) removeAll() (results []Result, names int) {
+func (q *resultQueue) removeAll() (results []Result) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	results, names = q.results, q.names
-	q.results, q.names = nil, 0
-	return results, names
-}
-
-func (q *resultQueue) ask(names int) {
-	q.mu.Lock()
-	q.asked += uint64(names)
-	q.mu.Unlock()
-}
-
-func (q *resultQueue) answer(names int) {
-	q.mu.Lock()
-	q.answered += uint64(names)
-	q.mu.Unlock()
-	if names > 0 {
-		wake(q.progress)
-	}
-}
-
-// counts returns how many names were passed to Load, and for how many of them the
-// receiver has the result.
-func (q *resultQueue) counts() (asked, answered uint64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.asked, q.answered
+	results, q.results = q.results, nil
+	return results
 }
 
 // sendResults is the goroutine that gives results to the receiver.
 func (s *Spool) sendResults() {
 	var batch []Result
-	names := 0
 	for {
 		var out chan []Result
 		if len(batch) > 0 {
@@ -156,16 +120,17 @@ func (s *Spool) sendResults() {
 		case <-s.done:
 			return
 		case <-s.queue.ready:
-			results, more := s.queue.removeAll()
-			names += more
-			if batch == nil {
-				batch = results
-			} else {
-				batch = append(batch, results...)
-			}
+			batch = append(batch, s.queue.removeAll()...)
 		case out <- batch:
-			s.queue.answer(names)
-			batch, names = nil, 0
+			batch = nil
 		}
+	}
+}
+
+// wake sends to a channel of capacity 1, unless it is full already.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
