@@ -109,14 +109,10 @@ func (l *Loader) Load() error {
 			l.stamps[file] = was
 		}
 	}
-	t := &Table{Routes: routes, Aliases: aliases, Domain: l.Domains[0], HasUser: l.HasUser}
-	if len(errs) == 0 {
-		errs = t.Check()
-	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	l.table = t
+	l.table = &Table{Routes: routes, Aliases: aliases, Domain: l.Domains[0], HasUser: l.HasUser}
 	return nil
 }
 
