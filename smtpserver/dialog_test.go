@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"zsched/internal/testing/certificatetest"
 	"zsched/queue"
 )
 
@@ -36,8 +37,10 @@ func start(t *testing.T, change func(*Options)) *started {
 	o.Hostname, o.Domains = "mx.ours.example", []string{"ours.example", ".below.example"}
 	o.Router = queue.Router{Postoffice: office}
 	o.MinFree = 0
+	pem := filepath.Join(office, "mx.pem")
+	certificatetest.Write(t, pem, time.Now().Add(time.Hour))
 	var err error
-	if o.TLS, err = TLSConfig("", "", o.Hostname); err != nil {
+	if o.TLS, err = TLSConfig(pem, pem); err != nil {
 		t.Fatal(err)
 	}
 	if change != nil {

@@ -3,7 +3,6 @@ package smtpserver
 // Wrong passwords: how many there may be, from an address and for a user.
 
 import (
-	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -20,11 +19,8 @@ const (
 	// hashesAtOnce bounds the processors that clients can keep busy.
 	hashesAtOnce = 2
 	// maxCounted bounds the addresses, and the users, whose wrong passwords are counted, and
-	// maxLogins the logins that are remembered. maxUserName bounds the name of a user there,
-	// in bytes.
-	maxCounted  = 10000
-	maxLogins   = 10000
-	maxUserName = 256
+	// the logins that are remembered. All are forgotten when there would be more.
+	maxCounted = 10000
 )
 
 // login is a user at an address.
@@ -58,7 +54,6 @@ func newGuesses() *guesses {
 func (g *guesses) tooMany(at login, now time.Time) *refusal {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	at = at.cut()
 	switch {
 	case g.byAddress.isSpent(at.from, now):
 		return errAddressGuesses
@@ -72,27 +67,18 @@ func (g *guesses) tooMany(at login, now time.Time) *refusal {
 func (g *guesses) wrong(at login, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	at = at.cut()
 	g.byAddress.spend(at.from, now)
 	g.byUser.spend(at.user, now)
 }
 
-// right remembers a login. When there are too many, any other is forgotten.
+// right remembers a login.
 func (g *guesses) right(at login) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for other := range g.known {
-		if len(g.known) < maxLogins {
-			break
-		}
-		delete(g.known, other)
+	if len(g.known) == maxCounted {
+		clear(g.known)
 	}
-	g.known[at.cut()] = true
-}
-
-func (l login) cut() login {
-	l.user = l.user[:min(len(l.user), maxUserName)]
-	return l
+	g.known[at] = true
 }
 
 // budget is a number of wrong passwords for each key.
@@ -114,15 +100,12 @@ func (b *budget[K]) now(key K, now time.Time) float64 {
 
 func (b *budget[K]) isSpent(key K, now time.Time) bool { return b.now(key, now) > b.most-1 }
 
-// spend counts a wrong password. If there are too many keys, it forgets those with the fewest:
-// a guesser who wants a higher number to be forgotten needs as many guesses for thousands of
-// others.
+// spend counts a wrong password. Each takes so long that a guesser gains little when all counts
+// are forgotten.
 func (b *budget[K]) spend(key K, now time.Time) {
-	b.spent[key] = spending{b.now(key, now) + 1, now}
-	if len(b.spent) <= maxCounted {
-		return
+	number := b.now(key, now) + 1
+	if len(b.spent) == maxCounted {
+		clear(b.spent)
 	}
-	for fewest := 0.0; len(b.spent) > maxCounted/2; fewest++ {
-		maps.DeleteFunc(b.spent, func(k K, _ spending) bool { return b.now(k, now) <= fewest })
-	}
+	b.spent[key] = spending{number, now}
 }

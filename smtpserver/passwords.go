@@ -110,13 +110,3 @@ func parseUser(line string) (user string, hash []byte, cost int, err error) {
 	}
 	return user, hash, cost, nil
 }
-
-// HashPassword returns the hash of a password for the file. Empty passwords and
-// those of more than 72 bytes are errors.
-func HashPassword(password string) (string, error) {
-	if password == "" {
-		return "", os.ErrInvalid
-	}
-	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
-	return string(hash), err
-}

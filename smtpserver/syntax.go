@@ -3,7 +3,6 @@ package smtpserver
 // Syntax of MAIL and RCPT: paths and parameters (RFC 5321 section 4.1.2).
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -130,75 +129,28 @@ func validDeliverBy(value string) bool {
 // validNotify reports whether a value of NOTIFY is one: NEVER, or different words for
 // what the sender wants to know (RFC 3461 section 4.1).
 func validNotify(value string) bool {
-	if value == "NEVER" {
-		return true
+	known := ctlfile.ParseNotify("NOTIFY=" + value)
+	if known&ctlfile.NotifyTrace != 0 || known&ctlfile.NotifyNever != 0 && known != ctlfile.NotifyNever {
+		return false
 	}
-	given := map[string]bool{"SUCCESS": false, "FAILURE": false, "DELAY": false}
-	for word := range strings.SplitSeq(value, ",") {
-		if before, known := given[word]; !known || before {
-			return false
-		}
-		given[word] = true
-	}
-	return true
+	// A word that is not known, or is given twice, is missing in the words of the set.
+	return len(known.String()) == len(value)
 }
 
-// validXtext reports whether a value is xtext (RFC 3461 section 4) of printable
-// characters.
-func validXtext(value string) bool {
-	for i := 0; i < len(value); i++ {
-		c := value[i]
-		if c == '+' {
-			if i+2 >= len(value) || value[i+1:i+3] != strings.ToUpper(value[i+1:i+3]) {
-				return false
-			}
-			n, err := strconv.ParseUint(value[i+1:i+3], 16, 8)
-			if c = byte(n); err != nil {
-				return false
-			}
-			i += 2
-		} else if c == ' ' || c == '=' {
-			return false
-		}
-		if c < ' ' || c > '~' {
-			return false
-		}
-	}
-	return value != ""
-}
+// xtext returns a value as valid xtext (RFC 3461 section 4), whatever its sender took for
+// that: it is better to change a parameter than to lose the mail.
+func xtext(value string) string { return ctlfile.EncodeXtext(ctlfile.DecodeXtext(value)) }
 
-// originalRecipient returns a value of ORCPT as it goes to the router: the type in small
-// letters and, for the type utf-8, every character above 127 encoded (RFC 6533 section 3).
-func originalRecipient(value string, smtputf8 bool) (string, bool) {
+// originalRecipient returns a value of ORCPT as it goes to the router; "" for one that has no
+// type or, as the type utf-8 allows (RFC 6533), other characters than those of ASCII.
+func originalRecipient(value string) string {
 	kind, address, found := strings.Cut(value, ";")
-	if kind = strings.ToLower(kind); !found || kind == "" || strings.ContainsFunc(kind, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return "", false
+	safe := xtext(address)
+	switch kind = strings.ToLower(kind); {
+	case !found || address == "" || !ctlfile.DSNValue(value):
+		return ""
+	case kind == "utf-8" && safe != address: // its encoding is another one
+		return ""
 	}
-	if kind != "utf-8" {
-		return kind + ";" + address, validXtext(address)
-	}
-	var b strings.Builder
-	for rest := address; rest != ""; {
-		if escaped, found := strings.CutPrefix(rest, `\x{`); found {
-			digits, after, closed := strings.Cut(escaped, "}")
-			n, err := strconv.ParseUint(digits, 16, 21)
-			if err != nil || !closed || n < ' ' || n == 0x7f || n > 0x10ffff || digits != strings.ToUpper(digits) {
-				return "", false
-			}
-			b.WriteString(`\x{` + digits + `}`)
-			rest = after
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(rest)
-		switch {
-		case r == utf8.RuneError || r == '\\' || r == '+' || r == '=' || r < ' ' || r == 0x7f || r >= 0x80 && !smtputf8:
-			return "", false
-		case r >= 0x80:
-			fmt.Fprintf(&b, `\x{%02X}`, r)
-		default:
-			b.WriteRune(r)
-		}
-		rest = rest[size:]
-	}
-	return kind + ";" + b.String(), address != ""
+	return kind + ";" + safe
 }

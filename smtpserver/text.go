@@ -128,7 +128,7 @@ func (s *session) data(string) error {
 		return errNoMail
 	case s.mail.text != nil:
 		return errNested
-	case s.mail.accepted == 0:
+	case len(s.mail.To) == 0:
 		return errNoRecipient
 	}
 	s.reply("354 End the message with a line that has only a dot")
@@ -150,7 +150,7 @@ func (s *session) bdat(arg string) error {
 	if err != nil {
 		return errBadChunk
 	}
-	if s.mail == nil || s.mail.accepted == 0 {
+	if s.mail == nil || len(s.mail.To) == 0 {
 		if err := s.receive(nil, size); err != nil {
 			return refusalOf(err)
 		}
@@ -179,7 +179,7 @@ func (s *session) bdat(arg string) error {
 // oweAll makes the reply to a complete message one for each recipient in LMTP (RFC 2033).
 func (s *session) oweAll() {
 	if s.lmtp {
-		s.owed = s.mail.accepted
+		s.owed = len(s.mail.To)
 	}
 }
 

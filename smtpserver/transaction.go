@@ -23,12 +23,8 @@ type transaction struct {
 	queue.Submission
 	utf8      bool   // SMTPUTF8 was given
 	deliverBy string // value of BY, or ""
-	// byAddress has the recipients in To. One that is given twice is one recipient, with the
-	// parameters that were given last.
-	byAddress map[string]*ctlfile.Recipient
-	accepted  int   // RCPT commands, each of which has a reply in LMTP
-	memory    int64 // bytes, counted in Server.envelopes
-	text      *text // nil until DATA or BDAT
+	memory    int64  // bytes, counted in Server.envelopes
+	text      *text  // nil until DATA or BDAT
 }
 
 // mailFrom answers MAIL.
@@ -44,7 +40,7 @@ func (s *session) mailFrom(arg string) error {
 	if !ok {
 		return errSenderSyntax
 	}
-	m := &transaction{byAddress: make(map[string]*ctlfile.Recipient)}
+	m := new(transaction)
 	size, err := m.senderParameters(rest)
 	if err != nil {
 		return err
@@ -90,9 +86,8 @@ func (m *transaction) senderParameters(text string) (size uint64, err error) {
 		case "RET":
 			m.Ret, ok = value, value == "FULL" || value == "HDRS"
 		case "ENVID":
-			m.EnvID, ok = p.value, validXtext(p.value)
+			m.EnvID = xtext(p.value)
 		case "AUTH": // RFC 4954 section 5: it may be ignored
-			ok = validXtext(p.value)
 		case "BY":
 			if m.deliverBy = value; !validDeliverBy(value) {
 				return 0, errDeliverBy
@@ -115,7 +110,7 @@ func (s *session) rcptTo(arg string) error {
 		return errNoMail
 	case m.text != nil:
 		return errNested
-	case m.accepted >= s.o.MaxRecipients:
+	case len(m.To) >= s.o.MaxRecipients:
 		return errManyRecipients
 	}
 	rest, ok := cutWord(arg, "TO:")
@@ -138,12 +133,11 @@ func (s *session) rcptTo(arg string) error {
 		err = s.mayReceive(address)
 	}
 	if err == nil {
-		err = s.addRecipient(to.local+"@"+strings.ToLower(to.domain), address, dsn)
+		err = s.addRecipient(address, dsn)
 	}
 	if err != nil {
 		return err
 	}
-	m.accepted++
 	s.reply("250 2.1.5 Recipient accepted")
 	return nil
 }
@@ -163,8 +157,9 @@ func (m *transaction) recipientParameters(text string) (dsn string, err error) {
 			value := strings.ToUpper(p.value)
 			notify, ok = "NOTIFY="+value, validNotify(value)
 		case "ORCPT":
-			original, ok = originalRecipient(p.value, m.utf8)
-			original = "ORCPT=" + original
+			if original, ok = originalRecipient(p.value), true; original != "" {
+				original = "ORCPT=" + original
+			}
 		default:
 			return "", errNoExtension
 		}
@@ -192,17 +187,10 @@ func (s *session) mayReceive(address string) error {
 	return nil
 }
 
-func (s *session) addRecipient(key, address, dsn string) error {
+func (s *session) addRecipient(address, dsn string) error {
 	m := s.mail
-	given := dsn != ""
 	if m.deliverBy != "" {
 		dsn = strings.TrimSpace(dsn + " BY=" + m.deliverBy)
-	}
-	if r := m.byAddress[key]; r != nil {
-		if given {
-			r.DSN = dsn
-		}
-		return nil
 	}
 	r := &ctlfile.Recipient{Address: ctlfile.Address{User: address}, DSN: dsn}
 	size := int64(len(address)*3 + len(r.DSN) + recipientSize)
@@ -211,7 +199,7 @@ func (s *session) addRecipient(key, address, dsn string) error {
 		return errManyEnvelopes
 	}
 	m.memory += size
-	m.To, m.byAddress[key] = append(m.To, r), r
+	m.To = append(m.To, r)
 	return nil
 }
 

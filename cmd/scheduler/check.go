@@ -3,13 +3,9 @@ package main
 // Option --check reads the configuration file and reports what is wrong with it.
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"path/filepath"
-	"slices"
 
-	"zsched/internal/postoffice"
 	"zsched/internal/zenv"
 	"zsched/scheduler/config"
 )
@@ -28,12 +24,7 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	for _, w := range append(file.Warnings, file.CheckPrograms(env.Value("MAILBIN"))...) {
 		fmt.Fprintf(stderr, "%s (warning)\n", w)
 	}
-	problems := append(credentialProblems(file), file.CheckMoves()...)
-	for _, log := range logFiles(o, env, file) {
-		if err := postoffice.CheckLog(log); err != nil {
-			problems = append(problems, fmt.Errorf("log file: %w", err))
-		}
-	}
+	problems := append(authProblems(file), file.CheckMoves()...)
 	for _, err := range problems {
 		fmt.Fprintf(stderr, "%v (warning)\n", err)
 	}
@@ -43,13 +34,6 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stdout, "%s: %d clauses, no errors\n", name, len(file.Scheduler.Clauses))
 	return exitOK
-}
-
-// logFiles returns the log files that the scheduler writes.
-func logFiles(o *options, env *zenv.File, file *config.File) []string {
-	all := []string{cmp.Or(o.log, filepath.Join(env.Value("LOGDIR"), "scheduler")), o.statistics, file.Params.EventLog}
-	// A socket is no absolute path.
-	return slices.DeleteFunc(all, func(name string) bool { return !filepath.IsAbs(name) })
 }
 
 // tryReply prints the reply rules that match a reply. The first of those for a

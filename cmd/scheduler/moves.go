@@ -6,9 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"time"
 
-	"zsched/internal/certificate"
 	"zsched/internal/zenv"
 	"zsched/scheduler/config"
 	"zsched/xfer"
@@ -48,14 +46,6 @@ func (m *moves) ownNames() []string {
 		names = append(names, strings.ToLower(host))
 	}
 	return names
-}
-
-// certificateEnd returns when the certificate for moves ends, or the zero time without one.
-func (m *moves) certificateEnd() (end time.Time) {
-	if p := m.inForce.Load(); p.XferNodes != "" {
-		end, _ = certificate.End(xfer.CredentialsOf(p.XferNodes).Cert)
-	}
-	return end
 }
 
 // agentEnv returns the environment of an agent that is started now.

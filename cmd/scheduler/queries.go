@@ -9,19 +9,16 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/rs/zerolog"
 
-	"zsched/internal/certificate"
 	"zsched/internal/listen"
 	"zsched/mailq/server"
 	"zsched/scheduler/admin"
 	"zsched/scheduler/config"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/metrics"
-	"zsched/xfer"
 )
 
 // The files of TCP wrappers, which apply to version 1.
@@ -43,18 +40,12 @@ func (s *setting) querySettings(file *config.File) server.Settings {
 	}
 }
 
-// credentialProblems returns the errors in the auth file, and that the certificate for moves ends
-// soon or cannot be read. Nodes at UNIX sockets need none.
-func credentialProblems(file *config.File) (all []error) {
-	if file.Params.AuthFile != "" {
-		all = server.CheckAuthFile(file.Params.AuthFile, os.Geteuid())
+// authProblems returns the errors in the auth file.
+func authProblems(file *config.File) []error {
+	if file.Params.AuthFile == "" {
+		return nil
 	}
-	if nodes := file.Params.XferNodes; nodes != "" {
-		if err := certificate.Check(xfer.CredentialsOf(nodes).Cert, time.Now()); err != nil {
-			all = append(all, err)
-		}
-	}
-	return all
+	return server.CheckAuthFile(file.Params.AuthFile, os.Geteuid())
 }
 
 // readable is R_OK of access(2).

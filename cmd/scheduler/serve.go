@@ -209,7 +209,6 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 	}
 	queries = admin.New(answers)
 	scrapes.Kept = queries.Queue().Totals
-	scrapes.CertificateEnd = s.moves.certificateEnd
 	if logs.events != nil {
 		scrapes.EventsLost = logs.events.LostLines
 	}
@@ -341,7 +340,7 @@ func warn(log zerolog.Logger, file *config.File) {
 	for _, w := range file.Warnings {
 		log.Warn().Msg(w.String())
 	}
-	for _, err := range credentialProblems(file) {
+	for _, err := range authProblems(file) {
 		log.Warn().Err(err).Msg("a file that the configuration names has a problem")
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"zsched/internal/testing/certificatetest"
 )
 
 // abuser is a client from an address outside known networks.
@@ -175,7 +177,8 @@ const (
 // returns how long the slowest message took, and the most memory that the server
 // ever had, in megabytes.
 func abuse(t testing.TB, sessions int) (slowest time.Duration, memory float64) {
-	p := newPlace(t, "domain ours.example\nmax-sessions 1020\n")
+	p := newPlace(t, "domain ours.example\nmax-sessions 1020\ncertificate mx.pem\n")
+	certificatetest.Write(t, filepath.Join(p.dir, "mx.pem"), time.Now().Add(time.Hour))
 	server, address := p.startAs("strangers")
 	held := make(chan struct{})
 	var clients sync.WaitGroup

@@ -17,7 +17,7 @@ import (
 func BenchmarkMessages(b *testing.B) {
 	for _, sessions := range []int{1, 20} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
-			p := newPlace(b, "no-tls\ndomain ours.example\nrouter-max 0\n")
+			p := newPlace(b, "domain ours.example\nrouter-max 0\n")
 			_, address := p.start()
 			work := make(chan bool)
 			var clients sync.WaitGroup
@@ -64,7 +64,7 @@ func send(c *smtp.Client) error {
 // BenchmarkMemory reports the memory of a server with 500 sessions that are
 // within a message.
 func BenchmarkMemory(b *testing.B) {
-	p := newPlace(b, "no-tls\ndomain ours.example\nmax-sessions 1000\n") // local clients have half
+	p := newPlace(b, "domain ours.example\nmax-sessions 1000\n") // local clients have half
 	server, address := p.start()
 	for range 500 {
 		conn, err := net.Dial("tcp", address)

@@ -25,7 +25,7 @@ const floodConnections = 10_000
 // end after --command-timeout, and then others get in although all connections are
 // still there. Memory and descriptors stay bounded.
 func TestTenThousandConnections(t *testing.T) {
-	p := newPlace(t, "domain ours.example\nno-tls\ncommand-timeout 5s\n")
+	p := newPlace(t, "domain ours.example\ncommand-timeout 5s\n")
 	server, address := p.start()
 	first, err := smtp.Dial(address)
 	if err != nil {

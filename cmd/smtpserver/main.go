@@ -2,7 +2,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -20,7 +18,6 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
-	"zsched/internal/certificate"
 	"zsched/internal/listen"
 	"zsched/internal/postoffice"
 	"zsched/internal/text"
@@ -29,7 +26,7 @@ import (
 	"zsched/smtpserver"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 const (
 	exitUsage  = 64 // EX_USAGE
@@ -41,7 +38,7 @@ const (
 // server stops.
 const stopTimeout = 20 * time.Second
 
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(args []string, stdout, stderr io.Writer) int {
 	o := new(options)
 	flags := newFlags(o)
 	switch err := flags.Parse(args); {
@@ -57,8 +54,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case o.version:
 		fmt.Fprintln(stdout, version.Line("smtpserver"))
 		return 0
-	case o.hashPassword:
-		return hashPassword(stdin, stdout, stderr)
 	}
 	c := &configuration{args: args, log: newLog(stderr)}
 	server, err := c.read()
@@ -67,9 +62,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitConfig
 	}
 	if o.check {
-		if err := c.checkCertificate(); err != nil {
-			fmt.Fprintf(stderr, "smtpserver: %v (warning)\n", err)
-		}
 		return 0
 	}
 	if err := c.maySubmit(os.Geteuid()); err != nil {
@@ -122,19 +114,6 @@ func (c *configuration) read() (smtpserver.Options, error) {
 	return server, nil
 }
 
-// hashPassword reads a password from standard input and prints its hash for a line of
-// the password file.
-func hashPassword(stdin io.Reader, stdout, stderr io.Writer) int {
-	line, _ := bufio.NewReader(stdin).ReadString('\n')
-	hash, err := smtpserver.HashPassword(strings.TrimRight(line, "\r\n"))
-	if err != nil {
-		fmt.Fprintf(stderr, "smtpserver: a password has 1 to 72 bytes\n")
-		return exitUsage
-	}
-	fmt.Fprintln(stdout, hash)
-	return 0
-}
-
 // newLog writes one JSON object a line, or lines for people if stderr is a terminal.
 func newLog(stderr io.Writer) zerolog.Logger {
 	if text.IsTerminal(stderr) {
@@ -157,7 +136,6 @@ func serve(o smtpserver.Options, c *configuration) error {
 	}
 	c.reloads.Path = filepath.Join(o.Router.Postoffice, postoffice.SMTPReload)
 	c.recordReload(nil)
-	c.warn()
 	sockets := listen.New(o.Log)
 	addresses := c.options.listen
 	for _, at := range addresses {
@@ -188,22 +166,9 @@ func reload(server *smtpserver.Server, c *configuration, addresses []address) {
 		return
 	}
 	server.Configure(o)
-	c.warn()
 	c.log.Info().Msg("smtpserver.cf reloaded, for sessions that begin now")
 	if !slices.Equal(addresses, c.options.listen) {
 		c.log.Warn().Msg("the addresses to listen on have changed; this takes effect at the next start")
-	}
-}
-
-// checkCertificate returns an error if the certificate ends soon.
-func (c *configuration) checkCertificate() error {
-	return certificate.Check(absolute(c.env.Value("MAILSHARE"), c.options.certificate), time.Now())
-}
-
-// warn logs that the certificate ends soon.
-func (c *configuration) warn() {
-	if err := c.checkCertificate(); err != nil {
-		c.log.Warn().Msg(err.Error())
 	}
 }
 

@@ -18,11 +18,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/rs/zerolog"
-
-	"zsched/internal/testing/certificatetest"
 	"zsched/internal/zenv"
 )
 
@@ -105,7 +101,7 @@ func (p place) startAs(mode string) (server *exec.Cmd, address string) {
 
 // The reader of the log is gone, for example a logger that was restarted.
 func TestServerOutlivesTheReaderOfItsLog(t *testing.T) {
-	p := newPlace(t, "domain ours.example\nno-tls\n")
+	p := newPlace(t, "domain ours.example\n")
 	server := exec.Command(os.Args[0], "-i", "-Z", filepath.Join(p.dir, "zmailer.conf"), "-l", filepath.Join(p.dir, "smtp"))
 	server.Env = append(os.Environ(), "SMTPSERVER_TEST=1")
 	stderr, err := server.StderrPipe()
@@ -144,7 +140,7 @@ func TestServerOutlivesTheReaderOfItsLog(t *testing.T) {
 }
 
 func TestKilledServerLosesNothingThatItAcknowledged(t *testing.T) {
-	p := newPlace(t, "domain ours.example\nno-tls\n")
+	p := newPlace(t, "domain ours.example\n")
 	acknowledged := make(map[string]bool)
 	var mu sync.Mutex
 	for round := range 5 {
@@ -217,54 +213,31 @@ func TestKilledServerLosesNothingThatItAcknowledged(t *testing.T) {
 
 func TestWrongConfigurationIsNamedWithItsPlace(t *testing.T) {
 	for config, want := range map[string]string{
-		"# fine\nmax-size 5k\n":            "",
-		"no-tls\nmax-sise 5k\n":            "smtpserver.cf:2: no option",
-		"max-size many\n":                  "smtpserver.cf:1: ",
-		"min-free 0\n":                     "",
-		"max-size 0\n":                     `"0" is less than 1`,
-		"max-size 549755813887G\n":         `"549755813887G" is not a size`,
-		"network 1.2.3.4/99\n":             "smtpserver.cf:1: ",
-		"listen nowhere\n":                 "smtpserver.cf:1: ",
-		"config other\n":                   "smtpserver.cf:1: no option",
-		"max-recipients 0\n":               "at least 1",
-		"certificate missing.pem\n":        "missing.pem",
-		"no-tls\nlisten smtps:[::1]:465\n": "needs TLS",
+		"# fine\nmax-size 5k\n":     "",
+		"max-sise 5k\n":             "smtpserver.cf:1: no option",
+		"max-size many\n":           "smtpserver.cf:1: ",
+		"min-free 0\n":              "",
+		"max-size 0\n":              `"0" is less than 1`,
+		"max-size 549755813887G\n":  `"549755813887G" is not a size`,
+		"network 1.2.3.4/99\n":      "smtpserver.cf:1: ",
+		"listen nowhere\n":          "smtpserver.cf:1: ",
+		"config other\n":            "smtpserver.cf:1: no option",
+		"max-recipients 0\n":        "at least 1",
+		"certificate missing.pem\n": "missing.pem",
+		"listen smtps:[::1]:465\n":  "needs TLS",
 	} {
 		p := newPlace(t, config)
 		var out, errs bytes.Buffer
-		code := run([]string{"--check", "-Z", filepath.Join(p.dir, "zmailer.conf")}, nil, &out, &errs)
+		code := run([]string{"--check", "-Z", filepath.Join(p.dir, "zmailer.conf")}, &out, &errs)
 		if ok := want == ""; ok != (code == 0) || !strings.Contains(errs.String(), want) {
 			t.Errorf("%q: code %d, %q", config, code, errs.String())
 		}
 	}
 }
 
-// A certificate that ends soon is a warning of --check, and in the log of a start or reload.
-func TestCertificateThatEndsSoonIsWarnedOf(t *testing.T) {
-	p := newPlace(t, "certificate mx.pem\nhostname ours.example\n")
-	for days, want := range map[int]string{400: "", 9: "the certificate ends on ", -3: "the certificate has ended on "} {
-		certificatetest.Write(t, filepath.Join(p.dir, "mx.pem"), time.Now().AddDate(0, 0, days))
-		args := []string{"--check", "-Z", filepath.Join(p.dir, "zmailer.conf")}
-		var errs, log strings.Builder
-		if code := run(args, nil, io.Discard, &errs); code != 0 {
-			t.Errorf("code %d", code)
-		}
-		c := &configuration{args: args, log: zerolog.New(&log)}
-		if _, err := c.read(); err != nil {
-			t.Fatal(err)
-		}
-		c.warn()
-		for _, got := range []string{errs.String(), log.String()} {
-			if !strings.Contains(got, want) || (got == "") != (want == "") {
-				t.Errorf("%d days before the end: %q", days, got)
-			}
-		}
-	}
-}
-
 // Another user's mail would get this user as its sender, so the server does not start.
 func TestServerOfAUserWhomTheRouterDoesNotTrust(t *testing.T) {
-	p := newPlace(t, "no-tls\n")
+	p := newPlace(t, "")
 	c := &configuration{args: []string{"-Z", filepath.Join(p.dir, "zmailer.conf")}}
 	read := func() {
 		t.Helper()
@@ -289,18 +262,8 @@ func TestServerOfAUserWhomTheRouterDoesNotTrust(t *testing.T) {
 	}
 }
 
-func TestHashIsOfThePassword(t *testing.T) {
-	var out, errs bytes.Buffer
-	if code := run([]string{"--hash-password"}, strings.NewReader("secret\n"), &out, &errs); code != 0 || !strings.HasPrefix(out.String(), "$2") {
-		t.Errorf("code %d, %q", code, out.String())
-	}
-	if code := run([]string{"--hash-password"}, strings.NewReader("\n"), &out, &errs); code != exitUsage {
-		t.Errorf("code %d for no password", code)
-	}
-}
-
 func TestAddressesThatTheRouterWouldFailAreRefused(t *testing.T) {
-	p := newPlace(t, "no-tls\nhostname ours.example\ncheck-recipients\n")
+	p := newPlace(t, "hostname ours.example\ncheck-recipients\n")
 	for name, text := range map[string]string{"routes": "ours.example local\n*.far.example smtp\n", "aliases": "team: root\n"} {
 		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -329,7 +292,6 @@ func TestServerAcceptsNoMessageThatTheRouterDoesNotTake(t *testing.T) {
 	for text, want := range map[string]int64{"ROUTERMAXSIZE=1M": 1 << 20, "ROUTERMAXSIZE=0": 50 << 20, "": 50 << 20} {
 		o := new(options)
 		newFlags(o)
-		o.noTLS = true
 		if s, err := o.server(zenv.Parse([]byte(text))); err != nil || s.MaxSize != want {
 			t.Errorf("%q: size %d, %v", text, s.MaxSize, err)
 		}
@@ -337,7 +299,7 @@ func TestServerAcceptsNoMessageThatTheRouterDoesNotTake(t *testing.T) {
 }
 
 func TestHangupDoesNotEndTheServer(t *testing.T) {
-	server, _ := newPlace(t, "domain ours.example\nno-tls\n").start()
+	server, _ := newPlace(t, "domain ours.example\n").start()
 	if err := server.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +314,7 @@ func TestHangupDoesNotEndTheServer(t *testing.T) {
 // Signals read the options again, for sessions that begin later. A file with errors
 // changes nothing.
 func TestSignalsReloadTheOptions(t *testing.T) {
-	p := newPlace(t, "hostname one.example\nno-tls\n")
+	p := newPlace(t, "hostname one.example\n")
 	p.logged = make(chan string, 100)
 	server, address := p.start()
 	greeting := func() (string, *textproto.Conn) {
@@ -387,7 +349,7 @@ func TestSignalsReloadTheOptions(t *testing.T) {
 	if !strings.HasPrefix(line, "220 one.example ") {
 		t.Fatal(line)
 	}
-	reload(syscall.SIGHUP, "hostname two.example\nno-tls\nmax-recipients 1\n", "reloaded, for sessions that begin now")
+	reload(syscall.SIGHUP, "hostname two.example\nmax-recipients 1\n", "reloaded, for sessions that begin now")
 	line, after := greeting()
 	if !strings.HasPrefix(line, "220 two.example ") {
 		t.Error(line)

@@ -3,6 +3,7 @@ package main
 // Options: those of the command line and of smtpserver.cf, which have the same names.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,17 +24,15 @@ import (
 )
 
 const usageLine = `usage: smtpserver [-iV] [-Z zenvfile] [-f configfile] [-l address] [--option value ...]
-       smtpserver --hash-password < password
 `
 
 // options are the values from the command line and the configuration file.
 type options struct {
-	zenv, config                 string
-	version, check, hashPassword bool
-	listen                       []address
-	certificate, key             string
-	noTLS                        bool
-	checkRecipients              bool
+	zenv, config     string
+	version, check   bool
+	listen           []address
+	certificate, key string
+	checkRecipients  bool
 	smtpserver.Options
 }
 
@@ -76,7 +75,6 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolP("interactive", "i", false, "run in the foreground, which the server always does")
 	f.BoolVarP(&o.version, "version", "V", false, "print the version")
 	f.BoolVar(&o.check, "check", false, "report what is wrong with the configuration, and exit")
-	f.BoolVar(&o.hashPassword, "hash-password", false, "read a password and print its hash for the password file")
 	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/smtpserver.cf")
 	f.FuncP("listen", "l", "`address` to listen on: [smtp:|smtps:|lmtp:]host:port or /path (127.0.0.1:25)", func(text string) error {
@@ -91,9 +89,8 @@ func newFlags(o *options) *pflag.FlagSet {
 	})
 	f.Func("network", "`network` whose clients may send anywhere, besides this machine", prefixes(&o.Networks))
 	f.BoolVar(&o.checkRecipients, "check-recipients", false, "refuse addresses that router(8) could not route by its tables")
-	f.StringVar(&o.certificate, "certificate", "", "PEM `file` with the certificate for TLS; without it, the server makes one")
+	f.StringVar(&o.certificate, "certificate", "", "PEM `file` with the certificate for TLS; without it there is neither STARTTLS nor AUTH")
 	f.StringVar(&o.key, "key", "", "PEM `file` with the certificate's key, if it is not in the same file")
-	f.BoolVar(&o.noTLS, "no-tls", false, "offer neither STARTTLS nor AUTH")
 	f.StringVar(&o.Passwords, "passwords", "", "`file` of lines user:bcrypt-hash, for AUTH")
 	f.Func("max-size", "maximum size of a message in `bytes`, with k, M or G (50M)", units.SizeFlag(&o.MaxSize, 1))
 	f.IntVar(&o.MaxRecipients, "max-recipients", o.MaxRecipients, "maximum number of recipients of a message")
@@ -196,18 +193,14 @@ func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 	s.Passwords = absolute(share, s.Passwords)
 	s.Router = queue.Router{Postoffice: env.Value("POSTOFFICE"), Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
 	s.NotifySock = env.Value("SCHEDULERNOTIFY")
-	if o.noTLS {
+	if o.certificate == "" {
 		for _, a := range o.listen {
 			if a.protocol == smtpserver.SMTPS {
-				return s, fmt.Errorf("address %s needs TLS, which is off", a.text)
+				return s, fmt.Errorf("address %s needs TLS, and there is no certificate", a.text)
 			}
 		}
 		return s, nil
 	}
-	key := o.key
-	if key == "" {
-		key = o.certificate
-	}
-	s.TLS, err = smtpserver.TLSConfig(absolute(share, o.certificate), absolute(share, key), s.Hostname)
+	s.TLS, err = smtpserver.TLSConfig(absolute(share, o.certificate), absolute(share, cmp.Or(o.key, o.certificate)))
 	return s, err
 }

@@ -148,7 +148,7 @@ func calls(b *testing.B, trace string) int {
 
 func startOurs(b *testing.B, r *mailRun, to int) (in int, stop func()) {
 	b.Helper()
-	p := newPlace(b, "no-tls\ndomain ours.example\nrouter-max 0\nmin-free 1k\n")
+	p := newPlace(b, "domain ours.example\nrouter-max 0\nmin-free 1k\n")
 	in = peertest.FreePort(b)
 	for _, dir := range []string{"postman", "log"} {
 		if err := os.Mkdir(filepath.Join(p.dir, dir), 0o700); err != nil {

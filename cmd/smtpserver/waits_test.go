@@ -144,7 +144,7 @@ func sendOne(port int, to string) error {
 // start starts the programs, each under strace.
 func (r *waitsRun) start(b *testing.B) (in int, stop func()) {
 	b.Helper()
-	p := newPlace(b, "no-tls\ndomain ours.example\nrouter-max 0\nmin-free 1k\n")
+	p := newPlace(b, "domain ours.example\nrouter-max 0\nmin-free 1k\n")
 	r.dir = p.dir
 	in = peertest.FreePort(b)
 	for up := r.dir; up != os.TempDir() && up != "/"; up = filepath.Dir(up) {

@@ -20,7 +20,6 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
-	"zsched/internal/certificate"
 	"zsched/internal/listen"
 	"zsched/internal/logs"
 	"zsched/internal/process"
@@ -192,12 +191,8 @@ func newReceiver(o *options, file *config.File, log zerolog.Logger) (*receiver.R
 	if !known {
 		return nil, listen.Address{}, fmt.Errorf("this node, %s, is not in %s", name, p.XferNodes)
 	}
-	credentials := xfer.CredentialsOf(p.XferNodes)
-	if err := certificate.Check(credentials.Cert, time.Now()); err != nil {
-		log.Warn().Msg(err.Error())
-	}
 	return receiver.New(&receiver.Receiver{
-		Node: name, Credentials: credentials, Log: logConnections(log),
+		Node: name, Credentials: xfer.CredentialsOf(p.XferNodes), Log: logConnections(log),
 		Nodes: func() ([]xfer.Node, error) { return xfer.ReadNodes(p.XferNodes) },
 	}), listen.Address{Network: self.Network, Address: self.Address}, nil
 }

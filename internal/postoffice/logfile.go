@@ -43,35 +43,6 @@ func OpenLog(path string, mode os.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// CheckLog returns the error that OpenLog would have because of what path names now. It opens
-// nothing.
-func CheckLog(path string) error {
-	ours, err := checkLinks(path)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil || ours {
-		return nil // OpenLog makes it
-	}
-	switch {
-	case info.Mode()&fs.ModeNamedPipe != 0 && !isTrusted(info):
-		return &fs.PathError{Op: "open", Path: path, Err: errors.New("a FIFO of another user")}
-	case info.Mode()&fs.ModeNamedPipe != 0 && !isRead(path), info.Mode()&fs.ModeSocket != 0:
-		return &fs.PathError{Op: "open", Path: path, Err: errors.New("a FIFO that no program reads, or a socket")}
-	}
-	return nil
-}
-
-// isRead reports whether a program reads a FIFO.
-func isRead(path string) bool {
-	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err == nil {
-		unix.Close(fd)
-	}
-	return err != unix.ENXIO
-}
-
 // checkLinks returns an error if a path leads through a symbolic link of another user. ours
 // says that it leads to an open descriptor of this process, such as /dev/stderr.
 func checkLinks(path string) (ours bool, err error) {

@@ -65,7 +65,6 @@ postmaster: %[3]s
 
 const smtpserverCf = `hostname here.example
 domain here.example
-no-tls
 `
 
 // site is a postoffice with its programs.

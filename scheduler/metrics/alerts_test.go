@@ -31,7 +31,7 @@ func fullScrape(t *testing.T) prometheus.Gatherers {
 	stats := NewStats()
 	s := &scrape{
 		server: &Server{
-			Stats: stats, EventsLost: func() uint64 { return 0 }, CertificateEnd: func() time.Time { return now },
+			Stats: stats, EventsLost: func() uint64 { return 0 },
 		},
 		now: now, channels: []scheduler.ChannelView{{Name: "smtp"}},
 		threads: threads{waiting: map[view.Wait]int{"maxta": 1}},

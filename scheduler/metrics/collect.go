@@ -163,12 +163,6 @@ func (s *scrape) collectReload(c collector) {
 		c.yesNo("scheduler_router_last_reload_successful", "Whether the last reload of the router's tables, if there was one, put them into force.", t.Router.Reload.Error == "")
 		c.yesNo("scheduler_smtpserver_last_reload_successful", "Whether the last reload of smtpserver.cf, if there was one, put it into force.", t.SMTPReload.Error == "")
 	}
-	if s.server.CertificateEnd == nil {
-		return
-	}
-	if end := s.server.CertificateEnd(); !end.IsZero() {
-		c.send("scheduler_xfer_certificate_end_timestamp_seconds", "When the certificate of this node ends, in seconds since 1970.", float64(end.Unix()))
-	}
 }
 
 // collector turns numbers into metrics. Labels come as name, value, name, value.

@@ -42,9 +42,6 @@ type Server struct {
 	// Kept returns the totals of mailq: the mail that is kept back, and how the last reloads of
 	// the router's tables and of smtpserver.cf ended; nil: these are not in the metrics.
 	Kept func(context.Context) (mailq.Totals, error)
-	// CertificateEnd returns when the certificate beside the table of nodes ends, or the zero
-	// time without one; nil: it is not in the metrics.
-	CertificateEnd func() time.Time
 	// EventsLost counts the lines that the event log has lost; nil: there is no
 	// event log.
 	EventsLost func() uint64

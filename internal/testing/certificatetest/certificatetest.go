@@ -15,7 +15,7 @@ import (
 
 // Write writes a PEM file with a key and a chain of its certificates, which end at
 // these times.
-func Write(t *testing.T, path string, ends ...time.Time) {
+func Write(t testing.TB, path string, ends ...time.Time) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
