@@ -11,9 +11,8 @@ var AgeBounds = [...]int{5, 10, 20, 40, 80, 160, 320, 640, 1280}
 // CountItem is a line of JSON SHOW COUNT: the mail in the queue that has one value of the key.
 type CountItem struct {
 	Key        string `json:"key"`
-	Messages   int    `json:"messages"` // in a count by destination or reason, one for each destination
+	Messages   int    `json:"messages"` // one for each destination of a message
 	Recipients int    `json:"recipients"`
-	Bytes      int64  `json:"bytes"` // of the message files; only in a count by sender or domain
 	// OldestAt and NewestAt are the times of the message files.
 	OldestAt time.Time `json:"oldest_at"`
 	NewestAt time.Time `json:"newest_at"`
@@ -40,7 +39,6 @@ func (it *CountItem) AddRecipient(job *JobLine, now time.Time) {
 func (it *CountItem) Add(other *CountItem) {
 	it.Messages += other.Messages
 	it.Recipients += other.Recipients
-	it.Bytes += other.Bytes
 	for column, n := range other.Ages {
 		it.Ages[column] += n
 	}

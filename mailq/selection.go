@@ -29,12 +29,9 @@ type Selection struct {
 	State          string        // one of JobStates
 	Reason         string        // pattern, of the last diagnostic
 	Older, Younger time.Duration // age of the message
-	// Larger and Smaller compare the bytes of the message file: at least
-	// Larger, and less than Smaller. 0: any size.
-	Larger, Smaller int64
 }
 
-const selectionKeys = "thread, msg, channel, host, sender, recipient, message-id, state, reason, older, younger, larger and smaller"
+const selectionKeys = "thread, msg, channel, host, sender, recipient, message-id, state, reason, older and younger"
 
 // JobStates are the states that a selection knows. Held is all mail that is kept
 // back by a HOLD: held messages and the mail of held threads. Unloaded is mail whose control
@@ -112,10 +109,6 @@ func (sel *Selection) set(key, value string) (err error) {
 		if !slices.Contains(JobStates, sel.State) {
 			err = fmt.Errorf("state=%q is not one of %s", value, strings.Join(JobStates, ", "))
 		}
-	case "larger":
-		sel.Larger, err = parseSize(key, value)
-	case "smaller":
-		sel.Smaller, err = parseSize(key, value)
 	case "reason":
 		sel.Reason = value
 	case "older":
@@ -153,18 +146,6 @@ func ParseSpan(key, value string) (time.Duration, error) {
 	return d, nil
 }
 
-// parseSize reads a size above zero. key is for the error.
-func parseSize(key, value string) (int64, error) {
-	n, err := units.ParseSize(value)
-	if err == nil && n == 0 {
-		err = fmt.Errorf("%q must be more than zero", value)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", key, err)
-	}
-	return n, nil
-}
-
 // String writes the selection as ParseSelection reads it.
 func (sel *Selection) String() string {
 	var words []string
@@ -188,27 +169,16 @@ func (sel *Selection) String() string {
 	if sel.Younger > 0 {
 		words = append(words, "younger="+units.FormatInterval(sel.Younger))
 	}
-	if sel.Larger > 0 {
-		words = append(words, "larger="+strconv.FormatInt(sel.Larger, 10))
-	}
-	if sel.Smaller > 0 {
-		words = append(words, "smaller="+strconv.FormatInt(sel.Smaller, 10))
-	}
 	return strings.Join(words, " ")
 }
 
-// NeedsFile reports whether the control file and the message file must be read
-// to decide. Then both Matches and MatchesFile must be true.
-func (sel *Selection) NeedsFile() bool {
-	return sel.Recipient != "" || sel.MessageID != "" || sel.Larger > 0 || sel.Smaller > 0
-}
+// NeedsFile reports whether the control file must be read to decide. Then both Matches and
+// MatchesFile must be true.
+func (sel *Selection) NeedsFile() bool { return sel.Recipient != "" || sel.MessageID != "" }
 
-// MatchesFile reports whether a job is selected by what its files say: the
-// addresses of its recipients, its Message-Id and its size.
+// MatchesFile reports whether a job is selected by what its control file says: the
+// addresses of its recipients and its Message-Id.
 func (sel *Selection) MatchesFile(job *JobLine) bool {
-	if sel.Larger > 0 && job.Size < sel.Larger || sel.Smaller > 0 && job.Size >= sel.Smaller {
-		return false
-	}
 	if sel.MessageID != "" && !pattern.Wildcard(ctlfile.Unbracketed(sel.MessageID), ctlfile.Unbracketed(job.MessageID)) {
 		return false
 	}

@@ -21,12 +21,6 @@ import (
 	"zsched/scheduler/metrics"
 )
 
-// The files of TCP wrappers, which apply to version 1.
-const (
-	hostsAllow = "/etc/hosts.allow"
-	hostsDeny  = "/etc/hosts.deny"
-)
-
 // querySettings returns the settings of the query server, from a configuration
 // file and the command line.
 func (s *setting) querySettings(file *config.File) server.Settings {
@@ -36,7 +30,6 @@ func (s *setting) querySettings(file *config.File) server.Settings {
 	}
 	return server.Settings{
 		Version: version, Brief: s.queueMode, AuthFile: file.Params.AuthFile, UID: os.Geteuid(), Postoffice: s.where.postoffice,
-		HostsAllow: hostsAllow, HostsDeny: hostsDeny,
 	}
 }
 

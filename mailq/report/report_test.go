@@ -77,8 +77,8 @@ func TestEveryWaitHasASentence(t *testing.T) {
 func TestTablesAreSortedAndLimited(t *testing.T) {
 	items := []*mailq.CountItem{{Key: "b", Messages: 1, Recipients: 9}, {Key: "a", Messages: 1, Recipients: 8}, {Key: "c", Messages: 7, Recipients: 100_000},
 		{Messages: 100, Others: true}, {Messages: 200, Total: true, Lines: 4}}
-	for column, want := range map[string]string{"": "c b a (others) Total: 4 lines", "RCPTS": "c b a (others) Total: 4 lines", "sender": "a b c (others) Total: 4 lines"} {
-		table := Senders(items, now)
+	for column, want := range map[string]string{"": "c b a (others) Total: 4 lines", "RCPTS": "c b a (others) Total: 4 lines", "value": "a b c (others) Total: 4 lines"} {
+		table := Counts(items, now)
 		if column != "" {
 			table.Sorted, _ = table.Column(column)
 		}
@@ -95,8 +95,8 @@ func TestTablesAreSortedAndLimited(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	table := Senders(items[2:3], now)
-	if err := table.Write(&out); err != nil || out.String() != "MSGS  RCPTS  BYTES  OLDEST  NEWEST  SENDER\n   7   100k      0                  c\n" {
+	table := Counts(items[2:3], now)
+	if err := table.Write(&out); err != nil || out.String() != "RCPTS  MSGS  OLDEST  NEWEST  EXAMPLE  VALUE\n 100k     7                  /        c\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }

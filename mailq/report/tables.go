@@ -96,27 +96,16 @@ func lastRow(it *mailq.CountItem) (key string, r Row) {
 	return it.Key, Row{}
 }
 
-// Senders is the table of a count by sender or domain.
-func Senders(all []*mailq.CountItem, now time.Time) *Table {
-	t := table(right("MSGS"), right("RCPTS"), right("BYTES"), right("OLDEST"), right("NEWEST"), left("SENDER")).sorted("MSGS")
-	for _, it := range all {
-		key, r := lastRow(it)
-		t.add(r, count(it.Messages), count(it.Recipients), Cell{strconv.FormatInt(it.Bytes, 10), float64(it.Bytes)},
-			since(it.OldestAt, now), since(it.NewestAt, now), str(key))
-	}
-	return t
-}
-
-// Reasons is the table of a count by reason.
-func Reasons(all []*mailq.CountItem, _ time.Time) *Table {
-	t := table(right("RCPTS"), right("JOBS"), left("EXAMPLE"), left("REASON")).sorted("RCPTS")
+// Counts is the table of a count.
+func Counts(all []*mailq.CountItem, now time.Time) *Table {
+	t := table(right("RCPTS"), right("MSGS"), right("OLDEST"), right("NEWEST"), left("EXAMPLE"), left("VALUE")).sorted("RCPTS")
 	for _, it := range all {
 		key, r := lastRow(it)
 		example := ""
 		if !r.Last {
 			example = nameOf(it.Destination)
 		}
-		t.add(r, count(it.Recipients), count(it.Messages), str(example), str(key))
+		t.add(r, count(it.Recipients), count(it.Messages), since(it.OldestAt, now), since(it.NewestAt, now), str(example), str(key))
 	}
 	return t
 }

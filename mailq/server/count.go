@@ -21,16 +21,13 @@ type countKey struct {
 	of func(job *mailq.JobLine, r *mailq.Recipient) string
 	// group returns what values of one kind have in common; nil: each is its own kind.
 	group func(string) string
-	// ofMessage: all recipients of a message have the same value. So a message counts once,
-	// with the bytes of its file.
-	ofMessage bool
 }
 
 // countKeys are the keys of SHOW COUNT, by which mailq counts: senders, domains, shape
 // (destination), reasons.
 var countKeys = map[string]countKey{
-	"sender":      {of: senderOf, ofMessage: true},
-	"domain":      {of: domainOf, ofMessage: true},
+	"sender":      {of: senderOf},
+	"domain":      {of: domainOf},
 	"destination": {of: func(job *mailq.JobLine, _ *mailq.Recipient) string { return job.Channel + "/" + job.Host }},
 	"reason":      {of: mailq.ReasonOf, group: mailq.ReasonKind},
 }
@@ -65,12 +62,8 @@ func showCount(ctx context.Context, r *report, arg string) error {
 	if !found {
 		return rejected{fmt.Errorf("SHOW COUNT takes one of %s", strings.Join(slices.Sorted(maps.Keys(countKeys)), ", "))}
 	}
-	jobs := r.queue.Jobs(ctx, mailq.Name{})
-	if key.ofMessage {
-		jobs = r.queue.SizedJobs(ctx)
-	}
-	c := counting{key: key, limit: maxCounted, now: r.now, lines: make(map[string]*mailq.CountItem), groups: make(map[string]string), seen: make(numbers)}
-	items, err := c.count(jobs)
+	c := counting{key: key, limit: maxCounted, now: r.now, lines: make(map[string]*mailq.CountItem), groups: make(map[string]string)}
+	items, err := c.count(r.queue.Jobs(ctx, mailq.Name{}))
 	for _, it := range items {
 		if err := r.out.object(it); err != nil {
 			return err
@@ -89,7 +82,6 @@ type counting struct {
 	lines         map[string]*mailq.CountItem
 	groups        map[string]string // by value
 	others, total mailq.CountItem
-	seen          numbers // the messages that were counted, if the key is that of messages
 }
 
 func (c *counting) count(jobs iter.Seq2[*mailq.JobLine, error]) ([]*mailq.CountItem, error) {
@@ -111,13 +103,10 @@ func (c *counting) count(jobs iter.Seq2[*mailq.JobLine, error]) ([]*mailq.CountI
 				of = append(of, line)
 			}
 		}
-		if len(of) == 0 || c.key.ofMessage && !c.seen.add(uint64(job.Message)) {
-			continue
-		}
-		for _, line := range append(of, &c.total) {
+		for _, line := range of {
 			line.Messages++
-			line.Bytes += job.Size
 		}
+		c.total.Messages += min(1, len(of))
 	}
 	return c.all(), nil
 }
@@ -173,19 +162,4 @@ func (c *counting) all() []*mailq.CountItem {
 	}
 	c.total.Total, c.total.Lines = true, len(lines)
 	return append(lines, &c.total)
-}
-
-// numbers is a set of message numbers. These are inode numbers, which are close to each
-// other. The key is the number without its last six bits; the value has a bit for each
-// of the 64 numbers with that key.
-type numbers map[uint64]uint64
-
-// add adds a number and reports whether it was not in the set.
-func (n numbers) add(number uint64) bool {
-	key, bit := number>>6, uint64(1)<<(number&63)
-	if n[key]&bit != 0 {
-		return false
-	}
-	n[key] |= bit
-	return true
 }

@@ -99,10 +99,6 @@ func (p *fakeQueue) Select(_ context.Context, where mailq.Selection) iter.Seq2[*
 	return items(jobs, p.broken)
 }
 
-func (p *fakeQueue) SizedJobs(ctx context.Context) iter.Seq2[*mailq.JobLine, error] {
-	return p.Jobs(ctx, mailq.Name{})
-}
-
 func (p *fakeQueue) Message(_ context.Context, id string) (*mailq.Message, bool, error) {
 	for _, m := range p.messages {
 		if m.SpoolID == id || strconv.FormatUint(m.Message, 10) == id {

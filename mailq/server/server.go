@@ -8,7 +8,7 @@
 // A session may do what the rights of its user allow. On TCP a user logs in with
 // a password; the auth file has users, passwords, rights and addresses. On a
 // UNIX socket the kernel's credentials say who the peer is. Version 1 has no
-// users: TCP-wrappers' files say which addresses get a dump.
+// users: peers on this machine get a dump.
 package server
 
 import (
@@ -56,8 +56,6 @@ type Settings struct {
 	// Postoffice is the directory of the queue, which v2 tells to local peers in its greeting.
 	// "": it is not told.
 	Postoffice string
-	// HostsAllow and HostsDeny are TCP-wrappers' files, for v1. "": no file.
-	HostsAllow, HostsDeny string
 	// Note receives what should be logged. It may be called from any goroutine.
 	// nil: nothing is logged.
 	Note func(Note)
@@ -72,12 +70,12 @@ func (s *Settings) trusts(p Peer) bool {
 type NoteKind string
 
 const (
-	NoteOrder   NoteKind = "order"         // an order was given: Order, Outcome, Err
-	NoteTrigger NoteKind = "etrn"          // ETRN: Host, Text, Started, Err
-	NoteLogin   NoteKind = "login refused" // AUTH failed: User, Err
-	NoteAccess  NoteKind = "access"        // the auth file has no line for the peer
-	NoteAuth    NoteKind = "auth file"     // it cannot be used: Err
-	NoteWrapper NoteKind = "tcp-wrapper"   // v1 was refused; Err if the files could not be read
+	NoteOrder   NoteKind = "order"            // an order was given: Order, Outcome, Err
+	NoteTrigger NoteKind = "etrn"             // ETRN: Host, Text, Started, Err
+	NoteLogin   NoteKind = "login refused"    // AUTH failed: User, Err
+	NoteAccess  NoteKind = "access"           // the auth file has no line for the peer
+	NoteAuth    NoteKind = "auth file"        // it cannot be used: Err
+	NoteRemote  NoteKind = "not this machine" // v1 was refused
 	NoteFull    NoteKind = "too many sessions"
 	NoteGarbage NoteKind = "garbage" // what the peer sent ended the session: Err
 	NoteQueue   NoteKind = "queue"   // the queue could not be read: Err

@@ -14,17 +14,14 @@ import (
 	"zsched/mailq"
 )
 
-// serveV1 answers a connection of v1: a dump, if TCP-wrappers' files admit the
-// peer.
+// serveV1 answers a connection of v1: a dump, if the peer is on this machine. The refusal is that
+// of ZMailer's TCP-wrappers, which clients know.
 func (s *Server) serveV1(ctx context.Context, out *bufio.Writer, peer Peer, settings *Settings) {
-	if !peer.unix() {
-		ok, err := wrappersAdmit(settings.HostsAllow, settings.HostsDeny, peer.Addr)
-		if !ok {
-			settings.Note(Note{Kind: NoteWrapper, Peer: peer.String(), Err: err})
-			_, _ = out.WriteString("500 TCP-WRAPPER refusing 'mailq' query from your whereabouts\r\n")
-			_ = out.Flush()
-			return
-		}
+	if !peer.unix() && !peer.Addr.Unmap().IsLoopback() {
+		settings.Note(Note{Kind: NoteRemote, Peer: peer.String()})
+		_, _ = out.WriteString("500 TCP-WRAPPER refusing 'mailq' query from your whereabouts\r\n")
+		_ = out.Flush()
+		return
 	}
 	_ = dump(ctx, out, s.queue, settings.Brief)
 	_ = out.Flush()

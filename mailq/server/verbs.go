@@ -29,9 +29,6 @@ type Queue interface {
 	// Jobs yields the jobs of one thread in the order in which agents get them,
 	// or those of all threads when the name is empty.
 	Jobs(ctx context.Context, name mailq.Name) jobs
-	// SizedJobs yields the jobs of all threads with the sizes of their message
-	// files.
-	SizedJobs(ctx context.Context) jobs
 	// Select yields the jobs that a selection matches: those that an order with
 	// it would affect. It may read many files.
 	Select(ctx context.Context, where mailq.Selection) jobs

@@ -36,7 +36,6 @@ import (
 type Files interface {
 	All(ctx context.Context, p spool.Place) iter.Seq2[*spool.Stored, error]
 	Show(ctx context.Context, id string) (*spool.Stored, bool, error)
-	Size(path string) int64
 	Quarantined(ctx context.Context) (count int, oldest *spool.Stored, err error)
 	// Unloaded counts the control files that could not be loaded yet.
 	Unloaded() spool.Unloaded

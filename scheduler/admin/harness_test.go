@@ -96,8 +96,6 @@ func (s memoryFiles) Quarantined(context.Context) (count int, oldest *spool.Stor
 	return 0, nil, nil
 }
 
-func (s memoryFiles) Size(string) int64 { return 100 }
-
 // unreadFiles are files that cannot be read or loaded.
 type unreadFiles struct {
 	unloaded spool.Unloaded

@@ -62,7 +62,7 @@ func level(n *server.Note) zerolog.Level {
 		return zerolog.ErrorLevel
 	case server.NoteQueue:
 		return zerolog.WarnLevel
-	case server.NoteOrder, server.NoteTrigger, server.NoteWrapper:
+	case server.NoteOrder, server.NoteTrigger:
 		if n.Err != nil {
 			return zerolog.WarnLevel
 		}

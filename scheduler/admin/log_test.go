@@ -54,12 +54,12 @@ func TestRefusalsAreNoWarnings(t *testing.T) {
 	fault := errors.New("fault")
 	for want, notes := range map[zerolog.Level][]server.Note{
 		zerolog.InfoLevel: {
-			{Kind: server.NoteLogin, Err: fault}, {Kind: server.NoteAccess}, {Kind: server.NoteWrapper},
+			{Kind: server.NoteLogin, Err: fault}, {Kind: server.NoteAccess}, {Kind: server.NoteRemote},
 			{Kind: server.NoteFull}, {Kind: server.NoteGarbage, Err: fault}, {Kind: server.NoteOrder}, {Kind: server.NoteTrigger},
 		},
 		zerolog.WarnLevel: {
 			{Kind: server.NoteOrder, Err: fault}, {Kind: server.NoteTrigger, Err: fault},
-			{Kind: server.NoteWrapper, Err: fault}, {Kind: server.NoteQueue, Err: fault},
+			{Kind: server.NoteQueue, Err: fault},
 		},
 		zerolog.DebugLevel: {
 			{Kind: server.NoteOrder, Order: &mailq.Order{Verb: mailq.Kill, DryRun: true}},

@@ -105,21 +105,6 @@ func (q *Queue) Jobs(ctx context.Context, name mailq.Name) iter.Seq2[*mailq.JobL
 	return q.jobs(ctx, walkThread(name))
 }
 
-// SizedJobs yields the job lines of all threads with the sizes of their message
-// files. A message whose file is gone has size 0.
-func (q *Queue) SizedJobs(ctx context.Context) iter.Seq2[*mailq.JobLine, error] {
-	return func(yield func(*mailq.JobLine, error) bool) {
-		for job, err := range q.jobs(ctx, walkVertices) {
-			if err == nil {
-				job.Size = q.files.Size(job.Path)
-			}
-			if !yield(job, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
 // jobs yields the job lines of a walk.
 func (q *Queue) jobs(ctx context.Context, begin walkFunc) iter.Seq2[*mailq.JobLine, error] {
 	return func(yield func(*mailq.JobLine, error) bool) {

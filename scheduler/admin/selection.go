@@ -171,7 +171,7 @@ func storedJobs(m *spool.Stored) (jobs []*mailq.JobLine) {
 	byName := make(map[mailq.Name]*mailq.JobLine)
 	whole := mailq.JobLine{
 		Message: scheduler.MessageID(m.Name.ID), Path: m.Name.Path, SpoolID: m.SpoolID(), ArrivedAt: m.ModifiedAt,
-		MessageID: m.File.MessageID, Size: max(0, m.Size),
+		MessageID: m.File.MessageID,
 	}
 	if m.Place == spool.Hold {
 		whole.State, whole.Held = view.Held, true

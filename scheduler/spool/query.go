@@ -161,22 +161,6 @@ func (f *Files) Quarantined(ctx context.Context) (count int, oldest *Stored, err
 	return count, oldest, err
 }
 
-// Size returns the bytes of the message file beside a control file below transport/ or
-// hold/transport/; 0 if there is none. It reads no control file.
-func (f *Files) Size(path string) (size int64) {
-	_ = f.places.whileOpen(func() error {
-		for _, p := range []Place{Queue, Hold} {
-			var st unix.Stat_t
-			if err := postoffice.Stat(f.places.pairs[p].queue, path, &st); err == nil && postoffice.IsRegular(&st) {
-				size = st.Size
-				break
-			}
-		}
-		return nil
-	})
-	return size
-}
-
 // Show reads one message in any place. id is the path of its control file below
 // transport/, its number or its spoolid; a path that begins with "hold/" is one
 // below hold/transport/.

@@ -92,19 +92,6 @@ func TestShow(t *testing.T) {
 	}
 }
 
-func TestSizesOfMessagesInTheQueueAndUnderHold(t *testing.T) {
-	o := library(t)
-	for path, file := range map[string]string{"7": "queue/7", "A/8": "hold/queue/A/8", "A/9": ""} {
-		want := int64(0)
-		if file != "" {
-			want = int64(len(o.read(file)))
-		}
-		if got := o.s.Files().Size(path); got != want || file != "" && got == 0 {
-			t.Errorf("%s: %d, want %d", path, got, want)
-		}
-	}
-}
-
 // Another message has the number now, and no walk is made for the old one.
 func TestShowOfAnOldSpoolID(t *testing.T) {
 	o := newTestSpool(t)

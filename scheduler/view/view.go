@@ -182,10 +182,8 @@ type JobLine struct {
 	// then, and does not know Sender and Owner. 0: it is loaded.
 	NotLoaded int `json:"-"`
 	Attempts  int `json:"-"`
-	// MessageID and Size are the Message-ID and the bytes of the message file. The core does not
-	// know them.
+	// MessageID is the Message-ID. The core does not know it.
 	MessageID  string      `json:"message_id,omitempty"`
-	Size       int64       `json:"bytes,omitempty"`
 	Recipients []Recipient `json:"recipients"` // that are not done
 }
 
