@@ -100,8 +100,7 @@ type line struct {
 	id          MessageID
 	vertex      *vertex // nil once the line has ended
 	thread      *thread
-	startedAt   instant // when the agent could begin to work on it
-	suspensions uint32  // thread.suspensions when the line was given
+	suspensions uint32 // thread.suspensions when the line was given
 	// unreported counts the open recipients that no report has named yet.
 	unreported int32
 	// What the reports said about the destination.
@@ -140,7 +139,7 @@ func (a *agent) clearStartedFor() {
 func (as *agents) agentReady(a *agent) {
 	a.clearStartedFor()
 	as.expectSessions(a, a.sessions-1)
-	as.clearStartFailures(a.ring.clause)
+	delete(as.startFailures, a.ring.clause)
 	a.state, a.stateSince = serving, as.s.agenda.now
 	a.offered, a.freeSessions = 1, 1
 	a.ring.free = append(a.ring.free, a)
@@ -230,27 +229,10 @@ func (as *agents) deadline(a *agent) instant {
 	case len(a.lines) == 0 && a.state != idleSent:
 		return never
 	}
-	at := never
 	if timeout := a.ring.params.AgentTimeout; timeout > 0 {
-		at = a.progressAt.after(timeout)
+		return a.progressAt.after(timeout)
 	}
-	if timeout := a.ring.params.JobTimeout; timeout > 0 {
-		at = min(at, a.oldestWork(as.s.agenda.now).after(timeout))
-	}
-	return at
-}
-
-// oldestWork returns when the agent could begin with the oldest of the job
-// lines that it is working on; now if there is none. With one session, lines
-// after the first wait in its input (overfeed).
-func (a *agent) oldestWork(now instant) instant {
-	oldest := now
-	for i := range a.lines {
-		if i == 0 || a.sessions > 1 {
-			oldest = min(oldest, a.lines[i].startedAt)
-		}
-	}
-	return oldest
+	return never
 }
 
 // planDeadline plans the next check of an agent. A check that comes too early
@@ -278,11 +260,8 @@ func (as *agents) checkDeadline(a *agent) {
 		as.s.agenda.logAgent(Error, a, "has not said #hungry in "+firstHungryTimeout.String()+", sent SIGTERM")
 		as.giveUpAgent(a)
 	default:
-		what := "made no progress on a job line for " + as.s.agenda.now.since(a.progressAt).Round(time.Second).String()
-		if timeout := a.ring.params.AgentTimeout; timeout == 0 || as.s.agenda.now < a.progressAt.after(timeout) {
-			what = "worked on a job line for " + as.s.agenda.now.since(a.oldestWork(as.s.agenda.now)).Round(time.Second).String()
-		}
-		as.s.agenda.logAgent(Error, a, "has "+what+" with "+strconv.Itoa(len(a.lines))+" job lines, sent SIGTERM")
+		silence := as.s.agenda.now.since(a.progressAt).Round(time.Second).String()
+		as.s.agenda.logAgent(Error, a, "has made no progress on a job line for "+silence+" with "+strconv.Itoa(len(a.lines))+" job lines, sent SIGTERM")
 		as.giveUpAgent(a)
 	}
 }

@@ -72,7 +72,6 @@ func (li *lines) finishLine(a *agent) bool {
 	t := a.lines[i].thread
 	a.lines = slices.Delete(a.lines, i, i+1)
 	if a.sessions == 1 && len(a.lines) > 0 {
-		a.lines[0].startedAt = li.s.agenda.now
 		if a.state == serving {
 			li.s.rings.overfeed(a)
 			li.s.threads.updateThread(t)

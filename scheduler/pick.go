@@ -176,7 +176,7 @@ func (rg *rings) feed(a *agent, p fair.Pick) {
 	m.flags &^= demanded
 	recipients := rg.s.mail.feedable(v)
 	a.lines = append(a.lines, line{
-		id: m.id, vertex: v, thread: t, startedAt: rg.s.agenda.now,
+		id: m.id, vertex: v, thread: t,
 		suspensions: t.suspensions, unreported: int32(recipients),
 	})
 	a.fedAt = rg.s.agenda.now

@@ -21,8 +21,10 @@ func (as *agents) startFor(r *ring, t *thread) {
 		as.s.limits.waitAtChannel(r)
 		return
 	}
-	failures := as.startFailures[r.clause]
-	if failures != nil && as.mustDelayStart(failures, r) {
+	if f := as.startFailures[r.clause]; f != nil && f.until > as.s.agenda.now {
+		as.s.agenda.plan(&r.backoff, f.until)
+		return
+	} else if f != nil && r.expected > 0 {
 		return
 	}
 	if !as.mayAddProcess(r) {
@@ -35,9 +37,6 @@ func (as *agents) startFor(r *ring, t *thread) {
 	as.forks.Busy++
 	r.place.Served()
 	as.start(r, t)
-	if failures != nil {
-		failures.trial = as.lastID
-	}
 	as.s.rings.markDirty(r) // it may need another agent, after the other rings
 }
 
@@ -140,13 +139,12 @@ func (as *agents) wakeForks() {
 }
 
 // startFailures is the state of a clause whose agents cannot be started or die
-// before their first #hungry. Its rings wait for the time until. Then they try
-// one agent, and the others wait for its result.
+// before their first #hungry. Its rings wait for the time until. Then each starts
+// one agent at a time, until one has said #hungry.
 type startFailures struct {
 	failures int
 	until    instant
-	trial    AgentID // last agent started since; 0: none
-	why      string  // the last failure, for people
+	why      string // the last failure, for people
 }
 
 // The delay after a failed start: one second, doubled each time, up to a
@@ -169,35 +167,4 @@ func (as *agents) countStartFailure(r *ring, why string) {
 		t.until = as.s.agenda.now.after(min(firstBackoff<<min(t.failures-1, 20), longestBackoff))
 	}
 	as.s.agenda.plan(&r.backoff, t.until)
-}
-
-// mustDelayStart reports whether the ring may not start an agent because its
-// clause has failed: until its time, or while another agent is being tried.
-func (as *agents) mustDelayStart(t *startFailures, r *ring) bool {
-	if t.until > as.s.agenda.now {
-		as.s.agenda.plan(&r.backoff, t.until)
-		return true
-	}
-	if a := as.byID[t.trial]; a != nil && a.state == starting {
-		// By then, the agent has said #hungry and clearStartFailures has woken the
-		// ring, or the agent is gone.
-		as.s.agenda.plan(&r.backoff, a.stateSince.after(firstHungryTimeout+killTimeout))
-		return true
-	}
-	return r.expected > 0
-}
-
-// clearStartFailures forgets the failures of a clause after a first #hungry.
-// The next Tick dispatches the rings that wait for that; if the command has
-// $host, there is one for each host.
-func (as *agents) clearStartFailures(clause string) {
-	if as.startFailures[clause] == nil {
-		return
-	}
-	delete(as.startFailures, clause)
-	for r := as.s.rings.inOrder.Head; r != nil; r = as.s.rings.inOrder.Next(r) {
-		if r.clause == clause && r.backoff.isPlanned() {
-			as.s.agenda.plan(&r.backoff, as.s.agenda.now)
-		}
-	}
 }

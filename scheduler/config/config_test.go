@@ -108,8 +108,8 @@ func TestDefaultsAreTheManuals(t *testing.T) {
 		PositiveFeedback: rule.Feedback{Amount: 1, Per: rule.PerN},
 		NegativeFeedback: rule.Feedback{Amount: 1, Per: rule.PerN},
 		CohortLimit:      1, SlotCost: 5, SlotDiscount: 50, SlotLoan: 3, MinSlots: 3,
-		AgentTimeout: 2 * time.Hour, JobTimeout: 24 * time.Hour,
-		MsgSessions: 20, MsgScale: 10, Share: "senderdomain",
+		AgentTimeout: 2 * time.Hour,
+		MsgSessions:  20, MsgScale: 10, Share: "senderdomain",
 	}
 	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

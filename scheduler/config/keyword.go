@@ -127,8 +127,6 @@ var keywords = bind[values]([]row{
 		meaning: "who writes results into the control file"},
 	{name: "agent-timeout", preset: "2h", zero: "no limit", kind: span(0, year),
 		meaning: "how long an agent may have open job lines without progress on any"},
-	{name: "job-timeout", preset: "1d", zero: "no limit", kind: span(0, year),
-		meaning: "how long an agent may work on one job line"},
 	{name: "idlemax", preset: "0", zero: "three times interval", kind: span(0, year),
 		meaning: "how long an agent may be idle"},
 

@@ -59,6 +59,7 @@ func TestEachParameterIsReloadedOrWarnedOf(t *testing.T) {
 // TestKeywordsThatAreGone: the error says what to use instead.
 func TestKeywordsThatAreGone(t *testing.T) {
 	for text, want := range map[string]string{
+		"x job-timeout=1h command=y":                  "agent-timeout ends an agent",
 		"x ringrate=1/1h command=y":                   "use rate for each thread, or channelrate",
 		"PARAMxfer-cert=/x\nx command=y":              "the certificate lies beside the table of nodes",
 		"PARAMcluster-prefix=mx\nx command=y":         "use the number of a database in PARAMcluster",

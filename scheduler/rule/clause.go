@@ -139,8 +139,6 @@ type Params struct {
 	// AgentTimeout is how long an agent with open job lines may make no
 	// progress on any of them; 0: no limit.
 	AgentTimeout time.Duration
-	// JobTimeout is how long an agent may work on one job line; 0: no limit.
-	JobTimeout time.Duration
 
 	QueueOnly         bool
 	WakeupRestartOnly bool
