@@ -123,7 +123,7 @@ func TestManualNamesTheDepartures(t *testing.T) {
 		"the challenge begins with 220",
 		"a wrong password is answered with -BAD USER OR PASSWORD",
 		"The states in the statistics log are ok, ok2, ok3, error, error2 and expire",
-		"All directories are swept at least every 120 seconds",
+		"All directories are swept every 30 seconds",
 		"POSTOFFICE/scheduler is not used",
 		"the first #hungry of an agent brings only one line",
 		"only the recipients of the job line count as attempted",
