@@ -3,14 +3,10 @@ package ctlfile
 // DSN parameters (RFC 3461): the words of N lines, and the values of R and n lines.
 //
 // An N line is KEY=value words with blanks between them. The keys, in upper or
-// lower case, are NOTIFY, ORCPT, INRCPT, INFROM, EZMLM and BY. DSNWord searches the
-// line on each call.
+// lower case, are NOTIFY, ORCPT, INRCPT, INFROM and EZMLM; others, such as BY, are ignored.
+// DSNWord searches the line on each call.
 
-import (
-	"strconv"
-	"strings"
-	"time"
-)
+import "strings"
 
 // Notify is the set of delivery outcomes that the sender wants to be told of
 // (RFC 3461 section 4.1).
@@ -72,42 +68,6 @@ func (n Notify) String() string {
 // the Notify bits. NEVER overrides the others.
 func (n Notify) Wants(outcome Notify) bool {
 	return n&NotifyNever == 0 && n&outcome != 0
-}
-
-// DeliverBy is the BY word of an N line (RFC 2852): the sender wants the message
-// delivered within a given time after its arrival.
-type DeliverBy struct {
-	Given  bool
-	After  time.Duration // since arrival; may be negative
-	Return bool          // at the deadline the recipient fails; if false, the sender is told of the delay
-	Trace  bool          // the sender is told when the message is relayed
-}
-
-// maxDeliverBy bounds the seconds of a BY word: RFC 2852 allows nine digits.
-const maxDeliverBy = 999999999
-
-// ParseDeliverBy reads the BY word of an N line, "BY=3600;R". It returns
-// the zero value if BY is missing or malformed, or asks for a delay notice that
-// NOTIFY excludes.
-func ParseDeliverBy(dsn string) DeliverBy {
-	value, _ := DSNWord(dsn, "BY")
-	digits, mode, _ := strings.Cut(value, ";")
-	seconds, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || seconds > maxDeliverBy || seconds < -maxDeliverBy {
-		return DeliverBy{}
-	}
-	mode, trace := strings.CutSuffix(strings.ToUpper(mode), "T")
-	by := DeliverBy{Given: true, After: time.Duration(seconds) * time.Second, Trace: trace}
-	switch mode {
-	case "R":
-		by.Return = true
-		return by
-	case "N":
-		if _, given := DSNWord(dsn, "NOTIFY"); !given || ParseNotify(dsn).Wants(NotifyDelay) {
-			return by
-		}
-	}
-	return DeliverBy{}
 }
 
 // DSNWord returns the value of the first word of an N line that has a key, KEY=value.

@@ -2,7 +2,6 @@ package ctlfile
 
 import (
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 )
@@ -84,29 +83,6 @@ func TestControlCharactersMakeADSNWordNone(t *testing.T) {
 	for _, value := range []string{"60;R\rMAIL", "\x01", "a\x7f", "a\rb"} {
 		if got, ok := DSNWord("NOTIFY=NEVER BY="+value, "BY"); ok || got != "" {
 			t.Errorf("%q: %q, %v", value, got, ok)
-		}
-	}
-}
-
-func TestParseDeliverBy(t *testing.T) {
-	for dsn, want := range map[string]DeliverBy{
-		"BY=3600;R":                         {true, time.Hour, true, false},
-		"NOTIFY=NEVER BY=120;rT":            {true, 2 * time.Minute, true, true},
-		"BY=-60;N":                          {true, -time.Minute, false, false},
-		"NOTIFY=DELAY by=60;N":              {true, time.Minute, false, false},
-		"NOTIFY=FAILURE BY=60;N":            {},
-		"NOTIFY=NEVER BY=60;N":              {},
-		"":                                  {},
-		"BY=60":                             {},
-		"BY=60;":                            {},
-		"BY=60;X":                           {},
-		"BY=60;RR":                          {},
-		"BY=1h;R":                           {},
-		"BY=9999999999;R":                   {},
-		"ORCPT=rfc822;BY=3600;R@x NOTIFY=N": {},
-	} {
-		if got := ParseDeliverBy(dsn); got != want {
-			t.Errorf("%q: %+v", dsn, got)
 		}
 	}
 }

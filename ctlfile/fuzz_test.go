@@ -36,9 +36,6 @@ func FuzzDSN(f *testing.F) {
 				t.Errorf("%s is %q", key, value)
 			}
 		}
-		if by := ParseDeliverBy(dsn); !by.Given && by != (DeliverBy{}) {
-			t.Errorf("%q is read as %v", dsn, by)
-		}
 		set := ParseNotify(dsn)
 		if set == 0 || ParseNotify("NOTIFY="+set.String()) != set {
 			t.Errorf("%q is read as %v", dsn, set)

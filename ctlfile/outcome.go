@@ -10,11 +10,10 @@ type OpenRecipient struct {
 	Channel, Host string // lower case; the first of a list of hosts
 	Class         int    // class of an X line; 0 for an r line
 	Notify        Notify
-	Delays        int       // delay notices that the sender has got: the delay field
-	DeliverBy     DeliverBy // from its N line
-	User          string    // the address, or "" if the caller did not ask for it
-	Originals     []string  // Recipient.Originals, likewise
-	Attempts      int       // made before the recipient was moved here
+	Delays        int      // delay notices that the sender has got: the delay field
+	User          string   // the address, or "" if the caller did not ask for it
+	Originals     []string // Recipient.Originals, likewise
+	Attempts      int      // made before the recipient was moved here
 }
 
 // DoneRecipient is a recipient whose tag says that it is done, for the event log. The

@@ -19,8 +19,7 @@ type agenda struct {
 	out       []Action                           // of the current Step
 	watch     watch[vertexRef]                   // expiries; see nextLook
 	wakes     store.Heap[instant, *waitingMail]  // ends of waits
-	timers    store.Heap[instant, *timer]        // what is planned for an instant
-	dates     store.Heap[instant, *timer]        // what is planned for a date; the keys are dates
+	timers    store.Heap[instant, *timer]        // what else is planned
 	shares    store.Heap[instant, *clusterShare] // ends of allowances
 	work      int                                // that wakeTimers has done
 
@@ -57,7 +56,7 @@ func (r *recycled[T]) put(value T) *T {
 }
 
 func (ag *agenda) next() instant {
-	return min(ag.wakes.Next(), ag.timers.Next(), ag.showing(date(ag.dates.Next())), ag.shares.Next())
+	return min(ag.wakes.Next(), ag.timers.Next(), ag.shares.Next())
 }
 
 // timeMultiset is a multiset of times with a resolution of one second. The

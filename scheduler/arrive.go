@@ -110,7 +110,7 @@ func (ar *arrivals) groupRecipients(m *message, in []ctlfile.OpenRecipient, flag
 			latest, latestKey = v, key
 		}
 		ar.s.mail.addRecipient(v, r, flags)
-		ar.s.notices.rememberDelays(v, r, m.modifiedAt)
+		ar.s.notices.rememberDelays(v, r)
 		m.open++
 		if r.Class != 0 {
 			ar.s.mail.joinSet(m, r.Class, v, ar.s.mail.lenOf(v)-1)

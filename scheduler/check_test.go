@@ -69,15 +69,14 @@ func (s *Scheduler) check() {
 // checkNotices: what is planned is about mail that is there, and a notice whose
 // time has come waits only for something that is being written.
 func (s *Scheduler) checkNotices() {
-	for ref, p := range s.notices.noticePlans {
+	for ref, t := range s.notices.planned {
 		m := s.mail.messages.At(ref)
-		assert(p.message == ref && s.mail.byID.Find(uint64(m.id)) == ref, "a notice is planned about message %d, which has left", m.id)
+		assert(s.mail.byID.Find(uint64(m.id)) == ref, "a notice is planned about message %d, which has left", m.id)
 		assert(m.flags&owesNotice != 0 || m.pendingWrites > 0, "a notice is planned about message %d, which owes none", m.id)
-		assert(p.next.isPlanned() || m.pendingWrites > 0 || m.flags&(removing|moving) != 0, "the notice about message %d is never written", m.id)
+		assert(t.isPlanned() || m.pendingWrites > 0 || m.flags&(removing|moving) != 0, "the notice about message %d is never written", m.id)
 	}
-	for ref, p := range s.notices.delayPlans {
-		v := s.mail.vertices.At(ref)
-		assert(p.vertex == ref && v.state != 0, "the delay of a vertex that has left is planned")
+	for ref := range s.notices.delays {
+		assert(s.mail.vertices.At(ref).state != 0, "the delays of a vertex that has left are kept")
 	}
 }
 

@@ -72,21 +72,19 @@ func (no *notices) nextExpiry(t *thread, modifiedAt date) date {
 	return secondary
 }
 
-// planWake plans when something happens to a vertex by itself: a notice, and its expiry.
+// planWake plans when something must be written about a vertex: it expires, or its sender is told
+// of a delay.
 func (no *notices) planWake(v *vertex) {
-	if len(no.delayPlans) > 0 {
-		no.planDelay(v)
-	}
-	no.s.agenda.watch.set(v.ref, no.nextLookAtExpiry(v))
+	no.s.agenda.watch.set(v.ref, min(no.nextLookAtExpiry(v), no.nextDelay(v)))
 }
 
-// isWatched reports whether a vertex expires while it is in a state: no agent has it, its
+// isWatched reports whether that is done while it is in a state: no agent has it, its
 // file is not being read, and it is not being moved.
 func (s vertexState) isWatched() bool {
 	return s == due || s == waiting || s == blocked
 }
 
-// nextLook returns a time before which no vertex must be looked at for its expiry.
+// nextLook returns a time before which no vertex must be looked at.
 func (no *notices) nextLook() date {
 	if no.s.mail.states[due]+no.s.mail.states[waiting]+no.s.mail.states[blocked] == 0 {
 		return noDate

@@ -27,9 +27,7 @@ func endOf(o *HoldOrder) date {
 
 // planHoldEnd plans the end of an order.
 func (od *orders) planHoldEnd(o *HoldOrder) {
-	if end := endOf(o); end < od.s.agenda.plannedDate(&od.holdEnd) {
-		od.s.agenda.planDate(&od.holdEnd, end)
-	}
+	od.holdEnd = min(od.holdEnd, endOf(o))
 }
 
 // heldThread holds the mail for a channel and host, or releases it. What an
@@ -84,7 +82,7 @@ func (od *orders) holdOrdersEnded() {
 		od.s.agenda.do(Note{Text: "a hold has reached its time limit: thread " + key.channel + "/" + key.host})
 		od.s.log.record(Condition{State: "released", Channel: key.channel, Host: key.host, By: "scheduler", Because: holdEnded})
 	}
-	od.s.agenda.planDate(&od.holdEnd, next)
+	od.holdEnd = next
 }
 
 // ended returns what orders keep back whose time is over, in order, and when the next ends.

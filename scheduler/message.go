@@ -203,7 +203,7 @@ func (wr *writes) advance(m *message) {
 	case m.pendingWrites > 0 || m.flags&(removing|moving) != 0:
 	case m.open == 0:
 		wr.finish(m, 0, 0)
-	case wr.s.notices.owesNoticeNow(m):
+	case wr.s.notices.noticeAt(m.ref) <= wr.s.agenda.now:
 		wr.s.notices.report(m)
 	case wr.s.orders.isToBeMoved(m):
 		wr.s.orders.moveFiles(m)
@@ -242,10 +242,7 @@ func (wr *writes) removeMessage(m *message) {
 
 // forgetMessage frees a message without counting it.
 func (wr *writes) forgetMessage(m *message) {
-	if p := wr.s.notices.noticePlans[m.ref]; p != nil {
-		p.message = 0
-		delete(wr.s.notices.noticePlans, m.ref)
-	}
+	wr.s.notices.forgetNotice(m.ref)
 	wr.s.mail.byID.Remove(m.ref)
 	wr.s.mail.freeMessage(m)
 }
@@ -283,10 +280,7 @@ func (ts *threads) detachVertex(v *vertex) {
 	ts.fair.Remove(v.ref)
 	ts.forgetVertex(v)
 	delete(ts.s.orders.waiting, v.ref)
-	if p := ts.s.notices.delayPlans[v.ref]; p != nil {
-		ts.s.agenda.planDate(&p.next, noDate)
-		delete(ts.s.notices.delayPlans, v.ref)
-	}
+	delete(ts.s.notices.delays, v.ref)
 	ts.setState(v, 0, 0)
 	for _, w := range ts.s.mail.walks {
 		w.vertexLeaves(v.ref)

@@ -28,9 +28,9 @@ type orders struct {
 	// empty order.
 	heldMessages   map[messageRef]*HoldOrder
 	heldThreads    map[threadKey]*HoldOrder
-	holdEnd        timer // when the first of them ends
-	underHold      int   // messages whose files lie under hold/
-	heldRecipients int   // of those, that are not done
+	holdEnd        date // when the first of them ends
+	underHold      int  // messages whose files lie under hold/
+	heldRecipients int  // of those, that are not done
 }
 
 // Verb is what an Ordered does with its targets. Whatever an agent does with a

@@ -78,7 +78,6 @@ func (ts *threads) requeueVertex(t *thread, v *vertex) {
 	if v.state.isWatched() {
 		ts.s.notices.planWake(v)
 	}
-	ts.s.notices.replanDelay(v)
 }
 
 // retire takes a ring out of use if it has no threads and no new mail would

@@ -137,10 +137,13 @@ func (li *lines) postpone(v *vertex, till instant) {
 	}
 }
 
-// wakeVertex is called at the time in the agenda: the vertex's wait is over, or
-// one of its recipients may have expired.
+// wakeVertex is called at the time in the agenda: the vertex's wait is over, one of its
+// recipients may have expired, or its sender is to be told of a delay.
 func (li *lines) wakeVertex(v *vertex) {
 	li.s.notices.expire(v)
+	if v.state != 0 {
+		li.s.notices.tellDelay(v)
+	}
 	switch {
 	case v.state == 0:
 	case li.s.mail.feedable(v) == 0:

@@ -120,8 +120,6 @@ func (sc *scenario) recipient(word string, before int) ctlfile.OpenRecipient {
 			r.Notify |= ctlfile.NotifyDelay
 		case strings.HasPrefix(word, "delays="):
 			r.Delays = sc.number(word[len("delays="):])
-		case strings.HasPrefix(word, "by="):
-			r.DeliverBy = ctlfile.ParseDeliverBy("BY=" + word[len("by="):])
 		case word == "never":
 			r.Notify = ctlfile.NotifyNever
 		case word[0] == 'x':

@@ -45,7 +45,7 @@
 //	agents    agents from their start to their end, the stop
 //	lines     what job lines lead to: outcomes, retries, free sessions
 //	writes    actions on control files that have no answer yet, full disk
-//	notices   notices to senders, deadlines, expiry
+//	notices   notices to senders, expiry
 //	orders    orders of administrators, what is held
 //	loads     messages that are not loaded, loading and unloading
 //	saved     what is saved, and restored after a restart
@@ -74,7 +74,7 @@
 //	resync, deaths of agents           resync.go death.go
 //	retries, deferall, retryat         retry.go
 //	expiry, ETRN, queueonly            expiry.go etrn.go
-//	reporttimes, DELIVERBY, notices    notice.go
+//	reporttimes, notices               notice.go
 //	work on control files, full disk   store.go fulldisk.go
 //	orders, held mail                  order.go pendingorder.go hold.go holdorder.go reroute.go
 //	reload, stop                       reload.go stop.go
@@ -147,17 +147,16 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.mail.senderSeed, s.mail.extras = maphash.MakeSeed(), make(map[messageRef]*extras)
 	s.threads.byKey = make(map[threadKey]*thread)
 	s.orders.heldMessages, s.orders.heldThreads = make(map[messageRef]*HoldOrder), make(map[threadKey]*HoldOrder)
-	s.orders.holdEnd.due = func() { s.orders.holdOrdersEnded() }
+	s.orders.holdEnd = noDate
 	s.limits.sites, s.limits.knownSites = make(map[string]*site), make(map[threadKey]knownSite)
 	s.rings.byKey, s.limits.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents.byID, s.agents.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
 	s.agenda.watch.first = noLook
-	s.notices.noticePlans, s.notices.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
+	s.notices.planned, s.notices.delays = make(map[messageRef]*timer), make(map[vertexRef]int)
 	s.orders.waiting, s.orders.savedOrders = make(map[vertexRef]*order), make(map[MessageID][]SavedOrder)
 	s.mail.heapIndex = func(v vertexRef) *int32 { return &s.mail.vertices.At(v).place.Index }
 	s.mail.threadLinks = func(v vertexRef) *store.Links[vertexRef] { return &s.mail.vertices.At(v).Links }
 	s.agenda.timers.Index = func(t *timer) *int32 { return &t.index }
-	s.agenda.dates.Index = s.agenda.timers.Index
 	s.agenda.wakes.Index = func(x *waitingMail) *int32 { return &x.index }
 	s.agenda.shares.Index = func(c *clusterShare) *int32 { return &c.index }
 	s.agents.idleAgents.Of = func(a *agent) *store.Links[*agent] { return &a.Links }
@@ -264,7 +263,7 @@ func (s *Scheduler) handle(e Event) {
 // time by the wall clock, as that was set at the last Step: when the clock is set, a Tick
 // should follow.
 func (s *Scheduler) Next() (time.Time, bool) {
-	next := min(s.agenda.next(), s.agenda.showing(s.notices.nextLook()))
+	next := min(s.agenda.next(), s.agenda.showing(min(s.notices.nextLook(), s.orders.holdEnd)))
 	if s.loads.mayLoad() && s.loads.looksNow() {
 		next = min(next, s.agenda.showing(s.loads.unloaded.looks.next()))
 	}
@@ -282,6 +281,9 @@ func (s *Scheduler) wake() {
 				s.lines.wakeVertex(v)
 			}
 		}
+	}
+	if s.orders.holdEnd <= s.agenda.date {
+		s.orders.holdOrdersEnded()
 	}
 	s.agenda.wakeTimers()
 	s.threads.wakeVertices()

@@ -241,9 +241,6 @@ func (h *harness) arrive() {
 			Notify:  ctlfile.NotifyFailure | ctlfile.Notify(h.rand.IntN(2))*ctlfile.NotifySuccess | ctlfile.Notify(h.rand.IntN(2))*ctlfile.NotifyDelay,
 			Delays:  h.rand.IntN(2),
 		}
-		if h.chance(10) {
-			r.DeliverBy = ctlfile.DeliverBy{Given: true, After: time.Duration(h.rand.IntN(9000)-1000) * time.Second, Return: h.chance(50)}
-		}
 		if h.rand.IntN(4) == 0 {
 			r.Class = 1 + h.rand.IntN(2)
 		}

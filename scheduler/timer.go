@@ -7,7 +7,7 @@ package scheduler
 // timer is something that happens at a time.
 type timer struct {
 	due   func() // called when the time has come; set by the owner
-	index int32  // in agenda.timers or agenda.dates; 0: nothing is planned
+	index int32  // in agenda.timers; 0: nothing is planned
 }
 
 // isPlanned reports whether something is planned.
@@ -22,30 +22,12 @@ func (ag *agenda) plan(t *timer, at instant) {
 	ag.timers.Put(at, t)
 }
 
-// planDate plans a timer for a date, in place of what was planned before; noDate: nothing.
-// A timer is always planned for instants, or always for dates.
-func (ag *agenda) planDate(t *timer, at date) {
-	if at == noDate {
-		ag.dates.Remove(t)
-		return
-	}
-	ag.dates.Put(instant(at), t)
-}
-
 // plannedAt returns for when a timer is planned; never: it is not.
 func (ag *agenda) plannedAt(t *timer) instant {
 	if !t.isPlanned() {
 		return never
 	}
 	return ag.timers.KeyOf(t)
-}
-
-// plannedDate returns for which date a timer is planned; noDate: it is not.
-func (ag *agenda) plannedDate(t *timer) date {
-	if !t.isPlanned() {
-		return noDate
-	}
-	return date(ag.dates.KeyOf(t))
 }
 
 // wakeSlice bounds how much work one Tick does, of timers and of vertices each, so that a
@@ -57,8 +39,5 @@ const wakeSlice = 500
 func (ag *agenda) wakeTimers() {
 	for ag.work = 0; ag.work < wakeSlice && ag.timers.Next() <= ag.now; ag.work++ {
 		ag.timers.Pop().due()
-	}
-	for n := 0; n < wakeSlice && date(ag.dates.Next()) <= ag.date; n++ {
-		ag.dates.Pop().due()
 	}
 }

@@ -135,16 +135,9 @@ func (lo *loads) happensBefore(v *vertex, soon instant) bool {
 }
 
 // nextWrite returns when something must be written about a vertex: it expires, or its sender is
-// told of a failure, a delay or a missed deadline.
+// told of a failure or a delay.
 func (lo *loads) nextWrite(v *vertex) date {
-	at := lo.s.agenda.watch.at(v.ref)
-	if p := lo.s.notices.noticePlans[v.message]; p != nil {
-		at = min(at, lo.s.agenda.dateAt(p.at))
-	}
-	if p := lo.s.notices.delayPlans[v.ref]; p != nil {
-		at = min(at, lo.s.agenda.plannedDate(&p.next))
-	}
-	return at
+	return min(lo.s.agenda.watch.at(v.ref), lo.s.agenda.dateAt(lo.s.notices.noticeAt(v.message)))
 }
 
 // staysLoaded reports whether a message that has just arrived stays in memory.

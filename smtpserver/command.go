@@ -95,7 +95,7 @@ func (s *session) greet(verb, arg string) error {
 	if s.client.trusted && !s.lmtp {
 		s.reply("250-ETRN")
 	}
-	s.reply("250-PIPELINING\r\n250-8BITMIME\r\n250-CHUNKING\r\n250-SMTPUTF8\r\n250-DSN\r\n250-DELIVERBY")
+	s.reply("250-PIPELINING\r\n250-8BITMIME\r\n250-CHUNKING\r\n250-SMTPUTF8\r\n250-DSN")
 	s.reply("250-SIZE %d\r\n250-LIMITS RCPTMAX=%d\r\n250 ENHANCEDSTATUSCODES", s.o.MaxSize, s.o.MaxRecipients)
 	return nil
 }

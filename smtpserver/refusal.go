@@ -46,7 +46,6 @@ var (
 	errNoArgument  = &refusal{code: 501, status: "5.5.4", reason: "syntax", text: "The command takes no parameter"}
 	errArgument    = &refusal{code: 501, status: "5.5.4", reason: "syntax", text: "The command needs a parameter"}
 	errParameter   = &refusal{code: 501, status: "5.5.4", reason: "syntax", text: "A parameter is malformed or given twice"}
-	errDeliverBy   = &refusal{code: 501, status: "5.5.4", reason: "syntax", text: "BY takes seconds and a mode, such as BY=3600;R"}
 	errNoExtension = &refusal{code: 555, status: "5.5.4", reason: "syntax", text: "Unknown parameter"}
 	errNotGreeted  = &refusal{code: 503, status: "5.5.1", reason: "sequence", text: "Say EHLO first"}
 	errNested      = &refusal{code: 503, status: "5.5.1", reason: "sequence", text: "A message has already begun"}

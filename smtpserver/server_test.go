@@ -21,7 +21,7 @@ func TestMessageIsInRouterWhenItIsAcknowledged(t *testing.T) {
 	s := start(t, nil)
 	d := s.dial()
 	caps := d.say("EHLO client.example", "250 ")
-	for _, word := range []string{"SIZE 52428800", "DSN", "8BITMIME", "SMTPUTF8", "PIPELINING", "CHUNKING", "ENHANCEDSTATUSCODES", "DELIVERBY", "STARTTLS", "ETRN"} {
+	for _, word := range []string{"SIZE 52428800", "DSN", "8BITMIME", "SMTPUTF8", "PIPELINING", "CHUNKING", "ENHANCEDSTATUSCODES", "STARTTLS", "ETRN"} {
 		if !strings.Contains(caps, word+"\r\n") {
 			t.Errorf("EHLO lacks %s: %q", word, caps)
 		}
@@ -301,33 +301,6 @@ func TestPasswordsAllowStrangersToSendAnywhere(t *testing.T) {
 	d.startTLS()
 	d.say("EHLO x", "250 ")
 	d.say(plain("ann", "secret"), "421 ")
-}
-
-func TestDeadlineOfTheSenderIsKeptForEachRecipient(t *testing.T) {
-	s := start(t, nil)
-	d := s.dial()
-	d.say("EHLO x", "250 ")
-	for _, by := range []string{"BY=", "BY=10", "BY=10;X", "BY=10;RX", "BY=0;R", "BY=-1;R", "BY=1;R BY=2;R", "BY=1000000000;R"} {
-		d.say("MAIL FROM:<a@far.example> "+by, "501 5.5.4")
-	}
-	d.say(`MAIL FROM:<"x BY=7"@far.example> by=3600;rt RET=HDRS`, "250 ")
-	d.say("MAIL FROM:<b@far.example> BY=9;N", "503 ")
-	d.say("RCPT TO:<b@ours.example> NOTIFY=DELAY", "250 ")
-	d.say("RCPT TO:<c@ours.example>", "250 ")
-	d.say("DATA", "354 ")
-	d.say("\r\nx\r\n.", "250 ")
-	begin(d)
-	d.say("DATA", "354 ")
-	d.say("\r\nx\r\n.", "250 ")
-	got := strings.Join(s.messages(), "")
-	for _, want := range []string{"todsn NOTIFY=DELAY BY=3600;RT\nto <b@ours", "todsn BY=3600;RT\nto <c@ours", "notaryret HDRS\n", "from <\"x BY=7\"@far.example>\n"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in %q", want, got)
-		}
-	}
-	if n := strings.Count(got, "BY=3600"); n != 2 {
-		t.Errorf("%d recipients have the deadline: %q", n, got)
-	}
 }
 
 func TestETRNWritesATriggerForTheScheduler(t *testing.T) {

@@ -119,13 +119,6 @@ func parseSize(value string) (size uint64, ok bool) {
 	return size, true
 }
 
-// validDeliverBy reports whether a value of BY is one (RFC 2852).
-func validDeliverBy(value string) bool {
-	by := ctlfile.ParseDeliverBy("BY=" + value)
-	_, mode, _ := strings.Cut(value, ";")
-	return by.Given && !(by.Return && by.After <= 0) && (len(mode) == 1 || strings.EqualFold(mode[1:], "T"))
-}
-
 // validNotify reports whether a value of NOTIFY is one: NEVER, or different words for
 // what the sender wants to know (RFC 3461 section 4.1).
 func validNotify(value string) bool {

@@ -21,10 +21,9 @@ const (
 // transaction is a message from MAIL to its end.
 type transaction struct {
 	queue.Submission
-	utf8      bool   // SMTPUTF8 was given
-	deliverBy string // value of BY, or ""
-	memory    int64  // bytes, counted in Server.envelopes
-	text      *text  // nil until DATA or BDAT
+	utf8   bool  // SMTPUTF8 was given
+	memory int64 // bytes, counted in Server.envelopes
+	text   *text // nil until DATA or BDAT
 }
 
 // mailFrom answers MAIL.
@@ -88,10 +87,6 @@ func (m *transaction) senderParameters(text string) (size uint64, err error) {
 		case "ENVID":
 			m.EnvID = xtext(p.value)
 		case "AUTH": // RFC 4954 section 5: it may be ignored
-		case "BY":
-			if m.deliverBy = value; !validDeliverBy(value) {
-				return 0, errDeliverBy
-			}
 		default:
 			return 0, errNoExtension
 		}
@@ -189,9 +184,6 @@ func (s *session) mayReceive(address string) error {
 
 func (s *session) addRecipient(address, dsn string) error {
 	m := s.mail
-	if m.deliverBy != "" {
-		dsn = strings.TrimSpace(dsn + " BY=" + m.deliverBy)
-	}
 	r := &ctlfile.Recipient{Address: ctlfile.Address{User: address}, DSN: dsn}
 	size := int64(len(address)*3 + len(r.DSN) + recipientSize)
 	if s.server.envelopes.Add(size) > maxEnvelopes {

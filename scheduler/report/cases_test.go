@@ -72,14 +72,6 @@ var noticeCases = []noticeCase{
 		text:    "\rexpired by the administrator: the customer moved away, problem was:\r->> 452 4.2.2 mailbox full",
 		subject: "FAILED(1)", words: "expired by the administrator: the customer moved away",
 		fields: map[string]string{"Action": "failed", "Status": "5.0.0"}},
-	{name: "DELIVERBY with R", notary: "failed\x015.4.7 (delivery time expired)" + lastReply, lines: "N BY=3600;R\n",
-		text:    "\rnot delivered within the time that the sender gave, problem was:\r->> 452 4.2.2 mailbox full",
-		subject: "FAILED(1)", words: "not delivered within the time that the sender gave",
-		fields: map[string]string{"Action": "failed", "Status": "5.4.7"}},
-	{name: "DELIVERBY with N", notary: "delayed\x014.4.7 (not delivered yet)\x01\x01", lines: "N BY=3600;N\n",
-		text:    "\rnot delivered within the time that the sender gave",
-		subject: "DELAYED(1)", words: "not delivered within the time that the sender gave", kinds: "text/rfc822-headers",
-		fields: map[string]string{"Action": "delayed", "Status": "4.4.7"}},
 }
 
 // control is the control file of a case.

@@ -288,8 +288,7 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 				Class:   r.Class,
 				Notify:  r.Notify,
 
-				Delays:    max(r.Delays, lines[r.Offset]),
-				DeliverBy: ctlfile.ParseDeliverBy(r.DSN),
+				Delays: max(r.Delays, lines[r.Offset]),
 			})
 			if r.Origin != "" {
 				if from, err := ctlfile.ParseOrigin(r.Origin); err == nil {

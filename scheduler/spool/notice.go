@@ -51,8 +51,7 @@ func (n *notices) owed(f *ctlfile.File, final bool) (lines []int) {
 		case null:
 			wanted = news == ctlfile.NotifyFailure
 		case news == ctlfile.NotifyDelay:
-			by := ctlfile.ParseDeliverBy(r.DSN)
-			wanted = (wanted || by.Given && !by.Return) && !f.Done(to) // a delay that is over is no news
+			wanted = wanted && !f.Done(to) // a delay that is over is no news
 		}
 		if wanted && (final || decided(f, r.Class)) {
 			lines = append(lines, i)

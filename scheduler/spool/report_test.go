@@ -235,7 +235,7 @@ func TestWhatNobodyAskedForIsNotInTheNotice(t *testing.T) {
 // A delay is written while an agent has the recipient: the lock stays.
 func TestDelayLeavesTheTag(t *testing.T) {
 	o := newRoutedSpool(t)
-	text := control("7", locked(os.Getpid()), "N NOTIFY=DELAY", toCarol, "N BY=60;N")
+	text := control("7", locked(os.Getpid()), "N NOTIFY=DELAY", toCarol, "N NOTIFY=DELAY")
 	bob, carol := offset(t, text, "@b.example"), offset(t, text, "carol")
 	o.put("7", text)
 	o.open(Options{Reporter: reporter(o.dir)})
@@ -275,15 +275,15 @@ func TestDelayThatIsOverIsNotReported(t *testing.T) {
 	}
 }
 
-func TestLoadTellsOfDelaysAndDeadlines(t *testing.T) {
+func TestLoadTellsOfDelays(t *testing.T) {
 	o := newRoutedSpool(t)
-	text := control("7", toBob, "N NOTIFY=DELAY BY=60;R", toCarol)
+	text := control("7", toBob, "N NOTIFY=DELAY", toCarol)
 	bob := offset(t, text, "@b.example")
 	text = strings.Replace(text, toCarol, "r         3"+toCarol[12:], 1)
 	text += strings.Repeat(strings.Replace(diagnose(bob, "bob@b.example", "delayed"), "d ", "d+", 1), 2)
 	o.put("7", text)
 	m := o.open(Options{}).loaded("7")
-	if len(m.Recipients) != 2 || m.Recipients[0].Delays != 2 || m.Recipients[0].DeliverBy != (ctlfile.DeliverBy{Given: true, After: time.Minute, Return: true}) {
+	if len(m.Recipients) != 2 || m.Recipients[0].Delays != 2 {
 		t.Errorf("%+v", m.Recipients)
 	}
 }

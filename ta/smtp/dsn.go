@@ -1,12 +1,9 @@
-// This file holds the DSN parameters RET, ENVID, NOTIFY and ORCPT (RFC 3461), and
-// BY of DELIVERBY (RFC 2852).
+// This file holds the DSN parameters RET, ENVID, NOTIFY and ORCPT (RFC 3461).
 
 package smtp
 
 import (
-	"fmt"
 	"strings"
-	"time"
 
 	"zsched/ctlfile"
 	"zsched/ta"
@@ -43,32 +40,4 @@ func notifyParameter(n ctlfile.Notify) string {
 		return "NEVER"
 	}
 	return (n & (ctlfile.NotifySuccess | ctlfile.NotifyFailure | ctlfile.NotifyDelay)).String()
-}
-
-// byParameter returns the value of BY to pass on, or the reason why the message
-// must not be sent. The time counts from the arrival of the message.
-func (e *envelope) byParameter(ext extensions, age time.Duration) (by string, refused *failure) {
-	if !e.by.Given {
-		return "", nil
-	}
-	left := int64(e.by.After/time.Second) - int64(age/time.Second)
-	returned := func(code, text string) *failure {
-		return &failure{permanent: true, code: code, diagnostic: "smtp; 554 (" + text + ")", text: text}
-	}
-	mode := "N"
-	if e.by.Return {
-		mode = "R"
-		switch {
-		case left <= 0:
-			return "", returned("5.4.7", "the time for delivery that the sender set is over")
-		case !ext.deliverBy:
-			return "", returned("5.3.3", "the sender set a time for delivery, but the next host does not support that")
-		case left < ext.minBy:
-			return "", returned("5.4.7", fmt.Sprintf("the sender wants delivery within %d seconds, but the next host permits no less than %d", left, ext.minBy))
-		}
-	}
-	if e.by.Trace {
-		mode += "T"
-	}
-	return fmt.Sprintf("%d;%s", left, mode), nil
 }

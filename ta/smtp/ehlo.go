@@ -26,11 +26,9 @@ type session struct {
 type extensions struct {
 	pipelining, eightBit, utf8, dsn, starttls bool
 
-	size      int64 // longest message that it accepts in bytes, if sized; 0: not given
-	sized     bool
-	deliverBy bool
-	minBy     int64    // minimum of BY with mode R, in seconds
-	auth      []string // mechanisms, in upper case
+	size  int64 // longest message that it accepts in bytes, if sized; 0: not given
+	sized bool
+	auth  []string // mechanisms, in upper case
 }
 
 // remote returns the name of the server in notices.
@@ -56,8 +54,6 @@ func parseExtensions(lines []string) (e extensions) {
 			e.starttls = true
 		case "SIZE":
 			e.sized, e.size = true, firstNumber(words)
-		case "DELIVERBY":
-			e.deliverBy, e.minBy = true, firstNumber(words)
 		case "AUTH":
 			e.auth = append(e.auth, words[1:]...)
 		default:

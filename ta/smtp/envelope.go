@@ -39,8 +39,7 @@ type shared struct {
 	from    string // reverse path; "" for the null sender
 	header  string
 	ret, id string // RET and ENVID
-	by      ctlfile.DeliverBy
-	utf8    bool // SMTPUTF8 is needed
+	utf8    bool   // SMTPUTF8 is needed
 }
 
 // envelope is the recipients that may share a transaction.
@@ -58,7 +57,6 @@ func (j *job) envelopes() []*envelope {
 			continue
 		}
 		s := shared{from: reversePath(r), header: r.Headers(), ret: r.Ret, id: r.EnvID}
-		s.by = ctlfile.ParseDeliverBy(r.DSN)
 		s.utf8 = !ascii(s.from) || !ascii(r.User)
 		e := byShared[s]
 		if e == nil {
@@ -109,7 +107,7 @@ func validAddress(address string) bool {
 }
 
 // mailCommand returns the MAIL command.
-func (e *envelope) mailCommand(ext extensions, c *content, by string) string {
+func (e *envelope) mailCommand(ext extensions, c *content) string {
 	line := "MAIL From:<" + e.from + ">"
 	if ext.eightBit {
 		line += " BODY=8BITMIME"
@@ -122,9 +120,6 @@ func (e *envelope) mailCommand(ext extensions, c *content, by string) string {
 	}
 	if ext.dsn {
 		line += e.dsnOfMail()
-	}
-	if ext.deliverBy && by != "" {
-		line += " BY=" + by
 	}
 	return line
 }

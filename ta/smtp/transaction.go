@@ -19,7 +19,6 @@ type transaction struct {
 	*envelope
 	ext     extensions
 	content *content
-	by      string // BY parameter, or ""
 
 	states    []recipientState
 	mail      string    // transcript of MAIL
@@ -62,9 +61,6 @@ func (t *transaction) prepare() bool {
 		failed = unsendable("5.1.7", "the sender's address cannot be sent")
 	case t.utf8 && !t.ext.utf8:
 		failed = unsendable("5.6.7", "an address is not ASCII, but the next host accepts only those that are")
-	}
-	if failed == nil {
-		t.by, failed = t.byParameter(t.ext, time.Since(t.j.message.ModifiedAt))
 	}
 	if failed == nil {
 		failed = t.prepareContent()
@@ -126,7 +122,7 @@ func (t *transaction) sendEnvelope() error {
 		return errUnasked
 	}
 	timeouts := &t.a.o.Timeouts
-	line := t.mailCommand(t.ext, t.content, t.by)
+	line := t.mailCommand(t.ext, t.content)
 	var mail Reply
 	err := t.send(line, timeouts.mail(), func(r Reply) {
 		mail, t.mail, t.refused = r, exchange(line, r), !r.OK()

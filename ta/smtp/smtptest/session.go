@@ -197,7 +197,7 @@ func path(s string) string {
 func (s *session) offers() string {
 	offers := s.p.options.Offers
 	if offers == nil {
-		offers = []string{"PIPELINING", "SIZE 50000000", "8BITMIME", "SMTPUTF8", "DSN", "DELIVERBY", "ENHANCEDSTATUSCODES"}
+		offers = []string{"PIPELINING", "SIZE 50000000", "8BITMIME", "SMTPUTF8", "DSN", "ENHANCEDSTATUSCODES"}
 		if s.p.options.TLS != nil && !s.tls {
 			offers = append(offers, "STARTTLS")
 		}

@@ -52,7 +52,7 @@ type Options struct {
 	Address string
 	LMTP    bool
 	// Offers are the lines of the reply to EHLO. nil offers what the peer knows:
-	// PIPELINING, SIZE, 8BITMIME, SMTPUTF8, DSN, DELIVERBY,
+	// PIPELINING, SIZE, 8BITMIME, SMTPUTF8, DSN,
 	// ENHANCEDSTATUSCODES, and STARTTLS and AUTH if they are configured.
 	Offers []string
 	Rules  []Rule
