@@ -4,6 +4,7 @@ package ta
 // written together.
 
 import (
+	"bufio"
 	"io"
 	"sync"
 	"time"
@@ -16,123 +17,78 @@ const (
 	maxOutputDelayed = 32 << 10
 )
 
-// output is the agent's side of the socket. While a write is under way, the
-// lines of all sessions gather, and the next write takes them together.
+// output is the agent's side of the socket. While a write is under way, the sessions wait.
 type output struct {
-	w     io.Writer
 	timer *time.Timer // flushes after outputDelay
 
-	mu      sync.Mutex
-	buf     []byte     // whole lines, not yet written
-	spare   []byte     // the other of two buffers
-	armed   bool       // the timer is running
-	shut    bool       // lines that come now are dropped
-	writing bool       // a flush is under way, which will take buf too
-	err     error      // of the first write that failed; nothing is written after it
-	written *sync.Cond // signals that writing has become false
+	mu    sync.Mutex
+	w     *bufio.Writer // after its first error nothing is written
+	armed bool          // the timer is running
+	shut  bool          // lines that come now are dropped
 }
 
 func newOutput(w io.Writer) *output {
-	o := &output{w: w}
-	o.written = sync.NewCond(&o.mu)
-	o.timer = time.AfterFunc(time.Hour, func() {
-		o.mu.Lock()
-		o.armed = false
-		o.mu.Unlock()
-		_ = o.flush() // the next flush returns the error too
-	})
+	o := &output{w: bufio.NewWriterSize(w, maxOutputDelayed)}
+	o.timer = time.AfterFunc(time.Hour, func() { _ = o.flush() }) // the next flush returns the error too
 	o.timer.Stop()
 	return o
 }
 
 // line adds a line, given as words without its LF.
 func (o *output) line(words ...string) {
-	o.mu.Lock()
-	if o.shut {
-		o.mu.Unlock()
-		return
-	}
-	for _, w := range words {
-		o.buf = append(o.buf, w...)
-	}
-	o.buf = append(o.buf, '\n')
-	o.unlockAndFlush()
+	o.add(func(b []byte) []byte {
+		for _, w := range words {
+			b = append(b, w...)
+		}
+		return append(b, '\n')
+	})
 }
 
 func (o *output) report(r Report) {
+	o.add(func(b []byte) []byte { return AppendReport(b, r) })
+}
+
+// add adds what f appends, which is written soon.
+func (o *output) add(f func(b []byte) []byte) {
 	o.mu.Lock()
-	o.buf = AppendReport(o.buf, r)
-	o.unlockAndFlush()
+	defer o.mu.Unlock()
+	if o.shut {
+		return
+	}
+	_, _ = o.w.Write(f(o.w.AvailableBuffer())) // o.w keeps the error
+	if !o.armed {
+		o.armed = true
+		o.timer.Reset(outputDelay)
+	}
 }
 
 // shutWith drops all lines from now on, but for these, and writes the others.
 func (o *output) shutWith(lines string) {
 	o.mu.Lock()
-	o.buf = append(o.buf, lines...)
+	_, _ = o.w.WriteString(lines)
 	o.shut = true
 	o.mu.Unlock()
 	_ = o.flush()
 }
 
-// unlockAndFlush unlocks o after a line was added, and flushes it now or soon.
-func (o *output) unlockAndFlush() {
-	full := len(o.buf) >= maxOutputDelayed
-	if !full && !o.armed {
-		o.armed = true
-		o.timer.Reset(outputDelay)
-	}
-	o.mu.Unlock()
-	if full {
-		_ = o.flush()
-	}
-}
-
-// flush writes all waiting lines, or leaves them to the flush that is under way.
+// flush writes all waiting lines.
 func (o *output) flush() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.writing {
-		return o.err
-	}
-	o.writing = true
-	for len(o.buf) > 0 && o.err == nil {
-		b := o.buf
-		o.buf = o.spare[:0]
-		o.mu.Unlock()
-		_, err := o.w.Write(b)
-		o.mu.Lock()
-		o.spare, o.err = b, err
-	}
-	o.writing = false
-	o.written.Broadcast()
-	return o.err
+	o.armed = false
+	return o.w.Flush()
 }
 
 // broken reports whether nothing reaches the scheduler any more.
 func (o *output) broken() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.err != nil
+	_, err := o.w.Write(nil)
+	return err != nil
 }
 
-// drain returns when everything is written, by this flush or another.
-func (o *output) drain() error {
-	for {
-		_ = o.flush() // its error is in o.err too
-		o.mu.Lock()
-		for o.writing {
-			o.written.Wait()
-		}
-		err, done := o.err, len(o.buf) == 0
-		o.mu.Unlock()
-		if done || err != nil {
-			return err
-		}
-	}
-}
-
-// close drains o and stops its timer.
+// close writes the waiting lines and stops the timer.
 func (o *output) close() error {
 	o.timer.Stop()
-	return o.drain()
+	return o.flush()
 }
