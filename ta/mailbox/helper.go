@@ -96,7 +96,7 @@ func readRequest(r *bufio.Reader) (*request, error) {
 	if err := json.Unmarshal(b, req); err != nil || req.Message == nil {
 		return nil, fmt.Errorf("malformed request: %w", errors.Join(err, syscall.EINVAL))
 	}
-	req.Message.text, req.Message.Length = r, req.Size
+	req.Message.input, req.Message.Length = r, req.Size
 	return req, nil
 }
 

@@ -5,7 +5,6 @@ package mailbox
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -25,12 +24,12 @@ type message struct {
 	Trace  []byte `json:"-"`
 	Header []byte `json:"-"`
 	// Offset and Length say where in the message file the body is. In a helper Length is that
-	// of text.
+	// of input.
 	Offset int64 `json:"-"`
 	Length int64 `json:"-"`
 
-	file io.ReaderAt // the message file
-	text io.Reader   // in a helper, in place of all but the separator: what write writes
+	file  io.ReaderAt // the message file
+	input io.Reader   // in a helper, in place of all but the separator: what write writes
 }
 
 // newMessage returns m as the recipient gets it. The error says that m is
@@ -145,20 +144,23 @@ func visible(s string) string {
 	return string(b)
 }
 
-// write writes the message without its separator. The error is that of w, or a read
-// error: a message that ends too early is one.
-func (msg *message) write(w io.Writer) error {
-	text := msg.text
-	if text == nil {
-		if _, err := fmt.Fprintf(w, "%s%s\n", msg.Trace, msg.Header); err != nil {
-			return err
-		}
-		text = io.NewSectionReader(msg.file, msg.Offset, msg.Length)
+// text returns the message without its separator, and its size.
+func (msg *message) text() (io.Reader, int64) {
+	if msg.input != nil {
+		return msg.input, msg.Length
 	}
+	head := fmt.Sprintf("%s%s\n", msg.Trace, msg.Header)
+	return io.MultiReader(strings.NewReader(head), io.NewSectionReader(msg.file, msg.Offset, msg.Length)), int64(len(head)) + msg.Length
+}
+
+// write writes the message without its separator. The error is that of w, or a ta.ReadError: a
+// message that ends too early is one.
+func (msg *message) write(w io.Writer) error {
+	text, size := msg.text()
 	// Without its other methods: a bufio.Writer would keep a read error as its own.
-	_, err := io.CopyN(struct{ io.Writer }{w}, source{text}, msg.Length)
+	_, err := io.CopyN(struct{ io.Writer }{w}, source{text}, size)
 	if err == io.EOF {
-		err = fmt.Errorf("read the message: %w", io.ErrUnexpectedEOF)
+		err = &ta.ReadError{Err: io.ErrUnexpectedEOF}
 	}
 	return err
 }
@@ -169,7 +171,7 @@ type source struct{ io.Reader }
 func (s source) Read(b []byte) (int, error) {
 	n, err := s.Reader.Read(b)
 	if err != nil && err != io.EOF {
-		err = fmt.Errorf("read the message: %w", err)
+		err = &ta.ReadError{Err: err}
 	}
 	return n, err
 }
@@ -179,66 +181,10 @@ func (s source) Read(b []byte) (int, error) {
 // line.
 func (msg *message) writeMbox(w *bufio.Writer) error {
 	_, _ = w.Write(msg.Separator)
-	q := &quoter{w: w, start: true}
-	if err := msg.write(q); err != nil {
+	text, size := msg.text()
+	if err := (ta.Framing{From: true}).Write(w, text, size); err != nil {
 		return err
 	}
-	q.end()
+	_ = w.WriteByte('\n')
 	return w.Flush()
-}
-
-// fromLine begins a separator.
-const fromLine = "From "
-
-// quoter writes ">" before every line that begins with fromLine.
-type quoter struct {
-	w     *bufio.Writer
-	start bool // nothing of the line is written yet
-	held  int  // bytes of fromLine that began the line and are not written yet
-}
-
-func (q *quoter) Write(b []byte) (int, error) {
-	for rest := b; len(rest) > 0; {
-		if q.start {
-			for q.held < len(fromLine) && len(rest) > 0 && rest[0] == fromLine[q.held] {
-				q.held, rest = q.held+1, rest[1:]
-			}
-			if len(rest) == 0 && q.held < len(fromLine) {
-				break
-			}
-			q.release()
-			continue
-		}
-		end := bytes.IndexByte(rest, '\n') + 1
-		q.start = end > 0
-		if end == 0 {
-			end = len(rest)
-		}
-		if _, err := q.w.Write(rest[:end]); err != nil {
-			return 0, err
-		}
-		rest = rest[end:]
-	}
-	return len(b), nil
-}
-
-// release writes what is held, now that the line is known to be a separator or
-// not. w keeps its first error.
-func (q *quoter) release() {
-	if q.held == len(fromLine) {
-		_ = q.w.WriteByte('>')
-	}
-	_, _ = q.w.WriteString(fromLine[:q.held])
-	q.start, q.held = false, 0
-}
-
-// end ends the last line and writes the empty line after the entry.
-func (q *quoter) end() {
-	if q.held > 0 {
-		q.release()
-	}
-	if !q.start {
-		_ = q.w.WriteByte('\n')
-	}
-	_ = q.w.WriteByte('\n')
 }

@@ -62,26 +62,6 @@ func TestLoopIsFound(t *testing.T) {
 	}
 }
 
-// A separator is found wherever the pieces of a text end.
-func TestQuotingIsNotFooledByPieces(t *testing.T) {
-	const text = "From a\nFrom\nFFrom b\n From c\nFro\n\nFrom d\nFrom "
-	for size := 1; size < len(text); size++ {
-		var b bytes.Buffer
-		w := bufio.NewWriter(&b)
-		q := &quoter{w: w, start: true}
-		for rest := text; rest != ""; {
-			n := min(size, len(rest))
-			if _, err := q.Write([]byte(rest[:n])); err != nil {
-				t.Fatal(err)
-			}
-			rest = rest[n:]
-		}
-		q.end()
-		_ = w.Flush()
-		expect(t, b.String(), ">From a\nFrom\nFFrom b\n From c\nFro\n\n>From d\n>From \n\n")
-	}
-}
-
 // FuzzMboxEntryIsOneMessage: whatever the message is, in an mbox it begins
 // with its separator, ends with an empty line and has no other separator.
 func FuzzMboxEntryIsOneMessage(f *testing.F) {

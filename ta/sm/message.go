@@ -31,15 +31,12 @@ func (m *message) write(w *bufio.Writer) error {
 	if flags&NoFrom == 0 {
 		_, _ = w.WriteString(m.fromLine() + end)
 	}
-	text := &framer{w: w, how: flags}
-	if _, err := io.WriteString(text, m.header()+"\n"); err != nil {
+	framing := ta.Framing{CRLF: flags&CRLF != 0, Dots: flags&HideDots != 0, From: flags&QuoteFrom != 0}
+	header := m.header() + "\n"
+	if err := framing.Write(w, strings.NewReader(header), int64(len(header))); err != nil {
 		return err
 	}
-	if _, err := io.Copy(text, m.body); err != nil {
-		return err
-	}
-	text.end()
-	return nil // w keeps its first error
+	return framing.Write(w, m.body, m.body.Size())
 }
 
 func (m *message) fromLine() string {

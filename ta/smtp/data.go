@@ -59,7 +59,7 @@ func (t *transaction) commit() error {
 // server does not have it, and may have given the reason before it closed the
 // connection.
 func (t *transaction) interrupted(err error) error {
-	var local *localError
+	var local *ta.ReadError
 	if errors.As(err, &local) {
 		return err
 	}

@@ -59,7 +59,7 @@ func TestReportsAreThoseOfTheOldAgent(t *testing.T) {
 func TestMessageOnTheWire(t *testing.T) {
 	const short = "one\n.two\n..\n.\nthree\r\nfour\rfive\r\r\n\n\xe9 six"
 	const shortSent = "From: alice@sender.example\r\nSubject: hello\r\n\r\none\r\n.two\r\n..\r\n.\r\nthree\r\nfour\r\nfive\r\n\r\n\r\n\xe9 six\r\n"
-	long := strings.Repeat(".line of a long message\r\n", blockSize/20)
+	long := strings.Repeat(".line of a long message\r\n", 1600)
 	for _, offers := range [][]string{nil, {"8BITMIME"}, {"PIPELINING", "8BITMIME", "SIZE"}} {
 		for body, want := range map[string]string{short: shortSent, long + short: strings.Replace(shortSent, "\r\n\r\n", "\r\n\r\n"+long, 1)} {
 			p := start(t, smtptest.Options{Offers: offers})

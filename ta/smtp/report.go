@@ -48,7 +48,7 @@ func (a *Agent) reportLost(t *transaction, err error) {
 	what := why(err)
 	f := &failure{code: "4.4.0", diagnostic: "smtp; 466 (" + what + ")", remote: t.s.remote(), text: "\r->> (" + what + ")"}
 	var closing *errClosing
-	var local *localError
+	var local *ta.ReadError
 	switch {
 	case errors.As(err, &closing):
 		f.code, f.diagnostic = closing.reply.status(), closing.reply.diagnostic()
