@@ -4,7 +4,6 @@ package daemon
 // refused.
 
 import (
-	"zsched/ctlfile"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
 )
@@ -108,10 +107,6 @@ func (in *intake) taken(r spool.Loaded) {
 		return
 	}
 	delete(in.taking, r.Name.ID)
-	if r.LostMessageFile {
-		l.log.Warn().Str("file", m.Path).Str("spoolid", ctlfile.SpoolID(r.Name.ID, r.ModifiedAt)).
-			Msg("there is no message file: the recipients fail")
-	}
 	in.arrived(m)
 }
 
@@ -130,15 +125,12 @@ func (in *intake) refused(r spool.Refused) {
 		delete(in.again, r.Name.ID)
 		in.loop.Step(scheduler.NotLoaded{
 			Message: scheduler.MessageID(r.Name.ID), Reason: r.Reason,
-			Missing: r.Why == spool.Vanished || r.Why == spool.Quarantined || r.Why == spool.Elsewhere,
+			Missing: r.Why == spool.Vanished || r.Why == spool.Quarantined,
 			Moved:   r.Why != spool.Vanished,
 		})
 		if r.Why == spool.Vanished {
 			return
 		}
-	}
-	if r.Now.ID != 0 {
-		in.take([]spool.Name{r.Now})
 	}
 	// A file that is refused again and again is logged at the 1st, 2nd, 4th, 8th
 	// try and so on. Its quarantine is always logged.

@@ -83,16 +83,16 @@ func TestCrashInHold(t *testing.T) {
 	o := newTestSpool(t)
 	o.write("transport/F/F/258367", control("258367", toBob))
 	o.write("hold/queue/F/F/258367", "message")
-	o.open(Options{}).refused("F/F/258367", Elsewhere)
-	o.holds("hold/queue/F/F/258367", "hold/transport/F/F/258367")
+	o.open(Options{}).loaded("F/F/258367") // its record says that it is to be held
+	o.holds("queue/F/F/258367", "transport/F/F/258367")
 }
 
 func TestCrashInQuarantine(t *testing.T) {
 	o := newTestSpool(t)
 	o.write("transport/A/H/7", control("7", toBob))
 	o.write("corrupt/queue/A/H/7", "message")
-	o.open(Options{}).refused("A/H/7", Elsewhere)
-	o.holds("corrupt/queue/A/H/7", "corrupt/transport/A/H/7")
+	o.open(Options{}).loaded("A/H/7")
+	o.holds("queue/A/H/7", "transport/A/H/7")
 }
 
 // The same where the name was not free: the control file finds the message
@@ -120,10 +120,10 @@ func TestCrashInRelease(t *testing.T) {
 	o.write("transport/A/I/.8", "in the making")
 	o.write("hold/transport/A/I/8", control("8", toBob)) // whose message was lost
 	o.open(Options{})
-	o.refused("hold/F/F/258367", Elsewhere)
+	o.loaded("hold/F/F/258367") // its record says that it was released
 	o.refused("hold/A/I/8", Unreadable)
-	o.holds("hold/queue/A/H/7", "hold/transport/A/H/7", "hold/transport/A/I/8",
-		"queue/A/I/8", "queue/F/F/258367", "transport/A/I/.8", "transport/F/F/258367")
+	o.holds("hold/queue/A/H/7", "hold/queue/F/F/258367", "hold/transport/A/H/7", "hold/transport/A/I/8",
+		"hold/transport/F/F/258367", "queue/A/I/8", "transport/A/I/.8")
 }
 
 // A power cut can undo the removal of a control file without that of its message, and the

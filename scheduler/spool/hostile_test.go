@@ -182,6 +182,7 @@ func TestNumbersThatCollide(t *testing.T) {
 	o.put("A/H/7", control("7", toBob))
 	o.write("transport/7", control("7", toCarol))
 	o.write("transport/H/7", control("7", toBob, toCarol))
+	o.mkdir("queue/H")
 	o.write("hold/transport/A/H/7", "held")
 	o.write("hold/queue/A/H/7", "held")
 	o.open(Options{HashLevels: 2})

@@ -144,8 +144,8 @@ func killEverywhere(t *testing.T, task string, least int, begin func(*testSpool)
 		o.open(Options{})
 		o.s.janitor.removeStale()
 		for _, path := range o.files() { // as the receiver does with what the sweep finds
-			if held, ok := strings.CutPrefix(path, "hold/transport/"); ok && !slices.Contains(o.files(), "hold/queue/"+held) {
-				o.refused("hold/"+held, Elsewhere)
+			if held, ok := strings.CutPrefix(path, "hold/transport/"); ok {
+				o.load("hold/" + held)
 			}
 		}
 		look(o, at)

@@ -154,7 +154,6 @@ func (t *loader) load(n Name) {
 		t.triggers(now, d.file)
 	}
 	t.s.refusals.remove(n.Path)
-	m.LostMessageFile = st.Mode == 0 // see withoutMessage
 	t.answers = append(t.answers, dated{d.st.Ctim.Nano(), m})
 }
 
@@ -174,25 +173,11 @@ func (t *loader) trigger(n Name, d *controlFile) {
 	t.s.refusals.remove(n.Path)
 }
 
-// refusalError is the error of a file that is refused for a reason of its own.
-type refusalError struct {
-	why    Refusal
-	reason string
-	now    Name // Refused.Now
-}
-
-func (r *refusalError) Error() string { return r.reason }
-
 // reject adds the result of a file that cannot become a message because of an
 // error, and moves it to corrupt/ if it is malformed.
 func (t *loader) reject(n Name, d *controlFile, err error) {
 	var bad *malformed
-	var other *refusalError
 	switch {
-	case errors.As(err, &other):
-		r := t.s.refused(n, other.why, other.reason)
-		r.Now = other.now
-		t.add(r)
 	case errors.Is(err, errGone):
 		t.refuse(n, Vanished, err.Error())
 	case errors.Is(err, errChanged):

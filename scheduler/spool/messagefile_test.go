@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"zsched/ctlfile"
 )
 
 // The message file of a control file that is loaded.
@@ -34,23 +32,18 @@ func TestMessageFromTheFutureArrivesNow(t *testing.T) {
 	}
 }
 
-// An agent finds no message file, and the sender is told, as if the file had been lost while
-// the scheduler ran.
-func TestMessageWithoutItsFileIsLoaded(t *testing.T) {
-	o := newTestSpool(t)
-	o.mkdir("queue/A/H")
-	o.write("transport/A/H/7", control("7", toBob))
-	o.age("transport/A/H/7", 0)
-	o.open(Options{})
-	o.refused("A/H/7", Unfinished)
-	at := time.Date(2003, 3, 12, 22, 38, 19, 0, time.UTC)
-	check(t, os.Chtimes(filepath.Join(o.dir, "transport/A/H/7"), at, at))
-	if m := o.loaded("A/H/7"); !m.LostMessageFile || len(m.Recipients) != 1 || !m.ModifiedAt.Equal(at) || m.Size != 0 {
-		t.Errorf("%+v", m)
-	}
-	m, found, err := o.s.Files().Show(t.Context(), ctlfile.SpoolID(7, at))
-	if err != nil || !found || !m.ModifiedAt.Equal(at) || m.Size != -1 {
-		t.Errorf("shown as %+v, %v, %v", m, found, err)
+// A message without its file is put aside, but not while somebody may be making it.
+func TestMessageWithoutItsFileIsPutAside(t *testing.T) {
+	for _, place := range []Place{Queue, Hold} {
+		o := newTestSpool(t)
+		o.mkdir(place.dir() + "queue/A/H")
+		o.write(place.dir()+"transport/A/H/7", control("7", toBob))
+		o.age(place.dir()+"transport/A/H/7", 0)
+		o.open(Options{Unwatched: true})
+		o.refused(place.dir()+"A/H/7", Unfinished)
+		o.age(place.dir()+"transport/A/H/7", time.Hour)
+		o.refused(place.dir()+"A/H/7", Quarantined)
+		o.holds("corrupt/transport/A/H/7", "corrupt/transport/A/H/7.reason")
 	}
 }
 

@@ -37,6 +37,24 @@ func (p Place) String() string {
 	return strings.TrimSuffix(p.dir(), "/")
 }
 
+// underHold begins the Path of a control file below hold/transport/, in names and in
+// operations. Any other path is below transport/.
+const underHold = "hold/"
+
+// placeOf returns the place of a control file, and its path there.
+func placeOf(path string) (p Place, inPlace string) {
+	if rest, found := strings.CutPrefix(path, underHold); found {
+		return Hold, rest
+	}
+	return Queue, path
+}
+
+// PathInPlace returns the path of a control file without "hold/".
+func PathInPlace(path string) string {
+	_, path = placeOf(path)
+	return path
+}
+
 // pair holds the descriptors of a place's two directories.
 type pair struct{ transport, queue int }
 

@@ -3,6 +3,7 @@ package spool
 // Quarantine: malformed messages are moved to corrupt/.
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -44,19 +45,14 @@ func (at *places) quarantine(path, reason string) error {
 		if err := postoffice.WriteFile(c.transport, to+reasonSuffix, []byte(text), false); err != nil {
 			return fmt.Errorf("writing corrupt/transport/%s.reason: %w", to, err)
 		}
-		err := moveFile(q.queue, path, c.queue, to, Corrupt.prefixMode())
+		_, err := moveBoth(q, path, c, to, Corrupt.prefixMode())
+		if errors.Is(err, unix.ENOENT) { // it has no control file
+			err = moveFile(q.queue, path, c.queue, to, Corrupt.prefixMode())
+		}
 		if err != nil && err != unix.ENOENT {
-			return fmt.Errorf("moving queue/%s to corrupt/queue/%s: %w", path, to, err)
+			return fmt.Errorf("moving %q to corrupt/%s: %w", path, to, err)
 		}
-		moved := err == nil
-		err = moveFile(q.transport, path, c.transport, to, Corrupt.prefixMode())
-		if err == nil || err == unix.ENOENT {
-			return nil
-		}
-		if moved {
-			_ = postoffice.Rename(c.queue, to, q.queue, path)
-		}
-		return fmt.Errorf("moving transport/%s to corrupt/transport/%s: %w", path, to, err)
+		return nil
 	}
 	return fmt.Errorf("quarantining %q: %w", path, unix.EEXIST)
 }

@@ -22,16 +22,14 @@ type Name struct {
 
 type (
 	// Loaded is a message: its control file was read and understood. If it has no open
-	// recipient, it is to be finished. With LostMessageFile, ModifiedAt and Owner are those
-	// of the control file, and Size is 0.
+	// recipient, it is to be finished.
 	Loaded struct {
 		Name      Name   // after a move to its hash directory
 		MessageID string // "" if it has none
 		// Sender is the user of the last s line; ErrorTo is where reports go.
 		Sender, ErrorTo string
 		NullSender      bool
-		Owner           uint32 // uid that owns the message file
-		LostMessageFile bool
+		Owner           uint32    // uid that owns the message file
 		ModifiedAt      time.Time // mtime of the message file
 		ChangedAt       time.Time // ctime of the control file, as it was found
 		Size            int64     // bytes of the message file
@@ -52,7 +50,6 @@ type (
 	// Refused is a name that did not become a message.
 	Refused struct {
 		Name   Name
-		Now    Name // where it is now; see Elsewhere
 		Why    Refusal
 		Reason string // in words
 		// Tries counts the refusals of this name in a row, from 1. At most 4096
@@ -114,7 +111,7 @@ type (
 		Notice      string
 	}
 
-	// Moved is the result of Move, Hold and Release. Missing says that there is no such
+	// Moved is the result of Hold and Release. Missing says that there is no such
 	// control file.
 	Moved struct {
 		Op      uint64
@@ -174,12 +171,9 @@ const (
 	// Unreadable: the system did not let us read, write or move it. It is read
 	// again likewise, at last every 20 s.
 	Unreadable
-	// Quarantined: malformed, or with a message file that ends before its body. What there
-	// was of the two files is under corrupt/ now.
+	// Quarantined: malformed, or without a whole message file. What there was of the two
+	// files is under corrupt/ now.
 	Quarantined
-	// Elsewhere: its message file is in hold/ or corrupt/, and the
-	// control file was moved there, too. If that is hold/, Refused.Now is for Load.
-	Elsewhere
 )
 
 // String returns the word that logs and metrics use.
@@ -195,8 +189,6 @@ func (r Refusal) String() string {
 		return "unreadable"
 	case Quarantined:
 		return "quarantined"
-	case Elsewhere:
-		return "elsewhere"
 	}
 	return "unknown"
 }

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"zsched/internal/postoffice"
 )
 
 func (o *testSpool) finished(path string, owes bool) Finished {
@@ -112,40 +110,12 @@ func TestFinishThatFailsLeavesBoth(t *testing.T) {
 	o.holds()
 }
 
-func TestMove(t *testing.T) {
-	o := newTestSpool(t)
-	text := control("258367", toBob)
-	o.put("F/F/258367", text)
-	o.open(Options{})
-	for _, to := range []Place{Hold, Queue, Corrupt} {
-		from := Queue
-		if to == Queue {
-			from = o.where("F/F/258367")
-		}
-		o.s.Move(4, "F/F/258367", from, to)
-		if r := answer[Moved](o); r.Op != 4 || r.Err != nil || r.Missing {
-			t.Fatalf("to %v: %+v", to, r)
-		}
-		o.holds(to.dir()+"queue/F/F/258367", to.dir()+"transport/F/F/258367")
-	}
-}
-
-// where is the place that has a control file.
-func (o *testSpool) where(path string) Place {
-	for p := range placeCount {
-		if postoffice.Exists(o.s.places.pairs[p].transport, path) {
-			return p
-		}
-	}
-	return Queue
-}
-
 func TestMoveTwice(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("7", control("7", toBob))
 	o.open(Options{})
-	o.s.Move(1, "7", Queue, Hold)
-	o.s.Move(2, "7", Queue, Hold)
+	o.s.Hold(1, "7")
+	o.s.Hold(2, "7")
 	if r := answer[Moved](o); r.Err != nil || r.Missing {
 		t.Errorf("%+v", r)
 	}
@@ -161,7 +131,7 @@ func TestMoveAgain(t *testing.T) {
 	o.write("transport/7", control("7", toBob))
 	o.write("hold/queue/7", "message")
 	o.open(Options{})
-	o.s.Move(1, "7", Queue, Hold)
+	o.s.Hold(1, "7")
 	if r := answer[Moved](o); r.Err != nil || r.Missing {
 		t.Errorf("%+v", r)
 	}
@@ -173,7 +143,7 @@ func TestMoveOverwritesNothing(t *testing.T) {
 	o.put("7", control("7", toBob))
 	o.write("hold/queue/7", "another's")
 	o.open(Options{})
-	o.s.Move(1, "7", Queue, Hold)
+	o.s.Hold(1, "7")
 	if r := answer[Moved](o); r.Err == nil {
 		t.Errorf("%+v", r)
 	}

@@ -149,10 +149,8 @@ func TestControlFileOfAUserIsNotUsedOutsideTheQueue(t *testing.T) {
 			}
 			o.holds("corrupt/queue/7", "corrupt/transport/7", "hold/queue/7", "hold/transport/7")
 		}
-		refused("release", o.release("7").Err)
-		for _, place := range []Place{Hold, Corrupt} {
-			o.s.Move(6, "7", place, Queue)
-			refused("move", answer[Moved](o).Err)
+		if r := o.refused("hold/7", Unreadable); r.Reason != "open: "+postoffice.ErrForeign.Error() {
+			t.Errorf("%+v", r)
 		}
 		o.s.Resubmit(7, Resubmission{Path: "hold/7", Channel: "smtp", Host: "x.example"})
 		refused("reroute", answer[Resubmitted](o).Err)

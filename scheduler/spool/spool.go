@@ -34,9 +34,9 @@
 //
 //	step             order                                   a crash in between costs
 //	load             read; require the i line                nothing
-//	hash move, hold, message file, then control file; if     nothing
-//	release,         the message file of a control file is
-//	quarantine       in the other place, the move is completed
+//	hash move, hold, message file, then control file; a      nothing
+//	release,         control file that is read without its
+//	quarantine       message file fetches it
 //	clear a lock     tag, in place                           nothing: the process stays dead
 //	mark             d line, fsync, tag                      nothing: a d line that names an
 //	                                                         open recipient settles it
