@@ -23,37 +23,26 @@ func (p *program) printTrace(what string) error {
 	if what == "" {
 		return usageError("a message or an address is needed")
 	}
-	events, err := p.readEvents(what, func(err error) { fmt.Fprintf(p.stderr, "mailq: %v\n", err) })
+	log, err := p.findEventLog()
 	if err != nil {
 		return err
 	}
-	if p.json {
-		err = trace.PrintJSON(p.out, events)
-	} else {
-		err = trace.Print(p.out, events, time.Local)
-	}
-	return err
-}
-
-// readEvents returns the events about a message or an address. There is at least
-// one. warn is told of files that cannot be searched.
-func (p *program) readEvents(what string, warn func(error)) ([]*trace.Event, error) {
-	log, err := p.findEventLog()
-	if err != nil {
-		return nil, err
-	}
 	files, err := trace.Files(log)
 	if err != nil {
-		return nil, p.cannotRead(err)
+		return p.cannotRead(err)
 	}
-	events, err := trace.Read(files, what, warn)
-	if err != nil {
-		return nil, p.cannotRead(err)
+	events, err := trace.Read(files, what)
+	switch {
+	case err != nil:
+		err = p.cannotRead(err)
+	case len(events) == 0:
+		err = fmt.Errorf("%s has nothing about %s", strings.Join(files, ", "), what)
 	}
-	if len(events) == 0 {
-		return nil, fmt.Errorf("%s has nothing about %s", strings.Join(files, ", "), what)
+	show := func() error { return trace.Print(p.out, events, time.Local) }
+	if p.json {
+		show = func() error { return trace.PrintJSON(p.out, events) }
 	}
-	return events, nil
+	return errors.Join(show(), err)
 }
 
 // findEventLog returns the file that --event-log or the configuration names.
