@@ -73,9 +73,6 @@ func EffectText(e *view.Effect, now time.Time) string {
 	if e.Rule == "" {
 		text = "suspended by " + e.By
 	}
-	if e.Part > 0 {
-		text += fmt.Sprintf(", %.0f%% now", e.Part*100)
-	}
 	return text + endsIn(e.Until, now) + because(e.Because)
 }
 

@@ -141,7 +141,7 @@ func (cl *cluster) demand(c *clusterShare) Want {
 
 // usableSessions is how many sessions the thread could use, busy ones included.
 func (t *thread) usableSessions() int {
-	return max(t.busy, min(t.sessionLimit(), t.busy+int(t.states[due])))
+	return max(t.busy, min(t.windowSize(), t.busy+int(t.states[due])))
 }
 
 // allowance applies an Allowance. It ignores one for a thread or site without mail.

@@ -15,26 +15,7 @@ import (
 // effect is what a reply rule does to a thread.
 type effect struct {
 	rule  *rule.ReplyRule
-	since instant
 	until instant
-}
-
-// slowSteps is the number of equal steps in which ReplySlow restores the rate and the
-// window limit.
-const slowSteps = 10
-
-// portion returns the part of its rate and of its window limit that a slowed thread
-// has now, and when the next step comes.
-func (e *effect) portion(now instant) (part float64, nextAt instant) {
-	least := 1 / e.rule.Factor
-	span := e.until.since(e.since)
-	step := int64(now.since(e.since)) / max(1, int64(span)/slowSteps)
-	step = min(max(0, step), slowSteps-1)
-	nextAt = e.since.after(span / slowSteps * time.Duration(step+1))
-	if step == slowSteps-1 {
-		nextAt = e.until
-	}
-	return least + (1-least)*float64(step)/slowSteps, nextAt
 }
 
 // addEffect begins the effect of a rule on a thread, and logs that. If the effect is there
@@ -48,7 +29,7 @@ func (rs *rules) addEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
 		rs.s.agenda.do(Note{Text: "reply rule " + r.Place() + " (" + r.Action + ") applies to " +
 			t.key.channel + "/" + t.key.host + ": " + rule.ReplyForms(rep.Notary, rep.Text)[0]})
 	}
-	x.effects[i].since, x.effects[i].until = rs.s.agenda.now, rs.s.agenda.now.after(r.Span)
+	x.effects[i].until = rs.s.agenda.now.after(r.Span)
 	rs.updateEffects(t)
 	rs.s.threads.updateThread(t)
 }
@@ -57,7 +38,7 @@ func (rs *rules) addEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
 // that changes.
 func (rs *rules) updateEffects(t *thread) {
 	x := t.shaping
-	suspended, part, per, next := false, 1.0, time.Duration(0), never
+	suspended, per, next := false, time.Duration(0), never
 	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool { return e.until <= rs.s.agenda.now })
 	for i := range x.effects {
 		e := &x.effects[i]
@@ -65,15 +46,11 @@ func (rs *rules) updateEffects(t *thread) {
 		switch r := e.rule; r.Verb {
 		case rule.ReplySuspend:
 			suspended = true
-		case rule.ReplySlow:
-			p, stepAt := e.portion(rs.s.agenda.now)
-			part, next = min(part, p), min(next, stepAt)
 		case rule.ReplyRate:
 			per = max(per, r.Rate.Per())
 		}
 	}
-	x.part = part
-	x.rate.Restrict(rs.s.agenda.both(), part, per)
+	x.rate.Restrict(rs.s.agenda.both(), per)
 	rs.s.agenda.plan(&x.effectEnd, next)
 	if x.suspended == suspended {
 		return
@@ -126,11 +103,7 @@ func (rs *rules) viewEffects(v *view.Thread, t *thread) {
 	}
 	for i := range x.effects {
 		e := &x.effects[i]
-		one := view.Effect{Rule: e.rule.Place(), Action: e.rule.Action, Until: rs.s.agenda.timeAt(e.until)}
-		if e.rule.Verb == rule.ReplySlow {
-			one.Part, _ = e.portion(rs.s.agenda.now)
-		}
-		v.Effects = append(v.Effects, one)
+		v.Effects = append(v.Effects, view.Effect{Rule: e.rule.Place(), Action: e.rule.Action, Until: rs.s.agenda.timeAt(e.until)})
 	}
 }
 

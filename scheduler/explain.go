@@ -53,7 +53,7 @@ func (vi *views) viewLimits(p *rule.Params, name string, r *ring, t *thread) []v
 	sessions, processes := vi.s.limits.ringLinks(would), vi.s.limits.processLinks(would)
 	own := limit.Link{Most: new(limit.Window).Sessions(max(1, p.MaxThr), p.InitialConcurrency)}
 	if t != nil {
-		own = limit.Link{Busy: t.busy, Most: t.sessionLimit()}
+		own = limit.Link{Busy: t.busy, Most: t.windowSize()}
 	}
 	limits := []view.Limit{
 		{Name: "maxta", Used: processes[ofAllProcesses].Busy, Most: processes[ofAllProcesses].Most},

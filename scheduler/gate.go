@@ -33,9 +33,8 @@ type shaping struct {
 
 	// Effects of reply rules (effect.go).
 	effects   []effect
-	effectEnd timer // when the next effect ends or changes
+	effectEnd timer // when the next effect ends
 	suspended bool
-	part      float64 // the part of its window limit that rules leave; 1: all
 
 	// The site (site.go); nil: no limit on it.
 	site        *site
@@ -48,7 +47,7 @@ type shaping struct {
 // obtainShaping finds or makes the shaping of a thread.
 func (ls *limits) obtainShaping(t *thread) *shaping {
 	if t.shaping == nil {
-		x := &shaping{tokens: math.MaxInt, part: 1, place: limit.Place[*thread]{Who: t}}
+		x := &shaping{tokens: math.MaxInt, place: limit.Place[*thread]{Who: t}}
 		x.rate.next.due = func() {
 			ls.s.threads.updateThread(t)
 			ls.s.rings.overfeedThread(t)

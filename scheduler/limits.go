@@ -70,7 +70,7 @@ func (ls *limits) ringLinks(r *ring) [2]limit.Link {
 
 // link is what the thread's own limits allow it.
 func (t *thread) link() limit.Link {
-	l := limit.Link{Busy: t.busy, Most: t.sessionLimit(), Share: limit.Unlimited, Tokens: limit.Unlimited}
+	l := limit.Link{Busy: t.busy, Most: t.windowSize(), Share: limit.Unlimited, Tokens: limit.Unlimited}
 	if t.params.WakeupRestartOnly && t.sessionCap > 0 {
 		l.Most = min(l.Most, t.sessionCap)
 	}

@@ -43,7 +43,7 @@ func (rg *rings) lineRoom(a *agent, t *thread) int {
 		return 1 - len(a.lines)
 	}
 	window := t.params.Overfeed + 1
-	if sessions := t.sessionLimit(); sessions > 1 {
+	if sessions := t.windowSize(); sessions > 1 {
 		window = min(window, (t.fair.Len()+len(a.lines)+sessions-1)/sessions)
 	}
 	room := window - len(a.lines)

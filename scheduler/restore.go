@@ -83,7 +83,7 @@ func (sa *saved) restoreVertex(v *vertex, saved []SavedRecipient) {
 		return
 	}
 	for i := range sa.s.mail.lenOf(v) {
-		if r := sa.s.mail.recipient(v, i); r.attempts == 0 {
+		if r := sa.s.mail.recipient(v, i); r.flags&triedBefore == 0 {
 			r.attempts = bounded[uint16](last.Attempts)
 			r.flags |= triedBefore
 		}

@@ -122,12 +122,12 @@ func (h *harness) rateSettings() func(*rule.Params) {
 func (h *harness) replies() []rule.ReplyRule {
 	var rules []rule.ReplyRule
 	for i := range h.rand.IntN(4) {
-		verb := rule.ReplyVerb(1 + h.rand.IntN(6))
+		verb := rule.ReplyVerb(1 + h.rand.IntN(4))
 		word := []string{"4.4.1", "said"}[h.rand.IntN(2)]
 		rules = append(rules, rule.ReplyRule{
 			Channel: "*", Host: simulationHosts[h.rand.IntN(len(simulationHosts))], Expression: word, Action: fmt.Sprint(verb),
 			Match: func(text string) bool { return strings.Contains(text, word) },
-			Verb:  verb, Span: time.Duration(1+h.rand.IntN(4000)) * time.Second, Factor: 1.5 + float64(h.rand.IntN(5)),
+			Verb:  verb, Span: time.Duration(1+h.rand.IntN(4000)) * time.Second,
 			Rate: rule.Rate{Recipients: 1 + h.rand.IntN(5), Span: time.Minute}, File: "f", Line: i + 1,
 		})
 	}

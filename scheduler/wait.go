@@ -126,7 +126,7 @@ func (t *thread) windowWait() view.Wait {
 	switch {
 	case t.window.Dead:
 		return view.WaitProbe
-	case t.sessionLimit() < max(1, t.params.MaxThr):
+	case t.windowSize() < max(1, t.params.MaxThr):
 		return view.WaitWindow
 	}
 	return view.WaitThread

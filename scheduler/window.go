@@ -26,15 +26,6 @@ func (t *thread) windowSize() int {
 	return t.window.Sessions(max(1, t.params.MaxThr), t.params.InitialConcurrency)
 }
 
-// sessionLimit is the same, less what a reply rule takes.
-func (t *thread) sessionLimit() int {
-	size := t.windowSize()
-	if t.shaping != nil && t.shaping.part < 1 {
-		size = min(size, max(1, int(float64(t.params.MaxThr)*t.shaping.part+limit.Epsilon)))
-	}
-	return size
-}
-
 // setSessionCap sets the cap of wakeuprestartonly: mail that arrives starts no
 // further agent while one is serving the thread or starting for it, unless the
 // thread wants more sessions than those anyway. Other events remove the cap.

@@ -99,7 +99,7 @@ func FuzzTables(f *testing.F) {
 // time if the action takes one, and matches or not.
 func FuzzReply(f *testing.F) {
 	f.Add(`reply smtp/*.example "^4\.7\.\d+ 421 " suspend 15m`, "4.7.1 421 later")
-	f.Add(`reply * "a\"b" slow 2 1h # x`, `a"b`)
+	f.Add(`reply * "a\"b" rate 2/1m 1h # x`, `a"b`)
 	f.Add(`reply x/y "(?i)(" rate 1/1s 1d`, "")
 	f.Add("reply smtp/* \"\\", "\x00")
 	f.Fuzz(func(t *testing.T, line, text string) {

@@ -5,9 +5,11 @@ package config
 
 import "strings"
 
-// gone are the keywords and PARAMs of version 0.9 that no longer exist, and what to use.
+// gone are the keywords, PARAMs and actions of reply rules of version 0.9 that no longer exist, and
+// what to use.
 var gone = map[string]string{
 	"job-timeout":          "agent-timeout ends an agent that reports on no further recipient",
+	"slow":                 "rate sets the rate that is left",
 	"ringrate":             "use rate for each thread, or channelrate",
 	"paramcluster-lost":    "without the store, each limit is divided among the nodes; use maxthr and rate for what each node may do at most",
 	"paramcluster-prefix":  "use the number of a database in PARAMcluster for each cluster",

@@ -7,18 +7,14 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
-	"strconv"
 	"strings"
 	"time"
 
 	"zsched/scheduler/rule"
 )
 
-// Bounds of reply rules.
-const (
-	maxReplies = 1000 // rules
-	maxFactor  = 1000 // of slow
-)
+// maxReplies bounds the reply rules.
+const maxReplies = 1000
 
 // reply reads one rule and adds it to the list.
 func (r *reader) reply(list *[]rule.ReplyRule, s *section) {
@@ -89,7 +85,6 @@ var actions = map[string]struct {
 	form  string
 }{
 	"suspend": {rule.ReplySuspend, 1, "suspend TIME"},
-	"slow":    {rule.ReplySlow, 2, "slow FACTOR TIME"},
 	"rate":    {rule.ReplyRate, 2, "rate N/TIME TIME"},
 	"defer":   {rule.ReplyDefer, 1, "defer TIME"},
 	"fail":    {rule.ReplyFail, 0, "fail"},
@@ -101,18 +96,13 @@ func parseAction(parsed *rule.ReplyRule, words []string) (err error) {
 	}
 	known, found := actions[words[0]]
 	if !found {
-		return fmt.Errorf("%q is not an action; the actions are suspend, slow, rate, defer and fail", words[0])
+		return fmt.Errorf("%q is not an action%s; the actions are suspend, rate, defer and fail", words[0], insteadOf(words[0]))
 	}
 	if len(words) != 1+known.words {
 		return fmt.Errorf("the action %s is written %q", words[0], known.form)
 	}
 	parsed.Verb = known.verb
 	switch parsed.Verb {
-	case rule.ReplySlow:
-		parsed.Factor, err = strconv.ParseFloat(words[1], 64)
-		if err != nil || !(parsed.Factor > 1 && parsed.Factor <= maxFactor) {
-			return fmt.Errorf("the factor of slow must be above 1 and at most %d", maxFactor)
-		}
 	case rule.ReplyRate:
 		if parsed.Rate, err = parseRate(words[1]); err != nil {
 			return err

@@ -14,14 +14,12 @@ import (
 func TestReplyRules(t *testing.T) {
 	file := mustParse(t, "smtp\n\tcommand=x\n"+`reply smtp/*.example "say \"no\" # 4\.7=0" suspend 10m # a comment
 	maxthr=3
-reply smtp "b" slow 2.5 1h
 reply smtp/x "c" rate 100/1m 2h
 reply * "d" defer 90s
 reply smtp	"e" fail
 `)
 	want := []rule.ReplyRule{
 		{Channel: "smtp", Host: "*.example", Verb: rule.ReplySuspend, Span: 10 * time.Minute, Action: "suspend 10m"},
-		{Channel: "smtp", Host: "*", Verb: rule.ReplySlow, Factor: 2.5, Span: time.Hour, Action: "slow 2.5 1h"},
 		{Channel: "smtp", Host: "x", Verb: rule.ReplyRate, Rate: rule.Rate{Recipients: 100, Span: time.Minute}, Span: 2 * time.Hour, Action: "rate 100/1m 2h"},
 		{Channel: "*", Host: "*", Verb: rule.ReplyDefer, Span: 90 * time.Second, Action: "defer 90s"},
 		{Channel: "smtp", Host: "*", Verb: rule.ReplyFail, Action: "fail"},
@@ -32,7 +30,7 @@ reply smtp	"e" fail
 	}
 	for i, r := range rules {
 		w := want[i]
-		if r.Channel != w.Channel || r.Host != w.Host || r.Verb != w.Verb || r.Span != w.Span || r.Factor != w.Factor || r.Rate != w.Rate || r.Action != w.Action {
+		if r.Channel != w.Channel || r.Host != w.Host || r.Verb != w.Verb || r.Span != w.Span || r.Rate != w.Rate || r.Action != w.Action {
 			t.Errorf("rule %d is %+v, want %+v", i, r, w)
 		}
 	}
@@ -56,9 +54,7 @@ func TestReplyRulesWithMistakes(t *testing.T) {
 		`reply smtp "x" fail 1m`:          `is written "fail"`,
 		`reply smtp "x" suspend 0`:        "must be from 1s",
 		`reply smtp "x" suspend 366d`:     "must be from 1s",
-		`reply smtp "x" slow 1 1h`:        "must be above 1",
-		`reply smtp "x" slow 1001 1h`:     "must be above 1",
-		`reply smtp "x" slow NaN 1h`:      "must be above 1",
+		`reply smtp "x" slow 4 1h`:        "is not an action, which is gone: rate sets the rate",
 		`reply smtp "x" rate 10 1h`:       "the time",
 		`reply smtp "x" defer soon`:       "the time",
 		"reply smtp \"x\" defer 1h extra": "is written",

@@ -35,10 +35,9 @@ type Bucket struct {
 	// of I.371).
 	PaidAt time.Duration
 	// per is how long one token takes now; 0: no limit. base is what it would be by
-	// the table alone; part and least come from Restrict.
+	// the table alone; least comes from Restrict.
 	per, base, least time.Duration
-	part             float64 // 0 means 1
-	changeAt         int64   // date at which the next of the rates begins
+	changeAt         int64 // date at which the next of the rates begins
 }
 
 // longest keeps products of large numbers within a time.Duration.
@@ -78,21 +77,16 @@ func (b *Bucket) advance(now Clock) {
 	b.apply(now)
 }
 
-// Restrict leaves only a part of the rate, and makes each token take at least the given
-// time.
-func (b *Bucket) Restrict(now Clock, part float64, least time.Duration) {
-	b.part, b.least = part, least
+// Restrict makes each token take at least the given time.
+func (b *Bucket) Restrict(now Clock, least time.Duration) {
+	b.least = least
 	b.apply(now)
 }
 
 // apply works out how long a token takes now. The number of tokens that are missing
 // stays the same.
 func (b *Bucket) apply(now Clock) {
-	per := b.base
-	if b.part > 0 && b.part < 1 {
-		per = time.Duration(min(math.Ceil(float64(per)/b.part), float64(longest)))
-	}
-	per = max(per, b.least)
+	per := max(b.base, b.least)
 	if per == b.per {
 		return
 	}

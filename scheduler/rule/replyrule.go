@@ -24,7 +24,6 @@ type ReplyRule struct {
 	Action string // as written
 	Verb   ReplyVerb
 	Span   time.Duration // 0 for ReplyFail
-	Factor float64       // of ReplySlow; above 1
 	Rate   Rate          // of ReplyRate
 	File   string
 	Line   int
@@ -36,9 +35,6 @@ type ReplyVerb uint8
 const (
 	// ReplySuspend suspends the thread for Span.
 	ReplySuspend ReplyVerb = iota + 1
-	// ReplySlow divides the rate and the window limit of the thread. They return to
-	// their values in equal steps.
-	ReplySlow
 	// ReplyRate sets a rate for Span.
 	ReplyRate
 	// ReplyDefer makes the message wait for Span instead of until its usual retry.
@@ -48,7 +44,7 @@ const (
 )
 
 // Lasts reports whether the rule has an effect on the thread that lasts.
-func (v ReplyVerb) Lasts() bool { return v == ReplySuspend || v == ReplySlow || v == ReplyRate }
+func (v ReplyVerb) Lasts() bool { return v == ReplySuspend || v == ReplyRate }
 
 // Place is the file and the line of the rule.
 func (r *ReplyRule) Place() string { return r.File + ":" + strconv.Itoa(r.Line) }

@@ -16,10 +16,9 @@ const (
 	shapedRate  = 120 // recipients a minute
 	shapedBurst = 20
 
-	slowFactor = 4
-	slowAt     = 3 * time.Minute
-	slowSpan   = 5 * time.Minute
-	slowSteps  = 10 // scheduler.cf(5), REPLY RULES
+	slowRate = 30 // recipients a minute
+	slowAt   = 3 * time.Minute
+	slowSpan = 5 * time.Minute
 
 	suspendAt   = 10 * time.Minute
 	suspendSpan = 2 * time.Minute
@@ -32,9 +31,8 @@ var shapingScene = Scene{
 	Title: "A rate, and two reply rules",
 	Setting: "2000 messages wait for one host, with maxthr=40 rate=120/1m rateburst=20; a delivery takes about a second. " +
 		"After three minutes the server answers one delivery with \"421 slow down\", and after ten minutes one with " +
-		"\"421 blocked\". The rules are: reply smtp/* \"slow down\" slow 4 5m, and reply smtp/* \"blocked\" suspend 2m. " +
-		"The limit is the rate that is in force, and none during the suspension; the rule slow divides it by four and " +
-		"gives it back in ten equal steps.",
+		"\"421 blocked\". The rules are: reply smtp/* \"slow down\" rate 30/1m 5m, and reply smtp/* \"blocked\" suspend 2m. " +
+		"The limit is the rate that is in force, and none during the suspension.",
 	Reference: "scheduler.cf(5), RATES and REPLY RULES",
 	Run: func(seed uint64) Result {
 		r := runShaping(seed, shapedRate)
@@ -44,7 +42,7 @@ var shapingScene = Scene{
 				atMost("most recipients beyond rate and burst, in any span", 0, r.excess(), 0),
 				atLeast("part of the limit that is used with mail waiting", 3, r.used(), 0.98),
 				unbounded("recipients fed in the first minute", 0, r.fedBetween(0, time.Minute)),
-				atMost("recipients fed in the first minute of slow", 0, r.fedBetween(r.slowed, r.slowed+time.Minute), shapedRate*(1.0/slowFactor+1.0/slowFactor+0.075)/2+1),
+				atMost("recipients fed in the first minute of the lower rate", 0, r.fedBetween(r.slowed, r.slowed+time.Minute), slowRate+1),
 				atMost("recipients fed during the suspension", 0, r.fedBetween(r.suspended, r.suspended+suspendSpan), 0),
 				atMost("seconds from its end to the next feed", 3, (r.firstAfter(r.suspended+suspendSpan) - r.suspended - suspendSpan).Seconds(), 0),
 			},
@@ -88,7 +86,7 @@ func runShaping(seed uint64, rate int) *shapingRun {
 		})
 	})
 	n.SetRules(
-		replyRule("slow down", "slow 4 5m", rule.ReplyRule{Verb: rule.ReplySlow, Factor: slowFactor, Span: slowSpan}),
+		replyRule("slow down", "rate 30/1m 5m", rule.ReplyRule{Verb: rule.ReplyRate, Rate: rule.Rate{Recipients: slowRate, Span: time.Minute}, Span: slowSpan}),
 		replyRule("blocked", "suspend 2m", rule.ReplyRule{Verb: rule.ReplySuspend, Span: suspendSpan}),
 	)
 	n.Fed = func(*Delivery) { r.fed = append(r.fed, c.Now()) }
@@ -107,12 +105,10 @@ func replyRule(words, action string, r rule.ReplyRule) rule.ReplyRule {
 // rate is how many tokens a second the thread gets at a given time. It gets them during
 // the suspension too, up to the burst.
 func (r *shapingRun) rate(at time.Duration) float64 {
-	full := shapedRate / 60.0
 	if r.slowed == 0 || at < r.slowed || at >= r.slowed+slowSpan {
-		return full
+		return shapedRate / 60.0
 	}
-	step := (at - r.slowed) / (slowSpan / slowSteps)
-	return full * (1.0/slowFactor + (1-1.0/slowFactor)*float64(step)/slowSteps)
+	return slowRate / 60.0
 }
 
 // limit is how many recipients a second may be fed at a given time.
@@ -126,11 +122,7 @@ func (r *shapingRun) limit(at time.Duration) float64 {
 // sum is the integral of a rate, in recipients a second, from the beginning until a
 // time. The rate changes only at the times that are listed here.
 func (r *shapingRun) sum(rate func(time.Duration) float64, until time.Duration) float64 {
-	var changes []time.Duration
-	for step := range time.Duration(slowSteps + 1) {
-		changes = append(changes, r.slowed+step*slowSpan/slowSteps)
-	}
-	changes = append(changes, r.suspended, r.suspended+suspendSpan, until)
+	changes := []time.Duration{r.slowed, r.slowed + slowSpan, r.suspended, r.suspended + suspendSpan, until}
 	sum, from := 0.0, time.Duration(0)
 	for _, change := range changes {
 		if to := min(change, until); to > from {

@@ -115,12 +115,10 @@ const (
 
 // Effect is what a reply rule or another node does to a thread now.
 type Effect struct {
-	Rule   string `json:"rule,omitempty"`   // file:line of the reply rule; "": there is none
-	Action string `json:"action,omitempty"` // of the rule, such as "suspend 15m"
-	// Part is the fraction of the rate and of the window limit that "slow" leaves now.
-	Part    float64   `json:"part,omitempty"`
-	Until   time.Time `json:"until,omitzero"` // when it ends
-	By      string    `json:"by,omitempty"`   // the other node
+	Rule    string    `json:"rule,omitempty"`   // file:line of the reply rule; "": there is none
+	Action  string    `json:"action,omitempty"` // of the rule, such as "suspend 15m"
+	Until   time.Time `json:"until,omitzero"`   // when it ends
+	By      string    `json:"by,omitempty"`     // the other node
 	Because string    `json:"because,omitempty"`
 }
 
