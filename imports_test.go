@@ -71,14 +71,14 @@ scheduler/fair:           scheduler/rule scheduler/store
 scheduler:                ctlfile ta internal/text scheduler/fair scheduler/limit scheduler/store scheduler/rule scheduler/view
 scheduler/config:         ctlfile scheduler/rule ta internal/units internal/pattern internal/redisurl internal/zenv participle
 scheduler/owner:          internal/postoffice internal/process x/sys
-scheduler/spool:          ctlfile queue scheduler/owner internal/postoffice internal/pattern internal/process x/sys
+scheduler/spool:          ctlfile queue scheduler/owner scheduler/view internal/postoffice internal/process x/sys
 scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message
 scheduler/simulate:       ctlfile ta scheduler scheduler/rule
 scheduler/cluster:        mailq scheduler scheduler/store internal/redisurl go-redis x/sys
 scheduler/state:          scheduler internal/postoffice internal/text x/sys
 scheduler/agent:          ta internal/postoffice x/sys
 scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/view scheduler/spool scheduler/state scheduler/report internal/text internal/logs zerolog systemd
-scheduler/daemon/daemontest: ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/daemon scheduler/spool zerolog
+scheduler/daemon/daemontest: ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/view scheduler/daemon scheduler/spool zerolog
 scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/rule scheduler/view scheduler/daemon scheduler/spool internal/text internal/postoffice internal/process internal/logs zerolog
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/text internal/postoffice zerolog
 scheduler/metrics:        ctlfile ta mailq scheduler scheduler/view scheduler/daemon scheduler/spool internal/listen internal/text internal/version prometheus zerolog

@@ -12,6 +12,7 @@ import (
 
 	"zsched/mailq"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
 )
 
 // held is what SHOW HELD has.
@@ -38,7 +39,7 @@ func (h *harness) held() string {
 func TestAHoldThatArrivesEndsOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
-		h.Spool.PutHeld(7, spool.HoldOrder{Until: time.Now().Add(6 * time.Second), By: "root"}, "c.example")
+		h.Spool.PutHeld(7, view.Hold{Until: time.Now().Add(6 * time.Second), By: "root"}, "c.example")
 		h.Spool.AnnounceHeld(7)
 		synctest.Wait()
 		if got := h.held(); !strings.HasPrefix(got, "7 c.example by root ") {

@@ -51,7 +51,7 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 		return did, err
 	}
 	h := holdOrder(o)
-	if err := q.files.RecordHold(spool.HoldRecord{HoldOrder: spool.HoldOrder(*h), Threads: []spool.Thread{spool.Thread(name)}}); err != nil {
+	if err := q.files.RecordHold(spool.HoldRecord{Hold: *h, Threads: []view.Name{name}}); err != nil {
 		return mailq.Outcome{}, err
 	}
 	return did, q.step(ctx, scheduler.HeldThread{Channel: name.Channel, Host: name.Host, Held: true, HoldOrder: *h})
@@ -94,7 +94,7 @@ func (q *Queue) unholdThread(ctx context.Context, name mailq.Name, o *mailq.Orde
 	if o.DryRun {
 		return did, nil
 	}
-	if err := q.files.EndHolds(spool.HoldRecord{Threads: []spool.Thread{spool.Thread(name)}}); err != nil {
+	if err := q.files.EndHolds(spool.HoldRecord{Threads: []view.Name{name}}); err != nil {
 		return mailq.Outcome{}, err
 	}
 	return did, q.step(ctx, scheduler.HeldThread{
@@ -148,7 +148,7 @@ func (q *Queue) recordOrder(o *mailq.Order, t *targets) (h *view.Hold, err error
 	switch {
 	case o.DryRun || len(t.list) == 0:
 	case o.Verb == mailq.Hold:
-		err = q.files.RecordHold(spool.HoldRecord{HoldOrder: spool.HoldOrder(*h), Messages: t.sortedIDs()})
+		err = q.files.RecordHold(spool.HoldRecord{Hold: *h, Messages: t.sortedIDs()})
 	case o.Verb == mailq.Release:
 		err = q.files.EndHolds(spool.HoldRecord{Messages: t.sortedIDs()})
 	}

@@ -120,7 +120,7 @@ func (f *files) resubmit(a scheduler.Resubmit) {
 	f.pending++
 	f.resubmits[a.Op] = a.Offsets
 	f.spool.Resubmit(uint64(a.Op), spool.Resubmission{
-		Path: a.Path, Offsets: a.Offsets, Attempts: a.Attempts, Hold: (*spool.HoldOrder)(a.Hold), Channel: a.Channel, Host: a.Host,
+		Path: a.Path, Offsets: a.Offsets, Attempts: a.Attempts, Hold: a.Hold, Channel: a.Channel, Host: a.Host,
 	})
 }
 

@@ -39,7 +39,7 @@ func (l *Loop) loadHolds(s Spool) error {
 			continue
 		}
 		for _, t := range r.Threads {
-			l.Step(scheduler.HeldThread{Channel: t.Channel, Host: t.Host, Held: true, HoldOrder: scheduler.HoldOrder(r.HoldOrder)})
+			l.Step(scheduler.HeldThread{Channel: t.Channel, Host: t.Host, Held: true, HoldOrder: r.Hold})
 		}
 	}
 	return nil

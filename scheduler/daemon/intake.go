@@ -94,7 +94,7 @@ func (in *intake) taken(r spool.Loaded) {
 	l := in.loop
 	m := scheduler.Message{
 		ID: scheduler.MessageID(r.Name.ID), Path: spool.PathInPlace(r.Name.Path), MessageID: r.MessageID,
-		UnderHold: r.UnderHold, Released: r.Released, Hold: (*scheduler.HoldOrder)(r.Hold),
+		UnderHold: r.UnderHold, Released: r.Released, Hold: r.Hold,
 		Sender: r.Sender, ErrorTo: r.ErrorTo, NullSender: r.NullSender,
 		Owner: r.Owner, ModifiedAt: r.ModifiedAt, ChangedAt: r.ChangedAt,
 		Size: r.Size, Owes: r.Owes, Obsoletes: r.Obsoletes,

@@ -11,6 +11,7 @@ import (
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
 )
 
 // However many ask, every second turn is another's who has something.
@@ -68,7 +69,7 @@ func TestNobodyWaitsForALoopThatHasLeft(t *testing.T) {
 
 // threadRecord is the record of a thread that is held.
 func threadRecord(host string) spool.HoldRecord {
-	return spool.HoldRecord{HoldOrder: spool.HoldOrder{By: "root"}, Threads: []spool.Thread{{Channel: "smtp", Host: host}}}
+	return spool.HoldRecord{Hold: view.Hold{By: "root"}, Threads: []view.Name{{Channel: "smtp", Host: host}}}
 }
 
 // Records that cannot be read for a while are read before any mail is delivered.

@@ -13,6 +13,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/queue"
+	"zsched/scheduler/view"
 )
 
 const (
@@ -99,14 +100,14 @@ func (mv *mover) check(m *resubmission) (err error) {
 // recordHolds records the holds of the copies of a batch that are held: those that were held
 // together have one record.
 func (mv *mover) recordHolds(batch []*resubmission) {
-	together := make(map[HoldOrder][]*resubmission)
+	together := make(map[view.Hold][]*resubmission)
 	for _, m := range batch {
 		if m.Hold != nil && m.err == nil {
 			together[*m.Hold] = append(together[*m.Hold], m)
 		}
 	}
 	for hold, list := range together {
-		r := HoldRecord{HoldOrder: hold}
+		r := HoldRecord{Hold: hold}
 		for _, m := range list {
 			for _, p := range m.staged {
 				r.Messages = append(r.Messages, p.spoolID)

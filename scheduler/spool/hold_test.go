@@ -12,6 +12,7 @@ import (
 	"zsched/ctlfile"
 
 	"zsched/internal/testing/peertest"
+	"zsched/scheduler/view"
 )
 
 func (o *testSpool) release(path string) Moved {
@@ -42,7 +43,7 @@ func TestHoldAndRelease(t *testing.T) {
 		o.put(path, control(base, toBob))
 		o.open(Options{})
 		id := o.spoolID("queue/" + path)
-		check(t, o.s.holds.RecordHold(HoldRecord{HoldOrder: HoldOrder{By: "root"}, Messages: []string{id}}))
+		check(t, o.s.holds.RecordHold(HoldRecord{Hold: view.Hold{By: "root"}, Messages: []string{id}}))
 		if m := o.loaded(path); m.UnderHold || m.Hold == nil || m.Hold.By != "root" {
 			t.Errorf("a message whose hold is recorded: %+v", m)
 		}

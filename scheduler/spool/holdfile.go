@@ -13,15 +13,13 @@ package spool
 //	thread smtp<TAB>example.org
 //	end
 //
-// A message that was released stays in the record until its files are back in the queue. Version
-// 0.9 wrote no state.
+// A message that was released stays in the record until its files are back in the queue.
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,12 +29,13 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/scheduler/view"
 )
 
 const (
 	ordersDir = "hold/orders"
-	// newRecord begins the name of a record that is being written.
-	newRecord = ordersDir + "/.new-"
+	// newRecord is the name of a record that is being written.
+	newRecord = ordersDir + "/.new"
 )
 
 // IsEmpty reports whether nothing is left in a record, so that it can be removed.
@@ -65,28 +64,10 @@ func (h *Holds) replaceRecord(r *HoldRecord) error {
 	if err != nil {
 		return err
 	}
-	temp := newRecord + strconv.Itoa(os.Getpid())
-	if err := postoffice.ReplaceFile(h.places.office, temp, recordPath(r.Number), text); err != nil {
+	if err := postoffice.ReplaceFile(h.places.office, newRecord, recordPath(r.Number), text); err != nil {
 		return fmt.Errorf("writing %s: %w", recordPath(r.Number), err)
 	}
 	return nil
-}
-
-// removeNewRecords removes what a process has left that died while it wrote a record.
-func (h *Holds) removeNewRecords() error {
-	names, err := postoffice.ReadNamesAt(h.places.office, ordersDir)
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", ordersDir, err)
-	}
-	for _, name := range names {
-		if name = ordersDir + "/" + name; !strings.HasPrefix(name, newRecord) {
-			continue
-		}
-		if e := postoffice.Remove(h.places.office, name); e != nil {
-			err = errors.Join(err, fmt.Errorf("removing %s: %w", name, e))
-		}
-	}
-	return err
 }
 
 func recordPath(number uint64) string { return ordersDir + "/" + strconv.FormatUint(number, 10) }
@@ -94,9 +75,7 @@ func recordPath(number uint64) string { return ordersDir + "/" + strconv.FormatU
 func (r *HoldRecord) text() ([]byte, error) {
 	var b bytes.Buffer
 	line := func(key, value string) { b.WriteString(key + " " + inOneLine(value) + "\n") }
-	if !r.Old {
-		line("state", "held")
-	}
+	line("state", "held")
 	line("since", r.Since.UTC().Format(time.RFC3339))
 	if !r.Until.IsZero() {
 		line("until", r.Until.UTC().Format(time.RFC3339))
@@ -161,7 +140,7 @@ func changedAt(office int, path string) time.Time {
 // skipped. The end of a damaged record may be missing, so what it holds is held until it is
 // released.
 func parseRecord(number uint64, text string) HoldRecord {
-	r := HoldRecord{Number: number, Old: !strings.HasPrefix(text, "state ")}
+	r := HoldRecord{Number: number}
 	ended := false
 	for line := range strings.Lines(text) {
 		line, whole := strings.CutSuffix(line, "\n")
@@ -220,7 +199,7 @@ func (h *Holds) recordNumbers() (numbers []uint64, err error) {
 }
 
 // threadLine returns the line of a thread.
-func threadLine(t Thread) (string, error) {
+func threadLine(t view.Name) (string, error) {
 	channel, err := ctlfile.Quote(t.Channel)
 	if err != nil {
 		return "", err
@@ -235,12 +214,12 @@ func threadLine(t Thread) (string, error) {
 
 // parseThread reads the channel and the host at the beginning of a line, which are written as
 // in control files.
-func parseThread(line string) (t Thread, rest string, ok bool) {
+func parseThread(line string) (t view.Name, rest string, ok bool) {
 	line, _, nul := strings.Cut(strings.TrimSuffix(line, "\n"), "\x00")
 	channel, rest, ok := ctlfile.CutWord(line)
 	host, rest, okToo := ctlfile.CutWord(rest)
 	named := ctlfile.Address{Channel: channel, Host: host}
-	t = Thread{named.RouteChannel(), named.RouteHost()}
+	t = view.Name{Channel: named.RouteChannel(), Host: named.RouteHost()}
 	// The host that RouteHost takes from a list of hosts is not always one word.
 	word, _, isWord := ctlfile.CutWord(t.Host)
 	return t, rest, ok && okToo && !nul && isWord && word == t.Host

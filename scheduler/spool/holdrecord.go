@@ -15,32 +15,18 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/scheduler/view"
 )
-
-// HoldOrder says who keeps mail back, why and until when, as scheduler.HoldOrder does.
-type HoldOrder struct {
-	Since, Until time.Time // to the second; Until zero: until somebody ends it
-	By, Because  string    // one line each
-}
-
-// Ended reports whether its time is over.
-func (o *HoldOrder) Ended(now time.Time) bool { return !o.Until.IsZero() && !o.Until.After(now) }
-
-// Thread names a thread, whose present and future mail is kept back. Both words are
-// in lower case, because the scheduler groups by them.
-type Thread struct{ Channel, Host string }
 
 // HoldRecord is one order to hold messages or threads.
 type HoldRecord struct {
-	HoldOrder
-	Number   uint64   // of the file
-	Messages []string // spoolids
-	Released []string // spoolids of those that are still to be moved back, or were
-	Threads  []Thread
+	view.Hold
+	Number   uint64      // of the file
+	Messages []string    // spoolids
+	Released []string    // spoolids of those that are still to be moved back, or were
+	Threads  []view.Name // whose present and future mail is kept back; in lower case
 	// Damaged: the file is damaged, so messages, threads and the end may be missing.
-	Damaged bool
-	// Old: version 0.9 wrote it, so that messages are held only if they lie under hold/.
-	Old       bool
+	Damaged   bool
 	WrittenAt time.Time // mtime of the file, of a record that was read
 }
 
@@ -50,27 +36,23 @@ type Holds struct {
 
 	mu       sync.Mutex              // held while records are read or written
 	messages map[uint64]recordedHold // by the number of the message; nil: not read yet
-	readAt   time.Time
 }
 
 // recordedHold is what the records say about a message.
 type recordedHold struct {
 	spoolID  string
-	order    *HoldOrder
+	order    *view.Hold
 	released bool
-	old      bool // HoldRecord.Old
 }
 
-// LoadHolds reads the records at the start, before any mail is loaded, and converts what
-// version 0.9 has left. An error that wraps ErrDamagedHolds comes with all that is readable.
+// LoadHolds reads the records at the start, before any mail is loaded. An error that wraps
+// ErrDamagedHolds comes with all that is readable.
 func (h *Holds) LoadHolds() (records []HoldRecord, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	damage, err := h.convertHolds()
+	damage, err := h.recordLists()
 	if err != nil {
 		return nil, err
 	}
-	if records, err = h.readHolds(); err != nil {
+	if records, err = h.HoldRecords(); err != nil {
 		return nil, err
 	}
 	for i := range records {
@@ -92,7 +74,7 @@ func (h *Holds) readHolds() (records []HoldRecord, err error) {
 	if records, err = h.readRecords(); err != nil {
 		return nil, err
 	}
-	h.messages, h.readAt = make(map[uint64]recordedHold), time.Now()
+	h.messages = make(map[uint64]recordedHold)
 	for i := range records {
 		h.remember(&records[i])
 	}
@@ -104,29 +86,26 @@ func (h *Holds) remember(r *HoldRecord) {
 	if h.messages == nil {
 		return
 	}
-	order := r.HoldOrder
+	order := r.Hold
 	for i, id := range slices.Concat(r.Messages, r.Released) {
 		if n, ok := ctlfile.SpoolNumber(id); ok {
-			h.messages[n] = recordedHold{id, &order, i >= len(r.Messages), r.Old}
+			h.messages[n] = recordedHold{id, &order, i >= len(r.Messages)}
 		}
 	}
 }
 
-// holdOf returns what the records say about a message that is loaded. One under hold/ may have
-// come from another process, with a record that is not known yet.
+// holdOf returns what the records say about a message that is loaded.
 func (h *Holds) holdOf(id uint64, spoolID string, p Place) (its recordedHold, found bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	its, found = h.messages[id]
-	if (!found || its.spoolID != spoolID) && p == Hold && time.Since(h.readAt) > time.Second || h.messages == nil {
+	if h.messages == nil {
 		if _, err := h.readHolds(); err != nil {
 			return its, false, err
 		}
-		its, found = h.messages[id]
 	}
-	switch found = found && its.spoolID == spoolID; {
-	case !found || p == Hold:
-	case its.released, its.old, its.order.Ended(time.Now()):
+	its, found = h.messages[id]
+	found = found && its.spoolID == spoolID
+	if found && p == Queue && (its.released || its.order.Ended(time.Now())) {
 		found = false
 	}
 	return its, found, nil
@@ -134,15 +113,13 @@ func (h *Holds) holdOf(id uint64, spoolID string, p Place) (its recordedHold, fo
 
 // RecordHold writes a record durably, in the caller's goroutine.
 func (h *Holds) RecordHold(r HoldRecord) error {
-	return h.changeHolds(func() error { return h.writeHold(&r) })
-}
-
-func (h *Holds) writeHold(r *HoldRecord) error {
-	if err := h.writeRecord(r); err != nil {
+	return h.changeHolds(func() error {
+		err := h.writeRecord(&r)
+		if err == nil {
+			h.remember(&r)
+		}
 		return err
-	}
-	h.remember(r)
-	return nil
+	})
 }
 
 // EndHolds records that what a record names is released: before the files of the
@@ -165,7 +142,7 @@ func (h *Holds) EndHolds(end HoldRecord) error {
 				}
 				return ids[id]
 			})
-			r.Threads = slices.DeleteFunc(r.Threads, func(t Thread) bool { return threads[t] })
+			r.Threads = slices.DeleteFunc(r.Threads, func(t view.Name) bool { return threads[t] })
 			return len(r.Messages)+len(r.Threads) < before
 		})
 	})
@@ -207,15 +184,11 @@ func (h *Holds) changeHolds(change func() error) error {
 		if err := change(); err != nil {
 			return err
 		}
-		return h.syncHolds()
+		if err := postoffice.SyncDirAt(h.places.office, ordersDir); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+		return nil
 	})
-}
-
-func (h *Holds) syncHolds() error {
-	if err := postoffice.SyncDirAt(h.places.office, ordersDir); err != nil && !errors.Is(err, unix.ENOENT) {
-		return err
-	}
-	return nil
 }
 
 // editHolds writes those of the records again that edit has changed.

@@ -2,15 +2,13 @@ package spool
 
 import (
 	"errors"
-	"os"
-	"os/signal"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"zsched/scheduler/view"
 )
 
 func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
@@ -20,8 +18,8 @@ func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
 		t.Fatalf("%+v, %v", records, err)
 	}
 	since := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
-	first := HoldRecord{HoldOrder: HoldOrder{since, since.Add(2 * time.Hour), "root uid 0", "they\nasked"}, Messages: []string{"S1A", "S2B"}}
-	second := HoldRecord{HoldOrder: HoldOrder{Since: since}, Threads: []Thread{{"#a", "b"}, {"smtp", `"x y"`}, {"smtp", "example.org"}}}
+	first := HoldRecord{Hold: view.Hold{Since: since, Until: since.Add(2 * time.Hour), By: "root uid 0", Because: "they\nasked"}, Messages: []string{"S1A", "S2B"}}
+	second := HoldRecord{Hold: view.Hold{Since: since}, Threads: []view.Name{{Channel: "#a", Host: "b"}, {Channel: "smtp", Host: `"x y"`}, {Channel: "smtp", Host: "example.org"}}}
 	for _, r := range []HoldRecord{first, second} {
 		if err := s.holds.RecordHold(r); err != nil {
 			t.Fatal(err)
@@ -47,36 +45,12 @@ func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
 	}
 }
 
-// A record that could not be written leaves no temporary file, and the start removes what a
-// scheduler has left that died.
-func TestTemporaryFilesOfHoldRecordsAreRemoved(t *testing.T) {
-	o := newTestSpool(t)
-	o.write("hold/orders/.new-999999999", "since")
-	own := "hold/orders/.new-" + strconv.Itoa(os.Getpid())
-	o.write(own, "since")
-	s := o.open(Options{}).s
-	o.holds()
-	var limit syscall.Rlimit
-	check(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
-	small := limit
-	small.Cur = 4096
-	signal.Ignore(syscall.SIGXFSZ)
-	defer signal.Reset(syscall.SIGXFSZ)
-	check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
-	err := s.holds.RecordHold(HoldRecord{HoldOrder: HoldOrder{Because: strings.Repeat("x", 8192)}, Messages: []string{"S1A"}})
-	check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
-	if err == nil {
-		t.Error("a file beyond the limit was written")
-	}
-	o.holds()
-}
-
 // A record that is cut or filled with zero bytes ends no hold, and what it names is held.
 func TestDamagedHoldRecordsEndNoHold(t *testing.T) {
 	o := newTestSpool(t)
 	s := o.open(Options{}).s
 	now := time.Now()
-	check(t, s.holds.RecordHold(HoldRecord{HoldOrder: HoldOrder{now, now.Add(time.Hour), "root", "why"}, Messages: []string{"S1A", "S2B"}}))
+	check(t, s.holds.RecordHold(HoldRecord{Hold: view.Hold{Since: now, Until: now.Add(time.Hour), By: "root", Because: "why"}, Messages: []string{"S1A", "S2B"}}))
 	text := o.read("hold/orders/1")
 	texts := []string{strings.Repeat("\x00", len(text))}
 	for n := range len(text) {
@@ -102,16 +76,16 @@ func TestDamagedHoldRecordsEndNoHold(t *testing.T) {
 func TestEndedHoldsLeaveTheirRecords(t *testing.T) {
 	o := newTestSpool(t)
 	s := o.open(Options{}).s
-	a, b := Thread{"smtp", "a"}, Thread{"smtp", "b"}
-	for _, r := range []HoldRecord{{Threads: []Thread{a, b}}, {Threads: []Thread{a}}, {Messages: []string{"S1A", "S2B"}}} {
+	a, b := view.Name{Channel: "smtp", Host: "a"}, view.Name{Channel: "smtp", Host: "b"}
+	for _, r := range []HoldRecord{{Threads: []view.Name{a, b}}, {Threads: []view.Name{a}}, {Messages: []string{"S1A", "S2B"}}} {
 		check(t, s.holds.RecordHold(r))
 	}
-	check(t, s.holds.EndHolds(HoldRecord{Threads: []Thread{a}}))
+	check(t, s.holds.EndHolds(HoldRecord{Threads: []view.Name{a}}))
 	check(t, s.holds.EndHolds(HoldRecord{Messages: []string{"S2B"}}))
 	o.holds("hold/orders/1", "hold/orders/3")
 	records, err := s.holds.HoldRecords()
 	check(t, err)
-	if !slices.Equal(records[0].Threads, []Thread{b}) || !slices.Equal(records[1].Messages, []string{"S1A"}) || !slices.Equal(records[1].Released, []string{"S2B"}) {
+	if !slices.Equal(records[0].Threads, []view.Name{b}) || !slices.Equal(records[1].Messages, []string{"S1A"}) || !slices.Equal(records[1].Released, []string{"S2B"}) {
 		t.Errorf("%+v", records)
 	}
 	check(t, s.holds.DropHolds(3, []string{"S1A", "S2B"}, false))

@@ -34,7 +34,6 @@ type janitor struct{ s *Spool }
 // mail need not wait for.
 func (j *janitor) run() {
 	j.removeStale()
-	j.takeBack()
 	for ; ; j.removeStale() {
 		if !j.s.pause(janitorInterval) {
 			return

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,7 +13,6 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
-	"zsched/internal/testing/peertest"
 	"zsched/scheduler/report"
 )
 
@@ -153,28 +151,6 @@ func TestNoticeIsNotWrittenAgainWhenOnlyItsMarkFailed(t *testing.T) {
 	o.put("A/H/7", strings.Replace(failed7(), "1047508710", "1047508711", 1))
 	if r := o.finished("A/H/7", true); r.Err != nil || len(o.notices()) != 2 {
 		t.Errorf("%+v: %q", r, o.files())
-	}
-}
-
-// Version 0.9 put messages into postman/ whose notices could not be written.
-func TestMessagesInPostmanAreTakenBackAtTheStart(t *testing.T) {
-	o := newRoutedSpool(t)
-	o.write("postman/transport/A/H/7", failed7())
-	o.write("postman/queue/A/H/7", failed7())
-	o.write("postman/transport/8", strings.ReplaceAll(failed7(), "i 7\n", "i 8\n"))
-	o.write("queue/8", "a crash has interrupted its way back")
-	o.open(Options{Reporter: reporter(o.dir)})
-	peertest.Until(t, "they are taken back", func() bool {
-		files := o.files()
-		return slices.Contains(files, "transport/A/H/7") && slices.Contains(files, "transport/8")
-	})
-	for _, path := range []string{"A/H/7", "8"} {
-		if r := o.finished(path, true); r.Err != nil || r.Notice == "" {
-			t.Errorf("%+v", r)
-		}
-	}
-	if len(o.notices()) != 2 || len(o.files()) != 2 {
-		t.Errorf("%d notices, files %q", len(o.notices()), o.files())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/view"
 )
 
 // Resubmission says which recipients of a message are sent where.
@@ -25,7 +26,7 @@ type Resubmission struct {
 	// Channel and Host are where they are sent; both "" for the router.
 	Channel, Host string
 	// Hold is the order that holds the new message; nil: it is not held.
-	Hold *HoldOrder
+	Hold *view.Hold
 }
 
 // moves reports whether the recipients are moved to another node, whose name Host is.

@@ -10,6 +10,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/scheduler/view"
 )
 
 // A resubmission is a few steps, each of them whole or not at all. Below the
@@ -104,7 +105,7 @@ func TestCrashInResubmitToTheRouter(t *testing.T) {
 // in the queue or under hold/, each recipient is there once.
 func TestCrashInReroute(t *testing.T) {
 	for _, asked := range []Resubmission{
-		{Path: "7", Channel: "uucp", Host: "relay"}, {Path: "7", Channel: "xfer", Host: "mx2"}, {Path: "hold/7", Hold: new(HoldOrder), Channel: "uucp", Host: "relay"},
+		{Path: "7", Channel: "uucp", Host: "relay"}, {Path: "7", Channel: "xfer", Host: "mx2"}, {Path: "hold/7", Hold: new(view.Hold), Channel: "uucp", Host: "relay"},
 	} {
 		for _, step := range []string{"write ", "sync staged", "move message", "claim", "publish", "mark", "end"} {
 			o := newRoutedSpool(t)

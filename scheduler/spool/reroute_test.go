@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/view"
 )
 
 // newRoutedSpool is a test spool with what submitters and the router have.
@@ -97,7 +98,7 @@ func TestResubmitToTheRouter(t *testing.T) {
 }
 
 func TestResubmitElsewhere(t *testing.T) {
-	for from, hold := range map[Place]*HoldOrder{Queue: nil, Hold: new(HoldOrder)} {
+	for from, hold := range map[Place]*view.Hold{Queue: nil, Hold: new(view.Hold)} {
 		o := newRoutedSpool(t)
 		text := "@ 0x00000007\nv ../public/v_1\ni 258367\no 12\nl <m@x>\nT t.example\nx <old@x>\ne alice@x\ns local alice@x alice@x 0\n" +
 			toBob + "\nN NOTIFY=SUCCESS\nR HDRS\nn env-1\n" + toCarol + "\nm\nSubject: x\n\n"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/view"
 )
 
 // Result is the result of one operation, or something that the spool noticed.
@@ -38,7 +39,7 @@ type (
 		// Hold is what its record says; nil: there is none, or it does not hold the message any
 		// more. Released: it is under hold/, and its release was recorded.
 		UnderHold, Released bool
-		Hold                *HoldOrder
+		Hold                *view.Hold
 		// Recipients are those that are open, in file order. None of them is in
 		// an exclusive set with a delivered recipient.
 		Recipients []ctlfile.OpenRecipient

@@ -219,9 +219,6 @@ func (s *Spool) openParts() (err error) {
 		return err
 	}
 	s.mover.copies.Claim = claim
-	if err := s.holds.removeNewRecords(); err != nil {
-		s.warn(fmt.Sprintf("temporary files of hold records stay: %v", err))
-	}
 	transport := s.places.pairs[Queue].transport
 	s.lockHolders.transport, s.lockHolders.least, s.lockHolders.scheduler = transport, ctlfile.MaxPID, os.Getpid()
 	if err := s.places.control.CannotTakeOver(); err != nil {

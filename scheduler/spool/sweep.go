@@ -72,7 +72,7 @@ func (w *sweeper) sweep() (open bool) {
 	}
 	defer postoffice.Close(fd)
 	open = w.walker.walk(fd, "", maxDepth) && w.flush()
-	w.place = underHold // xferd puts control files there, with records
+	w.place = underHold
 	open = open && w.s.places.walkBelow("hold/transport", &w.walker) && w.flush()
 	w.place = ""
 	w.s.queue.add(Swept{})

@@ -201,3 +201,6 @@ type Hold struct {
 	By      string    `json:"by,omitempty"`
 	Because string    `json:"because,omitempty"`
 }
+
+// Ended reports whether its time is over.
+func (h *Hold) Ended(now time.Time) bool { return !h.Until.IsZero() && !h.Until.After(now) }

@@ -9,6 +9,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
 )
 
 // Orders on the spool in memory: a held message is in Held instead of Files, and its path
@@ -22,14 +23,14 @@ func (s *Spool) HeldFiles() int {
 }
 
 // PutHeld writes a control file under hold/, and its record.
-func (s *Spool) PutHeld(id uint64, hold spool.HoldOrder, hosts ...string) {
+func (s *Spool) PutHeld(id uint64, hold view.Hold, hosts ...string) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	name := s.file(id, hosts...)
 	f := s.Files[name.Path]
 	delete(s.Files, name.Path)
 	s.Held[name.Path] = f
-	s.record(spool.HoldRecord{HoldOrder: hold, Messages: []string{ctlfile.SpoolID(id, f.Loaded.ModifiedAt)}})
+	s.record(spool.HoldRecord{Hold: hold, Messages: []string{ctlfile.SpoolID(id, f.Loaded.ModifiedAt)}})
 }
 
 // AnnounceHeld announces control files under hold/.
@@ -103,7 +104,7 @@ func (s *Spool) Resubmit(op uint64, r spool.Resubmission) {
 			s.Held[answer.Name.Path] = made
 			delete(s.Files, answer.Name.Path)
 			answer.Name.Path = "hold/" + answer.Name.Path
-			s.record(spool.HoldRecord{HoldOrder: *r.Hold, Messages: []string{answer.SpoolID}})
+			s.record(spool.HoldRecord{Hold: *r.Hold, Messages: []string{answer.SpoolID}})
 		}
 	}
 	s.Answer(answer)
@@ -142,7 +143,7 @@ func (s *Spool) EndHolds(end spool.HoldRecord) error {
 	for i := range s.Records {
 		r := &s.Records[i]
 		r.Messages = slices.DeleteFunc(slices.Clone(r.Messages), func(id string) bool { return slices.Contains(end.Messages, id) })
-		r.Threads = slices.DeleteFunc(slices.Clone(r.Threads), func(t spool.Thread) bool { return slices.Contains(end.Threads, t) })
+		r.Threads = slices.DeleteFunc(slices.Clone(r.Threads), func(t view.Name) bool { return slices.Contains(end.Threads, t) })
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (s *Spool) loaded(name spool.Name, f *File) spool.Loaded {
 	id := ctlfile.SpoolID(name.ID, t.ModifiedAt)
 	for i := range s.Records {
 		if slices.Contains(s.Records[i].Messages, id) {
-			t.Hold = &s.Records[i].HoldOrder
+			t.Hold = &s.Records[i].Hold
 		}
 	}
 	return t
