@@ -29,7 +29,6 @@ func TestSASL(t *testing.T) {
 		{name: "for others", secrets: "b.example joe secret", said: taken},
 		{name: "wrong", secrets: "* joe wrong", said: "deferall 4.7.8 ->> 535 5.7.8 who are you"},
 		{name: "not offered", secrets: "* joe secret", offers: []string{"STARTTLS"}, said: "deferall 4.7.5 AUTH: neither PLAIN nor LOGIN is offered"},
-		{name: "old form", secrets: "* joe secret", offers: []string{"STARTTLS", "AUTH=LOGIN PLAIN"}, said: taken, user: "joe"},
 		{name: "without TLS", secrets: "* joe secret", without: true, said: "deferall 4.7.5 AUTH: the password is not sent without TLS"},
 		{name: "without TLS, allowed", secrets: "* joe secret plaintext", without: true, said: taken, user: "joe"},
 	} {

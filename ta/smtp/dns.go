@@ -1,5 +1,5 @@
 // This file holds the lookup of MX and address records (A, AAAA) in the DNS and
-// the hosts file, with a cache.
+// the hosts file. Answers are not kept: the resolver that is asked has a cache.
 
 package smtp
 
@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
-	"time"
 )
 
 // Resolver looks up what routing needs. Names have no trailing dot.
@@ -43,8 +42,7 @@ func NewResolver(server string) Resolver {
 		}
 		s.file = func(context.Context, string) []netip.Addr { return nil }
 	}
-	return &cache{ask: s, now: time.Now,
-		mx: map[string]cached[[]MX]{}, addresses: map[string]cached[[]netip.Addr]{}}
+	return s
 }
 
 type system struct {
@@ -119,55 +117,4 @@ func dnsError(err error) error {
 		return errors.New(dns.Err)
 	}
 	return err
-}
-
-const (
-	// cacheTime is how long an answer is reused. It is about the length of a
-	// burst of mail, and so short that the TTL of the records does not matter.
-	cacheTime  = time.Minute
-	maxAnswers = 10_000 // of either kind
-)
-
-// cache keeps answers, so that the messages of a queue do not repeat a query. It
-// does not keep failures to answer.
-type cache struct {
-	ask Resolver
-	now func() time.Time
-
-	mu        sync.Mutex
-	mx        map[string]cached[[]MX]
-	addresses map[string]cached[[]netip.Addr]
-}
-
-type cached[T any] struct {
-	value T
-	err   error
-	until time.Time
-}
-
-func (c *cache) MX(ctx context.Context, domain string) ([]MX, error) {
-	return cachedOr(c, c.mx, domain, func() ([]MX, error) { return c.ask.MX(ctx, domain) })
-}
-
-func (c *cache) Addresses(ctx context.Context, host string) ([]netip.Addr, error) {
-	return cachedOr(c, c.addresses, host, func() ([]netip.Addr, error) { return c.ask.Addresses(ctx, host) })
-}
-
-func cachedOr[T any](c *cache, answers map[string]cached[T], name string, ask func() (T, error)) (T, error) {
-	c.mu.Lock()
-	kept, ok := answers[name]
-	c.mu.Unlock()
-	if ok && c.now().Before(kept.until) {
-		return kept.value, kept.err
-	}
-	value, err := ask()
-	if err == nil || errors.Is(err, ErrNotFound) {
-		c.mu.Lock()
-		if len(answers) >= maxAnswers {
-			clear(answers)
-		}
-		answers[name] = cached[T]{value, err, c.now().Add(cacheTime)}
-		c.mu.Unlock()
-	}
-	return value, err
 }

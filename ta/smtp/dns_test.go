@@ -126,33 +126,3 @@ four.example. LAME A
 		t.Errorf("addresses of broken: %v", err)
 	}
 }
-
-// counting counts the lookups that the cache passes on.
-type counting struct {
-	names
-	asked int
-}
-
-func (c *counting) MX(ctx context.Context, domain string) ([]MX, error) {
-	c.asked++
-	return c.names.MX(ctx, domain)
-}
-
-func TestAnswersAreKeptAndFailuresAreNot(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	ask := &counting{names: names{"mx a.example": "10 mx.example", "mx broken.example": "?"}}
-	c := &cache{ask: ask, now: func() time.Time { return now },
-		mx: map[string]cached[[]MX]{}, addresses: map[string]cached[[]netip.Addr]{}}
-	for _, step := range []struct {
-		domain string
-		pass   time.Duration
-		asked  int
-	}{{"a.example", 0, 1}, {"a.example", cacheTime - 1, 1}, {"a.example", 1, 2},
-		{"none.example", 0, 3}, {"none.example", 0, 3}, {"broken.example", 0, 4}, {"broken.example", 0, 5}} {
-		now = now.Add(step.pass)
-		_, _ = c.MX(context.Background(), step.domain)
-		if ask.asked != step.asked {
-			t.Errorf("%s: asked %d times, want %d", step.domain, ask.asked, step.asked)
-		}
-	}
-}

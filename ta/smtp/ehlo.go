@@ -56,11 +56,6 @@ func parseExtensions(lines []string) (e extensions) {
 			e.sized, e.size = true, firstNumber(words)
 		case "AUTH":
 			e.auth = append(e.auth, words[1:]...)
-		default:
-			// The form of an old draft: AUTH=LOGIN PLAIN.
-			if rest, ok := strings.CutPrefix(words[0], "AUTH="); ok {
-				e.auth = append(append(e.auth, rest), words[1:]...)
-			}
 		}
 	}
 	return e
