@@ -46,7 +46,7 @@ router/table:             ctlfile queue internal/pattern x/sys
 ta:                       ctlfile internal/logs internal/postoffice x/sys
 ta/errormail:             ctlfile ta scheduler/report
 ta/hold:                  ctlfile queue ta internal/units internal/postoffice
-ta/mailbox:               ctlfile ta internal/postoffice internal/header internal/process x/sys
+ta/mailbox:               ctlfile ta internal/postoffice internal/header x/sys
 ta/sm:                    ctlfile ta internal/header x/sys
 ta/smtp:                  ctlfile ta internal/text dns go-sasl go-smtp x/idna
 ta/xfer:                  ctlfile ta xfer

@@ -12,49 +12,38 @@ import (
 	"zsched/queue"
 )
 
-// A router whose directory was replaced takes nothing from the new one, and ends.
-func TestRouterEndsWhenADirectoryIsReplaced(t *testing.T) {
-	for _, name := range queueDirs {
+// A router whose postoffice was replaced takes nothing from the new one, and ends: in the
+// middle of a batch, where what is staged stays for the next router, and before one.
+func TestRouterEndsWhenThePostofficeIsReplaced(t *testing.T) {
+	for _, when := range []string{"sync staged", ""} {
 		o := newOffice(t, 0)
 		o.write("router/1", "from <s@a.example>\nto <x@b.example>\nenv-end\n\nbody\n")
 		r := o.router()
-		claim, err := process.NewClaim(o.dir, "router", queue.RouterStaging, queueDirs[:]...)
-		if err != nil {
+		var err error
+		if r.queue.claim, err = process.NewClaim(o.dir, "router", queue.RouterStaging); err != nil {
 			t.Fatal(err)
 		}
-		defer claim.Close()
-		r.queue.claim = claim
+		defer r.queue.claim.Close()
 		replace := func() {
-			dir := filepath.Join(o.dir, name)
+			dir := filepath.Join(o.dir, "transport")
 			if err := errors.Join(os.Rename(dir, dir+".old"), os.Mkdir(dir, 0o755)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		// In the middle of a batch: what is staged stays for the next router.
 		r.queue.Step = func(what string) {
-			if what == "sync staged" {
+			if what == when {
 				replace()
 			}
 		}
+		if when == "" {
+			replace()
+		}
 		r.loop(make(chan os.Signal), new(fsnotify.Watcher))
 		if !errors.Is(r.replaced, process.ErrReplaced) {
-			t.Errorf("%s: %v", name, r.replaced)
+			t.Errorf("%q: %v", when, r.replaced)
 		}
-		left := o.files("router")
-		if name == "router" {
-			left = append(o.files("router.old"), left...)
-		}
-		if len(left) != 1 || len(o.files("queue")) != 0 {
-			t.Errorf("%s: router/ has %v, queue/ has %v", name, left, o.files("queue"))
-		}
-		// Before a batch.
-		if name == "router" {
-			o.write("router/2", "from <s@a.example>\nto <x@b.example>\nenv-end\n\nbody\n")
-			r.replaced = nil
-			r.drain()
-			if !errors.Is(r.replaced, process.ErrReplaced) || len(o.files("router")) != 1 {
-				t.Errorf("%v, router/ has %v", r.replaced, o.files("router"))
-			}
+		if left := o.files("router"); len(left) != 1 || len(o.files("queue")) != 0 {
+			t.Errorf("%q: router/ has %v, queue/ has %v", when, left, o.files("queue"))
 		}
 	}
 }

@@ -42,7 +42,7 @@ type Service struct {
 	// failures limits the log lines about submissions that are tried again.
 	failures logs.Throttle
 	reloads  postoffice.ReloadRecord
-	// replaced is why the router ends, or nil: a directory of the postoffice was replaced.
+	// replaced is why the router ends, or nil: the postoffice was replaced.
 	replaced error
 }
 
@@ -107,7 +107,7 @@ func New(o Options) (*Service, error) {
 func (r *Service) Run(signals <-chan os.Signal, once bool) (err error) {
 	defer r.queue.Close()
 	defer r.syslog.Close()
-	if r.queue.claim, err = process.NewClaim(r.queue.dir, "router", queue.RouterStaging, queueDirs[:]...); err != nil {
+	if r.queue.claim, err = process.NewClaim(r.queue.dir, "router", queue.RouterStaging); err != nil {
 		return err
 	}
 	defer r.queue.claim.Close()
@@ -131,7 +131,7 @@ func (r *Service) Run(signals <-chan os.Signal, once bool) (err error) {
 	return r.replaced
 }
 
-// loop routes mail until a signal comes, or a directory was replaced.
+// loop routes mail until a signal comes, or the postoffice was replaced.
 func (r *Service) loop(signals <-chan os.Signal, w *fsnotify.Watcher) {
 	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
@@ -246,8 +246,8 @@ func (r *Service) recover() {
 	}
 }
 
-// endIfReplaced makes the router end if the error is that a directory of the postoffice is
-// another one than at the start. Mail there may be another router's.
+// endIfReplaced makes the router end if the error is that its claim to the postoffice is lost:
+// mail there may be another router's.
 func (r *Service) endIfReplaced(err error) bool {
 	if errors.Is(err, process.ErrReplaced) {
 		r.replaced = err

@@ -21,9 +21,6 @@ import (
 	"zsched/queue"
 )
 
-// queueDirs are the directories of the postoffice in which the router works.
-var queueDirs = [...]string{"router", "queue", "transport"}
-
 // submissions are the directories of the postoffice in which the router works.
 type submissions struct {
 	*queue.Committer

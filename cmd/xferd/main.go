@@ -108,27 +108,16 @@ func serve(o *options, log zerolog.Logger) error {
 	}
 	// Before anything of the postoffice is read: the files that a start cleans up may be
 	// those that another xferd is writing.
-	claim, err := process.NewClaim(o.postoffice, "xferd", queue.XferStaging, "transport", "queue")
+	claim, err := process.NewClaim(o.postoffice, "xferd", queue.XferStaging)
 	if err != nil {
 		return err
 	}
 	defer claim.Close()
-	replaced := make(chan error, 1)
-	check := func() error {
-		err := claim.Check()
-		if errors.Is(err, process.ErrReplaced) {
-			select {
-			case replaced <- err:
-			default: // one is enough
-			}
-		}
-		return err
-	}
 	r, at, err := newReceiver(o, file, log)
 	if err != nil {
 		return err
 	}
-	store, err := openStore(o, env, file, check)
+	store, err := openStore(o, env, file, claim.Check)
 	if err != nil {
 		return err
 	}
@@ -144,7 +133,7 @@ func serve(o *options, log zerolog.Logger) error {
 	sockets.Open("xfer", at, nil, func(l net.Listener) error { return sockets.Accept(l, r.Serve) })
 	log.Info().Str("node", r.Node).Str("address", at.Address).Str("version", version.Number).Msg("xferd started")
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
-	err = wait(stop, check, replaced)
+	err = wait(stop, claim.Check)
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
 	sockets.Close()
 	stopCommitting()
@@ -155,22 +144,21 @@ func serve(o *options, log zerolog.Logger) error {
 	return err
 }
 
-// checkInterval is how often the directories of the postoffice are examined while no node
-// pushes.
+// checkInterval is how often the claim to the postoffice is checked.
 const checkInterval = 5 * time.Second
 
-// wait waits until a signal comes, or a directory was replaced, and returns that error.
-func wait(stop context.Context, check func() error, replaced <-chan error) error {
+// wait waits until a signal comes, or the postoffice was replaced, and returns that error.
+func wait(stop context.Context, check func() error) error {
 	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-stop.Done():
 			return nil
-		case err := <-replaced:
-			return err
 		case <-ticker.C:
-			_ = check()
+			if err := check(); errors.Is(err, process.ErrReplaced) {
+				return err
+			}
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -23,97 +22,51 @@ import (
 // each other, and only the daemon's user may open it, so nobody else can lock it. The pid file
 // is for people and for mailq(1).
 type Claim struct {
-	name    string // of the daemon
-	pidFile string
-	dirs    []Directory
-
-	mu      sync.Mutex // Check may be called by several goroutines
-	staging string
-	locked  *os.File // the staging directory; nil: not locked yet
+	dir    Directory // the staging directory
+	locked *os.File
 }
 
 // NewClaim claims a postoffice for the daemon named name. The pid file is .pid.NAME; staging
-// is the name of the staging directory below transport/, and is made if it is missing; dirs
-// are other directories of the postoffice in which the daemon works. The error is
-// unix.EWOULDBLOCK if another daemon has claimed it.
-func NewClaim(office, name, staging string, dirs ...string) (*Claim, error) {
-	c := &Claim{name: name, pidFile: filepath.Join(office, ".pid."+name), staging: filepath.Join(office, "transport", staging)}
-	for _, dir := range dirs {
-		d, err := FindDirectory(filepath.Join(office, dir))
-		if err != nil {
-			return nil, err
-		}
-		c.dirs = append(c.dirs, d)
+// is the name of the staging directory below transport/, and is made if it is missing. The
+// error is unix.EWOULDBLOCK if another daemon has claimed it.
+func NewClaim(office, name, staging string) (*Claim, error) {
+	path := filepath.Join(office, "transport", staging)
+	if err := postoffice.MakeDir(postoffice.WorkingDir, path, 0o700); err != nil {
+		return nil, &os.PathError{Op: "mkdir", Path: path, Err: err}
 	}
-	if err := c.Check(); err != nil {
+	fd, err := postoffice.OpenDir(postoffice.WorkingDir, path)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	c := &Claim{locked: os.NewFile(uintptr(fd), path)}
+	var st unix.Stat_t
+	if err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		err = fmt.Errorf("another %s is running in this postoffice: lock %s: %w", name, path, err)
+	} else if err = postoffice.Fstat(fd, &st); err == nil {
+		c.dir = Directory{path, st.Dev, st.Ino}
+		err = c.Check()
+	}
+	if err != nil {
 		c.Close()
 		return nil, err
 	}
-	c.writePID()
+	_ = WritePID(filepath.Join(office, ".pid."+name)) // the claim counts without it
 	return c, nil
 }
 
 // Check returns an error if the daemon must not work now. After ErrReplaced the daemon has to
-// end: a directory is another one than at the start. If somebody has removed the staging
-// directory or the pid file, Check makes it again. For a nil claim there is nothing to check.
+// end: another directory has the name of the locked one, or it is gone, and another daemon may
+// work there. For a nil claim there is nothing to check.
 func (c *Claim) Check() error {
 	if c == nil {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, d := range c.dirs {
-		err := d.Check()
-		if IsMissing(err) {
-			return fmt.Errorf("%s is %w", d.path, ErrReplaced)
-		}
-		if err != nil {
-			return err
-		}
+	err := c.dir.Check()
+	if IsMissing(err) {
+		err = fmt.Errorf("%s is %w", c.dir.path, ErrReplaced)
 	}
-	if err := c.lock(); err != nil {
-		return err
-	}
-	if _, err := postoffice.Lstat(c.pidFile); errors.Is(err, unix.ENOENT) {
-		c.writePID()
-	}
-	return nil
+	return err
 }
-
-// lock locks the staging directory, unless the one at its path is locked already.
-func (c *Claim) lock() error {
-	if c.locked != nil {
-		named, err := os.Stat(c.staging)
-		if err != nil && !errors.Is(err, unix.ENOENT) {
-			return err // the lock on the directory may be another daemon's
-		}
-		if open, e := c.locked.Stat(); err == nil && (e != nil || os.SameFile(named, open)) {
-			return e
-		}
-	}
-	if err := postoffice.MakeDir(postoffice.WorkingDir, c.staging, 0o700); err != nil {
-		return &os.PathError{Op: "mkdir", Path: c.staging, Err: err}
-	}
-	fd, err := postoffice.OpenDir(postoffice.WorkingDir, c.staging)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: c.staging, Err: err}
-	}
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		postoffice.Close(fd)
-		if c.locked != nil {
-			return fmt.Errorf("%s is %w, and locked: %w", c.staging, ErrReplaced, err)
-		}
-		return fmt.Errorf("another %s is running in this postoffice: lock %s: %w", c.name, c.staging, err)
-	}
-	if c.locked != nil {
-		_ = c.locked.Close()
-	}
-	c.locked = os.NewFile(uintptr(fd), c.staging)
-	return nil
-}
-
-// writePID writes the pid file. An error does not matter: the claim counts without it.
-func (c *Claim) writePID() { _ = WritePID(c.pidFile) }
 
 // WritePID writes our pid into a pid file.
 func WritePID(path string) error {
@@ -128,11 +81,7 @@ func WritePID(path string) error {
 }
 
 // Close gives the claim up.
-func (c *Claim) Close() {
-	if c.locked != nil {
-		_ = c.locked.Close()
-	}
-}
+func (c *Claim) Close() { _ = c.locked.Close() }
 
 // Daemon reports whether the daemon of a postoffice that is named name is running, and
 // whether one ever ran: the process whose pid is in its pid file runs, and its name begins

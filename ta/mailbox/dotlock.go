@@ -6,17 +6,13 @@ package mailbox
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"zsched/internal/process"
 )
 
-// staleAge is how old a lock file must be to count as stale if it is not certain that
-// its process is gone.
+// staleAge is how old the lock file of another program must be to count as left behind.
 const staleAge = 5 * time.Minute
 
 // dotLock is the file name.lock beside an mbox. Programs that use it create it
@@ -81,9 +77,10 @@ func (l *dotLock) drop() {
 	}
 }
 
-// breakLock removes a lock file that is stale, or that this process could not remove. It
-// reports whether to try again at once. Only one process at a time may do this (flock(2)
-// on the lock file). Otherwise a second one could remove the new lock file of the first.
+// breakLock removes a lock file that nobody has any more, and reports whether to try again at
+// once. One of ours names this machine, and the flock(2) on it ends with its process. Others
+// must be old. Only one process at a time may remove one: a second one could remove the new
+// lock file of the first.
 func (b *mbox) breakLock(name string) bool {
 	fd, err := unix.Openat(b.dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -102,26 +99,12 @@ func (b *mbox) breakLock(name string) bool {
 	}
 	text := make([]byte, 4096)
 	size, err := unix.Pread(fd, text, 0)
-	if err != nil || !b.stale(string(text[:size]), &st) {
+	if err != nil {
 		return false
 	}
-	return unix.Unlinkat(b.dir, name, 0) == nil
-}
-
-// stale reports whether nobody has a lock file any more. The caller has locked it, so the
-// process of one of ours has let go of it, unless the file system cannot lock: then the
-// pid decides. We cannot know about the processes of another machine, and in a public
-// directory anybody can create a lock file, so those of others must be old, too.
-func (b *mbox) stale(text string, st *unix.Stat_t) bool {
-	first, rest, _ := strings.Cut(text, "\n")
-	host, _, _ := strings.Cut(rest, "\n")
-	pid, _ := strconv.Atoi(strings.TrimSpace(first))
-	old := time.Since(time.Unix(st.Mtim.Unix())) > staleAge
-	if pid > 0 && int(st.Uid) == os.Geteuid() && host == b.request.Host {
-		// If another user's process has the pid, the pid was reused.
-		return old || pid == os.Getpid() || unix.Kill(pid, 0) != nil
-	}
-	return old && (pid <= 0 || !process.Exists(pid))
+	_, host, _ := strings.Cut(string(text[:size]), "\n")
+	ours := int(st.Uid) == os.Geteuid() && host == b.request.Host+"\n"
+	return (ours || time.Since(time.Unix(st.Mtim.Unix())) > staleAge) && unix.Unlinkat(b.dir, name, 0) == nil
 }
 
 // isForeign reports whether a lock file belongs to somebody who has nothing to do with the
