@@ -36,7 +36,7 @@ func TestReplyRulesMatchReportsOfThisAgent(t *testing.T) {
 		{example, "451 4.7.500 Server busy. Please try again later from 192.0.2.1.", `451[- ]4\.7\.[56]\d\d .*[Ss]erver busy`},
 		{example, "450 4.7.1 greylisted", ""},
 		// Several lines in one, as mailq shows them.
-		{`reply smtp "^421 4\.7\.28 Gmail .* mail from your .* See the .*gsmtp$" slow 4 1h` + "\n", gmail, ""},
+		{`reply smtp "^421 4\.7\.28 Gmail .* mail from your .* See the .*gsmtp$" suspend 1h` + "\n", gmail, ""},
 		// The status code before the reply, and before the diagnostic of this agent.
 		{`reply smtp "^4\.7\.0 421 4\.7\.0 \[TSS04\]" suspend 1h` + "\n", yahoo, ""},
 		{`reply smtp "^4\.7\.0 421 \(\[TSS04\] .*\)$" suspend 1h` + "\n", yahoo, ""},
