@@ -12,7 +12,7 @@ import (
 // order given, each without waiting for the one before. What is sent to one agent
 // must arrive in order.
 //
-// Those of which each turn has one (Feed, Account, Complete, Finish) are pointers, and their
+// Those of which each turn has one (Feed, Outcome, Finish) are pointers, and their
 // memory is used again: a Finish is valid until it is answered, the others until the next Step.
 type Action interface{ action() }
 
@@ -106,6 +106,9 @@ type (
 		// cannot be removed.
 		Untagged int64
 		Tag      ctlfile.Tag
+		// For the log: when the message arrived, and how many recipients are done and have failed.
+		ModifiedAt         time.Time
+		Recipients, Failed int
 	}
 
 	// Hold moves a message to hold/. No agent has any of it, and no other
@@ -155,46 +158,22 @@ type (
 		WithAgents int
 	}
 
-	// Account is one line of the statistics log: the outcome of a recipient.
-	Account struct {
+	// Outcome is one line of the statistics log: what became of a recipient. If there is an event
+	// log, one that was deferred or killed has an Outcome as well, and the fields after Host are
+	// set. There is none for alternatives that are no longer needed.
+	Outcome struct {
 		Message       MessageID
 		ModifiedAt    time.Time
 		ChangedAt     time.Time
-		State         string // ok, ok2, ok3, error, error2, expire
+		State         string // ok, ok2, ok3, error, error2, expire; deferred, killed
 		Channel, Host string
-	}
 
-	// Complete is for the log: the last recipient of a message is done.
-	Complete struct {
-		Message    MessageID
-		ModifiedAt time.Time
-		Recipients int
-		Failed     int
-	}
-
-	// Attempt is for the event log: a recipient was deferred or has its
-	// outcome. There is none for alternatives that are no longer needed.
-	Attempt struct {
-		Message       MessageID
-		Offset        int64
-		Channel, Host string
-		Agent         AgentID // 0: no agent was involved
-		// State is that of Account, or "deferred", or "killed".
-		State        string
-		Notary, Text string // as the agent reported them
-		Attempts     int    // since the message was loaded, this one included
+		Offset       int64
+		Agent        AgentID // 0: no agent was involved
+		Notary, Text string  // as the agent reported them
+		Attempts     int     // since the message was loaded, this one included
 		NextAt       time.Time
 		Owes         bool // the message owes a notice now
-	}
-
-	// Touched is for the event log: an order affects recipients of a message.
-	Touched struct {
-		Message    MessageID
-		ModifiedAt time.Time // of the message file
-		Recipients int
-		To         Target // of VerbReroute
-		// As in Ordered. By is "" if another message obsoletes this one.
-		Name, By, Because string
 	}
 
 	// Undone says that an order was not carried out, because a Hold or Resubmit has
@@ -205,17 +184,25 @@ type (
 		Reason  string
 	}
 
-	// Condition is for the event log: from now on mail waits for something
-	// unusual. If Message is 0, a whole thread waits. State is
-	// blocked (alternatives that wait for others, or a thread without a
-	// command), suspended, rule (a reply rule makes the message wait or fail), released
-	// (the hold of a thread has ended by itself), or gone (the control file).
+	// Condition is for the event log. State says what
+	//
+	//	order      an order affects Recipients of a message, which may not be loaded
+	//	blocked    alternatives wait for others, or a thread has no command
+	//	suspended  a thread is not fed
+	//	rule       a reply rule, Because, makes a message wait or fail
+	//	release    the hold of a thread has ended by itself
+	//	gone       the control file is gone
+	//
+	// If Message is 0, it is about a whole thread.
 	Condition struct {
 		State         string
 		Message       MessageID
-		Channel, Host string
+		ModifiedAt    time.Time // of the message file, if State is order
+		Channel, Host string    // of the thread; where VerbReroute sends recipients
 		NextAt        time.Time // when it ends; zero: not known
-		By, Because   string    // who releases it, and why; Because: which rule
+		Order         string    // as in Ordered, and By and Because likewise
+		Recipients    int
+		By, Because   string // By is "" if another message obsoletes this one
 	}
 
 	// Note is a log message for the administrator.
@@ -234,6 +221,9 @@ type (
 	// performed. Nothing is left to wait for, or the time for waiting is over.
 	Stopped struct{}
 )
+
+// IsFinal reports whether the recipient is done with an outcome: it is for the statistics log.
+func (o *Outcome) IsFinal() bool { return o.State != deferred && o.State != killed }
 
 // Severity grades a Note.
 type Severity uint8
@@ -258,10 +248,7 @@ func (Hold) action()      {}
 func (Release) action()   {}
 func (Resubmit) action()  {}
 func (Answer) action()    {}
-func (*Account) action()  {}
-func (*Complete) action() {}
-func (Attempt) action()   {}
-func (Touched) action()   {}
+func (*Outcome) action()  {}
 func (Undone) action()    {}
 func (Condition) action() {}
 func (Note) action()      {}

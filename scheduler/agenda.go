@@ -24,15 +24,14 @@ type agenda struct {
 	work      int                                // that wakeTimers has done
 
 	// Where the actions of every turn are kept.
-	feeds     recycled[Feed]
-	accounts  recycled[Account]
-	completes recycled[Complete]
+	feeds    recycled[Feed]
+	outcomes recycled[Outcome]
 }
 
 // beginStep forgets the actions of the Step before.
 func (ag *agenda) beginStep() {
 	ag.out = ag.out[:0]
-	ag.feeds.used, ag.accounts.used, ag.completes.used = 0, 0, 0
+	ag.feeds.used, ag.outcomes.used = 0, 0
 }
 
 // do appends an action to those of this Step.

@@ -266,11 +266,25 @@ func (as *agents) checkDeadline(a *agent) {
 	}
 }
 
-// agentFlooded ends an agent that floods the log.
-func (as *agents) agentFlooded(id AgentID) {
-	if a := as.byID[id]; a != nil && a.signals == 0 {
-		as.s.agenda.logAgent(Error, a, "writes too much and makes no progress on a job line, sent SIGTERM")
-		as.giveUpAgent(a)
+// said handles a word of an agent.
+func (as *agents) said(a *agent, word AgentWord) {
+	switch word {
+	case Hungry:
+		as.s.lines.agentHungry(a)
+	case Reports: // before its first #hungry
+		a.reports = true
+	case Locked:
+		// A stop does not wait for it. If there is none, somebody else has sent it a signal,
+		// and its end says the rest.
+		if as.stop.begun && !a.locked {
+			a.locked = true
+			as.stop.locked++
+		}
+	case Flooded:
+		if a.signals == 0 {
+			as.s.agenda.logAgent(Error, a, "writes too much and makes no progress on a job line, sent SIGTERM")
+			as.giveUpAgent(a)
+		}
 	}
 }
 

@@ -188,7 +188,7 @@ func (ar *arrivals) enterQueue(v *vertex) {
 func (ar *arrivals) recordArrival(v *vertex) {
 	ar.s.mail.threadOf(v).lastEventAt = ar.s.agenda.date.second()
 	if v.state == blocked {
-		ar.s.log.recordVertex(v, "blocked")
+		ar.s.log.recordVertex(v, "blocked", "")
 	}
 }
 

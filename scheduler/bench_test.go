@@ -150,7 +150,7 @@ func (q *benchQueue) serve(status ta.Status) {
 	for _, f := range feeds {
 		id, _ := strconv.ParseUint(f.Job.Path, 10, 64)
 		q.step(AgentReported{Agent: f.Agent, Report: ta.Report{Message: id, Offset: 160, Status: status, Text: "said"}})
-		q.step(AgentHungry{Agent: f.Agent})
+		q.step(AgentSaid{Agent: f.Agent, Word: Hungry})
 	}
 	ops := q.ops
 	q.ops = q.ops[:0]
@@ -321,7 +321,7 @@ func benchTurns(b *testing.B, jobs int) {
 	q.step(Reloaded{q.s.rules.config})
 	for i := 0; i < len(q.agents); i++ {
 		for range 20 {
-			q.step(AgentHungry{Agent: q.agents[i]})
+			q.step(AgentSaid{Agent: q.agents[i], Word: Hungry})
 		}
 	}
 	b.ReportAllocs()
@@ -338,7 +338,7 @@ func benchTurns(b *testing.B, jobs int) {
 			id, _ := strconv.ParseUint(f.Job.Path, 10, 64)
 			offset := max(160, offsets[f.Job.Path+f.Job.Host])
 			q.step(AgentReported{Agent: f.Agent, Report: ta.Report{Message: id, Offset: offset, Status: ta.OK3}})
-			q.step(AgentHungry{Agent: f.Agent})
+			q.step(AgentSaid{Agent: f.Agent, Word: Hungry})
 			for _, op := range q.ops {
 				q.step(Done{Op: op})
 			}
@@ -402,7 +402,7 @@ func BenchmarkFresh(b *testing.B) {
 func (q *benchQueue) startAgents() {
 	q.step(Reloaded{q.s.rules.config})
 	for i := 0; i < len(q.agents); i++ {
-		q.step(AgentHungry{Agent: q.agents[i]})
+		q.step(AgentSaid{Agent: q.agents[i], Word: Hungry})
 	}
 }
 

@@ -90,9 +90,7 @@ func Keep(actions []Action) (kept []Action) {
 		switch a := a.(type) {
 		case *Feed:
 			kept = append(kept, new(*a))
-		case *Account:
-			kept = append(kept, new(*a))
-		case *Complete:
+		case *Outcome:
 			kept = append(kept, new(*a))
 		case *Finish:
 			kept = append(kept, new(*a))

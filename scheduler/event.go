@@ -57,17 +57,11 @@ type (
 		Reason string
 	}
 
-	// AgentHungry: the agent said #hungry. It asks for a job line, or answers
-	// #idle.
-	AgentHungry struct{ Agent AgentID }
-
-	// AgentReports: the agent only reports, so that we mark. At the end of its input it
-	// drops the mail that may be tried again, and locks the rest.
-	AgentReports struct{ Agent AgentID }
-
-	// AgentLocked: its input has ended, it has locked all that it still works on, and it
-	// marks that itself. It reports no more.
-	AgentLocked struct{ Agent AgentID }
+	// AgentSaid: the agent said one of its words.
+	AgentSaid struct {
+		Agent AgentID
+		Word  AgentWord
+	}
 
 	// AgentReported: the agent reported on one recipient. The report is
 	// checked, because agents may report falsely.
@@ -81,10 +75,6 @@ type (
 		Agent   AgentID
 		Message MessageID
 	}
-
-	// AgentFlooded: the agent makes no progress on its job lines and writes more
-	// than the log can take. The core kills it.
-	AgentFlooded struct{ Agent AgentID }
 
 	// AgentExited: the process is gone. The events for all its output have come
 	// before this one.
@@ -201,6 +191,23 @@ type (
 	Stopping struct{ Slow bool }
 )
 
+// AgentWord is what an agent says about itself, or what is said about it.
+type AgentWord uint8
+
+const (
+	// Hungry: it asks for a job line, or answers #idle.
+	Hungry AgentWord = iota
+	// Reports: it only reports, so that we mark. At the end of its input it drops the mail
+	// that may be tried again, and locks the rest.
+	Reports
+	// Locked: its input has ended, it has locked all that it still works on, and it marks
+	// that itself. It reports no more.
+	Locked
+	// Flooded: it makes no progress on its job lines and writes more than the log can take.
+	// The core kills it.
+	Flooded
+)
+
 // Message is a message as the spool loaded it.
 type Message struct {
 	ID   MessageID
@@ -237,12 +244,9 @@ func (Loaded) event()        {}
 func (NotLoaded) event()     {}
 func (AgentStarted) event()  {}
 func (AgentFailed) event()   {}
-func (AgentHungry) event()   {}
-func (AgentReports) event()  {}
-func (AgentLocked) event()   {}
+func (AgentSaid) event()     {}
 func (AgentReported) event() {}
 func (AgentResync) event()   {}
-func (AgentFlooded) event()  {}
 func (AgentExited) event()   {}
 func (Done) event()          {}
 func (Failed) event()        {}

@@ -1,11 +1,9 @@
 package scheduler
 
-import "zsched/scheduler/rule"
+// Logs that only the core can write: the statistics log, and the event log
+// (scheduler-events(5)). These actions change nothing.
 
-// The event log (scheduler-events(5)): the part of it that only the core knows.
-// These actions change nothing, and there are none unless Config.Events is set.
-
-// log issues the actions for the event log.
+// log issues the actions for the logs.
 type log struct {
 	s *Scheduler
 }
@@ -16,53 +14,57 @@ type reply struct {
 	notary, text string
 }
 
-// recordOutcome records the outcome of a recipient, in the words of Attempt.State.
-func (lg *log) recordOutcome(v *vertex, i int, state string, said reply) {
-	if !lg.s.rules.config.Events {
-		return
-	}
-	m, r, t := lg.s.mail.messageOf(v), lg.s.mail.recipient(v, i), lg.s.mail.threadOf(v)
-	attempts := int(r.attempts)
-	if said.agent != 0 {
-		attempts++
-	}
-	lg.s.agenda.do(Attempt{
-		Message: m.id, Offset: int64(r.offset), Channel: t.key.channel, Host: t.key.host,
-		Agent: said.agent, State: state, Notary: said.notary, Text: said.text, Attempts: attempts,
-		Owes: m.flags&owesNotice != 0,
+// outcome logs what became of a recipient, in the words of Outcome.State.
+func (lg *log) outcome(v *vertex, i int, state string, said reply) *Outcome {
+	m, t, r := lg.s.mail.messageOf(v), lg.s.mail.threadOf(v), lg.s.mail.recipient(v, i)
+	o := lg.s.agenda.outcomes.put(Outcome{
+		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
+		State: state, Channel: t.key.channel, Host: t.key.host,
 	})
+	if lg.s.rules.config.Events {
+		o.Offset, o.Agent, o.Notary, o.Text = int64(r.offset), said.agent, said.notary, said.text
+		o.Attempts, o.Owes = int(r.attempts), m.flags&owesNotice != 0
+		if said.agent != 0 && state != deferred {
+			o.Attempts++
+		}
+	}
+	lg.s.agenda.do(o)
+	return o
 }
 
-// recordDeferrals records the recipients of an ended line that will be tried
-// again. A nextAt of 0 means that no time is planned. The recipients must still
-// have the states that they had in the line.
-func (lg *log) recordDeferrals(v *vertex, nextAt instant) {
+// States of recipients for the event log only: one will be tried again, and one was given up by
+// an order, without a notice.
+const (
+	deferred = "deferred"
+	killed   = "killed"
+)
+
+// deferrals logs the recipients of an ended line that will be tried again, if there is an event
+// log. A nextAt of 0 means that no time is planned. The recipients must still have the states
+// that they had in the line.
+func (lg *log) deferrals(v *vertex, nextAt instant) {
 	if !lg.s.rules.config.Events {
 		return
 	}
-	m, t := lg.s.mail.messageOf(v), lg.s.mail.threadOf(v)
+	t := lg.s.mail.threadOf(v)
 	for i := range lg.s.mail.lenOf(v) {
 		r := lg.s.mail.recipient(v, i)
 		if r.state != reported {
 			continue
 		}
-		a := Attempt{
-			Message: m.id, Offset: int64(r.offset), Channel: t.key.channel, Host: t.key.host,
-			Agent: v.agent, State: "deferred", Attempts: int(r.attempts), Owes: m.flags&owesNotice != 0,
-		}
-		if nextAt != 0 && !t.params.QueueOnly {
-			a.NextAt = lg.s.agenda.timeAt(max(nextAt, t.suspendedUntil))
-		}
+		said := reply{agent: v.agent}
 		switch last := lg.s.mail.diagnostics.Get(r.diagnostic); {
+		case r.flags&unreported != 0 && v.crashes > 0:
+			said.text = agentEnded
 		case r.flags&unreported != 0:
-			a.Text = "the agent gave no report"
-			if v.crashes > 0 {
-				a.Text = agentEnded
-			}
+			said.text = "the agent gave no report"
 		case last != nil:
-			a.Notary, a.Text = last.notary, last.text
+			said.notary, said.text = last.notary, last.text
 		}
-		lg.s.agenda.do(a)
+		o := lg.outcome(v, i, deferred, said)
+		if nextAt != 0 && !t.params.QueueOnly {
+			o.NextAt = lg.s.agenda.timeAt(max(nextAt, t.suspendedUntil))
+		}
 	}
 }
 
@@ -84,28 +86,17 @@ func (lg *log) recordThread(t *thread, state string, nextAt instant) {
 }
 
 // recordVertex records that a vertex is in an unusual state from now on.
-func (lg *log) recordVertex(v *vertex, state string) {
+func (lg *log) recordVertex(v *vertex, state, because string) {
 	key := lg.s.mail.threadOf(v).key
-	lg.record(Condition{State: state, Message: lg.s.mail.messageOf(v).id, Channel: key.channel, Host: key.host})
-}
-
-// recordReplyRule records that a reply rule makes a message wait, or recipients of it fail.
-func (lg *log) recordReplyRule(v *vertex, rule *rule.ReplyRule) {
-	if lg.s.rules.config.Events {
-		key := lg.s.mail.threadOf(v).key
-		lg.s.agenda.do(Condition{
-			State: "rule", Message: lg.s.mail.messageOf(v).id, Channel: key.channel, Host: key.host,
-			Because: rule.Place() + " (" + rule.Action + ")",
-		})
-	}
+	lg.record(Condition{State: state, Message: lg.s.mail.messageOf(v).id, Channel: key.channel, Host: key.host, Because: because})
 }
 
 // recordTouched records that an order affects a message, if it is not in the log already.
 func (lg *log) recordTouched(e *Ordered, id MessageID, modifiedAt date, recipients int) {
-	if lg.s.rules.config.Events && !e.recorded {
-		lg.s.agenda.do(Touched{
-			Message: id, ModifiedAt: modifiedAt.time(), Recipients: recipients, To: e.To,
-			Name: e.Verb.Name(), By: e.By, Because: e.Because,
+	if !e.recorded {
+		lg.record(Condition{
+			State: "order", Message: id, ModifiedAt: modifiedAt.time(), Channel: e.To.Channel, Host: e.To.Host,
+			Order: e.Verb.Name(), Recipients: recipients, By: e.By, Because: e.Because,
 		})
 	}
 }

@@ -140,7 +140,7 @@ func (f *fairnessTest) work(a *fairAgent) {
 	var id uint64
 	fmt.Sscan(job.Path, &id)
 	f.step(AgentReported{Agent: a.id, Report: ta.Report{Message: id, Offset: 1, Status: ta.OK3}})
-	f.step(AgentHungry{Agent: a.id})
+	f.step(AgentSaid{Agent: a.id, Word: Hungry})
 	f.arrive(job.Host)
 }
 
@@ -151,12 +151,12 @@ func (f *fairnessTest) step(e Event) {
 		case Start:
 			f.agents = append(f.agents, &fairAgent{id: action.Agent})
 			for range max(1, f.s.agents.byID[action.Agent].sessions) {
-				f.step(AgentHungry{Agent: action.Agent})
+				f.step(AgentSaid{Agent: action.Agent, Word: Hungry})
 			}
 		case *Feed:
 			f.feed(*action)
 		case Idle:
-			f.step(AgentHungry(action))
+			f.step(AgentSaid{action.Agent, Hungry})
 		case Close:
 			f.agent(action.Agent).leaving = true
 		case *Finish:

@@ -80,7 +80,7 @@ func (od *orders) holdOrdersEnded() {
 	for _, key := range threads {
 		od.heldThread(&HeldThread{Channel: key.channel, Host: key.host})
 		od.s.agenda.do(Note{Text: "a hold has reached its time limit: thread " + key.channel + "/" + key.host})
-		od.s.log.record(Condition{State: "released", Channel: key.channel, Host: key.host, By: "scheduler", Because: holdEnded})
+		od.s.log.record(Condition{State: "release", Channel: key.channel, Host: key.host, By: "scheduler", Because: holdEnded})
 	}
 	od.holdEnd = next
 }

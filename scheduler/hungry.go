@@ -19,11 +19,7 @@ type lines struct {
 // line on which it has reported completely; it offers one of its first sessions;
 // it ends its oldest open line, and the unreported recipients of that line take
 // one retry step. If it has no open line either, the #hungry is ignored.
-func (li *lines) agentHungry(id AgentID) {
-	a := li.s.agents.byID[id]
-	if a == nil {
-		return
-	}
+func (li *lines) agentHungry(a *agent) {
 	a.hungryAt = li.s.agenda.now
 	progress := true
 	switch {

@@ -22,9 +22,9 @@ func plain(agents int) *Scheduler {
 	}, rand.New(rand.NewPCG(1, 2)))
 }
 
-// TestComplete: Complete counts all recipients, and all that failed for
+// TestFinishCounts: Finish counts all recipients, and all that failed for
 // whatever reason.
-func TestComplete(t *testing.T) {
+func TestFinishCounts(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	s := plain(0)
 	m := Message{ID: 1, Path: "1", ModifiedAt: now}
@@ -32,7 +32,7 @@ func TestComplete(t *testing.T) {
 		m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: "a"})
 	}
 	s.Step(At(now), Arrived{m})
-	s.Step(At(now), AgentHungry{1})
+	s.Step(At(now), AgentSaid{1, Hungry})
 	s.Step(At(now), AgentReported{1, ta.Report{Message: 1, Offset: 0, Status: ta.OK3}})
 	s.Step(At(now), AgentReported{1, ta.Report{Message: 1, Offset: 1, Status: ta.Error2}})
 	read := s.Step(At(now), AgentResync{1, 1})[0].(Read)
@@ -40,7 +40,7 @@ func TestComplete(t *testing.T) {
 	for _, a := range s.Step(At(now.Add(time.Hour)), Tick{}) {
 		if m, ok := a.(Mark); ok {
 			done := s.Step(At(now.Add(time.Hour)), Done{Op: m.Op})
-			if c := done[0].(*Complete); c.Recipients != 5 || c.Failed != 3 {
+			if c := done[0].(*Finish); c.Recipients != 5 || c.Failed != 3 {
 				t.Errorf("%+v", c)
 			}
 			return
@@ -62,7 +62,7 @@ func TestReadNamesTheAgentsAtWork(t *testing.T) {
 	s.Step(At(now), Arrived{m})
 	for id := range AgentID(2) {
 		s.Step(At(now), AgentStarted{Agent: id + 1, PID: 4710 + int(id)})
-		s.Step(At(now), AgentHungry{id + 1})
+		s.Step(At(now), AgentSaid{id + 1, Hungry})
 	}
 	first := s.Step(At(now), AgentResync{1, 1})[0].(Read)
 	if !slices.Equal(first.AtWork, []int{4711}) {
@@ -89,7 +89,7 @@ func TestManyRecipients(t *testing.T) {
 		many.Recipients = append(many.Recipients, r)
 	}
 	s.Step(At(now), Arrived{one})
-	s.Step(At(now), AgentHungry{1})
+	s.Step(At(now), AgentSaid{1, Hungry})
 	for i := range n {
 		status := ta.OK3
 		if i%4 == 3 {

@@ -76,8 +76,8 @@ func TestAnswerForAnother(t *testing.T) {
 		return ops
 	}
 	arrive(1)
-	s.Step(At(now), AgentHungry{1})
-	s.Step(At(now), AgentHungry{2})
+	s.Step(At(now), AgentSaid{1, Hungry})
+	s.Step(At(now), AgentSaid{2, Hungry})
 	old := reads(1)
 	if len(old) != 2 {
 		t.Fatalf("%d reads", len(old))
@@ -88,8 +88,8 @@ func TestAnswerForAnother(t *testing.T) {
 	if s.mail.message(2) != first {
 		t.Fatal("the second message has another place in memory, so this test shows nothing")
 	}
-	s.Step(At(now), AgentHungry{1})
-	s.Step(At(now), AgentHungry{2})
+	s.Step(At(now), AgentSaid{1, Hungry})
+	s.Step(At(now), AgentSaid{2, Hungry})
 	if ops := reads(2); len(ops) != 2 {
 		t.Fatalf("%d reads of the second", len(ops))
 	}

@@ -91,7 +91,9 @@ func (od *orders) carryOut(m *message, o *order, vertices []*vertex, parts map[v
 func (od *orders) kill(v *vertex, chosen func(*recipient) bool) {
 	for i := range od.s.mail.lenOf(v) {
 		if r := od.s.mail.recipient(v, i); r.isUndelivered() && chosen(r) {
-			od.s.log.recordOutcome(v, i, "killed", reply{})
+			if od.s.rules.config.Events {
+				od.s.log.outcome(v, i, killed, reply{})
+			}
 			od.s.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
 		}
 	}

@@ -71,14 +71,14 @@ func (m *jobModel) step(e Event) {
 // deliver ends the job line that the agent has.
 func (m *jobModel) deliver() {
 	if len(m.pending) == 0 {
-		m.step(AgentHungry{m.agent})
+		m.step(AgentSaid{m.agent, Hungry})
 		return
 	}
 	f := m.pending[0]
 	m.pending = m.pending[1:]
 	id, _ := strconv.ParseUint(f.Job.Path, 10, 64)
 	m.step(AgentReported{f.Agent, ta.Report{Message: id, Offset: m.offsets[f.Job.Host], Status: ta.OK3}})
-	m.step(AgentHungry{f.Agent})
+	m.step(AgentSaid{f.Agent, Hungry})
 }
 
 // TestPreemptionSequences prints the published sequences, and those of the

@@ -119,7 +119,7 @@ func (rs *rules) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report) {
 	}
 	if l.noted != r {
 		l.noted = r
-		rs.s.log.recordReplyRule(v, r)
+		rs.s.log.recordVertex(v, "rule", r.Place()+" ("+r.Action+")")
 	}
 }
 

@@ -128,16 +128,12 @@ func (a *agent) marks() bool { return !a.reports && a.ring.params.Marking == ta.
 
 // account counts an outcome and asks for it to be logged.
 func (li *lines) account(v *vertex, i int, state string, said reply) {
-	m, t := li.s.mail.messageOf(v), li.s.mail.threadOf(v)
+	t := li.s.mail.threadOf(v)
 	li.s.mail.recipient(v, i).flags |= counted
 	t.attempts++
 	t.completions.count(li.s.agenda.now)
 	t.channel.count(state)
-	li.s.agenda.do(li.s.agenda.accounts.put(Account{
-		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
-		State: state, Channel: t.key.channel, Host: t.key.host,
-	}))
-	li.s.log.recordOutcome(v, i, state, said)
+	li.s.log.outcome(v, i, state, said)
 }
 
 // statusWord returns the status in the words of the statistics log.

@@ -116,7 +116,7 @@ func (ml *mail) reopenRecipients(v *vertex) {
 // postpone makes the vertex wait until the given time; in a queueonly thread it
 // waits for the next run. Recipients past their expiry expire here.
 func (li *lines) postpone(v *vertex, till instant) {
-	li.s.log.recordDeferrals(v, till)
+	li.s.log.deferrals(v, till)
 	li.s.mail.reopenRecipients(v)
 	li.s.threads.setState(v, waiting, till)
 	li.s.notices.expire(v)

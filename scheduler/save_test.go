@@ -158,7 +158,7 @@ func TestRatesAreSaved(t *testing.T) {
 	unused := SavedRate{"channelrate another channel 1/1h0m0s 1", now.Add(time.Hour).Unix()}
 	s.Step(At(now), RestoredRate{unused})
 	s.Step(At(now), Arrived{Message{ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: "a"}}}})
-	s.Step(At(now), AgentHungry{Agent: 1})
+	s.Step(At(now), AgentSaid{Agent: 1, Word: Hungry})
 	s.Step(At(now), AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 100, Status: ta.Deferred, Text: "busy"}})
 	s.Check()
 	pass := new(Saved)

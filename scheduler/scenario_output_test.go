@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,10 +76,8 @@ func (sc *scenario) format(a scheduler.Action) string {
 			text += fmt.Sprintf(", refused %d", a.Refused)
 		}
 		return text
-	case *scheduler.Account:
-		return fmt.Sprintf("log %d %s %s/%s", a.Message, a.State, a.Channel, a.Host)
-	case *scheduler.Complete:
-		return ""
+	case *scheduler.Outcome:
+		return sc.formatOutcome(a)
 	case scheduler.Report:
 		if a.RetryUntil.IsZero() {
 			return fmt.Sprintf("report %d", a.Message)
@@ -91,15 +90,10 @@ func (sc *scenario) format(a scheduler.Action) string {
 			return fmt.Sprintf("note %d: %s", a.Message, a.Text)
 		}
 		return "note: " + a.Text
-	case scheduler.Attempt:
-		text := fmt.Sprintf("attempt %d/%d %s/%s A%d %s, tries %d: %q %q", a.Message, a.Offset, a.Channel, a.Host, a.Agent, a.State, a.Attempts, a.Notary, a.Text)
-		if !a.NextAt.IsZero() {
-			text += fmt.Sprintf(", next in %v", a.NextAt.Sub(sc.now))
-		}
-		return text
-	case scheduler.Touched:
-		return fmt.Sprintf("touched %d by %q: %s, %d recipients, %q", a.Message, a.By, a.Name, a.Recipients, a.Because)
 	case scheduler.Condition:
+		if a.State == "order" {
+			return fmt.Sprintf("touched %d by %q: %s, %d recipients, %q", a.Message, a.By, a.Order, a.Recipients, a.Because)
+		}
 		text := fmt.Sprintf("condition %s: %d %s/%s", a.State, a.Message, a.Channel, a.Host)
 		if !a.NextAt.IsZero() {
 			text += fmt.Sprintf(", for %v", a.NextAt.Sub(sc.now))
@@ -320,4 +314,23 @@ func (sc *scenario) formatTried(at time.Time) string {
 		return fmt.Sprintf(" tried %v", at.Sub(sc.start))
 	}
 	return fmt.Sprintf(" tried +%v", at.Sub(sc.start))
+}
+
+// formatOutcome prints the line of the statistics log, and what is for the event log.
+func (sc *scenario) formatOutcome(o *scheduler.Outcome) string {
+	text := ""
+	if o.IsFinal() && !slices.Contains(sc.hidden, "log") {
+		text = fmt.Sprintf("log %d %s %s/%s", o.Message, o.State, o.Channel, o.Host)
+	}
+	if o.Attempts == 0 && o.Offset == 0 {
+		return text
+	}
+	attempt := fmt.Sprintf("attempt %d/%d %s/%s A%d %s, tries %d: %q %q", o.Message, o.Offset, o.Channel, o.Host, o.Agent, o.State, o.Attempts, o.Notary, o.Text)
+	if !o.NextAt.IsZero() {
+		attempt += fmt.Sprintf(", next in %v", o.NextAt.Sub(sc.now))
+	}
+	if text != "" {
+		return text + "\n" + attempt
+	}
+	return attempt
 }

@@ -179,20 +179,20 @@ func (sc *scenario) runLine(words []string, clauses string) {
 		sc.step(scheduler.NotLoaded{Message: scheduler.MessageID(sc.number(args[0])), Missing: reason == "gone", Reason: reason})
 	case "hungry":
 		for _, a := range args {
-			sc.step(scheduler.AgentHungry{Agent: sc.agent(a)})
+			sc.step(scheduler.AgentSaid{Agent: sc.agent(a), Word: scheduler.Hungry})
 		}
 	case "reports":
 		for _, a := range args {
-			sc.step(scheduler.AgentReports{Agent: sc.agent(a)})
+			sc.step(scheduler.AgentSaid{Agent: sc.agent(a), Word: scheduler.Reports})
 		}
 	case "locked":
-		sc.step(scheduler.AgentLocked{Agent: sc.agent(args[0])})
+		sc.step(scheduler.AgentSaid{Agent: sc.agent(args[0]), Word: scheduler.Locked})
 	case "flooded":
-		sc.step(scheduler.AgentFlooded{Agent: sc.agent(args[0])})
+		sc.step(scheduler.AgentSaid{Agent: sc.agent(args[0]), Word: scheduler.Flooded})
 	case "done":
 		for _, id := range sc.numbers(args[1]) {
 			sc.step(scheduler.AgentReported{Agent: sc.agent(args[0]), Report: sc.report([]string{id + "/100", "ok3"})})
-			sc.step(scheduler.AgentHungry{Agent: sc.agent(args[0])})
+			sc.step(scheduler.AgentSaid{Agent: sc.agent(args[0]), Word: scheduler.Hungry})
 		}
 	case "report":
 		sc.step(scheduler.AgentReported{Agent: sc.agent(args[0]), Report: sc.report(args[1:])})

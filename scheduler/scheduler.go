@@ -203,18 +203,14 @@ func (s *Scheduler) handle(e Event) {
 		s.agents.agentStarted(e)
 	case AgentFailed:
 		s.agents.agentFailed(e)
-	case AgentHungry:
-		s.lines.agentHungry(e.Agent)
-	case AgentReports:
-		s.agents.agentReports(e.Agent)
-	case AgentLocked:
-		s.agents.agentLocked(e.Agent)
+	case AgentSaid:
+		if a := s.agents.byID[e.Agent]; a != nil {
+			s.agents.said(a, e.Word)
+		}
 	case AgentReported:
 		s.lines.agentReported(e.Agent, &e.Report)
 	case AgentResync:
 		s.lines.agentResync(e.Agent, e.Message)
-	case AgentFlooded:
-		s.agents.agentFlooded(e.Agent)
 	case AgentExited:
 		s.lines.agentExited(e)
 	case Done:

@@ -87,9 +87,9 @@ func TestSuspensionByARuleComesBeforeTheRetry(t *testing.T) {
 			Replies:  []rule.ReplyRule{{Channel: "smtp", Host: "*", Verb: rule.ReplySuspend, Span: span, Match: func(string) bool { return true }}},
 		})
 		s.Step(At(now), AgentStarted{Agent: 1, PID: 1})
-		s.Step(At(now), AgentHungry{Agent: 1})
+		s.Step(At(now), AgentSaid{Agent: 1, Word: Hungry})
 		s.Step(At(now), AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 1, Status: ta.Deferred, Text: "slow down"}})
-		s.Step(At(now), AgentHungry{Agent: 1})
+		s.Step(At(now), AgentSaid{Agent: 1, Word: Hungry})
 		if got := explained(s).Wait; got != want {
 			t.Errorf("suspended for %v: %v, want %v", span, got, want)
 		}

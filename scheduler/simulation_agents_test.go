@@ -34,7 +34,7 @@ func (h *harness) work(a *simAgent) {
 	case h.chance(1):
 		a.silent, a.ignoresTerm = true, h.rand.IntN(2) == 0
 	case h.chance(3):
-		h.step(AgentHungry{Agent: a.id})
+		h.step(AgentSaid{Agent: a.id, Word: Hungry})
 	case h.chance(3):
 		h.report(a, MessageID(1+h.rand.IntN(int(h.last)+1)), 100, ta.Status(1+h.rand.IntN(9)))
 	case len(a.lines) > 0:
@@ -43,7 +43,7 @@ func (h *harness) work(a *simAgent) {
 		h.die(a)
 	case a.hungryOwed > 0:
 		a.hungryOwed--
-		h.step(AgentHungry{Agent: a.id})
+		h.step(AgentSaid{Agent: a.id, Word: Hungry})
 	}
 }
 

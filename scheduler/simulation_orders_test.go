@@ -242,7 +242,7 @@ func (h *harness) checkOrders(actions []Action) {
 					h.t.Fatalf("%d/%d expires before it had an attempt", a.Message, m.Offset)
 				}
 			}
-		case *Account:
+		case *Outcome:
 			if a.State == "expire" && h.orders.heldThreads[threadKey{a.Channel, a.Host}] && !h.orders.expired[a.Message] {
 				h.t.Fatalf("message %d expires in a held thread", a.Message)
 			}

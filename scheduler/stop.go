@@ -112,22 +112,6 @@ func (as *agents) endStop() {
 	as.s.agenda.do(Stopped{})
 }
 
-// agentReports handles #reports, which an agent says before its first #hungry.
-func (as *agents) agentReports(id AgentID) {
-	if a := as.byID[id]; a != nil {
-		a.reports = true
-	}
-}
-
-// agentLocked handles #locked: a stop does not wait for the agent. If it is not stopping,
-// the agent has been sent a signal by somebody else, and its end says the rest.
-func (as *agents) agentLocked(id AgentID) {
-	if a := as.byID[id]; a != nil && as.stop.begun && !a.locked {
-		a.locked = true
-		as.stop.locked++
-	}
-}
-
 // stopWhenDone issues Stopped when no agent and no write is left. It does not wait for
 // agents that have locked their mail, and for writes that fail: the control files say what
 // is still to be done.

@@ -190,10 +190,10 @@ func (wr *writes) finish(m *message, untagged int64, tag ctlfile.Tag) {
 	m.flags |= removing
 	op := wr.nextOp()
 	recipients, failed := wr.s.mail.outcomes(m)
-	wr.s.agenda.do(wr.s.agenda.completes.put(Complete{Message: m.id, ModifiedAt: m.modifiedAt.time(), Recipients: recipients, Failed: failed}))
 	wr.issue(op, pending{message: m, finish: Finish{
 		Op: op, Message: m.id, Path: wr.s.mail.file(m), Owes: m.flags&owesNotice != 0,
 		Untagged: untagged, Tag: tag,
+		ModifiedAt: m.modifiedAt.time(), Recipients: recipients, Failed: failed,
 	}})
 }
 

@@ -212,7 +212,7 @@ func (d *dialogue) agentWrites(c chunk) {
 	for _, line := range c.lines() {
 		switch said := ta.ParseLine([]byte(line)); said.Kind {
 		case ta.Hungry:
-			d.step(scheduler.AgentHungry{Agent: d.agent})
+			d.step(scheduler.AgentSaid{Agent: d.agent, Word: scheduler.Hungry})
 		case ta.Reported:
 			d.step(scheduler.AgentReported{Agent: d.agent, Report: said.Report})
 		default:

@@ -110,10 +110,10 @@ func (m *limitTest) tell(e Event) {
 			if m.isBroken && a.Command[0] == "gone" {
 				m.after(0, func() { m.tell(AgentFailed{Agent: a.Agent, Reason: "no such file"}) })
 			} else {
-				m.after(10*time.Millisecond, func() { m.tell(AgentHungry{Agent: a.Agent}) })
+				m.after(10*time.Millisecond, func() { m.tell(AgentSaid{Agent: a.Agent, Word: Hungry}) })
 			}
 		case Idle:
-			m.after(0, func() { m.tell(AgentHungry(a)) })
+			m.after(0, func() { m.tell(AgentSaid{a.Agent, Hungry}) })
 		case Close:
 			m.after(0, func() { m.tell(AgentExited{Agent: a.Agent}) })
 		case Kill:
@@ -156,7 +156,7 @@ func (m *limitTest) work(f Feed) {
 	}
 	offset := int64(160 + slices.Index(m.hosts[id], f.Job.Host))
 	m.tell(AgentReported{Agent: f.Agent, Report: ta.Report{Message: uint64(id), Offset: offset, Status: status, Text: "said"}})
-	m.tell(AgentHungry{Agent: f.Agent})
+	m.tell(AgentSaid{Agent: f.Agent, Word: Hungry})
 }
 
 // run lets time pass.

@@ -75,7 +75,7 @@ func TestWalkOfNothing(t *testing.T) {
 		t.Fatal("there is no mail")
 	}
 	mark := q.s.Step(At(q.now), Ordered{Verb: VerbKill, Targets: []Target{{Message: 1}}})[0].(Mark)
-	finish := q.s.Step(At(q.now), Done{Op: mark.Op})[1].(*Finish)
+	finish := q.s.Step(At(q.now), Done{Op: mark.Op})[0].(*Finish)
 	q.s.Step(At(q.now), Done{Op: finish.Op})
 	if items, more := w.Next(9); len(items) > 0 || more || len(q.s.mail.walks) > 0 {
 		t.Errorf("%v %v", items, more)

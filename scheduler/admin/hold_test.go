@@ -63,8 +63,8 @@ func (h *history) Event(time.Time, scheduler.Event) {}
 
 func (h *history) Action(_ time.Time, a scheduler.Action) {
 	switch a := a.(type) {
-	case scheduler.Touched:
-		if a.Name == string(mailq.Release) {
+	case scheduler.Condition:
+		if a.Order == string(mailq.Release) {
 			*h = append(*h, fmt.Sprint("order ", a.Message))
 		}
 	case scheduler.Release:

@@ -96,11 +96,11 @@ func (l *listener) event(heard child.Event) scheduler.Event {
 func (l *listener) line(said ta.Line) scheduler.Event {
 	switch said.Kind {
 	case ta.Hungry:
-		return scheduler.AgentHungry{Agent: l.agent}
+		return scheduler.AgentSaid{Agent: l.agent, Word: scheduler.Hungry}
 	case ta.Reports:
-		return scheduler.AgentReports{Agent: l.agent}
+		return scheduler.AgentSaid{Agent: l.agent, Word: scheduler.Reports}
 	case ta.Locked:
-		return scheduler.AgentLocked{Agent: l.agent}
+		return scheduler.AgentSaid{Agent: l.agent, Word: scheduler.Locked}
 	case ta.Reported:
 		return scheduler.AgentReported{Agent: l.agent, Report: said.Report}
 	case ta.Resync:
@@ -138,7 +138,7 @@ func (l *listener) loggedBy(log *zerolog.Logger, level zerolog.Level, write func
 	missing, ok := l.limit.take(time.Now())
 	if !ok {
 		if l.limit.flooded() {
-			return scheduler.AgentFlooded{Agent: l.agent}
+			return scheduler.AgentSaid{Agent: l.agent, Word: scheduler.Flooded}
 		}
 		return nil
 	}

@@ -6,6 +6,7 @@ package daemon
 import (
 	"cmp"
 	"errors"
+	"fmt"
 
 	"zsched/ctlfile"
 	"zsched/scheduler"
@@ -52,6 +53,7 @@ func (f *files) reread(r spool.Reread) {
 func (f *files) finish(a *scheduler.Finish) {
 	l := f.loop
 	if f.keep { // option -p
+		f.complete(a)
 		l.intake.kept[a.Message] = struct{}{}
 		if a.Untagged != 0 {
 			f.mark(scheduler.Mark{Op: a.Op, Path: a.Path, Marks: []ctlfile.Mark{{Offset: a.Untagged, Tag: a.Tag}}})
@@ -61,13 +63,17 @@ func (f *files) finish(a *scheduler.Finish) {
 		return
 	}
 	f.pending++
-	l.intake.finishing[a.Op] = a.Message
+	l.intake.finishing[a.Op] = *a
 	f.spool.Finish(spool.Finish{Op: uint64(a.Op), Path: a.Path, Owes: a.Owes, Untagged: a.Untagged, Tag: a.Tag})
 }
 
 func (f *files) finished(r spool.Finished) {
 	op, err := scheduler.Op(r.Op), r.Err
-	f.logNotice(f.loop.intake.finishing[op], r.Notice)
+	a := f.loop.intake.finishing[op]
+	f.logNotice(a.Message, r.Notice)
+	if err == nil {
+		f.complete(&a)
+	}
 	if errors.Is(err, spool.ErrOpen) {
 		// The file has a recipient that the core does not know. The core drops
 		// the message, and a sweep finds the file again.
@@ -77,6 +83,19 @@ func (f *files) finished(r spool.Finished) {
 	}
 	f.done(op, err)
 	f.loop.intake.finished(op)
+}
+
+// complete logs that all recipients of a message are done.
+func (f *files) complete(a *scheduler.Finish) {
+	debug := f.loop.log.Debug()
+	if f.syslog == nil && !debug.Enabled() {
+		return
+	}
+	id := ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt)
+	debug.Str("spoolid", id).Int("recipients", a.Recipients).Int("failed", a.Failed).Msg("complete")
+	if f.syslog != nil {
+		f.syslog(scheduler.Info, fmt.Sprintf("%s: complete (total %d recipients, %d failed)", id, a.Recipients, a.Failed))
+	}
 }
 
 func (f *files) hold(a scheduler.Hold) {

@@ -20,7 +20,7 @@ type intake struct {
 	// being removed. Inodes are reused at once, so the name may be that of a
 	// new message: it is taken when the old message has been removed.
 	leaving   map[scheduler.MessageID]spool.Name
-	finishing map[scheduler.Op]scheduler.MessageID
+	finishing map[scheduler.Op]scheduler.Finish
 	kept      map[scheduler.MessageID]struct{} // finished with Keep set; not taken again
 
 	messages, recipients int // taken so far
@@ -33,7 +33,7 @@ func newIntake(l *Loop, s Spool) intake {
 		taking:    make(map[uint64]struct{}),
 		again:     make(map[uint64]struct{}),
 		leaving:   make(map[scheduler.MessageID]spool.Name),
-		finishing: make(map[scheduler.Op]scheduler.MessageID),
+		finishing: make(map[scheduler.Op]scheduler.Finish),
 		kept:      make(map[scheduler.MessageID]struct{}),
 	}
 }
@@ -77,10 +77,7 @@ func (in *intake) isAgain(n spool.Name) bool {
 // finished takes the name that waited for the removal of a message, after its
 // Finish was answered.
 func (in *intake) finished(op scheduler.Op) {
-	id, ok := in.finishing[op]
-	if !ok {
-		return
-	}
+	id := in.finishing[op].Message
 	delete(in.finishing, op)
 	name, ok := in.leaving[id]
 	if ok && in.loop.core.Known(id) != scheduler.Leaving {

@@ -43,7 +43,7 @@ func TestSlowRemovalHoldsAgentsBack(t *testing.T) {
 		if d.heard() == nil {
 			t.Fatalf("nothing is heard while %d messages are removed", op)
 		}
-		d.loop.intake.finishing[op] = scheduler.MessageID(op)
+		d.loop.intake.finishing[op] = scheduler.Finish{}
 	}
 	if d.heard() != nil {
 		t.Error("agents are heard although too much waits")
@@ -98,7 +98,7 @@ func closed() <-chan struct{} {
 
 func TestStatisticsLine(t *testing.T) {
 	changed := time.Date(2003, 3, 12, 22, 38, 24, 0, time.UTC)
-	line := appendAccount(nil, &scheduler.Account{
+	line := appendAccount(nil, &scheduler.Outcome{
 		Message: 258367, ModifiedAt: time.Date(2003, 3, 12, 22, 38, 19, 0, time.UTC), ChangedAt: changed,
 		State: "ok3", Channel: "smtp", Host: "funet.fi",
 	}, changed.Add(7*time.Second))

@@ -17,13 +17,13 @@ import (
 
 // account writes one line of the statistics log: scheduler(8), "STATISTICS
 // LOG FORMAT".
-func (d *Daemon) account(a *scheduler.Account) {
-	if d.options.Account != nil {
+func (d *Daemon) account(a *scheduler.Outcome) {
+	if d.options.Account != nil && a.IsFinal() {
 		d.options.Account(appendAccount(nil, a, d.loop.now))
 	}
 }
 
-func appendAccount(b []byte, a *scheduler.Account, now time.Time) []byte {
+func appendAccount(b []byte, a *scheduler.Outcome, now time.Time) []byte {
 	b = append(b, ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt)...)
 	b = append(b, ' ')
 	b = strconv.AppendInt(b, a.ChangedAt.Unix()-a.ModifiedAt.Unix(), 10)
@@ -38,19 +38,6 @@ func appendAccount(b []byte, a *scheduler.Account, now time.Time) []byte {
 	return append(b, '\n')
 }
 
-// complete logs that the last recipient of a message is done.
-func (d *Daemon) complete(a *scheduler.Complete) {
-	debug := d.loop.log.Debug()
-	if d.options.Syslog == nil && !debug.Enabled() {
-		return
-	}
-	id := ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt)
-	debug.Str("spoolid", id).Int("recipients", a.Recipients).Int("failed", a.Failed).Msg("complete")
-	if d.options.Syslog != nil {
-		d.options.Syslog(scheduler.Info, fmt.Sprintf("%s: complete (total %d recipients, %d failed)", id, a.Recipients, a.Failed))
-	}
-}
-
 // note logs a line of the core. A line about an agent counts towards the limit on
 // that agent's output.
 func (d *Daemon) note(n scheduler.Note) {
@@ -62,7 +49,7 @@ func (d *Daemon) note(n scheduler.Note) {
 			ok := false
 			if missing, ok = a.limit.take(l.now); !ok {
 				if a.limit.flooded() {
-					l.queue(scheduler.AgentFlooded{Agent: n.Agent})
+					l.queue(scheduler.AgentSaid{Agent: n.Agent, Word: scheduler.Flooded})
 				}
 				return
 			}

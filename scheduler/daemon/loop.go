@@ -232,17 +232,15 @@ func (d *Daemon) perform(a scheduler.Action) {
 	case scheduler.Probe:
 		d.options.Spool.Probe()
 
-	case *scheduler.Account:
+	case *scheduler.Outcome:
 		d.account(a)
-	case *scheduler.Complete:
-		d.complete(a)
 	case scheduler.Undone:
 		l.rememberUndone(a)
 	case scheduler.Note:
 		d.note(a)
 	case scheduler.Want, scheduler.Draw, scheduler.Destination:
 		d.options.Cluster.Perform(a)
-	case scheduler.Attempt, scheduler.Touched, scheduler.Condition: // for observers
+	case scheduler.Condition: // for observers
 	case scheduler.Stopped:
 		d.done = true
 	default:

@@ -49,7 +49,7 @@ type message struct {
 	users                      []user    // by offset
 	owes                       bool      // "owed" was written
 	held                       bool      // its files lie under hold/
-	recipients, failed         int       // counts for the last line; set by Complete
+	recipients, failed         int       // counts for the last line; set by Finish
 }
 
 // user is the address of a recipient.
@@ -132,20 +132,17 @@ func (l *Log) Action(now time.Time, a scheduler.Action) {
 	switch a := a.(type) {
 	case scheduler.Start:
 		l.agents[a.Agent] = &agent{command: commandLine(a.Command)}
-	case scheduler.Attempt:
-		l.attempted(&a)
-	case scheduler.Touched:
-		l.touched(&a)
+	case *scheduler.Outcome:
+		l.outcome(a)
 	case scheduler.Undone:
 		l.begin("undone").message(l.messages[a.Message]).text("order", a.Name).text("text", oneLine(a.Reason)).write()
 	case scheduler.Condition:
 		l.condition(&a)
-	case *scheduler.Complete:
+	case *scheduler.Finish:
+		l.ops[a.Op] = a.Message
 		if m := l.messages[a.Message]; m != nil {
 			m.recipients, m.failed = a.Recipients, a.Failed
 		}
-	case *scheduler.Finish:
-		l.ops[a.Op] = a.Message
 	case scheduler.Hold:
 		l.ops[a.Op] = a.Message
 	case scheduler.Release:
@@ -217,7 +214,7 @@ func (l *Log) noticed(m *message, written string) {
 	}
 }
 
-func (l *Log) attempted(a *scheduler.Attempt) {
+func (l *Log) outcome(a *scheduler.Outcome) {
 	event, status, class := "attempt", a.State, 5
 	switch status {
 	case "ok", "ok2", "ok3":
@@ -248,34 +245,25 @@ func (l *Log) attempted(a *scheduler.Attempt) {
 	l.owes(m, a.Owes)
 }
 
-func (l *Log) touched(a *scheduler.Touched) {
-	b := l.begin("order")
-	if m := l.messages[a.Message]; m != nil {
-		b.message(m)
-	} else { // it is not in the queue
-		b.text("spoolid", ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt))
-	}
-	b.text("order", a.Name).order(cmp.Or(a.By, "scheduler"), a.Because).number("recipients", a.Recipients)
-	if a.To.Channel != "" {
-		b.text("to", a.To.Channel+"/"+a.To.Host)
-	}
-	b.write()
-}
-
 func (l *Log) condition(c *scheduler.Condition) {
 	m := l.messages[c.Message]
 	if m == nil && c.State == "gone" {
 		return // it is in corrupt/, and "quarantined" was written
 	}
-	event := c.State
-	if event == "released" {
-		event = "release"
-	}
-	b := l.begin(event).message(m).thread(c.Channel, c.Host)
-	if c.State == "rule" {
-		b.text("text", c.Because)
-	} else {
-		b.time("next", c.NextAt).order(c.By, c.Because)
+	b := l.begin(c.State).message(m)
+	switch c.State {
+	case "order":
+		if m == nil { // it is not in the queue
+			b.text("spoolid", ctlfile.SpoolID(uint64(c.Message), c.ModifiedAt))
+		}
+		b.text("order", c.Order).order(cmp.Or(c.By, "scheduler"), c.Because).number("recipients", c.Recipients)
+		if c.Channel != "" {
+			b.text("to", c.Channel+"/"+c.Host)
+		}
+	case "rule":
+		b.thread(c.Channel, c.Host).text("text", c.Because)
+	default:
+		b.thread(c.Channel, c.Host).time("next", c.NextAt).order(c.By, c.Because)
 	}
 	b.write()
 	if c.State == "gone" {

@@ -58,7 +58,7 @@ func namesInSource(t *testing.T, pattern string) (names []string) {
 
 func TestManualHasEveryEventAndFieldAndNoOther(t *testing.T) {
 	events := namesInSource(t, `\b(?:begin|beginLine|ended|event)(?:, status, class|, class)?(?: :?= |\([^")\n]*)"([a-z-]+)"`)
-	events = append(events, "blocked", "suspended", "rule", "gone", "lost") // conditions of the core, and of the log
+	events = append(events, "order", "blocked", "suspended", "rule", "gone", "lost") // conditions of the core, and of the log
 	fields := namesInSource(t, `\b(?:text|number|time|Float64)\("([a-z_]+)", `)
 	fields = append(fields, "original", "alias")
 	for section, known := range map[string][]string{"EVENTS": events, "FIELDS": fields} {
@@ -108,12 +108,11 @@ func TestLifeOfAMessage(t *testing.T) {
 		l.Event(began, arrivedMessage(12, "u@h", "v@h"))
 		l.Action(began, scheduler.Start{Agent: 3, Command: []string{"A=b", "/usr/lib/ta/smtp", "-c", "smtp"}})
 		l.Event(began, scheduler.AgentStarted{Agent: 3, PID: 711})
-		l.Action(later, scheduler.Attempt{
+		l.Action(later, &scheduler.Outcome{
 			Message: 12, Offset: 200, Channel: "smtp", Host: "h", Agent: 3, State: "deferred", Attempts: 1, NextAt: later.Add(time.Minute),
 			Notary: "v@h\x01delayed\x014.7.1 (try later)\x01smtp; 451\x01dns; mx.h (192.0.2.1)", Text: "<<- RCPT\r->> 451 4.7.1 greylisted",
 		})
-		l.Action(later, &scheduler.Complete{Message: 12, Recipients: 2, Failed: 1})
-		l.Action(later, &scheduler.Finish{Op: 7, Message: 12})
+		l.Action(later, &scheduler.Finish{Op: 7, Message: 12, Recipients: 2, Failed: 1})
 		l.Result(later, spool.Finished{Op: 7})
 	})
 	if len(lines) != 4 {
@@ -235,13 +234,13 @@ func BenchmarkAttempt(b *testing.B) {
 	l := New(io.Discard)
 	l.Event(began, arrivedMessage(12, "user@destination.example"))
 	l.Action(began, scheduler.Start{Agent: 3, Command: []string{"smtp", "-c", "smtp"}})
-	a := scheduler.Attempt{
+	a := scheduler.Outcome{
 		Message: 12, Offset: 100, Channel: "smtp", Host: "destination.example", Agent: 3, State: "ok", Attempts: 1,
 		Notary: "user@destination.example\x01relayed\x012.0.0\x01smtp; 250\x01dns; mx.destination.example", Text: "250 2.0.0 Ok: queued as 4F2",
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		l.attempted(&a)
+		l.outcome(&a)
 	}
 }
 
@@ -280,7 +279,7 @@ func TestHoldAndReleaseAreEvents(t *testing.T) {
 		l.Event(began, arrivedMessage(12, "u@h"))
 		l.Action(began, scheduler.Hold{Op: 1, Message: 12, Path: "12"})
 		l.Result(began, spool.Moved{Op: 1})
-		l.Action(began, scheduler.Touched{Message: 12, Name: "RELEASE", By: "root"})
+		l.Action(began, scheduler.Condition{State: "order", Message: 12, Order: "RELEASE", By: "root"})
 		l.Action(began, scheduler.Release{Op: 2, Message: 12, Path: "12"})
 		l.Result(began, spool.Moved{Op: 2})
 	})

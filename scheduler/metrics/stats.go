@@ -99,7 +99,7 @@ func (s *Stats) Event(_ time.Time, e scheduler.Event) {
 
 // Action counts an action: daemon.Observer.
 func (s *Stats) Action(now time.Time, a scheduler.Action) {
-	if a, ok := a.(*scheduler.Account); ok {
+	if a, ok := a.(*scheduler.Outcome); ok && a.IsFinal() {
 		s.ages.WithLabelValues(resultOf(a.State)).Observe(max(0, now.Sub(a.ModifiedAt).Seconds()))
 	}
 }
@@ -111,7 +111,7 @@ const (
 	expired   = "expired"
 )
 
-// resultOf returns what the State of a scheduler.Account says about its recipient.
+// resultOf returns what the State of a scheduler.Outcome says about its recipient.
 func resultOf(state string) string {
 	switch state {
 	case "ok", "ok2", "ok3":

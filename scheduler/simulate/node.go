@@ -171,7 +171,7 @@ func (d *Delivery) report(status ta.Status, text string) {
 	if n.Ended != nil {
 		n.Ended(d)
 	}
-	n.step(scheduler.AgentHungry{Agent: d.agent})
+	n.step(scheduler.AgentSaid{Agent: d.agent, Word: scheduler.Hungry})
 }
 
 // step passes an event to the core, and performs the actions that it returns.
@@ -192,7 +192,7 @@ func (n *Node) perform(a scheduler.Action) {
 	case *scheduler.Feed:
 		n.feed(a)
 	case scheduler.Idle:
-		n.answer(scheduler.AgentHungry(a))
+		n.answer(scheduler.AgentSaid{Agent: a.Agent, Word: scheduler.Hungry})
 	case scheduler.Close:
 		n.answer(scheduler.AgentExited{Agent: a.Agent, Status: "exit status 0"})
 	case scheduler.Want:
@@ -221,7 +221,7 @@ func (n *Node) start(a scheduler.Start) {
 	n.After(n.starting-n.now, func() {
 		n.step(scheduler.AgentStarted{Agent: a.Agent, PID: int(a.Agent)})
 		for range sessions {
-			n.step(scheduler.AgentHungry{Agent: a.Agent})
+			n.step(scheduler.AgentSaid{Agent: a.Agent, Word: scheduler.Hungry})
 		}
 	})
 }

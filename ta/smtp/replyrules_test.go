@@ -91,7 +91,7 @@ func expressionApplied(t *testing.T, file *config.File, rep ta.Report) (expressi
 	now := time.Unix(1_800_000_000, 0)
 	s.Step(scheduler.At(now), scheduler.Arrived{Message: scheduler.Message{ID: 1, Path: "1", ModifiedAt: now,
 		Recipients: []ctlfile.OpenRecipient{{Offset: rep.Offset, Channel: "smtp", Host: "a.example"}}}})
-	s.Step(scheduler.At(now), scheduler.AgentHungry{Agent: 1})
+	s.Step(scheduler.At(now), scheduler.AgentSaid{Agent: 1, Word: scheduler.Hungry})
 	s.Step(scheduler.At(now), scheduler.AgentReported{Agent: 1, Report: rep})
 	for _, r := range s.Rules() {
 		if r.Hits > 0 {
