@@ -49,7 +49,7 @@ func helpUnwritable(dir string) {
 		fmt.Println(err)
 		return
 	}
-	s, err := Open(Options{Postoffice: dir})
+	s, err := Open(Options{Postoffice: dir, Reporter: noReporter{}})
 	if err != nil {
 		fmt.Println(err)
 		return

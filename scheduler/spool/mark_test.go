@@ -277,7 +277,7 @@ func TestRereadTellsEveryRecipient(t *testing.T) {
 // then on one that has room again.
 func helpFullDisk(dir string) {
 	signal.Ignore(unix.SIGXFSZ)
-	s, err := Open(Options{Postoffice: dir})
+	s, err := Open(Options{Postoffice: dir, Reporter: noReporter{}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -22,7 +22,7 @@ func (n *notices) owes(f *ctlfile.File, final bool) bool { return len(n.owed(f, 
 // A recipient with a null sender owes nothing, unless somebody else gets the
 // notices. These are about failures, whatever NOTIFY says.
 func (n *notices) owed(f *ctlfile.File, final bool) (lines []int) {
-	answersNull := n.s.options.Reporter != nil && n.s.options.Reporter.AnswersNullSender()
+	answersNull := n.s.options.Reporter.AnswersNullSender()
 	for i := range f.Diagnostics {
 		line := &f.Diagnostics[i]
 		if line.Tag != ctlfile.Open {

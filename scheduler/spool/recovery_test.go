@@ -65,7 +65,7 @@ func TestPlacesOnAnotherFileSystemAreRefused(t *testing.T) {
 			t.Skipf("cannot mount a file system: %v", err)
 		}
 		before := descriptors(t)
-		s, err := Open(Options{Postoffice: o.dir})
+		s, err := Open(Options{Postoffice: o.dir, Reporter: noReporter{}})
 		if err == nil {
 			s.Close()
 		}

@@ -5,8 +5,6 @@ package spool
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"syscall"
 	"time"
 
@@ -50,24 +48,16 @@ type Reporter interface {
 }
 
 // notices knows which notices messages owe, and has them written.
-type notices struct {
-	s *Spool
-	// unmarked has each unmarkedLine whose notice is written.
-	unmarked sync.Map
-}
-
-// noticeWriters is how many notices are written at a time. Most of the time goes
-// into waiting for the disk, which notices that are written together share.
-const noticeWriters = 16
+type notices struct{ s *Spool }
 
 // Report writes the notice that a message in the queue owes, and marks its d
 // lines as reported. RetryUntil is as in Owed. The result is Reported.
 func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
-	s.owing.push(func() {
+	s.slow.push(func() {
 		answer := Reported{Op: op, Name: nameOf(path)}
 		extra, missing, err := s.change(path, unix.O_RDWR, func(d *controlFile) error {
 			lines := s.notices.owed(d.file, false)
-			if len(lines) == 0 || s.options.Reporter == nil {
+			if len(lines) == 0 {
 				return nil
 			}
 			var err error
@@ -111,9 +101,12 @@ func senderOf(f *ctlfile.File, line int) int {
 }
 
 // reportTo writes the notice to one sender about some d lines of a control file and, when it
-// is on disk, marks them. If lines cannot be marked, the notice is written again only after a
-// restart.
+// is on disk, marks them. If they cannot be marked then, because of a faulty disk, the notice is
+// written again later.
 func (n *notices) reportTo(place Place, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
+	if _, err := d.writable(); err != nil {
+		return "", err
+	}
 	o := Owed{
 		Name: nameOf(d.path), File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: n.s.temp,
 		ModifiedAt: time.Unix(d.st.Mtim.Unix()),
@@ -132,55 +125,15 @@ func (n *notices) reportTo(place Place, d *controlFile, lines []int, retryUntil 
 	default:
 		return "", fmt.Errorf("message file: %w", err)
 	}
-	o.Lines = slices.DeleteFunc(slices.Clone(lines), func(i int) bool {
-		_, written := n.unmarked.Load(o.unmarkedLine(i))
-		return written
-	})
-	if len(o.Lines) > 0 {
-		notice, err = n.s.options.Reporter.Report(&o)
-		switch {
-		case err != nil && notice == "":
-			return "", err
-		case err != nil:
-			n.rememberWritten(&o)
-			return notice, fmt.Errorf("%s is written, but may not survive a crash: %w", notice, err)
-		}
+	if notice, err = n.s.options.Reporter.Report(&o); err != nil {
+		return notice, err
 	}
-	if len(o.Lines) < len(lines) {
-		// An earlier notice, about the other lines, may not be on disk yet.
-		if err := postoffice.SyncAll(n.s.places.office); err != nil {
-			return notice, fmt.Errorf("making a notice durable: %w", err)
-		}
-	}
-	for marked, i := range lines {
+	for _, i := range lines {
 		if err := d.markReported(i); err != nil {
-			o.Lines = lines[marked:]
-			n.rememberWritten(&o)
 			return notice, err
 		}
-		n.unmarked.Delete(o.unmarkedLine(i))
 	}
 	return notice, nil
-}
-
-// rememberWritten remembers lines that are still to be marked.
-func (n *notices) rememberWritten(o *Owed) {
-	for _, i := range o.Lines {
-		n.unmarked.Store(o.unmarkedLine(i), true)
-	}
-}
-
-// unmarkedLine is a d line that could not be marked. Another message may get the same number
-// later, so the whole content of the line is compared.
-type unmarkedLine struct {
-	spoolID string
-	line    ctlfile.Diagnostic
-}
-
-func (o *Owed) unmarkedLine(i int) unmarkedLine {
-	line := o.File.Diagnostics[i]
-	line.Tag = ctlfile.Open
-	return unmarkedLine{o.SpoolID(), line}
 }
 
 // mayWorkLater reports whether an error of a Reporter comes from the system and

@@ -46,7 +46,7 @@ func (r *Resubmission) moves() bool { return r.Channel == ctlfile.TransferChanne
 // its message file and its x lines.
 func (s *Spool) Resubmit(op uint64, r Resubmission) {
 	r.Offsets = slices.Clone(r.Offsets)
-	s.bulk.push(func() {
+	s.slow.push(func() {
 		m := &resubmission{Resubmission: &r, answer: Resubmitted{Op: op}}
 		if m.staged, m.err = s.mover.stage(&r); m.err != nil {
 			s.queue.add(s.mover.resubmitted(m))

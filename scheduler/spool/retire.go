@@ -27,65 +27,26 @@ type Finish struct {
 
 // Finish removes a message whose recipients are all done: the control file first,
 // then the message file. If the message may owe a notice, it first writes the
-// notice that the d lines call for. If there is no Reporter, or the notice can
-// never be written, it moves both files to corrupt/ instead. If the control file
+// notice that the d lines call for. If the notice can never be written, it moves both
+// files to corrupt/ instead. If the control file
 // cannot be removed, it writes the tag that is missing, so that a restart does not
 // deliver again. The result is Finished, whose error may wrap ErrSpoolDown.
 func (s *Spool) Finish(f Finish) {
-	if !f.Owes {
-		s.finishes.push(f)
+	if f.Owes {
+		s.slow.push(func() { s.queue.add(s.finish(f)...) })
 		return
 	}
-	s.owing.push(func() { s.queue.add((&retirer{s: s}).finish(f)...) })
-}
-
-// retirer removes messages.
-type retirer struct{ s *Spool }
-
-// retire is the goroutine that finishes messages. There are several, because most
-// of the time is spent waiting for the file system.
-func (r *retirer) retire() {
-	var answers []Result
-	for {
-		f, ok := r.s.finishes.poll()
-		if !ok {
-			// The wait may be long, so no result is kept until after it.
-			answers = r.answerAll(answers)
-			if f, ok = r.s.finishes.pop(); !ok {
-				return
-			}
-		}
-		if len(answers) == 0 && !r.s.standing.owned() {
-			return
-		}
-		answers = append(answers, r.finish(f)...)
-		if len(answers) >= answerLimit {
-			answers = r.answerAll(answers)
-		}
-	}
-}
-
-// answerLimit bounds the results that a retirer keeps while there is more to
-// finish: waking the receiver costs a good part of the time of an unlink.
-const answerLimit = 16
-
-// answerAll queues results and returns the empty list, to be used again.
-func (r *retirer) answerAll(answers []Result) []Result {
-	if len(answers) > 0 {
-		r.s.queue.add(answers...)
-		clear(answers)
-	}
-	return answers[:0]
+	s.finishes.push(func() { s.queue.add(s.finish(f)...) })
 }
 
 // finish removes a message and returns the results: Finished is the last.
-func (r *retirer) finish(f Finish) []Result {
+func (s *Spool) finish(f Finish) []Result {
 	answer := Finished{Op: f.Op}
 	var quarantined []Result
-	err := r.finishOwing(f, &answer)
+	err := s.finishOwing(f, &answer)
 	var bad *malformed
 	if errors.As(err, &bad) {
-		if gone := r.s.discard(nameOf(f.Path), bad.reason); gone.Why == Quarantined {
+		if gone := s.discard(nameOf(f.Path), bad.reason); gone.Why == Quarantined {
 			quarantined, err = []Result{gone}, nil
 		}
 	}
@@ -97,17 +58,17 @@ func (r *retirer) finish(f Finish) []Result {
 
 // finishOwing writes the notice that the message owes, if it may owe one, and
 // then removes the message.
-func (r *retirer) finishOwing(f Finish, answer *Finished) error {
+func (s *Spool) finishOwing(f Finish, answer *Finished) error {
 	if !f.Owes {
-		return r.unlinkUntagged(f)
+		return s.unlinkUntagged(f)
 	}
 	place, path := placeOf(f.Path)
 	var buf []byte
-	d, err := readControl(r.s.places.controlOf(place), r.s.places.pairs[place].transport, path, unix.O_RDONLY, &buf)
+	d, err := readControl(s.places.controlOf(place), s.places.pairs[place].transport, path, unix.O_RDONLY, &buf)
 	defer d.close()
 	switch {
 	case errors.Is(err, errGone):
-		return r.s.places.unlink(f.Path)
+		return s.places.unlink(f.Path)
 	case err != nil:
 		return err
 	case !allDone(d.file):
@@ -116,17 +77,14 @@ func (r *retirer) finishOwing(f Finish, answer *Finished) error {
 	if err := d.recordLost(); err != nil {
 		return err
 	}
-	lines := r.s.notices.owed(d.file, true)
+	lines := s.notices.owed(d.file, true)
 	if len(lines) == 0 {
-		return r.s.places.unlink(f.Path)
+		return s.places.unlink(f.Path)
 	}
-	if r.s.options.Reporter == nil {
-		return &malformed{"it owes a notice, and nobody writes it"}
-	}
-	answer.Notice, err = r.s.notices.report(place, &d, lines, time.Time{})
+	answer.Notice, err = s.notices.report(place, &d, lines, time.Time{})
 	switch {
 	case err == nil:
-		return r.s.places.unlink(f.Path)
+		return s.places.unlink(f.Path)
 	case mayWorkLater(err):
 		return err
 	}
@@ -146,14 +104,14 @@ func allDone(f *ctlfile.File) bool {
 
 // unlinkUntagged removes the files of a message that owes no notice. If the
 // control file stays, its last recipient is tagged.
-func (r *retirer) unlinkUntagged(f Finish) error {
-	err := r.s.places.unlink(f.Path)
+func (s *Spool) unlinkUntagged(f Finish) error {
+	err := s.places.unlink(f.Path)
 	if err == nil || f.Untagged == 0 {
 		return err
 	}
 	mark := []ctlfile.Mark{{Offset: f.Untagged, Tag: f.Tag}}
 	place, path := placeOf(f.Path)
-	tagErr := r.s.places.changeIn(place, path, unix.O_RDWR, func(d *controlFile) error { return d.mark(mark) })
+	tagErr := s.places.changeIn(place, path, unix.O_RDWR, func(d *controlFile) error { return d.mark(mark) })
 	if errors.Is(tagErr, errGone) {
 		return err // the message file is what stays
 	}

@@ -152,18 +152,3 @@ func TestMoveOverwritesNothing(t *testing.T) {
 		t.Error("overwritten")
 	}
 }
-
-// A retirer that keeps answers back for more of them must not be left with
-// them when another takes what it saw waiting.
-func TestFinishAnswersAreNotKeptBack(t *testing.T) {
-	o := newTestSpool(t).open(Options{Retirers: 2})
-	const together = 3
-	for range 3000 {
-		for n := range uint64(together) {
-			o.s.Finish(Finish{Op: n, Path: "7"})
-		}
-		for range together {
-			answer[Finished](o)
-		}
-	}
-}

@@ -18,7 +18,7 @@
 //	sweep ──┐
 //	watch ──┼─► Found ─► receiver ─► Load ───────► loaders ──┐
 //	notify ─┘              │                                 ├─► Results
-//	                       ├──► Mark, Reread, Move, Finish ──┤
+//	                       ├──► Mark, Reread, Finish ────────┤
 //	                       └──► Hold, Release, Resubmit ─────┘
 //
 // Files answers queries and keeps the hold records, in the goroutine of the caller.
@@ -96,7 +96,7 @@ type Options struct {
 	Unwatched bool
 	// Users asks for the addresses of recipients (OpenRecipient.User).
 	Users bool
-	// Reporter writes notices. Without one, messages that owe a notice go to corrupt/.
+	// Reporter writes notices; it is needed.
 	Reporter Reporter
 	// Node is the name of this node, for the origins of mail that is moved to
 	// another node.
@@ -149,11 +149,10 @@ type Spool struct {
 	sweeps   chan struct{} // capacity 1: a sweep is asked for
 
 	loads    *workQueue[[]Name]
-	finishes *workQueue[Finish]
+	finishes *workQueue[func()]
 	edits    []*workQueue[func()] // by path, so that one file has one writer
 	batches  markBatches
-	bulk     *workQueue[func()] // work that may take long: copies and searches
-	owing    *workQueue[func()] // messages that may owe a notice
+	slow     *workQueue[func()] // copies of messages, and notices
 	seed     maphash.Seed
 
 	inUseLimit  time.Duration // maxInUse; tests set another
@@ -182,9 +181,8 @@ func Open(o Options) (*Spool, error) {
 		queue:      resultQueue{ready: make(chan struct{}, 1)},
 		sweeps:     make(chan struct{}, 1),
 		loads:      newWorkQueue[[]Name](),
-		finishes:   newWorkQueue[Finish](),
-		bulk:       newWorkQueue[func()](),
-		owing:      newWorkQueue[func()](),
+		finishes:   newWorkQueue[func()](),
+		slow:       newWorkQueue[func()](),
 		batches:    markBatches{open: map[string]*markBatch{}},
 		seed:       maphash.MakeSeed(),
 		temp:       tempPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
@@ -208,7 +206,7 @@ func (s *Spool) openParts() (err error) {
 	}
 	s.holds, s.notices, s.janitor = &Holds{places: s.places}, notices{s: s}, janitor{s}
 	s.mover = mover{s: s, open: make([]*moveBatch, s.options.Markers)}
-	s.standing.owner, s.standing.done = s.options.Owner, s.done
+	s.standing.owner = s.options.Owner
 	s.standing.add = func(r Result) { s.queue.add(r) }
 	err = s.standing.begin(s.options.Postoffice)
 	if err == nil {
@@ -230,23 +228,20 @@ func (s *Spool) openParts() (err error) {
 // start starts the workers first, then the hints, then the sweep.
 func (s *Spool) start() {
 	s.spawn(s.sendResults)
-	s.spawn(s.standing.examining)
+	s.spawn(s.examining)
 	for range s.options.Loaders {
 		s.spawn(newLoader(s).run)
 	}
 	for range s.options.Retirers {
-		s.spawn((&retirer{s: s}).retire)
+		s.spawn(func() { s.work(s.finishes) })
 	}
 	for range s.options.Markers {
 		edits := newWorkQueue[func()]()
 		s.edits = append(s.edits, edits)
 		s.spawn(func() { s.work(edits) })
 	}
-	for range bulkWorkers {
-		s.spawn(func() { s.work(s.bulk) })
-	}
-	for range noticeWriters {
-		s.spawn(func() { s.work(s.owing) })
+	for range slowWorkers {
+		s.spawn(func() { s.work(s.slow) })
 	}
 	if !s.options.Unwatched {
 		s.startWatch()
@@ -263,9 +258,9 @@ func (s *Spool) start() {
 
 func (s *Spool) spawn(run func()) { s.running.Go(run) }
 
-// bulkWorkers is 2 so that one worker may copy a large message while the other
-// does the rest.
-const bulkWorkers = 2
+// slowWorkers is how many notices and copies are written at a time. Most of the time goes
+// into waiting for the disk, which those that are written together share.
+const slowWorkers = 16
 
 // Found returns names of control files, in batches of at most 256, from the
 // sweep, the watch and the notify socket. A name may come more than once, even
@@ -292,8 +287,7 @@ func (s *Spool) Close() {
 		close(s.done)
 		s.loads.close()
 		s.finishes.close()
-		s.bulk.close()
-		s.owing.close()
+		s.slow.close()
 		for _, edits := range s.edits {
 			edits.close()
 		}

@@ -28,19 +28,15 @@ type Down struct{ Err error }
 
 func (Down) result() {}
 
-// standingInterval is the time between two examinations of the names while there is work.
+// standingInterval is the time between two examinations of the names.
 const standingInterval = time.Second
 
 // standing is what is known of the claim to the postoffice.
 type standing struct {
-	owner   *owner.Owner
-	done    <-chan struct{}
-	add     func(Result)
-	begunAt time.Time
-	dueAt   atomic.Int64          // when the names are examined next, in nanoseconds after begunAt
-	lost    atomic.Pointer[error] // why the postoffice is not ours any more; nil: it is
-	told    atomic.Bool           // the result Disowned was added
-	asked   chan struct{}         // capacity 1: an examination is due
+	owner *owner.Owner
+	add   func(Result)
+	lost  atomic.Pointer[error] // why the postoffice is not ours any more; nil: it is
+	told  atomic.Bool           // the result Disowned was added
 
 	mu        sync.Mutex // held during an examination
 	transport process.Directory
@@ -50,7 +46,6 @@ type standing struct {
 
 // begin remembers which directories are at their names.
 func (st *standing) begin(office string) (err error) {
-	st.begunAt, st.asked = time.Now(), make(chan struct{}, 1)
 	if st.transport, err = process.FindDirectory(filepath.Join(office, "transport")); err == nil {
 		st.queue, err = process.FindDirectory(filepath.Join(office, "queue"))
 	}
@@ -60,8 +55,7 @@ func (st *standing) begin(office string) (err error) {
 // check returns an error if nothing may be fed or written in the postoffice any more. It
 // wraps owner.ErrDisowned if another scheduler has it, and process.ErrReplaced if transport/
 // at its full name is not the directory of the start. It is called before each batch of
-// writes and of job lines, so the names are examined at most once a second, and check does
-// not wait for that.
+// writes and of job lines, so the names are examined by another goroutine.
 func (st *standing) check() error {
 	if lost := st.lost.Load(); lost != nil {
 		return *lost
@@ -69,24 +63,14 @@ func (st *standing) check() error {
 	if err := st.owner.Check(); err != nil {
 		return st.lose(err)
 	}
-	now, dueAt := int64(time.Since(st.begunAt)), st.dueAt.Load()
-	if now >= dueAt && st.dueAt.CompareAndSwap(dueAt, now+int64(standingInterval)) {
-		wake(st.asked)
-	}
 	return nil
 }
 
-// examining is the goroutine that examines the names when check asks for it.
-func (st *standing) examining() {
-	for {
-		select {
-		case <-st.done:
-			return
-		case <-st.asked:
-			if _, lost := st.examine(); lost != nil {
-				st.disown(lost)
-				return
-			}
+// examining is the goroutine that examines the names.
+func (s *Spool) examining() {
+	for s.pause(standingInterval) {
+		if _, lost := s.standing.examine(); lost != nil {
+			s.standing.disown(lost)
 		}
 	}
 }

@@ -105,16 +105,11 @@ func TestProbeNoticesAReplacedTransport(t *testing.T) {
 	}
 }
 
-// Before writes and job lines the names are examined as well.
+// The names are examined every second.
 func TestCheckNoticesAReplacedTransport(t *testing.T) {
 	o := newTestSpool(t).open(Options{Unwatched: true})
 	o.aside("transport")
 	o.mkdir("transport")
-	o.s.standing.dueAt.Store(0)
-	// An earlier question may have found it by now.
-	if err := o.s.Check(); err != nil && !errors.Is(err, process.ErrReplaced) {
-		t.Error(err)
-	}
 	if err := answer[Disowned](o).Err; !errors.Is(err, process.ErrReplaced) {
 		t.Errorf("%v", err)
 	}

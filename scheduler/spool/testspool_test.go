@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,12 +35,21 @@ func (o *testSpool) open(options Options) *testSpool {
 	o.t.Helper()
 	o.close()
 	options.Postoffice = o.dir
+	if options.Reporter == nil {
+		options.Reporter = noReporter{}
+	}
 	s, err := Open(options)
 	check(o.t, err)
 	o.s = s
 	o.t.Cleanup(s.Close)
 	return o
 }
+
+// noReporter writes no notices: messages that owe one go to corrupt/.
+type noReporter struct{}
+
+func (noReporter) Report(*Owed) (string, error) { return "", errors.New("nobody writes it") }
+func (noReporter) AnswersNullSender() bool      { return false }
 
 func (o *testSpool) close() {
 	if o.s != nil {

@@ -35,20 +35,8 @@ func (q *workQueue[T]) pop() (T, bool) {
 	for q.head == len(q.items) && !q.closed {
 		q.more.Wait()
 	}
-	return q.next()
-}
-
-// poll is pop without waiting: it also returns false if there is no item.
-func (q *workQueue[T]) poll() (T, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.next()
-}
-
-// next removes the first item, if there is one. The lock must be held.
-func (q *workQueue[T]) next() (T, bool) {
 	var none T
-	if q.closed || q.head == len(q.items) {
+	if q.closed {
 		return none, false
 	}
 	item := q.items[q.head]
