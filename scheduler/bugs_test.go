@@ -26,7 +26,7 @@ var oldBugs = []struct{ bug, tests string }{
 	{"a #hungry too many made an endless loop", "hungry_means_nothing"},
 	{"a job line without reports was fed again at once", "hungry_ends_an_open_line"},
 	{"an agent's death held up its whole thread", "death_oldest_pays death_costs_one_attempt"},
-	{"a death was no attempt, so that expiry needed expiry2", "death_three_running death_not_three_running death_expires"},
+	{"a death was no attempt, so that expiry needed expiry2", "death_expires"},
 	{"agents that die at once were started again at every sweep", "start_failures start_failures_have_a_bound"},
 	{"a resync with nothing to do was repeated for ever", "resync_still_open resync_storm"},
 	{"a resync dropped the message that another agent was on", "resync_live_lock"},

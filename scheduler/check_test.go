@@ -380,21 +380,13 @@ func (s *Scheduler) checkGate(t *thread) {
 	assert(x.tokens <= s.limits.tokensOf(&x.rate), "thread %v counts %d tokens, has %d", t, x.tokens, s.limits.tokensOf(&x.rate))
 }
 
-// checkWindow: a window is from 1 to maxthr, and the vertices that a success
-// makes due are counted.
+// checkWindow: a window is from 1 to maxthr.
 func (s *Scheduler) checkWindow(t *thread) {
 	w, size := &t.window, t.windowSize()
 	assert(size >= 1 && size <= max(1, t.params.MaxThr), "thread %v has a window of %d", t, size)
 	assert(w.Success >= 0 && w.Success < 1 && w.Failure >= 0 && w.Failure < 1, "thread %v has feedback %+v", t, *w)
 	assert(w.Size == 0 || t.params.InitialConcurrency > 0, "thread %v has a constant window and size %d", t, w.Size)
 	assert(!w.Dead || size == 1 && *w == limit.Window{Dead: true}, "thread %v is dead with %+v", t, *w)
-	revivable := int32(0)
-	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
-		if v := s.mail.vertices.At(ref); v.state == waiting && v.destinationFailed {
-			revivable++
-		}
-	}
-	assert(revivable == t.revivable, "thread %v: %d wait for a success, kept %d", t, revivable, t.revivable)
 }
 
 func (s *Scheduler) checkAgent(a *agent, c *Counts) {

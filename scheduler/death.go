@@ -1,14 +1,6 @@
 package scheduler
 
-import "time"
-
-// Deaths: what happens when an agent dies, and to the vertices that agents die on.
-
-// When maxCrashes agents in a row have died on a vertex, it waits for crashWait at least.
-const (
-	maxCrashes = 3
-	crashWait  = time.Hour
-)
+// Deaths: what happens when an agent dies.
 
 // agentExited takes back the job lines of an agent that is gone. If the line
 // that it was working on is still open, that line counts as one attempt. Before
@@ -57,18 +49,5 @@ func (li *lines) revokeLine(l *line, why readReason, pid int) {
 	if l.destinationFailed || l.retryAt != 0 || why == foundNothing {
 		li.applyOutcome(l, l.thread)
 	}
-	v.destinationFailed = l.destinationFailed && l.retryAt == 0
 	li.readAgain(v, why, pid)
-}
-
-// waitAfterCrash returns how long a vertex waits after an attempt that calls for a wait.
-func (li *lines) waitAfterCrash(v *vertex, wait time.Duration) time.Duration {
-	if v.crashes == 0 || v.crashes%maxCrashes != 0 {
-		return wait
-	}
-	wait = max(wait, crashWait)
-	key := li.s.mail.threadOf(v).key
-	li.s.agenda.do(Note{Severity: Error, Message: li.s.mail.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
-		key.host + " died on it three times running: it waits for " + inWords(wait)})
-	return wait
 }

@@ -75,14 +75,11 @@ func (cl *cluster) destinationDead(e DestinationDead) {
 	if t == nil || t.busy > 0 && t.window.Dead && t.suspendedUntil == 0 {
 		return
 	}
-	until := min(cl.s.agenda.instantAt(dateOf(e.Until)), cl.s.agenda.now.after(t.params.LongestWait(true)))
+	until := min(cl.s.agenda.instantAt(dateOf(e.Until)), cl.s.agenda.now.after(t.params.LongestStep()))
 	if until <= max(cl.s.agenda.now, t.suspendedUntil) {
 		return
 	}
 	t.window = limit.Window{Dead: true}
-	if t.suspendedUntil == 0 {
-		t.inRetryStep = false
-	}
 	cl.s.threads.suspend(t, max(until, cl.s.agenda.now.after(rule.ShortestRetry)))
 	cl.s.limits.obtainShaping(t).told = &e
 }

@@ -17,7 +17,6 @@ func (ts *threads) triggered(host string) {
 			continue
 		}
 		if t.suspendedUntil != 0 {
-			t.undoRetryStep()
 			t.suspendedUntil = ts.s.agenda.now
 		}
 		ts.s.rules.liftRuleSuspensions(t)
@@ -44,7 +43,6 @@ type bulkUpdate uint8
 const (
 	wakeWaiting bulkUpdate = 1 << iota // waiting vertices are due now
 	releaseHeld                        // the thread was held
-	pullForward                        // vertices that failed with the destination are due now
 	unloadIdle                         // idle messages may be unloaded
 	newParams                          // a reload has changed where vertices belong
 )
@@ -72,11 +70,7 @@ func (ts *threads) updateVertex(v *vertex) {
 	switch {
 	case v.state == due && t.updates&wakeWaiting != 0 && !v.place.Queued():
 		ts.enqueueVertex(t, v)
-	case v.state != waiting:
-	case t.updates&wakeWaiting != 0:
-		v.undoRetryStep()
-		ts.makeDue(v)
-	case t.updates&pullForward != 0 && v.destinationFailed:
+	case v.state == waiting && t.updates&wakeWaiting != 0:
 		ts.makeDue(v)
 	}
 }

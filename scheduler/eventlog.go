@@ -53,12 +53,7 @@ func (lg *log) deferrals(v *vertex, nextAt instant) {
 			continue
 		}
 		said := reply{agent: v.agent}
-		switch last := lg.s.mail.diagnostics.Get(r.diagnostic); {
-		case r.flags&unreported != 0 && v.crashes > 0:
-			said.text = agentEnded
-		case r.flags&unreported != 0:
-			said.text = "the agent gave no report"
-		case last != nil:
+		if last := lg.s.mail.diagnostics.Get(r.diagnostic); last != nil {
 			said.notary, said.text = last.notary, last.text
 		}
 		o := lg.outcome(v, i, deferred, said)

@@ -133,7 +133,6 @@ func (od *orders) countUnderHold(m *message, sign int) {
 // resumeReleased lets the vertices of a message be fed that comes back from hold/.
 func (od *orders) resumeReleased(vertices []*vertex) {
 	for _, v := range vertices {
-		v.crashes = 0
 		od.requireAttempt(v)
 		if v.state == held {
 			od.s.threads.makeDue(v)

@@ -137,8 +137,6 @@ func (li *lines) endLine(a *agent, v *vertex) {
 		return
 	}
 	defer li.s.orders.carryOutPending(v)
-	v.crashes = 0
-	v.destinationFailed = l.destinationFailed && l.retryAt == 0
 	if li.takeRuleStep(v, rule) {
 		return
 	}
@@ -146,5 +144,5 @@ func (li *lines) endLine(a *agent, v *vertex) {
 		li.postpone(v, l.retryAt)
 		return
 	}
-	li.takeRetryStep(v)
+	li.takeRetryStep(v, noReport)
 }

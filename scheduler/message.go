@@ -94,11 +94,7 @@ type vertex struct {
 // history is what a vertex knows of earlier attempts, also while it is not loaded.
 type history struct {
 	fedAt second // the last time; 0: never
-	retrySteps
-	crashes uint8 // agents in a row that died on it
-	// destinationFailed says that its last deferral was a failure of the
-	// destination.
-	destinationFailed bool
+	retry uint8  // index in Retries of the next step
 }
 
 // vertexState is 0 when all recipients are done.
@@ -162,12 +158,8 @@ const (
 	notifyDelay
 	mustAttempt // it was held and must have an attempt before it can expire
 	counted     // its outcome is in the counters of the channel
-	unreported  // the agent ended the line without a report on it: an attempt
 	triedBefore // all its attempts were made by an earlier process
-
-	// hasFailed has the bit of unreported, which only open recipients have: the recipient is
-	// done, or about to be, and has failed.
-	hasFailed = unreported
+	hasFailed   // it is done, or about to be, and has failed
 )
 
 // recipientState:

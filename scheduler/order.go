@@ -259,8 +259,6 @@ func (od *orders) retryNow(v *vertex) {
 	t := od.s.mail.threadOf(v)
 	od.retryThread(t)
 	if v.state != due {
-		v.undoRetryStep()
-		v.crashes = 0
 		od.s.threads.makeDue(v)
 		return
 	}
@@ -273,7 +271,6 @@ func (od *orders) retryNow(v *vertex) {
 // retryThread ends the suspensions of a thread, some of whose mail is to be due now.
 func (od *orders) retryThread(t *thread) {
 	if t.suspendedUntil != 0 {
-		t.undoRetryStep()
 		t.suspendedUntil = od.s.agenda.now
 		od.s.threads.resumeThread(t)
 	}

@@ -169,10 +169,9 @@ func (rg *rings) feed(a *agent, p fair.Pick) {
 	t, m := rg.s.mail.threadOf(v), rg.s.mail.messageOf(v)
 	t.ring.fair.Take(p)
 	rg.s.threads.setState(v, fed, 0)
-	v.destinationFailed, v.unanswered = false, false
+	v.unanswered = false
 	v.fedAt, v.agent = rg.s.agenda.date.second(), a.id
 	t.lastEventAt = v.fedAt
-	v.inRetryStep = false
 	m.flags &^= demanded
 	recipients := rg.s.mail.feedable(v)
 	a.lines = append(a.lines, line{

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -90,8 +91,7 @@ func (sa *saved) restoreVertex(v *vertex, saved []SavedRecipient) {
 	}
 	v.fedAt = secondOf(time.Unix(last.FedAt, 0))
 	v.retry = bounded[uint8](last.Step)
-	v.destinationFailed, v.inRetryStep = last.DestinationFailed, last.InRetryStep
-	if at := sa.s.agenda.restoredInstant(last.NextAt, t.params.LongestWait(last.InRetryStep)); at != 0 {
+	if at := sa.s.agenda.restoredInstant(last.NextAt, cmp.Or(t.params.Expiry, rule.LongestRetry)); at != 0 {
 		sa.s.threads.setState(v, waiting, at)
 	}
 }
@@ -141,9 +141,9 @@ func (sa *saved) restoreThread(t *thread) {
 		return
 	}
 	delete(sa.restoring.threads, t.key)
-	t.retry, t.inRetryStep = bounded[uint8](saved.Step), saved.InRetryStep
+	t.retry = bounded[uint8](saved.Step)
 	t.window = limit.Window{Dead: saved.Dead}
-	if till := sa.s.agenda.restoredInstant(saved.SuspendedUntil, t.params.LongestWait(saved.InRetryStep)); till != 0 {
+	if till := sa.s.agenda.restoredInstant(saved.SuspendedUntil, cmp.Or(t.params.Expiry, rule.LongestRetry)); till != 0 {
 		sa.s.threads.suspend(t, till)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"zsched/ctlfile"
-	"zsched/ta"
 )
 
 // Resync: when a job line ends before every recipient has been reported, because
@@ -135,16 +134,10 @@ func (li *lines) vertexRead(v *vertex, why readReason, locked bool) {
 	switch {
 	case locked:
 		li.postpone(v, li.s.agenda.now.after(lockedDelay))
-	case why == agentCrashed:
-		li.diagnoseUnreported(v, agentEnded)
-		v.crashes++
-		li.takeRetryStep(v)
 	case why == foundNothing:
-		v.crashes = 0
-		li.diagnoseUnreported(v, nothingFound)
-		li.takeRetryStep(v)
-	case li.s.mail.wasReported(v):
-		li.takeRetryStep(v)
+		li.takeRetryStep(v, nothingFound)
+	case why == agentCrashed, li.s.mail.wasReported(v):
+		li.takeRetryStep(v, agentEnded)
 	default:
 		if why == untouched {
 			li.s.limits.refund(li.s.mail.threadOf(v), li.s.mail.feedable(v))
@@ -161,17 +154,9 @@ const (
 	nothingFound = "the agent could not use the control file; the scheduler's log says why"
 	// agentEnded is for an agent that died on them.
 	agentEnded = "the agent ended without a report"
+	// noReport is for an agent that asked for more before it had reported on them.
+	noReport = "the agent gave no report"
 )
-
-// diagnoseUnreported gives the recipients that the last agent did not report a
-// diagnostic, so that mailq shows why their mail does not move.
-func (li *lines) diagnoseUnreported(v *vertex, text string) {
-	for i := range li.s.mail.lenOf(v) {
-		if li.s.mail.recipient(v, i).state == open {
-			li.s.mail.setDiagnostic(v, i, &ta.Report{Text: text})
-		}
-	}
-}
 
 // wasReported reports whether the last agent has deferred a recipient.
 func (ml *mail) wasReported(v *vertex) bool {

@@ -34,25 +34,8 @@ func (li *lines) suspensionLength(t *thread) time.Duration {
 		age = max(0, li.s.agenda.date.since(oldest.date()))
 	}
 	wait, next := rule.RetryStep(t.params, t.retry, age, li.rand)
-	t.retry, t.inRetryStep = next, true
+	t.retry = next
 	return wait
-}
-
-// retrySteps is how far the retries of a vertex, or the suspensions of a thread, have come.
-type retrySteps struct {
-	retry uint8 // index in Retries of the next step
-	// inRetryStep says that it waits, or is due, after a step of its retries; for a thread, that
-	// its suspension is such a step, not a retryat.
-	inRetryStep bool
-}
-
-// undoRetryStep is called when somebody ends the wait by hand (RETRY, ETRN). If that attempt
-// fails, the wait is for the same step again: an attempt by hand is not part of the schedule.
-func (r *retrySteps) undoRetryStep() {
-	if r.inRetryStep && r.retry > 0 {
-		r.retry--
-	}
-	r.inRetryStep = false
 }
 
 // suspend keeps the thread from being fed until the given time. Mail that
@@ -72,28 +55,28 @@ func (ts *threads) suspend(t *thread, till instant) {
 }
 
 // takeRetryStep makes the open recipients of a vertex wait for one retry step,
-// or expires them. Recipients without a report count as attempted. If no
+// or expires them. Recipients without a report count as attempted, and get the text. If no
 // recipient was tried, but it is the turn of an alternative, the vertex is due
 // at once.
-func (li *lines) takeRetryStep(v *vertex) {
-	if li.s.mail.countAttempts(v) {
+func (li *lines) takeRetryStep(v *vertex, text string) {
+	if li.s.mail.countAttempts(v, text) {
 		wait, next := rule.RetryStep(li.s.mail.threadOf(v).params, v.retry, li.s.agenda.date.since(li.s.mail.messageOf(v).modifiedAt), li.rand)
-		v.retry, v.inRetryStep = next, true
-		li.postpone(v, li.s.agenda.now.after(li.waitAfterCrash(v, wait)))
+		v.retry = next
+		li.postpone(v, li.s.agenda.now.after(wait))
 		return
 	}
 	li.s.mail.reopenRecipients(v)
 	li.s.threads.makeDue(v)
 }
 
-// countAttempts counts the line as an attempt at each recipient without a
-// report, and reports whether any recipient was tried.
-func (ml *mail) countAttempts(v *vertex) (tried bool) {
+// countAttempts counts the line as an attempt at each recipient without a report, which gets the
+// text instead, and reports whether any recipient was tried.
+func (ml *mail) countAttempts(v *vertex, text string) (tried bool) {
 	for i := range ml.lenOf(v) {
 		switch r := ml.recipient(v, i); r.state {
 		case open:
+			ml.setDiagnostic(v, i, &ta.Report{Text: text})
 			ml.attempted(v, i)
-			r.flags |= unreported
 			v.unanswered = true
 			tried = true
 		case reported:
@@ -108,7 +91,6 @@ func (ml *mail) reopenRecipients(v *vertex) {
 	for i := range ml.lenOf(v) {
 		if r := ml.recipient(v, i); r.state == reported || r.state == promoted {
 			r.state = open
-			r.flags &^= unreported
 		}
 	}
 }

@@ -17,16 +17,14 @@ type Saved struct {
 // seconds since the epoch, as in the file, because there may be ten million
 // recipients.
 type SavedRecipient struct {
-	Message    MessageID
-	Offset     int64 // in the control file
-	ModifiedAt int64 // mtime of the message file: the number may be that of a later message
-	Attempts   int
-	NextAt     int64 // when it is due, rounded up; 0: it does not wait
-	FedAt      int64 // last, rounded down; 0: never
-	Step       int   // index in Retries of the next step
-	// DestinationFailed and InRetryStep are as in vertex.
-	DestinationFailed, InRetryStep bool
-	Notary, Text                   string // the last report; both empty: none
+	Message      MessageID
+	Offset       int64 // in the control file
+	ModifiedAt   int64 // mtime of the message file: the number may be that of a later message
+	Attempts     int
+	NextAt       int64  // when it is due, rounded up; 0: it does not wait
+	FedAt        int64  // last, rounded down; 0: never
+	Step         int    // index in Retries of the next step
+	Notary, Text string // the last report; both empty: none
 }
 
 // SavedThread is the saved state of a thread.
@@ -34,7 +32,6 @@ type SavedThread struct {
 	Channel, Host  string
 	SuspendedUntil int64  // in seconds since the epoch, rounded up; 0: not suspended
 	Step           int    // index in Retries of the next suspension
-	InRetryStep    bool   // as in thread
 	Dead           bool   // the destination failed, and nothing was delivered since
 	Site           string // as an agent reported it; "": not known
 }
@@ -115,7 +112,7 @@ func (sa *saved) saveThread(to *Saved, t *thread) {
 	}
 	saved := SavedThread{
 		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(sa.s.agenda.dateAt(until).ceilSecond()),
-		Step: int(t.retry), InRetryStep: t.inRetryStep && until == t.suspendedUntil, Dead: t.window.Dead, Site: sa.s.limits.knownSite(t.key),
+		Step: int(t.retry), Dead: t.window.Dead, Site: sa.s.limits.knownSite(t.key),
 	}
 	if saved != (SavedThread{Channel: t.key.channel, Host: t.key.host}) {
 		to.Threads = append(to.Threads, saved)
@@ -132,7 +129,6 @@ func (sa *saved) saveStub(to *Saved, n stubRef) {
 	to.Recipients = append(to.Recipients, SavedRecipient{
 		Message: s.id, Offset: int64(s.offset), ModifiedAt: s.modifiedAt.unix(), Attempts: int(s.attempts),
 		NextAt: int64(sa.s.agenda.dateAt(at).ceilSecond()), FedAt: int64(s.fedAt), Step: int(s.retry),
-		DestinationFailed: s.destinationFailed, InRetryStep: s.inRetryStep,
 	})
 }
 
@@ -146,7 +142,6 @@ func (sa *saved) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
 	m, at := sa.s.mail.messageOf(v), sa.s.threads.wakeAt(v)
 	one := SavedRecipient{
 		Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(sa.s.agenda.dateAt(at).ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
-		DestinationFailed: v.destinationFailed, InRetryStep: v.inRetryStep,
 	}
 	for ; i < sa.s.mail.lenOf(v); i++ {
 		if to.full(n) {

@@ -110,16 +110,16 @@ func TestRestoredIsBounded(t *testing.T) {
 		Channel: "*", Host: "*", Settings: []rule.Setting{{Name: "command", Value: "smtp", Apply: func(p *rule.Params) { *p = params }}},
 	}}}
 	now := time.Unix(1_800_000_000, 0)
-	longest := now.Add(5*time.Minute + 30*time.Second)
+	longest := now.Add(72 * time.Hour)
 	s := New(config, rand.New(rand.NewPCG(1, 2)))
 	far := now.Add(1000 * time.Hour).Unix()
-	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "retry", SuspendedUntil: far, InRetryStep: true, Step: 1000, Dead: true}})
+	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "retry", SuspendedUntil: far, Step: 1000, Dead: true}})
 	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "retryat", SuspendedUntil: far}})
 	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "wide", Step: -3}})
 	s.Step(At(now), Restored{SavedThread{Channel: "smtp", Host: "none", Dead: true}})
 	s.Step(At(now), Arrived{Message{
 		ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: "wide"}, {Offset: 200, Channel: "smtp", Host: "other"}},
-		Saved: []SavedRecipient{{Message: 1, Offset: 100, NextAt: far, InRetryStep: true, Attempts: 1 << 40, Step: -5, FedAt: -1}, {Message: 1, Offset: 200, NextAt: -far, Attempts: -1}},
+		Saved: []SavedRecipient{{Message: 1, Offset: 100, NextAt: far, Attempts: 1 << 40, Step: -5, FedAt: -1}, {Message: 1, Offset: 200, NextAt: -far, Attempts: -1}},
 	}})
 	s.Check()
 	if len(s.saved.restoring.threads) != 1 {

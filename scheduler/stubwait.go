@@ -79,9 +79,9 @@ func (lo *loads) wakeStubs(t *thread) (n int) {
 
 // changeWaits gives each waiting stub of a thread the end of its wait that f returns, also those
 // that are being read.
-func (lo *loads) changeWaits(t *thread, f func(s *stub, at instant) instant) {
+func (lo *loads) changeWaits(t *thread, f func(at instant) instant) {
 	change := func(n stubRef, at instant) instant {
-		next := f(lo.unloaded.stubs.At(n), at)
+		next := f(at)
 		lo.countStub(t, at, -1)
 		lo.countStub(t, next, 1)
 		return next
@@ -111,25 +111,16 @@ func (lo *loads) updateStubsInBulk(t *thread, e bulkUpdate) {
 	if e&newParams != 0 {
 		lo.requeueStubs(t)
 	}
-	if e&(wakeWaiting|pullForward) == 0 {
-		return
+	if e&wakeWaiting != 0 {
+		lo.changeWaits(t, func(at instant) instant { return min(at, lo.s.agenda.now) })
 	}
-	lo.changeWaits(t, func(s *stub, at instant) instant {
-		switch {
-		case e&wakeWaiting != 0:
-			s.undoRetryStep()
-		case !s.destinationFailed:
-			return at
-		}
-		return min(at, lo.s.agenda.now)
-	})
 }
 
 // requeueStubs gives the stubs of a thread the times that its new parameters call for: only in a
 // queueonly thread, mail waits for the next run.
 func (lo *loads) requeueStubs(t *thread) {
 	if !t.params.QueueOnly {
-		lo.changeWaits(t, func(_ *stub, at instant) instant {
+		lo.changeWaits(t, func(at instant) instant {
 			if at == never {
 				return lo.s.agenda.now
 			}
@@ -226,7 +217,6 @@ func (lo *loads) retryStub(n stubRef) {
 		x.at = min(x.at, lo.s.agenda.now)
 		lo.countStub(t, x.at, 1)
 	} else if s.flags&stubDue == 0 {
-		s.undoRetryStep()
 		lo.takeStub(t, n)
 		lo.putStub(t, n, 0)
 	}

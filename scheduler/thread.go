@@ -66,7 +66,7 @@ type thread struct {
 	suspensions uint32       // begun and ended so far
 	running     bool         // a run of a queueonly thread, begun by an ETRN
 	selected    bool         // by option -p
-	retrySteps               // of suspensions
+	retry       uint8        // index in Retries of the next suspension
 	// sessionCap bounds busy if wakeuprestartonly keeps new mail from starting
 	// more agents; 0: no bound.
 	sessionCap int
@@ -74,7 +74,6 @@ type thread struct {
 	// Its mail.
 	vertices   store.List[vertexRef] // that are loaded, in the order in which they joined
 	states     [vertexStates]int32   // vertices by state
-	revivable  int32                 // waiting vertices that a revival of the thread makes due
 	recipients int                   // not done, loaded or not
 
 	// Its due vertices, but for those that wait for the next run of a queueonly thread.

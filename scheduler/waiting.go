@@ -29,9 +29,6 @@ func (ts *threads) beginWait(t *thread, v *vertex, until instant) {
 	}
 	x.times.Put(until, v.ref)
 	ts.s.agenda.wakes.Put(x.times.Next(), x)
-	if v.destinationFailed {
-		t.revivable++
-	}
 }
 
 // endWait ends the wait of a vertex.
@@ -42,9 +39,6 @@ func (ts *threads) endWait(t *thread, v *vertex) {
 		ts.s.agenda.wakes.Remove(x)
 	} else {
 		ts.s.agenda.wakes.Put(x.times.Next(), x)
-	}
-	if v.destinationFailed {
-		t.revivable--
 	}
 }
 

@@ -56,7 +56,6 @@ func (li *lines) applyOutcome(l *line, t *thread) {
 	}
 	if l.retryAt != 0 {
 		li.s.threads.suspend(t, max(l.retryAt, t.suspendedUntil))
-		t.inRetryStep = false
 	}
 }
 
@@ -101,9 +100,7 @@ func (li *lines) destinationFailed(t *thread) {
 	li.s.agenda.logFeedback(t, "dead")
 }
 
-// revive makes a dead thread alive and ends its suspension. The mail that failed
-// together with the destination is due now; the window bounds how much of it is
-// fed.
+// revive makes a dead thread alive and ends its suspension.
 func (li *lines) revive(t *thread, size int) {
 	t.window = limit.Window{Size: size}
 	if t.suspendedUntil != 0 {
@@ -111,10 +108,6 @@ func (li *lines) revive(t *thread, size int) {
 	}
 	li.s.agenda.logFeedback(t, "revived")
 	li.s.cluster.tell(t, Destination{State: DestinationIsAlive})
-	if t.revivable > 0 {
-		li.s.threads.beginUpdate(t, pullForward)
-		return
-	}
 	if t.suspendedUntil != 0 {
 		li.s.threads.resumeThread(t) // this drops the thread if it is empty
 		return

@@ -97,7 +97,7 @@ func saveOthers(b *testing.B, path string, lines int) {
 	for n := range lines {
 		one.Recipients[0] = scheduler.SavedRecipient{
 			Message: scheduler.MessageID(10_000_000 + n*7919%(lines+1)), Offset: 187, ModifiedAt: next - 7200,
-			Attempts: 1, NextAt: next, FedAt: next - 3600, Step: 1, InRetryStep: true, Text: "451 4.7.1 refused for now",
+			Attempts: 1, NextAt: next, FedAt: next - 3600, Step: 1, Text: "451 4.7.1 refused for now",
 		}
 		if err := w.Write(&one); err != nil {
 			b.Fatal(err)
@@ -133,7 +133,7 @@ func saveWaiting(b *testing.B, po string, messages, hosts int) {
 		control, _ := letter(n, hosts)
 		err = w.Write(&scheduler.Saved{Recipients: []scheduler.SavedRecipient{{
 			Message: scheduler.MessageID(n), Offset: int64(bytes.Index([]byte(control), []byte("\nr ")) + 1),
-			ModifiedAt: info.ModTime().Unix(), Attempts: 1, NextAt: next, FedAt: next - 3600, Step: 1, InRetryStep: true,
+			ModifiedAt: info.ModTime().Unix(), Attempts: 1, NextAt: next, FedAt: next - 3600, Step: 1,
 			Text: fmt.Sprintf("451 4.7.1 h%d.example refuses for now", n%hosts),
 		}}})
 		if err != nil {

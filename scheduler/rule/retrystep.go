@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -56,12 +55,8 @@ func spread(d time.Duration, percent int, r *rand.Rand) time.Duration {
 	return d - width + time.Duration(r.Int64N(2*int64(width)+1))
 }
 
-// LongestWait returns the longest possible wait: after a step of retries, or until
-// the time of a retryat.
-func (p *Params) LongestWait(inRetryStep bool) time.Duration {
-	if !inRetryStep {
-		return cmp.Or(p.Expiry, LongestRetry)
-	}
+// LongestStep returns the longest wait after a step of retries.
+func (p *Params) LongestStep() time.Duration {
 	longest := p.Interval
 	if p.Backoff == BackoffAge {
 		longest = p.MaxBackoff

@@ -26,7 +26,7 @@ func fill(b *testing.B, path string, recipients int) {
 			part.Recipients = append(part.Recipients, scheduler.SavedRecipient{
 				// Numbers of control files come in an order of their own.
 				Message: scheduler.MessageID(10_000_000 + i*7919%(recipients+1)), Offset: int64(150 + i%64), ModifiedAt: int64(1795860000 + i/1000),
-				Attempts: 1 + i%20, NextAt: int64(1795960000 + i%7200), FedAt: int64(1795959000 + i%7200), Step: i % 10, InRetryStep: true,
+				Attempts: 1 + i%20, NextAt: int64(1795960000 + i%7200), FedAt: int64(1795959000 + i%7200), Step: i % 10,
 				Text: fmt.Sprintf("451 4.7.1 host h%d.example refuses for now", i%1000),
 			})
 		}

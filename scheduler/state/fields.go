@@ -87,22 +87,15 @@ func (f *fields) quoted(s *string) {
 	f.bad = f.bad || err != nil
 }
 
-// flags are d and s, or "-". Letters that are not known are skipped.
-func (f *fields) flags(d, s *bool) {
+// flag is d or "-". Letters that are not known are skipped.
+func (f *fields) flag(d *bool) {
 	if !f.writing {
-		word := f.next()
-		*d, *s = bytes.IndexByte(word, 'd') >= 0, bytes.IndexByte(word, 's') >= 0
+		*d = bytes.IndexByte(f.next(), 'd') >= 0
 		return
 	}
-	letters := ""
+	letters := "-"
 	if *d {
 		letters = "d"
-	}
-	if *s {
-		letters += "s"
-	}
-	if letters == "" {
-		letters = "-"
 	}
 	f.word(&letters)
 }

@@ -141,7 +141,6 @@ func (r *reader) readRecipient(f *fields) {
 		before: t.messages[uint64(one.Message)], offset: uint32(one.Offset),
 		modifiedAt: uint32(one.ModifiedAt), nextAt: uint32(one.NextAt), fedAt: uint32(one.FedAt),
 		diagnostic: r.numbers[report], attempts: uint16(one.Attempts), step: uint8(one.Step),
-		destinationFailed: one.DestinationFailed, inRetryStep: one.InRetryStep,
 	})
 	t.messages[uint64(one.Message)] = uint32(len(t.entries))
 }

@@ -20,10 +20,9 @@
 // refer to it by its number; 0 is none. An r line is a recipient: the number of
 // the control file, the offset of the r line in it, the mtime of the message
 // file, how often it was tried, when it is due (0: it does not wait), when an
-// agent was last given it (0: never), the next step of retries, and d (the
-// destination failed), s (it waits after a step of retries) or -. An h line is the
-// mail for a channel and host: the end of its suspension (0: none), the next step, d (dead) and s as
-// above, and the site that an agent has reported. A b line is a rate: its setting, its name and its
+// agent was last given it (0: never), the next step of retries, and flags, of which there are none
+// now. An h line is the mail for a channel and host: the end of its suspension (0: none), the next
+// step, d (dead), and the site that an agent has reported. A b line is a rate: its setting, its name and its
 // table in one text, and when all its tokens are available again. An o line is an order that
 // waited when the scheduler stopped: on the mail of a message for a channel and host (both empty:
 // on all of it), or only on the recipients at the offsets. Of several lines about one recipient,
@@ -65,7 +64,7 @@ func (f *fields) recipient(r *scheduler.SavedRecipient, report *uint32) {
 	count(f, &r.NextAt, math.MaxUint32)
 	count(f, &r.FedAt, math.MaxUint32)
 	count(f, &r.Step, math.MaxUint8)
-	f.flags(&r.DestinationFailed, &r.InRetryStep)
+	f.flag(new(bool))
 	count(f, report, math.MaxUint32)
 }
 
@@ -75,7 +74,7 @@ func (f *fields) thread(t *scheduler.SavedThread) {
 	f.quoted(&t.Host)
 	count(f, &t.SuspendedUntil, math.MaxUint32)
 	count(f, &t.Step, math.MaxUint8)
-	f.flags(&t.Dead, &t.InRetryStep)
+	f.flag(&t.Dead)
 	f.quoted(&t.Site)
 }
 

@@ -29,12 +29,12 @@ func message(id uint64, mtime int64, offsets ...int64) *scheduler.Message {
 func some() *scheduler.Saved {
 	return &scheduler.Saved{
 		Recipients: []scheduler.SavedRecipient{
-			{Message: 7, Offset: 100, ModifiedAt: 1800000000, Attempts: 3, NextAt: 1800000600, FedAt: 1800000300, Step: 2, InRetryStep: true, Notary: "a\x01b", Text: "451 \"no\"\r\xff"},
+			{Message: 7, Offset: 100, ModifiedAt: 1800000000, Attempts: 3, NextAt: 1800000600, FedAt: 1800000300, Step: 2, Notary: "a\x01b", Text: "451 \"no\"\r\xff"},
 			{Message: 7, Offset: 200, ModifiedAt: 1800000000, Attempts: 1},
-			{Message: 1<<64 - 1, Offset: 1 << 30, ModifiedAt: 1, Attempts: 65535, NextAt: 1<<32 - 1, FedAt: 2, Step: 255, DestinationFailed: true, Notary: "a\x01b", Text: "451 \"no\"\r\xff"},
+			{Message: 1<<64 - 1, Offset: 1 << 30, ModifiedAt: 1, Attempts: 65535, NextAt: 1<<32 - 1, FedAt: 2, Step: 255, Notary: "a\x01b", Text: "451 \"no\"\r\xff"},
 		},
 		Threads: []scheduler.SavedThread{
-			{Channel: "smtp", Host: "a host", SuspendedUntil: 1800000900, Step: 4, Dead: true, InRetryStep: true},
+			{Channel: "smtp", Host: "a host", SuspendedUntil: 1800000900, Step: 4, Dead: true},
 			{Channel: "smtp", Host: "b.example", Site: "mx.example"},
 		},
 		Rates: []scheduler.SavedRate{{Name: `siterate smtp/"x" 1/1h0m0s 1`, PaidAt: 1800003600}},

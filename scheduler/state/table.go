@@ -25,8 +25,6 @@ type entry struct {
 	diagnostic                uint32 // index in Table.diagnostics, from 1; 0: none
 	attempts                  uint16
 	step                      uint8
-	destinationFailed         bool
-	inRetryStep               bool
 }
 
 // newTable makes a table with room for so many recipients.
@@ -53,7 +51,6 @@ func (t *Table) Of(m *scheduler.Message) (known []scheduler.SavedRecipient) {
 		r := scheduler.SavedRecipient{
 			Message: m.ID, Offset: int64(e.offset), ModifiedAt: int64(e.modifiedAt),
 			Attempts: int(e.attempts), NextAt: int64(e.nextAt), FedAt: int64(e.fedAt), Step: int(e.step),
-			DestinationFailed: e.destinationFailed, InRetryStep: e.inRetryStep,
 		}
 		if e.diagnostic != 0 {
 			d := &t.diagnostics[e.diagnostic-1]
