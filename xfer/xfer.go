@@ -7,9 +7,9 @@
 //	S: 250 mx2
 //	C: PUSH 17 412 2048 1795354801000000000
 //	C: (412 bytes of a control file, then 2048 bytes of the message)
+//	S: 250 17 ok
 //	C: PUSH 18 390 1200 1795354802000000000
 //	C: (390 + 1200 bytes)
-//	S: 250 17 ok
 //	S: 451 18 no space left on device
 //	C: QUIT
 //
@@ -17,8 +17,8 @@
 //
 // A line ends with LF and has at most MaxLine bytes. The words of PUSH are a number
 // for the reply, the sizes of both files, and the time when the message arrived
-// (nanoseconds since 1970). The next PUSH need not wait for the reply to the one before,
-// and replies come in any order.
+// (nanoseconds since 1970). The messages that wait for their replies on all connections are
+// taken together.
 //
 // A reply 250 says that the recipients are on the disk of the receiver. 451 says that none
 // was taken for now, and 550 that somebody has to change something first. A line that is not

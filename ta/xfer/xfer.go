@@ -3,11 +3,11 @@
 // recipient was before, its origin, into the control file.
 //
 //	job line ──► session: reads the control file
-//	                │ PUSH                          ┌─► reply
-//	                ▼                               │
-//	           link to the node: one connection, many pushes at once
-//	                                                │
-//	             session: reports each recipient ◄──┘
+//	                │ PUSH              ┌─► reply
+//	                ▼                   │
+//	             a connection to the node, which the session has alone
+//	                                    │
+//	             session: reports each recipient
 //
 // If the agent dies before it has reported, the scheduler gives the recipient to another
 // agent, and the node answers the repeated push without taking it twice.
@@ -34,13 +34,19 @@ type Agent struct {
 	// ReplyTimeout is how long a node may take to answer a push.
 	ReplyTimeout time.Duration
 
-	mu    sync.Mutex
-	links map[string]*link // by node
+	opening chan struct{} // has an element for each connection that is being opened
+
+	mu   sync.Mutex
+	idle map[string][]*link // by node
 }
+
+// maxOpening bounds the connections that are opened at once: a node closes some if more than
+// fifty have not introduced theirs.
+const maxOpening = 10
 
 // New returns an agent, which Close ends.
 func New(a *Agent) *Agent {
-	a.links = make(map[string]*link)
+	a.idle, a.opening = make(map[string][]*link), make(chan struct{}, maxOpening)
 	if a.ReplyTimeout == 0 {
 		a.ReplyTimeout = 10 * time.Minute
 	}
@@ -123,88 +129,73 @@ func controlFile(m *ta.Message) (text []byte, err error) {
 // errConnect says that there is no connection to a node.
 var errConnect = errors.New("no connection")
 
-// push sends a message to a node and waits for the reply. If a connection that was used
-// before turns out to be closed, it tries once more with a new one.
+// push sends a message to a node and waits for the reply. A connection that was used before may
+// turn out to be closed; then another one is tried.
 func (a *Agent) push(name string, m *ta.Message, text []byte) (xfer.Reply, error) {
 	for {
-		l, used, err := a.link(name)
-		if err != nil {
-			return xfer.Reply{}, fmt.Errorf("%w to node %s: %w", errConnect, name, err)
+		l := a.take(name)
+		used := l != nil
+		if !used {
+			var err error
+			if l, err = a.open(name); err != nil {
+				return xfer.Reply{}, fmt.Errorf("%w to node %s: %w", errConnect, name, err)
+			}
 		}
 		reply, err := l.push(m, text, a.ReplyTimeout)
 		if err == nil || errors.Is(err, errLocal) {
+			a.mu.Lock()
+			a.idle[name] = append(a.idle[name], l)
+			a.mu.Unlock()
 			return reply, err
 		}
-		a.drop(name, l)
+		_ = l.conn.Close()
 		if !used {
 			return reply, fmt.Errorf("node %s: %w", name, err)
 		}
 	}
 }
 
-// link returns the connection to a node, and whether it was used before.
-func (a *Agent) link(name string) (l *link, used bool, err error) {
+// take returns an idle connection to a node; nil: there is none.
+func (a *Agent) take(name string) *link {
 	a.mu.Lock()
-	l = a.links[name]
-	used = l != nil
-	if l == nil {
-		l = &link{ready: make(chan struct{})}
-		a.links[name] = l
+	defer a.mu.Unlock()
+	all := a.idle[name]
+	if len(all) == 0 {
+		return nil
 	}
-	a.mu.Unlock()
-	if used {
-		<-l.ready
-		err := l.failure()
-		if err == nil || l.conn == nil {
-			return l, true, err
-		}
-		// It was open and has ended since, perhaps because it was idle.
-		a.drop(name, l)
-		return a.link(name)
-	}
-	defer close(l.ready)
-	if err := a.open(l, name); err != nil {
-		l.fail(err)
-		a.drop(name, l)
-		return nil, false, err
-	}
-	return l, false, nil
+	a.idle[name] = all[:len(all)-1]
+	return all[len(all)-1]
 }
 
-func (a *Agent) open(l *link, name string) error {
+// open opens a connection to a node.
+func (a *Agent) open(name string) (*link, error) {
 	nodes, err := a.Nodes()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	node, known := xfer.FindNode(nodes, name)
 	if !known {
-		return errors.New("it is not in the table of nodes")
+		return nil, errors.New("it is not in the table of nodes")
 	}
 	if strings.EqualFold(name, a.Node) {
-		return errors.New("it is this node")
+		return nil, errors.New("it is this node")
 	}
+	a.opening <- struct{}{}
+	defer func() { <-a.opening }()
 	conn, err := xfer.Dial(context.Background(), node, &a.Credentials)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return l.open(conn, a.Node)
+	return newLink(conn, a.Node)
 }
 
-// drop forgets a connection that failed.
-func (a *Agent) drop(name string, l *link) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.links[name] == l {
-		delete(a.links, name)
-	}
-}
-
-// Close closes all connections.
+// Close closes the connections that are not in use.
 func (a *Agent) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, l := range a.links {
-		<-l.ready
-		l.close()
+	for _, links := range a.idle {
+		for _, l := range links {
+			l.quit()
+		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync"
 	"time"
 
 	"zsched/ctlfile"
@@ -78,8 +77,7 @@ func (r *Receiver) Run(ctx context.Context) {
 			r.Log("", err)
 		}
 		for _, a := range batch {
-			a.from.reply(a.reply.String())
-			a.from.pending.Done()
+			close(a.taken)
 		}
 	}
 }
@@ -89,15 +87,10 @@ type connection struct {
 	net.Conn
 	receiver *Receiver
 	in       *bufio.Reader
-	pending  sync.WaitGroup // messages that wait for the committer
-
-	writing sync.Mutex
 }
 
 // reply sends a line.
 func (c *connection) reply(line string) {
-	c.writing.Lock()
-	defer c.writing.Unlock()
 	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := io.WriteString(c.Conn, line+"\n"); err != nil {
 		_ = c.Close() // which ends its reader
@@ -120,7 +113,6 @@ func (r *Receiver) Serve(ctx context.Context, conn net.Conn) {
 	for err == nil && ctx.Err() == nil {
 		err = c.command()
 	}
-	c.pending.Wait()
 	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 		c.refuse(err)
 		r.Log(peer, err)
@@ -191,7 +183,7 @@ func (c *connection) command() error {
 	if err != nil {
 		return err
 	}
-	a := &arrival{from: c, reply: xfer.Reply{Tag: push.Tag}}
+	a := &arrival{taken: make(chan struct{}), reply: xfer.Reply{Tag: push.Tag}}
 	// The memory grows with what arrives, not with what is announced.
 	text, err := io.ReadAll(io.LimitReader(c.in, push.Control))
 	if err == nil && int64(len(text)) < push.Control {
@@ -217,8 +209,9 @@ func (c *connection) command() error {
 		a.reply.Code, a.reply.Text = xfer.Later, to.err.Error()
 	default:
 		a.control, a.message = parsed, message
-		c.pending.Add(1)
 		c.receiver.arrivals <- a
+		<-a.taken // its message is in the queue, or removed
+		c.reply(a.reply.String())
 		return nil
 	}
 	to.remove()

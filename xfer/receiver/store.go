@@ -30,7 +30,7 @@ import (
 
 // arrival is a message that a node pushes, complete.
 type arrival struct {
-	from    *connection
+	taken   chan struct{} // closed when the reply is known
 	control *ctlfile.File
 	message *postoffice.File
 	reply   xfer.Reply // its number is set, the rest after take
