@@ -154,8 +154,8 @@ func TestTLSFiles(t *testing.T) {
 		}
 	}
 	x := NewTLS()
-	if err := x.ReadFile(write(t, "tls", "tls-loglevel 2\ntls-cipherlist ALL\n")); err != nil || len(x.Ignored) != 1 {
-		t.Errorf("%v, ignored %q", err, x.Ignored)
+	if err := x.ReadFile(write(t, "tls", "tls-loglevel 2\ntls-cipherlist ALL\n")); err != nil {
+		t.Error(err)
 	}
 	_, ca, err := smtptest.Certificate("a.example")
 	if err != nil {

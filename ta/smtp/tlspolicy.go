@@ -48,10 +48,9 @@ type Policy struct {
 
 // TLS holds our certificates, those that we trust, and the policy table.
 type TLS struct {
-	base    tls.Config
-	level   TLSLevel          // of destinations that are not in the table
-	table   map[string]Policy // by destination, ".domain" or "*"
-	Ignored []string          // words of the file that have no effect
+	base  tls.Config
+	level TLSLevel          // of destinations that are not in the table
+	table map[string]Policy // by destination, ".domain" or "*"
 }
 
 // NewTLS returns a TLS with level may for all destinations.
@@ -73,11 +72,8 @@ func (t *TLS) ReadFile(name string) error {
 			return t.addCertificatesIn(value)
 		case "demand-tls-mode":
 			t.level = max(t.level, TLSEncrypt)
-		case "tls-loglevel": // the protocol log always has this information
-		default:
-			t.Ignored = append(t.Ignored, words[0])
 		}
-		return nil
+		return nil // other words of ZMailer's have no effect
 	})
 	if err != nil || cert == "" {
 		return err

@@ -32,9 +32,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return p.Exit(err)
 	}
 	agent.Warn = p.Warn
-	for _, option := range c.ignored {
-		p.Warn("option " + option)
-	}
 	p.LogTo(env)
 	p.Server.Deliver = agent.Deliver
 	return p.Serve()

@@ -19,24 +19,11 @@ type command struct {
 	o       mailbox.Options
 
 	fatal           string
-	letters, hashes int      // -D and -P
-	counts          []int    // how often each option of noEffect was given
-	ignored         []string // the options without effect that were given, and why
-}
-
-// noEffect are options that ZMailer's mailbox has and this one ignores.
-var noEffect = []struct{ letter, name, reason string }{
-	{"b", "no-biff", "has no effect: biff is not supported"},
-	{"M", "mmdf", "has no effect: MMDF folders are not supported"},
-	{"r", "no-rbiff", "has no effect: biff is not supported"},
-	{"R", "old-R", "has no effect"},
-	{"S", "return-receipts", "has no effect: senders request receipts with NOTIFY=SUCCESS"},
-	{"U", "xuidl", "has no effect: no X-UIDL header is written"},
-	{"X", "crc-levels", "has no effect"},
+	letters, hashes int // -D and -P
 }
 
 func newCommand(p *program.Program) *command {
-	c := &command{program: p, counts: make([]int, len(noEffect))}
+	c := &command{program: p}
 	f, o := p.Flags, &c.o
 	f.BoolVarP(&o.TouchAccess, "touch", "a", false, "do not keep the access time of mbox files")
 	f.BoolVarP(&o.Place.Canonical, "canonical", "C", false, "use the user name of the password file, not that of the address")
@@ -44,8 +31,6 @@ func newCommand(p *program.Program) *command {
 	f.CountVarP(&c.letters, "letter-levels", "D", "is refused: directories by letters of the user's name are not supported")
 	f.StringVarP(&c.fatal, "fatal", "F", "", "`error` after which mail fails instead of waiting: edquot")
 	f.StringVarP(&p.Server.Host, "host", "h", "", "take recipients with this `localpart` as their host")
-	f.BoolP("decode", "8", false, "has no effect: messages stay as they are")
-	f.BoolP("keep-headers", "H", false, "has no effect: headers stay as they are")
 	f.StringVarP(&o.Log, "log", "l", "", "`file` that gets a line for each delivery")
 	f.CountVarP(&c.hashes, "hash-levels", "P", "is refused: directories by a hash of the user's name are not supported")
 	o.LockWait = 30 * time.Second
@@ -55,9 +40,7 @@ func newCommand(p *program.Program) *command {
 	o.MailboxLimit = 2 * time.Minute
 	f.Var((*units.Interval)(&o.MailboxLimit), "mailbox-limit", "`time` that a delivery as another user may take, in addition to --lock-wait")
 	f.StringVar(&o.RootAs, "root-as", "", "`user` for commands and files of privilege 0, instead of root")
-	for i, n := range noEffect {
-		f.CountVarP(&c.counts[i], n.name, n.letter, n.reason)
-	}
+	p.Ignore("8HbMrRSUX")
 	return c
 }
 
@@ -65,11 +48,6 @@ func newCommand(p *program.Program) *command {
 func (c *command) parse(args []string) error {
 	if err := c.program.Parse(args); err != nil {
 		return err
-	}
-	for i, n := range noEffect {
-		if c.counts[i] > 0 {
-			c.ignored = append(c.ignored, "-"+n.letter+" "+n.reason)
-		}
 	}
 	switch {
 	case c.letters > 0:

@@ -19,9 +19,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	agent := sm.New(nil)
 	file := p.Flags.StringP("file", "f", "", "read this `file`, not sm.conf or sm.cf in MAILSHARE")
 	p.Flags.StringVarP(&p.Server.Host, "host", "h", "", "take recipients at this `host` where a job line names none")
-	p.Flags.BoolP("eight-bit", "8", false, "has no effect: messages stay as they are")
-	p.Flags.BoolP("narrow", "Q", false, "has no effect, like -8")
-	p.Flags.BoolP("keep-header", "H", false, "has no effect, like -8")
+	p.Ignore("8QH")
 	p.Flags.Var((*units.Interval)(&agent.Limit), "limit", "`time` that a run of the program may take; 0 for no limit")
 
 	err := p.Parse(args)

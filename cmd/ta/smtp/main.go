@@ -25,9 +25,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return p.Exit(err)
 	}
-	for _, what := range c.warnings {
-		p.Warn(what)
-	}
 	if o.Log, err = openLog(c.log, c.debug, stderr); err != nil {
 		p.Warn("no protocol log: " + err.Error())
 	}

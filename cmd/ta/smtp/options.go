@@ -23,9 +23,8 @@ type command struct {
 
 	local, secrets, tlsFile, policy, resolver, log, timeouts string
 
-	debug    int
-	single   bool
-	warnings []string // about options without effect
+	debug  int
+	single bool
 }
 
 func newCommand(p *program.Program) *command {
@@ -56,37 +55,9 @@ func (c *command) oldFlags() {
 	f.StringVarP(&c.timeouts, "timeouts", "T", "", "`timeouts`, such as conn=3m,dot=20m")
 	f.BoolVarP(&o.NoMX, "no-mx", "x", false, "do not look for MX records")
 	f.BoolVarP(&o.LocalOK, "local-ok", "X", false, "do not regard our own addresses as a loop")
-	for _, n := range noEffect {
-		f.CountP(n.name, n.letter, "has no effect: "+n.reason)
-	}
+	c.program.Ignore("78EHrsW")
 	f.StringArrayP("option", "O", nil, "`keyword` that has no effect; none is known")
 	f.StringP("buffer", "w", "", "`bytes` of socket buffers; has no effect")
-}
-
-// noEffect are options that ZMailer's smtp has and this one ignores.
-var noEffect = []struct{ letter, name, reason string }{
-	{"7", "seven-bit", "messages are sent as they are"},
-	{"8", "eight-bit", "messages are sent as they are"},
-	{"E", "ehlo-if-said", "a server that does not know EHLO gets HELO"},
-	{"H", "keep-headers", "headers are sent as they are"},
-	{"r", "low-port", "any local port is used"},
-	{"s", "show", "mailq shows what agents do"},
-	{"W", "wks", "WKS records are no longer used"},
-}
-
-// warnOfNoEffect adds warnings about the options without effect that were given. -7, -8 and
-// -H are left out, because almost every scheduler.cf has them.
-func (c *command) warnOfNoEffect() {
-	for _, n := range noEffect {
-		if c.program.Flags.Changed(n.name) && !strings.Contains("78H", n.letter) {
-			c.warnings = append(c.warnings, "option -"+n.letter+" has no effect: "+n.reason)
-		}
-	}
-	for _, name := range []string{"option", "buffer"} {
-		if f := c.program.Flags.Lookup(name); f.Changed {
-			c.warnings = append(c.warnings, "option -"+f.Shorthand+" "+f.Value.String()+" has no effect")
-		}
-	}
 }
 
 // newFlags adds the options that have no letters.
@@ -127,7 +98,6 @@ func (c *command) parse(args []string) error {
 	if c.single {
 		limits.Jobs = 1
 	}
-	c.warnOfNoEffect()
 	return c.program.Host()
 }
 
@@ -163,9 +133,6 @@ func (c *command) options() (smtp.Options, error) {
 		if err := read.by(read.name); err != nil {
 			return o, err
 		}
-	}
-	for _, word := range o.TLS.Ignored {
-		c.warnings = append(c.warnings, fmt.Sprintf("%s: %q has no effect", c.tlsFile, word))
 	}
 	var err error
 	if c.secrets != "" {

@@ -53,6 +53,15 @@ func New(name, channel string, stdout, stderr io.Writer) *Program {
 	return p
 }
 
+// Ignore accepts options of ZMailer's agent that have no effect here, as often as they are given.
+func (p *Program) Ignore(letters string) {
+	for _, letter := range letters {
+		name := "ignored-" + string(letter)
+		p.Flags.CountP(name, string(letter), "no effect")
+		p.Flags.Lookup(name).Hidden = true
+	}
+}
+
 // errVersion ends a program that has printed its version.
 var errVersion = errors.New("version printed")
 
