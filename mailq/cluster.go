@@ -31,14 +31,14 @@ type ClusterNode struct {
 	ReportedAt time.Time `json:"reported_at,omitzero"`
 }
 
-// ClusterLimit is a limit on sessions that the nodes share, and the part that the node has
+// ClusterLimit is a limit on sessions, or a rate, that the nodes share, and the part that the node has
 // which answers.
 type ClusterLimit struct {
-	Setting string `json:"setting"` // clustermax or clustersitemax
+	Setting string `json:"setting"` // clustermax, clustersitemax or clusterrate
 	Name    string `json:"name"`    // channel/host, or channel/site
 	Most    int    `json:"most"`    // the smallest of the nodes' settings
 	Node    string `json:"node"`
-	Granted int    `json:"granted"` // sessions
+	Granted int    `json:"granted"` // sessions, or thousandths of a rate
 	Busy    int    `json:"busy"`
 	Wanted  int    `json:"wanted"`
 }

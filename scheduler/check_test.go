@@ -19,6 +19,8 @@ func (s *Scheduler) check() {
 		s.checkMessage(m, &c)
 	}
 	s.checkSites()
+	s.checkShares()
+	s.checkRates()
 	notLoaded := s.checkStubs(&c)
 	s.checkLogs()
 	s.checkMail()
@@ -82,7 +84,7 @@ func (s *Scheduler) checkNotices() {
 
 // String lets assert name a thread without a copy of its key, which took half of
 // the time of all checks.
-func (t *thread) String() string { return t.key.channel + "/" + t.key.host }
+func (t *thread) String() string { return t.name() }
 
 // Keep returns actions that stay valid after the next Step.
 func Keep(actions []Action) (kept []Action) {
@@ -282,7 +284,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	}
 	assert(sessions == t.busy, "thread %v has %d agents, %d sessions", t, sessions, t.busy)
 	assert(n == t.vertices.Len, "thread %v: %d vertices, kept %d", t, n, t.vertices.Len)
-	assert(!t.isEmpty() || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && (t.shaping.rate.next.isPlanned() || len(t.shaping.effects) > 0), "thread %v is empty and still there", t)
+	assert(!t.isEmpty() || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && len(t.shaping.effects) > 0, "thread %v is empty and still there", t)
 	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
 	assert((s.views.barrier(t) == view.NoWait && !t.held) == (t.mayFeed() && !s.rings.halted()), "thread %v waits for %q", t, s.views.barrier(t))
@@ -299,7 +301,7 @@ func (s *Scheduler) checkThread(t *thread) {
 // checkSites: a site counts its threads and their sessions, and no thread waits at a
 // site that has a free session which no thread was offered.
 func (s *Scheduler) checkSites() {
-	type count struct{ threads, busy, waiting, want, limited int }
+	type count struct{ threads, busy, waiting int }
 	counts := make(map[*site]count)
 	for _, t := range s.threads.byKey {
 		x := t.shaping
@@ -311,12 +313,7 @@ func (s *Scheduler) checkSites() {
 		n := counts[x.site]
 		n.threads++
 		n.busy += t.busy
-		n.want += x.siteWant
-		if s.rules.config.Cluster && t.params.ClusterSiteMax > 0 {
-			n.limited++
-			assert(x.siteLimited && x.site.share.max <= t.params.ClusterSiteMax, "thread %v has a clustersitemax of %d, its site %d", t, t.params.ClusterSiteMax, x.site.share.max)
-		}
-		assert(t.mayFeed() && x.siteWant == t.usableSessions() || !t.mayFeed() && x.siteWant == t.busy, "thread %v wants %d sessions of its site", t, x.siteWant)
+		assert((t.params.ClusterSiteMax > 0) == (x.shares[ofClusterSiteMax].clusterShare != nil), "thread %v has a clustersitemax of %d and no share", t, t.params.ClusterSiteMax)
 		if t.waitsAtSite() {
 			n.waiting++
 			assert(x.place.WaitsIn(&x.site.sessions.Queue) && t.ring != nil && t.wants == 0, "thread %v waits at its site and wants sessions", t)
@@ -326,10 +323,6 @@ func (s *Scheduler) checkSites() {
 	for name, st := range s.limits.sites {
 		n := counts[st]
 		assert(n.threads == st.threads && n.busy == st.sessions.Busy, "site %s: %d threads, kept %d; %d sessions, kept %d", name, n.threads, st.threads, n.busy, st.sessions.Busy)
-		assert(n.want == st.want && (n.limited > 0) == (st.share != nil), "site %s: %d wanted, kept %d; share %v", name, n.want, st.want, st.share)
-		if c := st.share; c != nil {
-			s.checkShare(c)
-		}
 		st.sessions.Each(func(first *thread) {
 			l, x := s.limits.siteLink(first), first.shaping
 			assert(l.Room() <= 0 || x.siteRate != nil && x.siteRate.next.isPlanned() || s.wanting(st, first.ring), "site %s has a free session for which thread %v is not woken", name, first)
@@ -349,16 +342,54 @@ func (s *Scheduler) wanting(st *site, r *ring) bool {
 	return false
 }
 
-// checkShare: the demand for a share was said as it is.
-func (s *Scheduler) checkShare(c *clusterShare) {
-	assert(s.cluster.demand(c) == c.said || s.cluster.demand(c) == Want{Limit: c.id, Max: c.max} && c.said == Want{}, "%v: said %v, demand %v", c.id, c.said, s.cluster.demand(c))
-	assert(c.sessions > 0 || c.index == 0, "%v: no allowance ends", c.id)
+// checkShares: each share has its threads, and the demand for it was said as it is.
+func (s *Scheduler) checkShares() {
+	users, sums := make(map[*clusterShare]int), make(map[*clusterShare]demand)
+	for _, t := range s.threads.byKey {
+		if x := t.shaping; x != nil {
+			for i, at := range x.shares {
+				if at.clusterShare == nil {
+					continue
+				}
+				users[at.clusterShare]++
+				of := sums[at.clusterShare]
+				sums[at.clusterShare] = demand{of.want + at.part.want, of.busy + at.part.busy}
+				assert(i == ofClusterRate || at.part == demand{t.usableSessions(), t.busy}, "thread %v wants %+v of a share", t, at.part)
+			}
+		}
+	}
+	for id, c := range s.cluster.shares {
+		w := Want{id, c.max, sums[c].want, sums[c].busy}
+		assert(c.id == id && c.users > 0 && users[c] == c.users, "%v: %d threads, kept %d", id, users[c], c.users)
+		assert(w == c.said || w.Want == 0 && c.said == Want{}, "%v: said %v, demand %v", id, c.said, w)
+		assert(c.sessions > 0 || c.index == 0, "%v: no allowance ends", id)
+	}
+}
+
+// checkRates: a bucket has its users, or is kept until all its tokens are there.
+func (s *Scheduler) checkRates() {
+	users := make(map[*bucket]int)
+	for _, t := range s.threads.byKey {
+		if x := t.shaping; x != nil {
+			users[x.rate]++
+			users[x.ruleRate]++
+			users[x.clusterRate]++
+			users[x.siteRate]++
+		}
+	}
+	for r := s.rings.inOrder.Head; r != nil; r = s.rings.inOrder.Next(r) {
+		users[r.channelRate]++
+	}
+	for name, b := range s.limits.rates {
+		assert(b.name == name && users[b] == b.users, "%s: %d users, kept %d", name, users[b], b.users)
+		assert(b.users > 0 || b.next.isPlanned(), "%s: nobody uses it, and it is kept", name)
+	}
 }
 
 // checkGate: a thread whose mail waits for a token is in the agenda.
 func (s *Scheduler) checkGate(t *thread) {
 	x := t.shaping
-	assert(x != nil || len(t.params.Rate) == 0, "thread %v has a rate and no tokens", t)
+	assert(x != nil && x.rate != nil || len(t.params.Rate) == 0, "thread %v has a rate and no tokens", t)
 	if x == nil {
 		return
 	}
@@ -368,16 +399,12 @@ func (s *Scheduler) checkGate(t *thread) {
 	}
 	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t, x.suspended)
 	assert(ends == x.effectEnd.isPlanned(), "thread %v: effects %v, in the agenda %v", t, ends, x.effectEnd.isPlanned())
-	waits := x.draws == nil && t.fair.Len() > x.tokens && x.tokens < x.rate.Burst || t.isEmpty() && x.rate.Owed(s.agenda.both())
-	assert(!waits || x.rate.next.isPlanned(), "thread %v waits for a token and is not in the agenda", t)
-	if w := x.draws; w != nil {
-		assert(w.Left <= 0 || x.rate.next.isPlanned(), "thread %v has drawn tokens and will not give them back", t)
-		assert(w.Left > 0 || w.drawing || t.backlog() == 0 || !t.mayFeed(), "thread %v waits for tokens that nobody draws", t)
+	part := x.shares[ofClusterRate].clusterShare
+	for _, b := range [...]*bucket{x.rate, x.ruleRate, x.clusterRate} {
+		lacks := b != nil && s.limits.tokensOf(b) == x.tokens && x.tokens < min(t.fair.Len(), b.Burst)
+		assert(!lacks || x.gate.isPlanned() || part != nil && part.sessions == 0, "thread %v waits for a token and is not in the agenda", t)
 	}
-	if c := x.share; c != nil {
-		s.checkShare(c)
-	}
-	assert(x.tokens <= s.limits.tokensOf(&x.rate), "thread %v counts %d tokens, has %d", t, x.tokens, s.limits.tokensOf(&x.rate))
+	assert(x.tokens <= s.limits.tokensOf(x.rate), "thread %v counts %d tokens, has %d", t, x.tokens, s.limits.tokensOf(x.rate))
 }
 
 // checkWindow: a window is from 1 to maxthr.

@@ -1,15 +1,20 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"zsched/scheduler/rule"
+)
 
 // Limits of the cluster: limits that several nodes share (clustermax,
-// clustersitemax, clusterrate). The core says what it wants (Want, Draw), and is
+// clustersitemax, clusterrate). The core says what it wants (Want), and is
 // told what this node may use (Allowance). Package cluster speaks to the store.
 
 // cluster has the limits that nodes share, and what they tell each other of dead destinations.
 type cluster struct {
 	s *Scheduler
 
+	shares map[ClusterLimit]*clusterShare
 	unsaid []*clusterShare // whose demand may have changed
 }
 
@@ -24,83 +29,147 @@ func (l ClusterLimit) String() string { return l.Setting + " " + l.Channel + "/"
 
 type (
 	// Want says how many sessions could be used under a limit of the cluster
-	// (Want, which includes the busy ones) and how many are busy. Each Step that
-	// has changed one of them ends with a Want.
+	// (Want, which includes the busy ones) and how many are busy. Of a clusterrate, these are
+	// thousandths of the rate. Each Step that has changed one of them ends with a Want.
 	Want struct {
 		Limit      ClusterLimit
-		Max        int // as configured on this node; 0: no longer limited
+		Max        int // as configured on this node
 		Want, Busy int
 	}
 
-	// Draw asks for tokens for recipients under a rate of the cluster. The answer
-	// is an Allowance, unless a later Draw for the same limit comes first. A
-	// negative number gives tokens back, and there is no answer.
-	Draw struct {
-		Limit  ClusterLimit
-		Max    int // recipients in each Per, as configured on this node
-		Per    time.Duration
-		Tokens int
-	}
-
-	// Allowance says how many sessions may be busy under a limit of the cluster,
-	// or how many tokens were drawn, until a time. After that time, no session is
-	// started and no token used.
+	// Allowance says how many sessions may be busy under a limit of the cluster, or how many
+	// thousandths of a rate may be used, until a time. After that time, nothing is started.
 	Allowance struct {
 		Limit    ClusterLimit
 		Sessions int
-		Tokens   int
 		Until    time.Time
 	}
 )
 
 func (Want) action() {}
-func (Draw) action() {}
 
 func (Allowance) event() {}
 
-// clusterShare is this node's share of a limit on sessions: of clustermax, which is a
-// thread's, or of clustersitemax, which is a site's. If both thread and site are nil,
-// they are gone.
+// clusterShare is this node's share of a limit.
 type clusterShare struct {
 	id       ClusterLimit
-	max      int // as configured
-	thread   *thread
-	site     *site
-	sessions int   // that may be busy
-	index    int32 // in agenda.shares
-	said     Want  // the last one
-	unsaid   bool  // is in cluster.unsaid
+	users    int    // threads to which it applies; 0: it is given up when the Step ends
+	max      int    // as configured for the thread that was last attached to it
+	demand   demand // of all its users
+	changed  func() // something else may be used
+	sessions int    // that may be busy
+	index    int32  // in agenda.shares
+	said     Want   // the last one
+	unsaid   bool   // is in cluster.unsaid
 }
 
-// setClusterLimits gives a thread the shares that its parameters ask for.
-func (cl *cluster) setClusterLimits(t *thread) {
-	p := t.params
-	if p.ClusterMax > 0 || p.ClusterRate.Recipients > 0 {
-		cl.s.limits.obtainShaping(t)
+// demand is what could be used of a share, with what is used.
+type demand struct{ want, busy int }
+
+// sharing is the part that a thread has in a share.
+type sharing struct {
+	*clusterShare // nil: none
+	part          demand
+}
+
+// The shares of a thread.
+const (
+	ofClusterMax = iota
+	ofClusterSiteMax
+	ofClusterRate
+	threadShares
+)
+
+// useShare puts a share of a limit in the place of another. It is none if most is 0.
+func (cl *cluster) useShare(at *sharing, id ClusterLimit, most int, changed func()) {
+	before := *at
+	*at = sharing{}
+	if most > 0 {
+		c := cl.shares[id]
+		if c == nil {
+			c = &clusterShare{id: id}
+			cl.shares[id] = c
+		}
+		c.users++
+		c.max, c.changed = most, changed
+		at.clusterShare = c
+		cl.markDemand(c)
 	}
-	x := t.shaping
-	if x == nil {
+	if before.clusterShare != nil {
+		before.users--
+		cl.count(before.clusterShare, before.part, demand{})
+		cl.markDemand(before.clusterShare)
+	}
+}
+
+// setShares gives a thread the shares of its own that its parameters ask for.
+func (cl *cluster) setShares(t *thread) {
+	p := t.params
+	if t.shaping == nil && p.ClusterMax == 0 && p.ClusterRate.Recipients == 0 {
 		return
 	}
-	switch {
-	case p.ClusterMax > 0:
-		if x.share == nil {
-			x.share = &clusterShare{id: ClusterLimit{"clustermax", t.key.channel, t.key.host}, thread: t}
-		}
-		x.share.max = p.ClusterMax
-		cl.markDemand(x.share)
-	case x.share != nil:
-		cl.dropShare(x.share)
-		x.share = nil
+	x := cl.s.limits.obtainShaping(t)
+	whole := 0
+	var rates []rule.Rate
+	if p.ClusterRate.Recipients > 0 {
+		whole, rates = wholeRate, []rule.Rate{p.ClusterRate}
 	}
-	cl.setClusterRate(t)
+	cl.useShare(&x.shares[ofClusterMax], ClusterLimit{"clustermax", t.key.channel, t.key.host}, p.ClusterMax, x.gate.due)
+	cl.useShare(&x.shares[ofClusterRate], ClusterLimit{"clusterrate", t.key.channel, t.key.host}, whole, x.gate.due)
+	cl.s.limits.useRate(&x.clusterRate, "clusterrate "+t.name(), rates, p.RateBurst, x.gate.due)
+	cl.s.limits.updateGate(t)
 }
 
-// dropShare gives up a share whose thread, site or limit is gone.
-func (cl *cluster) dropShare(c *clusterShare) {
-	c.thread, c.site = nil, nil
-	cl.s.agenda.shares.Remove(c)
-	cl.markDemand(c)
+// updateShares counts what a thread could use of its shares.
+func (cl *cluster) updateShares(t *thread) {
+	x := t.shaping
+	for i := range x.shares {
+		at := &x.shares[i]
+		if at.clusterShare == nil {
+			continue
+		}
+		now := demand{t.usableSessions(), t.busy}
+		if i == ofClusterRate {
+			now.want = t.usableRate()
+			now.busy = min(now.want, at.sessions)
+		}
+		cl.count(at.clusterShare, at.part, now)
+		at.part = now
+	}
+}
+
+// count counts the demand of a thread in a share, in the place of what it was before.
+func (cl *cluster) count(c *clusterShare, before, now demand) {
+	if before != now {
+		c.demand.want += now.want - before.want
+		c.demand.busy += now.busy - before.busy
+		cl.markDemand(c)
+	}
+}
+
+// A clusterrate is divided into so many parts. A node asks for as many as it could use in
+// rateAhead.
+const (
+	wholeRate = 1000
+	rateAhead = 2 * time.Second
+)
+
+// usableRate is which part of its clusterrate the thread could use.
+func (t *thread) usableRate() int {
+	backlog := t.backlog()
+	if backlog == 0 || !t.mayFeed() {
+		return 0
+	}
+	parts := float64(backlog) * float64(t.params.ClusterRate.Per()) * wholeRate / float64(rateAhead)
+	return max(1, int(min(parts, wholeRate)))
+}
+
+// usableSessions is how many sessions the thread could use, busy ones included.
+func (t *thread) usableSessions() int {
+	if !t.mayFeed() {
+		return t.busy
+	}
+	return max(t.busy, min(t.windowSize(), t.busy+int(t.states[due])))
 }
 
 // markDemand makes sure that a change of the demand is reported before the Step ends.
@@ -115,7 +184,12 @@ func (cl *cluster) markDemand(c *clusterShare) {
 func (cl *cluster) sayDemand() {
 	for _, c := range cl.unsaid {
 		c.unsaid = false
-		if w := cl.demand(c); w != c.said && (w.Want > 0 || c.said != Want{}) {
+		w := Want{c.id, c.max, c.demand.want, c.demand.busy}
+		if c.users == 0 {
+			cl.s.agenda.shares.Remove(c)
+			delete(cl.shares, c.id)
+		}
+		if w != c.said && (w.Want > 0 || c.said != Want{}) {
 			c.said = w
 			cl.s.agenda.do(w)
 		}
@@ -124,51 +198,12 @@ func (cl *cluster) sayDemand() {
 	cl.unsaid = cl.unsaid[:0]
 }
 
-// demand is what could be used of a share, and what is used.
-func (cl *cluster) demand(c *clusterShare) Want {
-	w := Want{Limit: c.id, Max: c.max}
-	if t := c.thread; t != nil {
-		w.Busy, w.Want = t.busy, t.busy
-		if t.mayFeed() {
-			w.Want = t.usableSessions()
-		}
-	}
-	if s := c.site; s != nil {
-		w.Busy, w.Want = s.sessions.Busy, max(s.sessions.Busy, s.want)
-	}
-	return w
-}
-
-// usableSessions is how many sessions the thread could use, busy ones included.
-func (t *thread) usableSessions() int {
-	return max(t.busy, min(t.windowSize(), t.busy+int(t.states[due])))
-}
-
-// allowance applies an Allowance. It ignores one for a thread or site without mail.
+// allowance applies an Allowance. It ignores one for which there is no mail.
 func (cl *cluster) allowance(e Allowance) {
-	if e.Limit.Setting == "clustersitemax" {
-		if s := cl.s.limits.sites[e.Limit.Channel+"/"+e.Limit.Name]; s != nil && s.share != nil {
-			cl.setSessions(s.share, &e)
-			cl.s.limits.offerSite(s)
-		}
+	c := cl.shares[e.Limit]
+	if c == nil {
 		return
 	}
-	t := cl.s.threads.byKey[threadKey{e.Limit.Channel, e.Limit.Name}]
-	if t == nil || t.shaping == nil {
-		return
-	}
-	switch x := t.shaping; {
-	case e.Limit.Setting == "clusterrate" && x.draws != nil:
-		cl.tokensDrawn(t, &e)
-	case e.Limit.Setting == "clustermax" && x.share != nil:
-		cl.setSessions(x.share, &e)
-		cl.s.threads.updateThread(t)
-		cl.s.rings.overfeedThread(t)
-	}
-}
-
-// setSessions notes how many sessions a share allows, and until when.
-func (cl *cluster) setSessions(c *clusterShare, e *Allowance) {
 	c.sessions = e.Sessions
 	until := cl.s.agenda.instantAt(dateOf(e.Until))
 	if until <= cl.s.agenda.now {
@@ -179,6 +214,7 @@ func (cl *cluster) setSessions(c *clusterShare, e *Allowance) {
 	} else {
 		cl.s.agenda.shares.Put(until, c)
 	}
+	c.changed()
 }
 
 // endAllowances ends the shares whose time is over. This comes before anything else in
@@ -187,8 +223,6 @@ func (cl *cluster) endAllowances() {
 	for cl.s.agenda.shares.Next() <= cl.s.agenda.now {
 		c := cl.s.agenda.shares.Pop()
 		c.sessions = 0
-		if c.thread != nil {
-			cl.s.threads.updateThread(c.thread)
-		}
+		c.changed()
 	}
 }

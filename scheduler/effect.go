@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"slices"
-	"time"
 
 	"zsched/scheduler/rule"
 	"zsched/scheduler/view"
@@ -38,7 +37,8 @@ func (rs *rules) addEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
 // that changes.
 func (rs *rules) updateEffects(t *thread) {
 	x := t.shaping
-	suspended, per, next := false, time.Duration(0), never
+	suspended, next := false, never
+	var strictest []rule.Rate
 	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool { return e.until <= rs.s.agenda.now })
 	for i := range x.effects {
 		e := &x.effects[i]
@@ -47,10 +47,16 @@ func (rs *rules) updateEffects(t *thread) {
 		case rule.ReplySuspend:
 			suspended = true
 		case rule.ReplyRate:
-			per = max(per, r.Rate.Per())
+			if strictest == nil || r.Rate.Per() > strictest[0].Per() {
+				strictest = []rule.Rate{r.Rate}
+			}
 		}
 	}
-	x.rate.Restrict(rs.s.agenda.both(), per)
+	begins := x.ruleRate == nil
+	rs.s.limits.useRate(&x.ruleRate, "reply "+t.name(), strictest, 1, x.gate.due)
+	if begins { // the attempt that got the reply counts
+		rs.s.limits.take(x.ruleRate, 1)
+	}
 	rs.s.agenda.plan(&x.effectEnd, next)
 	if x.suspended == suspended {
 		return

@@ -67,22 +67,22 @@ func (vi *views) viewLimits(p *rule.Params, name string, r *ring, t *thread) []v
 		x = t.shaping
 	}
 	if p.ClusterMax > 0 {
-		limits = append(limits, shareLimit("clustermax", own.Busy, x.share))
+		limits = append(limits, shareLimit("clustermax", own.Busy, x.shares[ofClusterMax]))
 	}
 	st := cmp.Or(x.site, &site{})
 	if p.SiteMax > 0 {
 		limits = append(limits, view.Limit{Name: "sitemax", Used: st.sessions.Busy, Most: p.SiteMax})
 	}
 	if p.ClusterSiteMax > 0 {
-		limits = append(limits, shareLimit("clustersitemax", st.sessions.Busy, st.share))
+		limits = append(limits, shareLimit("clustersitemax", st.sessions.Busy, x.shares[ofClusterSiteMax]))
 	}
 	return limits
 }
 
-// shareLimit returns a limit of the cluster. The share is nil if there is no mail for it.
-func shareLimit(name string, busy int, share *clusterShare) view.Limit {
+// shareLimit returns a limit of the cluster. There is no share if there is no mail for it.
+func shareLimit(name string, busy int, share sharing) view.Limit {
 	l := view.Limit{Name: name}
-	if share != nil {
+	if share.clusterShare != nil {
 		l.Used, l.Most = busy, share.sessions
 	}
 	return l

@@ -1,10 +1,10 @@
 package scheduler
 
 import (
-	"math"
 	"time"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/view"
 )
 
@@ -22,14 +22,16 @@ import (
 
 // shaping has the limits of a thread other than its window.
 type shaping struct {
-	rate bucket
+	rate        *bucket // nil: none
+	ruleRate    *bucket // of the reply action rate; nil: none
+	clusterRate *bucket // this node's share of clusterrate; nil: none
 	// tokens is how many job lines the thread may be given, as of the last
-	// updateGate. If mail waits for more, the agenda has the time of the next token.
+	// updateGate. If mail waits for more, gate has the time of the next token.
 	tokens int
+	gate   timer
 
-	share *clusterShare    // of clustermax; nil: none
-	draws *draws           // of clusterrate; nil: none
-	told  *DestinationDead // by whose word it was suspended last; nil: by nobody else's
+	shares [threadShares]sharing
+	told   *DestinationDead // by whose word it was suspended last; nil: by nobody else's
 
 	// Effects of reply rules (effect.go).
 	effects   []effect
@@ -37,90 +39,90 @@ type shaping struct {
 	suspended bool
 
 	// The site (site.go); nil: no limit on it.
-	site        *site
-	siteRate    *bucket              // nil: none
-	place       limit.Place[*thread] // where it waits at its site
-	siteLimited bool                 // it counts in site.limited
-	siteWant    int                  // its part of site.want
+	site     *site
+	siteRate *bucket              // nil: none
+	place    limit.Place[*thread] // where it waits at its site
 }
 
 // obtainShaping finds or makes the shaping of a thread.
 func (ls *limits) obtainShaping(t *thread) *shaping {
 	if t.shaping == nil {
-		x := &shaping{tokens: math.MaxInt, place: limit.Place[*thread]{Who: t}}
-		x.rate.next.due = func() {
+		x := &shaping{tokens: limit.Unlimited, place: limit.Place[*thread]{Who: t}}
+		x.gate.due = func() {
 			ls.s.threads.updateThread(t)
 			ls.s.rings.overfeedThread(t)
 		}
 		x.effectEnd.due = func() { ls.s.rules.effectDue(t) }
 		t.shaping = x
-		x.rate.SetRates(ls.s.agenda.both(), t.params.Rate, t.params.RateBurst)
-		ls.s.saved.restoreTokens(t.rateOwner(), &x.rate)
 	}
 	return t.shaping
 }
-
-// rateOwner names the thread in the name of its rate (rateName).
-func (t *thread) rateOwner() string { return "rate " + t.key.channel + "/" + t.key.host }
 
 // setThreadRate gives a thread the bucket that its parameters ask for.
 func (ls *limits) setThreadRate(t *thread) {
 	if len(t.params.Rate) == 0 && t.shaping == nil {
 		return
 	}
-	ls.obtainShaping(t).rate.SetRates(ls.s.agenda.both(), t.params.Rate, t.params.RateBurst)
+	x := ls.obtainShaping(t)
+	ls.useRate(&x.rate, "rate "+t.name(), t.params.Rate, t.params.RateBurst, x.gate.due)
 	ls.updateGate(t)
 }
 
+// dropShaping gives up what a thread without mail has used.
+func (ls *limits) dropShaping(t *thread) {
+	x := t.shaping
+	if x == nil {
+		return
+	}
+	ls.leaveSite(t)
+	for _, b := range [...]**bucket{&x.rate, &x.ruleRate, &x.clusterRate} {
+		ls.useRate(b, "", nil, 0, nil)
+	}
+	for i := range x.shares {
+		ls.s.cluster.useShare(&x.shares[i], ClusterLimit{}, 0, nil)
+	}
+	ls.s.agenda.plan(&x.gate, never)
+	ls.s.agenda.plan(&x.effectEnd, never)
+}
+
 // updateGate counts the tokens of a thread with shaping, and plans when the next
-// one comes if mail waits for it. An empty thread is kept until it has all its
-// tokens again; otherwise the next message would begin with a full bucket.
+// one comes if mail waits for it.
 func (ls *limits) updateGate(t *thread) {
 	x := t.shaping
-	x.tokens = x.rate.Tokens(ls.s.agenda.both())
-	own := x.tokens
-	if x.draws != nil {
-		ls.s.cluster.drawAhead(t)
-		x.tokens = min(x.tokens, x.draws.Tokens(time.Duration(ls.s.agenda.now)))
+	part := x.shares[ofClusterRate].clusterShare
+	if part != nil && part.sessions > 0 {
+		each := float64(t.params.ClusterRate.Per()) * wholeRate / float64(part.sessions)
+		x.clusterRate.Restrict(ls.s.agenda.both(), time.Duration(min(each, float64(rule.LongestRetry))))
+	}
+	x.tokens = limit.Unlimited
+	for _, b := range [...]*bucket{x.rate, x.ruleRate, x.clusterRate} {
+		x.tokens = min(x.tokens, ls.tokensOf(b))
 	}
 	at := never
-	switch {
-	case t.isEmpty() && x.rate.Owed(ls.s.agenda.both()):
-		at = instant(x.rate.PaidAt)
-	case t.backlog() > x.tokens && x.tokens == own:
-		at = ls.nextToken(&x.rate)
-	case t.backlog() > x.tokens:
-		at = instant(x.draws.NextAt(time.Duration(ls.s.agenda.now)))
-	}
-	if x.draws != nil && x.draws.Left > 0 {
-		at = min(at, instant(x.draws.Until))
-	}
-	ls.s.agenda.plan(&x.rate.next, at)
-}
-
-// isShaped reports whether an empty thread must be kept for its shaping.
-func (ls *limits) isShaped(t *thread) bool {
-	x := t.shaping
-	return x != nil && (x.rate.Owed(ls.s.agenda.both()) || len(x.effects) > 0 || x.draws != nil && x.draws.Left > 0 && instant(x.draws.Until) > ls.s.agenda.now)
-}
-
-// pass lets a job line with n recipients through the gates: it takes n tokens of each
-// rate that applies.
-func (ls *limits) pass(t *thread, r *ring, n int) {
-	if t.shaping != nil {
-		t.shaping.rate.Take(ls.s.agenda.both(), n)
-		if w := t.shaping.draws; w != nil {
-			w.Take(time.Duration(ls.s.agenda.now), n)
-		}
-		ls.updateGate(t)
-		if s := t.shaping.site; s != nil {
-			for _, b := range s.rates {
-				b.Take(ls.s.agenda.both(), n)
+	if t.backlog() > x.tokens {
+		for _, b := range [...]*bucket{x.rate, x.ruleRate, x.clusterRate} {
+			if b != nil && ls.tokensOf(b) == x.tokens {
+				at = min(at, ls.nextToken(b))
 			}
 		}
 	}
-	for _, b := range r.channel.rates {
-		b.Take(ls.s.agenda.both(), n)
+	if part != nil && part.sessions == 0 {
+		x.tokens, at = 0, never // until there is an Allowance
+	}
+	ls.s.agenda.plan(&x.gate, at)
+}
+
+// pass lets a job line with n recipients through the gates: it takes n tokens of each
+// rate that applies. A negative number gives back what a job line has taken.
+func (ls *limits) pass(t *thread, r *ring, n int) {
+	if x := t.shaping; x != nil {
+		for _, b := range [...]*bucket{x.rate, x.ruleRate, x.clusterRate, x.siteRate} {
+			ls.take(b, n)
+		}
+		ls.updateGate(t)
+	}
+	if b := r.channelRate; b != nil {
+		ls.take(b, n)
 		if ls.tokensOf(b) == 0 {
 			ls.s.rings.spent = r.channel
 		}
@@ -129,26 +131,14 @@ func (ls *limits) pass(t *thread, r *ring, n int) {
 
 // refund gives back what a job line with n recipients has taken.
 func (ls *limits) refund(t *thread, n int) {
-	if t.shaping != nil {
-		t.shaping.rate.Refund(n)
-		if w := t.shaping.draws; w != nil {
-			w.Left += n
-		}
-		if s := t.shaping.site; s != nil {
-			for _, b := range s.rates {
-				b.Refund(n)
-			}
-			ls.offerSite(s)
-		}
-	}
-	r := t.ring
-	if r == nil {
+	if t.ring == nil {
 		return
 	}
-	for _, b := range r.channel.rates {
-		b.Refund(n)
+	ls.pass(t, t.ring, -n)
+	if t.shaping != nil && t.shaping.site != nil {
+		ls.offerSite(t.shaping.site)
 	}
-	ls.wakeSessions(r.channel)
+	ls.wakeSessions(t.ring.channel)
 }
 
 // refusal returns what due mail of a thread with a ring waits for because a link refuses one more
@@ -164,7 +154,7 @@ func (ls *limits) refusal(t *thread) view.Wait {
 // waitName says what a thread waits for if one of its links refuses.
 func (ls *limits) waitName(t *thread, link int, why limit.Refusal) view.Wait {
 	switch x := t.shaping; {
-	case link == ofThread && why == limit.NoToken && x.draws != nil && ls.tokensOf(&x.rate) > 0:
+	case link == ofThread && why == limit.NoToken && ls.tokensOf(x.rate) > 0 && ls.tokensOf(x.ruleRate) > 0:
 		return view.WaitClusterRate
 	case link == ofThread && why == limit.Full:
 		return t.windowWait()
@@ -174,15 +164,11 @@ func (ls *limits) waitName(t *thread, link int, why limit.Refusal) view.Wait {
 
 // tokenAt returns when the rate for which a thread waits has a token; never: it waits for no rate.
 func (ls *limits) tokenAt(t *thread, why view.Wait) instant {
-	switch x := t.shaping; why {
+	switch why {
 	case view.WaitSiteRate:
-		return ls.nextToken(x.siteRate)
-	case view.WaitClusterRate:
-		return instant(x.draws.NextAt(time.Duration(ls.s.agenda.now)))
-	case view.WaitRate:
-		return ls.nextToken(&x.rate)
-	case view.WaitChannelRate:
-		return ls.nextToken(t.ring.channelRate)
+		return ls.nextToken(t.shaping.siteRate)
+	case view.WaitClusterRate, view.WaitRate:
+		return ls.s.agenda.plannedAt(&t.shaping.gate)
 	}
-	return never
+	return ls.nextToken(t.ring.channelRate)
 }

@@ -20,11 +20,10 @@ type limits struct {
 	s *Scheduler
 
 	processes    limit.Limit[*ring] // of all channels
-	lastBucket   uint64             // last bucket.group that was given
-	savedRates   map[string]instant // what an earlier process saved and nothing uses yet: paidAt
+	rates        map[string]*bucket // by name
 	sites        map[string]*site
-	knownSites   map[threadKey]knownSite
-	turns        limit.Turns // of those who wait at limits
+	knownSites   map[threadKey]string // as agents have reported them
+	turns        limit.Turns          // of those who wait at limits
 	channels     map[string]*channel
 	channelOrder []*channel // in the order in which they were made; none is dropped
 }
@@ -76,8 +75,8 @@ func (t *thread) link() limit.Link {
 	}
 	if x := t.shaping; x != nil {
 		l.Tokens = x.tokens
-		if x.share != nil {
-			l.Share = x.share.sessions
+		if c := x.shares[ofClusterMax].clusterShare; c != nil {
+			l.Share = c.sessions
 		}
 	}
 	return l
@@ -92,8 +91,8 @@ func (ls *limits) siteLink(t *thread) limit.Link {
 	}
 	l := x.site.sessions.Link(t.params.SiteMax)
 	l.Tokens = ls.tokensOf(x.siteRate)
-	if t.params.ClusterSiteMax > 0 && x.site.share != nil {
-		l.Share = x.site.share.sessions
+	if c := x.shares[ofClusterSiteMax].clusterShare; c != nil {
+		l.Share = c.sessions
 	}
 	return l
 }
@@ -139,10 +138,8 @@ func (ls *limits) mayAddSessions(t *thread, n int) bool {
 func (ls *limits) waitAtChannel(r *ring) {
 	key := limit.Key{Most: ls.maxChannel(r)}
 	if b := r.channelRate; b != nil {
-		key.Group = b.group
-		if ls.tokensOf(b) <= r.channel.expected {
-			ls.planToken(b)
-		}
+		key.Group = b
+		ls.planToken(b, r.channel.expected)
 	}
 	r.channel.sessions.Join(&r.place, key, &ls.turns)
 }
@@ -156,9 +153,8 @@ func (ls *limits) wakeSessions(c *channel) {
 	c.sessions.Wake(func(r *ring) int {
 		l := ls.ringLinks(r)[1]
 		if r.channelRate != nil {
-			if l.Tokens -= c.expected; l.Tokens <= 0 {
-				ls.planToken(r.channelRate)
-			}
+			l.Tokens -= c.expected
+			ls.planToken(r.channelRate, c.expected)
 		}
 		return l.Free()
 	}, ls.wakeRing)
@@ -235,7 +231,6 @@ type channel struct {
 	// latest is the ring found last among those whose command is the same for
 	// all hosts. The next new host probably belongs to it.
 	latest *ring
-	rates  []*bucket // for each value of channelrate
 
 	// Recipients since the start, as in ChannelView.
 	in, delivered, deferred, failed, expired, dropped, held, released uint64

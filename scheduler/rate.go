@@ -1,7 +1,10 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"zsched/scheduler/limit"
@@ -9,19 +12,87 @@ import (
 )
 
 // Rates: how many recipients may be fed in a span of time (rate, rateburst, channelrate,
-// siterate). What a thread without a token does is in gate.go.
+// siterate, the reply action rate).
 
-// bucket has the tokens of a thread's rate, or of one that the threads of a channel or a
-// site share.
+// bucket has the tokens of one rate, for all that use it under the same name. It outlives
+// its users until all its tokens are there, so that mail that comes later does not find more
+// of them than it may use.
 type bucket struct {
 	limit.Bucket
-	next  timer  // when there may be another token: what waits for it tries again
-	group uint64 // in limit.Key, from 1
+	name  string // what the rate is for, its table and its burst; also across restarts
+	users int
+	wake  func() // what waits for a token tries again
+	next  timer  // when there may be another token, or when nobody needs the bucket any more
 }
 
 // both is the time as package limit has it.
 func (c clock) both() limit.Clock {
 	return limit.Clock{Now: time.Duration(c.now), Date: int64(c.date)}
+}
+
+// rateName names a rate. What has another table or burst has another name.
+func rateName(owner string, rates []rule.Rate, burst int) string {
+	var text strings.Builder
+	text.WriteString(owner)
+	for _, r := range rates {
+		text.WriteByte(' ')
+		if !r.From.IsZero() {
+			text.WriteString(strconv.FormatInt(r.From.Unix(), 10) + ":")
+		}
+		text.WriteString(strconv.Itoa(r.Recipients) + "/" + r.Span.String())
+	}
+	return text.String() + " " + strconv.Itoa(max(1, burst))
+}
+
+// useRate puts a bucket for a table of rates, or none, in the place of another. What was
+// missing in that one is missing in a new one. wake is called when there may be another token.
+func (ls *limits) useRate(at **bucket, owner string, rates []rule.Rate, burst int, wake func()) {
+	before := *at
+	*at = nil
+	if len(rates) > 0 {
+		b := ls.obtainBucket(rateName(owner, rates, burst))
+		if b.Rates == nil {
+			if before != nil {
+				b.Inherit(&before.Bucket)
+			}
+			b.SetRates(ls.s.agenda.both(), rates, burst)
+		}
+		b.users++
+		b.wake = wake
+		*at = b
+	}
+	if before != nil {
+		before.users--
+		ls.dropBucket(before)
+	}
+}
+
+func (ls *limits) obtainBucket(name string) *bucket {
+	b := ls.rates[name]
+	if b == nil {
+		b = &bucket{name: name}
+		b.next.due = func() {
+			if b.users > 0 {
+				b.wake()
+				return
+			}
+			ls.dropBucket(b)
+		}
+		ls.rates[name] = b
+	}
+	return b
+}
+
+// dropBucket drops a bucket that nobody uses, once all its tokens are there.
+func (ls *limits) dropBucket(b *bucket) {
+	switch {
+	case b.users > 0:
+	case b.Owed(ls.s.agenda.both()):
+		ls.s.agenda.plan(&b.next, instant(b.PaidAt))
+	default:
+		ls.s.agenda.plan(&b.next, never)
+		delete(ls.rates, b.name)
+	}
 }
 
 // tokensOf is how many tokens a bucket has now; more than any count if it is nil.
@@ -32,59 +103,66 @@ func (ls *limits) tokensOf(b *bucket) int {
 	return b.Tokens(ls.s.agenda.both())
 }
 
-// nextToken is when a bucket has one token more.
-func (ls *limits) nextToken(b *bucket) instant { return instant(b.NextAt(ls.s.agenda.both())) }
+// nextToken is when a bucket has one token more; never if it is nil.
+func (ls *limits) nextToken(b *bucket) instant {
+	if b == nil {
+		return never
+	}
+	return instant(b.NextAt(ls.s.agenda.both()))
+}
 
-// planToken makes what waits for a token of a bucket try again when there is one more.
-func (ls *limits) planToken(b *bucket) {
+// take takes n tokens of a bucket, which may be nil. A negative number gives them back.
+func (ls *limits) take(b *bucket, n int) {
+	if b != nil {
+		b.Take(ls.s.agenda.both(), n)
+	}
+}
+
+// planToken makes what waits for a token of a bucket try again when there is one, if there is none
+// now beyond those that are reserved.
+func (ls *limits) planToken(b *bucket, reserved int) {
+	if b == nil || ls.tokensOf(b) > reserved {
+		return
+	}
 	if at := ls.nextToken(b); at != never {
 		ls.s.agenda.plan(&b.next, at)
 	}
 }
 
-// setChannelRate gives a ring the bucket of its channel that its parameters ask for.
-func (ls *limits) setChannelRate(r *ring) {
-	p, c := r.params, r.channel
-	r.channelRate = nil
-	if len(p.ChannelRate) > 0 {
-		r.channelRate = ls.obtainBucket(&c.rates, "channelrate "+c.name, p.ChannelRate, p.RateBurst, func() { ls.wakeSessions(c) })
-	}
+// SavedRate is the saved state of a rate.
+type SavedRate struct {
+	// Name is the setting, the channel or the channel and the host or site, and the table of
+	// rates with the burst: a rate with another table begins with all its tokens.
+	Name   string
+	PaidAt int64 // when all tokens are there again, in seconds since 1970, rounded up
 }
 
-// obtainBucket finds or makes the bucket for a table of rates and a burst among those
-// of a channel or a site. Clauses may set different values; each feed counts in all
-// of them, as with maxchannel. So what is missing in one is missing in a new one. due is called
-// when there may be another token.
-func (ls *limits) obtainBucket(list *[]*bucket, owner string, rates []rule.Rate, burst int, due func()) *bucket {
-	for _, b := range *list {
-		if b.Burst == max(1, burst) && slices.Equal(b.Rates, rates) {
-			return b
+const (
+	// minSavedPeriod is the period of a rate from which its tokens are saved: those of shorter
+	// ones are back soon after a restart anyway.
+	minSavedPeriod = time.Hour
+	// maxSavedName bounds the name of a rate that is saved, in bytes.
+	maxSavedName = 2000
+)
+
+// ratesToSave returns the rates that lack tokens and have a long period, and those of an earlier
+// process that nothing has used yet.
+func (sa *saved) ratesToSave() (rates []SavedRate) {
+	for _, b := range sa.s.limits.rates {
+		isSlow := b.Rates == nil || slices.ContainsFunc(b.Rates, func(r rule.Rate) bool { return r.Span >= minSavedPeriod })
+		if isSlow && b.Owed(sa.s.agenda.both()) && len(b.name) <= maxSavedName {
+			rates = append(rates, SavedRate{b.name, int64(sa.s.agenda.dateAt(instant(b.PaidAt)).ceilSecond())})
 		}
 	}
-	ls.lastBucket++
-	b := &bucket{group: ls.lastBucket}
-	b.next.due = due
-	if len(*list) > 0 {
-		b.Inherit(&(*list)[0].Bucket)
-	}
-	b.SetRates(ls.s.agenda.both(), rates, burst)
-	ls.s.saved.restoreTokens(owner, b)
-	*list = append(*list, b)
-	return b
+	slices.SortFunc(rates, func(a, b SavedRate) int { return cmp.Compare(a.Name, b.Name) })
+	return rates
 }
 
-// dropRates drops the buckets of channels that no ring uses any more.
-func (ls *limits) dropRates() {
-	used := make(map[*bucket]bool)
-	for r := ls.s.rings.inOrder.Head; r != nil; r = ls.s.rings.inOrder.Next(r) {
-		used[r.channelRate] = true
-	}
-	for _, c := range ls.channelOrder {
-		c.rates = slices.DeleteFunc(c.rates, func(b *bucket) bool {
-			if !used[b] {
-				ls.s.agenda.plan(&b.next, never)
-			}
-			return !used[b]
-		})
+// restoredRate restores the tokens of a rate. This comes before any mail.
+func (sa *saved) restoredRate(saved SavedRate) {
+	if paidAt := sa.s.agenda.restoredInstant(saved.PaidAt, cmp.Or(sa.s.rules.config.Defaults.Expiry, rule.LongestRetry)); paidAt != 0 {
+		b := sa.s.limits.obtainBucket(saved.Name)
+		b.PaidAt = time.Duration(paidAt)
+		sa.s.limits.dropBucket(b)
 	}
 }

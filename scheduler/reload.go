@@ -39,7 +39,6 @@ func (s *Scheduler) reload(config *rule.Config) {
 		s.rings.markDirty(r)
 		r = next
 	}
-	s.limits.dropRates()
 	for _, a := range s.agents.agentsInOrder() {
 		s.agents.planDeadline(a)
 	}

@@ -130,7 +130,7 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 		r.clause = clauseKey(clauses)
 		r.params, r.fair.Params = params, params
 		r.withHost = rule.NamesHost(params.Command)
-		rg.s.limits.setChannelRate(r)
+		rg.s.limits.useRate(&r.channelRate, "channelrate "+c.name, params.ChannelRate, params.RateBurst, func() { rg.s.limits.wakeSessions(c) })
 	}
 	if !slices.ContainsFunc(params.Command, rule.NamesHostIn) {
 		c.latest = r
@@ -173,6 +173,7 @@ func (rg *rings) dropRingWhenEmpty(r *ring) {
 	rg.inOrder.Remove(r)
 	r.place.Leave()
 	rg.s.agenda.plan(&r.backoff, never)
+	rg.s.limits.useRate(&r.channelRate, "", nil, 0, nil)
 	if rg.byKey[r.key] == r {
 		delete(rg.byKey, r.key)
 	}

@@ -103,16 +103,13 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 	return true
 }
 
-// saveThread saves a thread, if there is anything to save, and its rate. A suspension by a reply
+// saveThread saves a thread, if there is anything to save. A suspension by a reply
 // rule is saved like any other.
 func (sa *saved) saveThread(to *Saved, t *thread) {
 	until := sa.s.rules.suspensionEnd(t)
-	if x := t.shaping; x != nil {
-		to.Rates = sa.appendRate(to.Rates, t.rateOwner(), &x.rate)
-	}
 	saved := SavedThread{
 		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(sa.s.agenda.dateAt(until).ceilSecond()),
-		Step: int(t.retry), Dead: t.window.Dead, Site: sa.s.limits.knownSite(t.key),
+		Step: int(t.retry), Dead: t.window.Dead, Site: sa.s.limits.knownSites[t.key],
 	}
 	if saved != (SavedThread{Channel: t.key.channel, Host: t.key.host}) {
 		to.Threads = append(to.Threads, saved)

@@ -244,8 +244,8 @@ func (sc *scenario) order(words []string) {
 	sc.step(e)
 }
 
-// allow reads: sessions smtp/host 3 [for 24s], site smtp/site 3 [for 24s], or tokens
-// smtp/host 10 for 2s.
+// allow reads: sessions smtp/host 3 [for 24s], site smtp/site 3 [for 24s], or rate
+// smtp/host 500 [for 24s].
 func (sc *scenario) allow(words []string) {
 	e := scheduler.Allowance{Until: sc.now.Add(100 * 365 * 24 * time.Hour)}
 	e.Limit.Channel, e.Limit.Name, _ = strings.Cut(words[1], "/")
@@ -254,8 +254,8 @@ func (sc *scenario) allow(words []string) {
 		e.Limit.Setting, e.Sessions = "clustermax", n
 	case "site":
 		e.Limit.Setting, e.Sessions = "clustersitemax", n
-	case "tokens":
-		e.Limit.Setting, e.Tokens = "clusterrate", n
+	case "rate":
+		e.Limit.Setting, e.Sessions = "clusterrate", n
 	default:
 		sc.fatalf("unknown word %q", words[0])
 	}

@@ -104,8 +104,6 @@ func (sc *scenario) format(a scheduler.Action) string {
 		return text
 	case scheduler.Want:
 		return fmt.Sprintf("want %s: %d, busy %d, of %d", a.Limit, a.Want, a.Busy, a.Max)
-	case scheduler.Draw:
-		return fmt.Sprintf("draw %s: %d of %d/%v", a.Limit, a.Tokens, a.Max, a.Per)
 	case scheduler.Destination:
 		switch a.State {
 		case scheduler.DestinationIsDead:

@@ -81,8 +81,8 @@
 //	queries                            view.go show.go explain.go wait.go walk.go
 //	waits and dates                    clock.go agenda.go timer.go waiting.go watch.go
 //	how a million messages are kept    message.go mail.go, package store
-//	warm restart                       save.go saverate.go saveorder.go restore.go
-//	limits of the cluster              cluster.go clusterrate.go
+//	warm restart                       save.go rate.go saveorder.go restore.go
+//	limits of the cluster              cluster.go
 //	dead destinations in a cluster     destination.go
 //	active-limit, recipient-limit      unload.go load.go loaded.go stub.go stubwait.go
 //	actions for the event log          eventlog.go
@@ -148,7 +148,7 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.threads.byKey = make(map[threadKey]*thread)
 	s.orders.heldMessages, s.orders.heldThreads = make(map[messageRef]*HoldOrder), make(map[threadKey]*HoldOrder)
 	s.orders.holdEnd = noDate
-	s.limits.sites, s.limits.knownSites = make(map[string]*site), make(map[threadKey]knownSite)
+	s.limits.sites, s.limits.knownSites = make(map[string]*site), make(map[threadKey]string)
 	s.rings.byKey, s.limits.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents.byID, s.agents.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
 	s.agenda.watch.first = noLook
@@ -162,6 +162,7 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.agents.idleAgents.Of = func(a *agent) *store.Links[*agent] { return &a.Links }
 	s.rings.inOrder.Of = func(r *ring) *store.Links[*ring] { return &r.inOrder }
 	s.loads.unloaded.init()
+	s.limits.rates, s.cluster.shares = make(map[string]*bucket), make(map[ClusterLimit]*clusterShare)
 	s.threads.fair = fair.New(&s.threads)
 	s.writes.pending = make(map[Op]*pending)
 	s.writes.retry.due = func() { s.writes.retryWrites() }

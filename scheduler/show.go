@@ -110,7 +110,7 @@ func (vi *views) viewThread(t *thread) *view.Thread {
 		Name: t.key.view(), JobLines: t.size(), NotLoaded: t.notLoaded(),
 		Recipients: t.recipients, Attempts: t.attempts, States: stateCounts(t.states[:]),
 		Sessions: t.busy, Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr), Rate: t.completions.now(vi.s.agenda.now),
-		Held: t.held, Wait: vi.waitOf(t), StartError: vi.startError(t), Site: vi.s.limits.knownSite(t.key),
+		Held: t.held, Wait: vi.waitOf(t), StartError: vi.startError(t), Site: vi.s.limits.knownSites[t.key],
 		Probing: t.window.Dead && vi.s.rules.suspensionEnd(t) == 0,
 	}
 	if w := &t.window; t.params.InitialConcurrency > 0 {

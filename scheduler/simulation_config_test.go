@@ -157,11 +157,6 @@ func (h *harness) allow() {
 		}
 		h.step(Allowance{Limit: w.demand.Limit, Sessions: h.rand.IntN(w.demand.Want + 2), Until: h.now.Add(time.Duration(h.rand.IntN(30_000)) * time.Millisecond)})
 	}
-	draws := h.draws
-	h.draws = nil
-	for _, d := range draws {
-		h.step(Allowance{Limit: d.Limit, Tokens: 1 + h.rand.IntN(d.Tokens), Until: h.now.Add(2 * time.Second)})
-	}
 }
 
 // tell plays the other nodes of the cluster, which know of dead destinations.

@@ -118,7 +118,6 @@ type harness struct {
 	clockSet    time.Duration // forward, by all settings so far
 	limited     bool          // there always is a limit on memory
 	unloads     bool          // mail was unloaded
-	draws       []Draw
 	down        bool
 	probed      bool
 	orders      orderSimulation
@@ -355,10 +354,6 @@ func (h *harness) perform(a Action) {
 		h.answerLater(a.Op, func() { h.resubmit(a) })
 	case Want:
 		h.noteWant(a)
-	case Draw:
-		if a.Tokens > 0 {
-			h.draws = append(h.draws, a)
-		}
 	case Probe:
 		h.probed = true
 		if !h.down {

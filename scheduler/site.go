@@ -2,10 +2,8 @@ package scheduler
 
 import (
 	"strings"
-	"time"
 
 	"zsched/scheduler/limit"
-	"zsched/scheduler/rule"
 )
 
 // Sites: the servers behind destinations (sitemax, siterate, clustersitemax). Many domains have the
@@ -19,28 +17,13 @@ import (
 
 // What is remembered of sites for threads without mail. Beyond maxKnownSites, all is forgotten:
 // the next reports tell it again.
-const (
-	maxKnownSites = 100_000
-	siteLifetime  = 24 * instant(time.Hour)
-)
-
-// knownSite is the site of a thread, as an agent has reported it.
-type knownSite struct {
-	name  string
-	until instant // it is forgotten then
-}
+const maxKnownSites = 100_000
 
 // site is a server with the threads that use it and have a limit on it.
 type site struct {
 	name     string // channel, "/", and the reported name; or that of its only thread
 	threads  int
 	sessions limit.Limit[*thread] // of its threads; the lines are those of the rings
-	rates    []*bucket
-
-	share     *clusterShare // of clustersitemax; nil: none
-	limitedBy *rule.Config  // that gave the maximum of share
-	limited   int           // threads with a clustersitemax
-	want      int           // sessions that its threads could use, busy ones included
 }
 
 // rememberSite keeps what an agent has reported about the site of a thread.
@@ -48,7 +31,7 @@ func (ls *limits) rememberSite(t *thread, name string) {
 	if name == "" {
 		return
 	}
-	changed := ls.knownSite(t.key) != name
+	changed := ls.knownSites[t.key] != name
 	ls.noteSite(t.key, name)
 	if changed && t.shaping != nil && t.shaping.site != nil {
 		ls.setSite(t)
@@ -60,21 +43,12 @@ func (ls *limits) noteSite(key threadKey, name string) {
 	if len(ls.knownSites) >= maxKnownSites {
 		clear(ls.knownSites)
 	}
-	ls.knownSites[key] = knownSite{name, ls.s.agenda.now + siteLifetime}
-}
-
-// knownSite returns the name of the site of a thread, as an agent reported it; "": it is
-// not known.
-func (ls *limits) knownSite(key threadKey) string {
-	if known := ls.knownSites[key]; known.until > ls.s.agenda.now {
-		return known.name
-	}
-	return ""
+	ls.knownSites[key] = name
 }
 
 // siteName returns the name under which a thread has its site.
 func (ls *limits) siteName(key threadKey) string {
-	if name := ls.knownSite(key); name != "" {
+	if name := ls.knownSites[key]; name != "" {
 		return key.channel + "/" + name
 	}
 	return key.channel + "//" + key.host // no reported name has this form
@@ -83,16 +57,11 @@ func (ls *limits) siteName(key threadKey) string {
 // setSite puts a thread into its site, if its parameters limit the site.
 func (ls *limits) setSite(t *thread) {
 	p := t.params
-	limited := p.SiteMax > 0 || len(p.SiteRate) > 0 || p.ClusterSiteMax > 0
-	if !limited && (t.shaping == nil || t.shaping.site == nil) {
-		return
-	}
-	x := ls.obtainShaping(t)
 	ls.leaveSite(t)
-	if !limited {
+	if p.SiteMax == 0 && len(p.SiteRate) == 0 && p.ClusterSiteMax == 0 {
 		return
 	}
-	name := ls.siteName(t.key)
+	x, name := ls.obtainShaping(t), ls.siteName(t.key)
 	s := ls.sites[name]
 	if s == nil {
 		s = &site{name: name}
@@ -100,17 +69,11 @@ func (ls *limits) setSite(t *thread) {
 	}
 	s.threads++
 	s.sessions.Busy += t.busy
-	x.site, x.siteRate = s, nil
-	if len(p.SiteRate) > 0 {
-		x.siteRate = ls.obtainBucket(&s.rates, "siterate "+s.name, p.SiteRate, p.RateBurst, func() {
-			ls.offerSite(s)
-			ls.dropSite(s)
-		})
-	}
-	if p.ClusterSiteMax > 0 {
-		ls.joinSiteShare(t)
-	}
-	ls.updateSiteWant(t)
+	x.site = s
+	offer := func() { ls.offerSite(s) }
+	ls.useRate(&x.siteRate, "siterate "+name, p.SiteRate, p.RateBurst, offer)
+	id := ClusterLimit{"clustersitemax", t.key.channel, strings.TrimPrefix(name, t.key.channel+"/")}
+	ls.s.cluster.useShare(&x.shares[ofClusterSiteMax], id, p.ClusterSiteMax, offer)
 }
 
 // leaveSite takes a thread out of its site.
@@ -121,33 +84,15 @@ func (ls *limits) leaveSite(t *thread) {
 	}
 	x.place.Served()
 	s := x.site
-	x.site, x.siteRate = nil, nil
+	x.site = nil
 	s.threads--
 	s.sessions.Busy -= t.busy
-	s.want -= x.siteWant
-	x.siteWant = 0
-	ls.leaveSiteShare(s, x)
-	ls.dropSite(s)
-	ls.offerSite(s)
-}
-
-// dropSite drops a site without threads, once it has all its tokens.
-func (ls *limits) dropSite(s *site) {
-	if s.threads > 0 {
-		return
-	}
-	for _, b := range s.rates {
-		if b.Owed(ls.s.agenda.both()) {
-			ls.s.agenda.plan(&b.next, instant(b.PaidAt))
-			return
-		}
-	}
-	for _, b := range s.rates {
-		ls.s.agenda.plan(&b.next, never)
-	}
-	if ls.sites[s.name] == s {
+	ls.useRate(&x.siteRate, "", nil, 0, nil)
+	ls.s.cluster.useShare(&x.shares[ofClusterSiteMax], ClusterLimit{}, 0, nil)
+	if s.threads == 0 {
 		delete(ls.sites, s.name)
 	}
+	ls.offerSite(s)
 }
 
 // waitsAtSite reports whether the thread waits for a session, or a token, of its site.
@@ -156,18 +101,11 @@ func (t *thread) waitsAtSite() bool { return t.shaping != nil && t.shaping.place
 // waitAtSite closes a thread until its site has a free session for it.
 func (ls *limits) waitAtSite(t *thread) {
 	x := t.shaping
-	x.site.sessions.Join(&x.place, limit.Key{Group: t.ring.id}, &ls.turns)
-	ls.planSiteToken(x)
+	x.site.sessions.Join(&x.place, limit.Key{Group: t.ring}, &ls.turns)
+	ls.planToken(x.siteRate, 0)
 	ls.s.threads.updateThread(t)
 	if t.stubs != nil {
 		ls.s.loads.considerUnloadingThread(t)
-	}
-}
-
-// planSiteToken plans the next token of a site if there is none.
-func (ls *limits) planSiteToken(x *shaping) {
-	if x.siteRate != nil && ls.tokensOf(x.siteRate) == 0 {
-		ls.planToken(x.siteRate)
 	}
 }
 
@@ -179,7 +117,7 @@ func (ls *limits) offerSite(s *site) {
 		return
 	}
 	s.sessions.Wake(func(t *thread) int {
-		ls.planSiteToken(t.shaping)
+		ls.planToken(t.shaping.siteRate, 0)
 		return min(1, ls.siteLink(t).Free())
 	}, func(t *thread) bool {
 		ls.s.threads.updateThread(t)
@@ -203,49 +141,4 @@ func (ls *limits) countSiteSession(t *thread, n int) {
 // siteContended reports whether other threads wait at the site of the thread.
 func (t *thread) siteContended() bool {
 	return t.shaping != nil && t.shaping.site != nil && t.shaping.site.sessions.Len() > 0
-}
-
-// joinSiteShare counts the clustersitemax of a thread. The smallest one of the threads that
-// have joined the site under this configuration counts.
-func (ls *limits) joinSiteShare(t *thread) {
-	s, most := t.shaping.site, t.params.ClusterSiteMax
-	if s.share == nil {
-		s.share = &clusterShare{id: ClusterLimit{"clustersitemax", t.key.channel, strings.TrimPrefix(s.name, t.key.channel+"/")}, site: s}
-	}
-	if s.limitedBy == ls.s.rules.config {
-		most = min(most, s.share.max)
-	}
-	s.limitedBy, s.share.max = ls.s.rules.config, most
-	s.limited++
-	t.shaping.siteLimited = true
-	ls.s.cluster.markDemand(s.share)
-}
-
-// leaveSiteShare is called when a thread has left its site.
-func (ls *limits) leaveSiteShare(s *site, x *shaping) {
-	if s.share != nil {
-		ls.s.cluster.markDemand(s.share)
-	}
-	if !x.siteLimited {
-		return
-	}
-	x.siteLimited = false
-	if s.limited--; s.limited == 0 {
-		ls.s.cluster.dropShare(s.share)
-		s.share, s.limitedBy = nil, nil
-	}
-}
-
-// updateSiteWant counts what a thread could use at its site.
-func (ls *limits) updateSiteWant(t *thread) {
-	x := t.shaping
-	want := t.busy
-	if t.mayFeed() {
-		want = t.usableSessions()
-	}
-	x.site.want += want - x.siteWant
-	x.siteWant = want
-	if x.site.share != nil {
-		ls.s.cluster.markDemand(x.site.share)
-	}
 }

@@ -41,8 +41,7 @@ type threadKey struct{ channel, host string }
 //	without ring   no clause gives a command
 //	not selected   option -p
 //
-// It is dropped when it has no vertices, no sessions and no suspension, and all
-// tokens of its rate.
+// It is dropped when it has no vertices, no sessions, no suspension and no effect of a rule.
 //
 // There may be very many threads, and most events concern one that is in no cache. So
 // the fields that are used together are together: each group begins with a cache line (64
@@ -102,6 +101,9 @@ type thread struct {
 	sequence uint64
 }
 
+// name is how people write the channel and the host.
+func (t *thread) name() string { return t.key.channel + "/" + t.key.host }
+
 // mayFeed reports whether the state of the thread allows feeding.
 func (t *thread) mayFeed() bool {
 	return !t.ring.isBlocked() && t.selected && t.suspendedUntil == 0 && !t.held && (t.shaping == nil || !t.shaping.suspended) && (!t.params.QueueOnly || t.running)
@@ -156,7 +158,7 @@ func (ts *threads) assignRing(t *thread) {
 		ts.moveTo(t, r)
 	}
 	ts.s.limits.setThreadRate(t)
-	ts.s.cluster.setClusterLimits(t)
+	ts.s.cluster.setShares(t)
 	ts.s.limits.setSite(t)
 }
 
@@ -267,16 +269,11 @@ func (ts *threads) updateThread(t *thread) {
 	if t.running && t.backlog() == 0 && t.nextUpdate == 0 && (t.stubs == nil || t.stubs.times.Next() > ts.s.agenda.now) {
 		t.running = false
 	}
-	if x := t.shaping; x != nil {
+	if t.shaping != nil {
 		ts.s.limits.updateGate(t)
-		if x.share != nil {
-			ts.s.cluster.markDemand(x.share)
-		}
-		if x.site != nil {
-			ts.s.limits.updateSiteWant(t)
-		}
+		ts.s.cluster.updateShares(t)
 	}
-	if t.isEmpty() && t.busy == 0 && t.suspendedUntil == 0 && !ts.s.limits.isShaped(t) {
+	if t.isEmpty() && t.busy == 0 && t.suspendedUntil == 0 && (t.shaping == nil || len(t.shaping.effects) == 0) {
 		ts.dropThread(t)
 		return
 	}
@@ -313,15 +310,7 @@ func (ts *threads) dropThread(t *thread) {
 	ts.detachThread(t)
 	t.fair.SetRing(nil)
 	ts.s.agenda.plan(&t.resume, never)
-	if x := t.shaping; x != nil {
-		ts.s.limits.leaveSite(t)
-		ts.s.agenda.plan(&x.rate.next, never)
-		ts.s.agenda.plan(&x.effectEnd, never)
-		ts.s.cluster.dropTokens(x)
-		if x.share != nil {
-			ts.s.cluster.dropShare(x.share)
-		}
-	}
+	ts.s.limits.dropShaping(t)
 	delete(ts.byKey, t.key)
 	ts.s.mail.diagnostics.Release(t.diagnostic)
 	ts.s.mail.threadTable.Release(t.ref)

@@ -41,7 +41,7 @@ var waits = map[view.Wait]struct{ sentence, settings string }{
 	view.WaitChannelRate: {"The rate of the channel is used up", "channelrate rateburst"},
 	view.WaitClusterMax:  {"This node uses its part of the thread's limit in the cluster", "clustermax"},
 	view.WaitClusterSite: {"This node uses its part of the site's limit in the cluster", "clustersitemax"},
-	view.WaitClusterRate: {"This node has no token of the thread's rate in the cluster", "clusterrate"},
+	view.WaitClusterRate: {"This node uses its part of the thread's rate in the cluster", "clusterrate"},
 	view.WaitRetry:       {"Every job waits for its retry", "interval retries backoff minbackoff maxbackoff jitter"},
 }
 

@@ -9,7 +9,7 @@
 // on the path of a job line.
 //
 //	        loop of the daemon              │  goroutine   │  store
-//	core ── Want ──► Node ── batch of calls ─┼► sender ─────┼► scripts: share, draw,
+//	core ── Want ──► Node ── batch of calls ─┼► sender ─────┼► scripts: share,
 //	     ◄─ Allowance ──  ◄── replies ───────┼─             │  report, destination
 //
 // Node belongs to the loop. It holds what is known of each limit and decides when
@@ -96,8 +96,7 @@ type Node struct {
 	spare   []scheduler.Event // the slice that take returned last
 
 	limits   map[scheduler.ClusterLimit]*limit
-	rates    map[scheduler.ClusterLimit]*rate
-	due      queue  // limits and rates, by the time of the next call
+	due      queue  // limits, by the time of the next call
 	expiring queue  // limits, by the time at which the share may no longer be used
 	backlog  []call // to be sent without delay
 	flying   bool   // a batch is with the sender
@@ -107,13 +106,13 @@ type Node struct {
 	store            *link  // nil in tests that carry out the batches themselves
 }
 
-// queue holds limits and rates by the time at which something must be done about them.
+// queue holds limits by the time at which something must be done about them.
 type queue = store.Heap[boot, *timed]
 
 // timed is a place in a queue.
 type timed struct {
 	index int32 // 0: it is not in the queue
-	item  any
+	item  *limit
 }
 
 func newQueue() queue { return queue{Index: func(t *timed) *int32 { return &t.index }} }
@@ -141,8 +140,8 @@ func timesOf(ttl time.Duration) times {
 func newNode(o Options, send func(*batch)) *Node {
 	n := &Node{
 		options: o, times: timesOf(cmp.Or(o.Store.TTL, DefaultTTL)), send: send,
-		limits: make(map[scheduler.ClusterLimit]*limit), rates: make(map[scheduler.ClusterLimit]*rate),
-		due: newQueue(), expiring: newQueue(),
+		limits: make(map[scheduler.ClusterLimit]*limit),
+		due:    newQueue(), expiring: newQueue(),
 	}
 	if n.options.Log == nil {
 		n.options.Log = func(scheduler.Severity, string) {}
@@ -157,8 +156,6 @@ func (n *Node) Perform(a scheduler.Action) {
 	switch a := a.(type) {
 	case scheduler.Want:
 		n.want(a)
-	case scheduler.Draw:
-		n.draw(a)
 	case scheduler.Destination:
 		n.destination(a)
 	}
@@ -275,25 +272,16 @@ func (n *Node) backlogDue(b *batch) {
 	n.backlog = append(n.backlog[:0], n.backlog[room:]...)
 }
 
-// callsDue adds the calls about limits and rates that are due, as many as a batch
-// may have. While the store is lost, draws are answered here.
+// callsDue adds the calls about limits that are due, as many as a batch may have. While the store
+// is lost, there are none.
 func (n *Node) callsDue(b *batch) {
 	lost := n.members.lost
 	if !n.members.joined && !lost {
 		return
 	}
 	for len(b.calls) < maxPipeline && n.due.Next() <= n.now {
-		switch item := n.due.Pop().item.(type) {
-		case *limit:
-			if !lost {
-				n.share(b, item)
-			}
-		case *rate:
-			if lost {
-				n.drawAlone(item)
-			} else {
-				n.drawTokens(b, item)
-			}
+		if l := n.due.Pop().item; !lost {
+			n.share(b, l)
 		}
 	}
 }

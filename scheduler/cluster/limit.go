@@ -8,7 +8,7 @@ import (
 	"zsched/scheduler"
 )
 
-// limit is one limit on sessions, and this node's share of it (share.lua).
+// limit is one limit on sessions, or a rate in thousandths, and this node's share of it (share.lua).
 type limit struct {
 	id         scheduler.ClusterLimit
 	name       string // in keys
@@ -76,9 +76,6 @@ func (n *Node) want(w scheduler.Want) {
 			l.max = w.Max
 			n.divide(l)
 		}
-	}
-	if w.Max == 0 { // the limit is gone; what is reported for it ends
-		w.Want, w.Busy, w.Max = 0, 0, l.max
 	}
 	if l.want == 0 && l.busy == 0 && w.Want > 0 && l.told > 0 {
 		n.tell(l) // the core may have forgotten it
@@ -200,7 +197,7 @@ func (n *Node) forget(l *limit) {
 // expire says which shares may no longer be used.
 func (n *Node) expire() {
 	for n.expiring.Next() <= n.now {
-		l := n.expiring.Pop().item.(*limit)
+		l := n.expiring.Pop().item
 		l.mayUse = 0
 		if !n.members.lost {
 			n.allow(l, 0, never)

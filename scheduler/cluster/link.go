@@ -20,8 +20,6 @@ import (
 var (
 	//go:embed share.lua
 	shareText string
-	//go:embed draw.lua
-	drawText string
 	//go:embed report.lua
 	reportText string
 	//go:embed epoch.lua
@@ -32,14 +30,13 @@ var (
 
 var (
 	shareScript       = redis.NewScript(shareText)
-	drawScript        = redis.NewScript(drawText)
 	reportScript      = redis.NewScript(reportText)
 	epochScript       = redis.NewScript(epochText)
 	destinationScript = redis.NewScript(destinationText)
 )
 
 // scripts are all of them. A connection loads them into the server.
-var scripts = []*redis.Script{shareScript, drawScript, reportScript, epochScript, destinationScript}
+var scripts = []*redis.Script{shareScript, reportScript, epochScript, destinationScript}
 
 // call is one call of a script, and what is done with its reply.
 type call struct {

@@ -183,21 +183,13 @@ func (n *Node) checkLost() {
 	for i := range waiting {
 		waiting[i].ended(reply{err: errLost})
 	}
-	n.divideAll()
+	for _, l := range n.sortedLimits() {
+		n.divide(l)
+	}
 }
 
 // errLost is the error of calls that were not sent because the store is lost.
 var errLost = errors.New("the store is lost")
-
-// divideAll gives this node its part of everything while the store is lost.
-func (n *Node) divideAll() {
-	for _, l := range n.sortedLimits() {
-		n.divide(l)
-	}
-	for _, r := range n.rates {
-		n.planDraw(r)
-	}
-}
 
 // returned ends the time without the store. Nothing is started before a reply has
 // granted the busy sessions.
@@ -213,8 +205,5 @@ func (n *Node) returned() {
 		l.mayUse = 0
 		n.allow(l, 0, never)
 		n.planCall(l, n.now)
-	}
-	for _, r := range n.rates {
-		n.planDraw(r)
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Overview returns what this node knows of the store, of the nodes and of its own part of
-// each limit on sessions.
+// each limit.
 func (n *Node) Overview() []*mailq.ClusterItem {
 	m := &n.members
 	store := &mailq.ClusterStore{Address: n.options.Store.String(), State: "not reached yet", Losses: n.losses, Failures: n.failures}

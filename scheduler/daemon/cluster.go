@@ -11,7 +11,7 @@ import (
 // Cluster is what the loop needs of the other nodes; *cluster.Node is one. Its
 // methods do not wait. All but Woken are called in the loop.
 type Cluster interface {
-	// Perform takes the actions Want, Draw and Destination.
+	// Perform takes the actions Want and Destination.
 	Perform(a scheduler.Action)
 	// Woken says that the store has answered.
 	Woken() <-chan struct{}

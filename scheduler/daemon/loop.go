@@ -238,7 +238,7 @@ func (d *Daemon) perform(a scheduler.Action) {
 		l.rememberUndone(a)
 	case scheduler.Note:
 		d.note(a)
-	case scheduler.Want, scheduler.Draw, scheduler.Destination:
+	case scheduler.Want, scheduler.Destination:
 		d.options.Cluster.Perform(a)
 	case scheduler.Condition: // for observers
 	case scheduler.Stopped:

@@ -50,9 +50,6 @@ func (b *Bucket) SetRates(now Clock, rates []Rate, burst int) {
 	b.advance(now)
 }
 
-// Per is how long one token takes now; 0: no limit.
-func (b *Bucket) Per() time.Duration { return b.per }
-
 // Inherit takes over what is missing in another bucket.
 func (b *Bucket) Inherit(from *Bucket) { b.per, b.PaidAt = from.per, from.PaidAt }
 
@@ -123,18 +120,19 @@ func (b *Bucket) NextAt(now Clock) time.Duration {
 }
 
 // Owed reports whether tokens are missing, so that the bucket must be kept.
-func (b *Bucket) Owed(now Clock) bool { return b.PaidAt > now.Now && b.per > 0 }
+func (b *Bucket) Owed(now Clock) bool { return b.PaidAt > now.Now }
 
-// Take takes n tokens, even if there are fewer.
+// Take takes n tokens, even if there are fewer. A negative number gives them back.
 func (b *Bucket) Take(now Clock, n int) {
 	b.advance(now)
-	if b.per > 0 {
+	switch {
+	case b.per == 0:
+	case n < 0:
+		b.PaidAt -= min(b.PaidAt, times(b.per, -n))
+	default:
 		b.PaidAt = after(max(b.PaidAt, now.Now), times(b.per, n))
 	}
 }
-
-// Refund gives n tokens back.
-func (b *Bucket) Refund(n int) { b.PaidAt -= min(b.PaidAt, times(b.per, n)) }
 
 // after adds a time that is not negative. It returns Never if the sum is too large.
 func after(t, d time.Duration) time.Duration {

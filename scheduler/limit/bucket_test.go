@@ -61,34 +61,3 @@ func TestSlowRatesDoNotOverflow(t *testing.T) {
 		t.Errorf("the next token comes in %v", next-now)
 	}
 }
-
-// TestDrawnTokensAreSpread: over the time for which they were drawn, and the rest is left
-// when it ends. A use of more than there are is owed.
-func TestDrawnTokensAreSpread(t *testing.T) {
-	var w Drawn
-	now := time.Hour
-	if w.Tokens(now) != 0 || w.NextAt(now) != Never {
-		t.Error("there are tokens before any were drawn")
-	}
-	w.Add(now, 10, now+2*time.Second)
-	used := 0
-	for end := now + 2*time.Second; now < end-1; now = w.NextAt(now) {
-		if n := w.Tokens(now); n != 0 {
-			w.Take(now, n)
-			used += n
-		}
-		if most := 1 + int(10*(now-time.Hour)/(2*time.Second)); used > most {
-			t.Fatalf("%d used after %v", used, now-time.Hour)
-		}
-		if w.Left == 0 {
-			break
-		}
-	}
-	if used != 10 || w.Tokens(now) != 0 {
-		t.Errorf("%d used, %d left", used, w.Left)
-	}
-	w.Take(now, 3)
-	if w.Add(now, 4, now+time.Second); w.Left != 1 || w.Tokens(now+2*time.Second) != 0 {
-		t.Errorf("%d left", w.Left)
-	}
-}

@@ -18,7 +18,7 @@
 // elsewhere keeps its turn for the next time, and the limit, which is asked again whenever
 // somebody was refused, wakes the next one. So no free place has somebody who waits.
 //
-// A Bucket or Drawn counts the tokens of a rate. A Window is a Most that moves by itself.
+// A Bucket counts the tokens of a rate. A Window is a Most that moves by itself.
 //
 // Nothing here reads a clock or knows what is being limited.
 package limit

@@ -14,8 +14,8 @@ type Queue[W any] struct {
 // Key names a line. Those in one line are refused or admitted alike, so nothing looks at the
 // others while the first is refused. There are few lines.
 type Key struct {
-	Most  int    // of their links
-	Group uint64 // what else they have in common
+	Most  int // of their links
+	Group any // what else they have in common
 }
 
 // line has those with one key, in the order in which they began to wait.

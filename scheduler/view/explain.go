@@ -76,7 +76,7 @@ const (
 	WaitChannelRate Wait = "channelrate"    // the channel has no token
 	WaitClusterMax  Wait = "clustermax"     // this node's share of it is used
 	WaitClusterSite Wait = "clustersitemax" // this node's share of the site's limit is used
-	WaitClusterRate Wait = "clusterrate"    // no token has been drawn from it
+	WaitClusterRate Wait = "clusterrate"    // this node's part of it has no token
 
 	WaitRetry Wait = "retry" // of an Explanation: no mail is due yet
 )
