@@ -49,6 +49,7 @@ func (s *Scheduler) check() {
 		assert(s.rings.halted() || s.limits.needsAgents(a.ring) || !s.limits.needProcesses(a.ring.channel), "agent %d is idle while a ring waits for a process", a.id)
 	}
 	assert(c.Recipients == s.mail.counts.Recipients, "recipients: counted %d, kept %d", c.Recipients, s.mail.counts.Recipients)
+	assert(s.mail.counts.RecipientsIn-s.mail.counts.RecipientsOut == uint64(c.Recipients), "recipients: %+v, counted %d", s.mail.counts, c.Recipients)
 	assert(c.Vertices == s.mail.counts.Vertices, "vertices: counted %d, kept %d", c.Vertices, s.mail.counts.Vertices)
 	assert(c.AgentsIdle == s.mail.counts.AgentsIdle, "idle agents: counted %d, kept %d", c.AgentsIdle, s.mail.counts.AgentsIdle)
 	assert(c.AgentsClosing == s.mail.counts.AgentsClosing, "leaving agents: counted %d, kept %d", c.AgentsClosing, s.mail.counts.AgentsClosing)
@@ -507,14 +508,6 @@ func (s *Scheduler) checkChannel(c *channel) {
 			}
 		}
 	}
-	out := c.delivered + c.failed + c.expired + c.dropped
-	inside := uint64(0)
-	for _, t := range s.threads.byKey {
-		if t.channel == c {
-			inside += s.withoutOutcome(t)
-		}
-	}
-	assert(c.in == out+inside, "channel %s: %d in, %d out, %d there", c.name, c.in, out, inside)
 	checkWaiting("processes of "+c.name, &c.processes, func(r *ring) limit.Link { return s.limits.processLinks(r)[ofChannelProcesses] })
 	c.sessions.Each(func(r *ring) {
 		l := s.limits.ringLinks(r)[1]
@@ -522,26 +515,6 @@ func (s *Scheduler) checkChannel(c *channel) {
 	})
 	assert(procs == c.processes.Busy && busy == c.sessions.Busy && leaving == c.closing, "channel %s: processes %d, kept %d; sessions %d, kept %d; leaving %d, kept %d",
 		c.name, procs, c.processes.Busy, busy, c.sessions.Busy, leaving, c.closing)
-}
-
-// withoutOutcome counts the thread's recipients that are in no counter of its
-// channel yet.
-func (s *Scheduler) withoutOutcome(t *thread) uint64 {
-	n := uint64(0)
-	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
-		v := s.mail.vertices.At(ref)
-		for i := range s.mail.lenOf(v) {
-			if r := s.mail.recipient(v, i); r.state != done && r.flags&counted == 0 {
-				n++
-			}
-		}
-	}
-	if t.stubs != nil {
-		for ref := t.stubs.all.Head; ref != 0; ref = t.stubs.all.Next(ref) {
-			n += uint64(s.loads.unloaded.stubs.At(ref).open)
-		}
-	}
-	return n
 }
 
 // checkWaiting: no ring waits at a limit that has room for it.

@@ -103,19 +103,10 @@ func (od *orders) filesMoved(m *message) {
 	isUnder, vertices := m.flags&underHold != 0, od.s.mail.openVertices(m)
 	if isUnder {
 		od.countUnderHold(m, 1)
-		od.s.mail.counts.MessagesHeld++
-		od.s.mail.counts.RecipientsHeld += uint64(m.open)
 	} else {
 		od.countUnderHold(m, -1)
-		od.s.mail.counts.MessagesReleased++
-		od.s.mail.counts.RecipientsReleased += uint64(m.open)
 	}
 	for _, v := range vertices {
-		if c := od.s.mail.threadOf(v).channel; isUnder {
-			c.held += uint64(od.s.mail.openOf(v))
-		} else {
-			c.released += uint64(od.s.mail.openOf(v))
-		}
 		od.carryOutPending(v)
 	}
 	if od.heldMessages[m.ref] == nil && !isUnder {

@@ -232,19 +232,18 @@ type channel struct {
 	// all hosts. The next new host probably belongs to it.
 	latest *ring
 
-	// Recipients since the start, as in ChannelView.
-	in, delivered, deferred, failed, expired, dropped, held, released uint64
+	counts ChannelCounts
 }
 
 // count counts an outcome; state is a word of the statistics log.
 func (c *channel) count(state string) {
 	switch state {
 	case "ok", "ok2", "ok3":
-		c.delivered++
+		c.counts.Delivered++
 	case "expire":
-		c.expired++
+		c.counts.Expired++
 	default:
-		c.failed++
+		c.counts.Failed++
 	}
 }
 

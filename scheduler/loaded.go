@@ -121,11 +121,10 @@ func (lo *loads) restoreFromStubs(m *message, l *load) (nextRun map[*vertex]bool
 // before; a negative number means that they are there no longer.
 func (lo *loads) countChanged(c *channel, n int) {
 	if n >= 0 {
-		c.in += uint64(n)
+		c.counts.In += uint64(n)
 		lo.s.mail.counts.RecipientsIn += uint64(n)
 		return
 	}
-	c.dropped += uint64(-n)
 	lo.s.mail.counts.RecipientsOut += uint64(-n)
 }
 

@@ -157,7 +157,6 @@ const (
 	notifyFailure
 	notifyDelay
 	mustAttempt // it was held and must have an attempt before it can expire
-	counted     // its outcome is in the counters of the channel
 	triedBefore // all its attempts were made by an earlier process
 	hasFailed   // it is done, or about to be, and has failed
 )
@@ -249,14 +248,13 @@ func (wr *writes) detachLine(v *vertex) {
 	}
 }
 
-// removeVertex unlinks a vertex. Recipients that are still open count as
-// dropped.
+// removeVertex unlinks a vertex, and ends the recipients that are still open.
 func (ts *threads) removeVertex(v *vertex) {
 	t := ts.s.mail.threadOf(v)
 	if open := ts.s.mail.openOf(v); open > 0 {
 		t.recipients -= int(open)
 		for i := range ts.s.mail.lenOf(v) {
-			ts.s.mail.countOut(t, ts.s.mail.recipient(v, i))
+			ts.s.mail.recipient(v, i).state = done
 		}
 		if v.more != 0 {
 			ts.s.mail.moreRecipients.At(v.more).open = 0

@@ -129,7 +129,6 @@ func (a *agent) marks() bool { return !a.reports && a.ring.params.Marking == ta.
 // account counts an outcome and asks for it to be logged.
 func (li *lines) account(v *vertex, i int, state string, said reply) {
 	t := li.s.mail.threadOf(v)
-	li.s.mail.recipient(v, i).flags |= counted
 	t.attempts++
 	t.completions.count(li.s.agenda.now)
 	t.channel.count(state)
@@ -199,7 +198,7 @@ func (ml *mail) attempted(v *vertex, i int) {
 	r.state = reported
 	r.flags &^= mustAttempt | triedBefore
 	t.attempts++
-	t.channel.deferred++
+	t.channel.counts.Deferred++
 	if r.attempts < ^uint16(0) {
 		r.attempts++
 	}

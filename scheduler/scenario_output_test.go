@@ -158,8 +158,8 @@ func (sc *scenario) show(words []string) {
 		sc.showExplanation(x)
 	case "channels":
 		for _, c := range sc.s.Channels() {
-			fmt.Fprintf(&sc.output, "%s: in %d delivered %d deferred %d failed %d expired %d dropped %d held %d released %d\n",
-				c.Name, c.In, c.Delivered, c.Deferred, c.Failed, c.Expired, c.Dropped, c.Held, c.Released)
+			fmt.Fprintf(&sc.output, "%s: in %d delivered %d deferred %d failed %d expired %d\n",
+				c.Name, c.In, c.Delivered, c.Deferred, c.Failed, c.Expired)
 		}
 	case "rules":
 		for _, r := range sc.s.Rules() {

@@ -72,12 +72,7 @@ func (s *Scheduler) ByMessageID(messageID string, limit int) []MessageID {
 func (s *Scheduler) Channels() []ChannelView {
 	views := make([]ChannelView, 0, len(s.limits.channelOrder))
 	for _, c := range s.limits.channelOrder {
-		views = append(views, ChannelView{
-			Name: c.name, Agents: c.processes.Busy, Sessions: c.sessions.Busy,
-			In: c.in, Delivered: c.delivered, Deferred: c.deferred,
-			Failed: c.failed, Expired: c.expired, Dropped: c.dropped,
-			Held: c.held, Released: c.released,
-		})
+		views = append(views, ChannelView{c.name, c.processes.Busy, c.sessions.Busy, c.counts})
 	}
 	return views
 }

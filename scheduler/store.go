@@ -159,7 +159,7 @@ func (wr *writes) recipientDone(v *vertex, i int) {
 // settle ends a recipient, and its vertex if it was the last one.
 func (wr *writes) settle(v *vertex, i int) {
 	t := wr.s.mail.threadOf(v)
-	wr.s.mail.countOut(t, wr.s.mail.recipient(v, i))
+	wr.s.mail.recipient(v, i).state = done
 	if v.more != 0 {
 		wr.s.mail.moreRecipients.At(v.more).open--
 	}
@@ -174,14 +174,6 @@ func (wr *writes) settle(v *vertex, i int) {
 	if wr.s.mail.openOf(v) == 0 {
 		wr.s.threads.removeVertex(v)
 	}
-}
-
-// countOut counts a recipient as dropped if it leaves without an outcome.
-func (ml *mail) countOut(t *thread, r *recipient) {
-	if r.state != done && r.flags&counted == 0 {
-		t.channel.dropped++
-	}
-	r.state = done
 }
 
 // finish asks for the files of a message to be removed, after the notice that it

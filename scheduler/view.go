@@ -9,13 +9,12 @@ import "time"
 type ChannelView struct {
 	Name             string
 	Agents, Sessions int
-	// Counts of recipients that arrived, and of outcomes. A recipient counts as
-	// Deferred each time. Dropped are those that left without an outcome:
-	// killed, obsoleted, resubmitted or missing ones, and alternatives that
-	// were not needed. Held were moved to hold/, and Released came back from
-	// there.
-	In, Delivered, Deferred, Failed, Expired, Dropped, Held, Released uint64
+	ChannelCounts
 }
+
+// ChannelCounts are the recipients of a channel that arrived, and their outcomes. A recipient
+// counts as Deferred each time.
+type ChannelCounts struct{ In, Delivered, Deferred, Failed, Expired uint64 }
 
 // MessageView is a message in the queue.
 type MessageView struct {
@@ -60,11 +59,11 @@ type Counts struct {
 	Sessions      int // busy
 
 	// In: loaded. Out: gone from the queue (done, resubmitted or missing). In minus Out is
-	// what is in the queue. Held: moved to hold/. Released: back from there.
-	MessagesIn, MessagesOut, MessagesHeld, MessagesReleased         uint64
-	RecipientsIn, RecipientsOut, RecipientsHeld, RecipientsReleased uint64
-	BytesIn                                                         uint64 // sizes of the message files loaded
-	AgentsStarted                                                   uint64
+	// what is in the queue.
+	MessagesIn, MessagesOut     uint64
+	RecipientsIn, RecipientsOut uint64
+	BytesIn                     uint64 // sizes of the message files loaded
+	AgentsStarted               uint64
 
 	Suspensions uint64 // of threads whose destination failed
 }

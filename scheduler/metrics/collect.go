@@ -103,9 +103,6 @@ func (s *scrape) collectFlow(c collector) {
 	each("scheduler_deferred_total", "Deferrals of recipients, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Deferred })
 	each("scheduler_failed_total", "Recipients failed, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Failed })
 	each("scheduler_expired_total", "Recipients that have expired, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Expired })
-	each("scheduler_dropped_total", "Recipients that left without an outcome: killed, obsoleted, sent elsewhere, lost or not needed.", func(v *scheduler.ChannelView) uint64 { return v.Dropped })
-	each("scheduler_held_total", "Recipients whose message was moved to hold/, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Held })
-	each("scheduler_released_total", "Recipients whose message came back from hold/, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Released })
 }
 
 func (s *scrape) collectAgents(c collector) {
