@@ -191,7 +191,7 @@ func lastLineIsTorn(fd int) (bool, error) {
 		return false, err
 	}
 	var last [1]byte
-	_, err = pread(fd, last[:], size-1)
+	_, err = postoffice.PreadFull(fd, last[:], size-1)
 	return last[0] != '\n', err
 }
 

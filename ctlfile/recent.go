@@ -168,7 +168,7 @@ func (f *File) Refresh(fd, i int) (Recipient, error) {
 	was := f.text[r.Offset:]
 	was = was[:strings.IndexByte(was, '\n')]
 	buf := make([]byte, len(was))
-	n, err := pread(fd, buf, r.Offset)
+	n, err := postoffice.PreadFull(fd, buf, r.Offset)
 	if err == nil && n < len(buf) {
 		err = io.ErrUnexpectedEOF
 	}

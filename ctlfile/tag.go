@@ -99,7 +99,7 @@ const delayAt, delayWidth = 2 + pidWidth, 4
 // no such field. fd is as for Swap.
 func SetDelays(fd int, offset int64, delays int) error {
 	front := make([]byte, delayAt+delayWidth)
-	n, err := pread(fd, front, offset)
+	n, err := postoffice.PreadFull(fd, front, offset)
 	if err == nil && (n < len(front) || front[0] != 'r' && front[0] != 'X' || !isPIDField(string(front[2:])) || !isDelayField(string(front[delayAt:]))) {
 		return nil
 	}
@@ -136,7 +136,7 @@ func readFront(fd int, offset int64) ([]byte, error) {
 	if offset == 0 {
 		known = 1
 	}
-	n, err := pread(fd, buf[known:], offset-1+int64(known))
+	n, err := postoffice.PreadFull(fd, buf[known:], offset-1+int64(known))
 	front := buf[:known+n]
 	switch {
 	case err != nil:
@@ -184,21 +184,6 @@ func putPID(field []byte, to Tag, pid int) {
 		digits := strconv.Itoa(min(pid, MaxPID))
 		copy(field[pidWidth-len(digits):], digits)
 	}
-}
-
-// pread reads until b is full or the file ends.
-func pread(fd int, b []byte, offset int64) (n int, err error) {
-	for n < len(b) {
-		m, err := postoffice.Pread(fd, b[n:], offset+int64(n))
-		if err != nil {
-			return n, err
-		}
-		if m <= 0 {
-			return n, nil
-		}
-		n += m
-	}
-	return n, nil
 }
 
 func pwrite(fd int, b []byte, offset int64) error {

@@ -31,24 +31,17 @@ var errOthersWrite = errors.New("others can write the control file")
 // errQueueGone says that a message file is missing because its directory is.
 var errQueueGone = errors.New("the directory of the message file cannot be opened")
 
-// session works on one job line at a time. It reuses memory from one message
-// to the next, and nothing else.
+// session works on one job line at a time.
 type session struct {
 	server *Server
 	out    *output
 	number int
 	pid    int
 	agent  string // the Agent of notary fields: "smtp[4711]"
-	buf    []byte // contents of the control file
 }
 
-// initialBuffer is the size of the first buffer, in bytes. A control file of the
-// usual size fits into it and is read in one call. A buffer that has grown far
-// larger is dropped after the message.
-const initialBuffer = 8 << 10
-
 func newSession(s *Server, out *output, number int) *session {
-	ss := &session{server: s, out: out, number: number, pid: cmp.Or(s.PID, os.Getpid()), buf: make([]byte, initialBuffer)}
+	ss := &session{server: s, out: out, number: number, pid: cmp.Or(s.PID, os.Getpid())}
 	if s.Name != "" {
 		ss.agent = s.Name + "[" + strconv.Itoa(ss.pid) + "]"
 	}
@@ -58,9 +51,6 @@ func newSession(s *Server, out *output, number int) *session {
 // work does one job line, except for the #hungry that answers it.
 func (ss *session) work(job JobLine) {
 	m, err := ss.open(job)
-	if len(ss.buf) > 128*initialBuffer {
-		ss.buf = make([]byte, initialBuffer)
-	}
 	if err != nil {
 		// Without a control file there is no mail: an order has removed it, or else the
 		// scheduler logs that it is gone.
@@ -170,34 +160,10 @@ func (s *Server) path(name string) string {
 
 // read reads the whole control file and parses it. Sessions share what was read of a
 // large one.
-func (m *Message) read(path string) error {
-	ss := m.session
-	if m.opened.Size >= initialBuffer {
-		f, old, err := ss.server.recent.Read(m.fd)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		m.File, m.old = f, old
-		return nil
-	}
-	n := 0
-	for {
-		got, err := readAt(m.fd, ss.buf[n:], int64(n))
-		if err != nil {
-			return fmt.Errorf("read %s: %w", path, err)
-		}
-		if n += got; n < len(ss.buf) {
-			break // a short read of a file is its end
-		}
-		grown := make([]byte, 4*len(ss.buf)) // a d line was appended since the Fstat
-		copy(grown, ss.buf)
-		ss.buf = grown
-	}
-	f, err := ctlfile.Parse(ss.buf[:n])
-	if err != nil {
+func (m *Message) read(path string) (err error) {
+	if m.File, m.old, err = m.session.server.recent.Read(m.fd); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	m.File = f
 	return nil
 }
 
@@ -308,9 +274,4 @@ func (m *Message) moved() bool {
 	var there unix.Stat_t
 	err := postoffice.Stat(postoffice.WorkingDir, m.session.server.path(m.Job.Path), &there)
 	return err != nil || there.Ino != m.opened.Ino || there.Dev != m.opened.Dev
-}
-
-func readAt(fd int, b []byte, offset int64) (n int, err error) {
-	n, err = postoffice.Pread(fd, b, offset)
-	return max(n, 0), err
 }

@@ -119,6 +119,21 @@ func Publish(from, to string) error {
 	return nil
 }
 
+// PreadFull reads at an offset until b is full or the file ends.
+func PreadFull(fd int, b []byte, offset int64) (n int, err error) {
+	for n < len(b) {
+		more, err := Pread(fd, b[n:], offset+int64(n))
+		if err != nil {
+			return n, err
+		}
+		if more <= 0 {
+			break
+		}
+		n += more
+	}
+	return n, nil
+}
+
 // ReadFull reads the first size bytes of an open file into buf, or into a new
 // buffer if buf is too small. It returns what it read: fewer bytes if the file is
 // shorter.
@@ -126,18 +141,11 @@ func ReadFull(fd int, size int64, buf []byte) ([]byte, error) {
 	if int64(cap(buf)) < size {
 		buf = make([]byte, size, size+size/4)
 	}
-	buf = buf[:size]
-	for have := 0; have < len(buf); {
-		n, err := Pread(fd, buf[have:], int64(have))
-		if err != nil {
-			return nil, err
-		}
-		if n == 0 {
-			return buf[:have], nil
-		}
-		have += n
+	n, err := PreadFull(fd, buf[:size], 0)
+	if err != nil {
+		return nil, err
 	}
-	return buf, nil
+	return buf[:n], nil
 }
 
 // ReadFile reads at most limit bytes of a file.
@@ -165,12 +173,8 @@ func WriteFile(dir int, path string, text []byte, durable bool) (err error) {
 			err = e
 		}
 	}()
-	for len(text) > 0 {
-		n, err := Write(fd, text)
-		if err != nil {
-			return err
-		}
-		text = text[n:]
+	if _, err := writeFull(fd, text); err != nil {
+		return err
 	}
 	if durable {
 		return Sync(fd)

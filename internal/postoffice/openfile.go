@@ -99,24 +99,23 @@ func (f *File) Read(b []byte) (int, error) {
 
 // ReadAt reads len(b) bytes at an offset, or returns an error: io.ReaderAt.
 func (f *File) ReadAt(b []byte, offset int64) (n int, err error) {
-	for n < len(b) {
-		more, err := Pread(f.FD(), b[n:], offset+int64(n))
-		if err != nil {
-			return n, f.wrap("read", err)
-		}
-		if more == 0 {
-			return n, io.EOF
-		}
-		n += more
+	if n, err = PreadFull(f.FD(), b, offset); err == nil && n < len(b) {
+		return n, io.EOF
 	}
-	return n, nil
+	return n, f.wrap("read", err)
 }
 
 func (f *File) Write(b []byte) (n int, err error) {
+	n, err = writeFull(f.FD(), b)
+	return n, f.wrap("write", err)
+}
+
+// writeFull writes all of b at the descriptor's file offset.
+func writeFull(fd int, b []byte) (n int, err error) {
 	for n < len(b) {
-		more, err := Write(f.FD(), b[n:])
+		more, err := Write(fd, b[n:])
 		if err != nil {
-			return n, f.wrap("write", err)
+			return n, err
 		}
 		n += more
 	}

@@ -43,12 +43,7 @@ func (r *ReloadRecord) Set(failure error) error {
 		}
 		return nil
 	}
-	temp := r.Path + ".new"
-	err := WriteFile(WorkingDir, temp, []byte(text+"\n"), false)
-	if err == nil {
-		err = Replace(WorkingDir, temp, WorkingDir, r.Path)
-	}
-	if err != nil {
+	if err := ReplaceFile(WorkingDir, r.Path+".new", r.Path, []byte(text+"\n")); err != nil {
 		return &os.PathError{Op: "write", Path: r.Path, Err: err}
 	}
 	return nil

@@ -119,12 +119,9 @@ func (t *taken) add(batch []*arrival) error {
 	if err != nil {
 		return fmt.Errorf("opening the taken recipients: %w", err)
 	}
-	info, err := file.Stat()
-	if err == nil {
-		_, err = postoffice.Seek(file.FD(), info.Size(), unix.SEEK_SET)
-	}
-	if err == nil {
-		_, err = file.Write(lines.Bytes())
+	n, err := postoffice.Append(file.FD(), lines.Bytes())
+	if err == nil && n < lines.Len() {
+		err = unix.ENOSPC
 	}
 	if err == nil {
 		err = postoffice.SyncData(file.FD())
