@@ -36,14 +36,6 @@ const (
 	BadHeader   = "badheader"    // 5.6.0
 )
 
-// Forms that do not stand for failures. An alias for several addresses and a mailing
-// list end the delivery to the sender's recipient, and a sender who asked for notices of
-// success is told so.
-const (
-	Expanded  = "expanded"
-	Delivered = "delivered"
-)
-
 // Target is where a copy of the message goes.
 type Target struct {
 	Channel, Host, User string
@@ -278,7 +270,6 @@ func (e *Expansion) follow(a *alias, whole string, s scope) bool {
 		return true
 	}
 	next := e.inherit(a, whole, s)
-	e.confirm(a, whole, s, next)
 	// If two aliases or recipients lead to this one, its members are targets already. The
 	// address has no part in this: senders can make any number of addresses of a list, such
 	// as list+1 and list+2.
@@ -322,8 +313,8 @@ func (e *Expansion) mailbox(name string, s scope) {
 // inherit returns what the members of an alias inherit (RFC 3461 section 5.2.7). A
 // single member inherits everything. Several members inherit everything but the
 // request for notices of success, because the sender would get many. The members of a
-// list inherit nothing but the record of its address (INRCPT): the message was delivered
-// to the list, and the owner of the list becomes the sender of the copies.
+// list inherit nothing but the record of its address (INRCPT): the owner of the list becomes
+// the sender of the copies. The sender gets no notice of success for either.
 func (e *Expansion) inherit(a *alias, whole string, s scope) scope {
 	next := scope{chain: append(slices.Clone(s.chain), a.name), owner: s.owner, dsn: s.dsn}
 	listName, _, _ := strings.Cut(a.name, "@")
@@ -352,27 +343,6 @@ func addWord(dsn, key, address string) string {
 		return dsn
 	}
 	return strings.TrimLeft(dsn+" "+key+"=rfc822;"+ctlfile.EncodeXtext(address), " ")
-}
-
-// confirm adds the target for a notice of success, if the sender asked for one and the
-// members of this alias do not inherit the request.
-func (e *Expansion) confirm(a *alias, whole string, s, next scope) {
-	form := Expanded
-	if next.owner != s.owner {
-		form = Delivered
-	} else if len(a.members) < 2 {
-		return
-	}
-	if !ctlfile.ParseNotify(s.dsn).Wants(ctlfile.NotifySuccess) {
-		return
-	}
-	dsn := "NOTIFY=SUCCESS"
-	if original, ok := ctlfile.DSNWord(s.dsn, "ORCPT"); ok {
-		dsn += " ORCPT=" + original
-	}
-	notice := Fail(form, whole, dsn)
-	notice.Owner = s.owner
-	e.add(notice)
 }
 
 // withoutSuccess removes SUCCESS from the NOTIFY word.

@@ -125,8 +125,8 @@ func TestDSNParametersThroughAliases(t *testing.T) {
 	const original = " ORCPT=rfc822;x@old.example"
 	for address, want := range map[string][]string{
 		"one":   {"smtp a.example ann@a.example " + asked + " INRCPT=rfc822;one@mx.example"},
-		"two":   {"error expanded two@mx.example NOTIFY=SUCCESS" + original, "smtp a.example ann@a.example NOTIFY=FAILURE" + original + " INRCPT=rfc822;two@mx.example"},
-		"staff": {"error delivered staff@mx.example NOTIFY=SUCCESS" + original, "smtp a.example ann@a.example owner owner-staff@mx.example INRCPT=rfc822;staff@mx.example"},
+		"two":   {"smtp a.example ann@a.example NOTIFY=FAILURE" + original + " INRCPT=rfc822;two@mx.example"},
+		"staff": {"smtp a.example ann@a.example owner owner-staff@mx.example INRCPT=rfc822;staff@mx.example"},
 	} {
 		for i, w := range want {
 			if got := show(route(table, address, asked)[i]); got != w {
@@ -134,10 +134,10 @@ func TestDSNParametersThroughAliases(t *testing.T) {
 			}
 		}
 	}
-	if got := route(table, "two", "NOTIFY=SUCCESS BY=60;R")[1].DSN; got != "NOTIFY=NEVER BY=60;R ORCPT=rfc822;two@mx.example" {
+	if got := route(table, "two", "NOTIFY=SUCCESS BY=60;R")[0].DSN; got != "NOTIFY=NEVER BY=60;R ORCPT=rfc822;two@mx.example" {
 		t.Error(got)
 	}
-	for _, target := range route(table, "staff", asked)[1:] {
+	for _, target := range route(table, "staff", asked) {
 		if target.Owner != "owner-staff@mx.example" || strings.Contains(target.DSN, "x@old.example") {
 			t.Errorf("%+v", target)
 		}
@@ -187,10 +187,6 @@ func TestDetailsDoNotMultiplyLists(t *testing.T) {
 				t.Errorf("%s: again %v", address, more)
 			}
 		}
-	}
-	// Each recipient has its notice of success.
-	if got := e.Route("staff+x", "NOTIFY=SUCCESS"); len(got) != 1 || got[0].Host != Delivered || got[0].User != "staff+x@mx.example" {
-		t.Errorf("%+v", got)
 	}
 	// A user's mailbox is another address with each detail.
 	if got := append(e.Route("ann+1", ""), e.Route("ann+2", "")...); len(got) != 2 {

@@ -76,7 +76,7 @@ func (a *Agent) tell(m *ta.Message, form string, rs []*ta.Recipient) ta.Result {
 		SpoolID: m.SpoolID(), File: m.File, ArrivedAt: m.ModifiedAt, Temp: "scheduler-errormail-",
 	}
 	for _, r := range rs {
-		if wanted(r, form, r.From.Channel == "error") {
+		if wanted(r) {
 			about.Recipients = append(about.Recipients, a.recipient(r, form))
 		}
 	}
@@ -111,40 +111,32 @@ func done(text string) ta.Result {
 }
 
 // meaning is what the name of a form says about a recipient.
-type meaning struct {
-	action       report.Action
-	status, text string
-}
+type meaning struct{ status, text string }
 
 // meanings are those of the forms that router(8) uses. Any other form means that the
 // recipient failed, with the status 5.0.0.
 var meanings = map[string]meaning{
-	"nosuchuser":   {report.Failed, "5.1.1", "there is no user of this name"},
-	"unresolvable": {report.Failed, "5.1.2", "there is no route to this domain"},
-	"nosuchdomain": {report.Failed, "5.1.2", "there is no such domain"},
-	"badaddress":   {report.Failed, "5.1.3", "this is not a mail address"},
-	"toolarge":     {report.Failed, "5.3.4", "the message is larger than this host accepts"},
-	"aliasloop":    {report.Failed, "5.4.6", "the aliases of this address lead back to it"},
-	"hopcount":     {report.Failed, "5.4.6", "the message went through too many hosts and is in a loop"},
-	"badheader":    {report.Failed, "5.6.0", "the header of the message is too long or has a NUL"},
-	// These are not failures: they say what became of an address that stands for others.
-	"expanded":  {report.Expanded, "2.1.5", "the message went on to several addresses"},
-	"delivered": {report.Delivered, "2.1.5", "the message was delivered to a mailing list"},
+	"nosuchuser":   {"5.1.1", "there is no user of this name"},
+	"unresolvable": {"5.1.2", "there is no route to this domain"},
+	"nosuchdomain": {"5.1.2", "there is no such domain"},
+	"badaddress":   {"5.1.3", "this is not a mail address"},
+	"toolarge":     {"5.3.4", "the message is larger than this host accepts"},
+	"aliasloop":    {"5.4.6", "the aliases of this address lead back to it"},
+	"hopcount":     {"5.4.6", "the message went through too many hosts and is in a loop"},
+	"badheader":    {"5.6.0", "the header of the message is too long or has a NUL"},
 }
 
 func meaningOf(form string) meaning {
 	if known, ok := meanings[form]; ok {
 		return known
 	}
-	return meaning{report.Failed, "5.0.0", "the address cannot be routed"}
+	return meaning{"5.0.0", "the address cannot be routed"}
 }
 
 // wanted reports whether a recipient belongs in the notice. A null sender gets no
 // notice, but the form may name somebody who gets a copy of a notice of failure.
-func wanted(r *ta.Recipient, form string, nullSender bool) bool {
-	if meaningOf(form).action != report.Failed {
-		return r.Notify.Wants(ctlfile.NotifySuccess) && !nullSender
-	}
+func wanted(r *ta.Recipient) bool {
+	nullSender := r.From.Channel == "error"
 	return r.Notify.Wants(ctlfile.NotifyFailure) || nullSender
 }
 
@@ -152,11 +144,8 @@ func wanted(r *ta.Recipient, form string, nullSender bool) bool {
 func (a *Agent) recipient(r *ta.Recipient, form string) report.Recipient {
 	m := meaningOf(form)
 	to := report.Recipient{
-		Offset: r.Offset, Address: ctlfile.Unbracketed(r.User), Action: m.action, Status: m.status,
-		LastAttempt: a.Now(), Text: m.text + " (" + form + ")",
-	}
-	if m.action == report.Failed {
-		to.Diagnostic = "x-local; 500 (" + form + ")"
+		Offset: r.Offset, Address: ctlfile.Unbracketed(r.User), Action: report.Failed, Status: m.status,
+		LastAttempt: a.Now(), Text: m.text + " (" + form + ")", Diagnostic: "x-local; 500 (" + form + ")",
 	}
 	to.Original, _ = ctlfile.DSNWord(r.DSN, "ORCPT")
 	return to
