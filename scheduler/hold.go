@@ -100,17 +100,16 @@ func (od *orders) moveFiles(m *message) {
 func (od *orders) filesMoved(m *message) {
 	m.flags &^= moving
 	m.flags ^= underHold
-	isUnder, vertices := m.flags&underHold != 0, od.s.mail.openVertices(m)
+	isUnder, sign := m.flags&underHold != 0, -1
 	if isUnder {
-		od.countUnderHold(m, 1)
-	} else {
-		od.countUnderHold(m, -1)
+		sign = 1
 	}
-	for _, v := range vertices {
-		od.carryOutPending(v)
-	}
-	if od.heldMessages[m.ref] == nil && !isUnder {
-		od.resumeReleased(vertices)
+	od.countUnderHold(m, sign)
+	for _, v := range od.s.mail.openVertices(m) {
+		if !isUnder {
+			od.requireAttempt(v)
+		}
+		od.resume(v)
 	}
 	od.s.writes.advance(m)
 }
@@ -121,27 +120,13 @@ func (od *orders) countUnderHold(m *message, sign int) {
 	od.heldRecipients += sign * int(m.open)
 }
 
-// resumeReleased lets the vertices of a message be fed that comes back from hold/.
-func (od *orders) resumeReleased(vertices []*vertex) {
-	for _, v := range vertices {
-		od.requireAttempt(v)
-		if v.state == held {
-			od.s.threads.makeDue(v)
-			od.s.rings.overfeedThread(od.s.mail.threadOf(v))
-		}
-	}
-}
-
 // undoHold takes back into the queue a message that could not be moved, or that
 // is no longer to be held.
 func (od *orders) undoHold(m *message) {
 	m.flags &^= moving
 	delete(od.heldMessages, m.ref)
 	for _, v := range od.s.mail.openVertices(m) {
-		od.carryOutPending(v)
-		if v.state == held {
-			od.s.threads.makeDue(v)
-		}
+		od.resume(v)
 	}
 	od.s.writes.advance(m)
 }

@@ -136,7 +136,7 @@ func (li *lines) endLine(a *agent, v *vertex) {
 	if v.state == 0 { // removed: its last recipient is done
 		return
 	}
-	defer li.s.orders.carryOutPending(v)
+	defer li.s.orders.resume(v)
 	if li.takeRuleStep(v, rule) {
 		return
 	}

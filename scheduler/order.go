@@ -21,7 +21,7 @@ import (
 type orders struct {
 	s *Scheduler
 
-	waiting     map[vertexRef]*order       // until an agent has reported
+	waiting     map[vertexRef]*Ordered     // until an agent has reported
 	savedOrders map[MessageID][]SavedOrder // on mail that is not loaded yet
 
 	// The hold orders in force. The messages under hold/ that have no record are there with an
@@ -204,7 +204,7 @@ func (od *orders) affected(v *vertex, e *Ordered, part []int64) int {
 	case e.Verb == VerbRetry && v.state != due && v.state != waiting,
 		e.Verb == VerbRelease && od.heldMessages[v.message] == nil && od.s.mail.messageOf(v).flags&underHold == 0,
 		e.Verb == VerbReroute && !e.Back && od.s.mail.threadOf(v).key == to,
-		e.Verb == VerbReroute && before != nil && before.verb == VerbReroute && before.to == to,
+		e.Verb == VerbReroute && before != nil && before.Verb == VerbReroute && threadKey{before.To.Channel, before.To.Host} == to,
 		e.movesAway() && od.s.notices.isKeptBack(v):
 		return 0
 	}

@@ -10,25 +10,12 @@ import (
 // or whose message is being moved. It is done when the vertex comes back. A HOLD waits as well,
 // but not here: the order that holds the message says so.
 
-// order is what is to be done with recipients of a vertex: KILL, EXPIRE, REQUEUE or REROUTE.
-type order struct {
-	verb    Verb
-	to      threadKey // of VerbReroute
-	by      string    // who gave it
-	because string    // the reason that was given
-}
-
-// order returns what an event orders.
-func (e *Ordered) order() *order {
-	return &order{verb: e.Verb, to: threadKey{e.To.Channel, e.To.Host}, by: e.By, because: e.Because}
-}
-
 // pendingVerb returns the verb of the order on a vertex that waits; 0: none does.
 func (od *orders) pendingVerb(v *vertex) Verb {
 	m := od.s.mail.messageOf(v)
 	switch o := od.waiting[v.ref]; {
 	case o != nil:
-		return o.verb
+		return o.Verb
 	case m.flags&underHold == 0 && od.heldMessages[m.ref] != nil:
 		return VerbHold
 	}
@@ -45,7 +32,8 @@ func (od *orders) mustWait(v *vertex) bool {
 
 // order executes an order on vertices of one message, and keeps it for those that must wait.
 func (od *orders) order(e *Ordered, m *message, vertices []*vertex, parts map[vertexRef][]int64) {
-	o, ready := e.order(), vertices[:0]
+	o := &Ordered{Verb: e.Verb, To: Target{Channel: e.To.Channel, Host: e.To.Host}, By: e.By, Because: e.Because}
+	ready := vertices[:0]
 	for _, v := range vertices {
 		if od.mustWait(v) {
 			od.waiting[v.ref] = o
@@ -60,7 +48,7 @@ func (od *orders) order(e *Ordered, m *message, vertices []*vertex, parts map[ve
 // which only some recipients are ordered, parts has their offsets. What is due is not fed before
 // the outcome is on disk, because an agent would find the ordered recipients open. Recipients
 // that are sent elsewhere go as one message.
-func (od *orders) carryOut(m *message, o *order, vertices []*vertex, parts map[vertexRef][]int64) {
+func (od *orders) carryOut(m *message, o *Ordered, vertices []*vertex, parts map[vertexRef][]int64) {
 	elsewhere := resubmission{order: o, hold: od.holdOfCopy(m, o), pending: pending{message: m}}
 	od.s.writes.inBatch(m, func() {
 		for _, v := range vertices {
@@ -69,7 +57,7 @@ func (od *orders) carryOut(m *message, o *order, vertices []*vertex, parts map[v
 			}
 			part, isPart := parts[v.ref]
 			chosen := func(r *recipient) bool { return !isPart || hasOffset(part, int64(r.offset)) }
-			switch o.verb {
+			switch o.Verb {
 			case VerbKill:
 				od.kill(v, chosen)
 			case VerbExpire:
@@ -99,34 +87,33 @@ func (od *orders) kill(v *vertex, chosen func(*recipient) bool) {
 	}
 }
 
-// carryOutPending executes the order on a vertex that has come back. If its message is to be held,
-// it is held first, so that nothing that the order leaves is fed.
-func (od *orders) carryOutPending(v *vertex) {
+// resume decides what happens to a vertex that nobody works on any more: it has come back, its
+// outcomes are on disk, or its message was moved or is not to be. If the message is to be held, it
+// is held first, so that nothing that the order on the vertex leaves is fed.
+func (od *orders) resume(v *vertex) {
 	if v.state == 0 || od.mustWait(v) {
 		return
 	}
 	m, o := od.s.mail.messageOf(v), od.waiting[v.ref]
 	delete(od.waiting, v.ref)
-	isHeld := od.pendingVerb(v) == VerbHold
-	if isHeld {
+	isHeld := m.flags&underHold != 0 || od.heldMessages[m.ref] != nil
+	switch {
+	case isHeld && v.state != held:
 		od.holdVertex(v)
+	case isHeld:
+	case v.state == held, v.state == blocked && od.s.mail.canBeFed(v):
+		od.s.threads.makeDue(v)
+		od.s.rings.overfeedThread(od.s.mail.threadOf(v))
+	case v.state == blocked:
+		od.s.notices.planWake(v) // recipients that are open again may expire
+	case !od.isWriting(v):
+		od.s.threads.blockIfEmpty(v)
 	}
 	switch {
 	case o != nil:
 		od.carryOut(m, o, []*vertex{v}, nil)
 	case isHeld:
 		od.s.writes.advance(m)
-	}
-}
-
-// resume makes a blocked vertex due if it can be fed again, and blocks one that cannot be, when
-// nothing of it is being written.
-func (od *orders) resume(v *vertex) {
-	switch {
-	case v.state == blocked && od.s.mail.canBeFed(v):
-		od.s.threads.makeDue(v)
-	case (v.state == due || v.state == waiting) && !od.isWriting(v):
-		od.s.threads.blockIfEmpty(v)
 	}
 }
 
@@ -141,29 +128,21 @@ func (od *orders) isWriting(v *vertex) bool {
 }
 
 // failByOrder fails the open recipients of a vertex that an EXPIRE is about.
-func (od *orders) failByOrder(v *vertex, o *order, chosen func(*recipient) bool) {
+func (od *orders) failByOrder(v *vertex, o *Ordered, chosen func(*recipient) bool) {
 	words := "expired by the administrator"
-	if o.because != "" {
-		words += ": " + o.because
+	if o.Because != "" {
+		words += ": " + o.Because
 	}
 	od.s.lines.fail(v, words, "5.0.0 (expired by the administrator)", chosen)
 }
 
 // holdOfCopy returns the order that holds what an order on a message sends elsewhere; nil: it is
 // not held there.
-func (od *orders) holdOfCopy(m *message, o *order) *HoldOrder {
-	if o.verb == VerbReroute && m.flags&underHold != 0 {
+func (od *orders) holdOfCopy(m *message, o *Ordered) *HoldOrder {
+	if o.Verb == VerbReroute && m.flags&underHold != 0 {
 		return od.heldMessages[m.ref]
 	}
 	return nil
-}
-
-// target returns where an order sends mail; zero: it is no reroute.
-func (o *order) target() Target {
-	if o == nil {
-		return Target{}
-	}
-	return Target{Channel: o.to.channel, Host: o.to.host}
 }
 
 // hasOffset reports whether an offset is among these, which are ascending.

@@ -11,7 +11,7 @@ import (
 
 // resubmission is recipients of one message that go to the same place.
 type resubmission struct {
-	order   *order
+	order   *Ordered
 	hold    *HoldOrder // of the new message; nil: it is not held
 	offsets []int64
 	pending pending
@@ -45,9 +45,9 @@ func (od *orders) resubmit(m *message, g *resubmission) {
 	slices.Sort(g.offsets)
 	op := od.s.writes.nextOp()
 	action := Resubmit{Op: op, Message: m.id, Path: od.s.mail.file(m), Offsets: g.offsets, Hold: g.hold}
-	if to := g.order.to; g.order.verb == VerbReroute {
-		action.Channel, action.Host = to.channel, to.host
-		if to.channel == ctlfile.TransferChannel {
+	if to := g.order.To; g.order.Verb == VerbReroute {
+		action.Channel, action.Host = to.Channel, to.Host
+		if to.Channel == ctlfile.TransferChannel {
 			action.Attempts = od.s.mail.attemptsOf(g.pending.recipients, g.offsets)
 		}
 	}
@@ -91,9 +91,5 @@ func (od *orders) resubmitFailed(p *pending) {
 			r.state = p.previous[i]
 		}
 	}
-	eachVertexOf(p.recipients, func(v *vertex) {
-		if od.resume(v); v.state == blocked {
-			od.s.notices.planWake(v) // recipients of it that are open again may expire
-		}
-	})
+	eachVertexOf(p.recipients, od.resume)
 }

@@ -93,7 +93,7 @@ func (li *lines) reread(e *Reread) {
 	locked := li.compareTags(v, e.Recipients)
 	if v.state != 0 {
 		li.vertexRead(v, p.why, locked)
-		li.s.orders.carryOutPending(v)
+		li.s.orders.resume(v)
 	}
 	m.pendingWrites--
 	li.s.writes.advance(m)

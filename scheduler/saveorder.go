@@ -22,9 +22,9 @@ func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 	for ref, o := range s.orders.waiting {
 		v := s.mail.vertices.At(ref)
 		m, key := s.mail.messageOf(v), s.mail.threadOf(v).key
-		list = append(list, SavedOrder{m.modifiedAt.time(), Ordered{
-			Verb: o.verb, Targets: []Target{{m.id, key.channel, key.host}}, To: o.target(), Back: true, By: o.by, Because: o.because,
-		}})
+		saved := SavedOrder{m.modifiedAt.time(), *o}
+		saved.Targets, saved.Back = []Target{{m.id, key.channel, key.host}}, true
+		list = append(list, saved)
 	}
 	for _, saved := range s.orders.savedOrders {
 		for _, o := range saved {

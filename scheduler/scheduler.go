@@ -153,7 +153,7 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.agents.byID, s.agents.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
 	s.agenda.watch.first = noLook
 	s.notices.planned, s.notices.delays = make(map[messageRef]*timer), make(map[vertexRef]int)
-	s.orders.waiting, s.orders.savedOrders = make(map[vertexRef]*order), make(map[MessageID][]SavedOrder)
+	s.orders.waiting, s.orders.savedOrders = make(map[vertexRef]*Ordered), make(map[MessageID][]SavedOrder)
 	s.mail.heapIndex = func(v vertexRef) *int32 { return &s.mail.vertices.At(v).place.Index }
 	s.mail.threadLinks = func(v vertexRef) *store.Links[vertexRef] { return &s.mail.vertices.At(v).Links }
 	s.agenda.timers.Index = func(t *timer) *int32 { return &t.index }

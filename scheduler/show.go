@@ -226,7 +226,10 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 	line := vi.viewLine(t, m.id, vi.s.mail.path(m), m.modifiedAt)
 	line.Sender, line.Owner, line.State = vi.reversePath(m), &vi.s.mail.origin(m).owner, v.state.word()
 	line.Held = vi.s.notices.isKeptBack(v)
-	line.Order, line.OrderTo = vi.s.orders.pendingVerb(v).Name(), vi.s.orders.waiting[v.ref].target().name()
+	line.Order = vi.s.orders.pendingVerb(v).Name()
+	if o := vi.s.orders.waiting[v.ref]; o != nil {
+		line.OrderTo = o.To.name()
+	}
 	switch v.state {
 	case due:
 		vi.viewWait(line, t)
