@@ -20,6 +20,7 @@ import (
 // packages by their folder, other modules by the names in modules. Every
 // package but the core may use the standard library.
 const allowed = `
+internal/command:         internal/version pflag
 internal/header:
 internal/listen:          zerolog
 internal/logs:
@@ -85,11 +86,11 @@ scheduler/metrics:        ctlfile ta mailq scheduler scheduler/view scheduler/da
 
 cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/rule scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/owner scheduler/report scheduler/spool scheduler/state internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv cobra pflag x/sys
-cmd/ctlfile:              ctlfile queue internal/header internal/text internal/version pflag
-cmd/xferd:                queue scheduler/config internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
+cmd/ctlfile:              ctlfile queue internal/command internal/header internal/text pflag
+cmd/xferd:                queue scheduler/config internal/command internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
-cmd/smtpserver:           router/table queue smtpserver internal/units internal/text internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
-cmd/router:               router router/table internal/text internal/version internal/zenv zerolog pflag
+cmd/smtpserver:           router/table queue smtpserver internal/command internal/units internal/text internal/listen internal/postoffice internal/zenv pflag systemd x/sys zerolog
+cmd/router:               router router/table internal/command internal/text internal/zenv zerolog pflag
 cmd/sendmail:             ctlfile queue smtpserver internal/text internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog
 cmd/ta/internal/program:  ctlfile ta internal/version internal/zenv pflag
 cmd/ta/discard:           cmd/ta/internal/program ta

@@ -27,41 +27,24 @@ func TestSubmitTellsTheScheduler(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	submit := func(args ...string) (path string) {
+	submit := func() (path string) {
 		t.Helper()
 		var stdout, stderr strings.Builder
-		args = append([]string{"submit", "-P", dir, "-H", "1", "--from", "a@b", "local/-/c"}, args...)
-		if code := run(args, strings.NewReader("A: b\n\nc\n"), &stdout, &stderr); code != exitOK || stderr.String() != "" {
+		args := []string{"submit", "-P", dir, "-H", "1", "--from", "a@b", "local/-/c"}
+		if code := run(args, strings.NewReader("A: b\n\nc\n"), &stdout, &stderr); code != 0 || stderr.String() != "" {
 			t.Fatalf("%v: exit %d, %s", args, code, &stderr)
 		}
 		return strings.TrimSpace(stdout.String())
 	}
 	submit() // no scheduler listens: not an error
-
-	for _, name := range []string{".scheduler.notify", "other"} {
-		socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unixgram"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		submit("--no-notify")
-		path := submit("--notify-socket", filepath.Join(dir, name))
-		if name == ".scheduler.notify" {
-			path = path + " " + submit()
-		}
-		b := make([]byte, 100)
-		for word := range strings.FieldsSeq(path) {
-			if n, err := socket.Read(b); err != nil || string(b[:n]) != "NEW "+word {
-				t.Errorf("heard %q, %v; want NEW %s", b[:n], err, word)
-			}
-		}
-		_ = socket.Close()
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, ".scheduler.notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
 	}
-
-	var stderr strings.Builder
-	code := run([]string{"submit", "-P", dir, "--from", "", "--notify-socket", dir + "/none", "local/-/c"},
-		strings.NewReader(""), io.Discard, &stderr)
-	if code != exitOK || !strings.Contains(stderr.String(), "announce") {
-		t.Errorf("exit %d, %q", code, stderr.String())
+	defer socket.Close()
+	path, b := submit(), make([]byte, 100)
+	if n, err := socket.Read(b); err != nil || string(b[:n]) != "NEW "+path {
+		t.Errorf("heard %q, %v; want NEW %s", b[:n], err, path)
 	}
 }
 
@@ -71,7 +54,7 @@ func TestManualHasEveryOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.ReplaceAll(string(page), `\-`, "-")
-	submitFlags(new(submission)).VisitAll(func(f *pflag.Flag) {
+	newFlags(new(submission)).VisitAll(func(f *pflag.Flag) {
 		if !strings.Contains(text, "--"+f.Name+" ") && !strings.Contains(text, "--"+f.Name+"\n") {
 			t.Errorf("--%s is not in the manual page", f.Name)
 		}
@@ -79,15 +62,15 @@ func TestManualHasEveryOption(t *testing.T) {
 }
 
 func TestVersionAndHelp(t *testing.T) {
-	for _, arg := range []string{"--version", "-V", "version"} {
+	for _, arg := range []string{"--version", "-V"} {
 		var stdout strings.Builder
-		if code := run([]string{arg}, nil, &stdout, io.Discard); code != exitOK || !strings.HasPrefix(stdout.String(), "ctlfile "+version.Number) {
+		if code := run([]string{arg}, nil, &stdout, io.Discard); code != 0 || !strings.HasPrefix(stdout.String(), "ctlfile "+version.Number) {
 			t.Errorf("%s: exit %d, %q", arg, code, stdout.String())
 		}
 	}
-	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"submit", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"submit", "--help"}} {
 		var stdout strings.Builder
-		if code := run(args, nil, &stdout, io.Discard); code != exitOK || !strings.Contains(stdout.String(), "as a router does") {
+		if code := run(args, nil, &stdout, io.Discard); code != 0 || !strings.Contains(stdout.String(), "as a router does") {
 			t.Errorf("%v: exit %d, %q", args, code, stdout.String())
 		}
 	}

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,73 +14,53 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"zsched/internal/command"
 	"zsched/internal/text"
-	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/router"
 	"zsched/router/table"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// Exit codes.
-const (
-	exitOK    = 0
-	exitFault = 1
-	exitUsage = 64
-)
+// exitFault is the exit status after any error but one of the command line.
+const exitFault = 1
 
 // defaultMaxHops is the number of Received fields above which a message counts as
 // looping. RFC 5321 section 6.3 requires at least 100.
 const defaultMaxHops = 100
 
 type options struct {
-	foreground bool
 	zenv       string
 	check      bool
 	once       bool
 	checkUsers bool
 	maxHops    int
 	verbose    bool
-	version    bool
 }
 
 func newFlags(o *options) *pflag.FlagSet {
-	f := pflag.NewFlagSet("router", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.Usage = func() {}
-	f.BoolVarP(&o.foreground, "interactive", "i", false, "run in the foreground, which the router always does")
+	f := command.Flags("router")
+	f.BoolP("interactive", "i", false, "run in the foreground, which the router always does")
 	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
 	f.BoolVar(&o.check, "check", false, "check both tables, print what is wrong, and exit")
 	f.BoolVar(&o.once, "once", false, "route the waiting submissions, and exit")
 	f.BoolVar(&o.checkUsers, "check-users", false, "fail mail to local users that this machine does not have")
 	f.IntVar(&o.maxHops, "max-hops", defaultMaxHops, "fail a message with more Received fields than this `number`")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each message that is routed")
-	f.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
 	return f
 }
 
 const usageLine = "usage: router [-iv] [-Z FILE] [--check | --once] [--check-users] [--max-hops N]\n"
 
-func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
+func run(args []string, stdout, stderr io.Writer) int {
 	o := new(options)
-	flags := newFlags(o)
-	err := flags.Parse(args)
-	switch {
-	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprint(stdout, usageLine, "\n", newFlags(new(options)).FlagUsages())
-		return exitOK
-	case err == nil && o.version:
-		fmt.Fprintln(stdout, version.Line("router"))
-		return exitOK
-	case err == nil && flags.NArg() > 0:
-		err = fmt.Errorf("unexpected operand %q", flags.Arg(0))
-	case err == nil && o.maxHops < 1:
-		err = fmt.Errorf("--max-hops %d is less than 1", o.maxHops)
+	line := command.Line{Flags: newFlags(o), Usage: usageLine, Stdout: stdout, Stderr: stderr}
+	if status, ended := line.Parse(args); ended {
+		return status
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "router: %v\n%s", err, usageLine)
-		return exitUsage
+	if o.maxHops < 1 {
+		return line.Wrong(fmt.Errorf("--max-hops %d is less than 1", o.maxHops))
 	}
 	env, err := zenv.Read(o.zenv)
 	if err != nil {
@@ -102,14 +81,14 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 			fmt.Fprintf(stderr, "warning: %s: %s\n", loader.RoutesFile, router.NoRouteForOthers)
 		}
 		fmt.Fprintf(stdout, "%d routes, %d aliases\n", len(t.Routes.All()), t.Aliases.Len())
-		return exitOK
+		return 0
 	}
 	log := newLog(stderr, o.verbose)
 	if err := serve(o, env, loader, log); err != nil {
 		log.Error().Err(err).Msg("router stopped")
 		return exitFault
 	}
-	return exitOK
+	return 0
 }
 
 // serve runs the router.

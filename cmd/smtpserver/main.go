@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,12 +15,11 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
 
+	"zsched/internal/command"
 	"zsched/internal/listen"
 	"zsched/internal/postoffice"
 	"zsched/internal/text"
-	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/smtpserver"
 )
@@ -29,7 +27,6 @@ import (
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 const (
-	exitUsage  = 64 // EX_USAGE
 	exitFault  = 71 // EX_OSERR
 	exitConfig = 78 // EX_CONFIG
 )
@@ -40,20 +37,9 @@ const stopTimeout = 20 * time.Second
 
 func run(args []string, stdout, stderr io.Writer) int {
 	o := new(options)
-	flags := newFlags(o)
-	switch err := flags.Parse(args); {
-	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprint(stdout, usageLine, "\n", flags.FlagUsages())
-		return 0
-	case err != nil:
-		fmt.Fprintf(stderr, "smtpserver: %v\n%s", err, usageLine)
-		return exitUsage
-	case flags.NArg() > 0:
-		fmt.Fprintf(stderr, "smtpserver: unexpected %q\n%s", flags.Arg(0), usageLine)
-		return exitUsage
-	case o.version:
-		fmt.Fprintln(stdout, version.Line("smtpserver"))
-		return 0
+	line := command.Line{Flags: newFlags(o), Usage: usageLine, Stdout: stdout, Stderr: stderr}
+	if status, ended := line.Parse(args); ended {
+		return status
 	}
 	c := &configuration{args: args, log: newLog(stderr)}
 	server, err := c.read()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"zsched/internal/command"
 	"zsched/internal/listen"
 	"zsched/internal/units"
 	"zsched/internal/zenv"
@@ -29,7 +30,7 @@ const usageLine = `usage: smtpserver [-iV] [-Z zenvfile] [-f configfile] [-l add
 // options are the values from the command line and the configuration file.
 type options struct {
 	zenv, config     string
-	version, check   bool
+	check            bool
 	listen           []address
 	certificate, key string
 	checkRecipients  bool
@@ -69,11 +70,8 @@ func parseAddress(text string) (address, error) {
 
 func newFlags(o *options) *pflag.FlagSet {
 	*o = options{Options: smtpserver.Default()}
-	f := pflag.NewFlagSet("smtpserver", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.Usage = func() {}
+	f := command.Flags("smtpserver")
 	f.BoolP("interactive", "i", false, "run in the foreground, which the server always does")
-	f.BoolVarP(&o.version, "version", "V", false, "print the version")
 	f.BoolVar(&o.check, "check", false, "report what is wrong with the configuration, and exit")
 	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/smtpserver.cf")

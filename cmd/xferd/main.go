@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"zsched/internal/command"
 	"zsched/internal/listen"
 	"zsched/internal/logs"
 	"zsched/internal/process"
@@ -34,27 +35,17 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// Exit codes.
-const (
-	exitOK    = 0
-	exitFault = 1
-	exitUsage = 64
-)
+// exitFault is the exit status after any error but one of the command line.
+const exitFault = 1
 
-type options struct {
-	foreground, version      bool
-	config, zenv, postoffice string
-}
+type options struct{ config, zenv, postoffice string }
 
 func newFlags(o *options) *pflag.FlagSet {
-	f := pflag.NewFlagSet("xferd", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.Usage = func() {}
-	f.BoolVarP(&o.foreground, "interactive", "i", false, "run in the foreground, which xferd always does")
+	f := command.Flags("xferd")
+	f.BoolP("interactive", "i", false, "run in the foreground, which xferd always does")
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` of the scheduler instead of MAILSHARE/scheduler.cf")
 	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
 	f.StringVarP(&o.postoffice, "postoffice", "P", "", "postoffice `directory`")
-	f.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
 	return f
 }
 
@@ -62,27 +53,15 @@ const usageLine = "usage: xferd [-iV] [-f FILE] [-P DIRECTORY] [-Z FILE]\n"
 
 func run(args []string, stdout, stderr io.Writer) int {
 	o := new(options)
-	flags := newFlags(o)
-	err := flags.Parse(args)
-	switch {
-	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprint(stdout, usageLine, "\n", newFlags(new(options)).FlagUsages())
-		return exitOK
-	case err == nil && o.version:
-		fmt.Fprintln(stdout, version.Line("xferd"))
-		return exitOK
-	case err == nil && flags.NArg() > 0:
-		err = fmt.Errorf("unexpected operand %q", flags.Arg(0))
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "xferd: %v\n%s", err, usageLine)
-		return exitUsage
+	line := command.Line{Flags: newFlags(o), Usage: usageLine, Stdout: stdout, Stderr: stderr}
+	if status, ended := line.Parse(args); ended {
+		return status
 	}
 	if err := serve(o, zerolog.New(text.JSONWriter{To: stderr}).With().Timestamp().Logger()); err != nil {
 		fmt.Fprintf(stderr, "xferd: %v\n", err)
 		return exitFault
 	}
-	return exitOK
+	return 0
 }
 
 // serve takes mail until SIGTERM or SIGINT.
