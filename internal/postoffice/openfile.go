@@ -205,14 +205,21 @@ func eachName(at int, path string, f func(name string) bool) error {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer Close(fd)
+	if err := EachName(fd, f); err != nil {
+		return &os.PathError{Op: "read", Path: path, Err: err}
+	}
+	return nil
+}
+
+// EachName calls f with the names in an open directory until it returns false. It reads a part
+// of the directory, of about 200 names, only when f has had the part before it.
+func EachName(fd int, f func(name string) bool) error {
 	buf := make([]byte, 8<<10)
 	var names []string
 	for {
 		n, err := Getdents(fd, buf)
-		if err != nil {
-			return &os.PathError{Op: "read", Path: path, Err: err}
-		} else if n <= 0 {
-			return nil
+		if err != nil || n <= 0 {
+			return err
 		}
 		_, _, names = unix.ParseDirent(buf[:n], -1, names[:0])
 		for _, name := range names {

@@ -16,7 +16,7 @@ func TestDirectoryThatCannotBeOpenedIsToldOnce(t *testing.T) {
 	w := newSweeper(o.s)
 	o.close() // its warnings are only counted
 	for range 2 {
-		w.walker.entry(-1, "", maxDepth, dirent{[]byte("A"), unix.DT_DIR})
+		w.walker.hashDir(-1, "", "A", maxDepth)
 	}
 	if len(w.failing) != 1 || !w.failing["opening transport/A/: bad file descriptor"] {
 		t.Errorf("failing %v", w.failing)

@@ -33,7 +33,7 @@ type sweeper struct {
 
 func newSweeper(s *Spool) *sweeper {
 	w := &sweeper{s: s, failing: map[string]bool{}}
-	w.walker = walker{visit: w.visit, enter: w.enter, after: w.flush, fail: w.fail}
+	w.walker = walker{visit: w.visit, enter: w.enter, fail: w.fail}
 	return w
 }
 

@@ -1,6 +1,6 @@
 package spool
 
-// Walks: reading a directory and its hash directories for numbered files.
+// Walks: reading a directory and its hash directories for the names of control files.
 
 import (
 	"fmt"
@@ -8,26 +8,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 )
 
-const (
-	// direntBytes is how much of a directory is read at once.
-	direntBytes = 32 << 10
-	// maxDepth is how many levels of hash directories there are.
-	maxDepth = 2
-)
+// maxDepth is how many levels of hash directories there are.
+const maxDepth = 2
 
-// walker reads directories as a stream: it visits the names that one system call has found
-// before it makes the next, so that the first names of a large directory are used while the
-// rest is read. Its functions may be nil, except visit; those that return false end the walk.
+// walker reads directories as a stream, so that the first names of a large directory are used
+// before the rest is read. Its functions may be nil, except visit, which returns false to end
+// the walk.
 type walker struct {
-	visit func(n Name) bool   // a numbered file
+	visit func(n Name) bool   // a numbered file, or something else of such a name
 	enter func(prefix string) // a hash directory, before it is read
-	after func() bool         // the names of one system call were visited
 	fail  func(doing, prefix string, err error)
-
-	buffers [maxDepth + 1][]byte
 }
 
 // walkBelow walks through a directory below $POSTOFFICE and its hash directories.
@@ -42,42 +36,33 @@ func (at *places) walkBelow(dir string, w *walker) bool {
 }
 
 // walk reads an open directory, and the hash directories in it down to depth. prefix begins
-// the paths of its names. It returns false if a function has ended the walk.
-func (w *walker) walk(fd int, prefix string, depth int) bool {
-	if w.buffers[depth] == nil {
-		w.buffers[depth] = make([]byte, direntBytes)
+// the paths of its names. It returns false if visit has ended the walk.
+func (w *walker) walk(fd int, prefix string, depth int) (more bool) {
+	more = true
+	err := postoffice.EachName(fd, func(name string) bool {
+		if depth > 0 && postoffice.IsHashDir(name) {
+			more = w.hashDir(fd, prefix, name, depth)
+		} else if id, ok := numbered(name); ok {
+			more = w.visit(Name{prefix + name, id})
+		}
+		return more
+	})
+	if err != nil && err != unix.ENOENT { // it was removed
+		w.failed("reading", prefix, err)
 	}
-	for {
-		read, err := getdents(fd, w.buffers[depth])
-		if err != nil {
-			w.failed("reading", prefix, err)
-			return true
-		}
-		if len(read) == 0 {
-			return true
-		}
-		for e := range read.all() {
-			if !w.entry(fd, prefix, depth, e) {
-				return false
-			}
-		}
-		if w.after != nil && !w.after() {
-			return false
-		}
-	}
+	return more
 }
 
-func (w *walker) entry(dir int, prefix string, depth int, e dirent) bool {
-	if depth == 0 || !isHashDir(e.name) || !isKind(dir, e, unix.DT_DIR) {
-		n, ok := named(dir, prefix, e)
-		return !ok || w.visit(n)
-	}
-	sub := prefix + string(e.name) + "/"
-	fd, err := postoffice.OpenAt(dir, string(e.name), unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		if err != unix.ENOENT { // it was removed
-			w.failed("opening", sub, err)
-		}
+// hashDir walks through what may be a hash directory.
+func (w *walker) hashDir(dir int, prefix, name string, depth int) bool {
+	sub := prefix + name + "/"
+	fd, err := postoffice.OpenAt(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	switch err {
+	case nil:
+	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP:
+		return true
+	default:
+		w.failed("opening", sub, err)
 		return true
 	}
 	defer postoffice.Close(fd)
@@ -96,16 +81,46 @@ func (w *walker) failed(doing, prefix string, err error) {
 // slowWalk visits the numbered files below a directory of the postoffice. It works only a
 // twentieth of the time. It ends when visit returns false, or the spool is closed.
 func (j *janitor) slowWalk(dir string, visit func(path string) bool) {
-	w := &walker{visit: func(n Name) bool { return visit(n.Path) }, fail: func(doing, prefix string, err error) {
-		if err != unix.ENOENT {
-			j.s.warn(fmt.Sprintf("%s %s/%s: %v", doing, dir, prefix, err))
+	const together = 500 // names between two pauses
+	startedAt, visited := time.Now(), 0
+	w := &walker{visit: func(n Name) bool {
+		if visited++; visited%together == 0 {
+			if !j.s.pause(restFactor * time.Since(startedAt)) {
+				return false
+			}
+			startedAt = time.Now()
 		}
+		return visit(n.Path)
+	}, fail: func(doing, prefix string, err error) {
+		j.s.warn(fmt.Sprintf("%s %s/%s: %v", doing, dir, prefix, err))
 	}}
-	startedAt := time.Now()
-	w.after = func() bool {
-		open := j.s.pause(restFactor * time.Since(startedAt))
-		startedAt = time.Now()
-		return open
-	}
 	j.s.places.walkBelow(dir, w)
+}
+
+// numbered returns the number of a control file's base name. A name with control
+// characters has none: it could not be sent to an agent in a job line.
+func numbered(base string) (uint64, bool) {
+	for i := range len(base) {
+		if c := base[i]; c < ' ' || c == 0x7f || c == '/' {
+			return 0, false
+		}
+	}
+	return ctlfile.Number(base)
+}
+
+// nameOf returns the name of the control file at a path, which is that of a message.
+func nameOf(path string) Name {
+	_, base := split(path)
+	id, _ := ctlfile.Number(base)
+	return Name{path, id}
+}
+
+// isHashPrefix reports whether a prefix is that of a path below transport/: "", "F/" or "F/F/".
+func isHashPrefix(prefix string) bool {
+	for i := 0; i < len(prefix); i += 2 {
+		if !postoffice.IsHashDir(prefix[i:i+1]) || len(prefix) == i+1 || prefix[i+1] != '/' {
+			return false
+		}
+	}
+	return len(prefix) <= 2*maxDepth
 }

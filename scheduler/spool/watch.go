@@ -147,7 +147,7 @@ func (w *watcher) appeared(prefix, base string, names *[]Name) {
 		*names = append(*names, Name{prefix + base, id})
 		return
 	}
-	if level := len(prefix) / 2; isHashDir(base) && level < maxDepth {
+	if level := len(prefix) / 2; postoffice.IsHashDir(base) && level < maxDepth {
 		w.watchTree(prefix+base+"/", maxDepth-level-1)
 	}
 }
