@@ -72,7 +72,7 @@ scheduler/fair:           scheduler/rule scheduler/store
 scheduler:                ctlfile ta internal/text scheduler/fair scheduler/limit scheduler/store scheduler/rule scheduler/view
 scheduler/config:         ctlfile scheduler/rule ta internal/units internal/pattern internal/redisurl internal/zenv participle
 scheduler/owner:          internal/postoffice internal/process x/sys
-scheduler/spool:          ctlfile queue scheduler/owner scheduler/view internal/postoffice internal/process x/sys
+scheduler/spool:          ctlfile queue scheduler scheduler/owner scheduler/view internal/postoffice internal/process x/sys
 scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message
 scheduler/simulate:       ctlfile ta scheduler scheduler/rule
 scheduler/cluster:        mailq scheduler scheduler/store internal/redisurl go-redis x/sys

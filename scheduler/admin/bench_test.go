@@ -188,25 +188,22 @@ func (s *endless) arrive(threads int) {
 		s.arrived++
 		id := uint64(s.arrived)
 		batch[i] = spool.Loaded{
-			Name: spool.Name{Path: fmt.Sprint(id), ID: id}, Sender: "rayan@sender.example", ErrorTo: "rayan@sender.example",
-			ModifiedAt: now, ChangedAt: now, Size: 1000,
-			Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: fmt.Sprintf("h%d.example", s.arrived%threads)}},
+			Name: spool.Name{Path: fmt.Sprint(id), ID: id},
+			Message: scheduler.Message{
+				ID: scheduler.MessageID(id), Path: fmt.Sprint(id), Sender: "rayan@sender.example", ErrorTo: "rayan@sender.example",
+				ModifiedAt: now, ChangedAt: now, Size: 1000,
+				Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: fmt.Sprintf("h%d.example", s.arrived%threads)}},
+			},
 		}
 	}
 	s.results <- batch
 }
 
-func (s *endless) Found() <-chan []spool.Name            { return nil }
-func (s *endless) Results() <-chan []spool.Result        { return s.results }
-func (s *endless) Load([]spool.Name)                     {}
-func (s *endless) Mark(uint64, string, []ctlfile.Mark)   {}
-func (s *endless) Reread(uint64, string, spool.OurLocks) {}
-func (s *endless) Finish(spool.Finish)                   {}
-func (s *endless) Report(uint64, string, time.Time)      {}
-func (s *endless) Probe()                                {}
-func (s *endless) Verbose(string, uint32, string)        {}
-func (s *endless) Sweep()                                {}
-func (s *endless) Hold(uint64, string)                   {}
-func (s *endless) Release(uint64, string)                {}
-func (s *endless) Resubmit(uint64, spool.Resubmission)   {}
-func (s *endless) RecordHold(spool.HoldRecord) error     { return nil }
+func (s *endless) Found() <-chan []spool.Name        { return nil }
+func (s *endless) Results() <-chan []spool.Result    { return s.results }
+func (s *endless) Load([]spool.Name)                 {}
+func (s *endless) Do(scheduler.Action)               {}
+func (s *endless) Probe()                            {}
+func (s *endless) Verbose(string, uint32, string)    {}
+func (s *endless) Sweep()                            {}
+func (s *endless) RecordHold(spool.HoldRecord) error { return nil }

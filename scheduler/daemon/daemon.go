@@ -55,7 +55,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/ctlfile"
 	"zsched/scheduler"
 	child "zsched/scheduler/agent"
 	"zsched/scheduler/rule"
@@ -68,17 +67,9 @@ type Spool interface {
 	Found() <-chan []spool.Name
 	Results() <-chan []spool.Result
 	Load(names []spool.Name)
-	Mark(op uint64, path string, marks []ctlfile.Mark)
-	Reread(op uint64, path string, ours spool.OurLocks)
-	Finish(f spool.Finish)
-	Report(op uint64, path string, retryUntil time.Time)
+	Do(a scheduler.Action)
 	Probe()
 	Sweep()
-
-	// The result of Hold and Release is Moved, and that of Resubmit Resubmitted.
-	Hold(op uint64, path string)
-	Release(op uint64, path string)
-	Resubmit(op uint64, r spool.Resubmission)
 
 	// It waits while it reads files, and is called before the loop begins.
 	LoadHolds() ([]spool.HoldRecord, error)

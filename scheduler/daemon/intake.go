@@ -20,7 +20,7 @@ type intake struct {
 	// being removed. Inodes are reused at once, so the name may be that of a
 	// new message: it is taken when the old message has been removed.
 	leaving   map[scheduler.MessageID]spool.Name
-	finishing map[scheduler.Op]scheduler.Finish
+	finishing map[scheduler.Op]scheduler.MessageID
 	kept      map[scheduler.MessageID]struct{} // finished with Keep set; not taken again
 
 	messages, recipients int // taken so far
@@ -33,7 +33,7 @@ func newIntake(l *Loop, s Spool) intake {
 		taking:    make(map[uint64]struct{}),
 		again:     make(map[uint64]struct{}),
 		leaving:   make(map[scheduler.MessageID]spool.Name),
-		finishing: make(map[scheduler.Op]scheduler.Finish),
+		finishing: make(map[scheduler.Op]scheduler.MessageID),
 		kept:      make(map[scheduler.MessageID]struct{}),
 	}
 }
@@ -77,7 +77,7 @@ func (in *intake) isAgain(n spool.Name) bool {
 // finished takes the name that waited for the removal of a message, after its
 // Finish was answered.
 func (in *intake) finished(op scheduler.Op) {
-	id := in.finishing[op].Message
+	id := in.finishing[op]
 	delete(in.finishing, op)
 	name, ok := in.leaving[id]
 	if ok && in.loop.core.Known(id) != scheduler.Leaving {
@@ -89,14 +89,7 @@ func (in *intake) finished(op scheduler.Op) {
 // taken tells the core that a message has arrived.
 func (in *intake) taken(r spool.Loaded) {
 	l := in.loop
-	m := scheduler.Message{
-		ID: scheduler.MessageID(r.Name.ID), Path: spool.PathInPlace(r.Name.Path), MessageID: r.MessageID,
-		UnderHold: r.UnderHold, Released: r.Released, Hold: r.Hold,
-		Sender: r.Sender, ErrorTo: r.ErrorTo, NullSender: r.NullSender,
-		Owner: r.Owner, ModifiedAt: r.ModifiedAt, ChangedAt: r.ChangedAt,
-		Size: r.Size, Owes: r.Owes, Obsoletes: r.Obsoletes,
-		Recipients: r.Recipients, Done: r.Done,
-	}
+	m := r.Message
 	if in.isAgain(r.Name) {
 		delete(in.taking, r.Name.ID)
 		delete(in.again, r.Name.ID)

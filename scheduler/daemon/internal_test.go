@@ -43,7 +43,7 @@ func TestSlowRemovalHoldsAgentsBack(t *testing.T) {
 		if d.heard() == nil {
 			t.Fatalf("nothing is heard while %d messages are removed", op)
 		}
-		d.loop.intake.finishing[op] = scheduler.Finish{}
+		d.loop.intake.finishing[op] = 0
 	}
 	if d.heard() != nil {
 		t.Error("agents are heard although too much waits")
@@ -112,7 +112,7 @@ func TestStatisticsLine(t *testing.T) {
 func TestResubmittedOfAMillion(t *testing.T) {
 	const n = 1_000_000
 	asked := make([]int64, n)
-	r := spool.Resubmitted{Offsets: make([]int64, n/2), Recipients: make([]ctlfile.State, n)}
+	r := spool.Answered{Copies: spool.Copies{Offsets: make([]int64, n/2)}, Recipients: make([]ctlfile.State, n)}
 	for i := range asked {
 		asked[i] = int64(100 * i)
 		r.Recipients[i] = ctlfile.State{Offset: asked[i], Tag: ctlfile.Open}
@@ -150,8 +150,10 @@ func TestRerouteInPartFailsAsAWhole(t *testing.T) {
 			d := New(Options{
 				Config: new(rule.Config), Rand: rand.New(rand.NewPCG(1, 2)), Log: zerolog.New(log), Verbose: true,
 			})
-			d.loop.files.resubmits[5] = []int64{100, 150}
-			d.loop.files.resubmitted(spool.Resubmitted{Op: 5, Offsets: c.went, Recipients: c.states, Err: c.err})
+			d.loop.files.answered(spool.Answered{
+				Action: scheduler.Resubmit{Offsets: []int64{100, 150}}, Op: 5,
+				Copies: spool.Copies{Offsets: c.went}, Recipients: c.states, Err: c.err,
+			})
 			if done := strings.Contains(log.String(), `"event":"Done"`); done != c.done {
 				t.Errorf("%+v: done is %v", c, done)
 			}

@@ -211,22 +211,12 @@ func (d *Daemon) perform(a scheduler.Action) {
 	case scheduler.Kill:
 		l.agents.kill(a)
 
-	case scheduler.Mark:
-		l.files.mark(a)
-	case scheduler.Read:
-		l.files.read(a)
 	case scheduler.Load:
 		l.intake.load(a)
-	case scheduler.Report:
-		l.files.report(a)
 	case *scheduler.Finish:
 		l.files.finish(a)
-	case scheduler.Hold:
-		l.files.hold(a)
-	case scheduler.Release:
-		l.files.release(a)
-	case scheduler.Resubmit:
-		l.files.resubmit(a)
+	case scheduler.Mark, scheduler.Read, scheduler.Report, scheduler.Hold, scheduler.Release, scheduler.Resubmit:
+		l.files.do(a)
 	case scheduler.Answer:
 		l.answer = a
 	case scheduler.Probe:
@@ -285,19 +275,8 @@ func (d *Daemon) result(r spool.Result) {
 		l.log.Info().Str("host", r.Host).Str("request", r.Text).Msg("mail requested")
 		l.Step(scheduler.Triggered{Host: r.Host})
 
-	case spool.Marked:
-		l.files.changed(r.Op, r.Missing, r.Quarantined, r.Err)
-	case spool.Reread:
-		l.files.reread(r)
-	case spool.Finished:
-		l.files.finished(r)
-	case spool.Reported:
-		l.files.logNotice(scheduler.MessageID(r.Name.ID), r.Notice)
-		l.files.changed(r.Op, r.Missing, r.Quarantined, r.Err)
-	case spool.Moved:
-		l.files.changed(r.Op, r.Missing, false, r.Err)
-	case spool.Resubmitted:
-		l.files.resubmitted(r)
+	case spool.Answered:
+		l.files.answered(r)
 	case spool.Probed:
 		if r.Err == nil {
 			l.Step(scheduler.SpoolBack{})

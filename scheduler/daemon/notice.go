@@ -62,11 +62,6 @@ func (r *Reporter) Report(o *spool.Owed) (file string, err error) {
 	return file, err
 }
 
-func (f *files) report(a scheduler.Report) {
-	f.pending++
-	f.spool.Report(uint64(a.Op), a.Path, a.RetryUntil)
-}
-
 // logNotice logs that a notice was written.
 func (f *files) logNotice(m scheduler.MessageID, notice string) {
 	if notice == "" {

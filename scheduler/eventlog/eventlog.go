@@ -37,9 +37,8 @@ type Log struct {
 	now       time.Time // of the event that is being written
 	messages  map[scheduler.MessageID]*message
 	agents    map[scheduler.AgentID]*agent
-	exited    []scheduler.AgentID                  // oldest first; still in agents
-	ops       map[scheduler.Op]scheduler.MessageID // Finish, Hold and Resubmit actions without a result
-	down      bool                                 // the spool cannot be written
+	exited    []scheduler.AgentID // oldest first; still in agents
+	down      bool                // the spool cannot be written
 }
 
 // message holds what all lines about a message in the queue repeat.
@@ -77,7 +76,6 @@ func New(out io.Writer) *Log {
 		out: zerolog.New(text.JSONWriter{To: out}), startedAt: time.Now(),
 		messages: make(map[scheduler.MessageID]*message),
 		agents:   make(map[scheduler.AgentID]*agent),
-		ops:      make(map[scheduler.Op]scheduler.MessageID),
 	}
 }
 
@@ -117,12 +115,6 @@ func (l *Log) Event(now time.Time, e scheduler.Event) {
 			l.down = false
 			l.begin("spool-up").write()
 		}
-	case scheduler.Done:
-		// With option -p the core gets Done without the spool, and nothing is removed.
-		if id, ok := l.ops[e.Op]; ok {
-			delete(l.ops, e.Op)
-			l.ended(id)
-		}
 	}
 }
 
@@ -139,16 +131,9 @@ func (l *Log) Action(now time.Time, a scheduler.Action) {
 	case scheduler.Condition:
 		l.condition(&a)
 	case *scheduler.Finish:
-		l.ops[a.Op] = a.Message
 		if m := l.messages[a.Message]; m != nil {
 			m.recipients, m.failed = a.Recipients, a.Failed
 		}
-	case scheduler.Hold:
-		l.ops[a.Op] = a.Message
-	case scheduler.Release:
-		l.ops[a.Op] = a.Message
-	case scheduler.Resubmit:
-		l.ops[a.Op] = a.Message
 	}
 }
 
@@ -156,25 +141,8 @@ func (l *Log) Action(now time.Time, a scheduler.Action) {
 func (l *Log) Result(now time.Time, r spool.Result) {
 	l.now = now
 	switch r := r.(type) {
-	case spool.Finished:
-		id, ok := l.take(r.Op, r.Err)
-		l.noticed(l.messages[id], r.Notice)
-		switch {
-		case errors.Is(r.Err, spool.ErrOpen): // a sweep loads the message again
-			delete(l.messages, id)
-		case ok:
-			l.ended(id)
-		}
-	case spool.Moved:
-		if id, ok := l.take(r.Op, r.Err); ok && !r.Missing {
-			l.moved(l.messages[id])
-		}
-	case spool.Resubmitted:
-		if id, ok := l.take(r.Op, nil); ok && len(r.Offsets) > 0 {
-			l.begin("resubmitted").message(l.messages[id]).number("recipients", len(r.Offsets)).text("new", r.NewFiles()).text("new_spoolid", r.SpoolID).write()
-		}
-	case spool.Reported: // it is still in the queue
-		l.noticed(l.messages[scheduler.MessageID(r.Name.ID)], r.Notice)
+	case spool.Answered:
+		l.answered(&r)
 	case spool.Refused:
 		l.refused(&r)
 	}
@@ -183,14 +151,26 @@ func (l *Log) Result(now time.Time, r spool.Result) {
 // Turn does nothing: daemon.Observer.
 func (l *Log) Turn(time.Duration) {}
 
-// take returns the message of an operation and whether the operation succeeded.
-// An operation that failed and is tried again stays in ops.
-func (l *Log) take(op uint64, err error) (scheduler.MessageID, bool) {
-	id, ok := l.ops[scheduler.Op(op)]
-	if err == nil || errors.Is(err, spool.ErrOpen) {
-		delete(l.ops, scheduler.Op(op))
+// answered writes the lines for an action on files that has ended.
+func (l *Log) answered(r *spool.Answered) {
+	m := l.messages[r.Message]
+	l.noticed(m, r.Notice)
+	switch r.Action.(type) {
+	case *scheduler.Finish:
+		if errors.Is(r.Err, spool.ErrOpen) { // a sweep loads the message again
+			delete(l.messages, r.Message)
+		} else if r.Err == nil {
+			l.ended(r.Message)
+		}
+	case scheduler.Hold, scheduler.Release:
+		if r.Err == nil && !r.Missing {
+			l.moved(m)
+		}
+	case scheduler.Resubmit:
+		if len(r.Offsets) > 0 {
+			l.begin("resubmitted").message(m).number("recipients", len(r.Offsets)).text("new", r.NewFiles()).text("new_spoolid", r.SpoolID).write()
+		}
 	}
-	return id, ok && err == nil
 }
 
 // owes writes, once, that a message owes a notice. Nobody gets one about a message with the

@@ -113,7 +113,7 @@ func TestLifeOfAMessage(t *testing.T) {
 			Notary: "v@h\x01delayed\x014.7.1 (try later)\x01smtp; 451\x01dns; mx.h (192.0.2.1)", Text: "<<- RCPT\r->> 451 4.7.1 greylisted",
 		})
 		l.Action(later, &scheduler.Finish{Op: 7, Message: 12, Recipients: 2, Failed: 1})
-		l.Result(later, spool.Finished{Op: 7})
+		l.Result(later, spool.Answered{Action: &scheduler.Finish{}, Op: 7, Message: 12})
 	})
 	if len(lines) != 4 {
 		t.Fatalf("%d lines: %v", len(lines), lines)
@@ -138,8 +138,8 @@ func TestLifeOfAMessage(t *testing.T) {
 func TestInterimNoticeIsAnEvent(t *testing.T) {
 	lines := told(t, func(l *Log) {
 		l.Event(began, arrivedMessage(12, "u@h"))
-		l.Result(began, spool.Reported{Op: 3, Name: spool.Name{Path: "12", ID: 12}, Notice: "router/77"})
-		l.Result(began, spool.Reported{Op: 4, Name: spool.Name{Path: "12", ID: 12}}) // nobody gets one
+		l.Result(began, spool.Answered{Action: scheduler.Report{}, Op: 3, Message: 12, Notice: "router/77"})
+		l.Result(began, spool.Answered{Action: scheduler.Report{}, Op: 4, Message: 12}) // nobody gets one
 	})
 	if len(lines) != 2 || lines[1]["event"] != "notice" || lines[1]["new"] != "router/77" || lines[1]["spoolid"] != ctlfile.SpoolID(12, began) {
 		t.Errorf("%v", lines)
@@ -278,10 +278,10 @@ func TestHoldAndReleaseAreEvents(t *testing.T) {
 	lines := told(t, func(l *Log) {
 		l.Event(began, arrivedMessage(12, "u@h"))
 		l.Action(began, scheduler.Hold{Op: 1, Message: 12, Path: "12"})
-		l.Result(began, spool.Moved{Op: 1})
+		l.Result(began, spool.Answered{Action: scheduler.Hold{}, Op: 1, Message: 12})
 		l.Action(began, scheduler.Condition{State: "order", Message: 12, Order: "RELEASE", By: "root"})
 		l.Action(began, scheduler.Release{Op: 2, Message: 12, Path: "12"})
-		l.Result(began, spool.Moved{Op: 2})
+		l.Result(began, spool.Answered{Action: scheduler.Release{}, Op: 2, Message: 12})
 	})
 	if len(lines) != 4 || lines[1]["event"] != "hold" || lines[2]["order"] != "RELEASE" || lines[3]["text"] != "released" || lines[3]["recipient"] != "u@h" {
 		t.Errorf("%v", lines)

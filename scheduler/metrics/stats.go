@@ -128,18 +128,10 @@ func (s *Stats) Result(now time.Time, r spool.Result) {
 	switch r := r.(type) {
 	case spool.Refused:
 		s.refused.WithLabelValues(r.Why.String()).Inc()
-	case spool.Marked:
-		s.spoolError("mark", r.Err)
-	case spool.Reread:
-		s.spoolError("read", r.Err)
-	case spool.Finished:
-		s.spoolError("finish", r.Err)
-	case spool.Reported:
-		s.spoolError("report", r.Err)
-	case spool.Moved:
-		s.spoolError("hold", r.Err)
-	case spool.Resubmitted:
-		s.spoolError("resubmit", r.Err)
+	case spool.Answered:
+		if r.Err != nil && !errors.Is(r.Err, spool.ErrOpen) {
+			s.spoolErrors.WithLabelValues(doing(r.Action)).Inc()
+		}
 	case spool.Swept:
 		s.sweptAt = now
 	case spool.Warning:
@@ -147,11 +139,21 @@ func (s *Stats) Result(now time.Time, r spool.Result) {
 	}
 }
 
-// spoolError counts an error. A file that still has open recipients is not one.
-func (s *Stats) spoolError(doing string, err error) {
-	if err != nil && !errors.Is(err, spool.ErrOpen) {
-		s.spoolErrors.WithLabelValues(doing).Inc()
+// doing returns the label of an action on files.
+func doing(a scheduler.Action) string {
+	switch a.(type) {
+	case scheduler.Mark:
+		return "mark"
+	case scheduler.Read:
+		return "read"
+	case *scheduler.Finish:
+		return "finish"
+	case scheduler.Report:
+		return "report"
+	case scheduler.Resubmit:
+		return "resubmit"
 	}
+	return "hold"
 }
 
 // Turn counts a turn of the loop: daemon.Observer.

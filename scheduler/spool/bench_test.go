@@ -11,6 +11,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/scheduler"
 )
 
 // fill makes n messages two directories deep and returns their names.
@@ -124,9 +125,9 @@ func BenchmarkFinish(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i, n := range names {
-				o.s.Finish(Finish{Op: uint64(i), Path: n.Path})
+				o.s.Finish(scheduler.Finish{Op: scheduler.Op(i), Path: n.Path})
 			}
-			drain[Finished](b, o.s, len(names))
+			drain[Answered](b, o.s, len(names))
 		})
 	}
 }
@@ -143,7 +144,7 @@ func BenchmarkMark(b *testing.B) {
 	for i, n := range names {
 		o.s.Mark(uint64(i), n.Path, []ctlfile.Mark{{Offset: at, Tag: ctlfile.Delivered}})
 	}
-	drain[Marked](b, o.s, b.N)
+	drain[Answered](b, o.s, b.N)
 }
 
 // From Open to the first batch with this many files at the top of transport/.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler"
 )
 
 // Each test below makes the state that a crash between two steps leaves, and
@@ -140,7 +141,7 @@ func TestControlFileWithoutItsMessageIsNotInTheWay(t *testing.T) {
 		t.Errorf("release: %+v", r)
 	}
 	o.s.Hold(6, "A/I/8")
-	if r := answer[Moved](o); r.Err != nil || r.Missing {
+	if r := moved(o); r.Err != nil || r.Missing {
 		t.Errorf("hold: %+v", r)
 	}
 	o.holds("corrupt/transport/A/H/7", "corrupt/transport/A/H/7.reason", "corrupt/transport/A/I/8",
@@ -212,7 +213,7 @@ func TestCrashInMark(t *testing.T) {
 	o.put("7", text+diagnose(at, "bob@b.example", "failed"))
 	o.open(Options{})
 	o.s.Mark(1, "7", []ctlfile.Mark{{Offset: at, Tag: '-', Diagnose: true, Notary: "\x03\x01failed\x015.4.7"}})
-	if r := answer[Marked](o); r.Err != nil {
+	if r := answered[scheduler.Mark](o); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	want := text[:at+1] + "-" + text[at+2:] + diagnose(at, "bob@b.example", "failed")

@@ -19,6 +19,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/process"
+	"zsched/scheduler"
 )
 
 // locks decides about the locks of one control file.
@@ -28,7 +29,7 @@ type locks struct {
 	// known says that the message is in the receiver's memory, and ours is what the receiver
 	// knows about the locks of our agents.
 	known bool
-	ours  OurLocks
+	ours  scheduler.Read
 	// answers are those about processes: many recipients are often locked by the same one.
 	// nil: none was asked for, as in nearly all files.
 	answers map[int]bool
@@ -44,11 +45,11 @@ func (l *locks) held(r *ctlfile.Recipient) bool {
 	pid := r.PID()
 	if pid >= ctlfile.MaxPID {
 		_, its := slices.BinarySearch(l.ours.Offsets, r.Offset)
-		return !(l.known && l.ours.DeadPID >= ctlfile.MaxPID && its) && l.heldByLarge()
+		return !(l.known && l.ours.PID >= ctlfile.MaxPID && its) && l.heldByLarge()
 	}
 	held, known := l.answers[pid]
 	if !known {
-		held = pid > 0 && pid != l.ours.DeadPID && pid != l.holders.scheduler && l.isHolder(pid)
+		held = pid > 0 && pid != l.ours.PID && pid != l.holders.scheduler && l.isHolder(pid)
 		if l.answers == nil {
 			l.answers = make(map[int]bool)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/scheduler"
 )
 
 func TestAliveIsWhoWasThereWhenTheLockWasWritten(t *testing.T) {
@@ -161,8 +162,8 @@ func TestRereadSparesLiveLocks(t *testing.T) {
 		}
 		o.age("transport/7", 0)
 		o.open(Options{})
-		o.s.Reread(5, "7", OurLocks{DeadPID: c.died, Offsets: offsets})
-		r := answer[Reread](o)
+		o.s.Reread(5, "7", scheduler.Read{PID: c.died, Offsets: offsets})
+		r := answered[scheduler.Read](o)
 		got := ""
 		for _, state := range r.Recipients {
 			got += string(state.Tag)
@@ -263,8 +264,8 @@ func TestRereadClearsTheLocksThatALiveAgentHasLeft(t *testing.T) {
 		o.put("7", control("7", locked(pid), locked(1), locked(big)))
 		o.age("transport/7", 0)
 		o.open(Options{})
-		o.s.Reread(5, "7", OurLocks{AtWork: c.atWork})
-		r := answer[Reread](o)
+		o.s.Reread(5, "7", scheduler.Read{AtWork: c.atWork})
+		r := answered[scheduler.Read](o)
 		got := ""
 		for _, state := range r.Recipients {
 			got += string(state.Tag)
@@ -286,8 +287,8 @@ func TestRereadSparesLiveLocksAlthoughTheClockIsSet(t *testing.T) {
 	o.put("7", control("7", locked(pid), locked(dead)))
 	o.open(Options{})
 	o.age("transport/7", time.Hour) // by the clock as it was before
-	o.s.Reread(5, "7", OurLocks{DeadPID: dead})
-	if r := answer[Reread](o); r.Err != nil || len(r.Recipients) != 2 || r.Recipients[0].Tag != ctlfile.Locked || r.Recipients[1].Tag != ctlfile.Open {
+	o.s.Reread(5, "7", scheduler.Read{PID: dead})
+	if r := answered[scheduler.Read](o); r.Err != nil || len(r.Recipients) != 2 || r.Recipients[0].Tag != ctlfile.Locked || r.Recipients[1].Tag != ctlfile.Open {
 		t.Errorf("%+v", r)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/scheduler"
 )
 
 func TestProbe(t *testing.T) {
@@ -62,8 +63,8 @@ func helpUnwritable(dir string) {
 		}
 	}
 	try := func(what string) {
-		s.Finish(Finish{Op: 1, Path: what, Owes: what == "A/5"})
-		err := answer[Finished](o).Err
+		s.Finish(scheduler.Finish{Op: 1, Path: what, Owes: what == "A/5"})
+		err := answered[*scheduler.Finish](o).Err
 		s.Probe()
 		fmt.Println(what, err != nil, errors.Is(err, ErrSpoolDown), answer[Probed](o).Err == nil)
 	}
@@ -77,7 +78,7 @@ func helpUnwritable(dir string) {
 	}
 	mark := func(path string) {
 		s.Mark(2, path, []ctlfile.Mark{{Offset: 0, Tag: ctlfile.Failed}})
-		err := answer[Marked](o).Err
+		err := answered[scheduler.Mark](o).Err
 		s.Probe()
 		fmt.Println("mark", err != nil, errors.Is(err, ErrSpoolDown), answer[Probed](o).Err == nil)
 	}
@@ -85,8 +86,8 @@ func helpUnwritable(dir string) {
 		name := filepath.Join(dir, "transport", path)
 		text, _ := os.ReadFile(name)
 		at := bytes.Index(text, []byte("\nr ")) + 1
-		s.Finish(Finish{Op: 3, Path: path, Untagged: int64(at), Tag: ctlfile.Delivered})
-		err := answer[Finished](o).Err
+		s.Finish(scheduler.Finish{Op: 3, Path: path, Untagged: int64(at), Tag: ctlfile.Delivered})
+		err := answered[*scheduler.Finish](o).Err
 		text, _ = os.ReadFile(name)
 		fmt.Println("untagged", err != nil, len(text) > 0 && text[at+1] == byte(ctlfile.Delivered))
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"zsched/ctlfile"
+	"zsched/scheduler"
 )
 
 // busy keeps the marker of a file at work until the result is called.
@@ -36,8 +37,8 @@ func TestMarksOfAFileGoTogether(t *testing.T) {
 		t.Errorf("%d edits wait", len(q.items)-q.head)
 	}
 	release()
-	for n := range uint64(many) {
-		if r := answer[Marked](o); r.Op != n || r.Err != nil || r.Missing {
+	for n := range scheduler.Op(many) {
+		if r := answered[scheduler.Mark](o); r.Op != n || r.Err != nil || r.Missing {
 			t.Fatalf("%+v", r)
 		}
 	}
@@ -54,14 +55,14 @@ func TestMarksKeepTheirPlaceInTheQueue(t *testing.T) {
 	o.open(Options{})
 	release := o.busy("7")
 	o.s.Mark(1, "7", []ctlfile.Mark{{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered}})
-	o.s.Reread(2, "7", OurLocks{})
+	o.s.Reread(2, "7", scheduler.Read{})
 	o.s.Mark(3, "7", []ctlfile.Mark{{Offset: offset(t, text, "carol"), Tag: ctlfile.Delivered}})
 	release()
-	r := answer[Reread](o)
+	r := answered[scheduler.Read](o)
 	if len(r.Recipients) != 2 || r.Recipients[0].Tag != ctlfile.Delivered || r.Recipients[1].Tag != ctlfile.Open {
 		t.Errorf("%+v", r)
 	}
-	if r := answer[Marked](o); r.Op != 3 || o.tags("transport/7") != "++" {
+	if r := answered[scheduler.Mark](o); r.Op != 3 || o.tags("transport/7") != "++" {
 		t.Errorf("%+v, tags %q", r, o.tags("transport/7"))
 	}
 }
@@ -72,8 +73,8 @@ func TestMarksOfAMissingFileAreAllAnswered(t *testing.T) {
 	o.s.Mark(1, "7", nil)
 	o.s.Mark(2, "7", nil)
 	release()
-	for n := range uint64(2) {
-		if r := answer[Marked](o); r.Op != n+1 || !r.Missing {
+	for n := range scheduler.Op(2) {
+		if r := answered[scheduler.Mark](o); r.Op != n+1 || !r.Missing {
 			t.Errorf("%+v", r)
 		}
 	}

@@ -12,13 +12,14 @@ import (
 	"zsched/ctlfile"
 
 	"zsched/internal/testing/peertest"
+	"zsched/scheduler"
 	"zsched/scheduler/view"
 )
 
-func (o *testSpool) release(path string) Moved {
+func (o *testSpool) release(path string) Answered {
 	o.t.Helper()
 	o.s.Release(5, path)
-	r := answer[Moved](o)
+	r := moved(o)
 	if r.Op != 5 {
 		o.t.Fatalf("%+v", r)
 	}
@@ -48,7 +49,7 @@ func TestHoldAndRelease(t *testing.T) {
 			t.Errorf("a message whose hold is recorded: %+v", m)
 		}
 		o.s.Hold(4, path)
-		if r := answer[Moved](o); r.Op != 4 || r.Err != nil || r.Missing {
+		if r := moved(o); r.Op != 4 || r.Err != nil || r.Missing {
 			t.Fatalf("%+v", r)
 		}
 		o.holds("hold/orders/1", "hold/queue/"+path, "hold/transport/"+path)
@@ -138,7 +139,7 @@ func TestHeldMessageEnds(t *testing.T) {
 	o.open(Options{})
 	offset := f.Recipients[0].Offset
 	o.s.Mark(5, "hold/7", []ctlfile.Mark{{Offset: offset, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01failed\x015.0.0\x01\x01", Text: "given up"}})
-	if r := answer[Marked](o); r.Op != 5 || r.Err != nil || r.Missing {
+	if r := answered[scheduler.Mark](o); r.Op != 5 || r.Err != nil || r.Missing {
 		t.Fatalf("%+v", r)
 	}
 	f, err = ctlfile.Parse([]byte(o.read("hold/transport/7")))
@@ -146,8 +147,8 @@ func TestHeldMessageEnds(t *testing.T) {
 	if f.Recipients[0].Tag != ctlfile.Failed || len(f.Diagnostics) != 1 {
 		t.Errorf("%+v", f)
 	}
-	o.s.Finish(Finish{Op: 6, Path: "hold/7"})
-	if r := answer[Finished](o); r.Err != nil {
+	o.s.Finish(scheduler.Finish{Op: 6, Path: "hold/7"})
+	if r := answered[*scheduler.Finish](o); r.Err != nil {
 		t.Errorf("%+v", r)
 	}
 	o.holds()
@@ -168,7 +169,7 @@ func TestSweepNoticesThatHoldIsRemoved(t *testing.T) {
 	}
 	o.put("7", control("7", toBob))
 	o.s.Hold(1, "7")
-	if m := answer[Moved](o); !errors.Is(m.Err, unix.ENOENT) || m.Missing {
+	if m := moved(o); !errors.Is(m.Err, unix.ENOENT) || m.Missing {
 		t.Errorf("%+v", m)
 	}
 	o.holds("queue/7", "transport/7")

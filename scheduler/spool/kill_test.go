@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
+	"zsched/scheduler"
 )
 
 // Here a process does one thing and is killed at the first, the second, the
@@ -35,9 +36,9 @@ func helpKilled(dir string) {
 	_, _ = unix.Getpgid(0) // the sign that it begins
 	switch os.Getenv("SPOOL_TEST_TASK") {
 	case "router":
-		s.Resubmit(1, Resubmission{Path: "A/H/7"})
+		s.Resubmit(1, scheduler.Resubmit{Path: "A/H/7"})
 	case "reroute":
-		s.Resubmit(1, Resubmission{Path: "A/H/7", Channel: "uucp", Host: "relay"})
+		s.Resubmit(1, scheduler.Resubmit{Path: "A/H/7", Channel: "uucp", Host: "relay"})
 	case "hold":
 		s.Hold(1, "A/H/7")
 	case "release":
@@ -45,15 +46,14 @@ func helpKilled(dir string) {
 	case "interim notice":
 		s.Report(1, "A/H/7", time.Time{})
 	case "notice":
-		s.Finish(Finish{Op: 1, Path: "A/H/7", Owes: true})
+		s.Finish(scheduler.Finish{Op: 1, Path: "A/H/7", Owes: true})
 	case "lists":
 		_, _ = s.holds.LoadHolds()
 		os.Exit(0)
 	}
 	for results := range s.Results() {
 		for _, r := range results {
-			switch r.(type) {
-			case Resubmitted, Moved, Finished, Reported:
+			if _, ok := r.(Answered); ok {
 				os.Exit(0)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/scheduler"
 )
 
 const (
@@ -236,8 +237,10 @@ func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 // the file share one copy of its whole text.
 func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 	f := d.file
-	m := Loaded{
-		Name:       n,
+	_, path := placeOf(n.Path)
+	m := Loaded{Name: n, Message: scheduler.Message{
+		ID:         scheduler.MessageID(n.ID),
+		Path:       path,
 		MessageID:  strings.Clone(f.MessageID),
 		NullSender: f.NullSender,
 		Owner:      st.Uid,
@@ -245,7 +248,7 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 		ChangedAt:  time.Unix(d.st.Ctim.Unix()),
 		Size:       st.Size,
 		Owes:       t.s.notices.owes(f, false),
-	}
+	}}
 	if last := len(f.Senders) - 1; last >= 0 {
 		m.Sender = strings.Clone(f.Senders[last].User)
 	}

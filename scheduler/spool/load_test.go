@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/scheduler"
 )
 
 func TestTakeTellsWhatTheFileSays(t *testing.T) {
@@ -34,15 +35,15 @@ func TestTakeTellsWhatTheFileSays(t *testing.T) {
 		t.Errorf("times %v and %v, size %d", m.ModifiedAt, m.ChangedAt, m.Size)
 	}
 	want := Loaded{
-		Name: Name{"F/F/258367", 258367}, MessageID: "<m258367@x.example>",
-		Sender: "alice@x.example", ErrorTo: "alice@x.example", Owner: uint32(os.Geteuid()),
-		ModifiedAt: m.ModifiedAt, ChangedAt: m.ChangedAt, Size: 5,
-		Recipients: []ctlfile.OpenRecipient{
-			{Offset: offset(t, text, "bob@b"), Channel: "smtp", Host: "b.example", Notify: ctlfile.NotifySuccess},
-			{Offset: offset(t, text, "carol"), Channel: "local", Host: "-", Notify: ctlfile.NotifyFailure},
-		},
-		Obsoletes: []string{"<old@x.example>"},
-	}
+		Name: Name{"F/F/258367", 258367}, Message: scheduler.Message{ID: 258367, Path: "F/F/258367", MessageID: "<m258367@x.example>",
+			Sender: "alice@x.example", ErrorTo: "alice@x.example", Owner: uint32(os.Geteuid()),
+			ModifiedAt: m.ModifiedAt, ChangedAt: m.ChangedAt, Size: 5,
+			Recipients: []ctlfile.OpenRecipient{
+				{Offset: offset(t, text, "bob@b"), Channel: "smtp", Host: "b.example", Notify: ctlfile.NotifySuccess},
+				{Offset: offset(t, text, "carol"), Channel: "local", Host: "-", Notify: ctlfile.NotifyFailure},
+			},
+			Obsoletes: []string{"<old@x.example>"},
+		}}
 	if got := fmt.Sprintf("%+v", m); got != fmt.Sprintf("%+v", want) {
 		t.Errorf("loaded\n%s, want\n%+v", got, want)
 	}

@@ -14,30 +14,31 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/scheduler"
 )
 
 // maxChangeTries bounds how often a file is read if another process changes it while
 // we work on it. An agent, for example, reports a recipient and then tags it.
 const maxChangeTries = 5
 
-// Mark writes outcomes into a control file: d lines first, durably, then tags.
+// mark writes outcomes into a control file: d lines first, durably, then tags.
 // It may be repeated after a failure or a crash. A recipient that is done in the
 // file stays as it is. If one recipient of an exclusive set is delivered, the
 // open ones of the set are tagged '+' too, and the d lines of those that failed
-// count as reported. The result is Marked.
-func (s *Spool) Mark(op uint64, path string, marks []ctlfile.Mark) {
+// count as reported.
+func (s *Spool) mark(a scheduler.Mark) {
 	s.batches.mu.Lock()
 	defer s.batches.mu.Unlock()
-	if b := s.batches.open[path]; b != nil && len(b.marks) < maxBatchMarks {
-		b.ops, b.marks = append(b.ops, op), append(b.marks, marks...)
+	if b := s.batches.open[a.Path]; b != nil && len(b.marks) < maxBatchMarks {
+		b.of, b.marks = append(b.of, a), append(b.marks, a.Marks...)
 		return
 	}
-	b := &markBatch{[]uint64{op}, slices.Clip(marks)}
-	s.batches.open[path] = b
-	s.pushEdit(path, func() { s.writeBatch(path, b) })
+	b := &markBatch{[]scheduler.Mark{a}, slices.Clip(a.Marks)}
+	s.batches.open[a.Path] = b
+	s.pushEdit(a.Path, func() { s.writeBatch(a.Path, b) })
 }
 
-// writeBatch writes a batch and adds a result for each of its operations.
+// writeBatch writes a batch and adds a result for each of its actions.
 func (s *Spool) writeBatch(path string, b *markBatch) {
 	s.batches.mu.Lock()
 	if s.batches.open[path] == b {
@@ -46,8 +47,8 @@ func (s *Spool) writeBatch(path string, b *markBatch) {
 	s.batches.mu.Unlock()
 	results, missing, err := s.change(path, unix.O_RDWR, func(d *controlFile) error { return d.mark(b.marks) })
 	quarantined := len(results) > 0
-	for _, op := range b.ops {
-		results = append(results, Marked{op, err, missing, quarantined})
+	for _, a := range b.of {
+		results = append(results, Answered{Action: a, Op: a.Op, Message: a.Message, Err: err, Missing: missing, Quarantined: quarantined})
 	}
 	s.queue.add(results...)
 }
@@ -61,9 +62,9 @@ type markBatches struct {
 	open map[string]*markBatch
 }
 
-// markBatch holds outcomes that are written together, and their operations.
+// markBatch holds outcomes that are written together.
 type markBatch struct {
-	ops   []uint64
+	of    []scheduler.Mark
 	marks []ctlfile.Mark
 }
 
@@ -90,32 +91,20 @@ func (s *Spool) editor(path string) uint64 {
 	return maphash.String(s.seed, path) % uint64(len(s.edits))
 }
 
-// OurLocks is what the caller of Reread knows about the locks of its agents;
-// the zero value says nothing about them.
-type OurLocks struct {
-	// DeadPID is an agent that has died; 0: none. Its locks are cleared.
-	DeadPID int
-	// Offsets are the recipients that it had in the file, in order. They are needed if
-	// DeadPID is too large for a lock.
-	Offsets []int64
-	// AtWork are the pids of our agents that may be working on the message, in order. The
-	// locks of our other agents are left over: they could not remove them. nil: not known.
-	AtWork []int
-}
-
-// Reread reads the control file again. It first clears the locks of dead processes,
-// including the agent DeadPID, and the locks that live agents have left over (AtWork). Then
-// it settles recipients by their d lines. The result is Reread.
+// reread reads the control file again. It first clears the locks of dead processes,
+// including the agent that has died, and the locks that live agents have left over. Then
+// it settles recipients by their d lines.
 //
-// A lock with ctlfile.MaxPID belongs to one of our agents with such a large pid. If DeadPID
-// is that large, only the locks at Offsets are its own; the others belong to agents that may
-// still be working.
-func (s *Spool) Reread(op uint64, path string, ours OurLocks) {
+// A lock with ctlfile.MaxPID belongs to one of our agents with such a large pid. If that of the
+// dead agent is so large, only the locks at its Offsets are its own; the others belong to agents
+// that may still be working.
+func (s *Spool) reread(a scheduler.Read) {
+	path := a.Path
 	s.edit(path, func() {
-		answer := Reread{Op: op}
+		answer := Answered{Action: a, Op: a.Op, Message: a.Message}
 		extra, missing, err := s.change(path, unix.O_RDONLY, func(d *controlFile) error {
 			locks := s.locksOf(d, true)
-			locks.ours = ours
+			locks.ours = a
 			if err := d.settle(locks.held); err != nil {
 				return err
 			}

@@ -14,13 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/scheduler"
 )
 
 // marked marks and fails the test when that fails.
-func (o *testSpool) marked(path string, marks ...ctlfile.Mark) Marked {
+func (o *testSpool) marked(path string, marks ...ctlfile.Mark) Answered {
 	o.t.Helper()
 	o.s.Mark(9, path, marks)
-	r := answer[Marked](o)
+	r := answered[scheduler.Mark](o)
 	if r.Op != 9 || r.Err != nil {
 		o.t.Fatalf("marking %s: %+v", path, r)
 	}
@@ -228,8 +229,8 @@ func TestMarkAndRereadOfAMissingFile(t *testing.T) {
 	if r := o.marked("A/H/7", ctlfile.Mark{Offset: 67, Tag: '+'}); !r.Missing {
 		t.Errorf("%+v", r)
 	}
-	o.s.Reread(3, "A/H/7", OurLocks{})
-	if r := answer[Reread](o); r.Op != 3 || !r.Missing || r.Err != nil {
+	o.s.Reread(3, "A/H/7", scheduler.Read{})
+	if r := answered[scheduler.Read](o); r.Op != 3 || !r.Missing || r.Err != nil {
 		t.Errorf("%+v", r)
 	}
 }
@@ -240,11 +241,11 @@ func TestRereadQuarantines(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("7", "garbage")
 	o.open(Options{})
-	o.s.Reread(3, "7", OurLocks{})
+	o.s.Reread(3, "7", scheduler.Read{})
 	if r := answer[Refused](o); r.Why != Quarantined || r.Name != (Name{"7", 7}) {
 		t.Errorf("%+v", r)
 	}
-	if r := answer[Reread](o); !r.Missing || r.Err != nil {
+	if r := answered[scheduler.Read](o); !r.Missing || r.Err != nil {
 		t.Errorf("%+v", r)
 	}
 	o.holds("corrupt/queue/7", "corrupt/transport/7", "corrupt/transport/7.reason")
@@ -259,8 +260,8 @@ func TestRereadTellsEveryRecipient(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("7", text)
 	o.open(Options{})
-	o.s.Reread(3, "7", OurLocks{DeadPID: 1234})
-	r := answer[Reread](o)
+	o.s.Reread(3, "7", scheduler.Read{PID: 1234})
+	r := answered[scheduler.Read](o)
 	want := []ctlfile.State{
 		{Offset: offset(t, text, "bob@b"), Tag: ' '}, {Offset: offset(t, text, "carol"), Tag: '-'}, {Offset: offset(t, text, "c@c"), Tag: '-'},
 		{Offset: offset(t, text, "d@d"), Tag: '+'}, {Offset: offset(t, text, "e@e"), Tag: '+'},
@@ -294,7 +295,7 @@ func helpFullDisk(dir string) {
 	// Room for half a line.
 	_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(st.Size() + 20), Max: limit.Max})
 	s.Mark(1, "7", []ctlfile.Mark{{Offset: 67, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"}})
-	full := answer[Marked](o).Err
+	full := answered[scheduler.Mark](o).Err
 	fmt.Println("full:", errors.Is(full, unix.ENOSPC), full)
 	s.Probe()
 	fmt.Println("probe:", answer[Probed](o).Err != nil)
@@ -302,7 +303,7 @@ func helpFullDisk(dir string) {
 	fmt.Println("grown:", err != nil || after.Size() != st.Size())
 	_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &limit)
 	s.Mark(2, "7", []ctlfile.Mark{{Offset: 67, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"}})
-	fmt.Println("again:", answer[Marked](o).Err)
+	fmt.Println("again:", answered[scheduler.Mark](o).Err)
 	s.Probe()
 	fmt.Println("probe:", answer[Probed](o).Err != nil)
 }
@@ -352,7 +353,7 @@ func TestMarkOnASmallFileSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.s.Mark(1, "7", []ctlfile.Mark{failure})
-	if r := answer[Marked](o); !errors.Is(r.Err, unix.ENOSPC) {
+	if r := answered[scheduler.Mark](o); !errors.Is(r.Err, unix.ENOSPC) {
 		t.Errorf("%+v", r)
 	}
 	if now := o.read("transport/7"); now != text {
@@ -389,7 +390,7 @@ func TestMarkThatMayNotWrite(t *testing.T) {
 	check(t, os.Chmod(filepath.Join(o.dir, "transport/7"), 0o400))
 	o.open(Options{})
 	o.s.Mark(1, "7", []ctlfile.Mark{{Offset: offset(t, text, "bob@b"), Tag: '+'}})
-	if r := answer[Marked](o); r.Err == nil || r.Missing {
+	if r := answered[scheduler.Mark](o); r.Err == nil || r.Missing {
 		t.Errorf("%+v", r)
 	}
 }

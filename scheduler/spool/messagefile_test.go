@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"zsched/scheduler"
 )
 
 // The message file of a control file that is loaded.
@@ -142,8 +143,8 @@ func TestAMissingQueueIsTheSpoolsFault(t *testing.T) {
 		if replaced {
 			o.mkdir("queue")
 		}
-		o.s.Reread(1, "7", OurLocks{})
-		if r := answer[Reread](o); !errors.Is(r.Err, ErrSpoolDown) {
+		o.s.Reread(1, "7", scheduler.Read{})
+		if r := answered[scheduler.Read](o); !errors.Is(r.Err, ErrSpoolDown) {
 			t.Errorf("replaced %v: %v", replaced, r.Err)
 		}
 		o.s.Probe()
@@ -168,8 +169,8 @@ func TestAQueueThatAgentsDoNotFindIsTheSpoolsFault(t *testing.T) {
 	o.loaded("7")
 	o.mkdir("other/queue")
 	check(t, os.Rename(filepath.Join(o.dir, "transport"), filepath.Join(o.dir, "other/transport")))
-	o.s.Reread(1, "7", OurLocks{})
-	if r := answer[Reread](o); !errors.Is(r.Err, ErrSpoolDown) {
+	o.s.Reread(1, "7", scheduler.Read{})
+	if r := answered[scheduler.Read](o); !errors.Is(r.Err, ErrSpoolDown) {
 		t.Errorf("%v", r.Err)
 	}
 	check(t, os.Rename(filepath.Join(o.dir, "other/transport"), filepath.Join(o.dir, "transport")))

@@ -15,15 +15,8 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// Hold moves a message from the queue to hold/. Only Release brings it back. The
-// result is Moved.
-func (s *Spool) Hold(op uint64, path string) { s.move(op, path, Queue, Hold) }
-
-// Release moves a message from hold/ back to the queue. The result is Moved.
-func (s *Spool) Release(op uint64, path string) { s.move(op, path, Hold, Queue) }
-
 // move moves a message from one place to another. It overwrites nothing.
-func (s *Spool) move(op uint64, path string, from, to Place) {
+func (s *Spool) move(answer Answered, path string, from, to Place) {
 	s.edit(path, func() {
 		missing, err := s.places.moveMessage(path, from, to)
 		if errors.Is(err, unix.EEXIST) && s.places.clearWay(path, to) {
@@ -32,7 +25,8 @@ func (s *Spool) move(op uint64, path string, from, to Place) {
 		if err != nil {
 			err = fmt.Errorf("moving %q from %s to %s: %w", path, from, to, classify(err))
 		}
-		s.queue.add(Moved{op, err, missing})
+		answer.Missing, answer.Err = missing, err
+		s.queue.add(answer)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler"
 )
 
 // TestManyMovesAtOnce: messages that are moved together are each moved once; one that
@@ -24,11 +25,11 @@ func TestManyMovesAtOnce(t *testing.T) {
 	o.write("transport/999", control("999", toBob)) // without a message file
 	o.open(Options{Node: "mx1", HashLevels: 1})
 	for i := range messages + 2 { // the last one does not exist
-		o.s.Resubmit(uint64(i), Resubmission{Path: fmt.Sprint(999 + i), Channel: "xfer", Host: "mx2"})
+		o.s.Resubmit(uint64(i), scheduler.Resubmit{Path: fmt.Sprint(999 + i), Channel: "xfer", Host: "mx2"})
 	}
 	moved := map[string]bool{}
 	for range messages + 2 {
-		answer := answer[Resubmitted](o)
+		answer := answered[scheduler.Resubmit](o)
 		switch answer.Op {
 		case 0:
 			if answer.Err == nil {
@@ -65,13 +66,11 @@ func TestMoveAndOutcomesOfTheSameFile(t *testing.T) {
 	o.put("7", text)
 	o.open(Options{Node: "mx1", Markers: 1})
 	bob, carol := offset(t, text, "bob@"), offset(t, text, "carol")
-	o.s.Resubmit(1, Resubmission{Path: "7", Offsets: []int64{bob}, Channel: "xfer", Host: "mx2"})
+	o.s.Resubmit(1, scheduler.Resubmit{Path: "7", Offsets: []int64{bob}, Channel: "xfer", Host: "mx2"})
 	o.s.Mark(2, "7", []ctlfile.Mark{{Offset: carol, Tag: ctlfile.Failed, Diagnose: true}})
 	for range 2 {
 		switch r := o.next().(type) {
-		case Marked:
-			check(t, r.Err)
-		case Resubmitted:
+		case Answered:
 			check(t, r.Err)
 		default:
 			t.Fatalf("%+v", r)
@@ -81,7 +80,7 @@ func TestMoveAndOutcomesOfTheSameFile(t *testing.T) {
 		t.Errorf("the tags are %q", got)
 	}
 	for i := range 50 {
-		o.s.Resubmit(uint64(i), Resubmission{Path: "7", Channel: "xfer", Host: "mx2"})
+		o.s.Resubmit(uint64(i), scheduler.Resubmit{Path: "7", Channel: "xfer", Host: "mx2"})
 	}
 	o.close() // hangs if a worker does
 }
@@ -102,11 +101,11 @@ func BenchmarkMoves(b *testing.B) {
 		o.open(Options{Node: "mx1", Unwatched: true})
 		startedAt := time.Now()
 		for i := range messages {
-			o.s.Resubmit(uint64(i), Resubmission{Path: fmt.Sprint(1_000_000 + i), Channel: "xfer", Host: "mx2"})
+			o.s.Resubmit(uint64(i), scheduler.Resubmit{Path: fmt.Sprint(1_000_000 + i), Channel: "xfer", Host: "mx2"})
 		}
 		for done := 0; done < messages; {
 			for _, r := range <-o.s.Results() {
-				if answer, ok := r.(Resubmitted); ok {
+				if answer, ok := r.(Answered); ok {
 					check(b, answer.Err)
 					done++
 				}

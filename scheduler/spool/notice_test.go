@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"zsched/ctlfile"
+	"zsched/scheduler"
 )
 
 // outcomesIn are the tags of the d lines of a file, with the recipient's user
@@ -47,7 +48,7 @@ func TestOutcomeThatNobodyRecordedIsOwed(t *testing.T) {
 		text := control("7", append(c.lines, toBob)...)
 		readings := map[string]func(o *testSpool) bool{
 			"take":   func(o *testSpool) bool { return o.loaded("7").Owes },
-			"reread": func(o *testSpool) bool { o.s.Reread(1, "7", OurLocks{}); return answer[Reread](o).Owes },
+			"reread": func(o *testSpool) bool { o.s.Reread(1, "7", scheduler.Read{}); return answered[scheduler.Read](o).Owes },
 		}
 		for reading, read := range readings {
 			o := newTestSpool(t)
@@ -136,9 +137,11 @@ func TestOutcomeThatNobodyIsToldOfIsNotOwed(t *testing.T) {
 		"killed": func(o *testSpool) {
 			o.marked("7", ctlfile.Mark{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered})
 		},
-		"resubmitted": func(o *testSpool) { o.resubmitted(Resubmission{Path: "7", Offsets: []int64{offset(t, text, "bob@b")}}) },
+		"resubmitted": func(o *testSpool) {
+			o.resubmitted(scheduler.Resubmit{Path: "7", Offsets: []int64{offset(t, text, "bob@b")}})
+		},
 		"rerouted": func(o *testSpool) {
-			o.resubmitted(Resubmission{Path: "7", Offsets: []int64{offset(t, text, "bob@b")}, Channel: "x"})
+			o.resubmitted(scheduler.Resubmit{Path: "7", Offsets: []int64{offset(t, text, "bob@b")}, Channel: "x"})
 		},
 	} {
 		o := newRoutedSpool(t)

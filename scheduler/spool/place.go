@@ -49,12 +49,6 @@ func placeOf(path string) (p Place, inPlace string) {
 	return Queue, path
 }
 
-// PathInPlace returns the path of a control file without "hold/".
-func PathInPlace(path string) string {
-	_, path = placeOf(path)
-	return path
-}
-
 // pair holds the descriptors of a place's two directories.
 type pair struct{ transport, queue int }
 

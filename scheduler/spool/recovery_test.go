@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"zsched/scheduler"
 	"zsched/scheduler/view"
 )
 
@@ -28,7 +29,7 @@ func TestDirectoryThatCannotBeOpenedIsToldOnce(t *testing.T) {
 // would have been delivered or moved by then, and its mail would come a second time. What
 // looks like its message file but has a control file, or another time, stays.
 func TestCopyThatACrashInterruptedIsRemoved(t *testing.T) {
-	for _, asked := range []Resubmission{{Path: "7", Channel: "x", Host: "y"}, {Path: "7", Channel: "xfer", Host: "mx2"}, {Path: "hold/7", Hold: new(view.Hold), Channel: "x", Host: "y"}} {
+	for _, asked := range []scheduler.Resubmit{{Path: "7", Channel: "x", Host: "y"}, {Path: "7", Channel: "xfer", Host: "mx2"}, {Path: "hold/7", Hold: new(view.Hold), Channel: "x", Host: "y"}} {
 		o := newRoutedSpool(t)
 		from, _ := placeOf(asked.Path)
 		o.write(from.dir()+"transport/7", control("7", toBob))

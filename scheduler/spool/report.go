@@ -12,6 +12,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/scheduler"
 )
 
 // Owed is a message that owes its sender a notice.
@@ -50,19 +51,19 @@ type Reporter interface {
 // notices knows which notices messages owe, and has them written.
 type notices struct{ s *Spool }
 
-// Report writes the notice that a message in the queue owes, and marks its d
-// lines as reported. RetryUntil is as in Owed. The result is Reported.
-func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
+// report writes the notice that a message in the queue owes, and marks its d
+// lines as reported.
+func (s *Spool) report(a scheduler.Report) {
 	s.slow.push(func() {
-		answer := Reported{Op: op, Name: nameOf(path)}
-		extra, missing, err := s.change(path, unix.O_RDWR, func(d *controlFile) error {
+		answer := Answered{Action: a, Op: a.Op, Message: a.Message}
+		extra, missing, err := s.change(a.Path, unix.O_RDWR, func(d *controlFile) error {
 			lines := s.notices.owed(d.file, false)
 			if len(lines) == 0 {
 				return nil
 			}
 			var err error
-			place, _ := placeOf(path)
-			answer.Notice, err = s.notices.report(place, d, lines, retryUntil)
+			place, _ := placeOf(a.Path)
+			answer.Notice, err = s.notices.report(place, d, lines, a.RetryUntil)
 			return err
 		})
 		answer.Missing, answer.Quarantined, answer.Err = missing, len(extra) > 0, err

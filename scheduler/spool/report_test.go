@@ -13,6 +13,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/scheduler"
 	"zsched/scheduler/report"
 )
 
@@ -135,10 +136,10 @@ func TestNoticeIsNotWrittenIfItCouldNotBeMarked(t *testing.T) {
 	}
 }
 
-func (o *testSpool) reported(path string) Reported {
+func (o *testSpool) reported(path string) Answered {
 	o.t.Helper()
 	o.s.Report(9, path, time.Unix(1800000000, 0))
-	return answer[Reported](o)
+	return answered[scheduler.Report](o)
 }
 
 func TestReportMarksWhatItReported(t *testing.T) {
@@ -202,7 +203,7 @@ func TestDelayLeavesTheTag(t *testing.T) {
 	}
 	for range 2 { // the second time nothing is added
 		o.s.Mark(1, "7", []ctlfile.Mark{mark(bob), mark(carol)})
-		if r := answer[Marked](o); r.Err != nil || r.Missing {
+		if r := answered[scheduler.Mark](o); r.Err != nil || r.Missing {
 			t.Fatalf("%+v", r)
 		}
 		if got := strings.Join(o.outcomesIn("transport/7"), ","); got != " bob@b.example delayed, carol delayed" {
@@ -304,7 +305,7 @@ func TestEachSenderHearsOfItsOwnRecipients(t *testing.T) {
 	reporter := &senders{}
 	o.open(Options{Reporter: reporter})
 	o.s.Report(1, "7", time.Time{})
-	if answer := answer[Reported](o); answer.Err != nil {
+	if answer := answered[scheduler.Report](o); answer.Err != nil {
 		t.Fatal(answer.Err)
 	}
 	if got := strings.Join(reporter.told, ", "); got != "alice@x.example about 1, owner-list@x.example about 1" {

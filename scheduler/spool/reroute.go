@@ -9,34 +9,21 @@ import (
 	"slices"
 
 	"zsched/ctlfile"
-	"zsched/scheduler/view"
+	"zsched/scheduler"
 )
 
-// Resubmission says which recipients of a message are sent where.
-type Resubmission struct {
-	Path string // under hold/ it begins with "hold/"
-	// Offsets of the recipients; nil for all that are open. A recipient that is
-	// not open, or is locked by a live process, stays as it is. Of an exclusive
-	// set, only the first recipient is sent, and that settles the set; a move to
-	// another node takes the whole set.
-	Offsets []int64
-	// Attempts is how often each of these was tried, which are then ascending; nil:
-	// not known. Only a move to another node uses it.
-	Attempts []int
-	// Channel and Host are where they are sent; both "" for the router.
-	Channel, Host string
-	// Hold is the order that holds the new message; nil: it is not held.
-	Hold *view.Hold
-}
-
 // moves reports whether the recipients are moved to another node, whose name Host is.
-func (r *Resubmission) moves() bool { return r.Channel == ctlfile.TransferChannel }
+func moves(a *scheduler.Resubmit) bool { return a.Channel == ctlfile.TransferChannel }
 
-// Resubmit sends recipients of a message elsewhere: to the router as a new
+// resubmit sends recipients of a message elsewhere: to the router as a new
 // message in router/, or to another channel and host with a control file of their
 // own and a copy of the message. Then it tags the old recipients '+'. They need
-// no notice, because the new ones keep what the sender asked for. The result is
-// Resubmitted. A new message that is held has its record first.
+// no notice, because the new ones keep what the sender asked for. A new message that is
+// held has its record first.
+//
+// A recipient that is not open, or is locked by a live process, stays as it is. Of an exclusive
+// set, only the first recipient is sent, and that settles the set; a move to another node
+// takes the whole set.
 //
 // The router gets the sender, NOTIFY, ORCPT, BY, ENVID and RET, the headers and
 // the body. Its envelope has no line for an error address other than the sender;
@@ -44,11 +31,10 @@ func (r *Resubmission) moves() bool { return r.Channel == ctlfile.TransferChanne
 // out. An address that is not a queue.PlainAddress is refused. For the router
 // the message is as old as its resubmission; a rerouted message keeps the age of
 // its message file and its x lines.
-func (s *Spool) Resubmit(op uint64, r Resubmission) {
-	r.Offsets = slices.Clone(r.Offsets)
+func (s *Spool) resubmit(a scheduler.Resubmit) {
 	s.slow.push(func() {
-		m := &resubmission{Resubmission: &r, answer: Resubmitted{Op: op}}
-		if m.staged, m.err = s.mover.stage(&r); m.err != nil {
+		m := &resubmission{Resubmit: &a, answer: Answered{Action: a, Op: a.Op, Message: a.Message}}
+		if m.staged, m.err = s.mover.stage(&a); m.err != nil {
 			s.queue.add(s.mover.resubmitted(m))
 			return
 		}
@@ -58,15 +44,15 @@ func (s *Spool) Resubmit(op uint64, r Resubmission) {
 
 // resubmission is one Resubmit under way.
 type resubmission struct {
-	*Resubmission
+	*scheduler.Resubmit
 	staged []*stagedCopy
 	old    controlFile // open while the batch is committed
-	answer Resubmitted
+	answer Answered
 	err    error
 }
 
 // resubmitted returns the result.
-func (mv *mover) resubmitted(m *resubmission) Resubmitted {
+func (mv *mover) resubmitted(m *resubmission) Answered {
 	switch {
 	case errors.Is(m.err, errGone):
 		m.answer.Missing = true
@@ -78,8 +64,7 @@ func (mv *mover) resubmitted(m *resubmission) Resubmitted {
 
 // choose returns the recipients of a file that are sent: those that were asked
 // for and are open.
-func (r *Resubmission) choose(f *ctlfile.File, held func(*ctlfile.Recipient) bool) (chosen []int) {
-	asked := slices.Sorted(slices.Values(r.Offsets))
+func choose(r *scheduler.Resubmit, f *ctlfile.File, held func(*ctlfile.Recipient) bool) (chosen []int) {
 	settled := outcomes(f)
 	open := func(to *ctlfile.Recipient) bool {
 		_, done := settled[to.Offset]
@@ -98,13 +83,13 @@ func (r *Resubmission) choose(f *ctlfile.File, held func(*ctlfile.Recipient) boo
 	}
 	for i := range f.Recipients {
 		to := &f.Recipients[i]
-		if _, ok := slices.BinarySearch(asked, to.Offset); !ok && r.Offsets != nil {
+		if _, ok := slices.BinarySearch(r.Offsets, to.Offset); !ok && r.Offsets != nil {
 			continue
 		}
 		if !open(to) || taken[to.Class] {
 			continue
 		}
-		taken[to.Class] = to.Class > 0 && !r.moves()
+		taken[to.Class] = to.Class > 0 && !moves(r)
 		chosen = append(chosen, i)
 	}
 	return chosen
@@ -112,7 +97,7 @@ func (r *Resubmission) choose(f *ctlfile.File, held func(*ctlfile.Recipient) boo
 
 // origin returns the origin of a recipient that is moved from the message with a spoolid. That
 // of a recipient that is on its way to another node already stays.
-func (r *Resubmission) origin(node, spoolID string, to *ctlfile.Recipient) ctlfile.Origin {
+func origin(r *scheduler.Resubmit, node, spoolID string, to *ctlfile.Recipient) ctlfile.Origin {
 	before, err := ctlfile.ParseOrigin(to.Origin)
 	if err == nil && before.Channel != "" && to.RouteChannel() == ctlfile.TransferChannel {
 		return before

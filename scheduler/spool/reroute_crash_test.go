@@ -10,6 +10,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/scheduler"
 	"zsched/scheduler/view"
 )
 
@@ -67,9 +68,9 @@ const toThree = toBob + "\n" + toCarol + "\ns local dave@x.example dave@x.exampl
 	"r           smtp e.example eve@e.example 65534"
 
 // begun stages a resubmission and opens the old file, as a batch does.
-func (o *testSpool) begun(asked Resubmission) *resubmission {
+func (o *testSpool) begun(asked scheduler.Resubmit) *resubmission {
 	o.t.Helper()
-	m := &resubmission{Resubmission: &asked}
+	m := &resubmission{Resubmit: &asked}
 	m.staged, m.err = o.s.mover.stage(&asked)
 	check(o.t, m.err)
 	check(o.t, o.s.mover.check(m))
@@ -85,7 +86,7 @@ func TestCrashInResubmitToTheRouter(t *testing.T) {
 		o := newRoutedSpool(t)
 		o.put("7", control("7", toThree))
 		o.open(Options{})
-		m := o.begun(Resubmission{Path: "7"})
+		m := o.begun(scheduler.Resubmit{Path: "7"})
 		if len(m.staged) != 2 {
 			t.Fatalf("%+v", m.staged)
 		}
@@ -104,7 +105,7 @@ func TestCrashInResubmitToTheRouter(t *testing.T) {
 // TestCrashInReroute: whatever step a reroute or a move to another node has reached, for mail
 // in the queue or under hold/, each recipient is there once.
 func TestCrashInReroute(t *testing.T) {
-	for _, asked := range []Resubmission{
+	for _, asked := range []scheduler.Resubmit{
 		{Path: "7", Channel: "uucp", Host: "relay"}, {Path: "7", Channel: "xfer", Host: "mx2"}, {Path: "hold/7", Hold: new(view.Hold), Channel: "uucp", Host: "relay"},
 	} {
 		for _, step := range []string{"write ", "sync staged", "move message", "claim", "publish", "mark", "end"} {
@@ -159,11 +160,11 @@ func TestResubmitOfWhatChangedMeanwhile(t *testing.T) {
 		},
 		"gone": func(o *testSpool) { check(t, os.Remove(filepath.Join(o.dir, "transport/7"))) },
 	} {
-		for _, asked := range []Resubmission{{Path: "7"}, {Path: "7", Channel: "x"}} {
+		for _, asked := range []scheduler.Resubmit{{Path: "7"}, {Path: "7", Channel: "x"}} {
 			o := newRoutedSpool(t)
 			o.put("7", text)
 			o.open(Options{})
-			m := &resubmission{Resubmission: &asked}
+			m := &resubmission{Resubmit: &asked}
 			m.staged, m.err = o.s.mover.stage(&asked)
 			check(t, m.err)
 			change(o)
@@ -171,7 +172,7 @@ func TestResubmitOfWhatChangedMeanwhile(t *testing.T) {
 				return strings.HasPrefix(path, "public/") || strings.HasPrefix(path, "queue/.tmp/")
 			})
 			o.s.mover.commit([]*resubmission{m})
-			if got := answer[Resubmitted](o); got.Err == nil && !got.Missing || got.Offsets != nil {
+			if got := answer[Answered](o); got.Err == nil && !got.Missing || got.Offsets != nil {
 				t.Errorf("%s: %+v", name, got)
 			}
 			o.holds(before...)
@@ -184,7 +185,7 @@ func TestResubmitThatCannotTag(t *testing.T) {
 	o := newRoutedSpool(t)
 	o.put("7", control("7", toBob))
 	o.open(Options{})
-	m := o.begun(Resubmission{Path: "7"})
+	m := o.begun(scheduler.Resubmit{Path: "7"})
 	check(t, postoffice.Close(m.old.fd))
 	m.old.fd = -1
 	// The name is another file's by the time that the tag is due.

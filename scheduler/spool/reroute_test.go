@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/scheduler"
 	"zsched/scheduler/view"
 )
 
@@ -24,10 +25,10 @@ func newRoutedSpool(t *testing.T) *testSpool {
 	return o
 }
 
-func (o *testSpool) resubmitted(r Resubmission) Resubmitted {
+func (o *testSpool) resubmitted(r scheduler.Resubmit) Answered {
 	o.t.Helper()
 	o.s.Resubmit(7, r)
-	got := answer[Resubmitted](o)
+	got := answered[scheduler.Resubmit](o)
 	if got.Op != 7 {
 		o.t.Fatalf("%+v", got)
 	}
@@ -58,7 +59,7 @@ func TestResubmitToTheRouter(t *testing.T) {
 		o.write(from.dir()+"queue/A/H/7", "an envelope\nbody\nof two lines")
 		o.open(Options{By: "scheduler@mx.example"})
 		bob, dora, eve := offset(t, text, "bob@"), offset(t, text, "dora@"), offset(t, text, "eve@")
-		r := o.resubmitted(Resubmission{Path: from.dir() + "A/H/7", Offsets: []int64{dora, bob, 5, offset(t, text, "carol")}})
+		r := o.resubmitted(scheduler.Resubmit{Path: from.dir() + "A/H/7", Offsets: []int64{5, bob, offset(t, text, "carol"), dora}})
 		if r.Err != nil || r.Missing || !slices.Equal(r.Offsets, []int64{bob, dora}) || len(r.Router) != 1 || r.Name.ID != 0 || r.Owes {
 			t.Fatalf("%+v", r)
 		}
@@ -80,11 +81,11 @@ func TestResubmitToTheRouter(t *testing.T) {
 			t.Errorf("tags %q", got)
 		}
 		// Then all the rest, and then there is none.
-		r = o.resubmitted(Resubmission{Path: from.dir() + "A/H/7"})
+		r = o.resubmitted(scheduler.Resubmit{Path: from.dir() + "A/H/7"})
 		if r.Err != nil || !slices.Equal(r.Offsets, []int64{eve}) || len(r.Router) != 1 {
 			t.Fatalf("%+v", r)
 		}
-		r = o.resubmitted(Resubmission{Path: from.dir() + "A/H/7"})
+		r = o.resubmitted(scheduler.Resubmit{Path: from.dir() + "A/H/7"})
 		if r.Err != nil || r.Missing || r.Offsets != nil || r.Router != nil || len(r.Recipients) != 4 {
 			t.Fatalf("%+v", r)
 		}
@@ -106,7 +107,7 @@ func TestResubmitElsewhere(t *testing.T) {
 		o.write(from.dir()+"queue/F/F/258367", "an envelope\nbody\n")
 		o.open(Options{HashLevels: 2})
 		bob := offset(t, text, "bob@")
-		r := o.resubmitted(Resubmission{Path: from.dir() + "F/F/258367", Offsets: []int64{bob}, Hold: hold, Channel: "uucp", Host: "relay.example"})
+		r := o.resubmitted(scheduler.Resubmit{Path: from.dir() + "F/F/258367", Offsets: []int64{bob}, Hold: hold, Channel: "uucp", Host: "relay.example"})
 		if r.Err != nil || r.Missing || !slices.Equal(r.Offsets, []int64{bob}) || r.Router != nil {
 			t.Fatalf("%+v", r)
 		}
@@ -153,7 +154,7 @@ func TestHugeMessageIsNotCopied(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to give the file to a user")
 	}
-	for _, r := range []Resubmission{{Path: "7"}, {Path: "7", Channel: "smtp", Host: "x.example"}} {
+	for _, r := range []scheduler.Resubmit{{Path: "7"}, {Path: "7", Channel: "smtp", Host: "x.example"}} {
 		o := newRoutedSpool(t)
 		text := control("7", toBob)
 		o.put("7", text)
@@ -175,7 +176,7 @@ func TestResubmitToAnEmptyHost(t *testing.T) {
 	o := newRoutedSpool(t)
 	o.put("7", control("7", toBob))
 	o.open(Options{})
-	r := o.resubmitted(Resubmission{Path: "7", Channel: "local"})
+	r := o.resubmitted(scheduler.Resubmit{Path: "7", Channel: "local"})
 	if r.Err != nil || !strings.Contains(o.read("transport/"+r.Name.Path), "\nr           local - bob@b.example 65534\n") {
 		t.Errorf("%+v", r)
 	}
@@ -189,12 +190,12 @@ func TestResubmitSparesLiveLocks(t *testing.T) {
 	o.put("7", text)
 	o.age("transport/7", -time.Minute)
 	o.open(Options{})
-	r := o.resubmitted(Resubmission{Path: "7"})
+	r := o.resubmitted(scheduler.Resubmit{Path: "7"})
 	if r.Err != nil || len(r.Offsets) != 1 || o.tagsIn("transport/7") != "~+" {
 		t.Errorf("%+v, tags %q", r, o.tagsIn("transport/7"))
 	}
 	stop()
-	r = o.resubmitted(Resubmission{Path: "7"})
+	r = o.resubmitted(scheduler.Resubmit{Path: "7"})
 	if r.Err != nil || len(r.Offsets) != 1 || o.tagsIn("transport/7") != "++" {
 		t.Errorf("%+v, tags %q", r, o.tagsIn("transport/7"))
 	}
@@ -208,7 +209,7 @@ func TestResubmitLeavesATornLine(t *testing.T) {
 	o.put("7", control("7", locked(pid), toCarol)+torn)
 	o.age("transport/7", -time.Minute)
 	o.open(Options{})
-	r := o.resubmitted(Resubmission{Path: "7"})
+	r := o.resubmitted(scheduler.Resubmit{Path: "7"})
 	if r.Err != nil || len(r.Offsets) != 1 || o.tagsIn("transport/7") != "~+" {
 		t.Errorf("%+v, tags %q", r, o.tagsIn("transport/7"))
 	}
@@ -224,7 +225,7 @@ func TestResubmitHeedsDiagnostics(t *testing.T) {
 	o := newRoutedSpool(t)
 	o.put("7", text+diagnose(bob, "bob@b.example", "failed"))
 	o.open(Options{})
-	r := o.resubmitted(Resubmission{Path: "7"})
+	r := o.resubmitted(scheduler.Resubmit{Path: "7"})
 	if r.Err != nil || !slices.Equal(r.Offsets, []int64{offset(t, text, "carol")}) || o.tagsIn("transport/7") != "-+" || !r.Owes {
 		t.Errorf("%+v, tags %q", r, o.tagsIn("transport/7"))
 	}
@@ -248,7 +249,7 @@ func TestResubmitOneOfASet(t *testing.T) {
 		o := newRoutedSpool(t)
 		o.put("7", text)
 		o.open(Options{})
-		r := Resubmission{Path: "7", Channel: "smtp", Host: "relay"}
+		r := scheduler.Resubmit{Path: "7", Channel: "smtp", Host: "relay"}
 		for i := range len(c.asked) {
 			r.Offsets = append(r.Offsets, offset(t, text, "bob"+c.asked[i:i+1]))
 		}
@@ -274,28 +275,28 @@ func TestResubmitOneOfASet(t *testing.T) {
 func TestResubmitThatFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(o *testSpool)
-		ask    Resubmission
+		ask    scheduler.Resubmit
 	}{
-		"program":      {func(o *testSpool) { o.put("7", control("7", `r           local - "|/bin/x" 501`, toBob)) }, Resubmission{}},
-		"plain beside": {func(o *testSpool) { o.put("7", control("7", toBob, `r           local - (c)|cmd 65534`)) }, Resubmission{}},
-		"file":         {func(o *testSpool) { o.put("7", control("7", `r           local - /var/x 501`)) }, Resubmission{}},
-		"no body":      {func(o *testSpool) { o.put("7", strings.Replace(control("7", toBob), "o 05\n", "", 1)) }, Resubmission{}},
-		"body behind":  {func(o *testSpool) { o.put("7", strings.Replace(control("7", toBob), "o 05\n", "o 99\n", 1)) }, Resubmission{Channel: "x"}},
-		"no message":   {func(o *testSpool) { check(t, os.Remove(filepath.Join(o.dir, "queue/7"))) }, Resubmission{}},
-		"no .tmp":      {func(o *testSpool) { o.write("queue/.tmp", "in the way") }, Resubmission{}},
+		"program":      {func(o *testSpool) { o.put("7", control("7", `r           local - "|/bin/x" 501`, toBob)) }, scheduler.Resubmit{}},
+		"plain beside": {func(o *testSpool) { o.put("7", control("7", toBob, `r           local - (c)|cmd 65534`)) }, scheduler.Resubmit{}},
+		"file":         {func(o *testSpool) { o.put("7", control("7", `r           local - /var/x 501`)) }, scheduler.Resubmit{}},
+		"no body":      {func(o *testSpool) { o.put("7", strings.Replace(control("7", toBob), "o 05\n", "", 1)) }, scheduler.Resubmit{}},
+		"body behind":  {func(o *testSpool) { o.put("7", strings.Replace(control("7", toBob), "o 05\n", "o 99\n", 1)) }, scheduler.Resubmit{Channel: "x"}},
+		"no message":   {func(o *testSpool) { check(t, os.Remove(filepath.Join(o.dir, "queue/7"))) }, scheduler.Resubmit{}},
+		"no .tmp":      {func(o *testSpool) { o.write("queue/.tmp", "in the way") }, scheduler.Resubmit{}},
 		"another's .tmp": {func(o *testSpool) {
 			o.mkdir("queue/.tmp")
 			check(t, os.Chmod(filepath.Join(o.dir, "queue/.tmp"), 0o777))
-		}, Resubmission{Channel: "x"}},
-		"no router":     {func(o *testSpool) { check(t, os.Remove(filepath.Join(o.dir, "router"))) }, Resubmission{}},
-		"odd host":      {func(o *testSpool) {}, Resubmission{Channel: "x", Host: "a\nb"}},
-		"list of hosts": {func(o *testSpool) {}, Resubmission{Channel: "x", Host: "(a)"}},
-		"garbage":       {func(o *testSpool) { o.put("7", "garbage") }, Resubmission{}},
+		}, scheduler.Resubmit{Channel: "x"}},
+		"no router":     {func(o *testSpool) { check(t, os.Remove(filepath.Join(o.dir, "router"))) }, scheduler.Resubmit{}},
+		"odd host":      {func(o *testSpool) {}, scheduler.Resubmit{Channel: "x", Host: "a\nb"}},
+		"list of hosts": {func(o *testSpool) {}, scheduler.Resubmit{Channel: "x", Host: "(a)"}},
+		"garbage":       {func(o *testSpool) { o.put("7", "garbage") }, scheduler.Resubmit{}},
 		"no letter directory": {func(o *testSpool) {
 			for l := 'A'; l <= 'Z'; l++ {
 				o.write("transport/"+string(l), "in the way")
 			}
-		}, Resubmission{Channel: "x"}},
+		}, scheduler.Resubmit{Channel: "x"}},
 	} {
 		o := newRoutedSpool(t)
 		o.put("7", control("7", toBob))
@@ -316,7 +317,7 @@ func TestResubmitThatFails(t *testing.T) {
 
 func TestResubmitOfWhatIsGone(t *testing.T) {
 	o := newRoutedSpool(t).open(Options{})
-	for _, r := range []Resubmission{{Path: "7"}, {Path: "7", Channel: "x"}, {Path: "hold/7"}} {
+	for _, r := range []scheduler.Resubmit{{Path: "7"}, {Path: "7", Channel: "x"}, {Path: "hold/7"}} {
 		if got := o.resubmitted(r); got.Err != nil || !got.Missing {
 			t.Errorf("%+v", got)
 		}
@@ -335,7 +336,7 @@ func TestResubmitNotifiesTheRouter(t *testing.T) {
 	check(t, err)
 	defer socket.Close()
 	o.open(Options{RouterLevels: 1, RouterNotify: path})
-	r := o.resubmitted(Resubmission{Path: "7"})
+	r := o.resubmitted(scheduler.Resubmit{Path: "7"})
 	if r.Err != nil || len(r.Router) != 1 {
 		t.Fatalf("%+v", r)
 	}
@@ -359,7 +360,7 @@ func TestMoveToAnotherNodeKeepsWhatTheRecipientWas(t *testing.T) {
 	o.put("7", text)
 	o.open(Options{Node: "mx1"})
 	bob, dora, eve := offset(t, text, "bob@"), offset(t, text, "dora@"), offset(t, text, "eve@")
-	answer := o.resubmitted(Resubmission{
+	answer := o.resubmitted(scheduler.Resubmit{
 		Path: "7", Offsets: []int64{bob, dora, eve}, Attempts: []int{3, 1, 0}, Channel: "xfer", Host: "mx2",
 	})
 	if answer.Err != nil || len(answer.Offsets) != 3 {
@@ -388,13 +389,13 @@ func TestMoveToAnotherNodeKeepsWhatTheRecipientWas(t *testing.T) {
 	}
 	// To yet another node: the origin stays. To another channel: it goes.
 	path := answer.Name.Path
-	again := o.resubmitted(Resubmission{Path: path, Channel: "xfer", Host: "mx3"})
+	again := o.resubmitted(scheduler.Resubmit{Path: path, Channel: "xfer", Host: "mx3"})
 	g, err := ctlfile.Parse([]byte(o.read("transport/" + again.Name.Path)))
 	check(t, err)
 	if g.Recipients[0].Origin != f.Recipients[0].Origin {
 		t.Errorf("the origin has become %q", g.Recipients[0].Origin)
 	}
-	last := o.resubmitted(Resubmission{Path: again.Name.Path, Channel: "smtp", Host: "relay"})
+	last := o.resubmitted(scheduler.Resubmit{Path: again.Name.Path, Channel: "smtp", Host: "relay"})
 	g, err = ctlfile.Parse([]byte(o.read("transport/" + last.Name.Path)))
 	check(t, err)
 	if g.Recipients[0].Origin != "" {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/scheduler/view"
+	"zsched/scheduler"
 )
 
 // Result is the result of one operation, or something that the spool noticed.
@@ -23,29 +23,12 @@ type Name struct {
 
 type (
 	// Loaded is a message: its control file was read and understood. If it has no open
-	// recipient, it is to be finished.
+	// recipient, it is to be finished. None of its recipients is in an exclusive set with a
+	// delivered one. The addresses of recipients, and those that are done, are there only if
+	// Options.Users is set.
 	Loaded struct {
-		Name      Name   // after a move to its hash directory
-		MessageID string // "" if it has none
-		// Sender is the user of the last s line; ErrorTo is where reports go.
-		Sender, ErrorTo string
-		NullSender      bool
-		Owner           uint32    // uid that owns the message file
-		ModifiedAt      time.Time // mtime of the message file
-		ChangedAt       time.Time // ctime of the control file, as it was found
-		Size            int64     // bytes of the message file
-		Owes            bool      // a notice is owed and not sent
-		// UnderHold says that Name.Path is below hold/transport/; it begins with "hold/" then.
-		// Hold is what its record says; nil: there is none, or it does not hold the message any
-		// more. Released: it is under hold/, and its release was recorded.
-		UnderHold, Released bool
-		Hold                *view.Hold
-		// Recipients are those that are open, in file order. None of them is in
-		// an exclusive set with a delivered recipient.
-		Recipients []ctlfile.OpenRecipient
-		// Done are those that are tagged as done, if Options.Users is set.
-		Done      []ctlfile.DoneRecipient
-		Obsoletes []string
+		Name Name // after a move to its hash directory
+		scheduler.Message
 	}
 
 	// Refused is a name that did not become a message.
@@ -69,67 +52,31 @@ type (
 		Text string // the whole value: the host and who asked
 	}
 
-	// Marked is the result of Mark. Missing says that the control file does not
-	// exist any more; then Err is nil. It is also set if the file was malformed and
-	// moved to corrupt/, which Quarantined says and a Refused. Err may wrap
-	// ErrSpoolDown.
-	Marked struct {
-		Op          uint64
-		Err         error
-		Missing     bool
-		Quarantined bool
+	// Answered says how an action ended that was passed to Do.
+	Answered struct {
+		Action  scheduler.Action
+		Op      scheduler.Op
+		Message scheduler.MessageID
+		// Err may wrap ErrSpoolDown or, for a Finish, ErrOpen. It is nil if Missing is set: there
+		// is no such control file. Quarantined says why: it was malformed and was moved to
+		// corrupt/, which a Refused tells.
+		Err                  error
+		Missing, Quarantined bool
+		// Notice is the file of the notice that was written, below $POSTOFFICE, or "".
+		Notice string
+		// What the control file says after a Read or a Resubmit: Recipients are all, in its order.
+		Owes       bool
+		Recipients []ctlfile.State
+		Copies
 	}
 
-	// Reread is the result of Reread. Missing is set, and Err is nil, if the
-	// file does not exist or was malformed and moved to corrupt/; in the latter
-	// case there is a Refused, too.
-	Reread struct {
-		Op          uint64
-		Err         error
-		Missing     bool
-		Quarantined bool // as in Marked
-		Owes        bool
-		Recipients  []ctlfile.State // every recipient of the file, in its order
-	}
-
-	// Finished is the result of Finish. Err wraps ErrOpen if the file still has
-	// an open recipient; then nothing was done. It may wrap ErrSpoolDown.
-	Finished struct {
-		Op     uint64
-		Err    error
-		Notice string // file of the notice that was written, below $POSTOFFICE, or ""
-	}
-
-	// Reported is the result of Report. Notice is the file of the notice, below
-	// $POSTOFFICE; "" if none was owed or nobody gets it. Missing says that there
-	// is no such control file. Err may wrap ErrSpoolDown.
-	Reported struct {
-		Op          uint64
-		Name        Name
-		Err         error
-		Missing     bool
-		Quarantined bool // as in Marked
-		Notice      string
-	}
-
-	// Moved is the result of Hold and Release. Missing says that there is no such
-	// control file.
-	Moved struct {
-		Op      uint64
-		Err     error
-		Missing bool
-	}
-
-	// Resubmitted is the result of Resubmit. Offsets are the recipients that
-	// were sent and are tagged '+' in the old control file. Err may say why the
-	// others were not. If Err says that a recipient was sent but could not be
-	// tagged, Offsets has it too: it is sent twice unless the receiver remembers
-	// it. A recipient whose submission may not survive a crash is not in Offsets, and
-	// may be sent twice.
-	Resubmitted struct {
-		Op      uint64
-		Err     error
-		Missing bool
+	// Copies is what a Resubmit has made.
+	Copies struct {
+		// Offsets are the recipients that were sent and are tagged '+' in the old control file.
+		// Err may say why the others were not. If it says that a recipient was sent but could
+		// not be tagged, Offsets has it too: it is sent twice unless the receiver remembers it.
+		// A recipient whose submission may not survive a crash is not in Offsets, and may be
+		// sent twice.
 		Offsets []int64
 		// Router has the names of the new messages below router/. Name is the new
 		// control file in the queue or under hold/, for the receiver to pass to Load; it is
@@ -138,9 +85,6 @@ type (
 		Name   Name
 		// SpoolID is that of Name: numbers are used again, spoolids are not.
 		SpoolID string
-		// What the old control file says now, as for Reread.
-		Owes       bool
-		Recipients []ctlfile.State
 	}
 
 	// Probed is the result of Probe. Err is nil if transport/ can be written, and so
@@ -198,7 +142,7 @@ func (r Refusal) String() string {
 var ErrOpen = errors.New("a recipient is still open")
 
 // NewFiles returns the new files below $POSTOFFICE, with blanks between them.
-func (r *Resubmitted) NewFiles() string {
+func (r *Copies) NewFiles() string {
 	var names []string
 	for _, name := range r.Router {
 		names = append(names, "router/"+name)
@@ -210,15 +154,10 @@ func (r *Resubmitted) NewFiles() string {
 	return strings.Join(names, " ")
 }
 
-func (Loaded) result()      {}
-func (Refused) result()     {}
-func (Triggered) result()   {}
-func (Marked) result()      {}
-func (Reread) result()      {}
-func (Finished) result()    {}
-func (Reported) result()    {}
-func (Moved) result()       {}
-func (Resubmitted) result() {}
-func (Probed) result()      {}
-func (Swept) result()       {}
-func (Warning) result()     {}
+func (Loaded) result()    {}
+func (Refused) result()   {}
+func (Triggered) result() {}
+func (Answered) result()  {}
+func (Probed) result()    {}
+func (Swept) result()     {}
+func (Warning) result()   {}

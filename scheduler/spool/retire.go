@@ -12,53 +12,40 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/scheduler"
 )
 
-// Finish is a message to be removed, and the operation that removes it.
-type Finish struct {
-	Op   uint64
-	Path string
-	Owes bool // it may owe a notice
-	// Untagged is the offset of a recipient that is done and is not tagged with
-	// Tag yet; 0: none. Only a message without notices has one.
-	Untagged int64
-	Tag      ctlfile.Tag
-}
-
-// Finish removes a message whose recipients are all done: the control file first,
+// finish removes a message whose recipients are all done: the control file first,
 // then the message file. If the message may owe a notice, it first writes the
 // notice that the d lines call for. If the notice can never be written, it moves both
 // files to corrupt/ instead. If the control file
 // cannot be removed, it writes the tag that is missing, so that a restart does not
-// deliver again. The result is Finished, whose error may wrap ErrSpoolDown.
-func (s *Spool) Finish(f Finish) {
-	if f.Owes {
-		s.slow.push(func() { s.queue.add(s.finish(f)...) })
-		return
+// deliver again.
+func (s *Spool) finish(a scheduler.Finish) {
+	queue := s.finishes
+	if a.Owes {
+		queue = s.slow
 	}
-	s.finishes.push(func() { s.queue.add(s.finish(f)...) })
-}
-
-// finish removes a message and returns the results: Finished is the last.
-func (s *Spool) finish(f Finish) []Result {
-	answer := Finished{Op: f.Op}
-	var quarantined []Result
-	err := s.finishOwing(f, &answer)
-	var bad *malformed
-	if errors.As(err, &bad) {
-		if gone := s.discard(nameOf(f.Path), bad.reason); gone.Why == Quarantined {
-			quarantined, err = []Result{gone}, nil
+	queue.push(func() {
+		answer := Answered{Action: &a, Op: a.Op, Message: a.Message}
+		err := s.finishOwing(a, &answer)
+		var bad *malformed
+		if errors.As(err, &bad) {
+			if gone := s.discard(nameOf(a.Path), bad.reason); gone.Why == Quarantined {
+				s.queue.add(gone)
+				err = nil
+			}
 		}
-	}
-	if err != nil {
-		answer.Err = fmt.Errorf("finishing %q: %w", f.Path, classify(err))
-	}
-	return append(quarantined, answer)
+		if err != nil {
+			answer.Err = fmt.Errorf("finishing %q: %w", a.Path, classify(err))
+		}
+		s.queue.add(answer)
+	})
 }
 
 // finishOwing writes the notice that the message owes, if it may owe one, and
 // then removes the message.
-func (s *Spool) finishOwing(f Finish, answer *Finished) error {
+func (s *Spool) finishOwing(f scheduler.Finish, answer *Answered) error {
 	if !f.Owes {
 		return s.unlinkUntagged(f)
 	}
@@ -104,7 +91,7 @@ func allDone(f *ctlfile.File) bool {
 
 // unlinkUntagged removes the files of a message that owes no notice. If the
 // control file stays, its last recipient is tagged.
-func (s *Spool) unlinkUntagged(f Finish) error {
+func (s *Spool) unlinkUntagged(f scheduler.Finish) error {
 	err := s.places.unlink(f.Path)
 	if err == nil || f.Untagged == 0 {
 		return err

@@ -6,12 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"zsched/scheduler"
 )
 
-func (o *testSpool) finished(path string, owes bool) Finished {
+func (o *testSpool) finished(path string, owes bool) Answered {
 	o.t.Helper()
-	o.s.Finish(Finish{Op: 9, Path: path, Owes: owes})
-	r := answer[Finished](o)
+	o.s.Finish(scheduler.Finish{Op: 9, Path: path, Owes: owes})
+	r := answered[*scheduler.Finish](o)
 	if r.Op != 9 {
 		o.t.Fatalf("%+v", r)
 	}
@@ -116,10 +117,10 @@ func TestMoveTwice(t *testing.T) {
 	o.open(Options{})
 	o.s.Hold(1, "7")
 	o.s.Hold(2, "7")
-	if r := answer[Moved](o); r.Err != nil || r.Missing {
+	if r := moved(o); r.Err != nil || r.Missing {
 		t.Errorf("%+v", r)
 	}
-	if r := answer[Moved](o); r.Err != nil || !r.Missing {
+	if r := moved(o); r.Err != nil || !r.Missing {
 		t.Errorf("%+v", r)
 	}
 	o.holds("hold/queue/7", "hold/transport/7")
@@ -132,7 +133,7 @@ func TestMoveAgain(t *testing.T) {
 	o.write("hold/queue/7", "message")
 	o.open(Options{})
 	o.s.Hold(1, "7")
-	if r := answer[Moved](o); r.Err != nil || r.Missing {
+	if r := moved(o); r.Err != nil || r.Missing {
 		t.Errorf("%+v", r)
 	}
 	o.holds("hold/queue/7", "hold/transport/7")
@@ -144,7 +145,7 @@ func TestMoveOverwritesNothing(t *testing.T) {
 	o.write("hold/queue/7", "another's")
 	o.open(Options{})
 	o.s.Hold(1, "7")
-	if r := answer[Moved](o); r.Err == nil {
+	if r := moved(o); r.Err == nil {
 		t.Errorf("%+v", r)
 	}
 	o.holds("hold/queue/7", "queue/7", "transport/7")

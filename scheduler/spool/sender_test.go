@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
+	"zsched/scheduler"
 )
 
 // Control files that a router left to the senders of their messages.
@@ -70,8 +71,8 @@ func TestFilesOfAWaitingMessageGetTheGroupOfTheAgents(t *testing.T) {
 	}
 	o.loaded("7")
 	shared()
-	o.s.Reread(5, "7", OurLocks{})
-	answer[Reread](o)
+	o.s.Reread(5, "7", scheduler.Read{})
+	answered[scheduler.Read](o)
 	shared()
 }
 
@@ -152,8 +153,8 @@ func TestControlFileOfAUserIsNotUsedOutsideTheQueue(t *testing.T) {
 		if r := o.refused("hold/7", Unreadable); r.Reason != "open: "+postoffice.ErrForeign.Error() {
 			t.Errorf("%+v", r)
 		}
-		o.s.Resubmit(7, Resubmission{Path: "hold/7", Channel: "smtp", Host: "x.example"})
-		refused("reroute", answer[Resubmitted](o).Err)
+		o.s.Resubmit(7, scheduler.Resubmit{Path: "hold/7", Channel: "smtp", Host: "x.example"})
+		refused("reroute", answered[scheduler.Resubmit](o).Err)
 		var st unix.Stat_t
 		check(t, unix.Stat(filepath.Join(o.dir, "hold/transport/7"), &st))
 		if os.FileMode(st.Mode&0o777) != mode {

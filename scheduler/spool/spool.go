@@ -18,8 +18,7 @@
 //	sweep ──┐
 //	watch ──┼─► Found ─► receiver ─► Load ───────► loaders ──┐
 //	notify ─┘              │                                 ├─► Results
-//	                       ├──► Mark, Reread, Finish ────────┤
-//	                       └──► Hold, Release, Resubmit ─────┘
+//	                       └──► Do (actions of the core) ────┘
 //
 // Files answers queries and keeps the hold records, in the goroutine of the caller.
 //
@@ -69,6 +68,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/queue"
+	"zsched/scheduler"
 	"zsched/scheduler/owner"
 )
 
@@ -272,6 +272,30 @@ func (s *Spool) Found() <-chan []Name { return s.found }
 // Results returns results in batches. Those of one Load come in the order of
 // the control files' age, the oldest first. The channel is never closed.
 func (s *Spool) Results() <-chan []Result { return s.results }
+
+// Do carries out an action of the core on the files of a message: Mark, Read, Report, *Finish,
+// Hold, Release or Resubmit. Actions on one file are carried out one after the other. The result
+// is Answered.
+func (s *Spool) Do(a scheduler.Action) {
+	switch a := a.(type) {
+	case scheduler.Mark:
+		s.mark(a)
+	case scheduler.Read:
+		s.reread(a)
+	case scheduler.Report:
+		s.report(a)
+	case *scheduler.Finish:
+		s.finish(*a)
+	case scheduler.Hold:
+		s.move(Answered{Action: a, Op: a.Op, Message: a.Message}, a.Path, Queue, Hold)
+	case scheduler.Release:
+		s.move(Answered{Action: a, Op: a.Op, Message: a.Message}, a.Path, Hold, Queue)
+	case scheduler.Resubmit:
+		s.resubmit(a)
+	default:
+		panic("spool: unknown action")
+	}
+}
 
 // Sweep sweeps now.
 func (s *Spool) Sweep() { wake(s.sweeps) }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"zsched/ctlfile"
+	"zsched/scheduler"
 )
 
 // TestMain lets the test binary play another process: one that holds a lock,
@@ -178,23 +179,22 @@ func TestMessagesGoThrough(t *testing.T) {
 					delete(taking, r.Name.ID)
 					o.s.Mark(r.Name.ID, r.Name.Path, []ctlfile.Mark{{Offset: bob, Tag: '+'}})
 					o.s.Mark(r.Name.ID, r.Name.Path, []ctlfile.Mark{{Offset: carol, Tag: '-', Diagnose: r.Name.ID%8 == 0, Notary: "\x03\x01failed\x015.1.1"}})
-					o.s.Reread(r.Name.ID, r.Name.Path, OurLocks{})
-				case Marked:
+					o.s.Reread(r.Name.ID, r.Name.Path, scheduler.Read{})
+				case Answered:
 					if r.Err != nil || r.Missing {
 						t.Fatalf("%+v", r)
 					}
-				case Reread:
-					if r.Err != nil || len(r.Recipients) != 2 || r.Recipients[0].Tag != '+' || r.Recipients[1].Tag != '-' {
-						t.Fatalf("%+v", r)
+					switch r.Action.(type) {
+					case scheduler.Read:
+						if len(r.Recipients) != 2 || r.Recipients[0].Tag != '+' || r.Recipients[1].Tag != '-' {
+							t.Fatalf("%+v", r)
+						}
+						o.s.Sweep()
+						o.s.Finish(scheduler.Finish{Op: r.Op, Path: known[uint64(r.Op)], Owes: r.Owes})
+					case *scheduler.Finish:
+						delete(known, uint64(r.Op))
+						left--
 					}
-					o.s.Sweep()
-					o.s.Finish(Finish{Op: r.Op, Path: known[r.Op], Owes: r.Owes})
-				case Finished:
-					if r.Err != nil {
-						t.Fatalf("%+v", r)
-					}
-					delete(known, r.Op)
-					left--
 				case Refused:
 					delete(taking, r.Name.ID)
 					if r.Why != Vanished && r.Why != Quarantined {

@@ -17,6 +17,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/queue"
+	"zsched/scheduler"
 )
 
 // stagedCopy is a message for some recipients of another message, complete and on
@@ -68,7 +69,7 @@ func (p *stagedCopy) marks() []ctlfile.Mark {
 
 // stage makes the staged copies of a resubmission. It only reads the old message,
 // and may take as long as copying it takes.
-func (mv *mover) stage(r *Resubmission) (staged []*stagedCopy, err error) {
+func (mv *mover) stage(r *scheduler.Resubmit) (staged []*stagedCopy, err error) {
 	place, path := placeOf(r.Path)
 	from := mv.s.places.pairs[place]
 	var buf []byte
@@ -77,7 +78,7 @@ func (mv *mover) stage(r *Resubmission) (staged []*stagedCopy, err error) {
 		return nil, err
 	}
 	locks := mv.s.locksOf(&d, true)
-	chosen := r.choose(d.file, locks.held)
+	chosen := choose(r, d.file, locks.held)
 	if len(chosen) == 0 {
 		return nil, nil
 	}
@@ -132,7 +133,7 @@ func (mv *mover) stageForRouter(f *ctlfile.File, chosen []int, message *postoffi
 }
 
 // stageForQueue makes the copy for another channel and host, from the message with a spoolid.
-func (mv *mover) stageForQueue(r *Resubmission, spoolID string, f *ctlfile.File, chosen []int, message *postoffice.File) ([]*stagedCopy, error) {
+func (mv *mover) stageForQueue(r *scheduler.Resubmit, spoolID string, f *ctlfile.File, chosen []int, message *postoffice.File) ([]*stagedCopy, error) {
 	p := &stagedCopy{fate: ctlfile.Rerouted, sentTo: "sent to " + r.Channel + "/" + r.Host}
 	draft := f.Extract(chosen)
 	next := 0
@@ -141,8 +142,8 @@ func (mv *mover) stageForQueue(r *Resubmission, spoolID string, f *ctlfile.File,
 		next++
 		p.offsets = append(p.offsets, old.Offset)
 		to.Origin = ""
-		if r.moves() {
-			from := r.origin(mv.s.options.Node, spoolID, old)
+		if moves(r) {
+			from := origin(r, mv.s.options.Node, spoolID, old)
 			to.Origin = from.String()
 		}
 		to.Channel, to.Host, to.Class = r.Channel, r.Host, 0

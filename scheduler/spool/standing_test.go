@@ -13,6 +13,7 @@ import (
 	"zsched/scheduler/owner"
 
 	"zsched/internal/process"
+	"zsched/scheduler"
 )
 
 // aside moves a file or directory of the postoffice, or the postoffice itself (""), and
@@ -87,7 +88,7 @@ func TestReplacedTransportEndsTheSpool(t *testing.T) {
 			if err := o.s.Check(); !errors.Is(err, process.ErrReplaced) {
 				t.Errorf("job lines may be given out: %v", err)
 			}
-			o.s.Finish(Finish{Op: 1, Path: "7"})
+			o.s.Finish(scheduler.Finish{Op: 1, Path: "7"})
 			o.s.Close()
 			o.read("queue/8")
 		})
@@ -212,7 +213,7 @@ func TestDisownedSpoolWritesNothing(t *testing.T) {
 	o.s.Mark(1, "7", []ctlfile.Mark{{Offset: f.Recipients[0].Offset, Tag: ctlfile.Delivered}})
 	for {
 		r := o.next()
-		if _, marked := r.(Marked); marked {
+		if _, marked := r.(Answered); marked {
 			t.Fatal("the outcome was written")
 		}
 		if lost, ok := r.(Disowned); ok {
@@ -223,7 +224,7 @@ func TestDisownedSpoolWritesNothing(t *testing.T) {
 		}
 	}
 	o.s.Hold(2, "7")
-	o.s.Finish(Finish{Op: 3, Path: "7"})
+	o.s.Finish(scheduler.Finish{Op: 3, Path: "7"})
 	o.s.Close()
 	if o.read("transport/7") != before || unix.Access(o.dir+"/queue/7", unix.F_OK) != nil {
 		t.Error("the files have changed")

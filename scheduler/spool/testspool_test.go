@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler"
 )
 
 // testSpool: a spool in a directory of its own, and what tests ask of it.
@@ -228,4 +229,51 @@ func offsets(list []ctlfile.OpenRecipient) []int64 {
 		got = append(got, r.Offset)
 	}
 	return got
+}
+
+// answered is the answer to the next action of this kind; other results are dropped.
+func answered[A scheduler.Action](o *testSpool) Answered {
+	for {
+		r := answer[Answered](o)
+		if _, ok := r.Action.(A); ok {
+			return r
+		}
+	}
+}
+
+// moved is the answer to the next Hold or Release.
+func moved(o *testSpool) Answered {
+	for {
+		r := answer[Answered](o)
+		switch r.Action.(type) {
+		case scheduler.Hold, scheduler.Release:
+			return r
+		}
+	}
+}
+
+// The actions of the core, as tests write them.
+
+func (s *Spool) Mark(op uint64, path string, marks []ctlfile.Mark) {
+	s.Do(scheduler.Mark{Op: scheduler.Op(op), Path: path, Marks: marks})
+}
+
+func (s *Spool) Reread(op uint64, path string, a scheduler.Read) {
+	a.Op, a.Path = scheduler.Op(op), path
+	s.Do(a)
+}
+
+func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
+	s.Do(scheduler.Report{Op: scheduler.Op(op), Path: path, RetryUntil: retryUntil})
+}
+
+func (s *Spool) Hold(op uint64, path string) { s.Do(scheduler.Hold{Op: scheduler.Op(op), Path: path}) }
+func (s *Spool) Release(op uint64, path string) {
+	s.Do(scheduler.Release{Op: scheduler.Op(op), Path: path})
+}
+func (s *Spool) Finish(a scheduler.Finish) { s.Do(&a) }
+
+func (s *Spool) Resubmit(op uint64, a scheduler.Resubmit) {
+	a.Op = scheduler.Op(op)
+	s.Do(a)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler"
 	"zsched/scheduler/spool"
 	"zsched/scheduler/view"
 )
@@ -53,38 +54,32 @@ func (s *Spool) get(path string) *File {
 	return files[path]
 }
 
-func (s *Spool) Hold(op uint64, path string) { s.move(op, path, s.Files, s.Held) }
-
-func (s *Spool) Release(op uint64, path string) { s.move(op, path, s.Held, s.Files) }
-
-func (s *Spool) move(op uint64, path string, from, to map[string]*File) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+func (s *Spool) move(answer spool.Answered, path string, from, to map[string]*File) {
 	f := from[path]
 	if s.fault == nil && f != nil {
 		delete(from, path)
 		to[path] = f
 	}
-	s.Answer(spool.Moved{Op: op, Err: s.fault, Missing: f == nil})
+	answer.Err, answer.Missing = s.fault, f == nil
+	s.Answer(answer)
 }
 
-// Resubmit gives recipients to the router (Sent lists them), or makes a control
+// resubmit gives recipients to the router (Sent lists them), or makes a control
 // file with an unused number.
-func (s *Spool) Resubmit(op uint64, r spool.Resubmission) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+func (s *Spool) resubmit(r scheduler.Resubmit) {
 	if s.Meanwhile != nil {
 		defer s.Meanwhile()
 	}
 	f := s.get(r.Path)
+	answer := spool.Answered{Action: r, Op: r.Op, Message: r.Message, Err: s.fault}
 	if f == nil {
-		s.Answer(spool.Resubmitted{Op: op, Missing: true})
+		answer.Missing, answer.Err = true, nil
+		s.Answer(answer)
 		return
 	}
-	answer := spool.Resubmitted{Op: op, Err: s.fault}
 	var hosts []string
 	for _, to := range f.Loaded.Recipients {
-		asked := r.Offsets == nil || slices.Contains(r.Offsets, to.Offset)
+		asked := slices.Contains(r.Offsets, to.Offset)
 		if s.fault == nil && asked && f.Tags[to.Offset] == ctlfile.Open {
 			f.Tags[to.Offset] = ctlfile.Delivered
 			answer.Offsets = append(answer.Offsets, to.Offset)

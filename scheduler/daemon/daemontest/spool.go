@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler"
 	"zsched/scheduler/spool"
 )
 
@@ -60,6 +61,7 @@ func (f *File) message() spool.Loaded {
 func (s *Spool) loaded(name spool.Name, f *File) spool.Loaded {
 	t := f.message()
 	t.Name, t.UnderHold = name, strings.HasPrefix(name.Path, "hold/")
+	_, t.Path = s.at(name.Path)
 	id := ctlfile.SpoolID(name.ID, t.ModifiedAt)
 	for i := range s.Records {
 		if slices.Contains(s.Records[i].Messages, id) {
@@ -86,7 +88,10 @@ func (s *Spool) Put(id uint64, hosts ...string) spool.Name {
 func (s *Spool) file(id uint64, hosts ...string) spool.Name {
 	name := spool.Name{Path: strconv.FormatUint(id, 10), ID: id}
 	f := &File{Tags: make(map[int64]ctlfile.Tag)}
-	f.Loaded = spool.Loaded{Name: name, MessageID: fmt.Sprintf("<m%d@here>", id), Sender: "rayan", ErrorTo: "rayan", ModifiedAt: time.Now(), ChangedAt: time.Now(), Size: 100}
+	f.Loaded = spool.Loaded{Name: name, Message: scheduler.Message{
+		ID: scheduler.MessageID(id), MessageID: fmt.Sprintf("<m%d@here>", id), Sender: "rayan", ErrorTo: "rayan",
+		ModifiedAt: time.Now(), ChangedAt: time.Now(), Size: 100,
+	}}
 	for i, host := range hosts {
 		offset := int64(100 + 50*i)
 		f.Tags[offset] = ctlfile.Open
@@ -148,23 +153,43 @@ func (s *Spool) Load(names []spool.Name) {
 	}()
 }
 
-func (s *Spool) Mark(op uint64, path string, marks []ctlfile.Mark) {
+// Do carries out an action. A Report writes no notice and says that it did.
+func (s *Spool) Do(a scheduler.Action) {
+	if a, ok := a.(*scheduler.Finish); ok {
+		go s.finish(*a)
+		return
+	}
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	f := s.get(path)
-	for _, m := range marks {
+	switch a := a.(type) {
+	case scheduler.Mark:
+		s.mark(a)
+	case scheduler.Read:
+		s.reread(a)
+	case scheduler.Report:
+		s.Answer(spool.Answered{Action: a, Op: a.Op, Message: a.Message, Missing: s.get(a.Path) == nil})
+	case scheduler.Hold:
+		s.move(spool.Answered{Action: a, Op: a.Op, Message: a.Message}, a.Path, s.Files, s.Held)
+	case scheduler.Release:
+		s.move(spool.Answered{Action: a, Op: a.Op, Message: a.Message}, a.Path, s.Held, s.Files)
+	case scheduler.Resubmit:
+		s.resubmit(a)
+	}
+}
+
+func (s *Spool) mark(a scheduler.Mark) {
+	f := s.get(a.Path)
+	for _, m := range a.Marks {
 		if f != nil && !m.LeaveTag {
 			f.Tags[m.Offset] = m.Tag
 		}
 	}
-	s.Answer(spool.Marked{Op: op, Missing: f == nil})
+	s.Answer(spool.Answered{Action: a, Op: a.Op, Message: a.Message, Missing: f == nil})
 }
 
-func (s *Spool) Reread(op uint64, path string, _ spool.OurLocks) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	f := s.get(path)
-	r := spool.Reread{Op: op, Missing: f == nil}
+func (s *Spool) reread(a scheduler.Read) {
+	f := s.get(a.Path)
+	r := spool.Answered{Action: a, Op: a.Op, Message: a.Message, Missing: f == nil}
 	if f != nil {
 		for _, to := range f.Loaded.Recipients {
 			r.Recipients = append(r.Recipients, ctlfile.State{Offset: to.Offset, Tag: f.Tags[to.Offset]})
@@ -173,26 +198,17 @@ func (s *Spool) Reread(op uint64, path string, _ spool.OurLocks) {
 	s.Answer(r)
 }
 
-// Report writes no notice and says that it did.
-func (s *Spool) Report(op uint64, path string, _ time.Time) {
+func (s *Spool) finish(a scheduler.Finish) {
+	time.Sleep(s.Slow)
 	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.Answer(spool.Reported{Op: op, Missing: s.get(path) == nil})
-}
-
-func (s *Spool) Finish(f spool.Finish) {
-	go func() {
-		time.Sleep(s.Slow)
-		s.Mu.Lock()
-		err := s.fault
-		if err == nil {
-			files, path := s.at(f.Path)
-			delete(files, path)
-		}
-		s.Mu.Unlock()
-		s.Finished()
-		s.Answer(spool.Finished{Op: f.Op, Err: err})
-	}()
+	err := s.fault
+	if err == nil {
+		files, path := s.at(a.Path)
+		delete(files, path)
+	}
+	s.Mu.Unlock()
+	s.Finished()
+	s.Answer(spool.Answered{Action: &a, Op: a.Op, Message: a.Message, Err: err})
 }
 
 // Left returns how many control files there are.
