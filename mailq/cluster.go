@@ -68,10 +68,5 @@ func (n *ClusterNode) text(now time.Time) string {
 }
 
 func (l *ClusterLimit) text() string {
-	return fmt.Sprintf("limit %s %s: %d; %s", l.Setting, l.Name, l.Most, l.PartText())
-}
-
-// PartText says what a node has of a limit.
-func (l *ClusterLimit) PartText() string {
-	return fmt.Sprintf("%s has %d (%d busy, %d wanted)", l.Node, l.Granted, l.Busy, l.Wanted)
+	return fmt.Sprintf("limit %s %s: %d; %s has %d (%d busy, %d wanted)", l.Setting, l.Name, l.Most, l.Node, l.Granted, l.Busy, l.Wanted)
 }

@@ -19,6 +19,8 @@ type (
 	Thread    = view.Thread  // of JSON SHOW QUEUE THREADS
 	JobLine   = view.JobLine // of JSON SHOW THREAD
 	Recipient = view.Recipient
+	// Explanation is the answer to JSON EXPLAIN: what the mail for a destination is waiting for.
+	Explanation = view.Explanation
 )
 
 // ParseName reads channel/host.
@@ -75,16 +77,6 @@ type MessageRecipient struct {
 	Order     string    `json:"order,omitempty"` // as JobLine.Order
 	OrderTo   string    `json:"order_to,omitempty"`
 	Wait      view.Wait `json:"wait,omitempty"` // as JobLine.Wait
-}
-
-// Explanation is the answer to JSON EXPLAIN: what the mail for a destination is
-// waiting for, if anything.
-type Explanation struct {
-	view.Explanation
-	// Unloaded counts the messages that could not be loaded, with the reason of one of them.
-	Unloaded Kept `json:"unloaded,omitzero"`
-	// Cluster has the parts of the nodes of limits of the cluster.
-	Cluster []ClusterLimit `json:"cluster,omitempty"`
 }
 
 // RuleItem is a line of JSON SHOW RULES: a reply rule.

@@ -53,7 +53,7 @@ func TestOrdersAreReadAsTheyAreWritten(t *testing.T) {
 
 // TestOutcomes: each count comes back from the wire, is added, and has a sentence of its own.
 func TestOutcomes(t *testing.T) {
-	full := Outcome{Messages: 3, Recipients: 5, Threads: 2, WhyNotLoaded: `open "x": no.\n`}
+	full := Outcome{Messages: 3, Recipients: 5, Threads: 2}
 	for i, c := range counts {
 		*c.of(&full) = i + 1
 	}
@@ -70,7 +70,7 @@ func TestOutcomes(t *testing.T) {
 			t.Errorf("count %d: %d", i, got)
 		}
 	}
-	if sum.Recipients != 10 || sum.WhyNotLoaded != full.WhyNotLoaded {
+	if sum.Recipients != 10 {
 		t.Errorf("%+v", sum)
 	}
 	sentences := full.Sentences(&Order{Verb: Hold})
@@ -78,8 +78,8 @@ func TestOutcomes(t *testing.T) {
 	if len(slices.Compact(sentences)) != len(counts)+1 {
 		t.Errorf("%q", sentences)
 	}
-	// Every field but the three numbers and the reason is a count.
-	if fields := reflect.TypeFor[Outcome]().NumField(); fields != len(counts)+4 {
+	// Every field but the three numbers is a count.
+	if fields := reflect.TypeFor[Outcome]().NumField(); fields != len(counts)+3 {
 		t.Errorf("%d fields, %d counts", fields, len(counts))
 	}
 	for reply, want := range map[string]string{

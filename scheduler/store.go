@@ -240,17 +240,3 @@ func (wr *writes) applyDone(p *pending) {
 	m.pendingWrites--
 	wr.advance(m)
 }
-
-// Moving reports whether any of the messages, or a part of it, is being moved to hold/ or
-// back, or sent elsewhere.
-func (s *Scheduler) Moving(ids map[MessageID]struct{}) bool {
-	for _, p := range s.writes.pending {
-		switch p.action.(type) {
-		case Hold, Release, Resubmit:
-			if _, about := ids[p.id]; about && !p.stale() {
-				return true
-			}
-		}
-	}
-	return false
-}

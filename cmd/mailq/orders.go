@@ -55,7 +55,10 @@ func (p *program) act(orders []mailq.Order) error {
 		if err != nil {
 			return err
 		}
-		if order.Verb == mailq.Hold && order.Thread != nil && did.Messages == 0 {
+		switch {
+		case did.Threads == 0: // nothing is done to what was selected
+			failed = errSilent
+		case order.Verb == mailq.Hold && order.Thread != nil && did.Messages == 0:
 			fmt.Fprintf(p.stderr, "mailq: %s has no mail now\n", text.Escape(targetOf(order)))
 		}
 		if p.json {

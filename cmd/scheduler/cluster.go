@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -12,11 +11,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/cluster"
 	"zsched/scheduler/config"
-	"zsched/scheduler/daemon"
 )
 
 // openCluster joins the cluster of PARAMcluster. It returns nil if there is none.
@@ -45,23 +42,6 @@ func (s *setting) openCluster(file *config.File, log zerolog.Logger) (*cluster.N
 			log.WithLevel(level).Str("store", address.String()).Msg(text)
 		},
 	}), nil
-}
-
-// clusterView answers queries about the cluster.
-type clusterView struct {
-	node *cluster.Node
-	port daemon.Port
-}
-
-// Show returns what this node knows of the store, the nodes and the limits.
-func (c clusterView) Show(ctx context.Context) (items []*mailq.ClusterItem, err error) {
-	err = c.port.Ask(ctx, func(*daemon.Loop) { items = c.node.Overview() })
-	return items, err
-}
-
-// Parts returns which node has which part of a limit.
-func (c clusterView) Parts(ctx context.Context, limit scheduler.ClusterLimit) ([]mailq.ClusterLimit, error) {
-	return c.node.Parts(ctx, limit)
 }
 
 // place identifies the postoffice on this machine. Only one scheduler runs there,

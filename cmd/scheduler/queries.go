@@ -55,7 +55,7 @@ const metricsName = "metrics"
 func (s *setting) adminOptions(file *config.File, port daemon.Port, files admin.Files, log zerolog.Logger) admin.Options {
 	o := admin.Options{
 		Port: port, Files: files, Log: log, Settings: s.querySettings(file),
-		Rendezvous: s.where.rendezvous, Params: config.Lines,
+		Rendezvous: s.where.rendezvous, Postoffice: s.where.postoffice,
 		MessageDir: filepath.Join(s.where.postoffice, "queue"), ControlDir: s.where.transport(),
 		LogDir: s.env.Value("LOGDIR"),
 	}

@@ -22,6 +22,7 @@ import (
 	"zsched/internal/process"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
+	"zsched/mailq"
 	"zsched/queue"
 	"zsched/scheduler"
 	"zsched/scheduler/admin"
@@ -204,8 +205,11 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 	answers := s.adminOptions(file, loop, spooler.Files(), log)
 	scrapes := &metrics.Server{Port: loop, Stats: stats, Log: log}
 	if nodes != nil {
-		view := clusterView{node: nodes, port: loop}
-		answers.Cluster, scrapes.Cluster = view, view.Show
+		answers.Cluster = func(ctx context.Context) (items []*mailq.ClusterItem, err error) {
+			err = loop.Ask(ctx, func(*daemon.Loop) { items = nodes.Overview() })
+			return items, err
+		}
+		scrapes.Cluster = answers.Cluster
 	}
 	queries = admin.New(answers)
 	scrapes.Kept = queries.Queue().Totals

@@ -55,9 +55,6 @@ func Explanation(e *mailq.Explanation, now time.Time) []string {
 	if e.Hold != nil {
 		text = append(text, "held:"+mailq.HoldText(e.Hold, now))
 	}
-	if n := e.Unloaded.Count; n > 0 {
-		text = append(text, "not loaded: "+mailq.Plural(n, "message", "messages")+": "+e.Unloaded.Reason)
-	}
 	if e.Thread != nil {
 		text = append(text, threadText(e.Thread, now)...)
 	}
@@ -71,8 +68,6 @@ func sentence(e *mailq.Explanation) string {
 		return slices.ContainsFunc(e.Settings, func(s view.Setting) bool { return s.Name == setting })
 	}
 	switch {
-	case t == nil && e.Unloaded.Count > 0:
-		return "Its mail is not loaded"
 	case t == nil && e.Hold != nil:
 		return "There is no mail for it, and mail that arrives is held"
 	case t == nil && !has("command"):
@@ -102,7 +97,7 @@ func sentence(e *mailq.Explanation) string {
 func followed(e *mailq.Explanation) string {
 	names, values := strings.Fields(waits[e.Wait].settings), []string(nil)
 	for _, s := range e.Settings {
-		if s.File != "" && slices.Contains(names, s.Name) {
+		if slices.Contains(names, s.Name) {
 			values = append(values, strings.TrimRight(s.Name+"="+s.Value, "="))
 		}
 	}
@@ -160,10 +155,6 @@ func settingsText(e *mailq.Explanation) (text []string) {
 		}
 		text = append(text, line)
 	}
-	for i := range e.Cluster {
-		part := &e.Cluster[i]
-		text = append(text, fmt.Sprintf("limit: %s, %d in the cluster; %s", part.Setting, part.Most, part.PartText()))
-	}
 	if len(e.Clauses) == 0 {
 		text = append(text, "clause: none matches")
 	}
@@ -171,11 +162,7 @@ func settingsText(e *mailq.Explanation) (text []string) {
 		text = append(text, fmt.Sprintf("clause: %s\t%s:%d", c.Pattern, c.File, c.Line))
 	}
 	for _, s := range e.Settings {
-		from := "default"
-		if s.File != "" {
-			from = fmt.Sprintf("%s:%d", s.File, s.Line)
-		}
-		text = append(text, fmt.Sprintf("setting: %s=%s\t%s", s.Name, s.Value, from))
+		text = append(text, fmt.Sprintf("setting: %s=%s\t%s:%d", s.Name, s.Value, s.File, s.Line))
 	}
 	return text
 }

@@ -16,18 +16,17 @@ var now = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 
 // The first line says why mail waits, with the settings that clauses set.
 func TestExplanationsInWords(t *testing.T) {
-	settings := []view.Setting{{Name: "maxring", Value: "2", File: "scheduler.cf"}, {Name: "command", Value: "smtp", File: "scheduler.cf"}, {Name: "maxta", Value: "9"}}
+	settings := []view.Setting{{Name: "maxring", Value: "2", File: "scheduler.cf"}, {Name: "command", Value: "smtp", File: "scheduler.cf"}}
 	hold := &view.Hold{Since: now.Add(-time.Hour), By: "ann", Because: "they asked"}
 	for want, e := range map[string]*mailq.Explanation{
-		"smtp/a: There is no mail for it.": {Explanation: view.Explanation{Settings: settings}},
+		"smtp/a: There is no mail for it.": {Settings: settings},
 		"smtp/a: There is no mail for it, and none would be delivered: no clause that matches has a command.":         {},
-		"smtp/a: There is no mail for it, and mail that arrives is held.|held: 1h by ann, until released: they asked": {Explanation: view.Explanation{Hold: hold}},
-		"smtp/a: Its mail is not loaded.|not loaded: 1 message: locked":                                               {Unloaded: mailq.Kept{Count: 1, Reason: "locked"}},
-		"smtp/a: The ring has as many sessions, or agents, as it may have (maxring=2).":                               {Explanation: view.Explanation{Wait: "maxring", Settings: settings, Thread: new(mailq.Thread)}},
-		"smtp/a: No agent starts: no such file.":                                                                      {Explanation: view.Explanation{Wait: "agent expected", Thread: &mailq.Thread{StartError: "no such file"}}},
-		"smtp/a: Every job waits for its retry.|until: 2026-11-23T08:01:00Z, in 1m":                                   {Explanation: view.Explanation{Wait: "retry", Until: now.Add(time.Minute), Thread: new(mailq.Thread)}},
-		"smtp/a: Every job waits for its retry.|until: it is due now":                                                 {Explanation: view.Explanation{Wait: "retry", Until: now, Thread: new(mailq.Thread)}},
-		"smtp/a: It is being delivered.":                                                                              {Explanation: view.Explanation{Thread: &mailq.Thread{States: map[string]int{"fed": 1, "blocked": 1}}}},
+		"smtp/a: There is no mail for it, and mail that arrives is held.|held: 1h by ann, until released: they asked": {Hold: hold},
+		"smtp/a: The ring has as many sessions, or agents, as it may have (maxring=2).":                               {Wait: "maxring", Settings: settings, Thread: new(mailq.Thread)},
+		"smtp/a: No agent starts: no such file.":                                                                      {Wait: "agent expected", Thread: &mailq.Thread{StartError: "no such file"}},
+		"smtp/a: Every job waits for its retry.|until: 2026-11-23T08:01:00Z, in 1m":                                   {Wait: "retry", Until: now.Add(time.Minute), Thread: new(mailq.Thread)},
+		"smtp/a: Every job waits for its retry.|until: it is due now":                                                 {Wait: "retry", Until: now, Thread: new(mailq.Thread)},
+		"smtp/a: It is being delivered.":                                                                              {Thread: &mailq.Thread{States: map[string]int{"fed": 1, "blocked": 1}}},
 	} {
 		e.Name = mailq.Name{Channel: "smtp", Host: "a"}
 		if got := strings.Join(Explanation(e, now), "|"); !strings.HasPrefix(got, want) {
@@ -38,7 +37,7 @@ func TestExplanationsInWords(t *testing.T) {
 
 // A thread of which no job is loaded has no states.
 func TestExplanationOfMailThatIsNotLoaded(t *testing.T) {
-	e := &mailq.Explanation{Explanation: view.Explanation{Wait: "retry", Thread: &mailq.Thread{JobLines: 3, NotLoaded: 3}}}
+	e := &mailq.Explanation{Wait: "retry", Thread: &mailq.Thread{JobLines: 3, NotLoaded: 3}}
 	got, want := Explanation(e, now), "jobs: 3 not loaded, because of the limits on memory"
 	if !slices.Contains(got, want) {
 		t.Errorf("%q, without %q", got, want)

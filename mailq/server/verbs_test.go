@@ -63,10 +63,10 @@ func busyQueue(now time.Time) *fakeQueue {
 		{Node: &mailq.ClusterNode{Name: "mx1", Self: true, ReportedAt: ago(time.Second)}},
 		{Limit: &mailq.ClusterLimit{Setting: "clustermax", Name: "smtp/up.example", Most: 20, Node: "mx1", Granted: 7, Busy: 5, Wanted: 9}},
 	}
-	p.explain = mailq.Explanation{Explanation: view.Explanation{Name: down, Thread: p.rows[0].Thread, Wait: "suspended", Until: in(90 * time.Second),
+	p.explain = mailq.Explanation{Name: down, Thread: p.rows[0].Thread, Wait: "suspended", Until: in(90 * time.Second),
 		Clauses:  []view.Clause{{Pattern: "smtp/*", File: "scheduler.cf", Line: 12}},
-		Settings: []view.Setting{{Name: "interval", Value: "5m", File: "scheduler.cf", Line: 13}, {Name: "maxthr", Value: "1"}},
-		Limits:   []view.Limit{{Name: "maxta", Used: 2}, {Name: "maxring", Used: 20, Most: 20, Blocks: true}, {Name: "window", Most: 1}}}}
+		Settings: []view.Setting{{Name: "interval", Value: "5m", File: "scheduler.cf", Line: 13}},
+		Limits:   []view.Limit{{Name: "maxta", Used: 2}, {Name: "maxring", Used: 20, Most: 20, Blocks: true}, {Name: "window", Most: 1}}}
 	return p
 }
 

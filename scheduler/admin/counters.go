@@ -17,7 +17,7 @@ import (
 func (q *Queue) Counters(ctx context.Context) (map[string]float64, error) {
 	var c scheduler.Counts
 	var now, started int64
-	err := q.port.Ask(ctx, func(l *daemon.Loop) {
+	err := q.read.port.Ask(ctx, func(l *daemon.Loop) {
 		c = l.Core().Counts()
 		now, started = l.Now().Unix(), l.Status().StartedAt.Unix()
 	})
@@ -67,7 +67,7 @@ func addLoad(all map[string]float64) {
 
 // addSpace adds the free space of the file systems of the queue and the log.
 func (q *Queue) addSpace(all map[string]float64) {
-	for prefix, dir := range map[string]string{"SYS.Spool": q.messageDir, "SYS.TportSpool": q.controlDir, "SYS.Log": q.logDir} {
+	for prefix, dir := range map[string]string{"SYS.Spool": q.options.MessageDir, "SYS.TportSpool": q.options.ControlDir, "SYS.Log": q.options.LogDir} {
 		if dir == "" {
 			continue
 		}

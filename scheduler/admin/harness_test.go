@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
-	"slices"
 	"testing"
 
 	"zsched/ctlfile"
@@ -44,29 +41,6 @@ func (h *harness) queue() *Queue { return h.server.Queue() }
 type memoryFiles struct {
 	*daemontest.Spool
 	records *unreadFiles
-}
-
-func (s memoryFiles) All(_ context.Context, p spool.Place) iter.Seq2[*spool.Stored, error] {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	var all []*spool.Stored
-	files := s.Files
-	if p == spool.Hold {
-		files = s.Held
-	}
-	for _, path := range slices.Sorted(maps.Keys(files)) {
-		all = append(all, stored(files[path], p))
-	}
-	if s.Meanwhile != nil {
-		s.Meanwhile()
-	}
-	return func(yield func(*spool.Stored, error) bool) {
-		for _, m := range all {
-			if !yield(m, nil) {
-				return
-			}
-		}
-	}
 }
 
 func (s memoryFiles) Show(_ context.Context, id string) (*spool.Stored, bool, error) {

@@ -110,7 +110,7 @@ func TestEndOfAHoldOutlivesARestart(t *testing.T) {
 		if got := h.held(); got != "3 b.example by postmaster uid 0 24h0m0s" {
 			t.Errorf("held: %s", got)
 		}
-		if err := h.queue().pruneHolds(t.Context()); err != nil {
+		if err := h.queue().orders.pruneHolds(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if got := fmt.Sprint(h.Spool.Recorded()); got != "[3]" {
@@ -136,7 +136,7 @@ func TestTotalsDoNotNeedTheDirectoriesOfHeldMail(t *testing.T) {
 			t.Errorf("%+v, %v", totals, err)
 		}
 		h.want("HOLD MSG 1", 1, 2, 2)
-		time.Sleep(countPause)
+		time.Sleep(time.Minute)
 		if totals, err := h.queue().Totals(t.Context()); err != nil || totals.Held.Count != 1 {
 			t.Errorf("%+v, %v", totals, err)
 		}

@@ -5,7 +5,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -17,149 +16,129 @@ import (
 )
 
 // beginHold waits until no such order is being carried out; endHold lets the next one begin.
-func (q *Queue) beginHold(ctx context.Context) error {
+func (od *orders) beginHold(ctx context.Context) error {
 	select {
-	case q.holding <- struct{}{}:
+	case od.holding <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (q *Queue) endHold() { <-q.holding }
+func (od *orders) endHold() { <-od.holding }
 
-// holdOrder returns the order that a HOLD puts in force.
-func holdOrder(o *mailq.Order) *view.Hold {
+// hold returns the hold that a HOLD puts in force.
+func (o *order) hold() *view.Hold {
 	now := time.Now()
-	h := &view.Hold{Since: now.Truncate(time.Second), By: actorText(o), Because: mailq.TrimBlanks(mailq.OneReply(o.Because))}
+	h := &view.Hold{Since: now.Truncate(time.Second), By: o.actor(), Because: mailq.TrimBlanks(mailq.OneReply(o.Because))}
 	if o.For > 0 {
 		h.Until = now.Add(o.For + time.Second - 1).Truncate(time.Second) // it does not end early
 	}
 	return h
 }
 
+// touch counts a thread, and its mail, among what an order has had an effect on.
+func (o *order) touch(core *scheduler.Scheduler, name mailq.Name) {
+	did := threadOutcome(core, name)
+	o.did.Messages += did.Messages
+	o.did.Recipients += did.Recipients
+	o.threads[name] = struct{}{}
+}
+
+// threadOutcome counts the mail of a thread.
+func threadOutcome(core *scheduler.Scheduler, name mailq.Name) (did mailq.Outcome) {
+	if t := core.Thread(name.Channel, name.Host); t != nil {
+		did.Messages, did.Recipients = t.JobLines, t.Recipients
+	}
+	return did
+}
+
 // holdThread carries out the HOLD of a thread, present or future.
-func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outcome, err error) {
+func (od *orders) holdThread(ctx context.Context, o *order) error {
 	name := *o.Thread
-	err = q.port.Ask(ctx, func(l *daemon.Loop) {
-		did = threadOutcome(l.Core(), name)
+	err := od.port.Ask(ctx, func(l *daemon.Loop) {
+		o.touch(l.Core(), name)
 		if t := l.Core().Thread(name.Channel, name.Host); t != nil {
-			did.WithAgents = t.States[view.Fed]
+			o.did.WithAgents = t.States[view.Fed]
 		}
 	})
 	if err != nil || o.DryRun {
-		return did, err
+		return err
 	}
-	h := holdOrder(o)
-	if err := q.files.RecordHold(spool.HoldRecord{Hold: *h, Threads: []view.Name{name}}); err != nil {
-		return mailq.Outcome{}, err
+	h := o.hold()
+	if err := od.files.RecordHold(spool.HoldRecord{Hold: *h, Threads: []view.Name{name}}); err != nil {
+		return err
 	}
-	return did, q.step(ctx, scheduler.HeldThread{Channel: name.Channel, Host: name.Host, Held: true, HoldOrder: *h})
+	return od.step(ctx, scheduler.HeldThread{Channel: name.Channel, Host: name.Host, Held: true, HoldOrder: *h})
 }
 
 // step tells the core of an order that is recorded: even if the caller is gone.
-func (q *Queue) step(ctx context.Context, e scheduler.Event) error {
-	return q.port.Ask(context.WithoutCancel(ctx), func(l *daemon.Loop) { l.Step(e) })
+func (od *orders) step(ctx context.Context, e scheduler.Event) error {
+	return od.port.Ask(context.WithoutCancel(ctx), func(l *daemon.Loop) { l.Step(e) })
 }
 
 // liftThread carries out LIFT: it ends what reply rules do to the thread.
-func (q *Queue) liftThread(ctx context.Context, o *mailq.Order) (did mailq.Outcome, err error) {
-	name, found := *o.Thread, false
-	err = q.port.Ask(ctx, func(l *daemon.Loop) {
-		did = threadOutcome(l.Core(), name)
+func (od *orders) liftThread(ctx context.Context, o *order) error {
+	name := *o.Thread
+	err := od.port.Ask(ctx, func(l *daemon.Loop) {
 		t := l.Core().Thread(name.Channel, name.Host)
-		found = t != nil && slices.ContainsFunc(t.Effects, func(e view.Effect) bool { return e.Rule != "" })
+		if t != nil && slices.ContainsFunc(t.Effects, func(e view.Effect) bool { return e.Rule != "" }) {
+			o.touch(l.Core(), name)
+		}
 	})
-	switch {
-	case err != nil:
-		return mailq.Outcome{}, err
-	case !found:
-		return mailq.Outcome{}, errors.New("no reply rule does anything to it")
-	case o.DryRun:
-		return did, nil
+	if err != nil || o.DryRun || len(o.threads) == 0 {
+		return err
 	}
-	return did, q.step(ctx, scheduler.Lifted{Channel: name.Channel, Host: name.Host, By: actorText(o), Because: o.Because})
+	return od.step(ctx, scheduler.Lifted{Channel: name.Channel, Host: name.Host, By: o.actor(), Because: o.Because})
 }
 
-// unholdThread ends the hold of a thread; the outcome is empty if it is not held.
-func (q *Queue) unholdThread(ctx context.Context, name mailq.Name, o *mailq.Order) (did mailq.Outcome, err error) {
-	held := false
-	err = q.port.Ask(ctx, func(l *daemon.Loop) {
-		held = l.Core().ThreadHold(name.Channel, name.Host) != nil
-		did = threadOutcome(l.Core(), name)
+// releaseThread ends the hold of a thread, and reports whether it was held.
+func (od *orders) releaseThread(ctx context.Context, o *order, name mailq.Name) (was bool, err error) {
+	err = od.port.Ask(ctx, func(l *daemon.Loop) {
+		if was = l.Core().ThreadHold(name.Channel, name.Host) != nil; was {
+			o.touch(l.Core(), name)
+		}
 	})
-	if err != nil || !held {
-		return mailq.Outcome{}, err
+	if err != nil || !was || o.DryRun {
+		return was, err
 	}
-	if o.DryRun {
-		return did, nil
+	if err := od.files.EndHolds(spool.HoldRecord{Threads: []view.Name{name}}); err != nil {
+		return was, err
 	}
-	if err := q.files.EndHolds(spool.HoldRecord{Threads: []view.Name{name}}); err != nil {
-		return mailq.Outcome{}, err
-	}
-	return did, q.step(ctx, scheduler.HeldThread{
-		Channel: name.Channel, Host: name.Host, HoldOrder: scheduler.HoldOrder{By: actorText(o), Because: o.Because},
+	return was, od.step(ctx, scheduler.HeldThread{
+		Channel: name.Channel, Host: name.Host, HoldOrder: scheduler.HoldOrder{By: o.actor(), Because: o.Because},
 	})
-}
-
-// releaseThread ends the hold of a thread. If the thread is not held, it releases its held
-// mail.
-func (q *Queue) releaseThread(ctx context.Context, name mailq.Name, o *mailq.Order) (mailq.Outcome, error) {
-	did, err := q.unholdThread(ctx, name, o)
-	if err != nil || did.Threads > 0 {
-		return did, err
-	}
-	return q.actOnJobs(ctx, o, walkThread(name), every)
 }
 
 // releaseThreads releases the held threads that are selected. A selection by a
 // property that only messages have selects no thread.
-func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) error {
+func (od *orders) releaseThreads(ctx context.Context, o *order) error {
 	where, now := o.Where, time.Now()
 	if where.NeedsFile() || len(where.Messages) > 0 || where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
 		return nil
 	}
 	var threads []scheduler.ThreadOrder
-	if err := q.port.Ask(ctx, func(l *daemon.Loop) { threads = l.Core().HeldThreads() }); err != nil {
-		return err
-	}
-	for _, t := range threads {
-		if !where.Matches(&mailq.JobLine{Name: t.Name, State: view.Held, Held: true}, now) {
-			continue
-		}
-		more, err := q.unholdThread(ctx, t.Name, o)
-		did.Add(more)
-		if more.Threads > 0 {
-			did.threads[t.Name] = struct{}{}
-		}
-		if err != nil {
-			return err
+	err := od.port.Ask(ctx, func(l *daemon.Loop) { threads = l.Core().HeldThreads() })
+	for i := 0; i < len(threads) && err == nil; i++ {
+		if where.Matches(&mailq.JobLine{Name: threads[i].Name, State: view.Held, Held: true}, now) {
+			_, err = od.releaseThread(ctx, o, threads[i].Name)
 		}
 	}
-	return nil
+	return err
 }
 
 // recordOrder writes what a HOLD or RELEASE of messages changes in the records, and returns the
-// order that holds them.
-func (q *Queue) recordOrder(o *mailq.Order, t *targets) (h *view.Hold, err error) {
+// hold that is in force then.
+func (od *orders) recordOrder(o *order, t *targets) (h *view.Hold, err error) {
 	if o.Verb == mailq.Hold {
-		h = holdOrder(o)
+		h = o.hold()
 	}
 	switch {
 	case o.DryRun || len(t.list) == 0:
 	case o.Verb == mailq.Hold:
-		err = q.files.RecordHold(spool.HoldRecord{Hold: *h, Messages: t.sortedIDs()})
+		err = od.files.RecordHold(spool.HoldRecord{Hold: *h, Messages: t.sortedIDs()})
 	case o.Verb == mailq.Release:
-		err = q.files.EndHolds(spool.HoldRecord{Messages: t.sortedIDs()})
+		err = od.files.EndHolds(spool.HoldRecord{Messages: t.sortedIDs()})
 	}
 	return h, err
-}
-
-// threadOutcome counts the mail of a thread.
-func threadOutcome(core *scheduler.Scheduler, name mailq.Name) mailq.Outcome {
-	did := mailq.Outcome{Threads: 1}
-	if t := core.Thread(name.Channel, name.Host); t != nil {
-		did.Messages, did.Recipients = t.JobLines, t.Recipients
-	}
-	return did
 }

@@ -6,7 +6,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,76 +21,68 @@ import (
 	"zsched/scheduler/daemon"
 )
 
-// reuseFactor bounds how much of the time counting may take: a count is reused for
+// reuseFactor bounds how much of the time counting may take: the counts are reused for
 // reuseFactor times as long as the counting took. So the count of a few messages is
 // seldom old, and a million held messages are not counted for each query.
 const reuseFactor = 20
 
-// countPause is the time until another attempt to count, after one has failed.
-const countPause = time.Minute
+// kept has the counts that need a search through directories or through the queue. The caller's
+// goroutine makes that search.
+type kept struct {
+	*reader
+	postoffice string // Options
 
-// keptCounts are counts that need a search through directories or through the
-// queue. The caller's goroutine makes that search.
-type keptCounts struct {
-	mu                                 sync.Mutex
-	held, quarantined, notices, router keptCount
-}
-
-type keptCount struct {
-	kept       mailq.Kept
+	mu         sync.Mutex
+	last       keptCounts
 	freshUntil time.Time
 }
 
-// addKept adds the counts of mail that is kept back to the totals.
-func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
-	k := &q.kept
+type keptCounts struct{ held, quarantined, notices, router mailq.Kept }
+
+// addTo adds the counts of mail that is kept back to the totals.
+func (k *kept) addTo(ctx context.Context, t *mailq.Totals) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, c := range []struct {
-		kind  string
-		last  *keptCount
-		count func(context.Context) (mailq.Kept, error)
-	}{
-		{"held", &k.held, q.oldestHeld},
-		{"quarantined", &k.quarantined, q.countQuarantine},
-		{"notices", &k.notices, q.countNotices},
-		{"router", &k.router, q.countRouter},
-	} {
-		err := c.last.refresh(ctx, c.count)
-		switch {
-		case ctx.Err() != nil:
+	if begun := time.Now(); !begun.Before(k.freshUntil) {
+		err := k.count(ctx)
+		if ctx.Err() != nil {
 			return ctx.Err()
-		case err != nil:
-			// The other totals do not depend on this one.
-			q.log.Warn().Err(err).Str("kind", c.kind).Msg("mail that is kept back cannot be counted; the last count is shown")
-			c.last.freshUntil = time.Now().Add(countPause)
+		}
+		k.freshUntil = time.Now().Add(reuseFactor * time.Since(begun))
+		if err != nil { // the other totals do not depend on these
+			k.log.Warn().Err(err).Msg("mail that is kept back cannot be counted completely")
+			k.freshUntil = begun.Add(time.Minute)
 		}
 	}
-	t.Quarantined, t.Notices = k.quarantined.kept, k.notices.kept
+	t.Quarantined, t.Notices = k.last.quarantined, k.last.notices
 	if t.Held.Count > 0 {
-		t.Held.OldestAt, t.Held.Reason = k.held.kept.OldestAt, k.held.kept.Reason
+		t.Held.OldestAt, t.Held.Reason = k.last.held.OldestAt, k.last.held.Reason
 	}
-	t.Router = mailq.Router{Count: k.router.kept.Count, OldestAt: k.router.kept.OldestAt}
-	if q.controlDir != "" {
-		running, ever := process.Daemon(filepath.Dir(q.controlDir), "router")
+	t.Router = mailq.Router{Count: k.last.router.Count, OldestAt: k.last.router.OldestAt}
+	if k.postoffice != "" {
+		running, ever := process.Daemon(k.postoffice, "router")
 		t.Router.Dead = !running && (ever || t.Router.Count > 0)
-		t.Router.Reload, t.SMTPReload = q.failedReload(postoffice.RouterReload), q.failedReload(postoffice.SMTPReload)
+		t.Router.Reload, t.SMTPReload = k.failedReload(postoffice.RouterReload), k.failedReload(postoffice.SMTPReload)
 	}
-	if u := q.files.Unloaded(); u.Messages > 0 {
+	if u := k.files.Unloaded(); u.Messages > 0 {
 		t.Unloaded = mailq.Kept{Count: u.Messages, OldestAt: u.Since, Reason: u.Reason}
 	}
 	return nil
 }
 
 // failedReload returns how the last reload of another program failed, or the zero value.
-func (q *Queue) failedReload(name string) mailq.Reload {
-	text, at := postoffice.FailedReload(filepath.Dir(q.controlDir), name)
+func (k *kept) failedReload(name string) mailq.Reload {
+	text, at := postoffice.FailedReload(k.postoffice, name)
 	return mailq.Reload{At: at, Error: mailq.OneReply(text)}
 }
 
-// inPostoffice returns the path of a name in POSTOFFICE.
-func (q *Queue) inPostoffice(name string) string {
-	return filepath.Join(filepath.Dir(q.controlDir), name)
+// count counts again. What cannot be counted stays as it was.
+func (k *kept) count(ctx context.Context) error {
+	err := k.port.Ask(ctx, func(l *daemon.Loop) { k.last.held.OldestAt, k.last.held.Reason = l.Core().OldestHeld() })
+	if k.postoffice != "" {
+		err = errors.Join(err, k.countNotices(), k.countRouter(ctx))
+	}
+	return errors.Join(err, k.countQuarantine(ctx))
 }
 
 // isOldest counts one more of what is kept back, and reports whether none before it is older.
@@ -105,105 +96,74 @@ func isOldest(kept *mailq.Kept, at time.Time) bool {
 }
 
 // countRouter counts the submissions in router/.
-func (q *Queue) countRouter(ctx context.Context) (kept mailq.Kept, err error) {
-	if q.controlDir == "" {
-		return kept, nil
-	}
-	err = postoffice.EachSubmission(filepath.Dir(q.controlDir), func(_ string, info os.FileInfo) bool {
-		isOldest(&kept, info.ModTime())
+func (k *kept) countRouter(ctx context.Context) error {
+	var all mailq.Kept
+	err := postoffice.EachSubmission(k.postoffice, func(_ string, info os.FileInfo) bool {
+		isOldest(&all, info.ModTime())
 		return ctx.Err() == nil
 	})
-	return kept, errors.Join(err, ctx.Err())
+	if err == nil {
+		k.last.router = all
+	}
+	return err
 }
 
 // countNotices counts the notices in postman/ that nobody got. An administrator reads and
 // removes them.
-func (q *Queue) countNotices(ctx context.Context) (kept mailq.Kept, err error) {
-	if q.controlDir == "" {
-		return kept, nil
-	}
-	err = eachFile(ctx, q.inPostoffice("postman"), func(name string, at time.Time) {
-		if strings.HasSuffix(name, ctlfile.NoticeSuffix) && isOldest(&kept, at) {
-			kept.Reason = "the sender is null, or a notice had no route; read and remove postman/" + name
+func (k *kept) countNotices() error {
+	var all mailq.Kept
+	err := eachFile(filepath.Join(k.postoffice, "postman"), func(name string, at time.Time) {
+		if strings.HasSuffix(name, ctlfile.NoticeSuffix) && isOldest(&all, at) {
+			all.Reason = "the sender is null, or a notice had no route; read and remove postman/" + name
 		}
 	})
-	return kept, err
+	if err == nil {
+		k.last.notices = all
+	}
+	return err
+}
+
+// countQuarantine counts the messages in corrupt/ and the submissions in corrupt/router/, where the
+// router moves what it cannot read.
+func (k *kept) countQuarantine(ctx context.Context) error {
+	count, oldest, err := k.files.Quarantined(ctx)
+	all := mailq.Kept{Count: count}
+	if oldest != nil {
+		all.OldestAt, all.Reason = oldest.ModifiedAt, oldest.Reason
+	}
+	if k.postoffice != "" && err == nil {
+		dir := filepath.Join(k.postoffice, "corrupt/router")
+		err = eachFile(dir, func(name string, at time.Time) {
+			if isOldest(&all, at) {
+				text, _ := os.ReadFile(filepath.Join(dir, name+".reason"))
+				_, reason, _ := strings.Cut(string(text), "\n")
+				all.Reason = mailq.LastReply(reason)
+			}
+		})
+	}
+	if err == nil {
+		k.last.quarantined = all
+	}
+	return err
 }
 
 // eachFile calls f with each file of a directory whose name begins with a digit,
 // except for the reasons in quarantine. A directory that does not exist is empty.
-func eachFile(ctx context.Context, dir string, f func(name string, modified time.Time)) error {
-	open, err := os.Open(dir)
+func eachFile(dir string, f func(name string, modified time.Time)) error {
+	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	defer open.Close()
-	for ctx.Err() == nil {
-		names, err := open.Readdirnames(1000)
-		for _, name := range names {
-			if name[0] < '0' || name[0] > '9' || strings.HasSuffix(name, ".reason") {
-				continue
-			}
-			if info, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-				f(name, info.ModTime())
-			}
+	for _, entry := range entries {
+		name := entry.Name()
+		if name[0] < '0' || name[0] > '9' || strings.HasSuffix(name, ".reason") {
+			continue
 		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
+		if info, err := entry.Info(); err == nil {
+			f(name, info.ModTime())
 		}
 	}
-	return ctx.Err()
-}
-
-// addRefused adds the submissions in corrupt/router/, where the router moves what
-// it cannot read.
-func (q *Queue) addRefused(ctx context.Context, kept *mailq.Kept) error {
-	if q.controlDir == "" {
-		return nil
-	}
-	dir := q.inPostoffice("corrupt/router")
-	return eachFile(ctx, dir, func(name string, at time.Time) {
-		if isOldest(kept, at) {
-			text, _ := os.ReadFile(filepath.Join(dir, name+".reason"))
-			_, reason, _ := strings.Cut(string(text), "\n")
-			kept.Reason = mailq.LastReply(reason)
-		}
-	})
-}
-
-// refresh counts again if the count is not fresh.
-func (c *keptCount) refresh(ctx context.Context, count func(context.Context) (mailq.Kept, error)) error {
-	begun := time.Now()
-	if begun.Before(c.freshUntil) {
-		return nil
-	}
-	kept, err := count(ctx)
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	c.kept, c.freshUntil = kept, now.Add(reuseFactor*now.Sub(begun))
-	return nil
-}
-
-// countQuarantine counts the messages in corrupt/ and the submissions that the router has put
-// there.
-func (q *Queue) countQuarantine(ctx context.Context) (kept mailq.Kept, err error) {
-	count, oldest, err := q.files.Quarantined(ctx)
-	if err != nil {
-		return kept, err
-	}
-	if kept.Count = count; oldest != nil {
-		kept.OldestAt, kept.Reason = oldest.ModifiedAt, oldest.Reason
-	}
-	err = q.addRefused(ctx, &kept)
-	return kept, err
+	return err
 }
 
 // oldestOrder counts the threads that are held, with the time and the reason of
@@ -216,10 +176,4 @@ func oldestOrder(list []scheduler.ThreadOrder) mailq.Kept {
 		}
 	}
 	return kept
-}
-
-// oldestHeld finds the oldest held message.
-func (q *Queue) oldestHeld(ctx context.Context) (kept mailq.Kept, err error) {
-	err = q.port.Ask(ctx, func(l *daemon.Loop) { kept.OldestAt, kept.Reason = l.Core().OldestHeld() })
-	return kept, err
 }

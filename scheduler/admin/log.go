@@ -32,7 +32,7 @@ func (s *Server) note(n server.Note) {
 			return
 		}
 	}
-	line := s.log.WithLevel(level(&n)).Str("user", text.CutMarked(n.User, maxText)).Str("peer", n.Peer)
+	line := s.options.Log.WithLevel(level(&n)).Str("user", text.CutMarked(n.User, maxText)).Str("peer", n.Peer)
 	if missing > 0 {
 		line = line.Int("unlogged", missing)
 	}

@@ -1,51 +1,26 @@
 package admin
 
-// Single messages: SHOW MSG, and what only the control file of a message says.
+// Single messages: SHOW MSG.
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"zsched/ctlfile"
 	"zsched/mailq"
 	"zsched/scheduler"
-	"zsched/scheduler/daemon"
 	"zsched/scheduler/spool"
 	"zsched/scheduler/view"
 )
 
-// maxByMessageID is how many messages with one Message-Id the core is asked for.
-const maxByMessageID = 5000
-
 // Message reads a control file and adds what the core knows.
 func (q *Queue) Message(ctx context.Context, id string) (*mailq.Message, bool, error) {
-	stored, found, err := q.files.Show(ctx, id)
+	stored, found, err := q.read.files.Show(ctx, id)
 	if err != nil || !found {
 		return nil, false, err
 	}
 	m, err := q.message(ctx, stored)
 	return m, err == nil, err
-}
-
-// storedByMessageID reads the messages in the queue that have a Message-Id, written
-// with or without its angle brackets. The core knows only a hash of it.
-func (q *Queue) storedByMessageID(ctx context.Context, messageID string) (all []*spool.Stored, err error) {
-	bare := ctlfile.Unbracketed(messageID)
-	var candidates []scheduler.MessageID
-	err = q.port.Ask(ctx, func(l *daemon.Loop) {
-		candidates = append(l.Core().ByMessageID(bare, maxByMessageID), l.Core().ByMessageID("<"+bare+">", maxByMessageID)...)
-	})
-	for _, id := range candidates {
-		stored, found, err := q.files.Show(ctx, fmt.Sprint(id))
-		if err != nil || !found || stored.Place > spool.Hold || stored.File == nil {
-			continue
-		}
-		if strings.EqualFold(ctlfile.Unbracketed(stored.File.MessageID), bare) {
-			all = append(all, stored)
-		}
-	}
-	return all, err
 }
 
 // message combines what the control file says with what the core knows about the
@@ -71,7 +46,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 	for _, d := range f.Diagnostics {
 		reasons[d.Recipient] = d.Text
 	}
-	why := q.files.WhyUnloaded()[stored.Path()]
+	why := q.read.files.WhyUnloaded()[stored.Path()]
 	for i := range f.Recipients {
 		to := &f.Recipients[i]
 		r, isKnown := known[to.Offset]
@@ -94,7 +69,7 @@ func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]mail
 		return nil, nil
 	}
 	known := make(map[int64]mailq.MessageRecipient)
-	for line, err := range q.jobs(ctx, walkMessage(scheduler.MessageID(stored.Name.ID))) {
+	for line, err := range q.read.jobs(ctx, walkMessage(scheduler.MessageID(stored.Name.ID))) {
 		if err != nil {
 			return nil, err
 		}
@@ -119,33 +94,4 @@ func stateIn(f *ctlfile.File, i int, place spool.Place) string {
 		return "new" // the scheduler has not loaded it yet
 	}
 	return "open"
-}
-
-// withFile adds to a job line that is not loaded who the sender and the recipients are. A control
-// file that cannot be read leaves them empty, and the owner unknown.
-func (q *Queue) withFile(ctx context.Context, line *view.JobLine) *view.JobLine {
-	if line.NotLoaded == 0 {
-		return line
-	}
-	m, found, err := q.files.Show(ctx, line.Path)
-	if err == nil && found && m.Place == spool.Queue && m.File != nil && m.SpoolID() == line.SpoolID {
-		line.Sender, line.Owner = senderOf(m.File), &m.Owner
-		for _, stored := range storedJobs(m) {
-			if stored.Name == line.Name {
-				line.Recipients = stored.Recipients
-			}
-		}
-		for i := range line.Recipients {
-			line.Recipients[i].Attempts = line.Attempts
-		}
-	}
-	return line
-}
-
-// senderOf returns the sender of a control file; "" for the null sender.
-func senderOf(f *ctlfile.File) string {
-	if n := len(f.Senders); n > 0 && !f.NullSender {
-		return f.Senders[n-1].User
-	}
-	return ""
 }

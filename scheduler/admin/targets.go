@@ -4,11 +4,11 @@ package admin
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
+	"zsched/ctlfile"
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/view"
@@ -20,46 +20,89 @@ type targets struct {
 	spoolIDs map[scheduler.MessageID]string  // of their messages
 	threads  map[mailq.Name]struct{}         // in which the order has an effect
 	only     map[scheduler.MessageID][]int64 // offsets of the recipients, if the order is about some of them; nil: about all
-	// untouched is why the order has no effect on one of them; nil: it has, or they are not there.
-	untouched error
-	// keptBack are the messages that are selected and are no targets: those that a RETRY
-	// selects in held threads, the held ones that a REQUEUE leaves, and those
-	// that a RELEASE selects in held threads.
-	keptBack map[scheduler.MessageID]struct{}
-	// stays is why some of what was selected is no target, because it cannot go elsewhere; nil:
-	// everything can. taken has the answer for each thread that was asked about.
-	stays error
-	taken map[mailq.Name]error
+	// keptBack are the messages that are selected and left alone because they or their thread are
+	// held, away those that are left alone because another node may have them, and withAgents those
+	// on which the order has no effect because an agent has them.
+	keptBack, away, withAgents map[scheduler.MessageID]struct{}
 }
 
-func newTargets() *targets {
-	return &targets{
+// collect finds the targets of an order. Those of a HOLD are whole messages: it also holds their
+// mail for destinations that are not selected. So is the target of any other order about one
+// message, except RELEASE, RETRY and a move to another node: its recipients that go to one
+// destination then go as one message.
+func collect(o *order, lines iter.Seq2[*view.JobLine, error]) (*targets, error) {
+	whole := o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release && o.Verb != mailq.Retry && !o.isMove()
+	t := &targets{
 		spoolIDs: make(map[scheduler.MessageID]string), threads: make(map[mailq.Name]struct{}),
-		keptBack: make(map[scheduler.MessageID]struct{}), taken: make(map[mailq.Name]error),
+		keptBack: make(map[scheduler.MessageID]struct{}), away: make(map[scheduler.MessageID]struct{}), withAgents: make(map[scheduler.MessageID]struct{}),
 	}
+	for v, err := range lines {
+		switch {
+		case err != nil:
+			return nil, err
+		case o.isKeptBack(v):
+			t.keptBack[v.Message] = struct{}{}
+			continue
+		case v.Channel == ctlfile.TransferChannel && slices.Contains(o.nodes, v.Host) && v.Name != o.To:
+			t.away[v.Message] = struct{}{}
+			continue
+		case o.waitsForAgent(v):
+			t.withAgents[v.Message] = struct{}{}
+		}
+		if o.Verb != mailq.Release || v.State == view.Held || v.Order == string(mailq.Hold) {
+			t.add(o, v)
+		}
+	}
+	if whole && len(t.away) > 0 {
+		t.list = nil
+	}
+	t.byMessage(whole)
+	return t, nil
 }
 
-// add adds a job line, or those of its recipients that only has; nil: all.
-func (t *targets) add(o *mailq.Order, v *view.JobLine, only []mailq.Recipient) {
+// isKeptBack reports whether an order leaves a job line alone because it is held. A RELEASE of mail
+// does not end the hold of its thread; a RETRY does not concern held mail, and held mail does not move
+// to another node. The router cannot hold a message, so a REQUEUE of a held one must be about the
+// message, or about held mail.
+func (o *order) isKeptBack(v *view.JobLine) bool {
 	switch {
-	case o.Verb == mailq.Reroute && v.Order == string(mailq.Reroute):
-		t.untouched = errOrdered
-	case o.Verb == mailq.Retry && v.State == view.Fed:
-		t.untouched = errFed
+	case o.Verb == mailq.Release:
+		return v.Held && v.State != view.Held && v.Order != string(mailq.Hold)
+	case o.Verb == mailq.Retry:
+		return v.Held && v.State != view.Fed
+	case o.Verb == mailq.Requeue:
+		return v.State == view.Held && o.Message == "" && (o.Where == nil || o.Where.State != view.Held)
 	}
-	if o.Verb != mailq.Retry || isRetryable(v) {
+	return o.isMove() && (v.Held || v.Order == string(mailq.Hold))
+}
+
+// waitsForAgent reports whether an order has no effect on a job line because an agent has it, or
+// because another order waits until the agent reports.
+func (o *order) waitsForAgent(v *view.JobLine) bool {
+	switch o.Verb {
+	case mailq.Release:
+		return v.Order != "" && v.Order != string(mailq.Hold)
+	case mailq.Retry:
+		return v.State == view.Fed || v.Order != ""
+	}
+	return o.Verb == mailq.Reroute && v.Order == string(mailq.Reroute)
+}
+
+// add adds a job line. If a selection is about some of its recipients, it has only those.
+func (t *targets) add(o *order, v *view.JobLine) {
+	if o.Verb != mailq.Retry || v.Order == "" && (v.State == view.Due || v.State == view.Waiting) {
 		t.threads[v.Name] = struct{}{}
 	}
 	t.list = append(t.list, scheduler.Target{Message: v.Message, Channel: v.Channel, Host: v.Host})
 	t.spoolIDs[v.Message] = v.SpoolID
-	if only == nil {
+	if o.Where == nil || !o.Where.SelectsRecipients() {
 		return
 	}
 	if t.only == nil {
 		t.only = make(map[scheduler.MessageID][]int64)
 	}
-	for i := range only {
-		t.only[v.Message] = append(t.only[v.Message], only[i].Offset)
+	for i := range v.Recipients {
+		t.only[v.Message] = append(t.only[v.Message], v.Recipients[i].Offset)
 	}
 	slices.Sort(t.only[v.Message])
 }
@@ -78,24 +121,3 @@ func (t *targets) byMessage(whole bool) {
 
 // sortedIDs are the spoolids of the messages.
 func (t *targets) sortedIDs() []string { return slices.Sorted(maps.Values(t.spoolIDs)) }
-
-// errOrdered refuses an order on a message that waits for another one.
-var errOrdered = errors.New("an order waits already until the agent reports")
-
-// errFed refuses a RETRY of mail that is being tried, and an order about some of its recipients.
-var errFed = errors.New("it is with an agent")
-
-// whyUntouched returns why an order has no effect on any of the targets; nil: the order
-// matches nothing.
-func (t *targets) whyUntouched(o *mailq.Order) error {
-	are := mailq.Plural(len(t.keptBack), "message is", "messages are")
-	switch {
-	case t.untouched != nil || len(t.keptBack) == 0:
-		return t.untouched
-	case o.Verb == mailq.Release:
-		return fmt.Errorf("%s held with the thread; mailq release of the thread ends that", are)
-	case o.Verb == mailq.Requeue:
-		return fmt.Errorf("%s held: select held mail with state=held, or release it first", are)
-	}
-	return fmt.Errorf("%s held; mailq release ends that", are)
-}

@@ -1,18 +1,11 @@
 package cluster
 
-// What queries and metrics show of the cluster: what this node knows of it, and what the store
-// keeps of one limit.
+// What queries and metrics show of the cluster.
 
 import (
 	"cmp"
-	"context"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"zsched/mailq"
-	"zsched/scheduler"
 )
 
 // Overview returns what this node knows of the store, of the nodes and of its own part of
@@ -45,31 +38,4 @@ func (n *Node) Overview() []*mailq.ClusterItem {
 		}})
 	}
 	return items
-}
-
-// Parts asks the store which node has which part of a limit. Any goroutine may call it.
-func (n *Node) Parts(ctx context.Context, id scheduler.ClusterLimit) ([]mailq.ClusterLimit, error) {
-	ctx, cancel := context.WithTimeout(ctx, n.store.timeout)
-	defer cancel()
-	fields, err := n.store.client.HGetAll(ctx, keyPrefix+"limit:"+nameOf(id)).Result()
-	if err != nil {
-		return nil, fmt.Errorf("asking the store for shares: %w", err)
-	}
-	return partsOf(id, fields), nil
-}
-
-// partsOf reads the hash of a limit (share.lua).
-func partsOf(id scheduler.ClusterLimit, fields map[string]string) (parts []mailq.ClusterLimit) {
-	for _, node := range slices.Sorted(maps.Keys(fields)) {
-		p := mailq.ClusterLimit{Setting: id.Setting, Name: id.Channel + "/" + id.Name}
-		ended := false
-		if p.Node, _, ended = strings.Cut(node, "~"); ended {
-			p.Node += " (ended)" // its agents may still be at work
-		}
-		var expiry int64
-		if _, err := fmt.Sscan(fields[node], &expiry, &p.Wanted, &p.Granted, &p.Most, &p.Busy); err == nil {
-			parts = append(parts, p)
-		}
-	}
-	return parts
 }

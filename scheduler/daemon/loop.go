@@ -31,9 +31,7 @@ type Loop struct {
 	verbose   bool
 
 	lastOrder  uint64
-	answer     scheduler.Answer   // to the last order
-	undone     []scheduler.Undone // the last maxUndone orders that were not carried out
-	undoneEver int                // the number of all such orders so far
+	answer     scheduler.Answer // to the last order
 	lastReload Reload
 
 	agents agents
@@ -224,13 +222,11 @@ func (d *Daemon) perform(a scheduler.Action) {
 
 	case *scheduler.Outcome:
 		d.account(a)
-	case scheduler.Undone:
-		l.rememberUndone(a)
 	case scheduler.Note:
 		d.note(a)
 	case scheduler.Want, scheduler.Destination:
 		d.options.Cluster.Perform(a)
-	case scheduler.Condition: // for observers
+	case scheduler.Undone, scheduler.Condition: // for observers
 	case scheduler.Stopped:
 		d.done = true
 	default:

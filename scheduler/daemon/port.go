@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"time"
 
 	"zsched/scheduler"
@@ -65,25 +64,6 @@ func (l *Loop) Order(e scheduler.Ordered) scheduler.Answer {
 	l.answer = scheduler.Answer{}
 	l.Step(e)
 	return l.answer
-}
-
-// maxUndone bounds Loop.undone.
-const maxUndone = 1000
-
-func (l *Loop) rememberUndone(a scheduler.Undone) {
-	l.undoneEver++
-	if l.undone = append(l.undone, a); len(l.undone) > maxUndone {
-		l.undone = l.undone[1:]
-	}
-}
-
-// UndoneEver returns the number of orders so far that were not carried out.
-func (l *Loop) UndoneEver() int { return l.undoneEver }
-
-// Undone returns the orders that were not carried out since UndoneEver returned a number;
-// at most the last maxUndone.
-func (l *Loop) Undone(since int) []scheduler.Undone {
-	return slices.Clone(l.undone[max(0, len(l.undone)-(l.undoneEver-since)):])
 }
 
 // Status is what the loop knows besides the core.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -62,23 +61,6 @@ func (at *places) whileOpen(do func() error) error {
 		return errClosed
 	}
 	return do()
-}
-
-// All reads the messages in a place, in no order. At most one control file is in memory. A
-// message that is moved meanwhile may come twice or not at all. One that cannot be read comes
-// as an error, after which All continues. When ctx is done, its error comes last.
-func (f *Files) All(ctx context.Context, p Place) iter.Seq2[*Stored, error] {
-	return func(yield func(*Stored, error) bool) {
-		ended := false
-		err := f.places.eachName(ctx, p, func(n Name) bool {
-			m, err := f.places.readStored(p, n)
-			ended = (m != nil || err != nil) && !yield(m, err)
-			return !ended
-		})
-		if err != nil && !ended {
-			yield(nil, err)
-		}
-	}
 }
 
 // eachName visits the control files in a place until visit returns false or ctx is done. It

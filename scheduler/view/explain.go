@@ -9,12 +9,13 @@ type Explanation struct {
 	Thread *Thread `json:"thread,omitempty"` // nil: there is no mail
 	// Wait is why mail is not fed now, and Until when that ends by itself; zero: it does not, or
 	// the time is not known.
-	Wait     Wait      `json:"wait,omitempty"`
-	Until    time.Time `json:"until,omitzero"`
-	Hold     *Hold     `json:"hold,omitempty"` // of the thread; nil: it is not held
-	Limits   []Limit   `json:"limits"`
-	Clauses  []Clause  `json:"clauses"`  // that match, in order
-	Settings []Setting `json:"settings"` // in force, in the order in which the clauses first name them
+	Wait    Wait      `json:"wait,omitempty"`
+	Until   time.Time `json:"until,omitzero"`
+	Hold    *Hold     `json:"hold,omitempty"` // of the thread; nil: it is not held
+	Limits  []Limit   `json:"limits"`
+	Clauses []Clause  `json:"clauses"` // that match, in order
+	// Settings are those in force that clauses make, in the order in which they first name them.
+	Settings []Setting `json:"settings"`
 }
 
 // Limit is one of the limits on a thread and how much of it is used.
@@ -41,8 +42,8 @@ type Clause struct {
 type Setting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	File  string `json:"file,omitempty"` // "": it is the default
-	Line  int    `json:"line,omitempty"`
+	File  string `json:"file"`
+	Line  int    `json:"line"`
 }
 
 // Wait is why due mail of a thread is not fed now.

@@ -1,0 +1,256 @@
+package admin
+
+// The reader: the queue as queries and orders see it, job line by job line, with what only control
+// files say.
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"zsched/ctlfile"
+	"zsched/mailq"
+	"zsched/scheduler"
+	"zsched/scheduler/daemon"
+	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
+)
+
+// reader reads the queue through the port, and control files in the caller's goroutine.
+type reader struct {
+	port  daemon.Port
+	files Files
+	log   zerolog.Logger
+}
+
+// walkFunc begins a walk over the queue.
+type walkFunc func(*scheduler.Scheduler) *scheduler.Walk
+
+func walkRings(s *scheduler.Scheduler) *scheduler.Walk    { return s.Walk(scheduler.Rings) }
+func walkThreads(s *scheduler.Scheduler) *scheduler.Walk  { return s.Walk(scheduler.Threads) }
+func walkVertices(s *scheduler.Scheduler) *scheduler.Walk { return s.Walk(scheduler.Vertices) }
+
+func walkThread(name mailq.Name) walkFunc {
+	return func(s *scheduler.Scheduler) *scheduler.Walk { return s.WalkThread(name.Channel, name.Host) }
+}
+
+func walkMessage(id scheduler.MessageID) walkFunc {
+	return func(s *scheduler.Scheduler) *scheduler.Walk { return s.WalkMessage(id) }
+}
+
+// lines yields the job lines of a walk as the core knows them.
+func (r *reader) lines(ctx context.Context, begin walkFunc) iter.Seq2[*view.JobLine, error] {
+	return func(yield func(*view.JobLine, error) bool) {
+		for item, err := range daemon.Walk(ctx, r.port, begin) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if item.JobLine != nil && !yield(item.JobLine, nil) {
+				return
+			}
+		}
+	}
+}
+
+// jobs yields the job lines of a walk, with the senders and recipients of those that are not loaded.
+func (r *reader) jobs(ctx context.Context, begin walkFunc) iter.Seq2[*view.JobLine, error] {
+	return func(yield func(*view.JobLine, error) bool) {
+		for line, err := range r.lines(ctx, begin) {
+			if err == nil && line.NotLoaded > 0 {
+				r.addFile(ctx, line)
+			}
+			if !yield(line, err) {
+				return
+			}
+		}
+	}
+}
+
+// addFile adds to a job line what its control file says: the Message-ID and the addresses, and, if it
+// is not loaded, the sender, the owner and the recipients. A control file that cannot be read
+// leaves them empty, and the owner unknown.
+func (r *reader) addFile(ctx context.Context, line *view.JobLine) {
+	m, found, err := r.files.Show(ctx, line.Path)
+	if err != nil || !found || m.Place > spool.Hold || m.File == nil || m.SpoolID() != line.SpoolID {
+		return
+	}
+	line.MessageID = m.File.MessageID
+	if line.NotLoaded > 0 {
+		line.Sender, line.Owner = senderOf(m.File), &m.Owner
+		for _, stored := range storedJobs(m) {
+			if stored.Name == line.Name {
+				line.Recipients = stored.Recipients
+			}
+		}
+	}
+	for i := range line.Recipients {
+		to := &line.Recipients[i]
+		if at := m.File.Find(to.Offset); at >= 0 {
+			to.User = m.File.Recipients[at].User
+		}
+		to.Attempts = max(to.Attempts, line.Attempts)
+	}
+}
+
+// selecting is a pass over the job lines that a selection matches.
+type selecting struct {
+	where *mailq.Selection
+	// list says that the lines are shown, so that they need what only files say.
+	list bool
+	// skipped counts the messages that are not loaded and have no last replies to look at.
+	skipped int
+}
+
+// selected yields the job lines that match, with those of their recipients that are selected.
+func (r *reader) selected(ctx context.Context, s *selecting) iter.Seq2[*view.JobLine, error] {
+	return func(yield func(*view.JobLine, error) bool) {
+		begins, err := r.walksOf(ctx, s.where)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		now := time.Now()
+		for _, begin := range begins {
+			for line, err := range r.lines(ctx, begin) {
+				if err == nil && !r.matches(ctx, s, line, now) {
+					continue
+				}
+				if !yield(line, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// matches reports whether a job line matches, and leaves the recipients that are selected. It reads
+// the control file only of a line that matches otherwise.
+func (r *reader) matches(ctx context.Context, s *selecting, line *view.JobLine, now time.Time) bool {
+	where, known := s.where, *s.where
+	known.Sender, known.Reason = "", ""
+	byFile := where.NeedsFile()
+	switch {
+	case !known.Matches(line, now):
+		return false
+	case line.NotLoaded > 0 && where.Reason != "":
+		s.skipped++
+		return false
+	case byFile, line.NotLoaded > 0 && (s.list || where.Sender != ""):
+		r.addFile(ctx, line)
+	}
+	if !where.Matches(line, now) || byFile && !where.MatchesFile(line) {
+		return false
+	}
+	if where.SelectsRecipients() {
+		line.Recipients = slices.DeleteFunc(line.Recipients, func(to mailq.Recipient) bool {
+			return !where.MatchesAddress(&to) || !where.MatchesReason(line, &to)
+		})
+	}
+	return !where.SelectsRecipients() || len(line.Recipients) > 0
+}
+
+// walksOf begins walks over the parts of the queue in which a selection can match.
+func (r *reader) walksOf(ctx context.Context, where *mailq.Selection) (begins []walkFunc, err error) {
+	switch id := where.MessageID; {
+	case len(where.Messages) == 1:
+		if n, ok := messageNumber(where.Messages[0]); ok {
+			return []walkFunc{walkMessage(scheduler.MessageID(n))}, nil
+		}
+	case len(where.Threads) == 1:
+		return []walkFunc{walkThread(lower(where.Threads[0]))}, nil
+	case isName(id): // the core knows only a hash of it
+		id = ctlfile.Unbracketed(id)
+		err = r.port.Ask(ctx, func(l *daemon.Loop) {
+			core := l.Core()
+			for _, m := range append(core.ByMessageID(id, maxByMessageID), core.ByMessageID("<"+id+">", maxByMessageID)...) {
+				begins = append(begins, walkMessage(m))
+			}
+		})
+		return begins, err
+	case isName(where.Channel) && isName(where.Host):
+		return []walkFunc{walkThread(lower(mailq.Name{Channel: where.Channel, Host: where.Host}))}, nil
+	}
+	return []walkFunc{walkVertices}, nil
+}
+
+// maxByMessageID is how many messages with one Message-Id the core is asked for.
+const maxByMessageID = 5000
+
+// isName reports whether a text is a name: not empty and not a pattern.
+func isName(s string) bool { return s != "" && !strings.ContainsAny(s, "*?") }
+
+// lower maps a name to lower case, as it is in the queue.
+func lower(name mailq.Name) mailq.Name {
+	return mailq.Name{Channel: strings.ToLower(name.Channel), Host: strings.ToLower(name.Host)}
+}
+
+// unloaded yields the jobs of the messages that could not be loaded and that a selection matches, each
+// recipient with the reason. A control file that cannot be understood has one job, for -/-.
+func (r *reader) unloaded(ctx context.Context, where *mailq.Selection) iter.Seq2[*view.JobLine, error] {
+	return func(yield func(*view.JobLine, error) bool) {
+		why := r.files.WhyUnloaded()
+		for _, path := range slices.Sorted(maps.Keys(why)) {
+			m, found, err := r.files.Show(ctx, path)
+			if err != nil || !found || m.Place > spool.Hold {
+				continue // it has left meanwhile, or it is not known whether it matches
+			}
+			jobs := storedJobs(m)
+			if m.File == nil {
+				jobs = []*view.JobLine{{
+					Name: mailq.Name{Channel: "-", Host: "-"}, Message: view.MessageID(m.Name.ID), Path: path, SpoolID: m.SpoolID(),
+					Sender: "-", ArrivedAt: m.ModifiedAt, Recipients: []mailq.Recipient{{User: "-"}},
+				}}
+			}
+			for _, job := range jobs {
+				job.State = mailq.StateUnloaded
+				for i := range job.Recipients {
+					job.Recipients[i].Reason = why[path]
+				}
+				if where.Matches(job, time.Now()) && where.MatchesFile(job) && !yield(job, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// storedJobs returns the job lines that the open recipients of a message have in
+// the queue, or would have there.
+func storedJobs(m *spool.Stored) (jobs []*view.JobLine) {
+	if m.File == nil {
+		return nil
+	}
+	byName := make(map[mailq.Name]*view.JobLine)
+	for i := range m.File.Recipients {
+		to := &m.File.Recipients[i]
+		if m.File.Done(i) {
+			continue
+		}
+		name := mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()}
+		job := byName[name]
+		if job == nil {
+			job = &view.JobLine{
+				Name: name, Message: view.MessageID(m.Name.ID), Path: m.Name.Path, SpoolID: m.SpoolID(), ArrivedAt: m.ModifiedAt,
+				MessageID: m.File.MessageID, Sender: senderOf(m.File),
+			}
+			byName[name] = job
+			jobs = append(jobs, job)
+		}
+		job.Recipients = append(job.Recipients, mailq.Recipient{Offset: to.Offset, User: to.User})
+	}
+	return jobs
+}
+
+// senderOf returns the sender of a control file; "" for the null sender.
+func senderOf(f *ctlfile.File) string {
+	if n := len(f.Senders); n > 0 && !f.NullSender {
+		return f.Senders[n-1].User
+	}
+	return ""
+}

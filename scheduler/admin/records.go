@@ -1,0 +1,84 @@
+package admin
+
+// Hold records that nothing needs any more are removed.
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/scheduler"
+	"zsched/scheduler/daemon"
+	"zsched/scheduler/spool"
+)
+
+const (
+	// recordsPause is the time between two searches for records that nothing needs. A record
+	// that is younger than recordGrace is left: xferd writes it before the messages come.
+	recordsPause = time.Hour
+	recordGrace  = time.Hour
+)
+
+// KeepHolds removes records of holds that are over, until ctx is done.
+func (s *Server) KeepHolds(ctx context.Context) {
+	ticker := time.NewTicker(recordsPause)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := s.queue.orders.pruneHolds(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, daemon.ErrStopped) {
+			s.options.Log.Error().Err(err).Msg("records of holds that are over stay")
+		}
+	}
+}
+
+// pruneHolds removes from the records what is not held any more.
+func (od *orders) pruneHolds(ctx context.Context) error {
+	if err := od.beginHold(ctx); err != nil {
+		return err
+	}
+	defer od.endHold()
+	records, err := od.files.HoldRecords()
+	now := time.Now()
+	for i := range records {
+		r := &records[i]
+		if now.Sub(r.WrittenAt) < recordGrace || r.Damaged {
+			continue
+		}
+		var gone []string
+		for _, spoolID := range append(r.Messages, r.Released...) {
+			needed, err := od.needsHold(ctx, spoolID)
+			if err != nil {
+				return err
+			}
+			if !needed {
+				gone = append(gone, spoolID)
+			}
+		}
+		if ended := r.Ended(now) && len(r.Threads) > 0; ended || len(gone) > 0 {
+			err = errors.Join(err, od.files.DropHolds(r.Number, gone, ended))
+		}
+	}
+	return err
+}
+
+// needsHold reports whether a message is held, or is to be.
+func (od *orders) needsHold(ctx context.Context, spoolID string) (needed bool, err error) {
+	known := false
+	n, _ := messageNumber(spoolID)
+	err = od.port.Ask(ctx, func(l *daemon.Loop) {
+		id, core := scheduler.MessageID(n), l.Core()
+		m := core.Message(id)
+		known = m != nil && ctlfile.SpoolID(n, m.ModifiedAt) == spoolID
+		needed = known && (m.UnderHold || core.MessageHold(id) != nil)
+	})
+	if err != nil || known {
+		return needed, err
+	}
+	m, found, err := od.files.Show(ctx, spoolID) // perhaps it is not loaded yet
+	return found && m.Place <= spool.Hold, err
+}
