@@ -100,7 +100,8 @@ func (li *lines) destinationFailed(t *thread) {
 	li.s.agenda.logFeedback(t, "dead")
 }
 
-// revive makes a dead thread alive and ends its suspension.
+// revive makes a dead thread alive and ends its suspension. All mail that waits is due now; the
+// window bounds how much of it is fed.
 func (li *lines) revive(t *thread, size int) {
 	t.window = limit.Window{Size: size}
 	if t.suspendedUntil != 0 {
@@ -108,11 +109,14 @@ func (li *lines) revive(t *thread, size int) {
 	}
 	li.s.agenda.logFeedback(t, "revived")
 	li.s.cluster.tell(t, Destination{State: DestinationIsAlive})
-	if t.suspendedUntil != 0 {
+	switch {
+	case t.states[waiting] > 0:
+		li.s.threads.beginUpdate(t, wakeWaiting)
+	case t.suspendedUntil != 0:
 		li.s.threads.resumeThread(t) // this drops the thread if it is empty
-		return
+	default:
+		li.s.threads.updateThread(t)
 	}
-	li.s.threads.updateThread(t)
 }
 
 // logFeedback logs one feedback and the window after it (feedbacklog).
