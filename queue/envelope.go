@@ -4,7 +4,7 @@ package queue
 // begins: lines of one keyword and its value, up to "env-end" or to the first line of
 // the header.
 //
-//	external                                     the recipients get no privilege
+//	external                                     no recipient gets a privilege, as here always
 //	rcvdfrom client.example ([192.0.2.7])        for the Received field
 //	with ESMTP
 //	envid QQ314159                               DSN parameters (RFC 3461)
@@ -40,14 +40,13 @@ const (
 
 // Envelope is the envelope of a submission.
 type Envelope struct {
-	External bool
 	// From is the address of the sender as it was written. It is "" if Null is set,
 	// and if there is no from line.
 	From       string
 	Null       bool   // the sender is the null sender
 	EnvID, Ret string // "" for none
 	RcvdFrom   string // the client that the message came from, "" if unknown
-	With, Via  string // words of the Received field
+	With       string // the protocol, for the Received field
 	FullName   string // of the user who submitted it
 	To         []EnvelopeRecipient
 	Size       int64 // of the envelope in bytes; the header follows it
@@ -57,20 +56,19 @@ type Envelope struct {
 type EnvelopeRecipient struct {
 	Address string // as it was written
 	DSN     string // value of an N line, "" for none
-	Line    int    // from 1
 }
 
 // EnvelopeError says where an envelope cannot be read.
 type EnvelopeError struct {
-	Line, Column int // from 1; a column is a byte
-	Reason       string
+	Line   int // from 1
+	Reason string
 }
 
-func (e *EnvelopeError) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Reason) }
+func (e *EnvelopeError) Error() string { return fmt.Sprintf("%d: %s", e.Line, e.Reason) }
 
 // skipped are keywords that mean nothing to a static router.
 var skipped = map[string]bool{
-	"bodytype": true, "comment": true, "errormsg": true, "identinfo": true, "loginname": true,
+	"bodytype": true, "external": true, "via": true, "comment": true, "errormsg": true, "identinfo": true, "loginname": true,
 	"user": true, "verbose": true, "authname": true, "smtputf8": true,
 }
 
@@ -99,8 +97,8 @@ type envelopeReader struct {
 	dsn      string // of the next recipient
 }
 
-func (p *envelopeReader) fail(column int, format string, args ...any) error {
-	return &EnvelopeError{p.line, column, fmt.Sprintf(format, args...)}
+func (p *envelopeReader) fail(format string, args ...any) error {
+	return &EnvelopeError{p.line, fmt.Sprintf(format, args...)}
 }
 
 // next returns the next line of the envelope. end is true at the end of the envelope,
@@ -112,16 +110,16 @@ func (p *envelopeReader) next() (line string, end bool, err error) {
 		return "", false, err
 	}
 	line = strings.TrimSuffix(string(raw), "\n")
-	word, after, _ := cutWord(line)
+	word, after := cutWord(line)
 	if line == "" || strings.HasPrefix(after, ":") {
 		return "", true, nil
 	}
 	if raw[len(raw)-1] != '\n' {
-		return "", false, p.fail(len(line)+1, "the line has no end")
+		return "", false, p.fail("the line has no end")
 	}
 	_, _ = p.in.Discard(len(raw))
 	if p.envelope.Size += int64(len(raw)); p.envelope.Size > maxEnvelope {
-		return "", false, p.fail(1, "the envelope is longer than %d bytes", maxEnvelope)
+		return "", false, p.fail("the envelope is longer than %d bytes", maxEnvelope)
 	}
 	return line, word == "env-end" || word == "env-eof", nil
 }
@@ -138,44 +136,41 @@ func (p *envelopeReader) peekLine() ([]byte, error) {
 		}
 		switch {
 		case errors.Is(err, io.EOF) && len(raw) == 0:
-			return nil, p.fail(1, "the file ends within the envelope")
+			return nil, p.fail("the file ends within the envelope")
 		case errors.Is(err, io.EOF) || size == maxEnvelopeLine:
-			if _, after, _ := cutWord(string(raw)); strings.HasPrefix(after, ":") {
+			if _, after := cutWord(string(raw)); strings.HasPrefix(after, ":") {
 				return raw, nil
 			}
-			return nil, p.fail(len(raw)+1, "the line has no end within %d bytes", maxEnvelopeLine)
+			return nil, p.fail("the line has no end within %d bytes", maxEnvelopeLine)
 		case err != nil:
 			return nil, fmt.Errorf("read the envelope: %w", err)
 		}
 	}
 }
 
-// cutWord cuts the keyword off a line. column is where the value begins.
-func cutWord(line string) (word, after string, column int) {
+// cutWord cuts the keyword off a line.
+func cutWord(line string) (word, after string) {
 	i := strings.IndexAny(line, " \t:")
 	if i < 0 {
-		return line, "", len(line) + 1
+		return line, ""
 	}
-	after = strings.TrimLeft(line[i:], " \t")
-	return line[:i], after, len(line) - len(after) + 1
+	return line[:i], strings.TrimLeft(line[i:], " \t")
 }
 
 func (p *envelopeReader) apply(line string) error {
 	e := p.envelope
-	word, value, column := cutWord(line)
+	word, value := cutWord(line)
 	value = strings.TrimRight(value, " \t\r")
-	if i := strings.IndexFunc(value, func(c rune) bool { return c != '\t' && isControl(c) }); i >= 0 {
-		return p.fail(column+i, "a control character in the value of %q", word)
+	if strings.ContainsFunc(value, func(c rune) bool { return c != '\t' && isControl(c) }) {
+		return p.fail("a control character in the value of %q", word)
 	}
 	switch word {
-	case "external":
-		e.External = true
 	case "from":
 		e.From, e.Null = value, value == "<>"
 		if e.Null {
 			e.From = ""
 		} else if value == "" {
-			return p.fail(column, "the sender is missing")
+			return p.fail("the sender is missing")
 		}
 	case "channel":
 		// Its other values say how the sender's mail arrived, which does not matter here.
@@ -184,12 +179,12 @@ func (p *envelopeReader) apply(line string) error {
 		p.dsn = parameters(value)
 	case "to":
 		if value == "" {
-			return p.fail(column, "the recipient is missing")
+			return p.fail("the recipient is missing")
 		}
 		if len(e.To) == maxRecipients {
-			return p.fail(1, "more than %d recipients", maxRecipients)
+			return p.fail("more than %d recipients", maxRecipients)
 		}
-		e.To = append(e.To, EnvelopeRecipient{value, p.dsn, p.line})
+		e.To = append(e.To, EnvelopeRecipient{value, p.dsn})
 		p.dsn = ""
 	case "envid":
 		e.EnvID = parameter(value)
@@ -199,13 +194,11 @@ func (p *envelopeReader) apply(line string) error {
 		e.RcvdFrom = value
 	case "with":
 		e.With = value
-	case "via":
-		e.Via = value
 	case "fullname":
 		e.FullName = value
 	default:
 		if !skipped[word] {
-			return p.fail(1, "unknown keyword %.100q", word)
+			return p.fail("unknown keyword %.100q", word)
 		}
 	}
 	return nil

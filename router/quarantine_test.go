@@ -53,7 +53,7 @@ func TestWhatCannotBeReadIsPutAside(t *testing.T) {
 		t.Errorf("queued %q", queued)
 	}
 	reason, _ := os.ReadFile(filepath.Join(o.dir, "corrupt/router/1.1.reason"))
-	if !strings.Contains(string(reason), `1:1:1: unknown keyword "nonsense"`) {
+	if !strings.Contains(string(reason), `1:1: unknown keyword "nonsense"`) {
 		t.Errorf("%q", reason)
 	}
 }

@@ -314,11 +314,8 @@ func (m *Machine) received(e *queue.Envelope, from origin, id string, at time.Ti
 		return fmt.Sprintf("Received: by %s (from %s)\n\tid %s; %s\n", m.Host, from.login, id, date)
 	}
 	protocol := ""
-	if e.Via != "" {
-		protocol += " via " + e.Via
-	}
 	if e.With != "" {
-		protocol += " with " + e.With
+		protocol = " with " + e.With
 	}
 	return fmt.Sprintf("Received: from %s by %s%s\n\tid %s; %s\n", e.RcvdFrom, m.Host, protocol, id, date)
 }
