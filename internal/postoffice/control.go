@@ -191,17 +191,6 @@ func foreign(st *unix.Stat_t) bool {
 	return st.Uid != 0 || st.Mode&0o777 == unprovenMode || st.Mode&unix.S_IWOTH != 0
 }
 
-// InUseSince is for a file for which Open returned ErrInUse. It returns the time
-// at which the file became root's, or the zero time if Open has just taken it
-// over. st is what Open returned. If a process writes into the file, the time is that
-// of the last write.
-func InUseSince(st *unix.Stat_t) time.Time {
-	if st.Uid != 0 || st.Mode&0o777 != unprovenMode {
-		return time.Time{}
-	}
-	return time.Unix(st.Ctim.Unix())
-}
-
 // takeOver makes a control file root's.
 func (c Control) takeOver(dir int, path string) error {
 	fd, st, err := open(dir, path, unix.O_RDONLY)

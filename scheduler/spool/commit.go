@@ -4,11 +4,9 @@ package spool
 // recipients are marked.
 
 import (
-	"strconv"
+	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
@@ -80,8 +78,7 @@ func (mv *mover) commit(batch []*resubmission) {
 // check opens the old control file and checks that the staged copies still fit.
 func (mv *mover) check(m *resubmission) (err error) {
 	var buf []byte
-	place, path := placeOf(m.Path)
-	if m.old, err = readControl(mv.s.places.controlOf(place), mv.s.places.pairs[place].transport, path, unix.O_RDWR, &buf); err != nil {
+	if m.old, err = mv.s.places.openControl(m.Path, &buf); err != nil {
 		return err
 	}
 	locks := mv.s.locksOf(&m.old, true)
@@ -206,34 +203,23 @@ func (mv *mover) isClaimed(copied, source string) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	for _, place := range []Place{Queue, Hold} {
-		pair := mv.s.places.pairs[place]
-		for levels := range maxDepth + 1 {
-			path := ctlfile.HashDir(number, levels) + strconv.FormatUint(number, 10)
-			var st unix.Stat_t
-			if err := postoffice.Stat(pair.queue, path, &st); err == unix.ENOENT {
-				continue
-			} else if err != nil {
-				return false, err
-			}
-			if ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix())) != source {
-				continue
-			}
-			var buf []byte
-			d, err := readControl(mv.s.places.controlOf(place), pair.transport, path, unix.O_RDONLY, &buf)
-			if err == errGone {
-				continue
-			}
-			if err != nil {
-				return false, err
-			}
-			for i := range d.file.Diagnostics {
-				if strings.HasSuffix(d.file.Diagnostics[i].Text, inMessage+copied) {
-					return true, nil
-				}
-			}
-			return false, nil
+	for _, place := range []string{"", underHold} {
+		p, _ := placeOf(place)
+		n, err := mv.s.places.find(p, identity{number: number, spoolID: source})
+		if err != nil {
+			return false, err
+		} else if n.ID == 0 {
+			continue
 		}
+		var buf []byte
+		d, err := mv.s.places.openControl(place+n.Path, &buf)
+		defer d.close()
+		if err != nil {
+			return false, err
+		}
+		return slices.ContainsFunc(d.file.Diagnostics, func(line ctlfile.Diagnostic) bool {
+			return strings.HasSuffix(line.Text, inMessage+copied)
+		}), nil
 	}
 	return true, nil
 }

@@ -14,11 +14,10 @@ import (
 
 // controlFile is a control file that was read and may be changed in place.
 type controlFile struct {
-	at   int // directory that path is below
-	path string
+	path string      // below the directory of its place
 	st   unix.Stat_t // when it was read
 	file *ctlfile.File
-	fd   int // open for writing, or -1; see writable
+	fd   int // open for writing, but for a query; -1: it was not read
 }
 
 // errGone says that there is no regular file of this name.
@@ -35,14 +34,12 @@ func (e *malformed) Error() string { return e.reason }
 // bufferKept bounds the buffer that is kept for the next control file.
 const bufferKept = 1 << 20
 
-// readControl reads the control file at path. With O_RDWR it stays open for
-// writing. buf is used, and replaced if it was too small. The error is errGone, a
-// *malformed, postoffice.ErrInUse or the system's; st is valid for a *malformed
-// and for ErrInUse.
+// readControl reads the control file at path and leaves it open. buf is used, and replaced if
+// it was too small. The error is errGone, a *malformed, postoffice.ErrInUse or the system's; st
+// is valid for a *malformed.
 func readControl(control postoffice.Control, at int, path string, flags int, buf *[]byte) (controlFile, error) {
-	d := controlFile{at: at, path: path, fd: -1}
+	d := controlFile{path: path, fd: -1}
 	fd, st, err := control.Open(at, path, flags)
-	d.st = st
 	switch err {
 	case nil:
 	case unix.ENOENT, unix.ELOOP, unix.ENXIO, unix.EISDIR, postoffice.ErrNotRegular:
@@ -50,23 +47,27 @@ func readControl(control postoffice.Control, at int, path string, flags int, buf
 	default:
 		return d, fmt.Errorf("open: %w", err)
 	}
-	err = d.read(fd, buf)
-	if err != nil || flags&unix.O_ACCMODE != unix.O_RDWR {
-		postoffice.Close(fd)
-		return d, err
+	d.st, d.fd = st, fd
+	if err = d.read(buf); err != nil {
+		d.close()
 	}
-	d.fd = fd
-	return d, nil
+	return d, err
 }
 
-func (d *controlFile) read(fd int, buf *[]byte) error {
+// openControl reads the control file at a path, below hold/ or not, to change it.
+func (at *places) openControl(path string, buf *[]byte) (controlFile, error) {
+	place, path := placeOf(path)
+	return readControl(at.controlOf(place), at.pairs[place].transport, path, unix.O_RDWR, buf)
+}
+
+func (d *controlFile) read(buf *[]byte) error {
 	switch {
 	case d.st.Size == 0:
 		return &malformed{"the file is empty"}
 	case d.st.Size > ctlfile.MaxSize:
 		return &malformed{fmt.Sprintf("a file of %d bytes is too large", d.st.Size)}
 	}
-	data, err := postoffice.ReadFull(fd, d.st.Size, *buf)
+	data, err := postoffice.ReadFull(d.fd, d.st.Size, *buf)
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
@@ -86,35 +87,13 @@ func (d *controlFile) close() {
 	}
 }
 
-// writable returns a descriptor, open for writing, of the file that was read.
-func (d *controlFile) writable() (int, error) {
-	if d.fd >= 0 {
-		return d.fd, nil
-	}
-	fd, err := postoffice.OpenAt(d.at, d.path, unix.O_RDWR, 0)
-	if err != nil {
-		return -1, fmt.Errorf("open for writing: %w", err)
-	}
-	var st unix.Stat_t
-	if err := postoffice.Fstat(fd, &st); err != nil || st.Dev != d.st.Dev || st.Ino != d.st.Ino {
-		postoffice.Close(fd)
-		return -1, errChanged
-	}
-	d.fd = fd
-	return fd, nil
-}
-
 // tag changes the tag of recipient i in the file and in memory.
 func (d *controlFile) tag(i int, to ctlfile.Tag) error {
 	r := &d.file.Recipients[i]
 	if r.Tag == to {
 		return nil
 	}
-	fd, err := d.writable()
-	if err != nil {
-		return err
-	}
-	done, err := ctlfile.Swap(fd, r.Offset, r.Tag, to, 0)
+	done, err := ctlfile.Swap(d.fd, r.Offset, r.Tag, to, 0)
 	if err != nil {
 		return err
 	}
@@ -128,11 +107,7 @@ func (d *controlFile) tag(i int, to ctlfile.Tag) error {
 // setDelays writes how many notices of delay the sender has had about a
 // recipient.
 func (d *controlFile) setDelays(r *ctlfile.Recipient, delays int) error {
-	fd, err := d.writable()
-	if err != nil {
-		return err
-	}
-	if err := ctlfile.SetDelays(fd, r.Offset, delays); err != nil {
+	if err := ctlfile.SetDelays(d.fd, r.Offset, delays); err != nil {
 		return err
 	}
 	r.Delays = delays
@@ -141,12 +116,8 @@ func (d *controlFile) setDelays(r *ctlfile.Recipient, delays int) error {
 
 // markReported tags d line i as reported: the sender was told of it or need not be.
 func (d *controlFile) markReported(i int) error {
-	fd, err := d.writable()
-	if err != nil {
-		return err
-	}
 	line := &d.file.Diagnostics[i]
-	if _, err := ctlfile.Swap(fd, line.Offset, ctlfile.Open, ctlfile.Delivered, 0); err != nil {
+	if _, err := ctlfile.Swap(d.fd, line.Offset, ctlfile.Open, ctlfile.Delivered, 0); err != nil {
 		return err
 	}
 	line.Tag = ctlfile.Delivered

@@ -215,18 +215,14 @@ func (d *controlFile) truncateTorn() error {
 	if d.file.Torn < 0 {
 		return nil
 	}
-	fd, err := d.writable()
-	if err != nil {
-		return err
-	}
 	var st unix.Stat_t
-	if err := postoffice.Fstat(fd, &st); err != nil {
+	if err := postoffice.Fstat(d.fd, &st); err != nil {
 		return fmt.Errorf("stat: %w", err)
 	}
 	if st.Size != d.st.Size {
 		return errChanged
 	}
-	if err := postoffice.Truncate(fd, d.file.Torn); err != nil {
+	if err := postoffice.Truncate(d.fd, d.file.Torn); err != nil {
 		return fmt.Errorf("truncate: %w", err)
 	}
 	return nil

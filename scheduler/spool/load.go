@@ -25,12 +25,7 @@ const (
 	// loadDelay is how long results are kept, so that they can be sorted with the
 	// rest of their batch.
 	loadDelay = 20 * time.Millisecond
-	// wordLimit bounds the channels and hosts that a loader remembers.
-	wordLimit = 8192
 
-	// maxInUse is how long a control file that belonged to another user may
-	// stay open for writing before it goes to quarantine.
-	maxInUse = time.Hour
 	// A file that was changed within graceTime may still be incomplete.
 	graceTime = time.Minute
 )
@@ -50,7 +45,6 @@ func (s *Spool) Load(names []Name) {
 type loader struct {
 	s       *Spool
 	buf     []byte
-	words   map[string]string // channels and hosts, each once
 	answers []dated
 	results []Result
 }
@@ -63,7 +57,7 @@ type dated struct {
 }
 
 func newLoader(s *Spool) *loader {
-	return &loader{s: s, buf: make([]byte, 64<<10), words: map[string]string{}}
+	return &loader{s: s, buf: make([]byte, 64<<10)}
 }
 
 func (t *loader) run() {
@@ -101,8 +95,8 @@ func (t *loader) add(r Result) { t.answers = append(t.answers, dated{0, r}) }
 
 // load reads one control file and adds its results.
 func (t *loader) load(n Name) {
-	place, path := placeOf(n.Path)
-	d, err := readControl(t.s.places.controlOf(place), t.s.places.pairs[place].transport, path, unix.O_RDONLY, &t.buf)
+	place, _ := placeOf(n.Path)
+	d, err := t.s.places.openControl(n.Path, &t.buf)
 	defer d.close()
 	if err != nil {
 		t.reject(n, &d, err)
@@ -181,15 +175,8 @@ func (t *loader) reject(n Name, d *controlFile, err error) {
 	switch {
 	case errors.Is(err, errGone):
 		t.refuse(n, Vanished, err.Error())
-	case errors.Is(err, errChanged):
+	case errors.Is(err, errChanged), errors.Is(err, postoffice.ErrInUse):
 		t.refuse(n, Busy, err.Error())
-	case errors.Is(err, postoffice.ErrInUse):
-		since := postoffice.InUseSince(&d.st)
-		if since.IsZero() || time.Since(since) < t.s.inUseLimit {
-			t.refuse(n, Busy, err.Error())
-			return
-		}
-		t.add(t.s.discard(n, "it belonged to another user, and for an hour a process has had it open for writing"))
 	case !errors.As(err, &bad):
 		t.refuse(n, Unreadable, err.Error())
 	case time.Since(time.Unix(d.st.Mtim.Unix())).Abs() < graceTime:
@@ -271,8 +258,8 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 		if r := &f.Recipients[i]; r.Tag == ctlfile.Open {
 			m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{
 				Offset:  r.Offset,
-				Channel: t.word(r.RouteChannel()),
-				Host:    t.word(r.RouteHost()),
+				Channel: strings.Clone(r.RouteChannel()),
+				Host:    strings.Clone(r.RouteHost()),
 				Class:   r.Class,
 				Notify:  r.Notify,
 
@@ -310,24 +297,11 @@ func (t *loader) done(f *ctlfile.File, most int) []ctlfile.DoneRecipient {
 		if r.Tag != ctlfile.Delivered && r.Tag != ctlfile.Failed {
 			continue
 		}
-		one := ctlfile.DoneRecipient{Tag: r.Tag, Channel: t.word(r.RouteChannel()), Host: t.word(r.RouteHost()), User: strings.Clone(r.User)}
+		one := ctlfile.DoneRecipient{Tag: r.Tag, Channel: strings.Clone(r.RouteChannel()), Host: strings.Clone(r.RouteHost()), User: strings.Clone(r.User)}
 		if line := last[r.Offset]; line != nil {
 			one.Notary, one.Text = strings.Clone(line.Notary), strings.Clone(line.Text)
 		}
 		all = append(all, one)
 	}
 	return all
-}
-
-// word returns the one copy of a channel or host that all messages share.
-func (t *loader) word(s string) string {
-	if w, ok := t.words[s]; ok {
-		return w
-	}
-	if len(t.words) >= wordLimit {
-		clear(t.words)
-	}
-	s = strings.Clone(s)
-	t.words[s] = s
-	return s
 }

@@ -45,7 +45,7 @@ func (s *Spool) writeBatch(path string, b *markBatch) {
 		delete(s.batches.open, path)
 	}
 	s.batches.mu.Unlock()
-	results, missing, err := s.change(path, unix.O_RDWR, func(d *controlFile) error { return d.mark(b.marks) })
+	results, missing, err := s.change(path, func(d *controlFile) error { return d.mark(b.marks) })
 	quarantined := len(results) > 0
 	for _, a := range b.of {
 		results = append(results, Answered{Action: a, Op: a.Op, Message: a.Message, Err: err, Missing: missing, Quarantined: quarantined})
@@ -102,7 +102,7 @@ func (s *Spool) reread(a scheduler.Read) {
 	path := a.Path
 	s.edit(path, func() {
 		answer := Answered{Action: a, Op: a.Op, Message: a.Message}
-		extra, missing, err := s.change(path, unix.O_RDONLY, func(d *controlFile) error {
+		extra, missing, err := s.change(path, func(d *controlFile) error {
 			locks := s.locksOf(d, true)
 			locks.ours = a
 			if err := d.settle(locks.held); err != nil {
@@ -138,9 +138,8 @@ func states(f *ctlfile.File) []ctlfile.State {
 
 // change reads a control file in the queue or under hold/ and lets work change it. A malformed
 // file goes to corrupt/: missing is then set, and results has its Refused.
-func (s *Spool) change(path string, flags int, work func(*controlFile) error) (results []Result, missing bool, err error) {
-	place, name := placeOf(path)
-	err = s.places.changeIn(place, name, flags, work)
+func (s *Spool) change(path string, work func(*controlFile) error) (results []Result, missing bool, err error) {
+	err = s.places.change(path, work)
 	var bad *malformed
 	switch {
 	case err == nil:
@@ -156,13 +155,13 @@ func (s *Spool) change(path string, flags int, work func(*controlFile) error) (r
 	return nil, false, fmt.Errorf("control file %q: %w", path, classify(err))
 }
 
-// changeIn is like change, for a file in any place, but moves nothing. It reads the
+// change is like Spool.change, but moves nothing. It reads the
 // file again and repeats the work if another process has changed it meanwhile.
-func (at *places) changeIn(place Place, path string, flags int, work func(*controlFile) error) (err error) {
+func (at *places) change(path string, work func(*controlFile) error) (err error) {
 	var buf []byte
 	for range maxChangeTries {
 		var d controlFile
-		if d, err = readControl(at.controlOf(place), at.pairs[place].transport, path, flags, &buf); err != nil {
+		if d, err = at.openControl(path, &buf); err != nil {
 			return err
 		}
 		err = work(&d)
@@ -237,14 +236,11 @@ func (d *controlFile) append(lines []ctlfile.Diagnostic, durable bool) error {
 	if len(lines) == 0 || !durable && d.file.Torn >= 0 {
 		return nil
 	}
-	fd, err := d.writable()
-	if err == nil && durable {
-		return ctlfile.AppendDiagnostic(fd, lines...)
+	if durable {
+		return ctlfile.AppendDiagnostic(d.fd, lines...)
 	}
-	if err == nil {
-		_ = ctlfile.AppendDiagnosticWith(func(int) error { return nil }, fd, lines...)
-	}
-	return err
+	_ = ctlfile.AppendDiagnosticWith(func(int) error { return nil }, d.fd, lines...)
+	return nil
 }
 
 // wantsNotice reports whether the sender of a recipient is to be told of an outcome.

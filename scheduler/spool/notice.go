@@ -116,18 +116,14 @@ func (d *controlFile) recordLost() error {
 	if len(lines) == 0 {
 		return nil
 	}
-	fd, err := d.writable()
-	if err != nil {
+	if err := ctlfile.AppendDiagnostic(d.fd, lines...); err != nil {
 		return err
 	}
-	if err := ctlfile.AppendDiagnostic(fd, lines...); err != nil {
-		return err
-	}
-	if err := postoffice.Fstat(fd, &d.st); err != nil {
+	if err := postoffice.Fstat(d.fd, &d.st); err != nil {
 		return fmt.Errorf("stat: %w", err)
 	}
 	var buf []byte
-	return d.read(fd, &buf)
+	return d.read(&buf)
 }
 
 // lostOutcomes returns the d lines that recordLost writes.

@@ -90,6 +90,7 @@ func readStored(in pair, p Place, n Name) (*Stored, error) {
 	m := &Stored{Place: p, Name: n, Size: -1}
 	var buf []byte
 	d, err := readControl(postoffice.Control{}, in.transport, n.Path, unix.O_RDONLY, &buf)
+	defer d.close()
 	var bad *malformed
 	switch {
 	case errors.Is(err, errGone):
@@ -157,8 +158,8 @@ func (f *Files) Show(ctx context.Context, id string) (m *Stored, found bool, err
 		places = []Place{Hold}
 	}
 	for _, p := range places {
-		n, err := f.places.find(ctx, p, what)
-		if n.ID != 0 {
+		n, err := f.places.find(p, what)
+		if n.ID != 0 && err == nil {
 			m, err = f.places.readStored(p, n)
 		}
 		if m != nil || err != nil {
@@ -192,51 +193,42 @@ func parseIdentity(id string) (identity, bool) {
 	return identity{path: id, number: n}, true
 }
 
-// find returns the control file with this identity; its ID is 0 if there is none.
-// It tries the names that a router gives before it walks through all names.
-func (at *places) find(ctx context.Context, p Place, id identity) (found Name, err error) {
-	if id.path != "" {
-		if n := (Name{id.path, id.number}); at.isStored(p, n, id) {
-			return n, nil
+// find returns the control file with this identity, if it has a name that a router gives or
+// its path is known; its ID is 0 if there is none.
+func (at *places) find(p Place, id identity) (found Name, err error) {
+	paths := []string{id.path}
+	if id.path == "" {
+		paths = paths[:0]
+		for levels := range maxDepth + 1 {
+			paths = append(paths, ctlfile.HashDir(id.number, levels)+strconv.FormatUint(id.number, 10))
 		}
-		return Name{}, nil
 	}
-	for levels := range maxDepth + 1 {
-		n := Name{ctlfile.HashDir(id.number, levels) + strconv.FormatUint(id.number, 10), id.number}
-		if !at.isStored(p, n, identity{}) {
-			continue
+	for _, path := range paths {
+		n := Name{path, id.number}
+		if is, err := at.isStored(p, n, id.spoolID); is || err != nil {
+			return n, err
 		}
-		if !at.isStored(p, n, id) { // another message has the number now
-			n = Name{}
-		}
-		return n, nil
 	}
-	err = at.eachName(ctx, p, func(n Name) bool {
-		if n.ID == id.number && at.isStored(p, n, id) {
-			found = n
-		}
-		return found.ID == 0
-	})
-	return found, err
+	return Name{}, nil
 }
 
 // isStored reports whether there is such a control file, and whether its message has
-// the spoolid that is asked for.
-func (at *places) isStored(p Place, n Name, id identity) (is bool) {
-	_ = at.whileOpen(func() error {
+// this spoolid; "": any.
+func (at *places) isStored(p Place, n Name, spoolID string) (is bool, err error) {
+	err = at.whileOpen(func() error {
 		var st, message unix.Stat_t
-		if is = postoffice.Stat(at.pairs[p].transport, n.Path, &st) == nil && postoffice.IsRegular(&st); !is || id.spoolID == "" {
+		if is = postoffice.Stat(at.pairs[p].transport, n.Path, &st) == nil && postoffice.IsRegular(&st); !is || spoolID == "" {
 			return nil
 		}
-		switch postoffice.Stat(at.pairs[p].queue, n.Path, &message) {
+		switch err := postoffice.Stat(at.pairs[p].queue, n.Path, &message); err {
 		case nil:
 			st = message
 		case unix.ENOENT: // the spoolid has the time of the control file
 		default:
-			is = false
+			return err
 		}
-		is = is && ctlfile.SpoolID(n.ID, time.Unix(st.Mtim.Unix())) == id.spoolID
+		is = ctlfile.SpoolID(n.ID, time.Unix(st.Mtim.Unix())) == spoolID
 		return nil
 	})
-	return is
+	return is, err
 }

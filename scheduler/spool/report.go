@@ -56,14 +56,13 @@ type notices struct{ s *Spool }
 func (s *Spool) report(a scheduler.Report) {
 	s.slow.push(func() {
 		answer := Answered{Action: a, Op: a.Op, Message: a.Message}
-		extra, missing, err := s.change(a.Path, unix.O_RDWR, func(d *controlFile) error {
+		extra, missing, err := s.change(a.Path, func(d *controlFile) error {
 			lines := s.notices.owed(d.file, false)
 			if len(lines) == 0 {
 				return nil
 			}
 			var err error
-			place, _ := placeOf(a.Path)
-			answer.Notice, err = s.notices.report(place, d, lines, a.RetryUntil)
+			answer.Notice, err = s.notices.report(a.Path, d, lines, a.RetryUntil)
 			return err
 		})
 		answer.Missing, answer.Quarantined, answer.Err = missing, len(extra) > 0, err
@@ -73,7 +72,7 @@ func (s *Spool) report(a scheduler.Report) {
 
 // report writes the notices about some d lines of a control file, one for each sender of
 // the recipients. It returns the last of them.
-func (n *notices) report(place Place, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
+func (n *notices) report(path string, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
 	for len(lines) > 0 {
 		sender := senderOf(d.file, lines[0])
 		var now, later []int
@@ -84,7 +83,7 @@ func (n *notices) report(place Place, d *controlFile, lines []int, retryUntil ti
 				later = append(later, i)
 			}
 		}
-		if notice, err = n.reportTo(place, d, now, retryUntil); err != nil {
+		if notice, err = n.reportTo(path, d, now, retryUntil); err != nil {
 			return notice, err
 		}
 		lines = later
@@ -104,18 +103,16 @@ func senderOf(f *ctlfile.File, line int) int {
 // reportTo writes the notice to one sender about some d lines of a control file and, when it
 // is on disk, marks them. If they cannot be marked then, because of a faulty disk, the notice is
 // written again later.
-func (n *notices) reportTo(place Place, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
-	if _, err := d.writable(); err != nil {
-		return "", err
-	}
+func (n *notices) reportTo(path string, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
 	o := Owed{
 		Name: nameOf(d.path), File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: n.s.temp,
 		ModifiedAt: time.Unix(d.st.Mtim.Unix()),
 	}
-	fd, err := postoffice.Open(n.s.places.pairs[place].queue, d.path, unix.O_RDONLY)
+	place, path := placeOf(path)
+	fd, err := postoffice.Open(n.s.places.pairs[place].queue, path, unix.O_RDONLY)
 	switch err {
 	case nil:
-		o.Message = postoffice.NewFile(fd, "queue/"+d.path)
+		o.Message = postoffice.NewFile(fd, "queue/"+path)
 		defer o.Message.Close()
 		var st unix.Stat_t
 		if err := postoffice.Fstat(fd, &st); err != nil {

@@ -49,9 +49,8 @@ func (s *Spool) finishOwing(f scheduler.Finish, answer *Answered) error {
 	if !f.Owes {
 		return s.unlinkUntagged(f)
 	}
-	place, path := placeOf(f.Path)
 	var buf []byte
-	d, err := readControl(s.places.controlOf(place), s.places.pairs[place].transport, path, unix.O_RDONLY, &buf)
+	d, err := s.places.openControl(f.Path, &buf)
 	defer d.close()
 	switch {
 	case errors.Is(err, errGone):
@@ -68,7 +67,7 @@ func (s *Spool) finishOwing(f scheduler.Finish, answer *Answered) error {
 	if len(lines) == 0 {
 		return s.places.unlink(f.Path)
 	}
-	answer.Notice, err = s.notices.report(place, &d, lines, time.Time{})
+	answer.Notice, err = s.notices.report(f.Path, &d, lines, time.Time{})
 	switch {
 	case err == nil:
 		return s.places.unlink(f.Path)
@@ -97,8 +96,7 @@ func (s *Spool) unlinkUntagged(f scheduler.Finish) error {
 		return err
 	}
 	mark := []ctlfile.Mark{{Offset: f.Untagged, Tag: f.Tag}}
-	place, path := placeOf(f.Path)
-	tagErr := s.places.changeIn(place, path, unix.O_RDWR, func(d *controlFile) error { return d.mark(mark) })
+	tagErr := s.places.change(f.Path, func(d *controlFile) error { return d.mark(mark) })
 	if errors.Is(tagErr, errGone) {
 		return err // the message file is what stays
 	}

@@ -90,21 +90,6 @@ func TestControlFileWaitsWhileItsSenderHasItOpen(t *testing.T) {
 	o.loaded("7")
 }
 
-func TestControlFileThatStaysOpenGoesToQuarantine(t *testing.T) {
-	o := newTestSpool(t).open(Options{})
-	o.putAs(nobody, 0o600, "7", control("7", toBob))
-	sender, err := os.OpenFile(filepath.Join(o.dir, "transport/7"), os.O_RDWR, 0)
-	check(t, err)
-	defer sender.Close()
-	o.refused("7", Busy)
-	// The next scheduler counts the same hour.
-	o.open(Options{})
-	o.refused("7", Busy)
-	o.s.inUseLimit = 0
-	o.refused("7", Quarantined)
-	o.holds("corrupt/queue/7", "corrupt/transport/7", "corrupt/transport/7.reason")
-}
-
 func TestRerouteCopiesWhereNobodyElseCanReach(t *testing.T) {
 	o := newTestSpool(t).open(Options{})
 	o.putAs(nobody, 0o600, "7", control("7", toBob))

@@ -155,7 +155,6 @@ type Spool struct {
 	slow     *workQueue[func()] // copies of messages, and notices
 	seed     maphash.Seed
 
-	inUseLimit  time.Duration // maxInUse; tests set another
 	lockHolders lockHolders
 
 	// temp begins the names of our temporary files; no other process uses it.
@@ -174,20 +173,19 @@ func Open(o Options) (*Spool, error) {
 	o.setDefaults()
 	o.Postoffice = filepath.Clean(o.Postoffice)
 	s := &Spool{
-		options:    o,
-		found:      make(chan []Name),
-		results:    make(chan []Result),
-		refusals:   newRefusals(),
-		queue:      resultQueue{ready: make(chan struct{}, 1)},
-		sweeps:     make(chan struct{}, 1),
-		loads:      newWorkQueue[[]Name](),
-		finishes:   newWorkQueue[func()](),
-		slow:       newWorkQueue[func()](),
-		batches:    markBatches{open: map[string]*markBatch{}},
-		seed:       maphash.MakeSeed(),
-		temp:       tempPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
-		inUseLimit: maxInUse,
-		done:       make(chan struct{}),
+		options:  o,
+		found:    make(chan []Name),
+		results:  make(chan []Result),
+		refusals: newRefusals(),
+		queue:    resultQueue{ready: make(chan struct{}, 1)},
+		sweeps:   make(chan struct{}, 1),
+		loads:    newWorkQueue[[]Name](),
+		finishes: newWorkQueue[func()](),
+		slow:     newWorkQueue[func()](),
+		batches:  markBatches{open: map[string]*markBatch{}},
+		seed:     maphash.MakeSeed(),
+		temp:     tempPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
+		done:     make(chan struct{}),
 	}
 	if err := s.openParts(); err != nil {
 		return nil, fmt.Errorf("spool %q: %w", o.Postoffice, err)

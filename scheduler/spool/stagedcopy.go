@@ -73,7 +73,8 @@ func (mv *mover) stage(r *scheduler.Resubmit) (staged []*stagedCopy, err error) 
 	place, path := placeOf(r.Path)
 	from := mv.s.places.pairs[place]
 	var buf []byte
-	d, err := readControl(mv.s.places.controlOf(place), from.transport, path, unix.O_RDONLY, &buf)
+	d, err := mv.s.places.openControl(r.Path, &buf)
+	defer d.close()
 	if err != nil {
 		return nil, err
 	}
