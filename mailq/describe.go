@@ -11,14 +11,9 @@ import (
 )
 
 // ReasonOf says why a recipient of a job line is still in the queue: the error of the agents
-// that do not start, or else the recipient's last diagnostic, or else the reply
-// rule because of which it waits.
+// that do not start, or else the recipient's last diagnostic.
 func ReasonOf(line *JobLine, r *Recipient) string {
-	rule := ""
-	if line.Rule != "" {
-		rule = "waits because of the reply rule of " + line.Rule
-	}
-	return cmp.Or(StartReason(line.StartError), r.Reason, rule)
+	return cmp.Or(StartReason(line.StartError), r.Reason)
 }
 
 // LastReason says why the mail of a thread is in the queue, as ReasonOf does.

@@ -5,7 +5,6 @@ import (
 	"maps"
 
 	"zsched/scheduler/limit"
-	"zsched/scheduler/rule"
 	"zsched/scheduler/view"
 )
 
@@ -394,12 +393,7 @@ func (s *Scheduler) checkGate(t *thread) {
 	if x == nil {
 		return
 	}
-	suspended, ends := false, len(x.effects) > 0
-	for _, e := range x.effects {
-		suspended = suspended || e.rule.Verb == rule.ReplySuspend
-	}
-	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t, x.suspended)
-	assert(ends == x.effectEnd.isPlanned(), "thread %v: effects %v, in the agenda %v", t, ends, x.effectEnd.isPlanned())
+	assert((len(x.effects) > 0) == x.effectEnd.isPlanned(), "thread %v: %d effects, in the agenda %v", t, len(x.effects), x.effectEnd.isPlanned())
 	part := x.shares[ofClusterRate].clusterShare
 	for _, b := range [...]*bucket{x.rate, x.ruleRate, x.clusterRate} {
 		lacks := b != nil && s.limits.tokensOf(b) == x.tokens && x.tokens < min(t.fair.Len(), b.Burst)

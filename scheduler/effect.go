@@ -9,9 +9,10 @@ import (
 )
 
 // Effects: what reply rules do to a thread for a time. Each effect ends by itself, by LIFT, or
-// with its rule; the strictest of several applies.
+// with its rule. A rule suspends a thread as a failure of its destination does; of several rates,
+// the strictest applies.
 
-// effect is what a reply rule does to a thread.
+// effect is a rate that a reply rule sets.
 type effect struct {
 	rule  *rule.ReplyRule
 	until instant
@@ -21,35 +22,45 @@ type effect struct {
 // already, its time begins again.
 func (rs *rules) addEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
 	x := rs.s.limits.obtainShaping(t)
+	until := rs.s.agenda.now.after(r.Span)
+	if r.Verb == rule.ReplySuspend {
+		if t.suspendingRule() != r {
+			rs.noteEffect(t, r, rep)
+		}
+		if until > t.suspendedUntil {
+			rs.s.threads.suspend(t, until)
+			x.suspendedBy = r
+		}
+		return
+	}
 	i := slices.IndexFunc(x.effects, func(e effect) bool { return e.rule == r })
 	if i < 0 {
 		x.effects = append(x.effects, effect{rule: r})
 		i = len(x.effects) - 1
-		rs.s.agenda.do(Note{Text: "reply rule " + r.Place() + " (" + r.Action + ") applies to " +
-			t.key.channel + "/" + t.key.host + ": " + rule.ReplyForms(rep.Notary, rep.Text)[0]})
+		rs.noteEffect(t, r, rep)
 	}
-	x.effects[i].until = rs.s.agenda.now.after(r.Span)
+	x.effects[i].until = until
 	rs.updateEffects(t)
 	rs.s.threads.updateThread(t)
+}
+
+func (rs *rules) noteEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
+	rs.s.agenda.do(Note{Text: "reply rule " + r.Place() + " (" + r.Action + ") applies to " +
+		t.key.channel + "/" + t.key.host + ": " + rule.ReplyForms(rep.Notary, rep.Text)[0]})
 }
 
 // updateEffects works out what the effects on a thread are now, and plans when
 // that changes.
 func (rs *rules) updateEffects(t *thread) {
 	x := t.shaping
-	suspended, next := false, never
+	next := never
 	var strictest []rule.Rate
 	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool { return e.until <= rs.s.agenda.now })
 	for i := range x.effects {
 		e := &x.effects[i]
 		next = min(next, e.until)
-		switch r := e.rule; r.Verb {
-		case rule.ReplySuspend:
-			suspended = true
-		case rule.ReplyRate:
-			if strictest == nil || r.Rate.Per() > strictest[0].Per() {
-				strictest = []rule.Rate{r.Rate}
-			}
+		if r := e.rule; strictest == nil || r.Rate.Per() > strictest[0].Per() {
+			strictest = []rule.Rate{r.Rate}
 		}
 	}
 	begins := x.ruleRate == nil
@@ -58,38 +69,14 @@ func (rs *rules) updateEffects(t *thread) {
 		rs.s.limits.take(x.ruleRate, 1)
 	}
 	rs.s.agenda.plan(&x.effectEnd, next)
-	if x.suspended == suspended {
-		return
-	}
-	x.suspended = suspended
-	if !suspended {
-		t.setSessionCap(false)
-		return
-	}
-	t.running = false
-	rs.s.log.recordThread(t, "suspended", rs.suspensionEnd(t))
-	rs.s.loads.considerUnloadingThread(t)
 }
 
-// suspensionEnd returns when the last suspension of the thread ends, whatever its
-// reason; never if that is not known; 0 if it is not suspended.
-func (rs *rules) suspensionEnd(t *thread) instant {
-	if t.shaping == nil {
-		return t.suspendedUntil
+// suspendingRule returns the rule that suspends the thread; nil: none does.
+func (t *thread) suspendingRule() *rule.ReplyRule {
+	if t.shaping == nil || t.suspendedUntil == 0 {
+		return nil
 	}
-	_, until := t.shaping.suspension()
-	return max(t.suspendedUntil, until)
-}
-
-// suspension returns the rule that suspends the thread for the longest time, and until when;
-// nil and 0: none does.
-func (x *shaping) suspension() (longest *rule.ReplyRule, until instant) {
-	for _, e := range x.effects {
-		if e.rule.Verb == rule.ReplySuspend && e.until > until {
-			longest, until = e.rule, e.until
-		}
-	}
-	return longest, until
+	return t.shaping.suspendedBy
 }
 
 // viewEffects adds the effects on a thread to its view, and by whom it is suspended.
@@ -97,27 +84,30 @@ func (rs *rules) viewEffects(v *view.Thread, t *thread) {
 	if t.suspendedUntil != 0 {
 		v.SuspendedBy = view.AsDead
 	}
-	x := t.shaping
-	if x == nil {
-		return
-	}
-	if _, until := x.suspension(); until > t.suspendedUntil {
+	if r := t.suspendingRule(); r != nil {
 		v.SuspendedBy = view.ByRule
+		v.Effects = append(v.Effects, rs.viewEffect(effect{r, t.suspendedUntil}))
 	}
 	if told := t.told(); told != nil {
 		v.Effects = append(v.Effects, view.Effect{By: "node " + told.Node, Because: told.Reason, Until: rs.s.agenda.timeAt(t.suspendedUntil)})
 	}
-	for i := range x.effects {
-		e := &x.effects[i]
-		v.Effects = append(v.Effects, view.Effect{Rule: e.rule.Place(), Action: e.rule.Action, Until: rs.s.agenda.timeAt(e.until)})
+	if t.shaping != nil {
+		for _, e := range t.shaping.effects {
+			v.Effects = append(v.Effects, rs.viewEffect(e))
+		}
 	}
+}
+
+func (rs *rules) viewEffect(e effect) view.Effect {
+	return view.Effect{Rule: e.rule.Place(), Action: e.rule.Action, Until: rs.s.agenda.timeAt(e.until)}
 }
 
 // lift ends all effects of rules on a thread. Its mail keeps its retry times.
 func (rs *rules) lift(key threadKey) {
-	if t := rs.s.threads.byKey[key]; t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
+	if t := rs.s.threads.byKey[key]; t != nil {
 		rs.dropEffects(t, func(*rule.ReplyRule) bool { return true })
-		rs.effectDue(t)
+		rs.s.threads.resumeThread(t)
+		rs.s.rings.overfeedThread(t)
 	}
 }
 
@@ -130,22 +120,21 @@ func (rs *rules) effectDue(t *thread) {
 
 // dropEffects ends the selected effects on a thread.
 func (rs *rules) dropEffects(t *thread, selected func(*rule.ReplyRule) bool) {
-	if t.shaping == nil {
+	x := t.shaping
+	if x == nil {
 		return
 	}
-	for i := range t.shaping.effects {
-		if e := &t.shaping.effects[i]; selected(e.rule) {
+	for i := range x.effects {
+		if e := &x.effects[i]; selected(e.rule) {
 			e.until = rs.s.agenda.now
 		}
 	}
-	rs.updateEffects(t)
-}
-
-// liftRuleSuspensions ends the suspensions of a thread by rules, because somebody
-// asked for its mail (ETRN, RETRY).
-func (rs *rules) liftRuleSuspensions(t *thread) {
-	if t.shaping != nil && t.shaping.suspended {
-		rs.dropEffects(t, func(r *rule.ReplyRule) bool { return r.Verb == rule.ReplySuspend })
+	if r := t.suspendingRule(); r != nil && selected(r) {
+		t.suspendedUntil = rs.s.agenda.now
+		rs.s.threads.planResume(t)
+	}
+	if len(x.effects) > 0 {
+		rs.updateEffects(t)
 	}
 }
 
@@ -156,15 +145,16 @@ func (rs *rules) attachEffects(t *thread) {
 	if x == nil {
 		return
 	}
-	for i := range x.effects {
-		e := &x.effects[i]
-		if st := findRule(rs.replyRules, e.rule.Key()); st != nil {
-			e.rule = st.rule
-		} else {
-			e.until = rs.s.agenda.now
+	attach := func(r **rule.ReplyRule) {
+		if st := findRule(rs.replyRules, (*r).Key()); st != nil {
+			*r = st.rule
 		}
 	}
-	if len(x.effects) > 0 {
-		rs.updateEffects(t)
+	for i := range x.effects {
+		attach(&x.effects[i].rule)
 	}
+	if x.suspendedBy != nil {
+		attach(&x.suspendedBy)
+	}
+	rs.dropEffects(t, func(r *rule.ReplyRule) bool { return findRule(rs.replyRules, r.Key()) == nil })
 }

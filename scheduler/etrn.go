@@ -19,7 +19,6 @@ func (ts *threads) triggered(host string) {
 		if t.suspendedUntil != 0 {
 			t.suspendedUntil = ts.s.agenda.now
 		}
-		ts.s.rules.liftRuleSuspensions(t)
 		t.running = t.params.QueueOnly // what has waited for the next run belongs to this run
 		ts.beginUpdate(t, wakeWaiting)
 	}

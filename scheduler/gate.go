@@ -31,12 +31,14 @@ type shaping struct {
 	gate   timer
 
 	shares [threadShares]sharing
-	told   *DestinationDead // by whose word it was suspended last; nil: by nobody else's
+	// told is by whose word the thread was suspended last; nil: by nobody else's. suspendedBy is the
+	// rule that has suspended it; nil: none has.
+	told        *DestinationDead
+	suspendedBy *rule.ReplyRule
 
 	// Effects of reply rules (effect.go).
 	effects   []effect
 	effectEnd timer // when the next effect ends
-	suspended bool
 
 	// The site (site.go); nil: no limit on it.
 	site     *site

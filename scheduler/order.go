@@ -274,7 +274,6 @@ func (od *orders) retryThread(t *thread) {
 		t.suspendedUntil = od.s.agenda.now
 		od.s.threads.resumeThread(t)
 	}
-	od.s.rules.liftRuleSuspensions(t)
 	t.running = t.params.QueueOnly
 }
 

@@ -40,6 +40,7 @@ type RuleView struct {
 func (s *Scheduler) Rules() []RuleView {
 	effects := make(map[*rule.ReplyRule]int)
 	for _, t := range s.threads.byKey {
+		effects[t.suspendingRule()]++
 		if t.shaping != nil {
 			for _, e := range t.shaping.effects {
 				effects[e.rule]++
@@ -121,16 +122,6 @@ func (rs *rules) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report) {
 		l.noted = r
 		rs.s.log.recordVertex(v, "rule", r.Place()+" ("+r.Action+")")
 	}
-}
-
-// delayingRule returns the rule of a last report that makes a message wait: the one with the verb
-// defer, if it matches first, or nil.
-func (rs *rules) delayingRule(t *thread, last *diagnostic) *rule.ReplyRule {
-	st := rs.ruleFor(t.key, ta.Notary(last.notary), last.text)
-	if st == nil || st.rule.Verb != rule.ReplyDefer {
-		return nil
-	}
-	return st.rule
 }
 
 // failReported turns the deferral of a recipient into a failure. A deferall applies

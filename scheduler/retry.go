@@ -38,18 +38,20 @@ func (li *lines) suspensionLength(t *thread) time.Duration {
 	return wait
 }
 
-// suspend keeps the thread from being fed until the given time. Mail that
-// arrives meanwhile waits too. The suspension lasts until its time even if the
+// suspend keeps the thread from being fed until the given time, or longer if it is suspended
+// already. Mail that arrives meanwhile waits too. The suspension lasts until its time even if the
 // thread becomes empty.
 func (ts *threads) suspend(t *thread, till instant) {
 	t.running = false
-	t.suspendedUntil = till
 	t.suspensions++
-	if t.shaping != nil {
-		t.shaping.told = nil
+	if till >= t.suspendedUntil {
+		t.suspendedUntil = till
+		if t.shaping != nil {
+			t.shaping.told, t.shaping.suspendedBy = nil, nil
+		}
 	}
 	ts.planResume(t)
-	ts.s.log.recordThread(t, "suspended", till)
+	ts.s.log.recordThread(t, "suspended", t.suspendedUntil)
 	ts.updateThread(t)
 	ts.s.loads.considerUnloadingThread(t)
 }

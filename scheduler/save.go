@@ -106,9 +106,8 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 // saveThread saves a thread, if there is anything to save. A suspension by a reply
 // rule is saved like any other.
 func (sa *saved) saveThread(to *Saved, t *thread) {
-	until := sa.s.rules.suspensionEnd(t)
 	saved := SavedThread{
-		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(sa.s.agenda.dateAt(until).ceilSecond()),
+		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(sa.s.agenda.dateAt(t.suspendedUntil).ceilSecond()),
 		Step: int(t.retry), Dead: t.window.Dead, Site: sa.s.limits.knownSites[t.key],
 	}
 	if saved != (SavedThread{Channel: t.key.channel, Host: t.key.host}) {

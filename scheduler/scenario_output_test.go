@@ -251,9 +251,6 @@ func (sc *scenario) showVertex(v *view.JobLine) {
 	if !v.WakeAt.IsZero() {
 		fmt.Fprintf(&sc.output, " for %v", v.WakeAt.Sub(sc.now))
 	}
-	if v.Rule != "" {
-		fmt.Fprintf(&sc.output, " because of %s", v.Rule)
-	}
 	if v.Next {
 		sc.output.WriteString(" next")
 	}

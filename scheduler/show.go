@@ -106,7 +106,7 @@ func (vi *views) viewThread(t *thread) *view.Thread {
 		Recipients: t.recipients, Attempts: t.attempts, States: stateCounts(t.states[:]),
 		Sessions: t.busy, Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr), Rate: t.completions.now(vi.s.agenda.now),
 		Held: t.held, Wait: vi.waitOf(t), StartError: vi.startError(t), Site: vi.s.limits.knownSites[t.key],
-		Probing: t.window.Dead && vi.s.rules.suspensionEnd(t) == 0,
+		Probing: t.window.Dead && t.suspendedUntil == 0,
 	}
 	if w := &t.window; t.params.InitialConcurrency > 0 {
 		v.Feedback = &view.Feedback{Positive: w.Success, Negative: w.Failure, FailedCohorts: w.FailedCohorts, CohortLimit: t.params.CohortLimit}
@@ -123,8 +123,8 @@ func (vi *views) viewThread(t *thread) *view.Thread {
 	if wake := vi.wakeOf(t); wake != never {
 		v.WakeAt = vi.s.agenda.timeAt(wake)
 	}
-	if till := vi.s.rules.suspensionEnd(t); till != 0 && till != never {
-		v.SuspendedUntil = vi.s.agenda.timeAt(till)
+	if t.suspendedUntil != 0 {
+		v.SuspendedUntil = vi.s.agenda.timeAt(t.suspendedUntil)
 	}
 	vi.s.rules.viewEffects(v, t)
 	if last := vi.s.mail.diagnostics.Get(t.diagnostic); last != nil {
@@ -158,7 +158,7 @@ func (vi *views) startError(t *thread) string {
 // wakeOf returns when waiting mail of the thread is due next; never if some is
 // due now, or if none waits for a time.
 func (vi *views) wakeOf(t *thread) instant {
-	dueNow, end := t.states[due] > 0, vi.s.rules.suspensionEnd(t)
+	dueNow, end := t.states[due] > 0, t.suspendedUntil
 	switch {
 	case end != 0 && dueNow:
 		return end
@@ -232,7 +232,7 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 	}
 	switch v.state {
 	case due:
-		vi.viewWait(line, t)
+		line.Wait, line.StartError = vi.waitOf(t), vi.startError(t)
 		if vi.s.threads.fair.IsAside(v.ref) && line.Wait == view.WaitAgent {
 			line.Wait = view.WaitMessage
 		}
@@ -245,9 +245,6 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 		}
 	case waiting:
 		line.WakeAt, line.Wait = vi.s.agenda.timeAt(vi.s.threads.wakeAt(v)), vi.waitBeyond(t, vi.s.threads.wakeAt(v))
-		if r := vi.delayOf(t, v); r != nil {
-			line.Rule = r.Place()
-		}
 	}
 	if at := vi.s.notices.nextExpiry(t, m.modifiedAt); at != noDate && !line.Held {
 		line.ExpiresAt = at.time()
@@ -256,33 +253,6 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 		line.FedAt = v.fedAt.time()
 	}
 	return line
-}
-
-// viewWait adds to the view of a due vertex what it waits for.
-func (vi *views) viewWait(line *view.JobLine, t *thread) {
-	line.Wait, line.StartError = vi.waitOf(t), vi.startError(t)
-	if line.Wait == view.WaitRule {
-		rule, _ := t.shaping.suspension()
-		line.Rule = rule.Place()
-	}
-}
-
-// delayOf returns the reply rule that makes a vertex wait; nil: none does.
-func (vi *views) delayOf(t *thread, v *vertex) (rule *rule.ReplyRule) {
-	if len(vi.s.rules.replyRules) == 0 {
-		return nil
-	}
-	for i := range vi.s.mail.lenOf(v) {
-		r := vi.s.mail.recipient(v, i)
-		last := vi.s.mail.diagnostics.Get(r.diagnostic)
-		if r.state == done || last == nil {
-			continue
-		}
-		if one := vi.s.rules.delayingRule(t, last); one != nil && (rule == nil || one.Span > rule.Span) {
-			rule = one
-		}
-	}
-	return rule
 }
 
 // unloadedMessage returns a message that is not loaded, or nil.
@@ -313,7 +283,7 @@ func (vi *views) viewStub(n stubRef) *view.JobLine {
 	switch state, at := vi.s.loads.stateOf(n); state {
 	case due:
 		line.State = view.Due
-		vi.viewWait(line, t)
+		line.Wait, line.StartError = vi.waitOf(t), vi.startError(t)
 	case waiting:
 		line.State, line.WakeAt, line.Wait = view.Waiting, vi.s.agenda.timeAt(at), vi.waitBeyond(t, at)
 	}

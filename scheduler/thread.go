@@ -29,11 +29,10 @@ type threadKey struct{ channel, host string }
 //
 // A thread is fed if none of these holds (mayFeed):
 //
-//	suspended      begins: the destination is dead (window.go), or a retryat
-//	               ends:   its time has come, an ETRN, a retry order, a late
-//	                       success
-//	               begins: a reply rule (effect.go)
-//	               ends:   its time has come, an ETRN, a retry order, a LIFT order
+//	suspended      begins: the destination is dead (window.go), a retryat, or a reply
+//	                       rule (effect.go)
+//	               ends:   its time has come, an ETRN, a retry order; a late success
+//	                       if it is dead; a LIFT order if it is by a rule
 //	held           begins and ends: HeldThread
 //	not running    (queueonly only)
 //	               begins: no vertex of the run is due any more, a suspension
@@ -106,7 +105,7 @@ func (t *thread) name() string { return t.key.channel + "/" + t.key.host }
 
 // mayFeed reports whether the state of the thread allows feeding.
 func (t *thread) mayFeed() bool {
-	return !t.ring.isBlocked() && t.selected && t.suspendedUntil == 0 && !t.held && (t.shaping == nil || !t.shaping.suspended) && (!t.params.QueueOnly || t.running)
+	return !t.ring.isBlocked() && t.selected && t.suspendedUntil == 0 && !t.held && (!t.params.QueueOnly || t.running)
 }
 
 // isHeld reports whether the thread is held, or all of its mail is.

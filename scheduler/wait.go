@@ -46,7 +46,7 @@ func (vi *views) waitBeyond(t *thread, retry instant) view.Wait {
 	}
 	why := vi.barrier(t)
 	isSuspended := why == view.WaitRule || why == view.WaitSuspend
-	if isSuspended && vi.s.rules.suspensionEnd(t) < retry {
+	if isSuspended && t.suspendedUntil < retry {
 		return view.NoWait
 	}
 	return why
@@ -55,13 +55,12 @@ func (vi *views) waitBeyond(t *thread, retry instant) view.Wait {
 // barrier returns why nothing of a thread is fed, whatever the limits allow; NoWait: something may
 // be fed.
 func (vi *views) barrier(t *thread) view.Wait {
-	x := t.shaping
 	for _, reason := range [...]struct {
 		wait  view.Wait
 		holds bool
 	}{
 		{view.WaitCommand, t.ring.isBlocked()}, {view.WaitSelect, !t.selected},
-		{view.WaitRule, x != nil && x.suspended},
+		{view.WaitRule, t.suspendingRule() != nil},
 		{view.WaitSuspend, t.suspendedUntil != 0}, {view.WaitTrigger, t.params.QueueOnly && !t.running},
 		{view.WaitStopping, vi.s.agents.stop.begun}, {view.WaitSpool, vi.s.writes.spoolDown}, {view.WaitFrozen, vi.s.rules.config.Frozen},
 	} {
@@ -107,7 +106,7 @@ func (vi *views) waitEnd(t *thread, why view.Wait) instant {
 	case view.WaitRetry:
 		return t.firstWake()
 	case view.WaitRule, view.WaitSuspend:
-		return vi.s.rules.suspensionEnd(t)
+		return t.suspendedUntil
 	case view.WaitRate, view.WaitChannelRate, view.WaitClusterRate, view.WaitSiteRate:
 		return vi.s.limits.tokenAt(t, why)
 	case view.WaitStart:

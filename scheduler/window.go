@@ -55,7 +55,7 @@ func (li *lines) applyOutcome(l *line, t *thread) {
 		li.destinationFailed(t)
 	}
 	if l.retryAt != 0 {
-		li.s.threads.suspend(t, max(l.retryAt, t.suspendedUntil))
+		li.s.threads.suspend(t, l.retryAt)
 	}
 }
 
@@ -100,11 +100,12 @@ func (li *lines) destinationFailed(t *thread) {
 	li.s.agenda.logFeedback(t, "dead")
 }
 
-// revive makes a dead thread alive and ends its suspension. All mail that waits is due now; the
-// window bounds how much of it is fed.
+// revive makes a dead thread alive and ends its suspension, if that is not by a rule. All mail
+// that waits is due now; the window bounds how much of it is fed.
 func (li *lines) revive(t *thread, size int) {
 	t.window = limit.Window{Size: size}
-	if t.suspendedUntil != 0 {
+	isOver := t.suspendedUntil != 0 && t.suspendingRule() == nil
+	if isOver {
 		t.suspendedUntil = li.s.agenda.now
 	}
 	li.s.agenda.logFeedback(t, "revived")
@@ -112,7 +113,7 @@ func (li *lines) revive(t *thread, size int) {
 	switch {
 	case t.states[waiting] > 0:
 		li.s.threads.beginUpdate(t, wakeWaiting)
-	case t.suspendedUntil != 0:
+	case isOver:
 		li.s.threads.resumeThread(t) // this drops the thread if it is empty
 	default:
 		li.s.threads.updateThread(t)

@@ -89,14 +89,11 @@ func (p *Printer) jobHead(job *mailq.JobLine) {
 }
 
 // facts returns what stands in parentheses after the name of a job: its tries, an order that
-// waits, the reply rule that delays it, and its expiry; in details its age and size, too.
+// waits, and its expiry; in details its age and size, too.
 func (p *Printer) facts(job *mailq.JobLine) []string {
 	facts := []string{tries(job)}
 	if order := mailq.OrderText(job.Order, job.OrderTo); order != "" {
 		facts = append(facts, order)
-	}
-	if job.Rule != "" {
-		facts = append(facts, "by the reply rule of "+p.safe(job.Rule))
 	}
 	if p.file != nil {
 		facts = append(facts, "age "+mailq.FormatAge(p.Now, p.file.ModTime))

@@ -109,7 +109,7 @@ type Feedback struct {
 type Suspender string
 
 const (
-	ByRule Suspender = "rule" // a reply rule, for longer than the destination has failed
+	ByRule Suspender = "rule" // a reply rule
 	AsDead Suspender = "dead" // its destination has failed, or an agent said when to try again
 )
 
@@ -161,9 +161,7 @@ type JobLine struct {
 	ArrivedAt time.Time `json:"arrived_at"`      // mtime of the message file
 	State     string    `json:"state"`
 	// Wait is why it is not fed, if it is due or held, or will not be fed when its retry comes.
-	// Rule is the reply rule because of which it waits: file:line.
 	Wait       Wait      `json:"wait,omitempty"`
-	Rule       string    `json:"rule,omitempty"`
 	StartError string    `json:"start_error,omitempty"` // as that of its thread, while it is due
 	WakeAt     time.Time `json:"wake_at,omitzero"`      // if it is waiting
 	ExpiresAt  time.Time `json:"expires_at,omitzero"`   // zero: never
