@@ -64,7 +64,7 @@ mailq/trace:              ctlfile mailq internal/text
 mailq/report:             mailq scheduler/view internal/text
 mailq/client:             ctlfile mailq internal/text internal/process
 
-scheduler/limit:
+scheduler/limit:          scheduler/store
 scheduler/view:
 scheduler/store:
 scheduler/rule:           ta internal/pattern internal/text scheduler/limit

@@ -20,7 +20,6 @@ type agents struct {
 	byID          map[AgentID]*agent
 	idleAgents    store.List[*agent] // of all rings, longest idle first
 	lastID        AgentID
-	forks         forkRate
 	startFailures map[string]*startFailures // by ring.clause
 	stop          stopping
 }

@@ -119,8 +119,7 @@ func (s *Scheduler) checkHungry(r *ring) {
 	if s.rings.halted() || r.hungry.Len == 0 || r.place.Waits() {
 		return
 	}
-	links := s.limits.ringLinks(r)
-	room := min(r.sessionsAtHand()-r.expected, links[0].Free(), links[1].Free())
+	room := min(r.sessionsAtHand()-r.expected, s.limits.freeOf(r))
 	loaded := 0 // wants of loaded mail
 	for t := r.members.Head; t != nil; t = r.members.Next(t) {
 		loaded += min(t.wants, t.fair.Pickable())

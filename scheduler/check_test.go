@@ -43,7 +43,7 @@ func (s *Scheduler) check() {
 	}
 	assert(len(s.rings.dirty) == 0, "rings are left to be dispatched")
 	assert(s.limits.processes.Busy == len(s.agents.byID), "%d processes, kept %d", len(s.agents.byID), s.limits.processes.Busy)
-	checkWaiting("maxta", &s.limits.processes, func(r *ring) limit.Link { return s.limits.processLinks(r)[ofAllProcesses] })
+	checkWaiting("maxta", &s.limits.processes, func(r *ring) limit.Link { return s.limits.allProcesses(r, nil).Link })
 	for a := s.agents.idleAgents.Head; a != nil; a = a.Next {
 		assert(s.rings.halted() || s.limits.needsAgents(a.ring) || !s.limits.needProcesses(a.ring.channel), "agent %d is idle while a ring waits for a process", a.id)
 	}
@@ -324,7 +324,7 @@ func (s *Scheduler) checkSites() {
 		n := counts[st]
 		assert(n.threads == st.threads && n.busy == st.sessions.Busy, "site %s: %d threads, kept %d; %d sessions, kept %d", name, n.threads, st.threads, n.busy, st.sessions.Busy)
 		st.sessions.Each(func(first *thread) {
-			l, x := s.limits.siteLink(first), first.shaping
+			l, x := s.limits.siteLink(nil, first), first.shaping
 			assert(l.Room() <= 0 || x.siteRate != nil && x.siteRate.next.isPlanned() || s.wanting(st, first.ring), "site %s has a free session for which thread %v is not woken", name, first)
 		})
 		assert(st.sessions.Len() == n.waiting, "site %s: %d threads wait, %d kept", name, n.waiting, st.sessions.Len())
@@ -368,7 +368,7 @@ func (s *Scheduler) checkShares() {
 
 // checkRates: a bucket has its users, or is kept until all its tokens are there.
 func (s *Scheduler) checkRates() {
-	users := make(map[*bucket]int)
+	users := map[*bucket]int{s.limits.forkRate: 1}
 	for _, t := range s.threads.byKey {
 		if x := t.shaping; x != nil {
 			users[x.rate]++
@@ -465,10 +465,10 @@ func (s *Scheduler) checkRing(r *ring) {
 	// Work waits only for a reason: a limit, sessions that agents should still
 	// offer, or a halt.
 	if r.wants > 0 && !s.rings.halted() && r.expected == 0 && r.loading == 0 {
-		reason := r.place.Waits() || r.backoff.isPlanned() || s.limits.ringLinks(r)[0].Room() <= 0 || s.limits.processLinks(r)[ofRingProcesses].Room() <= 0
+		reason := r.place.Waits() || r.backoff.isPlanned() || s.limits.ringLink(r, nil).Room() <= 0 || s.limits.ringProcesses(r, nil).Room() <= 0
 		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)
 	}
-	assert(len(r.idle) == 0 || r.wants == 0 || r.loading > 0 || s.rings.halted() || r.place.Waits() || s.limits.ringLinks(r)[0].Room() <= 0, "ring %q has idle agents and work", r.key)
+	assert(len(r.idle) == 0 || r.wants == 0 || r.loading > 0 || s.rings.halted() || r.place.Waits() || s.limits.ringLink(r, nil).Room() <= 0, "ring %q has idle agents and work", r.key)
 }
 
 // checkMembers: the threads of a ring are in the order of their sequence, and
@@ -502,9 +502,9 @@ func (s *Scheduler) checkChannel(c *channel) {
 			}
 		}
 	}
-	checkWaiting("processes of "+c.name, &c.processes, func(r *ring) limit.Link { return s.limits.processLinks(r)[ofChannelProcesses] })
+	checkWaiting("processes of "+c.name, &c.processes, func(r *ring) limit.Link { return s.limits.channelProcesses(r, nil).Link })
 	c.sessions.Each(func(r *ring) {
-		l := s.limits.ringLinks(r)[1]
+		l := s.limits.channelLink(r, nil)
 		assert(l.Room() <= 0 || r.channelRate != nil && (r.channelRate.next.isPlanned() || l.Tokens <= c.expected), "sessions of %s: ring %q waits and there is room", c.name, r.key)
 	})
 	assert(procs == c.processes.Busy && busy == c.sessions.Busy && leaving == c.closing, "channel %s: processes %d, kept %d; sessions %d, kept %d; leaving %d, kept %d",

@@ -50,15 +50,14 @@ func (vi *views) viewLimits(p *rule.Params, name string, r *ring, t *thread) []v
 	if r != nil {
 		would.sessions.Busy, would.processes.Busy = r.sessions.Busy, r.processes.Busy
 	}
-	sessions, processes := vi.s.limits.ringLinks(would), vi.s.limits.processLinks(would)
 	own := limit.Link{Most: new(limit.Window).Sessions(max(1, p.MaxThr), p.InitialConcurrency)}
 	if t != nil {
 		own = limit.Link{Busy: t.busy, Most: t.windowSize()}
 	}
 	limits := []view.Limit{
-		{Name: "maxta", Used: processes[ofAllProcesses].Busy, Most: processes[ofAllProcesses].Most},
-		{Name: "maxchannel", Used: sessions[1].Busy, Most: sessions[1].Most, Agents: c.processes.Busy},
-		{Name: "maxring", Used: sessions[0].Busy, Most: sessions[0].Most, Agents: would.processes.Busy},
+		{Name: "maxta", Used: vi.s.limits.processes.Busy, Most: vi.s.limits.maxTA(would)},
+		{Name: "maxchannel", Used: c.sessions.Busy, Most: vi.s.limits.maxChannel(would), Agents: c.processes.Busy},
+		{Name: "maxring", Used: would.sessions.Busy, Most: vi.s.limits.maxRing(would), Agents: would.processes.Busy},
 		{Name: "maxthr", Used: own.Busy, Most: max(1, p.MaxThr)},
 		{Name: "window", Used: own.Busy, Most: own.Most},
 	}

@@ -123,12 +123,7 @@ func (ls *limits) pass(t *thread, r *ring, n int) {
 		}
 		ls.updateGate(t)
 	}
-	if b := r.channelRate; b != nil {
-		ls.take(b, n)
-		if ls.tokensOf(b) == 0 {
-			ls.s.rings.spent = r.channel
-		}
-	}
+	ls.take(r.channelRate, n)
 }
 
 // refund gives back what a job line with n recipients has taken.
@@ -143,25 +138,15 @@ func (ls *limits) refund(t *thread, n int) {
 	ls.wakeSessions(t.ring.channel)
 }
 
-// refusal returns what due mail of a thread with a ring waits for because a link refuses one more
-// session; NoWait: none does.
-func (ls *limits) refusal(t *thread) view.Wait {
-	links := ls.links(t)
-	if at, why := limit.Chain(links[:]).Refusal(1); why != limit.None {
-		return ls.waitName(t, at, why)
-	}
-	return view.NoWait
-}
-
 // waitName says what a thread waits for if one of its links refuses.
-func (ls *limits) waitName(t *thread, link int, why limit.Refusal) view.Wait {
+func (ls *limits) waitName(t *thread, kind int, why limit.Refusal) view.Wait {
 	switch x := t.shaping; {
-	case link == ofThread && why == limit.NoToken && ls.tokensOf(x.rate) > 0 && ls.tokensOf(x.ruleRate) > 0:
+	case kind == ofThread && why == limit.NoToken && ls.tokensOf(x.rate) > 0 && ls.tokensOf(x.ruleRate) > 0:
 		return view.WaitClusterRate
-	case link == ofThread && why == limit.Full:
+	case kind == ofThread && why == limit.Full:
 		return t.windowWait()
 	}
-	return sessionWaits[link][why]
+	return kinds[kind].waits[why]
 }
 
 // tokenAt returns when the rate for which a thread waits has a token; never: it waits for no rate.

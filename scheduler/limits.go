@@ -2,8 +2,10 @@ package scheduler
 
 import (
 	"cmp"
+	"time"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 	"zsched/scheduler/view"
 )
 
@@ -20,6 +22,8 @@ type limits struct {
 	s *Scheduler
 
 	processes    limit.Limit[*ring] // of all channels
+	forks        limit.Limit[*ring] // nothing is busy there; forkRate has the tokens
+	forkRate     *bucket            // of option -R; nil: no limit
 	rates        map[string]*bucket // by name
 	sites        map[string]*site
 	knownSites   map[threadKey]string // as agents have reported them
@@ -28,44 +32,58 @@ type limits struct {
 	channelOrder []*channel // in the order in which they were made; none is dropped
 }
 
-// The links of a thread to the limits on sessions. Queries name them in this order.
-const (
-	ofSite    = iota // sitemax, siterate, clustersitemax
-	ofThread         // maxthr and the window, rate, clusterrate, clustermax
-	ofRing           // maxring
-	ofChannel        // maxchannel, channelrate
-	sessionLinks
-)
+// link is what a limit allows a thread, or all threads of a ring.
+type link struct {
+	limit.Link
+	rate     *bucket             // that has the tokens; nil: none
+	reserved int                 // tokens for which an agent is being started
+	at       *limit.Limit[*ring] // where a ring waits for more; nil: it tries again when one of its own sessions or agents ends
+}
 
-// The links of a ring to the limits on processes.
+// The kinds of limits. Each thread has a link to one limit of each kind. The first ones are on
+// sessions, the others on processes.
 const (
-	ofAllProcesses     = iota // maxta
+	ofSite             = iota // sitemax, siterate, clustersitemax
+	ofThread                  // maxthr and the window, rate, clusterrate, clustermax
+	ofRing                    // maxring
+	ofChannel                 // maxchannel, channelrate
+	ofAllProcesses            // maxta
 	ofChannelProcesses        // maxchannel
 	ofRingProcesses           // maxring
-	processLinks
+	ofForks                   // option -R
+	allKinds
 )
 
-// sessionWaits says what due mail waits for if a link refuses a session. The window of a
-// thread has several names (thread.windowWait).
-var sessionWaits = [sessionLinks][4]view.Wait{
-	ofSite:    {limit.NoToken: view.WaitSiteRate, limit.Full: view.WaitSite, limit.NoShare: view.WaitClusterSite},
-	ofThread:  {limit.NoToken: view.WaitRate, limit.Full: view.WaitThread, limit.NoShare: view.WaitClusterMax},
-	ofRing:    {limit.Full: view.WaitRing},
-	ofChannel: {limit.NoToken: view.WaitChannelRate, limit.Full: view.WaitChannel},
+// kinds has for each kind the link of a thread in a ring, and what due mail waits for if it
+// refuses. The thread is nil if a ring asks for all its threads.
+var kinds = [allKinds]struct {
+	link  func(*limits, *ring, *thread) link
+	waits [4]view.Wait // by limit.Refusal
+}{
+	ofSite:             {(*limits).siteLink, [...]view.Wait{limit.NoToken: view.WaitSiteRate, limit.Full: view.WaitSite, limit.NoShare: view.WaitClusterSite}},
+	ofThread:           {(*limits).threadLink, [...]view.Wait{limit.NoToken: view.WaitRate, limit.Full: view.WaitThread, limit.NoShare: view.WaitClusterMax}},
+	ofRing:             {(*limits).ringLink, [...]view.Wait{limit.Full: view.WaitRing, limit.NoShare: ""}},
+	ofChannel:          {(*limits).channelLink, [...]view.Wait{limit.NoToken: view.WaitChannelRate, limit.Full: view.WaitChannel, limit.NoShare: ""}},
+	ofAllProcesses:     {(*limits).allProcesses, [...]view.Wait{limit.Full: view.WaitTA, limit.NoShare: ""}},
+	ofChannelProcesses: {(*limits).channelProcesses, [...]view.Wait{limit.Full: view.WaitChannel, limit.NoShare: ""}},
+	ofRingProcesses:    {(*limits).ringProcesses, [...]view.Wait{limit.Full: view.WaitRing, limit.NoShare: ""}},
+	ofForks:            {(*limits).forkLink, [...]view.Wait{limit.NoToken: view.WaitForks, limit.NoShare: ""}},
 }
 
-// links returns the links of a thread that has a ring.
-func (ls *limits) links(t *thread) [sessionLinks]limit.Link {
-	ring := ls.ringLinks(t.ring)
-	return [...]limit.Link{ofSite: ls.siteLink(t), ofThread: t.link(), ofRing: ring[0], ofChannel: ring[1]}
+func (ls *limits) siteLink(_ *ring, t *thread) link {
+	x := t.shaping
+	if x == nil || x.site == nil {
+		return link{Link: limit.Open()}
+	}
+	l := link{Link: x.site.sessions.Link(t.params.SiteMax), rate: x.siteRate}
+	l.Tokens = ls.tokensOf(x.siteRate)
+	if c := x.shares[ofClusterSiteMax].clusterShare; c != nil {
+		l.Share = c.sessions
+	}
+	return l
 }
 
-// ringLinks returns the last two of them, which all threads of a ring have in common.
-func (ls *limits) ringLinks(r *ring) [2]limit.Link {
-	channel := r.channel.sessions.Link(ls.maxChannel(r))
-	channel.Tokens = ls.tokensOf(r.channelRate)
-	return [...]limit.Link{r.sessions.Link(ls.maxRing(r)), channel}
-}
+func (ls *limits) threadLink(_ *ring, t *thread) link { return link{Link: t.link()} }
 
 // link is what the thread's own limits allow it.
 func (t *thread) link() limit.Link {
@@ -82,28 +100,32 @@ func (t *thread) link() limit.Link {
 	return l
 }
 
-// siteLink is what the site of the thread allows it, according to the thread's own
-// parameters.
-func (ls *limits) siteLink(t *thread) limit.Link {
-	x := t.shaping
-	if x == nil || x.site == nil {
-		return limit.Open()
-	}
-	l := x.site.sessions.Link(t.params.SiteMax)
-	l.Tokens = ls.tokensOf(x.siteRate)
-	if c := x.shares[ofClusterSiteMax].clusterShare; c != nil {
-		l.Share = c.sessions
-	}
+func (ls *limits) ringLink(r *ring, _ *thread) link {
+	return link{Link: r.sessions.Link(ls.maxRing(r))}
+}
+
+func (ls *limits) channelLink(r *ring, _ *thread) link {
+	l := link{Link: r.channel.sessions.Link(ls.maxChannel(r)), rate: r.channelRate, reserved: r.channel.expected, at: &r.channel.sessions}
+	l.Tokens = ls.tokensOf(r.channelRate)
 	return l
 }
 
-// processLinks returns what limits the processes of a ring.
-func (ls *limits) processLinks(r *ring) [processLinks]limit.Link {
-	return [...]limit.Link{
-		ofAllProcesses:     ls.processes.Link(ls.maxTA(r)),
-		ofChannelProcesses: r.channel.processes.Link(ls.maxChannel(r)),
-		ofRingProcesses:    r.processes.Link(ls.maxRing(r)),
-	}
+func (ls *limits) allProcesses(r *ring, _ *thread) link {
+	return link{Link: ls.processes.Link(ls.maxTA(r)), at: &ls.processes}
+}
+
+func (ls *limits) channelProcesses(r *ring, _ *thread) link {
+	return link{Link: r.channel.processes.Link(ls.maxChannel(r)), at: &r.channel.processes}
+}
+
+func (ls *limits) ringProcesses(r *ring, _ *thread) link {
+	return link{Link: r.processes.Link(ls.maxRing(r))}
+}
+
+func (ls *limits) forkLink(*ring, *thread) link {
+	l := link{Link: limit.Open(), rate: ls.forkRate, at: &ls.forks}
+	l.Tokens = ls.tokensOf(ls.forkRate)
+	return l
 }
 
 // maxTA is the limit on processes that applies to the ring; 0: none.
@@ -117,6 +139,25 @@ func (ls *limits) maxChannel(r *ring) int { return cmp.Or(r.params.MaxChannel, l
 // 0: none.
 func (ls *limits) maxRing(r *ring) int { return cmp.Or(r.params.MaxRing, ls.maxTA(r)) }
 
+// refusal returns the first kind of those from one to another that refuses n more, and why; None:
+// none does. With n = 0, that is whether what is busy may be given more to do.
+func (ls *limits) refusal(r *ring, t *thread, from, to, n int) (at int, why limit.Refusal) {
+	for at := from; at <= to; at++ {
+		if why := kinds[at].link(ls, r, t).Refusal(n); why != limit.None {
+			return at, why
+		}
+	}
+	return 0, limit.None
+}
+
+// roomOf is how many more sessions a ring may have, as far as all its threads have the same limits.
+func (ls *limits) roomOf(r *ring) int {
+	return min(ls.ringLink(r, nil).Room(), ls.channelLink(r, nil).Room())
+}
+
+// freeOf is the same, with tokens for all of them.
+func (ls *limits) freeOf(r *ring) int { return min(ls.roomOf(r), ls.tokensOf(r.channelRate)) }
+
 // freeSlots is how many more sessions the thread may take as far as its own limits go. A
 // thread that waits at its site may take none.
 func (t *thread) freeSlots() int {
@@ -129,61 +170,64 @@ func (t *thread) freeSlots() int {
 // mayAddSessions reports whether all limits allow the thread n more sessions. With n = 0, that is
 // whether one of its sessions may be given another job line.
 func (ls *limits) mayAddSessions(t *thread, n int) bool {
-	links := ls.links(t)
-	_, why := limit.Chain(links[:]).Refusal(n)
+	_, why := ls.refusal(t.ring, t, ofSite, ofChannel, n)
 	return why == limit.None && !t.waitsAtSite()
 }
 
-// waitAtChannel makes a ring wait for a session, or a token, of its channel.
-func (ls *limits) waitAtChannel(r *ring) {
-	key := limit.Key{Most: ls.maxChannel(r)}
-	if b := r.channelRate; b != nil {
-		key.Group = b
-		ls.planToken(b, r.channel.expected)
-	}
-	r.channel.sessions.Join(&r.place, key, &ls.turns)
-}
-
-// wakeSessions lets rings try again that wait for a session, or a token, of a channel. A
-// token for which an agent is being started is no longer free.
-func (ls *limits) wakeSessions(c *channel) {
-	if c.sessions.Len() == 0 {
+// wait makes a ring wait at the limit of a kind that refuses it.
+func (ls *limits) wait(r *ring, kind int) {
+	l := kinds[kind].link(ls, r, nil)
+	if l.at == nil {
+		r.place.Leave()
 		return
 	}
-	c.sessions.Wake(func(r *ring) int {
-		l := ls.ringLinks(r)[1]
-		if r.channelRate != nil {
-			l.Tokens -= c.expected
-			ls.planToken(r.channelRate, c.expected)
-		}
-		return l.Free()
-	}, ls.wakeRing)
+	ls.planToken(l.rate, l.reserved)
+	l.at.Join(&r.place, limit.Key{Most: l.Most, Group: l.rate}, &ls.turns)
 }
+
+// wake lets rings try again that wait at a limit of a kind. A token for which an agent is being
+// started is no longer free.
+func (ls *limits) wake(kind int, at *limit.Limit[*ring]) {
+	if at.Len() == 0 {
+		return
+	}
+	at.Wake(func(r *ring) int {
+		l := kinds[kind].link(ls, r, nil)
+		ls.planToken(l.rate, l.reserved)
+		return min(l.Room(), l.Tokens-l.reserved)
+	}, func(r *ring) bool {
+		ls.s.rings.markDirty(r)
+		return true
+	})
+}
+
+// wakeSessions lets rings try again that wait for a session, or a token, of a channel.
+func (ls *limits) wakeSessions(c *channel) { ls.wake(ofChannel, &c.sessions) }
 
 // wakeProcesses lets rings try again that wait for a process of a channel, or of all.
 func (ls *limits) wakeProcesses(c *channel) {
-	if c.processes.Len() > 0 {
-		c.processes.Wake(func(r *ring) int { return c.processes.Link(ls.maxChannel(r)).Free() }, ls.wakeRing)
-	}
-	if ls.processes.Len() > 0 {
-		ls.processes.Wake(func(r *ring) int { return ls.processes.Link(ls.maxTA(r)).Free() }, ls.wakeRing)
-	}
+	ls.wake(ofChannelProcesses, &c.processes)
+	ls.wake(ofAllProcesses, &ls.processes)
+	ls.wake(ofForks, &ls.forks)
 }
 
-func (ls *limits) wakeRing(r *ring) bool {
-	ls.s.rings.markDirty(r)
-	return true
-}
-
-// endWaits ends all waits for sessions and processes, because the limits change, and forgets the
+// newLimits ends all waits for sessions and processes, because the limits change, and forgets the
 // rings that were found last. The rings keep their turns.
-func (ls *limits) endWaits() {
+func (ls *limits) newLimits() {
 	for _, c := range ls.channelOrder {
 		c.latest = nil
 		c.sessions.Clear()
 		c.processes.Clear()
 	}
 	ls.processes.Clear()
+	ls.forks.Clear()
+	// Half of them may come at once; with those that follow, no second has more than all.
+	var rates []rule.Rate
+	n := ls.s.rules.config.ForkRate
+	if n > 0 {
+		rates = []rule.Rate{{Recipients: n/2 + 1, Span: time.Second}}
+	}
+	ls.useRate(&ls.forkRate, "forks", rates, (n+1)/2, func() { ls.wake(ofForks, &ls.forks) })
 }
 
 // evictIdle closes idle agents if rings that wait at a limit need their
@@ -210,14 +254,14 @@ func (ls *limits) needProcesses(c *channel) bool {
 
 // needsAgents reports whether the ring has work for the agents that it has.
 func (ls *limits) needsAgents(r *ring) bool {
-	links := ls.ringLinks(r)
-	return r.wants > 0 && links[0].Free() > 0 && links[1].Tokens > 0
+	return r.wants > 0 && ls.ringLink(r, nil).Room() > 0 && ls.tokensOf(r.channelRate) > 0
 }
 
-// othersWait reports whether rings wait for a session or a process that one of the channel
-// occupies.
-func (ls *limits) othersWait(c *channel) bool {
-	return c.sessions.Len() > 0 || c.processes.Len() > 0 || ls.processes.Len() > 0
+// wanted reports whether others wait for what a session of the thread occupies: rings for a session
+// or a process, or threads of its site.
+func (ls *limits) wanted(r *ring, t *thread) bool {
+	return r.channel.sessions.Len() > 0 || r.channel.processes.Len() > 0 || ls.processes.Len() > 0 ||
+		t.shaping != nil && t.shaping.site != nil && t.shaping.site.sessions.Len() > 0
 }
 
 // channel has the limits of a channel, and counts what runs there.

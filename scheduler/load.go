@@ -99,13 +99,12 @@ func (lo *loads) loadFor(r *ring) bool {
 	if t == nil {
 		return false // what it wants is being read
 	}
-	if lo.s.limits.siteLink(t).Free() <= 0 {
+	if lo.s.limits.siteLink(r, t).Free() <= 0 {
 		lo.s.limits.waitAtSite(t)
 		return true
 	}
-	links := lo.s.limits.ringLinks(r)
 	switch {
-	case r.loading >= min(links[0].Free(), links[1].Free()):
+	case r.loading >= lo.s.limits.freeOf(r):
 		return false
 	case r.loading >= r.sessionsAtHand():
 		lo.s.agents.startFor(r, t)

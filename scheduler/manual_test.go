@@ -196,10 +196,9 @@ at 1500ms
 ----
 start A1 for smtp/a: smtp
 start A2 for smtp/a: smtp
-start A3 for smtp/a: smtp
++500ms start A3 for smtp/a: smtp
 +1s start A4 for smtp/a: smtp
-+1s start A5 for smtp/a: smtp
-+1s start A6 for smtp/a: smtp
++1.5s start A5 for smtp/a: smtp
 `},
 		{"SIGTERM", `Exit cleanly.`, `
 config

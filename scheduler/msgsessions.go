@@ -48,9 +48,8 @@ func (rg *rings) messageLink(m *message, r *ring) limit.Link {
 // freeSessions is how many more sessions the ring could start under maxring,
 // maxchannel and maxta.
 func (rg *rings) freeSessions(r *ring) int {
-	links := rg.s.limits.ringLinks(r)
-	free := limit.Chain(links[:]).Room()
-	if processes := rg.s.limits.processLinks(r)[ofAllProcesses]; processes.Most > 0 {
+	free := rg.s.limits.roomOf(r)
+	if processes := rg.s.limits.allProcesses(r, nil); processes.Most > 0 {
 		sessions := (processes.Room()+rg.s.mail.counts.AgentsIdle)*max(1, r.params.Sessions) + r.expected
 		for _, a := range r.free {
 			sessions += a.freeSessions

@@ -47,16 +47,10 @@ func (rg *rings) lineRoom(a *agent, t *thread) int {
 		window = min(window, (t.fair.Len()+len(a.lines)+sessions-1)/sessions)
 	}
 	room := window - len(a.lines)
-	if rg.contended(a.ring, t) {
+	if a.ring.wants > t.wants || rg.s.limits.wanted(a.ring, t) {
 		room = min(room, t.params.Quantum-a.picks)
 	}
 	return room
-}
-
-// contended reports whether others wait for what a session of the thread
-// occupies: another thread of the ring, or another ring at a limit.
-func (rg *rings) contended(r *ring, t *thread) bool {
-	return r.wants > t.wants || rg.s.limits.othersWait(r.channel)
 }
 
 // stay returns the pick with which a session that has become free continues on
@@ -64,7 +58,7 @@ func (rg *rings) contended(r *ring, t *thread) bool {
 // may stay.
 func (rg *rings) stay(a *agent, t *thread) (fair.Pick, bool) {
 	if rg.halted() || t.ring != a.ring || !t.mayFeed() || t.fair.Len() == 0 || !rg.s.limits.mayAddSessions(t, 1) ||
-		a.picks >= t.params.Quantum && (rg.s.limits.othersWait(a.ring.channel) || t.siteContended()) {
+		a.picks >= t.params.Quantum && rg.s.limits.wanted(a.ring, t) {
 		return fair.Pick{}, false
 	}
 	t.fair.SetOpen(true)

@@ -19,24 +19,17 @@ func (rg *rings) markDirty(r *ring) {
 // dispatchDirty dispatches each dirty ring, including those that become dirty in
 // the meantime. The ring that has given a session back comes last.
 func (rg *rings) dispatchDirty() {
-	for len(rg.dirty) > 0 || rg.spent != nil {
-		for i := 0; i < len(rg.dirty); i++ {
-			r := rg.dirty[i]
-			if r == rg.yielding && i+1 < len(rg.dirty) {
-				rg.dirty = append(rg.dirty, r)
-				continue
-			}
-			r.dirty = false
-			rg.dispatchRing(r)
+	for i := 0; i < len(rg.dirty); i++ {
+		r := rg.dirty[i]
+		if r == rg.yielding && i+1 < len(rg.dirty) {
+			rg.dirty = append(rg.dirty, r)
+			continue
 		}
-		clear(rg.dirty)
-		rg.dirty = rg.dirty[:0]
-		if rg.spent != nil {
-			rg.s.limits.evictIdle(rg.spent)
-			rg.spent = nil
-		}
+		r.dirty = false
+		rg.dispatchRing(r)
 	}
-	rg.yielding = nil
+	clear(rg.dirty)
+	rg.dirty, rg.yielding = rg.dirty[:0], nil
 }
 
 // halted reports whether nothing at all may be fed.
@@ -54,12 +47,8 @@ func (rg *rings) dispatchRing(r *ring) {
 			r.place.Served()
 			break
 		}
-		links := rg.s.limits.ringLinks(r)
-		at, why := limit.Chain(links[:]).Refusal(1)
-		if at == 1 {
-			rg.s.limits.waitAtChannel(r)
-		}
-		if why != limit.None {
+		if at, why := rg.s.limits.refusal(r, nil, ofRing, ofChannel, 1); why != limit.None {
+			rg.s.limits.wait(r, at)
 			break
 		}
 		p, ok := rg.nextPick(r)
@@ -99,7 +88,7 @@ func (rg *rings) nextPick(r *ring) (fair.Pick, bool) {
 		}
 		t := rg.s.mail.threadOf(rg.s.mail.vertices.At(ref))
 		switch {
-		case rg.s.limits.siteLink(t).Free() <= 0:
+		case rg.s.limits.siteLink(r, t).Free() <= 0:
 			rg.s.limits.waitAtSite(t)
 			continue
 		case !rg.maySpread(ref, r):
@@ -108,7 +97,7 @@ func (rg *rings) nextPick(r *ring) (fair.Pick, bool) {
 			continue
 		}
 		p := r.fair.Preempt(ref, func(v vertexRef) bool { return rg.maySpread(v, r) })
-		if t := rg.s.mail.threadOf(rg.s.mail.vertices.At(p.Vertex)); p.Preempts() && rg.s.limits.siteLink(t).Free() <= 0 {
+		if t := rg.s.mail.threadOf(rg.s.mail.vertices.At(p.Vertex)); p.Preempts() && rg.s.limits.siteLink(r, t).Free() <= 0 {
 			rg.s.limits.waitAtSite(t)
 			continue
 		}

@@ -17,7 +17,7 @@ import (
 func (s *Scheduler) reload(config *rule.Config) {
 	s.views.interruptWalks()
 	s.rules.setConfig(config)
-	s.limits.endWaits()
+	s.limits.newLimits()
 	clear(s.agents.startFailures)
 	lostThreads, lostRecipients := 0, 0 // for which no clause gives a command any more
 	for _, t := range s.threads.threadsInOrder() {

@@ -17,9 +17,6 @@ import (
 type rings struct {
 	s *Scheduler
 
-	// spent is a channel whose last token was taken in this Step, or nil. A ring that was
-	// dispatched before that may have kept an idle agent for its mail.
-	spent    *channel
 	yielding *ring             // the ring that has given a session back in this Step, or nil
 	byKey    map[string]*ring  // by ring.key; without retired ones
 	inOrder  store.List[*ring] // all rings in the order in which they were made

@@ -163,11 +163,11 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.rings.inOrder.Of = func(r *ring) *store.Links[*ring] { return &r.inOrder }
 	s.loads.unloaded.init()
 	s.limits.rates, s.cluster.shares = make(map[string]*bucket), make(map[ClusterLimit]*clusterShare)
+	s.limits.newLimits()
 	s.threads.fair = fair.New(&s.threads)
 	s.writes.pending = make(map[Op]*pending)
 	s.writes.retry.due = func() { s.writes.retryWrites() }
 	s.agents.stop.deadline.due = func() { s.agents.stopDeadline() }
-	s.agents.forks.next.due = func() { s.agents.wakeForks() }
 	return s
 }
 

@@ -299,8 +299,8 @@ func (h *harness) checkLimits(actions []Action) {
 		}
 	}
 	if fed != nil {
-		for i, l := range s.limits.links(fed.thread) {
-			if l.Room() < 0 {
+		for i, k := range kinds[:ofAllProcesses] {
+			if l := k.link(&s.limits, fed.thread.ring, fed.thread); l.Room() < 0 {
 				h.t.Fatalf("agent %d is fed beyond limit %d: %+v", fed.id, i, l)
 			}
 		}

@@ -118,7 +118,7 @@ func (ls *limits) offerSite(s *site) {
 	}
 	s.sessions.Wake(func(t *thread) int {
 		ls.planToken(t.shaping.siteRate, 0)
-		return min(1, ls.siteLink(t).Free())
+		return min(1, ls.siteLink(nil, t).Free())
 	}, func(t *thread) bool {
 		ls.s.threads.updateThread(t)
 		return t.wants > 0
@@ -136,9 +136,4 @@ func (ls *limits) countSiteSession(t *thread, n int) {
 		x.place.Served()
 	}
 	ls.offerSite(x.site)
-}
-
-// siteContended reports whether other threads wait at the site of the thread.
-func (t *thread) siteContended() bool {
-	return t.shaping != nil && t.shaping.site != nil && t.shaping.site.sessions.Len() > 0
 }

@@ -13,12 +13,12 @@ import (
 // the agents that are starting will bring, and if the limits on processes allow
 // it. At the first limit reached, the ring is queued.
 func (as *agents) startFor(r *ring, t *thread) {
-	links := as.s.limits.ringLinks(r)
-	if min(r.wants, limit.Chain(links[:]).Room()) <= r.expected || as.s.limits.siteLink(t).Free() <= r.expected {
+	ls := &as.s.limits
+	if min(r.wants, ls.roomOf(r)) <= r.expected || ls.siteLink(r, t).Free() <= r.expected {
 		return // those that are starting are enough
 	}
-	if links[1].Tokens <= r.channel.expected {
-		as.s.limits.waitAtChannel(r)
+	if l := ls.channelLink(r, t); l.Tokens <= l.reserved {
+		ls.wait(r, ofChannel)
 		return
 	}
 	if f := as.startFailures[r.clause]; f != nil && f.until > as.s.agenda.now {
@@ -27,36 +27,14 @@ func (as *agents) startFor(r *ring, t *thread) {
 	} else if f != nil && r.expected > 0 {
 		return
 	}
-	if !as.mayAddProcess(r) {
+	if at, why := ls.refusal(r, t, ofAllProcesses, ofForks, 1); why != limit.None {
+		ls.wait(r, at)
 		return
 	}
-	if as.forks.refuses(as.s.agenda.now, as.s.rules.config.ForkRate) {
-		as.waitForFork(r)
-		return
-	}
-	as.forks.Busy++
+	ls.take(ls.forkRate, 1)
 	r.place.Served()
 	as.start(r, t)
 	as.s.rings.markDirty(r) // it may need another agent, after the other rings
-}
-
-// mayAddProcess reports whether the ring may have one more process. If all processes, or
-// those of the channel, are too many, the ring waits. If those of the ring are, it is
-// dispatched again when one of its agents is free or gone.
-func (as *agents) mayAddProcess(r *ring) bool {
-	links := as.s.limits.processLinks(r)
-	at, why := limit.Chain(links[:]).Refusal(1)
-	switch at {
-	case ofAllProcesses:
-		as.s.limits.processes.Join(&r.place, limit.Key{Most: links[at].Most}, &as.s.limits.turns)
-	case ofChannelProcesses:
-		r.channel.processes.Join(&r.place, limit.Key{Most: links[at].Most}, &as.s.limits.turns)
-	default:
-		if !r.place.WaitsIn(&as.forks.Queue) {
-			r.place.Leave()
-		}
-	}
-	return why == limit.None
 }
 
 // start starts an agent of the ring, for a thread that wants one.
@@ -102,40 +80,6 @@ func (as *agents) agentFailed(e AgentFailed) {
 	as.s.agenda.logAgent(Error, a, "cannot be started: "+e.Reason)
 	as.countStartFailure(a.ring, e.Reason)
 	as.dropAgent(a)
-}
-
-// forkRate limits starts to a number per second (option -R): those of this second are busy
-// until it ends.
-type forkRate struct {
-	limit.Limit[*ring]
-	second instant // in seconds
-	next   timer   // when a ring that waits may try again
-}
-
-// refuses reports whether no agent may be started now.
-func (f *forkRate) refuses(now instant, most int) bool {
-	if second := now / instant(time.Second); second != f.second {
-		f.second, f.Busy = second, 0
-	}
-	return f.Link(most).Refusal(1) != limit.None
-}
-
-// waitForFork makes a ring wait for the next second.
-func (as *agents) waitForFork(r *ring) {
-	if !r.place.Waits() {
-		as.forks.Join(&r.place, limit.Key{}, &as.s.limits.turns)
-	}
-	as.s.agenda.plan(&as.forks.next, (as.forks.second+1)*instant(time.Second))
-}
-
-// wakeForks lets the rings try again that may start an agent in this second.
-func (as *agents) wakeForks() {
-	if !as.forks.refuses(as.s.agenda.now, as.s.rules.config.ForkRate) {
-		as.forks.Wake(func(*ring) int { return as.forks.Link(as.s.rules.config.ForkRate).Free() }, as.s.limits.wakeRing)
-	}
-	if as.forks.Len() > 0 {
-		as.s.agenda.plan(&as.forks.next, (as.forks.second+1)*instant(time.Second))
-	}
 }
 
 // startFailures is the state of a clause whose agents cannot be started or die

@@ -20,8 +20,8 @@ func (vi *views) waitOf(t *thread) view.Wait {
 	if why := vi.barrier(t); why != view.NoWait {
 		return why
 	}
-	if why := vi.s.limits.refusal(t); why != view.NoWait {
-		return why
+	if at, why := vi.s.limits.refusal(t.ring, t, ofSite, ofChannel, 1); why != limit.None {
+		return vi.s.limits.waitName(t, at, why)
 	}
 	return vi.waitForAgent(t)
 }
@@ -71,9 +71,6 @@ func (vi *views) barrier(t *thread) view.Wait {
 	return view.NoWait
 }
 
-// processWaits says what due mail waits for if a link refuses a process.
-var processWaits = [processLinks]view.Wait{ofAllProcesses: view.WaitTA, ofChannelProcesses: view.WaitChannel, ofRingProcesses: view.WaitRing}
-
 // waitForAgent says why due mail of a thread whose sessions no limit refuses has no session.
 func (vi *views) waitForAgent(t *thread) view.Wait {
 	r := t.ring
@@ -85,12 +82,8 @@ func (vi *views) waitForAgent(t *thread) view.Wait {
 	case failures != nil && failures.until > vi.s.agenda.now:
 		return view.WaitStart
 	}
-	links := vi.s.limits.processLinks(r)
-	if at, why := limit.Chain(links[:]).Refusal(1); why != limit.None {
-		return processWaits[at]
-	}
-	if r.place.WaitsIn(&vi.s.agents.forks.Queue) {
-		return view.WaitForks
+	if at, why := vi.s.limits.refusal(r, t, ofAllProcesses, ofForks, 1); why != limit.None {
+		return kinds[at].waits[why]
 	}
 	return view.WaitAgent
 }
@@ -112,7 +105,7 @@ func (vi *views) waitEnd(t *thread, why view.Wait) instant {
 	case view.WaitStart:
 		return vi.s.agents.startFailures[t.ring.clause].until
 	case view.WaitForks:
-		return vi.s.agenda.plannedAt(&vi.s.agents.forks.next)
+		return vi.s.limits.nextToken(vi.s.limits.forkRate)
 	case view.WaitSpool:
 		return vi.s.agenda.plannedAt(&vi.s.writes.retry)
 	}

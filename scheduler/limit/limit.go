@@ -12,7 +12,7 @@
 //	     ─────────────────────────────────► ring
 //	     ─────────────────────────────────► channel
 //
-// To begin something, all links of a user are asked in order (Chain). At the first limit
+// To begin something, all links of a user are asked in order. At the first limit
 // that refuses, the user waits. When the limit is free again, it wakes as many as it has
 // places for, those first that have waited longest. A user that was woken and is refused
 // elsewhere keeps its turn for the next time, and the limit, which is asked again whenever
@@ -98,27 +98,4 @@ func (l Link) Refusal(n int) Refusal {
 		return NoShare
 	}
 	return None
-}
-
-// Chain is the links of a user, in the order in which they are asked.
-type Chain []Link
-
-// Refusal returns the first link that refuses n more, and why; len(c) and None if none
-// does.
-func (c Chain) Refusal(n int) (at int, why Refusal) {
-	for i, l := range c {
-		if why := l.Refusal(n); why != None {
-			return i, why
-		}
-	}
-	return len(c), None
-}
-
-// Room is how many more may be busy as far as all links go.
-func (c Chain) Room() int {
-	room := Unlimited
-	for _, l := range c {
-		room = min(room, l.Room())
-	}
-	return room
 }

@@ -3,6 +3,8 @@ package limit
 import (
 	"cmp"
 	"slices"
+
+	"zsched/scheduler/store"
 )
 
 // Queue has those who wait at a limit, in lines.
@@ -20,9 +22,9 @@ type Key struct {
 
 // line has those with one key, in the order in which they began to wait.
 type line[W any] struct {
-	key         Key
-	queue       *Queue[W]
-	first, last *Place[W]
+	key     Key
+	queue   *Queue[W]
+	waiting store.Heap[Turn, *Place[W]]
 }
 
 // Place is the place of one waiter, which waits at one limit at a time, or at none.
@@ -31,13 +33,16 @@ type Place[W any] struct {
 	// since says when the waiter began to wait, by Turns; 0: it has what it waited for. It
 	// keeps this when it is woken, so that it comes before those that have not waited as long
 	// if it has to wait again, there or elsewhere.
-	since         uint64
-	line          *line[W] // nil: it does not wait
-	before, after *Place[W]
+	since Turn
+	line  *line[W] // nil: it does not wait
+	index int32    // in line.waiting
 }
 
+// Turn is a place in the order of all who have begun to wait.
+type Turn int64
+
 // Turns counts those who have begun to wait.
-type Turns struct{ last uint64 }
+type Turns struct{ last Turn }
 
 // Len is how many wait.
 func (q *Queue[W]) Len() int { return q.n }
@@ -61,35 +66,13 @@ func (q *Queue[W]) Join(p *Place[W], key Key, turns *Turns) {
 	i := slices.IndexFunc(q.lines, func(l *line[W]) bool { return l.key == key })
 	if i < 0 {
 		i = len(q.lines)
-		q.lines = append(q.lines, &line[W]{key: key, queue: q})
+		l := &line[W]{key: key, queue: q}
+		l.waiting.Index = func(p *Place[W]) *int32 { return &p.index }
+		q.lines = append(q.lines, l)
 	}
-	q.lines[i].insert(p)
+	p.line = q.lines[i]
+	p.line.waiting.Put(p.since, p)
 	q.n++
-}
-
-// insert puts a waiter where it belongs: most often at the end, or, if it was woken, at the
-// beginning.
-func (l *line[W]) insert(p *Place[W]) {
-	before := l.last
-	if l.first != nil && l.first.since > p.since {
-		before = nil
-	}
-	for before != nil && before.since > p.since {
-		before = before.before
-	}
-	after := l.first
-	if before != nil {
-		after = before.after
-		before.after = p
-	} else {
-		l.first = p
-	}
-	if after != nil {
-		after.before = p
-	} else {
-		l.last = p
-	}
-	p.line, p.before, p.after = l, before, after
 }
 
 // Leave ends the wait. The waiter keeps its turn.
@@ -98,19 +81,10 @@ func (p *Place[W]) Leave() {
 	if l == nil {
 		return
 	}
-	if p.before != nil {
-		p.before.after = p.after
-	} else {
-		l.first = p.after
-	}
-	if p.after != nil {
-		p.after.before = p.before
-	} else {
-		l.last = p.before
-	}
-	p.line, p.before, p.after = nil, nil, nil
+	l.waiting.Remove(p)
+	p.line = nil
 	l.queue.n--
-	if l.first == nil {
+	if l.waiting.Len() == 0 {
 		i := slices.Index(l.queue.lines, l)
 		l.queue.lines = slices.Delete(l.queue.lines, i, i+1)
 	}
@@ -133,16 +107,16 @@ func (q *Queue[W]) Wake(free func(W) int, wake func(W) bool) {
 	lines := q.lines
 	if len(lines) > 1 {
 		lines = slices.Clone(lines)
-		slices.SortFunc(lines, func(a, b *line[W]) int { return cmp.Compare(a.first.since, b.first.since) })
+		slices.SortFunc(lines, func(a, b *line[W]) int { return cmp.Compare(a.waiting.Next(), b.waiting.Next()) })
 	}
 	for i := range lines {
 		l := lines[i]
-		if l.first == nil {
+		if l.waiting.Len() == 0 {
 			continue // what was woken has emptied the line
 		}
-		for n := free(l.first.Who); n > 0 && l.first != nil; {
-			who := l.first.Who
-			l.first.Leave()
+		for n := free(l.waiting.First().Who); n > 0 && l.waiting.Len() > 0; {
+			who := l.waiting.First().Who
+			l.waiting.First().Leave()
 			if wake(who) {
 				n--
 			}
@@ -153,13 +127,13 @@ func (q *Queue[W]) Wake(free func(W) int, wake func(W) bool) {
 // Clear ends all waits. The waiters keep their turns.
 func (q *Queue[W]) Clear() {
 	for len(q.lines) > 0 {
-		q.lines[0].first.Leave()
+		q.lines[0].waiting.First().Leave()
 	}
 }
 
 // Each calls f for the first of each line. It must not change the queue.
 func (q *Queue[W]) Each(f func(first W)) {
 	for _, l := range q.lines {
-		f(l.first.Who)
+		f(l.waiting.First().Who)
 	}
 }

@@ -98,9 +98,9 @@ func TestQueueWakesThoseWhoHaveWaitedLongest(t *testing.T) {
 	}
 }
 
-// TestChainNamesTheFirstLinkThatRefuses: a rate comes before the number of sessions, and a
+// TestLinkSaysWhyItRefuses: a rate comes before the number of sessions, and a
 // session that is busy may be given more unless there are too many.
-func TestChainNamesTheFirstLinkThatRefuses(t *testing.T) {
+func TestLinkSaysWhyItRefuses(t *testing.T) {
 	var l Limit[int]
 	l.Busy = 3
 	full, shared := l.Link(3), l.Link(0)
@@ -108,21 +108,21 @@ func TestChainNamesTheFirstLinkThatRefuses(t *testing.T) {
 	paid := full
 	paid.Tokens = 0
 	for _, c := range []struct {
-		chain Chain
-		n, at int
-		why   Refusal
-		room  int
+		link Link
+		n    int
+		why  Refusal
+		room int
 	}{
-		{nil, 1, 0, None, Unlimited},
-		{Chain{Open(), l.Link(4)}, 1, 2, None, 1},
-		{Chain{Open(), l.Link(4), full}, 1, 2, Full, 0},
-		{Chain{full}, 0, 1, None, 0},
-		{Chain{shared, full}, 1, 0, NoShare, -1},
-		{Chain{shared}, 0, 0, NoShare, -1},
-		{Chain{paid}, 0, 0, NoToken, 0},
+		{Open(), 1, None, Unlimited},
+		{l.Link(4), 1, None, 1},
+		{full, 1, Full, 0},
+		{full, 0, None, 0},
+		{shared, 1, NoShare, -1},
+		{shared, 0, NoShare, -1},
+		{paid, 0, NoToken, 0},
 	} {
-		if at, why := c.chain.Refusal(c.n); at != c.at || why != c.why || c.chain.Room() != c.room {
-			t.Errorf("%+v for %d: link %d, %d, room for %d", c.chain, c.n, at, why, c.chain.Room())
+		if why := c.link.Refusal(c.n); why != c.why || c.link.Room() != c.room {
+			t.Errorf("%+v for %d: %d, room for %d", c.link, c.n, why, c.link.Room())
 		}
 	}
 }
