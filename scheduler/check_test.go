@@ -372,7 +372,6 @@ func (s *Scheduler) checkRates() {
 	for _, t := range s.threads.byKey {
 		if x := t.shaping; x != nil {
 			users[x.rate]++
-			users[x.ruleRate]++
 			users[x.clusterRate]++
 			users[x.siteRate]++
 		}
@@ -395,7 +394,7 @@ func (s *Scheduler) checkGate(t *thread) {
 	}
 	assert((len(x.effects) > 0) == x.effectEnd.isPlanned(), "thread %v: %d effects, in the agenda %v", t, len(x.effects), x.effectEnd.isPlanned())
 	part := x.shares[ofClusterRate].clusterShare
-	for _, b := range [...]*bucket{x.rate, x.ruleRate, x.clusterRate} {
+	for _, b := range [...]*bucket{x.rate, x.clusterRate} {
 		lacks := b != nil && s.limits.tokensOf(b) == x.tokens && x.tokens < min(t.fair.Len(), b.Burst)
 		assert(!lacks || x.gate.isPlanned() || part != nil && part.sessions == 0, "thread %v waits for a token and is not in the agenda", t)
 	}

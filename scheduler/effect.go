@@ -53,20 +53,18 @@ func (rs *rules) noteEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
 // that changes.
 func (rs *rules) updateEffects(t *thread) {
 	x := t.shaping
-	next := never
-	var strictest []rule.Rate
+	strictest, next := rule.Rate{}, never
 	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool { return e.until <= rs.s.agenda.now })
 	for i := range x.effects {
 		e := &x.effects[i]
 		next = min(next, e.until)
-		if r := e.rule; strictest == nil || r.Rate.Per() > strictest[0].Per() {
-			strictest = []rule.Rate{r.Rate}
+		if r := e.rule; r.Rate.Per() > strictest.Per() {
+			strictest = r.Rate
 		}
 	}
-	begins := x.ruleRate == nil
-	rs.s.limits.useRate(&x.ruleRate, "reply "+t.name(), strictest, 1, x.gate.due)
-	if begins { // the attempt that got the reply counts
-		rs.s.limits.take(x.ruleRate, 1)
+	if x.ruleRate != strictest {
+		x.ruleRate = strictest
+		rs.s.limits.setThreadRate(t)
 	}
 	rs.s.agenda.plan(&x.effectEnd, next)
 }

@@ -22,9 +22,9 @@ import (
 
 // shaping has the limits of a thread other than its window.
 type shaping struct {
-	rate        *bucket // nil: none
-	ruleRate    *bucket // of the reply action rate; nil: none
-	clusterRate *bucket // this node's share of clusterrate; nil: none
+	rate        *bucket   // nil: none
+	ruleRate    rule.Rate // of the reply action rate, which makes rate slower
+	clusterRate *bucket   // this node's share of clusterrate; nil: none
 	// tokens is how many job lines the thread may be given, as of the last
 	// updateGate. If mail waits for more, gate has the time of the next token.
 	tokens int
@@ -60,13 +60,19 @@ func (ls *limits) obtainShaping(t *thread) *shaping {
 	return t.shaping
 }
 
-// setThreadRate gives a thread the bucket that its parameters ask for.
+// setThreadRate gives a thread the bucket that its parameters and reply rules ask for.
 func (ls *limits) setThreadRate(t *thread) {
 	if len(t.params.Rate) == 0 && t.shaping == nil {
 		return
 	}
-	x := ls.obtainShaping(t)
-	ls.useRate(&x.rate, "rate "+t.name(), t.params.Rate, t.params.RateBurst, x.gate.due)
+	x, rates := ls.obtainShaping(t), t.params.Rate
+	if len(rates) == 0 && x.ruleRate.Recipients > 0 {
+		rates = []rule.Rate{x.ruleRate}
+	}
+	ls.useRate(&x.rate, "rate "+t.name(), rates, t.params.RateBurst, x.gate.due)
+	if x.rate != nil {
+		x.rate.Restrict(ls.s.agenda.both(), x.ruleRate.Per())
+	}
 	ls.updateGate(t)
 }
 
@@ -77,7 +83,7 @@ func (ls *limits) dropShaping(t *thread) {
 		return
 	}
 	ls.leaveSite(t)
-	for _, b := range [...]**bucket{&x.rate, &x.ruleRate, &x.clusterRate} {
+	for _, b := range [...]**bucket{&x.rate, &x.clusterRate} {
 		ls.useRate(b, "", nil, 0, nil)
 	}
 	for i := range x.shares {
@@ -96,17 +102,14 @@ func (ls *limits) updateGate(t *thread) {
 		each := float64(t.params.ClusterRate.Per()) * wholeRate / float64(part.sessions)
 		x.clusterRate.Restrict(ls.s.agenda.both(), time.Duration(min(each, float64(rule.LongestRetry))))
 	}
-	x.tokens = limit.Unlimited
-	for _, b := range [...]*bucket{x.rate, x.ruleRate, x.clusterRate} {
-		x.tokens = min(x.tokens, ls.tokensOf(b))
-	}
+	own, shared := ls.tokensOf(x.rate), ls.tokensOf(x.clusterRate)
+	x.tokens = min(own, shared)
 	at := never
-	if t.backlog() > x.tokens {
-		for _, b := range [...]*bucket{x.rate, x.ruleRate, x.clusterRate} {
-			if b != nil && ls.tokensOf(b) == x.tokens {
-				at = min(at, ls.nextToken(b))
-			}
-		}
+	if t.backlog() > x.tokens && own == x.tokens {
+		at = ls.nextToken(x.rate)
+	}
+	if t.backlog() > x.tokens && shared == x.tokens {
+		at = min(at, ls.nextToken(x.clusterRate))
 	}
 	if part != nil && part.sessions == 0 {
 		x.tokens, at = 0, never // until there is an Allowance
@@ -118,7 +121,7 @@ func (ls *limits) updateGate(t *thread) {
 // rate that applies. A negative number gives back what a job line has taken.
 func (ls *limits) pass(t *thread, r *ring, n int) {
 	if x := t.shaping; x != nil {
-		for _, b := range [...]*bucket{x.rate, x.ruleRate, x.clusterRate, x.siteRate} {
+		for _, b := range [...]*bucket{x.rate, x.clusterRate, x.siteRate} {
 			ls.take(b, n)
 		}
 		ls.updateGate(t)
@@ -141,7 +144,7 @@ func (ls *limits) refund(t *thread, n int) {
 // waitName says what a thread waits for if one of its links refuses.
 func (ls *limits) waitName(t *thread, kind int, why limit.Refusal) view.Wait {
 	switch x := t.shaping; {
-	case kind == ofThread && why == limit.NoToken && ls.tokensOf(x.rate) > 0 && ls.tokensOf(x.ruleRate) > 0:
+	case kind == ofThread && why == limit.NoToken && ls.tokensOf(x.rate) > 0:
 		return view.WaitClusterRate
 	case kind == ofThread && why == limit.Full:
 		return t.windowWait()
