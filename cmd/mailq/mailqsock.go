@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"strconv"
 
 	"zsched/internal/zenv"
 	"zsched/mailq/client"
@@ -52,10 +53,11 @@ func findTarget(o *options, env *zenv.File) (*target, error) {
 	}
 	switch {
 	case o.address != "":
-		var err error
-		if at.Address, err = client.ParseAddress(o.address, at.Address); err != nil {
-			return nil, usageError("-p " + err.Error())
+		socket, err := config.ParseSocket(o.address, "", lookup)
+		if err != nil {
+			return nil, usageError(fmt.Sprintf("-p %q: %v", o.address, err))
 		}
+		at.Address = addressOf(socket, at.Host)
 	case !named:
 		at.own = true
 		at.Address, at.badConfig = configured(env, at.Address)
@@ -71,10 +73,26 @@ func findTarget(o *options, env *zenv.File) (*target, error) {
 }
 
 func servicePort() int {
-	if port, err := net.LookupPort("tcp", "mailq"); err == nil && port > 0 {
+	if port, err := lookup("mailq"); err == nil && port > 0 {
 		return port
 	}
-	return client.Port
+	return config.MailqPort
+}
+
+func lookup(service string) (int, error) { return net.LookupPort("tcp", service) }
+
+// addressOf returns the address at which a server that listens on a socket answers. host is that of
+// a socket on all addresses.
+func addressOf(socket config.Socket, host string) client.Address {
+	if socket.Network == "unix" {
+		return client.Address{Path: socket.Address}
+	}
+	at, port, _ := net.SplitHostPort(socket.Address)
+	if bound, err := netip.ParseAddr(at); at == "" || err == nil && bound.IsUnspecified() {
+		at = host
+	}
+	number, _ := strconv.Atoi(port)
+	return client.Address{Host: at, Port: number}
 }
 
 // configured returns the address of PARAMmailqsock at which the scheduler of this host answers, or
@@ -88,13 +106,7 @@ func configured(env *zenv.File, fallback client.Address) (client.Address, error)
 	}
 	address := fallback
 	for _, socket := range params.MailqSocks {
-		at, wrong := client.ParseAddress(socket.String(), fallback)
-		if wrong != nil {
-			continue
-		}
-		if bound, err := netip.ParseAddr(at.Host); err == nil && bound.IsUnspecified() {
-			at.Host = fallback.Host
-		}
+		at := addressOf(socket, fallback.Host)
 		if address == fallback || at.Path != "" && address.Path == "" {
 			address = at
 		}

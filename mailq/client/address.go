@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -11,9 +10,8 @@ import (
 	"time"
 )
 
-// Port is the TCP port of MAILQ where the system has no service "mailq"
-// (scheduler(8), "MAILQ(v1) PROTOCOL").
-const Port = 174
+// usualPort is the TCP port of MAILQ (scheduler(8), "MAILQ(v1) PROTOCOL"), which errors do not name.
+const usualPort = 174
 
 // Address is where a server listens: a UNIX socket or a TCP port.
 type Address struct {
@@ -26,57 +24,10 @@ func (a Address) String() string {
 	if a.Path != "" {
 		return a.Path
 	}
-	if a.Port == Port {
+	if a.Port == usualPort {
 		return a.Host
 	}
 	return net.JoinHostPort(a.Host, strconv.Itoa(a.Port))
-}
-
-// ParseAddress reads the value of option -p or of PARAMmailqsock: /path or
-// UNIX:/path; a port or the name of a TCP service, also after TCP:; or
-// host:port. What the text does not say is taken from defaults.
-func ParseAddress(text string, defaults Address) (Address, error) {
-	if path, ok := cutPrefixFold(text, "UNIX:"); ok || strings.HasPrefix(text, "/") {
-		if !strings.HasPrefix(path, "/") {
-			return Address{}, fmt.Errorf("%q: the path of a socket begins with /", text)
-		}
-		return Address{Path: path}, nil
-	}
-	service, _ := cutPrefixFold(text, "TCP:")
-	at := Address{Host: defaults.Host, Port: defaults.Port}
-	if host, port, err := net.SplitHostPort(service); err == nil {
-		service = port
-		if host != "" {
-			at.Host = host
-		}
-	}
-	port, err := lookupPort(service)
-	if err != nil {
-		return Address{}, fmt.Errorf("%q: %w", text, err)
-	}
-	at.Port = port
-	return at, nil
-}
-
-func lookupPort(service string) (int, error) {
-	if port, err := strconv.Atoi(service); err == nil {
-		if port < 1 || port > 65535 {
-			return 0, errors.New("a port is from 1 to 65535")
-		}
-		return port, nil
-	}
-	port, err := net.LookupPort("tcp", service)
-	if err != nil || port == 0 {
-		return 0, errors.New("neither a port, nor a TCP service, nor the path of a socket")
-	}
-	return port, nil
-}
-
-func cutPrefixFold(s, prefix string) (after string, found bool) {
-	if len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix) {
-		return s[len(prefix):], true
-	}
-	return s, false
 }
 
 // Dialer makes connections to a server.

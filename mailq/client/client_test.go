@@ -299,29 +299,10 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-func TestParseAddress(t *testing.T) {
-	unset := Address{Host: "mx", Port: Port}
-	for text, want := range map[string]Address{
-		"/run/mailq":           {Path: "/run/mailq"},
-		"unix:/run/mailq":      {Path: "/run/mailq"},
-		"1174":                 {Host: "mx", Port: 1174},
-		"TCP:1174":             {Host: "mx", Port: 1174},
-		"tcp:other:1174":       {Host: "other", Port: 1174},
-		"TCP:[2001:db8::1]:25": {Host: "2001:db8::1", Port: 25},
-		":25":                  {Host: "mx", Port: 25},
-	} {
-		if got, err := ParseAddress(text, unset); err != nil || got != want {
-			t.Errorf("%q: %+v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "x y", "0", "65536", "UNIX:run", "-1", "no-such-service"} {
-		if got, err := ParseAddress(text, unset); err == nil {
-			t.Errorf("%q: %+v", text, got)
-		}
-	}
+func TestAddresses(t *testing.T) {
 	for at, want := range map[Address]string{
 		{Path: "/run/mailq"}:           "/run/mailq",
-		{Host: "mx", Port: Port}:       "mx",
+		{Host: "mx", Port: 174}:        "mx",
 		{Host: "2001:db8::1", Port: 9}: "[2001:db8::1]:9",
 	} {
 		if at.String() != want {

@@ -74,12 +74,7 @@ func account(what string) kind {
 		}
 		return -1, nil
 	}
-	return kindOf("name or number", parse, func(id int) string {
-		if id < 0 {
-			return ""
-		}
-		return strconv.Itoa(id)
-	})
+	return kindOf("name or number", parse)
 }
 
 func accountNumber(text, what string, lookup func(string) (int, error)) (int, error) {

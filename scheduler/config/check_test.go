@@ -47,8 +47,6 @@ func TestWarnings(t *testing.T) {
 		{"root's group for another user", "a interval=1m retries=1 expiry=3d overfeed=0 user=uucp group=root command=c",
 			"f:1:1: in a/* the agents are not root but have group root, with which they could change files of the system; " +
 				"set a group that no user has (scheduler(8), SECURITY)"},
-		{"an unknown service", "a " + settled + "\nPARAMmailqsock=TCP:nosuch",
-			`f:2:1: the TCP service "nosuch" is not known on this machine; port 174 is used`},
 	} {
 		file := mustParse(t, c.text)
 		if len(file.Warnings) != 1 || file.Warnings[0].String() != c.want {

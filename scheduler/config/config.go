@@ -119,24 +119,3 @@ func (p Params) NodeName(postoffice string) string {
 	}
 	return host + ":" + filepath.Clean(postoffice)
 }
-
-// Lines returns the parameters as a clause would set them, one per line, in the
-// order of the table, without those that have no value.
-func Lines(p rule.Params) []string {
-	return lines(keywords, "", &p)
-}
-
-// Lines returns the parameters as a file would set them, one per line.
-func (p Params) Lines() []string {
-	return lines(params, "PARAM", &p)
-}
-
-func lines(table []row, prefix string, of any) []string {
-	var out []string
-	for _, r := range table {
-		if value := r.show(of); value != "" {
-			out = append(out, prefix+r.name+"="+value)
-		}
-	}
-	return out
-}

@@ -65,12 +65,12 @@ func report(f *File, err error) string {
 	var b strings.Builder
 	b.WriteString(clauses(f))
 	for i := range f.Scheduler.Clauses {
-		b.WriteString(strings.Join(Lines(f.Effective(i)), " ") + "\n")
+		b.WriteString(strings.Join(lines(keywords, f.Effective(i)), " ") + "\n")
 	}
 	for _, w := range f.Warnings {
 		b.WriteString(w.String() + "\n")
 	}
-	return b.String() + strings.Join(f.Params.Lines(), "\n")
+	return b.String() + strings.Join(lines(params, f.Params), "\n")
 }
 
 // FuzzTables reads any table of rates and any file of shares: rates are in the order

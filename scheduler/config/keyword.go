@@ -27,10 +27,8 @@ type row struct {
 	meaning string // begins the entry in scheduler.cf(5)
 	// atStart says that the scheduler reads a PARAM only when it starts.
 	atStart bool
-	// then is called after the field is set, and unset reports whether there is no value;
-	// nil for nearly all.
-	then  func(*values)
-	unset func(*values) bool
+	// then is called after the field is set; nil for nearly all.
+	then func(*values)
 
 	index int // of the field
 }
@@ -58,13 +56,8 @@ func (r *row) set(to, value any) {
 	}
 }
 
-// show returns the current value as a file would set it, or "" if there is none.
-func (r *row) show(of any) string {
-	if r.unset != nil && r.unset(of.(*values)) {
-		return ""
-	}
-	return r.kind.format(reflect.ValueOf(of).Elem().Field(r.index).Interface())
-}
+// value returns the value of the field.
+func (r *row) value(of any) any { return reflect.ValueOf(of).Elem().Field(r.index).Interface() }
 
 // find returns the row with this name or alias, ignoring case, or nil.
 func find(table []row, name string) *row {
@@ -119,9 +112,9 @@ var keywords = bind[values]([]row{
 		meaning: "user the agent runs as"},
 	{name: "group", field: "GID", preset: "daemon", kind: account("group"),
 		meaning: "group the agent runs as"},
-	{name: "nice", preset: "0", kind: count(-40, 39), then: onlyOne(false), unset: isUnset(false),
+	{name: "nice", preset: "0", kind: count(-40, 39), then: onlyOne(false),
 		meaning: "nice value of the agent, relative to the scheduler's"},
-	{name: "priority", kind: count(-20, 19), then: onlyOne(true), unset: isUnset(true),
+	{name: "priority", kind: count(-20, 19), then: onlyOne(true),
 		meaning: "priority of the agent, regardless of the scheduler's"},
 	{name: "marking", preset: "agent", kind: choice[ta.Marking]("agent", "scheduler"),
 		meaning: "who writes results into the control file"},

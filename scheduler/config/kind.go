@@ -21,17 +21,11 @@ type kind struct {
 	form string // the kind and its bounds, as scheduler.cf(5) gives them
 	// parse checks a value. The reader adds the name and the value to the error.
 	parse func(text string, r *reader) (any, error)
-	// format returns a value as a file would set it, or "" if there is none.
-	format func(any) string
 }
 
 // kindOf is the kind of values of one type.
-func kindOf[V any](form string, parse func(string, *reader) (V, error), format func(V) string) kind {
-	return kind{
-		form:   form,
-		parse:  func(text string, r *reader) (any, error) { return parse(text, r) },
-		format: func(value any) string { return format(value.(V)) },
-	}
+func kindOf[V any](form string, parse func(string, *reader) (V, error)) kind {
+	return kind{form, func(text string, r *reader) (any, error) { return parse(text, r) }}
 }
 
 // alone makes a parser for kindOf of one that needs no reader.
@@ -43,7 +37,7 @@ func alone[V any](parse func(string) (V, error)) func(string, *reader) (V, error
 func span(low, high time.Duration) kind {
 	form := "time, " + units.FormatInterval(low) + " to " + units.FormatInterval(high)
 	parse := func(text string) (time.Duration, error) { return parseSpan(text, low, high) }
-	return kindOf(form, alone(parse), units.FormatInterval)
+	return kindOf(form, alone(parse))
 }
 
 func parseSpan(text string, low, high time.Duration) (time.Duration, error) {
@@ -70,7 +64,7 @@ func zeroIs(k kind, zero time.Duration) kind {
 // count is a whole number.
 func count(low, high int) kind {
 	parse := func(text string) (int, error) { return parseCount(text, low, high) }
-	return kindOf(fmt.Sprintf("number, %d to %d", low, high), alone(parse), strconv.Itoa)
+	return kindOf(fmt.Sprintf("number, %d to %d", low, high), alone(parse))
 }
 
 // atLeast is a whole number. A value below low means low, as in ZMailer.
@@ -109,10 +103,6 @@ func onlyOne(isPriority bool) func(*values) {
 	}
 }
 
-func isUnset(isPriority bool) func(*values) bool {
-	return func(v *values) bool { return v.PrioritySet != isPriority }
-}
-
 // ratio is a number with a fraction.
 func ratio(low, high float64) kind {
 	parse := func(text string) (float64, error) {
@@ -122,15 +112,11 @@ func ratio(low, high float64) kind {
 		}
 		return x, nil
 	}
-	return kindOf(fmt.Sprintf("fraction, %g to %g", low, high), alone(parse), formatFraction)
+	return kindOf(fmt.Sprintf("fraction, %g to %g", low, high), alone(parse))
 }
 
-func formatFraction(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-
 // feedback is x, x/N or x/sqrt(N) with x from 0 to 1.
-var feedback = kindOf("x, x/N or x/sqrt(N), x 0 to 1", alone(parseFeedback), func(f rule.Feedback) string {
-	return formatFraction(f.Amount) + feedbackForms[f.Per]
-})
+var feedback = kindOf("x, x/N or x/sqrt(N), x 0 to 1", alone(parseFeedback))
 
 // feedbackForms are the endings of a feedback value.
 var feedbackForms = map[rule.Per]string{rule.PerSqrt: "/sqrt(N)", rule.PerN: "/N", rule.PerOne: ""}
@@ -153,7 +139,7 @@ func choice[V ~uint8](words ...string) kind {
 		i, err := wordIndex(words, text)
 		return V(i), err
 	}
-	return kindOf(orList(words), alone(parse), func(v V) string { return words[v] })
+	return kindOf(orList(words), alone(parse))
 }
 
 // oneOf is one of several words, which is the value itself.
@@ -162,7 +148,7 @@ func oneOf(words ...string) kind {
 		i, err := wordIndex(words, text)
 		return words[i], err
 	}
-	return kindOf(orList(words), alone(parse), func(word string) string { return word })
+	return kindOf(orList(words), alone(parse))
 }
 
 func orList(words []string) string {
@@ -182,12 +168,7 @@ func wordIndex(words []string, text string) (int, error) {
 const formFlag = "flag"
 
 // flag is on if it has no value; a value may switch it on or off.
-var flag = kindOf(formFlag, alone(parseFlag), func(on bool) string {
-	if on {
-		return "yes"
-	}
-	return "no"
-})
+var flag = kindOf(formFlag, alone(parseFlag))
 
 func parseFlag(text string) (bool, error) {
 	switch strings.ToLower(text) {
@@ -204,26 +185,13 @@ func parseFlag(text string) (bool, error) {
 }
 
 // text is a string.
-var text = kindOf("text", alone(func(value string) (string, error) { return value, nil }), quote)
+var text = kindOf("text", alone(func(value string) (string, error) { return value, nil }))
 
 // path is the name of a file, in which ${NAME} is expanded.
-var path = kindOf("path", func(value string, r *reader) (string, error) { return r.expand(value), nil }, quote)
+var path = kindOf("path", func(value string, r *reader) (string, error) { return r.expand(value), nil })
 
-// quote writes a value that may have blanks; nothing if it is empty.
-func quote(value string) string {
-	if value == "" {
-		return ""
-	}
-	return `"` + value + `"`
-}
-
-// store is the address of the store of the cluster. It is shown without user and password.
-var store = kindOf("redis://[user:password@]host:port/db", alone(parseStore), func(a *redisurl.Address) string {
-	if a == nil {
-		return ""
-	}
-	return quote(a.String())
-})
+// store is the address of the store of the cluster.
+var store = kindOf("redis://[user:password@]host:port/db", alone(parseStore))
 
 func parseStore(text string) (*redisurl.Address, error) {
 	a, err := redisurl.Parse(text)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,8 +25,7 @@ func factors(high, most int) kind {
 		}
 		return parseList(words, func(word string) (int, error) { return parseCount(word, 0, high) })
 	}
-	return kindOf(fmt.Sprintf("up to %d numbers, 0 to %d", most, high), alone(parse),
-		func(list []int) string { return quoteList(list, strconv.Itoa) })
+	return kindOf(fmt.Sprintf("up to %d numbers, 0 to %d", most, high), alone(parse))
 }
 
 // times is a list of intervals, of which the first few are used.
@@ -41,8 +39,7 @@ func times(low, high time.Duration, most int) kind {
 		}
 		return list, err
 	}
-	return kindOf(fmt.Sprintf("up to %d times, %s to %s", most, units.FormatInterval(low), units.FormatInterval(high)), parse,
-		func(list []time.Duration) string { return quoteList(list, units.FormatInterval) })
+	return kindOf(fmt.Sprintf("up to %d times, %s to %s", most, units.FormatInterval(low), units.FormatInterval(high)), parse)
 }
 
 // parseList parses each of several words.
@@ -57,15 +54,6 @@ func parseList[V any](words []string, parse func(string) (V, error)) ([]V, error
 	return list, nil
 }
 
-// quoteList writes a list as one quoted value; nothing if it is empty.
-func quoteList[V any](list []V, format func(V) string) string {
-	words := make([]string, len(list))
-	for i, v := range list {
-		words[i] = format(v)
-	}
-	return quote(strings.Join(words, " "))
-}
-
 // Bounds of a rate.
 const (
 	maxRecipients = 1000000000
@@ -77,18 +65,7 @@ const (
 var rates = kindOf("N/time, or a table by date",
 	func(text string, r *reader) ([]rule.Rate, error) {
 		return parseRates(text, cmp.Or(r.system.Location, time.Local))
-	}, formatRates)
-
-func formatRates(table []rule.Rate) string {
-	entries := make([]string, len(table))
-	for i, r := range table {
-		if !r.From.IsZero() {
-			entries[i] = r.From.Format(time.DateOnly) + " "
-		}
-		entries[i] += strconv.Itoa(r.Recipients) + "/" + units.FormatInterval(r.Span)
-	}
-	return quote(strings.Join(entries, ", "))
-}
+	})
 
 func parseRates(text string, zone *time.Location) ([]rule.Rate, error) {
 	if text == "0" {
@@ -128,12 +105,6 @@ var oneRate = kindOf("N/time",
 			return rule.Rate{}, nil
 		}
 		return parseRate(text)
-	},
-	func(r rule.Rate) string {
-		if r.Recipients == 0 {
-			return ""
-		}
-		return formatRates([]rule.Rate{r})
 	})
 
 // parseRate reads one rate, such as 100/1m.
@@ -152,7 +123,7 @@ func parseRate(text string) (rule.Rate, error) {
 
 // words is a command line: words with blanks between them and no quotes. Words
 // that contain "=" before the program go into the agent's environment.
-var words = kindOf("words", parseCommand, func(list []string) string { return quote(strings.Join(list, " ")) })
+var words = kindOf("words", parseCommand)
 
 func parseCommand(text string, r *reader) ([]string, error) {
 	list := strings.Fields(text)

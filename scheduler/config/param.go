@@ -11,7 +11,7 @@ import (
 // Params are the parameters of the scheduler itself, which PARAM lines set. The table below
 // says what each means; "" and the zero value of a socket mean none.
 type Params struct {
-	MailqSocks Sockets
+	MailqSocks []Socket
 	AuthFile   string // without one, the scheduler uses version 1 of the query protocol
 	// NotifySock is PARAMnotifysock, else SCHEDULERNOTIFY of zmailer.conf; none means
 	// .scheduler.notify in the postoffice.
@@ -35,11 +35,11 @@ type Params struct {
 // params are all PARAMs.
 var params = bind[Params]([]row{
 	{name: "mailqpath", field: "MailqSocks", atStart: true, aliases: []string{"mailqsock"}, preset: "TCP:174",
-		kind:    sockets(socketForm{port: mailqPort}),
+		kind:    sockets,
 		meaning: "sockets at which the scheduler answers queries"},
 	{name: "authfile", kind: path,
 		meaning: "file that says who may send which queries and orders"},
-	{name: "notifysock", atStart: true, kind: socket(socketForm{local: true}),
+	{name: "notifysock", atStart: true, kind: unixSocket,
 		meaning: "socket at which routers announce new messages"},
 	{name: "global-report-interval", field: "ReportInterval", preset: "5m", kind: span(time.Second, year),
 		meaning: "how often the failures so far of a message that still has open recipients are reported"},
@@ -51,7 +51,7 @@ var params = bind[Params]([]row{
 		meaning: "maximum number of messages in memory"},
 	{name: "recipient-limit", preset: "0", zero: "no limit", kind: count(0, 1000000000),
 		meaning: "maximum number of recipients in memory"},
-	{name: "metrics", atStart: true, kind: socket(socketForm{host: "127.0.0.1"}),
+	{name: "metrics", atStart: true, kind: socket("127.0.0.1"),
 		meaning: "socket of the HTTP server that serves metrics in Prometheus format"},
 	{name: "event-log", atStart: true, kind: path,
 		meaning: "log to which the scheduler writes a line about each event of each message"},

@@ -125,9 +125,8 @@ func (r *reader) paramDefaults() Params {
 	var v Params
 	applyDefaults(r, params, &v)
 	if address, set := r.system.Zenv.Lookup("SCHEDULERNOTIFY"); set {
-		path, _ := cutPrefixFold(address, "UNIX:")
 		var err error
-		if v.NotifySock, err = localSocket(path); err != nil && path != "" {
+		if v.NotifySock, err = parseUNIX(address); err != nil && address != "" {
 			r.at = Place{r.file.Name, 1, 1}
 			r.warn("SCHEDULERNOTIFY=%q of zmailer.conf is not used: %v", address, err)
 		}

@@ -12,7 +12,7 @@ const atNextStart = " has changed, which takes effect at the next start"
 func (f *File) NotReloaded(started *File) (all []Warning) {
 	for i := range params {
 		r := &params[i]
-		if !r.atStart || same(r, &started.Params, &f.Params) {
+		if !r.atStart || reflect.DeepEqual(r.value(&started.Params), r.value(&f.Params)) {
 			continue
 		}
 		place, set := f.setParams[r.name]
@@ -23,12 +23,4 @@ func (f *File) NotReloaded(started *File) (all []Warning) {
 	}
 	sortByPlace(all)
 	return all
-}
-
-// same reports whether a parameter has the same value in both.
-func same(r *row, a, b *Params) bool {
-	if r.name == "cluster" { // show leaves out the password
-		return reflect.DeepEqual(a.Cluster, b.Cluster)
-	}
-	return r.show(a) == r.show(b)
 }

@@ -124,7 +124,7 @@ type Replies struct {
 }
 
 // repliesFile is the path of a file of reply rules.
-var repliesFile = kindOf("path", readReplies, func(f Replies) string { return quote(f.File) })
+var repliesFile = kindOf("path", readReplies)
 
 func readReplies(text string, r *reader) (Replies, error) {
 	f := Replies{File: r.expand(text)}

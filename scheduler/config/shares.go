@@ -19,7 +19,7 @@ type Shares struct {
 }
 
 // sharesFile is the path of a file of weights.
-var sharesFile = kindOf("path", readShares, func(s Shares) string { return quote(s.File) })
+var sharesFile = kindOf("path", readShares)
 
 func readShares(text string, r *reader) (Shares, error) {
 	file := r.expand(text)

@@ -1,6 +1,6 @@
 package config
 
-// Addresses of sockets: PARAMmailqsock, PARAMnotifysock, PARAMmetrics.
+// Addresses of sockets: PARAMmailqsock, PARAMnotifysock, PARAMmetrics, and option -p of mailq.
 
 import (
 	"errors"
@@ -16,109 +16,74 @@ type Socket struct {
 	Address string // a path, or host:port; without a host, all addresses
 }
 
-func (s Socket) String() string {
-	switch s.Network {
-	case "":
-		return ""
-	case "unix":
-		return "UNIX:" + s.Address
-	}
-	return "TCP:" + strings.TrimPrefix(s.Address, ":")
-}
-
-// Sockets are addresses to listen on, in the order of the file.
-type Sockets []Socket
-
-func (s Sockets) String() string {
-	words := make([]string, len(s))
-	for i := range s {
-		words[i] = s[i].String()
-	}
-	return strings.Join(words, " ")
-}
-
-// mailqPort is the port of the query protocol.
-const mailqPort = 174
+// MailqPort is the port of the query protocol where the system has no service "mailq".
+const MailqPort = 174
 
 // maxSocketPath is the longest path of a socket, in bytes (unix(7)).
 const maxSocketPath = 107
 
-// socketForm says which addresses a socket may have: UNIX:/path, /path, TCP:port,
-// TCP:service, TCP:host:port or these without "TCP:". ${NAME} is expanded.
-type socketForm struct {
-	local bool   // only UNIX:/path is accepted
-	host  string // for a port without a host
-	port  int    // for a service that this machine does not know; 0: an error
+// socketForm says which addresses a socket may have.
+const socketForm = "UNIX:/path, TCP:port, TCP:service or TCP:host:port"
+
+// socket is the address of a socket, in which ${NAME} is expanded. host is that of an address
+// without one.
+func socket(host string) kind {
+	return kindOf(socketForm, func(text string, r *reader) (Socket, error) {
+		return ParseSocket(r.expand(text), host, r.system.Port)
+	})
 }
 
-func (f socketForm) String() string {
-	if f.local {
-		return "UNIX:/path"
+// sockets is one or several addresses with blanks between them. A service that this machine does not
+// know stands for MailqPort.
+var sockets = kindOf(socketForm+", or several of them", func(text string, r *reader) ([]Socket, error) {
+	lookup := func(service string) (int, error) {
+		if port, err := r.system.Port(service); err == nil {
+			return port, nil
+		}
+		return MailqPort, nil
 	}
-	return "UNIX:/path, TCP:port, TCP:service or TCP:host:port"
-}
+	return parseList(strings.Fields(text), func(word string) (Socket, error) { return ParseSocket(r.expand(word), "", lookup) })
+})
 
-// socket is the address of a socket.
-func socket(form socketForm) kind { return kindOf(form.String(), form.parse, Socket.String) }
+// unixSocket is the path of a UNIX socket.
+var unixSocket = kindOf("UNIX:/path", func(text string, r *reader) (Socket, error) { return parseUNIX(r.expand(text)) })
 
-// sockets is one or several addresses with blanks between them.
-func sockets(form socketForm) kind {
-	parse := func(text string, r *reader) (Sockets, error) {
-		return parseList(strings.Fields(text), func(word string) (Socket, error) { return form.parse(word, r) })
-	}
-	return kindOf(form.String()+", or several of them", parse, Sockets.String)
-}
-
-func (f socketForm) parse(text string, r *reader) (Socket, error) {
-	text = r.expand(text)
-	path, unix := cutPrefixFold(text, "UNIX:")
-	if unix || strings.HasPrefix(text, "/") {
-		return localSocket(path)
-	}
-	if _, udp := cutPrefixFold(text, "UDP:"); udp || f.local {
-		return Socket{}, errors.New("must be UNIX:/path")
+// ParseSocket reads an address: /path or UNIX:/path; a port or the name of a TCP service, also after
+// TCP:; or host:port. host is that of an address without one, and lookup returns the port of a
+// service.
+func ParseSocket(text, host string, lookup func(service string) (int, error)) (Socket, error) {
+	if _, unix := cutPrefixFold(text, "UNIX:"); unix || strings.HasPrefix(text, "/") {
+		return parseUNIX(text)
 	}
 	service, _ := cutPrefixFold(text, "TCP:")
 	// ZMailer accepted an address after "@" and did not use it.
 	service, _, _ = strings.Cut(service, "@")
-	host := f.host
 	if h, p, err := net.SplitHostPort(service); err == nil {
 		host, service = h, p
 	}
-	port, err := f.number(service, r)
+	port, err := strconv.Atoi(service)
 	if err != nil {
-		return Socket{}, err
+		port, err = lookup(service)
+	}
+	_, udp := cutPrefixFold(text, "UDP:")
+	switch {
+	case err != nil, service == "", udp:
+		return Socket{}, fmt.Errorf("%q is neither a port, nor a TCP service that is known on this machine, nor the path of a socket", service)
+	case port < 1 || port > 65535:
+		return Socket{}, errors.New("a port must be from 1 to 65535")
 	}
 	return Socket{"tcp", net.JoinHostPort(host, strconv.Itoa(port))}, nil
 }
 
-func localSocket(path string) (Socket, error) {
+func parseUNIX(text string) (Socket, error) {
+	path, _ := cutPrefixFold(text, "UNIX:")
 	if !strings.HasPrefix(path, "/") {
-		return Socket{}, errors.New(`the path of a socket must begin with "/"`)
+		return Socket{}, errors.New(`must be UNIX:/path: the path of a socket begins with "/"`)
 	}
 	if len(path) > maxSocketPath {
 		return Socket{}, fmt.Errorf("the path of a socket must not be longer than %d bytes", maxSocketPath)
 	}
 	return Socket{"unix", path}, nil
-}
-
-func (f socketForm) number(service string, r *reader) (int, error) {
-	port, err := strconv.Atoi(service)
-	if err != nil {
-		port, err = r.system.Port(service)
-	}
-	switch {
-	case err == nil && port >= 1 && port <= 65535:
-		return port, nil
-	case err == nil:
-		return 0, errors.New("a port must be from 1 to 65535")
-	case f.port == 0 || service == "":
-		return 0, fmt.Errorf("the TCP service %q is not known on this machine; give the port number", service)
-	}
-	if !strings.EqualFold(service, "mailq") {
-		r.warn("the TCP service %q is not known on this machine; port %d is used", service, f.port)
-	}
-	return f.port, nil
 }
 
 func cutPrefixFold(s, prefix string) (after string, found bool) {
