@@ -15,6 +15,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// onFile makes a call for an open file.
+func onFile(fd int, disk func(d Disk, fd int) error, kernel func(fd int) error) error {
+	return Retry(func() error {
+		if m := of(fd); m != nil {
+			return disk(m.disk, m.diskFD(fd))
+		}
+		return kernel(fd)
+	})
+}
+
+// readInto makes a call that reads into b.
+func readInto(b []byte, fd int, disk func(d Disk, fd int, b []byte) (int, error), kernel func() (int, error)) (int, error) {
+	return Retry1(func() (int, error) {
+		if m := of(fd); m != nil {
+			buf := make([]byte, min(len(b), 4<<10))
+			n, err := disk(m.disk, m.diskFD(fd), buf)
+			copy(b, buf[:max(n, 0)])
+			return n, err
+		}
+		return kernel()
+	})
+}
+
 func openat(dir int, path string, flags int, mode uint32) (int, error) {
 	if m := at(dir, path); m != nil {
 		fd, err := m.disk.Openat(m.diskFD(dir), strings.Clone(path), flags, mode)
@@ -23,12 +46,12 @@ func openat(dir int, path string, flags int, mode uint32) (int, error) {
 		}
 		return m.first + fd, nil
 	}
-	at, base, done, err := openHashDir(dir, path)
-	if err != nil {
-		return -1, err
-	}
-	defer done()
-	return unix.Openat(at, base, flags, mode)
+	fd := -1
+	err := inHashDir(dir, path, func(dir int, base string) (err error) {
+		fd, err = unix.Openat(dir, base, flags, mode)
+		return err
+	})
+	return fd, err
 }
 
 // hashed reports whether a path begins with a hash directory, which has one letter.
@@ -36,28 +59,27 @@ func openat(dir int, path string, flags int, mode uint32) (int, error) {
 // out of the postoffice.
 func hashed(path string) bool { return len(path) > 2 && path[1] == '/' && path[0] != '.' }
 
-// openHashDir opens the directory of a path with hash directories, if none of them is a
-// symbolic link. base is the rest of the path. Other paths stay as they are. done
-// closes the directory.
-func openHashDir(dir int, path string) (at int, base string, done func(), err error) {
+// inHashDir makes a call in the directory of a path with hash directories, if none of them is
+// a symbolic link. base is the rest of the path. Other paths stay as they are.
+func inHashDir(dir int, path string, call func(dir int, base string) error) error {
 	if !hashed(path) {
-		return dir, path, func() {}, nil
+		return call(dir, path)
 	}
 	path = strings.TrimRight(path, "/")
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {
-		return dir, path, func() {}, nil
+		return call(dir, path)
 	}
-	at, err = unix.Openat2(dir, path[:i], &unix.OpenHow{
+	at, err := unix.Openat2(dir, path[:i], &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
 	})
-	switch err {
-	case nil:
-		return at, path[i+1:], func() { _ = unix.Close(at) }, nil
-	case unix.ENOSYS: // Linux before 5.6
-		return dir, path, func() {}, nil
+	if err == unix.ENOSYS { // Linux before 5.6
+		return call(dir, path)
+	} else if err != nil {
+		return err
 	}
-	return -1, "", nil, err
+	defer unix.Close(at)
+	return call(at, path[i+1:])
 }
 
 // Close closes a descriptor.
@@ -100,38 +122,20 @@ func fstatat(dir int, path string, st *unix.Stat_t) error {
 		*st = found
 		return err
 	}
-	dir, base, done, err := openHashDir(dir, path)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return unix.Fstatat(dir, base, st, unix.AT_SYMLINK_NOFOLLOW)
+	return inHashDir(dir, path, func(dir int, base string) error {
+		return unix.Fstatat(dir, base, st, unix.AT_SYMLINK_NOFOLLOW)
+	})
 }
 
 // Read reads at the descriptor's file offset.
 func Read(fd int, b []byte) (int, error) {
-	return Retry1(func() (int, error) {
-		if m := of(fd); m != nil {
-			buf := make([]byte, min(len(b), 4<<10))
-			n, err := m.disk.Read(m.diskFD(fd), buf)
-			copy(b, buf[:max(n, 0)])
-			return n, err
-		}
-		return unix.Read(fd, b)
-	})
+	return readInto(b, fd, Disk.Read, func() (int, error) { return unix.Read(fd, b) })
 }
 
 // Pread reads at an offset. It may read less than there is.
 func Pread(fd int, b []byte, offset int64) (int, error) {
-	return Retry1(func() (int, error) {
-		if m := of(fd); m != nil {
-			buf := make([]byte, min(len(b), 4<<10))
-			n, err := m.disk.Pread(m.diskFD(fd), buf, offset)
-			copy(b, buf[:max(n, 0)])
-			return n, err
-		}
-		return unix.Pread(fd, b, offset)
-	})
+	onDisk := func(d Disk, fd int, b []byte) (int, error) { return d.Pread(fd, b, offset) }
+	return readInto(b, fd, onDisk, func() (int, error) { return unix.Pread(fd, b, offset) })
 }
 
 // Write writes at the descriptor's file offset. It may write less, if the disk is
@@ -187,56 +191,22 @@ func Seek(fd int, offset int64, whence int) (int64, error) {
 
 // Truncate changes the size of an open file.
 func Truncate(fd int, size int64) error {
-	return Retry(func() error {
-		if m := of(fd); m != nil {
-			return m.disk.Ftruncate(m.diskFD(fd), size)
-		}
-		return unix.Ftruncate(fd, size)
-	})
+	return onFile(fd, func(d Disk, fd int) error { return d.Ftruncate(fd, size) }, func(fd int) error { return unix.Ftruncate(fd, size) })
 }
 
 // Sync makes an open file, or the names in an open directory, durable.
-func Sync(fd int) error {
-	return Retry(func() error {
-		if m := of(fd); m != nil {
-			return m.disk.Fsync(m.diskFD(fd))
-		}
-		return unix.Fsync(fd)
-	})
-}
+func Sync(fd int) error { return onFile(fd, Disk.Fsync, unix.Fsync) }
 
 // SyncData makes the content of an open file durable, with its size.
-func SyncData(fd int) error {
-	return Retry(func() error {
-		if m := of(fd); m != nil {
-			return m.disk.Fsync(m.diskFD(fd))
-		}
-		return unix.Fdatasync(fd)
-	})
-}
+func SyncData(fd int) error { return onFile(fd, Disk.Fsync, unix.Fdatasync) }
 
 // SyncAll makes the whole file system of an open file durable.
-func SyncAll(fd int) error {
-	return Retry(func() error {
-		if m := of(fd); m != nil {
-			return m.disk.Syncfs(m.diskFD(fd))
-		}
-		return unix.Syncfs(fd)
-	})
-}
+func SyncAll(fd int) error { return onFile(fd, Disk.Syncfs, unix.Syncfs) }
 
 // Getdents reads the next entries of an open directory, as getdents64(2) writes
 // them.
 func Getdents(fd int, b []byte) (int, error) {
-	return Retry1(func() (int, error) {
-		if m := of(fd); m != nil {
-			buf := make([]byte, min(len(b), 4<<10))
-			n, err := m.disk.Getdents(m.diskFD(fd), buf)
-			copy(b, buf[:max(n, 0)])
-			return n, err
-		}
-		return unix.Getdents(fd, b)
-	})
+	return readInto(b, fd, Disk.Getdents, func() (int, error) { return unix.Getdents(fd, b) })
 }
 
 // Statfs reads how much space the file system of a path has.
@@ -277,31 +247,17 @@ func removeACL(fd int) error {
 }
 
 func fchmod(fd int, mode uint32) error {
-	return Retry(func() error {
-		if m := of(fd); m != nil {
-			return m.disk.Fchmod(m.diskFD(fd), mode)
-		}
-		return unix.Fchmod(fd, mode)
-	})
+	return onFile(fd, func(d Disk, fd int) error { return d.Fchmod(fd, mode) }, func(fd int) error { return unix.Fchmod(fd, mode) })
 }
 
 func fchown(fd, uid, gid int) error {
-	return Retry(func() error {
-		if m := of(fd); m != nil {
-			return m.disk.Fchown(m.diskFD(fd), uid, gid)
-		}
-		return unix.Fchown(fd, uid, gid)
-	})
+	return onFile(fd, func(d Disk, fd int) error { return d.Fchown(fd, uid, gid) }, func(fd int) error { return unix.Fchown(fd, uid, gid) })
 }
 
 // setTime sets the modification time of an open file.
 func setTime(fd int, at unix.Timespec) error {
-	return Retry(func() error {
-		if m := of(fd); m != nil {
-			return m.disk.SetTime(m.diskFD(fd), at)
-		}
-		times := []unix.Timespec{at, at}
-		return unix.UtimesNanoAt(WorkingDir, "/proc/self/fd/"+strconv.Itoa(fd), times, 0)
+	return onFile(fd, func(d Disk, fd int) error { return d.SetTime(fd, at) }, func(fd int) error {
+		return unix.UtimesNanoAt(WorkingDir, "/proc/self/fd/"+strconv.Itoa(fd), []unix.Timespec{at, at}, 0)
 	})
 }
 
@@ -310,12 +266,7 @@ func mkdirat(dir int, path string, mode uint32) error {
 		if m := at(dir, path); m != nil {
 			return m.disk.Mkdirat(m.diskFD(dir), strings.Clone(path), mode)
 		}
-		dir, base, done, err := openHashDir(dir, path)
-		if err != nil {
-			return err
-		}
-		defer done()
-		return unix.Mkdirat(dir, base, mode)
+		return inHashDir(dir, path, func(dir int, base string) error { return unix.Mkdirat(dir, base, mode) })
 	})
 }
 
@@ -324,12 +275,7 @@ func unlinkat(dir int, path string) error {
 		if m := at(dir, path); m != nil {
 			return m.disk.Unlinkat(m.diskFD(dir), strings.Clone(path))
 		}
-		dir, base, done, err := openHashDir(dir, path)
-		if err != nil {
-			return err
-		}
-		defer done()
-		return unix.Unlinkat(dir, base, 0)
+		return inHashDir(dir, path, func(dir int, base string) error { return unix.Unlinkat(dir, base, 0) })
 	})
 }
 
@@ -343,20 +289,11 @@ func renameat(fromDir int, from string, toDir int, to string, flags uint) error 
 			keep := flags&unix.RENAME_NOREPLACE != 0
 			return m.disk.Renameat(m.diskFD(fromDir), strings.Clone(from), m.diskFD(toDir), strings.Clone(to), keep)
 		}
-		fromAt, fromBase, fromDone, err := openHashDir(fromDir, from)
-		if err != nil {
-			return err
-		}
-		defer fromDone()
-		toAt, toBase, toDone, err := openHashDir(toDir, to)
-		if err != nil {
-			return err
-		}
-		defer toDone()
-		if flags == 0 {
-			return unix.Renameat(fromAt, fromBase, toAt, toBase)
-		}
-		return unix.Renameat2(fromAt, fromBase, toAt, toBase, flags)
+		return inHashDir(fromDir, from, func(fromDir int, from string) error {
+			return inHashDir(toDir, to, func(toDir int, to string) error {
+				return unix.Renameat2(fromDir, from, toDir, to, flags)
+			})
+		})
 	})
 }
 
