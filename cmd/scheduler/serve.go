@@ -272,10 +272,10 @@ func (s *setting) spoolOptions(file *config.File, reporter spool.Reporter) spool
 		Postoffice:   s.where.postoffice,
 		HashLevels:   s.hashLevels,
 		NotifySocket: file.Params.NotifySock.Address,
-		RouterLevels: s.env.RouterLevels(),
+		Router:       s.router(),
+		By:           s.by(),
 	}
 	o.Users, o.MaxSize = s.events, s.maxSize
-	o.RouterNotify = s.env.Value("ROUTERNOTIFY")
 	o.Reporter = reporter
 	o.Owner, o.Node = s.owner, s.moves.node
 	if levels, set := s.env.HashLevels(); set {
@@ -289,16 +289,23 @@ func (s *setting) router() queue.Router {
 	return queue.Router{Postoffice: s.where.postoffice, Levels: s.env.RouterLevels(), Notify: s.env.Value("ROUTERNOTIFY")}
 }
 
+// host is the name of this host in notices and in the trace of submissions.
+func (s *setting) host() string {
+	if host := s.env.Value("ORGDOMAIN"); host != "" {
+		return host
+	}
+	host, _ := os.Hostname()
+	return host
+}
+
+func (s *setting) by() string { return "scheduler@" + s.host() }
+
 // reporter writes notices to senders.
 func (s *setting) reporter(file *config.File, group *queue.GroupCommit) *report.Reporter {
-	host := s.env.Value("ORGDOMAIN")
-	if host == "" {
-		host, _ = os.Hostname()
-	}
 	return &report.Reporter{
 		Postoffice:  s.where.postoffice,
-		Host:        host,
-		By:          "scheduler@" + host,
+		Host:        s.host(),
+		By:          s.by(),
 		Router:      s.router(),
 		Group:       group,
 		FormFile:    filepath.Join(s.env.Value("MAILSHARE"), "forms", "delivery"),

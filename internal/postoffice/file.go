@@ -72,18 +72,6 @@ func renameNoReplace(fromDir int, from string, toDir int, to string) error {
 	return renameat(fromDir, from, toDir, to, unix.RENAME_NOREPLACE)
 }
 
-// CanRename reports whether files can be renamed from one directory to another:
-// both are on one file system, and reached by one mount of it.
-func CanRename(from, to int) (bool, error) {
-	var a, b unix.Stat_t
-	if err := errors.Join(Fstat(from, &a), Fstat(to, &b)); err != nil {
-		return false, err
-	}
-	// The system looks at the mounts before it looks for the file.
-	const none = ".scheduler.none"
-	return a.Dev == b.Dev && renameNoReplace(from, none, to, none) != unix.EXDEV, nil
-}
-
 // Replace renames a file and replaces the file that has the new name.
 func Replace(fromDir int, from string, toDir int, to string) error {
 	return renameat(fromDir, from, toDir, to, 0)

@@ -121,8 +121,6 @@ func (mv *mover) recordHolds(batch []*resubmission) {
 func (mv *mover) publish(batch []*resubmission) {
 	mv.recordHolds(batch)
 	var items []*queue.Item
-	var files []string
-	var given []*stagedCopy // the router's
 	for _, m := range batch {
 		for _, p := range m.staged {
 			switch {
@@ -131,7 +129,7 @@ func (mv *mover) publish(batch []*resubmission) {
 				p.of, p.item.For = m, p
 				items = append(items, &p.item)
 			default:
-				files, given = append(files, p.file), append(given, p)
+				p.name, p.item.Err = mv.s.options.Router.Give(p.file)
 			}
 		}
 	}
@@ -139,23 +137,6 @@ func (mv *mover) publish(batch []*resubmission) {
 		mv.copies.Commit(items)
 		mv.publishLater(items)
 	}
-	if len(files) == 0 {
-		return
-	}
-	router := queue.Router{Postoffice: mv.s.options.Postoffice, Levels: mv.s.options.RouterLevels, Notify: mv.s.options.RouterNotify}
-	names, errs := router.GiveAll(files, syncDirs)
-	for i, p := range given {
-		p.name, p.item.Err = names[i], errs[i]
-	}
-}
-
-func syncDirs(dirs []string) error {
-	for _, dir := range dirs {
-		if err := postoffice.SyncDir(dir); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // claim writes the d lines that say where the old recipients are, so that a crash after it

@@ -86,19 +86,11 @@ func ReadSpace(dir string) (Space, error) {
 	if err := postoffice.Statfs(dir, &st); err != nil {
 		return Space{}, fmt.Errorf("reading the space of %q: %w", dir, err)
 	}
-	block := uint64(max(st.Frsize, 1))
+	block := float64(st.Frsize) / 1024
 	return Space{
-		FreeKB:    kilobytes(st.Bavail, block),
-		UsedKB:    kilobytes(st.Blocks-min(st.Bfree, st.Blocks), block),
+		FreeKB:    uint64(float64(st.Bavail) * block),
+		UsedKB:    uint64(float64(st.Blocks-min(st.Bfree, st.Blocks)) * block),
 		FreeFiles: st.Ffree,
 		UsedFiles: st.Files - min(st.Ffree, st.Files),
 	}, nil
-}
-
-// kilobytes converts a number of blocks. The block size is a power of two.
-func kilobytes(blocks, block uint64) uint64 {
-	if block >= 1024 {
-		return blocks * (block / 1024)
-	}
-	return blocks / (1024 / block)
 }

@@ -99,24 +99,6 @@ func TestWatchOverflowBringsTheSweepForward(t *testing.T) {
 	}
 }
 
-// A flood of garbage keeps no name back, and does not keep the socket from closing.
-func TestReceiveEndsInAFlood(t *testing.T) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
-	check(t, err)
-	defer unix.Close(pair[0])
-	defer unix.Close(pair[1])
-	// A stream stands for a flood: each read gets ten bytes of it.
-	_, err = unix.Write(pair[1], []byte("NEW 258367"+strings.Repeat("x", 10*batchLimit)))
-	check(t, err)
-	names, more, err := receive(pair[0], make([]byte, 10))
-	if !slices.Equal(names, []Name{{"258367", 258367}}) || !more || err != nil {
-		t.Errorf("%v, %v, %v", names, more, err)
-	}
-	if names, more, err := receive(pair[0], make([]byte, 10)); len(names) > 0 || more || err != nil {
-		t.Errorf("%v, %v, %v", names, more, err)
-	}
-}
-
 func TestParseNotification(t *testing.T) {
 	for text, want := range map[string]Name{
 		"NEW 258367":                         {"258367", 258367},

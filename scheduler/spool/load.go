@@ -5,7 +5,6 @@ package spool
 // internal/postoffice/control.go).
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -22,9 +21,6 @@ import (
 const (
 	// loadLimit bounds the names that a loader gets at once.
 	loadLimit = batchLimit
-	// loadDelay is how long results are kept, so that they can be sorted with the
-	// rest of their batch.
-	loadDelay = 20 * time.Millisecond
 
 	// A file that was changed within graceTime may still be incomplete.
 	graceTime = time.Minute
@@ -40,24 +36,10 @@ func (s *Spool) Load(names []Name) {
 	}
 }
 
-// loader is one goroutine that reads control files. Its fields are reused from
-// file to file.
+// loader is one goroutine that reads control files. buf is reused from file to file.
 type loader struct {
-	s       *Spool
-	buf     []byte
-	answers []dated
-	results []Result
-}
-
-// dated is a result and the ctime, in nanoseconds, by which it is sorted.
-// Everything else comes before all messages.
-type dated struct {
-	at     int64
-	result Result
-}
-
-func newLoader(s *Spool) *loader {
-	return &loader{s: s, buf: make([]byte, 64<<10)}
+	s   *Spool
+	buf []byte
 }
 
 func (t *loader) run() {
@@ -66,32 +48,13 @@ func (t *loader) run() {
 		if !ok || !t.s.standing.owned() {
 			return
 		}
-		startedAt := time.Now()
 		for _, n := range names {
 			t.load(n)
-			// Each read may have waited for the disk.
-			if now := time.Now(); now.Sub(startedAt) > loadDelay {
-				t.answer()
-				startedAt = now
-			}
 		}
-		t.answer()
 	}
 }
 
-// answer queues the results so far, in the order of the control files' age.
-func (t *loader) answer() {
-	slices.SortStableFunc(t.answers, func(a, b dated) int { return cmp.Compare(a.at, b.at) })
-	for _, a := range t.answers {
-		t.results = append(t.results, a.result)
-	}
-	t.s.queue.add(t.results...)
-	clear(t.answers)
-	clear(t.results)
-	t.answers, t.results = t.answers[:0], t.results[:0]
-}
-
-func (t *loader) add(r Result) { t.answers = append(t.answers, dated{0, r}) }
+func (t *loader) add(r Result) { t.s.queue.add(r) }
 
 // load reads one control file and adds its results.
 func (t *loader) load(n Name) {
@@ -149,7 +112,7 @@ func (t *loader) load(n Name) {
 		t.triggers(now, d.file)
 	}
 	t.s.refusals.remove(n.Path)
-	t.answers = append(t.answers, dated{d.st.Ctim.Nano(), m})
+	t.add(m)
 }
 
 func (t *loader) triggers(n Name, f *ctlfile.File) {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -264,28 +263,6 @@ func TestTakeTrigger(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	o.holds("queue/8", "transport/8")
-}
-
-func TestTakeAnswersOldestFirst(t *testing.T) {
-	o := newTestSpool(t)
-	for i := range 100 {
-		name := strconv.Itoa(1000 + i)
-		o.put(name, control(name, toBob))
-	}
-	o.open(Options{})
-	loader := newLoader(o.s)
-	for i := range 100 {
-		loader.load(Name{strconv.Itoa(1099 - i), uint64(1099 - i)})
-	}
-	loader.answer()
-	var before time.Time
-	for range 100 {
-		if at := answer[Loaded](o).ChangedAt; at.Before(before) {
-			t.Fatalf("%v after %v", at, before)
-		} else {
-			before = at
-		}
-	}
 }
 
 // A last line without its end is a diagnostic that a crash cut short. The

@@ -78,48 +78,16 @@ func (s *Spool) notified(conn *net.UnixConn) {
 
 // listen announces the names in datagrams until the socket fails or is closed.
 func (s *Spool) listen(conn *net.UnixConn) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
 	buf := make([]byte, maxDatagram+1)
 	for {
-		var failed error
-		err := raw.Read(func(fd uintptr) bool {
-			names, waiting, err := receive(int(fd), buf)
-			if len(names) > 0 && !s.announce(names) {
-				err = net.ErrClosed
-			}
-			failed = err
-			return waiting || failed != nil
-		})
-		if err = errors.Join(err, failed); err != nil {
+		size, err := conn.Read(buf)
+		if err != nil {
 			return err
 		}
-	}
-}
-
-// receive reads the datagrams that are waiting, at most a batch, and returns the names
-// in them. more says that others may be waiting. Without the limit, a flood of other
-// datagrams would keep it from returning names, and the socket from being closed.
-func receive(fd int, buf []byte) (names []Name, more bool, err error) {
-	for range batchLimit {
-		size, err := postoffice.Retry1(func() (int, error) {
-			n, _, err := unix.Recvfrom(fd, buf, 0)
-			return n, err
-		})
-		switch err {
-		case nil:
-		case unix.EAGAIN:
-			return names, false, nil
-		default:
-			return names, false, err
-		}
-		if n, ok := parseNotification(buf[:size]); ok {
-			names = append(names, n)
+		if n, ok := parseNotification(buf[:size]); ok && !s.announce([]Name{n}) {
+			return net.ErrClosed
 		}
 	}
-	return names, true, nil
 }
 
 // parseNotification parses "NEW name", "NEW L/name" or "NEW L/L/name". Other

@@ -89,10 +89,7 @@ func (at *places) openAll(office string) (err error) {
 		return err
 	}
 	for p := range placeCount {
-		if at.pairs[p], err = openPair(at.office, p); err == nil && p != Queue {
-			err = requireOneFileSystem(p, at.pairs[Queue], at.pairs[p])
-		}
-		if err != nil {
+		if at.pairs[p], err = openPair(at.office, p); err != nil {
 			return err
 		}
 	}
@@ -150,25 +147,6 @@ func (d pair) close() {
 		postoffice.Close(d.transport)
 		postoffice.Close(d.queue)
 	}
-}
-
-// requireOneFileSystem checks that messages can be renamed between a place and
-// the queue.
-func requireOneFileSystem(p Place, queue, other pair) error {
-	for _, d := range []struct {
-		name         string
-		queue, other int
-	}{{"transport", queue.transport, other.transport}, {"queue", queue.queue, other.queue}} {
-		ok, err := postoffice.CanRename(d.queue, d.other)
-		if err != nil {
-			return fmt.Errorf("examining %s%s: %w", p.dir(), d.name, err)
-		}
-		if !ok {
-			return fmt.Errorf("%s%s is on another file system than %s: messages cannot be renamed between them",
-				p.dir(), d.name, d.name)
-		}
-	}
-	return nil
 }
 
 // makeOrdersDir makes the directory of hold records. An earlier start may have made it, or one

@@ -4,10 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
 	"zsched/scheduler"
 	"zsched/scheduler/view"
 )
@@ -52,30 +50,5 @@ func TestCopyThatACrashInterruptedIsRemoved(t *testing.T) {
 		}
 		slices.Sort(want)
 		o.holds(want...)
-	}
-}
-
-// Messages are renamed between the places, which cannot be done from one file
-// system to another.
-func TestPlacesOnAnotherFileSystemAreRefused(t *testing.T) {
-	for _, dir := range []string{"hold", "corrupt/queue", "corrupt/transport"} {
-		o := newTestSpool(t)
-		o.mkdir(dir)
-		path := filepath.Join(o.dir, dir)
-		if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=64k"); err != nil {
-			t.Skipf("cannot mount a file system: %v", err)
-		}
-		before := descriptors(t)
-		s, err := Open(Options{Postoffice: o.dir, Reporter: noReporter{}})
-		if err == nil {
-			s.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "on another file system") {
-			t.Errorf("%s: error %v", dir, err)
-		}
-		if after := descriptors(t); after != before {
-			t.Errorf("%s: %d descriptors before, %d after", dir, before, after)
-		}
-		check(t, unix.Unmount(path, 0))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/queue"
 	"zsched/scheduler"
 	"zsched/scheduler/view"
 )
@@ -335,7 +336,7 @@ func TestResubmitNotifiesTheRouter(t *testing.T) {
 	socket, err := net.ListenPacket("unixgram", path)
 	check(t, err)
 	defer socket.Close()
-	o.open(Options{RouterLevels: 1, RouterNotify: path})
+	o.open(Options{Router: queue.Router{Levels: 1, Notify: path}})
 	r := o.resubmitted(scheduler.Resubmit{Path: "7"})
 	if r.Err != nil || len(r.Router) != 1 {
 		t.Fatalf("%+v", r)

@@ -18,11 +18,3 @@ func TestReadSpace(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-func TestKilobytes(t *testing.T) {
-	for _, c := range [][3]uint64{{10, 4096, 40}, {3, 512, 1}, {2048, 512, 1024}, {2048, 1, 2}, {1 << 60, 1024, 1 << 60}} {
-		if got := kilobytes(c[0], c[1]); got != c[2] {
-			t.Errorf("%d blocks of %d bytes are %d kB, want %d", c[0], c[1], got, c[2])
-		}
-	}
-}

@@ -82,12 +82,9 @@ type Options struct {
 	// NotifySocket is "UNIX:/path" or "/path"; default
 	// $POSTOFFICE/.scheduler.notify.
 	NotifySocket string
-	// RouterLevels is 1 if router/ has hash directories (ROUTERDIRHASH).
-	// RouterNotify is the socket of a router that listens for names
-	// (ROUTERNOTIFY), or "". By is the name of the submitter in the router's
-	// trace; the default is scheduler@ and the host's name.
-	RouterLevels     int
-	RouterNotify, By string
+	// Router gets the mail of a REQUEUE. By is the name of the submitter in its trace.
+	Router queue.Router
+	By     string
 	// MaxSize is how many bytes a user's message file may have of which copies are made
 	// (postoffice.CheckSize); 0: no limit.
 	MaxSize int64
@@ -117,17 +114,7 @@ func (o *Options) setDefaults() {
 	preset(&o.Loaders, max(2, runtime.NumCPU()))
 	preset(&o.Markers, 4)
 	preset(&o.Retirers, 2)
-	if o.By == "" {
-		o.By = "scheduler@" + hostname()
-	}
 	o.HashLevels = min(max(o.HashLevels, 0), maxDepth)
-}
-
-func hostname() string {
-	if name, err := os.Hostname(); err == nil {
-		return name
-	}
-	return "localhost"
 }
 
 // Spool is the open spool. Its methods may be called from any goroutine; all
@@ -172,6 +159,7 @@ type Spool struct {
 func Open(o Options) (*Spool, error) {
 	o.setDefaults()
 	o.Postoffice = filepath.Clean(o.Postoffice)
+	o.Router.Postoffice = o.Postoffice
 	s := &Spool{
 		options:  o,
 		found:    make(chan []Name),
@@ -228,7 +216,7 @@ func (s *Spool) start() {
 	s.spawn(s.sendResults)
 	s.spawn(s.examining)
 	for range s.options.Loaders {
-		s.spawn(newLoader(s).run)
+		s.spawn((&loader{s: s}).run)
 	}
 	for range s.options.Retirers {
 		s.spawn(func() { s.work(s.finishes) })
@@ -267,8 +255,7 @@ const slowWorkers = 16
 // receiver. The channel is never closed.
 func (s *Spool) Found() <-chan []Name { return s.found }
 
-// Results returns results in batches. Those of one Load come in the order of
-// the control files' age, the oldest first. The channel is never closed.
+// Results returns results in batches. The channel is never closed.
 func (s *Spool) Results() <-chan []Result { return s.results }
 
 // Do carries out an action of the core on the files of a message: Mark, Read, Report, *Finish,

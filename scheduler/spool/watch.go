@@ -29,7 +29,7 @@ const (
 //
 // Every directory is watched before it is read, so that no name can be missed
 // between the two: the sweep watches the hash directories as it reaches them, and
-// those made later are watched, and read, when they appear.
+// those made later are watched, and a sweep begins, when they appear.
 type watcher struct {
 	s    *Spool
 	file *os.File // inotify; nil where the system permits none
@@ -78,23 +78,6 @@ func (w *watcher) watch(prefix string) {
 		w.full = true
 		w.s.warn("watching transport/" + prefix + ": " + err.Error() + "; new mail there is found by sweeping")
 	}
-}
-
-// watchTree watches a directory that has just appeared, announces the names in it,
-// and does the same with the directories in it down to depth.
-func (w *watcher) watchTree(prefix string, depth int) bool {
-	w.watch(prefix)
-	fd, err := postoffice.OpenDir(w.s.places.pairs[Queue].transport, "./"+prefix)
-	if err != nil {
-		return true
-	}
-	defer postoffice.Close(fd)
-	var names []Name
-	tree := walker{enter: w.watch, visit: func(n Name) bool {
-		names = append(names, n)
-		return len(names) < batchLimit || w.emit(&names)
-	}}
-	return tree.walk(fd, prefix, depth) && w.emit(&names)
 }
 
 func (w *watcher) run() {
@@ -147,8 +130,9 @@ func (w *watcher) appeared(prefix, base string, names *[]Name) {
 		*names = append(*names, Name{prefix + base, id})
 		return
 	}
-	if level := len(prefix) / 2; postoffice.IsHashDir(base) && level < maxDepth {
-		w.watchTree(prefix+base+"/", maxDepth-level-1)
+	if postoffice.IsHashDir(base) && len(prefix)/2 < maxDepth {
+		w.watch(prefix + base + "/")
+		wake(w.s.sweeps) // there may be names in it already
 	}
 }
 
