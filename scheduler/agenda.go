@@ -17,7 +17,7 @@ type agenda struct {
 	clock
 	startedAt instant                            // of the first Step
 	out       []Action                           // of the current Step
-	watch     watch[vertexRef]                   // expiries; see nextLook
+	watch     watch                              // expiries; see nextLook
 	wakes     store.Heap[instant, *waitingMail]  // ends of waits
 	timers    store.Heap[instant, *timer]        // what else is planned
 	shares    store.Heap[instant, *clusterShare] // ends of allowances

@@ -94,9 +94,10 @@ const (
 	closing // given no more lines; asked to exit once it has no open one
 )
 
-// line is a job line that an agent was given.
+// line is a job line of an agent.
 type line struct {
 	id          MessageID
+	given       bool    // otherwise the agent gets it when its message is loaded (rings.giveLines)
 	vertex      *vertex // nil once the line has ended
 	thread      *thread
 	suspensions uint32 // thread.suspensions when the line was given

@@ -22,7 +22,7 @@ type arrivals struct {
 // arrive puts a message into the queue. A message without open recipients is
 // finished at once.
 func (ar *arrivals) arrive(in *Message) {
-	if ar.s.mail.byID.Find(uint64(in.ID)) != 0 || ar.s.loads.unloaded.find(in.ID) != 0 {
+	if ar.s.mail.byID.Find(uint64(in.ID)) != 0 {
 		ar.s.agenda.do(Note{Severity: Warning, Message: in.ID, Text: "is already in the queue, not loaded again"})
 		return
 	}
@@ -34,8 +34,8 @@ func (ar *arrivals) arrive(in *Message) {
 	ar.s.mail.counts.RecipientsIn += uint64(m.open)
 	if in.UnderHold {
 		m.flags |= underHold
-		ar.s.orders.countUnderHold(m, 1)
 	}
+	ar.s.loads.count(m, 1)
 	ar.s.mail.counts.Recipients += int(m.open)
 	ar.s.mail.eachVertex(m, func(v *vertex) { ar.s.mail.threadOf(v).channel.counts.In += uint64(ar.s.mail.openOf(v)) })
 	ar.s.saved.restore(m, in.Saved)
@@ -54,10 +54,7 @@ func (ar *arrivals) arrive(in *Message) {
 	if ar.s.orders.heldMessages[m.ref] != nil {
 		return
 	}
-	if !ar.s.loads.staysLoaded(m) {
-		ar.s.loads.unload(m)
-		return
-	}
+	ar.s.loads.considerUnloading(m)
 	ar.s.mail.eachVertex(m, func(v *vertex) { ar.s.rings.overfeedThread(ar.s.mail.threadOf(v)) })
 }
 
@@ -193,8 +190,7 @@ func (ar *arrivals) recordArrival(v *vertex) {
 }
 
 // obsolete drops the messages that the new one replaces: those with one of
-// these Message-IDs, and with the same error address and owner. A message that is not
-// loaded is not replaced: both are delivered.
+// these Message-IDs, and with the same error address and owner.
 func (ar *arrivals) obsolete(by *message, messageIDs []string) {
 	for _, found := range ar.s.mail.withMessageIDs(messageIDs...) {
 		for _, m := range found {

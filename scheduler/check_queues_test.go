@@ -5,7 +5,7 @@ package scheduler
 // checkQueue: what is due in a thread is queued, or waits for the next run.
 func (s *Scheduler) checkQueue(t *thread) {
 	queued, dueNow := 0, 0
-	s.threads.eachLoaded(t, func(v *vertex) {
+	s.threads.eachVertex(t, func(v *vertex) {
 		if v.state == due {
 			dueNow++
 		}
@@ -13,13 +13,6 @@ func (s *Scheduler) checkQueue(t *thread) {
 			queued++
 		}
 	})
-	if t.stubs != nil {
-		for n := t.stubs.all.Head; n != 0; n = t.stubs.all.Next(n) {
-			if state, _ := s.loads.stateOf(n); state == due {
-				dueNow++
-			}
-		}
-	}
 	assert(queued == t.fair.Len(), "thread %v: %d queued, kept %d", t, queued, t.fair.Len())
 	assert(dueNow == int(t.states[due]), "thread %v: %d due, kept %d", t, dueNow, t.states[due])
 }

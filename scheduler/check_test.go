@@ -20,7 +20,7 @@ func (s *Scheduler) check() {
 	s.checkSites()
 	s.checkShares()
 	s.checkRates()
-	notLoaded := s.checkStubs(&c)
+	s.checkLoads()
 	s.checkLogs()
 	s.checkMail()
 	for key, t := range s.threads.byKey {
@@ -53,7 +53,7 @@ func (s *Scheduler) check() {
 	assert(c.AgentsIdle == s.mail.counts.AgentsIdle, "idle agents: counted %d, kept %d", c.AgentsIdle, s.mail.counts.AgentsIdle)
 	assert(c.AgentsClosing == s.mail.counts.AgentsClosing, "leaving agents: counted %d, kept %d", c.AgentsClosing, s.mail.counts.AgentsClosing)
 	assert(c.Sessions == s.mail.counts.Sessions, "sessions: counted %d, kept %d", c.Sessions, s.mail.counts.Sessions)
-	messages := s.mail.byID.Len() + notLoaded
+	messages := s.mail.byID.Len()
 	assert(messages == s.mail.counts.Messages, "messages: %d, kept %d", messages, s.mail.counts.Messages)
 	assert(len(s.threads.byKey) == s.mail.counts.Threads, "threads: %d, kept %d", len(s.threads.byKey), s.mail.counts.Threads)
 	assert(len(s.agents.byID) == s.mail.counts.Agents, "agents: %d, kept %d", len(s.agents.byID), s.mail.counts.Agents)
@@ -65,7 +65,6 @@ func (s *Scheduler) check() {
 		s.checkWalk(w)
 	}
 	s.checkNotices()
-	s.checkLoading()
 }
 
 // checkNotices: what is planned is about mail that is there, and a notice whose
@@ -75,7 +74,7 @@ func (s *Scheduler) checkNotices() {
 		m := s.mail.messages.At(ref)
 		assert(s.mail.byID.Find(uint64(m.id)) == ref, "a notice is planned about message %d, which has left", m.id)
 		assert(m.flags&owesNotice != 0 || m.pendingWrites > 0, "a notice is planned about message %d, which owes none", m.id)
-		assert(t.isPlanned() || m.pendingWrites > 0 || m.flags&(removing|moving) != 0, "the notice about message %d is never written", m.id)
+		assert(t.isPlanned() || m.pendingWrites > 0 || m.flags&(removing|moving|wanted) != 0, "the notice about message %d is never written", m.id)
 	}
 	for ref := range s.notices.delays {
 		assert(s.mail.vertices.At(ref).state != 0, "the delays of a vertex that has left are kept")
@@ -198,7 +197,8 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 		at := s.threads.wakeAt(v)
 		assert(at != never && s.agenda.wakes.Contains(t.waiting) && s.agenda.wakes.KeyOf(t.waiting) <= at, "vertex of %d waits without an end", id)
 	}
-	if v.state.isWatched() && !s.notices.isKeptBack(v) && t.updates&(releaseHeld|newParams) == 0 && s.notices.mayExpire(v) {
+	isWanted := s.mail.messageOf(v).flags&wanted != 0
+	if v.state.isWatched() && !isWanted && !s.notices.isKeptBack(v) && t.updates&(releaseHeld|newParams) == 0 && s.notices.mayExpire(v) {
 		assert(watched == (expires != noDate), "vertex of %d in state %d, expires %v, watched %v", id, v.state, expires != noDate, watched)
 	}
 	if v.state == due || v.state == waiting {
@@ -210,7 +210,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	assert(!under || v.state == held || v.state == blocked, "vertex of %d under hold/ in state %d", id, v.state)
 	assert(s.orders.waiting[v.ref] == nil || s.orders.mustWait(v), "vertex of %d in state %d has an order open", id, v.state)
 	if v.state == blocked {
-		assert(s.mail.feedable(v) == 0 || s.orders.isWriting(v), "vertex of %d is blocked with something to feed", id)
+		assert(isWanted || s.mail.feedable(v) == 0 || s.orders.isWriting(v), "vertex of %d is blocked with something to feed", id)
 	}
 	open := int32(0)
 	for i := range s.mail.lenOf(v) {
@@ -227,7 +227,54 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 			assert(s.mail.messageOf(v).pendingWrites > 0, "recipient %d/%d settles with nothing under way", id, r.offset)
 		}
 	}
-	assert(open == s.mail.openOf(v) && open > 0, "vertex of %d: %d open, kept %d", id, open, s.mail.openOf(v))
+	assert(open > 0 && (open == s.mail.openOf(v) || s.mail.messageOf(v).flags&unloaded != 0), "vertex of %d: %d open, kept %d", id, open, s.mail.openOf(v))
+}
+
+// checkLoads: what is loaded is counted, of what is not there are only summaries, and what is wanted
+// is loaded unless something keeps it.
+func (s *Scheduler) checkLoads() {
+	messages, recipients, notLoaded, reading := 0, 0, 0, 0
+	isWanted := make(map[messageRef]bool)
+	for _, c := range s.loads.wanted {
+		isWanted[c.message] = true
+	}
+	for ref := range s.mail.byID.Each {
+		m := s.mail.messages.At(ref)
+		if m.flags&(unloaded|underHold) == 0 {
+			messages++
+			recipients += int(m.open)
+		}
+		if m.flags&loading != 0 {
+			reading++
+		}
+		if m.flags&unloaded == 0 {
+			assert(m.flags&(loading|wanted) == 0, "message %d is to be loaded and is loaded", m.id)
+			continue
+		}
+		notLoaded++
+		assert(m.pendingWrites == 0 && m.flags&(removing|moving|underHold) == 0, "message %d is changed and not loaded", m.id)
+		assert(m.flags&wanted == 0 || isWanted[ref] || m.flags&loading != 0, "message %d is wanted and never loaded", m.id)
+		for _, v := range s.mail.openVertices(m) {
+			assert(s.mail.lenOf(v) == 1 && v.first.diagnostic == 0, "message %d has recipients and is not loaded", m.id)
+			assert(v.state != fed || m.flags&loading != 0, "message %d is fed and not read", m.id)
+			assert(m.flags&wanted == 0 || v.state != due, "message %d may be fed before something is written", m.id)
+		}
+	}
+	assert(messages == s.loads.messages && recipients == s.loads.recipients, "loaded: %d messages, kept %d; %d recipients, kept %d",
+		messages, s.loads.messages, recipients, s.loads.recipients)
+	assert(notLoaded == s.loads.notLoaded && reading == s.loads.reading, "not loaded: %d, kept %d; being read: %d, kept %d", notLoaded, s.loads.notLoaded, reading, s.loads.reading)
+	assert(len(s.loads.candidates) == 0, "messages are left that may be unloaded")
+	assert(len(s.loads.wanted) == 0 || s.loads.reading >= maxReading || s.loads.retry.isPlanned() || s.writes.spoolDown || s.agents.stop.begun,
+		"%d messages wait to be loaded and may be", len(s.loads.wanted))
+	for _, a := range s.agents.byID {
+		for i := range a.lines {
+			l := &a.lines[i]
+			if !l.given {
+				assert(!l.ended() && s.mail.messageOf(l.vertex).flags&loading != 0, "agent %d is not given a line of a message that is loaded", a.id)
+				break
+			}
+		}
+	}
 }
 
 func (s *Scheduler) linesOf(v *vertex) int {
@@ -243,31 +290,22 @@ func (s *Scheduler) linesOf(v *vertex) int {
 }
 
 func (s *Scheduler) checkThread(t *thread) {
-	n, waits, recipients := 0, 0, int32(0)
+	n, waits, recipients, notLoaded := 0, 0, int32(0), 0
 	oldest, wake := noLook, never
 	var states [vertexStates]int32
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
 		v := s.mail.vertices.At(ref)
 		assert(s.mail.threadOf(v) == t && v.state != 0, "a vertex of another thread in %v", t)
 		n++
+		if s.mail.messageOf(v).flags&unloaded != 0 {
+			notLoaded++
+		}
 		recipients += s.mail.openOf(v)
 		states[v.state]++
 		oldest = min(oldest, s.mail.messageOf(v).modifiedAt.second())
 		if v.state == waiting {
 			waits++
 			wake = min(wake, s.threads.wakeAt(v).second().instant())
-		}
-	}
-	if t.stubs != nil {
-		for ref := t.stubs.all.Head; ref != 0; ref = t.stubs.all.Next(ref) {
-			one := s.loads.unloaded.stubs.At(ref)
-			recipients += one.open
-			oldest = min(oldest, one.modifiedAt.second())
-			state, at := s.loads.stateOf(ref)
-			states[state]++
-			if state == waiting && one.index != 0 {
-				wake = min(wake, at.second().instant())
-			}
 		}
 	}
 	assert(states == t.states && int(recipients) == t.recipients, "thread %v: states %v, kept %v; %d recipients, kept %d", t, states, t.states, recipients, t.recipients)
@@ -283,13 +321,13 @@ func (s *Scheduler) checkThread(t *thread) {
 		}
 	}
 	assert(sessions == t.busy, "thread %v has %d agents, %d sessions", t, sessions, t.busy)
-	assert(n == t.vertices.Len, "thread %v: %d vertices, kept %d", t, n, t.vertices.Len)
+	assert(n == t.vertices.Len && notLoaded == t.notLoaded, "thread %v: %d vertices, kept %d; %d not loaded, kept %d", t, n, t.vertices.Len, notLoaded, t.notLoaded)
 	assert(!t.isEmpty() || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && len(t.shaping.effects) > 0, "thread %v is empty and still there", t)
 	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
 	assert((s.views.barrier(t) == view.NoWait && !t.held) == (t.mayFeed() && !s.rings.halted()), "thread %v waits for %q", t, s.views.barrier(t))
 	if t.mayFeed() {
-		ready := t.fair.Pickable() + t.backlog() - t.fair.Len()
+		ready := t.fair.Pickable()
 		assert(t.wants == max(0, min(ready, t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t, t.wants, ready, t.freeSlots())
 	} else {
 		assert(t.wants == 0, "thread %v wants sessions and may not have any", t)
@@ -423,10 +461,10 @@ func (s *Scheduler) checkAgent(a *agent, c *Counts) {
 	assert(a.offered <= a.sessions, "agent %d offered %d sessions of %d", a.id, a.offered, a.sessions)
 	assert(a.state == serving || a.state == closing || len(a.lines) == 0, "agent %d in state %d has lines", a.id, a.state)
 	assert(!s.agents.stop.begun || a.state == closing || a.signals > 0, "agent %d works on in a stop", a.id)
-	assert(a.state != serving || len(a.lines) > 0 || a.ring.loading > 0, "agent %d has nothing to do and was not told", a.id)
+	assert(a.state != serving || len(a.lines) > 0, "agent %d has nothing to do and was not told", a.id)
 	for i := range a.lines {
 		l := &a.lines[i]
-		assert(l.vertex == nil || l.unreported > 0 && int(l.unreported) == s.countUnreported(l.vertex), "agent %d awaits %d reports on %d", a.id, l.unreported, l.id)
+		assert(l.vertex == nil || !l.given || l.unreported > 0 && int(l.unreported) == s.countUnreported(l.vertex), "agent %d awaits %d reports on %d", a.id, l.unreported, l.id)
 		assert(l.vertex == nil || l.vertex.state == fed && l.vertex.agent == a.id && s.mail.messageOf(l.vertex).id == l.id, "agent %d has a line for %d that is not its own", a.id, l.id)
 	}
 }
@@ -463,11 +501,11 @@ func (s *Scheduler) checkRing(r *ring) {
 	assert(procs > 0 || r.members.Len > 0, "ring %q is empty and still there", r.key)
 	// Work waits only for a reason: a limit, sessions that agents should still
 	// offer, or a halt.
-	if r.wants > 0 && !s.rings.halted() && r.expected == 0 && r.loading == 0 {
+	if r.wants > 0 && !s.rings.halted() && r.expected == 0 {
 		reason := r.place.Waits() || r.backoff.isPlanned() || s.limits.ringLink(r, nil).Room() <= 0 || s.limits.ringProcesses(r, nil).Room() <= 0
 		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)
 	}
-	assert(len(r.idle) == 0 || r.wants == 0 || r.loading > 0 || s.rings.halted() || r.place.Waits() || s.limits.ringLink(r, nil).Room() <= 0, "ring %q has idle agents and work", r.key)
+	assert(len(r.idle) == 0 || r.wants == 0 || s.rings.halted() || r.place.Waits() || s.limits.ringLink(r, nil).Room() <= 0, "ring %q has idle agents and work", r.key)
 }
 
 // checkMembers: the threads of a ring are in the order of their sequence, and
@@ -477,7 +515,7 @@ func (s *Scheduler) checkMembers(r *ring) {
 	for t := r.members.Head; t != nil; t = r.members.Next(t) {
 		assert(t.ring == r, "thread %v is in the list of another ring", t)
 		assert(t.sequence > last, "thread %v is out of order", t)
-		n, vertices, last = n+1, vertices+t.size(), t.sequence
+		n, vertices, last = n+1, vertices+t.vertices.Len, t.sequence
 	}
 	assert(n == r.members.Len && vertices == r.vertices, "ring %q: %d threads, kept %d; %d vertices, kept %d", r.key, n, r.members.Len, vertices, r.vertices)
 }
@@ -487,7 +525,7 @@ func (s *Scheduler) checkWalk(w *Walk) {
 	assert(w.s == s, "a closed walk is kept")
 	assert(w.ring == nil || !w.ring.dropped, "a walk stands on a ring that is gone")
 	assert(w.next == nil || w.next.ring == w.ring, "a walk stands on a thread of another ring")
-	assert((w.vertex == 0 || s.mail.vertices.At(w.vertex).state != 0) && (w.stub == 0 || s.loads.unloaded.stubs.At(w.stub).id != 0), "a walk stands on a vertex that is gone")
+	assert(w.vertex == 0 || s.mail.vertices.At(w.vertex).state != 0, "a walk stands on a vertex that is gone")
 }
 
 func (s *Scheduler) checkChannel(c *channel) {

@@ -156,7 +156,7 @@ const (
 
 // usableRate is which part of its clusterrate the thread could use.
 func (t *thread) usableRate() int {
-	backlog := t.backlog()
+	backlog := t.fair.Len()
 	if backlog == 0 || !t.mayFeed() {
 		return 0
 	}

@@ -44,6 +44,10 @@ func (li *lines) agentExited(e AgentExited) {
 // file again. What the agent said about the destination counts. If it died and
 // said nothing, there is no feedback.
 func (li *lines) revokeLine(l *line, why readReason, pid int) {
+	if !l.given {
+		li.undoFeed(l)
+		return
+	}
 	v := l.vertex
 	l.vertex = nil
 	if l.destinationFailed || l.retryAt != 0 || why == foundNothing {

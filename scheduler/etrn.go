@@ -50,7 +50,6 @@ const (
 // with it.
 func (ts *threads) beginUpdate(t *thread, e bulkUpdate) {
 	t.updates |= e
-	ts.s.loads.updateStubsInBulk(t, e)
 	t.nextUpdate = t.vertices.Head
 	ts.resumeThread(t)
 }

@@ -75,7 +75,11 @@ func (no *notices) nextExpiry(t *thread, modifiedAt date) date {
 // planWake plans when something must be written about a vertex: it expires, or its sender is told
 // of a delay.
 func (no *notices) planWake(v *vertex) {
-	no.s.agenda.watch.set(v.ref, min(no.nextLookAtExpiry(v), no.nextDelay(v)))
+	next := min(no.nextLookAtExpiry(v), no.nextDelay(v))
+	if no.s.mail.messageOf(v).flags&wanted != 0 { // it is written when the message is loaded
+		next = noDate
+	}
+	no.s.agenda.watch.set(v.ref, next)
 }
 
 // isWatched reports whether that is done while it is in a state: no agent has it, its
@@ -106,13 +110,8 @@ func (no *notices) nextLookAtExpiry(v *vertex) date {
 	case no.overdue(v):
 		return no.s.agenda.date
 	}
-	return no.s.agenda.lookAgainAt(no.s.mail.threadOf(v).params, secondary)
-}
-
-// lookAgainAt returns when to look again at a vertex or a stub that is past its first expiry and
-// had no attempt: once in each interval, because its destination may be dead by then.
-func (ag *agenda) lookAgainAt(p *rule.Params, secondary date) date {
-	return min(secondary, ag.date.after(max(p.Interval, time.Minute)))
+	// It had no attempt. Its destination may be dead later.
+	return min(secondary, no.s.agenda.date.after(max(no.s.mail.threadOf(v).params.Interval, time.Minute)))
 }
 
 // mayExpire reports whether a recipient of the vertex may expire.
@@ -139,6 +138,9 @@ func (no *notices) overdue(v *vertex) bool {
 // not be with an agent.
 func (no *notices) expire(v *vertex) {
 	if primary, _ := no.expiry(v); no.s.agenda.date < primary || no.s.orders.waiting[v.ref] != nil {
+		return
+	}
+	if !no.overdue(v) || !no.s.loads.need(no.s.mail.messageOf(v)) {
 		return
 	}
 	no.s.lines.fail(v, "expired after "+inWords(no.s.mail.threadOf(v).params.Expiry), "4.4.7 (delivery time expired)",

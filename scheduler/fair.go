@@ -69,7 +69,7 @@ func (ts *threads) forgetVertex(v *vertex) {
 // moveJobs moves the counts of a thread's vertices to the jobs of another ring.
 // None of the vertices may be queued.
 func (ts *threads) moveJobs(t *thread, from, to *ring) {
-	ts.eachLoaded(t, func(v *vertex) {
+	ts.eachVertex(t, func(v *vertex) {
 		if jobs := ts.s.mail.jobs(ts.s.mail.messageOf(v)); jobs != nil {
 			jobs.Count(from.fair, -1)
 			jobs.Count(to.fair, 1)

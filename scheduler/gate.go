@@ -105,10 +105,10 @@ func (ls *limits) updateGate(t *thread) {
 	own, shared := ls.tokensOf(x.rate), ls.tokensOf(x.clusterRate)
 	x.tokens = min(own, shared)
 	at := never
-	if t.backlog() > x.tokens && own == x.tokens {
+	if t.fair.Len() > x.tokens && own == x.tokens {
 		at = ls.nextToken(x.rate)
 	}
-	if t.backlog() > x.tokens && shared == x.tokens {
+	if t.fair.Len() > x.tokens && shared == x.tokens {
 		at = min(at, ls.nextToken(x.clusterRate))
 	}
 	if part != nil && part.sessions == 0 {

@@ -98,26 +98,17 @@ func (od *orders) moveFiles(m *message) {
 
 // filesMoved is called when a message lies under hold/ now, or in transport/ again.
 func (od *orders) filesMoved(m *message) {
+	od.s.loads.count(m, -1)
 	m.flags &^= moving
 	m.flags ^= underHold
-	isUnder, sign := m.flags&underHold != 0, -1
-	if isUnder {
-		sign = 1
-	}
-	od.countUnderHold(m, sign)
+	od.s.loads.count(m, 1)
 	for _, v := range od.s.mail.openVertices(m) {
-		if !isUnder {
+		if m.flags&underHold == 0 {
 			od.requireAttempt(v)
 		}
 		od.resume(v)
 	}
 	od.s.writes.advance(m)
-}
-
-// countUnderHold counts a message that comes under hold/ (1), or leaves (-1).
-func (od *orders) countUnderHold(m *message, sign int) {
-	od.underHold += sign
-	od.heldRecipients += sign * int(m.open)
 }
 
 // undoHold takes back into the queue a message that could not be moved, or that

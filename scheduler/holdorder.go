@@ -46,7 +46,6 @@ func (od *orders) heldThread(e *HeldThread) {
 	t.held = held
 	if held {
 		od.s.threads.updateThread(t)
-		od.s.loads.considerUnloadingThread(t)
 		return
 	}
 	od.s.threads.beginUpdate(t, releaseHeld)

@@ -30,7 +30,7 @@ func (li *lines) agentHungry(a *agent) {
 	case li.finishLine(a):
 	case a.offered > 0 && a.offered < a.sessions:
 		li.addSession(a)
-	case len(a.lines) > 0:
+	case len(a.lines) > 0 && a.lines[0].given:
 		li.endLine(a, a.lines[0].vertex)
 		li.finishLine(a)
 	default:
@@ -65,6 +65,12 @@ func (li *lines) finishLine(a *agent) bool {
 	if i == len(a.lines) {
 		return false
 	}
+	li.removeLine(a, i)
+	return true
+}
+
+// removeLine takes a line off an agent, and finds work for its session.
+func (li *lines) removeLine(a *agent, i int) {
 	t := a.lines[i].thread
 	a.lines = slices.Delete(a.lines, i, i+1)
 	if a.sessions == 1 && len(a.lines) > 0 {
@@ -72,13 +78,13 @@ func (li *lines) finishLine(a *agent) bool {
 			li.s.rings.overfeed(a)
 			li.s.threads.updateThread(t)
 		}
-		return true
+		return
 	}
 	li.s.rings.endSession(a, t)
 	if a.state == serving {
 		if p, ok := li.s.rings.stay(a, t); ok {
 			li.s.rings.serve(a, p)
-			return true
+			return
 		}
 	}
 	switch {
@@ -88,7 +94,34 @@ func (li *lines) finishLine(a *agent) bool {
 		li.s.agents.sendClose(a)
 	}
 	li.s.rings.yield(a.ring, t)
-	return true
+}
+
+// takeBack takes the job line for a vertex from an agent that was not given it yet.
+func (li *lines) takeBack(a *agent, v *vertex) {
+	i := slices.IndexFunc(a.lines, func(l line) bool { return !l.given && l.vertex == v })
+	li.undoFeed(&a.lines[i])
+	li.removeLine(a, i)
+}
+
+// takeBackBarred takes from an agent those of such lines that it may not be given any more.
+func (li *lines) takeBackBarred(a *agent) {
+	for {
+		i := slices.IndexFunc(a.lines, func(l line) bool { return li.s.rings.isBarred(a, &l) })
+		if i < 0 {
+			return
+		}
+		li.takeBack(a, a.lines[i].vertex)
+	}
+}
+
+// undoFeed ends a line that its agent was not given.
+func (li *lines) undoFeed(l *line) {
+	v := l.vertex
+	l.vertex = nil
+	li.s.limits.refund(l.thread, li.s.mail.feedable(v))
+	li.s.mail.reopenRecipients(v)
+	li.s.threads.makeDue(v)
+	li.s.orders.resume(v)
 }
 
 // endSession gives back what a session occupied.

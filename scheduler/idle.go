@@ -27,18 +27,12 @@ func (as *agents) takeIdle(a *agent) {
 }
 
 // idleUnused sends #idle to the agents of the ring that have a free session and
-// no open line. Those that wait for mail that is being read are kept. If another
-// ring waits for their process, or if no work will come for them, it closes them
-// instead.
+// no open line. If another ring waits for their process, or if no work will come for them,
+// it closes them instead.
 func (as *agents) idleUnused(r *ring) {
-	kept := r.loading // sessions for mail that is being read
 	for i := len(r.free) - 1; i >= 0; i-- {
 		a := r.free[i]
 		if len(a.lines) > 0 {
-			continue
-		}
-		if kept > 0 && !as.stop.begun && !r.retired {
-			kept -= a.freeSessions
 			continue
 		}
 		if as.stop.begun || r.retired || as.s.limits.needProcesses(r.channel) && !as.s.limits.needsAgents(r) {

@@ -121,6 +121,9 @@ func (ml *mail) findRecipient(v *vertex, offset int64) int {
 
 // feedable counts the recipients that an agent would find open.
 func (ml *mail) feedable(v *vertex) int {
+	if ml.messageOf(v).flags&unloaded != 0 {
+		return int(ml.openOf(v))
+	}
 	n := 0
 	for i := range ml.lenOf(v) {
 		if ml.recipient(v, i).isOpen() {
@@ -131,8 +134,11 @@ func (ml *mail) feedable(v *vertex) int {
 }
 
 // canBeFed reports whether an agent would find something open in a vertex, and nothing that is done
-// but not tagged yet.
+// but not tagged yet, or is to be written first.
 func (ml *mail) canBeFed(v *vertex) bool {
+	if ml.messageOf(v).flags&wanted != 0 {
+		return false
+	}
 	found := false
 	for i := range ml.lenOf(v) {
 		r := ml.recipient(v, i)
@@ -206,11 +212,6 @@ func (ml *mail) file(m *message) string {
 
 // underHoldPrefix begins the Path of actions on files under hold/.
 const underHoldPrefix = "hold/"
-
-// pathOf returns the usual name of a control file.
-func pathOf(id MessageID, levels int) string {
-	return ctlfile.HashDir(uint64(id), levels) + strconv.FormatUint(uint64(id), 10)
-}
 
 // isPathOf reports whether a control file has its usual name.
 func isPathOf(path string, id MessageID, levels int) bool {

@@ -49,9 +49,11 @@ const (
 	moving                  // Hold or Release is pending
 	obsoleted               // by a later message
 	hasExtras               // mail.extras has some for it
-	demanded                // it was loaded again for a session, and has not been fed since
 	underHold               // its files lie under hold/, not in transport/ and queue/
 	untagged                // recipients are done by a report, and the agent may not have tagged them yet
+	unloaded                // of its recipients only a summary is in memory; nothing of it is being written
+	loading                 // Load is pending
+	wanted                  // it is to be loaded because something must be written; nothing is fed before
 )
 
 // vertex is the recipients of one message for one channel and host: one job
@@ -195,7 +197,9 @@ func (wr *writes) advance(m *message) {
 	case m.open == 0:
 		wr.finish(m, 0, 0)
 	case wr.s.notices.noticeAt(m.ref) <= wr.s.agenda.now:
-		wr.s.notices.report(m)
+		if wr.s.loads.need(m) {
+			wr.s.notices.report(m)
+		}
 	case wr.s.orders.isToBeMoved(m):
 		wr.s.orders.moveFiles(m)
 	default:
@@ -223,16 +227,12 @@ func (wr *writes) dropMessage(m *message) {
 // removeMessage frees a message whose vertices are removed.
 func (wr *writes) removeMessage(m *message) {
 	delete(wr.s.orders.heldMessages, m.ref)
-	if m.flags&underHold != 0 {
-		wr.s.orders.countUnderHold(m, -1)
+	wr.s.loads.count(m, -1)
+	if m.flags&unloaded != 0 {
+		wr.s.loads.notLoaded--
 	}
 	wr.s.mail.counts.Messages--
 	wr.s.mail.counts.MessagesOut++
-	wr.forgetMessage(m)
-}
-
-// forgetMessage frees a message without counting it.
-func (wr *writes) forgetMessage(m *message) {
 	wr.s.notices.forgetNotice(m.ref)
 	wr.s.mail.byID.Remove(m.ref)
 	wr.s.mail.freeMessage(m)
@@ -271,6 +271,9 @@ func (ts *threads) detachVertex(v *vertex) {
 	ts.forgetVertex(v)
 	delete(ts.s.orders.waiting, v.ref)
 	delete(ts.s.notices.delays, v.ref)
+	if ts.s.mail.messageOf(v).flags&unloaded != 0 {
+		t.notLoaded--
+	}
 	ts.setState(v, 0, 0)
 	for _, w := range ts.s.mail.walks {
 		w.vertexLeaves(v.ref)

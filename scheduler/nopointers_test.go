@@ -13,7 +13,7 @@ import (
 // milliseconds.
 func TestWaitingMailHasNoPointers(t *testing.T) {
 	for _, typ := range []reflect.Type{
-		reflect.TypeFor[message](), reflect.TypeFor[vertex](), reflect.TypeFor[stub](),
+		reflect.TypeFor[message](), reflect.TypeFor[vertex](),
 		reflect.TypeFor[messageRef](), reflect.TypeFor[timeCount](),
 	} {
 		if name := pointerIn(typ); name != "" {

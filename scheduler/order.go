@@ -26,11 +26,10 @@ type orders struct {
 
 	// The hold orders in force. The messages under hold/ that have no record are there with an
 	// empty order.
-	heldMessages   map[messageRef]*HoldOrder
-	heldThreads    map[threadKey]*HoldOrder
-	holdEnd        date // when the first of them ends
-	underHold      int  // messages whose files lie under hold/
-	heldRecipients int  // of those, that are not done
+	heldMessages map[messageRef]*HoldOrder
+	heldThreads  map[threadKey]*HoldOrder
+	holdEnd      date // when the first of them ends
+	underHold    int  // messages whose files lie under hold/
 }
 
 // Verb is what an Ordered does with its targets. Whatever an agent does with a
@@ -104,9 +103,7 @@ func (od *orders) ordered(e *Ordered) {
 		here := targets[:n]
 		targets = targets[n:]
 		id, recipients := here[0].Message, 0
-		if first := od.s.loads.unloaded.find(id); first != 0 {
-			recipients = od.s.loads.orderStubs(e, first, here)
-		} else if m := od.s.mail.message(id); m != nil {
+		if m := od.s.mail.message(id); m != nil {
 			recipients = od.apply(e, m, od.targetVertices(e, m, here), &answer)
 		}
 		answer.Recipients += recipients
@@ -134,13 +131,6 @@ func (od *orders) targetVertices(e *Ordered, m *message, targets []Target) []*ve
 	return slices.DeleteFunc(vertices, func(v *vertex) bool { return !wanted[od.s.mail.threadOf(v)] })
 }
 
-// hasTarget reports whether one of the targets in a message is its mail in a thread.
-func hasTarget(targets []Target, key threadKey) bool {
-	return slices.ContainsFunc(targets, func(t Target) bool {
-		return t.Channel == "" && t.Host == "" || threadKey{t.Channel, t.Host} == key
-	})
-}
-
 // apply applies an order to vertices of one message. It returns how many
 // recipients are affected.
 func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answer) int {
@@ -163,7 +153,7 @@ func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answ
 			parts[v.ref] = part
 		}
 		n += here
-		withAgent = withAgent || v.state == fed
+		withAgent = withAgent || v.state == fed && m.flags&unloaded == 0
 		touched = append(touched, v)
 	}
 	if refused {
@@ -176,6 +166,11 @@ func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answ
 		return n
 	}
 	od.s.log.recordTouched(e, m.id, m.modifiedAt, n)
+	if m.flags&unloaded != 0 && e.Verb != VerbRetry {
+		od.saveOrder(e, m, touched)
+		od.s.loads.need(m)
+		return n
+	}
 	switch e.Verb {
 	case VerbRetry:
 		for _, v := range touched {
@@ -202,11 +197,14 @@ func (od *orders) affected(v *vertex, e *Ordered, part []int64) int {
 	before := od.waiting[v.ref]
 	switch {
 	case e.Verb == VerbRetry && v.state != due && v.state != waiting,
-		e.Verb == VerbRelease && od.heldMessages[v.message] == nil && od.s.mail.messageOf(v).flags&underHold == 0,
+		e.Verb == VerbRelease && !od.isHeldOrToBe(v),
 		e.Verb == VerbReroute && !e.Back && od.s.mail.threadOf(v).key == to,
 		e.Verb == VerbReroute && before != nil && before.Verb == VerbReroute && threadKey{before.To.Channel, before.To.Host} == to,
 		e.movesAway() && od.s.notices.isKeptBack(v):
 		return 0
+	}
+	if od.s.mail.messageOf(v).flags&unloaded != 0 {
+		return od.affectedUnread(v, e)
 	}
 	n := 0
 	for i := range od.s.mail.lenOf(v) {
@@ -214,6 +212,21 @@ func (od *orders) affected(v *vertex, e *Ordered, part []int64) int {
 		if r.isUndelivered() && (part == nil || hasOffset(part, int64(r.offset))) {
 			n++
 		}
+	}
+	return n
+}
+
+// isHeldOrToBe reports whether a message is held, or to be held when it is loaded.
+func (od *orders) isHeldOrToBe(v *vertex) bool {
+	m := od.s.mail.messageOf(v)
+	return od.heldMessages[v.message] != nil || m.flags&underHold != 0 || len(od.savedOrders[m.id]) > 0
+}
+
+// affectedUnread is the same for a vertex that is not loaded.
+func (od *orders) affectedUnread(v *vertex, e *Ordered) int {
+	n := int(od.s.mail.openOf(v))
+	if only := e.Only[od.s.mail.messageOf(v).id]; only != nil && e.Verb.takesParts() {
+		n = min(n, len(only))
 	}
 	return n
 }
@@ -233,8 +246,9 @@ func (v Verb) takesParts() bool { return v == VerbKill || v == VerbExpire || v.r
 // partOf returns the offsets of the recipients of a vertex that an order is about; nil: of
 // all that are not done. The list is empty if it is about none of them.
 func (od *orders) partOf(e *Ordered, v *vertex) []int64 {
-	only := e.Only[od.s.mail.messageOf(v).id]
-	if only == nil || !e.Verb.takesParts() {
+	m := od.s.mail.messageOf(v)
+	only := e.Only[m.id]
+	if only == nil || !e.Verb.takesParts() || m.flags&unloaded != 0 {
 		return nil
 	}
 	part, rest := []int64{}, false

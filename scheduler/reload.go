@@ -42,9 +42,6 @@ func (s *Scheduler) reload(config *rule.Config) {
 	for _, a := range s.agents.agentsInOrder() {
 		s.agents.planDeadline(a)
 	}
-	if !s.loads.limited() {
-		s.loads.loadAll()
-	}
 }
 
 // attach attaches a thread to a new configuration.
@@ -53,11 +50,12 @@ func (ts *threads) attach(t *thread) {
 	ts.s.rules.attachEffects(t)
 	ts.assignRing(t)
 	t.running = t.running && t.params.QueueOnly
-	if !sameAgenda(before, t.params) {
+	ts.s.loads.considerUnloadingThread(t)
+	if sameAgenda(before, t.params) {
+		ts.updateThread(t)
+	} else {
 		ts.beginUpdate(t, newParams)
 	}
-	ts.s.loads.considerUnloadingThread(t)
-	ts.updateThread(t)
 }
 
 // sameAgenda reports whether vertices have the same place in the queue and in

@@ -56,7 +56,7 @@ func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 	id := MessageID(rep.Message)
 	for n := range a.lines {
 		l := &a.lines[n]
-		if l.id != id || l.ended() {
+		if l.id != id || l.ended() || !l.given {
 			continue
 		}
 		if i := ml.findRecipient(l.vertex, rep.Offset); i >= 0 {
@@ -67,7 +67,7 @@ func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 		}
 	}
 	m := ml.message(id)
-	if m == nil || m.flags&moving != 0 {
+	if m == nil || m.flags&(moving|unloaded) != 0 {
 		return nil, nil, 0
 	}
 	var found *vertex

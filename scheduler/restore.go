@@ -31,7 +31,7 @@ type restoring struct {
 // allLoaded drops the saved state of threads that still have no mail, and the orders on mail that
 // is gone.
 func (sa *saved) allLoaded() {
-	maps.DeleteFunc(sa.s.orders.savedOrders, func(id MessageID, _ []SavedOrder) bool { return sa.s.loads.unloaded.find(id) == 0 })
+	maps.DeleteFunc(sa.s.orders.savedOrders, func(id MessageID, _ []SavedOrder) bool { return sa.s.mail.message(id) == nil })
 	for _, ref := range sa.restoring.diagnostics {
 		sa.s.mail.diagnostics.Release(ref)
 	}

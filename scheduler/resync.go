@@ -20,7 +20,7 @@ func (li *lines) agentResync(id AgentID, message MessageID) {
 	}
 	for i := range a.lines {
 		l := &a.lines[i]
-		if l.id != message || l.ended() {
+		if l.id != message || l.ended() || !l.given {
 			continue
 		}
 		a.progressAt = li.s.agenda.now
@@ -73,10 +73,6 @@ func (li *lines) reread(e *Reread) {
 	delete(li.s.writes.pending, e.Op)
 	v, m := p.vertex, p.message
 	if p.stale() {
-		return
-	}
-	if v == nil {
-		li.tagsRead(m, e)
 		return
 	}
 	if v.state != reading {
@@ -179,67 +175,4 @@ func (li *lines) logMissing(id MessageID, path string, moved bool) {
 		li.s.agenda.do(Note{Severity: Warning, Message: id, Text: "its control file is gone, dropped: " + path})
 	}
 	li.s.log.record(Condition{State: "gone", Message: id})
-}
-
-// readTags asks for the tags of a message that would be unloaded. An agent with
-// marking=agent reports a recipient before it tags it, and may die in between. When the
-// message is loaded again, a recipient that is not tagged would be delivered twice.
-func (li *lines) readTags(m *message) {
-	m.pendingWrites++
-	op := li.s.writes.nextOp()
-	li.s.writes.issue(op, pending{action: Read{Op: op, Message: m.id, Path: li.s.mail.path(m)}, message: m})
-}
-
-// tagsRead handles the answer: it writes the tags that are missing. If that is not
-// possible for all of them now, the message stays in memory, and its file is read
-// again after its next attempt.
-func (li *lines) tagsRead(m *message, e *Reread) {
-	if e.Missing {
-		li.fileMissing(m, e.Moved)
-		return
-	}
-	if e.Owes {
-		m.flags |= owesNotice
-	}
-	m.pendingWrites--
-	marks, all := li.s.mail.missingTags(m, e.Recipients)
-	if all {
-		m.flags &^= untagged
-	}
-	li.s.writes.write(m, marks, nil)
-	others := len(li.s.loads.unloaded.candidates)
-	li.s.writes.advance(m)
-	if !all {
-		li.s.loads.unloaded.candidates = li.s.loads.unloaded.candidates[:others]
-	}
-}
-
-// missingTags returns the tags of the recipients that are done and are open in the
-// file. All is false if it leaves some out: a live agent has locked them and is about to
-// tag them, or the agent has said that it has written a d line and has not.
-func (ml *mail) missingTags(m *message, states []ctlfile.State) (marks []ctlfile.Mark, all bool) {
-	tags := make(map[uint32]ctlfile.Tag, len(states))
-	for _, st := range states {
-		tags[uint32(st.Offset)] = st.Tag
-	}
-	all = true
-	ml.eachVertex(m, func(v *vertex) {
-		for i := range ml.lenOf(v) {
-			r := ml.recipient(v, i)
-			tag, found := tags[r.offset]
-			if r.state != done || !found || tag != ctlfile.Open && tag != ctlfile.Locked {
-				continue
-			}
-			outcome, wanted := ctlfile.Delivered, notifySuccess
-			if r.flags&hasFailed != 0 {
-				outcome, wanted = ctlfile.Failed, notifyFailure
-			}
-			if tag == ctlfile.Locked || r.flags&wanted != 0 {
-				all = false
-				continue
-			}
-			marks = append(marks, ctlfile.Mark{Offset: int64(r.offset), Tag: outcome})
-		}
-	})
-	return marks, all
 }

@@ -53,7 +53,6 @@ func (ts *threads) suspend(t *thread, till instant) {
 	ts.planResume(t)
 	ts.s.log.recordThread(t, "suspended", t.suspendedUntil)
 	ts.updateThread(t)
-	ts.s.loads.considerUnloadingThread(t)
 }
 
 // takeRetryStep makes the open recipients of a vertex wait for one retry step,

@@ -45,15 +45,9 @@ type ring struct {
 	retired  bool // no thread is left after a reload; the agents are closed
 
 	members  store.List[*thread] // in the order of thread.sequence
-	vertices int                 // of the members, those that are not loaded included
-	// hungry are the threads that could use a session for mail that is not loaded. loading is how
-	// many due vertices are being read, and ahead the thread for which loadAhead loaded mail last.
-	hungry  store.List[*thread]
-	loading int
-	ahead   *thread
-
-	example threadKey // of a thread that is or was a member
-	wants   int       // sum of thread.wants
+	vertices int                 // of the members
+	example  threadKey           // of a thread that is or was a member
+	wants    int                 // sum of thread.wants
 
 	fair *fair.Ring // what is due
 
@@ -116,7 +110,6 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 		r.fair = rg.s.threads.fair.NewRing(params, func() { rg.markDirty(r) })
 		r.members.Of = memberLinksOf
 		r.backoff.due = func() { rg.markDirty(r) }
-		r.hungry.Of = hungryLinksOf
 		rg.lastID++
 		r.id = rg.lastID
 		rg.byKey[name] = r
@@ -146,8 +139,6 @@ func (rg *rings) ringName(key threadKey, clauses []*rule.Clause, p *rule.Params)
 
 // isBlocked reports whether no clause gives a command for the threads of the ring.
 func (r *ring) isBlocked() bool { return r.command == nil }
-
-func hungryLinksOf(t *thread) *store.Links[*thread] { return &t.stubs.hungryLinks }
 
 func memberLinksOf(t *thread) *store.Links[*thread] { return &t.memberLinks }
 

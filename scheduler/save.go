@@ -56,7 +56,6 @@ type SavePass struct {
 	orders []SavedOrder // still to be saved, as the rates
 	rates  []SavedRate
 	thread threadRef // the next ones
-	stub   stubRef
 	vertex vertexRef
 	part   int // of the recipients of vertex
 }
@@ -64,7 +63,7 @@ type SavePass struct {
 // Save begins a pass. Orders that wait are saved only while the scheduler stops: one that is
 // carried out later, or replaced, must not be carried out again after a crash.
 func (s *Scheduler) Save() *SavePass {
-	p := &SavePass{s: s, rates: s.saved.ratesToSave(), thread: 1, stub: 1, vertex: 1}
+	p := &SavePass{s: s, rates: s.saved.ratesToSave(), thread: 1, vertex: 1}
 	if s.agents.stop.begun {
 		p.orders = s.PendingOrders()
 	}
@@ -87,11 +86,6 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 				s.saved.saveThread(to, t)
 			}
 			p.thread++
-		case p.stub <= s.loads.unloaded.stubs.Last:
-			if one := s.loads.unloaded.stubs.At(p.stub); one.id != 0 {
-				s.saved.saveStub(to, p.stub)
-			}
-			p.stub++
 		case p.vertex <= s.mail.vertices.Last:
 			if p.part = s.saved.saveRecipients(to, p.vertex, p.part, n); p.part == 0 {
 				p.vertex++
@@ -115,21 +109,9 @@ func (sa *saved) saveThread(to *Saved, t *thread) {
 	}
 }
 
-// saveStub saves a vertex that is not loaded, if it was tried. Its first recipient stands for all.
-func (sa *saved) saveStub(to *Saved, n stubRef) {
-	s := sa.s.loads.unloaded.stubs.At(n)
-	_, at := sa.s.loads.stateOf(n)
-	if s.attempts == 0 && at == 0 {
-		return
-	}
-	to.Recipients = append(to.Recipients, SavedRecipient{
-		Message: s.id, Offset: int64(s.offset), ModifiedAt: s.modifiedAt.unix(), Attempts: int(s.attempts),
-		NextAt: int64(sa.s.agenda.dateAt(at).ceilSecond()), FedAt: int64(s.fedAt), Step: int(s.retry),
-	})
-}
-
 // saveRecipients saves the recipients of a vertex that were tried, from index i on. It returns
-// the index at which to continue, or 0 at the end. The vertex may have left.
+// the index at which to continue, or 0 at the end. The vertex may have left. If it is not loaded,
+// the first of its recipients stands for all.
 func (sa *saved) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
 	v := sa.s.mail.vertices.At(ref)
 	if v.state == 0 {

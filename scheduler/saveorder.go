@@ -40,13 +40,16 @@ func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 	return list
 }
 
-// saveOrder keeps an order on a message, or on parts of it, until it is loaded.
-func (od *orders) saveOrder(e *Ordered, modifiedAt date, targets []Target) {
-	id := targets[0].Message
-	o := SavedOrder{modifiedAt.time(), *e}
-	o.Targets, o.Only = slices.Clone(targets), nil
-	if only := e.Only[id]; only != nil {
-		o.Only = map[MessageID][]int64{id: only}
+// saveOrder keeps an order on vertices of a message until it is loaded.
+func (od *orders) saveOrder(e *Ordered, m *message, vertices []*vertex) {
+	o := SavedOrder{m.modifiedAt.time(), *e}
+	o.Targets, o.Only = nil, nil
+	for _, v := range vertices {
+		key := od.s.mail.threadOf(v).key
+		o.Targets = append(o.Targets, Target{m.id, key.channel, key.host})
+	}
+	if only := e.Only[m.id]; only != nil {
+		o.Only = map[MessageID][]int64{m.id: only}
 	}
 	od.keepOrder(o)
 }

@@ -24,8 +24,8 @@
 //
 // A vertex is due, waiting for its retry, fed (with an agent), reading (its
 // control file is being read again), blocked or held; message.go
-// draws these states. A due vertex is in the queue of its thread. Messages beyond
-// the limits on memory are not loaded: a stub takes the place of each vertex
+// draws these states. A due vertex is in the queue of its thread. Of messages beyond
+// the limits on memory, only a summary of the recipients is loaded
 // until the control file is read again (unload.go). The agenda
 // (agenda.go) has everything that happens at a given time: the end of a wait or
 // a suspension, an expiry, the deadline of an agent.
@@ -84,7 +84,7 @@
 //	warm restart                       save.go rate.go saveorder.go restore.go
 //	limits of the cluster              cluster.go
 //	dead destinations in a cluster     destination.go
-//	active-limit, recipient-limit      unload.go load.go loaded.go stub.go stubwait.go
+//	active-limit, recipient-limit      unload.go load.go
 //	actions for the event log          eventlog.go
 //
 // The invariants are stated in check_test.go and checked after each Step of a
@@ -161,12 +161,12 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.agenda.shares.Index = func(c *clusterShare) *int32 { return &c.index }
 	s.agents.idleAgents.Of = func(a *agent) *store.Links[*agent] { return &a.Links }
 	s.rings.inOrder.Of = func(r *ring) *store.Links[*ring] { return &r.inOrder }
-	s.loads.unloaded.init()
 	s.limits.rates, s.cluster.shares = make(map[string]*bucket), make(map[ClusterLimit]*clusterShare)
 	s.limits.newLimits()
 	s.threads.fair = fair.New(&s.threads)
 	s.writes.pending = make(map[Op]*pending)
 	s.writes.retry.due = func() { s.writes.retryWrites() }
+	s.loads.retry.due = func() {} // the Step continues loadWanted
 	s.agents.stop.deadline.due = func() { s.agents.stopDeadline() }
 	return s
 }
@@ -181,11 +181,9 @@ func (s *Scheduler) Step(now Now, e Event) []Action {
 	s.agenda.beginStep()
 	s.cluster.endAllowances()
 	s.handle(e)
-	if len(s.loads.unloaded.candidates) > 0 {
-		s.loads.unloadCandidates()
-	}
 	s.rings.dispatchDirty()
-	s.loads.loadMail()
+	s.loads.unloadCandidates()
+	s.loads.loadWanted()
 	s.cluster.sayDemand()
 	s.stopWhenDone()
 	return s.agenda.out
@@ -229,9 +227,9 @@ func (s *Scheduler) handle(e Event) {
 	case Ordered:
 		s.orders.ordered(&e)
 	case Loaded:
-		s.loads.loadedAgain(&e.Message)
+		s.loads.loaded(&e.Message)
 	case NotLoaded:
-		s.loads.notLoaded(e)
+		s.loads.cannotLoad(e)
 	case HeldThread:
 		s.orders.heldThread(&e)
 	case Lifted:
@@ -261,9 +259,6 @@ func (s *Scheduler) handle(e Event) {
 // should follow.
 func (s *Scheduler) Next() (time.Time, bool) {
 	next := min(s.agenda.next(), s.agenda.showing(min(s.notices.nextLook(), s.orders.holdEnd)))
-	if s.loads.mayLoad() && s.loads.looksNow() {
-		next = min(next, s.agenda.showing(s.loads.unloaded.looks.next()))
-	}
 	if next == never {
 		return time.Time{}, false
 	}

@@ -28,7 +28,7 @@ func (s *Scheduler) Thread(channel, host string) *view.Thread {
 func (s *Scheduler) Message(id MessageID) *MessageView {
 	m := s.mail.message(id)
 	if m == nil {
-		return s.views.unloadedMessage(id)
+		return nil
 	}
 	v := &MessageView{ModifiedAt: m.modifiedAt.time(), Recipients: int(m.open), UnderHold: m.flags&underHold != 0}
 	s.mail.eachVertex(m, func(*vertex) { v.Vertices++ })
@@ -39,10 +39,8 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 func (s *Scheduler) Known(id MessageID) Standing {
 	m := s.mail.message(id)
 	switch {
-	case m == nil && s.loads.unloaded.find(id) == 0:
-		return Absent
 	case m == nil:
-		return Present
+		return Absent
 	case m.flags&removing != 0:
 		return Leaving
 	}
@@ -57,11 +55,6 @@ func (s *Scheduler) ByMessageID(messageID string, limit int) []MessageID {
 	for _, m := range s.mail.withMessageIDs(messageID)[0] {
 		if len(ids) < limit {
 			ids = append(ids, m.id)
-		}
-	}
-	for _, n := range s.loads.unloaded.withMessageID(messageID) {
-		if len(ids) < limit {
-			ids = append(ids, s.loads.unloaded.stubs.At(n).id)
 		}
 	}
 	return ids
@@ -82,7 +75,7 @@ func (s *Scheduler) Counts() Counts {
 	c := s.mail.counts
 	c.States = stateCounts(s.mail.states[:])
 	c.UnderHold, c.FailedWrites = s.orders.underHold, len(s.writes.failed)
-	c.NotLoaded, c.Urgent = s.loads.unloaded.messages+len(s.loads.unloaded.loading), len(s.loads.unloaded.urgent)+s.loads.unloaded.writes
+	c.NotLoaded, c.Urgent = s.loads.notLoaded, len(s.loads.wanted)
 	return c
 }
 
@@ -102,7 +95,7 @@ func (vi *views) viewRing(r *ring) *view.Ring {
 
 func (vi *views) viewThread(t *thread) *view.Thread {
 	v := &view.Thread{
-		Name: t.key.view(), JobLines: t.size(), NotLoaded: t.notLoaded(),
+		Name: t.key.view(), JobLines: t.vertices.Len, NotLoaded: t.notLoaded,
 		Recipients: t.recipients, Attempts: t.attempts, States: stateCounts(t.states[:]),
 		Sessions: t.busy, Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr), Rate: t.completions.now(vi.s.agenda.now),
 		Held: t.held, Wait: vi.waitOf(t), StartError: vi.startError(t), Site: vi.s.limits.knownSites[t.key],
@@ -168,13 +161,9 @@ func (vi *views) wakeOf(t *thread) instant {
 	return max(end, t.firstWake())
 }
 
-// firstWake returns when the first waiting vertex, loaded or not, is due, in whole seconds; never:
-// none waits.
+// firstWake returns when the first waiting vertex is due, in whole seconds; never: none waits.
 func (t *thread) firstWake() instant {
 	next := t.nextWake()
-	if t.stubs != nil {
-		next = min(next, t.stubs.times.Next())
-	}
 	if next == never {
 		return never
 	}
@@ -212,23 +201,21 @@ func (a *agent) word() string {
 	return "IDLE"
 }
 
-// viewLine begins the view of a vertex, loaded or not.
-func (vi *views) viewLine(t *thread, id MessageID, path string, modifiedAt date) *view.JobLine {
-	at := modifiedAt.time()
-	return &view.JobLine{
-		Name: t.key.view(), Message: id, Path: path, SpoolID: ctlfile.SpoolID(uint64(id), at), ArrivedAt: at, Held: t.held,
-	}
-}
-
 // viewVertex returns a vertex without its recipients.
 func (vi *views) viewVertex(v *vertex) *view.JobLine {
 	m, t := vi.s.mail.messageOf(v), vi.s.mail.threadOf(v)
-	line := vi.viewLine(t, m.id, vi.s.mail.path(m), m.modifiedAt)
-	line.Sender, line.Owner, line.State = vi.reversePath(m), &vi.s.mail.origin(m).owner, v.state.word()
-	line.Held = vi.s.notices.isKeptBack(v)
-	line.Order = vi.s.orders.pendingVerb(v).Name()
+	at := m.modifiedAt.time()
+	line := &view.JobLine{
+		Name: t.key.view(), Message: m.id, Path: vi.s.mail.path(m), SpoolID: ctlfile.SpoolID(uint64(m.id), at), ArrivedAt: at,
+		Sender: vi.reversePath(m), Owner: &vi.s.mail.origin(m).owner, State: v.state.word(), Held: vi.s.notices.isKeptBack(v),
+		Order: vi.s.orders.pendingVerb(v).Name(),
+	}
 	if o := vi.s.orders.waiting[v.ref]; o != nil {
 		line.OrderTo = o.To.name()
+	}
+	if m.flags&unloaded != 0 {
+		line.NotLoaded, line.Attempts = int(vi.s.mail.openOf(v)), int(v.first.attempts)
+		vi.viewSavedOrders(line, t)
 	}
 	switch v.state {
 	case due:
@@ -255,45 +242,13 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 	return line
 }
 
-// unloadedMessage returns a message that is not loaded, or nil.
-func (vi *views) unloadedMessage(id MessageID) *MessageView {
-	first := vi.s.loads.unloaded.find(id)
-	if first == 0 {
-		return nil
-	}
-	m := &MessageView{ModifiedAt: vi.s.loads.unloaded.stubs.At(first).modifiedAt.time()}
-	for _, n := range vi.s.loads.unloaded.of(first) {
-		m.Vertices++
-		m.Recipients += int(vi.s.loads.unloaded.stubs.At(n).open)
-	}
-	return m
-}
-
-// viewStub returns a vertex that is not loaded.
-func (vi *views) viewStub(n stubRef) *view.JobLine {
-	one := vi.s.loads.unloaded.stubs.At(n)
-	t := vi.s.loads.stubThread(one)
-	line := vi.viewLine(t, one.id, one.path(), one.modifiedAt)
-	line.NotLoaded, line.Attempts = int(one.open), int(one.attempts)
-	for _, o := range vi.s.orders.savedOrders[one.id] {
-		if o.Verb == VerbHold || hasTarget(o.Targets, t.key) {
+// viewSavedOrders adds to the view of a vertex that is not loaded the last order that waits for it.
+func (vi *views) viewSavedOrders(line *view.JobLine, t *thread) {
+	for _, o := range vi.s.orders.savedOrders[line.Message] {
+		if o.Verb == VerbHold || slices.Contains(o.Targets, Target{line.Message, t.key.channel, t.key.host}) {
 			line.Order, line.OrderTo = o.Verb.Name(), o.To.name()
 		}
 	}
-	switch state, at := vi.s.loads.stateOf(n); state {
-	case due:
-		line.State = view.Due
-		line.Wait, line.StartError = vi.waitOf(t), vi.startError(t)
-	case waiting:
-		line.State, line.WakeAt, line.Wait = view.Waiting, vi.s.agenda.timeAt(at), vi.waitBeyond(t, at)
-	}
-	if at := vi.s.notices.nextExpiry(t, one.modifiedAt); at != noDate && !t.held {
-		line.ExpiresAt = at.time()
-	}
-	if one.fedAt != 0 {
-		line.FedAt = one.fedAt.time()
-	}
-	return line
 }
 
 func (vi *views) viewRecipient(r *recipient) view.Recipient {

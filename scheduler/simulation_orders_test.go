@@ -120,32 +120,23 @@ func (h *harness) notePending(key threadKey) {
 	}
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
 		v := h.s.mail.vertices.At(ref)
+		m := h.s.mail.messageOf(v)
+		if m.flags&unloaded != 0 {
+			f := h.files[m.id]
+			for _, r := range f.recipients {
+				if f.tags[r.Offset] == ctlfile.Open && (threadKey{r.Channel, r.Host}) == key {
+					h.notePendingOne(m.id, r.Offset)
+				}
+			}
+			continue
+		}
 		for i := range h.s.mail.lenOf(v) {
 			r := h.s.mail.recipient(v, i)
 			if v.state != fed && v.state != reading && r.state != writing && r.state != done {
-				h.notePendingOne(h.s.mail.messageOf(v).id, int64(r.offset))
+				h.notePendingOne(m.id, int64(r.offset))
 			}
 		}
 	}
-	for _, id := range h.stubsIn(t) {
-		f := h.files[id]
-		for _, r := range f.recipients {
-			if f.tags[r.Offset] == ctlfile.Open && (threadKey{r.Channel, r.Host}) == key {
-				h.notePendingOne(id, r.Offset)
-			}
-		}
-	}
-}
-
-// stubsIn returns the messages of a thread that are not loaded.
-func (h *harness) stubsIn(t *thread) (ids []MessageID) {
-	if t.stubs == nil {
-		return nil
-	}
-	for n := t.stubs.all.Head; n != 0; n = t.stubs.all.Next(n) {
-		ids = append(ids, h.s.loads.unloaded.stubs.At(n).id)
-	}
-	return ids
 }
 
 func (h *harness) notePendingOne(id MessageID, offset int64) {
@@ -287,7 +278,7 @@ func (h *harness) messagesIn(t *thread) (ids []MessageID) {
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
 		ids = append(ids, h.s.mail.messageOf(h.s.mail.vertices.At(ref)).id)
 	}
-	return append(ids, h.stubsIn(t)...)
+	return ids
 }
 
 // serveAll has everything tried once. What was held and never fed since must

@@ -120,7 +120,8 @@ func (h *harness) loadAgain(a Load) {
 		}
 	}
 	for _, r := range f.recipients {
-		if f.tags[r.Offset] == ctlfile.Open && !delivered[r.Class] {
+		// A d line settles a recipient without a tag.
+		if f.tags[r.Offset] == ctlfile.Open && !f.done[r.Offset] && !delivered[r.Class] {
 			in.Recipients = append(in.Recipients, r)
 		}
 	}

@@ -117,7 +117,6 @@ type harness struct {
 	steadyClock bool
 	clockSet    time.Duration // forward, by all settings so far
 	limited     bool          // there always is a limit on memory
-	unloads     bool          // mail was unloaded
 	down        bool
 	probed      bool
 	orders      orderSimulation
@@ -257,6 +256,10 @@ func (h *harness) arrive() {
 
 // step tells the core an event and performs its actions.
 func (h *harness) step(e Event) {
+	begun := make(map[AgentID]bool) // with a session that waits for a message to be loaded
+	for _, a := range h.s.agents.byID {
+		begun[a.id] = slices.ContainsFunc(a.lines, func(l line) bool { return !l.given })
+	}
 	actions := Keep(h.s.Step(h.clocks(), e))
 	// While a queue is drained, a part of the states is enough.
 	if h.steps++; !h.faultless || h.steps%8 == 0 {
@@ -270,7 +273,7 @@ func (h *harness) step(e Event) {
 		}
 		h.hash = sum.Sum64()
 	}
-	h.checkLimits(actions)
+	h.checkLimits(actions, begun)
 	h.checkOrders(actions)
 	for _, a := range actions {
 		h.perform(a)
@@ -279,7 +282,7 @@ func (h *harness) step(e Event) {
 
 // checkLimits: no agent and no session starts beyond a limit. Each clause has
 // its own limits, so this checks the last start and the last session of a Step.
-func (h *harness) checkLimits(actions []Action) {
+func (h *harness) checkLimits(actions []Action, begun map[AgentID]bool) {
 	s := h.s
 	var started, fed *agent
 	feeds := make(map[AgentID]int)
@@ -292,8 +295,10 @@ func (h *harness) checkLimits(actions []Action) {
 		switch action := action.(type) {
 		case Start:
 			started = s.agents.byID[action.Agent]
+		case Load:
+			fed = nil // perhaps a session has begun, of an agent that is fed later
 		case *Feed:
-			if a := s.agents.byID[action.Agent]; a.sessions > 1 || len(a.lines) == feeds[a.id] {
+			if a := s.agents.byID[action.Agent]; !begun[a.id] && (a.sessions > 1 || len(a.lines) == feeds[a.id]) {
 				fed = a
 			}
 		}
@@ -340,7 +345,6 @@ func (h *harness) perform(a Action) {
 	case Read:
 		h.answerLater(a.Op, func() { h.read(a) })
 	case Load:
-		h.unloads = true
 		h.answers = append(h.answers, func() { h.loadAgain(a) })
 	case Report:
 		h.answerLater(a.Op, func() { h.writeNotice(a) })

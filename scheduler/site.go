@@ -104,9 +104,6 @@ func (ls *limits) waitAtSite(t *thread) {
 	x.site.sessions.Join(&x.place, limit.Key{Group: t.ring}, &ls.turns)
 	ls.planToken(x.siteRate, 0)
 	ls.s.threads.updateThread(t)
-	if t.stubs != nil {
-		ls.s.loads.considerUnloadingThread(t)
-	}
 }
 
 // offerSite lets threads try again that wait at a site, if there are free sessions: of each

@@ -38,8 +38,8 @@ type pending struct {
 	message    *message
 	id         MessageID        // of message
 	sequence   int64            // of message; shows whether it has left
-	vertex     *vertex          // of a Read; nil: it is a Read of readTags
-	why        readReason       // of the Read of a vertex
+	vertex     *vertex          // of a Read
+	why        readReason       // of a Read
 	recipients []alternative    // of a Mark or Resubmit; they are done after it
 	previous   []recipientState // of a Resubmit: their states before
 }
@@ -166,8 +166,8 @@ func (wr *writes) settle(v *vertex, i int) {
 	t.recipients--
 	m := wr.s.mail.messageOf(v)
 	m.open--
-	if m.flags&underHold != 0 {
-		wr.s.orders.heldRecipients--
+	if m.flags&underHold == 0 {
+		wr.s.loads.recipients--
 	}
 	wr.s.mail.counts.Recipients--
 	wr.s.mail.counts.RecipientsOut++

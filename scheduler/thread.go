@@ -60,19 +60,19 @@ type thread struct {
 
 	// How much of it may be fed.
 	window      limit.Window
-	stubs       *threadStubs // nil if all of its mail has always been loaded
-	suspensions uint32       // begun and ended so far
-	running     bool         // a run of a queueonly thread, begun by an ETRN
-	selected    bool         // by option -p
-	retry       uint8        // index in Retries of the next suspension
+	notLoaded   int    // vertices
+	suspensions uint32 // begun and ended so far
+	running     bool   // a run of a queueonly thread, begun by an ETRN
+	selected    bool   // by option -p
+	retry       uint8  // index in Retries of the next suspension
 	// sessionCap bounds busy if wakeuprestartonly keeps new mail from starting
 	// more agents; 0: no bound.
 	sessionCap int
 
 	// Its mail.
-	vertices   store.List[vertexRef] // that are loaded, in the order in which they joined
+	vertices   store.List[vertexRef] // in the order in which they joined
 	states     [vertexStates]int32   // vertices by state
-	recipients int                   // not done, loaded or not
+	recipients int                   // not done
 
 	// Its due vertices, but for those that wait for the next run of a queueonly thread.
 	fair fair.Thread
@@ -110,7 +110,7 @@ func (t *thread) mayFeed() bool {
 
 // isHeld reports whether the thread is held, or all of its mail is.
 func (t *thread) isHeld() bool {
-	return t.held || t.vertices.Len > 0 && int(t.states[held]) == t.size()
+	return t.held || t.vertices.Len > 0 && int(t.states[held]) == t.vertices.Len
 }
 
 func (ts *threads) obtainThread(key threadKey) *thread {
@@ -130,13 +130,8 @@ func (ts *threads) obtainThread(key threadKey) *thread {
 	return t
 }
 
-// backlog is how many vertices may be fed now, loaded or not.
-func (t *thread) backlog() int {
-	if t.stubs == nil {
-		return t.fair.Len()
-	}
-	return t.fair.Len() + t.dueStubs() + t.stubs.loading
-}
+// isEmpty reports whether the thread has no mail.
+func (t *thread) isEmpty() bool { return t.vertices.Len == 0 }
 
 // assignRing finds the clauses and the ring of the thread under the current
 // configuration.
@@ -173,17 +168,14 @@ func (ts *threads) moveTo(t *thread, r *ring) {
 	ts.lastSequence++
 	t.sequence = ts.lastSequence
 	r.members.Append(t)
-	r.vertices += t.size()
-	if t.stubs != nil {
-		r.loading += t.stubs.loading
-	}
+	r.vertices += t.vertices.Len
 	for _, v := range queued {
 		ts.enqueueVertex(t, v)
 	}
 }
 
-// eachLoaded calls f for each vertex of the thread that is loaded.
-func (ts *threads) eachLoaded(t *thread, f func(*vertex)) {
+// eachVertex calls f for each vertex of the thread.
+func (ts *threads) eachVertex(t *thread, f func(*vertex)) {
 	for ref := t.vertices.Head; ref != 0; {
 		next := t.vertices.Next(ref)
 		f(ts.s.mail.vertices.At(ref))
@@ -194,7 +186,7 @@ func (ts *threads) eachLoaded(t *thread, f func(*vertex)) {
 // emptyQueue takes all vertices out of the queue, and returns them.
 func (ts *threads) emptyQueue(t *thread) []*vertex {
 	var out []*vertex
-	ts.eachLoaded(t, func(v *vertex) {
+	ts.eachVertex(t, func(v *vertex) {
 		if v.place.Queued() {
 			ts.fair.Remove(v.ref)
 			out = append(out, v)
@@ -215,9 +207,8 @@ func (ts *threads) detachThread(t *thread) {
 	for _, w := range ts.s.mail.walks {
 		w.threadLeaves(t)
 	}
-	ts.s.loads.leaveLists(t)
 	r.members.Remove(t)
-	r.vertices -= t.size()
+	r.vertices -= t.vertices.Len
 	r.wants -= t.wants
 	t.ring, t.wants = nil, 0
 	ts.s.rings.dropRingWhenEmpty(r)
@@ -265,7 +256,7 @@ func (ts *threads) makeDue(v *vertex) {
 // updateThread updates what depends on the state of the thread, above all how
 // many sessions it wants from its ring. It drops the thread if it is empty.
 func (ts *threads) updateThread(t *thread) {
-	if t.running && t.backlog() == 0 && t.nextUpdate == 0 && (t.stubs == nil || t.stubs.times.Next() > ts.s.agenda.now) {
+	if t.running && t.fair.Len() == 0 && t.nextUpdate == 0 {
 		t.running = false
 	}
 	if t.shaping != nil {
@@ -280,11 +271,7 @@ func (ts *threads) updateThread(t *thread) {
 	if t.mayFeed() {
 		free = max(0, t.freeSlots())
 	}
-	ready := t.fair.Pickable()
-	if t.stubs != nil {
-		ready += ts.s.loads.updateStubs(t, free-ready)
-	}
-	wants := min(ready, free)
+	wants := min(t.fair.Pickable(), free)
 	t.fair.SetOpen(free > 0)
 	r := t.ring
 	hadWork := r.wants > 0

@@ -23,8 +23,7 @@ const (
 // thread its vertices in the order in which they were linked.
 //
 // A thread or vertex that is in the queue from the first batch to the last is
-// returned: exactly once, but for a vertex that is loaded or unloaded in between,
-// which may be returned again. Whatever arrives or leaves in between may or may not
+// returned exactly once. Whatever arrives or leaves in between may or may not
 // be returned. A message is returned as it was when the walk began.
 //
 // A reload interrupts a walk over everything: the threads may be in other rings then. Such a walk
@@ -40,15 +39,11 @@ type Walk struct {
 	// The cursor of a walk over everything: the current ring, whether it has
 	// been returned, and its next thread. ring is nil in other walks and at the
 	// end.
-	ring  *ring
-	shown bool
-	next  *thread
-	// thread is the one whose vertices and then stubs are next; nil: none.
-	thread  *thread
-	vertex  vertexRef // 0: none is left
-	inStubs bool
-	stub    stubRef
-	ready   []view.Item // come first
+	ring   *ring
+	shown  bool
+	next   *thread
+	vertex vertexRef   // the next one of a thread; 0: none is left
+	ready  []view.Item // come first
 }
 
 // maxBatch bounds the recipients and agents that one batch shows, besides the bound on the
@@ -79,10 +74,6 @@ func (s *Scheduler) WalkMessage(id MessageID) *Walk {
 		for _, v := range s.mail.openVertices(m) {
 			w.ready = append(w.ready, s.views.visitVertex(v))
 		}
-		return w
-	}
-	for _, n := range s.loads.unloaded.of(s.loads.unloaded.find(id)) {
-		w.ready = append(w.ready, view.Item{JobLine: s.views.viewStub(n)})
 	}
 	return w
 }
@@ -132,17 +123,6 @@ func (w *Walk) nextItem() view.Item {
 			v := w.s.mail.vertices.At(w.vertex)
 			w.vertex = w.s.mail.threadLinks(w.vertex).Next
 			return w.s.views.visitVertex(v)
-		case w.stub != 0:
-			n := w.stub
-			w.stub = w.s.loads.unloaded.stubs.At(n).Links.Next
-			return view.Item{JobLine: w.s.views.viewStub(n)}
-		case w.inStubs:
-			w.thread, w.inStubs = nil, false
-		case w.thread != nil:
-			w.inStubs = true
-			if x := w.thread.stubs; x != nil {
-				w.stub = x.all.Head
-			}
 		case w.next != nil:
 			t := w.next
 			w.next = w.ring.members.Next(t)
@@ -169,13 +149,16 @@ func (w *Walk) visitThread(t *thread) view.Item {
 
 func (w *Walk) enter(t *thread) {
 	if w.depth == Vertices {
-		w.vertex, w.thread, w.inStubs = t.vertices.Head, t, false
+		w.vertex = t.vertices.Head
 	}
 }
 
 // visitVertex returns a vertex with its recipients that are not done.
 func (vi *views) visitVertex(v *vertex) view.Item {
 	line := vi.viewVertex(v)
+	if line.NotLoaded > 0 {
+		return view.Item{JobLine: line}
+	}
 	for i := range vi.s.mail.lenOf(v) {
 		if r := vi.s.mail.recipient(v, i); r.state != done {
 			line.Recipients = append(line.Recipients, vi.viewRecipient(r))
@@ -201,20 +184,6 @@ func (vi *views) interruptWalks() {
 func (w *Walk) vertexLeaves(v vertexRef) {
 	if w.vertex == v {
 		w.vertex = w.s.mail.threadLinks(v).Next
-	}
-}
-
-// vertexLoaded: a vertex of the thread was loaded again. The walk has perhaps not returned it
-// while it was not loaded.
-func (w *Walk) vertexLoaded(v *vertex) {
-	if w.thread == w.s.mail.threadOf(v) && (w.inStubs || w.vertex == 0) {
-		w.ready = append(w.ready, w.s.views.visitVertex(v))
-	}
-}
-
-func (w *Walk) stubLeaves(n stubRef) {
-	if w.stub == n {
-		w.stub = w.s.loads.unloaded.stubs.At(n).Links.Next
 	}
 }
 

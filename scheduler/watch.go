@@ -6,13 +6,13 @@ import (
 	"zsched/scheduler/store"
 )
 
-// watch has the times at which vertices, or stubs, must be looked at, because they may have
+// watch has the times at which vertices must be looked at, because they may have
 // expired. Nearly all of them are fed long before. So setting a time is cheap and a
 // vertex that is fed need not be taken out: while an agent has it, its time means
 // nothing. In exchange, the earliest time is known only roughly, and a search for the
 // vertices of one second looks at all times of a block.
-type watch[N ~uint32] struct {
-	times store.Column[N, second] // 0: none
+type watch struct {
+	times store.Column[vertexRef, second] // 0: none
 	// earliest has for each block of times one that is not after any of them. first is
 	// the same for all blocks. Both are noLook if there is none.
 	earliest []second
@@ -25,7 +25,7 @@ const blockBits = 8
 const noLook second = math.MaxUint32 // later than every time
 
 // set plans a look at a vertex, or none if at is noDate.
-func (w *watch[N]) set(n N, at date) {
+func (w *watch) set(n vertexRef, at date) {
 	if at == noDate {
 		w.times.Set(n, 0)
 		return
@@ -43,7 +43,7 @@ func (w *watch[N]) set(n N, at date) {
 }
 
 // at returns when a vertex is to be looked at, or noDate.
-func (w *watch[N]) at(n N) date {
+func (w *watch) at(n vertexRef) date {
 	if !w.times.Has(n) || w.times.At(n) == 0 {
 		return noDate
 	}
@@ -51,7 +51,7 @@ func (w *watch[N]) at(n N) date {
 }
 
 // next returns a time before which take finds nothing, or noDate.
-func (w *watch[N]) next() date {
+func (w *watch) next() date {
 	if w.first == noLook {
 		return noDate
 	}
@@ -60,8 +60,8 @@ func (w *watch[N]) next() date {
 
 // take forgets the times that have come, and returns their vertices; some of these may
 // not expire any more. It stops after the block in which it has found enough.
-func (w *watch[N]) take(now date, enough int) []N {
-	var found []N
+func (w *watch) take(now date, enough int) []vertexRef {
+	var found []vertexRef
 	w.first = noLook
 	for block, earliest := range w.earliest {
 		if earliest.date() <= now && len(found) < enough {
@@ -73,9 +73,9 @@ func (w *watch[N]) take(now date, enough int) []N {
 }
 
 // takeBlock does the same with one block.
-func (w *watch[N]) takeBlock(block int, now date, found []N) []N {
+func (w *watch) takeBlock(block int, now date, found []vertexRef) []vertexRef {
 	w.earliest[block] = noLook
-	for n := N(block << blockBits); n < N((block+1)<<blockBits); n++ {
+	for n := vertexRef(block << blockBits); n < vertexRef((block+1)<<blockBits); n++ {
 		switch s := w.times.At(n); {
 		case s == 0:
 		case s.date() <= now:

@@ -11,7 +11,7 @@ import (
 // with another time or none.
 func TestWatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := watch[vertexRef]{first: noLook}
+		w := watch{first: noLook}
 		due := make(map[vertexRef]date)
 		most := rapid.SampledFrom([]vertexRef{3, 300, 5000}).Draw(t, "vertices")
 		now := second(1000).date()

@@ -58,7 +58,7 @@ func (r *reader) lines(ctx context.Context, begin walkFunc) iter.Seq2[*view.JobL
 	}
 }
 
-// jobs yields the job lines of a walk, with the senders and recipients of those that are not loaded.
+// jobs yields the job lines of a walk, with the recipients of those that are not loaded.
 func (r *reader) jobs(ctx context.Context, begin walkFunc) iter.Seq2[*view.JobLine, error] {
 	return func(yield func(*view.JobLine, error) bool) {
 		for line, err := range r.lines(ctx, begin) {
@@ -73,8 +73,7 @@ func (r *reader) jobs(ctx context.Context, begin walkFunc) iter.Seq2[*view.JobLi
 }
 
 // addFile adds to a job line what its control file says: the Message-ID and the addresses, and, if it
-// is not loaded, the sender, the owner and the recipients. A control file that cannot be read
-// leaves them empty, and the owner unknown.
+// is not loaded, the recipients. A control file that cannot be read leaves them empty.
 func (r *reader) addFile(ctx context.Context, line *view.JobLine) {
 	m, found, err := r.files.Show(ctx, line.Path)
 	if err != nil || !found || m.Place > spool.Hold || m.File == nil || m.SpoolID() != line.SpoolID {
@@ -82,7 +81,6 @@ func (r *reader) addFile(ctx context.Context, line *view.JobLine) {
 	}
 	line.MessageID = m.File.MessageID
 	if line.NotLoaded > 0 {
-		line.Sender, line.Owner = senderOf(m.File), &m.Owner
 		for _, stored := range storedJobs(m) {
 			if stored.Name == line.Name {
 				line.Recipients = stored.Recipients
@@ -133,7 +131,7 @@ func (r *reader) selected(ctx context.Context, s *selecting) iter.Seq2[*view.Job
 // the control file only of a line that matches otherwise.
 func (r *reader) matches(ctx context.Context, s *selecting, line *view.JobLine, now time.Time) bool {
 	where, known := s.where, *s.where
-	known.Sender, known.Reason = "", ""
+	known.Reason = ""
 	byFile := where.NeedsFile()
 	switch {
 	case !known.Matches(line, now):
@@ -141,7 +139,7 @@ func (r *reader) matches(ctx context.Context, s *selecting, line *view.JobLine, 
 	case line.NotLoaded > 0 && where.Reason != "":
 		s.skipped++
 		return false
-	case byFile, line.NotLoaded > 0 && (s.list || where.Sender != ""):
+	case byFile, line.NotLoaded > 0 && s.list:
 		r.addFile(ctx, line)
 	}
 	if !where.Matches(line, now) || byFile && !where.MatchesFile(line) {

@@ -284,8 +284,8 @@ func TestTriggerStartsAThreadThatOnlyQueues(t *testing.T) {
 }
 
 // Of each message one host takes its mail, and the agent says so without a tag; the
-// other defers. Nearly all messages are not loaded and are read again for each attempt.
-func TestReportWithoutATagIsNotForgottenWhenUnloaded(t *testing.T) {
+// other defers. The messages stay in memory, whatever the limit is.
+func TestReportWithoutATagIsNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, func(p *rule.Params) { p.Expiry, p.Jitter = time.Hour, 0 })
 		h.Options.Config.ActiveLimit = 2
@@ -314,7 +314,7 @@ func TestReportWithoutATagIsNotForgottenWhenUnloaded(t *testing.T) {
 		if err := h.Daemon.Ask(t.Context(), func(l *daemon.Loop) { notLoaded = l.Core().Counts().NotLoaded }); err != nil {
 			t.Fatal(err)
 		}
-		if notLoaded < messages-2 {
+		if notLoaded > 0 {
 			t.Errorf("%d messages are not loaded", notLoaded)
 		}
 		for path, n := range attempts["takes.example"] {

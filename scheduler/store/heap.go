@@ -102,20 +102,6 @@ func (h *Heap[K, T]) Each(f func(key K, item T)) {
 	}
 }
 
-// Rekey gives each item the key that f returns for it.
-func (h *Heap[K, T]) Rekey(f func(item T, key K) K) {
-	for i := range h.n {
-		e := h.at(i)
-		h.set(i, entry[K, T]{f(e.item, e.key), e.item})
-	}
-	if h.n < 2 {
-		return
-	}
-	for i := (h.n - 2) / fanout; i >= 0; i-- {
-		h.down(i)
-	}
-}
-
 // Put adds an item with a key, or changes the key of an item in the heap.
 func (h *Heap[K, T]) Put(key K, item T) {
 	if position := *h.Index(item); position != 0 {
