@@ -78,101 +78,95 @@ func ReadAliases(path string) (*Aliases, []error) {
 	return r.aliases, r.errs
 }
 
-func (r *reader) fail(file string, line, column int, format string, args ...any) {
-	if len(r.errs) < maxErrors {
-		r.errs = append(r.errs, &Error{file, line, column, fmt.Sprintf(format, args...)})
-	}
-}
-
-// table reads "name: member, member" lines and the folded lines after them.
-func (r *reader) table(text string) {
-	var current *alias
-	file, number := r.aliases.path, 0
-	for line := range strings.Lines(text) {
-		number++
-		line = strings.TrimRight(line, "\r\n \t")
-		trimmed := strings.TrimLeft(line, " \t")
-		if trimmed == "" || trimmed[0] == '#' {
-			continue
-		}
-		start := 0
-		if trimmed == line {
-			name, after, reason := cutName(line)
-			if reason != "" {
-				r.fail(file, number, 1, "%s", reason)
-				current = new(alias) // for the folded lines
-				continue
-			}
-			start = after
-			current = &alias{name: name, line: number}
-			if first := r.aliases.names[name]; first != nil {
-				r.fail(file, number, 1, "alias %.200q is also in line %d", name, first.line)
-			} else {
-				r.aliases.names[name] = current
-			}
-		} else if current == nil {
-			r.fail(file, number, 1, "a folded line without an alias before it")
-			continue
-		}
-		r.members(current, place{file, number}, line, start)
-	}
-	for _, a := range r.aliases.names {
-		if len(a.members) == 0 && len(r.errs) == 0 {
-			r.fail(file, a.line, 1, "alias %.200q has no members", a.name)
-		}
-	}
-}
-
-// cutName returns the name at the beginning of a line, in lower case, and the index
-// where the members begin. reason says why there is no name.
-func cutName(line string) (name string, after int, reason string) {
-	i := strings.IndexByte(line, ':')
-	if strings.HasPrefix(line, `"`) {
-		end := strings.IndexByte(line[1:], '"')
-		if end < 0 {
-			return "", 0, "the name's quotes do not close"
-		}
-		name = line[1 : end+1]
-		i = end + 2 + strings.IndexByte(line[end+2:], ':')
-		if i < end+2 || strings.TrimSpace(line[end+2:i]) != "" {
-			return "", 0, "no colon after the name"
-		}
-	} else if i < 0 {
-		return "", 0, "no colon after the name"
-	} else {
-		name = strings.TrimSpace(line[:i])
-	}
-	if name == "" || strings.ContainsAny(name, "<>,:;\\\x00") {
-		return "", 0, fmt.Sprintf("%.200q is not a name", name)
-	}
-	return strings.ToLower(name), i + 1, ""
-}
-
 // place is a line of a file.
 type place struct {
 	file string
 	line int
 }
 
-// members appends the members in a line, from index start on.
-func (r *reader) members(to *alias, at place, line string, start int) {
-	for _, w := range splitMembers(line, start) {
-		if w.column < 0 {
-			r.fail(at.file, at.line, -w.column, "the quotes do not close")
+func (r *reader) fail(at place, format string, args ...any) {
+	if len(r.errs) < maxErrors {
+		r.errs = append(r.errs, &Error{at.file, at.line, fmt.Sprintf(format, args...)})
+	}
+}
+
+// table reads "name: member, member" lines and the folded lines after them.
+func (r *reader) table(text string) {
+	var current *alias
+	at := place{file: r.aliases.path}
+	for line := range strings.Lines(text) {
+		at.line++
+		line = strings.TrimRight(line, "\r\n \t")
+		members := strings.TrimLeft(line, " \t")
+		if members == "" || members[0] == '#' {
 			continue
 		}
+		if members == line {
+			name, after, reason := cutName(line)
+			if reason != "" {
+				r.fail(at, "%s", reason)
+				current = new(alias) // for the folded lines
+				continue
+			}
+			members = after
+			current = &alias{name: name, line: at.line}
+			if first := r.aliases.names[name]; first != nil {
+				r.fail(at, "alias %.200q is also in line %d", name, first.line)
+			} else {
+				r.aliases.names[name] = current
+			}
+		} else if current == nil {
+			r.fail(at, "a folded line without an alias before it")
+			continue
+		}
+		r.members(current, at, members)
+	}
+	for _, a := range r.aliases.names {
+		if len(a.members) == 0 && len(r.errs) == 0 {
+			r.fail(place{at.file, a.line}, "alias %.200q has no members", a.name)
+		}
+	}
+}
+
+// cutName cuts a line into the name at its beginning, in lower case, and the members.
+// reason says why there is no name.
+func cutName(line string) (name, members, reason string) {
+	name, members, found := strings.Cut(line, ":")
+	if quoted, ok := strings.CutPrefix(line, `"`); ok {
+		if name, members, ok = strings.Cut(quoted, `"`); !ok {
+			return "", "", "the name's quotes do not close"
+		}
+		members, found = strings.CutPrefix(strings.TrimLeft(members, " \t"), ":")
+	}
+	name = strings.TrimSpace(name)
+	switch {
+	case !found:
+		return "", "", "no colon after the name"
+	case name == "" || strings.ContainsAny(name, "<>,:;\\\x00"):
+		return "", "", fmt.Sprintf("%.200q is not a name", name)
+	}
+	return strings.ToLower(name), members, ""
+}
+
+// members appends the members in a line.
+func (r *reader) members(to *alias, at place, line string) {
+	words, closed := splitMembers(line)
+	if !closed {
+		r.fail(at, "the quotes do not close")
+	}
+	for _, w := range words {
 		r.member(to, at, w)
 	}
 }
 
-func (r *reader) member(to *alias, at place, w word) {
-	m := Member{text: unquote(w.text)}
+func (r *reader) member(to *alias, at place, word string) {
+	m := Member{text: unquote(word)}
 	switch {
 	case strings.ContainsFunc(m.text, func(c rune) bool { return c < ' ' || c == 0x7f }):
-		r.fail(at.file, at.line, w.column, "%.200q has a control character", m.text)
+		r.fail(at, "%.200q has a control character", m.text)
 		return
 	case strings.HasPrefix(m.text, ":include:"):
-		r.include(to, at, w.column, strings.TrimSpace(strings.TrimPrefix(m.text, ":include:")))
+		r.include(to, at, strings.TrimSpace(strings.TrimPrefix(m.text, ":include:")))
 		return
 	case m.text[0] == '|' || m.text[0] == '/':
 		m.kind = program
@@ -182,14 +176,14 @@ func (r *reader) member(to *alias, at place, w word) {
 		m.kind, m.text = user, m.text[1:]
 	}
 	if !queue.PlainAddress(m.text) || len(m.text) > maxAddress {
-		r.fail(at.file, at.line, w.column, "%.200q is not a mail address", w.text)
+		r.fail(at, "%.200q is not a mail address", word)
 		return
 	}
 	to.members = append(to.members, m)
 }
 
 // include appends the members in an :include: file.
-func (r *reader) include(to *alias, at place, column int, path string) {
+func (r *reader) include(to *alias, at place, path string) {
 	reason := ""
 	switch {
 	case slices.Contains(r.opened, path):
@@ -208,55 +202,49 @@ func (r *reader) include(to *alias, at place, column int, path string) {
 		}
 	}
 	if reason != "" {
-		r.fail(at.file, at.line, column, "include %.200s: %s", path, reason)
+		r.fail(at, "include %.200s: %s", path, reason)
 		return
 	}
 	r.opened = append(r.opened, path)
-	had, number := len(to.members), 0
+	had := len(to.members)
+	at = place{file: path}
 	for line := range strings.Lines(text) {
-		number++
-		line = strings.TrimRight(line, "\r\n \t")
-		if trimmed := strings.TrimLeft(line, " \t"); trimmed != "" && trimmed[0] != '#' {
-			r.members(to, place{path, number}, line, 0)
+		at.line++
+		if line = strings.Trim(line, "\r\n \t"); line != "" && line[0] != '#' {
+			r.members(to, at, line)
 		}
 		if len(to.members)-had > maxListMembers {
-			r.fail(path, number, 1, "more than %d members", maxListMembers)
+			r.fail(at, "more than %d members", maxListMembers)
 			break
 		}
 	}
 	r.opened = r.opened[:len(r.opened)-1]
 }
 
-// splitMembers splits a line at the commas outside quotes. A negative column marks
-// quotes that do not close.
-func splitMembers(line string, start int) []word {
-	var words []word
-	begin, quoted := start, -1
-	end := func(i int) {
-		text := strings.TrimLeft(line[begin:i], " \t")
-		column := i - len(text) + 1
-		if text = strings.TrimRight(text, " \t"); text != "" {
-			words = append(words, word{text, column})
+// splitMembers splits a line at the commas outside quotes. Unless the quotes are closed,
+// the last member is left out.
+func splitMembers(line string) (words []string, closed bool) {
+	begin, quoted := 0, false
+	add := func(text string) {
+		if text = strings.Trim(text, " \t"); text != "" {
+			words = append(words, text)
 		}
-		begin = i + 1
 	}
-	for i := start; i < len(line); i++ {
+	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {
-		case c == '\\' && quoted >= 0:
+		case c == '\\' && quoted:
 			i++
-		case c == '"' && quoted >= 0:
-			quoted = -1
 		case c == '"':
-			quoted = i
-		case c == ',' && quoted < 0:
-			end(i)
+			quoted = !quoted
+		case c == ',' && !quoted:
+			add(line[begin:i])
+			begin = i + 1
 		}
 	}
-	if quoted >= 0 {
-		return append(words, word{line[quoted:], -(quoted + 1)})
+	if !quoted {
+		add(line[begin:])
 	}
-	end(len(line))
-	return words
+	return words, !quoted
 }
 
 // unquote removes the quotes of "|command", "/path", ":include:path" and |"command".

@@ -34,7 +34,7 @@ func TestBrokenTableLeavesTheOldInForce(t *testing.T) {
 		t.Error("a change of an included file is not seen")
 	}
 	write(t, l.AliasesFile, "x: a@b\nx: c d\n", 0o644)
-	if err := l.Load(); err == nil || !strings.Contains(err.Error(), "aliases:2:1: ") {
+	if err := l.Load(); err == nil || !strings.Contains(err.Error(), "aliases:2: ") {
 		t.Errorf("%v", err)
 	}
 	if l.changed(now.Add(time.Minute)) || len(route(l.Table(), "x", "")) != 1 {

@@ -34,13 +34,13 @@ const Local = "local"
 
 // Error says what is wrong in a table, and where.
 type Error struct {
-	File         string
-	Line, Column int // from 1; a column is a byte
-	Reason       string
+	File   string
+	Line   int // from 1
+	Reason string
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Reason)
+	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Reason)
 }
 
 // Route says where the mail of the addresses that match a pattern goes.
@@ -89,32 +89,32 @@ func ParseRoutes(file, text string) (*Routes, []error) {
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
-		words := splitWords(line)
+		words := strings.Fields(line)
+		if i := slices.IndexFunc(words, func(w string) bool { return w[0] == '#' }); i >= 0 {
+			words = words[:i] // a comment
+		}
 		if len(words) == 0 {
 			continue
 		}
-		route := Route{Pattern: words[0].text, Line: number}
-		column, reason := 0, ""
+		route := Route{Pattern: words[0], Line: number}
+		reason := ""
 		switch {
 		case len(words) < 2:
-			column, reason = words[0].column+len(words[0].text), "the channel is missing"
+			reason = "the channel is missing"
 		case len(words) > 3:
-			column, reason = words[3].column, fmt.Sprintf("unexpected %.100q after the host", words[3].text)
+			reason = fmt.Sprintf("unexpected %.100q after the host", words[3])
 		default:
-			route.Channel = words[1].text
-			if len(words) == 3 {
-				route.Host = words[2].text
-			}
-			column, reason = checkRoute(route, words)
+			route.Channel, route.Host = words[1], strings.Join(words[2:], "")
+			reason = checkRoute(route)
 		}
 		if reason != "" {
-			errs = append(errs, &Error{file, number, column, reason})
+			errs = append(errs, &Error{file, number, reason})
 			continue
 		}
 		r.add(route)
 	}
 	if len(r.list) == 0 && len(errs) == 0 {
-		errs = []error{&Error{file, 1, 1, "the table has no route, so all mail would fail"}}
+		errs = []error{&Error{file, 1, "the table has no route, so all mail would fail"}}
 	}
 	return r, errs
 }
@@ -124,20 +124,18 @@ func (r *Routes) MatchAll() bool {
 	return slices.ContainsFunc(r.list, func(route Route) bool { return route.Pattern == "*" })
 }
 
-func checkRoute(route Route, words []word) (column int, reason string) {
+func checkRoute(route Route) (reason string) {
 	if bracket, found := pattern.Unclosed(route.Pattern); found {
-		return words[0].column, fmt.Sprintf("%q is not closed in the pattern %.100q", bracket, route.Pattern)
+		return fmt.Sprintf("%q is not closed in the pattern %.100q", bracket, route.Pattern)
 	}
-	for i := 0; i < len(route.Channel); i++ {
-		c := route.Channel[i]
-		if letter := 'a' <= c && c <= 'z'; !letter && (i == 0 || !('0' <= c && c <= '9' || strings.IndexByte("-_.", c) >= 0)) {
-			return words[1].column + i, fmt.Sprintf("channel %.100q does not consist of lower-case letters and digits", route.Channel)
-		}
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	if strings.IndexByte(letters, route.Channel[0]) < 0 || strings.Trim(route.Channel, letters+"0123456789-_.") != "" {
+		return fmt.Sprintf("channel %.100q does not consist of lower-case letters and digits", route.Channel)
 	}
 	if i := strings.IndexAny(route.Host, "()\"\\\x00"); i >= 0 {
-		return words[2].column + i, fmt.Sprintf("host %.100q has a %q", route.Host, route.Host[i])
+		return fmt.Sprintf("host %.100q has a %q", route.Host, route.Host[i])
 	}
-	return 0, ""
+	return ""
 }
 
 // Find returns the first route that matches an address.
@@ -170,32 +168,3 @@ func (r *Routes) Find(local, domain string) (Route, bool) {
 
 // All returns the routes in their order.
 func (r *Routes) All() []Route { return r.list }
-
-type word struct {
-	text   string
-	column int
-}
-
-// splitWords splits a line at its blanks. A word that begins with "#" starts a
-// comment, which ends with the line.
-func splitWords(line string) []word {
-	var words []word
-	for i := 0; i < len(line); {
-		if isSpace(line[i]) {
-			i++
-			continue
-		}
-		if line[i] == '#' {
-			break
-		}
-		end := i
-		for end < len(line) && !isSpace(line[end]) {
-			end++
-		}
-		words = append(words, word{line[i:end], i + 1})
-		i = end
-	}
-	return words
-}
-
-func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
