@@ -34,15 +34,13 @@ type options struct {
 	frozen      bool
 	synchronous bool
 	only        rule.Selection
-	keep        bool // -p: finished messages stay
 	agentFiles  uint64
 	forkRate    int
-	files       []string
 }
 
 const usageLine = `usage: scheduler [-divFHnQSVW] [-E new[,seconds]] [-f configfile] [-l statisticslog]
 	[-L logfile] [-M 1|2] [-N files] [-P postoffice] [-p channel/host] [-q rendezvous]
-	[-R forks] [-Z zenvfile] [--check [--try-reply text]] [file ...]
+	[-R forks] [-Z zenvfile] [--check [--try-reply text]]
        scheduler --init directory
 `
 
@@ -52,7 +50,9 @@ func parseOptions(args []string) (*options, error) {
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	o.files = flags.Args()
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected operand %q", flags.Arg(0))
+	}
 	return o, nil
 }
 
@@ -88,7 +88,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVarP(&o.synchronous, "synchronous", "S", false, "load the whole queue before the first agent starts")
 	f.FuncP("agent-files", "N", "`files` an agent may have open (32)", o.setAgentFiles)
 	on("headers-only", "n", "return only headers, unless the sender set RET", func() { o.returnHeaders = !o.returnHeaders })
-	f.FuncP("thread", "p", "run `channel/host` only, and keep finished messages", o.setThread)
+	f.FuncP("thread", "p", "run `channel/host` only", o.setThread)
 	f.FuncP("fork-rate", "R", "maximum number of `agents` started in one second (30)", o.setForkRate)
 	return f
 }
@@ -106,7 +106,7 @@ func (o *options) setThread(s string) error {
 	if !ok {
 		return usageError("the argument of -p is channel/host")
 	}
-	o.only, o.keep = rule.Selection{Channel: channel, Host: host}, true
+	o.only = rule.Selection{Channel: channel, Host: host}
 	return nil
 }
 

@@ -36,17 +36,17 @@ func TestOptionsAreReadFromLeftToRight(t *testing.T) {
 		{"-R 0", func(o *options) { o.forkRate = 1 }},
 		{"-R100", func(o *options) { o.forkRate = 100 }},
 		{"-M 2", func(o *options) { o.mailqVersion = 2 }},
-		{"-p SMTP/*", func(o *options) { o.only, o.keep = rule.Selection{Channel: "smtp", Host: "*"}, true }},
-		{"-iFSQ -q r 12 A/27", func(o *options) {
+		{"-p SMTP/*", func(o *options) { o.only = rule.Selection{Channel: "smtp", Host: "*"} }},
+		{"-iFSQ -q r", func(o *options) {
 			o.daemon, o.frozen, o.synchronous, o.queueMode = false, true, true, true
-			o.rendezvous, o.files = "r", []string{"12", "A/27"}
+			o.rendezvous = "r"
 		}},
 		{"--interactive --config=c --zmailer-conf z --postoffice p --log L --statistics l --check", func(o *options) {
 			o.daemon, o.check = false, true
 			o.config, o.zenv, o.postoffice, o.log, o.statistics = "c", "z", "p", "L", "l"
 		}},
 	} {
-		want := options{daemon: true, agentFiles: 32, forkRate: 30, files: []string{}}
+		want := options{daemon: true, agentFiles: 32, forkRate: 30}
 		c.want(&want)
 		got, err := parseOptions(strings.Fields(c.args))
 		if err != nil {

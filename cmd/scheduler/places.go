@@ -3,16 +3,10 @@ package main
 // Files and directories: where the postoffice, the logs and the programs are.
 
 import (
-	"os"
 	"path/filepath"
-	"strings"
 
-	"github.com/rs/zerolog"
-
-	"zsched/ctlfile"
 	"zsched/internal/zenv"
 	"zsched/scheduler/config"
-	"zsched/scheduler/spool"
 )
 
 // places are the paths of files and directories. They are absolute, because the
@@ -49,24 +43,4 @@ func findPlaces(o *options, env *zenv.File) (*places, error) {
 		}
 	}
 	return p, nil
-}
-
-// operands returns the control files named on the command line, which are
-// absolute or below POSTOFFICE/transport.
-func operands(files []string, where *places, log zerolog.Logger) []spool.Name {
-	var names []spool.Name
-	for _, file := range files {
-		path := strings.TrimPrefix(file, where.transport()+"/")
-		id, ok := ctlfile.Number(filepath.Base(path))
-		if !ok || !filepath.IsLocal(path) {
-			log.Error().Str("file", file).Msg("not a control file's name")
-			continue
-		}
-		if _, err := os.Lstat(filepath.Join(where.transport(), path)); err != nil {
-			log.Error().Err(err).Str("file", file).Msg("no such control file")
-			continue
-		}
-		names = append(names, spool.Name{Path: filepath.Clean(path), ID: id})
-	}
-	return names
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -124,10 +123,6 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 	log := logs.log
 	log.Info().Int("pid", os.Getpid()).Str("version", version.Number).Str("config", s.where.config).Msg("scheduler daemon started")
 	warn(log, file)
-	operands := operands(s.files, s.where, log)
-	if len(s.files) > 0 && len(operands) == 0 {
-		return errors.New("none of the named files is a control file")
-	}
 	ballast := setMemory(file.Params.ActiveLimit > 0 || file.Params.RecipientLimit > 0)
 	defer runtime.KeepAlive(ballast)
 
@@ -157,11 +152,8 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 	options := s.daemonOptions(file, logs)
 	options.Spool = spooler
 	options.Agents.FileGroup = fileGroup
-	options.Files = operands
 	options.Owned = spooler.Check
-	if len(operands) == 0 { // mail in named files is tried at once
-		options.State = filepath.Join(s.where.postoffice, state.Name)
-	}
+	options.State = filepath.Join(s.where.postoffice, state.Name)
 	options.Signals = signals
 	options.Reload = func() (*rule.Config, error) {
 		notifyReloading()
@@ -326,7 +318,6 @@ func (s *setting) daemonOptions(file *config.File, logs *logSet) daemon.Options 
 		Verbose:      s.verbose,
 		VerboseLater: s.verboseLater,
 		Synchronous:  s.synchronous,
-		Keep:         s.keep,
 		Reopen:       logs.reopen,
 		Clocks: func() scheduler.Now {
 			return scheduler.Now{Elapsed: process.SinceBoot(), Wall: time.Now()}

@@ -131,8 +131,6 @@ type Options struct {
 
 	// Synchronous starts no agent before the whole queue is loaded (option -S).
 	Synchronous bool
-	// Keep leaves finished messages where they are (option -p).
-	Keep bool
 	// State is the path of POSTOFFICE/.scheduler.state; "": what is known is
 	// neither read nor saved. SavePeriod is how often it is written (default: a minute).
 	State      string
@@ -140,11 +138,7 @@ type Options struct {
 	// Owned, if set, returns an error once another scheduler has taken over the
 	// postoffice, or another postoffice is in its place. It is called before job lines
 	// are given to agents, which write to control files, and before the state is saved.
-	Owned func() error
-	// Files, if any, are the only control files taken. Run returns when nothing
-	// in them is due any more.
-	Files []spool.Name
-
+	Owned   func() error
 	Signals <-chan os.Signal
 	// Reload reads the configuration again (SIGUSR1). It is called outside the
 	// loop and may take its time.
@@ -256,12 +250,10 @@ func (d *Daemon) Run() error {
 	if d.options.Ready != nil {
 		d.options.Ready()
 	}
-	l.intake.take(append([]spool.Name(nil), d.options.Files...))
 	for !d.done {
 		d.arm()
 		d.turn()
 		d.flushCluster()
-		d.stopAfterFiles()
 		if len(l.agents.unsent) > 0 {
 			d.disown(d.options.Owned())
 		}

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"zsched/ctlfile"
 	child "zsched/scheduler/agent"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
@@ -201,42 +200,6 @@ func TestMessageThatIsNotDoneAfterAllIsLookedAtAgain(t *testing.T) {
 		synctest.Wait()
 		if h.Spool.Left() != 0 || h.Spool.Takes() != 2 {
 			t.Errorf("%d control files are left, taken %d times", h.Spool.Left(), h.Spool.Takes())
-		}
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-// With -p what is finished stays, and is not taken again.
-func TestKeptMessageStaysAndIsNotTakenAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		h.Options.Keep = true
-		h.Run()
-		h.Spool.Announce(1, "a.example")
-		synctest.Wait()
-		h.Spool.Names <- []spool.Name{{Path: "1", ID: 1}}
-		synctest.Wait()
-		if h.Spool.Left() != 1 || h.Spool.Takes() != 1 || strings.Count(h.Stats.String(), "\n") != 1 {
-			t.Errorf("%d control files left, taken %d times, statistics %q", h.Spool.Left(), h.Spool.Takes(), h.Stats)
-		}
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-// With -p a message that is done stays, so its last recipient is tagged even
-// if that is needed only for files that stay.
-func TestKeptMessageIsTagged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, func(p *rule.Params) { p.Marking = ta.SchedulerMarks })
-		h.Options.Keep = true
-		h.Run()
-		h.Spool.Announce(1, "a.example")
-		synctest.Wait()
-		h.Spool.Mu.Lock()
-		tag := h.Spool.Files["1"].Tags[100]
-		h.Spool.Mu.Unlock()
-		if tag != ctlfile.Delivered {
-			t.Errorf("the recipient has tag %q", tag)
 		}
 		h.Stop(syscall.SIGTERM)
 	})

@@ -17,14 +17,12 @@ import (
 type files struct {
 	loop    *Loop
 	spool   Spool
-	keep    bool                                           // option -p
-	only    bool                                           // the command line names the files
 	pending int                                            // actions that the spool has not answered
 	syslog  func(severity scheduler.Severity, line string) // nil: none
 }
 
 func newFiles(l *Loop, o Options) files {
-	return files{loop: l, spool: o.Spool, keep: o.Keep, only: len(o.Files) > 0, syslog: o.Syslog}
+	return files{loop: l, spool: o.Spool, syslog: o.Syslog}
 }
 
 func (f *files) do(a scheduler.Action) {
@@ -33,23 +31,8 @@ func (f *files) do(a scheduler.Action) {
 }
 
 func (f *files) finish(a *scheduler.Finish) {
-	l := f.loop
-	if !f.keep {
-		l.intake.finishing[a.Op] = a.Message
-		f.do(a)
-		return
-	}
-	// Option -p: the files stay.
-	f.complete(a)
-	for _, o := range l.observers {
-		o.Result(l.now, spool.Answered{Action: a, Op: a.Op, Message: a.Message})
-	}
-	l.intake.kept[a.Message] = struct{}{}
-	if a.Untagged != 0 {
-		f.do(scheduler.Mark{Op: a.Op, Path: a.Path, Marks: []ctlfile.Mark{{Offset: a.Untagged, Tag: a.Tag}}})
-		return
-	}
-	l.queue(scheduler.Done{Op: a.Op})
+	f.loop.intake.finishing[a.Op] = a.Message
+	f.do(a)
 }
 
 // answered tells the core how an action on files ended.

@@ -21,7 +21,6 @@ type intake struct {
 	// new message: it is taken when the old message has been removed.
 	leaving   map[scheduler.MessageID]spool.Name
 	finishing map[scheduler.Op]scheduler.MessageID
-	kept      map[scheduler.MessageID]struct{} // finished with Keep set; not taken again
 
 	messages, recipients int // taken so far
 }
@@ -34,7 +33,6 @@ func newIntake(l *Loop, s Spool) intake {
 		again:     make(map[uint64]struct{}),
 		leaving:   make(map[scheduler.MessageID]spool.Name),
 		finishing: make(map[scheduler.Op]scheduler.MessageID),
-		kept:      make(map[scheduler.MessageID]struct{}),
 	}
 }
 
@@ -44,9 +42,6 @@ func (in *intake) take(names []spool.Name) {
 	for _, name := range names {
 		id := scheduler.MessageID(name.ID)
 		if _, ok := in.taking[name.ID]; ok {
-			continue
-		}
-		if _, ok := in.kept[id]; ok {
 			continue
 		}
 		switch in.loop.core.Known(id) {

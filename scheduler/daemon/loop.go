@@ -111,10 +111,10 @@ func (d *Daemon) clocks() scheduler.Now {
 }
 
 // found returns the channel of names of control files. It is nil while enough
-// files are being read, during a stop, and if the command line names the files.
+// files are being read, and during a stop.
 func (d *Daemon) found() <-chan []spool.Name {
 	l := &d.loop
-	if len(l.intake.taking) >= maxTaking || d.stop.begun || len(d.options.Files) > 0 {
+	if len(l.intake.taking) >= maxTaking || d.stop.begun {
 		return nil
 	}
 	return d.options.Spool.Found()

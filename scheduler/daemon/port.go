@@ -72,7 +72,6 @@ type Status struct {
 	Taking    int  // control files being read
 	Writing   int  // changes to files that the spool has not answered
 	Starting  int  // agents whose process does not exist yet
-	FilesOnly bool // the command line names the files; there are no sweeps
 	Stopping  bool // agents end, and then the loop does
 	Loaded    bool // all that was there at the start is loaded
 	Reload    Reload
@@ -82,7 +81,7 @@ type Status struct {
 func (l *Loop) Status() Status {
 	return Status{
 		StartedAt: l.startedAt, Taking: len(l.intake.taking), Writing: l.files.pending,
-		Starting: l.agents.starting(), FilesOnly: l.files.only, Reload: l.lastReload,
+		Starting: l.agents.starting(), Reload: l.lastReload,
 		Stopping: l.core.Stopping(), Loaded: l.loaded,
 	}
 }

@@ -58,24 +58,6 @@ func (d *Daemon) beginStop(slow bool) {
 	d.loop.Step(scheduler.Stopping{Slow: slow})
 }
 
-// stopAfterFiles begins a stop once the files named on the command line are
-// done: nothing is being read, written or delivered, and nothing will be within
-// a second.
-func (d *Daemon) stopAfterFiles() {
-	if len(d.options.Files) == 0 || d.stop.begun {
-		return
-	}
-	l := &d.loop
-	counts := l.core.Counts()
-	busy := len(l.intake.taking) > 0 || l.files.pending > 0 || counts.Sessions > 0 ||
-		counts.Agents > counts.AgentsIdle+counts.AgentsClosing
-	if next, ok := l.core.Next(); busy || ok && next.Before(l.now.Add(time.Second)) {
-		return
-	}
-	l.log.Info().Int("messages", counts.Messages).Msg("the files named are done; messages left in the queue")
-	d.beginStop(false)
-}
-
 // reload is the reading of a new configuration, which happens outside the loop.
 type reload struct {
 	begun bool

@@ -184,30 +184,6 @@ func TestVerboseLogCanWaitForTheStartupScan(t *testing.T) {
 	})
 }
 
-func TestOperandsAreAllThatIsDone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
-			if job.Host == "dead.example" {
-				a.ReportAll(job, ta.Deferred, "later")
-			} else {
-				time.Sleep(time.Minute)
-				a.ReportAll(job, ta.OK2, "delivered")
-			}
-		}
-		h.Options.Files = []spool.Name{h.Spool.Put(1, "a.example"), h.Spool.Put(2, "dead.example"), {Path: "9", ID: 9}}
-		h.Spool.Put(3, "b.example")
-		h.Run()
-		<-h.Ended
-		if h.Spool.Left() != 2 || h.Spool.Takes() != 2 {
-			t.Errorf("%d control files left, %d taken", h.Spool.Left(), h.Spool.Takes())
-		}
-		if h.Since() > 2*time.Minute {
-			t.Errorf("it took %v", h.Since())
-		}
-	})
-}
-
 func TestReloadChangesWhatIsInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)

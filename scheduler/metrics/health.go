@@ -47,7 +47,7 @@ func (s *Stats) unhealthy(now time.Time, status daemon.Status) string {
 	case status.Writing+status.Taking > 0 && silent > spoolTimeout:
 		return fmt.Sprintf("the spool has %d changes and %d files to read and has answered nothing for %v",
 			status.Writing, status.Taking, silent.Round(time.Second))
-	case !status.FilesOnly && silent > sweepTimeout && unswept > sweepTimeout:
+	case silent > sweepTimeout && unswept > sweepTimeout:
 		return fmt.Sprintf("the spool has not been swept for %v", unswept.Round(time.Second))
 	}
 	return ""
