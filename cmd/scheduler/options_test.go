@@ -70,7 +70,6 @@ func TestWrongUseHasItsExitCode(t *testing.T) {
 		{"--nonsense", "usage: scheduler", 129},
 		{"-f", "usage: scheduler", 129},
 		{"-R many", "usage: scheduler", 129},
-		{"-E ,3", "usage: scheduler", 129},
 		{"-Z /nonexistent/zmailer.conf -i", "usage: scheduler", 129},
 	} {
 		var stdout, stderr bytes.Buffer
