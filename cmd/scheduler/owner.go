@@ -19,7 +19,7 @@ func (s *setting) claim(ctx context.Context, file *config.File, log zerolog.Logg
 		Postoffice: s.where.postoffice, Node: file.Params.NodeName(s.where.postoffice),
 		// In the foreground a second scheduler is a mistake, and does not wait.
 		Replace:  s.daemon,
-		TakeOver: s.postoffice != "", Fence: file.Params.Fence,
+		TakeOver: s.postoffice != "",
 	}
 	owned, err := claim.Acquire(ctx)
 	if err != nil {

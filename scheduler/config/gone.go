@@ -14,6 +14,7 @@ var gone = map[string]string{
 	"paramcluster-lost":    "without the store, each limit is divided among the nodes; use maxthr and rate for what each node may do at most",
 	"paramcluster-prefix":  "use the number of a database in PARAMcluster for each cluster",
 	"paramring-reserve":    "a ring that has a free session needs no room in memory any more",
+	"paramfence":           "start the scheduler with option -P after the other node was switched off",
 	"paramevent-log-limit": "let logrotate bound the event log, as its example does",
 	"paramxfer-listen":     "xferd listens at the address of this node in the table of nodes",
 	"paramxfer-cert":       "the certificate lies beside the table of nodes, whose path it has with .crt",

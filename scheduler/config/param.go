@@ -26,7 +26,6 @@ type Params struct {
 	Node                        string // "": the host's name and the postoffice
 	Cluster                     *redisurl.Address
 	ClusterPasswordFile         string
-	Fence                       string
 	XferNodes                   string
 	Shares                      Shares
 	Replies                     Replies // they come after those of scheduler.cf
@@ -63,8 +62,6 @@ var params = bind[Params]([]row{
 		meaning: "Redis or Valkey server through which several nodes share limits"},
 	{name: "cluster-password-file", atStart: true, kind: path,
 		meaning: "file with the password for the store"},
-	{name: "fence", atStart: true, kind: path,
-		meaning: "command that makes sure that another node is no longer running"},
 	{name: "xfer-nodes", kind: path,
 		meaning: "table of nodes"},
 	{name: "shares", kind: sharesFile,

@@ -24,7 +24,6 @@ func TestEachParameterIsReloadedOrWarnedOf(t *testing.T) {
 	values := map[string]string{
 		"mailqpath": "TCP:1", "notifysock": "UNIX:/n", "metrics": "TCP:2", "event-log": "/log", "spool-mode": "keep", "node": "mx9",
 		"cluster": "redis://store/0", "cluster-password-file": "/etc/passwd",
-		"fence": "/bin/true",
 	}
 	for i := range params {
 		r := &params[i]

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
@@ -29,11 +28,6 @@ const (
 	// epochSize is the length of the words at the start of the file, "epoch" and the
 	// number with leading zeros.
 	epochSize = len("epoch 00000000000000000000")
-	// fenceTimeout is how long the fence command may take.
-	fenceTimeout = time.Minute
-	// lockTimeout is how long the lock of a fenced node may stay. A file server
-	// keeps the locks of a dead client for a while: NFS for 90 s by default.
-	lockTimeout = 2 * time.Minute
 	// leaveTimeout is how long a running scheduler of this machine may take to exit.
 	leaveTimeout = time.Minute
 	// lockPoll is how often the lock is tried meanwhile.
@@ -57,11 +51,6 @@ type Claim struct {
 	// TakeOver allows to take a postoffice that another node has not released, if
 	// that node's lock is free: an administrator says that the node is dead.
 	TakeOver bool
-	// Fence is a command that makes sure that a node no longer runs, called as
-	// COMMAND node postoffice; "": there is none. Its exit status 0 within a minute
-	// means that the node is fenced. Then its postoffice is taken without
-	// TakeOver, even if its lock is not free at once.
-	Fence string
 }
 
 // Owner is a node's claim to a postoffice. It is held by a lock of the open file
@@ -81,8 +70,7 @@ type Owner struct {
 }
 
 // Acquire takes a postoffice: its lock, and the next epoch. It waits for another
-// scheduler of this machine to exit (Replace) and for the lock of a fenced node, and no
-// longer than ctx. A postoffice that has had no owner yet needs room for the 512 bytes
+// scheduler of this machine to exit (Replace), and no longer than ctx. A postoffice that has had no owner yet needs room for the 512 bytes
 // of its file.
 func (c *Claim) Acquire(ctx context.Context) (*Owner, error) {
 	path := filepath.Join(c.Postoffice, ownerName)
@@ -118,11 +106,7 @@ func (c *Claim) take(ctx context.Context, o *Owner) (err error) {
 	}
 	host, _ := os.Hostname()
 	o.Record = Record{Held: true, Node: c.Node, Host: host, Machine: machine(), PID: os.Getpid(), Since: time.Now()}
-	if err := c.allowed(ctx, o, free); err != nil {
-		return err
-	}
-	// The owner may have changed while we waited for the lock.
-	if o.Before, err = o.read(); err != nil {
+	if err := c.allowed(o, free); err != nil {
 		return err
 	}
 	o.Epoch = o.Before.Epoch + 1
@@ -170,54 +154,15 @@ func (c *Claim) awaitExit(ctx context.Context, o *Owner) (free bool, err error) 
 	}
 }
 
-// allowed returns nil if the postoffice may be taken from its owner, after it has
-// called the fence command if there is one and that is necessary.
-func (c *Claim) allowed(ctx context.Context, o *Owner, free bool) error {
+// allowed returns nil if the postoffice may be taken from its owner.
+func (c *Claim) allowed(o *Owner, free bool) error {
 	before := &o.Before
 	foreign := before.Held && before.Node != c.Node && before.Machine != o.Machine
 	switch {
-	case free && !foreign:
-		return nil
-	case c.Fence != "" && before.Held:
-		if err := c.fence(ctx, before.Node); err != nil {
-			return fmt.Errorf("node %s owns it (%s), and the fence command failed: %w", before.Node, before, err)
-		}
-		return o.waitForLock(ctx)
 	case !free:
-		return fmt.Errorf("node %s owns it and holds its lock (%s): stop that node first, or set PARAMfence", before.Node, before)
-	case !c.TakeOver:
-		return fmt.Errorf("node %s owns it and has not released it (%s): if that node is dead, take it over with option -P, or set PARAMfence", before.Node, before)
-	}
-	return nil
-}
-
-// fence calls the fence command.
-func (c *Claim) fence(ctx context.Context, node string) error {
-	ctx, cancel := context.WithTimeout(ctx, fenceTimeout)
-	defer cancel()
-	command := exec.CommandContext(ctx, c.Fence, node, c.Postoffice)
-	command.WaitDelay = time.Second
-	out, err := command.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s %s %s: %w: %.500q", c.Fence, node, c.Postoffice, err, out)
-	}
-	return nil
-}
-
-// waitForLock waits until the lock of a fenced node is free.
-func (o *Owner) waitForLock(ctx context.Context) error {
-	deadline := time.Now().Add(lockTimeout)
-	ticker := time.NewTicker(lockPoll)
-	defer ticker.Stop()
-	for !o.lock() {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("node %s is fenced, but its lock is not free after %v", o.Before.Node, lockTimeout)
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		return fmt.Errorf("node %s owns it and holds its lock (%s): stop that node first", before.Node, before)
+	case foreign && !c.TakeOver:
+		return fmt.Errorf("node %s owns it and has not released it (%s): if that node is dead, take it over with option -P", before.Node, before)
 	}
 	return nil
 }

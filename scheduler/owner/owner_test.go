@@ -59,49 +59,23 @@ func TestEpochGrowsWithEachOwner(t *testing.T) {
 func TestPostofficeInUseIsNotTaken(t *testing.T) {
 	office := t.TempDir()
 	claimed(t, Claim{Postoffice: office, Node: "mx1"})
-	c := Claim{Postoffice: office, Node: "mx2", TakeOver: true, Fence: "/bin/true"}
+	c := Claim{Postoffice: office, Node: "mx2", TakeOver: true}
 	if _, err := c.Acquire(context.Background()); !errors.Is(err, ErrRunning) {
 		t.Errorf("taking what another scheduler of this machine has: %v", err)
 	}
 }
 
-func TestDeadNodeIsReplacedOnlyOnOrderOrAfterItsFence(t *testing.T) {
+func TestDeadNodeIsReplacedOnlyOnOrder(t *testing.T) {
 	office := t.TempDir()
 	leftBy(t, office, dead(6))
-	dir := t.TempDir()
-	fence := func(status string) string {
-		path := filepath.Join(dir, "fence"+status)
-		script := "#!/bin/sh\necho \"$@\" > " + dir + "/called\nexit " + status + "\n"
-		if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	for _, c := range []Claim{
-		{Node: "mx2"},
-		{Node: "mx2", Fence: fence("1")},
-		{Node: "mx2", Fence: fence("1"), TakeOver: true},
-	} {
-		c.Postoffice = office
-		if o, err := c.Acquire(context.Background()); err == nil {
-			t.Errorf("%+v took it over", c)
-			o.Release()
-		}
+	c := Claim{Postoffice: office, Node: "mx2"}
+	if o, err := c.Acquire(context.Background()); err == nil {
+		t.Error("it was taken over")
+		o.Release()
 	}
 	ordered := claimed(t, Claim{Postoffice: office, Node: "mx2", TakeOver: true})
 	if ordered.Epoch != 7 || ordered.Before.Node != "mx1" {
 		t.Errorf("with -P: %v after %v", &ordered.Record, &ordered.Before)
-	}
-	ordered.Release()
-
-	leftBy(t, office, dead(8))
-	fenced := claimed(t, Claim{Postoffice: office, Node: "mx2", Fence: fence("0")})
-	called, err := os.ReadFile(dir + "/called")
-	if err != nil || string(called) != "mx1 "+office+"\n" {
-		t.Errorf("the fence command was called with %q, %v", called, err)
-	}
-	if fenced.Epoch != 9 {
-		t.Errorf("after the fence: %v", &fenced.Record)
 	}
 }
 
