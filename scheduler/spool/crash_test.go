@@ -168,38 +168,39 @@ func TestCrashInFinish(t *testing.T) {
 	before := o.files()
 
 	// ctime cannot be set, so that the time of looking is.
-	if got := o.s.janitor.orphans(time.Now()); len(got) != 0 {
-		t.Fatalf("orphans of today: %q", got)
+	tomorrow := time.Now().Add(day)
+	o.s.janitor.pass(time.Now())
+	if got := o.s.janitor.suspects; len(got) != 0 {
+		t.Fatalf("orphans of today: %v", got)
 	}
 	o.write("transport/.router/258367", "") // our router's, before it is started again
-	if got := o.s.janitor.orphans(time.Now().Add(day)); len(got) != 0 {
-		t.Fatalf("orphans although the router has staged something: %q", got)
+	o.s.janitor.pass(tomorrow)
+	if got := o.s.janitor.suspects; len(got) != 0 {
+		t.Fatalf("orphans although the router has staged something: %v", got)
 	}
 	if err := os.RemoveAll(filepath.Join(o.dir, "transport/.router")); err != nil {
 		t.Fatal(err)
 	}
-	got := o.s.janitor.orphans(time.Now().Add(day))
-	if len(got) != 1 || got[0] != "F/F/258367" {
-		t.Fatalf("orphans %q", got)
-	}
-	if text := o.s.janitor.quarantineOrphan(got[0], time.Now()); text != "" {
-		t.Errorf("it is one at the second look: %s", text)
+	o.s.janitor.pass(tomorrow)
+	if got := o.s.janitor.suspects; len(got) != 1 || !got["F/F/258367"] {
+		t.Fatalf("orphans %v", got)
 	}
 	o.holds(before...)
-	if text := o.s.janitor.quarantineOrphan(got[0], time.Now().Add(day)); text == "" {
-		t.Error("there was no warning")
+	o.s.janitor.pass(time.Now()) // it is none at the second look
+	o.holds(before...)
+	for range 2 {
+		o.s.janitor.pass(tomorrow)
 	}
 	if o.read("corrupt/queue/F/F/258367") != "its control file was unlinked" {
 		t.Error("it is another file")
-	}
-	if len(o.s.janitor.orphans(time.Now().Add(day))) != 0 {
-		t.Error("it is still there")
 	}
 	if o.read("corrupt/transport/F/F/258367.reason") == "" {
 		t.Error("no reason")
 	}
 	o.write("queue/F/F/258367", "another")
-	o.s.janitor.quarantineOrphan(got[0], time.Now().Add(day))
+	for range 2 {
+		o.s.janitor.pass(tomorrow)
+	}
 	if o.read("corrupt/queue/F/F/258367.1") != "another" {
 		t.Error("the second has no name of its own")
 	}

@@ -20,33 +20,24 @@ const (
 	janitorInterval = time.Hour
 	// orphanAge is how long an orphan must have been unchanged.
 	orphanAge = 24 * time.Hour
-	// orphanLimit bounds the orphans of one pass; the next finds the others.
-	orphanLimit = 1000
-	// recheckDelay is the time between the two examinations of an orphan. A
-	// message file whose control file was just removed is about to be removed.
-	recheckDelay = time.Minute
 )
 
 // janitor looks for what is left over.
-type janitor struct{ s *Spool }
+type janitor struct {
+	s *Spool
+	// suspects are the orphans of the last pass: a message file whose control file was just
+	// removed is about to be removed.
+	suspects map[string]bool
+}
 
-// run is the goroutine that slowly completes the interrupted work that other
-// mail need not wait for.
+// run is the goroutine that slowly looks for what other mail need not wait for.
 func (j *janitor) run() {
-	j.removeStale()
-	for ; ; j.removeStale() {
+	for {
+		j.removeStale()
 		if !j.s.pause(janitorInterval) {
 			return
 		}
-		suspects := j.orphans(time.Now())
-		if len(suspects) > 0 && !j.s.pause(recheckDelay) {
-			return
-		}
-		for _, path := range suspects {
-			if text := j.quarantineOrphan(path, time.Now()); text != "" {
-				j.s.warn(text)
-			}
-		}
+		j.pass(time.Now())
 	}
 }
 
@@ -62,19 +53,20 @@ func (s *Spool) pause(d time.Duration) bool {
 	}
 }
 
-// orphans walks through queue/ and returns the orphans.
-func (j *janitor) orphans(now time.Time) []string {
-	var found []string
-	if j.s.places.hasStaged() {
-		return nil
-	}
+// pass walks through queue/ and moves the orphans of this pass and the last to corrupt/queue.
+func (j *janitor) pass(now time.Time) {
+	found := make(map[string]bool)
 	j.slowWalk("queue", func(path string) bool {
-		if j.orphaned(path, now) {
-			found = append(found, path)
+		switch {
+		case !j.orphaned(path, now):
+		case j.suspects[path]:
+			j.quarantine(path)
+		default:
+			found[path] = true
 		}
-		return len(found) < orphanLimit
+		return true
 	})
-	return found
+	j.suspects = found
 }
 
 // hasStaged reports whether there are staged control files, of any program, whose messages
@@ -115,18 +107,15 @@ func (j *janitor) orphaned(path string, now time.Time) bool {
 			return false
 		}
 	}
-	return !postoffice.Exists(j.s.places.pairs[Hold].transport, path)
+	return !postoffice.Exists(j.s.places.pairs[Hold].transport, path) && !j.s.places.hasStaged()
 }
 
-// quarantineOrphan moves an orphan to corrupt/queue, and returns a text for the log; "" if the
-// file is no longer an orphan.
-func (j *janitor) quarantineOrphan(path string, now time.Time) string {
+// quarantine moves an orphan to corrupt/queue.
+func (j *janitor) quarantine(path string) {
 	const reason = "it has had no control file for a day"
-	if !j.orphaned(path, now) {
-		return ""
-	}
 	if err := j.s.places.quarantine(path, reason); err != nil {
-		return fmt.Sprintf("queue/%s: %s; moving it to corrupt/queue: %v", path, reason, err)
+		j.s.warn(fmt.Sprintf("queue/%s: %s; moving it to corrupt/queue: %v", path, reason, err))
+		return
 	}
-	return fmt.Sprintf("queue/%s: %s; it is in corrupt/queue now", path, reason)
+	j.s.warn(fmt.Sprintf("queue/%s: %s; it is in corrupt/queue now", path, reason))
 }

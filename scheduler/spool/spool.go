@@ -190,7 +190,7 @@ func (s *Spool) openParts() (err error) {
 	if s.places, err = openPlaces(&s.options, s.warn, s.done); err != nil {
 		return err
 	}
-	s.holds, s.notices, s.janitor = &Holds{places: s.places}, notices{s: s}, janitor{s}
+	s.holds, s.notices, s.janitor = &Holds{places: s.places}, notices{s: s}, janitor{s: s}
 	s.mover = mover{s: s, open: make([]*moveBatch, s.options.Markers)}
 	s.standing.owner = s.options.Owner
 	s.standing.add = func(r Result) { s.queue.add(r) }
