@@ -2,14 +2,13 @@ package scheduler
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"zsched/scheduler/store"
 )
 
 // The agenda: the current time, the actions of this Step, and what is planned
-// for later. Also a multiset of times, and averages.
+// for later. Also a multiset of times.
 
 // agenda has the current time, the actions of this Step, and heaps of everything that is planned,
 // ordered by time.
@@ -123,26 +122,4 @@ func (m *timeMultiset) earliest() second {
 		return 0
 	}
 	return m.counts[0].at
-}
-
-// rateMinutes is the time constant of a rate.
-const rateMinutes = 5
-
-// rate is how many things happen per minute: an average in which an event
-// rateMinutes ago counts 1/e as much as an event now.
-type rate struct {
-	perMinute float64 // at the time at
-	at        instant
-}
-
-func (r *rate) count(now instant) {
-	r.perMinute = r.now(now) + 1.0/rateMinutes
-	r.at = now
-}
-
-func (r *rate) now(now instant) float64 {
-	if r.at == now {
-		return r.perMinute
-	}
-	return r.perMinute * math.Exp(-now.since(r.at).Minutes()/rateMinutes)
 }

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -48,22 +47,6 @@ func TestTimeMultisetAgainstSlice(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestRate: a rate converges to what happens each minute, and forgets.
-func TestRate(t *testing.T) {
-	var r rate
-	now := second(1_800_000_000).instant()
-	for range 60 * 20 { // each second for twenty minutes
-		now = now.after(time.Second)
-		r.count(now)
-	}
-	if got := r.now(now); math.Abs(got-60) > 2 {
-		t.Errorf("60 a minute make %.1f", got)
-	}
-	if got := r.now(now.after(30 * time.Minute)); got > 1 {
-		t.Errorf("half an hour later it is %.1f", got)
-	}
 }
 
 // TestTimesOutOfRangeStayInOrder: a file can have an mtime that nanoseconds

@@ -110,8 +110,7 @@ func (no *notices) nextLookAtExpiry(v *vertex) date {
 	case no.overdue(v):
 		return no.s.agenda.date
 	}
-	// It had no attempt. Its destination may be dead later.
-	return min(secondary, no.s.agenda.date.after(max(no.s.mail.threadOf(v).params.Interval, time.Minute)))
+	return secondary
 }
 
 // mayExpire reports whether a recipient of the vertex may expire.

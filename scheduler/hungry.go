@@ -170,12 +170,9 @@ func (li *lines) endLine(a *agent, v *vertex) {
 		return
 	}
 	defer li.s.orders.resume(v)
-	if li.takeRuleStep(v, rule) {
-		return
-	}
-	if l.retryAt != 0 {
+	if rule == nil && l.retryAt != 0 {
 		li.postpone(v, l.retryAt)
 		return
 	}
-	li.takeRetryStep(v, noReport)
+	li.takeRetryStep(v, noReport, rule)
 }

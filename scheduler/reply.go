@@ -149,18 +149,3 @@ func (li *lines) failReported(a *agent, l *line, v *vertex, i int, rep *ta.Repor
 	failed.Notary = fields.Notary()
 	li.undeliverable(a, v, i, &failed, false)
 }
-
-// takeRuleStep makes an ended vertex wait as a rule says. It reports false if there
-// is no such rule, or if no recipient is left to wait.
-func (li *lines) takeRuleStep(v *vertex, by *rule.ReplyRule) bool {
-	if by == nil || !li.s.mail.countAttempts(v, noReport) {
-		return false
-	}
-	until := li.s.agenda.now.after(max(by.Span, rule.ShortestRetry))
-	_, v.retry = rule.RetryStep(li.s.mail.threadOf(v).params, v.retry, li.s.agenda.date.since(li.s.mail.messageOf(v).modifiedAt), li.rand)
-	if primary, _ := li.s.notices.expiry(v); primary > li.s.agenda.date {
-		until = min(until, li.s.agenda.instantAt(primary))
-	}
-	li.postpone(v, until)
-	return true
-}

@@ -130,7 +130,6 @@ func (a *agent) marks() bool { return !a.reports && a.ring.params.Marking == ta.
 func (li *lines) account(v *vertex, i int, state string, said reply) {
 	t := li.s.mail.threadOf(v)
 	t.attempts++
-	t.completions.count(li.s.agenda.now)
 	t.channel.count(state)
 	li.s.log.outcome(v, i, state, said)
 }

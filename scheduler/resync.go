@@ -131,9 +131,9 @@ func (li *lines) vertexRead(v *vertex, why readReason, locked bool) {
 	case locked:
 		li.postpone(v, li.s.agenda.now.after(lockedDelay))
 	case why == foundNothing:
-		li.takeRetryStep(v, nothingFound)
+		li.takeRetryStep(v, nothingFound, nil)
 	case why == agentCrashed, li.s.mail.wasReported(v):
-		li.takeRetryStep(v, agentEnded)
+		li.takeRetryStep(v, agentEnded, nil)
 	default:
 		if why == untouched {
 			li.s.limits.refund(li.s.mail.threadOf(v), li.s.mail.feedable(v))

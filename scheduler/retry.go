@@ -55,14 +55,16 @@ func (ts *threads) suspend(t *thread, till instant) {
 	ts.updateThread(t)
 }
 
-// takeRetryStep makes the open recipients of a vertex wait for one retry step,
-// or expires them. Recipients without a report count as attempted, and get the text. If no
-// recipient was tried, but it is the turn of an alternative, the vertex is due
-// at once.
-func (li *lines) takeRetryStep(v *vertex, text string) {
+// takeRetryStep makes the open recipients of a vertex wait for one retry step, or as long as a
+// reply rule says, or expires them. Recipients without a report count as attempted, and get the
+// text. If no recipient was tried, but it is the turn of an alternative, the vertex is due at once.
+func (li *lines) takeRetryStep(v *vertex, text string, by *rule.ReplyRule) {
 	if li.s.mail.countAttempts(v, text) {
 		wait, next := rule.RetryStep(li.s.mail.threadOf(v).params, v.retry, li.s.agenda.date.since(li.s.mail.messageOf(v).modifiedAt), li.rand)
 		v.retry = next
+		if by != nil {
+			wait = max(by.Span, rule.ShortestRetry)
+		}
 		li.postpone(v, li.s.agenda.now.after(wait))
 		return
 	}

@@ -225,9 +225,6 @@ func (sc *scenario) showThread(t *view.Thread) {
 	if !t.WakeAt.IsZero() {
 		fmt.Fprintf(&sc.output, ", wakes in %v", t.WakeAt.Sub(sc.now))
 	}
-	if f := t.Feedback; f != nil && *f != (view.Feedback{CohortLimit: f.CohortLimit}) {
-		fmt.Fprintf(&sc.output, ", window %d success %.2f failure %.2f failed cohorts %.2f", t.Window, f.Positive, f.Negative, f.FailedCohorts)
-	}
 	if t.Probing {
 		fmt.Fprintf(&sc.output, ", probing with window %d", t.Window)
 	}

@@ -97,12 +97,9 @@ func (vi *views) viewThread(t *thread) *view.Thread {
 	v := &view.Thread{
 		Name: t.key.view(), JobLines: t.vertices.Len, NotLoaded: t.notLoaded,
 		Recipients: t.recipients, Attempts: t.attempts, States: stateCounts(t.states[:]),
-		Sessions: t.busy, Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr), Rate: t.completions.now(vi.s.agenda.now),
+		Sessions: t.busy, Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
 		Held: t.held, Wait: vi.waitOf(t), StartError: vi.startError(t), Site: vi.s.limits.knownSites[t.key],
 		Probing: t.window.Dead && t.suspendedUntil == 0,
-	}
-	if w := &t.window; t.params.InitialConcurrency > 0 {
-		v.Feedback = &view.Feedback{Positive: w.Success, Negative: w.Failure, FailedCohorts: w.FailedCohorts, CohortLimit: t.params.CohortLimit}
 	}
 	if !t.ring.isBlocked() {
 		v.Ring, v.WithHost = t.ring.id, t.ring.withHost

@@ -85,17 +85,16 @@ type thread struct {
 	lastEventAt second        // mail arrived, or was fed
 	diagnostic  diagnosticRef // last report on any recipient; recipients share it
 
-	// What changes with a report.
+	// What names it, and what changes with a report.
 	key         threadKey
-	completions rate   // of outcomes
+	memberLinks store.Links[*thread]
 	attempts    int    // results so far
 	lastAgent   *agent // the last that served it; nil: none, or gone
 
 	// What changes when it waits.
-	waiting     *waitingMail // nil: none of its mail has waited
-	resume      timer        // the suspension ends, or the bulk updates continue
-	nextUpdate  vertexRef    // where the bulk updates continue; 0: none
-	memberLinks store.Links[*thread]
+	waiting    *waitingMail // nil: none of its mail has waited
+	resume     timer        // the suspension ends, or the bulk updates continue
+	nextUpdate vertexRef    // where the bulk updates continue; 0: none
 	// sequence is the place among the members of the ring, in ascending order.
 	sequence uint64
 }

@@ -120,16 +120,13 @@ func threadText(t *mailq.Thread, now time.Time) []string {
 	text := []string{
 		fmt.Sprintf("thread: %s, %s, %s, oldest %s", mailq.Plural(t.JobLines, "job", "jobs"), mailq.Plural(t.Recipients, "recipient", "recipients"),
 			mailq.Plural(t.Attempts, "attempt", "attempts"), mailq.FormatAge(now, t.OldestAt)),
-		fmt.Sprintf("window: %s; %.1f recipients done a minute", mailq.WindowText(t, now), t.Rate),
+		"window: " + mailq.WindowText(t, now),
 	}
 	if t.Site != "" {
 		text = append(text, "site: "+t.Site)
 	}
 	for i := range t.Effects {
 		text = append(text, "shaping: "+mailq.EffectText(&t.Effects[i], now))
-	}
-	if f := t.Feedback; f != nil {
-		text = append(text, fmt.Sprintf("feedback: positive %.2f, negative %.2f, failed cohorts %.2f of %g", f.Positive, f.Negative, f.FailedCohorts, f.CohortLimit))
 	}
 	count := make(map[string]int) // t.States is nil if no job is loaded
 	maps.Copy(count, t.States)

@@ -24,20 +24,13 @@ func (t *Table) sorted(title string) *Table {
 
 // Threads is the table of threads.
 func Threads(all []*mailq.Thread, now time.Time) *Table {
-	t := table(left("THREAD"), right("JOBS"), right("RCPTS"), right("RATE"), right("OLDEST"), right("WINDOW"),
+	t := table(left("THREAD"), right("JOBS"), right("RCPTS"), right("OLDEST"), right("WINDOW"),
 		left("STATE"), left("REASON")).sorted("RCPTS")
 	for _, it := range all {
-		t.add(Row{}, str(nameOf(it.Name)), count(it.JobLines), count(it.Recipients), rate(it.Rate), since(it.OldestAt, now),
+		t.add(Row{}, str(nameOf(it.Name)), count(it.JobLines), count(it.Recipients), since(it.OldestAt, now),
 			window(it), state(it, now), str(mailq.LastReply(mailq.LastReason(it))))
 	}
 	return t
-}
-
-func rate(r float64) Cell {
-	if r == 0 {
-		return Cell{}
-	}
-	return Cell{strconv.FormatFloat(r, 'f', 1, 64), r}
 }
 
 // window is the window of a thread, and its limit.

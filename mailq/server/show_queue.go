@@ -179,7 +179,7 @@ func (r *report) threadLine(t *mailq.Thread) string {
 		more = fmt.Sprintf(" win=%d/%d suspended", t.Window, t.WindowLimit)
 	case t.Probing:
 		more = fmt.Sprintf(" win=%d/%d probing", t.Window, t.WindowLimit)
-	case t.Feedback != nil:
+	case t.Window < t.WindowLimit:
 		more = fmt.Sprintf(" win=%d/%d", t.Window, t.WindowLimit)
 	}
 	if t.Site != "" {

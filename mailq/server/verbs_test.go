@@ -35,8 +35,7 @@ func busyQueue(now time.Time) *fakeQueue {
 	}
 	p.rows = []threadRow{
 		{Ring: ring, Thread: &mailq.Thread{Name: down, JobLines: 2, Recipients: 3, Attempts: 4, WakeAt: in(90 * time.Second), OldestAt: ago(26 * time.Hour),
-			Reason: refused, Window: 1, Rate: 0.5, WindowLimit: 20, SuspendedBy: view.AsDead, SuspendedUntil: in(90 * time.Second),
-			Feedback: &view.Feedback{FailedCohorts: 0.5, CohortLimit: 1}}},
+			Reason: refused, Window: 1, WindowLimit: 20, SuspendedBy: view.AsDead, SuspendedUntil: in(90 * time.Second)}},
 		{Ring: ring, Thread: &mailq.Thread{Name: up, JobLines: 1, Recipients: 1, OldestAt: ago(7 * time.Minute), Window: 2,
 			Agents: []view.Agent{{PID: 77, HungryAt: ago(3 * time.Second), FedAt: ago(3 * time.Second), Open: 1, State: "STUFF"}, {PID: 78, State: "LARVA"}}}},
 		{Ring: idle},

@@ -63,7 +63,6 @@ type Thread struct {
 	OldestAt  time.Time      `json:"oldest_at"` // mtime of its oldest message file, to the second
 	// LastEventAt is when mail last arrived or was last fed, to the second.
 	LastEventAt time.Time `json:"last_event_at,omitzero"`
-	Rate        float64   `json:"rate"`             // recipients done per minute, over the last minutes
 	Reason      string    `json:"reason,omitempty"` // last report on any recipient; \r between lines
 	Site        string    `json:"site,omitempty"`   // the host that agents have talked to last; "": not known
 
@@ -81,8 +80,6 @@ type Thread struct {
 	Sessions    int `json:"sessions,omitempty"`     // busy
 	Window      int `json:"window"`                 // sessions that it may use now
 	WindowLimit int `json:"window_limit,omitempty"` // maxthr
-	// Feedback is what moves the window; nil: it is fixed.
-	Feedback *Feedback `json:"feedback,omitempty"`
 	// Probing: the destination has failed, and one session tries it.
 	Probing bool `json:"probing,omitempty"`
 	// SuspendedBy says by whom it is suspended; "": it is not. SuspendedUntil is when the last of
@@ -91,18 +88,6 @@ type Thread struct {
 	SuspendedUntil time.Time `json:"suspended_until,omitzero"`
 	Effects        []Effect  `json:"effects,omitempty"`
 	Agents         []Agent   `json:"agents,omitempty"`
-}
-
-// Feedback is the feedback on the window of a thread (scheduler.cf(5), initialconcurrency).
-type Feedback struct {
-	// Positive and Negative are the parts of a session, below 1, that successes and failures
-	// have added up to without moving the window yet.
-	Positive float64 `json:"positive"`
-	Negative float64 `json:"negative"`
-	// FailedCohorts is how many windows in a row have failed. At CohortLimit the destination is
-	// dead.
-	FailedCohorts float64 `json:"failed_cohorts"`
-	CohortLimit   float64 `json:"cohort_limit"`
 }
 
 // Suspender says by whom a thread is suspended.
