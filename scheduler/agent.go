@@ -280,11 +280,6 @@ func (as *agents) said(a *agent, word AgentWord) {
 			a.locked = true
 			as.stop.locked++
 		}
-	case Flooded:
-		if a.signals == 0 {
-			as.s.agenda.logAgent(Error, a, "writes too much and makes no progress on a job line, sent SIGTERM")
-			as.giveUpAgent(a)
-		}
 	}
 }
 

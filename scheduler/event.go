@@ -203,9 +203,6 @@ const (
 	// Locked: its input has ended, it has locked all that it still works on, and it marks
 	// that itself. It reports no more.
 	Locked
-	// Flooded: it makes no progress on its job lines and writes more than the log can take.
-	// The core kills it.
-	Flooded
 )
 
 // Message is a message as the spool loaded it.

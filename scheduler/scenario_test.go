@@ -187,8 +187,6 @@ func (sc *scenario) runLine(words []string, clauses string) {
 		}
 	case "locked":
 		sc.step(scheduler.AgentSaid{Agent: sc.agent(args[0]), Word: scheduler.Locked})
-	case "flooded":
-		sc.step(scheduler.AgentSaid{Agent: sc.agent(args[0]), Word: scheduler.Flooded})
 	case "done":
 		for _, id := range sc.numbers(args[1]) {
 			sc.step(scheduler.AgentReported{Agent: sc.agent(args[0]), Report: sc.report([]string{id + "/100", "ok3"})})

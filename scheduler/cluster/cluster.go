@@ -96,8 +96,8 @@ type Node struct {
 	spare   []scheduler.Event // the slice that take returned last
 
 	limits   map[scheduler.ClusterLimit]*limit
-	due      queue  // limits, by the time of the next call
-	expiring queue  // limits, by the time at which the share may no longer be used
+	due      agenda // limits, by the time of the next call
+	expiring agenda // limits, by the time at which the share may no longer be used
 	backlog  []call // to be sent without delay
 	flying   bool   // a batch is with the sender
 
@@ -106,16 +106,16 @@ type Node struct {
 	store            *link  // nil in tests that carry out the batches themselves
 }
 
-// queue holds limits by the time at which something must be done about them.
-type queue = store.Heap[boot, *timed]
+// agenda holds limits by the time at which something must be done about them.
+type agenda = store.Heap[boot, *timed]
 
-// timed is a place in a queue.
+// timed is a place in an agenda.
 type timed struct {
-	index int32 // 0: it is not in the queue
+	index int32 // 0: it is not in the agenda
 	item  *limit
 }
 
-func newQueue() queue { return queue{Index: func(t *timed) *int32 { return &t.index }} }
+func newAgenda() agenda { return agenda{Index: func(t *timed) *int32 { return &t.index }} }
 
 // times are the spans that follow from ttl.
 type times struct {
@@ -141,7 +141,7 @@ func newNode(o Options, send func(*batch)) *Node {
 	n := &Node{
 		options: o, times: timesOf(cmp.Or(o.Store.TTL, DefaultTTL)), send: send,
 		limits: make(map[scheduler.ClusterLimit]*limit),
-		due:    newQueue(), expiring: newQueue(),
+		due:    newAgenda(), expiring: newAgenda(),
 	}
 	if n.options.Log == nil {
 		n.options.Log = func(scheduler.Severity, string) {}

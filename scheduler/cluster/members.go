@@ -70,7 +70,7 @@ func (n *Node) reportDue(b *batch) {
 }
 
 func (n *Node) reportKeys() []string {
-	return []string{keyPrefix + "nodes", keyPrefix + "name:" + escape(n.options.Node), keyPrefix + "epoch"}
+	return []string{keyPrefix + "nodes", keyPrefix + "name:" + n.options.Node, keyPrefix + "epoch"}
 }
 
 func (n *Node) reportArgs(leave bool) []any {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/internal/logs"
 	"zsched/scheduler"
 	child "zsched/scheduler/agent"
 	"zsched/ta"
@@ -17,7 +18,7 @@ import (
 type agent struct {
 	id      scheduler.AgentID
 	log     zerolog.Logger // names its channel, its first host and, once there is one, its pid
-	limit   *outputLimit   // of what is logged about it
+	limit   *logs.Throttle // of what is logged about it
 	child   Agent
 	output  []byte           // written to it at the end of the turn
 	eof     bool             // its input is closed after that
@@ -66,7 +67,7 @@ func (all *agents) start(a scheduler.Start) {
 	if a.Host != "" {
 		log = log.With().Str("host", a.Host).Logger()
 	}
-	limit := newOutputLimit()
+	limit := &logs.Throttle{Number: outputLines, Period: outputPeriod}
 	all.byID[a.Agent] = &agent{id: a.Agent, log: log, limit: limit}
 	var env map[string]string
 	if all.options.Env != nil {
@@ -127,7 +128,6 @@ func (all *agents) started(s agentStart) {
 func (all *agents) feed(f *scheduler.Feed) {
 	if a := all.byID[f.Agent]; a != nil {
 		a.output = ta.AppendJobLine(a.output, f.Job)
-		a.limit.fed()
 		all.queue(a)
 	}
 }

@@ -5,7 +5,6 @@ package daemon
 
 import (
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -41,8 +40,8 @@ type listener struct {
 	daemon *Daemon
 	agent  scheduler.AgentID
 	log    zerolog.Logger
-	jobLog zerolog.Logger // without the host of the agent's first job
-	limit  *outputLimit
+	jobLog zerolog.Logger  // without the host of the agent's first job
+	limit  *logs.Throttle  // shared with the loop
 	known  <-chan struct{} // closed when the core knows that the agent started
 	last   string          // the last line outside the protocol
 }
@@ -85,9 +84,6 @@ func (l *listener) event(heard child.Event) scheduler.Event {
 			e.Str("stderr", text.CutMarked(string(heard), maxClip)).Msg("agent said")
 		})
 	case child.Exited:
-		if n := l.limit.excess.Load(); n > 0 {
-			l.log.Warn().Int64("lines", n).Msg("lines of the agent were not logged")
-		}
 		return scheduler.AgentExited{Agent: l.agent, Status: heard.Status, LastLine: l.last}
 	}
 	return nil
@@ -105,12 +101,9 @@ func (l *listener) line(said ta.Line) scheduler.Event {
 		return scheduler.AgentReported{Agent: l.agent, Report: said.Report}
 	case ta.Resync:
 		if id, ok := messageOf(said.Path); ok {
-			flooded := l.loggedBy(&l.jobLog, zerolog.InfoLevel, func(e *zerolog.Event) {
+			l.loggedBy(&l.jobLog, zerolog.InfoLevel, func(e *zerolog.Event) {
 				e.Str("file", said.Path).Msg("agent found nothing to do")
 			})
-			if flooded != nil {
-				return flooded
-			}
 			return scheduler.AgentResync{Agent: l.agent, Message: id}
 		}
 		return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
@@ -128,63 +121,28 @@ func (l *listener) line(said ta.Line) scheduler.Event {
 	})
 }
 
-// logged logs a line of the agent, up to the limit. If the agent has to be
-// ended, logged returns the event that does so; otherwise nil.
+// logged logs a line of the agent, up to the limit, and returns no event.
 func (l *listener) logged(level zerolog.Level, write func(*zerolog.Event)) scheduler.Event {
-	return l.loggedBy(&l.log, level, write)
+	l.loggedBy(&l.log, level, write)
+	return nil
 }
 
-func (l *listener) loggedBy(log *zerolog.Logger, level zerolog.Level, write func(*zerolog.Event)) scheduler.Event {
-	missing, ok := l.limit.take(time.Now())
+func (l *listener) loggedBy(log *zerolog.Logger, level zerolog.Level, write func(*zerolog.Event)) {
+	missing, ok := l.limit.Take("", time.Now())
 	if !ok {
-		if l.limit.flooded() {
-			return scheduler.AgentSaid{Agent: l.agent, Word: scheduler.Flooded}
-		}
-		return nil
+		return
 	}
 	line := log.WithLevel(level)
 	if missing > 0 {
 		line = line.Int("unlogged", missing)
 	}
 	write(line)
-	return nil
 }
 
 const (
 	// outputLines is how many lines of an agent are logged in each outputPeriod.
 	outputLines  = 50
 	outputPeriod = time.Minute
-	// maxUnlogged is how many lines beyond that an agent may write without being
-	// given a job line. After that it is ended.
-	maxUnlogged = 10_000
 	// maxClip bounds the bytes of one line that are logged.
 	maxClip = 1000
 )
-
-// outputLimit bounds how many lines about one agent are logged, and counts the
-// rest. The loop and the agent's listener share it.
-type outputLimit struct {
-	lines  logs.Throttle
-	excess atomic.Int64 // lines not logged since the last job line
-	told   atomic.Bool  // flooded has returned true
-}
-
-func newOutputLimit() *outputLimit {
-	return &outputLimit{lines: logs.Throttle{Number: outputLines, Period: outputPeriod}}
-}
-
-// take reports whether a line may be logged, and how many before it were not.
-func (o *outputLimit) take(now time.Time) (missing int, ok bool) {
-	if missing, ok = o.lines.Take("", now); !ok {
-		o.excess.Add(1)
-	}
-	return missing, ok
-}
-
-// flooded reports, only once, that the agent has written too much.
-func (o *outputLimit) flooded() bool {
-	return o.excess.Load() > maxUnlogged && !o.told.Swap(true)
-}
-
-// fed is told that the agent was given a job line: the lines not logged count anew.
-func (o *outputLimit) fed() { o.excess.Store(0) }

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/ctlfile"
+	"zsched/internal/logs"
 	"zsched/scheduler"
 	child "zsched/scheduler/agent"
 	"zsched/scheduler/rule"
@@ -67,7 +68,7 @@ func TestChattyAgentIsHeardInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard int
 		d := New(Options{Config: new(rule.Config), Rand: rand.New(rand.NewPCG(1, 2))})
-		l := &listener{daemon: d, agent: 1, known: closed(), log: zerolog.Nop(), limit: newOutputLimit()}
+		l := &listener{daemon: d, agent: 1, known: closed(), log: zerolog.Nop(), limit: new(logs.Throttle)}
 		go func() {
 			var all []child.Event
 			for range 1000 {

@@ -47,10 +47,7 @@ func (d *Daemon) note(n scheduler.Note) {
 		log = &a.log
 		if n.Severity != scheduler.Error {
 			ok := false
-			if missing, ok = a.limit.take(l.now); !ok {
-				if a.limit.flooded() {
-					l.queue(scheduler.AgentSaid{Agent: n.Agent, Word: scheduler.Flooded})
-				}
+			if missing, ok = a.limit.Take("", l.now); !ok {
 				return
 			}
 		}
