@@ -61,9 +61,6 @@ func (s *Scheduler) check() {
 	assert(s.mail.counts.RecipientsIn-s.mail.counts.RecipientsOut == uint64(c.Recipients), "recipients: %d in, %d out, %d there", s.mail.counts.RecipientsIn, s.mail.counts.RecipientsOut, c.Recipients)
 	assert(c.UnderHold == s.orders.underHold, "under hold/: %d, kept %d", c.UnderHold, s.orders.underHold)
 	assert(maps.Equal(s.Counts().States, c.States), "states: counted %+v, kept %+v", c.States, s.Counts().States)
-	for _, w := range s.mail.walks {
-		s.checkWalk(w)
-	}
 	s.checkNotices()
 }
 
@@ -518,14 +515,6 @@ func (s *Scheduler) checkMembers(r *ring) {
 		n, vertices, last = n+1, vertices+t.vertices.Len, t.sequence
 	}
 	assert(n == r.members.Len && vertices == r.vertices, "ring %q: %d threads, kept %d; %d vertices, kept %d", r.key, n, r.members.Len, vertices, r.vertices)
-}
-
-// checkWalk: the cursor of a walk is on something that exists.
-func (s *Scheduler) checkWalk(w *Walk) {
-	assert(w.s == s, "a closed walk is kept")
-	assert(w.ring == nil || !w.ring.dropped, "a walk stands on a ring that is gone")
-	assert(w.next == nil || w.next.ring == w.ring, "a walk stands on a thread of another ring")
-	assert(w.vertex == 0 || s.mail.vertices.At(w.vertex).state != 0, "a walk stands on a vertex that is gone")
 }
 
 func (s *Scheduler) checkChannel(c *channel) {

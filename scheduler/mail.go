@@ -42,7 +42,6 @@ type mail struct {
 	threadLinks func(vertexRef) *store.Links[vertexRef]
 	counts      Counts
 	states      [vertexStates]int // vertices by state
-	walks       []*Walk           // open ones
 }
 
 type (

@@ -275,9 +275,6 @@ func (ts *threads) detachVertex(v *vertex) {
 		t.notLoaded--
 	}
 	ts.setState(v, 0, 0)
-	for _, w := range ts.s.mail.walks {
-		w.vertexLeaves(v.ref)
-	}
 	ts.unlinkVertex(v)
 	if t.updates != 0 {
 		ts.planResume(t) // the bulk updates may have no vertex left

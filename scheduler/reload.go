@@ -15,7 +15,6 @@ import (
 // times. New limits and intervals apply at once. The agents of a ring that no
 // longer has threads finish their job lines and are closed.
 func (s *Scheduler) reload(config *rule.Config) {
-	s.views.interruptWalks()
 	s.rules.setConfig(config)
 	s.limits.newLimits()
 	clear(s.agents.startFailures)

@@ -154,9 +154,6 @@ func (rg *rings) dropRingWhenEmpty(r *ring) {
 	if r.members.Len > 0 || r.processes.Busy > 0 || r.dropped {
 		return
 	}
-	for _, w := range rg.s.mail.walks {
-		w.ringLeaves(r)
-	}
 	r.dropped = true
 	rg.inOrder.Remove(r)
 	r.place.Leave()

@@ -24,7 +24,6 @@ func withOneMessage(now time.Time, config *rule.Config) *Scheduler {
 func viewOfOne(t *testing.T, s *Scheduler) *view.JobLine {
 	t.Helper()
 	w := s.WalkMessage(1)
-	defer w.Close()
 	items, _ := w.Next(10)
 	for _, item := range items {
 		if item.JobLine != nil {

@@ -32,12 +32,13 @@ func (h *harness) continueWalk() {
 	i := h.rand.IntN(len(h.orders.walks))
 	walk := h.orders.walks[i]
 	if h.chance(2) {
-		walk.walk.Close()
-	} else if h.nextSlice(walk) {
+		h.orders.walks = slices.Delete(h.orders.walks, i, i+1)
 		return
-	} else {
-		h.compareWalk(walk)
 	}
+	if h.nextSlice(walk) {
+		return
+	}
+	h.compareWalk(walk)
 	h.orders.walks = slices.Delete(h.orders.walks, i, i+1)
 }
 

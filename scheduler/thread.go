@@ -203,9 +203,6 @@ func (ts *threads) detachThread(t *thread) {
 	if t.shaping != nil {
 		t.shaping.place.Leave()
 	}
-	for _, w := range ts.s.mail.walks {
-		w.threadLeaves(t)
-	}
 	r.members.Remove(t)
 	r.vertices -= t.vertices.Len
 	r.wants -= t.wants

@@ -1,8 +1,7 @@
 package scheduler
 
 import (
-	"slices"
-
+	"zsched/scheduler/rule"
 	"zsched/scheduler/view"
 )
 
@@ -28,22 +27,24 @@ const (
 //
 // A reload interrupts a walk over everything: the threads may be in other rings then. Such a walk
 // has come to its end, and Interrupted says so.
-//
-// The scheduler keeps an open walk until the walk has reached its end. A walk
-// that is abandoned earlier must be closed.
 type Walk struct {
-	s           *Scheduler // nil: closed
+	s           *Scheduler
 	depth       Depth
+	config      *rule.Config // when the walk began
 	interrupted bool
 
 	// The cursor of a walk over everything: the current ring, whether it has
 	// been returned, and its next thread. ring is nil in other walks and at the
-	// end.
-	ring   *ring
-	shown  bool
-	next   *thread
-	vertex vertexRef   // the next one of a thread; 0: none is left
-	ready  []view.Item // come first
+	// end. What has left the queue in between still leads to the next (List.Remove).
+	ring  *ring
+	shown bool
+	next  *thread
+	// thread is the one whose vertices are next, from the message with that sequence on.
+	// vertex has that if it has not left; 0: none is left.
+	thread   *thread
+	vertex   vertexRef
+	sequence int64
+	ready    []view.Item // come first
 }
 
 // maxBatch bounds the recipients and agents that one batch shows, besides the bound on the
@@ -52,9 +53,7 @@ const maxBatch = 2000
 
 // Walk begins a walk over everything.
 func (s *Scheduler) Walk(depth Depth) *Walk {
-	w := &Walk{s: s, depth: depth, ring: s.rings.inOrder.Head}
-	s.mail.walks = append(s.mail.walks, w)
-	return w
+	return &Walk{s: s, depth: depth, config: s.rules.config, ring: s.rings.inOrder.Head}
 }
 
 // WalkThread begins a walk over the vertices of one thread.
@@ -63,7 +62,6 @@ func (s *Scheduler) WalkThread(channel, host string) *Walk {
 	if t := s.threads.byKey[threadKey{channel, host}]; t != nil {
 		w.enter(t)
 	}
-	s.mail.walks = append(s.mail.walks, w)
 	return w
 }
 
@@ -78,24 +76,17 @@ func (s *Scheduler) WalkMessage(id MessageID) *Walk {
 	return w
 }
 
-// Close ends a walk before its end. Closing it twice does nothing.
-func (w *Walk) Close() {
-	if w.s != nil {
-		w.s.mail.walks = slices.DeleteFunc(w.s.mail.walks, func(other *Walk) bool { return other == w })
-		w.s = nil
-	}
-}
-
 // Interrupted reports whether a reload has ended the walk before its end.
 func (w *Walk) Interrupted() bool { return w.interrupted }
 
 // Next returns the next items: at most n, and no more than can be converted
-// quickly. more is false at the end; the walk is then closed.
+// quickly. more is false at the end.
 func (w *Walk) Next(n int) (items []view.Item, more bool) {
+	if w.ring != nil && w.depth > Rings && w.config != w.s.rules.config {
+		w.interrupted = true
+		return nil, false
+	}
 	for shown := 0; len(items) < n && shown < maxBatch; {
-		if w.s == nil {
-			return items, false
-		}
 		item := w.nextItem()
 		switch {
 		case item.Thread != nil:
@@ -103,7 +94,6 @@ func (w *Walk) Next(n int) (items []view.Item, more bool) {
 		case item.JobLine != nil:
 			shown += len(item.JobLine.Recipients)
 		case item.Ring == nil:
-			w.Close()
 			return items, false
 		}
 		items = append(items, item)
@@ -119,24 +109,28 @@ func (w *Walk) nextItem() view.Item {
 			item := w.ready[0]
 			w.ready = w.ready[1:]
 			return item
+		case w.vertex != 0 && !w.isAt(w.vertex):
+			w.find()
 		case w.vertex != 0:
 			v := w.s.mail.vertices.At(w.vertex)
-			w.vertex = w.s.mail.threadLinks(w.vertex).Next
+			w.setVertex(v.Next)
 			return w.s.views.visitVertex(v)
 		case w.next != nil:
 			t := w.next
-			w.next = w.ring.members.Next(t)
-			return w.visitThread(t)
+			w.next = t.memberLinks.Next
+			if t.ring == w.ring {
+				return w.visitThread(t)
+			}
 		case w.ring == nil:
 			return view.Item{}
-		case !w.shown:
+		case !w.shown && !w.ring.dropped:
 			w.shown = true
 			if w.depth > Rings {
 				w.next = w.ring.members.Head
 			}
 			return view.Item{Ring: w.s.views.viewRing(w.ring)}
 		default:
-			w.toRing(w.s.rings.inOrder.Next(w.ring))
+			w.ring, w.shown = w.ring.inOrder.Next, false
 		}
 	}
 }
@@ -149,8 +143,32 @@ func (w *Walk) visitThread(t *thread) view.Item {
 
 func (w *Walk) enter(t *thread) {
 	if w.depth == Vertices {
-		w.vertex = t.vertices.Head
+		w.thread = t
+		w.setVertex(t.vertices.Head)
 	}
+}
+
+// setVertex makes a vertex of the thread the next item; 0: none.
+func (w *Walk) setVertex(ref vertexRef) {
+	if w.vertex = ref; ref != 0 {
+		w.sequence = w.s.mail.messageOf(w.s.mail.vertices.At(ref)).sequence
+	}
+}
+
+// isAt reports whether a vertex is the next item and has not left.
+func (w *Walk) isAt(ref vertexRef) bool {
+	v := w.s.mail.vertices.At(ref)
+	return v.state != 0 && v.thread == w.thread.ref && w.s.mail.messageOf(v).sequence == w.sequence
+}
+
+// find makes the vertex the next item that came after the one that has left. The vertices of a
+// thread are in the order of their messages.
+func (w *Walk) find() {
+	ref := w.thread.vertices.Head
+	for ref != 0 && w.s.mail.messageOf(w.s.mail.vertices.At(ref)).sequence < w.sequence {
+		ref = w.thread.vertices.Next(ref)
+	}
+	w.setVertex(ref)
 }
 
 // visitVertex returns a vertex with its recipients that are not done.
@@ -165,39 +183,4 @@ func (vi *views) visitVertex(v *vertex) view.Item {
 		}
 	}
 	return view.Item{JobLine: line}
-}
-
-func (w *Walk) toRing(r *ring) { w.ring, w.shown, w.next = r, false, nil }
-
-// interruptWalks ends the walks over everything at a reload.
-func (vi *views) interruptWalks() {
-	for _, w := range slices.Clone(vi.s.mail.walks) {
-		if w.ring != nil && w.depth > Rings {
-			w.interrupted = true
-			w.Close()
-		}
-	}
-}
-
-// The scheduler tells each open walk when something leaves the queue.
-
-func (w *Walk) vertexLeaves(v vertexRef) {
-	if w.vertex == v {
-		w.vertex = w.s.mail.threadLinks(v).Next
-	}
-}
-
-// threadLeaves: the thread leaves its ring. Its vertices are still returned if
-// the walk has reached them.
-func (w *Walk) threadLeaves(t *thread) {
-	if w.next == t {
-		w.next = w.ring.members.Next(t)
-	}
-}
-
-// ringLeaves: the ring, which has no threads, is dropped.
-func (w *Walk) ringLeaves(r *ring) {
-	if w.ring == r {
-		w.toRing(w.s.rings.inOrder.Next(r))
-	}
 }

@@ -93,18 +93,12 @@ const walkSlice = 64
 // errReloaded ends a walk over the whole queue during which the configuration was read again.
 var errReloaded = errors.New("the configuration was read again meanwhile: please repeat this")
 
-// Walk yields the items of a walk over the queue, one slice per question. A walk
-// that is abandoned is closed, even if ctx is done.
+// Walk yields the items of a walk over the queue, one slice per question.
 func Walk(ctx context.Context, port Port, begin func(*scheduler.Scheduler) *scheduler.Walk) iter.Seq2[view.Item, error] {
 	return func(yield func(view.Item, error) bool) {
 		var walk *scheduler.Walk
 		var items []view.Item
 		more := true
-		defer func() {
-			if walk != nil && more {
-				_ = port.Ask(context.WithoutCancel(ctx), func(*Loop) { walk.Close() })
-			}
-		}()
 		for more {
 			err := port.Ask(ctx, func(l *Loop) {
 				if walk == nil {

@@ -40,7 +40,8 @@ func (l *List[H]) insert(item, before H) {
 	l.Len++
 }
 
-// Remove removes an item, which must be in the list.
+// Remove removes an item, which must be in the list. The item keeps its Next, so that who stands on
+// it can go on.
 func (l *List[H]) Remove(item H) {
 	var none H
 	own := l.Of(item)
@@ -54,7 +55,7 @@ func (l *List[H]) Remove(item H) {
 	} else {
 		l.Of(own.Next).prev = own.prev
 	}
-	*own = Links[H]{}
+	own.prev = none
 	l.Len--
 }
 
