@@ -69,7 +69,7 @@ type (
 		// lock: only the locks of these recipients are then cleared as its own. They
 		// are ascending.
 		Offsets []int64
-		// AtWork are the pids of our agents that may be working on the message. The
+		// AtWork are the pids of our agents that may be working on the message, in order. The
 		// locks of our other agents are left over, because the agent could not remove
 		// them, and are cleared. nil: not known; no lock of a live process is cleared.
 		AtWork []int

@@ -11,6 +11,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/queue"
+	"zsched/scheduler"
 	"zsched/scheduler/view"
 )
 
@@ -81,7 +82,7 @@ func (mv *mover) check(m *resubmission) (err error) {
 	if m.old, err = mv.s.places.openControl(m.Path, &buf); err != nil {
 		return err
 	}
-	locks := mv.s.locksOf(&m.old, true)
+	locks := locks{&mv.s.lockHolders, new(scheduler.Read)}
 	// A torn line stays: an agent may be writing it for another recipient.
 	if err := m.old.settle(locks.held); err != nil {
 		return err

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -22,70 +20,42 @@ import (
 	"zsched/scheduler"
 )
 
-// locks decides about the locks of one control file.
+// locks decides about the locks of one control file. ours is what the receiver knows about the
+// locks of our agents; nil: the message is not in its memory.
 type locks struct {
-	holders   *lockHolders
-	writtenAt time.Time // the file's mtime: no lock is younger
-	// known says that the message is in the receiver's memory, and ours is what the receiver
-	// knows about the locks of our agents.
-	known bool
-	ours  scheduler.Read
-	// answers are those about processes: many recipients are often locked by the same one.
-	// nil: none was asked for, as in nearly all files.
-	answers map[int]bool
-}
-
-// locksOf returns the locks of a control file that was just read. known is as in locks.
-func (s *Spool) locksOf(d *controlFile, known bool) locks {
-	return locks{holders: &s.lockHolders, writtenAt: time.Unix(d.st.Mtim.Unix()), known: known}
+	holders *lockHolders
+	ours    *scheduler.Read
 }
 
 // held reports whether the process that locked a recipient may still work on it.
 func (l *locks) held(r *ctlfile.Recipient) bool {
 	pid := r.PID()
-	if pid >= ctlfile.MaxPID {
-		_, its := slices.BinarySearch(l.ours.Offsets, r.Offset)
-		return !(l.known && l.ours.PID >= ctlfile.MaxPID && its) && l.heldByLarge()
-	}
-	held, known := l.answers[pid]
-	if !known {
-		held = pid > 0 && pid != l.ours.PID && pid != l.holders.scheduler && l.isHolder(pid)
-		if l.answers == nil {
-			l.answers = make(map[int]bool)
-		}
-		l.answers[pid] = held
-	}
-	return held
-}
-
-// heldByLarge reports whether an agent with a pid that is too large for a lock may work on
-// the message.
-func (l *locks) heldByLarge() bool {
-	if atWork := l.ours.AtWork; l.known && (atWork == nil || len(atWork) > 0 && atWork[len(atWork)-1] >= ctlfile.MaxPID) {
-		return true
-	}
-	return l.holders.anyLarge()
-}
-
-// isHolder reports whether a process may have the locks with its pid. One of ours has them if
-// it works on the message. If the message is not known, it has them if it is not younger than
-// they are: before the last boot, another process had that pid.
-func (l *locks) isHolder(pid int) bool {
-	p, found := process.Find(pid)
 	switch {
-	case !found:
+	case pid < ctlfile.MaxPID:
+		return pid > 0 && pid != l.holders.scheduler && (l.ours == nil || pid != l.ours.PID) && l.isHolder(pid)
+	case l.ours == nil:
+		return l.holders.anyLarge()
+	}
+	if _, its := slices.BinarySearch(l.ours.Offsets, r.Offset); its && l.ours.PID >= ctlfile.MaxPID {
+		return false
+	}
+	atWork := l.ours.AtWork
+	return atWork == nil || len(atWork) > 0 && atWork[len(atWork)-1] >= ctlfile.MaxPID || l.holders.anyLarge()
+}
+
+// isHolder reports whether a process may have the locks with its pid. An agent of ours that does
+// not work on the message could not remove them.
+func (l *locks) isHolder(pid int) bool {
+	p, known := process.Find(pid)
+	switch {
+	case !known:
 		return process.Exists(pid) // /proc does not say
 	case p.PID == 0:
 		return false
-	case !l.holders.isOurs(p):
-		return l.holders.inTransport(pid)
-	case !l.known:
-		return process.RunningSince(pid, l.writtenAt)
-	case l.ours.AtWork == nil:
-		return true
+	case p.Parent == l.holders.scheduler && l.ours != nil && l.ours.AtWork != nil:
+		return slices.Contains(l.ours.AtWork, pid)
 	}
-	_, works := slices.BinarySearch(l.ours.AtWork, pid)
-	return works
+	return l.holders.inTransport(pid)
 }
 
 // any returns the pid of a process that holds a lock in the file, or 0.
@@ -98,44 +68,35 @@ func (l *locks) any(f *ctlfile.File) int {
 	return 0
 }
 
-// lockHolders finds the agents that may hold locks: ours, and those of an earlier scheduler,
-// which have transport/ as their working directory. Any other process has the pid of a dead
-// agent by chance.
+// lockHolders finds the processes that may hold locks: agents, ours and those of an earlier
+// scheduler, have transport/ as their working directory. Any other process has the pid of a dead
+// agent by chance. If another agent has it by chance, the recipient waits until that one exits.
 //
 // The lock of a pid that is too large for a lock says only ctlfile.MaxPID. It is held
 // while any agent of an earlier scheduler with a large pid runs.
 type lockHolders struct {
 	transport int // descriptor of transport/
-	least     int // the smallest large pid; tests set another
-	scheduler int // whose agents are ours: our pid
+	scheduler int // our pid
 
-	once  sync.Once
-	large []process.Process // the agents of an earlier scheduler with a large pid
+	large []process.Process // the agents with a large pid that were there at the start
 	err   error             // of the search for them
+}
+
+// find finds the agents with a pid of at least this, before ours are started.
+func (h *lockHolders) find(least int) {
+	h.large, h.err = process.From(least)
+	h.large = slices.DeleteFunc(h.large, func(p process.Process) bool {
+		return p.PID == h.scheduler || !h.inTransport(p.PID)
+	})
 }
 
 // anyLarge reports whether an agent of an earlier scheduler with a large pid runs. If /proc
 // does not tell, the answer is yes.
 func (h *lockHolders) anyLarge() bool {
-	h.once.Do(func() {
-		h.large, h.err = process.From(h.least)
-		h.large = slices.DeleteFunc(h.large, func(p process.Process) bool {
-			return p.PID == h.scheduler || h.isOurs(p) || !h.inTransport(p.PID)
-		})
-	})
 	return h.err != nil || slices.ContainsFunc(h.large, func(p process.Process) bool {
 		now, known := process.Find(p.PID)
 		return known && now.Started == p.Started
 	})
-}
-
-// isOurs reports whether a process is an agent of this scheduler, or was started by
-// one: each agent has a session of its own.
-func (h *lockHolders) isOurs(p process.Process) bool {
-	if p.Parent != h.scheduler && p.Session != p.PID {
-		p, _ = process.Find(p.Session)
-	}
-	return p.Parent == h.scheduler
 }
 
 // inTransport reports whether the working directory of a process is transport/. Without

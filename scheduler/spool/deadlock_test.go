@@ -16,48 +16,47 @@ import (
 	"zsched/scheduler"
 )
 
-func TestAliveIsWhoWasThereWhenTheLockWasWritten(t *testing.T) {
-	pid, lines, stop := startHelper(t, "wait", "")
+func TestLivingAgentsHoldLocks(t *testing.T) {
+	dir := t.TempDir()
+	pid, lines, stop := startHelper(t, "wait", dir)
 	lines.Scan()
-	now := time.Now()
-	if !holdsLock(t, pid, now) {
-		t.Error("a running agent of ours holds no lock")
-	}
-	// The number was another's then.
-	if holdsLock(t, pid, now.Add(-time.Hour)) {
-		t.Error("a process holds a lock that is older than itself")
+	if !holdsLock(t, dir, pid) {
+		t.Error("a running agent holds no lock")
 	}
 	// Init is no agent.
-	if holdsLock(t, 1, now) {
+	if holdsLock(t, dir, 1) {
 		t.Error("a process that does not work in transport/ holds a lock")
 	}
 	stop()
-	if holdsLock(t, pid, now) {
+	if holdsLock(t, dir, pid) {
 		t.Error("a dead process holds a lock")
 	}
 	for _, pid := range []int{0, -1, ctlfile.MaxPID, os.Getpid()} {
-		if holdsLock(t, pid, now) {
+		if holdsLock(t, dir, pid) {
 			t.Errorf("pid %d holds a lock", pid)
 		}
 	}
 }
 
-// holdsLock reports whether a process holds the lock of a recipient in a file of this age, of a
-// message that is not known.
-func holdsLock(t *testing.T, pid int, writtenAt time.Time) bool {
+// holdsLock reports whether a process holds the lock of a recipient of a message that is not
+// known. dir is transport/.
+func holdsLock(t *testing.T, dir string, pid int) bool {
 	t.Helper()
-	holders := &lockHolders{transport: -1, least: 1 << 30, scheduler: os.Getpid()}
-	l := locks{holders: holders, writtenAt: writtenAt}
+	transport, err := postoffice.OpenDir(postoffice.WorkingDir, dir)
+	check(t, err)
+	defer unix.Close(transport)
+	l := locks{holders: &lockHolders{transport: transport, scheduler: os.Getpid()}}
 	return l.held(&ctlfile.Recipient{Tag: ctlfile.Locked, Lock: fmt.Sprint(pid)})
 }
 
 // A process that nobody has waited for yet has a pid, but does nothing.
 func TestZombiesAreDead(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
+	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "SPOOL_TEST_HELPER=wait")
 	check(t, cmd.Start()) // its standard input is empty
 	check(t, unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
-	if holdsLock(t, cmd.Process.Pid, time.Now()) {
+	if holdsLock(t, cmd.Dir, cmd.Process.Pid) {
 		t.Error("a dead process holds a lock")
 	}
 	check(t, cmd.Wait())
@@ -104,9 +103,9 @@ func TestTakeClearsALockWithoutPid(t *testing.T) {
 }
 
 func TestTakeRespectsLiveLocks(t *testing.T) {
-	pid, lines, stop := startHelper(t, "wait", "")
-	lines.Scan()
 	o := newTestSpool(t)
+	pid, lines, stop := startHelper(t, "wait", filepath.Join(o.dir, "transport"))
+	lines.Scan()
 	text := control("7", toCarol, locked(pid))
 	o.put("7", text)
 	o.age("transport/7", 0)
@@ -124,18 +123,16 @@ func TestTakeRespectsLiveLocks(t *testing.T) {
 // The pid of an agent that died may by now be somebody else's. The old
 // program waited for that somebody.
 func TestTakeClearsALockOfAReusedPid(t *testing.T) {
-	pid, lines, _ := startHelper(t, "wait", "")
+	pid, lines, _ := startHelper(t, "wait", "") // it does not work in transport/
 	lines.Scan()
 	o := newTestSpool(t)
-	o.put("7", control("7", locked(pid))) // an hour ago
+	o.put("7", control("7", locked(pid)))
 	if m := o.open(Options{}).loaded("7"); len(m.Recipients) != 1 {
 		t.Errorf("%+v", m)
 	}
 }
 
 func TestRereadSparesLiveLocks(t *testing.T) {
-	pid, lines, _ := startHelper(t, "wait", "")
-	lines.Scan()
 	dead, _, stop := startHelper(t, "wait", "")
 	stop()
 	another, _, stopAnother := startHelper(t, "wait", "")
@@ -148,12 +145,17 @@ func TestRereadSparesLiveLocks(t *testing.T) {
 	}{
 		"none died":           {0, nil, "~ ~~"},
 		"another died":        {another, nil, "~ ~~"},
-		"it died just now":    {pid, nil, "  ~~"},
+		"it died just now":    {-1, nil, "  ~~"},
 		"one without a field": {4194000, []int{2}, "~  ~"},
 		"the other of them":   {4194001, []int{3}, "~ ~ "},
 		"both, as one line":   {4194000, []int{2, 3}, "~   "},
 	} {
 		o := newTestSpool(t)
+		pid, lines, _ := startHelper(t, "wait", filepath.Join(o.dir, "transport"))
+		lines.Scan()
+		if c.died < 0 {
+			c.died = pid
+		}
 		text := control("7", locked(pid), locked(dead), locked(big), locked(big))
 		o.put("7", text)
 		var offsets []int64
@@ -181,7 +183,7 @@ func TestTakeRespectsTheLockOfAnOutlivingAgentWithALargePid(t *testing.T) {
 	pid, lines, stop := startHelper(t, "wait", filepath.Join(o.dir, "transport"))
 	lines.Scan()
 	o.open(Options{Unwatched: true})
-	o.s.lockHolders.least, o.s.lockHolders.scheduler = pid, 1<<30
+	o.s.lockHolders.find(pid)
 	o.write("transport/7", control("7", toCarol, locked(ctlfile.MaxPID)))
 	o.write("queue/7", "message")
 	o.age("transport/7", 0)
@@ -212,15 +214,16 @@ func TestWhoHoldsALockOfALargePid(t *testing.T) {
 	check(t, err)
 	defer unix.Close(elsewhere)
 	for name, c := range map[string]struct {
-		holders *lockHolders
-		want    bool
+		transport, least int
+		want             bool
 	}{
-		"an agent":                   {&lockHolders{transport: transport, least: pid, scheduler: 1 << 30}, true},
-		"an agent of ours":           {&lockHolders{transport: transport, least: pid, scheduler: os.Getpid()}, false},
-		"a process elsewhere":        {&lockHolders{transport: elsewhere, least: pid, scheduler: 1 << 30}, false},
-		"a process with a small pid": {&lockHolders{transport: transport, least: pid + 1<<23, scheduler: 1 << 30}, false},
+		"an agent":                   {transport, pid, true},
+		"a process elsewhere":        {elsewhere, pid, false},
+		"a process with a small pid": {transport, pid + 1<<23, false},
 	} {
-		if got := c.holders.anyLarge(); got != c.want {
+		holders := &lockHolders{transport: c.transport, scheduler: os.Getpid()}
+		holders.find(c.least)
+		if got := holders.anyLarge(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -233,7 +236,6 @@ func TestTakeRespectsTheLockOfAnOutlivingAgentAlthoughTheClockIsSet(t *testing.T
 	pid, lines, stop := startHelper(t, "wait", filepath.Join(o.dir, "transport"))
 	lines.Scan()
 	o.open(Options{Unwatched: true})
-	o.s.lockHolders.scheduler = 1 << 30 // the helper is no agent of ours
 	o.write("queue/7", "message")
 	o.write("transport/7", control("7", toCarol, locked(pid)))
 	o.age("transport/7", time.Hour)
@@ -247,24 +249,24 @@ func TestTakeRespectsTheLockOfAnOutlivingAgentAlthoughTheClockIsSet(t *testing.T
 // An agent has reported a recipient and could not remove its lock, because the disk was
 // faulty. It lives on and does other work.
 func TestRereadClearsTheLocksThatALiveAgentHasLeft(t *testing.T) {
-	pid, lines, _ := startHelper(t, "wait", "") // a child of ours, as an agent is
-	lines.Scan()
 	const big = ctlfile.MaxPID
 	for name, c := range map[string]struct {
-		atWork []int
+		atWork func(pid int) []int
 		want   string // tags of the agent, init, and one with a large pid
 	}{
-		"not known":               {nil, "~ ~"},
-		"none works on it":        {[]int{}, "   "},
-		"the agent works on it":   {[]int{pid}, "~  "},
-		"another one works on it": {[]int{pid + 1}, "   "},
-		"one with a large pid":    {[]int{4194000}, "  ~"},
+		"not known":               {func(int) []int { return nil }, "~ ~"},
+		"none works on it":        {func(int) []int { return []int{} }, "   "},
+		"the agent works on it":   {func(pid int) []int { return []int{pid} }, "~  "},
+		"another one works on it": {func(pid int) []int { return []int{pid + 1} }, "   "},
+		"one with a large pid":    {func(int) []int { return []int{4194000} }, "  ~"},
 	} {
 		o := newTestSpool(t)
+		pid, lines, _ := startHelper(t, "wait", filepath.Join(o.dir, "transport")) // a child of ours, as an agent is
+		lines.Scan()
 		o.put("7", control("7", locked(pid), locked(1), locked(big)))
 		o.age("transport/7", 0)
 		o.open(Options{})
-		o.s.Reread(5, "7", scheduler.Read{AtWork: c.atWork})
+		o.s.Reread(5, "7", scheduler.Read{AtWork: c.atWork(pid)})
 		r := answered[scheduler.Read](o)
 		got := ""
 		for _, state := range r.Recipients {
@@ -273,23 +275,6 @@ func TestRereadClearsTheLocksThatALiveAgentHasLeft(t *testing.T) {
 		if r.Err != nil || got != c.want {
 			t.Errorf("%s: tags %q, want %q, %+v", name, got, c.want, r)
 		}
-	}
-}
-
-// The clock is set forward by an hour while an agent of ours works. Another one dies that
-// has recipients of the same message.
-func TestRereadSparesLiveLocksAlthoughTheClockIsSet(t *testing.T) {
-	pid, lines, _ := startHelper(t, "wait", "")
-	lines.Scan()
-	dead, _, stop := startHelper(t, "wait", "")
-	stop()
-	o := newTestSpool(t)
-	o.put("7", control("7", locked(pid), locked(dead)))
-	o.open(Options{})
-	o.age("transport/7", time.Hour) // by the clock as it was before
-	o.s.Reread(5, "7", scheduler.Read{PID: dead})
-	if r := answered[scheduler.Read](o); r.Err != nil || len(r.Recipients) != 2 || r.Recipients[0].Tag != ctlfile.Locked || r.Recipients[1].Tag != ctlfile.Open {
-		t.Errorf("%+v", r)
 	}
 }
 

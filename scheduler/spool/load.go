@@ -77,7 +77,7 @@ func (t *loader) load(n Name) {
 	// locked: the file must stay where the agent found it, a last line without an end may be
 	// one that the agent is writing, and nothing in memory would keep an order, the expiry or
 	// an agent that respects no locks (marking=scheduler) from the locked recipients.
-	locks := t.s.locksOf(&d, false)
+	locks := locks{holders: &t.s.lockHolders}
 	if pid := locks.any(d.file); pid != 0 {
 		holder := "process " + strconv.Itoa(pid)
 		if pid >= ctlfile.MaxPID {

@@ -92,8 +92,8 @@ func (s *Spool) editor(path string) uint64 {
 }
 
 // reread reads the control file again. It first clears the locks of dead processes,
-// including the agent that has died, and the locks that live agents have left over. Then
-// it settles recipients by their d lines.
+// including the agent that has died, and the locks that live agents have left over. Then it
+// settles recipients by their d lines.
 //
 // A lock with ctlfile.MaxPID belongs to one of our agents with such a large pid. If that of the
 // dead agent is so large, only the locks at its Offsets are its own; the others belong to agents
@@ -103,8 +103,7 @@ func (s *Spool) reread(a scheduler.Read) {
 	s.edit(path, func() {
 		answer := Answered{Action: a, Op: a.Op, Message: a.Message}
 		extra, missing, err := s.change(path, func(d *controlFile) error {
-			locks := s.locksOf(d, true)
-			locks.ours = a
+			locks := locks{&s.lockHolders, &a}
 			if err := d.settle(locks.held); err != nil {
 				return err
 			}

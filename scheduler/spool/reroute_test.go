@@ -185,8 +185,8 @@ func TestResubmitToAnEmptyHost(t *testing.T) {
 
 // Who is locked by a live process stays; a dead one's lock is no lock.
 func TestResubmitSparesLiveLocks(t *testing.T) {
-	pid, _, stop := startHelper(t, "wait", "")
 	o := newRoutedSpool(t)
+	pid, _, stop := startHelper(t, "wait", filepath.Join(o.dir, "transport"))
 	text := control("7", locked(pid), toCarol)
 	o.put("7", text)
 	o.age("transport/7", -time.Minute)
@@ -204,8 +204,8 @@ func TestResubmitSparesLiveLocks(t *testing.T) {
 
 // An agent that is at another recipient may be in the middle of a d line.
 func TestResubmitLeavesATornLine(t *testing.T) {
-	pid, _, _ := startHelper(t, "wait", "")
 	o := newRoutedSpool(t)
+	pid, _, _ := startHelper(t, "wait", filepath.Join(o.dir, "transport"))
 	const torn = "d 67:-1:-1::10475"
 	o.put("7", control("7", locked(pid), toCarol)+torn)
 	o.age("transport/7", -time.Minute)

@@ -204,7 +204,8 @@ func (s *Spool) openParts() (err error) {
 	}
 	s.mover.copies.Claim = claim
 	transport := s.places.pairs[Queue].transport
-	s.lockHolders.transport, s.lockHolders.least, s.lockHolders.scheduler = transport, ctlfile.MaxPID, os.Getpid()
+	s.lockHolders = lockHolders{transport: transport, scheduler: os.Getpid()}
+	s.lockHolders.find(ctlfile.MaxPID)
 	if err := s.places.control.CannotTakeOver(); err != nil {
 		s.warn(fmt.Sprintf("transport is on a file system without leases (%v): control files of other users stay there unread", err))
 	}

@@ -78,7 +78,7 @@ func (mv *mover) stage(r *scheduler.Resubmit) (staged []*stagedCopy, err error) 
 	if err != nil {
 		return nil, err
 	}
-	locks := mv.s.locksOf(&d, true)
+	locks := locks{&mv.s.lockHolders, new(scheduler.Read)}
 	chosen := choose(r, d.file, locks.held)
 	if len(chosen) == 0 {
 		return nil, nil
