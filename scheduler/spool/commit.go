@@ -12,7 +12,6 @@ import (
 	"zsched/internal/postoffice"
 	"zsched/queue"
 	"zsched/scheduler"
-	"zsched/scheduler/view"
 )
 
 const (
@@ -95,34 +94,23 @@ func (mv *mover) check(m *resubmission) (err error) {
 	return nil
 }
 
-// recordHolds records the holds of the copies of a batch that are held: those that were held
-// together have one record.
-func (mv *mover) recordHolds(batch []*resubmission) {
-	together := make(map[view.Hold][]*resubmission)
-	for _, m := range batch {
-		if m.Hold != nil && m.err == nil {
-			together[*m.Hold] = append(together[*m.Hold], m)
-		}
+// recordHold records the hold of the copies of a message, if they are held.
+func (mv *mover) recordHold(m *resubmission) error {
+	if m.Hold == nil || m.err != nil {
+		return m.err
 	}
-	for hold, list := range together {
-		r := HoldRecord{Hold: hold}
-		for _, m := range list {
-			for _, p := range m.staged {
-				r.Messages = append(r.Messages, p.spoolID)
-			}
-		}
-		err := mv.s.holds.RecordHold(r)
-		for _, m := range list {
-			m.err = err
-		}
+	r := HoldRecord{Hold: *m.Hold}
+	for _, p := range m.staged {
+		r.Messages = append(r.Messages, p.spoolID)
 	}
+	return mv.s.holds.RecordHold(r)
 }
 
 // publish gives the staged copies of a batch their final names.
 func (mv *mover) publish(batch []*resubmission) {
-	mv.recordHolds(batch)
 	var items []*queue.Item
 	for _, m := range batch {
+		m.err = mv.recordHold(m)
 		for _, p := range m.staged {
 			switch {
 			case m.err != nil:
@@ -206,7 +194,8 @@ func (mv *mover) isClaimed(copied, source string) (bool, error) {
 	return true, nil
 }
 
-// publishLater tries again, in the background, to give copies their names that count already.
+// publishLater tries again, in the background, to give copies their names that count already. If
+// the spool is closed meanwhile, the next start does it.
 func (mv *mover) publishLater(items []*queue.Item) {
 	var left []*queue.Item
 	for _, i := range items {
@@ -219,20 +208,9 @@ func (mv *mover) publishLater(items []*queue.Item) {
 		return
 	}
 	mv.s.spawn(func() {
-		for len(left) > 0 {
-			select {
-			case <-mv.s.done:
-				return // the next start does it
-			case <-time.After(publishPause):
-			}
+		for len(left) > 0 && mv.s.pause(publishPause) {
 			mv.copies.Publish(left)
-			var still []*queue.Item
-			for _, i := range left {
-				if i.Path == "" {
-					still = append(still, i)
-				}
-			}
-			left = still
+			left = slices.DeleteFunc(left, func(i *queue.Item) bool { return i.Path != "" })
 		}
 	})
 }

@@ -3,8 +3,8 @@ package spool
 // Places: the queue, hold/ and corrupt/, each with its two directories.
 
 import (
+	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -52,9 +52,6 @@ func placeOf(path string) (p Place, inPlace string) {
 // pair holds the descriptors of a place's two directories.
 type pair struct{ transport, queue int }
 
-// noPair is a pair that is not open.
-var noPair = pair{-1, -1}
-
 // places are the open directories below $POSTOFFICE.
 type places struct {
 	office     int // descriptor of $POSTOFFICE
@@ -71,30 +68,33 @@ type places struct {
 	done <-chan struct{} // closed by Spool.Close
 }
 
-// openPlaces opens the directories. It makes hold/ and corrupt/ if they are missing.
-func openPlaces(o *Options, warn func(string), done <-chan struct{}) (at *places, err error) {
-	at = &places{
-		office: -1, pairs: [placeCount]pair{Queue: noPair, Hold: noPair, Corrupt: noPair},
-		hashLevels: o.HashLevels, warn: warn, done: done,
-	}
-	if err = at.openAll(o.Postoffice); err != nil {
-		at.close()
-		return nil, err
-	}
-	return at, nil
-}
+// madeDirs are the directories that are made if they are missing.
+var madeDirs = []string{"hold", "hold/transport", "hold/queue", ordersDir, "corrupt", "corrupt/transport", "corrupt/queue"}
 
+// openAll opens the directories. It makes hold/ and corrupt/ if they are missing. After an error,
+// some may be open.
 func (at *places) openAll(office string) (err error) {
+	for p := range placeCount {
+		at.pairs[p] = pair{-1, -1}
+	}
 	if at.office, err = postoffice.OpenDir(postoffice.WorkingDir, office); err != nil {
 		return err
 	}
-	for p := range placeCount {
-		if at.pairs[p], err = openPair(at.office, p); err != nil {
-			return err
+	for _, dir := range madeDirs {
+		if err := postoffice.MakeDir(at.office, dir, 0o750); err != nil {
+			return fmt.Errorf("making %q: %w", dir, err)
 		}
 	}
-	if err := at.makeOrdersDir(); err != nil {
+	// An earlier start may have made hold/orders or hold/, and ended before it was on disk.
+	if err := errors.Join(postoffice.SyncDirAt(at.office, "hold"), postoffice.Sync(at.office)); err != nil {
 		return fmt.Errorf("making %s: %w", ordersDir, err)
+	}
+	for p := range placeCount {
+		for name, fd := range map[string]*int{"transport": &at.pairs[p].transport, "queue": &at.pairs[p].queue} {
+			if *fd, err = postoffice.OpenDir(at.office, p.dir()+name); err != nil {
+				return fmt.Errorf("opening %q: %w", p.dir()+name, err)
+			}
+		}
 	}
 	at.control, err = postoffice.NewControl(at.pairs[Queue].transport)
 	return err
@@ -103,12 +103,11 @@ func (at *places) openAll(office string) (err error) {
 func (at *places) close() {
 	at.open.Lock()
 	defer at.open.Unlock()
-	for p := range placeCount {
-		at.pairs[p].close()
+	for _, p := range at.pairs {
+		postoffice.Close(p.transport)
+		postoffice.Close(p.queue)
 	}
-	if at.office >= 0 {
-		postoffice.Close(at.office)
-	}
+	postoffice.Close(at.office)
 }
 
 func (at *places) closed() bool {
@@ -118,45 +117,4 @@ func (at *places) closed() bool {
 	default:
 		return false
 	}
-}
-
-// openPair opens the directories of a place below the open directory $POSTOFFICE.
-// It makes those that are missing, except those of the queue.
-func openPair(office int, p Place) (pair, error) {
-	if p != Queue {
-		for _, dir := range []string{p.dir(), p.dir() + "transport", p.dir() + "queue"} {
-			if err := postoffice.MakeDir(office, dir, 0o750); err != nil {
-				return noPair, fmt.Errorf("making %q: %w", dir, err)
-			}
-		}
-	}
-	transport, err := postoffice.OpenDir(office, p.dir()+"transport")
-	if err != nil {
-		return noPair, fmt.Errorf("opening %q: %w", p.dir()+"transport", err)
-	}
-	queue, err := postoffice.OpenDir(office, p.dir()+"queue")
-	if err != nil {
-		postoffice.Close(transport)
-		return noPair, fmt.Errorf("opening %q: %w", p.dir()+"queue", err)
-	}
-	return pair{transport, queue}, nil
-}
-
-func (d pair) close() {
-	if d != noPair {
-		postoffice.Close(d.transport)
-		postoffice.Close(d.queue)
-	}
-}
-
-// makeOrdersDir makes the directory of hold records. An earlier start may have made it, or one
-// above it, and ended before it was on disk.
-func (at *places) makeOrdersDir() error {
-	if err := postoffice.MakeDir(at.office, ordersDir, 0o750); err != nil {
-		return err
-	}
-	if err := postoffice.SyncDirAt(at.office, filepath.Dir(ordersDir)); err != nil {
-		return err
-	}
-	return postoffice.Sync(at.office)
 }

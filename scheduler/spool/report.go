@@ -5,6 +5,7 @@ package spool
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -73,22 +74,13 @@ func (s *Spool) report(a scheduler.Report) {
 // report writes the notices about some d lines of a control file, one for each sender of
 // the recipients. It returns the last of them.
 func (n *notices) report(path string, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
-	for len(lines) > 0 {
-		sender := senderOf(d.file, lines[0])
-		var now, later []int
-		for _, i := range lines {
-			if senderOf(d.file, i) == sender {
-				now = append(now, i)
-			} else {
-				later = append(later, i)
-			}
+	for sender := -1; sender < len(d.file.Senders); sender++ { // -1: there is none
+		its := slices.DeleteFunc(slices.Clone(lines), func(i int) bool { return senderOf(d.file, i) != sender })
+		if len(its) > 0 && err == nil {
+			notice, err = n.reportTo(path, d, its, retryUntil)
 		}
-		if notice, err = n.reportTo(path, d, now, retryUntil); err != nil {
-			return notice, err
-		}
-		lines = later
 	}
-	return notice, nil
+	return notice, err
 }
 
 // senderOf returns the index of the sender to whom a d line belongs; the last one for a line

@@ -187,19 +187,23 @@ func Open(o Options) (*Spool, error) {
 }
 
 func (s *Spool) openParts() (err error) {
-	if s.places, err = openPlaces(&s.options, s.warn, s.done); err != nil {
+	s.places = &places{hashLevels: s.options.HashLevels, warn: s.warn, done: s.done}
+	defer func() {
+		if err != nil {
+			s.places.close()
+		}
+	}()
+	if err = s.places.openAll(s.options.Postoffice); err != nil {
 		return err
 	}
 	s.holds, s.notices, s.janitor = &Holds{places: s.places}, notices{s: s}, janitor{s: s}
 	s.mover = mover{s: s, open: make([]*moveBatch, s.options.Markers)}
 	s.standing.owner = s.options.Owner
 	s.standing.add = func(r Result) { s.queue.add(r) }
-	err = s.standing.begin(s.options.Postoffice)
-	if err == nil {
-		s.mover.copies, err = queue.OpenCopies(s.options.Postoffice, s.options.HashLevels)
+	if err = s.standing.begin(s.options.Postoffice); err != nil {
+		return err
 	}
-	if err != nil {
-		s.places.close()
+	if s.mover.copies, err = queue.OpenCopies(s.options.Postoffice, s.options.HashLevels); err != nil {
 		return err
 	}
 	s.mover.copies.Claim = claim
