@@ -129,11 +129,14 @@ func Failed(code, text string) Result {
 // agent. The file is positioned at its start and belongs to uid and gid (-1:
 // to us), who may open it again as /dev/stdin.
 func Input(write func(*bufio.Writer) error, uid, gid int) (f *os.File, err error) {
-	if f, err = unnamedFile(); err != nil {
+	if f, err = os.CreateTemp("", "message-*"); err != nil {
 		return nil, fmt.Errorf("write the message: %w", err)
 	}
 	w := bufio.NewWriterSize(f, 32<<10)
-	if err = write(w); err == nil {
+	if err = os.Remove(f.Name()); err == nil {
+		err = write(w)
+	}
+	if err == nil {
 		err = w.Flush()
 	}
 	if err == nil {
@@ -145,25 +148,6 @@ func Input(write func(*bufio.Writer) error, uid, gid int) (f *os.File, err error
 	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("write the message: %w", err)
-	}
-	return f, nil
-}
-
-// tmpFile is O_TMPFILE of open(2), which package syscall does not have.
-const tmpFile = 0o20000000 | syscall.O_DIRECTORY
-
-func unnamedFile() (*os.File, error) {
-	dir := os.TempDir()
-	if fd, err := syscall.Open(dir, tmpFile|syscall.O_RDWR|syscall.O_CLOEXEC, 0o600); err == nil {
-		return os.NewFile(uintptr(fd), dir+"/message"), nil
-	}
-	f, err := os.CreateTemp(dir, "message-*")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Remove(f.Name()); err != nil {
-		_ = f.Close()
-		return nil, err
 	}
 	return f, nil
 }

@@ -85,14 +85,7 @@ func Find(pid int) (p Process, known bool) {
 	if err != nil {
 		return p, false
 	}
-	st, ok := parseStat(text)
-	switch {
-	case !ok:
-		return p, false
-	case st.state == 'Z' || st.state == 'X':
-		return p, true
-	}
-	return Process{pid, st.parent, st.session, st.sinceBoot}, true
+	return parseStat(pid, text)
 }
 
 // From returns the processes with a pid of minPID or more.
@@ -123,34 +116,30 @@ func From(minPID int) ([]Process, error) {
 // machine.
 const clockTicks = 100
 
-// stat is what /proc/<pid>/stat says about a process.
-type stat struct {
-	state           byte
-	parent, session int
-	sinceBoot       time.Duration // from boot to its start
-}
-
-// parseStat reads the text of /proc/<pid>/stat (proc(5)).
-func parseStat(text []byte) (st stat, ok bool) {
+// parseStat reads the text of /proc/<pid>/stat (proc(5)). The result is as that of Find.
+func parseStat(pid int, text []byte) (p Process, known bool) {
 	// The second field is the program's name in parentheses and may hold
 	// anything, parentheses too.
 	i := bytes.LastIndexByte(text, ')')
 	if i < 0 {
-		return st, false
+		return p, false
 	}
 	fields := bytes.Fields(text[i+1:])
 	// Indexes among the fields after the name.
 	const parentField, sessionField, startField = 4 - 3, 6 - 3, 22 - 3
 	if len(fields) <= startField || len(fields[0]) != 1 {
-		return st, false
+		return p, false
 	}
 	parent, e1 := strconv.Atoi(string(fields[parentField]))
 	session, e2 := strconv.Atoi(string(fields[sessionField]))
 	ticks, e3 := strconv.ParseInt(string(fields[startField]), 10, 64)
 	if e1 != nil || e2 != nil || e3 != nil {
-		return st, false
+		return p, false
 	}
-	return stat{fields[0][0], parent, session, time.Duration(ticks) * (time.Second / clockTicks)}, true
+	if state := fields[0][0]; state != 'Z' && state != 'X' {
+		p = Process{pid, parent, session, time.Duration(ticks) * (time.Second / clockTicks)}
+	}
+	return p, true
 }
 
 // PeerUID returns the uid of the process that made a connection, which the kernel recorded

@@ -12,17 +12,17 @@ import (
 func TestParseStat(t *testing.T) {
 	const rest = " 17 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 "
 	for text, want := range map[string]struct {
-		stat
-		ok bool
+		Process
+		known bool
 	}{
 		"17 (smtp) S 1 2 3":                      {},
 		"17 smtp S":                              {},
-		"17 (smtp) S 1 17" + rest + "1234 5 6\n": {stat{'S', 1, 17, 12340 * time.Millisecond}, true},
-		"17 (a) b) Z 4 17" + rest + "7 5 6\n":    {stat{'Z', 4, 17, 70 * time.Millisecond}, true},
+		"17 (smtp) S 1 17" + rest + "1234 5 6\n": {Process{17, 1, 17, 12340 * time.Millisecond}, true},
+		"17 (a) b) Z 4 17" + rest + "7 5 6\n":    {Process{}, true},
 		"17 (smtp) S 1 17" + rest + "x 5 6\n":    {},
 	} {
-		if got, ok := parseStat([]byte(text)); got != want.stat || ok != want.ok {
-			t.Errorf("%q: %+v %v", text, got, ok)
+		if got, known := parseStat(17, []byte(text)); got != want.Process || known != want.known {
+			t.Errorf("%q: %+v %v", text, got, known)
 		}
 	}
 }

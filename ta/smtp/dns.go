@@ -58,9 +58,6 @@ func hostsFile(ctx context.Context, host string) []netip.Addr {
 		return nil, ErrNotFound
 	}}
 	found, _ := r.LookupNetIP(ctx, "ip", host) // if the name is not there, the caller asks the DNS
-	for i := range found {
-		found[i] = found[i].Unmap()
-	}
 	return found
 }
 

@@ -3,6 +3,7 @@
 package smtp
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -63,16 +64,8 @@ const maxDead = 1000
 
 func newPool(l Limits, r *rand.Rand) *pool {
 	d := DefaultLimits()
-	for _, n := range []struct{ value, otherwise *int }{{&l.Sessions, &d.Sessions}, {&l.Backlog, &d.Backlog}} {
-		if *n.value <= 0 {
-			*n.value = *n.otherwise
-		}
-	}
-	for _, n := range []struct{ value, otherwise *time.Duration }{{&l.Idle, &d.Idle}, {&l.Retry, &d.Retry}} {
-		if *n.value <= 0 {
-			*n.value = *n.otherwise
-		}
-	}
+	l.Sessions, l.Backlog = max(l.Sessions, d.Sessions), max(l.Backlog, d.Backlog)
+	l.Idle, l.Retry = cmp.Or(max(l.Idle, 0), d.Idle), cmp.Or(max(l.Retry, 0), d.Retry)
 	return &pool{limits: l, rand: r, now: time.Now, hosts: map[string][]*conn{},
 		messages: map[uint64]int{}, dead: map[string]dead{}}
 }

@@ -4,11 +4,9 @@
 package smtp
 
 import (
-	"bufio"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -192,27 +190,20 @@ func findOwn[T any](table map[string]T, domain string) (found T, ok bool) {
 // eachLine calls line with the words of each line of a file that is neither empty
 // nor a comment.
 func eachLine(name string, line func(words []string) error) error {
-	f, err := os.Open(name)
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
-	return eachLineOf(f, name, line)
-}
-
-func eachLineOf(r io.Reader, name string, line func(words []string) error) error {
-	in := bufio.NewScanner(r)
-	for n := 1; in.Scan(); n++ {
-		words := strings.Fields(in.Text())
+	n := 0
+	for l := range strings.Lines(string(text)) {
+		n++
+		words := strings.Fields(l)
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 			continue
 		}
 		if err := line(words); err != nil {
 			return fmt.Errorf("%s:%d: %w", name, n, err)
 		}
-	}
-	if err := in.Err(); err != nil {
-		return fmt.Errorf("read %s: %w", name, err)
 	}
 	return nil
 }
