@@ -233,8 +233,7 @@ var ownFileCalls = map[string]string{
 	"scheduler/owner/pidfile.go os.ReadFile":  "below /proc",
 	"scheduler/spool/deadlock.go os.ReadFile": "below /proc",
 	"smtpserver/passwords.go os.ReadFile":     "the file of passwords",
-	"ta/program.go syscall.Open":              "a file without a name in the system's temporary directory",
-	"ta/program.go os.CreateTemp":             "the same where the file system has no such files",
+	"ta/program.go os.CreateTemp":             "a file without a name in the system's temporary directory",
 	"ta/program.go os.Remove":                 "the same",
 }
 

@@ -47,7 +47,6 @@ type Envelope struct {
 	EnvID, Ret string // "" for none
 	RcvdFrom   string // the client that the message came from, "" if unknown
 	With       string // the protocol, for the Received field
-	FullName   string // of the user who submitted it
 	To         []EnvelopeRecipient
 	Size       int64 // of the envelope in bytes; the header follows it
 }
@@ -68,7 +67,7 @@ func (e *EnvelopeError) Error() string { return fmt.Sprintf("%d: %s", e.Line, e.
 
 // skipped are keywords that mean nothing to a static router.
 var skipped = map[string]bool{
-	"bodytype": true, "external": true, "via": true, "comment": true, "errormsg": true, "identinfo": true, "loginname": true,
+	"bodytype": true, "external": true, "via": true, "comment": true, "errormsg": true, "fullname": true, "identinfo": true, "loginname": true,
 	"user": true, "verbose": true, "authname": true, "smtputf8": true,
 }
 
@@ -194,8 +193,6 @@ func (p *envelopeReader) apply(line string) error {
 		e.RcvdFrom = value
 	case "with":
 		e.With = value
-	case "fullname":
-		e.FullName = value
 	default:
 		if !skipped[word] {
 			return p.fail("unknown keyword %.100q", word)

@@ -77,21 +77,6 @@ func Resubmissions(f *ctlfile.File, recipients []int) []*Submission {
 	return list
 }
 
-// beforeBody returns everything of a submission before its body. It fails for
-// what the router would misread, such as an address that is not a PlainAddress
-// or an empty line in the header. An ENVID, RET or N word that cannot be part of
-// a line is left out, because the mail matters more than its parameters.
-func (s *Submission) beforeBody() ([]byte, error) {
-	if err := s.check(); err != nil {
-		return nil, fmt.Errorf("write submission: %w", err)
-	}
-	header := s.Header
-	if header != "" && !strings.HasSuffix(header, "\n") {
-		header += "\n"
-	}
-	return []byte(strings.Join(s.envelope(), "\n") + "\n" + header + "\n"), nil
-}
-
 func (s *Submission) check() error {
 	switch {
 	case len(s.To) == 0:
@@ -114,21 +99,18 @@ func (s *Submission) check() error {
 	return nil
 }
 
-// Envelope returns the lines of the envelope with env-end, for a caller that writes the
-// header and the body itself. It fails if the router would misread them.
-func (s *Submission) Envelope() ([]byte, error) {
-	if err := s.check(); err != nil {
-		return nil, fmt.Errorf("write submission: %w", err)
-	}
-	return []byte(strings.Join(s.envelope(), "\n") + "\n"), nil
-}
-
 func (s *Submission) nullSender() bool {
 	return s.From.Channel == "error" || s.From.User == "<>"
 }
 
-// envelope returns the lines before the header.
-func (s *Submission) envelope() []string {
+// Envelope returns the lines of the envelope with env-end. It fails for what the router
+// would misread, such as an address that is not a PlainAddress or an empty line in the
+// header. An ENVID, RET or N word that cannot be part of a line is left out, because the
+// mail matters more than its parameters.
+func (s *Submission) Envelope() ([]byte, error) {
+	if err := s.check(); err != nil {
+		return nil, fmt.Errorf("write submission: %w", err)
+	}
 	lines := []string{"external"}
 	if s.RcvdFrom != "" {
 		lines = append(lines, "rcvdfrom "+s.RcvdFrom)
@@ -158,7 +140,7 @@ func (s *Submission) envelope() []string {
 		}
 		lines = append(lines, "to "+bracketed(r.User))
 	}
-	return append(lines, "env-end")
+	return []byte(strings.Join(append(lines, "env-end\n"), "\n")), nil
 }
 
 // bracketed puts an address in angle brackets unless it already has them.
@@ -184,12 +166,16 @@ func dsnWords(dsn string, keys ...string) string {
 // Encode writes the submission with its body. Nothing is written if the router
 // would misread it.
 func (s *Submission) Encode(to io.Writer, body io.Reader) error {
-	beforeBody, err := s.beforeBody()
+	envelope, err := s.Envelope()
 	if err != nil {
 		return err
 	}
+	header := s.Header
+	if header != "" && !strings.HasSuffix(header, "\n") {
+		header += "\n"
+	}
 	w := bufio.NewWriterSize(to, 64<<10)
-	_, _ = w.Write(beforeBody) // w keeps the error
+	_, _ = w.Write(append(envelope, header+"\n"...)) // w keeps the error
 	if _, err = io.Copy(w, body); err == nil {
 		err = w.Flush()
 	}

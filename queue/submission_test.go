@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -48,7 +49,7 @@ func submitted(t *testing.T, f *ctlfile.File, body string) string {
 	var all strings.Builder
 	for _, s := range Resubmissions(f, everyone(f)) {
 		s.By = "hold@mx"
-		front, err := s.beforeBody()
+		front, err := beforeBody(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +116,7 @@ func TestFrontRefusesWhatReadsAsMore(t *testing.T) {
 		"header":       {From: from, Header: "A: b\n\nC: d\n", To: to("c")},
 		"header empty": {From: from, Header: "\nC: d\n", To: to("c")},
 	} {
-		if front, err := s.beforeBody(); err == nil {
+		if front, err := beforeBody(&s); err == nil {
 			t.Errorf("%s: %q", name, front)
 		}
 	}
@@ -126,7 +127,7 @@ func TestFrontLeavesOutParametersThatReadAsMore(t *testing.T) {
 	front := func(envID, ret, dsn string) string {
 		s := Submission{By: "x", EnvID: envID, Ret: ret, Header: "A: b", From: ctlfile.Address{User: "f"},
 			To: []*ctlfile.Recipient{{Address: ctlfile.Address{User: "a"}, DSN: dsn}}}
-		front, err := s.beforeBody()
+		front, err := beforeBody(&s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +166,7 @@ func TestGiveRouter(t *testing.T) {
 		equal(t, "name", name, hash+strconv.FormatUint(inode, 10))
 		equal(t, "files", tree(t, dir), "router/"+name)
 		text, _ := os.ReadFile(filepath.Join(dir, "router", name))
-		front, _ := s.beforeBody()
+		front, _ := beforeBody(&s)
 		equal(t, "text", string(text), string(front)+"body\n")
 	}
 }
@@ -306,4 +307,11 @@ func TestFileThatCannotBeMadeDurableIsTakenBack(t *testing.T) {
 			t.Errorf("names %q", names)
 		}
 	}
+}
+
+// beforeBody returns everything of a submission before its body.
+func beforeBody(s *Submission) ([]byte, error) {
+	var b bytes.Buffer
+	err := s.Encode(&b, strings.NewReader(""))
+	return b.Bytes(), err
 }

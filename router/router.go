@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"net/mail"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,24 +76,19 @@ func (m *Machine) Route(in *Submission, t *table.Table) (*Routed, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	text, body, _, err := header.Read(rest)
-	var failed *os.PathError
-	refused := ""
-	if errors.Is(err, header.ErrUnfit) && len(e.To) > 0 {
-		refused = table.BadHeader
+	if len(e.To) == 0 {
+		return nil, Unreadablef("the envelope has no recipient")
 	}
-	if errors.As(err, &failed) {
+	text, body, _, err := header.Read(rest)
+	refused := ""
+	if errors.Is(err, header.ErrUnfit) {
+		refused = table.BadHeader
+	} else if err != nil {
 		return nil, err
-	} else if err != nil && refused == "" {
-		return nil, Unreadable{err}
 	}
 	// Other programs may take a CR within a field for a line end, and what follows for a
 	// field that the checks below do not see (RFC 5321 section 2.3.8).
 	fields := header.Split(strings.ReplaceAll(text, "\r", " "))
-	to, err := recipients(e, fields)
-	if err != nil {
-		return nil, err
-	}
 	r := &Routed{ID: ctlfile.SpoolID(in.Number, in.ModifiedAt)}
 	from := m.sender(in, e, t)
 	r.Sender = from.address
@@ -108,8 +102,8 @@ func (m *Machine) Route(in *Submission, t *table.Table) (*Routed, error) {
 	var targets []table.Target
 	if refused != "" {
 		// If the header is bad, the notice has it as a part of the body.
-		targets = refuse(refused, to, t)
-	} else if targets, err = m.targets(to, fields, t); err != nil {
+		targets = refuse(refused, e.To, t)
+	} else if targets, err = m.targets(e.To, fields, t); err != nil {
 		return nil, err
 	}
 	r.Recipients = len(targets)
@@ -122,29 +116,6 @@ func (m *Machine) Route(in *Submission, t *table.Table) (*Routed, error) {
 		Blocks: []ctlfile.HeaderBlock{{Envelopes: envelopes(in.UID, from, e, targets), Header: fields.String()}},
 	}
 	return r, nil
-}
-
-// recipients returns those of the envelope or, if it has none, those of the header.
-func recipients(e *queue.Envelope, fields header.Fields) ([]queue.EnvelopeRecipient, error) {
-	if len(e.To) > 0 {
-		return e.To, nil
-	}
-	names := []string{"To", "Cc", "Bcc"}
-	if resent := []string{"Resent-To", "Resent-Cc", "Resent-Bcc"}; fields.Has(resent...) {
-		names = resent
-	}
-	list, err := fields.Addresses(names...)
-	if err != nil {
-		return nil, Unreadable{err}
-	}
-	if len(list) == 0 {
-		return nil, Unreadablef("no recipient, neither in the envelope nor in the header")
-	}
-	var to []queue.EnvelopeRecipient
-	for _, address := range list {
-		to = append(to, queue.EnvelopeRecipient{Address: address})
-	}
-	return to, nil
 }
 
 // origin is the sender of a submission.
@@ -299,7 +270,7 @@ func (m *Machine) header(in *Submission, e *queue.Envelope, fields header.Fields
 		all = append(all, "Date: "+at.Format(time.RFC1123Z)+"\n")
 	}
 	if !fields.Has("From") {
-		all = append(all, "From: "+displayed(e.FullName, from, m.Host)+"\n")
+		all = append(all, "From: "+displayed(from, m.Host)+"\n")
 	} else if !from.trusted && !fields.Has("Sender") && !from.wrote(fields, "From") {
 		all = append(all, "Sender: "+from.login+"\n")
 	}
@@ -321,18 +292,14 @@ func (m *Machine) received(e *queue.Envelope, from origin, id string, at time.Ti
 }
 
 // displayed returns the value of a From field that the router adds.
-func displayed(name string, from origin, host string) string {
-	address := from.address
+func displayed(from origin, host string) string {
 	switch {
-	case address == "" && from.trusted:
-		address = "MAILER-DAEMON@" + host
-	case address == "":
-		address = from.login
+	case from.address != "":
+		return from.address
+	case from.trusted:
+		return "MAILER-DAEMON@" + host
 	}
-	if name == "" {
-		return address
-	}
-	return (&mail.Address{Name: name, Address: address}).String()
+	return from.login
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
