@@ -2,8 +2,6 @@ package scheduler
 
 import (
 	"time"
-
-	"zsched/scheduler/rule"
 )
 
 // Limits of the cluster: limits that several nodes share (clustermax,
@@ -110,13 +108,12 @@ func (cl *cluster) setShares(t *thread) {
 	}
 	x := cl.s.limits.obtainShaping(t)
 	whole := 0
-	var rates []rule.Rate
 	if p.ClusterRate.Recipients > 0 {
-		whole, rates = wholeRate, []rule.Rate{p.ClusterRate}
+		whole = wholeRate
 	}
 	cl.useShare(&x.shares[ofClusterMax], ClusterLimit{"clustermax", t.key.channel, t.key.host}, p.ClusterMax, x.gate.due)
 	cl.useShare(&x.shares[ofClusterRate], ClusterLimit{"clusterrate", t.key.channel, t.key.host}, whole, x.gate.due)
-	cl.s.limits.useRate(&x.clusterRate, "clusterrate "+t.name(), rates, p.RateBurst, x.gate.due)
+	cl.s.limits.useRate(&x.clusterRate, "clusterrate "+t.name(), p.ClusterRate, p.RateBurst, x.gate.due)
 	cl.s.limits.updateGate(t)
 }
 

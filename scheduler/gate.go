@@ -62,16 +62,16 @@ func (ls *limits) obtainShaping(t *thread) *shaping {
 
 // setThreadRate gives a thread the bucket that its parameters and reply rules ask for.
 func (ls *limits) setThreadRate(t *thread) {
-	if len(t.params.Rate) == 0 && t.shaping == nil {
+	if t.params.Rate.Recipients == 0 && t.shaping == nil {
 		return
 	}
-	x, rates := ls.obtainShaping(t), t.params.Rate
-	if len(rates) == 0 && x.ruleRate.Recipients > 0 {
-		rates = []rule.Rate{x.ruleRate}
+	x, r := ls.obtainShaping(t), t.params.Rate
+	if r.Recipients == 0 {
+		r = x.ruleRate
 	}
-	ls.useRate(&x.rate, "rate "+t.name(), rates, t.params.RateBurst, x.gate.due)
+	ls.useRate(&x.rate, "rate "+t.name(), r, t.params.RateBurst, x.gate.due)
 	if x.rate != nil {
-		x.rate.Restrict(ls.s.agenda.both(), x.ruleRate.Per())
+		ls.slow(x.rate, x.ruleRate.Per())
 	}
 	ls.updateGate(t)
 }
@@ -84,7 +84,7 @@ func (ls *limits) dropShaping(t *thread) {
 	}
 	ls.leaveSite(t)
 	for _, b := range [...]**bucket{&x.rate, &x.clusterRate} {
-		ls.useRate(b, "", nil, 0, nil)
+		ls.useRate(b, "", rule.Rate{}, 0, nil)
 	}
 	for i := range x.shares {
 		ls.s.cluster.useShare(&x.shares[i], ClusterLimit{}, 0, nil)
@@ -100,7 +100,7 @@ func (ls *limits) updateGate(t *thread) {
 	part := x.shares[ofClusterRate].clusterShare
 	if part != nil && part.sessions > 0 {
 		each := float64(t.params.ClusterRate.Per()) * wholeRate / float64(part.sessions)
-		x.clusterRate.Restrict(ls.s.agenda.both(), time.Duration(min(each, float64(rule.LongestRetry))))
+		ls.slow(x.clusterRate, time.Duration(min(each, float64(rule.LongestRetry))))
 	}
 	own, shared := ls.tokensOf(x.rate), ls.tokensOf(x.clusterRate)
 	x.tokens = min(own, shared)

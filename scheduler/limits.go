@@ -222,12 +222,11 @@ func (ls *limits) newLimits() {
 	ls.processes.Clear()
 	ls.forks.Clear()
 	// Half of them may come at once; with those that follow, no second has more than all.
-	var rates []rule.Rate
-	n := ls.s.rules.config.ForkRate
+	n, r := ls.s.rules.config.ForkRate, rule.Rate{}
 	if n > 0 {
-		rates = []rule.Rate{{Recipients: n/2 + 1, Span: time.Second}}
+		r = rule.Rate{Recipients: n/2 + 1, Span: time.Second}
 	}
-	ls.useRate(&ls.forkRate, "forks", rates, (n+1)/2, func() { ls.wake(ofForks, &ls.forks) })
+	ls.useRate(&ls.forkRate, "forks", r, (n+1)/2, func() { ls.wake(ofForks, &ls.forks) })
 }
 
 // evictIdle closes idle agents if rings that wait at a limit need their

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"zsched/scheduler/limit"
@@ -19,52 +18,45 @@ import (
 // of them than it may use.
 type bucket struct {
 	limit.Bucket
-	name  string // what the rate is for, its table and its burst; also across restarts
+	name  string    // what the rate is for, the rate and its burst; also across restarts
+	rate  rule.Rate // zero: nothing has used it since the restart
 	users int
 	wake  func() // what waits for a token tries again
 	next  timer  // when there may be another token, or when nobody needs the bucket any more
 }
 
-// both is the time as package limit has it.
-func (c clock) both() limit.Clock {
-	return limit.Clock{Now: time.Duration(c.now), Date: int64(c.date)}
+// rateName names a rate. What has another value or burst has another name.
+func rateName(owner string, r rule.Rate, burst int) string {
+	return owner + " " + strconv.Itoa(r.Recipients) + "/" + r.Span.String() + " " + strconv.Itoa(max(1, burst))
 }
 
-// rateName names a rate. What has another table or burst has another name.
-func rateName(owner string, rates []rule.Rate, burst int) string {
-	var text strings.Builder
-	text.WriteString(owner)
-	for _, r := range rates {
-		text.WriteByte(' ')
-		if !r.From.IsZero() {
-			text.WriteString(strconv.FormatInt(r.From.Unix(), 10) + ":")
-		}
-		text.WriteString(strconv.Itoa(r.Recipients) + "/" + r.Span.String())
-	}
-	return text.String() + " " + strconv.Itoa(max(1, burst))
-}
-
-// useRate puts a bucket for a table of rates, or none, in the place of another. What was
+// useRate puts a bucket for a rate, or none, in the place of another. What was
 // missing in that one is missing in a new one. wake is called when there may be another token.
-func (ls *limits) useRate(at **bucket, owner string, rates []rule.Rate, burst int, wake func()) {
+func (ls *limits) useRate(at **bucket, owner string, r rule.Rate, burst int, wake func()) {
 	before := *at
 	*at = nil
-	if len(rates) > 0 {
-		b := ls.obtainBucket(rateName(owner, rates, burst))
-		if b.Rates == nil {
+	if r.Recipients > 0 {
+		b := ls.obtainBucket(rateName(owner, r, burst))
+		if b.rate.Recipients == 0 {
 			if before != nil {
-				b.Inherit(&before.Bucket)
+				b.Bucket = before.Bucket
 			}
-			b.SetRates(ls.s.agenda.both(), rates, burst)
+			b.rate, b.Burst = r, max(1, burst)
 		}
 		b.users++
 		b.wake = wake
 		*at = b
+		ls.slow(b, 0)
 	}
 	if before != nil {
 		before.users--
 		ls.dropBucket(before)
 	}
+}
+
+// slow makes each token of a bucket take at least the given time.
+func (ls *limits) slow(b *bucket, least time.Duration) {
+	b.SetPer(time.Duration(ls.s.agenda.now), max(b.rate.Per(), least))
 }
 
 func (ls *limits) obtainBucket(name string) *bucket {
@@ -87,7 +79,7 @@ func (ls *limits) obtainBucket(name string) *bucket {
 func (ls *limits) dropBucket(b *bucket) {
 	switch {
 	case b.users > 0:
-	case b.Owed(ls.s.agenda.both()):
+	case b.Owed(time.Duration(ls.s.agenda.now)):
 		ls.s.agenda.plan(&b.next, instant(b.PaidAt))
 	default:
 		ls.s.agenda.plan(&b.next, never)
@@ -100,7 +92,7 @@ func (ls *limits) tokensOf(b *bucket) int {
 	if b == nil {
 		return limit.Unlimited
 	}
-	return b.Tokens(ls.s.agenda.both())
+	return b.Tokens(time.Duration(ls.s.agenda.now))
 }
 
 // nextToken is when a bucket has one token more; never if it is nil.
@@ -108,13 +100,13 @@ func (ls *limits) nextToken(b *bucket) instant {
 	if b == nil {
 		return never
 	}
-	return instant(b.NextAt(ls.s.agenda.both()))
+	return instant(b.NextAt(time.Duration(ls.s.agenda.now)))
 }
 
 // take takes n tokens of a bucket, which may be nil. A negative number gives them back.
 func (ls *limits) take(b *bucket, n int) {
 	if b != nil {
-		b.Take(ls.s.agenda.both(), n)
+		b.Take(time.Duration(ls.s.agenda.now), n)
 	}
 }
 
@@ -131,8 +123,8 @@ func (ls *limits) planToken(b *bucket, reserved int) {
 
 // SavedRate is the saved state of a rate.
 type SavedRate struct {
-	// Name is the setting, the channel or the channel and the host or site, and the table of
-	// rates with the burst: a rate with another table begins with all its tokens.
+	// Name is the setting, the channel or the channel and the host or site, and the rate with
+	// the burst: another rate begins with all its tokens.
 	Name   string
 	PaidAt int64 // when all tokens are there again, in seconds since 1970, rounded up
 }
@@ -149,8 +141,8 @@ const (
 // process that nothing has used yet.
 func (sa *saved) ratesToSave() (rates []SavedRate) {
 	for _, b := range sa.s.limits.rates {
-		isSlow := b.Rates == nil || slices.ContainsFunc(b.Rates, func(r rule.Rate) bool { return r.Span >= minSavedPeriod })
-		if isSlow && b.Owed(sa.s.agenda.both()) && len(b.name) <= maxSavedName {
+		isSlow := b.rate.Recipients == 0 || b.rate.Span >= minSavedPeriod
+		if isSlow && b.Owed(time.Duration(sa.s.agenda.now)) && len(b.name) <= maxSavedName {
 			rates = append(rates, SavedRate{b.name, int64(sa.s.agenda.dateAt(instant(b.PaidAt)).ceilSecond())})
 		}
 	}

@@ -145,7 +145,7 @@ func TestRestoredIsBounded(t *testing.T) {
 // Slow rates that several threads share are saved, and so is one that nothing has used since
 // the restart.
 func TestRatesAreSaved(t *testing.T) {
-	hour := []rule.Rate{{Recipients: 1, Span: time.Hour}}
+	hour := rule.Rate{Recipients: 1, Span: time.Hour}
 	params := rule.Params{
 		Interval: time.Minute, Retries: []int{1}, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}, UID: -1, GID: -1,
 		ChannelRate: hour, SiteRate: hour, RateBurst: 1,

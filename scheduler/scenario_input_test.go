@@ -15,7 +15,7 @@ import (
 
 // testSystem is a system on which each user is user 1000.
 var testSystem = config.System{
-	UID: 1000, GID: 1000, Location: time.UTC,
+	UID: 1000, GID: 1000,
 	User:  func(string) (int, error) { return 1000, nil },
 	Group: func(string) (int, error) { return 1000, nil },
 }

@@ -101,16 +101,13 @@ func (h *harness) windowSettings() func(*rule.Params) {
 
 // rateSettings returns no rates, or some of each kind.
 func (h *harness) rateSettings() func(*rule.Params) {
-	table := func() []rule.Rate {
+	one := func() rule.Rate {
 		if h.chance(60) {
-			return nil
+			return rule.Rate{}
 		}
-		one := func() rule.Rate { return rule.Rate{Recipients: 1 + h.rand.IntN(20), Span: time.Minute} }
-		later := one()
-		later.From = h.now.Add(time.Duration(h.rand.IntN(3600)) * time.Second)
-		return []rule.Rate{one(), later}
+		return rule.Rate{Recipients: 1 + h.rand.IntN(20), Span: time.Minute}
 	}
-	thread, channel, site, burst := table(), table(), table(), 1+h.rand.IntN(4)
+	thread, channel, site, burst := one(), one(), one(), 1+h.rand.IntN(4)
 	siteMax := max(0, h.rand.IntN(5)-2)
 	return func(p *rule.Params) {
 		p.Rate, p.ChannelRate, p.RateBurst = thread, channel, burst

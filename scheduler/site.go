@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/rule"
 )
 
 // Sites: the servers behind destinations (sitemax, siterate, clustersitemax). Many domains have the
@@ -58,7 +59,7 @@ func (ls *limits) siteName(key threadKey) string {
 func (ls *limits) setSite(t *thread) {
 	p := t.params
 	ls.leaveSite(t)
-	if p.SiteMax == 0 && len(p.SiteRate) == 0 && p.ClusterSiteMax == 0 {
+	if p.SiteMax == 0 && p.SiteRate.Recipients == 0 && p.ClusterSiteMax == 0 {
 		return
 	}
 	x, name := ls.obtainShaping(t), ls.siteName(t.key)
@@ -87,7 +88,7 @@ func (ls *limits) leaveSite(t *thread) {
 	x.site = nil
 	s.threads--
 	s.sessions.Busy -= t.busy
-	ls.useRate(&x.siteRate, "", nil, 0, nil)
+	ls.useRate(&x.siteRate, "", rule.Rate{}, 0, nil)
 	ls.s.cluster.useShare(&x.shares[ofClusterSiteMax], ClusterLimit{}, 0, nil)
 	if s.threads == 0 {
 		delete(ls.sites, s.name)

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/user"
 	"strconv"
-	"time"
 
 	"zsched/internal/zenv"
 )
@@ -22,8 +21,6 @@ type System struct {
 	UID, GID int
 	// User and Group return the number of a name.
 	User, Group func(name string) (int, error)
-	// Location is the time zone of dates; nil: local time.
-	Location *time.Location
 	// Port returns the number of a TCP service.
 	Port func(service string) (int, error)
 }

@@ -140,15 +140,15 @@ var keywords = bind[values]([]row{
 		meaning: "job lines an agent works on at once"},
 
 	// Rates.
-	{name: "rate", kind: rates,
+	{name: "rate", kind: rate,
 		meaning: "maximum rate at which recipients of the thread are fed"},
 	{name: "rateburst", preset: "1", kind: count(1, 1000000),
 		meaning: "recipients that may be fed at once after a pause, under each rate"},
-	{name: "channelrate", kind: rates,
+	{name: "channelrate", kind: rate,
 		meaning: "maximum rate at which recipients of the channel are fed"},
 	{name: "sitemax", preset: "0", zero: "no limit", kind: count(0, 1000000),
 		meaning: "maximum number of busy sessions of the site"},
-	{name: "siterate", kind: rates,
+	{name: "siterate", kind: rate,
 		meaning: "maximum rate at which recipients of the site are fed"},
 
 	// Limits that several nodes share.
@@ -156,7 +156,7 @@ var keywords = bind[values]([]row{
 		meaning: "maximum number of busy sessions of the thread on all nodes together"},
 	{name: "clustersitemax", preset: "0", zero: "no limit", kind: count(0, 1000000),
 		meaning: "maximum number of busy sessions of the site on all nodes together"},
-	{name: "clusterrate", kind: oneRate,
+	{name: "clusterrate", kind: rate,
 		meaning: "maximum rate at which recipients of the thread are fed, on all nodes together"},
 
 	// Windows.

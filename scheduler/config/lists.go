@@ -3,7 +3,6 @@ package config
 // Values that are lists: retries, times, rates and the words of a command.
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -57,49 +56,10 @@ func parseList[V any](words []string, parse func(string) (V, error)) ([]V, error
 // Bounds of a rate.
 const (
 	maxRecipients = 1000000000
-	maxRates      = 100 // in one table
 )
 
-// rates is a rate, "100/1m", or a table of rates by date, "500/1d, 2026-12-01
-// 1000/1d". A date is local midnight. "0" sets no limit.
-var rates = kindOf("N/time, or a table by date",
-	func(text string, r *reader) ([]rule.Rate, error) {
-		return parseRates(text, cmp.Or(r.system.Location, time.Local))
-	})
-
-func parseRates(text string, zone *time.Location) ([]rule.Rate, error) {
-	if text == "0" {
-		return nil, nil
-	}
-	entries := strings.Split(text, ",")
-	if len(entries) > maxRates {
-		return nil, fmt.Errorf("must have at most %d rates", maxRates)
-	}
-	var table []rule.Rate
-	for i, entry := range entries {
-		words := strings.Fields(entry)
-		if len(words) != 1+min(i, 1) {
-			return nil, errors.New("must be a number of recipients and a time, such as 100/1m, or a table such as 500/1d, 2026-12-01 1000/1d")
-		}
-		rate, err := parseRate(words[len(words)-1])
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			if rate.From, err = time.ParseInLocation(time.DateOnly, words[0], zone); err != nil {
-				return nil, fmt.Errorf("%q is not a date, such as 2026-12-01", words[0])
-			}
-			if !rate.From.After(table[i-1].From) {
-				return nil, fmt.Errorf("the date %s is not after the one before it", words[0])
-			}
-		}
-		table = append(table, rate)
-	}
-	return table, nil
-}
-
-// oneRate is a rate without a table, "100/1m". "0" sets no limit.
-var oneRate = kindOf("N/time",
+// rate is such as "100/1m". "0" sets no limit.
+var rate = kindOf("N/time",
 	func(text string, _ *reader) (rule.Rate, error) {
 		if text == "0" {
 			return rule.Rate{}, nil

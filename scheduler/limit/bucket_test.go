@@ -12,18 +12,17 @@ func TestRateIsKeptInEveryTime(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 50 {
 		rate := Rate{Recipients: 1 + r.IntN(1000), Span: time.Duration(1+r.IntN(3600)) * time.Second}
-		b := Bucket{}
+		b := Bucket{Per: rate.Per(), Burst: 1 + r.IntN(20)}
 		start := 1_800_000_000 * time.Second
-		b.SetRates(Clock{Now: start}, []Rate{rate}, 1+r.IntN(20))
 		var fed []time.Duration
 		now := start
 		for len(fed) < 500 {
-			if n := b.Tokens(Clock{Now: now}); n == 0 {
-				now = b.NextAt(Clock{Now: now})
+			if n := b.Tokens(now); n == 0 {
+				now = b.NextAt(now)
 				continue
 			}
 			n := 1 + r.IntN(2)
-			b.Take(Clock{Now: now}, n)
+			b.Take(now, n)
 			for range n {
 				fed = append(fed, now)
 			}
@@ -51,13 +50,12 @@ func TestRateIsKeptInEveryTime(t *testing.T) {
 
 func TestSlowRatesDoNotOverflow(t *testing.T) {
 	now := 1_800_000_000 * time.Second
-	b := Bucket{}
-	b.SetRates(Clock{Now: now}, []Rate{{Recipients: 1, Span: 365 * 24 * time.Hour}}, 1000000)
-	if n := b.Tokens(Clock{Now: now}); n < 1 {
+	b := Bucket{Per: 365 * 24 * time.Hour, Burst: 1000000}
+	if n := b.Tokens(now); n < 1 {
 		t.Errorf("a full bucket has %d tokens", n)
 	}
-	b.Take(Clock{Now: now}, 100000)
-	if next := b.NextAt(Clock{Now: now}); next <= now || next > now+2*longest {
+	b.Take(now, 100000)
+	if next := b.NextAt(now); next <= now || next > now+2*longest {
 		t.Errorf("the next token comes in %v", next-now)
 	}
 }

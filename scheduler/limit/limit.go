@@ -31,14 +31,6 @@ const Unlimited = 1 << 30
 // Never is later than every time.
 const Never time.Duration = 1<<63 - 1
 
-// Clock is the time by two clocks.
-type Clock struct {
-	// Now is by a clock that nobody can set. It is above 0.
-	Now time.Duration
-	// Date is by the wall clock, in nanoseconds since the epoch.
-	Date int64
-}
-
 // Limit is one limit. W are those who wait at it.
 type Limit[W any] struct {
 	Busy int // what has begun and has not ended

@@ -114,15 +114,15 @@ type Params struct {
 	MaxChannel int // busy sessions and processes of the channel; 0: MaxTA
 	MaxRing    int // busy sessions and processes of the ring; 0: MaxTA
 	MaxThr     int // busy sessions of the thread; at least 1
-	// Rates of recipients fed, by date; nil: no limit. RateBurst is for all of them.
-	Rate, ChannelRate []Rate
+	// Rates of recipients fed. RateBurst is for all of them.
+	Rate, ChannelRate Rate
 	RateBurst         int // most tokens at a time; at least 1
 	// Limits over all nodes of a cluster; 0: none.
 	ClusterMax     int // busy sessions of the thread
 	ClusterSiteMax int // busy sessions of the site
 	ClusterRate    Rate
 	SiteMax        int // busy sessions of the site; 0: no limit
-	SiteRate       []Rate
+	SiteRate       Rate
 
 	Overfeed int // job lines given beyond the one being worked on
 	Sessions int // job lines that one agent may have open; at least 1
