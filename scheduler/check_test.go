@@ -195,11 +195,11 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 		assert(at != never && s.agenda.wakes.Contains(t.waiting) && s.agenda.wakes.KeyOf(t.waiting) <= at, "vertex of %d waits without an end", id)
 	}
 	isWanted := s.mail.messageOf(v).flags&wanted != 0
-	if v.state.isWatched() && !isWanted && !s.notices.isKeptBack(v) && t.updates&(releaseHeld|newParams) == 0 && s.notices.mayExpire(v) {
+	if v.state.isWatched() && !isWanted && !s.notices.isKeptBack(v) && t.updates&(releaseHeld|newParams) == 0 && s.mail.anyOf(v, (*recipient).mayExpire) {
 		assert(watched == (expires != noDate), "vertex of %d in state %d, expires %v, watched %v", id, v.state, expires != noDate, watched)
 	}
 	if v.state == due || v.state == waiting {
-		assert(s.mail.feedable(v) > 0 || v.state == waiting && s.orders.isWriting(v), "vertex of %d in state %d has nothing to feed", id, v.state)
+		assert(s.mail.feedable(v) > 0 || v.state == waiting && s.mail.anyOf(v, (*recipient).isWriting), "vertex of %d in state %d has nothing to feed", id, v.state)
 	}
 	c.States[v.state.word()]++
 	under := s.mail.messageOf(v).flags&underHold != 0
@@ -207,7 +207,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	assert(!under || v.state == held || v.state == blocked, "vertex of %d under hold/ in state %d", id, v.state)
 	assert(s.orders.waiting[v.ref] == nil || s.orders.mustWait(v), "vertex of %d in state %d has an order open", id, v.state)
 	if v.state == blocked {
-		assert(isWanted || s.mail.feedable(v) == 0 || s.orders.isWriting(v), "vertex of %d is blocked with something to feed", id)
+		assert(isWanted || s.mail.feedable(v) == 0 || s.mail.anyOf(v, (*recipient).isWriting), "vertex of %d is blocked with something to feed", id)
 	}
 	open := int32(0)
 	for i := range s.mail.lenOf(v) {

@@ -105,7 +105,7 @@ func (no *notices) nextLookAtExpiry(v *vertex) date {
 		return noDate
 	case primary > no.s.agenda.date:
 		return primary
-	case !no.mayExpire(v):
+	case !no.s.mail.anyOf(v, (*recipient).mayExpire):
 		return noDate
 	case no.overdue(v):
 		return no.s.agenda.date
@@ -113,24 +113,9 @@ func (no *notices) nextLookAtExpiry(v *vertex) date {
 	return secondary
 }
 
-// mayExpire reports whether a recipient of the vertex may expire.
-func (no *notices) mayExpire(v *vertex) bool {
-	for i := range no.s.mail.lenOf(v) {
-		if no.s.mail.recipient(v, i).mayExpire() {
-			return true
-		}
-	}
-	return false
-}
-
 // overdue reports whether a recipient of the vertex has expired.
 func (no *notices) overdue(v *vertex) bool {
-	for i := range no.s.mail.lenOf(v) {
-		if no.expired(v, no.s.mail.recipient(v, i)) {
-			return true
-		}
-	}
-	return false
+	return no.s.mail.anyOf(v, func(r *recipient) bool { return no.expired(v, r) })
 }
 
 // expire fails the recipients of a vertex that have expired. The vertex must

@@ -56,7 +56,7 @@ func (ts *threads) enqueueVertex(t *thread, v *vertex) {
 	if t.params.QueueOnly && !t.running {
 		return
 	}
-	ts.fair.Put(&t.fair, v.ref, rule.ShareName(t.params.Share, ts.s.mail.origin(ts.s.mail.messageOf(v)).address))
+	ts.fair.Put(&t.fair, v.ref, rule.ShareName(t.params.Share, ts.s.mail.senders.At(ts.s.mail.messageOf(v).sender).lower))
 }
 
 // forgetVertex counts a vertex that is removed as no longer open in its job.

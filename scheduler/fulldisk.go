@@ -7,12 +7,6 @@ import (
 
 // Full disk and other faults: actions on files that have failed are tried again.
 
-// trouble is what keeps files from being written, and since when.
-type trouble struct {
-	reason string
-	since  date
-}
-
 // Trouble is a fault that stops the writing of control files. The zero value is none.
 type Trouble struct {
 	Reason string    // it names the file
@@ -26,15 +20,17 @@ func (s *Scheduler) Trouble() Trouble {
 	if !s.writes.spoolDown && len(s.writes.failed) == 0 {
 		return Trouble{}
 	}
-	return Trouble{Reason: s.writes.trouble.reason, Since: s.writes.trouble.since.time(), Down: s.writes.spoolDown, Writes: len(s.writes.failed)}
+	t := s.writes.trouble
+	t.Down, t.Writes = s.writes.spoolDown, len(s.writes.failed)
+	return t
 }
 
 // rememberTrouble keeps the reason of a failed write, the last one, and when the first failed.
 func (wr *writes) rememberTrouble(e Failed) {
 	if !wr.spoolDown && len(wr.failed) == 0 {
-		wr.trouble.since = wr.s.agenda.date
+		wr.trouble.Since = wr.s.agenda.date.time()
 	}
-	wr.trouble.reason = strings.TrimSpace(e.Reason)
+	wr.trouble.Reason = strings.TrimSpace(e.Reason)
 }
 
 // writeFailed handles an action on files that failed.

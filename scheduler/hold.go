@@ -25,7 +25,7 @@ func (od *orders) requireAttempt(v *vertex) {
 // setHold notes by which order a message is held.
 func (od *orders) setHold(m *message, o *HoldOrder) {
 	od.heldMessages[m.ref] = o
-	od.planHoldEnd(o)
+	od.holdEnd = min(od.holdEnd, endOf(o))
 }
 
 // holdArrived holds a message that arrives, if its files lie under hold/ or its hold was

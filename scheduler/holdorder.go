@@ -25,11 +25,6 @@ func endOf(o *HoldOrder) date {
 	return dateOf(o.Until)
 }
 
-// planHoldEnd plans the end of an order.
-func (od *orders) planHoldEnd(o *HoldOrder) {
-	od.holdEnd = min(od.holdEnd, endOf(o))
-}
-
 // heldThread holds the mail for a channel and host, or releases it. What an
 // agent has stays with the agent.
 func (od *orders) heldThread(e *HeldThread) {
@@ -37,7 +32,7 @@ func (od *orders) heldThread(e *HeldThread) {
 	delete(od.heldThreads, key)
 	if o := e.HoldOrder; e.Held && endOf(&o) > od.s.agenda.date {
 		od.heldThreads[key] = &o
-		od.planHoldEnd(&o)
+		od.holdEnd = min(od.holdEnd, endOf(&o))
 	}
 	t, held := od.s.threads.byKey[key], od.heldThreads[key] != nil
 	if t == nil || t.held == held {

@@ -132,21 +132,20 @@ func (ml *mail) feedable(v *vertex) int {
 	return n
 }
 
+// anyOf reports whether something holds for a recipient of a vertex.
+func (ml *mail) anyOf(v *vertex, holds func(*recipient) bool) bool {
+	for i := range ml.lenOf(v) {
+		if holds(ml.recipient(v, i)) {
+			return true
+		}
+	}
+	return false
+}
+
 // canBeFed reports whether an agent would find something open in a vertex, and nothing that is done
 // but not tagged yet, or is to be written first.
 func (ml *mail) canBeFed(v *vertex) bool {
-	if ml.messageOf(v).flags&wanted != 0 {
-		return false
-	}
-	found := false
-	for i := range ml.lenOf(v) {
-		r := ml.recipient(v, i)
-		if r.state == writing {
-			return false
-		}
-		found = found || r.isOpen()
-	}
-	return found
+	return ml.messageOf(v).flags&wanted == 0 && ml.feedable(v) > 0 && !ml.anyOf(v, (*recipient).isWriting)
 }
 
 // eachVertex calls f for each vertex of the message, removed ones included.
@@ -222,7 +221,8 @@ func isPathOf(path string, id MessageID, levels int) bool {
 // sender is where messages come from. Those that agree in all of it share it.
 type sender struct {
 	origin
-	hash uint64 // of origin; 0: it is not in bySender
+	lower string // the address in lower case
+	hash  uint64 // of origin; 0: it is not in bySender
 }
 
 type origin struct {
@@ -236,14 +236,14 @@ func (ml *mail) obtainSender(from origin) senderRef {
 	hash := maphash.Comparable(ml.senderSeed, from) | 1
 	n := ml.bySender.Find(hash)
 	if n == 0 {
-		n = ml.senders.Add(sender{origin: from, hash: hash})
+		n = ml.senders.Add(sender{from, strings.ToLower(from.address), hash})
 		ml.bySender.Add(n)
 		return n
 	}
 	if ml.senders.At(n).origin == from {
 		return ml.senders.Retain(n)
 	}
-	return ml.senders.Add(sender{origin: from}) // the hashes are the same
+	return ml.senders.Add(sender{from, strings.ToLower(from.address), 0}) // the hashes are the same
 }
 
 // releaseSender removes a user of a sender.

@@ -185,6 +185,11 @@ func (r *recipient) tried() bool { return r.attempts > 0 && r.flags&triedBefore 
 
 func (r *recipient) isOpen() bool { return r.state == open || r.state == reported }
 
+func (r *recipient) isReported() bool { return r.state == reported }
+
+// isWriting reports whether the outcome of the recipient is being written.
+func (r *recipient) isWriting() bool { return r.state == writing }
+
 // isUndelivered reports whether the recipient has no outcome yet: it is open, or waits for its turn.
 func (r *recipient) isUndelivered() bool { return r.state != writing && r.state != done }
 

@@ -106,7 +106,7 @@ func (od *orders) resume(v *vertex) {
 		od.s.rings.overfeedThread(od.s.mail.threadOf(v))
 	case v.state == blocked:
 		od.s.notices.planWake(v) // recipients that are open again may expire
-	case !od.isWriting(v):
+	case !od.s.mail.anyOf(v, (*recipient).isWriting):
 		od.s.threads.blockIfEmpty(v)
 	}
 	switch {
@@ -115,16 +115,6 @@ func (od *orders) resume(v *vertex) {
 	case isHeld:
 		od.s.writes.advance(m)
 	}
-}
-
-// isWriting reports whether the outcome of a recipient of the vertex is being written.
-func (od *orders) isWriting(v *vertex) bool {
-	for i := range od.s.mail.lenOf(v) {
-		if od.s.mail.recipient(v, i).state == writing {
-			return true
-		}
-	}
-	return false
 }
 
 // failByOrder fails the open recipients of a vertex that an EXPIRE is about.

@@ -132,7 +132,7 @@ func (li *lines) vertexRead(v *vertex, why readReason, locked bool) {
 		li.postpone(v, li.s.agenda.now.after(lockedDelay))
 	case why == foundNothing:
 		li.takeRetryStep(v, nothingFound, nil)
-	case why == agentCrashed, li.s.mail.wasReported(v):
+	case why == agentCrashed, li.s.mail.anyOf(v, (*recipient).isReported):
 		li.takeRetryStep(v, agentEnded, nil)
 	default:
 		if why == untouched {
@@ -153,16 +153,6 @@ const (
 	// noReport is for an agent that asked for more before it had reported on them.
 	noReport = "the agent gave no report"
 )
-
-// wasReported reports whether the last agent has deferred a recipient.
-func (ml *mail) wasReported(v *vertex) bool {
-	for i := range ml.lenOf(v) {
-		if ml.recipient(v, i).state == reported {
-			return true
-		}
-	}
-	return false
-}
 
 // fileMissing drops a message whose control file is gone, or was moved by the spool.
 func (li *lines) fileMissing(m *message, moved bool) {

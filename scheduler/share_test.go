@@ -12,8 +12,8 @@ import (
 
 func TestShareNames(t *testing.T) {
 	for _, tt := range [][3]string{
-		{"sender", "Ann@Example.ORG", "ann@example.org"}, {"senderdomain", "Ann@Example.ORG", "example.org"},
-		{"none", "Ann@Example.ORG", ""}, {"senderdomain", "", ""}, {"senderdomain", "ann", "ann"},
+		{"sender", "ann@example.org", "ann@example.org"}, {"senderdomain", "ann@example.org", "example.org"},
+		{"none", "ann@example.org", ""}, {"senderdomain", "", ""}, {"senderdomain", "ann", "ann"},
 	} {
 		if got := rule.ShareName(tt[0], tt[1]); got != tt[2] {
 			t.Errorf("%s of %q is %q, want %q", tt[0], tt[1], got, tt[2])

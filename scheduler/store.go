@@ -19,7 +19,7 @@ type writes struct {
 	spare     []*pending // answered ones, for reuse
 	failed    []Op       // to be issued again, in order
 	batch     batch      // of the message in inBatch
-	trouble   trouble    // why the actions in failed have failed, or why the spool is down
+	trouble   Trouble    // why the actions in failed have failed, or why the spool is down
 	retry     timer      // when to probe, or to issue failed again
 	spoolDown bool       // nothing can be written, so nothing is fed
 }

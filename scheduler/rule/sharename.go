@@ -4,15 +4,15 @@ import "strings"
 
 // Names and weights of shares (share, PARAMshares).
 
-// ShareName returns the name of the share for a sender.
+// ShareName returns the name of the share for a sender, which is in lower case.
 func ShareName(kind, sender string) string {
 	switch kind {
 	case "sender":
-		return strings.ToLower(sender)
+		return sender
 	case "none", "":
 		return ""
 	}
-	return strings.ToLower(sender[strings.LastIndexByte(sender, '@')+1:])
+	return sender[strings.LastIndexByte(sender, '@')+1:]
 }
 
 // Weight returns the weight of a share. A sender without a weight has that of
