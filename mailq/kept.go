@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kept counts messages, threads or jobs that are kept back.
+// Kept counts messages, threads or job lines that are kept back.
 type Kept struct {
 	Count    int       `json:"count"`
 	OldestAt time.Time `json:"oldest_at,omitzero"` // when the oldest arrived, or was ordered; zero: not known
@@ -23,7 +23,7 @@ type KeptKind struct {
 }
 
 // KeptKinds are all kinds, in the order of lists. Totals has a field for each. Held messages,
-// jobs and the mail of threads are in the other counts of Totals too.
+// job lines and the mail of threads are in the other counts of Totals too.
 var KeptKinds = [...]KeptKind{
 	{"held", func(t *Totals) *Kept { return &t.Held }, "message", "messages", "held"},
 	{"held_threads", func(t *Totals) *Kept { return &t.HeldThreads }, "thread", "threads", "held"},
@@ -34,7 +34,7 @@ var KeptKinds = [...]KeptKind{
 	// In transport/, and could not be loaded yet, for example because a live process has
 	// locked them; the oldest is the one that was refused first.
 	{"unloaded", func(t *Totals) *Kept { return &t.Unloaded }, "message", "messages", "not loaded"},
-	// Nearly all jobs are blocked only while their outcomes are being written; others wait for
+	// Nearly all job lines are blocked only while their outcomes are being written; others wait for
 	// an alternative. So lists leave them out.
 	{"blocked", func(t *Totals) *Kept { return &t.Blocked }, "", "", ""},
 }

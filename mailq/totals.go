@@ -10,9 +10,9 @@ type Totals struct {
 	IdleAgents int `json:"idle_agents"`
 	Messages   int `json:"messages"`
 	Threads    int `json:"threads"`
-	Jobs       int `json:"jobs"`
+	JobLines   int `json:"job_lines"`
 	Recipients int `json:"recipients"`
-	// States counts the jobs in each state of view.States. States without jobs are
+	// States counts the job lines in each state of view.States. States without any are
 	// missing.
 	States    map[string]int `json:"states,omitempty"`
 	StartedAt time.Time      `json:"started_at"`

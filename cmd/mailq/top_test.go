@@ -18,7 +18,7 @@ const (
 // view is a session that shows a thread, which is as wide as the screen.
 func view(host string) string {
 	return totals + "C: JSON SHOW QUEUE THREADS\n" + until +
-		`S: {"ring":1,"channel":"smtp","host":"` + host + `","jobs":1,"recipients":1,"oldest_at":"2026-11-21T10:00:00Z","reason":"` +
+		`S: {"ring":1,"channel":"smtp","host":"` + host + `","job_lines":1,"recipients":1,"oldest_at":"2026-11-21T10:00:00Z","reason":"` +
 		strings.Repeat("busy ", 30) + `"}` + "\n" + end + "C: QUIT\nS: +Bye bye\n"
 }
 

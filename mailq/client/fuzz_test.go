@@ -72,7 +72,7 @@ func FuzzClient(f *testing.F) {
 
 // FuzzObjects: the JSON of a server gives objects or an error that ends them.
 func FuzzObjects(f *testing.F) {
-	f.Add(`{"ring":1,"channel":"smtp","host":"x","jobs":3,"wake_at":"2026-11-21T10:00:00Z"}` + "\n" + `{"error":"no"}`)
+	f.Add(`{"ring":1,"channel":"smtp","host":"x","job_lines":3,"wake_at":"2026-11-21T10:00:00Z"}` + "\n" + `{"error":"no"}`)
 	f.Add(`{"path":"H/1","recipients":[{"offset":1,"attempts":2,"reason":"x"}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		ended := false

@@ -42,7 +42,7 @@ var waits = map[view.Wait]struct{ sentence, settings string }{
 	view.WaitClusterMax:  {"This node uses its part of the thread's limit in the cluster", "clustermax"},
 	view.WaitClusterSite: {"This node uses its part of the site's limit in the cluster", "clustersitemax"},
 	view.WaitClusterRate: {"This node uses its part of the thread's rate in the cluster", "clusterrate"},
-	view.WaitRetry:       {"Every job waits for its retry", "interval retries backoff minbackoff maxbackoff jitter"},
+	view.WaitRetry:       {"All mail waits for its retry", "interval retries backoff minbackoff maxbackoff jitter"},
 }
 
 // Explanation returns the lines about a destination: what its mail waits for or does, then
@@ -118,7 +118,7 @@ func untilText(at, now time.Time) string {
 // threadText says what is known about the mail of a thread.
 func threadText(t *mailq.Thread, now time.Time) []string {
 	text := []string{
-		fmt.Sprintf("thread: %s, %s, %s, oldest %s", mailq.Plural(t.JobLines, "job", "jobs"), mailq.Plural(t.Recipients, "recipient", "recipients"),
+		fmt.Sprintf("thread: %s, %s, %s, oldest %s", mailq.Plural(t.JobLines, "job line", "job lines"), mailq.Plural(t.Recipients, "recipient", "recipients"),
 			mailq.Plural(t.Attempts, "attempt", "attempts"), mailq.FormatAge(now, t.OldestAt)),
 		"window: " + mailq.WindowText(t, now),
 	}
@@ -133,7 +133,7 @@ func threadText(t *mailq.Thread, now time.Time) []string {
 	if t.NotLoaded > 0 {
 		count["not loaded, because of the limits on memory"] = t.NotLoaded
 	}
-	text = append(text, "jobs: "+states(count))
+	text = append(text, "job lines: "+states(count))
 	return appendDiagnostic(text, "last diagnostic: ", t.Reason)
 }
 

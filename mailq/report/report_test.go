@@ -24,8 +24,8 @@ func TestExplanationsInWords(t *testing.T) {
 		"smtp/a: There is no mail for it, and mail that arrives is held.|held: 1h by ann, until released: they asked": {Hold: hold},
 		"smtp/a: The ring has as many sessions, or agents, as it may have (maxring=2).":                               {Wait: "maxring", Settings: settings, Thread: new(mailq.Thread)},
 		"smtp/a: No agent starts: no such file.":                                                                      {Wait: "agent expected", Thread: &mailq.Thread{StartError: "no such file"}},
-		"smtp/a: Every job waits for its retry.|until: 2026-11-23T08:01:00Z, in 1m":                                   {Wait: "retry", Until: now.Add(time.Minute), Thread: new(mailq.Thread)},
-		"smtp/a: Every job waits for its retry.|until: it is due now":                                                 {Wait: "retry", Until: now, Thread: new(mailq.Thread)},
+		"smtp/a: All mail waits for its retry.|until: 2026-11-23T08:01:00Z, in 1m":                                    {Wait: "retry", Until: now.Add(time.Minute), Thread: new(mailq.Thread)},
+		"smtp/a: All mail waits for its retry.|until: it is due now":                                                  {Wait: "retry", Until: now, Thread: new(mailq.Thread)},
 		"smtp/a: It is being delivered.":                                                                              {Thread: &mailq.Thread{States: map[string]int{"fed": 1, "blocked": 1}}},
 	} {
 		e.Name = mailq.Name{Channel: "smtp", Host: "a"}
@@ -38,7 +38,7 @@ func TestExplanationsInWords(t *testing.T) {
 // A thread of which no job is loaded has no states.
 func TestExplanationOfMailThatIsNotLoaded(t *testing.T) {
 	e := &mailq.Explanation{Wait: "retry", Thread: &mailq.Thread{JobLines: 3, NotLoaded: 3}}
-	got, want := Explanation(e, now), "jobs: 3 not loaded, because of the limits on memory"
+	got, want := Explanation(e, now), "job lines: 3 not loaded, because of the limits on memory"
 	if !slices.Contains(got, want) {
 		t.Errorf("%q, without %q", got, want)
 	}

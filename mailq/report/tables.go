@@ -24,7 +24,7 @@ func (t *Table) sorted(title string) *Table {
 
 // Threads is the table of threads.
 func Threads(all []*mailq.Thread, now time.Time) *Table {
-	t := table(left("THREAD"), right("JOBS"), right("RCPTS"), right("OLDEST"), right("WINDOW"),
+	t := table(left("THREAD"), right("LINES"), right("RCPTS"), right("OLDEST"), right("WINDOW"),
 		left("STATE"), left("REASON")).sorted("RCPTS")
 	for _, it := range all {
 		t.add(Row{}, str(nameOf(it.Name)), count(it.JobLines), count(it.Recipients), since(it.OldestAt, now),
@@ -65,7 +65,7 @@ func state(t *mailq.Thread, now time.Time) Cell {
 
 // Rings is the table of rings.
 func Rings(all []*mailq.Ring, _ time.Time) *Table {
-	t := table(left("RING"), right("ID"), right("THREADS"), right("JOBS"), right("AGENTS"), right("IDLE"), right("MAXRING"),
+	t := table(left("RING"), right("ID"), right("THREADS"), right("LINES"), right("AGENTS"), right("IDLE"), right("MAXRING"),
 		right("MAXTHR"), right("OVERFEED"))
 	for _, r := range all {
 		name := r.Channel + "/" + r.Host

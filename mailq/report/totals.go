@@ -17,7 +17,7 @@ func Totals(t *mailq.Totals, now time.Time) []string {
 	return append([]string{
 		fmt.Sprintf("%s, %s, %s, %s (%d idle)", mailq.Plural(t.Messages, "message", "messages"), mailq.Plural(t.Recipients, "recipient", "recipients"),
 			mailq.Plural(t.Threads, "thread", "threads"), mailq.Plural(t.Agents, "agent", "agents"), t.IdleAgents),
-		"jobs: " + states(t.States),
+		"job lines: " + states(t.States),
 	}, t.Notes(now)...)
 }
 

@@ -188,7 +188,7 @@ func (p *captureReader) line(s string) error {
 		t := &p.totals
 		var up string
 		_, err := fmt.Sscanf(s, "Kids: %d Idle: %d Msgs: %d Thrds: %d Rcpnts: %d Uptime: %s",
-			&t.Agents, &t.IdleAgents, &t.Messages, &t.Threads, &t.Jobs, &up)
+			&t.Agents, &t.IdleAgents, &t.Messages, &t.Threads, &t.JobLines, &up)
 		t.StartedAt = p.now.Add(-parseSpan(up))
 		return err
 	case strings.HasPrefix(s, "Msgs in"):

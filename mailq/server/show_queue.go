@@ -129,7 +129,7 @@ func (r *report) totals(ctx context.Context, seconds bool) error {
 	}
 	lines := []string{
 		fmt.Sprintf("Kids: %d  Idle: %2d  Msgs: %3d  Thrds: %3d  Rcpnts: %4d  Uptime: %s",
-			t.Agents, t.IdleAgents, t.Messages, t.Threads, t.Jobs, uptime),
+			t.Agents, t.IdleAgents, t.Messages, t.Threads, t.JobLines, uptime),
 		fmt.Sprintf("Msgs in %d out %d stored %d Rcpnts in %d out %d stored %d",
 			t.MessagesIn, t.MessagesOut, t.Messages, t.RecipientsIn, t.RecipientsOut, t.Recipients),
 	}

@@ -25,7 +25,7 @@ func busyQueue(now time.Time) *fakeQueue {
 	down, up := mailq.Name{Channel: "smtp", Host: "down.example"}, mailq.Name{Channel: "smtp", Host: "up.example"}
 	refused := "smtp; 500 (connect to 192.0.2.1 [192.0.2.1|2599|192.0.2.9|35144]: Connection refused)"
 	p := &fakeQueue{
-		totals: mailq.Totals{Agents: 2, IdleAgents: 1, Messages: 2, Threads: 2, Jobs: 3, Recipients: 4, StartedAt: ago(time.Hour),
+		totals: mailq.Totals{Agents: 2, IdleAgents: 1, Messages: 2, Threads: 2, JobLines: 3, Recipients: 4, StartedAt: ago(time.Hour),
 			MessagesIn: 12, MessagesOut: 10, RecipientsIn: 24, RecipientsOut: 20},
 		counters: map[string]float64{
 			"SC.StoredMessages-G": 2, "SYS.Load-Avg-1-min-G": 0.45, "SYS.SchedulerMasterPID": 4242,

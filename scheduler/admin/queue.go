@@ -37,7 +37,7 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 		c, status := l.Core().Counts(), l.Status()
 		t = mailq.Totals{
 			Agents: c.Agents, IdleAgents: c.AgentsIdle,
-			Messages: c.Messages, Threads: c.Threads, Jobs: c.Vertices, Recipients: c.Recipients, States: c.States,
+			Messages: c.Messages, Threads: c.Threads, JobLines: c.Vertices, Recipients: c.Recipients, States: c.States,
 			StartedAt:  status.StartedAt,
 			MessagesIn: c.MessagesIn, MessagesOut: c.MessagesOut,
 			RecipientsIn: c.RecipientsIn, RecipientsOut: c.RecipientsOut,

@@ -36,7 +36,7 @@ func TestQueueShowsWhatTheCoreHas(t *testing.T) {
 		synctest.Wait()
 
 		totals, err := q.Totals(ctx)
-		if err != nil || totals.Messages != 2 || totals.Jobs != 3 || totals.Threads != 2 || totals.RecipientsIn != 3 || !totals.StartedAt.Equal(h.Began) {
+		if err != nil || totals.Messages != 2 || totals.JobLines != 3 || totals.Threads != 2 || totals.RecipientsIn != 3 || !totals.StartedAt.Equal(h.Began) {
 			t.Errorf("totals are %+v, %v", totals, err)
 		}
 		rings, rows := 0, []string{}

@@ -74,7 +74,7 @@ func (s *scrape) collectKept(c collector) {
 		return
 	}
 	kept := func(state string, count int, oldestAt time.Time) {
-		c.send("scheduler_kept", "Messages, threads or jobs that are kept back.", float64(count), "state", state)
+		c.send("scheduler_kept", "Messages, threads or job lines that are kept back.", float64(count), "state", state)
 		c.send("scheduler_kept_oldest_seconds", "Age of the oldest message that is kept back, and time since the first hold of a thread; 0 if it is not known.", s.age(oldestAt), "state", state)
 	}
 	for _, kind := range mailq.KeptKinds {
@@ -131,7 +131,7 @@ func (s *scrape) collectSpool(c collector) {
 
 func (s *scrape) collectThreads(c collector) {
 	for _, state := range view.States {
-		c.send("scheduler_jobs", "Job lines, each one message's recipients in one thread, by state.", float64(s.threads.jobs[state]), "state", state)
+		c.send("scheduler_job_lines", "Job lines, each one message's recipients in one thread, by state.", float64(s.threads.jobs[state]), "state", state)
 	}
 	for _, state := range view.States {
 		c.send("scheduler_oldest_seconds", "Age of the oldest message in threads that have job lines in this state.", s.age(s.threads.oldestAt[state]), "state", state)

@@ -196,11 +196,11 @@ func TestAgesAreThoseOfThreads(t *testing.T) {
 		h.Spool.Announce(1, "a.example", "b.example")
 		synctest.Wait()
 		_, body := h.get("/metrics")
-		wantLines(t, body, `scheduler_jobs{state="waiting"} 2`, `scheduler_jobs{state="due"} 0`)
+		wantLines(t, body, `scheduler_job_lines{state="waiting"} 2`, `scheduler_job_lines{state="due"} 0`)
 		h.Spool.Announce(2, "c.example")
 		time.Sleep(3 * time.Second)
 		_, body = h.get("/metrics")
-		wantLines(t, body, `scheduler_jobs{state="waiting"} 3`, `scheduler_oldest_seconds{state="waiting"} 3`,
+		wantLines(t, body, `scheduler_job_lines{state="waiting"} 3`, `scheduler_oldest_seconds{state="waiting"} 3`,
 			`scheduler_oldest_seconds{state="due"} 0`, "scheduler_oldest_without_event_seconds 3")
 		h.Stop(syscall.SIGTERM)
 	})

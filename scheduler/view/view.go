@@ -38,7 +38,7 @@ type Ring struct {
 	Host     string `json:"host_pattern"`
 	WithHost bool   `json:"with_host"` // the command names the host
 	Threads  int    `json:"threads"`
-	JobLines int    `json:"jobs"`
+	JobLines int    `json:"job_lines"`
 	Agents   int    `json:"agents"` // processes, idle ones included
 	Idle     int    `json:"idle"`
 	Sessions int    `json:"sessions"` // busy
@@ -53,7 +53,7 @@ type Thread struct {
 	Ring uint64 `json:"ring"` // Ring.ID
 	Name
 	WithHost   bool `json:"with_host"`
-	JobLines   int  `json:"jobs"`
+	JobLines   int  `json:"job_lines"`
 	Recipients int  `json:"recipients"` // not done
 	Attempts   int  `json:"attempts"`   // results reported so far
 	// States counts the job lines in each state that has any, but for those that are NotLoaded,
