@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 
 	"zsched/internal/text"
 	"zsched/internal/zenv"
@@ -46,48 +44,29 @@ func serve(env *zenv.File) error {
 		return withCode(err)
 	}
 	signal.Ignore(syscall.SIGPIPE) // the client may have gone; its last message is still finished
-	conn, written, err := standardConn(os.Stdin, os.Stdout)
-	if err != nil {
-		return err
-	}
-	err = server.ServeConn(conn, smtpserver.SMTP)
+	in, input := net.Pipe()
+	defer in.Close()
+	go func() {
+		_, _ = io.Copy(input, os.Stdin)
+		_ = input.Close()
+	}()
+	err = server.ServeConn(standardConn{in, os.Stdout}, smtpserver.SMTP)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	err = errors.Join(err, server.Close(ctx))
-	_ = conn.Close()
-	<-written
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 		return exitf(exitIO, "SMTP session: %w", err)
 	}
 	return nil
 }
 
-// standardConn makes a connection from two files, which may be of any kind. It
-// copies between them and one end of a socket pair, and returns the other end.
-// written is closed when all output is written.
-func standardConn(in io.Reader, out io.Writer) (conn net.Conn, written <-chan struct{}, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a socket pair: %w", err)
-	}
-	var ends [2]net.Conn
-	for i, fd := range fds {
-		file := os.NewFile(uintptr(fd), "socketpair")
-		var e error
-		ends[i], e = net.FileConn(file)
-		err = errors.Join(err, e, file.Close())
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	go func() {
-		_, _ = io.Copy(ends[0], in)
-		_ = ends[0].(*net.UnixConn).CloseWrite()
-	}()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = io.Copy(out, ends[0])
-	}()
-	return ends[1], done, nil
+// standardConn is a connection that reads what comes on standard input, with deadlines, and
+// writes to standard output.
+type standardConn struct {
+	net.Conn
+	out io.Writer
 }
+
+func (c standardConn) Write(b []byte) (int, error) { return c.out.Write(b) }
+
+func (c standardConn) SetWriteDeadline(time.Time) error { return nil }

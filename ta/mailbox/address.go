@@ -71,18 +71,6 @@ func unquote(s string) string {
 	return s
 }
 
-// lower maps ASCII letters to lower case. A user name that begins with a capital
-// and is not found as written is looked up in lower case.
-func lower(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
-	}
-	return string(b)
-}
-
 // target is where a recipient's mail goes, and the account that delivers it.
 type target struct {
 	address
@@ -123,7 +111,7 @@ func (a *Agent) target(r *ta.Recipient) (target, error) {
 // routers of this project and of others take such addresses for the user.
 func (a *Agent) user(to *address) (acc *ta.Account, err error) {
 	base, _, _ := strings.Cut(to.name, "+")
-	for _, name := range []string{to.name, lower(to.name), base, lower(base)} {
+	for _, name := range []string{to.name, strings.ToLower(to.name), base, strings.ToLower(base)} {
 		if name == "" {
 			continue
 		}

@@ -37,9 +37,6 @@ func (p *Place) check() error {
 		if !found {
 			return nil
 		}
-		if after != "" && strings.Contains("xX", after[:1]) {
-			return fmt.Errorf("mailboxes in %q: %%%s, a directory by a hash of the name, is not supported", p.Path, after[:1])
-		}
 		if after == "" || !strings.Contains("uhUaDd%", after[:1]) {
 			return fmt.Errorf("mailboxes in %q: unknown letter after %%", p.Path)
 		}
@@ -138,7 +135,7 @@ func (p *Place) domain(to target) string {
 	if to.domain == "" {
 		return "defaultdomain"
 	}
-	return lower(to.domain)
+	return strings.ToLower(to.domain)
 }
 
 // component refuses a name that would lead to another directory.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -18,8 +17,7 @@ type command struct {
 	program *program.Program
 	o       mailbox.Options
 
-	fatal           string
-	letters, hashes int // -D and -P
+	fatal string
 }
 
 func newCommand(p *program.Program) *command {
@@ -28,11 +26,9 @@ func newCommand(p *program.Program) *command {
 	f.BoolVarP(&o.TouchAccess, "touch", "a", false, "do not keep the access time of mbox files")
 	f.BoolVarP(&o.Place.Canonical, "canonical", "C", false, "use the user name of the password file, not that of the address")
 	f.StringVarP(&o.Place.Path, "directory", "d", "", "`path` of the directory of mbox files, or pattern of mailboxes")
-	f.CountVarP(&c.letters, "letter-levels", "D", "is refused: directories by letters of the user's name are not supported")
 	f.StringVarP(&c.fatal, "fatal", "F", "", "`error` after which mail fails instead of waiting: edquot")
 	f.StringVarP(&p.Server.Host, "host", "h", "", "take recipients with this `localpart` as their host")
 	f.StringVarP(&o.Log, "log", "l", "", "`file` that gets a line for each delivery")
-	f.CountVarP(&c.hashes, "hash-levels", "P", "is refused: directories by a hash of the user's name are not supported")
 	o.LockWait = 30 * time.Second
 	f.Var((*units.Interval)(&o.LockWait), "lock-wait", "`time` to wait for a mailbox that others have locked")
 	o.TimeLimit = 15 * time.Minute
@@ -48,12 +44,6 @@ func newCommand(p *program.Program) *command {
 func (c *command) parse(args []string) error {
 	if err := c.program.Parse(args); err != nil {
 		return err
-	}
-	switch {
-	case c.letters > 0:
-		return errors.New("-D, directories by letters of the user's name, is not supported; mailboxes are in one directory, or where a pattern (-d) says")
-	case c.hashes > 0:
-		return errors.New("-P, directories by a hash of the user's name, is not supported; mailboxes are in one directory, or where a pattern (-d) says")
 	}
 	c.o.FatalQuota = strings.EqualFold(c.fatal, "edquot")
 	if c.fatal != "" && !c.o.FatalQuota {
