@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"zsched/ctlfile"
+	"zsched/internal/header"
 	"zsched/queue"
 )
 
@@ -77,12 +78,7 @@ func cutLocalPart(text string) (local, rest string, ok bool) {
 // address returns the address as it goes to the router, with quotes where it needs them.
 // wrong is the refusal of one that the router would not take for one mailbox.
 func (m mailbox) address(smtputf8 bool, wrong *refusal) (string, error) {
-	local := m.local
-	if strings.ContainsAny(local, " \"\\,@()<>[]:;\t") || strings.HasPrefix(local, ".") ||
-		strings.HasSuffix(local, ".") || strings.Contains(local, "..") {
-		local = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(local) + `"`
-	}
-	address := local + "@" + m.domain
+	address := header.QuoteLocal(m.local) + "@" + m.domain
 	switch {
 	case !isASCII(address) && !smtputf8:
 		return "", errNeedsUTF8

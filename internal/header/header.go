@@ -128,7 +128,7 @@ func parseAddress(part string) (string, error) {
 	if err == nil {
 		// net/mail removes the quotes of a local part; here they are needed.
 		at := strings.LastIndexByte(parsed.Address, '@')
-		return quoteLocal(parsed.Address[:at]) + parsed.Address[at:], nil
+		return QuoteLocal(parsed.Address[:at]) + parsed.Address[at:], nil
 	}
 	// net/mail accepts neither a name without a domain nor an IPv6 address
 	// literal.
@@ -148,8 +148,8 @@ func parseAddress(part string) (string, error) {
 // specials are the characters that an atom cannot contain; the last is the colon.
 const specials = " \t\r\n<>()[];@\\,\":"
 
-// quoteLocal puts a local part in double quotes if it is not a dot-atom.
-func quoteLocal(local string) string {
+// QuoteLocal puts a local part in double quotes if it is not a dot-atom.
+func QuoteLocal(local string) string {
 	if local != "" && !strings.ContainsAny(local, " \t\"\\()<>[]:;@,") &&
 		!strings.HasPrefix(local, ".") && !strings.HasSuffix(local, ".") && !strings.Contains(local, "..") {
 		return local

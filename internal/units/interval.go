@@ -23,27 +23,24 @@ var letters = [...]struct {
 	span   time.Duration
 }{{'w', 7 * day}, {'d', day}, {'h', time.Hour}, {'m', time.Minute}, {'s', time.Second}}
 
+var errInterval = errors.New("an interval consists of numbers with the units w, d, h, m and s, such as 1h30m")
+
 // ParseInterval reads an interval. The units are w, d, h, m and s; a last number
 // without a unit counts seconds; one blank may separate two components.
-// The error does not quote the whole text: the caller does.
+// The error does not quote the text: the caller does.
 func ParseInterval(s string) (time.Duration, error) {
 	if s == "" {
-		return 0, errors.New("an interval is needed, such as 90s or 1h30m")
+		return 0, errInterval
 	}
 	var sum time.Duration
 	for rest := s; rest != ""; {
 		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
-		if digits == 0 {
-			return 0, noNumber(rest)
-		}
-		unit := time.Second
-		number, after := rest[:digits], rest[digits:]
+		unit, number, after := time.Second, rest[:digits], rest[digits:]
 		if after != "" {
-			var ok bool
-			if unit, ok = unitOf(after[0]); !ok {
-				return 0, fmt.Errorf("%s is not a unit; the units are w, d, h, m and s", quoteFirst(after))
-			}
-			after = after[1:]
+			unit, after = unitOf(after[0]), after[1:]
+		}
+		if digits == 0 || unit == 0 {
+			return 0, errInterval
 		}
 		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || n > int64(MaxInterval/unit) || sum+time.Duration(n)*unit > MaxInterval {
@@ -59,28 +56,14 @@ func ParseInterval(s string) (time.Duration, error) {
 	return sum, nil
 }
 
-func noNumber(rest string) error {
-	if _, ok := unitOf(rest[0]); ok {
-		return fmt.Errorf("there is no number before %s", quoteFirst(rest))
-	}
-	return fmt.Errorf("an interval consists of numbers with units, such as 1h30m; %s does not belong there", quoteFirst(rest))
-}
-
-func unitOf(letter byte) (time.Duration, bool) {
+// unitOf returns the span of a unit; 0: it is none.
+func unitOf(letter byte) time.Duration {
 	for _, u := range letters {
 		if u.letter == letter {
-			return u.span, true
+			return u.span
 		}
 	}
-	return 0, false
-}
-
-// quoteFirst returns the first character of s, quoted.
-func quoteFirst(s string) string {
-	for _, r := range s {
-		return strconv.Quote(string(r))
-	}
-	return `""`
+	return 0
 }
 
 // FormatInterval writes d, in whole seconds, so that ParseInterval reads the same value. It uses

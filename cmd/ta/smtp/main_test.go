@@ -99,7 +99,7 @@ func TestSMTP(t *testing.T) {
 		{args: "-L iface:nowhere0", status: 64, stderr: "nowhere0"},
 		{args: "-p 70000", status: 64, stderr: "port 70000"},
 		{args: "-C 5", status: 64, stderr: "unknown shorthand flag"},
-		{args: "--max-idle -1s", status: 64, stderr: "does not belong there"},
+		{args: "--max-idle -1s", status: 64, stderr: "an interval consists"},
 		{args: "--marking nobody", status: 64, stderr: "nobody"},
 		{args: "one two", status: 64, stderr: "one host at most"},
 		{args: "--what", status: 64, stderr: "--what"},
