@@ -41,7 +41,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if status, ended := line.Parse(args); ended {
 		return status
 	}
-	c := &configuration{args: args, log: newLog(stderr)}
+	c := &configuration{args: args, log: zerolog.New(text.JSONWriter{To: stderr}).With().Timestamp().Logger()}
 	server, err := c.read()
 	if err != nil {
 		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
@@ -98,14 +98,6 @@ func (c *configuration) read() (smtpserver.Options, error) {
 	server.Log = c.log
 	c.options, c.env = o, env
 	return server, nil
-}
-
-// newLog writes one JSON object a line, or lines for people if stderr is a terminal.
-func newLog(stderr io.Writer) zerolog.Logger {
-	if text.IsTerminal(stderr) {
-		stderr = zerolog.ConsoleWriter{Out: stderr, TimeFormat: time.DateTime}
-	}
-	return zerolog.New(text.JSONWriter{To: stderr}).With().Timestamp().Logger()
 }
 
 // serve runs the server until SIGTERM or SIGINT.

@@ -8,6 +8,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/rs/zerolog"
+
 	"zsched/smtpserver"
 )
 
@@ -37,7 +39,7 @@ func (c strange) RemoteAddr() net.Addr { return c.from }
 
 // serveStrangers runs a server as main does, with strangers as its listener, until SIGTERM.
 func serveStrangers(args []string) error {
-	c := &configuration{args: args, log: newLog(os.Stderr)}
+	c := &configuration{args: args, log: zerolog.New(os.Stderr)}
 	o, err := c.read()
 	if err != nil {
 		return err
