@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -46,19 +45,12 @@ func (a *Agent) test(condition string, modifiedAt time.Time) error {
 			return fmt.Errorf("AGE %q: %w", parameter, err)
 		}
 		return a.until(modifiedAt.Add(age))
-	case "IO":
-		if a.Chance(10) != 0 {
-			return errors.New("not this time")
-		}
-		return nil
 	case "SCRIPT":
 		name, argument, _ := strings.Cut(parameter, "/")
 		if name == "" || name[0] == '.' || strings.ContainsAny(name, "/\x00") {
 			return fmt.Errorf("SCRIPT %q is not the name of a script", parameter)
 		}
 		return a.Script(ctx, name, argument)
-	case "HOME":
-		return a.Home(parameter)
 	}
 	return fmt.Errorf("unknown condition %q", class)
 }
@@ -104,13 +96,4 @@ func runScript(ctx context.Context, path, argument string) error {
 		return fmt.Errorf("script %s: %w", filepath.Base(path), err)
 	}
 	return nil
-}
-
-func findHome(name string) error {
-	u, err := user.Lookup(name)
-	if err != nil {
-		return err
-	}
-	_, err = os.Stat(u.HomeDir)
-	return err
 }

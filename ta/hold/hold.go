@@ -9,9 +9,7 @@
 //	NS:domain/TYPE         a DNS lookup gives no temporary error
 //	TIMEOUT:seconds        that time, in seconds since 1970, is past
 //	AGE:interval           the message is that old: 1d12h30m
-//	IO:text                by chance, one time in ten
 //	SCRIPT:name/argument   MAILBIN/bin/name argument exits with 0
-//	HOME:user              the user's home directory exists
 //
 // A recipient with any other condition waits until it expires, and so does one
 // that the router must not get from an agent: see queue.PlainAddress.
@@ -20,7 +18,6 @@ package hold
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
@@ -45,14 +42,9 @@ type Agent struct {
 	LookUp func(ctx context.Context, domain, kind string) error
 	// Script runs a script. The error is nil if it exits with 0.
 	Script func(ctx context.Context, name, argument string) error
-	// Home looks for a user's home directory.
-	Home func(user string) error
-	// Chance returns a random number below n.
-	Chance func(n int) int
 }
 
-// New returns an agent that uses the clock, the resolver and the users of this
-// machine. Scripts are in mailbin/bin.
+// New returns an agent that uses the clock and the resolver of this machine. Scripts are in mailbin/bin.
 func New(postoffice, mailbin string) *Agent {
 	host, err := os.Hostname()
 	if err != nil {
@@ -66,8 +58,6 @@ func New(postoffice, mailbin string) *Agent {
 		Script: func(ctx context.Context, name, argument string) error {
 			return runScript(ctx, filepath.Join(mailbin, "bin", name), argument)
 		},
-		Home:   findHome,
-		Chance: rand.IntN,
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -35,8 +34,6 @@ func newAgent(t *testing.T) *Agent {
 		Now:    func() time.Time { return noon },
 		LookUp: func(context.Context, string, string) error { return no },
 		Script: func(context.Context, string, string) error { return no },
-		Home:   func(string) error { return no },
-		Chance: func(n int) int { return n - 1 },
 	}
 }
 
@@ -95,13 +92,12 @@ func TestConditions(t *testing.T) {
 		{"AGE:h", "", `AGE "h": an interval consists of numbers with the units w, d, h, m and s, such as 1h30m`},
 		{"AGE:99999999999s", "", `AGE "99999999999s": longer than 36500d`},
 		{"AGE:2147483647w", "", `AGE "2147483647w": longer than 36500d`},
-		{"IO:error", "chance 10", ""},
+		{"IO:error", "", `unknown condition "IO"`},
 		{"SCRIPT:try", "script try ", ""},
 		{"Script:try/this/one", "script try this/one", ""},
 		{"SCRIPT:/bin/true", "", `SCRIPT "/bin/true" is not the name of a script`},
 		{"SCRIPT:../x", "", `SCRIPT "../x" is not the name of a script`},
 		{"SCRIPT:", "", `SCRIPT "" is not the name of a script`},
-		{"HOME:bob", "home bob", ""},
 		{"MOON:full", "", `unknown condition "MOON"`},
 		{"example.org", "", `"example.org" is not a condition`},
 		{"-", "", `"-" is not a condition`},
@@ -111,8 +107,6 @@ func TestConditions(t *testing.T) {
 		if kind, _, _ := strings.Cut(c.ask, " "); kind != "" {
 			a.LookUp = func(_ context.Context, domain, kind string) error { return yes("dns", domain, kind) }
 			a.Script = func(_ context.Context, name, arg string) error { return yes("script", name, arg) }
-			a.Home = func(user string) error { return yes("home", user) }
-			a.Chance = func(n int) int { yes("chance", fmt.Sprint(n)); return 0 }
 		}
 		reports := deliver(t, a, c.host, sender, rcpt(c.host, "bob@example.net"))
 		if c.ask != "" && !slices.Equal(asked, []string{c.ask}) {
@@ -129,13 +123,10 @@ func TestConditions(t *testing.T) {
 }
 
 func TestConditionThatDoesNotHold(t *testing.T) {
-	for _, host := range []string{"NS:example.org/MX", "SCRIPT:try", "HOME:bob"} {
+	for _, host := range []string{"NS:example.org/MX", "SCRIPT:try"} {
 		if reports := deliver(t, newAgent(t), host, sender, rcpt(host, "bob")); reports != "7/82 deferred not yet\n" {
 			t.Errorf("%s: %q", host, reports)
 		}
-	}
-	if reports := deliver(t, newAgent(t), "IO:x", sender, rcpt("IO:x", "bob")); reports != "7/82 deferred not this time\n" {
-		t.Errorf("%q", reports)
 	}
 }
 
@@ -281,12 +272,6 @@ func TestNoSuchNameIsAnAnswer(t *testing.T) {
 		if got := temporary(c.err); (got != nil) != c.wait {
 			t.Errorf("%v: waits for %v", c.err, got)
 		}
-	}
-}
-
-func TestHomeOfNobodyKnown(t *testing.T) {
-	if err := findHome("no such user"); err == nil {
-		t.Error("there is a home of no such user")
 	}
 }
 
