@@ -80,42 +80,26 @@ func (ar *arrivals) newMessage(in *Message) *message {
 		ar.s.mail.obtainExtras(m).path = in.Path
 	}
 	ar.s.mail.logHashes.Set(ref, hashMessageID(in.MessageID))
-	ar.groupRecipients(m, in.Recipients, 0)
-	return m
-}
-
-// groupRecipients makes one vertex for each channel and host.
-func (ar *arrivals) groupRecipients(m *message, in []ctlfile.OpenRecipient, flags recipientFlags) {
-	var byThread map[threadKey]*vertex
-	var latest *vertex
-	var latestKey threadKey
-	for i := range in {
-		r := &in[i]
-		key := threadKey{r.Channel, r.Host}
-		v := latest
-		if latest == nil || key != latestKey {
-			v = byThread[key]
-			if v == nil {
-				v = ar.newVertex(m, key)
-				if byThread == nil && len(in) > 1 {
-					byThread = make(map[threadKey]*vertex)
-				}
-				if byThread != nil {
-					byThread[key] = v
-				}
-			}
-			latest, latestKey = v, key
-		}
-		ar.s.mail.addRecipient(v, r, flags)
+	for i := range in.Recipients {
+		r := &in.Recipients[i]
+		v := ar.obtainVertex(m, threadKey{r.Channel, r.Host})
+		ar.s.mail.addRecipient(v, r)
 		ar.s.notices.rememberDelays(v, r)
 		m.open++
 		if r.Class != 0 {
 			ar.s.mail.joinSet(m, r.Class, v, ar.s.mail.lenOf(v)-1)
 		}
 	}
+	return m
 }
 
-func (ar *arrivals) newVertex(m *message, key threadKey) *vertex {
+// obtainVertex finds or makes the vertex of a new message for a channel and host. If there is one,
+// it is the last of its thread.
+func (ar *arrivals) obtainVertex(m *message, key threadKey) *vertex {
+	t := ar.s.threads.obtainThread(key)
+	if last := t.vertices.Tail; last != 0 && ar.s.mail.vertices.At(last).message == m.ref {
+		return ar.s.mail.vertices.At(last)
+	}
 	ref, v := ar.s.mail.vertices.Alloc()
 	if m.first == 0 {
 		m.first = ref
@@ -124,14 +108,14 @@ func (ar *arrivals) newVertex(m *message, key threadKey) *vertex {
 		x.vertices = append(x.vertices, ref)
 		v.ordinal = uint16(min(len(x.vertices), fair.MaxOrdinal))
 	}
-	t := ar.s.threads.obtainThread(key)
 	v.ref, v.message, v.thread = ref, m.ref, t.ref
 	ar.s.threads.linkVertex(t, v)
 	ar.s.mail.states[0]++
 	return v
 }
 
-func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipientFlags) {
+func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient) {
+	flags := recipientFlags(0)
 	if r.Notify&ctlfile.NotifySuccess != 0 {
 		flags |= notifySuccess
 	}
@@ -189,11 +173,14 @@ func (ar *arrivals) recordArrival(v *vertex) {
 	}
 }
 
+// maxObsoletes bounds the Message-IDs of a message that are looked for.
+const maxObsoletes = 10
+
 // obsolete drops the messages that the new one replaces: those with one of
 // these Message-IDs, and with the same error address and owner.
 func (ar *arrivals) obsolete(by *message, messageIDs []string) {
-	for _, found := range ar.s.mail.withMessageIDs(messageIDs...) {
-		for _, m := range found {
+	for _, id := range messageIDs[:min(len(messageIDs), maxObsoletes)] {
+		for _, m := range ar.s.mail.withMessageID(id) {
 			a, b := ar.s.mail.origin(m), ar.s.mail.origin(by)
 			if m == by || m.flags&(removing|obsoleted) != 0 || m.open == 0 || a.errorTo != b.errorTo || a.owner != b.owner {
 				continue
@@ -222,34 +209,17 @@ func hashMessageID(id string) uint64 {
 	return max(1, h.Sum64())
 }
 
-// withMessageIDs returns the messages with each of the Message-IDs, the latest first.
-// Few identities are ever looked for, so there is no index of them, which would cost
-// each message three accesses to scattered memory. The search goes through the hashes
-// of all messages: those of a million take about a millisecond.
-func (ml *mail) withMessageIDs(messageIDs ...string) [][]*message {
-	if len(messageIDs) == 0 {
-		return nil
-	}
-	found := make(map[uint64][]*message, len(messageIDs))
-	var filter [64]uint64 // bits that exclude nearly all other hashes
-	for _, id := range messageIDs {
-		if hash := hashMessageID(id); hash != 0 {
-			found[hash] = nil
-			filter[hash>>6&63] |= 1 << (hash & 63)
-		}
-	}
+// withMessageID returns the messages with a Message-ID, the latest first. Few identities are ever
+// looked for, so there is no index of them, which would cost each message three accesses to
+// scattered memory. The search goes through the hashes of all messages: those of a million take
+// about a millisecond.
+func (ml *mail) withMessageID(id string) (found []*message) {
+	wanted := hashMessageID(id)
 	for n, hash := range ml.logHashes.All {
-		if filter[hash>>6&63]>>(hash&63)&1 == 0 {
-			continue
-		}
-		if known, wanted := found[hash]; wanted {
-			found[hash] = append(known, ml.messages.At(n))
+		if hash == wanted && hash != 0 {
+			found = append(found, ml.messages.At(n))
 		}
 	}
-	all := make([][]*message, len(messageIDs))
-	for i, id := range messageIDs {
-		all[i] = found[hashMessageID(id)]
-		slices.SortFunc(all[i], func(a, b *message) int { return cmp.Compare(b.sequence, a.sequence) })
-	}
-	return all
+	slices.SortFunc(found, func(a, b *message) int { return cmp.Compare(b.sequence, a.sequence) })
+	return found
 }

@@ -156,7 +156,7 @@ func (lo *loads) fill(m *message, in *Message) {
 	}
 	for i := range in.Recipients {
 		r := &in.Recipients[i]
-		lo.s.mail.addRecipient(byThread[threadKey{r.Channel, r.Host}], r, 0)
+		lo.s.mail.addRecipient(byThread[threadKey{r.Channel, r.Host}], r)
 	}
 	for v, all := range summaries {
 		for i := range lo.s.mail.lenOf(v) {

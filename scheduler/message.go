@@ -84,19 +84,14 @@ type vertex struct {
 	// place is where it is if it is due and does not wait for the next run. Its index is
 	// in thread.waiting if it waits.
 	place fair.Place
-	history
+	fedAt second // the last time; 0: never
+	retry uint8  // index in Retries of the next step
 	// ordinal is its place among the vertices of the message, up to fair.MaxOrdinal.
 	ordinal uint16
 	state   vertexState
 	// unanswered says that the agent ended the last line without a report on
 	// every recipient. It may still send the missing reports.
 	unanswered bool
-}
-
-// history is what a vertex knows of earlier attempts, also while it is not loaded.
-type history struct {
-	fedAt second // the last time; 0: never
-	retry uint8  // index in Retries of the next step
 }
 
 // vertexState is 0 when all recipients are done.

@@ -156,13 +156,9 @@ const (
 
 // fileMissing drops a message whose control file is gone, or was moved by the spool.
 func (li *lines) fileMissing(m *message, moved bool) {
-	li.logMissing(m.id, li.s.mail.path(m), moved)
-	li.s.writes.dropMessage(m)
-}
-
-func (li *lines) logMissing(id MessageID, path string, moved bool) {
 	if !moved {
-		li.s.agenda.do(Note{Severity: Warning, Message: id, Text: "its control file is gone, dropped: " + path})
+		li.s.agenda.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, dropped: " + li.s.mail.path(m)})
 	}
-	li.s.log.record(Condition{State: "gone", Message: id})
+	li.s.log.record(Condition{State: "gone", Message: m.id})
+	li.s.writes.dropMessage(m)
 }

@@ -52,7 +52,7 @@ func (s *Scheduler) Known(id MessageID) Standing {
 // compare it with the control files.
 func (s *Scheduler) ByMessageID(messageID string, limit int) []MessageID {
 	var ids []MessageID
-	for _, m := range s.mail.withMessageIDs(messageID)[0] {
+	for _, m := range s.mail.withMessageID(messageID) {
 		if len(ids) < limit {
 			ids = append(ids, m.id)
 		}

@@ -11,7 +11,7 @@ package store
 type List[H comparable] struct {
 	// Of returns the links of an item in this list.
 	Of         func(H) *Links[H]
-	Head, tail H
+	Head, Tail H
 	Len        int // items
 }
 
@@ -19,7 +19,7 @@ type List[H comparable] struct {
 type Links[H comparable] struct{ Next, prev H }
 
 // Append puts an item at the end.
-func (l *List[H]) Append(item H) { l.insert(item, l.tail) }
+func (l *List[H]) Append(item H) { l.insert(item, l.Tail) }
 
 // insert puts an item after the item before, or at the head if before is none.
 func (l *List[H]) insert(item, before H) {
@@ -35,7 +35,7 @@ func (l *List[H]) insert(item, before H) {
 	if own.Next != none {
 		l.Of(own.Next).prev = item
 	} else {
-		l.tail = item
+		l.Tail = item
 	}
 	l.Len++
 }
@@ -51,7 +51,7 @@ func (l *List[H]) Remove(item H) {
 		l.Of(own.prev).Next = own.Next
 	}
 	if own.Next == none {
-		l.tail = own.prev
+		l.Tail = own.prev
 	} else {
 		l.Of(own.Next).prev = own.prev
 	}
