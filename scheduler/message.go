@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"zsched/scheduler/fair"
 	"zsched/scheduler/store"
 )
@@ -241,10 +243,11 @@ func (wr *writes) removeMessage(m *message) {
 // detachLine ends the job line of a vertex without any result.
 func (wr *writes) detachLine(v *vertex) {
 	a := wr.s.agents.byID[v.agent]
-	for i := range a.lines {
-		if a.lines[i].vertex == v {
-			a.lines[i].vertex = nil
-		}
+	i := slices.IndexFunc(a.lines, func(l line) bool { return l.vertex == v })
+	a.lines[i].vertex = nil
+	if !a.lines[i].given { // the agent will not answer it
+		wr.s.threads.setState(v, blocked, 0)
+		wr.s.lines.removeLine(a, i)
 	}
 }
 

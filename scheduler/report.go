@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -73,7 +74,8 @@ func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 	var found *vertex
 	index := 0
 	ml.eachVertex(m, func(v *vertex) {
-		if v.state == 0 || v.agent != a.id {
+		isToCome := func(l line) bool { return l.vertex == v && !l.given }
+		if v.state == 0 || v.agent != a.id || slices.ContainsFunc(a.lines, isToCome) {
 			return
 		}
 		if i := ml.findRecipient(v, rep.Offset); i >= 0 && ml.recipient(v, i).isOpen() {
