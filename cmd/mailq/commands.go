@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/ctlfile"
+	"zsched/internal/text"
 	"zsched/internal/version"
 	"zsched/mailq"
 )
@@ -56,7 +57,7 @@ func newCommands(p *program, stdout, stderr io.Writer) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err.Error()) })
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddGroup(&cobra.Group{ID: groupLists, Title: "Lists and reports:"}, &cobra.Group{ID: groupOrders, Title: "Orders:"})
-	p.serverFlags(root.PersistentFlags())
+	p.asker.flags(root.PersistentFlags())
 	p.listFlags(root.Flags())
 	for _, c := range p.subcommands() {
 		root.AddCommand(c.command(p))
@@ -140,9 +141,9 @@ func (p *program) lists() []subcommand {
 	return all
 }
 
-func (p *program) everyFlag(f *pflag.FlagSet) {
-	p.every = 5 * time.Second
-	spanFlag(f, &p.every, "every", "`time` between two updates (default 5s)")
+func (o *options) everyFlag(f *pflag.FlagSet) {
+	o.every = 5 * time.Second
+	spanFlag(f, &o.every, "every", "`time` between two updates (default 5s)")
 }
 
 // orderCommands are the subcommands that change something: those of the verbs, and some more.
@@ -190,7 +191,15 @@ func (p *program) orderCommands() []subcommand {
 		{use: "move --to NODE TARGET...", short: "move mail to another node",
 			flags: flags{node, p.orderFlags}, run: order(mailq.Reroute)},
 		{use: "etrn HOST", short: "start delivery of the mail for a host now",
-			run: func(args []string) error { return p.ask(func() error { return p.etrn(args[0]) }) }},
+			run: func(args []string) error {
+				return p.ask(func() error {
+					said, err := p.asker.client.Ask("ETRN " + mailq.Quote(args[0]))
+					if err == nil {
+						fmt.Fprintln(p.out, text.Escape(strings.TrimPrefix(said, "OK; ")))
+					}
+					return err
+				})
+			}},
 	}...)
 	for i := range all {
 		all[i].group = groupOrders

@@ -73,7 +73,7 @@ func (p *program) list(where *mailq.Selection) error {
 // before the list is printed, because printing may be interrupted. That the scheduler cannot write
 // its files it prints itself, above the list.
 func (p *program) notes() ([]string, error) {
-	t, err := p.client.Totals()
+	t, err := p.asker.client.Totals()
 	if err != nil || t == nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (p *program) threads() (map[mailq.Name]*mailq.Thread, error) {
 	if p.json {
 		return threads, nil
 	}
-	for t, err := range p.client.Threads() {
+	for t, err := range p.asker.client.Threads() {
 		if err != nil {
 			return nil, err
 		}
@@ -126,13 +126,13 @@ func (p *program) threads() (map[mailq.Name]*mailq.Thread, error) {
 func (p *program) printJobs(where *mailq.Selection, threads map[mailq.Name]*mailq.Thread) (c counted, err error) {
 	command := "JSON SHOW WHERE " + where.String()
 	if p.json {
-		c.shown, err = p.printJSON(p.client.Show(command))
+		c.shown, err = p.printJSON(p.asker.client.Show(command))
 		return c, err
 	}
 	c.messages, c.threads = make(map[string]bool), make(map[mailq.Name]bool)
 	printer := p.printer()
 	printer.Threads = threads
-	for job, err := range client.Objects[mailq.JobLine](p.client.Show(command)) {
+	for job, err := range client.Objects[mailq.JobLine](p.asker.client.Show(command)) {
 		if err != nil {
 			return c, err
 		}

@@ -40,10 +40,11 @@ var errNeverActive = errors.New("not active")
 
 // findTarget finds the server. The command line comes first, then MAILSERVER, then
 // the scheduler of POSTOFFICE, at the sockets that scheduler.cf names.
-func findTarget(o *options, env *zenv.File) (*target, error) {
+func findTarget(a *asker, dead bool) (*target, error) {
+	env := a.env
 	dir := env.Value("POSTOFFICE")
 	at := &target{spool: &client.Postoffice{Dir: dir}, local: true}
-	at.Host, at.Port = o.server, servicePort()
+	at.Host, at.Port = a.server, servicePort()
 	if at.Host == "" {
 		at.Host = env.Value("MAILSERVER")
 	}
@@ -52,17 +53,17 @@ func findTarget(o *options, env *zenv.File) (*target, error) {
 		at.Host = "localhost"
 	}
 	switch {
-	case o.address != "":
-		socket, err := config.ParseSocket(o.address, "", lookup)
+	case a.address != "":
+		socket, err := config.ParseSocket(a.address, "", lookup)
 		if err != nil {
-			return nil, usageError(fmt.Sprintf("-p %q: %v", o.address, err))
+			return nil, usageError(fmt.Sprintf("-p %q: %v", a.address, err))
 		}
 		at.Address = addressOf(socket, at.Host)
 	case !named:
 		at.own = true
 		at.Address, at.badConfig = configured(env, at.Address)
 	}
-	if !named && o.address == "" && o.status == 0 && !at.spool.EverActive() {
+	if !named && a.address == "" && !dead && !at.spool.EverActive() {
 		at.inactive = fmt.Errorf("%s is %w (%q does not exist)", dir, errNeverActive, filepath.Join(dir, ".pid.scheduler"))
 		if at.Path == "" {
 			return nil, at.inactive

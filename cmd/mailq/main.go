@@ -34,7 +34,7 @@ const loginHint = "mailq: -U user/password logs in as another user. The users, w
 
 func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	out := bufio.NewWriterSize(stdout, 64<<10)
-	p := &program{options: new(options), out: out, stderr: stderr, terminal: text.IsTerminal(stdout)}
+	p := &program{options: new(options), asker: asker{stderr: stderr}, out: out, terminal: text.IsTerminal(stdout)}
 	commands := newCommands(p, out, stderr)
 	commands.SetArgs(args)
 	err := client.RefusalOf(commands.Execute(), p.what)

@@ -20,16 +20,6 @@ import (
 
 // options is what the command line says.
 type options struct {
-	// The server and the user.
-	prefer         int    // address family to try first: 0, 4 or 6
-	server         string // a host
-	address        string // -p
-	user, password string
-	userGiven      bool // -U
-	zenv           string
-	timeout        time.Duration
-	debug          bool
-
 	// ZMailer's list.
 	thread  threadFilter // -c and -h
 	owner   *int         // -i and -u
@@ -69,21 +59,6 @@ func (o *options) listFlags(f *pflag.FlagSet) {
 
 func (o *options) verboseFlag(f *pflag.FlagSet) {
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "show Message-Id, sender, recipients and diagnostics")
-}
-
-// serverFlags are the options about the server and the user. Every subcommand has them.
-func (o *options) serverFlags(f *pflag.FlagSet) {
-	o.user, o.password, o.timeout = "nobody", "nobody", 2*time.Minute
-	f.StringVar(&o.server, "server", "", "ask the scheduler of this `host`")
-	f.StringVarP(&o.address, "port", "p", "", "`port`, TCP service, or /path of a UNIX socket")
-	f.BoolFuncP("ipv4", "4", "try IPv4 addresses first", flagAction(func() { o.prefer = 4 }))
-	f.BoolFuncP("ipv6", "6", "try IPv6 addresses first (the default)", flagAction(func() { o.prefer = 6 }))
-	f.FuncP("login", "U", "log in with this `user/password` (default nobody/nobody)", o.setLogin)
-	f.Func("password-file", "read the password from the first line of this `file`", o.readPassword)
-	spanFlag(f, &o.timeout, "timeout", "longest `time` that the server may be silent (default 2m)")
-	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this zmailer.conf `file` (default /opt/mail/zmailer.conf)")
-	f.BoolVarP(&o.debug, "debug", "d", false, "print every line from the server on standard error")
-	f.Bool("help", false, "print this help")
 }
 
 func (o *options) jsonFlag(f *pflag.FlagSet) {
@@ -168,28 +143,5 @@ func (o *options) setUser(name string) error {
 		return err
 	}
 	o.setOwner(uid)
-	return nil
-}
-
-// setLogin splits user and password at the first "/", or at the first ":" if there
-// is no "/", or else at the first ",".
-func (o *options) setLogin(s string) error {
-	o.userGiven = true
-	for _, separator := range []string{"/", ":", ","} {
-		if name, password, ok := strings.Cut(s, separator); ok {
-			o.user, o.password = name, password
-			return nil
-		}
-	}
-	o.user = s
-	return nil
-}
-
-func (o *options) readPassword(file string) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	o.password, _, _ = strings.Cut(string(text), "\n")
 	return nil
 }

@@ -34,9 +34,6 @@ func (p *program) parseOrders(args []string) (orders []mailq.Order, err error) {
 	return p.options.orders(&targets)
 }
 
-// isMove reports whether the order moves mail to another node.
-func (p *program) isMove() bool { return p.order.To.Channel == ctlfile.TransferChannel }
-
 // act gives orders and prints what each did. An order that cannot be executed is
 // reported, and the next one is given; act returns any other error at once.
 func (p *program) act(orders []mailq.Order) error {
@@ -46,9 +43,9 @@ func (p *program) act(orders []mailq.Order) error {
 	var failed error
 	for i := range orders {
 		order := &orders[i]
-		did, err := p.client.Order(order)
+		did, err := p.asker.client.Order(order)
 		if client.KindOf(err) == client.NotDone {
-			fmt.Fprintf(p.stderr, "mailq: %s: %v\n", text.Escape(targetOf(order)), err)
+			fmt.Fprintf(p.asker.stderr, "mailq: %s: %v\n", text.Escape(targetOf(order)), err)
 			failed = errSilent
 			continue
 		}
@@ -59,7 +56,7 @@ func (p *program) act(orders []mailq.Order) error {
 		case did.Threads == 0: // nothing is done to what was selected
 			failed = errSilent
 		case order.Verb == mailq.Hold && order.Thread != nil && did.Messages == 0:
-			fmt.Fprintf(p.stderr, "mailq: %s has no mail now\n", text.Escape(targetOf(order)))
+			fmt.Fprintf(p.asker.stderr, "mailq: %s has no mail now\n", text.Escape(targetOf(order)))
 		}
 		if p.json {
 			err = json.NewEncoder(p.out).Encode(orderItem{order.Verb, order.DryRun, targetOf(order), did})
@@ -81,12 +78,12 @@ func (p *program) confirm(orders []mailq.Order) error {
 	}
 	messages := 0
 	for _, order := range orders {
-		if order.Message != "" && !p.isMove() {
+		if order.Message != "" && order.To.Channel != ctlfile.TransferChannel {
 			messages++
 			continue
 		}
 		order.DryRun = true
-		would, err := p.client.Order(&order)
+		would, err := p.asker.client.Order(&order)
 		if err != nil && client.KindOf(err) != client.NotDone {
 			return err
 		}

@@ -57,7 +57,7 @@ func (q *question) subcommand(p *program) subcommand {
 			}
 		}
 		return p.ask(func() error {
-			lines := p.client.Show("JSON " + command)
+			lines := p.asker.client.Show("JSON " + command)
 			if p.json && q.empty == nil {
 				_, err := p.printJSON(lines)
 				return err

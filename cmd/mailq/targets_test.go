@@ -27,7 +27,7 @@ func TestDifferentTargetsRestrictEachOther(t *testing.T) {
 		{"retry sender=<> host=x", "RETRY WHERE host=x sender=<>"},
 		{"lift smtp/x smtp/y", "LIFT THREAD smtp x; LIFT THREAD smtp y"},
 	} {
-		p := &program{options: new(options), stderr: io.Discard}
+		p := &program{options: new(options), asker: asker{stderr: io.Discard}}
 		var got []string
 		for _, c := range newCommands(p, io.Discard, io.Discard).Commands() {
 			args := strings.Fields(test.args)

@@ -30,7 +30,7 @@ func (p *program) top() error {
 	if !p.terminal {
 		return usageError("mailq top needs a terminal; mailq threads prints the same list")
 	}
-	if err := p.find(); err != nil {
+	if err := p.asker.find(false); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
@@ -73,11 +73,11 @@ func (p *program) pages(page string, to chan<- string) {
 func (p *program) page() (page string, err error) {
 	var totals *mailq.Totals
 	var threads []*mailq.Thread
-	err = p.session(func() (err error) {
-		if totals, err = p.client.Totals(); err != nil {
+	err = p.asker.session(func() (err error) {
+		if totals, err = p.asker.client.Totals(); err != nil {
 			return err
 		}
-		for t, err := range p.client.Threads() {
+		for t, err := range p.asker.client.Threads() {
 			if err != nil {
 				return err
 			}

@@ -17,7 +17,7 @@ import (
 // printTrace prints what the event log has about a message or an address. It
 // works for mail that is gone, and while no scheduler runs.
 func (p *program) printTrace(what string) error {
-	if err := p.readEnv(); err != nil {
+	if err := p.asker.readEnv(); err != nil {
 		return err
 	}
 	if what == "" {
@@ -50,11 +50,11 @@ func (p *program) findEventLog() (string, error) {
 	if p.eventLog != "" {
 		return p.eventLog, nil
 	}
-	if p.server != "" || p.address != "" {
+	if p.asker.server != "" || p.asker.address != "" {
 		return "", usageError("mailq trace reads a file of this host: it takes neither --server nor -p")
 	}
-	name := config.DefaultFile(p.env)
-	file, err := config.Load(name, p.env)
+	name := config.DefaultFile(p.asker.env)
+	file, err := config.Load(name, p.asker.env)
 	if err != nil {
 		return "", fmt.Errorf("it is not known where the event log is (name it with --event-log): %w", err)
 	}
