@@ -72,8 +72,6 @@ type agent struct {
 	ended   bool    // its input has ended
 	locked  bool    // it has locked what it works on, and a stop leaves it behind
 
-	startedFor *thread // until the first #hungry, or until the thread is dropped
-
 	stateSince instant // when the state began; after a signal, when it was sent
 	// progressAt is when the agent last made progress on a job line or answered
 	// #idle, or was given a job line when it had none.
@@ -127,17 +125,8 @@ func (r *ring) removeFree(a *agent) {
 	}
 }
 
-// clearStartedFor notes that the agent is no longer being started for a thread.
-func (a *agent) clearStartedFor() {
-	if a.startedFor != nil {
-		a.startedFor.removeAgent(a)
-		a.startedFor = nil
-	}
-}
-
 // agentReady handles the first #hungry.
 func (as *agents) agentReady(a *agent) {
-	a.clearStartedFor()
 	as.expectSessions(a, a.sessions-1)
 	delete(as.startFailures, a.ring.clause)
 	a.state, a.stateSince = serving, as.s.agenda.now
@@ -313,7 +302,6 @@ func (as *agents) dropAgent(a *agent) {
 		as.s.mail.counts.AgentsClosing--
 		r.channel.closing--
 	}
-	a.clearStartedFor()
 	as.expectSessions(a, 0)
 	r.removeFree(a)
 	a.state = 0 // so that nothing gives it work again

@@ -37,7 +37,7 @@ func (ar *arrivals) arrive(in *Message) {
 	}
 	ar.s.loads.count(m, 1)
 	ar.s.mail.counts.Recipients += int(m.open)
-	ar.s.mail.eachVertex(m, func(v *vertex) { ar.s.mail.threadOf(v).channel.counts.In += uint64(ar.s.mail.openOf(v)) })
+	ar.s.mail.eachVertex(m, func(v *vertex) { ar.s.mail.threadOf(v).ring.channel.counts.In += uint64(ar.s.mail.openOf(v)) })
 	ar.s.saved.restore(m, in.Saved)
 	ar.obsolete(m, in.Obsoletes)
 	if m.open == 0 {

@@ -310,16 +310,11 @@ func (s *Scheduler) checkThread(t *thread) {
 	assert(t.waiting == nil || t.waiting.times.Len() == waits, "thread %v: %d wait, %d kept", t, waits, t.states[waiting])
 	s.checkWindow(t)
 	assert(t.held == (s.orders.heldThreads[t.key] != nil), "thread %v is held: %v", t, t.held)
-	sessions := 0
 	for _, a := range t.agents {
 		assert(s.agents.byID[a.id] == a, "thread %v has an agent that is gone", t)
-		if a.startedFor == nil {
-			sessions++
-		}
 	}
-	assert(sessions == t.busy, "thread %v has %d agents, %d sessions", t, sessions, t.busy)
 	assert(n == t.vertices.Len && notLoaded == t.notLoaded, "thread %v: %d vertices, kept %d; %d not loaded, kept %d", t, n, t.vertices.Len, notLoaded, t.notLoaded)
-	assert(!t.isEmpty() || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && len(t.shaping.effects) > 0, "thread %v is empty and still there", t)
+	assert(!t.isEmpty() || t.busy() > 0 || t.suspendedUntil != 0 || t.shaping != nil && len(t.shaping.effects) > 0, "thread %v is empty and still there", t)
 	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
 	assert((s.views.barrier(t) == view.NoWait && !t.held) == (t.mayFeed() && !s.rings.halted()), "thread %v waits for %q", t, s.views.barrier(t))
@@ -347,7 +342,7 @@ func (s *Scheduler) checkSites() {
 		assert(s.limits.sites[x.site.name] == x.site, "thread %v has a site that is gone", t)
 		n := counts[x.site]
 		n.threads++
-		n.busy += t.busy
+		n.busy += t.busy()
 		assert((t.params.ClusterSiteMax > 0) == (x.shares[ofClusterSiteMax].clusterShare != nil), "thread %v has a clustersitemax of %d and no share", t, t.params.ClusterSiteMax)
 		if t.waitsAtSite() {
 			n.waiting++
@@ -389,7 +384,7 @@ func (s *Scheduler) checkShares() {
 				users[at.clusterShare]++
 				of := sums[at.clusterShare]
 				sums[at.clusterShare] = demand{of.want + at.part.want, of.busy + at.part.busy}
-				assert(i == ofClusterRate || at.part == demand{t.usableSessions(), t.busy}, "thread %v wants %+v of a share", t, at.part)
+				assert(i == ofClusterRate || at.part == demand{t.usableSessions(), t.busy()}, "thread %v wants %+v of a share", t, at.part)
 			}
 		}
 	}
@@ -505,14 +500,12 @@ func (s *Scheduler) checkRing(r *ring) {
 	assert(len(r.idle) == 0 || r.wants == 0 || s.rings.halted() || r.place.Waits() || s.limits.ringLink(r, nil).Room() <= 0, "ring %q has idle agents and work", r.key)
 }
 
-// checkMembers: the threads of a ring are in the order of their sequence, and
-// no thread is in two rings.
+// checkMembers: no thread is in two rings.
 func (s *Scheduler) checkMembers(r *ring) {
-	n, vertices, last := 0, 0, uint64(0)
+	n, vertices := 0, 0
 	for t := r.members.Head; t != nil; t = r.members.Next(t) {
 		assert(t.ring == r, "thread %v is in the list of another ring", t)
-		assert(t.sequence > last, "thread %v is out of order", t)
-		n, vertices, last = n+1, vertices+t.vertices.Len, t.sequence
+		n, vertices = n+1, vertices+t.vertices.Len
 	}
 	assert(n == r.members.Len && vertices == r.vertices, "ring %q: %d threads, kept %d; %d vertices, kept %d", r.key, n, r.members.Len, vertices, r.vertices)
 }

@@ -125,7 +125,7 @@ func (cl *cluster) updateShares(t *thread) {
 		if at.clusterShare == nil {
 			continue
 		}
-		now := demand{t.usableSessions(), t.busy}
+		now := demand{t.usableSessions(), t.busy()}
 		if i == ofClusterRate {
 			now.want = t.usableRate()
 			now.busy = min(now.want, at.sessions)
@@ -164,9 +164,9 @@ func (t *thread) usableRate() int {
 // usableSessions is how many sessions the thread could use, busy ones included.
 func (t *thread) usableSessions() int {
 	if !t.mayFeed() {
-		return t.busy
+		return t.busy()
 	}
-	return max(t.busy, min(t.windowSize(), t.busy+int(t.states[due])))
+	return max(t.busy(), min(t.windowSize(), t.busy()+int(t.states[due])))
 }
 
 // markDemand makes sure that a change of the demand is reported before the Step ends.

@@ -72,7 +72,7 @@ func (cl *cluster) tellDead(t *thread) {
 // thread is trying the destination itself, or is suspended for longer, nothing happens.
 func (cl *cluster) destinationDead(e DestinationDead) {
 	t := cl.s.threads.byKey[threadKey{e.Channel, e.Host}]
-	if t == nil || t.busy > 0 && t.window.Dead && t.suspendedUntil == 0 {
+	if t == nil || t.busy() > 0 && t.window.Dead && t.suspendedUntil == 0 {
 		return
 	}
 	until := min(cl.s.agenda.instantAt(dateOf(e.Until)), cl.s.agenda.now.after(t.params.LongestStep()))

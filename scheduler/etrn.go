@@ -13,7 +13,7 @@ func (ts *threads) triggered(host string) {
 		if t == nil || t.held {
 			continue
 		}
-		if t.params.QueueOnly && t.busy > 0 { // in the middle of a run
+		if t.params.QueueOnly && t.busy() > 0 { // in the middle of a run
 			continue
 		}
 		if t.suspendedUntil != 0 {

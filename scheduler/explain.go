@@ -52,7 +52,7 @@ func (vi *views) viewLimits(p *rule.Params, name string, r *ring, t *thread) []v
 	}
 	own := limit.Link{Most: new(limit.Window).Sessions(max(1, p.MaxThr), p.InitialConcurrency)}
 	if t != nil {
-		own = limit.Link{Busy: t.busy, Most: t.windowSize()}
+		own = limit.Link{Busy: t.busy(), Most: t.windowSize()}
 	}
 	limits := []view.Limit{
 		{Name: "maxta", Used: vi.s.limits.processes.Busy, Most: vi.s.limits.maxTA(would)},

@@ -127,7 +127,6 @@ func (li *lines) undoFeed(l *line) {
 // endSession gives back what a session occupied.
 func (rg *rings) endSession(a *agent, t *thread) {
 	r := a.ring
-	t.busy--
 	t.removeAgent(a)
 	if t.shaping != nil && t.shaping.site != nil {
 		t.shaping.site.sessions.Busy--

@@ -87,7 +87,7 @@ func (ls *limits) threadLink(_ *ring, t *thread) link { return link{Link: t.link
 
 // link is what the thread's own limits allow it.
 func (t *thread) link() limit.Link {
-	l := limit.Link{Busy: t.busy, Most: t.windowSize(), Share: limit.Unlimited, Tokens: limit.Unlimited}
+	l := limit.Link{Busy: t.busy(), Most: t.windowSize(), Share: limit.Unlimited, Tokens: limit.Unlimited}
 	if t.params.WakeupRestartOnly && t.sessionCap > 0 {
 		l.Most = min(l.Most, t.sessionCap)
 	}

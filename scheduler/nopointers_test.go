@@ -43,7 +43,7 @@ func pointerIn(t reflect.Type) string {
 // TestThreadIsInCacheLines: each group of the fields of a thread begins with a cache line.
 func TestThreadIsInCacheLines(t *testing.T) {
 	const cacheLine, lines = 64, 7
-	groups := []string{"ref", "window", "vertices", "fair", "agents", "key", "waiting"}
+	groups := []string{"ref", "window", "vertices", "fair", "agents", "key", "resume"}
 	typ := reflect.TypeFor[thread]()
 	for i, name := range groups {
 		if f, _ := typ.FieldByName(name); f.Offset != uintptr(i)*cacheLine {

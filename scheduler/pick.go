@@ -136,7 +136,6 @@ func (rg *rings) serve(a *agent, p fair.Pick) {
 		a.ring.place.Served()
 	}
 	rg.s.mail.counts.Sessions++
-	t.busy++
 	t.agents = append(t.agents, a)
 	rg.s.limits.countSiteSession(t, 1)
 	a.ring.sessions.Busy++

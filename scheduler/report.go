@@ -132,7 +132,7 @@ func (a *agent) marks() bool { return !a.reports && a.ring.params.Marking == ta.
 func (li *lines) account(v *vertex, i int, state string, said reply) {
 	t := li.s.mail.threadOf(v)
 	t.attempts++
-	t.channel.count(state)
+	t.ring.channel.count(state)
 	li.s.log.outcome(v, i, state, said)
 }
 
@@ -199,7 +199,7 @@ func (ml *mail) attempted(v *vertex, i int) {
 	r.state = reported
 	r.flags &^= mustAttempt | triedBefore
 	t.attempts++
-	t.channel.counts.Deferred++
+	t.ring.channel.counts.Deferred++
 	if r.attempts < ^uint16(0) {
 		r.attempts++
 	}

@@ -44,7 +44,7 @@ type ring struct {
 	dropped  bool // no longer in rings.inOrder
 	retired  bool // no thread is left after a reload; the agents are closed
 
-	members  store.List[*thread] // in the order of thread.sequence
+	members  store.List[*thread] // in the order in which they joined
 	vertices int                 // of the members
 	example  threadKey           // of a thread that is or was a member
 	wants    int                 // sum of thread.wants
@@ -103,8 +103,8 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 		r = &ring{
 			key:     name,
 			channel: c,
-			command: command,
 			example: key,
+			command: command,
 		}
 		r.place.Who = r
 		r.fair = rg.s.threads.fair.NewRing(params, func() { rg.markDirty(r) })

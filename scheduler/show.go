@@ -97,7 +97,7 @@ func (vi *views) viewThread(t *thread) *view.Thread {
 	v := &view.Thread{
 		Name: t.key.view(), JobLines: t.vertices.Len, NotLoaded: t.notLoaded,
 		Recipients: t.recipients, Attempts: t.attempts, States: stateCounts(t.states[:]),
-		Sessions: t.busy, Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
+		Sessions: t.busy(), Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
 		Held: t.held, Wait: vi.waitOf(t), StartError: vi.startError(t), Site: vi.s.limits.knownSites[t.key],
 		Probing: t.window.Dead && t.suspendedUntil == 0,
 	}

@@ -69,7 +69,7 @@ func (ls *limits) setSite(t *thread) {
 		ls.sites[name] = s
 	}
 	s.threads++
-	s.sessions.Busy += t.busy
+	s.sessions.Busy += t.busy()
 	x.site = s
 	offer := func() { ls.offerSite(s) }
 	ls.useRate(&x.siteRate, "siterate "+name, p.SiteRate, p.RateBurst, offer)
@@ -87,7 +87,7 @@ func (ls *limits) leaveSite(t *thread) {
 	s := x.site
 	x.site = nil
 	s.threads--
-	s.sessions.Busy -= t.busy
+	s.sessions.Busy -= t.busy()
 	ls.useRate(&x.siteRate, "", rule.Rate{}, 0, nil)
 	ls.s.cluster.useShare(&x.shares[ofClusterSiteMax], ClusterLimit{}, 0, nil)
 	if s.threads == 0 {

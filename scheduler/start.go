@@ -49,8 +49,6 @@ func (as *agents) start(r *ring, t *thread) {
 		progressAt: as.s.agenda.now,
 	}
 	as.byID[a.id] = a
-	a.startedFor = t
-	t.agents = append(t.agents, a)
 	as.s.limits.processes.Busy++
 	r.processes.Busy++
 	r.channel.processes.Busy++

@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 
 	"zsched/scheduler/fair"
@@ -17,9 +15,8 @@ import (
 type threads struct {
 	s *Scheduler
 
-	byKey        map[threadKey]*thread
-	lastSequence uint64      // last thread.sequence that was given
-	fair         *fair.Queue // what is due, but for what waits for the next run of a queueonly thread
+	byKey map[threadKey]*thread
+	fair  *fair.Queue // what is due, but for what waits for the next run of a queueonly thread
 }
 
 // threadKey names a thread.
@@ -52,11 +49,11 @@ type thread struct {
 	updates        bulkUpdate
 	params         *rule.Params
 	ring           *ring
-	channel        *channel
-	shaping        *shaping // nil: only the window bounds it
-	suspendedUntil instant  // 0: not suspended
-	busy           int      // sessions
-	wants          int      // how many more sessions it could use now
+	shaping        *shaping     // nil: only the window bounds it
+	suspendedUntil instant      // 0: not suspended
+	wants          int          // how many more sessions it could use now
+	waiting        *waitingMail // nil: none of its mail has waited
+	nextUpdate     vertexRef    // where the bulk updates continue; 0: none
 
 	// How much of it may be fed.
 	window      limit.Window
@@ -78,8 +75,7 @@ type thread struct {
 	fair fair.Thread
 
 	// What changes when mail comes or is fed.
-	// agents has one entry for each session, and the agents that were started
-	// for the thread and have not said #hungry yet.
+	// agents has one entry for each busy session.
 	agents      []*agent
 	modTimes    timeMultiset  // mtimes of the message files
 	lastEventAt second        // mail arrived, or was fed
@@ -91,12 +87,7 @@ type thread struct {
 	attempts    int    // results so far
 	lastAgent   *agent // the last that served it; nil: none, or gone
 
-	// What changes when it waits.
-	waiting    *waitingMail // nil: none of its mail has waited
-	resume     timer        // the suspension ends, or the bulk updates continue
-	nextUpdate vertexRef    // where the bulk updates continue; 0: none
-	// sequence is the place among the members of the ring, in ascending order.
-	sequence uint64
+	resume timer // the suspension ends, or the bulk updates continue
 }
 
 // name is how people write the channel and the host.
@@ -107,6 +98,9 @@ func (t *thread) mayFeed() bool {
 	return !t.ring.isBlocked() && t.selected && t.suspendedUntil == 0 && !t.held && (!t.params.QueueOnly || t.running)
 }
 
+// busy is how many sessions the thread has.
+func (t *thread) busy() int { return len(t.agents) }
+
 // isHeld reports whether the thread is held, or all of its mail is.
 func (t *thread) isHeld() bool {
 	return t.held || t.vertices.Len > 0 && int(t.states[held]) == t.vertices.Len
@@ -116,7 +110,7 @@ func (ts *threads) obtainThread(key threadKey) *thread {
 	if t := ts.byKey[key]; t != nil {
 		return t
 	}
-	t := &thread{key: key, channel: ts.s.limits.obtainChannel(key.channel), held: ts.s.orders.heldThreads[key] != nil}
+	t := &thread{key: key, held: ts.s.orders.heldThreads[key] != nil}
 	ref, entry := ts.s.mail.threadTable.Alloc()
 	t.ref, *entry = ref, t
 	t.vertices.Of = ts.s.mail.threadLinks
@@ -164,8 +158,6 @@ func (ts *threads) moveTo(t *thread, r *ring) {
 	ts.detachThread(t)
 	t.ring = r
 	t.fair.SetRing(r.fair)
-	ts.lastSequence++
-	t.sequence = ts.lastSequence
 	r.members.Append(t)
 	r.vertices += t.vertices.Len
 	for _, v := range queued {
@@ -259,7 +251,7 @@ func (ts *threads) updateThread(t *thread) {
 		ts.s.limits.updateGate(t)
 		ts.s.cluster.updateShares(t)
 	}
-	if t.isEmpty() && t.busy == 0 && t.suspendedUntil == 0 && (t.shaping == nil || len(t.shaping.effects) == 0) {
+	if t.isEmpty() && t.busy() == 0 && t.suspendedUntil == 0 && (t.shaping == nil || len(t.shaping.effects) == 0) {
 		ts.dropThread(t)
 		return
 	}
@@ -286,9 +278,6 @@ func (ts *threads) updateThread(t *thread) {
 
 // dropThread removes an empty thread.
 func (ts *threads) dropThread(t *thread) {
-	for _, a := range t.agents {
-		a.startedFor = nil
-	}
 	ts.detachThread(t)
 	t.fair.SetRing(nil)
 	ts.s.agenda.plan(&t.resume, never)
@@ -299,10 +288,14 @@ func (ts *threads) dropThread(t *thread) {
 	ts.s.mail.counts.Threads--
 }
 
-// threadsInOrder returns all threads in the order of their sequence. Decisions
-// must not depend on the order of a map.
+// threadsInOrder returns all threads, ring by ring. Decisions must not depend on the order
+// of a map.
 func (ts *threads) threadsInOrder() []*thread {
-	return slices.SortedFunc(maps.Values(ts.byKey), func(a, b *thread) int {
-		return cmp.Compare(a.sequence, b.sequence)
-	})
+	all := make([]*thread, 0, len(ts.byKey))
+	for r := ts.s.rings.inOrder.Head; r != nil; r = ts.s.rings.inOrder.Next(r) {
+		for t := r.members.Head; t != nil; t = r.members.Next(t) {
+			all = append(all, t)
+		}
+	}
+	return all
 }

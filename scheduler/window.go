@@ -31,17 +31,11 @@ func (t *thread) windowSize() int {
 // thread wants more sessions than those anyway. Other events remove the cap.
 func (t *thread) setSessionCap(arrival bool) {
 	t.sessionCap = 0
-	if !arrival || !t.params.WakeupRestartOnly || len(t.agents) == 0 {
+	if !arrival || !t.params.WakeupRestartOnly {
 		return
 	}
-	starting := 0
-	for _, a := range t.agents {
-		if a.startedFor == t {
-			starting += a.sessions
-		}
-	}
-	if t.wants <= starting {
-		t.sessionCap = t.busy + starting
+	if n := t.busy() + t.ring.expected; n > 0 && t.wants <= t.ring.expected {
+		t.sessionCap = n
 	}
 }
 
@@ -73,10 +67,10 @@ func (li *lines) destinationAnswered(t *thread, recent bool) {
 	case t.window.Dead && recent:
 		li.revive(t, t.params.InitialConcurrency)
 	case t.window.Dead:
-		li.revive(t, max(1, min(t.busy, t.params.InitialConcurrency)))
+		li.revive(t, max(1, min(t.busy(), t.params.InitialConcurrency)))
 	default:
 		before := t.windowSize()
-		t.window.Succeed(t.params.WindowRules(), t.busy)
+		t.window.Succeed(t.params.WindowRules(), t.busy())
 		li.s.agenda.logFeedback(t, "success")
 		if t.windowSize() != before {
 			li.s.threads.updateThread(t)
@@ -129,6 +123,6 @@ func (ag *agenda) logFeedback(t *thread, what string) {
 	w := &t.window
 	ag.do(Note{Text: "feedback " + t.key.channel + "/" + t.key.host + ": " + what +
 		", window " + strconv.Itoa(t.windowSize()) + " of " + strconv.Itoa(max(1, t.params.MaxThr)) +
-		", busy " + strconv.Itoa(t.busy) + ", success " + fraction(w.Success) +
+		", busy " + strconv.Itoa(t.busy()) + ", success " + fraction(w.Success) +
 		", failure " + fraction(w.Failure) + ", failed cohorts " + fraction(w.FailedCohorts)})
 }
