@@ -17,57 +17,25 @@ import (
 // Address is an address to listen at. The zero value is none.
 type Address struct {
 	Network string // "unix" or "tcp"
-	Address string // a path, or host:port; without a host: all addresses of both families
+	Address string // a path, or host:port; the host may be missing
 	// BindAddr is the IPv4 address used where Address has no host: BINDADDR of
-	// zmailer.conf(5).
+	// zmailer.conf(5). "": all addresses of both families.
 	BindAddr string
 }
 
-// socket is one listening socket.
-type socket struct {
-	name   string  // for the log: "mailq tcp4 :174"
-	of     string  // what it is for: "mailq"
-	at     Address // zero if it was handed over
-	listen func() (net.Listener, error)
-}
-
-// sockets returns the sockets of an address: one, or one for each family where
-// a port has no host.
-func (a Address) sockets(name string) []socket {
-	make := func(network string, listen func() (net.Listener, error)) socket {
-		return socket{name + " " + network + " " + a.Address, name, a, listen}
+// listen opens the socket.
+func (a Address) listen() (net.Listener, error) {
+	if a.Network == "unix" {
+		return listenUnix(a.Address)
 	}
-	switch {
-	case a.Network == "":
-		return nil
-	case a.Network == "unix":
-		return []socket{make("unix", func() (net.Listener, error) { return listenUnix(a.Address) })}
-	case !strings.HasPrefix(a.Address, ":"):
-		return []socket{make("tcp", func() (net.Listener, error) { return net.Listen("tcp", a.Address) })}
-	}
-	return []socket{
-		make("tcp6", func() (net.Listener, error) { return net.Listen("tcp6", a.Address) }),
-		make("tcp4", func() (net.Listener, error) {
-			host, err := bindHost(a.BindAddr)
-			if err != nil {
-				return nil, err
-			}
-			return net.Listen("tcp4", host+a.Address)
-		}),
-	}
-}
-
-// inheritedSocket is a socket that the service manager opened. It cannot be
-// opened again.
-func inheritedSocket(name string, listener net.Listener) socket {
-	return socket{name + " handed over", name, Address{}, func() (net.Listener, error) {
-		l := listener
-		listener = nil
-		if l == nil {
-			return nil, errors.New("the service manager hands over a socket only once, and this one is closed")
+	host := ""
+	if strings.HasPrefix(a.Address, ":") {
+		var err error
+		if host, err = bindHost(a.BindAddr); err != nil {
+			return nil, err
 		}
-		return l, nil
-	}}
+	}
+	return net.Listen("tcp", host+a.Address)
 }
 
 // bindHost reads a BINDADDR (zmailer.conf(5)): [a.b.c.d] with or without the

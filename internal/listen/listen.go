@@ -37,62 +37,70 @@ func New(log zerolog.Logger) *Sockets {
 	return s
 }
 
-// Open opens the sockets of an address, or takes the inherited listeners
+// Open opens the socket of an address, or takes the inherited listeners
 // instead if there are any. It returns after the first attempt. name says in
 // the log what the sockets are for.
 //
 // serve is called with each listener, in a goroutine of its own, and returns
 // when accepting fails, as it does when the listener is closed.
 func (s *Sockets) Open(name string, at Address, inherited []net.Listener, serve func(net.Listener) error) {
-	sockets := at.sockets(name)
-	if len(inherited) > 0 {
-		sockets = nil
-	}
 	for _, listener := range inherited {
-		sockets = append(sockets, inheritedSocket(name, listener))
+		s.open(name+" handed over", once(listener), serve)
 	}
-	for _, one := range sockets {
-		s.open(one, serve)
+	if len(inherited) == 0 && at.Network != "" {
+		s.open(name+" "+at.Network+" "+at.Address, at.listen, serve)
 	}
 }
 
-func (s *Sockets) open(one socket, serve func(net.Listener) error) {
-	listener, reason := s.listen(one, "")
+// once returns a function that opens a socket which the service manager opened. It cannot be
+// opened again.
+func once(listener net.Listener) func() (net.Listener, error) {
+	return func() (net.Listener, error) {
+		l := listener
+		if listener = nil; l == nil {
+			return nil, errors.New("the service manager hands over a socket only once, and this one is closed")
+		}
+		return l, nil
+	}
+}
+
+func (s *Sockets) open(name string, listen func() (net.Listener, error), serve func(net.Listener) error) {
+	listener, reason := s.listen(name, listen, "")
 	s.serving.Go(func() {
 		for {
 			if listener != nil {
-				s.serve(one, listener, serve)
+				s.serve(name, listener, serve)
 			}
 			select {
 			case <-s.ctx.Done():
 				return
 			case <-time.After(retryDelay):
 			}
-			listener, reason = s.listen(one, reason)
+			listener, reason = s.listen(name, listen, reason)
 		}
 	})
 }
 
 // listen returns a nil listener and the reason if the socket cannot be opened.
 // A reason that equals the one logged last is not logged again.
-func (s *Sockets) listen(one socket, logged string) (net.Listener, string) {
-	listener, err := one.listen()
+func (s *Sockets) listen(name string, listen func() (net.Listener, error), logged string) (net.Listener, string) {
+	listener, err := listen()
 	if err != nil {
 		if err.Error() != logged {
-			s.log.Error().Err(err).Str("socket", one.name).Dur("again", retryDelay).Msg("cannot listen, will try again")
+			s.log.Error().Err(err).Str("socket", name).Dur("again", retryDelay).Msg("cannot listen, will try again")
 		}
 		return nil, err.Error()
 	}
-	s.log.Info().Str("socket", one.name).Stringer("address", listener.Addr()).Msg("listening")
+	s.log.Info().Str("socket", name).Stringer("address", listener.Addr()).Msg("listening")
 	return listener, ""
 }
 
-func (s *Sockets) serve(one socket, listener net.Listener, serve func(net.Listener) error) {
+func (s *Sockets) serve(name string, listener net.Listener, serve func(net.Listener) error) {
 	stop := context.AfterFunc(s.ctx, func() { listener.Close() })
 	defer stop()
 	defer listener.Close()
 	if err := serve(listener); s.ctx.Err() == nil {
-		s.log.Error().Err(err).Str("socket", one.name).Msg("cannot accept, will listen again")
+		s.log.Error().Err(err).Str("socket", name).Msg("cannot accept, will listen again")
 	}
 }
 
