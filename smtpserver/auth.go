@@ -18,7 +18,7 @@ const maxFails = 3
 func (s *session) auth(arg string) error {
 	words := strings.Fields(arg)
 	switch {
-	case s.passwords().path == "":
+	case s.passwordFile() == "":
 		return errNotOffered
 	case s.tls() == nil:
 		return errNeedsTLS
@@ -84,7 +84,7 @@ func (s *session) check(at login, password string, allowed bool) error {
 	if r := g.tooMany(at, time.Now()); r != nil {
 		return r
 	}
-	ok, err := s.passwords().verify(at.user, password)
+	ok, err := verify(s.passwordFile(), at.user, password, s.o.Log)
 	if err != nil {
 		s.o.Log.Error().Err(err).Msg("reading the passwords")
 		return errNoPasswords
@@ -99,4 +99,4 @@ func (s *session) check(at login, password string, allowed bool) error {
 	return nil
 }
 
-func (s *session) passwords() *passwords { return s.server.config.Load().passwords }
+func (s *session) passwordFile() string { return s.server.config.Load().Passwords }

@@ -89,7 +89,7 @@ func (s *session) greet(verb, arg string) error {
 	if s.o.TLS != nil && s.tls() == nil {
 		s.reply("250-STARTTLS")
 	}
-	if s.passwords().path != "" && s.tls() != nil {
+	if s.passwordFile() != "" && s.tls() != nil {
 		s.reply("250-AUTH PLAIN")
 	}
 	if s.client.trusted && !s.lmtp {

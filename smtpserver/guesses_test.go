@@ -115,7 +115,8 @@ func TestRefusalOfAPasswordIsDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := Default()
 		s := &Server{stopped: make(chan struct{}), guesses: newGuesses()}
-		s.config.Store(&config{Options: o, passwords: newPasswords(passwordFile(t), o.Log)})
+		o.Passwords = passwordFile(t)
+		s.config.Store(&config{Options: o})
 		for _, user := range []string{"ann", "nobody"} {
 			c := &session{server: s, o: &o}
 			began := time.Now()

@@ -123,9 +123,8 @@ type Server struct {
 // began; the passwords and the limits of the queue apply to all.
 type config struct {
 	Options
-	passwords *passwords
-	flow      *flow
-	replaced  chan struct{} // closed when it is in force no more
+	flow     *flow
+	replaced chan struct{} // closed when it is in force no more
 }
 
 // triggerPeriod is how often all clients together may start the delivery of a host's mail.
@@ -164,7 +163,7 @@ func (s *Server) Configure(o Options) {
 // use puts options in force. old has those before, or is nil.
 func (s *Server) use(o Options, old *config) {
 	next := &config{
-		Options: o, passwords: newPasswords(o.Passwords, o.Log), replaced: make(chan struct{}),
+		Options: o, replaced: make(chan struct{}),
 		flow: &flow{postoffice: o.Router.Postoffice, limit: o.RouterMax, minFree: o.MinFree, log: o.Log},
 	}
 	if old != nil {
