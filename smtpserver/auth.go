@@ -90,7 +90,7 @@ func (s *session) check(at login, password string, allowed bool) error {
 		return errNoPasswords
 	}
 	if !ok || !allowed {
-		g.wrong(at, time.Now())
+		g.wrong(at)
 		// smtpserver(8) has a filter of fail2ban for this line.
 		s.o.Log.Warn().Stringer("client", s.client).Str("user", at.user).Msg("wrong password")
 		return errPassword

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// addressGuesses is how many wrong passwords an address may give in guessPeriod, and
-	// userGuesses how many there may be for one user. Each comes back evenly in that time.
+	// addressGuesses is how many wrong passwords an address may give in a guessPeriod, and
+	// userGuesses how many there may be for one user.
 	addressGuesses = 20
 	userGuesses    = 50
 	guessPeriod    = 10 * time.Minute
@@ -37,16 +37,16 @@ type guesses struct {
 	slots chan struct{} // has an element for each check that is going on
 
 	mu        sync.Mutex
-	byAddress budget[netip.Prefix]
-	byUser    budget[string]
+	began     time.Time // the period, in which wrong passwords are counted
+	byAddress map[netip.Prefix]int
+	byUser    map[string]int
 	known     map[login]bool
 }
 
 func newGuesses() *guesses {
 	return &guesses{
-		delay: guessDelay, slots: make(chan struct{}, hashesAtOnce), known: make(map[login]bool),
-		byAddress: budget[netip.Prefix]{most: addressGuesses, spent: make(map[netip.Prefix]spending)},
-		byUser:    budget[string]{most: userGuesses, spent: make(map[string]spending)},
+		delay: guessDelay, slots: make(chan struct{}, hashesAtOnce),
+		byAddress: make(map[netip.Prefix]int), byUser: make(map[string]int), known: make(map[login]bool),
 	}
 }
 
@@ -54,58 +54,40 @@ func newGuesses() *guesses {
 func (g *guesses) tooMany(at login, now time.Time) *refusal {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if now.Sub(g.began) >= guessPeriod {
+		g.began = now
+		clear(g.byAddress)
+		clear(g.byUser)
+	}
 	switch {
-	case g.byAddress.isSpent(at.from, now):
+	case g.byAddress[at.from] >= addressGuesses:
 		return errAddressGuesses
-	case g.byUser.isSpent(at.user, now) && !g.known[at]:
+	case g.byUser[at.user] >= userGuesses && !g.known[at]:
 		return errUserGuesses
 	}
 	return nil
 }
 
-// wrong counts a wrong password.
-func (g *guesses) wrong(at login, now time.Time) {
+// wrong counts a wrong password. Each takes so long that a guesser gains little when all counts
+// are forgotten.
+func (g *guesses) wrong(at login) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.byAddress.spend(at.from, now)
-	g.byUser.spend(at.user, now)
+	bounded(g.byAddress)[at.from]++
+	bounded(g.byUser)[at.user]++
 }
 
 // right remembers a login.
 func (g *guesses) right(at login) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.known) == maxCounted {
-		clear(g.known)
+	bounded(g.known)[at] = true
+}
+
+// bounded returns a map that has room for one more.
+func bounded[K comparable, V any](m map[K]V) map[K]V {
+	if len(m) == maxCounted {
+		clear(m)
 	}
-	g.known[at] = true
-}
-
-// budget is a number of wrong passwords for each key.
-type budget[K comparable] struct {
-	most  float64
-	spent map[K]spending
-}
-
-// spending is the number of wrong passwords that had not come back at a time.
-type spending struct {
-	number float64
-	at     time.Time
-}
-
-func (b *budget[K]) now(key K, now time.Time) float64 {
-	s := b.spent[key]
-	return max(0, s.number-b.most*now.Sub(s.at).Seconds()/guessPeriod.Seconds())
-}
-
-func (b *budget[K]) isSpent(key K, now time.Time) bool { return b.now(key, now) > b.most-1 }
-
-// spend counts a wrong password. Each takes so long that a guesser gains little when all counts
-// are forgotten.
-func (b *budget[K]) spend(key K, now time.Time) {
-	number := b.now(key, now) + 1
-	if len(b.spent) == maxCounted {
-		clear(b.spent)
-	}
-	b.spent[key] = spending{number, now}
+	return m
 }
