@@ -135,6 +135,7 @@ type (
 	// in the queue as before.
 	Resubmit struct {
 		Op            Op
+		Verb          Verb // VerbRequeue or VerbReroute
 		Message       MessageID
 		Path          string
 		Offsets       []int64    // ascending
@@ -147,7 +148,6 @@ type (
 	// affect. It includes those that are with an agent, where the order is
 	// executed later.
 	Answer struct {
-		Order      uint64
 		Messages   int
 		Recipients int
 		// Refused counts the messages of which an agent has a part and the order is about

@@ -135,7 +135,6 @@ type (
 	// number of vertices of the target messages. So the sender splits a long list
 	// into several events, and keeps targets in the same message adjacent.
 	Ordered struct {
-		Order   uint64 // identifies the order in the Answer
 		Verb    Verb
 		Targets []Target
 		// To is where VerbReroute sends the recipients. Its Message is ignored.

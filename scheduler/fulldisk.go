@@ -84,15 +84,11 @@ func (wr *writes) repeatLater(p *pending, e Failed) {
 // queue. The action is not tried again, because an order must not be carried out long after
 // its answer. moveFailed reports whether the action was one of these.
 func (wr *writes) moveFailed(p *pending, e Failed) bool {
-	m, why, verb := p.message, "", Verb(0)
+	m, verb := p.message, VerbHold
 	switch a := p.action.(type) {
 	case Hold:
-		why, verb = "cannot be held, is back in the queue: ", VerbHold
 	case Resubmit:
-		why, verb = "cannot be resubmitted, is back in the queue: ", VerbReroute
-		if a.Channel == "" {
-			verb = VerbRequeue
-		}
+		verb = a.Verb
 	default:
 		return false
 	}
@@ -102,7 +98,7 @@ func (wr *writes) moveFailed(p *pending, e Failed) bool {
 	}
 	reason := strings.TrimSpace(e.Reason)
 	if !e.SpoolDown { // else the note that the spool cannot be written stands for all
-		wr.s.agenda.do(Note{Severity: Warning, Message: m.id, Text: why + reason})
+		wr.s.agenda.do(Note{Severity: Warning, Message: m.id, Text: verb.Name() + " cannot be carried out, it is back in the queue: " + reason})
 	}
 	wr.s.agenda.do(Undone{Message: m.id, Name: verb.Name(), Reason: reason})
 	if p.recipients == nil {

@@ -90,7 +90,7 @@ func (t Target) name() string {
 // ordered executes an order as far as possible now. Adjacent targets in the same
 // message are handled together.
 func (od *orders) ordered(e *Ordered) {
-	answer := Answer{Order: e.Order}
+	answer := Answer{}
 	if e.Verb == VerbHold && e.Hold == nil {
 		e.Hold = &HoldOrder{By: e.By, Because: e.Because}
 	}

@@ -3,7 +3,6 @@ package scheduler
 // Reload: how a new configuration takes effect (Reloaded).
 
 import (
-	"fmt"
 	"slices"
 
 	"zsched/scheduler/rule"
@@ -18,18 +17,8 @@ func (s *Scheduler) reload(config *rule.Config) {
 	s.rules.setConfig(config)
 	s.limits.newLimits()
 	clear(s.agents.startFailures)
-	lostThreads, lostRecipients := 0, 0 // for which no clause gives a command any more
 	for _, t := range s.threads.threadsInOrder() {
-		wasBlocked, recipients := t.ring.isBlocked(), t.recipients
 		s.threads.attach(t)
-		if !wasBlocked && recipients > 0 && t.ring != nil && t.ring.isBlocked() {
-			lostThreads++
-			lostRecipients += recipients
-		}
-	}
-	if lostThreads > 0 {
-		s.agenda.do(Note{Severity: Error, Text: fmt.Sprintf("after the reload, no clause gives a command for some mail, which waits (recipients: %d, threads: %d)",
-			lostRecipients, lostThreads)})
 	}
 	for r := s.rings.inOrder.Head; r != nil; {
 		next := s.rings.inOrder.Next(r)

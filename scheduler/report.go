@@ -119,7 +119,7 @@ func (li *lines) endReported(a *agent, v *vertex, i int, rep *ta.Report, mark ct
 	if mark.LeaveTag && !mark.Diagnose {
 		li.s.mail.messageOf(v).flags |= untagged
 	}
-	li.account(v, i, statusWord(rep.Status), reply{a.id, mark.Notary, mark.Text})
+	li.account(v, i, rep.Status.String(), reply{a.id, mark.Notary, mark.Text})
 	li.s.writes.endRecipient(v, i, mark)
 }
 
@@ -134,21 +134,6 @@ func (li *lines) account(v *vertex, i int, state string, said reply) {
 	t.attempts++
 	t.ring.channel.count(state)
 	li.s.log.outcome(v, i, state, said)
-}
-
-// statusWord returns the status in the words of the statistics log.
-func statusWord(status ta.Status) string {
-	switch status {
-	case ta.OK:
-		return "ok"
-	case ta.OK2:
-		return "ok2"
-	case ta.OK3:
-		return "ok3"
-	case ta.Error:
-		return "error"
-	}
-	return "error2"
 }
 
 // deferred keeps a recipient for later. The result for the thread is applied

@@ -44,7 +44,7 @@ func (od *orders) resubmit(m *message, g *resubmission) {
 	}
 	slices.Sort(g.offsets)
 	op := od.s.writes.nextOp()
-	action := Resubmit{Op: op, Message: m.id, Path: od.s.mail.file(m), Offsets: g.offsets, Hold: g.hold}
+	action := Resubmit{Op: op, Verb: g.order.Verb, Message: m.id, Path: od.s.mail.file(m), Offsets: g.offsets, Hold: g.hold}
 	if to := g.order.To; g.order.Verb == VerbReroute {
 		action.Channel, action.Host = to.Channel, to.Host
 		if to.Channel == ctlfile.TransferChannel {

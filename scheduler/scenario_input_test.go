@@ -212,7 +212,7 @@ func (sc *scenario) store(words []string) {
 // order reads: kill 7, expire 7-9 smtp/host, kill 7 smtp/host smtp/other,
 // reroute 7 smtp/host to uucp/other, kill 7 only 100 300. After "dry" it only counts.
 func (sc *scenario) order(words []string) {
-	e := scheduler.Ordered{Order: 1}
+	e := scheduler.Ordered{}
 	if words[0] == "dry" {
 		e.DryRun, words = true, words[1:]
 	}

@@ -47,7 +47,7 @@ func (h *harness) randomOrder() {
 }
 
 func (h *harness) order() {
-	e := Ordered{Order: 1, Verb: Verb(1 + h.rand.IntN(int(VerbRelease))), DryRun: h.chance(10)}
+	e := Ordered{Verb: Verb(1 + h.rand.IntN(int(VerbRelease))), DryRun: h.chance(10)}
 	e.To = Target{Channel: "smtp", Host: h.host()}
 	for range 1 + h.rand.IntN(3) {
 		target := Target{Message: MessageID(1 + h.rand.IntN(int(h.last)))}
@@ -149,7 +149,7 @@ func (h *harness) notePendingOne(id MessageID, offset int64) {
 // release orders the release of a held message.
 func (h *harness) release() {
 	if ids := h.s.HeldMessages(); len(ids) > 0 {
-		h.step(Ordered{Order: 1, Verb: VerbRelease, Targets: []Target{{Message: ids[h.rand.IntN(len(ids))]}}})
+		h.step(Ordered{Verb: VerbRelease, Targets: []Target{{Message: ids[h.rand.IntN(len(ids))]}}})
 	}
 }
 
@@ -314,7 +314,7 @@ func (h *harness) endOrders() {
 		}
 	}
 	for _, id := range h.s.HeldMessages() {
-		h.step(Ordered{Order: 1, Verb: VerbRelease, Targets: []Target{{Message: id}}})
+		h.step(Ordered{Verb: VerbRelease, Targets: []Target{{Message: id}}})
 	}
 	for len(h.orders.walks) > 0 {
 		h.continueWalk()

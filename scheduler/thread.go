@@ -131,10 +131,8 @@ func (t *thread) isEmpty() bool { return t.vertices.Len == 0 }
 func (ts *threads) assignRing(t *thread) {
 	t.selected = ts.s.rules.config.Only.Selects(t.key.channel, t.key.host) // option -p
 	r, params := ts.s.rings.obtainRing(t.key)
-	if r.isBlocked() && t.params == nil {
-		ts.s.agenda.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
-	}
 	if r.isBlocked() && (t.params == nil || !t.ring.isBlocked()) {
+		ts.s.agenda.do(Note{Severity: Error, Text: "no clause with a command matches " + t.name() + ", its mail waits"})
 		ts.s.log.recordThread(t, "blocked", 0)
 	}
 	if t.params != nil && t.params.InitialConcurrency != params.InitialConcurrency {

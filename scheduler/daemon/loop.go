@@ -30,7 +30,6 @@ type Loop struct {
 	log       zerolog.Logger
 	verbose   bool
 
-	lastOrder  uint64
 	answer     scheduler.Answer // to the last order
 	lastReload Reload
 

@@ -56,11 +56,8 @@ func (l *Loop) Core() *scheduler.Scheduler { return l.core }
 // Now is the time of the current turn.
 func (l *Loop) Now() time.Time { return l.now }
 
-// Order gives the core an order and returns its answer. Order chooses the number
-// of the order.
+// Order gives the core an order and returns its answer.
 func (l *Loop) Order(e scheduler.Ordered) scheduler.Answer {
-	l.lastOrder++
-	e.Order = l.lastOrder
 	l.answer = scheduler.Answer{}
 	l.Step(e)
 	return l.answer
