@@ -42,7 +42,6 @@ type bulkUpdate uint8
 const (
 	wakeWaiting bulkUpdate = 1 << iota // waiting vertices are due now
 	releaseHeld                        // the thread was held
-	unloadIdle                         // idle messages may be unloaded
 	newParams                          // a reload has changed where vertices belong
 )
 
@@ -61,8 +60,6 @@ func (ts *threads) updateVertex(v *vertex) {
 	}
 	if t.updates&newParams != 0 {
 		ts.requeueVertex(t, v)
-	}
-	if t.updates&unloadIdle != 0 {
 		ts.s.loads.considerUnloading(ts.s.mail.messageOf(v))
 	}
 	switch {

@@ -38,8 +38,7 @@ func (ts *threads) attach(t *thread) {
 	ts.s.rules.attachEffects(t)
 	ts.assignRing(t)
 	t.running = t.running && t.params.QueueOnly
-	ts.s.loads.considerUnloadingThread(t)
-	if sameAgenda(before, t.params) {
+	if sameAgenda(before, t.params) && !ts.s.loads.over(2) {
 		ts.updateThread(t)
 	} else {
 		ts.beginUpdate(t, newParams)

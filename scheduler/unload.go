@@ -66,15 +66,6 @@ func (lo *loads) considerUnloading(m *message) {
 	}
 }
 
-// considerUnloadingThread does the same, a batch at a time, for the mail of a thread.
-func (lo *loads) considerUnloadingThread(t *thread) {
-	if lo.over(2) && t.vertices.Len > 0 {
-		t.updates |= unloadIdle
-		t.nextUpdate = t.vertices.Head
-		lo.s.threads.planResume(t)
-	}
-}
-
 // unloadCandidates unloads those messages that may be unloaded now.
 func (lo *loads) unloadCandidates() {
 	for _, c := range lo.candidates {
