@@ -48,12 +48,12 @@ var hostileTricks = []struct {
 	{"absent", 2, [3]int{0, 0, 0}, ""},
 	// After three deaths, a message would wait for an hour.
 	{"quick", 6, [3]int{2, 2, 2}, ""},
-	// An agent that floods the scheduler is killed.
-	{"remarks", 1, [3]int{1, 0, 0}, ""},
-	{"junk", 1, [3]int{1, 0, 0}, ""},
-	{"stderr", 1, [3]int{1, 0, 0}, ""},
-	{"resyncs", 1, [3]int{1, 0, 0}, ""},
-	{"hungries", 1, [3]int{1, 1, 1}, ""},
+	// An agent that writes without end is slowed down, and killed like one that is mute.
+	{"remarks", 1, [3]int{1, 0, 0}, "15s"},
+	{"junk", 1, [3]int{1, 0, 0}, "15s"},
+	{"stderr", 1, [3]int{1, 0, 0}, "15s"},
+	{"resyncs", 1, [3]int{1, 0, 0}, "15s"},
+	{"hungries", 1, [3]int{1, 1, 1}, "15s"},
 }
 
 // TestHostileAgents: agents that misbehave, all at once, cost what ta(7) says and

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/internal/logs"
 	"zsched/scheduler"
 	child "zsched/scheduler/agent"
 	"zsched/ta"
@@ -18,7 +17,7 @@ import (
 type agent struct {
 	id      scheduler.AgentID
 	log     zerolog.Logger // names its channel, its first host and, once there is one, its pid
-	limit   *logs.Throttle // of what is logged about it
+	limit   *outputLimit   // of what is logged about it
 	child   Agent
 	output  []byte           // written to it at the end of the turn
 	eof     bool             // its input is closed after that
@@ -67,7 +66,7 @@ func (all *agents) start(a scheduler.Start) {
 	if a.Host != "" {
 		log = log.With().Str("host", a.Host).Logger()
 	}
-	limit := &logs.Throttle{Number: outputLines, Period: outputPeriod}
+	limit := newOutputLimit()
 	all.byID[a.Agent] = &agent{id: a.Agent, log: log, limit: limit}
 	var env map[string]string
 	if all.options.Env != nil {

@@ -5,6 +5,7 @@ package daemon
 
 import (
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -40,14 +41,15 @@ type listener struct {
 	daemon *Daemon
 	agent  scheduler.AgentID
 	log    zerolog.Logger
-	jobLog zerolog.Logger  // without the host of the agent's first job
-	limit  *logs.Throttle  // shared with the loop
+	jobLog zerolog.Logger // without the host of the agent's first job
+	limit  *outputLimit
 	known  <-chan struct{} // closed when the core knows that the agent started
 	last   string          // the last line outside the protocol
 }
 
 // hear passes on what the agent said. While the loop is busy, hear waits, and so
-// the agent must wait too.
+// the agent must wait too. It waits as well for each line that is not logged any more:
+// an agent that writes without end has its own pace, and the loop keeps its time for others.
 func (l *listener) hear(all []child.Event) {
 	select {
 	case <-l.known:
@@ -70,6 +72,7 @@ func (l *listener) hear(all []child.Event) {
 		case <-l.daemon.stopped:
 			return
 		}
+		time.Sleep(l.limit.pause())
 	}
 }
 
@@ -128,7 +131,7 @@ func (l *listener) logged(level zerolog.Level, write func(*zerolog.Event)) sched
 }
 
 func (l *listener) loggedBy(log *zerolog.Logger, level zerolog.Level, write func(*zerolog.Event)) {
-	missing, ok := l.limit.Take("", time.Now())
+	missing, ok := l.limit.take(time.Now())
 	if !ok {
 		return
 	}
@@ -143,6 +146,32 @@ const (
 	// outputLines is how many lines of an agent are logged in each outputPeriod.
 	outputLines  = 50
 	outputPeriod = time.Minute
+	// unloggedPause is how long the agent is not heard after each line beyond that.
+	unloggedPause = time.Millisecond
 	// maxClip bounds the bytes of one line that are logged.
 	maxClip = 1000
 )
+
+// outputLimit bounds how many lines about an agent are logged. The loop and the agent's
+// listener share it.
+type outputLimit struct {
+	lines    logs.Throttle
+	unlogged atomic.Int64 // lines that were not logged since the last pause
+}
+
+func newOutputLimit() *outputLimit {
+	return &outputLimit{lines: logs.Throttle{Number: outputLines, Period: outputPeriod}}
+}
+
+// take reports whether a line may be logged, and how many before it were not.
+func (o *outputLimit) take(now time.Time) (missing int, ok bool) {
+	if missing, ok = o.lines.Take("", now); !ok {
+		o.unlogged.Add(1)
+	}
+	return missing, ok
+}
+
+// pause returns how long not to hear the agent.
+func (o *outputLimit) pause() time.Duration {
+	return time.Duration(o.unlogged.Swap(0)) * unloggedPause
+}

@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/ctlfile"
-	"zsched/internal/logs"
 	"zsched/scheduler"
 	child "zsched/scheduler/agent"
 	"zsched/scheduler/rule"
@@ -68,7 +67,7 @@ func TestChattyAgentIsHeardInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard int
 		d := New(Options{Config: new(rule.Config), Rand: rand.New(rand.NewPCG(1, 2))})
-		l := &listener{daemon: d, agent: 1, known: closed(), log: zerolog.Nop(), limit: new(logs.Throttle)}
+		l := &listener{daemon: d, agent: 1, known: closed(), log: zerolog.Nop(), limit: newOutputLimit()}
 		go func() {
 			var all []child.Event
 			for range 1000 {

@@ -47,7 +47,7 @@ func (d *Daemon) note(n scheduler.Note) {
 		log = &a.log
 		if n.Severity != scheduler.Error {
 			ok := false
-			if missing, ok = a.limit.Take("", l.now); !ok {
+			if missing, ok = a.limit.take(l.now); !ok {
 				return
 			}
 		}
