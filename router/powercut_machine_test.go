@@ -91,7 +91,7 @@ func (m *machine) start(loader *table.Loader, seed *rand.Rand) error {
 func (m *machine) startScheduler(seed *rand.Rand) error {
 	var err error
 	m.spool, err = spool.Open(spool.Options{
-		Postoffice: m.office, HashLevels: m.levels, Unwatched: true, Loaders: 2, Markers: 2, Retirers: 2,
+		Postoffice: m.office, HashLevels: m.levels, Unwatched: true, Workers: 2,
 		Reporter: daemon.NewReporter(&report.Reporter{
 			Postoffice: m.office, Host: "mx.example", By: "scheduler@mx.example", HeadersOnly: true,
 		}),

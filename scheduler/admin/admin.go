@@ -34,7 +34,7 @@ import (
 // Files reads control files in the caller's goroutine; *spool.Files is one.
 type Files interface {
 	Show(ctx context.Context, id string) (*spool.Stored, bool, error)
-	Quarantined(ctx context.Context) (count int, oldest *spool.Stored, err error)
+	EachQuarantined(ctx context.Context, do func(*spool.Stored)) error
 	// Unloaded counts the control files that could not be loaded yet.
 	Unloaded() spool.Unloaded
 	// WhyUnloaded returns why each of these was refused, by its path.

@@ -63,11 +63,11 @@ func (s memoryFiles) Unloaded() spool.Unloaded {
 
 func (s memoryFiles) WhyUnloaded() map[string]string { return s.records.whyUnloaded }
 
-func (s memoryFiles) Quarantined(context.Context) (count int, oldest *spool.Stored, err error) {
+func (s memoryFiles) EachQuarantined(context.Context, func(*spool.Stored)) error {
 	if s.records.unreadable {
-		return 0, nil, errors.New("permission denied")
+		return errors.New("permission denied")
 	}
-	return 0, nil, nil
+	return nil
 }
 
 // unreadFiles are files that cannot be read or loaded.

@@ -19,6 +19,7 @@ import (
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/spool"
 )
 
 // reuseFactor bounds how much of the time counting may take: the counts are reused for
@@ -126,11 +127,12 @@ func (k *kept) countNotices() error {
 // countQuarantine counts the messages in corrupt/ and the submissions in corrupt/router/, where the
 // router moves what it cannot read.
 func (k *kept) countQuarantine(ctx context.Context) error {
-	count, oldest, err := k.files.Quarantined(ctx)
-	all := mailq.Kept{Count: count}
-	if oldest != nil {
-		all.OldestAt, all.Reason = oldest.ModifiedAt, oldest.Reason
-	}
+	var all mailq.Kept
+	err := k.files.EachQuarantined(ctx, func(m *spool.Stored) {
+		if isOldest(&all, m.ModifiedAt) {
+			all.Reason = m.Reason
+		}
+	})
 	if k.postoffice != "" && err == nil {
 		dir := filepath.Join(k.postoffice, "corrupt/router")
 		err = eachFile(dir, func(name string, at time.Time) {

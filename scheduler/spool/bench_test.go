@@ -79,7 +79,7 @@ func BenchmarkLoad(b *testing.B) {
 	names := o.fill(10000)
 	for _, loaders := range []int{1, 2, 4} {
 		b.Run("loaders="+strconv.Itoa(loaders), func(b *testing.B) {
-			o.open(Options{Loaders: loaders})
+			o.open(Options{Workers: loaders})
 			b.ReportAllocs()
 			b.ResetTimer()
 			// A few batches under way at any time, as from a sweep.
@@ -117,19 +117,15 @@ func BenchmarkFinishFloor(b *testing.B) {
 }
 
 func BenchmarkFinish(b *testing.B) {
-	for _, retirers := range []int{1, 2, 4} {
-		b.Run("retirers="+strconv.Itoa(retirers), func(b *testing.B) {
-			o := newTestSpool(b)
-			names := o.fill(b.N)
-			o.open(Options{Retirers: retirers})
-			b.ReportAllocs()
-			b.ResetTimer()
-			for i, n := range names {
-				o.s.Finish(scheduler.Finish{Op: scheduler.Op(i), Path: n.Path})
-			}
-			drain[Answered](b, o.s, len(names))
-		})
+	o := newTestSpool(b)
+	names := o.fill(b.N)
+	o.open(Options{})
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i, n := range names {
+		o.s.Finish(scheduler.Finish{Op: scheduler.Op(i), Path: n.Path})
 	}
+	drain[Answered](b, o.s, len(names))
 }
 
 // A mark without a d line, as for each recipient where agents leave the

@@ -28,7 +28,7 @@ type mover struct {
 	copies *queue.Committer
 	// open are the batches that wait at the ends of the queues of the workers, by worker; nil:
 	// other work has come after it. markBatches.mu guards them.
-	open []*moveBatch
+	open map[uint64]*moveBatch
 }
 
 // moveBatch are resubmissions that are committed together.

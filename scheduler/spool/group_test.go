@@ -26,15 +26,15 @@ func TestMarksOfAFileGoTogether(t *testing.T) {
 	text := control("7", strings.TrimSuffix(strings.Repeat(toBob+"\n", many), "\n"))
 	o := newTestSpool(t)
 	o.put("7", text)
-	o.open(Options{Markers: 1})
+	o.open(Options{Workers: 1})
 	release := o.busy("7")
 	at := offset(t, text, "bob@b")
 	for n := range uint64(many) {
 		o.s.Mark(n, "7", []ctlfile.Mark{{Offset: at, Tag: ctlfile.Failed, Diagnose: true, Text: "no such user"}})
 		at += int64(len(toBob) + 1)
 	}
-	if q := o.s.edits[0]; len(q.items)-q.head != 1 {
-		t.Errorf("%d edits wait", len(q.items)-q.head)
+	if q := o.s.edits[0]; len(q.items) != 1 {
+		t.Errorf("%d edits wait", len(q.items))
 	}
 	release()
 	for n := range scheduler.Op(many) {

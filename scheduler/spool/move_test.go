@@ -64,7 +64,7 @@ func TestMoveAndOutcomesOfTheSameFile(t *testing.T) {
 	o := newRoutedSpool(t)
 	text := control("7", toBob, toCarol)
 	o.put("7", text)
-	o.open(Options{Node: "mx1", Markers: 1})
+	o.open(Options{Node: "mx1", Workers: 1})
 	bob, carol := offset(t, text, "bob@"), offset(t, text, "carol")
 	o.s.Resubmit(1, scheduler.Resubmit{Path: "7", Offsets: []int64{bob}, Channel: "xfer", Host: "mx2"})
 	o.s.Mark(2, "7", []ctlfile.Mark{{Offset: carol, Tag: ctlfile.Failed, Diagnose: true}})

@@ -121,27 +121,18 @@ func readStored(in pair, p Place, n Name) (*Stored, error) {
 // reasonBytes bounds what is read of a .reason file.
 const reasonBytes = 4096
 
-// Quarantined counts the messages in corrupt/ by their names, and reads the one with the oldest
-// message file. oldest is nil if there is none.
-func (f *Files) Quarantined(ctx context.Context) (count int, oldest *Stored, err error) {
-	var first Name
-	var firstAt time.Time
-	err = f.places.eachName(ctx, Corrupt, func(n Name) bool {
-		count++
-		var st unix.Stat_t
-		err := f.places.whileOpen(func() error { return postoffice.Stat(f.places.pairs[Corrupt].queue, n.Path, &st) })
-		if err != nil {
-			return true
+// EachQuarantined reads the messages in corrupt/, one after the other.
+func (f *Files) EachQuarantined(ctx context.Context, do func(*Stored)) error {
+	var failed error
+	err := f.places.eachName(ctx, Corrupt, func(n Name) bool {
+		m, err := f.places.readStored(Corrupt, n)
+		if m != nil {
+			do(m)
 		}
-		if at := time.Unix(st.Mtim.Unix()); firstAt.IsZero() || at.Before(firstAt) {
-			first, firstAt = n, at
-		}
+		failed = errors.Join(failed, err)
 		return true
 	})
-	if err == nil && first.ID != 0 {
-		oldest, err = f.places.readStored(Corrupt, first)
-	}
-	return count, oldest, err
+	return errors.Join(err, failed)
 }
 
 // Show reads one message in any place. id is the path of its control file below

@@ -57,6 +57,7 @@
 package spool
 
 import (
+	"cmp"
 	"fmt"
 	"hash/maphash"
 	"os"
@@ -100,20 +101,15 @@ type Options struct {
 	Node string
 	// Owner is the claim of this node to the postoffice; nil: nothing checks it.
 	Owner *owner.Owner
-	// Loaders read control files (default: the number of processors, at least
-	// 2), Markers write in them (default 4), Retirers unlink (default 2).
-	Loaders, Markers, Retirers int
+	// Workers is how many goroutines read control files, and how many write in them; 0: one for
+	// each processor, but at least 2, and 4.
+	Workers int
 }
 
+// retirers is how many goroutines remove messages.
+const retirers = 2
+
 func (o *Options) setDefaults() {
-	preset := func(n *int, value int) {
-		if *n <= 0 {
-			*n = value
-		}
-	}
-	preset(&o.Loaders, max(2, runtime.NumCPU()))
-	preset(&o.Markers, 4)
-	preset(&o.Retirers, 2)
 	o.HashLevels = min(max(o.HashLevels, 0), maxDepth)
 }
 
@@ -197,7 +193,7 @@ func (s *Spool) openParts() (err error) {
 		return err
 	}
 	s.holds, s.notices, s.janitor = &Holds{places: s.places}, notices{s: s}, janitor{s: s}
-	s.mover = mover{s: s, open: make([]*moveBatch, s.options.Markers)}
+	s.mover = mover{s: s, open: make(map[uint64]*moveBatch)}
 	s.standing.owner = s.options.Owner
 	s.standing.add = func(r Result) { s.queue.add(r) }
 	if err = s.standing.begin(s.options.Postoffice); err != nil {
@@ -220,13 +216,14 @@ func (s *Spool) openParts() (err error) {
 func (s *Spool) start() {
 	s.spawn(s.sendResults)
 	s.spawn(s.examining)
-	for range s.options.Loaders {
+	workers := s.options.Workers
+	for range cmp.Or(workers, max(2, runtime.NumCPU())) {
 		s.spawn((&loader{s: s}).run)
 	}
-	for range s.options.Retirers {
+	for range retirers {
 		s.spawn(func() { s.work(s.finishes) })
 	}
-	for range s.options.Markers {
+	for range cmp.Or(workers, 4) {
 		edits := newWorkQueue[func()]()
 		s.edits = append(s.edits, edits)
 		s.spawn(func() { s.work(edits) })

@@ -10,7 +10,6 @@ type workQueue[T any] struct {
 	mu     sync.Mutex
 	more   sync.Cond
 	items  []T
-	head   int // items before it are gone
 	closed bool
 }
 
@@ -32,25 +31,15 @@ func (q *workQueue[T]) push(item T) {
 func (q *workQueue[T]) pop() (T, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.head == len(q.items) && !q.closed {
+	for len(q.items) == 0 && !q.closed {
 		q.more.Wait()
 	}
-	var none T
+	var item T
 	if q.closed {
-		return none, false
+		return item, false
 	}
-	item := q.items[q.head]
-	q.items[q.head] = none
-	q.head++
-	switch {
-	case q.head == len(q.items):
-		q.items, q.head = q.items[:0], 0
-	case q.head >= 1024 && q.head*2 >= len(q.items):
-		// A queue that is never empty would otherwise only grow.
-		left := copy(q.items, q.items[q.head:])
-		clear(q.items[left:])
-		q.items, q.head = q.items[:left], 0
-	}
+	item, q.items[0] = q.items[0], item
+	q.items = q.items[1:]
 	return item, true
 }
 
