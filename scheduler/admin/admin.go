@@ -35,10 +35,8 @@ import (
 type Files interface {
 	Show(ctx context.Context, id string) (*spool.Stored, bool, error)
 	EachQuarantined(ctx context.Context, do func(*spool.Stored)) error
-	// Unloaded counts the control files that could not be loaded yet.
-	Unloaded() spool.Unloaded
-	// WhyUnloaded returns why each of these was refused, by its path.
-	WhyUnloaded() map[string]string
+	// Unloaded returns the control files that could not be loaded yet, by path.
+	Unloaded() map[string]spool.Unloaded
 	// These write and read hold records.
 	RecordHold(r spool.HoldRecord) error
 	EndHolds(end spool.HoldRecord) error

@@ -57,11 +57,7 @@ func (s memoryFiles) Show(_ context.Context, id string) (*spool.Stored, bool, er
 	return nil, false, nil
 }
 
-func (s memoryFiles) Unloaded() spool.Unloaded {
-	return s.records.unloaded
-}
-
-func (s memoryFiles) WhyUnloaded() map[string]string { return s.records.whyUnloaded }
+func (s memoryFiles) Unloaded() map[string]spool.Unloaded { return s.records.unloaded }
 
 func (s memoryFiles) EachQuarantined(context.Context, func(*spool.Stored)) error {
 	if s.records.unreadable {
@@ -72,10 +68,8 @@ func (s memoryFiles) EachQuarantined(context.Context, func(*spool.Stored)) error
 
 // unreadFiles are files that cannot be read or loaded.
 type unreadFiles struct {
-	unloaded spool.Unloaded
-	// whyUnloaded is what WhyUnloaded returns.
-	whyUnloaded map[string]string
-	unreadable  bool // corrupt/ is
+	unloaded   map[string]spool.Unloaded
+	unreadable bool // corrupt/ is
 }
 
 // stored is the file as queries read it.

@@ -130,7 +130,9 @@ func TestTotalsDoNotNeedTheDirectoriesOfHeldMail(t *testing.T) {
 			}
 		}
 		h.records.unreadable = false
-		h.records.unloaded = spool.Unloaded{Messages: 2, Since: time.Unix(1e9, 0), Reason: "locked by process 4711"}
+		h.records.unloaded = map[string]spool.Unloaded{
+			"8": {Since: time.Unix(1e9, 0), Reason: "locked by process 4711"}, "9": {Since: time.Unix(2e9, 0)},
+		}
 		if totals, err := h.queue().Totals(t.Context()); err != nil || totals.Unloaded.Count != 2 ||
 			!strings.HasSuffix(totals.KeptText(time.Unix(1e9+3600, 0)), "2 messages not loaded (oldest 1h: locked by process 4711)") {
 			t.Errorf("%+v, %v", totals, err)

@@ -65,8 +65,10 @@ func (k *kept) addTo(ctx context.Context, t *mailq.Totals) error {
 		t.Router.Dead = !running && (ever || t.Router.Count > 0)
 		t.Router.Reload, t.SMTPReload = k.failedReload(postoffice.RouterReload), k.failedReload(postoffice.SMTPReload)
 	}
-	if u := k.files.Unloaded(); u.Messages > 0 {
-		t.Unloaded = mailq.Kept{Count: u.Messages, OldestAt: u.Since, Reason: u.Reason}
+	for _, u := range k.files.Unloaded() {
+		if isOldest(&t.Unloaded, u.Since) {
+			t.Unloaded.Reason = u.Reason
+		}
 	}
 	return nil
 }

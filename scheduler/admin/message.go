@@ -46,7 +46,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 	for _, d := range f.Diagnostics {
 		reasons[d.Recipient] = d.Text
 	}
-	why := q.read.files.WhyUnloaded()[stored.Path()]
+	why := q.read.files.Unloaded()[stored.Path()].Reason
 	for i := range f.Recipients {
 		to := &f.Recipients[i]
 		r, isKnown := known[to.Offset]

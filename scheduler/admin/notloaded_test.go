@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"zsched/mailq"
+	"zsched/scheduler/spool"
 )
 
 // A message that is locked by an agent of an earlier scheduler is listed with that reason, and no
@@ -15,7 +16,7 @@ func TestMailThatIsNotLoadedIsShownWithItsReason(t *testing.T) {
 		h := loaded(t)
 		const why = "locked by process 4711"
 		h.Spool.Put(9, "locked.example")
-		h.records.whyUnloaded = map[string]string{"9": why}
+		h.records.unloaded = map[string]spool.Unloaded{"9": {Reason: why}}
 		jobs := h.selected("state=unloaded")
 		if len(jobs) != 1 || jobs[0].Path != "9" || jobs[0].State != mailq.StateUnloaded || jobs[0].Recipients[0].Reason != why {
 			t.Errorf("listed: %+v", jobs)

@@ -192,7 +192,7 @@ func lower(name mailq.Name) mailq.Name {
 // recipient with the reason. A control file that cannot be understood has one job, for -/-.
 func (r *reader) unloaded(ctx context.Context, where *mailq.Selection) iter.Seq2[*view.JobLine, error] {
 	return func(yield func(*view.JobLine, error) bool) {
-		why := r.files.WhyUnloaded()
+		why := r.files.Unloaded()
 		for _, path := range slices.Sorted(maps.Keys(why)) {
 			m, found, err := r.files.Show(ctx, path)
 			if err != nil || !found || m.Place > spool.Hold {
@@ -208,7 +208,7 @@ func (r *reader) unloaded(ctx context.Context, where *mailq.Selection) iter.Seq2
 			for _, job := range jobs {
 				job.State = mailq.StateUnloaded
 				for i := range job.Recipients {
-					job.Recipients[i].Reason = why[path]
+					job.Recipients[i].Reason = why[path].Reason
 				}
 				if where.Matches(job, time.Now()) && where.MatchesFile(job) && !yield(job, nil) {
 					return

@@ -140,7 +140,7 @@ func TestKnownNameIsNotTakenAgain(t *testing.T) {
 func TestFullSpoolIsProbedUntilItIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
-		h.Spool.Fail(fmt.Errorf("finishing %q: %w", "1", spool.ErrSpoolDown))
+		h.Spool.Fail(fmt.Errorf("finishing %q: %w", "1", syscall.ENOSPC))
 		h.Run()
 		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
@@ -178,28 +178,6 @@ func TestFileThatCannotBeWrittenHindersNoOther(t *testing.T) {
 		synctest.Wait()
 		if h.Spool.Left() != 0 {
 			t.Errorf("%d control files are left", h.Spool.Left())
-		}
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-// When the file knows of a recipient that the core does not, what the file
-// says is found again.
-func TestMessageThatIsNotDoneAfterAllIsLookedAtAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		h.Spool.Fail(fmt.Errorf("finishing %q: %w", "1", spool.ErrOpen))
-		h.Run()
-		h.Spool.Announce(1, "a.example")
-		synctest.Wait()
-		if h.Spool.Sweeps != 1 {
-			t.Error("no sweep was asked for")
-		}
-		h.Spool.Fail(nil)
-		h.Spool.Announce(1, "b.example")
-		synctest.Wait()
-		if h.Spool.Left() != 0 || h.Spool.Takes() != 2 {
-			t.Errorf("%d control files are left, taken %d times", h.Spool.Left(), h.Spool.Takes())
 		}
 		h.Stop(syscall.SIGTERM)
 	})

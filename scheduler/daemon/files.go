@@ -68,22 +68,15 @@ func (f *files) done(r spool.Answered) {
 	case r.Missing:
 		f.loop.Step(scheduler.Failed{Op: r.Op, Missing: true, Moved: r.Quarantined})
 	case r.Err != nil:
-		f.loop.Step(scheduler.Failed{Op: r.Op, Reason: r.Err.Error(), SpoolDown: errors.Is(r.Err, spool.ErrSpoolDown)})
+		f.loop.Step(scheduler.Failed{Op: r.Op, Reason: r.Err.Error(), SpoolDown: spool.IsDown(r.Err)})
 	default:
 		f.loop.Step(scheduler.Done{Op: r.Op})
 	}
 }
 
 func (f *files) finished(a *scheduler.Finish, r spool.Answered) {
-	if r.Err == nil {
+	if r.Err == nil && !r.Missing {
 		f.complete(a)
-	}
-	if errors.Is(r.Err, spool.ErrOpen) {
-		// The file has a recipient that the core does not know. The core drops
-		// the message, and a sweep finds the file again.
-		f.loop.log.Warn().Err(r.Err).Msg("a message that seemed done has an open recipient; its file is read again")
-		f.spool.Sweep()
-		r.Err = nil
 	}
 	f.done(r)
 	f.loop.intake.finished(r.Op)

@@ -15,7 +15,6 @@ package eventlog
 
 import (
 	"cmp"
-	"errors"
 	"io"
 	"path"
 	"strings"
@@ -157,9 +156,7 @@ func (l *Log) answered(r *spool.Answered) {
 	l.noticed(m, r.Notice)
 	switch r.Action.(type) {
 	case *scheduler.Finish:
-		if errors.Is(r.Err, spool.ErrOpen) { // a sweep loads the message again
-			delete(l.messages, r.Message)
-		} else if r.Err == nil {
+		if r.Err == nil && !r.Missing {
 			l.ended(r.Message)
 		}
 	case scheduler.Hold, scheduler.Release:

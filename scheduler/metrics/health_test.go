@@ -25,7 +25,7 @@ func TestHealthTurnsRedWhileTheSpoolCannotBeWritten(t *testing.T) {
 		h := newHarness(t, nil)
 		h.Run()
 		h.wantHealth(http.StatusOK, "ok")
-		h.Spool.Fail(fmt.Errorf("finishing %q: %w: %w", "1", syscall.ENOSPC, spool.ErrSpoolDown))
+		h.Spool.Fail(fmt.Errorf("finishing %q: %w", "1", syscall.ENOSPC))
 		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
 		h.wantHealth(http.StatusServiceUnavailable, "no space left")
@@ -73,16 +73,14 @@ func TestHealthTurnsRedWhenTheLoopHangs(t *testing.T) {
 	})
 }
 
-// A directory in which no file can be removed is no fault of the one file that
-// was to be.
 func TestHealthTurnsRedWhileTheSpoolIsShut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
-		h.Spool.Fail(fmt.Errorf("finishing %q: %w: %w", "1", syscall.EACCES, spool.ErrSpoolDown))
+		h.Spool.Fail(fmt.Errorf("finishing %q: %w", "1", syscall.EROFS))
 		h.Run()
 		h.Spool.Announce(1, "a.example")
 		time.Sleep(time.Hour)
-		h.wantHealth(503, "permission denied")
+		h.wantHealth(503, "read-only file system")
 		h.Spool.Fail(nil)
 		time.Sleep(15 * time.Second)
 		h.wantHealth(200, "ok")

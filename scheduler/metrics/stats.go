@@ -3,7 +3,6 @@ package metrics
 // Counters of what passes through the loop.
 
 import (
-	"errors"
 	"strings"
 	"time"
 
@@ -129,7 +128,7 @@ func (s *Stats) Result(now time.Time, r spool.Result) {
 	case spool.Refused:
 		s.refused.WithLabelValues(r.Why.String()).Inc()
 	case spool.Answered:
-		if r.Err != nil && !errors.Is(r.Err, spool.ErrOpen) {
+		if r.Err != nil {
 			s.spoolErrors.WithLabelValues(doing(r.Action)).Inc()
 		}
 	case spool.Swept:

@@ -7,27 +7,25 @@ package spool
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
 )
 
-// ErrSpoolDown says that the fault is not one file's but the spool's: the disk is
-// full, faulty or read-only. The next change would fail, too, so nothing is fed until a
-// Probe succeeds.
-var ErrSpoolDown = errors.New("the spool cannot be written")
+// errAway says that a directory of the postoffice is not at its name.
+var errAway = errors.New("put it back")
 
-// classify adds ErrSpoolDown to an error about a file in the queue if the fault is not that
-// file's.
-func classify(err error) error {
-	for _, errno := range []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO} {
-		if errors.Is(err, errno) {
-			return fmt.Errorf("%w: %w", err, ErrSpoolDown)
+// IsDown reports whether the fault is not one file's but the spool's: the disk is
+// full, faulty or read-only, or a directory is gone. The next change would fail, too, so nothing
+// is fed until a Probe succeeds.
+func IsDown(err error) bool {
+	for _, fault := range []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO, errAway} {
+		if errors.Is(err, fault) {
+			return true
 		}
 	}
-	return err
+	return false
 }
 
 // probeName starts with a dot, so that it is not taken for a control file.
@@ -56,7 +54,7 @@ func (s *Spool) Probe() {
 
 func (s *Spool) probe() error {
 	transport := s.places.pairs[Queue].transport
-	err := postoffice.WriteFile(transport, probeName, incompressible(probeBytes), true)
+	err := postoffice.WriteFile(transport, probeName, make([]byte, probeBytes), true)
 	if removing := postoffice.Remove(transport, probeName); err == nil {
 		err = removing
 	}
@@ -64,13 +62,6 @@ func (s *Spool) probe() error {
 		return fmt.Errorf("writing transport/%s: %w", probeName, err)
 	}
 	return nil
-}
-
-// incompressible returns n bytes that take n bytes on any file system.
-func incompressible(n int) []byte {
-	b := make([]byte, n)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
-	return b
 }
 
 // Space is the space of a file system.

@@ -66,7 +66,7 @@ func helpUnwritable(dir string) {
 		s.Finish(scheduler.Finish{Op: 1, Path: what, Owes: what == "A/5"})
 		err := answered[*scheduler.Finish](o).Err
 		s.Probe()
-		fmt.Println(what, err != nil, errors.Is(err, ErrSpoolDown), answer[Probed](o).Err == nil)
+		fmt.Println(what, err != nil, IsDown(err), answer[Probed](o).Err == nil)
 	}
 	for _, c := range []struct{ closed, path string }{
 		{"transport", "1"}, {"queue", "2"}, {"transport/A/H", "A/H/3"}, {"queue/A", "A/4"}, {"transport/A", "A/5"},
@@ -80,7 +80,7 @@ func helpUnwritable(dir string) {
 		s.Mark(2, path, []ctlfile.Mark{{Offset: 0, Tag: ctlfile.Failed}})
 		err := answered[scheduler.Mark](o).Err
 		s.Probe()
-		fmt.Println("mark", err != nil, errors.Is(err, ErrSpoolDown), answer[Probed](o).Err == nil)
+		fmt.Println("mark", err != nil, IsDown(err), answer[Probed](o).Err == nil)
 	}
 	finishUntagged := func(path string) {
 		name := filepath.Join(dir, "transport", path)
@@ -152,7 +152,7 @@ func TestFileThatCannotBeRemovedIsAFaultOfItsOwn(t *testing.T) {
 	}
 	r := o.finished("7", false)
 	check(t, immutable(path, false))
-	if !errors.Is(r.Err, unix.EPERM) || errors.Is(r.Err, ErrSpoolDown) {
+	if !errors.Is(r.Err, unix.EPERM) || IsDown(r.Err) {
 		t.Errorf("%+v", r)
 	}
 }

@@ -151,7 +151,7 @@ func (s *Spool) change(path string, work func(*controlFile) error) (results []Re
 			return []Result{refused}, true, nil
 		}
 	}
-	return nil, false, fmt.Errorf("control file %q: %w", path, classify(err))
+	return nil, false, fmt.Errorf("control file %q: %w", path, err)
 }
 
 // change is like Spool.change, but moves nothing. It reads the

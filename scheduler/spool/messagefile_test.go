@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -67,7 +66,7 @@ func TestAgeOfMailThatIsNotLoadedCountsFromItsControlFile(t *testing.T) {
 		o.open(Options{Unwatched: true})
 		o.refused("A/H/7", Unreadable)
 		u := o.s.Files().Unloaded()
-		if age := time.Since(u.Since); u.Messages != 1 || age < 3*time.Hour || age > 4*time.Hour {
+		if age := time.Since(u["A/H/7"].Since); len(u) != 1 || age < 3*time.Hour || age > 4*time.Hour {
 			t.Errorf("%+v, %v old", u, age)
 		}
 	}
@@ -144,7 +143,7 @@ func TestAMissingQueueIsTheSpoolsFault(t *testing.T) {
 			o.mkdir("queue")
 		}
 		o.s.Reread(1, "7", scheduler.Read{})
-		if r := answered[scheduler.Read](o); !errors.Is(r.Err, ErrSpoolDown) {
+		if r := answered[scheduler.Read](o); !IsDown(r.Err) {
 			t.Errorf("replaced %v: %v", replaced, r.Err)
 		}
 		o.s.Probe()
@@ -170,7 +169,7 @@ func TestAQueueThatAgentsDoNotFindIsTheSpoolsFault(t *testing.T) {
 	o.mkdir("other/queue")
 	check(t, os.Rename(filepath.Join(o.dir, "transport"), filepath.Join(o.dir, "other/transport")))
 	o.s.Reread(1, "7", scheduler.Read{})
-	if r := answered[scheduler.Read](o); !errors.Is(r.Err, ErrSpoolDown) {
+	if r := answered[scheduler.Read](o); !IsDown(r.Err) {
 		t.Errorf("%v", r.Err)
 	}
 	check(t, os.Rename(filepath.Join(o.dir, "other/transport"), filepath.Join(o.dir, "transport")))

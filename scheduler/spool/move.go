@@ -23,7 +23,7 @@ func (s *Spool) move(answer Answered, path string, from, to Place) {
 			missing, err = s.places.moveMessage(path, from, to)
 		}
 		if err != nil {
-			err = fmt.Errorf("moving %q from %s to %s: %w", path, from, to, classify(err))
+			err = fmt.Errorf("moving %q from %s to %s: %w", path, from, to, err)
 		}
 		answer.Missing, answer.Err = missing, err
 		s.queue.add(answer)

@@ -31,40 +31,25 @@ type wait struct {
 	name  Name
 	at    time.Time // when to announce it again
 	tries int
-	since time.Time // when the control file was last changed before the first refusal
-	why   string    // of the last
+	Unloaded
 }
 
-// Unloaded are the messages whose control files were refused and will be read again.
+// Unloaded says why and since when a control file is not loaded. It was refused and will be read
+// again.
 type Unloaded struct {
-	Messages int
-	Since    time.Time // the mtime of the oldest control file at its first refusal
-	Reason   string    // why that one was refused last
+	Since  time.Time // its mtime at its first refusal
+	Reason string    // of the last
 }
 
-// Unloaded counts the refused messages that the spool remembers, at most 4096.
-func (rs *refusals) Unloaded() (u Unloaded) {
+// Unloaded returns the refused control files that the spool remembers, at most 4096, by path.
+func (rs *refusals) Unloaded() map[string]Unloaded {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	for _, w := range rs.waiting {
-		u.Messages++
-		if u.Since.IsZero() || w.since.Before(u.Since) {
-			u.Since, u.Reason = w.since, w.why
-		}
-	}
-	return u
-}
-
-// WhyUnloaded returns why each refused message that the spool remembers was refused last,
-// by the path of its control file below transport/.
-func (rs *refusals) WhyUnloaded() map[string]string {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	why := make(map[string]string, len(rs.waiting))
+	all := make(map[string]Unloaded, len(rs.waiting))
 	for path, w := range rs.waiting {
-		why[path] = w.why
+		all[path] = w.Unloaded
 	}
-	return why
+	return all
 }
 
 func newRefusals() *refusals {
@@ -80,14 +65,14 @@ func (rs *refusals) add(n Name, now, since time.Time, why string) int {
 	was, known := rs.waiting[n.Path]
 	switch {
 	case known:
-		since = was.since
+		since = was.Since
 	case len(rs.waiting) >= waitLimit:
 		rs.beyond++
 		return rs.beyond
 	}
 	rs.beyond = 0
 	at := now.Add(min(lastRetry, firstRetry<<min(was.tries, 10)))
-	rs.waiting[n.Path] = wait{n, at, was.tries + 1, since, why}
+	rs.waiting[n.Path] = wait{n, at, was.tries + 1, Unloaded{since, why}}
 	wake(rs.changed)
 	return was.tries + 1
 }

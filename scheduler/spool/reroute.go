@@ -57,7 +57,7 @@ func (mv *mover) resubmitted(m *resubmission) Answered {
 	case errors.Is(m.err, errGone):
 		m.answer.Missing = true
 	case m.err != nil:
-		m.answer.Err = fmt.Errorf("resubmitting %q: %w", m.Path, classify(m.err))
+		m.answer.Err = fmt.Errorf("resubmitting %q: %w", m.Path, m.err)
 	}
 	return m.answer
 }

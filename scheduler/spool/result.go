@@ -3,7 +3,6 @@ package spool
 // Results of operations, and events that the spool notices by itself.
 
 import (
-	"errors"
 	"strings"
 	"time"
 
@@ -57,10 +56,10 @@ type (
 		Action  scheduler.Action
 		Op      scheduler.Op
 		Message scheduler.MessageID
-		// Err may wrap ErrSpoolDown or, for a Finish, ErrOpen. It is nil if Missing is set: there
-		// is no such control file. Quarantined says why: it was malformed and was moved to
-		// corrupt/, which a Refused tells.
-		Err                  error
+		Err     error
+		// Missing: there is no such control file, and Err is nil. Quarantined says why: it was
+		// malformed and was moved to corrupt/, which a Refused tells. A Finish that finds an open
+		// recipient does nothing and sets Missing, and a sweep finds the file.
 		Missing, Quarantined bool
 		// Notice is the file of the notice that was written, below $POSTOFFICE, or "".
 		Notice string
@@ -123,23 +122,8 @@ const (
 
 // String returns the word that logs and metrics use.
 func (r Refusal) String() string {
-	switch r {
-	case Vanished:
-		return "vanished"
-	case Busy:
-		return "busy"
-	case Unfinished:
-		return "unfinished"
-	case Unreadable:
-		return "unreadable"
-	case Quarantined:
-		return "quarantined"
-	}
-	return "unknown"
+	return [...]string{"unknown", "vanished", "busy", "unfinished", "unreadable", "quarantined"}[r]
 }
-
-// ErrOpen says that a message has a recipient that is not done.
-var ErrOpen = errors.New("a recipient is still open")
 
 // NewFiles returns the new files below $POSTOFFICE, with blanks between them.
 func (r *Copies) NewFiles() string {

@@ -37,7 +37,7 @@ func (s *Spool) finish(a scheduler.Finish) {
 			}
 		}
 		if err != nil {
-			answer.Err = fmt.Errorf("finishing %q: %w", a.Path, classify(err))
+			answer.Err = fmt.Errorf("finishing %q: %w", a.Path, err)
 		}
 		s.queue.add(answer)
 	})
@@ -58,7 +58,10 @@ func (s *Spool) finishOwing(f scheduler.Finish, answer *Answered) error {
 	case err != nil:
 		return err
 	case !allDone(d.file):
-		return ErrOpen
+		s.warn(f.Path + " seemed done and has an open recipient; it is read again")
+		answer.Missing = true // for the receiver, until the sweep finds it
+		s.Sweep()
+		return nil
 	}
 	if err := d.recordLost(); err != nil {
 		return err

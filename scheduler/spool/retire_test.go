@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,7 +60,7 @@ func TestFinish(t *testing.T) {
 func TestFinishRefusesAnOpenRecipient(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("7", control("7", toBob))
-	if r := o.open(Options{}).finished("7", true); !errors.Is(r.Err, ErrOpen) {
+	if r := o.open(Options{}).finished("7", true); r.Err != nil || !r.Missing {
 		t.Errorf("%+v", r)
 	}
 	o.holds("queue/7", "transport/7")

@@ -22,8 +22,7 @@ type Disowned struct{ Err error }
 
 func (Disowned) result() {}
 
-// Down says, without being asked, that transport/ or queue/ is not at its name. Err wraps
-// ErrSpoolDown. Probe tells when it is there again.
+// Down says, without being asked, that transport/ or queue/ is not at its name. Probe tells when it is there again.
 type Down struct{ Err error }
 
 func (Down) result() {}
@@ -128,7 +127,7 @@ func (st *standing) examine() (down, lost error) {
 		st.away = false
 		return nil, nil
 	}
-	down = fmt.Errorf("%w; put it back: %w", err, ErrSpoolDown)
+	down = fmt.Errorf("%w; %w", err, errAway)
 	if !st.away {
 		st.away = true
 		st.add(Down{down})

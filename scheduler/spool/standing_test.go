@@ -127,7 +127,7 @@ func TestMissingDirectoriesAreToldAndAwaited(t *testing.T) {
 				o.mkdir(what)
 			}
 			o.s.Sweep()
-			if err := answer[Down](o).Err; !errors.Is(err, ErrSpoolDown) {
+			if err := answer[Down](o).Err; !IsDown(err) {
 				t.Errorf("%q: %v", what, err)
 			}
 			o.s.Probe()
