@@ -111,7 +111,12 @@ func TestListsHaveMailBeyondTheLimit(t *testing.T) {
 func TestMailBeyondTheLimitComesDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := withLimit(t)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { a.ReportAll(job, ta.OK2, "delivered") }
+		deliver := func(*daemon.Loop) { // in the loop, which gives the agents their job lines
+			h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { a.ReportAll(job, ta.OK2, "delivered") }
+		}
+		if err := h.Daemon.Ask(t.Context(), deliver); err != nil {
+			t.Fatal(err)
+		}
 		h.Spool.Mu.Lock()
 		delete(h.Spool.Files, "3")
 		h.Spool.Mu.Unlock()
