@@ -155,9 +155,6 @@ func (ls *limits) roomOf(r *ring) int {
 	return min(ls.ringLink(r, nil).Room(), ls.channelLink(r, nil).Room())
 }
 
-// freeOf is the same, with tokens for all of them.
-func (ls *limits) freeOf(r *ring) int { return min(ls.roomOf(r), ls.tokensOf(r.channelRate)) }
-
 // freeSlots is how many more sessions the thread may take as far as its own limits go. A
 // thread that waits at its site may take none.
 func (t *thread) freeSlots() int {

@@ -258,7 +258,7 @@ func (h *harness) arrive() {
 func (h *harness) step(e Event) {
 	begun := make(map[AgentID]bool) // with a session that waits for a message to be loaded
 	for _, a := range h.s.agents.byID {
-		begun[a.id] = slices.ContainsFunc(a.lines, func(l line) bool { return !l.given })
+		begun[a.id] = waitsForLoad(a)
 	}
 	actions := Keep(h.s.Step(h.clocks(), e))
 	// While a queue is drained, a part of the states is enough.
@@ -295,15 +295,17 @@ func (h *harness) checkLimits(actions []Action, begun map[AgentID]bool) {
 		switch action := action.(type) {
 		case Start:
 			started = s.agents.byID[action.Agent]
-		case Load:
-			fed = nil // perhaps a session has begun, of an agent that is fed later
 		case *Feed:
 			if a := s.agents.byID[action.Agent]; !begun[a.id] && (a.sessions > 1 || len(a.lines) == feeds[a.id]) {
 				fed = a
 			}
 		}
 	}
-	if fed != nil {
+	isLater := false // a session has begun, whose agent is fed when the message is loaded
+	for _, a := range s.agents.byID {
+		isLater = isLater || !begun[a.id] && waitsForLoad(a)
+	}
+	if fed != nil && !isLater {
 		for i, k := range kinds[:ofAllProcesses] {
 			if l := k.link(&s.limits, fed.thread.ring, fed.thread); l.Room() < 0 {
 				h.t.Fatalf("agent %d is fed beyond limit %d: %+v", fed.id, i, l)
@@ -317,6 +319,11 @@ func (h *harness) checkLimits(actions []Action, begun map[AgentID]bool) {
 	if !below(len(s.agents.byID)-1, s.limits.maxTA(r)) || !below(r.processes.Busy-1, s.limits.maxRing(r)) || !below(r.channel.processes.Busy-1, s.limits.maxChannel(r)) {
 		h.t.Fatalf("agent %d is started beyond a limit", started.id)
 	}
+}
+
+// waitsForLoad reports whether an agent has a session whose message is being loaded.
+func waitsForLoad(a *agent) bool {
+	return slices.ContainsFunc(a.lines, func(l line) bool { return !l.given })
 }
 
 // below reports whether n is less than the limit. A limit of 0 means none.

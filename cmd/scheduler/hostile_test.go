@@ -46,7 +46,7 @@ var hostileTricks = []struct {
 	{"hungry", 1, [3]int{1, 1, 0}, ""},
 	// An agent that does not start costs time only.
 	{"absent", 2, [3]int{0, 0, 0}, ""},
-	// After three deaths, a message would wait for an hour.
+	// Each death costs one attempt.
 	{"quick", 6, [3]int{2, 2, 2}, ""},
 	// An agent that writes without end is slowed down, and killed like one that is mute.
 	{"remarks", 1, [3]int{1, 0, 0}, "15s"},
