@@ -117,7 +117,7 @@ func (li *lines) takeBackBarred(a *agent) {
 // undoFeed ends a line that its agent was not given.
 func (li *lines) undoFeed(l *line) {
 	v := l.vertex
-	l.vertex = nil
+	l.vertex, v.agent = nil, 0 // a report of that agent does not count
 	li.s.limits.refund(l.thread, li.s.mail.feedable(v))
 	li.s.mail.reopenRecipients(v)
 	li.s.threads.makeDue(v)

@@ -62,7 +62,8 @@ func (h *harness) order() {
 			continue
 		}
 		m := h.s.mail.message(target.Message)
-		whole := target.Channel == "" && e.Only[target.Message] == nil && m != nil && m.flags&removing == 0
+		// What is being written, perhaps by an order that fails later, stays as it is.
+		whole := target.Channel == "" && e.Only[target.Message] == nil && m != nil && m.flags&removing == 0 && !h.isWriting(m)
 		h.orders.killed[target.Message] = whole && e.Verb == VerbKill
 		h.orders.expired[target.Message] = h.orders.expired[target.Message] || e.Verb == VerbExpire
 	}
@@ -71,12 +72,24 @@ func (h *harness) order() {
 	after := h.s.Counts()
 	// Any Step may unload mail, or load it.
 	before.NotLoaded, before.Urgent, before.States = after.NotLoaded, after.Urgent, after.States
-	// Any Step may start an agent whose time has come, and drop a thread without mail whose
-	// allowance has ended.
+	// Any Step may start an agent whose time has come, with the process of an idle one, and drop
+	// a thread without mail whose allowance has ended.
 	before.Agents, before.AgentsStarted, before.Threads = after.Agents, after.AgentsStarted, after.Threads
+	before.AgentsIdle, before.AgentsClosing = after.AgentsIdle, after.AgentsClosing
 	if e.DryRun && !reflect.DeepEqual(before, after) {
 		h.t.Fatalf("a dry run changed something: %+v, %+v", before, after)
 	}
+}
+
+// isWriting reports whether the outcome of a recipient of a message is being written.
+func (h *harness) isWriting(m *message) (writes bool) {
+	ml := &h.s.mail
+	ml.eachVertex(m, func(v *vertex) {
+		for i := range ml.lenOf(v) {
+			writes = writes || m.flags&unloaded == 0 && ml.recipient(v, i).state == writing
+		}
+	})
+	return writes
 }
 
 // orderPart restricts an order to some of the recipients of a message.
