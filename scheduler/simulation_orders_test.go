@@ -72,10 +72,10 @@ func (h *harness) order() {
 	after := h.s.Counts()
 	// Any Step may unload mail, or load it.
 	before.NotLoaded, before.Urgent, before.States = after.NotLoaded, after.Urgent, after.States
-	// Any Step may start an agent whose time has come, with the process of an idle one, and drop
-	// a thread without mail whose allowance has ended.
+	// Any Step may start an agent or a session whose time has come, with the process of an idle
+	// agent, and drop a thread without mail whose allowance has ended.
 	before.Agents, before.AgentsStarted, before.Threads = after.Agents, after.AgentsStarted, after.Threads
-	before.AgentsIdle, before.AgentsClosing = after.AgentsIdle, after.AgentsClosing
+	before.AgentsIdle, before.AgentsClosing, before.Sessions = after.AgentsIdle, after.AgentsClosing, after.Sessions
 	if e.DryRun && !reflect.DeepEqual(before, after) {
 		h.t.Fatalf("a dry run changed something: %+v, %+v", before, after)
 	}

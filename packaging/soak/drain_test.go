@@ -67,7 +67,7 @@ func (s *site) checkFiles() {
 		switch {
 		case dir == "" || strings.HasPrefix(file, "hold/orders/"):
 			// Pid files, the saved state, sockets; records of holds stay for an hour.
-		case strings.HasPrefix(dir, "queue/") && isMessage(name):
+		case (strings.HasPrefix(dir, "queue/") || strings.HasPrefix(dir, "hold/queue/")) && isMessage(name):
 			left["message files without a control file"]++
 		case dir == "queue/.tmp/" || dir == "public/" || strings.HasPrefix(dir, "transport/.router/"):
 			left["files of interrupted programs in "+dir]++
