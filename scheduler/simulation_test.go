@@ -301,9 +301,11 @@ func (h *harness) checkLimits(actions []Action, begun map[AgentID]bool) {
 			}
 		}
 	}
-	isLater := false // a session has begun, whose agent is fed when the message is loaded
+	// A session has perhaps begun after that of fed: one whose agent is fed when the message is
+	// loaded, or another of an agent that had such a session.
+	isLater := false
 	for _, a := range s.agents.byID {
-		isLater = isLater || !begun[a.id] && waitsForLoad(a)
+		isLater = isLater || !begun[a.id] && waitsForLoad(a) || begun[a.id] && feeds[a.id] > 0
 	}
 	if fed != nil && !isLater {
 		for i, k := range kinds[:ofAllProcesses] {
