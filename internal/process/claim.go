@@ -22,8 +22,9 @@ import (
 // each other, and only the daemon's user may open it, so nobody else can lock it. The pid file
 // is for people and for mailq(1).
 type Claim struct {
-	dir    Directory // the staging directory
-	locked *os.File
+	dir     Directory // the staging directory
+	locked  *os.File
+	pidFile string
 }
 
 // NewClaim claims a postoffice for the daemon named name. The pid file is .pid.NAME; staging
@@ -38,7 +39,7 @@ func NewClaim(office, name, staging string) (*Claim, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	c := &Claim{locked: os.NewFile(uintptr(fd), path)}
+	c := &Claim{locked: os.NewFile(uintptr(fd), path), pidFile: filepath.Join(office, ".pid."+name)}
 	var st unix.Stat_t
 	if err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		err = fmt.Errorf("another %s is running in this postoffice: lock %s: %w", name, path, err)
@@ -50,7 +51,7 @@ func NewClaim(office, name, staging string) (*Claim, error) {
 		c.Close()
 		return nil, err
 	}
-	_ = WritePID(filepath.Join(office, ".pid."+name)) // the claim counts without it
+	_ = WritePID(c.pidFile) // the claim counts without it
 	return c, nil
 }
 
@@ -64,6 +65,9 @@ func (c *Claim) Check() error {
 	err := c.dir.Check()
 	if IsMissing(err) {
 		err = fmt.Errorf("%s is %w", c.dir.path, ErrReplaced)
+	}
+	if err == nil && !postoffice.Exists(postoffice.WorkingDir, c.pidFile) {
+		_ = WritePID(c.pidFile) // it could not be written before
 	}
 	return err
 }

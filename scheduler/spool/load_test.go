@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 	"zsched/scheduler"
 )
 
@@ -261,6 +262,10 @@ func TestTakeTrigger(t *testing.T) {
 	got = o.load("8")
 	if len(got) != 2 || got[0].(Triggered).Host != "b.example" || got[1].(Loaded).Name.ID != 8 {
 		t.Errorf("%+v", got)
+	}
+	// The trigger is told before its file is removed.
+	for postoffice.Exists(postoffice.WorkingDir, filepath.Join(o.dir, "transport/77-etrn")) {
+		time.Sleep(time.Millisecond)
 	}
 	o.holds("queue/8", "transport/8")
 }
