@@ -108,9 +108,6 @@ func (od *orders) resume(v *vertex) {
 		od.s.notices.planWake(v) // recipients that are open again may expire
 	case !od.s.mail.anyOf(v, (*recipient).isWriting):
 		od.s.threads.blockIfEmpty(v)
-		if v.state == waiting {
-			od.s.notices.planWake(v) // the same
-		}
 	}
 	switch {
 	case o != nil:

@@ -91,5 +91,9 @@ func (od *orders) resubmitFailed(p *pending) {
 			r.state = p.previous[i]
 		}
 	}
-	eachVertexOf(p.recipients, od.resume)
+	eachVertexOf(p.recipients, func(v *vertex) {
+		if od.resume(v); v.state == waiting {
+			od.s.notices.planWake(v) // recipients that are open again may expire
+		}
+	})
 }
