@@ -83,7 +83,7 @@ func (l *listener) event(heard child.Event) scheduler.Event {
 		return l.line(ta.Line(heard))
 	case child.Stderr:
 		l.last = text.CutMarked(string(heard), maxClip)
-		return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
+		l.logLine(&l.log, zerolog.WarnLevel, func(e *zerolog.Event) {
 			e.Str("stderr", text.CutMarked(string(heard), maxClip)).Msg("agent said")
 		})
 	case child.Exited:
@@ -104,33 +104,31 @@ func (l *listener) line(said ta.Line) scheduler.Event {
 		return scheduler.AgentReported{Agent: l.agent, Report: said.Report}
 	case ta.Resync:
 		if id, ok := messageOf(said.Path); ok {
-			l.loggedBy(&l.jobLog, zerolog.InfoLevel, func(e *zerolog.Event) {
+			l.logLine(&l.jobLog, zerolog.InfoLevel, func(e *zerolog.Event) {
 				e.Str("file", said.Path).Msg("agent found nothing to do")
 			})
 			return scheduler.AgentResync{Agent: l.agent, Message: id}
 		}
-		return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
+		l.logLine(&l.log, zerolog.WarnLevel, func(e *zerolog.Event) {
 			e.Str("file", text.CutMarked(said.Path, maxClip)).Msg("agent asks to resync a file that is not a control file")
 		})
+		return nil
 	case ta.Comment:
 		l.last = text.CutMarked(strings.TrimPrefix(said.Text, "# "), maxClip)
-		return l.logged(zerolog.InfoLevel, func(e *zerolog.Event) {
+		l.logLine(&l.log, zerolog.InfoLevel, func(e *zerolog.Event) {
 			e.Str("line", text.CutMarked(strings.TrimPrefix(said.Text, "# "), maxClip)).Msg("agent said")
 		})
+		return nil
 	}
 	l.last = text.CutMarked(said.Text, maxClip)
-	return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
+	l.logLine(&l.log, zerolog.WarnLevel, func(e *zerolog.Event) {
 		e.Str("line", text.CutMarked(said.Text, maxClip)).Str("reason", said.Reason).Msg("malformed line from agent")
 	})
-}
-
-// logged logs a line of the agent, up to the limit, and returns no event.
-func (l *listener) logged(level zerolog.Level, write func(*zerolog.Event)) scheduler.Event {
-	l.loggedBy(&l.log, level, write)
 	return nil
 }
 
-func (l *listener) loggedBy(log *zerolog.Logger, level zerolog.Level, write func(*zerolog.Event)) {
+// logLine logs a line of the agent, up to the limit.
+func (l *listener) logLine(log *zerolog.Logger, level zerolog.Level, write func(*zerolog.Event)) {
 	missing, ok := l.limit.take(time.Now())
 	if !ok {
 		return
