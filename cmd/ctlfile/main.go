@@ -20,9 +20,6 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// exitFault is the exit status if the message could not be read or written.
-const exitFault = 1
-
 const usage = `usage: ctlfile submit -P DIRECTORY --from ADDRESS [OPTION...] CHANNEL/HOST/USER... < MESSAGE
        ctlfile --help | --version
 
@@ -61,7 +58,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	if err := s.submit(envelope, stdin, stdout); err != nil {
 		fmt.Fprintf(stderr, "ctlfile: %s\n", text.Escape(err.Error()))
-		return exitFault
+		return command.ExitFault
 	}
 	return 0
 }

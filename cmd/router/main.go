@@ -23,9 +23,6 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// exitFault is the exit status after any error but one of the command line.
-const exitFault = 1
-
 // defaultMaxHops is the number of Received fields above which a message counts as
 // looping. RFC 5321 section 6.3 requires at least 100.
 const defaultMaxHops = 100
@@ -65,7 +62,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	env, err := zenv.Read(o.zenv)
 	if err != nil {
 		fmt.Fprintf(stderr, "router: %v\n", err)
-		return exitFault
+		return command.ExitFault
 	}
 	loader := table.NewLoader(env.Value("MAILSHARE"), env.Value("ORGDOMAIN"), hostname())
 	if o.checkUsers {
@@ -73,7 +70,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	if err := loader.Load(); err != nil {
 		fmt.Fprintln(stderr, err)
-		return exitFault
+		return command.ExitFault
 	}
 	if o.check {
 		t := loader.Table()
@@ -86,7 +83,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	log := newLog(stderr, o.verbose)
 	if err := serve(o, env, loader, log); err != nil {
 		log.Error().Err(err).Msg("router stopped")
-		return exitFault
+		return command.ExitFault
 	}
 	return 0
 }

@@ -35,9 +35,6 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// exitFault is the exit status after any error but one of the command line.
-const exitFault = 1
-
 type options struct{ config, zenv, postoffice string }
 
 func newFlags(o *options) *pflag.FlagSet {
@@ -59,7 +56,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	if err := serve(o, zerolog.New(text.JSONWriter{To: stderr}).With().Timestamp().Logger()); err != nil {
 		fmt.Fprintf(stderr, "xferd: %v\n", err)
-		return exitFault
+		return command.ExitFault
 	}
 	return 0
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"zsched/internal/command"
 	"zsched/internal/process"
 	"zsched/queue"
 )
@@ -27,7 +28,7 @@ func refused(t *testing.T, conf, why string) {
 	defer cancel()
 	out, err := exec.CommandContext(tooLong, "xferd", "-i", "-Z", conf).CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitFault || !strings.Contains(string(out), why) {
+	if !errors.As(err, &exit) || exit.ExitCode() != command.ExitFault || !strings.Contains(string(out), why) {
 		t.Errorf("%v, %s; want %q", err, out, why)
 	}
 }

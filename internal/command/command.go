@@ -12,8 +12,11 @@ import (
 	"zsched/internal/version"
 )
 
-// ExitUsage is the exit status after an error in a command line (EX_USAGE).
-const ExitUsage = 64
+// Exit statuses.
+const (
+	ExitFault = 1  // after any error but one in the command line
+	ExitUsage = 64 // after an error in the command line (EX_USAGE)
+)
 
 // Line is the command line of a program.
 type Line struct {
