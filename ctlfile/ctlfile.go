@@ -21,8 +21,6 @@
 //	R       which part of the message a notice returns       of the r or X before it
 //	n       envelope identity                                of the r or X before it
 //	O       origin of a recipient that was moved             of the r or X before it
-//	H       hold of a recipient that is being moved          of the r or X before it
-//	D       d line of a recipient that is being moved        any number, of the r or X before it
 //	m       header block                                     for the r and X since the last m
 //	M       block of MIME structure: skipped
 //	b       alternate body: no program writes or reads it

@@ -7,7 +7,7 @@ import (
 
 // The two clocks. Waits are measured by a clock that nobody can set: retries, suspensions,
 // rates, the limits of agents. What belongs to a date follows the wall clock, also when it
-// is set: expiry, reporttimes, an absolute retryat, tables of rates, and the ends
+// is set: expiry, reporttimes, an absolute retryat, and the ends
 // of holds. An instant and a date are different types, so that
 // they cannot be compared by mistake.
 

@@ -1,8 +1,6 @@
 package scheduler
 
-import (
-	"time"
-)
+import "time"
 
 // Limits of the cluster: limits that several nodes share (clustermax,
 // clustersitemax, clusterrate). The core says what it wants (Want), and is

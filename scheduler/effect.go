@@ -25,7 +25,7 @@ func (rs *rules) addEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
 	until := rs.s.agenda.now.after(r.Span)
 	if r.Verb == rule.ReplySuspend {
 		if t.suspendingRule() != r {
-			rs.noteEffect(t, r, rep)
+			rs.logEffect(t, r, rep)
 		}
 		if until > t.suspendedUntil {
 			rs.s.threads.suspend(t, until)
@@ -37,14 +37,14 @@ func (rs *rules) addEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
 	if i < 0 {
 		x.effects = append(x.effects, effect{rule: r})
 		i = len(x.effects) - 1
-		rs.noteEffect(t, r, rep)
+		rs.logEffect(t, r, rep)
 	}
 	x.effects[i].until = until
 	rs.updateEffects(t)
 	rs.s.threads.updateThread(t)
 }
 
-func (rs *rules) noteEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
+func (rs *rules) logEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
 	rs.s.agenda.do(Note{Text: "reply rule " + r.Place() + " (" + r.Action + ") applies to " +
 		t.key.channel + "/" + t.key.host + ": " + rule.ReplyForms(rep.Notary, rep.Text)[0]})
 }

@@ -190,7 +190,7 @@ type (
 	Stopping struct{ Slow bool }
 )
 
-// AgentWord is what an agent says about itself, or what is said about it.
+// AgentWord is what an agent says about itself.
 type AgentWord uint8
 
 const (

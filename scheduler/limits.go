@@ -60,14 +60,14 @@ var kinds = [allKinds]struct {
 	link  func(*limits, *ring, *thread) link
 	waits [4]view.Wait // by limit.Refusal
 }{
-	ofSite:             {(*limits).siteLink, [...]view.Wait{limit.NoToken: view.WaitSiteRate, limit.Full: view.WaitSite, limit.NoShare: view.WaitClusterSite}},
-	ofThread:           {(*limits).threadLink, [...]view.Wait{limit.NoToken: view.WaitRate, limit.Full: view.WaitThread, limit.NoShare: view.WaitClusterMax}},
-	ofRing:             {(*limits).ringLink, [...]view.Wait{limit.Full: view.WaitRing, limit.NoShare: ""}},
-	ofChannel:          {(*limits).channelLink, [...]view.Wait{limit.NoToken: view.WaitChannelRate, limit.Full: view.WaitChannel, limit.NoShare: ""}},
-	ofAllProcesses:     {(*limits).allProcesses, [...]view.Wait{limit.Full: view.WaitTA, limit.NoShare: ""}},
-	ofChannelProcesses: {(*limits).channelProcesses, [...]view.Wait{limit.Full: view.WaitChannel, limit.NoShare: ""}},
-	ofRingProcesses:    {(*limits).ringProcesses, [...]view.Wait{limit.Full: view.WaitRing, limit.NoShare: ""}},
-	ofForks:            {(*limits).forkLink, [...]view.Wait{limit.NoToken: view.WaitForks, limit.NoShare: ""}},
+	ofSite:             {(*limits).siteLink, [4]view.Wait{limit.NoToken: view.WaitSiteRate, limit.Full: view.WaitSite, limit.NoShare: view.WaitClusterSite}},
+	ofThread:           {(*limits).threadLink, [4]view.Wait{limit.NoToken: view.WaitRate, limit.Full: view.WaitThread, limit.NoShare: view.WaitClusterMax}},
+	ofRing:             {(*limits).ringLink, [4]view.Wait{limit.Full: view.WaitRing}},
+	ofChannel:          {(*limits).channelLink, [4]view.Wait{limit.NoToken: view.WaitChannelRate, limit.Full: view.WaitChannel}},
+	ofAllProcesses:     {(*limits).allProcesses, [4]view.Wait{limit.Full: view.WaitTA}},
+	ofChannelProcesses: {(*limits).channelProcesses, [4]view.Wait{limit.Full: view.WaitChannel}},
+	ofRingProcesses:    {(*limits).ringProcesses, [4]view.Wait{limit.Full: view.WaitRing}},
+	ofForks:            {(*limits).forkLink, [4]view.Wait{limit.NoToken: view.WaitForks}},
 }
 
 func (ls *limits) siteLink(_ *ring, t *thread) link {
@@ -253,9 +253,9 @@ func (ls *limits) needsAgents(r *ring) bool {
 	return r.wants > 0 && ls.ringLink(r, nil).Room() > 0 && ls.tokensOf(r.channelRate) > 0
 }
 
-// wanted reports whether others wait for what a session of the thread occupies: rings for a session
+// othersWait reports whether others wait for what a session of the thread occupies: rings for a session
 // or a process, or threads of its site.
-func (ls *limits) wanted(r *ring, t *thread) bool {
+func (ls *limits) othersWait(r *ring, t *thread) bool {
 	return r.channel.sessions.Len() > 0 || r.channel.processes.Len() > 0 || ls.processes.Len() > 0 ||
 		t.shaping != nil && t.shaping.site != nil && t.shaping.site.sessions.Len() > 0
 }

@@ -47,7 +47,7 @@ func (rg *rings) lineRoom(a *agent, t *thread) int {
 		window = min(window, (t.fair.Len()+len(a.lines)+sessions-1)/sessions)
 	}
 	room := window - len(a.lines)
-	if a.ring.wants > t.wants || rg.s.limits.wanted(a.ring, t) {
+	if a.ring.wants > t.wants || rg.s.limits.othersWait(a.ring, t) {
 		room = min(room, t.params.Quantum-a.picks)
 	}
 	return room
@@ -58,7 +58,7 @@ func (rg *rings) lineRoom(a *agent, t *thread) int {
 // may stay.
 func (rg *rings) stay(a *agent, t *thread) (fair.Pick, bool) {
 	if rg.halted() || t.ring != a.ring || !t.mayFeed() || t.fair.Len() == 0 || !rg.s.limits.mayAddSessions(t, 1) ||
-		a.picks >= t.params.Quantum && rg.s.limits.wanted(a.ring, t) {
+		a.picks >= t.params.Quantum && rg.s.limits.othersWait(a.ring, t) {
 		return fair.Pick{}, false
 	}
 	t.fair.SetOpen(true)

@@ -42,7 +42,7 @@ func (ts *threads) endWait(t *thread, v *vertex) {
 	}
 }
 
-// nextWake returns when the first waiting vertex that is loaded is due; never: none waits.
+// nextWake returns when the first waiting vertex is due; never: none waits.
 func (t *thread) nextWake() instant {
 	if t.waiting == nil {
 		return never

@@ -22,8 +22,8 @@
 // file, how often it was tried, when it is due (0: it does not wait), when an
 // agent was last given it (0: never), the next step of retries, and flags, of which there are none
 // now. An h line is the mail for a channel and host: the end of its suspension (0: none), the next
-// step, d (dead), and the site that an agent has reported. A b line is a rate: its setting, its name and its
-// table in one text, and when all its tokens are available again. An o line is an order that
+// step, d (dead), and the site that an agent has reported. A b line is a rate: its setting, its name, the rate
+// and its burst in one text, and when all its tokens are available again. An o line is an order that
 // waited when the scheduler stopped: on the mail of a message for a channel and host (both empty:
 // on all of it), or only on the recipients at the offsets. Of several lines about one recipient,
 // thread or rate, the last counts. Times are in seconds since the epoch. Quoted words are as in Go.

@@ -40,8 +40,8 @@ func (l *List[H]) insert(item, before H) {
 	l.Len++
 }
 
-// Remove removes an item, which must be in the list. The item keeps its Next, so that who stands on
-// it can go on.
+// Remove removes an item, which must be in the list. The item keeps its Next, so that a cursor
+// at it can go on.
 func (l *List[H]) Remove(item H) {
 	var none H
 	own := l.Of(item)
