@@ -21,7 +21,7 @@ import (
 const (
 	// recoveryLimit is how long after the end of a fault all mail has been delivered or
 	// has failed, and its notices have been delivered. doc/reliability.md states it.
-	recoveryLimit = time.Minute
+	recoveryLimit = 2 * time.Minute
 	// recoveryInterval is the time between two attempts in TestMailMovesOnSoonAfterAFault:
 	// the agents defer mail that they cannot read.
 	recoveryInterval = 10 * time.Second

@@ -218,7 +218,7 @@ func (r *results) fail(t *testing.T, bin string, what fault) {
 	defer s.remove()
 	f := &faulty{fault: what, failed: map[string]int{}}
 	s.trace = func(string) bool { return true }
-	s.decide = f.decide
+	s.decide, s.takesBack = f.decide, true
 	s.sink.reason = f.mayDouble
 	if err := s.start(); err != nil {
 		t.Fatal(err)

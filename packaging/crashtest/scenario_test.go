@@ -361,6 +361,9 @@ func (s *site) audit() {
 func (s *site) leftover(path string) {
 	text, _ := os.ReadFile(s.path(path))
 	switch {
+	case s.takesBack && strings.HasPrefix(path, "po/corrupt/router/") && strings.Contains(path, ".control"):
+		// The submission was taken back because its name could not be made durable, and then
+		// the removal of its staged control file failed as well. The ledger says whether mail is lost.
 	case strings.HasPrefix(path, "po/corrupt/"):
 		s.t.Errorf("%s: quarantined: %s", path, text)
 	case !strings.HasPrefix(path, "po/hold/orders/"): // their removal may take an hour

@@ -83,6 +83,9 @@ type site struct {
 	isReady func()
 	// trace says which programs are traced; their children are too.
 	trace func(program string) bool
+	// takesBack says that calls fail, so that a submission may be taken back from router/ while
+	// the router has it.
+	takesBack bool
 
 	mu       sync.Mutex
 	life     int
