@@ -4,117 +4,61 @@ import "math"
 
 // Heap is a priority queue of items, the one with the smallest key first.
 // Entries contain the key, so that sifting does not touch the items. Each item
-// knows its index, so that it can be removed from anywhere. Entries are in pages
-// and not in one slice, so that growing to a million entries never copies them
-// all at once. The first entry is in the heap itself: most heaps have no other, and
-// looking at the first touches no page.
+// knows its index, so that it can be removed from anywhere.
 //
 // An item can be in one heap for each index that it has.
 type Heap[K ~int64, T comparable] struct {
 	// Index returns where an item keeps its position plus one; 0: not in the
 	// heap.
 	Index func(T) *int32
-	root  entry[K, T]
-	pages []page[K, T] // of the entries after root
-	n     int
-}
-
-type entry[K ~int64, T comparable] struct {
-	key  K
-	item T
-}
-
-// page has the keys of its entries apart from their items, so that neither is padded to the
-// size of the other.
-type page[K ~int64, T any] struct {
+	// The keys are apart from the items, so that neither is padded to the size of the other.
 	keys  []K
 	items []T
 }
 
-const (
-	pageBits = 10
-	pageSize = 1 << pageBits
-	fanout   = 4
-)
+const fanout = 4
 
-func (h *Heap[K, T]) at(i int) entry[K, T] {
-	if i == 0 {
-		return h.root
-	}
-	i--
-	p, i := &h.pages[i>>pageBits], i&(pageSize-1)
-	return entry[K, T]{p.keys[i], p.items[i]}
-}
-
-// key returns the key of the entry at i.
-func (h *Heap[K, T]) key(i int) K {
-	if i == 0 {
-		return h.root.key
-	}
-	i--
-	return h.pages[i>>pageBits].keys[i&(pageSize-1)]
-}
-
-// set puts an entry at i. Its item does not know it yet.
-func (h *Heap[K, T]) set(i int, e entry[K, T]) {
-	if i == 0 {
-		h.root = e
-		return
-	}
-	i--
-	p, i := &h.pages[i>>pageBits], i&(pageSize-1)
-	p.keys[i], p.items[i] = e.key, e.item
-}
-
-// place puts an entry at i, and tells its item.
-func (h *Heap[K, T]) place(i int, e entry[K, T]) {
-	h.set(i, e)
-	*h.Index(e.item) = int32(i) + 1
-}
-
-func (h *Heap[K, T]) Len() int { return h.n }
+func (h *Heap[K, T]) Len() int { return len(h.keys) }
 
 // Next returns the smallest key, or the greatest of all if the heap is empty.
 func (h *Heap[K, T]) Next() K {
-	if h.n == 0 {
+	if len(h.keys) == 0 {
 		return K(math.MaxInt64)
 	}
-	return h.root.key
+	return h.keys[0]
 }
 
 // First returns the item with the smallest key. The heap must not be empty.
-func (h *Heap[K, T]) First() T { return h.root.item }
+func (h *Heap[K, T]) First() T { return h.items[0] }
 
 // Contains reports whether the item is in this heap, and not in another that uses the same index.
 func (h *Heap[K, T]) Contains(item T) bool {
 	i := int(*h.Index(item))
-	return i != 0 && i <= h.n && h.at(i-1).item == item
+	return i != 0 && i <= len(h.items) && h.items[i-1] == item
 }
 
 // KeyOf returns the key of an item, which must be in the heap.
-func (h *Heap[K, T]) KeyOf(item T) K { return h.key(int(*h.Index(item)) - 1) }
+func (h *Heap[K, T]) KeyOf(item T) K { return h.keys[*h.Index(item)-1] }
 
 // Each calls f for each item, in no particular order.
 func (h *Heap[K, T]) Each(f func(key K, item T)) {
-	for i := range h.n {
-		e := h.at(i)
-		f(e.key, e.item)
+	for i, item := range h.items {
+		f(h.keys[i], item)
 	}
 }
 
 // Put adds an item with a key, or changes the key of an item in the heap.
 func (h *Heap[K, T]) Put(key K, item T) {
-	if position := *h.Index(item); position != 0 {
-		i := int(position) - 1
-		h.set(i, entry[K, T]{key, item})
-		h.move(i)
-		return
+	i := int(*h.Index(item)) - 1
+	if i < 0 {
+		i = len(h.keys)
+		if i == cap(h.keys) {
+			h.resize()
+		}
+		h.keys, h.items = append(h.keys, key), append(h.items, item)
 	}
-	h.grow()
-	i := h.n
-	h.n++
-	h.set(i, entry[K, T]{key, item})
-	h.up(i)
+	h.keys[i] = key
+	h.move(i)
 }
 
 // Pop removes the item with the smallest key. The heap must not be empty.
@@ -130,97 +74,68 @@ func (h *Heap[K, T]) Remove(item T) {
 	if *position == 0 {
 		return
 	}
-	i := int(*position) - 1
+	i, last := int(*position)-1, len(h.keys)-1
 	*position = 0
-	h.n--
-	last := h.at(h.n)
-	h.set(h.n, entry[K, T]{})
-	if i != h.n {
-		h.set(i, last)
+	h.keys[i], h.items[i] = h.keys[last], h.items[last]
+	clear(h.items[last:])
+	h.keys, h.items = h.keys[:last], h.items[:last]
+	if i != last {
 		h.move(i)
 	}
-	h.shrink()
-}
-
-// grow makes room for one more entry. The first page grows as a slice does,
-// because most heaps are small.
-func (h *Heap[K, T]) grow() {
-	if h.n == 0 {
-		return
-	}
-	last := (h.n - 1) >> pageBits
-	if last == len(h.pages) {
-		size := pageSize
-		if last == 0 {
-			size = fanout
-		}
-		h.pages = append(h.pages, page[K, T]{make([]K, size), make([]T, size)})
-		return
-	}
-	if p := &h.pages[last]; (h.n-1)&(pageSize-1) == len(p.keys) {
-		size := min(2*len(p.keys), pageSize)
-		larger := page[K, T]{make([]K, size), make([]T, size)}
-		copy(larger.keys, p.keys)
-		copy(larger.items, p.items)
-		*p = larger
+	if last+leastRoom < cap(h.keys)/2 {
+		h.resize()
 	}
 }
 
-// shrink frees a page when two are empty, so that a queue whose length varies
-// around the edge of a page does not allocate each time.
-func (h *Heap[K, T]) shrink() {
-	if used := (max(0, h.n-1) + pageSize - 1) >> pageBits; len(h.pages) > used+1 {
-		h.pages[len(h.pages)-1] = page[K, T]{}
-		h.pages = h.pages[:len(h.pages)-1]
-	}
-}
+// leastRoom is for how many entries there is room after resize, at least.
+const leastRoom = 4
 
-// up moves the entry at i to its place among its ancestors.
-func (h *Heap[K, T]) up(i int) {
-	e := h.at(i)
-	for i > 0 {
-		parent := (i - 1) / fanout
-		if h.key(parent) <= e.key {
-			break
-		}
-		h.place(i, h.at(parent))
-		i = parent
-	}
-	h.place(i, e)
-}
-
-// down moves the entry at i to its place among its descendants.
-func (h *Heap[K, T]) down(i int) {
-	e := h.at(i)
-	for {
-		child := i*fanout + 1
-		if child >= h.n {
-			break
-		}
-		// The children of an entry are side by side in one page.
-		first := child - 1
-		keys := h.pages[first>>pageBits].keys[first&(pageSize-1):]
-		keys = keys[:min(fanout, h.n-child)]
-		least := 0
-		for c := 1; c < len(keys); c++ {
-			if keys[c] < keys[least] {
-				least = c
-			}
-		}
-		if keys[least] >= e.key {
-			break
-		}
-		h.place(i, h.at(child+least))
-		i = child + least
-	}
-	h.place(i, e)
+// resize leaves room for an eighth more than there is: a queue has a million entries, and
+// should not take the memory of two.
+func (h *Heap[K, T]) resize() {
+	room := len(h.keys) + len(h.keys)/8 + leastRoom
+	h.keys = append(make([]K, 0, room), h.keys...)
+	h.items = append(make([]T, 0, room), h.items...)
 }
 
 // move moves the entry at i to its place, after its key has changed.
 func (h *Heap[K, T]) move(i int) {
-	if i > 0 && h.key(i) < h.key((i-1)/fanout) {
-		h.up(i)
-		return
+	key, item := h.keys[i], h.items[i]
+	for i > 0 {
+		parent := (i - 1) / fanout
+		if h.keys[parent] <= key {
+			break
+		}
+		h.place(i, h.keys[parent], h.items[parent])
+		i = parent
 	}
-	h.down(i)
+	for {
+		least := h.leastChild(i)
+		if least < 0 || h.keys[least] >= key {
+			break
+		}
+		h.place(i, h.keys[least], h.items[least])
+		i = least
+	}
+	h.place(i, key, item)
+}
+
+// leastChild returns the child of the entry at i that has the smallest key; -1: there is none.
+func (h *Heap[K, T]) leastChild(i int) int {
+	least := i*fanout + 1
+	if least >= len(h.keys) {
+		return -1
+	}
+	for child := least + 1; child < min((i+1)*fanout+1, len(h.keys)); child++ {
+		if h.keys[child] < h.keys[least] {
+			least = child
+		}
+	}
+	return least
+}
+
+// place puts an entry at i, and tells its item.
+func (h *Heap[K, T]) place(i int, key K, item T) {
+	h.keys[i], h.items[i] = key, item
+	*h.Index(item) = int32(i) + 1
 }

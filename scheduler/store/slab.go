@@ -81,10 +81,6 @@ func (c *Column[N, T]) Set(n N, value T) {
 	c.pages[n>>slabBits][n&(slabPage-1)] = value
 }
 
-// Has reports whether the column has a place for an item. It has one if a value was ever
-// set for an item with that number or a greater one.
-func (c *Column[N, T]) Has(n N) bool { return int(n>>slabBits) < len(c.pages) }
-
 // All yields all values, those of free numbers included.
 func (c *Column[N, T]) All(yield func(N, T) bool) {
 	for i, page := range c.pages {
