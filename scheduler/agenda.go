@@ -16,9 +16,7 @@ type agenda struct {
 	clock
 	startedAt instant                            // of the first Step
 	out       []Action                           // of the current Step
-	watch     watch                              // expiries; see nextLook
-	wakes     store.Heap[instant, *waitingMail]  // ends of waits
-	timers    store.Heap[instant, *timer]        // what else is planned
+	timers    store.Heap[instant, *timer]        // what is planned
 	shares    store.Heap[instant, *clusterShare] // ends of allowances
 	work      int                                // that wakeTimers has done
 
@@ -54,7 +52,7 @@ func (r *recycled[T]) put(value T) *T {
 }
 
 func (ag *agenda) next() instant {
-	return min(ag.wakes.Next(), ag.timers.Next(), ag.shares.Next())
+	return min(ag.timers.Next(), ag.shares.Next())
 }
 
 // timeMultiset is a multiset of times with a resolution of one second. The

@@ -184,7 +184,7 @@ func (s *Scheduler) checkLogs() {
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	id, t := s.mail.messageOf(v).id, s.mail.threadOf(v)
 	assert(s.threads.byKey[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t)
-	queued, watched := v.place.Queued(), s.agenda.watch.at(v.ref) != noDate
+	queued := v.place.Queued()
 	lines := s.linesOf(v)
 	expires, _ := s.notices.expiry(v)
 	waitsForRun := v.state == due && (t.params.QueueOnly || t.updates&newParams != 0) // it may wait
@@ -192,11 +192,11 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	assert((lines == 1) == (v.state == fed) && lines <= 1, "vertex of %d in state %d with %d agents", id, v.state, lines)
 	if v.state == waiting {
 		at := s.threads.wakeAt(v)
-		assert(at != never && s.agenda.wakes.Contains(t.waiting) && s.agenda.wakes.KeyOf(t.waiting) <= at, "vertex of %d waits without an end", id)
+		assert(at != never && s.agenda.plannedAt(&t.waiting.wake) <= at, "vertex of %d waits without an end", id)
 	}
 	isWanted := s.mail.messageOf(v).flags&wanted != 0
 	if v.state.isWatched() && !isWanted && !s.notices.isKeptBack(v) && t.updates&(releaseHeld|newParams) == 0 && s.mail.anyOf(v, (*recipient).mayExpire) {
-		assert(watched == (expires != noDate), "vertex of %d in state %d, expires %v, watched %v", id, v.state, expires != noDate, watched)
+		assert(expires == noDate || s.notices.next != 0 || s.notices.lookAt != noDate, "vertex of %d in state %d expires at %v, no look is planned", id, v.state, expires)
 	}
 	if v.state == due || v.state == waiting {
 		assert(s.mail.feedable(v) > 0 || v.state == waiting && s.mail.anyOf(v, (*recipient).isWriting), "vertex of %d in state %d has nothing to feed", id, v.state)
@@ -288,7 +288,7 @@ func (s *Scheduler) linesOf(v *vertex) int {
 
 func (s *Scheduler) checkThread(t *thread) {
 	n, waits, recipients, notLoaded := 0, 0, int32(0), 0
-	oldest, wake := noLook, never
+	oldest, wake := ^second(0), never
 	var states [vertexStates]int32
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
 		v := s.mail.vertices.At(ref)

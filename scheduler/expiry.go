@@ -74,12 +74,14 @@ func (no *notices) nextExpiry(t *thread, modifiedAt date) date {
 
 // planWake plans when something must be written about a vertex: it expires, or its sender is told
 // of a delay.
-func (no *notices) planWake(v *vertex) {
-	next := min(no.nextLookAtExpiry(v), no.nextDelay(v))
+func (no *notices) planWake(v *vertex) { no.lookAt = min(no.lookAt, no.nextLookAt(v)) }
+
+// nextLookAt returns when something must be written about a vertex; noDate: nothing is planned.
+func (no *notices) nextLookAt(v *vertex) date {
 	if no.s.mail.messageOf(v).flags&wanted != 0 { // it is written when the message is loaded
-		next = noDate
+		return noDate
 	}
-	no.s.agenda.watch.set(v.ref, next)
+	return min(no.nextLookAtExpiry(v), no.nextDelay(v))
 }
 
 // isWatched reports whether that is done while it is in a state: no agent has it, its
@@ -88,12 +90,43 @@ func (s vertexState) isWatched() bool {
 	return s == due || s == waiting || s == blocked
 }
 
-// nextLook returns a time before which no vertex must be looked at.
-func (no *notices) nextLook() date {
-	if no.s.mail.states[due]+no.s.mail.states[waiting]+no.s.mail.states[blocked] == 0 {
-		return noDate
+// nextLook returns when the next pass begins, or goes on.
+func (no *notices) nextLook() instant {
+	switch {
+	case no.s.mail.states[due]+no.s.mail.states[waiting]+no.s.mail.states[blocked] == 0:
+		return never
+	case no.next != 0:
+		return no.s.agenda.now
 	}
-	return no.s.agenda.watch.next()
+	return max(no.passAt, no.s.agenda.showing(no.lookAt))
+}
+
+// passInterval is the time between passes, so that they take little time however much mail there
+// is. lookSlice is how many vertices a Tick looks at.
+const (
+	passInterval = 10 * time.Second
+	lookSlice    = 5000
+)
+
+// look writes what must be written about vertices by now. It goes through all of them, because
+// nearly all are fed long before, and need not be in order for that.
+func (no *notices) look() {
+	if no.next == 0 {
+		no.next, no.lookAt, no.passAt = 1, noDate, no.s.agenda.now.after(passInterval)
+	}
+	for last := no.next + lookSlice; no.next < last; no.next++ {
+		if no.next > no.s.mail.vertices.Last {
+			no.next = 0
+			return
+		}
+		switch v := no.s.mail.vertices.At(no.next); {
+		case !v.state.isWatched():
+		case no.nextLookAt(v) <= no.s.agenda.date:
+			no.s.lines.wakeVertex(v)
+		default:
+			no.planWake(v)
+		}
+	}
 }
 
 // nextLookAtExpiry returns when to look whether a vertex has expired; noDate: it cannot

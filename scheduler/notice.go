@@ -12,6 +12,11 @@ type notices struct {
 
 	planned map[messageRef]*timer // the next notice about a message that has open recipients
 	delays  map[vertexRef]int     // how many reporttimes the senders who want to know were told of
+
+	// Passes through the vertices, which find what must be written about them.
+	lookAt date      // before then, nothing must be written; noDate: nothing is planned
+	passAt instant   // before then, no pass begins
+	next   vertexRef // the next one of this pass; 0: none is under way
 }
 
 // planNotice plans a notice about a message, if it owes one and has open recipients. It reports

@@ -79,7 +79,7 @@
 //	orders, held mail                  order.go pendingorder.go hold.go holdorder.go reroute.go
 //	reload, stop                       reload.go stop.go
 //	queries                            view.go show.go explain.go wait.go walk.go
-//	waits and dates                    clock.go agenda.go timer.go waiting.go watch.go
+//	waits and dates                    clock.go agenda.go timer.go waiting.go
 //	how a million messages are kept    message.go mail.go, package store
 //	warm restart                       save.go rate.go saveorder.go restore.go
 //	limits of the cluster              cluster.go
@@ -151,13 +151,12 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.limits.sites, s.limits.knownSites = make(map[string]*site), make(map[threadKey]string)
 	s.rings.byKey, s.limits.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents.byID, s.agents.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
-	s.agenda.watch.first = noLook
+	s.notices.lookAt = noDate
 	s.notices.planned, s.notices.delays = make(map[messageRef]*timer), make(map[vertexRef]int)
 	s.orders.waiting, s.orders.savedOrders = make(map[vertexRef]*Ordered), make(map[MessageID][]SavedOrder)
 	s.mail.heapIndex = func(v vertexRef) *int32 { return &s.mail.vertices.At(v).place.Index }
 	s.mail.threadLinks = func(v vertexRef) *store.Links[vertexRef] { return &s.mail.vertices.At(v).Links }
 	s.agenda.timers.Index = func(t *timer) *int32 { return &t.index }
-	s.agenda.wakes.Index = func(x *waitingMail) *int32 { return &x.index }
 	s.agenda.shares.Index = func(c *clusterShare) *int32 { return &c.index }
 	s.agents.idleAgents.Of = func(a *agent) *store.Links[*agent] { return &a.Links }
 	s.rings.inOrder.Of = func(r *ring) *store.Links[*ring] { return &r.inOrder }
@@ -258,7 +257,7 @@ func (s *Scheduler) handle(e Event) {
 // time by the wall clock, as that was set at the last Step: when the clock is set, a Tick
 // should follow.
 func (s *Scheduler) Next() (time.Time, bool) {
-	next := min(s.agenda.next(), s.agenda.showing(min(s.notices.nextLook(), s.orders.holdEnd)))
+	next := min(s.agenda.next(), s.notices.nextLook(), s.agenda.showing(s.orders.holdEnd))
 	if next == never {
 		return time.Time{}, false
 	}
@@ -267,16 +266,11 @@ func (s *Scheduler) Next() (time.Time, bool) {
 
 // wake does everything that is due by now.
 func (s *Scheduler) wake() {
-	if s.notices.nextLook() <= s.agenda.date {
-		for _, n := range s.agenda.watch.take(s.agenda.date, wakeSlice) {
-			if v := s.mail.vertices.At(n); v.state.isWatched() {
-				s.lines.wakeVertex(v)
-			}
-		}
+	if s.notices.nextLook() <= s.agenda.now {
+		s.notices.look()
 	}
 	if s.orders.holdEnd <= s.agenda.date {
 		s.orders.holdOrdersEnded()
 	}
 	s.agenda.wakeTimers()
-	s.threads.wakeVertices()
 }

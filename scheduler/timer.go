@@ -1,8 +1,9 @@
 package scheduler
 
 // Timers: everything but a vertex that has something planned for a time. The owner, such as
-// a thread, an agent or a rate, has a timer as a field for each such thing. The wait of a
-// vertex is in the heap of its thread (waiting.go), and its expiry in agenda.watch.
+// a thread, an agent or a rate, has a timer as a field for each such thing. The waits of
+// vertices are in the heap of their thread (waiting.go), which has a timer for the first. Their
+// expiries are found by passes (expiry.go).
 
 // timer is something that happens at a time.
 type timer struct {
@@ -30,7 +31,7 @@ func (ag *agenda) plannedAt(t *timer) instant {
 	return ag.timers.KeyOf(t)
 }
 
-// wakeSlice bounds how much work one Tick does, of timers and of vertices each, so that a
+// wakeSlice bounds how much work one Tick does, so that a
 // million wake-ups at one moment do not delay the answers to agents. The rest stays
 // overdue, and Next asks for another Tick at once.
 const wakeSlice = 500

@@ -6,9 +6,8 @@ import "zsched/scheduler/store"
 
 // waitingMail is the vertices of a thread that wait.
 type waitingMail struct {
-	thread *thread
-	times  store.Heap[instant, vertexRef] // by the end of their waits
-	index  int32                          // in agenda.wakes
+	times store.Heap[instant, vertexRef] // by the end of their waits
+	wake  timer                          // the first of them
 }
 
 // wakeAt returns the end of the wait of a vertex; 0: it does not wait.
@@ -23,23 +22,19 @@ func (ts *threads) wakeAt(v *vertex) instant {
 func (ts *threads) beginWait(t *thread, v *vertex, until instant) {
 	x := t.waiting
 	if x == nil {
-		x = &waitingMail{thread: t}
+		x = new(waitingMail)
 		x.times.Index = ts.s.mail.heapIndex
+		x.wake.due = func() { ts.s.lines.wakeVertex(ts.s.mail.vertices.At(x.times.First())) }
 		t.waiting = x
 	}
 	x.times.Put(until, v.ref)
-	ts.s.agenda.wakes.Put(x.times.Next(), x)
+	ts.s.agenda.plan(&x.wake, x.times.Next())
 }
 
 // endWait ends the wait of a vertex.
 func (ts *threads) endWait(t *thread, v *vertex) {
-	x := t.waiting
-	x.times.Remove(v.ref)
-	if x.times.Len() == 0 {
-		ts.s.agenda.wakes.Remove(x)
-	} else {
-		ts.s.agenda.wakes.Put(x.times.Next(), x)
-	}
+	t.waiting.times.Remove(v.ref)
+	ts.s.agenda.plan(&t.waiting.wake, t.waiting.times.Next())
 }
 
 // nextWake returns when the first waiting vertex is due; never: none waits.
@@ -48,11 +43,4 @@ func (t *thread) nextWake() instant {
 		return never
 	}
 	return t.waiting.times.Next()
-}
-
-// wakeVertices ends the waits that are over, a slice at a time.
-func (ts *threads) wakeVertices() {
-	for n := 0; n < wakeSlice && ts.s.agenda.wakes.Next() <= ts.s.agenda.now; n++ {
-		ts.s.lines.wakeVertex(ts.s.mail.vertices.At(ts.s.agenda.wakes.First().times.First()))
-	}
 }
