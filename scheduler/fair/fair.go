@@ -19,7 +19,7 @@
 //
 // The shares of a ring take turns by deficit round robin (share.go). The due vertices of one
 // message in a ring are its job, and those of a share are in the order of its job list. In each
-// round of a share, a thread has as many picks as its quantum. A flow has the due vertices of
+// round of a share, each flow has as many picks as the quantum says. A flow has the due vertices of
 // one thread in one share whose jobs have the same size, so that the first vertex of each size
 // is found without a search (flow.go). A job with few vertices overtakes one with many that has
 // earned slots (preempt.go).
@@ -102,10 +102,9 @@ type Ring struct {
 
 	queue    *Queue
 	wake     func()                  // called when vertices that are set aside may be released
-	shares   map[string]*share       // by name; those with due mail, and debtors
+	shares   map[string]*share       // by name; those with due mail, and those that still take turns
 	turns    store.Heap[Key, *share] // those that take turns now
 	lastTurn Key                     // last share.turnKey that was given, without oldShares
-	debtors  []*share                // in debt, some of them without mail
 	aside    []*Job                  // with vertices that are set aside
 }
 
@@ -126,13 +125,13 @@ func (r *Ring) Reweigh() {
 // Thread is what is due in a thread. It must have a ring before it has mail.
 type Thread struct {
 	ring *Ring
-	// It has a flow for each share, through which siblings are found: flow has one, and more
-	// the others. Most threads have one.
+	// It has a flow for each share and size: flow is one, and more has the others. Most threads
+	// have one.
 	flow   flowRef
-	more   map[*share]flowRef
-	parked []*flow // that picks do not find until the thread opens
-	n      int32   // vertices
-	aside  int32   // vertices that are set aside
+	more   map[flowKey]flowRef
+	parked []flowRef // of flows that picks do not find until the thread opens
+	n      int32     // vertices
+	aside  int32     // vertices that are set aside
 	open   bool
 }
 
@@ -148,7 +147,7 @@ func (t *Thread) IsOpen() bool { return t.open }
 // SetRing moves a thread, which must have no mail, into a ring. It is closed then.
 func (t *Thread) SetRing(r *Ring) {
 	t.open = false
-	t.unpark()
+	t.parked = nil
 	t.ring = r
 }
 
@@ -157,7 +156,7 @@ func (t *Thread) SetRing(r *Ring) {
 func (t *Thread) SetOpen(open bool) {
 	t.open = open
 	if open && len(t.parked) > 0 {
-		t.unpark()
+		t.ring.queue.unpark(&t.parked, inParked)
 	}
 }
 
@@ -201,7 +200,7 @@ func (q *Queue) Remove(v Vertex) {
 			j.leaveList()
 		}
 	}
-	if f.len() == 0 && f.place != inParked {
+	if f.len() == 0 {
 		q.dropFlow(f)
 	}
 }

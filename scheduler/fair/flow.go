@@ -8,6 +8,7 @@ import "zsched/scheduler/store"
 //
 //	linked: in a heap of its share, where picks find it
 //	parked: its thread was found closed; it is linked when the thread opens
+//	spent:  its thread has used its quantum; it is linked in the next round
 //
 // There may be as many flows as vertices. So flows are in a slab and fill one cache
 // line each: a flow itself has its first vertex, and most flows have no other.
@@ -19,126 +20,77 @@ type flow struct {
 	vertex Vertex      // the first; 0: none, but extras.aside may have some
 	size   int32       // of the jobs
 	ref    flowRef
-	// heapIndex is its place in a heap of its share.
+	// heapIndex is its place in a heap of its share; 0: it is in none.
 	heapIndex int32
-	picks     int32  // in this round of the share, siblings included
+	picks     int32  // in this round of the share
 	round     uint32 // of picks
 	place     place
 }
 
 type flowRef uint32
 
-// flowExtras is what a flow needs that has several vertices, or one that is set aside, or a
-// sibling.
+// flowExtras is what a flow needs that has several vertices, or one that is set aside.
 type flowExtras struct {
 	due store.Heap[Key, Vertex] // in the order of the job list, the first one included
 	// aside has vertices whose message may not take a new session.
 	aside store.Heap[Key, Vertex]
-	// sibling is another flow of the same thread and share, for another size. All of
-	// them form a circle. nil: there is none.
-	sibling *flow
 }
 
 // place is where a flow is.
 type place uint8
 
 const (
-	inNone   place = iota
-	inOpen         // shareSize.open
-	inSpent        // shareSize.spent
-	inParked       // Thread.parked
+	inOpen   place = iota // shareSize.open, unless it has no vertex that picks find
+	inParked              // Thread.parked
+	inSpent               // share.spent
 )
 
-// flowOf returns a flow of the thread for a share, or nil. It may have siblings.
-func (t *Thread) flowOf(s *share) *flow {
-	flows := &s.ring.queue.flows
-	if f := flows.Get(t.flow); f != nil && f.share == s {
-		return f
-	}
-	return flows.Get(t.more[s])
+// flowKey names a flow of a thread.
+type flowKey struct {
+	share *share
+	size  int32
 }
 
-// setFlow makes a flow the one that is found for its share, in place of the one before, if there
-// was one.
-func (t *Thread) setFlow(f, before *flow) {
-	switch {
-	case t.flow == 0 && before == nil, before != nil && t.flow == before.ref:
-		t.flow = f.ref
-	default:
-		if t.more == nil {
-			t.more = make(map[*share]flowRef)
-		}
-		t.more[f.share] = f.ref
+// flowOf returns the flow of the thread for a share and a size, or nil.
+func (t *Thread) flowOf(s *share, size int32) *flow {
+	flows := &s.ring.queue.flows
+	if f := flows.Get(t.flow); f != nil && f.share == s && f.size == size {
+		return f
 	}
+	return flows.Get(t.more[flowKey{s, size}])
 }
 
 // obtainFlow finds or makes the flow for a share and a size.
 func (q *Queue) obtainFlow(t *Thread, s *share, size int32) *flow {
-	known := t.flowOf(s)
-	if known == nil {
-		return q.newFlow(t, s, size, nil)
-	}
-	for f := range known.siblings {
-		if f.size == size {
-			return f
-		}
-	}
-	return q.newFlow(t, s, size, known)
-}
-
-// newFlow makes a flow that has the given sibling, or none.
-func (q *Queue) newFlow(t *Thread, s *share, size int32, sibling *flow) *flow {
-	ref, f := q.flows.Alloc()
-	*f = flow{thread: t, share: s, key: never, size: size, ref: ref, round: s.round}
-	if sibling != nil {
-		q.obtainExtras(f).sibling, q.obtainExtras(sibling).sibling = sibling.next(), f
-		f.round, f.picks = sibling.round, sibling.picks
+	if f := t.flowOf(s, size); f != nil {
 		return f
 	}
-	t.setFlow(f, nil)
-	s.flows++
+	ref, f := q.flows.Alloc()
+	*f = flow{thread: t, share: s, key: never, size: size, ref: ref, round: s.round}
+	switch {
+	case t.flow == 0:
+		t.flow = ref
+	case t.more == nil:
+		t.more = make(map[flowKey]flowRef)
+		fallthrough
+	default:
+		t.more[flowKey{s, size}] = ref
+	}
+	s.size(size).members++
 	return f
 }
 
 // dropFlow removes an empty flow, which is in no heap.
 func (q *Queue) dropFlow(f *flow) {
 	s, t := f.share, f.thread
-	if next := f.next(); next != f {
-		before := next
-		for before.next() != f {
-			before = before.next()
-		}
-		before.extras.sibling = next
-		if t.flowOf(s) == f {
-			t.setFlow(next, f)
-		}
+	if t.flow == f.ref {
+		t.flow = 0
 	} else {
-		if t.flow == f.ref {
-			t.flow = 0
-		} else {
-			delete(t.more, s)
-		}
-		s.flows--
+		delete(t.more, flowKey{s, f.size})
 	}
+	s.size(f.size).members--
 	q.flows.Release(f.ref)
 	s.dropWhenEmpty()
-}
-
-// next returns the next sibling, or the flow itself if it has none.
-func (f *flow) next() *flow {
-	if f.extras == nil || f.extras.sibling == nil {
-		return f
-	}
-	return f.extras.sibling
-}
-
-// siblings yields the flow and its siblings.
-func (f *flow) siblings(yield func(*flow) bool) {
-	for g := f; yield(g); {
-		if g = g.next(); g == f {
-			return
-		}
-	}
 }
 
 // len is how many vertices the flow has.
@@ -200,22 +152,15 @@ func (f *flow) keyOf(v Vertex) Key {
 	}
 }
 
-// first returns the first vertex of the flow and its siblings, even if it is set aside; 0: they
-// have none.
+// first returns the first vertex of the flow, even if it is set aside; 0: it has none.
 func (f *flow) first() (first Vertex, key Key) {
-	key = never
-	for g := range f.siblings {
-		if g.vertex != 0 && (first == 0 || g.key < key) {
-			first, key = g.vertex, g.key
-		}
-		if h := g.extras; h != nil && h.aside.Len() > 0 && (first == 0 || h.aside.Next() < key) {
-			first, key = h.aside.First(), h.aside.Next()
-		}
+	if h := f.extras; h != nil && h.aside.Next() < f.key {
+		return h.aside.First(), h.aside.Next()
 	}
-	return first, key
+	return f.vertex, f.key
 }
 
-// eachFlow yields a flow for each share, in no particular order.
+// eachFlow yields the flows of the thread, in no particular order.
 func (t *Thread) eachFlow(yield func(*flow) bool) {
 	flows := &t.ring.queue.flows
 	if t.flow != 0 && !yield(flows.At(t.flow)) {
@@ -228,17 +173,27 @@ func (t *Thread) eachFlow(yield func(*flow) bool) {
 	}
 }
 
-// first returns the first vertex of the thread in the order of the job list; 0 if it has
-// none.
-func (t *Thread) first() Vertex {
-	first, least := Vertex(0), never
-	for f := range t.eachFlow {
-		v, key := f.first()
-		if v != 0 && (first == 0 || key < least || key == least && v < first) {
-			first, least = v, key
+// eachFlowOf yields the flows of the thread for a share.
+func (t *Thread) eachFlowOf(s *share) func(func(*flow) bool) {
+	return func(yield func(*flow) bool) {
+		for i := range s.sizes {
+			if f := t.flowOf(s, s.sizes[i].size); f != nil && !yield(f) {
+				return
+			}
 		}
 	}
-	return first
+}
+
+// firstOf returns the flow with the first vertex in the order of the job list, and that vertex; 0:
+// none of the flows has any.
+func firstOf(flows func(func(*flow) bool)) (best *flow, first Vertex) {
+	least := never
+	for f := range flows {
+		if v, key := f.first(); v != 0 && (first == 0 || key < least || key == least && v < first) {
+			best, first, least = f, v, key
+		}
+	}
+	return best, first
 }
 
 // relink puts the flow into the heap where picks find it, ordered by its first
@@ -246,54 +201,36 @@ func (t *Thread) first() Vertex {
 func (f *flow) relink() {
 	s := f.share
 	switch {
-	case f.place == inParked:
+	case f.place != inOpen:
 	case f.vertex == 0:
-		f.unlink()
-	case f.place == inSpent:
-		s.size(f.size).spent.Put(f.key, f.ref)
-	case f.place == inOpen || f.thread.open:
+		s.size(f.size).open.Remove(f.ref)
+	case f.heapIndex != 0 || f.thread.open:
 		s.size(f.size).open.Put(f.key, f.ref)
-		f.place = inOpen
 		s.enlist()
 	default:
-		f.park()
+		f.park(&f.thread.parked, inParked)
 	}
 }
 
-func (f *flow) unlink() {
-	switch f.place {
-	case inOpen:
-		f.share.size(f.size).open.Remove(f.ref)
-	case inSpent:
-		f.share.size(f.size).spent.Remove(f.ref)
-	}
-	f.place = inNone
+// park puts a flow, which is in no heap, into a list.
+func (f *flow) park(in *[]flowRef, place place) {
+	f.place = place
+	*in = append(*in, f.ref)
 }
 
-// park parks a flow, which is in no heap, until its thread opens.
-func (f *flow) park() {
-	f.place = inParked
-	f.thread.parked = append(f.thread.parked, f)
-}
-
-// unpark links the parked flows of a thread again. Those that still must wait are parked
-// again.
-func (t *Thread) unpark() {
-	parked := t.parked
-	t.parked = nil
-	for _, f := range parked {
-		f.place = inNone
-	}
-	for _, f := range parked {
-		if f.len() == 0 {
-			t.ring.queue.dropFlow(f)
-			continue
+// unpark links the flows of a list again. Some of them may have been dropped, and others may have
+// their numbers: these are in such a place too, and go there again when picks find them.
+func (q *Queue) unpark(in *[]flowRef, place place) {
+	parked := *in
+	*in = nil
+	for _, ref := range parked {
+		if f := q.flows.At(ref); f.place == place {
+			f.place = inOpen
+			f.relink()
 		}
-		f.relink()
 	}
-	clear(parked)
-	if t.parked == nil {
-		t.parked = parked[:0]
+	if *in == nil {
+		*in = parked[:0]
 	}
 }
 
@@ -303,6 +240,7 @@ func (q *Queue) IsFirst(v Vertex) bool {
 	if ref == 0 {
 		return false
 	}
-	first, _ := q.flows.At(ref).first()
+	f := q.flows.At(ref)
+	_, first := firstOf(f.thread.eachFlowOf(f.share))
 	return first == v
 }

@@ -20,13 +20,6 @@ type Job struct {
 	due  int32
 	// avail is the number of slots that it has earned, times slotcost.
 	avail int
-	// parent is the job that it has overtaken or, if that job has left the list,
-	// that job's parent; nil: none. reserved is the number of slots that it was
-	// expected to use, and used the number that it has used so far.
-	parent         *Job
-	children       []*Job
-	reserved, used int
-
 	aside []Vertex // vertices set aside, and some that no longer are
 }
 
@@ -101,14 +94,7 @@ func (js Jobs) Count(r *Ring, n int32) {
 
 // leaveList takes a job without due vertices off the job list.
 func (j *Job) leaveList() {
-	j.leaveStack()
-	for _, child := range j.children {
-		child.parent = j.parent
-		if j.parent != nil {
-			j.parent.children = append(j.parent.children, child)
-		}
-	}
-	j.parent, j.children, j.share = nil, nil, nil
+	j.share = nil
 	j.dropAside()
 }
 

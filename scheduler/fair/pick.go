@@ -34,14 +34,11 @@ func (r *Ring) Next() Vertex {
 func (t *Thread) Stay() (Pick, bool) {
 	next := t.ring.turn()
 	if next == nil {
-		return Pick{Vertex: t.first(), Staying: true}, true
+		_, v := firstOf(t.eachFlow)
+		return Pick{Vertex: v, Staying: true}, true
 	}
 	s := next.share
-	f := t.flowOf(s)
-	if f == nil {
-		return Pick{}, false
-	}
-	v, _ := f.first()
+	f, v := firstOf(t.eachFlowOf(s))
 	if v == 0 {
 		return Pick{}, false
 	}
@@ -63,9 +60,6 @@ func (r *Ring) Take(p Pick) {
 	q.flows.At(q.mail.Place(p.Vertex).flow).charge()
 	if j := q.jobOf(p.Vertex, r); j != nil {
 		j.avail++
-		if !p.Staying { // else it is not charged to the job that it has overtaken
-			j.used++
-		}
 	}
 	q.Remove(p.Vertex)
 }

@@ -1,7 +1,5 @@
 package fair
 
-import "slices"
-
 // Preemption: a job with few vertices overtakes one with many (slotcost,
 // slotdiscount, slotloan, minslots).
 //
@@ -33,7 +31,7 @@ func (r *Ring) Preempt(v Vertex, may func(Vertex) bool) Pick {
 		if c.job != nil {
 			c.need = int(c.job.due)
 		}
-		if c.job == cur || c.need > most || c.job != nil && len(c.job.children) > 0 {
+		if c.job == cur || c.need > most {
 			continue
 		}
 		if best.vertex == 0 || c.before(&best) {
@@ -76,7 +74,7 @@ func (c *contender) before(other *contender) bool {
 func (j *Job) preemptible() bool {
 	p := j.ring.Params
 	return p.SlotCost > 0 && !p.AgeOrder && j.avail > 0 && int(j.size) >= p.MinSlots*p.SlotCost &&
-		(p.SlotCost > 1 || j.parent == nil)
+		(p.SlotCost > 1 || !j.hasOvertaken())
 }
 
 // overtake moves the job of the pick ahead of the one that it preempts, and
@@ -88,12 +86,8 @@ func (r *Ring) overtake(p *Pick) {
 		cur.avail -= cost
 		return
 	}
-	j.leaveStack()
-	j.parent, j.reserved, j.used = cur, p.need, 0
-	cur.children = append(cur.children, j)
 	cur.avail -= p.need * cost
 	j.key = p.key
-	j.share.moved = append(j.share.moved, j)
 	q.mail.EachInRing(j.Message, r, func(v Vertex) {
 		place := q.mail.Place(v)
 		if place.flow == 0 {
@@ -110,33 +104,13 @@ func (r *Ring) overtake(p *Pick) {
 	})
 }
 
-// keyBefore returns a key between the job and the one before it, if there is
-// room.
+// keyBefore returns a key between the job and the message before it, if there is room. Jobs that
+// have overtaken the same one may have the same key.
 func (j *Job) keyBefore() (Key, bool) {
 	low := (j.key - 1) >> keyBits << keyBits
-	for _, other := range j.share.moved {
-		if other.key < j.key {
-			low = max(low, other.key)
-		}
-	}
 	key := (low + (j.key-low)/2) >> ordinalBits << ordinalBits
 	return key, key > low
 }
 
-// leaveStack removes a job from the children of the job that it has preempted.
-// The parent gets back the slots that the job did not use, and pays for those
-// that it used in addition.
-func (j *Job) leaveStack() {
-	if j.share != nil {
-		if i := slices.Index(j.share.moved, j); i >= 0 {
-			j.share.moved = slices.Delete(j.share.moved, i, i+1)
-		}
-	}
-	parent := j.parent
-	if parent == nil {
-		return
-	}
-	parent.avail += (j.reserved - j.used) * j.ring.Params.SlotCost
-	i := slices.Index(parent.children, j)
-	parent.children = slices.Delete(parent.children, i, i+1)
-}
+// hasOvertaken reports whether the job comes before its message's place in the job list.
+func (j *Job) hasOvertaken() bool { return j.key&(1<<keyBits-1) != 0 }

@@ -17,43 +17,36 @@ const turnVertices = 8
 //
 // A new share takes its turns before the old ones, so that somebody who sends
 // little need not wait for those who send a lot. When it runs empty, it becomes
-// the last of the old ones. It keeps its deficit, which may be a debt. A share
-// whose mail is all for closed threads lets the others pass and keeps its place;
-// otherwise a sender could wait at a busy host for any number of rounds, because
-// its place would depend on which thread opens first.
+// the last of the old ones. A share whose mail is all for closed threads lets the
+// others pass and keeps its place; otherwise a sender could wait at a busy host for
+// any number of rounds, because its place would depend on which thread opens first.
 type share struct {
-	name   string
-	ring   *Ring
-	weight int
-	// deficit is how many vertices it may still pick in this turn. A negative
-	// deficit is a debt.
-	deficit int
+	name    string
+	ring    *Ring
+	weight  int
+	deficit int  // how many vertices it may still pick in this turn
 	old     bool // it has run empty, or used up a turn
 	// turnKey is its place in the sequence of turns; 0: none yet.
 	turnKey   Key
 	turnIndex int32       // in Ring.turns
-	debtor    bool        // is in Ring.debtors
-	flows     int         // number of its threads with flows
 	due       int         // vertices
 	sizes     []shareSize // in ascending order of size
-	moved     []*Job      // jobs that have overtaken another
+	spent     []flowRef   // of flows whose threads have used their quantum in this round
 	// round counts the rounds in which each thread of the share gets quantum
 	// picks.
 	round uint32
 }
 
-// shareSize has the flows of a share for one size. Its heaps are in the order of the
-// job list.
+// shareSize has the flows of a share for one size.
 type shareSize struct {
-	size  int32
-	flows *store.Slab[flowRef, flow]
-	open  store.Heap[Key, flowRef]
-	// spent has the flows whose threads have used their quantum in this round.
-	spent store.Heap[Key, flowRef]
+	size    int32
+	members int32 // flows, linked or parked
+	flows   *store.Slab[flowRef, flow]
+	open    store.Heap[Key, flowRef] // those that are linked, in the order of the job list
 }
 
 // maxEmptySizes is the number of sizes above which a share drops those without
-// mail.
+// flows.
 const maxEmptySizes = 4
 
 // oldShares is a bit that is set in the turnKey of each old share, so that old
@@ -80,7 +73,7 @@ func (s *share) size(size int32) *shareSize {
 	if i == len(s.sizes) || s.sizes[i].size != size {
 		q := s.ring.queue
 		sz := shareSize{size: size, flows: &q.flows}
-		sz.open.Index, sz.spent.Index = q.flowPlace, q.flowPlace
+		sz.open.Index = q.flowPlace
 		s.sizes = slices.Insert(s.sizes, i, sz)
 	}
 	return &s.sizes[i]
@@ -110,10 +103,9 @@ func (s *share) becomeLast() {
 
 func (s *share) takesTurns() bool { return s.turnIndex != 0 }
 
-// dropWhenEmpty forgets a share without mail. A share in debt is remembered as
-// long as others have mail.
+// dropWhenEmpty forgets a share without mail.
 func (s *share) dropWhenEmpty() {
-	if s.flows == 0 && !s.takesTurns() && s.deficit >= 0 && s.ring.shares[s.name] == s {
+	if s.due == 0 && !s.takesTurns() && s.ring.shares[s.name] == s {
 		delete(s.ring.shares, s.name)
 	}
 }
@@ -141,36 +133,18 @@ func (r *Ring) turn() *flow {
 			s.dropWhenEmpty()
 		}
 	}
-	r.forgiveDebts()
 	return nil
 }
 
-// forgiveDebts forgives all debts when no share takes turns, and forgets the
-// shares without mail.
-func (r *Ring) forgiveDebts() {
-	for _, s := range r.debtors {
-		s.deficit, s.debtor = max(s.deficit, 0), false
-		s.dropWhenEmpty()
-	}
-	clear(r.debtors)
-	r.debtors = r.debtors[:0]
-}
-
-// charge counts a pick from the flow against its share.
+// charge counts a pick from the flow against its share. A pick that the share had no turn for rides
+// on a session that no other can use, and costs nothing.
 func (f *flow) charge() {
 	s := f.share
-	picks := int32(1)
-	if f.round == s.round {
-		picks += f.picks
+	if f.round != s.round {
+		f.round, f.picks = s.round, 0
 	}
-	for g := range f.siblings {
-		g.round, g.picks = s.round, picks
-	}
-	s.deficit--
-	if s.deficit < 0 && !s.debtor {
-		s.debtor = true
-		s.ring.debtors = append(s.ring.debtors, s)
-	}
+	f.picks++
+	s.deficit = max(0, s.deficit-1)
 }
 
 // next returns the flow with the first vertex, in the order of the job list,
@@ -191,7 +165,7 @@ func (s *share) next() *flow {
 // scattered in memory.
 func (s *share) firstOpen() *flow {
 	if len(s.sizes) > maxEmptySizes {
-		s.sizes = slices.DeleteFunc(s.sizes, func(sz shareSize) bool { return sz.open.Len()+sz.spent.Len() == 0 })
+		s.sizes = slices.DeleteFunc(s.sizes, func(sz shareSize) bool { return sz.members == 0 })
 	}
 	for {
 		var best *shareSize
@@ -228,13 +202,12 @@ func (sz *shareSize) head() *flow {
 	switch {
 	case !f.thread.open:
 		sz.open.Pop()
-		f.park()
+		f.park(&f.thread.parked, inParked)
 	case f.hasQuantum():
 		return f
 	default:
 		sz.open.Pop()
-		sz.spent.Put(f.key, f.ref)
-		f.place = inSpent
+		f.park(&f.share.spent, inSpent)
 	}
 	return nil
 }
@@ -245,23 +218,12 @@ func (f *flow) hasQuantum() bool {
 	return f.round != f.share.round || int(f.picks) < f.share.ring.Params.Quantum
 }
 
-// newRound begins a round. It reports whether a thread can now be picked that
-// had used its quantum.
+// newRound begins a round. It reports whether there are threads that had used their quantum.
 func (s *share) newRound() bool {
-	found := false
-	for i := range s.sizes {
-		sz := &s.sizes[i]
-		for sz.spent.Len() > 0 {
-			f := sz.flows.At(sz.spent.Pop())
-			if !f.thread.open {
-				f.park()
-				continue
-			}
-			sz.open.Put(f.key, f.ref)
-			f.place = inOpen
-			found = true
-		}
-	}
 	s.round++
-	return found
+	if len(s.spent) == 0 {
+		return false
+	}
+	s.ring.queue.unpark(&s.spent, inSpent)
+	return true
 }
