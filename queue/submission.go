@@ -293,7 +293,7 @@ func (r Router) give(file string) (name string, inode uint64, err error) {
 func (r Router) place(file string, number uint64) (name string, err error) {
 	router := filepath.Join(r.Postoffice, "router")
 	hash, base := ctlfile.HashDir(number, min(r.Levels, 1)), strconv.FormatUint(number, 10)
-	if hash != "" && !postoffice.IsTrustedDir(filepath.Join(router, hash)) {
+	if trusted, _ := postoffice.IsTrustedDir(filepath.Join(router, hash)); !trusted {
 		hash = ""
 	}
 	return hash + base, postoffice.Publish(file, filepath.Join(router, hash, base))

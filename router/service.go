@@ -184,8 +184,8 @@ func (r *Service) watch() (*fsnotify.Watcher, error) {
 	}
 	names, _ := postoffice.ReadNames(dir)
 	for _, name := range names {
-		if path := filepath.Join(dir, name); postoffice.IsHashDir(name) && postoffice.IsTrustedDir(path) {
-			_ = w.Add(path)
+		if postoffice.IsHashDir(name) {
+			watchHashDir(w, filepath.Join(dir, name))
 		}
 	}
 	return w, nil
@@ -199,13 +199,21 @@ func (r *Service) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
 	switch {
 	case err != nil:
 	case postoffice.IsHashDir(name):
-		if postoffice.IsTrustedDir(e.Name) {
-			_ = w.Add(e.Name)
+		if watchHashDir(w, e.Name) {
 			r.sweep()
 		}
 	case postoffice.IsSubmission(filepath.Base(name)):
 		r.add(name)
 	}
+}
+
+// watchHashDir watches a hash directory, unless it is one of a user.
+func watchHashDir(w *fsnotify.Watcher, path string) (watched bool) {
+	trusted, _ := postoffice.IsTrustedDir(path)
+	if trusted {
+		_ = w.Add(path)
+	}
+	return trusted
 }
 
 // sweep adds the submissions in router/. Those in a directory that cannot be read are found

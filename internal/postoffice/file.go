@@ -171,11 +171,14 @@ func WriteFile(dir int, path string, text []byte, durable bool) (err error) {
 }
 
 // IsTrustedDir reports whether a path names a directory, not a symbolic link to
-// one, that belongs to root or to our user. Any user can create names in router/.
-func IsTrustedDir(path string) bool {
-	var st unix.Stat_t
-	return Stat(WorkingDir, path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR &&
-		(st.Uid == 0 || int(st.Uid) == os.Geteuid())
+// one, that belongs to root or to our user. Any user can create names in router/. A name that
+// is gone is no error.
+func IsTrustedDir(path string) (bool, error) {
+	info, err := Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && info.IsDir() && isTrusted(info), err
 }
 
 // MakeDir makes a directory with exactly this mode, whatever the umask is, and

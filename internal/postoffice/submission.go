@@ -30,14 +30,18 @@ func EachSubmission(postoffice string, f func(name string, info os.FileInfo) boo
 	visit := func(dir string, hashDirs bool) error {
 		err := eachName(WorkingDir, dir, func(name string) bool {
 			path := filepath.Join(dir, name)
-			if hashDirs && IsHashDir(name) && IsTrustedDir(path) {
-				dirs = append(dirs, path)
+			if hashDirs && IsHashDir(name) {
+				trusted, err := IsTrustedDir(path)
+				if trusted {
+					dirs = append(dirs, path)
+				}
+				failed = errors.Join(failed, err)
 			} else if IsSubmission(name) {
 				info, err := Lstat(path)
 				if err == nil && info.Mode().IsRegular() {
 					more = f(strings.TrimPrefix(path, top+"/"), info)
 				} else if err != nil && !errors.Is(err, os.ErrNotExist) {
-					failed = err
+					failed = errors.Join(failed, err)
 				}
 			}
 			return more

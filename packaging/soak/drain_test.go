@@ -68,6 +68,7 @@ func (s *site) checkFiles() {
 		case dir == "" || strings.HasPrefix(file, "hold/orders/"):
 			// Pid files, the saved state, sockets; records of holds stay for an hour.
 		case (strings.HasPrefix(dir, "queue/") || strings.HasPrefix(dir, "hold/queue/")) && isMessage(name):
+			// The janitor moves them to corrupt/ after a day.
 			left["message files without a control file"]++
 		case dir == "queue/.tmp/" || dir == "public/" || strings.HasPrefix(dir, "transport/.router/"):
 			left["files of interrupted programs in "+dir]++

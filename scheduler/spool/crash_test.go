@@ -164,6 +164,9 @@ func TestCrashInFinish(t *testing.T) {
 	o.write("hold/queue/10", "")
 	o.write("hold/transport/10", "")
 	o.write("queue/notes", "not ours")
+	o.write("hold/queue/A/L/11", "its removal was cut while it was held")
+	o.write("hold/queue/A/M/12", "its move from the queue was cut")
+	o.write("transport/A/M/12", "")
 	o.open(Options{})
 	before := o.files()
 
@@ -182,7 +185,7 @@ func TestCrashInFinish(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.s.janitor.pass(tomorrow)
-	if got := o.s.janitor.suspects; len(got) != 1 || !got["F/F/258367"] {
+	if got := o.s.janitor.suspects; len(got) != 2 || !got["F/F/258367"] || !got["hold/A/L/11"] {
 		t.Fatalf("orphans %v", got)
 	}
 	o.holds(before...)
@@ -194,7 +197,10 @@ func TestCrashInFinish(t *testing.T) {
 	if o.read("corrupt/queue/F/F/258367") != "its control file was unlinked" {
 		t.Error("it is another file")
 	}
-	if o.read("corrupt/transport/F/F/258367.reason") == "" {
+	if o.read("corrupt/queue/A/L/11") != "its removal was cut while it was held" {
+		t.Error("it is another file")
+	}
+	if o.read("corrupt/transport/F/F/258367.reason") == "" || o.read("corrupt/transport/A/L/11.reason") == "" {
 		t.Error("no reason")
 	}
 	o.write("queue/F/F/258367", "another")

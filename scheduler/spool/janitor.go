@@ -5,6 +5,7 @@ package spool
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -53,19 +54,23 @@ func (s *Spool) pause(d time.Duration) bool {
 	}
 }
 
-// pass walks through queue/ and moves the orphans of this pass and the last to corrupt/queue.
+// pass walks through queue/ and hold/queue, and moves the orphans of this pass and the last to
+// corrupt/queue.
 func (j *janitor) pass(now time.Time) {
 	found := make(map[string]bool)
-	j.slowWalk("queue", func(path string) bool {
-		switch {
-		case !j.orphaned(path, now):
-		case j.suspects[path]:
-			j.quarantine(path)
-		default:
-			found[path] = true
-		}
-		return true
-	})
+	for _, place := range []string{"", underHold} {
+		j.slowWalk(place+"queue", func(path string) bool {
+			path = place + path
+			switch {
+			case !j.orphaned(path, now):
+			case j.suspects[path]:
+				j.quarantine(path)
+			default:
+				found[path] = true
+			}
+			return true
+		})
+	}
 	j.suspects = found
 }
 
@@ -87,35 +92,39 @@ func (at *places) hasStaged() bool {
 // orphaned reports whether a message file has had no control file for a day, in
 // its place or another, under its own name or the temporary one of ZMailer's router.
 func (j *janitor) orphaned(path string, now time.Time) bool {
-	q := j.s.places.pairs[Queue]
-	if postoffice.Exists(q.transport, path) {
+	place, path := placeOf(path)
+	pairs := &j.s.places.pairs
+	if postoffice.Exists(pairs[place].transport, path) {
 		return false
 	}
 	var st unix.Stat_t
-	if postoffice.Stat(q.queue, path, &st) != nil || !postoffice.IsRegular(&st) {
+	if postoffice.Stat(pairs[place].queue, path, &st) != nil || !postoffice.IsRegular(&st) {
 		return false
 	}
 	since := now.Add(-orphanAge)
 	if time.Unix(st.Mtim.Unix()).After(since) || time.Unix(st.Ctim.Unix()).After(since) {
 		return false
 	}
-	_, base := split(path)
-	id, _ := ctlfile.Number(base)
-	for levels := range maxDepth + 1 {
-		dir := ctlfile.HashDir(id, levels)
-		if postoffice.Exists(q.transport, dir+base) || postoffice.Exists(q.transport, dir+"."+base) {
-			return false
+	id, base := nameOf(path).ID, filepath.Base(path)
+	for _, p := range []Place{Queue, Hold} {
+		for levels := range maxDepth + 1 {
+			dir := ctlfile.HashDir(id, levels)
+			if postoffice.Exists(pairs[p].transport, dir+base) || postoffice.Exists(pairs[p].transport, dir+"."+base) {
+				return false
+			}
 		}
 	}
-	return !postoffice.Exists(j.s.places.pairs[Hold].transport, path) && !j.s.places.hasStaged()
+	return !j.s.places.hasStaged()
 }
 
 // quarantine moves an orphan to corrupt/queue.
 func (j *janitor) quarantine(path string) {
 	const reason = "it has had no control file for a day"
+	place, in := placeOf(path)
+	name := place.dir() + "queue/" + in
 	if err := j.s.places.quarantine(path, reason); err != nil {
-		j.s.warn(fmt.Sprintf("queue/%s: %s; moving it to corrupt/queue: %v", path, reason, err))
+		j.s.warn(fmt.Sprintf("%s: %s; moving it to corrupt/queue: %v", name, reason, err))
 		return
 	}
-	j.s.warn(fmt.Sprintf("queue/%s: %s; it is in corrupt/queue now", path, reason))
+	j.s.warn(fmt.Sprintf("%s: %s; it is in corrupt/queue now", name, reason))
 }

@@ -1,0 +1,41 @@
+package postoffice_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/internal/postoffice"
+	"zsched/internal/testing/memdisk"
+)
+
+// Who looks for a submission and does not find it must know that a directory was not read.
+func TestUnknownHashDirectoryIsAnError(t *testing.T) {
+	d := memdisk.New("/office", os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
+	defer postoffice.Mount("/office", d)()
+	for _, dir := range []string{"/office/router", "/office/router/A"} {
+		if err := postoffice.MakeDir(postoffice.WorkingDir, dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := postoffice.WriteFile(postoffice.WorkingDir, "/office/router/A/7", nil, false); err != nil {
+		t.Fatal(err)
+	}
+	each := func() (names []string, err error) {
+		err = postoffice.EachSubmission("/office", func(name string, _ os.FileInfo) bool {
+			names = append(names, name)
+			return true
+		})
+		return names, err
+	}
+	if names, err := each(); err != nil || len(names) != 1 || names[0] != "A/7" {
+		t.Errorf("%q, %v", names, err)
+	}
+	d.SetFaults(memdisk.Faults{Probability: 1, Error: unix.EIO, At: "stat router/A"})
+	if names, err := each(); !errors.Is(err, unix.EIO) || len(names) > 0 {
+		t.Errorf("with a faulty disk: %q, %v", names, err)
+	}
+}
