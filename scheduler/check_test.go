@@ -135,7 +135,7 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 // checkMail: all memory that is allocated is in use, and shared values have the
 // right number of users.
 func (s *Scheduler) checkMail() {
-	vertices, more, extras, diagnostics := 0, 0, 0, len(s.saved.restoring.diagnostics)
+	vertices, more, extras, diagnostics := 0, 0, 0, 0
 	for ref := range s.mail.byID.Each {
 		m := s.mail.messages.At(ref)
 		if m.flags&hasExtras != 0 {

@@ -3,11 +3,11 @@ package scheduler
 import (
 	"cmp"
 	"maps"
-	"slices"
 	"time"
 
 	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
+	"zsched/ta"
 )
 
 // Warm restart: what an earlier process knew about the mail was saved (save.go),
@@ -18,24 +18,14 @@ import (
 type saved struct {
 	s *Scheduler
 
-	restoring restoring
-}
-
-// restoring has the saved state of threads that have no mail yet. It is dropped
-// at AllLoaded.
-type restoring struct {
-	threads     map[threadKey]*SavedThread
-	diagnostics map[diagnostic]diagnosticRef // each with a user, so that mail of all threads shares them
+	threads map[threadKey]*SavedThread // that have no mail yet; dropped at AllLoaded
 }
 
 // allLoaded drops the saved state of threads that still have no mail, and the orders on mail that
 // is gone.
 func (sa *saved) allLoaded() {
 	maps.DeleteFunc(sa.s.orders.savedOrders, func(id MessageID, _ []SavedOrder) bool { return sa.s.mail.message(id) == nil })
-	for _, ref := range sa.restoring.diagnostics {
-		sa.s.mail.diagnostics.Release(ref)
-	}
-	sa.restoring = restoring{}
+	sa.threads = nil
 }
 
 // restoredInstant converts a saved time. It returns 0 for a time that is not after
@@ -50,48 +40,29 @@ func (ag *agenda) restoredInstant(seconds int64, limit time.Duration) instant {
 
 // restore restores the saved state of the recipients of a message that was just
 // created. The vertices are not in the queue yet; those that are to wait do so
-// already. What was saved of one recipient also counts for those of its vertex of
-// which nothing was saved.
+// already.
 func (sa *saved) restore(m *message, saved []SavedRecipient) {
-	if len(saved) == 0 {
-		return
+	for i := range saved {
+		sa.s.mail.eachVertex(m, func(v *vertex) {
+			if sa.s.mail.findRecipient(v, saved[i].Offset) >= 0 {
+				sa.restoreVertex(v, &saved[i])
+			}
+		})
 	}
-	sa.s.mail.eachVertex(m, func(v *vertex) { sa.restoreVertex(v, saved) })
 }
 
-func (sa *saved) restoreVertex(v *vertex, saved []SavedRecipient) {
+func (sa *saved) restoreVertex(v *vertex, saved *SavedRecipient) {
 	t := sa.s.mail.threadOf(v)
-	var last *SavedRecipient
 	for i := range sa.s.mail.lenOf(v) {
 		r := sa.s.mail.recipient(v, i)
-		at, found := slices.BinarySearchFunc(saved, int64(r.offset), func(s SavedRecipient, offset int64) int { return int(s.Offset - offset) })
-		if !found {
-			continue
-		}
-		known := &saved[at]
-		r.attempts = bounded[uint16](known.Attempts)
+		r.attempts = bounded[uint16](saved.Attempts)
 		r.flags |= triedBefore
 		t.attempts += int(r.attempts)
-		r.diagnostic = sa.restoreDiagnostic(diagnostic{known.Notary, known.Text})
-		if t.diagnostic == 0 && r.diagnostic != 0 {
-			t.diagnostic = sa.s.mail.diagnostics.Retain(r.diagnostic)
-		}
-		if last == nil || known.NextAt > last.NextAt {
-			last = known
-		}
+		sa.s.mail.setDiagnostic(v, i, &ta.Report{Notary: ta.Notary(saved.Notary), Text: saved.Text})
 	}
-	if last == nil {
-		return
-	}
-	for i := range sa.s.mail.lenOf(v) {
-		if r := sa.s.mail.recipient(v, i); r.flags&triedBefore == 0 {
-			r.attempts = bounded[uint16](last.Attempts)
-			r.flags |= triedBefore
-		}
-	}
-	v.fedAt = secondOf(time.Unix(last.FedAt, 0))
-	v.retry = bounded[uint8](last.Step)
-	if at := sa.s.agenda.restoredInstant(last.NextAt, cmp.Or(t.params.Expiry, rule.LongestRetry)); at != 0 {
+	v.fedAt = secondOf(time.Unix(saved.FedAt, 0))
+	v.retry = bounded[uint8](saved.Step)
+	if at := sa.s.agenda.restoredInstant(saved.NextAt, cmp.Or(t.params.Expiry, rule.LongestRetry)); at != 0 {
 		sa.s.threads.setState(v, waiting, at)
 	}
 }
@@ -99,30 +70,14 @@ func (sa *saved) restoreVertex(v *vertex, saved []SavedRecipient) {
 // bounded returns the number that is nearest to n in a type.
 func bounded[T uint8 | uint16](n int) T { return T(min(max(0, n), int(^T(0)))) }
 
-// restoreDiagnostic returns the number of a report and adds a user to it.
-func (sa *saved) restoreDiagnostic(d diagnostic) diagnosticRef {
-	if d == (diagnostic{}) {
-		return 0
-	}
-	ref := sa.restoring.diagnostics[d]
-	if ref == 0 {
-		ref = sa.s.mail.diagnostics.Add(d)
-		if sa.restoring.diagnostics == nil {
-			sa.restoring.diagnostics = make(map[diagnostic]diagnosticRef)
-		}
-		sa.restoring.diagnostics[d] = ref
-	}
-	return sa.s.mail.diagnostics.Retain(ref)
-}
-
 // restored keeps the saved state of a thread until the thread exists. It creates a
 // suspended thread at once; any other exists when it has mail.
 func (sa *saved) restored(saved *SavedThread) {
 	key := threadKey{saved.Channel, saved.Host}
-	if sa.restoring.threads == nil {
-		sa.restoring.threads = make(map[threadKey]*SavedThread)
+	if sa.threads == nil {
+		sa.threads = make(map[threadKey]*SavedThread)
 	}
-	sa.restoring.threads[key] = saved
+	sa.threads[key] = saved
 	if saved.Site != "" && len(sa.s.limits.knownSites) < maxKnownSites {
 		sa.s.limits.noteSite(key, saved.Site)
 	}
@@ -136,11 +91,11 @@ func (sa *saved) restored(saved *SavedThread) {
 
 // restoreThread restores the saved state of a thread, if there is any.
 func (sa *saved) restoreThread(t *thread) {
-	saved := sa.restoring.threads[t.key]
+	saved := sa.threads[t.key]
 	if saved == nil {
 		return
 	}
-	delete(sa.restoring.threads, t.key)
+	delete(sa.threads, t.key)
 	t.retry = bounded[uint8](saved.Step)
 	t.window = limit.Window{Dead: saved.Dead}
 	if till := sa.s.agenda.restoredInstant(saved.SuspendedUntil, cmp.Or(t.params.Expiry, rule.LongestRetry)); till != 0 {

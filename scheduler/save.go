@@ -13,15 +13,15 @@ type Saved struct {
 	Orders     []SavedOrder
 }
 
-// SavedRecipient is the saved state of a recipient that was tried. Times are in
-// seconds since the epoch, as in the file, because there may be ten million
-// recipients.
+// SavedRecipient is the saved state of the recipients of a message for one channel and host, which
+// were tried. The first of them that has no outcome yet stands for all. Times are in seconds since
+// the epoch, as in the file, because there may be ten million.
 type SavedRecipient struct {
 	Message      MessageID
 	Offset       int64 // in the control file
 	ModifiedAt   int64 // mtime of the message file: the number may be that of a later message
 	Attempts     int
-	NextAt       int64  // when it is due, rounded up; 0: it does not wait
+	NextAt       int64  // when they are due, rounded up; 0: they do not wait
 	FedAt        int64  // last, rounded down; 0: never
 	Step         int    // index in Retries of the next step
 	Notary, Text string // the last report; both empty: none
@@ -57,7 +57,6 @@ type SavePass struct {
 	rates  []SavedRate
 	thread threadRef // the next ones
 	vertex vertexRef
-	part   int // of the recipients of vertex
 }
 
 // Save begins a pass. Orders that wait are saved only while the scheduler stops: one that is
@@ -87,9 +86,8 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 			}
 			p.thread++
 		case p.vertex <= s.mail.vertices.Last:
-			if p.part = s.saved.saveRecipients(to, p.vertex, p.part, n); p.part == 0 {
-				p.vertex++
-			}
+			s.saved.saveVertex(to, s.mail.vertices.At(p.vertex))
+			p.vertex++
 		default:
 			return false
 		}
@@ -109,31 +107,25 @@ func (sa *saved) saveThread(to *Saved, t *thread) {
 	}
 }
 
-// saveRecipients saves the recipients of a vertex that were tried, from index i on. It returns
-// the index at which to continue, or 0 at the end. The vertex may have left. If it is not loaded,
-// the first of its recipients stands for all.
-func (sa *saved) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
-	v := sa.s.mail.vertices.At(ref)
+// saveVertex saves a vertex that was tried. It may have left.
+func (sa *saved) saveVertex(to *Saved, v *vertex) {
 	if v.state == 0 {
-		return 0
+		return
 	}
 	m, at := sa.s.mail.messageOf(v), sa.s.threads.wakeAt(v)
-	one := SavedRecipient{
-		Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(sa.s.agenda.dateAt(at).ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
-	}
-	for ; i < sa.s.mail.lenOf(v); i++ {
-		if to.full(n) {
-			return i
-		}
+	for i := range sa.s.mail.lenOf(v) {
 		r := sa.s.mail.recipient(v, i)
 		if !r.isUndelivered() || r.attempts == 0 && at == 0 {
 			continue
 		}
-		one.Offset, one.Attempts, one.Notary, one.Text = int64(r.offset), int(r.attempts), "", ""
+		one := SavedRecipient{
+			Message: m.id, Offset: int64(r.offset), ModifiedAt: m.modifiedAt.unix(), Attempts: int(r.attempts),
+			NextAt: int64(sa.s.agenda.dateAt(at).ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
+		}
 		if last := sa.s.mail.diagnostics.Get(r.diagnostic); last != nil {
 			one.Notary, one.Text = last.notary, last.text
 		}
 		to.Recipients = append(to.Recipients, one)
+		return
 	}
-	return 0
 }

@@ -122,13 +122,13 @@ func TestRestoredIsBounded(t *testing.T) {
 		Saved: []SavedRecipient{{Message: 1, Offset: 100, NextAt: far, Attempts: 1 << 40, Step: -5, FedAt: -1}, {Message: 1, Offset: 200, NextAt: -far, Attempts: -1}},
 	}})
 	s.Check()
-	if len(s.saved.restoring.threads) != 1 {
-		t.Errorf("%d threads without mail are remembered", len(s.saved.restoring.threads))
+	if len(s.saved.threads) != 1 {
+		t.Errorf("%d threads without mail are remembered", len(s.saved.threads))
 	}
 	s.Step(At(now), AllLoaded{})
 	s.Check()
-	if s.saved.restoring.threads != nil || len(s.threads.byKey) != 4 {
-		t.Errorf("%d threads, and %v", len(s.threads.byKey), s.saved.restoring.threads)
+	if s.saved.threads != nil || len(s.threads.byKey) != 4 {
+		t.Errorf("%d threads, and %v", len(s.threads.byKey), s.saved.threads)
 	}
 	if got := s.agenda.timeAt(s.threads.byKey[threadKey{"smtp", "retry"}].suspendedUntil); !got.Equal(longest) {
 		t.Errorf("suspended until %v, %v at most", got, longest)

@@ -17,10 +17,10 @@
 // The first line gives the version. Nothing is read from the file of another version.
 //
 // A d line is a diagnostic, as an agent reported it. Later lines
-// refer to it by its number; 0 is none. An r line is a recipient: the number of
-// the control file, the offset of the r line in it, the mtime of the message
-// file, how often it was tried, when it is due (0: it does not wait), when an
-// agent was last given it (0: never), the next step of retries, and flags, of which there are none
+// refer to it by its number; 0 is none. An r line is the recipients of a message for a channel and
+// host: the number of the control file, the offset of the first of them that has no outcome yet, the
+// mtime of the message file, how often it was tried, when they are due (0: they do not wait), when an
+// agent was last given them (0: never), the next step of retries, and flags, of which there are none
 // now. An h line is the mail for a channel and host: the end of its suspension (0: none), the next
 // step, d (dead), and the site that an agent has reported. A b line is a rate: its setting, its name, the rate
 // and its burst in one text, and when all its tokens are available again. An o line is an order that
