@@ -314,7 +314,7 @@ func (s *Scheduler) checkThread(t *thread) {
 		assert(s.agents.byID[a.id] == a, "thread %v has an agent that is gone", t)
 	}
 	assert(n == t.vertices.Len && notLoaded == t.notLoaded, "thread %v: %d vertices, kept %d; %d not loaded, kept %d", t, n, t.vertices.Len, notLoaded, t.notLoaded)
-	assert(!t.isEmpty() || t.busy() > 0 || t.suspendedUntil != 0 || t.shaping != nil && len(t.shaping.effects) > 0, "thread %v is empty and still there", t)
+	assert(!t.isEmpty() || t.busy() > 0 || t.suspendedUntil != 0 || t.shaping != nil && t.shaping.slowedBy != nil, "thread %v is empty and still there", t)
 	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
 	assert((s.views.barrier(t) == view.NoWait && !t.held) == (t.mayFeed() && !s.rings.halted()), "thread %v waits for %q", t, s.views.barrier(t))
@@ -422,7 +422,7 @@ func (s *Scheduler) checkGate(t *thread) {
 	if x == nil {
 		return
 	}
-	assert((len(x.effects) > 0) == x.effectEnd.isPlanned(), "thread %v: %d effects, in the agenda %v", t, len(x.effects), x.effectEnd.isPlanned())
+	assert((x.slowedBy != nil) == x.slowEnd.isPlanned(), "thread %v: slowed by %v, in the agenda %v", t, x.slowedBy, x.slowEnd.isPlanned())
 	part := x.shares[ofClusterRate].clusterShare
 	for _, b := range [...]*bucket{x.rate, x.clusterRate} {
 		lacks := b != nil && s.limits.tokensOf(b) == x.tokens && x.tokens < min(t.fair.Len(), b.Burst)

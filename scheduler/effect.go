@@ -1,72 +1,49 @@
 package scheduler
 
 import (
-	"slices"
-
 	"zsched/scheduler/rule"
 	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
-// Effects: what reply rules do to a thread for a time. Each effect ends by itself, by LIFT, or
-// with its rule. A rule suspends a thread as a failure of its destination does; of several rates,
-// the strictest applies.
+// Effects: what reply rules do to a thread for a time: one suspends it, as a failure of its
+// destination does, and one makes it slower. Each effect ends by itself, or by LIFT; a reload leaves
+// it as it is.
 
-// effect is a rate that a reply rule sets.
-type effect struct {
-	rule  *rule.ReplyRule
-	until instant
-}
-
-// addEffect begins the effect of a rule on a thread, and logs that. If the effect is there
-// already, its time begins again.
+// addEffect begins the effect of a rule on a thread, and logs that. If the effect is there already,
+// its time begins again. A rate does not take the place of a slower one.
 func (rs *rules) addEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
 	x := rs.s.limits.obtainShaping(t)
-	until := rs.s.agenda.now.after(r.Span)
-	if r.Verb == rule.ReplySuspend {
-		if t.suspendingRule() != r {
-			rs.logEffect(t, r, rep)
-		}
-		if until > t.suspendedUntil {
-			rs.s.threads.suspend(t, until)
-			x.suspendedBy = r
-		}
-		return
+	until, before := rs.s.agenda.now.after(r.Span), t.suspendingRule()
+	if r.Verb == rule.ReplyRate {
+		before = x.slowedBy
 	}
-	i := slices.IndexFunc(x.effects, func(e effect) bool { return e.rule == r })
-	if i < 0 {
-		x.effects = append(x.effects, effect{rule: r})
-		i = len(x.effects) - 1
+	if before != r {
 		rs.logEffect(t, r, rep)
 	}
-	x.effects[i].until = until
-	rs.updateEffects(t)
-	rs.s.threads.updateThread(t)
+	switch {
+	case r.Verb == rule.ReplySuspend && until > t.suspendedUntil:
+		rs.s.threads.suspend(t, until)
+		x.suspendedBy = r
+	case r.Verb == rule.ReplyRate && x.slowest().Per() <= r.Rate.Per():
+		x.slowedBy = r
+		rs.s.agenda.plan(&x.slowEnd, until)
+		rs.s.limits.setThreadRate(t)
+		rs.s.threads.updateThread(t)
+	}
+}
+
+// slowest is the rate that a rule has set; zero: none has.
+func (x *shaping) slowest() rule.Rate {
+	if x.slowedBy == nil {
+		return rule.Rate{}
+	}
+	return x.slowedBy.Rate
 }
 
 func (rs *rules) logEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
 	rs.s.agenda.do(Note{Text: "reply rule " + r.Place() + " (" + r.Action + ") applies to " +
 		t.key.channel + "/" + t.key.host + ": " + rule.ReplyForms(rep.Notary, rep.Text)[0]})
-}
-
-// updateEffects works out what the effects on a thread are now, and plans when
-// that changes.
-func (rs *rules) updateEffects(t *thread) {
-	x := t.shaping
-	strictest, next := rule.Rate{}, never
-	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool { return e.until <= rs.s.agenda.now })
-	for i := range x.effects {
-		e := &x.effects[i]
-		next = min(next, e.until)
-		if r := e.rule; r.Rate.Per() > strictest.Per() {
-			strictest = r.Rate
-		}
-	}
-	if x.ruleRate != strictest {
-		x.ruleRate = strictest
-		rs.s.limits.setThreadRate(t)
-	}
-	rs.s.agenda.plan(&x.effectEnd, next)
 }
 
 // suspendingRule returns the rule that suspends the thread; nil: none does.
@@ -84,75 +61,39 @@ func (rs *rules) viewEffects(v *view.Thread, t *thread) {
 	}
 	if r := t.suspendingRule(); r != nil {
 		v.SuspendedBy = view.ByRule
-		v.Effects = append(v.Effects, rs.viewEffect(effect{r, t.suspendedUntil}))
+		v.Effects = append(v.Effects, rs.viewEffect(r, t.suspendedUntil))
 	}
 	if told := t.told(); told != nil {
 		v.Effects = append(v.Effects, view.Effect{By: "node " + told.Node, Because: told.Reason, Until: rs.s.agenda.timeAt(t.suspendedUntil)})
 	}
-	if t.shaping != nil {
-		for _, e := range t.shaping.effects {
-			v.Effects = append(v.Effects, rs.viewEffect(e))
-		}
+	if x := t.shaping; x != nil && x.slowedBy != nil {
+		v.Effects = append(v.Effects, rs.viewEffect(x.slowedBy, rs.s.agenda.plannedAt(&x.slowEnd)))
 	}
 }
 
-func (rs *rules) viewEffect(e effect) view.Effect {
-	return view.Effect{Rule: e.rule.Place(), Action: e.rule.Action, Until: rs.s.agenda.timeAt(e.until)}
+func (rs *rules) viewEffect(r *rule.ReplyRule, until instant) view.Effect {
+	return view.Effect{Rule: r.Place(), Action: r.Action, Until: rs.s.agenda.timeAt(until)}
 }
 
-// lift ends all effects of rules on a thread. Its mail keeps its retry times.
+// lift ends the effects of rules on a thread. Its mail keeps its retry times.
 func (rs *rules) lift(key threadKey) {
-	if t := rs.s.threads.byKey[key]; t != nil {
-		rs.dropEffects(t, func(*rule.ReplyRule) bool { return true })
-		rs.s.threads.resumeThread(t)
-		rs.s.rings.overfeedThread(t)
+	t := rs.s.threads.byKey[key]
+	if t == nil {
+		return
 	}
-}
-
-// effectDue is called when the effects on a thread change.
-func (rs *rules) effectDue(t *thread) {
-	rs.updateEffects(t)
-	rs.s.threads.updateThread(t)
+	if t.suspendingRule() != nil {
+		t.suspendedUntil = rs.s.agenda.now
+	}
+	rs.endSlowing(t)
+	rs.s.threads.resumeThread(t)
 	rs.s.rings.overfeedThread(t)
 }
 
-// dropEffects ends the selected effects on a thread.
-func (rs *rules) dropEffects(t *thread, selected func(*rule.ReplyRule) bool) {
-	x := t.shaping
-	if x == nil {
-		return
+// endSlowing ends the rate that a rule has set for a thread.
+func (rs *rules) endSlowing(t *thread) {
+	if x := t.shaping; x != nil {
+		x.slowedBy = nil
+		rs.s.agenda.plan(&x.slowEnd, never)
+		rs.s.limits.setThreadRate(t)
 	}
-	for i := range x.effects {
-		if e := &x.effects[i]; selected(e.rule) {
-			e.until = rs.s.agenda.now
-		}
-	}
-	if r := t.suspendingRule(); r != nil && selected(r) {
-		t.suspendedUntil = rs.s.agenda.now
-		rs.s.threads.planResume(t)
-	}
-	if len(x.effects) > 0 {
-		rs.updateEffects(t)
-	}
-}
-
-// attachEffects attaches the effects on a thread to the rules of a new configuration.
-// The effects of a rule that is no longer there end.
-func (rs *rules) attachEffects(t *thread) {
-	x := t.shaping
-	if x == nil {
-		return
-	}
-	attach := func(r **rule.ReplyRule) {
-		if st := findRule(rs.replyRules, (*r).Key()); st != nil {
-			*r = st.rule
-		}
-	}
-	for i := range x.effects {
-		attach(&x.effects[i].rule)
-	}
-	if x.suspendedBy != nil {
-		attach(&x.suspendedBy)
-	}
-	rs.dropEffects(t, func(r *rule.ReplyRule) bool { return findRule(rs.replyRules, r.Key()) == nil })
 }

@@ -22,9 +22,8 @@ import (
 
 // shaping has the limits of a thread other than its window.
 type shaping struct {
-	rate        *bucket   // nil: none
-	ruleRate    rule.Rate // of the reply action rate, which makes rate slower
-	clusterRate *bucket   // this node's share of clusterrate; nil: none
+	rate        *bucket // nil: none
+	clusterRate *bucket // this node's share of clusterrate; nil: none
 	// tokens is how many job lines the thread may be given, as of the last
 	// updateGate. If mail waits for more, gate has the time of the next token.
 	tokens int
@@ -32,13 +31,11 @@ type shaping struct {
 
 	shares [threadShares]sharing
 	// told is by whose word the thread was suspended last; nil: by nobody else's. suspendedBy is the
-	// rule that has suspended it; nil: none has.
+	// rule that has suspended it, and slowedBy the one that has made its rate slower; nil: none has.
 	told        *DestinationDead
 	suspendedBy *rule.ReplyRule
-
-	// Effects of reply rules (effect.go).
-	effects   []effect
-	effectEnd timer // when the next effect ends
+	slowedBy    *rule.ReplyRule
+	slowEnd     timer // when that ends
 
 	// The site (site.go); nil: no limit on it.
 	site     *site
@@ -54,7 +51,10 @@ func (ls *limits) obtainShaping(t *thread) *shaping {
 			ls.s.threads.updateThread(t)
 			ls.s.rings.overfeedThread(t)
 		}
-		x.effectEnd.due = func() { ls.s.rules.effectDue(t) }
+		x.slowEnd.due = func() {
+			ls.s.rules.endSlowing(t)
+			x.gate.due()
+		}
 		t.shaping = x
 	}
 	return t.shaping
@@ -67,11 +67,11 @@ func (ls *limits) setThreadRate(t *thread) {
 	}
 	x, r := ls.obtainShaping(t), t.params.Rate
 	if r.Recipients == 0 {
-		r = x.ruleRate
+		r = x.slowest()
 	}
 	ls.useRate(&x.rate, "rate "+t.name(), r, t.params.RateBurst, x.gate.due)
 	if x.rate != nil {
-		ls.slow(x.rate, x.ruleRate.Per())
+		ls.slow(x.rate, x.slowest().Per())
 	}
 	ls.updateGate(t)
 }
@@ -90,7 +90,7 @@ func (ls *limits) dropShaping(t *thread) {
 		ls.s.cluster.useShare(&x.shares[i], ClusterLimit{}, 0, nil)
 	}
 	ls.s.agenda.plan(&x.gate, never)
-	ls.s.agenda.plan(&x.effectEnd, never)
+	ls.s.agenda.plan(&x.slowEnd, never)
 }
 
 // updateGate counts the tokens of a thread with shaping, and plans when the next

@@ -35,7 +35,6 @@ func (s *Scheduler) reload(config *rule.Config) {
 // attach attaches a thread to a new configuration.
 func (ts *threads) attach(t *thread) {
 	before := t.params
-	ts.s.rules.attachEffects(t)
 	ts.assignRing(t)
 	t.running = t.running && t.params.QueueOnly
 	if sameAgenda(before, t.params) && !ts.s.loads.over(2) {

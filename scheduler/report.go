@@ -37,8 +37,8 @@ func (li *lines) agentReported(id AgentID, rep *ta.Report) {
 	case ta.OK, ta.OK2, ta.OK3:
 		li.delivered(a, v, i, rep)
 	case ta.Error, ta.Error2:
-		if st := li.s.rules.matchReply(li.s.mail.threadOf(v), rep); st != nil && st.rule.Verb.Lasts() {
-			li.s.rules.applyReply(st, l, v, rep)
+		if r := li.s.rules.matchReply(li.s.mail.threadOf(v), rep); r != nil && r.Verb.Lasts() {
+			li.s.rules.addEffect(li.s.mail.threadOf(v), r, rep)
 		}
 		li.undeliverable(a, v, i, rep, a.marks())
 	default:
@@ -140,13 +140,13 @@ func (li *lines) account(v *vertex, i int, state string, said reply) {
 // when the line ends. A report after the end of its line only sets the
 // diagnostic.
 func (li *lines) deferred(a *agent, l *line, v *vertex, i int, rep *ta.Report) {
-	var st *ruleState
+	var by *rule.ReplyRule
 	if l != nil && li.s.mail.recipient(v, i).state == open {
-		st = li.s.rules.matchReply(li.s.mail.threadOf(v), rep)
+		by = li.s.rules.matchReply(li.s.mail.threadOf(v), rep)
 	}
-	if st != nil {
-		li.s.rules.applyReply(st, l, v, rep)
-		if st.rule.Verb == rule.ReplyFail {
+	if by != nil {
+		li.s.rules.applyReply(by, l, v, rep)
+		if by.Verb == rule.ReplyFail {
 			li.failReported(a, l, v, i, rep)
 			return
 		}
@@ -171,7 +171,7 @@ func (li *lines) deferred(a *agent, l *line, v *vertex, i int, rep *ta.Report) {
 				li.s.mail.attempted(v, j)
 			}
 		}
-	case rep.Status == ta.RetryAt && rep.Retry.Given && (st == nil || st.rule.Verb != rule.ReplyDefer):
+	case rep.Status == ta.RetryAt && rep.Retry.Given && (by == nil || by.Verb != rule.ReplyDefer):
 		l.retryAt = max(l.retryAt, li.retryTime(v, rep.Retry))
 	case destinationCode(rep.Notary.Code()):
 		l.destinationFailed = true

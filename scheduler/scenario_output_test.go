@@ -163,7 +163,7 @@ func (sc *scenario) show(words []string) {
 		}
 	case "rules":
 		for _, r := range sc.s.Rules() {
-			fmt.Fprintf(&sc.output, "%s: %s/%s %q %s: %d hits, effects on %d\n", r.Place(), r.Channel, r.Host, r.Expression, r.Action, r.Hits, r.Effects)
+			fmt.Fprintf(&sc.output, "%s: %s/%s %q %s: %d hits\n", r.Place(), r.Channel, r.Host, r.Expression, r.Action, r.Hits)
 		}
 	case "log":
 		fmt.Fprintln(&sc.output, sc.s.ByMessageID(words[1], 100))

@@ -37,7 +37,7 @@ type threadKey struct{ channel, host string }
 //	without ring   no clause gives a command
 //	not selected   option -p
 //
-// It is dropped when it has no vertices, no sessions, no suspension and no effect of a rule.
+// It is dropped when it has no vertices, no sessions, no suspension and no rate of a reply rule.
 //
 // There may be very many threads, and most events concern one that is in no cache. So
 // the fields that are used together are together: each group begins with a cache line (64
@@ -249,7 +249,7 @@ func (ts *threads) updateThread(t *thread) {
 		ts.s.limits.updateGate(t)
 		ts.s.cluster.updateShares(t)
 	}
-	if t.isEmpty() && t.busy() == 0 && t.suspendedUntil == 0 && (t.shaping == nil || len(t.shaping.effects) == 0) {
+	if t.isEmpty() && t.busy() == 0 && t.suspendedUntil == 0 && (t.shaping == nil || t.shaping.slowedBy == nil) {
 		ts.dropThread(t)
 		return
 	}

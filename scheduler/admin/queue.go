@@ -132,7 +132,7 @@ func (q *Queue) Rules(ctx context.Context) iter.Seq2[*mailq.RuleItem, error] {
 			for _, r := range l.Core().Rules() {
 				items = append(items, &mailq.RuleItem{
 					File: r.File, Line: r.Line, Pattern: r.Channel + "/" + r.Host, Expression: r.Expression, Action: r.Action,
-					Hits: r.Hits, LastAt: r.LastAt, Threads: r.Effects,
+					Hits: r.Hits, LastAt: r.LastAt,
 				})
 			}
 		})

@@ -49,12 +49,6 @@ func (v ReplyVerb) Lasts() bool { return v == ReplySuspend || v == ReplyRate }
 // Place is the file and the line of the rule.
 func (r *ReplyRule) Place() string { return r.File + ":" + strconv.Itoa(r.Line) }
 
-// ReplyKey identifies a rule across reloads and restarts.
-type ReplyKey struct{ Channel, Host, Expression, Action string }
-
-// Key returns the key of the rule.
-func (r *ReplyRule) Key() ReplyKey { return ReplyKey{r.Channel, r.Host, r.Expression, r.Action} }
-
 // Applies reports whether a rule is for a thread.
 func (r *ReplyRule) Applies(channel, host string) bool {
 	return pattern.Glob(r.Channel, channel) && pattern.Glob(r.Host, host)
