@@ -1,6 +1,10 @@
 package scheduler
 
-import "zsched/ctlfile"
+import (
+	"slices"
+
+	"zsched/ctlfile"
+)
 
 // Alternatives: the recipients of X lines.
 
@@ -42,20 +46,18 @@ func (ml *mail) joinSet(m *message, class int, v *vertex, index int) {
 	x.sets = append(x.sets, &exclusiveSet{class: class, members: []alternative{{v, index}}})
 }
 
-// exclusiveSetOf returns the set that a recipient belongs to and its place in
-// it; nil if it is not in a set, or if the set is done.
-func (ml *mail) exclusiveSetOf(m *message, v *vertex, i int) (*exclusiveSet, int) {
+// exclusiveSetOf returns the set that a recipient belongs to; nil if it is not in a set, or if the
+// set is done.
+func (ml *mail) exclusiveSetOf(m *message, v *vertex, i int) *exclusiveSet {
 	if m.flags&hasExtras == 0 {
-		return nil, 0
+		return nil
 	}
 	for _, set := range ml.extrasOf(m).sets {
-		for place, a := range set.members {
-			if a.vertex == v && a.index == i && !set.done {
-				return set, place
-			}
+		if !set.done && slices.Contains(set.members, alternative{v, i}) {
+			return set
 		}
 	}
-	return nil, 0
+	return nil
 }
 
 // endSet ends the set after its first success: the other alternatives are
@@ -66,7 +68,7 @@ func (ml *mail) endSet(set *exclusiveSet, mark ctlfile.Mark, settles []alternati
 	marks := []ctlfile.Mark{mark}
 	for _, a := range set.members {
 		r := ml.recipient(a.vertex, a.index)
-		if r.state != standby && r.state != promoted {
+		if r.state != standby {
 			continue
 		}
 		r.state = writing
@@ -76,22 +78,24 @@ func (ml *mail) endSet(set *exclusiveSet, mark ctlfile.Mark, settles []alternati
 	return marks, settles
 }
 
-// promote gives the next alternative its turn after the one before has failed.
-func (wr *writes) promote(set *exclusiveSet, failed int) {
-	for _, a := range set.members[failed+1:] {
-		r := wr.s.mail.recipient(a.vertex, a.index)
-		if r.state != standby {
+// openAlternatives opens, of each set of a message, the alternative whose turn it is: the first that
+// has not failed. While an agent has its vertex, it waits until that comes back (resume).
+func (wr *writes) openAlternatives(m *message) {
+	if m.flags&hasExtras == 0 {
+		return
+	}
+	for _, set := range wr.s.mail.extrasOf(m).sets {
+		i := slices.IndexFunc(set.members, func(a alternative) bool { return wr.s.mail.recipient(a.vertex, a.index).isUndelivered() })
+		if i < 0 || set.done {
 			continue
 		}
-		switch a.vertex.state {
-		case fed, reading:
-			r.state = promoted
-		case blocked:
-			r.state = open
-			wr.s.threads.makeDue(a.vertex)
-		default:
-			r.state = open
+		v := set.members[i].vertex
+		if r := wr.s.mail.recipient(v, set.members[i].index); r.state != standby || v.state == fed || v.state == reading {
+			continue
 		}
-		return
+		wr.s.mail.recipient(v, set.members[i].index).state = open
+		if v.state == blocked {
+			wr.s.threads.makeDue(v)
+		}
 	}
 }

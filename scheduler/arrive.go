@@ -182,7 +182,7 @@ func (ar *arrivals) obsolete(by *message, messageIDs []string) {
 	for _, id := range messageIDs[:min(len(messageIDs), maxObsoletes)] {
 		for _, m := range ar.s.mail.withMessageID(id) {
 			a, b := ar.s.mail.origin(m), ar.s.mail.origin(by)
-			if m == by || m.flags&(removing|obsoleted) != 0 || m.open == 0 || a.errorTo != b.errorTo || a.owner != b.owner {
+			if m == by || m.flags&removing != 0 || m.open == 0 || a.errorTo != b.errorTo || a.owner != b.owner {
 				continue
 			}
 			ar.dropObsolete(m, by.id)
@@ -191,7 +191,6 @@ func (ar *arrivals) obsolete(by *message, messageIDs []string) {
 }
 
 func (ar *arrivals) dropObsolete(m *message, by MessageID) {
-	m.flags |= obsoleted
 	why := "obsoleted by " + strconv.FormatUint(uint64(by), 10)
 	ar.s.agenda.do(Note{Message: m.id, Text: why})
 	ar.s.orders.apply(&Ordered{Verb: VerbKill, Because: why}, m, ar.s.mail.openVertices(m), new(Answer))

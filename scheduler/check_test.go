@@ -217,7 +217,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 		if r.state != done {
 			open++
 		}
-		if r.state == reported || r.state == promoted {
+		if r.state == reported {
 			assert(v.state == fed || v.state == reading, "recipient %d/%d in state %d, its vertex in %d", id, r.offset, r.state, v.state)
 		}
 		if r.state == writing {

@@ -30,28 +30,28 @@ func (li *lines) agentExited(e AgentExited) {
 		if l.ended() {
 			continue
 		}
-		why := untouched
+		attempt := ""
 		if blamed && !li.s.agents.stop.begun {
-			why = agentCrashed
+			attempt = agentEnded
 		}
 		blamed = false
-		li.revokeLine(l, why, a.pid)
+		li.revokeLine(l, attempt, a.pid)
 	}
 	li.s.agents.dropAgent(a)
 }
 
 // revokeLine ends a line that its agent has not ended, and starts reading the
 // file again. What the agent said about the destination counts. If it died and
-// said nothing, there is no feedback.
-func (li *lines) revokeLine(l *line, why readReason, pid int) {
+// said nothing, there is no feedback. Attempt is as in readAgain.
+func (li *lines) revokeLine(l *line, attempt string, pid int) {
 	if !l.given {
 		li.undoFeed(l)
 		return
 	}
 	v := l.vertex
 	l.vertex = nil
-	if l.destinationFailed || l.retryAt != 0 || why == foundNothing {
+	if l.destinationFailed || l.retryAt != 0 || attempt == nothingFound {
 		li.applyOutcome(l, l.thread)
 	}
-	li.readAgain(v, why, pid)
+	li.readAgain(v, attempt, pid)
 }

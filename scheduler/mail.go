@@ -24,19 +24,13 @@ type mail struct {
 	vertices       store.Slab[vertexRef, vertex]
 	moreRecipients store.Slab[recipientsRef, moreRecipients] // of vertices with several
 	extras         map[messageRef]*extras                    // of few messages
-	// lastExtras is the one that was looked up last: a message with extras is asked for them
-	// again and again.
-	lastExtras struct {
-		message messageRef // 0: none
-		extras  *extras
-	}
-	senders     store.Pool[senderRef, sender]
-	bySender    store.SlabIndex[senderRef] // by hash
-	senderSeed  maphash.Seed
-	paths       strings.Builder // the last names of files, so that each need not be allocated
-	diagnostics store.Pool[diagnosticRef, diagnostic]
-	threadTable store.Slab[threadRef, *thread]
-	loaded      int64 // last message.sequence that was given
+	senders        store.Pool[senderRef, sender]
+	bySender       store.SlabIndex[senderRef] // by hash
+	senderSeed     maphash.Seed
+	paths          strings.Builder // the last names of files, so that each need not be allocated
+	diagnostics    store.Pool[diagnosticRef, diagnostic]
+	threadTable    store.Slab[threadRef, *thread]
+	loaded         int64 // last message.sequence that was given
 	// Where a vertex keeps its place in a heap and the list of its thread.
 	heapIndex   func(vertexRef) *int32
 	threadLinks func(vertexRef) *store.Links[vertexRef]
@@ -261,10 +255,7 @@ func (ml *mail) extrasOf(m *message) *extras {
 	if m.flags&hasExtras == 0 {
 		return nil
 	}
-	if last := &ml.lastExtras; last.message != m.ref {
-		last.message, last.extras = m.ref, ml.extras[m.ref]
-	}
-	return ml.lastExtras.extras
+	return ml.extras[m.ref]
 }
 
 // obtainExtras returns the message's extras, and makes them if there are none.
@@ -295,7 +286,6 @@ func (ml *mail) freeMessage(m *message) {
 	})
 	if m.flags&hasExtras != 0 {
 		delete(ml.extras, m.ref)
-		ml.lastExtras.message = 0
 	}
 	ml.releaseSender(m.sender)
 	ml.logHashes.Set(m.ref, 0)

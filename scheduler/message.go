@@ -49,7 +49,6 @@ const (
 	owesNotice              // the file may have diagnostics that have not been reported yet
 	removing                // Finish is pending
 	moving                  // Hold or Release is pending
-	obsoleted               // by a later message
 	hasExtras               // mail.extras has some for it
 	underHold               // its files lie under hold/, not in transport/ and queue/
 	untagged                // recipients are done by a report, and the agent may not have tagged them yet
@@ -131,15 +130,6 @@ func (ts *threads) setState(v *vertex, state vertexState, wakeAt instant) {
 	}
 }
 
-// readReason is why the file of a vertex is being read.
-type readReason uint8
-
-const (
-	untouched    readReason = iota // the agent died before it began the line
-	agentCrashed                   // the agent died on it
-	foundNothing                   // the agent found nothing to do
-)
-
 // recipient is one r or X line.
 type recipient struct {
 	offset     uint32 // in the control file, below 1 GiB
@@ -162,17 +152,15 @@ const (
 
 // recipientState:
 //
-//	standby ► open: the alternative before it has failed
-//	standby ► promoted ► open: the same, while an agent has the vertex
+//	standby ► open: the alternative before it has failed, and no agent has the vertex
 //	open ► reported ► open: deferred; the line has ended
-//	open, reported, standby, promoted ► writing ► done: it has an outcome
+//	open, reported, standby ► writing ► done: it has an outcome
 type recipientState uint8
 
 const (
 	open     recipientState = iota + 1
 	reported                // open, and the agent has reported on it in this line
-	standby                 // an alternative that waits for the one before it to fail
-	promoted                // an alternative whose turn came while an agent had its vertex
+	standby                 // an alternative whose turn has not come
 	writing                 // the outcome is being written
 	done
 )

@@ -28,7 +28,7 @@ func (od *orders) addToResubmit(g *resubmission, v *vertex, chosen func(*recipie
 		for _, a := range od.s.mail.withAlternatives(p.message, v, i) {
 			r := od.s.mail.recipient(a.vertex, a.index)
 			g.offsets = append(g.offsets, int64(r.offset))
-			p.recipients, p.previous = append(p.recipients, a), append(p.previous, r.state)
+			p.recipients = append(p.recipients, a)
 			r.state = writing
 			if a.vertex.state == due {
 				od.s.threads.blockVertex(a.vertex)
@@ -70,25 +70,28 @@ func (ml *mail) attemptsOf(recipients []alternative, offsets []int64) []int {
 
 // withAlternatives returns a recipient and its remaining alternatives.
 func (ml *mail) withAlternatives(m *message, v *vertex, i int) []alternative {
-	set, _ := ml.exclusiveSetOf(m, v, i)
+	set := ml.exclusiveSetOf(m, v, i)
 	if set == nil {
 		return []alternative{{v, i}}
 	}
 	var left []alternative
 	for _, a := range set.members {
-		switch ml.recipient(a.vertex, a.index).state {
-		case open, standby, promoted:
+		if state := ml.recipient(a.vertex, a.index).state; state == open || state == standby {
 			left = append(left, a)
 		}
 	}
 	return left
 }
 
-// resubmitFailed takes back recipients that could not be resubmitted.
+// resubmitFailed takes back recipients that could not be resubmitted. The first of alternatives is
+// open when its vertex is.
 func (od *orders) resubmitFailed(p *pending) {
-	for i, a := range p.recipients {
+	for _, a := range p.recipients {
 		if r := od.s.mail.recipient(a.vertex, a.index); r.state == writing {
-			r.state = p.previous[i]
+			r.state = open
+			if od.s.mail.exclusiveSetOf(p.message, a.vertex, a.index) != nil {
+				r.state = standby
+			}
 		}
 	}
 	eachVertexOf(p.recipients, func(v *vertex) {

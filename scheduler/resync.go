@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -26,14 +27,15 @@ func (li *lines) agentResync(id AgentID, message MessageID) {
 		a.progressAt = li.s.agenda.now
 		li.s.agents.lineEnded(a)
 		l.resynced = true
-		li.revokeLine(l, foundNothing, 0)
+		li.revokeLine(l, nothingFound, 0)
 		return
 	}
 	li.s.agenda.logAgent(Info, a, "asked to resync "+strconv.FormatUint(uint64(message), 10)+", which it was not given")
 }
 
-// readAgain keeps a vertex from being fed until its file has been read.
-func (li *lines) readAgain(v *vertex, why readReason, pid int) {
+// readAgain keeps a vertex from being fed until its file has been read. Attempt is what the attempt
+// has led to; "": there was none.
+func (li *lines) readAgain(v *vertex, attempt string, pid int) {
 	m := li.s.mail.messageOf(v)
 	li.s.threads.setState(v, reading, 0)
 	op := li.s.writes.nextOp()
@@ -45,7 +47,7 @@ func (li *lines) readAgain(v *vertex, why readReason, pid int) {
 	}
 	li.s.writes.issue(op, pending{
 		action:  Read{Op: op, Message: m.id, Path: li.s.mail.file(m), PID: pid, Offsets: offsets, AtWork: li.atWork(m.id)},
-		message: m, vertex: v, why: why,
+		message: m, vertex: v, attempt: attempt,
 	})
 }
 
@@ -88,7 +90,7 @@ func (li *lines) reread(e *Reread) {
 	m.pendingWrites++
 	locked := li.compareTags(v, e.Recipients)
 	if v.state != 0 {
-		li.vertexRead(v, p.why, locked)
+		li.vertexRead(v, p.attempt, locked)
 		li.s.orders.resume(v)
 	}
 	m.pendingWrites--
@@ -100,7 +102,7 @@ func (li *lines) reread(e *Reread) {
 func (li *lines) compareTags(v *vertex, states []ctlfile.State) (locked bool) {
 	for i := range li.s.mail.lenOf(v) {
 		r := li.s.mail.recipient(v, i)
-		if !r.isOpen() && r.state != promoted {
+		if !r.isUndelivered() {
 			continue
 		}
 		at, found := slices.BinarySearchFunc(states, int64(r.offset), func(st ctlfile.State, offset int64) int {
@@ -126,18 +128,14 @@ func (li *lines) compareTags(v *vertex, states []ctlfile.State) (locked bool) {
 
 // vertexRead decides what happens to a vertex after its file was read. A line
 // that was not worked on does not count as an attempt.
-func (li *lines) vertexRead(v *vertex, why readReason, locked bool) {
+func (li *lines) vertexRead(v *vertex, attempt string, locked bool) {
 	switch {
 	case locked:
 		li.postpone(v, li.s.agenda.now.after(lockedDelay))
-	case why == foundNothing:
-		li.takeRetryStep(v, nothingFound, nil)
-	case why == agentCrashed, li.s.mail.anyOf(v, (*recipient).isReported):
-		li.takeRetryStep(v, agentEnded, nil)
+	case attempt != "" || li.s.mail.anyOf(v, (*recipient).isReported):
+		li.takeRetryStep(v, cmp.Or(attempt, agentEnded), nil)
 	default:
-		if why == untouched {
-			li.s.limits.refund(li.s.mail.threadOf(v), li.s.mail.feedable(v))
-		}
+		li.s.limits.refund(li.s.mail.threadOf(v), li.s.mail.feedable(v))
 		li.s.mail.reopenRecipients(v)
 		li.s.threads.makeDue(v)
 	}

@@ -92,7 +92,7 @@ func (ml *mail) countAttempts(v *vertex, text string) (tried bool) {
 // reopenRecipients makes the recipients of an ended line ready for the next.
 func (ml *mail) reopenRecipients(v *vertex) {
 	for i := range ml.lenOf(v) {
-		if r := ml.recipient(v, i); r.state == reported || r.state == promoted {
+		if r := ml.recipient(v, i); r.state == reported {
 			r.state = open
 		}
 	}

@@ -36,12 +36,11 @@ type pending struct {
 	action     Action // nil for issue: finish
 	finish     Finish
 	message    *message
-	id         MessageID        // of message
-	sequence   int64            // of message; shows whether it has left
-	vertex     *vertex          // of a Read
-	why        readReason       // of a Read
-	recipients []alternative    // of a Mark or Resubmit; they are done after it
-	previous   []recipientState // of a Resubmit: their states before
+	id         MessageID     // of message
+	sequence   int64         // of message; shows whether it has left
+	vertex     *vertex       // of a Read
+	attempt    string        // of a Read: what the attempt has led to; "": there was none
+	recipients []alternative // of a Mark or Resubmit; they are done after it
 }
 
 // stale reports whether the message has left. Its place in memory may be used
@@ -74,7 +73,7 @@ func (wr *writes) nextOp() Op {
 // written, or at once if the agent has written everything.
 func (wr *writes) endRecipient(v *vertex, i int, mark ctlfile.Mark) {
 	r := wr.s.mail.recipient(v, i)
-	hadTurn, success := r.state != standby, mark.Tag == ctlfile.Delivered && !mark.Killed
+	success := mark.Tag == ctlfile.Delivered && !mark.Killed
 	r.state = writing
 	r.flags &^= hasFailed
 	if mark.Tag == ctlfile.Failed {
@@ -82,9 +81,9 @@ func (wr *writes) endRecipient(v *vertex, i int, mark ctlfile.Mark) {
 	}
 	wr.s.mail.clearDiagnostic(r)
 	m := wr.s.mail.messageOf(v)
-	set, place := wr.s.mail.exclusiveSetOf(m, v, i)
-	if set != nil && !success && hadTurn {
-		wr.promote(set, place)
+	set := wr.s.mail.exclusiveSetOf(m, v, i)
+	if !success {
+		wr.openAlternatives(m)
 	}
 	switch {
 	case set != nil && success:

@@ -79,7 +79,7 @@ func (lo *loads) unloadCandidates() {
 // mayUnload reports whether nobody works on a message, nothing is known of it that the file does
 // not say, and it is not needed first.
 func (lo *loads) mayUnload(m *message) bool {
-	if m.open == 0 || m.pendingWrites > 0 || m.flags&(removing|moving|obsoleted|underHold|untagged|unloaded) != 0 {
+	if m.open == 0 || m.pendingWrites > 0 || m.flags&(removing|moving|underHold|untagged|unloaded) != 0 {
 		return false
 	}
 	if x := lo.s.mail.extrasOf(m); x != nil && len(x.sets) > 0 {
