@@ -24,7 +24,7 @@ type agents struct {
 	stop          stopping
 }
 
-// How long an agent may take. scheduler(8), "Agents".
+// How long an agent may take. ta(7), SIGNALS AND THE END and LIMITS.
 const (
 	firstHungryTimeout   = 5 * time.Minute  // from the start to the first #hungry
 	closeTimeout         = 30 * time.Second // from the empty line to SIGTERM

@@ -72,11 +72,12 @@
 //	start of agents, states, idlemax   start.go agent.go idle.go
 //	#hungry, reports, failures         hungry.go report.go fail.go
 //	resync, deaths of agents           resync.go death.go
-//	retries, deferall, retryat         retry.go
+//	retries, deferall, retryat         retry.go rule/retrystep.go
 //	expiry, ETRN, queueonly            expiry.go etrn.go
 //	reporttimes, notices               notice.go
 //	work on control files, full disk   store.go fulldisk.go
-//	orders, held mail                  order.go pendingorder.go hold.go holdorder.go reroute.go
+//	orders, held mail                  order.go pendingorder.go hold.go reroute.go
+//	what holds mail, and until when    holdorder.go
 //	reload, stop                       reload.go stop.go
 //	queries                            view.go show.go explain.go wait.go walk.go
 //	waits and dates                    clock.go agenda.go timer.go waiting.go

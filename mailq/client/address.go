@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// usualPort is the TCP port of MAILQ (scheduler(8), "MAILQ(v1) PROTOCOL"), which errors do not name.
+// usualPort is the TCP port of MAILQ (mailq(1), Which server), which errors do not name.
 const usualPort = 174
 
 // Address is where a server listens: a UNIX socket or a TCP port.

@@ -165,7 +165,7 @@ func (c *Client) Quit() error {
 	return c.conn.Close()
 }
 
-// Login logs a user in (scheduler(8), "MAILQv2 PROTOCOL").
+// Login logs a user in (mailq(1), PROTOCOL, Version 2).
 func (c *Client) Login(user, password string) error {
 	if strings.ContainsAny(user, " \t\r\n") || user == "" {
 		return errorf(Refused, "user %q: a user name is one word", user)

@@ -27,7 +27,7 @@ func (s *Server) serveV1(ctx context.Context, out *bufio.Writer, peer Peer, sett
 	_ = out.Flush()
 }
 
-// dump writes the dump of v1 (scheduler(8), "MAILQ(v1) PROTOCOL"). With brief it
+// dump writes the dump of v1 (mailq(1), PROTOCOL, Version 1). With brief it
 // leaves out the jobs. It always writes End:, because ZMailer's client waits for
 // that forever.
 func dump(ctx context.Context, w *bufio.Writer, queue Queue, brief bool) error {

@@ -51,7 +51,7 @@ func (s *site) drain(ctx context.Context) {
 
 // waiting lists the messages that are not done.
 func (s *site) waiting() (list []string) {
-	for _, dir := range []string{"router", "transport", "hold/transport", "postman/transport"} {
+	for _, dir := range []string{"router", "transport", "hold/transport"} {
 		for _, file := range s.files(dir) {
 			list = append(list, dir+"/"+file)
 		}

@@ -123,7 +123,7 @@ type times struct {
 	usable time.Duration // how long a grant is used after its call was sent
 	renew  time.Duration // between two calls for a limit that does not change
 	tick   time.Duration // renewals are due at multiples of it
-	rotate time.Duration // between turns, if there are more nodes than places
+	rotate time.Duration // nodes take turns for so long, if there are more nodes than places
 	gap    time.Duration // least time between two calls for a limit that changes
 	report time.Duration // between two reports of the node
 	again  time.Duration // before a call that has failed is repeated

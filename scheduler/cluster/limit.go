@@ -205,7 +205,7 @@ func (n *Node) expire() {
 	}
 }
 
-// divide gives this node its part of a limit while the store is lost: the limit
+// divide gives this node its part of a limit while the store is lost: L/n, the limit
 // divided by the number of nodes. If that is 0, the first nodes by name have 1 each, if
 // all are known.
 func (n *Node) divide(l *limit) {

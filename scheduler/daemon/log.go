@@ -23,6 +23,8 @@ func (d *Daemon) account(a *scheduler.Outcome) {
 	}
 }
 
+// appendAccount appends a line: the spoolid, dt1 from the message file to its control file, dt2
+// from there to now, the state, the channel and the host.
 func appendAccount(b []byte, a *scheduler.Outcome, now time.Time) []byte {
 	b = append(b, ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt)...)
 	b = append(b, ' ')

@@ -33,7 +33,7 @@ var shapingScene = Scene{
 		"After three minutes the server answers one delivery with \"421 slow down\", and after ten minutes one with " +
 		"\"421 blocked\". The rules are: reply smtp/* \"slow down\" rate 30/1m 5m, and reply smtp/* \"blocked\" suspend 2m. " +
 		"The limit is the rate that is in force, and none during the suspension.",
-	Reference: "scheduler.cf(5), RATES and REPLY RULES",
+	Reference: "scheduler.cf(5), Rates and REPLY RULES",
 	Run: func(seed uint64) Result {
 		r := runShaping(seed, shapedRate)
 		fed, allowed := r.perPeriod()

@@ -28,7 +28,7 @@ import (
 // taken with all its recipients or not at all.
 const takenName = "taken"
 
-// keepTaken is how long an id is kept: a push that is repeated later makes a second copy.
+// keepTaken is how long an id is kept, a week: a push that is repeated later makes a second copy.
 const keepTaken = 7 * 24 * time.Hour
 
 // maxTaken bounds the size of the file.
