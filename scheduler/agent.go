@@ -142,7 +142,6 @@ func (as *agents) expectSessions(a *agent, n int) {
 		as.s.rings.markDirty(a.ring)
 	}
 	a.ring.expected += n - a.expected
-	a.ring.channel.expected += n - a.expected
 	a.expected = n
 }
 

@@ -43,7 +43,6 @@ func (s *Scheduler) check() {
 	}
 	assert(len(s.rings.dirty) == 0, "rings are left to be dispatched")
 	assert(s.limits.processes.Busy == len(s.agents.byID), "%d processes, kept %d", len(s.agents.byID), s.limits.processes.Busy)
-	checkWaiting("maxta", &s.limits.processes, func(r *ring) limit.Link { return s.limits.allProcesses(r, nil).Link })
 	for a := s.agents.idleAgents.Head; a != nil; a = a.Next {
 		assert(s.rings.halted() || s.limits.needsAgents(a.ring) || !s.limits.needProcesses(a.ring.channel), "agent %d is idle while a ring waits for a process", a.id)
 	}
@@ -318,14 +317,27 @@ func (s *Scheduler) checkThread(t *thread) {
 	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
 	assert((s.views.barrier(t) == view.NoWait && !t.held) == (t.mayFeed() && !s.rings.halted()), "thread %v waits for %q", t, s.views.barrier(t))
-	if t.mayFeed() {
-		ready := t.fair.Pickable()
-		assert(t.wants == max(0, min(ready, t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t, t.wants, ready, t.freeSlots())
-	} else {
+	switch ready := t.fair.Pickable(); {
+	case s.hasDueTokens(t): // a Tick comes next
+	case t.mayFeed():
+		assert(t.wants == max(0, min(ready, s.limits.freeSlots(t))), "thread %v wants %d, has %d due and room for %d", t, t.wants, ready, s.limits.freeSlots(t))
+	default:
 		assert(t.wants == 0, "thread %v wants sessions and may not have any", t)
 	}
-	assert(t.fair.Len() == 0 || t.fair.IsOpen() == (t.mayFeed() && t.freeSlots() > 0), "thread %v is open: %v", t, t.fair.IsOpen())
+	assert(t.fair.Len() == 0 || s.hasDueTokens(t) || t.fair.IsOpen() == (t.mayFeed() && s.limits.freeSlots(t) > 0), "thread %v is open: %v", t, t.fair.IsOpen())
 	s.checkQueue(t)
+}
+
+// hasDueTokens reports whether a thread has tokens that it has not been woken for yet.
+func (s *Scheduler) hasDueTokens(t *thread) bool {
+	if x := t.shaping; x != nil {
+		for _, b := range [...]*bucket{x.rate, x.clusterRate} {
+			if b != nil && s.agenda.plannedAt(&b.next) <= s.agenda.now {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // checkSites: a site counts its threads and their sessions, and no thread waits at a
@@ -347,16 +359,14 @@ func (s *Scheduler) checkSites() {
 		if t.waitsAtSite() {
 			n.waiting++
 			assert(x.place.WaitsIn(&x.site.sessions.Queue) && t.ring != nil && t.wants == 0, "thread %v waits at its site and wants sessions", t)
+			isPlanned := x.toSite.rate != nil && x.toSite.rate.next.isPlanned()
+			assert(s.limits.now(&x.toSite).Room() <= 0 || isPlanned || s.wanting(x.site, t.ring), "site %s has a free session for which thread %v is not woken", x.site.name, t)
 		}
 		counts[x.site] = n
 	}
 	for name, st := range s.limits.sites {
 		n := counts[st]
 		assert(n.threads == st.threads && n.busy == st.sessions.Busy, "site %s: %d threads, kept %d; %d sessions, kept %d", name, n.threads, st.threads, n.busy, st.sessions.Busy)
-		st.sessions.Each(func(first *thread) {
-			l, x := s.limits.siteLink(nil, first), first.shaping
-			assert(l.Room() <= 0 || x.siteRate != nil && x.siteRate.next.isPlanned() || s.wanting(st, first.ring), "site %s has a free session for which thread %v is not woken", name, first)
-		})
 		assert(st.sessions.Len() == n.waiting, "site %s: %d threads wait, %d kept", name, n.waiting, st.sessions.Len())
 	}
 }
@@ -403,7 +413,7 @@ func (s *Scheduler) checkRates() {
 		if x := t.shaping; x != nil {
 			users[x.rate]++
 			users[x.clusterRate]++
-			users[x.siteRate]++
+			users[x.toSite.rate]++
 		}
 	}
 	for r := s.rings.inOrder.Head; r != nil; r = s.rings.inOrder.Next(r) {
@@ -423,12 +433,11 @@ func (s *Scheduler) checkGate(t *thread) {
 		return
 	}
 	assert((x.slowedBy != nil) == x.slowEnd.isPlanned(), "thread %v: slowed by %v, in the agenda %v", t, x.slowedBy, x.slowEnd.isPlanned())
-	part := x.shares[ofClusterRate].clusterShare
+	tokens := s.limits.own(t).Tokens
 	for _, b := range [...]*bucket{x.rate, x.clusterRate} {
-		lacks := b != nil && s.limits.tokensOf(b) == x.tokens && x.tokens < min(t.fair.Len(), b.Burst)
-		assert(!lacks || x.gate.isPlanned() || part != nil && part.sessions == 0, "thread %v waits for a token and is not in the agenda", t)
+		lacks := b != nil && s.limits.tokensOf(b) == tokens && tokens < min(t.fair.Len(), b.Burst)
+		assert(!lacks || b.next.isPlanned(), "thread %v waits for a token and is not in the agenda", t)
 	}
-	assert(x.tokens <= s.limits.tokensOf(x.rate), "thread %v counts %d tokens, has %d", t, x.tokens, s.limits.tokensOf(x.rate))
 }
 
 // checkWindow: a window is from 1 to maxthr.
@@ -494,10 +503,16 @@ func (s *Scheduler) checkRing(r *ring) {
 	// Work waits only for a reason: a limit, sessions that agents should still
 	// offer, or a halt.
 	if r.wants > 0 && !s.rings.halted() && r.expected == 0 {
-		reason := r.place.Waits() || r.backoff.isPlanned() || s.limits.ringLink(r, nil).Room() <= 0 || s.limits.ringProcesses(r, nil).Room() <= 0
+		reason := r.place.Waits() || r.backoff.isPlanned() || s.limits.now(r.links.of(ofRing)).Room() <= 0 || s.limits.now(r.links.of(ofRingProcesses)).Room() <= 0
 		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)
 	}
-	assert(len(r.idle) == 0 || r.wants == 0 || s.rings.halted() || r.place.Waits() || s.limits.ringLink(r, nil).Room() <= 0, "ring %q has idle agents and work", r.key)
+	// No ring waits at a limit that has room for it.
+	for i := range r.links {
+		if l := &r.links[i]; r.place.WaitsIn(&l.at.Queue) {
+			assert(s.limits.now(l).Room() <= 0 || l.rate != nil && l.rate.next.isPlanned(), "ring %q waits at limit %d, which has room", r.key, l.kind)
+		}
+	}
+	assert(len(r.idle) == 0 || r.wants == 0 || s.rings.halted() || r.place.Waits() || s.limits.now(r.links.of(ofRing)).Room() <= 0, "ring %q has idle agents and work", r.key)
 }
 
 // checkMembers: no thread is in two rings.
@@ -521,20 +536,8 @@ func (s *Scheduler) checkChannel(c *channel) {
 			}
 		}
 	}
-	checkWaiting("processes of "+c.name, &c.processes, func(r *ring) limit.Link { return s.limits.channelProcesses(r, nil).Link })
-	c.sessions.Each(func(r *ring) {
-		l := s.limits.channelLink(r, nil)
-		assert(l.Room() <= 0 || r.channelRate != nil && (r.channelRate.next.isPlanned() || l.Tokens <= c.expected), "sessions of %s: ring %q waits and there is room", c.name, r.key)
-	})
 	assert(procs == c.processes.Busy && busy == c.sessions.Busy && leaving == c.closing, "channel %s: processes %d, kept %d; sessions %d, kept %d; leaving %d, kept %d",
 		c.name, procs, c.processes.Busy, busy, c.sessions.Busy, leaving, c.closing)
-}
-
-// checkWaiting: no ring waits at a limit that has room for it.
-func checkWaiting(name string, at *limit.Limit[*ring], link func(*ring) limit.Link) {
-	at.Each(func(r *ring) {
-		assert(r.place.WaitsIn(&at.Queue) && link(r).Room() <= 0, "%s: ring %q waits and there is room", name, r.key)
-	})
 }
 
 // Check lets the tests in package scheduler_test check the invariants.

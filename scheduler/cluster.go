@@ -1,6 +1,10 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"zsched/scheduler/rule"
+)
 
 // Limits of the cluster: limits that several nodes share (clustermax,
 // clustersitemax, clusterrate). The core says what it wants (Want), and is
@@ -109,10 +113,29 @@ func (cl *cluster) setShares(t *thread) {
 	if p.ClusterRate.Recipients > 0 {
 		whole = wholeRate
 	}
-	cl.useShare(&x.shares[ofClusterMax], ClusterLimit{"clustermax", t.key.channel, t.key.host}, p.ClusterMax, x.gate.due)
-	cl.useShare(&x.shares[ofClusterRate], ClusterLimit{"clusterrate", t.key.channel, t.key.host}, whole, x.gate.due)
-	cl.s.limits.useRate(&x.clusterRate, "clusterrate "+t.name(), p.ClusterRate, p.RateBurst, x.gate.due)
-	cl.s.limits.updateGate(t)
+	cl.useShare(&x.shares[ofClusterMax], ClusterLimit{"clustermax", t.key.channel, t.key.host}, p.ClusterMax, x.tokens)
+	cl.s.limits.useRate(&x.clusterRate, "clusterrate "+t.name(), p.ClusterRate, p.RateBurst, x.tokens)
+	cl.useShare(&x.shares[ofClusterRate], ClusterLimit{"clusterrate", t.key.channel, t.key.host}, whole, func() {
+		cl.slowRate(x)
+		x.tokens()
+	})
+	cl.slowRate(x)
+	cl.s.limits.planTokens(t)
+}
+
+// slowRate gives a thread the part of its clusterrate that is this node's.
+func (cl *cluster) slowRate(x *shaping) {
+	if part := x.shares[ofClusterRate].clusterShare; part != nil && part.sessions > 0 {
+		cl.s.limits.slow(x.clusterRate, min(x.clusterRate.rate.Per()*wholeRate/time.Duration(part.sessions), rule.LongestRetry))
+	}
+}
+
+// clusterTokens is how many recipients the clusterrate of a thread allows it.
+func (ls *limits) clusterTokens(x *shaping) int {
+	if part := x.shares[ofClusterRate].clusterShare; part != nil && part.sessions == 0 {
+		return 0 // until there is an Allowance
+	}
+	return ls.tokensOf(x.clusterRate)
 }
 
 // updateShares counts what a thread could use of its shares.

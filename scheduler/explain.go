@@ -50,14 +50,15 @@ func (vi *views) viewLimits(p *rule.Params, name string, r *ring, t *thread) []v
 	if r != nil {
 		would.sessions.Busy, would.processes.Busy = r.sessions.Busy, r.processes.Busy
 	}
+	vi.s.limits.setLinks(would)
 	own := limit.Link{Most: new(limit.Window).Sessions(max(1, p.MaxThr), p.InitialConcurrency)}
 	if t != nil {
 		own = limit.Link{Busy: t.busy(), Most: t.windowSize()}
 	}
 	limits := []view.Limit{
-		{Name: "maxta", Used: vi.s.limits.processes.Busy, Most: vi.s.limits.maxTA(would)},
-		{Name: "maxchannel", Used: c.sessions.Busy, Most: vi.s.limits.maxChannel(would), Agents: c.processes.Busy},
-		{Name: "maxring", Used: would.sessions.Busy, Most: vi.s.limits.maxRing(would), Agents: would.processes.Busy},
+		{Name: "maxta", Used: vi.s.limits.processes.Busy, Most: would.links.of(ofAllProcesses).most},
+		{Name: "maxchannel", Used: c.sessions.Busy, Most: would.links.of(ofChannel).most, Agents: c.processes.Busy},
+		{Name: "maxring", Used: would.sessions.Busy, Most: would.links.of(ofRing).most, Agents: would.processes.Busy},
 		{Name: "maxthr", Used: own.Busy, Most: max(1, p.MaxThr)},
 		{Name: "window", Used: own.Busy, Most: own.Most},
 	}

@@ -128,8 +128,8 @@ func (li *lines) undoFeed(l *line) {
 func (rg *rings) endSession(a *agent, t *thread) {
 	r := a.ring
 	t.removeAgent(a)
-	if t.shaping != nil && t.shaping.site != nil {
-		t.shaping.site.sessions.Busy--
+	if l := t.siteLink(); l != nil {
+		l.at.Busy--
 	}
 	r.sessions.Busy--
 	r.channel.sessions.Busy--
@@ -144,10 +144,10 @@ func (rg *rings) endSession(a *agent, t *thread) {
 // thread and its ring.
 func (rg *rings) yield(r *ring, t *thread) {
 	rg.yielding = r
-	rg.s.limits.wakeSessions(r.channel)
+	rg.s.limits.wake(&r.channel.sessions)
 	rg.s.threads.updateThread(t)
-	if t.shaping != nil && t.shaping.site != nil {
-		rg.s.limits.offerSite(t.shaping.site)
+	if l := t.siteLink(); l != nil {
+		rg.s.limits.wake(l.at)
 	}
 	rg.markDirty(r)
 }

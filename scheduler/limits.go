@@ -13,18 +13,19 @@ import (
 // says how they work.
 //
 // A thread is fed if all its links allow one more session. Each thread is asked for the
-// window and the site, and closed if they refuse; a ring is asked for the others, for all
-// its threads, which may be very many. A ring starts an agent if the links of processes
-// allow one more. What the sessions of one message may take is in msgsessions.go.
+// window and the site, and closed if they refuse; its ring is asked for the others, for all
+// its threads, which may be very many. A ring starts an agent if the links to processes
+// allow one more. A new limit is a link in setLinks, and its words in waits. What the sessions
+// of one message may take is in msgsessions.go.
 
 // limits has the limits on sessions and processes, the rates, and the sites that threads share.
 type limits struct {
 	s *Scheduler
 
-	processes    limit.Limit[*ring] // of all channels
-	forks        limit.Limit[*ring] // nothing is busy there; forkRate has the tokens
-	forkRate     *bucket            // of option -R; nil: no limit
-	rates        map[string]*bucket // by name
+	processes    limit.Limit[bounds] // of all channels
+	forks        limit.Limit[bounds] // nothing is busy there; forkRate has the tokens
+	forkRate     *bucket             // of option -R; nil: no limit
+	rates        map[string]*bucket  // by name
 	sites        map[string]*site
 	knownSites   map[threadKey]string // as agents have reported them
 	turns        limit.Turns          // of those who wait at limits
@@ -32,180 +33,180 @@ type limits struct {
 	channelOrder []*channel // in the order in which they were made; none is dropped
 }
 
-// link is what a limit allows a thread, or all threads of a ring.
+// link leads from a thread, or a ring for all its threads, to a limit.
 type link struct {
-	limit.Link
-	rate     *bucket             // that has the tokens; nil: none
-	reserved int                 // tokens for which an agent is being started
-	at       *limit.Limit[*ring] // where a ring waits for more; nil: it tries again when one of its own sessions or agents ends
+	kind kind
+	at   *limit.Limit[bounds]
+	bounds
 }
 
-// The kinds of limits. Each thread has a link to one limit of each kind. The first ones are on
-// sessions, the others on processes.
+// bounds are what bounds a user of a limit.
+type bounds struct {
+	most  int           // that may be busy; 0: no bound
+	rate  *bucket       // that has the tokens; nil: none
+	share *clusterShare // of this node; nil: none
+	ring  *ring         // of a thread that waits itself: of each ring, one is woken at a time
+}
+
+// allow is what the bounds allow now, when so many are busy.
+func (ls *limits) allow(b *bounds, busy int) limit.Link {
+	l := limit.Link{Busy: busy, Most: b.most, Share: limit.Unlimited, Tokens: ls.tokensOf(b.rate)}
+	if b.share != nil {
+		l.Share = b.share.sessions
+	}
+	return l
+}
+
+// now is what a link allows now.
+func (ls *limits) now(l *link) limit.Link { return ls.allow(&l.bounds, l.at.Busy) }
+
+// kind is a kind of limit. Each thread has a link to one limit of each kind; its ring has all but
+// the first two, those on sessions before those on processes.
+type kind uint8
+
 const (
-	ofSite             = iota // sitemax, siterate, clustersitemax
-	ofThread                  // maxthr and the window, rate, clusterrate, clustermax
-	ofRing                    // maxring
-	ofChannel                 // maxchannel, channelrate
-	ofAllProcesses            // maxta
-	ofChannelProcesses        // maxchannel
-	ofRingProcesses           // maxring
-	ofForks                   // option -R
+	ofSite             kind = iota // sitemax, siterate, clustersitemax
+	ofThread                       // maxthr and the window, rate, clusterrate, clustermax
+	ofRing                         // maxring
+	ofChannel                      // maxchannel, channelrate
+	ofAllProcesses                 // maxta
+	ofChannelProcesses             // maxchannel
+	ofRingProcesses                // maxring
+	ofForks                        // option -R
 	allKinds
 )
 
-// kinds has for each kind the link of a thread in a ring, and what due mail waits for if it
-// refuses. The thread is nil if a ring asks for all its threads.
-var kinds = [allKinds]struct {
-	link  func(*limits, *ring, *thread) link
-	waits [4]view.Wait // by limit.Refusal
-}{
-	ofSite:             {(*limits).siteLink, [4]view.Wait{limit.NoToken: view.WaitSiteRate, limit.Full: view.WaitSite, limit.NoShare: view.WaitClusterSite}},
-	ofThread:           {(*limits).threadLink, [4]view.Wait{limit.NoToken: view.WaitRate, limit.Full: view.WaitThread, limit.NoShare: view.WaitClusterMax}},
-	ofRing:             {(*limits).ringLink, [4]view.Wait{limit.Full: view.WaitRing}},
-	ofChannel:          {(*limits).channelLink, [4]view.Wait{limit.NoToken: view.WaitChannelRate, limit.Full: view.WaitChannel}},
-	ofAllProcesses:     {(*limits).allProcesses, [4]view.Wait{limit.Full: view.WaitTA}},
-	ofChannelProcesses: {(*limits).channelProcesses, [4]view.Wait{limit.Full: view.WaitChannel}},
-	ofRingProcesses:    {(*limits).ringProcesses, [4]view.Wait{limit.Full: view.WaitRing}},
-	ofForks:            {(*limits).forkLink, [4]view.Wait{limit.NoToken: view.WaitForks}},
+// waits has what due mail waits for if a limit of a kind refuses it.
+var waits = [allKinds][limit.NoShare + 1]view.Wait{
+	ofSite:             {limit.NoToken: view.WaitSiteRate, limit.Full: view.WaitSite, limit.NoShare: view.WaitClusterSite},
+	ofThread:           {limit.NoToken: view.WaitRate, limit.Full: view.WaitThread, limit.NoShare: view.WaitClusterMax},
+	ofRing:             {limit.Full: view.WaitRing},
+	ofChannel:          {limit.NoToken: view.WaitChannelRate, limit.Full: view.WaitChannel},
+	ofAllProcesses:     {limit.Full: view.WaitTA},
+	ofChannelProcesses: {limit.Full: view.WaitChannel},
+	ofRingProcesses:    {limit.Full: view.WaitRing},
+	ofForks:            {limit.NoToken: view.WaitForks},
 }
 
-func (ls *limits) siteLink(_ *ring, t *thread) link {
-	x := t.shaping
-	if x == nil || x.site == nil {
-		return link{Link: limit.Open()}
+// ringLinks are the links of a ring, those of all its threads.
+type ringLinks [allKinds - ofRing]link
+
+// setLinks links a ring to the limits that its parameters ask for.
+func (ls *limits) setLinks(r *ring) {
+	maxTA := cmp.Or(r.params.MaxTA, ls.s.rules.config.MaxAgents)
+	maxChannel, maxRing := cmp.Or(r.params.MaxChannel, maxTA), cmp.Or(r.params.MaxRing, maxTA)
+	r.links = ringLinks{
+		{kind: ofRing, at: &r.sessions, bounds: bounds{most: maxRing}},
+		{kind: ofChannel, at: &r.channel.sessions, bounds: bounds{most: maxChannel, rate: r.channelRate}},
+		{kind: ofAllProcesses, at: &ls.processes, bounds: bounds{most: maxTA}},
+		{kind: ofChannelProcesses, at: &r.channel.processes, bounds: bounds{most: maxChannel}},
+		{kind: ofRingProcesses, at: &r.processes, bounds: bounds{most: maxRing}},
+		{kind: ofForks, at: &ls.forks, bounds: bounds{rate: ls.forkRate}},
 	}
-	l := link{Link: x.site.sessions.Link(t.params.SiteMax), rate: x.siteRate}
-	l.Tokens = ls.tokensOf(x.siteRate)
-	if c := x.shares[ofClusterSiteMax].clusterShare; c != nil {
-		l.Share = c.sessions
-	}
-	return l
 }
 
-func (ls *limits) threadLink(_ *ring, t *thread) link { return link{Link: t.link()} }
+// of returns the link of one kind.
+func (ll *ringLinks) of(k kind) *link { return &ll[k-ofRing] }
 
-// link is what the thread's own limits allow it.
-func (t *thread) link() limit.Link {
-	l := limit.Link{Busy: t.busy(), Most: t.windowSize(), Share: limit.Unlimited, Tokens: limit.Unlimited}
-	if t.params.WakeupRestartOnly && t.sessionCap > 0 {
-		l.Most = min(l.Most, t.sessionCap)
-	}
-	if x := t.shaping; x != nil {
-		l.Tokens = x.tokens
-		if c := x.shares[ofClusterMax].clusterShare; c != nil {
-			l.Share = c.sessions
+// onSessions are the links that a new session needs.
+func (ll *ringLinks) onSessions() []link { return ll[:ofAllProcesses-ofRing] }
+
+// onProcesses are the links that a new agent needs.
+func (ll *ringLinks) onProcesses() []link { return ll[ofAllProcesses-ofRing:] }
+
+// refusal returns the first link that refuses n more, and why; nil: none does. With n = 0, that is
+// whether what is busy may be given more to do.
+func (ls *limits) refusal(links []link, n int) (*link, limit.Refusal) {
+	for i := range links {
+		if why := ls.now(&links[i]).Refusal(n); why != limit.None {
+			return &links[i], why
 		}
 	}
-	return l
+	return nil, limit.None
 }
 
-func (ls *limits) ringLink(r *ring, _ *thread) link {
-	return link{Link: r.sessions.Link(ls.maxRing(r))}
-}
-
-func (ls *limits) channelLink(r *ring, _ *thread) link {
-	l := link{Link: r.channel.sessions.Link(ls.maxChannel(r)), rate: r.channelRate, reserved: r.channel.expected, at: &r.channel.sessions}
-	l.Tokens = ls.tokensOf(r.channelRate)
-	return l
-}
-
-func (ls *limits) allProcesses(r *ring, _ *thread) link {
-	return link{Link: ls.processes.Link(ls.maxTA(r)), at: &ls.processes}
-}
-
-func (ls *limits) channelProcesses(r *ring, _ *thread) link {
-	return link{Link: r.channel.processes.Link(ls.maxChannel(r)), at: &r.channel.processes}
-}
-
-func (ls *limits) ringProcesses(r *ring, _ *thread) link {
-	return link{Link: r.processes.Link(ls.maxRing(r))}
-}
-
-func (ls *limits) forkLink(*ring, *thread) link {
-	l := link{Link: limit.Open(), rate: ls.forkRate, at: &ls.forks}
-	l.Tokens = ls.tokensOf(ls.forkRate)
-	return l
-}
-
-// maxTA is the limit on processes that applies to the ring; 0: none.
-func (ls *limits) maxTA(r *ring) int { return cmp.Or(r.params.MaxTA, ls.s.rules.config.MaxAgents) }
-
-// maxChannel is the limit on the busy sessions, and on the processes, of the
-// ring's channel; 0: none.
-func (ls *limits) maxChannel(r *ring) int { return cmp.Or(r.params.MaxChannel, ls.maxTA(r)) }
-
-// maxRing is the limit on the busy sessions, and on the processes, of the ring;
-// 0: none.
-func (ls *limits) maxRing(r *ring) int { return cmp.Or(r.params.MaxRing, ls.maxTA(r)) }
-
-// refusal returns the first kind of those from one to another that refuses n more, and why; None:
-// none does. With n = 0, that is whether what is busy may be given more to do.
-func (ls *limits) refusal(r *ring, t *thread, from, to, n int) (at int, why limit.Refusal) {
-	for at := from; at <= to; at++ {
-		if why := kinds[at].link(ls, r, t).Refusal(n); why != limit.None {
-			return at, why
+// threadRefusal returns which limit refuses a thread n more sessions, and why.
+func (ls *limits) threadRefusal(t *thread, n int) (kind, limit.Refusal) {
+	if l := t.siteLink(); l != nil {
+		if why := ls.now(l).Refusal(n); why != limit.None {
+			return ofSite, why
 		}
+	}
+	if why := ls.own(t).Refusal(n); why != limit.None {
+		return ofThread, why
+	}
+	if l, why := ls.refusal(t.ring.links.onSessions(), n); l != nil {
+		return l.kind, why
 	}
 	return 0, limit.None
 }
 
+// own is what the thread's own limits allow it.
+func (ls *limits) own(t *thread) limit.Link {
+	l := limit.Open()
+	if x := t.shaping; x != nil {
+		l = ls.allow(&bounds{rate: x.rate, share: x.shares[ofClusterMax].clusterShare}, 0)
+		l.Tokens = min(l.Tokens, ls.clusterTokens(x))
+	}
+	l.Busy, l.Most = t.busy(), t.windowSize()
+	if t.params.WakeupRestartOnly && t.sessionCap > 0 {
+		l.Most = min(l.Most, t.sessionCap)
+	}
+	return l
+}
+
 // roomOf is how many more sessions a ring may have, as far as all its threads have the same limits.
 func (ls *limits) roomOf(r *ring) int {
-	return min(ls.ringLink(r, nil).Room(), ls.channelLink(r, nil).Room())
+	return min(ls.now(r.links.of(ofRing)).Room(), ls.now(r.links.of(ofChannel)).Room())
 }
 
 // freeSlots is how many more sessions the thread may take as far as its own limits go. A
 // thread that waits at its site may take none.
-func (t *thread) freeSlots() int {
+func (ls *limits) freeSlots(t *thread) int {
 	if t.waitsAtSite() {
 		return 0
 	}
-	return t.link().Free()
+	return ls.own(t).Free()
 }
 
 // mayAddSessions reports whether all limits allow the thread n more sessions. With n = 0, that is
 // whether one of its sessions may be given another job line.
 func (ls *limits) mayAddSessions(t *thread, n int) bool {
-	_, why := ls.refusal(t.ring, t, ofSite, ofChannel, n)
+	_, why := ls.threadRefusal(t, n)
 	return why == limit.None && !t.waitsAtSite()
 }
 
-// wait makes a ring wait at the limit of a kind that refuses it.
-func (ls *limits) wait(r *ring, kind int) {
-	l := kinds[kind].link(ls, r, nil)
-	if l.at == nil {
-		r.place.Leave()
+// wait makes a ring, or a thread, wait at a limit that refuses it. A ring does not wait at limits
+// of its own: it tries again when one of its sessions or agents ends.
+func (ls *limits) wait(p *limit.Place[bounds], l *link) {
+	if l.kind == ofRing || l.kind == ofRingProcesses {
+		p.Leave()
 		return
 	}
-	ls.planToken(l.rate, l.reserved)
-	l.at.Join(&r.place, limit.Key{Most: l.Most, Group: l.rate}, &ls.turns)
+	ls.planToken(l.rate)
+	l.at.Join(p, l.bounds, &ls.turns)
 }
 
-// wake lets rings try again that wait at a limit of a kind. A token for which an agent is being
-// started is no longer free.
-func (ls *limits) wake(kind int, at *limit.Limit[*ring]) {
+// wake lets those try again that wait at a limit, if there is something free for them.
+func (ls *limits) wake(at *limit.Limit[bounds]) {
 	if at.Len() == 0 {
 		return
 	}
-	at.Wake(func(r *ring) int {
-		l := kinds[kind].link(ls, r, nil)
-		ls.planToken(l.rate, l.reserved)
-		return min(l.Room(), l.Tokens-l.reserved)
-	}, func(r *ring) bool {
-		ls.s.rings.markDirty(r)
-		return true
+	at.Wake(func(b bounds) int {
+		ls.planToken(b.rate)
+		if free := ls.allow(&b, at.Busy).Free(); b.ring == nil {
+			return free
+		} else {
+			return min(1, free)
+		}
 	})
 }
 
-// wakeSessions lets rings try again that wait for a session, or a token, of a channel.
-func (ls *limits) wakeSessions(c *channel) { ls.wake(ofChannel, &c.sessions) }
-
 // wakeProcesses lets rings try again that wait for a process of a channel, or of all.
 func (ls *limits) wakeProcesses(c *channel) {
-	ls.wake(ofChannelProcesses, &c.processes)
-	ls.wake(ofAllProcesses, &ls.processes)
-	ls.wake(ofForks, &ls.forks)
+	ls.wake(&c.processes)
+	ls.wake(&ls.processes)
+	ls.wake(&ls.forks)
 }
 
 // newLimits ends all waits for sessions and processes, because the limits change, and forgets the
@@ -223,7 +224,10 @@ func (ls *limits) newLimits() {
 	if n > 0 {
 		r = rule.Rate{Recipients: n/2 + 1, Span: time.Second}
 	}
-	ls.useRate(&ls.forkRate, "forks", r, (n+1)/2, func() { ls.wake(ofForks, &ls.forks) })
+	ls.useRate(&ls.forkRate, "forks", r, (n+1)/2, func() { ls.wake(&ls.forks) })
+	for r := ls.s.rings.inOrder.Head; r != nil; r = ls.s.rings.inOrder.Next(r) {
+		ls.setLinks(r)
+	}
 }
 
 // evictIdle closes idle agents if rings that wait at a limit need their
@@ -250,24 +254,22 @@ func (ls *limits) needProcesses(c *channel) bool {
 
 // needsAgents reports whether the ring has work for the agents that it has.
 func (ls *limits) needsAgents(r *ring) bool {
-	return r.wants > 0 && ls.ringLink(r, nil).Room() > 0 && ls.tokensOf(r.channelRate) > 0
+	return r.wants > 0 && ls.now(r.links.of(ofRing)).Room() > 0 && ls.tokensOf(r.channelRate) > 0
 }
 
 // othersWait reports whether others wait for what a session of the thread occupies: rings for a session
 // or a process, or threads of its site.
 func (ls *limits) othersWait(r *ring, t *thread) bool {
 	return r.channel.sessions.Len() > 0 || r.channel.processes.Len() > 0 || ls.processes.Len() > 0 ||
-		t.shaping != nil && t.shaping.site != nil && t.shaping.site.sessions.Len() > 0
+		t.siteLink() != nil && t.siteLink().at.Len() > 0
 }
 
 // channel has the limits of a channel, and counts what runs there.
 type channel struct {
 	name      string
-	sessions  limit.Limit[*ring]
-	processes limit.Limit[*ring] // agents, idle and closing ones included
-	closing   int                // agents that are closing; they still count
-	// expected is how many sessions its agents should still offer.
-	expected int
+	sessions  limit.Limit[bounds]
+	processes limit.Limit[bounds] // agents, idle and closing ones included
+	closing   int                 // agents that are closing; they still count
 	// latest is the ring found last among those whose command is the same for
 	// all hosts. The next new host probably belongs to it.
 	latest *ring

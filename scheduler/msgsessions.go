@@ -49,7 +49,7 @@ func (rg *rings) messageLink(m *message, r *ring) limit.Link {
 // maxchannel and maxta.
 func (rg *rings) freeSessions(r *ring) int {
 	free := rg.s.limits.roomOf(r)
-	if processes := rg.s.limits.allProcesses(r, nil); processes.Most > 0 {
+	if processes := rg.s.limits.now(r.links.of(ofAllProcesses)); processes.Most > 0 {
 		sessions := (processes.Room()+rg.s.mail.counts.AgentsIdle)*max(1, r.params.Sessions) + r.expected
 		for _, a := range r.free {
 			sessions += a.freeSessions

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"zsched/scheduler/fair"
-	"zsched/scheduler/limit"
 	"zsched/ta"
 )
 
@@ -47,8 +46,8 @@ func (rg *rings) dispatchRing(r *ring) {
 			r.place.Served()
 			break
 		}
-		if at, why := rg.s.limits.refusal(r, nil, ofRing, ofChannel, 1); why != limit.None {
-			rg.s.limits.wait(r, at)
+		if l, _ := rg.s.limits.refusal(r.links.onSessions(), 1); l != nil {
+			rg.s.limits.wait(&r.place, l)
 			break
 		}
 		p, ok := rg.nextPick(r)
@@ -69,7 +68,7 @@ func (rg *rings) dispatchRing(r *ring) {
 		rg.serve(a, p)
 	}
 	rg.s.agents.idleUnused(r)
-	rg.s.limits.wakeSessions(r.channel)
+	rg.s.limits.wake(&r.channel.sessions)
 	rg.s.limits.wakeProcesses(r.channel)
 	rg.s.limits.evictIdle(r.channel)
 }
@@ -84,8 +83,7 @@ func (rg *rings) nextPick(r *ring) (fair.Pick, bool) {
 		}
 		t := rg.s.mail.threadOf(rg.s.mail.vertices.At(ref))
 		switch {
-		case rg.s.limits.siteLink(r, t).Free() <= 0:
-			rg.s.limits.waitAtSite(t)
+		case rg.s.limits.isRefusedAtSite(t):
 			continue
 		case !rg.maySpread(ref, r):
 			r.fair.SetAside(ref)
@@ -93,8 +91,7 @@ func (rg *rings) nextPick(r *ring) (fair.Pick, bool) {
 			continue
 		}
 		p := r.fair.Preempt(ref, func(v vertexRef) bool { return rg.maySpread(v, r) })
-		if t := rg.s.mail.threadOf(rg.s.mail.vertices.At(p.Vertex)); p.Preempts() && rg.s.limits.siteLink(r, t).Free() <= 0 {
-			rg.s.limits.waitAtSite(t)
+		if t := rg.s.mail.threadOf(rg.s.mail.vertices.At(p.Vertex)); p.Preempts() && rg.s.limits.isRefusedAtSite(t) {
 			continue
 		}
 		return p, true
@@ -137,7 +134,11 @@ func (rg *rings) serve(a *agent, p fair.Pick) {
 	}
 	rg.s.mail.counts.Sessions++
 	t.agents = append(t.agents, a)
-	rg.s.limits.countSiteSession(t, 1)
+	if l := t.siteLink(); l != nil {
+		l.at.Busy++
+		t.shaping.place.Served()
+		rg.s.limits.wake(l.at)
+	}
 	a.ring.sessions.Busy++
 	a.ring.channel.sessions.Busy++
 	rg.feed(a, p)

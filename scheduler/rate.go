@@ -110,10 +110,12 @@ func (ls *limits) take(b *bucket, n int) {
 	}
 }
 
-// planToken makes what waits for a token of a bucket try again when there is one, if there is none
-// now beyond those that are reserved.
-func (ls *limits) planToken(b *bucket, reserved int) {
-	if b == nil || ls.tokensOf(b) > reserved {
+// planToken makes what waits for a token of a bucket try again when there is one.
+func (ls *limits) planToken(b *bucket) { ls.planMore(b, 0) }
+
+// planMore makes what waits for a token of a bucket try again when there are more than so many.
+func (ls *limits) planMore(b *bucket, tokens int) {
+	if b == nil || ls.tokensOf(b) > tokens {
 		return
 	}
 	if at := ls.nextToken(b); at != never {

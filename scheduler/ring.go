@@ -51,17 +51,18 @@ type ring struct {
 
 	fair *fair.Ring // what is due
 
-	processes limit.Limit[*ring] // agents, idle ones included; nobody waits
-	sessions  limit.Limit[*ring] // nobody waits
-	expected  int                // sessions that the agents should still offer
-	idle      []*agent           // the one that became idle last is at the end
-	free      []*agent           // serving, with a free session
+	links     ringLinks
+	processes limit.Limit[bounds] // agents, idle ones included; nobody waits
+	sessions  limit.Limit[bounds] // nobody waits
+	expected  int                 // sessions that the agents should still offer
+	idle      []*agent            // the one that became idle last is at the end
+	free      []*agent            // serving, with a free session
 
 	channelRate *bucket // nil: none
 
-	dirty   bool               // is in rings.dirty
-	backoff timer              // when it may start an agent again
-	place   limit.Place[*ring] // where it waits: at its channel, or for a process
+	dirty   bool                // is in rings.dirty
+	backoff timer               // when it may start an agent again
+	place   limit.Place[bounds] // where it waits: at its channel, or for a process
 }
 
 // ringKey returns the key that threads have in common if they can share agents.
@@ -106,7 +107,10 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 			example: key,
 			command: command,
 		}
-		r.place.Who = r
+		r.place.Try = func() bool {
+			rg.markDirty(r)
+			return true
+		}
 		r.fair = rg.s.threads.fair.NewRing(params, func() { rg.markDirty(r) })
 		r.members.Of = memberLinksOf
 		r.backoff.due = func() { rg.markDirty(r) }
@@ -120,7 +124,8 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 		r.clause = clauseKey(clauses)
 		r.params, r.fair.Params = params, params
 		r.withHost = rule.NamesHost(params.Command)
-		rg.s.limits.useRate(&r.channelRate, "channelrate "+c.name, params.ChannelRate, params.RateBurst, func() { rg.s.limits.wakeSessions(c) })
+		rg.s.limits.useRate(&r.channelRate, "channelrate "+c.name, params.ChannelRate, params.RateBurst, func() { rg.s.limits.wake(&c.sessions) })
+		rg.s.limits.setLinks(r)
 	}
 	if !slices.ContainsFunc(params.Command, rule.NamesHostIn) {
 		c.latest = r

@@ -89,7 +89,7 @@ func (vi *views) viewRing(r *ring) *view.Ring {
 		v.Channel, v.Host = c.Channel, c.Host
 	}
 	v.Agents, v.Idle, v.Sessions = r.processes.Busy, len(r.idle), r.sessions.Busy
-	v.MaxRing, v.MaxThr, v.Overfeed = vi.s.limits.maxRing(r), max(1, r.params.MaxThr), r.params.Overfeed
+	v.MaxRing, v.MaxThr, v.Overfeed = r.links.of(ofRing).most, max(1, r.params.MaxThr), r.params.Overfeed
 	return v
 }
 

@@ -308,18 +308,26 @@ func (h *harness) checkLimits(actions []Action, begun map[AgentID]bool) {
 		isLater = isLater || !begun[a.id] && waitsForLoad(a) || begun[a.id] && feeds[a.id] > 0
 	}
 	if fed != nil && !isLater {
-		for i, k := range kinds[:ofAllProcesses] {
-			if l := k.link(&s.limits, fed.thread.ring, fed.thread); l.Room() < 0 {
-				h.t.Fatalf("agent %d is fed beyond limit %d: %+v", fed.id, i, l)
+		links := slices.Clone(fed.thread.ring.links.onSessions())
+		if l := fed.thread.siteLink(); l != nil {
+			links = append(links, *l)
+		}
+		for i := range links {
+			if l := s.limits.now(&links[i]); l.Room() < 0 {
+				h.t.Fatalf("agent %d is fed beyond limit %d: %+v", fed.id, links[i].kind, l)
 			}
+		}
+		if l := s.limits.own(fed.thread); l.Room() < 0 {
+			h.t.Fatalf("agent %d is fed beyond the limit of its thread: %+v", fed.id, l)
 		}
 	}
 	if started == nil {
 		return
 	}
-	r := started.ring
-	if !below(len(s.agents.byID)-1, s.limits.maxTA(r)) || !below(r.processes.Busy-1, s.limits.maxRing(r)) || !below(r.channel.processes.Busy-1, s.limits.maxChannel(r)) {
-		h.t.Fatalf("agent %d is started beyond a limit", started.id)
+	for i, l := range started.ring.links.onProcesses() {
+		if s.limits.now(&l).Room() < 0 {
+			h.t.Fatalf("agent %d is started beyond limit %d of processes", started.id, i)
+		}
 	}
 }
 
@@ -327,9 +335,6 @@ func (h *harness) checkLimits(actions []Action, begun map[AgentID]bool) {
 func waitsForLoad(a *agent) bool {
 	return slices.ContainsFunc(a.lines, func(l line) bool { return !l.given })
 }
-
-// below reports whether n is less than the limit. A limit of 0 means none.
-func below(n, limit int) bool { return limit <= 0 || n < limit }
 
 func (h *harness) perform(a Action) {
 	switch a := a.(type) {

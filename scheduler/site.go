@@ -12,7 +12,7 @@ import (
 // a session; a thread whose site is not known is a site of its own.
 //
 // A thread whose site is full, or has no token, is closed when its turn comes
-// (waitAtSite), and so picks pass over it as with a full window. When a session is free
+// (isRefusedAtSite), and so picks pass over it as with a full window. When a session is free
 // again, the site offers it to the thread of each ring that has waited longest. Nothing
 // else looks at the threads of a site, which may be very many.
 
@@ -24,7 +24,7 @@ const maxKnownSites = 100_000
 type site struct {
 	name     string // channel, "/", and the reported name; or that of its only thread
 	threads  int
-	sessions limit.Limit[*thread] // of its threads; the lines are those of the rings
+	sessions limit.Limit[bounds] // of its threads
 }
 
 // rememberSite keeps what an agent has reported about the site of a thread.
@@ -71,10 +71,11 @@ func (ls *limits) setSite(t *thread) {
 	s.threads++
 	s.sessions.Busy += t.busy()
 	x.site = s
-	offer := func() { ls.offerSite(s) }
-	ls.useRate(&x.siteRate, "siterate "+name, p.SiteRate, p.RateBurst, offer)
+	wake := func() { ls.wake(&s.sessions) }
+	ls.useRate(&x.toSite.rate, "siterate "+name, p.SiteRate, p.RateBurst, wake)
 	id := ClusterLimit{"clustersitemax", t.key.channel, strings.TrimPrefix(name, t.key.channel+"/")}
-	ls.s.cluster.useShare(&x.shares[ofClusterSiteMax], id, p.ClusterSiteMax, offer)
+	ls.s.cluster.useShare(&x.shares[ofClusterSiteMax], id, p.ClusterSiteMax, wake)
+	x.toSite = link{ofSite, &s.sessions, bounds{p.SiteMax, x.toSite.rate, x.shares[ofClusterSiteMax].clusterShare, t.ring}}
 }
 
 // leaveSite takes a thread out of its site.
@@ -88,50 +89,34 @@ func (ls *limits) leaveSite(t *thread) {
 	x.site = nil
 	s.threads--
 	s.sessions.Busy -= t.busy()
-	ls.useRate(&x.siteRate, "", rule.Rate{}, 0, nil)
+	ls.useRate(&x.toSite.rate, "", rule.Rate{}, 0, nil)
 	ls.s.cluster.useShare(&x.shares[ofClusterSiteMax], ClusterLimit{}, 0, nil)
 	if s.threads == 0 {
 		delete(ls.sites, s.name)
 	}
-	ls.offerSite(s)
+	ls.wake(&s.sessions)
 }
 
 // waitsAtSite reports whether the thread waits for a session, or a token, of its site.
 func (t *thread) waitsAtSite() bool { return t.shaping != nil && t.shaping.place.Waits() }
 
-// waitAtSite closes a thread until its site has a free session for it.
-func (ls *limits) waitAtSite(t *thread) {
-	x := t.shaping
-	x.site.sessions.Join(&x.place, limit.Key{Group: t.ring}, &ls.turns)
-	ls.planToken(x.siteRate, 0)
+// siteLink is the thread's link to its site; nil: the thread has no limit on it.
+func (t *thread) siteLink() *link {
+	if t.shaping == nil || t.shaping.site == nil {
+		return nil
+	}
+	return &t.shaping.toSite
+}
+
+// isRefusedAtSite reports whether the site of a thread has nothing free. It closes the thread then
+// until there is something: of each ring, the thread that has waited longest tries first, and the
+// next when that one has begun, or no longer wants a session.
+func (ls *limits) isRefusedAtSite(t *thread) bool {
+	l := t.siteLink()
+	if l == nil || ls.now(l).Free() > 0 {
+		return false
+	}
+	ls.wait(&t.shaping.place, l)
 	ls.s.threads.updateThread(t)
-}
-
-// offerSite lets threads try again that wait at a site, if there are free sessions: of each
-// ring the one that has waited longest, and the next when that one has begun. A thread that
-// no longer wants a session passes its turn on at once.
-func (ls *limits) offerSite(s *site) {
-	if s.sessions.Len() == 0 {
-		return
-	}
-	s.sessions.Wake(func(t *thread) int {
-		ls.planToken(t.shaping.siteRate, 0)
-		return min(1, ls.siteLink(nil, t).Free())
-	}, func(t *thread) bool {
-		ls.s.threads.updateThread(t)
-		return t.wants > 0
-	})
-}
-
-// countSiteSession counts a session of the thread that has begun (n is 1) or ended (-1).
-func (ls *limits) countSiteSession(t *thread, n int) {
-	x := t.shaping
-	if x == nil || x.site == nil {
-		return
-	}
-	x.site.sessions.Busy += n
-	if n > 0 {
-		x.place.Served()
-	}
-	ls.offerSite(x.site)
+	return true
 }

@@ -1,10 +1,6 @@
 package scheduler
 
-import (
-	"time"
-
-	"zsched/scheduler/limit"
-)
+import "time"
 
 // Starting agents: when a ring starts one, the limit on starts per second (-R),
 // and the delay after failed starts.
@@ -14,12 +10,12 @@ import (
 // it. At the first limit reached, the ring is queued.
 func (as *agents) startFor(r *ring, t *thread) {
 	ls := &as.s.limits
-	if min(r.wants, ls.roomOf(r)) <= r.expected || ls.siteLink(r, t).Free() <= r.expected {
-		return // those that are starting are enough
+	useful := min(r.wants, ls.roomOf(r), ls.tokensOf(r.channelRate))
+	if l := t.siteLink(); l != nil {
+		useful = min(useful, ls.now(l).Free())
 	}
-	if l := ls.channelLink(r, t); l.Tokens <= l.reserved {
-		ls.wait(r, ofChannel)
-		return
+	if useful <= r.expected {
+		return // those that are starting are enough
 	}
 	if f := as.startFailures[r.clause]; f != nil && f.until > as.s.agenda.now {
 		as.s.agenda.plan(&r.backoff, f.until)
@@ -27,8 +23,8 @@ func (as *agents) startFor(r *ring, t *thread) {
 	} else if f != nil && r.expected > 0 {
 		return
 	}
-	if at, why := ls.refusal(r, t, ofAllProcesses, ofForks, 1); why != limit.None {
-		ls.wait(r, at)
+	if l, _ := ls.refusal(r.links.onProcesses(), 1); l != nil {
+		ls.wait(&r.place, l)
 		return
 	}
 	ls.take(ls.forkRate, 1)

@@ -246,7 +246,7 @@ func (ts *threads) updateThread(t *thread) {
 		t.running = false
 	}
 	if t.shaping != nil {
-		ts.s.limits.updateGate(t)
+		ts.s.limits.planTokens(t)
 		ts.s.cluster.updateShares(t)
 	}
 	if t.isEmpty() && t.busy() == 0 && t.suspendedUntil == 0 && (t.shaping == nil || t.shaping.slowedBy == nil) {
@@ -255,7 +255,7 @@ func (ts *threads) updateThread(t *thread) {
 	}
 	free := 0 // sessions that it may still take
 	if t.mayFeed() {
-		free = max(0, t.freeSlots())
+		free = max(0, ts.s.limits.freeSlots(t))
 	}
 	wants := min(t.fair.Pickable(), free)
 	t.fair.SetOpen(free > 0)
@@ -269,8 +269,8 @@ func (ts *threads) updateThread(t *thread) {
 	if wants > 0 || r.place.Waits() || unused {
 		ts.s.rings.markDirty(r)
 	}
-	if hadWants && wants == 0 && t.shaping != nil && t.shaping.site != nil {
-		ts.s.limits.offerSite(t.shaping.site) // the session that it could have taken
+	if l := t.siteLink(); l != nil && hadWants && wants == 0 {
+		ts.s.limits.wake(l.at) // for the session that it could have taken
 	}
 }
 

@@ -20,8 +20,8 @@ func (vi *views) waitOf(t *thread) view.Wait {
 	if why := vi.barrier(t); why != view.NoWait {
 		return why
 	}
-	if at, why := vi.s.limits.refusal(t.ring, t, ofSite, ofChannel, 1); why != limit.None {
-		return vi.s.limits.waitName(t, at, why)
+	if k, why := vi.s.limits.threadRefusal(t, 1); why != limit.None {
+		return vi.s.limits.waitName(t, k, why)
 	}
 	return vi.waitForAgent(t)
 }
@@ -82,8 +82,8 @@ func (vi *views) waitForAgent(t *thread) view.Wait {
 	case failures != nil && failures.until > vi.s.agenda.now:
 		return view.WaitStart
 	}
-	if at, why := vi.s.limits.refusal(r, t, ofAllProcesses, ofForks, 1); why != limit.None {
-		return kinds[at].waits[why]
+	if l, why := vi.s.limits.refusal(r.links.onProcesses(), 1); l != nil {
+		return waits[l.kind][why]
 	}
 	return view.WaitAgent
 }

@@ -31,15 +31,10 @@ const Unlimited = 1 << 30
 // Never is later than every time.
 const Never time.Duration = 1<<63 - 1
 
-// Limit is one limit. W are those who wait at it.
-type Limit[W any] struct {
+// Limit is one limit. K says what bounds those who wait at it.
+type Limit[K comparable] struct {
 	Busy int // what has begun and has not ended
-	Queue[W]
-}
-
-// Link returns a link to the limit that allows at most so many; 0: no bound.
-func (l *Limit[W]) Link(most int) Link {
-	return Link{Busy: l.Busy, Most: most, Share: Unlimited, Tokens: Unlimited}
+	Queue[K]
 }
 
 // Link is what a limit allows one of its users now.

@@ -8,33 +8,31 @@ import (
 )
 
 // Queue has those who wait at a limit, in lines.
-type Queue[W any] struct {
-	lines []*line[W]
+//
+// A line has those who are bound alike. They are refused or admitted alike, so nothing looks at
+// the others while the first is refused. There are few lines.
+type Queue[K comparable] struct {
+	lines []*line[K]
 	n     int
 }
 
-// Key names a line. Those in one line are refused or admitted alike, so nothing looks at the
-// others while the first is refused. There are few lines.
-type Key struct {
-	Most  int // of their links
-	Group any // what else they have in common
-}
-
 // line has those with one key, in the order in which they began to wait.
-type line[W any] struct {
-	key     Key
-	queue   *Queue[W]
-	waiting store.Heap[Turn, *Place[W]]
+type line[K comparable] struct {
+	key     K
+	queue   *Queue[K]
+	waiting store.Heap[Turn, *Place[K]]
 }
 
 // Place is the place of one waiter, which waits at one limit at a time, or at none.
-type Place[W any] struct {
-	Who W
+type Place[K comparable] struct {
+	// Try is called when the waiter is woken. It reports whether the waiter can use its place; if
+	// not, the next one gets it.
+	Try func() bool
 	// since says when the waiter began to wait, by Turns; 0: it has what it waited for. It
 	// keeps this when it is woken, so that it comes before those that have not waited as long
 	// if it has to wait again, there or elsewhere.
 	since Turn
-	line  *line[W] // nil: it does not wait
+	line  *line[K] // nil: it does not wait
 	index int32    // in line.waiting
 }
 
@@ -45,16 +43,16 @@ type Turn int64
 type Turns struct{ last Turn }
 
 // Len is how many wait.
-func (q *Queue[W]) Len() int { return q.n }
+func (q *Queue[K]) Len() int { return q.n }
 
 // Waits reports whether the waiter waits at any limit.
-func (p *Place[W]) Waits() bool { return p.line != nil }
+func (p *Place[K]) Waits() bool { return p.line != nil }
 
 // WaitsIn reports whether it waits in this queue.
-func (p *Place[W]) WaitsIn(q *Queue[W]) bool { return p.line != nil && p.line.queue == q }
+func (p *Place[K]) WaitsIn(q *Queue[K]) bool { return p.line != nil && p.line.queue == q }
 
 // Join makes a waiter wait, unless it waits in that line already.
-func (q *Queue[W]) Join(p *Place[W], key Key, turns *Turns) {
+func (q *Queue[K]) Join(p *Place[K], key K, turns *Turns) {
 	if p.WaitsIn(q) && p.line.key == key {
 		return
 	}
@@ -63,11 +61,11 @@ func (q *Queue[W]) Join(p *Place[W], key Key, turns *Turns) {
 		turns.last++
 		p.since = turns.last
 	}
-	i := slices.IndexFunc(q.lines, func(l *line[W]) bool { return l.key == key })
+	i := slices.IndexFunc(q.lines, func(l *line[K]) bool { return l.key == key })
 	if i < 0 {
 		i = len(q.lines)
-		l := &line[W]{key: key, queue: q}
-		l.waiting.Index = func(p *Place[W]) *int32 { return &p.index }
+		l := &line[K]{key: key, queue: q}
+		l.waiting.Index = func(p *Place[K]) *int32 { return &p.index }
 		q.lines = append(q.lines, l)
 	}
 	p.line = q.lines[i]
@@ -76,7 +74,7 @@ func (q *Queue[W]) Join(p *Place[W], key Key, turns *Turns) {
 }
 
 // Leave ends the wait. The waiter keeps its turn.
-func (p *Place[W]) Leave() {
+func (p *Place[K]) Leave() {
 	l := p.line
 	if l == nil {
 		return
@@ -91,33 +89,29 @@ func (p *Place[W]) Leave() {
 }
 
 // Served ends the wait and the turn: the waiter has what it waited for, or no longer wants it.
-func (p *Place[W]) Served() {
+func (p *Place[K]) Served() {
 	p.Leave()
 	p.since = 0
 }
 
-// Wake ends the wait of as many as there is room for and calls wake for each, those first
-// that have waited longest. free says how many more of a line, which the given waiter leads,
-// may begin now. wake reports whether the waiter can use its place; if not, the next one gets
-// it. Both may make others wait or leave.
-func (q *Queue[W]) Wake(free func(W) int, wake func(W) bool) {
+// Wake ends the wait of as many as there is room for, those first that have waited longest, and
+// lets them try. free says how many more of those with a key may begin now. Both may make others
+// wait or leave.
+func (q *Queue[K]) Wake(free func(K) int) {
 	if q.n == 0 {
 		return
 	}
 	lines := q.lines
 	if len(lines) > 1 {
 		lines = slices.Clone(lines)
-		slices.SortFunc(lines, func(a, b *line[W]) int { return cmp.Compare(a.waiting.Next(), b.waiting.Next()) })
+		slices.SortFunc(lines, func(a, b *line[K]) int { return cmp.Compare(a.waiting.Next(), b.waiting.Next()) })
 	}
 	for i := range lines {
 		l := lines[i]
-		if l.waiting.Len() == 0 {
-			continue // what was woken has emptied the line
-		}
-		for n := free(l.waiting.First().Who); n > 0 && l.waiting.Len() > 0; {
-			who := l.waiting.First().Who
-			l.waiting.First().Leave()
-			if wake(who) {
+		for n := free(l.key); n > 0 && l.waiting.Len() > 0; {
+			first := l.waiting.First()
+			first.Leave()
+			if first.Try() {
 				n--
 			}
 		}
@@ -125,15 +119,8 @@ func (q *Queue[W]) Wake(free func(W) int, wake func(W) bool) {
 }
 
 // Clear ends all waits. The waiters keep their turns.
-func (q *Queue[W]) Clear() {
+func (q *Queue[K]) Clear() {
 	for len(q.lines) > 0 {
 		q.lines[0].waiting.First().Leave()
-	}
-}
-
-// Each calls f for the first of each line. It must not change the queue.
-func (q *Queue[W]) Each(f func(first W)) {
-	for _, l := range q.lines {
-		f(l.waiting.First().Who)
 	}
 }

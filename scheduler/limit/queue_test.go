@@ -12,23 +12,22 @@ import (
 // wait again.
 func TestQueueWakesThoseWhoHaveWaitedLongest(t *testing.T) {
 	type waiter struct {
-		place Place[*waiter]
+		place Place[int]
 		most  int
 		since int // 0: never waited, or served
 		waits bool
 	}
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
-		var l Limit[*waiter]
+		var l Limit[int]
 		var turns Turns
 		clock := 0
 		all := make([]*waiter, 30)
 		for i := range all {
 			all[i] = &waiter{most: 1 + r.IntN(4)}
-			all[i].place.Who = all[i]
 		}
 		join := func(w *waiter) {
-			l.Join(&w.place, Key{Most: w.most}, &turns)
+			l.Join(&w.place, w.most, &turns)
 			if w.since == 0 {
 				clock++
 				w.since = clock
@@ -61,11 +60,14 @@ func TestQueueWakesThoseWhoHaveWaitedLongest(t *testing.T) {
 					}
 				}
 				var got []*waiter
-				l.Wake(func(w *waiter) int { return l.Link(w.most).Free() }, func(w *waiter) bool {
-					got = append(got, w)
-					w.waits = false
-					return w.since%6 != useless
-				})
+				for _, w := range all {
+					w.place.Try = func() bool {
+						got = append(got, w)
+						w.waits = false
+						return w.since%6 != useless
+					}
+				}
+				l.Wake(func(most int) int { return most - l.Busy })
 				if bySince := func(a, b *waiter) int { return cmp.Compare(a.since, b.since) }; len(got) > 0 && got[0] != slices.MinFunc(want, bySince) {
 					t.Fatalf("the first that is woken has not waited longest")
 				}
@@ -94,17 +96,18 @@ func TestQueueWakesThoseWhoHaveWaitedLongest(t *testing.T) {
 			}
 		}
 		l.Clear()
-		l.Each(func(*waiter) { t.Error("somebody waits after all have left") })
+		if l.Len() != 0 {
+			t.Error("somebody waits after all have left")
+		}
 	}
 }
 
 // TestLinkSaysWhyItRefuses: a rate comes before the number of sessions, and a
 // session that is busy may be given more unless there are too many.
 func TestLinkSaysWhyItRefuses(t *testing.T) {
-	var l Limit[int]
-	l.Busy = 3
-	full, shared := l.Link(3), l.Link(0)
-	shared.Share = 2
+	full := Link{Busy: 3, Most: 3, Share: Unlimited, Tokens: Unlimited}
+	free, shared := full, full
+	free.Most, shared.Most, shared.Share = 4, 0, 2
 	paid := full
 	paid.Tokens = 0
 	for _, c := range []struct {
@@ -114,7 +117,7 @@ func TestLinkSaysWhyItRefuses(t *testing.T) {
 		room int
 	}{
 		{Open(), 1, None, Unlimited},
-		{l.Link(4), 1, None, 1},
+		{free, 1, None, 1},
 		{full, 1, Full, 0},
 		{full, 0, None, 0},
 		{shared, 1, NoShare, -1},
