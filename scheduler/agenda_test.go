@@ -1,53 +1,11 @@
 package scheduler
 
 import (
-	"slices"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"zsched/scheduler/rule"
 )
-
-// TestTimeMultisetAgainstSlice compares a timeMultiset with a slice that is searched
-// each time.
-func TestTimeMultisetAgainstSlice(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var m timeMultiset
-		var reference []second
-		for range rapid.IntRange(0, 200).Draw(t, "steps") {
-			if len(reference) > 0 && rapid.IntRange(0, 2).Draw(t, "remove") > 0 {
-				i := rapid.IntRange(0, len(reference)-1).Draw(t, "which")
-				m.remove(reference[i])
-				reference = slices.Delete(reference, i, i+1)
-			} else {
-				at := second(rapid.Uint32Range(0, 20).Draw(t, "at"))
-				m.add(at)
-				reference = append(reference, at)
-			}
-			want := second(0)
-			if len(reference) > 0 {
-				want = slices.Min(reference)
-			}
-			if got := m.earliest(); got != want {
-				t.Fatalf("earliest of %v: %d", reference, got)
-			}
-			empty := 0
-			for i, c := range m.counts {
-				if c.n == 0 {
-					empty++
-				}
-				if i > 0 && m.counts[i-1].at >= c.at || c.n == 0 && i == 0 {
-					t.Fatalf("out of order: %v", m.counts)
-				}
-			}
-			if empty != m.empty || len(m.counts) > 2*len(reference) {
-				t.Fatalf("%d counts for %d times, %d empty, kept %d", len(m.counts), len(reference), empty, m.empty)
-			}
-		}
-	})
-}
 
 // TestTimesOutOfRangeStayInOrder: a file can have an mtime that nanoseconds
 // since the epoch cannot hold; ext4 goes to 2446. It must not become a time

@@ -305,7 +305,7 @@ func (s *Scheduler) checkThread(t *thread) {
 		}
 	}
 	assert(states == t.states && int(recipients) == t.recipients, "thread %v: states %v, kept %v; %d recipients, kept %d", t, states, t.states, recipients, t.recipients)
-	assert((t.isEmpty() || oldest == t.modTimes.earliest()) && wake == t.firstWake(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t, oldest, t.modTimes.earliest(), wake, t.firstWake())
+	assert((t.isEmpty() && t.oldest == 0 || oldest <= t.oldest) && wake == t.firstWake(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t, oldest, t.oldest, wake, t.firstWake())
 	assert(t.waiting == nil || t.waiting.times.Len() == waits, "thread %v: %d wait, %d kept", t, waits, t.states[waiting])
 	s.checkWindow(t)
 	assert(t.held == (s.orders.heldThreads[t.key] != nil), "thread %v is held: %v", t, t.held)

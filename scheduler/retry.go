@@ -30,8 +30,8 @@ func (li *lines) retryTime(v *vertex, r ta.Retry) instant {
 // has failed, and advances the thread's retries.
 func (li *lines) suspensionLength(t *thread) time.Duration {
 	age := time.Duration(0)
-	if oldest := t.modTimes.earliest(); oldest != 0 {
-		age = max(0, li.s.agenda.date.since(oldest.date()))
+	if t.oldest != 0 {
+		age = max(0, li.s.agenda.date.since(t.oldest.date()))
 	}
 	wait, next := rule.RetryStep(t.params, t.retry, age, li.rand)
 	t.retry = next

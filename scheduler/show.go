@@ -104,8 +104,8 @@ func (vi *views) viewThread(t *thread) *view.Thread {
 	if !t.ring.isBlocked() {
 		v.Ring, v.WithHost = t.ring.id, t.ring.withHost
 	}
-	if oldest := t.modTimes.earliest(); oldest != 0 {
-		v.OldestAt = oldest.time()
+	if t.oldest != 0 {
+		v.OldestAt = t.oldest.time()
 	}
 	if t.lastEventAt != 0 {
 		v.LastEventAt = t.lastEventAt.time()

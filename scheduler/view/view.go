@@ -60,7 +60,9 @@ type Thread struct {
 	// because of the limits on memory.
 	States    map[string]int `json:"states,omitempty"`
 	NotLoaded int            `json:"not_loaded,omitempty"`
-	OldestAt  time.Time      `json:"oldest_at"` // mtime of its oldest message file, to the second
+	// OldestAt is the mtime of its oldest message file, to the second. When the oldest has left, it
+	// is that of the message which came first of those that are left.
+	OldestAt time.Time `json:"oldest_at"`
 	// LastEventAt is when mail last arrived or was last fed, to the second.
 	LastEventAt time.Time `json:"last_event_at,omitzero"`
 	Reason      string    `json:"reason,omitempty"` // last report on any recipient; \r between lines
