@@ -24,9 +24,6 @@ type Outcome struct {
 	// KeptBack are messages on which the order has no effect because they or their thread are held.
 	// Messages does not count them.
 	KeptBack int `json:"kept_back,omitempty"`
-	// NotLoaded are messages whose last replies the order selects, and that have none because of
-	// the limits on memory: nothing is done to them.
-	NotLoaded int `json:"not_loaded,omitempty"`
 }
 
 // counts are the counts of an outcome beside messages, recipients and threads, in the order of
@@ -51,9 +48,6 @@ var counts = []struct {
 			return text + ": select held mail with state=held."
 		}
 		return text + ": release held mail first."
-	}},
-	{func(did *Outcome) *int { return &did.NotLoaded }, func(_ *Order, n int) string {
-		return "Nothing is done to " + Plural(n, "message whose last reply is", "messages whose last replies are") + " not in memory."
 	}},
 }
 

@@ -75,14 +75,6 @@ type (
 		AtWork []int
 	}
 
-	// Load reads the control file of a message that is not loaded (load.go).
-	// The answer is Loaded or NotLoaded. It needs no Op: until the answer comes,
-	// there is no other action on the files of that message.
-	Load struct {
-		Message MessageID
-		Path    string
-	}
-
 	// Report writes the notice that a message owes its sender and marks its
 	// diagnostics as reported. RetryUntil is when the first of the open
 	// recipients expires; zero: never. The answer is Done or Failed.
@@ -241,7 +233,6 @@ func (Close) action()     {}
 func (Kill) action()      {}
 func (Mark) action()      {}
 func (Read) action()      {}
-func (Load) action()      {}
 func (*Finish) action()   {}
 func (Report) action()    {}
 func (Hold) action()      {}

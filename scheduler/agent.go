@@ -95,7 +95,6 @@ const (
 // line is a job line of an agent.
 type line struct {
 	id          MessageID
-	given       bool    // otherwise the agent gets it when its message is loaded (rings.giveLines)
 	vertex      *vertex // nil once the line has ended
 	thread      *thread
 	suspensions uint32 // thread.suspensions when the line was given

@@ -34,8 +34,8 @@ func (ar *arrivals) arrive(in *Message) {
 	ar.s.mail.counts.RecipientsIn += uint64(m.open)
 	if in.UnderHold {
 		m.flags |= underHold
+		ar.s.orders.underHold++
 	}
-	ar.s.loads.count(m, 1)
 	ar.s.mail.counts.Recipients += int(m.open)
 	ar.s.mail.eachVertex(m, func(v *vertex) { ar.s.mail.threadOf(v).ring.channel.counts.In += uint64(ar.s.mail.openOf(v)) })
 	ar.s.saved.restore(m, in.Saved)
@@ -54,7 +54,6 @@ func (ar *arrivals) arrive(in *Message) {
 	if ar.s.orders.heldMessages[m.ref] != nil {
 		return
 	}
-	ar.s.loads.considerUnloading(m)
 	ar.s.mail.eachVertex(m, func(v *vertex) { ar.s.rings.overfeedThread(ar.s.mail.threadOf(v)) })
 }
 

@@ -20,7 +20,6 @@ func (s *Scheduler) check() {
 	s.checkSites()
 	s.checkShares()
 	s.checkRates()
-	s.checkLoads()
 	s.checkLogs()
 	s.checkMail()
 	for key, t := range s.threads.byKey {
@@ -70,7 +69,7 @@ func (s *Scheduler) checkNotices() {
 		m := s.mail.messages.At(ref)
 		assert(s.mail.byID.Find(uint64(m.id)) == ref, "a notice is planned about message %d, which has left", m.id)
 		assert(m.flags&owesNotice != 0 || m.pendingWrites > 0, "a notice is planned about message %d, which owes none", m.id)
-		assert(t.isPlanned() || m.pendingWrites > 0 || m.flags&(removing|moving|wanted) != 0, "the notice about message %d is never written", m.id)
+		assert(t.isPlanned() || m.pendingWrites > 0 || m.flags&(removing|moving) != 0, "the notice about message %d is never written", m.id)
 	}
 	for ref := range s.notices.delays {
 		assert(s.mail.vertices.At(ref).state != 0, "the delays of a vertex that has left are kept")
@@ -193,8 +192,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 		at := s.threads.wakeAt(v)
 		assert(at != never && s.agenda.plannedAt(&t.waiting.wake) <= at, "vertex of %d waits without an end", id)
 	}
-	isWanted := s.mail.messageOf(v).flags&wanted != 0
-	if v.state.isWatched() && !isWanted && !s.notices.isKeptBack(v) && t.updates&(releaseHeld|newParams) == 0 && s.mail.anyOf(v, (*recipient).mayExpire) {
+	if v.state.isWatched() && !s.notices.isKeptBack(v) && t.updates&(releaseHeld|newParams) == 0 && s.mail.anyOf(v, (*recipient).mayExpire) {
 		assert(expires == noDate || s.notices.next != 0 || s.notices.lookAt != noDate, "vertex of %d in state %d expires at %v, no look is planned", id, v.state, expires)
 	}
 	if v.state == due || v.state == waiting {
@@ -206,7 +204,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	assert(!under || v.state == held || v.state == blocked, "vertex of %d under hold/ in state %d", id, v.state)
 	assert(s.orders.waiting[v.ref] == nil || s.orders.mustWait(v), "vertex of %d in state %d has an order open", id, v.state)
 	if v.state == blocked {
-		assert(isWanted || s.mail.feedable(v) == 0 || s.mail.anyOf(v, (*recipient).isWriting), "vertex of %d is blocked with something to feed", id)
+		assert(s.mail.feedable(v) == 0 || s.mail.anyOf(v, (*recipient).isWriting), "vertex of %d is blocked with something to feed", id)
 	}
 	open := int32(0)
 	for i := range s.mail.lenOf(v) {
@@ -223,54 +221,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 			assert(s.mail.messageOf(v).pendingWrites > 0, "recipient %d/%d settles with nothing under way", id, r.offset)
 		}
 	}
-	assert(open > 0 && (open == s.mail.openOf(v) || s.mail.messageOf(v).flags&unloaded != 0), "vertex of %d: %d open, kept %d", id, open, s.mail.openOf(v))
-}
-
-// checkLoads: what is loaded is counted, of what is not there are only summaries, and what is wanted
-// is loaded unless something keeps it.
-func (s *Scheduler) checkLoads() {
-	messages, recipients, notLoaded, reading := 0, 0, 0, 0
-	isWanted := make(map[messageRef]bool)
-	for _, c := range s.loads.wanted {
-		isWanted[c.message] = true
-	}
-	for ref := range s.mail.byID.Each {
-		m := s.mail.messages.At(ref)
-		if m.flags&(unloaded|underHold) == 0 {
-			messages++
-			recipients += int(m.open)
-		}
-		if m.flags&loading != 0 {
-			reading++
-		}
-		if m.flags&unloaded == 0 {
-			assert(m.flags&(loading|wanted) == 0, "message %d is to be loaded and is loaded", m.id)
-			continue
-		}
-		notLoaded++
-		assert(m.pendingWrites == 0 && m.flags&(removing|moving|underHold) == 0, "message %d is changed and not loaded", m.id)
-		assert(m.flags&wanted == 0 || isWanted[ref] || m.flags&loading != 0, "message %d is wanted and never loaded", m.id)
-		for _, v := range s.mail.openVertices(m) {
-			assert(s.mail.lenOf(v) == 1 && v.first.diagnostic == 0, "message %d has recipients and is not loaded", m.id)
-			assert(v.state != fed || m.flags&loading != 0, "message %d is fed and not read", m.id)
-			assert(m.flags&wanted == 0 || v.state != due, "message %d may be fed before something is written", m.id)
-		}
-	}
-	assert(messages == s.loads.messages && recipients == s.loads.recipients, "loaded: %d messages, kept %d; %d recipients, kept %d",
-		messages, s.loads.messages, recipients, s.loads.recipients)
-	assert(notLoaded == s.loads.notLoaded && reading == s.loads.reading, "not loaded: %d, kept %d; being read: %d, kept %d", notLoaded, s.loads.notLoaded, reading, s.loads.reading)
-	assert(len(s.loads.candidates) == 0, "messages are left that may be unloaded")
-	assert(len(s.loads.wanted) == 0 || s.loads.reading >= maxReading || s.loads.retry.isPlanned() || s.writes.spoolDown || s.agents.stop.begun,
-		"%d messages wait to be loaded and may be", len(s.loads.wanted))
-	for _, a := range s.agents.byID {
-		for i := range a.lines {
-			l := &a.lines[i]
-			if !l.given {
-				assert(!l.ended() && s.mail.messageOf(l.vertex).flags&loading != 0, "agent %d is not given a line of a message that is loaded", a.id)
-				break
-			}
-		}
-	}
+	assert(open > 0 && open == s.mail.openOf(v), "vertex of %d: %d open, kept %d", id, open, s.mail.openOf(v))
 }
 
 func (s *Scheduler) linesOf(v *vertex) int {
@@ -286,16 +237,13 @@ func (s *Scheduler) linesOf(v *vertex) int {
 }
 
 func (s *Scheduler) checkThread(t *thread) {
-	n, waits, recipients, notLoaded := 0, 0, int32(0), 0
+	n, waits, recipients := 0, 0, int32(0)
 	oldest, wake := ^second(0), never
 	var states [vertexStates]int32
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
 		v := s.mail.vertices.At(ref)
 		assert(s.mail.threadOf(v) == t && v.state != 0, "a vertex of another thread in %v", t)
 		n++
-		if s.mail.messageOf(v).flags&unloaded != 0 {
-			notLoaded++
-		}
 		recipients += s.mail.openOf(v)
 		states[v.state]++
 		oldest = min(oldest, s.mail.messageOf(v).modifiedAt.second())
@@ -312,7 +260,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	for _, a := range t.agents {
 		assert(s.agents.byID[a.id] == a, "thread %v has an agent that is gone", t)
 	}
-	assert(n == t.vertices.Len && notLoaded == t.notLoaded, "thread %v: %d vertices, kept %d; %d not loaded, kept %d", t, n, t.vertices.Len, notLoaded, t.notLoaded)
+	assert(n == t.vertices.Len, "thread %v: %d vertices, kept %d", t, n, t.vertices.Len)
 	assert(!t.isEmpty() || t.busy() > 0 || t.suspendedUntil != 0 || t.shaping != nil && t.shaping.slowedBy != nil, "thread %v is empty and still there", t)
 	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
@@ -465,7 +413,7 @@ func (s *Scheduler) checkAgent(a *agent, c *Counts) {
 	assert(a.state != serving || len(a.lines) > 0, "agent %d has nothing to do and was not told", a.id)
 	for i := range a.lines {
 		l := &a.lines[i]
-		assert(l.vertex == nil || !l.given || l.unreported > 0 && int(l.unreported) == s.countUnreported(l.vertex), "agent %d awaits %d reports on %d", a.id, l.unreported, l.id)
+		assert(l.vertex == nil || l.unreported > 0 && int(l.unreported) == s.countUnreported(l.vertex), "agent %d awaits %d reports on %d", a.id, l.unreported, l.id)
 		assert(l.vertex == nil || l.vertex.state == fed && l.vertex.agent == a.id && s.mail.messageOf(l.vertex).id == l.id, "agent %d has a line for %d that is not its own", a.id, l.id)
 	}
 }

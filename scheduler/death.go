@@ -44,10 +44,6 @@ func (li *lines) agentExited(e AgentExited) {
 // file again. What the agent said about the destination counts. If it died and
 // said nothing, there is no feedback. Attempt is as in readAgain.
 func (li *lines) revokeLine(l *line, attempt string, pid int) {
-	if !l.given {
-		li.undoFeed(l)
-		return
-	}
 	v := l.vertex
 	l.vertex = nil
 	if l.destinationFailed || l.retryAt != 0 || attempt == nothingFound {

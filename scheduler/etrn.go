@@ -60,7 +60,6 @@ func (ts *threads) updateVertex(v *vertex) {
 	}
 	if t.updates&newParams != 0 {
 		ts.requeueVertex(t, v)
-		ts.s.loads.considerUnloading(ts.s.mail.messageOf(v))
 	}
 	switch {
 	case v.state == due && t.updates&wakeWaiting != 0 && !v.place.Queued():

@@ -31,19 +31,6 @@ type (
 	// Arrived: a message was loaded from the spool.
 	Arrived struct{ Message Message }
 
-	// Loaded: the answer to a Load. Obsoletes is ignored.
-	Loaded struct{ Message Message }
-
-	// NotLoaded: the file of a Load could not be loaded. If Missing is set, it is
-	// gone from the queue, and the core drops the message. Otherwise the core
-	// tries again later.
-	NotLoaded struct {
-		Message MessageID
-		Missing bool
-		Moved   bool // it is gone because the spool has moved it, and has logged why
-		Reason  string
-	}
-
 	// AgentStarted: a Start has created the process. Its first #hungry is still
 	// to come.
 	AgentStarted struct {
@@ -108,14 +95,14 @@ type (
 		// Missing says that the control file is gone. The core drops the
 		// message.
 		Missing bool
-		Moved   bool // as in NotLoaded
+		Moved   bool // it is gone because the spool has moved it, and has logged why
 	}
 
 	// Reread: the answer to a Read, with what the control file says now.
 	Reread struct {
 		Op         Op
 		Missing    bool // the file is gone
-		Moved      bool // as in NotLoaded
+		Moved      bool // as in Failed
 		Owes       bool // the file has diagnostics that have not been reported yet
 		Recipients []ctlfile.State
 	}
@@ -236,8 +223,6 @@ type Message struct {
 
 func (Tick) event()          {}
 func (Arrived) event()       {}
-func (Loaded) event()        {}
-func (NotLoaded) event()     {}
 func (AgentStarted) event()  {}
 func (AgentFailed) event()   {}
 func (AgentSaid) event()     {}

@@ -78,9 +78,6 @@ func (no *notices) planWake(v *vertex) { no.lookAt = min(no.lookAt, no.nextLookA
 
 // nextLookAt returns when something must be written about a vertex; noDate: nothing is planned.
 func (no *notices) nextLookAt(v *vertex) date {
-	if no.s.mail.messageOf(v).flags&wanted != 0 { // it is written when the message is loaded
-		return noDate
-	}
 	return min(no.nextLookAtExpiry(v), no.nextDelay(v))
 }
 
@@ -155,9 +152,6 @@ func (no *notices) overdue(v *vertex) bool {
 // not be with an agent.
 func (no *notices) expire(v *vertex) {
 	if primary, _ := no.expiry(v); no.s.agenda.date < primary || no.s.orders.waiting[v.ref] != nil {
-		return
-	}
-	if !no.overdue(v) || !no.s.loads.need(no.s.mail.messageOf(v)) {
 		return
 	}
 	no.s.lines.fail(v, "expired after "+inWords(no.s.mail.threadOf(v).params.Expiry), "4.4.7 (delivery time expired)",

@@ -98,10 +98,13 @@ func (od *orders) moveFiles(m *message) {
 
 // filesMoved is called when a message lies under hold/ now, or in transport/ again.
 func (od *orders) filesMoved(m *message) {
-	od.s.loads.count(m, -1)
 	m.flags &^= moving
 	m.flags ^= underHold
-	od.s.loads.count(m, 1)
+	if m.flags&underHold != 0 {
+		od.underHold++
+	} else {
+		od.underHold--
+	}
 	for _, v := range od.s.mail.openVertices(m) {
 		if m.flags&underHold == 0 {
 			od.requireAttempt(v)

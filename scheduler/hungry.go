@@ -30,7 +30,7 @@ func (li *lines) agentHungry(a *agent) {
 	case li.finishLine(a):
 	case a.offered > 0 && a.offered < a.sessions:
 		li.addSession(a)
-	case len(a.lines) > 0 && a.lines[0].given:
+	case len(a.lines) > 0:
 		li.endLine(a, a.lines[0].vertex)
 		li.finishLine(a)
 	default:
@@ -94,34 +94,6 @@ func (li *lines) removeLine(a *agent, i int) {
 		li.s.agents.sendClose(a)
 	}
 	li.s.rings.yield(a.ring, t)
-}
-
-// takeBack takes the job line for a vertex from an agent that was not given it yet.
-func (li *lines) takeBack(a *agent, v *vertex) {
-	i := slices.IndexFunc(a.lines, func(l line) bool { return !l.given && l.vertex == v })
-	li.undoFeed(&a.lines[i])
-	li.removeLine(a, i)
-}
-
-// takeBackBarred takes from an agent those of such lines that it may not be given any more.
-func (li *lines) takeBackBarred(a *agent) {
-	for {
-		i := slices.IndexFunc(a.lines, func(l line) bool { return li.s.rings.isBarred(a, &l) })
-		if i < 0 {
-			return
-		}
-		li.takeBack(a, a.lines[i].vertex)
-	}
-}
-
-// undoFeed ends a line that its agent was not given.
-func (li *lines) undoFeed(l *line) {
-	v := l.vertex
-	l.vertex, v.agent = nil, 0 // a report of that agent does not count
-	li.s.limits.refund(l.thread, li.s.mail.feedable(v))
-	li.s.mail.reopenRecipients(v)
-	li.s.threads.makeDue(v)
-	li.s.orders.resume(v)
 }
 
 // endSession gives back what a session occupied.

@@ -114,9 +114,6 @@ func (ml *mail) findRecipient(v *vertex, offset int64) int {
 
 // feedable counts the recipients that an agent would find open.
 func (ml *mail) feedable(v *vertex) int {
-	if ml.messageOf(v).flags&unloaded != 0 {
-		return int(ml.openOf(v))
-	}
 	n := 0
 	for i := range ml.lenOf(v) {
 		if ml.recipient(v, i).isOpen() {
@@ -137,9 +134,9 @@ func (ml *mail) anyOf(v *vertex, holds func(*recipient) bool) bool {
 }
 
 // canBeFed reports whether an agent would find something open in a vertex, and nothing that is done
-// but not tagged yet, or is to be written first.
+// but not tagged yet.
 func (ml *mail) canBeFed(v *vertex) bool {
-	return ml.messageOf(v).flags&wanted == 0 && ml.feedable(v) > 0 && !ml.anyOf(v, (*recipient).isWriting)
+	return ml.feedable(v) > 0 && !ml.anyOf(v, (*recipient).isWriting)
 }
 
 // eachVertex calls f for each vertex of the message, removed ones included.

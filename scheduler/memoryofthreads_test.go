@@ -9,33 +9,26 @@ import (
 )
 
 // TestMemoryOfThreads: the manual says what a recipient with a host of its own takes in
-// memory, also if its message is not loaded. Most of it is the thread.
+// memory. Most of it is the thread.
 func TestMemoryOfThreads(t *testing.T) {
-	for _, limit := range []int{0, 1000} {
-		if each := memoryOfThreads(100_000, limit); each > 1050 {
-			t.Errorf("%.0f bytes for a recipient with a host of its own, recipient-limit %d", each, limit)
-		}
+	if each := memoryOfThreads(100_000); each > 750 {
+		t.Errorf("%.0f bytes for a recipient with a host of its own", each)
 	}
 }
 
-// BenchmarkThreads measures the live heap for a recipient with a host of its own, loaded
-// and not.
+// BenchmarkThreads measures the live heap for a recipient with a host of its own.
 func BenchmarkThreads(b *testing.B) {
-	for _, limit := range []int{0, 1000} {
-		b.Run(fmt.Sprint("recipient-limit=", limit), func(b *testing.B) {
-			for b.Loop() {
-				b.ReportMetric(memoryOfThreads(200_000, limit), "B/recipient")
-			}
-			b.ReportMetric(0, "ns/op")
-		})
+	for b.Loop() {
+		b.ReportMetric(memoryOfThreads(200_000), "B/recipient")
 	}
+	b.ReportMetric(0, "ns/op")
 }
 
-func memoryOfThreads(n, recipientLimit int) (each float64) {
+func memoryOfThreads(n int) (each float64) {
 	const perMessage = 1000
 	before := heapInUse()
 	q := newBenchQueue(1)
-	q.s.rules.config.Frozen, q.s.rules.config.RecipientLimit = true, recipientLimit
+	q.s.rules.config.Frozen = true
 	for host := 0; host < n; {
 		q.last++
 		m := Message{ID: q.last, Path: fmt.Sprint(q.last), Sender: "a@b", ErrorTo: "a@b", ModifiedAt: q.now, ChangedAt: q.now, Size: 2000}

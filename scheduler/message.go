@@ -51,10 +51,6 @@ const (
 	moving                  // Hold or Release is pending
 	hasExtras               // mail.extras has some for it
 	underHold               // its files lie under hold/, not in transport/ and queue/
-	untagged                // recipients are done by a report, and the agent may not have tagged them yet
-	unloaded                // of its recipients only a summary is in memory; nothing of it is being written
-	loading                 // Load is pending
-	wanted                  // it is to be loaded because something must be written; nothing is fed before
 )
 
 // vertex is the recipients of one message for one channel and host: one job
@@ -90,9 +86,6 @@ type vertex struct {
 	// ordinal is its place among the vertices of the message, up to fair.MaxOrdinal.
 	ordinal uint16
 	state   vertexState
-	// unanswered says that the agent ended the last line without a report on
-	// every recipient. It may still send the missing reports.
-	unanswered bool
 }
 
 // vertexState is 0 when all recipients are done.
@@ -187,14 +180,11 @@ func (wr *writes) advance(m *message) {
 	case m.open == 0:
 		wr.finish(m, 0, 0)
 	case wr.s.notices.noticeAt(m.ref) <= wr.s.agenda.now:
-		if wr.s.loads.need(m) {
-			wr.s.notices.report(m)
-		}
+		wr.s.notices.report(m)
 	case wr.s.orders.isToBeMoved(m):
 		wr.s.orders.moveFiles(m)
 	default:
 		wr.s.notices.planInterimNotice(m)
-		wr.s.loads.considerUnloading(m)
 	}
 }
 
@@ -217,9 +207,8 @@ func (wr *writes) dropMessage(m *message) {
 // removeMessage frees a message whose vertices are removed.
 func (wr *writes) removeMessage(m *message) {
 	delete(wr.s.orders.heldMessages, m.ref)
-	wr.s.loads.count(m, -1)
-	if m.flags&unloaded != 0 {
-		wr.s.loads.notLoaded--
+	if m.flags&underHold != 0 {
+		wr.s.orders.underHold--
 	}
 	wr.s.mail.counts.Messages--
 	wr.s.mail.counts.MessagesOut++
@@ -233,10 +222,6 @@ func (wr *writes) detachLine(v *vertex) {
 	a := wr.s.agents.byID[v.agent]
 	i := slices.IndexFunc(a.lines, func(l line) bool { return l.vertex == v })
 	a.lines[i].vertex = nil
-	if !a.lines[i].given { // the agent will not answer it
-		wr.s.threads.setState(v, blocked, 0)
-		wr.s.lines.removeLine(a, i)
-	}
 }
 
 // removeVertex unlinks a vertex, and ends the recipients that are still open.
@@ -262,9 +247,6 @@ func (ts *threads) detachVertex(v *vertex) {
 	ts.forgetVertex(v)
 	delete(ts.s.orders.waiting, v.ref)
 	delete(ts.s.notices.delays, v.ref)
-	if ts.s.mail.messageOf(v).flags&unloaded != 0 {
-		t.notLoaded--
-	}
 	ts.setState(v, 0, 0)
 	ts.unlinkVertex(v)
 	if t.updates != 0 {

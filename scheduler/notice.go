@@ -131,7 +131,7 @@ func (no *notices) nextDelay(v *vertex) date {
 // as they are.
 func (no *notices) tellDelay(v *vertex) {
 	passed, _ := no.reportTimesPassed(v)
-	if told, wanted := no.delays[v.ref]; !wanted || passed <= told || !no.s.loads.need(no.s.mail.messageOf(v)) {
+	if told, wanted := no.delays[v.ref]; !wanted || passed <= told {
 		return
 	}
 	no.delays[v.ref] = passed

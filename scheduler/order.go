@@ -22,7 +22,7 @@ type orders struct {
 	s *Scheduler
 
 	waiting     map[vertexRef]*Ordered     // until an agent has reported
-	savedOrders map[MessageID][]SavedOrder // on mail that is not loaded yet
+	savedOrders map[MessageID][]SavedOrder // of an earlier process, on mail that is not loaded yet
 
 	// The hold orders in force. The messages under hold/ that have no record are there with an
 	// empty order.
@@ -153,7 +153,7 @@ func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answ
 			parts[v.ref] = part
 		}
 		n += here
-		withAgent = withAgent || v.state == fed && m.flags&unloaded == 0
+		withAgent = withAgent || v.state == fed
 		touched = append(touched, v)
 	}
 	if refused {
@@ -166,11 +166,6 @@ func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answ
 		return n
 	}
 	od.s.log.recordTouched(e, m.id, m.modifiedAt, n)
-	if m.flags&unloaded != 0 && e.Verb != VerbRetry {
-		od.saveOrder(e, m, touched)
-		od.s.loads.need(m)
-		return n
-	}
 	switch e.Verb {
 	case VerbRetry:
 		for _, v := range touched {
@@ -203,9 +198,6 @@ func (od *orders) affected(v *vertex, e *Ordered, part []int64) int {
 		e.movesAway() && od.s.notices.isKeptBack(v):
 		return 0
 	}
-	if od.s.mail.messageOf(v).flags&unloaded != 0 {
-		return od.affectedUnread(v, e)
-	}
 	n := 0
 	for i := range od.s.mail.lenOf(v) {
 		r := od.s.mail.recipient(v, i)
@@ -216,19 +208,9 @@ func (od *orders) affected(v *vertex, e *Ordered, part []int64) int {
 	return n
 }
 
-// isHeldOrToBe reports whether a message is held, or to be held when it is loaded.
+// isHeldOrToBe reports whether a message is held, or to be held.
 func (od *orders) isHeldOrToBe(v *vertex) bool {
-	m := od.s.mail.messageOf(v)
-	return od.heldMessages[v.message] != nil || m.flags&underHold != 0 || len(od.savedOrders[m.id]) > 0
-}
-
-// affectedUnread is the same for a vertex that is not loaded.
-func (od *orders) affectedUnread(v *vertex, e *Ordered) int {
-	n := int(od.s.mail.openOf(v))
-	if only := e.Only[od.s.mail.messageOf(v).id]; only != nil && e.Verb.takesParts() {
-		n = min(n, len(only))
-	}
-	return n
+	return od.heldMessages[v.message] != nil || od.s.mail.messageOf(v).flags&underHold != 0
 }
 
 // movesAway reports whether an order moves mail to another node, or back from its way to
@@ -248,7 +230,7 @@ func (v Verb) takesParts() bool { return v == VerbKill || v == VerbExpire || v.r
 func (od *orders) partOf(e *Ordered, v *vertex) []int64 {
 	m := od.s.mail.messageOf(v)
 	only := e.Only[m.id]
-	if only == nil || !e.Verb.takesParts() || m.flags&unloaded != 0 {
+	if only == nil || !e.Verb.takesParts() {
 		return nil
 	}
 	part, rest := []int64{}, false

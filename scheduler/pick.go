@@ -154,12 +154,11 @@ func (rg *rings) feed(a *agent, p fair.Pick) {
 	t, m := rg.s.mail.threadOf(v), rg.s.mail.messageOf(v)
 	t.ring.fair.Take(p)
 	rg.s.threads.setState(v, fed, 0)
-	v.unanswered = false
 	v.fedAt, v.agent = rg.s.agenda.date.second(), a.id
 	t.lastEventAt = v.fedAt
 	recipients := rg.s.mail.feedable(v)
 	a.lines = append(a.lines, line{
-		id: m.id, vertex: v, thread: t, suspensions: t.suspensions,
+		id: m.id, vertex: v, thread: t, suspensions: t.suspensions, unreported: int32(recipients),
 	})
 	a.fedAt = rg.s.agenda.now
 	if len(a.lines) == 1 {
@@ -168,29 +167,6 @@ func (rg *rings) feed(a *agent, p fair.Pick) {
 	}
 	a.picks++
 	rg.s.limits.pass(t, a.ring, recipients)
-	rg.s.loads.load(m)
-	rg.giveLines(a)
-}
-
-// isBarred reports whether an agent may not be given a job line any more.
-func (rg *rings) isBarred(a *agent, l *line) bool {
-	return !l.given && (a.state != serving || l.thread.held || rg.halted() || rg.s.orders.pendingVerb(l.vertex) != 0)
-}
-
-// giveLines gives an agent the job lines that it was not given yet, up to the first whose message
-// is not loaded.
-func (rg *rings) giveLines(a *agent) {
-	for i := range a.lines {
-		l := &a.lines[i]
-		if l.given {
-			continue
-		}
-		m := rg.s.mail.messageOf(l.vertex)
-		if m.flags&(unloaded|wanted) != 0 || rg.isBarred(a, l) {
-			return
-		}
-		l.given, l.unreported = true, int32(rg.s.mail.feedable(l.vertex))
-		job := ta.JobLine{Path: rg.s.mail.path(m), Host: l.thread.key.host, WithHost: a.ring.withHost}
-		rg.s.agenda.do(rg.s.agenda.feeds.put(Feed{Agent: a.id, Job: job}))
-	}
+	job := ta.JobLine{Path: rg.s.mail.path(m), Host: t.key.host, WithHost: a.ring.withHost}
+	rg.s.agenda.do(rg.s.agenda.feeds.put(Feed{Agent: a.id, Job: job}))
 }

@@ -37,7 +37,7 @@ func (ts *threads) attach(t *thread) {
 	before := t.params
 	ts.assignRing(t)
 	t.running = t.running && t.params.QueueOnly
-	if sameAgenda(before, t.params) && !ts.s.loads.over(2) {
+	if sameAgenda(before, t.params) {
 		ts.updateThread(t)
 	} else {
 		ts.beginUpdate(t, newParams)

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -57,7 +56,7 @@ func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 	id := MessageID(rep.Message)
 	for n := range a.lines {
 		l := &a.lines[n]
-		if l.id != id || l.ended() || !l.given {
+		if l.id != id || l.ended() {
 			continue
 		}
 		if i := ml.findRecipient(l.vertex, rep.Offset); i >= 0 {
@@ -68,14 +67,13 @@ func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 		}
 	}
 	m := ml.message(id)
-	if m == nil || m.flags&(moving|unloaded) != 0 {
+	if m == nil || m.flags&moving != 0 {
 		return nil, nil, 0
 	}
 	var found *vertex
 	index := 0
 	ml.eachVertex(m, func(v *vertex) {
-		isToCome := func(l line) bool { return l.vertex == v && !l.given }
-		if v.state == 0 || v.agent != a.id || slices.ContainsFunc(a.lines, isToCome) {
+		if v.state == 0 || v.agent != a.id {
 			return
 		}
 		if i := ml.findRecipient(v, rep.Offset); i >= 0 && ml.recipient(v, i).isOpen() {
@@ -116,9 +114,6 @@ func (li *lines) undeliverable(a *agent, v *vertex, i int, rep *ta.Report, tagge
 func (li *lines) endReported(a *agent, v *vertex, i int, rep *ta.Report, mark ctlfile.Mark) {
 	mark.Offset, mark.TriedAt = int64(li.s.mail.recipient(v, i).offset), li.s.agenda.date.time()
 	mark.Notary, mark.Text = string(rep.Notary), rep.Text
-	if mark.LeaveTag && !mark.Diagnose {
-		li.s.mail.messageOf(v).flags |= untagged
-	}
 	li.account(v, i, rep.Status.String(), reply{a.id, mark.Notary, mark.Text})
 	li.s.writes.endRecipient(v, i, mark)
 }

@@ -21,7 +21,7 @@ func (li *lines) agentResync(id AgentID, message MessageID) {
 	}
 	for i := range a.lines {
 		l := &a.lines[i]
-		if l.id != message || l.ended() || !l.given {
+		if l.id != message || l.ended() {
 			continue
 		}
 		a.progressAt = li.s.agenda.now

@@ -80,7 +80,6 @@ func (ml *mail) countAttempts(v *vertex, text string) (tried bool) {
 		case open:
 			ml.setDiagnostic(v, i, &ta.Report{Text: text})
 			ml.attempted(v, i)
-			v.unanswered = true
 			tried = true
 		case reported:
 			tried = true
@@ -116,9 +115,6 @@ func (li *lines) postpone(v *vertex, till instant) {
 		li.s.threads.updateThread(li.s.mail.threadOf(v))
 	default:
 		li.s.notices.planWake(v)
-	}
-	if v.state != 0 {
-		li.s.loads.considerUnloading(li.s.mail.messageOf(v))
 	}
 }
 

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Orders that wait for mail to be loaded: those on mail that is not in memory, and those that an
-// earlier process has not carried out. They are applied, one after the other, before any of the
-// mail is fed.
+// Orders that an earlier process has not carried out, because agents had the mail. They are
+// applied, one after the other, when the mail arrives, before any of it is fed.
 
 // SavedOrder is an order on one message, or on a part of it for one channel and host.
 type SavedOrder struct {
@@ -17,7 +16,7 @@ type SavedOrder struct {
 }
 
 // PendingOrders returns the orders that wait, by message and in the order in which they were
-// given. What a HOLD or a RELEASE has said is in the hold records.
+// given.
 func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 	for ref, o := range s.orders.waiting {
 		v := s.mail.vertices.At(ref)
@@ -27,11 +26,7 @@ func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 		list = append(list, saved)
 	}
 	for _, saved := range s.orders.savedOrders {
-		for _, o := range saved {
-			if o.Verb != VerbHold && o.Verb != VerbRelease {
-				list = append(list, o)
-			}
-		}
+		list = append(list, saved...)
 	}
 	slices.SortStableFunc(list, func(a, b SavedOrder) int {
 		x, y := a.Targets[0], b.Targets[0]
@@ -40,29 +35,15 @@ func (s *Scheduler) PendingOrders() (list []SavedOrder) {
 	return list
 }
 
-// saveOrder keeps an order on vertices of a message until it is loaded.
-func (od *orders) saveOrder(e *Ordered, m *message, vertices []*vertex) {
-	o := SavedOrder{m.modifiedAt.time(), *e}
-	o.Targets, o.Only = nil, nil
-	for _, v := range vertices {
-		key := od.s.mail.threadOf(v).key
-		o.Targets = append(o.Targets, Target{m.id, key.channel, key.host})
-	}
-	if only := e.Only[m.id]; only != nil {
-		o.Only = map[MessageID][]int64{m.id: only}
-	}
-	od.keepOrder(o)
-}
-
-// keepOrder keeps an order, which is in the event log, until its message is loaded.
+// keepOrder keeps an order, which is in the event log, until its message arrives.
 func (od *orders) keepOrder(o SavedOrder) {
 	id := o.Targets[0].Message
 	o.recorded = true
 	od.savedOrders[id] = append(od.savedOrders[id], o)
 }
 
-// restoreOrders applies the orders that wait for a message, which has been loaded. It reports
-// whether there are any.
+// restoreOrders applies the orders that wait for a message, which has arrived. It reports whether
+// there are any.
 func (od *orders) restoreOrders(m *message) (any bool) {
 	saved := od.savedOrders[m.id]
 	delete(od.savedOrders, m.id)

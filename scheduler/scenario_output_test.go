@@ -47,8 +47,6 @@ func (sc *scenario) format(a scheduler.Action) string {
 			return fmt.Sprintf("read %d, locks of %d", a.Message, a.Offsets)
 		}
 		return fmt.Sprintf("read %d", a.Message)
-	case scheduler.Load:
-		return fmt.Sprintf("load %d", a.Message)
 	case *scheduler.Finish:
 		if a.Owes {
 			return fmt.Sprintf("finish %d, which may owe a notice", a.Message)
@@ -128,9 +126,6 @@ func (sc *scenario) show(words []string) {
 		c := sc.s.Counts()
 		fmt.Fprintf(&sc.output, "messages %d vertices %d recipients %d threads %d agents %d idle %d sessions %d\n",
 			c.Messages, c.Vertices, c.Recipients, c.Threads, c.Agents, c.AgentsIdle, c.Sessions)
-		if c.NotLoaded > 0 {
-			fmt.Fprintf(&sc.output, "not loaded: messages %d, to be loaded soon %d\n", c.NotLoaded, c.Urgent)
-		}
 	case "next":
 		next, ok := sc.s.Next()
 		if !ok {

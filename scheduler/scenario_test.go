@@ -172,11 +172,6 @@ func (sc *scenario) runLine(words []string, clauses string) {
 		for _, id := range sc.numbers(args[0]) {
 			sc.step(scheduler.Arrived{Message: sc.message(id, args[1:])})
 		}
-	case "loaded":
-		sc.step(scheduler.Loaded{Message: sc.message(args[0], args[1:])})
-	case "unloaded":
-		reason := strings.Join(args[1:], " ")
-		sc.step(scheduler.NotLoaded{Message: scheduler.MessageID(sc.number(args[0])), Missing: reason == "gone", Reason: reason})
 	case "hungry":
 		for _, a := range args {
 			sc.step(scheduler.AgentSaid{Agent: sc.agent(a), Word: scheduler.Hungry})

@@ -24,9 +24,7 @@
 //
 // A vertex is due, waiting for its retry, fed (with an agent), reading (its
 // control file is being read again), blocked or held; message.go
-// draws these states. A due vertex is in the queue of its thread. Of messages beyond
-// the limits on memory, only a summary of the recipients is loaded
-// until the control file is read again (unload.go). The agenda
+// draws these states. A due vertex is in the queue of its thread. The agenda
 // (agenda.go) has everything that happens at a given time: the end of a wait or
 // a suspension, an expiry, the deadline of an agent.
 //
@@ -47,7 +45,6 @@
 //	writes    actions on control files that have no answer yet, full disk
 //	notices   notices to senders, expiry
 //	orders    orders of administrators, what is held
-//	loads     messages that are not loaded, loading and unloading
 //	saved     what is saved, and restored after a restart
 //	arrivals  new messages, x lines
 //	log       actions for the event log
@@ -85,7 +82,6 @@
 //	warm restart                       save.go rate.go saveorder.go restore.go
 //	limits of the cluster              cluster.go
 //	dead destinations in a cluster     destination.go
-//	active-limit, recipient-limit      unload.go load.go
 //	actions for the event log          eventlog.go
 //
 // The invariants are stated in check_test.go and checked after each Step of a
@@ -119,7 +115,6 @@ type Scheduler struct {
 	writes   writes
 	notices  notices
 	orders   orders
-	loads    loads
 	saved    saved
 	arrivals arrivals
 	log      log
@@ -130,7 +125,7 @@ type Scheduler struct {
 func (s *Scheduler) wire() {
 	for _, whole := range [...]**Scheduler{
 		&s.rules.s, &s.threads.s, &s.rings.s, &s.limits.s, &s.cluster.s, &s.agents.s, &s.lines.s, &s.writes.s,
-		&s.notices.s, &s.orders.s, &s.loads.s, &s.saved.s, &s.arrivals.s, &s.log.s, &s.views.s,
+		&s.notices.s, &s.orders.s, &s.saved.s, &s.arrivals.s, &s.log.s, &s.views.s,
 	} {
 		*whole = s
 	}
@@ -166,7 +161,6 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.threads.fair = fair.New(&s.threads)
 	s.writes.pending = make(map[Op]*pending)
 	s.writes.retry.due = func() { s.writes.retryWrites() }
-	s.loads.retry.due = func() {} // the Step continues loadWanted
 	s.agents.stop.deadline.due = func() { s.agents.stopDeadline() }
 	return s
 }
@@ -182,8 +176,6 @@ func (s *Scheduler) Step(now Now, e Event) []Action {
 	s.cluster.endAllowances()
 	s.handle(e)
 	s.rings.dispatchDirty()
-	s.loads.unloadCandidates()
-	s.loads.loadWanted()
 	s.cluster.sayDemand()
 	s.stopWhenDone()
 	return s.agenda.out
@@ -226,10 +218,6 @@ func (s *Scheduler) handle(e Event) {
 		s.reload(e.Config)
 	case Ordered:
 		s.orders.ordered(&e)
-	case Loaded:
-		s.loads.loaded(&e.Message)
-	case NotLoaded:
-		s.loads.cannotLoad(e)
 	case HeldThread:
 		s.orders.heldThread(&e)
 	case Lifted:

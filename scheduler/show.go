@@ -75,7 +75,6 @@ func (s *Scheduler) Counts() Counts {
 	c := s.mail.counts
 	c.States = stateCounts(s.mail.states[:])
 	c.UnderHold, c.FailedWrites = s.orders.underHold, len(s.writes.failed)
-	c.NotLoaded, c.Urgent = s.loads.notLoaded, len(s.loads.wanted)
 	return c
 }
 
@@ -95,7 +94,7 @@ func (vi *views) viewRing(r *ring) *view.Ring {
 
 func (vi *views) viewThread(t *thread) *view.Thread {
 	v := &view.Thread{
-		Name: t.key.view(), JobLines: t.vertices.Len, NotLoaded: t.notLoaded,
+		Name: t.key.view(), JobLines: t.vertices.Len,
 		Recipients: t.recipients, Attempts: t.attempts, States: stateCounts(t.states[:]),
 		Sessions: t.busy(), Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
 		Held: t.held, Wait: vi.waitOf(t), StartError: vi.startError(t), Site: vi.s.limits.knownSites[t.key],
@@ -210,10 +209,6 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 	if o := vi.s.orders.waiting[v.ref]; o != nil {
 		line.OrderTo = o.To.name()
 	}
-	if m.flags&unloaded != 0 {
-		line.NotLoaded, line.Attempts = int(vi.s.mail.openOf(v)), int(v.first.attempts)
-		vi.viewSavedOrders(line, t)
-	}
 	switch v.state {
 	case due:
 		line.Wait, line.StartError = vi.waitOf(t), vi.startError(t)
@@ -237,15 +232,6 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 		line.FedAt = v.fedAt.time()
 	}
 	return line
-}
-
-// viewSavedOrders adds to the view of a vertex that is not loaded the last order that waits for it.
-func (vi *views) viewSavedOrders(line *view.JobLine, t *thread) {
-	for _, o := range vi.s.orders.savedOrders[line.Message] {
-		if o.Verb == VerbHold || slices.Contains(o.Targets, Target{line.Message, t.key.channel, t.key.host}) {
-			line.Order, line.OrderTo = o.Verb.Name(), o.To.name()
-		}
-	}
 }
 
 func (vi *views) viewRecipient(r *recipient) view.Recipient {

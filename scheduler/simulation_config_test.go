@@ -28,9 +28,7 @@ func (h *harness) config() *rule.Config {
 	if h.chance(30) {
 		command, marking, expiry = []string{"smtp", "-c", "$host"}, ta.AgentMarks, time.Hour
 	}
-	active, recipients := h.memoryLimits()
 	return &rule.Config{
-		ActiveLimit: active, RecipientLimit: recipients,
 		Events:         true,
 		Cluster:        true,
 		ReportInterval: time.Duration(h.rand.IntN(2)) * 5 * time.Minute,
@@ -69,19 +67,6 @@ func (h *harness) config() *rule.Config {
 		Shares:    map[string]int{"x": n(3), "c@y": n(3)},
 		MaxAgents: n(6), ForkRate: n(3), Frozen: h.chance(3),
 	}
-}
-
-// memoryLimits returns no limits, or small ones.
-func (h *harness) memoryLimits() (active, recipients int) {
-	switch kind := h.rand.IntN(4); {
-	case kind == 0 && !h.limited:
-		return 0, 0
-	case kind <= 1:
-		return 1 + h.rand.IntN(10), 0
-	case kind == 2:
-		return 0, 1 + h.rand.IntN(20)
-	}
-	return 1 + h.rand.IntN(10), 1 + h.rand.IntN(20)
 }
 
 // windowSettings returns windows of all kinds, constant ones included.

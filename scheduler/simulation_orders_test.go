@@ -70,8 +70,7 @@ func (h *harness) order() {
 	before := h.s.Counts()
 	h.step(e)
 	after := h.s.Counts()
-	// Any Step may unload mail, or load it.
-	before.NotLoaded, before.Urgent, before.States = after.NotLoaded, after.Urgent, after.States
+	before.States = after.States
 	// Any Step may start an agent or a session whose time has come, with the process of an idle
 	// agent, and drop a thread without mail whose allowance has ended.
 	before.Agents, before.AgentsStarted, before.Threads = after.Agents, after.AgentsStarted, after.Threads
@@ -86,7 +85,7 @@ func (h *harness) isWriting(m *message) (writes bool) {
 	ml := &h.s.mail
 	ml.eachVertex(m, func(v *vertex) {
 		for i := range ml.lenOf(v) {
-			writes = writes || m.flags&unloaded == 0 && ml.recipient(v, i).state == writing
+			writes = writes || ml.recipient(v, i).state == writing
 		}
 	})
 	return writes
@@ -134,15 +133,6 @@ func (h *harness) notePending(key threadKey) {
 	for ref := t.vertices.Head; ref != 0; ref = t.vertices.Next(ref) {
 		v := h.s.mail.vertices.At(ref)
 		m := h.s.mail.messageOf(v)
-		if m.flags&unloaded != 0 {
-			f := h.files[m.id]
-			for _, r := range f.recipients {
-				if f.tags[r.Offset] == ctlfile.Open && (threadKey{r.Channel, r.Host}) == key {
-					h.notePendingOne(m.id, r.Offset)
-				}
-			}
-			continue
-		}
 		for i := range h.s.mail.lenOf(v) {
 			r := h.s.mail.recipient(v, i)
 			if v.state != fed && v.state != reading && r.state != writing && r.state != done {

@@ -97,37 +97,6 @@ func (h *harness) read(a Read) {
 	h.step(e)
 }
 
-// loadAgain reads a message that is not loaded.
-func (h *harness) loadAgain(a Load) {
-	f := h.files[a.Message]
-	switch {
-	case f == nil || h.chance(2):
-		delete(h.files, a.Message)
-		delete(h.orders.underHold, a.Message)
-		h.step(NotLoaded{Message: a.Message, Missing: true})
-		return
-	case h.chance(5):
-		h.step(NotLoaded{Message: a.Message, Reason: "busy"})
-		return
-	}
-	in := f.message
-	in.Recipients, in.Obsoletes = nil, nil
-	delivered := make(map[int]bool)
-	for _, r := range f.recipients {
-		if tag := f.tags[r.Offset]; tag != ctlfile.Open {
-			f.recordOutcome(r.Offset, tag == ctlfile.Delivered)
-			delivered[r.Class] = delivered[r.Class] || r.Class > 0 && tag == ctlfile.Delivered
-		}
-	}
-	for _, r := range f.recipients {
-		// A d line settles a recipient without a tag.
-		if f.tags[r.Offset] == ctlfile.Open && !f.done[r.Offset] && !delivered[r.Class] {
-			in.Recipients = append(in.Recipients, r)
-		}
-	}
-	h.step(Loaded{Message: in})
-}
-
 // writeNotice writes a notice. Two for one message are never written at a time.
 func (h *harness) writeNotice(a Report) {
 	h.checkPath(a.Message, a.Path)

@@ -35,29 +35,6 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestSeedsThatFailed makes the events with which an invariant once failed.
-func TestSeedsThatFailed(t *testing.T) {
-	for _, failed := range []struct {
-		seed    uint64
-		limited bool
-	}{
-		{9_100_035, true},  // mail that was loaded for a session was unloaded again before it was fed, without end
-		{9_100_008, true},  // a hold ended while a recipient was written
-		{1_100_136, true},  // the share of a site was not told of queueonly mail that waits for the next run
-		{5_000_830, true},  // an agent stayed idle although its ring had no more work and another waited for its process
-		{5_003_728, true},  // the same, after another ring had taken the last token of the channel
-		{5_002_823, true},  // a record was read a second late: that its ring wanted no session came out at the end of a Step
-		{8_000_433, false}, // a search for room that had halved the part rested for longer than the first time
-	} {
-		h := newHarness(t, failed.seed)
-		h.limited = failed.limited
-		h.step(Reloaded{h.config()})
-		for range 700 {
-			h.randomEvent()
-		}
-	}
-}
-
 // TestSimulatedStop: whatever is under way, a stop ends in time.
 func TestSimulatedStop(t *testing.T) {
 	for seed := range 12 {
@@ -116,7 +93,6 @@ type harness struct {
 	// measures.
 	steadyClock bool
 	clockSet    time.Duration // forward, by all settings so far
-	limited     bool          // there always is a limit on memory
 	down        bool
 	probed      bool
 	orders      orderSimulation
@@ -256,10 +232,6 @@ func (h *harness) arrive() {
 
 // step tells the core an event and performs its actions.
 func (h *harness) step(e Event) {
-	begun := make(map[AgentID]bool) // with a session that waits for a message to be loaded
-	for _, a := range h.s.agents.byID {
-		begun[a.id] = waitsForLoad(a)
-	}
 	actions := Keep(h.s.Step(h.clocks(), e))
 	// While a queue is drained, a part of the states is enough.
 	if h.steps++; !h.faultless || h.steps%8 == 0 {
@@ -273,7 +245,7 @@ func (h *harness) step(e Event) {
 		}
 		h.hash = sum.Sum64()
 	}
-	h.checkLimits(actions, begun)
+	h.checkLimits(actions)
 	h.checkOrders(actions)
 	for _, a := range actions {
 		h.perform(a)
@@ -282,7 +254,7 @@ func (h *harness) step(e Event) {
 
 // checkLimits: no agent and no session starts beyond a limit. Each clause has
 // its own limits, so this checks the last start and the last session of a Step.
-func (h *harness) checkLimits(actions []Action, begun map[AgentID]bool) {
+func (h *harness) checkLimits(actions []Action) {
 	s := h.s
 	var started, fed *agent
 	feeds := make(map[AgentID]int)
@@ -296,18 +268,12 @@ func (h *harness) checkLimits(actions []Action, begun map[AgentID]bool) {
 		case Start:
 			started = s.agents.byID[action.Agent]
 		case *Feed:
-			if a := s.agents.byID[action.Agent]; !begun[a.id] && (a.sessions > 1 || len(a.lines) == feeds[a.id]) {
+			if a := s.agents.byID[action.Agent]; a.sessions > 1 || len(a.lines) == feeds[a.id] {
 				fed = a
 			}
 		}
 	}
-	// A session has perhaps begun after that of fed: one whose agent is fed when the message is
-	// loaded, or another of an agent that had such a session.
-	isLater := false
-	for _, a := range s.agents.byID {
-		isLater = isLater || !begun[a.id] && waitsForLoad(a) || begun[a.id] && feeds[a.id] > 0
-	}
-	if fed != nil && !isLater {
+	if fed != nil {
 		links := slices.Clone(fed.thread.ring.links.onSessions())
 		if l := fed.thread.siteLink(); l != nil {
 			links = append(links, *l)
@@ -329,11 +295,6 @@ func (h *harness) checkLimits(actions []Action, begun map[AgentID]bool) {
 			h.t.Fatalf("agent %d is started beyond limit %d of processes", started.id, i)
 		}
 	}
-}
-
-// waitsForLoad reports whether an agent has a session whose message is being loaded.
-func waitsForLoad(a *agent) bool {
-	return slices.ContainsFunc(a.lines, func(l line) bool { return !l.given })
 }
 
 func (h *harness) perform(a Action) {
@@ -358,8 +319,6 @@ func (h *harness) perform(a Action) {
 		h.answerLater(a.Op, func() { h.mark(a) })
 	case Read:
 		h.answerLater(a.Op, func() { h.read(a) })
-	case Load:
-		h.answers = append(h.answers, func() { h.loadAgain(a) })
 	case Report:
 		h.answerLater(a.Op, func() { h.writeNotice(a) })
 	case *Finish:

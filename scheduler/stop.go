@@ -52,7 +52,6 @@ func (as *agents) beginStop(slow bool) {
 		as.s.agenda.plan(&as.stop.deadline, as.s.agenda.now.after(fastStopTimeout))
 	}
 	for _, a := range as.agentsInOrder() {
-		as.s.lines.takeBackBarred(a)
 		switch {
 		case a.state != starting:
 			as.closeAgent(a)

@@ -165,9 +165,6 @@ func (wr *writes) settle(v *vertex, i int) {
 	t.recipients--
 	m := wr.s.mail.messageOf(v)
 	m.open--
-	if m.flags&underHold == 0 {
-		wr.s.loads.recipients--
-	}
 	wr.s.mail.counts.Recipients--
 	wr.s.mail.counts.RecipientsOut++
 	if wr.s.mail.openOf(v) == 0 {

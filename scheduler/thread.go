@@ -57,7 +57,6 @@ type thread struct {
 
 	// How much of it may be fed.
 	window      limit.Window
-	notLoaded   int    // vertices
 	suspensions uint32 // begun and ended so far
 	running     bool   // a run of a queueonly thread, begun by an ETRN
 	selected    bool   // by option -p
@@ -65,6 +64,7 @@ type thread struct {
 	// sessionCap bounds busy if wakeuprestartonly keeps new mail from starting
 	// more agents; 0: no bound.
 	sessionCap int
+	lastAgent  *agent // the last that served it; nil: none, or gone
 
 	// Its mail.
 	vertices   store.List[vertexRef] // in the order in which they joined
@@ -86,7 +86,6 @@ type thread struct {
 	// What names it.
 	key         threadKey
 	memberLinks store.Links[*thread]
-	lastAgent   *agent // the last that served it; nil: none, or gone
 }
 
 // name is how people write the channel and the host.

@@ -45,13 +45,9 @@ type Counts struct {
 	Vertices     int
 	Recipients   int // not done
 	Threads      int
-	States       map[string]int // of vertices that are loaded, as in view.Thread
+	States       map[string]int // of vertices, as in view.Thread
 	FailedWrites int            // writes that have failed and will be tried again
 	UnderHold    int            // of Messages, those whose files lie under hold/
-	// NotLoaded is how many of Messages are not loaded, because of the limits on
-	// memory. Urgent are those of them that are to be loaded soon, because
-	// something must be written.
-	NotLoaded, Urgent int
 
 	Agents        int // processes, starting and closing ones included
 	AgentsIdle    int

@@ -174,9 +174,6 @@ func (w *Walk) find() {
 // visitVertex returns a vertex with its recipients that are not done.
 func (vi *views) visitVertex(v *vertex) view.Item {
 	line := vi.viewVertex(v)
-	if line.NotLoaded > 0 {
-		return view.Item{JobLine: line}
-	}
 	for i := range vi.s.mail.lenOf(v) {
 		if r := vi.s.mail.recipient(v, i); r.state != done {
 			line.Recipients = append(line.Recipients, vi.viewRecipient(r))

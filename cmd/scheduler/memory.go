@@ -17,24 +17,17 @@ import (
 // resident size):
 //
 //	GOGC=100  3.7  19 MB        GOGC=50  5.1  10 MB        GOGC=50, ballast  2.7  45 MB
-//
-// A site that limits the mail in memory (PARAMactive-limit, PARAMrecipient-limit)
-// wants a small process rather than a fast one, so its ballast is smaller.
 const (
 	garbagePercent = 50
-	ballastBytes   = 64 << 20
-	smallBallast   = 4 << 20
+	ballastBytes   = 16 << 20
 )
 
 // setMemory applies these settings. It returns the ballast, which the caller has to keep
 // alive (runtime.KeepAlive).
-func setMemory(limited bool) []byte {
+func setMemory() []byte {
 	if os.Getenv("GOGC") != "" {
 		return nil
 	}
 	debug.SetGCPercent(garbagePercent)
-	if limited {
-		return make([]byte, smallBallast)
-	}
 	return make([]byte, ballastBytes)
 }

@@ -14,51 +14,27 @@ import (
 	"time"
 )
 
-// limitClauses let an agent defer everything, and keep few messages in memory.
-const limitClauses = "PARAMmetrics=UNIX:%s/metrics\nPARAMactive-limit=%d\n" +
+// deferClauses let an agent defer everything.
+const deferClauses = "PARAMmetrics=UNIX:%s/metrics\n" +
 	"smtp/* interval=2h maxring=3 maxthr=1 overfeed=100 quantum=100\n\tcommand=\"discard -c $channel --defer 100\"\n"
 
-// TestActiveLimit: the program defers every message, unloads most of
-// them, and starts again with all of them.
-func TestActiveLimit(t *testing.T) {
-	t.Parallel()
-	f := newBench(t)
-	po := f.postoffice(t)
-	f.write(t, po, fmt.Sprintf(limitClauses, po, 100))
-	fill(t, po, 2000, 50)
-	sched := f.start(t, po)
-	n := awaitDeferred(t, po, 2000)
-	if n["scheduler_messages"] != 2000 || n["scheduler_messages_not_loaded"] < 1900 {
-		t.Errorf("%v", n)
-	}
-	sched.stop(t)
-	// The next process knows when each message is due, so it defers none of them.
-	sched = f.start(t, po)
-	awaitMetrics(t, po, func(n map[string]float64) bool {
-		return n["scheduler_messages"] == 2000 && n["scheduler_messages_not_loaded"] >= 1900
-	})
-	sched.stop(t)
-}
+// mostResident is how many megabytes the program may have with 300 000 deferred messages.
+const mostResident = 120
 
-// mostResident is how many megabytes the program may have with 150 000 deferred
-// messages under an active limit of 2000.
-const mostResident = 70
-
-// BenchmarkActiveLimit measures the resident size of the program, at its end and
-// at most, with deferred messages under an active limit of 2000.
-func BenchmarkActiveLimit(b *testing.B) {
-	for _, messages := range []int{20_000, 150_000} {
+// BenchmarkResident measures the resident size of the program, at its end and at most, with
+// deferred messages.
+func BenchmarkResident(b *testing.B) {
+	for _, messages := range []int{20_000, 150_000, 300_000} {
 		b.Run(strconv.Itoa(messages), func(b *testing.B) {
 			f := newBench(b)
 			for b.Loop() {
 				po := f.postoffice(b)
-				f.write(b, po, fmt.Sprintf(limitClauses, po, 2000))
+				f.write(b, po, fmt.Sprintf(deferClauses, po))
 				fill(b, po, messages, 1000)
 				begun := time.Now()
 				sched := f.start(b, po)
-				n := awaitDeferred(b, po, messages)
+				awaitDeferred(b, po, messages)
 				b.ReportMetric(float64(messages)/time.Since(begun).Seconds(), "msg/s")
-				b.ReportMetric(n["scheduler_messages_not_loaded"], "not-loaded")
 				b.ReportMetric(residentMB(b, sched.cmd.Process.Pid, "VmRSS:"), "MB-resident")
 				most := residentMB(b, sched.cmd.Process.Pid, "VmHWM:")
 				b.ReportMetric(most, "MB-most")

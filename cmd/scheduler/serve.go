@@ -123,7 +123,7 @@ func (s *setting) run(file *config.File, logs *logSet, signals <-chan os.Signal,
 	log := logs.log
 	log.Info().Int("pid", os.Getpid()).Str("version", version.Number).Str("config", s.where.config).Msg("scheduler daemon started")
 	warn(log, file)
-	ballast := setMemory(file.Params.ActiveLimit > 0 || file.Params.RecipientLimit > 0)
+	ballast := setMemory()
 	defer runtime.KeepAlive(ballast)
 
 	fileGroup, err := s.guard(file, log)

@@ -5,7 +5,6 @@ package report
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -128,12 +127,7 @@ func threadText(t *mailq.Thread, now time.Time) []string {
 	for i := range t.Effects {
 		text = append(text, "shaping: "+mailq.EffectText(&t.Effects[i], now))
 	}
-	count := make(map[string]int) // t.States is nil if no job is loaded
-	maps.Copy(count, t.States)
-	if t.NotLoaded > 0 {
-		count["not loaded, because of the limits on memory"] = t.NotLoaded
-	}
-	text = append(text, "job lines: "+states(count))
+	text = append(text, "job lines: "+states(t.States))
 	return appendDiagnostic(text, "last diagnostic: ", t.Reason)
 }
 

@@ -3,7 +3,6 @@ package report
 import (
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,15 +31,6 @@ func TestExplanationsInWords(t *testing.T) {
 		if got := strings.Join(Explanation(e, now), "|"); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
-	}
-}
-
-// A thread of which no job is loaded has no states.
-func TestExplanationOfMailThatIsNotLoaded(t *testing.T) {
-	e := &mailq.Explanation{Wait: "retry", Thread: &mailq.Thread{JobLines: 3, NotLoaded: 3}}
-	got, want := Explanation(e, now), "job lines: 3 not loaded, because of the limits on memory"
-	if !slices.Contains(got, want) {
-		t.Errorf("%q, without %q", got, want)
 	}
 }
 

@@ -161,28 +161,27 @@ func (s *site) writeClauses() error {
 	}
 	text += fmt.Sprintf(`PARAMmailqsock = "UNIX:%[1]s/mailq"
 PARAMmetrics = "UNIX:%[1]s/metrics"
-PARAMactive-limit = %[2]s
 */*
-	user=%[3]d group=%[4]d idlemax=1s expiry=1h interval=1s retries="1 1 2" jitter=20 maxchannel=%[5]s overfeed=%[6]s
+	user=%[2]d group=%[3]d idlemax=1s expiry=1h interval=1s retries="1 1 2" jitter=20 maxchannel=%[4]s overfeed=%[5]s
 local/*
 	maxthr=10 sessions=10
 	command="mailbox -c $channel -d %[1]s/mail/%%u/ --sessions ${sessions}"
 smtp/?127.0.0.2?
-	maxthr=8 sessions=%[7]s
-	command="smtp -p %[8]d -c $channel --sessions ${sessions}"
+	maxthr=8 sessions=%[6]s
+	command="smtp -p %[7]d -c $channel --sessions ${sessions}"
 smtp/?127.0.0.3?
 	maxthr=4 marking=scheduler
-	command="smtp -p %[9]d -c $channel --marking scheduler"
+	command="smtp -p %[8]d -c $channel --marking scheduler"
 smtp/?127.0.0.4?
 	expiry=5s maxthr=2
-	command="smtp -p %[10]d -c $channel"
+	command="smtp -p %[9]d -c $channel"
 smtp/?127.0.0.5?
 	# Without expiry2, mail that expires during a restart has an attempt for each message.
 	expiry=5s expiry2=30s maxthr=2
 	command="smtp -p 1 -c $channel"
 error
 	command="errormail -c $channel"
-`, s.dir, oneOf("0", "0", "50", "500"), os.Geteuid(), os.Getegid(), oneOf("20", "30"), oneOf("0", "5", "20"),
+`, s.dir, os.Geteuid(), os.Getegid(), oneOf("20", "30"), oneOf("0", "5", "20"),
 		oneOf("1", "4", "4"), s.sink.port(0), s.sink.port(1), s.sink.port(2))
 	temp := filepath.Join(s.dir, ".scheduler.cf")
 	if err := os.WriteFile(temp, []byte(text), 0o644); err != nil {

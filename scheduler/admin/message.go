@@ -69,7 +69,7 @@ func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]mail
 		return nil, nil
 	}
 	known := make(map[int64]mailq.MessageRecipient)
-	for line, err := range q.read.jobs(ctx, walkMessage(scheduler.MessageID(stored.Name.ID))) {
+	for line, err := range q.read.lines(ctx, walkMessage(scheduler.MessageID(stored.Name.ID))) {
 		if err != nil {
 			return nil, err
 		}

@@ -99,10 +99,7 @@ func (od *orders) carryOut(ctx context.Context, o *order) error {
 				return err
 			}
 		}
-		s := &selecting{where: o.Where}
-		err := od.orderJobs(ctx, o, od.selected(ctx, s))
-		o.did.NotLoaded = s.skipped
-		return err
+		return od.orderJobs(ctx, o, od.selected(ctx, o.Where))
 	}
 	return errors.New("missing message, thread or selection")
 }
@@ -215,7 +212,7 @@ func (od *orders) give(ctx context.Context, e scheduler.Ordered, list []schedule
 	for len(list) > 0 && err == nil {
 		n := 0
 		err = od.port.Ask(ctx, func(l *daemon.Loop) {
-			if !e.DryRun && l.Status().Writing+l.Core().Counts().Urgent > maxWriting {
+			if !e.DryRun && l.Status().Writing > maxWriting {
 				return
 			}
 			n = countPart(l.Core(), list)

@@ -79,9 +79,9 @@ func (q *Queue) Thread(ctx context.Context, name mailq.Name) (t *mailq.Thread, e
 // Jobs yields the job lines of a thread; with an empty name, those of all threads.
 func (q *Queue) Jobs(ctx context.Context, name mailq.Name) iter.Seq2[*mailq.JobLine, error] {
 	if name == (mailq.Name{}) {
-		return q.read.jobs(ctx, walkVertices)
+		return q.read.lines(ctx, walkVertices)
 	}
-	return q.read.jobs(ctx, walkThread(name))
+	return q.read.lines(ctx, walkThread(name))
 }
 
 // Select yields the jobs that an order with this selection would affect. With
@@ -90,7 +90,7 @@ func (q *Queue) Select(ctx context.Context, where mailq.Selection) iter.Seq2[*ma
 	if where.State == mailq.StateUnloaded {
 		return q.read.unloaded(ctx, &where)
 	}
-	return q.read.selected(ctx, &selecting{where: &where, list: true})
+	return q.read.selected(ctx, &where)
 }
 
 // Explain says what the core knows about a destination.
@@ -174,7 +174,7 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 		for i := 0; i < len(messages) && err == nil; i++ {
 			var order *view.Hold
 			err = q.read.port.Ask(ctx, func(l *daemon.Loop) { order = l.Core().MessageHold(messages[i]) })
-			for job, wrong := range q.read.jobs(ctx, walkMessage(messages[i])) {
+			for job, wrong := range q.read.lines(ctx, walkMessage(messages[i])) {
 				if err == nil {
 					err = wrong
 				}

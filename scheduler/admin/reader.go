@@ -58,57 +58,26 @@ func (r *reader) lines(ctx context.Context, begin walkFunc) iter.Seq2[*view.JobL
 	}
 }
 
-// jobs yields the job lines of a walk, with the recipients of those that are not loaded.
-func (r *reader) jobs(ctx context.Context, begin walkFunc) iter.Seq2[*view.JobLine, error] {
-	return func(yield func(*view.JobLine, error) bool) {
-		for line, err := range r.lines(ctx, begin) {
-			if err == nil && line.NotLoaded > 0 {
-				r.addFile(ctx, line)
-			}
-			if !yield(line, err) {
-				return
-			}
-		}
-	}
-}
-
-// addFile adds to a job line what its control file says: the Message-ID and the addresses, and, if it
-// is not loaded, the recipients. A control file that cannot be read leaves them empty.
+// addFile adds to a job line what its control file says: the Message-ID and the addresses. A control
+// file that cannot be read leaves them empty.
 func (r *reader) addFile(ctx context.Context, line *view.JobLine) {
 	m, found, err := r.files.Show(ctx, line.Path)
 	if err != nil || !found || m.Place > spool.Hold || m.File == nil || m.SpoolID() != line.SpoolID {
 		return
 	}
 	line.MessageID = m.File.MessageID
-	if line.NotLoaded > 0 {
-		for _, stored := range storedJobs(m) {
-			if stored.Name == line.Name {
-				line.Recipients = stored.Recipients
-			}
-		}
-	}
 	for i := range line.Recipients {
 		to := &line.Recipients[i]
 		if at := m.File.Find(to.Offset); at >= 0 {
 			to.User = m.File.Recipients[at].User
 		}
-		to.Attempts = max(to.Attempts, line.Attempts)
 	}
 }
 
-// selecting is a pass over the job lines that a selection matches.
-type selecting struct {
-	where *mailq.Selection
-	// list says that the lines are shown, so that they need what only files say.
-	list bool
-	// skipped counts the messages that are not loaded and have no last replies to look at.
-	skipped int
-}
-
 // selected yields the job lines that match, with those of their recipients that are selected.
-func (r *reader) selected(ctx context.Context, s *selecting) iter.Seq2[*view.JobLine, error] {
+func (r *reader) selected(ctx context.Context, where *mailq.Selection) iter.Seq2[*view.JobLine, error] {
 	return func(yield func(*view.JobLine, error) bool) {
-		begins, err := r.walksOf(ctx, s.where)
+		begins, err := r.walksOf(ctx, where)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -116,7 +85,7 @@ func (r *reader) selected(ctx context.Context, s *selecting) iter.Seq2[*view.Job
 		now := time.Now()
 		for _, begin := range begins {
 			for line, err := range r.lines(ctx, begin) {
-				if err == nil && !r.matches(ctx, s, line, now) {
+				if err == nil && !r.matches(ctx, where, line, now) {
 					continue
 				}
 				if !yield(line, err) || err != nil {
@@ -129,21 +98,14 @@ func (r *reader) selected(ctx context.Context, s *selecting) iter.Seq2[*view.Job
 
 // matches reports whether a job line matches, and leaves the recipients that are selected. It reads
 // the control file only of a line that matches otherwise.
-func (r *reader) matches(ctx context.Context, s *selecting, line *view.JobLine, now time.Time) bool {
-	where, known := s.where, *s.where
-	known.Reason = ""
-	byFile := where.NeedsFile()
-	switch {
-	case !known.Matches(line, now):
+func (r *reader) matches(ctx context.Context, where *mailq.Selection, line *view.JobLine, now time.Time) bool {
+	if !where.Matches(line, now) {
 		return false
-	case line.NotLoaded > 0 && where.Reason != "":
-		s.skipped++
-		return false
-	case byFile, line.NotLoaded > 0 && s.list:
-		r.addFile(ctx, line)
 	}
-	if !where.Matches(line, now) || byFile && !where.MatchesFile(line) {
-		return false
+	if where.NeedsFile() {
+		if r.addFile(ctx, line); !where.MatchesFile(line) {
+			return false
+		}
 	}
 	if where.SelectsRecipients() {
 		line.Recipients = slices.DeleteFunc(line.Recipients, func(to mailq.Recipient) bool {

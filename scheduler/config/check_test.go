@@ -122,7 +122,7 @@ func TestProgramsOfCommands(t *testing.T) {
 }
 
 func TestKeywordsThatHaveGone(t *testing.T) {
-	file := mustParse(t, "PARAMMsgWriteAsync=1\na "+settled+"skew=3 Skew maxthr=2\nb "+settled+"bychannel sysnice=5")
+	file := mustParse(t, "PARAMMsgWriteAsync=1\na "+settled+"skew=3 Skew maxthr=2\nb "+settled+"bychannel sysnice=5\nPARAMactive-limit=many")
 	var got []string
 	for _, w := range file.Warnings {
 		got = append(got, w.String())
@@ -130,6 +130,7 @@ func TestKeywordsThatHaveGone(t *testing.T) {
 	if want := []string{
 		"f:1:1: PARAMmsgwriteasync has no effect", "f:2:69: skew has no effect",
 		"f:3:69: bychannel has no effect", "f:3:79: sysnice has no effect",
+		"f:4:1: PARAMactive-limit has no effect: all mail is in memory, about 150 bytes for each recipient",
 	}; !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}

@@ -185,8 +185,6 @@ PARAMnotifysock=${LOGDIR}${MAILSHARE}/n
 PARAMglobal-report-interval = 15m
 PARAMstore-error-on-error=0
 PARAMagent-timeout=30m
-PARAMactive-limit=5
-PARAMrecipient-limit=6
 PARAMmetrics=9174
 PARAMspool-mode=keep
 	interval=5m
@@ -194,7 +192,7 @@ PARAMspool-mode=keep
 	got := lines(params, file.Params)
 	for _, want := range []string{
 		"mailqpath=[{unix /run/mailq}]", "authfile=/share/auth", "notifysock={unix /log/share/n}", "global-report-interval=15m0s",
-		"store-error-on-error=false", "agent-timeout=30m0s", "active-limit=5", "recipient-limit=6", "metrics={tcp 127.0.0.1:9174}", "spool-mode=keep",
+		"store-error-on-error=false", "agent-timeout=30m0s", "metrics={tcp 127.0.0.1:9174}", "spool-mode=keep",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q, without %s", got, want)

@@ -32,17 +32,21 @@ func insteadOf(name string) string {
 	return ""
 }
 
-// ignored are the keywords and PARAMs of ZMailer that are read, whatever their value is,
-// and have no effect.
-var ignored = []string{
-	"skew", "bychannel", "deliveryform", "expiryform", "sysnice", "syspriority", "PARAMmsgwriteasync",
+// ignored are the keywords and PARAMs of ZMailer and of version 0.9 that are read, whatever their
+// value is, and have no effect; with what to say about it.
+var ignored = map[string]string{
+	"skew": "", "bychannel": "", "deliveryform": "", "expiryform": "", "sysnice": "", "syspriority": "", "PARAMmsgwriteasync": "",
+	"PARAMactive-limit":    inMemory,
+	"PARAMrecipient-limit": inMemory,
 }
+
+const inMemory = ": all mail is in memory, about 150 bytes for each recipient"
 
 // isIgnored reports whether a word is one of those, and warns of it once.
 func (r *reader) isIgnored(name string) bool {
-	for _, known := range ignored {
+	for known, why := range ignored {
 		if strings.EqualFold(known, name) {
-			r.warnOnce("%s has no effect", known)
+			r.warnOnce("%s has no effect%s", known, why)
 			return true
 		}
 	}

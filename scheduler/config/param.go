@@ -15,20 +15,19 @@ type Params struct {
 	AuthFile   string // without one, the scheduler uses version 1 of the query protocol
 	// NotifySock is PARAMnotifysock, else SCHEDULERNOTIFY of zmailer.conf; none means
 	// .scheduler.notify in the postoffice.
-	NotifySock                  Socket
-	ReportInterval              time.Duration
-	StoreErrorOnError           bool
-	AgentTimeout                time.Duration // the default of the keyword agent-timeout
-	ActiveLimit, RecipientLimit int           // 0: no limit
-	Metrics                     Socket
-	EventLog                    string
-	SpoolMode                   string // 0750 or keep
-	Node                        string // "": the host's name and the postoffice
-	Cluster                     *redisurl.Address
-	ClusterPasswordFile         string
-	XferNodes                   string
-	Shares                      Shares
-	Replies                     Replies // they come after those of scheduler.cf
+	NotifySock          Socket
+	ReportInterval      time.Duration
+	StoreErrorOnError   bool
+	AgentTimeout        time.Duration // the default of the keyword agent-timeout
+	Metrics             Socket
+	EventLog            string
+	SpoolMode           string // 0750 or keep
+	Node                string // "": the host's name and the postoffice
+	Cluster             *redisurl.Address
+	ClusterPasswordFile string
+	XferNodes           string
+	Shares              Shares
+	Replies             Replies // they come after those of scheduler.cf
 }
 
 // params are all PARAMs.
@@ -46,10 +45,6 @@ var params = bind[Params]([]row{
 		meaning: "keep notices that cannot be sent"},
 	{name: "agent-timeout", preset: "2h", zero: "no limit", kind: span(0, year),
 		meaning: "how long an agent may have open job lines without progress on any, unless its clause sets"},
-	{name: "active-limit", preset: "0", zero: "no limit", kind: count(0, 1000000000),
-		meaning: "maximum number of messages in memory"},
-	{name: "recipient-limit", preset: "0", zero: "no limit", kind: count(0, 1000000000),
-		meaning: "maximum number of recipients in memory"},
 	{name: "metrics", atStart: true, kind: socket("127.0.0.1"),
 		meaning: "socket of the HTTP server that serves metrics in Prometheus format"},
 	{name: "event-log", atStart: true, kind: path,

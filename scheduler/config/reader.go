@@ -65,7 +65,6 @@ func parse(name string, data []byte, system System) *reader {
 	}
 	p := &r.file.Params
 	c.Defaults.AgentTimeout, c.ReportInterval = p.AgentTimeout, p.ReportInterval
-	c.ActiveLimit, c.RecipientLimit = p.ActiveLimit, p.RecipientLimit
 	c.Shares, c.Replies = p.Shares.Weights, append(c.Replies, p.Replies.Rules...)
 	sortByPlace(r.errors)
 	return r

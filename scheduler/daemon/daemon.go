@@ -28,7 +28,7 @@
 //
 //	spool/sweep.go          sweep, announce: reads transport/ and sends names to the loop
 //	daemon/loop.go          turn, Step, perform: receives names, gives events to the core, carries out its actions
-//	daemon/intake.go        take, taken: drops names that are known; tells the core of the others: Arrived
+//	daemon/intake.go        take, arrived: drops names that are known; tells the core of the others: Arrived
 //	spool/load.go           Load, load: lets a worker read the control file, or refuses it
 //	ctlfile/parse.go        Parse: reads its lines
 //	scheduler/arrive.go     arrive: groups the recipients into vertices of threads

@@ -2,14 +2,12 @@ package daemon_test
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	child "zsched/scheduler/agent"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/scheduler/rule"
@@ -219,52 +217,6 @@ func TestTriggerStartsAThreadThatOnlyQueues(t *testing.T) {
 		synctest.Wait()
 		if h.Spool.Left() != 0 {
 			t.Error("it was not delivered")
-		}
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-// Of each message one host takes its mail, and the agent says so without a tag; the
-// other defers. The messages stay in memory, whatever the limit is.
-func TestReportWithoutATagIsNotForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, func(p *rule.Params) { p.Expiry, p.Jitter = time.Hour, 0 })
-		h.Options.Config.ActiveLimit = 2
-		attempts := map[string]map[string]int{"takes.example": {}, "defers.example": {}}
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) {
-			attempts[job.Host][job.Path]++
-			if job.Host == "defers.example" {
-				a.ReportAll(job, ta.Deferred, "later")
-				return
-			}
-			id, err := strconv.ParseUint(job.Path, 10, 64)
-			if err != nil {
-				t.Error(err)
-			}
-			a.Say(child.Line{Kind: ta.Reported, Report: ta.Report{Message: id, Offset: 100, Status: ta.OK3, Text: "delivered"}})
-		}
-		h.Run()
-		const messages = 20
-		for id := range uint64(messages) {
-			h.Spool.Announce(id+1, "takes.example", "defers.example")
-			synctest.Wait()
-		}
-		time.Sleep(50 * time.Minute)
-		synctest.Wait()
-		notLoaded := 0
-		if err := h.Daemon.Ask(t.Context(), func(l *daemon.Loop) { notLoaded = l.Core().Counts().NotLoaded }); err != nil {
-			t.Fatal(err)
-		}
-		if notLoaded > 0 {
-			t.Errorf("%d messages are not loaded", notLoaded)
-		}
-		for path, n := range attempts["takes.example"] {
-			if n != 1 || attempts["defers.example"][path] < 3 {
-				t.Errorf("message %s: %d deliveries, %d deferrals", path, n, attempts["defers.example"][path])
-			}
-		}
-		if len(attempts["takes.example"]) != messages {
-			t.Errorf("%d messages were delivered", len(attempts["takes.example"]))
 		}
 		h.Stop(syscall.SIGTERM)
 	})

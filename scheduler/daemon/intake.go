@@ -13,9 +13,6 @@ type intake struct {
 	loop   *Loop
 	spool  Spool
 	taking map[uint64]struct{} // given to the spool, not yet answered
-	// again are the files in taking that are read again because the core knows their messages
-	// and has not loaded them.
-	again map[uint64]struct{}
 	// leaving holds names that were found while a message of that number was
 	// being removed. Inodes are reused at once, so the name may be that of a
 	// new message: it is taken when the old message has been removed.
@@ -30,7 +27,6 @@ func newIntake(l *Loop, s Spool) intake {
 		loop:      l,
 		spool:     s,
 		taking:    make(map[uint64]struct{}),
-		again:     make(map[uint64]struct{}),
 		leaving:   make(map[scheduler.MessageID]spool.Name),
 		finishing: make(map[scheduler.Op]scheduler.MessageID),
 	}
@@ -57,18 +53,6 @@ func (in *intake) take(names []spool.Name) {
 	}
 }
 
-// load asks the spool to read a control file that the core knows and has not loaded.
-func (in *intake) load(a scheduler.Load) {
-	name := spool.Name{Path: a.Path, ID: uint64(a.Message)}
-	in.taking[name.ID], in.again[name.ID] = struct{}{}, struct{}{}
-	in.spool.Load([]spool.Name{name})
-}
-
-func (in *intake) isAgain(n spool.Name) bool {
-	_, again := in.again[n.ID]
-	return again
-}
-
 // finished takes the name that waited for the removal of a message, after its
 // Finish was answered.
 func (in *intake) finished(op scheduler.Op) {
@@ -81,22 +65,10 @@ func (in *intake) finished(op scheduler.Op) {
 	}
 }
 
-// taken tells the core that a message has arrived.
-func (in *intake) taken(r spool.Loaded) {
-	l := in.loop
-	m := r.Message
-	if in.isAgain(r.Name) {
-		delete(in.taking, r.Name.ID)
-		delete(in.again, r.Name.ID)
-		l.Step(scheduler.Loaded{Message: m})
-		return
-	}
-	delete(in.taking, r.Name.ID)
-	in.arrived(m)
-}
-
 // arrived tells the core of a message, with what an earlier process knew of it.
-func (in *intake) arrived(m scheduler.Message) {
+func (in *intake) arrived(r spool.Loaded) {
+	delete(in.taking, r.Name.ID)
+	m := r.Message
 	m.Saved = in.loop.savedOf(&m)
 	in.messages++
 	in.recipients += len(m.Recipients)
@@ -106,17 +78,6 @@ func (in *intake) arrived(m scheduler.Message) {
 // refused logs why a control file did not become a message.
 func (in *intake) refused(r spool.Refused) {
 	delete(in.taking, r.Name.ID)
-	if in.isAgain(r.Name) {
-		delete(in.again, r.Name.ID)
-		in.loop.Step(scheduler.NotLoaded{
-			Message: scheduler.MessageID(r.Name.ID), Reason: r.Reason,
-			Missing: r.Why == spool.Vanished || r.Why == spool.Quarantined,
-			Moved:   r.Why != spool.Vanished,
-		})
-		if r.Why == spool.Vanished {
-			return
-		}
-	}
 	// A file that is refused again and again is logged at the 1st, 2nd, 4th, 8th
 	// try and so on. Its quarantine is always logged.
 	line := in.loop.log.Warn()

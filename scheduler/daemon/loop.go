@@ -208,8 +208,6 @@ func (d *Daemon) perform(a scheduler.Action) {
 	case scheduler.Kill:
 		l.agents.kill(a)
 
-	case scheduler.Load:
-		l.intake.load(a)
 	case *scheduler.Finish:
 		l.files.finish(a)
 	case scheduler.Mark, scheduler.Read, scheduler.Report, scheduler.Hold, scheduler.Release, scheduler.Resubmit:
@@ -259,13 +257,10 @@ func (d *Daemon) result(r spool.Result) {
 	}
 	switch r := r.(type) {
 	case spool.Loaded:
-		l.intake.taken(r)
+		l.intake.arrived(r)
 	case spool.Refused:
 		l.intake.refused(r)
 	case spool.Triggered:
-		if l.intake.isAgain(r.Name) {
-			break // it was carried out when the file was first read
-		}
 		delete(l.intake.taking, r.Name.ID)
 		l.log.Info().Str("host", r.Host).Str("request", r.Text).Msg("mail requested")
 		l.Step(scheduler.Triggered{Host: r.Host})

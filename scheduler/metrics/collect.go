@@ -58,7 +58,6 @@ func (s *scrape) collectCluster(c collector) {
 func (s *scrape) collectQueue(c collector) {
 	n := s.counts
 	c.send("scheduler_messages", "Messages in the queue.", float64(n.Messages))
-	c.send("scheduler_messages_not_loaded", "Messages that are not loaded, because of the limits on memory.", float64(n.NotLoaded))
 	c.send("scheduler_recipients", "Recipients that are not done.", float64(n.Recipients))
 	c.send("scheduler_threads", "Threads, each the mail for one channel and host.", float64(n.Threads))
 	c.send("scheduler_messages_in_total", "Messages taken.", float64(n.MessagesIn))

@@ -40,9 +40,6 @@ type Config struct {
 	// ReportInterval is how long failures of a message are collected for one
 	// notice while it has open recipients. 0: until the message is done.
 	ReportInterval time.Duration
-	// ActiveLimit and RecipientLimit are how many messages and recipients may be
-	// in memory; 0: no limit.
-	ActiveLimit, RecipientLimit int
 	// Frozen: no agents are started (option -F).
 	Frozen bool
 	// Only restricts feeding to some threads (option -p). The zero value

@@ -56,10 +56,8 @@ type Thread struct {
 	JobLines   int  `json:"job_lines"`
 	Recipients int  `json:"recipients"` // not done
 	Attempts   int  `json:"attempts"`   // results reported so far
-	// States counts the job lines in each state that has any, but for those that are NotLoaded,
-	// because of the limits on memory.
-	States    map[string]int `json:"states,omitempty"`
-	NotLoaded int            `json:"not_loaded,omitempty"`
+	// States counts the job lines in each state that has any.
+	States map[string]int `json:"states,omitempty"`
 	// OldestAt is the mtime of its oldest message file, to the second. When the oldest has left, it
 	// is that of the message which came first of those that are left.
 	OldestAt time.Time `json:"oldest_at"`
@@ -160,11 +158,6 @@ type JobLine struct {
 	// a REROUTE; "": there is none.
 	Order   string `json:"order,omitempty"`
 	OrderTo string `json:"order_to,omitempty"`
-	// NotLoaded is how many recipients it has if it is not loaded, because of the limits on
-	// memory, and Attempts how often each of them was tried at least. The core does not list them
-	// then, and does not know Sender and Owner. 0: it is loaded.
-	NotLoaded int `json:"-"`
-	Attempts  int `json:"-"`
 	// MessageID is the Message-ID. The core does not know it.
 	MessageID  string      `json:"message_id,omitempty"`
 	Recipients []Recipient `json:"recipients"` // that are not done
