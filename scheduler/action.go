@@ -59,7 +59,7 @@ type (
 	}
 
 	// Read reads a control file again, and clears the locks of processes that no
-	// longer exist, including those of PID. The answer is Reread or Failed.
+	// longer exist, including those of PID. The answer is Done or Failed.
 	Read struct {
 		Op      Op
 		Message MessageID

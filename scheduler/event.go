@@ -73,13 +73,13 @@ type (
 		LastLine string
 	}
 
-	// Done: the Action with this Op is on disk. A Read is answered by Reread
-	// instead.
+	// Done: the Action with this Op is carried out, and on disk.
 	Done struct {
 		Op Op
-		// Owes is for a Resubmit: the file has diagnostics that have not been reported
+		// Owes is for a Read and a Resubmit: the file has diagnostics that have not been reported
 		// yet. It may have some of which no agent has told the core.
-		Owes bool
+		Owes       bool
+		Recipients []ctlfile.State // of a Read: what the control file says now
 	}
 
 	// Failed: the Action with this Op could not be carried out. The core keeps
@@ -95,16 +95,6 @@ type (
 		// Missing says that the control file is gone. The core drops the
 		// message.
 		Missing bool
-		Moved   bool // it is gone because the spool has moved it, and has logged why
-	}
-
-	// Reread: the answer to a Read, with what the control file says now.
-	Reread struct {
-		Op         Op
-		Missing    bool // the file is gone
-		Moved      bool // as in Failed
-		Owes       bool // the file has diagnostics that have not been reported yet
-		Recipients []ctlfile.State
 	}
 
 	// SpoolBack: the answer to a Probe. Writing works again.
@@ -231,7 +221,6 @@ func (AgentResync) event()   {}
 func (AgentExited) event()   {}
 func (Done) event()          {}
 func (Failed) event()        {}
-func (Reread) event()        {}
 func (SpoolBack) event()     {}
 func (Triggered) event()     {}
 func (Reloaded) event()      {}

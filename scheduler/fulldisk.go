@@ -45,7 +45,7 @@ func (wr *writes) writeFailed(e Failed) {
 	case e.Missing:
 		delete(wr.pending, e.Op)
 		if !p.stale() {
-			wr.s.lines.fileMissing(p.message, e.Moved)
+			wr.s.lines.fileMissing(p.message)
 		}
 		return
 	case e.SpoolDown:

@@ -36,7 +36,7 @@ func TestFinishCounts(t *testing.T) {
 	s.Step(At(now), AgentReported{1, ta.Report{Message: 1, Offset: 0, Status: ta.OK3}})
 	s.Step(At(now), AgentReported{1, ta.Report{Message: 1, Offset: 1, Status: ta.Error2}})
 	read := s.Step(At(now), AgentResync{1, 1})[0].(Read)
-	s.Step(At(now), Reread{Op: read.Op, Recipients: []ctlfile.State{{Offset: 2, Tag: '+'}, {Offset: 3, Tag: '-'}, {Offset: 4, Tag: ' '}}})
+	s.Step(At(now), Done{Op: read.Op, Recipients: []ctlfile.State{{Offset: 2, Tag: '+'}, {Offset: 3, Tag: '-'}, {Offset: 4, Tag: ' '}}})
 	for _, a := range s.Step(At(now.Add(time.Hour)), Tick{}) {
 		if m, ok := a.(Mark); ok {
 			done := s.Step(At(now.Add(time.Hour)), Done{Op: m.Op})

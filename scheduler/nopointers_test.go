@@ -83,7 +83,7 @@ func TestAnswerForAnother(t *testing.T) {
 		t.Fatalf("%d reads", len(old))
 	}
 	first := s.mail.message(1)
-	s.Step(At(now), Reread{Op: old[0], Missing: true})
+	s.Step(At(now), Failed{Op: old[0], Missing: true})
 	arrive(2)
 	if s.mail.message(2) != first {
 		t.Fatal("the second message has another place in memory, so this test shows nothing")
@@ -98,7 +98,7 @@ func TestAnswerForAnother(t *testing.T) {
 			t.Errorf("a failure about the first is told as %+v", a)
 		}
 	}
-	s.Step(At(now), Reread{Op: old[1], Missing: true})
+	s.Step(At(now), Failed{Op: old[1], Missing: true})
 	s.check()
 	if s.Known(2) != Present {
 		t.Error("it was lost")

@@ -67,30 +67,15 @@ func (li *lines) atWork(id MessageID) []int {
 }
 
 // reread compares a vertex with what its file says.
-func (li *lines) reread(e *Reread) {
-	p := li.s.writes.pending[e.Op]
-	if p == nil {
-		return
-	}
-	delete(li.s.writes.pending, e.Op)
-	v, m := p.vertex, p.message
-	if p.stale() {
-		return
-	}
+func (li *lines) reread(v *vertex, attempt string, states []ctlfile.State) {
 	if v.state != reading {
 		return
 	}
-	if e.Missing {
-		li.fileMissing(m, e.Moved)
-		return
-	}
-	if e.Owes {
-		m.flags |= owesNotice
-	}
+	m := li.s.mail.messageOf(v)
 	m.pendingWrites++
-	locked := li.compareTags(v, e.Recipients)
+	locked := li.compareTags(v, states)
 	if v.state != 0 {
-		li.vertexRead(v, p.attempt, locked)
+		li.vertexRead(v, attempt, locked)
 		li.s.orders.resume(v)
 	}
 	m.pendingWrites--
@@ -152,11 +137,9 @@ const (
 	noReport = "the agent gave no report"
 )
 
-// fileMissing drops a message whose control file is gone, or was moved by the spool.
-func (li *lines) fileMissing(m *message, moved bool) {
-	if !moved {
-		li.s.agenda.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, dropped: " + li.s.mail.path(m)})
-	}
+// fileMissing drops a message whose control file is gone.
+func (li *lines) fileMissing(m *message) {
+	li.s.agenda.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, dropped: " + li.s.mail.path(m)})
 	li.s.log.record(Condition{State: "gone", Message: m.id})
 	li.s.writes.dropMessage(m)
 }

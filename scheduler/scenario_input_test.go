@@ -159,11 +159,14 @@ func (sc *scenario) report(words []string) ta.Report {
 // reread reads: 7 gone, or 7 100=+ 200=- 300=~ 400= owes.
 func (sc *scenario) reread(words []string) {
 	id := scheduler.MessageID(sc.number(words[0]))
-	e := scheduler.Reread{Op: sc.ops[id]}
+	e := scheduler.Done{Op: sc.ops[id]}
 	for _, word := range words[1:] {
-		if word == "gone" || word == "owes" {
-			e.Missing = e.Missing || word == "gone"
-			e.Owes = e.Owes || word == "owes"
+		switch word {
+		case "gone":
+			sc.step(scheduler.Failed{Op: e.Op, Missing: true})
+			return
+		case "owes":
+			e.Owes = true
 			continue
 		}
 		offset, tag, _ := strings.Cut(word, "=")
@@ -200,8 +203,6 @@ func (sc *scenario) store(words []string) {
 		sc.step(scheduler.Failed{Reason: strings.Join(words[1:], " "), SpoolDown: true})
 	case "gone":
 		sc.step(scheduler.Failed{Op: op, Reason: "no such file", Missing: true})
-	case "moved":
-		sc.step(scheduler.Failed{Op: op, Missing: true, Moved: true})
 	case "back":
 		sc.step(scheduler.SpoolBack{})
 	default:

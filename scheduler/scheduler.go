@@ -208,8 +208,6 @@ func (s *Scheduler) handle(e Event) {
 		s.writes.writeDone(e)
 	case Failed:
 		s.writes.writeFailed(e)
-	case Reread:
-		s.lines.reread(&e)
 	case SpoolBack:
 		s.writes.spoolBack()
 	case Triggered:

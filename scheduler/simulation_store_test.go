@@ -81,10 +81,10 @@ func (h *harness) read(a Read) {
 	if f == nil || h.chance(2) {
 		delete(h.files, a.Message)
 		delete(h.orders.underHold, a.Message)
-		h.step(Reread{Op: a.Op, Missing: true})
+		h.step(Failed{Op: a.Op, Missing: true})
 		return
 	}
-	e := Reread{Op: a.Op}
+	e := Done{Op: a.Op}
 	for _, r := range f.recipients {
 		tag := f.tags[r.Offset]
 		if tag != ctlfile.Open {

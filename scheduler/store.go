@@ -198,28 +198,30 @@ func (ml *mail) outcomes(m *message) (recipients, failed int) {
 	return recipients, failed
 }
 
-// writeDone handles the success of an action other than a Read.
+// writeDone handles the success of an action on files.
 func (wr *writes) writeDone(e Done) {
 	p := wr.pending[e.Op]
 	if p == nil {
 		return
 	}
 	delete(wr.pending, e.Op)
-	if e.Owes && !p.stale() {
-		p.message.flags |= owesNotice
+	if !p.stale() {
+		wr.applyDone(p, &e)
 	}
-	wr.applyDone(p)
 	*p = pending{}
 	wr.spare = append(wr.spare, p)
 }
 
 // applyDone applies the success of an action to its message.
-func (wr *writes) applyDone(p *pending) {
+func (wr *writes) applyDone(p *pending, e *Done) {
 	m := p.message
-	if p.stale() {
-		return
+	if e.Owes {
+		m.flags |= owesNotice
 	}
 	switch p.action.(type) {
+	case Read:
+		wr.s.lines.reread(p.vertex, p.attempt, e.Recipients)
+		return
 	case *Finish:
 		wr.removeMessage(m)
 		return

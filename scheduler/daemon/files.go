@@ -53,11 +53,6 @@ func (f *files) answered(r spool.Answered) {
 			return
 		}
 		r.Err = cmp.Or(r.Err, errNotAll)
-	case scheduler.Read:
-		if r.Err == nil {
-			f.loop.Step(scheduler.Reread{Op: r.Op, Missing: r.Missing, Moved: r.Quarantined, Owes: r.Owes, Recipients: r.Recipients})
-			return
-		}
 	}
 	f.done(r)
 }
@@ -66,11 +61,11 @@ func (f *files) answered(r spool.Answered) {
 func (f *files) done(r spool.Answered) {
 	switch {
 	case r.Missing:
-		f.loop.Step(scheduler.Failed{Op: r.Op, Missing: true, Moved: r.Quarantined})
+		f.loop.Step(scheduler.Failed{Op: r.Op, Missing: true})
 	case r.Err != nil:
 		f.loop.Step(scheduler.Failed{Op: r.Op, Reason: r.Err.Error(), SpoolDown: spool.IsDown(r.Err)})
 	default:
-		f.loop.Step(scheduler.Done{Op: r.Op})
+		f.loop.Step(scheduler.Done{Op: r.Op, Owes: r.Owes, Recipients: r.Recipients})
 	}
 }
 

@@ -46,9 +46,8 @@ func (s *Spool) writeBatch(path string, b *markBatch) {
 	}
 	s.batches.mu.Unlock()
 	results, missing, err := s.change(path, func(d *controlFile) error { return d.mark(b.marks) })
-	quarantined := len(results) > 0
 	for _, a := range b.of {
-		results = append(results, Answered{Action: a, Op: a.Op, Message: a.Message, Err: err, Missing: missing, Quarantined: quarantined})
+		results = append(results, Answered{Action: a, Op: a.Op, Message: a.Message, Err: err, Missing: missing})
 	}
 	s.queue.add(results...)
 }
@@ -122,7 +121,7 @@ func (s *Spool) reread(a scheduler.Read) {
 			// An agent that finds no message file because of this asks for it.
 			err = s.standing.isDown()
 		}
-		answer.Missing, answer.Quarantined, answer.Err = missing, len(extra) > 0, err
+		answer.Missing, answer.Err = missing, err
 		s.queue.add(append(extra, answer)...)
 	})
 }

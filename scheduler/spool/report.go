@@ -66,7 +66,7 @@ func (s *Spool) report(a scheduler.Report) {
 			answer.Notice, err = s.notices.report(a.Path, d, lines, a.RetryUntil)
 			return err
 		})
-		answer.Missing, answer.Quarantined, answer.Err = missing, len(extra) > 0, err
+		answer.Missing, answer.Err = missing, err
 		s.queue.add(append(extra, answer)...)
 	})
 }

@@ -57,10 +57,10 @@ type (
 		Op      scheduler.Op
 		Message scheduler.MessageID
 		Err     error
-		// Missing: there is no such control file, and Err is nil. Quarantined says why: it was
-		// malformed and was moved to corrupt/, which a Refused tells. A Finish that finds an open
+		// Missing: there is no such control file, and Err is nil; or it was malformed and was moved
+		// to corrupt/, which a Refused tells. A Finish that finds an open
 		// recipient does nothing and sets Missing, and a sweep finds the file.
-		Missing, Quarantined bool
+		Missing bool
 		// Notice is the file of the notice that was written, below $POSTOFFICE, or "".
 		Notice string
 		// What the control file says after a Read or a Resubmit: Recipients are all, in its order.
