@@ -210,22 +210,21 @@ func Getdents(fd int, b []byte) (int, error) {
 }
 
 // Statfs reads how much space the file system of a path has.
-func Statfs(path string, st *unix.Statfs_t) error {
-	return Retry(func() error {
+func Statfs(path string) (unix.Statfs_t, error) {
+	return Retry1(func() (st unix.Statfs_t, err error) {
 		if m := at(WorkingDir, path); m != nil {
-			found, err := m.disk.Statfs(strings.Clone(path))
-			*st = found
-			return err
+			return m.disk.Statfs(strings.Clone(path))
 		}
-		return unix.Statfs(path, st)
+		err = unix.Statfs(path, &st)
+		return st, err
 	})
 }
 
 // FreeSpace returns how many bytes and inodes users other than root may still use on the
 // file system of a path. One without a fixed number of inodes has math.MaxUint64.
 func FreeSpace(path string) (free int64, inodes uint64, err error) {
-	var st unix.Statfs_t
-	if err := Statfs(path, &st); err != nil {
+	st, err := Statfs(path)
+	if err != nil {
 		return 0, 0, &os.PathError{Op: "statfs", Path: path, Err: err}
 	}
 	inodes = st.Ffree

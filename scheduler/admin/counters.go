@@ -4,13 +4,14 @@ package admin
 
 import (
 	"context"
+	"math"
 	"os"
 	"strconv"
 	"strings"
 
+	"zsched/internal/postoffice"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
-	"zsched/scheduler/spool"
 )
 
 // Counters returns the numbers of SHOW COUNTERS by name.
@@ -71,13 +72,14 @@ func (q *Queue) addSpace(all map[string]float64) {
 		if dir == "" {
 			continue
 		}
-		space, err := spool.ReadSpace(dir)
+		st, err := postoffice.Statfs(dir)
 		if err != nil {
 			continue
 		}
-		all[prefix+"FreeSpace-kB-G"] = float64(space.FreeKB)
-		all[prefix+"UsedSpace-kB-G"] = float64(space.UsedKB)
-		all[prefix+"FreeFiles-G"] = float64(space.FreeFiles)
-		all[prefix+"UsedFiles-G"] = float64(space.UsedFiles)
+		kB := float64(st.Frsize) / 1024
+		all[prefix+"FreeSpace-kB-G"] = math.Floor(float64(st.Bavail) * kB)
+		all[prefix+"UsedSpace-kB-G"] = math.Floor(float64(st.Blocks-min(st.Bfree, st.Blocks)) * kB)
+		all[prefix+"FreeFiles-G"] = float64(st.Ffree)
+		all[prefix+"UsedFiles-G"] = float64(st.Files - min(st.Ffree, st.Files))
 	}
 }

@@ -77,25 +77,15 @@ func (l *locks) any(f *ctlfile.File) int {
 type lockHolders struct {
 	transport int // descriptor of transport/
 	scheduler int // our pid
-
-	large []process.Process // the agents with a large pid that were there at the start
-	err   error             // of the search for them
-}
-
-// find finds the agents with a pid of at least this, before ours are started.
-func (h *lockHolders) find(least int) {
-	h.large, h.err = process.From(least)
-	h.large = slices.DeleteFunc(h.large, func(p process.Process) bool {
-		return p.PID == h.scheduler || !h.inTransport(p.PID)
-	})
+	large     int // the least pid that is too large
 }
 
 // anyLarge reports whether an agent of an earlier scheduler with a large pid runs. If /proc
 // does not tell, the answer is yes.
 func (h *lockHolders) anyLarge() bool {
-	return h.err != nil || slices.ContainsFunc(h.large, func(p process.Process) bool {
-		now, known := process.Find(p.PID)
-		return known && now.Started == p.Started
+	running, err := process.From(h.large)
+	return err != nil || slices.ContainsFunc(running, func(p process.Process) bool {
+		return p.PID != h.scheduler && p.Parent != h.scheduler && h.inTransport(p.PID)
 	})
 }
 

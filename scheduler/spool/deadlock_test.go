@@ -183,7 +183,7 @@ func TestTakeRespectsTheLockOfAnOutlivingAgentWithALargePid(t *testing.T) {
 	pid, lines, stop := startHelper(t, "wait", filepath.Join(o.dir, "transport"))
 	lines.Scan()
 	o.open(Options{Unwatched: true})
-	o.s.lockHolders.find(pid)
+	o.s.lockHolders.large, o.s.lockHolders.scheduler = pid, 1
 	o.write("transport/7", control("7", toCarol, locked(ctlfile.MaxPID)))
 	o.write("queue/7", "message")
 	o.age("transport/7", 0)
@@ -211,15 +211,15 @@ func TestWhoHoldsALockOfALargePid(t *testing.T) {
 	check(t, err)
 	defer unix.Close(elsewhere)
 	for name, c := range map[string]struct {
-		transport, least int
-		want             bool
+		transport, scheduler, least int
+		want                        bool
 	}{
-		"an agent":                   {transport, pid, true},
-		"a process elsewhere":        {elsewhere, pid, false},
-		"a process with a small pid": {transport, pid + 1<<23, false},
+		"an agent":                   {transport, 1, pid, true},
+		"an agent of ours":           {transport, os.Getpid(), pid, false},
+		"a process elsewhere":        {elsewhere, 1, pid, false},
+		"a process with a small pid": {transport, 1, pid + 1<<23, false},
 	} {
-		holders := &lockHolders{transport: c.transport, scheduler: os.Getpid()}
-		holders.find(c.least)
+		holders := &lockHolders{c.transport, c.scheduler, c.least}
 		if got := holders.anyLarge(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}

@@ -1,8 +1,7 @@
 package spool
 
 // A full or faulty disk, and a queue/ that is gone: how such a fault is distinguished from
-// one of a single file, how the spool is probed until it works, and how much space a file
-// system has.
+// one of a single file, and how the spool is probed until it works.
 
 import (
 	"errors"
@@ -62,26 +61,4 @@ func (s *Spool) probe() error {
 		return fmt.Errorf("writing transport/%s: %w", probeName, err)
 	}
 	return nil
-}
-
-// Space is the space of a file system.
-type Space struct {
-	FreeKB, UsedKB       uint64 // of 1024 bytes; free is what users other than root may use
-	FreeFiles, UsedFiles uint64 // inodes
-}
-
-// ReadSpace returns the space of the file system that a directory is on
-// (statfs(2)).
-func ReadSpace(dir string) (Space, error) {
-	var st unix.Statfs_t
-	if err := postoffice.Statfs(dir, &st); err != nil {
-		return Space{}, fmt.Errorf("reading the space of %q: %w", dir, err)
-	}
-	block := float64(st.Frsize) / 1024
-	return Space{
-		FreeKB:    uint64(float64(st.Bavail) * block),
-		UsedKB:    uint64(float64(st.Blocks-min(st.Bfree, st.Blocks)) * block),
-		FreeFiles: st.Ffree,
-		UsedFiles: st.Files - min(st.Ffree, st.Files),
-	}, nil
 }

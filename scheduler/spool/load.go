@@ -180,7 +180,7 @@ func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 	if place, path := placeOf(n.Path); postoffice.Stat(s.places.pairs[place].transport, path, &st) == nil {
 		since = time.Unix(st.Mtim.Unix())
 	}
-	return Refused{Name: n, Why: why, Reason: reason, Tries: s.refusals.add(n, time.Now(), since, reason)}
+	return Refused{Name: n, Why: why, Reason: reason, Tries: s.refusals.add(n, since, reason)}
 }
 
 // message makes the Loaded of a control file. It copies the strings: those of
@@ -215,7 +215,6 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 			open++
 		}
 	}
-	lines := delayLines(f)
 	m.Recipients = make([]ctlfile.OpenRecipient, 0, open)
 	for i := range f.Recipients {
 		if r := &f.Recipients[i]; r.Tag == ctlfile.Open {
@@ -225,8 +224,7 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 				Host:    strings.Clone(r.RouteHost()),
 				Class:   r.Class,
 				Notify:  r.Notify,
-
-				Delays: max(r.Delays, lines[r.Offset]),
+				Delays:  r.Delays,
 			})
 			if r.Origin != "" {
 				if from, err := ctlfile.ParseOrigin(r.Origin); err == nil {

@@ -60,20 +60,6 @@ func (n *notices) owed(f *ctlfile.File, final bool) (lines []int) {
 	return lines
 }
 
-// delayLines counts the d lines of delays for each recipient, by offset. A crash
-// may have come after such a line was written and before the DDDD field was.
-func delayLines(f *ctlfile.File) (counts map[int64]int) {
-	for i := range f.Diagnostics {
-		if line := &f.Diagnostics[i]; action(line.Notary) == delayed {
-			if counts == nil {
-				counts = make(map[int64]int)
-			}
-			counts[line.Recipient]++
-		}
-	}
-	return counts
-}
-
 // noticeKind returns the kind of notice that a d line about a recipient with this
 // tag calls for. A failed recipient calls for one of failure even if the agent
 // gave no known action: one notice too many is better than none.

@@ -23,13 +23,13 @@ type refusals struct {
 	mu      sync.Mutex
 	waiting map[string]wait // by path
 	beyond  int             // refusals in a row that found no room in waiting
-	changed chan struct{}   // capacity 1: a name was added
+	// announce announces a name again.
+	announce func(Name)
 }
 
 // wait is a refused name.
 type wait struct {
-	name  Name
-	at    time.Time // when to announce it again
+	again *time.Timer // which announces it
 	tries int
 	Unloaded
 }
@@ -52,14 +52,10 @@ func (rs *refusals) Unloaded() map[string]Unloaded {
 	return all
 }
 
-func newRefusals() *refusals {
-	return &refusals{waiting: map[string]wait{}, changed: make(chan struct{}, 1)}
-}
-
 // add remembers a refusal and returns how many there were in a row: of this name, or
 // of all names that are not remembered. since is when the file was last changed: a restart
 // does not make mail that is not loaded any younger.
-func (rs *refusals) add(n Name, now, since time.Time, why string) int {
+func (rs *refusals) add(n Name, since time.Time, why string) int {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	was, known := rs.waiting[n.Path]
@@ -71,9 +67,11 @@ func (rs *refusals) add(n Name, now, since time.Time, why string) int {
 		return rs.beyond
 	}
 	rs.beyond = 0
-	at := now.Add(min(lastRetry, firstRetry<<min(was.tries, 10)))
-	rs.waiting[n.Path] = wait{n, at, was.tries + 1, Unloaded{since, why}}
-	wake(rs.changed)
+	if known {
+		was.again.Stop()
+	}
+	again := time.AfterFunc(min(lastRetry, firstRetry<<min(was.tries, 10)), func() { rs.announce(n) })
+	rs.waiting[n.Path] = wait{again, was.tries + 1, Unloaded{since, why}}
 	return was.tries + 1
 }
 
@@ -81,44 +79,8 @@ func (rs *refusals) add(n Name, now, since time.Time, why string) int {
 func (rs *refusals) remove(path string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	delete(rs.waiting, path)
-}
-
-// due returns the names whose time has come, and when the next one is due (zero:
-// none waits). One that comes to nothing is due again.
-func (rs *refusals) due(now time.Time) (names []Name, next time.Time) {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	for path, w := range rs.waiting {
-		if !w.at.After(now) && len(names) < batchLimit {
-			names = append(names, w.name)
-			w.at = now.Add(lastRetry)
-			rs.waiting[path] = w
-		}
-		if next.IsZero() || w.at.Before(next) {
-			next = w.at
-		}
-	}
-	return names, next
-}
-
-// announceRefused is the goroutine that announces refused names again.
-func (s *Spool) announceRefused() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-s.done:
-			return
-		case <-s.refusals.changed:
-		case <-timer.C:
-		}
-		names, next := s.refusals.due(time.Now())
-		if len(names) > 0 && !s.announce(names) {
-			return
-		}
-		if !next.IsZero() {
-			timer.Reset(time.Until(next))
-		}
+	if was, known := rs.waiting[path]; known {
+		was.again.Stop()
+		delete(rs.waiting, path)
 	}
 }

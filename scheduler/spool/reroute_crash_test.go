@@ -203,21 +203,13 @@ func TestResubmitThatCannotTag(t *testing.T) {
 
 func TestDiscardCopiesOfOthersOnly(t *testing.T) {
 	o := newRoutedSpool(t)
-	o.write("public/hold-1", "another program's")
-	o.mkdir("public/" + tempPrefix + "x")
-	o.write("public/"+tempPrefix+"0-1", "left by a process before us")
-	kept := []string{"public/hold-1"}
-	if os.Geteuid() == 0 {
-		theirs := "public/" + tempPrefix + "0-2"
-		o.write(theirs, "somebody's who likes our prefix")
-		check(t, os.Chown(filepath.Join(o.dir, theirs), 65534, -1))
-		kept = append(kept, theirs)
-	}
 	o.open(Options{})
-	mine := "public/" + o.s.temp + "1"
-	o.write(mine, "under way")
+	o.s.janitor.removeStale() // which makes the directory
+	const dir = "queue/.tmp/"
+	o.write(dir+"submit-1", "another program's")
+	o.mkdir(dir + tempPrefix + "x")
+	o.write(dir+tempPrefix+"0-1", "left by a process before us")
+	o.write(dir+o.s.temp+"1", "under way")
 	o.s.janitor.removeStale()
-	kept = append(kept, mine)
-	slices.Sort(kept)
-	o.holds(kept...)
+	o.holds(dir+o.s.temp+"1", dir+"submit-1")
 }

@@ -160,7 +160,6 @@ func Open(o Options) (*Spool, error) {
 		options:  o,
 		found:    make(chan []Name),
 		results:  make(chan []Result),
-		refusals: newRefusals(),
 		queue:    resultQueue{ready: make(chan struct{}, 1)},
 		sweeps:   make(chan struct{}, 1),
 		loads:    newWorkQueue[[]Name](),
@@ -171,6 +170,7 @@ func Open(o Options) (*Spool, error) {
 		temp:     tempPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
 		done:     make(chan struct{}),
 	}
+	s.refusals = &refusals{waiting: map[string]wait{}, announce: func(n Name) { s.announce([]Name{n}) }}
 	if err := s.openParts(); err != nil {
 		return nil, fmt.Errorf("spool %q: %w", o.Postoffice, err)
 	}
@@ -204,8 +204,7 @@ func (s *Spool) openParts() (err error) {
 	}
 	s.mover.copies.Claim = claim
 	transport := s.places.pairs[Queue].transport
-	s.lockHolders = lockHolders{transport: transport, scheduler: os.Getpid()}
-	s.lockHolders.find(ctlfile.MaxPID)
+	s.lockHolders = lockHolders{transport, os.Getpid(), ctlfile.MaxPID}
 	if err := s.places.control.CannotTakeOver(); err != nil {
 		s.warn(fmt.Sprintf("transport is on a file system without leases (%v): control files of other users stay there unread", err))
 	}
@@ -239,7 +238,6 @@ func (s *Spool) start() {
 			s.spawn(func() { s.notified(socket) })
 		}
 	}
-	s.spawn(s.announceRefused)
 	s.spawn(s.sweeping)
 	s.spawn(s.janitor.run)
 }

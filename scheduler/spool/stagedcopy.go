@@ -1,13 +1,12 @@
 package spool
 
-// Staged copies: complete messages in queue/.tmp and public/ that are not published yet, and
-// the removal of those that a crash has left.
+// Staged copies: complete messages in queue/.tmp that are not published yet, and the removal
+// of those that a crash has left.
 
 import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -218,34 +217,26 @@ const staleAge = 24 * time.Hour
 // removeStale removes temporary files that no process works on any more: staged
 // copies of schedulers before us, and everything old in queue/.tmp and transport/.submit.
 func (j *janitor) removeStale() {
-	if fd, err := postoffice.OpenDir(j.s.places.office, "public"); err == nil {
-		j.removeStaleIn(fd, false)
-		postoffice.Close(fd)
-	}
 	if fd, err := postoffice.OpenTemp(j.s.places.pairs[Queue].queue); err == nil {
-		j.removeStaleIn(fd, true)
+		j.removeStaleIn(fd)
 		postoffice.Close(fd)
 	}
 	if fd, err := postoffice.OpenDir(j.s.places.pairs[Queue].transport, queue.SubmitStaging); err == nil {
-		j.removeStaleIn(fd, true)
+		j.removeStaleIn(fd)
 		postoffice.Close(fd)
 	}
 }
 
-// removeStaleIn removes the stale files of one directory. In public/ everybody may make
-// files, so only our own are removed. In a directory that is private to us, a
-// copy may already have its sender as owner.
-func (j *janitor) removeStaleIn(dir int, private bool) {
+// removeStaleIn removes the stale files of one directory, which is private to us. A copy there
+// may already have its sender as owner.
+func (j *janitor) removeStaleIn(dir int) {
 	names, _ := postoffice.ReadNamesAt(dir, ".")
 	for _, name := range names {
 		var st unix.Stat_t
 		if strings.HasPrefix(name, j.s.temp) || postoffice.Stat(dir, name, &st) != nil || !postoffice.IsRegular(&st) {
 			continue
 		}
-		if !private && int(st.Uid) != os.Geteuid() {
-			continue
-		}
-		old := private && time.Since(time.Unix(st.Ctim.Unix())) > staleAge
+		old := time.Since(time.Unix(st.Ctim.Unix())) > staleAge
 		if old || strings.HasPrefix(name, tempPrefix) {
 			_ = postoffice.Remove(dir, name)
 		}

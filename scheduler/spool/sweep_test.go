@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -96,46 +97,48 @@ func TestSweepGivesEachNameOnce(t *testing.T) {
 }
 
 func TestRefusedNamesWaitLongerEachTime(t *testing.T) {
-	in := newRefusals()
-	now := time.Now()
-	busy := Name{"7", 7}
-
-	for try, pause := range []time.Duration{firstRetry, 2 * firstRetry, 4 * firstRetry, 8 * firstRetry, lastRetry, lastRetry} {
-		if got := in.add(busy, now, now, ""); got != try+1 {
-			t.Errorf("refusal %d is counted as %d", try+1, got)
+	synctest.Test(t, func(t *testing.T) {
+		announced := make(chan Name, 1)
+		in := &refusals{waiting: map[string]wait{}, announce: func(n Name) { announced <- n }}
+		busy := Name{"7", 7}
+		for try, pause := range []time.Duration{firstRetry, 2 * firstRetry, 4 * firstRetry, 8 * firstRetry, lastRetry, lastRetry} {
+			began := time.Now()
+			if got := in.add(busy, began, ""); got != try+1 {
+				t.Errorf("refusal %d is counted as %d", try+1, got)
+			}
+			if n := <-announced; n != busy || time.Since(began) != pause {
+				t.Errorf("%v is announced after %v, want %v", n, time.Since(began), pause)
+			}
 		}
-		names, next := in.due(now.Add(pause - 1))
-		if len(names) != 0 || !next.Equal(now.Add(pause)) {
-			t.Errorf("due are %v, next at %v", names, next)
+		in.remove("7")
+		if got := in.add(busy, time.Now(), ""); got != 1 {
+			t.Errorf("refusal 1 is counted as %d", got)
 		}
-		names, next = in.due(now.Add(pause))
-		if again := now.Add(pause + lastRetry); !slices.Equal(names, []Name{busy}) || !next.Equal(again) {
-			t.Errorf("due are %v, next at %v", names, next)
+		in.remove("7")
+		time.Sleep(time.Minute)
+		if len(announced) > 0 {
+			t.Error("a name that does not wait is announced")
 		}
-	}
-	in.remove("7")
-	if got := in.add(busy, now, now, ""); got != 1 {
-		t.Errorf("refusal 1 is counted as %d", got)
-	}
+	})
 }
 
 func TestWaitingIsBounded(t *testing.T) {
-	in := newRefusals()
+	in := &refusals{waiting: map[string]wait{}, announce: func(Name) {}}
 	now := time.Now()
 	for i := range waitLimit + 100 {
-		in.add(Name{strconv.Itoa(i), uint64(i)}, now, now, "")
+		in.add(Name{strconv.Itoa(i), uint64(i)}, now, "")
 	}
 	if len(in.waiting) != waitLimit {
 		t.Errorf("%d names wait", len(in.waiting))
 	}
 	// The refusals of names that are not remembered count together.
 	for i := range 3 {
-		if tries := in.add(Name{"beyond" + strconv.Itoa(i), uint64(i)}, now, now, ""); tries != 101+i {
+		if tries := in.add(Name{"beyond" + strconv.Itoa(i), uint64(i)}, now, ""); tries != 101+i {
 			t.Errorf("try %d of a name that is not remembered", tries)
 		}
 	}
 	in.remove("7")
-	if tries := in.add(Name{"x", 1}, now, now, ""); len(in.waiting) != waitLimit || tries != 1 {
+	if tries := in.add(Name{"x", 1}, now, ""); len(in.waiting) != waitLimit || tries != 1 {
 		t.Errorf("%d names wait, after try %d", len(in.waiting), tries)
 	}
 }
@@ -144,7 +147,7 @@ func TestWaitingIsBounded(t *testing.T) {
 func TestRefusedNamesComeBack(t *testing.T) {
 	o := newTestSpool(t).open(Options{})
 	o.sweep()
-	o.s.refusals.add(Name{"A/H/7", 7}, time.Now().Add(-time.Hour), time.Now(), "")
+	o.s.refusals.add(Name{"A/H/7", 7}, time.Now(), "")
 	if got := o.found(); !slices.Equal(got, []Name{{"A/H/7", 7}}) {
 		t.Errorf("found %v", got)
 	}
