@@ -59,7 +59,7 @@ func heldMailIsRoots(s *site) error {
 	out, err := s.mailq("release", planted)
 	if err == nil {
 		err = fmt.Errorf("mailq release says %q", out)
-	} else if strings.Contains(err.Error(), "only root's files are used here") {
+	} else if text := err.Error(); strings.Contains(text, "only root's files are used here") || strings.Contains(text, "nothing in the queue matches") {
 		err = nil
 	}
 	if _, e := os.Lstat(filepath.Join(s.dir, "po/hold/transport", planted)); e != nil {

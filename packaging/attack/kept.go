@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Attacks with files that a user keeps, or leaves for others: a message that he still has
@@ -49,11 +50,15 @@ func growingMessage(s *site) error {
 	if after := sizeOf(mailbox); after != before {
 		err = errors.Join(err, fmt.Errorf("%d bytes were delivered", after-before))
 	}
-	if out, e := s.mailq("reroute", "--to", "smtp/large.example", "--yes", name); e == nil {
-		err = errors.Join(err, fmt.Errorf("a copy was made: %s", out))
+	// The answer does not wait for the copy.
+	_, e := s.mailq("reroute", "--to", "smtp/large.example", "--yes", name)
+	for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if out, e := s.mailq("list", "--json", "smtp/large.example"); e == nil && strings.Contains(out, "large.example") {
+			return errors.Join(err, fmt.Errorf("a copy was made: %s", out))
+		}
 	}
-	_, e := s.mailq("kill", "--yes", name)
-	return errors.Join(err, e)
+	_, killed := s.mailq("kill", "--yes", name)
+	return errors.Join(err, e, killed)
 }
 
 // sizeOf returns the size of a file, 0 if there is none.
