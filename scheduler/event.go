@@ -151,9 +151,6 @@ type (
 	// comes before the mail that was already in the queue of that process.
 	Restored struct{ Thread SavedThread }
 
-	// RestoredRate: the same for a rate that several threads share.
-	RestoredRate struct{ Rate SavedRate }
-
 	// RestoredOrder: an order that an earlier process has not carried out
 	// (PendingOrders). It comes before the mail that was already in the queue of that process.
 	RestoredOrder struct{ Order SavedOrder }
@@ -228,7 +225,6 @@ func (Ordered) event()       {}
 func (HeldThread) event()    {}
 func (Lifted) event()        {}
 func (Restored) event()      {}
-func (RestoredRate) event()  {}
 func (RestoredOrder) event() {}
 func (AllLoaded) event()     {}
 func (Stopping) event()      {}

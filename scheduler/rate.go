@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
-	"slices"
 	"strconv"
 	"time"
 
@@ -18,12 +16,16 @@ import (
 // of them than it may use.
 type bucket struct {
 	limit.Bucket
-	name  string    // what the rate is for, the rate and its burst; also across restarts
-	rate  rule.Rate // zero: nothing has used it since the restart
+	name  string    // what the rate is for, the rate and its burst
+	rate  rule.Rate // zero: it is new
 	users int
 	wake  func() // what waits for a token tries again
 	next  timer  // when there may be another token, or when nobody needs the bucket any more
 }
+
+// longPeriod is the period of a rate from which it begins without tokens after a start: the process
+// before may have used them all. Those of shorter periods would be back soon.
+const longPeriod = time.Hour
 
 // rateName names a rate. What has another value or burst has another name.
 func rateName(owner string, r rule.Rate, burst int) string {
@@ -42,6 +44,10 @@ func (ls *limits) useRate(at **bucket, owner string, r rule.Rate, burst int, wak
 				b.Bucket = before.Bucket
 			}
 			b.rate, b.Burst = r, max(1, burst)
+			if before == nil && r.Span >= longPeriod {
+				b.Per = r.Per()
+				b.Take(time.Duration(ls.s.agenda.startedAt), b.Burst)
+			}
 		}
 		b.users++
 		b.wake = wake
@@ -120,43 +126,5 @@ func (ls *limits) planMore(b *bucket, tokens int) {
 	}
 	if at := ls.nextToken(b); at != never {
 		ls.s.agenda.plan(&b.next, at)
-	}
-}
-
-// SavedRate is the saved state of a rate.
-type SavedRate struct {
-	// Name is the setting, the channel or the channel and the host or site, and the rate with
-	// the burst: another rate begins with all its tokens.
-	Name   string
-	PaidAt int64 // when all tokens are there again, in seconds since 1970, rounded up
-}
-
-const (
-	// minSavedPeriod is the period of a rate from which its tokens are saved: those of shorter
-	// ones are back soon after a restart anyway.
-	minSavedPeriod = time.Hour
-	// maxSavedName bounds the name of a rate that is saved, in bytes.
-	maxSavedName = 2000
-)
-
-// ratesToSave returns the rates that lack tokens and have a long period, and those of an earlier
-// process that nothing has used yet.
-func (sa *saved) ratesToSave() (rates []SavedRate) {
-	for _, b := range sa.s.limits.rates {
-		isSlow := b.rate.Recipients == 0 || b.rate.Span >= minSavedPeriod
-		if isSlow && b.Owed(time.Duration(sa.s.agenda.now)) && len(b.name) <= maxSavedName {
-			rates = append(rates, SavedRate{b.name, int64(sa.s.agenda.dateAt(instant(b.PaidAt)).ceilSecond())})
-		}
-	}
-	slices.SortFunc(rates, func(a, b SavedRate) int { return cmp.Compare(a.Name, b.Name) })
-	return rates
-}
-
-// restoredRate restores the tokens of a rate. This comes before any mail.
-func (sa *saved) restoredRate(saved SavedRate) {
-	if paidAt := sa.s.agenda.restoredInstant(saved.PaidAt, cmp.Or(sa.s.rules.config.Defaults.Expiry, rule.LongestRetry)); paidAt != 0 {
-		b := sa.s.limits.obtainBucket(saved.Name)
-		b.PaidAt = time.Duration(paidAt)
-		sa.s.limits.dropBucket(b)
 	}
 }

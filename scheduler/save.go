@@ -9,7 +9,6 @@ package scheduler
 type Saved struct {
 	Recipients []SavedRecipient
 	Threads    []SavedThread
-	Rates      []SavedRate
 	Orders     []SavedOrder
 }
 
@@ -39,13 +38,12 @@ type SavedThread struct {
 func (to *Saved) reset() {
 	clear(to.Recipients)
 	clear(to.Threads)
-	clear(to.Rates)
-	to.Recipients, to.Threads, to.Rates, to.Orders = to.Recipients[:0], to.Threads[:0], to.Rates[:0], nil
+	to.Recipients, to.Threads, to.Orders = to.Recipients[:0], to.Threads[:0], nil
 }
 
 // full reports whether a part has n items; the orders, which are few, do not count.
 func (to *Saved) full(n int) bool {
-	return len(to.Recipients)+len(to.Threads)+len(to.Rates) >= n
+	return len(to.Recipients)+len(to.Threads) >= n
 }
 
 // SavePass goes through everything that is to be saved, a part at a time. If the queue
@@ -53,16 +51,15 @@ func (to *Saved) full(n int) bool {
 // scheduler dies before the next pass. At an orderly stop, nothing changes.
 type SavePass struct {
 	s      *Scheduler
-	orders []SavedOrder // still to be saved, as the rates
-	rates  []SavedRate
-	thread threadRef // the next ones
+	orders []SavedOrder // still to be saved
+	thread threadRef    // the next ones
 	vertex vertexRef
 }
 
 // Save begins a pass. Orders that wait are saved only while the scheduler stops: one that is
 // carried out later, or replaced, must not be carried out again after a crash.
 func (s *Scheduler) Save() *SavePass {
-	p := &SavePass{s: s, rates: s.saved.ratesToSave(), thread: 1, vertex: 1}
+	p := &SavePass{s: s, thread: 1, vertex: 1}
 	if s.agents.stop.begun {
 		p.orders = s.PendingOrders()
 	}
@@ -75,9 +72,6 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 	to.reset()
 	s := p.s
 	to.Orders, p.orders = p.orders, nil
-	part := min(n, len(p.rates))
-	to.Rates = append(to.Rates, p.rates[:part]...)
-	p.rates = p.rates[part:]
 	for looked := 0; looked < 4*n && !to.full(n); looked++ {
 		switch {
 		case p.thread <= s.mail.threadTable.Last:

@@ -9,7 +9,6 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler/rule"
-	"zsched/ta"
 )
 
 // recipientKey identifies a recipient.
@@ -135,45 +134,5 @@ func TestRestoredIsBounded(t *testing.T) {
 	v := s.mail.vertices.At(s.mail.message(1).first)
 	if v.state != waiting || !s.agenda.timeAt(s.threads.wakeAt(v)).Equal(longest) || v.first.attempts != 65535 {
 		t.Errorf("waits until %v, %d attempts", s.agenda.timeAt(s.threads.wakeAt(v)), v.first.attempts)
-	}
-}
-
-// Slow rates that several threads share are saved, and so is one that nothing has used since
-// the restart.
-func TestRatesAreSaved(t *testing.T) {
-	hour := rule.Rate{Recipients: 1, Span: time.Hour}
-	params := rule.Params{
-		Interval: time.Minute, Retries: []int{1}, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}, UID: -1, GID: -1,
-		ChannelRate: hour, SiteRate: hour, RateBurst: 1,
-	}
-	config := &rule.Config{Defaults: params, Clauses: []rule.Clause{{
-		Channel: "*", Host: "*", Settings: []rule.Setting{{Name: "command", Apply: func(p *rule.Params) { *p = params }}},
-	}}}
-	now := time.Unix(1_800_000_000, 0)
-	s := New(config, rand.New(rand.NewPCG(1, 2)))
-	unused := SavedRate{"channelrate another channel 1/1h0m0s 1", now.Add(time.Hour).Unix()}
-	s.Step(At(now), RestoredRate{unused})
-	s.Step(At(now), Arrived{Message{ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: "a"}}}})
-	s.Step(At(now), AgentSaid{Agent: 1, Word: Hungry})
-	s.Step(At(now), AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 100, Status: ta.Deferred, Text: "busy"}})
-	s.Check()
-	pass := new(Saved)
-	var rates []SavedRate
-	for p, more := s.Save(), true; more; {
-		more = p.Next(pass, 1)
-		rates = append(rates, pass.Rates...)
-	}
-	var want []SavedRate
-	for _, name := range []string{"channelrate another channel", "channelrate smtp", "siterate smtp//a"} {
-		want = append(want, SavedRate{name + " 1/1h0m0s 1", now.Add(time.Hour).Unix()})
-	}
-	if !slices.Equal(rates, want) {
-		t.Fatalf("rates %v are saved", rates)
-	}
-	s.Step(At(now.Add(time.Hour)), Tick{})
-	for p, more := s.Save(), true; more; {
-		if more = p.Next(pass, 100); len(pass.Rates) != 0 {
-			t.Errorf("rates are saved whose tokens are there again: %v", pass.Rates)
-		}
 	}
 }

@@ -236,9 +236,6 @@ func (sc *scenario) restart(config *rule.Config) {
 	pass := sc.s.Save()
 	for more := true; more; {
 		more = pass.Next(&part, 10)
-		for _, r := range part.Rates {
-			before = append(before, scheduler.RestoredRate{Rate: r})
-		}
 		threads = append(threads, part.Threads...)
 		for _, r := range part.Recipients {
 			sc.saved[r.Message] = append(sc.saved[r.Message], r)

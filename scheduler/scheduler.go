@@ -79,7 +79,7 @@
 //	queries                            view.go show.go explain.go wait.go walk.go
 //	waits and dates                    clock.go agenda.go timer.go waiting.go
 //	how a million messages are kept    message.go mail.go, package store
-//	warm restart                       save.go rate.go saveorder.go restore.go
+//	warm restart                       save.go saveorder.go restore.go
 //	limits of the cluster              cluster.go
 //	dead destinations in a cluster     destination.go
 //	actions for the event log          eventlog.go
@@ -222,8 +222,6 @@ func (s *Scheduler) handle(e Event) {
 		s.rules.lift(threadKey{e.Channel, e.Host})
 	case Restored:
 		s.saved.restored(&e.Thread)
-	case RestoredRate:
-		s.saved.restoredRate(e.Rate)
 	case RestoredOrder:
 		s.orders.keepOrder(e.Order)
 	case AllLoaded:

@@ -103,10 +103,6 @@ func (r *reader) readLine(line []byte) {
 		var e scheduler.Restored
 		f.thread(&e.Thread)
 		event = e
-	case 'b':
-		var e scheduler.RestoredRate
-		f.rate(&e.Rate)
-		event = e
 	case 'o':
 		var e scheduler.RestoredOrder
 		e.Order.Targets = make([]scheduler.Target, 1)

@@ -22,11 +22,10 @@
 // mtime of the message file, how often it was tried, when they are due (0: they do not wait), when an
 // agent was last given them (0: never), the next step of retries, and flags, of which there are none
 // now. An h line is the mail for a channel and host: the end of its suspension (0: none), the next
-// step, d (dead), and the site that an agent has reported. A b line is a rate: its setting, its name, the rate
-// and its burst in one text, and when all its tokens are available again. An o line is an order that
+// step, d (dead), and the site that an agent has reported. An o line is an order that
 // waited when the scheduler stopped: on the mail of a message for a channel and host (both empty:
 // on all of it), or only on the recipients at the offsets. Of several lines about one recipient,
-// thread or rate, the last counts. Times are in seconds since the epoch. Quoted words are as in Go.
+// or thread, the last counts. Times are in seconds since the epoch. Quoted words are as in Go.
 //
 // Later versions may add other kinds of lines, each with a letter of its own, and new
 // fields at the end of a line other than an o line: readers skip both.
@@ -76,12 +75,6 @@ func (f *fields) thread(t *scheduler.SavedThread) {
 	count(f, &t.Step, math.MaxUint8)
 	f.flag(&t.Dead)
 	f.quoted(&t.Site)
-}
-
-// rate has the fields of a b line.
-func (f *fields) rate(r *scheduler.SavedRate) {
-	f.quoted(&r.Name)
-	count(f, &r.PaidAt, math.MaxInt64)
 }
 
 // order has the fields of an o line.

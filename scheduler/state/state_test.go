@@ -37,7 +37,6 @@ func some() *scheduler.Saved {
 			{Channel: "smtp", Host: "a host", SuspendedUntil: 1800000900, Step: 4, Dead: true},
 			{Channel: "smtp", Host: "b.example", Site: "mx.example"},
 		},
-		Rates: []scheduler.SavedRate{{Name: `siterate smtp/"x" 1/1h0m0s 1`, PaidAt: 1800003600}},
 		Orders: []scheduler.SavedOrder{
 			savedOrder(scheduler.Ordered{Verb: scheduler.VerbKill, By: "root", Because: "\"spam\""}),
 			savedOrder(scheduler.Ordered{
@@ -75,9 +74,6 @@ func check(t *testing.T, table *Table, saved *scheduler.Saved) {
 	var events []scheduler.Event
 	for _, th := range saved.Threads {
 		events = append(events, scheduler.Restored{Thread: th})
-	}
-	for _, r := range saved.Rates {
-		events = append(events, scheduler.RestoredRate{Rate: r})
 	}
 	for _, o := range saved.Orders {
 		events = append(events, scheduler.RestoredOrder{Order: o})
@@ -285,8 +281,6 @@ func savedEvents(table *Table) *scheduler.Saved {
 		switch e := e.(type) {
 		case scheduler.Restored:
 			saved.Threads = append(saved.Threads, e.Thread)
-		case scheduler.RestoredRate:
-			saved.Rates = append(saved.Rates, e.Rate)
 		case scheduler.RestoredOrder:
 			saved.Orders = append(saved.Orders, e.Order)
 		}

@@ -37,7 +37,7 @@ func newTable(recipients int) *Table {
 // Recipients is how many lines about recipients the table has.
 func (t *Table) Recipients() int { return len(t.entries) }
 
-// Events returns what the file says about rates, orders and threads, as events for the core. They
+// Events returns what the file says about orders and threads, as events for the core. They
 // come before the mail.
 func (t *Table) Events() []scheduler.Event { return t.events }
 

@@ -68,9 +68,6 @@ func (w *Writer) add(s *scheduler.Saved) {
 	for i := range s.Threads {
 		w.line('h', func(f *fields) { f.thread(&s.Threads[i]) })
 	}
-	for i := range s.Rates {
-		w.line('b', func(f *fields) { f.rate(&s.Rates[i]) })
-	}
 	for i := range s.Orders {
 		w.order(&s.Orders[i])
 	}
