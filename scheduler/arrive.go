@@ -47,7 +47,7 @@ func (ar *arrivals) arrive(in *Message) {
 	ar.s.mail.eachVertex(m, ar.enterQueue)
 	ar.s.mail.eachVertex(m, ar.recordArrival)
 	ar.s.orders.holdArrived(m, in)
-	if ar.s.orders.restoreOrders(m) {
+	if ar.s.saved.restoreOrders(m, in.Orders) {
 		return
 	}
 	ar.s.notices.planInterimNotice(m)

@@ -127,7 +127,7 @@ type (
 		Only        map[MessageID][]int64
 		Hold        *HoldOrder // of VerbHold, with By and Because as below
 		By, Because string     // who gave it, and the reason that was given
-		// recorded says that it waited, and is in the event log.
+		// recorded says that it comes from an earlier process, and is in the event log.
 		recorded bool
 	}
 
@@ -150,10 +150,6 @@ type (
 	// Restored: the state of a thread that an earlier process saved (Save). It
 	// comes before the mail that was already in the queue of that process.
 	Restored struct{ Thread SavedThread }
-
-	// RestoredOrder: an order that an earlier process has not carried out
-	// (PendingOrders). It comes before the mail that was already in the queue of that process.
-	RestoredOrder struct{ Order SavedOrder }
 
 	// AllLoaded: the mail that was in the queue at the start is loaded. The core
 	// drops the saved state of threads without mail.
@@ -202,8 +198,10 @@ type Message struct {
 	// are there only for the event log.
 	Done []ctlfile.DoneRecipient
 	// Saved is the state of some of the recipients, by offset, that an earlier
-	// process saved.
-	Saved []SavedRecipient
+	// process saved, and Orders are those that it has not carried out. They are
+	// applied before any of the mail is fed.
+	Saved  []SavedRecipient
+	Orders []Ordered
 	// Obsoletes has the Message-IDs of messages that this one replaces.
 	Obsoletes []string
 }
@@ -225,6 +223,5 @@ func (Ordered) event()       {}
 func (HeldThread) event()    {}
 func (Lifted) event()        {}
 func (Restored) event()      {}
-func (RestoredOrder) event() {}
 func (AllLoaded) event()     {}
 func (Stopping) event()      {}

@@ -21,8 +21,7 @@ import (
 type orders struct {
 	s *Scheduler
 
-	waiting     map[vertexRef]*Ordered     // until an agent has reported
-	savedOrders map[MessageID][]SavedOrder // of an earlier process, on mail that is not loaded yet
+	waiting map[vertexRef]*Ordered // until an agent has reported
 
 	// The hold orders in force. The messages under hold/ that have no record are there with an
 	// empty order.

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"cmp"
-	"maps"
 	"time"
 
 	"zsched/scheduler/limit"
@@ -19,13 +18,6 @@ type saved struct {
 	s *Scheduler
 
 	threads map[threadKey]*SavedThread // that have no mail yet; dropped at AllLoaded
-}
-
-// allLoaded drops the saved state of threads that still have no mail, and the orders on mail that
-// is gone.
-func (sa *saved) allLoaded() {
-	maps.DeleteFunc(sa.s.orders.savedOrders, func(id MessageID, _ []SavedOrder) bool { return sa.s.mail.message(id) == nil })
-	sa.threads = nil
 }
 
 // restoredInstant converts a saved time. It returns 0 for a time that is not after
@@ -69,6 +61,17 @@ func (sa *saved) restoreVertex(v *vertex, saved *SavedRecipient) {
 
 // bounded returns the number that is nearest to n in a type.
 func bounded[T uint8 | uint16](n int) T { return T(min(max(0, n), int(^T(0)))) }
+
+// restoreOrders applies orders that an earlier process has not carried out to a message that
+// arrives. It reports whether any has an effect.
+func (sa *saved) restoreOrders(m *message, orders []Ordered) (any bool) {
+	for i := range orders {
+		o := &orders[i]
+		o.recorded = true
+		any = sa.s.orders.apply(o, m, sa.s.orders.targetVertices(o, m, o.Targets), new(Answer)) > 0 || any
+	}
+	return any
+}
 
 // restored keeps the saved state of a thread until the thread exists. It creates a
 // suspended thread at once; any other exists when it has mail.

@@ -1,5 +1,11 @@
 package scheduler
 
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
 // Warm restart: what the scheduler knows about the mail, but the control files do not
 // contain, is saved in POSTOFFICE/.scheduler.state (scheduler-state(5)). restore.go
 // restores it.
@@ -35,6 +41,13 @@ type SavedThread struct {
 	Site           string // as an agent reported it; "": not known
 }
 
+// SavedOrder is an order on the part of one message for one channel and host, which waits until
+// an agent has reported.
+type SavedOrder struct {
+	ModifiedAt time.Time // of the message file
+	Ordered
+}
+
 func (to *Saved) reset() {
 	clear(to.Recipients)
 	clear(to.Threads)
@@ -61,7 +74,7 @@ type SavePass struct {
 func (s *Scheduler) Save() *SavePass {
 	p := &SavePass{s: s, thread: 1, vertex: 1}
 	if s.agents.stop.begun {
-		p.orders = s.PendingOrders()
+		p.orders = s.saved.ordersToSave()
 	}
 	return p
 }
@@ -87,6 +100,22 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 		}
 	}
 	return true
+}
+
+// ordersToSave returns the orders that wait, by message.
+func (sa *saved) ordersToSave() (list []SavedOrder) {
+	for ref, o := range sa.s.orders.waiting {
+		v := sa.s.mail.vertices.At(ref)
+		m, key := sa.s.mail.messageOf(v), sa.s.mail.threadOf(v).key
+		saved := SavedOrder{m.modifiedAt.time(), *o}
+		saved.Targets, saved.Back = []Target{{m.id, key.channel, key.host}}, true
+		list = append(list, saved)
+	}
+	slices.SortFunc(list, func(a, b SavedOrder) int {
+		x, y := a.Targets[0], b.Targets[0]
+		return cmp.Or(cmp.Compare(x.Message, y.Message), cmp.Compare(x.Channel, y.Channel), cmp.Compare(x.Host, y.Host))
+	})
+	return list
 }
 
 // saveThread saves a thread, if there is anything to save. A suspension by a reply

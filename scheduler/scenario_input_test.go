@@ -61,8 +61,9 @@ func (sc *scenario) config(words []string, clauses string) *rule.Config {
 // local/-:x1 from=a@b errorto=a@b age=3h log=id obsoletes=id owner=7 path=A/7
 // owes hold held released. The recipients have the offsets 100, 200, and so on.
 func (sc *scenario) message(id string, words []string) scheduler.Message {
+	number := scheduler.MessageID(sc.number(id))
 	m := scheduler.Message{
-		ID: scheduler.MessageID(sc.number(id)), Path: id, Saved: sc.saved[scheduler.MessageID(sc.number(id))],
+		ID: number, Path: id, Saved: sc.saved[number], Orders: sc.orders[number],
 		Sender: "a@b.example", ErrorTo: "a@b.example", ModifiedAt: sc.now, ChangedAt: sc.now,
 	}
 	for _, word := range words {

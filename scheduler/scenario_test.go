@@ -102,6 +102,7 @@ type scenario struct {
 	moveOps       map[scheduler.MessageID]scheduler.Op // the same, for Hold and Resubmit only
 	hidden        []string                             // first words of actions that are not printed
 	saved         map[scheduler.MessageID][]scheduler.SavedRecipient
+	orders        map[scheduler.MessageID][]scheduler.Ordered // that the scheduler before has not carried out
 }
 
 func (sc *scenario) fatalf(format string, args ...any) {
@@ -230,7 +231,7 @@ func (sc *scenario) runLine(words []string, clauses string) {
 // arrive again by "arrive".
 func (sc *scenario) restart(config *rule.Config) {
 	sc.saved = map[scheduler.MessageID][]scheduler.SavedRecipient{}
-	var before []scheduler.Event
+	sc.orders = map[scheduler.MessageID][]scheduler.Ordered{}
 	var threads []scheduler.SavedThread
 	var part scheduler.Saved
 	pass := sc.s.Save()
@@ -240,14 +241,11 @@ func (sc *scenario) restart(config *rule.Config) {
 		for _, r := range part.Recipients {
 			sc.saved[r.Message] = append(sc.saved[r.Message], r)
 		}
-	}
-	for _, o := range sc.s.PendingOrders() {
-		before = append(before, scheduler.RestoredOrder{Order: o})
+		for _, o := range part.Orders {
+			sc.orders[o.Targets[0].Message] = append(sc.orders[o.Targets[0].Message], o.Ordered)
+		}
 	}
 	sc.s = scheduler.New(config, rand.New(rand.NewPCG(1, 2)))
-	for _, e := range before {
-		sc.step(e)
-	}
 	for _, t := range threads {
 		sc.step(scheduler.Restored{Thread: t})
 	}

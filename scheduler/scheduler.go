@@ -79,7 +79,7 @@
 //	queries                            view.go show.go explain.go wait.go walk.go
 //	waits and dates                    clock.go agenda.go timer.go waiting.go
 //	how a million messages are kept    message.go mail.go, package store
-//	warm restart                       save.go saveorder.go restore.go
+//	warm restart                       save.go restore.go
 //	limits of the cluster              cluster.go
 //	dead destinations in a cluster     destination.go
 //	actions for the event log          eventlog.go
@@ -149,7 +149,7 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.agents.byID, s.agents.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
 	s.notices.lookAt = noDate
 	s.notices.planned, s.notices.delays = make(map[messageRef]*timer), make(map[vertexRef]int)
-	s.orders.waiting, s.orders.savedOrders = make(map[vertexRef]*Ordered), make(map[MessageID][]SavedOrder)
+	s.orders.waiting = make(map[vertexRef]*Ordered)
 	s.mail.heapIndex = func(v vertexRef) *int32 { return &s.mail.vertices.At(v).place.Index }
 	s.mail.threadLinks = func(v vertexRef) *store.Links[vertexRef] { return &s.mail.vertices.At(v).Links }
 	s.agenda.timers.Index = func(t *timer) *int32 { return &t.index }
@@ -222,10 +222,8 @@ func (s *Scheduler) handle(e Event) {
 		s.rules.lift(threadKey{e.Channel, e.Host})
 	case Restored:
 		s.saved.restored(&e.Thread)
-	case RestoredOrder:
-		s.orders.keepOrder(e.Order)
 	case AllLoaded:
-		s.saved.allLoaded()
+		s.saved.threads = nil
 	case Allowance:
 		s.cluster.allowance(e)
 	case DestinationDead:

@@ -69,7 +69,7 @@ func (in *intake) finished(op scheduler.Op) {
 func (in *intake) arrived(r spool.Loaded) {
 	delete(in.taking, r.Name.ID)
 	m := r.Message
-	m.Saved = in.loop.savedOf(&m)
+	in.loop.addSaved(&m)
 	in.messages++
 	in.recipients += len(m.Recipients)
 	in.loop.Step(scheduler.Arrived{Message: m})

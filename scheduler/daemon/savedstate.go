@@ -31,12 +31,15 @@ func (d *Daemon) restoreState() {
 	l.stepAll(table.Events())
 }
 
-// savedOf returns what an earlier process knew of the recipients of a message.
-func (l *Loop) savedOf(m *scheduler.Message) []scheduler.SavedRecipient {
-	if l.saved == nil || m.Released {
-		return nil
+// addSaved adds to a message what an earlier process knew of it.
+func (l *Loop) addSaved(m *scheduler.Message) {
+	if l.saved == nil {
+		return
 	}
-	return l.saved.Of(m)
+	m.Orders = l.saved.Orders(m)
+	if !m.Released {
+		m.Saved = l.saved.Of(m)
+	}
 }
 
 const (

@@ -15,15 +15,6 @@ type fields struct {
 	bad     bool
 }
 
-// more reports whether the line goes on: it is written and has more to say, or it is read
-// and is not at its end.
-func (f *fields) more(toWrite bool) bool {
-	if f.writing {
-		return toWrite
-	}
-	return len(f.b) > 0 && !f.bad
-}
-
 // next returns the next field, which has no blank.
 func (f *fields) next() []byte {
 	if len(f.b) < 2 || f.b[0] != ' ' {

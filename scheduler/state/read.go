@@ -104,15 +104,20 @@ func (r *reader) readLine(line []byte) {
 		f.thread(&e.Thread)
 		event = e
 	case 'o':
-		var e scheduler.RestoredOrder
-		e.Order.Targets = make([]scheduler.Target, 1)
-		f.order(&e.Order)
-		event = e
+		r.readOrder(&f)
 	}
 	if f.bad {
 		t.Skipped++
 	} else if event != nil {
 		t.events = append(t.events, event)
+	}
+}
+
+func (r *reader) readOrder(f *fields) {
+	o := scheduler.SavedOrder{Ordered: scheduler.Ordered{Targets: make([]scheduler.Target, 1)}}
+	if f.order(&o); !f.bad {
+		id := o.Targets[0].Message
+		r.table.orders[id] = append(r.table.orders[id], o)
 	}
 }
 

@@ -12,7 +12,7 @@
 //	r SPOOLID OFFSET MTIME ATTEMPTS NEXT FED STEP FLAGS NUMBER
 //	h "CHANNEL" "HOST" UNTIL STEP FLAGS "SITE"
 //	b "NAME" PAID
-//	o SPOOLID MTIME VERB "CHANNEL" "HOST" "TOCHANNEL" "TOHOST" "BY" "BECAUSE" [OFFSET]...
+//	o SPOOLID MTIME VERB "CHANNEL" "HOST" "TOCHANNEL" "TOHOST" "BY" "BECAUSE"
 //
 // The first line gives the version. Nothing is read from the file of another version.
 //
@@ -22,10 +22,10 @@
 // mtime of the message file, how often it was tried, when they are due (0: they do not wait), when an
 // agent was last given them (0: never), the next step of retries, and flags, of which there are none
 // now. An h line is the mail for a channel and host: the end of its suspension (0: none), the next
-// step, d (dead), and the site that an agent has reported. An o line is an order that
-// waited when the scheduler stopped: on the mail of a message for a channel and host (both empty:
-// on all of it), or only on the recipients at the offsets. Of several lines about one recipient,
-// or thread, the last counts. Times are in seconds since the epoch. Quoted words are as in Go.
+// step, d (dead), and the site that an agent has reported. An o line is an order that waited
+// when the scheduler stopped, on the mail of a message for a channel and host. Of several lines about
+// one recipient or thread, the last counts. Times are in seconds since the epoch. Quoted words are as
+// in Go.
 //
 // Later versions may add other kinds of lines, each with a letter of its own, and new
 // fields at the end of a line other than an o line: readers skip both.
@@ -86,18 +86,8 @@ func (f *fields) order(o *scheduler.SavedOrder) {
 	for _, word := range [...]*string{&target.Channel, &target.Host, &o.To.Channel, &o.To.Host, &o.By, &o.Because} {
 		f.quoted(word)
 	}
-	offsets := o.Only[target.Message]
-	for i := 0; f.more(i < len(offsets)); i++ {
-		if i == len(offsets) {
-			offsets = append(offsets, 0)
-		}
-		count(f, &offsets[i], math.MaxUint32)
-	}
 	if !f.writing {
 		o.ModifiedAt, o.Verb, o.Back = time.Unix(modified, 0), scheduler.VerbNamed(verb), true
-		f.bad = f.bad || o.Verb == 0
-		if offsets != nil {
-			o.Only = map[scheduler.MessageID][]int64{target.Message: offsets}
-		}
+		f.bad = f.bad || o.Verb == 0 || len(f.b) > 0
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -39,9 +40,7 @@ func some() *scheduler.Saved {
 		},
 		Orders: []scheduler.SavedOrder{
 			savedOrder(scheduler.Ordered{Verb: scheduler.VerbKill, By: "root", Because: "\"spam\""}),
-			savedOrder(scheduler.Ordered{
-				Verb: scheduler.VerbReroute, To: scheduler.Target{Channel: "smtp", Host: "b"}, Only: map[scheduler.MessageID][]int64{7: {100, 200}},
-			}),
+			savedOrder(scheduler.Ordered{Verb: scheduler.VerbReroute, To: scheduler.Target{Channel: "smtp", Host: "b"}}),
 		},
 	}
 }
@@ -75,8 +74,12 @@ func check(t *testing.T, table *Table, saved *scheduler.Saved) {
 	for _, th := range saved.Threads {
 		events = append(events, scheduler.Restored{Thread: th})
 	}
+	orders := make(map[scheduler.MessageID][]scheduler.SavedOrder)
 	for _, o := range saved.Orders {
-		events = append(events, scheduler.RestoredOrder{Order: o})
+		orders[o.Targets[0].Message] = append(orders[o.Targets[0].Message], o)
+	}
+	if !reflect.DeepEqual(table.orders, orders) {
+		t.Errorf("got %+v, want %+v", table.orders, orders)
 	}
 	if !reflect.DeepEqual(table.Events(), events) {
 		t.Errorf("got %+v, want %+v", table.Events(), events)
@@ -281,9 +284,10 @@ func savedEvents(table *Table) *scheduler.Saved {
 		switch e := e.(type) {
 		case scheduler.Restored:
 			saved.Threads = append(saved.Threads, e.Thread)
-		case scheduler.RestoredOrder:
-			saved.Orders = append(saved.Orders, e.Order)
 		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(table.orders)) {
+		saved.Orders = append(saved.Orders, table.orders[id]...)
 	}
 	return saved
 }

@@ -14,6 +14,7 @@ type Table struct {
 	entries     []entry
 	messages    map[uint64]uint32 // index in entries, from 1, of the last one about a message
 	diagnostics []diagnostic
+	orders      map[scheduler.MessageID][]scheduler.SavedOrder
 	events      []scheduler.Event
 }
 
@@ -31,15 +32,26 @@ type entry struct {
 func newTable(recipients int) *Table {
 	return &Table{
 		entries: make([]entry, 0, recipients), messages: make(map[uint64]uint32, recipients),
+		orders: make(map[scheduler.MessageID][]scheduler.SavedOrder),
 	}
 }
 
 // Recipients is how many lines about recipients the table has.
 func (t *Table) Recipients() int { return len(t.entries) }
 
-// Events returns what the file says about orders and threads, as events for the core. They
+// Events returns what the file says about threads, as events for the core. They
 // come before the mail.
 func (t *Table) Events() []scheduler.Event { return t.events }
+
+// Orders returns the orders on a message that have not been carried out.
+func (t *Table) Orders(m *scheduler.Message) (orders []scheduler.Ordered) {
+	for _, o := range t.orders[m.ID] {
+		if o.ModifiedAt.Unix() == m.ModifiedAt.Unix() {
+			orders = append(orders, o.Ordered)
+		}
+	}
+	return orders
+}
 
 // Of returns what the file says about the recipients of a message, by offset.
 func (t *Table) Of(m *scheduler.Message) (known []scheduler.SavedRecipient) {

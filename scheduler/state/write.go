@@ -3,7 +3,6 @@ package state
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -69,31 +68,12 @@ func (w *Writer) add(s *scheduler.Saved) {
 		w.line('h', func(f *fields) { f.thread(&s.Threads[i]) })
 	}
 	for i := range s.Orders {
-		w.order(&s.Orders[i])
+		w.line('o', func(f *fields) { f.order(&s.Orders[i]) })
 	}
 	for i := range s.Recipients {
 		r := &s.Recipients[i]
 		report := w.number(diagnostic{r.Notary, r.Text})
 		w.line('r', func(f *fields) { f.recipient(r, &report) })
-	}
-}
-
-// maxOffsets bounds the offsets in a line.
-const maxOffsets = 1000
-
-// order writes a line for each target of an order, or several if it is about many recipients.
-func (w *Writer) order(o *scheduler.SavedOrder) {
-	for _, target := range o.Targets {
-		one := *o
-		one.Targets = []scheduler.Target{target}
-		if o.Only == nil {
-			w.line('o', func(f *fields) { f.order(&one) })
-			continue
-		}
-		for part := range slices.Chunk(o.Only[target.Message], maxOffsets) {
-			one.Only = map[scheduler.MessageID][]int64{target.Message: part}
-			w.line('o', func(f *fields) { f.order(&one) })
-		}
 	}
 }
 
