@@ -178,17 +178,15 @@ func (h *Holds) DropHolds(number uint64, spoolIDs []string, threads bool) error 
 
 // changeHolds runs a change of the records, and makes it durable.
 func (h *Holds) changeHolds(change func() error) error {
-	return h.places.whileOpen(func() error {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if err := change(); err != nil {
-			return err
-		}
-		if err := postoffice.SyncDirAt(h.places.office, ordersDir); err != nil && !errors.Is(err, unix.ENOENT) {
-			return err
-		}
-		return nil
-	})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := change(); err != nil {
+		return err
+	}
+	if err := postoffice.SyncDirAt(h.places.office, ordersDir); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return nil
 }
 
 // editHolds writes those of the records again that edit has changed.

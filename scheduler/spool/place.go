@@ -63,9 +63,7 @@ type places struct {
 	// moving is held during every two-step move of a message that the receiver
 	// may know, and while an interrupted move is completed.
 	moving sync.Mutex
-	// open is held while a query uses the descriptors, and when they are closed.
-	open sync.RWMutex
-	done <-chan struct{} // closed by Spool.Close
+	done   <-chan struct{} // closed by Spool.Close
 }
 
 // madeDirs are the directories that are made if they are missing.
@@ -101,8 +99,6 @@ func (at *places) openAll(office string) (err error) {
 }
 
 func (at *places) close() {
-	at.open.Lock()
-	defer at.open.Unlock()
 	for _, p := range at.pairs {
 		postoffice.Close(p.transport)
 		postoffice.Close(p.queue)

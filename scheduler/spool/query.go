@@ -17,7 +17,7 @@ import (
 )
 
 // Files reads messages, hold records and the names that were refused. It may be used until the
-// spool is closed, and then returns errors.
+// spool is closed.
 type Files struct {
 	*Holds
 	*refusals
@@ -50,19 +50,6 @@ func (m *Stored) Path() string {
 // SpoolID returns the message's identity in logs.
 func (m *Stored) SpoolID() string { return ctlfile.SpoolID(m.Name.ID, m.ModifiedAt) }
 
-// errClosed says that the spool was closed before a query.
-var errClosed = errors.New("the spool was closed")
-
-// whileOpen does something that the end of the spool waits for.
-func (at *places) whileOpen(do func() error) error {
-	at.open.RLock()
-	defer at.open.RUnlock()
-	if at.closed() {
-		return errClosed
-	}
-	return do()
-}
-
 // eachName visits the control files in a place until visit returns false or ctx is done. It
 // skips a directory that it cannot read, and returns the error.
 func (at *places) eachName(ctx context.Context, p Place, visit func(Name) bool) (err error) {
@@ -71,22 +58,13 @@ func (at *places) eachName(ctx context.Context, p Place, visit func(Name) bool) 
 	}, fail: func(doing, prefix string, failed error) {
 		err = errors.Join(err, fmt.Errorf("%s %stransport/%s: %w", doing, p.dir(), prefix, failed))
 	}}
-	var fd int
-	if err := at.whileOpen(func() (err error) { fd, err = postoffice.OpenDir(at.office, p.dir()+"transport"); return err }); err != nil {
-		return fmt.Errorf("opening %stransport: %w", p.dir(), err)
-	}
-	defer postoffice.Close(fd)
-	w.walk(fd, "", maxDepth)
+	at.walkBelow(p.dir()+"transport", w)
 	return errors.Join(err, ctx.Err())
 }
 
 // readStored returns one message, or nil if it does not exist.
-func (at *places) readStored(p Place, n Name) (m *Stored, err error) {
-	err = at.whileOpen(func() error { m, err = readStored(at.pairs[p], p, n); return err })
-	return m, err
-}
-
-func readStored(in pair, p Place, n Name) (*Stored, error) {
+func (at *places) readStored(p Place, n Name) (*Stored, error) {
+	in := at.pairs[p]
 	m := &Stored{Place: p, Name: n, Size: -1}
 	var buf []byte
 	d, err := readControl(postoffice.Control{}, in.transport, n.Path, unix.O_RDONLY, &buf)
@@ -206,20 +184,16 @@ func (at *places) find(p Place, id identity) (found Name, err error) {
 // isStored reports whether there is such a control file, and whether its message has
 // this spoolid; "": any.
 func (at *places) isStored(p Place, n Name, spoolID string) (is bool, err error) {
-	err = at.whileOpen(func() error {
-		var st, message unix.Stat_t
-		if is = postoffice.Stat(at.pairs[p].transport, n.Path, &st) == nil && postoffice.IsRegular(&st); !is || spoolID == "" {
-			return nil
-		}
-		switch err := postoffice.Stat(at.pairs[p].queue, n.Path, &message); err {
-		case nil:
-			st = message
-		case unix.ENOENT: // the spoolid has the time of the control file
-		default:
-			return err
-		}
-		is = ctlfile.SpoolID(n.ID, time.Unix(st.Mtim.Unix())) == spoolID
-		return nil
-	})
-	return is, err
+	var st, message unix.Stat_t
+	if is = postoffice.Stat(at.pairs[p].transport, n.Path, &st) == nil && postoffice.IsRegular(&st); !is || spoolID == "" {
+		return is, nil
+	}
+	switch err := postoffice.Stat(at.pairs[p].queue, n.Path, &message); err {
+	case nil:
+		st = message
+	case unix.ENOENT: // the spoolid has the time of the control file
+	default:
+		return false, err
+	}
+	return ctlfile.SpoolID(n.ID, time.Unix(st.Mtim.Unix())) == spoolID, nil
 }

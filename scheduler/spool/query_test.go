@@ -142,27 +142,6 @@ func TestAllEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A query under way, or one that comes too late, does not touch what others
-// have opened meanwhile.
-func TestAllAfterClose(t *testing.T) {
-	o := library(t)
-	s := o.s
-	n := 0
-	for m, err := range s.Files().All(t.Context(), Queue) {
-		if n++; n == 1 {
-			if m == nil || err != nil {
-				t.Fatal(err)
-			}
-			o.close()
-		} else if m != nil {
-			t.Errorf("%+v was read", m)
-		}
-	}
-	if _, found, err := s.Files().Show(t.Context(), "7"); found || !errors.Is(err, errClosed) {
-		t.Errorf("found %v, %v", found, err)
-	}
-}
-
 func TestWalkGoesOnBehindWhatItCannotRead(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("8", control("8", toBob))

@@ -201,7 +201,7 @@ type interruptible struct {
 
 func (r interruptible) Read(b []byte) (int, error) {
 	if r.s.closed() {
-		return 0, errClosed
+		return 0, errors.New("the spool was closed")
 	}
 	return r.from.Read(b)
 }
