@@ -16,7 +16,6 @@ type Protocol int
 const (
 	SMTP  Protocol = iota
 	SMTPS          // TLS from the start (RFC 8314)
-	LMTP
 )
 
 // client is the client of a session.

@@ -11,14 +11,13 @@ import (
 // replied; any other error ends the session.
 type command struct {
 	run     func(s *session, arg string) error
-	greeted bool // only after EHLO, HELO or LHLO
+	greeted bool // only after EHLO or HELO
 	bare    bool // it has no parameter
 }
 
 var commands = map[string]command{
 	"HELO":     {run: func(s *session, arg string) error { return s.greet("HELO", arg) }},
 	"EHLO":     {run: func(s *session, arg string) error { return s.greet("EHLO", arg) }},
-	"LHLO":     {run: func(s *session, arg string) error { return s.greet("LHLO", arg) }},
 	"STARTTLS": {run: (*session).startTLS, bare: true},
 	"AUTH":     {run: (*session).auth, greeted: true},
 	"MAIL":     {run: (*session).mailFrom, greeted: true},
@@ -70,13 +69,10 @@ func (s *session) maxErrors() int {
 	return s.o.MaxErrors
 }
 
-// greet answers HELO, EHLO or LHLO. They end a message that was begun.
+// greet answers HELO or EHLO. They end a message that was begun.
 func (s *session) greet(verb, arg string) error {
 	name, _, _ := strings.Cut(arg, " ")
-	switch {
-	case s.lmtp != (verb == "LHLO"):
-		return errProtocol
-	case name == "":
+	if name == "" {
 		return errArgument
 	}
 	s.reset()
@@ -92,7 +88,7 @@ func (s *session) greet(verb, arg string) error {
 	if s.passwordFile() != "" && s.tls() != nil {
 		s.reply("250-AUTH PLAIN")
 	}
-	if s.client.trusted && !s.lmtp {
+	if s.client.trusted {
 		s.reply("250-ETRN")
 	}
 	s.reply("250-PIPELINING\r\n250-8BITMIME\r\n250-CHUNKING\r\n250-SMTPUTF8\r\n250-DSN")

@@ -41,7 +41,6 @@ var (
 var (
 	errControl     = &refusal{code: 500, status: "5.5.2", reason: "syntax", text: "Control characters in a command"}
 	errUnknown     = &refusal{code: 500, status: "5.5.1", reason: "syntax", text: "Unknown command"}
-	errProtocol    = &refusal{code: 500, status: "5.5.1", reason: "syntax", text: "SMTP begins with EHLO or HELO, and LMTP with LHLO"}
 	errNotOffered  = &refusal{code: 502, status: "5.5.1", reason: "syntax", text: "Not implemented here"}
 	errNoArgument  = &refusal{code: 501, status: "5.5.4", reason: "syntax", text: "The command takes no parameter"}
 	errArgument    = &refusal{code: 501, status: "5.5.4", reason: "syntax", text: "The command needs a parameter"}

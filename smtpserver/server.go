@@ -1,5 +1,4 @@
-// Package smtpserver takes mail by SMTP (RFC 5321) and LMTP (RFC 2033) and gives
-// it to the router.
+// Package smtpserver takes mail by SMTP (RFC 5321) and gives it to the router.
 //
 //	client ─► session ─► queue ─► $POSTOFFICE/router/
 //	          (commands) (group

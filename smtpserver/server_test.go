@@ -323,35 +323,6 @@ func TestETRNWritesATriggerForTheScheduler(t *testing.T) {
 	s.stranger().say("ETRN far.example", "459 ")
 }
 
-func TestLMTPHasAReplyForEachRecipient(t *testing.T) {
-	s := start(t, nil)
-	l, err := net.Listen("unix", filepath.Join(s.office, "lmtp"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go s.Serve(l, LMTP)
-	conn, err := net.Dial("unix", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	d := &dialog{t, conn, bufio.NewReader(conn)}
-	d.expect("220 ")
-	d.say("EHLO x", "500 ")
-	d.say("LHLO x", "250 ")
-	d.say("MAIL FROM:<a@far.example>", "250 ")
-	d.say("DATA", "503 ")
-	d.say("RCPT TO:<b@elsewhere.example>", "250 ")
-	d.say("RCPT TO:<c@ours.example>", "250 ")
-	d.say("DATA", "354 ")
-	d.say("\r\nx\r\n.", "250 ")
-	d.expect("250 ")
-	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "rcvdfrom x (local)\nwith LMTP\n") {
-		t.Errorf("messages %q", got)
-	}
-}
-
 func TestPipeIsAClientOfThisMachine(t *testing.T) {
 	s := start(t, nil)
 	ours, theirs := net.Pipe()

@@ -36,19 +36,17 @@ var errEnded = errors.New("the session has ended")
 type session struct {
 	server *Server
 	o      *Options // in force when it was accepted
-	lmtp   bool
 	raw    net.Conn // without TLS
 	conn   net.Conn // raw, or TLS
 	in     *bufio.Reader
 	out    *bufio.Writer
 	client client
 
-	greeted string       // HELO, EHLO or LHLO; "" before, and after STARTTLS
+	greeted string       // HELO or EHLO; "" before, and after STARTTLS
 	helo    string       // the name that the client gave with it
 	user    string       // who has authenticated, or ""
 	fails   int          // passwords that were refused
 	mail    *transaction // nil between two messages
-	owed    int          // replies to the current command: in LMTP, one for each recipient of a message
 
 	quietAt  time.Time // of the last accepted message, or the start
 	errors   int       // replies of class 4 and 5 since quietAt
@@ -59,7 +57,7 @@ type session struct {
 
 func newSession(s *Server, conn net.Conn, p Protocol) *session {
 	o := &s.config.Load().Options
-	c := &session{server: s, o: o, raw: conn, lmtp: p == LMTP, owed: 1, quietAt: time.Now()}
+	c := &session{server: s, o: o, raw: conn, quietAt: time.Now()}
 	c.client = clientOf(conn, o)
 	c.use(conn)
 	return c
@@ -96,7 +94,7 @@ func (s *session) run(p Protocol) {
 	if p == SMTPS && (s.o.TLS == nil || s.handshake() != nil) { // it was turned off after the listener was opened
 		return
 	}
-	s.reply("220 %s %s", s.o.Hostname, map[bool]string{false: "ESMTP", true: "LMTP"}[s.lmtp])
+	s.reply("220 %s ESMTP", s.o.Hostname)
 	for s.step() == nil {
 	}
 }
@@ -105,7 +103,6 @@ func (s *session) run(p Protocol) {
 func (s *session) step() error {
 	line, err := s.readLine()
 	if err == nil {
-		s.owed = 1
 		err = s.answer(line)
 	}
 	if r, ok := errors.AsType[*refusal](err); ok {
@@ -122,21 +119,17 @@ func (s *session) reply(format string, args ...any) {
 // refuse sends a reply of class 4 or 5: all of them are sent here. A session that ends
 // does so with 421 (RFC 5321 section 3.8).
 func (s *session) refuse(r *refusal) error {
-	for range s.owed {
-		s.errors++
-		if r.code == 421 {
-			s.reply("%d %s %s %s", r.code, r.status, s.o.Hostname, r.text)
-		} else {
-			s.reply("%d %s %s", r.code, r.status, r.text)
-		}
+	s.errors++
+	if r.code == 421 {
+		s.reply("%d %s %s %s", r.code, r.status, s.o.Hostname, r.text)
+		return errEnded
 	}
-	if r.code != 421 && !r.ends {
-		return nil
-	}
-	if r.code != 421 {
+	s.reply("%d %s %s", r.code, r.status, r.text)
+	if r.ends {
 		s.reply("421 4.7.0 %s Closing the connection", s.o.Hostname)
+		return errEnded
 	}
-	return errEnded
+	return nil
 }
 
 // readLine reads a line from the client, without its end. It sends all pending replies

@@ -133,9 +133,7 @@ func (s *session) data(string) error {
 	}
 	s.reply("354 End the message with a line that has only a dot")
 	s.beginText(true)
-	err := s.receive(s.mail.text, math.MaxUint64)
-	s.oweAll()
-	return s.finish(err)
+	return s.finish(s.receive(s.mail.text, math.MaxUint64))
 }
 
 // bdat answers BDAT (RFC 3030). What is said to be a chunk is read in any case, so that it is
@@ -163,9 +161,6 @@ func (s *session) bdat(arg string) error {
 		s.beginText(false)
 	}
 	err = s.receive(s.mail.text, size)
-	if last && err == nil {
-		s.oweAll()
-	}
 	if last || err != nil || s.mail.text.err != nil {
 		return s.finish(err)
 	}
@@ -174,13 +169,6 @@ func (s *session) bdat(arg string) error {
 	}
 	s.reply("250 2.0.0 %d bytes received", size)
 	return nil
-}
-
-// oweAll makes the reply to a complete message one for each recipient in LMTP (RFC 2033).
-func (s *session) oweAll() {
-	if s.lmtp {
-		s.owed = len(s.mail.To)
-	}
 }
 
 // beginText makes the file of a message and writes its envelope.
@@ -255,9 +243,7 @@ func (s *session) finish(err error) error {
 			log.Info().Str("file", file.name).Int("recipients", len(m.To)).Int64("size", t.size).
 				Str("with", m.With).Str("user", s.user).Msg("accepted")
 			s.quietAt, s.errors, s.commands = time.Now(), 0, 0
-			for range s.owed {
-				s.reply("250 2.0.0 OK: queued as %s", file.name)
-			}
+			s.reply("250 2.0.0 OK: queued as %s", file.name)
 			return nil
 		}
 	}

@@ -238,13 +238,10 @@ func (s *session) rcvdFrom() string {
 func (s *session) with(utf8 bool) string {
 	word := "SMTP"
 	switch {
-	case s.lmtp:
-		word = "LMTP"
-	case s.greeted != "HELO" && !utf8:
+	case utf8:
+		word = "UTF8SMTP"
+	case s.greeted != "HELO":
 		word = "ESMTP"
-	}
-	if utf8 {
-		word = "UTF8" + word
 	}
 	if s.tls() != nil {
 		word += "S"

@@ -1,4 +1,4 @@
-// Smtpserver takes mail by SMTP and LMTP for the router: smtpserver(8).
+// Smtpserver takes mail by SMTP for the router: smtpserver(8).
 package main
 
 import (

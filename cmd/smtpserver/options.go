@@ -46,12 +46,10 @@ type address struct {
 
 func (a address) String() string { return a.text }
 
-// parseAddress reads [smtp:|smtps:|lmtp:]host:port or [smtp:|lmtp:]/path.
+// parseAddress reads [smtp:|smtps:]host:port or [smtp:]/path.
 func parseAddress(text string) (address, error) {
 	a, where := address{text: text}, text
-	for word, protocol := range map[string]smtpserver.Protocol{
-		"smtp:": smtpserver.SMTP, "smtps:": smtpserver.SMTPS, "lmtp:": smtpserver.LMTP,
-	} {
+	for word, protocol := range map[string]smtpserver.Protocol{"smtp:": smtpserver.SMTP, "smtps:": smtpserver.SMTPS} {
 		if rest, ok := strings.CutPrefix(text, word); ok {
 			a.protocol, where = protocol, rest
 		}
@@ -75,7 +73,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVar(&o.check, "check", false, "report what is wrong with the configuration, and exit")
 	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/smtpserver.cf")
-	f.FuncP("listen", "l", "`address` to listen on: [smtp:|smtps:|lmtp:]host:port or /path (127.0.0.1:25)", func(text string) error {
+	f.FuncP("listen", "l", "`address` to listen on: [smtp:|smtps:]host:port or /path (127.0.0.1:25)", func(text string) error {
 		a, err := parseAddress(text)
 		o.listen = append(o.listen, a)
 		return err
