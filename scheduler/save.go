@@ -1,10 +1,6 @@
 package scheduler
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
 // Warm restart: what the scheduler knows about the mail, but the control files do not
 // contain, is saved in POSTOFFICE/.scheduler.state (scheduler-state(5)). restore.go
@@ -51,7 +47,7 @@ type SavedOrder struct {
 func (to *Saved) reset() {
 	clear(to.Recipients)
 	clear(to.Threads)
-	to.Recipients, to.Threads, to.Orders = to.Recipients[:0], to.Threads[:0], nil
+	to.Recipients, to.Threads, to.Orders = to.Recipients[:0], to.Threads[:0], to.Orders[:0]
 }
 
 // full reports whether a part has n items; the orders, which are few, do not count.
@@ -64,27 +60,18 @@ func (to *Saved) full(n int) bool {
 // scheduler dies before the next pass. At an orderly stop, nothing changes.
 type SavePass struct {
 	s      *Scheduler
-	orders []SavedOrder // still to be saved
-	thread threadRef    // the next ones
+	thread threadRef // the next ones
 	vertex vertexRef
 }
 
-// Save begins a pass. Orders that wait are saved only while the scheduler stops: one that is
-// carried out later, or replaced, must not be carried out again after a crash.
-func (s *Scheduler) Save() *SavePass {
-	p := &SavePass{s: s, thread: 1, vertex: 1}
-	if s.agents.stop.begun {
-		p.orders = s.saved.ordersToSave()
-	}
-	return p
-}
+// Save begins a pass.
+func (s *Scheduler) Save() *SavePass { return &SavePass{s: s, thread: 1, vertex: 1} }
 
 // Next replaces the contents of to with the next part, of about n items. more is
 // false at the end.
 func (p *SavePass) Next(to *Saved, n int) (more bool) {
 	to.reset()
 	s := p.s
-	to.Orders, p.orders = p.orders, nil
 	for looked := 0; looked < 4*n && !to.full(n); looked++ {
 		switch {
 		case p.thread <= s.mail.threadTable.Last:
@@ -102,22 +89,6 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 	return true
 }
 
-// ordersToSave returns the orders that wait, by message.
-func (sa *saved) ordersToSave() (list []SavedOrder) {
-	for ref, o := range sa.s.orders.waiting {
-		v := sa.s.mail.vertices.At(ref)
-		m, key := sa.s.mail.messageOf(v), sa.s.mail.threadOf(v).key
-		saved := SavedOrder{m.modifiedAt.time(), *o}
-		saved.Targets, saved.Back = []Target{{m.id, key.channel, key.host}}, true
-		list = append(list, saved)
-	}
-	slices.SortFunc(list, func(a, b SavedOrder) int {
-		x, y := a.Targets[0], b.Targets[0]
-		return cmp.Or(cmp.Compare(x.Message, y.Message), cmp.Compare(x.Channel, y.Channel), cmp.Compare(x.Host, y.Host))
-	})
-	return list
-}
-
 // saveThread saves a thread, if there is anything to save. A suspension by a reply
 // rule is saved like any other.
 func (sa *saved) saveThread(to *Saved, t *thread) {
@@ -130,10 +101,18 @@ func (sa *saved) saveThread(to *Saved, t *thread) {
 	}
 }
 
-// saveVertex saves a vertex that was tried. It may have left.
+// saveVertex saves a vertex that was tried, and the order on it that waits. It may have left. Orders
+// are saved only while the scheduler stops: one that is carried out later, or replaced, must not be
+// carried out again after a crash.
 func (sa *saved) saveVertex(to *Saved, v *vertex) {
 	if v.state == 0 {
 		return
+	}
+	if o := sa.s.orders.waiting[v.ref]; o != nil && sa.s.agents.stop.begun {
+		m, key := sa.s.mail.messageOf(v), sa.s.mail.threadOf(v).key
+		saved := SavedOrder{m.modifiedAt.time(), *o}
+		saved.Targets, saved.Back = []Target{{m.id, key.channel, key.host}}, true
+		to.Orders = append(to.Orders, saved)
 	}
 	m, at := sa.s.mail.messageOf(v), sa.s.threads.wakeAt(v)
 	for i := range sa.s.mail.lenOf(v) {
