@@ -357,11 +357,11 @@ func benchTurns(b *testing.B, jobs int) {
 const churnRate = 25_000
 
 // BenchmarkChurn lets mail come and go through a queue of a million waiting
-// messages, at the pace of a disk. It measures the resident size meanwhile, not
+// messages, at the pace of a disk and with the GOGC of the program. It measures the resident size meanwhile, not
 // after a collection, and the longest Step, which includes the garbage
 // collector's share.
 func BenchmarkChurn(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(75))
+	defer debug.SetGCPercent(debug.SetGCPercent(50))
 	q := newBenchQueue(20).fill(1_000_000, 10_000)
 	q.startAgents()
 	q.longest = 0

@@ -108,7 +108,7 @@ func newFull(b *testing.B, messages, threads int) *full {
 	f := &full{
 		threads: threads, spool: &endless{results: make(chan []spool.Result)}, turns: new(turns),
 		mailq: filepath.Join(dir, "mailq"), socket: filepath.Join(dir, "socket"),
-		signals: make(chan os.Signal, 1), ended: make(chan struct{}), ballast: make([]byte, 64<<20),
+		signals: make(chan os.Signal, 1), ended: make(chan struct{}), ballast: make([]byte, 16<<20),
 	}
 	if out, err := exec.Command("go", "build", "-o", f.mailq, "zsched/cmd/mailq").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
