@@ -65,11 +65,11 @@ func (s *Scheduler) check() {
 // checkNotices: what is planned is about mail that is there, and a notice whose
 // time has come waits only for something that is being written.
 func (s *Scheduler) checkNotices() {
-	for ref, t := range s.notices.planned {
-		m := s.mail.messages.At(ref)
-		assert(s.mail.byID.Find(uint64(m.id)) == ref, "a notice is planned about message %d, which has left", m.id)
-		assert(m.flags&owesNotice != 0 || m.pendingWrites > 0, "a notice is planned about message %d, which owes none", m.id)
-		assert(t.isPlanned() || m.pendingWrites > 0 || m.flags&(removing|moving) != 0, "the notice about message %d is never written", m.id)
+	for ref := messageRef(1); ref <= s.mail.messages.Last; ref++ {
+		if m := s.mail.messages.At(ref); m.flags&noticeDue != 0 {
+			assert(m.owesInterim() || m.pendingWrites > 0 || m.flags&removing != 0, "a notice is due about message %d, which owes none", m.id)
+			assert(m.pendingWrites > 0 || m.flags&(removing|moving) != 0, "the notice about message %d is never written", m.id)
+		}
 	}
 	for ref := range s.notices.delays {
 		assert(s.mail.vertices.At(ref).state != 0, "the delays of a vertex that has left are kept")

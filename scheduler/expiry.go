@@ -89,13 +89,17 @@ func (s vertexState) isWatched() bool {
 
 // nextLook returns when the next pass begins, or goes on.
 func (no *notices) nextLook() instant {
-	switch {
-	case no.s.mail.states[due]+no.s.mail.states[waiting]+no.s.mail.states[blocked] == 0:
-		return never
-	case no.next != 0:
+	if no.next != 0 {
 		return no.s.agenda.now
 	}
-	return max(no.passAt, no.s.agenda.showing(no.lookAt))
+	first := no.reportAt
+	if no.s.mail.states[due]+no.s.mail.states[waiting]+no.s.mail.states[blocked] > 0 {
+		first = min(first, no.s.agenda.showing(no.lookAt))
+	}
+	if first == never {
+		return never
+	}
+	return max(no.passAt, first)
 }
 
 // passInterval is the time between passes, so that they take little time however much mail there
@@ -110,13 +114,20 @@ const (
 func (no *notices) look() {
 	if no.next == 0 {
 		no.next, no.lookAt, no.passAt = 1, noDate, no.s.agenda.now.after(passInterval)
+		if no.reporting = no.reportAt <= no.s.agenda.now; no.reporting {
+			no.reportAt = never
+		}
 	}
 	for last := no.next + lookSlice; no.next < last; no.next++ {
 		if no.next > no.s.mail.vertices.Last {
 			no.next = 0
 			return
 		}
-		switch v := no.s.mail.vertices.At(no.next); {
+		v := no.s.mail.vertices.At(no.next)
+		if v.state != 0 {
+			no.interimNotice(no.s.mail.messageOf(v))
+		}
+		switch {
 		case !v.state.isWatched():
 		case no.nextLookAt(v) <= no.s.agenda.date:
 			no.s.lines.wakeVertex(v)

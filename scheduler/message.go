@@ -47,6 +47,7 @@ func (m *message) levels() int { return int(m.flags >> levelsShift) }
 const (
 	nullSender messageFlags = 1 << iota
 	owesNotice              // the file may have diagnostics that have not been reported yet
+	noticeDue               // its notice is to be written as soon as no outcome is being written
 	removing                // Finish is pending
 	moving                  // Hold or Release is pending
 	hasExtras               // mail.extras has some for it
@@ -179,7 +180,7 @@ func (wr *writes) advance(m *message) {
 	case m.pendingWrites > 0 || m.flags&(removing|moving) != 0:
 	case m.open == 0:
 		wr.finish(m, 0, 0)
-	case wr.s.notices.noticeAt(m.ref) <= wr.s.agenda.now:
+	case m.flags&noticeDue != 0:
 		wr.s.notices.report(m)
 	case wr.s.orders.isToBeMoved(m):
 		wr.s.orders.moveFiles(m)
@@ -212,7 +213,6 @@ func (wr *writes) removeMessage(m *message) {
 	}
 	wr.s.mail.counts.Messages--
 	wr.s.mail.counts.MessagesOut++
-	wr.s.notices.forgetNotice(m.ref)
 	wr.s.mail.byID.Remove(m.ref)
 	wr.s.mail.freeMessage(m)
 }

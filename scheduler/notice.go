@@ -10,8 +10,9 @@ import (
 type notices struct {
 	s *Scheduler
 
-	planned map[messageRef]*timer // the next notice about a message that has open recipients
-	delays  map[vertexRef]int     // how many reporttimes the senders who want to know were told of
+	reportAt  instant           // when all messages are to write the notices that they owe
+	reporting bool              // the pass that has begun makes them do so
+	delays    map[vertexRef]int // how many reporttimes the senders who want to know were told of
 
 	// Passes through the vertices, which find what must be written about them.
 	lookAt date      // before then, nothing must be written; noDate: nothing is planned
@@ -19,56 +20,32 @@ type notices struct {
 	next   vertexRef // the next one of this pass; 0: none is under way
 }
 
-// planNotice plans a notice about a message, if it owes one and has open recipients. It reports
-// all failures up to its time. If outcomes of the message are still being written then, a later
-// call of advance writes it.
-func (no *notices) planNotice(m *message, at instant) {
-	if m.flags&(owesNotice|nullSender) != owesNotice || m.open == 0 {
-		return
-	}
-	t := no.planned[m.ref]
-	if t == nil {
-		t = &timer{due: func() { no.s.writes.advance(m) }}
-		no.planned[m.ref] = t
-	}
-	if at < no.s.agenda.plannedAt(t) {
-		no.s.agenda.plan(t, at)
-	}
-}
-
-// noticeAt returns for when a notice about a message is planned; never: none is.
-func (no *notices) noticeAt(m messageRef) instant {
-	switch t := no.planned[m]; {
-	case t == nil:
-		return never
-	case !t.isPlanned(): // its time has come
-		return no.s.agenda.now
-	default:
-		return no.s.agenda.plannedAt(t)
-	}
-}
-
-// forgetNotice drops what is planned about a message.
-func (no *notices) forgetNotice(m messageRef) {
-	if t := no.planned[m]; t != nil {
-		no.s.agenda.plan(t, never)
-		delete(no.planned, m)
-	}
-}
-
-// planInterimNotice plans the notice of PARAMglobal-report-interval about a
-// message that owes one.
+// planInterimNotice plans the notice of PARAMglobal-report-interval about a message, if it owes one
+// and has open recipients. The notice reports all failures up to its time. If outcomes of the message
+// are still being written then, a later call of advance writes it.
 func (no *notices) planInterimNotice(m *message) {
-	if d := no.s.rules.config.ReportInterval; d > 0 && m.flags&owesNotice != 0 {
-		no.planNotice(m, no.s.agenda.now.after(d))
+	if d := no.s.rules.config.ReportInterval; d > 0 && m.owesInterim() {
+		no.reportAt = min(no.reportAt, no.s.agenda.now.after(d))
+	}
+}
+
+// owesInterim reports whether a message owes a notice while it has open recipients.
+func (m *message) owesInterim() bool {
+	return m.flags&(owesNotice|nullSender) == owesNotice && m.open > 0
+}
+
+// interimNotice writes the notice that a message owes, if the pass is for that.
+func (no *notices) interimNotice(m *message) {
+	if no.reporting && m.owesInterim() {
+		m.flags |= noticeDue
+		no.s.writes.advance(m)
 	}
 }
 
 // report starts the writing of the notice that a message owes. Whatever has to
 // be reported from now on goes into the next one.
 func (no *notices) report(m *message) {
-	no.forgetNotice(m.ref)
-	m.flags &^= owesNotice
+	m.flags &^= owesNotice | noticeDue
 	m.pendingWrites++
 	op := no.s.writes.nextOp()
 	action := Report{Op: op, Message: m.id, Path: no.s.mail.file(m)}
@@ -146,8 +123,7 @@ func (no *notices) tellDelay(v *vertex) {
 		}
 	}
 	if len(marks) > 0 {
-		m.flags |= owesNotice
-		no.planNotice(m, no.s.agenda.now)
+		m.flags |= owesNotice | noticeDue
 		no.s.writes.write(m, marks, nil)
 	}
 }

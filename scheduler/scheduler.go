@@ -147,8 +147,8 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.limits.sites, s.limits.knownSites = make(map[string]*site), make(map[threadKey]string)
 	s.rings.byKey, s.limits.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents.byID, s.agents.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
-	s.notices.lookAt = noDate
-	s.notices.planned, s.notices.delays = make(map[messageRef]*timer), make(map[vertexRef]int)
+	s.notices.lookAt, s.notices.reportAt = noDate, never
+	s.notices.delays = make(map[vertexRef]int)
 	s.orders.waiting = make(map[vertexRef]*Ordered)
 	s.mail.heapIndex = func(v vertexRef) *int32 { return &s.mail.vertices.At(v).place.Index }
 	s.mail.threadLinks = func(v vertexRef) *store.Links[vertexRef] { return &s.mail.vertices.At(v).Links }
