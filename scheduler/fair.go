@@ -58,21 +58,3 @@ func (ts *threads) enqueueVertex(t *thread, v *vertex) {
 	}
 	ts.fair.Put(&t.fair, v.ref, rule.ShareName(t.params.Share, ts.s.mail.senders.At(ts.s.mail.messageOf(v).sender).lower))
 }
-
-// forgetVertex counts a vertex that is removed as no longer open in its job.
-func (ts *threads) forgetVertex(v *vertex) {
-	if jobs := ts.s.mail.jobs(ts.s.mail.messageOf(v)); jobs != nil {
-		jobs.Count(ts.s.mail.threadOf(v).ring.fair, -1)
-	}
-}
-
-// moveJobs moves the counts of a thread's vertices to the jobs of another ring.
-// None of the vertices may be queued.
-func (ts *threads) moveJobs(t *thread, from, to *ring) {
-	ts.eachVertex(t, func(v *vertex) {
-		if jobs := ts.s.mail.jobs(ts.s.mail.messageOf(v)); jobs != nil {
-			jobs.Count(from.fair, -1)
-			jobs.Count(to.fair, 1)
-		}
-	})
-}

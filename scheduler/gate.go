@@ -101,7 +101,7 @@ func (ls *limits) planTokens(t *thread) {
 }
 
 // pass lets a job line with n recipients through the gates: it takes n tokens of each
-// rate that applies. A negative number gives back what a job line has taken.
+// rate that applies. They do not come back if its agent dies.
 func (ls *limits) pass(t *thread, r *ring, n int) {
 	if x := t.shaping; x != nil {
 		for _, b := range [...]*bucket{x.rate, x.clusterRate, x.toSite.rate} {
@@ -110,18 +110,6 @@ func (ls *limits) pass(t *thread, r *ring, n int) {
 		ls.planTokens(t)
 	}
 	ls.take(r.channelRate, n)
-}
-
-// refund gives back what a job line with n recipients has taken.
-func (ls *limits) refund(t *thread, n int) {
-	if t.ring == nil {
-		return
-	}
-	ls.pass(t, t.ring, -n)
-	if l := t.siteLink(); l != nil {
-		ls.wake(l.at)
-	}
-	ls.wake(&t.ring.channel.sessions)
 }
 
 // waitName says what a thread waits for if one of its links refuses.

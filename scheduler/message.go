@@ -244,7 +244,6 @@ func (ts *threads) removeVertex(v *vertex) {
 func (ts *threads) detachVertex(v *vertex) {
 	t := ts.s.mail.threadOf(v)
 	ts.fair.Remove(v.ref)
-	ts.forgetVertex(v)
 	delete(ts.s.orders.waiting, v.ref)
 	delete(ts.s.notices.delays, v.ref)
 	ts.setState(v, 0, 0)

@@ -35,28 +35,10 @@ func (rg *rings) messageLink(m *message, r *ring) limit.Link {
 	}
 	most := p.MsgSessions
 	if p.MsgScale > 0 {
-		free := rg.freeSessions(r)
-		if free >= limit.Unlimited {
-			return l
-		}
-		most = max(most, p.MsgScale*free)
+		most = max(most, p.MsgScale*min(rg.s.limits.roomOf(r), limit.Unlimited/p.MsgScale))
 	}
 	l.Most = most
 	return l
-}
-
-// freeSessions is how many more sessions the ring could start under maxring,
-// maxchannel and maxta.
-func (rg *rings) freeSessions(r *ring) int {
-	free := rg.s.limits.roomOf(r)
-	if processes := rg.s.limits.now(r.links.of(ofAllProcesses)); processes.Most > 0 {
-		sessions := (processes.Room()+rg.s.mail.counts.AgentsIdle)*max(1, r.params.Sessions) + r.expected
-		for _, a := range r.free {
-			sessions += a.freeSessions
-		}
-		free = min(free, sessions)
-	}
-	return max(0, free)
 }
 
 // releaseAside lets picks find vertices again whose messages may take new

@@ -109,7 +109,7 @@ func (ls *limits) nextToken(b *bucket) instant {
 	return instant(b.NextAt(time.Duration(ls.s.agenda.now)))
 }
 
-// take takes n tokens of a bucket, which may be nil. A negative number gives them back.
+// take takes n tokens of a bucket, which may be nil.
 func (ls *limits) take(b *bucket, n int) {
 	if b != nil {
 		b.Take(time.Duration(ls.s.agenda.now), n)

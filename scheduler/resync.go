@@ -120,7 +120,6 @@ func (li *lines) vertexRead(v *vertex, attempt string, locked bool) {
 	case attempt != "" || li.s.mail.anyOf(v, (*recipient).isReported):
 		li.takeRetryStep(v, cmp.Or(attempt, agentEnded), nil)
 	default:
-		li.s.limits.refund(li.s.mail.threadOf(v), li.s.mail.feedable(v))
 		li.s.mail.reopenRecipients(v)
 		li.s.threads.makeDue(v)
 	}

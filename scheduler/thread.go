@@ -148,9 +148,6 @@ func (ts *threads) assignRing(t *thread) {
 // moveTo puts a thread, with its mail, into a ring.
 func (ts *threads) moveTo(t *thread, r *ring) {
 	queued := ts.emptyQueue(t)
-	if t.ring != nil {
-		ts.moveJobs(t, t.ring, r)
-	}
 	ts.detachThread(t)
 	t.ring = r
 	t.fair.SetRing(r.fair)

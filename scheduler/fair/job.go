@@ -16,7 +16,6 @@ type Job struct {
 	// size is how many vertices it had when the first of them became due. It
 	// does not change until none is due.
 	size int32
-	open int32 // vertices that are not removed
 	due  int32
 	// avail is the number of slots that it has earned, times slotcost.
 	avail int
@@ -75,21 +74,14 @@ func (js *Jobs) enlist(s *share, m *Message) *Job {
 	j := js.find(s.ring)
 	if j == nil {
 		j = &Job{Message: m.Number, ring: s.ring}
-		s.ring.queue.mail.EachInRing(m.Number, s.ring, func(Vertex) { j.open++ })
 		*js = append(*js, j)
 	}
 	if j.due == 0 {
-		j.share, j.size, j.key, j.avail = s, j.open, m.key(), 0
+		j.share, j.size, j.key, j.avail = s, 0, m.key(), 0
+		s.ring.queue.mail.EachInRing(m.Number, s.ring, func(Vertex) { j.size++ })
 	}
 	j.due++
 	return j
-}
-
-// Count counts a vertex that has come into a ring from another one (1), or has left it (-1).
-func (js Jobs) Count(r *Ring, n int32) {
-	if j := js.find(r); j != nil {
-		j.open += n
-	}
 }
 
 // leaveList takes a job without due vertices off the job list.

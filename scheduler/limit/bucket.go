@@ -71,13 +71,9 @@ func (b *Bucket) NextAt(now time.Duration) time.Duration {
 // Owed reports whether tokens are missing, so that the bucket must be kept.
 func (b *Bucket) Owed(now time.Duration) bool { return b.PaidAt > now }
 
-// Take takes n tokens, even if there are fewer. A negative number gives them back.
+// Take takes n tokens, even if there are fewer.
 func (b *Bucket) Take(now time.Duration, n int) {
-	switch {
-	case b.Per == 0:
-	case n < 0:
-		b.PaidAt -= min(b.PaidAt, times(b.Per, -n))
-	default:
+	if b.Per > 0 {
 		b.PaidAt = after(max(b.PaidAt, now), times(b.Per, n))
 	}
 }
