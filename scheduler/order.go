@@ -137,19 +137,18 @@ func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answ
 		return 0
 	}
 	n, withAgent, refused := 0, false, false
-	parts := make(map[vertexRef][]int64)
 	touched := vertices[:0]
 	for _, v := range vertices {
-		part := od.partOf(e, v)
-		here := od.affected(v, e, part)
+		here := od.affected(v, e)
+		isPart := func() bool {
+			return od.s.mail.anyOf(v, func(r *recipient) bool { return r.state != done && !e.isAbout(m, r) })
+		}
 		switch {
 		case here == 0:
 			continue
-		case part != nil && od.mustWait(v):
+		case od.mustWait(v) && isPart():
 			refused = true
 			continue
-		case part != nil:
-			parts[v.ref] = part
 		}
 		n += here
 		withAgent = withAgent || v.state == fed
@@ -175,19 +174,18 @@ func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answ
 	case VerbHold:
 		od.hold(m, e.Hold)
 	case VerbKill, VerbExpire, VerbRequeue, VerbReroute:
-		od.order(e, m, touched, parts)
+		od.order(e, m, touched)
 	default:
 		panic("scheduler: unknown order")
 	}
 	return n
 }
 
-// affected counts the recipients of the vertex that an order changes; part has the offsets of
-// those that it is about, nil is all. What is being written stays as it is. An order does not
-// send recipients again to the place to which an earlier one is to send them. A move to another
-// node leaves held mail: it would lose the hold.
-func (od *orders) affected(v *vertex, e *Ordered, part []int64) int {
-	to := threadKey{e.To.Channel, e.To.Host}
+// affected counts the recipients of the vertex that an order changes. What is being written stays
+// as it is. An order does not send recipients again to the place to which an earlier one is to send
+// them. A move to another node leaves held mail: it would lose the hold.
+func (od *orders) affected(v *vertex, e *Ordered) int {
+	m, to := od.s.mail.messageOf(v), threadKey{e.To.Channel, e.To.Host}
 	before := od.waiting[v.ref]
 	switch {
 	case e.Verb == VerbRetry && v.state != due && v.state != waiting,
@@ -200,7 +198,7 @@ func (od *orders) affected(v *vertex, e *Ordered, part []int64) int {
 	n := 0
 	for i := range od.s.mail.lenOf(v) {
 		r := od.s.mail.recipient(v, i)
-		if r.isUndelivered() && (part == nil || hasOffset(part, int64(r.offset))) {
+		if r.isUndelivered() && e.isAbout(m, r) {
 			n++
 		}
 	}
@@ -224,28 +222,14 @@ func (v Verb) resubmits() bool { return v == VerbRequeue || v == VerbReroute }
 // takesParts reports whether an order can be about some of the recipients of a vertex.
 func (v Verb) takesParts() bool { return v == VerbKill || v == VerbExpire || v.resubmits() }
 
-// partOf returns the offsets of the recipients of a vertex that an order is about; nil: of
-// all that are not done. The list is empty if it is about none of them.
-func (od *orders) partOf(e *Ordered, v *vertex) []int64 {
-	m := od.s.mail.messageOf(v)
+// isAbout reports whether an order on the vertex of a recipient is about that recipient.
+func (e *Ordered) isAbout(m *message, r *recipient) bool {
 	only := e.Only[m.id]
 	if only == nil || !e.Verb.takesParts() {
-		return nil
+		return true
 	}
-	part, rest := []int64{}, false
-	for i := range od.s.mail.lenOf(v) {
-		r := od.s.mail.recipient(v, i)
-		switch {
-		case hasOffset(only, int64(r.offset)):
-			part = append(part, int64(r.offset))
-		case r.state != done:
-			rest = true
-		}
-	}
-	if !rest && len(part) > 0 {
-		return nil
-	}
-	return part
+	_, found := slices.BinarySearch(only, int64(r.offset))
+	return found
 }
 
 // retryNow makes a vertex due, within the window. A queueonly thread that is

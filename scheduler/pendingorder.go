@@ -1,10 +1,6 @@
 package scheduler
 
-import (
-	"slices"
-
-	"zsched/ctlfile"
-)
+import "zsched/ctlfile"
 
 // Pending orders: what is to be done with a vertex that an agent has, whose file is being read,
 // or whose message is being moved. It is done when the vertex comes back. A HOLD waits as well,
@@ -31,7 +27,7 @@ func (od *orders) mustWait(v *vertex) bool {
 }
 
 // order executes an order on vertices of one message, and keeps it for those that must wait.
-func (od *orders) order(e *Ordered, m *message, vertices []*vertex, parts map[vertexRef][]int64) {
+func (od *orders) order(e *Ordered, m *message, vertices []*vertex) {
 	o := &Ordered{Verb: e.Verb, To: Target{Channel: e.To.Channel, Host: e.To.Host}, By: e.By, Because: e.Because}
 	ready := vertices[:0]
 	for _, v := range vertices {
@@ -41,22 +37,20 @@ func (od *orders) order(e *Ordered, m *message, vertices []*vertex, parts map[ve
 			ready = append(ready, v)
 		}
 	}
-	od.carryOut(m, o, ready, parts)
+	od.carryOut(m, e, ready)
 }
 
-// carryOut executes an order on vertices of one message that need not wait. Of a vertex of
-// which only some recipients are ordered, parts has their offsets. What is due is not fed before
+// carryOut executes an order on vertices of one message that need not wait. What is due is not fed before
 // the outcome is on disk, because an agent would find the ordered recipients open. Recipients
 // that are sent elsewhere go as one message.
-func (od *orders) carryOut(m *message, o *Ordered, vertices []*vertex, parts map[vertexRef][]int64) {
+func (od *orders) carryOut(m *message, o *Ordered, vertices []*vertex) {
+	chosen := func(r *recipient) bool { return o.isAbout(m, r) }
 	elsewhere := resubmission{order: o, hold: od.holdOfCopy(m, o), pending: pending{message: m}}
 	od.s.writes.inBatch(m, func() {
 		for _, v := range vertices {
 			if v.state == due {
 				od.s.threads.blockVertex(v)
 			}
-			part, isPart := parts[v.ref]
-			chosen := func(r *recipient) bool { return !isPart || hasOffset(part, int64(r.offset)) }
 			switch o.Verb {
 			case VerbKill:
 				od.kill(v, chosen)
@@ -112,7 +106,7 @@ func (od *orders) resume(v *vertex) {
 	}
 	switch {
 	case o != nil:
-		od.carryOut(m, o, []*vertex{v}, nil)
+		od.carryOut(m, o, []*vertex{v})
 	case isHeld:
 		od.s.writes.advance(m)
 	}
@@ -134,10 +128,4 @@ func (od *orders) holdOfCopy(m *message, o *Ordered) *HoldOrder {
 		return od.heldMessages[m.ref]
 	}
 	return nil
-}
-
-// hasOffset reports whether an offset is among these, which are ascending.
-func hasOffset(offsets []int64, offset int64) bool {
-	_, found := slices.BinarySearch(offsets, offset)
-	return found
 }
