@@ -20,10 +20,8 @@ type Contents struct {
 	Name      string // i line; package queue sets it itself
 	Body      int64  // offset of the body in the message file
 	MessageID string // the Message-ID, or ""
-	Verbose   string // value of the v line, or ""
 	ErrorTo   string // address for error messages; "": the last sender's address
 	Obsoletes []string
-	Triggers  []string
 	Blocks    []HeaderBlock
 	// HostLists allows hosts that are lists, ((mx1)(mx2 mx3)), as a router writes
 	// them.
@@ -71,9 +69,9 @@ func (c *Contents) All() iter.Seq[*EnvelopeRecipient] {
 
 // Extract returns the contents of a control file for some recipients of f, given by
 // index in ascending order, with everything that the router wrote about them. The T
-// lines are left out, because the scheduler has already acted on them.
+// lines are left out, because the scheduler has already acted on them, and so is the v line.
 func (f *File) Extract(recipients []int) *Contents {
-	c := &Contents{Body: f.Body, MessageID: f.MessageID, Verbose: f.Verbose, ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes}
+	c := &Contents{Body: f.Body, MessageID: f.MessageID, ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes}
 	if len(f.Senders) > 1 {
 		c.ErrorTo = "" // each has its own
 	}
@@ -144,7 +142,6 @@ func (e *encoder) fail(err error) {
 func (e *encoder) contents(c *Contents) {
 	e.hostLists = c.HostLists
 	e.line('@', fmt.Sprintf("0x%08x", uint64(Supported)))
-	e.optional('v', c.Verbose)
 	if !isName(c.Name) {
 		e.fail(errors.New("it is not the name of a message file"))
 	}
@@ -156,9 +153,6 @@ func (e *encoder) contents(c *Contents) {
 	e.optional('l', c.MessageID)
 	for _, id := range c.Obsoletes {
 		e.line('x', id)
-	}
-	for _, host := range c.Triggers {
-		e.line('T', host)
 	}
 	for i := range c.Blocks {
 		e.block(&c.Blocks[i], c.ErrorTo)

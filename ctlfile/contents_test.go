@@ -36,7 +36,7 @@ func TestEncodeWritesTheWorkedExample(t *testing.T) {
 
 func TestEncodeOrder(t *testing.T) {
 	d := someContents()
-	d.Verbose, d.Obsoletes, d.Triggers = "../public/v_a", []string{"<1@x>", "<2@x>"}, []string{"example.net"}
+	d.Obsoletes = []string{"<1@x>", "<2@x>"}
 	to := []EnvelopeRecipient{{Address: Address{"smtp", "mx", "a", "0"}, Class: 3}}
 	d.Blocks = []HeaderBlock{
 		{Envelopes: []Envelope{{Sender: Address{"local", "", "a", "0"}, Recipients: to}, {Sender: Address{"error", "", "", "0"}, Recipients: to}}},
@@ -45,13 +45,11 @@ func TestEncodeOrder(t *testing.T) {
 	text, err := d.Encode()
 	equal(t, "error", err, nil)
 	equal(t, "file", string(text), `@ 0x00000007
-v ../public/v_a
 i 258367
 o 412
 l <m1@example.org>
 x <1@x>
 x <2@x>
-T example.net
 e alice@example.org
 s local - a 0
 X           3 smtp mx a 0
@@ -76,10 +74,8 @@ func TestEncodeRefusesWhatCannotBeReadBack(t *testing.T) {
 		"name without number":     func(d *Contents) { d.Name = "x1" },
 		"body":                    func(d *Contents) { d.Body = -1 },
 		"line end in Message-ID":  func(d *Contents) { d.MessageID = "<a>\nr" },
-		"line end in verbose":     func(d *Contents) { d.Verbose = "a\nb" },
 		"line end in error":       func(d *Contents) { d.ErrorTo = "a\nb" },
 		"line end in obsoletes":   func(d *Contents) { d.Obsoletes = []string{"a\n"} },
-		"line end in trigger":     func(d *Contents) { d.Triggers = []string{"a\n"} },
 		"line end in sender":      func(d *Contents) { d.Blocks[0].Envelopes[0].Sender.User = "a\nb" },
 		"line end in channel":     func(d *Contents) { first(d).Channel = "a\nb" },
 		"line end in host":        func(d *Contents) { first(d).Host = "a\nb" },
@@ -135,8 +131,8 @@ func TestEncodeWritesWhatTheRouterWrote(t *testing.T) {
 // contentsOf returns the Contents that Encode makes this file from.
 func contentsOf(f *File) *Contents {
 	d := &Contents{
-		Name: f.Name, Body: f.Body, MessageID: f.MessageID, Verbose: f.Verbose,
-		ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes, Triggers: f.Triggers,
+		Name: f.Name, Body: f.Body, MessageID: f.MessageID,
+		ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes,
 	}
 	var group *HeaderBlock
 	header, sender := int64(0), -1
@@ -286,11 +282,9 @@ func compareMeaning(t *testing.T, got, want *File) {
 	equal(t, "Name", got.Name, want.Name)
 	equal(t, "Body", got.Body, want.Body)
 	equal(t, "MessageID", got.MessageID, want.MessageID)
-	equal(t, "Verbose", got.Verbose, want.Verbose)
 	equal(t, "ErrorTo", got.ErrorTo, want.ErrorTo)
 	equal(t, "NullSender", got.NullSender, want.NullSender)
 	equal(t, "Obsoletes", strings.Join(got.Obsoletes, "\n"), strings.Join(want.Obsoletes, "\n"))
-	equal(t, "Triggers", strings.Join(got.Triggers, "\n"), strings.Join(want.Triggers, "\n"))
 	if len(got.Recipients) != len(want.Recipients) {
 		t.Fatalf("%d recipients, want %d", len(got.Recipients), len(want.Recipients))
 	}
@@ -333,7 +327,7 @@ func TestExtractOfEveryone(t *testing.T) {
 // sense is what a control file means, without its offsets.
 func sense(f *File) string {
 	var b strings.Builder
-	b.WriteString(f.Name + f.MessageID + f.Verbose + f.ErrorTo + "\n")
+	b.WriteString(f.Name + f.MessageID + f.ErrorTo + "\n")
 	for i, r := range f.Recipients {
 		b.WriteString(f.Senders[r.Sender].String() + " > " + r.Address.String() + "\n" +
 			r.DSN + "\n" + r.Ret + "\n" + r.EnvID + "\n" + f.Headers(i) + string(rune('0'+r.Class)) + "\n")
@@ -352,7 +346,7 @@ func TestExtractOfSome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "control file", string(text), "@ 0x00000007\nv ../public/v_1\ni 8\no 9\nl <m>\nx <old>\n"+
+	equal(t, "control file", string(text), "@ 0x00000007\ni 8\no 9\nl <m>\nx <old>\n"+
 		"e list@x\ns smtp h alice 0\nX           1 smtp h carol 2\nN NOTIFY=NEVER\n"+
 		"e list@x\ns smtp h dora 65534\nr           smtp h eve 65534\nR FULL\nn id\nm\nA: 1\n\n")
 }

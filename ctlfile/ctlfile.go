@@ -109,7 +109,6 @@ type File struct {
 	Name      string
 	Body      int64  // offset of the body in the message file, -1 if unknown
 	MessageID string // "" when there was no Message-ID
-	Verbose   string // value of the v line, or ""
 	// ErrorTo is the address for error messages: the last e line, or else the user of
 	// the last s line. It is "" if NullSender is set.
 	ErrorTo    string

@@ -213,8 +213,6 @@ func known(letter byte) bool {
 func (p *parser) anyText(letter byte, value string) {
 	f := p.file
 	switch letter {
-	case 'v':
-		f.Verbose = value
 	case 'l':
 		f.MessageID = value
 	case 'e':

@@ -127,7 +127,6 @@ X           12 smtp mx2 carol 0
 m
 
 `)
-	equal(t, "Verbose", f.Verbose, "../public/v_alice")
 	equal(t, "Name", f.Name, "15582-7")
 	equal(t, "ErrorTo", f.ErrorTo, "first@example")
 	equal(t, "Obsoletes", strings.Join(f.Obsoletes, " "), "<old@example> <older@example>")

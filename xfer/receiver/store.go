@@ -178,11 +178,10 @@ func (s *Store) prepare(a *arrival, now map[string]bool) bool {
 }
 
 // contents returns the new control file. The recipients have the channel, the host and the
-// class that they had before the move. Three lines of the other node's are left out: v names
-// a file there, and x and T have had their effect.
+// class that they had before the move. The x lines are left out: they have had their effect.
 func contents(f *ctlfile.File, chosen []int, origins []ctlfile.Origin) *ctlfile.Contents {
 	c := f.Extract(chosen)
-	c.Verbose, c.Obsoletes, c.Triggers, c.HostLists = "", nil, nil, true
+	c.Obsoletes, c.HostLists = nil, true
 	next := 0
 	for r := range c.All() {
 		from := origins[next]
