@@ -13,7 +13,8 @@ import (
 	"zsched/scheduler/view"
 )
 
-// waits has a sentence for each value of Explanation.Wait, and the settings that it depends on.
+// waits has a sentence for each value of Explanation.Wait, and the settings that it depends on. A
+// limit without one is named as its setting.
 var waits = map[view.Wait]struct{ sentence, settings string }{
 	view.WaitTA:          {"As many agents run as may run", "maxta"},
 	view.WaitChannel:     {"The channel has as many sessions, or agents, as it may have", "maxchannel maxta"},
@@ -76,7 +77,10 @@ func sentence(e *mailq.Explanation) string {
 	case e.Wait != "" && t.StartError != "" && slices.Contains([]view.Wait{view.WaitStart, view.WaitCommand, view.WaitAgent}, e.Wait):
 		return "No agent starts: " + t.StartError
 	case e.Wait != "":
-		return waits[e.Wait].sentence + followed(e)
+		if w, ok := waits[e.Wait]; ok {
+			return w.sentence + followed(e, w.settings)
+		}
+		return "As much is busy as it may have" + followed(e, string(e.Wait))
 	}
 	s := t.States
 	for _, state := range []struct{ name, sentence string }{
@@ -93,8 +97,8 @@ func sentence(e *mailq.Explanation) string {
 }
 
 // followed names those of the settings that a wait depends on which a clause sets.
-func followed(e *mailq.Explanation) string {
-	names, values := strings.Fields(waits[e.Wait].settings), []string(nil)
+func followed(e *mailq.Explanation, settings string) string {
+	names, values := strings.Fields(settings), []string(nil)
 	for _, s := range e.Settings {
 		if slices.Contains(names, s.Name) {
 			values = append(values, strings.TrimRight(s.Name+"="+s.Value, "="))

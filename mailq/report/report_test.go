@@ -24,6 +24,7 @@ func TestExplanationsInWords(t *testing.T) {
 		"smtp/a: The ring has as many sessions, or agents, as it may have (maxring=2).":                               {Wait: "maxring", Settings: settings, Thread: new(mailq.Thread)},
 		"smtp/a: No agent starts: no such file.":                                                                      {Wait: "agent expected", Thread: &mailq.Thread{StartError: "no such file"}},
 		"smtp/a: All mail waits for its retry.|until: 2026-11-23T08:01:00Z, in 1m":                                    {Wait: "retry", Until: now.Add(time.Minute), Thread: new(mailq.Thread)},
+		"smtp/a: As much is busy as it may have (maxnew=3).":                                                          {Wait: "maxnew", Settings: []view.Setting{{Name: "maxnew", Value: "3"}}, Thread: new(mailq.Thread)},
 		"smtp/a: All mail waits for its retry.|until: it is due now":                                                  {Wait: "retry", Until: now, Thread: new(mailq.Thread)},
 		"smtp/a: It is being delivered.":                                                                              {Thread: &mailq.Thread{States: map[string]int{"fed": 1, "blocked": 1}}},
 	} {
