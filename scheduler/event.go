@@ -151,10 +151,6 @@ type (
 	// comes before the mail that was already in the queue of that process.
 	Restored struct{ Thread SavedThread }
 
-	// AllLoaded: the mail that was in the queue at the start is loaded. The core
-	// drops the saved state of threads without mail.
-	AllLoaded struct{}
-
 	// Stopping: feed nothing more, close the agents, then say Stopped. A slow
 	// stop waits longer for open job lines than a fast one.
 	Stopping struct{ Slow bool }
@@ -223,5 +219,4 @@ func (Ordered) event()       {}
 func (HeldThread) event()    {}
 func (Lifted) event()        {}
 func (Restored) event()      {}
-func (AllLoaded) event()     {}
 func (Stopping) event()      {}

@@ -83,9 +83,9 @@ type vertex struct {
 	// in thread.waiting if it waits.
 	place fair.Place
 	fedAt second // the last time; 0: never
-	retry uint8  // index in Retries of the next step
 	// ordinal is its place among the vertices of the message, up to fair.MaxOrdinal.
 	ordinal uint16
+	retry   uint8 // index in Retries of the next step
 	state   vertexState
 }
 

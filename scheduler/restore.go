@@ -17,7 +17,7 @@ import (
 type saved struct {
 	s *Scheduler
 
-	threads map[threadKey]*SavedThread // that have no mail yet; dropped at AllLoaded
+	threads map[threadKey]*SavedThread // that have no mail yet
 }
 
 // restoredInstant converts a saved time. It returns 0 for a time that is not after
@@ -77,17 +77,11 @@ func (sa *saved) restoreOrders(m *message, orders []Ordered) (any bool) {
 // suspended thread at once; any other exists when it has mail.
 func (sa *saved) restored(saved *SavedThread) {
 	key := threadKey{saved.Channel, saved.Host}
-	if sa.threads == nil {
-		sa.threads = make(map[threadKey]*SavedThread)
-	}
 	sa.threads[key] = saved
 	if saved.Site != "" && len(sa.s.limits.knownSites) < maxKnownSites {
 		sa.s.limits.noteSite(key, saved.Site)
 	}
-	if t := sa.s.threads.byKey[key]; t != nil {
-		sa.restoreThread(t)
-		sa.s.threads.updateThread(t)
-	} else if sa.s.agenda.restoredInstant(saved.SuspendedUntil, rule.LongestRetry) != 0 {
+	if sa.s.agenda.restoredInstant(saved.SuspendedUntil, rule.LongestRetry) != 0 {
 		sa.s.threads.obtainThread(key)
 	}
 }

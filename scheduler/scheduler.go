@@ -141,7 +141,7 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.mail.byID = store.NewSlabIndex(func(n messageRef) uint64 { return uint64(s.mail.messages.At(n).id) })
 	s.mail.bySender = store.NewSlabIndex(func(n senderRef) uint64 { return s.mail.senders.At(n).hash })
 	s.mail.senderSeed, s.mail.extras = maphash.MakeSeed(), make(map[messageRef]*extras)
-	s.threads.byKey = make(map[threadKey]*thread)
+	s.threads.byKey, s.saved.threads = make(map[threadKey]*thread), make(map[threadKey]*SavedThread)
 	s.orders.heldMessages, s.orders.heldThreads = make(map[messageRef]*HoldOrder), make(map[threadKey]*HoldOrder)
 	s.orders.holdEnd = noDate
 	s.limits.sites, s.limits.knownSites = make(map[string]*site), make(map[threadKey]string)
@@ -222,8 +222,6 @@ func (s *Scheduler) handle(e Event) {
 		s.rules.lift(threadKey{e.Channel, e.Host})
 	case Restored:
 		s.saved.restored(&e.Thread)
-	case AllLoaded:
-		s.saved.threads = nil
 	case Allowance:
 		s.cluster.allowance(e)
 	case DestinationDead:

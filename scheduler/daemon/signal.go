@@ -152,7 +152,6 @@ func (d *Daemon) finishStartup() {
 	}
 	s.over, l.loaded = true, true
 	l.saved = nil
-	l.Step(scheduler.AllLoaded{})
 	what := "Startup scan completed"
 	if d.options.Synchronous {
 		what = "Synchronous startup completed"
