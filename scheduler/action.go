@@ -168,14 +168,6 @@ type (
 		Owes         bool // the message owes a notice now
 	}
 
-	// Undone says that an order was not carried out, because a Hold or Resubmit has
-	// failed: the recipients are in the queue as before.
-	Undone struct {
-		Message MessageID
-		Name    string // of the order
-		Reason  string
-	}
-
 	// Condition is for the event log. State says what
 	//
 	//	order      an order affects Recipients of a message, which may not be loaded
@@ -183,6 +175,7 @@ type (
 	//	suspended  a thread is not fed
 	//	rule       a reply rule, Because, makes a message wait or fail
 	//	release    the hold of a thread has ended by itself
+	//	undone     an order was not carried out, because a Hold or Resubmit has failed
 	//	gone       the control file is gone
 	//
 	// If Message is 0, it is about a whole thread.
@@ -240,7 +233,6 @@ func (Release) action()   {}
 func (Resubmit) action()  {}
 func (Answer) action()    {}
 func (*Outcome) action()  {}
-func (Undone) action()    {}
 func (Condition) action() {}
 func (Note) action()      {}
 func (Probe) action()     {}

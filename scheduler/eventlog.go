@@ -8,23 +8,18 @@ type log struct {
 	s *Scheduler
 }
 
-// reply is what is known about how an attempt ended.
-type reply struct {
-	agent        AgentID // 0: no agent said it
-	notary, text string
-}
-
-// outcome logs what became of a recipient, in the words of Outcome.State.
-func (lg *log) outcome(v *vertex, i int, state string, said reply) *Outcome {
+// outcome logs what became of a recipient, in the words of Outcome.State, and what an agent said about
+// it, if one did.
+func (lg *log) outcome(v *vertex, i int, state string, by AgentID, said diagnostic) *Outcome {
 	m, t, r := lg.s.mail.messageOf(v), lg.s.mail.threadOf(v), lg.s.mail.recipient(v, i)
 	o := lg.s.agenda.outcomes.put(Outcome{
 		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
 		State: state, Channel: t.key.channel, Host: t.key.host,
 	})
 	if lg.s.rules.config.Events {
-		o.Offset, o.Agent, o.Notary, o.Text = int64(r.offset), said.agent, said.notary, said.text
+		o.Offset, o.Agent, o.Notary, o.Text = int64(r.offset), by, said.notary, said.text
 		o.Attempts, o.Owes = int(r.attempts), m.flags&owesNotice != 0
-		if said.agent != 0 && state != deferred {
+		if by != 0 && state != deferred {
 			o.Attempts++
 		}
 	}
@@ -52,11 +47,11 @@ func (lg *log) deferrals(v *vertex, nextAt instant) {
 		if r.state != reported {
 			continue
 		}
-		said := reply{agent: v.agent}
+		said := diagnostic{}
 		if last := lg.s.mail.diagnostics.Get(r.diagnostic); last != nil {
-			said.notary, said.text = last.notary, last.text
+			said = *last
 		}
-		o := lg.outcome(v, i, deferred, said)
+		o := lg.outcome(v, i, deferred, v.agent, said)
 		if nextAt != 0 && !t.params.QueueOnly {
 			o.NextAt = lg.s.agenda.timeAt(max(nextAt, t.suspendedUntil))
 		}

@@ -33,7 +33,7 @@ func (li *lines) fail(v *vertex, words, code string, applies func(*recipient) bo
 			message.flags |= owesNotice
 			mark := li.s.mail.markOf(v, r, problem{"failed", words, code})
 			mark.Tag = ctlfile.Failed
-			li.account(v, i, "expire", reply{notary: mark.Notary, text: mark.Text})
+			li.account(v, i, "expire", 0, diagnostic{mark.Notary, mark.Text})
 			li.s.writes.endRecipient(v, i, mark)
 		}
 	})

@@ -100,7 +100,7 @@ func (wr *writes) moveFailed(p *pending, e Failed) bool {
 	if !e.SpoolDown { // else the note that the spool cannot be written stands for all
 		wr.s.agenda.do(Note{Severity: Warning, Message: m.id, Text: verb.Name() + " cannot be carried out, it is back in the queue: " + reason})
 	}
-	wr.s.agenda.do(Undone{Message: m.id, Name: verb.Name(), Reason: reason})
+	wr.s.log.record(Condition{State: "undone", Message: m.id, Order: verb.Name(), Because: reason})
 	if p.recipients == nil {
 		wr.s.orders.undoHold(m)
 		return true

@@ -100,7 +100,7 @@ func TestAnswerForAnother(t *testing.T) {
 	}
 	s.Step(At(now), Failed{Op: old[1], Missing: true})
 	s.check()
-	if s.Known(2) != Present {
+	if m, ok := s.Message(2); !ok || m.Leaving {
 		t.Error("it was lost")
 	}
 }

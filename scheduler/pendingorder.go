@@ -74,7 +74,7 @@ func (od *orders) kill(v *vertex, chosen func(*recipient) bool) {
 	for i := range od.s.mail.lenOf(v) {
 		if r := od.s.mail.recipient(v, i); r.isUndelivered() && chosen(r) {
 			if od.s.rules.config.Events {
-				od.s.log.outcome(v, i, killed, reply{})
+				od.s.log.outcome(v, i, killed, 0, diagnostic{})
 			}
 			od.s.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
 		}

@@ -114,7 +114,7 @@ func (li *lines) undeliverable(a *agent, v *vertex, i int, rep *ta.Report, tagge
 func (li *lines) endReported(a *agent, v *vertex, i int, rep *ta.Report, mark ctlfile.Mark) {
 	mark.Offset, mark.TriedAt = int64(li.s.mail.recipient(v, i).offset), li.s.agenda.date.time()
 	mark.Notary, mark.Text = string(rep.Notary), rep.Text
-	li.account(v, i, rep.Status.String(), reply{a.id, mark.Notary, mark.Text})
+	li.account(v, i, rep.Status.String(), a.id, diagnostic{mark.Notary, mark.Text})
 	li.s.writes.endRecipient(v, i, mark)
 }
 
@@ -124,11 +124,11 @@ func (li *lines) endReported(a *agent, v *vertex, i int, rep *ta.Report, mark ct
 func (a *agent) marks() bool { return !a.reports && a.ring.params.Marking == ta.AgentMarks }
 
 // account counts an outcome and asks for it to be logged.
-func (li *lines) account(v *vertex, i int, state string, said reply) {
+func (li *lines) account(v *vertex, i int, state string, by AgentID, said diagnostic) {
 	t := li.s.mail.threadOf(v)
 	t.attempts++
 	t.ring.channel.count(state)
-	li.s.log.outcome(v, i, state, said)
+	li.s.log.outcome(v, i, state, by, said)
 }
 
 // deferred keeps a recipient for later. The result for the thread is applied

@@ -81,8 +81,6 @@ func (sc *scenario) format(a scheduler.Action) string {
 			return fmt.Sprintf("report %d", a.Message)
 		}
 		return fmt.Sprintf("report %d, retried until +%v", a.Message, a.RetryUntil.Sub(sc.start))
-	case scheduler.Undone:
-		return fmt.Sprintf("undone %d: %s: %s", a.Message, a.Name, a.Reason)
 	case scheduler.Note:
 		if a.Message != 0 {
 			return fmt.Sprintf("note %d: %s", a.Message, a.Text)
@@ -96,8 +94,8 @@ func (sc *scenario) format(a scheduler.Action) string {
 		if !a.NextAt.IsZero() {
 			text += fmt.Sprintf(", for %v", a.NextAt.Sub(sc.now))
 		}
-		if a.State == "rule" {
-			text += ", " + a.Because
+		if a.State == "rule" || a.State == "undone" {
+			text += ", " + strings.TrimSpace(a.Order+" "+a.Because)
 		}
 		return text
 	case scheduler.Want:
@@ -134,8 +132,13 @@ func (sc *scenario) show(words []string) {
 		}
 		fmt.Fprintf(&sc.output, "%v\n", next.Sub(sc.start))
 	case "known":
-		names := []string{"absent", "present", "leaving"}
-		fmt.Fprintf(&sc.output, "%s\n", names[sc.s.Known(scheduler.MessageID(sc.number(words[1])))])
+		standing := "absent"
+		if m, ok := sc.s.Message(scheduler.MessageID(sc.number(words[1]))); m.Leaving {
+			standing = "leaving"
+		} else if ok {
+			standing = "present"
+		}
+		fmt.Fprintln(&sc.output, standing)
 	case "queue":
 		sc.showWalk(sc.s.Walk(scheduler.Vertices))
 	case "message":

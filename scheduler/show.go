@@ -24,27 +24,17 @@ func (s *Scheduler) Thread(channel, host string) *view.Thread {
 	return s.views.viewThread(t)
 }
 
-// Message returns a message, or nil if it is not in the queue.
-func (s *Scheduler) Message(id MessageID) *MessageView {
+// Message returns a message; false: it is not in the queue.
+func (s *Scheduler) Message(id MessageID) (v MessageView, ok bool) {
 	m := s.mail.message(id)
 	if m == nil {
-		return nil
+		return v, false
 	}
-	v := &MessageView{ModifiedAt: m.modifiedAt.time(), Recipients: int(m.open), UnderHold: m.flags&underHold != 0}
+	v = MessageView{
+		ModifiedAt: m.modifiedAt.time(), Recipients: int(m.open), UnderHold: m.flags&underHold != 0, Leaving: m.flags&removing != 0,
+	}
 	s.mail.eachVertex(m, func(*vertex) { v.Vertices++ })
-	return v
-}
-
-// Known reports whether a control file with that number should be loaded.
-func (s *Scheduler) Known(id MessageID) Standing {
-	m := s.mail.message(id)
-	switch {
-	case m == nil:
-		return Absent
-	case m.flags&removing != 0:
-		return Leaving
-	}
-	return Present
+	return v, true
 }
 
 // ByMessageID returns the messages with that Message-ID, the latest first and at

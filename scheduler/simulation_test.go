@@ -194,7 +194,7 @@ func (h *harness) host() string { return simulationHosts[h.rand.IntN(len(simulat
 func (h *harness) arrive() {
 	h.last++
 	id := h.last
-	if old := MessageID(1 + h.rand.IntN(int(h.last))); h.chance(10) && h.files[old] == nil && h.s.Known(old) == Absent {
+	if old := MessageID(1 + h.rand.IntN(int(h.last))); h.chance(10) && h.files[old] == nil && h.s.mail.message(old) == nil {
 		id = old
 	}
 	sender := h.sender()

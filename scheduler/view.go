@@ -22,21 +22,10 @@ type MessageView struct {
 	Vertices   int  // those that are done included
 	Recipients int  // not done
 	UnderHold  bool // its files lie under hold/
+	// Leaving: its files are being removed. A file that appears now under the same number may be a
+	// new message in a reused inode; look again when the message has left.
+	Leaving bool
 }
-
-// Standing says what the scheduler knows about a message number.
-type Standing uint8
-
-const (
-	// Absent: not in the queue. A file with that number is to be loaded.
-	Absent Standing = iota
-	// Present: in the queue.
-	Present
-	// Leaving: its files are being removed. A file that
-	// appears now under the same number may be a new message in a reused inode;
-	// look again when the message has left.
-	Leaving
-)
 
 // Counts are counters that are kept up to date, so that reading them costs
 // nothing.

@@ -151,9 +151,9 @@ func (od *orders) inQueue(ctx context.Context, text string) (id scheduler.Messag
 	}
 	id = scheduler.MessageID(n)
 	err = od.port.Ask(ctx, func(l *daemon.Loop) {
-		m := l.Core().Message(id)
+		m, inQueue := l.Core().Message(id)
 		// Numbers are reused, spoolids are not.
-		found = m != nil && (!strings.HasPrefix(text, "S") || ctlfile.SpoolID(n, m.ModifiedAt) == text)
+		found = inQueue && (!strings.HasPrefix(text, "S") || ctlfile.SpoolID(n, m.ModifiedAt) == text)
 	})
 	return id, found, err
 }
@@ -244,9 +244,8 @@ func countPart(core *scheduler.Scheduler, list []scheduler.Target) int {
 			continue
 		}
 		last = target.Message
-		if m := core.Message(last); m != nil {
-			vertices += m.Vertices
-		}
+		m, _ := core.Message(last)
+		vertices += m.Vertices
 		if n > 0 && (n >= maxTargets || vertices > maxVertices) {
 			return n
 		}

@@ -72,8 +72,8 @@ func (od *orders) needsHold(ctx context.Context, spoolID string) (needed bool, e
 	n, _ := messageNumber(spoolID)
 	err = od.port.Ask(ctx, func(l *daemon.Loop) {
 		id, core := scheduler.MessageID(n), l.Core()
-		m := core.Message(id)
-		known = m != nil && ctlfile.SpoolID(n, m.ModifiedAt) == spoolID
+		m, inQueue := core.Message(id)
+		known = inQueue && ctlfile.SpoolID(n, m.ModifiedAt) == spoolID
 		needed = known && (m.UnderHold || core.MessageHold(id) != nil)
 	})
 	if err != nil || known {

@@ -40,11 +40,11 @@ func (in *intake) take(names []spool.Name) {
 		if _, ok := in.taking[name.ID]; ok {
 			continue
 		}
-		switch in.loop.core.Known(id) {
-		case scheduler.Absent:
+		switch m, known := in.loop.core.Message(id); {
+		case !known:
 			in.taking[name.ID] = struct{}{}
 			fresh = append(fresh, name)
-		case scheduler.Leaving:
+		case m.Leaving:
 			in.leaving[id] = name
 		}
 	}
@@ -59,7 +59,7 @@ func (in *intake) finished(op scheduler.Op) {
 	id := in.finishing[op]
 	delete(in.finishing, op)
 	name, ok := in.leaving[id]
-	if ok && in.loop.core.Known(id) != scheduler.Leaving {
+	if m, _ := in.loop.core.Message(id); ok && !m.Leaving {
 		delete(in.leaving, id)
 		in.take([]spool.Name{name})
 	}

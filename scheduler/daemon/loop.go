@@ -223,7 +223,7 @@ func (d *Daemon) perform(a scheduler.Action) {
 		d.note(a)
 	case scheduler.Want, scheduler.Destination:
 		d.options.Cluster.Perform(a)
-	case scheduler.Undone, scheduler.Condition: // for observers
+	case scheduler.Condition: // for observers
 	case scheduler.Stopped:
 		d.done = true
 	default:

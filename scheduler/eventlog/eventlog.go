@@ -125,8 +125,6 @@ func (l *Log) Action(now time.Time, a scheduler.Action) {
 		l.agents[a.Agent] = &agent{command: commandLine(a.Command)}
 	case *scheduler.Outcome:
 		l.outcome(a)
-	case scheduler.Undone:
-		l.begin("undone").message(l.messages[a.Message]).text("order", a.Name).text("text", oneLine(a.Reason)).write()
 	case scheduler.Condition:
 		l.condition(&a)
 	case *scheduler.Finish:
@@ -237,8 +235,8 @@ func (l *Log) condition(c *scheduler.Condition) {
 		if c.Channel != "" {
 			b.text("to", c.Channel+"/"+c.Host)
 		}
-	case "rule":
-		b.thread(c.Channel, c.Host).text("text", c.Because)
+	case "rule", "undone":
+		b.thread(c.Channel, c.Host).text("order", c.Order).text("text", oneLine(c.Because))
 	default:
 		b.thread(c.Channel, c.Host).time("next", c.NextAt).order(c.By, c.Because)
 	}

@@ -58,7 +58,7 @@ func namesInSource(t *testing.T, pattern string) (names []string) {
 
 func TestManualHasEveryEventAndFieldAndNoOther(t *testing.T) {
 	events := namesInSource(t, `\b(?:begin|beginLine|ended|event)(?:, status, class|, class)?(?: :?= |\([^")\n]*)"([a-z-]+)"`)
-	events = append(events, "order", "blocked", "suspended", "rule", "gone", "lost") // conditions of the core, and of the log
+	events = append(events, "order", "blocked", "suspended", "rule", "undone", "gone", "lost") // conditions of the core, and of the log
 	fields := namesInSource(t, `\b(?:text|number|time|Float64)\("([a-z_]+)", `)
 	fields = append(fields, "original", "alias")
 	for section, known := range map[string][]string{"EVENTS": events, "FIELDS": fields} {
