@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"hash/maphash"
 	"strconv"
 	"strings"
 
@@ -25,8 +24,7 @@ type mail struct {
 	moreRecipients store.Slab[recipientsRef, moreRecipients] // of vertices with several
 	extras         map[messageRef]*extras                    // of few messages
 	senders        store.Pool[senderRef, sender]
-	bySender       store.SlabIndex[senderRef] // by hash
-	senderSeed     maphash.Seed
+	bySender       map[origin]senderRef
 	paths          strings.Builder // the last names of files, so that each need not be allocated
 	diagnostics    store.Pool[diagnosticRef, diagnostic]
 	threadTable    store.Slab[threadRef, *thread]
@@ -213,7 +211,6 @@ func isPathOf(path string, id MessageID, levels int) bool {
 type sender struct {
 	origin
 	lower string // the address in lower case
-	hash  uint64 // of origin; 0: it is not in bySender
 }
 
 type origin struct {
@@ -224,23 +221,18 @@ type origin struct {
 
 // obtainSender finds or makes a sender, and adds a user.
 func (ml *mail) obtainSender(from origin) senderRef {
-	hash := maphash.Comparable(ml.senderSeed, from) | 1
-	n := ml.bySender.Find(hash)
-	if n == 0 {
-		n = ml.senders.Add(sender{from, strings.ToLower(from.address), hash})
-		ml.bySender.Add(n)
-		return n
-	}
-	if ml.senders.At(n).origin == from {
+	if n := ml.bySender[from]; n != 0 {
 		return ml.senders.Retain(n)
 	}
-	return ml.senders.Add(sender{from, strings.ToLower(from.address), 0}) // the hashes are the same
+	n := ml.senders.Add(sender{from, strings.ToLower(from.address)})
+	ml.bySender[from] = n
+	return n
 }
 
 // releaseSender removes a user of a sender.
 func (ml *mail) releaseSender(n senderRef) {
-	if ml.senders.At(n).hash != 0 && ml.senders.Users(n) == 1 {
-		ml.bySender.Remove(n)
+	if ml.senders.Users(n) == 1 {
+		delete(ml.bySender, ml.senders.At(n).origin)
 	}
 	ml.senders.Release(n)
 }

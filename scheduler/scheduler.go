@@ -91,7 +91,6 @@
 package scheduler
 
 import (
-	"hash/maphash"
 	"math/rand/v2"
 	"time"
 
@@ -139,8 +138,7 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.rules.setConfig(config)
 	s.lines.rand = r
 	s.mail.byID = store.NewSlabIndex(func(n messageRef) uint64 { return uint64(s.mail.messages.At(n).id) })
-	s.mail.bySender = store.NewSlabIndex(func(n senderRef) uint64 { return s.mail.senders.At(n).hash })
-	s.mail.senderSeed, s.mail.extras = maphash.MakeSeed(), make(map[messageRef]*extras)
+	s.mail.bySender, s.mail.extras = make(map[origin]senderRef), make(map[messageRef]*extras)
 	s.threads.byKey, s.saved.threads = make(map[threadKey]*thread), make(map[threadKey]*SavedThread)
 	s.orders.heldMessages, s.orders.heldThreads = make(map[messageRef]*HoldOrder), make(map[threadKey]*HoldOrder)
 	s.orders.holdEnd = noDate
