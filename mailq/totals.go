@@ -40,6 +40,32 @@ type Totals struct {
 	SMTPReload Reload `json:"smtp_reload,omitzero"`
 }
 
+// KeptKind is a kind of what is kept back and does not merely wait for its next attempt.
+type KeptKind struct {
+	Name string              // in metrics and JSON
+	Of   func(*Totals) *Kept // its count
+	one  string              // what is counted; "": no list names it
+	many string
+	what string // why it is kept back: "1 thread held"
+}
+
+// KeptKinds are all kinds, in the order of lists. Totals has a field for each. Held messages,
+// job lines and the mail of threads are in the other counts of Totals too.
+var KeptKinds = [...]KeptKind{
+	{"held", func(t *Totals) *Kept { return &t.Held }, "message", "messages", "held"},
+	{"held_threads", func(t *Totals) *Kept { return &t.HeldThreads }, "thread", "threads", "held"},
+	// In postman/, because the sender is null.
+	{"notices", func(t *Totals) *Kept { return &t.Notices }, "notice", "notices", "that nobody got"},
+	// Under corrupt/.
+	{"quarantined", func(t *Totals) *Kept { return &t.Quarantined }, "message", "messages", "quarantined"},
+	// In transport/, and could not be loaded yet, for example because a live process has
+	// locked them; the oldest is the one that was refused first.
+	{"unloaded", func(t *Totals) *Kept { return &t.Unloaded }, "message", "messages", "not loaded"},
+	// Nearly all job lines are blocked only while their outcomes are being written; others wait for
+	// an alternative. So lists leave them out.
+	{"blocked", func(t *Totals) *Kept { return &t.Blocked }, "", "", ""},
+}
+
 // Router counts the messages that no router has routed yet.
 type Router struct {
 	Count    int       `json:"count"`

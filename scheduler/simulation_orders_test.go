@@ -47,7 +47,7 @@ func (h *harness) randomOrder() {
 }
 
 func (h *harness) order() {
-	e := Ordered{Verb: Verb(1 + h.rand.IntN(int(VerbRelease))), DryRun: h.chance(10)}
+	e := Ordered{Verb: Verb(1 + h.rand.IntN(len(verbNames)-1)), DryRun: h.chance(10)}
 	e.To = Target{Channel: "smtp", Host: h.host()}
 	for range 1 + h.rand.IntN(3) {
 		target := Target{Message: MessageID(1 + h.rand.IntN(int(h.last)))}

@@ -76,7 +76,7 @@ func TestAnswersOfTheNewVerbs(t *testing.T) {
 		k := dial(t, s, Peer{User: "root"})
 		var got strings.Builder
 		for _, c := range []string{
-			"HELP", "JSON SHOW MSG 860194", "JSON SHOW MSG S860195HfBVWBh", "JSON SHOW MSG nosuch", "JSON SHOW MSG", "JSON SHOW MSG 1 2", "SHOW MSG 860194",
+			"JSON SHOW MSG 860194", "JSON SHOW MSG S860195HfBVWBh", "JSON SHOW MSG nosuch", "JSON SHOW MSG", "JSON SHOW MSG 1 2", "SHOW MSG 860194",
 			"JSON EXPLAIN smtp down.example", "JSON EXPLAIN smtp", "EXPLAIN smtp down.example",
 			"JSON SHOW COUNT reason", "JSON SHOW COUNT destination", "JSON SHOW COUNT sender", "JSON SHOW COUNT domain", "JSON SHOW COUNT colour", "SHOW COUNT reason",
 			"JSON SHOW CLUSTER", "JSON SHOW CLUSTER x",
@@ -103,6 +103,26 @@ func TestAnswersOfTheNewVerbs(t *testing.T) {
 			t.Error(firstDifference(got, string(want)))
 		}
 	})
+}
+
+// TestHelp: HELP has a line for each question, and one for each order with what it may be about.
+func TestHelp(t *testing.T) {
+	k := dial(t, newServer(t, busyQueue(time.Now())), Peer{User: "root"})
+	help := k.ask("HELP")
+	for _, want := range []string{"[JSON] SHOW QUEUE THREADS", "JSON SHOW COUNT destination|domain|reason|sender", "ETRN host [text]", "HELP", "QUIT"} {
+		if !slices.Contains(help, want) {
+			t.Errorf("no line %q in %q", want, help)
+		}
+	}
+	for _, verb := range mailq.Verbs {
+		if want := string(verb.Verb) + " " + verb.Arguments(); !slices.Contains(help, want) {
+			t.Errorf("no line %q in %q", want, help)
+		}
+	}
+	const hold = "HOLD MSG id | THREAD channel host | WHERE key=value... [DRYRUN] [FOR span] [BECAUSE text]"
+	if !slices.Contains(help, hold) {
+		t.Errorf("no line %q in %q", hold, help)
+	}
 }
 
 // orderLines has an order of each form.
