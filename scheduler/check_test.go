@@ -249,11 +249,11 @@ func (s *Scheduler) checkThread(t *thread) {
 		oldest = min(oldest, s.mail.messageOf(v).modifiedAt.second())
 		if v.state == waiting {
 			waits++
-			wake = min(wake, s.threads.wakeAt(v).second().instant())
+			wake = min(wake, s.threads.wakeAt(v))
 		}
 	}
 	assert(states == t.states && int(recipients) == t.recipients, "thread %v: states %v, kept %v; %d recipients, kept %d", t, states, t.states, recipients, t.recipients)
-	assert((t.isEmpty() && t.oldest == 0 || oldest <= t.oldest) && wake == t.firstWake(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t, oldest, t.oldest, wake, t.firstWake())
+	assert((t.isEmpty() && t.oldest == 0 || oldest <= t.oldest) && wake == t.nextWake(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t, oldest, t.oldest, wake, t.nextWake())
 	assert(t.waiting == nil || t.waiting.times.Len() == waits, "thread %v: %d wait, %d kept", t, waits, t.states[waiting])
 	s.checkWindow(t)
 	assert(t.held == (s.orders.heldThreads[t.key] != nil), "thread %v is held: %v", t, t.held)

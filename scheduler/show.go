@@ -144,16 +144,7 @@ func (vi *views) wakeOf(t *thread) instant {
 	case dueNow:
 		return never
 	}
-	return max(end, t.firstWake())
-}
-
-// firstWake returns when the first waiting vertex is due, in whole seconds; never: none waits.
-func (t *thread) firstWake() instant {
-	next := t.nextWake()
-	if next == never {
-		return never
-	}
-	return next.second().instant()
+	return max(end, t.nextWake())
 }
 
 func (vi *views) viewAgent(a *agent, t *thread) view.Agent {

@@ -29,7 +29,7 @@ func (vi *views) waitOf(t *thread) view.Wait {
 // waitOfMail is waitOf for all mail of a thread: if none is due, it says why all of it
 // waits.
 func (vi *views) waitOfMail(t *thread) view.Wait {
-	why, retry := vi.waitOf(t), t.firstWake()
+	why, retry := vi.waitOf(t), t.nextWake()
 	if why != view.NoWait || t.states[due] > 0 || retry == never {
 		return why
 	}
@@ -97,7 +97,7 @@ func (vi *views) waitEnd(t *thread, why view.Wait) instant {
 			return vi.s.agenda.instantAt(endOf(o))
 		}
 	case view.WaitRetry:
-		return t.firstWake()
+		return t.nextWake()
 	case view.WaitRule, view.WaitSuspend:
 		return t.suspendedUntil
 	case view.WaitRate, view.WaitChannelRate, view.WaitClusterRate, view.WaitSiteRate:

@@ -70,7 +70,7 @@ type Thread struct {
 	// Wait is why due mail is not fed now. It is also set if other mail of the thread is being
 	// fed.
 	Wait Wait `json:"wait,omitempty"`
-	// WakeAt is when waiting mail is due next, to the second: its suspension ends, or its first
+	// WakeAt is when waiting mail is due next: its suspension ends, or its first
 	// retry comes. Zero: none waits for a time.
 	WakeAt time.Time `json:"wake_at,omitzero"`
 	// StartError is why the agents of its clause do not start, while it has due mail; "": they
