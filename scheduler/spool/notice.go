@@ -96,7 +96,8 @@ func decided(f *ctlfile.File, class int) bool {
 // recordLost appends d lines for recipients that are done but have no d line,
 // although the sender wants to be told of them: the agent tagged them itself and
 // died before its report was recorded. Then it reads the file again. An outcome
-// that need not be reported has a d line that says so.
+// that need not be reported has a d line that says so. Of an exclusive set with a delivered
+// recipient, nobody knows which one it was: nothing is recorded.
 func (d *controlFile) recordLost() error {
 	lines := lostOutcomes(d.file)
 	if len(lines) == 0 {
@@ -124,7 +125,7 @@ func lostOutcomes(f *ctlfile.File) (lines []ctlfile.Diagnostic) {
 		if recorded == nil {
 			recorded, sets = recordedOutcomes(f), deliveredSets(f)
 		}
-		if recorded[r.Offset] || r.Class > 0 && sets[r.Class] && !firstDelivered(f, recorded, i) {
+		if recorded[r.Offset] || sets[r.Class] {
 			continue
 		}
 		m := ctlfile.Mark{Offset: r.Offset, Tag: r.Tag, Notary: lostNotary(r.Tag), Text: lostText}
@@ -177,26 +178,6 @@ func recordedOutcomes(f *ctlfile.File) map[int64]bool {
 		}
 	}
 	return recorded
-}
-
-// firstDelivered reports whether recipient i of an exclusive set is the first of
-// its set that is tagged '+', and no other such recipient has a recorded outcome.
-// One of them was delivered, and the others were tagged together with it.
-func firstDelivered(f *ctlfile.File, recorded map[int64]bool, i int) bool {
-	first := -1
-	for j := range f.Recipients {
-		r := &f.Recipients[j]
-		if r.Class != f.Recipients[i].Class || r.Tag != ctlfile.Delivered {
-			continue
-		}
-		if recorded[r.Offset] {
-			return false
-		}
-		if first < 0 {
-			first = j
-		}
-	}
-	return first == i
 }
 
 // withoutNotice returns the d line of an outcome that is not reported: the mail was killed,
