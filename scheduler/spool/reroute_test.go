@@ -117,7 +117,7 @@ func TestResubmitElsewhere(t *testing.T) {
 		if n.Path != ctlfile.HashDir(n.ID, 2)+fmt.Sprint(n.ID) {
 			t.Errorf("name %+v", n)
 		}
-		want := fmt.Sprintf("@ 0x00000007\nv ../public/v_1\ni %d\no 12\nl <m@x>\nx <old@x>\ne alice@x\ns local alice@x alice@x 0\n"+
+		want := fmt.Sprintf("@ 0x00000007\ni %d\no 12\nl <m@x>\nx <old@x>\ne alice@x\ns local alice@x alice@x 0\n"+
 			"r           uucp relay.example bob@b.example 65534\nN NOTIFY=SUCCESS\nR HDRS\nn env-1\nm\nSubject: x\n\n", n.ID)
 		if place != from || r.NewFiles() != from.dir()+"transport/"+n.Path {
 			t.Errorf("in %s, new %s", place, r.NewFiles())
