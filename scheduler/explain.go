@@ -40,7 +40,8 @@ func (s *Scheduler) Explain(channel, host string) (*view.Explanation, *rule.Para
 	return x, params
 }
 
-// viewLimits returns the limits on a thread. Ring and thread may be nil.
+// viewLimits returns the limits on a thread. Ring and thread may be nil; those of the cluster are there
+// only if there is mail.
 func (vi *views) viewLimits(p *rule.Params, name string, r *ring, t *thread) []view.Limit {
 	c := vi.s.limits.channels[name]
 	if c == nil {
@@ -66,24 +67,15 @@ func (vi *views) viewLimits(p *rule.Params, name string, r *ring, t *thread) []v
 	if t != nil && t.shaping != nil {
 		x = t.shaping
 	}
-	if p.ClusterMax > 0 {
-		limits = append(limits, shareLimit("clustermax", own.Busy, x.shares[ofClusterMax]))
+	if c := x.shares[ofClusterMax].clusterShare; c != nil {
+		limits = append(limits, view.Limit{Name: "clustermax", Used: own.Busy, Most: c.sessions})
 	}
 	st := cmp.Or(x.site, &site{})
 	if p.SiteMax > 0 {
 		limits = append(limits, view.Limit{Name: "sitemax", Used: st.sessions.Busy, Most: p.SiteMax})
 	}
-	if p.ClusterSiteMax > 0 {
-		limits = append(limits, shareLimit("clustersitemax", st.sessions.Busy, x.shares[ofClusterSiteMax]))
+	if c := x.shares[ofClusterSiteMax].clusterShare; c != nil {
+		limits = append(limits, view.Limit{Name: "clustersitemax", Used: st.sessions.Busy, Most: c.sessions})
 	}
 	return limits
-}
-
-// shareLimit returns a limit of the cluster. There is no share if there is no mail for it.
-func shareLimit(name string, busy int, share sharing) view.Limit {
-	l := view.Limit{Name: name}
-	if share.clusterShare != nil {
-		l.Used, l.Most = busy, share.sessions
-	}
-	return l
 }

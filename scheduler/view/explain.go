@@ -24,7 +24,7 @@ type Limit struct {
 	// clustersitemax.
 	Name   string `json:"name"`
 	Used   int    `json:"used"`   // processes for maxta, busy sessions for the others
-	Most   int    `json:"most"`   // 0: no limit, except in clustermax and clustersitemax
+	Most   int    `json:"most"`   // 0: no limit, except in clustermax and clustersitemax, which are there only with mail
 	Blocks bool   `json:"blocks"` // mail waits for it
 	// Agents are the processes that count for maxchannel and maxring as well, idle ones
 	// included.
