@@ -312,11 +312,9 @@ func (as *agents) dropAgent(a *agent) {
 		as.stop.locked--
 	}
 	as.s.mail.counts.Agents--
-	as.s.limits.processes.Busy--
-	r.processes.Busy--
-	r.channel.processes.Busy--
+	count(r.links.onProcesses(), -1)
 	// Rings that wait for a process come before the threads that the agent served.
-	as.s.limits.wakeProcesses(r.channel)
+	as.s.limits.wakeAll(r.links.onProcesses())
 	for i := range a.lines {
 		if a.sessions > 1 || i == 0 {
 			as.s.rings.endSession(a, a.lines[i].thread)

@@ -103,8 +103,7 @@ func (rg *rings) endSession(a *agent, t *thread) {
 	if l := t.siteLink(); l != nil {
 		l.at.Busy--
 	}
-	r.sessions.Busy--
-	r.channel.sessions.Busy--
+	count(r.links.onSessions(), -1)
 	rg.s.mail.counts.Sessions--
 	a.freeSessions++
 	if a.freeSessions == 1 && a.state == serving {
@@ -116,7 +115,7 @@ func (rg *rings) endSession(a *agent, t *thread) {
 // thread and its ring.
 func (rg *rings) yield(r *ring, t *thread) {
 	rg.yielding = r
-	rg.s.limits.wake(&r.channel.sessions)
+	rg.s.limits.wakeAll(r.links.onSessions())
 	rg.s.threads.updateThread(t)
 	if l := t.siteLink(); l != nil {
 		rg.s.limits.wake(l.at)

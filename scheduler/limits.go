@@ -23,7 +23,7 @@ type limits struct {
 	s *Scheduler
 
 	processes    limit.Limit[bounds] // of all channels
-	forks        limit.Limit[bounds] // nothing is busy there; forkRate has the tokens
+	forks        limit.Limit[bounds] // bounded by the tokens of forkRate alone
 	forkRate     *bucket             // of option -R; nil: no limit
 	rates        map[string]*bucket  // by name
 	sites        map[string]*site
@@ -202,11 +202,18 @@ func (ls *limits) wake(at *limit.Limit[bounds]) {
 	})
 }
 
-// wakeProcesses lets rings try again that wait for a process of a channel, or of all.
-func (ls *limits) wakeProcesses(c *channel) {
-	ls.wake(&c.processes)
-	ls.wake(&ls.processes)
-	ls.wake(&ls.forks)
+// wakeAll lets those try again that wait at one of the limits.
+func (ls *limits) wakeAll(links []link) {
+	for i := range links {
+		ls.wake(links[i].at)
+	}
+}
+
+// count counts a session or a process that has begun (n is 1) or ended (-1).
+func count(links []link, n int) {
+	for i := range links {
+		links[i].at.Busy += n
+	}
 }
 
 // newLimits ends all waits for sessions and processes, because the limits change, and forgets the

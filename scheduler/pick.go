@@ -68,8 +68,7 @@ func (rg *rings) dispatchRing(r *ring) {
 		rg.serve(a, p)
 	}
 	rg.s.agents.idleUnused(r)
-	rg.s.limits.wake(&r.channel.sessions)
-	rg.s.limits.wakeProcesses(r.channel)
+	rg.s.limits.wakeAll(r.links[:])
 	rg.s.limits.evictIdle(r.channel)
 }
 
@@ -139,8 +138,7 @@ func (rg *rings) serve(a *agent, p fair.Pick) {
 		t.shaping.place.Served()
 		rg.s.limits.wake(l.at)
 	}
-	a.ring.sessions.Busy++
-	a.ring.channel.sessions.Busy++
+	count(a.ring.links.onSessions(), 1)
 	rg.feed(a, p)
 	if a.sessions == 1 {
 		rg.overfeed(a)

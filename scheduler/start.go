@@ -45,9 +45,7 @@ func (as *agents) start(r *ring, t *thread) {
 		progressAt: as.s.agenda.now,
 	}
 	as.byID[a.id] = a
-	as.s.limits.processes.Busy++
-	r.processes.Busy++
-	r.channel.processes.Busy++
+	count(r.links.onProcesses(), 1)
 	as.expectSessions(a, a.sessions)
 	as.s.mail.counts.Agents++
 	as.s.mail.counts.AgentsStarted++
