@@ -110,9 +110,6 @@ func (ls *limits) pass(t *thread, r *ring, n int) {
 		ls.planTokens(t)
 	}
 	ls.take(r.channelRate, n)
-	if r.channelRate != nil && ls.tokensOf(r.channelRate) == 0 {
-		ls.s.rings.markDirty(r) // others may need the processes of idle agents
-	}
 }
 
 // waitName says what a thread waits for if one of its links refuses.
