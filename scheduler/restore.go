@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"zsched/scheduler/limit"
@@ -32,15 +33,22 @@ func (ag *agenda) restoredInstant(seconds int64, limit time.Duration) instant {
 
 // restore restores the saved state of the recipients of a message that was just
 // created. The vertices are not in the queue yet; those that are to wait do so
-// already.
+// already. Of several records of one vertex, as version 0.9 saved them, that of its first
+// recipient counts.
 func (sa *saved) restore(m *message, saved []SavedRecipient) {
-	for i := range saved {
-		sa.s.mail.eachVertex(m, func(v *vertex) {
-			if sa.s.mail.findRecipient(v, saved[i].Offset) >= 0 {
-				sa.restoreVertex(v, &saved[i])
-			}
-		})
+	if len(saved) == 0 {
+		return
 	}
+	sa.s.mail.eachVertex(m, func(v *vertex) {
+		for i := range sa.s.mail.lenOf(v) {
+			offset := int64(sa.s.mail.recipient(v, i).offset)
+			at, found := slices.BinarySearchFunc(saved, offset, func(s SavedRecipient, offset int64) int { return cmp.Compare(s.Offset, offset) })
+			if found {
+				sa.restoreVertex(v, &saved[at])
+				return
+			}
+		}
+	})
 }
 
 func (sa *saved) restoreVertex(v *vertex, saved *SavedRecipient) {
