@@ -312,7 +312,7 @@ func (as *agents) dropAgent(a *agent) {
 		as.stop.locked--
 	}
 	as.s.mail.counts.Agents--
-	count(r.links.onProcesses(), -1)
+	countBusy(r.links.onProcesses(), -1)
 	// Rings that wait for a process come before the threads that the agent served.
 	as.s.limits.wakeAll(r.links.onProcesses())
 	for i := range a.lines {

@@ -33,7 +33,7 @@ func (no *notices) isDead(t *thread, primary date) bool {
 
 // isKeptBack reports whether a vertex is held, with its message or with its thread.
 func (no *notices) isKeptBack(v *vertex) bool {
-	return no.s.mail.threadOf(v).held || v.state == held || no.s.orders.heldMessages[v.message] != nil || no.s.mail.messageOf(v).flags&underHold != 0
+	return no.s.mail.threadOf(v).held || v.state == held || no.s.orders.isHeldOrToBe(v)
 }
 
 // mayExpire reports whether a recipient may fail and needs no attempt first. One that was held

@@ -104,7 +104,7 @@ func (rg *rings) endSession(a *agent, t *thread) {
 	if l := t.siteLink(); l != nil {
 		l.at.Busy--
 	}
-	count(r.links.onSessions(), -1)
+	countBusy(r.links.onSessions(), -1)
 	rg.s.mail.counts.Sessions--
 	a.freeSessions++
 	if a.freeSessions == 1 && a.state == serving {

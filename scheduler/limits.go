@@ -194,11 +194,11 @@ func (ls *limits) wake(at *limit.Limit[bounds]) {
 	}
 	at.Wake(func(b bounds) int {
 		ls.planToken(b.rate)
-		if free := ls.allow(&b, at.Busy).Free(); b.ring == nil {
-			return free
-		} else {
-			return min(1, free)
+		free := ls.allow(&b, at.Busy).Free()
+		if b.ring != nil {
+			free = min(1, free)
 		}
+		return free
 	})
 }
 
@@ -209,8 +209,8 @@ func (ls *limits) wakeAll(links []link) {
 	}
 }
 
-// count counts a session or a process that has begun (n is 1) or ended (-1).
-func count(links []link, n int) {
+// countBusy counts a session or a process that has begun (n is 1) or ended (-1).
+func countBusy(links []link, n int) {
 	for i := range links {
 		links[i].at.Busy += n
 	}

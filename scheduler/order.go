@@ -205,7 +205,7 @@ func (od *orders) affected(v *vertex, e *Ordered) int {
 	return n
 }
 
-// isHeldOrToBe reports whether a message is held, or to be held.
+// isHeldOrToBe reports whether the message of a vertex is held, or to be held.
 func (od *orders) isHeldOrToBe(v *vertex) bool {
 	return od.heldMessages[v.message] != nil || od.s.mail.messageOf(v).flags&underHold != 0
 }

@@ -91,7 +91,7 @@ func (od *orders) resume(v *vertex) {
 	m, o := od.s.mail.messageOf(v), od.waiting[v.ref]
 	delete(od.waiting, v.ref)
 	od.s.writes.openAlternatives(m)
-	isHeld := m.flags&underHold != 0 || od.heldMessages[m.ref] != nil
+	isHeld := od.isHeldOrToBe(v)
 	switch {
 	case isHeld && v.state != held:
 		od.holdVertex(v)

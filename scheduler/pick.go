@@ -138,7 +138,7 @@ func (rg *rings) serve(a *agent, p fair.Pick) {
 		t.shaping.place.Served()
 		rg.s.limits.wake(l.at)
 	}
-	count(a.ring.links.onSessions(), 1)
+	countBusy(a.ring.links.onSessions(), 1)
 	rg.feed(a, p)
 	if a.sessions == 1 {
 		rg.overfeed(a)

@@ -45,7 +45,7 @@ func (as *agents) start(r *ring, t *thread) {
 		progressAt: as.s.agenda.now,
 	}
 	as.byID[a.id] = a
-	count(r.links.onProcesses(), 1)
+	countBusy(r.links.onProcesses(), 1)
 	as.expectSessions(a, a.sessions)
 	as.s.mail.counts.Agents++
 	as.s.mail.counts.AgentsStarted++

@@ -130,7 +130,7 @@ func TestKeywordsThatHaveGone(t *testing.T) {
 	if want := []string{
 		"f:1:1: PARAMmsgwriteasync has no effect", "f:2:69: skew has no effect",
 		"f:3:69: bychannel has no effect", "f:3:79: sysnice has no effect",
-		"f:4:1: PARAMactive-limit has no effect: all mail is in memory, about 150 bytes for each recipient",
+		"f:4:1: PARAMactive-limit has no effect: all mail is in memory, about 150 bytes for each destination of a message",
 	}; !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}

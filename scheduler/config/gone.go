@@ -40,7 +40,7 @@ var ignored = map[string]string{
 	"PARAMrecipient-limit": inMemory,
 }
 
-const inMemory = ": all mail is in memory, about 150 bytes for each recipient"
+const inMemory = ": all mail is in memory, about 150 bytes for each destination of a message"
 
 // isIgnored reports whether a word is one of those, and warns of it once.
 func (r *reader) isIgnored(name string) bool {

@@ -11,7 +11,6 @@
 //	d NUMBER "NOTARY" "TEXT"
 //	r SPOOLID OFFSET MTIME ATTEMPTS NEXT FED STEP FLAGS NUMBER
 //	h "CHANNEL" "HOST" UNTIL STEP FLAGS "SITE"
-//	b "NAME" PAID
 //	o SPOOLID MTIME VERB "CHANNEL" "HOST" "TOCHANNEL" "TOHOST" "BY" "BECAUSE"
 //
 // The first line gives the version. Nothing is read from the file of another version.
