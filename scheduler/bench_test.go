@@ -288,9 +288,9 @@ func BenchmarkTurns(b *testing.B) {
 func benchTurns(b *testing.B, jobs int) {
 	q := newBenchQueue(100)
 	p := &q.s.rules.config.Defaults
-	p.InitialConcurrency, p.MaxThr, p.CohortLimit = 3, 10, 1
-	p.PositiveFeedback, p.NegativeFeedback = rule.Feedback{Amount: 1, Per: rule.PerN}, rule.Feedback{Amount: 1, Per: rule.PerN}
-	p.SlotCost, p.SlotDiscount, p.SlotLoan, p.MinSlots = 5, 50, 3, 3
+	p.Window.InitialConcurrency, p.MaxThr, p.Window.CohortLimit = 3, 10, 1
+	p.Window.PositiveFeedback, p.Window.NegativeFeedback = rule.Feedback{Amount: 1, Per: rule.PerN}, rule.Feedback{Amount: 1, Per: rule.PerN}
+	p.Preemption.SlotCost, p.Preemption.SlotDiscount, p.Preemption.SlotLoan, p.Preemption.MinSlots = 5, 50, 3, 3
 	p.MsgSessions, p.MsgScale, p.Share, p.Sessions = 20, 10, "sender", 20
 	p.Backoff, p.MinBackoff, p.MaxBackoff = rule.BackoffAge, 5*time.Minute, 4000*time.Second
 	r := rand.New(rand.NewPCG(5, 6))

@@ -105,16 +105,16 @@ func (cl *cluster) useShare(at *sharing, id ClusterLimit, most int, changed func
 // setShares gives a thread the shares of its own that its parameters ask for.
 func (cl *cluster) setShares(t *thread) {
 	p := t.params
-	if t.shaping == nil && p.ClusterMax == 0 && p.ClusterRate.Recipients == 0 {
+	if t.shaping == nil && p.Cluster.Max == 0 && p.Cluster.Rate.Recipients == 0 {
 		return
 	}
 	x := cl.s.limits.obtainShaping(t)
 	whole := 0
-	if p.ClusterRate.Recipients > 0 {
+	if p.Cluster.Rate.Recipients > 0 {
 		whole = wholeRate
 	}
-	cl.useShare(&x.shares[ofClusterMax], ClusterLimit{"clustermax", t.key.channel, t.key.host}, p.ClusterMax, x.tokens)
-	cl.s.limits.useRate(&x.clusterRate, "clusterrate "+t.name(), p.ClusterRate, p.RateBurst, x.tokens)
+	cl.useShare(&x.shares[ofClusterMax], ClusterLimit{"clustermax", t.key.channel, t.key.host}, p.Cluster.Max, x.tokens)
+	cl.s.limits.useRate(&x.clusterRate, "clusterrate "+t.name(), p.Cluster.Rate, p.RateBurst, x.tokens)
 	cl.useShare(&x.shares[ofClusterRate], ClusterLimit{"clusterrate", t.key.channel, t.key.host}, whole, func() {
 		cl.slowRate(x)
 		x.tokens()
@@ -178,7 +178,7 @@ func (t *thread) usableRate() int {
 	if backlog == 0 || !t.mayFeed() {
 		return 0
 	}
-	parts := float64(backlog) * float64(t.params.ClusterRate.Per()) * wholeRate / float64(rateAhead)
+	parts := float64(backlog) * float64(t.params.Cluster.Rate.Per()) * wholeRate / float64(rateAhead)
 	return max(1, int(min(parts, wholeRate)))
 }
 

@@ -100,7 +100,7 @@ func TestPreemptionSequences(t *testing.T) {
 		// Of two new jobs the smaller one is first.
 		{[]int{10, 2, 1}, 2, 0, 0, 3, "1131111221111"},
 	} {
-		m := newJobModel(rule.Params{SlotCost: tt.cost, SlotDiscount: tt.discount, SlotLoan: tt.loan, MinSlots: tt.slot})
+		m := newJobModel(rule.Params{Preemption: rule.Preemption{SlotCost: tt.cost, SlotDiscount: tt.discount, SlotLoan: tt.loan, MinSlots: tt.slot}})
 		for _, n := range tt.jobs {
 			m.arrive(n)
 		}
@@ -125,14 +125,14 @@ func TestPreemptionInflatesWithinBounds(t *testing.T) {
 	deepest := 0
 	for load := range 40 {
 		k := 1 + r.IntN(5)
-		p := rule.Params{SlotCost: k, SlotDiscount: r.IntN(101), SlotLoan: r.IntN(6), MinSlots: 1 + r.IntN(3)}
+		p := rule.Params{Preemption: rule.Preemption{SlotCost: k, SlotDiscount: r.IntN(101), SlotLoan: r.IntN(6), MinSlots: 1 + r.IntN(3)}}
 		flat := k == 1 || r.IntN(2) == 0
 		m := newJobModel(p)
 		for range 200 {
 			switch {
 			case r.IntN(100) >= 15:
 			case flat:
-				m.arrive([]int{1 + r.IntN(max(1, p.MinSlots*k-1)), 60 + r.IntN(20)}[r.IntN(2)])
+				m.arrive([]int{1 + r.IntN(max(1, p.Preemption.MinSlots*k-1)), 60 + r.IntN(20)}[r.IntN(2)])
 			default:
 				m.arrive([]int{1, 1 + r.IntN(5), 1 + r.IntN(100)}[r.IntN(3)])
 			}
@@ -157,7 +157,7 @@ func TestPreemptionInflatesWithinBounds(t *testing.T) {
 				over = span*k > entries*(k+1)
 			}
 			if over {
-				t.Fatalf("load %d, %d+%d: job %d of %d entries took %d picks", load, k, p.MinSlots, id, entries, span)
+				t.Fatalf("load %d, %d+%d: job %d of %d entries took %d picks", load, k, p.Preemption.MinSlots, id, entries, span)
 			}
 		}
 	}

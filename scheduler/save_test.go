@@ -96,7 +96,8 @@ func TestRestoredIsAsSaved(t *testing.T) {
 // retries, and nothing is taken for granted that the configuration does not allow.
 func TestRestoredIsBounded(t *testing.T) {
 	params := rule.Params{
-		Interval: time.Minute, Retries: []int{1, 5, 2}, Jitter: 10, InitialConcurrency: 2, MaxThr: 10, CohortLimit: 1,
+		Interval: time.Minute, Retries: []int{1, 5, 2}, Jitter: 10, MaxThr: 10,
+		Window: rule.Window{InitialConcurrency: 2, CohortLimit: 1},
 		Expiry: 72 * time.Hour, Sessions: 1, Quantum: 50, Command: []string{"smtp"}, UID: -1, GID: -1,
 	}
 	config := &rule.Config{Defaults: params, Clauses: []rule.Clause{{

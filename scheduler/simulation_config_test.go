@@ -77,7 +77,7 @@ func (h *harness) windowSettings() func(*rule.Params) {
 	initial, up, down := max(0, h.rand.IntN(5)-1), feedback(), feedback()
 	cohorts, maxThr := float64(h.rand.IntN(8))/4, 1+h.rand.IntN(5)
 	return func(p *rule.Params) {
-		p.InitialConcurrency, p.PositiveFeedback, p.NegativeFeedback, p.CohortLimit = initial, up, down, cohorts
+		p.Window.InitialConcurrency, p.Window.PositiveFeedback, p.Window.NegativeFeedback, p.Window.CohortLimit = initial, up, down, cohorts
 		if initial > 0 {
 			p.MaxThr = maxThr
 		}
@@ -123,7 +123,7 @@ func (h *harness) clusterSettings() func(*rule.Params) {
 		rate.Recipients = 0
 	}
 	site := max(0, h.rand.IntN(6)-2)
-	return func(p *rule.Params) { p.ClusterMax, p.ClusterSiteMax, p.ClusterRate = sessions, site, rate }
+	return func(p *rule.Params) { p.Cluster.Max, p.Cluster.SiteMax, p.Cluster.Rate = sessions, site, rate }
 }
 
 // allow plays the store of the cluster: it allows what is wanted, or less.
@@ -175,7 +175,7 @@ func (h *harness) turnSettings() func(*rule.Params) {
 	sessions, scale := h.rand.IntN(4), h.rand.IntN(4)
 	kind := []string{"sender", "senderdomain", "none"}[h.rand.IntN(3)]
 	return func(p *rule.Params) {
-		p.SlotCost, p.SlotDiscount, p.SlotLoan, p.MinSlots = cost, discount, loan, least
+		p.Preemption.SlotCost, p.Preemption.SlotDiscount, p.Preemption.SlotLoan, p.Preemption.MinSlots = cost, discount, loan, least
 		p.MsgSessions, p.MsgScale, p.Share = sessions, scale, kind
 	}
 }

@@ -59,7 +59,7 @@ func (ls *limits) siteName(key threadKey) string {
 func (ls *limits) setSite(t *thread) {
 	p := t.params
 	ls.leaveSite(t)
-	if p.SiteMax == 0 && p.SiteRate.Recipients == 0 && p.ClusterSiteMax == 0 {
+	if p.SiteMax == 0 && p.SiteRate.Recipients == 0 && p.Cluster.SiteMax == 0 {
 		return
 	}
 	x, name := ls.obtainShaping(t), ls.siteName(t.key)
@@ -74,7 +74,7 @@ func (ls *limits) setSite(t *thread) {
 	wake := func() { ls.wake(&s.sessions) }
 	ls.useRate(&x.toSite.rate, "siterate "+name, p.SiteRate, p.RateBurst, wake)
 	id := ClusterLimit{"clustersitemax", t.key.channel, strings.TrimPrefix(name, t.key.channel+"/")}
-	ls.s.cluster.useShare(&x.shares[ofClusterSiteMax], id, p.ClusterSiteMax, wake)
+	ls.s.cluster.useShare(&x.shares[ofClusterSiteMax], id, p.Cluster.SiteMax, wake)
 	x.toSite = link{ofSite, &s.sessions, bounds{p.SiteMax, x.toSite.rate, x.shares[ofClusterSiteMax].clusterShare, t.ring}}
 }
 

@@ -102,7 +102,7 @@ func (x *trio) add() {
 func (n *scheduling) boot() {
 	t := n.trio.t
 	n.Harness = daemontest.New(t, func(p *rule.Params) {
-		p.MaxThr, p.ClusterMax, p.Interval, p.ClusterRate = 20, n.trio.limit, time.Second, n.trio.rate
+		p.MaxThr, p.Cluster.Max, p.Interval, p.Cluster.Rate = 20, n.trio.limit, time.Second, n.trio.rate
 	})
 	n.Options.Config.Cluster, n.Options.Config.ForkRate = true, 0
 	o := cluster.Options{

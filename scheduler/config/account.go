@@ -56,7 +56,7 @@ func groupNumber(name string) (int, error) {
 
 // account is a user or a group: a number if it begins with a digit, else a name
 // that this machine knows. -1 stands for the scheduler's own.
-func account(what string) kind {
+func account(what string) func(...string) kind {
 	parse := func(text string, r *reader) (int, error) {
 		lookup, own := r.system.User, r.system.UID
 		if what == "group" {
@@ -71,7 +71,7 @@ func account(what string) kind {
 		}
 		return -1, nil
 	}
-	return kindOf("name or number", parse)
+	return kindOf("name or number", parse).plain
 }
 
 func accountNumber(text, what string, lookup func(string) (int, error)) (int, error) {

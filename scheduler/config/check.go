@@ -78,7 +78,7 @@ func (r *reader) checkGroup(c *rule.Clause, p *rule.Params) {
 // checkSessions reports limits of a cluster without a store, and agents that are not told
 // how many sessions they may have.
 func (r *reader) checkSessions(c *rule.Clause, p *rule.Params) {
-	if r.file.Params.Cluster == nil && (p.ClusterMax > 0 || p.ClusterSiteMax > 0 || p.ClusterRate.Recipients > 0) &&
+	if r.file.Params.Cluster == nil && (p.Cluster.Max > 0 || p.Cluster.SiteMax > 0 || p.Cluster.Rate.Recipients > 0) &&
 		setsOneOf(c, "clustermax", "clustersitemax", "clusterrate") {
 		r.warn("in %s clustermax, clustersitemax and clusterrate have no effect: PARAMcluster names no store", patternOf(c))
 	}

@@ -15,9 +15,10 @@
 //
 // A file is read in this order: grammar.go splits it into sections and words;
 // reader.go turns them into clauses and parameters, according to the tables in
-// keyword.go and param.go, whose rows have a kind of value from kind.go; check.go
-// finds settings that cannot work or are probably mistakes. The tables alone define the
-// name, kind, default and bounds of a keyword, and a test compares the manual page with them.
+// keyword.go, which follow from the fields of rule.Params and Params (param.go); kind.go has the
+// kinds of values; check.go finds settings that cannot work or are probably mistakes. The fields
+// alone define the name, kind, default and bounds of a keyword, and a test compares the manual page
+// with them.
 //
 // The whole file is read before any of it is used, and all its errors are
 // reported, each with its place. This package does not match recipients against

@@ -33,8 +33,54 @@ func alone[V any](parse func(string) (V, error)) func(string, *reader) (V, error
 	return func(text string, _ *reader) (V, error) { return parse(text) }
 }
 
-// span is a time.
-func span(low, high time.Duration) kind {
+// kinds are the kinds by the names that the tags of keywords and PARAMs give them. There the
+// arguments follow: bounds, or words.
+var kinds = map[string]func(args ...string) kind{
+	"time":       span,
+	"times":      times,
+	"number":     count,
+	"atleast":    atLeast,
+	"numbers":    numbers,
+	"fraction":   fraction,
+	"choice":     choice,
+	"word":       oneOf,
+	"user":       account("user"),
+	"group":      account("group"),
+	"flag":       flag.plain,
+	"feedback":   feedback.plain,
+	"rate":       rate.plain,
+	"words":      words.plain,
+	"text":       text.plain,
+	"path":       path.plain,
+	"socket":     socket,
+	"sockets":    sockets.plain,
+	"unixsocket": unixSocket.plain,
+	"store":      store.plain,
+	"shares":     sharesFile.plain,
+	"replies":    repliesFile.plain,
+}
+
+// plain is a kind without arguments.
+func (k kind) plain(...string) kind { return k }
+
+// kindNamed is the kind that a tag names.
+func kindNamed(tag string) kind {
+	words := strings.Fields(tag)
+	return kinds[words[0]](words[1:]...)
+}
+
+// argument is a number or a time in a tag.
+func argument[V any](parse func(string) (V, error), text string) V {
+	value, err := parse(text)
+	if err != nil {
+		panic("config: a tag has " + text)
+	}
+	return value
+}
+
+// span is a time between two bounds.
+func span(bounds ...string) kind {
+	low, high := argument(units.ParseInterval, bounds[0]), argument(units.ParseInterval, bounds[1])
 	form := "time, " + units.FormatInterval(low) + " to " + units.FormatInterval(high)
 	parse := func(text string) (time.Duration, error) { return parseSpan(text, low, high) }
 	return kindOf(form, alone(parse))
@@ -48,9 +94,9 @@ func parseSpan(text string, low, high time.Duration) (time.Duration, error) {
 	return d, err
 }
 
-// zeroIs is a kind of which 0 stands for another value.
-func zeroIs(k kind, zero time.Duration) kind {
-	parse := k.parse
+// zeroIs is a kind of times of which 0 stands for another value.
+func zeroIs(k kind, text string) kind {
+	parse, zero := k.parse, argument(units.ParseInterval, text)
 	k.parse = func(text string, r *reader) (any, error) {
 		value, err := parse(text, r)
 		if value == time.Duration(0) {
@@ -61,16 +107,17 @@ func zeroIs(k kind, zero time.Duration) kind {
 	return k
 }
 
-// count is a whole number.
-func count(low, high int) kind {
+// count is a whole number between two bounds.
+func count(bounds ...string) kind {
+	low, high := argument(strconv.Atoi, bounds[0]), argument(strconv.Atoi, bounds[1])
 	parse := func(text string) (int, error) { return parseCount(text, low, high) }
 	return kindOf(fmt.Sprintf("number, %d to %d", low, high), alone(parse))
 }
 
-// atLeast is a whole number. A value below low means low, as in ZMailer.
-func atLeast(low, high int) kind {
-	k := count(low, high)
-	parse := k.parse
+// atLeast is a whole number. A value below the lower bound means that bound, as in ZMailer.
+func atLeast(bounds ...string) kind {
+	k := count(bounds...)
+	parse, low := k.parse, argument(strconv.Atoi, bounds[0])
 	k.parse = func(text string, r *reader) (any, error) {
 		if n, err := strconv.Atoi(text); err == nil && n < low {
 			return low, nil
@@ -91,22 +138,12 @@ func parseCount(text string, low, high int) (int, error) {
 	return n, nil
 }
 
-// onlyOne is for nice and priority: of these two, the later in the file is in force.
-func onlyOne(isPriority bool) func(*values) {
-	return func(v *values) {
-		v.PrioritySet = isPriority
-		if isPriority {
-			v.Nice = 0
-		} else {
-			v.Priority = 0
-		}
-	}
-}
-
-// ratio is a number with a fraction.
-func ratio(low, high float64) kind {
+// fraction is a number with a fraction, between two bounds.
+func fraction(bounds ...string) kind {
+	number := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
+	low, high := argument(number, bounds[0]), argument(number, bounds[1])
 	parse := func(text string) (float64, error) {
-		x, err := strconv.ParseFloat(text, 64)
+		x, err := number(text)
 		if err != nil || math.IsNaN(x) || x < low || x > high {
 			return 0, fmt.Errorf("must be a number from %g to %g", low, high)
 		}
@@ -134,10 +171,10 @@ func parseFeedback(text string) (rule.Feedback, error) {
 }
 
 // choice is one of several words. The value is the word's index.
-func choice[V ~uint8](words ...string) kind {
-	parse := func(text string) (V, error) {
+func choice(words ...string) kind {
+	parse := func(text string) (uint8, error) {
 		i, err := wordIndex(words, text)
-		return V(i), err
+		return uint8(i), err
 	}
 	return kindOf(orList(words), alone(parse))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,20 +16,23 @@ import (
 	"zsched/scheduler/rule"
 )
 
-// factors is a list of whole numbers from 0.
-func factors(high, most int) kind {
+// numbers is a list of whole numbers between two bounds. The third argument is how many there may be.
+func numbers(args ...string) kind {
+	low, high, most := argument(strconv.Atoi, args[0]), argument(strconv.Atoi, args[1]), argument(strconv.Atoi, args[2])
 	parse := func(text string) ([]int, error) {
 		words := strings.Fields(text)
 		if len(words) > most {
 			return nil, fmt.Errorf("must be 1 to %d numbers with blanks between them", most)
 		}
-		return parseList(words, func(word string) (int, error) { return parseCount(word, 0, high) })
+		return parseList(words, func(word string) (int, error) { return parseCount(word, low, high) })
 	}
-	return kindOf(fmt.Sprintf("up to %d numbers, 0 to %d", most, high), alone(parse))
+	return kindOf(fmt.Sprintf("up to %d numbers, %d to %d", most, low, high), alone(parse))
 }
 
-// times is a list of intervals, of which the first few are used.
-func times(low, high time.Duration, most int) kind {
+// times is a list of intervals between two bounds. The third argument is how many of them are used.
+func times(args ...string) kind {
+	low, high := argument(units.ParseInterval, args[0]), argument(units.ParseInterval, args[1])
+	most := argument(strconv.Atoi, args[2])
 	parse := func(text string, r *reader) ([]time.Duration, error) {
 		words := strings.Fields(text)
 		list, err := parseList(words, func(word string) (time.Duration, error) { return parseSpan(word, low, high) })

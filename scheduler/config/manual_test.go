@@ -1,9 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,8 +16,42 @@ import (
 	"time"
 )
 
-// heading is the line of scheduler.cf(5) that begins a row's entry.
-func heading(r *row, prefix string) string {
+// entry is a row and what the first sentence of the comment of its field says: "Meaning; 0: none."
+type entry struct {
+	row
+	meaning, zero string
+}
+
+// described returns the entries of a table, whose fields are in this file.
+func described(t *testing.T, table []row, file string) (all []entry) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	comments := make(map[string]string)
+	ast.Inspect(f, func(n ast.Node) bool {
+		if field, ok := n.(*ast.Field); ok && field.Tag != nil {
+			name := cmp.Or(reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("name"), strings.ToLower(field.Names[0].Name))
+			comments[name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
+		}
+		return true
+	})
+	for _, r := range table {
+		sentence, _, _ := strings.Cut(comments[r.name]+" ", ". ")
+		e := entry{row: r}
+		e.meaning, e.zero, _ = strings.Cut(sentence, "; 0: ")
+		all = append(all, e)
+	}
+	return all
+}
+
+func describedKeywords(t *testing.T) []entry { return described(t, keywords, "../rule/params.go") }
+
+func describedParams(t *testing.T) []entry { return described(t, params, "param.go") }
+
+// heading is the line of scheduler.cf(5) that begins an entry.
+func heading(r *entry, prefix string) string {
 	var b strings.Builder
 	if len(r.aliases) > 0 {
 		fmt.Fprintf(&b, "also %s; ", prefix+strings.Join(r.aliases, ", "+prefix))
@@ -66,10 +105,10 @@ func TestManualIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(data)
-	for _, r := range keywords {
+	for _, r := range describedKeywords(t) {
 		page = withEntry(page, &r, "", ".SS Parameters of the scheduler")
 	}
-	for _, r := range params {
+	for _, r := range describedParams(t) {
 		page = withEntry(page, &r, "PARAM", ".SS Obsolete keywords")
 	}
 	before, _, after := cutWords(page)
@@ -81,11 +120,11 @@ func TestManualIsWritten(t *testing.T) {
 func TestManualHasEveryKeywordAndNoOther(t *testing.T) {
 	have := entries(t, manual)
 	var known []string
-	for _, r := range keywords {
+	for _, r := range describedKeywords(t) {
 		known = append(known, r.name)
 		checkEntry(t, &r, "", have[r.name])
 	}
-	for _, r := range params {
+	for _, r := range describedParams(t) {
 		known = append(known, "PARAM"+r.name)
 		checkEntry(t, &r, "PARAM", have["PARAM"+r.name])
 	}
@@ -151,22 +190,22 @@ func wordList() string {
 	return strings.ReplaceAll(list, "-", `\-`)
 }
 
-func withEntry(page string, r *row, prefix, before string) string {
+func withEntry(page string, r *entry, prefix, before string) string {
 	name := strings.ReplaceAll(prefix+r.name, "-", `\-`)
 	old := regexp.MustCompile(`(?m)^\.BR ` + regexp.QuoteMeta(name) + ` " \(.*$`)
 	if old.MatchString(page) {
 		return old.ReplaceAllLiteralString(page, heading(r, prefix))
 	}
-	entry := fmt.Sprintf(".TP\n%s\n%s%s.\n.IP\n.EX\n%s=%s\n.EE\n",
-		heading(r, prefix), strings.ToUpper(r.meaning[:1]), r.meaning[1:], name, r.preset)
+	entry := fmt.Sprintf(".TP\n%s\n%s.\n.IP\n.EX\n%s=%s\n.EE\n",
+		heading(r, prefix), r.meaning, name, r.preset)
 	return strings.Replace(page, before, entry+before, 1)
 }
 
-func checkEntry(t *testing.T, r *row, prefix, entry string) {
+func checkEntry(t *testing.T, r *entry, prefix, text string) {
 	t.Helper()
 	name := prefix + r.name
 	want := heading(r, prefix)
-	head, body, _ := strings.Cut(entry, "\n")
+	head, body, _ := strings.Cut(text, "\n")
 	if head != want {
 		t.Errorf("the manual page should have\n%s\nand has\n%s", want, head)
 		return
@@ -174,9 +213,8 @@ func checkEntry(t *testing.T, r *row, prefix, entry string) {
 	if r.meaning == "" {
 		t.Errorf("%s has no meaning", name)
 	}
-	meaning := strings.ToUpper(r.meaning[:1]) + r.meaning[1:]
-	if plain := strings.Join(strings.Fields(body), " "); !strings.HasPrefix(plain, meaning) {
-		t.Errorf("the entry of %s should begin with its meaning, %q, and is\n%s", name, meaning, body)
+	if plain := strings.Join(strings.Fields(body), " "); !strings.HasPrefix(plain, r.meaning) {
+		t.Errorf("the entry of %s should begin with its meaning, %q, and is\n%s", name, r.meaning, body)
 	}
 	if !regexp.MustCompile(regexp.QuoteMeta(strings.ReplaceAll(name, "-", `\-`)) + `[ =\n]`).MatchString(body) {
 		t.Errorf("the entry of %s has no example", name)

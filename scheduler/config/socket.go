@@ -25,11 +25,11 @@ const maxSocketPath = 107
 // socketForm says which addresses a socket may have.
 const socketForm = "UNIX:/path, TCP:port, TCP:service or TCP:host:port"
 
-// socket is the address of a socket, in which ${NAME} is expanded. host is that of an address
-// without one.
-func socket(host string) kind {
+// socket is the address of a socket, in which ${NAME} is expanded. The argument is the host of an
+// address without one.
+func socket(host ...string) kind {
 	return kindOf(socketForm, func(text string, r *reader) (Socket, error) {
-		return ParseSocket(r.expand(text), host, r.system.Port)
+		return ParseSocket(r.expand(text), host[0], r.system.Port)
 	})
 }
 

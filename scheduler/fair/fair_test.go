@@ -136,7 +136,8 @@ func TestRandomly(t *testing.T) {
 			f := &fairTest{mailbag: newMailbag(), r: rand.New(rand.NewPCG(seed, 1))}
 			f.q = New(f.mailbag)
 			for i := range f.rings {
-				p := &rule.Params{Quantum: 1 + f.r.IntN(5), AgeOrder: f.r.IntN(4) == 0, SlotCost: f.r.IntN(3), SlotLoan: f.r.IntN(3), MinSlots: f.r.IntN(3), SlotDiscount: 50}
+				p := &rule.Params{Quantum: 1 + f.r.IntN(5), AgeOrder: f.r.IntN(4) == 0,
+					Preemption: rule.Preemption{SlotCost: f.r.IntN(3), SlotLoan: f.r.IntN(3), MinSlots: f.r.IntN(3), SlotDiscount: 50}}
 				f.rings[i] = f.q.NewRing(p, func() {})
 			}
 			for i := range 6 {

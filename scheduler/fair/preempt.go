@@ -18,7 +18,8 @@ func (r *Ring) Preempt(v Vertex, may func(Vertex) bool) Pick {
 	if cur == nil || !cur.preemptible() {
 		return Pick{Vertex: v}
 	}
-	cost := r.Params.SlotCost
+	rules := &r.Params.Preemption
+	cost := rules.SlotCost
 	most := (int(cur.due) + cur.avail) / cost // slots that it can earn in total
 	var best contender
 	for i := range cur.share.sizes {
@@ -38,7 +39,7 @@ func (r *Ring) Preempt(v Vertex, may func(Vertex) bool) Pick {
 			best = c
 		}
 	}
-	if best.vertex == 0 || cur.avail/cost+r.Params.SlotLoan < best.need*(100-r.Params.SlotDiscount)/100 ||
+	if best.vertex == 0 || cur.avail/cost+rules.SlotLoan < best.need*(100-rules.SlotDiscount)/100 ||
 		!may(best.vertex) {
 		return Pick{Vertex: v}
 	}
@@ -72,15 +73,15 @@ func (c *contender) before(other *contender) bool {
 // preemptible reports whether a job has earned slots and is large enough. If
 // each pick earns a slot, preemption goes one level deep only.
 func (j *Job) preemptible() bool {
-	p := j.ring.Params
-	return p.SlotCost > 0 && !p.AgeOrder && j.avail > 0 && int(j.size) >= p.MinSlots*p.SlotCost &&
+	p := &j.ring.Params.Preemption
+	return p.SlotCost > 0 && !j.ring.Params.AgeOrder && j.avail > 0 && int(j.size) >= p.MinSlots*p.SlotCost &&
 		(p.SlotCost > 1 || !j.hasOvertaken())
 }
 
 // overtake moves the job of the pick ahead of the one that it preempts, and
 // reserves the slots.
 func (r *Ring) overtake(p *Pick) {
-	q, cur, cost := r.queue, p.preempted, r.Params.SlotCost
+	q, cur, cost := r.queue, p.preempted, r.Params.Preemption.SlotCost
 	j := q.jobOf(p.Vertex, r)
 	if j == nil {
 		cur.avail -= cost

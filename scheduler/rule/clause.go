@@ -1,7 +1,8 @@
 // Package rule has what the configuration says about mail: the clauses and reply rules that match
 // a destination, the parameters that result, and the arithmetic that depends on parameters alone.
 //
-//	Clause, Params   which settings apply to a channel and host: Match, then Fold
+//	Params           the keywords of a clause, and their values
+//	Clause           which settings apply to a channel and host: Match, then Fold
 //	Expand           the command of a clause
 //	ReplyRule        what happens when a server gives a certain reply
 //	RetryStep        how long to wait after a failure
@@ -15,12 +16,9 @@ import (
 	"time"
 
 	"zsched/internal/pattern"
-	"zsched/scheduler/limit"
-	"zsched/ta"
 )
 
-// Clauses of scheduler.cf, the parameters that they set, and which clauses
-// match a thread.
+// Clauses of scheduler.cf, and which of them match a thread.
 
 // Config is the configuration of the core, at the start and after each reload.
 // The core does not change it.
@@ -93,101 +91,6 @@ type Setting struct {
 	Apply func(*Params)
 }
 
-// Params are the parameters of a thread: the defaults with the settings of each
-// matched clause applied in order. scheduler.cf(5) has an entry for each
-// keyword.
-type Params struct {
-	Interval   time.Duration // base of the retry arithmetic
-	IdleMax    time.Duration // 0: three times Interval
-	Expiry     time.Duration // from the message file's mtime; 0: never
-	Expiry2    time.Duration // beyond Expiry, without any attempt
-	Retries    []int         // multiples of Interval, one for each failed attempt
-	Backoff    Backoff
-	MinBackoff time.Duration // for BackoffAge
-	MaxBackoff time.Duration // for BackoffAge
-	Jitter     int           // percent by which a retry is spread
-
-	MaxTA      int // processes in total; 0: Config.MaxAgents
-	MaxChannel int // busy sessions and processes of the channel; 0: MaxTA
-	MaxRing    int // busy sessions and processes of the ring; 0: MaxTA
-	MaxThr     int // busy sessions of the thread; at least 1
-	// Rates of recipients fed. RateBurst is for all of them.
-	Rate, ChannelRate Rate
-	RateBurst         int // most tokens at a time; at least 1
-	// Limits over all nodes of a cluster; 0: none.
-	ClusterMax     int // busy sessions of the thread
-	ClusterSiteMax int // busy sessions of the site
-	ClusterRate    Rate
-	SiteMax        int // busy sessions of the site; 0: no limit
-	SiteRate       Rate
-
-	Overfeed int // job lines given beyond the one being worked on
-	Sessions int // job lines that one agent may have open; at least 1
-	Quantum  int // picks that a thread may have in a round while others wait
-
-	Command  []string // words, unexpanded; empty: none
-	UID, GID int      // -1: the scheduler's own
-	Nice     int
-	Priority int // absolute, when PrioritySet
-	// PrioritySet distinguishes a priority of 0 from none. Of nice and priority,
-	// the later in the file is in force.
-	PrioritySet bool
-	Marking     ta.Marking
-	// AgentTimeout is how long an agent with open job lines may make no
-	// progress on any of them; 0: no limit.
-	AgentTimeout time.Duration
-
-	QueueOnly         bool
-	WakeupRestartOnly bool
-	AgeOrder          bool
-
-	// Windows.
-	InitialConcurrency int      // the first window; 0: the window is MaxThr and does not move
-	PositiveFeedback   Feedback // after a job line without a destination failure
-	NegativeFeedback   Feedback // after a destination failure
-	CohortLimit        float64  // failed cohorts after which the thread is dead
-	FeedbackLog        bool     // log each feedback and the window after it
-	// Preemption between the jobs of a ring.
-	SlotCost     int // how many vertices of a job make one slot; 0: no preemption
-	SlotDiscount int // percent of the other job's size
-	SlotLoan     int // slots
-	MinSlots     int // a job with fewer slots is not preempted
-	// Sessions of one message: fewer than MsgSessions, or fewer than MsgScale
-	// times the free ones.
-	MsgSessions int
-	MsgScale    int
-	Share       string // who takes turns: sender, senderdomain or none
-
-	// ReportTimes are when interim reports are sent after arrival.
-	ReportTimes []time.Duration
-}
-
-// Backoff is how the wait after a failed attempt is computed.
-type Backoff uint8
-
-const (
-	// BackoffRetries: Interval times the next number of Retries.
-	BackoffRetries Backoff = iota
-	// BackoffAge: the age of the message, but at least MinBackoff and at most
-	// MaxBackoff, as in Postfix.
-	BackoffAge
-)
-
-// Rate is a number of recipients in a span of time. Feedback says how far one result moves a
-// window, and Per is its divisor.
-type (
-	Rate     = limit.Rate
-	Feedback = limit.Feedback
-	Per      = limit.Per
-)
-
-// The divisors of a Feedback.
-const (
-	PerOne  = limit.PerOne
-	PerN    = limit.PerN
-	PerSqrt = limit.PerSqrt
-)
-
 // Match returns the clauses that match a channel and host, in order. As the
 // manual says, patterns are tried in sequence and the settings of each matching
 // clause are picked up. The first matching clause with a command ends the
@@ -230,7 +133,7 @@ func (c *Config) Fold(matched []*Clause) *Params {
 		}
 	}
 	if !c.Cluster {
-		p.ClusterMax, p.ClusterSiteMax, p.ClusterRate = 0, 0, Rate{}
+		p.Cluster = Cluster{}
 	}
 	return &p
 }
@@ -265,12 +168,4 @@ func InForce(clauses []*Clause) []Setting {
 func sameField(a, b string) bool {
 	isPriority := func(name string) bool { return name == "nice" || name == "priority" }
 	return a == b || isPriority(a) && isPriority(b)
-}
-
-// WindowRules are the parameters of the windows of threads.
-func (p *Params) WindowRules() limit.WindowRules {
-	return limit.WindowRules{
-		Most: max(1, p.MaxThr), Initial: p.InitialConcurrency,
-		Positive: p.PositiveFeedback, Negative: p.NegativeFeedback, CohortLimit: p.CohortLimit,
-	}
 }

@@ -103,7 +103,7 @@ func runCluster(seed uint64, lostPart int) *clusterRun {
 
 func clusterParams(maxThr int) rule.Params {
 	p := defaults()
-	p.MaxThr, p.MaxRing, p.ClusterMax = maxThr, clusterLimit, clusterLimit
+	p.MaxThr, p.MaxRing, p.Cluster.Max = maxThr, clusterLimit, clusterLimit
 	return p
 }
 

@@ -76,8 +76,8 @@ func defaults() rule.Params {
 	return rule.Params{
 		Interval: noRetry, Retries: []int{1}, Jitter: 10, UID: -1, GID: -1, Marking: ta.AgentMarks,
 		MaxThr: 1, Sessions: 1, Quantum: 50,
-		PositiveFeedback: byN, NegativeFeedback: byN, CohortLimit: 1,
-		SlotCost: 5, SlotDiscount: 50, SlotLoan: 3, MinSlots: 3,
+		Window:      rule.Window{PositiveFeedback: byN, NegativeFeedback: byN, CohortLimit: 1},
+		Preemption:  rule.Preemption{SlotCost: 5, SlotDiscount: 50, SlotLoan: 3, MinSlots: 3},
 		MsgSessions: 20, MsgScale: 10, Share: "senderdomain",
 	}
 }
@@ -87,7 +87,7 @@ func NewNode(c *Clock, p rule.Params, weights map[string]int, server Server) *No
 	n := &Node{Clock: c, server: server, messages: make(map[scheduler.MessageID]*Message), Failure: ta.DeferAll}
 	command := []string{"smtp", "--sessions", "${sessions}"}
 	n.config = rule.Config{
-		Defaults: p, Shares: weights, Cluster: p.ClusterMax > 0,
+		Defaults: p, Shares: weights, Cluster: p.Cluster.Max > 0,
 		Clauses: []rule.Clause{{Channel: channel, Host: "*", Settings: []rule.Setting{
 			{Name: "command", Apply: func(p *rule.Params) { p.Command = command }},
 		}}},

@@ -114,7 +114,7 @@ type oneSession struct {
 func newOneSession(seed uint64, cost, discount, loan, minSlots int) *oneSession {
 	p := defaults()
 	p.MaxRing, p.MsgSessions, p.Share = 1, 0, "none"
-	p.SlotCost, p.SlotDiscount, p.SlotLoan, p.MinSlots = cost, discount, loan, minSlots
+	p.Preemption.SlotCost, p.Preemption.SlotDiscount, p.Preemption.SlotLoan, p.Preemption.MinSlots = cost, discount, loan, minSlots
 	o := &oneSession{Node: NewNode(NewClock(seed), p, nil, steady(time.Second, time.Second))}
 	o.Fed = func(d *Delivery) { o.picks = append(o.picks, d.Message.ID) }
 	return o

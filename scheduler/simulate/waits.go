@@ -91,7 +91,7 @@ var waitsScene = Scene{
 	Run: func(seed uint64) Result {
 		result := Result{}
 		for _, w := range waitCases {
-			without := func(p *rule.Params) { p.Share, p.Quantum, p.SlotCost = "none", 1_000_000, 0 }
+			without := func(p *rule.Params) { p.Share, p.Quantum, p.Preemption.SlotCost = "none", 1_000_000, 0 }
 			mean, worst := w.measure(seed, func(*rule.Params) {})
 			plainMean, _ := w.measure(seed, without)
 			result.Figures = append(result.Figures,

@@ -172,9 +172,9 @@ type windowLoad struct {
 func (l windowLoad) measure(seed uint64, server Server) *windowSamples {
 	c := NewClock(seed)
 	p := defaults()
-	p.InitialConcurrency, p.MaxThr, p.MaxRing = l.initial, 20, l.maxRing
-	p.PositiveFeedback = rule.Feedback{Amount: 1, Per: l.style.per}
-	p.NegativeFeedback = p.PositiveFeedback
+	p.Window.InitialConcurrency, p.MaxThr, p.MaxRing = l.initial, 20, l.maxRing
+	p.Window.PositiveFeedback = rule.Feedback{Amount: 1, Per: l.style.per}
+	p.Window.NegativeFeedback = p.Window.PositiveFeedback
 	n := NewNode(c, p, nil, server)
 	start := []Point{{0, float64(l.initial)}}
 	w := &windowSamples{byDelivery: start, byTime: start}
