@@ -61,11 +61,11 @@ smtpserver:               ctlfile queue internal/listen internal/header internal
 mailq:                    ctlfile internal/units internal/text internal/pattern scheduler/view
 mailq/server:             mailq scheduler/view internal/text internal/units internal/process internal/logs
 mailq/trace:              ctlfile mailq internal/text
-mailq/report:             mailq scheduler/view internal/text
-mailq/client:             ctlfile mailq internal/text internal/process
+mailq/report:             mailq scheduler/view internal/text internal/units
+mailq/client:             ctlfile mailq internal/text internal/units internal/process
 
 scheduler/limit:          scheduler/store
-scheduler/view:
+scheduler/view:           internal/units
 scheduler/store:
 scheduler/rule:           ta internal/pattern internal/text scheduler/limit
 scheduler/fair:           scheduler/rule scheduler/store

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"zsched/internal/units"
 	"zsched/scheduler/view"
 )
 
@@ -49,7 +50,7 @@ func WindowText(t *Thread, now time.Time) string {
 	if t.WindowLimit == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%d of %s", t.Sessions, Plural(t.Window, "session", "sessions"))
+	text := fmt.Sprintf("%d of %s", t.Sessions, units.Plural(t.Window, "session", "sessions"))
 	if t.WindowLimit != t.Window {
 		text += fmt.Sprintf(", at most %d", t.WindowLimit)
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"zsched/internal/units"
 )
 
 // Kept counts messages, threads or job lines that are kept back.
@@ -20,7 +22,7 @@ func (k *KeptKind) Text(t *Totals) string {
 	if n == 0 || k.one == "" {
 		return ""
 	}
-	return Plural(n, k.one, k.many) + " " + k.what
+	return units.Plural(n, k.one, k.many) + " " + k.what
 }
 
 // KeptText says in one line which mail is kept back, with the age and the
@@ -81,7 +83,7 @@ func (t *Totals) SpoolText(now time.Time) string {
 		return fmt.Sprintf("Nothing is delivered since %s: the spool cannot be written: %s", span, s.Reason)
 	case s.Writes > 0:
 		return fmt.Sprintf("Not written since %s: %s of control files failed and will be tried again: %s",
-			span, Plural(s.Writes, "change", "changes"), s.Reason)
+			span, units.Plural(s.Writes, "change", "changes"), s.Reason)
 	}
 	return ""
 }
@@ -94,7 +96,7 @@ func (t *Totals) RouterText(now time.Time) string {
 	if r.Count == 0 && !r.Dead {
 		return ""
 	}
-	text := "Not routed: " + Plural(r.Count, "message", "messages") + " in router/"
+	text := "Not routed: " + units.Plural(r.Count, "message", "messages") + " in router/"
 	if !r.OldestAt.IsZero() {
 		text += fmt.Sprintf(" (oldest %s)", FormatAge(now, r.OldestAt))
 	}
@@ -119,9 +121,9 @@ func (r *Reload) text(what string, now time.Time) string {
 // Text is a line of SHOW HELD.
 func (h *HeldItem) Text(now time.Time) string {
 	name := h.Channel + "/" + h.Host
-	text := name + ": " + Plural(h.Messages, "message", "messages")
+	text := name + ": " + units.Plural(h.Messages, "message", "messages")
 	if !h.IsThread() {
-		text = fmt.Sprintf("%s: %s, %s, %s", h.Path, h.SpoolID, name, Plural(len(h.Recipients), "recipient", "recipients"))
+		text = fmt.Sprintf("%s: %s, %s, %s", h.Path, h.SpoolID, name, units.Plural(len(h.Recipients), "recipient", "recipients"))
 	}
 	held := "held"
 	if h.Order != "" {

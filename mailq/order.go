@@ -1,12 +1,14 @@
 package mailq
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"zsched/internal/units"
+	"zsched/scheduler/view"
 )
 
 // Order is an acting verb and its target. Exactly one of Message, Thread and
@@ -155,4 +157,27 @@ func CutName(s string) (n Name, rest string, err error) {
 		return n, "", errors.New("a channel and a host are needed")
 	}
 	return n, s, nil
+}
+
+// Outcome counts what an order did, or would do. The reply to an order is "+OK; " and an outcome
+// as JSON.
+type Outcome = view.Outcome
+
+// FormatOutcome returns the reply to an order that was executed, or to a dry run.
+func FormatOutcome(did Outcome) string {
+	text, _ := json.Marshal(did) // numbers can be written
+	return "+OK; " + string(text)
+}
+
+// ParseOutcome reads the reply to an order. The error is the server's text if
+// the server refused the order, or says that this is not a reply to an order.
+func ParseOutcome(reply string) (did Outcome, err error) {
+	if len(reply) > 1 && reply[0] == '-' {
+		return did, errors.New(reply[1:])
+	}
+	text, ok := strings.CutPrefix(reply, "+OK; {")
+	if !ok || json.Unmarshal([]byte("{"+text), &did) != nil {
+		return Outcome{}, fmt.Errorf("%q is not a reply to an order", reply)
+	}
+	return did, nil
 }

@@ -89,11 +89,3 @@ func OneReply(s string) string {
 // LastReply returns the last reply in a diagnostic, in one line: what lists show of a
 // reason, what SHOW COUNT reason groups, and what patterns for reasons must match.
 func LastReply(reason string) string { return Field(text.LastReply(reason)) }
-
-// Plural writes a count and its noun: "1 entry", "2 entries".
-func Plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + many
-}

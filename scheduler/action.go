@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
@@ -136,19 +137,9 @@ type (
 		Channel, Host string
 	}
 
-	// Answer says how many messages and recipients an Ordered affects, or would
-	// affect. It includes those that are with an agent, where the order is
-	// executed later.
-	Answer struct {
-		Messages   int
-		Recipients int
-		// Refused counts the messages of which an agent has a part and the order is about
-		// some of its recipients: it is to be given again when the agent has reported.
-		Refused int
-		// WithAgents counts those of the messages that are with an agent, at least in part.
-		// It is not set for RETRY and RELEASE.
-		WithAgents int
-	}
+	// Answer says what an Ordered does, or would do. It includes what is with an agent, where the
+	// order is executed later.
+	Answer struct{ view.Outcome }
 
 	// Outcome is one line of the statistics log: what became of a recipient. If there is an event
 	// log, one that was deferred or killed has an Outcome as well, and the fields after Host are

@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -66,14 +67,7 @@ func (sc *scenario) format(a scheduler.Action) string {
 		}
 		return fmt.Sprintf("resubmit %d: %s to %s", a.Message, strings.Trim(fmt.Sprint(a.Offsets), "[]"), to)
 	case scheduler.Answer:
-		text := fmt.Sprintf("answer: messages %d recipients %d", a.Messages, a.Recipients)
-		if a.WithAgents > 0 {
-			text += fmt.Sprintf(", with agents %d", a.WithAgents)
-		}
-		if a.Refused > 0 {
-			text += fmt.Sprintf(", refused %d", a.Refused)
-		}
-		return text
+		return formatAnswer(a)
 	case *scheduler.Outcome:
 		return sc.formatOutcome(a)
 	case scheduler.Report:
@@ -323,4 +317,17 @@ func (sc *scenario) formatOutcome(o *scheduler.Outcome) string {
 		return text + "\n" + attempt
 	}
 	return attempt
+}
+
+// formatAnswer writes an answer with those of its further counts that are not 0.
+func formatAnswer(a scheduler.Answer) string {
+	text := fmt.Sprintf("answer: messages %d recipients %d", a.Messages, a.Recipients)
+	counts, fields := reflect.ValueOf(a.Outcome), reflect.TypeFor[view.Outcome]()
+	for i := range fields.NumField() {
+		name, omitted, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
+		if n := counts.Field(i).Int(); omitted != "" && n > 0 {
+			text += fmt.Sprintf(", %s %d", strings.ReplaceAll(name, "_", " "), n)
+		}
+	}
+	return text
 }

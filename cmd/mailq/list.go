@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"zsched/internal/text"
+	"zsched/internal/units"
 	"zsched/mailq"
 	"zsched/mailq/client"
 )
@@ -55,8 +56,8 @@ func (p *program) list(where *mailq.Selection) error {
 	case p.json || p.owner != nil || p.thread.host != "":
 		return nil
 	case counted.shown > 0 || len(notes) > 0:
-		total := fmt.Sprintf("Total: %s, %s, %s", mailq.Plural(len(counted.messages), "message", "messages"),
-			mailq.Plural(counted.recipients, "recipient", "recipients"), mailq.Plural(len(counted.threads), "thread", "threads"))
+		total := fmt.Sprintf("Total: %s, %s, %s", units.Plural(len(counted.messages), "message", "messages"),
+			units.Plural(counted.recipients, "recipient", "recipients"), units.Plural(len(counted.threads), "thread", "threads"))
 		if p.limit > 0 {
 			total += fmt.Sprintf(" (%d shown)", counted.shown)
 		}

@@ -1,6 +1,6 @@
 // Package units reads and writes spans of time and sizes as options, the configuration,
 // the query protocol and the conditions of hold(8) write them. A span is a sum of numbers
-// with units: 1h5m20s is 3920 seconds (scheduler.cf(5), Intervals).
+// with units: 1h5m20s is 3920 seconds (scheduler.cf(5), Intervals). Plural writes a count and its noun.
 package units
 
 import (

@@ -39,3 +39,11 @@ func SizeFlag(bytes *int64, least int64) func(text string) error {
 		return err
 	}
 }
+
+// Plural writes a count and its noun: "1 entry", "2 entries".
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}

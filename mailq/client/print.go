@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"zsched/internal/text"
+	"zsched/internal/units"
 	"zsched/mailq"
 )
 
@@ -91,7 +92,7 @@ func (p *Printer) heading() {
 // endThread prints the summary of a thread.
 func (p *Printer) endThread() {
 	if p.headed && p.Summary {
-		p.printf("\t  %s\n", mailq.Plural(p.files, "file", "files"))
+		p.printf("\t  %s\n", units.Plural(p.files, "file", "files"))
 	}
 }
 

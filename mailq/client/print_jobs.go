@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/units"
 	"zsched/mailq"
 )
 
@@ -111,7 +112,7 @@ func tries(job *mailq.JobLine) string {
 	for i := range job.Recipients {
 		most = max(most, job.Recipients[i].Attempts)
 	}
-	return mailq.Plural(most, "try", "tries")
+	return units.Plural(most, "try", "tries")
 }
 
 // lastReply returns why delivery failed: the last reply to one of the recipients.

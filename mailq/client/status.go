@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"zsched/internal/process"
-	"zsched/mailq"
+	"zsched/internal/units"
 )
 
 // ErrDead says that the router or the scheduler is not running.
@@ -26,17 +26,17 @@ var ErrDead = &Error{Unavailable, errors.New("a daemon is not running")}
 func (p *Postoffice) WriteStatus(out io.Writer, local bool) error {
 	routed := p.count("router")
 	router, routerDead := p.router(routed.files, local)
-	entries := mailq.Plural(routed.files, "entry", "entries")
+	entries := units.Plural(routed.files, "entry", "entries")
 	if routed.err != nil {
 		entries, router = "an unknown number of entries", strings.ReplaceAll(router, "idle", "running")
 	}
 	fmt.Fprintf(out, "%s in %s/router/ directory%s: %s\n", entries, p.Dir, routed.denied(), router)
 	if deferred := p.count("deferred"); deferred.files > 0 {
-		fmt.Fprintf(out, "%s deferred\n", mailq.Plural(deferred.files, "message", "messages"))
+		fmt.Fprintf(out, "%s deferred\n", units.Plural(deferred.files, "message", "messages"))
 	}
 	transport, queue := p.count("transport"), p.count("queue")
 	scheduler, schedulerDead := p.scheduler(transport.files, local)
-	number := mailq.Plural(transport.files, "message", "messages")
+	number := units.Plural(transport.files, "message", "messages")
 	if transport.err != nil {
 		number, scheduler = "an unknown number of messages", strings.ReplaceAll(scheduler, "idle", "running")
 	}
@@ -46,7 +46,7 @@ func (p *Postoffice) WriteStatus(out io.Writer, local bool) error {
 	}
 	fmt.Fprintln(out)
 	if queue.err == nil && queue.files != transport.files {
-		fmt.Fprintf(out, "%s in %s/queue/ directory\n", mailq.Plural(queue.files, "message", "messages"), p.Dir)
+		fmt.Fprintf(out, "%s in %s/queue/ directory\n", units.Plural(queue.files, "message", "messages"), p.Dir)
 	}
 	var failed []error
 	if routerDead || schedulerDead {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/units"
 	"zsched/mailq"
 	"zsched/scheduler/view"
 )
@@ -121,8 +122,8 @@ func untilText(at, now time.Time) string {
 // threadText says what is known about the mail of a thread.
 func threadText(t *mailq.Thread, now time.Time) []string {
 	text := []string{
-		fmt.Sprintf("thread: %s, %s, %s, oldest %s", mailq.Plural(t.JobLines, "job line", "job lines"), mailq.Plural(t.Recipients, "recipient", "recipients"),
-			mailq.Plural(t.Attempts, "attempt", "attempts"), mailq.FormatAge(now, t.OldestAt)),
+		fmt.Sprintf("thread: %s, %s, %s, oldest %s", units.Plural(t.JobLines, "job line", "job lines"), units.Plural(t.Recipients, "recipient", "recipients"),
+			units.Plural(t.Attempts, "attempt", "attempts"), mailq.FormatAge(now, t.OldestAt)),
 		"window: " + mailq.WindowText(t, now),
 	}
 	if t.Site != "" {
@@ -143,7 +144,7 @@ func settingsText(e *mailq.Explanation) (text []string) {
 			line += fmt.Sprintf(" of %d", l.Most)
 		}
 		if l.Agents > l.Used {
-			line += ", " + mailq.Plural(l.Agents, "agent", "agents")
+			line += ", " + units.Plural(l.Agents, "agent", "agents")
 		}
 		if l.Blocks {
 			line += ", blocks"

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/units"
 	"zsched/mailq"
 	"zsched/scheduler/view"
 )
@@ -48,7 +49,7 @@ func recipient(r *mailq.MessageRecipient, now time.Time) string {
 	// The attempts of a recipient that is done, or whose message is held,
 	// may no longer be known.
 	if r.Attempts > 0 || !slices.Contains(withoutAttempts, r.State) {
-		line += ", " + mailq.Plural(r.Attempts, "attempt", "attempts")
+		line += ", " + units.Plural(r.Attempts, "attempt", "attempts")
 	}
 	if order := mailq.OrderText(r.Order, r.OrderTo); order != "" {
 		line += ", " + order

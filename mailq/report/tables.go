@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"zsched/internal/units"
 	"zsched/mailq"
 )
 
@@ -82,7 +83,7 @@ func Rings(all []*mailq.Ring, _ time.Time) *Table {
 func lastRow(it *mailq.CountItem) (key string, r Row) {
 	switch {
 	case it.Total:
-		return "Total: " + mailq.Plural(it.Lines, "line", "lines"), Row{Last: true}
+		return "Total: " + units.Plural(it.Lines, "line", "lines"), Row{Last: true}
 	case it.Others:
 		return "(others)", Row{Last: true}
 	}

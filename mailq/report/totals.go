@@ -9,14 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/units"
 	"zsched/mailq"
 )
 
 // Totals returns the lines of the totals, and what needs attention.
 func Totals(t *mailq.Totals, now time.Time) []string {
 	return append([]string{
-		fmt.Sprintf("%s, %s, %s, %s (%d idle)", mailq.Plural(t.Messages, "message", "messages"), mailq.Plural(t.Recipients, "recipient", "recipients"),
-			mailq.Plural(t.Threads, "thread", "threads"), mailq.Plural(t.Agents, "agent", "agents"), t.IdleAgents),
+		fmt.Sprintf("%s, %s, %s, %s (%d idle)", units.Plural(t.Messages, "message", "messages"), units.Plural(t.Recipients, "recipient", "recipients"),
+			units.Plural(t.Threads, "thread", "threads"), units.Plural(t.Agents, "agent", "agents"), t.IdleAgents),
 		"job lines: " + states(t.States),
 	}, t.Notes(now)...)
 }

@@ -41,7 +41,7 @@ func act(r *request, ctx context.Context) bool {
 	case did == mailq.Outcome{}:
 		return r.reject(errors.New(mailq.NothingMatches))
 	default:
-		r.reply(did.Reply())
+		r.reply(mailq.FormatOutcome(did))
 	}
 	return true
 }

@@ -144,7 +144,7 @@ func TestActingVerbs(t *testing.T) {
 		o, _, err := mailq.ParseOrder(mailq.Verb(verb), rest)
 		must(t, err)
 		q.orders, notes = nil, nil
-		if got, want := k.reply(line), q.outcome.Reply(); got != want {
+		if got, want := k.reply(line), mailq.FormatOutcome(q.outcome); got != want {
 			t.Errorf("%s: %s, want %s", line, got, want)
 		}
 		if len(q.orders) != 1 || q.orders[0].String() != line || q.orders[0].By != (mailq.Actor{User: "root", Peer: "127.0.0.1"}) {

@@ -217,11 +217,7 @@ func (od *orders) give(ctx context.Context, e scheduler.Ordered, list []schedule
 			}
 			n = countPart(l.Core(), list)
 			e.Targets = list[:n]
-			answer := l.Order(e)
-			did.Messages += answer.Messages
-			did.Recipients += answer.Recipients
-			did.WithAgents += answer.WithAgents
-			did.Refused += answer.Refused
+			did.Add(l.Order(e))
 		})
 		if list = list[n:]; n > 0 || err != nil {
 			continue

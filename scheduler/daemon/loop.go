@@ -13,6 +13,7 @@ import (
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
 	"zsched/scheduler/state"
+	"zsched/scheduler/view"
 )
 
 // Loop is everything that belongs to the goroutine of Run: the core, the time of
@@ -30,7 +31,7 @@ type Loop struct {
 	log       zerolog.Logger
 	verbose   bool
 
-	answer     scheduler.Answer // to the last order
+	answer     view.Outcome // to the last order
 	lastReload Reload
 
 	agents agents
@@ -213,7 +214,7 @@ func (d *Daemon) perform(a scheduler.Action) {
 	case scheduler.Mark, scheduler.Read, scheduler.Report, scheduler.Hold, scheduler.Release, scheduler.Resubmit:
 		l.files.do(a)
 	case scheduler.Answer:
-		l.answer = a
+		l.answer = a.Outcome
 	case scheduler.Probe:
 		d.options.Spool.Probe()
 

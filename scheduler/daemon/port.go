@@ -57,8 +57,8 @@ func (l *Loop) Core() *scheduler.Scheduler { return l.core }
 func (l *Loop) Now() time.Time { return l.now }
 
 // Order gives the core an order and returns its answer.
-func (l *Loop) Order(e scheduler.Ordered) scheduler.Answer {
-	l.answer = scheduler.Answer{}
+func (l *Loop) Order(e scheduler.Ordered) view.Outcome {
+	l.answer = view.Outcome{}
 	l.Step(e)
 	return l.answer
 }

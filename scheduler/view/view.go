@@ -6,7 +6,7 @@
 //	destination ──► explanation                        why its mail waits
 //
 // view.go has what a walk returns, explain.go the explanation and the words for what mail
-// waits for.
+// waits for, outcome.go what an order did.
 package view
 
 import "time"
