@@ -70,11 +70,11 @@ scheduler/store:
 scheduler/rule:           ta internal/pattern internal/text scheduler/limit
 scheduler/fair:           scheduler/rule scheduler/store
 scheduler:                ctlfile ta internal/text scheduler/fair scheduler/limit scheduler/store scheduler/rule scheduler/view
-scheduler/config:         ctlfile scheduler/rule ta internal/units internal/pattern internal/redisurl internal/zenv participle
+scheduler/config:         ctlfile scheduler/limit scheduler/rule ta internal/units internal/pattern internal/redisurl internal/zenv participle
 scheduler/owner:          internal/postoffice internal/process x/sys
 scheduler/spool:          ctlfile queue scheduler scheduler/owner scheduler/view internal/postoffice internal/process x/sys
 scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message
-scheduler/simulate:       ctlfile ta scheduler scheduler/rule
+scheduler/simulate:       ctlfile ta scheduler scheduler/limit scheduler/rule
 scheduler/cluster:        mailq scheduler scheduler/store internal/redisurl go-redis x/sys
 scheduler/state:          scheduler internal/postoffice internal/text x/sys
 scheduler/agent:          ta internal/postoffice x/sys

@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 	"zsched/ta"
 )
@@ -247,7 +248,7 @@ func BenchmarkCycle(b *testing.B) {
 // shape sets limits that never hold anything up.
 func (q *benchQueue) shape() {
 	p := &q.s.rules.config.Defaults
-	fast := rule.Rate{Recipients: 1_000_000_000, Span: time.Second}
+	fast := limit.Rate{Recipients: 1_000_000_000, Span: time.Second}
 	p.Rate, p.ChannelRate, p.SiteRate, p.RateBurst, p.SiteMax = fast, fast, fast, 1_000_000_000, 1000
 	q.s.rules.config.Replies = []rule.ReplyRule{{
 		Channel: "smtp", Host: "*", Expression: "^nothing", Action: "suspend 1h", Verb: rule.ReplySuspend, Span: time.Hour,
@@ -288,8 +289,8 @@ func BenchmarkTurns(b *testing.B) {
 func benchTurns(b *testing.B, jobs int) {
 	q := newBenchQueue(100)
 	p := &q.s.rules.config.Defaults
-	p.Window.InitialConcurrency, p.MaxThr, p.Window.CohortLimit = 3, 10, 1
-	p.Window.PositiveFeedback, p.Window.NegativeFeedback = rule.Feedback{Amount: 1, Per: rule.PerN}, rule.Feedback{Amount: 1, Per: rule.PerN}
+	p.Window.Initial, p.MaxThr, p.Window.CohortLimit = 3, 10, 1
+	p.Window.Positive, p.Window.Negative = limit.Feedback{Amount: 1, Per: limit.PerN}, limit.Feedback{Amount: 1, Per: limit.PerN}
 	p.Preemption.SlotCost, p.Preemption.SlotDiscount, p.Preemption.SlotLoan, p.Preemption.MinSlots = 5, 50, 3, 3
 	p.MsgSessions, p.MsgScale, p.Share, p.Sessions = 20, 10, "sender", 20
 	p.Backoff, p.MinBackoff, p.MaxBackoff = rule.BackoffAge, 5*time.Minute, 4000*time.Second

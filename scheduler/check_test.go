@@ -395,7 +395,7 @@ func (s *Scheduler) checkWindow(t *thread) {
 	w, size := &t.window, t.windowSize()
 	assert(size >= 1 && size <= max(1, t.params.MaxThr), "thread %v has a window of %d", t, size)
 	assert(w.Success >= 0 && w.Success < 1 && w.Failure >= 0 && w.Failure < 1, "thread %v has feedback %+v", t, *w)
-	assert(w.Size == 0 || t.params.Window.InitialConcurrency > 0, "thread %v has a constant window and size %d", t, w.Size)
+	assert(w.Size == 0 || t.params.Window.Initial > 0, "thread %v has a constant window and size %d", t, w.Size)
 	assert(!w.Dead || size == 1 && *w == limit.Window{Dead: true}, "thread %v is dead with %+v", t, *w)
 }
 

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 	"zsched/scheduler/view"
 	"zsched/ta"
@@ -34,9 +35,9 @@ func (rs *rules) addEffect(t *thread, r *rule.ReplyRule, rep *ta.Report) {
 }
 
 // slowest is the rate that a rule has set; zero: none has.
-func (x *shaping) slowest() rule.Rate {
+func (x *shaping) slowest() limit.Rate {
 	if x.slowedBy == nil {
-		return rule.Rate{}
+		return limit.Rate{}
 	}
 	return x.slowedBy.Rate
 }

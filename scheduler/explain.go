@@ -52,7 +52,7 @@ func (vi *views) viewLimits(p *rule.Params, name string, r *ring, t *thread) []v
 		would.sessions.Busy, would.processes.Busy = r.sessions.Busy, r.processes.Busy
 	}
 	vi.s.limits.setLinks(would)
-	own := limit.Link{Most: new(limit.Window).Sessions(max(1, p.MaxThr), p.Window.InitialConcurrency)}
+	own := limit.Link{Most: new(limit.Window).Sessions(max(1, p.MaxThr), p.Window.Initial)}
 	if t != nil {
 		own = limit.Link{Busy: t.busy(), Most: t.windowSize()}
 	}

@@ -83,7 +83,7 @@ func (ls *limits) dropShaping(t *thread) {
 	}
 	ls.leaveSite(t)
 	for _, b := range [...]**bucket{&x.rate, &x.clusterRate} {
-		ls.useRate(b, "", rule.Rate{}, 0, nil)
+		ls.useRate(b, "", limit.Rate{}, 0, nil)
 	}
 	for i := range x.shares {
 		ls.s.cluster.useShare(&x.shares[i], ClusterLimit{}, 0, nil)

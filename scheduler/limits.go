@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"zsched/scheduler/limit"
-	"zsched/scheduler/rule"
 	"zsched/scheduler/view"
 )
 
@@ -227,9 +226,9 @@ func (ls *limits) newLimits() {
 	ls.processes.Clear()
 	ls.forks.Clear()
 	// Half of them may come at once; with those that follow, no second has more than all.
-	n, r := ls.s.rules.config.ForkRate, rule.Rate{}
+	n, r := ls.s.rules.config.ForkRate, limit.Rate{}
 	if n > 0 {
-		r = rule.Rate{Recipients: n/2 + 1, Span: time.Second}
+		r = limit.Rate{Recipients: n/2 + 1, Span: time.Second}
 	}
 	ls.useRate(&ls.forkRate, "forks", r, (n+1)/2, func() { ls.wake(&ls.forks) })
 	for r := ls.s.rings.inOrder.Head; r != nil; r = ls.s.rings.inOrder.Next(r) {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"zsched/scheduler/limit"
-	"zsched/scheduler/rule"
 )
 
 // Rates: how many recipients may be fed in a span of time (rate, rateburst, channelrate,
@@ -16,8 +15,8 @@ import (
 // of them than it may use.
 type bucket struct {
 	limit.Bucket
-	name  string    // what the rate is for, the rate and its burst
-	rate  rule.Rate // zero: it is new
+	name  string     // what the rate is for, the rate and its burst
+	rate  limit.Rate // zero: it is new
 	users int
 	wake  func() // what waits for a token tries again
 	next  timer  // when there may be another token, or when nobody needs the bucket any more
@@ -28,13 +27,13 @@ type bucket struct {
 const longPeriod = time.Hour
 
 // rateName names a rate. What has another value or burst has another name.
-func rateName(owner string, r rule.Rate, burst int) string {
+func rateName(owner string, r limit.Rate, burst int) string {
 	return owner + " " + strconv.Itoa(r.Recipients) + "/" + r.Span.String() + " " + strconv.Itoa(max(1, burst))
 }
 
 // useRate puts a bucket for a rate, or none, in the place of another. What was
 // missing in that one is missing in a new one. wake is called when there may be another token.
-func (ls *limits) useRate(at **bucket, owner string, r rule.Rate, burst int, wake func()) {
+func (ls *limits) useRate(at **bucket, owner string, r limit.Rate, burst int, wake func()) {
 	before := *at
 	*at = nil
 	if r.Recipients > 0 {

@@ -163,7 +163,7 @@ func (rg *rings) dropRingWhenEmpty(r *ring) {
 	rg.inOrder.Remove(r)
 	r.place.Leave()
 	rg.s.agenda.plan(&r.backoff, never)
-	rg.s.limits.useRate(&r.channelRate, "", rule.Rate{}, 0, nil)
+	rg.s.limits.useRate(&r.channelRate, "", limit.Rate{}, 0, nil)
 	if rg.byKey[r.key] == r {
 		delete(rg.byKey, r.key)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 )
 
@@ -97,7 +98,7 @@ func TestRestoredIsAsSaved(t *testing.T) {
 func TestRestoredIsBounded(t *testing.T) {
 	params := rule.Params{
 		Interval: time.Minute, Retries: []int{1, 5, 2}, Jitter: 10, MaxThr: 10,
-		Window: rule.Window{InitialConcurrency: 2, CohortLimit: 1},
+		Window: limit.WindowRules{Initial: 2, CohortLimit: 1},
 		Expiry: 72 * time.Hour, Sessions: 1, Quantum: 50, Command: []string{"smtp"}, UID: -1, GID: -1,
 	}
 	config := &rule.Config{Defaults: params, Clauses: []rule.Clause{{

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 	"zsched/ta"
 )
@@ -71,13 +72,13 @@ func (h *harness) config() *rule.Config {
 
 // windowSettings returns windows of all kinds, constant ones included.
 func (h *harness) windowSettings() func(*rule.Params) {
-	feedback := func() rule.Feedback {
-		return rule.Feedback{Amount: float64(h.rand.IntN(5)) / 4, Per: rule.Per(h.rand.IntN(3))}
+	feedback := func() limit.Feedback {
+		return limit.Feedback{Amount: float64(h.rand.IntN(5)) / 4, Per: limit.Per(h.rand.IntN(3))}
 	}
 	initial, up, down := max(0, h.rand.IntN(5)-1), feedback(), feedback()
 	cohorts, maxThr := float64(h.rand.IntN(8))/4, 1+h.rand.IntN(5)
 	return func(p *rule.Params) {
-		p.Window.InitialConcurrency, p.Window.PositiveFeedback, p.Window.NegativeFeedback, p.Window.CohortLimit = initial, up, down, cohorts
+		p.Window.Initial, p.Window.Positive, p.Window.Negative, p.Window.CohortLimit = initial, up, down, cohorts
 		if initial > 0 {
 			p.MaxThr = maxThr
 		}
@@ -86,11 +87,11 @@ func (h *harness) windowSettings() func(*rule.Params) {
 
 // rateSettings returns no rates, or some of each kind.
 func (h *harness) rateSettings() func(*rule.Params) {
-	one := func() rule.Rate {
+	one := func() limit.Rate {
 		if h.chance(60) {
-			return rule.Rate{}
+			return limit.Rate{}
 		}
-		return rule.Rate{Recipients: 1 + h.rand.IntN(20), Span: time.Minute}
+		return limit.Rate{Recipients: 1 + h.rand.IntN(20), Span: time.Minute}
 	}
 	thread, channel, site, burst := one(), one(), one(), 1+h.rand.IntN(4)
 	siteMax := max(0, h.rand.IntN(5)-2)
@@ -110,7 +111,7 @@ func (h *harness) replies() []rule.ReplyRule {
 			Channel: "*", Host: simulationHosts[h.rand.IntN(len(simulationHosts))], Expression: word, Action: fmt.Sprint(verb),
 			Match: func(text string) bool { return strings.Contains(text, word) },
 			Verb:  verb, Span: time.Duration(1+h.rand.IntN(4000)) * time.Second,
-			Rate: rule.Rate{Recipients: 1 + h.rand.IntN(5), Span: time.Minute}, File: "f", Line: i + 1,
+			Rate: limit.Rate{Recipients: 1 + h.rand.IntN(5), Span: time.Minute}, File: "f", Line: i + 1,
 		})
 	}
 	return rules
@@ -118,7 +119,7 @@ func (h *harness) replies() []rule.ReplyRule {
 
 // clusterSettings returns limits of the cluster, or none.
 func (h *harness) clusterSettings() func(*rule.Params) {
-	sessions, rate := h.rand.IntN(4), rule.Rate{Recipients: h.rand.IntN(100), Span: time.Minute}
+	sessions, rate := h.rand.IntN(4), limit.Rate{Recipients: h.rand.IntN(100), Span: time.Minute}
 	if h.rand.IntN(2) == 0 {
 		rate.Recipients = 0
 	}

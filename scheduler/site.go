@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"zsched/scheduler/limit"
-	"zsched/scheduler/rule"
 )
 
 // Sites: the servers behind destinations (sitemax, siterate, clustersitemax). Many domains have the
@@ -89,7 +88,7 @@ func (ls *limits) leaveSite(t *thread) {
 	x.site = nil
 	s.threads--
 	s.sessions.Busy -= t.busy()
-	ls.useRate(&x.toSite.rate, "", rule.Rate{}, 0, nil)
+	ls.useRate(&x.toSite.rate, "", limit.Rate{}, 0, nil)
 	ls.s.cluster.useShare(&x.shares[ofClusterSiteMax], ClusterLimit{}, 0, nil)
 	if s.threads == 0 {
 		delete(ls.sites, s.name)

@@ -133,7 +133,7 @@ func (ts *threads) assignRing(t *thread) {
 		ts.s.agenda.do(Note{Severity: Error, Text: "no clause with a command matches " + t.name() + ", its mail waits"})
 		ts.s.log.recordThread(t, "blocked", 0)
 	}
-	if t.params != nil && t.params.Window.InitialConcurrency != params.Window.InitialConcurrency {
+	if t.params != nil && t.params.Window.Initial != params.Window.Initial {
 		t.window = limit.Window{Dead: t.window.Dead}
 	}
 	t.params = params

@@ -23,7 +23,7 @@ import (
 
 // windowSize is how many sessions the thread may use now.
 func (t *thread) windowSize() int {
-	return t.window.Sessions(max(1, t.params.MaxThr), t.params.Window.InitialConcurrency)
+	return t.window.Sessions(max(1, t.params.MaxThr), t.params.Window.Initial)
 }
 
 // setSessionCap sets the cap of wakeuprestartonly: mail that arrives starts no
@@ -61,16 +61,16 @@ func (li *lines) applyOutcome(l *line, t *thread) {
 func (li *lines) destinationAnswered(t *thread, recent bool) {
 	t.retry = 0
 	switch {
-	case t.params.Window.InitialConcurrency == 0 && t.window.Dead && (t.suspendedUntil == 0 || t.told() != nil):
+	case t.params.Window.Initial == 0 && t.window.Dead && (t.suspendedUntil == 0 || t.told() != nil):
 		li.revive(t, 0)
-	case t.params.Window.InitialConcurrency == 0:
+	case t.params.Window.Initial == 0:
 	case t.window.Dead && recent:
-		li.revive(t, t.params.Window.InitialConcurrency)
+		li.revive(t, t.params.Window.Initial)
 	case t.window.Dead:
-		li.revive(t, max(1, min(t.busy(), t.params.Window.InitialConcurrency)))
+		li.revive(t, max(1, min(t.busy(), t.params.Window.Initial)))
 	default:
 		before := t.windowSize()
-		t.window.Succeed(t.params.WindowRules(), t.busy())
+		t.window.Succeed(&t.params.Window, max(1, t.params.MaxThr), t.busy())
 		li.s.agenda.logFeedback(t, "success")
 		if t.windowSize() != before {
 			li.s.threads.updateThread(t)
@@ -82,7 +82,7 @@ func (li *lines) destinationAnswered(t *thread, recent bool) {
 // last suspension. If it makes the thread dead, the thread is suspended for the
 // next step of its retries.
 func (li *lines) destinationFailed(t *thread) {
-	if !t.window.Fail(t.params.WindowRules()) {
+	if !t.window.Fail(&t.params.Window, max(1, t.params.MaxThr)) {
 		li.s.agenda.logFeedback(t, "failure")
 		li.s.threads.updateThread(t)
 		return
@@ -116,7 +116,7 @@ func (li *lines) revive(t *thread, size int) {
 
 // logFeedback logs one feedback and the window after it (feedbacklog).
 func (ag *agenda) logFeedback(t *thread, what string) {
-	if !t.params.Window.FeedbackLog {
+	if !t.params.FeedbackLog {
 		return
 	}
 	fraction := func(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }

@@ -25,7 +25,7 @@ import (
 	"zsched/internal/testing/peertest"
 	"zsched/scheduler"
 	"zsched/scheduler/cluster"
-	"zsched/scheduler/rule"
+	"zsched/scheduler/limit"
 )
 
 // runningNode is a Node whose turns come in a goroutine of its own.
@@ -181,7 +181,7 @@ func TestThreeNodesGetTheirRate(t *testing.T) {
 	virtually(t, func(t *testing.T, s *memoryStore) {
 		const perSecond, seconds = 60, 8
 		x := trioOf(t, s, 0)
-		x.rate = rule.Rate{Recipients: perSecond, Span: time.Second}
+		x.rate = limit.Rate{Recipients: perSecond, Span: time.Second}
 		x.start()
 		for _, n := range x.nodes {
 			x.awaitOf(n, n.name+" starts sessions", perSecond/2)

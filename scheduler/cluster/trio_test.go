@@ -18,6 +18,7 @@ import (
 	"zsched/scheduler/cluster"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
 	"zsched/scheduler/state"
@@ -45,7 +46,7 @@ type trio struct {
 	dead  atomic.Bool // the destination
 
 	timeout time.Duration // of calls; 0: the usual one
-	rate    rule.Rate
+	rate    limit.Rate
 	begun   []time.Time // of each session; only with a rate
 
 	mu     sync.Mutex

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"zsched/internal/zenv"
+	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 )
 
@@ -106,10 +107,10 @@ func TestDefaultsAreTheManuals(t *testing.T) {
 		Retries: []int{1, 1, 2, 3, 5, 8, 13, 21, 34},
 		Jitter:  10, MinBackoff: 5 * time.Minute, MaxBackoff: 4000 * time.Second,
 		MaxThr: 1, RateBurst: 1, Overfeed: 150, Sessions: 1, Quantum: 50, UID: 0, GID: 1,
-		Window: rule.Window{
-			PositiveFeedback: rule.Feedback{Amount: 1, Per: rule.PerN},
-			NegativeFeedback: rule.Feedback{Amount: 1, Per: rule.PerN},
-			CohortLimit:      1,
+		Window: limit.WindowRules{
+			Positive:    limit.Feedback{Amount: 1, Per: limit.PerN},
+			Negative:    limit.Feedback{Amount: 1, Per: limit.PerN},
+			CohortLimit: 1,
 		},
 		Preemption:   rule.Preemption{SlotCost: 5, SlotDiscount: 50, SlotLoan: 3, MinSlots: 3},
 		AgentTimeout: 2 * time.Hour,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"zsched/internal/units"
+	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 	"zsched/ta"
 )
@@ -186,8 +187,8 @@ func TestSpecialValues(t *testing.T) {
 		"expiry=0":                     "expiry=0s",
 		"expiry2=0":                    "expiry2=24h0m0s",
 		"expiry2=5":                    "expiry2=5s",
-		"positivefeedback=1/SQRT(N)":   fmt.Sprint("positivefeedback=", rule.Feedback{Amount: 1, Per: rule.PerSqrt}),
-		"negativefeedback=0.25":        fmt.Sprint("negativefeedback=", rule.Feedback{Amount: 0.25, Per: rule.PerOne}),
+		"positivefeedback=1/SQRT(N)":   fmt.Sprint("positivefeedback=", limit.Feedback{Amount: 1, Per: limit.PerSqrt}),
+		"negativefeedback=0.25":        fmt.Sprint("negativefeedback=", limit.Feedback{Amount: 0.25, Per: limit.PerOne}),
 		"cohortlimit=2.5":              "cohortlimit=2.5",
 		"backoff=AGE":                  fmt.Sprint("backoff=", rule.BackoffAge),
 		"marking=scheduler":            fmt.Sprint("marking=", ta.SchedulerMarks),

@@ -13,7 +13,7 @@ import (
 
 	"zsched/internal/redisurl"
 	"zsched/internal/units"
-	"zsched/scheduler/rule"
+	"zsched/scheduler/limit"
 )
 
 // kind is a kind of value.
@@ -156,18 +156,18 @@ func fraction(bounds ...string) kind {
 var feedback = kindOf("x, x/N or x/sqrt(N), x 0 to 1", alone(parseFeedback))
 
 // feedbackForms are the endings of a feedback value.
-var feedbackForms = map[rule.Per]string{rule.PerSqrt: "/sqrt(N)", rule.PerN: "/N", rule.PerOne: ""}
+var feedbackForms = map[limit.Per]string{limit.PerSqrt: "/sqrt(N)", limit.PerN: "/N", limit.PerOne: ""}
 
-func parseFeedback(text string) (rule.Feedback, error) {
+func parseFeedback(text string) (limit.Feedback, error) {
 	packed := strings.ToLower(strings.Join(strings.Fields(text), ""))
 	number, _, _ := strings.Cut(packed, "/")
 	x, err := strconv.ParseFloat(number, 64)
 	for per, ending := range feedbackForms {
 		if err == nil && x >= 0 && x <= 1 && packed[len(number):] == strings.ToLower(ending) {
-			return rule.Feedback{Amount: x, Per: per}, nil
+			return limit.Feedback{Amount: x, Per: per}, nil
 		}
 	}
-	return rule.Feedback{}, errors.New("must be x, x/N or x/sqrt(N) with x from 0 to 1, such as 1/N or 0.25")
+	return limit.Feedback{}, errors.New("must be x, x/N or x/sqrt(N) with x from 0 to 1, such as 1/N or 0.25")
 }
 
 // choice is one of several words. The value is the word's index.

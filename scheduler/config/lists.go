@@ -13,7 +13,7 @@ import (
 
 	"zsched/internal/units"
 	"zsched/internal/zenv"
-	"zsched/scheduler/rule"
+	"zsched/scheduler/limit"
 )
 
 // numbers is a list of whole numbers between two bounds. The third argument is how many there may be.
@@ -64,25 +64,25 @@ const (
 
 // rate is such as "100/1m". "0" sets no limit.
 var rate = kindOf("N/time",
-	func(text string, _ *reader) (rule.Rate, error) {
+	func(text string, _ *reader) (limit.Rate, error) {
 		if text == "0" {
-			return rule.Rate{}, nil
+			return limit.Rate{}, nil
 		}
 		return parseRate(text)
 	})
 
 // parseRate reads one rate, such as 100/1m.
-func parseRate(text string) (rule.Rate, error) {
+func parseRate(text string) (limit.Rate, error) {
 	number, span, _ := strings.Cut(text, "/")
 	n, err := parseCount(number, 1, maxRecipients)
 	if err != nil {
-		return rule.Rate{}, fmt.Errorf("%q: the number of recipients %w", text, err)
+		return limit.Rate{}, fmt.Errorf("%q: the number of recipients %w", text, err)
 	}
 	d, err := parseSpan(span, time.Second, year)
 	if err != nil {
-		return rule.Rate{}, fmt.Errorf("%q: the time: %w", text, err)
+		return limit.Rate{}, fmt.Errorf("%q: the time: %w", text, err)
 	}
-	return rule.Rate{Recipients: n, Span: d}, nil
+	return limit.Rate{Recipients: n, Span: d}, nil
 }
 
 // words is a command line: words with blanks between them and no quotes. Words

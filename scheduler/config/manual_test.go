@@ -22,21 +22,23 @@ type entry struct {
 	meaning, zero string
 }
 
-// described returns the entries of a table, whose fields are in this file.
-func described(t *testing.T, table []row, file string) (all []entry) {
+// described returns the entries of a table, whose fields are in these files.
+func described(t *testing.T, table []row, files ...string) (all []entry) {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
 	comments := make(map[string]string)
-	ast.Inspect(f, func(n ast.Node) bool {
-		if field, ok := n.(*ast.Field); ok && field.Tag != nil {
-			name := cmp.Or(reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("name"), strings.ToLower(field.Names[0].Name))
-			comments[name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return true
-	})
+		ast.Inspect(f, func(n ast.Node) bool {
+			if field, ok := n.(*ast.Field); ok && field.Tag != nil {
+				name := cmp.Or(reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("name"), strings.ToLower(field.Names[0].Name))
+				comments[name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
+			}
+			return true
+		})
+	}
 	for _, r := range table {
 		sentence, _, _ := strings.Cut(comments[r.name]+" ", ". ")
 		e := entry{row: r}
@@ -46,7 +48,9 @@ func described(t *testing.T, table []row, file string) (all []entry) {
 	return all
 }
 
-func describedKeywords(t *testing.T) []entry { return described(t, keywords, "../rule/params.go") }
+func describedKeywords(t *testing.T) []entry {
+	return described(t, keywords, "../rule/params.go", "../limit/window.go")
+}
 
 func describedParams(t *testing.T) []entry { return described(t, params, "param.go") }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 )
 
@@ -20,7 +21,7 @@ reply smtp	"e" fail
 `)
 	want := []rule.ReplyRule{
 		{Channel: "smtp", Host: "*.example", Verb: rule.ReplySuspend, Span: 10 * time.Minute, Action: "suspend 10m"},
-		{Channel: "smtp", Host: "x", Verb: rule.ReplyRate, Rate: rule.Rate{Recipients: 100, Span: time.Minute}, Span: 2 * time.Hour, Action: "rate 100/1m 2h"},
+		{Channel: "smtp", Host: "x", Verb: rule.ReplyRate, Rate: limit.Rate{Recipients: 100, Span: time.Minute}, Span: 2 * time.Hour, Action: "rate 100/1m 2h"},
 		{Channel: "*", Host: "*", Verb: rule.ReplyDefer, Span: 90 * time.Second, Action: "defer 90s"},
 		{Channel: "smtp", Host: "*", Verb: rule.ReplyFail, Action: "fail"},
 	}

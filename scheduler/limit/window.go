@@ -26,12 +26,17 @@ type Window struct {
 	Dead          bool
 }
 
-// WindowRules are the parameters of a window.
+// WindowRules are the parameters of windows, beside the most sessions (maxthr). They are keywords;
+// rule.Params has them and says what the tags mean.
 type WindowRules struct {
-	Most               int // at least 1
-	Initial            int // 0: the window is constant
-	Positive, Negative Feedback
-	CohortLimit        float64
+	// Initial window of a thread; 0: always maxthr.
+	Initial int `kind:"number 0 10000" name:"initialconcurrency" default:"0"`
+	// How far a success widens the window.
+	Positive Feedback `kind:"feedback" name:"positivefeedback" default:"1/N"`
+	// How far a failure of the destination narrows the window.
+	Negative Feedback `kind:"feedback" name:"negativefeedback" default:"1/N"`
+	// Number of consecutive failed windows after which a destination is dead.
+	CohortLimit float64 `kind:"fraction 0.01 1000" default:"1"`
 }
 
 // Feedback says how far one result moves a window: by Amount, divided as Per
@@ -78,13 +83,13 @@ func (w *Window) Sessions(most, initial int) int {
 	return min(w.Size, most)
 }
 
-// Succeed gives positive feedback. busy is how many sessions are busy, including the one
+// Succeed gives positive feedback. The window has at most so many sessions. busy is how many sessions are busy, including the one
 // that reports. The window does not grow beyond busy plus the initial sessions, because
 // it would not be used.
-func (w *Window) Succeed(r WindowRules, busy int) {
+func (w *Window) Succeed(r *WindowRules, most, busy int) {
 	w.FailedCohorts = 0
-	size := w.Sessions(r.Most, r.Initial)
-	if size >= r.Most || size >= busy+r.Initial {
+	size := w.Sessions(most, r.Initial)
+	if size >= most || size >= busy+r.Initial {
 		return
 	}
 	w.Success += r.Positive.of(size)
@@ -93,15 +98,15 @@ func (w *Window) Succeed(r WindowRules, busy int) {
 		w.Success = max(0, w.Success-1)
 		w.Failure = 0
 	}
-	w.Size = min(size, r.Most)
+	w.Size = min(size, most)
 }
 
 // Fail gives negative feedback. It reports whether the destination is dead.
-func (w *Window) Fail(r WindowRules) bool {
+func (w *Window) Fail(r *WindowRules, most int) bool {
 	if w.Dead || r.Initial == 0 {
 		return true
 	}
-	size := w.Sessions(r.Most, r.Initial)
+	size := w.Sessions(most, r.Initial)
 	w.FailedCohorts += 1 / float64(size)
 	if w.FailedCohorts >= r.CohortLimit-Epsilon {
 		return true

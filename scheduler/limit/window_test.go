@@ -63,7 +63,7 @@ func TestWindowFollowsThePseudocode(t *testing.T) {
 		initial := 1 + r.IntN(limit)
 		up, down := int64(r.IntN(11)), int64(r.IntN(11)) // tenths
 		cohorts := int64(1 + r.IntN(40))                 // tenths
-		p := WindowRules{Most: limit, Initial: initial, CohortLimit: float64(cohorts) / 10}
+		p := &WindowRules{Initial: initial, CohortLimit: float64(cohorts) / 10}
 		p.Positive = Feedback{float64(up) / 10, Per(r.IntN(2))}
 		p.Negative = Feedback{float64(down) / 10, Per(r.IntN(2))}
 		want := &referenceWindow{
@@ -79,11 +79,11 @@ func TestWindowFollowsThePseudocode(t *testing.T) {
 			busy := 1 + r.IntN(want.size)
 			dead := false
 			if r.IntN(100) < failures {
-				dead = got.Fail(p)
+				dead = got.Fail(p, limit)
 				want.fail()
 				history = append(history, "fail")
 			} else {
-				got.Succeed(p, busy)
+				got.Succeed(p, limit, busy)
 				want.succeed(busy)
 				history = append(history, fmt.Sprint(busy))
 			}
@@ -101,17 +101,17 @@ func TestWindowFollowsThePseudocode(t *testing.T) {
 // as many successes as it has sessions, up to maxthr. This holds without
 // rounding errors at each size.
 func TestWindowGrowsByOneACohort(t *testing.T) {
-	p := WindowRules{Most: 200, Initial: 1, Positive: Feedback{1, PerN}, CohortLimit: 1}
+	p := &WindowRules{Initial: 1, Positive: Feedback{1, PerN}, CohortLimit: 1}
 	var w Window
 	for size := 1; size < 200; size++ {
 		for n := range size {
 			if w.Sessions(200, 1) != size {
 				t.Fatalf("the window is %d after %d successes at %d", w.Sessions(200, 1), n, size)
 			}
-			w.Succeed(p, size)
+			w.Succeed(p, 200, size)
 		}
 	}
-	w.Succeed(p, 200)
+	w.Succeed(p, 200, 200)
 	if w.Sessions(200, 1) != 200 {
 		t.Errorf("the window is %d at last, want 200", w.Sessions(200, 1))
 	}

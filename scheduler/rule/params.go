@@ -12,8 +12,9 @@ import (
 // Params are the parameters of a thread: the defaults with the settings of each
 // matched clause applied in order.
 //
-// A field that has a kind is a keyword. Nothing else says what a keyword is: package config
-// reads the tags, and scheduler.cf(5) begins its entry with the first sentence of the comment.
+// A field that has a kind is a keyword, here and in the structs that are fields. Nothing else says
+// what a keyword is: package config reads the tags, and scheduler.cf(5) begins its entry with the
+// first sentence of the comment.
 //
 //	kind     the kind of value and its bounds (config/kind.go)
 //	default  as a file would set it; none: the zero value
@@ -85,14 +86,16 @@ type Params struct {
 	// Maximum number of busy sessions of the site; 0: no limit.
 	SiteMax int `kind:"number 0 1000000" default:"0"`
 	Cluster Cluster
-	Window  Window
+	Window  limit.WindowRules
+	// Log how windows change.
+	FeedbackLog bool `kind:"flag" default:"no"`
 
 	// Maximum rate at which recipients of the thread are fed.
-	Rate Rate `kind:"rate"`
+	Rate limit.Rate `kind:"rate"`
 	// Maximum rate at which recipients of the channel are fed.
-	ChannelRate Rate `kind:"rate"`
+	ChannelRate limit.Rate `kind:"rate"`
 	// Maximum rate at which recipients of the site are fed.
-	SiteRate Rate `kind:"rate"`
+	SiteRate limit.Rate `kind:"rate"`
 	// Recipients that may be fed at once after a pause, under each rate.
 	RateBurst int `kind:"number 1 1000000" default:"1"`
 
@@ -118,21 +121,7 @@ type Cluster struct {
 	// Maximum number of busy sessions of the site on all nodes together; 0: no limit.
 	SiteMax int `kind:"number 0 1000000" name:"clustersitemax" default:"0"`
 	// Maximum rate at which recipients of the thread are fed, on all nodes together.
-	Rate Rate `kind:"rate" name:"clusterrate"`
-}
-
-// Window are the parameters of the window of a thread.
-type Window struct {
-	// Initial window of a thread; 0: always maxthr.
-	InitialConcurrency int `kind:"number 0 10000" default:"0"`
-	// How far a success widens the window.
-	PositiveFeedback Feedback `kind:"feedback" default:"1/N"`
-	// How far a failure of the destination narrows the window.
-	NegativeFeedback Feedback `kind:"feedback" default:"1/N"`
-	// Number of consecutive failed windows after which a destination is dead.
-	CohortLimit float64 `kind:"fraction 0.01 1000" default:"1"`
-	// Log how windows change.
-	FeedbackLog bool `kind:"flag" default:"no"`
+	Rate limit.Rate `kind:"rate" name:"clusterrate"`
 }
 
 // Preemption is between the jobs of a ring.
@@ -157,27 +146,3 @@ const (
 	// MaxBackoff, as in Postfix.
 	BackoffAge
 )
-
-// Rate is a number of recipients in a span of time. Feedback says how far one result moves a
-// window, and Per is its divisor.
-type (
-	Rate     = limit.Rate
-	Feedback = limit.Feedback
-	Per      = limit.Per
-)
-
-// The divisors of a Feedback.
-const (
-	PerOne  = limit.PerOne
-	PerN    = limit.PerN
-	PerSqrt = limit.PerSqrt
-)
-
-// WindowRules are the parameters of the windows of threads.
-func (p *Params) WindowRules() limit.WindowRules {
-	w := &p.Window
-	return limit.WindowRules{
-		Most: max(1, p.MaxThr), Initial: w.InitialConcurrency,
-		Positive: w.PositiveFeedback, Negative: w.NegativeFeedback, CohortLimit: w.CohortLimit,
-	}
-}

@@ -9,6 +9,7 @@ import (
 
 	"zsched/internal/pattern"
 	"zsched/internal/text"
+	"zsched/scheduler/limit"
 	"zsched/ta"
 )
 
@@ -24,7 +25,7 @@ type ReplyRule struct {
 	Action string // as written
 	Verb   ReplyVerb
 	Span   time.Duration // 0 for ReplyFail
-	Rate   Rate          // of ReplyRate
+	Rate   limit.Rate    // of ReplyRate
 	File   string
 	Line   int
 }

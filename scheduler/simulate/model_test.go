@@ -53,7 +53,7 @@ func TestFailedDeliveryIsRepeated(t *testing.T) {
 func TestTwoNodesShareOneServer(t *testing.T) {
 	c := NewClock(1)
 	p := defaults()
-	p.MaxThr, p.Window.InitialConcurrency = 5, 5
+	p.MaxThr, p.Window.Initial = 5, 5
 	server := limited(5, time.Second, time.Second)
 	delivered, refused := make(map[*Node]int), 0
 	var nodes []*Node

@@ -7,6 +7,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler"
+	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 	"zsched/ta"
 )
@@ -72,11 +73,11 @@ const (
 
 // defaults are the parameters of scheduler.cf(5), except that no mail is retried.
 func defaults() rule.Params {
-	byN := rule.Feedback{Amount: 1, Per: rule.PerN}
+	byN := limit.Feedback{Amount: 1, Per: limit.PerN}
 	return rule.Params{
 		Interval: noRetry, Retries: []int{1}, Jitter: 10, UID: -1, GID: -1, Marking: ta.AgentMarks,
 		MaxThr: 1, Sessions: 1, Quantum: 50,
-		Window:      rule.Window{PositiveFeedback: byN, NegativeFeedback: byN, CohortLimit: 1},
+		Window:      limit.WindowRules{Positive: byN, Negative: byN, CohortLimit: 1},
 		Preemption:  rule.Preemption{SlotCost: 5, SlotDiscount: 50, SlotLoan: 3, MinSlots: 3},
 		MsgSessions: 20, MsgScale: 10, Share: "senderdomain",
 	}

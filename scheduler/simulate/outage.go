@@ -24,7 +24,7 @@ var outageScene = Scene{
 		const messages, upAt = 50_000, time.Hour
 		c := NewClock(seed)
 		p := defaults()
-		p.Interval, p.Window.InitialConcurrency, p.MaxThr = time.Minute, 5, 20
+		p.Interval, p.Window.Initial, p.MaxThr = time.Minute, 5, 20
 		n := NewNode(c, p, nil, downUntil(upAt, steady(time.Second, 1200*time.Millisecond)))
 		var drain drainRate
 		failed, revived := 0, 0
@@ -133,7 +133,7 @@ func deadAndLive(seed uint64, initial, messages int) (first, later, live int) {
 	c := NewClock(seed)
 	p := defaults()
 	p.Interval, p.Retries = time.Minute, []int{1, 2, 4, 8}
-	p.MaxRing, p.MaxThr, p.Window.InitialConcurrency = 20, 20, initial
+	p.MaxRing, p.MaxThr, p.Window.Initial = 20, 20, initial
 	n := NewNode(c, p, nil, func(d *Delivery) {
 		if d.Host == "live" {
 			aSecond(d)
@@ -163,7 +163,7 @@ func deadAfterGrowth(seed uint64, maxThr int) (failed int) {
 	c := NewClock(seed)
 	p := defaults()
 	p.Interval, p.Retries = time.Hour, []int{1}
-	p.MaxRing, p.MaxThr, p.Window.InitialConcurrency = 100, maxThr, 5
+	p.MaxRing, p.MaxThr, p.Window.Initial = 100, maxThr, 5
 	dead := false
 	n := NewNode(c, p, nil, func(d *Delivery) {
 		if dead {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
 )
 
@@ -69,7 +70,7 @@ func runShaping(seed uint64, rate int) *shapingRun {
 	c := NewClock(seed)
 	p := defaults()
 	p.MaxThr, p.MaxRing, p.Overfeed = 40, 40, 0
-	p.Rate, p.RateBurst = rule.Rate{Recipients: rate, Span: time.Minute}, shapedBurst
+	p.Rate, p.RateBurst = limit.Rate{Recipients: rate, Span: time.Minute}, shapedBurst
 	r := new(shapingRun)
 	n := NewNode(c, p, nil, func(d *Delivery) {
 		c.After(c.between(900*time.Millisecond, 1100*time.Millisecond), func() {
@@ -86,7 +87,7 @@ func runShaping(seed uint64, rate int) *shapingRun {
 		})
 	})
 	n.SetRules(
-		replyRule("slow down", "rate 30/1m 5m", rule.ReplyRule{Verb: rule.ReplyRate, Rate: rule.Rate{Recipients: slowRate, Span: time.Minute}, Span: slowSpan}),
+		replyRule("slow down", "rate 30/1m 5m", rule.ReplyRule{Verb: rule.ReplyRate, Rate: limit.Rate{Recipients: slowRate, Span: time.Minute}, Span: slowSpan}),
 		replyRule("blocked", "suspend 2m", rule.ReplyRule{Verb: rule.ReplySuspend, Span: suspendSpan}),
 	)
 	n.Fed = func(*Delivery) { r.fed = append(r.fed, c.Now()) }

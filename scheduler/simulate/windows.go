@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"zsched/scheduler/rule"
+	"zsched/scheduler/limit"
 )
 
 // Windows (initialconcurrency, positivefeedback, negativefeedback): scenes with
@@ -15,7 +15,7 @@ import (
 // style is a kind of feedback, with the published figures.
 type style struct {
 	name                      string
-	per                       rule.Per
+	per                       limit.Per
 	deferred, mean, deviation float64
 }
 
@@ -28,9 +28,9 @@ var limiterScene = Scene{
 	Reference: "Postfix, Queue Scheduler, \"Impact of active server concurrency limiter\"",
 	Run: func(seed uint64) Result {
 		styles := []style{
-			{"1/N", rule.PerN, 16.5, 5.17, 0.38},
-			{"1/sqrt(N)", rule.PerSqrt, 24.5, 5.28, 0.45},
-			{"1", rule.PerOne, 49.7, 5.63, 0.67},
+			{"1/N", limit.PerN, 16.5, 5.17, 0.38},
+			{"1/sqrt(N)", limit.PerSqrt, 24.5, 5.28, 0.45},
+			{"1", limit.PerOne, 49.7, 5.63, 0.67},
 		}
 		result := Result{}
 		plot := Plot{Name: "limiter", Title: "Window of a host that takes five connections", X: "deliveries ended", XMax: 150}
@@ -64,21 +64,21 @@ var growthScene = Scene{
 	Run: func(seed uint64) Result {
 		result := Result{}
 		panel := Panel{Y: "window", YMax: 22, Marks: []Mark{{20, "maxthr"}}}
-		for _, st := range []style{{name: "1/N", per: rule.PerN}, {name: "1/sqrt(N)", per: rule.PerSqrt}, {name: "1", per: rule.PerOne}} {
+		for _, st := range []style{{name: "1/N", per: limit.PerN}, {name: "1/sqrt(N)", per: limit.PerSqrt}, {name: "1", per: limit.PerOne}} {
 			w := windowLoad{style: st, initial: 5, messages: 1000}.measure(seed, steady(2*time.Second, 2200*time.Millisecond))
 			full := slices.IndexFunc(w.byDelivery, func(p Point) bool { return p.Y == 20 })
 			name := st.name + ": deliveries until the window is 20"
 			switch st.per {
-			case rule.PerN:
+			case limit.PerN:
 				result.Figures = append(result.Figures, same(name, strconv.Itoa(full), "180"))
-			case rule.PerOne:
+			case limit.PerOne:
 				result.Figures = append(result.Figures, same(name, strconv.Itoa(full), "15"))
 			default:
 				result.Figures = append(result.Figures, unbounded(name, 0, float64(full)))
 			}
 			panel.Lines = append(panel.Lines, Line{Name: "feedback " + st.name, Points: w.byTime, Step: true})
 		}
-		one := windowLoad{style: style{per: rule.PerN}, initial: 5, messages: 1000, maxRing: 1}.measure(seed, aSecond)
+		one := windowLoad{style: style{per: limit.PerN}, initial: 5, messages: 1000, maxRing: 1}.measure(seed, aSecond)
 		result.Figures = append(result.Figures, same("1/N, one session: window at the end", label(one.byDelivery[900].Y), "6"))
 		result.Plots = []Plot{{Name: "growth", Title: "How a window grows", X: "seconds", XMax: 40, Panels: []Panel{panel}}}
 		return result
@@ -94,9 +94,9 @@ var connectScene = Scene{
 	Reference: "Postfix, Queue Scheduler, \"Impact of the 30s SMTP connect timeout\"",
 	Run: func(seed uint64) Result {
 		return congestion(seed, network{deliveries: 1000, repeats: seconds(0, 3, 9, 21), timeout: 30 * time.Second, decimals: 1, within: 1}, []style{
-			{"1/N", rule.PerN, 9.9, 19.4, 0.49},
-			{"1/sqrt(N)", rule.PerSqrt, 10.4, 19.6, 0.59},
-			{"1", rule.PerOne, 10.1, 19.5, 1.29},
+			{"1/N", limit.PerN, 9.9, 19.4, 0.49},
+			{"1/sqrt(N)", limit.PerSqrt, 10.4, 19.6, 0.59},
+			{"1", limit.PerOne, 10.1, 19.5, 1.29},
 		})
 	},
 }
@@ -109,9 +109,9 @@ var greetingScene = Scene{
 	Reference: "Postfix, Queue Scheduler, \"Impact of the 300s SMTP greeting timeout\"",
 	Run: func(seed uint64) Result {
 		return congestion(seed, network{deliveries: 10_000, repeats: seconds(0, 3, 9, 21, 45, 93), timeout: 300 * time.Second, decimals: 2, within: 0.1}, []style{
-			{"1/N", rule.PerN, 1.16, 19.8, 0.37},
-			{"1/sqrt(N)", rule.PerSqrt, 1.21, 19.9, 0.23},
-			{"1", rule.PerOne, 1.18, 20.0, 0.16},
+			{"1/N", limit.PerN, 1.16, 19.8, 0.37},
+			{"1/sqrt(N)", limit.PerSqrt, 1.21, 19.9, 0.23},
+			{"1", limit.PerOne, 1.18, 20.0, 0.16},
 		})
 	},
 }
@@ -172,9 +172,9 @@ type windowLoad struct {
 func (l windowLoad) measure(seed uint64, server Server) *windowSamples {
 	c := NewClock(seed)
 	p := defaults()
-	p.Window.InitialConcurrency, p.MaxThr, p.MaxRing = l.initial, 20, l.maxRing
-	p.Window.PositiveFeedback = rule.Feedback{Amount: 1, Per: l.style.per}
-	p.Window.NegativeFeedback = p.Window.PositiveFeedback
+	p.Window.Initial, p.MaxThr, p.MaxRing = l.initial, 20, l.maxRing
+	p.Window.Positive = limit.Feedback{Amount: 1, Per: l.style.per}
+	p.Window.Negative = p.Window.Positive
 	n := NewNode(c, p, nil, server)
 	start := []Point{{0, float64(l.initial)}}
 	w := &windowSamples{byDelivery: start, byTime: start}
