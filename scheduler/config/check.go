@@ -43,7 +43,7 @@ func (r *reader) checkClauses() {
 		}
 		r.checkReached(i)
 		givesCommand := func(later rule.Clause) bool {
-			return setsOneOf(&later, "command") && (covers(later.Channel, c.Channel) || covers(c.Channel, later.Channel)) &&
+			return later.Sets("command") && (covers(later.Channel, c.Channel) || covers(c.Channel, later.Channel)) &&
 				(covers(later.Host, c.Host) || covers(c.Host, later.Host))
 		}
 		if len(p.Command) == 0 && !slices.ContainsFunc(clauses[i+1:], givesCommand) {
@@ -53,7 +53,7 @@ func (r *reader) checkClauses() {
 }
 
 func (r *reader) checkBackoff(c *rule.Clause, p *rule.Params) {
-	if p.MinBackoff > p.MaxBackoff && setsOneOf(c, "minbackoff", "maxbackoff") {
+	if p.MinBackoff > p.MaxBackoff && c.Sets("minbackoff", "maxbackoff") {
 		r.fail("in %s minbackoff is %s, longer than maxbackoff, which is %s",
 			patternOf(c), units.FormatInterval(p.MinBackoff), units.FormatInterval(p.MaxBackoff))
 	}
@@ -62,7 +62,7 @@ func (r *reader) checkBackoff(c *rule.Clause, p *rule.Params) {
 // checkGroup reports agents that are not root but have a group with which they, or others,
 // could do harm.
 func (r *reader) checkGroup(c *rule.Clause, p *rule.Params) {
-	if p.UID <= 0 || !setsOneOf(c, "user", "group") {
+	if p.UID <= 0 || !c.Sets("user", "group") {
 		return
 	}
 	switch p.GID {
@@ -79,10 +79,10 @@ func (r *reader) checkGroup(c *rule.Clause, p *rule.Params) {
 // how many sessions they may have.
 func (r *reader) checkSessions(c *rule.Clause, p *rule.Params) {
 	if r.file.Params.Cluster == nil && (p.Cluster.Max > 0 || p.Cluster.SiteMax > 0 || p.Cluster.Rate.Recipients > 0) &&
-		setsOneOf(c, "clustermax", "clustersitemax", "clusterrate") {
+		c.Sets("clustermax", "clustersitemax", "clusterrate") {
 		r.warn("in %s clustermax, clustersitemax and clusterrate have no effect: PARAMcluster names no store", patternOf(c))
 	}
-	if p.Sessions > 1 && setsOneOf(c, "sessions", "command") && len(p.Command) > 0 && !passesSessions(p.Command) {
+	if p.Sessions > 1 && c.Sets("sessions", "command") && len(p.Command) > 0 && !passesSessions(p.Command) {
 		r.warn("in %s sessions=%d, but the command does not pass ${sessions} to the agent", patternOf(c), p.Sessions)
 	}
 }
@@ -100,7 +100,7 @@ func (r *reader) checkReached(i int) {
 	c := &clauses[i]
 	for j := range i {
 		earlier := &clauses[j]
-		if !earlier.MatchesAll() && setsOneOf(earlier, "command") &&
+		if !earlier.MatchesAll() && earlier.Sets("command") &&
 			covers(earlier.Channel, c.Channel) && covers(earlier.Host, c.Host) {
 			r.warn("%s is never reached: %s on line %d has a command and matches everything that it matches",
 				patternOf(c), patternOf(earlier), earlier.Line)
@@ -168,7 +168,7 @@ func (f *File) CheckMoves() (problems []error) {
 		return nil
 	}
 	if !slices.ContainsFunc(f.Scheduler.Clauses, func(c rule.Clause) bool {
-		return setsOneOf(&c, "command") && pattern.Glob(c.Channel, ctlfile.TransferChannel)
+		return c.Sets("command") && pattern.Glob(c.Channel, ctlfile.TransferChannel)
 	}) {
 		problems = append(problems, fmt.Errorf("%s: PARAMxfer-nodes is set, but no clause gives a command for %s/*: no mail can be moved",
 			f.Name, ctlfile.TransferChannel))
@@ -178,3 +178,8 @@ func (f *File) CheckMoves() (problems []error) {
 	}
 	return problems
 }
+
+// clausePlace returns the position of a clause's pattern.
+func clausePlace(c *rule.Clause) Place { return Place{c.File, c.Line, 1} }
+
+func patternOf(c *rule.Clause) string { return c.Channel + "/" + c.Host }

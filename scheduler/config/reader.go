@@ -4,6 +4,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/participle/v2"
@@ -220,13 +221,29 @@ func (r *reader) setting(w *word) {
 	}
 	clauses := r.file.Scheduler.Clauses
 	c := &clauses[len(clauses)-1]
-	if setsOneOf(c, row.name) {
+	if c.Sets(row.name) {
 		r.warn("this clause has already set %s; the value here applies", row.name)
 	}
 	c.Settings = append(c.Settings, rule.Setting{
 		Name: row.name, Value: w.text(), File: r.at.File, Line: r.at.Line,
 		Apply: func(p *rule.Params) { row.set(p, value) },
 	})
+}
+
+// fillEmpty gives every empty clause the settings of the next clause that has
+// any. It neither fills */* clauses nor copies from them.
+func (r *reader) fillEmpty() {
+	var next []rule.Setting
+	for i, c := range slices.Backward(r.file.Scheduler.Clauses) {
+		switch {
+		case c.MatchesAll():
+		case len(c.Settings) > 0:
+			next = c.Settings
+		default:
+			r.file.Scheduler.Clauses[i].Settings = slices.Clone(next)
+			r.copied[i] = true
+		}
+	}
 }
 
 // param reads a PARAM line.

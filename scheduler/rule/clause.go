@@ -103,7 +103,7 @@ func Match(clauses []Clause, channel, host string) []*Clause {
 			continue
 		}
 		matched = append(matched, c)
-		if c.sets("command") && !c.MatchesAll() {
+		if c.Sets("command") && !c.MatchesAll() {
 			break
 		}
 	}
@@ -114,13 +114,9 @@ func Match(clauses []Clause, channel, host string) []*Clause {
 // clauses after it.
 func (c *Clause) MatchesAll() bool { return c.Channel == "*" && c.Host == "*" }
 
-func (c *Clause) sets(name string) bool {
-	for i := range c.Settings {
-		if c.Settings[i].Name == name {
-			return true
-		}
-	}
-	return false
+// Sets reports whether the clause sets one of the keywords.
+func (c *Clause) Sets(names ...string) bool {
+	return slices.ContainsFunc(c.Settings, func(s Setting) bool { return slices.Contains(names, s.Name) })
 }
 
 // Fold returns the parameters that result from the matched clauses. Without a cluster, none of
@@ -141,7 +137,7 @@ func (c *Config) Fold(matched []*Clause) *Params {
 // CommandClause returns the clause that gives the command; nil: none does.
 func CommandClause(clauses []*Clause) *Clause {
 	for _, c := range slices.Backward(clauses) {
-		if c.sets("command") {
+		if c.Sets("command") {
 			return c
 		}
 	}
