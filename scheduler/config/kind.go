@@ -66,14 +66,18 @@ func (k kind) plain(...string) kind { return k }
 // kindNamed is the kind that a tag names.
 func kindNamed(tag string) kind {
 	words := strings.Fields(tag)
-	return kinds[words[0]](words[1:]...)
+	of := kinds[words[0]]
+	if of == nil {
+		panic("config: there is no kind " + tag)
+	}
+	return of(words[1:]...)
 }
 
 // argument is a number or a time in a tag.
 func argument[V any](parse func(string) (V, error), text string) V {
 	value, err := parse(text)
 	if err != nil {
-		panic("config: a tag has " + text)
+		panic("config: a tag has " + text + ": " + err.Error())
 	}
 	return value
 }

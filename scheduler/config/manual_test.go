@@ -42,7 +42,7 @@ func described(t *testing.T, table []row, files ...string) (all []entry) {
 	for _, r := range table {
 		sentence, _, _ := strings.Cut(comments[r.name]+" ", ". ")
 		e := entry{row: r}
-		e.meaning, e.zero, _ = strings.Cut(sentence, "; 0: ")
+		e.meaning, e.zero, _ = strings.Cut(strings.TrimSpace(sentence), "; 0: ")
 		all = append(all, e)
 	}
 	return all
