@@ -35,7 +35,7 @@ func (wr *writes) rememberTrouble(e Failed) {
 
 // writeFailed handles an action on files that failed.
 func (wr *writes) writeFailed(e Failed) {
-	p := wr.pending[e.Op]
+	p := wr.find(e.Op)
 	switch {
 	case e.Op == 0 && e.SpoolDown:
 		wr.stopFeeding(0, e)
@@ -43,10 +43,10 @@ func (wr *writes) writeFailed(e Failed) {
 	case p == nil:
 		return
 	case e.Missing:
-		delete(wr.pending, e.Op)
 		if !p.stale() {
 			wr.s.lines.fileMissing(p.message)
 		}
+		wr.answered(p)
 		return
 	case e.SpoolDown:
 		wr.stopFeeding(p.id, e)
@@ -92,7 +92,7 @@ func (wr *writes) moveFailed(p *pending, e Failed) bool {
 	default:
 		return false
 	}
-	delete(wr.pending, e.Op)
+	defer wr.answered(p)
 	if p.stale() {
 		return true
 	}
@@ -140,13 +140,13 @@ func (wr *writes) reissueFailed() {
 	wr.failed = nil
 	wr.s.agenda.plan(&wr.retry, never)
 	for _, op := range ops {
-		p := wr.pending[op]
+		p := wr.find(op)
 		if p == nil {
 			continue
 		}
 		if p.stale() {
 			// Dropped meanwhile; its number may belong to another message now.
-			delete(wr.pending, op)
+			wr.answered(p)
 			continue
 		}
 		wr.s.agenda.do(p.action)

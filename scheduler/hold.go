@@ -88,12 +88,12 @@ func (od *orders) isToBeMoved(m *message) bool {
 // moveFiles moves a message to hold/, or back from there.
 func (od *orders) moveFiles(m *message) {
 	m.flags |= moving
-	op := od.s.writes.nextOp()
-	var a Action = Hold{Op: op, Message: m.id, Path: od.s.mail.path(m)}
+	p := od.s.writes.begin(m)
+	var a Action = Hold{Op: p.op, Message: m.id, Path: od.s.mail.path(m)}
 	if m.flags&underHold != 0 {
-		a = Release{Op: op, Message: m.id, Path: od.s.mail.path(m)}
+		a = Release{Op: p.op, Message: m.id, Path: od.s.mail.path(m)}
 	}
-	od.s.writes.issue(op, pending{action: a, message: m})
+	od.s.writes.issue(p, a)
 }
 
 // filesMoved is called when a message lies under hold/ now, or in transport/ again.

@@ -204,7 +204,9 @@ func (ls *limits) wake(at *limit.Limit[bounds]) {
 // wakeAll lets those try again that wait at one of the limits.
 func (ls *limits) wakeAll(links []link) {
 	for i := range links {
-		ls.wake(links[i].at)
+		if at := links[i].at; at.Len() > 0 {
+			ls.wake(at)
+		}
 	}
 }
 

@@ -47,12 +47,12 @@ func (no *notices) interimNotice(m *message) {
 func (no *notices) report(m *message) {
 	m.flags &^= owesNotice | noticeDue
 	m.pendingWrites++
-	op := no.s.writes.nextOp()
-	action := Report{Op: op, Message: m.id, Path: no.s.mail.file(m)}
+	p := no.s.writes.begin(m)
+	action := Report{Op: p.op, Message: m.id, Path: no.s.mail.file(m)}
 	if at := no.messageExpiry(m); at != noDate && at > no.s.agenda.date {
 		action.RetryUntil = at.time()
 	}
-	no.s.writes.issue(op, pending{action: action, message: m})
+	no.s.writes.issue(p, action)
 }
 
 // messageExpiry returns when the first of the open recipients expires.

@@ -45,7 +45,7 @@ func (od *orders) order(e *Ordered, m *message, vertices []*vertex) {
 // that are sent elsewhere go as one message.
 func (od *orders) carryOut(m *message, o *Ordered, vertices []*vertex) {
 	chosen := func(r *recipient) bool { return o.isAbout(m, r) }
-	elsewhere := resubmission{order: o, hold: od.holdOfCopy(m, o), pending: pending{message: m}}
+	elsewhere := resubmission{order: o, hold: od.holdOfCopy(m, o)}
 	od.s.writes.inBatch(m, func() {
 		for _, v := range vertices {
 			if v.state == due {

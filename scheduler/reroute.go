@@ -11,24 +11,23 @@ import (
 
 // resubmission is recipients of one message that go to the same place.
 type resubmission struct {
-	order   *Ordered
-	hold    *HoldOrder // of the new message; nil: it is not held
-	offsets []int64
-	pending pending
+	order      *Ordered
+	hold       *HoldOrder // of the new message; nil: it is not held
+	offsets    []int64
+	recipients []alternative // with these offsets
 }
 
 // addToResubmit adds those of the recipients of a vertex that are chosen. A recipient that has
 // alternatives is sent together with the remaining ones; one whose turn has not come stays.
 func (od *orders) addToResubmit(g *resubmission, v *vertex, chosen func(*recipient) bool) {
-	p := &g.pending
 	for i := range od.s.mail.lenOf(v) {
 		if r := od.s.mail.recipient(v, i); r.state != open || !chosen(r) {
 			continue
 		}
-		for _, a := range od.s.mail.withAlternatives(p.message, v, i) {
+		for _, a := range od.s.mail.withAlternatives(od.s.mail.messageOf(v), v, i) {
 			r := od.s.mail.recipient(a.vertex, a.index)
 			g.offsets = append(g.offsets, int64(r.offset))
-			p.recipients = append(p.recipients, a)
+			g.recipients = append(g.recipients, a)
 			r.state = writing
 			if a.vertex.state == due {
 				od.s.threads.blockVertex(a.vertex)
@@ -43,17 +42,17 @@ func (od *orders) resubmit(m *message, g *resubmission) {
 		return
 	}
 	slices.Sort(g.offsets)
-	op := od.s.writes.nextOp()
-	action := Resubmit{Op: op, Verb: g.order.Verb, Message: m.id, Path: od.s.mail.file(m), Offsets: g.offsets, Hold: g.hold}
+	p := od.s.writes.begin(m)
+	p.recipients = g.recipients
+	action := Resubmit{Op: p.op, Verb: g.order.Verb, Message: m.id, Path: od.s.mail.file(m), Offsets: g.offsets, Hold: g.hold}
 	if to := g.order.To; g.order.Verb == VerbReroute {
 		action.Channel, action.Host = to.Channel, to.Host
 		if to.Channel == ctlfile.TransferChannel {
-			action.Attempts = od.s.mail.attemptsOf(g.pending.recipients, g.offsets)
+			action.Attempts = od.s.mail.attemptsOf(g.recipients, g.offsets)
 		}
 	}
-	g.pending.action = action
 	m.pendingWrites++
-	od.s.writes.issue(op, g.pending)
+	od.s.writes.issue(p, action)
 }
 
 // attemptsOf returns how often each of the recipients at these offsets was tried.

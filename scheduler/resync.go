@@ -38,17 +38,15 @@ func (li *lines) agentResync(id AgentID, message MessageID) {
 func (li *lines) readAgain(v *vertex, attempt string, pid int) {
 	m := li.s.mail.messageOf(v)
 	li.s.threads.setState(v, reading, 0)
-	op := li.s.writes.nextOp()
 	var offsets []int64
 	if pid >= ctlfile.MaxPID {
 		for i := range li.s.mail.lenOf(v) {
 			offsets = append(offsets, int64(li.s.mail.recipient(v, i).offset))
 		}
 	}
-	li.s.writes.issue(op, pending{
-		action:  Read{Op: op, Message: m.id, Path: li.s.mail.file(m), PID: pid, Offsets: offsets, AtWork: li.atWork(m.id)},
-		message: m, vertex: v, attempt: attempt,
-	})
+	p := li.s.writes.begin(m)
+	p.vertex, p.attempt = v, attempt
+	li.s.writes.issue(p, Read{Op: p.op, Message: m.id, Path: li.s.mail.file(m), PID: pid, Offsets: offsets, AtWork: li.atWork(m.id)})
 }
 
 // atWork returns the pids of the agents that may be working on a message. An agent with

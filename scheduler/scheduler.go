@@ -157,7 +157,6 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.limits.rates, s.cluster.shares = make(map[string]*bucket), make(map[ClusterLimit]*clusterShare)
 	s.limits.newLimits()
 	s.threads.fair = fair.New(&s.threads)
-	s.writes.pending = make(map[Op]*pending)
 	s.writes.retry.due = func() { s.writes.retryWrites() }
 	s.agents.stop.deadline.due = func() { s.agents.stopDeadline() }
 	return s

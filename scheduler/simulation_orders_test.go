@@ -188,8 +188,8 @@ func (h *harness) checkPath(id MessageID, path string) {
 // checkMove: when a message is moved, no agent has it and no other action on it
 // is pending.
 func (h *harness) checkMove(op Op, id MessageID) {
-	for other, p := range h.s.writes.pending {
-		if other != op && p.message.id == id && !p.stale() {
+	for _, p := range h.s.writes.pending {
+		if p.message != nil && p.op != op && p.message.id == id && !p.stale() {
 			h.t.Fatalf("message %d is moved while %T is under way", id, p.action)
 		}
 	}

@@ -105,7 +105,7 @@ func (as *agents) endStop() {
 		a.signals = 2
 	}
 	as.stop.done = true
-	if writes := len(as.s.writes.pending); left > 0 || writes > 0 {
+	if writes := as.s.writes.unanswered(); left > 0 || writes > 0 {
 		as.s.agenda.do(Note{Severity: Error, Text: "stopped with " + strconv.Itoa(left) + " agents running and " +
 			strconv.Itoa(writes) + " file operations unfinished"})
 	}
@@ -117,7 +117,7 @@ func (as *agents) endStop() {
 // is still to be done.
 func (s *Scheduler) stopWhenDone() {
 	if !s.agents.stop.begun || s.agents.stop.done || len(s.agents.byID) > s.agents.stop.locked ||
-		len(s.writes.pending) > len(s.writes.failed) {
+		s.writes.unanswered() > len(s.writes.failed) {
 		return
 	}
 	if s.agents.stop.locked > 0 {

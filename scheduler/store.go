@@ -14,9 +14,9 @@ import (
 type writes struct {
 	s *Scheduler
 
-	last      Op
-	pending   map[Op]*pending
-	spare     []*pending // answered ones, for reuse
+	issued    Op         // actions so far
+	pending   []*pending // by Op.place
+	spare     []*pending // those of them that are answered, for reuse
 	failed    []Op       // to be issued again, in order
 	batch     batch      // of the message in inBatch
 	trouble   Trouble    // why the actions in failed have failed, or why the spool is down
@@ -33,7 +33,8 @@ const (
 
 // pending is one action on files that has no answer yet.
 type pending struct {
-	action     Action // nil for issue: finish
+	op         Op     // only its place if it is answered
+	action     Action // may be &finish
 	finish     Finish
 	message    *message
 	id         MessageID     // of message
@@ -47,27 +48,49 @@ type pending struct {
 // by another.
 func (p *pending) stale() bool { return p.message.sequence != p.sequence }
 
-// issue issues an action on files and keeps it until it is answered.
-func (wr *writes) issue(op Op, p pending) {
-	p.id, p.sequence = p.message.id, p.message.sequence
-	var kept *pending
+// placeBits are the lower bits of an Op: the place of its action in writes.pending. The others
+// count the actions.
+const placeBits = 28
+
+func (op Op) place() Op { return op & (1<<placeBits - 1) }
+
+// begin returns what is to be kept of a new action on the files of a message.
+func (wr *writes) begin(m *message) *pending {
+	var p *pending
 	if last := len(wr.spare) - 1; last >= 0 {
-		kept, wr.spare = wr.spare[last], wr.spare[:last]
+		p, wr.spare = wr.spare[last], wr.spare[:last]
 	} else {
-		kept = new(pending)
+		p = &pending{op: Op(len(wr.pending))}
+		wr.pending = append(wr.pending, p)
 	}
-	*kept = p
-	if p.action == nil {
-		kept.action = &kept.finish
-	}
-	wr.pending[op] = kept
-	wr.s.agenda.do(kept.action)
+	wr.issued++
+	p.op |= wr.issued << placeBits
+	p.message, p.id, p.sequence = m, m.id, m.sequence
+	return p
 }
 
-func (wr *writes) nextOp() Op {
-	wr.last++
-	return wr.last
+// issue issues an action, which is kept until it is answered.
+func (wr *writes) issue(p *pending, a Action) {
+	p.action = a
+	wr.s.agenda.do(a)
 }
+
+// find returns what is kept of an action; nil: it is answered.
+func (wr *writes) find(op Op) *pending {
+	if place := op.place(); op != place && int(place) < len(wr.pending) && wr.pending[place].op == op {
+		return wr.pending[place]
+	}
+	return nil
+}
+
+// answered forgets an action.
+func (wr *writes) answered(p *pending) {
+	*p = pending{op: p.op.place()}
+	wr.spare = append(wr.spare, p)
+}
+
+// unanswered is how many actions have no answer yet.
+func (wr *writes) unanswered() int { return len(wr.pending) - len(wr.spare) }
 
 // endRecipient ends a recipient with an outcome. It is done when the outcome is
 // written, or at once if the agent has written everything.
@@ -117,12 +140,10 @@ func (wr *writes) write(m *message, marks []ctlfile.Mark, settles []alternative)
 	if len(marks) == 0 {
 		return
 	}
-	op := wr.nextOp()
 	m.pendingWrites++
-	wr.issue(op, pending{
-		action:  Mark{Op: op, Message: m.id, Path: wr.s.mail.file(m), Marks: marks},
-		message: m, recipients: settles,
-	})
+	p := wr.begin(m)
+	p.recipients = settles
+	wr.issue(p, Mark{Op: p.op, Message: m.id, Path: wr.s.mail.file(m), Marks: marks})
 }
 
 // batch collects what is to be written into one file.
@@ -176,13 +197,12 @@ func (wr *writes) settle(v *vertex, i int) {
 // may owe has been written. Untagged and tag are as in Finish.
 func (wr *writes) finish(m *message, untagged int64, tag ctlfile.Tag) {
 	m.flags |= removing
-	op := wr.nextOp()
-	recipients, failed := wr.s.mail.outcomes(m)
-	wr.issue(op, pending{message: m, finish: Finish{
-		Op: op, Message: m.id, Path: wr.s.mail.file(m), Owes: m.flags&owesNotice != 0,
-		Untagged: untagged, Tag: tag,
-		ModifiedAt: m.modifiedAt.time(), Recipients: recipients, Failed: failed,
-	}})
+	p := wr.begin(m)
+	f := &p.finish
+	f.Op, f.Message, f.Path, f.Owes = p.op, m.id, wr.s.mail.file(m), m.flags&owesNotice != 0
+	f.Untagged, f.Tag, f.ModifiedAt = untagged, tag, m.modifiedAt.time()
+	f.Recipients, f.Failed = wr.s.mail.outcomes(m)
+	wr.issue(p, f)
 }
 
 // outcomes counts the recipients of a message that are done, and those of them that have failed.
@@ -200,16 +220,14 @@ func (ml *mail) outcomes(m *message) (recipients, failed int) {
 
 // writeDone handles the success of an action on files.
 func (wr *writes) writeDone(e Done) {
-	p := wr.pending[e.Op]
+	p := wr.find(e.Op)
 	if p == nil {
 		return
 	}
-	delete(wr.pending, e.Op)
 	if !p.stale() {
 		wr.applyDone(p, &e)
 	}
-	*p = pending{}
-	wr.spare = append(wr.spare, p)
+	wr.answered(p)
 }
 
 // applyDone applies the success of an action to its message.
