@@ -95,8 +95,8 @@ func (ls *limits) dropShaping(t *thread) {
 func (ls *limits) planTokens(t *thread) {
 	x := t.shaping
 	if tokens := min(ls.tokensOf(x.rate), ls.clusterTokens(x)); t.fair.Len() > tokens {
-		ls.planMore(x.rate, tokens)
-		ls.planMore(x.clusterRate, tokens)
+		ls.planToken(x.rate, tokens)
+		ls.planToken(x.clusterRate, tokens)
 	}
 }
 

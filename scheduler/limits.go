@@ -182,7 +182,7 @@ func (ls *limits) wait(p *limit.Place[bounds], l *link) {
 		p.Leave()
 		return
 	}
-	ls.planToken(l.rate)
+	ls.planToken(l.rate, 0)
 	l.at.Join(p, l.bounds, &ls.turns)
 }
 
@@ -192,7 +192,7 @@ func (ls *limits) wake(at *limit.Limit[bounds]) {
 		return
 	}
 	at.Wake(func(b bounds) int {
-		ls.planToken(b.rate)
+		ls.planToken(b.rate, 0)
 		free := ls.allow(&b, at.Busy).Free()
 		if b.ring != nil {
 			free = min(1, free)

@@ -115,11 +115,8 @@ func (ls *limits) take(b *bucket, n int) {
 	}
 }
 
-// planToken makes what waits for a token of a bucket try again when there is one.
-func (ls *limits) planToken(b *bucket) { ls.planMore(b, 0) }
-
-// planMore makes what waits for a token of a bucket try again when there are more than so many.
-func (ls *limits) planMore(b *bucket, tokens int) {
+// planToken makes what waits for a token of a bucket try again when there are more than so many.
+func (ls *limits) planToken(b *bucket, tokens int) {
 	if b == nil || ls.tokensOf(b) > tokens {
 		return
 	}
