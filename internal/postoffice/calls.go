@@ -302,12 +302,8 @@ func renameat(fromDir int, from string, toDir int, to string, flags uint) error 
 const MaxTries = 1000
 
 // Retry calls f until its error is not EINTR, at most MaxTries times.
-func Retry(f func() error) (err error) {
-	for range MaxTries {
-		if err = f(); err != unix.EINTR {
-			return err
-		}
-	}
+func Retry(f func() error) error {
+	_, err := Retry1(func() (struct{}, error) { return struct{}{}, f() })
 	return err
 }
 

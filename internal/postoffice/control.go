@@ -175,7 +175,7 @@ func open(dir int, path string, flags int) (fd int, st unix.Stat_t, err error) {
 		return -1, st, err
 	}
 	err = Fstat(fd, &st)
-	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if err == nil && !IsRegular(&st) {
 		err = ErrNotRegular
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ package postoffice
 // file system in memory that may serve them instead of the kernel.
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,27 +79,19 @@ func Mount(dir string, d Disk) (unmount func()) {
 	if old := mounts.Load(); old != nil {
 		table = append(table, *old...)
 	}
-	place := len(table)
-	for i, m := range table {
-		if m == nil {
-			place = i
-			break
-		}
-	}
-	if place == len(table) {
-		table = append(table, nil)
+	place := slices.Index(table, nil)
+	if place < 0 {
+		place, table = len(table), append(table, nil)
 	}
 	table[place] = &mount{d, strings.TrimSuffix(dir, "/") + "/", firstMounted + place*mountedRange}
 	mounts.Store(&table)
-	return func() { unmountAt(place) }
-}
-
-func unmountAt(place int) {
-	mounting.Lock()
-	defer mounting.Unlock()
-	table := append([]*mount(nil), *mounts.Load()...)
-	table[place] = nil
-	mounts.Store(&table)
+	return func() {
+		mounting.Lock()
+		defer mounting.Unlock()
+		table := slices.Clone(*mounts.Load())
+		table[place] = nil
+		mounts.Store(&table)
+	}
 }
 
 // of returns the disk that a descriptor belongs to; nil for the kernel's.

@@ -58,12 +58,7 @@ func Open(dir int, path string, flags int) (fd int, err error) {
 // may create the file. The umask applies to mode.
 func OpenAt(dir int, path string, flags int, mode uint32) (fd int, err error) {
 	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	for range MaxTries {
-		if fd, err = openat(dir, path, flags, mode); err != unix.EINTR {
-			return fd, err
-		}
-	}
-	return fd, err
+	return Retry1(func() (int, error) { return openat(dir, path, flags, mode) })
 }
 
 // OpenDir opens a directory to read it, or to use names below it. It follows a
