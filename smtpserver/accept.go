@@ -62,24 +62,13 @@ func addressKey(addr netip.Addr) netip.Prefix {
 	return prefix
 }
 
-// acceptPause is how long Serve pauses when the system is short of something that it needs.
-const acceptPause = 100 * time.Millisecond
-
 // Serve accepts mail at a listener until accepting fails or the server is closed.
 func (s *Server) Serve(l net.Listener, p Protocol) error {
-	for {
-		conn, err := l.Accept()
-		switch {
-		case err == nil:
-			if c := s.begin(conn, p); c != nil {
-				go c.run(p)
-			}
-		case listen.IsTemporary(err):
-			time.Sleep(acceptPause)
-		default:
-			return err
+	return listen.Accept(l, func(conn net.Conn) {
+		if c := s.begin(conn, p); c != nil {
+			go c.run(p)
 		}
-	}
+	})
 }
 
 // ServeConn accepts mail from one connection, such as standard input and output, and

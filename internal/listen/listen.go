@@ -111,40 +111,44 @@ func (s *Sockets) Close() {
 	s.sessions.Wait()
 }
 
-const (
-	// acceptPause is how long Accept pauses when the system is short of
-	// something that it needs.
-	acceptPause = 100 * time.Millisecond
-	// closeTimeout is how long a session may go on after Close.
-	closeTimeout = time.Second
-)
+// closeTimeout is how long a session may go on after Close.
+const closeTimeout = time.Second
 
 // Accept calls serve for each connection, in a goroutine of its own, until
 // accepting fails. The context is done when the set closes. Sessions outlive a
 // listener that fails.
 func (s *Sockets) Accept(listener net.Listener, serve func(context.Context, net.Conn)) error {
-	for {
-		conn, err := listener.Accept()
-		switch {
-		case err == nil:
-		case IsTemporary(err):
-			time.Sleep(acceptPause)
-			continue
-		default:
-			return err
-		}
+	return Accept(listener, func(conn net.Conn) {
 		s.sessions.Go(func() {
 			stop := context.AfterFunc(s.ctx, func() { conn.SetDeadline(time.Now().Add(closeTimeout)) })
 			defer stop()
 			defer conn.Close()
 			serve(s.ctx, conn)
 		})
+	})
+}
+
+// acceptPause is how long Accept pauses when the system is short of something that it needs.
+const acceptPause = 100 * time.Millisecond
+
+// Accept calls begin with each connection until accepting fails for good.
+func Accept(listener net.Listener, begin func(net.Conn)) error {
+	for {
+		conn, err := listener.Accept()
+		switch {
+		case err == nil:
+			begin(conn)
+		case isTemporary(err):
+			time.Sleep(acceptPause)
+		default:
+			return err
+		}
 	}
 }
 
-// IsTemporary says whether an error of accept(2) concerns one connection or a
+// isTemporary says whether an error of accept(2) concerns one connection or a
 // shortage that passes.
-func IsTemporary(err error) bool {
+func isTemporary(err error) bool {
 	for _, e := range []error{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
 		syscall.ECONNABORTED, syscall.EINTR, syscall.EPROTO,
