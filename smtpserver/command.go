@@ -38,19 +38,18 @@ func (s *session) answer(line string) error {
 	verb, arg, _ := strings.Cut(line, " ")
 	verb, arg = strings.ToUpper(verb), strings.TrimSpace(arg)
 	c, known := commands[verb]
+	// What the client takes for a chunk would be read as commands.
+	chunk := strings.HasPrefix(strings.ToUpper(strings.TrimSpace(line)), "BDAT")
+	control := strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 	s.commands++
 	switch {
 	case s.commands > s.o.MaxRecipients+extraCommands:
 		return errManyCommands
-	case s.errors > s.maxErrors():
+	case !s.client.trusted && s.errors > s.o.MaxErrors:
 		return errManyErrors
-	case !known && strings.HasPrefix(strings.ToUpper(strings.TrimSpace(line)), "BDAT"):
-		// What the client takes for a chunk would be read as commands.
+	case chunk && (!known || control):
 		return errBadChunk
-	case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-		if verb == "BDAT" {
-			return errBadChunk
-		}
+	case control:
 		return errControl
 	case !known:
 		return errUnknown
@@ -60,13 +59,6 @@ func (s *session) answer(line string) error {
 		return errNoArgument
 	}
 	return c.run(s, arg)
-}
-
-func (s *session) maxErrors() int {
-	if s.client.trusted {
-		return s.o.MaxRecipients + extraCommands
-	}
-	return s.o.MaxErrors
 }
 
 // greet answers HELO or EHLO. They end a message that was begun.

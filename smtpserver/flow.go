@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/internal/logs"
 	"zsched/internal/postoffice"
 )
 
@@ -42,8 +43,9 @@ type flow struct {
 	files      atomic.Int64 // in router/
 	log        zerolog.Logger
 
+	busy logs.Throttle // one line about refused mail
+
 	mu     sync.Mutex
-	logged time.Time // when a refusal was logged
 	asked  time.Time // when the free space was checked
 	free   int64     // bytes
 	inodes uint64    // free
@@ -102,7 +104,10 @@ func (f *flow) admit(size int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.timesFull() >= refuseAt {
-		f.logBusy()
+		if f.busy.Allow("", time.Now()) {
+			f.log.Warn().Str("directory", "router").Int64("files", f.files.Load()).Int("limit", f.limit).
+				Msg("mail is refused, because the queue is too long")
+		}
 		return errBusy
 	}
 	if time.Since(f.asked) > diskPause {
@@ -117,14 +122,4 @@ func (f *flow) admit(size int64) error {
 	}
 	f.free -= size // an estimate until the next check
 	return nil
-}
-
-// logBusy logs that mail is refused, unless that was logged in the last minute. The
-// caller holds mu.
-func (f *flow) logBusy() {
-	if now := time.Now(); now.Sub(f.logged) >= busyLogPause {
-		f.logged = now
-		f.log.Warn().Str("directory", "router").Int64("files", f.files.Load()).Int("limit", f.limit).
-			Msg("mail is refused, because the queue is too long")
-	}
 }

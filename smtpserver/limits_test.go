@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"zsched/internal/logs"
 )
 
 func TestEndlessLinesAreNotKept(t *testing.T) {
@@ -271,7 +273,7 @@ func TestFilesOfAUserDoNotStopMail(t *testing.T) {
 	if err := os.Mkdir(router, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f := &flow{postoffice: office, limit: 5, log: zerolog.New(log)}
+	f := &flow{postoffice: office, limit: 5, log: zerolog.New(log), busy: logs.Throttle{Period: busyLogPause}}
 	done := make(chan struct{})
 	close(done)
 	for i := range 120 {

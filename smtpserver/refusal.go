@@ -53,7 +53,7 @@ var (
 	errHasTLS      = &refusal{code: 503, status: "5.5.1", reason: "sequence", text: "TLS is in use already"}
 )
 
-// Senders and recipients.
+// Senders and recipients. Options.CheckRecipient returns the exported ones.
 var (
 	errSenderSyntax    = &refusal{code: 501, status: "5.1.7", reason: "address", text: "MAIL takes FROM:<address>"}
 	errRecipientSyntax = &refusal{code: 501, status: "5.1.3", reason: "address", text: "RCPT takes TO:<address>"}
@@ -61,8 +61,8 @@ var (
 	errRecipient       = &refusal{code: 553, status: "5.1.3", reason: "address", text: "The address is not one mailbox with a domain"}
 	errNeedsUTF8       = &refusal{code: 553, status: "5.6.7", reason: "address", text: "The address needs SMTPUTF8"}
 	errRelay           = &refusal{code: 550, status: "5.7.1", reason: "relay", text: "Relaying is not allowed"}
-	errNoUser          = &refusal{code: 550, status: "5.1.1", reason: "user", text: "No such user"}
-	errNoRoute         = &refusal{code: 550, status: "5.1.2", reason: "route", text: "No route to this domain"}
+	ErrNoUser          = &refusal{code: 550, status: "5.1.1", reason: "user", text: "No such user"}
+	ErrNoRoute         = &refusal{code: 550, status: "5.1.2", reason: "route", text: "No route to this domain"}
 	errManyRecipients  = &refusal{code: 452, status: "4.5.3", reason: "recipients", text: "Too many recipients"}
 	errManyEnvelopes   = &refusal{code: 452, status: "4.5.3", reason: "memory", text: "Too many recipients at this time"}
 )

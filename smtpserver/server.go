@@ -62,9 +62,9 @@ type Options struct {
 
 	Domains  []string       // anybody may send to them: "example.org", or ".example.org" for all below it
 	Networks []netip.Prefix // networks whose clients may send anywhere
-	// CheckRecipient says whether the router would fail an address; nil: every
-	// address is accepted. It must be safe for concurrent use.
-	CheckRecipient func(address string) RecipientFault
+	// CheckRecipient returns ErrNoUser or ErrNoRoute for an address that the router would
+	// fail; nil: every address is accepted. It must be safe for concurrent use.
+	CheckRecipient func(address string) error
 
 	MaxSize        int64 // of a message, in bytes
 	MaxRecipients  int   // of a message
@@ -80,15 +80,6 @@ type Options struct {
 
 	Log zerolog.Logger
 }
-
-// RecipientFault is why the router would fail an address.
-type RecipientFault int
-
-const (
-	NoFault     RecipientFault = iota
-	UnknownUser                // 5.1.1
-	NoRoute                    // 5.1.2
-)
 
 // Default returns the default options.
 func Default() Options {
@@ -163,7 +154,8 @@ func (s *Server) Configure(o Options) {
 func (s *Server) use(o Options, old *config) {
 	next := &config{
 		Options: o, replaced: make(chan struct{}),
-		flow: &flow{postoffice: o.Router.Postoffice, limit: o.RouterMax, minFree: o.MinFree, log: o.Log},
+		flow: &flow{postoffice: o.Router.Postoffice, limit: o.RouterMax, minFree: o.MinFree,
+			log: o.Log, busy: logs.Throttle{Period: busyLogPause}},
 	}
 	if old != nil {
 		next.flow.files.Store(old.flow.files.Load())

@@ -172,26 +172,20 @@ func (s *session) mayReceive(address string) error {
 		return errRelay
 	}
 	if check := s.o.CheckRecipient; check != nil {
-		switch check(address) {
-		case UnknownUser:
-			return errNoUser
-		case NoRoute:
-			return errNoRoute
-		}
+		return check(address)
 	}
 	return nil
 }
 
 func (s *session) addRecipient(address, dsn string) error {
 	m := s.mail
-	r := &ctlfile.Recipient{Address: ctlfile.Address{User: address}, DSN: dsn}
-	size := int64(len(address)*3 + len(r.DSN) + recipientSize)
+	size := int64(len(address)*3 + len(dsn) + recipientSize)
 	if s.server.envelopes.Add(size) > maxEnvelopes {
 		s.server.envelopes.Add(-size)
 		return errManyEnvelopes
 	}
 	m.memory += size
-	m.To = append(m.To, r)
+	m.To = append(m.To, &ctlfile.Recipient{Address: ctlfile.Address{User: address}, DSN: dsn})
 	return nil
 }
 

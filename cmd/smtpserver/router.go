@@ -48,17 +48,17 @@ func (r *recipients) current() *table.Table {
 
 // check returns why the router would fail an address: CheckRecipient of
 // smtpserver.Options.
-func (r *recipients) check(address string) smtpserver.RecipientFault {
+func (r *recipients) check(address string) error {
 	if local, _, _ := strings.Cut(address, "@"); strings.EqualFold(local, "postmaster") {
-		return smtpserver.NoFault // RFC 5321 section 4.5.1
+		return nil // RFC 5321 section 4.5.1
 	}
 	switch r.current().Fault(address) {
 	case table.UnknownUser:
-		return smtpserver.UnknownUser
+		return smtpserver.ErrNoUser
 	case table.NoRoute:
-		return smtpserver.NoRoute
+		return smtpserver.ErrNoRoute
 	}
-	return smtpserver.NoFault
+	return nil
 }
 
 // maySubmit returns an error if the router would make this user the sender of all mail:
