@@ -16,21 +16,13 @@ import (
 // neither part, and RCPT TO:<postmaster> has no domain.
 type mailbox struct{ local, domain string }
 
-// parameter is KEY=value, or KEY alone. The key is in capital letters.
-type parameter struct{ key, value string }
-
-// cutWord removes FROM: or TO:, in any case, from the beginning of a command's argument.
-func cutWord(arg, word string) (rest string, ok bool) {
+// cutPath removes a word, FROM: or TO: in any case, and a path from the beginning of a
+// command's argument. The angle brackets may be missing, and a source route is ignored.
+func cutPath(arg, word string) (m mailbox, rest string, ok bool) {
 	if len(arg) < len(word) || !strings.EqualFold(arg[:len(word)], word) {
-		return "", false
+		return m, "", false
 	}
-	return strings.TrimLeft(arg[len(word):], " "), true
-}
-
-// cutPath removes a path from the beginning of a text. The angle brackets may be missing,
-// and a source route is ignored.
-func cutPath(text string) (m mailbox, rest string, ok bool) {
-	rest, bracket := strings.CutPrefix(text, "<")
+	rest, bracket := strings.CutPrefix(strings.TrimLeft(arg[len(word):], " "), "<")
 	route := bracket && strings.HasPrefix(rest, "@")
 	if route {
 		_, rest, _ = strings.Cut(rest, ":")
@@ -90,19 +82,22 @@ func (m mailbox) address(smtputf8 bool, wrong *refusal) (string, error) {
 
 func isASCII(s string) bool { return strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0 }
 
-// parameters reads what follows a path. No parameter may be given twice.
-func parameters(text string) (list []parameter, err error) {
+// parameters reads what follows a path: KEY=value, or KEY alone. It calls set with each, with
+// the key in capital letters, until set returns an error. No parameter may be given twice.
+func parameters(text string, set func(key, value string) error) error {
 	given := make(map[string]bool)
 	for word := range strings.FieldsSeq(text) {
 		key, value, _ := strings.Cut(word, "=")
 		key = strings.ToUpper(key)
 		if key == "" || given[key] || strings.Contains(value, "=") {
-			return nil, errParameter
+			return errParameter
 		}
 		given[key] = true
-		list = append(list, parameter{key, value})
+		if err := set(key, value); err != nil {
+			return err
+		}
 	}
-	return list, nil
+	return nil
 }
 
 // parseSize reads a SIZE, which has up to twenty digits (RFC 1870). One of more than 64

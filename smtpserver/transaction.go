@@ -31,11 +31,7 @@ func (s *session) mailFrom(arg string) error {
 	if s.mail != nil {
 		return errNested
 	}
-	rest, ok := cutWord(arg, "FROM:")
-	var from mailbox
-	if ok {
-		from, rest, ok = cutPath(rest)
-	}
+	from, rest, ok := cutPath(arg, "FROM:")
 	if !ok {
 		return errSenderSyntax
 	}
@@ -67,13 +63,9 @@ func (s *session) mailFrom(arg string) error {
 
 // senderParameters reads the parameters of MAIL.
 func (m *transaction) senderParameters(text string) (size uint64, err error) {
-	list, err := parameters(text)
-	if err != nil {
-		return 0, err
-	}
-	for _, p := range list {
-		ok, value := true, strings.ToUpper(p.value)
-		switch p.key {
+	err = parameters(text, func(key, given string) error {
+		ok, value := true, strings.ToUpper(given)
+		switch key {
 		case "SIZE":
 			size, ok = parseSize(value)
 		case "BODY":
@@ -85,16 +77,17 @@ func (m *transaction) senderParameters(text string) (size uint64, err error) {
 		case "RET":
 			m.Ret, ok = value, value == "FULL" || value == "HDRS"
 		case "ENVID":
-			m.EnvID = xtext(p.value)
+			m.EnvID = xtext(given)
 		case "AUTH": // RFC 4954 section 5: it may be ignored
 		default:
-			return 0, errNoExtension
+			return errNoExtension
 		}
 		if !ok {
-			return 0, errParameter
+			return errParameter
 		}
-	}
-	return size, nil
+		return nil
+	})
+	return size, err
 }
 
 // rcptTo answers RCPT.
@@ -108,11 +101,7 @@ func (s *session) rcptTo(arg string) error {
 	case len(m.To) >= s.o.MaxRecipients:
 		return errManyRecipients
 	}
-	rest, ok := cutWord(arg, "TO:")
-	var to mailbox
-	if ok {
-		to, rest, ok = cutPath(rest)
-	}
+	to, rest, ok := cutPath(arg, "TO:")
 	if !ok || to == (mailbox{}) {
 		return errRecipientSyntax
 	}
@@ -140,29 +129,24 @@ func (s *session) rcptTo(arg string) error {
 // recipientParameters reads the parameters of RCPT, and returns them as words of a recipient's
 // N line.
 func (m *transaction) recipientParameters(text string) (dsn string, err error) {
-	list, err := parameters(text)
-	if err != nil {
-		return "", err
-	}
 	var notify, original string
-	for _, p := range list {
-		ok := false
-		switch p.key {
+	err = parameters(text, func(key, value string) error {
+		switch key {
 		case "NOTIFY":
-			value := strings.ToUpper(p.value)
-			notify, ok = "NOTIFY="+value, validNotify(value)
+			value = strings.ToUpper(value)
+			if notify = "NOTIFY=" + value; !validNotify(value) {
+				return errParameter
+			}
 		case "ORCPT":
-			if original, ok = originalRecipient(p.value), true; original != "" {
+			if original = originalRecipient(value); original != "" {
 				original = "ORCPT=" + original
 			}
 		default:
-			return "", errNoExtension
+			return errNoExtension
 		}
-		if !ok {
-			return "", errParameter
-		}
-	}
-	return strings.TrimSpace(notify + " " + original), nil
+		return nil
+	})
+	return strings.TrimSpace(notify + " " + original), err
 }
 
 // mayReceive says whether the client may send to an address.

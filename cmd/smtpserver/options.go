@@ -152,10 +152,7 @@ func (o *options) readFile(flags *pflag.FlagSet, share string) error {
 // server returns the options of the server, completed from zmailer.conf.
 func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 	s := o.Options
-	if s.Hostname == "" {
-		s.Hostname = env.Value("HOSTNAME")
-	}
-	if s.Hostname == "" {
+	if s.Hostname = cmp.Or(s.Hostname, env.Value("HOSTNAME")); s.Hostname == "" {
 		name, err := os.Hostname()
 		if err != nil {
 			return s, err
