@@ -98,7 +98,9 @@ func (od *orders) resume(v *vertex) {
 	case isHeld:
 	case v.state == held, v.state == blocked && od.s.mail.canBeFed(v):
 		od.s.threads.makeDue(v)
-		od.s.rings.overfeedThread(od.s.mail.threadOf(v))
+		if o == nil { // an order comes before any feed, and resumes the vertex again
+			od.s.rings.overfeedThread(od.s.mail.threadOf(v))
+		}
 	case v.state == blocked:
 		od.s.notices.planWake(v) // recipients that are open again may expire
 	case !od.s.mail.anyOf(v, (*recipient).isWriting):
