@@ -106,7 +106,7 @@ type (
 
 	// Hold moves a message to hold/. No agent has any of it, and no other
 	// Action on its files is pending. From Done on, the Path of actions on it begins with
-	// "hold/". After Failed it is back in the queue.
+	// "hold/". After Failed it is still held.
 	Hold struct {
 		Op      Op
 		Message MessageID
@@ -166,7 +166,7 @@ type (
 	//	suspended  a thread is not fed
 	//	rule       a reply rule, Because, makes a message wait or fail
 	//	release    the hold of a thread has ended by itself
-	//	undone     an order was not carried out, because a Hold or Resubmit has failed
+	//	undone     an order was not carried out, because a Resubmit has failed
 	//	gone       the control file is gone
 	//
 	// If Message is 0, it is about a whole thread.

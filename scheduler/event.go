@@ -83,8 +83,8 @@ type (
 	}
 
 	// Failed: the Action with this Op could not be carried out. The core keeps
-	// it and issues it again later. It gives up a Hold or a Resubmit, and that
-	// mail is back in the queue.
+	// it and issues it again later, unless it is the Hold of a message that was released meanwhile. It
+	// gives up a Resubmit, and that mail is back in the queue.
 	Failed struct {
 		Op     Op // 0: of no action; the spool was found down
 		Reason string

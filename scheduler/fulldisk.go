@@ -51,7 +51,7 @@ func (wr *writes) writeFailed(e Failed) {
 	case e.SpoolDown:
 		wr.stopFeeding(p.id, e)
 	}
-	if !wr.moveFailed(p, e) {
+	if !wr.resubmitFailed(p, e) {
 		wr.repeatLater(p, e)
 	}
 }
@@ -80,16 +80,12 @@ func (wr *writes) repeatLater(p *pending, e Failed) {
 	wr.failed = append(wr.failed, e.Op)
 }
 
-// moveFailed takes mail that could not be held or resubmitted back into the
-// queue. The action is not tried again, because an order must not be carried out long after
-// its answer. moveFailed reports whether the action was one of these.
-func (wr *writes) moveFailed(p *pending, e Failed) bool {
-	m, verb := p.message, VerbHold
-	switch a := p.action.(type) {
-	case Hold:
-	case Resubmit:
-		verb = a.Verb
-	default:
+// resubmitFailed takes mail that could not be resubmitted back into the queue, and reports whether
+// the action was a Resubmit. It is not tried again, because such an order must not be carried out
+// long after its answer. A HOLD is on record: its mail stays held, and its files are moved later.
+func (wr *writes) resubmitFailed(p *pending, e Failed) bool {
+	a, ok := p.action.(Resubmit)
+	if !ok {
 		return false
 	}
 	defer wr.answered(p)
@@ -98,16 +94,12 @@ func (wr *writes) moveFailed(p *pending, e Failed) bool {
 	}
 	reason := strings.TrimSpace(e.Reason)
 	if !e.SpoolDown { // else the note that the spool cannot be written stands for all
-		wr.s.agenda.do(Note{Severity: Warning, Message: m.id, Text: verb.Name() + " cannot be carried out, it is back in the queue: " + reason})
+		wr.s.agenda.do(Note{Severity: Warning, Message: p.id, Text: a.Verb.Name() + " cannot be carried out, it is back in the queue: " + reason})
 	}
-	wr.s.log.record(Condition{State: "undone", Message: m.id, Order: verb.Name(), Because: reason})
-	if p.recipients == nil {
-		wr.s.orders.undoHold(m)
-		return true
-	}
-	wr.s.orders.resubmitFailed(p)
-	m.pendingWrites--
-	wr.advance(m)
+	wr.s.log.record(Condition{State: "undone", Message: p.id, Order: a.Verb.Name(), Because: reason})
+	wr.s.orders.takeBack(p)
+	p.message.pendingWrites--
+	wr.advance(p.message)
 	return true
 }
 
@@ -144,11 +136,16 @@ func (wr *writes) reissueFailed() {
 		if p == nil {
 			continue
 		}
-		if p.stale() {
+		_, isHold := p.action.(Hold)
+		switch m := p.message; {
+		case p.stale():
 			// Dropped meanwhile; its number may belong to another message now.
 			wr.answered(p)
-			continue
+		case isHold && wr.s.orders.heldMessages[m.ref] == nil:
+			wr.answered(p)
+			wr.s.orders.undoHold(m)
+		default:
+			wr.s.agenda.do(p.action)
 		}
-		wr.s.agenda.do(p.action)
 	}
 }

@@ -98,28 +98,29 @@ func (od *orders) moveFiles(m *message) {
 
 // filesMoved is called when a message lies under hold/ now, or in transport/ again.
 func (od *orders) filesMoved(m *message) {
-	m.flags &^= moving
 	m.flags ^= underHold
 	if m.flags&underHold != 0 {
 		od.underHold++
 	} else {
 		od.underHold--
 	}
+	od.endMove(m)
+}
+
+// undoHold takes back into the queue a message that is no longer to be held, before its files have
+// been moved.
+func (od *orders) undoHold(m *message) {
+	delete(od.heldMessages, m.ref)
+	od.endMove(m)
+}
+
+// endMove continues with a message whose files are where they are to stay for now.
+func (od *orders) endMove(m *message) {
+	m.flags &^= moving
 	for _, v := range od.s.mail.openVertices(m) {
 		if m.flags&underHold == 0 {
 			od.requireAttempt(v)
 		}
-		od.resume(v)
-	}
-	od.s.writes.advance(m)
-}
-
-// undoHold takes back into the queue a message that could not be moved, or that
-// is no longer to be held.
-func (od *orders) undoHold(m *message) {
-	m.flags &^= moving
-	delete(od.heldMessages, m.ref)
-	for _, v := range od.s.mail.openVertices(m) {
 		od.resume(v)
 	}
 	od.s.writes.advance(m)

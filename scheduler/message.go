@@ -70,7 +70,7 @@ const (
 //	           being written
 //	blocked  ► due: an alternative has its turn, outcomes are on disk, or a Resubmit has failed
 //	any      ► held: VerbHold, when no agent has it; or its files lie under hold/
-//	held     ► due or blocked: Release; Hold has failed, or is not wanted any more
+//	held     ► due or blocked: Release, or Hold is not wanted any more
 type vertex struct {
 	ref                    vertexRef
 	message                messageRef

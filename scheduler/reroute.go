@@ -82,9 +82,9 @@ func (ml *mail) withAlternatives(m *message, v *vertex, i int) []alternative {
 	return left
 }
 
-// resubmitFailed takes back recipients that could not be resubmitted. The first of alternatives is
+// takeBack takes back recipients that could not be resubmitted. The first of alternatives is
 // open when its vertex is.
-func (od *orders) resubmitFailed(p *pending) {
+func (od *orders) takeBack(p *pending) {
 	for _, a := range p.recipients {
 		if r := od.s.mail.recipient(a.vertex, a.index); r.state == writing {
 			r.state = open

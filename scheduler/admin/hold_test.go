@@ -297,6 +297,33 @@ func TestHoldThatCannotBeWrittenIsNone(t *testing.T) {
 	})
 }
 
+// A hold that is recorded stays in force although the files cannot be moved: a restart, which reads
+// the record, changes nothing.
+func TestHoldWhoseFilesCannotBeMovedStaysInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := slow(t, time.Minute)
+		h.wantWithAgent("HOLD MSG 1", 1, 1)
+		h.Spool.Fail(syscall.EACCES)
+		for range 2 {
+			h.pass(24 * time.Hour)
+			h.wantFiles(1, 0)
+			h.wantDelivered("")
+			if got := h.held(); got != "1 a.example by postmaster uid 0 open" {
+				t.Errorf("held: %s", got)
+			}
+			h.Stop(syscall.SIGTERM)
+			h.Run()
+			h.Spool.Again(1)
+		}
+		h.Spool.Fail(nil)
+		h.pass(time.Minute)
+		h.wantFiles(0, 1)
+		h.want("RELEASE MSG 1", 1, 1, 1)
+		h.wantDelivered("a.example")
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
 // A REROUTE that waits for an agent says where it sends the mail, of whole job lines and of
 // single recipients.
 func TestPendingRerouteSaysWhereTo(t *testing.T) {
