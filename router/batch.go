@@ -51,18 +51,23 @@ func (r *Service) batch() {
 	}
 }
 
-// take takes the first submissions that wait for a batch, and opens and routes them.
+// take takes the first submissions that wait for a batch, and opens and routes them. One that
+// fails counts too: to move it aside takes as long as to queue it.
 func (r *Service) take() (jobs []*job) {
-	size, recipients, limit := 0, 0, batchFiles()
-	for len(r.waiting) > 0 && len(jobs) < limit && size < batchBytes && recipients < batchRecipients {
-		name := r.waiting[0]
-		r.waiting = r.waiting[1:]
-		delete(r.known, name)
+	size, recipients := 0, 0
+	for range batchFiles() {
+		if size >= batchBytes || recipients >= batchRecipients {
+			break
+		}
+		name, uid, ok := r.waiting.next()
+		if !ok {
+			break
+		}
 		j, err := r.open(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			delete(r.failed, name)
 		} else if err != nil {
-			r.fail(name, err)
+			r.fail(name, uid, err)
 		} else {
 			jobs = append(jobs, j)
 			size += len(j.Routed.Contents.Blocks[0].Header) + 200*j.Recipients
@@ -87,8 +92,9 @@ func (r *Service) open(name string) (*job, error) {
 }
 
 // fail handles a submission that was not queued: one that cannot be read is
-// quarantined, and any other is tried again with the next sweep.
-func (r *Service) fail(name string, err error) {
+// quarantined, and any other is tried again with the next sweep. If one cannot be
+// quarantined, its owner is left alone for a while: the others would take as long in vain.
+func (r *Service) fail(name string, uid int, err error) {
 	if r.endIfReplaced(err) {
 		return
 	}
@@ -99,6 +105,9 @@ func (r *Service) fail(name string, err error) {
 			r.log.Error().Str("file", name).Err(err).Msg("submission moved to corrupt/router")
 			delete(r.failed, name)
 			return
+		}
+		if !r.machine.Trusted[uid] {
+			r.waiting.pause(uid, time.Now())
 		}
 		err = errors.Join(err, moved)
 	}
@@ -127,7 +136,7 @@ func (r *Service) finish(j *job, startedAt time.Time) {
 		return
 	}
 	if j.Err != nil {
-		r.fail(j.Name, j.Err)
+		r.fail(j.Name, j.UID, j.Err)
 		return
 	}
 	delete(r.failed, j.Name)

@@ -34,10 +34,9 @@ type Service struct {
 	queue   *submissions
 	loader  *table.Loader
 	log     zerolog.Logger
-	syslog  *logs.Syslog    // nil: none
-	notify  string          // the scheduler's socket; "": none
-	waiting []string        // names below router/, each once
-	known   map[string]bool // the same names
+	syslog  *logs.Syslog // nil: none
+	notify  string       // the scheduler's socket; "": none
+	waiting *waiting
 	failed  map[string]bool // the names of those that failed, which is logged once
 	// failures limits the log lines about submissions that are tried again.
 	failures logs.Throttle
@@ -81,7 +80,7 @@ func New(o Options) (*Service, error) {
 			Trusted: map[int]bool{0: true, os.Geteuid(): true},
 		},
 		queue: q, loader: loader, log: o.Log, notify: env.Value("SCHEDULERNOTIFY"),
-		known: map[string]bool{}, failed: map[string]bool{},
+		waiting: newWaiting(), failed: map[string]bool{},
 		failures: logs.Throttle{Number: 5, Period: time.Second},
 		reloads:  postoffice.ReloadRecord{Path: filepath.Join(q.dir, postoffice.RouterReload)},
 	}
@@ -140,7 +139,7 @@ func (r *Service) loop(signals <-chan os.Signal, w *fsnotify.Watcher) {
 	close(ready)
 	for r.replaced == nil {
 		var work <-chan struct{}
-		if len(r.waiting) > 0 {
+		if len(r.waiting.turns) > 0 {
 			work = ready
 		}
 		select {
@@ -219,17 +218,17 @@ func watchHashDir(w *fsnotify.Watcher, path string) (watched bool) {
 // sweep adds the submissions in router/. Those in a directory that cannot be read are found
 // later.
 func (r *Service) sweep() {
-	_ = postoffice.EachSubmission(r.queue.dir, func(name string, _ os.FileInfo) bool {
-		r.add(name)
+	now := time.Now()
+	_ = postoffice.EachSubmission(r.queue.dir, func(name string, info os.FileInfo) bool {
+		r.waiting.add(name, ownerOf(info), now)
 		return true
 	})
 }
 
-// add adds a submission to those that wait.
+// add adds a new file of router/ to those that wait.
 func (r *Service) add(name string) {
-	if !r.known[name] {
-		r.known[name] = true
-		r.waiting = append(r.waiting, name)
+	if info, err := postoffice.Lstat(filepath.Join(r.queue.dir, "router", name)); err == nil {
+		r.waiting.add(name, ownerOf(info), time.Now())
 	}
 }
 
@@ -237,7 +236,7 @@ func (r *Service) add(name string) {
 func (r *Service) drain() {
 	r.recover()
 	r.sweep()
-	for len(r.waiting) > 0 && r.replaced == nil {
+	for len(r.waiting.turns) > 0 && r.replaced == nil {
 		r.batch()
 	}
 }

@@ -1,0 +1,67 @@
+package router
+
+// The submissions that wait. Their owners take turns.
+
+import (
+	"slices"
+	"time"
+)
+
+// pauseLength is how long an owner's submissions wait after one that cannot be read could not be
+// moved aside either.
+const pauseLength = 2 * time.Minute
+
+// waiting are the submissions that wait for a batch. Their owners take turns, so that one
+// with many files delays nobody else's.
+type waiting struct {
+	names map[int][]string // by owner, in order of arrival; no owner has an empty list
+	turns []int            // the keys of names, the next first
+	known map[string]bool  // all names
+	// paused has the owners whose submissions are left alone until then.
+	paused map[int]time.Time
+}
+
+func newWaiting() *waiting {
+	return &waiting{names: map[int][]string{}, known: map[string]bool{}, paused: map[int]time.Time{}}
+}
+
+// add adds a submission, a name below router/, unless it waits already or its owner is paused.
+// A later sweep finds those of an owner who is paused.
+func (w *waiting) add(name string, uid int, now time.Time) {
+	if w.known[name] || now.Before(w.paused[uid]) {
+		return
+	}
+	if w.names[uid] == nil {
+		w.turns = append(w.turns, uid)
+	}
+	w.known[name] = true
+	w.names[uid] = append(w.names[uid], name)
+}
+
+// next removes the first submission of the owner whose turn it is. It returns false if none
+// waits.
+func (w *waiting) next() (name string, uid int, ok bool) {
+	if len(w.turns) == 0 {
+		return "", 0, false
+	}
+	uid = w.turns[0]
+	w.turns = w.turns[1:]
+	name, w.names[uid] = w.names[uid][0], w.names[uid][1:]
+	delete(w.known, name)
+	if len(w.names[uid]) > 0 {
+		w.turns = append(w.turns, uid)
+	} else {
+		delete(w.names, uid)
+	}
+	return name, uid, true
+}
+
+// pause leaves an owner's submissions alone for a while.
+func (w *waiting) pause(uid int, now time.Time) {
+	w.paused[uid] = now.Add(pauseLength)
+	for _, name := range w.names[uid] {
+		delete(w.known, name)
+	}
+	delete(w.names, uid)
+	w.turns = slices.DeleteFunc(w.turns, func(u int) bool { return u == uid })
+}
