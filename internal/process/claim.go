@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,7 +30,7 @@ type Claim struct {
 
 // NewClaim claims a postoffice for the daemon named name. The pid file is .pid.NAME; staging
 // is the name of the staging directory below transport/, and is made if it is missing. The
-// error is unix.EWOULDBLOCK if another daemon has claimed it.
+// error is unix.EWOULDBLOCK if another daemon has claimed it, and keeps it for two seconds.
 func NewClaim(office, name, staging string) (*Claim, error) {
 	path := filepath.Join(office, "transport", staging)
 	if err := postoffice.MakeDir(postoffice.WorkingDir, path, 0o700); err != nil {
@@ -41,7 +42,7 @@ func NewClaim(office, name, staging string) (*Claim, error) {
 	}
 	c := &Claim{locked: os.NewFile(uintptr(fd), path), pidFile: filepath.Join(office, ".pid."+name)}
 	var st unix.Stat_t
-	if err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err = lock(fd); err != nil {
 		err = fmt.Errorf("another %s is running in this postoffice: lock %s: %w", name, path, err)
 	} else if err = postoffice.Fstat(fd, &st); err == nil {
 		c.dir = Directory{path, st.Dev, st.Ino}
@@ -53,6 +54,17 @@ func NewClaim(office, name, staging string) (*Claim, error) {
 	}
 	_ = WritePID(c.pidFile) // the claim counts without it
 	return c, nil
+}
+
+// lock locks a directory. It tries for two seconds, because the kernel closes the files of a
+// daemon that was killed a moment after its end.
+func lock(fd int) (err error) {
+	for until := time.Now().Add(2 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if err != unix.EWOULDBLOCK || time.Now().After(until) {
+			return err
+		}
+	}
 }
 
 // Check returns an error if the daemon must not work now. After ErrReplaced the daemon has to

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,4 +73,24 @@ func TestASecondDaemonIsRefusedWithoutThePidFile(t *testing.T) {
 	if err := first.Check(); !errors.Is(err, ErrReplaced) {
 		t.Errorf("beside another daemon: %v", err)
 	}
+}
+
+// The lock of a daemon that was killed may outlive it for a moment.
+func TestAClaimWaitsForOneThatEnds(t *testing.T) {
+	office := t.TempDir()
+	if err := os.Mkdir(filepath.Join(office, "transport"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		first, err := NewClaim(office, "router", ".router")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, first.Close)
+		second, err := NewClaim(office, "router", ".router")
+		if err != nil {
+			t.Fatal(err)
+		}
+		second.Close()
+	})
 }
