@@ -236,8 +236,11 @@ func (ts *threads) removeVertex(v *vertex) {
 			ts.s.mail.moreRecipients.At(v.more).open = 0
 		}
 	}
+	wasFed := v.state == fed
 	ts.detachVertex(v)
-	ts.updateThread(t)
+	if !wasFed { // otherwise this is done when its session ends
+		ts.updateThread(t)
+	}
 }
 
 // detachVertex takes a vertex out of everything that is planned for it and of its thread.

@@ -40,6 +40,7 @@ func (rg *rings) halted() bool {
 // Then it sends #idle to agents without work, and lets rings that wait at a
 // limit have the sessions and processes that this ring does not use.
 func (rg *rings) dispatchRing(r *ring) {
+	rg.dispatching = r
 	rg.releaseAside(r)
 	for !rg.halted() {
 		if r.wants == 0 {
@@ -67,6 +68,7 @@ func (rg *rings) dispatchRing(r *ring) {
 		}
 		rg.serve(a, p)
 	}
+	rg.dispatching = nil
 	rg.s.agents.idleUnused(r)
 	rg.s.limits.wakeAll(r.links[:])
 	rg.s.limits.evictIdle(r.channel)

@@ -22,6 +22,9 @@ type rings struct {
 	inOrder  store.List[*ring] // all rings in the order in which they were made
 	lastID   uint64            // last ring.id that was given
 	dirty    []*ring           // to be dispatched before the Step ends
+
+	// dispatching is the ring that is being fed now, or nil. It takes account of what its threads want.
+	dispatching *ring
 }
 
 // ring is a set of threads that can share agents: the same clauses matched

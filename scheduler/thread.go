@@ -265,12 +265,12 @@ func (ts *threads) updateThread(t *thread) {
 	t.fair.SetOpen(free > 0)
 	r := t.ring
 	hadWork := r.wants > 0
-	hadWants := t.wants > 0
+	hadWants, changed := t.wants > 0, wants != t.wants
 	r.wants += wants - t.wants
 	t.wants = wants
 	// Other rings may wait for the processes of its idle agents.
 	unused := hadWork && r.wants == 0 && len(r.idle) > 0
-	if wants > 0 || r.place.Waits() || unused {
+	if r != ts.s.rings.dispatching && (changed && wants > 0 || r.wants == 0 && r.place.Waits() || unused) {
 		ts.s.rings.markDirty(r)
 	}
 	if l := t.siteLink(); l != nil && hadWants && wants == 0 {
