@@ -12,7 +12,7 @@ import (
 // check panics if the state contradicts itself. Tests call it after each Step.
 // Each line is an invariant that a single state can show.
 func (s *Scheduler) check() {
-	c := Counts{States: make(map[string]int)}
+	c := view.Counts{States: make(map[string]int)}
 	for ref := range s.mail.byID.Each {
 		m := s.mail.messages.At(ref)
 		assert(m.ref == ref && s.mail.byID.Find(uint64(m.id)) == ref, "message %d is kept as another", m.id)
@@ -104,7 +104,7 @@ func assert(holds bool, format string, args ...any) {
 	}
 }
 
-func (s *Scheduler) checkMessage(m *message, c *Counts) {
+func (s *Scheduler) checkMessage(m *message, c *view.Counts) {
 	open, linked := int32(0), 0
 	s.mail.eachVertex(m, func(v *vertex) {
 		if v.state == 0 {
@@ -179,7 +179,7 @@ func (s *Scheduler) checkLogs() {
 
 // checkVertex: each recipient is due, waiting with a time or for a named event,
 // with an agent, or done; and no vertex is in two places.
-func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
+func (s *Scheduler) checkVertex(v *vertex, c *view.Counts) {
 	id, t := s.mail.messageOf(v).id, s.mail.threadOf(v)
 	assert(s.threads.byKey[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t)
 	queued := v.place.Queued()
@@ -399,7 +399,7 @@ func (s *Scheduler) checkWindow(t *thread) {
 	assert(!w.Dead || size == 1 && *w == limit.Window{Dead: true}, "thread %v is dead with %+v", t, *w)
 }
 
-func (s *Scheduler) checkAgent(a *agent, c *Counts) {
+func (s *Scheduler) checkAgent(a *agent, c *view.Counts) {
 	switch a.state {
 	case idle:
 		c.AgentsIdle++

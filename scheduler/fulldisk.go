@@ -2,23 +2,16 @@ package scheduler
 
 import (
 	"strings"
-	"time"
+
+	"zsched/scheduler/view"
 )
 
 // Full disk and other faults: actions on files that have failed are tried again.
 
-// Trouble is a fault that stops the writing of control files. The zero value is none.
-type Trouble struct {
-	Reason string    // it names the file
-	Since  time.Time // of the first of the faults
-	Down   bool      // nothing can be written, and nothing is fed
-	Writes int       // that have failed and will be tried again
-}
-
 // Trouble returns what keeps control files from being written now.
-func (s *Scheduler) Trouble() Trouble {
+func (s *Scheduler) Trouble() view.Trouble {
 	if !s.writes.spoolDown && len(s.writes.failed) == 0 {
-		return Trouble{}
+		return view.Trouble{}
 	}
 	t := s.writes.trouble
 	t.Down, t.Writes = s.writes.spoolDown, len(s.writes.failed)

@@ -97,19 +97,13 @@ func (k threadKey) compare(other threadKey) int {
 	return cmp.Or(cmp.Compare(k.channel, other.channel), cmp.Compare(k.host, other.host))
 }
 
-// ThreadOrder is a hold order on a thread.
-type ThreadOrder struct {
-	view.Name
-	HoldOrder
-}
-
 // HeldThreads returns the threads that are held, by channel and host.
-func (s *Scheduler) HeldThreads() []ThreadOrder {
-	list := make([]ThreadOrder, 0, len(s.orders.heldThreads))
+func (s *Scheduler) HeldThreads() []view.HeldThread {
+	list := make([]view.HeldThread, 0, len(s.orders.heldThreads))
 	for key, o := range s.orders.heldThreads {
-		list = append(list, ThreadOrder{key.view(), *o})
+		list = append(list, view.HeldThread{Name: key.view(), Hold: *o})
 	}
-	slices.SortFunc(list, func(a, b ThreadOrder) int {
+	slices.SortFunc(list, func(a, b view.HeldThread) int {
 		return threadKey{a.Channel, a.Host}.compare(threadKey{b.Channel, b.Host})
 	})
 	return list

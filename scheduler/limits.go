@@ -282,7 +282,7 @@ type channel struct {
 	// all hosts. The next new host probably belongs to it.
 	latest *ring
 
-	counts ChannelCounts
+	counts view.ChannelCounts
 }
 
 // count counts an outcome; state is a word of the statistics log.

@@ -7,6 +7,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/scheduler/fair"
 	"zsched/scheduler/store"
+	"zsched/scheduler/view"
 )
 
 // The mail in memory: messages, vertices, recipients and what they share.
@@ -32,7 +33,7 @@ type mail struct {
 	// Where a vertex keeps its place in a heap and the list of its thread.
 	heapIndex   func(vertexRef) *int32
 	threadLinks func(vertexRef) *store.Links[vertexRef]
-	counts      Counts
+	counts      view.Counts
 	states      [vertexStates]int // vertices by state
 }
 

@@ -76,7 +76,7 @@
 //	orders, held mail                  order.go pendingorder.go hold.go reroute.go
 //	what holds mail, and until when    holdorder.go
 //	reload, stop                       reload.go stop.go
-//	queries                            view.go show.go explain.go wait.go walk.go
+//	queries                            show.go explain.go wait.go walk.go
 //	waits and dates                    clock.go agenda.go timer.go waiting.go
 //	how a million messages are kept    message.go mail.go, package store
 //	warm restart                       save.go restore.go

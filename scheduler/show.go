@@ -25,12 +25,12 @@ func (s *Scheduler) Thread(channel, host string) *view.Thread {
 }
 
 // Message returns a message; false: it is not in the queue.
-func (s *Scheduler) Message(id MessageID) (v MessageView, ok bool) {
+func (s *Scheduler) Message(id MessageID) (v view.Message, ok bool) {
 	m := s.mail.message(id)
 	if m == nil {
 		return v, false
 	}
-	v = MessageView{
+	v = view.Message{
 		ModifiedAt: m.modifiedAt.time(), Recipients: int(m.open), UnderHold: m.flags&underHold != 0, Leaving: m.flags&removing != 0,
 	}
 	s.mail.eachVertex(m, func(*vertex) { v.Vertices++ })
@@ -52,16 +52,16 @@ func (s *Scheduler) ByMessageID(messageID string, limit int) []MessageID {
 
 // Channels returns all channels that have had mail, in the order of their first
 // mail.
-func (s *Scheduler) Channels() []ChannelView {
-	views := make([]ChannelView, 0, len(s.limits.channelOrder))
+func (s *Scheduler) Channels() []view.Channel {
+	views := make([]view.Channel, 0, len(s.limits.channelOrder))
 	for _, c := range s.limits.channelOrder {
-		views = append(views, ChannelView{c.name, c.processes.Busy, c.sessions.Busy, c.counts})
+		views = append(views, view.Channel{Name: c.name, Agents: c.processes.Busy, Sessions: c.sessions.Busy, ChannelCounts: c.counts})
 	}
 	return views
 }
 
 // Counts returns the current counters.
-func (s *Scheduler) Counts() Counts {
+func (s *Scheduler) Counts() view.Counts {
 	c := s.mail.counts
 	c.States = stateCounts(s.mail.states[:])
 	c.UnderHold, c.FailedWrites = s.orders.underHold, len(s.writes.failed)

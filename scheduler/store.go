@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/view"
 )
 
 // Work on control files: outcomes are written and messages are finished. Actions that
@@ -14,14 +15,14 @@ import (
 type writes struct {
 	s *Scheduler
 
-	issued    Op         // actions so far
-	pending   []*pending // by Op.place
-	spare     []*pending // those of them that are answered, for reuse
-	failed    []Op       // to be issued again, in order
-	batch     batch      // of the message in inBatch
-	trouble   Trouble    // why the actions in failed have failed, or why the spool is down
-	retry     timer      // when to probe, or to issue failed again
-	spoolDown bool       // nothing can be written, so nothing is fed
+	issued    Op           // actions so far
+	pending   []*pending   // by Op.place
+	spare     []*pending   // those of them that are answered, for reuse
+	failed    []Op         // to be issued again, in order
+	batch     batch        // of the message in inBatch
+	trouble   view.Trouble // why the actions in failed have failed, or why the spool is down
+	retry     timer        // when to probe, or to issue failed again
+	spoolDown bool         // nothing can be written, so nothing is fed
 }
 
 // Times between attempts to write.

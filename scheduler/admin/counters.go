@@ -10,13 +10,13 @@ import (
 	"strings"
 
 	"zsched/internal/postoffice"
-	"zsched/scheduler"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/view"
 )
 
 // Counters returns the numbers of SHOW COUNTERS by name.
 func (q *Queue) Counters(ctx context.Context) (map[string]float64, error) {
-	var c scheduler.Counts
+	var c view.Counts
 	var now, started int64
 	err := q.read.port.Ask(ctx, func(l *daemon.Loop) {
 		c = l.Core().Counts()

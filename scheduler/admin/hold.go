@@ -117,7 +117,7 @@ func (od *orders) releaseThreads(ctx context.Context, o *order) error {
 	if where.NeedsFile() || len(where.Messages) > 0 || where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
 		return nil
 	}
-	var threads []scheduler.ThreadOrder
+	var threads []view.HeldThread
 	err := od.port.Ask(ctx, func(l *daemon.Loop) { threads = l.Core().HeldThreads() })
 	for i := 0; i < len(threads) && err == nil; i++ {
 		if where.Matches(&mailq.JobLine{Name: threads[i].Name, State: view.Held, Held: true}, now) {

@@ -17,9 +17,9 @@ import (
 	"zsched/internal/postoffice"
 	"zsched/internal/process"
 	"zsched/mailq"
-	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
 )
 
 // reuseFactor bounds how much of the time counting may take: the counts are reused for
@@ -172,7 +172,7 @@ func eachFile(dir string, f func(name string, modified time.Time)) error {
 
 // oldestOrder counts the threads that are held, with the time and the reason of
 // the oldest order.
-func oldestOrder(list []scheduler.ThreadOrder) mailq.Kept {
+func oldestOrder(list []view.HeldThread) mailq.Kept {
 	kept := mailq.Kept{Count: len(list)}
 	for _, t := range list {
 		if !t.Since.IsZero() && (kept.OldestAt.IsZero() || t.Since.Before(kept.OldestAt)) {

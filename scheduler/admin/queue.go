@@ -160,7 +160,7 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 		var messages []scheduler.MessageID
 		err := q.read.port.Ask(ctx, func(l *daemon.Loop) {
 			for _, t := range l.Core().HeldThreads() {
-				item := heldItem(&mailq.JobLine{Name: t.Name, State: view.Held, Held: true}, &t.HoldOrder)
+				item := heldItem(&mailq.JobLine{Name: t.Name, State: view.Held, Held: true}, &t.Hold)
 				item.Messages = threadOutcome(l.Core(), t.Name).Messages
 				threads = append(threads, item)
 			}

@@ -19,7 +19,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"zsched/mailq"
-	"zsched/scheduler"
 	"zsched/scheduler/spool"
 	"zsched/scheduler/view"
 )
@@ -33,7 +32,7 @@ func fullScrape(t *testing.T) prometheus.Gatherers {
 		server: &Server{
 			Stats: stats, EventsLost: func() uint64 { return 0 },
 		},
-		now: now, channels: []scheduler.ChannelView{{Name: "smtp"}},
+		now: now, channels: []view.Channel{{Name: "smtp"}},
 		threads: threads{waiting: map[view.Wait]int{"maxta": 1}},
 		cluster: []*mailq.ClusterItem{{Store: &mailq.ClusterStore{}}}, kept: &mailq.Totals{},
 	}

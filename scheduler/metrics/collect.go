@@ -13,7 +13,6 @@ import (
 	"zsched/internal/text"
 	"zsched/internal/version"
 	"zsched/mailq"
-	"zsched/scheduler"
 	"zsched/scheduler/view"
 )
 
@@ -92,16 +91,16 @@ func (s *scrape) age(at time.Time) float64 {
 }
 
 func (s *scrape) collectFlow(c collector) {
-	each := func(name, help string, of func(*scheduler.ChannelView) uint64) {
+	each := func(name, help string, of func(*view.Channel) uint64) {
 		for i := range s.channels {
 			c.send(name, help, float64(of(&s.channels[i])), "channel", s.channels[i].Name)
 		}
 	}
-	each("scheduler_arrived_total", "Recipients taken, by channel.", func(v *scheduler.ChannelView) uint64 { return v.In })
-	each("scheduler_delivered_total", "Recipients delivered, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Delivered })
-	each("scheduler_deferred_total", "Deferrals of recipients, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Deferred })
-	each("scheduler_failed_total", "Recipients failed, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Failed })
-	each("scheduler_expired_total", "Recipients that have expired, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Expired })
+	each("scheduler_arrived_total", "Recipients taken, by channel.", func(v *view.Channel) uint64 { return v.In })
+	each("scheduler_delivered_total", "Recipients delivered, by channel.", func(v *view.Channel) uint64 { return v.Delivered })
+	each("scheduler_deferred_total", "Deferrals of recipients, by channel.", func(v *view.Channel) uint64 { return v.Deferred })
+	each("scheduler_failed_total", "Recipients failed, by channel.", func(v *view.Channel) uint64 { return v.Failed })
+	each("scheduler_expired_total", "Recipients that have expired, by channel.", func(v *view.Channel) uint64 { return v.Expired })
 }
 
 func (s *scrape) collectAgents(c collector) {

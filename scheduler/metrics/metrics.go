@@ -87,9 +87,9 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 type scrape struct {
 	server   *Server
 	now      time.Time
-	counts   scheduler.Counts
+	counts   view.Counts
 	status   daemon.Status
-	channels []scheduler.ChannelView
+	channels []view.Channel
 	threads  threads
 	kept     *mailq.Totals // nil: not counted
 	cluster  []*mailq.ClusterItem

@@ -1,12 +1,12 @@
 // Package view has the values with which the core answers questions about the queue. Package
-// mailq sends them as JSON as they are. A value is a copy that does not change when the
+// mailq sends most of them as JSON as they are. A value is a copy that does not change when the
 // queue does.
 //
 //	rings ──► threads ──► job lines ──► recipients     a walk through the queue
 //	destination ──► explanation                        why its mail waits
 //
 // view.go has what a walk returns, explain.go the explanation and the words for what mail
-// waits for, outcome.go what an order did.
+// waits for, outcome.go what an order did, counts.go what no client sees.
 package view
 
 import "time"
@@ -178,6 +178,12 @@ type Hold struct {
 	Until   time.Time `json:"until,omitzero"` // zero: until it is released
 	By      string    `json:"by,omitempty"`
 	Because string    `json:"because,omitempty"`
+}
+
+// HeldThread is a thread with the order that holds it.
+type HeldThread struct {
+	Name
+	Hold
 }
 
 // Ended reports whether its time is over.

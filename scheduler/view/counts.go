@@ -1,12 +1,11 @@
-package scheduler
+package view
 
 import "time"
 
-// Views that no client sees: counters, and what the spool and orders ask about a message. Package
-// view has the others.
+// Views that no client sees: counters, and what the spool and orders ask about a message.
 
-// ChannelView is what a channel has done since the start, and does now.
-type ChannelView struct {
+// Channel is what a channel has done since the start, and does now.
+type Channel struct {
 	Name             string
 	Agents, Sessions int
 	ChannelCounts
@@ -16,8 +15,8 @@ type ChannelView struct {
 // counts as Deferred each time.
 type ChannelCounts struct{ In, Delivered, Deferred, Failed, Expired uint64 }
 
-// MessageView is a message in the queue.
-type MessageView struct {
+// Message is a message in the queue.
+type Message struct {
 	ModifiedAt time.Time
 	Vertices   int  // those that are done included
 	Recipients int  // not done
@@ -34,7 +33,7 @@ type Counts struct {
 	Vertices     int
 	Recipients   int // not done
 	Threads      int
-	States       map[string]int // of vertices, as in view.Thread
+	States       map[string]int // of vertices, as in Thread
 	FailedWrites int            // writes that have failed and will be tried again
 	UnderHold    int            // of Messages, those whose files lie under hold/
 
@@ -51,4 +50,12 @@ type Counts struct {
 	AgentsStarted               uint64
 
 	Suspensions uint64 // of threads whose destination failed
+}
+
+// Trouble is a fault that stops the writing of control files. The zero value is none.
+type Trouble struct {
+	Reason string    // it names the file
+	Since  time.Time // of the first of the faults
+	Down   bool      // nothing can be written, and nothing is fed
+	Writes int       // that have failed and will be tried again
 }
