@@ -100,18 +100,22 @@ type Ring struct {
 	// vertices that are put afterwards.
 	Params *rule.Params
 
-	queue    *Queue
-	wake     func()                  // called when vertices that are set aside may be released
-	shares   map[string]*share       // by name; those with due mail, and those that still take turns
-	turns    store.Heap[Key, *share] // those that take turns now
-	lastTurn Key                     // last share.turnKey that was given, without oldShares
-	aside    []*Job                  // with vertices that are set aside
+	queue     *Queue
+	wake      func()            // called when vertices that are set aside may be released
+	shares    map[string]*share // by name; those with due mail, and those that still take turns
+	spare     []*share          // no longer used
+	lastShare uint64            // last share.number that was given
+	turns     turns             // the shares that take turns now
+	lastTurn  Key               // last share.turnKey that was given, without oldShares
+	aside     []*Job            // with vertices that are set aside
 }
 
 // NewRing returns a ring without mail.
 func (q *Queue) NewRing(p *rule.Params, wake func()) *Ring {
 	r := &Ring{Params: p, queue: q, wake: wake, shares: make(map[string]*share)}
-	r.turns.Index = func(s *share) *int32 { return &s.turnIndex }
+	r.turns.back.Index = func(s *share) *int32 { return &s.turnIndex }
+	r.turns.fresh.Of = func(s *share) *store.Links[*share] { return &s.links }
+	r.turns.old.Of = r.turns.fresh.Of
 	return r
 }
 
@@ -185,6 +189,12 @@ func (q *Queue) Remove(v Vertex) {
 		return
 	}
 	f := q.flows.At(p.flow)
+	q.unlink(v, f, q.jobOf(v, f.share.ring))
+	p.flow = 0
+}
+
+// unlink takes a vertex out of its flow and its job, which is nil if its message has no other.
+func (q *Queue) unlink(v Vertex, f *flow, j *Job) {
 	if f.hasAside(v) {
 		f.extras.aside.Remove(v)
 		f.thread.aside--
@@ -192,10 +202,9 @@ func (q *Queue) Remove(v Vertex) {
 		f.remove(v)
 		f.relink()
 	}
-	p.flow = 0
 	f.thread.n--
 	f.share.due--
-	if j := q.jobOf(v, f.share.ring); j != nil {
+	if j != nil {
 		if j.due--; j.due == 0 {
 			j.leaveList()
 		}

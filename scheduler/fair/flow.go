@@ -45,11 +45,13 @@ const (
 	inSpent               // share.spent
 )
 
-// flowKey names a flow of a thread.
-type flowKey struct {
-	share *share
-	size  int32
-}
+// flowKey names a flow of a thread: the number of its share, and its size in the lower bits.
+type flowKey uint64
+
+// sizeBits are enough for the vertices of a message.
+const sizeBits = 28
+
+func (s *share) flowKey(size int32) flowKey { return flowKey(s.number<<sizeBits | uint64(size)) }
 
 // flowOf returns the flow of the thread for a share and a size, or nil.
 func (t *Thread) flowOf(s *share, size int32) *flow {
@@ -57,7 +59,7 @@ func (t *Thread) flowOf(s *share, size int32) *flow {
 	if f := flows.Get(t.flow); f != nil && f.share == s && f.size == size {
 		return f
 	}
-	return flows.Get(t.more[flowKey{s, size}])
+	return flows.Get(t.more[s.flowKey(size)])
 }
 
 // obtainFlow finds or makes the flow for a share and a size.
@@ -74,7 +76,7 @@ func (q *Queue) obtainFlow(t *Thread, s *share, size int32) *flow {
 		t.more = make(map[flowKey]flowRef)
 		fallthrough
 	default:
-		t.more[flowKey{s, size}] = ref
+		t.more[s.flowKey(size)] = ref
 	}
 	s.size(size).members++
 	return f
@@ -86,7 +88,7 @@ func (q *Queue) dropFlow(f *flow) {
 	if t.flow == f.ref {
 		t.flow = 0
 	} else {
-		delete(t.more, flowKey{s, f.size})
+		delete(t.more, s.flowKey(f.size))
 	}
 	s.size(f.size).members--
 	q.flows.Release(f.ref)

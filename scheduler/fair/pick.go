@@ -57,9 +57,12 @@ func (r *Ring) Take(p Pick) {
 	if p.preempted != nil {
 		r.overtake(&p)
 	}
-	q.flows.At(q.mail.Place(p.Vertex).flow).charge()
-	if j := q.jobOf(p.Vertex, r); j != nil {
+	place, j := q.mail.Place(p.Vertex), q.jobOf(p.Vertex, r)
+	f := q.flows.At(place.flow)
+	f.charge()
+	if j != nil {
 		j.avail++
 	}
-	q.Remove(p.Vertex)
+	q.unlink(p.Vertex, f, j)
+	place.flow = 0
 }

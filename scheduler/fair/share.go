@@ -26,12 +26,15 @@ type share struct {
 	weight  int
 	deficit int  // how many vertices it may still pick in this turn
 	old     bool // it has run empty, or used up a turn
+	number  uint64
 	// turnKey is its place in the sequence of turns; 0: none yet.
 	turnKey   Key
-	turnIndex int32       // in Ring.turns
-	due       int         // vertices
-	sizes     []shareSize // in ascending order of size
-	spent     []flowRef   // of flows whose threads have used their quantum in this round
+	line      *store.List[*share] // of Ring.turns, in which it is; nil: none
+	links     store.Links[*share] // in line
+	turnIndex int32               // in turns.back
+	due       int                 // vertices
+	sizes     []shareSize         // in ascending order of size
+	spent     []flowRef           // of flows whose threads have used their quantum in this round
 	// round counts the rounds in which each thread of the share gets quantum
 	// picks.
 	round uint32
@@ -57,11 +60,46 @@ const oldShares Key = 1 << 62
 func (r *Ring) obtainShare(name string) *share {
 	s := r.shares[name]
 	if s == nil {
+		s = new(share)
+		if last := len(r.spare) - 1; last >= 0 {
+			s, r.spare = r.spare[last], r.spare[:last]
+		}
 		weight := r.queue.mail.Weight(name)
-		s = &share{name: name, ring: r, weight: weight, deficit: weight * turnVertices}
+		r.lastShare++
+		*s = share{
+			name: name, ring: r, weight: weight, deficit: weight * turnVertices, number: r.lastShare,
+			sizes: s.sizes, spent: s.spent[:0],
+		}
 		r.shares[name] = s
 	}
 	return s
+}
+
+// turns has the shares that take turns, in the order of their turnKeys. Nearly all come to the end of
+// a line. One that comes back to its place is in a heap.
+type turns struct {
+	fresh, old store.List[*share]
+	back       store.Heap[Key, *share]
+}
+
+// first returns the share whose turn it is, or nil if there is none.
+func (t *turns) first() *share {
+	s := t.fresh.Head
+	if s == nil {
+		s = t.old.Head
+	}
+	if t.back.Len() > 0 && (s == nil || t.back.Next() < s.turnKey) {
+		s = t.back.First()
+	}
+	return s
+}
+
+func (t *turns) remove(s *share) {
+	if s.line != nil {
+		s.line.Remove(s)
+		s.line = nil
+	}
+	t.back.Remove(s)
 }
 
 // size returns the heaps for jobs of a size. They are valid until the next call.
@@ -86,35 +124,42 @@ func (s *share) enlist() {
 	case s.turnKey == 0:
 		s.becomeLast()
 	default:
-		s.ring.turns.Put(s.turnKey, s)
+		s.ring.turns.back.Put(s.turnKey, s)
 	}
 }
 
 // becomeLast makes the share the last of the old ones, or of the new ones.
 func (s *share) becomeLast() {
 	r := s.ring
+	r.turns.remove(s)
 	r.lastTurn++
-	s.turnKey = r.lastTurn
+	s.turnKey, s.line = r.lastTurn, &r.turns.fresh
 	if s.old {
-		s.turnKey |= oldShares
+		s.turnKey, s.line = s.turnKey|oldShares, &r.turns.old
 	}
-	r.turns.Put(s.turnKey, s)
+	s.line.Append(s)
 }
 
-func (s *share) takesTurns() bool { return s.turnIndex != 0 }
+func (s *share) takesTurns() bool { return s.line != nil || s.turnIndex != 0 }
+
+// maxSpare is how many shares a ring keeps for reuse.
+const maxSpare = 100
 
 // dropWhenEmpty forgets a share without mail.
 func (s *share) dropWhenEmpty() {
-	if s.due == 0 && !s.takesTurns() && s.ring.shares[s.name] == s {
-		delete(s.ring.shares, s.name)
+	r := s.ring
+	if s.due == 0 && !s.takesTurns() && r.shares[s.name] == s {
+		delete(r.shares, s.name)
+		if len(r.spare) < maxSpare {
+			r.spare = append(r.spare, s)
+		}
 	}
 }
 
 // turn returns the flow that is next in the share whose turn it is, or nil if nothing
 // can be picked.
 func (r *Ring) turn() *flow {
-	for r.turns.Len() > 0 {
-		s := r.turns.First()
+	for s := r.turns.first(); s != nil; s = r.turns.first() {
 		switch f := s.next(); {
 		case f != nil && s.deficit > 0:
 			return f
@@ -123,12 +168,12 @@ func (r *Ring) turn() *flow {
 			s.old = true
 			s.becomeLast()
 		case s.due > 0: // for closed threads, or set aside
-			r.turns.Remove(s)
+			r.turns.remove(s)
 		case !s.old:
 			s.old = true
 			s.becomeLast()
 		default:
-			r.turns.Remove(s)
+			r.turns.remove(s)
 			s.turnKey = 0
 			s.dropWhenEmpty()
 		}
