@@ -34,7 +34,6 @@ func (ar *arrivals) arrive(in *Message) {
 	ar.s.mail.counts.RecipientsIn += uint64(m.open)
 	if in.UnderHold {
 		m.flags |= underHold
-		ar.s.orders.underHold++
 	}
 	ar.s.mail.counts.Recipients += int(m.open)
 	ar.s.mail.eachVertex(m, func(v *vertex) { ar.s.mail.threadOf(v).ring.channel.counts.In += uint64(ar.s.mail.openOf(v)) })

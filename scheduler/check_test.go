@@ -58,7 +58,6 @@ func (s *Scheduler) check() {
 	assert(len(s.agents.byID) == s.mail.counts.Agents, "agents: %d, kept %d", len(s.agents.byID), s.mail.counts.Agents)
 	assert(s.mail.counts.MessagesIn-s.mail.counts.MessagesOut == uint64(messages), "messages: %d in, %d out, %d there", s.mail.counts.MessagesIn, s.mail.counts.MessagesOut, messages)
 	assert(s.mail.counts.RecipientsIn-s.mail.counts.RecipientsOut == uint64(c.Recipients), "recipients: %d in, %d out, %d there", s.mail.counts.RecipientsIn, s.mail.counts.RecipientsOut, c.Recipients)
-	assert(c.UnderHold == s.orders.underHold, "under hold/: %d, kept %d", c.UnderHold, s.orders.underHold)
 	assert(maps.Equal(s.Counts().States, c.States), "states: counted %+v, kept %+v", c.States, s.Counts().States)
 	s.checkNotices()
 }
@@ -126,9 +125,6 @@ func (s *Scheduler) checkMessage(m *message, c *view.Counts) {
 	s.checkSessions(m)
 	c.Recipients += int(m.open)
 	c.Vertices += linked
-	if under {
-		c.UnderHold++
-	}
 }
 
 // checkMail: all memory that is allocated is in use, and shared values have the

@@ -96,17 +96,6 @@ func (od *orders) moveFiles(m *message) {
 	od.s.writes.issue(p, a)
 }
 
-// filesMoved is called when a message lies under hold/ now, or in transport/ again.
-func (od *orders) filesMoved(m *message) {
-	m.flags ^= underHold
-	if m.flags&underHold != 0 {
-		od.underHold++
-	} else {
-		od.underHold--
-	}
-	od.endMove(m)
-}
-
 // undoHold takes back into the queue a message that is no longer to be held, before its files have
 // been moved.
 func (od *orders) undoHold(m *message) {

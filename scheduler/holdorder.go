@@ -109,33 +109,17 @@ func (s *Scheduler) HeldThreads() []view.HeldThread {
 	return list
 }
 
-// ThreadHold returns the order that holds a thread; nil: there is none.
-func (s *Scheduler) ThreadHold(channel, host string) *HoldOrder {
-	return s.orders.heldThreads[threadKey{channel, host}]
-}
-
-// MessageHold returns the order that holds a message; nil: there is none.
-func (s *Scheduler) MessageHold(id MessageID) *HoldOrder {
-	if m := s.mail.message(id); m != nil {
-		return s.orders.heldMessages[m.ref]
-	}
-	return nil
-}
-
-// OldestHeld returns when the oldest of the messages under hold/ arrived, and why it is held;
+// OldestHeld returns when the oldest of the messages that are held arrived, and why it is held;
 // the zero time: there is none.
 func (s *Scheduler) OldestHeld() (arrivedAt time.Time, why string) {
 	var oldest *message
-	for ref := range s.orders.heldMessages {
+	for ref, o := range s.orders.heldMessages {
 		m := s.mail.messages.At(ref)
-		if m.flags&underHold != 0 && (oldest == nil || cmp.Or(cmp.Compare(m.modifiedAt, oldest.modifiedAt), cmp.Compare(m.id, oldest.id)) < 0) {
-			oldest = m
+		if oldest == nil || cmp.Or(cmp.Compare(m.modifiedAt, oldest.modifiedAt), cmp.Compare(m.id, oldest.id)) < 0 {
+			oldest, arrivedAt, why = m, m.modifiedAt.time(), o.Because
 		}
 	}
-	if oldest == nil {
-		return time.Time{}, ""
-	}
-	return oldest.modifiedAt.time(), s.orders.heldMessages[oldest.ref].Because
+	return arrivedAt, why
 }
 
 // HeldMessages returns the messages that are held, or are to be when agents report, by number.

@@ -208,9 +208,6 @@ func (wr *writes) dropMessage(m *message) {
 // removeMessage frees a message whose vertices are removed.
 func (wr *writes) removeMessage(m *message) {
 	delete(wr.s.orders.heldMessages, m.ref)
-	if m.flags&underHold != 0 {
-		wr.s.orders.underHold--
-	}
 	wr.s.mail.counts.Messages--
 	wr.s.mail.counts.MessagesOut++
 	wr.s.mail.byID.Remove(m.ref)

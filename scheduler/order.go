@@ -28,7 +28,6 @@ type orders struct {
 	heldMessages map[messageRef]*HoldOrder
 	heldThreads  map[threadKey]*HoldOrder
 	holdEnd      date // when the first of them ends
-	underHold    int  // messages whose files lie under hold/
 }
 
 // Verb is what an Ordered does with its targets. Whatever an agent does with a

@@ -32,6 +32,7 @@ func (s *Scheduler) Message(id MessageID) (v view.Message, ok bool) {
 	}
 	v = view.Message{
 		ModifiedAt: m.modifiedAt.time(), Recipients: int(m.open), UnderHold: m.flags&underHold != 0, Leaving: m.flags&removing != 0,
+		Hold: s.orders.heldMessages[m.ref],
 	}
 	s.mail.eachVertex(m, func(*vertex) { v.Vertices++ })
 	return v, true
@@ -64,7 +65,7 @@ func (s *Scheduler) Channels() []view.Channel {
 func (s *Scheduler) Counts() view.Counts {
 	c := s.mail.counts
 	c.States = stateCounts(s.mail.states[:])
-	c.UnderHold, c.FailedWrites = s.orders.underHold, len(s.writes.failed)
+	c.Held, c.FailedWrites = len(s.orders.heldMessages), len(s.writes.failed)
 	return c
 }
 

@@ -245,7 +245,8 @@ func (wr *writes) applyDone(p *pending, e *Done) {
 		wr.removeMessage(m)
 		return
 	case Hold, Release:
-		wr.s.orders.filesMoved(m)
+		m.flags ^= underHold
+		wr.s.orders.endMove(m)
 		return
 	}
 	for _, a := range p.recipients {

@@ -95,7 +95,8 @@ func (od *orders) liftThread(ctx context.Context, o *order) error {
 // releaseThread ends the hold of a thread, and reports whether it was held.
 func (od *orders) releaseThread(ctx context.Context, o *order, name mailq.Name) (was bool, err error) {
 	err = od.port.Ask(ctx, func(l *daemon.Loop) {
-		if was = l.Core().ThreadHold(name.Channel, name.Host) != nil; was {
+		x, _ := l.Core().Explain(name.Channel, name.Host)
+		if was = x.Hold != nil; was {
 			o.touch(l.Core(), name)
 		}
 	})

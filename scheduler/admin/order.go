@@ -117,8 +117,8 @@ func (od *orders) checkDestination(ctx context.Context, o *order) (err error) {
 	}
 	var stuck bool
 	err = od.port.Ask(ctx, func(l *daemon.Loop) {
-		_, params := l.Core().Explain(o.To.Channel, o.To.Host)
-		stuck = len(params.Command) == 0 && (o.isMove() || l.Core().ThreadHold(o.To.Channel, o.To.Host) == nil)
+		to, params := l.Core().Explain(o.To.Channel, o.To.Host)
+		stuck = len(params.Command) == 0 && (o.isMove() || to.Hold == nil)
 	})
 	switch {
 	case err != nil:

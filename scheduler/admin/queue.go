@@ -46,7 +46,7 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 			Stopping: status.Stopping, Spool: mailq.Spool(l.Core().Trouble()),
 		}
 		t.HeldThreads = oldestOrder(l.Core().HeldThreads())
-		t.Held.Count = c.UnderHold
+		t.Held.Count = c.Held
 	})
 	if err != nil {
 		return t, err
@@ -173,7 +173,10 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 		}
 		for i := 0; i < len(messages) && err == nil; i++ {
 			var order *view.Hold
-			err = q.read.port.Ask(ctx, func(l *daemon.Loop) { order = l.Core().MessageHold(messages[i]) })
+			err = q.read.port.Ask(ctx, func(l *daemon.Loop) {
+				m, _ := l.Core().Message(messages[i])
+				order = m.Hold
+			})
 			for job, wrong := range q.read.lines(ctx, walkMessage(messages[i])) {
 				if err == nil {
 					err = wrong

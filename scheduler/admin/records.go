@@ -71,10 +71,9 @@ func (od *orders) needsHold(ctx context.Context, spoolID string) (needed bool, e
 	known := false
 	n, _ := messageNumber(spoolID)
 	err = od.port.Ask(ctx, func(l *daemon.Loop) {
-		id, core := scheduler.MessageID(n), l.Core()
-		m, inQueue := core.Message(id)
+		m, inQueue := l.Core().Message(scheduler.MessageID(n))
 		known = inQueue && ctlfile.SpoolID(n, m.ModifiedAt) == spoolID
-		needed = known && (m.UnderHold || core.MessageHold(id) != nil)
+		needed = known && (m.UnderHold || m.Hold != nil)
 	})
 	if err != nil || known {
 		return needed, err

@@ -18,9 +18,10 @@ type ChannelCounts struct{ In, Delivered, Deferred, Failed, Expired uint64 }
 // Message is a message in the queue.
 type Message struct {
 	ModifiedAt time.Time
-	Vertices   int  // those that are done included
-	Recipients int  // not done
-	UnderHold  bool // its files lie under hold/
+	Vertices   int   // those that are done included
+	Recipients int   // not done
+	UnderHold  bool  // its files lie under hold/
+	Hold       *Hold // the order that holds it; nil: there is none
 	// Leaving: its files are being removed. A file that appears now under the same number may be a
 	// new message in a reused inode; look again when the message has left.
 	Leaving bool
@@ -35,7 +36,7 @@ type Counts struct {
 	Threads      int
 	States       map[string]int // of vertices, as in Thread
 	FailedWrites int            // writes that have failed and will be tried again
-	UnderHold    int            // of Messages, those whose files lie under hold/
+	Held         int            // of Messages, those that are held, or are to be when agents report
 
 	Agents        int // processes, starting and closing ones included
 	AgentsIdle    int
