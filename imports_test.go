@@ -76,7 +76,7 @@ scheduler/spool:          ctlfile queue scheduler scheduler/owner scheduler/view
 scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message
 scheduler/simulate:       ctlfile ta scheduler scheduler/limit scheduler/rule
 scheduler/cluster:        mailq scheduler scheduler/store internal/redisurl go-redis x/sys
-scheduler/state:          scheduler internal/postoffice internal/text x/sys
+scheduler/state:          scheduler scheduler/view internal/postoffice internal/text x/sys
 scheduler/agent:          ta internal/postoffice x/sys
 scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/view scheduler/spool scheduler/state scheduler/report internal/text internal/logs zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/view scheduler/daemon scheduler/spool zerolog
@@ -85,7 +85,7 @@ scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/
 scheduler/metrics:        ctlfile ta mailq scheduler scheduler/view scheduler/daemon scheduler/spool internal/listen internal/text internal/version prometheus zerolog
 
 cmd/scheduler:            ctlfile queue mailq mailq/server scheduler scheduler/rule scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/owner scheduler/report scheduler/spool scheduler/state internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
-cmd/mailq:                ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config internal/text internal/units internal/version internal/zenv cobra pflag x/sys
+cmd/mailq:                ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config scheduler/view internal/text internal/units internal/version internal/zenv cobra pflag x/sys
 cmd/ctlfile:              ctlfile queue internal/command internal/header internal/text pflag
 cmd/xferd:                queue scheduler/config internal/command internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag

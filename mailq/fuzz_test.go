@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"zsched/scheduler/view"
 )
 
 // FuzzWords: what Quote writes is one word and the same.
@@ -57,15 +59,15 @@ func FuzzOrder(f *testing.F) {
 			return // no line of a client
 		}
 		verb, rest := CutRaw(line)
-		if Verb(verb).Info().Verb == "" {
+		if view.Verb(verb).Info().Verb == "" {
 			return
 		}
-		o, _, err := ParseOrder(Verb(verb), rest)
+		o, _, err := ParseOrder(view.Verb(verb), rest)
 		if err != nil || o.Message == "" && o.Thread == nil && o.Where == nil {
 			return
 		}
 		verb, rest = CutRaw(o.String())
-		again, _, err := ParseOrder(Verb(verb), rest)
+		again, _, err := ParseOrder(view.Verb(verb), rest)
 		o.Because = TrimBlanks(OneReply(o.Because))
 		if err != nil || !reflect.DeepEqual(again, o) {
 			t.Errorf("%q: %+v, again %+v, %v", line, o, again, err)

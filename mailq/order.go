@@ -14,7 +14,7 @@ import (
 // Order is an acting verb and its target. Exactly one of Message, Thread and
 // Where is set.
 type Order struct {
-	Verb    Verb
+	Verb    view.Verb
 	Message string        // spoolid or number
 	Thread  *Name         // the whole thread; HOLD also keeps back what arrives later
 	Where   *Selection    // everything in the queue that matches
@@ -65,7 +65,7 @@ func (o *Order) String() string {
 	}
 	if why := TrimBlanks(OneReply(o.Because)); why != "" {
 		command = append(command, "BECAUSE", why)
-	} else if o.Verb == Kill && o.Message != "" && !o.DryRun {
+	} else if o.Verb == view.VerbKill && o.Message != "" && !o.DryRun {
 		command = append(command, "BECAUSE")
 	}
 	return strings.Join(command, " ")
@@ -83,7 +83,7 @@ var ErrUnknownRequest = errors.New("unknown request")
 // ParseOrder reads the rest of a line that begins with an acting verb. plain is
 // true for MSG id with nothing after it: after KILL this is ZMailer's own
 // command, whose reply has no count.
-func ParseOrder(verb Verb, rest string) (o Order, plain bool, err error) {
+func ParseOrder(verb view.Verb, rest string) (o Order, plain bool, err error) {
 	o.Verb = verb
 	may := verb.Info()
 	target, rest := CutRaw(rest)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"zsched/scheduler/view"
 )
 
 func orders() map[string]Order {
@@ -15,20 +17,20 @@ func orders() map[string]Order {
 		return &v
 	}
 	return map[string]Order{
-		"KILL MSG 12345 BECAUSE":                             {Verb: Kill, Message: "12345"},
-		"KILL MSG 12345 DRYRUN":                              {Verb: Kill, Message: "12345", DryRun: true},
-		"KILL THREAD smtp d1.example":                        {Verb: Kill, Thread: &Name{Channel: "smtp", Host: "d1.example"}},
-		`HOLD THREAD smtp "" BECAUSE of rain`:                {Verb: Hold, Thread: &Name{Channel: "smtp", Host: ""}, Because: "of rain"},
-		"RELEASE MSG S12345ABC DRYRUN BECAUSE it is so":      {Verb: Release, Message: "S12345ABC", DryRun: true, Because: "it is so"},
-		"RETRY WHERE host=*.se older=3d DRYRUN":              {Verb: Retry, Where: sel("host=*.se older=3d"), DryRun: true},
-		"EXPIRE WHERE sender=<>":                             {Verb: Expire, Where: sel("sender=<>")},
-		"HOLD WHERE channel=x DRYRUN FOR 1h30m BECAUSE y":    {Verb: Hold, Where: sel("channel=x"), DryRun: true, For: 90 * time.Minute, Because: "y"},
-		"HOLD MSG 1 FOR 2d":                                  {Verb: Hold, Message: "1", For: 48 * time.Hour},
-		"REQUEUE MSG 1":                                      {Verb: Requeue, Message: "1"},
-		"REROUTE MSG 1 smtp relay.example":                   {Verb: Reroute, Message: "1", To: Name{Channel: "smtp", Host: "relay.example"}},
-		"REROUTE THREAD smtp a local -":                      {Verb: Reroute, Thread: &Name{Channel: "smtp", Host: "a"}, To: Name{Channel: "local", Host: "-"}},
-		`REROUTE WHERE reason="*timed out*" TO smtp "a b"`:   {Verb: Reroute, Where: sel(`reason="*timed out*"`), To: Name{Channel: "smtp", Host: "a b"}},
-		"REROUTE WHERE channel=x TO smtp b DRYRUN BECAUSE y": {Verb: Reroute, Where: sel("channel=x"), To: Name{Channel: "smtp", Host: "b"}, DryRun: true, Because: "y"},
+		"KILL MSG 12345 BECAUSE":                             {Verb: view.VerbKill, Message: "12345"},
+		"KILL MSG 12345 DRYRUN":                              {Verb: view.VerbKill, Message: "12345", DryRun: true},
+		"KILL THREAD smtp d1.example":                        {Verb: view.VerbKill, Thread: &Name{Channel: "smtp", Host: "d1.example"}},
+		`HOLD THREAD smtp "" BECAUSE of rain`:                {Verb: view.VerbHold, Thread: &Name{Channel: "smtp", Host: ""}, Because: "of rain"},
+		"RELEASE MSG S12345ABC DRYRUN BECAUSE it is so":      {Verb: view.VerbRelease, Message: "S12345ABC", DryRun: true, Because: "it is so"},
+		"RETRY WHERE host=*.se older=3d DRYRUN":              {Verb: view.VerbRetry, Where: sel("host=*.se older=3d"), DryRun: true},
+		"EXPIRE WHERE sender=<>":                             {Verb: view.VerbExpire, Where: sel("sender=<>")},
+		"HOLD WHERE channel=x DRYRUN FOR 1h30m BECAUSE y":    {Verb: view.VerbHold, Where: sel("channel=x"), DryRun: true, For: 90 * time.Minute, Because: "y"},
+		"HOLD MSG 1 FOR 2d":                                  {Verb: view.VerbHold, Message: "1", For: 48 * time.Hour},
+		"REQUEUE MSG 1":                                      {Verb: view.VerbRequeue, Message: "1"},
+		"REROUTE MSG 1 smtp relay.example":                   {Verb: view.VerbReroute, Message: "1", To: Name{Channel: "smtp", Host: "relay.example"}},
+		"REROUTE THREAD smtp a local -":                      {Verb: view.VerbReroute, Thread: &Name{Channel: "smtp", Host: "a"}, To: Name{Channel: "local", Host: "-"}},
+		`REROUTE WHERE reason="*timed out*" TO smtp "a b"`:   {Verb: view.VerbReroute, Where: sel(`reason="*timed out*"`), To: Name{Channel: "smtp", Host: "a b"}},
+		"REROUTE WHERE channel=x TO smtp b DRYRUN BECAUSE y": {Verb: view.VerbReroute, Where: sel("channel=x"), To: Name{Channel: "smtp", Host: "b"}, DryRun: true, Because: "y"},
 	}
 }
 
@@ -38,12 +40,12 @@ func TestOrdersAreReadAsTheyAreWritten(t *testing.T) {
 			t.Errorf("written %s, want %s", got, line)
 		}
 		verb, rest := CutRaw(line)
-		read, plain, err := ParseOrder(Verb(verb), rest)
+		read, plain, err := ParseOrder(view.Verb(verb), rest)
 		if err != nil || plain && verb == "KILL" || read.String() != line {
 			t.Errorf("%s: read %+v, %v", line, read, err)
 		}
 	}
-	o := Order{Verb: Hold, Message: "1", Because: " two\nlines\r\nand a\tTAB "}
+	o := Order{Verb: view.VerbHold, Message: "1", Because: " two\nlines\r\nand a\tTAB "}
 	if got := o.String(); got != "HOLD MSG 1 BECAUSE two lines and a TAB " {
 		t.Errorf("%q", got)
 	}

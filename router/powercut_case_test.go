@@ -17,7 +17,7 @@ import (
 	"zsched/internal/postoffice"
 	"zsched/internal/testing/ledger"
 	"zsched/internal/testing/memdisk"
-	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 // An order sends mail elsewhere, and the name of the copy does not become durable. The old
@@ -26,15 +26,15 @@ import (
 func TestMailThatIsSentElsewhereSurvivesAPowerCut(t *testing.T) {
 	loader := tables(t)
 	for _, c := range []struct {
-		verb  mailq.Verb
+		verb  view.Verb
 		fault memdisk.Faults
 	}{
-		{mailq.Requeue, memdisk.Faults{Error: unix.EMFILE, At: "open router"}},
-		{mailq.Requeue, memdisk.Faults{Error: unix.EIO, At: "sync router"}},
-		{mailq.Requeue, memdisk.Faults{Error: unix.EIO, At: "sync"}},
-		{mailq.Reroute, memdisk.Faults{Error: unix.EMFILE, At: "open transport"}},
-		{mailq.Reroute, memdisk.Faults{Error: unix.EIO, At: "sync transport"}},
-		{mailq.Reroute, memdisk.Faults{Error: unix.EIO, At: "sync"}},
+		{view.VerbRequeue, memdisk.Faults{Error: unix.EMFILE, At: "open router"}},
+		{view.VerbRequeue, memdisk.Faults{Error: unix.EIO, At: "sync router"}},
+		{view.VerbRequeue, memdisk.Faults{Error: unix.EIO, At: "sync"}},
+		{view.VerbReroute, memdisk.Faults{Error: unix.EMFILE, At: "open transport"}},
+		{view.VerbReroute, memdisk.Faults{Error: unix.EIO, At: "sync transport"}},
+		{view.VerbReroute, memdisk.Faults{Error: unix.EIO, At: "sync"}},
 	} {
 		for after := range 6 {
 			t.Run(fmt.Sprintf("%s, %v at %s, after %d", c.verb, c.fault.Error, c.fault.At, after), func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestMailThatIsSentElsewhereSurvivesAPowerCut(t *testing.T) {
 
 // sendElsewhere gives an order for a message that is deferred. Before the fault begins, after
 // calls like it succeed.
-func (s *simulation) sendElsewhere(verb mailq.Verb, fault memdisk.Faults, after int) {
+func (s *simulation) sendElsewhere(verb view.Verb, fault memdisk.Faults, after int) {
 	m := s.machine()
 	m.hinted = true
 	if err := m.start(s.loader, rand.New(rand.NewPCG(1, 3))); err != nil {
@@ -165,7 +165,7 @@ func TestHoldSurvivesAPowerCutAfterAStartThatFailed(t *testing.T) {
 			if m = s.machine(); m.start(loader, rand.New(rand.NewPCG(1, 3))) != nil {
 				t.Fatal("the second start failed")
 			}
-			if err := m.thread(mailq.Hold, "h1.example", 0); err != nil {
+			if err := m.thread(view.VerbHold, "h1.example", 0); err != nil {
 				t.Fatal(err)
 			}
 			s.held["h1.example"] = true

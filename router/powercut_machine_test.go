@@ -35,6 +35,7 @@ import (
 	"zsched/scheduler/report"
 	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
 	"zsched/smtpserver"
 	"zsched/ta"
 )
@@ -310,7 +311,7 @@ func (m *machine) junk(n int) (text string, err error) {
 }
 
 // order gives an order about a message, by the path of its control file.
-func (m *machine) order(verb mailq.Verb, file string, spell time.Duration) error {
+func (m *machine) order(verb view.Verb, file string, spell time.Duration) error {
 	_, err := m.admin.Queue().Act(m.ctx, mailq.Order{
 		Verb: verb, Message: path.Base(file), For: spell, To: mailq.Name{Channel: "smtp", Host: "elsewhere.example"},
 		By: mailq.Actor{User: "root", Peer: "uid 0"}, Because: "a test",
@@ -319,7 +320,7 @@ func (m *machine) order(verb mailq.Verb, file string, spell time.Duration) error
 }
 
 // thread holds or releases the thread of a host.
-func (m *machine) thread(verb mailq.Verb, host string, spell time.Duration) error {
+func (m *machine) thread(verb view.Verb, host string, spell time.Duration) error {
 	_, err := m.admin.Queue().Act(m.ctx, mailq.Order{
 		Verb: verb, Thread: &mailq.Name{Channel: "smtp", Host: host}, For: spell,
 		By: mailq.Actor{User: "root", Peer: "uid 0"}, Because: "a test",

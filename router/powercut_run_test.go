@@ -20,8 +20,8 @@ import (
 	"zsched/internal/postoffice"
 	"zsched/internal/testing/ledger"
 	"zsched/internal/testing/memdisk"
-	"zsched/mailq"
 	"zsched/router/table"
+	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
@@ -322,19 +322,19 @@ func (s *simulation) send(m *machine, msg *message) {
 // order gives an order about some message.
 func (s *simulation) order(m *machine) {
 	files := s.disk.Files("transport")
-	verbs := []mailq.Verb{mailq.Hold, mailq.Hold, mailq.Retry, mailq.Requeue, mailq.Reroute, mailq.Expire}
+	verbs := []view.Verb{view.VerbHold, view.VerbHold, view.VerbRetry, view.VerbRequeue, view.VerbReroute, view.VerbExpire}
 	if held := s.disk.Files("hold/transport"); len(held) > 0 && s.rand.IntN(2) == 0 {
-		files, verbs = held, []mailq.Verb{mailq.Release, mailq.Requeue, mailq.Reroute, mailq.Expire}
+		files, verbs = held, []view.Verb{view.VerbRelease, view.VerbRequeue, view.VerbReroute, view.VerbExpire}
 	}
 	files = slices.DeleteFunc(files, func(f string) bool { return filepath.Base(f)[0] == '.' })
 	if len(files) == 0 {
 		return
 	}
 	file, verb := files[s.rand.IntN(len(files))], verbs[s.rand.IntN(len(verbs))]
-	if verb == mailq.Expire && strings.Contains(s.disk.Content(file), "\ns error") {
+	if verb == view.VerbExpire && strings.Contains(s.disk.Content(file), "\ns error") {
 		return // a notice about a notice is not owed
 	}
-	if verb == mailq.Requeue || verb == mailq.Reroute {
+	if verb == view.VerbRequeue || verb == view.VerbReroute {
 		// The order names a number. A crash may have left a control file in hold/ whose
 		// number another message in the queue has now.
 		for _, other := range slices.Concat(s.disk.Files("transport"), s.disk.Files("hold/transport")) {
@@ -350,15 +350,15 @@ func (s *simulation) order(m *machine) {
 
 // holdThread holds a thread or releases it.
 func (s *simulation) holdThread(m *machine) {
-	host, verb := fmt.Sprintf("h%d.example", s.rand.IntN(3)), mailq.Hold
+	host, verb := fmt.Sprintf("h%d.example", s.rand.IntN(3)), view.VerbHold
 	if s.rand.IntN(2) == 0 {
-		verb = mailq.Release
+		verb = view.VerbRelease
 	}
 	spell := time.Duration(s.rand.IntN(2)*(1+s.rand.IntN(20))) * time.Minute
 	s.disk.Trace(fmt.Sprintf("ORDER %s thread %s", verb, host))
 	already := strings.Contains(s.holdRecords(), host)
-	s.held[host] = s.held[host] && verb == mailq.Hold && spell == 0
-	if m.thread(verb, host, spell) == nil && verb == mailq.Hold && spell == 0 && !already {
+	s.held[host] = s.held[host] && verb == view.VerbHold && spell == 0
+	if m.thread(verb, host, spell) == nil && verb == view.VerbHold && spell == 0 && !already {
 		s.held[host] = true
 	}
 }
@@ -399,10 +399,10 @@ func (s *simulation) settle() {
 		time.Sleep(pause)
 		synctest.Wait()
 		for host := range 3 {
-			_ = m.thread(mailq.Release, fmt.Sprintf("h%d.example", host), 0)
+			_ = m.thread(view.VerbRelease, fmt.Sprintf("h%d.example", host), 0)
 		}
 		for _, file := range s.disk.Files("hold/transport") {
-			if err := m.order(mailq.Release, file, 0); err != nil {
+			if err := m.order(view.VerbRelease, file, 0); err != nil {
 				s.disk.Trace(fmt.Sprintf("release %s: %v", file, err))
 			}
 		}

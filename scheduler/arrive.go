@@ -9,6 +9,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler/fair"
+	"zsched/scheduler/view"
 )
 
 // Arrival: a message that was loaded is put into the queue, and its x lines
@@ -191,7 +192,7 @@ func (ar *arrivals) obsolete(by *message, messageIDs []string) {
 func (ar *arrivals) dropObsolete(m *message, by MessageID) {
 	why := "obsoleted by " + strconv.FormatUint(uint64(by), 10)
 	ar.s.agenda.do(Note{Message: m.id, Text: why})
-	ar.s.orders.apply(&Ordered{Verb: VerbKill, Because: why}, m, ar.s.mail.openVertices(m), new(Answer))
+	ar.s.orders.apply(&Ordered{Verb: view.VerbKill, Because: why}, m, ar.s.mail.openVertices(m), new(Answer))
 }
 
 // hashMessageID returns the hash that represents a Message-ID in memory; 0 if there is

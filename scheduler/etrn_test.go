@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
@@ -54,7 +55,7 @@ func TestBulkUpdateEndsWithItsMail(t *testing.T) {
 	if th.nextUpdate == 0 {
 		t.Fatal("the bulk update has ended already")
 	}
-	mark := q.s.Step(At(q.now), Ordered{Verb: VerbKill, Targets: []Target{{Message: q.last}}})[0].(Mark)
+	mark := q.s.Step(At(q.now), Ordered{Verb: view.VerbKill, Targets: []Target{{Message: q.last}}})[0].(Mark)
 	q.s.Step(At(q.now), Done{Op: mark.Op})
 	q.s.check()
 	if th.updates != 0 {

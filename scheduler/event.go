@@ -112,7 +112,7 @@ type (
 	// number of vertices of the target messages. So the sender splits a long list
 	// into several events, and keeps targets in the same message adjacent.
 	Ordered struct {
-		Verb    Verb
+		Verb    view.Verb
 		Targets []Target
 		// To is where VerbReroute sends the recipients. Its Message is ignored.
 		To Target

@@ -86,7 +86,7 @@ func (lg *log) recordTouched(e *Ordered, id MessageID, modifiedAt date, recipien
 	if !e.recorded {
 		lg.record(Condition{
 			State: "order", Message: id, ModifiedAt: modifiedAt.time(), Channel: e.To.Channel, Host: e.To.Host,
-			Order: e.Verb.Name(), Recipients: recipients, By: e.By, Because: e.Because,
+			Order: string(e.Verb), Recipients: recipients, By: e.By, Because: e.Because,
 		})
 	}
 }

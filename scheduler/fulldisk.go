@@ -87,9 +87,9 @@ func (wr *writes) resubmitFailed(p *pending, e Failed) bool {
 	}
 	reason := strings.TrimSpace(e.Reason)
 	if !e.SpoolDown { // else the note that the spool cannot be written stands for all
-		wr.s.agenda.do(Note{Severity: Warning, Message: p.id, Text: a.Verb.Name() + " cannot be carried out, it is back in the queue: " + reason})
+		wr.s.agenda.do(Note{Severity: Warning, Message: p.id, Text: string(a.Verb) + " cannot be carried out, it is back in the queue: " + reason})
 	}
-	wr.s.log.record(Condition{State: "undone", Message: p.id, Order: a.Verb.Name(), Because: reason})
+	wr.s.log.record(Condition{State: "undone", Message: p.id, Order: string(a.Verb), Because: reason})
 	wr.s.orders.takeBack(p)
 	p.message.pendingWrites--
 	wr.advance(p.message)

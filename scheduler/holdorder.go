@@ -65,7 +65,7 @@ func (od *orders) holdOrdersEnded() {
 	}
 	for _, ref := range messages {
 		m := od.s.mail.messages.At(ref)
-		od.s.log.recordTouched(&Ordered{Verb: VerbRelease, By: "scheduler", Because: holdEnded}, m.id, m.modifiedAt, int(m.open))
+		od.s.log.recordTouched(&Ordered{Verb: view.VerbRelease, By: "scheduler", Because: holdEnded}, m.id, m.modifiedAt, int(m.open))
 		od.releaseNow(m)
 	}
 	if len(messages) > 0 {

@@ -9,6 +9,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler/rule"
+	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
@@ -129,13 +130,13 @@ func TestOrderOnManyVertices(t *testing.T) {
 		}
 		s.Step(At(now), Arrived{m})
 	}
-	actions := s.Step(At(now), Ordered{Verb: VerbKill, Targets: []Target{{Message: 1}}})
+	actions := s.Step(At(now), Ordered{Verb: view.VerbKill, Targets: []Target{{Message: 1}}})
 	if m, ok := actions[0].(Mark); !ok || len(m.Marks) != n || len(actions) != 2 {
 		t.Errorf("%d actions, the first is %T with %d marks", len(actions), actions[0], len(m.Marks))
 	}
 	recipients := 0
 	for i := 0; i < n; i += 500 {
-		e := Ordered{Verb: VerbExpire, DryRun: true}
+		e := Ordered{Verb: view.VerbExpire, DryRun: true}
 		for j := range 500 {
 			e.Targets = append(e.Targets, Target{2, "smtp", fmt.Sprint("host", i+j)})
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/view"
 )
 
 // Orders of administrators: kill, expire, retry, hold, requeue, reroute. An
@@ -30,47 +31,6 @@ type orders struct {
 	holdEnd      date // when the first of them ends
 }
 
-// Verb is what an Ordered does with its targets. Whatever an agent does with a
-// target before it comes back is final. A later order on the same mail replaces
-// one that waits.
-type Verb uint8
-
-const (
-	// VerbKill drops recipients without a notice: they are tagged as done.
-	VerbKill Verb = iota + 1
-	// VerbExpire fails recipients now, with a notice that an administrator
-	// expired them.
-	VerbExpire
-	// VerbRetry makes recipients due now, within the window. It ends their wait
-	// and the suspension of their thread. In a queueonly thread it starts a run with only
-	// these.
-	VerbRetry
-	// VerbHold stops the feeding of whole messages. Each is moved to hold/
-	// (Hold) when no agent has any of it.
-	VerbHold
-	// VerbRequeue returns recipients to the router (Resubmit).
-	VerbRequeue
-	// VerbReroute sends recipients to another channel and host (Resubmit).
-	VerbReroute
-	// VerbRelease ends a VerbHold, for the whole message: its files are moved back (Release).
-	VerbRelease
-)
-
-var verbNames = [...]string{"", "KILL", "EXPIRE", "RETRY", "HOLD", "REQUEUE", "REROUTE", "RELEASE"}
-
-// Name returns the order in the words of mailq.
-func (v Verb) Name() string { return verbNames[v] }
-
-// VerbNamed returns the verb with a name; 0: there is none.
-func VerbNamed(name string) Verb {
-	for v, n := range verbNames {
-		if n == name {
-			return Verb(v)
-		}
-	}
-	return 0
-}
-
 // Target is a message, or the part of it for one channel and host.
 type Target struct {
 	Message       MessageID
@@ -89,7 +49,7 @@ func (t Target) name() string {
 // message are handled together.
 func (od *orders) ordered(e *Ordered) {
 	answer := Answer{}
-	if e.Verb == VerbHold && e.Hold == nil {
+	if e.Verb == view.VerbHold && e.Hold == nil {
 		e.Hold = &HoldOrder{By: e.By, Because: e.Because}
 	}
 	counted := make(map[MessageID]bool, len(e.Targets))
@@ -116,7 +76,7 @@ func (od *orders) ordered(e *Ordered) {
 // targetVertices returns the vertices of a message that are targets, each once.
 func (od *orders) targetVertices(e *Ordered, m *message, targets []Target) []*vertex {
 	vertices := od.s.mail.openVertices(m)
-	if e.Verb == VerbHold || e.Verb == VerbRelease {
+	if e.Verb == view.VerbHold || e.Verb == view.VerbRelease {
 		return vertices
 	}
 	wanted := make(map[*thread]bool, len(targets))
@@ -156,7 +116,7 @@ func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answ
 	if refused {
 		answer.Refused++
 	}
-	if withAgent && e.Verb != VerbRelease {
+	if withAgent && e.Verb != view.VerbRelease {
 		answer.WithAgents++
 	}
 	if n == 0 || e.DryRun {
@@ -164,15 +124,15 @@ func (od *orders) apply(e *Ordered, m *message, vertices []*vertex, answer *Answ
 	}
 	od.s.log.recordTouched(e, m.id, m.modifiedAt, n)
 	switch e.Verb {
-	case VerbRetry:
+	case view.VerbRetry:
 		for _, v := range touched {
 			od.retryNow(v)
 		}
-	case VerbRelease:
+	case view.VerbRelease:
 		od.releaseNow(m)
-	case VerbHold:
+	case view.VerbHold:
 		od.hold(m, e.Hold)
-	case VerbKill, VerbExpire, VerbRequeue, VerbReroute:
+	case view.VerbKill, view.VerbExpire, view.VerbRequeue, view.VerbReroute:
 		od.order(e, m, touched)
 	default:
 		panic("scheduler: unknown order")
@@ -187,10 +147,10 @@ func (od *orders) affected(v *vertex, e *Ordered) int {
 	m, to := od.s.mail.messageOf(v), threadKey{e.To.Channel, e.To.Host}
 	before := od.waiting[v.ref]
 	switch {
-	case e.Verb == VerbRetry && v.state != due && v.state != waiting,
-		e.Verb == VerbRelease && !od.isHeldOrToBe(v),
-		e.Verb == VerbReroute && !e.Back && od.s.mail.threadOf(v).key == to,
-		e.Verb == VerbReroute && before != nil && before.Verb == VerbReroute && threadKey{before.To.Channel, before.To.Host} == to,
+	case e.Verb == view.VerbRetry && v.state != due && v.state != waiting,
+		e.Verb == view.VerbRelease && !od.isHeldOrToBe(v),
+		e.Verb == view.VerbReroute && !e.Back && od.s.mail.threadOf(v).key == to,
+		e.Verb == view.VerbReroute && before != nil && before.Verb == view.VerbReroute && threadKey{before.To.Channel, before.To.Host} == to,
 		e.movesAway() && od.s.notices.isKeptBack(v):
 		return 0
 	}
@@ -212,19 +172,19 @@ func (od *orders) isHeldOrToBe(v *vertex) bool {
 // movesAway reports whether an order moves mail to another node, or back from its way to
 // one.
 func (e *Ordered) movesAway() bool {
-	return e.Verb == VerbReroute && e.To.Channel == ctlfile.TransferChannel
+	return e.Verb == view.VerbReroute && e.To.Channel == ctlfile.TransferChannel
 }
 
 // resubmits reports whether an order sends recipients elsewhere.
-func (v Verb) resubmits() bool { return v == VerbRequeue || v == VerbReroute }
+func resubmits(v view.Verb) bool { return v == view.VerbRequeue || v == view.VerbReroute }
 
 // takesParts reports whether an order can be about some of the recipients of a vertex.
-func (v Verb) takesParts() bool { return v == VerbKill || v == VerbExpire || v.resubmits() }
+func takesParts(v view.Verb) bool { return v == view.VerbKill || v == view.VerbExpire || resubmits(v) }
 
 // isAbout reports whether an order on the vertex of a recipient is about that recipient.
 func (e *Ordered) isAbout(m *message, r *recipient) bool {
 	only := e.Only[m.id]
-	if only == nil || !e.Verb.takesParts() {
+	if only == nil || !takesParts(e.Verb) {
 		return true
 	}
 	_, found := slices.BinarySearch(only, int64(r.offset))

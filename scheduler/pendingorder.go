@@ -1,25 +1,28 @@
 package scheduler
 
-import "zsched/ctlfile"
+import (
+	"zsched/ctlfile"
+	"zsched/scheduler/view"
+)
 
 // Pending orders: what is to be done with a vertex that an agent has, whose file is being read,
 // or whose message is being moved. It is done when the vertex comes back. A HOLD waits as well,
 // but not here: the order that holds the message says so.
 
-// pendingVerb returns the verb of the order on a vertex that waits; 0: none does.
-func (od *orders) pendingVerb(v *vertex) Verb {
+// pendingVerb returns the verb of the order on a vertex that waits; "": none does.
+func (od *orders) pendingVerb(v *vertex) view.Verb {
 	m := od.s.mail.messageOf(v)
 	switch o := od.waiting[v.ref]; {
 	case o != nil:
 		return o.Verb
 	case m.flags&underHold == 0 && od.heldMessages[m.ref] != nil:
-		return VerbHold
+		return view.VerbHold
 	}
-	return 0
+	return ""
 }
 
 // isKilled reports whether an order is to drop a vertex without a notice.
-func (od *orders) isKilled(v *vertex) bool { return od.pendingVerb(v) == VerbKill }
+func (od *orders) isKilled(v *vertex) bool { return od.pendingVerb(v) == view.VerbKill }
 
 // mustWait reports whether an order on a vertex waits.
 func (od *orders) mustWait(v *vertex) bool {
@@ -52,11 +55,11 @@ func (od *orders) carryOut(m *message, o *Ordered, vertices []*vertex) {
 				od.s.threads.blockVertex(v)
 			}
 			switch o.Verb {
-			case VerbKill:
+			case view.VerbKill:
 				od.kill(v, chosen)
-			case VerbExpire:
+			case view.VerbExpire:
 				od.failByOrder(v, o, chosen)
-			case VerbRequeue, VerbReroute:
+			case view.VerbRequeue, view.VerbReroute:
 				od.addToResubmit(&elsewhere, v, chosen)
 			}
 		}
@@ -126,7 +129,7 @@ func (od *orders) failByOrder(v *vertex, o *Ordered, chosen func(*recipient) boo
 // holdOfCopy returns the order that holds what an order on a message sends elsewhere; nil: it is
 // not held there.
 func (od *orders) holdOfCopy(m *message, o *Ordered) *HoldOrder {
-	if o.Verb == VerbReroute && m.flags&underHold != 0 {
+	if o.Verb == view.VerbReroute && m.flags&underHold != 0 {
 		return od.heldMessages[m.ref]
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/view"
 )
 
 // REQUEUE and REROUTE: recipients are written into a new message (Resubmit),
@@ -45,7 +46,7 @@ func (od *orders) resubmit(m *message, g *resubmission) {
 	p := od.s.writes.begin(m)
 	p.recipients = g.recipients
 	action := Resubmit{Op: p.op, Verb: g.order.Verb, Message: m.id, Path: od.s.mail.file(m), Offsets: g.offsets, Hold: g.hold}
-	if to := g.order.To; g.order.Verb == VerbReroute {
+	if to := g.order.To; g.order.Verb == view.VerbReroute {
 		action.Channel, action.Host = to.Channel, to.Host
 		if to.Channel == ctlfile.TransferChannel {
 			action.Attempts = od.s.mail.attemptsOf(g.recipients, g.offsets)

@@ -10,6 +10,7 @@ import (
 	"zsched/scheduler"
 	"zsched/scheduler/config"
 	"zsched/scheduler/rule"
+	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
@@ -218,7 +219,7 @@ func (sc *scenario) order(words []string) {
 	if words[0] == "dry" {
 		e.DryRun, words = true, words[1:]
 	}
-	if e.Verb = scheduler.VerbNamed(strings.ToUpper(words[0])); e.Verb == 0 {
+	if e.Verb = view.Verb(strings.ToUpper(words[0])); !e.Verb.IsAboutMail() {
 		sc.fatalf("unknown order %q", words[0])
 	}
 	if n := len(words); n > 2 && words[n-2] == "to" {

@@ -186,7 +186,7 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 	line := &view.JobLine{
 		Name: t.key.view(), Message: m.id, Path: vi.s.mail.path(m), SpoolID: ctlfile.SpoolID(uint64(m.id), at), ArrivedAt: at,
 		Sender: vi.reversePath(m), Owner: &vi.s.mail.origin(m).owner, State: v.state.word(), Held: vi.s.notices.isKeptBack(v),
-		Order: vi.s.orders.pendingVerb(v).Name(),
+		Order: string(vi.s.orders.pendingVerb(v)),
 	}
 	if o := vi.s.orders.waiting[v.ref]; o != nil {
 		line.OrderTo = o.To.name()

@@ -7,6 +7,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler/rule"
+	"zsched/scheduler/view"
 )
 
 // orderSimulation is the administrators: their orders, what they hold, and
@@ -47,7 +48,8 @@ func (h *harness) randomOrder() {
 }
 
 func (h *harness) order() {
-	e := Ordered{Verb: Verb(1 + h.rand.IntN(len(verbNames)-1)), DryRun: h.chance(10)}
+	aboutMail := slices.DeleteFunc(slices.Clone(view.Verbs[:]), func(info view.VerbInfo) bool { return !info.Verb.IsAboutMail() })
+	e := Ordered{Verb: aboutMail[h.rand.IntN(len(aboutMail))].Verb, DryRun: h.chance(10)}
 	e.To = Target{Channel: "smtp", Host: h.host()}
 	for range 1 + h.rand.IntN(3) {
 		target := Target{Message: MessageID(1 + h.rand.IntN(int(h.last)))}
@@ -58,14 +60,14 @@ func (h *harness) order() {
 		if h.chance(30) {
 			h.orderPart(&e, target.Message)
 		}
-		if e.DryRun || e.Verb == VerbRetry || e.Verb == VerbRelease {
+		if e.DryRun || e.Verb == view.VerbRetry || e.Verb == view.VerbRelease {
 			continue
 		}
 		m := h.s.mail.message(target.Message)
 		// What is being written, perhaps by an order that fails later, stays as it is.
 		whole := target.Channel == "" && e.Only[target.Message] == nil && m != nil && m.flags&removing == 0 && !h.isWriting(m)
-		h.orders.killed[target.Message] = whole && e.Verb == VerbKill
-		h.orders.expired[target.Message] = h.orders.expired[target.Message] || e.Verb == VerbExpire
+		h.orders.killed[target.Message] = whole && e.Verb == view.VerbKill
+		h.orders.expired[target.Message] = h.orders.expired[target.Message] || e.Verb == view.VerbExpire
 	}
 	before := h.s.Counts()
 	h.step(e)
@@ -152,7 +154,7 @@ func (h *harness) notePendingOne(id MessageID, offset int64) {
 // release orders the release of a held message.
 func (h *harness) release() {
 	if ids := h.s.HeldMessages(); len(ids) > 0 {
-		h.step(Ordered{Verb: VerbRelease, Targets: []Target{{Message: ids[h.rand.IntN(len(ids))]}}})
+		h.step(Ordered{Verb: view.VerbRelease, Targets: []Target{{Message: ids[h.rand.IntN(len(ids))]}}})
 	}
 }
 
@@ -317,7 +319,7 @@ func (h *harness) endOrders() {
 		}
 	}
 	for _, id := range h.s.HeldMessages() {
-		h.step(Ordered{Verb: VerbRelease, Targets: []Target{{Message: id}}})
+		h.step(Ordered{Verb: view.VerbRelease, Targets: []Target{{Message: id}}})
 	}
 	for len(h.orders.walks) > 0 {
 		h.continueWalk()

@@ -72,7 +72,7 @@ func TestWalkOfNothing(t *testing.T) {
 	if w.vertex == 0 {
 		t.Fatal("there is no mail")
 	}
-	mark := q.s.Step(At(q.now), Ordered{Verb: VerbKill, Targets: []Target{{Message: 1}}})[0].(Mark)
+	mark := q.s.Step(At(q.now), Ordered{Verb: view.VerbKill, Targets: []Target{{Message: 1}}})[0].(Mark)
 	finish := q.s.Step(At(q.now), Done{Op: mark.Op})[0].(*Finish)
 	q.s.Step(At(q.now), Done{Op: finish.Op})
 	if items, more := w.Next(9); len(items) > 0 || more {

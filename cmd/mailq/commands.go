@@ -15,6 +15,7 @@ import (
 	"zsched/internal/text"
 	"zsched/internal/version"
 	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 // The groups of subcommands in help.
@@ -164,14 +165,14 @@ func (p *program) orderCommands() []subcommand {
 			return nil
 		})
 	}
-	order := func(verb mailq.Verb) func(args []string) error {
+	order := func(verb view.Verb) func(args []string) error {
 		return func(args []string) error {
 			p.order.Verb = verb
 			return p.runOrder(args)
 		}
 	}
 	var all []subcommand
-	for _, verb := range mailq.Verbs {
+	for _, verb := range view.Verbs {
 		s := subcommand{use: strings.ToLower(string(verb.Verb)), short: verb.Help, run: order(verb.Verb)}
 		if verb.To {
 			s.use, s.flags = s.use+" --to CHANNEL/HOST", flags{to}
@@ -189,7 +190,7 @@ func (p *program) orderCommands() []subcommand {
 	}
 	all = append(all, []subcommand{
 		{use: "move --to NODE TARGET...", short: "move mail to another node",
-			flags: flags{node, p.orderFlags}, run: order(mailq.Reroute)},
+			flags: flags{node, p.orderFlags}, run: order(view.VerbReroute)},
 		{use: "etrn HOST", short: "start delivery of the mail for a host now",
 			run: func(args []string) error {
 				return p.ask(func() error {

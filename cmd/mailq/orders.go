@@ -11,6 +11,7 @@ import (
 	"zsched/internal/text"
 	"zsched/mailq"
 	"zsched/mailq/client"
+	"zsched/scheduler/view"
 )
 
 // runOrder gives the orders of a subcommand.
@@ -28,7 +29,7 @@ func (p *program) parseOrders(args []string) (orders []mailq.Order, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.order.Verb == mailq.Reroute && p.order.To == (mailq.Name{}) {
+	if p.order.Verb == view.VerbReroute && p.order.To == (mailq.Name{}) {
 		return nil, fmt.Errorf("%s needs --to", p.what)
 	}
 	return p.options.orders(&targets)
@@ -55,7 +56,7 @@ func (p *program) act(orders []mailq.Order) error {
 		switch {
 		case did.Threads == 0: // nothing is done to what was selected
 			failed = errSilent
-		case order.Verb == mailq.Hold && order.Thread != nil && did.Messages == 0:
+		case order.Verb == view.VerbHold && order.Thread != nil && did.Messages == 0:
 			fmt.Fprintf(p.asker.stderr, "mailq: %s has no mail now\n", text.Escape(targetOf(order)))
 		}
 		if p.json {
@@ -97,9 +98,9 @@ func (p *program) confirm(orders []mailq.Order) error {
 
 // orderItem is the line of --json for an order.
 type orderItem struct {
-	Verb   mailq.Verb `json:"verb"`
-	DryRun bool       `json:"dry_run"`
-	Target string     `json:"target"`
+	Verb   view.Verb `json:"verb"`
+	DryRun bool      `json:"dry_run"`
+	Target string    `json:"target"`
 	mailq.Outcome
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 // TestDifferentTargetsRestrictEachOther: targets of one kind are alternatives, and what is
@@ -37,7 +37,7 @@ func TestDifferentTargetsRestrictEachOther(t *testing.T) {
 			if err := c.ParseFlags(args[1:]); err != nil {
 				t.Fatal(test.args, err)
 			}
-			p.order.Verb = mailq.Verb(strings.ToUpper(strings.Replace(c.Name(), "move", "reroute", 1)))
+			p.order.Verb = view.Verb(strings.ToUpper(strings.Replace(c.Name(), "move", "reroute", 1)))
 			orders, err := p.parseOrders(c.Flags().Args())
 			if err != nil {
 				t.Fatal(test.args, err)

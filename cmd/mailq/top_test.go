@@ -15,8 +15,8 @@ const (
 	totals   = greeting + "C: JSON SHOW SNMP\n" + until + `S: {"agents":3}` + "\n" + end
 )
 
-// view is a session that shows a thread, which is as wide as the screen.
-func view(host string) string {
+// screen is a session that shows a thread, which is as wide as the screen.
+func screen(host string) string {
 	return totals + "C: JSON SHOW QUEUE THREADS\n" + until +
 		`S: {"ring":1,"channel":"smtp","host":"` + host + `","job_lines":1,"recipients":1,"oldest_at":"2026-11-21T10:00:00Z","reason":"` +
 		strings.Repeat("busy ", 30) + `"}` + "\n" + end + "C: QUIT\nS: +Bye bye\n"
@@ -26,7 +26,7 @@ func view(host string) string {
 // server does not answer, and leaves the terminal as it was. No line is wider than the screen.
 func TestTop(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "mailq")
-	server := playOnce(t, socket, view("a.example"), view("b.example"), "S: 500 no\n", view("c.example"))
+	server := playOnce(t, socket, screen("a.example"), screen("b.example"), "S: 500 no\n", screen("c.example"))
 	terminal := start(t, "-p", socket, "top", "--every", "1s")
 	for _, text := range []string{"3 agents", "smtp/a.example", "smtp/b.example", "no answer: ", "smtp/c.example"} {
 		terminal.shows(text)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 // startServer serves one session on a UNIX socket and then closes it. It sends the
@@ -315,11 +316,11 @@ func TestAddresses(t *testing.T) {
 // up.
 func TestNoOrderIsGivenTwice(t *testing.T) {
 	c := dialVersion2(t, "C: KILL MSG 1 BECAUSE rain\n")
-	_, err := c.Order(&mailq.Order{Verb: mailq.Kill, Message: "1", Because: "rain"})
+	_, err := c.Order(&mailq.Order{Verb: view.VerbKill, Message: "1", Because: "rain"})
 	if KindOf(err) != Unavailable {
 		t.Errorf("%v", err)
 	}
-	if _, err := c.Order(&mailq.Order{Verb: mailq.Kill, Message: "1", Because: "rain"}); err == nil {
+	if _, err := c.Order(&mailq.Order{Verb: view.VerbKill, Message: "1", Because: "rain"}); err == nil {
 		t.Error("the client went on")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"zsched/mailq"
+	"zsched/scheduler/view"
 )
 
 // act executes every acting verb: KILL, EXPIRE, RETRY, HOLD, RELEASE, REQUEUE, REROUTE
@@ -12,11 +13,11 @@ import (
 // or a dry run that matches nothing is an error, except for KILL MSG id: ZMailer did
 // not check that, and scripts expect its reply and the empty line after it.
 func act(r *request, ctx context.Context) bool {
-	order, plain, err := mailq.ParseOrder(mailq.Verb(r.verb), r.rest)
+	order, plain, err := mailq.ParseOrder(view.Verb(r.verb), r.rest)
 	switch {
 	case errors.Is(err, mailq.ErrUnknownRequest):
 		r.reply("-Unknown request.")
-		if order.Verb == mailq.Kill {
+		if order.Verb == view.VerbKill {
 			r.reply("")
 		}
 		return true
@@ -24,7 +25,7 @@ func act(r *request, ctx context.Context) bool {
 		return r.reject(err)
 	}
 	order.By = mailq.Actor{User: r.user, Peer: r.peer.String()}
-	asZMailer := order.Verb == mailq.Kill && plain
+	asZMailer := order.Verb == view.VerbKill && plain
 	var did mailq.Outcome
 	if order.Message != "" || order.Thread != nil || order.Where != nil {
 		did, err = r.server.queue.Act(ctx, order)

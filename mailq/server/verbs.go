@@ -115,7 +115,7 @@ func verbs() []*command {
 		{words: "EXPLAIN", arguments: "channel host", right: rightTT, objects: explain},
 		{words: "ETRN", arguments: "host [text]", right: rightETRN, run: etrn},
 	}
-	for _, verb := range mailq.Verbs {
+	for _, verb := range view.Verbs {
 		list = append(list, &command{words: string(verb.Verb), arguments: verb.Arguments(), right: rightKILL, run: act})
 	}
 	return append(list, &command{words: "HELP", text: help})

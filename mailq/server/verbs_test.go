@@ -114,7 +114,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("no line %q in %q", want, help)
 		}
 	}
-	for _, verb := range mailq.Verbs {
+	for _, verb := range view.Verbs {
 		if want := string(verb.Verb) + " " + verb.Arguments(); !slices.Contains(help, want) {
 			t.Errorf("no line %q in %q", want, help)
 		}
@@ -141,7 +141,7 @@ func TestActingVerbs(t *testing.T) {
 	k.login("root", "zzzzzzz")
 	for _, line := range orderLines {
 		verb, rest := mailq.CutRaw(line)
-		o, _, err := mailq.ParseOrder(mailq.Verb(verb), rest)
+		o, _, err := mailq.ParseOrder(view.Verb(verb), rest)
 		must(t, err)
 		q.orders, notes = nil, nil
 		if got, want := k.reply(line), mailq.FormatOutcome(q.outcome); got != want {

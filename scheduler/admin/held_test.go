@@ -155,7 +155,7 @@ func TestHoldCanBeMadePermanent(t *testing.T) {
 			order                        string
 			messages, recipients, places int
 		}{{"MSG 1", 1, 2, 2}, {"THREAD smtp a.example", 2, 2, 1}} {
-			hold := mailq.Order{Verb: mailq.Hold, For: time.Hour, Because: "they asked", By: mailq.Actor{User: "postmaster"}}
+			hold := mailq.Order{Verb: view.VerbHold, For: time.Hour, Because: "they asked", By: mailq.Actor{User: "postmaster"}}
 			if hold.Message = "1"; target.places == 1 {
 				hold.Message, hold.Thread = "", &mailq.Name{Channel: "smtp", Host: "a.example"}
 			}

@@ -131,14 +131,14 @@ func (od *orders) releaseThreads(ctx context.Context, o *order) error {
 // recordOrder writes what a HOLD or RELEASE of messages changes in the records, and returns the
 // hold that is in force then.
 func (od *orders) recordOrder(o *order, t *targets) (h *view.Hold, err error) {
-	if o.Verb == mailq.Hold {
+	if o.Verb == view.VerbHold {
 		h = o.hold()
 	}
 	switch {
 	case o.DryRun || len(t.list) == 0:
-	case o.Verb == mailq.Hold:
+	case o.Verb == view.VerbHold:
 		err = od.files.RecordHold(spool.HoldRecord{Hold: *h, Messages: t.sortedIDs()})
-	case o.Verb == mailq.Release:
+	case o.Verb == view.VerbRelease:
 		err = od.files.EndHolds(spool.HoldRecord{Messages: t.sortedIDs()})
 	}
 	return h, err

@@ -14,6 +14,7 @@ import (
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
@@ -64,7 +65,7 @@ func (h *history) Event(time.Time, scheduler.Event) {}
 func (h *history) Action(_ time.Time, a scheduler.Action) {
 	switch a := a.(type) {
 	case scheduler.Condition:
-		if a.Order == string(mailq.Release) {
+		if a.Order == string(view.VerbRelease) {
 			*h = append(*h, fmt.Sprint("order ", a.Message))
 		}
 	case scheduler.Release:
@@ -331,7 +332,7 @@ func TestPendingRerouteSaysWhereTo(t *testing.T) {
 		h := slow(t, time.Minute)
 		h.wantWithAgent("REROUTE MSG 1 smtp relay.example", 1, 1)
 		m, _, err := h.queue().Message(t.Context(), "1")
-		if err != nil || m.Recipients[0].Order != string(mailq.Reroute) || m.Recipients[0].OrderTo != "smtp/relay.example" {
+		if err != nil || m.Recipients[0].Order != string(view.VerbReroute) || m.Recipients[0].OrderTo != "smtp/relay.example" {
 			t.Errorf("%+v, %v", m, err)
 		}
 		h.wantWithAgent("KILL MSG 1", 1, 1)

@@ -11,6 +11,7 @@ import (
 
 	"zsched/mailq"
 	"zsched/mailq/server"
+	"zsched/scheduler/view"
 )
 
 // Peers that come in thousands do not fill the log; orders are all there.
@@ -20,7 +21,7 @@ func TestLogLinesOfPeersAreLimited(t *testing.T) {
 		s := New(Options{Log: h.Options.Log})
 		for range 1000 {
 			s.note(server.Note{Kind: server.NoteFull, Peer: "192.0.2.1"})
-			s.note(server.Note{Kind: server.NoteOrder, Order: &mailq.Order{Verb: mailq.Kill, Message: "7"}})
+			s.note(server.Note{Kind: server.NoteOrder, Order: &mailq.Order{Verb: view.VerbKill, Message: "7"}})
 		}
 		time.Sleep(time.Second)
 		s.note(server.Note{Kind: server.NoteFull, Peer: "192.0.2.1"})
@@ -62,8 +63,8 @@ func TestRefusalsAreNoWarnings(t *testing.T) {
 			{Kind: server.NoteQueue, Err: fault},
 		},
 		zerolog.DebugLevel: {
-			{Kind: server.NoteOrder, Order: &mailq.Order{Verb: mailq.Kill, DryRun: true}},
-			{Kind: server.NoteOrder, Order: &mailq.Order{Verb: mailq.Kill, DryRun: true}, Err: fault},
+			{Kind: server.NoteOrder, Order: &mailq.Order{Verb: view.VerbKill, DryRun: true}},
+			{Kind: server.NoteOrder, Order: &mailq.Order{Verb: view.VerbKill, DryRun: true}, Err: fault},
 		},
 		zerolog.ErrorLevel: {{Kind: server.NoteAuth, Err: fault}, {Kind: server.NoteFault, Err: fault}},
 	} {
@@ -82,7 +83,7 @@ func TestOrderIsLogged(t *testing.T) {
 		s := New(Options{Log: h.Options.Log})
 		s.note(server.Note{
 			Kind: server.NoteOrder, User: "postmaster", Peer: "192.0.2.1",
-			Order:   &mailq.Order{Verb: mailq.Kill, Message: "7", Because: "spam run"},
+			Order:   &mailq.Order{Verb: view.VerbKill, Message: "7", Because: "spam run"},
 			Outcome: mailq.Outcome{Messages: 1, Recipients: 2, Threads: 1},
 		})
 		for _, want := range []string{`"user":"postmaster"`, `"peer":"192.0.2.1"`, `"order":"KILL MSG 7"`, `"because":"spam run"`, `"recipients":2`, `"message":"order"`} {

@@ -43,7 +43,7 @@ type order struct {
 
 // isMove reports whether an order moves mail to another node.
 func (o *order) isMove() bool {
-	return o.Verb == mailq.Reroute && o.To.Channel == ctlfile.TransferChannel
+	return o.Verb == view.VerbReroute && o.To.Channel == ctlfile.TransferChannel
 }
 
 // actor says who gave an order, for the event log.
@@ -57,12 +57,12 @@ func (od *orders) act(ctx context.Context, given *mailq.Order) (mailq.Outcome, e
 		name := lower(*o.Thread)
 		o.Thread = &name
 	}
-	if o.Verb == mailq.Reroute || o.Verb == mailq.Requeue {
+	if o.Verb == view.VerbReroute || o.Verb == view.VerbRequeue {
 		if err := od.checkDestination(ctx, o); err != nil {
 			return mailq.Outcome{}, err
 		}
 	}
-	if o.Verb == mailq.Hold || o.Verb == mailq.Release {
+	if o.Verb == view.VerbHold || o.Verb == view.VerbRelease {
 		if err := od.beginHold(ctx); err != nil {
 			return mailq.Outcome{}, err
 		}
@@ -82,19 +82,19 @@ func (od *orders) carryOut(ctx context.Context, o *order) error {
 			return err
 		}
 		return od.orderJobs(ctx, o, od.lines(ctx, walkMessage(id)))
-	case o.Thread != nil && o.Verb == mailq.Hold:
+	case o.Thread != nil && o.Verb == view.VerbHold:
 		return od.holdThread(ctx, o)
-	case o.Thread != nil && o.Verb == mailq.Lift:
+	case o.Thread != nil && o.Verb == view.VerbLift:
 		return od.liftThread(ctx, o)
 	case o.Thread != nil:
-		if o.Verb == mailq.Release {
+		if o.Verb == view.VerbRelease {
 			if was, err := od.releaseThread(ctx, o, *o.Thread); was || err != nil {
 				return err
 			}
 		}
 		return od.orderJobs(ctx, o, od.lines(ctx, walkThread(*o.Thread)))
 	case o.Where != nil:
-		if o.Verb == mailq.Release { // threads come first: their mail is counted before released messages join it
+		if o.Verb == view.VerbRelease { // threads come first: their mail is counted before released messages join it
 			if err := od.releaseThreads(ctx, o); err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func (od *orders) checkDestination(ctx context.Context, o *order) (err error) {
 			return err
 		}
 	}
-	if o.Verb != mailq.Reroute {
+	if o.Verb != view.VerbReroute {
 		return nil
 	}
 	var stuck bool
@@ -165,19 +165,18 @@ func (od *orders) orderJobs(ctx context.Context, o *order, lines iter.Seq2[*view
 	if err != nil {
 		return err
 	}
-	verb := scheduler.VerbNamed(string(o.Verb))
-	if verb == 0 {
+	if !o.Verb.IsAboutMail() {
 		return fmt.Errorf("%s is no order about mail", o.Verb)
 	}
 	hold, err := od.recordOrder(o, t)
 	if err != nil {
 		return err
 	}
-	if o.Verb == mailq.Hold || o.Verb == mailq.Release {
+	if o.Verb == view.VerbHold || o.Verb == view.VerbRelease {
 		ctx = context.WithoutCancel(ctx) // it is recorded
 	}
 	did, err := od.give(ctx, scheduler.Ordered{
-		Verb: verb, DryRun: o.DryRun, Hold: hold,
+		Verb: o.Verb, DryRun: o.DryRun, Hold: hold,
 		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
 		By: o.actor(), Because: o.Because, Only: t.only,
 	}, t.list)
@@ -189,7 +188,7 @@ func (od *orders) orderJobs(ctx context.Context, o *order, lines iter.Seq2[*view
 	if nothing {
 		o.did.Refused = max(o.did.Refused, len(t.withAgents))
 	}
-	if nothing || o.Verb != mailq.Release {
+	if nothing || o.Verb != view.VerbRelease {
 		o.did.KeptBack = len(t.keptBack)
 	}
 	o.did.Refused += len(t.away)

@@ -13,6 +13,7 @@ import (
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
@@ -27,8 +28,8 @@ func (h *harness) act(command string) (mailq.Outcome, error) {
 	if n := len(words) - 2; words[n] == "FOR" {
 		o.For, words = parseSpan(h.t, words[n+1]), words[:n]
 	}
-	o.Verb = mailq.Verb(words[0])
-	if o.Verb == mailq.Reroute {
+	o.Verb = view.Verb(words[0])
+	if o.Verb == view.VerbReroute {
 		n := len(words)
 		o.To, words = mailq.Name{Channel: words[n-2], Host: words[n-1]}, words[:n-2]
 	}
@@ -274,11 +275,11 @@ func TestOrderWithoutSenseIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := loaded(t)
 		for _, o := range []mailq.Order{
-			{Verb: mailq.Kill},
-			{Verb: mailq.Reroute, Message: "1"},
+			{Verb: view.VerbKill},
+			{Verb: view.VerbReroute, Message: "1"},
 			// No control file can say that.
-			{Verb: mailq.Reroute, Message: "1", To: mailq.Name{Channel: "smtp", Host: "a\nr"}},
-			{Verb: mailq.Reroute, Message: "1", To: mailq.Name{Channel: "smtp\x00", Host: "a"}},
+			{Verb: view.VerbReroute, Message: "1", To: mailq.Name{Channel: "smtp", Host: "a\nr"}},
+			{Verb: view.VerbReroute, Message: "1", To: mailq.Name{Channel: "smtp\x00", Host: "a"}},
 		} {
 			if did, err := h.queue().Act(t.Context(), o); err == nil {
 				t.Errorf("%+v did %+v", o, did)

@@ -31,7 +31,7 @@ type targets struct {
 // message, except RELEASE, RETRY and a move to another node: its recipients that go to one
 // destination then go as one message.
 func collect(o *order, lines iter.Seq2[*view.JobLine, error]) (*targets, error) {
-	whole := o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release && o.Verb != mailq.Retry && !o.isMove()
+	whole := o.Verb == view.VerbHold || o.Message != "" && o.Verb != view.VerbRelease && o.Verb != view.VerbRetry && !o.isMove()
 	t := &targets{
 		spoolIDs: make(map[scheduler.MessageID]string), threads: make(map[mailq.Name]struct{}),
 		keptBack: make(map[scheduler.MessageID]struct{}), away: make(map[scheduler.MessageID]struct{}), withAgents: make(map[scheduler.MessageID]struct{}),
@@ -49,7 +49,7 @@ func collect(o *order, lines iter.Seq2[*view.JobLine, error]) (*targets, error) 
 		case o.waitsForAgent(v):
 			t.withAgents[v.Message] = struct{}{}
 		}
-		if o.Verb != mailq.Release || v.State == view.Held || v.Order == string(mailq.Hold) {
+		if o.Verb != view.VerbRelease || v.State == view.Held || v.Order == string(view.VerbHold) {
 			t.add(o, v)
 		}
 	}
@@ -66,31 +66,31 @@ func collect(o *order, lines iter.Seq2[*view.JobLine, error]) (*targets, error) 
 // message, or about held mail.
 func (o *order) isKeptBack(v *view.JobLine) bool {
 	switch {
-	case o.Verb == mailq.Release:
-		return v.Held && v.State != view.Held && v.Order != string(mailq.Hold)
-	case o.Verb == mailq.Retry:
+	case o.Verb == view.VerbRelease:
+		return v.Held && v.State != view.Held && v.Order != string(view.VerbHold)
+	case o.Verb == view.VerbRetry:
 		return v.Held && v.State != view.Fed
-	case o.Verb == mailq.Requeue:
+	case o.Verb == view.VerbRequeue:
 		return v.State == view.Held && o.Message == "" && (o.Where == nil || o.Where.State != view.Held)
 	}
-	return o.isMove() && (v.Held || v.Order == string(mailq.Hold))
+	return o.isMove() && (v.Held || v.Order == string(view.VerbHold))
 }
 
 // waitsForAgent reports whether an order has no effect on a job line because an agent has it, or
 // because another order waits until the agent reports.
 func (o *order) waitsForAgent(v *view.JobLine) bool {
 	switch o.Verb {
-	case mailq.Release:
-		return v.Order != "" && v.Order != string(mailq.Hold)
-	case mailq.Retry:
+	case view.VerbRelease:
+		return v.Order != "" && v.Order != string(view.VerbHold)
+	case view.VerbRetry:
 		return v.State == view.Fed || v.Order != ""
 	}
-	return o.Verb == mailq.Reroute && v.Order == string(mailq.Reroute)
+	return o.Verb == view.VerbReroute && v.Order == string(view.VerbReroute)
 }
 
 // add adds a job line. If a selection is about some of its recipients, it has only those.
 func (t *targets) add(o *order, v *view.JobLine) {
-	if o.Verb != mailq.Retry || v.Order == "" && (v.State == view.Due || v.State == view.Waiting) {
+	if o.Verb != view.VerbRetry || v.Order == "" && (v.State == view.Due || v.State == view.Waiting) {
 		t.threads[v.Name] = struct{}{}
 	}
 	t.list = append(t.list, scheduler.Target{Message: v.Message, Channel: v.Channel, Host: v.Host})

@@ -16,6 +16,7 @@ import (
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/scheduler/spool"
 	"zsched/scheduler/state"
+	"zsched/scheduler/view"
 	"zsched/ta"
 )
 
@@ -312,7 +313,7 @@ func TestRestartKeepsOrdersThatWait(t *testing.T) {
 		h.Spool.Announce(1, "a.example")
 		sweep(h, 1)
 		_ = h.Daemon.Ask(t.Context(), func(l *daemon.Loop) {
-			l.Order(scheduler.Ordered{Verb: scheduler.VerbKill, Targets: []scheduler.Target{{Message: 1}}})
+			l.Order(scheduler.Ordered{Verb: view.VerbKill, Targets: []scheduler.Target{{Message: 1}}})
 		})
 		h.Stop(syscall.SIGTERM)
 		if h.Spool.Left() != 1 {

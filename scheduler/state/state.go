@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"zsched/scheduler"
+	"zsched/scheduler/view"
 )
 
 // header is the first line.
@@ -78,7 +79,7 @@ func (f *fields) thread(t *scheduler.SavedThread) {
 
 // order has the fields of an o line.
 func (f *fields) order(o *scheduler.SavedOrder) {
-	modified, verb, target := o.ModifiedAt.Unix(), o.Verb.Name(), &o.Targets[0]
+	modified, verb, target := o.ModifiedAt.Unix(), string(o.Verb), &o.Targets[0]
 	count(f, &target.Message, math.MaxUint64)
 	count(f, &modified, math.MaxUint32)
 	f.word(&verb)
@@ -86,7 +87,7 @@ func (f *fields) order(o *scheduler.SavedOrder) {
 		f.quoted(word)
 	}
 	if !f.writing {
-		o.ModifiedAt, o.Verb, o.Back = time.Unix(modified, 0), scheduler.VerbNamed(verb), true
-		f.bad = f.bad || o.Verb == 0 || len(f.b) > 0
+		o.ModifiedAt, o.Verb, o.Back = time.Unix(modified, 0), view.Verb(verb), true
+		f.bad = f.bad || !o.Verb.IsAboutMail() || len(f.b) > 0
 	}
 }

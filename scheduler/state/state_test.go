@@ -15,6 +15,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/scheduler"
+	"zsched/scheduler/view"
 )
 
 // message is one with recipients at these offsets.
@@ -39,8 +40,8 @@ func some() *scheduler.Saved {
 			{Channel: "smtp", Host: "b.example", Site: "mx.example"},
 		},
 		Orders: []scheduler.SavedOrder{
-			savedOrder(scheduler.Ordered{Verb: scheduler.VerbKill, By: "root", Because: "\"spam\""}),
-			savedOrder(scheduler.Ordered{Verb: scheduler.VerbReroute, To: scheduler.Target{Channel: "smtp", Host: "b"}}),
+			savedOrder(scheduler.Ordered{Verb: view.VerbKill, By: "root", Because: "\"spam\""}),
+			savedOrder(scheduler.Ordered{Verb: view.VerbReroute, To: scheduler.Target{Channel: "smtp", Host: "b"}}),
 		},
 	}
 }

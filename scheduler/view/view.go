@@ -6,7 +6,7 @@
 //	destination ──► explanation                        why its mail waits
 //
 // view.go has what a walk returns, explain.go the explanation and the words for what mail
-// waits for, outcome.go what an order did, counts.go what no client sees.
+// waits for, verb.go and outcome.go what an order does and has done, counts.go what no client sees.
 package view
 
 import "time"
