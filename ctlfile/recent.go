@@ -56,8 +56,12 @@ func (c *Recent) Read(fd int) (f *File, old bool, err error) {
 	if err := postoffice.Fstat(fd, &st); err != nil {
 		return nil, false, err
 	}
-	born, known := postoffice.BirthTime(fd)
-	if st.Size < minRecent || !known {
+	var born unix.Timespec
+	known := st.Size >= minRecent
+	if known {
+		born, known = postoffice.BirthTime(fd)
+	}
+	if !known {
 		f, err := readOpen(fd, st.Size)
 		return f, false, err
 	}
