@@ -13,8 +13,8 @@ import (
 // newMessage returns what is kept of a message, without its recipients.
 func newMessage(in *scheduler.Message) *message {
 	m := &message{
-		spoolid: ctlfile.SpoolID(uint64(in.ID), in.ModifiedAt), messageID: in.MessageID,
-		sender: in.Sender, since: in.ModifiedAt,
+		id: in.ID, seconds: in.ModifiedAt.Unix(), nanoseconds: int32(in.ModifiedAt.Nanosecond()),
+		messageID: in.MessageID, sender: in.Sender,
 	}
 	if in.NullSender {
 		m.sender = "<>"
@@ -43,7 +43,7 @@ func (l *Log) arrived(in *scheduler.Message) {
 // arrivals writes one line for each recipient of a message that arrives, and at least one.
 func (l *Log) arrivals(m *message, in *scheduler.Message, how string) {
 	end := func(b line) {
-		b.text("file", in.Path).times(m.since, l.now).number("size", int(max(0, in.Size))).number("recipients", len(in.Recipients)).
+		b.text("file", in.Path).times(m.since(), l.now).number("size", int(max(0, in.Size))).number("recipients", len(in.Recipients)).
 			text("text", how).write()
 	}
 	if len(in.Recipients) == 0 {

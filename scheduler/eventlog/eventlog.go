@@ -9,8 +9,8 @@
 //
 // A Log observes the scheduler's loop (daemon.Observer), builds each line in the
 // loop's goroutine, and passes it to a writer that does not wait (Open). The core
-// keeps no addresses, so the Log keeps those of the messages in the queue, about a
-// hundred bytes for each.
+// keeps no addresses, so the Log keeps those of the messages in the queue, about two
+// hundred bytes for each with its Message-ID and sender.
 package eventlog
 
 import (
@@ -40,15 +40,21 @@ type Log struct {
 	down      bool                // the spool cannot be written
 }
 
-// message holds what all lines about a message in the queue repeat.
+// message holds what all lines about a message in the queue repeat. There may be a million,
+// so what can be computed is not kept.
 type message struct {
-	spoolid, messageID, sender string
-	since                      time.Time // mtime of the message file
-	users                      []user    // by offset
-	owes                       bool      // "owed" was written
-	held                       bool      // its files lie under hold/
-	recipients, failed         int       // counts for the last line; set by Finish
+	id                 scheduler.MessageID
+	seconds            int64 // mtime of the message file, with nanoseconds
+	nanoseconds        int32
+	recipients, failed int32 // counts for the last line; set by Finish
+	owes               bool  // "owed" was written
+	held               bool  // its files lie under hold/
+	messageID, sender  string
+	users              []user // by offset
 }
+
+// since is when the message was submitted: the mtime of the message file.
+func (m *message) since() time.Time { return time.Unix(m.seconds, int64(m.nanoseconds)) }
 
 // user is the address of a recipient.
 type user struct {
@@ -129,7 +135,7 @@ func (l *Log) Action(now time.Time, a scheduler.Action) {
 		l.condition(&a)
 	case *scheduler.Finish:
 		if m := l.messages[a.Message]; m != nil {
-			m.recipients, m.failed = a.Recipients, a.Failed
+			m.recipients, m.failed = int32(a.Recipients), int32(a.Failed)
 		}
 	}
 }
@@ -213,7 +219,7 @@ func (l *Log) outcome(a *scheduler.Outcome) {
 	}
 	b.text("dsn", said.code).text("text", said.text)
 	if m != nil {
-		b.times(m.since, l.now)
+		b.times(m.since(), l.now)
 	}
 	b.number("attempts", a.Attempts).time("next", a.NextAt)
 	b.write()
@@ -280,7 +286,7 @@ func (l *Log) ended(id scheduler.MessageID) {
 	if m == nil {
 		return
 	}
-	l.begin("end").message(m).times(m.since, l.now).number("recipients", m.recipients).number("failed", m.failed).write()
+	l.begin("end").message(m).times(m.since(), l.now).number("recipients", int(m.recipients)).number("failed", int(m.failed)).write()
 	delete(l.messages, id)
 }
 
@@ -289,7 +295,7 @@ func (l *Log) moved(m *message) {
 	switch {
 	case m == nil:
 	case !m.held:
-		l.begin("hold").message(m).times(m.since, l.now).write()
+		l.begin("hold").message(m).times(m.since(), l.now).write()
 		m.held = true
 	default:
 		for i := range m.users {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/ctlfile"
 	"zsched/internal/text"
 	"zsched/mailq"
 	"zsched/ta"
@@ -35,7 +36,7 @@ func (n line) message(m *message) line {
 	if m == nil {
 		return n
 	}
-	return n.text("spoolid", m.spoolid).text("message_id", m.messageID).text("sender", m.sender)
+	return n.text("spoolid", ctlfile.SpoolID(uint64(m.id), m.since())).text("message_id", m.messageID).text("sender", m.sender)
 }
 
 // thread adds the channel and host of a thread.
