@@ -74,11 +74,12 @@ simulate:
 
 # What the rules of turns, windows and limits achieve on the running program, with real
 # agents and files: small mail behind much, one message alone, a dead host beside a live
-# one, and the memory of 150 000 deferred messages.
+# one, a hundred hosts beside 270 000 messages of a dead and a slow one, and the memory of
+# 150 000 deferred messages.
 show-science: all
 	@log=$$(mktemp); trap 'rm -f '$$log EXIT; \
-	$(GO) test -count=1 -v -run 'SmallMailBehindMuch|OneMessageLeavesSessionsFree|DeadHostBesideLiveOne' \
-		-bench 'Resident/150' -benchtime 1x ./cmd/scheduler > $$log 2>&1; status=$$?; \
+	$(GO) test -count=1 -v -run 'SmallMailBehindMuch|OneMessageLeavesSessionsFree|DeadHostBesideLiveOne|EachDestinationHasItsTurn' \
+		-bench 'Resident/150' -benchtime 1x ./cmd/scheduler -args -turns 300000 > $$log 2>&1; status=$$?; \
 	grep -E '_test.go:|^Benchmark.*MB|^--- FAIL|^(ok|FAIL|panic)' $$log; exit $$status
 
 # Submission, routing, delivery and notices on a disk in memory that loses its power

@@ -93,7 +93,13 @@ func (f *bench) write(b testing.TB, po, clauses string) {
 		"zmailer.conf": "POSTOFFICE=" + po + "\nMAILBIN=" + f.dir + "\nMAILSHARE=" + po + "\nLOGDIR=" + po + "\n",
 		"scheduler.cf": head + clauses,
 	} {
-		if err := os.WriteFile(filepath.Join(po, name), []byte(text), 0o644); err != nil {
+		// A scheduler that reads it meanwhile reads all of it.
+		path := filepath.Join(po, name)
+		err := os.WriteFile(path+".new", []byte(text), 0o644)
+		if err == nil {
+			err = os.Rename(path+".new", path)
+		}
+		if err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // Default garbage collector settings when GOGC is unset.
 //
-// GOGC=50 keeps the resident size of a large queue near its mail: 64 MB with 150 000 deferred
+// GOGC=50 keeps the resident size of a large queue near its mail. Without an event log: 64 MB with 150 000 deferred
 // messages, 96 MB with 300 000 (BenchmarkResident), 270 MB with a million waiting messages while
 // others come and go (BenchmarkChurn of package scheduler). With a small queue the collector would
 // then run all the time. To prevent that, a ballast of 16 MB counts as live; it is never touched and

@@ -84,15 +84,23 @@ type picker struct {
 func newPicker(t *testing.T, sessions int, clause string) *picker {
 	p := &picker{t: t, office: testOffice(t, "asker"), picks: make(chan *pick, 1000)}
 	p.po = p.office.postoffice(t)
-	socket := filepath.Join(p.po, "asker")
-	p.office.write(t, p.po, fmt.Sprintf("PARAMevent-log=%s/events\nsmtp/* overfeed=0 sessions=%d %s\n\tcommand=\"asker %s ${sessions}\"\n", p.po, sessions, clause, socket))
+	p.configure(fmt.Sprintf("PARAMevent-log=%s/events", p.po), sessions, clause)
 	var err error
-	if p.listener, err = net.Listen("unix", socket); err != nil {
+	if p.listener, err = net.Listen("unix", p.socket()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.listener.Close() })
 	go p.accept()
 	return p
+}
+
+// socket is where the agents ask.
+func (p *picker) socket() string { return filepath.Join(p.po, "asker") }
+
+// configure writes the configuration: parameters and the clause.
+func (p *picker) configure(params string, sessions int, clause string) {
+	p.office.write(p.t, p.po, fmt.Sprintf("%s\nsmtp/* overfeed=0 sessions=%d %s\n\tcommand=\"asker %s ${sessions}\"\n",
+		params, sessions, clause, p.socket()))
 }
 
 // start starts the scheduler.
