@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/scheduler"
@@ -39,7 +37,11 @@ func (s *Spool) finish(a scheduler.Finish) {
 		if err != nil {
 			answer.Err = fmt.Errorf("finishing %q: %w", a.Path, err)
 		}
-		s.queue.add(answer)
+		atLeast := 1
+		if !a.Owes && !queue.isEmpty() {
+			atLeast = togetherLimit
+		}
+		s.queue.addTogether(atLeast, answer)
 	})
 }
 
@@ -106,19 +108,13 @@ func (s *Spool) unlinkUntagged(f scheduler.Finish) error {
 	return errors.Join(err, tagErr)
 }
 
-// unlink removes the files of a message. If the message file is missing, nothing in queue/ is
-// removed: as soon as the control file is gone, the router may queue a submission with this
-// number, whose move into queue/ a power cut has undone.
+// unlink removes the files of a message. No message is loaded without its message file (see
+// fetch). Until that is removed here, no other message gets its number.
 func (at *places) unlink(path string) error {
 	place, path := placeOf(path)
 	q := at.pairs[place]
-	var st unix.Stat_t
-	missing := postoffice.Stat(q.queue, path, &st) == unix.ENOENT
 	if err := postoffice.Remove(q.transport, path); err != nil {
 		return fmt.Errorf("unlinking the control file: %w", err)
-	}
-	if missing {
-		return nil
 	}
 	if err := postoffice.Remove(q.queue, path); err != nil {
 		return fmt.Errorf("unlinking the message file: %w", err)

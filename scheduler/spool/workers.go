@@ -43,6 +43,13 @@ func (q *workQueue[T]) pop() (T, bool) {
 	return item, true
 }
 
+// isEmpty reports whether no item waits.
+func (q *workQueue[T]) isEmpty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items) == 0
+}
+
 func (q *workQueue[T]) close() {
 	q.mu.Lock()
 	q.closed = true
@@ -70,11 +77,21 @@ type resultQueue struct {
 }
 
 // add queues results.
-func (q *resultQueue) add(results ...Result) {
+func (q *resultQueue) add(results ...Result) { q.addTogether(1, results...) }
+
+// togetherLimit bounds the results that wait for more.
+const togetherLimit = 16
+
+// addTogether queues results, and wakes the receiver when this many are there: waking it costs
+// a good part of the time of an unlink.
+func (q *resultQueue) addTogether(atLeast int, results ...Result) {
 	q.mu.Lock()
 	q.results = append(q.results, results...)
+	enough := len(q.results) >= atLeast
 	q.mu.Unlock()
-	wake(q.ready)
+	if enough {
+		wake(q.ready)
+	}
 }
 
 // removeAll removes and returns everything.
