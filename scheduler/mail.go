@@ -164,8 +164,8 @@ func (ml *mail) openVertices(m *message) []*vertex {
 
 // path returns the name of the control file below transport/.
 func (ml *mail) path(m *message) string {
-	if ml.hasOwnPath(m) {
-		return ml.extrasOf(m).path
+	if x := ml.extrasOf(m); x != nil && x.path != "" { // an unusual name
+		return x.path
 	}
 	if ml.paths.Cap()-ml.paths.Len() < longestPath {
 		ml.paths = strings.Builder{}
@@ -182,12 +182,6 @@ const (
 	longestPath = len("A/B/") + 20
 	pathsPage   = 4096 // bytes
 )
-
-// hasOwnPath reports whether the control file of a message has an unusual name.
-func (ml *mail) hasOwnPath(m *message) bool {
-	x := ml.extrasOf(m)
-	return x != nil && x.path != ""
-}
 
 // file returns the name of the control file for actions: with underHoldPrefix, it lies below
 // hold/transport/.

@@ -37,14 +37,6 @@ type Target struct {
 	Channel, Host string // both empty: the whole message
 }
 
-// name returns channel/host; "" for the whole message.
-func (t Target) name() string {
-	if t.Channel == "" && t.Host == "" {
-		return ""
-	}
-	return t.Channel + "/" + t.Host
-}
-
 // ordered executes an order as far as possible now. Adjacent targets in the same
 // message are handled together.
 func (od *orders) ordered(e *Ordered) {

@@ -50,11 +50,6 @@ func (to *Saved) reset() {
 	to.Recipients, to.Threads, to.Orders = to.Recipients[:0], to.Threads[:0], to.Orders[:0]
 }
 
-// full reports whether a part has n items; the orders, which are few, do not count.
-func (to *Saved) full(n int) bool {
-	return len(to.Recipients)+len(to.Threads) >= n
-}
-
 // SavePass goes through everything that is to be saved, a part at a time. If the queue
 // changes during a pass, what has moved may be missing: that mail is due early if the
 // scheduler dies before the next pass. At an orderly stop, nothing changes.
@@ -67,12 +62,12 @@ type SavePass struct {
 // Save begins a pass.
 func (s *Scheduler) Save() *SavePass { return &SavePass{s: s, thread: 1, vertex: 1} }
 
-// Next replaces the contents of to with the next part, of about n items. more is
-// false at the end.
+// Next replaces the contents of to with the next part, of about n items; the orders, which are
+// few, do not count. more is false at the end.
 func (p *SavePass) Next(to *Saved, n int) (more bool) {
 	to.reset()
 	s := p.s
-	for looked := 0; looked < 4*n && !to.full(n); looked++ {
+	for looked := 0; looked < 4*n && len(to.Recipients)+len(to.Threads) < n; looked++ {
 		switch {
 		case p.thread <= s.mail.threadTable.Last:
 			if t := *s.mail.threadTable.At(p.thread); t != nil {

@@ -188,8 +188,8 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 		Sender: vi.reversePath(m), Owner: &vi.s.mail.origin(m).owner, State: v.state.word(), Held: vi.s.notices.isKeptBack(v),
 		Order: string(vi.s.orders.pendingVerb(v)),
 	}
-	if o := vi.s.orders.waiting[v.ref]; o != nil {
-		line.OrderTo = o.To.name()
+	if o := vi.s.orders.waiting[v.ref]; o != nil && o.Verb == view.VerbReroute {
+		line.OrderTo = o.To.Channel + "/" + o.To.Host
 	}
 	switch v.state {
 	case due:

@@ -119,7 +119,8 @@ func (w *Walk) nextItem() view.Item {
 			t := w.next
 			w.next = t.memberLinks.Next
 			if t.ring == w.ring {
-				return w.visitThread(t)
+				w.enter(t)
+				return view.Item{Thread: w.s.views.viewThread(t)}
 			}
 		case w.ring == nil:
 			return view.Item{}
@@ -135,12 +136,7 @@ func (w *Walk) nextItem() view.Item {
 	}
 }
 
-// visitThread returns a thread and makes its vertices the next items.
-func (w *Walk) visitThread(t *thread) view.Item {
-	w.enter(t)
-	return view.Item{Thread: w.s.views.viewThread(t)}
-}
-
+// enter makes the vertices of a thread the next items.
 func (w *Walk) enter(t *thread) {
 	if w.depth == Vertices {
 		w.thread = t
