@@ -35,15 +35,13 @@ type recycled[T any] struct {
 	used   int // in this Step
 }
 
-// put returns where a value is until the next Step.
-func (r *recycled[T]) put(value T) *T {
+// take returns a value until the next Step. The caller sets all of it.
+func (r *recycled[T]) take() *T {
 	if r.used == len(r.values) {
 		r.values = append(r.values, new(T))
 	}
-	kept := r.values[r.used]
 	r.used++
-	*kept = value
-	return kept
+	return r.values[r.used-1]
 }
 
 func (ag *agenda) next() instant {

@@ -95,6 +95,7 @@ const (
 // line is a job line of an agent.
 type line struct {
 	id          MessageID
+	path        string  // of the message
 	vertex      *vertex // nil once the line has ended
 	thread      *thread
 	suspensions uint32 // thread.suspensions when the line was given

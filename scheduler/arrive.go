@@ -37,15 +37,16 @@ func (ar *arrivals) arrive(in *Message) {
 		m.flags |= underHold
 	}
 	ar.s.mail.counts.Recipients += int(m.open)
-	ar.s.mail.eachVertex(m, func(v *vertex) { ar.s.mail.threadOf(v).ring.channel.counts.In += uint64(ar.s.mail.openOf(v)) })
 	ar.s.saved.restore(m, in.Saved)
 	ar.obsolete(m, in.Obsoletes)
 	if m.open == 0 {
 		ar.s.writes.finish(m, 0, 0)
 		return
 	}
-	ar.s.mail.eachVertex(m, ar.enterQueue)
-	ar.s.mail.eachVertex(m, ar.recordArrival)
+	ar.s.mail.eachVertex(m, func(v *vertex) {
+		ar.enterQueue(v)
+		ar.recordArrival(v)
+	})
 	ar.s.orders.holdArrived(m, in)
 	if ar.s.saved.restoreOrders(m, in.Orders) {
 		return
@@ -83,6 +84,7 @@ func (ar *arrivals) newMessage(in *Message) *message {
 		r := &in.Recipients[i]
 		v := ar.obtainVertex(m, threadKey{r.Channel, r.Host})
 		ar.s.mail.addRecipient(v, r)
+		ar.s.mail.threadOf(v).ring.channel.counts.In++
 		ar.s.notices.rememberDelays(v, r)
 		m.open++
 		if r.Class != 0 {

@@ -12,10 +12,11 @@ type log struct {
 // it, if one did.
 func (lg *log) outcome(v *vertex, i int, state string, by AgentID, said diagnostic) *Outcome {
 	m, t, r := lg.s.mail.messageOf(v), lg.s.mail.threadOf(v), lg.s.mail.recipient(v, i)
-	o := lg.s.agenda.outcomes.put(Outcome{
+	o := lg.s.agenda.outcomes.take()
+	*o = Outcome{
 		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
 		State: state, Channel: t.key.channel, Host: t.key.host,
-	})
+	}
 	if lg.s.rules.config.Events {
 		o.Offset, o.Agent, o.Notary, o.Text = int64(r.offset), by, said.notary, said.text
 		o.Attempts, o.Owes = int(r.attempts), m.flags&owesNotice != 0

@@ -34,7 +34,7 @@ func (li *lines) fail(v *vertex, words, code string, applies func(*recipient) bo
 			mark := li.s.mail.markOf(v, r, problem{"failed", words, code})
 			mark.Tag = ctlfile.Failed
 			li.account(v, i, "expire", 0, diagnostic{mark.Notary, mark.Text})
-			li.s.writes.endRecipient(v, i, mark)
+			li.s.writes.endRecipient(v, i, &mark)
 		}
 	})
 	li.s.writes.advance(message)

@@ -27,6 +27,7 @@ type mail struct {
 	senders        store.Pool[senderRef, sender]
 	bySender       map[origin]senderRef
 	paths          strings.Builder // the last names of files, so that each need not be allocated
+	reported       knownPath       // of the last report; that message is probably finished next
 	diagnostics    store.Pool[diagnosticRef, diagnostic]
 	threadTable    store.Slab[threadRef, *thread]
 	loaded         int64 // last message.sequence that was given
@@ -164,6 +165,9 @@ func (ml *mail) openVertices(m *message) []*vertex {
 
 // path returns the name of the control file below transport/.
 func (ml *mail) path(m *message) string {
+	if m.sequence == ml.reported.sequence {
+		return ml.reported.path
+	}
 	if x := ml.extrasOf(m); x != nil && x.path != "" { // an unusual name
 		return x.path
 	}
@@ -176,6 +180,12 @@ func (ml *mail) path(m *message) string {
 	ml.paths.WriteString(ctlfile.HashDir(uint64(m.id), m.levels()))
 	ml.paths.Write(strconv.AppendUint(digits[:0], uint64(m.id), 10))
 	return ml.paths.String()[begin:]
+}
+
+// knownPath is the path of the message with a sequence, which no other has.
+type knownPath struct {
+	sequence int64
+	path     string
 }
 
 const (
@@ -197,9 +207,12 @@ const underHoldPrefix = "hold/"
 
 // isPathOf reports whether a control file has its usual name.
 func isPathOf(path string, id MessageID, levels int) bool {
-	var digits [20]byte
 	name, ok := strings.CutPrefix(path, ctlfile.HashDir(uint64(id), levels))
-	return ok && name == string(strconv.AppendUint(digits[:0], uint64(id), 10))
+	for n := len(name); ok && n > 1; n-- {
+		ok = name[n-1] == '0'+byte(id%10)
+		id /= 10
+	}
+	return ok && len(name) > 0 && id > 0 && id < 10 && name[0] == '0'+byte(id)
 }
 
 // sender is where messages come from. Those that agree in all of it share it.

@@ -79,7 +79,7 @@ func (od *orders) kill(v *vertex, chosen func(*recipient) bool) {
 			if od.s.rules.config.Events {
 				od.s.log.outcome(v, i, killed, 0, diagnostic{})
 			}
-			od.s.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
+			od.s.writes.endRecipient(v, i, &ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, Killed: true})
 		}
 	}
 }

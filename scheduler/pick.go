@@ -157,8 +157,9 @@ func (rg *rings) feed(a *agent, p fair.Pick) {
 	v.fedAt, v.agent = rg.s.agenda.date.second(), a.id
 	t.lastEventAt = v.fedAt
 	recipients := rg.s.mail.feedable(v)
+	path := rg.s.mail.path(m)
 	a.lines = append(a.lines, line{
-		id: m.id, vertex: v, thread: t, suspensions: t.suspensions, unreported: int32(recipients),
+		id: m.id, path: path, vertex: v, thread: t, suspensions: t.suspensions, unreported: int32(recipients),
 	})
 	a.fedAt = rg.s.agenda.now
 	if len(a.lines) == 1 {
@@ -167,6 +168,7 @@ func (rg *rings) feed(a *agent, p fair.Pick) {
 	}
 	a.picks++
 	rg.s.limits.pass(t, a.ring, recipients)
-	job := ta.JobLine{Path: rg.s.mail.path(m), Host: t.key.host, WithHost: a.ring.withHost}
-	rg.s.agenda.do(rg.s.agenda.feeds.put(Feed{Agent: a.id, Job: job}))
+	f := rg.s.agenda.feeds.take()
+	f.Agent, f.Job = a.id, ta.JobLine{Path: path, Host: t.key.host, WithHost: a.ring.withHost}
+	rg.s.agenda.do(f)
 }

@@ -25,6 +25,9 @@ func (li *lines) agentReported(id AgentID, rep *ta.Report) {
 			strconv.FormatInt(rep.Offset, 10)+", which it was not given or which is done: dropped")
 		return
 	}
+	if l != nil {
+		li.s.mail.reported = knownPath{li.s.mail.messageOf(v).sequence, l.path}
+	}
 	if l != nil && li.s.mail.recipient(v, i).state == open {
 		a.progressAt = li.s.agenda.now
 		l.unreported--
@@ -92,7 +95,7 @@ func (li *lines) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 	if wanted {
 		li.s.mail.messageOf(v).flags |= owesNotice
 	}
-	li.endReported(a, v, i, rep, mark)
+	li.endReported(a, v, i, rep, &mark)
 }
 
 // undeliverable ends a recipient that failed permanently. tagged says that the
@@ -105,13 +108,13 @@ func (li *lines) undeliverable(a *agent, v *vertex, i int, rep *ta.Report, tagge
 			li.s.mail.messageOf(v).flags |= owesNotice
 		}
 	}
-	li.endReported(a, v, i, rep, mark)
+	li.endReported(a, v, i, rep, &mark)
 }
 
 // endReported ends a recipient with the outcome that its agent has reported. If the mark is left
 // to the agent, only the core knows the outcome until the agent has tagged the recipient. An
 // outcome with a d line is in the file even without its tag.
-func (li *lines) endReported(a *agent, v *vertex, i int, rep *ta.Report, mark ctlfile.Mark) {
+func (li *lines) endReported(a *agent, v *vertex, i int, rep *ta.Report, mark *ctlfile.Mark) {
 	mark.Offset, mark.TriedAt = int64(li.s.mail.recipient(v, i).offset), li.s.agenda.date.time()
 	mark.Notary, mark.Text = string(rep.Notary), rep.Text
 	li.account(v, i, rep.Status.String(), a.id, diagnostic{mark.Notary, mark.Text})

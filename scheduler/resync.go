@@ -101,7 +101,7 @@ func (li *lines) compareTags(v *vertex, states []ctlfile.State) (locked bool) {
 			fallthrough
 		case ctlfile.Delivered:
 			li.account(v, i, state, v.agent, diagnostic{text: "tagged by the agent, not reported"})
-			li.s.writes.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: tag, LeaveTag: true})
+			li.s.writes.endRecipient(v, i, &ctlfile.Mark{Offset: int64(r.offset), Tag: tag, LeaveTag: true})
 		case ctlfile.Locked:
 			locked = true
 		}

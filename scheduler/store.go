@@ -95,7 +95,7 @@ func (wr *writes) unanswered() int { return len(wr.pending) - len(wr.spare) }
 
 // endRecipient ends a recipient with an outcome. It is done when the outcome is
 // written, or at once if the agent has written everything.
-func (wr *writes) endRecipient(v *vertex, i int, mark ctlfile.Mark) {
+func (wr *writes) endRecipient(v *vertex, i int, mark *ctlfile.Mark) {
 	r := wr.s.mail.recipient(v, i)
 	success := mark.Tag == ctlfile.Delivered && !mark.Killed
 	r.state = writing
@@ -111,15 +111,15 @@ func (wr *writes) endRecipient(v *vertex, i int, mark ctlfile.Mark) {
 	}
 	switch {
 	case set != nil && success:
-		marks, settles := wr.s.mail.endSet(set, mark, []alternative{{v, i}})
+		marks, settles := wr.s.mail.endSet(set, *mark, []alternative{{v, i}})
 		wr.write(m, marks, settles)
 	case mark.LeaveTag && !mark.Diagnose:
 		wr.recipientDone(v, i)
-	case wr.endsMessage(m, &mark):
+	case wr.endsMessage(m, mark):
 		wr.settle(v, i)
 		wr.finish(m, mark.Offset, mark.Tag)
 	default:
-		wr.write(m, []ctlfile.Mark{mark}, []alternative{{v, i}})
+		wr.write(m, []ctlfile.Mark{*mark}, []alternative{{v, i}})
 	}
 	wr.s.threads.blockIfEmpty(v)
 }
