@@ -212,7 +212,6 @@ func (cl *cluster) sayDemand() {
 			cl.s.agenda.do(w)
 		}
 	}
-	clear(cl.unsaid)
 	cl.unsaid = cl.unsaid[:0]
 }
 

@@ -117,8 +117,12 @@ func (ll *ringLinks) onProcesses() []link { return ll[ofAllProcesses-ofRing:] }
 // whether what is busy may be given more to do.
 func (ls *limits) refusal(links []link, n int) (*link, limit.Refusal) {
 	for i := range links {
-		if why := ls.now(&links[i]).Refusal(n); why != limit.None {
-			return &links[i], why
+		l := &links[i]
+		if l.rate == nil && l.share == nil && (l.most == 0 || l.at.Busy+n <= l.most) {
+			continue // most links are like this, and allow
+		}
+		if why := ls.now(l).Refusal(n); why != limit.None {
+			return l, why
 		}
 	}
 	return nil, limit.None

@@ -136,7 +136,15 @@ func (ml *mail) anyOf(v *vertex, holds func(*recipient) bool) bool {
 // canBeFed reports whether an agent would find something open in a vertex, and nothing that is done
 // but not tagged yet.
 func (ml *mail) canBeFed(v *vertex) bool {
-	return ml.feedable(v) > 0 && !ml.anyOf(v, (*recipient).isWriting)
+	feedable := false
+	for i := range ml.lenOf(v) {
+		r := ml.recipient(v, i)
+		if r.isWriting() {
+			return false
+		}
+		feedable = feedable || r.isOpen()
+	}
+	return feedable
 }
 
 // eachVertex calls f for each vertex of the message, removed ones included.
