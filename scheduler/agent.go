@@ -60,7 +60,7 @@ type agent struct {
 	expected int
 	// lines are the job lines that #hungry has not answered yet, in the order
 	// in which they were given.
-	lines        []line
+	lines        []*line
 	hasEndedLine bool
 	// picks is how many job lines it was given since it began to serve its thread,
 	// or since others had a chance to take its place.
@@ -116,7 +116,7 @@ func (l *line) ended() bool { return l.vertex == nil }
 
 // hasOpenLine reports whether the agent is working on a message.
 func (a *agent) hasOpenLine() bool {
-	return slices.ContainsFunc(a.lines, func(l line) bool { return !l.ended() })
+	return slices.ContainsFunc(a.lines, func(l *line) bool { return !l.ended() })
 }
 
 func (r *ring) removeFree(a *agent) {

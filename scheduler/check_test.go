@@ -410,7 +410,7 @@ func (s *Scheduler) checkAgent(a *agent, c *view.Counts) {
 	assert(!s.agents.stop.begun || a.state == closing || a.signals > 0, "agent %d works on in a stop", a.id)
 	assert(a.state != serving || len(a.lines) > 0, "agent %d has nothing to do and was not told", a.id)
 	for i := range a.lines {
-		l := &a.lines[i]
+		l := a.lines[i]
 		assert(l.vertex == nil || l.unreported > 0 && int(l.unreported) == s.countUnreported(l.vertex), "agent %d awaits %d reports on %d", a.id, l.unreported, l.id)
 		assert(l.vertex == nil || l.vertex.state == fed && l.vertex.agent == a.id && s.mail.messageOf(l.vertex).id == l.id, "agent %d has a line for %d that is not its own", a.id, l.id)
 	}

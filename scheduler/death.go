@@ -25,8 +25,7 @@ func (li *lines) agentExited(e AgentExited) {
 	// An agent with one session works on the first line in its pipe. It has not
 	// begun the next one, even if all of the first has been reported.
 	blamed := a.sessions > 1 || len(a.lines) > 0 && !a.lines[0].ended()
-	for i := range a.lines {
-		l := &a.lines[i]
+	for _, l := range a.lines {
 		if l.ended() {
 			continue
 		}

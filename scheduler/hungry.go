@@ -11,7 +11,8 @@ import (
 type lines struct {
 	s *Scheduler
 
-	rand *rand.Rand
+	rand  *rand.Rand
+	spare []*line // no longer used
 }
 
 // agentHungry handles an agent's #hungry. The first of these meanings that is
@@ -54,6 +55,17 @@ func (li *lines) addSession(a *agent) {
 	li.s.rings.markDirty(a.ring)
 }
 
+// obtain returns a line, whose fields are to be set.
+func (li *lines) obtain() *line {
+	last := len(li.spare) - 1
+	if last < 0 {
+		return new(line)
+	}
+	l := li.spare[last]
+	li.spare = li.spare[:last]
+	return l
+}
+
 // finishLine takes an ended line off the agent and finds work for its session:
 // on the same thread if it may stay there, otherwise wherever the ring has
 // some. It reports whether there was an ended line.
@@ -72,6 +84,7 @@ func (li *lines) finishLine(a *agent) bool {
 // removeLine takes a line off an agent, and finds work for its session.
 func (li *lines) removeLine(a *agent, i int) {
 	t := a.lines[i].thread
+	li.spare = append(li.spare, a.lines[i])
 	a.lines = slices.Delete(a.lines, i, i+1)
 	if a.sessions == 1 && len(a.lines) > 0 {
 		if a.state == serving {
@@ -132,7 +145,7 @@ func (li *lines) endLine(a *agent, v *vertex) {
 	for a.lines[n].vertex != v {
 		n++
 	}
-	l := &a.lines[n]
+	l := a.lines[n]
 	l.vertex = nil
 	li.s.agents.lineEnded(a)
 	li.applyOutcome(l, l.thread)

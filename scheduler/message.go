@@ -217,7 +217,7 @@ func (wr *writes) removeMessage(m *message) {
 // detachLine ends the job line of a vertex without any result.
 func (wr *writes) detachLine(v *vertex) {
 	a := wr.s.agents.byID[v.agent]
-	i := slices.IndexFunc(a.lines, func(l line) bool { return l.vertex == v })
+	i := slices.IndexFunc(a.lines, func(l *line) bool { return l.vertex == v })
 	a.lines[i].vertex = nil
 }
 

@@ -27,7 +27,6 @@ func (rg *rings) dispatchDirty() {
 		r.dirty = false
 		rg.dispatchRing(r)
 	}
-	clear(rg.dirty)
 	rg.dirty, rg.yielding = rg.dirty[:0], nil
 }
 
@@ -158,9 +157,9 @@ func (rg *rings) feed(a *agent, p fair.Pick) {
 	t.lastEventAt = v.fedAt
 	recipients := rg.s.mail.feedable(v)
 	path := rg.s.mail.path(m)
-	a.lines = append(a.lines, line{
-		id: m.id, path: path, vertex: v, thread: t, suspensions: t.suspensions, unreported: int32(recipients),
-	})
+	l := rg.s.lines.obtain()
+	*l = line{id: m.id, path: path, vertex: v, thread: t, suspensions: t.suspensions, unreported: int32(recipients)}
+	a.lines = append(a.lines, l)
 	a.fedAt = rg.s.agenda.now
 	if len(a.lines) == 1 {
 		a.progressAt = rg.s.agenda.now

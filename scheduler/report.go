@@ -57,8 +57,7 @@ func (li *lines) agentReported(id AgentID, rep *ta.Report) {
 // nil if the report does not count.
 func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 	id := MessageID(rep.Message)
-	for n := range a.lines {
-		l := &a.lines[n]
+	for _, l := range a.lines {
 		if l.id != id || l.ended() {
 			continue
 		}

@@ -19,8 +19,7 @@ func (li *lines) agentResync(id AgentID, message MessageID) {
 	if a == nil {
 		return
 	}
-	for i := range a.lines {
-		l := &a.lines[i]
+	for _, l := range a.lines {
 		if l.id != message || l.ended() {
 			continue
 		}
@@ -55,7 +54,7 @@ func (li *lines) readAgain(v *vertex, attempt string, pid int) {
 func (li *lines) atWork(id MessageID) []int {
 	pids := []int{}
 	for _, a := range li.s.agents.byID {
-		works := func(l line) bool { return !l.resynced && (l.id == id || a.sessions > 1) }
+		works := func(l *line) bool { return !l.resynced && (l.id == id || a.sessions > 1) }
 		if a.pid != 0 && slices.ContainsFunc(a.lines, works) {
 			pids = append(pids, a.pid)
 		}
