@@ -27,7 +27,8 @@ type mail struct {
 	senders        store.Pool[senderRef, sender]
 	bySender       map[origin]senderRef
 	paths          strings.Builder // the last names of files, so that each need not be allocated
-	reported       knownPath       // of the last report; that message is probably finished next
+	reported       int64           // sequence of the message that was reported on last
+	reportedPath   string          // its path: it is probably finished next
 	diagnostics    store.Pool[diagnosticRef, diagnostic]
 	threadTable    store.Slab[threadRef, *thread]
 	loaded         int64 // last message.sequence that was given
@@ -173,8 +174,8 @@ func (ml *mail) openVertices(m *message) []*vertex {
 
 // path returns the name of the control file below transport/.
 func (ml *mail) path(m *message) string {
-	if m.sequence == ml.reported.sequence {
-		return ml.reported.path
+	if m.sequence == ml.reported {
+		return ml.reportedPath
 	}
 	if x := ml.extrasOf(m); x != nil && x.path != "" { // an unusual name
 		return x.path
@@ -188,12 +189,6 @@ func (ml *mail) path(m *message) string {
 	ml.paths.WriteString(ctlfile.HashDir(uint64(m.id), m.levels()))
 	ml.paths.Write(strconv.AppendUint(digits[:0], uint64(m.id), 10))
 	return ml.paths.String()[begin:]
-}
-
-// knownPath is the path of the message with a sequence, which no other has.
-type knownPath struct {
-	sequence int64
-	path     string
 }
 
 const (

@@ -26,7 +26,7 @@ func (li *lines) agentReported(id AgentID, rep *ta.Report) {
 		return
 	}
 	if l != nil {
-		li.s.mail.reported = knownPath{li.s.mail.messageOf(v).sequence, l.path}
+		li.s.mail.reported, li.s.mail.reportedPath = li.s.mail.messageOf(v).sequence, l.path
 	}
 	if l != nil && li.s.mail.recipient(v, i).state == open {
 		a.progressAt = li.s.agenda.now
