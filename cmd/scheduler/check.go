@@ -3,14 +3,19 @@ package main
 // Option --check reads the configuration file and reports what is wrong with it.
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"os"
 
 	"zsched/internal/zenv"
+	"zsched/router/table"
 	"zsched/scheduler/config"
 )
 
-// check reports the errors and warnings for the configuration file.
+// check reports the errors and warnings for the configuration file. It returns exitFault also
+// for what would keep mail waiting: an agent that is missing, or a route to a channel that no
+// clause has an agent for.
 func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	name := o.config
 	if name == "" {
@@ -21,7 +26,7 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, err)
 		return exitFault
 	}
-	for _, w := range append(file.Warnings, file.CheckPrograms(env.Value("MAILBIN"))...) {
+	for _, w := range file.Warnings {
 		fmt.Fprintf(stderr, "%s (warning)\n", w)
 	}
 	problems := append(authProblems(file), file.CheckMoves()...)
@@ -32,8 +37,34 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 		tryReply(file, o.tryReply, stdout)
 		return exitOK
 	}
+	faults := append(file.CheckPrograms(env.Value("MAILBIN")), checkRoutes(file, env)...)
+	for _, err := range faults {
+		fmt.Fprintln(stderr, err)
+	}
+	if len(faults) > 0 {
+		return exitFault
+	}
 	fmt.Fprintf(stdout, "%s: %d clauses, no errors\n", name, len(file.Scheduler.Clauses))
 	return exitOK
+}
+
+// checkRoutes reports the routes of router(8) to a channel that no clause has an agent for. The
+// errors of the table itself are for router --check; another router has no such table.
+func checkRoutes(file *config.File, env *zenv.File) (faults []error) {
+	name := table.RoutesFile(env.Value("MAILSHARE"))
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	routes, _ := table.ParseRoutes(name, string(text))
+	for _, r := range routes.All() {
+		host := cmp.Or(r.Host, "a.example") // any domain
+		if !file.HasAgent(r.Channel, host) {
+			faults = append(faults, fmt.Errorf("%s:%d: no clause of %s gives a command for %s/%s, so this mail would wait",
+				name, r.Line, file.Name, r.Channel, cmp.Or(r.Host, "*")))
+		}
+	}
+	return faults
 }
 
 // tryReply prints the reply rules that match a reply. The first of those for a

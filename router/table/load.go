@@ -27,10 +27,13 @@ type Loader struct {
 	retryAt time.Time
 }
 
+// RoutesFile is the table of routes in MAILSHARE.
+func RoutesFile(mailshare string) string { return filepath.Join(mailshare, "routes") }
+
 // NewLoader returns a Loader for the tables in MAILSHARE, on a machine with this name. The
 // domain of bare names is ORGDOMAIN, if it is not "".
 func NewLoader(mailshare, orgDomain, hostname string) *Loader {
-	l := &Loader{RoutesFile: filepath.Join(mailshare, "routes"), AliasesFile: filepath.Join(mailshare, "aliases")}
+	l := &Loader{RoutesFile: RoutesFile(mailshare), AliasesFile: filepath.Join(mailshare, "aliases")}
 	if orgDomain != "" && !strings.EqualFold(orgDomain, hostname) {
 		l.Domains = append(l.Domains, orgDomain)
 	}

@@ -121,8 +121,7 @@ func covers(wide, narrow string) bool {
 
 // CheckPrograms reports the commands whose program does not exist or cannot be
 // executed. Programs without a path are in the folder ta of mailbin.
-func (f *File) CheckPrograms(mailbin string) []Warning {
-	var warnings []Warning
+func (f *File) CheckPrograms(mailbin string) (faults []error) {
 	checked := make(map[string]bool)
 	for i := range f.Scheduler.Clauses {
 		for _, s := range f.Scheduler.Clauses[i].Settings {
@@ -132,11 +131,11 @@ func (f *File) CheckPrograms(mailbin string) []Warning {
 			}
 			checked[program] = true
 			if err := checkProgram(program, mailbin, f.Scheduler.Env); err != nil {
-				warnings = append(warnings, Warning{Place{File: s.File, Line: s.Line}, err.Error()})
+				faults = append(faults, Error{Place{File: s.File, Line: s.Line}, err.Error()})
 			}
 		}
 	}
-	return warnings
+	return faults
 }
 
 func checkProgram(program, mailbin string, env map[string]string) error {
@@ -158,6 +157,11 @@ func checkProgram(program, mailbin string, env map[string]string) error {
 		return fmt.Errorf("the program of the command, %q, is not executable", path)
 	}
 	return nil
+}
+
+// HasAgent reports whether a clause gives a command for a channel and host.
+func (f *File) HasAgent(channel, host string) bool {
+	return slices.ContainsFunc(rule.Match(f.Scheduler.Clauses, channel, host), func(c *rule.Clause) bool { return c.Sets("command") })
 }
 
 // CheckMoves reports what keeps mail from moving to other nodes, if the file names a

@@ -10,7 +10,7 @@ import (
 
 // warns reports whether one of a file's warnings is this one.
 func warns(f *File, want string) bool {
-	return slices.ContainsFunc(f.Warnings, func(w Warning) bool { return w.String() == want })
+	return slices.ContainsFunc(f.Warnings, func(w Warning) bool { return w.Error() == want })
 }
 
 // settled are the keywords whose defaults are not ZMailer's.
@@ -109,7 +109,7 @@ func TestProgramsOfCommands(t *testing.T) {
 		"f command="+bin+"/ta/smtp\ng command=smpt\n")
 	var got []string
 	for _, w := range file.CheckPrograms(bin) {
-		got = append(got, strings.ReplaceAll(w.String(), bin, "BIN"))
+		got = append(got, strings.ReplaceAll(w.Error(), bin, "BIN"))
 	}
 	want := []string{
 		"f:2: the program of the command cannot be found: stat BIN/ta/smpt: no such file or directory",
@@ -125,7 +125,7 @@ func TestKeywordsThatHaveGone(t *testing.T) {
 	file := mustParse(t, "PARAMMsgWriteAsync=1\na "+settled+"skew=3 Skew maxthr=2\nb "+settled+"bychannel sysnice=5\nPARAMactive-limit=many")
 	var got []string
 	for _, w := range file.Warnings {
-		got = append(got, w.String())
+		got = append(got, w.Error())
 	}
 	if want := []string{
 		"f:1:1: PARAMmsgwriteasync has no effect", "f:2:69: skew has no effect",

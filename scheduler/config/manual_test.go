@@ -330,7 +330,7 @@ func TestProgramsOfTheExampleAreBuilt(t *testing.T) {
 		}
 	}
 	for _, w := range example(t).CheckPrograms(bin) {
-		if !strings.Contains(w.Text, "/usr/local/lib/mail/faxagent") { // "an agent of your own"
+		if !strings.Contains(w.Error(), "/usr/local/lib/mail/faxagent") { // "an agent of your own"
 			t.Error(w)
 		}
 	}
