@@ -44,7 +44,7 @@ type loader struct {
 
 func (t *loader) run() {
 	for {
-		names, ok := t.s.loads.pop()
+		names, ok := t.s.loads.pop(t.s.queue.flush)
 		if !ok || !t.s.standing.owned() {
 			return
 		}
@@ -54,7 +54,7 @@ func (t *loader) run() {
 	}
 }
 
-func (t *loader) add(r Result) { t.s.queue.add(r) }
+func (t *loader) add(r Result) { t.s.queue.keep(r) }
 
 // load reads one control file and adds its results.
 func (t *loader) load(n Name) {

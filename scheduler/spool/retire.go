@@ -37,11 +37,11 @@ func (s *Spool) finish(a scheduler.Finish) {
 		if err != nil {
 			answer.Err = fmt.Errorf("finishing %q: %w", a.Path, err)
 		}
-		atLeast := 1
-		if !a.Owes && !queue.isEmpty() {
-			atLeast = togetherLimit
+		if a.Owes {
+			s.queue.add(answer)
+			return
 		}
-		s.queue.addTogether(atLeast, answer)
+		s.queue.keep(answer)
 	})
 }
 

@@ -26,12 +26,13 @@ func (q *workQueue[T]) push(item T) {
 	q.more.Signal()
 }
 
-// pop waits for an item. It returns false once the queue is closed, even if items
-// are left.
-func (q *workQueue[T]) pop() (T, bool) {
+// pop waits for an item, and calls idle before it waits. It returns false once the queue
+// is closed, even if items are left.
+func (q *workQueue[T]) pop(idle func()) (T, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(q.items) == 0 && !q.closed {
+		idle()
 		q.more.Wait()
 	}
 	var item T
@@ -41,13 +42,6 @@ func (q *workQueue[T]) pop() (T, bool) {
 	item, q.items[0] = q.items[0], item
 	q.items = q.items[1:]
 	return item, true
-}
-
-// isEmpty reports whether no item waits.
-func (q *workQueue[T]) isEmpty() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.items) == 0
 }
 
 func (q *workQueue[T]) close() {
@@ -60,7 +54,7 @@ func (q *workQueue[T]) close() {
 // work is a worker that runs functions from a queue, while the postoffice is ours.
 func (s *Spool) work(queue *workQueue[func()]) {
 	for {
-		do, ok := queue.pop()
+		do, ok := queue.pop(s.queue.flush)
 		if !ok || !s.standing.owned() {
 			return
 		}
@@ -76,20 +70,35 @@ type resultQueue struct {
 	ready   chan struct{} // capacity 1: there are results
 }
 
-// add queues results.
-func (q *resultQueue) add(results ...Result) { q.addTogether(1, results...) }
+// keptLimit bounds the results that wait for a worker to be idle.
+const keptLimit = 16
 
-// togetherLimit bounds the results that wait for more.
-const togetherLimit = 16
-
-// addTogether queues results, and wakes the receiver when this many are there: waking it costs
-// a good part of the time of an unlink.
-func (q *resultQueue) addTogether(atLeast int, results ...Result) {
+// add queues results and wakes the receiver.
+func (q *resultQueue) add(results ...Result) {
 	q.mu.Lock()
 	q.results = append(q.results, results...)
-	enough := len(q.results) >= atLeast
 	q.mu.Unlock()
-	if enough {
+	wake(q.ready)
+}
+
+// keep queues the result of a worker that calls flush before it waits: waking the receiver
+// costs a good part of the time of an unlink.
+func (q *resultQueue) keep(result Result) {
+	q.mu.Lock()
+	q.results = append(q.results, result)
+	full := len(q.results) >= keptLimit
+	q.mu.Unlock()
+	if full {
+		wake(q.ready)
+	}
+}
+
+// flush wakes the receiver if there are results.
+func (q *resultQueue) flush() {
+	q.mu.Lock()
+	some := len(q.results) > 0
+	q.mu.Unlock()
+	if some {
 		wake(q.ready)
 	}
 }
