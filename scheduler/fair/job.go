@@ -76,8 +76,9 @@ func (js *Jobs) enlist(s *share, m *Message) *Job {
 		j = &Job{Message: m.Number, ring: s.ring}
 		*js = append(*js, j)
 	}
+	j.share = s // another one after a reload that changes the keyword
 	if j.due == 0 {
-		j.share, j.size, j.key, j.avail = s, 0, m.key(), 0
+		j.size, j.key, j.avail = 0, m.key(), 0
 		s.ring.queue.mail.EachInRing(m.Number, s.ring, func(Vertex) { j.size++ })
 	}
 	j.due++
