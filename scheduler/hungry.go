@@ -3,6 +3,8 @@ package scheduler
 import (
 	"math/rand/v2"
 	"slices"
+
+	"zsched/scheduler/store"
 )
 
 // #hungry: how job lines end and sessions become free.
@@ -12,7 +14,7 @@ type lines struct {
 	s *Scheduler
 
 	rand  *rand.Rand
-	spare []*line // no longer used
+	spare store.Spare[line]
 }
 
 // agentHungry handles an agent's #hungry. The first of these meanings that is
@@ -55,17 +57,6 @@ func (li *lines) addSession(a *agent) {
 	li.s.rings.markDirty(a.ring)
 }
 
-// obtain returns a line, whose fields are to be set.
-func (li *lines) obtain() *line {
-	last := len(li.spare) - 1
-	if last < 0 {
-		return new(line)
-	}
-	l := li.spare[last]
-	li.spare = li.spare[:last]
-	return l
-}
-
 // finishLine takes an ended line off the agent and finds work for its session:
 // on the same thread if it may stay there, otherwise wherever the ring has
 // some. It reports whether there was an ended line.
@@ -84,7 +75,7 @@ func (li *lines) finishLine(a *agent) bool {
 // removeLine takes a line off an agent, and finds work for its session.
 func (li *lines) removeLine(a *agent, i int) {
 	t := a.lines[i].thread
-	li.spare = append(li.spare, a.lines[i])
+	li.spare.Put(a.lines[i])
 	a.lines = slices.Delete(a.lines, i, i+1)
 	if a.sessions == 1 && len(a.lines) > 0 {
 		if a.state == serving {

@@ -157,7 +157,10 @@ func (rg *rings) feed(a *agent, p fair.Pick) {
 	t.lastEventAt = v.fedAt
 	recipients := rg.s.mail.feedable(v)
 	path := rg.s.mail.path(m)
-	l := rg.s.lines.obtain()
+	l := rg.s.lines.spare.Take()
+	if l == nil {
+		l = new(line)
+	}
 	*l = line{id: m.id, path: path, vertex: v, thread: t, suspensions: t.suspensions, unreported: int32(recipients)}
 	a.lines = append(a.lines, l)
 	a.fedAt = rg.s.agenda.now

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/scheduler/store"
 	"zsched/scheduler/view"
 )
 
@@ -15,14 +16,14 @@ import (
 type writes struct {
 	s *Scheduler
 
-	issued    Op           // actions so far
-	pending   []*pending   // by Op.place
-	spare     []*pending   // those of them that are answered, for reuse
-	failed    []Op         // to be issued again, in order
-	batch     batch        // of the message in inBatch
-	trouble   view.Trouble // why the actions in failed have failed, or why the spool is down
-	retry     timer        // when to probe, or to issue failed again
-	spoolDown bool         // nothing can be written, so nothing is fed
+	issued    Op                   // actions so far
+	pending   []*pending           // by Op.place
+	spare     store.Spare[pending] // those of them that are answered
+	failed    []Op                 // to be issued again, in order
+	batch     batch                // of the message in inBatch
+	trouble   view.Trouble         // why the actions in failed have failed, or why the spool is down
+	retry     timer                // when to probe, or to issue failed again
+	spoolDown bool                 // nothing can be written, so nothing is fed
 }
 
 // Times between attempts to write.
@@ -57,10 +58,8 @@ func (op Op) place() Op { return op & (1<<placeBits - 1) }
 
 // begin returns what is to be kept of a new action on the files of a message.
 func (wr *writes) begin(m *message) *pending {
-	var p *pending
-	if last := len(wr.spare) - 1; last >= 0 {
-		p, wr.spare = wr.spare[last], wr.spare[:last]
-	} else {
+	p := wr.spare.Take()
+	if p == nil {
 		p = &pending{op: Op(len(wr.pending))}
 		wr.pending = append(wr.pending, p)
 	}
@@ -87,7 +86,7 @@ func (wr *writes) find(op Op) *pending {
 // answered forgets an action.
 func (wr *writes) answered(p *pending) {
 	*p = pending{op: p.op.place()}
-	wr.spare = append(wr.spare, p)
+	wr.spare.Put(p)
 }
 
 // unanswered is how many actions have no answer yet.

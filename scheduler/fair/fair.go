@@ -103,11 +103,11 @@ type Ring struct {
 	queue     *Queue
 	wake      func()            // called when vertices that are set aside may be released
 	shares    map[string]*share // by name; those with due mail, and those that still take turns
-	spare     []*share          // no longer used
-	lastShare uint64            // last share.number that was given
-	turns     turns             // the shares that take turns now
-	lastTurn  Key               // last share.turnKey that was given, without oldShares
-	aside     []*Job            // with vertices that are set aside
+	spare     store.Spare[share]
+	lastShare uint64 // last share.number that was given
+	turns     turns  // the shares that take turns now
+	lastTurn  Key    // last share.turnKey that was given, without oldShares
+	aside     []*Job // with vertices that are set aside
 }
 
 // NewRing returns a ring without mail.

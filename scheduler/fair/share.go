@@ -60,9 +60,8 @@ const oldShares Key = 1 << 62
 func (r *Ring) obtainShare(name string) *share {
 	s := r.shares[name]
 	if s == nil {
-		s = new(share)
-		if last := len(r.spare) - 1; last >= 0 {
-			s, r.spare = r.spare[last], r.spare[:last]
+		if s = r.spare.Take(); s == nil {
+			s = new(share)
 		}
 		weight := r.queue.mail.Weight(name)
 		r.lastShare++
@@ -151,7 +150,7 @@ func (s *share) dropWhenEmpty() {
 	if s.due == 0 && !s.takesTurns() && r.shares[s.name] == s {
 		delete(r.shares, s.name)
 		if len(r.spare) < maxSpare {
-			r.spare = append(r.spare, s)
+			r.spare.Put(s)
 		}
 	}
 }
