@@ -117,12 +117,8 @@ func (ll *ringLinks) onProcesses() []link { return ll[ofAllProcesses-ofRing:] }
 // whether what is busy may be given more to do.
 func (ls *limits) refusal(links []link, n int) (*link, limit.Refusal) {
 	for i := range links {
-		l := &links[i]
-		if l.rate == nil && l.share == nil && (l.most == 0 || l.at.Busy+n <= l.most) {
-			continue // most links are like this, and allow
-		}
-		if why := ls.now(l).Refusal(n); why != limit.None {
-			return l, why
+		if why := ls.now(&links[i]).Refusal(n); why != limit.None {
+			return &links[i], why
 		}
 	}
 	return nil, limit.None
@@ -192,9 +188,12 @@ func (ls *limits) wait(p *limit.Place[bounds], l *link) {
 
 // wake lets those try again that wait at a limit, if there is something free for them.
 func (ls *limits) wake(at *limit.Limit[bounds]) {
-	if at.Len() == 0 {
-		return
+	if at.Len() > 0 { // which most are not; so the compiler can put the test where wake is called
+		ls.wakeWaiting(at)
 	}
+}
+
+func (ls *limits) wakeWaiting(at *limit.Limit[bounds]) {
 	at.Wake(func(b bounds) int {
 		ls.planToken(b.rate, 0)
 		free := ls.allow(&b, at.Busy).Free()
@@ -208,9 +207,7 @@ func (ls *limits) wake(at *limit.Limit[bounds]) {
 // wakeAll lets those try again that wait at one of the limits.
 func (ls *limits) wakeAll(links []link) {
 	for i := range links {
-		if at := links[i].at; at.Len() > 0 {
-			ls.wake(at)
-		}
+		ls.wake(links[i].at)
 	}
 }
 

@@ -210,12 +210,9 @@ const underHoldPrefix = "hold/"
 
 // isPathOf reports whether a control file has its usual name.
 func isPathOf(path string, id MessageID, levels int) bool {
+	var digits [20]byte
 	name, ok := strings.CutPrefix(path, ctlfile.HashDir(uint64(id), levels))
-	for n := len(name); ok && n > 1; n-- {
-		ok = name[n-1] == '0'+byte(id%10)
-		id /= 10
-	}
-	return ok && len(name) > 0 && id > 0 && id < 10 && name[0] == '0'+byte(id)
+	return ok && name == string(strconv.AppendUint(digits[:0], uint64(id), 10))
 }
 
 // sender is where messages come from. Those that agree in all of it share it.
