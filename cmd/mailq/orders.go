@@ -117,7 +117,7 @@ func targetOf(o *mailq.Order) string {
 
 // outcomeText says what an order did, and if named is true, to what.
 func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
-	s := text.Escape(string(o.Verb) + " " + strings.Join(did.Sentences(string(o.Verb), o.Verb.Info().Effect), " "))
+	s := text.Escape(string(o.Verb) + " " + strings.Join(did.Sentences(o.Verb), " "))
 	if o.DryRun {
 		s = "DRYRUN " + s
 	}

@@ -27,20 +27,20 @@ type Outcome struct {
 // their sentences. A new count is a field of Outcome and a line here.
 var counts = []struct {
 	of       func(*Outcome) *int
-	sentence func(verb, effect string, n int) string
+	sentence func(verb Verb, n int) string
 }{
-	{func(did *Outcome) *int { return &did.WithAgents }, func(_, effect string, n int) string {
+	{func(did *Outcome) *int { return &did.WithAgents }, func(verb Verb, n int) string {
 		return fmt.Sprintf("%s with agents: %s when the agent reports, unless it delivers them.",
-			units.Plural(n, "message is", "messages are"), effect)
+			units.Plural(n, "message is", "messages are"), verb.Info().Effect)
 	}},
-	{func(did *Outcome) *int { return &did.Refused }, func(_, _ string, n int) string {
+	{func(did *Outcome) *int { return &did.Refused }, func(_ Verb, n int) string {
 		return nothing(n) + "with agents, or on the way to another node: try again."
 	}},
-	{func(did *Outcome) *int { return &did.KeptBack }, func(verb, _ string, n int) string {
+	{func(did *Outcome) *int { return &did.KeptBack }, func(verb Verb, n int) string {
 		switch verb {
-		case "RELEASE":
+		case VerbRelease:
 			return nothing(n) + "held with the thread: release the thread."
-		case "REQUEUE":
+		case VerbRequeue:
 			return nothing(n) + "held: select held mail with state=held."
 		}
 		return nothing(n) + "held: release held mail first."
@@ -63,13 +63,13 @@ func (did *Outcome) Add(more Outcome) {
 }
 
 // Sentences say what an order did: "3 messages, 5 recipients, 1 thread." and one sentence for each
-// further count. The effect of a verb is what becomes of messages, as in "3 messages are dropped".
-func (did Outcome) Sentences(verb, effect string) []string {
+// further count.
+func (did Outcome) Sentences(verb Verb) []string {
 	sentences := []string{fmt.Sprintf("%s, %s, %s.", units.Plural(did.Messages, "message", "messages"),
 		units.Plural(did.Recipients, "recipient", "recipients"), units.Plural(did.Threads, "thread", "threads"))}
 	for _, c := range counts {
 		if n := *c.of(&did); n > 0 {
-			sentences = append(sentences, c.sentence(verb, effect, n))
+			sentences = append(sentences, c.sentence(verb, n))
 		}
 	}
 	return sentences

@@ -32,7 +32,7 @@ func TestEachCountOfAnOutcome(t *testing.T) {
 	if sum.Recipients != 10 {
 		t.Errorf("%+v", sum)
 	}
-	sentences := full.Sentences("HOLD", "held")
+	sentences := full.Sentences(VerbHold)
 	slices.Sort(sentences)
 	if len(slices.Compact(sentences)) != len(counts)+1 {
 		t.Errorf("%q", sentences)
