@@ -128,7 +128,7 @@ type (
 	// in the queue as before.
 	Resubmit struct {
 		Op            Op
-		Verb          view.Verb // VerbRequeue or view.VerbReroute
+		Verb          view.Verb // VerbRequeue or VerbReroute
 		Message       MessageID
 		Path          string
 		Offsets       []int64    // ascending

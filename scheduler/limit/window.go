@@ -83,9 +83,9 @@ func (w *Window) Sessions(most, initial int) int {
 	return min(w.Size, most)
 }
 
-// Succeed gives positive feedback. The window has at most so many sessions. busy is how many sessions are busy, including the one
-// that reports. The window does not grow beyond busy plus the initial sessions, because
-// it would not be used.
+// Succeed gives positive feedback. The window may have most sessions. busy is how many
+// sessions are busy, including the one that reports. The window does not grow beyond busy
+// plus the initial sessions, because it would not be used.
 func (w *Window) Succeed(r *WindowRules, most, busy int) {
 	w.FailedCohorts = 0
 	size := w.Sessions(most, r.Initial)
@@ -101,7 +101,8 @@ func (w *Window) Succeed(r *WindowRules, most, busy int) {
 	w.Size = min(size, most)
 }
 
-// Fail gives negative feedback. It reports whether the destination is dead.
+// Fail gives negative feedback to a window that may have most sessions. It reports whether the
+// destination is dead.
 func (w *Window) Fail(r *WindowRules, most int) bool {
 	if w.Dead || r.Initial == 0 {
 		return true
