@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"zsched/internal/zenv"
 	"zsched/router/table"
@@ -58,10 +59,11 @@ func checkRoutes(file *config.File, env *zenv.File) (faults []error) {
 	}
 	routes, _ := table.ParseRoutes(name, string(text))
 	for _, r := range routes.All() {
-		host := cmp.Or(r.Host, "a.example") // any domain
+		// A pattern of domains matches the patterns of clauses that are as wide.
+		host := cmp.Or(r.Host, r.Pattern[strings.LastIndexByte(r.Pattern, '@')+1:])
 		if !file.HasAgent(r.Channel, host) {
 			faults = append(faults, fmt.Errorf("%s:%d: no clause of %s gives a command for %s/%s, so this mail would wait",
-				name, r.Line, file.Name, r.Channel, cmp.Or(r.Host, "*")))
+				name, r.Line, file.Name, r.Channel, host))
 		}
 	}
 	return faults
