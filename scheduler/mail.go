@@ -26,6 +26,8 @@ type mail struct {
 	extras         map[messageRef]*extras                    // of few messages
 	senders        store.Pool[senderRef, sender]
 	bySender       map[origin]senderRef
+	quiet          [1000]senderRef // some that had no messages when they came here; each place is a user
+	nextQuiet      int             // place, counted on and on
 	paths          strings.Builder // the last names of files, so that each need not be allocated
 	reported       int64           // sequence of the message that was reported on last
 	reportedPath   string          // its path: it is probably finished next
@@ -237,10 +239,16 @@ func (ml *mail) obtainSender(from origin) senderRef {
 	return n
 }
 
-// releaseSender removes a user of a sender.
+// releaseSender removes a user of a sender. One without messages probably sends more soon, so it
+// stays in the place of one that was left without messages longer ago.
 func (ml *mail) releaseSender(n senderRef) {
 	if ml.senders.Users(n) == 1 {
-		delete(ml.bySender, ml.senders.At(n).origin)
+		place := &ml.quiet[ml.nextQuiet%len(ml.quiet)]
+		ml.nextQuiet++
+		n, *place = *place, n
+		if n != 0 && ml.senders.Users(n) == 1 {
+			delete(ml.bySender, ml.senders.At(n).origin)
+		}
 	}
 	ml.senders.Release(n)
 }
