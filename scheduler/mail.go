@@ -212,9 +212,14 @@ const underHoldPrefix = "hold/"
 
 // isPathOf reports whether a control file has its usual name.
 func isPathOf(path string, id MessageID, levels int) bool {
-	var digits [20]byte
 	name, ok := strings.CutPrefix(path, ctlfile.HashDir(uint64(id), levels))
-	return ok && name == string(strconv.AppendUint(digits[:0], uint64(id), 10))
+	for i := len(name) - 1; i >= 0; i-- {
+		if id == 0 || name[i] != '0'+byte(id%10) {
+			return false
+		}
+		id /= 10
+	}
+	return ok && name != "" && id == 0
 }
 
 // sender is where messages come from. Those that agree in all of it share it.
