@@ -145,6 +145,12 @@ func (rg *rings) ringName(key threadKey, clauses []*rule.Clause, p *rule.Params)
 	return ringKey(key.channel, clauses, command, p), command
 }
 
+// isFull reports whether the ring has as many sessions as it may. It tries again when one of them ends.
+func (r *ring) isFull() bool {
+	most := r.links.of(ofRing).most
+	return most > 0 && r.sessions.Busy >= most
+}
+
 // isBlocked reports whether no clause gives a command for the threads of the ring.
 func (r *ring) isBlocked() bool { return r.command == nil }
 
