@@ -148,9 +148,9 @@ func (t *Thread) Pickable() int { return int(t.n - t.aside) }
 // IsOpen reports whether picks find the thread.
 func (t *Thread) IsOpen() bool { return t.open }
 
-// SetRing moves a thread, which must have no mail, into a ring. It is closed then.
+// SetRing moves a thread, which must have no mail, into a ring. It is open until SetOpen says more.
 func (t *Thread) SetRing(r *Ring) {
-	t.open = false
+	t.open = true
 	t.parked = nil
 	t.ring = r
 }
