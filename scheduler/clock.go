@@ -98,14 +98,14 @@ const noDate date = math.MaxInt64
 // 2262 becomes the nearest date.
 func dateOf(t time.Time) date {
 	switch seconds := t.Unix(); {
-	case t.IsZero():
-		return 0
-	case seconds < 0:
-		return 1
 	case seconds >= int64(noDate/date(time.Second)):
 		return noDate
+	case seconds >= 0:
+		return date(seconds)*date(time.Second) + date(t.Nanosecond())
+	case t.IsZero():
+		return 0
 	}
-	return date(t.UnixNano())
+	return 1
 }
 
 func (d date) time() time.Time { return time.Unix(0, int64(d)) }

@@ -74,7 +74,11 @@ func (no *notices) nextExpiry(t *thread, modifiedAt date) date {
 
 // planWake plans when something must be written about a vertex: it expires, or its sender is told
 // of a delay.
-func (no *notices) planWake(v *vertex) { no.lookAt = min(no.lookAt, no.nextLookAt(v)) }
+func (no *notices) planWake(v *vertex) {
+	if primary, _ := no.expiry(v); primary < no.lookAt || len(no.delays) > 0 { // which most mail does not need
+		no.lookAt = min(no.lookAt, no.nextLookAt(v))
+	}
+}
 
 // nextLookAt returns when something must be written about a vertex; noDate: nothing is planned.
 func (no *notices) nextLookAt(v *vertex) date {
