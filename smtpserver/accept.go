@@ -22,6 +22,7 @@ const (
 type client struct {
 	addr    netip.Addr   // the zero value for a UNIX socket or a pipe
 	key     netip.Prefix // addressKey of it
+	block   netip.Prefix // the network of its site; the zero value for this machine
 	local   bool         // it is on this machine
 	trusted bool         // it may send anywhere
 }
@@ -37,10 +38,14 @@ func (c client) String() string {
 // the address that it connects to, or none, as at a UNIX socket.
 func clientOf(conn net.Conn, o *Options) client {
 	addr := ipOf(conn.RemoteAddr())
-	return client{
+	c := client{
 		addr: addr, key: addressKey(addr), trusted: o.trusts(addr),
 		local: !addr.IsValid() || addr.IsLoopback() || addr == ipOf(conn.LocalAddr()),
 	}
+	if !c.local {
+		c.block = network(addr, 24, 56)
+	}
+	return c
 }
 
 // ipOf returns an IP address, or the zero value if the connection is not a TCP connection.
@@ -53,10 +58,13 @@ func ipOf(a net.Addr) netip.Addr {
 
 // addressKey returns the key by which sessions and wrong passwords are counted: an
 // IPv4 address, or the 64-bit network of an IPv6 address.
-func addressKey(addr netip.Addr) netip.Prefix {
-	bits := 64
+func addressKey(addr netip.Addr) netip.Prefix { return network(addr, 32, 64) }
+
+// network returns the network of an address that has so many bits, or the zero value for none.
+func network(addr netip.Addr, bits4, bits6 int) netip.Prefix {
+	bits := bits6
 	if addr.Is4() {
-		bits = 32
+		bits = bits4
 	}
 	prefix, _ := addr.Prefix(bits)
 	return prefix
@@ -84,8 +92,10 @@ func (s *Server) ServeConn(conn net.Conn, p Protocol) error {
 func (s *Server) begin(conn net.Conn, p Protocol) *session {
 	c := newSession(s, conn, p)
 	if s.enter(c) {
+		c.unlogged, c.logged = s.ended.Take(c.client.block.String(), c.began)
 		return c
 	}
+	c.unlogged, c.logged = s.crowded.Take(c.client.block.String(), c.began)
 	if p != SMTPS {
 		// The reply fits into the socket's buffer, so this does not block.
 		_ = c.refuse(errTooManySessions)

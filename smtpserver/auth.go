@@ -61,6 +61,7 @@ func (s *session) auth(arg string) error {
 // authenticate returns nil if the password is right. A refusal comes a constant time after
 // the attempt began.
 func (s *session) authenticate(identity, user, password string) error {
+	s.about.user = user
 	if s.fails >= maxFails {
 		return errAddressGuesses
 	}
@@ -71,7 +72,7 @@ func (s *session) authenticate(identity, user, password string) error {
 		s.server.pause(s.server.guesses.delay - time.Since(began))
 		return err
 	}
-	s.user = user
+	s.user, s.about.user = user, ""
 	return nil
 }
 
@@ -86,13 +87,11 @@ func (s *session) check(at login, password string, allowed bool) error {
 	}
 	ok, err := verify(s.passwordFile(), at.user, password, s.o.Log)
 	if err != nil {
-		s.o.Log.Error().Err(err).Msg("reading the passwords")
+		s.about.err = err
 		return errNoPasswords
 	}
 	if !ok || !allowed {
 		g.wrong(at)
-		// smtpserver(8) has a filter of fail2ban for this line.
-		s.o.Log.Warn().Stringer("client", s.client).Str("user", at.user).Msg("wrong password")
 		return errPassword
 	}
 	g.right(at)

@@ -42,6 +42,9 @@ func (s *session) answer(line string) error {
 	chunk := strings.HasPrefix(strings.ToUpper(strings.TrimSpace(line)), "BDAT")
 	control := strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 	s.commands++
+	if s.about = (subject{from: s.about.from}); s.mail == nil {
+		s.about.from = ""
+	}
 	switch {
 	case s.commands > s.o.MaxRecipients+extraCommands:
 		return errManyCommands
@@ -84,7 +87,7 @@ func (s *session) greet(verb, arg string) error {
 		s.reply("250-ETRN")
 	}
 	s.reply("250-PIPELINING\r\n250-8BITMIME\r\n250-CHUNKING\r\n250-SMTPUTF8\r\n250-DSN")
-	s.reply("250-SIZE %d\r\n250-LIMITS RCPTMAX=%d\r\n250 ENHANCEDSTATUSCODES", s.o.MaxSize, s.o.MaxRecipients)
+	s.reply("250-SIZE %d\r\n250 ENHANCEDSTATUSCODES", s.o.MaxSize)
 	return nil
 }
 
@@ -131,6 +134,7 @@ func (s *session) notOffered(string) error { return errNotOffered }
 
 func (s *session) quit(string) error {
 	s.reply("221 2.0.0 %s Bye", s.o.Hostname)
+	s.reason = "quit"
 	return errEnded
 }
 
@@ -147,7 +151,7 @@ func (s *session) etrn(arg string) error {
 		return nil
 	}
 	if err := s.server.queue.trigger(host, s.client.String()); err != nil {
-		s.o.Log.Error().Err(err).Str("host", host).Msg("ETRN")
+		s.about.err = err
 		return errNotStarted
 	}
 	s.reply("250 2.0.0 Queuing started for %s", host)

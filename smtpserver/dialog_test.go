@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -151,6 +152,9 @@ func (d *dialog) reply() string {
 		}
 	}
 }
+
+// readAll reads to the end of the session.
+func (d *dialog) readAll() { _, _ = io.Copy(io.Discard, d.conn) }
 
 // expect reads a reply and fails unless its last line begins so.
 func (d *dialog) expect(prefix string) string {

@@ -134,7 +134,7 @@ func TestRefusalOfAPasswordIsDelayed(t *testing.T) {
 // smtpserver(8) has this expression for fail2ban, with <HOST> for the address. No user's name
 // can look like another address.
 func TestLogOfWrongPasswordsIsForFail2ban(t *testing.T) {
-	failregex := regexp.MustCompile(`"client":"([0-9.]+)","user":".*"message":"wrong password"\}`)
+	failregex := regexp.MustCompile(`"client":"([0-9.]+)","user":".*"reason":"password"`)
 	log := new(lockedText)
 	s := start(t, func(o *Options) { o.Passwords, o.Log = passwordFile(t), zerolog.New(log).With().Timestamp().Logger() })
 	d := s.stranger().withTLS()

@@ -4,7 +4,6 @@ package smtpserver
 
 import (
 	"errors"
-	"os"
 	"syscall"
 
 	"zsched/internal/header"
@@ -102,8 +101,6 @@ func refusalOf(err error) *refusal {
 		return errHeader
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return errFull
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return errTimeout
 	}
 	return errNotStored
 }

@@ -19,6 +19,7 @@
 //	certificate.go  the certificate for TLS
 //	refusal.go      every reply of class 4 and 5
 //	flow.go         whether there is room for mail
+//	log.go          the log
 //
 // A command that is refused returns a refusal, and session.refuse is the only function
 // that sends one. What has to be known of all of them, or decided for all, has its place there.
@@ -99,6 +100,8 @@ type Server struct {
 	envelopes atomic.Int64 // bytes of recipients in memory
 	stopped   chan struct{}
 	triggers  logs.Throttle // ETRNs for each host
+	ended     logs.Throttle // logged sessions of each address block
+	crowded   logs.Throttle // log lines about each block whose clients get no session
 	guesses   *guesses
 	config    atomic.Pointer[config] // in force for sessions that begin now
 
@@ -129,6 +132,8 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		queue: q, stopped: make(chan struct{}), guesses: newGuesses(),
 		triggers: logs.Throttle{Period: triggerPeriod},
+		ended:    logs.Throttle{Number: maxSessionLines, Period: sessionLinePeriod},
+		crowded:  logs.Throttle{Period: sessionLinePeriod},
 		sessions: make(map[*session]bool), from: make(map[netip.Prefix]int),
 	}
 	s.use(o, nil)

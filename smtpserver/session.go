@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"runtime/debug"
@@ -48,6 +47,15 @@ type session struct {
 	fails   int          // passwords that were refused
 	mail    *transaction // nil between two messages
 
+	began    time.Time
+	messages int     // accepted
+	refusals int     // replies of class 4 and 5
+	received int64   // bytes
+	about    subject // of the command in hand
+	reason   string  // why the session ends
+	logged   bool    // false: its address block has too many sessions for the log
+	unlogged int     // sessions of its address block that were not logged since the last one that was
+
 	quietAt  time.Time // of the last accepted message, or the start
 	errors   int       // replies of class 4 and 5 since quietAt
 	commands int       // since quietAt
@@ -57,10 +65,23 @@ type session struct {
 
 func newSession(s *Server, conn net.Conn, p Protocol) *session {
 	o := &s.config.Load().Options
-	c := &session{server: s, o: o, raw: conn, quietAt: time.Now()}
+	c := &session{server: s, o: o, raw: conn, began: time.Now(), reason: "closed"}
+	c.quietAt = c.began
 	c.client = clientOf(conn, o)
-	c.use(conn)
+	c.use(countingConn{conn, c})
 	return c
+}
+
+// countingConn counts the bytes that come from a client.
+type countingConn struct {
+	net.Conn
+	session *session
+}
+
+func (c countingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.session.received += int64(n)
+	return n, err
 }
 
 func (s *session) use(conn net.Conn) {
@@ -90,6 +111,7 @@ func (s *session) run(p Protocol) {
 		s.reset()
 		_ = s.out.Flush()
 		_ = s.conn.Close()
+		s.logEnd()
 	}()
 	if p == SMTPS && (s.o.TLS == nil || s.handshake() != nil) { // it was turned off after the listener was opened
 		return
@@ -120,6 +142,11 @@ func (s *session) reply(format string, args ...any) {
 // does so with 421 (RFC 5321 section 3.8).
 func (s *session) refuse(r *refusal) error {
 	s.errors++
+	s.refusals++
+	s.logRefusal(r)
+	if r.ends || r.code == 421 {
+		s.reason = r.reason
+	}
 	if r.code == 421 {
 		s.reply("%d %s %s %s", r.code, r.status, s.o.Hostname, r.text)
 		return errEnded
@@ -188,9 +215,7 @@ func (s *session) handshake() error {
 	err := conn.Handshake()
 	s.idle.Store(false)
 	if err != nil {
-		if !errors.Is(err, io.EOF) {
-			s.o.Log.Info().Stringer("client", s.client).Err(err).Msg("TLS handshake")
-		}
+		s.reason, s.about.err = "tls", err
 		return errEnded
 	}
 	s.use(conn)

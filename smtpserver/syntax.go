@@ -16,6 +16,14 @@ import (
 // neither part, and RCPT TO:<postmaster> has no domain.
 type mailbox struct{ local, domain string }
 
+// String returns the mailbox as the log shows it.
+func (m mailbox) String() string {
+	if m == (mailbox{}) {
+		return "<>"
+	}
+	return m.local + "@" + m.domain
+}
+
 // cutPath removes a word, FROM: or TO: in any case, and a path from the beginning of a
 // command's argument. The angle brackets may be missing, and a source route is ignored.
 func cutPath(arg, word string) (m mailbox, rest string, ok bool) {

@@ -4,8 +4,10 @@ package smtpserver
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -150,7 +152,7 @@ func (s *session) bdat(arg string) error {
 	}
 	if s.mail == nil || len(s.mail.To) == 0 {
 		if err := s.receive(nil, size); err != nil {
-			return refusalOf(err)
+			return err
 		}
 		if s.mail == nil {
 			return errNoMail
@@ -189,21 +191,24 @@ func (s *session) beginText(dots bool) {
 }
 
 // receive reads a message to its end, or n bytes of it. Without a text they are dropped. The
-// time for them is Options.DataTimeout and a second for each minRate bytes.
+// time for them is Options.DataTimeout and a second for each minRate bytes. The error is a
+// refusal or errEnded.
 func (s *session) receive(t *text, n uint64) error {
 	began, received, checked := time.Now(), uint64(0), int64(0)
 	for received < n && (t == nil || !t.ended) {
 		if s.in.Buffered() == 0 {
-			if err := s.out.Flush(); err != nil {
-				return err
+			if s.out.Flush() != nil {
+				return errEnded
 			}
 			deadline := began.Add(s.o.DataTimeout + time.Duration(received/minRate)*time.Second)
 			if idle := time.Now().Add(s.o.CommandTimeout); idle.Before(deadline) {
 				deadline = idle
 			}
 			_ = s.conn.SetReadDeadline(deadline)
-			if _, err := s.in.Peek(1); err != nil {
-				return err
+			if _, err := s.in.Peek(1); errors.Is(err, os.ErrDeadlineExceeded) {
+				return errTimeout
+			} else if err != nil {
+				return errEnded
 			}
 		}
 		part, _ := s.in.Peek(int(min(n-received, uint64(s.in.Buffered()))))
@@ -229,25 +234,29 @@ func (s *session) receive(t *text, n uint64) error {
 func (s *session) finish(err error) error {
 	defer s.reset()
 	m, t := s.mail, s.mail.text
+	for _, to := range m.To[:min(len(m.To), maxLoggedRecipients)] {
+		s.about.to = append(s.about.to, to.Address.User)
+	}
+	if err == errEnded {
+		return err // the client is gone, and what it sent of the message is dropped
+	}
 	if err == nil {
 		err = t.end()
 	}
 	if err == nil {
 		err = t.file.checkHeader(t.envelope)
 	}
-	log := s.o.Log.With().Str("client", m.RcvdFrom).Str("from", m.From.User).Logger()
 	if err == nil {
 		file := t.file
 		t.file = nil // commit takes it
 		if err = s.server.queue.commit(file); err == nil {
-			log.Info().Str("file", file.name).Int("recipients", len(m.To)).Int64("size", t.size).
-				Str("with", m.With).Str("user", s.user).Msg("accepted")
+			s.messages++
+			s.line().Str("id", file.name).Int("recipients", len(m.To)).Int64("bytes", t.size).Str("with", m.With).Msg("accepted")
 			s.quietAt, s.errors, s.commands = time.Now(), 0, 0
 			s.reply("250 2.0.0 OK: queued as %s", file.name)
 			return nil
 		}
 	}
-	r := refusalOf(err)
-	log.Info().AnErr("error", err).Int("code", r.code).Msg("message refused")
-	return r
+	s.about.err = err
+	return refusalOf(err)
 }

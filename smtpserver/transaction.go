@@ -35,6 +35,7 @@ func (s *session) mailFrom(arg string) error {
 	if !ok {
 		return errSenderSyntax
 	}
+	s.about.from = from.String()
 	m := new(transaction)
 	size, err := m.senderParameters(rest)
 	if err != nil {
@@ -108,6 +109,7 @@ func (s *session) rcptTo(arg string) error {
 	if to.domain == "" && strings.EqualFold(to.local, "postmaster") { // RFC 5321 section 4.1.1.3
 		to.domain = s.o.postmasterDomain()
 	}
+	s.about.to = []string{to.String()}
 	address, err := to.address(m.utf8, errRecipient)
 	if err != nil {
 		return err
@@ -152,7 +154,6 @@ func (m *transaction) recipientParameters(text string) (dsn string, err error) {
 // mayReceive says whether the client may send to an address.
 func (s *session) mayReceive(address string) error {
 	if !s.client.trusted && s.user == "" && !s.o.isAccepted(address) {
-		s.o.Log.Info().Stringer("client", s.client).Str("to", address).Msg("relaying refused")
 		return errRelay
 	}
 	if check := s.o.CheckRecipient; check != nil {
