@@ -109,7 +109,10 @@ func (ls *limits) pass(t *thread, r *ring, n int) {
 		}
 		ls.planTokens(t)
 	}
-	ls.take(r.channelRate, n)
+	if r.channelRate != nil {
+		ls.take(r.channelRate, n)
+		ls.evictIdle(r.channel) // rings of the channel may have no token now for theirs
+	}
 }
 
 // waitName says what a thread waits for if one of its links refuses.

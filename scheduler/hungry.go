@@ -88,7 +88,6 @@ func (li *lines) removeLine(a *agent, i int) {
 	if a.state == serving {
 		if p, ok := li.s.rings.stay(a, t); ok {
 			li.s.rings.serve(a, p)
-			li.s.limits.evictIdle(a.ring.channel) // other rings may have no token now for theirs
 			return
 		}
 	}
