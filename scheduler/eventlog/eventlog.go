@@ -9,8 +9,8 @@
 //
 // A Log observes the scheduler's loop (daemon.Observer), builds each line in the
 // loop's goroutine, and passes it to a writer that does not wait (Open). The core
-// keeps no addresses, so the Log keeps those of the messages in the queue, about two
-// hundred bytes for each with its Message-ID and sender.
+// keeps no addresses, so the Log keeps those of the messages in the queue (pack): about
+// 160 bytes for a message with one recipient, and 30 for each further recipient.
 package eventlog
 
 import (
@@ -32,34 +32,13 @@ import (
 // Log writes events. It belongs to the loop's goroutine.
 type Log struct {
 	out       zerolog.Logger
-	startedAt time.Time // a control file that is older was found at the start
-	now       time.Time // of the event that is being written
-	messages  map[scheduler.MessageID]*message
+	startedAt time.Time                      // a control file that is older was found at the start
+	now       time.Time                      // of the event that is being written
+	messages  map[scheduler.MessageID]string // as pack returns them
+	owing     map[scheduler.MessageID]bool   // "owed" was written, and no "notice" since then
 	agents    map[scheduler.AgentID]*agent
 	exited    []scheduler.AgentID // oldest first; still in agents
 	down      bool                // the spool cannot be written
-}
-
-// message holds what all lines about a message in the queue repeat. There may be a million,
-// so what can be computed is not kept.
-type message struct {
-	id                 scheduler.MessageID
-	seconds            int64 // mtime of the message file, with nanoseconds
-	nanoseconds        int32
-	recipients, failed int32 // counts for the last line; set by Finish
-	owes               bool  // "owed" was written
-	held               bool  // its files lie under hold/
-	messageID, sender  string
-	users              []user // by offset
-}
-
-// since is when the message was submitted: the mtime of the message file.
-func (m *message) since() time.Time { return time.Unix(m.seconds, int64(m.nanoseconds)) }
-
-// user is the address of a recipient.
-type user struct {
-	offset  int64
-	address string
 }
 
 type agent struct {
@@ -79,7 +58,8 @@ var _ daemon.Observer = (*Log)(nil)
 func New(out io.Writer) *Log {
 	return &Log{
 		out: zerolog.New(text.JSONWriter{To: out}), startedAt: time.Now(),
-		messages: make(map[scheduler.MessageID]*message),
+		messages: make(map[scheduler.MessageID]string),
+		owing:    make(map[scheduler.MessageID]bool),
 		agents:   make(map[scheduler.AgentID]*agent),
 	}
 }
@@ -133,10 +113,6 @@ func (l *Log) Action(now time.Time, a scheduler.Action) {
 		l.outcome(a)
 	case scheduler.Condition:
 		l.condition(&a)
-	case *scheduler.Finish:
-		if m := l.messages[a.Message]; m != nil {
-			m.recipients, m.failed = int32(a.Recipients), int32(a.Failed)
-		}
 	}
 }
 
@@ -156,20 +132,24 @@ func (l *Log) Turn(time.Duration) {}
 
 // answered writes the lines for an action on files that has ended.
 func (l *Log) answered(r *spool.Answered) {
-	m := l.messages[r.Message]
-	l.noticed(m, r.Notice)
-	switch r.Action.(type) {
+	m := l.find(r.Message)
+	l.noticed(&m, r.Notice)
+	if _, is := r.Action.(scheduler.Resubmit); is && len(r.Offsets) > 0 {
+		l.begin("resubmitted").message(&m).number("recipients", len(r.Offsets)).text("new", r.NewFiles()).text("new_spoolid", r.SpoolID).write()
+	}
+	if r.Err != nil || r.Missing || m.id == 0 {
+		return
+	}
+	switch a := r.Action.(type) {
 	case *scheduler.Finish:
-		if r.Err == nil && !r.Missing {
-			l.ended(r.Message)
-		}
-	case scheduler.Hold, scheduler.Release:
-		if r.Err == nil && !r.Missing {
-			l.moved(m)
-		}
-	case scheduler.Resubmit:
-		if len(r.Offsets) > 0 {
-			l.begin("resubmitted").message(m).number("recipients", len(r.Offsets)).text("new", r.NewFiles()).text("new_spoolid", r.SpoolID).write()
+		l.begin("end").message(&m).times(m.since, l.now).number("recipients", a.Recipients).number("failed", a.Failed).write()
+		l.forget(m.id)
+	case scheduler.Hold:
+		l.begin("hold").message(&m).times(m.since, l.now).write()
+	case scheduler.Release:
+		for line := range strings.Lines(m.users) {
+			_, address := numbered(line)
+			l.begin("arrival").message(&m).text("recipient", address).text("text", "released").write()
 		}
 	}
 }
@@ -177,21 +157,17 @@ func (l *Log) answered(r *spool.Answered) {
 // owes writes, once, that a message owes a notice. Nobody gets one about a message with the
 // null sender.
 func (l *Log) owes(m *message, owes bool) {
-	if !owes || m == nil || m.owes || m.sender == "<>" {
-		return
+	if owes && m.id != 0 && !l.owing[m.id] && m.sender != "<>" {
+		l.owing[m.id] = true
+		l.begin("owed").message(m).write()
 	}
-	m.owes = true
-	l.begin("owed").message(m).write()
 }
 
 // noticed writes that the sender gets a notice.
 func (l *Log) noticed(m *message, written string) {
-	if written == "" {
-		return
-	}
-	l.begin("notice").message(m).text("new", written).write()
-	if m != nil {
-		m.owes = false // a later failure is logged again
+	if written != "" {
+		l.begin("notice").message(m).text("new", written).write()
+		delete(l.owing, m.id) // a later failure is logged again
 	}
 }
 
@@ -207,8 +183,8 @@ func (l *Log) outcome(a *scheduler.Outcome) {
 	case "killed":
 		event, class = "kill", 0
 	}
-	m := l.messages[a.Message]
-	b := l.begin(event).message(m).text("recipient", m.address(a.Offset)).thread(a.Channel, a.Host)
+	m := l.find(a.Message)
+	b := l.begin(event).message(&m).text("recipient", m.address(a.Offset)).thread(a.Channel, a.Host)
 	if by := l.agents[a.Agent]; by != nil {
 		b.number("pid", by.pid).text("command", by.command)
 	}
@@ -218,23 +194,22 @@ func (l *Log) outcome(a *scheduler.Outcome) {
 		b.number("class", class)
 	}
 	b.text("dsn", said.code).text("text", said.text)
-	if m != nil {
-		b.times(m.since(), l.now)
+	if m.id != 0 {
+		b.times(m.since, l.now)
 	}
-	b.number("attempts", a.Attempts).time("next", a.NextAt)
-	b.write()
-	l.owes(m, a.Owes)
+	b.number("attempts", a.Attempts).time("next", a.NextAt).write()
+	l.owes(&m, a.Owes)
 }
 
 func (l *Log) condition(c *scheduler.Condition) {
-	m := l.messages[c.Message]
-	if m == nil && c.State == "gone" {
+	m := l.find(c.Message)
+	if m.id == 0 && c.State == "gone" {
 		return // it is in corrupt/, and "quarantined" was written
 	}
-	b := l.begin(c.State).message(m)
+	b := l.begin(c.State).message(&m)
 	switch c.State {
 	case "order":
-		if m == nil { // it is not in the queue
+		if m.id == 0 { // it is not in the queue
 			b.text("spoolid", ctlfile.SpoolID(uint64(c.Message), c.ModifiedAt))
 		}
 		b.text("order", c.Order).order(cmp.Or(c.By, "scheduler"), c.Because).number("recipients", c.Recipients)
@@ -248,7 +223,7 @@ func (l *Log) condition(c *scheduler.Condition) {
 	}
 	b.write()
 	if c.State == "gone" {
-		delete(l.messages, c.Message)
+		l.forget(c.Message)
 	}
 }
 
@@ -270,39 +245,13 @@ func (l *Log) refused(r *spool.Refused) {
 func (l *Log) quarantined(r *spool.Refused) {
 	id := scheduler.MessageID(r.Name.ID)
 	b := l.begin("quarantined")
-	if m := l.messages[id]; m != nil {
-		b.message(m)
+	if m := l.find(id); m.id != 0 {
+		b.message(&m)
 	} else if !r.ModifiedAt.IsZero() {
 		b.text("spoolid", ctlfile.SpoolID(r.Name.ID, r.ModifiedAt))
 	}
-	b.text("file", r.Name.Path).text("status", r.Why.String()).text("text", oneLine(r.Reason))
-	b.write()
-	delete(l.messages, id)
-}
-
-// ended writes the last line about a message in the queue and deletes the message.
-func (l *Log) ended(id scheduler.MessageID) {
-	m := l.messages[id]
-	if m == nil {
-		return
-	}
-	l.begin("end").message(m).times(m.since(), l.now).number("recipients", int(m.recipients)).number("failed", int(m.failed)).write()
-	delete(l.messages, id)
-}
-
-// moved writes that a message lies under hold/ now, or is in the queue again.
-func (l *Log) moved(m *message) {
-	switch {
-	case m == nil:
-	case !m.held:
-		l.begin("hold").message(m).times(m.since(), l.now).write()
-		m.held = true
-	default:
-		for i := range m.users {
-			l.begin("arrival").message(m).text("recipient", m.users[i].address).text("text", "released").write()
-		}
-		m.held = false
-	}
+	b.text("file", r.Name.Path).text("status", r.Why.String()).text("text", oneLine(r.Reason)).write()
+	l.forget(id)
 }
 
 // commandLine returns the command of an agent without its environment.

@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,7 +47,7 @@ func manualNames(t *testing.T, section string) []string {
 // namesInSource are the names that the source of this package gives to one of its functions.
 func namesInSource(t *testing.T, pattern string) (names []string) {
 	t.Helper()
-	for _, name := range []string{"arrival.go", "eventlog.go", "file.go", "line.go"} {
+	for _, name := range []string{"eventlog.go", "file.go", "line.go", "message.go"} {
 		source, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -57,7 +60,7 @@ func namesInSource(t *testing.T, pattern string) (names []string) {
 }
 
 func TestManualHasEveryEventAndFieldAndNoOther(t *testing.T) {
-	events := namesInSource(t, `\b(?:begin|beginLine|ended|event)(?:, status, class|, class)?(?: :?= |\([^")\n]*)"([a-z-]+)"`)
+	events := namesInSource(t, `\b(?:begin|beginLine|event)(?:, status, class|, class)?(?: :?= |\([^")\n]*)"([a-z-]+)"`)
 	events = append(events, "order", "blocked", "suspended", "rule", "undone", "gone", "lost") // conditions of the core, and of the log
 	fields := namesInSource(t, `\b(?:text|number|time|Float64)\("([a-z_]+)", `)
 	fields = append(fields, "original", "alias")
@@ -112,8 +115,7 @@ func TestLifeOfAMessage(t *testing.T) {
 			Message: 12, Offset: 200, Channel: "smtp", Host: "h", Agent: 3, State: "deferred", Attempts: 1, NextAt: later.Add(time.Minute),
 			Notary: "v@h\x01delayed\x014.7.1 (try later)\x01smtp; 451\x01dns; mx.h (192.0.2.1)", Text: "<<- RCPT\r->> 451 4.7.1 greylisted",
 		})
-		l.Action(later, &scheduler.Finish{Op: 7, Message: 12, Recipients: 2, Failed: 1})
-		l.Result(later, spool.Answered{Action: &scheduler.Finish{}, Op: 7, Message: 12})
+		l.Result(later, spool.Answered{Action: &scheduler.Finish{Recipients: 2, Failed: 1}, Op: 7, Message: 12})
 	})
 	if len(lines) != 4 {
 		t.Fatalf("%d lines: %v", len(lines), lines)
@@ -131,6 +133,33 @@ func TestLifeOfAMessage(t *testing.T) {
 	}
 	if lines[3]["event"] != "end" || lines[3]["failed"] != 1.0 {
 		t.Errorf("the end is %v", lines[3])
+	}
+}
+
+// The addresses of a message are found by offset, and only those of its open recipients.
+func TestEachRecipientHasItsAddress(t *testing.T) {
+	for _, recipients := range []int{0, 1, 2, 3, 100} {
+		users := make([]string, recipients)
+		for i := range users {
+			users[i] = strings.Repeat("u", 1+i*7%40) + strconv.Itoa(i) + " x@h"
+		}
+		lines := told(t, func(l *Log) {
+			l.Event(began, arrivedMessage(12, users...))
+			for offset := range int64(recipients+2) * 100 {
+				if offset%50 == 0 {
+					l.Action(began, &scheduler.Outcome{Message: 12, Offset: offset, State: "ok"})
+				}
+			}
+		})
+		for i, attempt := range lines[max(1, recipients):] {
+			var want any
+			if n := i / 2; i%2 == 0 && 1 <= n && n <= recipients {
+				want = users[n-1]
+			}
+			if attempt["recipient"] != want {
+				t.Errorf("of %d recipients, the one at %d is %v instead of %v", recipients, 50*i, attempt["recipient"], want)
+			}
+		}
 	}
 }
 
@@ -242,6 +271,39 @@ func BenchmarkAttempt(b *testing.B) {
 	for b.Loop() {
 		l.outcome(&a)
 	}
+}
+
+// BenchmarkMemory measures the live heap for a message in the queue, by its recipients.
+func BenchmarkMemory(b *testing.B) {
+	const messages = 300_000
+	for _, recipients := range []int{1, 10} {
+		b.Run(strconv.Itoa(recipients), func(b *testing.B) {
+			for b.Loop() {
+				l := New(io.Discard)
+				before := heapInUse()
+				for id := range messages / recipients {
+					users := make([]string, recipients)
+					for i := range users {
+						users[i] = fmt.Sprintf("user%06d@h%d.example", id, i)
+					}
+					e := arrivedMessage(scheduler.MessageID(id+1), users...)
+					e.Message.MessageID = fmt.Sprintf("<20261122081506.%06d@client.example>", id)
+					e.Message.Sender = fmt.Sprintf("user%06d@client.example", id)
+					l.Event(began, e)
+				}
+				b.ReportMetric(float64(heapInUse()-before)/(messages/float64(recipients)), "B/message")
+				runtime.KeepAlive(l)
+			}
+		})
+	}
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 func TestNoNoticeIsOwedToTheNullSender(t *testing.T) {

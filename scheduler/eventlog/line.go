@@ -31,12 +31,12 @@ func beginLine(out *zerolog.Logger, now time.Time, event string) line {
 
 func (n line) write() { n.e.Send() }
 
-// message adds the identity of a message; it adds nothing if m is nil.
+// message adds the identity of a message; it adds nothing if the message is not in the queue.
 func (n line) message(m *message) line {
-	if m == nil {
+	if m.id == 0 {
 		return n
 	}
-	return n.text("spoolid", ctlfile.SpoolID(uint64(m.id), m.since())).text("message_id", m.messageID).text("sender", m.sender)
+	return n.text("spoolid", ctlfile.SpoolID(uint64(m.id), m.since)).text("message_id", m.messageID).text("sender", m.sender)
 }
 
 // thread adds the channel and host of a thread.
