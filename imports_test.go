@@ -24,6 +24,7 @@ internal/command:         internal/version pflag
 internal/header:
 internal/listen:          zerolog
 internal/logs:
+internal/metrics:         internal/listen internal/text prometheus
 internal/pattern:
 internal/postoffice:      x/sys
 internal/process:         internal/postoffice x/sys
@@ -82,7 +83,7 @@ scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/rule sc
 scheduler/daemon/daemontest: ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/view scheduler/daemon scheduler/spool zerolog
 scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/rule scheduler/view scheduler/daemon scheduler/spool internal/text internal/postoffice internal/process internal/logs zerolog
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/text internal/postoffice zerolog
-scheduler/metrics:        ctlfile ta mailq scheduler scheduler/view scheduler/daemon scheduler/spool internal/listen internal/text internal/version prometheus zerolog
+scheduler/metrics:        ctlfile ta mailq scheduler scheduler/view scheduler/daemon scheduler/spool internal/metrics internal/version prometheus zerolog
 
 cmd/scheduler:            ctlfile queue router/table mailq mailq/server scheduler scheduler/rule scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/owner scheduler/report scheduler/spool scheduler/state internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config scheduler/view internal/text internal/units internal/version internal/zenv cobra pflag x/sys

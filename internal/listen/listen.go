@@ -1,4 +1,4 @@
-// Package listen keeps the listening sockets of a daemon open: those for
+// Package listen keeps the listening sockets of a daemon open, such as those for
 // PARAMmailqsock and PARAMmetrics of the scheduler.
 //
 // A socket that cannot be opened is never fatal. The reason is logged once, and

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v3"
 
+	"zsched/internal/metrics"
 	"zsched/mailq"
 	"zsched/scheduler/spool"
 	"zsched/scheduler/view"
@@ -39,7 +40,7 @@ func fullScrape(t *testing.T) prometheus.Gatherers {
 	stats.spoolErrors.WithLabelValues("mark")
 	stats.refused.WithLabelValues(spool.Vanished.String())
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(s)
+	registry.MustRegister(metrics.Numbers(s.send))
 	return prometheus.Gatherers{stats.registry, registry}
 }
 

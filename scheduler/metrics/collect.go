@@ -5,24 +5,17 @@ package metrics
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"zsched/internal/text"
+	"zsched/internal/metrics"
 	"zsched/internal/version"
 	"zsched/mailq"
 	"zsched/scheduler/view"
 )
 
-// Describe describes nothing, because the labels depend on the queue.
-func (s *scrape) Describe(chan<- *prometheus.Desc) {}
-
-// Collect sends all metrics.
-func (s *scrape) Collect(to chan<- prometheus.Metric) {
-	c := collector{to}
-	c.send("scheduler_build_info", "The version, as a label; the value is always 1.", 1, "version", version.Number)
+// send sends all metrics.
+func (s *scrape) send(c metrics.Sender) {
+	c.Send("scheduler_build_info", "The version, as a label; the value is always 1.", 1, "version", version.Number)
 	s.collectQueue(c)
 	s.collectKept(c)
 	s.collectFlow(c)
@@ -30,50 +23,50 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	s.collectSpool(c)
 	s.collectThreads(c)
 	if lost := s.server.EventsLost; lost != nil {
-		c.send("scheduler_event_lines_lost_total", "Lines that the event log has lost.", float64(lost()))
+		c.Send("scheduler_event_lines_lost_total", "Lines that the event log has lost.", float64(lost()))
 	}
 	s.collectCluster(c)
 	s.collectReload(c)
 }
 
 // collectCluster sends the state of the store, if there is one.
-func (s *scrape) collectCluster(c collector) {
+func (s *scrape) collectCluster(c metrics.Sender) {
 	nodes := 0
 	for _, item := range s.cluster {
 		if item.Node != nil {
 			nodes++
 		}
 		if store := item.Store; store != nil {
-			c.yesNo("scheduler_cluster_lost", "1 while the store of the cluster is lost, otherwise 0.", store.State == "lost")
-			c.send("scheduler_cluster_losses_total", "Times at which the store was lost.", float64(store.Losses))
-			c.send("scheduler_cluster_failures_total", "Batches with a call that failed.", float64(store.Failures))
+			c.YesNo("scheduler_cluster_lost", "1 while the store of the cluster is lost, otherwise 0.", store.State == "lost")
+			c.Send("scheduler_cluster_losses_total", "Times at which the store was lost.", float64(store.Losses))
+			c.Send("scheduler_cluster_failures_total", "Batches with a call that failed.", float64(store.Failures))
 		}
 	}
 	if s.cluster != nil {
-		c.send("scheduler_cluster_nodes", "Nodes that have reported to the store in the last ten minutes.", float64(nodes))
+		c.Send("scheduler_cluster_nodes", "Nodes that have reported to the store in the last ten minutes.", float64(nodes))
 	}
 }
 
-func (s *scrape) collectQueue(c collector) {
+func (s *scrape) collectQueue(c metrics.Sender) {
 	n := s.counts
-	c.send("scheduler_messages", "Messages in the queue.", float64(n.Messages))
-	c.send("scheduler_recipients", "Recipients that are not done.", float64(n.Recipients))
-	c.send("scheduler_threads", "Threads, each the mail for one channel and host.", float64(n.Threads))
-	c.send("scheduler_messages_in_total", "Messages taken.", float64(n.MessagesIn))
-	c.send("scheduler_messages_out_total", "Messages finished.", float64(n.MessagesOut))
-	c.send("scheduler_recipients_in_total", "Recipients taken.", float64(n.RecipientsIn))
-	c.send("scheduler_recipients_out_total", "Recipients done.", float64(n.RecipientsOut))
+	c.Send("scheduler_messages", "Messages in the queue.", float64(n.Messages))
+	c.Send("scheduler_recipients", "Recipients that are not done.", float64(n.Recipients))
+	c.Send("scheduler_threads", "Threads, each the mail for one channel and host.", float64(n.Threads))
+	c.Send("scheduler_messages_in_total", "Messages taken.", float64(n.MessagesIn))
+	c.Send("scheduler_messages_out_total", "Messages finished.", float64(n.MessagesOut))
+	c.Send("scheduler_recipients_in_total", "Recipients taken.", float64(n.RecipientsIn))
+	c.Send("scheduler_recipients_out_total", "Recipients done.", float64(n.RecipientsOut))
 }
 
 // collectKept sends the counts of mail that is kept back until somebody acts, and of mail
 // that waits for the router.
-func (s *scrape) collectKept(c collector) {
+func (s *scrape) collectKept(c metrics.Sender) {
 	if s.kept == nil {
 		return
 	}
 	kept := func(state string, count int, oldestAt time.Time) {
-		c.send("scheduler_kept", "Messages, threads or job lines that are kept back.", float64(count), "state", state)
-		c.send("scheduler_kept_oldest_seconds", "Age of the oldest message that is kept back, and time since the first hold of a thread; 0 if it is not known.", s.age(oldestAt), "state", state)
+		c.Send("scheduler_kept", "Messages, threads or job lines that are kept back.", float64(count), "state", state)
+		c.Send("scheduler_kept_oldest_seconds", "Age of the oldest message that is kept back, and time since the first hold of a thread; 0 if it is not known.", s.age(oldestAt), "state", state)
 	}
 	for _, kind := range mailq.KeptKinds {
 		k := kind.Of(s.kept)
@@ -90,10 +83,10 @@ func (s *scrape) age(at time.Time) float64 {
 	return max(0, s.now.Sub(at).Seconds())
 }
 
-func (s *scrape) collectFlow(c collector) {
+func (s *scrape) collectFlow(c metrics.Sender) {
 	each := func(name, help string, of func(*view.Channel) uint64) {
 		for i := range s.channels {
-			c.send(name, help, float64(of(&s.channels[i])), "channel", s.channels[i].Name)
+			c.Send(name, help, float64(of(&s.channels[i])), "channel", s.channels[i].Name)
 		}
 	}
 	each("scheduler_arrived_total", "Recipients taken, by channel.", func(v *view.Channel) uint64 { return v.In })
@@ -103,7 +96,7 @@ func (s *scrape) collectFlow(c collector) {
 	each("scheduler_expired_total", "Recipients that have expired, by channel.", func(v *view.Channel) uint64 { return v.Expired })
 }
 
-func (s *scrape) collectAgents(c collector) {
+func (s *scrape) collectAgents(c metrics.Sender) {
 	n := s.counts
 	starting := s.status.Starting
 	for _, of := range []struct {
@@ -113,79 +106,49 @@ func (s *scrape) collectAgents(c collector) {
 		{"idle", n.AgentsIdle}, {"leaving", n.AgentsClosing},
 		{"serving", max(0, n.Agents-starting-n.AgentsIdle-n.AgentsClosing)}, {"starting", starting},
 	} {
-		c.send("scheduler_agents", "Agents, by what they do.", float64(of.n), "state", of.state)
+		c.Send("scheduler_agents", "Agents, by what they do.", float64(of.n), "state", of.state)
 	}
-	c.send("scheduler_sessions", "Busy sessions of agents.", float64(n.Sessions))
-	c.send("scheduler_agents_started_total", "Agents started.", float64(n.AgentsStarted))
+	c.Send("scheduler_sessions", "Busy sessions of agents.", float64(n.Sessions))
+	c.Send("scheduler_agents_started_total", "Agents started.", float64(n.AgentsStarted))
 }
 
-func (s *scrape) collectSpool(c collector) {
-	c.yesNo("scheduler_spool_up", "Whether the spool can be written.", s.spoolUp)
-	c.send("scheduler_spool_taking", "Control files being read.", float64(s.status.Taking))
-	c.send("scheduler_spool_writing", "Changes to files that are not finished.", float64(s.status.Writing))
-	c.send("scheduler_spool_unwritten", "Changes to files that failed and will be tried again.", float64(s.counts.FailedWrites))
-	c.send("scheduler_last_sweep_seconds", "Time since the last sweep of the whole queue ended.", s.age(s.sweptAt))
+func (s *scrape) collectSpool(c metrics.Sender) {
+	c.YesNo("scheduler_spool_up", "Whether the spool can be written.", s.spoolUp)
+	c.Send("scheduler_spool_taking", "Control files being read.", float64(s.status.Taking))
+	c.Send("scheduler_spool_writing", "Changes to files that are not finished.", float64(s.status.Writing))
+	c.Send("scheduler_spool_unwritten", "Changes to files that failed and will be tried again.", float64(s.counts.FailedWrites))
+	c.Send("scheduler_last_sweep_seconds", "Time since the last sweep of the whole queue ended.", s.age(s.sweptAt))
 }
 
-func (s *scrape) collectThreads(c collector) {
+func (s *scrape) collectThreads(c metrics.Sender) {
 	for _, state := range view.States {
-		c.send("scheduler_job_lines", "Job lines, each one message's recipients in one thread, by state.", float64(s.threads.jobs[state]), "state", state)
+		c.Send("scheduler_job_lines", "Job lines, each one message's recipients in one thread, by state.", float64(s.threads.jobs[state]), "state", state)
 	}
 	for _, state := range view.States {
-		c.send("scheduler_oldest_seconds", "Age of the oldest message in threads that have job lines in this state.", s.age(s.threads.oldestAt[state]), "state", state)
+		c.Send("scheduler_oldest_seconds", "Age of the oldest message in threads that have job lines in this state.", s.age(s.threads.oldestAt[state]), "state", state)
 	}
-	c.send("scheduler_oldest_without_event_seconds", "Longest time that a thread with mail, not held, has gone without an arrival or a job line.", s.age(s.threads.silentSince))
+	c.Send("scheduler_oldest_without_event_seconds", "Longest time that a thread with mail, not held, has gone without an arrival or a job line.", s.age(s.threads.silentSince))
 	for _, wait := range slices.Sorted(maps.Keys(s.threads.waiting)) {
 		if wait != view.NoWait {
-			c.send("scheduler_threads_waiting", "Threads whose due mail is not fed, by what it waits for.", float64(s.threads.waiting[wait]), "for", string(wait))
+			c.Send("scheduler_threads_waiting", "Threads whose due mail is not fed, by what it waits for.", float64(s.threads.waiting[wait]), "for", string(wait))
 		}
 	}
-	c.send("scheduler_suspensions_total", "Suspensions of threads whose destination failed.", float64(s.counts.Suspensions))
+	c.Send("scheduler_suspensions_total", "Suspensions of threads whose destination failed.", float64(s.counts.Suspensions))
 }
 
 // collectReload sends how the last reload ended, and those of the router and of the SMTP
 // server, and when the certificate ends.
 // Before the first reload, it sends that the start put its configuration into force.
-func (s *scrape) collectReload(c collector) {
+func (s *scrape) collectReload(c metrics.Sender) {
 	last := s.status.Reload
 	at := last.At
 	if at.IsZero() {
 		at = s.status.StartedAt
 	}
-	c.yesNo("scheduler_last_reload_successful", "Whether the last reload, or the start, put its configuration into force.", last.Error == "")
-	c.send("scheduler_last_reload_timestamp_seconds", "When the configuration was last read, in seconds since 1970.", float64(at.UnixMilli())/1000)
+	c.YesNo("scheduler_last_reload_successful", "Whether the last reload, or the start, put its configuration into force.", last.Error == "")
+	c.Time("scheduler_last_reload_timestamp_seconds", "When the configuration was last read, in seconds since 1970.", at)
 	if t := s.kept; t != nil {
-		c.yesNo("scheduler_router_last_reload_successful", "Whether the last reload of the router's tables, if there was one, put them into force.", t.Router.Reload.Error == "")
-		c.yesNo("scheduler_smtpserver_last_reload_successful", "Whether the last reload of smtpserver.cf, if there was one, put it into force.", t.SMTPReload.Error == "")
+		c.YesNo("scheduler_router_last_reload_successful", "Whether the last reload of the router's tables, if there was one, put them into force.", t.Router.Reload.Error == "")
+		c.YesNo("scheduler_smtpserver_last_reload_successful", "Whether the last reload of smtpserver.cf, if there was one, put it into force.", t.SMTPReload.Error == "")
 	}
-}
-
-// collector turns numbers into metrics. Labels come as name, value, name, value.
-type collector struct{ to chan<- prometheus.Metric }
-
-// yesNo sends a gauge that is 1 if something is so, and 0 otherwise.
-func (c collector) yesNo(name, help string, yes bool) {
-	x := 0.0
-	if yes {
-		x = 1
-	}
-	c.send(name, help, x)
-}
-
-// send sends a counter, whose name ends in _total, or a gauge.
-func (c collector) send(name, help string, x float64, labels ...string) {
-	kind := prometheus.GaugeValue
-	if strings.HasSuffix(name, "_total") {
-		kind = prometheus.CounterValue
-	}
-	var names, values []string
-	for pair := range slices.Chunk(labels, 2) {
-		names, values = append(names, pair[0]), append(values, text.Escape(pair[1]))
-	}
-	desc := prometheus.NewDesc(name, help, names, nil)
-	metric, err := prometheus.NewConstMetric(desc, kind, x, values...)
-	if err != nil {
-		metric = prometheus.NewInvalidMetric(desc, err)
-	}
-	c.to <- metric
 }

@@ -6,7 +6,6 @@ package metrics
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"zsched/scheduler/daemon"
@@ -17,14 +16,6 @@ const (
 	spoolTimeout = 2 * time.Minute  // the spool must answer what it was asked
 	sweepTimeout = 15 * time.Minute // a sweep must end
 )
-
-func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
-	if why := s.unhealthy(r.Context()); why != "" {
-		http.Error(w, why, http.StatusServiceUnavailable)
-		return
-	}
-	fmt.Fprintln(w, "ok")
-}
 
 // unhealthy returns why mail cannot be delivered; "" if it can.
 func (s *Server) unhealthy(ctx context.Context) (why string) {

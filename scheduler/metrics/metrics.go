@@ -8,32 +8,20 @@ package metrics
 
 import (
 	"context"
-	"io"
-	stdlog "log"
 	"net"
-	"net/http"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
 
-	"zsched/internal/listen"
+	"zsched/internal/metrics"
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/view"
 )
 
-const (
-	// maxChannels bounds the channels that have metrics, because the router chooses
-	// their names.
-	maxChannels = 100
-	// maxConns bounds the connections to the socket, because anybody who can
-	// reach it is answered.
-	maxConns      = 32
-	scrapeTimeout = 20 * time.Second
-)
+// maxChannels bounds the channels that have metrics, because the router chooses their names.
+const maxChannels = 100
 
 // Server answers scrapes and health checks.
 type Server struct {
@@ -52,35 +40,16 @@ type Server struct {
 
 // Serve answers at a listener until it is closed.
 func (s *Server) Serve(listener net.Listener) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", s.serveMetrics)
-	mux.HandleFunc("GET /healthz", s.serveHealth)
-	server := &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 10 * time.Second,
-		WriteTimeout:      scrapeTimeout + 10*time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          stdlog.New(io.Discard, "", 0), // clients can cause any number of errors
-	}
-	defer server.Close()
-	return server.Serve(listen.Limit(listener, maxConns))
+	server := metrics.Server{Registry: s.Stats.registry, Read: s.read, Unhealthy: s.unhealthy}
+	return server.Serve(listener)
 }
 
-func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), scrapeTimeout)
-	defer cancel()
+func (s *Server) read(ctx context.Context) (metrics.Numbers, error) {
 	scrape, err := s.scrape(ctx)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
+		return nil, err
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(scrape)
-	// One bad metric must not hide the others.
-	promhttp.HandlerFor(prometheus.Gatherers{s.Stats.registry, registry}, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError,
-	}).ServeHTTP(w, r)
+	return scrape.send, nil
 }
 
 // scrape is what one scrape shows.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"zsched/internal/metrics"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/spool"
@@ -42,8 +42,7 @@ var _ daemon.Observer = (*Stats)(nil)
 
 // NewStats returns counters at zero.
 func NewStats() *Stats {
-	registry, now := prometheus.NewRegistry(), time.Now()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry, now := metrics.NewRegistry(), time.Now()
 	create := promauto.With(registry)
 	histogram := func(name, help string, bounds []float64) prometheus.HistogramOpts {
 		return prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}
