@@ -27,7 +27,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		err = a.check()
 	}
-	if err == nil && *log != "" {
+	if err == nil && *log != "" && !p.Check {
 		a.log, err = os.OpenFile(*log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	}
 	if err != nil {

@@ -49,7 +49,7 @@ func TestErrormail(t *testing.T) {
 		{"-c error -n", "7\tnosuchuser\n", "\tok3 notice router/", "zmailer.conf", 0},
 		{"-V", "", "errormail 0.9", "", 0},
 		{"one two", "", "", "", 64},
-		{"", "", "", "missing", 72},
+		{"", "", "", "missing", 64},
 	} {
 		cmd := exec.Command("/proc/self/exe", strings.Fields(c.args)...)
 		cmd.Args[0] = "errormail"

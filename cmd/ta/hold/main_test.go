@@ -45,7 +45,7 @@ func TestHold(t *testing.T) {
 		{"hold", "-V", "", "hold 0.9", "", 0},
 		{"hold", "--marking nobody", "", "", "", 64},
 		{"hold", "one two", "", "", "", 64},
-		{"hold", "", "", "", "missing", 72},
+		{"hold", "", "", "", "missing", 64},
 	} {
 		cmd := exec.Command("/proc/self/exe")
 		cmd.Args = append([]string{c.argv0}, strings.Fields(c.args)...)

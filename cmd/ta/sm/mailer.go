@@ -12,13 +12,11 @@ import (
 
 	"zsched/cmd/ta/internal/program"
 	"zsched/internal/zenv"
-	"zsched/ta"
 	"zsched/ta/sm"
 )
 
-// readMailer finds the mailer's line. It prints all errors of the file. The exit
-// status is for a mailer that is missing or whose own line has an error.
-func readMailer(env *zenv.File, file, name string, stderr io.Writer) (*sm.Mailer, int) {
+// readMailer finds the mailer's line. It prints the errors of other lines, which do not matter.
+func readMailer(env *zenv.File, file, name string, stderr io.Writer) (*sm.Mailer, error) {
 	share := env.Value("MAILSHARE")
 	if file == "" {
 		file = filepath.Join(share, "sm.conf")
@@ -30,25 +28,23 @@ func readMailer(env *zenv.File, file, name string, stderr io.Writer) (*sm.Mailer
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		fmt.Fprintf(stderr, "# sm: %v\n", err)
-		return nil, ta.ExitOSFile
+		return nil, err
 	}
-	status := ta.ExitOSFile
 	mailers, problems := sm.Parse(file, string(text), program.Mailbin(env), lookUp(env))
 	for _, p := range problems {
-		fmt.Fprintf(stderr, "# sm: %v\n", p)
 		if p.Mailer == name {
-			status = ta.ExitConfig
+			return nil, p
 		}
+		fmt.Fprintf(stderr, "# sm: %v\n", p)
 	}
 	m := mailers[name]
-	if m == nil && status == ta.ExitOSFile {
-		fmt.Fprintf(stderr, "# sm: %s: there is no mailer %q\n", file, name)
+	if m == nil {
+		return nil, fmt.Errorf("%s: there is no mailer %q", file, name)
 	}
-	if m != nil && m.Unsupported != "" {
+	if m.Unsupported != "" {
 		fmt.Fprintf(stderr, "# sm: %s: mailer %q needs %s, which is not supported: its mail waits\n", file, name, m.Unsupported)
 	}
-	return m, status
+	return m, nil
 }
 
 // lookUp returns a function that finds the value of ${NAME}: one that

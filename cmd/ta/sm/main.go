@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 
 	"zsched/cmd/ta/internal/program"
 	"zsched/internal/units"
@@ -36,12 +37,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return p.Exit(err)
 	}
 	env, err := p.Zenv()
+	if err == nil {
+		agent.Mailer, err = readMailer(env, *file, p.Flags.Arg(0), stderr)
+	}
+	if err == nil && p.Check {
+		_, err = exec.LookPath(agent.Mailer.Program)
+	}
 	if err != nil {
 		return p.Exit(err)
-	}
-	var status int
-	if agent.Mailer, status = readMailer(env, *file, p.Flags.Arg(0), stderr); agent.Mailer == nil {
-		return status
 	}
 	p.LogTo(env)
 	p.Server.Deliver = agent.Deliver

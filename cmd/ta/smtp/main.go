@@ -25,8 +25,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return p.Exit(err)
 	}
-	if o.Log, err = openLog(c.log, c.debug, stderr); err != nil {
-		p.Warn("no protocol log: " + err.Error())
+	if !p.Check {
+		if o.Log, err = openLog(c.log, c.debug, stderr); err != nil {
+			p.Warn("no protocol log: " + err.Error())
+		}
 	}
 	env, err := p.Zenv()
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package program holds what the mains of the bundled agents share: the options
-// that every agent has (-c, --marking, --sessions, -V), the host operand, the
+// that every agent has (-c, --marking, --sessions, --check, -V), the host operand, the
 // zmailer.conf that the scheduler names, the system's log, and the exit status.
 //
 //	p := program.New("discard", "", stdout, stderr)
@@ -29,6 +29,9 @@ import (
 type Program struct {
 	Server *ta.Server
 	Flags  *pflag.FlagSet // the caller adds the agent's own options before Parse
+	// Check says that the agent is to read its options and files only: it opens no log, and
+	// Serve returns at once.
+	Check bool
 
 	name           string
 	marking        string
@@ -49,6 +52,7 @@ func New(name, channel string, stdout, stderr io.Writer) *Program {
 	p.Flags.StringVar(&p.marking, "marking", "scheduler", "who marks recipients: scheduler, if it can, or agent")
 	p.Flags.IntVar(&p.Server.Sessions, "sessions", 1, "job lines worked on at once, as in the clause")
 	p.Flags.BoolVar(&p.Server.SenderOwned, "sender-owned", false, "as root, accept control files that belong to their senders (ZMailer's scheduler)")
+	p.Flags.BoolVar(&p.Check, "check", false, "report what is wrong with the options and with the files that they name, and exit")
 	p.Flags.BoolVarP(&p.version, "version", "V", false, "print the version and exit")
 	return p
 }
@@ -64,9 +68,6 @@ func (p *Program) Ignore(letters string) {
 
 // errVersion ends a program that has printed its version.
 var errVersion = errors.New("version printed")
-
-// configError says that a configuration file cannot be read.
-type configError struct{ error }
 
 // Parse reads the command line. The error is for Exit; it is also set if the
 // program has nothing more to do, after --help and --version.
@@ -112,13 +113,8 @@ func (p *Program) Start(args []string) (*zenv.File, error) {
 // Exit reports an error of Parse, Host, Zenv or the agent's own checks, and
 // returns the exit status that goes with it.
 func (p *Program) Exit(err error) int {
-	var unreadable configError
-	switch {
-	case errors.Is(err, pflag.ErrHelp) || err == errVersion:
+	if errors.Is(err, pflag.ErrHelp) || err == errVersion {
 		return ta.ExitOK
-	case errors.As(err, &unreadable):
-		p.Warn(err.Error())
-		return ta.ExitOSFile
 	}
 	fmt.Fprintf(p.stderr, "%s: %v\n", p.name, err)
 	return ta.ExitUsage
@@ -132,12 +128,10 @@ func (p *Program) Warn(line string) { fmt.Fprintf(p.stderr, "# %s: %s\n", p.name
 func (p *Program) Zenv() (*zenv.File, error) {
 	env, err := zenv.Read(os.Getenv("ZCONFIG"))
 	if err != nil {
-		return nil, configError{err}
+		return nil, err
 	}
-	if p.Server.MaxSize, err = env.RouterMaxSize(); err != nil {
-		return nil, configError{err}
-	}
-	return env, nil
+	p.Server.MaxSize, err = env.RouterMaxSize()
+	return env, err
 }
 
 // Mailbin is the MAILBIN that zmailer.conf sets. If it sets none, Mailbin returns
@@ -153,11 +147,16 @@ func Mailbin(env *zenv.File) string {
 // LogTo makes the agent write a line for each recipient to the system's log,
 // in the style of SYSLOGFLG (zmailer.conf(5)).
 func (p *Program) LogTo(env *zenv.File) {
-	p.Server.Syslog = ta.OpenSyslog(p.name, ta.ParseSyslogStyle(env.Lookup("SYSLOGFLG")))
+	if !p.Check {
+		p.Server.Syslog = ta.OpenSyslog(p.name, ta.ParseSyslogStyle(env.Lookup("SYSLOGFLG")))
+	}
 }
 
 // Serve runs the agent until the scheduler ends it, and returns its exit status.
 func (p *Program) Serve() int {
+	if p.Check {
+		return ta.ExitOK
+	}
 	defer p.Server.Syslog.Close()
 	return p.Server.Main()
 }

@@ -54,12 +54,20 @@ func TestOptionsOfAllAgents(t *testing.T) {
 	}
 }
 
+// The agent reads nothing from the scheduler, so the test ends.
+func TestCheckServesNothing(t *testing.T) {
+	p, status, _, _ := parse("--check example.org")
+	if p.LogTo(nil); status != -1 || p.Serve() != ta.ExitOK || p.Server.Syslog != nil {
+		t.Errorf("status %d, %+v", status, p.Server)
+	}
+}
+
 func TestUnreadableZmailerConfEndsTheAgent(t *testing.T) {
 	t.Setenv("ZCONFIG", filepath.Join(t.TempDir(), "none"))
 	var stderr bytes.Buffer
 	p := New("try", "", &stderr, &stderr)
 	_, err := p.Zenv()
-	if err == nil || p.Exit(err) != ta.ExitOSFile || !strings.HasPrefix(stderr.String(), "# try: ") {
+	if err == nil || p.Exit(err) != ta.ExitUsage || !strings.HasPrefix(stderr.String(), "try: reading zmailer.conf: ") {
 		t.Errorf("%v, %q", err, &stderr)
 	}
 	if status := p.Exit(errors.New("x")); status != ta.ExitUsage {
