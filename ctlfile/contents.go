@@ -20,6 +20,7 @@ type Contents struct {
 	Name      string // i line; package queue sets it itself
 	Body      int64  // offset of the body in the message file
 	MessageID string // the Message-ID, or ""
+	Source    string // S line, "" for none
 	ErrorTo   string // address for error messages; "": the last sender's address
 	Obsoletes []string
 	Blocks    []HeaderBlock
@@ -71,7 +72,7 @@ func (c *Contents) All() iter.Seq[*EnvelopeRecipient] {
 // index in ascending order, with everything that the router wrote about them. The T
 // lines are left out, because the scheduler has already acted on them, and so is the v line.
 func (f *File) Extract(recipients []int) *Contents {
-	c := &Contents{Body: f.Body, MessageID: f.MessageID, ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes}
+	c := &Contents{Body: f.Body, MessageID: f.MessageID, Source: f.Source, ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes}
 	if len(f.Senders) > 1 {
 		c.ErrorTo = "" // each has its own
 	}
@@ -151,6 +152,7 @@ func (e *encoder) contents(c *Contents) {
 	}
 	e.line('o', strconv.FormatInt(c.Body, 10))
 	e.optional('l', c.MessageID)
+	e.optional('S', c.Source)
 	for _, id := range c.Obsoletes {
 		e.line('x', id)
 	}

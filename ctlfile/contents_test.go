@@ -131,7 +131,7 @@ func TestEncodeWritesWhatTheRouterWrote(t *testing.T) {
 // contentsOf returns the Contents that Encode makes this file from.
 func contentsOf(f *File) *Contents {
 	d := &Contents{
-		Name: f.Name, Body: f.Body, MessageID: f.MessageID,
+		Name: f.Name, Body: f.Body, MessageID: f.MessageID, Source: f.Source,
 		ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes,
 	}
 	var group *HeaderBlock
@@ -282,6 +282,7 @@ func compareMeaning(t *testing.T, got, want *File) {
 	equal(t, "Name", got.Name, want.Name)
 	equal(t, "Body", got.Body, want.Body)
 	equal(t, "MessageID", got.MessageID, want.MessageID)
+	equal(t, "Source", got.Source, want.Source)
 	equal(t, "ErrorTo", got.ErrorTo, want.ErrorTo)
 	equal(t, "NullSender", got.NullSender, want.NullSender)
 	equal(t, "Obsoletes", strings.Join(got.Obsoletes, "\n"), strings.Join(want.Obsoletes, "\n"))

@@ -11,6 +11,7 @@
 //	i       name of the message file, and of this file       once
 //	o       offset of the body in the message file           once
 //	l       log identity, the Message-ID
+//	S       where the submission came from                   the first counts
 //	e       address for error messages                       the last counts
 //	x       log identity of a message that this one replaces any number
 //	T       host whose mail is to be tried now (ETRN)        any number
@@ -109,6 +110,7 @@ type File struct {
 	Name      string
 	Body      int64  // offset of the body in the message file, -1 if unknown
 	MessageID string // "" when there was no Message-ID
+	Source    string // value of the S line, "" for none; see ParseSource
 	// ErrorTo is the address for error messages: the last e line, or else the user of
 	// the last s line. It is "" if NullSender is set.
 	ErrorTo    string

@@ -4,6 +4,7 @@ package ctlfile
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -203,7 +204,7 @@ func (p *parser) field(at int, line string) *ParseError {
 
 func known(letter byte) bool {
 	switch letter {
-	case '@', 'v', 'i', 'o', 'l', 'e', 'x', 'T', 's', 'r', 'X', 'N', 'R', 'n', 'O', 'd':
+	case '@', 'v', 'i', 'o', 'l', 'S', 'e', 'x', 'T', 's', 'r', 'X', 'N', 'R', 'n', 'O', 'd':
 		return true
 	}
 	return false
@@ -215,6 +216,8 @@ func (p *parser) anyText(letter byte, value string) {
 	switch letter {
 	case 'l':
 		f.MessageID = value
+	case 'S':
+		f.Source = cmp.Or(f.Source, value)
 	case 'e':
 		p.errorTo, p.beforeSender = value, value
 	case 'x':

@@ -7,6 +7,7 @@ package queue
 //	external                                     no recipient gets a privilege, as here always
 //	rcvdfrom client.example ([192.0.2.7])        for the Received field
 //	with ESMTP
+//	identinfo SOURCE=192.0.2.0/24 CLIENT=192.0.2.7   as in an S line
 //	envid QQ314159                               DSN parameters (RFC 3461)
 //	notaryret HDRS
 //	from <alice@sender.example>                  or "channel error", the null sender
@@ -47,6 +48,7 @@ type Envelope struct {
 	EnvID, Ret string // "" for none
 	RcvdFrom   string // the client that the message came from, "" if unknown
 	With       string // the protocol, for the Received field
+	Source     ctlfile.Source
 	To         []EnvelopeRecipient
 	Size       int64 // of the envelope in bytes; the header follows it
 }
@@ -67,7 +69,7 @@ func (e *EnvelopeError) Error() string { return fmt.Sprintf("%d: %s", e.Line, e.
 
 // skipped are keywords that mean nothing to a static router.
 var skipped = map[string]bool{
-	"bodytype": true, "external": true, "via": true, "comment": true, "errormsg": true, "fullname": true, "identinfo": true, "loginname": true,
+	"bodytype": true, "external": true, "via": true, "comment": true, "errormsg": true, "fullname": true, "loginname": true,
 	"user": true, "verbose": true, "authname": true, "smtputf8": true,
 }
 
@@ -193,6 +195,8 @@ func (p *envelopeReader) apply(line string) error {
 		e.RcvdFrom = value
 	case "with":
 		e.With = value
+	case "identinfo":
+		e.Source = ctlfile.ParseSource(value)
 	default:
 		if !skipped[word] {
 			return p.fail("unknown keyword %.100q", word)

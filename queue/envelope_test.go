@@ -6,11 +6,14 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"zsched/ctlfile"
 )
 
 const full = `external
 rcvdfrom client.example ([192.0.2.7])
 with ESMTP
+identinfo SOURCE=192.0.2.0/24 CLIENT=192.0.2.7 SMTPUTF8
 bodytype 8BITMIME
 envid QQ314159
 notaryret HDRS
@@ -30,7 +33,7 @@ func TestEnvelopeOfAServer(t *testing.T) {
 		}
 		want := &Envelope{
 			From: "<alice@sender.example>", EnvID: "QQ314159", Ret: "HDRS",
-			RcvdFrom: "client.example ([192.0.2.7])", With: "ESMTP", Size: int64(len(s)),
+			RcvdFrom: "client.example ([192.0.2.7])", With: "ESMTP", Source: ctlfile.Source{Name: "192.0.2.0/24", Client: "192.0.2.7", UTF8: true}, Size: int64(len(s)),
 			To: []EnvelopeRecipient{{"<bob@smtp.example>", "NOTIFY=SUCCESS ORCPT=rfc822;b@old.example"}, {"carol", ""}},
 		}
 		if !reflect.DeepEqual(e, want) {

@@ -24,6 +24,7 @@ import (
 //
 //	external
 //	rcvdfrom STDIN (scheduler@mx.example.org)
+//	identinfo SOURCE=192.0.2.0/24 CLIENT=192.0.2.7
 //	envid QQ314159
 //	notaryret HDRS
 //	from <alice@sender.example>
@@ -45,6 +46,7 @@ type Submission struct {
 	EnvID, Ret string          // envelope identity (xtext), and FULL or HDRS; "" for none
 	To         []*ctlfile.Recipient
 	Header     string // complete lines, none of them empty
+	Source     string // of an S line (ctlfile.ParseSource); "" for none
 
 	// Only an SMTP server sets these. The router writes the Received field from them.
 	RcvdFrom string // replaces STDIN and By: "mx.example.org ([192.0.2.1])"
@@ -68,7 +70,7 @@ func Resubmissions(f *ctlfile.File, recipients []int) []*Submission {
 		k := key{f.Senders[r.Sender].Address, r.Header, r.Ret, r.EnvID}
 		s := made[k]
 		if s == nil {
-			s = &Submission{From: k.from, EnvID: k.envID, Ret: k.ret, Header: f.Headers(i)}
+			s = &Submission{From: k.from, EnvID: k.envID, Ret: k.ret, Header: f.Headers(i), Source: f.Source}
 			made[k] = s
 			list = append(list, s)
 		}
@@ -91,7 +93,7 @@ func (s *Submission) check() error {
 			return fmt.Errorf("recipient %.200q: %w", r.User, ErrNotPlain)
 		}
 	}
-	for _, text := range []string{s.By, s.RcvdFrom, s.With, s.BodyType} {
+	for _, text := range []string{s.By, s.RcvdFrom, s.With, s.BodyType, s.Source} {
 		if strings.ContainsFunc(text, isControl) {
 			return fmt.Errorf("%.200q has a control character", text)
 		}
@@ -122,6 +124,9 @@ func (s *Submission) Envelope() ([]byte, error) {
 	}
 	if s.With != "" {
 		lines = append(lines, "with "+s.With)
+	}
+	if s.Source != "" {
+		lines = append(lines, "identinfo "+s.Source)
 	}
 	if ctlfile.DSNValue(s.EnvID) {
 		lines = append(lines, "envid "+s.EnvID)

@@ -89,14 +89,14 @@ func TestResubmissionsAreApartWhereTheyMust(t *testing.T) {
 		"todsn NOTIFY=FAILURE ORCPT=x400;C=us\nto <dave@b.smtp.example>\nenv-end\n"+head+
 		"external\nrcvdfrom STDIN (hold@mx)\nfrom <alice@sender.example>\nto <erin@smtp.example>\nenv-end\n"+head)
 
-	f = mustParse(t, "@ 0x00000007\ni 7\no 0\n"+
+	f = mustParse(t, "@ 0x00000007\ni 7\no 0\nS SOURCE=uid:1000\n"+
 		"s smtp h alice 0\nr           smtp h bob 0\nN INFROM=x notify=NEVER\n"+
 		"s error - alice 0\nr           smtp h carol 0\nm\nA: 1\n\n"+
 		"s smtp h <alice> 0\nr           smtp h <dora> 0\nm\nA: 2\n\n")
 	equal(t, "submissions", submitted(t, f, "b\n"), ""+
-		"external\nrcvdfrom STDIN (hold@mx)\nfrom <alice>\ntodsn NOTIFY=NEVER\nto <bob>\nenv-end\nA: 1\n\nb\n"+
-		"external\nrcvdfrom STDIN (hold@mx)\nchannel error\nto <carol>\nenv-end\nA: 1\n\nb\n"+
-		"external\nrcvdfrom STDIN (hold@mx)\nfrom <alice>\nto <dora>\nenv-end\nA: 2\n\nb\n")
+		"external\nrcvdfrom STDIN (hold@mx)\nidentinfo SOURCE=uid:1000\nfrom <alice>\ntodsn NOTIFY=NEVER\nto <bob>\nenv-end\nA: 1\n\nb\n"+
+		"external\nrcvdfrom STDIN (hold@mx)\nidentinfo SOURCE=uid:1000\nchannel error\nto <carol>\nenv-end\nA: 1\n\nb\n"+
+		"external\nrcvdfrom STDIN (hold@mx)\nidentinfo SOURCE=uid:1000\nfrom <alice>\nto <dora>\nenv-end\nA: 2\n\nb\n")
 }
 
 func TestFrontRefusesWhatReadsAsMore(t *testing.T) {

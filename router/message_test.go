@@ -86,6 +86,25 @@ func TestEnvelopeIsKept(t *testing.T) {
 	}
 }
 
+// Only a trusted user can say where a submission came from.
+func TestSourceIsKept(t *testing.T) {
+	o := newOffice(t, 0)
+	const words = "SOURCE=192.0.2.0/24 CLIENT=192.0.2.7 SMTPUTF8"
+	const rest = "from <s@a.example>\nto <x@b.example>\nenv-end\nSubject: x\n\nbody\n"
+	if got := o.route(os.Geteuid(), "identinfo "+words+"\n"+rest)[0].Source; got != words {
+		t.Errorf("source %q", got)
+	}
+	if got := o.route(os.Geteuid(), "identinfo NO-IDENT-SERVICE[2]\n"+rest)[0].Source; got != "" {
+		t.Errorf("source %q of an old server", got)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("the rest needs root, to give files to other users")
+	}
+	if got := o.route(1000, "identinfo "+words+"\n"+rest)[0].Source; got != "SOURCE=uid:1000 SMTPUTF8" {
+		t.Errorf("source %q of a user", got)
+	}
+}
+
 func TestNullSenderStaysNull(t *testing.T) {
 	f := newOffice(t, 0).route(os.Geteuid(), "channel error\nerrormsg\nto <x@b.example>\nenv-end\nSubject: x\n\nbody\n")[0]
 	if !f.NullSender || !strings.Contains(f.Headers(0), "From: MAILER-DAEMON@") {

@@ -112,7 +112,7 @@ func (m *Machine) Route(in *Submission, t *table.Table) (*Routed, error) {
 		r.From = e.RcvdFrom
 	}
 	r.Contents = &ctlfile.Contents{
-		Body: e.Size + body, MessageID: r.MessageID,
+		Body: e.Size + body, MessageID: r.MessageID, Source: source(in.UID, from, e).String(),
 		Blocks: []ctlfile.HeaderBlock{{Envelopes: envelopes(in.UID, from, e, targets), Header: fields.String()}},
 	}
 	return r, nil
@@ -160,6 +160,15 @@ func (o origin) wrote(fields header.Fields, name string) bool {
 	list, err := fields.Addresses(name)
 	return err == nil && len(list) == 1 && fields.Count(name) == 1 &&
 		(strings.EqualFold(list[0], o.login) || strings.EqualFold(list[0], o.address))
+}
+
+// source says where a submission came from. Only a trusted user can say so; the
+// source of another one's is that user.
+func source(uid int, from origin, e *queue.Envelope) ctlfile.Source {
+	if from.trusted {
+		return e.Source
+	}
+	return ctlfile.Source{Name: ctlfile.UserSource(uid), UTF8: e.Source.UTF8}
 }
 
 // targets routes the recipients. It returns each target once for each sender.

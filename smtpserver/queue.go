@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"zsched/ctlfile"
 	"zsched/internal/header"
 	"zsched/internal/logs"
 	"zsched/internal/postoffice"
@@ -42,7 +43,7 @@ type incoming struct {
 	file *postoffice.File
 	w    *bufio.Writer
 	size int64  // of the file
-	name string // below router/, when it is there
+	id   string // spoolid that the message will have, when it is complete
 }
 
 // Write writes to the file. It is for the buffer w.
@@ -130,13 +131,16 @@ func (m *incoming) discard() {
 // message and its name are on disk. After an error the message is not in the
 // queue, or it is there but may not survive a crash of the machine.
 func (q *inbox) commit(m *incoming) error {
-	if err := m.w.Flush(); err != nil {
+	err := m.w.Flush()
+	info, e := m.file.Stat()
+	if err = errors.Join(err, e); err != nil {
 		m.discard()
 		return fmt.Errorf("write message: %w", err)
 	}
+	// The router moves the file into the queue as it is.
+	m.id = ctlfile.SpoolID(info.Sys().(*syscall.Stat_t).Ino, info.ModTime())
 	m.w = nil
-	var err error
-	if m.name, err = q.group.Commit(m.file); err != nil {
+	if _, err = q.group.Commit(m.file); err != nil {
 		return q.fault("router", err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,6 +37,7 @@ func TestMessageIsInRouterWhenItIsAcknowledged(t *testing.T) {
 rcvdfrom client.example ([127.0.0.1])
 bodytype 8BITMIME
 with ESMTP
+identinfo SOURCE=local CLIENT=127.0.0.1
 envid QQ+3D1
 notaryret HDRS
 from <a@far.example>
@@ -64,7 +66,7 @@ func TestNullSenderIsTheErrorChannel(t *testing.T) {
 	d.say("RCPT TO:<b@ours.example>", "250 ")
 	d.say("DATA", "354 ")
 	d.say(".", "250 ")
-	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "with SMTP\nchannel error\nto ") {
+	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "with SMTP\nidentinfo SOURCE=local CLIENT=127.0.0.1\nchannel error\nto ") {
 		t.Errorf("messages %q", got)
 	}
 }
@@ -279,7 +281,7 @@ func TestPasswordsAllowStrangersToSendAnywhere(t *testing.T) {
 	d.say("RCPT TO:<b@elsewhere.example>", "250 ")
 	d.say("DATA", "354 ")
 	d.say("\r\n.", "250 ")
-	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "with ESMTPSA\n") {
+	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "with ESMTPSA\nidentinfo SOURCE=login:ann CLIENT=") {
 		t.Errorf("messages %q", got)
 	}
 
@@ -440,8 +442,22 @@ func TestParametersForTheRouterAreValid(t *testing.T) {
 	}
 }
 
-// RFC 6531 section 4.3: the Received field says that the message came with SMTPUTF8.
-func TestReceivedNamesSMTPUTF8(t *testing.T) {
+func TestSourceIsWhatNoSenderCanChoose(t *testing.T) {
+	for want, s := range map[string]*session{
+		"SOURCE=192.0.2.0/24 CLIENT=192.0.2.7":        {client: client{addr: netip.MustParseAddr("192.0.2.7")}},
+		"SOURCE=2001:db8:1::/56 CLIENT=2001:db8:1::7": {client: client{addr: netip.MustParseAddr("2001:db8:1::7")}},
+		"SOURCE=login:ann+20b CLIENT=192.0.2.7":       {client: client{addr: netip.MustParseAddr("192.0.2.7")}, user: "ann b"},
+		"SOURCE=local":                                {client: client{local: true}},
+	} {
+		if got := s.source(false).String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// RFC 6531 section 4.3: the Received field says that the message came with SMTPUTF8; and the
+// agent is told so.
+func TestSMTPUTF8IsKept(t *testing.T) {
 	s := start(t, nil)
 	d := s.dial()
 	d.say("EHLO x", "250 ")
@@ -449,7 +465,7 @@ func TestReceivedNamesSMTPUTF8(t *testing.T) {
 	d.say("RCPT TO:<b@ours.example>", "250 ")
 	d.say("DATA", "354 ")
 	d.say("\r\nx\r\n.", "250 ")
-	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "\nwith UTF8SMTP\n") {
+	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "\nwith UTF8SMTP\nidentinfo SOURCE=local CLIENT=127.0.0.1 SMTPUTF8\n") {
 		t.Errorf("messages %q", got)
 	}
 }

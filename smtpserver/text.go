@@ -251,9 +251,9 @@ func (s *session) finish(err error) error {
 		t.file = nil // commit takes it
 		if err = s.server.queue.commit(file); err == nil {
 			s.messages++
-			s.line().Str("id", file.name).Int("recipients", len(m.To)).Int64("bytes", t.size).Str("with", m.With).Msg("accepted")
+			s.line().Str("id", file.id).Int("recipients", len(m.To)).Int64("bytes", t.size).Str("with", m.With).Msg("accepted")
 			s.quietAt, s.errors, s.commands = time.Now(), 0, 0
-			s.reply("250 2.0.0 OK: queued as %s", file.name)
+			s.reply("250 2.0.0 OK: queued as %s", file.id)
 			return nil
 		}
 	}

@@ -56,7 +56,7 @@ func (s *session) mailFrom(arg string) error {
 		return err
 	}
 	s.server.pause(flow.delay())
-	m.RcvdFrom, m.With = s.rcvdFrom(), s.with(m.utf8)
+	m.RcvdFrom, m.With, m.Source = s.rcvdFrom(), s.with(m.utf8), s.source(m.utf8).String()
 	s.mail = m
 	s.reply("250 2.1.0 Sender accepted")
 	return nil
@@ -211,6 +211,22 @@ func (s *session) rcvdFrom() string {
 		b.WriteString(" " + tls.VersionName(state.Version) + " " + tls.CipherSuiteName(state.CipherSuite))
 	}
 	return b.String() + ")"
+}
+
+// source returns where the message comes from. All clients on this machine that have not
+// authenticated are one source.
+func (s *session) source(utf8 bool) ctlfile.Source {
+	source := ctlfile.Source{Name: "local", UTF8: utf8}
+	if s.client.addr.IsValid() {
+		source.Client = s.client.addr.String()
+	}
+	switch {
+	case s.user != "":
+		source.Name = ctlfile.LoginSource(s.user)
+	case !s.client.local:
+		source.Name = ctlfile.ClientSource(s.client.addr)
+	}
+	return source
 }
 
 // with returns the name of the protocol (RFC 3848, RFC 6531 section 4.3).
