@@ -1,8 +1,10 @@
 package zenv
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -213,4 +215,49 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%d bytes of %d", size, len(data))
 		}
 	})
+}
+
+func TestDoubts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "zmailer.conf")
+	text := "POSTOFICE=/a\n MAILBIN=/b\nLOGDIR = /c\nexport HOSTNAME=h\nsyslogflags=T\nMAILVAR=/v\nLIBDIR=/l\n# ORGDOMAIN =x\nMAILSHARE=/s\nMAILSHAR=/t\nPATH=/bin\n"
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var none *File
+	doubts := strings.ReplaceAll(strings.Join(append(f.Doubts(), none.Doubts()...), "\n"), path, "f")
+	const column = `: the name is to begin in the first column, with "=" right after it`
+	if want := `f:1: no program uses "POSTOFICE"; perhaps POSTOFFICE is meant
+f:2: the line does not set MAILBIN` + column + `
+f:3: the line does not set LOGDIR` + column + `
+f:4: the line does not set HOSTNAME` + column + `
+f:5: no program uses "syslogflags"; perhaps SYSLOGFLG is meant`; doubts != want {
+		t.Errorf("%s\nwant\n%s", doubts, want)
+	}
+}
+
+// The names of zmailer.conf(5) are those of which doubts are told.
+func TestNamesAreThoseOfTheManual(t *testing.T) {
+	text, err := os.ReadFile("../../man/zmailer.conf.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, names, _ := strings.Cut(string(text), ".SH NAMES")
+	names, _, _ = strings.Cut(names, ".SH ")
+	told := map[string]bool{}
+	for _, entry := range strings.Split(names, "\n.TP\n.B ")[1:] {
+		name, _, _ := strings.Cut(entry, "\n")
+		told[name] = true
+		if nearest(name) != name {
+			t.Errorf("%s of the manual is not known", name)
+		}
+	}
+	for _, name := range append(slices.Collect(maps.Keys(defaults)), others...) {
+		if !told[name] {
+			t.Errorf("%s is not in the manual", name)
+		}
+	}
 }
