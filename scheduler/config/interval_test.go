@@ -25,3 +25,13 @@ func TestReportTimes(t *testing.T) {
 		t.Errorf("no warning of the fifth: %v", file.Warnings)
 	}
 }
+
+func TestTimeWithoutUnitIsWarnedOf(t *testing.T) {
+	file := mustParse(t, "x expiry=3 idlemax=0 interval=1m30 command=y")
+	if p := file.Effective(0); p.Expiry != 3*time.Second {
+		t.Errorf("expiry %s", p.Expiry)
+	}
+	if len(file.Warnings) != 1 || !warns(file, "f:1:3: 3 has no unit, so it counts seconds, as in ZMailer; write 3s if that is meant") {
+		t.Errorf("%v", file.Warnings)
+	}
+}

@@ -86,8 +86,13 @@ func argument[V any](parse func(string) (V, error), text string) V {
 func span(bounds ...string) kind {
 	low, high := argument(units.ParseInterval, bounds[0]), argument(units.ParseInterval, bounds[1])
 	form := "time, " + units.FormatInterval(low) + " to " + units.FormatInterval(high)
-	parse := func(text string) (time.Duration, error) { return parseSpan(text, low, high) }
-	return kindOf(form, alone(parse))
+	return kindOf(form, func(text string, r *reader) (time.Duration, error) {
+		d, err := parseSpan(text, low, high)
+		if err == nil && d > 0 && strings.Trim(text, "0123456789") == "" {
+			r.warn("%s has no unit, so it counts seconds, as in ZMailer; write %s if that is meant", text, units.FormatInterval(d))
+		}
+		return d, err
+	})
 }
 
 func parseSpan(text string, low, high time.Duration) (time.Duration, error) {
