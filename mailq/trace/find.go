@@ -3,19 +3,14 @@ package trace
 // Finding: the files of the log, and the events in them that are about what the user named.
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
+	"cmp"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"zsched/ctlfile"
 )
@@ -38,120 +33,73 @@ func Files(log string) (names []string, err error) {
 
 // search is what the user named, and the messages that were found.
 type search struct {
-	what    string
-	number  string          // of the control file if what is a file name; else ""
-	ids     map[string]bool // spoolids of the messages; true: with all their recipients
-	rcpts   map[string]bool // spoolids with the recipients that match
-	words   [][]byte        // a matching line contains at least one of them
-	events  []*Event
-	trouble error // files that could be read only in part
+	what   string
+	number string          // of the control file if what is a file name; else ""
+	ids    map[string]bool // spoolids of the messages; true: with all their recipients
+	rcpts  map[string]bool // spoolids with the recipients that match
+	unread map[string]bool // spoolids of messages whose other lines were not read yet
 }
 
 // Read returns the events about what the user named, in the order of their times. With an error
 // there may be events, too: of the files that can be read.
 func Read(files []string, what string) ([]*Event, error) {
-	s := &search{what: what, ids: make(map[string]bool), rcpts: make(map[string]bool)}
-	if base := path.Base(what); base != "" && strings.Trim(base, "0123456789") == "" {
-		s.number = base
-		s.want(base)
-	} else {
-		s.want(ctlfile.Unbracketed(what))
+	s := &search{what: what, ids: make(map[string]bool), rcpts: make(map[string]bool), unread: make(map[string]bool)}
+	text := cmp.Or(ctlfile.Unbracketed(what), what)
+	if base := path.Base(what); strings.Trim(base, "0123456789") == "" {
+		s.number, text = base, base
 	}
-	// A message is known only from its first line that matches. So the files are read again
-	// until no other message is found.
-	for known := -1; known < len(s.ids); {
-		known, s.events, s.trouble = len(s.ids), nil, nil
-		for _, name := range files {
-			if err := s.readFile(name); err != nil {
-				s.trouble = errors.Join(s.trouble, fmt.Errorf("%s: %w", name, err))
+	found, trouble := read(files, time.Time{}, withText(text), func(*Event) bool { return true })
+	for _, e := range found {
+		s.learn(e)
+	}
+	found = slices.DeleteFunc(found, func(e *Event) bool { return !s.wanted(e) })
+	for more := found; ; {
+		for _, e := range more {
+			if _, known := s.ids[e.NewSpoolID]; e.NewSpoolID != "" && !known {
+				s.ids[e.NewSpoolID], s.unread[e.NewSpoolID] = true, true
 			}
 		}
-	}
-	slices.SortStableFunc(s.events, func(a, b *Event) int { return a.Time.Compare(b.Time) })
-	return s.events, s.trouble
-}
-
-// want adds a text to the words, as it is in the log, in lower case.
-func (s *search) want(text string) {
-	var quoted bytes.Buffer
-	encoder := json.NewEncoder(&quoted)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(text) == nil {
-		s.words = append(s.words, bytes.ToLower(bytes.Trim(quoted.Bytes(), "\"\n")))
-	}
-}
-
-// maxLine bounds a line of the log in bytes. Longer lines are not events.
-const maxLine = 64 << 10
-
-// readFile reads a file, which may be compressed by gzip.
-func (s *search) readFile(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	var in io.Reader = f
-	if strings.HasSuffix(name, ".gz") {
-		if in, err = gzip.NewReader(f); err != nil {
-			return err
+		if len(s.unread) == 0 {
+			break
 		}
+		// The first lines of a message have one time. Those of a copy may come before the line
+		// that names it.
+		from := slices.MinFunc(found, byTime).Time.Add(-time.Minute)
+		more, trouble = read(files, from, withSpoolID(s.unread), s.wanted)
+		found, s.unread = append(found, more...), make(map[string]bool)
 	}
-	lines := bufio.NewReaderSize(in, maxLine)
-	for {
-		line, err := lines.ReadSlice('\n')
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err == io.EOF: // a line without an end is still being written
-			return nil
-		case err != nil:
-			return err
-		}
-		s.readLine(line)
-	}
+	slices.SortFunc(found, func(a, b *Event) int {
+		return cmp.Or(byTime(a, b), cmp.Compare(a.file, b.file), cmp.Compare(a.offset, b.offset))
+	})
+	return slices.CompactFunc(found, func(a, b *Event) bool { return a.file == b.file && a.offset == b.offset }), trouble
 }
 
-// readLine keeps a line if it is an event about a message that matches, or about a file.
-func (s *search) readLine(line []byte) {
-	lower, e := bytes.ToLower(line), new(Event)
-	if !slices.ContainsFunc(s.words, func(word []byte) bool { return bytes.Contains(lower, word) }) ||
-		json.Unmarshal(line, e) != nil || e.Event == "" {
-		return
-	}
-	found := s.number != "" && path.Base(e.File) == s.number
-	if e.SpoolID != "" {
-		found = s.find(e)
-	}
-	if found {
-		e.line = bytes.Clone(bytes.TrimRight(line, "\n"))
-		s.events = append(s.events, e)
-	}
-}
+func byTime(a, b *Event) int { return a.Time.Compare(b.Time) }
 
-// find reports whether an event of a message is wanted. It remembers the message, and the one that
-// it has become if it was sent elsewhere.
-func (s *search) find(e *Event) bool {
+// learn remembers the message of an event that matches.
+func (s *search) learn(e *Event) {
 	is := func(text string) bool { return text != "" && strings.EqualFold(text, s.what) }
+	_, known := s.ids[e.SpoolID]
+	switch {
+	case e.SpoolID == "":
+	case is(e.Sender), is(e.SpoolID), s.number != "" && numberOf(e.SpoolID) == s.number,
+		e.MessageID != "" && strings.EqualFold(ctlfile.Unbracketed(e.MessageID), ctlfile.Unbracketed(s.what)):
+		s.ids[e.SpoolID] = true // all lines about the message have these fields, and are read
+	case is(e.Recipient), is(e.Original), is(e.Alias):
+		s.rcpts[e.SpoolID+" "+e.Recipient] = true
+		if !known {
+			s.ids[e.SpoolID], s.unread[e.SpoolID] = false, true
+		}
+	}
+}
+
+// wanted reports whether an event is about a message that was found, or about the file.
+func (s *search) wanted(e *Event) bool {
 	whole, known := s.ids[e.SpoolID]
-	whole = whole || is(e.Sender) || is(e.SpoolID) || s.number != "" && numberOf(e.SpoolID) == s.number ||
-		e.MessageID != "" && strings.EqualFold(ctlfile.Unbracketed(e.MessageID), ctlfile.Unbracketed(s.what))
-	rcpt := e.SpoolID + " " + e.Recipient
-	if is(e.Recipient) || is(e.Original) || is(e.Alias) {
-		s.rcpts[rcpt] = true
+	if e.SpoolID == "" {
+		return s.number != "" && path.Base(e.File) == s.number
 	}
-	if !whole && !known && !s.rcpts[rcpt] {
-		return false
-	}
-	s.ids[e.SpoolID] = whole
-	if !known {
-		s.want(e.SpoolID)
-	}
-	if _, known := s.ids[e.NewSpoolID]; e.NewSpoolID != "" && !known {
-		s.ids[e.NewSpoolID] = true
-		s.want(e.NewSpoolID)
-	}
-	return whole || e.Recipient == "" || s.rcpts[rcpt]
+	return whole || known && (e.Recipient == "" || s.rcpts[e.SpoolID+" "+e.Recipient])
 }
 
 // numberOf returns the number of the control file in a spoolid. Eight or thirteen

@@ -4,8 +4,8 @@
 //	Files ──► Read: events of the matching messages ──► Print
 //
 // The user names a spoolid, a Message-Id, a file or an address. If a message was sent elsewhere
-// (REROUTE), the new message matches too. find.go finds the events; here they are printed: a line
-// for each, with its fields as the log has them.
+// (REROUTE), the new message matches too. scan.go finds lines, and find.go the events among them; here
+// they are printed: a line for each, with its fields as the log has them.
 package trace
 
 import (
@@ -36,7 +36,9 @@ type Event struct {
 	NewSpoolID string    `json:"new_spoolid"`
 	File       string    `json:"file"`
 
-	line []byte
+	line   []byte
+	file   int // its place in the log: the index of the file
+	offset int64
 }
 
 // PrintJSON prints the lines of the log as they are.
