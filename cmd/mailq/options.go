@@ -35,7 +35,8 @@ type options struct {
 	json     bool
 	every    time.Duration
 	eventLog string
-	order    mailq.Order // without a target
+	last     time.Duration // of trace; 0: any time
+	order    mailq.Order   // without a target
 	yes      bool
 }
 
@@ -94,6 +95,10 @@ func (o *options) forFlag(f *pflag.FlagSet) {
 
 func (o *options) eventLogFlag(f *pflag.FlagSet) {
 	f.StringVar(&o.eventLog, "event-log", "", "read this `file` instead of that of PARAMevent-log")
+}
+
+func (o *options) lastFlag(f *pflag.FlagSet) {
+	spanFlag(f, &o.last, "last", "only what happened in the last `time`, such as 2h or 1d12h")
 }
 
 // orderFlags are the options of all orders.

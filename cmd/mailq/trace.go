@@ -31,7 +31,11 @@ func (p *program) printTrace(what string) error {
 	if err != nil {
 		return p.cannotRead(err)
 	}
-	events, err := trace.Read(files, what)
+	var since time.Time
+	if p.last > 0 {
+		since = time.Now().Add(-p.last)
+	}
+	events, err := trace.Read(files, what, since)
 	switch {
 	case err != nil:
 		err = p.cannotRead(err)

@@ -36,7 +36,7 @@ func BenchmarkRead(b *testing.B) {
 				}
 				naive += time.Since(began)
 				b.StartTimer()
-				if events, err := Read([]string{name}, what); err != nil || len(events) == 0 {
+				if events, err := Read([]string{name}, what, time.Time{}); err != nil || len(events) == 0 {
 					b.Fatal(len(events), err)
 				}
 			}

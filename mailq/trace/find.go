@@ -40,15 +40,15 @@ type search struct {
 	unread map[string]bool // spoolids of messages whose other lines were not read yet
 }
 
-// Read returns the events about what the user named, in the order of their times. With an error
-// there may be events, too: of the files that can be read.
-func Read(files []string, what string) ([]*Event, error) {
+// Read returns the events about what the user named that are not before a time, in the order of
+// their times. With an error there may be events, too: of the files that can be read.
+func Read(files []string, what string, since time.Time) ([]*Event, error) {
 	s := &search{what: what, ids: make(map[string]bool), rcpts: make(map[string]bool), unread: make(map[string]bool)}
 	text := cmp.Or(ctlfile.Unbracketed(what), what)
 	if base := path.Base(what); strings.Trim(base, "0123456789") == "" {
 		s.number, text = base, base
 	}
-	found, trouble := read(files, time.Time{}, withText(text), func(*Event) bool { return true })
+	found, trouble := read(files, since, withText(text), func(*Event) bool { return true })
 	for _, e := range found {
 		s.learn(e)
 	}
@@ -65,6 +65,9 @@ func Read(files []string, what string) ([]*Event, error) {
 		// The first lines of a message have one time. Those of a copy may come before the line
 		// that names it.
 		from := slices.MinFunc(found, byTime).Time.Add(-time.Minute)
+		if from.Before(since) {
+			from = since
+		}
 		more, trouble = read(files, from, withSpoolID(s.unread), s.wanted)
 		found, s.unread = append(found, more...), make(map[string]bool)
 	}

@@ -22,7 +22,7 @@ func FuzzRead(f *testing.F) {
 		if err := os.WriteFile(name, log, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		events, err := Read([]string{name}, what)
+		events, err := Read([]string{name}, what, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}

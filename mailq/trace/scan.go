@@ -33,8 +33,8 @@ type block struct {
 // matcher finds places in whole lines. A line that has one of them is parsed.
 type matcher func(lines []byte, found func(at int))
 
-// read returns, in any order and perhaps twice, the events that match and are wanted. Lines from
-// before a time may be left out. An error names files that could be read only in part.
+// read returns, in any order and perhaps twice, the events that match, are not before a time and
+// are wanted. An error names files that could be read only in part.
 func read(files []string, from time.Time, match matcher, wanted func(*Event) bool) (events []*Event, trouble error) {
 	processors := runtime.GOMAXPROCS(0)
 	blocks, free := make(chan block), make(chan []byte, 2*processors)
@@ -46,7 +46,7 @@ func read(files []string, from time.Time, match matcher, wanted func(*Event) boo
 	for range processors {
 		workers.Go(func() {
 			for b := range blocks {
-				found := b.events(match, wanted)
+				found := b.events(match, func(e *Event) bool { return !e.Time.Before(from) && wanted(e) })
 				mu.Lock()
 				events = append(events, found...)
 				mu.Unlock()

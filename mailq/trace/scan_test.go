@@ -72,7 +72,9 @@ func writeMany(tb testing.TB, log *bytes.Buffer, size, number int) {
 }
 
 // naive finds lines as Read does, among all events in the order of their times.
-func naive(all []*Event, what string) (found []string) {
+func naive(all []*Event, what string, since time.Time) (found []string) {
+	early := func(e *Event) bool { return e.Time.Before(since) }
+	all = slices.DeleteFunc(slices.Clone(all), early)
 	ids, rcpts := make(map[string]bool), make(map[string]bool)
 	is := func(text string) bool { return strings.EqualFold(text, what) }
 	for _, e := range all {
@@ -127,9 +129,14 @@ func TestReadFindsAllThatParsingFinds(t *testing.T) {
 		t.Errorf("%d of %d lines were read, %v", len(events), len(all), err)
 	}
 	e := all[len(all)/2]
-	for _, what := range append(people, e.SpoolID, strings.ToLower(e.SpoolID), strings.ToUpper(e.MessageID), "A/10001", "25001", "nobody@a.example", `"`) {
-		want := naive(all, what)
-		events, err := Read(files, what)
+	everything := append(people, e.SpoolID, strings.ToLower(e.SpoolID), strings.ToUpper(e.MessageID), "A/10001", "25001", "nobody@a.example", `"`)
+	for i, what := range append(everything, everything...) {
+		var since time.Time
+		if i >= len(everything) {
+			since = e.Time
+		}
+		want := naive(all, what, since)
+		events, err := Read(files, what, since)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +145,7 @@ func TestReadFindsAllThatParsingFinds(t *testing.T) {
 			got = append(got, string(e.line)+"\n")
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: %d events, not %d", what, len(got), len(want))
+			t.Errorf("%s since %s: %d events, not %d", what, since, len(got), len(want))
 		}
 		if len(want) == 0 && slices.Contains(people, what) {
 			t.Errorf("%s is in no event", what)

@@ -75,7 +75,7 @@ func TestLivesAreTold(t *testing.T) {
 	const golden = "testdata/lives.txt"
 	var out bytes.Buffer
 	for _, what := range []string{"S12AbmAA", "<1@A>", "2@a", "12", "C/78", "u@h", "a@b", "v@h", "S9AbmAD", "w@h", "S1", "nobody@h"} {
-		events, err := Read(files, what)
+		events, err := Read(files, what, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestJSONIsTheLinesOfTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := Read(files, "S56AbmAC")
+	events, err := Read(files, "S56AbmAC", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestTraceFollowsTheSpoolID(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, what := range []string{"u@h", "S12AbmAA"} {
-		events, err := Read([]string{log}, what)
+		events, err := Read([]string{log}, what, time.Time{})
 		if err != nil || len(events) != 5 || events[4].SpoolID != "S56AbmAC" {
 			t.Errorf("%s: %d events, %v", what, len(events), err)
 		}
@@ -164,7 +164,7 @@ func TestDamagedLogIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := Read(files, "S56AbmAC")
+	events, err := Read(files, "S56AbmAC", time.Time{})
 	const want = "LOG.2.gz: unexpected EOF\nLOG.3.gz: EOF\nLOG.4.gz: gzip: invalid header"
 	if got := strings.ReplaceAll(fmt.Sprint(err), log, "LOG"); got != want || len(events) != 4 {
 		t.Errorf("%d events, %s", len(events), got)
