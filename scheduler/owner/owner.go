@@ -1,5 +1,13 @@
 // Package owner says which scheduler, of which node, owns a postoffice and may write in it: a
 // lock, the epoch in .owner, and the pid file for people.
+//
+// An owner reads the epoch before it writes, and an answer that the postoffice is its own holds
+// for answerKept. No write is based on an older answer: the wall clock, which is asked each time,
+// goes on while a process is stopped and while a machine sleeps. Who takes over waits twice as
+// long after its epoch is written, because the clock may be set back once meanwhile; then the
+// answers of the owner before have ended, and no process of that owner which runs begins a write.
+// A virtual machine whose clock stands still may go on for the rest of answerKept, as it may
+// finish a write that it had begun: so the other node is switched off first (option -P).
 package owner
 
 // The owner of a postoffice: which scheduler, of which node, may write in it. A node that
@@ -32,6 +40,8 @@ const (
 	leaveTimeout = time.Minute
 	// lockPoll is how often the lock is tried meanwhile.
 	lockPoll = 50 * time.Millisecond
+	// answerKept is how long Check repeats the answer that the postoffice is ours.
+	answerKept = 10 * time.Millisecond
 )
 
 // ErrRunning says that another scheduler of this machine works in the postoffice.
@@ -67,6 +77,9 @@ type Owner struct {
 	pidFile string
 	file    *postoffice.File
 	lost    atomic.Bool
+	// askedAt is when Check has begun to read the answer that it repeats, in nanoseconds of the
+	// wall clock.
+	askedAt atomic.Int64
 }
 
 // Acquire takes a postoffice: its lock, and the next epoch. It waits for another
@@ -110,7 +123,11 @@ func (c *Claim) take(ctx context.Context, o *Owner) (err error) {
 		return err
 	}
 	o.Epoch = o.Before.Epoch + 1
-	return o.write()
+	if err := o.write(); err != nil {
+		return err
+	}
+	time.Sleep(2 * answerKept) // see the package comment
+	return nil
 }
 
 // awaitExit waits until no other scheduler of this machine works in the postoffice: one of
@@ -198,16 +215,19 @@ func (o *Owner) write() error {
 }
 
 // Check returns an error that wraps ErrDisowned if another node has taken the
-// postoffice over. It is called before each batch of writes. It costs one read of a
-// file whose page is in memory; on a network file system the answer is as old as its
-// cache. Check and write are not one step: a write that began before the takeover
-// may end after it.
+// postoffice over. It is called before each write, and reads the file at most once in answerKept;
+// on a network file system the answer is as old as its cache. Check and write are not one step:
+// a write that began before the takeover may end after it.
 func (o *Owner) Check() error {
 	if o == nil {
 		return nil
 	}
 	if o.lost.Load() {
 		return ErrDisowned
+	}
+	askedAt := time.Now().UnixNano()
+	if age := askedAt - o.askedAt.Load(); age >= 0 && age < int64(answerKept) {
+		return nil
 	}
 	var buf [epochSize]byte
 	n, err := postoffice.Pread(o.file.FD(), buf[:], 0)
@@ -216,6 +236,7 @@ func (o *Owner) Check() error {
 	}
 	epoch, err := strconv.ParseUint(string(buf[len("epoch "):]), 10, 64)
 	if err != nil || epoch <= o.Epoch {
+		o.askedAt.Store(askedAt)
 		return nil
 	}
 	now, _ := o.read()
@@ -251,6 +272,7 @@ func (o *Owner) Release() {
 	if o == nil {
 		return
 	}
+	o.askedAt.Store(0)
 	if o.Check() == nil {
 		o.Held = false
 		_ = o.write()

@@ -6,6 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"zsched/internal/postoffice"
 )
 
 // claimed takes a postoffice, as the node's scheduler does at its start.
@@ -79,23 +83,51 @@ func TestDeadNodeIsReplacedOnlyOnOrder(t *testing.T) {
 	}
 }
 
+// A node that was stopped for as long as an answer holds notices a takeover before it writes
+// again, and none releases what is not its own.
 func TestHigherEpochEndsTheOwner(t *testing.T) {
-	office := t.TempDir()
-	mine := claimed(t, Claim{Postoffice: office, Node: "mx1"})
-	if err := mine.Check(); err != nil {
-		t.Fatalf("with nobody else there: %v", err)
+	for _, stopped := range []time.Duration{0, answerKept} {
+		synctest.Test(t, func(t *testing.T) {
+			office := t.TempDir()
+			mine := claimed(t, Claim{Postoffice: office, Node: "mx1"})
+			if err := mine.Check(); err != nil {
+				t.Fatalf("with nobody else there: %v", err)
+			}
+			leftBy(t, office, Record{Epoch: 2, Held: true, Node: "mx2", Host: "h", Machine: "m/1", PID: 1})
+			time.Sleep(stopped)
+			for range 2 {
+				if err := mine.Check(); errors.Is(err, ErrDisowned) != (stopped > 0) {
+					t.Errorf("%v after a takeover: %v", stopped, err)
+				}
+			}
+			mine.Release()
+			text, err := os.ReadFile(filepath.Join(office, ownerName))
+			if now, e := parseOwner(string(text)); err != nil || e != nil || now.Epoch != 2 || !now.Held {
+				t.Errorf("the file of the new owner is %q", text)
+			}
+		})
 	}
-	leftBy(t, office, Record{Epoch: 2, Held: true, Node: "mx2", Host: "h", Machine: "m/1", PID: 1})
-	for range 2 {
-		if err := mine.Check(); !errors.Is(err, ErrDisowned) {
-			t.Errorf("after a takeover: %v", err)
+}
+
+// The owner before has begun no write later than answerKept after the takeover, whatever it was
+// told just before it: nobody else works in the postoffice until then.
+func TestTakeoverOutlastsTheAnswersOfTheOwnerBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		office := t.TempDir()
+		before := claimed(t, Claim{Postoffice: office, Node: "mx1"})
+		check(t, before.Check())
+		// Its machine is another one, and its lock is gone with its connection to the file server.
+		before.Machine = "boot-of-mx1/1"
+		check(t, before.write())
+		check(t, before.file.Close())
+		file, err := postoffice.OpenFile(filepath.Join(office, ownerName), os.O_RDWR)
+		check(t, err)
+		before.file = file
+		claimed(t, Claim{Postoffice: office, Node: "mx2", TakeOver: true})
+		if err := before.Check(); !errors.Is(err, ErrDisowned) {
+			t.Errorf("both may write: %v", err)
 		}
-	}
-	mine.Release()
-	text, err := os.ReadFile(filepath.Join(office, ownerName))
-	if now, e := parseOwner(string(text)); err != nil || e != nil || now.Epoch != 2 || !now.Held {
-		t.Errorf("the file of the new owner is %q", text)
-	}
+	})
 }
 
 func TestGarbageIsNoOwner(t *testing.T) {
