@@ -47,20 +47,20 @@ const (
 	maxRecent = 32 << 20
 )
 
-// Read returns the control file that is open as fd. Others may use the same File, so it
-// must not be changed. old says that it was read earlier: the recipients' states are of
+// Read returns the control file that is open as fd and has so many bytes. Others may use the same
+// File, so it must not be changed. old says that it was read earlier: the recipients' states are of
 // that time. A file with one recipient is not kept, and neither is one with alternatives,
 // because the state of one decides about another.
-func (c *Recent) Read(fd int) (f *File, old bool, err error) {
+func (c *Recent) Read(fd int, size int64) (f *File, old bool, err error) {
+	if size < minRecent {
+		f, err := readOpen(fd, size)
+		return f, false, err
+	}
 	var st unix.Stat_t
 	if err := postoffice.Fstat(fd, &st); err != nil {
 		return nil, false, err
 	}
-	var born unix.Timespec
-	known := st.Size >= minRecent
-	if known {
-		born, known = postoffice.BirthTime(fd)
-	}
+	born, known := postoffice.BirthTime(fd)
 	if !known {
 		f, err := readOpen(fd, st.Size)
 		return f, false, err

@@ -38,6 +38,15 @@ func writeControl(t *testing.T, path, text string) {
 	}
 }
 
+func read(t *testing.T, c *Recent, fd int) (f *File, old bool, err error) {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		t.Fatal(err)
+	}
+	return c.Read(fd, st.Size)
+}
+
 func TestRecentReadsALargeFileOnce(t *testing.T) {
 	dir := t.TempDir()
 	for _, test := range []struct {
@@ -52,11 +61,11 @@ func TestRecentReadsALargeFileOnce(t *testing.T) {
 		var c Recent
 		path := filepath.Join(dir, test.name)
 		writeControl(t, path, test.text)
-		first, old, err := c.Read(openControl(t, path))
+		first, old, err := read(t, &c, openControl(t, path))
 		if err != nil || old {
 			t.Fatalf("%s: the first Read returns %v, %v", test.name, old, err)
 		}
-		again, old, err := c.Read(openControl(t, path))
+		again, old, err := read(t, &c, openControl(t, path))
 		if err != nil || old != test.kept || (again == first) != test.kept {
 			t.Errorf("%s: the second Read returns %v, %v; want old %v", test.name, old, err, test.kept)
 		}
@@ -65,7 +74,7 @@ func TestRecentReadsALargeFileOnce(t *testing.T) {
 		if err := os.Rename(path+".new", path); err != nil {
 			t.Fatal(err)
 		}
-		if _, old, err := c.Read(openControl(t, path)); old || err != nil {
+		if _, old, err := read(t, &c, openControl(t, path)); old || err != nil {
 			t.Errorf("%s: Read of another file returns %v, %v", test.name, old, err)
 		}
 	}
@@ -78,7 +87,7 @@ func TestRecentHasAnUpperBound(t *testing.T) {
 	for i := range 10 {
 		path := filepath.Join(dir, fmt.Sprint(i))
 		writeControl(t, path, text)
-		if _, _, err := c.Read(openControl(t, path)); err != nil {
+		if _, _, err := read(t, &c, openControl(t, path)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,10 +98,10 @@ func TestRecentHasAnUpperBound(t *testing.T) {
 	if cost > maxRecent || len(c.files) < 2 {
 		t.Errorf("%d files of %d bytes are kept", len(c.files), cost)
 	}
-	if _, old, err := c.Read(openControl(t, filepath.Join(dir, "9"))); !old || err != nil {
+	if _, old, err := read(t, &c, openControl(t, filepath.Join(dir, "9"))); !old || err != nil {
 		t.Errorf("the last file is not kept: %v", err)
 	}
-	if _, old, err := c.Read(openControl(t, filepath.Join(dir, "0"))); old || err != nil {
+	if _, old, err := read(t, &c, openControl(t, filepath.Join(dir, "0"))); old || err != nil {
 		t.Errorf("the first file is still kept: %v", err)
 	}
 }
@@ -102,7 +111,7 @@ func TestRefreshReadsTheStateAgain(t *testing.T) {
 	writeControl(t, path, manyHosts(1000, ""))
 	var c Recent
 	fd := openControl(t, path)
-	f, _, err := c.Read(fd)
+	f, _, err := read(t, &c, fd)
 	if err != nil {
 		t.Fatal(err)
 	}

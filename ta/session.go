@@ -161,7 +161,7 @@ func (s *Server) path(name string) string {
 // read reads the whole control file and parses it. Sessions share what was read of a
 // large one.
 func (m *Message) read(path string) (err error) {
-	if m.File, m.old, err = m.session.server.recent.Read(m.fd); err != nil {
+	if m.File, m.old, err = m.session.server.recent.Read(m.fd, m.opened.Size); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil

@@ -44,8 +44,7 @@ func (p *Postoffice) Read(path string) (*SpoolFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	control, err := p.stat("transport", path)
-	if err != nil {
+	if _, err := p.stat("transport", path); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenInRoot(filepath.Join(p.Dir, "transport"), path)
@@ -53,8 +52,12 @@ func (p *Postoffice) Read(path string) (*SpoolFile, error) {
 		return nil, err
 	}
 	defer f.Close()
+	control, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
 	s := &SpoolFile{Control: control.Size(), Size: message.Size(), ModTime: message.ModTime()}
-	if s.File, _, err = p.recent.Read(int(f.Fd())); err != nil {
+	if s.File, _, err = p.recent.Read(int(f.Fd()), control.Size()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil
