@@ -87,24 +87,16 @@ type Owner struct {
 // of its file.
 func (c *Claim) Acquire(ctx context.Context) (*Owner, error) {
 	path := filepath.Join(c.Postoffice, ownerName)
-	o, err := c.acquire(ctx, path)
-	if err != nil {
-		return nil, fmt.Errorf("claiming %q: %w", path, err)
-	}
-	o.Unwritten = process.WritePID(o.pidFile)
-	return o, nil
-}
-
-func (c *Claim) acquire(ctx context.Context, path string) (*Owner, error) {
 	file, err := postoffice.OpenFile(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("claiming %q: %w", path, err)
 	}
 	o := &Owner{file: file, pidFile: filepath.Join(c.Postoffice, pidName)}
 	if err := c.take(ctx, o); err != nil {
 		_ = file.Close()
-		return nil, err
+		return nil, fmt.Errorf("claiming %q: %w", path, err)
 	}
+	o.Unwritten = process.WritePID(o.pidFile)
 	return o, nil
 }
 

@@ -63,7 +63,6 @@ type places struct {
 	// moving is held during every two-step move of a message that the receiver
 	// may know, and while an interrupted move is completed.
 	moving sync.Mutex
-	done   <-chan struct{} // closed by Spool.Close
 }
 
 // madeDirs are the directories that are made if they are missing.
@@ -104,13 +103,4 @@ func (at *places) close() {
 		postoffice.Close(p.queue)
 	}
 	postoffice.Close(at.office)
-}
-
-func (at *places) closed() bool {
-	select {
-	case <-at.done:
-		return true
-	default:
-		return false
-	}
 }

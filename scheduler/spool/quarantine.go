@@ -33,7 +33,10 @@ func (at *places) quarantine(path, reason string) error {
 		return fmt.Errorf("making corrupt/transport/%s: %w", prefix, err)
 	}
 	for try := range quarantineTries {
-		to := numberedPath(path, try)
+		to := path
+		if try > 0 {
+			to += "." + strconv.Itoa(try)
+		}
 		// A name is free when it has no control file and no message file. If ours
 		// is not in the queue any more, the message file there is ours: an
 		// earlier attempt moved it.
@@ -55,13 +58,4 @@ func (at *places) quarantine(path, reason string) error {
 		return nil
 	}
 	return fmt.Errorf("quarantining %q: %w", path, unix.EEXIST)
-}
-
-// numberedPath returns the path for n = 0, and then the path with ".1", ".2" and
-// so on.
-func numberedPath(path string, n int) string {
-	if n == 0 {
-		return path
-	}
-	return path + "." + strconv.Itoa(n)
 }

@@ -109,10 +109,6 @@ type Options struct {
 // retirers is how many goroutines remove messages.
 const retirers = 2
 
-func (o *Options) setDefaults() {
-	o.HashLevels = min(max(o.HashLevels, 0), maxDepth)
-}
-
 // Spool is the open spool. Its methods may be called from any goroutine; all
 // but Open and Close return at once.
 type Spool struct {
@@ -153,7 +149,7 @@ type Spool struct {
 // error if the spool cannot work, for example because $POSTOFFICE/transport or
 // $POSTOFFICE/queue cannot be opened.
 func Open(o Options) (*Spool, error) {
-	o.setDefaults()
+	o.HashLevels = min(max(o.HashLevels, 0), maxDepth)
 	o.Postoffice = filepath.Clean(o.Postoffice)
 	o.Router.Postoffice = o.Postoffice
 	s := &Spool{
@@ -183,7 +179,7 @@ func Open(o Options) (*Spool, error) {
 }
 
 func (s *Spool) openParts() (err error) {
-	s.places = &places{hashLevels: s.options.HashLevels, warn: s.warn, done: s.done}
+	s.places = &places{hashLevels: s.options.HashLevels, warn: s.warn}
 	defer func() {
 		if err != nil {
 			s.places.close()
@@ -287,10 +283,17 @@ func (s *Spool) Sweep() { wake(s.sweeps) }
 
 func (s *Spool) warn(text string) { s.queue.add(Warning{text}) }
 
-func (s *Spool) closed() bool { return s.places.closed() }
+func (s *Spool) closed() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // Close stops everything, drops operations that have not begun, and removes the
-// notify socket. No results come after it.
+// notify socket. It waits for copies that are under way. No results come after it.
 func (s *Spool) Close() {
 	s.closing.Do(func() {
 		close(s.done)

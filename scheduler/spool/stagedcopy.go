@@ -116,7 +116,7 @@ func (mv *mover) stageForRouter(f *ctlfile.File, chosen []int, message *postoffi
 	for _, sub := range queue.Resubmissions(f, chosen) {
 		sub.By = mv.s.options.By
 		body := io.NewSectionReader(message, f.Body, size-f.Body)
-		file, err := sub.Write(mv.s.options.Postoffice, mv.s.temp, interruptible{mv.s, body})
+		file, err := sub.Write(mv.s.options.Postoffice, mv.s.temp, body)
 		if err != nil {
 			for _, p := range staged {
 				p.remove()
@@ -178,7 +178,7 @@ func (mv *mover) copyMessage(message *postoffice.File) (path string, err error) 
 	// The owner of the message can make it grow meanwhile.
 	info, err := message.Stat()
 	if err == nil {
-		_, err = io.Copy(f, interruptible{mv.s, io.NewSectionReader(message, 0, info.Size())})
+		_, err = io.Copy(f, io.NewSectionReader(message, 0, info.Size()))
 	}
 	if err == nil {
 		err = postoffice.CopyMetadata(f, message)
@@ -191,19 +191,6 @@ func (mv *mover) copyMessage(message *postoffice.File) (path string, err error) 
 		return "", fmt.Errorf("copying the message: %w", err)
 	}
 	return f.Name(), nil
-}
-
-// interruptible is a reader that fails when the spool is closed.
-type interruptible struct {
-	s    *Spool
-	from io.Reader
-}
-
-func (r interruptible) Read(b []byte) (int, error) {
-	if r.s.closed() {
-		return 0, errors.New("the spool was closed")
-	}
-	return r.from.Read(b)
 }
 
 // tempPrefix begins the names of our temporary files. The part up to the next '-'

@@ -80,9 +80,6 @@ func (w *sweeper) sweep() (open bool) {
 }
 
 func (w *sweeper) visit(n Name) bool {
-	if w.batch == nil {
-		w.batch = make([]Name, 0, batchLimit)
-	}
 	w.batch = append(w.batch, Name{w.place + n.Path, n.ID})
 	return len(w.batch) < batchLimit || w.flush()
 }
@@ -104,20 +101,19 @@ func (w *sweeper) fail(doing, prefix string, err error) {
 
 // flush announces the batch. It returns false if the spool was closed meanwhile.
 func (w *sweeper) flush() bool {
-	names := w.batch
-	w.batch = nil
-	if len(names) == 0 {
-		return !w.s.closed()
-	}
 	sentAt := time.Now()
-	open := w.s.announce(names)
+	open := w.s.announce(w.batch)
+	w.batch = nil
 	w.waited += time.Since(sentAt)
 	return open
 }
 
-// announce sends names to the receiver. It returns false if the spool was closed
-// meanwhile.
+// announce sends names, if there are any, to the receiver, which keeps the list. It returns false
+// if the spool was closed meanwhile.
 func (s *Spool) announce(names []Name) bool {
+	if len(names) == 0 {
+		return !s.closed()
+	}
 	select {
 	case s.found <- names:
 		return true

@@ -16,7 +16,7 @@ import (
 const maxDepth = 2
 
 // walker reads directories as a stream, so that the first names of a large directory are used
-// before the rest is read. Its functions may be nil, except visit, which returns false to end
+// before the rest is read. enter may be nil, and visit returns false to end
 // the walk.
 type walker struct {
 	visit func(n Name) bool   // a numbered file, or something else of such a name
@@ -28,7 +28,7 @@ type walker struct {
 func (at *places) walkBelow(dir string, w *walker) bool {
 	fd, err := postoffice.OpenDir(at.office, dir)
 	if err != nil {
-		w.failed("opening", "", err)
+		w.fail("opening", "", err)
 		return true
 	}
 	defer postoffice.Close(fd)
@@ -48,7 +48,7 @@ func (w *walker) walk(fd int, prefix string, depth int) (more bool) {
 		return more
 	})
 	if err != nil && err != unix.ENOENT { // it was removed
-		w.failed("reading", prefix, err)
+		w.fail("reading", prefix, err)
 	}
 	return more
 }
@@ -62,7 +62,7 @@ func (w *walker) hashDir(dir int, prefix, name string, depth int) bool {
 	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP:
 		return true
 	default:
-		w.failed("opening", sub, err)
+		w.fail("opening", sub, err)
 		return true
 	}
 	defer postoffice.Close(fd)
@@ -70,12 +70,6 @@ func (w *walker) hashDir(dir int, prefix, name string, depth int) bool {
 		w.enter(sub)
 	}
 	return w.walk(fd, sub, depth-1)
-}
-
-func (w *walker) failed(doing, prefix string, err error) {
-	if w.fail != nil {
-		w.fail(doing, prefix, err)
-	}
 }
 
 // slowWalk visits the numbered files below a directory of the postoffice. It works only a

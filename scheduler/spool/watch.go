@@ -117,11 +117,14 @@ func (w *watcher) events(buf []byte) bool {
 		case known && mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
 			w.appeared(prefix, string(name), &names)
 		}
-		if len(names) >= batchLimit && !w.emit(&names) {
-			return false
+		if len(names) >= batchLimit {
+			if !w.s.announce(names) {
+				return false
+			}
+			names = nil
 		}
 	}
-	return w.emit(&names)
+	return w.s.announce(names)
 }
 
 // appeared adds a name that has appeared in transport/prefix.
@@ -134,12 +137,4 @@ func (w *watcher) appeared(prefix, base string, names *[]Name) {
 		w.watch(prefix + base + "/")
 		wake(w.s.sweeps) // there may be names in it already
 	}
-}
-
-// emit announces the names and empties the list. It returns false if the spool
-// was closed meanwhile.
-func (w *watcher) emit(names *[]Name) bool {
-	batch := *names
-	*names = nil
-	return len(batch) == 0 || w.s.announce(batch)
 }
