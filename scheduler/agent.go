@@ -121,7 +121,7 @@ func (a *agent) hasOpenLine() bool {
 
 func (r *ring) removeFree(a *agent) {
 	if i := slices.Index(r.free, a); i >= 0 {
-		r.free = slices.Delete(r.free, i, i+1)
+		r.free = store.Delete(r.free, i)
 	}
 }
 

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"math/rand/v2"
-	"slices"
 
 	"zsched/scheduler/store"
 )
@@ -76,7 +75,7 @@ func (li *lines) finishLine(a *agent) bool {
 func (li *lines) removeLine(a *agent, i int) {
 	t := a.lines[i].thread
 	li.spare.Put(a.lines[i])
-	a.lines = slices.Delete(a.lines, i, i+1)
+	a.lines = store.Delete(a.lines, i)
 	if a.sessions == 1 && len(a.lines) > 0 {
 		if a.state == serving {
 			li.s.rings.overfeed(a)

@@ -1,6 +1,10 @@
 package scheduler
 
-import "slices"
+import (
+	"slices"
+
+	"zsched/scheduler/store"
+)
 
 // Idle agents: #idle is sent to an agent for which there is no work. Its stay
 // ends after idlemax (agent.go).
@@ -18,8 +22,7 @@ func (as *agents) agentIdle(a *agent) {
 // takeIdle takes an agent out of the idle ones.
 func (as *agents) takeIdle(a *agent) {
 	r := a.ring
-	i := slices.Index(r.idle, a)
-	r.idle = slices.Delete(r.idle, i, i+1)
+	r.idle = store.Delete(r.idle, slices.Index(r.idle, a))
 	as.idleAgents.Remove(a)
 	as.s.mail.counts.AgentsIdle--
 	a.state, a.stateSince = serving, as.s.agenda.now

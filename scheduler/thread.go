@@ -224,8 +224,7 @@ func (ts *threads) unlinkVertex(v *vertex) {
 
 // removeAgent removes one session of the agent from the thread.
 func (t *thread) removeAgent(a *agent) {
-	i := slices.Index(t.agents, a)
-	t.agents = slices.Delete(t.agents, i, i+1)
+	t.agents = store.Delete(t.agents, slices.Index(t.agents, a))
 }
 
 // makeDue puts a vertex into the queue of its thread, or blocks it while it cannot be fed: it has

@@ -1,6 +1,10 @@
 package fair
 
-import "slices"
+import (
+	"slices"
+
+	"zsched/scheduler/store"
+)
 
 // Jobs: the vertices of one message in one ring, and the order of the job list
 // (ageorder).
@@ -159,6 +163,6 @@ func (j *Job) isAside(v Vertex) bool {
 func (j *Job) dropAside() {
 	j.aside = nil
 	if i := slices.Index(j.ring.aside, j); i >= 0 {
-		j.ring.aside = slices.Delete(j.ring.aside, i, i+1)
+		j.ring.aside = store.Delete(j.ring.aside, i)
 	}
 }

@@ -83,8 +83,7 @@ func (p *Place[K]) Leave() {
 	p.line = nil
 	l.queue.n--
 	if l.waiting.Len() == 0 {
-		i := slices.Index(l.queue.lines, l)
-		l.queue.lines = slices.Delete(l.queue.lines, i, i+1)
+		l.queue.lines = store.Delete(l.queue.lines, slices.Index(l.queue.lines, l))
 	}
 }
 

@@ -1,6 +1,6 @@
 package store
 
-// Lists.
+// Lists, and slices of pointers.
 
 // List is a doubly linked list whose links are in the items. Appending an item,
 // or removing one from anywhere, takes constant time and no allocation. A
@@ -61,3 +61,12 @@ func (l *List[H]) Remove(item H) {
 
 // Next returns the item after another, or none at the end.
 func (l *List[H]) Next(item H) H { return l.Of(item).Next }
+
+// Delete removes the pointer at i from a slice, for less than slices.Delete takes: that clears what
+// may be many.
+func Delete[T any](s []*T, i int) []*T {
+	last := len(s) - 1
+	copy(s[i:], s[i+1:])
+	s[last] = nil
+	return s[:last]
+}
