@@ -89,10 +89,13 @@ type Queue struct {
 // New returns an empty queue.
 func New(mail Mail) *Queue {
 	q := &Queue{mail: mail}
-	q.flowPlace = func(n flowRef) *int32 { return &q.flows.At(n).heapIndex }
-	q.vertexPlace = func(v Vertex) *int32 { return &mail.Place(v).Index }
+	q.flowPlace, q.vertexPlace = q.placeOfFlow, q.placeOfVertex
 	return q
 }
+
+func (q *Queue) placeOfFlow(n flowRef) *int32 { return &q.flows.At(n).heapIndex }
+
+func (q *Queue) placeOfVertex(v Vertex) *int32 { return &q.mail.Place(v).Index }
 
 // Ring is what is due in a ring.
 type Ring struct {
@@ -129,12 +132,12 @@ func (r *Ring) Reweigh() {
 // Thread is what is due in a thread. It must have a ring before it has mail.
 type Thread struct {
 	ring *Ring
-	// It has a flow for each share and size: flow is one, and more has the others. Most threads
-	// have one.
-	flow   flowRef
+	// It has a flow for each share and size: few has some, 0 where it has none, and more has the
+	// others. Most threads have few.
+	few    [3]flowRef
+	n      int32 // vertices
 	more   map[flowKey]flowRef
 	parked []flowRef // of flows that picks do not find until the thread opens
-	n      int32     // vertices
 	aside  int32     // vertices that are set aside
 	open   bool
 }

@@ -1,6 +1,10 @@
 package fair
 
-import "zsched/scheduler/store"
+import (
+	"slices"
+
+	"zsched/scheduler/store"
+)
 
 // Flows: the due vertices of a thread, grouped by share and by the size of their jobs.
 
@@ -56,8 +60,10 @@ func (s *share) flowKey(size int32) flowKey { return flowKey(s.number<<sizeBits 
 // flowOf returns the flow of the thread for a share and a size, or nil.
 func (t *Thread) flowOf(s *share, size int32) *flow {
 	flows := &s.ring.queue.flows
-	if f := flows.Get(t.flow); f != nil && f.share == s && f.size == size {
-		return f
+	for _, ref := range t.few {
+		if f := flows.Get(ref); f != nil && f.share == s && f.size == size {
+			return f
+		}
 	}
 	return flows.Get(t.more[s.flowKey(size)])
 }
@@ -68,10 +74,10 @@ func (q *Queue) obtainFlow(t *Thread, s *share, size int32) *flow {
 		return f
 	}
 	ref, f := q.flows.Alloc()
-	*f = flow{thread: t, share: s, key: never, size: size, ref: ref, round: s.round}
-	switch {
-	case t.flow == 0:
-		t.flow = ref
+	f.thread, f.share, f.key, f.size, f.ref, f.round = t, s, never, size, ref, s.round
+	switch i := slices.Index(t.few[:], 0); {
+	case i >= 0:
+		t.few[i] = ref
 	case t.more == nil:
 		t.more = make(map[flowKey]flowRef)
 		fallthrough
@@ -85,8 +91,8 @@ func (q *Queue) obtainFlow(t *Thread, s *share, size int32) *flow {
 // dropFlow removes an empty flow, which is in no heap.
 func (q *Queue) dropFlow(f *flow) {
 	s, t := f.share, f.thread
-	if t.flow == f.ref {
-		t.flow = 0
+	if i := slices.Index(t.few[:], f.ref); i >= 0 {
+		t.few[i] = 0
 	} else {
 		delete(t.more, s.flowKey(f.size))
 	}
@@ -165,8 +171,10 @@ func (f *flow) first() (first Vertex, key Key) {
 // eachFlow yields the flows of the thread, in no particular order.
 func (t *Thread) eachFlow(yield func(*flow) bool) {
 	flows := &t.ring.queue.flows
-	if t.flow != 0 && !yield(flows.At(t.flow)) {
-		return
+	for _, ref := range t.few {
+		if ref != 0 && !yield(flows.At(ref)) {
+			return
+		}
 	}
 	for _, f := range t.more {
 		if !yield(flows.At(f)) {

@@ -103,6 +103,13 @@ func (t *turns) remove(s *share) {
 
 // size returns the heaps for jobs of a size. They are valid until the next call.
 func (s *share) size(size int32) *shareSize {
+	if len(s.sizes) > 0 && s.sizes[0].size == size {
+		return &s.sizes[0]
+	}
+	return s.obtainSize(size)
+}
+
+func (s *share) obtainSize(size int32) *shareSize {
 	i := 0
 	for i < len(s.sizes) && s.sizes[i].size < size {
 		i++

@@ -49,7 +49,8 @@ func (h *Heap[K, T]) Each(f func(key K, item T)) {
 
 // Put adds an item with a key, or changes the key of an item in the heap.
 func (h *Heap[K, T]) Put(key K, item T) {
-	i := int(*h.Index(item)) - 1
+	position := h.Index(item)
+	i := int(*position) - 1
 	if i < 0 {
 		i = len(h.keys)
 		if i == cap(h.keys) {
@@ -58,6 +59,10 @@ func (h *Heap[K, T]) Put(key K, item T) {
 		h.keys, h.items = append(h.keys, key), append(h.items, item)
 	}
 	h.keys[i] = key
+	if len(h.keys) == 1 { // as in most heaps
+		*position = 1
+		return
+	}
 	h.move(i)
 }
 
@@ -77,7 +82,7 @@ func (h *Heap[K, T]) Remove(item T) {
 	i, last := int(*position)-1, len(h.keys)-1
 	*position = 0
 	h.keys[i], h.items[i] = h.keys[last], h.items[last]
-	clear(h.items[last:])
+	h.items[last] = *new(T)
 	h.keys, h.items = h.keys[:last], h.items[:last]
 	if i != last {
 		h.move(i)
@@ -109,9 +114,9 @@ func (h *Heap[K, T]) move(i int) {
 		h.place(i, h.keys[parent], h.items[parent])
 		i = parent
 	}
-	for {
+	for i*fanout+1 < len(h.keys) {
 		least := h.leastChild(i)
-		if least < 0 || h.keys[least] >= key {
+		if h.keys[least] >= key {
 			break
 		}
 		h.place(i, h.keys[least], h.items[least])
@@ -120,12 +125,9 @@ func (h *Heap[K, T]) move(i int) {
 	h.place(i, key, item)
 }
 
-// leastChild returns the child of the entry at i that has the smallest key; -1: there is none.
+// leastChild returns the child of the entry at i that has the smallest key. There must be one.
 func (h *Heap[K, T]) leastChild(i int) int {
 	least := i*fanout + 1
-	if least >= len(h.keys) {
-		return -1
-	}
 	for child := least + 1; child < min((i+1)*fanout+1, len(h.keys)); child++ {
 		if h.keys[child] < h.keys[least] {
 			least = child
