@@ -46,6 +46,10 @@ func (rg *rings) dispatchRing(r *ring) {
 			r.place.Served()
 			break
 		}
+		if r.isFull() {
+			r.place.Leave()
+			break
+		}
 		if l, _ := rg.s.limits.refusal(r.links.onSessions(), 1); l != nil {
 			rg.s.limits.wait(&r.place, l)
 			break
