@@ -160,9 +160,8 @@ func (s *Scheduler) checkMail() {
 	assert(s.mail.threadTable.Used() == len(s.threads.byKey), "threads: %d, %d allocated", len(s.threads.byKey), s.mail.threadTable.Used())
 	quiet := len(slices.DeleteFunc(slices.Clone(s.mail.quiet[:]), func(n senderRef) bool { return n == 0 }))
 	assert(s.mail.senders.TotalUsers() == s.mail.byID.Len()+quiet, "senders of %d messages, kept for %d", s.mail.byID.Len(), s.mail.senders.TotalUsers())
-	assert(len(s.mail.bySender) == s.mail.senders.Used(), "%d senders, %d known by address", s.mail.senders.Used(), len(s.mail.bySender))
-	for from, ref := range s.mail.bySender {
-		assert(s.mail.senders.At(ref).origin == from && s.mail.senders.Users(ref) > 0, "sender %q is not found", from.address)
+	for address, ref := range s.mail.byAddress {
+		assert(s.mail.senders.At(ref).address == address && s.mail.senders.Users(ref) > 0, "sender %q is not found", address)
 	}
 	assert(s.mail.diagnostics.TotalUsers() == diagnostics, "%d diagnostics in use, kept for %d", diagnostics, s.mail.diagnostics.TotalUsers())
 }

@@ -25,7 +25,7 @@ type mail struct {
 	moreRecipients store.Slab[recipientsRef, moreRecipients] // of vertices with several
 	extras         map[messageRef]*extras                    // of few messages
 	senders        store.Pool[senderRef, sender]
-	bySender       map[origin]senderRef
+	byAddress      map[string]senderRef
 	quiet          [1000]senderRef // some that had no messages when they came here; each place is a user
 	nextQuiet      int             // place, counted on and on
 	paths          strings.Builder // the last names of files, so that each need not be allocated
@@ -236,11 +236,11 @@ type origin struct {
 
 // obtainSender finds or makes a sender, and adds a user.
 func (ml *mail) obtainSender(from origin) senderRef {
-	if n := ml.bySender[from]; n != 0 {
+	if n := ml.byAddress[from.address]; n != 0 && ml.senders.At(n).origin == from {
 		return ml.senders.Retain(n)
 	}
 	n := ml.senders.Add(sender{from, strings.ToLower(from.address)})
-	ml.bySender[from] = n
+	ml.byAddress[from.address] = n // later messages do not find one with the same address any more
 	return n
 }
 
@@ -251,8 +251,8 @@ func (ml *mail) releaseSender(n senderRef) {
 		place := &ml.quiet[ml.nextQuiet%len(ml.quiet)]
 		ml.nextQuiet++
 		n, *place = *place, n
-		if n != 0 && ml.senders.Users(n) == 1 {
-			delete(ml.bySender, ml.senders.At(n).origin)
+		if n != 0 && ml.senders.Users(n) == 1 && ml.byAddress[ml.senders.At(n).address] == n {
+			delete(ml.byAddress, ml.senders.At(n).address)
 		}
 	}
 	ml.senders.Release(n)

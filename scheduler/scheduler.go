@@ -138,7 +138,7 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.rules.setConfig(config)
 	s.lines.rand = r
 	s.mail.byID = store.NewSlabIndex(func(n messageRef) uint64 { return uint64(s.mail.messages.At(n).id) })
-	s.mail.bySender, s.mail.extras = make(map[origin]senderRef), make(map[messageRef]*extras)
+	s.mail.byAddress, s.mail.extras = make(map[string]senderRef), make(map[messageRef]*extras)
 	s.threads.byKey, s.saved.threads = make(map[threadKey]*thread), make(map[threadKey]*SavedThread)
 	s.orders.heldMessages, s.orders.heldThreads = make(map[messageRef]*HoldOrder), make(map[threadKey]*HoldOrder)
 	s.orders.holdEnd = noDate
@@ -170,11 +170,19 @@ func (s *Scheduler) Step(now Now, e Event) []Action {
 		s.agenda.startedAt = s.agenda.now
 	}
 	s.agenda.beginStep()
-	s.cluster.endAllowances()
+	if len(s.cluster.shares) > 0 {
+		s.cluster.endAllowances()
+	}
 	s.handle(e)
-	s.rings.dispatchDirty()
-	s.cluster.sayDemand()
-	s.stopWhenDone()
+	if len(s.rings.dirty) > 0 {
+		s.rings.dispatchDirty()
+	}
+	if len(s.cluster.unsaid) > 0 {
+		s.cluster.sayDemand()
+	}
+	if s.agents.stop.begun {
+		s.stopWhenDone()
+	}
 	return s.agenda.out
 }
 
