@@ -62,12 +62,10 @@ func (rg *rings) releaseAside(r *ring) {
 
 // countMessageSession counts a session that a message has taken or given back.
 func (rg *rings) countMessageSession(m *message, n int32) {
-	if !rg.s.mail.isMulti(m) {
-		return
-	}
-	x := rg.s.mail.extrasOf(m)
-	x.sessions += n
-	if n < 0 {
-		x.jobs.WakeAside()
+	if x := rg.s.mail.extrasOf(m); x != nil {
+		x.sessions += n
+		if n < 0 {
+			x.jobs.WakeAside()
+		}
 	}
 }

@@ -57,10 +57,11 @@ func (rg *rings) lineRoom(a *agent, t *thread) int {
 // its thread, whose connection may still be open. It reports whether the session
 // may stay.
 func (rg *rings) stay(a *agent, t *thread) (fair.Pick, bool) {
-	if rg.halted() || t.ring != a.ring || !t.mayFeed() || t.fair.Len() == 0 || !rg.s.limits.mayAddSessions(t, 1) ||
+	if rg.halted() || t.ring != a.ring || !t.mayFeed() || t.fair.Len() == 0 ||
 		a.picks >= t.params.Quantum && rg.s.limits.othersWait(a.ring, t) {
 		return fair.Pick{}, false
 	}
 	t.fair.SetOpen(true)
-	return t.fair.Stay()
+	p, ok := t.fair.Stay()
+	return p, ok && rg.s.limits.mayAddSessions(t, 1)
 }

@@ -116,7 +116,7 @@ func (as *agents) endStop() {
 // agents that have locked their mail, and for writes that fail: the control files say what
 // is still to be done.
 func (s *Scheduler) stopWhenDone() {
-	if !s.agents.stop.begun || s.agents.stop.done || len(s.agents.byID) > s.agents.stop.locked ||
+	if s.agents.stop.done || len(s.agents.byID) > s.agents.stop.locked ||
 		s.writes.unanswered() > len(s.writes.failed) {
 		return
 	}
