@@ -19,24 +19,15 @@ type List[H comparable] struct {
 type Links[H comparable] struct{ Next, prev H }
 
 // Append puts an item at the end.
-func (l *List[H]) Append(item H) { l.insert(item, l.Tail) }
-
-// insert puts an item after the item before, or at the head if before is none.
-func (l *List[H]) insert(item, before H) {
+func (l *List[H]) Append(item H) {
 	var none H
-	own := l.Of(item)
-	own.prev, own.Next = before, l.Head
-	if before != none {
-		own.Next = l.Of(before).Next
-		l.Of(before).Next = item
+	*l.Of(item) = Links[H]{Next: none, prev: l.Tail}
+	if l.Tail != none {
+		l.Of(l.Tail).Next = item
 	} else {
 		l.Head = item
 	}
-	if own.Next != none {
-		l.Of(own.Next).prev = item
-	} else {
-		l.Tail = item
-	}
+	l.Tail = item
 	l.Len++
 }
 
@@ -66,7 +57,9 @@ func (l *List[H]) Next(item H) H { return l.Of(item).Next }
 // may be many.
 func Delete[T any](s []*T, i int) []*T {
 	last := len(s) - 1
-	copy(s[i:], s[i+1:])
+	if i < last {
+		copy(s[i:], s[i+1:])
+	}
 	s[last] = nil
 	return s[:last]
 }
