@@ -18,15 +18,11 @@ func (ts *threads) Weight(share string) int { return ts.s.rules.config.Weight(sh
 func (ts *threads) Message(ref vertexRef) fair.Message {
 	v := ts.s.mail.vertices.At(ref)
 	m := ts.s.mail.messageOf(v)
-	return fair.Message{Number: uint32(m.ref), Sequence: m.sequence, ModifiedAt: int64(m.modifiedAt), Ordinal: v.ordinal}
+	return fair.Message{Number: uint32(m.ref), Sequence: m.sequence, ModifiedAt: int64(m.modifiedAt), Ordinal: v.ordinal, Jobs: ts.s.mail.jobs(m)}
 }
 
 func (ts *threads) Age(ref vertexRef) float64 {
 	return ts.s.agenda.date.since(ts.s.mail.messageOf(ts.s.mail.vertices.At(ref)).modifiedAt).Seconds()
-}
-
-func (ts *threads) Jobs(ref vertexRef) *fair.Jobs {
-	return ts.s.mail.jobs(ts.s.mail.messageOf(ts.s.mail.vertices.At(ref)))
 }
 
 // jobs returns the jobs of a message; nil: it has one vertex.

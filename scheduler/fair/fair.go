@@ -54,8 +54,6 @@ type Mail interface {
 	Place(Vertex) *Place
 	// Message returns what is to be known about the message of a vertex.
 	Message(Vertex) Message
-	// Jobs returns the jobs of that message; nil: the message has no other vertex.
-	Jobs(Vertex) *Jobs
 	// Age is how old that message is, in seconds.
 	Age(Vertex) float64
 	// EachInRing calls f for each vertex of a message in the ring that has not left.
@@ -70,6 +68,7 @@ type Message struct {
 	Sequence   int64  // its place in the order of loading
 	ModifiedAt int64  // its place in the order of age
 	Ordinal    uint16 // of the vertex, in the message
+	Jobs       *Jobs  // nil: it has no other vertex
 }
 
 // Key is a place in an order.
@@ -173,8 +172,8 @@ func (q *Queue) Put(t *Thread, v Vertex, name string) {
 	s := t.ring.obtainShare(name)
 	var j *Job
 	size := int32(1)
-	if jobs := q.mail.Jobs(v); jobs != nil {
-		j = jobs.enlist(s, &m)
+	if m.Jobs != nil {
+		j = m.Jobs.enlist(s, &m)
 		size = j.size
 	}
 	f := q.obtainFlow(t, s, size)

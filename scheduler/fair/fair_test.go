@@ -32,7 +32,7 @@ func (b *mailbag) age(message uint32) int64 { return int64(message * 7919 % 101)
 
 func (b *mailbag) Message(v Vertex) Message {
 	x := &b.vertices[v]
-	return Message{Number: x.message, Sequence: int64(x.message), ModifiedAt: b.age(x.message), Ordinal: x.ordinal}
+	return Message{Number: x.message, Sequence: int64(x.message), ModifiedAt: b.age(x.message), Ordinal: x.ordinal, Jobs: b.Jobs(v)}
 }
 
 func (b *mailbag) Age(v Vertex) float64 { return float64(b.age(b.vertices[v].message)) }

@@ -65,6 +65,9 @@ func (t *Thread) flowOf(s *share, size int32) *flow {
 			return f
 		}
 	}
+	if len(t.more) == 0 {
+		return nil
+	}
 	return flows.Get(t.more[s.flowKey(size)])
 }
 

@@ -67,7 +67,7 @@ func (js Jobs) find(r *Ring) *Job {
 
 // jobOf returns the job of a vertex in its ring; nil if its message has one vertex.
 func (q *Queue) jobOf(v Vertex, r *Ring) *Job {
-	if jobs := q.mail.Jobs(v); jobs != nil {
+	if jobs := q.mail.Message(v).Jobs; jobs != nil {
 		return jobs.find(r)
 	}
 	return nil
