@@ -206,6 +206,9 @@ func (ls *limits) wakeWaiting(at *limit.Limit[bounds]) {
 
 // wakeAll lets those try again that wait at one of the limits.
 func (ls *limits) wakeAll(links []link) {
+	if ls.turns.Len() == 0 {
+		return
+	}
 	for i := range links {
 		ls.wake(links[i].at)
 	}

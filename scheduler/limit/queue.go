@@ -20,6 +20,7 @@ type Queue[K comparable] struct {
 type line[K comparable] struct {
 	key     K
 	queue   *Queue[K]
+	turns   *Turns
 	waiting store.Heap[Turn, *Place[K]]
 }
 
@@ -39,8 +40,14 @@ type Place[K comparable] struct {
 // Turn is a place in the order of all who have begun to wait.
 type Turn int64
 
-// Turns counts those who have begun to wait.
-type Turns struct{ last Turn }
+// Turns counts those who have begun to wait, and those who wait.
+type Turns struct {
+	last Turn
+	n    int
+}
+
+// Len is how many wait at all limits.
+func (t *Turns) Len() int { return t.n }
 
 // Len is how many wait.
 func (q *Queue[K]) Len() int { return q.n }
@@ -64,13 +71,14 @@ func (q *Queue[K]) Join(p *Place[K], key K, turns *Turns) {
 	i := slices.IndexFunc(q.lines, func(l *line[K]) bool { return l.key == key })
 	if i < 0 {
 		i = len(q.lines)
-		l := &line[K]{key: key, queue: q}
+		l := &line[K]{key: key, queue: q, turns: turns}
 		l.waiting.Index = func(p *Place[K]) *int32 { return &p.index }
 		q.lines = append(q.lines, l)
 	}
 	p.line = q.lines[i]
 	p.line.waiting.Put(p.since, p)
 	q.n++
+	turns.n++
 }
 
 // Leave ends the wait. The waiter keeps its turn.
@@ -82,6 +90,7 @@ func (p *Place[K]) Leave() {
 	l.waiting.Remove(p)
 	p.line = nil
 	l.queue.n--
+	l.turns.n--
 	if l.waiting.Len() == 0 {
 		l.queue.lines = store.Delete(l.queue.lines, slices.Index(l.queue.lines, l))
 	}
