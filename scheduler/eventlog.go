@@ -13,10 +13,9 @@ type log struct {
 func (lg *log) outcome(v *vertex, i int, state string, by AgentID, said diagnostic) *Outcome {
 	m, t, r := lg.s.mail.messageOf(v), lg.s.mail.threadOf(v), lg.s.mail.recipient(v, i)
 	o := lg.s.agenda.outcomes.take()
-	*o = Outcome{
-		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
-		State: state, Channel: t.key.channel, Host: t.key.host,
-	}
+	*o = Outcome{}
+	o.Message, o.ModifiedAt, o.ChangedAt = m.id, m.modifiedAt.time(), m.changedAt.time()
+	o.State, o.Channel, o.Host = state, t.key.channel, t.key.host
 	if lg.s.rules.config.Events {
 		o.Offset, o.Agent, o.Notary, o.Text = int64(r.offset), by, said.notary, said.text
 		o.Attempts, o.Owes = int(r.attempts), m.flags&owesNotice != 0

@@ -75,7 +75,8 @@ func (no *notices) nextExpiry(t *thread, modifiedAt date) date {
 // planWake plans when something must be written about a vertex: it expires, or its sender is told
 // of a delay.
 func (no *notices) planWake(v *vertex) {
-	if primary, _ := no.expiry(v); primary < no.lookAt || len(no.delays) > 0 { // which most mail does not need
+	earliest := no.s.mail.messageOf(v).modifiedAt.after(no.s.mail.threadOf(v).params.Expiry)
+	if earliest < no.lookAt || len(no.delays) > 0 { // which few need
 		no.lookAt = min(no.lookAt, no.nextLookAt(v))
 	}
 }

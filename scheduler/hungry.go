@@ -86,7 +86,7 @@ func (li *lines) removeLine(a *agent, i int) {
 	li.s.rings.endSession(a, t)
 	if a.state == serving {
 		if p, ok := li.s.rings.stay(a, t); ok {
-			li.s.rings.serve(a, p)
+			li.s.rings.serve(a, t, p)
 			return
 		}
 	}

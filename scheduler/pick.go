@@ -50,7 +50,7 @@ func (rg *rings) dispatchRing(r *ring) {
 			r.place.Leave()
 			break
 		}
-		if l, _ := rg.s.limits.refusal(r.links.onSessions(), 1); l != nil {
+		if l, _ := rg.s.limits.refusal(r.links.onSessions()[1:], 1); l != nil { // the first is that of isFull
 			rg.s.limits.wait(&r.place, l)
 			break
 		}
@@ -69,7 +69,7 @@ func (rg *rings) dispatchRing(r *ring) {
 			}
 			break
 		}
-		rg.serve(a, p)
+		rg.serve(a, t, p)
 	}
 	rg.dispatching = nil
 	rg.s.agents.idleUnused(r)
@@ -95,7 +95,7 @@ func (rg *rings) nextPick(r *ring) (fair.Pick, bool) {
 			continue
 		}
 		p := r.fair.Preempt(ref, func(v vertexRef) bool { return rg.maySpread(v, r) })
-		if t := rg.s.mail.threadOf(rg.s.mail.vertices.At(p.Vertex)); p.Preempts() && rg.s.limits.isRefusedAtSite(t) {
+		if p.Preempts() && rg.s.limits.isRefusedAtSite(rg.s.mail.threadOf(rg.s.mail.vertices.At(p.Vertex))) {
 			continue
 		}
 		return p, true
@@ -118,9 +118,8 @@ func (r *ring) sessionFor(t *thread) *agent {
 	return nil
 }
 
-// serve gives the agent a session on the thread of the pick and feeds it.
-func (rg *rings) serve(a *agent, p fair.Pick) {
-	t := rg.s.mail.threadOf(rg.s.mail.vertices.At(p.Vertex))
+// serve gives the agent a session on the thread of the pick, t, and feeds it.
+func (rg *rings) serve(a *agent, t *thread, p fair.Pick) {
 	if a.state == idle {
 		rg.s.agents.takeIdle(a)
 		a.ring.free = append(a.ring.free, a)
