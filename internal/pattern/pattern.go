@@ -22,7 +22,7 @@ import "strings"
 // Glob reports whether the whole of s matches a shell-style pattern. A bracket
 // or brace that is not closed stands for itself.
 func Glob(pattern, s string) bool {
-	return pattern == "*" || globBraces(strings.ToLower(pattern), strings.ToLower(s))
+	return pattern == "*" || pattern == s && !strings.ContainsAny(pattern, `[\{`) || globBraces(strings.ToLower(pattern), strings.ToLower(s))
 }
 
 // Unclosed returns the first bracket or brace of a Glob that is not closed.
