@@ -43,10 +43,7 @@ func (ar *arrivals) arrive(in *Message) {
 		ar.s.writes.finish(m, 0, 0)
 		return
 	}
-	ar.s.mail.eachVertex(m, func(v *vertex) {
-		ar.enterQueue(v)
-		ar.recordArrival(v)
-	})
+	ar.s.mail.eachVertex(m, ar.enterQueue)
 	ar.s.orders.holdArrived(m, in)
 	if ar.s.saved.restoreOrders(m, in.Orders) {
 		return
@@ -76,7 +73,8 @@ func (ar *arrivals) newMessage(in *Message) *message {
 		m.flags |= owesNotice
 	}
 	m.flags |= messageFlags(min(strings.Count(in.Path, "/"), 3)) << levelsShift
-	if !isPathOf(in.Path, m.id, m.levels()) {
+	var buffer [longestPath]byte
+	if in.Path != string(usualPath(&buffer, m.id, m.levels())) {
 		ar.s.mail.obtainExtras(m).path = in.Path
 	}
 	ar.s.mail.logHashes.Set(ref, hashMessageID(in.MessageID))
@@ -154,21 +152,11 @@ func (ar *arrivals) enterQueue(v *vertex) {
 		ar.s.threads.updateThread(ar.s.mail.threadOf(v))
 		return
 	}
-	if ar.s.mail.feedable(v) == 0 {
-		ar.s.threads.setState(v, blocked, 0)
-		ar.s.notices.planWake(v)
-		return
-	}
-	if v.state == waiting && !ar.s.mail.threadOf(v).params.QueueOnly {
+	if v.state == waiting && !ar.s.mail.threadOf(v).params.QueueOnly && ar.s.mail.feedable(v) > 0 {
 		ar.s.notices.planWake(v)
 		return
 	}
 	ar.s.threads.makeDue(v)
-}
-
-// recordArrival records for queries and the event log that a new vertex has come.
-func (ar *arrivals) recordArrival(v *vertex) {
-	ar.s.mail.threadOf(v).lastEventAt = ar.s.agenda.date.second()
 	if v.state == blocked {
 		ar.s.log.recordVertex(v, "blocked", "")
 	}

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"strconv"
 	"strings"
 
 	"zsched/ctlfile"
@@ -186,10 +185,9 @@ func (ml *mail) path(m *message) string {
 		ml.paths = strings.Builder{}
 		ml.paths.Grow(pathsPage)
 	}
-	var digits [20]byte
+	var buffer [longestPath]byte
 	begin := ml.paths.Len()
-	ml.paths.WriteString(ctlfile.HashDir(uint64(m.id), m.levels()))
-	ml.paths.Write(strconv.AppendUint(digits[:0], uint64(m.id), 10))
+	ml.paths.Write(usualPath(&buffer, m.id, m.levels()))
 	return ml.paths.String()[begin:]
 }
 
@@ -210,16 +208,20 @@ func (ml *mail) file(m *message) string {
 // underHoldPrefix begins the Path of actions on files under hold/.
 const underHoldPrefix = "hold/"
 
-// isPathOf reports whether a control file has its usual name.
-func isPathOf(path string, id MessageID, levels int) bool {
-	name, ok := strings.CutPrefix(path, ctlfile.HashDir(uint64(id), levels))
-	for i := len(name) - 1; i >= 0; i-- {
-		if id == 0 || name[i] != '0'+byte(id%10) {
-			return false
-		}
-		id /= 10
+// usualPath returns the usual name of a control file below transport/, which it writes at the end of
+// a buffer.
+func usualPath(buffer *[longestPath]byte, id MessageID, levels int) []byte {
+	begin := len(buffer)
+	for n := id; n > 0; n /= 10 {
+		begin--
+		buffer[begin] = '0' + byte(n%10)
 	}
-	return ok && name != "" && id == 0
+	if levels > 0 {
+		dir := ctlfile.HashDir(uint64(id), levels)
+		begin -= len(dir)
+		copy(buffer[begin:], dir)
+	}
+	return buffer[begin:]
 }
 
 // sender is where messages come from. Those that agree in all of it share it.
@@ -236,10 +238,11 @@ type origin struct {
 
 // obtainSender finds or makes a sender, and adds a user.
 func (ml *mail) obtainSender(from origin) senderRef {
-	if n := ml.byAddress[from.address]; n != 0 && ml.senders.At(n).origin == from {
+	n := ml.byAddress[from.address]
+	if known := ml.senders.Get(n); known != nil && known.errorTo == from.errorTo && known.owner == from.owner {
 		return ml.senders.Retain(n)
 	}
-	n := ml.senders.Add(sender{from, strings.ToLower(from.address)})
+	n = ml.senders.Add(sender{from, strings.ToLower(from.address)})
 	ml.byAddress[from.address] = n // later messages do not find one with the same address any more
 	return n
 }

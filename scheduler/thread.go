@@ -195,11 +195,13 @@ func (ts *threads) detachThread(t *thread) {
 	ts.s.rings.dropRingWhenEmpty(r)
 }
 
+// linkVertex puts a vertex that has arrived into its thread.
 func (ts *threads) linkVertex(t *thread, v *vertex) {
 	t.vertices.Append(v.ref)
 	if at := ts.s.mail.messageOf(v).modifiedAt.second(); t.oldest == 0 || at < t.oldest {
 		t.oldest = at
 	}
+	t.lastEventAt = ts.s.agenda.date.second()
 	t.states[v.state]++
 	t.ring.vertices++
 }
