@@ -17,7 +17,7 @@ import (
 // The whole of what is promised takes longer than a test should: make crash
 // runs 40 000 messages and fifty kills.
 var (
-	crashMessages = flag.Int("messages", 4000, "messages of the runs with the old agent")
+	crashMessages = flag.Int("messages", 2000, "messages of the runs with the old agent")
 	crashKills    = flag.Int("kills", 8, "how often TestKilled kills the daemon")
 )
 
