@@ -31,7 +31,7 @@ all:
 # for other processes. No result is taken from the cache, which does not know the programs
 # that tests build and run.
 test: all
-	$(GO) test -count=1 -p $$((2 * $$(nproc))) ./...
+	ZSCHED_BIN=$(CURDIR)/bin $(GO) test -count=1 -p $$((2 * $$(nproc))) ./...
 
 # What to run before each commit, in half a minute: the core with its scenarios, the
 # formats, the configuration and the documents.
@@ -39,8 +39,8 @@ quick:
 	$(GO) build ./...
 	$(GO) test -short . ./ctlfile ./mailq ./scheduler ./scheduler/config ./ta
 
-race:
-	$(GO) test -count=1 -race -timeout 30m ./...
+race: all
+	ZSCHED_BIN=$(CURDIR)/bin $(GO) test -count=1 -race -timeout 30m ./...
 
 # Each fuzz target for TIME (make fuzz TIME=10m); FUZZ_AT_ONCE of them run at a time, by
 # default one for each processor.
@@ -92,7 +92,7 @@ simulate-faults:
 # Maildirs and other servers, while they are killed all the time: prints messages,
 # faults, doubles with their causes, losses, and leaks.
 soak: all
-	$(GO) test -count=1 -v -timeout 0 -run TestSoak ./packaging/soak -args -soak.time=$(SECONDS)s -soak.bin=$(CURDIR)/bin
+	ZSCHED_BIN=$(CURDIR)/bin $(GO) test -count=1 -v -timeout 0 -run TestSoak ./packaging/soak -args -soak.time=$(SECONDS)s
 
 # Formatting, vet, staticcheck (a tool of go.mod), and who may import whom.
 check:

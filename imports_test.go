@@ -39,6 +39,7 @@ internal/testing/injector:          x/sys
 internal/testing/ledger:
 internal/testing/memdisk:           x/sys
 internal/testing/peertest:          x/sys
+internal/testing/programs:
 
 ctlfile:                  internal/text internal/postoffice x/sys
 queue:                    ctlfile internal/postoffice x/sys

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"zsched/internal/testing/programs"
 )
 
 // buildPrograms builds the programs that tests and benchmarks run, once in a process, and
@@ -17,10 +19,11 @@ var buildPrograms = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	dir := filepath.Join(filepath.Dir(player), "..", "programs")
+	if err := programs.Put(dir, "scheduler", "mailq", "xferd", "ta/discard", "ta/smtp", "ta/xfer"); err != nil {
+		return "", err
+	}
 	for _, args := range [][]string{
-		{"mkdir", "-p", dir},
-		{"go", "build", "-o", dir, "zsched/cmd/scheduler", "zsched/cmd/mailq", "zsched/cmd/xferd",
-			"zsched/cmd/ta/discard", "zsched/cmd/ta/smtp", "zsched/cmd/ta/xfer", "zsched/packaging/ministore"},
+		{"go", "build", "-o", dir, "zsched/packaging/ministore"},
 		{"cc", "-O2", "-o", filepath.Join(dir, "floor"), "testdata/floor/floor.c"},
 		{"cc", "-O2", "-o", filepath.Join(dir, "oldagent"), "../../ta/examples/oldagent.c"},
 	} {

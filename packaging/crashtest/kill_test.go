@@ -20,8 +20,8 @@ import (
 
 // The programs whose calls are counted. Agents are children of the scheduler.
 var (
-	programs = []string{"scheduler", "router", "smtpserver", "sendmail", "ctlfile"}
-	agents   = []string{"smtp", "mailbox", "sm", "hold", "errormail"}
+	notAgents = []string{"scheduler", "router", "smtpserver", "sendmail", "ctlfile"}
+	agents    = []string{"smtp", "mailbox", "sm", "hold", "errormail"}
 )
 
 // results sums up the outcomes of many runs.

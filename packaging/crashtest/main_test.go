@@ -3,15 +3,17 @@
 package crashtest
 
 import (
+	"cmp"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"zsched/internal/testing/injector"
+	"zsched/internal/testing/programs"
 )
 
 var (
@@ -30,70 +32,52 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 0 && filepath.Base(os.Args[0]) == smProgram {
 		os.Exit(deliverToSink(os.Args[1:]))
 	}
-	os.Exit(runIn(m))
-}
-
-// runIn runs the tests with a directory for the programs.
-func runIn(m *testing.M) int {
 	flag.Parse()
-	if os.Getenv(binVariable) != "" {
-		return m.Run()
-	}
-	bin, err := os.MkdirTemp("", "crashtest-bin-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(bin)
-	if err := os.Setenv(binVariable, bin); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	code := m.Run()
+	os.RemoveAll(mailbin)
+	os.Exit(code)
 }
 
-// binVariable is the environment variable with the directory of the programs. A
-// user who cannot build them may set it to one that another run has filled.
-const binVariable = "CRASHTEST_BIN"
+var (
+	mailbin  string // the directory of the programs; "" before build
+	building sync.Mutex
+)
 
-// build builds the programs, unless another test has, and returns MAILBIN.
+// build builds the programs, unless another test has, and returns MAILBIN. The tests wait most
+// of the time, so they run at once, except for whole sweeps, whose time -for limits.
 func build(t *testing.T) string {
 	t.Helper()
 	if err := allowed(); err != nil {
 		t.Skip(err)
 	}
-	bin := os.Getenv(binVariable)
-	if _, err := os.Stat(filepath.Join(bin, smProgram)); err == nil {
-		return bin
+	if !*whole {
+		t.Parallel()
 	}
-	if err := os.Chmod(bin, 0o755); err != nil {
+	building.Lock()
+	defer building.Unlock()
+	if mailbin != "" {
+		return mailbin
+	}
+	bin, err := os.MkdirTemp("", "crashtest-bin-")
+	if err != nil {
 		t.Fatal(err)
-	}
-	for dir, packages := range map[string][]string{
-		"":   {"zsched/cmd/scheduler", "zsched/cmd/router", "zsched/cmd/sendmail", "zsched/cmd/smtpserver", "zsched/cmd/ctlfile", "zsched/cmd/mailq"},
-		"ta": {"zsched/cmd/ta/..."},
-	} {
-		to := filepath.Join(bin, dir) + "/"
-		if err := os.MkdirAll(to, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := exec.Command("go", append([]string{"build", "-o", to}, packages...)...).CombinedOutput(); err != nil {
-			t.Fatalf("go build: %v\n%s", err, out)
-		}
 	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	program, err := os.ReadFile(self)
+	err = cmp.Or(err, os.Chmod(bin, 0o755),
+		programs.Put(bin, "scheduler", "router", "sendmail", "smtpserver", "ctlfile", "mailq"),
+		programs.Put(bin+"/ta", "ta/smtp", "ta/mailbox", "ta/sm", "ta/hold", "ta/errormail"),
+		// Another user may not be able to reach the directory that this program is in.
+		os.WriteFile(filepath.Join(bin, smProgram), program, 0o755))
 	if err != nil {
+		os.RemoveAll(bin)
 		t.Fatal(err)
 	}
-	// Another user may not be able to reach the directory that it is in.
-	if err := os.WriteFile(filepath.Join(bin, smProgram), program, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return bin
+	mailbin = bin
+	return mailbin
 }
 
 // allowed checks that a process may be traced.

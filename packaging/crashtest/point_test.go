@@ -47,14 +47,25 @@ func (c *counted) add(call injector.Call) (n int) {
 // ours reports whether a call is counted: one of our programs makes it, and it is not
 // about files of the test itself.
 func ours(c injector.Call) bool {
-	return (slices.Contains(programs, c.Program) || slices.Contains(agents, c.Program)) &&
+	return (slices.Contains(notAgents, c.Program) || slices.Contains(agents, c.Program)) &&
 		!strings.HasPrefix(c.Paths[0], "run/stdin") && !strings.HasPrefix(c.Paths[0], "log/"+c.Program+".err")
 }
 
-// count runs the scenario once without a fault and returns its calls. Nothing may be
-// doubled then.
+// counting has what the first count has returned.
+var counting struct {
+	sync.Mutex
+	done *counted
+}
+
+// count runs the scenario once without a fault and returns its calls, to all tests. Nothing
+// may be doubled then.
 func count(t *testing.T, bin string) *counted {
 	t.Helper()
+	counting.Lock()
+	defer counting.Unlock()
+	if counting.done != nil {
+		return counting.done
+	}
 	s := newSite(t, bin)
 	defer s.remove()
 	var c counted
@@ -83,6 +94,7 @@ func count(t *testing.T, bin string) *counted {
 		s.logs()
 		t.FailNow()
 	}
+	counting.done = &c
 	return &c
 }
 

@@ -7,13 +7,14 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"zsched/internal/testing/programs"
 )
 
 // site is a mail system in a directory of its own.
@@ -34,9 +35,6 @@ type site struct {
 	mu     sync.Mutex
 	orders map[string]int // accepted orders, by verb
 }
-
-// programs are built for the site.
-var programs = []string{"scheduler", "router", "smtpserver", "sendmail", "mailq", "ta/smtp", "ta/mailbox", "ta/errormail"}
 
 // newSite builds the programs and configures them.
 func newSite(t *testing.T) *site {
@@ -70,7 +68,9 @@ func newSite(t *testing.T) *site {
 			}
 		}
 	}
-	s.build()
+	// No other process runs these programs.
+	check(t, programs.Put(dir+"/bin", "scheduler", "router", "smtpserver", "sendmail", "mailq"))
+	check(t, programs.Put(dir+"/bin/ta", "ta/smtp", "ta/mailbox", "ta/errormail"))
 	for _, name := range []string{"transport", "queue", "router", "public", "postman"} {
 		check(t, os.MkdirAll(filepath.Join(s.po, name), 0o755))
 	}
@@ -85,29 +85,6 @@ func newSite(t *testing.T) *site {
 	s.router = s.program("router", "-i")
 	s.smtpserver = s.program("smtpserver", "-i")
 	return s
-}
-
-// build puts the programs into dir, where no other process runs them.
-func (s *site) build() {
-	s.t.Helper()
-	var agents, others []string
-	for _, name := range programs {
-		if strings.HasPrefix(name, "ta/") {
-			agents = append(agents, "zsched/cmd/"+name)
-		} else {
-			others = append(others, "zsched/cmd/"+name)
-		}
-	}
-	commands := [][]string{append([]string{"go", "build", "-o", s.dir + "/bin/"}, others...),
-		append([]string{"go", "build", "-o", s.dir + "/bin/ta/"}, agents...)}
-	if *built != "" {
-		commands = [][]string{{"cp", "-r", *built, s.dir + "/bin"}}
-	}
-	for _, c := range commands {
-		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
-			s.t.Fatalf("%q: %v\n%s", c, err, out)
-		}
-	}
 }
 
 func check(t *testing.T, err error) {

@@ -29,7 +29,6 @@ import (
 
 var (
 	soakTime = flag.Duration("soak.time", 2*time.Second, "how long TestSoak sends mail")
-	built    = flag.String("soak.bin", "", "the directory of the built programs; if empty, TestSoak builds them")
 	keep     = flag.Bool("soak.keep", false, "keep the directory of TestSoak, with an event log")
 )
 
