@@ -91,7 +91,7 @@ cmd/mailq:                ctlfile mailq mailq/client mailq/report mailq/trace sc
 cmd/ctlfile:              ctlfile queue internal/command internal/header internal/text pflag
 cmd/xferd:                queue scheduler/config internal/command internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
-cmd/smtpserver:           router/table queue smtpserver internal/command internal/units internal/text internal/listen internal/postoffice internal/zenv pflag systemd x/sys zerolog
+cmd/smtpserver:           router/table queue smtpserver internal/command internal/metrics internal/units internal/text internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/router:               router router/table internal/command internal/text internal/zenv zerolog pflag
 cmd/sendmail:             ctlfile queue smtpserver internal/text internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog
 cmd/ta/internal/program:  ctlfile ta internal/version internal/zenv pflag
@@ -200,6 +200,7 @@ func TestLinkedPackagesAreNotImportedByAccident(t *testing.T) {
 		{"./cmd/ta/...", []string{module + "scheduler", module + "scheduler/config", modules["participle"], modules["prometheus"]}},
 		{"./cmd/scheduler", []string{"github.com/charmbracelet", module + "mailq/client"}},
 		{"./cmd/mailq", []string{modules["prometheus"], module + "scheduler/daemon", module + "mailq/server"}},
+		{"./cmd/sendmail", []string{modules["prometheus"]}},
 		{"./cmd/ctlfile", []string{module + "scheduler", modules["participle"]}},
 		{"./cmd/router", []string{module + "scheduler", modules["participle"], modules["prometheus"]}},
 	} {

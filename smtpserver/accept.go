@@ -128,6 +128,7 @@ func (s *Server) enter(c *session) bool {
 	s.sessions[c] = true
 	s.from[c.client.key]++
 	s.ending.Add(1)
+	s.counts.Sessions++
 	return true
 }
 

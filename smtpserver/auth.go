@@ -66,9 +66,11 @@ func (s *session) authenticate(identity, user, password string) error {
 		return errAddressGuesses
 	}
 	began := time.Now()
+	s.server.count(func(c *Counts) { c.Logins++ })
 	err := s.check(login{user, s.client.key}, password, identity == "" || identity == user)
 	if err != nil {
 		s.fails++
+		s.server.count(func(c *Counts) { c.LoginsRefused++ })
 		s.server.pause(s.server.guesses.delay - time.Since(began))
 		return err
 	}

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +121,23 @@ func TestLogSaysWhyASessionHasEnded(t *testing.T) {
 	slices.Sort(got)
 	if want := []string{"closed <nil> <nil> a@far.example", "syntax TLS 1.3 ann <nil>", "tls <nil> <nil> <nil>"}; !slices.Equal(got, want) {
 		t.Errorf("sessions %q, want %q", got, want)
+	}
+}
+
+// The manual lists all reasons.
+func TestManualListsTheReasonsOfRefusals(t *testing.T) {
+	source, err := os.ReadFile("refusal.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manual, err := os.ReadFile("../man/smtpserver.8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, found := range regexp.MustCompile(`reason: "(\w+)"`).FindAllSubmatch(source, -1) {
+		if !regexp.MustCompile(`(?m)^\.BR? ` + string(found[1]) + `( ,)?$`).Match(manual) {
+			t.Errorf("%s is not in the manual", found[1])
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,7 +36,8 @@ type inbox struct {
 	notify string // the scheduler's socket, for ETRN
 	group  *queue.GroupCommit
 	log    zerolog.Logger
-	faults logs.Throttle // one line about each directory that fails
+	faults logs.Throttle         // one line about each directory that fails
+	down   atomic.Pointer[error] // why the last message could not be stored; nil: it was
 }
 
 // incoming is a message that is being received.
@@ -94,6 +96,7 @@ const faultPeriod = time.Minute
 
 // fault logs an error of storing a message, and returns it.
 func (q *inbox) fault(where string, err error) error {
+	q.down.Store(&err)
 	if q.faults.Allow(where, time.Now()) {
 		q.log.Error().Err(err).Msg("mail cannot be stored, and clients are told to try again later")
 	}
@@ -143,6 +146,7 @@ func (q *inbox) commit(m *incoming) error {
 	if _, err = q.group.Commit(m.file); err != nil {
 		return q.fault("router", err)
 	}
+	q.down.Store(nil)
 	return nil
 }
 

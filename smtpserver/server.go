@@ -20,6 +20,7 @@
 //	refusal.go      every reply of class 4 and 5
 //	flow.go         whether there is room for mail
 //	log.go          the log
+//	counts.go       what the metrics show
 //
 // A command that is refused returns a refusal, and session.refuse is the only function
 // that sends one. What has to be known of all of them, or decided for all, has its place there.
@@ -109,6 +110,7 @@ type Server struct {
 	sessions map[*session]bool
 	from     map[netip.Prefix]int // sessions, by addressKey
 	local    int                  // sessions of clients on this machine
+	counts   Counts               // without what Server.Counts adds
 	ending   sync.WaitGroup       // one for each session
 }
 
@@ -135,6 +137,7 @@ func New(o Options) (*Server, error) {
 		ended:    logs.Throttle{Number: maxSessionLines, Period: sessionLinePeriod},
 		crowded:  logs.Throttle{Period: sessionLinePeriod},
 		sessions: make(map[*session]bool), from: make(map[netip.Prefix]int),
+		counts: Counts{Refused: make(map[string]int)},
 	}
 	s.use(o, nil)
 	return s, nil

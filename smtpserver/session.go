@@ -143,6 +143,7 @@ func (s *session) reply(format string, args ...any) {
 func (s *session) refuse(r *refusal) error {
 	s.errors++
 	s.refusals++
+	s.server.count(func(c *Counts) { c.Refused[r.reason]++ })
 	s.logRefusal(r)
 	if r.ends || r.code == 421 {
 		s.reason = r.reason
@@ -219,6 +220,7 @@ func (s *session) handshake() error {
 		return errEnded
 	}
 	s.use(conn)
+	s.server.count(func(c *Counts) { c.TLS++ })
 	return nil
 }
 

@@ -249,8 +249,15 @@ func (s *session) finish(err error) error {
 	if err == nil {
 		file := t.file
 		t.file = nil // commit takes it
+		began := time.Now()
 		if err = s.server.queue.commit(file); err == nil {
 			s.messages++
+			s.server.count(func(c *Counts) {
+				c.Messages++
+				c.Recipients += len(m.To)
+				c.Bytes += t.size
+				c.CommitTime += time.Since(began)
+			})
 			s.line().Str("id", file.id).Int("recipients", len(m.To)).Int64("bytes", t.size).Str("with", m.With).Msg("accepted")
 			s.quietAt, s.errors, s.commands = time.Now(), 0, 0
 			s.reply("250 2.0.0 OK: queued as %s", file.id)

@@ -115,16 +115,20 @@ func serve(o smtpserver.Options, c *configuration) error {
 	c.reloads.Path = filepath.Join(o.Router.Postoffice, postoffice.SMTPReload)
 	c.recordReload(nil)
 	sockets := listen.New(o.Log)
-	addresses := c.options.listen
+	addresses, scrapes := c.options.listen, c.options.metrics
 	for _, at := range addresses {
 		sockets.Open(at.String(), at.at, nil, func(l net.Listener) error { return server.Serve(l, at.protocol) })
 	}
+	sockets.Open("metrics", scrapes, nil, func(l net.Listener) error { return serveMetrics(server, l) })
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	for stop.Err() == nil {
 		select {
 		case <-stop.Done():
 		case <-hangups:
-			reload(server, c, addresses)
+			reload(server, c)
+			if !slices.Equal(addresses, c.options.listen) || scrapes != c.options.metrics {
+				c.log.Warn().Msg("the addresses to listen on have changed; this takes effect at the next start")
+			}
 		}
 	}
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
@@ -136,7 +140,7 @@ func serve(o smtpserver.Options, c *configuration) error {
 
 // reload reads smtpserver.cf again, for sessions that begin later. After an error the
 // old options stay in force.
-func reload(server *smtpserver.Server, c *configuration, addresses []address) {
+func reload(server *smtpserver.Server, c *configuration) {
 	o, err := c.read()
 	c.recordReload(err)
 	if err != nil {
@@ -145,9 +149,6 @@ func reload(server *smtpserver.Server, c *configuration, addresses []address) {
 	}
 	server.Configure(o)
 	c.log.Info().Msg("smtpserver.cf reloaded, for sessions that begin now")
-	if !slices.Equal(addresses, c.options.listen) {
-		c.log.Warn().Msg("the addresses to listen on have changed; this takes effect at the next start")
-	}
 }
 
 // recordReload writes why a reload failed to a file in POSTOFFICE, where the scheduler

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,6 +31,7 @@ type options struct {
 	zenv, config     string
 	check            bool
 	listen           []address
+	metrics          listen.Address
 	certificate, key string
 	checkRecipients  bool
 	smtpserver.Options
@@ -47,23 +47,16 @@ type address struct {
 func (a address) String() string { return a.text }
 
 // parseAddress reads [smtp:|smtps:]host:port or [smtp:]/path.
-func parseAddress(text string) (address, error) {
-	a, where := address{text: text}, text
+func parseAddress(text string) (a address, err error) {
+	a.text = text
+	where := text
 	for word, protocol := range map[string]smtpserver.Protocol{"smtp:": smtpserver.SMTP, "smtps:": smtpserver.SMTPS} {
 		if rest, ok := strings.CutPrefix(text, word); ok {
 			a.protocol, where = protocol, rest
 		}
 	}
-	if strings.HasPrefix(where, "/") {
-		a.at = listen.Address{Network: "unix", Address: where}
-		return a, nil
-	}
-	colon := strings.LastIndexByte(where, ':')
-	if _, err := strconv.ParseUint(where[colon+1:], 10, 16); colon < 0 || err != nil {
-		return a, fmt.Errorf("address %q is not host:port or /path", text)
-	}
-	a.at = listen.Address{Network: "tcp", Address: where}
-	return a, nil
+	a.at, err = listen.ParseAddress(where)
+	return a, err
 }
 
 func newFlags(o *options) *pflag.FlagSet {
@@ -76,6 +69,10 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.FuncP("listen", "l", "`address` to listen on: [smtp:|smtps:]host:port or /path (127.0.0.1:25)", func(text string) error {
 		a, err := parseAddress(text)
 		o.listen = append(o.listen, a)
+		return err
+	})
+	f.Func("metrics", "`address` for metrics and health checks by HTTP: host:port or /path", func(text string) (err error) {
+		o.metrics, err = listen.ParseAddress(text)
 		return err
 	})
 	f.StringVar(&o.Hostname, "hostname", "", "`name` of this host")

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -21,6 +22,18 @@ type Address struct {
 	// BindAddr is the IPv4 address used where Address has no host: BINDADDR of
 	// zmailer.conf(5). "": all addresses of both families.
 	BindAddr string
+}
+
+// ParseAddress reads host:port or the path of a UNIX socket.
+func ParseAddress(text string) (Address, error) {
+	if strings.HasPrefix(text, "/") {
+		return Address{Network: "unix", Address: text}, nil
+	}
+	colon := strings.LastIndexByte(text, ':')
+	if _, err := strconv.ParseUint(text[colon+1:], 10, 16); colon < 0 || err != nil {
+		return Address{}, fmt.Errorf("address %q is not host:port or /path", text)
+	}
+	return Address{Network: "tcp", Address: text}, nil
 }
 
 // listen opens the socket.
