@@ -98,6 +98,7 @@ func (r *Service) fail(name string, uid int, err error) {
 	if r.endIfReplaced(err) {
 		return
 	}
+	r.count(func(c *Counts) { c.Failures++ })
 	var bad Unreadable
 	if errors.As(err, &bad) {
 		moved := r.queue.quarantine(filepath.Join(r.queue.dir, "router", name), filepath.Base(name), err.Error())
@@ -140,6 +141,13 @@ func (r *Service) finish(j *job, startedAt time.Time) {
 		return
 	}
 	delete(r.failed, j.Name)
+	r.count(func(c *Counts) {
+		c.Routed++
+		c.Recipients += j.Recipients
+		if j.Refused != "" {
+			c.Refused++
+		}
+	})
 	r.announce(j.Path)
 	now := time.Now()
 	if j.Refused != "" {

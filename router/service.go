@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -43,6 +44,36 @@ type Service struct {
 	reloads  postoffice.ReloadRecord
 	// replaced is why the router ends, or nil: the postoffice was replaced.
 	replaced error
+	// counts are for metrics, which other goroutines read.
+	counts   Counts
+	counting sync.Mutex
+}
+
+// Counts are what the router has found and done since its start.
+type Counts struct {
+	SweptAt     time.Time // when router/ was last read
+	Waiting     int       // submissions that were there
+	OldestAt    time.Time // mtime of the oldest of them; zero: there was none
+	Routed      int       // submissions, and so are Refused and Failures
+	Recipients  int       // of those routed
+	Refused     int       // of those routed; only the sender gets a notice
+	Failures    int       // each attempt counts
+	ReloadedAt  time.Time // when the tables were last read
+	ReloadError error
+}
+
+// Counts returns what the router has counted.
+func (r *Service) Counts() Counts {
+	r.counting.Lock()
+	defer r.counting.Unlock()
+	return r.counts
+}
+
+// count changes the counts.
+func (r *Service) count(change func(*Counts)) {
+	r.counting.Lock()
+	defer r.counting.Unlock()
+	change(&r.counts)
 }
 
 // maxTargets is how many recipients a message may have with the members of aliases. A
@@ -82,6 +113,7 @@ func New(o Options) (*Service, error) {
 		queue: q, loader: loader, log: o.Log, notify: env.Value("SCHEDULERNOTIFY"),
 		waiting: newWaiting(), failed: map[string]bool{},
 		failures: logs.Throttle{Number: 5, Period: time.Second},
+		counts:   Counts{SweptAt: time.Now()},
 		reloads:  postoffice.ReloadRecord{Path: filepath.Join(q.dir, postoffice.RouterReload)},
 	}
 	for name := range strings.FieldsSeq(env.Value("ROUTERTRUSTED")) {
@@ -219,10 +251,16 @@ func watchHashDir(w *fsnotify.Watcher, path string) (watched bool) {
 // later.
 func (r *Service) sweep() {
 	now := time.Now()
+	found, oldestAt := 0, time.Time{}
 	_ = postoffice.EachSubmission(r.queue.dir, func(name string, info os.FileInfo) bool {
 		r.waiting.add(name, ownerOf(info), now)
+		found++
+		if at := info.ModTime(); found == 1 || at.Before(oldestAt) {
+			oldestAt = at
+		}
 		return true
 	})
+	r.count(func(c *Counts) { c.SweptAt, c.Waiting, c.OldestAt = now, found, oldestAt })
 }
 
 // add adds a new file of router/ to those that wait.
@@ -296,6 +334,7 @@ func (r *Service) warnOfRoutes() {
 // recordReload writes why a reload failed to a file in POSTOFFICE, where the scheduler
 // finds it for mailq, or removes that file.
 func (r *Service) recordReload(failure error) {
+	r.count(func(c *Counts) { c.ReloadedAt, c.ReloadError = time.Now(), failure })
 	if err := r.reloads.Set(failure); err != nil {
 		r.log.Warn().Err(err).Msg("the result of the reload is not recorded for mailq")
 	}

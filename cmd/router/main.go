@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/internal/command"
+	"zsched/internal/listen"
 	"zsched/internal/text"
 	"zsched/internal/zenv"
 	"zsched/router"
@@ -34,6 +36,7 @@ type options struct {
 	checkUsers bool
 	maxHops    int
 	verbose    bool
+	metrics    listen.Address
 }
 
 func newFlags(o *options) *pflag.FlagSet {
@@ -44,11 +47,15 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVar(&o.once, "once", false, "route the waiting submissions, and exit")
 	f.BoolVar(&o.checkUsers, "check-users", false, "fail mail to local users that this machine does not have")
 	f.IntVar(&o.maxHops, "max-hops", defaultMaxHops, "fail a message with more Received fields than this `number`")
+	f.Func("metrics", "`address` for metrics and health checks by HTTP: host:port or /path", func(text string) (err error) {
+		o.metrics, err = listen.ParseAddress(text)
+		return err
+	})
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each message that is routed")
 	return f
 }
 
-const usageLine = "usage: router [-iv] [-Z FILE] [--check | --once] [--check-users] [--max-hops N]\n"
+const usageLine = "usage: router [-iv] [-Z FILE] [--check | --once] [--check-users] [--max-hops N] [--metrics ADDRESS]\n"
 
 func run(args []string, stdout, stderr io.Writer) int {
 	o := new(options)
@@ -97,6 +104,9 @@ func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger)
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGTERM)
 	signal.Ignore(syscall.SIGPIPE)
+	sockets := listen.New(log)
+	defer sockets.Close()
+	sockets.Open("metrics", o.metrics, nil, func(l net.Listener) error { return serveMetrics(r, l) })
 	return r.Run(signals, o.once)
 }
 

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) { testscript.Run(t, testscript.Params{Dir: "testdata"}) }
 
 // startRouter runs the program itself in a postoffice until the test ends.
-func startRouter(t *testing.T, dir string, conf string, attr *syscall.SysProcAttr) *exec.Cmd {
+func startRouter(t *testing.T, dir string, conf string, attr *syscall.SysProcAttr, options ...string) *exec.Cmd {
 	t.Helper()
 	// testscript.Main has put the program into the path, where only its own user
 	// can reach it.
@@ -35,7 +35,7 @@ func startRouter(t *testing.T, dir string, conf string, attr *syscall.SysProcAtt
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "zmailer.conf"), conf)
-	cmd := exec.Command(path, "-i", "-v", "-Z", filepath.Join(dir, "zmailer.conf"))
+	cmd := exec.Command(path, append(options, "-i", "-v", "-Z", filepath.Join(dir, "zmailer.conf"))...)
 	cmd.SysProcAttr = attr
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
