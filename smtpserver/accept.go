@@ -10,12 +10,16 @@ import (
 	"zsched/internal/listen"
 )
 
-// Protocol is the protocol of a listener.
-type Protocol int
+// Protocol is what the clients of a listener speak.
+type Protocol struct {
+	TLS         bool // from the start (RFC 8314)
+	RequireAuth bool // all clients have to log in, also those that may send anywhere elsewhere
+}
 
-const (
-	SMTP  Protocol = iota
-	SMTPS          // TLS from the start (RFC 8314)
+// SMTP and SMTPS are protocols for everybody.
+var (
+	SMTP  = Protocol{}
+	SMTPS = Protocol{TLS: true}
 )
 
 // client is the client of a session.
@@ -74,7 +78,7 @@ func network(addr netip.Addr, bits4, bits6 int) netip.Prefix {
 func (s *Server) Serve(l net.Listener, p Protocol) error {
 	return listen.Accept(l, func(conn net.Conn) {
 		if c := s.begin(conn, p); c != nil {
-			go c.run(p)
+			go c.run()
 		}
 	})
 }
@@ -83,7 +87,7 @@ func (s *Server) Serve(l net.Listener, p Protocol) error {
 // returns when it is closed.
 func (s *Server) ServeConn(conn net.Conn, p Protocol) error {
 	if c := s.begin(conn, p); c != nil {
-		c.run(p)
+		c.run()
 	}
 	return nil
 }
@@ -96,7 +100,7 @@ func (s *Server) begin(conn net.Conn, p Protocol) *session {
 		return c
 	}
 	c.unlogged, c.logged = s.crowded.Take(c.client.block.String(), c.began)
-	if p != SMTPS {
+	if !p.TLS {
 		// The reply fits into the socket's buffer, so this does not block.
 		_ = c.refuse(errTooManySessions)
 		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))

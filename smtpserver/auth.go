@@ -87,7 +87,7 @@ func (s *session) check(at login, password string, allowed bool) error {
 	if r := g.tooMany(at, time.Now()); r != nil {
 		return r
 	}
-	ok, err := verify(s.passwordFile(), at.user, password, s.o.Log)
+	own, ok, err := verify(s.passwordFile(), at.user, password, s.o.Log)
 	if err != nil {
 		s.about.err = err
 		return errNoPasswords
@@ -97,6 +97,7 @@ func (s *session) check(at login, password string, allowed bool) error {
 		return errPassword
 	}
 	g.right(at)
+	s.senders = own
 	return nil
 }
 

@@ -26,7 +26,7 @@ func TestBadLinesOfThePasswordFile(t *testing.T) {
 	}
 	var log strings.Builder
 	for user, want := range map[string]bool{"alice": true, "bob": false, "carol": false, "dave": true, "erin": false, "": false} {
-		if got, err := verify(path, user, "secret", zerolog.New(&log)); got != want || err != nil {
+		if _, got, err := verify(path, user, "secret", zerolog.New(&log)); got != want || err != nil {
 			t.Errorf("%q: %v, %v", user, got, err)
 		}
 	}

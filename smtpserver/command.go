@@ -12,6 +12,7 @@ import (
 type command struct {
 	run     func(s *session, arg string) error
 	greeted bool // only after EHLO or HELO
+	login   bool // only after AUTH where Protocol.RequireAuth is set
 	bare    bool // it has no parameter
 }
 
@@ -20,14 +21,14 @@ var commands = map[string]command{
 	"EHLO":     {run: func(s *session, arg string) error { return s.greet("EHLO", arg) }},
 	"STARTTLS": {run: (*session).startTLS, bare: true},
 	"AUTH":     {run: (*session).auth, greeted: true},
-	"MAIL":     {run: (*session).mailFrom, greeted: true},
+	"MAIL":     {run: (*session).mailFrom, greeted: true, login: true},
 	"RCPT":     {run: (*session).rcptTo, greeted: true},
 	"DATA":     {run: (*session).data, greeted: true, bare: true},
 	"BDAT":     {run: (*session).bdat}, // reads its chunk in any case
 	"RSET":     {run: (*session).rset, bare: true},
 	"NOOP":     {run: (*session).noop},
 	"VRFY":     {run: (*session).vrfy},
-	"ETRN":     {run: (*session).etrn, greeted: true},
+	"ETRN":     {run: (*session).etrn, greeted: true, login: true},
 	"QUIT":     {run: (*session).quit, bare: true},
 	"EXPN":     {run: (*session).notOffered},
 	"HELP":     {run: (*session).notOffered},
@@ -58,6 +59,8 @@ func (s *session) answer(line string) error {
 		return errUnknown
 	case c.greeted && s.greeted == "":
 		return errNotGreeted
+	case c.login && s.listener.RequireAuth && s.user == "":
+		return errNeedsLogin
 	case c.bare && arg != "":
 		return errNoArgument
 	}

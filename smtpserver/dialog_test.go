@@ -107,6 +107,8 @@ type dialog struct {
 	in   *bufio.Reader
 }
 
+func newDialog(t *testing.T, conn net.Conn) *dialog { return &dialog{t, conn, bufio.NewReader(conn)} }
+
 func (s *started) dial() *dialog {
 	s.t.Helper()
 	return s.dialFrom("127.0.0.1")

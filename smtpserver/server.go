@@ -16,6 +16,7 @@
 //	transaction.go  MAIL, RCPT
 //	text.go         DATA, BDAT
 //	auth.go         AUTH, passwords.go, guesses.go
+//	rate.go         how many recipients there may be in a time
 //	certificate.go  the certificate for TLS
 //	refusal.go      every reply of class 4 and 5
 //	flow.go         whether there is room for mail
@@ -73,6 +74,8 @@ type Options struct {
 	MaxSessions    int   // at once
 	MaxFromAddress int   // sessions at once from an address outside Networks
 	MaxErrors      int   // replies of class 4 and 5 between two messages, outside Networks
+	LoginRate      Rate  // of each user
+	ClientRate     Rate  // of each address block outside Networks, without those of users
 
 	MinFree        int64         // bytes of disk that are left free; 0: none
 	RouterMax      int           // number of files in router/ at which mail is delayed; 0: no limit
@@ -104,6 +107,7 @@ type Server struct {
 	ended     logs.Throttle // logged sessions of each address block
 	crowded   logs.Throttle // log lines about each block whose clients get no session
 	guesses   *guesses
+	rates     rates
 	config    atomic.Pointer[config] // in force for sessions that begin now
 
 	mu       sync.Mutex
@@ -133,6 +137,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		queue: q, stopped: make(chan struct{}), guesses: newGuesses(),
+		rates:    rates{fullAt: make(map[login]time.Time)},
 		triggers: logs.Throttle{Period: triggerPeriod},
 		ended:    logs.Throttle{Number: maxSessionLines, Period: sessionLinePeriod},
 		crowded:  logs.Throttle{Period: sessionLinePeriod},

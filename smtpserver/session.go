@@ -33,17 +33,19 @@ var errEnded = errors.New("the session has ended")
 // session is a client's connection. One goroutine runs it; others only call stop, or
 // close raw.
 type session struct {
-	server *Server
-	o      *Options // in force when it was accepted
-	raw    net.Conn // without TLS
-	conn   net.Conn // raw, or TLS
-	in     *bufio.Reader
-	out    *bufio.Writer
-	client client
+	server   *Server
+	o        *Options // in force when it was accepted
+	raw      net.Conn // without TLS
+	conn     net.Conn // raw, or TLS
+	in       *bufio.Reader
+	out      *bufio.Writer
+	client   client
+	listener Protocol
 
 	greeted string       // HELO or EHLO; "" before, and after STARTTLS
 	helo    string       // the name that the client gave with it
 	user    string       // who has authenticated, or ""
+	senders senders      // that the user may name
 	fails   int          // passwords that were refused
 	mail    *transaction // nil between two messages
 
@@ -65,7 +67,7 @@ type session struct {
 
 func newSession(s *Server, conn net.Conn, p Protocol) *session {
 	o := &s.config.Load().Options
-	c := &session{server: s, o: o, raw: conn, began: time.Now(), reason: "closed"}
+	c := &session{server: s, o: o, raw: conn, listener: p, began: time.Now(), reason: "closed"}
 	c.quietAt = c.began
 	c.client = clientOf(conn, o)
 	c.use(countingConn{conn, c})
@@ -101,7 +103,7 @@ func (w timedWriter) Write(p []byte) (int, error) {
 }
 
 // run speaks with the client until the session ends, and closes the connection.
-func (s *session) run(p Protocol) {
+func (s *session) run() {
 	defer s.server.leave(s)
 	defer func() {
 		if fault := recover(); fault != nil { // of one session, which must not end the others
@@ -113,7 +115,7 @@ func (s *session) run(p Protocol) {
 		_ = s.conn.Close()
 		s.logEnd()
 	}()
-	if p == SMTPS && (s.o.TLS == nil || s.handshake() != nil) { // it was turned off after the listener was opened
+	if s.listener.TLS && (s.o.TLS == nil || s.handshake() != nil) { // it was turned off after the listener was opened
 		return
 	}
 	s.reply("220 %s ESMTP", s.o.Hostname)

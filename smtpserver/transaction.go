@@ -5,6 +5,7 @@ package smtpserver
 import (
 	"crypto/tls"
 	"strings"
+	"time"
 
 	"zsched/ctlfile"
 	"zsched/queue"
@@ -48,6 +49,9 @@ func (s *session) mailFrom(arg string) error {
 		address, err := from.address(m.utf8, errSender)
 		if err != nil {
 			return err
+		}
+		if !s.senders.allow(address) {
+			return errNotSender
 		}
 		m.From = ctlfile.Address{User: address}
 	}
@@ -118,6 +122,9 @@ func (s *session) rcptTo(arg string) error {
 	if err == nil {
 		err = s.mayReceive(address)
 	}
+	if err == nil && !s.withinRate() {
+		err = errRate
+	}
 	if err == nil {
 		err = s.addRecipient(address, dsn)
 	}
@@ -160,6 +167,19 @@ func (s *session) mayReceive(address string) error {
 		return check(address)
 	}
 	return nil
+}
+
+// withinRate counts a recipient, unless there were too many from the user or, without one, from
+// the client's address block.
+func (s *session) withinRate() bool {
+	by, limit := login{user: s.user}, s.o.LoginRate
+	if s.user == "" && s.client.trusted {
+		return true
+	}
+	if s.user == "" {
+		by, limit = login{from: s.client.block}, s.o.ClientRate
+	}
+	return s.server.rates.take(by, limit, time.Now())
 }
 
 func (s *session) addRecipient(address, dsn string) error {

@@ -213,18 +213,26 @@ func TestKilledServerLosesNothingThatItAcknowledged(t *testing.T) {
 
 func TestWrongConfigurationIsNamedWithItsPlace(t *testing.T) {
 	for config, want := range map[string]string{
-		"# fine\nmax-size 5k\n":     "",
-		"max-sise 5k\n":             "smtpserver.cf:1: no option",
-		"max-size many\n":           "smtpserver.cf:1: ",
-		"min-free 0\n":              "",
-		"max-size 0\n":              `"0" is less than 1`,
-		"max-size 549755813887G\n":  `"549755813887G" is not a size`,
-		"network 1.2.3.4/99\n":      "smtpserver.cf:1: ",
-		"listen nowhere\n":          "smtpserver.cf:1: ",
-		"config other\n":            "smtpserver.cf:1: no option",
-		"max-recipients 0\n":        "at least 1",
-		"certificate missing.pem\n": "missing.pem",
-		"listen smtps:[::1]:465\n":  "needs TLS",
+		"# fine\nmax-size 5k\n":           "",
+		"max-sise 5k\n":                   "smtpserver.cf:1: no option",
+		"max-size many\n":                 "smtpserver.cf:1: ",
+		"min-free 0\n":                    "",
+		"max-size 0\n":                    `"0" is less than 1`,
+		"max-size 549755813887G\n":        `"549755813887G" is not a size`,
+		"network 1.2.3.4/99\n":            "smtpserver.cf:1: ",
+		"listen nowhere\n":                "smtpserver.cf:1: ",
+		"config other\n":                  "smtpserver.cf:1: no option",
+		"max-recipients 0\n":              "at least 1",
+		"certificate missing.pem\n":       "missing.pem",
+		"listen smtps:[::1]:465\n":        "needs TLS",
+		"listen [::1]:587 auth\n":         "smtpserver.cf:1: ",
+		"metrics nowhere\n":               "smtpserver.cf:1: ",
+		"rate-login 500/1h\n":             "",
+		"rate-login 500\n":                "smtpserver.cf:1: ",
+		"\nrate-client 0/1h\n":            "smtpserver.cf:2: ",
+		"rate-client 10/0s\n":             "smtpserver.cf:1: ",
+		"listen [::1]:587 require-auth\n": "needs TLS",
+		"passwords p\nlisten smtps:[::1]:465 require-auth\n": "needs TLS",
 	} {
 		p := newPlace(t, config)
 		var out, errs bytes.Buffer

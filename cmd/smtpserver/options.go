@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,15 +47,16 @@ type address struct {
 
 func (a address) String() string { return a.text }
 
-// parseAddress reads [smtp:|smtps:]host:port or [smtp:]/path.
+// parseAddress reads [smtp:|smtps:]host:port or [smtp:]/path, and the word require-auth after it.
 func parseAddress(text string) (a address, err error) {
 	a.text = text
-	where := text
-	for word, protocol := range map[string]smtpserver.Protocol{"smtp:": smtpserver.SMTP, "smtps:": smtpserver.SMTPS} {
-		if rest, ok := strings.CutPrefix(text, word); ok {
-			a.protocol, where = protocol, rest
-		}
+	where, word, _ := strings.Cut(text, " ")
+	if word = strings.TrimSpace(word); word != "" && word != "require-auth" {
+		return a, fmt.Errorf("%q after an address is not require-auth", word)
 	}
+	where, _ = strings.CutPrefix(where, "smtp:")
+	where, a.protocol.TLS = strings.CutPrefix(where, "smtps:")
+	a.protocol.RequireAuth = word != ""
 	a.at, err = listen.ParseAddress(where)
 	return a, err
 }
@@ -66,7 +68,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVar(&o.check, "check", false, "report what is wrong with the configuration, and exit")
 	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/smtpserver.cf")
-	f.FuncP("listen", "l", "`address` to listen on: [smtp:|smtps:]host:port or /path (127.0.0.1:25)", func(text string) error {
+	f.FuncP("listen", "l", "`address` to listen on: [smtp:|smtps:]host:port or /path, and require-auth after it (127.0.0.1:25)", func(text string) error {
 		a, err := parseAddress(text)
 		o.listen = append(o.listen, a)
 		return err
@@ -90,12 +92,30 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.IntVar(&o.MaxSessions, "max-sessions", o.MaxSessions, "maximum number of sessions at once")
 	f.IntVar(&o.MaxFromAddress, "max-sessions-address", o.MaxFromAddress, "maximum number of sessions at once from one address outside known networks")
 	f.IntVar(&o.MaxErrors, "max-errors", o.MaxErrors, "maximum number of errors between two messages of a client outside known networks")
+	f.Func("rate-login", "`recipients/time` that a user who has logged in may have at most, such as 500/1h", rateFlag(&o.LoginRate))
+	f.Func("rate-client", "`recipients/time` that an address block outside known networks may have at most", rateFlag(&o.ClientRate))
 	f.Func("min-free", "`bytes` of disk to leave free, with k, M or G (64M); 0: none", units.SizeFlag(&o.MinFree, 0))
 	f.IntVar(&o.RouterMax, "router-max", o.RouterMax, "number of files in router/ at which mail is delayed; 0: no limit")
 	f.Var((*units.Interval)(&o.CommandTimeout), "command-timeout", "`time` to wait for a command, or for more of a message")
 	f.Var((*units.Interval)(&o.DataTimeout), "data-timeout", "`time` for a message, plus a second for each kilobyte")
 	f.Var((*units.Interval)(&o.SessionTimeout), "session-timeout", "`time` that a session may last without a message")
 	return f
+}
+
+// maxRate bounds the number of recipients in a rate.
+const maxRate = 1_000_000
+
+func rateFlag(rate *smtpserver.Rate) func(string) error {
+	return func(text string) error {
+		number, span, _ := strings.Cut(text, "/")
+		n, err := strconv.Atoi(number)
+		d, e := units.ParseInterval(span)
+		if errors.Join(err, e) != nil || n < 1 || n > maxRate || d < time.Second {
+			return fmt.Errorf("%q is not a number of recipients, up to %d, and a time, such as 500/1h", text, maxRate)
+		}
+		*rate = smtpserver.Rate{Recipients: n, Per: d}
+		return nil
+	}
 }
 
 func prefixes(list *[]netip.Prefix) func(string) error {
@@ -183,12 +203,15 @@ func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 	s.Passwords = absolute(share, s.Passwords)
 	s.Router = queue.Router{Postoffice: env.Value("POSTOFFICE"), Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
 	s.NotifySock = env.Value("SCHEDULERNOTIFY")
-	if o.certificate == "" {
-		for _, a := range o.listen {
-			if a.protocol == smtpserver.SMTPS {
-				return s, fmt.Errorf("address %s needs TLS, and there is no certificate", a.text)
-			}
+	for _, a := range o.listen {
+		switch p := a.protocol; {
+		case o.certificate == "" && (p.TLS || p.RequireAuth):
+			return s, fmt.Errorf("address %s needs TLS, and there is no certificate", a.text)
+		case s.Passwords == "" && p.RequireAuth:
+			return s, fmt.Errorf("address %s needs AUTH, and there are no passwords", a.text)
 		}
+	}
+	if o.certificate == "" {
 		return s, nil
 	}
 	s.TLS, err = smtpserver.TLSConfig(absolute(share, o.certificate), absolute(share, cmp.Or(o.key, o.certificate)))
