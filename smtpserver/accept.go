@@ -3,6 +3,7 @@ package smtpserver
 // Listeners: who the client of a connection is, and how many sessions there may be.
 
 import (
+	"math"
 	"net"
 	"net/netip"
 	"time"
@@ -119,14 +120,13 @@ func (s *Server) enter(c *session) bool {
 		return false
 	default:
 	}
-	if len(s.sessions) >= c.o.MaxSessions || !c.client.trusted && s.from[c.client.key] >= c.o.MaxFromAddress {
+	// Any user of this machine may be the client. They leave sessions to others.
+	if c.client.local && s.local >= (c.o.MaxSessions+1)/2 ||
+		!c.client.trusted && s.from[c.client.key] >= c.o.MaxFromAddress ||
+		len(s.sessions) >= c.o.MaxSessions && !s.makeRoom(c.client.block) {
 		return false
 	}
 	if c.client.local {
-		// Any user of this machine may be the client. They leave sessions to others.
-		if s.local >= (c.o.MaxSessions+1)/2 {
-			return false
-		}
 		s.local++
 	}
 	s.sessions[c] = true
@@ -136,10 +136,42 @@ func (s *Server) enter(c *session) bool {
 	return true
 }
 
+// makeRoom ends the session that has waited longest for its client, of the address block that
+// has most sessions, if the block of a newcomer has fewer.
+func (s *Server) makeRoom(newcomer netip.Prefix) bool {
+	number := make(map[netip.Prefix]int)
+	for c := range s.sessions {
+		number[c.client.block]++
+	}
+	var idlest *session
+	most, since := number[newcomer]+1, int64(math.MaxInt64)
+	for c := range s.sessions {
+		n, at := number[c.client.block], c.waitsSince.Load()
+		if at != 0 && (n > most || n == most && at < since) {
+			idlest, most, since = c, n, at
+		}
+	}
+	if idlest == nil {
+		return false
+	}
+	s.remove(idlest)
+	idlest.stop(errIdle)
+	return true
+}
+
 // leave removes a session whose connection is closed.
 func (s *Server) leave(c *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.remove(c)
+	s.ending.Done()
+}
+
+// remove gives the place of a session to others, if it has one.
+func (s *Server) remove(c *session) {
+	if !s.sessions[c] {
+		return
+	}
 	delete(s.sessions, c)
 	if c.client.local {
 		s.local--
@@ -147,5 +179,4 @@ func (s *Server) leave(c *session) {
 	if s.from[c.client.key]--; s.from[c.client.key] == 0 {
 		delete(s.from, c.client.key)
 	}
-	s.ending.Done()
 }

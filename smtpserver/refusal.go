@@ -24,6 +24,7 @@ func (r *refusal) Error() string { return r.text }
 // What ends a session.
 var (
 	errTooManySessions = &refusal{code: 421, status: "4.3.2", reason: "sessions", text: "Too many sessions"}
+	errIdle            = &refusal{code: 421, status: "4.3.2", reason: "idle", text: "All sessions are taken, and this one was idle"}
 	errStopping        = &refusal{code: 421, status: "4.3.2", reason: "stopping", text: "The server is stopping"}
 	errTimeout         = &refusal{code: 421, status: "4.4.2", reason: "timeout", text: "Timeout"}
 	errFault           = &refusal{code: 421, status: "4.3.0", reason: "fault", text: "Internal error"}
@@ -59,12 +60,12 @@ var (
 	errSender          = &refusal{code: 553, status: "5.1.7", reason: "address", text: "The address is not one mailbox with a domain"}
 	errRecipient       = &refusal{code: 553, status: "5.1.3", reason: "address", text: "The address is not one mailbox with a domain"}
 	errNeedsUTF8       = &refusal{code: 553, status: "5.6.7", reason: "address", text: "The address needs SMTPUTF8"}
-	errRelay           = &refusal{code: 550, status: "5.7.1", reason: "relay", text: "Relaying is not allowed"}
 	errNotSender       = &refusal{code: 553, status: "5.7.1", reason: "sender", text: "This login may not use this sender"}
+	errRelay           = &refusal{code: 550, status: "5.7.1", reason: "relay", text: "Relaying is not allowed"}
 	ErrNoUser          = &refusal{code: 550, status: "5.1.1", reason: "user", text: "No such user"}
 	ErrNoRoute         = &refusal{code: 550, status: "5.1.2", reason: "route", text: "No route to this domain"}
-	errManyRecipients  = &refusal{code: 452, status: "4.5.3", reason: "recipients", text: "Too many recipients"}
 	errRate            = &refusal{code: 450, status: "4.7.1", reason: "rate", text: "Too many recipients in a short time"}
+	errManyRecipients  = &refusal{code: 452, status: "4.5.3", reason: "recipients", text: "Too many recipients"}
 	errManyEnvelopes   = &refusal{code: 452, status: "4.5.3", reason: "memory", text: "Too many recipients at this time"}
 )
 
@@ -80,8 +81,8 @@ var (
 
 // Passwords and ETRN.
 var (
-	errNeedsTLS      = &refusal{code: 523, status: "5.7.10", reason: "auth", text: "TLS is required"}
 	errNeedsLogin    = &refusal{code: 530, status: "5.7.0", reason: "auth", text: "Log in first"}
+	errNeedsTLS      = &refusal{code: 523, status: "5.7.10", reason: "auth", text: "TLS is required"}
 	errMechanism     = &refusal{code: 504, status: "5.5.4", reason: "auth", text: "Unknown mechanism"}
 	errAuthenticated = &refusal{code: 503, status: "5.5.1", reason: "sequence", text: "Already authenticated"}
 	errResponse      = &refusal{code: 501, status: "5.5.2", reason: "auth", text: "Malformed response"}

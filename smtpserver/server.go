@@ -192,7 +192,7 @@ func (s *Server) Close(ctx context.Context) error {
 	close(s.stopped)
 	close(s.config.Load().replaced)
 	for c := range s.sessions {
-		c.stop()
+		c.stop(errStopping)
 	}
 	s.mu.Unlock()
 	ended := make(chan struct{})

@@ -62,7 +62,9 @@ type session struct {
 	errors   int       // replies of class 4 and 5 since quietAt
 	commands int       // since quietAt
 
-	idle, stopping atomic.Bool
+	idle       atomic.Bool             // it waits for a command
+	waitsSince atomic.Int64            // when it began to wait for its client, in nanoseconds since 1970; 0: it does not
+	told       atomic.Pointer[refusal] // with what another goroutine ends it; nil: not yet
 }
 
 func newSession(s *Server, conn net.Conn, p Protocol) *session {
@@ -89,14 +91,21 @@ func (c countingConn) Read(p []byte) (int, error) {
 func (s *session) use(conn net.Conn) {
 	s.conn = conn
 	s.in = bufio.NewReaderSize(conn, maxCommand)
-	s.out = bufio.NewWriterSize(timedWriter{conn}, 1024)
+	s.out = bufio.NewWriterSize(timedWriter{conn, s}, 1024)
 }
 
 // timedWriter bounds the time of each write to a client.
-type timedWriter struct{ net.Conn }
+type timedWriter struct {
+	net.Conn
+	session *session
+}
 
 func (w timedWriter) Write(p []byte) (int, error) {
-	if err := w.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+	timeout := writeTimeout
+	if w.session.told.Load() == errIdle {
+		timeout = time.Second // another session has its place already
+	}
+	if err := w.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
 		return 0, err
 	}
 	return w.Conn.Write(p)
@@ -173,30 +182,41 @@ func (s *session) readLine() (string, error) {
 		deadline = total
 	}
 	s.idle.Store(true)
-	_ = s.conn.SetReadDeadline(deadline)
-	if s.stopping.Load() {
-		return "", errStopping
+	line, err := []byte(nil), s.await(deadline)
+	if err == nil {
+		line, err = s.in.ReadSlice('\n')
 	}
-	line, err := s.in.ReadSlice('\n')
 	s.idle.Store(false)
+	s.waitsSince.Store(0)
 	switch {
 	case err == nil:
 		return strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r"), nil
 	case errors.Is(err, bufio.ErrBufferFull):
 		return "", errLongCommand
-	case s.stopping.Load():
-		return "", errStopping
+	case s.told.Load() != nil:
+		return "", s.told.Load()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return "", errTimeout
 	}
 	return "", errEnded
 }
 
-// stop ends the session at once or, if it is receiving a message, after that message.
-// Any goroutine may call it.
-func (s *session) stop() {
-	s.stopping.Store(true)
-	if s.idle.Load() {
+// await prepares to wait for the client until a deadline. It returns what another goroutine ends
+// the session with.
+func (s *session) await(deadline time.Time) error {
+	s.waitsSince.Store(time.Now().UnixNano())
+	_ = s.conn.SetReadDeadline(deadline)
+	if r := s.told.Load(); r != nil && (r == errIdle || s.idle.Load()) {
+		return r
+	}
+	return nil
+}
+
+// stop ends the session at once or, with errStopping while it is receiving a message, after
+// that message. Any goroutine may call it.
+func (s *session) stop(r *refusal) {
+	s.told.Store(r)
+	if r == errIdle || s.idle.Load() {
 		_ = s.raw.SetReadDeadline(time.Now())
 	}
 }
@@ -215,8 +235,10 @@ func (s *session) handshake() error {
 	conn := tls.Server(s.conn, s.o.TLS)
 	_ = s.conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	s.idle.Store(true)
+	s.waitsSince.Store(time.Now().UnixNano())
 	err := conn.Handshake()
 	s.idle.Store(false)
+	s.waitsSince.Store(0)
 	if err != nil {
 		s.reason, s.about.err = "tls", err
 		return errEnded

@@ -204,10 +204,18 @@ func (s *session) receive(t *text, n uint64) error {
 			if idle := time.Now().Add(s.o.CommandTimeout); idle.Before(deadline) {
 				deadline = idle
 			}
-			_ = s.conn.SetReadDeadline(deadline)
-			if _, err := s.in.Peek(1); errors.Is(err, os.ErrDeadlineExceeded) {
+			err := s.await(deadline)
+			if err == nil {
+				_, err = s.in.Peek(1)
+			}
+			s.waitsSince.Store(0)
+			switch {
+			case err == nil:
+			case s.told.Load() == errIdle:
+				return errIdle
+			case errors.Is(err, os.ErrDeadlineExceeded):
 				return errTimeout
-			} else if err != nil {
+			default:
 				return errEnded
 			}
 		}

@@ -1,0 +1,60 @@
+package smtpserver
+
+import (
+	"net"
+	"runtime"
+	"testing"
+)
+
+// Where all sessions are taken, the block that has most gives the one that was idle longest to
+// another block.
+func TestIdleSessionMakesRoom(t *testing.T) {
+	s := start(t, func(o *Options) { o.MaxSessions = 4 })
+	hello := func(address string) *dialog {
+		d := s.dialFrom(address)
+		d.say("EHLO x", "250 ")
+		return d
+	}
+	begun, first, second, other := hello("127.1.2.9"), hello("127.1.2.10"), hello("127.1.2.11"), hello("127.1.3.9")
+	begun.say("MAIL FROM:<a@far.example>", "250 ")
+	begun.say("RCPT TO:<b@ours.example>", "250 ")
+	begun.say("DATA", "354 ")
+	second.say("NOOP", "250 ")
+	begun.send("x\r\n")
+	s.awaitIdle(4)
+	newcomer := hello("127.1.4.9") // there are 3, 1 and 0 sessions
+	first.expect("421 4.3.2")
+	first.ended()
+	begun.send(".\r\n")
+	begun.expect("250 ")
+	s.awaitIdle(4)
+	last := hello("127.1.5.9") // there are 2, 1, 1 and 0 sessions
+	second.expect("421 4.3.2")
+	s.awaitIdle(4)
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, 3, 10)}}).Dial("tcp", s.l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	newDialog(t, conn).expect("421 4.3.2") // its block has as many as each other
+	for _, d := range []*dialog{begun, other, newcomer, last} {
+		d.say("NOOP", "250 ")
+	}
+	if c := s.Counts(); c.Open != 4 || c.Refused["idle"] != 2 || c.Refused["sessions"] != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// awaitIdle returns when so many sessions wait for their clients.
+func (s *started) awaitIdle(number int) {
+	for idle := 0; idle < number; runtime.Gosched() {
+		idle = 0
+		s.mu.Lock()
+		for c := range s.sessions {
+			if c.waitsSince.Load() != 0 {
+				idle++
+			}
+		}
+		s.mu.Unlock()
+	}
+}
