@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/internal/listen"
 )
 
@@ -27,7 +28,7 @@ var (
 type client struct {
 	addr    netip.Addr   // the zero value for a UNIX socket or a pipe
 	key     netip.Prefix // addressKey of it
-	block   netip.Prefix // the network of its site; the zero value for this machine
+	block   string       // its address block, as ctlfile.Source names it
 	local   bool         // it is on this machine
 	trusted bool         // it may send anywhere
 }
@@ -39,16 +40,19 @@ func (c client) String() string {
 	return c.addr.String()
 }
 
+// thisMachine is the address block of all clients on this machine.
+const thisMachine = "local"
+
 // clientOf returns the client of a connection. One on this machine has a loopback address,
 // the address that it connects to, or none, as at a UNIX socket.
 func clientOf(conn net.Conn, o *Options) client {
 	addr := ipOf(conn.RemoteAddr())
 	c := client{
 		addr: addr, key: addressKey(addr), trusted: o.trusts(addr),
-		local: !addr.IsValid() || addr.IsLoopback() || addr == ipOf(conn.LocalAddr()),
+		block: thisMachine, local: !addr.IsValid() || addr.IsLoopback() || addr == ipOf(conn.LocalAddr()),
 	}
 	if !c.local {
-		c.block = network(addr, 24, 56)
+		c.block = ctlfile.ClientSource(addr)
 	}
 	return c
 }
@@ -63,13 +67,10 @@ func ipOf(a net.Addr) netip.Addr {
 
 // addressKey returns the key by which sessions and wrong passwords are counted: an
 // IPv4 address, or the 64-bit network of an IPv6 address.
-func addressKey(addr netip.Addr) netip.Prefix { return network(addr, 32, 64) }
-
-// network returns the network of an address that has so many bits, or the zero value for none.
-func network(addr netip.Addr, bits4, bits6 int) netip.Prefix {
-	bits := bits6
+func addressKey(addr netip.Addr) netip.Prefix {
+	bits := 64
 	if addr.Is4() {
-		bits = bits4
+		bits = 32
 	}
 	prefix, _ := addr.Prefix(bits)
 	return prefix
@@ -97,13 +98,13 @@ func (s *Server) ServeConn(conn net.Conn, p Protocol) error {
 func (s *Server) begin(conn net.Conn, p Protocol) *session {
 	c := newSession(s, conn, p)
 	if s.enter(c) {
-		c.unlogged, c.logged = s.ended.Take(c.client.block.String(), c.began)
+		c.unlogged, c.logged = s.ended.Take(c.client.block, c.began)
 		return c
 	}
-	c.unlogged, c.logged = s.crowded.Take(c.client.block.String(), c.began)
+	c.unlogged, c.logged = s.crowded.Take(c.client.block, c.began)
+	_ = c.refuse(errTooManySessions)
 	if !p.TLS {
 		// The reply fits into the socket's buffer, so this does not block.
-		_ = c.refuse(errTooManySessions)
 		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
 		_ = c.out.Flush()
 	}
@@ -138,8 +139,8 @@ func (s *Server) enter(c *session) bool {
 
 // makeRoom ends the session that has waited longest for its client, of the address block that
 // has most sessions, if the block of a newcomer has fewer.
-func (s *Server) makeRoom(newcomer netip.Prefix) bool {
-	number := make(map[netip.Prefix]int)
+func (s *Server) makeRoom(newcomer string) bool {
+	number := make(map[string]int)
 	for c := range s.sessions {
 		number[c.client.block]++
 	}

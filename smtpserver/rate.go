@@ -17,17 +17,17 @@ type Rate struct {
 // is full at first and fills in Rate.Per. Each recipient takes a token.
 type rates struct {
 	mu     sync.Mutex
-	fullAt map[login]time.Time // when a bucket is full again; up to maxCounted
+	fullAt map[string]time.Time // when a bucket is full again; up to maxCounted
 }
 
 // take takes a token, unless there is none.
-func (r *rates) take(by login, limit Rate, now time.Time) bool {
+func (r *rates) take(source string, limit Rate, now time.Time) bool {
 	if limit.Recipients == 0 {
 		return true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := r.fullAt[by]
+	at := r.fullAt[source]
 	if at.Before(now) {
 		at = now
 	}
@@ -35,6 +35,6 @@ func (r *rates) take(by login, limit Rate, now time.Time) bool {
 	if at.Sub(now) > limit.Per {
 		return false
 	}
-	bounded(r.fullAt)[by] = at
+	bounded(r.fullAt)[source] = at
 	return true
 }

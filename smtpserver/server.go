@@ -137,7 +137,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		queue: q, stopped: make(chan struct{}), guesses: newGuesses(),
-		rates:    rates{fullAt: make(map[login]time.Time)},
+		rates:    rates{fullAt: make(map[string]time.Time)},
 		triggers: logs.Throttle{Period: triggerPeriod},
 		ended:    logs.Throttle{Number: maxSessionLines, Period: sessionLinePeriod},
 		crowded:  logs.Throttle{Period: sessionLinePeriod},

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -443,11 +442,15 @@ func TestParametersForTheRouterAreValid(t *testing.T) {
 }
 
 func TestSourceIsWhatNoSenderCanChoose(t *testing.T) {
+	remote := func(address string) client {
+		return clientOf(remoteConn{from: &net.TCPAddr{IP: net.ParseIP(address)}}, new(Options))
+	}
+	pipe, _ := net.Pipe()
 	for want, s := range map[string]*session{
-		"SOURCE=192.0.2.0/24 CLIENT=192.0.2.7":        {client: client{addr: netip.MustParseAddr("192.0.2.7")}},
-		"SOURCE=2001:db8:1::/56 CLIENT=2001:db8:1::7": {client: client{addr: netip.MustParseAddr("2001:db8:1::7")}},
-		"SOURCE=login:ann+20b CLIENT=192.0.2.7":       {client: client{addr: netip.MustParseAddr("192.0.2.7")}, user: "ann b"},
-		"SOURCE=local":                                {client: client{local: true}},
+		"SOURCE=192.0.2.0/24 CLIENT=192.0.2.7":        {client: remote("192.0.2.7")},
+		"SOURCE=2001:db8:1::/56 CLIENT=2001:db8:1::7": {client: remote("2001:db8:1::7")},
+		"SOURCE=login:ann+20b CLIENT=192.0.2.7":       {client: remote("192.0.2.7"), user: "ann b"},
+		"SOURCE=local":                                {client: clientOf(pipe, new(Options))},
 	} {
 		if got := s.source(false).String(); got != want {
 			t.Errorf("%q, want %q", got, want)

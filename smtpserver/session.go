@@ -182,34 +182,41 @@ func (s *session) readLine() (string, error) {
 		deadline = total
 	}
 	s.idle.Store(true)
-	line, err := []byte(nil), s.await(deadline)
-	if err == nil {
+	var line []byte
+	err := s.wait(deadline, func() (err error) {
 		line, err = s.in.ReadSlice('\n')
-	}
+		return err
+	})
 	s.idle.Store(false)
-	s.waitsSince.Store(0)
-	switch {
-	case err == nil:
-		return strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r"), nil
-	case errors.Is(err, bufio.ErrBufferFull):
-		return "", errLongCommand
-	case s.told.Load() != nil:
-		return "", s.told.Load()
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return "", errTimeout
-	}
-	return "", errEnded
+	return strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r"), err
 }
 
-// await prepares to wait for the client until a deadline. It returns what another goroutine ends
-// the session with.
-func (s *session) await(deadline time.Time) error {
+// wait reads from the client until a deadline. The error is a refusal or errEnded.
+func (s *session) wait(deadline time.Time, read func() error) error {
 	s.waitsSince.Store(time.Now().UnixNano())
+	defer s.waitsSince.Store(0)
 	_ = s.conn.SetReadDeadline(deadline)
-	if r := s.told.Load(); r != nil && (r == errIdle || s.idle.Load()) {
+	told := func() *refusal {
+		if r := s.told.Load(); r == errIdle || s.idle.Load() {
+			return r
+		}
+		return nil
+	}
+	if r := told(); r != nil {
 		return r
 	}
-	return nil
+	err := read()
+	switch r := told(); {
+	case err == nil:
+		return nil
+	case errors.Is(err, bufio.ErrBufferFull):
+		return errLongCommand
+	case r != nil:
+		return r
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errTimeout
+	}
+	return errEnded
 }
 
 // stop ends the session at once or, with errStopping while it is receiving a message, after
@@ -233,14 +240,16 @@ func (s *session) tls() *tls.ConnectionState {
 // handshake begins TLS.
 func (s *session) handshake() error {
 	conn := tls.Server(s.conn, s.o.TLS)
-	_ = s.conn.SetDeadline(time.Now().Add(handshakeTimeout))
+	deadline := time.Now().Add(handshakeTimeout)
+	_ = s.conn.SetWriteDeadline(deadline)
 	s.idle.Store(true)
-	s.waitsSince.Store(time.Now().UnixNano())
-	err := conn.Handshake()
+	err := s.wait(deadline, func() error {
+		s.about.err = conn.Handshake()
+		return s.about.err
+	})
 	s.idle.Store(false)
-	s.waitsSince.Store(0)
 	if err != nil {
-		s.reason, s.about.err = "tls", err
+		s.reason = "tls"
 		return errEnded
 	}
 	s.use(conn)

@@ -131,8 +131,8 @@ func TestRatesOfRecipients(t *testing.T) {
 
 // In no time there are more recipients than the rate allows, and the memory is bounded.
 func TestRateIsABucket(t *testing.T) {
-	r, now := rates{fullAt: make(map[login]time.Time)}, time.Now()
-	ann, limit := login{user: "ann"}, Rate{6, time.Minute}
+	r, now := rates{fullAt: make(map[string]time.Time)}, time.Now()
+	ann, limit := "login:ann", Rate{6, time.Minute}
 	taken := 0
 	for range 600 {
 		if r.take(ann, limit, now) {
@@ -144,7 +144,7 @@ func TestRateIsABucket(t *testing.T) {
 		t.Errorf("%d in ten minutes", taken)
 	}
 	for i := range maxCounted + 10 {
-		r.take(login{user: strconv.Itoa(i)}, limit, now)
+		r.take(strconv.Itoa(i), limit, now)
 	}
 	if len(r.fullAt) > maxCounted {
 		t.Errorf("%d buckets", len(r.fullAt))

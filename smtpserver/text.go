@@ -4,10 +4,8 @@ package smtpserver
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -204,19 +202,12 @@ func (s *session) receive(t *text, n uint64) error {
 			if idle := time.Now().Add(s.o.CommandTimeout); idle.Before(deadline) {
 				deadline = idle
 			}
-			err := s.await(deadline)
-			if err == nil {
-				_, err = s.in.Peek(1)
-			}
-			s.waitsSince.Store(0)
-			switch {
-			case err == nil:
-			case s.told.Load() == errIdle:
-				return errIdle
-			case errors.Is(err, os.ErrDeadlineExceeded):
-				return errTimeout
-			default:
-				return errEnded
+			err := s.wait(deadline, func() error {
+				_, err := s.in.Peek(1)
+				return err
+			})
+			if err != nil {
+				return err
 			}
 		}
 		part, _ := s.in.Peek(int(min(n-received, uint64(s.in.Buffered()))))

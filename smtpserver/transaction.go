@@ -172,14 +172,13 @@ func (s *session) mayReceive(address string) error {
 // withinRate counts a recipient, unless there were too many from the user or, without one, from
 // the client's address block.
 func (s *session) withinRate() bool {
-	by, limit := login{user: s.user}, s.o.LoginRate
-	if s.user == "" && s.client.trusted {
+	limit := s.o.ClientRate
+	if s.user != "" {
+		limit = s.o.LoginRate
+	} else if s.client.trusted {
 		return true
 	}
-	if s.user == "" {
-		by, limit = login{from: s.client.block}, s.o.ClientRate
-	}
-	return s.server.rates.take(by, limit, time.Now())
+	return s.server.rates.take(s.sourceName(), limit, time.Now())
 }
 
 func (s *session) addRecipient(address, dsn string) error {
@@ -236,17 +235,18 @@ func (s *session) rcvdFrom() string {
 // source returns where the message comes from. All clients on this machine that have not
 // authenticated are one source.
 func (s *session) source(utf8 bool) ctlfile.Source {
-	source := ctlfile.Source{Name: "local", UTF8: utf8}
+	source := ctlfile.Source{Name: s.sourceName(), UTF8: utf8}
 	if s.client.addr.IsValid() {
 		source.Client = s.client.addr.String()
 	}
-	switch {
-	case s.user != "":
-		source.Name = ctlfile.LoginSource(s.user)
-	case !s.client.local:
-		source.Name = ctlfile.ClientSource(s.client.addr)
-	}
 	return source
+}
+
+func (s *session) sourceName() string {
+	if s.user != "" {
+		return ctlfile.LoginSource(s.user)
+	}
+	return s.client.block
 }
 
 // with returns the name of the protocol (RFC 3848, RFC 6531 section 4.3).

@@ -11,12 +11,14 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
 	"zsched/internal/command"
 	"zsched/internal/listen"
+	"zsched/internal/metrics"
 	"zsched/internal/text"
 	"zsched/internal/zenv"
 	"zsched/router"
@@ -106,7 +108,9 @@ func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger)
 	signal.Ignore(syscall.SIGPIPE)
 	sockets := listen.New(log)
 	defer sockets.Close()
-	sockets.Open("metrics", o.metrics, nil, func(l net.Listener) error { return serveMetrics(r, l) })
+	sockets.Open("metrics", o.metrics, nil, func(l net.Listener) error {
+		return metrics.Serve(l, numbers(r), func() string { return unhealthy(r.Counts(), time.Now()) })
+	})
 	return r.Run(signals, o.once)
 }
 

@@ -3,9 +3,7 @@ package main
 // The metrics that router(8) lists, "METRICS".
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"time"
 
 	"zsched/internal/metrics"
@@ -16,18 +14,9 @@ import (
 // sweepTimeout is how long the router may take to read router/, which it does every ten seconds.
 const sweepTimeout = 5 * time.Minute
 
-// serveMetrics answers scrapes and health checks.
-func serveMetrics(r *router.Service, l net.Listener) error {
-	scrapes := metrics.Server{
-		Registry:  metrics.NewRegistry(),
-		Read:      func(context.Context) (metrics.Numbers, error) { return numbers(r.Counts()), nil },
-		Unhealthy: func(context.Context) string { return unhealthy(r.Counts(), time.Now()) },
-	}
-	return scrapes.Serve(l)
-}
-
-func numbers(c router.Counts) metrics.Numbers {
+func numbers(r *router.Service) metrics.Numbers {
 	return func(to metrics.Sender) {
+		c := r.Counts()
 		age := 0.0
 		if !c.OldestAt.IsZero() {
 			age = max(0, time.Since(c.OldestAt).Seconds())

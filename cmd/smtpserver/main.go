@@ -18,6 +18,7 @@ import (
 
 	"zsched/internal/command"
 	"zsched/internal/listen"
+	"zsched/internal/metrics"
 	"zsched/internal/postoffice"
 	"zsched/internal/text"
 	"zsched/internal/zenv"
@@ -119,7 +120,7 @@ func serve(o smtpserver.Options, c *configuration) error {
 	for _, at := range addresses {
 		sockets.Open(at.String(), at.at, nil, func(l net.Listener) error { return server.Serve(l, at.protocol) })
 	}
-	sockets.Open("metrics", scrapes, nil, func(l net.Listener) error { return serveMetrics(server, l) })
+	sockets.Open("metrics", scrapes, nil, func(l net.Listener) error { return metrics.Serve(l, numbers(server), server.Unhealthy) })
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 	for stop.Err() == nil {
 		select {

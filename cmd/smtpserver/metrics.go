@@ -3,25 +3,13 @@ package main
 // The metrics that smtpserver(8) lists, "METRICS".
 
 import (
-	"context"
 	"maps"
-	"net"
 	"slices"
 
 	"zsched/internal/metrics"
 	"zsched/internal/version"
 	"zsched/smtpserver"
 )
-
-// serveMetrics answers scrapes and health checks.
-func serveMetrics(server *smtpserver.Server, l net.Listener) error {
-	scrapes := metrics.Server{
-		Registry:  metrics.NewRegistry(),
-		Read:      func(context.Context) (metrics.Numbers, error) { return numbers(server), nil },
-		Unhealthy: func(context.Context) string { return server.Unhealthy() },
-	}
-	return scrapes.Serve(l)
-}
 
 func numbers(server *smtpserver.Server) metrics.Numbers {
 	return func(to metrics.Sender) {

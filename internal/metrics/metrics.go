@@ -45,6 +45,15 @@ func NewRegistry() *prometheus.Registry {
 	return registry
 }
 
+// Serve answers for a program whose numbers are at hand, at a listener until it is closed.
+func Serve(listener net.Listener, numbers Numbers, unhealthy func() string) error {
+	s := Server{
+		Registry: NewRegistry(), Read: func(context.Context) (Numbers, error) { return numbers, nil },
+		Unhealthy: func(context.Context) string { return unhealthy() },
+	}
+	return s.Serve(listener)
+}
+
 // Serve answers at a listener until it is closed.
 func (s *Server) Serve(listener net.Listener) error {
 	mux := http.NewServeMux()
