@@ -57,8 +57,8 @@ func (s *Server) Unhealthy() string {
 	if err := s.config.Load().flow.admit(0); err != nil {
 		return err.Error()
 	}
-	if why := s.queue.down.Load(); why != nil {
-		return "the last message could not be stored: " + (*why).Error()
+	if down := s.queue.down.Load(); down != nil && time.Since(down.at) < faultPeriod {
+		return "the last message could not be stored: " + down.err.Error()
 	}
 	return ""
 }

@@ -58,3 +58,24 @@ func (s *started) awaitIdle(number int) {
 		s.mu.Unlock()
 	}
 }
+
+// A client with TLS from the start that gets no session is counted, although nothing can be said to it.
+func TestRefusedSessionWithTLSIsCounted(t *testing.T) {
+	s := start(t, func(o *Options) { o.MaxSessions = 1 })
+	s.dial()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go s.Serve(l, SMTPS)
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	newDialog(t, conn).ended()
+	if c := s.Counts(); c.Open != 1 || c.Refused["sessions"] != 1 {
+		t.Errorf("%+v", c)
+	}
+}

@@ -238,6 +238,9 @@ func TestMailThatCannotBeStoredIsRefusedForNow(t *testing.T) {
 		d.say("\r\nx\r\n.", "451 ")
 	}
 	d.say("QUIT", "221 ")
+	if why := s.Unhealthy(); !strings.HasPrefix(why, "the last message could not be stored: create message") {
+		t.Errorf("health: %s", why)
+	}
 	if text := log.String(); strings.Count(text, "mail cannot be stored") != 1 {
 		t.Errorf("the log is\n%s", text)
 	}

@@ -25,10 +25,10 @@ const (
 
 // subject is what the command in hand is about, for the log.
 type subject struct {
-	from string // "" if there is none
-	to   []string
-	user string // who tries to log in
-	err  error  // the cause of a refusal, or of the session's end; nil or a refusal: nothing more is to be said
+	from string   // "" if there is none
+	to   []string // up to maxLoggedRecipients, each cut
+	user string   // who tries to log in
+	err  error    // the cause of a refusal, or of the session's end; nil or a refusal: nothing more is to be said
 }
 
 // line begins a line about a client.
@@ -37,11 +37,7 @@ func (s *session) line() *zerolog.Event {
 	addText(line, "user", s.user+s.about.user) // a session logs in once
 	addText(line, "from", s.about.from)
 	if to := s.about.to; len(to) > 0 {
-		list := zerolog.Arr()
-		for _, address := range to[:min(len(to), maxLoggedRecipients)] {
-			list.Str(cutText(address))
-		}
-		line.Array("to", list)
+		line.Strs("to", to)
 	}
 	if cause := s.about.err; !errors.As(cause, new(*refusal)) {
 		line.AnErr("error", cause)

@@ -36,8 +36,14 @@ type inbox struct {
 	notify string // the scheduler's socket, for ETRN
 	group  *queue.GroupCommit
 	log    zerolog.Logger
-	faults logs.Throttle         // one line about each directory that fails
-	down   atomic.Pointer[error] // why the last message could not be stored; nil: it was
+	faults logs.Throttle              // one line about each directory that fails
+	down   atomic.Pointer[storeFault] // of the last message; nil: it was stored
+}
+
+// storeFault is why a message could not be stored, and when.
+type storeFault struct {
+	err error
+	at  time.Time
 }
 
 // incoming is a message that is being received.
@@ -91,12 +97,13 @@ func (q *inbox) removeAbandoned() {
 }
 
 // faultPeriod is how often an error of storing messages is logged, beside the line about each
-// message.
+// message, and how long the server is unhealthy after one, because the next message may not come
+// before it is healthy.
 const faultPeriod = time.Minute
 
 // fault logs an error of storing a message, and returns it.
 func (q *inbox) fault(where string, err error) error {
-	q.down.Store(&err)
+	q.down.Store(&storeFault{err, time.Now()})
 	if q.faults.Allow(where, time.Now()) {
 		q.log.Error().Err(err).Msg("mail cannot be stored, and clients are told to try again later")
 	}

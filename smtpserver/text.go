@@ -234,7 +234,7 @@ func (s *session) finish(err error) error {
 	defer s.reset()
 	m, t := s.mail, s.mail.text
 	for _, to := range m.To[:min(len(m.To), maxLoggedRecipients)] {
-		s.about.to = append(s.about.to, to.Address.User)
+		s.about.to = append(s.about.to, cutText(to.Address.User))
 	}
 	if err == errEnded {
 		return err // the client is gone, and what it sent of the message is dropped

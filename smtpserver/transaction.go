@@ -113,7 +113,7 @@ func (s *session) rcptTo(arg string) error {
 	if to.domain == "" && strings.EqualFold(to.local, "postmaster") { // RFC 5321 section 4.1.1.3
 		to.domain = s.o.postmasterDomain()
 	}
-	s.about.to = []string{to.String()}
+	s.about.to = []string{cutText(to.String())}
 	address, err := to.address(m.utf8, errRecipient)
 	if err != nil {
 		return err
