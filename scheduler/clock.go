@@ -130,18 +130,9 @@ func (i instant) second() second {
 
 func (d date) second() second { return instant(d).second() }
 
-// ceilSecond is the first whole second that is not before the instant.
-func (i instant) ceilSecond() second {
-	if i > instant(math.MaxUint32-1)*1e9 {
-		return math.MaxUint32
-	}
-	return (i + 1e9 - 1).second()
-}
+// ceilSecond is the first whole second that is not before the date.
+func (d date) ceilSecond() second { return d.after(time.Second - 1).second() }
 
-func (d date) ceilSecond() second { return instant(d).ceilSecond() }
-
-func (s second) instant() instant { return instant(s) * instant(time.Second) }
-
-func (s second) date() date { return date(s.instant()) }
+func (s second) date() date { return date(s) * date(time.Second) }
 
 func (s second) time() time.Time { return time.Unix(int64(s), 0) }

@@ -1,9 +1,8 @@
 package scheduler
 
 import (
+	"cmp"
 	"time"
-
-	"zsched/scheduler/rule"
 )
 
 // Expiry: recipients that are too old fail with a notice (scheduler.cf(5),
@@ -21,14 +20,11 @@ func (no *notices) expired(v *vertex, r *recipient) bool {
 		return false
 	}
 	primary, secondary := no.expiry(v)
-	return no.s.agenda.date >= primary && (r.tried() || no.isDead(no.s.mail.threadOf(v), primary)) || no.s.agenda.date >= secondary
-}
-
-// isDead reports whether the destination of a thread has failed, which counts as an attempt at
-// all of its mail. Mail of before a standstill, which had its expiry then, needs an attempt of its
-// own: a network that comes up later than the scheduler must not end all of it.
-func (no *notices) isDead(t *thread, primary date) bool {
-	return t.window.Dead && primary > no.s.agenda.dateAt(no.s.agenda.startedAt)
+	// A dead destination counts as an attempt at all of its mail. Mail of before a standstill,
+	// which had its expiry then, needs an attempt of its own: a network that comes up later than
+	// the scheduler must not end all of it.
+	isDead := no.s.mail.threadOf(v).window.Dead && primary > no.s.agenda.dateAt(no.s.agenda.startedAt)
+	return no.s.agenda.date >= primary && (r.tried() || isDead) || no.s.agenda.date >= secondary
 }
 
 // isKeptBack reports whether a vertex is held, with its message or with its thread.
@@ -42,30 +38,22 @@ func (r *recipient) mayExpire() bool { return r.mayFail() && r.flags&mustAttempt
 
 // expiry returns when the vertex's recipients expire if they had an attempt
 // (primary), and if they had none (secondary). Both are noDate if the
-// recipients do not expire.
+// recipients do not expire. Expiry2 counts from the first expiry, or from the start of the
+// scheduler if that was later, so that mail of before a standstill can have an attempt.
 func (no *notices) expiry(v *vertex) (primary, secondary date) {
-	return no.s.agenda.expiryOf(no.s.mail.threadOf(v).params, no.s.mail.messageOf(v).modifiedAt)
-}
-
-// expiryOf returns the same for a message file with that mtime. Expiry2 counts from the first
-// expiry, or from the start of the scheduler if that was later, so that mail of before a
-// standstill can have an attempt.
-func (ag *agenda) expiryOf(p *rule.Params, modifiedAt date) (primary, secondary date) {
+	p := no.s.mail.threadOf(v).params
 	if p.Expiry == 0 {
 		return noDate, noDate
 	}
-	primary = modifiedAt.after(p.Expiry)
-	second := p.Expiry2
-	if second == 0 {
-		second = defaultExpiry2
-	}
-	return primary, max(primary, ag.dateAt(ag.startedAt)).after(second)
+	primary = no.s.mail.messageOf(v).modifiedAt.after(p.Expiry)
+	start := no.s.agenda.dateAt(no.s.agenda.startedAt)
+	return primary, max(primary, start).after(cmp.Or(p.Expiry2, defaultExpiry2))
 }
 
-// nextExpiry returns when recipients of a thread with that mtime of the message file expire
-// next: at the first expiry, and after that at the second.
-func (no *notices) nextExpiry(t *thread, modifiedAt date) date {
-	primary, secondary := no.s.agenda.expiryOf(t.params, modifiedAt)
+// nextExpiry returns when recipients of a vertex expire next: at the first expiry, and after that
+// at the second.
+func (no *notices) nextExpiry(v *vertex) date {
+	primary, secondary := no.expiry(v)
 	if primary > no.s.agenda.date {
 		return primary
 	}
@@ -153,15 +141,10 @@ func (no *notices) nextLookAtExpiry(v *vertex) date {
 		return primary
 	case !no.s.mail.anyOf(v, (*recipient).mayExpire):
 		return noDate
-	case no.overdue(v):
+	case no.s.mail.anyOf(v, func(r *recipient) bool { return no.expired(v, r) }):
 		return no.s.agenda.date
 	}
 	return secondary
-}
-
-// overdue reports whether a recipient of the vertex has expired.
-func (no *notices) overdue(v *vertex) bool {
-	return no.s.mail.anyOf(v, func(r *recipient) bool { return no.expired(v, r) })
 }
 
 // expire fails the recipients of a vertex that have expired. The vertex must

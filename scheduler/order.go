@@ -44,7 +44,6 @@ func (od *orders) ordered(e *Ordered) {
 	if e.Verb == view.VerbHold && e.Hold == nil {
 		e.Hold = &HoldOrder{By: e.By, Because: e.Because}
 	}
-	counted := make(map[MessageID]bool, len(e.Targets))
 	for targets := e.Targets; len(targets) > 0; {
 		n := 1
 		for n < len(targets) && targets[n].Message == targets[0].Message {
@@ -52,14 +51,11 @@ func (od *orders) ordered(e *Ordered) {
 		}
 		here := targets[:n]
 		targets = targets[n:]
-		id, recipients := here[0].Message, 0
-		if m := od.s.mail.message(id); m != nil {
-			recipients = od.apply(e, m, od.targetVertices(e, m, here), &answer)
-		}
-		answer.Recipients += recipients
-		if recipients > 0 && !counted[id] {
-			counted[id] = true
-			answer.Messages++
+		if m := od.s.mail.message(here[0].Message); m != nil {
+			if n := od.apply(e, m, od.targetVertices(e, m, here), &answer); n > 0 {
+				answer.Recipients += n
+				answer.Messages++
+			}
 		}
 	}
 	od.s.agenda.do(answer)
@@ -167,16 +163,10 @@ func (e *Ordered) movesAway() bool {
 	return e.Verb == view.VerbReroute && e.To.Channel == ctlfile.TransferChannel
 }
 
-// resubmits reports whether an order sends recipients elsewhere.
-func resubmits(v view.Verb) bool { return v == view.VerbRequeue || v == view.VerbReroute }
-
-// takesParts reports whether an order can be about some of the recipients of a vertex.
-func takesParts(v view.Verb) bool { return v == view.VerbKill || v == view.VerbExpire || resubmits(v) }
-
 // isAbout reports whether an order on the vertex of a recipient is about that recipient.
 func (e *Ordered) isAbout(m *message, r *recipient) bool {
 	only := e.Only[m.id]
-	if only == nil || !takesParts(e.Verb) {
+	if only == nil || e.Verb == view.VerbHold || e.Verb == view.VerbRetry || e.Verb == view.VerbRelease {
 		return true
 	}
 	_, found := slices.BinarySearch(only, int64(r.offset))

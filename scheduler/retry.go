@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"time"
 
 	"zsched/scheduler/rule"
@@ -14,10 +15,7 @@ import (
 // retryTime returns the time that a retryat gives: at least one second and at
 // most Expiry from now.
 func (li *lines) retryTime(v *vertex, r ta.Retry) instant {
-	most := li.s.mail.threadOf(v).params.Expiry
-	if most == 0 {
-		most = rule.LongestRetry
-	}
+	most := cmp.Or(li.s.mail.threadOf(v).params.Expiry, rule.LongestRetry)
 	seconds := max(r.Seconds, 0)
 	if now := li.s.agenda.date.unix(); !r.Relative {
 		seconds = max(seconds, now) - now
@@ -107,8 +105,7 @@ func (li *lines) postpone(v *vertex, till instant) {
 	switch {
 	case v.state == 0:
 	case li.s.mail.feedable(v) == 0:
-		li.s.threads.setState(v, blocked, 0)
-		li.s.notices.planWake(v)
+		li.s.threads.blockVertex(v)
 	case li.s.mail.threadOf(v).params.QueueOnly:
 		li.s.threads.setState(v, due, 0)
 		li.s.notices.planWake(v)

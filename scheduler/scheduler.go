@@ -196,7 +196,9 @@ func (s *Scheduler) handle(e Event) {
 	case Arrived:
 		s.arrivals.arrive(&e.Message)
 	case AgentStarted:
-		s.agents.agentStarted(e)
+		if a := s.agents.byID[e.Agent]; a != nil {
+			a.pid = e.PID
+		}
 	case AgentFailed:
 		s.agents.agentFailed(e)
 	case AgentSaid:

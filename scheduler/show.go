@@ -207,7 +207,7 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 	case waiting:
 		line.WakeAt, line.Wait = vi.s.agenda.timeAt(vi.s.threads.wakeAt(v)), vi.waitBeyond(t, vi.s.threads.wakeAt(v))
 	}
-	if at := vi.s.notices.nextExpiry(t, m.modifiedAt); at != noDate && !line.Held {
+	if at := vi.s.notices.nextExpiry(v); at != noDate && !line.Held {
 		line.ExpiresAt = at.time()
 	}
 	if v.fedAt != 0 {

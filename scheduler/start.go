@@ -58,12 +58,6 @@ func (as *agents) start(r *ring, t *thread) {
 	})
 }
 
-func (as *agents) agentStarted(e AgentStarted) {
-	if a := as.byID[e.Agent]; a != nil {
-		a.pid = e.PID
-	}
-}
-
 func (as *agents) agentFailed(e AgentFailed) {
 	a := as.byID[e.Agent]
 	if a == nil {

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -77,10 +78,5 @@ func NamesHostIn(word string) bool { return strings.Contains(word, "host") }
 // NamesHost reports whether the command has the bare word $host. Job lines then
 // leave out the host (scheduler(8), ta(7)).
 func NamesHost(words []string) bool {
-	for _, word := range words {
-		if word == "$host" {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(words, "$host")
 }
