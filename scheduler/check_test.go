@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/store"
 	"zsched/scheduler/view"
 )
 
@@ -130,9 +131,11 @@ func (s *Scheduler) checkMessage(m *message, c *view.Counts) {
 // checkMail: all memory that is allocated is in use, and shared values have the
 // right number of users.
 func (s *Scheduler) checkMail() {
-	vertices, more, extras, diagnostics := 0, 0, 0, 0
+	vertices, more, extras := 0, 0, 0
+	senders, diagnostics := make(map[senderRef]int32), make(map[diagnosticRef]int32)
 	for ref := range s.mail.byID.Each {
 		m := s.mail.messages.At(ref)
+		senders[m.sender]++
 		if m.flags&hasExtras != 0 {
 			extras++
 		}
@@ -142,28 +145,35 @@ func (s *Scheduler) checkMail() {
 				more++
 			}
 			for i := range s.mail.lenOf(v) {
-				if s.mail.recipient(v, i).diagnostic != 0 {
-					diagnostics++
-				}
+				diagnostics[s.mail.recipient(v, i).diagnostic]++
 			}
 		})
 	}
 	for _, t := range s.threads.byKey {
 		assert(*s.mail.threadTable.At(t.ref) == t, "thread %v is kept as another", t)
-		if t.diagnostic != 0 {
-			diagnostics++
-		}
+		diagnostics[t.diagnostic]++
 	}
 	assert(s.mail.messages.Used() == s.mail.byID.Len(), "messages: %d, %d allocated", s.mail.byID.Len(), s.mail.messages.Used())
 	assert(s.mail.vertices.Used() == vertices, "vertices: %d, %d allocated", vertices, s.mail.vertices.Used())
 	assert(s.mail.moreRecipients.Used() == more && len(s.mail.extras) == extras, "more recipients: %d, %d allocated; extras: %d, %d", more, s.mail.moreRecipients.Used(), extras, len(s.mail.extras))
 	assert(s.mail.threadTable.Used() == len(s.threads.byKey), "threads: %d, %d allocated", len(s.threads.byKey), s.mail.threadTable.Used())
-	quiet := len(slices.DeleteFunc(slices.Clone(s.mail.quiet[:]), func(n senderRef) bool { return n == 0 }))
-	assert(s.mail.senders.TotalUsers() == s.mail.byID.Len()+quiet, "senders of %d messages, kept for %d", s.mail.byID.Len(), s.mail.senders.TotalUsers())
+	for _, ref := range s.mail.quiet {
+		senders[ref]++
+	}
+	checkUsers("sender", &s.mail.senders, senders)
 	for address, ref := range s.mail.byAddress {
 		assert(s.mail.senders.At(ref).address == address && s.mail.senders.Users(ref) > 0, "sender %q is not found", address)
 	}
-	assert(s.mail.diagnostics.TotalUsers() == diagnostics, "%d diagnostics in use, kept for %d", diagnostics, s.mail.diagnostics.TotalUsers())
+	checkUsers("diagnostic", &s.mail.diagnostics, diagnostics)
+}
+
+// checkUsers: each value has as many users as there are, and is dropped with the last one.
+func checkUsers[N ~uint32, T any](what string, p *store.Pool[N, T], users map[N]int32) {
+	delete(users, 0)
+	assert(p.Used() == len(users), "%ss: %d, %d in use", what, p.Used(), len(users))
+	for n, m := range users {
+		assert(p.Users(n) == m, "%s %d: %d users, kept for %d", what, n, m, p.Users(n))
+	}
 }
 
 // checkLogs: no Message-ID is kept for a message that has left.

@@ -8,32 +8,28 @@ package scheduler
 // it is waiting or queueonly (ETRN, RFC 1985). A queueonly thread begins a run,
 // in which everything is tried once; what is deferred waits for the next run.
 func (ts *threads) triggered(host string) {
-	for _, c := range ts.s.limits.channelOrder {
-		t := ts.byKey[threadKey{c.name, host}]
-		if t == nil || t.held {
-			continue
-		}
+	for _, t := range ts.ofHost(host) {
 		if t.params.QueueOnly && t.busy() > 0 { // in the middle of a run
 			continue
 		}
-		if t.suspendedUntil != 0 {
-			t.suspendedUntil = ts.s.agenda.now
-		}
-		t.running = t.params.QueueOnly // what has waited for the next run belongs to this run
+		ts.s.orders.retryThread(t) // what has waited for the next run belongs to this run
 		ts.beginUpdate(t, wakeWaiting)
 	}
 }
 
-// HasMail reports whether there is mail for a host, on any channel, that a
-// Triggered event would make due.
-func (s *Scheduler) HasMail(host string) bool {
-	for _, c := range s.limits.channelOrder {
-		if t := s.threads.byKey[threadKey{c.name, host}]; t != nil && !t.isEmpty() && !t.isHeld() {
-			return true
+// ofHost returns the threads of a host that have mail and are not held.
+func (ts *threads) ofHost(host string) (found []*thread) {
+	for _, c := range ts.s.limits.channelOrder {
+		if t := ts.byKey[threadKey{c.name, host}]; t != nil && !t.isEmpty() && !t.isHeld() {
+			found = append(found, t)
 		}
 	}
-	return false
+	return found
 }
+
+// HasMail reports whether there is mail for a host, on any channel, that a
+// Triggered event would make due.
+func (s *Scheduler) HasMail(host string) bool { return len(s.threads.ofHost(host)) > 0 }
 
 // bulkUpdate is a change to all vertices of a thread. It is carried out a batch
 // at a time, so that agents are answered in between.

@@ -28,37 +28,36 @@ func (wr *writes) rememberTrouble(e Failed) {
 
 // writeFailed handles an action on files that failed.
 func (wr *writes) writeFailed(e Failed) {
+	if e.SpoolDown {
+		wr.stopFeeding(e)
+	}
 	p := wr.find(e.Op)
+	if p == nil {
+		return
+	}
+	_, isResubmit := p.action.(Resubmit)
 	switch {
-	case e.Op == 0 && e.SpoolDown:
-		wr.stopFeeding(0, e)
-		return
-	case p == nil:
-		return
+	case p.stale():
 	case e.Missing:
-		if !p.stale() {
-			wr.s.lines.fileMissing(p.message)
-		}
-		wr.answered(p)
-		return
-	case e.SpoolDown:
-		wr.stopFeeding(p.id, e)
-	}
-	if !wr.resubmitFailed(p, e) {
+		wr.fileMissing(p.message)
+	case isResubmit:
+		wr.resubmitFailed(p, e)
+	default:
 		wr.repeatLater(p, e)
+		return
 	}
+	wr.answered(p)
 }
 
 // stopFeeding stops feeding until a probe succeeds, and logs it once.
-// The message is the one that showed it; 0: none.
-func (wr *writes) stopFeeding(m MessageID, e Failed) {
+func (wr *writes) stopFeeding(e Failed) {
 	wr.rememberTrouble(e)
 	if wr.spoolDown {
 		return
 	}
 	wr.spoolDown = true
 	wr.s.agenda.plan(&wr.retry, wr.s.agenda.now.after(probeInterval))
-	wr.s.agenda.do(Note{Severity: Error, Message: m, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
+	wr.s.agenda.do(Note{Severity: Error, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
 }
 
 // repeatLater keeps an action that failed, to issue it again.
@@ -73,27 +72,18 @@ func (wr *writes) repeatLater(p *pending, e Failed) {
 	wr.failed = append(wr.failed, e.Op)
 }
 
-// resubmitFailed takes mail that could not be resubmitted back into the queue, and reports whether
-// the action was a Resubmit. It is not tried again, because such an order must not be carried out
-// long after its answer. A HOLD is on record: its mail stays held, and its files are moved later.
-func (wr *writes) resubmitFailed(p *pending, e Failed) bool {
-	a, ok := p.action.(Resubmit)
-	if !ok {
-		return false
-	}
-	defer wr.answered(p)
-	if p.stale() {
-		return true
-	}
-	reason := strings.TrimSpace(e.Reason)
+// resubmitFailed takes mail that could not be resubmitted back into the queue. It is not tried
+// again, because such an order must not be carried out long after its answer. A HOLD is on record:
+// its mail stays held, and its files are moved later.
+func (wr *writes) resubmitFailed(p *pending, e Failed) {
+	verb, reason := string(p.action.(Resubmit).Verb), strings.TrimSpace(e.Reason)
 	if !e.SpoolDown { // else the note that the spool cannot be written stands for all
-		wr.s.agenda.do(Note{Severity: Warning, Message: p.id, Text: string(a.Verb) + " cannot be carried out, it is back in the queue: " + reason})
+		wr.s.agenda.do(Note{Severity: Warning, Message: p.id, Text: verb + " cannot be carried out, it is back in the queue: " + reason})
 	}
-	wr.s.log.record(Condition{State: "undone", Message: p.id, Order: string(a.Verb), Because: reason})
+	wr.s.log.record(Condition{State: "undone", Message: p.id, Order: verb, Because: reason})
 	wr.s.orders.takeBack(p)
 	p.message.pendingWrites--
 	wr.advance(p.message)
-	return true
 }
 
 // retryWrites probes a spool that is down, or issues failed writes again.

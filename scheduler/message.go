@@ -189,12 +189,15 @@ func (wr *writes) advance(m *message) {
 	}
 }
 
-// dropMessage removes a message from memory and leaves its files alone.
-func (wr *writes) dropMessage(m *message) {
+// fileMissing drops a message whose control file is gone.
+func (wr *writes) fileMissing(m *message) {
+	wr.s.agenda.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, dropped: " + wr.s.mail.path(m)})
+	wr.s.log.record(Condition{State: "gone", Message: m.id})
 	m.flags |= removing // so that later orders do not apply
 	wr.s.mail.eachVertex(m, func(v *vertex) {
-		if v.state == fed {
-			wr.detachLine(v)
+		if v.state == fed { // its job line ends without any result
+			lines := wr.s.agents.byID[v.agent].lines
+			lines[slices.IndexFunc(lines, func(l *line) bool { return l.vertex == v })].vertex = nil
 		}
 		if v.state != 0 {
 			wr.s.threads.removeVertex(v)
@@ -214,14 +217,8 @@ func (wr *writes) removeMessage(m *message) {
 	wr.s.mail.freeMessage(m)
 }
 
-// detachLine ends the job line of a vertex without any result.
-func (wr *writes) detachLine(v *vertex) {
-	a := wr.s.agents.byID[v.agent]
-	i := slices.IndexFunc(a.lines, func(l *line) bool { return l.vertex == v })
-	a.lines[i].vertex = nil
-}
-
-// removeVertex unlinks a vertex, and ends the recipients that are still open.
+// removeVertex takes a vertex out of everything that is planned for it and of its thread, and ends
+// the recipients that are still open.
 func (ts *threads) removeVertex(v *vertex) {
 	t := ts.s.mail.threadOf(v)
 	if open := ts.s.mail.openOf(v); open > 0 {
@@ -234,15 +231,6 @@ func (ts *threads) removeVertex(v *vertex) {
 		}
 	}
 	wasFed := v.state == fed
-	ts.detachVertex(v)
-	if !wasFed { // otherwise this is done when its session ends
-		ts.updateThread(t)
-	}
-}
-
-// detachVertex takes a vertex out of everything that is planned for it and of its thread.
-func (ts *threads) detachVertex(v *vertex) {
-	t := ts.s.mail.threadOf(v)
 	ts.fair.Remove(v.ref)
 	delete(ts.s.orders.waiting, v.ref)
 	delete(ts.s.notices.delays, v.ref)
@@ -254,4 +242,7 @@ func (ts *threads) detachVertex(v *vertex) {
 	ts.s.mail.states[0]--
 	ts.s.mail.counts.Vertices--
 	v.thread = 0
+	if !wasFed { // otherwise this is done when its session ends
+		ts.updateThread(t)
+	}
 }

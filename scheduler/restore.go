@@ -15,11 +15,7 @@ import (
 // times, because clocks may have been changed in the meantime.
 
 // saved is what an earlier process has left.
-type saved struct {
-	s *Scheduler
-
-	threads map[threadKey]*SavedThread // that have no mail yet
-}
+type saved struct{ s *Scheduler }
 
 // restoredInstant converts a saved time. It returns 0 for a time that is not after
 // now, and never a time more than limit after now.
@@ -81,29 +77,19 @@ func (sa *saved) restoreOrders(m *message, orders []Ordered) (any bool) {
 	return any
 }
 
-// restored keeps the saved state of a thread until the thread exists. It creates a
-// suspended thread at once; any other exists when it has mail.
+// restored restores the saved state of a thread. If its suspension is over, only its site is
+// left: the destination is tried like any other.
 func (sa *saved) restored(saved *SavedThread) {
 	key := threadKey{saved.Channel, saved.Host}
-	sa.threads[key] = saved
-	if saved.Site != "" && len(sa.s.limits.knownSites) < maxKnownSites {
+	if saved.Site != "" {
 		sa.s.limits.noteSite(key, saved.Site)
 	}
-	if sa.s.agenda.restoredInstant(saved.SuspendedUntil, rule.LongestRetry) != 0 {
-		sa.s.threads.obtainThread(key)
-	}
-}
-
-// restoreThread restores the saved state of a thread, if there is any.
-func (sa *saved) restoreThread(t *thread) {
-	saved := sa.threads[t.key]
-	if saved == nil {
+	till := sa.s.agenda.restoredInstant(saved.SuspendedUntil, rule.LongestRetry)
+	if till == 0 {
 		return
 	}
-	delete(sa.threads, t.key)
+	t := sa.s.threads.obtainThread(key)
 	t.retry = bounded[uint8](saved.Step)
 	t.window = limit.Window{Dead: saved.Dead}
-	if till := sa.s.agenda.restoredInstant(saved.SuspendedUntil, cmp.Or(t.params.Expiry, rule.LongestRetry)); till != 0 {
-		sa.s.threads.suspend(t, till)
-	}
+	sa.s.threads.suspend(t, min(till, sa.s.agenda.now.after(cmp.Or(t.params.Expiry, rule.LongestRetry))))
 }

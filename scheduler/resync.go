@@ -132,10 +132,3 @@ const (
 	// noReport is for an agent that asked for more before it had reported on them.
 	noReport = "the agent gave no report"
 )
-
-// fileMissing drops a message whose control file is gone.
-func (li *lines) fileMissing(m *message) {
-	li.s.agenda.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, dropped: " + li.s.mail.path(m)})
-	li.s.log.record(Condition{State: "gone", Message: m.id})
-	li.s.writes.dropMessage(m)
-}

@@ -84,14 +84,14 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 	return true
 }
 
-// saveThread saves a thread, if there is anything to save. A suspension by a reply
+// saveThread saves a thread that is suspended, or whose site is known. A suspension by a reply
 // rule is saved like any other.
 func (sa *saved) saveThread(to *Saved, t *thread) {
 	saved := SavedThread{
 		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(sa.s.agenda.dateAt(t.suspendedUntil).ceilSecond()),
 		Step: int(t.retry), Dead: t.window.Dead, Site: sa.s.limits.knownSites[t.key],
 	}
-	if saved != (SavedThread{Channel: t.key.channel, Host: t.key.host}) {
+	if saved.SuspendedUntil != 0 || saved.Site != "" {
 		to.Threads = append(to.Threads, saved)
 	}
 }

@@ -139,7 +139,7 @@ func New(config *rule.Config, r *rand.Rand) *Scheduler {
 	s.lines.rand = r
 	s.mail.byID = store.NewSlabIndex(func(n messageRef) uint64 { return uint64(s.mail.messages.At(n).id) })
 	s.mail.byAddress, s.mail.extras = make(map[string]senderRef), make(map[messageRef]*extras)
-	s.threads.byKey, s.saved.threads = make(map[threadKey]*thread), make(map[threadKey]*SavedThread)
+	s.threads.byKey = make(map[threadKey]*thread)
 	s.orders.heldMessages, s.orders.heldThreads = make(map[messageRef]*HoldOrder), make(map[threadKey]*HoldOrder)
 	s.orders.holdEnd = noDate
 	s.limits.sites, s.limits.knownSites = make(map[string]*site), make(map[threadKey]string)

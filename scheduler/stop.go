@@ -46,8 +46,6 @@ func (as *agents) beginStop(slow bool) {
 	switch {
 	case slow:
 		as.s.agenda.plan(&as.stop.deadline, as.s.agenda.now.after(slowStopTimeout))
-	case as.stop.killed:
-		as.s.agenda.plan(&as.stop.deadline, min(as.s.agenda.plannedAt(&as.stop.deadline), as.s.agenda.now.after(fastKillTimeout)))
 	default:
 		as.s.agenda.plan(&as.stop.deadline, as.s.agenda.now.after(fastStopTimeout))
 	}

@@ -116,7 +116,6 @@ func (ts *threads) obtainThread(key threadKey) *thread {
 	ts.s.mail.counts.Threads++
 	ts.assignRing(t)
 	t.ring.rebindAgent(t)
-	ts.s.saved.restoreThread(t)
 	ts.s.cluster.tell(t, Destination{State: DestinationAsked})
 	return t
 }

@@ -125,14 +125,6 @@ func (p *Pool[N, T]) Users(n N) int32 { return p.items.At(n).refs }
 // Used is how many values there are.
 func (p *Pool[N, T]) Used() int { return p.items.Used() }
 
-// TotalUsers is how many users all values have.
-func (p *Pool[N, T]) TotalUsers() (n int) {
-	for i := N(1); i <= p.items.Last; i++ {
-		n += int(p.items.At(i).refs)
-	}
-	return n
-}
-
 // Retain adds a user.
 func (p *Pool[N, T]) Retain(n N) N {
 	p.items.At(n).refs++

@@ -49,8 +49,8 @@ func TestPool(t *testing.T) {
 	n := p.Add("alice")
 	p.Retain(n)
 	p.Release(n)
-	if *p.At(n) != "alice" || p.TotalUsers() != 1 {
-		t.Errorf("%q with %d users", *p.At(n), p.TotalUsers())
+	if *p.At(n) != "alice" || p.Users(n) != 1 {
+		t.Errorf("%q with %d users", *p.At(n), p.Users(n))
 	}
 	p.Release(n)
 	p.Release(0)
