@@ -1,7 +1,7 @@
 package scheduler
 
 import (
-	"cmp"
+	"slices"
 
 	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
@@ -23,16 +23,13 @@ func (s *Scheduler) Explain(channel, host string) (*view.Explanation, *rule.Para
 	for _, set := range rule.InForce(clauses) {
 		x.Settings = append(x.Settings, view.Setting{Name: set.Name, Value: set.Value, File: set.File, Line: set.Line})
 	}
-	name, _ := s.rings.ringName(key, clauses, params)
-	r, t := s.rings.byKey[name], s.threads.byKey[key]
-	if t != nil {
-		r = t.ring
+	if t := s.threads.byKey[key]; t != nil {
 		x.Thread, x.Wait = s.views.viewThread(t), s.views.waitOfMail(t)
 		if until := s.views.waitEnd(t, x.Wait); until != never {
 			x.Until = s.agenda.timeAt(until)
 		}
+		x.Limits = s.views.viewLimits(t)
 	}
-	x.Limits = s.views.viewLimits(params, channel, r, t)
 	for i := range x.Limits {
 		l := &x.Limits[i]
 		l.Blocks = l.Name == string(x.Wait) || l.Name == "window" && (x.Wait == view.WaitThread || x.Wait == view.WaitProbe)
@@ -40,42 +37,31 @@ func (s *Scheduler) Explain(channel, host string) (*view.Explanation, *rule.Para
 	return x, params
 }
 
-// viewLimits returns the limits on a thread. Ring and thread may be nil; those of the cluster are there
-// only if there is mail.
-func (vi *views) viewLimits(p *rule.Params, name string, r *ring, t *thread) []view.Limit {
-	c := vi.s.limits.channels[name]
-	if c == nil {
-		c = new(channel)
+// viewLimits returns the limits on a thread, by the words of waits. The processes under a limit stand
+// beside its sessions.
+func (vi *views) viewLimits(t *thread) (limits []view.Limit) {
+	ls := &vi.s.limits
+	add := func(name view.Wait, busy, most int) {
+		i := slices.IndexFunc(limits, func(l view.Limit) bool { return l.Name == string(name) })
+		switch {
+		case i >= 0:
+			limits[i].Agents = busy
+		case name != "" && most < limit.Unlimited:
+			limits = append(limits, view.Limit{Name: string(name), Used: busy, Most: most})
+		}
 	}
-	would := &ring{params: p, channel: c}
-	if r != nil {
-		would.sessions.Busy, would.processes.Busy = r.sessions.Busy, r.processes.Busy
+	for i := range t.ring.links {
+		l := &t.ring.links[i]
+		add(waits[l.kind][limit.Full], l.at.Busy, l.most)
 	}
-	vi.s.limits.setLinks(would)
-	own := limit.Link{Most: new(limit.Window).Sessions(max(1, p.MaxThr), p.Window.Initial)}
-	if t != nil {
-		own = limit.Link{Busy: t.busy(), Most: t.windowSize()}
-	}
-	limits := []view.Limit{
-		{Name: "maxta", Used: vi.s.limits.processes.Busy, Most: would.links.of(ofAllProcesses).most},
-		{Name: "maxchannel", Used: c.sessions.Busy, Most: would.links.of(ofChannel).most, Agents: c.processes.Busy},
-		{Name: "maxring", Used: would.sessions.Busy, Most: would.links.of(ofRing).most, Agents: would.processes.Busy},
-		{Name: "maxthr", Used: own.Busy, Most: max(1, p.MaxThr)},
-		{Name: "window", Used: own.Busy, Most: own.Most},
-	}
-	x := &shaping{}
-	if t != nil && t.shaping != nil {
-		x = t.shaping
-	}
-	if c := x.shares[ofClusterMax].clusterShare; c != nil {
-		limits = append(limits, view.Limit{Name: "clustermax", Used: own.Busy, Most: c.sessions})
-	}
-	st := cmp.Or(x.site, &site{})
-	if p.SiteMax > 0 {
-		limits = append(limits, view.Limit{Name: "sitemax", Used: st.sessions.Busy, Most: p.SiteMax})
-	}
-	if c := x.shares[ofClusterSiteMax].clusterShare; c != nil {
-		limits = append(limits, view.Limit{Name: "clustersitemax", Used: st.sessions.Busy, Most: c.sessions})
+	own := ls.own(t)
+	add(view.WaitThread, own.Busy, max(1, t.params.MaxThr))
+	add(view.WaitWindow, own.Busy, own.Most)
+	add(view.WaitClusterMax, own.Busy, own.Share)
+	if l := t.siteLink(); l != nil {
+		at := ls.now(l)
+		add(view.WaitSite, at.Busy, at.Most)
+		add(view.WaitClusterSite, at.Busy, at.Share)
 	}
 	return limits
 }
