@@ -196,12 +196,10 @@ func (as *agents) sendClose(a *agent) {
 // changes before; never if nothing need be done.
 func (as *agents) deadline(a *agent) instant {
 	switch {
-	case a.signals == 1 && as.stop.leavesBehind(a):
+	case a.signals > 1, a.signals == 1 && as.stop.leavesBehind(a): // after SIGKILL, the kernel ends it
 		return never
 	case a.signals == 1:
 		return a.stateSince.after(killTimeout)
-	case a.signals > 1: // SIGKILL: the kernel ends it
-		return never
 	case a.state == starting:
 		return a.stateSince.after(firstHungryTimeout)
 	case a.state == idle:
@@ -212,9 +210,7 @@ func (as *agents) deadline(a *agent) instant {
 		return a.stateSince.after(idle)
 	case a.state == closing && len(a.lines) == 0:
 		return a.stateSince.after(closeTimeout)
-	case a.state == closing && as.stop.begun: // a stop has its own deadline
-		return never
-	case len(a.lines) == 0 && a.state != idleSent:
+	case a.state == closing && as.stop.begun, len(a.lines) == 0 && a.state != idleSent: // a stop has its own deadline
 		return never
 	}
 	if timeout := a.ring.params.AgentTimeout; timeout > 0 {

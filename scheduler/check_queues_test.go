@@ -19,7 +19,7 @@ func (s *Scheduler) checkQueue(t *thread) {
 
 // checkSessions: the sessions of a message with several vertices are counted.
 func (s *Scheduler) checkSessions(m *message) {
-	if !s.mail.isMulti(m) {
+	if s.mail.jobs(m) == nil {
 		return
 	}
 	sessions := int32(0)

@@ -41,11 +41,6 @@ func (ts *threads) EachInRing(m uint32, r *fair.Ring, do func(vertexRef)) {
 	})
 }
 
-// isMulti reports whether the message has several vertices.
-func (ml *mail) isMulti(m *message) bool {
-	return ml.jobs(m) != nil
-}
-
 // enqueueVertex lets picks find a due vertex. In a queueonly thread that is not running, it waits
 // for the next run.
 func (ts *threads) enqueueVertex(t *thread, v *vertex) {

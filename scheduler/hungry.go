@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"zsched/scheduler/store"
 )
@@ -60,15 +61,11 @@ func (li *lines) addSession(a *agent) {
 // on the same thread if it may stay there, otherwise wherever the ring has
 // some. It reports whether there was an ended line.
 func (li *lines) finishLine(a *agent) bool {
-	i := 0
-	for i < len(a.lines) && !a.lines[i].ended() {
-		i++
+	i := slices.IndexFunc(a.lines, (*line).ended)
+	if i >= 0 {
+		li.removeLine(a, i)
 	}
-	if i == len(a.lines) {
-		return false
-	}
-	li.removeLine(a, i)
-	return true
+	return i >= 0
 }
 
 // removeLine takes a line off an agent, and finds work for its session.
@@ -102,7 +99,7 @@ func (li *lines) removeLine(a *agent, i int) {
 // endSession gives back what a session occupied.
 func (rg *rings) endSession(a *agent, t *thread) {
 	r := a.ring
-	t.removeAgent(a)
+	t.agents = store.Delete(t.agents, slices.Index(t.agents, a))
 	if l := t.siteLink(); l != nil {
 		l.at.Busy--
 	}
@@ -130,11 +127,7 @@ func (rg *rings) yield(r *ring, t *thread) {
 // thread gets its feedback, and what is still open in the vertex takes one retry
 // step.
 func (li *lines) endLine(a *agent, v *vertex) {
-	n := 0
-	for a.lines[n].vertex != v {
-		n++
-	}
-	l := a.lines[n]
+	l := a.lines[slices.IndexFunc(a.lines, func(l *line) bool { return l.vertex == v })]
 	l.vertex = nil
 	li.s.agents.lineEnded(a)
 	li.applyOutcome(l, l.thread)

@@ -206,7 +206,7 @@ func (ls *limits) wakeWaiting(at *limit.Limit[bounds]) {
 
 // wakeAll lets those try again that wait at one of the limits.
 func (ls *limits) wakeAll(links []link) {
-	if ls.turns.Len() == 0 {
+	if ls.turns.Waiting == 0 {
 		return
 	}
 	for i := range links {

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"cmp"
+	"sort"
 	"strings"
 
 	"zsched/ctlfile"
@@ -99,17 +101,12 @@ func (ml *mail) openOf(v *vertex) int32 {
 
 // findRecipient returns the index of the recipient at offset, or -1.
 func (ml *mail) findRecipient(v *vertex, offset int64) int {
-	low, high := 0, ml.lenOf(v)
-	for low < high {
-		mid := (low + high) / 2
-		if int64(ml.recipient(v, mid).offset) < offset {
-			low = mid + 1
-		} else {
-			high = mid
-		}
+	if int64(v.first.offset) == offset {
+		return 0
 	}
-	if low < ml.lenOf(v) && int64(ml.recipient(v, low).offset) == offset {
-		return low
+	order := func(i int) int { return cmp.Compare(offset, int64(ml.recipient(v, i).offset)) }
+	if i, found := sort.Find(ml.lenOf(v), order); found {
+		return i
 	}
 	return -1
 }
@@ -138,15 +135,7 @@ func (ml *mail) anyOf(v *vertex, holds func(*recipient) bool) bool {
 // canBeFed reports whether an agent would find something open in a vertex, and nothing that is done
 // but not tagged yet.
 func (ml *mail) canBeFed(v *vertex) bool {
-	feedable := false
-	for i := range ml.lenOf(v) {
-		r := ml.recipient(v, i)
-		if r.isWriting() {
-			return false
-		}
-		feedable = feedable || r.isOpen()
-	}
-	return feedable
+	return ml.feedable(v) > 0 && !ml.anyOf(v, (*recipient).isWriting)
 }
 
 // eachVertex calls f for each vertex of the message, removed ones included.

@@ -13,13 +13,10 @@ import "zsched/scheduler/limit"
 // maySpread reports whether the message of a vertex may take a new session.
 func (rg *rings) maySpread(v vertexRef, r *ring) bool { return rg.messageRoom(v, r) > 0 }
 
-// mayUseMore reports whether the message of a vertex may take more sessions than
-// the starting agents of the ring will bring.
-func (rg *rings) mayUseMore(v vertexRef, r *ring) bool { return rg.messageRoom(v, r) > r.expected }
-
+// messageRoom is how many more sessions the message of a vertex may take.
 func (rg *rings) messageRoom(v vertexRef, r *ring) int {
 	m := rg.s.mail.messageOf(rg.s.mail.vertices.At(v))
-	if !rg.s.mail.isMulti(m) {
+	if rg.s.mail.jobs(m) == nil {
 		return limit.Unlimited
 	}
 	return rg.messageLink(m, r).Room()

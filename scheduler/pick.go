@@ -64,7 +64,7 @@ func (rg *rings) dispatchRing(r *ring) {
 		t := rg.s.mail.threadOf(rg.s.mail.vertices.At(p.Vertex))
 		a := r.sessionFor(t)
 		if a == nil {
-			if rg.mayUseMore(p.Vertex, r) {
+			if rg.messageRoom(p.Vertex, r) > r.expected { // more than the starting agents will bring
 				rg.s.agents.startFor(r, t)
 			}
 			break

@@ -115,7 +115,7 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 			return true
 		}
 		r.fair = rg.s.threads.fair.NewRing(params, func() { rg.markDirty(r) })
-		r.members.Of = memberLinksOf
+		r.members.Of = func(t *thread) *store.Links[*thread] { return &t.memberLinks }
 		r.backoff.due = func() { rg.markDirty(r) }
 		rg.lastID++
 		r.id = rg.lastID
@@ -153,8 +153,6 @@ func (r *ring) isFull() bool {
 
 // isBlocked reports whether no clause gives a command for the threads of the ring.
 func (r *ring) isBlocked() bool { return r.command == nil }
-
-func memberLinksOf(t *thread) *store.Links[*thread] { return &t.memberLinks }
 
 // clauseKey names the clause that gives the command.
 func clauseKey(clauses []*rule.Clause) string {

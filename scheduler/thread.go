@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"slices"
-
 	"zsched/scheduler/fair"
 	"zsched/scheduler/limit"
 	"zsched/scheduler/rule"
@@ -146,7 +144,13 @@ func (ts *threads) assignRing(t *thread) {
 
 // moveTo puts a thread, with its mail, into a ring.
 func (ts *threads) moveTo(t *thread, r *ring) {
-	queued := ts.emptyQueue(t)
+	var queued []*vertex
+	ts.eachVertex(t, func(v *vertex) {
+		if v.place.Queued() {
+			ts.fair.Remove(v.ref)
+			queued = append(queued, v)
+		}
+	})
 	ts.detachThread(t)
 	t.ring = r
 	t.fair.SetRing(r.fair)
@@ -164,18 +168,6 @@ func (ts *threads) eachVertex(t *thread, f func(*vertex)) {
 		f(ts.s.mail.vertices.At(ref))
 		ref = next
 	}
-}
-
-// emptyQueue takes all vertices out of the queue, and returns them.
-func (ts *threads) emptyQueue(t *thread) []*vertex {
-	var out []*vertex
-	ts.eachVertex(t, func(v *vertex) {
-		if v.place.Queued() {
-			ts.fair.Remove(v.ref)
-			out = append(out, v)
-		}
-	})
-	return out
 }
 
 // detachThread takes the thread out of its ring.
@@ -221,11 +213,6 @@ func (ts *threads) unlinkVertex(v *vertex) {
 	}
 	t.states[v.state]--
 	t.ring.vertices--
-}
-
-// removeAgent removes one session of the agent from the thread.
-func (t *thread) removeAgent(a *agent) {
-	t.agents = store.Delete(t.agents, slices.Index(t.agents, a))
 }
 
 // makeDue puts a vertex into the queue of its thread, or blocks it while it cannot be fed: it has

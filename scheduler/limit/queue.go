@@ -40,14 +40,11 @@ type Place[K comparable] struct {
 // Turn is a place in the order of all who have begun to wait.
 type Turn int64
 
-// Turns counts those who have begun to wait, and those who wait.
+// Turns counts those who have begun to wait.
 type Turns struct {
-	last Turn
-	n    int
+	last    Turn
+	Waiting int // at all limits
 }
-
-// Len is how many wait at all limits.
-func (t *Turns) Len() int { return t.n }
 
 // Len is how many wait.
 func (q *Queue[K]) Len() int { return q.n }
@@ -78,7 +75,7 @@ func (q *Queue[K]) Join(p *Place[K], key K, turns *Turns) {
 	p.line = q.lines[i]
 	p.line.waiting.Put(p.since, p)
 	q.n++
-	turns.n++
+	turns.Waiting++
 }
 
 // Leave ends the wait. The waiter keeps its turn.
@@ -90,7 +87,7 @@ func (p *Place[K]) Leave() {
 	l.waiting.Remove(p)
 	p.line = nil
 	l.queue.n--
-	l.turns.n--
+	l.turns.Waiting--
 	if l.waiting.Len() == 0 {
 		l.queue.lines = store.Delete(l.queue.lines, slices.Index(l.queue.lines, l))
 	}
