@@ -16,7 +16,7 @@ import (
 // The envelope of a submission has the same words after the keyword identinfo.
 type Source struct {
 	// Name is whose turn the message takes (share=source). No sender can choose it: see
-	// LoginSource, ClientSource and UserSource. "": it is not known.
+	// LoginSource, ClientSource and UserSource. It is in lower case. "": it is not known.
 	Name   string
 	Client string // IP address of the client, "" if unknown
 	UTF8   bool   // the client gave SMTPUTF8 (RFC 6531)
@@ -42,6 +42,7 @@ func UserSource(uid int) string { return "uid:" + strconv.Itoa(uid) }
 // ParseSource reads the value of an S line. Words that it does not know are ignored.
 func ParseSource(value string) (s Source) {
 	s.Name, _ = DSNWord(value, "SOURCE")
+	s.Name = lower(s.Name)
 	s.Client, _ = DSNWord(value, "CLIENT")
 	s.UTF8 = slices.Contains(strings.Fields(value), "SMTPUTF8")
 	return s

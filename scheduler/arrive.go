@@ -62,7 +62,7 @@ func (ar *arrivals) newMessage(in *Message) *message {
 		id:         in.ID,
 		ref:        ref,
 		sequence:   ar.s.mail.loaded,
-		sender:     ar.s.mail.obtainSender(origin{in.Sender, in.ErrorTo, in.Owner}),
+		sender:     ar.s.mail.obtainSender(origin{in.Sender, in.ErrorTo, in.Source, in.Owner}),
 		modifiedAt: dateOf(in.ModifiedAt),
 		changedAt:  secondOf(in.ChangedAt),
 	}

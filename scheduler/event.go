@@ -179,11 +179,14 @@ type Message struct {
 	// Sender is the user of the last s line. ErrorTo is where reports go.
 	Sender, ErrorTo string
 	NullSender      bool
-	Owner           uint32    // uid of the owner of the message file
-	ModifiedAt      time.Time // mtime of the message file, from which its age counts
-	ChangedAt       time.Time // ctime of the control file
-	Size            int64     // bytes of the message file
-	Owes            bool      // the file has diagnostics that have not been reported yet
+	// Source is who takes turns (ctlfile.Source), "" if unknown. Client is the address that the
+	// message came from; it is there only for the event log.
+	Source, Client string
+	Owner          uint32    // uid of the owner of the message file
+	ModifiedAt     time.Time // mtime of the message file, from which its age counts
+	ChangedAt      time.Time // ctime of the control file
+	Size           int64     // bytes of the message file
+	Owes           bool      // the file has diagnostics that have not been reported yet
 	// UnderHold says that its files lie under hold/. Released: it was released, and is to be
 	// moved back. Hold is by which order it is held, or is to be held; nil: nothing says so.
 	UnderHold, Released bool

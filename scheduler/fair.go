@@ -47,5 +47,6 @@ func (ts *threads) enqueueVertex(t *thread, v *vertex) {
 	if t.params.QueueOnly && !t.running {
 		return
 	}
-	ts.fair.Put(&t.fair, v.ref, rule.ShareName(t.params.Share, ts.s.mail.senders.At(ts.s.mail.messageOf(v).sender).lower))
+	from := ts.s.mail.senders.At(ts.s.mail.messageOf(v).sender)
+	ts.fair.Put(&t.fair, v.ref, rule.ShareName(t.params.Share, from.lower, from.source))
 }

@@ -222,6 +222,7 @@ type sender struct {
 type origin struct {
 	address string
 	errorTo string // where reports about the message go
+	source  string // of the submission, "" if unknown
 	owner   uint32 // uid of the owner of the message file
 }
 

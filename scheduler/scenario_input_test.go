@@ -59,7 +59,7 @@ func (sc *scenario) config(words []string, clauses string) *rule.Config {
 }
 
 // message reads the words of "arrive": smtp/example.org smtp/other:success
-// local/-:x1 from=a@b errorto=a@b age=3h log=id obsoletes=id owner=7 path=A/7
+// local/-:x1 from=a@b errorto=a@b source=uid:7 age=3h log=id obsoletes=id owner=7 path=A/7
 // owes hold held released. The recipients have the offsets 100, 200, and so on.
 func (sc *scenario) message(id string, words []string) scheduler.Message {
 	number := scheduler.MessageID(sc.number(id))
@@ -86,6 +86,8 @@ func (sc *scenario) message(id string, words []string) scheduler.Message {
 			m.Sender, m.ErrorTo = value, value
 		case name == "errorto":
 			m.ErrorTo = value
+		case name == "source":
+			m.Source = value
 		case name == "path":
 			m.Path = value
 		case name == "age":

@@ -11,16 +11,17 @@ import (
 )
 
 func TestShareNames(t *testing.T) {
-	for _, tt := range [][3]string{
-		{"sender", "ann@example.org", "ann@example.org"}, {"senderdomain", "ann@example.org", "example.org"},
-		{"none", "ann@example.org", ""}, {"senderdomain", "", ""}, {"senderdomain", "ann", "ann"},
+	for _, tt := range [][4]string{
+		{"sender", "ann@example.org", "uid:7", "ann@example.org"}, {"senderdomain", "ann@example.org", "uid:7", "example.org"},
+		{"none", "ann@example.org", "uid:7", ""}, {"senderdomain", "", "", ""}, {"senderdomain", "ann", "", "ann"},
+		{"source", "ann@example.org", "uid:7", "uid:7"}, {"source", "ann@example.org", "", "example.org"}, {"source", "<>", "", "<>"},
 	} {
-		if got := rule.ShareName(tt[0], tt[1]); got != tt[2] {
-			t.Errorf("%s of %q is %q, want %q", tt[0], tt[1], got, tt[2])
+		if got := rule.ShareName(tt[0], tt[1], tt[2]); got != tt[3] {
+			t.Errorf("%s of %q from %q is %q, want %q", tt[0], tt[1], tt[2], got, tt[3])
 		}
 	}
-	c := &rule.Config{Shares: map[string]int{"example.org": 4, "ann@example.org": 2}}
-	for name, want := range map[string]int{"example.org": 4, "ann@example.org": 2, "bob@example.org": 4, "else": 1, "": 1} {
+	c := &rule.Config{Shares: map[string]int{"example.org": 4, "ann@example.org": 2, "192.0.2.0/24": 3}}
+	for name, want := range map[string]int{"example.org": 4, "ann@example.org": 2, "bob@example.org": 4, "192.0.2.0/24": 3, "else": 1, "": 1} {
 		if got := c.Weight(name); got != want {
 			t.Errorf("the weight of %q is %d, want %d", name, got, want)
 		}

@@ -199,7 +199,7 @@ func (h *harness) arrive() {
 	}
 	sender := h.sender()
 	m := Message{
-		ID: id, Path: fmt.Sprint(id), Sender: sender, ErrorTo: "a@b",
+		ID: id, Path: fmt.Sprint(id), Sender: sender, ErrorTo: "a@b", Source: []string{"", "uid:7", "local"}[h.rand.IntN(3)],
 		MessageID: fmt.Sprint("log", h.rand.IntN(50)), ModifiedAt: h.now.Add(-time.Duration(h.rand.IntN(9000)) * time.Second), ChangedAt: h.now,
 	}
 	if h.chance(3) {

@@ -114,7 +114,7 @@ func TestDefaultsAreTheManuals(t *testing.T) {
 		},
 		Preemption:   rule.Preemption{SlotCost: 5, SlotDiscount: 50, SlotLoan: 3, MinSlots: 3},
 		AgentTimeout: 2 * time.Hour,
-		MsgSessions:  20, MsgScale: 10, Share: "senderdomain",
+		MsgSessions:  20, MsgScale: 10, Share: "source",
 	}
 	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -40,7 +40,7 @@ type Params struct {
 	ClusterPasswordFile string `kind:"path" name:"cluster-password-file" read:"at start"`
 	// Table of nodes.
 	XferNodes string `kind:"path" name:"xfer-nodes"`
-	// File of the weights of senders and domains.
+	// File of the weights of sources, senders and domains.
 	Shares Shares `kind:"shares"`
 	// File of reply rules. They come after those of scheduler.cf.
 	Replies Replies `kind:"replies"`

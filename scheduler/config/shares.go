@@ -1,6 +1,6 @@
 package config
 
-// The file of PARAMshares: the weights of senders and domains.
+// The file of PARAMshares: the weights of sources, senders and domains.
 
 import (
 	"fmt"
@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// maxWeight is the highest weight of a sender.
+// maxWeight is the highest weight.
 const maxWeight = 1000
 
-// Shares is a file of weights. A line has a sender or a domain, whose case does not
-// matter, and its weight; "#" begins a comment; the last line for a name applies.
+// Shares is a file of weights. A line has a source, a sender or a domain, whose case
+// does not matter, and its weight; "#" begins a comment; the last line for a name applies.
 type Shares struct {
 	File    string         // its path
 	Weights map[string]int // by name, in lower case; others have 1
@@ -46,7 +46,7 @@ func parseShares(file string, data []byte) (weights map[string]int, wrong Errors
 		if weight < 1 || weight > maxWeight {
 			wrong = append(wrong, Error{
 				Place{file, line, 1},
-				fmt.Sprintf("a line must have a sender or a domain and its weight, a number from 1 to %d", maxWeight),
+				fmt.Sprintf("a line must have a source, a sender or a domain and its weight, a number from 1 to %d", maxWeight),
 			})
 			continue
 		}

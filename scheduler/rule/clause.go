@@ -49,7 +49,7 @@ type Config struct {
 	Events bool
 	// Replies are the reply rules, in their order.
 	Replies []ReplyRule
-	// Shares has the weights of senders and domains, in lower case, for taking
+	// Shares has the weights of sources, senders and domains, in lower case, for taking
 	// turns. The weight of all others is 1.
 	Shares map[string]int
 }

@@ -109,7 +109,7 @@ type Params struct {
 	// Number of sessions that a message may have for each free session.
 	MsgScale int `kind:"number 0 1000000" default:"10"`
 	// Who takes turns.
-	Share string `kind:"word sender senderdomain none" default:"senderdomain"`
+	Share string `kind:"word source sender senderdomain none" default:"source"`
 	// Picks a thread may have in a round while others wait.
 	Quantum int `kind:"number 1 1000000" default:"50"`
 }

@@ -4,9 +4,14 @@ import "strings"
 
 // Names and weights of shares (share, PARAMshares).
 
-// ShareName returns the name of the share for a sender, which is in lower case.
-func ShareName(kind, sender string) string {
+// ShareName returns the name of the share for a sender, which is in lower case, and the
+// source of the submission, "" if it is not known.
+func ShareName(kind, sender, source string) string {
 	switch kind {
+	case "source":
+		if source != "" {
+			return source
+		}
 	case "sender":
 		return sender
 	case "none", "":
@@ -15,7 +20,7 @@ func ShareName(kind, sender string) string {
 	return sender[strings.LastIndexByte(sender, '@')+1:]
 }
 
-// Weight returns the weight of a share. A sender without a weight has that of
+// Weight returns the weight of a share. A sender or login without a weight has that of
 // its domain.
 func (c *Config) Weight(name string) int {
 	if w := c.Shares[name]; w > 0 {

@@ -202,6 +202,11 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 	if last := len(f.Senders) - 1; last >= 0 {
 		m.Sender = strings.Clone(f.Senders[last].User)
 	}
+	from := ctlfile.ParseSource(f.Source)
+	m.Source = strings.Clone(from.Name)
+	if t.s.options.Users {
+		m.Client = strings.Clone(from.Client)
+	}
 	m.ErrorTo = m.Sender
 	if f.ErrorTo != m.Sender {
 		m.ErrorTo = strings.Clone(f.ErrorTo)
