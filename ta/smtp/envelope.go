@@ -39,7 +39,8 @@ type shared struct {
 	from    string // reverse path; "" for the null sender
 	header  string
 	ret, id string // RET and ENVID
-	utf8    bool   // SMTPUTF8 is needed
+	mayUTF8 bool   // the message came with SMTPUTF8: headers within its body may be in UTF-8
+	utf8    bool   // SMTPUTF8 is needed: an address is not ASCII, or the header with mayUTF8
 }
 
 // envelope is the recipients that may share a transaction.
@@ -52,12 +53,13 @@ type envelope struct {
 func (j *job) envelopes() []*envelope {
 	var all []*envelope
 	byShared := map[shared]*envelope{}
+	mayUTF8 := ctlfile.ParseSource(j.message.File.Source).UTF8
 	for _, r := range j.recipients {
 		if r.Reported() {
 			continue
 		}
-		s := shared{from: reversePath(r), header: r.Headers(), ret: r.Ret, id: r.EnvID}
-		s.utf8 = !ascii(s.from) || !ascii(r.User)
+		s := shared{from: reversePath(r), header: r.Headers(), ret: r.Ret, id: r.EnvID, mayUTF8: mayUTF8}
+		s.utf8 = !ascii(s.from) || !ascii(r.User) || mayUTF8 && !ascii(s.header)
 		e := byShared[s]
 		if e == nil {
 			e = &envelope{shared: s}
@@ -112,7 +114,7 @@ func (e *envelope) mailCommand(ext extensions, c *content) string {
 	if ext.eightBit {
 		line += " BODY=8BITMIME"
 	}
-	if e.utf8 {
+	if e.utf8 || e.mayUTF8 && ext.utf8 {
 		line += " SMTPUTF8"
 	}
 	if ext.sized {

@@ -18,6 +18,7 @@ func TestExtensions(t *testing.T) {
 		name    string
 		offers  []string
 		control string
+		header  string
 		body    string
 		options func(*Options)
 		want    string // commands
@@ -61,9 +62,20 @@ func TestExtensions(t *testing.T) {
 			said: "böb ok3 ->> 250 2.6.0 message accepted\neve ok3 ->> 250 2.6.0 message accepted"},
 		{name: "no SMTPUTF8", offers: nil, control: to("böb@a.example", "eve@a.example"),
 			want: "MAIL From:<alice@sender.example>\nRCPT To:<eve@a.example>\nDATA",
-			said: "böb error2 an address is not ASCII, but the next host accepts only those that are\neve ok3 ->> 250 2.6.0 message accepted"},
+			said: "böb error2 an address or the header is not ASCII, but the next host accepts only ASCII\neve ok3 ->> 250 2.6.0 message accepted"},
 		{name: "sender beyond ASCII", offers: nil, control: "s smtp x ålice@sender.example 0\n" + to("eve@a.example"),
-			said: "eve error2 an address is not ASCII, but the next host accepts only those that are"},
+			said: "eve error2 an address or the header is not ASCII, but the next host accepts only ASCII"},
+
+		// Mail that came with SMTPUTF8.
+		{name: "came with SMTPUTF8", offers: all, control: "S SMTPUTF8\n" + to("bob@a.example"),
+			want: "MAIL From:<alice@sender.example> BODY=8BITMIME SMTPUTF8 SIZE=53\nRCPT To:<bob@a.example>\nDATA",
+			said: "bob ok3 ->> 250 2.6.0 message accepted"},
+		{name: "goes without", offers: nil, control: "S SMTPUTF8\n" + to("bob@a.example"),
+			want: "MAIL From:<alice@sender.example>\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
+		{name: "header in UTF-8", offers: nil, control: "S SMTPUTF8\n" + to("bob@a.example"), header: "Subject: \u00e9\n",
+			said: "bob error2 an address or the header is not ASCII, but the next host accepts only ASCII"},
+		{name: "old header of eight bits", offers: nil, control: to("bob@a.example"), header: "Subject: \xe9\n",
+			want: "MAIL From:<alice@sender.example>\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
 
 		// Addresses that would end their word or their command.
 		{name: "quoted", offers: nil, control: to(`"slow\ joe"@a.example`),
@@ -78,7 +90,7 @@ func TestExtensions(t *testing.T) {
 	} {
 		p := start(t, smtptest.Options{Offers: append([]string{}, c.offers...)})
 		o := newTestSpool(t)
-		o.message(1, c.control, header, cmpOr(c.body, "text\n"))
+		o.message(1, c.control, cmpOr(c.header, header), cmpOr(c.body, "text\n"))
 		opts := options(p)
 		if c.options != nil {
 			c.options(&opts)

@@ -60,7 +60,7 @@ func (t *transaction) prepare() bool {
 	case t.from != "" && !validAddress(t.from):
 		failed = unsendable("5.1.7", "the sender's address cannot be sent")
 	case t.utf8 && !t.ext.utf8:
-		failed = unsendable("5.6.7", "an address is not ASCII, but the next host accepts only those that are")
+		failed = unsendable("5.6.7", "an address or the header is not ASCII, but the next host accepts only ASCII")
 	}
 	if failed == nil {
 		failed = t.prepareContent()
