@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"log"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,6 +48,7 @@ func TestMain(m *testing.M) {
 //	mailq ARG...             as it asks this queue
 //	answers PATTERN ARG...   until mailq, so called, prints what matches
 //	get URL STATUS [PATTERN] until this is what comes of it
+//	smtp ADDRESS FILE        sends the lines to an SMTP server once it listens; the replies are in stdout
 //
 // and in $XFER the agent xfer, in $SOCKET where the scheduler is asked, in $PORT and $PORT2 ports that
 // are free.
@@ -75,7 +78,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"submit": submit, "notice": notice, "await": await, "gone": gone, "queued": queued, "signal": signals,
-			"mailq": mailqAt, "answers": answers, "get": get,
+			"mailq": mailqAt, "answers": answers, "get": get, "smtp": smtp,
 		},
 	})
 }
@@ -195,6 +198,22 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		text, err := os.ReadFile(file)
 		return err == nil && pattern.Match(text)
 	})
+}
+
+// smtp sends all lines at once.
+func smtp(ts *testscript.TestScript, neg bool, args []string) {
+	var conn net.Conn
+	until(ts, args[0]+" to listen", func() (listens bool) {
+		var err error
+		conn, err = net.Dial("tcp", args[0])
+		return err == nil
+	})
+	defer conn.Close()
+	_, err := io.WriteString(conn, strings.ReplaceAll(ts.ReadFile(args[1]), "\n", "\r\n"))
+	ts.Check(err)
+	replies, err := io.ReadAll(conn)
+	ts.Check(err)
+	fmt.Fprint(ts.Stdout(), strings.ReplaceAll(string(replies), "\r", ""))
 }
 
 func gone(ts *testscript.TestScript, neg bool, args []string) {

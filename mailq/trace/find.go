@@ -88,6 +88,10 @@ func (s *search) learn(e *Event) {
 	case is(e.Sender), is(e.SpoolID), s.number != "" && numberOf(e.SpoolID) == s.number,
 		e.MessageID != "" && strings.EqualFold(ctlfile.Unbracketed(e.MessageID), ctlfile.Unbracketed(s.what)):
 		s.ids[e.SpoolID] = true // all lines about the message have these fields, and are read
+	case is(e.Client), is(e.Source): // only the lines of its arrival have them
+		if !s.ids[e.SpoolID] {
+			s.ids[e.SpoolID], s.unread[e.SpoolID] = true, true
+		}
 	case is(e.Recipient), is(e.Original), is(e.Alias):
 		s.rcpts[e.SpoolID+" "+e.Recipient] = true
 		if !known {

@@ -3,9 +3,9 @@
 //
 //	Files ──► Read: events of the matching messages ──► Print
 //
-// The user names a spoolid, a Message-Id, a file or an address. If a message was sent elsewhere
-// (REROUTE), the new message matches too. scan.go finds lines, and find.go the events among them; here
-// they are printed: a line for each, with its fields as the log has them.
+// The user names a spoolid, a Message-Id, a file, an address, or where mail came from. If a message
+// was sent elsewhere (REROUTE), the new message matches too. scan.go finds lines, and find.go the events
+// among them; here they are printed: a line for each, with its fields as the log has them.
 package trace
 
 import (
@@ -30,6 +30,8 @@ type Event struct {
 	SpoolID    string    `json:"spoolid"`
 	MessageID  string    `json:"message_id"`
 	Sender     string    `json:"sender"`
+	Client     string    `json:"client"`
+	Source     string    `json:"source"`
 	Recipient  string    `json:"recipient"`
 	Original   string    `json:"original"`
 	Alias      string    `json:"alias"`

@@ -21,8 +21,8 @@ var update = flag.Bool("update", false, "rewrite what testdata expects")
 const lifeLog = `{"time":"2026-11-20T23:59:59.500Z","event":"arrival","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","file":"12","size":812,"recipients":1}
 {"time":"2026-11-21T00:00:00.000Z","event":"suspended","channel":"smtp","host":"h","next":"2026-11-21T00:01:00.000Z"}
 {"time":"2026-11-21T00:00:00.000Z","event":"attempt","spoolid":"S12AbmAA","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","pid":711,"command":"smtp -c smtp","status":"deferred","class":4,"dsn":"4.4.1","text":"no answer\u001b[2J","attempts":1,"next":"2026-11-21T00:01:00.000Z"}
-{"time":"2026-11-21T00:00:02.000Z","event":"arrival","spoolid":"S34AbmAB","message_id":"<2@a>","sender":"c@d","recipient":"U@H","channel":"smtp","host":"h","file":"34","size":1,"recipients":2}
-{"time":"2026-11-21T00:00:02.000Z","event":"arrival","spoolid":"S34AbmAB","message_id":"<2@a>","sender":"c@d","recipient":"v@h","channel":"smtp","host":"h","file":"34","size":1,"recipients":2}
+{"time":"2026-11-21T00:00:02.000Z","event":"arrival","spoolid":"S34AbmAB","message_id":"<2@a>","sender":"c@d","recipient":"U@H","channel":"smtp","host":"h","client":"192.0.2.7","source":"login:ann","file":"34","size":1,"recipients":2}
+{"time":"2026-11-21T00:00:02.000Z","event":"arrival","spoolid":"S34AbmAB","message_id":"<2@a>","sender":"c@d","recipient":"v@h","channel":"smtp","host":"h","client":"192.0.2.7","source":"login:ann","file":"34","size":1,"recipients":2}
 {"time":"2026-11-21T00:00:30.000Z","event":"hold","channel":"smtp","host":"h"}
 {"time":"2026-11-21T00:00:31.000Z","event":"hold","channel":"smtp","host":"elsewhere"}
 --
@@ -74,7 +74,7 @@ func TestLivesAreTold(t *testing.T) {
 	}
 	const golden = "testdata/lives.txt"
 	var out bytes.Buffer
-	for _, what := range []string{"S12AbmAA", "<1@A>", "2@a", "12", "C/78", "u@h", "a@b", "v@h", "S9AbmAD", "w@h", "S1", "nobody@h"} {
+	for _, what := range []string{"S12AbmAA", "<1@A>", "2@a", "12", "C/78", "u@h", "a@b", "v@h", "S9AbmAD", "w@h", "S1", "192.0.2.7", "login:ann", "nobody@h"} {
 		events, err := Read(files, what, time.Time{})
 		if err != nil {
 			t.Fatal(err)
