@@ -108,7 +108,7 @@ type Ring struct {
 	spare     store.Spare[share]
 	lastShare uint64 // last share.number that was given
 	turns     turns  // the shares that take turns now
-	lastTurn  Key    // last share.turnKey that was given, without oldShares
+	lastTurn  Key    // last share.turnKey that was given
 	aside     []*Job // with vertices that are set aside
 }
 
@@ -116,8 +116,7 @@ type Ring struct {
 func (q *Queue) NewRing(p *rule.Params, wake func()) *Ring {
 	r := &Ring{Params: p, queue: q, wake: wake, shares: make(map[string]*share)}
 	r.turns.back.Index = func(s *share) *int32 { return &s.turnIndex }
-	r.turns.fresh.Of = func(s *share) *store.Links[*share] { return &s.links }
-	r.turns.old.Of = r.turns.fresh.Of
+	r.turns.line.Of = func(s *share) *store.Links[*share] { return &s.links }
 	return r
 }
 

@@ -94,6 +94,33 @@ func TestSharesTakeTurns(t *testing.T) {
 	}
 }
 
+// TestNewSharesDoNotOvertake: a share waits for those before it only, however many new ones come.
+func TestNewSharesDoNotOvertake(t *testing.T) {
+	b := newMailbag()
+	q := New(b)
+	r := q.NewRing(&rule.Params{Quantum: 100}, func() {})
+	var thread Thread
+	thread.SetRing(r)
+	thread.SetOpen(true)
+	put := func(name string) { q.Put(&thread, b.add(name, &thread)[0], name) }
+	for range 2 * turnVertices {
+		put("busy")
+	}
+	put("waits")
+	for i := range turnVertices + 1 {
+		put(fmt.Sprint("new", i))
+		v := r.Next()
+		want := "busy"
+		if i == turnVertices {
+			want = "waits"
+		}
+		if got := b.vertices[v].name; got != want {
+			t.Errorf("pick %d is of %s, want %s", i, got, want)
+		}
+		r.Take(Pick{Vertex: v})
+	}
+}
+
 // TestThreadsTakeTurns: in a round of a share, each thread has its quantum.
 func TestThreadsTakeTurns(t *testing.T) {
 	b := newMailbag()

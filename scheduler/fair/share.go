@@ -11,26 +11,25 @@ import (
 // turnVertices is how many vertices a share of weight 1 may pick in one turn.
 const turnVertices = 8
 
-// share is the due mail of one ring whose sender, or domain of the sender, is
-// the same. Every pick first selects the share whose turn it is, by deficit
-// round robin.
+// share is the due mail of one ring that has the same source, sender, or domain of the
+// sender. Every pick first selects the share whose turn it is, by deficit round
+// robin.
 //
-// A new share takes its turns before the old ones, so that somebody who sends
-// little need not wait for those who send a lot. When it runs empty, it becomes
-// the last of the old ones. A share whose mail is all for closed threads lets the
-// others pass and keeps its place; otherwise a sender could wait at a busy host for
+// A new share is the last, behind all that wait for their turn: if it were the
+// first, somebody with many names could keep the others waiting for ever. One that
+// runs empty is new when it has mail again. A share whose mail is all for closed
+// threads lets the others pass and keeps its place; otherwise a sender could wait at a busy host for
 // any number of rounds, because its place would depend on which thread opens first.
 type share struct {
 	name    string
 	ring    *Ring
 	weight  int
-	deficit int  // how many vertices it may still pick in this turn
-	old     bool // it has run empty, or used up a turn
+	deficit int // how many vertices it may still pick in this turn
 	number  uint64
 	// turnKey is its place in the sequence of turns; 0: none yet.
 	turnKey   Key
-	line      *store.List[*share] // of Ring.turns, in which it is; nil: none
-	links     store.Links[*share] // in line
+	inLine    bool                // of Ring.turns
+	links     store.Links[*share] // in that line
 	turnIndex int32               // in turns.back
 	due       int                 // vertices
 	sizes     []shareSize         // in ascending order of size
@@ -52,10 +51,6 @@ type shareSize struct {
 // flows.
 const maxEmptySizes = 4
 
-// oldShares is a bit that is set in the turnKey of each old share, so that old
-// shares come after all new ones.
-const oldShares Key = 1 << 62
-
 // obtainShare finds or makes the share with a name.
 func (r *Ring) obtainShare(name string) *share {
 	s := r.shares[name]
@@ -75,18 +70,15 @@ func (r *Ring) obtainShare(name string) *share {
 }
 
 // turns has the shares that take turns, in the order of their turnKeys. Nearly all come to the end of
-// a line. One that comes back to its place is in a heap.
+// the line. One that comes back to its place is in a heap.
 type turns struct {
-	fresh, old store.List[*share]
-	back       store.Heap[Key, *share]
+	line store.List[*share]
+	back store.Heap[Key, *share]
 }
 
 // first returns the share whose turn it is, or nil if there is none.
 func (t *turns) first() *share {
-	s := t.fresh.Head
-	if s == nil {
-		s = t.old.Head
-	}
+	s := t.line.Head
 	if t.back.Len() > 0 && (s == nil || t.back.Next() < s.turnKey) {
 		s = t.back.First()
 	}
@@ -94,9 +86,9 @@ func (t *turns) first() *share {
 }
 
 func (t *turns) remove(s *share) {
-	if s.line != nil {
-		s.line.Remove(s)
-		s.line = nil
+	if s.inLine {
+		t.line.Remove(s)
+		s.inLine = false
 	}
 	t.back.Remove(s)
 }
@@ -134,19 +126,16 @@ func (s *share) enlist() {
 	}
 }
 
-// becomeLast makes the share the last of the old ones, or of the new ones.
+// becomeLast makes the share the last of those that take turns.
 func (s *share) becomeLast() {
 	r := s.ring
 	r.turns.remove(s)
 	r.lastTurn++
-	s.turnKey, s.line = r.lastTurn, &r.turns.fresh
-	if s.old {
-		s.turnKey, s.line = s.turnKey|oldShares, &r.turns.old
-	}
-	s.line.Append(s)
+	s.turnKey, s.inLine = r.lastTurn, true
+	r.turns.line.Append(s)
 }
 
-func (s *share) takesTurns() bool { return s.line != nil || s.turnIndex != 0 }
+func (s *share) takesTurns() bool { return s.inLine || s.turnIndex != 0 }
 
 // maxSpare is how many shares a ring keeps for reuse.
 const maxSpare = 100
@@ -171,13 +160,9 @@ func (r *Ring) turn() *flow {
 			return f
 		case f != nil:
 			s.deficit += s.weight * turnVertices
-			s.old = true
 			s.becomeLast()
 		case s.due > 0: // for closed threads, or set aside
 			r.turns.remove(s)
-		case !s.old:
-			s.old = true
-			s.becomeLast()
 		default:
 			r.turns.remove(s)
 			s.turnKey = 0
