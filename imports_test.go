@@ -20,6 +20,7 @@ import (
 // packages by their folder, other modules by the names in modules. Every
 // package but the core may use the standard library.
 const allowed = `
+internal/certificate:     internal/testing/certificatetest
 internal/command:         internal/version pflag
 internal/header:
 internal/listen:          zerolog
@@ -86,15 +87,15 @@ scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/rule sc
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/text internal/postoffice zerolog
 scheduler/metrics:        ctlfile ta mailq scheduler scheduler/view scheduler/daemon scheduler/spool internal/metrics internal/version prometheus zerolog
 
-cmd/scheduler:            ctlfile queue router/table mailq mailq/server scheduler scheduler/rule scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/owner scheduler/report scheduler/spool scheduler/state internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
+cmd/scheduler:            ctlfile queue router/table mailq mailq/server scheduler scheduler/rule scheduler/admin scheduler/agent internal/certificate internal/command internal/testing/certificatetest scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/owner scheduler/report scheduler/spool scheduler/state internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config scheduler/view internal/text internal/units internal/version internal/zenv cobra pflag x/sys
 cmd/ctlfile:              ctlfile queue internal/command internal/header internal/text pflag
 cmd/xferd:                queue scheduler/config internal/command internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
-cmd/smtpserver:           router/table queue smtpserver internal/command internal/metrics internal/units internal/text internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/smtpserver:           internal/certificate router/table queue smtpserver internal/command internal/metrics internal/units internal/text internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/router:               router router/table internal/command internal/listen internal/metrics internal/text internal/version internal/zenv zerolog pflag
 cmd/sendmail:             ctlfile queue smtpserver internal/text internal/header internal/postoffice internal/version internal/zenv pflag x/sys zerolog
-cmd/ta/internal/program:  ctlfile ta internal/version internal/zenv pflag
+cmd/ta/internal/program:  ctlfile ta internal/command internal/version internal/zenv pflag
 cmd/ta/discard:           cmd/ta/internal/program ta
 cmd/ta/errormail:         cmd/ta/internal/program ta ta/errormail internal/zenv
 cmd/ta/hold:              cmd/ta/internal/program ta ta/hold internal/zenv

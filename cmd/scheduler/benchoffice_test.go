@@ -64,7 +64,7 @@ func linkBench(b testing.TB, scheduler string, agents map[string]string) *bench 
 	return f
 }
 
-func command(b testing.TB, name string, args ...string) string {
+func runProgram(b testing.TB, name string, args ...string) string {
 	b.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {
@@ -107,7 +107,7 @@ func (f *bench) write(b testing.TB, po, clauses string) {
 
 func (f *bench) floor(b testing.TB, po string, messages int) time.Duration {
 	begun := time.Now()
-	out := command(b, program(b, "floor"), po)
+	out := runProgram(b, program(b, "floor"), po)
 	took := time.Since(begun)
 	if strings.TrimSpace(out) != strconv.Itoa(messages) {
 		b.Fatalf("the floor found %q messages of %d", out, messages)

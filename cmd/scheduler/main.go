@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"zsched/internal/command"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 )
@@ -18,29 +19,19 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 // Exit codes, as scheduler(8) lists them.
 const (
 	exitOK    = 0
-	exitFault = 1   // configuration, log, pid file, spool
-	exitUsage = 64  // -M and -p
-	exitFlags = 129 // 128 + 1, because reading the options stops at the first error
+	exitFault = command.ExitFault // configuration, log, pid file, spool
+	exitUsage = command.ExitUsage // options
 )
-
-// usageError is an error in the value of -M or -p, which has its own exit code.
-type usageError string
-
-func (e usageError) Error() string { return string(e) }
 
 func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args)
-	var usage usageError
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
 		fmt.Fprint(stdout, usageLine, "\n", newFlags(new(options)).FlagUsages())
 		return exitOK
-	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "scheduler: %v\n", usage)
-		return exitUsage
 	case err != nil:
-		fmt.Fprintf(stderr, "scheduler: %v\n%s", err, usageLine)
-		return exitFlags
+		fmt.Fprintf(stderr, "scheduler: %v\n%s", command.Plain(err), usageLine)
+		return exitUsage
 	case o.version:
 		fmt.Fprintln(stdout, version.Line("scheduler"))
 		return exitOK
@@ -50,12 +41,11 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		return initialise(o.init, stdout, stderr)
 	}
 	env, err := zenv.Read(o.zenv)
-	if err != nil && o.zenv != "" {
-		fmt.Fprintf(stderr, "scheduler: %v\n%s", err, usageLine)
-		return exitFlags
-	}
 	if err != nil {
 		fmt.Fprintf(stderr, "scheduler: %v\n", err)
+		if o.zenv != "" {
+			return exitFault
+		}
 	}
 	// Whatever contains ${POSTOFFICE} follows option -P.
 	if env, err = env.WithPostoffice(o.postoffice); err != nil {

@@ -3,6 +3,7 @@ package main
 // Options: the command line of scheduler(8).
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -71,7 +72,7 @@ func newFlags(o *options) *pflag.FlagSet {
 		o.verbose, o.verboseLater = false, o.verbose || o.verboseLater
 	})
 	f.BoolVarP(&o.version, "version", "V", false, "print the version")
-	f.BoolVar(&o.check, "check", false, "report what is wrong with the configuration file, and exit")
+	f.BoolVar(&o.check, "check", false, "report what is wrong with the files of the installation, and exit")
 	f.StringVar(&o.init, "init", "", "make a postoffice with a configuration in this empty `directory`, and exit")
 	f.StringVar(&o.tryReply, "try-reply", "", "with --check: print the reply rules that match this `text` of a server")
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/scheduler.cf")
@@ -95,7 +96,7 @@ func newFlags(o *options) *pflag.FlagSet {
 
 func (o *options) setMailq(s string) error {
 	if s != "1" && s != "2" {
-		return usageError("the argument of -M is 1 or 2")
+		return errors.New("the argument of -M is 1 or 2")
 	}
 	o.mailqVersion = int(s[0] - '0')
 	return nil
@@ -104,7 +105,7 @@ func (o *options) setMailq(s string) error {
 func (o *options) setThread(s string) error {
 	channel, host, ok := strings.Cut(strings.ToLower(s), "/")
 	if !ok {
-		return usageError("the argument of -p is channel/host")
+		return errors.New("the argument of -p is channel/host")
 	}
 	o.only = rule.Selection{Channel: channel, Host: host}
 	return nil

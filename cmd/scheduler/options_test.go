@@ -66,11 +66,11 @@ func TestWrongUseHasItsExitCode(t *testing.T) {
 	}{
 		{"-M 3", "the argument of -M is 1 or 2", 64},
 		{"-p smtp", "the argument of -p is channel/host", 64},
-		{"-X", "usage: scheduler", 129},
-		{"--nonsense", "usage: scheduler", 129},
-		{"-f", "usage: scheduler", 129},
-		{"-R many", "usage: scheduler", 129},
-		{"-Z /nonexistent/zmailer.conf -i", "usage: scheduler", 129},
+		{"-X", "usage: scheduler", 64},
+		{"--nonsense", "usage: scheduler", 64},
+		{"-f", "usage: scheduler", 64},
+		{"-R many", "usage: scheduler", 64},
+		{"-Z /nonexistent/zmailer.conf -i", "no such file", 1},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := run(strings.Fields(c.args), nil, &stdout, &stderr); code != c.code {

@@ -16,6 +16,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/rs/zerolog"
 
+	"zsched/internal/certificate"
 	"zsched/internal/command"
 	"zsched/internal/listen"
 	"zsched/internal/metrics"
@@ -26,11 +27,6 @@ import (
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
-
-const (
-	exitFault  = 71 // EX_OSERR
-	exitConfig = 78 // EX_CONFIG
-)
 
 // stopTimeout is how long messages that are being received may still take when the
 // server stops.
@@ -46,18 +42,18 @@ func run(args []string, stdout, stderr io.Writer) int {
 	server, err := c.read()
 	if err != nil {
 		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
-		return exitConfig
+		return command.ExitFault
 	}
 	if o.check {
-		return 0
+		return c.check(stderr)
 	}
 	if err := c.maySubmit(os.Geteuid()); err != nil {
 		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
-		return exitConfig
+		return command.ExitFault
 	}
 	if err := serve(server, c); err != nil {
 		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
-		return exitFault
+		return command.ExitFault
 	}
 	return 0
 }
@@ -99,6 +95,24 @@ func (c *configuration) read() (smtpserver.Options, error) {
 	server.Log = c.log
 	c.options, c.env = o, env
 	return server, nil
+}
+
+// check reports a certificate that expires, with which a running server goes on, and returns the
+// exit status.
+func (c *configuration) check(stderr io.Writer) int {
+	if c.options.certificate == "" {
+		return 0
+	}
+	path, key := c.options.certificateFiles(c.env.Value("MAILSHARE"))
+	soon, err := certificate.Check(path, key, time.Now())
+	switch {
+	case err != nil:
+		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
+		return command.ExitFault
+	case soon != "":
+		fmt.Fprintf(stderr, "smtpserver: %s\n", soon)
+	}
+	return 0
 }
 
 // serve runs the server until SIGTERM or SIGINT.

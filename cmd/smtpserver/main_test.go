@@ -233,6 +233,12 @@ func TestWrongConfigurationIsNamedWithItsPlace(t *testing.T) {
 		"rate-client 10/0s\n":             "smtpserver.cf:1: ",
 		"listen [::1]:587 require-auth\n": "needs TLS",
 		"passwords p\nlisten smtps:[::1]:465 require-auth\n": "needs TLS",
+		"max-errors few\n":           `smtpserver.cf:1: max-errors "few": must be a whole number`,
+		"check-recipients maybe\n":   `smtpserver.cf:1: check-recipients "maybe": must be yes or no`,
+		"domain .*.example\n":        `smtpserver.cf:1: domain ".*.example": is not a domain such as example.org`,
+		"hostname -bad-\n":           `smtpserver.cf:1: hostname "-bad-": is not a domain`,
+		"network 192.0.2.0/33\n":     `smtpserver.cf:1: network "192.0.2.0/33": is not a network such as`,
+		"listen smtps 0.0.0.0:465\n": `smtpserver.cf:1: listen "smtps 0.0.0.0:465": "0.0.0.0:465" after an address is not require-auth`,
 	} {
 		p := newPlace(t, config)
 		var out, errs bytes.Buffer
@@ -244,6 +250,16 @@ func TestWrongConfigurationIsNamedWithItsPlace(t *testing.T) {
 }
 
 // Another user's mail would get this user as its sender, so the server does not start.
+func TestSettingsAreSwitchedInWords(t *testing.T) {
+	for value, want := range map[string]bool{"": true, "yes": true, "On": true, "1": true, "no": false, "off": false, "false": false, "0": false} {
+		p := newPlace(t, "check-recipients "+value+"\n")
+		c := &configuration{args: []string{"-Z", filepath.Join(p.dir, "zmailer.conf")}}
+		if _, err := c.read(); err != nil || c.options.checkRecipients != want {
+			t.Errorf("%q: %v", value, err)
+		}
+	}
+}
+
 func TestServerOfAUserWhomTheRouterDoesNotTrust(t *testing.T) {
 	p := newPlace(t, "")
 	c := &configuration{args: []string{"-Z", filepath.Join(p.dir, "zmailer.conf")}}

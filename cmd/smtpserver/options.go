@@ -77,10 +77,13 @@ func newFlags(o *options) *pflag.FlagSet {
 		o.metrics, err = listen.ParseAddress(text)
 		return err
 	})
-	f.StringVar(&o.Hostname, "hostname", "", "`name` of this host")
+	f.Func("hostname", "`name` of this host", func(text string) error {
+		o.Hostname = text
+		return checkDomain(text)
+	})
 	f.Func("domain", "`domain` to accept mail for; with a dot at the start, all domains below it (the host's name)", func(text string) error {
 		o.Domains = append(o.Domains, strings.ToLower(text))
-		return nil
+		return checkDomain(strings.TrimPrefix(text, "."))
 	})
 	f.Func("network", "`network` whose clients may send anywhere, besides this machine", prefixes(&o.Networks))
 	f.BoolVar(&o.checkRecipients, "check-recipients", false, "refuse addresses that router(8) could not route by its tables")
@@ -118,14 +121,27 @@ func rateFlag(rate *smtpserver.Rate) func(string) error {
 	}
 }
 
+// checkDomain returns an error if a text cannot be the name of a domain or host.
+func checkDomain(text string) error {
+	for label := range strings.SplitSeq(text, ".") {
+		if label == "" || strings.ContainsAny(label, "*?@/:[]<>, \t") || strings.Trim(label, "-") != label {
+			return errors.New("is not a domain such as example.org")
+		}
+	}
+	return nil
+}
+
 func prefixes(list *[]netip.Prefix) func(string) error {
 	return func(text string) error {
 		prefix, err := netip.ParsePrefix(text)
 		if addr, e := netip.ParseAddr(text); e == nil {
 			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
 		}
+		if err != nil {
+			return errors.New("is not a network such as 192.0.2.0/24 or 2001:db8::/32")
+		}
 		*list = append(*list, prefix)
-		return err
+		return nil
 	}
 }
 
@@ -156,11 +172,12 @@ func (o *options) readFile(flags *pflag.FlagSet, share string) error {
 		if flag == nil || flag.Shorthand != "" && name != "listen" {
 			return fmt.Errorf("%s:%d: no option %q", path, i+1, name)
 		}
-		if value = strings.TrimSpace(value); value == "" {
-			value = flag.NoOptDefVal
+		value = strings.TrimSpace(value)
+		if on, err := units.ParseYesNo(value); err == nil && flag.Value.Type() == "bool" {
+			value = strconv.FormatBool(on)
 		}
 		if err := flags.Set(name, value); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, i+1, err)
+			return fmt.Errorf("%s:%d: %w", path, i+1, command.Plain(err))
 		}
 	}
 	return nil
@@ -214,6 +231,12 @@ func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 	if o.certificate == "" {
 		return s, nil
 	}
-	s.TLS, err = smtpserver.TLSConfig(absolute(share, o.certificate), absolute(share, cmp.Or(o.key, o.certificate)))
+	s.TLS, err = smtpserver.TLSConfig(o.certificateFiles(share))
 	return s, err
+}
+
+// certificateFiles returns the files of the certificate and of its key, whose names may be
+// relative to MAILSHARE.
+func (o *options) certificateFiles(share string) (certificate, key string) {
+	return absolute(share, o.certificate), absolute(share, cmp.Or(o.key, o.certificate))
 }

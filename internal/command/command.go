@@ -57,6 +57,22 @@ func (l *Line) Parse(args []string) (status int, ended bool) {
 
 // Wrong reports an error in the command line, and returns the exit status.
 func (l *Line) Wrong(err error) int {
-	fmt.Fprintf(l.Stderr, "%s: %v\n%s", l.Flags.Name(), err, l.Usage)
+	fmt.Fprintf(l.Stderr, "%s: %v\n%s", l.Flags.Name(), Plain(err), l.Usage)
 	return ExitUsage
+}
+
+// forms say what the values of some kinds of options have to be; the errors of Go's library do not.
+var forms = map[string]string{"bool": "yes or no", "int": "a whole number"}
+
+// Plain returns an error of pflag in plain words.
+func Plain(err error) error {
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	flag := wrong.GetFlag()
+	if form := forms[flag.Value.Type()]; form != "" {
+		return fmt.Errorf("%s %q: must be %s", flag.Name, wrong.GetValue(), form)
+	}
+	return fmt.Errorf("%s %q: %w", flag.Name, wrong.GetValue(), wrong.Unwrap())
 }

@@ -83,6 +83,22 @@ func FormatInterval(d time.Duration) string {
 	return b.String()
 }
 
+// ParseYesNo reads a setting that is on or off. It is on if it has no value. The error does not
+// quote the text.
+func ParseYesNo(text string) (bool, error) {
+	switch strings.ToLower(text) {
+	case "", "yes", "on", "true":
+		return true, nil
+	case "no", "off", "false":
+		return false, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return false, errors.New("must be yes or no; without a value it is yes")
+	}
+	return n != 0, nil
+}
+
 // Interval is a time.Duration as the value of an option: pflag.Value.
 type Interval time.Duration
 

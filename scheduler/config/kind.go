@@ -214,21 +214,7 @@ func wordIndex(words []string, text string) (int, error) {
 const formFlag = "flag"
 
 // flag is on if it has no value; a value may switch it on or off.
-var flag = kindOf(formFlag, alone(parseFlag))
-
-func parseFlag(text string) (bool, error) {
-	switch strings.ToLower(text) {
-	case "", "yes", "on", "true":
-		return true, nil
-	case "no", "off", "false":
-		return false, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return false, errors.New("must be yes or no; without a value it is yes")
-	}
-	return n != 0, nil
-}
+var flag = kindOf(formFlag, alone(units.ParseYesNo))
 
 // text is a string.
 var text = kindOf("text", alone(func(value string) (string, error) { return value, nil }))

@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"zsched/internal/command"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/ta"
@@ -73,7 +74,7 @@ var errVersion = errors.New("version printed")
 // program has nothing more to do, after --help and --version.
 func (p *Program) Parse(args []string) error {
 	if err := p.Flags.Parse(args); err != nil {
-		return err
+		return command.Plain(err)
 	}
 	if p.version {
 		fmt.Fprintln(p.stdout, version.Line(p.name))
