@@ -320,14 +320,11 @@ func (r *Service) refresh(force bool) {
 	r.warnOfRoutes()
 }
 
-// NoRouteForOthers is the warning about routes without the pattern "*".
-const NoRouteForOthers = "no line has the pattern *, so mail to other domains fails"
-
 // warnOfRoutes logs that the routes leave domains out. A site may want that, but a line may
 // also have been lost.
 func (r *Service) warnOfRoutes() {
 	if !r.loader.Table().Routes.MatchAll() {
-		r.log.Warn().Str("file", r.loader.RoutesFile).Msg(NoRouteForOthers)
+		r.log.Warn().Str("file", r.loader.RoutesFile).Msg(table.NoRouteForOthers)
 	}
 }
 

@@ -84,7 +84,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if o.check {
 		t := loader.Table()
 		if !t.Routes.MatchAll() {
-			fmt.Fprintf(stderr, "warning: %s: %s\n", loader.RoutesFile, router.NoRouteForOthers)
+			fmt.Fprintf(stderr, "warning: %s: %s\n", loader.RoutesFile, table.NoRouteForOthers)
 		}
 		fmt.Fprintf(stdout, "%d routes, %d aliases\n", len(t.Routes.All()), t.Aliases.Len())
 		return 0

@@ -19,7 +19,8 @@ var buildPrograms = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	dir := filepath.Join(filepath.Dir(player), "..", "programs")
-	if err := programs.Put(dir, "scheduler", "mailq", "router", "smtpserver", "xferd", "ta/discard", "ta/smtp", "ta/xfer"); err != nil {
+	if err := programs.Put(dir, "scheduler", "mailq", "router", "smtpserver", "xferd",
+		"ta/discard", "ta/errormail", "ta/mailbox", "ta/sm", "ta/smtp", "ta/xfer"); err != nil {
 		return "", err
 	}
 	for _, args := range [][]string{

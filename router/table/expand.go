@@ -3,6 +3,7 @@ package table
 // Routing: where the copies for one recipient of a submission go.
 
 import (
+	"cmp"
 	"errors"
 	users "os/user"
 	"slices"
@@ -123,6 +124,29 @@ func (t *Table) Fault(address string) string {
 		return UnknownUser
 	}
 	return ""
+}
+
+// MemberFault is a member of an alias that fails for certain.
+type MemberFault struct {
+	Line          int // of the alias
+	Alias, Member string
+	Form          string // as Fault returns it
+}
+
+// MemberFaults returns the members of aliases that fail for certain, in the order of the table.
+func (t *Table) MemberFaults() (faults []MemberFault) {
+	for _, a := range t.Aliases.names {
+		for _, m := range a.members {
+			if m.kind == program {
+				continue
+			}
+			if form := t.Fault(m.text); form != "" {
+				faults = append(faults, MemberFault{a.line, a.name, m.text, form})
+			}
+		}
+	}
+	slices.SortStableFunc(faults, func(a, b MemberFault) int { return cmp.Compare(a.Line, b.Line) })
+	return faults
 }
 
 // Expansion routes the recipients of one message. It expands each alias once for each

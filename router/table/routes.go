@@ -119,6 +119,9 @@ func ParseRoutes(file, text string) (*Routes, []error) {
 	return r, errs
 }
 
+// NoRouteForOthers is the warning about routes without the pattern "*".
+const NoRouteForOthers = "no line has the pattern *, so mail to other domains fails"
+
 // MatchAll reports whether every address has a route.
 func (r *Routes) MatchAll() bool {
 	return slices.ContainsFunc(r.list, func(route Route) bool { return route.Pattern == "*" })

@@ -119,6 +119,42 @@ func covers(wide, narrow string) bool {
 		!strings.ContainsAny(narrow, wildcards) && pattern.Glob(wide, narrow)
 }
 
+// Command is a command with the values that the pattern of its clause gives.
+type Command struct {
+	Place
+	Words    []string
+	UID, GID int // -1: those of the scheduler
+}
+
+// Commands returns the commands of the clauses, each once. The pattern stands for a channel and
+// host that it matches.
+func (f *File) Commands() (all []Command) {
+	clauses, seen := f.Scheduler.Clauses, make(map[string]bool)
+	for i := range clauses {
+		c := &clauses[i]
+		at := slices.IndexFunc(c.Settings, func(s rule.Setting) bool { return s.Name == "command" })
+		if at < 0 {
+			continue
+		}
+		var matched []*rule.Clause
+		for j := range clauses[:i+1] {
+			if j == i || covers(clauses[j].Channel, c.Channel) && covers(clauses[j].Host, c.Host) {
+				matched = append(matched, &clauses[j])
+			}
+		}
+		p := f.Scheduler.Fold(matched)
+		key := fmt.Sprintf("%q %d %d", p.Command, p.UID, p.GID)
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		place := Place{File: c.Settings[at].File, Line: c.Settings[at].Line}
+		words := rule.Expand(p.Command, f.Scheduler.Env, c.Channel, c.Host, p.Sessions)
+		all = append(all, Command{place, words, p.UID, p.GID})
+	}
+	return all
+}
+
 // CheckPrograms reports the commands whose program does not exist or cannot be
 // executed. Programs without a path are in the folder ta of mailbin.
 func (f *File) CheckPrograms(mailbin string) (faults []error) {
@@ -165,7 +201,7 @@ func (f *File) HasAgent(channel, host string) bool {
 }
 
 // CheckMoves reports what keeps mail from moving to other nodes, if the file names a
-// table of nodes: no clause with a command for channel xfer, and a table that is missing.
+// table of nodes: no clause with a command for channel xfer.
 func (f *File) CheckMoves() (problems []error) {
 	p := &f.Params
 	if p.XferNodes == "" {
@@ -176,9 +212,6 @@ func (f *File) CheckMoves() (problems []error) {
 	}) {
 		problems = append(problems, fmt.Errorf("%s: PARAMxfer-nodes is set, but no clause gives a command for %s/*: no mail can be moved",
 			f.Name, ctlfile.TransferChannel))
-	}
-	if _, err := os.Stat(p.XferNodes); err != nil {
-		problems = append(problems, fmt.Errorf("%s: PARAMxfer-nodes: %w", f.Name, err))
 	}
 	return problems
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -133,5 +134,17 @@ func TestKeywordsThatHaveGone(t *testing.T) {
 		"f:4:1: PARAMactive-limit has no effect: all mail is in memory, about 150 bytes for each destination of a message",
 	}; !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+}
+
+func TestCommandsHaveWhatThePatternGives(t *testing.T) {
+	file := mustParse(t, "*/* user=3 group=4\na/* user=5\na/x.example command=\"one $channel $host\"\n"+
+		"b/* user=5 command=\"one $channel $host\"\nc command=\"X=y two ${sessions}\" sessions=7\n")
+	var got []string
+	for _, c := range file.Commands() {
+		got = append(got, fmt.Sprint(c.Place, c.Words, c.UID, c.GID))
+	}
+	if want := []string{"f:3 [one a x.example] 5 4", "f:5 [X=y two 7] 3 4"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }

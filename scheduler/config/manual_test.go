@@ -231,7 +231,7 @@ func TestExampleLoadsWithoutAWord(t *testing.T) {
 	for _, w := range file.Warnings {
 		t.Error(w)
 	}
-	for _, channel := range []string{"local", "hold", "smtp", "usenet"} {
+	for _, channel := range []string{"local", "hold", "smtp"} {
 		if !slices.ContainsFunc(patterns(file), func(p string) bool { return strings.HasPrefix(p, channel+"/") }) {
 			t.Errorf("no clause for the channel %s", channel)
 		}
