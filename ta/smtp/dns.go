@@ -4,8 +4,10 @@
 package smtp
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -35,7 +37,7 @@ var ErrNotFound = errors.New("not found")
 // server (host:port) is not empty, only that server is asked.
 func NewResolver(server string) Resolver {
 	r := &net.Resolver{PreferGo: true, StrictErrors: true}
-	s := system{r, hostsFile}
+	s := system{r, hostsFile, server}
 	if server != "" {
 		r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, server)
@@ -48,6 +50,8 @@ func NewResolver(server string) Resolver {
 type system struct {
 	r    *net.Resolver
 	file func(ctx context.Context, host string) []netip.Addr
+	// server is the one that is asked; "": those of the system, which errors name.
+	server string
 }
 
 // hostsFile looks up a host only in the system's hosts file. The resolver reads that
@@ -64,7 +68,7 @@ func hostsFile(ctx context.Context, host string) []netip.Addr {
 func (s system) MX(ctx context.Context, domain string) ([]MX, error) {
 	found, err := s.r.LookupMX(ctx, domain+".")
 	if len(found) == 0 {
-		return nil, dnsError(err)
+		return nil, s.failure(err)
 	}
 	list := make([]MX, len(found))
 	for i, mx := range found {
@@ -89,10 +93,10 @@ func (s system) Addresses(ctx context.Context, host string) ([]netip.Addr, error
 	if all := append(found[0], found[1]...); len(all) > 0 {
 		return unmap(all), nil
 	}
-	if err := dnsError(failed[0]); !errors.Is(err, ErrNotFound) {
+	if err := s.failure(failed[0]); !errors.Is(err, ErrNotFound) {
 		return nil, err
 	}
-	return nil, dnsError(failed[1])
+	return nil, s.failure(failed[1])
 }
 
 // unmap turns IPv4-mapped IPv6 addresses (::ffff:192.0.2.1) into IPv4 addresses.
@@ -103,7 +107,8 @@ func unmap(list []netip.Addr) []netip.Addr {
 	return list
 }
 
-func dnsError(err error) error {
+// failure returns why a lookup has found nothing: which server said what.
+func (s system) failure(err error) error {
 	var dns *net.DNSError
 	switch {
 	case err == nil:
@@ -111,7 +116,23 @@ func dnsError(err error) error {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return ErrNotFound
 	case errors.As(err, &dns):
-		return errors.New(dns.Err)
+		return fmt.Errorf("server %s: %s", cmp.Or(s.server, dns.Server, "unknown"), dnsText(dns))
 	}
 	return err
+}
+
+// misbehaving is what Go's resolver says of every answer with an error code but NXDOMAIN.
+const misbehaving = "server misbehaving"
+
+// dnsText says how the lookup failed. Of the error codes, Go's resolver tells only SERVFAIL apart.
+func dnsText(err *net.DNSError) string {
+	switch {
+	case err.IsTimeout:
+		return "no answer in time"
+	case err.Err == misbehaving && err.IsTemporary:
+		return "SERVFAIL"
+	case err.Err == misbehaving:
+		return "an error code, such as REFUSED"
+	}
+	return err.Err
 }

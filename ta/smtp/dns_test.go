@@ -52,6 +52,10 @@ func zoneServer(t *testing.T, records string) string {
 				m.Rcode = dns.RcodeServerFailure
 				break
 			}
+			if strings.Contains(line, "REFUSED") {
+				m.Rcode = dns.RcodeRefused
+				break
+			}
 			rr, err := dns.NewRR(line)
 			if err != nil {
 				panic(err)
@@ -75,7 +79,7 @@ func zoneServer(t *testing.T, records string) string {
 }
 
 func TestResolver(t *testing.T) {
-	r := NewResolver(zoneServer(t, `a.example. 60 IN MX 10 MX1.a.example.
+	server := zoneServer(t, `a.example. 60 IN MX 10 MX1.a.example.
 a.example. 60 IN MX 20 mx2.a.example.
 null.example. 60 IN MX 0 .
 alias.example. 60 IN CNAME b.example.
@@ -88,7 +92,9 @@ six.example. 60 IN A 192.0.2.3
 six.example. LAME AAAA
 four.example. 60 IN MX 10 x.example.
 four.example. LAME A
-`))
+shy.example. REFUSED
+`)
+	r := NewResolver(server)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	mx := func(domain string) string {
@@ -104,7 +110,8 @@ four.example. LAME A
 	}
 	for domain, want := range map[string]string{
 		"a.example": "mx1.a.example mx2.a.example", "null.example": "", "alias.example": "mx1.a.example",
-		"only.example": "not found", "nowhere.example": "not found", "broken.example": "server misbehaving",
+		"only.example": "not found", "nowhere.example": "not found", "broken.example": "server " + server + ": SERVFAIL",
+		"shy.example": "server " + server + ": an error code, such as REFUSED",
 	} {
 		if got := mx(domain); got != want {
 			t.Errorf("MX of %s: %q, want %q", domain, got, want)
