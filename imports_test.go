@@ -85,7 +85,7 @@ scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/rule sc
 scheduler/daemon/daemontest: ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/view scheduler/daemon scheduler/spool zerolog
 scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/rule scheduler/view scheduler/daemon scheduler/spool internal/text internal/postoffice internal/process internal/logs zerolog
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/logs internal/text internal/postoffice zerolog
-scheduler/metrics:        ctlfile ta mailq scheduler scheduler/view scheduler/daemon scheduler/spool internal/metrics internal/version prometheus zerolog
+scheduler/metrics:        ctlfile ta mailq scheduler scheduler/agent scheduler/view scheduler/daemon scheduler/spool internal/metrics internal/version prometheus zerolog
 
 cmd/scheduler:            ctlfile queue router/table mailq mailq/server scheduler scheduler/rule scheduler/admin scheduler/agent internal/certificate internal/command internal/testing/certificatetest scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/owner scheduler/report scheduler/spool scheduler/state internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config scheduler/view internal/text internal/units internal/version internal/zenv cobra pflag x/sys

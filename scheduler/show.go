@@ -118,6 +118,24 @@ func (vi *views) viewThread(t *thread) *view.Thread {
 	return v
 }
 
+// startsToFail is how many starts in a row fail, in 15 seconds at least, before they count as
+// a lasting fault.
+const startsToFail = 5
+
+// FailingStarts returns a channel whose due mail has no agents, because they cannot be started again and
+// again, and why; "": there is none.
+func (s *Scheduler) FailingStarts() (channel, why string) {
+	if len(s.agents.startFailures) == 0 {
+		return "", ""
+	}
+	for r := s.rings.inOrder.Head; r != nil; r = s.rings.inOrder.Next(r) {
+		if f := s.agents.startFailures[r.clause]; f != nil && f.failures >= startsToFail && r.wants > 0 {
+			return r.channel.name, f.why
+		}
+	}
+	return "", ""
+}
+
 // NoCommand is the start error of mail that no clause gives a command.
 const NoCommand = "no clause that matches has a command"
 

@@ -1,7 +1,7 @@
 package metrics
 
 // Health: /healthz answers 200 while mail can be delivered, and 503 with a
-// reason when the loop or the spool hangs.
+// reason when the loop or the spool hangs, or the agents of a channel do not start.
 
 import (
 	"context"
@@ -21,7 +21,15 @@ const (
 func (s *Server) unhealthy(ctx context.Context) (why string) {
 	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
 	defer cancel()
-	if err := s.Port.Ask(ctx, func(l *daemon.Loop) { why = s.Stats.unhealthy(l.Now(), l.Status()) }); err != nil {
+	err := s.Port.Ask(ctx, func(l *daemon.Loop) {
+		if why = s.Stats.unhealthy(l.Now(), l.Status()); why != "" {
+			return
+		}
+		if channel, reason := l.Core().FailingStarts(); reason != "" {
+			why = fmt.Sprintf("the agents of channel %s do not start: %s", channel, reason)
+		}
+	})
+	if err != nil {
 		return fmt.Sprintf("the loop does not answer: %v", err)
 	}
 	return why

@@ -1,14 +1,18 @@
 package metrics
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"zsched/scheduler/agent"
+	"zsched/scheduler/daemon"
 	"zsched/scheduler/spool"
 )
 
@@ -83,6 +87,32 @@ func TestHealthTurnsRedWhileTheSpoolIsShut(t *testing.T) {
 		h.wantHealth(503, "read-only file system")
 		h.Spool.Fail(nil)
 		time.Sleep(15 * time.Second)
+		h.wantHealth(200, "ok")
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A single failure of a start is no fault: the next one may succeed.
+func TestHealthTurnsRedWhileAgentsDoNotStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		var failing atomic.Bool
+		failing.Store(true)
+		h.Options.Agents.Start = func(spec agent.Spec, sink func([]agent.Event)) (daemon.Agent, error) {
+			if failing.Load() {
+				return nil, errors.New("no such file or directory")
+			}
+			return h.Harness.Start(spec, sink)
+		}
+		h.Run()
+		h.Spool.Announce(1, "a.example")
+		time.Sleep(10 * time.Second)
+		h.wantHealth(200, "ok")
+		time.Sleep(10 * time.Second)
+		h.wantHealth(503, "the agents of channel smtp do not start: no such file or directory")
+		failing.Store(false)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
 		h.wantHealth(200, "ok")
 		h.Stop(syscall.SIGTERM)
 	})
