@@ -203,12 +203,13 @@ func TestResubmitThatCannotTag(t *testing.T) {
 
 func TestDiscardCopiesOfOthersOnly(t *testing.T) {
 	o := newRoutedSpool(t)
-	o.open(Options{})
-	o.s.janitor.removeStale() // which makes the directory
 	const dir = "queue/.tmp/"
+	o.mkdir(dir)
+	check(t, os.Chmod(filepath.Join(o.dir, dir), 0o700))
 	o.write(dir+"submit-1", "another program's")
 	o.mkdir(dir + tempPrefix + "x")
 	o.write(dir+tempPrefix+"0-1", "left by a process before us")
+	o.open(Options{}) // whose first sweep may remove them at any time
 	o.write(dir+o.s.temp+"1", "under way")
 	o.s.janitor.removeStale()
 	o.holds(dir+o.s.temp+"1", dir+"submit-1")
