@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"zsched/internal/postoffice"
 	"zsched/queue"
 )
 
@@ -20,6 +21,8 @@ const (
 	batchLimit = 200
 	// batchBytes bounds the memory for the control files of a batch.
 	batchBytes = 32 << 20
+	// blockBytes is what a file takes at least.
+	blockBytes = 4096
 	// batchRecipients bounds the work for a batch, so that one that has come meanwhile
 	// does not wait long. The last submission may have more.
 	batchRecipients = 10000
@@ -64,13 +67,19 @@ func (r *Service) take() (jobs []*job) {
 			break
 		}
 		j, err := r.open(name)
+		if err == nil && j.Sender != "" {
+			// There may be less room than the last notices need.
+			if err = postoffice.ForQueueing.Plus(int64(size), len(jobs)).Check(r.queue.dir); err != nil {
+				_ = j.File.Close()
+			}
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			delete(r.failed, name)
 		} else if err != nil {
 			r.fail(name, uid, err)
 		} else {
 			jobs = append(jobs, j)
-			size += len(j.Routed.Contents.Blocks[0].Header) + 200*j.Recipients
+			size += blockBytes + len(j.Routed.Contents.Blocks[0].Header) + 200*j.Recipients
 			recipients += j.Recipients
 		}
 	}
@@ -112,7 +121,7 @@ func (r *Service) fail(name string, uid int, err error) {
 		}
 		err = errors.Join(err, moved)
 	}
-	if r.failed[name] {
+	if r.failed[name] || errors.Is(err, unix.ENOSPC) && !r.full.Allow("", time.Now()) {
 		return
 	}
 	if len(r.failed) > 100000 {

@@ -41,6 +41,7 @@ type Service struct {
 	failed  map[string]bool // the names of those that failed, which is logged once
 	// failures limits the log lines about submissions that are tried again.
 	failures logs.Throttle
+	full     logs.Throttle // one line about a disk without room
 	reloads  postoffice.ReloadRecord
 	// replaced is why the router ends, or nil: the postoffice was replaced.
 	replaced error
@@ -113,6 +114,7 @@ func New(o Options) (*Service, error) {
 		queue: q, loader: loader, log: o.Log, notify: env.Value("SCHEDULERNOTIFY"),
 		waiting: newWaiting(), failed: map[string]bool{},
 		failures: logs.Throttle{Number: 5, Period: time.Second},
+		full:     logs.Throttle{Period: time.Minute},
 		counts:   Counts{SweptAt: time.Now()},
 		reloads:  postoffice.ReloadRecord{Path: filepath.Join(q.dir, postoffice.RouterReload)},
 	}

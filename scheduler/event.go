@@ -88,10 +88,13 @@ type (
 	Failed struct {
 		Op     Op // 0: of no action; the spool was found down
 		Reason string
-		// SpoolDown says that nothing at all can be written now (full,
-		// read-only, broken). The core then stops feeding and sends Probe until
+		// SpoolDown says that no outcome can be written now (read-only,
+		// broken). The core then stops feeding and sends Probe until
 		// the answer is SpoolBack.
 		SpoolDown bool
+		// NoRoom says that the disk is full. Outcomes of deliveries can be written, and they make
+		// room, so feeding goes on.
+		NoRoom bool
 		// Missing says that the control file is gone. The core drops the
 		// message.
 		Missing bool

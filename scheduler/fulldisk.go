@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"strings"
 
 	"zsched/scheduler/view"
@@ -64,7 +65,12 @@ func (wr *writes) stopFeeding(e Failed) {
 func (wr *writes) repeatLater(p *pending, e Failed) {
 	if !e.SpoolDown {
 		wr.rememberTrouble(e)
-		wr.s.agenda.do(Note{Severity: Error, Message: p.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
+		if !e.NoRoom {
+			wr.s.agenda.do(Note{Severity: Error, Message: p.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
+		} else if !wr.full {
+			wr.full = true
+			wr.s.agenda.do(Note{Severity: Error, Message: p.id, Text: "no room on the disk, it and others wait until deliveries make some: " + strings.TrimSpace(e.Reason)})
+		}
 		if !wr.retry.isPlanned() {
 			wr.s.agenda.plan(&wr.retry, wr.s.agenda.now.after(retryInterval))
 		}
@@ -109,11 +115,33 @@ func (wr *writes) spoolBack() {
 	}
 }
 
-// reissueFailed issues the failed actions again, in order.
+// hasMadeRoom plans that actions for which there was no room are issued again soon.
+func (wr *writes) hasMadeRoom() {
+	if !wr.full || wr.spoolDown || len(wr.failed) == 0 {
+		return
+	}
+	soon := wr.s.agenda.now.after(roomInterval)
+	wr.s.agenda.plan(&wr.retry, min(soon, wr.s.agenda.plannedAt(&wr.retry)))
+}
+
+// reissueFailed issues the failed actions again, in order, a limited number at a time. If none has
+// failed since the last time, there is room again.
 func (wr *writes) reissueFailed() {
-	ops := wr.failed
-	wr.failed = nil
-	wr.s.agenda.plan(&wr.retry, never)
+	if wr.full && len(wr.failed) == 0 {
+		wr.full = false
+		wr.s.agenda.do(Note{Text: "there is room on the disk again"})
+	}
+	n := min(len(wr.failed), maxReissued)
+	ops := wr.failed[:n]
+	wr.failed = slices.Clone(wr.failed[n:])
+	next := never
+	switch {
+	case len(wr.failed) > 0:
+		next = wr.s.agenda.now.after(roomInterval)
+	case wr.full:
+		next = wr.s.agenda.now.after(retryInterval)
+	}
+	wr.s.agenda.plan(&wr.retry, next)
 	for _, op := range ops {
 		p := wr.find(op)
 		if p == nil {

@@ -202,7 +202,9 @@ func (sc *scenario) store(words []string) {
 		op = sc.moveOps[scheduler.MessageID(sc.number(words[1]))]
 		sc.step(scheduler.Failed{Op: op, Reason: strings.Join(words[2:], " ")})
 	case "full":
-		sc.step(scheduler.Failed{Op: op, Reason: "no space left on device", SpoolDown: true})
+		sc.step(scheduler.Failed{Op: op, Reason: "no space left on device", NoRoom: true})
+	case "broken":
+		sc.step(scheduler.Failed{Op: op, Reason: "read-only file system", SpoolDown: true})
 	case "down":
 		sc.step(scheduler.Failed{Reason: strings.Join(words[1:], " "), SpoolDown: true})
 	case "gone":

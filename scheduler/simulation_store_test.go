@@ -48,7 +48,7 @@ func (h *harness) answerLater(op Op, work func()) {
 			h.down = true
 			h.step(Failed{Op: op, Reason: "full", SpoolDown: true})
 		case h.chance(2):
-			h.step(Failed{Op: op, Reason: "busy"})
+			h.step(Failed{Op: op, Reason: "busy", NoRoom: h.chance(50)})
 		default:
 			work()
 		}

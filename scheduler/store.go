@@ -23,15 +23,20 @@ type writes struct {
 	batch     batch                // of the message in inBatch
 	trouble   view.Trouble         // why the actions in failed have failed, or why the spool is down
 	retry     timer                // when to probe, or to issue failed again
-	spoolDown bool                 // nothing can be written, so nothing is fed
+	spoolDown bool                 // no outcome can be written, so nothing is fed
+	full      bool                 // the log says that there was no room for an action
 }
 
 // Times between attempts to write.
 const (
 	probeInterval = 10 * time.Second // while the spool is down
 	retryInterval = 20 * time.Second // after one file has failed
+	roomInterval  = time.Second      // after a message has made room for one of them
 	lockedDelay   = 32 * time.Second // for a recipient that a live process has locked
 )
+
+// maxReissued bounds the failed actions that are issued again at a time. Each reads its file.
+const maxReissued = 1000
 
 // pending is one action on files that has no answer yet.
 type pending struct {
@@ -242,6 +247,7 @@ func (wr *writes) applyDone(p *pending, e *Done) {
 		return
 	case *Finish:
 		wr.removeMessage(m)
+		wr.hasMadeRoom()
 		return
 	case Hold, Release:
 		m.flags ^= underHold

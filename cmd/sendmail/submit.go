@@ -168,6 +168,10 @@ func (o *options) give(env *zenv.File, s *queue.Submission, body io.Reader, in *
 	case err != nil:
 		return withCode(err)
 	}
+	// Now the message is on the disk, whatever its size was to be.
+	if err := postoffice.ForArrivals.Check(office); err != nil {
+		return withCode(errors.Join(err, postoffice.RemovePath(file)))
+	}
 	r := queue.Router{Postoffice: office, Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
 	name, err := r.Give(file)
 	if err == nil {

@@ -135,10 +135,10 @@ func TestKnownNameIsNotTakenAgain(t *testing.T) {
 
 // A spool that cannot be written stops the feeding; it is probed, and when it
 // is back everything goes on.
-func TestFullSpoolIsProbedUntilItIsBack(t *testing.T) {
+func TestBrokenSpoolIsProbedUntilItIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
-		h.Spool.Fail(fmt.Errorf("finishing %q: %w", "1", syscall.ENOSPC))
+		h.Spool.Fail(fmt.Errorf("finishing %q: %w", "1", syscall.EROFS))
 		h.Run()
 		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
@@ -166,9 +166,12 @@ func TestFileThatCannotBeWrittenHindersNoOther(t *testing.T) {
 		h.Run()
 		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
+		h.Spool.Fail(fmt.Errorf("finishing %q: %w", "2", syscall.ENOSPC))
 		h.Spool.Announce(2, "b.example")
 		synctest.Wait()
-		if n := strings.Count(h.Stats.String(), "\n"); n != 2 {
+		h.Spool.Announce(3, "b.example")
+		synctest.Wait()
+		if n := strings.Count(h.Stats.String(), "\n"); n != 3 {
 			t.Errorf("%d recipients were delivered", n)
 		}
 		h.Spool.Fail(nil)

@@ -63,7 +63,7 @@ func (f *files) done(r spool.Answered) {
 	case r.Missing:
 		f.loop.Step(scheduler.Failed{Op: r.Op, Missing: true})
 	case r.Err != nil:
-		f.loop.Step(scheduler.Failed{Op: r.Op, Reason: r.Err.Error(), SpoolDown: spool.IsDown(r.Err)})
+		f.loop.Step(scheduler.Failed{Op: r.Op, Reason: r.Err.Error(), SpoolDown: spool.IsDown(r.Err), NoRoom: spool.IsFull(r.Err)})
 	default:
 		f.loop.Step(scheduler.Done{Op: r.Op, Owes: r.Owes, Recipients: r.Recipients})
 	}

@@ -281,6 +281,12 @@ func (d *Daemon) result(r spool.Result) {
 		l.Step(scheduler.Failed{Reason: r.Err.Error(), SpoolDown: true})
 	case spool.Disowned:
 		d.disown(r.Err)
+	case spool.Reserve:
+		if r.Err != nil {
+			l.log.Error().Err(r.Err).Msg("the disk is nearly full: the reserve is gone")
+		} else {
+			l.log.Info().Msg("there is room on the disk again: the reserve is made")
+		}
 	case spool.Warning:
 		l.log.Error().Msg(r.Text)
 	}

@@ -114,6 +114,7 @@ func (s *scrape) collectAgents(c metrics.Sender) {
 
 func (s *scrape) collectSpool(c metrics.Sender) {
 	c.YesNo("scheduler_spool_up", "Whether the spool can be written.", s.spoolUp)
+	c.YesNo("scheduler_spool_reserve", "Whether room is reserved for notices on a full disk.", s.reserve)
 	c.Send("scheduler_spool_taking", "Control files being read.", float64(s.status.Taking))
 	c.Send("scheduler_spool_writing", "Changes to files that are not finished.", float64(s.status.Writing))
 	c.Send("scheduler_spool_unwritten", "Changes to files that failed and will be tried again.", float64(s.counts.FailedWrites))

@@ -63,6 +63,7 @@ type scrape struct {
 	kept     *mailq.Totals // nil: not counted
 	cluster  []*mailq.ClusterItem
 	spoolUp  bool
+	reserve  bool
 	sweptAt  time.Time // when the last sweep ended
 }
 
@@ -71,6 +72,7 @@ func (s *Server) scrape(ctx context.Context) (*scrape, error) {
 	err := s.Port.Ask(ctx, func(l *daemon.Loop) {
 		c.now, c.counts, c.status = l.Now(), l.Core().Counts(), l.Status()
 		c.spoolUp, c.sweptAt, c.channels = s.Stats.spoolDown == "", s.Stats.sweptAt, l.Core().Channels()
+		c.reserve = !s.Stats.noReserve
 	})
 	if err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ type Stats struct {
 	answeredAt time.Time // when the spool last answered
 	// spoolDown says why nothing can be written to the spool; "": it can.
 	spoolDown string
+	noReserve bool // the reserve for a full disk is not there
 }
 
 // Upper bounds of the buckets, in seconds.
@@ -132,6 +133,8 @@ func (s *Stats) Result(now time.Time, r spool.Result) {
 		}
 	case spool.Swept:
 		s.sweptAt = now
+	case spool.Reserve:
+		s.noReserve = r.Err != nil
 	case spool.Warning:
 		s.spoolErrors.WithLabelValues("other").Inc()
 	}

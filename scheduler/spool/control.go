@@ -95,7 +95,7 @@ func (d *controlFile) tag(i int, to ctlfile.Tag) error {
 	}
 	done, err := ctlfile.Swap(d.fd, r.Offset, r.Tag, to, 0)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errTag, err)
 	}
 	if !done {
 		return errChanged

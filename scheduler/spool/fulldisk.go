@@ -6,6 +6,7 @@ package spool
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -15,16 +16,24 @@ import (
 // errAway says that a directory of the postoffice is not at its name.
 var errAway = errors.New("put it back")
 
+// errTag says that a tag could not be written in place, which needs no room on most file systems.
+var errTag = errors.New("a tag cannot be written")
+
 // IsDown reports whether the fault is not one file's but the spool's: the disk is
-// full, faulty or read-only, or a directory is gone. The next change would fail, too, so nothing
-// is fed until a Probe succeeds.
+// faulty or read-only, or a directory is gone, or there is not even room for tags. Deliveries
+// could not be recorded, so nothing is fed until a Probe succeeds.
 func IsDown(err error) bool {
-	for _, fault := range []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO, errAway} {
-		if errors.Is(err, fault) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, unix.EROFS, unix.EIO, errAway) || isNoRoom(err) && errors.Is(err, errTag)
+}
+
+// IsFull reports whether there is no room for something, although deliveries can be recorded. They
+// make room, so feeding goes on.
+func IsFull(err error) bool { return isNoRoom(err) && !IsDown(err) }
+
+func isNoRoom(err error) bool { return isAny(err, unix.ENOSPC, unix.EDQUOT) }
+
+func isAny(err error, faults ...error) bool {
+	return slices.ContainsFunc(faults, func(fault error) bool { return errors.Is(err, fault) })
 }
 
 // probeName starts with a dot, so that it is not taken for a control file.

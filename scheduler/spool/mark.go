@@ -3,6 +3,7 @@ package spool
 // Marking writes outcomes into control files, with few writes to each file.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -45,7 +46,13 @@ func (s *Spool) writeBatch(path string, b *markBatch) {
 		delete(s.batches.open, path)
 	}
 	s.batches.mu.Unlock()
-	results, missing, err := s.change(path, func(d *controlFile) error { return d.mark(b.marks) })
+	var results []Result
+	var missing bool
+	write := func() (err error) {
+		results, missing, err = s.change(path, func(d *controlFile) error { return d.mark(b.marks) })
+		return err
+	}
+	err := s.reserve.spend(write)
 	for _, a := range b.of {
 		results = append(results, Answered{Action: a, Op: a.Op, Message: a.Message, Err: err, Missing: missing})
 	}
@@ -199,6 +206,9 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 		}
 	}
 	if err := d.append(lines, owed || notices); err != nil {
+		if IsFull(err) {
+			err = cmp.Or(d.tagDelivered(marks), err)
+		}
 		return err
 	}
 	for _, m := range marks {
@@ -225,6 +235,22 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 		return errChanged
 	}
 	return d.settleSets()
+}
+
+// tagDelivered tags those that were delivered although there is no room for their d lines: a
+// restart must not deliver them again. If it comes before the d lines, their senders are told
+// without details (recordLost).
+func (d *controlFile) tagDelivered(marks []ctlfile.Mark) error {
+	for _, m := range marks {
+		r := d.recipient(m)
+		if r == nil || m.Tag != ctlfile.Delivered || m.LeaveTag || fate(m) != "" {
+			continue
+		}
+		if err := d.tag(d.file.Find(r.Offset), m.Tag); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // append appends d lines. Without durable, they only say what happened: they may be lost

@@ -115,6 +115,9 @@ func (n *notices) reportTo(path string, d *controlFile, lines []int, retryUntil 
 	default:
 		return "", fmt.Errorf("message file: %w", err)
 	}
+	if err := postoffice.ForNotices.Check(n.s.options.Postoffice); err != nil {
+		return "", err
+	}
 	if notice, err = n.s.options.Reporter.Report(&o); err != nil {
 		return notice, err
 	}

@@ -104,7 +104,7 @@ func TestNoticeThatCannotBeWritten(t *testing.T) {
 		rep := reporter(o.dir)
 		rep.err = &os.PathError{Op: "open", Path: "x", Err: syscall.ENOSPC}
 		o.open(Options{Reporter: rep})
-		if r := o.finished("A/H/7", true); !IsDown(r.Err) {
+		if r := o.finished("A/H/7", true); !IsFull(r.Err) {
 			t.Errorf("%+v", r)
 		}
 		o.holds("queue/A/H/7", "transport/A/H/7")

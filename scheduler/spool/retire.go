@@ -26,7 +26,7 @@ func (s *Spool) finish(a scheduler.Finish) {
 	}
 	queue.push(func() {
 		answer := Answered{Action: &a, Op: a.Op, Message: a.Message}
-		err := s.finishOwing(a, &answer)
+		err := s.reserve.spend(func() error { return s.finishOwing(a, &answer) })
 		var bad *malformed
 		if errors.As(err, &bad) {
 			if gone := s.discard(nameOf(a.Path), bad.reason); gone.Why == Quarantined {

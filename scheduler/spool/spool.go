@@ -26,7 +26,7 @@
 // quarantined; standing says whether the postoffice is still ours; the sweeper, the watcher and
 // refusals find names; loaders read control files; notices are what senders are to be told;
 // retirers remove messages; the mover sends recipients elsewhere; Holds are the hold records;
-// the janitor looks for what is left over.
+// the janitor looks for what is left over; the reserve is what ends mail on a full disk.
 //
 // The files are the only lasting state: the process may be killed between any
 // two system calls, and the next one continues with what it reads.
@@ -119,6 +119,7 @@ type Spool struct {
 	notices  notices
 	mover    mover
 	janitor  janitor
+	reserve  reserve
 
 	found    chan []Name
 	results  chan []Result
@@ -174,6 +175,7 @@ func Open(o Options) (*Spool, error) {
 	if err := s.mover.copies.Finish(s.mover.isClaimed); err != nil {
 		s.warn(fmt.Sprintf("copies that a crash has left stay: %v", err))
 	}
+	s.reserve.fill()
 	s.start()
 	return s, nil
 }
@@ -189,6 +191,7 @@ func (s *Spool) openParts() (err error) {
 		return err
 	}
 	s.holds, s.notices, s.janitor = &Holds{places: s.places}, notices{s: s}, janitor{s: s}
+	s.reserve = reserve{s: s}
 	s.mover = mover{s: s, open: make(map[uint64]*moveBatch)}
 	s.standing.owner = s.options.Owner
 	s.standing.add = func(r Result) { s.queue.add(r) }
@@ -236,6 +239,7 @@ func (s *Spool) start() {
 	}
 	s.spawn(s.sweeping)
 	s.spawn(s.janitor.run)
+	s.spawn(s.reserve.run)
 }
 
 func (s *Spool) spawn(run func()) { s.running.Go(run) }

@@ -98,6 +98,9 @@ func (o *testSpool) files() []string {
 	o.t.Helper()
 	var list []string
 	check(o.t, filepath.WalkDir(o.dir, func(path string, d os.DirEntry, err error) error {
+		if d != nil && d.Name() == reserveDir {
+			return filepath.SkipDir
+		}
 		if err == nil && d.Type().IsRegular() {
 			rel, _ := filepath.Rel(o.dir, path)
 			list = append(list, rel)

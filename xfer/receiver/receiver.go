@@ -4,6 +4,7 @@ package receiver
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -199,7 +200,7 @@ func (c *connection) command() error {
 		return fmt.Errorf("reading a message: %w", err)
 	}
 	if to.err == nil {
-		to.err = message.SetTime(arrivedAt(push.ModifiedAt))
+		to.err = cmp.Or(message.SetTime(arrivedAt(push.ModifiedAt)), postoffice.ForArrivals.Check(c.receiver.Store.office))
 	}
 	parsed, bad := ctlfile.Parse(text)
 	switch {
