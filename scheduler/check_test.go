@@ -302,13 +302,14 @@ func (s *Scheduler) checkSites() {
 	for _, t := range s.threads.byKey {
 		x := t.shaping
 		if x == nil || x.site == nil {
-			assert(!t.waitsAtSite(), "thread %v waits at no site", t)
+			assert(!t.waitsAtSite() && !t.movesToSite(), "thread %v waits at no site", t)
 			continue
 		}
 		assert(s.limits.sites[x.site.name] == x.site, "thread %v has a site that is gone", t)
 		n := counts[x.site]
 		n.threads++
 		n.busy += t.busy()
+		assert(!x.moves || x.site.unknown && t.busy() > 0, "thread %v moves from no unknown site, or has no session there", t)
 		assert((t.params.Cluster.SiteMax > 0) == (x.shares[ofClusterSiteMax].clusterShare != nil), "thread %v has a clustersitemax of %d and no share", t, t.params.Cluster.SiteMax)
 		if t.waitsAtSite() {
 			n.waiting++

@@ -36,6 +36,7 @@ type shaping struct {
 	site   *site
 	toSite link
 	place  limit.Place[bounds] // where it waits at its site
+	moves  bool                // to its own site, from that of all that are not known
 }
 
 // obtainShaping finds or makes the shaping of a thread.

@@ -109,6 +109,9 @@ func (rg *rings) endSession(a *agent, t *thread) {
 	if a.freeSessions == 1 && a.state == serving {
 		r.free = append(r.free, a)
 	}
+	if t.movesToSite() {
+		rg.s.limits.setSite(t)
+	}
 }
 
 // yield offers a session that was given back to other rings first, then to the

@@ -127,6 +127,9 @@ func (ls *limits) refusal(links []link, n int) (*link, limit.Refusal) {
 // threadRefusal returns which limit refuses a thread n more sessions, and why.
 func (ls *limits) threadRefusal(t *thread, n int) (kind, limit.Refusal) {
 	if l := t.siteLink(); l != nil {
+		if t.movesToSite() {
+			return ofSite, limit.Full
+		}
 		if why := ls.now(l).Refusal(n); why != limit.None {
 			return ofSite, why
 		}
@@ -160,9 +163,9 @@ func (ls *limits) roomOf(r *ring) int {
 }
 
 // freeSlots is how many more sessions the thread may take as far as its own limits go. A
-// thread that waits at its site may take none.
+// thread that waits at its site, or is to move to it, may take none.
 func (ls *limits) freeSlots(t *thread) int {
-	if t.waitsAtSite() {
+	if t.waitsAtSite() || t.movesToSite() {
 		return 0
 	}
 	return ls.own(t).Free()

@@ -25,15 +25,18 @@ func (li *lines) agentReported(id AgentID, rep *ta.Report) {
 			strconv.FormatInt(rep.Offset, 10)+", which it was not given or which is done: dropped")
 		return
 	}
+	if rep.Site != "" {
+		li.s.limits.rememberSite(li.s.mail.threadOf(v), rep.Site)
+	}
+	if rep.Status == ta.Connecting {
+		return
+	}
 	if l != nil {
 		li.s.mail.reported, li.s.mail.reportedPath = li.s.mail.messageOf(v).sequence, l.path
 	}
 	if l != nil && li.s.mail.recipient(v, i).state == open {
 		a.progressAt = li.s.agenda.now
 		l.unreported--
-	}
-	if rep.Site != "" {
-		li.s.limits.rememberSite(li.s.mail.threadOf(v), rep.Site)
 	}
 	switch rep.Status {
 	case ta.OK, ta.OK2, ta.OK3:

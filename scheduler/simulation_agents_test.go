@@ -59,6 +59,9 @@ func (h *harness) workLine(a *simAgent) {
 		return
 	}
 	id, offset := l.id, l.offsets[0]
+	if h.chance(30) {
+		h.report(a, id, offset, ta.Connecting)
+	}
 	l.offsets = l.offsets[1:]
 	status := ta.OK3
 	if h.chance(50) {

@@ -1,14 +1,20 @@
 package scheduler
 
 import (
-	"strings"
+	"cmp"
+	"strconv"
 
 	"zsched/scheduler/limit"
 )
 
 // Sites: the servers behind destinations (sitemax, siterate, clustersitemax). Many domains have the
 // same MX host, and that host is what becomes overloaded. Agents report the site of
-// a session; a thread whose site is not known is a site of its own.
+// a session, before they connect and with each result.
+//
+// Threads whose sites are not known may all have the same one. So they are one site, the unknown
+// one. It has a quarter of the limit, and each known site has the rest. When the site of a thread
+// becomes known, the thread moves there if its sessions have room. Until then it takes no more. So
+// no server has more sessions than the limit.
 //
 // A thread whose site is full, or has no token, is closed when its turn comes
 // (isRefusedAtSite), and so picks pass over it as with a full window. When a session is free
@@ -21,7 +27,8 @@ const maxKnownSites = 100_000
 
 // site is a server with the threads that use it and have a limit on it.
 type site struct {
-	name     string // channel, "/", and the reported name; or that of its only thread
+	name     string // channel, "/", and the name of siteName
+	unknown  bool   // it is that of the threads whose sites are not known
 	threads  int
 	sessions limit.Limit[bounds] // of its threads
 }
@@ -34,7 +41,7 @@ func (ls *limits) rememberSite(t *thread, name string) {
 	changed := ls.knownSites[t.key] != name
 	ls.noteSite(t.key, name)
 	if changed && t.shaping != nil && t.shaping.site != nil {
-		ls.setSite(t)
+		ls.moveToSite(t)
 		ls.s.threads.updateThread(t)
 	}
 }
@@ -46,12 +53,49 @@ func (ls *limits) noteSite(key threadKey, name string) {
 	ls.knownSites[key] = name
 }
 
-// siteName returns the name under which a thread has its site.
-func (ls *limits) siteName(key threadKey) string {
-	if name := ls.knownSites[key]; name != "" {
-		return key.channel + "/" + name
+// siteName returns the name of the site of a thread. Threads with different limits have different
+// unknown sites. Without such a limit, a thread whose site is not known is a site of its own.
+func (ls *limits) siteName(t *thread) (name string, unknown bool) {
+	if name = ls.knownSites[t.key]; name != "" {
+		return name, false
 	}
-	return key.channel + "//" + key.host // no reported name has this form
+	if most := cmp.Or(t.params.Cluster.SiteMax, t.params.SiteMax); most > 0 {
+		return "/" + strconv.Itoa(most), true // no reported name has this form
+	}
+	return "/" + t.key.host, false
+}
+
+// sitePart is the part of a limit that is for one site; 0: no limit. If the limit is 1, both parts
+// are 1.
+func sitePart(most int, unknown bool) int {
+	quarter := min(most, max(1, most/4))
+	if unknown {
+		return quarter
+	}
+	return max(quarter, most-quarter)
+}
+
+// moveToSite moves a thread to the site that has become known. A thread of the unknown site must
+// wait until the sessions that it has there have room.
+func (ls *limits) moveToSite(t *thread) {
+	x := t.shaping
+	x.moves = x.site.unknown && t.busy() > 0 && t.busy() > ls.roomAtSite(t)
+	if !x.moves {
+		ls.setSite(t)
+	}
+}
+
+// roomAtSite is how many more sessions the site of a thread may have. The thread need not be there.
+func (ls *limits) roomAtSite(t *thread) int {
+	name, unknown := ls.siteName(t)
+	b, busy := bounds{most: sitePart(t.params.SiteMax, unknown)}, 0
+	if t.params.Cluster.SiteMax > 0 {
+		b.share = cmp.Or(ls.s.cluster.shares[ClusterLimit{"clustersitemax", t.key.channel, name}], new(clusterShare))
+	}
+	if s := ls.sites[t.key.channel+"/"+name]; s != nil {
+		busy = s.sessions.Busy
+	}
+	return ls.allow(&b, busy).Room()
 }
 
 // setSite puts a thread into its site, if its parameters limit the site.
@@ -61,20 +105,24 @@ func (ls *limits) setSite(t *thread) {
 	if p.SiteMax == 0 && p.SiteRate.Recipients == 0 && p.Cluster.SiteMax == 0 {
 		return
 	}
-	x, name := ls.obtainShaping(t), ls.siteName(t.key)
-	s := ls.sites[name]
+	x := ls.obtainShaping(t)
+	name, unknown := ls.siteName(t)
+	full := t.key.channel + "/" + name
+	s := ls.sites[full]
 	if s == nil {
-		s = &site{name: name}
-		ls.sites[name] = s
+		s = &site{name: full, unknown: unknown}
+		ls.sites[full] = s
 	}
 	s.threads++
 	s.sessions.Busy += t.busy()
 	x.site = s
 	wake := func() { ls.wake(&s.sessions) }
-	ls.useRate(&x.toSite.rate, "siterate "+name, p.SiteRate, p.RateBurst, wake)
-	id := ClusterLimit{"clustersitemax", t.key.channel, strings.TrimPrefix(name, t.key.channel+"/")}
-	ls.s.cluster.useShare(&x.shares[ofClusterSiteMax], id, p.Cluster.SiteMax, wake)
-	x.toSite = link{ofSite, &s.sessions, bounds{p.SiteMax, x.toSite.rate, x.shares[ofClusterSiteMax].clusterShare, t.ring}}
+	if !unknown { // the threads of the unknown site would wait for each other's tokens
+		ls.useRate(&x.toSite.rate, "siterate "+full, p.SiteRate, p.RateBurst, wake)
+	}
+	id := ClusterLimit{"clustersitemax", t.key.channel, name}
+	ls.s.cluster.useShare(&x.shares[ofClusterSiteMax], id, sitePart(p.Cluster.SiteMax, unknown), wake)
+	x.toSite = link{ofSite, &s.sessions, bounds{sitePart(p.SiteMax, unknown), x.toSite.rate, x.shares[ofClusterSiteMax].clusterShare, t.ring}}
 }
 
 // leaveSite takes a thread out of its site.
@@ -85,7 +133,7 @@ func (ls *limits) leaveSite(t *thread) {
 	}
 	x.place.Served()
 	s := x.site
-	x.site = nil
+	x.site, x.moves = nil, false
 	s.threads--
 	s.sessions.Busy -= t.busy()
 	ls.useRate(&x.toSite.rate, "", limit.Rate{}, 0, nil)
@@ -98,6 +146,9 @@ func (ls *limits) leaveSite(t *thread) {
 
 // waitsAtSite reports whether the thread waits for a session, or a token, of its site.
 func (t *thread) waitsAtSite() bool { return t.shaping != nil && t.shaping.place.Waits() }
+
+// movesToSite reports whether the thread waits to be moved.
+func (t *thread) movesToSite() bool { return t.shaping != nil && t.shaping.moves }
 
 // siteLink is the thread's link to its site; nil: the thread has no limit on it.
 func (t *thread) siteLink() *link {

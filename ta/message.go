@@ -132,6 +132,14 @@ func (r *Recipient) Report(result Result) {
 	r.message.record([]*Recipient{r}, func(*Recipient) Result { return result })
 }
 
+// Connecting tells the scheduler which server the agent is about to connect to for the
+// recipient, so that it can count the session there before there is a result.
+func (r *Recipient) Connecting(site string) {
+	if s := r.message.session.server; s.AllNotary && isSite(site) {
+		r.message.session.out.report(Report{Message: r.message.ID, Offset: r.Offset, Status: Connecting, Site: site})
+	}
+}
+
 // ReportRest gives a result to all recipients that have none. If we mark them, it waits for
 // the disk once, so that a thousand failures cost little more than one.
 func (m *Message) ReportRest(result func(*Recipient) Result) {

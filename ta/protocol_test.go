@@ -23,11 +23,12 @@ func TestReportsMeanWhatTheManualSays(t *testing.T) {
 			1001, 60, "a\x01b", DeferBack, "\rx\ty\r", Retry{}, ""},
 
 		// A site is a field after the notary data, which old agents do not have.
-		"1/2\ta\x01b\x01\x01\x01\x01\x01site=mx.example\tok x":   {1, 2, "a\x01b\x01\x01\x01", OK, "x", Retry{}, "mx.example"},
-		"1/2\ta\x01b\x01c\x01d\x01e\x01smtp[1]\x01site=mx\tok x": {1, 2, "a\x01b\x01c\x01d\x01e\x01smtp[1]", OK, "x", Retry{}, "mx"},
-		"1/2\ta\x01b\x01c\x01d\x01e\x01site=mx\tok x":            {1, 2, "a\x01b\x01c\x01d\x01e", OK, "x", Retry{}, "mx"},
-		"1/2\ta\x01b\x01c\x01d\x01e\x01\x01site=M X\tok x":       {1, 2, "a\x01b\x01c\x01d\x01e", OK, "x", Retry{}, ""},
-		"1/2\tsite=a\x01site=b\tok x":                            {1, 2, "site=a\x01site=b", OK, "x", Retry{}, ""},
+		"1/2\t\x01\x01\x01\x01\x01\x01site=mx.example\tconnecting ": {1, 2, "\x01\x01\x01\x01", Connecting, "", Retry{}, "mx.example"},
+		"1/2\ta\x01b\x01\x01\x01\x01\x01site=mx.example\tok x":      {1, 2, "a\x01b\x01\x01\x01", OK, "x", Retry{}, "mx.example"},
+		"1/2\ta\x01b\x01c\x01d\x01e\x01smtp[1]\x01site=mx\tok x":    {1, 2, "a\x01b\x01c\x01d\x01e\x01smtp[1]", OK, "x", Retry{}, "mx"},
+		"1/2\ta\x01b\x01c\x01d\x01e\x01site=mx\tok x":               {1, 2, "a\x01b\x01c\x01d\x01e", OK, "x", Retry{}, "mx"},
+		"1/2\ta\x01b\x01c\x01d\x01e\x01\x01site=M X\tok x":          {1, 2, "a\x01b\x01c\x01d\x01e", OK, "x", Retry{}, ""},
+		"1/2\tsite=a\x01site=b\tok x":                               {1, 2, "site=a\x01site=b", OK, "x", Retry{}, ""},
 
 		// Numbers as C's atol reads them.
 		" \t+1001abc/ 101 junk\t\tdeferred later": {1001, 101, "", Deferred, "later", Retry{}, ""},
@@ -354,7 +355,7 @@ func FuzzReport(f *testing.F) {
 		if r.Status == RetryAt && given {
 			r.Retry = Retry{Given: true, Relative: relative, Seconds: n}
 		}
-		valid := id > 0 && id <= math.MaxInt64 && offset >= 0 && status > 0 && r.Status <= RetryAt &&
+		valid := id > 0 && id <= math.MaxInt64 && offset >= 0 && status > 0 && r.Status <= Connecting &&
 			n > math.MinInt64 && len(notary)+len(text) < MaxLine-100
 		if !valid || strings.ContainsAny(notary, "\t\n") || strings.Contains(text, "\n") {
 			return

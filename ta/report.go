@@ -34,11 +34,13 @@ const (
 	DeferAll
 	// RetryAt: as Deferred, and the destination says when (see Report.Retry).
 	RetryAt
+	// Connecting: no result yet. The agent is about to connect to Report.Site.
+	Connecting
 )
 
 // statusWords are the words on the wire, in the order of the constants.
 var statusWords = [...]string{"", "ok", "ok2", "ok3", "error", "error2",
-	"deferred", "deferback", "deferall", "retryat"}
+	"deferred", "deferback", "deferall", "retryat", "connecting"}
 
 // String is the word on the wire.
 func (s Status) String() string {

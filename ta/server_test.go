@@ -405,6 +405,25 @@ func TestEveryReportHasTheNotaryIfTheSchedulerWantsIt(t *testing.T) {
 	}
 }
 
+// ZMailer's scheduler does not know the word.
+func TestSchedulerLearnsTheSiteBeforeTheResult(t *testing.T) {
+	for word, all := range map[string]bool{
+		"": false,
+		"1/82\t\x01\x01\x01\x01\x01\x01site=mx.example\tconnecting \n": true,
+	} {
+		o := newTestSpool(t)
+		o.put("1", rcpt("smtp", "a.example", "bob"))
+		got := o.serve(&Server{AllNotary: all, Deliver: func(m *Message) {
+			m.Recipients[0].Connecting("mx.example")
+			m.Recipients[0].Connecting("") // not known
+			m.Recipients[0].Report(Result{Status: OK})
+		}}, "1\ta.example\n")
+		if !strings.HasPrefix(got, "#hungry\n"+word+"1/82\t") || strings.Contains(got, "connecting") != all {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
 func TestParseMarking(t *testing.T) {
 	for s, want := range map[string]Marking{"agent": AgentMarks, "scheduler": SchedulerMarks} {
 		if got, err := ParseMarking(s); got != want || err != nil {

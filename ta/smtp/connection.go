@@ -4,8 +4,14 @@ package smtp
 
 import (
 	"errors"
+	"slices"
 	"time"
+
+	"zsched/ta"
 )
+
+// quitTimeout is how long the reply to QUIT may take.
+const quitTimeout = 2 * time.Second
 
 // errRequeue means that the connection ended before the server answered anything about
 // the job.
@@ -43,6 +49,9 @@ func (a *Agent) obtain(c *conn, j *job) bool {
 		c.victim.quit()
 		c.victim = nil
 	}
+	if i := slices.IndexFunc(j.recipients, func(r *ta.Recipient) bool { return !r.Reported() }); i >= 0 {
+		j.recipients[i].Connecting(c.target.site())
+	}
 	s, failed := a.opener.open(c, a.spoolID(j))
 	if failed != nil {
 		a.pool.refused(c, failed)
@@ -70,7 +79,10 @@ func (a *Agent) use(c *conn, j *job) bool {
 	switch {
 	case a.pool.finish(c, err == nil):
 	case err == nil:
-		c.quit()
+		// The peer counts the connection until it has seen its end. The scheduler counts it
+		// until the job ends.
+		_, _ = s.command(quitTimeout, "QUIT")
+		c.close()
 	default:
 		c.close()
 	}
