@@ -85,6 +85,20 @@ func (r *reader) checkSessions(c *rule.Clause, p *rule.Params) {
 	if p.Sessions > 1 && c.Sets("sessions", "command") && len(p.Command) > 0 && !passesSessions(p.Command) {
 		r.warn("in %s sessions=%d, but the command does not pass ${sessions} to the agent", patternOf(c), p.Sessions)
 	}
+	if (p.SiteMax > 0 || p.Cluster.SiteMax > 0) && c.Sets("sitemax", "clustersitemax", "command") && keepsConnections(p.Command) {
+		r.warn("in %s the command of smtp has no -1: its idle connections to a site are not counted under sitemax and clustersitemax", patternOf(c))
+	}
+}
+
+// keepsConnections reports whether the agents keep connections open after their sessions: they are
+// smtp(8) without -1 and its like.
+func keepsConnections(command []string) bool {
+	return len(command) > 0 && filepath.Base(command[0]) == "smtp" && !slices.ContainsFunc(command, func(word string) bool {
+		if strings.HasPrefix(word, "--") {
+			return word == "--single" || strings.HasPrefix(word, "--max-jobs")
+		}
+		return strings.HasPrefix(word, "-") && strings.Contains(word, "1") // one-letter options together
+	})
 }
 
 func passesSessions(command []string) bool {

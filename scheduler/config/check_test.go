@@ -40,6 +40,8 @@ func TestWarnings(t *testing.T) {
 			`f:1:59: $chanel has no value; the agent gets it as it is`},
 		{"sessions that the agent does not learn", "a " + settled + "sessions=20",
 			"f:1:1: in a/* sessions=20, but the command does not pass ${sessions} to the agent"},
+		{"idle connections beside a limit on a site", "a " + settledButCommand + `sitemax=8 command="smtp -c $channel -l /1"`,
+			"f:1:1: in a/* the command of smtp has no -1: its idle connections to a site are not counted under sitemax and clustersitemax"},
 		{"agents with the group of nobody", "a user=daemon group=65534 interval=1m retries=1 expiry=3d overfeed=0 command=c",
 			"f:1:1: in a/* the group is that of nobody, with which programs run for strangers, so the queue is not opened to it and the agents cannot read it; " +
 				"set a group that no user has (scheduler(8), SECURITY)"},
