@@ -41,7 +41,7 @@ type Files interface {
 	RecordHold(r spool.HoldRecord) error
 	EndHolds(end spool.HoldRecord) error
 	HoldRecords() ([]spool.HoldRecord, error)
-	DropHolds(number uint64, spoolIDs []string, threads bool) error
+	DropHolds(over spool.HoldRecord) error
 }
 
 // Options are the parameters of New. Port and Files must be set.

@@ -343,3 +343,27 @@ func TestPendingRerouteSaysWhereTo(t *testing.T) {
 		h.Stop(syscall.SIGTERM)
 	})
 }
+
+// TestLastHoldOfAThreadCounts: a hold for a time replaces one without, also after a restart, and when
+// its record is removed.
+func TestLastHoldOfAThreadCounts(t *testing.T) {
+	for _, pruned := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h := loaded(t)
+			h.want("HOLD THREAD smtp a.example", 2, 2, 1)
+			h.want("HOLD THREAD smtp a.example FOR 1h", 2, 2, 1)
+			h.pass(3 * time.Hour)
+			if pruned {
+				if err := h.queue().orders.pruneHolds(t.Context()); err != nil || len(h.Spool.Recorded()) > 0 {
+					t.Errorf("recorded are %v, %v", h.Spool.Recorded(), err)
+				}
+			}
+			h.Stop(syscall.SIGTERM)
+			h.Run()
+			if thread, _ := h.queue().Thread(t.Context(), mailq.Name{Channel: "smtp", Host: "a.example"}); thread != nil && thread.Held || h.held() != "" {
+				t.Errorf("pruned %v: held again: %+v, %s", pruned, thread, h.held())
+			}
+			h.Stop(syscall.SIGTERM)
+		})
+	}
+}

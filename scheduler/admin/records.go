@@ -49,18 +49,21 @@ func (od *orders) pruneHolds(ctx context.Context) error {
 		if now.Sub(r.WrittenAt) < recordGrace || r.Damaged {
 			continue
 		}
-		var gone []string
+		over := spool.HoldRecord{Number: r.Number}
 		for _, spoolID := range append(r.Messages, r.Released...) {
 			needed, err := od.needsHold(ctx, spoolID)
 			if err != nil {
 				return err
 			}
 			if !needed {
-				gone = append(gone, spoolID)
+				over.Messages = append(over.Messages, spoolID)
 			}
 		}
-		if ended := r.Ended(now) && len(r.Threads) > 0; ended || len(gone) > 0 {
-			err = errors.Join(err, od.files.DropHolds(r.Number, gone, ended))
+		if r.Ended(now) {
+			over.Threads = r.Threads
+		}
+		if !over.IsEmpty() {
+			err = errors.Join(err, od.files.DropHolds(over))
 		}
 	}
 	return err

@@ -16,7 +16,8 @@ const (
 	holdPause = time.Second
 )
 
-// loadHolds reads the records, and holds the threads that they name. If a record
+// loadHolds reads the records, and holds the threads that they name: the last
+// record that names a thread counts, and if its time is over, the thread is not held. If a record
 // is damaged, what is readable is held. If one cannot be read, for example because all
 // descriptors of the system are in use, it tries again for a while and then returns an error:
 // mail that an administrator held would be delivered.
@@ -35,9 +36,6 @@ func (l *Loop) loadHolds(s Spool) error {
 	}
 	for i := range records {
 		r := &records[i]
-		if r.Ended(l.now) {
-			continue
-		}
 		for _, t := range r.Threads {
 			l.Step(scheduler.HeldThread{Channel: t.Channel, Host: t.Host, Held: true, HoldOrder: r.Hold})
 		}

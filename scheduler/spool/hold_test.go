@@ -67,7 +67,7 @@ func TestHoldAndRelease(t *testing.T) {
 		if m := o.loaded(path); len(m.Recipients) != 1 || m.Hold != nil {
 			t.Errorf("%+v", m)
 		}
-		check(t, o.s.holds.DropHolds(1, []string{id}, false))
+		check(t, o.s.holds.DropHolds(HoldRecord{Number: 1, Messages: []string{id}}))
 		o.holds("queue/"+path, "transport/"+path)
 	}
 }

@@ -157,21 +157,20 @@ func (h *Holds) HoldRecords() (records []HoldRecord, err error) {
 	return records, err
 }
 
-// DropHolds removes from a record messages that are not there any more and, if it has ended,
-// its threads.
-func (h *Holds) DropHolds(number uint64, spoolIDs []string, threads bool) error {
+// DropHolds removes messages that are not there any more, and threads whose time is over, from the
+// record with this number and from earlier ones, which would hold the threads again.
+func (h *Holds) DropHolds(over HoldRecord) error {
 	return h.changeHolds(func() error {
-		gone := setOf(spoolIDs)
+		ids, threads := setOf(over.Messages), setOf(over.Threads)
 		return h.editHolds(func(r *HoldRecord) bool {
-			if r.Number != number {
+			if r.Number > over.Number || r.Damaged {
 				return false
 			}
-			isGone := func(id string) bool { return gone[id] }
+			before := len(r.Messages) + len(r.Released) + len(r.Threads)
+			isGone := func(id string) bool { return ids[id] }
 			r.Messages, r.Released = slices.DeleteFunc(r.Messages, isGone), slices.DeleteFunc(r.Released, isGone)
-			if threads {
-				r.Threads = nil
-			}
-			return true
+			r.Threads = slices.DeleteFunc(r.Threads, func(t view.Name) bool { return threads[t] })
+			return len(r.Messages)+len(r.Released)+len(r.Threads) < before
 		})
 	})
 }

@@ -36,7 +36,7 @@ func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(records, []HoldRecord{first, second}) {
 		t.Errorf("%+v, %v", records, err)
 	}
-	check(t, s.holds.DropHolds(1, first.Messages, false))
+	check(t, s.holds.DropHolds(HoldRecord{Number: 1, Messages: first.Messages}))
 	if err := s.holds.RecordHold(first); err != nil {
 		t.Fatal(err)
 	}
@@ -88,6 +88,6 @@ func TestEndedHoldsLeaveTheirRecords(t *testing.T) {
 	if !slices.Equal(records[0].Threads, []view.Name{b}) || !slices.Equal(records[1].Messages, []string{"S1A"}) || !slices.Equal(records[1].Released, []string{"S2B"}) {
 		t.Errorf("%+v", records)
 	}
-	check(t, s.holds.DropHolds(3, []string{"S1A", "S2B"}, false))
+	check(t, s.holds.DropHolds(HoldRecord{Number: 3, Messages: []string{"S1A", "S2B"}}))
 	o.holds("hold/orders/1")
 }

@@ -143,13 +143,13 @@ func (s *Spool) EndHolds(end spool.HoldRecord) error {
 	return nil
 }
 
-func (s *Spool) DropHolds(number uint64, spoolIDs []string, threads bool) error {
+func (s *Spool) DropHolds(over spool.HoldRecord) error {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	r := &s.Records[number-1]
-	r.Messages = slices.DeleteFunc(slices.Clone(r.Messages), func(id string) bool { return slices.Contains(spoolIDs, id) })
-	if threads {
-		r.Threads = nil
+	for i := range s.Records[:over.Number] {
+		r := &s.Records[i]
+		r.Messages = slices.DeleteFunc(slices.Clone(r.Messages), func(id string) bool { return slices.Contains(over.Messages, id) })
+		r.Threads = slices.DeleteFunc(slices.Clone(r.Threads), func(t view.Name) bool { return slices.Contains(over.Threads, t) })
 	}
 	return nil
 }
