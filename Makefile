@@ -88,6 +88,13 @@ SECONDS = 60
 simulate-faults:
 	$(GO) test -count=1 -v -timeout 0 -run TestPowerCuts ./router -args -powercut.time=$(SECONDS)s
 
+# ORDERS random orders in two sessions at once, while mail comes in, the configuration is read
+# again, and the scheduler stops, is killed and starts again: prints how many answers have
+# promised something, and each promise that was broken.
+ORDERS = 2000000
+simulate-orders:
+	$(GO) test -count=1 -v -timeout 0 -run TestAnswersAreKept ./scheduler/admin -args -promise.steps=$(ORDERS)
+
 # The built programs at load for SECONDS seconds, from the SMTP server and sendmail to
 # Maildirs and other servers, while they are killed all the time: prints messages,
 # faults, doubles with their causes, losses, and leaks.
@@ -147,4 +154,4 @@ install-mta: all
 uninstall:
 	@$(PLACES) packaging/install uninstall
 
-.PHONY: all test quick race fuzz bench show-science crash crashtest simulate simulate-faults soak attack check cover demo demo-cluster peers install install-mta uninstall
+.PHONY: all test quick race fuzz bench show-science crash crashtest simulate simulate-faults simulate-orders soak attack check cover demo demo-cluster peers install install-mta uninstall

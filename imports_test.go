@@ -41,6 +41,7 @@ internal/testing/ledger:
 internal/testing/memdisk:           x/sys
 internal/testing/peertest:          x/sys
 internal/testing/programs:
+internal/testing/promise:           scheduler/view
 
 ctlfile:                  internal/text internal/postoffice x/sys
 queue:                    ctlfile internal/postoffice x/sys

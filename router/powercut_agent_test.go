@@ -3,102 +3,45 @@ package router
 // The agents of the simulated power cuts.
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"io"
 	"path"
 	"strings"
-	"sync"
-	"syscall"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/testing/ledger"
 	child "zsched/scheduler/agent"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/daemon/daemontest"
 	"zsched/ta"
 )
 
 // modelAgent is an agent of the real protocol in a goroutine.
 type modelAgent struct {
+	*daemontest.InProcess
 	machine *machine
-	pid     int
 	channel string
-	sink    func([]child.Event)
-
-	mu     sync.Mutex
-	more   sync.Cond
-	unread bytes.Buffer
-	eof    bool
 }
 
 func (m *machine) startAgent(spec child.Spec, sink func([]child.Event)) (daemon.Agent, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.agents++
-	a := &modelAgent{machine: m, pid: ctlfile.MaxPID + m.agents, channel: spec.Args[1], sink: sink}
-	a.more.L = &a.mu
+	a := &modelAgent{machine: m, channel: spec.Args[1]}
 	m.started = append(m.started, a)
 	s := &ta.Server{
-		Name: "agent", PID: a.pid, Channel: a.channel, Dir: m.office + "/transport", SenderOwned: true,
-		In: a, Out: (*agentOutput)(a), Err: io.Discard, Deliver: a.deliver,
+		Name: "agent", PID: ctlfile.MaxPID + m.agents, Channel: a.channel, Dir: m.office + "/transport", SenderOwned: true,
+		Deliver: a.deliver,
 	}
+	a.InProcess = daemontest.NewInProcess(s, sink)
 	if a.channel == "local" {
 		s.Marking = ta.SchedulerMarks
 	}
 	if m.deliver != nil {
 		s.Deliver = func(msg *ta.Message) { m.deliver(a.channel, msg) }
 	}
-	m.all.Go(func() {
-		_ = s.Serve(context.Background())
-		sink([]child.Event{child.Exited{Status: "exit status 0", Clean: true}})
-	})
+	m.all.Go(func() { a.Serve(s) })
 	return a, nil
-}
-
-func (a *modelAgent) PID() int { return a.pid }
-
-func (a *modelAgent) Send(b []byte) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.unread.Write(b)
-	a.more.Signal()
-	return nil
-}
-
-func (a *modelAgent) CloseWrite() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.eof = true
-	a.more.Signal()
-}
-
-func (a *modelAgent) Signal(syscall.Signal) error {
-	a.CloseWrite()
-	return nil
-}
-
-// Read reads job lines.
-func (a *modelAgent) Read(b []byte) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for a.unread.Len() == 0 && !a.eof {
-		a.more.Wait()
-	}
-	return a.unread.Read(b)
-}
-
-// agentOutput is what an agent writes.
-type agentOutput modelAgent
-
-func (o *agentOutput) Write(b []byte) (int, error) {
-	var events []child.Event
-	for line := range bytes.Lines(b) {
-		events = append(events, child.Line(ta.ParseLine(bytes.TrimSuffix(line, []byte("\n")))))
-	}
-	o.sink(events)
-	return len(b), nil
 }
 
 // deliver does with the recipients of a message what the ledger says.
