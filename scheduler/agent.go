@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"zsched/scheduler/fair"
 	"zsched/scheduler/rule"
 	"zsched/scheduler/store"
 )
@@ -98,7 +99,8 @@ type line struct {
 	path        string  // of the message
 	vertex      *vertex // nil once the line has ended
 	thread      *thread
-	suspensions uint32 // thread.suspensions when the line was given
+	share       *fair.Share // whose session it is; nil: the line was overfed
+	suspensions uint32      // thread.suspensions when the line was given
 	// unreported counts the open recipients that no report has named yet.
 	unreported int32
 	// What the reports said about the destination.
@@ -314,7 +316,7 @@ func (as *agents) dropAgent(a *agent) {
 	as.s.limits.wakeAll(r.links.onProcesses())
 	for i := range a.lines {
 		if a.sessions > 1 || i == 0 {
-			as.s.rings.endSession(a, a.lines[i].thread)
+			as.s.rings.endSession(a, a.lines[i])
 			as.s.rings.yield(r, a.lines[i].thread)
 		}
 	}

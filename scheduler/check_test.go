@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"zsched/scheduler/fair"
 	"zsched/scheduler/limit"
 	"zsched/scheduler/store"
 	"zsched/scheduler/view"
@@ -442,6 +443,7 @@ func (s *Scheduler) countUnreported(v *vertex) int {
 func (s *Scheduler) checkRing(r *ring) {
 	procs, busy, coming, wants := 0, 0, 0, 0
 	s.checkMembers(r)
+	sessions := make(map[*fair.Share]int)
 	for _, a := range s.agents.byID {
 		if a.ring != r {
 			continue
@@ -449,7 +451,23 @@ func (s *Scheduler) checkRing(r *ring) {
 		procs++
 		busy += a.busy()
 		coming += a.expected
+		for _, l := range a.lines {
+			if l.share != nil {
+				sessions[l.share]++
+			}
+		}
 	}
+	counted := 0
+	for share, n := range sessions {
+		assert(n == share.Sessions(), "ring %q: a share has %d sessions, kept %d", r.key, n, share.Sessions())
+		counted += n
+	}
+	assert(counted == busy, "ring %q: %d sessions, %d of shares", r.key, busy, counted)
+	r.fair.ReleaseShares(func(share *fair.Share) bool {
+		assert(s.rings.halted() || s.rings.shareRoom(share, r) <= 0, "ring %q: a share with %d sessions is set aside and may take another", r.key, share.Sessions())
+		assert(slices.Contains(r.channel.asideShares, r), "ring %q: nobody knows of shares that are set aside", r.key)
+		return false
+	})
 	for t := r.members.Head; t != nil; t = r.members.Next(t) {
 		wants += t.wants
 	}
@@ -460,7 +478,7 @@ func (s *Scheduler) checkRing(r *ring) {
 	// Work waits only for a reason: a limit, sessions that agents should still
 	// offer, or a halt.
 	if r.wants > 0 && !s.rings.halted() && r.expected == 0 {
-		reason := r.place.Waits() || r.backoff.isPlanned() || s.limits.now(r.links.of(ofRing)).Room() <= 0 || s.limits.now(r.links.of(ofRingProcesses)).Room() <= 0
+		reason := r.place.Waits() || r.fair.OnlyAsideShares() || r.backoff.isPlanned() || s.limits.now(r.links.of(ofRing)).Room() <= 0 || s.limits.now(r.links.of(ofRingProcesses)).Room() <= 0
 		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)
 	}
 	// No ring waits at a limit that has room for it.
@@ -469,7 +487,7 @@ func (s *Scheduler) checkRing(r *ring) {
 			assert(s.limits.now(l).Room() <= 0 || l.rate != nil && l.rate.next.isPlanned(), "ring %q waits at limit %d, which has room", r.key, l.kind)
 		}
 	}
-	assert(len(r.idle) == 0 || r.wants == 0 || s.rings.halted() || r.place.Waits() || s.limits.now(r.links.of(ofRing)).Room() <= 0, "ring %q has idle agents and work", r.key)
+	assert(len(r.idle) == 0 || r.wants == 0 || s.rings.halted() || r.place.Waits() || r.fair.OnlyAsideShares() || s.limits.now(r.links.of(ofRing)).Room() <= 0, "ring %q has idle agents and work", r.key)
 }
 
 // checkMembers: no thread is in two rings.

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 
@@ -70,17 +71,23 @@ func (li *lines) finishLine(a *agent) bool {
 
 // removeLine takes a line off an agent, and finds work for its session.
 func (li *lines) removeLine(a *agent, i int) {
-	t := a.lines[i].thread
-	li.spare.Put(a.lines[i])
+	l := a.lines[i]
 	a.lines = store.Delete(a.lines, i)
-	if a.sessions == 1 && len(a.lines) > 0 {
+	goesOn := a.sessions == 1 && len(a.lines) > 0
+	if goesOn {
+		a.lines[0].share = cmp.Or(l.share, a.lines[0].share)
+	} else {
+		li.s.rings.endSession(a, l)
+	}
+	t := l.thread
+	li.spare.Put(l)
+	if goesOn {
 		if a.state == serving {
 			li.s.rings.overfeed(a)
 			li.s.threads.updateThread(t)
 		}
 		return
 	}
-	li.s.rings.endSession(a, t)
 	if a.state == serving {
 		if p, ok := li.s.rings.stay(a, t); ok {
 			li.s.rings.serve(a, t, p)
@@ -96,9 +103,14 @@ func (li *lines) removeLine(a *agent, i int) {
 	li.s.rings.yield(a.ring, t)
 }
 
-// endSession gives back what a session occupied.
-func (rg *rings) endSession(a *agent, t *thread) {
-	r := a.ring
+// endSession gives back what a session occupied, whose last line that was.
+func (rg *rings) endSession(a *agent, l *line) {
+	r, t := a.ring, l.thread
+	l.share.EndSession()
+	for _, o := range r.channel.asideShares {
+		rg.markDirty(o)
+	}
+	r.channel.asideShares = r.channel.asideShares[:0]
 	t.agents = store.Delete(t.agents, slices.Index(t.agents, a))
 	if l := t.siteLink(); l != nil {
 		l.at.Busy--

@@ -15,7 +15,7 @@ import (
 // window and the site, and closed if they refuse; its ring is asked for the others, for all
 // its threads, which may be very many. A ring starts an agent if the links to processes
 // allow one more. A new limit is a link in setLinks, and its words in waits. What the sessions
-// of one message may take is in msgsessions.go.
+// of one message or share may take is in msgsessions.go.
 
 // limits has the limits on sessions and processes, the rates, and the sites that threads share.
 type limits struct {
@@ -269,7 +269,7 @@ func (ls *limits) needProcesses(c *channel) bool {
 
 // needsAgents reports whether the ring has work for the agents that it has.
 func (ls *limits) needsAgents(r *ring) bool {
-	return r.wants > 0 && ls.now(r.links.of(ofRing)).Room() > 0 && ls.tokensOf(r.channelRate) > 0
+	return r.wants > 0 && !r.fair.OnlyAsideShares() && ls.now(r.links.of(ofRing)).Room() > 0 && ls.tokensOf(r.channelRate) > 0
 }
 
 // othersWait reports whether others wait for what a session of the thread occupies: rings for a session
@@ -288,6 +288,9 @@ type channel struct {
 	// latest is the ring found last among those whose command is the same for
 	// all hosts. The next new host probably belongs to it.
 	latest *ring
+	// asideShares has the rings in which shares are set aside. They may be released when a session
+	// of the channel ends.
+	asideShares []*ring
 
 	counts view.ChannelCounts
 }

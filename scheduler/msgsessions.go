@@ -1,13 +1,17 @@
 package scheduler
 
-import "zsched/scheduler/limit"
+import (
+	"zsched/scheduler/fair"
+	"zsched/scheduler/limit"
+)
 
-// Sessions of one message (msgsessions, msgscale): a message for many
-// destinations leaves sessions for others.
+// Sessions of one message (msgsessions, msgscale) and of one share (sharescale): a message for
+// many destinations, and somebody whose mail keeps sessions for long, leave sessions for others.
 //
 // The rule is from Finch, Notes on an MTA scheduler (2007): a message may take
 // a new session if it has fewer than msgsessions, or fewer than msgscale times
-// the free ones. A message that may not take one can still ride on an open
+// the free ones. A share may if it has none, or fewer than sharescale times the free ones, of
+// which one is kept for a share that has none. What may not take one can still ride on an open
 // session, one that stays on its thread.
 
 // maySpread reports whether the message of a vertex may take a new session.
@@ -22,26 +26,39 @@ func (rg *rings) messageRoom(v vertexRef, r *ring) int {
 	return rg.messageLink(m, r).Room()
 }
 
+// shareRoom is how many more sessions a share of the ring may take.
+func (rg *rings) shareRoom(s *fair.Share, r *ring) int {
+	if r.params.ShareScale == 0 {
+		return limit.Unlimited
+	}
+	return scaled(rg.s.limits.roomOf(r)-1, 1, r.params.ShareScale) - s.Sessions()
+}
+
+// scaled is how many sessions one may have when so many are free.
+func scaled(free, least, scale int) int {
+	if scale == 0 {
+		return least
+	}
+	return max(least, scale*min(free, limit.Unlimited/scale))
+}
+
 // messageLink is what limits the sessions of a message with several vertices.
 func (rg *rings) messageLink(m *message, r *ring) limit.Link {
 	l := limit.Open()
 	l.Busy = int(rg.s.mail.extrasOf(m).sessions)
-	p := r.params
-	if p.MsgSessions == 0 {
-		return l
+	if p := r.params; p.MsgSessions > 0 {
+		l.Most = scaled(rg.s.limits.roomOf(r), p.MsgSessions, p.MsgScale)
 	}
-	most := p.MsgSessions
-	if p.MsgScale > 0 {
-		most = max(most, p.MsgScale*min(rg.s.limits.roomOf(r), limit.Unlimited/p.MsgScale))
-	}
-	l.Most = most
 	return l
 }
 
-// releaseAside lets picks find vertices again whose messages may take new
-// sessions: as many as there may be new sessions, not counting vertices whose
+// releaseAside lets picks find shares again that may take new sessions, and vertices whose
+// messages may: as many as there may be new sessions, not counting vertices whose
 // thread is closed.
 func (rg *rings) releaseAside(r *ring) {
+	if r.fair.HasAsideShares() {
+		r.fair.ReleaseShares(func(s *fair.Share) bool { return rg.shareRoom(s, r) > 0 })
+	}
 	for _, j := range r.fair.Aside() {
 		for n := rg.messageLink(rg.s.mail.messages.At(messageRef(j.Message)), r).Room(); n > 0; {
 			ref := j.Release()

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"zsched/scheduler/fair"
 	"zsched/ta"
 )
@@ -59,12 +61,13 @@ func (rg *rings) dispatchRing(r *ring) {
 			continue // the vertices that wanted a session were set aside
 		}
 		if !ok {
+			r.place.Leave()
 			break
 		}
 		t := rg.s.mail.threadOf(rg.s.mail.vertices.At(p.Vertex))
 		a := r.sessionFor(t)
 		if a == nil {
-			if rg.messageRoom(p.Vertex, r) > r.expected { // more than the starting agents will bring
+			if min(rg.messageRoom(p.Vertex, r), rg.shareRoom(r.fair.Turn(), r)) > r.expected { // more than the starting agents will bring
 				rg.s.agents.startFor(r, t)
 			}
 			break
@@ -72,18 +75,25 @@ func (rg *rings) dispatchRing(r *ring) {
 		rg.serve(a, t, p)
 	}
 	rg.dispatching = nil
+	if c := r.channel; r.fair.HasAsideShares() && !slices.Contains(c.asideShares, r) {
+		c.asideShares = append(c.asideShares, r)
+	}
 	rg.s.agents.idleUnused(r)
 	rg.s.limits.wakeAll(r.links[:])
 	rg.s.limits.evictIdle(r.channel)
 }
 
-// nextPick returns the next vertex for a new session. There is none if no message that wants a
-// session may take another.
+// nextPick returns the next vertex for a new session. There is none if no message and no share that
+// wants a session may take another.
 func (rg *rings) nextPick(r *ring) (fair.Pick, bool) {
 	for {
 		ref := r.fair.Next()
 		if ref == 0 {
 			return fair.Pick{}, false
+		}
+		if s := r.fair.Turn(); rg.shareRoom(s, r) <= 0 {
+			s.SetAside()
+			continue
 		}
 		t := rg.s.mail.threadOf(rg.s.mail.vertices.At(ref))
 		switch {
@@ -143,7 +153,9 @@ func (rg *rings) serve(a *agent, t *thread, p fair.Pick) {
 		rg.s.limits.wake(l.at)
 	}
 	countBusy(a.ring.links.onSessions(), 1)
+	share := rg.s.threads.fair.BeginSession(p.Vertex)
 	rg.feed(a, p)
+	a.lines[len(a.lines)-1].share = share
 	if a.sessions == 1 {
 		rg.overfeed(a)
 	}

@@ -174,9 +174,10 @@ type simWant struct {
 func (h *harness) turnSettings() func(*rule.Params) {
 	cost, discount, loan, least := h.rand.IntN(4), 50*h.rand.IntN(3), h.rand.IntN(4), h.rand.IntN(3)
 	sessions, scale := h.rand.IntN(4), h.rand.IntN(4)
+	shareScale := h.rand.IntN(4)
 	kind := []string{"source", "sender", "senderdomain", "none"}[h.rand.IntN(4)]
 	return func(p *rule.Params) {
 		p.Preemption.SlotCost, p.Preemption.SlotDiscount, p.Preemption.SlotLoan, p.Preemption.MinSlots = cost, discount, loan, least
-		p.MsgSessions, p.MsgScale, p.Share = sessions, scale, kind
+		p.MsgSessions, p.MsgScale, p.ShareScale, p.Share = sessions, scale, shareScale, kind
 	}
 }

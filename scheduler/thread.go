@@ -257,7 +257,7 @@ func (ts *threads) updateThread(t *thread) {
 	t.wants = wants
 	// Other rings may wait for the processes of its idle agents.
 	unused := hadWork && r.wants == 0 && len(r.idle) > 0
-	if r != ts.s.rings.dispatching && (changed && wants > 0 && !r.isFull() || r.wants == 0 && r.place.Waits() || unused) {
+	if r != ts.s.rings.dispatching && ((changed || r.fair.HasAsideShares()) && wants > 0 && !r.isFull() || r.wants == 0 && r.place.Waits() || unused) {
 		ts.s.rings.markDirty(r)
 	}
 	if l := t.siteLink(); l != nil && hadWants && wants == 0 {

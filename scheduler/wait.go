@@ -77,6 +77,8 @@ func (vi *views) waitForAgent(t *thread) view.Wait {
 	switch failures := vi.s.agents.startFailures[r.clause]; {
 	case t.fair.Len() > 0 && t.fair.Pickable() == 0:
 		return view.WaitMessage
+	case r.fair.OnlyAsideShares():
+		return view.WaitShare
 	case r.expected > 0 || r.sessionFor(t) != nil:
 		return view.WaitAgent
 	case failures != nil && failures.until > vi.s.agenda.now:

@@ -24,6 +24,7 @@ var waits = map[view.Wait]struct{ sentence, settings string }{
 	view.WaitWindow:      {"The thread has as many sessions as its window allows now", "initialconcurrency positivefeedback negativefeedback maxthr"},
 	view.WaitProbe:       {"The destination has failed: one session tries it, and the other mail waits for the result", "initialconcurrency cohortlimit"},
 	view.WaitMessage:     {"The message has as many sessions as it may have", "msgsessions msgscale"},
+	view.WaitShare:       {"The mail that has its source has as many sessions as it may have", "sharescale share"},
 	view.WaitFrozen:      {"The scheduler is frozen (option -F): no agent is started", ""},
 	view.WaitForks:       {"It waits for an agent: as many were started in this second as option -R allows", ""},
 	view.WaitCommand:     {"No clause that matches has a command", ""},

@@ -17,7 +17,7 @@ const (
 // here has none: it waits for a time, or for an agent that will come.
 var pending = map[view.Wait]string{
 	view.WaitTA: pendingTA, view.WaitChannel: pendingChannel, view.WaitRing: pendingRing, view.WaitThread: pendingThread,
-	view.WaitWindow: pendingThread, view.WaitProbe: pendingThread, view.WaitMessage: pendingThread,
+	view.WaitWindow: pendingThread, view.WaitProbe: pendingThread, view.WaitMessage: pendingThread, view.WaitShare: pendingThread,
 	view.WaitClusterMax: pendingThread, view.WaitClusterRate: pendingThread,
 	view.WaitFrozen: "Frozen", view.WaitSelect: "Frozen", view.WaitStopping: "Frozen",
 	view.WaitForks:   "ForkRateLimit",

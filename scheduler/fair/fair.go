@@ -25,7 +25,7 @@
 // earned slots (preempt.go).
 //
 // A thread that can take no session is closed: picks do not find its flows. A vertex whose message
-// may take no new session is set aside. It can still be fed to a session that its thread
+// may take no new session is set aside, and so is a share. It can still be fed to a session that its thread
 // already has ("ride" on it): Stay finds it, and Next does not.
 package fair
 
@@ -104,19 +104,21 @@ type Ring struct {
 
 	queue     *Queue
 	wake      func()            // called when vertices that are set aside may be released
-	shares    map[string]*share // by name; those with due mail, and those that still take turns
-	spare     store.Spare[share]
+	shares    map[string]*Share // by name; those with due mail, and those that still take turns
+	spare     store.Spare[Share]
 	lastShare uint64 // last share.number that was given
 	turns     turns  // the shares that take turns now
 	lastTurn  Key    // last share.turnKey that was given
 	aside     []*Job // with vertices that are set aside
+	// asideShares has the shares that are set aside, and some that no longer are.
+	asideShares []*Share
 }
 
 // NewRing returns a ring without mail.
 func (q *Queue) NewRing(p *rule.Params, wake func()) *Ring {
-	r := &Ring{Params: p, queue: q, wake: wake, shares: make(map[string]*share)}
-	r.turns.back.Index = func(s *share) *int32 { return &s.turnIndex }
-	r.turns.line.Of = func(s *share) *store.Links[*share] { return &s.links }
+	r := &Ring{Params: p, queue: q, wake: wake, shares: make(map[string]*Share)}
+	r.turns.back.Index = func(s *Share) *int32 { return &s.turnIndex }
+	r.turns.line.Of = func(s *Share) *store.Links[*Share] { return &s.links }
 	return r
 }
 

@@ -154,6 +154,8 @@ type fairTest struct {
 	r       *rand.Rand
 	rings   [2]*Ring
 	threads []*Thread
+	// sessions has the share of each session.
+	sessions []*Share
 }
 
 // TestRandomly: whatever happens, the state is consistent, and Next is what a look at all finds.
@@ -184,7 +186,7 @@ func TestRandomly(t *testing.T) {
 func (f *fairTest) thread() *Thread { return f.threads[f.r.IntN(len(f.threads))] }
 
 func (f *fairTest) event() {
-	switch t := f.thread(); f.r.IntN(9) {
+	switch t := f.thread(); f.r.IntN(10) {
 	case 0, 1:
 		threads := []*Thread{t}
 		for range f.r.IntN(4) * f.r.IntN(3) {
@@ -212,12 +214,20 @@ func (f *fairTest) event() {
 		for _, j := range t.ring.Aside() {
 			j.Release()
 		}
+		t.ring.ReleaseShares(func(*Share) bool { return f.r.IntN(2) == 0 })
 	case 7:
 		if t.Len() > 0 {
 			t.SetOpen(true)
 			if p, ok := t.Stay(); ok {
+				f.sessions = append(f.sessions, f.q.BeginSession(p.Vertex))
 				t.ring.Take(p)
 			}
+		}
+	case 8:
+		if n := len(f.sessions); n > 0 {
+			i := f.r.IntN(n)
+			f.sessions[i].EndSession()
+			f.sessions = slices.Delete(f.sessions, i, i+1)
 		}
 	default:
 		f.pick(t.ring)
@@ -258,10 +268,14 @@ func (f *fairTest) pick(r *Ring) {
 	v := r.Next()
 	switch {
 	case v == 0:
+	case f.r.IntN(4) == 0:
+		r.Turn().SetAside()
 	case f.Jobs(v) != nil && f.r.IntN(4) == 0:
 		r.SetAside(v)
 	default:
-		r.Take(r.Preempt(v, func(Vertex) bool { return f.r.IntN(3) > 0 }))
+		p := r.Preempt(v, func(Vertex) bool { return f.r.IntN(3) > 0 })
+		f.sessions = append(f.sessions, f.q.BeginSession(p.Vertex))
+		r.Take(p)
 	}
 }
 
@@ -311,7 +325,7 @@ func (f *fairTest) checkFlow(assert asserting, fl *flow, t *Thread) {
 	case fl.place == inSpent:
 		assert(slices.Contains(fl.share.spent, fl.ref), "nobody knows of a flow without quantum")
 	case fl.vertex != 0:
-		assert(open.Contains(fl.ref) && open.KeyOf(fl.ref) == fl.key && fl.share.takesTurns(), "picks do not find a flow")
+		assert(open.Contains(fl.ref) && open.KeyOf(fl.ref) == fl.key && (fl.share.takesTurns() || fl.share.aside), "picks do not find a flow")
 		return
 	}
 	assert(fl.heapIndex == 0, "a flow is linked that picks must not find")
@@ -333,7 +347,7 @@ func (f *fairTest) keyOf(v Vertex) Key {
 
 // checkTurns: the first vertex of a share is the one that a look at all finds.
 func (f *fairTest) checkTurns(assert asserting, r *Ring) {
-	due, least := make(map[*share]int), make(map[*share]Key)
+	due, least := make(map[*Share]int), make(map[*Share]Key)
 	for _, t := range f.threads {
 		for fl := range t.eachFlow {
 			due[fl.share] += fl.len()
@@ -346,7 +360,8 @@ func (f *fairTest) checkTurns(assert asserting, r *Ring) {
 	}
 	for name, s := range r.shares {
 		assert(s.name == name && s.due == due[s], "a share has %d vertices, kept %d", due[s], s.due)
-		assert(s.due > 0 || s.takesTurns(), "share %q is empty", name)
+		assert(s.due > 0 || s.takesTurns() || s.sessions > 0, "share %q is empty", name)
+		assert(!s.aside || !s.takesTurns() && slices.Contains(r.asideShares, s), "share %q is set aside and has turns, or nobody knows of it", name)
 		key, some := least[s]
 		got := s.firstOpen()
 		assert((got != nil) == some && (got == nil || got.key == key), "share %q: another vertex is the first", name)

@@ -18,7 +18,7 @@ import (
 // line each: a flow itself has its first vertex, and most flows have no other.
 type flow struct {
 	thread *Thread
-	share  *share
+	share  *Share
 	extras *flowExtras // nil in most flows
 	key    Key         // of the first vertex, its place in the job list; never: no vertex
 	vertex Vertex      // the first; 0: none, but extras.aside may have some
@@ -55,10 +55,10 @@ type flowKey uint64
 // sizeBits are enough for the vertices of a message.
 const sizeBits = 28
 
-func (s *share) flowKey(size int32) flowKey { return flowKey(s.number<<sizeBits | uint64(size)) }
+func (s *Share) flowKey(size int32) flowKey { return flowKey(s.number<<sizeBits | uint64(size)) }
 
 // flowOf returns the flow of the thread for a share and a size, or nil.
-func (t *Thread) flowOf(s *share, size int32) *flow {
+func (t *Thread) flowOf(s *Share, size int32) *flow {
 	flows := &s.ring.queue.flows
 	for _, ref := range t.few {
 		if f := flows.Get(ref); f != nil && f.share == s && f.size == size {
@@ -72,7 +72,7 @@ func (t *Thread) flowOf(s *share, size int32) *flow {
 }
 
 // obtainFlow finds or makes the flow for a share and a size.
-func (q *Queue) obtainFlow(t *Thread, s *share, size int32) *flow {
+func (q *Queue) obtainFlow(t *Thread, s *Share, size int32) *flow {
 	if f := t.flowOf(s, size); f != nil {
 		return f
 	}
@@ -187,7 +187,7 @@ func (t *Thread) eachFlow(yield func(*flow) bool) {
 }
 
 // eachFlowOf yields the flows of the thread for a share.
-func (t *Thread) eachFlowOf(s *share) func(func(*flow) bool) {
+func (t *Thread) eachFlowOf(s *Share) func(func(*flow) bool) {
 	return func(yield func(*flow) bool) {
 		for i := range s.sizes {
 			if f := t.flowOf(s, s.sizes[i].size); f != nil && !yield(f) {

@@ -15,7 +15,7 @@ import (
 type Job struct {
 	Message uint32 // its number
 	ring    *Ring
-	share   *share // while it has due vertices
+	share   *Share // while it has due vertices
 	key     Key
 	// size is how many vertices it had when the first of them became due. It
 	// does not change until none is due.
@@ -74,7 +74,7 @@ func (q *Queue) jobOf(v Vertex, r *Ring) *Job {
 }
 
 // enlist counts a vertex that becomes due in its job.
-func (js *Jobs) enlist(s *share, m *Message) *Job {
+func (js *Jobs) enlist(s *Share, m *Message) *Job {
 	j := js.find(s.ring)
 	if j == nil {
 		j = &Job{Message: m.Number, ring: s.ring}

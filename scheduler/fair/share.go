@@ -11,7 +11,7 @@ import (
 // turnVertices is how many vertices a share of weight 1 may pick in one turn.
 const turnVertices = 8
 
-// share is the due mail of one ring that has the same source, sender, or domain of the
+// Share is the due mail of one ring that has the same source, sender, or domain of the
 // sender. Every pick first selects the share whose turn it is, by deficit round
 // robin.
 //
@@ -20,20 +20,23 @@ const turnVertices = 8
 // runs empty is new when it has mail again. A share whose mail is all for closed
 // threads lets the others pass and keeps its place; otherwise a sender could wait at a busy host for
 // any number of rounds, because its place would depend on which thread opens first.
-type share struct {
+// So does one that is set aside, because it has as many sessions as it may have.
+type Share struct {
 	name    string
 	ring    *Ring
 	weight  int
-	deficit int // how many vertices it may still pick in this turn
-	number  uint64
+	deficit int    // how many vertices it may still pick in this turn
+	number  uint64 // 0: it is forgotten
 	// turnKey is its place in the sequence of turns; 0: none yet.
 	turnKey   Key
 	inLine    bool                // of Ring.turns
-	links     store.Links[*share] // in that line
+	links     store.Links[*Share] // in that line
 	turnIndex int32               // in turns.back
-	due       int                 // vertices
-	sizes     []shareSize         // in ascending order of size
-	spent     []flowRef           // of flows whose threads have used their quantum in this round
+	aside     bool
+	due       int         // vertices
+	sessions  int         // that have begun with its mail and have not ended
+	sizes     []shareSize // in ascending order of size
+	spent     []flowRef   // of flows whose threads have used their quantum in this round
 	// round counts the rounds in which each thread of the share gets quantum
 	// picks.
 	round uint32
@@ -52,15 +55,15 @@ type shareSize struct {
 const maxEmptySizes = 4
 
 // obtainShare finds or makes the share with a name.
-func (r *Ring) obtainShare(name string) *share {
+func (r *Ring) obtainShare(name string) *Share {
 	s := r.shares[name]
 	if s == nil {
 		if s = r.spare.Take(); s == nil {
-			s = new(share)
+			s = new(Share)
 		}
 		weight := r.queue.mail.Weight(name)
 		r.lastShare++
-		*s = share{
+		*s = Share{
 			name: name, ring: r, weight: weight, deficit: weight * turnVertices, number: r.lastShare,
 			sizes: s.sizes, spent: s.spent[:0],
 		}
@@ -72,12 +75,12 @@ func (r *Ring) obtainShare(name string) *share {
 // turns has the shares that take turns, in the order of their turnKeys. Nearly all come to the end of
 // the line. One that comes back to its place is in a heap.
 type turns struct {
-	line store.List[*share]
-	back store.Heap[Key, *share]
+	line store.List[*Share]
+	back store.Heap[Key, *Share]
 }
 
 // first returns the share whose turn it is, or nil if there is none.
-func (t *turns) first() *share {
+func (t *turns) first() *Share {
 	s := t.line.Head
 	if t.back.Len() > 0 && (s == nil || t.back.Next() < s.turnKey) {
 		s = t.back.First()
@@ -85,7 +88,7 @@ func (t *turns) first() *share {
 	return s
 }
 
-func (t *turns) remove(s *share) {
+func (t *turns) remove(s *Share) {
 	if s.inLine {
 		t.line.Remove(s)
 		s.inLine = false
@@ -94,14 +97,14 @@ func (t *turns) remove(s *share) {
 }
 
 // size returns the heaps for jobs of a size. They are valid until the next call.
-func (s *share) size(size int32) *shareSize {
+func (s *Share) size(size int32) *shareSize {
 	if len(s.sizes) > 0 && s.sizes[0].size == size {
 		return &s.sizes[0]
 	}
 	return s.obtainSize(size)
 }
 
-func (s *share) obtainSize(size int32) *shareSize {
+func (s *Share) obtainSize(size int32) *shareSize {
 	i := 0
 	for i < len(s.sizes) && s.sizes[i].size < size {
 		i++
@@ -116,9 +119,9 @@ func (s *share) obtainSize(size int32) *shareSize {
 }
 
 // enlist puts the share among those that take turns, in its place.
-func (s *share) enlist() {
+func (s *Share) enlist() {
 	switch {
-	case s.takesTurns():
+	case s.takesTurns(), s.aside:
 	case s.turnKey == 0:
 		s.becomeLast()
 	default:
@@ -127,7 +130,7 @@ func (s *share) enlist() {
 }
 
 // becomeLast makes the share the last of those that take turns.
-func (s *share) becomeLast() {
+func (s *Share) becomeLast() {
 	r := s.ring
 	r.turns.remove(s)
 	r.lastTurn++
@@ -135,20 +138,75 @@ func (s *share) becomeLast() {
 	r.turns.line.Append(s)
 }
 
-func (s *share) takesTurns() bool { return s.inLine || s.turnIndex != 0 }
+func (s *Share) takesTurns() bool { return s.inLine || s.turnIndex != 0 }
 
 // maxSpare is how many shares a ring keeps for reuse.
 const maxSpare = 100
 
-// dropWhenEmpty forgets a share without mail.
-func (s *share) dropWhenEmpty() {
+// dropWhenEmpty forgets a share without mail. While it has sessions, it stays, as one that is new.
+func (s *Share) dropWhenEmpty() {
 	r := s.ring
-	if s.due == 0 && !s.takesTurns() && r.shares[s.name] == s {
-		delete(r.shares, s.name)
-		if len(r.spare) < maxSpare {
-			r.spare.Put(s)
-		}
+	if s.due > 0 || s.takesTurns() || s.number == 0 {
+		return
 	}
+	s.aside = false
+	if s.sessions > 0 {
+		s.turnKey, s.deficit, s.spent = 0, s.weight*turnVertices, s.spent[:0]
+		return
+	}
+	s.number = 0
+	delete(r.shares, s.name)
+	if len(r.spare) < maxSpare {
+		r.spare.Put(s)
+	}
+}
+
+// BeginSession counts a session that begins with a queued vertex, in the vertex's share.
+func (q *Queue) BeginSession(v Vertex) *Share {
+	s := q.flows.At(q.mail.Place(v).flow).share
+	s.sessions++
+	return s
+}
+
+// EndSession counts the end of a session.
+func (s *Share) EndSession() {
+	if s.sessions--; s.sessions == 0 {
+		s.dropWhenEmpty()
+	}
+}
+
+// Sessions is how many sessions have begun with the mail of the share, and have not ended.
+func (s *Share) Sessions() int { return s.sessions }
+
+// Turn returns the share of the vertex that Next has returned.
+func (r *Ring) Turn() *Share { return r.turns.first() }
+
+// SetAside lets the share have no turns until it is released.
+func (s *Share) SetAside() {
+	r := s.ring
+	r.turns.remove(s)
+	s.aside = true
+	r.asideShares = append(r.asideShares, s)
+}
+
+// HasAsideShares reports whether shares are set aside.
+func (r *Ring) HasAsideShares() bool { return len(r.asideShares) > 0 }
+
+// OnlyAsideShares reports whether shares are set aside, and no other has a turn.
+func (r *Ring) OnlyAsideShares() bool { return r.HasAsideShares() && r.turns.first() == nil }
+
+// ReleaseShares gives those shares their turns again that were set aside and may take a session.
+func (r *Ring) ReleaseShares(may func(*Share) bool) {
+	r.asideShares = slices.DeleteFunc(r.asideShares, func(s *Share) bool {
+		if s.aside && !may(s) {
+			return false
+		}
+		if s.aside {
+			s.aside = false
+			s.enlist()
+		}
+		return true
+	})
 }
 
 // turn returns the flow that is next in the share whose turn it is, or nil if nothing
@@ -186,7 +244,7 @@ func (f *flow) charge() {
 // next returns the flow with the first vertex, in the order of the job list,
 // that can be picked; nil if there is none. If all threads that can be fed have
 // used their quantum, a new round begins.
-func (s *share) next() *flow {
+func (s *Share) next() *flow {
 	if f := s.firstOpen(); f != nil {
 		return f
 	}
@@ -199,7 +257,7 @@ func (s *share) next() *flow {
 // firstOpen returns the same, but begins no new round. It compares the keys in
 // the heaps before it looks at a flow and its thread, because those are
 // scattered in memory.
-func (s *share) firstOpen() *flow {
+func (s *Share) firstOpen() *flow {
 	if len(s.sizes) > maxEmptySizes {
 		s.sizes = slices.DeleteFunc(s.sizes, func(sz shareSize) bool { return sz.members == 0 })
 	}
@@ -255,7 +313,7 @@ func (f *flow) hasQuantum() bool {
 }
 
 // newRound begins a round. It reports whether there are threads that had used their quantum.
-func (s *share) newRound() bool {
+func (s *Share) newRound() bool {
 	s.round++
 	if len(s.spent) == 0 {
 		return false

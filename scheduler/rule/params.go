@@ -108,6 +108,8 @@ type Params struct {
 	MsgSessions int `kind:"number 1 1000000" default:"20"`
 	// Number of sessions that a message may have for each free session.
 	MsgScale int `kind:"number 0 1000000" default:"10"`
+	// Number of sessions that a share may have for each free session; 0: no limit.
+	ShareScale int `kind:"number 0 1000000" default:"0"`
 	// Who takes turns.
 	Share string `kind:"word source sender senderdomain none" default:"source"`
 	// Picks a thread may have in a round while others wait.

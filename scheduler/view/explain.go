@@ -58,6 +58,7 @@ const (
 	WaitWindow   Wait = "window"         // it is below maxthr: reduced by failures, or not grown yet
 	WaitProbe    Wait = "probe"          // one session tries a dead destination
 	WaitMessage  Wait = "msgsessions"    // the message has as many sessions as it may have
+	WaitShare    Wait = "sharescale"     // the share has as many sessions as it may have
 	WaitFrozen   Wait = "frozen"         // option -F
 	WaitForks    Wait = "fork rate"      // option -R
 	WaitCommand  Wait = "no command"     // no clause gives one
