@@ -311,6 +311,7 @@ func (s *Scheduler) checkSites() {
 		n.threads++
 		n.busy += t.busy()
 		assert(!x.moves || x.site.unknown && t.busy() > 0, "thread %v moves from no unknown site, or has no session there", t)
+		assert(x.moves == slices.Contains(s.limits.moving, t), "thread %v moves: %v", t, x.moves)
 		assert((t.params.Cluster.SiteMax > 0) == (x.shares[ofClusterSiteMax].clusterShare != nil), "thread %v has a clustersitemax of %d and no share", t, t.params.Cluster.SiteMax)
 		if t.waitsAtSite() {
 			n.waiting++
@@ -350,7 +351,8 @@ func (s *Scheduler) checkShares() {
 				users[at.clusterShare]++
 				of := sums[at.clusterShare]
 				sums[at.clusterShare] = demand{of.want + at.part.want, of.busy + at.part.busy}
-				assert(i == ofClusterRate || at.part == demand{t.usableSessions(), t.busy()}, "thread %v wants %+v of a share", t, at.part)
+				ofOwn, ofNext := demand{t.usableSessions(), t.busy()}, demand{want: t.busy()}
+				assert(i == ofClusterRate || at.part == ofOwn && i != ofNextClusterSite || at.part == ofNext && i == ofNextClusterSite, "thread %v wants %+v of a share", t, at.part)
 			}
 		}
 	}

@@ -76,6 +76,7 @@ type sharing struct {
 const (
 	ofClusterMax = iota
 	ofClusterSiteMax
+	ofNextClusterSite // of the site to which the thread is to move with its sessions
 	ofClusterRate
 	threadShares
 )
@@ -147,7 +148,10 @@ func (cl *cluster) updateShares(t *thread) {
 			continue
 		}
 		now := demand{t.usableSessions(), t.busy()}
-		if i == ofClusterRate {
+		switch i {
+		case ofNextClusterSite:
+			now = demand{want: t.busy()}
+		case ofClusterRate:
 			now.want = t.usableRate()
 			now.busy = min(now.want, at.sessions)
 		}

@@ -26,6 +26,7 @@ type limits struct {
 	forkRate     *bucket             // of option -R; nil: no limit
 	rates        map[string]*bucket  // by name
 	sites        map[string]*site
+	moving       []*thread            // to their sites (shaping.moves)
 	knownSites   map[threadKey]string // as agents have reported them
 	turns        limit.Turns          // of those who wait at limits
 	channels     map[string]*channel

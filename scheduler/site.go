@@ -2,9 +2,11 @@ package scheduler
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
 	"zsched/scheduler/limit"
+	"zsched/scheduler/store"
 )
 
 // Sites: the servers behind destinations (sitemax, siterate, clustersitemax). Many domains have the
@@ -79,10 +81,32 @@ func sitePart(most int, unknown bool) int {
 // wait until the sessions that it has there have room.
 func (ls *limits) moveToSite(t *thread) {
 	x := t.shaping
-	x.moves = x.site.unknown && t.busy() > 0 && t.busy() > ls.roomAtSite(t)
-	if !x.moves {
+	if !x.site.unknown || t.busy() == 0 || t.busy() <= ls.roomAtSite(t) {
 		ls.setSite(t)
+		return
 	}
+	if !x.moves {
+		x.moves = true
+		ls.moving = append(ls.moving, t)
+	}
+	name, unknown := ls.siteName(t)
+	ls.useSiteShare(&x.shares[ofNextClusterSite], t, name, sitePart(t.params.Cluster.SiteMax, unknown))
+}
+
+// useSiteShare gives a thread a share of the clustersitemax of a site; none if most is 0.
+func (ls *limits) useSiteShare(at *sharing, t *thread, name string, most int) {
+	full := t.key.channel + "/" + name
+	ls.s.cluster.useShare(at, ClusterLimit{"clustersitemax", t.key.channel, name}, most, func() {
+		for _, t := range slices.Clone(ls.moving) {
+			if name, _ := ls.siteName(t); t.key.channel+"/"+name == full {
+				ls.moveToSite(t)
+				ls.s.threads.updateThread(t)
+			}
+		}
+		if s := ls.sites[full]; s != nil {
+			ls.wake(&s.sessions)
+		}
+	})
 }
 
 // roomAtSite is how many more sessions the site of a thread may have. The thread need not be there.
@@ -120,8 +144,7 @@ func (ls *limits) setSite(t *thread) {
 	if !unknown { // the threads of the unknown site would wait for each other's tokens
 		ls.useRate(&x.toSite.rate, "siterate "+full, p.SiteRate, p.RateBurst, wake)
 	}
-	id := ClusterLimit{"clustersitemax", t.key.channel, name}
-	ls.s.cluster.useShare(&x.shares[ofClusterSiteMax], id, sitePart(p.Cluster.SiteMax, unknown), wake)
+	ls.useSiteShare(&x.shares[ofClusterSiteMax], t, name, sitePart(p.Cluster.SiteMax, unknown))
 	x.toSite = link{ofSite, &s.sessions, bounds{sitePart(p.SiteMax, unknown), x.toSite.rate, x.shares[ofClusterSiteMax].clusterShare, t.ring}}
 }
 
@@ -133,7 +156,12 @@ func (ls *limits) leaveSite(t *thread) {
 	}
 	x.place.Served()
 	s := x.site
-	x.site, x.moves = nil, false
+	x.site = nil
+	if x.moves {
+		x.moves = false
+		ls.moving = store.Delete(ls.moving, slices.Index(ls.moving, t))
+		ls.s.cluster.useShare(&x.shares[ofNextClusterSite], ClusterLimit{}, 0, nil)
+	}
 	s.threads--
 	s.sessions.Busy -= t.busy()
 	ls.useRate(&x.toSite.rate, "", limit.Rate{}, 0, nil)

@@ -31,8 +31,8 @@ func mostConnections(commands []string) (most int) {
 // TestNewDomainsOfOneServer: none of them was seen before, and all have the same MX host. It gets
 // no more connections than it may have at once, however many nodes there are.
 func TestNewDomainsOfOneServer(t *testing.T) {
-	const limit, domains = 8, 100
-	for _, nodes := range []int{1} {
+	const limit, domains, messages = 8, 100, 300
+	for _, nodes := range []int{1, 3} {
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
 			server, err := smtptest.Start(smtptest.Options{Rules: []smtptest.Rule{{On: "dot", Do: "hold"}}})
 			if err != nil {
@@ -54,7 +54,7 @@ func TestNewDomainsOfOneServer(t *testing.T) {
 				b.write(t, po, fmt.Sprintf("PARAMnode=mx%d\nPARAMcluster=\"redis://%s/0?ttl=3s\"\n"+
 					"smtp/* interval=1s retries=1 maxthr=10 sessions=5 overfeed=0 %s=%d\n"+
 					"\tcommand=\"smtp -1 -c $channel -F [127.0.0.1] -p %s -h here.example --sessions ${sessions}\"\n", i, store, setting, limit, port))
-				fill(t, po, 3*domains/nodes, domains)
+				fill(t, po, messages/nodes, domains)
 				sched := b.start(t, po)
 				t.Cleanup(func() { sched.stop(t) })
 			}
@@ -65,7 +65,7 @@ func TestNewDomainsOfOneServer(t *testing.T) {
 			})
 			server.Release()
 			waitEmpty(t, offices...)
-			if n := len(server.Messages()); n != 3*domains/nodes*nodes {
+			if n := len(server.Messages()); n != messages/nodes*nodes {
 				t.Errorf("%d messages", n)
 			}
 			most := mostConnections(server.Commands())
