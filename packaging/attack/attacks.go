@@ -40,6 +40,9 @@ var attacks = []struct {
 	{"a submission of a terabyte fills no disk, and is answered", hugeSubmission},
 	{"a forged lock does not cut a mailbox", forgedLock},
 	{"users cannot push to xferd", nodesAttack},
+	{"notices for hosts that never answer leave sessions for other mail", slowNotices},
+	{"a list of 600 hosts that never answer leaves sessions for other mail", slowList},
+	{"mail of one user for hosts that never answer leaves sessions for other mail", slowUser},
 	{"two thousand silent connections keep nobody out", silentConnections},
 }
 

@@ -24,7 +24,7 @@ import (
 )
 
 // timeLimit bounds the whole run.
-const timeLimit = 3 * time.Minute
+const timeLimit = 5 * time.Minute
 
 func main() {
 	if role := os.Getenv("ATTACK_ROLE"); role != "" {

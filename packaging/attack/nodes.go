@@ -19,7 +19,7 @@ import (
 // nodesAttack starts xferd and attacks it.
 func nodesAttack(s *site) (err error) {
 	socket := filepath.Join(s.dir, "po/xferd")
-	cf := fmt.Sprintf(configuration, s.dir) + fmt.Sprintf("PARAMnode=n1\nPARAMxfer-nodes=%s/nodes\n", s.dir)
+	cf := fmt.Sprintf(configuration, s.dir, s.slowPort) + fmt.Sprintf("PARAMnode=n1\nPARAMxfer-nodes=%s/nodes\n", s.dir)
 	if err := errors.Join(s.write("xferd.cf", cf), s.write("nodes", "n1 UNIX:"+socket+"\nn2 UNIX:/nowhere\n")); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,17 +22,21 @@ type site struct {
 	dir       string
 	a, b      account
 	scheduler *exec.Cmd
+	slowPort  int // of slowServers
 	log       bytes.Buffer
 }
 
 const victimText = "root's own\n"
 
-// configuration keeps mail for smtp in the queue and delivers mail for local.
+// configuration keeps mail for smtp in the queue, delivers mail for local, and sends that for slow as
+// scheduler.cf.example does for smtp.
 const configuration = `PARAMmailqpath=UNIX:%[1]s/po/mailq
 PARAMauthfile=%[1]s/scheduler.auth
 */*	expiry=1h interval=1s retries=1 user=root group=root jitter=0
 smtp/*	interval=1h command="discard -c $channel --deferall 100"
 local/*	maxthr=4 sessions=8 command="mailbox -c $channel -d %[1]s/mail --lock-wait 1s --sessions ${sessions}"
+slow/*	maxchannel=400 maxring=400 maxthr=10 initialconcurrency=3 sessions=20 msgsessions=20 msgscale=10 sharescale=3
+	command="smtp -c $channel -x -X -p %[2]d --sessions ${sessions}"
 `
 
 func newSite(ctx context.Context) (s *site, err error) {
@@ -39,6 +44,12 @@ func newSite(ctx context.Context) (s *site, err error) {
 	if s.dir, err = os.MkdirTemp("", "attack-*"); err != nil {
 		return s, err
 	}
+	l, err := net.Listen("tcp4", "0.0.0.0:0")
+	if err != nil {
+		return s, err
+	}
+	s.slowPort = l.Addr().(*net.TCPAddr).Port
+	_ = l.Close()
 	id := strconv.Itoa(os.Getpid())
 	if s.a, err = newAccount("attack-a" + id); err != nil {
 		return s, err
@@ -48,7 +59,7 @@ func newSite(ctx context.Context) (s *site, err error) {
 	}
 	zenv := fmt.Sprintf("POSTOFFICE=%[1]s/po\nMAILBIN=%[1]s/bin\nMAILSHARE=%[1]s\nLOGDIR=%[1]s\nROUTERDIRHASH=1\n", s.dir)
 	errs := []error{os.Chmod(s.dir, 0o755), s.write("zmailer.conf", zenv),
-		s.write("scheduler.cf", fmt.Sprintf(configuration, s.dir)), s.write("victim", victimText),
+		s.write("scheduler.cf", fmt.Sprintf(configuration, s.dir, s.slowPort)), s.write("victim", victimText),
 		s.write("scheduler.auth", "nobody:nobody:SNMP QQ TT ETRN:\n"), os.Chmod(s.dir+"/scheduler.auth", 0o600)}
 	for name, mode := range map[string]os.FileMode{
 		"po": 0o755, "po/transport": 0o755, "po/queue": 0o755, "po/postman": 0o755,
