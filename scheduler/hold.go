@@ -1,5 +1,7 @@
 package scheduler
 
+import "zsched/scheduler/view"
+
 // Hold: messages that an administrator keeps back, and mail of held threads.
 //
 //	                every vertex is held, and nothing is being written: Hold
@@ -54,7 +56,7 @@ func (od *orders) hold(m *message, o *HoldOrder) {
 		return
 	}
 	for _, v := range od.s.mail.openVertices(m) {
-		delete(od.waiting, v.ref)
+		od.withdraw(v, view.VerbHold)
 		if !od.mustWait(v) {
 			od.holdVertex(v)
 		}

@@ -35,12 +35,25 @@ func (od *orders) order(e *Ordered, m *message, vertices []*vertex) {
 	ready := vertices[:0]
 	for _, v := range vertices {
 		if od.mustWait(v) {
+			od.withdraw(v, e.Verb)
 			od.waiting[v.ref] = o
 		} else {
 			ready = append(ready, v)
 		}
 	}
 	od.carryOut(m, e, ready)
+}
+
+// withdraw drops the order on a vertex that waits, because another order replaces it.
+func (od *orders) withdraw(v *vertex, by view.Verb) {
+	if before := od.waiting[v.ref]; before != nil && (before.Verb != by || by == view.VerbReroute) {
+		key := od.s.mail.threadOf(v).key
+		od.s.agenda.do(Note{
+			Severity: Warning, Message: od.s.mail.messageOf(v).id,
+			Text: string(before.Verb) + " for " + key.channel + "/" + key.host + " was still waiting and is not carried out: " + string(by) + " replaces it",
+		})
+	}
+	delete(od.waiting, v.ref)
 }
 
 // carryOut executes an order on vertices of one message that need not wait. What is due is not fed before

@@ -79,8 +79,9 @@ type world struct {
 	book   *promise.Book
 	disk   *memdisk.Disk
 	office string
-	now    *life // of the scheduler
-	last   int   // message
+	now    *life  // of the scheduler
+	last   int    // message
+	chosen string // what the last order was about: a control file or a host
 	agents int
 	given  int  // orders
 	good   bool // agents deliver everything
@@ -175,7 +176,7 @@ func (w *world) order(l *life) {
 	}
 	what := ""
 	if w.intN(8) == 0 {
-		what = fmt.Sprintf("h%d.example", w.intN(hosts))
+		what = w.choose([]string{"h0.example", "h1.example", "h2.example"})
 		given.Thread = &mailq.Name{Channel: "smtp", Host: what}
 		o.Thread = what
 		if w.intN(2) == 0 {
@@ -219,7 +220,7 @@ func (w *world) target() (spoolID string, addresses []string) {
 	if len(files) == 0 {
 		return "", nil
 	}
-	file := files[w.intN(len(files))]
+	file := w.choose(files)
 	for _, r := range w.read(file) {
 		addresses = append(addresses, r.User)
 	}
@@ -228,6 +229,16 @@ func (w *world) target() (spoolID string, addresses []string) {
 		return "", nil
 	}
 	return spoolID, addresses
+}
+
+// choose chooses from a list, often what the other session has just chosen.
+func (w *world) choose(list []string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.rand.IntN(2) == 0 || !slices.Contains(list, w.chosen) {
+		w.chosen = list[w.rand.IntN(len(list))]
+	}
+	return w.chosen
 }
 
 // check lets what is under way end, and compares the disk and the core with what was promised.

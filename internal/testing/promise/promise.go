@@ -3,8 +3,8 @@
 //
 //	HOLD              not fed after the answer, until a RELEASE, the end of its time, or an order
 //	                  that sends it elsewhere
-//	KILL, EXPIRE      never fed after the answer, and not delivered. While an agent has it, a later
-//	                  order replaces this one
+//	KILL, EXPIRE      never fed after the answer, and not delivered, unless a later order still finds
+//	                  it, because this one waits: then the later one replaces it
 //	REQUEUE, REROUTE  one copy: it is delivered once
 //	all others        it is delivered in the end
 //
@@ -48,7 +48,7 @@ type Order struct {
 	begun, answered int // by Book.clock; 0: not yet
 	until           time.Time
 	binding         bool // the answer promised it
-	withAgent       bool // an agent had recipients, so that a later order may replace this one
+	hasEffect       bool // it found recipients, or may have
 	lost            bool // the scheduler was killed before it was carried out
 }
 
@@ -97,7 +97,7 @@ func (b *Book) Answer(o *Order, did view.Outcome, err error) {
 	defer b.mu.Unlock()
 	b.clock++
 	o.answered = b.clock
-	o.withAgent = did.WithAgents > 0
+	o.hasEffect = err != nil || did.Recipients > 0
 	o.binding = err == nil && did.Refused == 0 && (o.Thread != "" || did.Recipients == len(o.Addresses))
 	if o.binding {
 		b.promises[o.Verb]++
@@ -124,13 +124,15 @@ func isHeld(o *Order, orders []*Order) bool {
 	})
 }
 
-func isReplacing(x *Order) bool { return slices.Contains(replacesEnd, x.Verb) }
+func isReplacing(x *Order) bool {
+	return slices.Contains(replacesEnd, x.Verb) && (x.answered == 0 || x.hasEffect)
+}
 
 // isEnded returns the order that has ended a recipient; nil: none has.
 func (r *recipient) isEnded() *Order {
 	for _, o := range r.orders {
 		ends := o.Verb == view.VerbKill || o.Verb == view.VerbExpire
-		if ends && o.binding && !o.lost && (!o.withAgent || !isOver(o, r.orders, isReplacing)) {
+		if ends && o.binding && !o.lost && !isOver(o, r.orders, isReplacing) {
 			return o
 		}
 	}
