@@ -124,14 +124,17 @@ func (wr *writes) hasMadeRoom() {
 	wr.s.agenda.plan(&wr.retry, min(soon, wr.s.agenda.plannedAt(&wr.retry)))
 }
 
-// reissueFailed issues the failed actions again, in order, a limited number at a time. If none has
-// failed since the last time, there is room again.
+// reissueFailed issues the failed actions again, in order, on a full disk a limited number at a
+// time. If none has failed since the last time, there is room again.
 func (wr *writes) reissueFailed() {
 	if wr.full && len(wr.failed) == 0 {
 		wr.full = false
 		wr.s.agenda.do(Note{Text: "there is room on the disk again"})
 	}
-	n := min(len(wr.failed), maxReissued)
+	n := len(wr.failed)
+	if wr.full {
+		n = min(n, maxReissued)
+	}
 	ops := wr.failed[:n]
 	wr.failed = slices.Clone(wr.failed[n:])
 	next := never

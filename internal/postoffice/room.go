@@ -25,7 +25,7 @@ type Room struct {
 var (
 	ForArrivals = Room{2 << 20, 256}
 	ForQueueing = Room{1 << 20, 128}
-	ForNotices  = Room{256 << 10, 32}
+	ForNotices  = Room{256 << 10, 8} // less than half of the reserve of package spool
 )
 
 // Plus returns the room that is needed if some more files are written.
