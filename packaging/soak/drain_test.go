@@ -65,8 +65,8 @@ func (s *site) checkFiles() {
 	for _, file := range s.files("") {
 		dir, name := filepath.Split(file)
 		switch {
-		case dir == "" || strings.HasPrefix(file, "hold/orders/"):
-			// Pid files, the saved state, sockets; records of holds stay for an hour.
+		case dir == "" || dir == ".reserve/" || strings.HasPrefix(file, "hold/orders/"):
+			// Pid files, the saved state, sockets, the reserve; records of holds stay for an hour.
 		case (strings.HasPrefix(dir, "queue/") || strings.HasPrefix(dir, "hold/queue/")) && isMessage(name):
 			// The janitor moves them to corrupt/ after a day.
 			left["message files without a control file"]++

@@ -115,7 +115,7 @@ func (s *site) orderMessage() {
 		}
 		s.mark(m, func(e *entry) { e.killed, e.expired = e.killed || verb == "kill", e.expired || verb == "expire" })
 	}
-	s.runMailq(strings.ToUpper(verb[2:])+" of a message", args...)
+	s.runMailq(strings.ToUpper(verb)+" of a message", args...)
 }
 
 func (s *site) mark(m *target, change func(*entry)) {

@@ -35,6 +35,8 @@ var (
 const (
 	sessions = 6 // SMTP clients at once
 	writers  = 2 // callers of sendmail at once
+
+	administrators = 2 // callers of mailq at once
 )
 
 // TestSoak runs everything that the package comment describes.
@@ -60,7 +62,9 @@ func TestSoak(t *testing.T) {
 	for range writers {
 		work.Go(func() { s.submitWithSendmail(load) })
 	}
-	work.Go(func() { s.order(load) })
+	for range administrators {
+		work.Go(func() { s.order(load) })
+	}
 	work.Go(func() { s.killDaemons(load, calm) })
 	work.Go(func() { s.killAgents(load) })
 	work.Go(func() { s.backlog.watch(load, s) })
