@@ -67,6 +67,11 @@ CRASHTIME = 30m
 crashtest:
 	$(GO) test -count=1 -v -timeout 3h ./packaging/crashtest -args -whole -errors $(ERRORS) -at-once $(AT_ONCE) -kills $(KILLS) -for $(CRASHTIME)
 
+# The built programs on small disks that their own mail has filled, in all cases: four minutes,
+# as root.
+fulldisk: all
+	ZSCHED_BIN=$(CURDIR)/bin $(GO) test -count=1 -v ./packaging/fulldisk -args -whole
+
 # The core against models of agents and servers, in virtual time: prints our
 # figures beside the published ones, and rewrites the page and the plots.
 simulate:
@@ -154,4 +159,4 @@ install-mta: all
 uninstall:
 	@$(PLACES) packaging/install uninstall
 
-.PHONY: all test quick race fuzz bench show-science crash crashtest simulate simulate-faults simulate-orders soak attack check cover demo demo-cluster peers install install-mta uninstall
+.PHONY: all test quick race fuzz bench show-science crash crashtest fulldisk simulate simulate-faults simulate-orders soak attack check cover demo demo-cluster peers install install-mta uninstall
