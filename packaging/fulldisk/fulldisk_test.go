@@ -23,7 +23,7 @@ import (
 	"zsched/queue"
 )
 
-var whole = flag.Bool("whole", false, "also mail of which some is delivered, and mail that waits for the router")
+var whole = flag.Bool("whole", false, "all cases, not only bytes that are short and mail in the queue that all fails")
 
 // fullDisk is a postoffice on a small file system of its own, with a router and a scheduler.
 type fullDisk struct {
@@ -197,7 +197,7 @@ func (d *fullDisk) empty() {
 func TestDiskThatMailHasFilledBecomesEmpty(t *testing.T) {
 	for name, options := range map[string]string{"bytes": "size=24m", "inodes": "size=24m,nr_inodes=2000"} {
 		for kind, good := range map[string]bool{"mixed": true, "all of it fails": false} {
-			if !*whole && good {
+			if !*whole && (good || name == "inodes") {
 				continue
 			}
 			t.Run(name+", queued, "+kind, func(t *testing.T) { testQueued(newFullDisk(t, options), good) })
