@@ -25,7 +25,7 @@ internal/command:         internal/version pflag
 internal/header:
 internal/listen:          zerolog
 internal/logs:
-internal/metrics:         internal/listen internal/text prometheus
+internal/metrics:         internal/listen internal/text internal/version prometheus
 internal/pattern:
 internal/postoffice:      x/sys
 internal/process:         internal/postoffice x/sys
@@ -39,6 +39,7 @@ internal/testing/certificatetest:
 internal/testing/injector:          x/sys
 internal/testing/ledger:
 internal/testing/memdisk:           x/sys
+internal/testing/metricstest:
 internal/testing/peertest:          x/sys
 internal/testing/programs:
 internal/testing/promise:           scheduler/view

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"zsched/internal/metrics"
-	"zsched/internal/version"
 	"zsched/router"
 )
 
@@ -21,7 +20,7 @@ func numbers(r *router.Service) metrics.Numbers {
 		if !c.OldestAt.IsZero() {
 			age = max(0, time.Since(c.OldestAt).Seconds())
 		}
-		to.Send("router_build_info", "The version, as a label; the value is always 1.", 1, "version", version.Number)
+		to.Version("router")
 		to.Send("router_waiting", "Submissions in router/ when it was last read, every ten seconds.", float64(c.Waiting))
 		to.Send("router_oldest_seconds", "Age of the oldest of them; 0 if there was none.", age)
 		to.Send("router_routed_total", "Submissions that were routed.", float64(c.Routed))

@@ -1,17 +1,12 @@
 package main
 
 import (
-	"context"
-	"io"
 	"net"
-	"net/http"
-	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
+	"zsched/internal/testing/metricstest"
 	"zsched/router"
 )
 
@@ -28,48 +23,14 @@ func TestMetrics(t *testing.T) {
 	write(t, filepath.Join(office, "router/2"), "from <s@a.example>\nto <x@b.example>\nto <y@b.example>\nenv-end\n\nbody\n")
 	startRouter(t, office, "POSTOFFICE="+office+"\nMAILSHARE="+office+"/share\n", nil, "--metrics", at)
 	receive(t, socket)
-	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return net.Dial("unix", at)
-	}}}
-	get := func(path string) string {
-		answer, err := client.Get("http://metrics" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	if body := get("/healthz"); body != "ok\n" {
+	if _, body := metricstest.Get(t, at, "/healthz"); body != "ok\n" {
 		t.Error(body)
 	}
-	body := get("/metrics")
-	for _, line := range []string{
+	_, body := metricstest.Get(t, at, "/metrics")
+	metricstest.HasLines(t, body,
 		"router_waiting 2", "router_routed_total 1", "router_recipients_total 2", "router_failures_total 1", "router_refused_total 0",
-		"router_last_reload_successful 1",
-	} {
-		if !strings.Contains(body, "\n"+line+"\n") {
-			t.Errorf("no line %s", line)
-		}
-	}
-	for _, file := range []string{"../../man/router.8", "../../packaging/prometheus/zsched.rules.yml"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		names := regexp.MustCompile(`\brouter_\w+`).FindAllString(string(text), -1)
-		if len(names) == 0 {
-			t.Errorf("%s names no metric", file)
-		}
-		for _, name := range names {
-			if !strings.Contains(body, "\n"+name+" ") && !strings.Contains(body, "\n"+name+"{") {
-				t.Errorf("%s names %s, which is not a metric", file, name)
-			}
-		}
-	}
+		"router_last_reload_successful 1")
+	metricstest.HasNames(t, body, "router", "../../man/router.8", "../../packaging/prometheus/zsched.rules.yml")
 }
 
 func TestHealthTurnsRedWhenTheRouterHangs(t *testing.T) {

@@ -7,14 +7,13 @@ import (
 	"slices"
 
 	"zsched/internal/metrics"
-	"zsched/internal/version"
 	"zsched/smtpserver"
 )
 
 func numbers(server *smtpserver.Server) metrics.Numbers {
 	return func(to metrics.Sender) {
 		c := server.Counts()
-		to.Send("smtpserver_build_info", "The version, as a label; the value is always 1.", 1, "version", version.Number)
+		to.Version("smtpserver")
 		to.YesNo("smtpserver_accepting", "Whether mail can be accepted; /healthz says why not.", server.Unhealthy() == "")
 		to.Send("smtpserver_sessions", "Sessions now.", float64(c.Open))
 		to.Send("smtpserver_sessions_total", "Sessions that have begun.", float64(c.Sessions))

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"io"
-	"net"
 	"net/http"
 	"net/smtp"
 	"os"
@@ -14,24 +11,13 @@ import (
 	"time"
 
 	"zsched/internal/testing/certificatetest"
+	"zsched/internal/testing/metricstest"
 )
 
 // get asks a server of metrics for a path.
 func (p place) get(path string) (status int, body string) {
 	p.t.Helper()
-	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return net.Dial("unix", filepath.Join(p.dir, "metrics"))
-	}}}
-	answer, err := client.Get("http://metrics" + path)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return answer.StatusCode, string(text)
+	return metricstest.Get(p.t, filepath.Join(p.dir, "metrics"), path)
 }
 
 // startWithMetrics starts a server with these options, and returns when it answers for metrics.
@@ -71,32 +57,13 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	_, body := p.get("/metrics")
-	for _, line := range []string{
+	metricstest.HasLines(t, body,
 		"smtpserver_accepting 1", "smtpserver_sessions 1", "smtpserver_sessions_total 1", "smtpserver_messages_total 1",
-		"smtpserver_recipients_total 1", `smtpserver_refused_total{reason="address"} 1`, "smtpserver_tls_sessions_total 0",
-	} {
-		if !strings.Contains(body, "\n"+line+"\n") {
-			t.Errorf("no line %s", line)
-		}
-	}
+		"smtpserver_recipients_total 1", `smtpserver_refused_total{reason="address"} 1`, "smtpserver_tls_sessions_total 0")
 	if found := regexp.MustCompile(`\nsmtpserver_certificate_end_seconds 1\.\d+e\+09\n`).FindString(body); found == "" {
 		t.Error("no end of the certificate")
 	}
-	for _, file := range []string{"../../man/smtpserver.8", "../../packaging/prometheus/zsched.rules.yml"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		names := regexp.MustCompile(`\bsmtpserver_\w+`).FindAllString(string(text), -1)
-		if len(names) == 0 {
-			t.Errorf("%s names no metric", file)
-		}
-		for _, name := range names {
-			if !strings.Contains(body, "\n"+name+" ") && !strings.Contains(body, "\n"+name+"{") {
-				t.Errorf("%s names %s, which is not a metric", file, name)
-			}
-		}
-	}
+	metricstest.HasNames(t, body, "smtpserver", "../../man/smtpserver.8", "../../packaging/prometheus/zsched.rules.yml")
 }
 
 // While no mail can be accepted, the health check says why.

@@ -19,6 +19,7 @@ import (
 
 	"zsched/internal/listen"
 	"zsched/internal/text"
+	"zsched/internal/version"
 )
 
 const (
@@ -106,6 +107,11 @@ func (n Numbers) Collect(to chan<- prometheus.Metric) { n(Sender{to}) }
 
 // Sender turns numbers into metrics.
 type Sender struct{ to chan<- prometheus.Metric }
+
+// Version sends the version of a program.
+func (s Sender) Version(program string) {
+	s.Send(program+"_build_info", "The version, as a label; the value is always 1.", 1, "version", version.Number)
+}
 
 // YesNo sends a gauge that is 1 if something is so, and 0 otherwise.
 func (s Sender) YesNo(name, help string, yes bool) {

@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"zsched/internal/metrics"
-	"zsched/internal/version"
 	"zsched/mailq"
 	"zsched/scheduler/view"
 )
 
 // send sends all metrics.
 func (s *scrape) send(c metrics.Sender) {
-	c.Send("scheduler_build_info", "The version, as a label; the value is always 1.", 1, "version", version.Number)
+	c.Version("scheduler")
 	s.collectQueue(c)
 	s.collectKept(c)
 	s.collectFlow(c)
