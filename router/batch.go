@@ -121,7 +121,7 @@ func (r *Service) fail(name string, uid int, err error) {
 		}
 		err = errors.Join(err, moved)
 	}
-	if r.failed[name] || errors.Is(err, unix.ENOSPC) && !r.full.Allow("", time.Now()) {
+	if r.failed[name] || postoffice.IsNoRoom(err) && !r.full.Allow("", time.Now()) {
 		return
 	}
 	if len(r.failed) > 100000 {

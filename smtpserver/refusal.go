@@ -4,9 +4,9 @@ package smtpserver
 
 import (
 	"errors"
-	"syscall"
 
 	"zsched/internal/header"
+	"zsched/internal/postoffice"
 )
 
 // refusal is a reply of class 4 or 5. As an error, it is what a command returns that is
@@ -103,7 +103,7 @@ func refusalOf(err error) *refusal {
 		return known
 	case errors.Is(err, header.ErrUnfit):
 		return errHeader
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case postoffice.IsNoRoom(err):
 		return errFull
 	}
 	return errNotStored

@@ -3,7 +3,6 @@ package main
 // Logs: the log file, the statistics log, the event log and the syslog.
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -133,7 +132,7 @@ func openAppend(file string) (*os.File, error) { return postoffice.OpenLog(file,
 // writes to them.
 func redirect(file string) error {
 	f, err := openAppend(file)
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if postoffice.IsNoRoom(err) {
 		f, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0) // until the log is reopened
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package postoffice
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,9 @@ var (
 	ForQueueing = Room{1 << 20, 128}
 	ForNotices  = Room{256 << 10, 8} // less than half of the reserve of package spool
 )
+
+// IsNoRoom reports whether an error says that a file system, or what a user may have of it, is full.
+func IsNoRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // Plus returns the room that is needed if some more files are written.
 func (r Room) Plus(bytes int64, files int) Room {

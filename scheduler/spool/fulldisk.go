@@ -23,18 +23,14 @@ var errTag = errors.New("a tag cannot be written")
 // faulty or read-only, or a directory is gone, or there is not even room for tags. Deliveries
 // could not be recorded, so nothing is fed until a Probe succeeds.
 func IsDown(err error) bool {
-	return isAny(err, unix.EROFS, unix.EIO, errAway) || isNoRoom(err) && errors.Is(err, errTag)
+	faults := []error{unix.EROFS, unix.EIO, errAway}
+	return slices.ContainsFunc(faults, func(fault error) bool { return errors.Is(err, fault) }) ||
+		postoffice.IsNoRoom(err) && errors.Is(err, errTag)
 }
 
 // IsFull reports whether there is no room for something, although deliveries can be recorded. They
 // make room, so feeding goes on.
-func IsFull(err error) bool { return isNoRoom(err) && !IsDown(err) }
-
-func isNoRoom(err error) bool { return isAny(err, unix.ENOSPC, unix.EDQUOT) }
-
-func isAny(err error, faults ...error) bool {
-	return slices.ContainsFunc(faults, func(fault error) bool { return errors.Is(err, fault) })
-}
+func IsFull(err error) bool { return postoffice.IsNoRoom(err) && !IsDown(err) }
 
 // probeName starts with a dot, so that it is not taken for a control file.
 const probeName = ".scheduler.probe"
