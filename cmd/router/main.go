@@ -49,10 +49,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVar(&o.once, "once", false, "route the waiting submissions, and exit")
 	f.BoolVar(&o.checkUsers, "check-users", false, "fail mail to local users that this machine does not have")
 	f.IntVar(&o.maxHops, "max-hops", defaultMaxHops, "fail a message with more Received fields than this `number`")
-	f.Func("metrics", "`address` for metrics and health checks by HTTP: host:port or /path", func(text string) (err error) {
-		o.metrics, err = listen.ParseAddress(text)
-		return err
-	})
+	f.Func("metrics", "`address` for metrics and health checks by HTTP: host:port or /path", o.metrics.Set)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each message that is routed")
 	return f
 }

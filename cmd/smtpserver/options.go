@@ -57,7 +57,7 @@ func parseAddress(text string) (a address, err error) {
 	where, _ = strings.CutPrefix(where, "smtp:")
 	where, a.protocol.TLS = strings.CutPrefix(where, "smtps:")
 	a.protocol.RequireAuth = word != ""
-	a.at, err = listen.ParseAddress(where)
+	err = a.at.Set(where)
 	return a, err
 }
 
@@ -73,10 +73,7 @@ func newFlags(o *options) *pflag.FlagSet {
 		o.listen = append(o.listen, a)
 		return err
 	})
-	f.Func("metrics", "`address` for metrics and health checks by HTTP: host:port or /path", func(text string) (err error) {
-		o.metrics, err = listen.ParseAddress(text)
-		return err
-	})
+	f.Func("metrics", "`address` for metrics and health checks by HTTP: host:port or /path", o.metrics.Set)
 	f.Func("hostname", "`name` of this host", func(text string) error {
 		o.Hostname = text
 		return checkDomain(text)

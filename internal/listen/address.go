@@ -24,16 +24,18 @@ type Address struct {
 	BindAddr string
 }
 
-// ParseAddress reads host:port or the path of a UNIX socket.
-func ParseAddress(text string) (Address, error) {
+// Set reads host:port or the path of a UNIX socket.
+func (a *Address) Set(text string) error {
 	if strings.HasPrefix(text, "/") {
-		return Address{Network: "unix", Address: text}, nil
+		*a = Address{Network: "unix", Address: text}
+		return nil
 	}
 	colon := strings.LastIndexByte(text, ':')
 	if _, err := strconv.ParseUint(text[colon+1:], 10, 16); colon < 0 || err != nil {
-		return Address{}, fmt.Errorf("address %q is not host:port or /path", text)
+		return fmt.Errorf("address %q is not host:port or /path", text)
 	}
-	return Address{Network: "tcp", Address: text}, nil
+	*a = Address{Network: "tcp", Address: text}
+	return nil
 }
 
 // listen opens the socket.
