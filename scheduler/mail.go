@@ -229,7 +229,7 @@ type origin struct {
 // obtainSender finds or makes a sender, and adds a user.
 func (ml *mail) obtainSender(from origin) senderRef {
 	n := ml.byAddress[from.address]
-	if known := ml.senders.Get(n); known != nil && known.source == from.source && known.errorTo == from.errorTo && known.owner == from.owner {
+	if known := ml.senders.Get(n); known != nil && known.origin == from {
 		return ml.senders.Retain(n)
 	}
 	n = ml.senders.Add(sender{from, strings.ToLower(from.address)})
