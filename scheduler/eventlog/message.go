@@ -108,8 +108,8 @@ func (l *Log) arrived(in *scheduler.Message) {
 // arrivals writes one line for each recipient of a message that arrives, and at least one.
 func (l *Log) arrivals(m *message, in *scheduler.Message, how string) {
 	end := func(b line) {
-		b.text("client", in.Client).text("source", in.Source).text("file", in.Path).times(m.since, l.now).number("size", int(max(0, in.Size))).number("recipients", len(in.Recipients)).
-			text("text", how).write()
+		b.text("client", in.Client).text("source", in.Source).text("file", in.Path).times(m.since, l.now).
+			number("size", int(max(0, in.Size))).number("recipients", len(in.Recipients)).text("text", how).write()
 	}
 	if len(in.Recipients) == 0 {
 		end(l.begin("arrival").message(m))

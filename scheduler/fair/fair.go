@@ -25,8 +25,8 @@
 // earned slots (preempt.go).
 //
 // A thread that can take no session is closed: picks do not find its flows. A vertex whose message
-// may take no new session is set aside, and so is a share. It can still be fed to a session that its thread
-// already has ("ride" on it): Stay finds it, and Next does not.
+// may take no new session is set aside, and so is a share that may take none. Their vertices can still
+// be fed to sessions that their threads already have ("ride" on them): Stay finds them, and Next does not.
 package fair
 
 import (
