@@ -54,8 +54,48 @@ func TestMillionRecipientsEndTheSession(t *testing.T) {
 			t.Errorf("%d replies", replies)
 		}
 	}
-	if n := s.envelopes.Load(); n < 0 || n > 50*1000 {
-		t.Errorf("%d bytes of envelopes", n)
+	if e := &s.envelopes; e.total < 0 || e.total > 50*1000 {
+		t.Errorf("%d bytes of envelopes", e.total)
+	}
+}
+
+// Strangers who name recipients without end leave memory for those of another address block, and
+// for a message to one recipient from their own.
+func TestRecipientsLeaveMemoryToOthers(t *testing.T) {
+	s := start(t, func(o *Options) { o.MaxRecipients = 100000 })
+	begun := func(address string) *dialog {
+		d := s.dialFrom(address)
+		d.say("EHLO x.example", "250 ")
+		d.say("MAIL FROM:<a@far.example>", "250 ")
+		return d
+	}
+	long := "RCPT TO:<" + strings.Repeat("b", 900) + "@ours.example>"
+	accepted := func(d *dialog) (n int) {
+		for ; ; n++ {
+			d.send(long + "\r\n")
+			if reply := d.reply(); !strings.HasPrefix(reply, "250 ") {
+				if !strings.HasPrefix(reply, "452 4.5.3 ") {
+					t.Fatalf("reply %q", reply)
+				}
+				return n
+			}
+		}
+	}
+	attacker, neighbour, other := begun("127.1.2.9"), begun("127.1.2.10"), begun("127.1.3.9")
+	most := accepted(attacker)
+	neighbour.say(long, "250 ")
+	neighbour.say(long, "452 4.5.3")
+	if n := accepted(other); n < most/3 || n > most {
+		t.Errorf("the other block may have %d recipients, and the attacker has %d", n, most)
+	}
+	attacker.say("RSET", "250 ")
+	neighbour.say(long, "250 ")
+	for _, d := range []*dialog{attacker, neighbour, other} {
+		d.say("QUIT", "221 ")
+		d.ended()
+	}
+	if e := &s.envelopes; e.total != 0 || len(e.held) != 0 {
+		t.Errorf("%d bytes are held at the end, %v", e.total, e.held)
 	}
 }
 

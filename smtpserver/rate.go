@@ -1,6 +1,7 @@
 package smtpserver
 
-// Rates: how many recipients a login, or the clients of an address block, may have in a time.
+// Rates and memory: how many recipients a login, or the clients of an address block, may have in
+// a time, and at once.
 
 import (
 	"sync"
@@ -37,4 +38,40 @@ func (r *rates) take(source string, limit Rate, now time.Time) bool {
 	}
 	bounded(r.fullAt)[source] = at
 	return true
+}
+
+// maxEnvelopes bounds the memory for the recipients of all sessions, in bytes, without the
+// first recipient of each message.
+const maxEnvelopes = 16 << 20
+
+// envelopes divides the memory for recipients. A login or an address block may have as much as
+// it leaves free, so that one alone has half of it, two have a third each, and there is always
+// some for another.
+type envelopes struct {
+	mu    sync.Mutex
+	held  map[string]int64 // bytes of each source; all are positive
+	total int64            // Invariant: the sum of held
+}
+
+// take takes memory, in bytes. It returns false if there is not enough for the source, unless it
+// has to take it.
+func (e *envelopes) take(source string, size int64, must bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !must && e.held[source]+size > maxEnvelopes-e.total-size {
+		return false
+	}
+	e.held[source] += size
+	e.total += size
+	return true
+}
+
+// give gives back memory that was taken for a source.
+func (e *envelopes) give(source string, size int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.total -= size
+	if e.held[source] -= size; e.held[source] == 0 {
+		delete(e.held, source)
+	}
 }

@@ -16,7 +16,7 @@
 //	transaction.go  MAIL, RCPT
 //	text.go         DATA, BDAT
 //	auth.go         AUTH, passwords.go, guesses.go
-//	rate.go         how many recipients there may be in a time
+//	rate.go         how many recipients there may be in a time, and at once
 //	certificate.go  the certificate for TLS
 //	refusal.go      every reply of class 4 and 5
 //	flow.go         whether there is room for mail
@@ -101,7 +101,7 @@ func Default() Options {
 // Server accepts mail at any number of listeners.
 type Server struct {
 	queue     *inbox
-	envelopes atomic.Int64 // bytes of recipients in memory
+	envelopes envelopes
 	stopped   chan struct{}
 	triggers  logs.Throttle // ETRNs for each host
 	ended     logs.Throttle // logged sessions of each address block
@@ -137,7 +137,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		queue: q, stopped: make(chan struct{}), guesses: newGuesses(),
-		rates:    rates{fullAt: make(map[string]time.Time)},
+		rates: rates{fullAt: make(map[string]time.Time)}, envelopes: envelopes{held: make(map[string]int64)},
 		triggers: logs.Throttle{Period: triggerPeriod},
 		ended:    logs.Throttle{Number: maxSessionLines, Period: sessionLinePeriod},
 		crowded:  logs.Throttle{Period: sessionLinePeriod},

@@ -11,20 +11,16 @@ import (
 	"zsched/queue"
 )
 
-const (
-	// maxEnvelopes bounds the memory for the recipients of all sessions, in
-	// bytes.
-	maxEnvelopes = 16 << 20
-	// recipientSize is the memory for a recipient in bytes, without its address.
-	recipientSize = 400
-)
+// recipientSize is the memory for a recipient in bytes, without its address.
+const recipientSize = 400
 
 // transaction is a message from MAIL to its end.
 type transaction struct {
 	queue.Submission
-	utf8   bool  // SMTPUTF8 was given
-	memory int64 // bytes, counted in Server.envelopes
-	text   *text // nil until DATA or BDAT
+	utf8   bool   // SMTPUTF8 was given
+	source string // login or address block, for Server.envelopes
+	memory int64  // bytes that it has there
+	text   *text  // nil until DATA or BDAT
 }
 
 // mailFrom answers MAIL.
@@ -60,6 +56,7 @@ func (s *session) mailFrom(arg string) error {
 		return err
 	}
 	s.server.pause(flow.delay())
+	m.source = s.sourceName()
 	m.RcvdFrom, m.With, m.Source = s.rcvdFrom(), s.with(m.utf8), s.source(m.utf8).String()
 	s.mail = m
 	s.reply("250 2.1.0 Sender accepted")
@@ -181,11 +178,12 @@ func (s *session) withinRate() bool {
 	return s.server.rates.take(s.sourceName(), limit, time.Now())
 }
 
+// addRecipient adds a recipient, if there is memory for it. There always is for the first one of
+// a message: no more messages than sessions come in at once.
 func (s *session) addRecipient(address, dsn string) error {
 	m := s.mail
 	size := int64(len(address)*3 + len(dsn) + recipientSize)
-	if s.server.envelopes.Add(size) > maxEnvelopes {
-		s.server.envelopes.Add(-size)
+	if !s.server.envelopes.take(m.source, size, len(m.To) == 0) {
 		return errManyEnvelopes
 	}
 	m.memory += size
@@ -200,7 +198,7 @@ func (s *session) reset() {
 		return
 	}
 	s.mail = nil
-	s.server.envelopes.Add(-m.memory)
+	s.server.envelopes.give(m.source, m.memory)
 	if m.text != nil && m.text.file != nil {
 		m.text.file.discard()
 	}
