@@ -125,8 +125,8 @@ type File struct {
 	Torn        int64 // offset of the first d line that a crash cut short or erased, or -1
 	Size        int64 // of the control file, in bytes
 
-	text  string
-	hosts map[string][]int32 // indices of the recipients at each RouteHost; nil: not known
+	text    string
+	headers map[int64]string // header blocks by offset, if text is "" (Recent)
 }
 
 // Sender is an s line.
@@ -158,10 +158,14 @@ func (f *File) NoticesTo(i int) (address string, null bool) {
 // Headers returns the text of recipient i's header block, each line with its
 // end, or "" for a recipient without a block.
 func (f *File) Headers(i int) string {
-	if r := &f.Recipients[i]; r.Header >= 0 {
+	switch r := &f.Recipients[i]; {
+	case r.Header < 0:
+		return ""
+	case f.text == "":
+		return f.headers[r.Header]
+	default:
 		return f.text[r.Header:r.HeaderEnd]
 	}
-	return ""
 }
 
 // TriggerHost returns the host in the value of a T line, in lower case: the word

@@ -24,8 +24,8 @@ type Message struct {
 	Job     JobLine
 	ID      uint64 // number of the control file
 	Session int    // number of the session that works on it, from 0
-	// File may be shared with other sessions, so Deliver must not change it. The
-	// states and delay fields in it may be old; those in Recipients are of now.
+	// File shares memory with other sessions, so Deliver must not change it. Of a large
+	// control file it may have no other recipients than those at the host of the job line.
 	File       *ctlfile.File
 	Size       int64     // of the message file
 	ModifiedAt time.Time // when the message arrived: the mtime of the message file
@@ -35,7 +35,6 @@ type Message struct {
 	openedAt time.Time        // set if there is a Syslog
 	fd       int              // control file; -1: it was given to leaving
 	opened   unix.Stat_t      // its state when it was opened
-	old      bool             // File was read by an earlier job line
 	path     string           // message file
 	body     *postoffice.File // message file, once opened
 

@@ -114,15 +114,9 @@ func (ss *session) open(job JobLine) (*Message, error) {
 	}
 	m.ID = number
 	if err == nil {
-		err = m.read(path)
-	}
-	if err == nil {
-		err = m.take()
-	}
-	if errors.Is(err, ctlfile.ErrReplaced) {
-		s.recent.Forget(m.File)
-		if err = m.read(path); err == nil {
-			err = m.take()
+		host := cmp.Or(job.Host, s.Host)
+		if err = m.read(path, host); err == nil {
+			m.take(host)
 		}
 	}
 	if err == nil && len(m.Recipients) == 0 {
@@ -158,10 +152,9 @@ func (s *Server) path(name string) string {
 	return s.Dir + "/" + name
 }
 
-// read reads the whole control file and parses it. Sessions share what was read of a
-// large one.
-func (m *Message) read(path string) (err error) {
-	if m.File, m.old, err = m.session.server.recent.Read(m.fd, m.opened.Size); err != nil {
+// read reads the control file. Of a large one it has perhaps only the recipients of the job line.
+func (m *Message) read(path, host string) (err error) {
+	if m.File, err = m.session.server.recent.Read(m.fd, m.opened.Size, host); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
@@ -169,44 +162,21 @@ func (m *Message) read(path string) (err error) {
 
 // take selects the recipients of the job line and, with AgentMarks, locks them.
 // It selects before it locks, so that only the first of alternative recipients
-// is taken. The error is ctlfile.ErrReplaced if another control file was read.
-func (m *Message) take() error {
+// is taken.
+func (m *Message) take(host string) {
 	s, f := m.session.server, m.File
-	host := m.Job.Host
-	if host == "" {
-		host = s.Host
-	}
 	var few [4]int
 	list := f.AppendAtHost(few[:0], host)
 	list = slices.DeleteFunc(list, func(i int) bool {
-		return s.Channel != "" && f.Recipients[i].Channel != s.Channel || !m.old && !f.Open(i)
+		return s.Channel != "" && f.Recipients[i].Channel != s.Channel || !f.Open(i)
 	})
-	var now []ctlfile.Recipient // as they are now, if the file was read earlier
-	if m.old {
-		now = make([]ctlfile.Recipient, len(list))
-		for k, i := range list {
-			var err error
-			if now[k], err = f.Refresh(m.fd, i); err != nil {
-				return fmt.Errorf("%s: %w", m.Job.Path, err)
-			}
-		}
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	all := make([]Recipient, 0, len(list))
-	for k, i := range list {
+	m.Recipients = make([]Recipient, 0, len(list))
+	for _, i := range list {
 		r := &f.Recipients[i]
-		if m.old {
-			r = &now[k]
+		if s.Marking != AgentMarks || m.swap(r, ctlfile.Open, ctlfile.Locked) {
+			m.Recipients = append(m.Recipients, Recipient{Recipient: r, From: f.Senders[r.Sender].Address, message: m, index: i})
 		}
-		if r.Tag != ctlfile.Open || s.Marking == AgentMarks && !m.swap(r, ctlfile.Open, ctlfile.Locked) {
-			continue
-		}
-		all = append(all, Recipient{Recipient: r, From: f.Senders[r.Sender].Address, message: m, index: i})
 	}
-	m.Recipients = all
-	return nil
 }
 
 // findMessage looks for the message file in queue/, in the directory that

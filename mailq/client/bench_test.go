@@ -68,7 +68,7 @@ func BenchmarkReadManyHosts(b *testing.B) {
 	spool, _ := manyHosts(b, 20_000)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := spool.Read("15582"); err != nil {
+		if _, err := spool.Read("15582", "h7.example"); err != nil {
 			b.Fatal(err)
 		}
 	}

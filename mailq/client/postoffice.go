@@ -19,7 +19,7 @@ import (
 type Postoffice struct {
 	Dir string
 
-	// recent has the control files of messages to many hosts, each of which is read for
+	// recent knows the control files of messages to many hosts, each of which is read for
 	// every thread.
 	recent ctlfile.Recent
 }
@@ -37,9 +37,9 @@ func (p *Postoffice) Identity() string { return process.Identity(p.Dir) }
 
 // Read reads the control file at a path that a server has named, relative to
 // transport/, and the status of the message file. It reads nothing but regular
-// files inside the directory, and a large control file only once: the states of the
-// recipients in it may be old.
-func (p *Postoffice) Read(path string) (*SpoolFile, error) {
+// files inside the directory. Of a large control file it may return only the recipients at the
+// host.
+func (p *Postoffice) Read(path, host string) (*SpoolFile, error) {
 	message, err := p.stat("queue", path)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (p *Postoffice) Read(path string) (*SpoolFile, error) {
 		return nil, err
 	}
 	s := &SpoolFile{Control: control.Size(), Size: message.Size(), ModTime: message.ModTime()}
-	if s.File, _, err = p.recent.Read(int(f.Fd()), control.Size()); err != nil {
+	if s.File, err = p.recent.Read(int(f.Fd()), control.Size(), host); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil

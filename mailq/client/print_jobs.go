@@ -52,7 +52,7 @@ func (p *Printer) details(job *mailq.JobLine) {
 	// therefore used only if the recipient is in it.
 	p.file = nil
 	if p.Spool != nil {
-		p.file, _ = p.Spool.Read(job.Path)
+		p.file, _ = p.Spool.Read(job.Path, job.Name.Host)
 	}
 	if p.file != nil {
 		if _, ok := p.file.Recipient(job.Name, job.Recipients[0].Offset); !ok {
