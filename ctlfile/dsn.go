@@ -70,6 +70,41 @@ func (n Notify) Wants(outcome Notify) bool {
 	return n&NotifyNever == 0 && n&outcome != 0
 }
 
+// or returns the outcomes that one of two senders wants. NEVER overrides only the others of its
+// own set.
+func (n Notify) or(other Notify) Notify {
+	switch {
+	case n&NotifyNever != 0:
+		return other
+	case other&NotifyNever != 0:
+		return n
+	}
+	return n | other
+}
+
+// MergeDSN returns the N line of a recipient that a message has twice, with the lines first and
+// second. NOTIFY has the outcomes of both; of any other word that both have, the first counts.
+func MergeDSN(first, second string) string {
+	if first == second {
+		return first
+	}
+	var words []string
+	notify := ParseNotify(first).or(ParseNotify(second)).String()
+	seen := map[string]bool{}
+	for word := range strings.FieldsSeq(first + " " + second) {
+		key, _, _ := strings.Cut(word, "=")
+		if key = strings.ToUpper(key); seen[key] {
+			continue
+		}
+		seen[key] = true
+		if key == "NOTIFY" {
+			word = "NOTIFY=" + notify
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
+
 // DSNWord returns the value of the first word of an N line that has a key, KEY=value.
 // A word with a control character in its value counts as missing, because the character
 // could end the line or the SMTP command that a program puts the value into.

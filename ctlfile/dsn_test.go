@@ -86,3 +86,18 @@ func TestControlCharactersMakeADSNWordNone(t *testing.T) {
 		}
 	}
 }
+
+// No request of a recipient that a message has twice is lost.
+func TestMergeDSN(t *testing.T) {
+	for _, c := range []struct{ first, second, want string }{
+		{"", "", ""},
+		{"", "NOTIFY=SUCCESS ORCPT=rfc822;a", "NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;a"},
+		{"NOTIFY=NEVER", "", "NOTIFY=FAILURE"},
+		{"NOTIFY=NEVER", "notify=success", "NOTIFY=SUCCESS"},
+		{"NOTIFY=NEVER", "NOTIFY=NEVER INRCPT=b", "NOTIFY=NEVER INRCPT=b"},
+		{"NOTIFY=DELAY BY=60;R", "NOTIFY=NEVER,SUCCESS", "NOTIFY=DELAY BY=60;R"},
+		{"ORCPT=rfc822;a", "INRCPT=b ORCPT=rfc822;c", "ORCPT=rfc822;a INRCPT=b"},
+	} {
+		equal(t, c.first+" and "+c.second, MergeDSN(c.first, c.second), c.want)
+	}
+}

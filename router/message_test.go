@@ -70,7 +70,7 @@ func TestHeaderIsCompleted(t *testing.T) {
 }
 
 func TestEnvelopeIsKept(t *testing.T) {
-	f := newOffice(t, 0).route(os.Geteuid(), "envid QQ1\nnotaryret HDRS\nfrom <s@a.example>\ntodsn NOTIFY=SUCCESS ORCPT=rfc822;o@p BY=60;R\nto <x@b.example>\nto <x@B.example>\nto <|sh>\nenv-end\n\nbody\n")[0]
+	f := newOffice(t, 0).route(os.Geteuid(), "envid QQ1\nnotaryret HDRS\nfrom <s@a.example>\ntodsn NOTIFY=SUCCESS ORCPT=rfc822;o@p BY=60;R\nto <x@b.example>\nto <|sh>\nenv-end\n\nbody\n")[0]
 	if len(f.Recipients) != 2 {
 		t.Fatalf("%+v", f.Recipients)
 	}
@@ -215,6 +215,24 @@ func TestExpandedRecipientsAreLimited(t *testing.T) {
 	reason, _ := os.ReadFile(filepath.Join(o.dir, "corrupt/router/2.reason"))
 	if !strings.Contains(string(reason), "with the members of aliases it has more than 2 recipients") {
 		t.Errorf("%q, %q", reason, o.files("."))
+	}
+}
+
+// A recipient that a message names twice, or by an alias too, gets one copy, and no request of
+// either line is lost.
+func TestRecipientsAreMerged(t *testing.T) {
+	for _, c := range []struct{ envelope, want string }{
+		{"to x@c.example\ntodsn NOTIFY=SUCCESS ORCPT=rfc822;y\nto x@C.Example\n", "x@c.example NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;y"},
+		{"todsn NOTIFY=NEVER\nto x@c.example\ntodsn NOTIFY=DELAY\nto x@c.example\n", "x@c.example NOTIFY=DELAY"},
+		{"todsn NOTIFY=NEVER\nto one\ntodsn NOTIFY=SUCCESS\nto one+x\n", "x@c.example NOTIFY=SUCCESS ORCPT=rfc822;one@mx.example"},
+		{"todsn NOTIFY=DELAY\nto x@c.example\ntodsn NOTIFY=SUCCESS\nto one\n", "x@c.example NOTIFY=SUCCESS,DELAY ORCPT=rfc822;one@mx.example"},
+	} {
+		o := newOffice(t, 0)
+		o.write("share/aliases", "one: x@c.example\n")
+		f := o.route(os.Geteuid(), "from <s@a.example>\n"+c.envelope+"env-end\n\nbody\n")[0]
+		if r := f.Recipients[0]; len(f.Recipients) != 1 || r.User+" "+r.DSN != c.want {
+			t.Errorf("%+v, want %s", f.Recipients, c.want)
+		}
 	}
 }
 

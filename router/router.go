@@ -171,11 +171,12 @@ func source(uid int, from origin, e *queue.Envelope) ctlfile.Source {
 	return ctlfile.Source{Name: ctlfile.UserSource(uid), UTF8: e.Source.UTF8}
 }
 
-// targets routes the recipients. It returns each target once for each sender.
+// targets routes the recipients. It returns each target once for each sender: a recipient that
+// is named twice, or by two addresses, is one, and no request for notices about it is lost.
 func (m *Machine) targets(to []queue.EnvelopeRecipient, fields header.Fields, t *table.Table) ([]table.Target, error) {
 	looping := fields.Count("Received") > m.MaxHops
 	var list []table.Target
-	seen := map[table.Target]bool{}
+	index := map[table.Target]int{}
 	expansion := t.NewExpansion(m.MaxTargets)
 	for _, r := range to {
 		var targets []table.Target
@@ -193,10 +194,12 @@ func (m *Machine) targets(to []queue.EnvelopeRecipient, fields header.Fields, t 
 			if at := strings.LastIndexByte(key.User, '@'); at >= 0 && key.Channel != "error" {
 				key.User = key.User[:at] + strings.ToLower(key.User[at:])
 			}
-			if !seen[key] {
-				seen[key] = true
-				list = append(list, target)
+			if i, ok := index[key]; ok {
+				list[i].DSN = ctlfile.MergeDSN(list[i].DSN, target.DSN)
+				continue
 			}
+			index[key] = len(list)
+			list = append(list, target)
 		}
 	}
 	return list, nil

@@ -294,10 +294,10 @@ func (e *Expansion) follow(a *alias, whole string, s scope) bool {
 		return true
 	}
 	next := e.inherit(a, whole, s)
-	// If two aliases or recipients lead to this one, its members are targets already. The
-	// address has no part in this: senders can make any number of addresses of a list, such
-	// as list+1 and list+2.
-	key := s.owner + "\x00" + a.name
+	// If two aliases or recipients lead to this one, its members are targets already, unless
+	// other notices are asked for. The address has no part in this: senders can make any number
+	// of addresses of a list, such as list+1 and list+2.
+	key := s.owner + "\x00" + a.name + "\x00" + ctlfile.ParseNotify(next.dsn).String()
 	if e.done[key] {
 		return true
 	}
