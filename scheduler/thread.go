@@ -69,8 +69,10 @@ type thread struct {
 	states     [vertexStates]int32   // vertices by state
 	recipients int                   // not done
 
-	// Its due vertices, but for those that wait for the next run of a queueonly thread.
-	fair fair.Thread
+	// Its due vertices, but for those that wait for the next run of a queueonly thread; and its
+	// place in the ring.
+	fair        fair.Thread
+	memberLinks store.Links[*thread]
 
 	// What changes when mail comes, is fed or is reported.
 	// agents has one entry for each busy session.
@@ -82,8 +84,7 @@ type thread struct {
 	attempts    int           // results so far
 
 	// What names it.
-	key         threadKey
-	memberLinks store.Links[*thread]
+	key threadKey
 }
 
 // name is how people write the channel and the host.
@@ -108,7 +109,7 @@ func (ts *threads) obtainThread(key threadKey) *thread {
 	}
 	t := &thread{key: key, held: ts.s.orders.heldThreads[key] != nil}
 	ref, entry := ts.s.mail.threadTable.Alloc()
-	t.ref, *entry = ref, t
+	t.ref, t.fair.Number, *entry = ref, uint32(ref), t
 	t.vertices.Of = ts.s.mail.threadLinks
 	ts.byKey[key] = t
 	ts.s.mail.counts.Threads++

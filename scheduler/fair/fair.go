@@ -80,6 +80,10 @@ const never Key = 1<<63 - 1
 type Queue struct {
 	mail  Mail
 	flows store.Slab[flowRef, flow]
+	// chains is a hash table of the flows, by thread and share: the first of each chain. It has two
+	// or more chains for each flow, and chainShift leaves as many bits of a hash as it has.
+	chains     []flowRef
+	chainShift uint
 	// Where a flow and a vertex keep their places in heaps.
 	flowPlace   func(flowRef) *int32
 	vertexPlace func(Vertex) *int32
@@ -87,7 +91,7 @@ type Queue struct {
 
 // New returns an empty queue.
 func New(mail Mail) *Queue {
-	q := &Queue{mail: mail}
+	q := &Queue{mail: mail, chains: make([]flowRef, 1<<6), chainShift: 64 - 6}
 	q.flowPlace, q.vertexPlace = q.placeOfFlow, q.placeOfVertex
 	return q
 }
@@ -131,12 +135,9 @@ func (r *Ring) Reweigh() {
 
 // Thread is what is due in a thread. It must have a ring before it has mail.
 type Thread struct {
-	ring *Ring
-	// It has a flow for each share and size: few has some, 0 where it has none, and more has the
-	// others. Most threads have few.
-	few    [3]flowRef
-	n      int32 // vertices
-	more   map[flowKey]flowRef
+	ring   *Ring
+	Number uint32    // should be that of no other thread, so that flows are found fast
+	n      int32     // vertices
 	parked []flowRef // of flows that picks do not find until the thread opens
 	aside  int32     // vertices that are set aside
 	open   bool

@@ -170,7 +170,7 @@ func TestRandomly(t *testing.T) {
 				f.rings[i] = f.q.NewRing(p, func() {})
 			}
 			for i := range 6 {
-				f.threads = append(f.threads, new(Thread))
+				f.threads = append(f.threads, &Thread{Number: uint32(len(f.threads) / 2)})
 				f.threads[i].SetRing(f.rings[i%2])
 			}
 			for i := range 2000 {
@@ -289,8 +289,8 @@ func (f *fairTest) check(t *testing.T) {
 	}
 	for _, thread := range f.threads {
 		n, aside := 0, 0
-		for fl := range thread.eachFlow {
-			assert(thread.flowOf(fl.share, fl.size) == fl, "a flow is not found")
+		for fl := range thread.each {
+			assert(f.q.obtainFlow(thread, fl.share, fl.size) == fl, "a flow is not found")
 			f.checkFlow(assert, fl, thread)
 			n += fl.len()
 			if fl.extras != nil {
@@ -349,7 +349,7 @@ func (f *fairTest) keyOf(v Vertex) Key {
 func (f *fairTest) checkTurns(assert asserting, r *Ring) {
 	due, least := make(map[*Share]int), make(map[*Share]Key)
 	for _, t := range f.threads {
-		for fl := range t.eachFlow {
+		for fl := range t.each {
 			due[fl.share] += fl.len()
 			if t.open && fl.hasQuantum() && fl.vertex != 0 && fl.place == inOpen {
 				if key, seen := least[fl.share]; !seen || fl.key < key {

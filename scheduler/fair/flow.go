@@ -1,10 +1,6 @@
 package fair
 
-import (
-	"slices"
-
-	"zsched/scheduler/store"
-)
+import "zsched/scheduler/store"
 
 // Flows: the due vertices of a thread, grouped by share and by the size of their jobs.
 
@@ -26,8 +22,9 @@ type flow struct {
 	ref    flowRef
 	// heapIndex is its place in a heap of its share; 0: it is in none.
 	heapIndex int32
-	picks     int32  // in this round of the share
-	round     uint32 // of picks
+	picks     int32   // in this round of the share
+	round     uint32  // of picks
+	next      flowRef // in its chain; 0: none
 	place     place
 }
 
@@ -49,56 +46,63 @@ const (
 	inSpent               // share.spent
 )
 
-// flowKey names a flow of a thread: the number of its share, and its size in the lower bits.
-type flowKey uint64
+// chain returns where the chain begins that has the flows of a thread for a share. Others may
+// be in it too. The hash scatters both numbers, which are small.
+func (q *Queue) chain(t *Thread, s *Share) *flowRef {
+	return &q.chains[(uint64(t.Number)*0x9e3779b97f4a7c15+s.number*0xbf58476d1ce4e5b9)>>q.chainShift]
+}
 
-// sizeBits are enough for the vertices of a message.
-const sizeBits = 28
-
-func (s *Share) flowKey(size int32) flowKey { return flowKey(s.number<<sizeBits | uint64(size)) }
-
-// flowOf returns the flow of the thread for a share and a size, or nil.
-func (t *Thread) flowOf(s *Share, size int32) *flow {
-	flows := &s.ring.queue.flows
-	for _, ref := range t.few {
-		if f := flows.Get(ref); f != nil && f.share == s && f.size == size {
-			return f
+// growChains makes twice as many chains.
+func (q *Queue) growChains() {
+	before := q.chains
+	q.chains, q.chainShift = make([]flowRef, 2*len(before)), q.chainShift-1
+	for _, ref := range before {
+		for ref != 0 {
+			f := q.flows.At(ref)
+			chain := q.chain(f.thread, f.share)
+			ref, f.next, *chain = f.next, *chain, ref
 		}
 	}
-	if len(t.more) == 0 {
-		return nil
+}
+
+// eachOf yields the flows of the thread for a share, in no particular order.
+func (t *Thread) eachOf(s *Share) func(func(*flow) bool) {
+	return func(yield func(*flow) bool) {
+		q := s.ring.queue
+		for f := q.flows.Get(*q.chain(t, s)); f != nil; f = q.flows.Get(f.next) {
+			if f.thread == t && f.share == s && !yield(f) {
+				return
+			}
+		}
 	}
-	return flows.Get(t.more[s.flowKey(size)])
 }
 
 // obtainFlow finds or makes the flow for a share and a size.
 func (q *Queue) obtainFlow(t *Thread, s *Share, size int32) *flow {
-	if f := t.flowOf(s, size); f != nil {
-		return f
+	for f := range t.eachOf(s) {
+		if f.size == size {
+			return f
+		}
+	}
+	if q.flows.Used() >= len(q.chains)/2 {
+		q.growChains()
 	}
 	ref, f := q.flows.Alloc()
 	f.thread, f.share, f.key, f.size, f.ref, f.round = t, s, never, size, ref, s.round
-	switch i := slices.Index(t.few[:], 0); {
-	case i >= 0:
-		t.few[i] = ref
-	case t.more == nil:
-		t.more = make(map[flowKey]flowRef)
-		fallthrough
-	default:
-		t.more[s.flowKey(size)] = ref
-	}
+	chain := q.chain(t, s)
+	f.next, *chain = *chain, ref
 	s.size(size).members++
 	return f
 }
 
 // dropFlow removes an empty flow, which is in no heap.
 func (q *Queue) dropFlow(f *flow) {
-	s, t := f.share, f.thread
-	if i := slices.Index(t.few[:], f.ref); i >= 0 {
-		t.few[i] = 0
-	} else {
-		delete(t.more, s.flowKey(f.size))
+	s := f.share
+	link := q.chain(f.thread, s)
+	for *link != f.ref {
+		link = &q.flows.At(*link).next
 	}
+	*link = f.next
 	s.size(f.size).members--
 	q.flows.Release(f.ref)
 	s.dropWhenEmpty()
@@ -171,26 +175,11 @@ func (f *flow) first() (first Vertex, key Key) {
 	return f.vertex, f.key
 }
 
-// eachFlow yields the flows of the thread, in no particular order.
-func (t *Thread) eachFlow(yield func(*flow) bool) {
-	flows := &t.ring.queue.flows
-	for _, ref := range t.few {
-		if ref != 0 && !yield(flows.At(ref)) {
-			return
-		}
-	}
-	for _, f := range t.more {
-		if !yield(flows.At(f)) {
-			return
-		}
-	}
-}
-
-// eachFlowOf yields the flows of the thread for a share.
-func (t *Thread) eachFlowOf(s *Share) func(func(*flow) bool) {
-	return func(yield func(*flow) bool) {
-		for i := range s.sizes {
-			if f := t.flowOf(s, s.sizes[i].size); f != nil && !yield(f) {
+// each yields all flows of the thread, in no particular order.
+func (t *Thread) each(yield func(*flow) bool) {
+	for _, s := range t.ring.shares {
+		for f := range t.eachOf(s) {
+			if !yield(f) {
 				return
 			}
 		}
@@ -254,6 +243,6 @@ func (q *Queue) IsFirst(v Vertex) bool {
 		return false
 	}
 	f := q.flows.At(ref)
-	_, first := firstOf(f.thread.eachFlowOf(f.share))
+	_, first := firstOf(f.thread.eachOf(f.share))
 	return first == v
 }

@@ -34,11 +34,11 @@ func (r *Ring) Next() Vertex {
 func (t *Thread) Stay() (Pick, bool) {
 	next := t.ring.turn()
 	if next == nil {
-		_, v := firstOf(t.eachFlow)
+		_, v := firstOf(t.each)
 		return Pick{Vertex: v, Staying: true}, true
 	}
 	s := next.share
-	f, v := firstOf(t.eachFlowOf(s))
+	f, v := firstOf(t.eachOf(s))
 	if v == 0 {
 		return Pick{}, false
 	}
