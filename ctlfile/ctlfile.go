@@ -79,6 +79,7 @@ package ctlfile
 
 import (
 	"fmt"
+	"sort"
 	"strings"
 )
 
@@ -125,8 +126,8 @@ type File struct {
 	Torn        int64 // offset of the first d line that a crash cut short or erased, or -1
 	Size        int64 // of the control file, in bytes
 
-	text    string
-	headers map[int64]string // header blocks by offset, if text is "" (Recent)
+	text   string
+	blocks []block // header blocks by offset, if text is "" (Recent)
 }
 
 // Sender is an s line.
@@ -162,7 +163,8 @@ func (f *File) Headers(i int) string {
 	case r.Header < 0:
 		return ""
 	case f.text == "":
-		return f.headers[r.Header]
+		n := sort.Search(len(f.blocks), func(n int) bool { return f.blocks[n].at >= r.Header })
+		return f.blocks[n].text
 	default:
 		return f.text[r.Header:r.HeaderEnd]
 	}

@@ -1,8 +1,11 @@
 package ctlfile
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // FuzzAddress: a quad that is accepted and written again is the same, and what is
@@ -42,6 +45,42 @@ func FuzzDSN(f *testing.F) {
 		}
 		if kind, address := DSNAddress(dsn); len(kind)+len(address) > len(dsn) {
 			t.Errorf("%q is read as %q, %q", dsn, kind, address)
+		}
+	})
+}
+
+// FuzzIndex reads any control file by its index: a file that has one can be parsed, and each
+// recipient is the same.
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte(manyHosts(3, "")))
+	f.Add([]byte("i 1\ns smtp a b 0\nr           smtp a u 0\nN NOTIFY=NEVER\nz\nR HDRS\ne x\nr+12        smtp b u 0\nm\nA: b\n\nd 1\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		fd, err := unix.MemfdCreate("control", unix.MFD_CLOEXEC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		if _, err := unix.Pwrite(fd, text, 0); err != nil {
+			t.Fatal(err)
+		}
+		x := newIndex(fd, int64(len(text)))
+		if x == nil {
+			return
+		}
+		whole, err := Parse(text)
+		if err != nil {
+			t.Fatalf("%q has an index: %v", text, err)
+		}
+		for i := range whole.Recipients {
+			want := whole.Recipients[i]
+			found, err := x.read(fd, want.Host)
+			at := -1
+			if err == nil {
+				at = found.Find(want.Offset)
+			}
+			if at < 0 || found.Recipients[at] != want || found.Headers(at) != whole.Headers(i) || !slices.Equal(found.Senders, whole.Senders) {
+				t.Errorf("%q: found %+v, %v, want %+v", text, found, err, want)
+			}
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"io"
 	"slices"
 	"sort"
 	"strings"
@@ -35,7 +34,7 @@ type Recent struct {
 type index struct {
 	dev, inode uint64
 	born       unix.Timespec
-	fixed      int64   // length of the part of the file that is never cut off
+	fixed      int64   // offset up to which the file is never cut off
 	head       File    // without recipients and diagnostics
 	places     []place // in the order of host and offset
 	cost       int64   // bytes of memory, about
@@ -43,10 +42,14 @@ type index struct {
 
 // place is where a recipient is.
 type place struct {
-	host           uint32 // hash of its RouteHost
-	offset, length uint32 // of its line and of the lines that belong to it
-	header         int32  // offset of its header block; -1: it has none
-	sender         int32
+	host   uint32 // hash of its RouteHost
+	offset uint32
+}
+
+// block is the text of a header block, and its offset.
+type block struct {
+	at   int64
+	text string
 }
 
 const (
@@ -55,7 +58,9 @@ const (
 	minRecent = 8 << 10
 	// maxRecent is how many bytes of memory the indices may occupy: eight of 250 000 recipients
 	// each fit in. A larger one is kept alone.
-	maxRecent = 48 << 20
+	maxRecent = 17 << 20
+	// window is how many bytes of a file are in memory while its index is made, if no line is longer.
+	window = 128 << 10
 )
 
 // Read returns the control file that is open as fd and has so many bytes. Of a large file it
@@ -98,11 +103,11 @@ func (c *Recent) obtain(fd int, st *unix.Stat_t, born unix.Timespec) (*index, *F
 			return x, nil, nil
 		}
 	}
-	f, err := readOpen(fd, st.Size)
-	if err != nil || len(f.Recipients) < 2 || f.hasAlternatives() {
+	x := newIndex(fd, st.Size)
+	if x == nil {
+		f, err := readOpen(fd, st.Size)
 		return nil, f, err
 	}
-	x := newIndex(f)
 	x.dev, x.inode, x.born = st.Dev, st.Ino, born
 	c.keep(x)
 	return x, nil, nil
@@ -136,56 +141,117 @@ func readOpen(fd int, size int64) (*File, error) {
 	return Parse(text)
 }
 
-// fixed is the length of the part of the file that is never cut off: up to the end of
-// the last header block. After it come only d lines.
-func (f *File) fixed() int64 {
-	if len(f.Recipients) == 0 {
-		return 0
-	}
-	last := &f.Recipients[len(f.Recipients)-1]
-	return max(last.Offset, last.HeaderEnd)
-}
-
-func (f *File) hasAlternatives() bool {
-	return slices.ContainsFunc(f.Recipients, func(r Recipient) bool { return r.Class > 0 })
-}
-
 var hostSeed = maphash.MakeSeed()
 
 func hashHost(host string) uint32 { return uint32(maphash.String(hostSeed, host)) }
 
-// newIndex returns the index of a file. It shares no memory with it.
-func newIndex(f *File) *index {
-	x := &index{fixed: f.fixed(), head: f.withoutRecipients(), places: make([]place, len(f.Recipients))}
-	for i := range f.Recipients {
-		r := &f.Recipients[i]
-		x.places[i] = place{
-			host: hashHost(r.RouteHost()), offset: uint32(r.Offset), length: uint32(f.endOf(r) - r.Offset),
-			header: int32(r.Header), sender: int32(r.Sender),
+// newIndex makes the index of a file. It returns nil for a file of which none is kept, and for one
+// that it does not understand. An agent may have hundreds of processes that do this at once; so it
+// does not read the whole file into memory.
+func newIndex(fd int, size int64) *index {
+	x := &index{head: File{Body: -1, Torn: -1, Size: size}}
+	m := indexing{index: x, parser: parser{file: &x.head}}
+	buf := make([]byte, 0, window)
+	for at := int64(0); at < size; {
+		n, err := postoffice.PreadFull(fd, buf[:cap(buf)], at)
+		if err != nil || n == 0 || slices.Contains(buf[:n], 0) {
+			return nil
 		}
-		if _, known := x.head.headers[r.Header]; !known && r.Header >= 0 {
-			text := strings.Clone(f.Headers(i))
-			x.head.headers[r.Header] = text
-			x.cost += int64(len(text)) + 64
+		used, ok := m.lines(string(buf[:n]), at)
+		if !ok {
+			return nil
 		}
+		if used == 0 {
+			if at+int64(n) >= size {
+				return nil
+			}
+			buf = make([]byte, 0, 2*cap(buf))
+		}
+		at += int64(used)
 	}
+	if len(x.places) < 2 || m.parser.finish() != nil {
+		return nil
+	}
+	x.head = x.head.withoutRecipients()
 	slices.SortFunc(x.places, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.offset, b.offset))
 	})
-	const sizeOfPlace, sizeOfSender = 20, 300
-	x.cost += int64(len(x.places))*sizeOfPlace + int64(len(f.Senders))*sizeOfSender
+	x.places = slices.Clip(x.places)
+	const sizeOfPlace, sizeOfSender = 8, 300
+	x.cost = int64(len(x.places))*sizeOfPlace + int64(len(x.head.Senders))*sizeOfSender
+	for _, b := range x.head.blocks {
+		x.cost += int64(len(b.text)) + 64
+	}
 	return x
+}
+
+// indexing makes an index from the lines of a file.
+type indexing struct {
+	index   *index
+	parser  parser
+	inGroup bool // the last line was a recipient or belonged to it
+}
+
+// lines takes the complete lines of a part of the file, which begins at an offset. It returns their
+// length. ok is false if there is to be no index.
+func (m *indexing) lines(text string, offset int64) (used int, ok bool) {
+	x, f := m.index, &m.index.head
+	m.parser.text = text
+	for used < len(text) {
+		next, reason := nextLine(text, used)
+		if next < 0 {
+			return used, true
+		}
+		if reason != "" {
+			return 0, false
+		}
+		letter := text[used]
+		switch {
+		case letter == 'X', strings.IndexByte(belonging, letter) >= 0 && !m.inGroup:
+			return 0, false
+		case letter == 'm':
+			f.blocks = append(f.blocks, block{offset + int64(used) + 2, strings.Clone(text[used+2 : next-1])})
+			x.fixed = offset + int64(next) - 1
+		case letter == 'M':
+		case letter == 'r':
+			f.Recipients = f.Recipients[:0]
+			fallthrough
+		default:
+			if m.parser.field(used, text[used:next-1]) != nil {
+				return 0, false
+			}
+		}
+		switch letter {
+		case 'r':
+			m.inGroup = true
+			x.places = append(x.places, place{hashHost(f.Recipients[0].RouteHost()), uint32(offset + int64(used))})
+			x.fixed = offset + int64(used)
+		case 's':
+			f.Senders[len(f.Senders)-1].Offset += offset
+		case 'd':
+			f.Diagnostics = f.Diagnostics[:0]
+		}
+		m.inGroup = m.inGroup && !endsGroup(letter)
+		used = next
+	}
+	return used, true
+}
+
+// belonging are the letters of lines that belong to the recipient before them.
+const belonging = "NRnO"
+
+// endsGroup reports whether a line ends those that belong to a recipient.
+func endsGroup(letter byte) bool {
+	return letter != 'r' && (known(letter) || letter == 'm' || letter == 'M') && strings.IndexByte(belonging, letter) < 0
 }
 
 // withoutRecipients returns a copy that does not share the text of the file.
 func (f *File) withoutRecipients() File {
 	h := *f
 	h.Recipients, h.Diagnostics, h.text = nil, nil, ""
-	h.headers = make(map[int64]string)
 	for _, s := range []*string{&h.Name, &h.MessageID, &h.Source, &h.ErrorTo} {
 		*s = strings.Clone(*s)
 	}
-	h.Obsoletes, h.Triggers, h.Senders = slices.Clone(h.Obsoletes), slices.Clone(h.Triggers), slices.Clone(h.Senders)
 	for _, list := range [][]string{h.Obsoletes, h.Triggers} {
 		for i := range list {
 			list[i] = strings.Clone(list[i])
@@ -198,17 +264,6 @@ func (f *File) withoutRecipients() File {
 		}
 	}
 	return h
-}
-
-// endOf is the offset after the last line that belongs to a recipient.
-func (f *File) endOf(r *Recipient) int64 {
-	at := r.Offset
-	for {
-		at += int64(strings.IndexByte(f.text[at:], '\n') + 1)
-		if at == int64(len(f.text)) || !strings.ContainsRune("NRnO", rune(f.text[at])) {
-			return at
-		}
-	}
 }
 
 // errReplaced says that a control file is not the one that was read.
@@ -225,7 +280,7 @@ func (x *index) read(fd int, host string) (*File, error) {
 		if p.host != hash {
 			break
 		}
-		r, err := f.readRecipient(fd, p)
+		r, err := f.readRecipient(fd, int64(p.offset))
 		if err != nil {
 			return nil, fmt.Errorf("read the recipient at byte %d: %w", p.offset, err)
 		}
@@ -236,37 +291,65 @@ func (x *index) read(fd int, host string) (*File, error) {
 	return &f, nil
 }
 
-// readRecipient reads the lines of a recipient, and the line end before them.
-func (f *File) readRecipient(fd int, at place) (r Recipient, err error) {
-	offset := int64(at.offset)
-	lines := make([]byte, 1+at.length)
-	n, err := postoffice.PreadFull(fd, lines, offset-1)
-	if err == nil && n < len(lines) {
-		err = io.ErrUnexpectedEOF
+// readRecipient reads the lines of the recipient at an offset, and the line end before them.
+func (f *File) readRecipient(fd int, offset int64) (r Recipient, err error) {
+	const usual = 512
+	part := &File{Flags: f.Flags, Senders: slices.Clip(f.Senders[:1])}
+	for size := usual; ; size *= 4 {
+		buf := make([]byte, size)
+		n, err := postoffice.PreadFull(fd, buf, offset-1)
+		if err != nil {
+			return r, err
+		}
+		text := string(buf[:n])
+		if n < 2 || text[0] != '\n' || text[1] != 'r' {
+			return r, errReplaced
+		}
+		lines, complete := group(text[1:])
+		if !complete && n == size {
+			continue
+		}
+		if strings.IndexByte(lines, 0) >= 0 {
+			return r, errReplaced
+		}
+		p := parser{text: lines, file: part}
+		for at := 0; at < len(lines); {
+			next, malformed := p.line(at)
+			if malformed != nil {
+				return r, errReplaced
+			}
+			at = next
+		}
+		break
 	}
-	if err != nil {
-		return r, err
-	}
-	part := &File{Flags: f.Flags, Senders: f.Senders[:1]}
-	p := parser{text: string(lines[1:]), file: part}
-	replaced := lines[0] != '\n' || lines[1] != 'r' || slices.Contains(lines, 0)
-	for next := 0; next < len(p.text) && !replaced; {
-		var malformed *ParseError
-		next, malformed = p.line(next)
-		replaced = malformed != nil
-	}
-	if replaced || len(part.Recipients) != 1 {
+	if len(part.Recipients) != 1 {
 		return r, errReplaced
 	}
 	r = part.Recipients[0]
-	r.Offset, r.Sender, r.Header, r.HeaderEnd = offset, int(at.sender), int64(at.header), int64(at.header)
-	if r.Header >= 0 {
-		r.HeaderEnd += int64(len(f.headers[r.Header]))
-	}
+	r.Offset = offset
+	r.Sender = sort.Search(len(f.Senders), func(i int) bool { return f.Senders[i].Offset > offset }) - 1
 	if r.N >= 0 {
 		r.N += offset
 	}
+	if b := sort.Search(len(f.blocks), func(i int) bool { return f.blocks[i].at > offset }); b < len(f.blocks) {
+		r.Header = f.blocks[b].at
+		r.HeaderEnd = r.Header + int64(len(f.blocks[b].text))
+	}
 	return r, nil
+}
+
+// group cuts a text after the lines of the recipient at its beginning. complete is false if it may
+// have more.
+func group(text string) (lines string, complete bool) {
+	for at := 0; ; {
+		end := strings.IndexByte(text[at:], '\n')
+		if at += end + 1; end < 0 || at == len(text) {
+			return text[:at], false
+		}
+		if c := text[at]; c == 'r' || c == 'X' || c == '\n' || endsGroup(c) {
+			return text[:at], true
+		}
+	}
 }
 
 // AppendAtHost appends the indices of the recipients at a host to list, in ascending
