@@ -219,6 +219,9 @@ func (f *fairTest) event() {
 		if t.Len() > 0 {
 			t.SetOpen(true)
 			if p, ok := t.Stay(); ok {
+				if _, first := firstOf(slices.Values(f.flowsOf(t))); t.ring.turn() == nil && p.Vertex != first {
+					panic("without a turn, the first of the thread does not stay")
+				}
 				f.sessions = append(f.sessions, f.q.BeginSession(p.Vertex))
 				t.ring.Take(p)
 			}
@@ -289,7 +292,7 @@ func (f *fairTest) check(t *testing.T) {
 	}
 	for _, thread := range f.threads {
 		n, aside := 0, 0
-		for fl := range thread.each {
+		for _, fl := range f.flowsOf(thread) {
 			assert(f.q.obtainFlow(thread, fl.share, fl.size) == fl, "a flow is not found")
 			f.checkFlow(assert, fl, thread)
 			n += fl.len()
@@ -346,10 +349,17 @@ func (f *fairTest) keyOf(v Vertex) Key {
 }
 
 // checkTurns: the first vertex of a share is the one that a look at all finds.
+func (f *fairTest) flowsOf(t *Thread) (all []*flow) {
+	for _, s := range t.ring.shares {
+		all = slices.AppendSeq(all, t.eachOf(s))
+	}
+	return all
+}
+
 func (f *fairTest) checkTurns(assert asserting, r *Ring) {
 	due, least := make(map[*Share]int), make(map[*Share]Key)
 	for _, t := range f.threads {
-		for fl := range t.each {
+		for _, fl := range f.flowsOf(t) {
 			due[fl.share] += fl.len()
 			if t.open && fl.hasQuantum() && fl.vertex != 0 && fl.place == inOpen {
 				if key, seen := least[fl.share]; !seen || fl.key < key {

@@ -175,9 +175,21 @@ func (f *flow) first() (first Vertex, key Key) {
 	return f.vertex, f.key
 }
 
-// each yields all flows of the thread, in no particular order.
-func (t *Thread) each(yield func(*flow) bool) {
-	for _, s := range t.ring.shares {
+// withoutTurn yields the flows of the thread that have vertices while no share of the ring has a
+// turn, in no particular order, and some of them twice: those that are parked, and those with
+// shares or jobs that are set aside.
+func (t *Thread) withoutTurn(yield func(*flow) bool) {
+	for _, ref := range t.parked {
+		// The flow may have been dropped, and another may have its number.
+		if f := t.ring.queue.flows.At(ref); f.place == inParked && f.thread == t && !yield(f) {
+			return
+		}
+	}
+	var shares []*Share
+	for _, j := range t.ring.aside {
+		shares = append(shares, j.share)
+	}
+	for _, s := range append(shares, t.ring.asideShares...) {
 		for f := range t.eachOf(s) {
 			if !yield(f) {
 				return

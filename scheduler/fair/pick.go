@@ -34,7 +34,7 @@ func (r *Ring) Next() Vertex {
 func (t *Thread) Stay() (Pick, bool) {
 	next := t.ring.turn()
 	if next == nil {
-		_, v := firstOf(t.each)
+		_, v := firstOf(t.withoutTurn)
 		return Pick{Vertex: v, Staying: true}, true
 	}
 	s := next.share
