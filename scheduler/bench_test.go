@@ -302,25 +302,27 @@ func benchTurns(b *testing.B, jobs int) {
 	p.MsgSessions, p.MsgScale, p.Share, p.Sessions = 20, 10, "sender", 20
 	p.Backoff, p.MinBackoff, p.MaxBackoff = rule.BackoffAge, 5*time.Minute, 4000*time.Second
 	r := rand.New(rand.NewPCG(5, 6))
-	offsets := make(map[string]int64) // of recipients after the first, by path and host
+	hostNumbers := make(map[string]int)
+	for i, host := range q.hosts {
+		hostNumbers[host] = i
+	}
+	firstHost := func(id MessageID) int { return int(id) * 7919 % 1000 }
 	arrive := func() {
 		q.last++
 		id := q.last
 		name, sender := strconv.FormatUint(uint64(id), 10), q.senders[r.IntN(1000)]
 		m := Message{ID: id, Path: name, Sender: sender, ErrorTo: sender, MessageID: name, ModifiedAt: q.now, ChangedAt: q.now}
-		first, n := r.IntN(1000), 1
+		n := 1
 		if id%100 == 0 {
 			n = 20
 		}
 		for i := range n {
-			host := q.hosts[(first+50*i)%1000]
+			host := q.hosts[(firstHost(id)+50*i)%1000]
 			m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(160 + i), Channel: "smtp", Host: host})
-			if i > 0 {
-				offsets[name+host] = int64(160 + i)
-			}
 		}
 		q.step(Arrived{m})
 	}
+	next := 0 // in q.feeds
 	q.s.rules.config.Frozen = true
 	for range jobs {
 		arrive()
@@ -341,11 +343,13 @@ func benchTurns(b *testing.B, jobs int) {
 		q.now = q.now.Add(time.Millisecond)
 		arrive()
 		for q.s.mail.counts.Messages > n {
-			f := q.feeds[0]
-			q.feeds = q.feeds[1:]
+			f := q.feeds[next]
+			if next++; next == 1000 {
+				q.feeds, next = slices.Delete(q.feeds, 0, next), 0
+			}
 			id, _ := strconv.ParseUint(f.Job.Path, 10, 64)
-			offset := max(160, offsets[f.Job.Path+f.Job.Host])
-			q.step(AgentReported{Agent: f.Agent, Report: ta.Report{Message: id, Offset: offset, Status: ta.OK3}})
+			place := (hostNumbers[f.Job.Host] - firstHost(MessageID(id)) + 1000) % 1000 / 50
+			q.step(AgentReported{Agent: f.Agent, Report: ta.Report{Message: id, Offset: int64(160 + place), Status: ta.OK3}})
 			q.step(AgentSaid{Agent: f.Agent, Word: Hungry})
 			for _, op := range q.ops {
 				q.step(Done{Op: op})
