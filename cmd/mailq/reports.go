@@ -26,6 +26,7 @@ type question struct {
 var questions = []question{
 	{"threads", "show the counts, times and state of each thread", "SHOW QUEUE THREADS", tableOf(report.Threads)},
 	{"rings", "show the threads, agents and limits of each ring", "SHOW QUEUE SHORT", tableOf(report.Rings)},
+	{"agents", "show the job lines that agents have, and since when", "SHOW WHERE state=fed", tableOf(report.Agents)},
 	{"show MESSAGE", "show one message with the state of each recipient", "SHOW MSG", textOf(report.Message)},
 	{"explain CHANNEL/HOST", "say what the mail for a destination waits for", "EXPLAIN", textOf(report.Explanation)},
 	{"senders", "show recipients, messages and ages by sender", "SHOW COUNT sender", tableOf(report.Counts)},

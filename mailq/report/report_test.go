@@ -135,3 +135,23 @@ func TestMessagesInWords(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// What hangs the longest comes first.
+func TestAgentsAreListedByTheTimeOfTheirJobLines(t *testing.T) {
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	line := func(host string, ago time.Duration) *mailq.JobLine {
+		return &mailq.JobLine{Name: mailq.Name{Channel: "smtp", Host: host}, PID: 42, Path: "M/1", FedAt: now.Add(-ago), Recipients: make([]mailq.Recipient, 2)}
+	}
+	table := Agents([]*mailq.JobLine{line("new.example", time.Second), line("hangs.example", 62*time.Second)}, now)
+	table.Sort(table.Sorted)
+	var out strings.Builder
+	if err := table.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	want := "THREAD              PID  SINCE  MESSAGE  RCPTS  SENDER\n" +
+		"smtp/hangs.example   42   1m2s  M/1          2  <>\n" +
+		"smtp/new.example     42     1s  M/1          2  <>\n"
+	if out.String() != want {
+		t.Errorf("%s", out.String())
+	}
+}

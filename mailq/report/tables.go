@@ -3,6 +3,7 @@ package report
 // The tables: their columns, and the row for each item. A new column is a title and a cell.
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -75,6 +76,16 @@ func Rings(all []*mailq.Ring, _ time.Time) *Table {
 		}
 		t.add(Row{}, str(name), count(int(r.ID)), count(r.Threads), count(r.JobLines), count(r.Agents), count(r.Idle),
 			count(r.MaxRing), count(r.MaxThr), count(r.Overfeed))
+	}
+	return t
+}
+
+// Agents is the table of the job lines that agents have, the oldest first.
+func Agents(all []*mailq.JobLine, now time.Time) *Table {
+	t := table(left("THREAD"), right("PID"), right("SINCE"), left("MESSAGE"), right("RCPTS"), left("SENDER")).sorted("SINCE")
+	for _, l := range all {
+		t.add(Row{}, str(nameOf(l.Name)), Cell{strconv.Itoa(l.PID), float64(l.PID)}, since(l.FedAt, now), str(l.Path),
+			count(len(l.Recipients)), str(cmp.Or(l.Sender, "<>")))
 	}
 	return t
 }
