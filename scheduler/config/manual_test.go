@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"zsched/scheduler/rule"
 )
 
 // entry is a row and what the first sentence of the comment of its field says: "Meaning; 0: none."
@@ -334,20 +336,15 @@ func TestProgramsOfTheExampleAreBuilt(t *testing.T) {
 	}
 }
 
-// A server that answers nothing keeps its session no longer than half an hour.
-func TestExampleGivesSMTPHalfAnHour(t *testing.T) {
-	file := example(t)
-	seen := 0
-	for i, p := range patterns(file) {
-		if have := file.Effective(i); len(have.Command) > 0 && have.Command[0] == "smtp" {
-			seen++
-			if have.AgentTimeout != 30*time.Minute {
-				t.Errorf("%s has an agent-timeout of %s", p, have.AgentTimeout)
-			}
+// Exceptions have what they do not name from the first clause of their channel, and the command of
+// the last. So a server that answers nothing keeps no session for longer than half an hour.
+func TestExceptionsOfTheExampleGetTheRest(t *testing.T) {
+	config := example(t).Scheduler
+	for host, maxthr := range map[string]int{"x.example": 10, "x.dialup.example.org": 10, "x.big.example.com": 40, "mx.bulk.example.net": 40} {
+		have := config.Fold(rule.Match(config.Clauses, "smtp", host))
+		if have.AgentTimeout != 30*time.Minute || len(have.Command) == 0 || have.MaxThr != maxthr || have.Sessions != 20 {
+			t.Errorf("%s: %v, %q, maxthr=%d sessions=%d", host, have.AgentTimeout, have.Command, have.MaxThr, have.Sessions)
 		}
-	}
-	if seen < 3 {
-		t.Errorf("only %d clauses for SMTP", seen)
 	}
 }
 
