@@ -41,24 +41,39 @@ func OrderText(order, to string) string {
 
 // suspendedWords say by whom a thread is suspended.
 var suspendedWords = map[view.Suspender]string{
-	view.ByRule: "suspended by rule", view.AsDead: "suspended because it is dead,",
+	view.ByRule: "suspended by a reply rule", view.AsDead: "suspended because it is dead",
+}
+
+// StateText is the state of a thread, and when that ends if it ends by itself: "suspended
+// because it is dead, for 5m11s". It is empty for a thread that nothing keeps from being fed.
+func StateText(t *Thread, now time.Time) string {
+	left := func(until time.Time) string {
+		return FormatSpan(max(0, time.Duration(until.Unix()-now.Unix())*time.Second))
+	}
+	switch {
+	case t.Held:
+		return "held"
+	case t.SuspendedBy != "":
+		return suspendedWords[t.SuspendedBy] + ", for " + left(t.SuspendedUntil)
+	case t.Probing:
+		return "probing"
+	case t.Wait != "":
+		return "waits (" + string(t.Wait) + ")"
+	case !t.WakeAt.IsZero():
+		return "next try in " + left(t.WakeAt)
+	}
+	return ""
 }
 
 // WindowText says how many sessions a thread has and may have: "1 of 5 sessions,
-// at most 20, probing". It is empty if the server does not report the window.
-func WindowText(t *Thread, now time.Time) string {
+// at most 20". It is empty if the server does not report the window.
+func WindowText(t *Thread) string {
 	if t.WindowLimit == 0 {
 		return ""
 	}
 	text := fmt.Sprintf("%d of %s", t.Sessions, units.Plural(t.Window, "session", "sessions"))
 	if t.WindowLimit != t.Window {
 		text += fmt.Sprintf(", at most %d", t.WindowLimit)
-	}
-	switch {
-	case t.SuspendedBy != "":
-		text += ", " + suspendedWords[t.SuspendedBy] + " for " + FormatSpan(max(0, time.Duration(t.SuspendedUntil.Unix()-now.Unix())*time.Second))
-	case t.Probing:
-		text += ", probing"
 	}
 	return text
 }

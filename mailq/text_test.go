@@ -3,6 +3,8 @@ package mailq
 import (
 	"testing"
 	"time"
+
+	"zsched/scheduler/view"
 )
 
 func TestSpansAreWritten(t *testing.T) {
@@ -26,6 +28,26 @@ func TestDigest(t *testing.T) {
 	} {
 		if got := Digest(v[0], v[1]); got != v[2] {
 			t.Errorf("Digest(%q, %q) = %s, want %s", v[0], v[1], got, v[2])
+		}
+	}
+}
+
+// A thread has one state, the first that keeps its mail back.
+func TestStateOfAThread(t *testing.T) {
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	later := now.Add(5*time.Minute + 11*time.Second)
+	for want, thread := range map[string]Thread{
+		"held": {Held: true, Wait: view.WaitHeld, SuspendedBy: view.AsDead, SuspendedUntil: later},
+		"suspended because it is dead, for 5m11s": {SuspendedBy: view.AsDead, SuspendedUntil: later, Wait: view.WaitSuspend},
+		"suspended by a reply rule, for 5m11s":    {SuspendedBy: view.ByRule, SuspendedUntil: later, WakeAt: later},
+		"suspended by a reply rule, for 0s":       {SuspendedBy: view.ByRule, SuspendedUntil: now.Add(-time.Second)},
+		"probing":                                 {Probing: true, Wait: view.WaitProbe},
+		"waits (queueonly)":                       {Wait: view.WaitTrigger},
+		"next try in 5m11s":                       {WakeAt: later},
+		"":                                        {Sessions: 1},
+	} {
+		if got := StateText(&thread, now); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

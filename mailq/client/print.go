@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"zsched/internal/text"
@@ -73,20 +74,35 @@ func (p *Printer) heading() {
 	p.headed = true
 	line := p.safe(p.thread.Channel+"/"+p.thread.Host) + ":"
 	if t := p.Threads[p.thread]; t != nil {
-		if t.Held {
-			line += " held"
-		}
-		for i := range t.Effects {
-			line += " [" + p.safe(mailq.EffectText(&t.Effects[i], p.Now)) + "]"
-		}
-		if window := mailq.WindowText(t, p.Now); p.Verbose && window != "" {
-			line += " " + p.safe(window)
-		}
-		if p.Verbose && t.Site != "" {
-			line += " site " + p.safe(t.Site)
-		}
+		line += p.safe(p.threadText(t))
 	}
 	p.printf("%s\n", line)
+}
+
+// threadText is what stands in the heading of a thread: its state, its sessions if it has any, what
+// affects it, and why its mail is in the queue.
+func (p *Printer) threadText(t *mailq.Thread) string {
+	var facts []string
+	if state := mailq.StateText(t, p.Now); state != "" {
+		facts = append(facts, state)
+	}
+	if window := mailq.WindowText(t); window != "" && (p.Verbose || t.Sessions > 0) {
+		facts = append(facts, window)
+	}
+	if p.Verbose && t.Site != "" {
+		facts = append(facts, "site "+t.Site)
+	}
+	text := ""
+	if facts != nil {
+		text = " " + strings.Join(facts, ", ")
+	}
+	for i := range t.Effects {
+		text += " [" + mailq.EffectText(&t.Effects[i], p.Now) + "]"
+	}
+	if reply := mailq.LastReply(mailq.LastReason(t)); reply != "" {
+		text += ": " + reply
+	}
+	return text
 }
 
 // endThread prints the summary of a thread.

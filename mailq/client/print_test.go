@@ -50,10 +50,11 @@ func TestPrintJobs(t *testing.T) {
 		{Name: name, Path: "12", Recipients: []mailq.Recipient{{Attempts: 2, Reason: "smtp; 500 (refused)"}}},
 		{Name: name, Path: "13", Recipients: []mailq.Recipient{{}}},
 	}
-	thread := &mailq.Thread{Name: name, Window: 1, WindowLimit: 5, Probing: true, Sessions: 1}
+	thread := &mailq.Thread{Name: name, Window: 1, WindowLimit: 5, SuspendedBy: "dead", SuspendedUntil: captureTime.Add(9 * time.Minute),
+		Reason: "smtp; connect\r->> 451 no answer"}
 	for i, want := range []string{
-		"smtp/x.example:\n\tK/11: (1 try, expires in 1m) 451 4.2.2 busy\n\t12: (2 tries, never expires) smtp; 500 (refused)\n\t13: (0 tries, never expires)\n",
-		"smtp/x.example: 1 of 1 session, at most 5, probing\n\tK/11: (1 try, expires in 1m)\n\t  from\ta@b\n\t  to\tu@x.example\n\t  diag\t<<- RCPT To:<v@x.example>\n\t  diag\t->> 451 4.2.2 busy\n" +
+		"smtp/x.example: suspended because it is dead, for 9m: 451 no answer\n\tK/11: (1 try, expires in 1m) 451 4.2.2 busy\n\t12: (2 tries, never expires) smtp; 500 (refused)\n\t13: (0 tries, never expires)\n",
+		"smtp/x.example: suspended because it is dead, for 9m, 0 of 1 session, at most 5: 451 no answer\n\tK/11: (1 try, expires in 1m)\n\t  from\ta@b\n\t  to\tu@x.example\n\t  diag\t<<- RCPT To:<v@x.example>\n\t  diag\t->> 451 4.2.2 busy\n" +
 			"\t12: (2 tries, never expires)\n\t  from\t<>\n\t  diag\tsmtp; 500 (refused)\n\t13: (0 tries, never expires)\n\t  from\t<>\n",
 	} {
 		var out strings.Builder

@@ -125,7 +125,10 @@ func threadText(t *mailq.Thread, now time.Time) []string {
 	text := []string{
 		fmt.Sprintf("thread: %s, %s, %s, oldest %s", units.Plural(t.JobLines, "job line", "job lines"), units.Plural(t.Recipients, "recipient", "recipients"),
 			units.Plural(t.Attempts, "attempt", "attempts"), mailq.FormatAge(now, t.OldestAt)),
-		"window: " + mailq.WindowText(t, now),
+		"window: " + mailq.WindowText(t),
+	}
+	if state := mailq.StateText(t, now); state != "" {
+		text = append(text, "state: "+state)
 	}
 	if t.Site != "" {
 		text = append(text, "site: "+t.Site)
