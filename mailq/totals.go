@@ -21,6 +21,10 @@ type Totals struct {
 	MessagesOut   uint64 `json:"messages_out"`
 	RecipientsIn  uint64 `json:"recipients_in"`
 	RecipientsOut uint64 `json:"recipients_out"`
+	// MessagesFound and RecipientsFound are those of the mail that came in which was there before
+	// StartedAt.
+	MessagesFound   uint64 `json:"messages_found,omitempty"`
+	RecipientsFound uint64 `json:"recipients_found,omitempty"`
 	// The kinds of KeptKinds.
 	Held        Kept `json:"held"`
 	HeldThreads Kept `json:"held_threads"`

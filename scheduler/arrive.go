@@ -33,6 +33,10 @@ func (ar *arrivals) arrive(in *Message) {
 	ar.s.mail.counts.MessagesIn++
 	ar.s.mail.counts.BytesIn += uint64(max(0, in.Size))
 	ar.s.mail.counts.RecipientsIn += uint64(m.open)
+	if in.Found {
+		ar.s.mail.counts.MessagesFound++
+		ar.s.mail.counts.RecipientsFound += uint64(m.open)
+	}
 	if in.UnderHold {
 		m.flags |= underHold
 	}
@@ -82,7 +86,9 @@ func (ar *arrivals) newMessage(in *Message) *message {
 		r := &in.Recipients[i]
 		v := ar.obtainVertex(m, threadKey{r.Channel, r.Host})
 		ar.s.mail.addRecipient(v, r)
-		ar.s.mail.threadOf(v).ring.channel.counts.In++
+		if !in.Found {
+			ar.s.mail.threadOf(v).ring.channel.counts.In++
+		}
 		ar.s.notices.rememberDelays(v, r)
 		m.open++
 		if r.Class != 0 {

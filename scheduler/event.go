@@ -190,6 +190,7 @@ type Message struct {
 	ChangedAt      time.Time // ctime of the control file
 	Size           int64     // bytes of the message file
 	Owes           bool      // the file has diagnostics that have not been reported yet
+	Found          bool      // the file is older than this process, so it did not arrive now
 	// UnderHold says that its files lie under hold/. Released: it was released, and is to be
 	// moved back. Hold is by which order it is held, or is to be held; nil: nothing says so.
 	UnderHold, Released bool

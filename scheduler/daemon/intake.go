@@ -70,6 +70,7 @@ func (in *intake) arrived(r spool.Loaded) {
 	delete(in.taking, r.Name.ID)
 	m := r.Message
 	in.loop.addSaved(&m)
+	m.Found = m.ChangedAt.Before(in.loop.startedAt)
 	in.messages++
 	in.recipients += len(m.Recipients)
 	in.loop.Step(scheduler.Arrived{Message: m})

@@ -51,10 +51,12 @@ func (s *scrape) collectQueue(c metrics.Sender) {
 	c.Send("scheduler_messages", "Messages in the queue.", float64(n.Messages))
 	c.Send("scheduler_recipients", "Recipients that are not done.", float64(n.Recipients))
 	c.Send("scheduler_threads", "Threads, each the mail for one channel and host.", float64(n.Threads))
-	c.Send("scheduler_messages_in_total", "Messages taken.", float64(n.MessagesIn))
+	c.Send("scheduler_messages_in_total", "Messages that have arrived.", float64(n.MessagesIn-n.MessagesFound))
 	c.Send("scheduler_messages_out_total", "Messages finished.", float64(n.MessagesOut))
-	c.Send("scheduler_recipients_in_total", "Recipients taken.", float64(n.RecipientsIn))
+	c.Send("scheduler_recipients_in_total", "Recipients that have arrived.", float64(n.RecipientsIn-n.RecipientsFound))
 	c.Send("scheduler_recipients_out_total", "Recipients done.", float64(n.RecipientsOut))
+	c.Send("scheduler_messages_found", "Messages that were there before this process.", float64(n.MessagesFound))
+	c.Send("scheduler_recipients_found", "Recipients that were there before this process.", float64(n.RecipientsFound))
 }
 
 // collectKept sends the counts of mail that is kept back until somebody acts, and of mail
@@ -88,7 +90,7 @@ func (s *scrape) collectFlow(c metrics.Sender) {
 			c.Send(name, help, float64(of(&s.channels[i])), "channel", s.channels[i].Name)
 		}
 	}
-	each("scheduler_arrived_total", "Recipients taken, by channel.", func(v *view.Channel) uint64 { return v.In })
+	each("scheduler_arrived_total", "Recipients that have arrived, by channel.", func(v *view.Channel) uint64 { return v.In })
 	each("scheduler_delivered_total", "Recipients delivered, by channel.", func(v *view.Channel) uint64 { return v.Delivered })
 	each("scheduler_deferred_total", "Deferrals of recipients, by channel.", func(v *view.Channel) uint64 { return v.Deferred })
 	each("scheduler_failed_total", "Recipients failed, by channel.", func(v *view.Channel) uint64 { return v.Failed })

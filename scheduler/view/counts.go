@@ -47,8 +47,11 @@ type Counts struct {
 	// what is in the queue.
 	MessagesIn, MessagesOut     uint64
 	RecipientsIn, RecipientsOut uint64
-	BytesIn                     uint64 // sizes of the message files loaded
-	AgentsStarted               uint64
+	// Found: of those that came in, the ones whose control files are older than this process.
+	MessagesFound, RecipientsFound uint64
+
+	BytesIn       uint64 // sizes of the message files loaded
+	AgentsStarted uint64
 
 	Suspensions uint64 // of threads whose destination failed
 }
