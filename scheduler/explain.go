@@ -16,10 +16,7 @@ func (s *Scheduler) Explain(channel, host string) (*view.Explanation, *rule.Para
 	key := threadKey{channel, host}
 	clauses := rule.Match(s.rules.config.Clauses, channel, host)
 	params := s.rules.config.Fold(clauses)
-	x := &view.Explanation{Name: view.Name{Channel: channel, Host: host}, Hold: s.orders.heldThreads[key]}
-	for _, c := range clauses {
-		x.Clauses = append(x.Clauses, view.Clause{Pattern: c.Channel + "/" + c.Host, File: c.File, Line: c.Line})
-	}
+	x := &view.Explanation{Name: key.view(), Hold: s.orders.heldThreads[key], Clauses: viewClauses(clauses)}
 	for _, set := range rule.InForce(clauses) {
 		x.Settings = append(x.Settings, view.Setting{Name: set.Name, Value: set.Value, File: set.File, Line: set.Line})
 	}
@@ -35,6 +32,14 @@ func (s *Scheduler) Explain(channel, host string) (*view.Explanation, *rule.Para
 		l.Blocks = l.Name == string(x.Wait) || l.Name == "window" && (x.Wait == view.WaitThread || x.Wait == view.WaitProbe)
 	}
 	return x, params
+}
+
+// viewClauses returns clauses with the places where they are.
+func viewClauses(clauses []*rule.Clause) (views []view.Clause) {
+	for _, c := range clauses {
+		views = append(views, view.Clause{Pattern: c.Channel + "/" + c.Host, File: c.File, Line: c.Line})
+	}
+	return views
 }
 
 // viewLimits returns the limits on a thread, by the words of waits. The processes under a limit stand

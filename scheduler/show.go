@@ -74,7 +74,7 @@ func (vi *views) viewRing(r *ring) *view.Ring {
 	if r.isBlocked() {
 		return v
 	}
-	v.ID, v.WithHost = r.id, r.withHost
+	v.ID, v.WithHost, v.Clauses, v.Example = r.id, r.withHost, viewClauses(r.clauses), r.example.view()
 	if c := rule.CommandClause(r.clauses); c != nil {
 		v.Channel, v.Host = c.Channel, c.Host
 	}

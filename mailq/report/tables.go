@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"zsched/internal/units"
@@ -67,17 +68,26 @@ func state(t *mailq.Thread, now time.Time) Cell {
 
 // Rings is the table of rings.
 func Rings(all []*mailq.Ring, _ time.Time) *Table {
-	t := table(left("RING"), right("ID"), right("THREADS"), right("LINES"), right("AGENTS"), right("IDLE"), right("MAXRING"),
+	t := table(left("RING"), left("CLAUSES"), right("ID"), right("THREADS"), right("LINES"), right("AGENTS"), right("IDLE"), right("MAXRING"),
 		right("MAXTHR"), right("OVERFEED"))
 	for _, r := range all {
 		name := r.Channel + "/" + r.Host
 		if r.WithHost {
-			name += " ($host)"
+			name += " ($host=" + r.Example.Host + ")"
 		}
-		t.add(Row{}, str(name), count(int(r.ID)), count(r.Threads), count(r.JobLines), count(r.Agents), count(r.Idle),
+		t.add(Row{}, str(name), str(clauseLines(r)), count(int(r.ID)), count(r.Threads), count(r.JobLines), count(r.Agents), count(r.Idle),
 			count(r.MaxRing), count(r.MaxThr), count(r.Overfeed))
 	}
 	return t
+}
+
+// clauseLines returns the lines of scheduler.cf at which the clauses of a ring begin: "6,10,31".
+func clauseLines(r *mailq.Ring) string {
+	var lines []string
+	for _, c := range r.Clauses {
+		lines = append(lines, strconv.Itoa(c.Line))
+	}
+	return strings.Join(lines, ",")
 }
 
 // Agents is the table of the job lines that agents have, the oldest first.

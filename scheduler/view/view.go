@@ -34,14 +34,18 @@ type Ring struct {
 	// pattern.
 	ID uint64 `json:"ring"`
 	// Channel and Host are the pattern of the clause that gives the command.
-	Channel  string `json:"channel_pattern"`
-	Host     string `json:"host_pattern"`
-	WithHost bool   `json:"with_host"` // the command names the host
-	Threads  int    `json:"threads"`
-	JobLines int    `json:"job_lines"`
-	Agents   int    `json:"agents"` // processes, idle ones included
-	Idle     int    `json:"idle"`
-	Sessions int    `json:"sessions"` // busy
+	Channel string `json:"channel_pattern"`
+	Host    string `json:"host_pattern"`
+	// Clauses are those that match its threads, in order, and Example is one of these threads. They
+	// tell rings with the same pattern apart.
+	Clauses  []Clause `json:"clauses,omitempty"`
+	Example  Name     `json:"example,omitzero"`
+	WithHost bool     `json:"with_host"` // the command names the host
+	Threads  int      `json:"threads"`
+	JobLines int      `json:"job_lines"`
+	Agents   int      `json:"agents"` // processes, idle ones included
+	Idle     int      `json:"idle"`
+	Sessions int      `json:"sessions"` // busy
 	// Limits in force; 0: none.
 	MaxRing  int `json:"maxring"`
 	MaxThr   int `json:"maxthr"`
