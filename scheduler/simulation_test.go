@@ -19,7 +19,7 @@ import (
 // message leaves before each of its recipients has an outcome. At the end
 // nothing fails any more, and each message must leave.
 func TestSimulation(t *testing.T) {
-	seeds, steps := 12, 2500
+	seeds, steps := 8, 2000
 	if testing.Short() {
 		seeds, steps = 3, 1000
 	}

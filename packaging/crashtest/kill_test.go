@@ -103,7 +103,7 @@ func maskNumbers(text string) string {
 }
 
 // sampleSize is how many runs there are without -whole.
-const sampleSize = 3
+const sampleSize = 2
 
 // TestKilledAtEachCall kills each program at each of its calls on files. Afterwards
 // nothing is lost, and no recipients or notices come twice except those that

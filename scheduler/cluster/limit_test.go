@@ -10,7 +10,7 @@ import (
 // run up to twenty seconds late.
 func TestLimitHoldsWhileNodesDieAndReturn(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(12) {
+	for seed := range uint64(8) {
 		v := newVirtual(t, seed, 1+int(seed)%8, 2+int(seed)%4)
 		v.fate = func(*virtualNode) fate {
 			switch x := v.rand.IntN(100); {

@@ -141,11 +141,11 @@ func (o *testSpool) checkDamaged(valid string, d *damaged, m *Loaded) {
 	}
 }
 
-// TestHugeControlFiles: a million recipients are mail like other mail; a gigabyte goes
+// TestHugeControlFiles: 200 000 recipients are mail like other mail; a gigabyte goes
 // to quarantine, and is not read.
 func TestHugeControlFiles(t *testing.T) {
-	const million = 1000000
-	lines := make([]string, million)
+	const many = 200_000
+	lines := make([]string, many)
 	for i := range lines {
 		lines[i] = fmt.Sprintf("r           smtp h%d.example u%d@h%d.example 65534", i%1000, i, i%1000)
 	}
@@ -164,10 +164,10 @@ func TestHugeControlFiles(t *testing.T) {
 		t.Errorf("a file of a gigabyte took %d bytes of memory", used)
 	}
 	m := o.loaded("7")
-	if len(m.Recipients) != million {
+	if len(m.Recipients) != many {
 		t.Fatalf("%d recipients", len(m.Recipients))
 	}
-	last := m.Recipients[million-1]
+	last := m.Recipients[many-1]
 	o.marked("7", ctlfile.Mark{Offset: last.Offset, Tag: ctlfile.Delivered})
 	if tail := o.read("transport/7")[last.Offset:]; !strings.HasPrefix(tail, "r+") {
 		t.Errorf("the last recipient was delivered, and its line is %.50q", tail)
