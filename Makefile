@@ -51,9 +51,11 @@ fuzz:
 bench: all
 	$(GO) test -run '^$$' -bench . -timeout 2h -p 1 ./...
 
-# The long form of what the tests do in short: an old agent, fifty kills.
+# The long form of what the tests do in short: an old agent, fifty kills, ten thousand
+# connections.
 crash: all
-	$(GO) test -count=1 -v -run 'OldAgent|Killed' ./cmd/scheduler -args -messages 40000 -kills 50
+	$(GO) test -count=1 -v -run 'OldAgent|Killed|SocketsUnderFlood' ./cmd/scheduler \
+		-args -messages 40000 -kills 50 -connections 10000
 
 # Every program killed at each of its calls on files, and each call failing with each
 # of ERRORS that it can have, on the real disk: prints programs, calls, kills, losses,

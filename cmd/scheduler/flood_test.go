@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -22,11 +23,10 @@ import (
 	"zsched/mailq"
 )
 
-// floodConnections is how many connections TestSocketsUnderFlood opens, if the limit
-// on descriptors allows.
-const floodConnections = 10_000
+// floodConnections is many times what the sockets take at once. "make crash" gives more.
+var floodConnections = flag.Int("connections", 2000, "connections of TestSocketsUnderFlood, if the limit on descriptors allows")
 
-// TestSocketsUnderFlood opens ten thousand connections to the sockets for queries and
+// TestSocketsUnderFlood opens thousands of connections to the sockets for queries and
 // metrics. They are silent or half open, send garbage or endless lines, or do not read
 // their replies. Others come and go, and datagrams flood the notify socket. Meanwhile
 // mail is delivered, and the administrator can log in at the UNIX socket. A password is
@@ -152,13 +152,13 @@ type flood struct {
 	running sync.WaitGroup
 }
 
-// open opens floodConnections connections, and opens and closes others until pause.
+// open opens many connections, and opens and closes others until pause.
 func (f *flood) open(t *testing.T) {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
 	}
-	f.connections = min(floodConnections, int(min(files.Cur, 1<<20))-200)
+	f.connections = min(*floodConnections, int(min(files.Cur, 1<<20))-200)
 	if raced {
 		f.connections /= 10
 	}

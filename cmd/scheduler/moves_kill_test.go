@@ -101,7 +101,7 @@ func (n *movingNodes) recipients(po string) map[string]int {
 // killed at random times while mail is moved. At the end each recipient has arrived once.
 func TestMovesSurviveKills(t *testing.T) {
 	t.Parallel()
-	const messages, kills = 600, 6
+	const messages, kills = 300, 3
 	n := newMovingNodes(t)
 	fill(t, filepath.Join(n.dir, "po"), messages, 5)
 	seed := uint64(time.Now().UnixNano())

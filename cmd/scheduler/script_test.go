@@ -146,7 +146,7 @@ const patience = 2 * time.Minute
 func until(ts *testscript.TestScript, what string, ok func() bool) {
 	deadline := time.Now().Add(patience)
 	// The pauses grow, because ok may start a process, and the test would be busy asking.
-	for pause := 5 * time.Millisecond; !ok(); pause = min(2*pause, 100*time.Millisecond) {
+	for pause := 5 * time.Millisecond; !ok(); pause = min(2*pause, 500*time.Millisecond) {
 		time.Sleep(pause)
 		if time.Now().After(deadline) {
 			ts.Fatalf("waited in vain for %s", what)

@@ -31,7 +31,7 @@ func mostConnections(commands []string) (most int) {
 // TestNewDomainsOfOneServer: none of them was seen before, and all have the same MX host. It gets
 // no more connections than it may have at once, however many nodes there are.
 func TestNewDomainsOfOneServer(t *testing.T) {
-	const limit, domains, messages = 8, 100, 300
+	const limit, domains, messages = 8, 40, 120
 	for _, nodes := range []int{1, 3} {
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
 			server, err := smtptest.Start(smtptest.Options{Rules: []smtptest.Rule{{On: "dot", Do: "hold"}}})

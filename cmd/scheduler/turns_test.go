@@ -15,7 +15,7 @@ import (
 )
 
 // turnMessages is how much mail waits in TestEachDestinationHasItsTurn.
-var turnMessages = flag.Int("turns", 5000, "messages of TestEachDestinationHasItsTurn")
+var turnMessages = flag.Int("turns", 2000, "messages of TestEachDestinationHasItsTurn")
 
 var turnSeed = flag.Uint64("turns-seed", rand.Uint64(), "seed of the mail and the reloads of that test")
 
