@@ -214,7 +214,8 @@ func parameter(value string) string {
 	return value
 }
 
-// parameters returns the words of a todsn line that an N line may have.
+// parameters returns the words of an N line that a todsn line may have, or of a todsn line that an
+// N line may have.
 func parameters(value string) string {
 	var words []string
 	for _, key := range []string{"NOTIFY", "ORCPT", "INRCPT", "INFROM", "EZMLM", "BY"} {

@@ -140,8 +140,8 @@ func (s *Submission) Envelope() ([]byte, error) {
 		lines = append(lines, "from "+bracketed(s.From.User))
 	}
 	for _, r := range s.To {
-		if words := dsnWords(r.DSN, "NOTIFY", "ORCPT", "BY"); words != "" {
-			lines = append(lines, "todsn"+words)
+		if words := parameters(r.DSN); words != "" {
+			lines = append(lines, "todsn "+words)
 		}
 		lines = append(lines, "to "+bracketed(r.User))
 	}
@@ -154,18 +154,6 @@ func bracketed(address string) string {
 		return address
 	}
 	return "<" + address + ">"
-}
-
-// dsnWords returns the words of an N line that have these keys, each with a blank
-// before it.
-func dsnWords(dsn string, keys ...string) string {
-	var words strings.Builder
-	for _, key := range keys {
-		if value, ok := ctlfile.DSNWord(dsn, key); ok {
-			words.WriteString(" " + key + "=" + value)
-		}
-	}
-	return words.String()
 }
 
 // Encode writes the submission with its body. Nothing is written if the router

@@ -94,7 +94,7 @@ func TestResubmissionsAreApartWhereTheyMust(t *testing.T) {
 		"s error - alice 0\nr           smtp h carol 0\nm\nA: 1\n\n"+
 		"s smtp h <alice> 0\nr           smtp h <dora> 0\nm\nA: 2\n\n")
 	equal(t, "submissions", submitted(t, f, "b\n"), ""+
-		"external\nrcvdfrom STDIN (hold@mx)\nidentinfo SOURCE=uid:1000\nfrom <alice>\ntodsn NOTIFY=NEVER\nto <bob>\nenv-end\nA: 1\n\nb\n"+
+		"external\nrcvdfrom STDIN (hold@mx)\nidentinfo SOURCE=uid:1000\nfrom <alice>\ntodsn NOTIFY=NEVER INFROM=x\nto <bob>\nenv-end\nA: 1\n\nb\n"+
 		"external\nrcvdfrom STDIN (hold@mx)\nidentinfo SOURCE=uid:1000\nchannel error\nto <carol>\nenv-end\nA: 1\n\nb\n"+
 		"external\nrcvdfrom STDIN (hold@mx)\nidentinfo SOURCE=uid:1000\nfrom <alice>\nto <dora>\nenv-end\nA: 2\n\nb\n")
 }

@@ -137,6 +137,11 @@ func TestDSNParametersThroughAliases(t *testing.T) {
 	if got := route(table, "two", "NOTIFY=SUCCESS BY=60;R")[0].DSN; got != "NOTIFY=NEVER BY=60;R ORCPT=rfc822;two@mx.example" {
 		t.Error(got)
 	}
+	// A recipient that is submitted again keeps the first address that an alias replaced.
+	again := asked + " INRCPT=rfc822;first@mx.example"
+	if got := route(table, "one", again)[0].DSN; got != again {
+		t.Error(got)
+	}
 	for _, target := range route(table, "staff", asked) {
 		if target.Owner != "owner-staff@mx.example" || strings.Contains(target.DSN, "x@old.example") {
 			t.Errorf("%+v", target)

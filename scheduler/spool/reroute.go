@@ -25,7 +25,7 @@ func moves(a *scheduler.Resubmit) bool { return a.Channel == ctlfile.TransferCha
 // set, only the first recipient is sent, and that settles the set; a move to another node
 // takes the whole set.
 //
-// The router gets the sender, NOTIFY, ORCPT, BY, ENVID and RET, the headers and
+// The router gets the sender, the words of the N line, ENVID and RET, the headers and
 // the body. Its envelope has no line for an error address other than the sender;
 // the time of BY starts anew; T lines are not repeated, because they were carried
 // out. An address that is not a queue.PlainAddress is refused. For the router

@@ -51,7 +51,7 @@ func (o *testSpool) tagsIn(path string) string {
 func TestResubmitToTheRouter(t *testing.T) {
 	for _, from := range []Place{Queue, Hold} {
 		o := newRoutedSpool(t)
-		text := control("7", toBob, "N NOTIFY=SUCCESS ORCPT=rfc822;b@old BY=60;R INRCPT=x", "R HDRS", "n env-1",
+		text := control("7", toBob, "N NOTIFY=SUCCESS ORCPT=rfc822;b@old INRCPT=rfc822;list@x BY=60;R", "R HDRS", "n env-1",
 			strings.Replace(toCarol, "r ", "r+", 1),
 			"r           smtp d.example dora@d.example 65534", "R HDRS", "n env-1",
 			"r           smtp e.example eve@e.example 65534")
@@ -68,7 +68,7 @@ func TestResubmitToTheRouter(t *testing.T) {
 			t.Errorf("%+v", r.Recipients)
 		}
 		const want = "external\nrcvdfrom STDIN (scheduler@mx.example)\nenvid env-1\nnotaryret HDRS\nfrom <alice@x.example>\n" +
-			"todsn NOTIFY=SUCCESS ORCPT=rfc822;b@old BY=60;R\nto <bob@b.example>\nto <dora@d.example>\nenv-end\n" +
+			"todsn NOTIFY=SUCCESS ORCPT=rfc822;b@old INRCPT=rfc822;list@x BY=60;R\nto <bob@b.example>\nto <dora@d.example>\nenv-end\n" +
 			"Subject: x\n\nbody\nof two lines"
 		if got := o.read("router/" + r.Router[0]); got != want {
 			t.Errorf("submitted\n%s, want\n%s", got, want)
