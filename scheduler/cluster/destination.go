@@ -34,10 +34,11 @@ func (n *Node) destination(a scheduler.Destination) {
 	record := n.options.Node + " " + strings.ToValidUTF8(a.Reason, "")
 	n.backlog = append(n.backlog, call{
 		script: destinationScript, keys: []string{keyPrefix + "dead:" + escape(a.Channel) + "/" + escape(a.Host)}, args: []any{span.Milliseconds(), record},
-		done: func(reply any, err error) {
+		done: func(reply any, err error) error {
 			if a.State != scheduler.DestinationIsAlive && err == nil {
 				n.destinationKnown(a, reply)
 			}
+			return err
 		},
 	})
 }

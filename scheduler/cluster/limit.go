@@ -139,16 +139,20 @@ func (n *Node) share(b *batch, l *limit) {
 	b.add(shareScript, []string{keyPrefix + "limit:" + l.name, keyPrefix + "epoch"}, []any{
 		n.options.Node, n.options.Nonce, m.number, l.max, want, l.busy,
 		n.times.ttl.Milliseconds(), n.times.rotate.Milliseconds(), returning,
-	}, func(reply any, err error) {
+	}, func(reply any, err error) error {
 		values, err := numbers(reply, err)
+		if err == nil && (len(values) < 9 || values[0] != 1) {
+			err = errReply
+		}
 		n.shared(l, b.sentAt, values, err)
+		return err
 	})
 }
 
 // shared handles the reply to a call of share.
 func (n *Node) shared(l *limit, sentAt boot, reply []int64, err error) {
 	l.flying = false
-	if err != nil || len(reply) < 9 || reply[0] != 1 {
+	if err != nil {
 		n.due.Put(n.now+boot(n.times.again), &l.call)
 		return
 	}

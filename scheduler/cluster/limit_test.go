@@ -69,6 +69,32 @@ func TestThreeNodesUseTheLimit(t *testing.T) {
 	}
 }
 
+// TestStoreThatAnswersGarbageIsLost: a node has its part of the limit then, also where the answer
+// claims its name for somebody.
+func TestStoreThatAnswersGarbageIsLost(t *testing.T) {
+	for _, garbage := range []any{
+		"OK", int64(1), []any{}, []any{int64(0)}, []any{int64(0), int64(7)}, []any{int64(0), ""}, []any{int64(0), "somebody else"},
+		[]any{int64(1), "today", int64(0), []any{}}, []any{int64(1), "1800000000000000"},
+	} {
+		v := newVirtual(t, 1, 10, 3)
+		for _, n := range v.nodes {
+			n.demand = 20
+		}
+		v.settle()
+		v.fate = func(*virtualNode) fate { return fate{carried: true, garbage: garbage} }
+		for end := v.now + 2*virtualTTL; v.now < end; {
+			v.step(100 * time.Millisecond)
+			v.end(0.5)
+		}
+		v.step(100 * time.Millisecond)
+		for _, n := range v.nodes {
+			if n.allowed.Sessions != 3 || !n.State().Lost {
+				t.Errorf("%#v: %s may have %d sessions, lost: %v", garbage, n.name, n.allowed.Sessions, n.State().Lost)
+			}
+		}
+	}
+}
+
 // TestUnchangedLimitCostsOneCallInEachRenewal.
 func TestUnchangedLimitCostsOneCallInEachRenewal(t *testing.T) {
 	v := newVirtual(t, 1, 10, 3)

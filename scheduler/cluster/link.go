@@ -43,7 +43,7 @@ type call struct {
 	script *redis.Script
 	keys   []string
 	args   []any
-	done   func(reply any, err error) // nil: nothing
+	done   func(reply any, err error) error // returns what is wrong with the reply; nil: nothing is done
 }
 
 // batch is a number of calls that are sent together.
@@ -52,7 +52,7 @@ type batch struct {
 	sentAt boot
 }
 
-func (b *batch) add(script *redis.Script, keys []string, args []any, done func(any, error)) {
+func (b *batch) add(script *redis.Script, keys []string, args []any, done func(any, error) error) {
 	b.calls = append(b.calls, call{script, keys, args, done})
 }
 
@@ -69,6 +69,9 @@ type reply struct {
 	err   error
 }
 
+// errReply is the error of a reply that no script gives: something else answers than our store.
+var errReply = errors.New("the store's reply is not understood")
+
 // numbers returns a reply as a list of integers.
 func numbers(reply any, err error) ([]int64, error) {
 	if err != nil {
@@ -76,7 +79,7 @@ func numbers(reply any, err error) ([]int64, error) {
 	}
 	values, ok := reply.([]any)
 	if !ok {
-		return nil, errors.New("the reply is not a list")
+		return nil, errReply
 	}
 	out := make([]int64, len(values))
 	for i, v := range values {
@@ -85,11 +88,12 @@ func numbers(reply any, err error) ([]int64, error) {
 	return out, nil
 }
 
-// ended gives the reply to the one who made the call.
-func (c *call) ended(r reply) {
-	if c.done != nil {
-		c.done(r.value, r.err)
+// ended gives the reply to the one who made the call, and returns what is wrong with it.
+func (c *call) ended(r reply) error {
+	if c.done == nil {
+		return r.err
 	}
+	return c.done(r.value, r.err)
 }
 
 // answered takes what the store has said.
@@ -102,10 +106,9 @@ func (n *Node) answered(a *answer) {
 		if a.err == nil {
 			r = a.replies[i]
 		}
-		if r.err != nil && failed == nil {
-			failed = r.err
+		if err := c.ended(r); err != nil && failed == nil {
+			failed = err
 		}
-		c.ended(r)
 	}
 	n.batchEnded(a.batch.sentAt, failed)
 }

@@ -66,7 +66,7 @@ func (n *Node) reportDue(b *batch) {
 		return
 	}
 	m.reports = n.now + boot(n.times.report)
-	b.add(reportScript, n.reportKeys(), n.reportArgs(false), func(reply any, err error) { n.reported(b.sentAt, reply, err) })
+	b.add(reportScript, n.reportKeys(), n.reportArgs(false), func(reply any, err error) error { return n.reported(b.sentAt, reply, err) })
 }
 
 func (n *Node) reportKeys() []string {
@@ -81,41 +81,45 @@ func (n *Node) reportArgs(leave bool) []any {
 	return []any{o.Node, o.Place, o.Nonce, n.times.ttl.Milliseconds(), rememberNodes.Milliseconds(), flag}
 }
 
-// reported takes the reply to a report.
-func (n *Node) reported(sentAt boot, reply any, err error) {
+// reported takes the reply to a report, and returns what is wrong with it.
+func (n *Node) reported(sentAt boot, reply any, err error) error {
 	m := &n.members
-	values, ok := reply.([]any)
-	if err != nil || !ok || len(values) < 2 {
-		m.reports = n.now + boot(n.times.again) // with the calls about limits that failed
-		return
-	}
-	if accepted, _ := values[0].(int64); accepted != 1 {
-		claim, _ := values[1].(string)
-		if m.refused != claim {
+	values, _ := reply.([]any)
+	values = append(values, make([]any, max(0, 4-len(values)))...)
+	accepted, _ := values[0].(int64)
+	said, _ := values[1].(string) // the claim or the time
+	switch {
+	case err != nil:
+		return err
+	case said == "":
+		return errReply
+	case accepted != 1:
+		if m.refused != said {
 			n.options.Log(scheduler.Error, "cluster: the name "+n.options.Node+" belongs to another process, so the store is not used: set PARAMnode")
 		}
-		m.refused, m.joined = claim, false
-		return
-	}
-	if len(values) < 4 {
-		return
+		m.refused, m.joined = said, false
+		return nil
 	}
 	m.refused = ""
-	now, _ := values[1].(string)
-	if base, err := strconv.ParseInt(now, 10, 64); err == nil && !m.joined {
+	base, err := strconv.ParseInt(said, 10, 64)
+	nodes, ok := values[3].([]any)
+	if err != nil || !ok {
+		return errReply
+	}
+	if !m.joined {
 		// The numbers of a process are higher than those of its predecessor.
 		m.number = max(m.number, base)
 		m.joined = true
 	}
 	born, _ := values[2].(int64)
 	n.epochIs(born)
-	n.learnNodes(sentAt, values[3])
+	n.learnNodes(sentAt, nodes)
+	return nil
 }
 
 // learnNodes takes the list of nodes from the reply to a report.
-func (n *Node) learnNodes(sentAt boot, list any) {
+func (n *Node) learnNodes(sentAt boot, values []any) {
 	m := &n.members
-	values, _ := list.([]any)
 	for pair := range slices.Chunk(values[:len(values)&^1], 2) {
 		name, _ := pair[0].(string)
 		ago, _ := pair[1].(int64)
@@ -181,7 +185,7 @@ func (n *Node) checkLost() {
 	waiting := n.backlog
 	n.backlog = nil
 	for i := range waiting {
-		waiting[i].ended(reply{err: errLost})
+		_ = waiting[i].ended(reply{err: errLost})
 	}
 	for _, l := range n.sortedLimits() {
 		n.divide(l)

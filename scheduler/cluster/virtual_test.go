@@ -57,6 +57,7 @@ type fate struct {
 	carried    bool          // the store carries it out,
 	after      time.Duration // this much later
 	replyLost  bool
+	garbage    any // the reply to each call instead
 	replyAfter time.Duration
 }
 
@@ -112,6 +113,11 @@ func (n *virtualNode) carry(b *batch) {
 	case f.carried && f.after == 0:
 		a := v.exec(b.calls)
 		a.batch = b
+		if f.garbage != nil {
+			for i := range a.replies {
+				a.replies[i].value = f.garbage
+			}
+		}
 		if f.replyLost {
 			a = &answer{batch: b, err: context.DeadlineExceeded}
 			f.replyAfter = callTimeout
