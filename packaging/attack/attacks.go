@@ -53,7 +53,7 @@ func queueIsClosed(s *site) error {
 	}
 	return s.mayNot(s.a, "ls po/transport", "ls po/queue", "ls po/hold", "ls po/queue/.tmp",
 		"cat po/transport/"+name, "cat po/queue/"+name, "chmod 666 po/transport/"+name,
-		"echo x >>po/transport/"+name, "ln po/zmailer.conf po/transport/1", "ln -s /etc/passwd po/queue/1",
+		"echo x >>po/transport/"+name, "ln zmailer.conf po/transport/1", "ln -s /etc/passwd po/queue/1",
 		"mv po/transport po/t", "mv po/transport/"+name+" po/public/", "mkdir po/transport/A", "rm -r po/public")
 }
 
@@ -146,6 +146,9 @@ func ownerIsClosed(s *site) error {
 }
 
 func notifyIsClosed(s *site) error {
+	if _, err := os.Lstat(filepath.Join(s.dir, "po/.scheduler.notify")); err != nil {
+		return err
+	}
 	cmd := s.role(s.a, "datagram", "po/.scheduler.notify")
 	if out, err := cmd.CombinedOutput(); err == nil {
 		return fmt.Errorf("a user sent a notification: %s", out)
