@@ -91,8 +91,9 @@ func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 // delivered ends a recipient that was delivered.
 func (li *lines) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 	wanted := li.s.mail.recipient(v, i).flags&notifySuccess != 0 && !li.s.orders.isKilled(v)
-	mark := ctlfile.Mark{Tag: ctlfile.Delivered, LeaveTag: a.marks()}
-	// ok3 says that the next host notifies the sender.
+	// ok3 says that the next host notifies the sender. An agent like ZMailer's writes no d line then;
+	// without one, the sender would be told that the details are lost.
+	mark := ctlfile.Mark{Tag: ctlfile.Delivered, LeaveTag: a.marks() && !(wanted && rep.Status == ta.OK3)}
 	mark.Diagnose = wanted && (rep.Status == ta.OK || !a.marks() && !(a.reports && rep.Status == ta.OK3))
 	if wanted {
 		li.s.mail.messageOf(v).flags |= owesNotice

@@ -161,6 +161,20 @@ func TestMarkDelay(t *testing.T) {
 	}
 }
 
+// An agent that marks, such as ZMailer's, has tagged a recipient whose success the next host reports.
+// The sender is not told that its details are lost.
+func TestMarkOfATaggedRecipientOwesNothing(t *testing.T) {
+	text := control("7", strings.Replace(toBob, "r ", "r+", 1), "N NOTIFY=SUCCESS", toCarol)
+	o := newTestSpool(t)
+	o.put("7", text)
+	o.open(Options{})
+	o.marked("7", ctlfile.Mark{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered, Notary: "\x03\x01relayed"})
+	added := strings.TrimPrefix(o.read("transport/7"), text)
+	if !strings.HasPrefix(added, "d+") || strings.Count(added, "\n") != 1 || o.tags("transport/7") != "+ " {
+		t.Errorf("tags %q, added %q", o.tags("transport/7"), added)
+	}
+}
+
 // What the file says about a recipient that is done is the truth.
 func TestMarkLeavesWhatIsDone(t *testing.T) {
 	text := control("7", strings.Replace(toBob, "r ", "r+", 1), strings.Replace(toCarol, "r ", "r-", 1))
