@@ -147,6 +147,10 @@ func (l *Log) answered(r *spool.Answered) {
 	case scheduler.Hold:
 		l.begin("hold").message(&m).times(m.since, l.now).write()
 	case scheduler.Release:
+		if n := strings.Count(m.users, "\n"); n > manyRecipients {
+			l.begin("arrival").message(&m).number("recipients", n).text("text", "released").write()
+			break
+		}
 		for line := range strings.Lines(m.users) {
 			_, address := numbered(line)
 			l.begin("arrival").message(&m).text("recipient", address).text("text", "released").write()

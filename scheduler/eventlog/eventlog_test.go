@@ -163,6 +163,33 @@ func TestEachRecipientHasItsAddress(t *testing.T) {
 	}
 }
 
+// A message to very many does not drive lines about other messages out of the log: each time when all
+// its recipients come together, there is one line.
+func TestManyRecipientsArriveInOneLine(t *testing.T) {
+	for _, many := range []bool{false, true} {
+		recipients, want := manyRecipients, 3*manyRecipients
+		if many {
+			recipients, want = recipients+1, 3
+		}
+		e := arrivedMessage(12, slices.Repeat([]string{"u@h"}, recipients)...)
+		for range recipients {
+			e.Message.Done = append(e.Message.Done, ctlfile.DoneRecipient{Tag: ctlfile.Delivered, Channel: "smtp", Host: "h", User: "d@h"})
+		}
+		lines := told(t, func(l *Log) {
+			l.Event(began, e)
+			l.Result(began, spool.Answered{Action: scheduler.Release{}, Op: 2, Message: 12})
+		})
+		if len(lines) != want {
+			t.Fatalf("%d recipients: %d lines", recipients, len(lines))
+		}
+		for _, line := range lines {
+			if line["event"] != "done" && line["text"] != "released" && line["recipients"] != float64(recipients) || many == (line["recipient"] != nil) {
+				t.Fatalf("%d recipients: %v", recipients, line)
+			}
+		}
+	}
+}
+
 // A notice while the message is still in the queue is an event of the message.
 func TestInterimNoticeIsAnEvent(t *testing.T) {
 	lines := told(t, func(l *Log) {

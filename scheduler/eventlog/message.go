@@ -105,14 +105,19 @@ func (l *Log) arrived(in *scheduler.Message) {
 	l.owes(&m, in.Owes)
 }
 
-// arrivals writes one line for each recipient of a message that arrives, and at least one.
+// manyRecipients is how many recipients a message may have to get a line for each when it arrives.
+// All come at once, and the lines of 250 000 would take the room of those about other messages.
+const manyRecipients = 1000
+
+// arrivals writes one line for each recipient of a message that arrives, or one for many or none.
 func (l *Log) arrivals(m *message, in *scheduler.Message, how string) {
 	end := func(b line) {
 		b.text("client", in.Client).text("source", in.Source).text("file", in.Path).times(m.since, l.now).
 			number("size", int(max(0, in.Size))).number("recipients", len(in.Recipients)).text("text", how).write()
 	}
-	if len(in.Recipients) == 0 {
+	if n := len(in.Recipients); n == 0 || n > manyRecipients {
 		end(l.begin("arrival").message(m))
+		return
 	}
 	for _, r := range in.Recipients {
 		b := l.begin("arrival").message(m).text("recipient", r.User)
@@ -124,8 +129,12 @@ func (l *Log) arrivals(m *message, in *scheduler.Message, how string) {
 }
 
 // doneBefore writes one line for each recipient that was done when the control file was
-// read. An agent may have finished with it while no scheduler was running.
+// read, or one for many. An agent may have finished with it while no scheduler was running.
 func (l *Log) doneBefore(m *message, all []ctlfile.DoneRecipient) {
+	if len(all) > manyRecipients {
+		l.begin("done").message(m).number("recipients", len(all)).write()
+		return
+	}
 	for _, r := range all {
 		said := parseReply(r.Notary, r.Text, false)
 		l.begin("done").message(m).text("recipient", r.User).thread(r.Channel, r.Host).
