@@ -165,7 +165,7 @@ func TestSubmissionHasEnvelopeHeaderAndBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "external\nrcvdfrom STDIN (hold@mta.example)\nenvid QQ+2B\nnotaryret HDRS\nfrom <alice@example.org>\n" +
-		"todsn NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@old.example\nto <bob@example.net>\n" +
+		"todsn NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@old.example INFROM=x\nto <bob@example.net>\n" +
 		"to <\"carol x\"@example.net>\nenv-end\nA: b\n\nbody\n"
 	if string(got) != want {
 		t.Errorf("submitted\n%s, want\n%s", got, want)
