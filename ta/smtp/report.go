@@ -109,7 +109,7 @@ func (a *Agent) noTarget(j *job) {
 	f := j.failed
 	if f == nil {
 		name, dead := a.pool.deadTarget(j)
-		text := fmt.Sprintf("%s is not tried again before %s: %s", name, dead.until.UTC().Format(time.TimeOnly), strings.TrimLeft(dead.why, "\r"))
+		text := fmt.Sprintf("%s is not tried again before %s: %s", name, dead.until.UTC().Format(time.RFC3339), strings.TrimLeft(dead.why, "\r"))
 		f = &failure{code: "4.4.1", diagnostic: "smtp; 466 (" + text + ")", text: text}
 	}
 	a.reportFailure(j, f)
