@@ -147,6 +147,30 @@ func TestThreadsTakeTurns(t *testing.T) {
 	}
 }
 
+// TestNothingStaysWhileSharesChange: after a reload, one vertex of a message has its new share
+// already. The other is still set aside in the old one.
+func TestNothingStaysWhileSharesChange(t *testing.T) {
+	b := newMailbag()
+	q := New(b)
+	r := q.NewRing(&rule.Params{Quantum: 3}, func() {})
+	threads := []*Thread{{Number: 1}, {Number: 2}}
+	for _, thread := range threads {
+		thread.SetRing(r)
+	}
+	vertices := b.add("old", threads...)
+	for i, v := range vertices {
+		q.Put(threads[i], v, "old")
+	}
+	r.SetAside(vertices[0])
+	r.SetAside(vertices[1])
+	q.Remove(vertices[0])
+	q.Put(threads[0], vertices[0], "new")
+	r.SetAside(vertices[0])
+	if p, ok := threads[1].Stay(); ok && p.Vertex != vertices[1] {
+		t.Errorf("the session stays with %+v", p)
+	}
+}
+
 // fairTest does random things to two rings.
 type fairTest struct {
 	*mailbag
@@ -348,7 +372,7 @@ func (f *fairTest) keyOf(v Vertex) Key {
 	return r.key(&m, f.q.jobOf(v, r))
 }
 
-// checkTurns: the first vertex of a share is the one that a look at all finds.
+// flowsOf returns the flows of a thread.
 func (f *fairTest) flowsOf(t *Thread) (all []*flow) {
 	for _, s := range t.ring.shares {
 		all = slices.AppendSeq(all, t.eachOf(s))
@@ -356,6 +380,7 @@ func (f *fairTest) flowsOf(t *Thread) (all []*flow) {
 	return all
 }
 
+// checkTurns: the first vertex of a share is the one that a look at all finds.
 func (f *fairTest) checkTurns(assert asserting, r *Ring) {
 	due, least := make(map[*Share]int), make(map[*Share]Key)
 	for _, t := range f.threads {

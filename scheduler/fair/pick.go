@@ -30,12 +30,12 @@ func (r *Ring) Next() Vertex {
 // the thread's first in the share whose turn it is. There is none if that share
 // has none in the thread, or if its threads take turns and this one has used up
 // its quantum. If no vertex of the ring can use a new session, any vertex of the
-// thread can ride.
+// thread can ride. While a reload moves mail to other shares, there may be none.
 func (t *Thread) Stay() (Pick, bool) {
 	next := t.ring.turn()
 	if next == nil {
 		_, v := firstOf(t.withoutTurn)
-		return Pick{Vertex: v, Staying: true}, true
+		return Pick{Vertex: v, Staying: true}, v != 0
 	}
 	s := next.share
 	f, v := firstOf(t.eachOf(s))
