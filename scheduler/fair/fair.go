@@ -81,9 +81,8 @@ type Queue struct {
 	mail  Mail
 	flows store.Slab[flowRef, flow]
 	// chains is a hash table of the flows, by thread and share: the first of each chain. It has two
-	// or more chains for each flow, and chainShift leaves as many bits of a hash as it has.
-	chains     []flowRef
-	chainShift uint
+	// or more chains for each flow.
+	chains store.Slab[chainRef, flowRef]
 	// Where a flow and a vertex keep their places in heaps.
 	flowPlace   func(flowRef) *int32
 	vertexPlace func(Vertex) *int32
@@ -91,7 +90,8 @@ type Queue struct {
 
 // New returns an empty queue.
 func New(mail Mail) *Queue {
-	q := &Queue{mail: mail, chains: make([]flowRef, 1<<6), chainShift: 64 - 6}
+	q := &Queue{mail: mail}
+	q.chains.Alloc()
 	q.flowPlace, q.vertexPlace = q.placeOfFlow, q.placeOfVertex
 	return q
 }

@@ -1,6 +1,10 @@
 package fair
 
-import "zsched/scheduler/store"
+import (
+	"math/bits"
+
+	"zsched/scheduler/store"
+)
 
 // Flows: the due vertices of a thread, grouped by share and by the size of their jobs.
 
@@ -30,6 +34,8 @@ type flow struct {
 
 type flowRef uint32
 
+type chainRef uint32
+
 // flowExtras is what a flow needs that has several vertices, or one that is set aside.
 type flowExtras struct {
 	due store.Heap[Key, Vertex] // in the order of the job list, the first one included
@@ -47,21 +53,30 @@ const (
 )
 
 // chain returns where the chain begins that has the flows of a thread for a share. Others may
-// be in it too. The hash scatters both numbers, which are small.
+// be in it too. The hash scatters both numbers, which are small; its upper bits do so best.
 func (q *Queue) chain(t *Thread, s *Share) *flowRef {
-	return &q.chains[(uint64(t.Number)*0x9e3779b97f4a7c15+s.number*0xbf58476d1ce4e5b9)>>q.chainShift]
+	hash := chainRef(bits.Reverse64(uint64(t.Number)*0x9e3779b97f4a7c15 + s.number*0xbf58476d1ce4e5b9))
+	// Chains that were divided, and those that this has made, are for one more bit of the hash.
+	half := chainRef(1) << (bits.Len32(uint32(q.chains.Last)) - 1)
+	n := hash & (2*half - 1)
+	if n >= q.chains.Last {
+		n -= half
+	}
+	return q.chains.At(n + 1)
 }
 
-// growChains makes twice as many chains.
-func (q *Queue) growChains() {
-	before := q.chains
-	q.chains, q.chainShift = make([]flowRef, 2*len(before)), q.chainShift-1
-	for _, ref := range before {
-		for ref != 0 {
-			f := q.flows.At(ref)
-			chain := q.chain(f.thread, f.share)
-			ref, f.next, *chain = f.next, *chain, ref
-		}
+// addChain makes one more chain, and divides the first that is not divided yet (linear hashing):
+// to move all flows at once would take long.
+func (q *Queue) addChain() {
+	half := chainRef(1) << (bits.Len32(uint32(q.chains.Last)) - 1)
+	first := q.chains.At(q.chains.Last - half + 1)
+	q.chains.Alloc()
+	ref := *first
+	*first = 0
+	for ref != 0 {
+		f := q.flows.At(ref)
+		chain := q.chain(f.thread, f.share)
+		ref, f.next, *chain = f.next, *chain, ref
 	}
 }
 
@@ -84,8 +99,8 @@ func (q *Queue) obtainFlow(t *Thread, s *Share, size int32) *flow {
 			return f
 		}
 	}
-	if q.flows.Used() >= len(q.chains)/2 {
-		q.growChains()
+	for q.flows.Used() >= q.chains.Used()/2 {
+		q.addChain()
 	}
 	ref, f := q.flows.Alloc()
 	f.thread, f.share, f.key, f.size, f.ref, f.round = t, s, never, size, ref, s.round
