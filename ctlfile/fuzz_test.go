@@ -73,7 +73,7 @@ func FuzzIndex(f *testing.F) {
 		}
 		for i := range whole.Recipients {
 			want := whole.Recipients[i]
-			found, err := x.read(fd, want.Host)
+			found, err := x.read(fd, want.Host, x.placesAt(want.Host))
 			at := -1
 			if err == nil {
 				at = found.Find(want.Offset)

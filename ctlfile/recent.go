@@ -61,11 +61,14 @@ const (
 	maxRecent = 17 << 20
 	// window is how many bytes of a file are in memory while its index is made, if no line is longer.
 	window = 128 << 10
+	// manyPlaces is how many recipients of a whole file are read in the time for one by its place.
+	manyPlaces = 16
 )
 
 // Read returns the control file that is open as fd and has so many bytes. Of a large file it
-// returns perhaps only the recipients at the host; "" stands for all recipients. No index is kept of a file with one recipient, nor of one with alternatives, because
-// the state of one decides about another.
+// returns perhaps only the recipients at the host; "" stands for all recipients. No index is kept
+// of a file with one recipient, nor of one with alternatives, because the state of one decides
+// about another.
 func (c *Recent) Read(fd int, size int64, host string) (*File, error) {
 	if size < minRecent || host == "" {
 		return readOpen(fd, size)
@@ -82,7 +85,11 @@ func (c *Recent) Read(fd int, size int64, host string) (*File, error) {
 	if x == nil {
 		return f, err
 	}
-	f, err = x.read(fd, host)
+	places := x.placesAt(host)
+	if len(places) > len(x.places)/manyPlaces {
+		return readOpen(fd, st.Size)
+	}
+	f, err = x.read(fd, host, places)
 	if errors.Is(err, errReplaced) {
 		c.forget(x)
 		return readOpen(fd, st.Size)
@@ -269,17 +276,20 @@ func (f *File) withoutRecipients() File {
 // errReplaced says that a control file is not the one that was read.
 var errReplaced = errors.New("the control file was replaced")
 
-// read returns the file, which is open as fd, with the recipients at a host. The error wraps
-// errReplaced if there is something else in the place of one.
-func (x *index) read(fd int, host string) (*File, error) {
+// placesAt returns where the recipients at a host are, and perhaps some at others.
+func (x *index) placesAt(host string) []place {
+	hash := hashHost(Address{Host: host}.RouteHost())
+	first := sort.Search(len(x.places), func(i int) bool { return x.places[i].host >= hash })
+	n := sort.Search(len(x.places)-first, func(i int) bool { return x.places[first+i].host > hash })
+	return x.places[first : first+n]
+}
+
+// read returns the file, which is open as fd, with the recipients at a host, which are in these
+// places. The error wraps errReplaced if there is something else in the place of one.
+func (x *index) read(fd int, host string, places []place) (*File, error) {
 	f := x.head
 	host = Address{Host: host}.RouteHost()
-	hash := hashHost(host)
-	first := sort.Search(len(x.places), func(i int) bool { return x.places[i].host >= hash })
-	for _, p := range x.places[first:] {
-		if p.host != hash {
-			break
-		}
+	for _, p := range places {
 		r, err := f.readRecipient(fd, int64(p.offset))
 		if err != nil {
 			return nil, fmt.Errorf("read the recipient at byte %d: %w", p.offset, err)

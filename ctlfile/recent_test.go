@@ -58,6 +58,7 @@ func TestRecentKeepsAnIndexOfALargeFile(t *testing.T) {
 		{"large", manyHosts(1000, ""), 1},
 		{"one recipient", strings.Replace(manyHosts(1, ""), "x\n", strings.Repeat("x", minRecent)+"\n", 1), 1},
 		{"small", manyHosts(10, ""), 10},
+		{"most at one host", manyHosts(1000, strings.Repeat("r           smtp h0.example bob 0\n", 1000)), 2000},
 		{"alternatives", manyHosts(1000, "X           1 smtp a.example bob 0\nX           1 smtp b.example bob 0\n"), 1002},
 	} {
 		var c Recent
