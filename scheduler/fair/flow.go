@@ -190,9 +190,9 @@ func (f *flow) first() (first Vertex, key Key) {
 	return f.vertex, f.key
 }
 
-// withoutTurn yields the flows of the thread that have vertices while no share of the ring has a
-// turn, in no particular order, and some of them twice: those that are parked, and those with
-// shares or jobs that are set aside.
+// withoutTurn yields the flows of the thread while no share of the ring has a turn, in no particular
+// order, and some of them twice. All of them are parked, or their share or a vertex of theirs is
+// set aside: if picks found any other, its share would have a turn.
 func (t *Thread) withoutTurn(yield func(*flow) bool) {
 	for _, ref := range t.parked {
 		// The flow may have been dropped, and another may have its number.
