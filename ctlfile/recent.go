@@ -61,7 +61,8 @@ const (
 	maxRecent = 17 << 20
 	// window is how many bytes of a file are in memory while its index is made, if no line is longer.
 	window = 128 << 10
-	// manyPlaces is how many recipients of a whole file are read in the time for one by its place.
+	// manyPlaces is how many recipients are parsed with the whole file in the time that it takes to
+	// read one by its place.
 	manyPlaces = 16
 )
 

@@ -31,14 +31,13 @@ import (
 
 // Log writes events. It belongs to the loop's goroutine.
 type Log struct {
-	out       zerolog.Logger
-	startedAt time.Time                      // a control file that is older was found at the start
-	now       time.Time                      // of the event that is being written
-	messages  map[scheduler.MessageID]string // as pack returns them
-	owing     map[scheduler.MessageID]bool   // "owed" was written, and no "notice" since then
-	agents    map[scheduler.AgentID]*agent
-	exited    []scheduler.AgentID // oldest first; still in agents
-	down      bool                // the spool cannot be written
+	out      zerolog.Logger
+	now      time.Time                      // of the event that is being written
+	messages map[scheduler.MessageID]string // as pack returns them
+	owing    map[scheduler.MessageID]bool   // "owed" was written, and no "notice" since then
+	agents   map[scheduler.AgentID]*agent
+	exited   []scheduler.AgentID // oldest first; still in agents
+	down     bool                // the spool cannot be written
 }
 
 type agent struct {
@@ -57,7 +56,7 @@ var _ daemon.Observer = (*Log)(nil)
 // spool must have Users set.
 func New(out io.Writer) *Log {
 	return &Log{
-		out: zerolog.New(text.JSONWriter{To: out}), startedAt: time.Now(),
+		out:      zerolog.New(text.JSONWriter{To: out}),
 		messages: make(map[scheduler.MessageID]string),
 		owing:    make(map[scheduler.MessageID]bool),
 		agents:   make(map[scheduler.AgentID]*agent),

@@ -97,7 +97,7 @@ func (l *Log) arrived(in *scheduler.Message) {
 	l.messages[in.ID] = pack(in)
 	m := l.find(in.ID)
 	how := ""
-	if in.ChangedAt.Before(l.startedAt) {
+	if in.Found {
 		how = "found at the start"
 	}
 	l.arrivals(&m, in, how)
