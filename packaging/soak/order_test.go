@@ -127,6 +127,13 @@ func (s *site) mark(m *target, change func(*entry)) {
 // target reads a control file. It refuses a message that is younger than three seconds,
 // because its number may have belonged to another message in the same second.
 func (s *site) target(dir, file string) (*target, error) {
+	// The id and the recipients are those of one message only if it is there before and after
+	// they are read. Otherwise the order would be noted for a message that it is not about.
+	body := filepath.Join(s.po, filepath.Dir(dir), "queue", file)
+	var st, after syscall.Stat_t
+	if err := syscall.Stat(body, &st); err != nil {
+		return nil, err
+	}
 	text, err := os.ReadFile(filepath.Join(s.po, dir, file))
 	if err != nil {
 		return nil, err
@@ -135,9 +142,11 @@ func (s *site) target(dir, file string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	var st syscall.Stat_t
-	if err := syscall.Stat(filepath.Join(s.po, filepath.Dir(dir), "queue", file), &st); err != nil {
+	if err := syscall.Stat(body, &after); err != nil {
 		return nil, err
+	}
+	if after.Mtim != st.Mtim || after.Ino != st.Ino {
+		return nil, errors.New("another message has its name now")
 	}
 	n, ok := ctlfile.Number(filepath.Base(file))
 	written := time.Unix(st.Mtim.Unix())
