@@ -77,11 +77,7 @@ func (od *orders) act(ctx context.Context, given *mailq.Order) (mailq.Outcome, e
 func (od *orders) carryOut(ctx context.Context, o *order) error {
 	switch {
 	case o.Message != "":
-		id, found, err := od.inQueue(ctx, o.Message)
-		if err != nil || !found {
-			return err
-		}
-		return od.orderJobs(ctx, o, od.lines(ctx, walkMessage(id)))
+		return od.orderJobs(ctx, o, od.lines(ctx, walkNamed(o.Message)))
 	case o.Thread != nil && o.Verb == view.VerbHold:
 		return od.holdThread(ctx, o)
 	case o.Thread != nil && o.Verb == view.VerbLift:
@@ -143,19 +139,12 @@ func messageNumber(text string) (n uint64, ok bool) {
 	return ctlfile.Number(strings.TrimPrefix(path.Base(text), "S"))
 }
 
-// inQueue finds a message of the queue by spoolid, number or path.
-func (od *orders) inQueue(ctx context.Context, text string) (id scheduler.MessageID, found bool, err error) {
-	n, ok := messageNumber(text)
-	if !ok {
-		return 0, false, nil
-	}
-	id = scheduler.MessageID(n)
-	err = od.port.Ask(ctx, func(l *daemon.Loop) {
-		m, inQueue := l.Core().Message(id)
-		// Numbers are reused, spoolids are not.
-		found = inQueue && (!strings.HasPrefix(text, "S") || ctlfile.SpoolID(n, m.ModifiedAt) == text)
-	})
-	return id, found, err
+// inQueue returns the message of the queue that has this spoolid.
+func inQueue(s *scheduler.Scheduler, spoolID string) (m view.Message, found bool) {
+	n, _ := messageNumber(spoolID)
+	m, found = s.Message(scheduler.MessageID(n))
+	// Numbers are reused, spoolids are not.
+	return m, found && ctlfile.SpoolID(n, m.ModifiedAt) == spoolID
 }
 
 // orderJobs carries out an order on job lines. It first looks through the queue and then acts.
@@ -179,7 +168,7 @@ func (od *orders) orderJobs(ctx context.Context, o *order, lines iter.Seq2[*view
 		Verb: o.Verb, DryRun: o.DryRun, Hold: hold,
 		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
 		By: o.actor(), Because: o.Because, Only: t.only,
-	}, t.list)
+	}, t)
 	o.did.Add(did)
 	if did.Recipients > 0 {
 		maps.Copy(o.threads, t.threads)
@@ -207,15 +196,15 @@ const (
 
 // give gives the core an order in parts, and counts messages and recipients. The files of the
 // messages are changed after that.
-func (od *orders) give(ctx context.Context, e scheduler.Ordered, list []scheduler.Target) (did mailq.Outcome, err error) {
-	for len(list) > 0 && err == nil {
+func (od *orders) give(ctx context.Context, e scheduler.Ordered, t *targets) (did mailq.Outcome, err error) {
+	for list := t.list; len(list) > 0 && err == nil; {
 		n := 0
 		err = od.port.Ask(ctx, func(l *daemon.Loop) {
 			if !e.DryRun && l.Status().Writing > maxWriting {
 				return
 			}
 			n = countPart(l.Core(), list)
-			e.Targets = list[:n]
+			e.Targets = t.left(l.Core(), list[:n])
 			did.Add(l.Order(e))
 		})
 		if list = list[n:]; n > 0 || err != nil {

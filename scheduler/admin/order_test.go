@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"syscall"
@@ -8,8 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/internal/units"
 	"zsched/mailq"
+	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/scheduler/rule"
 	"zsched/scheduler/spool"
@@ -289,4 +292,67 @@ func TestOrderWithoutSenseIsRefused(t *testing.T) {
 		h.want("KILL MSG 99", 0, 0, 0)
 		h.Stop(syscall.SIGTERM)
 	})
+}
+
+// meanwhile does something before a question of an order.
+type meanwhile struct {
+	daemon.Port
+	asked int
+	do    func(asked int)
+}
+
+func (p *meanwhile) Ask(ctx context.Context, f func(*daemon.Loop)) error {
+	p.asked++
+	p.do(p.asked)
+	return p.Port.Ask(ctx, f)
+}
+
+// A message that leaves the queue after it was looked up gives its number to another one. The order is
+// not about that one.
+func TestOrderIsNotAboutALaterMessageOfThatNumber(t *testing.T) {
+	for _, command := range []string{
+		"KILL MSG 1", "KILL MSG old", "EXPIRE MSG old", "HOLD MSG old", "KILL THREAD smtp a.example", "KILL WHERE host=a.example",
+		"REROUTE WHERE recipient=u@a.example smtp c.example",
+	} {
+		for at := 2; replaceBefore(t, command, at); at++ {
+		}
+	}
+}
+
+// replaceBefore gives an order, and replaces message 1 before a question of that order to the loop. It
+// reports whether the order asks as often.
+func replaceBefore(t *testing.T, command string, at int) (asked bool) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, func(p *rule.Params) { p.QueueOnly = true })
+		h.Run()
+		defer h.Stop(syscall.SIGTERM)
+		h.Spool.Announce(1, "a.example", "b.example")
+		synctest.Wait()
+		old := ctlfile.SpoolID(1, time.Now())
+		others := h.queue()
+		port := &meanwhile{Port: h.Daemon}
+		port.do = func(question int) {
+			if asked = question == at; !asked {
+				return
+			}
+			if did, err := others.Act(t.Context(), mailq.Order{Verb: view.VerbKill, Message: old}); did.Messages != 1 || err != nil {
+				t.Errorf("the first message: %+v, %v", did, err)
+			}
+			h.pass(time.Second)
+			h.Spool.Announce(1, "a.example", "c.example")
+			synctest.Wait()
+			port.do = func(int) {}
+		}
+		h.server = New(Options{Port: port, Files: memoryFiles{h.Spool, &h.records}, Log: h.Options.Log})
+		did, err := h.act(strings.Replace(command, "old", old, 1))
+		synctest.Wait()
+		if looks := strings.HasPrefix(command, "REROUTE") && at == 2; !asked || looks {
+			return // it has not looked the message up yet
+		}
+		if err != nil || did.Recipients != 0 {
+			t.Errorf("%s, before question %d: %+v, %v", command, at, did, err)
+		}
+		h.wantFiles(1, 0)
+	})
+	return asked
 }

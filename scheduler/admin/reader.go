@@ -43,6 +43,17 @@ func walkMessage(id scheduler.MessageID) walkFunc {
 	return func(s *scheduler.Scheduler) *scheduler.Walk { return s.WalkMessage(id) }
 }
 
+// walkNamed begins a walk over a message by spoolid, number or path.
+func walkNamed(text string) walkFunc {
+	return func(s *scheduler.Scheduler) *scheduler.Walk {
+		n, _ := messageNumber(text)
+		if _, found := inQueue(s, text); strings.HasPrefix(text, "S") && !found {
+			n = 0 // no message has this number
+		}
+		return s.WalkMessage(scheduler.MessageID(n))
+	}
+}
+
 // lines yields the job lines of a walk as the core knows them.
 func (r *reader) lines(ctx context.Context, begin walkFunc) iter.Seq2[*view.JobLine, error] {
 	return func(yield func(*view.JobLine, error) bool) {

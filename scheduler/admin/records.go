@@ -7,10 +7,9 @@ import (
 	"errors"
 	"time"
 
-	"zsched/ctlfile"
-	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/view"
 )
 
 const (
@@ -72,10 +71,9 @@ func (od *orders) pruneHolds(ctx context.Context) error {
 // needsHold reports whether a message is held, or is to be.
 func (od *orders) needsHold(ctx context.Context, spoolID string) (needed bool, err error) {
 	known := false
-	n, _ := messageNumber(spoolID)
 	err = od.port.Ask(ctx, func(l *daemon.Loop) {
-		m, inQueue := l.Core().Message(scheduler.MessageID(n))
-		known = inQueue && ctlfile.SpoolID(n, m.ModifiedAt) == spoolID
+		var m view.Message
+		m, known = inQueue(l.Core(), spoolID)
 		needed = known && (m.UnderHold || m.Hold != nil)
 	})
 	if err != nil || known {

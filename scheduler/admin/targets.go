@@ -90,6 +90,9 @@ func (o *order) waitsForAgent(v *view.JobLine) bool {
 
 // add adds a job line. If a selection is about some of its recipients, it has only those.
 func (t *targets) add(o *order, v *view.JobLine) {
+	if was, found := t.spoolIDs[v.Message]; found && was != v.SpoolID {
+		return // another message, which got the number meanwhile
+	}
 	if o.Verb != view.VerbRetry || v.Order == "" && (v.State == view.Due || v.State == view.Waiting) {
 		t.threads[v.Name] = struct{}{}
 	}
@@ -117,6 +120,14 @@ func (t *targets) byMessage(whole bool) {
 		}
 		t.list = slices.Compact(t.list)
 	}
+}
+
+// left returns those of the targets whose messages are still in the queue.
+func (t *targets) left(s *scheduler.Scheduler, list []scheduler.Target) []scheduler.Target {
+	return slices.DeleteFunc(slices.Clone(list), func(target scheduler.Target) bool {
+		_, found := inQueue(s, t.spoolIDs[target.Message])
+		return !found
+	})
 }
 
 // sortedIDs are the spoolids of the messages.
