@@ -204,6 +204,9 @@ func (b *Book) Kill(open map[string]int) {
 			continue
 		}
 		r.mayDouble, r.isTwice = true, r.isTwice || copies > 1
+		if r.delivered > 0 {
+			r.orders = nil // its mark is lost, and the orders that came after the mark were not about it
+		}
 		for _, o := range r.orders {
 			o.lost = o.lost || o.Verb != view.VerbHold
 		}
