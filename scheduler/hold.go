@@ -49,14 +49,18 @@ func (od *orders) holdArrived(m *message, in *Message) {
 }
 
 // hold keeps a message from being fed, and moves it to hold/ when no agent has any of it. The
-// orders that wait on it are replaced. Under hold/, only the order changes.
+// orders that wait on it are replaced. Under hold/, and while the files are being moved, nothing else
+// changes.
 func (od *orders) hold(m *message, o *HoldOrder) {
 	od.setHold(m, o)
+	vertices := od.s.mail.openVertices(m)
+	for _, v := range vertices {
+		od.withdraw(v, view.VerbHold)
+	}
 	if m.flags&(underHold|moving) != 0 {
 		return
 	}
-	for _, v := range od.s.mail.openVertices(m) {
-		od.withdraw(v, view.VerbHold)
+	for _, v := range vertices {
 		if !od.mustWait(v) {
 			od.holdVertex(v)
 		}
