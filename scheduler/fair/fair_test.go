@@ -345,17 +345,16 @@ func (f *fairTest) checkFlow(assert asserting, fl *flow, t *Thread) {
 		}
 	})
 	assert(fl.key == least && (first == 0) == (fl.vertex == 0), "a flow has another first vertex")
-	open := &fl.share.size(fl.size).open
 	switch {
 	case fl.place == inParked:
 		assert(!t.open && slices.Contains(t.parked, fl.ref), "an open thread has parked mail, or nobody knows of it")
 	case fl.place == inSpent:
 		assert(slices.Contains(fl.share.spent, fl.ref), "nobody knows of a flow without quantum")
 	case fl.vertex != 0:
-		assert(open.Contains(fl.ref) && open.KeyOf(fl.ref) == fl.key && (fl.share.takesTurns() || fl.share.aside), "picks do not find a flow")
+		assert(fl.openIndex != 0 && (fl.share.takesTurns() || fl.share.aside), "picks do not find a flow")
 		return
 	}
-	assert(fl.heapIndex == 0, "a flow is linked that picks must not find")
+	assert(fl.openIndex == 0, "a flow is linked that picks must not find")
 }
 
 // eachDue yields the vertices of a flow that are not set aside.

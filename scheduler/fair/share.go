@@ -29,9 +29,7 @@ type Share struct {
 	number  uint64 // 0: it is forgotten
 	// turnKey is its place in the sequence of turns; 0: none yet.
 	turnKey   Key
-	inLine    bool                // of Ring.turns
-	links     store.Links[*Share] // in that line
-	turnIndex int32               // in turns.back
+	turnIndex int32 // in Ring.turns; 0: it takes no turns now
 	aside     bool
 	due       int         // vertices
 	sessions  int         // that have begun with its mail and have not ended
@@ -42,12 +40,11 @@ type Share struct {
 	round uint32
 }
 
-// shareSize has the flows of a share for one size.
+// shareSize has the flows of a share for one size. It fills one cache line.
 type shareSize struct {
 	size    int32
-	members int32 // flows, linked or parked
-	flows   *store.Slab[flowRef, flow]
-	open    store.Heap[Key, flowRef] // those that are linked, in the order of the job list
+	members int32                    // flows, linked or parked
+	open    store.Line[Key, flowRef] // those that are linked, in the order of the job list
 }
 
 // maxEmptySizes is the number of sizes above which a share drops those without
@@ -72,31 +69,7 @@ func (r *Ring) obtainShare(name string) *Share {
 	return s
 }
 
-// turns has the shares that take turns, in the order of their turnKeys. Nearly all come to the end of
-// the line. One that comes back to its place is in a heap.
-type turns struct {
-	line store.List[*Share]
-	back store.Heap[Key, *Share]
-}
-
-// first returns the share whose turn it is, or nil if there is none.
-func (t *turns) first() *Share {
-	s := t.line.Head
-	if t.back.Len() > 0 && (s == nil || t.back.Next() < s.turnKey) {
-		s = t.back.First()
-	}
-	return s
-}
-
-func (t *turns) remove(s *Share) {
-	if s.inLine {
-		t.line.Remove(s)
-		s.inLine = false
-	}
-	t.back.Remove(s)
-}
-
-// size returns the heaps for jobs of a size. They are valid until the next call.
+// size returns the line for jobs of a size. It is valid until the next call.
 func (s *Share) size(size int32) *shareSize {
 	if len(s.sizes) > 0 && s.sizes[0].size == size {
 		return &s.sizes[0]
@@ -110,9 +83,8 @@ func (s *Share) obtainSize(size int32) *shareSize {
 		i++
 	}
 	if i == len(s.sizes) || s.sizes[i].size != size {
-		q := s.ring.queue
-		sz := shareSize{size: size, flows: &q.flows}
-		sz.open.Index = q.flowPlace
+		sz := shareSize{size: size}
+		sz.open.Index = s.ring.queue.flowPlace
 		s.sizes = slices.Insert(s.sizes, i, sz)
 	}
 	return &s.sizes[i]
@@ -125,20 +97,19 @@ func (s *Share) enlist() {
 	case s.turnKey == 0:
 		s.becomeLast()
 	default:
-		s.ring.turns.back.Put(s.turnKey, s)
+		s.ring.turns.Put(s.turnKey, s)
 	}
 }
 
 // becomeLast makes the share the last of those that take turns.
 func (s *Share) becomeLast() {
 	r := s.ring
-	r.turns.remove(s)
 	r.lastTurn++
-	s.turnKey, s.inLine = r.lastTurn, true
-	r.turns.line.Append(s)
+	s.turnKey = r.lastTurn
+	r.turns.Put(s.turnKey, s)
 }
 
-func (s *Share) takesTurns() bool { return s.inLine || s.turnIndex != 0 }
+func (s *Share) takesTurns() bool { return s.turnIndex != 0 }
 
 // maxSpare is how many shares a ring keeps for reuse.
 const maxSpare = 100
@@ -178,13 +149,16 @@ func (s *Share) EndSession() {
 // Sessions is how many sessions have begun with the mail of the share, and have not ended.
 func (s *Share) Sessions() int { return s.sessions }
 
-// Turn returns the share of the vertex that Next has returned.
-func (r *Ring) Turn() *Share { return r.turns.first() }
+// Turn returns the share whose turn it is, as of the vertex that Next has returned; nil: there is none.
+func (r *Ring) Turn() *Share {
+	s, _ := r.turns.First()
+	return s
+}
 
 // SetAside lets the share have no turns until it is released.
 func (s *Share) SetAside() {
 	r := s.ring
-	r.turns.remove(s)
+	r.turns.Remove(s)
 	s.aside = true
 	r.asideShares = append(r.asideShares, s)
 }
@@ -193,7 +167,7 @@ func (s *Share) SetAside() {
 func (r *Ring) HasAsideShares() bool { return len(r.asideShares) > 0 }
 
 // OnlyAsideShares reports whether shares are set aside, and no other has a turn.
-func (r *Ring) OnlyAsideShares() bool { return r.HasAsideShares() && r.turns.first() == nil }
+func (r *Ring) OnlyAsideShares() bool { return r.HasAsideShares() && r.Turn() == nil }
 
 // ReleaseShares gives those shares their turns again that were set aside and may take a session.
 func (r *Ring) ReleaseShares(may func(*Share) bool) {
@@ -212,7 +186,7 @@ func (r *Ring) ReleaseShares(may func(*Share) bool) {
 // turn returns the flow that is next in the share whose turn it is, or nil if nothing
 // can be picked.
 func (r *Ring) turn() *flow {
-	for s := r.turns.first(); s != nil; s = r.turns.first() {
+	for s := r.Turn(); s != nil; s = r.Turn() {
 		switch f := s.next(); {
 		case f != nil && s.deficit > 0:
 			return f
@@ -220,9 +194,9 @@ func (r *Ring) turn() *flow {
 			s.deficit += s.weight * turnVertices
 			s.becomeLast()
 		case s.due > 0: // for closed threads, or set aside
-			r.turns.remove(s)
+			r.turns.Remove(s)
 		default:
-			r.turns.remove(s)
+			r.turns.Remove(s)
 			s.turnKey = 0
 			s.dropWhenEmpty()
 		}
@@ -255,7 +229,7 @@ func (s *Share) next() *flow {
 }
 
 // firstOpen returns the same, but begins no new round. It compares the keys in
-// the heaps before it looks at a flow and its thread, because those are
+// the lines before it looks at a flow and its thread, because those are
 // scattered in memory.
 func (s *Share) firstOpen() *flow {
 	if len(s.sizes) > maxEmptySizes {
@@ -263,45 +237,46 @@ func (s *Share) firstOpen() *flow {
 	}
 	for {
 		var best *shareSize
+		var first flowRef
 		least := never
 		for i := range s.sizes {
-			if key := s.sizes[i].open.Next(); key < least {
-				best, least = &s.sizes[i], key
+			if ref, key := s.sizes[i].open.First(); key < least {
+				best, first, least = &s.sizes[i], ref, key
 			}
 		}
 		if best == nil {
 			return nil
 		}
-		if f := best.head(); f != nil {
+		if f := s.head(best, first); f != nil {
 			return f
 		}
 	}
 }
 
-// first returns the flow with the first vertex of the size that can be picked
+// first returns the flow with the first vertex of a size that can be picked
 // in this round.
-func (sz *shareSize) first() *flow {
-	for sz.open.Len() > 0 {
-		if f := sz.head(); f != nil {
+func (s *Share) first(sz *shareSize) *flow {
+	for ref, _ := sz.open.First(); ref != 0; ref, _ = sz.open.First() {
+		if f := s.head(sz, ref); f != nil {
 			return f
 		}
 	}
 	return nil
 }
 
-// head returns the first flow of the heap open. If its thread is closed or has
-// used its quantum, head takes the flow out of the heap and returns nil.
-func (sz *shareSize) head() *flow {
-	f := sz.flows.At(sz.open.First())
+// head returns the first flow of a size. If its thread is closed or has
+// used its quantum, head takes the flow out of the line and returns nil.
+func (s *Share) head(sz *shareSize, ref flowRef) *flow {
+	f := s.ring.queue.flows.At(ref)
 	switch {
 	case !f.thread.open:
-		sz.open.Pop()
+		sz.open.Remove(ref)
 		f.park(&f.thread.parked, inParked)
 	case f.hasQuantum():
 		return f
 	default:
-		sz.open.Pop()
-		f.park(&f.share.spent, inSpent)
+		sz.open.Remove(ref)
+		f.park(&s.spent, inSpent)
 	}
 	return nil
 }
