@@ -128,7 +128,7 @@ func (q *Queue) NewRing(p *rule.Params, wake func()) *Ring {
 // Reweigh gives all shares their weights again.
 func (r *Ring) Reweigh() {
 	for name, s := range r.shares {
-		s.weight = r.queue.mail.Weight(name)
+		s.weight = int32(r.queue.mail.Weight(name))
 	}
 }
 

@@ -393,14 +393,14 @@ func (f *fairTest) checkTurns(assert asserting, r *Ring) {
 		}
 	}
 	for name, s := range r.shares {
-		assert(s.name == name && s.due == due[s], "a share has %d vertices, kept %d", due[s], s.due)
+		assert(s.name == name && int(s.due) == due[s], "a share has %d vertices, kept %d", due[s], s.due)
 		sessions := 0
 		for _, other := range f.sessions {
 			if other == s {
 				sessions++
 			}
 		}
-		assert(s.sessions == sessions, "share %q has %d sessions, kept %d", name, sessions, s.sessions)
+		assert(s.Sessions() == sessions, "share %q has %d sessions, kept %d", name, sessions, s.sessions)
 		assert(s.due > 0 || s.takesTurns() || s.sessions > 0, "share %q is empty", name)
 		assert(!s.aside || !s.takesTurns() && slices.Contains(r.asideShares, s), "share %q is set aside and has turns, or nobody knows of it", name)
 		key, some := least[s]

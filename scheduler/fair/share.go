@@ -21,23 +21,27 @@ const turnVertices = 8
 // threads lets the others pass and keeps its place; otherwise a sender could wait at a busy host for
 // any number of rounds, because its place would depend on which thread opens first.
 // So does one that is set aside, because it has as many sessions as it may have.
+//
+// There may be as many shares as senders, so a share fills two cache lines. The first has all that
+// its mail touches when it comes.
 type Share struct {
-	name    string
-	ring    *Ring
-	weight  int
-	deficit int    // how many vertices it may still pick in this turn
-	number  uint64 // 0: it is forgotten
+	ring   *Ring
+	number uint64 // 0: it is forgotten
 	// turnKey is its place in the sequence of turns; 0: none yet.
 	turnKey   Key
-	turnIndex int32 // in Ring.turns; 0: it takes no turns now
-	aside     bool
-	due       int         // vertices
-	sessions  int         // that have begun with its mail and have not ended
 	sizes     []shareSize // in ascending order of size
-	spent     []flowRef   // of flows whose threads have used their quantum in this round
+	due       int32       // vertices
+	turnIndex int32       // in Ring.turns; 0: it takes no turns now
+	deficit   int32       // how many vertices it may still pick in this turn
 	// round counts the rounds in which each thread of the share gets quantum
 	// picks.
 	round uint32
+
+	name     string
+	spent    []flowRef // of flows whose threads have used their quantum in this round
+	weight   int32
+	sessions int32 // that have begun with its mail and have not ended
+	aside    bool
 }
 
 // shareSize has the flows of a share for one size. It fills one cache line.
@@ -58,7 +62,7 @@ func (r *Ring) obtainShare(name string) *Share {
 		if s = r.spare.Take(); s == nil {
 			s = new(Share)
 		}
-		weight := r.queue.mail.Weight(name)
+		weight := int32(r.queue.mail.Weight(name))
 		r.lastShare++
 		*s = Share{
 			name: name, ring: r, weight: weight, deficit: weight * turnVertices, number: r.lastShare,
@@ -147,7 +151,7 @@ func (s *Share) EndSession() {
 }
 
 // Sessions is how many sessions have begun with the mail of the share, and have not ended.
-func (s *Share) Sessions() int { return s.sessions }
+func (s *Share) Sessions() int { return int(s.sessions) }
 
 // Turn returns the share whose turn it is, as of the vertex that Next has returned; nil: there is none.
 func (r *Ring) Turn() *Share {
