@@ -8,18 +8,17 @@ import (
 	"zsched/internal/units"
 )
 
-// Kept counts messages, threads or job lines that are kept back.
+// Kept counts messages, threads or notices that are kept back.
 type Kept struct {
 	Count    int       `json:"count"`
 	OldestAt time.Time `json:"oldest_at,omitzero"` // when the oldest arrived, or was ordered; zero: not known
 	Reason   string    `json:"reason,omitempty"`   // of the oldest
 }
 
-// Text says how much of a kind is kept back: "2 messages held". It is "" if nothing is, or if
-// lists leave the kind out.
+// Text says how much of a kind is kept back: "2 messages held". It is "" if nothing is.
 func (k *KeptKind) Text(t *Totals) string {
 	n := k.Of(t).Count
-	if n == 0 || k.one == "" {
+	if n == 0 {
 		return ""
 	}
 	return units.Plural(n, k.one, k.many) + " " + k.what

@@ -31,7 +31,6 @@ type Totals struct {
 	Notices     Kept `json:"notices,omitzero"`
 	Quarantined Kept `json:"quarantined"`
 	Unloaded    Kept `json:"unloaded,omitzero"`
-	Blocked     Kept `json:"blocked"`
 	// Router is the mail that waits in router/ for the router.
 	Router Router `json:"router,omitzero"`
 	// Spool is the fault that keeps the scheduler from writing control files.
@@ -48,7 +47,7 @@ type Totals struct {
 type KeptKind struct {
 	Name string              // in metrics and JSON
 	Of   func(*Totals) *Kept // its count
-	one  string              // what is counted; "": no list names it
+	one  string              // what is counted
 	many string
 	what string // why it is kept back: "1 thread held"
 }
@@ -65,9 +64,6 @@ var KeptKinds = [...]KeptKind{
 	// In transport/, and could not be loaded yet, for example because a live process has
 	// locked them; the oldest is the one that was refused first.
 	{"unloaded", func(t *Totals) *Kept { return &t.Unloaded }, "message", "messages", "not loaded"},
-	// Nearly all job lines are blocked only while their outcomes are being written; others wait for
-	// an alternative. So lists leave them out.
-	{"blocked", func(t *Totals) *Kept { return &t.Blocked }, "", "", ""},
 }
 
 // Router counts the messages that no router has routed yet.

@@ -205,7 +205,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *view.Counts) {
 	if v.state == due || v.state == waiting {
 		assert(s.mail.feedable(v) > 0 || v.state == waiting && s.mail.anyOf(v, (*recipient).isWriting), "vertex of %d in state %d has nothing to feed", id, v.state)
 	}
-	c.States[v.state.word()]++
+	c.States[s.views.stateOf(v)]++
 	under := s.mail.messageOf(v).flags&underHold != 0
 	assert(v.state != held || under || s.orders.heldMessages[v.message] != nil || s.mail.messageOf(v).flags&moving != 0, "vertex of %d is held without an order", id)
 	assert(!under || v.state == held || v.state == blocked, "vertex of %d under hold/ in state %d", id, v.state)
@@ -271,7 +271,8 @@ func (s *Scheduler) checkThread(t *thread) {
 	assert(!t.isEmpty() || t.busy() > 0 || t.suspendedUntil != 0 || t.shaping != nil && t.shaping.slowedBy != nil, "thread %v is empty and still there", t)
 	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
-	assert((s.views.barrier(t) == view.NoWait && !t.held) == (t.mayFeed() && !s.rings.halted()), "thread %v waits for %q", t, s.views.barrier(t))
+	assert(t.barred == t.isBarred(), "thread %v is barred: %v", t, t.barred)
+	assert((s.views.barrier(t) != view.NoWait) == s.views.isBarred(t), "thread %v waits for %q", t, s.views.barrier(t))
 	switch ready := t.fair.Pickable(); {
 	case s.hasDueTokens(t): // a Tick comes next
 	case t.mayFeed():

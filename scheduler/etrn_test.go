@@ -77,7 +77,7 @@ func TestReleaseInSlices(t *testing.T) {
 		q.step(Tick{})
 	}
 	q.s.check()
-	if c := q.s.Counts(); c.States["due"] != n {
+	if c := q.s.Counts(); c.States["blocked"] != n { // it is frozen
 		t.Errorf("%+v", c)
 	}
 	if th := q.s.threads.byKey[threadKey{"smtp", host}]; th.updates != 0 || th.nextUpdate != 0 {

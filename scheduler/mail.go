@@ -40,6 +40,7 @@ type mail struct {
 	threadLinks func(vertexRef) *store.Links[vertexRef]
 	counts      view.Counts
 	states      [vertexStates]int // vertices by state
+	barred      int               // due vertices of threads that are barred
 }
 
 type (

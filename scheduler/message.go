@@ -114,6 +114,12 @@ func (ts *threads) setState(v *vertex, state vertexState, wakeAt instant) {
 	if state == fed {
 		ts.s.rings.countMessageSession(ts.s.mail.messageOf(v), 1)
 	}
+	if t.barred && v.state == due {
+		ts.s.mail.barred--
+	}
+	if t.barred && state == due {
+		ts.s.mail.barred++
+	}
 	t.states[v.state]--
 	ts.s.mail.states[v.state]--
 	v.state = state

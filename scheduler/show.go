@@ -64,7 +64,11 @@ func (s *Scheduler) Channels() []view.Channel {
 // Counts returns the current counters.
 func (s *Scheduler) Counts() view.Counts {
 	c := s.mail.counts
-	c.States = stateCounts(s.mail.states[:])
+	barred := s.mail.barred
+	if s.rings.halted() {
+		barred = s.mail.states[due]
+	}
+	c.States = stateCounts(s.mail.states, barred)
 	c.Held, c.FailedWrites = len(s.orders.heldMessages), len(s.writes.failed)
 	return c
 }
@@ -86,7 +90,7 @@ func (vi *views) viewRing(r *ring) *view.Ring {
 func (vi *views) viewThread(t *thread) *view.Thread {
 	v := &view.Thread{
 		Name: t.key.view(), JobLines: t.vertices.Len,
-		Recipients: t.recipients, Attempts: t.attempts, States: stateCounts(t.states[:]),
+		Recipients: t.recipients, Attempts: t.attempts, States: vi.statesOf(t),
 		Sessions: t.busy(), Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
 		Held: t.held, Wait: vi.waitOf(t), StartError: vi.startError(t), Site: vi.s.limits.knownSites[t.key],
 		Probing: t.window.Dead && t.suspendedUntil == 0,
@@ -203,7 +207,7 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 	at := m.modifiedAt.time()
 	line := &view.JobLine{
 		Name: t.key.view(), Message: m.id, Path: vi.s.mail.path(m), SpoolID: ctlfile.SpoolID(uint64(m.id), at), ArrivedAt: at,
-		Sender: vi.reversePath(m), Owner: &vi.s.mail.origin(m).owner, State: v.state.word(), Held: vi.s.notices.isKeptBack(v),
+		Sender: vi.reversePath(m), Owner: &vi.s.mail.origin(m).owner, State: vi.stateOf(v), Held: vi.s.notices.isKeptBack(v),
 		Order: string(vi.s.orders.pendingVerb(v)),
 	}
 	if o := vi.s.orders.waiting[v.ref]; o != nil && o.Verb == view.VerbReroute {
@@ -256,8 +260,31 @@ func (st vertexState) word() string {
 	return [...]string{"", view.Due, view.Waiting, view.Fed, view.Reading, view.Blocked, view.Held}[st]
 }
 
-// stateCounts returns the counts that are not 0, by the words of the states.
-func stateCounts[N int | int32](states []N) map[string]int {
+// statesOf counts the vertices of a thread by their states.
+func (vi *views) statesOf(t *thread) map[string]int {
+	barred := int32(0)
+	if vi.isBarred(t) {
+		barred = t.states[due]
+	}
+	return stateCounts(t.states, barred)
+}
+
+// isBarred reports whether the due mail of a thread is blocked: there is a barrier.
+func (vi *views) isBarred(t *thread) bool { return t.barred || vi.s.rings.halted() }
+
+// stateOf returns the word for the state of a vertex.
+func (vi *views) stateOf(v *vertex) string {
+	if v.state == due && vi.isBarred(vi.s.mail.threadOf(v)) {
+		return view.Blocked
+	}
+	return v.state.word()
+}
+
+// stateCounts returns the counts that are not 0, by the words of the states. Of what is due, so much
+// is barred, which people see as blocked.
+func stateCounts[N int | int32](states [vertexStates]N, barred N) map[string]int {
+	states[due] -= barred
+	states[blocked] += barred
 	counts := make(map[string]int)
 	for state, n := range states[1:] {
 		if n != 0 {

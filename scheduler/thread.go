@@ -59,6 +59,9 @@ type thread struct {
 	running     bool   // a run of a queueonly thread, begun by an ETRN
 	selected    bool   // by option -p
 	retry       uint8  // index in Retries of the next suspension
+	// barred: its due mail is blocked by what it is itself (isBarred).
+	// Invariant: mail.barred counts the due vertices of the threads that are barred.
+	barred bool
 	// sessionCap bounds busy if wakeuprestartonly keeps new mail from starting
 	// more agents; 0: no bound.
 	sessionCap int
@@ -94,6 +97,12 @@ func (t *thread) name() string { return t.key.channel + "/" + t.key.host }
 func (t *thread) mayFeed() bool {
 	return !t.ring.isBlocked() && t.selected && t.suspendedUntil == 0 && !t.held && (!t.params.QueueOnly || t.running)
 }
+
+// isProbed reports whether a session tries the destination, which is dead.
+func (t *thread) isProbed() bool { return t.window.Dead && t.busy() > 0 }
+
+// isBarred reports whether its state keeps back its due mail, or all but what a probe has.
+func (t *thread) isBarred() bool { return !t.mayFeed() || t.isProbed() }
 
 // busy is how many sessions the thread has.
 func (t *thread) busy() int { return len(t.agents) }
@@ -237,6 +246,7 @@ func (ts *threads) updateThread(t *thread) {
 	if t.running && t.fair.Len() == 0 && t.nextUpdate == 0 {
 		t.running = false
 	}
+	ts.setBarred(t)
 	if t.shaping != nil {
 		ts.s.limits.planTokens(t)
 		ts.s.cluster.updateShares(t)
@@ -264,6 +274,19 @@ func (ts *threads) updateThread(t *thread) {
 	if l := t.siteLink(); l != nil && hadWants && wants == 0 {
 		ts.s.limits.wake(l.at) // for the session that it could have taken
 	}
+}
+
+// setBarred keeps what a thread's state says of its due mail.
+func (ts *threads) setBarred(t *thread) {
+	switch barred := t.isBarred(); {
+	case barred == t.barred:
+		return
+	case barred:
+		ts.s.mail.barred += int(t.states[due])
+	default:
+		ts.s.mail.barred -= int(t.states[due])
+	}
+	t.barred = !t.barred
 }
 
 // dropThread removes an empty thread.

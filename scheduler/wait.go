@@ -41,27 +41,25 @@ func (vi *views) waitOfMail(t *thread) view.Wait {
 
 // waitBeyond returns why mail of a thread will not be fed when its retry comes; NoWait: it will.
 func (vi *views) waitBeyond(t *thread, retry instant) view.Wait {
-	if t.held {
-		return view.WaitHeld
-	}
 	why := vi.barrier(t)
 	isSuspended := why == view.WaitRule || why == view.WaitSuspend
-	if isSuspended && t.suspendedUntil < retry {
+	if isSuspended && t.suspendedUntil < retry || why == view.WaitProbe {
 		return view.NoWait
 	}
 	return why
 }
 
-// barrier returns why nothing of a thread is fed, whatever the limits allow; NoWait: something may
-// be fed.
+// barrier returns why the due mail of a thread is blocked: nothing of it is fed, whatever the limits
+// allow. NoWait: it may be fed.
 func (vi *views) barrier(t *thread) view.Wait {
 	for _, reason := range [...]struct {
 		wait  view.Wait
 		holds bool
 	}{
-		{view.WaitCommand, t.ring.isBlocked()}, {view.WaitSelect, !t.selected},
+		{view.WaitHeld, t.held}, {view.WaitCommand, t.ring.isBlocked()}, {view.WaitSelect, !t.selected},
 		{view.WaitRule, t.suspendingRule() != nil},
 		{view.WaitSuspend, t.suspendedUntil != 0}, {view.WaitTrigger, t.params.QueueOnly && !t.running},
+		{view.WaitProbe, t.isProbed()},
 		{view.WaitStopping, vi.s.agents.stop.begun}, {view.WaitSpool, vi.s.writes.spoolDown}, {view.WaitFrozen, vi.s.rules.config.Frozen},
 	} {
 		if reason.holds {
@@ -117,10 +115,7 @@ func (vi *views) waitEnd(t *thread, why view.Wait) instant {
 // windowWait returns why a thread that has as many sessions as it may have is
 // not given more.
 func (t *thread) windowWait() view.Wait {
-	switch {
-	case t.window.Dead:
-		return view.WaitProbe
-	case t.windowSize() < max(1, t.params.MaxThr):
+	if t.windowSize() < max(1, t.params.MaxThr) {
 		return view.WaitWindow
 	}
 	return view.WaitThread

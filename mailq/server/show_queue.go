@@ -260,6 +260,6 @@ func agentWords(t *mailq.Thread, now time.Time) []string {
 		list("FA={%s}s", func(a *view.Agent) string { return since(a.FedAt, "never") }),
 		list("OF={%s}", func(a *view.Agent) string { return strconv.Itoa(a.Open) }),
 		list("S={%s}", func(a *view.Agent) string { return mailq.OneLine(a.State) }),
-		"UF=" + strconv.Itoa(t.States[view.Due]),
+		"UF=" + strconv.Itoa(t.States[view.Due]+t.States[view.Blocked]),
 	}
 }

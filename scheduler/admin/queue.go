@@ -42,7 +42,6 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 			MessagesIn: c.MessagesIn, MessagesOut: c.MessagesOut,
 			RecipientsIn: c.RecipientsIn, RecipientsOut: c.RecipientsOut,
 			MessagesFound: c.MessagesFound, RecipientsFound: c.RecipientsFound,
-			Blocked:  mailq.Kept{Count: c.States[view.Blocked]},
 			Reload:   mailq.Reload(status.Reload),
 			Stopping: status.Stopping, Spool: mailq.Spool(l.Core().Trouble()),
 		}

@@ -88,12 +88,17 @@ func (o *order) waitsForAgent(v *view.JobLine) bool {
 	return o.Verb == view.VerbReroute && v.Order == string(view.VerbReroute)
 }
 
+// canBeTried reports whether a RETRY makes a job line due, or ends what blocks its thread.
+func canBeTried(v *view.JobLine) bool {
+	return v.State == view.Due || v.State == view.Waiting || v.State == view.Blocked && v.Wait != view.NoWait
+}
+
 // add adds a job line. If a selection is about some of its recipients, it has only those.
 func (t *targets) add(o *order, v *view.JobLine) {
 	if was, found := t.spoolIDs[v.Message]; found && was != v.SpoolID {
 		return // another message, which got the number meanwhile
 	}
-	if o.Verb != view.VerbRetry || v.Order == "" && (v.State == view.Due || v.State == view.Waiting) {
+	if o.Verb != view.VerbRetry || v.Order == "" && canBeTried(v) {
 		t.threads[v.Name] = struct{}{}
 	}
 	t.list = append(t.list, scheduler.Target{Message: v.Message, Channel: v.Channel, Host: v.Host})

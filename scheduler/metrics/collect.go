@@ -66,7 +66,7 @@ func (s *scrape) collectKept(c metrics.Sender) {
 		return
 	}
 	kept := func(state string, count int, oldestAt time.Time) {
-		c.Send("scheduler_kept", "Messages, threads or job lines that are kept back.", float64(count), "state", state)
+		c.Send("scheduler_kept", "Messages, threads or notices that are kept back.", float64(count), "state", state)
 		c.Send("scheduler_kept_oldest_seconds", "Age of the oldest message that is kept back, and time since the first hold of a thread; 0 if it is not known.", s.age(oldestAt), "state", state)
 	}
 	for _, kind := range mailq.KeptKinds {
@@ -132,7 +132,7 @@ func (s *scrape) collectThreads(c metrics.Sender) {
 	c.Send("scheduler_oldest_without_event_seconds", "Longest time that a thread with mail, not held, has gone without an arrival or a job line.", s.age(s.threads.silentSince))
 	for _, wait := range slices.Sorted(maps.Keys(s.threads.waiting)) {
 		if wait != view.NoWait {
-			c.Send("scheduler_threads_waiting", "Threads whose due mail is not fed, by what it waits for.", float64(s.threads.waiting[wait]), "for", string(wait))
+			c.Send("scheduler_threads_waiting", "Threads with due or blocked mail, by what it waits for.", float64(s.threads.waiting[wait]), "for", string(wait))
 		}
 	}
 	c.Send("scheduler_suspensions_total", "Suspensions of threads whose destination failed.", float64(s.counts.Suspensions))

@@ -151,7 +151,7 @@ func TestKeptMailHasItsCountAndAge(t *testing.T) {
 		h.Run()
 		_, body := h.get("/metrics")
 		wantLines(t, body, `scheduler_kept{state="held"} 2`, `scheduler_kept_oldest_seconds{state="held"} 3600`,
-			`scheduler_kept{state="blocked"} 0`, `scheduler_kept_oldest_seconds{state="blocked"} 0`)
+			`scheduler_kept{state="quarantined"} 0`, `scheduler_kept_oldest_seconds{state="quarantined"} 0`)
 		h.Stop(syscall.SIGTERM)
 	})
 }
@@ -224,7 +224,8 @@ func TestSuspensionsAreCounted(t *testing.T) {
 		h.Spool.Announce(2, "a.example")
 		synctest.Wait()
 		_, body := h.get("/metrics")
-		wantLines(t, body, `scheduler_suspensions_total 1`, `scheduler_threads_waiting{for="suspended"} 1`)
+		wantLines(t, body, `scheduler_suspensions_total 1`, `scheduler_threads_waiting{for="suspended"} 1`,
+			`scheduler_job_lines{state="blocked"} 1`, `scheduler_job_lines{state="due"} 0`)
 		up.Store(true)
 		time.Sleep(2 * time.Minute)
 		_, body = h.get("/metrics")

@@ -126,11 +126,12 @@ type Agent struct {
 
 // The states of a job line.
 const (
-	Due     = "due"
+	Due     = "due"     // a limit or an agent is all that it waits for
 	Waiting = "waiting" // for its retry
 	Fed     = "fed"     // with an agent
 	Reading = "reading" // its file is being read again
-	// Blocked: its alternatives wait for their turn, or outcomes are being written.
+	// Blocked: its thread is suspended, held or the like, whatever the limits allow (JobLine.Wait); or
+	// its alternatives wait for their turn, or outcomes are being written (NoWait).
 	Blocked = "blocked"
 	// Held: its message is held, or is to be moved to hold/ when the rest of it is ready.
 	Held = "held"
@@ -149,7 +150,7 @@ type JobLine struct {
 	Owner     *uint32   `json:"owner,omitempty"` // uid of the user who submitted it; nil: not known
 	ArrivedAt time.Time `json:"arrived_at"`      // mtime of the message file
 	State     string    `json:"state"`
-	// Wait is why it is not fed, if it is due or held, or will not be fed when its retry comes.
+	// Wait is why it is not fed, if it is due, blocked or held, or will not be fed when its retry comes.
 	Wait       Wait      `json:"wait,omitempty"`
 	StartError string    `json:"start_error,omitempty"` // as that of its thread, while it is due
 	WakeAt     time.Time `json:"wake_at,omitzero"`      // if it is waiting
