@@ -50,11 +50,15 @@ func TestMain(m *testing.M) {
 //	get URL STATUS [PATTERN] until this is what comes of it
 //	smtp ADDRESS FILE        sends the lines to an SMTP server once it listens; the replies are in stdout
 //
-// and in $XFER the agent xfer, in $SOCKET where the scheduler is asked, in $PORT and $PORT2 ports that
+// and in $XFER the agent xfer, in $TAKEOVER packaging/takeover, in $SOCKET where the scheduler is asked, in $PORT and $PORT2 ports that
 // are free.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	mailq, agent := program(t, "mailq"), program(t, "xfer")
+	takeover, err := filepath.Abs("../../packaging/takeover")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:       "testdata",
 		Condition: conditions,
@@ -64,6 +68,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("PATH", strings.Join([]string{commands, filepath.Dir(mailq), others}, string(os.PathListSeparator)))
 			e.Setenv("MAILQ", mailq)
 			e.Setenv("XFER", agent)
+			e.Setenv("TAKEOVER", takeover)
 			e.Setenv("SOCKET", filepath.Join(e.WorkDir, "po", "mailq"))
 			if err := freePorts(e, "PORT", "PORT2"); err != nil {
 				return err
