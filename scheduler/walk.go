@@ -23,7 +23,8 @@ const (
 //
 // A thread or vertex that is in the queue from the first batch to the last is
 // returned exactly once. Whatever arrives or leaves in between may or may not
-// be returned. A message is returned as it was when the walk began.
+// be returned. The recipients of a vertex that is very large come from several batches, and it is returned
+// with the last of them.
 //
 // A reload interrupts a walk over everything: the threads may be in other rings then. Such a walk
 // has come to its end, and Interrupted says so.
@@ -44,11 +45,17 @@ type Walk struct {
 	thread   *thread
 	vertex   vertexRef
 	sequence int64
-	ready    []view.Item // come first
+	ofOne    []vertexRef // in a walk over one message, which has that sequence: those that come next
+
+	// The job line that is begun, its vertex, of the message with that sequence, and its next recipient.
+	line       *view.JobLine // nil: none
+	of         vertexRef
+	ofSequence int64
+	recipient  int
 }
 
 // maxBatch bounds the recipients and agents that one batch shows, besides the bound on the
-// number of items. A single item may have more: it shows what has arrived in one Step.
+// number of items.
 const maxBatch = 2000
 
 // Walk begins a walk over everything.
@@ -68,9 +75,10 @@ func (s *Scheduler) WalkThread(channel, host string) *Walk {
 // WalkMessage begins a walk over the vertices of one message.
 func (s *Scheduler) WalkMessage(id MessageID) *Walk {
 	w := &Walk{s: s, depth: Vertices}
-	if m := s.mail.message(id); m != nil {
-		for _, v := range s.mail.openVertices(m) {
-			w.ready = append(w.ready, s.views.visitVertex(v))
+	if m := s.mail.message(id); m != nil && m.first != 0 {
+		w.sequence, w.ofOne = m.sequence, []vertexRef{m.first}
+		if x := s.mail.extrasOf(m); x != nil {
+			w.ofOne = append(w.ofOne, x.vertices...)
 		}
 	}
 	return w
@@ -92,7 +100,12 @@ func (w *Walk) Next(n int) (items []view.Item, more bool) {
 		case item.Thread != nil:
 			shown += len(item.Thread.Agents)
 		case item.JobLine != nil:
-			shown += len(item.JobLine.Recipients)
+			n, whole := w.addRecipients(item.JobLine, maxBatch-shown)
+			if !whole {
+				w.line = item.JobLine
+				return items, true
+			}
+			shown += n
 		case item.Ring == nil:
 			return items, false
 		}
@@ -105,16 +118,22 @@ func (w *Walk) Next(n int) (items []view.Item, more bool) {
 func (w *Walk) nextItem() view.Item {
 	for {
 		switch {
-		case len(w.ready) > 0:
-			item := w.ready[0]
-			w.ready = w.ready[1:]
-			return item
+		case w.line != nil:
+			line := w.line
+			w.line = nil
+			return view.Item{JobLine: line}
+		case len(w.ofOne) > 0:
+			v := w.s.mail.vertices.At(w.ofOne[0])
+			w.ofOne = w.ofOne[1:]
+			if w.isOfOne(v) {
+				return w.visit(v)
+			}
 		case w.vertex != 0 && !w.isAt(w.vertex):
 			w.find()
 		case w.vertex != 0:
 			v := w.s.mail.vertices.At(w.vertex)
 			w.setVertex(v.Next)
-			return w.s.views.visitVertex(v)
+			return w.visit(v)
 		case w.next != nil:
 			t := w.next
 			w.next = t.memberLinks.Next
@@ -167,13 +186,36 @@ func (w *Walk) find() {
 	w.setVertex(ref)
 }
 
-// visitVertex returns a vertex with its recipients that are not done.
-func (vi *views) visitVertex(v *vertex) view.Item {
-	line := vi.viewVertex(v)
-	for i := range vi.s.mail.lenOf(v) {
-		if r := vi.s.mail.recipient(v, i); r.state != done {
-			line.Recipients = append(line.Recipients, vi.viewRecipient(r))
+// isOfOne reports whether a vertex is still one of the message that the walk is over.
+func (w *Walk) isOfOne(v *vertex) bool {
+	return v.state != 0 && w.s.mail.messageOf(v).sequence == w.sequence
+}
+
+// visit begins the job line of a vertex.
+func (w *Walk) visit(v *vertex) view.Item {
+	w.of, w.ofSequence, w.recipient = v.ref, w.s.mail.messageOf(v).sequence, 0
+	line := w.s.views.viewVertex(v)
+	line.Recipients = make([]view.Recipient, 0, w.s.mail.openOf(v))
+	return view.Item{JobLine: line}
+}
+
+// addRecipients adds to the job line that is begun recipients that are not done, at most so many. It
+// returns how many, and whether the line is whole. A vertex that has left has no more.
+func (w *Walk) addRecipients(line *view.JobLine, most int) (n int, whole bool) {
+	v := w.s.mail.vertices.At(w.of)
+	if v.state == 0 || w.s.mail.messageOf(v).sequence != w.ofSequence {
+		return 0, true
+	}
+	for ; w.recipient < w.s.mail.lenOf(v); w.recipient++ {
+		r := w.s.mail.recipient(v, w.recipient)
+		switch {
+		case r.state == done:
+		case n == most:
+			return n, false
+		default:
+			line.Recipients = append(line.Recipients, w.s.views.viewRecipient(r))
+			n++
 		}
 	}
-	return view.Item{JobLine: line}
+	return n, true
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func TestReloadInterruptsAWalk(t *testing.T) {
 	}
 }
 
-// TestWalkShowsLittleAtATime: a slice is bounded by what it shows, and a vertex is not divided.
+// TestWalkShowsLittleAtATime: a slice is bounded by what it shows.
 func TestWalkShowsLittleAtATime(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	s := plain(0)
@@ -54,6 +55,41 @@ func TestWalkShowsLittleAtATime(t *testing.T) {
 		}
 		if want := 9 * (maxBatch/2 + 1); shown != want {
 			t.Errorf("%s: %d of %d recipients were returned", name, shown, want)
+		}
+	}
+}
+
+// TestWalkDividesALargeMessage: one that has very many recipients, in one vertex or in as many, is shown a
+// part at a time, and each of them once. What leaves meanwhile does not end the walk.
+func TestWalkDividesALargeMessage(t *testing.T) {
+	const n = 10*maxBatch + 1
+	now := time.Unix(1_800_000_000, 0)
+	for name, hosts := range map[string]int{"one destination": 1, "many": n} {
+		s := plain(0)
+		m := Message{ID: 1, Path: "1", ModifiedAt: now}
+		for i := range n {
+			m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: strconv.Itoa(i % hosts)})
+		}
+		s.Step(At(now), Arrived{m})
+		w, shown, slices := s.WalkMessage(1), make(map[int64]bool), 0
+		for more := true; more; slices++ {
+			var items []view.Item
+			items, more = w.Next(maxBatch)
+			for _, item := range items {
+				for _, r := range item.JobLine.Recipients {
+					shown[r.Offset] = true
+				}
+			}
+		}
+		if len(shown) != n || slices < 11 {
+			t.Errorf("%s: %d of %d recipients in %d slices", name, len(shown), n, slices)
+		}
+
+		w = s.WalkMessage(1)
+		w.Next(1)
+		s.Step(At(now), Ordered{Verb: view.VerbKill, Targets: []Target{{Message: 1}}})
+		for more := true; more; {
+			_, more = w.Next(maxBatch)
 		}
 	}
 }
