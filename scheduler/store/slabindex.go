@@ -1,6 +1,9 @@
 package store
 
-import "math/rand/v2"
+import (
+	"math/bits"
+	"math/rand/v2"
+)
 
 // SlabIndex finds the items of a slab by a key, like a map from keys to numbers. It
 // takes about 15 bytes for each item, and a search touches one or two cache lines:
@@ -30,10 +33,14 @@ func (e indexEntry) hash() uint32 { return uint32(e >> 32) }
 const firstBits = 6
 
 func NewSlabIndex[N ~uint32](key func(N) uint64) SlabIndex[N] {
-	return SlabIndex[N]{key: key, entries: make([]indexEntry, 1<<firstBits), shift: 32 - firstBits, seed: rand.Uint64() | 1}
+	return SlabIndex[N]{key: key, entries: make([]indexEntry, 1<<firstBits), shift: 32 - firstBits, seed: rand.Uint64()}
 }
 
-func (x *SlabIndex[N]) hash(key uint64) uint32 { return uint32((key ^ key>>32) * x.seed >> 32) }
+// hash spreads keys that follow each other, as the numbers of files do.
+func (x *SlabIndex[N]) hash(key uint64) uint32 {
+	hi, lo := bits.Mul64(key^x.seed, 0x9e3779b97f4a7c15)
+	return uint32(hi ^ lo)
+}
 
 // first is where a search for a hash begins.
 func (x *SlabIndex[N]) first(hash uint32) int { return int(hash >> x.shift) }
