@@ -10,7 +10,7 @@
 // A Log observes the scheduler's loop (daemon.Observer), builds each line in the
 // loop's goroutine, and passes it to a writer that does not wait (Open). The core
 // keeps no addresses, so the Log keeps those of the messages in the queue (pack): about
-// 160 bytes for a message with one recipient, and 30 for each further recipient.
+// 90 bytes for a message with one recipient, and 20 for each further recipient.
 package eventlog
 
 import (
@@ -32,9 +32,10 @@ import (
 // Log writes events. It belongs to the loop's goroutine.
 type Log struct {
 	out      zerolog.Logger
-	now      time.Time                      // of the event that is being written
-	messages map[scheduler.MessageID]string // as pack returns them
-	owing    map[scheduler.MessageID]bool   // "owed" was written, and no "notice" since then
+	now      time.Time                    // of the event that is being written
+	messages *texts                       // as pack returns them
+	domains  domains                      // of these messages, and of earlier ones
+	owing    map[scheduler.MessageID]bool // "owed" was written, and no "notice" since then
 	agents   map[scheduler.AgentID]*agent
 	exited   []scheduler.AgentID // oldest first; still in agents
 	down     bool                // the spool cannot be written
@@ -57,7 +58,8 @@ var _ daemon.Observer = (*Log)(nil)
 func New(out io.Writer) *Log {
 	return &Log{
 		out:      zerolog.New(text.JSONWriter{To: out}),
-		messages: make(map[scheduler.MessageID]string),
+		messages: newTexts(),
+		domains:  domains{numbers: make(map[string]int)},
 		owing:    make(map[scheduler.MessageID]bool),
 		agents:   make(map[scheduler.AgentID]*agent),
 	}
@@ -152,7 +154,7 @@ func (l *Log) answered(r *spool.Answered) {
 		}
 		for line := range strings.Lines(m.users) {
 			_, address := numbered(line)
-			l.begin("arrival").message(&m).text("recipient", address).text("text", "released").write()
+			l.begin("arrival").message(&m).text("recipient", l.domains.restore(address)).text("text", "released").write()
 		}
 	}
 }
@@ -187,7 +189,7 @@ func (l *Log) outcome(a *scheduler.Outcome) {
 		event, class = "kill", 0
 	}
 	m := l.find(a.Message)
-	b := l.begin(event).message(&m).text("recipient", m.address(a.Offset)).thread(a.Channel, a.Host)
+	b := l.begin(event).message(&m).text("recipient", l.address(&m, a.Offset)).thread(a.Channel, a.Host)
 	if by := l.agents[a.Agent]; by != nil {
 		b.number("pid", by.pid).text("command", by.command)
 	}

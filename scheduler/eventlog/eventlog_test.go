@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -47,7 +48,7 @@ func manualNames(t *testing.T, section string) []string {
 // namesInSource are the names that the source of this package gives to one of its functions.
 func namesInSource(t *testing.T, pattern string) (names []string) {
 	t.Helper()
-	for _, name := range []string{"eventlog.go", "file.go", "line.go", "message.go"} {
+	for _, name := range []string{"domains.go", "eventlog.go", "file.go", "line.go", "message.go", "texts.go"} {
 		source, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -159,6 +160,68 @@ func TestEachRecipientHasItsAddress(t *testing.T) {
 			if attempt["recipient"] != want {
 				t.Errorf("of %d recipients, the one at %d is %v instead of %v", recipients, 50*i, attempt["recipient"], want)
 			}
+		}
+	}
+}
+
+// Every text that may be in a line of a control file comes back, with or without a number for its
+// end.
+func TestShortenedTextsAreRestored(t *testing.T) {
+	d := domains{numbers: make(map[string]int)}
+	check := func(text string) string {
+		t.Helper()
+		short := d.shorten(text)
+		if got := d.restore(short); got != text || strings.Contains(short, "\n") {
+			t.Fatalf("%q became %q and then %q", text, short, got)
+		}
+		return short
+	}
+	for _, text := range []string{"", "@", "u", "u@h", "U@H", `"u@x"@h`, "<1@h>", "<>", "\x00", "u\x00", "u\x00@h", "u@h\x00", "\x001", "u@h\x001", "u\x00\x00", "u@" + strings.Repeat("h", maxDomain)} {
+		check(text)
+	}
+	for n := range maxDomains + 100 {
+		text := "user@h" + strconv.Itoa(n) + ".example"
+		hadRoom := len(d.names) < maxDomains
+		if isShorter := len(check(text)) < len(text); isShorter != hadRoom {
+			t.Fatalf("%s is shorter: %v, with %d domains", text, isShorter, len(d.names))
+		}
+	}
+	if len(d.names) != maxDomains {
+		t.Errorf("%d domains are kept, want %d", len(d.names), maxDomains)
+	}
+}
+
+// Texts that come and go are as in a map, and take no more blocks than they need.
+func TestTextsOfMessages(t *testing.T) {
+	texts, want := newTexts(), make(map[scheduler.MessageID]string)
+	random := rand.New(rand.NewPCG(1, 2))
+	compare := func(id scheduler.MessageID) {
+		t.Helper()
+		text, found := texts.find(id)
+		if w, is := want[id]; text != w || found != is {
+			t.Fatalf("%d: %.20q (%d bytes), %v, want %.20q (%d bytes), %v", id, text, len(text), found, w, len(w), is)
+		}
+	}
+	for step := range 200_000 {
+		id := scheduler.MessageID(random.Uint64N(5000)) << (random.UintN(2) * 50)
+		if texts.remove(id); random.IntN(5000) > step%10_000 {
+			want[id] = strings.Repeat(strconv.Itoa(step), random.IntN(30)+random.IntN(1000)/999*20_000)
+			texts.add(id, want[id])
+		} else {
+			delete(want, id)
+		}
+		compare(id)
+		total := 0
+		if step%1000 > 0 {
+			continue
+		}
+		for id, text := range want {
+			compare(id)
+			total += 20 + len(text)
+		}
+		used := len(texts.blocks) - len(texts.free)
+		if most := 2*total/blockSize + 3; used > most || texts.index.Len() != len(want) {
+			t.Fatalf("step %d: %d blocks, want at most %d; %d texts, want %d", step, used, most, texts.index.Len(), len(want))
 		}
 	}
 }

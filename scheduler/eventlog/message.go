@@ -16,22 +16,22 @@ type message struct {
 	id                scheduler.MessageID // 0: it is not in the queue, and nothing is known
 	since             time.Time           // when it was submitted: the mtime of the message file
 	messageID, sender string
-	users             string // the lines of its recipients
+	users             string // the lines of its recipients, as pack makes them
 }
 
 // pack returns what is kept of a message, as one string, since there may be a million
 // messages. It has a line with the mtime (seconds, nanoseconds), one with the Message-ID, one
 // with the sender, and one for each recipient (offset, address), by offset. A control file has
-// lines too, so no line end is in them. Numbers have the base 36.
-func pack(in *scheduler.Message) string {
+// lines too, so no line end is in them. The texts are shortened. Numbers have the base 36.
+func (l *Log) pack(in *scheduler.Message) string {
 	sender := in.Sender
 	if in.NullSender {
 		sender = "<>"
 	}
 	p := appendNumbered(nil, in.ModifiedAt.Unix(), strconv.FormatInt(int64(in.ModifiedAt.Nanosecond()), base))
-	p = append(p, in.MessageID+"\n"+sender+"\n"...)
+	p = append(p, l.domains.shorten(in.MessageID)+"\n"+l.domains.shorten(sender)+"\n"...)
 	for i := range in.Recipients {
-		p = appendNumbered(p, in.Recipients[i].Offset, in.Recipients[i].User)
+		p = appendNumbered(p, in.Recipients[i].Offset, l.domains.shorten(in.Recipients[i].User))
 	}
 	return string(p)
 }
@@ -50,16 +50,17 @@ func numbered(line string) (int64, string) {
 	return n, strings.TrimSuffix(text, "\n")
 }
 
-// find returns a message in the queue. Its texts are parts of what is kept.
+// find returns a message in the queue.
 func (l *Log) find(id scheduler.MessageID) (m message) {
-	p, found := l.messages[id]
+	p, found := l.messages.find(id)
 	if !found {
 		return m
 	}
 	m.id = id
 	mtime, p, _ := strings.Cut(p, "\n")
-	m.messageID, p, _ = strings.Cut(p, "\n")
-	m.sender, m.users, _ = strings.Cut(p, "\n")
+	messageID, p, _ := strings.Cut(p, "\n")
+	sender, users, _ := strings.Cut(p, "\n")
+	m.messageID, m.sender, m.users = l.domains.restore(messageID), l.domains.restore(sender), users
 	seconds, after := numbered(mtime)
 	nanoseconds, _ := numbered(after)
 	m.since = time.Unix(seconds, nanoseconds)
@@ -68,19 +69,19 @@ func (l *Log) find(id scheduler.MessageID) (m message) {
 
 // forget deletes a message that has left the queue.
 func (l *Log) forget(id scheduler.MessageID) {
-	delete(l.messages, id)
+	l.messages.remove(id)
 	delete(l.owing, id)
 }
 
 // address returns the address of the recipient at an offset, or "". There may be a million
 // recipients, so it searches by halves.
-func (m *message) address(offset int64) string {
+func (l *Log) address(m *message, offset int64) string {
 	for users := m.users; users != ""; {
 		begin := strings.LastIndexByte(users[:len(users)/2], '\n') + 1
 		line, after, _ := strings.Cut(users[begin:], "\n")
 		switch at, address := numbered(line); {
 		case at == offset:
-			return address
+			return l.domains.restore(address)
 		case at < offset:
 			users = after
 		default:
@@ -94,7 +95,7 @@ func (m *message) address(offset int64) string {
 // before.
 func (l *Log) arrived(in *scheduler.Message) {
 	l.forget(in.ID)
-	l.messages[in.ID] = pack(in)
+	l.messages.add(in.ID, l.pack(in))
 	m := l.find(in.ID)
 	how := ""
 	if in.Found {
