@@ -373,7 +373,7 @@ const churnRate = 25_000
 // after a collection, and the longest Step, which includes the garbage
 // collector's share.
 func BenchmarkChurn(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(50))
+	defer debug.SetGCPercent(debug.SetGCPercent(12))
 	q := newBenchQueue(20).fill(1_000_000, 10_000)
 	q.startAgents()
 	q.longest = 0

@@ -22,30 +22,32 @@ const deferClauses = "PARAMmetrics=UNIX:%s/metrics\n" +
 const mostResident = 120
 
 // BenchmarkResident measures the resident size of the program, at its end and at most, with
-// deferred messages.
+// deferred messages, without and with an event log.
 func BenchmarkResident(b *testing.B) {
 	for _, messages := range []int{20_000, 150_000, 300_000} {
-		b.Run(strconv.Itoa(messages), func(b *testing.B) {
-			f := newBench(b)
-			for b.Loop() {
-				po := f.postoffice(b)
-				f.write(b, po, fmt.Sprintf(deferClauses, po))
-				fill(b, po, messages, 1000)
-				begun := time.Now()
-				sched := f.start(b, po)
-				awaitDeferred(b, po, messages)
-				b.ReportMetric(float64(messages)/time.Since(begun).Seconds(), "msg/s")
-				b.ReportMetric(residentMB(b, sched.cmd.Process.Pid, "VmRSS:"), "MB-resident")
-				most := residentMB(b, sched.cmd.Process.Pid, "VmHWM:")
-				b.ReportMetric(most, "MB-most")
-				if most > mostResident {
-					b.Errorf("%.0f MB resident, must be %d", most, mostResident)
+		for name, param := range map[string]string{"plain": "", "events": "PARAMevent-log=%s/events\n"} {
+			b.Run(strconv.Itoa(messages)+"/"+name, func(b *testing.B) {
+				f := newBench(b)
+				for b.Loop() {
+					po := f.postoffice(b)
+					f.write(b, po, strings.ReplaceAll(param+deferClauses, "%s", po))
+					fill(b, po, messages, 1000)
+					begun := time.Now()
+					sched := f.start(b, po)
+					awaitDeferred(b, po, messages)
+					b.ReportMetric(float64(messages)/time.Since(begun).Seconds(), "msg/s")
+					b.ReportMetric(residentMB(b, sched.cmd.Process.Pid, "VmRSS:"), "MB-resident")
+					most := residentMB(b, sched.cmd.Process.Pid, "VmHWM:")
+					b.ReportMetric(most, "MB-most")
+					if most > mostResident {
+						b.Errorf("%.0f MB resident, must be %d", most, mostResident)
+					}
+					sched.stop(b)
+					os.RemoveAll(po)
 				}
-				sched.stop(b)
-				os.RemoveAll(po)
-			}
-			b.ReportMetric(0, "ns/op")
-		})
+				b.ReportMetric(0, "ns/op")
+			})
+		}
 	}
 }
 
