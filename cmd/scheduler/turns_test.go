@@ -33,7 +33,7 @@ func TestEachDestinationHasItsTurn(t *testing.T) {
 	t.Logf("-turns-seed %d", *turnSeed)
 	random := rand.New(rand.NewPCG(*turnSeed, *turnSeed))
 	p := newPicker(t, sessions, "")
-	if !raced { // the program itself: the test binary has 10 MB more
+	if !raced { // the limit of 120 MB is for the program itself
 		p.office = linkBench(t, program(t, "scheduler"), map[string]string{"asker": testBinary(t)})
 	}
 	// configure sets how soon the dead host is tried again: after the test.

@@ -23,9 +23,9 @@ func (f figures) String() string {
 	return fmt.Sprintf("%d descriptors, %d goroutines, %d MB of heap in use", f.files, f.goroutines, f.heap)
 }
 
-// maxRestHeap is how many megabytes of heap a daemon may have in use at rest. 16 of them
+// maxRestHeap is how many megabytes of heap a daemon may have in use at rest. 64 of them
 // are the scheduler's ballast, and what a thousand messages need may stay allocated.
-const maxRestHeap = 16 + 24
+const maxRestHeap = 64 + 24
 
 // exceeds reports whether a daemon that was at work uses more than before.
 func (f figures) exceeds(before figures) bool {
