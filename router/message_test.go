@@ -236,6 +236,24 @@ func TestRecipientsAreMerged(t *testing.T) {
 	}
 }
 
+// A notice that comes to a list whose owner is the list again, and fails there, leads to no notice.
+func TestNullSenderStaysBehindLists(t *testing.T) {
+	o := newOffice(t, 0)
+	o.write("share/aliases", "owner-list: list@mx.example\nlist: other@mx.example, x@c.example\nowner-other: root\nother: list, x@c.example\n")
+	f := o.route(os.Geteuid(), "from <>\nto owner-list\nto other\nenv-end\n\nbody\n")[0]
+	seen := map[string]bool{}
+	for i := range f.Recipients {
+		r := &f.Recipients[i]
+		if _, null := f.NoticesTo(i); !null || seen[r.User] {
+			t.Errorf("%+v of %+v", r, f.Senders[r.Sender])
+		}
+		seen[r.User] = true
+	}
+	if !seen["x@c.example"] {
+		t.Errorf("%+v", f.Recipients)
+	}
+}
+
 func TestListsHaveTheirOwner(t *testing.T) {
 	files := newOffice(t, 0).route(os.Geteuid(), "envid Q\nfrom <s@a.example>\ntodsn NOTIFY=SUCCESS\nto list\nto y@c.example\nenv-end\n\nbody\n")
 	if len(files) != 1 || len(files[0].Senders) != 2 || len(files[0].Recipients) != 3 {

@@ -103,7 +103,7 @@ func (m *Machine) Route(in *Submission, t *table.Table) (*Routed, error) {
 	if refused != "" {
 		// If the header is bad, the notice has it as a part of the body.
 		targets = refuse(refused, e.To, t)
-	} else if targets, err = m.targets(e.To, fields, t); err != nil {
+	} else if targets, err = m.targets(e.To, from, fields, t); err != nil {
 		return nil, err
 	}
 	r.Recipients = len(targets)
@@ -173,7 +173,8 @@ func source(uid int, from origin, e *queue.Envelope) ctlfile.Source {
 
 // targets routes the recipients. It returns each target once for each sender: a recipient that
 // is named twice, or by two addresses, is one, and no request for notices about it is lost.
-func (m *Machine) targets(to []queue.EnvelopeRecipient, fields header.Fields, t *table.Table) ([]table.Target, error) {
+// The null sender stays, whatever lists a message goes to: otherwise a notice would lead to notices.
+func (m *Machine) targets(to []queue.EnvelopeRecipient, from origin, fields header.Fields, t *table.Table) ([]table.Target, error) {
 	looping := fields.Count("Received") > m.MaxHops
 	var list []table.Target
 	index := map[table.Target]int{}
@@ -189,6 +190,9 @@ func (m *Machine) targets(to []queue.EnvelopeRecipient, fields header.Fields, t 
 			return nil, Unreadablef("with the members of aliases it has more than %d recipients", m.MaxTargets)
 		}
 		for _, target := range targets {
+			if from.address == "" {
+				target.Owner = ""
+			}
 			key := target
 			key.DSN = ""
 			if at := strings.LastIndexByte(key.User, '@'); at >= 0 && key.Channel != "error" {
