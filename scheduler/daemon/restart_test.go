@@ -303,29 +303,42 @@ func TestSavedStateIsDroppedWhenAllMailIsLoaded(t *testing.T) {
 }
 
 // An order that waits for an agent at the stop is carried out after the start, before the mail
-// is fed.
+// is fed, also if the agent has the file locked over that start and the next one.
 func TestRestartKeepsOrdersThatWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		h.Options.State = filepath.Join(t.TempDir(), state.Name)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { time.Sleep(time.Hour) }
-		h.Run()
-		h.Spool.Announce(1, "a.example")
-		sweep(h, 1)
-		_ = h.Daemon.Ask(t.Context(), func(l *daemon.Loop) {
-			l.Order(scheduler.Ordered{Verb: view.VerbKill, Targets: []scheduler.Target{{Message: 1}}})
+	for _, lockedStarts := range []int{0, 1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			h := daemontest.New(t, nil)
+			h.Options.State = filepath.Join(t.TempDir(), state.Name)
+			h.Deliver = func(a *daemontest.FakeAgent, job ta.JobLine) { time.Sleep(time.Hour) }
+			h.Run()
+			h.Spool.Announce(1, "a.example")
+			sweep(h, 1)
+			_ = h.Daemon.Ask(t.Context(), func(l *daemon.Loop) {
+				l.Order(scheduler.Ordered{Verb: view.VerbKill, Targets: []scheduler.Target{{Message: 1}}})
+			})
+			h.Stop(syscall.SIGTERM)
+			if h.Spool.Left() != 1 {
+				t.Fatalf("%d messages are left", h.Spool.Left())
+			}
+			for start := range max(1, lockedStarts) {
+				h = again(t, h)
+				h.Spool.Busy = lockedStarts > 0
+				h.Run()
+				sweep(h, 1)
+				if start < lockedStarts-1 {
+					time.Sleep(2 * time.Minute) // the state is saved
+					h.Stop(syscall.SIGTERM)
+				}
+			}
+			h.Spool.Mu.Lock()
+			h.Spool.Busy = false
+			h.Spool.Mu.Unlock()
+			sweep(h, 1)
+			if h.Spool.Left() != 0 || h.Started() != 0 {
+				t.Errorf("locked at %d starts: %d messages are left, %d agents were started", lockedStarts, h.Spool.Left(), h.Started())
+			}
+			h.Stop(syscall.SIGTERM)
+			time.Sleep(2 * time.Hour) // the first agent ends
 		})
-		h.Stop(syscall.SIGTERM)
-		if h.Spool.Left() != 1 {
-			t.Fatalf("%d messages are left", h.Spool.Left())
-		}
-		next := again(t, h)
-		next.Run()
-		sweep(next, 1)
-		if next.Spool.Left() != 0 || next.Started() != 0 {
-			t.Errorf("%d messages are left, %d agents were started", next.Spool.Left(), next.Started())
-		}
-		next.Stop(syscall.SIGTERM)
-		time.Sleep(2 * time.Hour) // the first agent ends
-	})
+	}
 }

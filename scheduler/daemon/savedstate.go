@@ -14,7 +14,7 @@ import (
 )
 
 // restoreState tells the core what an earlier process knew. What it knew
-// about mail is kept until all mail of the start is loaded.
+// about mail is kept until all mail of the start is loaded; orders on what is locked then, until it is loaded.
 func (d *Daemon) restoreState() {
 	l, path := &d.loop, d.options.State
 	if path == "" {
@@ -146,6 +146,17 @@ func (sv *saver) write(pass *scheduler.SavePass) (err, failure error) {
 	}
 	defer file.Close()
 	var part scheduler.Saved
+	err = sv.ask(func(l *Loop) {
+		if l.saved != nil {
+			part.Orders = l.saved.LateOrders()
+		}
+	})
+	if err != nil {
+		return err, nil
+	}
+	if failure := file.Write(&part); failure != nil {
+		return nil, failure
+	}
 	for more := true; more; {
 		if err := sv.ask(func(*Loop) { more = pass.Next(&part, saveSlice) }); err != nil {
 			return err, nil

@@ -151,7 +151,9 @@ func (d *Daemon) finishStartup() {
 		return
 	}
 	s.over, l.loaded = true, true
-	l.saved = nil
+	if l.saved != nil {
+		l.saved = l.saved.Rest()
+	}
 	what := "Startup scan completed"
 	if d.options.Synchronous {
 		what = "Synchronous startup completed"

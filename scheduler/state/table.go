@@ -1,13 +1,14 @@
 package state
 
 import (
+	"maps"
 	"slices"
 
 	"zsched/scheduler"
 )
 
 // Table holds what a file says until the mail that was in the queue at the start is
-// loaded. Its methods do not change it, so any goroutine may call them.
+// loaded.
 type Table struct {
 	Skipped int // lines that are malformed
 
@@ -15,6 +16,7 @@ type Table struct {
 	messages    map[uint64]uint32 // index in entries, from 1, of the last one about a message
 	diagnostics []diagnostic
 	orders      map[scheduler.MessageID][]scheduler.SavedOrder
+	late        map[scheduler.MessageID]bool // their control files are read again after the start
 	events      []scheduler.Event
 }
 
@@ -32,7 +34,7 @@ type entry struct {
 func newTable(recipients int) *Table {
 	return &Table{
 		entries: make([]entry, 0, recipients), messages: make(map[uint64]uint32, recipients),
-		orders: make(map[scheduler.MessageID][]scheduler.SavedOrder),
+		orders: make(map[scheduler.MessageID][]scheduler.SavedOrder), late: make(map[scheduler.MessageID]bool),
 	}
 }
 
@@ -43,8 +45,36 @@ func (t *Table) Recipients() int { return len(t.entries) }
 // come before the mail.
 func (t *Table) Events() []scheduler.Event { return t.events }
 
-// Orders returns the orders on a message that have not been carried out.
+// SetLate notes that a control file could not be read at the start, for example because an agent of an
+// earlier process has locked it, and is read again.
+func (t *Table) SetLate(id scheduler.MessageID) { t.late[id] = true }
+
+// Rest returns what is needed after the start: the orders on the messages that are late; nil: nothing.
+func (t *Table) Rest() *Table {
+	rest := newTable(0)
+	for id := range t.late {
+		if orders := t.orders[id]; orders != nil {
+			rest.orders[id] = orders
+		}
+	}
+	if len(rest.orders) == 0 {
+		return nil
+	}
+	return rest
+}
+
+// LateOrders returns the orders that Orders has not returned yet, of what Rest has returned. They are to
+// be saved again.
+func (t *Table) LateOrders() (orders []scheduler.SavedOrder) {
+	for _, id := range slices.Sorted(maps.Keys(t.orders)) {
+		orders = append(orders, t.orders[id]...)
+	}
+	return orders
+}
+
+// Orders returns the orders on a message that have not been carried out, once.
 func (t *Table) Orders(m *scheduler.Message) (orders []scheduler.Ordered) {
+	defer delete(t.orders, m.ID)
 	for _, o := range t.orders[m.ID] {
 		if o.ModifiedAt.Unix() == m.ModifiedAt.Unix() {
 			orders = append(orders, o.Ordered)

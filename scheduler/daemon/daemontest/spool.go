@@ -40,6 +40,7 @@ type Spool struct {
 	taking     int
 	fault      error // of every Finish, Probe and order; nil: none
 	Unreadable error // of LoadHolds and HoldRecords; nil: none
+	Busy       bool  // an agent of another process has locked all files
 }
 
 // File is a control file.
@@ -142,7 +143,10 @@ func (s *Spool) Load(names []spool.Name) {
 		for _, name := range names {
 			s.Mu.Lock()
 			var r spool.Result = spool.Refused{Name: name, Why: spool.Vanished, Tries: 1}
-			if f := s.get(name.Path); f != nil {
+			switch f := s.get(name.Path); {
+			case s.Busy:
+				r = spool.Refused{Name: name, Why: spool.Busy, Reason: "locked", Tries: 1}
+			case f != nil:
 				s.takes++
 				r = s.loaded(name, f)
 			}
