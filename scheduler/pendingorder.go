@@ -140,9 +140,9 @@ func (od *orders) failByOrder(v *vertex, o *Ordered, chosen func(*recipient) boo
 }
 
 // holdOfCopy returns the order that holds what an order on a message sends elsewhere; nil: it is
-// not held there.
+// not held there. A hold that waits for an agent counts: the mail is listed as held.
 func (od *orders) holdOfCopy(m *message, o *Ordered) *HoldOrder {
-	if o.Verb == view.VerbReroute && m.flags&underHold != 0 {
+	if o.Verb == view.VerbReroute {
 		return od.heldMessages[m.ref]
 	}
 	return nil

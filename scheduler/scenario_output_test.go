@@ -65,6 +65,9 @@ func (sc *scenario) format(a scheduler.Action) string {
 		if a.Channel != "" {
 			to = a.Channel + "/" + a.Host
 		}
+		if a.Hold != nil {
+			to += ", held"
+		}
 		return fmt.Sprintf("resubmit %d: %s to %s", a.Message, strings.Trim(fmt.Sprint(a.Offsets), "[]"), to)
 	case scheduler.Answer:
 		return formatAnswer(a)
