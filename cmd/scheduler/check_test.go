@@ -58,6 +58,7 @@ var mistakes = []struct {
 	{"zmailer.conf", "", "ROUTERMAXSIZE=large\n", `^ROUTERMAXSIZE: "large" is not a size such as 500k or 10M$`, false},
 
 	// How mail is delivered.
+	{"scheduler.cf", "", "smtp/[192.0.2.1]\n\tmaxthr=1\n", `the pattern "\[192.0.2.1\]" stands for one character, not for the address; .* \(warning\)$`, true},
 	{"scheduler.cf", "maxthr=10", "maxthreads=10", `^$WORK/scheduler.cf:18:2: unknown keyword "maxthreads"$`, false},
 	{"scheduler.cf", "maxthr=10", "maxthr=ten", `^$WORK/scheduler.cf:18:2: maxthr="ten": must be a whole number from `, false},
 	{"scheduler.cf", "expiry=1d", "expiry=3", `^$WORK/scheduler.cf:6:32: 3 has no unit, so it counts seconds, as in ZMailer; write 3s if that is meant \(warning\)$`, true},

@@ -63,6 +63,9 @@ func Explanation(e *mailq.Explanation, now time.Time) []string {
 	return append(text, settingsText(e)...)
 }
 
+// heldOneByOne is about messages that are held, in a thread that is not.
+const heldOneByOne = "Mail of it is held, or will be as soon as no agent is working on any part of the message: mailq release ends that"
+
 // sentence says why mail waits, or what happens to it.
 func sentence(e *mailq.Explanation) string {
 	t := e.Thread
@@ -78,6 +81,8 @@ func sentence(e *mailq.Explanation) string {
 		return "There is no mail for it"
 	case e.Wait != "" && t.StartError != "" && slices.Contains([]view.Wait{view.WaitStart, view.WaitCommand, view.WaitAgent}, e.Wait):
 		return "No agent starts: " + t.StartError
+	case e.Wait == view.WaitHeld && !t.Held:
+		return heldOneByOne
 	case e.Wait != "":
 		if w, ok := waits[e.Wait]; ok {
 			return w.sentence + followed(e, w.settings)
@@ -88,7 +93,7 @@ func sentence(e *mailq.Explanation) string {
 	for _, state := range []struct{ name, sentence string }{
 		{view.Fed, "It is being delivered"},
 		{view.Reading, "Control files are being read again after an agent exited or found nothing to do"},
-		{view.Held, "Mail of it is held, or will be as soon as no agent is working on any part of the message: mailq release ends that"},
+		{view.Held, heldOneByOne},
 		{view.Blocked, "Outcomes are being written, or alternatives wait for their turn"},
 	} {
 		if s[state.name] > 0 {
@@ -122,11 +127,12 @@ func untilText(at, now time.Time) string {
 
 // threadText says what is known about the mail of a thread.
 func threadText(t *mailq.Thread, now time.Time) []string {
-	text := []string{
-		fmt.Sprintf("thread: %s, %s, %s, oldest %s", units.Plural(t.JobLines, "job line", "job lines"), units.Plural(t.Recipients, "recipient", "recipients"),
-			units.Plural(t.Attempts, "attempt", "attempts"), mailq.FormatAge(now, t.OldestAt)),
-		"window: " + mailq.WindowText(t),
+	mail := fmt.Sprintf("thread: %s, %s, %s", units.Plural(t.JobLines, "job line", "job lines"), units.Plural(t.Recipients, "recipient", "recipients"),
+		units.Plural(t.Attempts, "attempt", "attempts"))
+	if !t.OldestAt.IsZero() {
+		mail += ", oldest " + mailq.FormatAge(now, t.OldestAt)
 	}
+	text := []string{mail, "window: " + mailq.WindowText(t)}
 	if state := mailq.StateText(t, now); state != "" {
 		text = append(text, "state: "+state)
 	}
@@ -136,7 +142,9 @@ func threadText(t *mailq.Thread, now time.Time) []string {
 	for i := range t.Effects {
 		text = append(text, "shaping: "+mailq.EffectText(&t.Effects[i], now))
 	}
-	text = append(text, "job lines: "+states(t.States))
+	if len(t.States) > 0 {
+		text = append(text, "job lines: "+states(t.States))
+	}
 	return appendDiagnostic(text, "last diagnostic: ", t.Reason)
 }
 

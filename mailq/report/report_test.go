@@ -26,6 +26,8 @@ func TestExplanationsInWords(t *testing.T) {
 		"smtp/a: All mail waits for its retry.|until: 2026-11-23T08:01:00Z, in 1m":                                    {Wait: "retry", Until: now.Add(time.Minute), Thread: new(mailq.Thread)},
 		"smtp/a: As much is busy as it may have (maxnew=3).":                                                          {Wait: "maxnew", Settings: []view.Setting{{Name: "maxnew", Value: "3"}}, Thread: new(mailq.Thread)},
 		"smtp/a: All mail waits for its retry.|until: it is due now":                                                  {Wait: "retry", Until: now, Thread: new(mailq.Thread)},
+		"smtp/a: It is held: mailq release ends that.":                                                                {Wait: view.WaitHeld, Thread: &mailq.Thread{Held: true}},
+		"smtp/a: Mail of it is held, or will be":                                                                      {Wait: view.WaitHeld, Thread: &mailq.Thread{States: map[string]int{"held": 1}}},
 		"smtp/a: It is being delivered.":                                                                              {Thread: &mailq.Thread{States: map[string]int{"fed": 1, "blocked": 1}}},
 	} {
 		e.Name = mailq.Name{Channel: "smtp", Host: "a"}

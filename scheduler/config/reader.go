@@ -4,6 +4,7 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -178,6 +179,9 @@ func (r *reader) section(s *section) {
 
 func (r *reader) place(at lexer.Position) Place { return Place{r.file.Name, at.Line, at.Column} }
 
+// literal matches a pattern that looks like an address literal.
+var literal = regexp.MustCompile(`^\[([0-9.]{7,}|(?i:IPv6):.*)\]$`)
+
 // pattern begins a clause.
 func (r *reader) pattern(head *word) {
 	pattern := head.Name
@@ -192,6 +196,9 @@ func (r *reader) pattern(head *word) {
 	channel, host, found := strings.Cut(pattern, "/")
 	if !found || host == "" {
 		host = "*"
+	}
+	if literal.MatchString(host) {
+		r.warn("the pattern %q stands for one character, not for the address; write \\[ and \\]", host)
 	}
 	clauses := &r.file.Scheduler.Clauses
 	if len(*clauses) == maxClauses {
