@@ -83,7 +83,7 @@ type Queue struct {
 	// chains is a hash table of the flows, by thread and share: the first of each chain. It has two
 	// or more chains for each flow.
 	chains store.Slab[chainRef, flowRef]
-	// Where a flow and a vertex keep their places in lines and heaps.
+	// Where a flow and a vertex keep their places in heaps.
 	flowPlace   func(flowRef) *int32
 	vertexPlace func(Vertex) *int32
 }
@@ -96,7 +96,7 @@ func New(mail Mail) *Queue {
 	return q
 }
 
-func (q *Queue) placeOfFlow(n flowRef) *int32 { return &q.flows.At(n).openIndex }
+func (q *Queue) placeOfFlow(n flowRef) *int32 { return &q.flows.At(n).heapIndex }
 
 func (q *Queue) placeOfVertex(v Vertex) *int32 { return &q.mail.Place(v).Index }
 
@@ -110,10 +110,10 @@ type Ring struct {
 	wake      func()            // called when vertices that are set aside may be released
 	shares    map[string]*Share // by name; those with due mail, and those that still take turns
 	spare     store.Spare[Share]
-	lastShare uint64                  // last share.number that was given
-	turns     store.Line[Key, *Share] // the shares that take turns now, by turnKey
-	lastTurn  Key                     // last share.turnKey that was given
-	aside     []*Job                  // with vertices that are set aside
+	lastShare uint64 // last share.number that was given
+	turns     turns  // the shares that take turns now
+	lastTurn  Key    // last share.turnKey that was given
+	aside     []*Job // with vertices that are set aside
 	// asideShares has the shares that are set aside, and some that no longer are.
 	asideShares []*Share
 }
@@ -121,14 +121,15 @@ type Ring struct {
 // NewRing returns a ring without mail.
 func (q *Queue) NewRing(p *rule.Params, wake func()) *Ring {
 	r := &Ring{Params: p, queue: q, wake: wake, shares: make(map[string]*Share)}
-	r.turns.Index = func(s *Share) *int32 { return &s.turnIndex }
+	r.turns.back.Index = func(s *Share) *int32 { return &s.turnIndex }
+	r.turns.line.Of = func(s *Share) *store.Links[*Share] { return &s.links }
 	return r
 }
 
 // Reweigh gives all shares their weights again.
 func (r *Ring) Reweigh() {
 	for name, s := range r.shares {
-		s.weight = int32(r.queue.mail.Weight(name))
+		s.weight = r.queue.mail.Weight(name)
 	}
 }
 

@@ -345,16 +345,17 @@ func (f *fairTest) checkFlow(assert asserting, fl *flow, t *Thread) {
 		}
 	})
 	assert(fl.key == least && (first == 0) == (fl.vertex == 0), "a flow has another first vertex")
+	open := &fl.share.size(fl.size).open
 	switch {
 	case fl.place == inParked:
 		assert(!t.open && slices.Contains(t.parked, fl.ref), "an open thread has parked mail, or nobody knows of it")
 	case fl.place == inSpent:
 		assert(slices.Contains(fl.share.spent, fl.ref), "nobody knows of a flow without quantum")
 	case fl.vertex != 0:
-		assert(fl.openIndex != 0 && (fl.share.takesTurns() || fl.share.aside), "picks do not find a flow")
+		assert(open.Contains(fl.ref) && open.KeyOf(fl.ref) == fl.key && (fl.share.takesTurns() || fl.share.aside), "picks do not find a flow")
 		return
 	}
-	assert(fl.openIndex == 0, "a flow is linked that picks must not find")
+	assert(fl.heapIndex == 0, "a flow is linked that picks must not find")
 }
 
 // eachDue yields the vertices of a flow that are not set aside.
@@ -393,14 +394,14 @@ func (f *fairTest) checkTurns(assert asserting, r *Ring) {
 		}
 	}
 	for name, s := range r.shares {
-		assert(s.name == name && int(s.due) == due[s], "a share has %d vertices, kept %d", due[s], s.due)
+		assert(s.name == name && s.due == due[s], "a share has %d vertices, kept %d", due[s], s.due)
 		sessions := 0
 		for _, other := range f.sessions {
 			if other == s {
 				sessions++
 			}
 		}
-		assert(s.Sessions() == sessions, "share %q has %d sessions, kept %d", name, sessions, s.sessions)
+		assert(s.sessions == sessions, "share %q has %d sessions, kept %d", name, sessions, s.sessions)
 		assert(s.due > 0 || s.takesTurns() || s.sessions > 0, "share %q is empty", name)
 		assert(!s.aside || !s.takesTurns() && slices.Contains(r.asideShares, s), "share %q is set aside and has turns, or nobody knows of it", name)
 		key, some := least[s]

@@ -10,7 +10,7 @@ import (
 
 // flow is the due vertices of one thread in one share whose jobs have the same size.
 //
-//	linked: in a line of its share, where picks find it
+//	linked: in a heap of its share, where picks find it
 //	parked: its thread was found closed; it is linked when the thread opens
 //	spent:  its thread has used its quantum; it is linked in the next round
 //
@@ -24,8 +24,8 @@ type flow struct {
 	vertex Vertex      // the first; 0: none, but extras.aside may have some
 	size   int32       // of the jobs
 	ref    flowRef
-	// openIndex is its place in shareSize.open; 0: it is not there.
-	openIndex int32
+	// heapIndex is its place in a heap of its share; 0: it is in none.
+	heapIndex int32
 	picks     int32   // in this round of the share
 	round     uint32  // of picks
 	next      flowRef // in its chain; 0: none
@@ -110,7 +110,7 @@ func (q *Queue) obtainFlow(t *Thread, s *Share, size int32) *flow {
 	return f
 }
 
-// dropFlow removes an empty flow, which is in no line.
+// dropFlow removes an empty flow, which is in no heap.
 func (q *Queue) dropFlow(f *flow) {
 	s := f.share
 	link := q.chain(f.thread, s)
@@ -225,15 +225,15 @@ func firstOf(flows func(func(*flow) bool)) (best *flow, first Vertex) {
 	return best, first
 }
 
-// relink puts the flow into the line where picks find it, ordered by its first
-// vertex. An empty flow is in no line.
+// relink puts the flow into the heap where picks find it, ordered by its first
+// vertex. An empty flow is in no heap.
 func (f *flow) relink() {
 	s := f.share
 	switch {
 	case f.place != inOpen:
 	case f.vertex == 0:
 		s.size(f.size).open.Remove(f.ref)
-	case f.openIndex != 0 || f.thread.open:
+	case f.heapIndex != 0 || f.thread.open:
 		s.size(f.size).open.Put(f.key, f.ref)
 		s.enlist()
 	default:
@@ -241,7 +241,7 @@ func (f *flow) relink() {
 	}
 }
 
-// park puts a flow, which is in no line, into a list.
+// park puts a flow, which is in no heap, into a list.
 func (f *flow) park(in *[]flowRef, place place) {
 	f.place = place
 	*in = append(*in, f.ref)

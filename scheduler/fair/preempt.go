@@ -23,7 +23,7 @@ func (r *Ring) Preempt(v Vertex, may func(Vertex) bool) Pick {
 	most := (int(cur.due) + cur.avail) / cost // slots that it can earn in total
 	var best contender
 	for i := range cur.share.sizes {
-		f := cur.share.first(&cur.share.sizes[i])
+		f := cur.share.sizes[i].first()
 		if f == nil {
 			continue
 		}

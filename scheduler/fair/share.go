@@ -21,34 +21,33 @@ const turnVertices = 8
 // threads lets the others pass and keeps its place; otherwise a sender could wait at a busy host for
 // any number of rounds, because its place would depend on which thread opens first.
 // So does one that is set aside, because it has as many sessions as it may have.
-//
-// There may be as many shares as senders, so a share fills two cache lines. The first has all that
-// its mail touches when it comes.
 type Share struct {
-	ring   *Ring
-	number uint64 // 0: it is forgotten
+	name    string
+	ring    *Ring
+	weight  int
+	deficit int    // how many vertices it may still pick in this turn
+	number  uint64 // 0: it is forgotten
 	// turnKey is its place in the sequence of turns; 0: none yet.
 	turnKey   Key
+	inLine    bool                // of Ring.turns
+	links     store.Links[*Share] // in that line
+	turnIndex int32               // in turns.back
+	aside     bool
+	due       int         // vertices
+	sessions  int         // that have begun with its mail and have not ended
 	sizes     []shareSize // in ascending order of size
-	due       int32       // vertices
-	turnIndex int32       // in Ring.turns; 0: it takes no turns now
-	deficit   int32       // how many vertices it may still pick in this turn
+	spent     []flowRef   // of flows whose threads have used their quantum in this round
 	// round counts the rounds in which each thread of the share gets quantum
 	// picks.
 	round uint32
-
-	name     string
-	spent    []flowRef // of flows whose threads have used their quantum in this round
-	weight   int32
-	sessions int32 // that have begun with its mail and have not ended
-	aside    bool
 }
 
-// shareSize has the flows of a share for one size. It fills one cache line.
+// shareSize has the flows of a share for one size.
 type shareSize struct {
 	size    int32
-	members int32                    // flows, linked or parked
-	open    store.Line[Key, flowRef] // those that are linked, in the order of the job list
+	members int32 // flows, linked or parked
+	flows   *store.Slab[flowRef, flow]
+	open    store.Heap[Key, flowRef] // those that are linked, in the order of the job list
 }
 
 // maxEmptySizes is the number of sizes above which a share drops those without
@@ -62,7 +61,7 @@ func (r *Ring) obtainShare(name string) *Share {
 		if s = r.spare.Take(); s == nil {
 			s = new(Share)
 		}
-		weight := int32(r.queue.mail.Weight(name))
+		weight := r.queue.mail.Weight(name)
 		r.lastShare++
 		*s = Share{
 			name: name, ring: r, weight: weight, deficit: weight * turnVertices, number: r.lastShare,
@@ -73,7 +72,31 @@ func (r *Ring) obtainShare(name string) *Share {
 	return s
 }
 
-// size returns the line for jobs of a size. It is valid until the next call.
+// turns has the shares that take turns, in the order of their turnKeys. Nearly all come to the end of
+// the line. One that comes back to its place is in a heap.
+type turns struct {
+	line store.List[*Share]
+	back store.Heap[Key, *Share]
+}
+
+// first returns the share whose turn it is, or nil if there is none.
+func (t *turns) first() *Share {
+	s := t.line.Head
+	if t.back.Len() > 0 && (s == nil || t.back.Next() < s.turnKey) {
+		s = t.back.First()
+	}
+	return s
+}
+
+func (t *turns) remove(s *Share) {
+	if s.inLine {
+		t.line.Remove(s)
+		s.inLine = false
+	}
+	t.back.Remove(s)
+}
+
+// size returns the heaps for jobs of a size. They are valid until the next call.
 func (s *Share) size(size int32) *shareSize {
 	if len(s.sizes) > 0 && s.sizes[0].size == size {
 		return &s.sizes[0]
@@ -87,8 +110,9 @@ func (s *Share) obtainSize(size int32) *shareSize {
 		i++
 	}
 	if i == len(s.sizes) || s.sizes[i].size != size {
-		sz := shareSize{size: size}
-		sz.open.Index = s.ring.queue.flowPlace
+		q := s.ring.queue
+		sz := shareSize{size: size, flows: &q.flows}
+		sz.open.Index = q.flowPlace
 		s.sizes = slices.Insert(s.sizes, i, sz)
 	}
 	return &s.sizes[i]
@@ -101,19 +125,20 @@ func (s *Share) enlist() {
 	case s.turnKey == 0:
 		s.becomeLast()
 	default:
-		s.ring.turns.Put(s.turnKey, s)
+		s.ring.turns.back.Put(s.turnKey, s)
 	}
 }
 
 // becomeLast makes the share the last of those that take turns.
 func (s *Share) becomeLast() {
 	r := s.ring
+	r.turns.remove(s)
 	r.lastTurn++
-	s.turnKey = r.lastTurn
-	r.turns.Put(s.turnKey, s)
+	s.turnKey, s.inLine = r.lastTurn, true
+	r.turns.line.Append(s)
 }
 
-func (s *Share) takesTurns() bool { return s.turnIndex != 0 }
+func (s *Share) takesTurns() bool { return s.inLine || s.turnIndex != 0 }
 
 // maxSpare is how many shares a ring keeps for reuse.
 const maxSpare = 100
@@ -151,18 +176,15 @@ func (s *Share) EndSession() {
 }
 
 // Sessions is how many sessions have begun with the mail of the share, and have not ended.
-func (s *Share) Sessions() int { return int(s.sessions) }
+func (s *Share) Sessions() int { return s.sessions }
 
-// Turn returns the share whose turn it is, as of the vertex that Next has returned; nil: there is none.
-func (r *Ring) Turn() *Share {
-	s, _ := r.turns.First()
-	return s
-}
+// Turn returns the share of the vertex that Next has returned.
+func (r *Ring) Turn() *Share { return r.turns.first() }
 
 // SetAside lets the share have no turns until it is released.
 func (s *Share) SetAside() {
 	r := s.ring
-	r.turns.Remove(s)
+	r.turns.remove(s)
 	s.aside = true
 	r.asideShares = append(r.asideShares, s)
 }
@@ -171,7 +193,7 @@ func (s *Share) SetAside() {
 func (r *Ring) HasAsideShares() bool { return len(r.asideShares) > 0 }
 
 // OnlyAsideShares reports whether shares are set aside, and no other has a turn.
-func (r *Ring) OnlyAsideShares() bool { return r.HasAsideShares() && r.Turn() == nil }
+func (r *Ring) OnlyAsideShares() bool { return r.HasAsideShares() && r.turns.first() == nil }
 
 // ReleaseShares gives those shares their turns again that were set aside and may take a session.
 func (r *Ring) ReleaseShares(may func(*Share) bool) {
@@ -190,7 +212,7 @@ func (r *Ring) ReleaseShares(may func(*Share) bool) {
 // turn returns the flow that is next in the share whose turn it is, or nil if nothing
 // can be picked.
 func (r *Ring) turn() *flow {
-	for s := r.Turn(); s != nil; s = r.Turn() {
+	for s := r.turns.first(); s != nil; s = r.turns.first() {
 		switch f := s.next(); {
 		case f != nil && s.deficit > 0:
 			return f
@@ -198,9 +220,9 @@ func (r *Ring) turn() *flow {
 			s.deficit += s.weight * turnVertices
 			s.becomeLast()
 		case s.due > 0: // for closed threads, or set aside
-			r.turns.Remove(s)
+			r.turns.remove(s)
 		default:
-			r.turns.Remove(s)
+			r.turns.remove(s)
 			s.turnKey = 0
 			s.dropWhenEmpty()
 		}
@@ -233,7 +255,7 @@ func (s *Share) next() *flow {
 }
 
 // firstOpen returns the same, but begins no new round. It compares the keys in
-// the lines before it looks at a flow and its thread, because those are
+// the heaps before it looks at a flow and its thread, because those are
 // scattered in memory.
 func (s *Share) firstOpen() *flow {
 	if len(s.sizes) > maxEmptySizes {
@@ -241,46 +263,45 @@ func (s *Share) firstOpen() *flow {
 	}
 	for {
 		var best *shareSize
-		var first flowRef
 		least := never
 		for i := range s.sizes {
-			if ref, key := s.sizes[i].open.First(); key < least {
-				best, first, least = &s.sizes[i], ref, key
+			if key := s.sizes[i].open.Next(); key < least {
+				best, least = &s.sizes[i], key
 			}
 		}
 		if best == nil {
 			return nil
 		}
-		if f := s.head(best, first); f != nil {
+		if f := best.head(); f != nil {
 			return f
 		}
 	}
 }
 
-// first returns the flow with the first vertex of a size that can be picked
+// first returns the flow with the first vertex of the size that can be picked
 // in this round.
-func (s *Share) first(sz *shareSize) *flow {
-	for ref, _ := sz.open.First(); ref != 0; ref, _ = sz.open.First() {
-		if f := s.head(sz, ref); f != nil {
+func (sz *shareSize) first() *flow {
+	for sz.open.Len() > 0 {
+		if f := sz.head(); f != nil {
 			return f
 		}
 	}
 	return nil
 }
 
-// head returns the first flow of a size. If its thread is closed or has
-// used its quantum, head takes the flow out of the line and returns nil.
-func (s *Share) head(sz *shareSize, ref flowRef) *flow {
-	f := s.ring.queue.flows.At(ref)
+// head returns the first flow of the heap open. If its thread is closed or has
+// used its quantum, head takes the flow out of the heap and returns nil.
+func (sz *shareSize) head() *flow {
+	f := sz.flows.At(sz.open.First())
 	switch {
 	case !f.thread.open:
-		sz.open.Remove(ref)
+		sz.open.Pop()
 		f.park(&f.thread.parked, inParked)
 	case f.hasQuantum():
 		return f
 	default:
-		sz.open.Remove(ref)
-		f.park(&s.spent, inSpent)
+		sz.open.Pop()
+		f.park(&f.share.spent, inSpent)
 	}
 	return nil
 }

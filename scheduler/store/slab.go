@@ -8,7 +8,6 @@
 //	SlabIndex  finds the items of a slab by a key
 //	List       a doubly linked list whose links are in the items
 //	Heap       a priority queue that knows where each item is
-//	Line       the same, for items of which most come in order
 //
 // Nothing here is safe for several goroutines.
 package store
