@@ -272,7 +272,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == t.resume.isPlanned(), "thread %v: suspension and agenda disagree", t)
 	assert(t.barred == t.isBarred(), "thread %v is barred: %v", t, t.barred)
-	assert((s.views.barrier(t) != view.NoWait) == s.views.isBarred(t), "thread %v waits for %q", t, s.views.barrier(t))
+	assert((s.views.barrier(t) != view.NoWait) == s.views.hasBarrier(t), "thread %v waits for %q", t, s.views.barrier(t))
 	switch ready := t.fair.Pickable(); {
 	case s.hasDueTokens(t): // a Tick comes next
 	case t.mayFeed():

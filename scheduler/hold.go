@@ -49,8 +49,8 @@ func (od *orders) holdArrived(m *message, in *Message) {
 }
 
 // hold keeps a message from being fed, and moves it to hold/ when no agent has any of it. The
-// orders that wait on it are replaced. Under hold/, and while the files are being moved, nothing else
-// changes.
+// orders that wait on it are replaced. Under hold/, and while the files are being moved, nothing
+// else changes.
 func (od *orders) hold(m *message, o *HoldOrder) {
 	od.setHold(m, o)
 	vertices := od.s.mail.openVertices(m)

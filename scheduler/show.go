@@ -263,18 +263,18 @@ func (st vertexState) word() string {
 // statesOf counts the vertices of a thread by their states.
 func (vi *views) statesOf(t *thread) map[string]int {
 	barred := int32(0)
-	if vi.isBarred(t) {
+	if vi.hasBarrier(t) {
 		barred = t.states[due]
 	}
 	return stateCounts(t.states, barred)
 }
 
-// isBarred reports whether the due mail of a thread is blocked: there is a barrier.
-func (vi *views) isBarred(t *thread) bool { return t.barred || vi.s.rings.halted() }
+// hasBarrier reports whether there is a barrier, so that the due mail of a thread is blocked.
+func (vi *views) hasBarrier(t *thread) bool { return t.barred || vi.s.rings.halted() }
 
 // stateOf returns the word for the state of a vertex.
 func (vi *views) stateOf(v *vertex) string {
-	if v.state == due && vi.isBarred(vi.s.mail.threadOf(v)) {
+	if v.state == due && vi.hasBarrier(vi.s.mail.threadOf(v)) {
 		return view.Blocked
 	}
 	return v.state.word()

@@ -23,8 +23,8 @@ const (
 //
 // A thread or vertex that is in the queue from the first batch to the last is
 // returned exactly once. Whatever arrives or leaves in between may or may not
-// be returned. The recipients of a vertex that is very large come from several batches, and it is returned
-// with the last of them.
+// be returned. The recipients of a vertex that is very large come from several batches, and it is
+// returned with the last of them.
 //
 // A reload interrupts a walk over everything: the threads may be in other rings then. Such a walk
 // has come to its end, and Interrupted says so.
@@ -48,10 +48,10 @@ type Walk struct {
 	ofOne    []vertexRef // in a walk over one message, which has that sequence: those that come next
 
 	// The job line that is begun, its vertex, of the message with that sequence, and its next recipient.
-	line       *view.JobLine // nil: none
-	of         vertexRef
-	ofSequence int64
-	recipient  int
+	line         *view.JobLine // nil: none
+	lineVertex   vertexRef
+	lineSequence int64
+	recipient    int
 }
 
 // maxBatch bounds the recipients and agents that one batch shows, besides the bound on the
@@ -125,7 +125,7 @@ func (w *Walk) nextItem() view.Item {
 		case len(w.ofOne) > 0:
 			v := w.s.mail.vertices.At(w.ofOne[0])
 			w.ofOne = w.ofOne[1:]
-			if w.isOfOne(v) {
+			if w.isOf(v, w.sequence) {
 				return w.visit(v)
 			}
 		case w.vertex != 0 && !w.isAt(w.vertex):
@@ -173,7 +173,12 @@ func (w *Walk) setVertex(ref vertexRef) {
 // isAt reports whether a vertex is the next item and has not left.
 func (w *Walk) isAt(ref vertexRef) bool {
 	v := w.s.mail.vertices.At(ref)
-	return v.state != 0 && v.thread == w.thread.ref && w.s.mail.messageOf(v).sequence == w.sequence
+	return w.isOf(v, w.sequence) && v.thread == w.thread.ref
+}
+
+// isOf reports whether a vertex is one of the message with that sequence, and has not left.
+func (w *Walk) isOf(v *vertex, sequence int64) bool {
+	return v.state != 0 && w.s.mail.messageOf(v).sequence == sequence
 }
 
 // find makes the vertex the next item that came after the one that has left. The vertices of a
@@ -186,14 +191,9 @@ func (w *Walk) find() {
 	w.setVertex(ref)
 }
 
-// isOfOne reports whether a vertex is still one of the message that the walk is over.
-func (w *Walk) isOfOne(v *vertex) bool {
-	return v.state != 0 && w.s.mail.messageOf(v).sequence == w.sequence
-}
-
 // visit begins the job line of a vertex.
 func (w *Walk) visit(v *vertex) view.Item {
-	w.of, w.ofSequence, w.recipient = v.ref, w.s.mail.messageOf(v).sequence, 0
+	w.lineVertex, w.lineSequence, w.recipient = v.ref, w.s.mail.messageOf(v).sequence, 0
 	line := w.s.views.viewVertex(v)
 	line.Recipients = make([]view.Recipient, 0, w.s.mail.openOf(v))
 	return view.Item{JobLine: line}
@@ -202,8 +202,8 @@ func (w *Walk) visit(v *vertex) view.Item {
 // addRecipients adds to the job line that is begun recipients that are not done, at most so many. It
 // returns how many, and whether the line is whole. A vertex that has left has no more.
 func (w *Walk) addRecipients(line *view.JobLine, most int) (n int, whole bool) {
-	v := w.s.mail.vertices.At(w.of)
-	if v.state == 0 || w.s.mail.messageOf(v).sequence != w.ofSequence {
+	v := w.s.mail.vertices.At(w.lineVertex)
+	if !w.isOf(v, w.lineSequence) {
 		return 0, true
 	}
 	for ; w.recipient < w.s.mail.lenOf(v); w.recipient++ {

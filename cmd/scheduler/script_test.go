@@ -50,8 +50,8 @@ func TestMain(m *testing.M) {
 //	get URL STATUS [PATTERN] until this is what comes of it
 //	smtp ADDRESS FILE        sends the lines to an SMTP server once it listens; the replies are in stdout
 //
-// and in $XFER the agent xfer, in $TAKEOVER packaging/takeover, in $SOCKET where the scheduler is asked, in $PORT and $PORT2 ports that
-// are free.
+// and in $XFER the agent xfer, in $TAKEOVER packaging/takeover, in $SOCKET where the scheduler is
+// asked, in $PORT and $PORT2 ports that are free.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	mailq, agent := program(t, "mailq"), program(t, "xfer")

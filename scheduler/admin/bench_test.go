@@ -103,12 +103,12 @@ func (*turns) Result(time.Time, spool.Result)     {}
 func (s *endless) LoadHolds() ([]spool.HoldRecord, error) { return nil, nil }
 
 func newFull(b *testing.B, messages, threads int) *full {
-	debug.SetGCPercent(50) // as cmd/scheduler has it
+	debug.SetGCPercent(12) // as cmd/scheduler has it
 	dir := b.TempDir()
 	f := &full{
 		threads: threads, spool: &endless{results: make(chan []spool.Result)}, turns: new(turns),
 		mailq: filepath.Join(dir, "mailq"), socket: filepath.Join(dir, "socket"),
-		signals: make(chan os.Signal, 1), ended: make(chan struct{}), ballast: make([]byte, 16<<20),
+		signals: make(chan os.Signal, 1), ended: make(chan struct{}), ballast: make([]byte, 64<<20),
 	}
 	if out, err := exec.Command("go", "build", "-o", f.mailq, "zsched/cmd/mailq").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)

@@ -204,7 +204,7 @@ func (od *orders) give(ctx context.Context, e scheduler.Ordered, t *targets) (di
 				return
 			}
 			n = countPart(l.Core(), list)
-			e.Targets = t.left(l.Core(), list[:n])
+			e.Targets = t.remaining(l.Core(), list[:n])
 			did.Add(l.Order(e))
 		})
 		if list = list[n:]; n > 0 || err != nil {

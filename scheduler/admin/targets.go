@@ -127,8 +127,8 @@ func (t *targets) byMessage(whole bool) {
 	}
 }
 
-// left returns those of the targets whose messages are still in the queue.
-func (t *targets) left(s *scheduler.Scheduler, list []scheduler.Target) []scheduler.Target {
+// remaining returns those of the targets whose messages are still in the queue.
+func (t *targets) remaining(s *scheduler.Scheduler, list []scheduler.Target) []scheduler.Target {
 	return slices.DeleteFunc(slices.Clone(list), func(target scheduler.Target) bool {
 		_, found := inQueue(s, t.spoolIDs[target.Message])
 		return !found

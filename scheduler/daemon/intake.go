@@ -79,7 +79,7 @@ func (in *intake) arrived(r spool.Loaded) {
 // refused logs why a control file did not become a message.
 func (in *intake) refused(r spool.Refused) {
 	delete(in.taking, r.Name.ID)
-	if saved := in.loop.saved; saved != nil {
+	if saved := in.loop.saved; saved != nil && !in.loop.loaded {
 		saved.SetLate(scheduler.MessageID(r.Name.ID))
 	}
 	// A file that is refused again and again is logged at the 1st, 2nd, 4th, 8th

@@ -14,7 +14,8 @@ import (
 )
 
 // restoreState tells the core what an earlier process knew. What it knew
-// about mail is kept until all mail of the start is loaded; orders on what is locked then, until it is loaded.
+// about mail is kept until all mail of the start is loaded. Orders on a message that is locked then are
+// kept until it is loaded.
 func (d *Daemon) restoreState() {
 	l, path := &d.loop, d.options.State
 	if path == "" {

@@ -19,8 +19,8 @@ const (
 	maxDomain  = 64
 )
 
-// numberMark is between a text and the number of its end. After a text without a number, it is
-// there only if the text has one of its own.
+// numberMark is between a text and the number of its end. A text that contains it, and whose end has
+// no number, gets it at the end, so that restore takes no part of that text for a number.
 const numberMark = "\x00"
 
 // shorten returns a text with a number in place of its end. restore does the opposite.

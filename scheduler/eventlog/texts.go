@@ -54,10 +54,11 @@ func (t *texts) at(p place) (id scheduler.MessageID, text string, size int) {
 	n, begin := p.split()
 	item := t.blocks[n].text[begin:]
 	header := []byte(item[:min(len(item), 2*binary.MaxVarintLen64)])
-	number, n := binary.Uvarint(header)
-	length, m := binary.Uvarint(header[n:])
-	size = n + m + int(length)
-	return scheduler.MessageID(number), item[n+m : size], size
+	number, idSize := binary.Uvarint(header)
+	length, lengthSize := binary.Uvarint(header[idSize:])
+	before := idSize + lengthSize
+	size = before + int(length)
+	return scheduler.MessageID(number), item[before:size], size
 }
 
 func (t *texts) find(id scheduler.MessageID) (text string, found bool) {

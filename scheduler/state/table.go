@@ -8,7 +8,7 @@ import (
 )
 
 // Table holds what a file says until the mail that was in the queue at the start is
-// loaded.
+// loaded. It is for one goroutine.
 type Table struct {
 	Skipped int // lines that are malformed
 
