@@ -50,8 +50,14 @@ type entry struct {
 	killed     bool       // KILL was ordered
 	expired    bool       // EXPIRE was ordered
 	resentAt   time.Time  // the last REQUEUE or REROUTE
+	held       []span     // when it was surely held
+	loosening  int        // orders under way that may let it go, if it is held
+	loosened   time.Time  // when the last such order was over
 	mismatched bool       // its text was not what was sent
 }
+
+// span is a time; it has not ended if until is zero.
+type span struct{ since, until time.Time }
 
 // ledger has all recipients. No injected fault affects it.
 type ledger struct {
@@ -126,6 +132,55 @@ func (l *ledger) update(k key, what string, change func(e *entry)) {
 	change(e)
 }
 
+// loosen notes that an order begins that may let go the held mail that matches. The
+// caller calls what it returns after the order.
+func (l *ledger) loosen(matches func(key) bool) (over func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	messages := map[int]bool{}
+	for k := range l.entries {
+		if matches(k) {
+			messages[k.message] = true // all its recipients are in one file
+		}
+	}
+	var loose []*entry
+	for k, e := range l.entries {
+		if !messages[k.message] {
+			continue
+		}
+		loose = append(loose, e)
+		e.loosening++
+		if n := len(e.held); n > 0 && e.held[n-1].until.IsZero() {
+			e.held[n-1].until = time.Now()
+		}
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, e := range loose {
+			e.loosening--
+			e.loosened = time.Now()
+		}
+	}
+}
+
+// holds notes which recipients are held by an order that began at a time: all but those
+// that another order may have let go since, and those that were sent again and may be in
+// a second file, which nobody holds.
+func (l *ledger) holds(keys []key, begun time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range keys {
+		e := l.entries[k]
+		if e == nil || e.loosening > 0 || e.loosened.After(begun) || !e.resentAt.IsZero() {
+			continue
+		}
+		if n := len(e.held); n == 0 || !e.held[n-1].until.IsZero() {
+			e.held = append(e.held, span{since: time.Now()})
+		}
+	}
+}
+
 // fault is a kill that may double mail.
 type fault struct {
 	at                time.Time
@@ -175,6 +230,7 @@ type verdict struct {
 	unsure, unsureArrived                           int
 	doubles                                         map[string]*doubled
 	losses                                          int
+	held                                            int // times that a recipient was surely held
 	wrong                                           []string
 }
 
@@ -192,6 +248,7 @@ func (l *ledger) verdict(all []fault) *verdict {
 		for _, problem := range e.problems() {
 			v.wrong = append(v.wrong, fmt.Sprintf("message %d to %s: %s", k.message, k.address, problem))
 		}
+		v.held += len(e.held)
 		v.double(k, "delivered twice", e.delivered, e.resentAt, all)
 		v.double(k, "two notices of failure", e.failures, e.resentAt, all)
 		v.double(k, "two notices of success", e.successes, e.resentAt, all)
@@ -244,6 +301,11 @@ func (e *entry) problems() (list []string) {
 	if e.mismatched {
 		list = append(list, "its text was changed")
 	}
+	for _, d := range e.delivered {
+		if e.heldAt(d) {
+			list = append(list, "it was held, and delivered at "+d.at.Format("15:04:05.000"))
+		}
+	}
 	if e.fate != delivers && len(e.delivered) > 0 {
 		list = append(list, "it was delivered, and should have failed")
 	}
@@ -257,6 +319,16 @@ func (e *entry) problems() (list []string) {
 		list = append(list, "a notice of success that nobody asked for")
 	}
 	return list
+}
+
+// heldAt reports whether a recipient was held when it was delivered. With
+// marking=scheduler an agent that outlives the scheduler may still have it.
+func (e *entry) heldAt(d delivery) bool {
+	// The times of files are whole seconds, and a server notes a delivery a little late.
+	const slack = 2 * time.Second
+	return !d.unmarked && slices.ContainsFunc(e.held, func(h span) bool {
+		return d.at.After(h.since.Add(slack)) && (h.until.IsZero() || d.at.Before(h.until))
+	})
 }
 
 // causeTime is the longest time between a delivery and the fault that doubled it,

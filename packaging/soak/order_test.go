@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -30,9 +32,9 @@ func (s *site) order(ctx context.Context) {
 	for pause(ctx, 150*time.Millisecond) {
 		switch rand.IntN(12) {
 		case 0:
-			s.runMailq("HOLD of a thread", "hold", s.thread(), "--for", "3s")
+			s.loosenThread("HOLD of a thread", "hold", "--for", "3s")
 		case 1:
-			s.runMailq("RELEASE of a thread", "release", s.thread())
+			s.loosenThread("RELEASE of a thread", "release")
 		case 2:
 			s.runMailq("RETRY of a thread", "retry", s.thread())
 		case 3:
@@ -46,7 +48,25 @@ func (s *site) order(ctx context.Context) {
 }
 
 func (s *site) thread() string {
-	return []string{"smtp/[127.0.0.2]", "smtp/[127.0.0.3]", "smtp/[127.0.0.4]", "local/" + s.user}[rand.IntN(4)]
+	thread, _ := s.anyThread()
+	return thread
+}
+
+// anyThread returns a thread, and how the addresses of its recipients end.
+func (s *site) anyThread() (thread, domain string) {
+	domains := map[string]string{
+		"smtp/[127.0.0.2]": takes, "smtp/[127.0.0.3]": unmarked, "smtp/[127.0.0.4]": slow, "local/" + s.user: here,
+	}
+	threads := slices.Sorted(maps.Keys(domains))
+	thread = threads[rand.IntN(len(threads))]
+	return thread, domains[thread]
+}
+
+// loosenThread gives an order that may let held mail of a thread go, now or later.
+func (s *site) loosenThread(what, verb string, more ...string) {
+	thread, domain := s.anyThread()
+	defer s.ledger.loosen(func(k key) bool { return strings.HasSuffix(k.address, domain) })()
+	s.runMailq(what, append([]string{verb, thread}, more...)...)
 }
 
 // runMailq gives an order with mailq, and reports whether the scheduler accepted it. The
@@ -58,11 +78,15 @@ func (s *site) runMailq(verb string, args ...string) bool {
 		s.t.Errorf("mailq: %v", err)
 		return false
 	}
-	if rand.IntN(50) == 0 {
+	killed := rand.IntN(50) == 0
+	if killed {
 		_ = cmd.Process.Kill()
 		s.faults.count("SIGKILL of mailq")
 	}
 	ok := cmd.Wait() == nil
+	if killed {
+		time.Sleep(time.Second) // the scheduler may carry it out all the same
+	}
 	if ok {
 		s.mu.Lock()
 		s.orders[verb]++
@@ -75,31 +99,26 @@ func (s *site) runMailq(verb string, args ...string) bool {
 // the order may do.
 func (s *site) orderMessage() {
 	dir := "transport"
-	held := s.files("hold/transport")
-	files := held
-	if len(held) > 0 && rand.IntN(2) == 0 {
+	if rand.IntN(2) == 0 {
 		dir = "hold/transport"
-	} else {
-		files = s.files(dir)
 	}
-	if len(files) == 0 {
+	m, file := s.anyTarget(dir)
+	if m == nil {
 		return
 	}
-	m, err := s.target(dir, files[rand.IntN(len(files))])
-	if err != nil {
-		return // it is gone, or still being written
-	}
-	verbs := []string{"hold", "hold", "retry", "requeue", "reroute", "expire", "kill"}
+	verbs := []string{"hold", "hold", "hold", "retry", "requeue", "reroute", "expire", "kill"}
 	if dir != "transport" {
 		verbs = []string{"release", "release", "requeue", "reroute", "expire", "kill"}
 	}
 	verb := verbs[rand.IntN(len(verbs))]
 	args := []string{verb, m.id, "--because", "soak"}
+	if verb == "hold" && rand.IntN(3) > 0 {
+		s.holdMessage(m, file, args)
+		return
+	}
 	switch verb {
 	case "hold":
-		if rand.IntN(2) == 0 {
-			args = append(args, "--for", "2s")
-		}
+		args = append(args, "--for", "2s")
 	case "reroute":
 		if m.expires || m.local || m.number == 0 {
 			return // it would wait for an hour, or arrive at another address
@@ -115,7 +134,26 @@ func (s *site) orderMessage() {
 		}
 		s.mark(m, func(e *entry) { e.killed, e.expired = e.killed || verb == "kill", e.expired || verb == "expire" })
 	}
+	if verb != "retry" {
+		defer s.ledger.loosen(func(k key) bool { return k.message == m.number })()
+	}
 	s.runMailq(strings.ToUpper(verb)+" of a message", args...)
+}
+
+// holdMessage holds a message until an order lets it go. Its mail is surely held when its
+// file has moved.
+func (s *site) holdMessage(m *target, file string, args []string) {
+	begun := time.Now()
+	if !s.runMailq("HOLD of a message", args...) {
+		return
+	}
+	for range 100 {
+		if now, err := s.target("hold/transport", file); err == nil && now.id == m.id {
+			s.ledger.holds(now.keys, begun)
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 func (s *site) mark(m *target, change func(*entry)) {
@@ -124,7 +162,20 @@ func (s *site) mark(m *target, change func(*entry)) {
 	}
 }
 
-// target reads a control file. It refuses a message that is younger than three seconds,
+// anyTarget looks for a message in a directory that an order can be about; nil if it finds
+// none soon.
+func (s *site) anyTarget(dir string) (*target, string) {
+	files := s.files(dir)
+	rand.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
+	for _, file := range files[:min(len(files), 50)] {
+		if m, err := s.target(dir, file); err == nil {
+			return m, file
+		}
+	}
+	return nil, ""
+}
+
+// target reads a control file. It refuses a message that is younger than two seconds,
 // because its number may have belonged to another message in the same second.
 func (s *site) target(dir, file string) (*target, error) {
 	// The id and the recipients are those of one message only if it is there before and after
@@ -150,7 +201,7 @@ func (s *site) target(dir, file string) (*target, error) {
 	}
 	n, ok := ctlfile.Number(filepath.Base(file))
 	written := time.Unix(st.Mtim.Unix())
-	if !ok || time.Since(written) < 3*time.Second {
+	if !ok || time.Since(written) < 2*time.Second {
 		return nil, errors.New("too young")
 	}
 	m := &target{id: ctlfile.SpoolID(n, written)}

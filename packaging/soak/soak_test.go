@@ -36,7 +36,7 @@ const (
 	sessions = 6 // SMTP clients at once
 	writers  = 2 // callers of sendmail at once
 
-	administrators = 2 // callers of mailq at once
+	administrators = 6 // callers of mailq at once
 )
 
 // TestSoak runs everything that the package comment describes.
@@ -91,6 +91,7 @@ func (s *site) report(took time.Duration) {
 	v := s.ledger.verdict(s.faults.list())
 	s.t.Logf("%d messages accepted in %s, with %d recipients: %d delivered, %d failed, %d killed by order",
 		v.messages, took.Round(time.Second), v.recipients, v.delivered, v.failed, v.killed)
+	s.t.Logf("%d times a recipient was held until an order let it go", v.held)
 	s.t.Logf("%d messages whose client was not told: %d of them arrived", v.unsure, v.unsureArrived)
 	faults := 0
 	for _, kind := range slices.Sorted(maps.Keys(s.faults.counts)) {
