@@ -53,9 +53,10 @@ const (
 )
 
 // chain returns where the chain begins that has the flows of a thread for a share. Others may
-// be in it too. The hash scatters both numbers, which are small; its upper bits do so best.
+// be in it too. The hash spreads both numbers, which are small and follow each other.
 func (q *Queue) chain(t *Thread, s *Share) *flowRef {
-	hash := chainRef(bits.Reverse64(uint64(t.Number)*0x9e3779b97f4a7c15 + s.number*0xbf58476d1ce4e5b9))
+	hi, lo := bits.Mul64(uint64(t.Number)*0x9e3779b97f4a7c15+s.number*0xbf58476d1ce4e5b9, 0x94d049bb133111eb)
+	hash := chainRef(hi ^ lo)
 	// Chains that were divided, and those that this has made, are for one more bit of the hash.
 	half := chainRef(1) << (bits.Len32(uint32(q.chains.Last)) - 1)
 	n := hash & (2*half - 1)
