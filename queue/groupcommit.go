@@ -139,14 +139,9 @@ func (g *GroupCommit) commitAll(batch []*submitting) {
 	}
 }
 
-func (g *GroupCommit) syncDirs(dirs []string) error {
+func (g *GroupCommit) syncDirs(dirs []*postoffice.File) error {
 	if len(dirs) >= syncAllFrom {
 		return g.SyncAll()
 	}
-	for _, dir := range dirs {
-		if err := postoffice.SyncDir(dir); err != nil {
-			return err
-		}
-	}
-	return nil
+	return syncEach(dirs)
 }

@@ -213,24 +213,29 @@ type Router struct {
 // name says that it was too late for that: the router has the file, which may not survive a
 // crash.
 func (r Router) Give(file string) (name string, err error) {
-	names, errs := r.GiveAll([]string{file}, func(dirs []string) error { return postoffice.SyncDir(dirs[0]) })
+	names, errs := r.GiveAll([]string{file}, syncEach)
 	return names[0], errs[0]
+}
+
+func syncEach(dirs []*postoffice.File) error {
+	for _, dir := range dirs {
+		if err := dir.Sync(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // GiveAll gives several complete files to the router, as Give does. After renaming
 // them it calls sync once with their directories in router/, which makes the
 // names durable. Both results are in the order of files.
-func (r Router) GiveAll(files []string, sync func(dirs []string) error) (names []string, errs []error) {
+func (r Router) GiveAll(files []string, sync func(dirs []*postoffice.File) error) (names []string, errs []error) {
 	names, errs = make([]string, len(files)), make([]error, len(files))
 	inodes := make([]uint64, len(files))
-	var dirs []string
+	var dirs openDirs
+	defer dirs.close()
 	for i, file := range files {
-		if names[i], inodes[i], errs[i] = r.give(file); names[i] == "" {
-			continue
-		}
-		if dir := filepath.Dir(filepath.Join(r.Postoffice, "router", names[i])); !slices.Contains(dirs, dir) {
-			dirs = append(dirs, dir)
-		}
+		names[i], inodes[i], errs[i] = r.give(file, &dirs)
 	}
 	var notDurable error
 	if len(dirs) > 0 {
@@ -261,15 +266,36 @@ func (r Router) takeBack(name string, inode uint64) bool {
 	return err == nil && info.Sys().(*syscall.Stat_t).Ino == inode && postoffice.RemovePath(path) == nil
 }
 
-func (r Router) give(file string) (name string, inode uint64, err error) {
+// openDirs are directories into which files are renamed. They are open before that: afterwards, when
+// the router may have the files, only the disk can keep their names from becoming durable.
+type openDirs []*postoffice.File
+
+func (d *openDirs) open(path string) error {
+	if slices.ContainsFunc(*d, func(dir *postoffice.File) bool { return dir.Name() == path }) {
+		return nil
+	}
+	dir, err := postoffice.OpenDirFile(path)
+	if err == nil {
+		*d = append(*d, dir)
+	}
+	return err
+}
+
+func (d *openDirs) close() {
+	for _, dir := range *d {
+		_ = dir.Close()
+	}
+}
+
+func (r Router) give(file string, dirs *openDirs) (name string, inode uint64, err error) {
 	info, err := postoffice.Lstat(file)
 	if err != nil {
 		return "", 0, err
 	}
 	inode = info.Sys().(*syscall.Stat_t).Ino
-	name, err = r.place(file, inode)
+	name, err = r.place(file, inode, dirs)
 	if errors.Is(err, fs.ErrExist) {
-		name, err = r.place(file, unusedNumber())
+		name, err = r.place(file, unusedNumber(), dirs)
 	}
 	if err != nil {
 		return "", 0, err
@@ -283,13 +309,17 @@ func (r Router) give(file string) (name string, inode uint64, err error) {
 }
 
 // place renames a file into router/ under a number.
-func (r Router) place(file string, number uint64) (name string, err error) {
+func (r Router) place(file string, number uint64, dirs *openDirs) (name string, err error) {
 	router := filepath.Join(r.Postoffice, "router")
 	hash, base := ctlfile.HashDir(number, min(r.Levels, 1)), strconv.FormatUint(number, 10)
 	if trusted, _ := postoffice.IsTrustedDir(filepath.Join(router, hash)); !trusted {
 		hash = ""
 	}
-	return hash + base, postoffice.Publish(file, filepath.Join(router, hash, base))
+	dir := filepath.Join(router, hash)
+	if err = dirs.open(dir); err != nil {
+		return "", err
+	}
+	return hash + base, postoffice.Publish(file, filepath.Join(dir, base))
 }
 
 // unusedNumber returns a random number that is greater than any inode number. Old

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // everyone lists all recipients of a file.
@@ -262,6 +263,30 @@ func TestGiveRouterDoesNotUseALetterDirectoryOfAnotherUser(t *testing.T) {
 	}
 }
 
+// Without a descriptor nothing is renamed: the router could have the file, and its writer would tell
+// the client that it is not accepted.
+func TestWithoutADescriptorNothingIsGiven(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a")
+	if err := errors.Join(os.WriteFile(file, []byte("text"), 0o600), os.Mkdir(filepath.Join(dir, "router"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := Router{Postoffice: dir}.Give(file)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if _, there := os.Stat(file); name != "" || !errors.Is(err, unix.EMFILE) || there != nil {
+		t.Errorf("name %q, error %v; the file: %v", name, err, there)
+	}
+}
+
 // A file whose name cannot be made durable is not in router/, unless the router has taken it:
 // its writer tells the client that it is not accepted.
 func TestFileThatCannotBeMadeDurableIsTakenBack(t *testing.T) {
@@ -281,7 +306,7 @@ func TestFileThatCannotBeMadeDurableIsTakenBack(t *testing.T) {
 			list, _ := filepath.Glob(filepath.Join(dir, "router", "*"))
 			return list
 		}
-		names, errs := Router{Postoffice: dir}.GiveAll(files, func([]string) error {
+		names, errs := Router{Postoffice: dir}.GiveAll(files, func([]*postoffice.File) error {
 			if list := in(); len(list) != 2 {
 				t.Errorf("router/ has %q", list)
 			} else if taken {

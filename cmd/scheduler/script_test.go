@@ -150,12 +150,17 @@ const patience = 2 * time.Minute
 
 func until(ts *testscript.TestScript, what string, ok func() bool) {
 	deadline := time.Now().Add(patience)
-	// The pauses grow, because ok may start a process, and the test would be busy asking.
-	for pause := 5 * time.Millisecond; !ok(); pause = min(2*pause, 500*time.Millisecond) {
-		time.Sleep(pause)
-		if time.Now().After(deadline) {
+	// ok may start a process. So that a script is not busy asking, the pauses grow, and are longer
+	// than it takes to ask.
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
+		began := time.Now()
+		if ok() {
+			return
+		}
+		if began.After(deadline) {
 			ts.Fatalf("waited in vain for %s", what)
 		}
+		time.Sleep(max(pause, 2*time.Since(began)))
 	}
 }
 

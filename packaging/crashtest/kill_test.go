@@ -102,8 +102,8 @@ func maskNumbers(text string) string {
 	return b.String()
 }
 
-// sampleSize is how many runs there are without -whole.
-const sampleSize = 2
+// sampleSize is how many runs of each sweep there are without -whole.
+const sampleSize = 1
 
 // TestKilledAtEachCall kills each program at each of its calls on files. Afterwards
 // nothing is lost, and no recipients or notices come twice except those that

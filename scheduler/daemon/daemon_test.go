@@ -184,6 +184,44 @@ func TestFileThatCannotBeWrittenHindersNoOther(t *testing.T) {
 	})
 }
 
+// A bad block under one file looks like a faulty disk, until a probe has succeeded and the file
+// fails again. Then it is that file's alone.
+func TestBadBlockOfAFileHindersNoOtherForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := daemontest.New(t, nil)
+		h.Spool.Bad = 1
+		h.Run()
+		h.Spool.Announce(1, "a.example")
+		synctest.Wait()
+		h.Spool.Announce(2, "b.example")
+		synctest.Wait()
+		if n := strings.Count(h.Stats.String(), "\n"); n != 1 {
+			t.Errorf("%d recipients were delivered while the disk may be faulty", n)
+		}
+		time.Sleep(15 * time.Second) // for the probe
+		for id := uint64(3); id < 100; id++ {
+			h.Spool.Announce(id, "b.example")
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if n := strings.Count(h.Stats.String(), "\n"); n != int(id) {
+				t.Fatalf("%d recipients were delivered, want %d", n, id)
+			}
+		}
+		if h.Spool.Probes != 1 {
+			t.Errorf("%d probes", h.Spool.Probes)
+		}
+		h.Spool.Mu.Lock()
+		h.Spool.Bad = 0
+		h.Spool.Mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if h.Spool.Left() != 0 {
+			t.Errorf("%d control files are left", h.Spool.Left())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
 // However much the spool has to say at once, a turn deals with a piece of it.
 func TestManyResultsAreDealtWithInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,10 +19,21 @@ type files struct {
 	spool   Spool
 	pending int                                            // actions that the spool has not answered
 	syslog  func(severity scheduler.Severity, line string) // nil: none
+	faults  map[scheduler.MessageID]fault                  // of messages whose files cannot be written
 }
 
+// fault is whose fault it is that a file cannot be written. One bad block must not stop the mail of
+// all others.
+type fault uint8
+
+const (
+	ofTheSpool fault = iota + 1 // nothing else is known
+	inDoubt                     // a probe has succeeded since
+	ofTheFile                   // and the file still cannot be written
+)
+
 func newFiles(l *Loop, o Options) files {
-	return files{loop: l, spool: o.Spool, syslog: o.Syslog}
+	return files{loop: l, spool: o.Spool, syslog: o.Syslog, faults: map[scheduler.MessageID]fault{}}
 }
 
 func (f *files) do(a scheduler.Action) {
@@ -61,16 +72,42 @@ func (f *files) answered(r spool.Answered) {
 func (f *files) done(r spool.Answered) {
 	switch {
 	case r.Missing:
+		delete(f.faults, r.Message)
 		f.loop.Step(scheduler.Failed{Op: r.Op, Missing: true})
 	case r.Err != nil:
-		f.loop.Step(scheduler.Failed{Op: r.Op, Reason: r.Err.Error(), SpoolDown: spool.IsDown(r.Err), NoRoom: spool.IsFull(r.Err)})
+		down := spool.IsDown(r.Err) && f.blame(r.Message) != ofTheFile
+		f.loop.Step(scheduler.Failed{Op: r.Op, Reason: r.Err.Error(), SpoolDown: down, NoRoom: spool.IsFull(r.Err)})
 	default:
+		if f.faults[r.Message] != ofTheFile {
+			delete(f.faults, r.Message)
+		}
 		f.loop.Step(scheduler.Done{Op: r.Op, Owes: r.Owes, Recipients: r.Recipients})
 	}
 }
 
+// blame notes that a file of a message cannot be written as on a faulty disk, and returns whose
+// fault that is.
+func (f *files) blame(id scheduler.MessageID) fault {
+	switch f.faults[id] {
+	case 0:
+		f.faults[id] = ofTheSpool
+	case inDoubt:
+		f.faults[id] = ofTheFile
+	}
+	return f.faults[id]
+}
+
+// spoolBack tells the core that the spool can be written.
+func (f *files) spoolBack() {
+	for id, fault := range f.faults {
+		f.faults[id] = max(fault, inDoubt)
+	}
+	f.loop.Step(scheduler.SpoolBack{})
+}
+
 func (f *files) finished(a *scheduler.Finish, r spool.Answered) {
 	if r.Err == nil && !r.Missing {
+		delete(f.faults, r.Message)
 		f.complete(a)
 	}
 	f.done(r)

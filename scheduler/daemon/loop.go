@@ -270,7 +270,7 @@ func (d *Daemon) result(r spool.Result) {
 		l.files.answered(r)
 	case spool.Probed:
 		if r.Err == nil {
-			l.Step(scheduler.SpoolBack{})
+			l.files.spoolBack()
 		} else {
 			l.log.Debug().Err(r.Err).Msg("spool cannot be written yet")
 		}

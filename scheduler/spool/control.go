@@ -114,12 +114,13 @@ func (d *controlFile) setDelays(r *ctlfile.Recipient, delays int) error {
 	return nil
 }
 
-// markReported tags d line i as reported: the sender was told of it or need not be.
-func (d *controlFile) markReported(i int) error {
+// tagLine writes the tag of d line i. Delivered says that the line is reported: the sender was told
+// of it or need not be. Open, which it has now, shows that it can be written.
+func (d *controlFile) tagLine(i int, tag ctlfile.Tag) error {
 	line := &d.file.Diagnostics[i]
-	if _, err := ctlfile.Swap(d.fd, line.Offset, ctlfile.Open, ctlfile.Delivered, 0); err != nil {
+	if _, err := ctlfile.Swap(d.fd, line.Offset, ctlfile.Open, tag, 0); err != nil {
 		return err
 	}
-	line.Tag = ctlfile.Delivered
+	line.Tag = tag
 	return nil
 }

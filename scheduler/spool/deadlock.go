@@ -151,7 +151,7 @@ func (d *controlFile) settleSets() error {
 		line := &d.file.Diagnostics[i]
 		if n := d.file.Find(line.Recipient); line.Tag == ctlfile.Open && n >= 0 &&
 			d.file.Recipients[n].Tag == ctlfile.Failed && delivered[d.file.Recipients[n].Class] {
-			if err := d.markReported(i); err != nil {
+			if err := d.tagLine(i, ctlfile.Delivered); err != nil {
 				return err
 			}
 		}

@@ -93,8 +93,8 @@ func senderOf(f *ctlfile.File, line int) int {
 }
 
 // reportTo writes the notice to one sender about some d lines of a control file and, when it
-// is on disk, marks them. If they cannot be marked then, because of a faulty disk, the notice is
-// written again later.
+// is on disk, marks them. It writes no notice if the lines cannot be written before. If only that
+// they are marked fails, because the disk has failed in between, the notice is written again later.
 func (n *notices) reportTo(path string, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
 	o := Owed{
 		Name: nameOf(d.path), File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: n.s.temp,
@@ -118,11 +118,16 @@ func (n *notices) reportTo(path string, d *controlFile, lines []int, retryUntil 
 	if err := postoffice.ForNotices.Check(n.s.options.Postoffice); err != nil {
 		return "", err
 	}
+	for _, i := range lines {
+		if err := d.tagLine(i, ctlfile.Open); err != nil {
+			return "", err
+		}
+	}
 	if notice, err = n.s.options.Reporter.Report(&o); err != nil {
 		return notice, err
 	}
 	for _, i := range lines {
-		if err := d.markReported(i); err != nil {
+		if err := d.tagLine(i, ctlfile.Delivered); err != nil {
 			return notice, err
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/scheduler"
@@ -133,6 +135,32 @@ func TestNoticeIsNotWrittenIfItCouldNotBeMarked(t *testing.T) {
 	o.open(Options{Reporter: reporter(o.dir)})
 	if r := o.finished("A/H/7", true); r.Err == nil || len(o.notices()) != 0 {
 		t.Errorf("%+v: %d notices", r, len(o.notices()))
+	}
+}
+
+// countedNotices counts the notices that it is asked for.
+type countedNotices int
+
+func (n *countedNotices) Report(*Owed) (string, error) { *n++; return "router/1", nil }
+func (n *countedNotices) AnswersNullSender() bool      { return false }
+
+// The control file can be opened, but not written, as with bad blocks or a quota. A notice would
+// come again and again.
+func TestNoticeIsNotWrittenIfItsLinesCannotBe(t *testing.T) {
+	o := newRoutedSpool(t)
+	o.put("A/H/7", failed7())
+	var notices countedNotices
+	o.open(Options{Reporter: &notices})
+	var limit unix.Rlimit
+	check(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &limit))
+	check(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 20, Max: limit.Max}))
+	r := o.finished("A/H/7", true)
+	check(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit))
+	if r.Err == nil || notices != 0 {
+		t.Errorf("%+v: %d notices", r, notices)
+	}
+	if r = o.finished("A/H/7", true); r.Err != nil || notices != 1 {
+		t.Errorf("%+v: %d notices", r, notices)
 	}
 }
 

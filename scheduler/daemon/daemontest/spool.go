@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"zsched/ctlfile"
@@ -41,6 +42,8 @@ type Spool struct {
 	fault      error // of every Finish, Probe and order; nil: none
 	Unreadable error // of LoadHolds and HoldRecords; nil: none
 	Busy       bool  // an agent of another process has locked all files
+	// Bad is a message whose Finish fails with EIO, although a Probe succeeds; 0: none.
+	Bad scheduler.MessageID
 }
 
 // File is a control file.
@@ -206,6 +209,9 @@ func (s *Spool) finish(a scheduler.Finish) {
 	time.Sleep(s.Slow)
 	s.Mu.Lock()
 	err := s.fault
+	if a.Message == s.Bad {
+		err = syscall.EIO
+	}
 	if err == nil {
 		files, path := s.at(a.Path)
 		delete(files, path)
