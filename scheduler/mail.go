@@ -152,6 +152,18 @@ func (ml *mail) eachVertex(m *message, f func(*vertex)) {
 	}
 }
 
+// vertexCount is how many vertices the message has, removed ones included.
+func (ml *mail) vertexCount(m *message) int {
+	if m.first == 0 {
+		return 0
+	}
+	x := ml.extrasOf(m)
+	if x == nil {
+		return 1
+	}
+	return 1 + len(x.vertices)
+}
+
 // openVertices returns the vertices of the message that are not removed.
 func (ml *mail) openVertices(m *message) []*vertex {
 	var found []*vertex

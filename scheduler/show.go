@@ -32,9 +32,8 @@ func (s *Scheduler) Message(id MessageID) (v view.Message, ok bool) {
 	}
 	v = view.Message{
 		ModifiedAt: m.modifiedAt.time(), Recipients: int(m.open), UnderHold: m.flags&underHold != 0, Leaving: m.flags&removing != 0,
-		Hold: s.orders.heldMessages[m.ref],
+		Hold: s.orders.heldMessages[m.ref], Vertices: s.mail.vertexCount(m),
 	}
-	s.mail.eachVertex(m, func(*vertex) { v.Vertices++ })
 	return v, true
 }
 

@@ -112,12 +112,14 @@ func (t *targets) add(o *order, v *view.JobLine) {
 	for i := range v.Recipients {
 		t.only[v.Message] = append(t.only[v.Message], v.Recipients[i].Offset)
 	}
-	slices.Sort(t.only[v.Message])
 }
 
 // byMessage puts the targets of each message side by side, so that its recipients are sent elsewhere
-// as one message. If whole is set, they become one target.
+// as one message, and sorts their offsets. If whole is set, they become one target.
 func (t *targets) byMessage(whole bool) {
+	for _, offsets := range t.only {
+		slices.Sort(offsets)
+	}
 	slices.SortStableFunc(t.list, func(a, b scheduler.Target) int { return cmp.Compare(a.Message, b.Message) })
 	if whole {
 		for i := range t.list {
