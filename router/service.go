@@ -5,12 +5,15 @@ package router
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,7 +32,11 @@ import (
 // whose event was lost.
 const sweepInterval = 10 * time.Second
 
-// Service is the running router. One goroutine does everything.
+// strayStep is how many entries of router/ that are no submissions are logged. Only the owner of
+// each so many is looked up.
+const strayStep = 1000
+
+// Service is the running router. One goroutine does everything but sweep.
 type Service struct {
 	machine *Machine
 	queue   *submissions
@@ -42,6 +49,16 @@ type Service struct {
 	// failures limits the log lines about submissions that are tried again.
 	failures logs.Throttle
 	full     logs.Throttle // one line about a disk without room
+	strays   logs.Throttle // one line about entries of router/ that are no submissions
+	// overflows limits the sweeps after lost events: any user can make more events than the
+	// router reads.
+	overflows logs.Throttle
+	// swept is closed when the sweep that is under way ends; nil: none is. again says that
+	// another one is to follow. The loop owns both.
+	swept chan struct{}
+	again bool
+	// stopping ends the sweep that is under way.
+	stopping atomic.Bool
 	reloads  postoffice.ReloadRecord
 	// replaced is why the router ends, or nil: the postoffice was replaced.
 	replaced error
@@ -115,8 +132,9 @@ func New(o Options) (*Service, error) {
 		waiting: newWaiting(), failed: map[string]bool{},
 		failures: logs.Throttle{Number: 5, Period: time.Second},
 		full:     logs.Throttle{Period: time.Minute},
-		counts:   Counts{SweptAt: time.Now()},
-		reloads:  postoffice.ReloadRecord{Path: filepath.Join(q.dir, postoffice.RouterReload)},
+		strays:   logs.Throttle{Period: 10 * time.Minute}, overflows: logs.Throttle{Period: sweepInterval},
+		counts:  Counts{SweptAt: time.Now()},
+		reloads: postoffice.ReloadRecord{Path: filepath.Join(q.dir, postoffice.RouterReload)},
 	}
 	for name := range strings.FieldsSeq(env.Value("ROUTERTRUSTED")) {
 		u, err := user.Lookup(name)
@@ -168,38 +186,44 @@ func (r *Service) Run(signals <-chan os.Signal, once bool) (err error) {
 func (r *Service) loop(signals <-chan os.Signal, w *fsnotify.Watcher) {
 	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
-	r.sweep()
-	ready := make(chan struct{})
-	close(ready)
+	r.startSweep()
+	defer r.endSweep()
 	for r.replaced == nil {
-		var work <-chan struct{}
-		if len(r.waiting.turns) > 0 {
-			work = ready
-		}
 		select {
 		case s := <-signals:
 			if s == syscall.SIGINT || s == syscall.SIGTERM {
 				return
 			}
 			r.refresh(true)
-			r.sweep()
+			r.startSweep()
 		case e := <-w.Events:
 			r.onEvent(w, e)
 		case err := <-w.Errors:
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
 				r.log.Warn().Err(err).Msg("watching router/")
 			}
-			r.sweep()
+			// What is lost soon after that sweep is found at the next tick.
+			if r.overflows.Allow("", time.Now()) {
+				r.startSweep()
+			}
 		case <-sweep.C:
 			r.refresh(false)
 			r.recover()
-			r.sweep()
-		case <-work:
+			r.startSweep()
+		case <-r.swept:
+			r.swept = nil
+			if r.again {
+				r.startSweep()
+			}
+		case <-r.waiting.ready:
 			// Submissions that have arrived by now share the syncs of this batch.
 			for n := len(w.Events); n > 0; n-- {
 				r.onEvent(w, <-w.Events)
 			}
 			r.batch()
+			if !r.waiting.empty() {
+				r.waiting.wake()
+			}
 		}
 	}
 }
@@ -233,7 +257,7 @@ func (r *Service) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
 	case err != nil:
 	case postoffice.IsHashDir(name):
 		if watchHashDir(w, e.Name) {
-			r.sweep()
+			r.startSweep()
 		}
 	case postoffice.IsSubmission(filepath.Base(name)):
 		r.add(name)
@@ -249,25 +273,63 @@ func watchHashDir(w *fsnotify.Watcher, path string) (watched bool) {
 	return trusted
 }
 
+// startSweep sweeps beside the routing: any user can make a million entries in router/, and to
+// read them takes seconds. If a sweep is under way, another one follows.
+func (r *Service) startSweep() {
+	if r.again = r.swept != nil; r.again {
+		return
+	}
+	ended := make(chan struct{})
+	r.swept = ended
+	go func() {
+		defer close(ended)
+		r.sweep()
+	}()
+}
+
+// endSweep ends the sweep that is under way.
+func (r *Service) endSweep() {
+	r.stopping.Store(true)
+	if r.swept != nil {
+		<-r.swept
+	}
+}
+
 // sweep adds the submissions in router/. Those in a directory that cannot be read are found
 // later.
 func (r *Service) sweep() {
 	now := time.Now()
 	found, oldestAt := 0, time.Time{}
-	_ = postoffice.EachSubmission(r.queue.dir, func(name string, info os.FileInfo) bool {
+	strays, owners := 0, map[int]int{}
+	_ = postoffice.EachEntry(r.queue.dir, func(name string, info os.FileInfo) bool {
 		r.waiting.add(name, ownerOf(info), now)
 		found++
 		if at := info.ModTime(); found == 1 || at.Before(oldestAt) {
 			oldestAt = at
 		}
-		return true
+		return !r.stopping.Load()
+	}, func(path string) {
+		if strays++; strays%strayStep == 0 {
+			if info, err := postoffice.Lstat(path); err == nil {
+				owners[ownerOf(info)]++
+			}
+		}
 	})
+	if strays >= strayStep && r.strays.Allow("", now) {
+		line := r.log.Warn().Int("entries", strays)
+		if len(owners) > 0 {
+			uids := slices.Collect(maps.Keys(owners))
+			line = line.Int("uid", slices.MaxFunc(uids, func(a, b int) int { return owners[a] - owners[b] }))
+		}
+		line.Msg("router/ has many entries that are no submissions; uid has most of them")
+	}
 	r.count(func(c *Counts) { c.SweptAt, c.Waiting, c.OldestAt = now, found, oldestAt })
 }
 
 // add adds a new file of router/ to those that wait.
 func (r *Service) add(name string) {
-	if info, err := postoffice.Lstat(filepath.Join(r.queue.dir, "router", name)); err == nil {
+	info, err := postoffice.Lstat(filepath.Join(r.queue.dir, "router", name))
+	if err == nil && info.Mode().IsRegular() {
 		r.waiting.add(name, ownerOf(info), time.Now())
 	}
 }
@@ -276,7 +338,7 @@ func (r *Service) add(name string) {
 func (r *Service) drain() {
 	r.recover()
 	r.sweep()
-	for len(r.waiting.turns) > 0 && r.replaced == nil {
+	for !r.waiting.empty() && r.replaced == nil {
 		r.batch()
 	}
 }

@@ -4,6 +4,7 @@ package router
 
 import (
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -12,8 +13,12 @@ import (
 const pauseLength = 2 * time.Minute
 
 // waiting are the submissions that wait for a batch. Their owners take turns, so that one
-// with many files delays nobody else's.
+// with many files delays nobody else's. The loop and a sweep use them at the same time.
 type waiting struct {
+	// ready has a value when submissions may wait.
+	ready chan struct{}
+
+	mu    sync.Mutex
 	names map[int][]string // by owner, in order of arrival; no owner has an empty list
 	turns []int            // the keys of names, the next first
 	known map[string]bool  // all names
@@ -22,12 +27,14 @@ type waiting struct {
 }
 
 func newWaiting() *waiting {
-	return &waiting{names: map[int][]string{}, known: map[string]bool{}, paused: map[int]time.Time{}}
+	return &waiting{ready: make(chan struct{}, 1), names: map[int][]string{}, known: map[string]bool{}, paused: map[int]time.Time{}}
 }
 
 // add adds a submission, a name below router/, unless it waits already or its owner is paused.
 // A later sweep finds those of an owner who is paused.
 func (w *waiting) add(name string, uid int, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.known[name] || now.Before(w.paused[uid]) {
 		return
 	}
@@ -36,11 +43,29 @@ func (w *waiting) add(name string, uid int, now time.Time) {
 	}
 	w.known[name] = true
 	w.names[uid] = append(w.names[uid], name)
+	w.wake()
+}
+
+// wake makes the loop look for what waits.
+func (w *waiting) wake() {
+	select {
+	case w.ready <- struct{}{}:
+	default: // it will look
+	}
+}
+
+// empty reports whether none waits.
+func (w *waiting) empty() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.turns) == 0
 }
 
 // next removes the first submission of the owner whose turn it is. It returns false if none
 // waits.
 func (w *waiting) next() (name string, uid int, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if len(w.turns) == 0 {
 		return "", 0, false
 	}
@@ -58,6 +83,8 @@ func (w *waiting) next() (name string, uid int, ok bool) {
 
 // pause leaves an owner's submissions alone for a while.
 func (w *waiting) pause(uid int, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.paused[uid] = now.Add(pauseLength)
 	for _, name := range w.names[uid] {
 		delete(w.known, name)

@@ -4,6 +4,7 @@ package postoffice
 // stream.
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -188,7 +189,7 @@ func ReadNames(path string) (names []string, err error) { return ReadNamesAt(Wor
 
 // ReadNamesAt is ReadNames for a path that is relative to the directory at.
 func ReadNamesAt(at int, path string) (names []string, err error) {
-	err = eachName(at, path, func(name string) bool {
+	err = eachName(at, path, func(name string, _ uint8) bool {
 		names = append(names, name)
 		return true
 	})
@@ -196,8 +197,8 @@ func ReadNamesAt(at int, path string) (names []string, err error) {
 	return names, err
 }
 
-// eachName calls f with the names in a directory until it returns false.
-func eachName(at int, path string, f func(name string) bool) error {
+// eachName is EachName for the directory at path below the directory at.
+func eachName(at int, path string, f func(name string, kind uint8) bool) error {
 	fd, err := OpenDir(at, path)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
@@ -209,19 +210,23 @@ func eachName(at int, path string, f func(name string) bool) error {
 	return nil
 }
 
-// EachName calls f with the names in an open directory until it returns false. It reads a part
-// of the directory, of about 200 names, only when f has had the part before it.
-func EachName(fd int, f func(name string) bool) error {
+// EachName calls f with the names in an open directory until it returns false. kind is the
+// d_type of readdir(3): unix.DT_REG and its like, or unix.DT_UNKNOWN if the file system does not
+// say. It reads a part of the directory, of about 200 names, only when f has had the part
+// before it.
+func EachName(fd int, f func(name string, kind uint8) bool) error {
+	const lengthAt, kindAt, nameAt = 16, 18, 19 // in an entry of getdents64(2)
 	buf := make([]byte, 8<<10)
-	var names []string
 	for {
 		n, err := Getdents(fd, buf)
 		if err != nil || n <= 0 {
 			return err
 		}
-		_, _, names = unix.ParseDirent(buf[:n], -1, names[:0])
-		for _, name := range names {
-			if !f(name) {
+		for rest := buf[:n]; len(rest) > nameAt; {
+			entry := rest[:binary.NativeEndian.Uint16(rest[lengthAt:])]
+			rest = rest[len(entry):]
+			name := unix.ByteSliceToString(entry[nameAt:])
+			if name != "." && name != ".." && !f(name, entry[kindAt]) {
 				return nil
 			}
 		}

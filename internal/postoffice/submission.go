@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // IsSubmission reports whether a base name in router/ is one under which a program
@@ -23,26 +25,40 @@ func IsHashDir(base string) bool { return len(base) == 1 && 'A' <= base[0] && ba
 // router/. Only regular files are submissions. A directory that does not exist is empty. After
 // an error, it goes on with what it can read.
 func EachSubmission(postoffice string, f func(name string, info os.FileInfo) bool) error {
+	return EachEntry(postoffice, f, func(string) {})
+}
+
+// EachEntry is EachSubmission that also calls stray with the path of each entry which is no
+// submission and has not the name of a hash directory: a temporary file, or something strange.
+// Any user can make a million links in router/, so such an entry is not examined if the
+// directory says what it is.
+func EachEntry(postoffice string, f func(name string, info os.FileInfo) bool, stray func(path string)) error {
 	top := filepath.Join(postoffice, "router")
 	var dirs []string
 	more := true
 	var failed error
 	visit := func(dir string, hashDirs bool) error {
-		err := eachName(WorkingDir, dir, func(name string) bool {
-			path := filepath.Join(dir, name)
+		err := eachName(WorkingDir, dir, func(name string, kind uint8) bool {
+			path := dir + "/" + name
 			if hashDirs && IsHashDir(name) {
 				trusted, err := IsTrustedDir(path)
 				if trusted {
 					dirs = append(dirs, path)
 				}
 				failed = errors.Join(failed, err)
-			} else if IsSubmission(name) {
-				info, err := Lstat(path)
-				if err == nil && info.Mode().IsRegular() {
-					more = f(strings.TrimPrefix(path, top+"/"), info)
-				} else if err != nil && !errors.Is(err, os.ErrNotExist) {
-					failed = errors.Join(failed, err)
-				}
+				return true
+			}
+			if !IsSubmission(name) || kind != unix.DT_REG && kind != unix.DT_UNKNOWN {
+				stray(path)
+				return true
+			}
+			switch info, err := Lstat(path); {
+			case err == nil && info.Mode().IsRegular():
+				more = f(strings.TrimPrefix(path, top+"/"), info)
+			case err == nil:
+				stray(path)
+			case !errors.Is(err, os.ErrNotExist):
+				failed = errors.Join(failed, err)
 			}
 			return more
 		})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -37,5 +38,31 @@ func TestUnknownHashDirectoryIsAnError(t *testing.T) {
 	d.SetFaults(memdisk.Faults{Probability: 1, Error: unix.EIO, At: "stat router/A"})
 	if names, err := each(); !errors.Is(err, unix.EIO) || len(names) > 0 {
 		t.Errorf("with a faulty disk: %q, %v", names, err)
+	}
+}
+
+// Any user can make a million links in router/.
+func TestWhatTheDirectoryShowsToBeNoFileIsNotExamined(t *testing.T) {
+	d := memdisk.New("/office", os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
+	defer postoffice.Mount("/office", d)()
+	for _, dir := range []string{"/office/router", "/office/router/1"} {
+		if err := postoffice.MakeDir(postoffice.WorkingDir, dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"2", "temporary"} {
+		if err := postoffice.WriteFile(postoffice.WorkingDir, "/office/router/"+name, nil, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.SetFaults(memdisk.Faults{Probability: 1, Error: unix.EIO, At: "stat router/1"})
+	var found, strays []string
+	err := postoffice.EachEntry("/office", func(name string, _ os.FileInfo) bool {
+		found = append(found, name)
+		return true
+	}, func(path string) { strays = append(strays, path) })
+	slices.Sort(strays)
+	if err != nil || !slices.Equal(found, []string{"2"}) || !slices.Equal(strays, []string{"/office/router/1", "/office/router/temporary"}) {
+		t.Errorf("found %q, strays %q, %v", found, strays, err)
 	}
 }

@@ -140,7 +140,7 @@ func (p *Postoffice) count(name string) counted {
 	return c
 }
 
-// add counts the names in a directory that begin with a digit.
+// add counts the files in a directory whose names begin with a digit.
 func (c *counted) add(dir string) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -155,7 +155,9 @@ func (c *counted) add(dir string) {
 		for _, e := range entries {
 			switch name := e.Name(); {
 			case name[0] >= '0' && name[0] <= '9':
-				c.files++
+				if e.Type().IsRegular() {
+					c.files++
+				}
 			case name == "core":
 				c.core = true
 			case len(name) == 1 && name[0] >= 'A' && name[0] <= 'Z' && e.IsDir():

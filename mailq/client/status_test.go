@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -35,5 +36,21 @@ func TestStatusOfDirectoriesThatAUserMayNotRead(t *testing.T) {
 		"an unknown number of messages in " + dir + "/transport/ directory, which you may not read: never started\n"
 	if err := <-done; err != nil || text.String() != want {
 		t.Errorf("%v, %q; want %q", err, text.String(), want)
+	}
+}
+
+// Any user can make names in router/ that are no files.
+func TestStatusCountsFilesOnly(t *testing.T) {
+	dir := t.TempDir()
+	router := filepath.Join(dir, "router")
+	err := errors.Join(os.Mkdir(router, 0o755), os.Mkdir(filepath.Join(router, "1"), 0o755),
+		os.Symlink("x", filepath.Join(router, "2")), os.WriteFile(filepath.Join(router, "3"), nil, 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	_ = (&Postoffice{Dir: dir}).WriteStatus(&text, true)
+	if want := "1 entry in " + router + "/ directory"; !strings.HasPrefix(text.String(), want) {
+		t.Errorf("%q; want %q", text.String(), want)
 	}
 }

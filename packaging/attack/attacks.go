@@ -36,6 +36,7 @@ var attacks = []struct {
 	{"links, FIFOs and locks in the mail spool", mailSpool},
 	{"no user's list is included: it gives no rights and shows no file of root", listsOfUsers},
 	{"FIFOs, sockets and devices where users can write", specialFiles},
+	{"thousands of links in router/, some renamed all the time, stop no mail, and the log says whose they are", crowdedRouter},
 	{"a message that its sender makes grow is neither delivered nor copied", growingMessage},
 	{"a submission of a terabyte fills no disk, and is answered", hugeSubmission},
 	{"a forged lock does not cut a mailbox", forgedLock},

@@ -57,6 +57,8 @@ func play(role string, args []string) {
 		err = enter()
 	case "swap":
 		err = swap(args[0], args[1])
+	case "crowd":
+		err = crowd(args[0])
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -78,6 +80,30 @@ func swap(postoffice, target string) error {
 			}
 		}
 	}
+	return nil
+}
+
+// crowded is what crowd says when its links are there.
+const crowded = "crowded\n"
+
+// crowd makes 20000 links in a directory, and then renames three of them to and fro.
+func crowd(dir string) error {
+	link := func(i int) string { return filepath.Join(dir, fmt.Sprintf("5%08d", i)) }
+	for i := range 20000 {
+		if err := os.Symlink("nowhere", link(i)); err != nil {
+			return err
+		}
+	}
+	for i := range 3 {
+		go func() {
+			for {
+				_ = os.Rename(link(i), link(-i-1))
+				_ = os.Rename(link(-i-1), link(i))
+			}
+		}()
+	}
+	fmt.Print(crowded)
+	time.Sleep(roleTime)
 	return nil
 }
 

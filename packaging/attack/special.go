@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -207,18 +208,23 @@ func specialRendezvous(s *site, made *specials) error {
 	return nil
 }
 
-// routerGoesOn submits mail through router/, which also has special files.
-func routerGoesOn(s *site) error {
-	if out, err := s.sh(s.a, "printf 'Subject: x\\n\\nbody\\n' | bin/sendmail -Z %s/zmailer.conf -i routed@special.example", s.dir); err != nil {
+// routed submits mail of a user for a host through router/, and waits until it is in the queue.
+func (s *site) routed(from account, host string) error {
+	if out, err := s.sh(from, "printf 'Subject: x\\n\\nbody\\n' | bin/sendmail -Z %s/zmailer.conf -i routed@%s", s.dir, host); err != nil {
 		return fmt.Errorf("sendmail: %w: %s", err, out)
 	}
-	err := s.until("the mail is in the queue", func() error {
+	return s.until("the mail is in the queue", func() error {
 		out, err := s.mailq("list", "--json")
-		if err == nil && !strings.Contains(out, "special.example") {
+		if err == nil && !strings.Contains(out, host) {
 			err = errors.New("it is not listed")
 		}
 		return err
 	})
+}
+
+// routerGoesOn submits mail through router/, which also has special files.
+func routerGoesOn(s *site) error {
+	err := s.routed(s.a, "special.example")
 	if err != nil {
 		return err
 	}
@@ -228,4 +234,44 @@ func routerGoesOn(s *site) error {
 		}
 	}
 	return err
+}
+
+// crowdedRouter has the router run while a user has very many links in router/ and renames some
+// of them all the time.
+func crowdedRouter(s *site) error {
+	crowd := s.role(s.a, "crowd", filepath.Join(s.dir, "po/router"))
+	out, err := crowd.StdoutPipe()
+	if err == nil {
+		err = crowd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_, _ = crowd.Process.Kill(), crowd.Wait()
+		_, _ = s.sh(s.a, "find po/router -type l -delete")
+	}()
+	if said, err := bufio.NewReader(out).ReadString('\n'); said != crowded {
+		return fmt.Errorf("making the links: %q, %w", said, err)
+	}
+	path := filepath.Join(s.dir, "router.log")
+	log, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	router := exec.CommandContext(s.ctx, filepath.Join(s.dir, "bin/router"), "-i", "-Z", filepath.Join(s.dir, "zmailer.conf"))
+	router.Stderr = log
+	if err := router.Start(); err != nil {
+		return err
+	}
+	err = s.routed(s.b, "crowded.example")
+	err = errors.Join(err, s.until("the log says whose the links are", func() error {
+		text, err := os.ReadFile(path)
+		if err == nil && !strings.Contains(string(text), fmt.Sprintf(`"uid":%d,`, s.a.uid)) {
+			err = fmt.Errorf("it has %s", text)
+		}
+		return err
+	}))
+	return errors.Join(err, router.Process.Signal(syscall.SIGTERM), router.Wait())
 }

@@ -39,7 +39,7 @@ func (at *places) walkBelow(dir string, w *walker) bool {
 // the paths of its names. It returns false if visit has ended the walk.
 func (w *walker) walk(fd int, prefix string, depth int) (more bool) {
 	more = true
-	err := postoffice.EachName(fd, func(name string) bool {
+	err := postoffice.EachName(fd, func(name string, _ uint8) bool {
 		if depth > 0 && postoffice.IsHashDir(name) {
 			more = w.hashDir(fd, prefix, name, depth)
 		} else if id, ok := numbered(name); ok {
