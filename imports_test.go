@@ -61,7 +61,7 @@ ta/smtp/smtptest:         go-smtp go-sasl
 xfer:                     internal/process
 xfer/receiver:            ctlfile queue xfer internal/postoffice x/sys
 
-smtpserver:               ctlfile queue internal/listen internal/header internal/postoffice internal/logs go-sasl x/bcrypt x/sys zerolog
+smtpserver:               ctlfile queue internal/listen internal/header internal/postoffice internal/process internal/logs go-sasl x/bcrypt x/sys zerolog
 
 mailq:                    ctlfile internal/units internal/text internal/pattern scheduler/view
 mailq/server:             mailq scheduler/view internal/text internal/units internal/process internal/logs

@@ -10,6 +10,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/listen"
+	"zsched/internal/process"
 )
 
 // Protocol is what the clients of a listener speak.
@@ -28,7 +29,7 @@ var (
 type client struct {
 	addr    netip.Addr   // the zero value for a UNIX socket or a pipe
 	key     netip.Prefix // addressKey of it
-	block   string       // its address block, as ctlfile.Source names it
+	block   string       // its address block, or its user on this machine, as ctlfile.Source names it
 	local   bool         // it is on this machine
 	trusted bool         // it may send anywhere
 }
@@ -40,7 +41,7 @@ func (c client) String() string {
 	return c.addr.String()
 }
 
-// thisMachine is the address block of all clients on this machine.
+// thisMachine is the address block of the clients on this machine whose user is not known.
 const thisMachine = "local"
 
 // clientOf returns the client of a connection. One on this machine has a loopback address,
@@ -49,10 +50,14 @@ func clientOf(conn net.Conn, o *Options) client {
 	addr := ipOf(conn.RemoteAddr())
 	c := client{
 		addr: addr, key: addressKey(addr), trusted: o.trusts(addr),
-		block: thisMachine, local: !addr.IsValid() || addr.IsLoopback() || addr == ipOf(conn.LocalAddr()),
+		local: !addr.IsValid() || addr.IsLoopback() || addr == ipOf(conn.LocalAddr()),
 	}
 	if !c.local {
 		c.block = ctlfile.ClientSource(addr)
+	} else if uid, err := process.PeerUID(conn); err == nil {
+		c.block = ctlfile.UserSource(uid)
+	} else { // it has closed its connection, or is a pipe
+		c.block = thisMachine
 	}
 	return c
 }

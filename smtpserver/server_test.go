@@ -17,6 +17,9 @@ import (
 	"zsched/ctlfile"
 )
 
+// ownSource is the source of this process's mail: its user, which nobody else on the machine can be.
+var ownSource = fmt.Sprintf("SOURCE=uid:%d CLIENT=127.0.0.1", os.Geteuid())
+
 func TestMessageIsInRouterWhenItIsAcknowledged(t *testing.T) {
 	s := start(t, nil)
 	d := s.dial()
@@ -36,7 +39,7 @@ func TestMessageIsInRouterWhenItIsAcknowledged(t *testing.T) {
 rcvdfrom client.example ([127.0.0.1])
 bodytype 8BITMIME
 with ESMTP
-identinfo SOURCE=local CLIENT=127.0.0.1
+identinfo ` + ownSource + `
 envid QQ+3D1
 notaryret HDRS
 from <a@far.example>
@@ -65,7 +68,7 @@ func TestNullSenderIsTheErrorChannel(t *testing.T) {
 	d.say("RCPT TO:<b@ours.example>", "250 ")
 	d.say("DATA", "354 ")
 	d.say(".", "250 ")
-	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "with SMTP\nidentinfo SOURCE=local CLIENT=127.0.0.1\nchannel error\nto ") {
+	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "with SMTP\nidentinfo "+ownSource+"\nchannel error\nto ") {
 		t.Errorf("messages %q", got)
 	}
 }
@@ -451,6 +454,7 @@ func TestSourceIsWhatNoSenderCanChoose(t *testing.T) {
 		"SOURCE=2001:db8:1::/56 CLIENT=2001:db8:1::7": {client: remote("2001:db8:1::7")},
 		"SOURCE=login:ann+20b CLIENT=192.0.2.7":       {client: remote("192.0.2.7"), user: "ann b"},
 		"SOURCE=local":                                {client: clientOf(pipe, new(Options))},
+		"SOURCE=local CLIENT=127.0.0.1":               {client: remote("127.0.0.1")}, // no process has the socket
 	} {
 		if got := s.source(false).String(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -468,7 +472,7 @@ func TestSMTPUTF8IsKept(t *testing.T) {
 	d.say("RCPT TO:<b@ours.example>", "250 ")
 	d.say("DATA", "354 ")
 	d.say("\r\nx\r\n.", "250 ")
-	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "\nwith UTF8SMTP\nidentinfo SOURCE=local CLIENT=127.0.0.1 SMTPUTF8\n") {
+	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "\nwith UTF8SMTP\nidentinfo "+ownSource+" SMTPUTF8\n") {
 		t.Errorf("messages %q", got)
 	}
 }

@@ -230,8 +230,7 @@ func (s *session) rcvdFrom() string {
 	return b.String() + ")"
 }
 
-// source returns where the message comes from. All clients on this machine that have not
-// authenticated are one source.
+// source returns where the message comes from.
 func (s *session) source(utf8 bool) ctlfile.Source {
 	source := ctlfile.Source{Name: s.sourceName(), UTF8: utf8}
 	if s.client.addr.IsValid() {
