@@ -41,7 +41,7 @@ const (
 //	    │                   │  └─┘ job lines           a job line  │
 //	    │                   └──────────────────────────────────────┘
 //	    └──► closing ◄── from each state: idlemax, evicted at a limit,
-//	                     silent too long, its ring retired, a stop
+//	                     silent too long, its ring retired, its mail killed, a stop
 //
 // An agent is dropped when its process is gone.
 type agent struct {
@@ -194,6 +194,17 @@ func (as *agents) sendClose(a *agent) {
 	as.planDeadline(a)
 }
 
+// closeIfKilled ends the input of an agent that only reports when all that it still works on is
+// killed: it drops that, except what may be delivered already, and its sessions are free.
+func (as *agents) closeIfKilled(a *agent) {
+	isOther := func(l *line) bool { return !l.ended() && !as.s.orders.isKilled(l.vertex) }
+	if a == nil || !a.reports || !a.hasOpenLine() || slices.ContainsFunc(a.lines, isOther) {
+		return
+	}
+	as.closeAgent(a)
+	as.sendClose(a)
+}
+
 // deadline returns when something must be done about an agent if nothing
 // changes before; never if nothing need be done.
 func (as *agents) deadline(a *agent) instant {
@@ -260,9 +271,9 @@ func (as *agents) said(a *agent, word AgentWord) {
 	case Reports: // before its first #hungry
 		a.reports = true
 	case Locked:
-		// A stop does not wait for it. If there is none, somebody else has sent it a signal,
+		// A stop does not wait for it. If its input has not ended, something else made it leave,
 		// and its end says the rest.
-		if as.stop.begun && !a.locked {
+		if a.ended && !a.locked {
 			a.locked = true
 			as.stop.locked++
 		}

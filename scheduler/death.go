@@ -30,7 +30,7 @@ func (li *lines) agentExited(e AgentExited) {
 			continue
 		}
 		attempt := ""
-		if blamed && !li.s.agents.stop.begun {
+		if blamed && !expected && !li.s.agents.stop.begun {
 			attempt = agentEnded
 		}
 		blamed = false

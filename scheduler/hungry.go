@@ -79,6 +79,7 @@ func (li *lines) removeLine(a *agent, i int) {
 	} else {
 		li.s.rings.endSession(a, l)
 	}
+	li.s.agents.closeIfKilled(a)
 	t := l.thread
 	li.spare.Put(l)
 	if goesOn {

@@ -37,6 +37,7 @@ func (od *orders) order(e *Ordered, m *message, vertices []*vertex) {
 		if od.mustWait(v) {
 			od.withdraw(v, e.Verb)
 			od.waiting[v.ref] = o
+			od.s.agents.closeIfKilled(od.s.agents.byID[v.agent])
 		} else {
 			ready = append(ready, v)
 		}

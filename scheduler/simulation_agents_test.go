@@ -130,6 +130,9 @@ func (h *harness) start(a Start) {
 	}
 	h.agents = append(h.agents, &simAgent{id: a.Agent, hungryOwed: hungers})
 	h.step(AgentStarted{Agent: a.Agent, PID: int(a.Agent)})
+	if h.chance(30) {
+		h.step(AgentSaid{Agent: a.Agent, Word: Reports})
+	}
 }
 
 func (h *harness) agent(id AgentID) *simAgent {

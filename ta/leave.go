@@ -22,7 +22,7 @@ import (
 //	start     takes a shared flock(2) on transport/, then says #reports and #hungry
 //	Commit    the recipients may be delivered from now on: the final dot is next
 //	Report    says the result; the scheduler marks
-//	end of file on the socket: the scheduler stops, or is dead
+//	end of file on the socket: the scheduler stops, or is dead, or all our mail is killed
 //	          recipients without Commit are dropped, as if they had never been read;
 //	          those with it and without a result are locked with our pid;
 //	          those that were reported a moment ago are marked, if nobody has;

@@ -144,9 +144,9 @@ type running struct {
 
 // start starts a scheduler in a process group of its own, whose agents can be
 // killed with it.
-func (f *bench) start(b testing.TB, po string) *running {
+func (f *bench) start(b testing.TB, po string, options ...string) *running {
 	r := &running{log: filepath.Join(po, "log")}
-	r.cmd = exec.Command(f.scheduler, "-i", "-Z", filepath.Join(po, "zmailer.conf"), "-L", r.log)
+	r.cmd = exec.Command(f.scheduler, append([]string{"-i", "-Z", filepath.Join(po, "zmailer.conf"), "-L", r.log}, options...)...)
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := r.cmd.Start(); err != nil {
 		b.Fatal(err)
