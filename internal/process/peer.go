@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -121,4 +122,18 @@ func socketUID(own, peer netip.AddrPort) (int, error) {
 		return -1, fmt.Errorf("no process has a socket %v with the peer %v", own, peer)
 	}
 	return int(reply.UID), nil
+}
+
+// AwaitHangup returns nil once the process at the other end of a connection has closed it; one that
+// has only ended what it sends has not. Over TCP, that shows when a probe (SO_KEEPALIVE) fails. The
+// error is that of a read that cannot begin or whose deadline has passed. Nothing is read.
+func AwaitHangup(conn syscall.Conn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(func(fd uintptr) bool { // called at first, and whenever something has happened
+		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd)}}, 0)
+		return n > 0
+	})
 }

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"io"
+	"iter"
 	"net"
 	"path/filepath"
 	"strings"
@@ -102,4 +104,63 @@ func printAnswer(c *client.Client, p *client.Printer, report string) error {
 		}
 	}
 	return nil
+}
+
+// TestQueryEndsWithItsPeer: also one that writes nothing, when the peer is gone or the server stops. A
+// peer that only sends nothing more gets the answer.
+func TestQueryEndsWithItsPeer(t *testing.T) {
+	for name, end := range map[string]func(k *net.UnixConn, stop func(), q *slowQueue){
+		"closed":      func(k *net.UnixConn, _ func(), _ *slowQueue) { _ = k.Close() },
+		"stopped":     func(_ *net.UnixConn, stop func(), _ *slowQueue) { stop() },
+		"half closed": func(k *net.UnixConn, _ func(), q *slowQueue) { _ = k.CloseWrite(); close(q.found) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := &slowQueue{begun: make(chan struct{}), found: make(chan struct{})}
+			s := newServer(t, q, func(set *Settings) {
+				set.Note = func(n Note) { t.Errorf("%+v", n) }
+			})
+			listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "mailq"))
+			must(t, err)
+			defer listener.Close()
+			conn, err := net.Dial("unix", listener.Addr().String())
+			must(t, err)
+			defer conn.Close()
+			server, err := listener.Accept()
+			must(t, err)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				s.Serve(ctx, server, root)
+			}()
+			_, err = io.WriteString(conn, "JSON SHOW WHERE channel=*\nQUIT\n") // what follows hides no end
+			must(t, err)
+			<-q.begun
+			end(conn.(*net.UnixConn), stop, q)
+			<-over
+			if name == "half closed" {
+				text, err := io.ReadAll(conn)
+				if must(t, err); !strings.Contains(string(text), `"host":"slow.example"`) || !strings.HasSuffix(string(text), "+Bye bye\n") {
+					t.Errorf("%s", text)
+				}
+			}
+		})
+	}
+}
+
+// slowQueue finds a job when found is closed.
+type slowQueue struct {
+	fakeQueue
+	begun, found chan struct{}
+}
+
+func (q *slowQueue) Select(ctx context.Context, _ mailq.Selection) iter.Seq2[*mailq.JobLine, error] {
+	close(q.begun)
+	select {
+	case <-q.found:
+		return items([]*mailq.JobLine{{Name: mailq.Name{Channel: "smtp", Host: "slow.example"}}}, nil)
+	case <-ctx.Done():
+		return items([]*mailq.JobLine(nil), ctx.Err())
+	}
 }

@@ -1,11 +1,14 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
 	"os/user"
 	"strconv"
+	"syscall"
+	"time"
 
 	"zsched/internal/process"
 )
@@ -68,6 +71,29 @@ func (p Peer) name() string {
 		return p.User
 	}
 	return p.String()
+}
+
+// whileConnected returns a context that is done when the peer has closed the connection, also if
+// nothing is written to it. Until stop is called, nobody else may read from the connection.
+func whileConnected(ctx context.Context, conn net.Conn) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return ctx, cancel
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if process.AwaitHangup(socket) == nil {
+			cancel()
+		}
+	}()
+	return ctx, func() {
+		_ = conn.SetReadDeadline(time.Now())
+		<-over
+		cancel()
+	}
 }
 
 // addresses returns the addresses to look for in the auth file. A peer on a UNIX

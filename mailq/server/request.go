@@ -30,8 +30,8 @@ type Absent string
 
 func (what Absent) Error() string { return string(what) }
 
-// execute answers a request and reports whether the session continues. The session ends if the
-// peer does not read the answer.
+// execute answers a request and reports whether the session continues. The session, and the work
+// on the answer, ends if the peer does not read it or is gone. An order is carried out in any case.
 func (r *request) execute(ctx context.Context) bool {
 	switch {
 	case r.command.run != nil:
@@ -40,6 +40,8 @@ func (r *request) execute(ctx context.Context) bool {
 		r.refuse(r.command, r.verb, r.rest)
 		return true
 	}
+	ctx, stop := whileConnected(ctx, r.conn)
+	defer stop()
 	out := &answer{w: r.out, framed: true}
 	write := r.text
 	if r.asJSON {
@@ -51,10 +53,10 @@ func (r *request) execute(ctx context.Context) bool {
 		return r.reject(err)
 	}
 	var gone Absent
-	if err != nil && !errors.Is(err, errWrite) && !errors.As(err, &gone) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errWrite) && !errors.As(err, &gone) {
 		r.note(Note{Kind: NoteQueue, Err: err})
 	}
-	return out.end(err, r.asJSON) == nil
+	return out.end(err, r.asJSON) == nil && ctx.Err() == nil
 }
 
 // reject answers a command that is invalid or cannot be executed. The session
