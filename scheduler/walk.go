@@ -19,7 +19,8 @@ const (
 // Walk goes through the queue a batch at a time (Next), so that the scheduler can
 // work in between. It returns the rings in the order in which they were made; after
 // each ring its threads in the order in which they joined it; after each
-// thread its vertices in the order in which they were linked.
+// thread its vertices in the order in which they were linked. WalkMessages has the vertices message by
+// message.
 //
 // A thread or vertex that is in the queue from the first batch to the last is
 // returned exactly once. Whatever arrives or leaves in between may or may not
@@ -45,7 +46,9 @@ type Walk struct {
 	thread   *thread
 	vertex   vertexRef
 	sequence int64
-	ofOne    []vertexRef // in a walk over one message, which has that sequence: those that come next
+	ofOne    []vertexRef // of the message with that sequence, where they are not taken by thread: those that come next
+	// In a walk over all messages: the message that came last, and the last to come.
+	message, until messageRef
 
 	// The job line that is begun, its vertex, of the message with that sequence, and its next recipient.
 	line         *view.JobLine // nil: none
@@ -75,13 +78,16 @@ func (s *Scheduler) WalkThread(channel, host string) *Walk {
 // WalkMessage begins a walk over the vertices of one message.
 func (s *Scheduler) WalkMessage(id MessageID) *Walk {
 	w := &Walk{s: s, depth: Vertices}
-	if m := s.mail.message(id); m != nil && m.first != 0 {
-		w.sequence, w.ofOne = m.sequence, []vertexRef{m.first}
-		if x := s.mail.extrasOf(m); x != nil {
-			w.ofOne = append(w.ofOne, x.vertices...)
-		}
+	if m := s.mail.message(id); m != nil {
+		w.enterMessage(m)
 	}
 	return w
+}
+
+// WalkMessages begins a walk over the vertices of all messages, one message after the other. A reload
+// does not interrupt it.
+func (s *Scheduler) WalkMessages() *Walk {
+	return &Walk{s: s, depth: Vertices, until: s.mail.messages.Last}
 }
 
 // Interrupted reports whether a reload has ended the walk before its end.
@@ -107,14 +113,14 @@ func (w *Walk) Next(n int) (items []view.Item, more bool) {
 			}
 			shown += n
 		case item.Ring == nil:
-			return items, false
+			return items, len(w.ofOne) > 0 || w.message < w.until
 		}
 		items = append(items, item)
 	}
 	return items, true
 }
 
-// nextItem returns the next item, or an empty one at the end.
+// nextItem returns the next item, or an empty one at the end and after many messages that may have left.
 func (w *Walk) nextItem() view.Item {
 	for {
 		switch {
@@ -141,6 +147,12 @@ func (w *Walk) nextItem() view.Item {
 				w.enter(t)
 				return view.Item{Thread: w.s.views.viewThread(t)}
 			}
+		case w.message < w.until:
+			w.message++
+			w.enterMessage(w.s.mail.messages.At(w.message))
+			if w.message%maxBatch == 0 {
+				return view.Item{}
+			}
 		case w.ring == nil:
 			return view.Item{}
 		case !w.shown && !w.ring.dropped:
@@ -160,6 +172,17 @@ func (w *Walk) enter(t *thread) {
 	if w.depth == Vertices {
 		w.thread = t
 		w.setVertex(t.vertices.Head)
+	}
+}
+
+// enterMessage makes the vertices of a message the next items; those of a message that has left are none.
+func (w *Walk) enterMessage(m *message) {
+	if m.first == 0 {
+		return
+	}
+	w.sequence, w.ofOne = m.sequence, []vertexRef{m.first}
+	if x := w.s.mail.extrasOf(m); x != nil {
+		w.ofOne = append(w.ofOne, x.vertices...)
 	}
 }
 

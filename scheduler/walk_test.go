@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -71,8 +72,8 @@ func TestWalkDividesALargeMessage(t *testing.T) {
 			m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: strconv.Itoa(i % hosts)})
 		}
 		s.Step(At(now), Arrived{m})
-		w, shown, slices := s.WalkMessage(1), make(map[int64]bool), 0
-		for more := true; more; slices++ {
+		w, shown, calls := s.WalkMessage(1), make(map[int64]bool), 0
+		for more := true; more; calls++ {
 			var items []view.Item
 			items, more = w.Next(maxBatch)
 			for _, item := range items {
@@ -81,8 +82,8 @@ func TestWalkDividesALargeMessage(t *testing.T) {
 				}
 			}
 		}
-		if len(shown) != n || slices < 11 {
-			t.Errorf("%s: %d of %d recipients in %d slices", name, len(shown), n, slices)
+		if len(shown) != n || calls < 11 {
+			t.Errorf("%s: %d of %d recipients in %d slices", name, len(shown), n, calls)
 		}
 
 		w = s.WalkMessage(1)
@@ -94,11 +95,55 @@ func TestWalkDividesALargeMessage(t *testing.T) {
 	}
 }
 
+// TestWalkByMessage: the vertices of a message come one after the other, each once, and a reload does
+// not matter. What has left is passed over, a part at a time.
+func TestWalkByMessage(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	s := plain(0)
+	const messages = 3 * maxBatch
+	for id := range MessageID(messages) {
+		m := Message{ID: id + 1, Path: "1", ModifiedAt: now}
+		for i := range 1 + id%3 {
+			m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: strconv.Itoa(int(i))})
+		}
+		s.Step(At(now), Arrived{m})
+	}
+	kept := []MessageID{1, 2, 3, messages - 1, messages}
+	for id := range MessageID(messages) {
+		if !slices.Contains(kept, id+1) {
+			leave(s, now, id+1)
+		}
+	}
+	w, calls := s.WalkMessages(), 0
+	var got []MessageID
+	for more := true; more; calls++ {
+		var items []view.Item
+		items, more = w.Next(2)
+		for _, item := range items {
+			got = append(got, item.JobLine.Message)
+		}
+		s.Step(At(now), Reloaded{new(*s.rules.config)})
+	}
+	if want := []MessageID{1, 2, 2, 3, 3, 3, messages - 1, messages - 1, messages, messages, messages}; !slices.Equal(got, want) || w.Interrupted() {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if calls < 8 {
+		t.Errorf("%d calls", calls)
+	}
+}
+
+// leave makes a message leave the queue.
+func leave(s *Scheduler, now time.Time, id MessageID) {
+	mark := s.Step(At(now), Ordered{Verb: view.VerbKill, Targets: []Target{{Message: id}}})[0].(Mark)
+	finish := s.Step(At(now), Done{Op: mark.Op})[0].(*Finish)
+	s.Step(At(now), Done{Op: finish.Op})
+}
+
 // TestWalkOfNothing: a walk over something that does not exist ends at once,
 // and a walk over mail that leaves ends then.
 func TestWalkOfNothing(t *testing.T) {
 	q := newBenchQueue(1)
-	for name, w := range map[string]*Walk{"queue": q.s.Walk(Vertices), "thread": q.s.WalkThread("smtp", "a"), "message": q.s.WalkMessage(1)} {
+	for name, w := range map[string]*Walk{"queue": q.s.Walk(Vertices), "thread": q.s.WalkThread("smtp", "a"), "message": q.s.WalkMessage(1), "messages": q.s.WalkMessages()} {
 		if items, more := w.Next(9); len(items) > 0 || more {
 			t.Errorf("%s: %v %v", name, items, more)
 		}
@@ -108,9 +153,7 @@ func TestWalkOfNothing(t *testing.T) {
 	if w.vertex == 0 {
 		t.Fatal("there is no mail")
 	}
-	mark := q.s.Step(At(q.now), Ordered{Verb: view.VerbKill, Targets: []Target{{Message: 1}}})[0].(Mark)
-	finish := q.s.Step(At(q.now), Done{Op: mark.Op})[0].(*Finish)
-	q.s.Step(At(q.now), Done{Op: finish.Op})
+	leave(q.s, q.now, 1)
 	if items, more := w.Next(9); len(items) > 0 || more {
 		t.Errorf("%v %v", items, more)
 	}

@@ -78,7 +78,7 @@ type Server struct {
 // New makes a Server.
 func New(o Options) *Server {
 	s := &Server{options: o, limit: logs.Throttle{Number: maxPerSecond, Period: time.Second}}
-	r := &reader{port: o.Port, files: o.Files, log: o.Log}
+	r := &reader{port: o.Port, files: o.Files, log: o.Log, reading: make(chan struct{}, 1)}
 	s.queue = &Queue{
 		options: &s.options, read: r,
 		orders: orders{reader: r, nodes: o.Nodes, ownNames: o.OwnNames, holding: make(chan struct{}, 1)},

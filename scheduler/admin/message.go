@@ -15,12 +15,12 @@ import (
 
 // Message reads a control file and adds what the core knows.
 func (q *Queue) Message(ctx context.Context, id string) (*mailq.Message, bool, error) {
-	stored, found, err := q.read.files.Show(ctx, id)
-	if err != nil || !found {
-		return nil, false, err
-	}
-	m, err := q.message(ctx, stored)
-	return m, err == nil, err
+	var m *mailq.Message
+	found, err := q.read.withFile(ctx, id, func(stored *spool.Stored) (err error) {
+		m, err = q.message(ctx, stored)
+		return err
+	})
+	return m, found && err == nil, err
 }
 
 // message combines what the control file says with what the core knows about the

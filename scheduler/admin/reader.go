@@ -26,6 +26,8 @@ type reader struct {
 	port  daemon.Port
 	files Files
 	log   zerolog.Logger
+	// reading has room for one. It is full while a control file is in memory.
+	reading chan struct{}
 }
 
 // walkFunc begins a walk over the queue.
@@ -34,6 +36,7 @@ type walkFunc func(*scheduler.Scheduler) *scheduler.Walk
 func walkRings(s *scheduler.Scheduler) *scheduler.Walk    { return s.Walk(scheduler.Rings) }
 func walkThreads(s *scheduler.Scheduler) *scheduler.Walk  { return s.Walk(scheduler.Threads) }
 func walkVertices(s *scheduler.Scheduler) *scheduler.Walk { return s.Walk(scheduler.Vertices) }
+func walkMessages(s *scheduler.Scheduler) *scheduler.Walk { return s.WalkMessages() }
 
 func walkThread(name mailq.Name) walkFunc {
 	return func(s *scheduler.Scheduler) *scheduler.Walk { return s.WalkThread(name.Channel, name.Host) }
@@ -69,20 +72,31 @@ func (r *reader) lines(ctx context.Context, begin walkFunc) iter.Seq2[*view.JobL
 	}
 }
 
-// addFile adds to a job line what its control file says: the Message-ID and the addresses. A control
-// file that cannot be read leaves them empty.
-func (r *reader) addFile(ctx context.Context, line *view.JobLine) {
-	m, found, err := r.files.Show(ctx, line.Path)
-	if err != nil || !found || m.Place > spool.Hold || m.File == nil || m.SpoolID() != line.SpoolID {
-		return
+// withFile calls use with a message as it is on disk, if it is there. A control file may have a
+// million recipients: one at a time is in memory, for all sessions, and use should keep little of it.
+func (r *reader) withFile(ctx context.Context, id string, use func(*spool.Stored) error) (found bool, err error) {
+	select {
+	case r.reading <- struct{}{}:
+	case <-ctx.Done():
+		return false, ctx.Err()
 	}
-	line.MessageID = m.File.MessageID
-	for i := range line.Recipients {
-		to := &line.Recipients[i]
-		if at := m.File.Find(to.Offset); at >= 0 {
-			to.User = m.File.Recipients[at].User
-		}
+	defer func() { <-r.reading }()
+	m, found, err := r.files.Show(ctx, id)
+	if err == nil && found {
+		err = use(m)
 	}
+	return found, err
+}
+
+// search finds the job lines of one selection. It keeps what it needs of the control file that it read
+// last: the next job line is probably of the same message.
+type search struct {
+	*reader
+	where     *mailq.Selection
+	now       time.Time
+	spoolID   string           // of the message whose file was read last; "": none was
+	messageID string           // its Message-ID
+	users     map[int64]string // the addresses of its recipients that are selected, by offset
 }
 
 // selected yields the job lines that match, with those of their recipients that are selected.
@@ -93,11 +107,14 @@ func (r *reader) selected(ctx context.Context, where *mailq.Selection) iter.Seq2
 			yield(nil, err)
 			return
 		}
-		now := time.Now()
+		s := &search{reader: r, where: where, now: time.Now()}
 		for _, begin := range begins {
 			for line, err := range r.lines(ctx, begin) {
-				if err == nil && !r.matches(ctx, where, line, now) {
-					continue
+				if err == nil {
+					matches := s.matches(ctx, line)
+					if err = ctx.Err(); err == nil && !matches {
+						continue
+					}
 				}
 				if !yield(line, err) || err != nil {
 					return
@@ -109,21 +126,51 @@ func (r *reader) selected(ctx context.Context, where *mailq.Selection) iter.Seq2
 
 // matches reports whether a job line matches, and leaves the recipients that are selected. It reads
 // the control file only of a line that matches otherwise.
-func (r *reader) matches(ctx context.Context, where *mailq.Selection, line *view.JobLine, now time.Time) bool {
-	if !where.Matches(line, now) {
+func (s *search) matches(ctx context.Context, line *view.JobLine) bool {
+	if !s.where.Matches(line, s.now) {
 		return false
 	}
-	if where.NeedsFile() {
-		if r.addFile(ctx, line); !where.MatchesFile(line) {
+	if s.where.NeedsFile() {
+		if s.addFile(ctx, line); !s.where.MatchesFile(line) {
 			return false
 		}
 	}
-	if where.SelectsRecipients() {
+	if s.where.SelectsRecipients() {
 		line.Recipients = slices.DeleteFunc(line.Recipients, func(to mailq.Recipient) bool {
-			return !where.MatchesAddress(&to) || !where.MatchesReason(line, &to)
+			return !s.where.MatchesAddress(&to) || !s.where.MatchesReason(line, &to)
 		})
 	}
-	return !where.SelectsRecipients() || len(line.Recipients) > 0
+	return !s.where.SelectsRecipients() || len(line.Recipients) > 0
+}
+
+// addFile adds to a job line what its control file says: the Message-ID and the addresses of the
+// recipients that are selected. A control file that cannot be read leaves them empty.
+func (s *search) addFile(ctx context.Context, line *view.JobLine) {
+	if s.spoolID != line.SpoolID {
+		s.spoolID, s.messageID, s.users = line.SpoolID, "", make(map[int64]string)
+		_, _ = s.withFile(ctx, line.Path, func(m *spool.Stored) error {
+			s.keep(m)
+			return nil
+		})
+	}
+	line.MessageID = s.messageID
+	for i := range line.Recipients {
+		line.Recipients[i].User = s.users[line.Recipients[i].Offset]
+	}
+}
+
+// keep copies what is needed of a message.
+func (s *search) keep(m *spool.Stored) {
+	if m.Place > spool.Hold || m.File == nil || m.SpoolID() != s.spoolID {
+		return
+	}
+	s.messageID = strings.Clone(m.File.MessageID)
+	for i := range m.File.Recipients {
+		to := &m.File.Recipients[i]
+		if s.where.MatchesAddress(&mailq.Recipient{User: to.User}) {
+			s.users[to.Offset] = strings.Clone(to.User)
+		}
+	}
 }
 
 // walksOf begins walks over the parts of the queue in which a selection can match.
@@ -147,6 +194,9 @@ func (r *reader) walksOf(ctx context.Context, where *mailq.Selection) (begins []
 	case isName(where.Channel) && isName(where.Host):
 		return []walkFunc{walkThread(lower(mailq.Name{Channel: where.Channel, Host: where.Host}))}, nil
 	}
+	if where.NeedsFile() {
+		return []walkFunc{walkMessages}, nil // so that each file is read once
+	}
 	return []walkFunc{walkVertices}, nil
 }
 
@@ -167,16 +217,14 @@ func (r *reader) unloaded(ctx context.Context, where *mailq.Selection) iter.Seq2
 	return func(yield func(*view.JobLine, error) bool) {
 		why := r.files.Unloaded()
 		for _, path := range slices.Sorted(maps.Keys(why)) {
-			m, found, err := r.files.Show(ctx, path)
-			if err != nil || !found || m.Place > spool.Hold {
-				continue // it has left meanwhile, or it is not known whether it matches
-			}
-			jobs := storedJobs(m)
-			if m.File == nil {
-				jobs = []*view.JobLine{{
-					Name: mailq.Name{Channel: "-", Host: "-"}, Message: view.MessageID(m.Name.ID), Path: path, SpoolID: m.SpoolID(),
-					Sender: "-", ArrivedAt: m.ModifiedAt, Recipients: []mailq.Recipient{{User: "-"}},
-				}}
+			var jobs []*view.JobLine // none: it has left meanwhile, or it is not known whether it matches
+			_, _ = r.withFile(ctx, path, func(m *spool.Stored) error {
+				jobs = storedJobs(m)
+				return nil
+			})
+			if err := ctx.Err(); err != nil {
+				yield(nil, err)
+				return
 			}
 			for _, job := range jobs {
 				job.State = mailq.StateUnloaded
@@ -194,8 +242,14 @@ func (r *reader) unloaded(ctx context.Context, where *mailq.Selection) iter.Seq2
 // storedJobs returns the job lines that the open recipients of a message have in
 // the queue, or would have there.
 func storedJobs(m *spool.Stored) (jobs []*view.JobLine) {
-	if m.File == nil {
+	switch {
+	case m.Place > spool.Hold:
 		return nil
+	case m.File == nil:
+		return []*view.JobLine{{
+			Name: mailq.Name{Channel: "-", Host: "-"}, Message: view.MessageID(m.Name.ID), Path: m.Path(), SpoolID: m.SpoolID(),
+			Sender: "-", ArrivedAt: m.ModifiedAt, Recipients: []mailq.Recipient{{User: "-"}},
+		}}
 	}
 	byName := make(map[mailq.Name]*view.JobLine)
 	for i := range m.File.Recipients {

@@ -1,14 +1,19 @@
 package admin
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"zsched/mailq"
+	"zsched/scheduler/spool"
 )
 
 // selected are the jobs that SHOW WHERE lists.
@@ -172,6 +177,58 @@ func TestHoldOfASelectionHoldsWholeMessages(t *testing.T) {
 		h := loaded(t)
 		h.want("HOLD WHERE host=a.example", 2, 3, 1)
 		h.wantFiles(1, 2)
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// countedFiles counts how often files are read. Each takes a second.
+type countedFiles struct {
+	Files
+	reads, atOnce atomic.Int32
+	t             *testing.T
+}
+
+func (f *countedFiles) Show(ctx context.Context, id string) (*spool.Stored, bool, error) {
+	f.reads.Add(1)
+	if f.atOnce.Add(1) > 1 {
+		f.t.Error("several files are in memory")
+	}
+	time.Sleep(time.Second)
+	f.atOnce.Add(-1)
+	return f.Files.Show(ctx, id)
+}
+
+// A selection reads the file of each message once, also if the message is for many destinations, which
+// others share. One file is read at a time, and a query does not wait when it is to end.
+func TestSelectionsReadEachFileOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		files := &countedFiles{Files: h.queue().read.files, t: t}
+		h.queue().read.files = files
+		for i, order := range []string{
+			"KILL WHERE recipient=nosuch@x DRYRUN", "HOLD WHERE message-id=nosuch@* DRYRUN",
+			"RELEASE WHERE recipient=nosuch@x sender=rayan DRYRUN", "RETRY WHERE recipient=nosuch@x state=waiting DRYRUN",
+		} {
+			h.want(order, 0, 0, 0)
+			if got := int(files.reads.Load()); got != 3*(i+1) {
+				t.Errorf("%s: 3 files are read %d times", order, got-3*i)
+			}
+		}
+		for range 3 {
+			go h.selected("recipient=u@*")
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		for _, err := range h.queue().Select(ctx, mailq.Selection{Recipient: "*"}) {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		}
+		if ctx.Err() == nil || files.reads.Load() != 13 {
+			t.Errorf("a query that is to end waits until %d files are read", files.reads.Load())
+		}
+		time.Sleep(time.Minute) // until the others are over
 		h.Stop(syscall.SIGTERM)
 	})
 }
