@@ -45,6 +45,7 @@ func (r *Service) batch() {
 		return
 	}
 	r.refresh(false)
+	defer r.waiting.endBatch()
 	jobs := r.take()
 	startedAt := time.Now()
 	r.queue.commit(jobs)

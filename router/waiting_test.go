@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // The owners of submissions take turns.
@@ -53,5 +54,22 @@ func TestOwnerWhoseFilesCannotBePutAsideIsLeftAlone(t *testing.T) {
 	r.drain()
 	if queued, left := o.files("transport"), o.files("router"); len(queued) != 1 || len(left) != 50 {
 		t.Errorf("queued %q, %d left in router/", queued, len(left))
+	}
+}
+
+// A sweep that is under way during a batch finds what the batch has, and does not add it: a file
+// with two jobs would be lost.
+func TestWhatABatchHasIsNotAddedAgain(t *testing.T) {
+	w, now := newWaiting(), time.Now()
+	w.add("1", 7, now)
+	if name, uid, ok := w.next(); name != "1" || uid != 7 || !ok {
+		t.Fatalf("next is %q of %d, %v", name, uid, ok)
+	}
+	if w.add("1", 7, now); !w.empty() {
+		t.Error("a sweep has added it during the batch")
+	}
+	w.endBatch()
+	if w.add("1", 7, now); w.empty() {
+		t.Error("after the batch, a sweep cannot add it")
 	}
 }
