@@ -127,9 +127,9 @@ func (s *Server) enter(c *session) bool {
 	default:
 	}
 	// Any user of this machine may be the client. They leave sessions to others.
-	if c.client.local && s.local >= (c.o.MaxSessions+1)/2 ||
-		!c.client.trusted && s.from[c.client.key] >= c.o.MaxFromAddress ||
-		len(s.sessions) >= c.o.MaxSessions && !s.makeRoom(c.client.block) {
+	full := c.client.local && s.local >= (c.o.MaxSessions+1)/2
+	if !c.client.trusted && s.from[c.client.key] >= c.o.MaxFromAddress ||
+		(full || len(s.sessions) >= c.o.MaxSessions) && !s.makeRoom(c.client.block, full) {
 		return false
 	}
 	if c.client.local {
@@ -143,11 +143,14 @@ func (s *Server) enter(c *session) bool {
 }
 
 // makeRoom ends the session that has waited longest for its client, of the address block that
-// has most sessions, if the block of a newcomer has fewer.
-func (s *Server) makeRoom(newcomer string) bool {
+// has most sessions, if the block of a newcomer has fewer. If local is set, it is one of a client
+// on this machine.
+func (s *Server) makeRoom(newcomer string, local bool) bool {
 	number := make(map[string]int)
 	for c := range s.sessions {
-		number[c.client.block]++
+		if !local || c.client.local {
+			number[c.client.block]++
+		}
 	}
 	var idlest *session
 	most, since := number[newcomer]+1, int64(math.MaxInt64)

@@ -45,6 +45,33 @@ func TestIdleSessionMakesRoom(t *testing.T) {
 	}
 }
 
+// Users of this machine have half of the sessions together. The one who has most gives one to
+// another user.
+func TestIdleSessionOfAUserMakesRoomForAnother(t *testing.T) {
+	s := start(t, func(o *Options) { o.MaxSessions = 6 })
+	enter := func(user string) (*session, bool) {
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { theirs.Close() })
+		one := newSession(s.Server, ours, SMTP)
+		one.client.block = user
+		one.waitsSince.Store(int64(len(s.sessions) + 1))
+		ok := s.enter(one)
+		if ok {
+			t.Cleanup(func() { s.leave(one) })
+		}
+		return one, ok
+	}
+	first, _ := enter("uid:1")
+	_, _ = enter("uid:1")
+	_, _ = enter("uid:1")
+	if _, ok := enter("uid:1"); ok {
+		t.Error("a user has more than half of the sessions")
+	}
+	if _, ok := enter("uid:2"); !ok || s.sessions[first] || s.local != 3 {
+		t.Errorf("another user comes in: %v; the idlest session is there: %v; %d of this machine", ok, s.sessions[first], s.local)
+	}
+}
+
 // awaitIdle returns when so many sessions wait for their clients.
 func (s *started) awaitIdle(number int) {
 	for idle := 0; idle < number; runtime.Gosched() {
