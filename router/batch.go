@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -45,7 +46,6 @@ func (r *Service) batch() {
 		return
 	}
 	r.refresh(false)
-	defer r.waiting.endBatch()
 	jobs := r.take()
 	startedAt := time.Now()
 	r.queue.commit(jobs)
@@ -68,6 +68,12 @@ func (r *Service) take() (jobs []*job) {
 			break
 		}
 		j, err := r.open(name)
+		if err == nil && slices.ContainsFunc(jobs, func(other *job) bool { return other.Number == j.Number }) {
+			// A sweep has found a file of this batch, or its owner has renamed it meanwhile. Two jobs
+			// with one file would lose it.
+			_ = j.File.Close()
+			continue
+		}
 		if err == nil && j.Sender != "" {
 			// There may be less room than the last notices need.
 			if err = postoffice.ForQueueing.Plus(int64(size), len(jobs)).Check(r.queue.dir); err != nil {

@@ -32,8 +32,8 @@ import (
 // whose event was lost.
 const sweepInterval = 10 * time.Second
 
-// strayStep is how many entries of router/ that are no submissions are logged. Only the owner of
-// each so many is looked up.
+// strayStep is from how many entries of router/ that are no submissions on the log says so. Only
+// the owner of each so many is looked up.
 const strayStep = 1000
 
 // Service is the running router. One goroutine does everything but sweep.
@@ -308,12 +308,13 @@ func (r *Service) sweep() {
 			oldestAt = at
 		}
 		return !r.stopping.Load()
-	}, func(path string) {
+	}, func(path string) bool {
 		if strays++; strays%strayStep == 0 {
 			if info, err := postoffice.Lstat(path); err == nil {
 				owners[ownerOf(info)]++
 			}
 		}
+		return !r.stopping.Load()
 	})
 	if strays >= strayStep && r.strays.Allow("", now) {
 		line := r.log.Warn().Int("entries", strays)
@@ -321,7 +322,7 @@ func (r *Service) sweep() {
 			uids := slices.Collect(maps.Keys(owners))
 			line = line.Int("uid", slices.MaxFunc(uids, func(a, b int) int { return owners[a] - owners[b] }))
 		}
-		line.Msg("router/ has many entries that are no submissions; uid has most of them")
+		line.Msg("router/ has many entries that are no submissions, most of them probably of uid")
 	}
 	r.count(func(c *Counts) { c.SweptAt, c.Waiting, c.OldestAt = now, found, oldestAt })
 }

@@ -21,8 +21,7 @@ type waiting struct {
 	mu    sync.Mutex
 	names map[int][]string // by owner, in order of arrival; no owner has an empty list
 	turns []int            // the keys of names, the next first
-	known map[string]bool  // all names, and those in taken
-	taken []string         // the names that next has returned for the batch that is being routed
+	known map[string]bool  // all names
 	// paused has the owners whose submissions are left alone until then.
 	paused map[int]time.Time
 }
@@ -62,8 +61,8 @@ func (w *waiting) empty() bool {
 	return len(w.turns) == 0
 }
 
-// next takes the first submission of the owner whose turn it is. It returns false if none
-// waits. A sweep does not add it again before endBatch: two jobs with one file would lose it.
+// next removes the first submission of the owner whose turn it is. It returns false if none
+// waits. A sweep may add it again while its batch is routed.
 func (w *waiting) next() (name string, uid int, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,23 +72,13 @@ func (w *waiting) next() (name string, uid int, ok bool) {
 	uid = w.turns[0]
 	w.turns = w.turns[1:]
 	name, w.names[uid] = w.names[uid][0], w.names[uid][1:]
-	w.taken = append(w.taken, name)
+	delete(w.known, name)
 	if len(w.names[uid]) > 0 {
 		w.turns = append(w.turns, uid)
 	} else {
 		delete(w.names, uid)
 	}
 	return name, uid, true
-}
-
-// endBatch forgets the submissions that next has returned.
-func (w *waiting) endBatch() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, name := range w.taken {
-		delete(w.known, name)
-	}
-	w.taken = w.taken[:0]
 }
 
 // pause leaves an owner's submissions alone for a while.

@@ -276,6 +276,9 @@ func (as *agents) said(a *agent, word AgentWord) {
 		if a.ended && !a.locked {
 			a.locked = true
 			as.stop.locked++
+			if a.state == closing {
+				a.ring.channel.closing-- // it may stay for long
+			}
 		}
 	}
 }
@@ -308,7 +311,9 @@ func (as *agents) dropAgent(a *agent) {
 		as.takeIdle(a)
 	case closing:
 		as.s.mail.counts.AgentsClosing--
-		r.channel.closing--
+		if !a.locked {
+			r.channel.closing--
+		}
 	}
 	as.expectSessions(a, 0)
 	r.removeFree(a)

@@ -509,7 +509,7 @@ func (s *Scheduler) checkChannel(c *channel) {
 		if a.ring.channel == c {
 			procs++
 			busy += a.busy()
-			if a.state == closing {
+			if a.state == closing && !a.locked {
 				leaving++
 			}
 		}

@@ -263,9 +263,10 @@ func (ls *limits) evictIdle(c *channel) {
 }
 
 // needProcesses reports whether more rings wait for a process of the channel, or for one
-// of all processes, than agents are closing. Then rings without work give up theirs.
+// of all processes, than agents leave soon. Then rings without work give up theirs.
 func (ls *limits) needProcesses(c *channel) bool {
-	return ls.processes.Len() > ls.s.mail.counts.AgentsClosing || c.processes.Len() > c.closing
+	soon := ls.s.mail.counts.AgentsClosing - ls.s.agents.stop.locked
+	return ls.processes.Len() > soon || c.processes.Len() > c.closing
 }
 
 // needsAgents reports whether the ring has work for the agents that it has.
@@ -285,7 +286,7 @@ type channel struct {
 	name      string
 	sessions  limit.Limit[bounds]
 	processes limit.Limit[bounds] // agents, idle and closing ones included
-	closing   int                 // agents that are closing; they still count
+	closing   int                 // agents that leave soon; they still count
 	// latest is the ring found last among those whose command is the same for
 	// all hosts. The next new host probably belongs to it.
 	latest *ring

@@ -238,7 +238,7 @@ func (wr *writes) writeDone(e Done) {
 // applyDone applies the success of an action to its message.
 func (wr *writes) applyDone(p *pending, e *Done) {
 	m := p.message
-	if e.Owes && (p.vertex == nil || !wr.s.orders.isKilled(p.vertex)) { // nobody is notified about a killed recipient
+	if e.Owes {
 		m.flags |= owesNotice
 	}
 	switch p.action.(type) {

@@ -46,7 +46,7 @@ type Walk struct {
 	thread   *thread
 	vertex   vertexRef
 	sequence int64
-	ofOne    []vertexRef // of the message with that sequence, where they are not taken by thread: those that come next
+	ofOne    []vertexRef // in a walk by message: what comes next of the message with that sequence
 	// In a walk over all messages: the message that came last, and the last to come.
 	message, until messageRef
 

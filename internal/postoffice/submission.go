@@ -25,14 +25,14 @@ func IsHashDir(base string) bool { return len(base) == 1 && 'A' <= base[0] && ba
 // router/. Only regular files are submissions. A directory that does not exist is empty. After
 // an error, it goes on with what it can read.
 func EachSubmission(postoffice string, f func(name string, info os.FileInfo) bool) error {
-	return EachEntry(postoffice, f, func(string) {})
+	return EachEntry(postoffice, f, func(string) bool { return true })
 }
 
 // EachEntry is EachSubmission that also calls stray with the path of each entry which is no
 // submission and has not the name of a hash directory: a temporary file, or something strange.
 // Any user can make a million links in router/, so such an entry is not examined if the
 // directory says what it is.
-func EachEntry(postoffice string, f func(name string, info os.FileInfo) bool, stray func(path string)) error {
+func EachEntry(postoffice string, f func(name string, info os.FileInfo) bool, stray func(path string) bool) error {
 	top := filepath.Join(postoffice, "router")
 	var dirs []string
 	more := true
@@ -49,14 +49,14 @@ func EachEntry(postoffice string, f func(name string, info os.FileInfo) bool, st
 				return true
 			}
 			if !IsSubmission(name) || kind != unix.DT_REG && kind != unix.DT_UNKNOWN {
-				stray(path)
-				return true
+				more = stray(path)
+				return more
 			}
 			switch info, err := Lstat(path); {
 			case err == nil && info.Mode().IsRegular():
 				more = f(strings.TrimPrefix(path, top+"/"), info)
 			case err == nil:
-				stray(path)
+				more = stray(path)
 			case !errors.Is(err, os.ErrNotExist):
 				failed = errors.Join(failed, err)
 			}

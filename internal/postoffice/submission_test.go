@@ -60,7 +60,10 @@ func TestWhatTheDirectoryShowsToBeNoFileIsNotExamined(t *testing.T) {
 	err := postoffice.EachEntry("/office", func(name string, _ os.FileInfo) bool {
 		found = append(found, name)
 		return true
-	}, func(path string) { strays = append(strays, path) })
+	}, func(path string) bool {
+		strays = append(strays, path)
+		return true
+	})
 	slices.Sort(strays)
 	if err != nil || !slices.Equal(found, []string{"2"}) || !slices.Equal(strays, []string{"/office/router/1", "/office/router/temporary"}) {
 		t.Errorf("found %q, strays %q, %v", found, strays, err)

@@ -26,7 +26,7 @@ type reader struct {
 	port  daemon.Port
 	files Files
 	log   zerolog.Logger
-	// reading has room for one. It is full while a control file is in memory.
+	// reading has room for one. It is full while a control file is read and used.
 	reading chan struct{}
 }
 
@@ -73,7 +73,7 @@ func (r *reader) lines(ctx context.Context, begin walkFunc) iter.Seq2[*view.JobL
 }
 
 // withFile calls use with a message as it is on disk, if it is there. A control file may have a
-// million recipients: one at a time is in memory, for all sessions, and use should keep little of it.
+// million recipients: one at a time is read, for all sessions, and use should keep little of it.
 func (r *reader) withFile(ctx context.Context, id string, use func(*spool.Stored) error) (found bool, err error) {
 	select {
 	case r.reading <- struct{}{}:

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"zsched/ctlfile"
 	"zsched/scheduler"
@@ -19,17 +20,16 @@ type files struct {
 	spool   Spool
 	pending int                                            // actions that the spool has not answered
 	syslog  func(severity scheduler.Severity, line string) // nil: none
-	faults  map[scheduler.MessageID]fault                  // of messages whose files cannot be written
+	faults  map[scheduler.MessageID]fault                  // of messages whose files have given EIO
 }
 
-// fault is whose fault it is that a file cannot be written. One bad block must not stop the mail of
-// all others.
+// fault is whose fault EIO is. One bad block must not stop the mail of all others.
 type fault uint8
 
 const (
 	ofTheSpool fault = iota + 1 // nothing else is known
 	inDoubt                     // a probe has succeeded since
-	ofTheFile                   // and the file still cannot be written
+	ofTheFile                   // and the file has given EIO again
 )
 
 func newFiles(l *Loop, o Options) files {
@@ -75,7 +75,10 @@ func (f *files) done(r spool.Answered) {
 		delete(f.faults, r.Message)
 		f.loop.Step(scheduler.Failed{Op: r.Op, Missing: true})
 	case r.Err != nil:
-		down := spool.IsDown(r.Err) && f.blame(r.Message) != ofTheFile
+		down := spool.IsDown(r.Err)
+		if errors.Is(r.Err, syscall.EIO) {
+			down = f.blame(r.Message) != ofTheFile
+		}
 		f.loop.Step(scheduler.Failed{Op: r.Op, Reason: r.Err.Error(), SpoolDown: down, NoRoom: spool.IsFull(r.Err)})
 	default:
 		if f.faults[r.Message] != ofTheFile {
@@ -85,8 +88,7 @@ func (f *files) done(r spool.Answered) {
 	}
 }
 
-// blame notes that a file of a message cannot be written as on a faulty disk, and returns whose
-// fault that is.
+// blame notes that a file of a message has given EIO, and returns whose fault that is.
 func (f *files) blame(id scheduler.MessageID) fault {
 	switch f.faults[id] {
 	case 0:
