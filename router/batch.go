@@ -27,6 +27,9 @@ const (
 	// batchRecipients bounds the work for a batch, so that one that has come meanwhile
 	// does not wait long. The last submission may have more.
 	batchRecipients = 10000
+	// batchTime bounds how long submissions are taken for a batch: to move a bad one aside may
+	// take tens of milliseconds.
+	batchTime = time.Second / 2
 	// otherFiles is how many files the router has open besides those of a batch.
 	otherFiles = 50
 )
@@ -58,9 +61,9 @@ func (r *Service) batch() {
 // take takes the first submissions that wait for a batch, and opens and routes them. One that
 // fails counts too: to move it aside takes as long as to queue it.
 func (r *Service) take() (jobs []*job) {
-	size, recipients := 0, 0
+	size, recipients, startedAt := 0, 0, time.Now()
 	for range batchFiles() {
-		if size >= batchBytes || recipients >= batchRecipients {
+		if size >= batchBytes || recipients >= batchRecipients || time.Since(startedAt) >= batchTime {
 			break
 		}
 		name, uid, ok := r.waiting.next()

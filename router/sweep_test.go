@@ -126,6 +126,48 @@ func TestLostEventsLeadToFewSweeps(t *testing.T) {
 	})
 }
 
+// slowQuarantine is a disk on which it takes a while to rename a file into corrupt/.
+type slowQuarantine struct{ *memdisk.Disk }
+
+func (d slowQuarantine) Renameat(fromDir int, from string, toDir int, to string, keep bool) error {
+	if strings.Contains(to, "/corrupt/") {
+		time.Sleep(batchTime / 10)
+	}
+	return d.Disk.Renameat(fromDir, from, toDir, to, keep)
+}
+
+// Who has many bad files delays the batch of others by a bounded time.
+func TestBatchTakesBadFilesForABoundedTime(t *testing.T) {
+	const office = "/slow-quarantine"
+	loader := tables(t)
+	synctest.Test(t, func(t *testing.T) {
+		d := memdisk.New(office, os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
+		defer postoffice.Mount(office, slowQuarantine{d})()
+		for _, name := range []string{"router", "queue", "transport"} {
+			if err := postoffice.MakeDir(postoffice.WorkingDir, office+"/"+name, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range batchLimit {
+			if err := postoffice.WriteFile(postoffice.WorkingDir, fmt.Sprintf("%s/router/%d", office, i+1), []byte("bad\n"), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		env := zenv.Parse([]byte("POSTOFFICE=" + office + "\nORGDOMAIN=mx.example\nSYSLOGFLG=none\n"))
+		r, err := New(Options{Env: env, Loader: loader, Host: "mx.example", MaxHops: 100, Log: zerolog.Nop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.queue.Close()
+		r.sweep()
+		began := time.Now()
+		r.batch()
+		if took, moved := time.Since(began), len(d.Files("corrupt/router")); took > 2*batchTime || moved == 0 || moved == batchLimit {
+			t.Errorf("a batch takes %v, and has moved %d files", took, moved)
+		}
+	})
+}
+
 func TestManyStrangeEntriesAreLogged(t *testing.T) {
 	o := newOffice(t, 0)
 	for i := range 2 * strayStep {
