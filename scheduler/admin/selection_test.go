@@ -215,7 +215,10 @@ func TestSelectionsReadEachFileOnce(t *testing.T) {
 			}
 		}
 		for range 3 {
-			go h.selected("recipient=u@*")
+			go func() {
+				for range h.queue().Select(t.Context(), mailq.Selection{Recipient: "u@*"}) {
+				}
+			}()
 		}
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
