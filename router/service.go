@@ -322,7 +322,7 @@ func (r *Service) sweep() {
 			uids := slices.Collect(maps.Keys(owners))
 			line = line.Int("uid", slices.MaxFunc(uids, func(a, b int) int { return owners[a] - owners[b] }))
 		}
-		line.Msg("router/ has many entries that are no submissions, most of them probably of uid")
+		line.Msg("router/ has many entries that are no submissions; probably most of them belong to this uid")
 	}
 	r.count(func(c *Counts) { c.SweptAt, c.Waiting, c.OldestAt = now, found, oldestAt })
 }

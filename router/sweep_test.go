@@ -20,6 +20,7 @@ import (
 	"zsched/internal/postoffice"
 	"zsched/internal/testing/memdisk"
 	"zsched/internal/zenv"
+	"zsched/router/table"
 )
 
 // A sweep takes long when a user has made very many entries in router/. It holds up no mail.
@@ -54,18 +55,9 @@ func withSlowDisk(t *testing.T, f func(d *slowDisk, w *fsnotify.Watcher)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &slowDisk{Disk: memdisk.New(office, os.Geteuid(), rand.New(rand.NewPCG(1, 1))), held: make(chan struct{})}
 		defer postoffice.Mount(office, d)()
-		for _, name := range []string{"router", "queue", "transport"} {
-			if err := postoffice.MakeDir(postoffice.WorkingDir, office+"/"+name, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		leaveSubmission(t, office+"/router/5")
-		env := zenv.Parse([]byte("POSTOFFICE=" + office + "\nORGDOMAIN=mx.example\nSYSLOGFLG=none\n"))
-		r, err := New(Options{Env: env, Loader: loader, Host: "mx.example", MaxHops: 100, Log: zerolog.Nop()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := routerIn(t, office, loader)
 		defer r.queue.Close()
+		leaveSubmission(t, office+"/router/5")
 		d.opens.Store(0)
 		signals, ended := make(chan os.Signal, 1), make(chan struct{})
 		w := &fsnotify.Watcher{Events: make(chan fsnotify.Event), Errors: make(chan error)}
@@ -77,6 +69,22 @@ func withSlowDisk(t *testing.T, f func(d *slowDisk, w *fsnotify.Watcher)) {
 		signals <- syscall.SIGTERM
 		<-ended
 	})
+}
+
+// routerIn returns a router in a postoffice, whose directories it makes.
+func routerIn(t *testing.T, office string, loader *table.Loader) *Service {
+	t.Helper()
+	for _, name := range []string{"router", "queue", "transport"} {
+		if err := postoffice.MakeDir(postoffice.WorkingDir, office+"/"+name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := zenv.Parse([]byte("POSTOFFICE=" + office + "\nORGDOMAIN=mx.example\nSYSLOGFLG=none\n"))
+	r, err := New(Options{Env: env, Loader: loader, Host: "mx.example", MaxHops: 100, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 func leaveSubmission(t *testing.T, path string) {
@@ -143,22 +151,13 @@ func TestBatchTakesBadFilesForABoundedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := memdisk.New(office, os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
 		defer postoffice.Mount(office, slowQuarantine{d})()
-		for _, name := range []string{"router", "queue", "transport"} {
-			if err := postoffice.MakeDir(postoffice.WorkingDir, office+"/"+name, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
+		r := routerIn(t, office, loader)
+		defer r.queue.Close()
 		for i := range batchLimit {
 			if err := postoffice.WriteFile(postoffice.WorkingDir, fmt.Sprintf("%s/router/%d", office, i+1), []byte("bad\n"), false); err != nil {
 				t.Fatal(err)
 			}
 		}
-		env := zenv.Parse([]byte("POSTOFFICE=" + office + "\nORGDOMAIN=mx.example\nSYSLOGFLG=none\n"))
-		r, err := New(Options{Env: env, Loader: loader, Host: "mx.example", MaxHops: 100, Log: zerolog.Nop()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.queue.Close()
 		r.sweep()
 		began := time.Now()
 		r.batch()

@@ -263,10 +263,10 @@ func (ls *limits) evictIdle(c *channel) {
 }
 
 // needProcesses reports whether more rings wait for a process of the channel, or for one
-// of all processes, than agents leave soon. Then rings without work give up theirs.
+// of all processes, than there are agents that leave soon. Then rings without work give up theirs.
 func (ls *limits) needProcesses(c *channel) bool {
-	soon := ls.s.mail.counts.AgentsClosing - ls.s.agents.stop.locked
-	return ls.processes.Len() > soon || c.processes.Len() > c.closing
+	leaving := ls.s.mail.counts.AgentsClosing - ls.s.agents.stop.locked
+	return ls.processes.Len() > leaving || c.processes.Len() > c.closing
 }
 
 // needsAgents reports whether the ring has work for the agents that it has.

@@ -120,7 +120,8 @@ func (w *Walk) Next(n int) (items []view.Item, more bool) {
 	return items, true
 }
 
-// nextItem returns the next item, or an empty one at the end and after many messages that may have left.
+// nextItem returns the next item. An empty one is the end or, in a walk over all messages, a pause:
+// many of them may have left.
 func (w *Walk) nextItem() view.Item {
 	for {
 		switch {

@@ -127,9 +127,9 @@ func (s *Server) enter(c *session) bool {
 	default:
 	}
 	// Any user of this machine may be the client. They leave sessions to others.
-	full := c.client.local && s.local >= (c.o.MaxSessions+1)/2
+	localFull := c.client.local && s.local >= (c.o.MaxSessions+1)/2
 	if !c.client.trusted && s.from[c.client.key] >= c.o.MaxFromAddress ||
-		(full || len(s.sessions) >= c.o.MaxSessions) && !s.makeRoom(c.client.block, full) {
+		(localFull || len(s.sessions) >= c.o.MaxSessions) && !s.makeRoom(c.client.block, localFull) {
 		return false
 	}
 	if c.client.local {
@@ -143,8 +143,8 @@ func (s *Server) enter(c *session) bool {
 }
 
 // makeRoom ends the session that has waited longest for its client, of the address block that
-// has most sessions, if the block of a newcomer has fewer. If local is set, it is one of a client
-// on this machine.
+// has most sessions, if the block of a newcomer has fewer. If local is set, it looks only at the
+// sessions of clients on this machine.
 func (s *Server) makeRoom(newcomer string, local bool) bool {
 	number := make(map[string]int)
 	for c := range s.sessions {

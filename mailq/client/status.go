@@ -154,10 +154,8 @@ func (c *counted) add(dir string) {
 		entries, err := f.ReadDir(1000)
 		for _, e := range entries {
 			switch name := e.Name(); {
-			case name[0] >= '0' && name[0] <= '9':
-				if e.Type().IsRegular() {
-					c.files++
-				}
+			case name[0] >= '0' && name[0] <= '9' && e.Type().IsRegular():
+				c.files++
 			case name == "core":
 				c.core = true
 			case len(name) == 1 && name[0] >= 'A' && name[0] <= 'Z' && e.IsDir():

@@ -23,7 +23,8 @@ type files struct {
 	faults  map[scheduler.MessageID]fault                  // of messages whose files have given EIO
 }
 
-// fault is whose fault EIO is. One bad block must not stop the mail of all others.
+// fault says whether EIO is the fault of the whole spool or of one file. One bad block must not stop
+// the mail of all others.
 type fault uint8
 
 const (

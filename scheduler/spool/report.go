@@ -93,8 +93,8 @@ func senderOf(f *ctlfile.File, line int) int {
 }
 
 // reportTo writes the notice to one sender about some d lines of a control file and, when it
-// is on disk, marks them. It writes no notice if the lines cannot be written before. If only that
-// they are marked fails, because the disk has failed in between, the notice is written again later.
+// is on disk, marks them. It first writes the lines as they are: if that fails, it
+// writes no notice. If the disk fails between the notice and the marks, the notice is written again later.
 func (n *notices) reportTo(path string, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
 	o := Owed{
 		Name: nameOf(d.path), File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: n.s.temp,
