@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"cmp"
+
 	"zsched/scheduler/fair"
 	"zsched/scheduler/limit"
 )
@@ -10,9 +12,10 @@ import (
 //
 // The rule is from Finch, Notes on an MTA scheduler (2007): a message may take
 // a new session if it has fewer than msgsessions, or fewer than msgscale times
-// the free ones. A share may if it has none, or fewer than sharescale times the free ones, of
-// which one is kept for a share that has none. What may not take one can still ride on an open
-// session, one that stays on its thread.
+// the free ones. A share may if it has fewer than sharescale times the free ones. Of these, a
+// quarter of all is kept for shares that have few: otherwise six shares with three times the free
+// ones each would have all of them. What may not take one can still ride on an open session, one
+// that stays on its thread.
 
 // maySpread reports whether the message of a vertex may take a new session.
 func (rg *rings) maySpread(v vertexRef, r *ring) bool { return rg.messageRoom(v, r) > 0 }
@@ -31,8 +34,17 @@ func (rg *rings) shareRoom(s *fair.Share, r *ring) int {
 	if r.params.ShareScale == 0 {
 		return limit.Unlimited
 	}
-	return scaled(rg.s.limits.roomOf(r)-1, 1, r.params.ShareScale) - s.Sessions()
+	ring, channel := r.links.of(ofRing).most, r.links.of(ofChannel).most // 0: unlimited
+	kept := max(1, min(cmp.Or(ring, limit.Unlimited), cmp.Or(channel, limit.Unlimited))/keptPart)
+	return scaled(rg.s.limits.roomOf(r)-kept, max(1, kept/fewPart), r.params.ShareScale) - s.Sessions()
 }
+
+// What is kept for shares that have few sessions, as a part of all, and how many are few, as a
+// part of what is kept.
+const (
+	keptPart = 4
+	fewPart  = 50
+)
 
 // scaled is how many sessions one may have when so many are free.
 func scaled(free, least, scale int) int {

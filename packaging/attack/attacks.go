@@ -43,7 +43,7 @@ var attacks = []struct {
 	{"users cannot push to xferd", nodesAttack},
 	{"notices for hosts that never answer leave sessions for other mail", slowNotices},
 	{"a list of 600 hosts that never answer leaves sessions for other mail", slowList},
-	{"mail of one user for hosts that never answer leaves sessions for other mail", slowUser},
+	{"mail of six users for hosts that never answer leaves sessions for other mail", slowUsers},
 	{"two thousand silent connections keep nobody out", silentConnections},
 }
 
