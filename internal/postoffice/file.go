@@ -181,15 +181,30 @@ func IsTrustedDir(path string) (bool, error) {
 	return err == nil && info.IsDir() && isTrusted(info), err
 }
 
+// unfinished marks a directory whose name may not be on disk yet: the sticky bit, which none of ours
+// has otherwise.
+const unfinished = unix.S_ISVTX
+
 // MakeDir makes a directory with exactly this mode, whatever the umask is, and
 // waits until its name is on disk: if the name were lost, everything below it
-// would be lost too. A directory that exists stays as it is.
+// would be lost too. So it finishes one that another call has begun and not finished, because of an
+// error or because it runs at the same time. Any other directory that exists stays as it is.
 func MakeDir(dir int, path string, mode uint32) error {
-	switch err := mkdirat(dir, path, mode&0o777); err {
-	case nil:
-	case unix.EEXIST:
-		return nil
-	default:
+	if err := mkdirat(dir, path, mode&0o777|unfinished); err != nil {
+		var st unix.Stat_t
+		if err == unix.EEXIST {
+			err = Stat(dir, path, &st)
+		}
+		if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&unfinished == 0 {
+			return err
+		}
+	}
+	parent, err := OpenDir(dir, filepath.Dir(strings.TrimSuffix(path, "/")))
+	if err != nil {
+		return err
+	}
+	defer Close(parent)
+	if err := Sync(parent); err != nil {
 		return err
 	}
 	fd, err := OpenAt(dir, path, unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -197,15 +212,7 @@ func MakeDir(dir int, path string, mode uint32) error {
 		return err
 	}
 	defer Close(fd)
-	if err := fchmod(fd, mode); err != nil {
-		return err
-	}
-	parent, err := OpenDir(dir, filepath.Dir(strings.TrimSuffix(path, "/")))
-	if err != nil {
-		return err
-	}
-	defer Close(parent)
-	return Sync(parent)
+	return fchmod(fd, mode)
 }
 
 // MakeHashDirs makes the hash directories of a prefix such as "B/I/". The error is

@@ -69,3 +69,26 @@ func TestWhatTheDirectoryShowsToBeNoFileIsNotExamined(t *testing.T) {
 		t.Errorf("found %q, strays %q, %v", found, strays, err)
 	}
 }
+
+// The second call must not take a directory for finished whose name the first one has not synced.
+func TestADirectoryIsFinishedWhoseNameMayNotBeOnDisk(t *testing.T) {
+	d := memdisk.New("/office", os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
+	defer postoffice.Mount("/office", d)()
+	dir := func() error { return postoffice.MakeDir(postoffice.WorkingDir, "/office/dir", 0o2755) }
+	for _, at := range []string{"sync", "open", "chmod"} {
+		d.SetFaults(memdisk.Faults{Probability: 1, Error: unix.EIO, At: at})
+		if err := dir(); !errors.Is(err, unix.EIO) {
+			t.Errorf("%s fails: %v", at, err)
+		}
+	}
+	d.SetFaults(memdisk.Faults{})
+	if err := dir(); err != nil {
+		t.Fatal(err)
+	}
+	d.Cut()
+	d.PowerOn(0)
+	var st unix.Stat_t
+	if err := postoffice.Stat(postoffice.WorkingDir, "/office/dir", &st); err != nil {
+		t.Errorf("the directory is lost: %v", err)
+	}
+}

@@ -3,7 +3,6 @@ package spool
 // Places: the queue, hold/ and corrupt/, each with its two directories.
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -81,10 +80,6 @@ func (at *places) openAll(office string) (err error) {
 		if err := postoffice.MakeDir(at.office, dir, 0o750); err != nil {
 			return fmt.Errorf("making %q: %w", dir, err)
 		}
-	}
-	// An earlier start may have made hold/orders or hold/, and ended before it was on disk.
-	if err := errors.Join(postoffice.SyncDirAt(at.office, "hold"), postoffice.Sync(at.office)); err != nil {
-		return fmt.Errorf("making %s: %w", ordersDir, err)
 	}
 	for p := range placeCount {
 		for name, fd := range map[string]*int{"transport": &at.pairs[p].transport, "queue": &at.pairs[p].queue} {
