@@ -21,13 +21,20 @@ type waiting struct {
 	mu    sync.Mutex
 	names map[int][]string // by owner, in order of arrival; no owner has an empty list
 	turns []int            // the keys of names, the next first
-	known map[string]bool  // all names
+	// known has all of them, with the owner: a name that a user has left may be another's now.
+	known map[owned]bool
 	// paused has the owners whose submissions are left alone until then.
 	paused map[int]time.Time
 }
 
+// owned is the name of a submission and its owner.
+type owned struct {
+	name string
+	uid  int
+}
+
 func newWaiting() *waiting {
-	return &waiting{ready: make(chan struct{}, 1), names: map[int][]string{}, known: map[string]bool{}, paused: map[int]time.Time{}}
+	return &waiting{ready: make(chan struct{}, 1), names: map[int][]string{}, known: map[owned]bool{}, paused: map[int]time.Time{}}
 }
 
 // add adds a submission, a name below router/, unless it waits already or its owner is paused.
@@ -35,13 +42,13 @@ func newWaiting() *waiting {
 func (w *waiting) add(name string, uid int, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.known[name] || now.Before(w.paused[uid]) {
+	if w.known[owned{name, uid}] || now.Before(w.paused[uid]) {
 		return
 	}
 	if w.names[uid] == nil {
 		w.turns = append(w.turns, uid)
 	}
-	w.known[name] = true
+	w.known[owned{name, uid}] = true
 	w.names[uid] = append(w.names[uid], name)
 	w.wake()
 }
@@ -72,7 +79,7 @@ func (w *waiting) next() (name string, uid int, ok bool) {
 	uid = w.turns[0]
 	w.turns = w.turns[1:]
 	name, w.names[uid] = w.names[uid][0], w.names[uid][1:]
-	delete(w.known, name)
+	delete(w.known, owned{name, uid})
 	if len(w.names[uid]) > 0 {
 		w.turns = append(w.turns, uid)
 	} else {
@@ -87,7 +94,7 @@ func (w *waiting) pause(uid int, now time.Time) {
 	defer w.mu.Unlock()
 	w.paused[uid] = now.Add(pauseLength)
 	for _, name := range w.names[uid] {
-		delete(w.known, name)
+		delete(w.known, owned{name, uid})
 	}
 	delete(w.names, uid)
 	w.turns = slices.DeleteFunc(w.turns, func(u int) bool { return u == uid })

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 )
 
 // The owners of submissions take turns.
@@ -16,11 +18,27 @@ func TestABatchHasAFileOnce(t *testing.T) {
 	o.write("router/1", "from <a@b.example>\nto <x@a.example>\nenv-end\n\nbody\n")
 	r := o.router()
 	r.add("1")
-	delete(r.waiting.known, "1")
+	clear(r.waiting.known)
 	r.add("1")
 	r.batch()
 	if control, message := o.files("transport"), o.files("queue"); len(control) != 1 || len(message) != 1 {
 		t.Errorf("control files %q, messages %q", control, message)
+	}
+}
+
+// Names are inode numbers, so a user can leave names waiting that the files of others get.
+func TestANameThatAUserHasLeftDelaysNoFileOfAnother(t *testing.T) {
+	w, now := newWaiting(), time.Now()
+	w.add("1", 12345, now)
+	w.add("7", 12345, now)
+	w.add("7", 0, now)
+	var order []int
+	for range 3 {
+		_, uid, _ := w.next()
+		order = append(order, uid)
+	}
+	if !slices.Equal(order, []int{12345, 0, 12345}) {
+		t.Errorf("the owners' turns: %d", order)
 	}
 }
 
