@@ -47,3 +47,18 @@ func TestLongGreetingIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// The log has the beginning of a long reply and its end, so that no server fills the disk.
+func TestLongRepliesDoNotFillTheLog(t *testing.T) {
+	long := strings.Repeat("450-"+strings.Repeat("z", 2000)+"\n", 100) + "450 4.2.1 the end"
+	p := start(t, smtptest.Options{Rules: []smtptest.Rule{{On: "RCPT", Do: long}}})
+	o := newTestSpool(t)
+	o.messages(1)
+	opts := options(p)
+	var log strings.Builder
+	opts.Log = func(l LogLine) { log.WriteString(l.Text + "\n") }
+	o.once(opts)
+	if log.Len() > 4000 || !strings.Contains(log.String(), "\n...\n") || !strings.Contains(log.String(), "the end\n") {
+		t.Errorf("%d bytes are logged: %.4000s", log.Len(), &log)
+	}
+}

@@ -92,14 +92,19 @@ func (w *wire) readReply(timeout time.Duration) (Reply, error) {
 		return Reply{}, err
 	}
 	var lines []string
-	size, n := 0, 0
+	size, traced, n := 0, 0, 0
 	for {
 		line, err := w.line()
 		if err != nil {
 			return Reply{}, err
 		}
-		w.trace(theirs, line)
 		code, last, err := parseReplyLine(line)
+		if traced < maxTraced || last {
+			w.trace(theirs, line)
+			if traced += len(line); traced >= maxTraced && !last {
+				w.trace(theirs, "...")
+			}
+		}
 		if err != nil {
 			return Reply{}, err
 		}
@@ -117,6 +122,9 @@ func (w *wire) readReply(timeout time.Duration) (Reply, error) {
 		}
 	}
 }
+
+// maxTraced is how much of a reply goes into the log, in bytes, before its last line.
+const maxTraced = 1000
 
 // maxDropped is how much of a line may be dropped, in bytes.
 const maxDropped = 1 << 20
