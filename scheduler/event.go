@@ -80,6 +80,9 @@ type (
 		// yet. It may have some of which no agent has told the core.
 		Owes       bool
 		Recipients []ctlfile.State // of a Read: what the control file says now
+		// Unmarked is for a Resubmit: outcomes of recipients that were sent and could not be
+		// marked. The core marks them.
+		Unmarked []ctlfile.Mark
 	}
 
 	// Failed: the Action with this Op could not be carried out. The core keeps
@@ -98,6 +101,8 @@ type (
 		// Missing says that the control file is gone. The core drops the
 		// message.
 		Missing bool
+		// Unmarked is as in Done. The Resubmit has failed for the other recipients.
+		Unmarked []ctlfile.Mark
 	}
 
 	// SpoolBack: the answer to a Probe. Writing works again.

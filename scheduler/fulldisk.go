@@ -42,6 +42,7 @@ func (wr *writes) writeFailed(e Failed) {
 	case e.Missing:
 		wr.fileMissing(p.message)
 	case isResubmit:
+		wr.markSent(p, e.Unmarked)
 		wr.resubmitFailed(p, e)
 	default:
 		wr.repeatLater(p, e)
@@ -132,7 +133,7 @@ func (wr *writes) reissueFailed() {
 		wr.s.agenda.do(Note{Text: "there is room on the disk again"})
 	}
 	n := len(wr.failed)
-	if wr.full {
+	if wr.full && !wr.s.Stopping() {
 		n = min(n, maxReissued)
 	}
 	ops := wr.failed[:n]

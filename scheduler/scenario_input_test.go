@@ -196,6 +196,10 @@ func (sc *scenario) store(words []string) {
 		sc.writesSucceed = true
 	case "done":
 		sc.step(scheduler.Done{Op: op, Owes: len(words) > 2 && words[2] == "owes"})
+	case "sends": // a Resubmit, but cannot mark these offsets
+		sc.step(scheduler.Done{Op: op, Unmarked: sc.sentMarks(words[2:])})
+	case "sends-only":
+		sc.step(scheduler.Failed{Op: op, Reason: "not the others", Unmarked: sc.sentMarks(words[2:])})
 	case "fails":
 		sc.step(scheduler.Failed{Op: op, Reason: strings.Join(words[2:], " ")})
 	case "refuses":
@@ -214,6 +218,14 @@ func (sc *scenario) store(words []string) {
 	default:
 		sc.fatalf("unknown word %q", words[0])
 	}
+}
+
+// sentMarks are the outcomes of recipients at these offsets that were sent elsewhere.
+func (sc *scenario) sentMarks(offsets []string) (marks []ctlfile.Mark) {
+	for _, o := range offsets {
+		marks = append(marks, ctlfile.Mark{Offset: int64(sc.number(o)), Tag: ctlfile.Delivered})
+	}
+	return marks
 }
 
 // order reads: kill 7, expire 7-9 smtp/host, kill 7 smtp/host smtp/other,

@@ -23,6 +23,7 @@ const (
 type stopping struct {
 	locked      int // agents that have said #locked
 	begun, slow bool
+	repeated    bool  // failed writes were issued once more
 	killed      bool  // the first deadline has come
 	done        bool  // Stopped was issued
 	deadline    timer // the next one
@@ -111,12 +112,24 @@ func (as *agents) endStop() {
 }
 
 // stopWhenDone issues Stopped when no agent and no write is left. It does not wait for
-// agents that have locked their mail, and for writes that fail: the control files say what
-// is still to be done.
+// agents that have locked their mail. Writes that have failed are issued once more: the next
+// scheduler knows only what the control files say.
 func (s *Scheduler) stopWhenDone() {
-	if s.agents.stop.done || len(s.agents.byID) > s.agents.stop.locked ||
-		s.writes.unanswered() > len(s.writes.failed) {
+	areLeft := func() bool {
+		return len(s.agents.byID) > s.agents.stop.locked || s.writes.unanswered() > len(s.writes.failed)
+	}
+	if s.agents.stop.done || areLeft() {
 		return
+	}
+	if !s.agents.stop.repeated {
+		s.agents.stop.repeated = true
+		if s.writes.reissueFailed(); areLeft() {
+			return
+		}
+	}
+	if n := len(s.writes.failed); n > 0 {
+		s.agenda.do(Note{Severity: Error, Text: "changes of control files that could not be written: " + strconv.Itoa(n) +
+			". The next start delivers again what was delivered, and does not know orders about that mail"})
 	}
 	if s.agents.stop.locked > 0 {
 		s.agenda.do(Note{Severity: Warning, Text: strconv.Itoa(s.agents.stop.locked) + " agents finish the messages that they have locked"})

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"time"
 
 	"zsched/ctlfile"
@@ -230,9 +231,31 @@ func (wr *writes) writeDone(e Done) {
 		return
 	}
 	if !p.stale() {
+		wr.markSent(p, e.Unmarked)
 		wr.applyDone(p, &e)
 	}
 	wr.answered(p)
+}
+
+// markSent writes the outcomes of recipients that a Resubmit has sent and could not mark. Then
+// it is about the others.
+func (wr *writes) markSent(p *pending, marks []ctlfile.Mark) {
+	if len(marks) == 0 {
+		return
+	}
+	sent := map[int64]bool{}
+	for _, mark := range marks {
+		sent[mark.Offset] = true
+	}
+	var settles []alternative
+	p.recipients = slices.DeleteFunc(p.recipients, func(a alternative) bool {
+		its := sent[int64(wr.s.mail.recipient(a.vertex, a.index).offset)]
+		if its {
+			settles = append(settles, a)
+		}
+		return its
+	})
+	wr.write(p.message, marks, settles)
 }
 
 // applyDone applies the success of an action to its message.

@@ -57,14 +57,9 @@ func (f *files) answered(r spool.Answered) {
 		return
 	case scheduler.Resubmit:
 		f.takeNew(r)
-		if !r.Missing && allSent(a.Offsets, r) {
-			if r.Err != nil {
-				f.loop.log.Error().Err(r.Err).Msg("recipients were sent elsewhere, but not all of them are marked as done")
-			}
-			f.loop.Step(scheduler.Done{Op: r.Op, Owes: r.Owes})
-			return
+		if r.Err = cmp.Or(r.Err, errNotAll); allSent(a.Offsets, r) {
+			r.Err = nil
 		}
-		r.Err = cmp.Or(r.Err, errNotAll)
 	}
 	f.done(r)
 }
@@ -80,12 +75,12 @@ func (f *files) done(r spool.Answered) {
 		if errors.Is(r.Err, syscall.EIO) {
 			down = f.blame(r.Message) != ofTheFile
 		}
-		f.loop.Step(scheduler.Failed{Op: r.Op, Reason: r.Err.Error(), SpoolDown: down, NoRoom: spool.IsFull(r.Err)})
+		f.loop.Step(scheduler.Failed{Op: r.Op, Reason: r.Err.Error(), SpoolDown: down, NoRoom: spool.IsFull(r.Err), Unmarked: r.Unmarked})
 	default:
 		if f.faults[r.Message] != ofTheFile {
 			delete(f.faults, r.Message)
 		}
-		f.loop.Step(scheduler.Done{Op: r.Op, Owes: r.Owes, Recipients: r.Recipients})
+		f.loop.Step(scheduler.Done{Op: r.Op, Owes: r.Owes, Recipients: r.Recipients, Unmarked: r.Unmarked})
 	}
 }
 

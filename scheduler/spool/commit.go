@@ -255,5 +255,8 @@ func (mv *mover) markCopy(m *resubmission, p *stagedCopy) error {
 		return err
 	}
 	m.answer.Offsets = append(m.answer.Offsets, p.offsets...)
-	return m.old.mark(p.marks())
+	if m.old.mark(p.marks()) != nil {
+		m.answer.Unmarked = append(m.answer.Unmarked, p.marks()...)
+	}
+	return nil
 }

@@ -193,7 +193,7 @@ func TestResubmitThatCannotTag(t *testing.T) {
 	check(t, os.Rename(filepath.Join(o.dir, "transport/tmp"), filepath.Join(o.dir, "transport/7")))
 	o.s.mover.publish([]*resubmission{m})
 	o.s.mover.markSent(m)
-	if m.err == nil || len(m.answer.Offsets) != 1 || len(m.answer.Router) != 1 {
+	if m.err != nil || len(m.answer.Offsets) != 1 || len(m.answer.Unmarked) != 1 || len(m.answer.Router) != 1 {
 		t.Errorf("%v, %+v", m.err, m.answer)
 	}
 	if got := o.copies()["bob@b.example"]; got != 2 {

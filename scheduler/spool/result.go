@@ -72,11 +72,11 @@ type (
 	// Copies is what a Resubmit has made.
 	Copies struct {
 		// Offsets are the recipients that were sent and are tagged '+' in the old control file.
-		// Err may say why the others were not. If it says that a recipient was sent but could
-		// not be tagged, Offsets has it too: it is sent twice unless the receiver remembers it.
-		// A recipient whose submission may not survive a crash is not in Offsets, and may be
-		// sent twice.
+		// Err may say why the others were not. A recipient whose submission may not survive a
+		// crash is not in Offsets, and may be sent twice.
 		Offsets []int64
+		// Unmarked has the outcomes of those of them that could not be tagged.
+		Unmarked []ctlfile.Mark
 		// Router has the names of the new messages below router/. Name is the new
 		// control file in the queue or under hold/, for the receiver to pass to Load; it is
 		// zero if the router has the messages.
