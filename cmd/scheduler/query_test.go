@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"zsched/mailq/client"
 )
 
 // freePorts finds ports that nobody listens at now.
@@ -45,6 +47,33 @@ func answers(ts *testscript.TestScript, neg bool, args []string) {
 	until(ts, "mailq to say "+pattern.String(), func() bool {
 		out, err := exec.Command(ts.Getenv("MAILQ"), args...).Output()
 		return err == nil && pattern.Match(out)
+	})
+}
+
+// threads asks without a process for each question, which costs far more than the answer.
+func threads(ts *testscript.TestScript, neg bool, args []string) {
+	pattern, socket := regexp.MustCompile("(?m)"+args[0]), ts.Getenv("SOCKET")
+	if len(args) > 1 {
+		socket = args[1]
+	}
+	until(ts, "threads to match "+pattern.String(), func() bool {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			return false
+		}
+		defer conn.Close()
+		c, err := client.New(conn, client.Options{Server: "the scheduler", Timeout: patience})
+		if err != nil {
+			return false
+		}
+		var lines []string
+		for line, err := range c.Show("SHOW QUEUE THREADS") {
+			if err != nil {
+				return false
+			}
+			lines = append(lines, line)
+		}
+		return pattern.MatchString(strings.Join(lines, "\n"))
 	})
 }
 

@@ -47,6 +47,7 @@ func TestMain(m *testing.M) {
 //	signal NAME [PIDFILE]    to the scheduler
 //	mailq ARG...             as it asks this queue
 //	answers PATTERN ARG...   until mailq, so called, prints what matches
+//	threads PATTERN [SOCKET] until the scheduler's list of threads, which mailq -Q prints, matches
 //	get URL STATUS [PATTERN] until this is what comes of it
 //	smtp ADDRESS FILE        sends the lines to an SMTP server once it listens; the replies are in stdout
 //
@@ -83,7 +84,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"submit": submit, "notice": notice, "await": await, "gone": gone, "queued": queued, "signal": signals,
-			"mailq": mailqAt, "answers": answers, "get": get, "smtp": smtp,
+			"mailq": mailqAt, "answers": answers, "threads": threads, "get": get, "smtp": smtp,
 		},
 	})
 }
