@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -99,13 +100,17 @@ var mistakes = []struct {
 // TestCheckFindsMistakes changes one thing of an installation that has no errors.
 func TestCheckFindsMistakes(t *testing.T) {
 	t.Parallel()
-	bin := installedPrograms(t)
+	bin, content := installedPrograms(t, program), installedPrograms(t, contentProgram)
 	if said, code := checkInstallation(t, bin, "", "", ""); said != "" || code != exitOK {
 		t.Fatalf("without a mistake: exit code %d\n%s", code, said)
 	}
 	for i, m := range mistakes {
 		t.Run(fmt.Sprint(m.file, i), func(t *testing.T) {
-			said, code := checkInstallation(t, bin, m.file, m.old, m.new)
+			programs := content
+			if ofProgram.MatchString(m.says) {
+				programs = bin
+			}
+			said, code := checkInstallation(t, programs, m.file, m.old, m.new)
 			want := exitFault
 			if m.warning {
 				want = exitOK
@@ -117,15 +122,30 @@ func TestCheckFindsMistakes(t *testing.T) {
 	}
 }
 
-// installedPrograms returns a MAILBIN with the programs that the installation names.
-func installedPrograms(t *testing.T) (bin string) {
+// ofProgram matches what the check says in the words of another program. All else it finds
+// itself, so the other programs are only started for these.
+var ofProgram = regexp.MustCompile(`(smtp|sm|smtpserver): `)
+
+// contentProgram is a program that finds no mistake, whatever it is started as.
+func contentProgram(t testing.TB, _ string) string {
+	t.Helper()
+	path, err := exec.LookPath("true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// installedPrograms returns a MAILBIN with the programs that the installation names, which
+// are links to what path returns.
+func installedPrograms(t *testing.T, path func(testing.TB, string) string) (bin string) {
 	t.Helper()
 	bin = t.TempDir()
 	if err := os.Mkdir(filepath.Join(bin, "ta"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"smtpserver", "ta/mailbox", "ta/errormail", "ta/sm", "ta/xfer", "ta/smtp"} {
-		if err := os.Symlink(program(t, filepath.Base(name)), filepath.Join(bin, name)); err != nil {
+		if err := os.Symlink(path(t, filepath.Base(name)), filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
