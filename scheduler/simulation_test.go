@@ -19,7 +19,7 @@ import (
 // message leaves before each of its recipients has an outcome. At the end
 // nothing fails any more, and each message must leave.
 func TestSimulation(t *testing.T) {
-	seeds, steps := 8, 2000
+	seeds, steps := 6, 2000
 	if testing.Short() {
 		seeds, steps = 3, 1000
 	}
@@ -37,7 +37,7 @@ func TestSimulation(t *testing.T) {
 
 // TestSimulatedStop: whatever is under way, a stop ends in time.
 func TestSimulatedStop(t *testing.T) {
-	for seed := range 12 {
+	for seed := range 8 {
 		h := newHarness(t, uint64(seed))
 		h.steadyClock = true
 		for range 100 + 50*seed {

@@ -17,8 +17,8 @@ import (
 // The whole of what is promised takes longer than a test should: make crash
 // runs 40 000 messages and fifty kills.
 var (
-	crashMessages = flag.Int("messages", 1000, "messages of the runs with the old agent")
-	crashKills    = flag.Int("kills", 4, "how often TestKilled kills the daemon")
+	crashMessages = flag.Int("messages", 400, "messages of the runs with the old agent")
+	crashKills    = flag.Int("kills", 3, "how often TestKilled kills the daemon")
 )
 
 // oldAgentOffice makes a postoffice whose agent is ta/examples/oldagent: it

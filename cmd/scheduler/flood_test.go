@@ -24,9 +24,9 @@ import (
 )
 
 // floodConnections is many times what the sockets take at once. "make crash" gives more.
-var floodConnections = flag.Int("connections", 2000, "connections of TestSocketsUnderFlood, if the limit on descriptors allows")
+var floodConnections = flag.Int("connections", 600, "connections of TestSocketsUnderFlood, if the limit on descriptors allows")
 
-// TestSocketsUnderFlood opens thousands of connections to the sockets for queries and
+// TestSocketsUnderFlood opens hundreds of connections to the sockets for queries and
 // metrics. They are silent or half open, send garbage or endless lines, or do not read
 // their replies. Others come and go, and datagrams flood the notify socket. Meanwhile
 // mail is delivered, and the administrator can log in at the UNIX socket. A password is

@@ -10,7 +10,7 @@ import (
 // limit in each phase, and a node that has only its own limits without the store is
 // noticed.
 func TestLimitOfTheClusterHolds(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(3) {
 		r := runCluster(seed, clusterLimit/2)
 		if most := slices.Max(r.most); most > clusterLimit {
 			t.Errorf("seed %d: %d sessions, by phase %v", seed, most, r.most)
@@ -24,7 +24,7 @@ func TestLimitOfTheClusterHolds(t *testing.T) {
 // TestRateOfTheSceneIsKept: with any seed, the host is fed what the rate allows, and
 // another rate is noticed.
 func TestRateOfTheSceneIsKept(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(3) {
 		r := runShaping(seed, shapedRate)
 		if excess := r.excess(); excess > 1e-6 {
 			t.Errorf("seed %d: %v recipients beyond the rate", seed, excess)
