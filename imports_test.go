@@ -41,6 +41,7 @@ internal/testing/ledger:
 internal/testing/memdisk:           x/sys
 internal/testing/metricstest:
 internal/testing/peertest:          x/sys
+internal/testing/player:             ta
 internal/testing/programs:
 internal/testing/promise:           scheduler/view
 

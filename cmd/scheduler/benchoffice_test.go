@@ -28,15 +28,7 @@ func newBench(b testing.TB) *bench {
 	})
 }
 
-// testOffice is a bench whose scheduler and agents are this test binary.
-func testOffice(b testing.TB, agents ...string) *bench {
-	programs := map[string]string{}
-	for _, agent := range agents {
-		programs[agent] = testBinary(b)
-	}
-	return linkBench(b, testBinary(b), programs)
-}
-
+// testBinary is the path of this program, which plays the scheduler and agents.
 func testBinary(b testing.TB) string {
 	self, err := filepath.Abs(os.Args[0])
 	if err != nil {

@@ -115,7 +115,7 @@ type hostileSite struct {
 // newHostileSite makes a postoffice. params are additional lines of its configuration,
 // in which %s stands for the postoffice.
 func newHostileSite(t *testing.T, params string) *hostileSite {
-	s := &hostileSite{t: t, office: testOffice(t, "hostile", "player")}
+	s := &hostileSite{t: t, office: linkBench(t, testBinary(t), map[string]string{"hostile": testBinary(t), "player": program(t, "player")})}
 	s.po = s.office.postoffice(t)
 	text := fmt.Sprintf("PARAMevent-log=%s/events\n*/* interval=2s retries=1 jitter=0 idlemax=1s overfeed=0\n"+
 		"gated/* command=\"player -c $channel gate %[1]s/gate\"\n", s.po)

@@ -24,16 +24,12 @@ type movingNodes struct {
 
 func newMovingNodes(t *testing.T) *movingNodes {
 	n := &movingNodes{t: t, dir: t.TempDir()}
-	player, err := exec.LookPath("player")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, dir := range []string{"bin/ta", "po/transport", "po/queue", "po/router", "po2/transport", "po2/queue", "log"} {
 		if err := os.MkdirAll(filepath.Join(n.dir, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, target := range map[string]string{"player": player, "xfer": program(t, "xfer")} {
+	for name, target := range map[string]string{"player": program(t, "player"), "xfer": program(t, "xfer")} {
 		if err := os.Symlink(target, filepath.Join(n.dir, "bin/ta", name)); err != nil {
 			t.Fatal(err)
 		}

@@ -9,14 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"zsched/ctlfile"
 	"zsched/queue"
-	"zsched/ta"
 )
 
 // What is fed next, on the running program. Each job line that an agent is given
@@ -38,37 +36,6 @@ func (p *pick) answer(t *testing.T, status string) {
 	p.conn.Close()
 }
 
-// ask is the agent asker, with a socket and a number of sessions. It asks at the
-// socket about each job line, and reports the answer.
-func ask() {
-	sessions, err := strconv.Atoi(os.Args[2])
-	if err != nil {
-		os.Exit(2)
-	}
-	s := ta.Server{Name: "asker", Sessions: sessions}
-	s.Deliver = func(m *ta.Message) {
-		result := ta.Result{Status: ta.Deferred, Text: "451 the test has ended"}
-		conn, err := net.Dial("unix", os.Args[1])
-		if err == nil {
-			defer conn.Close()
-			fmt.Fprintln(conn, m.ID, m.Recipients[0].RouteHost())
-			switch answer, _ := bufio.NewReader(conn).ReadString('\n'); strings.TrimSpace(answer) {
-			case "ok":
-				result = ta.Result{Status: ta.OK, Text: "250 as you say"}
-			case "deferall":
-				result = ta.Result{Status: ta.DeferAll, Text: "421 nobody is at home"}
-			}
-		}
-		m.ReportRest(func(*ta.Recipient) ta.Result { return result })
-	}
-	ctx, stop := s.Standard()
-	defer stop()
-	if err := s.Serve(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "asker:", err)
-		os.Exit(1)
-	}
-}
-
 // picker is a scheduler with agents that ask the test.
 type picker struct {
 	t        *testing.T
@@ -82,7 +49,7 @@ type picker struct {
 
 // newPicker makes a postoffice with one clause. The scheduler is not started yet.
 func newPicker(t *testing.T, sessions int, clause string) *picker {
-	p := &picker{t: t, office: testOffice(t, "asker"), picks: make(chan *pick, 1000)}
+	p := &picker{t: t, office: linkBench(t, testBinary(t), map[string]string{"asker": program(t, "player")}), picks: make(chan *pick, 1000)}
 	p.po = p.office.postoffice(t)
 	p.configure(fmt.Sprintf("PARAMevent-log=%s/events", p.po), sessions, clause)
 	var err error

@@ -14,17 +14,17 @@ import (
 // returns their directory. Only the first caller waits for the linker.
 var buildPrograms = sync.OnceValues(func() (string, error) {
 	// testscript removes the directory of its commands, and what is beside them, at the end.
-	player, err := exec.LookPath("player")
+	scheduler, err := exec.LookPath("scheduler")
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(filepath.Dir(player), "..", "programs")
+	dir := filepath.Join(filepath.Dir(scheduler), "..", "programs")
 	if err := programs.Put(dir, "scheduler", "mailq", "router", "smtpserver", "xferd",
 		"ta/discard", "ta/errormail", "ta/mailbox", "ta/sm", "ta/smtp", "ta/xfer"); err != nil {
 		return "", err
 	}
 	for _, args := range [][]string{
-		{"go", "build", "-o", dir, "zsched/packaging/ministore"},
+		{"go", "build", "-ldflags=-w", "-o", dir, "zsched/packaging/ministore", "zsched/internal/testing/player"},
 		{"cc", "-O2", "-o", filepath.Join(dir, "floor"), "testdata/floor/floor.c"},
 		{"cc", "-O2", "-o", filepath.Join(dir, "oldagent"), "../../ta/examples/oldagent.c"},
 	} {

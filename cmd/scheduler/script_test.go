@@ -9,7 +9,6 @@ import (
 	"log"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -23,16 +22,15 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/queue"
-	"zsched/ta"
 )
 
-// The test binary plays the scheduler and, with the player, its agents. Most tests wait
+// The test binary plays the scheduler and some of its agents. Most tests wait
 // for the time of other processes, so more of them run at once than there are processors.
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		log.Fatal(err)
 	}
-	testscript.Main(m, map[string]func(){"scheduler": main, "player": play, "stamper": stamp, "asker": ask, "hostile": playHostile, "confine": confine})
+	testscript.Main(m, map[string]func(){"scheduler": main, "stamper": stamp, "hostile": playHostile, "confine": confine})
 }
 
 // TestScripts runs the whole program in a postoffice of its own, po, with the
@@ -55,7 +53,7 @@ func TestMain(m *testing.M) {
 // asked, in $PORT and $PORT2 ports that are free.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	mailq, agent := program(t, "mailq"), program(t, "xfer")
+	mailq, agent, player := program(t, "mailq"), program(t, "xfer"), program(t, "player")
 	takeover, err := filepath.Abs("../../packaging/takeover")
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +67,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("PATH", strings.Join([]string{commands, filepath.Dir(mailq), others}, string(os.PathListSeparator)))
 			e.Setenv("MAILQ", mailq)
 			e.Setenv("XFER", agent)
+			e.Setenv("PLAYER", player)
 			e.Setenv("TAKEOVER", takeover)
 			e.Setenv("SOCKET", filepath.Join(e.WorkDir, "po", "mailq"))
 			if err := freePorts(e, "PORT", "PORT2"); err != nil {
@@ -92,15 +91,11 @@ func TestScripts(t *testing.T) {
 // furnish writes the files that every script needs and did not bring.
 func furnish(e *testscript.Env) error {
 	work := e.WorkDir
-	player, err := exec.LookPath("player")
-	if err != nil {
-		return err
-	}
 	agents := filepath.Join(work, "mailbin", "ta")
 	if err := os.MkdirAll(agents, 0o755); err != nil {
 		return err
 	}
-	if err := os.Symlink(player, filepath.Join(agents, "player")); err != nil {
+	if err := os.Symlink(e.Getenv("PLAYER"), filepath.Join(agents, "player")); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(work, "log"), 0o755); err != nil {
@@ -259,50 +254,4 @@ func signals(ts *testscript.TestScript, neg bool, args []string) {
 	pid, err := readPid(ts.MkAbs(file))
 	ts.Check(err)
 	ts.Check(syscall.Kill(pid, unix.SignalNum("SIG"+args[0])))
-}
-
-// play is the agent player. Its operand says what it does with a recipient:
-// ok, error or defer at once; "dead" defers because the destination has failed; "gate FILE" delivers when the file exists;
-// "unless FILE" defers unless it does; "env FILE" writes its environment there
-// and delivers; "peer" delivers and names the host that it has talked to.
-func play() {
-	args := os.Args[1:]
-	s := ta.Server{Name: "player"}
-	if len(args) > 1 && args[0] == "-c" {
-		s.Channel, args = args[1], args[2:]
-	}
-	s.Deliver = func(m *ta.Message) {
-		status, text := ta.OK, "250 played"
-		var fields ta.Fields
-		switch args[0] {
-		case "error":
-			status, text = ta.Error, "550 the player does not want it"
-		case "peer":
-			fields = ta.Fields{Code: "2.6.0", Remote: "dns; mx.x.example (192.0.2.7)"}
-		case "defer":
-			status = ta.Deferred
-		case "dead":
-			status, text, fields = ta.Deferred, "the player finds no way", ta.Fields{Code: "4.4.1"}
-		case "unless":
-			if _, err := os.Stat(args[1]); err != nil {
-				status, text = ta.Deferred, "451 the player has no time"
-			}
-		case "gate":
-			// A player whose test was killed ends by itself.
-			for begun := time.Now(); time.Since(begun) < 5*time.Minute; time.Sleep(5 * time.Millisecond) {
-				if _, err := os.Stat(args[1]); err == nil {
-					break
-				}
-			}
-		case "env":
-			os.WriteFile(args[1], []byte(strings.Join(os.Environ(), "\n")+"\n"), 0o644)
-		}
-		m.ReportRest(func(*ta.Recipient) ta.Result { return ta.Result{Status: status, Text: text, Fields: fields} })
-	}
-	ctx, stop := s.Standard()
-	defer stop()
-	if err := s.Serve(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "player:", err)
-		os.Exit(1)
-	}
 }

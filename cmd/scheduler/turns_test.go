@@ -34,7 +34,7 @@ func TestEachDestinationHasItsTurn(t *testing.T) {
 	random := rand.New(rand.NewPCG(*turnSeed, *turnSeed))
 	p := newPicker(t, sessions, "")
 	if !raced { // the limit of 120 MB is for the program itself
-		p.office = linkBench(t, program(t, "scheduler"), map[string]string{"asker": testBinary(t)})
+		p.office = linkBench(t, program(t, "scheduler"), map[string]string{"asker": program(t, "player")})
 	}
 	// configure sets how soon the dead host is tried again: after the test.
 	configure := func() {
