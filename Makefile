@@ -3,6 +3,8 @@
 
 GO        = go
 TIME      = 10s
+# What was compiled in another directory is not compiled again.
+export GOFLAGS += -trimpath
 
 PREFIX     = /opt
 MAILSHARE  = $(PREFIX)/mail
