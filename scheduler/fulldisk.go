@@ -66,17 +66,30 @@ func (wr *writes) stopFeeding(e Failed) {
 func (wr *writes) repeatLater(p *pending, e Failed) {
 	if !e.SpoolDown {
 		wr.rememberTrouble(e)
-		if !e.NoRoom {
-			wr.s.agenda.do(Note{Severity: Error, Message: p.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
-		} else if !wr.full {
+		reason := strings.TrimSpace(e.Reason)
+		switch {
+		case !e.NoRoom && !wr.failedLast(p.id):
+			wr.s.agenda.do(Note{Severity: Error, Message: p.id, Text: "cannot be written, will be tried again: " + reason})
+		case e.NoRoom && !wr.full:
 			wr.full = true
-			wr.s.agenda.do(Note{Severity: Error, Message: p.id, Text: "no room on the disk, it and others wait until deliveries make some: " + strings.TrimSpace(e.Reason)})
+			wr.s.agenda.do(Note{Severity: Error, Message: p.id, Text: "no room on the disk, it and others wait until deliveries make some: " + reason})
 		}
 		if !wr.retry.isPlanned() {
 			wr.s.agenda.plan(&wr.retry, wr.s.agenda.now.after(retryInterval))
 		}
 	}
 	wr.failed = append(wr.failed, e.Op)
+}
+
+// failedLast reports whether the last action that failed was for this message: its recipients need
+// no line each in the log.
+func (wr *writes) failedLast(id MessageID) bool {
+	n := len(wr.failed)
+	if n == 0 {
+		return false
+	}
+	p := wr.find(wr.failed[n-1])
+	return p != nil && p.id == id
 }
 
 // resubmitFailed takes mail that could not be resubmitted back into the queue. It is not tried
