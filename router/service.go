@@ -32,6 +32,9 @@ import (
 // whose event was lost.
 const sweepInterval = 10 * time.Second
 
+// sweepPause is how many times the length of a sweep passes until the next one after lost events.
+const sweepPause = 4
+
 // strayStep is from how many entries of router/ that are no submissions on the log says so. Only
 // the owner of each so many is looked up.
 const strayStep = 1000
@@ -50,13 +53,14 @@ type Service struct {
 	failures logs.Throttle
 	full     logs.Throttle // one line about a disk without room
 	strays   logs.Throttle // one line about entries of router/ that are no submissions
-	// overflows limits the sweeps after lost events: any user can make more events than the
-	// router reads.
-	overflows logs.Throttle
-	// swept is closed when the sweep that is under way ends; nil: none is. again says that
-	// another one is to follow. The loop owns both.
-	swept chan struct{}
-	again bool
+	// swept is closed when the sweep that is under way ends; nil: none is. It began at sweptFrom,
+	// and the last one took so long. again says that another one is to follow. After lost events
+	// none begins before notBefore: any user can make more events than the router reads. The loop
+	// owns all of them.
+	swept                chan struct{}
+	again                bool
+	sweptFrom, notBefore time.Time
+	took                 time.Duration
 	// stopping ends the sweep that is under way.
 	stopping atomic.Bool
 	reloads  postoffice.ReloadRecord
@@ -132,9 +136,9 @@ func New(o Options) (*Service, error) {
 		waiting: newWaiting(), failed: map[string]bool{},
 		failures: logs.Throttle{Number: 5, Period: time.Second},
 		full:     logs.Throttle{Period: time.Minute},
-		strays:   logs.Throttle{Period: 10 * time.Minute}, overflows: logs.Throttle{Period: sweepInterval},
-		counts:  Counts{SweptAt: time.Now()},
-		reloads: postoffice.ReloadRecord{Path: filepath.Join(q.dir, postoffice.RouterReload)},
+		strays:   logs.Throttle{Period: 10 * time.Minute},
+		counts:   Counts{SweptAt: time.Now()},
+		reloads:  postoffice.ReloadRecord{Path: filepath.Join(q.dir, postoffice.RouterReload)},
 	}
 	for name := range strings.FieldsSeq(env.Value("ROUTERTRUSTED")) {
 		u, err := user.Lookup(name)
@@ -203,7 +207,8 @@ func (r *Service) loop(signals <-chan os.Signal, w *fsnotify.Watcher) {
 				r.log.Warn().Err(err).Msg("watching router/")
 			}
 			// What is lost soon after that sweep is found at the next tick.
-			if r.overflows.Allow("", time.Now()) {
+			if now := time.Now(); now.After(r.notBefore) {
+				r.notBefore = now.Add(min(max(sweepPause*r.took, time.Second), sweepInterval))
 				r.startSweep()
 			}
 		case <-sweep.C:
@@ -212,6 +217,7 @@ func (r *Service) loop(signals <-chan os.Signal, w *fsnotify.Watcher) {
 			r.startSweep()
 		case <-r.swept:
 			r.swept = nil
+			r.took = time.Since(r.sweptFrom)
 			if r.again {
 				r.startSweep()
 			}
@@ -280,7 +286,7 @@ func (r *Service) startSweep() {
 		return
 	}
 	ended := make(chan struct{})
-	r.swept = ended
+	r.swept, r.sweptFrom = ended, time.Now()
 	go func() {
 		defer close(ended)
 		r.sweep()
