@@ -97,11 +97,17 @@ func (wr *writes) failedLast(id MessageID) bool {
 // its mail stays held, and its files are moved later.
 func (wr *writes) resubmitFailed(p *pending, e Failed) {
 	verb, reason := string(p.action.(Resubmit).Verb), strings.TrimSpace(e.Reason)
-	if !e.SpoolDown { // else the note that the spool cannot be written stands for all
-		wr.s.agenda.do(Note{Severity: Warning, Message: p.id, Text: verb + " cannot be carried out, it is back in the queue: " + reason})
+	if len(p.recipients) > 0 {
+		what := " cannot be carried out, it is back in the queue: "
+		if len(e.Unmarked) > 0 {
+			what = " cannot be carried out for all, the others are back in the queue: "
+		}
+		if !e.SpoolDown { // else the note that the spool cannot be written stands for all
+			wr.s.agenda.do(Note{Severity: Warning, Message: p.id, Text: verb + what + reason})
+		}
+		wr.s.log.record(Condition{State: "undone", Message: p.id, Order: verb, Because: reason})
+		wr.s.orders.takeBack(p)
 	}
-	wr.s.log.record(Condition{State: "undone", Message: p.id, Order: verb, Because: reason})
-	wr.s.orders.takeBack(p)
 	p.message.pendingWrites--
 	wr.advance(p.message)
 }
@@ -113,7 +119,7 @@ func (wr *writes) retryWrites() {
 		wr.s.agenda.do(Probe{})
 		return
 	}
-	wr.reissueFailed()
+	wr.reissueFailed(false)
 }
 
 // spoolBack continues after the spool was down.
@@ -123,7 +129,7 @@ func (wr *writes) spoolBack() {
 	}
 	wr.spoolDown = false
 	wr.s.agenda.do(Note{Text: "the spool can be written again"})
-	wr.reissueFailed()
+	wr.reissueFailed(false)
 	for r := wr.s.rings.inOrder.Head; r != nil; r = wr.s.rings.inOrder.Next(r) {
 		wr.s.rings.markDirty(r)
 	}
@@ -139,14 +145,14 @@ func (wr *writes) hasMadeRoom() {
 }
 
 // reissueFailed issues the failed actions again, in order, on a full disk a limited number at a
-// time. If none has failed since the last time, there is room again.
-func (wr *writes) reissueFailed() {
+// time unless all is set. If none has failed since the last time, there is room again.
+func (wr *writes) reissueFailed(all bool) {
 	if wr.full && len(wr.failed) == 0 {
 		wr.full = false
 		wr.s.agenda.do(Note{Text: "there is room on the disk again"})
 	}
 	n := len(wr.failed)
-	if wr.full && !wr.s.Stopping() {
+	if wr.full && !all {
 		n = min(n, maxReissued)
 	}
 	ops := wr.failed[:n]

@@ -121,15 +121,15 @@ func (s *Scheduler) stopWhenDone() {
 	if s.agents.stop.done || areLeft() {
 		return
 	}
-	if !s.agents.stop.repeated {
+	if !s.agents.stop.repeated && len(s.writes.failed) > 0 {
 		s.agents.stop.repeated = true
-		if s.writes.reissueFailed(); areLeft() {
+		if s.writes.reissueFailed(true); areLeft() {
 			return
 		}
 	}
 	if n := len(s.writes.failed); n > 0 {
 		s.agenda.do(Note{Severity: Error, Text: "changes of control files that could not be written: " + strconv.Itoa(n) +
-			". The next start delivers again what was delivered, and does not know orders about that mail"})
+			". The next start may deliver that mail again, and may not know a KILL or EXPIRE of it"})
 	}
 	if s.agents.stop.locked > 0 {
 		s.agenda.do(Note{Severity: Warning, Text: strconv.Itoa(s.agents.stop.locked) + " agents finish the messages that they have locked"})

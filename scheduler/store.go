@@ -237,23 +237,37 @@ func (wr *writes) writeDone(e Done) {
 	wr.answered(p)
 }
 
-// markSent writes the outcomes of recipients that a Resubmit has sent and could not mark. Then
-// it is about the others.
+// markSent writes the outcomes of recipients that a Resubmit has sent and could not mark, and of
+// their alternatives. Then the Resubmit is about the others.
 func (wr *writes) markSent(p *pending, marks []ctlfile.Mark) {
 	if len(marks) == 0 {
 		return
 	}
+	offset := func(a alternative) int64 { return int64(wr.s.mail.recipient(a.vertex, a.index).offset) }
 	sent := map[int64]bool{}
 	for _, mark := range marks {
 		sent[mark.Offset] = true
 	}
+	ended := map[alternative]bool{}
+	for _, a := range p.recipients {
+		if set := wr.s.mail.exclusiveSetOf(p.message, a.vertex, a.index); set != nil && sent[offset(a)] {
+			set.done = true
+			for _, member := range set.members {
+				ended[member] = true
+			}
+		}
+	}
 	var settles []alternative
 	p.recipients = slices.DeleteFunc(p.recipients, func(a alternative) bool {
-		its := sent[int64(wr.s.mail.recipient(a.vertex, a.index).offset)]
-		if its {
-			settles = append(settles, a)
+		switch {
+		case sent[offset(a)]:
+		case ended[a]:
+			marks = append(marks, ctlfile.Mark{Offset: offset(a), Tag: ctlfile.Delivered})
+		default:
+			return false
 		}
-		return its
+		settles = append(settles, a)
+		return true
 	})
 	wr.write(p.message, marks, settles)
 }

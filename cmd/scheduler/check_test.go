@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -129,8 +128,8 @@ var ofProgram = regexp.MustCompile(`(smtp|sm|smtpserver): `)
 // contentProgram is a program that finds no mistake, whatever it is started as.
 func contentProgram(t testing.TB, _ string) string {
 	t.Helper()
-	path, err := exec.LookPath("true")
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "content")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return path

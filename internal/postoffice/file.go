@@ -195,7 +195,8 @@ func MakeDir(dir int, path string, mode uint32) error {
 		if err == unix.EEXIST {
 			err = Stat(dir, path, &st)
 		}
-		if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&unfinished == 0 {
+		// What others have made may be sticky, and has bits that ours have not.
+		if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&0o7777&^(mode&0o777|unix.S_ISGID) != unfinished {
 			return err
 		}
 	}

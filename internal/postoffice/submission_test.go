@@ -85,9 +85,12 @@ func TestADirectoryIsFinishedWhoseNameMayNotBeOnDisk(t *testing.T) {
 	if err := dir(); err != nil {
 		t.Fatal(err)
 	}
+	var st unix.Stat_t
+	if err := postoffice.Stat(postoffice.WorkingDir, "/office/dir", &st); err != nil || st.Mode&0o7777 != 0o2755 {
+		t.Errorf("%v, mode %o", err, st.Mode)
+	}
 	d.Cut()
 	d.PowerOn(0)
-	var st unix.Stat_t
 	if err := postoffice.Stat(postoffice.WorkingDir, "/office/dir", &st); err != nil {
 		t.Errorf("the directory is lost: %v", err)
 	}

@@ -29,10 +29,10 @@ func slowNotices(s *site) error {
 	})
 }
 
-// slowUsers sends the mail of six local users, who conspire.
+// slowUsers sends the mail of six local users, one after the other, who conspire.
 func slowUsers(s *site) error {
 	return slowSessions(s, func(i int) error {
-		_, err := s.put(s.a, fmt.Sprintf("S SOURCE=uid:%d", int(s.a.uid)+i%6), fmt.Sprintf("s local - u%d@x%d.example 0", i, i), toSlow(i))
+		_, err := s.put(s.a, fmt.Sprintf("S SOURCE=uid:%d", int(s.a.uid)+i*6/slowMail), fmt.Sprintf("s local - u%d@x%d.example 0", i, i), toSlow(i))
 		return err
 	})
 }

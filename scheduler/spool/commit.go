@@ -222,10 +222,9 @@ func (mv *mover) markSent(m *resubmission) {
 		return
 	}
 	for _, p := range m.staged {
-		if m.err != nil {
-			break
+		if err := mv.markCopy(m, p); m.err == nil {
+			m.err = err
 		}
-		m.err = mv.markCopy(m, p)
 	}
 	m.answer.Owes, m.answer.Recipients = mv.s.notices.owes(m.old.file, false), states(m.old.file)
 }

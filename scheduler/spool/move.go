@@ -98,13 +98,10 @@ func (p Place) prefixMode() uint32 {
 // moveFile renames a file and makes the hash directories that it needs. ENOENT
 // means that there is no such file, EEXIST that the new name is in use.
 func moveFile(fromDir int, from string, toDir int, to string, mode uint32) error {
-	err := postoffice.Rename(fromDir, from, toDir, to)
-	prefix, _ := split(to)
-	if err != unix.ENOENT || prefix == "" || !postoffice.Exists(fromDir, from) {
-		return err
-	}
-	if err := postoffice.MakeHashDirs(toDir, prefix, mode); err != nil {
-		return err
+	if prefix, _ := split(to); prefix != "" && postoffice.Exists(fromDir, from) {
+		if err := postoffice.MakeHashDirs(toDir, prefix, mode); err != nil {
+			return err
+		}
 	}
 	return postoffice.Rename(fromDir, from, toDir, to)
 }

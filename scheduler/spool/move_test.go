@@ -3,13 +3,18 @@ package spool
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
+	"zsched/internal/testing/memdisk"
 	"zsched/scheduler"
 )
 
@@ -116,4 +121,33 @@ func BenchmarkMoves(b *testing.B) {
 	}
 	b.ReportMetric(0, "ns/op") // mostly the filling
 	b.ReportMetric(float64(messages)*float64(b.N)/took.Seconds(), "moved/s")
+}
+
+// A fault leaves a hash directory whose name may not be on disk. The next move must not put a file
+// there before it is.
+func TestMoveFinishesTheHashDirectoryOfAnEarlierOne(t *testing.T) {
+	d := memdisk.New("/office", os.Geteuid(), rand.New(rand.NewPCG(1, 1)))
+	defer postoffice.Mount("/office", d)()
+	for _, dir := range []string{"queue", "hold", "queue/F"} {
+		check(t, postoffice.MakeDir(postoffice.WorkingDir, "/office/"+dir, 0o755))
+	}
+	check(t, postoffice.WriteFile(postoffice.WorkingDir, "/office/queue/F/5", []byte("mail"), true))
+	check(t, postoffice.SyncDir("/office/queue/F"))
+	from, err := postoffice.OpenDir(postoffice.WorkingDir, "/office/queue")
+	check(t, err)
+	to, err := postoffice.OpenDir(postoffice.WorkingDir, "/office/hold")
+	check(t, err)
+	d.SetFaults(memdisk.Faults{Probability: 1, Error: unix.EMFILE, At: "open"})
+	if err := moveFile(from, "F/5", to, "F/5", 0o750); err != unix.EMFILE {
+		t.Errorf("without descriptors: %v", err)
+	}
+	d.SetFaults(memdisk.Faults{})
+	check(t, moveFile(from, "F/5", to, "F/5", 0o750))
+	check(t, postoffice.SyncDir("/office/queue/F"))
+	check(t, postoffice.SyncDir("/office/hold/F"))
+	d.Cut()
+	d.PowerOn(0)
+	if !postoffice.Exists(postoffice.WorkingDir, "/office/hold/F/5") {
+		t.Error("the file is lost")
+	}
 }

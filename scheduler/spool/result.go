@@ -71,7 +71,8 @@ type (
 
 	// Copies is what a Resubmit has made.
 	Copies struct {
-		// Offsets are the recipients that were sent and are tagged '+' in the old control file.
+		// Offsets are the recipients that were sent and, but for Unmarked, are tagged '+' in the old
+		// control file.
 		// Err may say why the others were not. A recipient whose submission may not survive a
 		// crash is not in Offsets, and may be sent twice.
 		Offsets []int64

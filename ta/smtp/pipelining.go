@@ -92,19 +92,21 @@ func (w *wire) readReply(timeout time.Duration) (Reply, error) {
 		return Reply{}, err
 	}
 	var lines []string
-	size, traced, n := 0, 0, 0
+	size, traced, n, cut := 0, 0, 0, false
 	for {
 		line, err := w.line()
 		if err != nil {
 			return Reply{}, err
 		}
 		code, last, err := parseReplyLine(line)
-		if traced < maxTraced || last {
+		switch {
+		case traced < maxTraced, last, err != nil:
 			w.trace(theirs, line)
-			if traced += len(line); traced >= maxTraced && !last {
-				w.trace(theirs, "...")
-			}
+		case !cut:
+			cut = true
+			w.trace(theirs, "...")
 		}
+		traced += len(line)
 		if err != nil {
 			return Reply{}, err
 		}
