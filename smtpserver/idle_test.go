@@ -16,6 +16,7 @@ func TestIdleSessionMakesRoom(t *testing.T) {
 		return d
 	}
 	begun, first, second, other := hello("127.1.2.9"), hello("127.1.2.10"), hello("127.1.2.11"), hello("127.1.3.9")
+	s.awaitIdle(4) // otherwise one that has its reply may count as idle later than one that speaks again
 	begun.say("MAIL FROM:<a@far.example>", "250 ")
 	begun.say("RCPT TO:<b@ours.example>", "250 ")
 	begun.say("DATA", "354 ")

@@ -72,7 +72,8 @@ func openQueue(router queue.Router, notify string, log zerolog.Logger) (*inbox, 
 		_ = group.Close()
 		return nil, &os.PathError{Op: "stat", Path: q.public(), Err: err}
 	}
-	q.removeAbandoned()
+	// Any user can make a million names in public/, so nobody waits for this.
+	go q.removeAbandoned()
 	return q, nil
 }
 

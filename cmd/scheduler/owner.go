@@ -26,7 +26,7 @@ func (s *setting) claim(ctx context.Context, file *config.File, log zerolog.Logg
 		return nil, err
 	}
 	if owned.Unwritten != nil {
-		log.Error().Err(owned.Unwritten).Msg("pid file not written; mailq -s does not see this scheduler")
+		log.Error().Err(owned.Unwritten).Msg("pid file not written; until it is, mailq -s does not see this scheduler")
 	}
 	before := &owned.Before
 	if before.Epoch > 0 && before.Node != owned.Node {

@@ -4,7 +4,7 @@ package version
 import "runtime/debug"
 
 // Number is the version of all programs in this tree (CHANGELOG.md).
-const Number = "0.9.0"
+const Number = "1.0.0"
 
 // Line is what a program prints for --version: its name, the number and, where
 // the build recorded it, the revision of the source.

@@ -32,7 +32,7 @@ var waits = map[view.Wait]struct{ sentence, settings string }{
 	view.WaitHeld:        {"It is held: mailq release ends that", ""},
 	view.WaitTrigger:     {"The thread waits to be asked for (ETRN or mailq retry)", "queueonly"},
 	view.WaitSpool:       {"The spool cannot be written: nothing is fed until it can", ""},
-	view.WaitSuspend:     {"The destination has failed, or an agent said when to try again, so the thread is suspended", "initialconcurrency cohortlimit interval retries backoff"},
+	view.WaitSuspend:     {"The destination has failed, or an agent said when to try again, so the thread is suspended", "initialconcurrency cohortlimit interval retries backoff minbackoff maxbackoff"},
 	view.WaitSelect:      {"The scheduler delivers only the mail of other threads (option -p)", ""},
 	view.WaitStopping:    {"The scheduler is stopping", ""},
 	view.WaitAgent:       {"It waits for an agent that is starting or will soon be free", ""},

@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -71,12 +72,14 @@ type Owner struct {
 	Record
 	// Before is the owner before this one; epoch 0: there was none.
 	Before Record
-	// Unwritten is why the pid file could not be written, or nil.
+	// Unwritten is why the pid file could not be written at first, or nil. It is written later.
 	Unwritten error
 
-	pidFile string
-	file    *postoffice.File
-	lost    atomic.Bool
+	pidFile  string
+	pidGuard sync.Mutex // released, and who writes the pid file
+	released bool
+	file     *postoffice.File
+	lost     atomic.Bool
 	// askedAt is when Check has begun to read the answer that it repeats, in nanoseconds of the
 	// wall clock.
 	askedAt atomic.Int64
@@ -96,8 +99,25 @@ func (c *Claim) Acquire(ctx context.Context) (*Owner, error) {
 		_ = file.Close()
 		return nil, fmt.Errorf("claiming %q: %w", path, err)
 	}
-	o.Unwritten = process.WritePID(o.pidFile)
+	if o.Unwritten = process.WritePID(o.pidFile); o.Unwritten != nil {
+		go func() {
+			for !o.writePID() {
+				time.Sleep(pidInterval)
+			}
+		}()
+	}
 	return o, nil
+}
+
+// pidInterval is how often the pid file is tried again.
+const pidInterval = 5 * time.Second
+
+// writePID writes the pid file, unless the owner has released the postoffice. It reports whether
+// there is no more to do.
+func (o *Owner) writePID() (done bool) {
+	o.pidGuard.Lock()
+	defer o.pidGuard.Unlock()
+	return o.released || process.WritePID(o.pidFile) == nil
 }
 
 // take locks the open file and writes the next epoch into it.
@@ -269,6 +289,9 @@ func (o *Owner) Release() {
 		o.Held = false
 		_ = o.write()
 	}
+	o.pidGuard.Lock()
+	defer o.pidGuard.Unlock()
+	o.released = true
 	removePid(o.pidFile)
 	_ = o.file.Close()
 }

@@ -51,7 +51,20 @@ func TestOwnerOnAFullDisk(t *testing.T) {
 	if _, err := again.Acquire(t.Context()); !errors.Is(err, ErrRunning) {
 		t.Errorf("a second claim: %v", err)
 	}
+	check(t, os.Remove(filler))
+	if text, err := os.ReadFile(filepath.Join(office, pidName)); !o.writePID() || err != nil {
+		t.Errorf("with room again, after %q, %v: the pid file is not written", text, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(office, pidName)); len(text) == 0 {
+		t.Errorf("the pid file is empty: %v", err)
+	}
 	o.Release()
+	if !o.writePID() {
+		t.Error("a pid file is still to be written after the release")
+	}
+	if _, err := os.Stat(filepath.Join(office, pidName)); err == nil {
+		t.Error("a pid file was written after the release")
+	}
 	// There is no room for the first owner's file.
 	check(t, os.Remove(filepath.Join(office, ownerName)))
 	if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
