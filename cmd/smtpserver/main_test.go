@@ -18,6 +18,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"zsched/internal/zenv"
 )
@@ -200,7 +201,11 @@ func TestKilledServerLosesNothingThatItAcknowledged(t *testing.T) {
 		}
 	}
 	server, _ := p.start()
-	if left, _ := filepath.Glob(filepath.Join(p.dir, "public", ".*")); len(left) > 0 {
+	left := []string{"?"}
+	for began := time.Now(); len(left) > 0 && time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
+		left, _ = filepath.Glob(filepath.Join(p.dir, "public", ".*"))
+	}
+	if len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
 	if err := server.Process.Signal(syscall.SIGTERM); err != nil {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zsched/internal/version"
 )
 
 // The test binary runs as errormail if PLAY says so.
@@ -47,7 +49,7 @@ func TestErrormail(t *testing.T) {
 		status           int
 	}{
 		{"-c error -n", "7\tnosuchuser\n", "\tok3 notice router/", "zmailer.conf", 0},
-		{"-V", "", "errormail 0.9", "", 0},
+		{"-V", "", "errormail " + version.Number, "", 0},
 		{"one two", "", "", "", 64},
 		{"", "", "", "missing", 64},
 	} {

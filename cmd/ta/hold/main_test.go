@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"zsched/internal/version"
 )
 
 // The test binary runs as hold if PLAY says so.
@@ -42,7 +44,7 @@ func TestHold(t *testing.T) {
 	}{
 		{filepath.Join(dir, "elsewhere/ta/hold"), "-c hold", "7\tscript:ready\n", "\tdeferred script ready: ", "zmailer.conf", 0},
 		{filepath.Join(dir, "mailbin/ta/hold"), "-c hold", "7\tscript:ready\n", "\tok3 submitted again as ", "zmailer.conf", 0},
-		{"hold", "-V", "", "hold 0.9", "", 0},
+		{"hold", "-V", "", "hold " + version.Number, "", 0},
 		{"hold", "--marking nobody", "", "", "", 64},
 		{"hold", "one two", "", "", "", 64},
 		{"hold", "", "", "", "missing", 64},

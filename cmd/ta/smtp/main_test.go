@@ -13,6 +13,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"zsched/internal/version"
 	"zsched/ta/smtp/smtptest"
 )
 
@@ -79,7 +80,7 @@ func TestSMTP(t *testing.T) {
 		args, input, output, stderr string
 		status                      int
 	}{
-		{args: "-V", output: "smtp 1.0.0\n"},
+		{args: "-V", output: "smtp " + version.Number + "\n"},
 		{args: "-c smtp -p PORT", input: "1\t[127.0.0.1]\n#idle\n\n", output: "#hungry\n1/101 ok3\n#hungry\n#hungry\n"},
 		// As scheduler.cf files in the field have it.
 		{args: "-esrl LOG -p PORT -T conn=3m,tcpw=5m,cmd=5m,data=2m,dot=20m [127.0.0.1]", input: "1\n\n", output: "#hungry\n1/101 ok3\n#hungry\n"},
