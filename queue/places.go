@@ -97,7 +97,7 @@ func (c *Committer) MakeStaging() error {
 	}
 	dir := c.StagingDir()
 	info, err := postoffice.Lstat(dir)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode()&os.ModeSticky != 0 { // MakeDir was interrupted
+	if errors.Is(err, fs.ErrNotExist) || err == nil && postoffice.IsUnfinished(info) {
 		if err = postoffice.MakeDir(postoffice.WorkingDir, dir, 0o700); err == nil {
 			info, err = postoffice.Lstat(dir)
 		}

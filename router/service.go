@@ -53,14 +53,14 @@ type Service struct {
 	failures logs.Throttle
 	full     logs.Throttle // one line about a disk without room
 	strays   logs.Throttle // one line about entries of router/ that are no submissions
-	// swept is closed when the sweep that is under way ends; nil: none is. It began at sweptFrom,
-	// and the last one took so long. again says that another one is to follow. After lost events
-	// none begins before notBefore: any user can make more events than the router reads. The loop
-	// owns all of them.
-	swept                chan struct{}
-	again                bool
-	sweptFrom, notBefore time.Time
-	took                 time.Duration
+	// swept says how long the sweep that is under way has taken when it ends; nil: none is. again
+	// says that another one is to follow. took is how long the last one has taken. After lost
+	// events none begins before notBefore: any user can make more events than the router reads.
+	// The loop owns all of them.
+	swept     chan time.Duration
+	again     bool
+	took      time.Duration
+	notBefore time.Time
 	// stopping ends the sweep that is under way.
 	stopping atomic.Bool
 	reloads  postoffice.ReloadRecord
@@ -215,9 +215,8 @@ func (r *Service) loop(signals <-chan os.Signal, w *fsnotify.Watcher) {
 			r.refresh(false)
 			r.recover()
 			r.startSweep()
-		case <-r.swept:
+		case r.took = <-r.swept:
 			r.swept = nil
-			r.took = time.Since(r.sweptFrom)
 			if r.again {
 				r.startSweep()
 			}
@@ -285,11 +284,11 @@ func (r *Service) startSweep() {
 	if r.again = r.swept != nil; r.again {
 		return
 	}
-	ended := make(chan struct{})
-	r.swept, r.sweptFrom = ended, time.Now()
+	ended, began := make(chan time.Duration, 1), time.Now()
+	r.swept = ended
 	go func() {
-		defer close(ended)
 		r.sweep()
+		ended <- time.Since(began)
 	}()
 }
 

@@ -163,6 +163,12 @@ func (ls *limits) roomOf(r *ring) int {
 	return min(ls.now(r.links.of(ofRing)).Room(), ls.now(r.links.of(ofChannel)).Room())
 }
 
+// sizeOf is how many sessions a ring may have while no other ring has one.
+func (ls *limits) sizeOf(r *ring) int {
+	ring, channel := r.links.of(ofRing).most, r.links.of(ofChannel).most // 0: unlimited
+	return min(cmp.Or(ring, limit.Unlimited), cmp.Or(channel, limit.Unlimited))
+}
+
 // freeSlots is how many more sessions the thread may take as far as its own limits go. A
 // thread that waits at its site, or is to move to it, may take none.
 func (ls *limits) freeSlots(t *thread) int {

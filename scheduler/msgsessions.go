@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
-
 	"zsched/scheduler/fair"
 	"zsched/scheduler/limit"
 )
@@ -34,8 +32,7 @@ func (rg *rings) shareRoom(s *fair.Share, r *ring) int {
 	if r.params.ShareScale == 0 {
 		return limit.Unlimited
 	}
-	ring, channel := r.links.of(ofRing).most, r.links.of(ofChannel).most // 0: unlimited
-	kept := max(1, min(cmp.Or(ring, limit.Unlimited), cmp.Or(channel, limit.Unlimited))/keptPart)
+	kept := max(1, rg.s.limits.sizeOf(r)/keptPart)
 	return scaled(rg.s.limits.roomOf(r)-kept, max(1, kept/fewPart), r.params.ShareScale) - s.Sessions()
 }
 

@@ -185,6 +185,9 @@ func IsTrustedDir(path string) (bool, error) {
 // has otherwise.
 const unfinished = unix.S_ISVTX
 
+// IsUnfinished reports whether a directory may have to be finished by MakeDir.
+func IsUnfinished(info os.FileInfo) bool { return info.Mode()&os.ModeSticky != 0 }
+
 // MakeDir makes a directory with exactly this mode, whatever the umask is, and
 // waits until its name is on disk: if the name were lost, everything below it
 // would be lost too. So it finishes one that another call has begun and not finished, because of an
@@ -195,7 +198,7 @@ func MakeDir(dir int, path string, mode uint32) error {
 		if err == unix.EEXIST {
 			err = Stat(dir, path, &st)
 		}
-		// What others have made may be sticky, and has bits that ours have not.
+		// A sticky directory that others have made has bits that ours have not.
 		if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&0o7777&^(mode&0o777|unix.S_ISGID) != unfinished {
 			return err
 		}

@@ -57,8 +57,10 @@ func (f *files) answered(r spool.Answered) {
 		return
 	case scheduler.Resubmit:
 		f.takeNew(r)
-		if r.Err = cmp.Or(r.Err, errNotAll); allSent(a.Offsets, r) {
+		if allSent(a.Offsets, r) {
 			r.Err = nil
+		} else {
+			r.Err = cmp.Or(r.Err, errNotAll)
 		}
 	}
 	f.done(r)

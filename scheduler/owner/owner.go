@@ -72,7 +72,7 @@ type Owner struct {
 	Record
 	// Before is the owner before this one; epoch 0: there was none.
 	Before Record
-	// Unwritten is why the pid file could not be written at first, or nil. It is written later.
+	// Unwritten is why the pid file could not be written at first, or nil. The file is written later.
 	Unwritten error
 
 	pidFile  string

@@ -95,7 +95,7 @@ func (p Place) prefixMode() uint32 {
 	return 0o750
 }
 
-// moveFile renames a file and makes the hash directories that it needs. ENOENT
+// moveFile makes the hash directories that a file needs, or finishes them, and renames the file. ENOENT
 // means that there is no such file, EEXIST that the new name is in use.
 func moveFile(fromDir int, from string, toDir int, to string, mode uint32) error {
 	if prefix, _ := split(to); prefix != "" && postoffice.Exists(fromDir, from) {
