@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 
@@ -107,16 +108,15 @@ func (s *serverSession) LMTPData(r io.Reader, status gosmtp.StatusCollector) err
 	if err != nil {
 		return err
 	}
-	var accepted []string
+	full := func(to string) bool { return strings.HasPrefix(to, "full@") }
+	s.accept(string(text), slices.DeleteFunc(slices.Clone(s.now.Recipients), full)) // first: SetStatus replies
 	for _, to := range s.now.Recipients {
-		if strings.HasPrefix(to, "full@") {
+		if full(to) {
 			status.SetStatus(to, &gosmtp.SMTPError{Code: 452, EnhancedCode: gosmtp.EnhancedCode{4, 2, 2}, Message: "mailbox full"})
 			continue
 		}
-		accepted = append(accepted, to)
 		status.SetStatus(to, nil)
 	}
-	s.accept(string(text), accepted)
 	return nil
 }
 
