@@ -30,7 +30,7 @@ func endOf(o *HoldOrder) date {
 func (od *orders) heldThread(e *HeldThread) {
 	key := threadKey{e.Channel, e.Host}
 	delete(od.heldThreads, key)
-	if o := e.HoldOrder; e.Held && endOf(&o) > od.s.agenda.date {
+	if o := e.HoldOrder; e.Held { // if its time is over, holdOrdersEnded ends it
 		od.heldThreads[key] = &o
 		od.holdEnd = min(od.holdEnd, endOf(&o))
 	}

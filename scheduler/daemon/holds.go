@@ -17,7 +17,7 @@ const (
 )
 
 // loadHolds reads the records, and holds the threads that they name: the last
-// record that names a thread counts, and if its time is over, the thread is not held. If a record
+// record that names a thread counts. If its time is over, the hold ends at once. If a record
 // is damaged, what is readable is held. If one cannot be read, for example because all
 // descriptors of the system are in use, it tries again for a while and then returns an error:
 // mail that an administrator held would be delivered.
