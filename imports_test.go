@@ -91,7 +91,7 @@ scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/
 scheduler/metrics:        ctlfile ta mailq scheduler scheduler/agent scheduler/view scheduler/daemon scheduler/spool internal/metrics internal/version prometheus zerolog
 
 cmd/scheduler:            ctlfile queue router/table mailq mailq/client mailq/server scheduler scheduler/rule scheduler/admin scheduler/agent internal/certificate internal/command internal/testing/certificatetest scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/owner scheduler/report scheduler/spool scheduler/state internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog
-cmd/mailq:                ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config scheduler/view internal/text internal/units internal/version internal/zenv cobra pflag x/sys
+cmd/mailq:                ctlfile mailq mailq/client mailq/report mailq/trace scheduler/config scheduler/view internal/command internal/text internal/units internal/version internal/zenv cobra pflag x/sys
 cmd/ctlfile:              ctlfile queue internal/command internal/header internal/text pflag
 cmd/xferd:                queue scheduler/config internal/command internal/text internal/listen internal/process internal/logs internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag

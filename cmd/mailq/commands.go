@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/ctlfile"
+	"zsched/internal/command"
 	"zsched/internal/text"
 	"zsched/internal/version"
 	"zsched/mailq"
@@ -55,7 +56,7 @@ func newCommands(p *program, stdout, stderr io.Writer) *cobra.Command {
 	}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err.Error()) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(command.Plain(err).Error()) })
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddGroup(&cobra.Group{ID: groupLists, Title: "Lists and reports:"}, &cobra.Group{ID: groupOrders, Title: "Orders:"})
 	p.asker.flags(root.PersistentFlags())

@@ -58,7 +58,9 @@ func TestKilled(t *testing.T) {
 	t.Parallel()
 	f, po, log := oldAgentOffice(t)
 	fill(t, po, *crashMessages, 100)
-	chance := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	chance := rand.New(rand.NewPCG(seed, 0))
 	open := map[string]bool{} // recipients that an agent had locked when it was killed
 	for n := range *crashKills {
 		sched := f.start(t, po)

@@ -62,7 +62,7 @@ func (l *Line) Wrong(err error) int {
 }
 
 // forms say what the values of some kinds of options have to be; the errors of Go's library do not.
-var forms = map[string]string{"bool": "yes or no", "int": "a whole number"}
+var forms = map[string]string{"bool": "yes or no", "boolfunc": "yes or no", "int": "a whole number"}
 
 // Plain returns an error of pflag in plain words.
 func Plain(err error) error {

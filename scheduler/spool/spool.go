@@ -156,7 +156,7 @@ func Open(o Options) (*Spool, error) {
 	s := &Spool{
 		options:  o,
 		found:    make(chan []Name),
-		results:  make(chan []Result),
+		results:  make(chan []Result, 1), // the receiver sees whether there are any
 		queue:    resultQueue{ready: make(chan struct{}, 1)},
 		sweeps:   make(chan struct{}, 1),
 		loads:    newWorkQueue[[]Name](),

@@ -21,7 +21,7 @@ type Call struct {
 	Program string   // base name of the program that makes it
 	PID     int      // of its process
 	Name    string   // such as "pwrite64"; an open that may make a file is "create"
-	Paths   []string // below Options.Root, trimDeleted it
+	Paths   []string // below Options.Root, which they leave out
 	effect  effect
 	size    uint64 // bytes that a write writes
 }
@@ -37,7 +37,7 @@ func (c Call) Writes() bool { return c.size > 1 }
 // CanFail reports whether a call of this kind can fail with an error.
 func (c Call) CanFail(with unix.Errno) bool { return slices.Contains(errnos[c.effect], with) }
 
-// Kind names the program, the call and the files, trimDeleted the parts of their paths that
+// Kind names the program, the call and the files, without the parts of their paths that
 // differ from run to run.
 func (c Call) Kind() string {
 	b := strings.Builder{}
