@@ -37,6 +37,7 @@ var attacks = []struct {
 	{"no user's list is included: it gives no rights and shows no file of root", listsOfUsers},
 	{"FIFOs, sockets and devices where users can write", specialFiles},
 	{"thousands of links in router/, some renamed all the time, stop no mail, and the log says whose they are", crowdedRouter},
+	{"hundreds of thousands of bad files in router/ do not delay other mail", badFiles},
 	{"a message that its sender makes grow is neither delivered nor copied", growingMessage},
 	{"a submission of a terabyte fills no disk, and is answered", hugeSubmission},
 	{"a forged lock does not cut a mailbox", forgedLock},
@@ -44,6 +45,9 @@ var attacks = []struct {
 	{"notices for hosts that never answer leave sessions for other mail", slowNotices},
 	{"a list of 600 hosts that never answer leaves sessions for other mail", slowList},
 	{"mail of six users for hosts that never answer leaves sessions for other mail", slowUsers},
+	{"a flood to one mailbox, its senders in one domain, does not delay other mail", oneSender},
+	{"a flood to one mailbox, its senders in a new domain each, does not delay other mail", newSenders},
+	{"eight messages to 250000 recipients each do not delay other mail", manyRecipients},
 	{"two thousand silent connections keep nobody out", silentConnections},
 }
 

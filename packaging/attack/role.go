@@ -59,6 +59,8 @@ func play(role string, args []string) {
 		err = swap(args[0], args[1])
 	case "crowd":
 		err = crowd(args[0])
+	case "litter":
+		err = litter(args[0])
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -104,6 +106,19 @@ func crowd(dir string) error {
 	}
 	fmt.Print(crowded)
 	time.Sleep(roleTime)
+	return nil
+}
+
+// badSubmissions is how many files litter makes.
+const badSubmissions = 300_000
+
+// litter fills a directory with files of two bytes.
+func litter(dir string) error {
+	for i := range badSubmissions {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("6%08d", i)), []byte("x\n"), 0o600); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -57,16 +56,14 @@ func specialFiles(s *site) error {
 		return err
 	}
 	defer made.close()
-	router := exec.CommandContext(s.ctx, filepath.Join(s.dir, "bin/router"), "-i", "-Z", filepath.Join(s.dir, "zmailer.conf"))
-	var log bytes.Buffer
-	router.Stdout, router.Stderr = &log, &log
-	if err := router.Start(); err != nil {
+	router, err := s.startRouter()
+	if err != nil {
 		return err
 	}
 	err = errors.Join(specialLogs(s), specialHeld(s), specialMailboxes(s, made), specialRendezvous(s, made), routerGoesOn(s))
-	err = errors.Join(err, router.Process.Signal(syscall.SIGTERM), router.Wait(), made.untouched())
+	err = errors.Join(err, router.stop(), made.untouched())
 	if err != nil {
-		err = fmt.Errorf("%w; the router says %s", err, log.Bytes())
+		err = fmt.Errorf("%w; the router says %s", err, router.log())
 	}
 	return err
 }
@@ -254,24 +251,68 @@ func crowdedRouter(s *site) error {
 	if said, err := bufio.NewReader(out).ReadString('\n'); said != crowded {
 		return fmt.Errorf("making the links: %q, %w", said, err)
 	}
-	path := filepath.Join(s.dir, "router.log")
-	log, err := os.Create(path)
+	router, err := s.startRouter()
 	if err != nil {
-		return err
-	}
-	defer log.Close()
-	router := exec.CommandContext(s.ctx, filepath.Join(s.dir, "bin/router"), "-i", "-Z", filepath.Join(s.dir, "zmailer.conf"))
-	router.Stderr = log
-	if err := router.Start(); err != nil {
 		return err
 	}
 	err = s.routed(s.b, "crowded.example")
 	err = errors.Join(err, s.until("the log says whose the links are", func() error {
-		text, err := os.ReadFile(path)
-		if err == nil && !strings.Contains(string(text), fmt.Sprintf(`"uid":%d,`, s.a.uid)) {
-			err = fmt.Errorf("it has %s", text)
+		if text := router.log(); !strings.Contains(text, fmt.Sprintf(`"uid":%d,`, s.a.uid)) {
+			return fmt.Errorf("it has %s", text)
 		}
-		return err
+		return nil
 	}))
-	return errors.Join(err, router.Process.Signal(syscall.SIGTERM), router.Wait())
+	return errors.Join(err, router.stop())
+}
+
+// badFiles has the router run while a user fills router/ with files that are no messages.
+func badFiles(s *site) error {
+	router, err := s.startRouter()
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.role(s.a, "litter", filepath.Join(s.dir, "po/router")).Run() }()
+	slowest := time.Duration(0)
+	for i, running := 0, true; err == nil && (running || i < 10); i++ {
+		began := time.Now()
+		err = s.routed(s.b, fmt.Sprintf("bad%d.example", i))
+		slowest = max(slowest, time.Since(began))
+		select {
+		case e := <-ended:
+			err, running = errors.Join(err, e), false
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	fmt.Printf("      other mail took %v at most\n", slowest.Round(time.Millisecond))
+	_, e := s.sh(s.a, "find po/router -type f -user %s -delete", s.a.name)
+	return errors.Join(err, router.stop(), e, os.RemoveAll(filepath.Join(s.dir, "po/corrupt/router")))
+}
+
+// router is a router that runs.
+type router struct {
+	cmd  *exec.Cmd
+	path string // of its log
+}
+
+func (s *site) startRouter() (*router, error) {
+	r := &router{path: filepath.Join(s.dir, "router.log")}
+	log, err := os.Create(r.path)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	r.cmd = exec.CommandContext(s.ctx, filepath.Join(s.dir, "bin/router"), "-i", "-Z", filepath.Join(s.dir, "zmailer.conf"))
+	r.cmd.Stdout, r.cmd.Stderr = log, log
+	return r, r.cmd.Start()
+}
+
+// log is what it has said.
+func (r *router) log() string {
+	text, _ := os.ReadFile(r.path)
+	return string(text)
+}
+
+func (r *router) stop() error {
+	return errors.Join(r.cmd.Process.Signal(syscall.SIGTERM), r.cmd.Wait())
 }
