@@ -54,7 +54,7 @@ func (sa *saved) restoreVertex(v *vertex, saved *SavedRecipient) {
 		r.attempts = bounded[uint16](saved.Attempts)
 		r.flags |= triedBefore
 		t.attempts += int(r.attempts)
-		sa.s.mail.setDiagnostic(v, i, &ta.Report{Notary: ta.Notary(saved.Notary), Text: saved.Text})
+		sa.s.mail.setDiagnostic(v, i, &ta.Report{Notary: ta.Notary(saved.Notary).WithoutRecipient(), Text: saved.Text})
 	}
 	v.fedAt = secondOf(time.Unix(saved.FedAt, 0))
 	v.retry = bounded[uint8](saved.Step)
