@@ -101,6 +101,7 @@ type Notice struct {
 	// EnvelopeID is the ENVID that the sender gave, decoded, or "".
 	EnvelopeID string
 	SpoolID    string // of the message
+	Source     string // of the message, whose turn the notice takes (ctlfile.Source); "": unknown
 	ArrivedAt  time.Time
 	WrittenAt  time.Time // becomes the Date
 	Recipients []Recipient

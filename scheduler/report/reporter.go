@@ -102,7 +102,7 @@ func (r *Reporter) Notice(m *Message, now time.Time) (*Notice, error) {
 	}
 	n := &Notice{
 		Host: r.Host, SpoolID: m.SpoolID, ArrivedAt: m.ArrivedAt, WrittenAt: now,
-		Recipients: m.Recipients, Form: form,
+		Source: ctlfile.ParseSource(m.File.Source).Name, Recipients: m.Recipients, Form: form,
 	}
 	errorTo, null := m.noticesTo()
 	if !null {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -77,6 +78,16 @@ func failure(sender, errorTo, behind string) string {
 	at := strconv.Itoa(len(head))
 	return head + "r           smtp example.net bob@example.net 0\n" + behind + "m\nSubject: x\n\n" +
 		"d " + at + ":-1:-1::1795000000\t\x03\x01failed\x015.1.1\x01smtp; 550 no\x01\tno\n"
+}
+
+// A stranger who causes notices delays only those about his own mail.
+func TestNoticeTakesTheTurnOfTheMessage(t *testing.T) {
+	control := strings.Replace(failure("alice@sender.example", "", ""), "o 3\n", "o 3\nS SOURCE=192.0.2.0/24 CLIENT=192.0.2.7 SMTPUTF8\n", 1)
+	at, now := strings.Index(failure("alice@sender.example", "", ""), "r  "), strings.Index(control, "r  ")
+	o := newOffice(t, strings.Replace(control, fmt.Sprintf("\nd %d:", at), fmt.Sprintf("\nd %d:", now), 1))
+	if _, envelope, _ := o.report(); !strings.Contains(envelope, "\nidentinfo SOURCE=192.0.2.0/24\n") {
+		t.Errorf("%q", envelope)
+	}
 }
 
 func TestNoticeIsSubmittedWithTheNullSender(t *testing.T) {

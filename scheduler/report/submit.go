@@ -17,6 +17,7 @@ import (
 func (r *Reporter) submit(n *Notice, c *Composed, temp string) (string, error) {
 	s := &queue.Submission{
 		By: r.By, From: ctlfile.Address{Channel: "error"}, Header: c.Header,
+		Source: ctlfile.Source{Name: n.Source}.String(),
 	}
 	for _, address := range n.To {
 		original := "rfc822;" + ctlfile.EncodeXtext(address)

@@ -56,7 +56,7 @@ func (b *mbox) takeDotLock() (*dotLock, error) {
 // pid, which is stale after staleAge.
 func (l *dotLock) create(text string) (err error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	if l.fd, err = unix.Openat(l.dir, l.name, flags, 0o644); err != nil {
+	if l.fd, err = unix.Openat(l.dir, l.name, flags, 0o600); err != nil {
 		return err
 	}
 	_ = unix.Flock(l.fd, unix.LOCK_EX|unix.LOCK_NB) // without it, breakLock cannot remove the file

@@ -94,6 +94,9 @@ func TestLockThatCouldNotBeRemovedIsTakenAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if info, err := os.Stat(o.path("spool/bob.lock")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("another user can open it, and keep it locked: %v, %v", info, err)
+	}
 	if _, err := b.takeDotLock(); err == nil {
 		t.Fatal("a second session of this process has the lock, too")
 	}
