@@ -25,7 +25,7 @@ import (
 )
 
 // timeLimit bounds the whole run.
-const timeLimit = 5 * time.Minute
+const timeLimit = 10 * time.Minute
 
 func main() {
 	if role := os.Getenv("ATTACK_ROLE"); role != "" {

@@ -110,7 +110,7 @@ func crowd(dir string) error {
 }
 
 // badSubmissions is how many files litter makes.
-const badSubmissions = 300_000
+const badSubmissions = 200_000
 
 // litter fills a directory with files of two bytes.
 func litter(dir string) error {

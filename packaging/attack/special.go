@@ -272,7 +272,13 @@ func badFiles(s *site) error {
 		return err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- s.role(s.a, "litter", filepath.Join(s.dir, "po/router")).Run() }()
+	go func() {
+		out, err := s.role(s.a, "litter", filepath.Join(s.dir, "po/router")).CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("making the files: %w: %s", err, out)
+		}
+		ended <- err
+	}()
 	slowest := time.Duration(0)
 	for i, running := 0, true; err == nil && (running || i < 10); i++ {
 		began := time.Now()
@@ -285,8 +291,9 @@ func badFiles(s *site) error {
 		}
 	}
 	fmt.Printf("      other mail took %v at most\n", slowest.Round(time.Millisecond))
-	_, e := s.sh(s.a, "find po/router -type f -user %s -delete", s.a.name)
-	return errors.Join(err, router.stop(), e, os.RemoveAll(filepath.Join(s.dir, "po/corrupt/router")))
+	err = errors.Join(err, router.stop())
+	e := exec.Command("find", filepath.Join(s.dir, "po/router"), "-type", "f", "-user", s.a.name, "-delete").Run()
+	return errors.Join(err, e, os.RemoveAll(filepath.Join(s.dir, "po/corrupt/router")))
 }
 
 // router is a router that runs.
