@@ -6,7 +6,6 @@ import (
 	"math"
 	"net"
 	"net/netip"
-	"time"
 
 	"zsched/ctlfile"
 	"zsched/internal/listen"
@@ -110,7 +109,7 @@ func (s *Server) begin(conn net.Conn, p Protocol) *session {
 	_ = c.refuse(errTooManySessions)
 	if !p.TLS {
 		// The reply fits into the socket's buffer, so this does not block.
-		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+		c.told.Store(errTooManySessions)
 		_ = c.out.Flush()
 	}
 	_ = conn.Close()

@@ -20,6 +20,8 @@ const (
 	maxCommand = 4096
 	// writeTimeout is how long a client may take to receive replies.
 	writeTimeout = time.Minute
+	// lastWriteTimeout is how long it may take when the session is to end.
+	lastWriteTimeout = time.Second
 	// handshakeTimeout bounds a TLS handshake.
 	handshakeTimeout = 30 * time.Second
 	// extraCommands is how many commands a client may send between two messages, in
@@ -94,19 +96,22 @@ func (s *session) use(conn net.Conn) {
 	s.out = bufio.NewWriterSize(timedWriter{conn, s}, 1024)
 }
 
-// timedWriter bounds the time of each write to a client.
+// timedWriter bounds the time of each write to a client, which is a wait for the client.
 type timedWriter struct {
 	net.Conn
 	session *session
 }
 
 func (w timedWriter) Write(p []byte) (int, error) {
-	timeout := writeTimeout
-	if w.session.told.Load() == errIdle {
-		timeout = time.Second // another session has its place already
+	if w.session.waitsSince.CompareAndSwap(0, time.Now().UnixNano()) { // session.wait has not set it
+		defer w.session.waitsSince.Store(0)
 	}
-	if err := w.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+	if err := w.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return 0, err
+	}
+	// This comes second: stop may have set its deadline just before the one above.
+	if w.session.told.Load() != nil {
+		_ = w.SetWriteDeadline(time.Now().Add(lastWriteTimeout))
 	}
 	return w.Conn.Write(p)
 }
@@ -120,7 +125,9 @@ func (s *session) run() {
 			_ = s.refuse(errFault)
 		}
 		s.reset()
-		_ = s.out.Flush()
+		if s.out.Flush() != nil {
+			_ = s.raw.Close() // TLS would wait five seconds more for a client that does not read
+		}
 		_ = s.conn.Close()
 		s.logEnd()
 	}()
@@ -171,12 +178,8 @@ func (s *session) refuse(r *refusal) error {
 	return nil
 }
 
-// readLine reads a line from the client, without its end. It sends all pending replies
-// before it waits.
+// readLine reads a line from the client, without its end.
 func (s *session) readLine() (string, error) {
-	if s.in.Buffered() == 0 && s.out.Flush() != nil {
-		return "", errEnded
-	}
 	deadline := time.Now().Add(s.o.CommandTimeout)
 	if total := s.quietAt.Add(s.o.SessionTimeout); total.Before(deadline) {
 		deadline = total
@@ -191,10 +194,15 @@ func (s *session) readLine() (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r"), err
 }
 
-// wait reads from the client until a deadline. The error is a refusal or errEnded.
+// wait reads from the client until a deadline. Where nothing has come yet, it sends all pending
+// replies first. The error is a refusal or errEnded.
 func (s *session) wait(deadline time.Time, read func() error) error {
 	s.waitsSince.Store(time.Now().UnixNano())
 	defer s.waitsSince.Store(0)
+	var err error
+	if s.in.Buffered() == 0 {
+		err = s.out.Flush()
+	}
 	_ = s.conn.SetReadDeadline(deadline)
 	told := func() *refusal {
 		if r := s.told.Load(); r == errIdle || s.idle.Load() {
@@ -205,7 +213,9 @@ func (s *session) wait(deadline time.Time, read func() error) error {
 	if r := told(); r != nil {
 		return r
 	}
-	err := read()
+	if err == nil {
+		err = read()
+	}
 	switch r := told(); {
 	case err == nil:
 		return nil
@@ -220,9 +230,11 @@ func (s *session) wait(deadline time.Time, read func() error) error {
 }
 
 // stop ends the session at once or, with errStopping while it is receiving a message, after
-// that message. Any goroutine may call it.
+// that message. A client that is not reading a reply has lastWriteTimeout to do so. Any goroutine
+// may call it.
 func (s *session) stop(r *refusal) {
 	s.told.Store(r)
+	_ = s.raw.SetWriteDeadline(time.Now().Add(lastWriteTimeout))
 	if r == errIdle || s.idle.Load() {
 		_ = s.raw.SetReadDeadline(time.Now())
 	}

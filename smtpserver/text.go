@@ -195,9 +195,6 @@ func (s *session) receive(t *text, n uint64) error {
 	began, received, checked := time.Now(), uint64(0), int64(0)
 	for received < n && (t == nil || !t.ended) {
 		if s.in.Buffered() == 0 {
-			if s.out.Flush() != nil {
-				return errEnded
-			}
 			deadline := began.Add(s.o.DataTimeout + time.Duration(received/minRate)*time.Second)
 			if idle := time.Now().Add(s.o.CommandTimeout); idle.Before(deadline) {
 				deadline = idle
