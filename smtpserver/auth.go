@@ -66,6 +66,8 @@ func (s *session) authenticate(identity, user, password string) error {
 		return errAddressGuesses
 	}
 	began := time.Now()
+	s.waitsSince.Store(began.UnixNano())
+	defer s.waitsSince.Store(0)
 	s.server.count(func(c *Counts) { c.Logins++ })
 	err := s.check(login{user, s.client.key}, password, identity == "" || identity == user)
 	if err != nil {
@@ -78,12 +80,14 @@ func (s *session) authenticate(identity, user, password string) error {
 	return nil
 }
 
-// check checks a password, unless there were too many wrong ones. allowed says that the user
-// may act as the identity that was asked for.
+// check checks a password, unless there were too many wrong ones, or too many are
+// checked already. allowed says that the user may act as the identity that was asked for.
 func (s *session) check(at login, password string, allowed bool) error {
 	g := s.server.guesses
-	g.slots <- struct{}{} // so parallel sessions get no more guesses
-	defer func() { <-g.slots }()
+	if !g.begin(s.client.block) {
+		return errManyLogins
+	}
+	defer g.end(s.client.block)
 	if r := g.tooMany(at, time.Now()); r != nil {
 		return r
 	}

@@ -18,6 +18,9 @@ const (
 	guessDelay = 2 * time.Second
 	// hashesAtOnce bounds the processors that clients can keep busy.
 	hashesAtOnce = 2
+	// checksOfBlock bounds the checks for an address block that wait or go on, so that others do
+	// not wait behind more of them.
+	checksOfBlock = 20
 	// maxCounted bounds the addresses, and the users, whose wrong passwords are counted, and
 	// the logins that are remembered. All are forgotten when there would be more.
 	maxCounted = 10000
@@ -41,12 +44,38 @@ type guesses struct {
 	byAddress map[netip.Prefix]int
 	byUser    map[string]int
 	known     map[login]bool
+	checks    map[string]int // that wait or go on, by address block
 }
 
 func newGuesses() *guesses {
 	return &guesses{
 		delay: guessDelay, slots: make(chan struct{}, hashesAtOnce),
 		byAddress: make(map[netip.Prefix]int), byUser: make(map[string]int), known: make(map[login]bool),
+		checks: make(map[string]int),
+	}
+}
+
+// begin waits until a password from an address block may be checked; the check ends with end. It
+// returns false at once if there are too many checks for the block.
+func (g *guesses) begin(block string) bool {
+	g.mu.Lock()
+	room := g.checks[block] < checksOfBlock
+	if room {
+		g.checks[block]++
+	}
+	g.mu.Unlock()
+	if room {
+		g.slots <- struct{}{} // so parallel sessions get no more guesses
+	}
+	return room
+}
+
+func (g *guesses) end(block string) {
+	<-g.slots
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.checks[block]--; g.checks[block] == 0 {
+		delete(g.checks, block)
 	}
 }
 

@@ -131,6 +131,54 @@ func TestRefusalOfAPasswordIsDelayed(t *testing.T) {
 	})
 }
 
+// A login waits behind a bounded number of logins of another network. One more of that network is
+// refused.
+func TestLoginsOfOneNetworkAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := Default()
+		s := &Server{stopped: make(chan struct{}), guesses: newGuesses()}
+		o.Passwords = passwordFile(t)
+		s.config.Store(&config{Options: o})
+		login := func(block string) <-chan error {
+			answer := make(chan error, 1)
+			c := &session{server: s, o: &o, client: client{block: block}}
+			go func() { answer <- c.authenticate("", "ann", "secret") }()
+			synctest.Wait()
+			return answer
+		}
+		for range hashesAtOnce {
+			s.guesses.slots <- struct{}{}
+		}
+		var waiting []<-chan error
+		for range checksOfBlock {
+			waiting = append(waiting, login("many"))
+		}
+		more := login("many")
+		waiting = append(waiting, login("other"))
+		time.Sleep(guessDelay)
+		synctest.Wait()
+		select {
+		case err := <-more:
+			if err != errManyLogins {
+				t.Errorf("one more: %v", err)
+			}
+		default:
+			t.Error("one more waits")
+		}
+		for range hashesAtOnce {
+			<-s.guesses.slots
+		}
+		for i, answer := range waiting {
+			if err := <-answer; err != nil {
+				t.Errorf("login %d: %v", i, err)
+			}
+		}
+		if len(s.guesses.checks) > 0 {
+			t.Errorf("checks %v", s.guesses.checks)
+		}
+	})
+}
+
 // smtpserver(8) has this expression for fail2ban, with <HOST> for the address. No user's name
 // can look like another address.
 func TestLogOfWrongPasswordsIsForFail2ban(t *testing.T) {

@@ -107,6 +107,33 @@ func TestSessionWhoseClientDoesNotReadMakesRoom(t *testing.T) {
 	}
 }
 
+// So does a session that waits for the answer to a password.
+func TestSessionThatLogsInMakesRoom(t *testing.T) {
+	for name, busy := range map[string]int{"while it waits for a check": hashesAtOnce, "while its refusal is delayed": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := startPipes(t)
+				for range busy {
+					s.guesses.slots <- struct{}{}
+				}
+				ours, _ := s.from(1)
+				c := s.begin(ours, SMTP)
+				go func() {
+					defer s.leave(c)
+					if err := c.authenticate("", "ann", "guess"); err != errPassword {
+						t.Error(err)
+					}
+				}()
+				synctest.Wait()
+				s.serve(2, SMTP).expect("220 ")
+				for range busy {
+					<-s.guesses.slots
+				}
+			})
+		})
+	}
+}
+
 // A client that does not read holds up a stop for a second.
 func TestStopDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 	for name, p := range map[string]Protocol{"plain": SMTP, "TLS": SMTPS} {

@@ -89,6 +89,7 @@ var (
 	errCancelled     = &refusal{code: 501, status: "5.7.0", reason: "auth", text: "Authentication cancelled"}
 	errPassword      = &refusal{code: 535, status: "5.7.8", reason: "password", text: "Wrong user or password"}
 	errUserGuesses   = &refusal{code: 454, status: "4.7.0", reason: "guesses", text: "Too many wrong passwords for this user"}
+	errManyLogins    = &refusal{code: 454, status: "4.7.0", reason: "logins", text: "Too many logins at this time"}
 	errNoPasswords   = &refusal{code: 454, status: "4.7.0", reason: "fault", text: "Passwords cannot be checked now"}
 	errETRN          = &refusal{code: 459, status: "4.7.1", reason: "relay", text: "ETRN is not allowed for this client"}
 	errHost          = &refusal{code: 501, status: "5.5.4", reason: "syntax", text: "ETRN takes a host's name"}

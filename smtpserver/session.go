@@ -65,7 +65,7 @@ type session struct {
 	commands int       // since quietAt
 
 	idle       atomic.Bool             // it waits for a command
-	waitsSince atomic.Int64            // when it began to wait for its client, in nanoseconds since 1970; 0: it does not
+	waitsSince atomic.Int64            // when it began to wait for its client, or to check a password, in nanoseconds since 1970; 0: it does neither
 	told       atomic.Pointer[refusal] // with what another goroutine ends it; nil: not yet
 }
 
