@@ -6,6 +6,7 @@
 // folder.
 //
 //	make attack
+//	bin/attack eight messages    only those whose name has these words
 package main
 
 import (
@@ -52,6 +53,9 @@ func run() int {
 	}
 	failed := 0
 	for _, a := range attacks {
+		if !strings.Contains(a.name, strings.Join(os.Args[1:], " ")) {
+			continue
+		}
 		err := a.try(s)
 		if err == nil {
 			err = s.victimIsUnchanged()

@@ -63,7 +63,7 @@ func specialFiles(s *site) error {
 	err = errors.Join(specialLogs(s), specialHeld(s), specialMailboxes(s, made), specialRendezvous(s, made), routerGoesOn(s))
 	err = errors.Join(err, router.stop(), made.untouched())
 	if err != nil {
-		err = fmt.Errorf("%w; the router says %s", err, router.log())
+		err = fmt.Errorf("%w; the router says %.2000s", err, router.log())
 	}
 	return err
 }
