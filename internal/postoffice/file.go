@@ -44,7 +44,11 @@ func CheckSize(st *unix.Stat_t, body, limit int64) error {
 	return fmt.Errorf("%w (%d bytes of user %d, and the limit is %d)", ErrTooLarge, size, st.Uid, limit)
 }
 
-// Remove unlinks a file. A file that does not exist is not an error.
+// Unlink unlinks a file.
+func Unlink(dir int, path string) error { return unlinkat(dir, path) }
+
+// Remove unlinks a file. A file that does not exist is not an error, even if its directory does
+// not exist.
 func Remove(dir int, path string) error {
 	err := unlinkat(dir, path)
 	if err == unix.ENOENT {

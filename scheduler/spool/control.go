@@ -5,6 +5,7 @@ package spool
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -20,7 +21,7 @@ type controlFile struct {
 	fd   int // open for writing, but for a query; -1: it was not read
 }
 
-// errGone says that there is no regular file of this name.
+// errGone says that there is no regular file of this name in its directory, which is there.
 var errGone = errors.New("no such file")
 
 // errChanged says that another process changed the file after we had read it.
@@ -35,7 +36,7 @@ func (e *malformed) Error() string { return e.reason }
 const bufferKept = 1 << 20
 
 // readControl reads the control file at path and leaves it open. buf is used, and replaced if
-// it was too small. The error is errGone, a *malformed, postoffice.ErrInUse or the system's; st
+// it was too small. The error is errGone, errChanged, a *malformed, postoffice.ErrInUse or the system's; st
 // is valid for a *malformed.
 func readControl(control postoffice.Control, at int, path string, flags int, buf *[]byte) (controlFile, error) {
 	d := controlFile{path: path, fd: -1}
@@ -43,7 +44,7 @@ func readControl(control postoffice.Control, at int, path string, flags int, buf
 	switch err {
 	case nil:
 	case unix.ENOENT, unix.ELOOP, unix.ENXIO, unix.EISDIR, postoffice.ErrNotRegular:
-		return d, errGone
+		return d, gone(at, path)
 	default:
 		return d, fmt.Errorf("open: %w", err)
 	}
@@ -52,6 +53,26 @@ func readControl(control postoffice.Control, at int, path string, flags int, buf
 		d.close()
 	}
 	return d, err
+}
+
+// gone returns the error for a path below dir at which a call has found no regular file: errGone
+// if its directory has none. A hash directory that is missing, or is no directory, may come back
+// with its files, so that is an ordinary error: nothing is dropped or removed because of it.
+func gone(dir int, path string) error {
+	in, err := postoffice.OpenAt(dir, filepath.Dir(path), unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return fmt.Errorf("its directory: %w", err)
+	}
+	defer postoffice.Close(in)
+	var st unix.Stat_t
+	err = postoffice.Stat(in, filepath.Base(path), &st)
+	switch {
+	case err == unix.ENOENT, err == nil && !postoffice.IsRegular(&st):
+		return errGone
+	case err == nil: // the directory has come back since that call
+		return errChanged
+	}
+	return fmt.Errorf("stat: %w", err)
 }
 
 // openControl reads the control file at a path, below hold/ or not, to change it.

@@ -165,6 +165,8 @@ func TestCrashInFinish(t *testing.T) {
 	o.write("hold/transport/10", "")
 	o.write("queue/notes", "not ours")
 	o.write("hold/queue/A/L/11", "its removal was cut while it was held")
+	o.mkdir("transport/F/F")
+	o.mkdir("hold/transport/A/L")
 	o.write("hold/queue/A/M/12", "its move from the queue was cut")
 	o.write("transport/A/M/12", "")
 	o.open(Options{})

@@ -75,6 +75,8 @@ func TestHoldAndRelease(t *testing.T) {
 func TestReleaseOfWhatIsNotHeld(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("F/F/258367", control("258367", toBob))
+	o.mkdir("hold/transport/F/F")
+	o.mkdir("hold/transport/A/I")
 	o.open(Options{})
 	before := o.files()
 	for _, path := range []string{"258367", "F/F/258367", "A/I/7"} {

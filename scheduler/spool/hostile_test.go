@@ -232,7 +232,7 @@ func TestDeepAndForeignDirectories(t *testing.T) {
 	if len(found) != 1 || found[0] != "A/H/7" {
 		t.Errorf("the sweep found %q", found)
 	}
-	o.refused("B/5", Vanished)
+	o.refused("B/5", Unreadable)
 	if after := snapshot(t, outside); after != before {
 		t.Errorf("outside:\n%s\nwas\n%s", after, before)
 	}

@@ -240,6 +240,7 @@ func TestMarkEndsASetTheAgentDelivered(t *testing.T) {
 
 func TestMarkAndRereadOfAMissingFile(t *testing.T) {
 	o := newTestSpool(t).open(Options{})
+	o.mkdir("transport/A/H")
 	if r := o.marked("A/H/7", ctlfile.Mark{Offset: 67, Tag: '+'}); !r.Missing {
 		t.Errorf("%+v", r)
 	}

@@ -4,7 +4,6 @@ package spool
 
 import (
 	"fmt"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -53,13 +52,16 @@ func (t *loader) fetch(n Name, d *controlFile) error {
 		return err
 	}
 	var st unix.Stat_t
-	if err := postoffice.Stat(in.transport, path, &st); err != nil || st.Ino != d.st.Ino || st.Dev != d.st.Dev {
-		return errGone // both files have left since the control file was read
+	switch err := postoffice.Stat(in.transport, path, &st); {
+	case err == unix.ENOENT: // both files have left since the control file was read
+		return gone(in.transport, path)
+	case err != nil:
+		return err
+	case st.Ino != d.st.Ino || st.Dev != d.st.Dev:
+		return errGone
 	}
-	if prefix, _ := split(path); prefix != "" {
-		if err := postoffice.Stat(in.queue, strings.TrimSuffix(prefix, "/"), &st); err != nil {
-			return fmt.Errorf("the directory %squeue/%s of its message file: %w", place.dir(), prefix, err)
-		}
+	if err := gone(in.queue, path); err != errGone {
+		return fmt.Errorf("the message file %squeue/%s: %w", place.dir(), path, err)
 	}
 	return &malformed{"there is no message file " + place.dir() + "queue/" + path}
 }

@@ -56,7 +56,7 @@ func (at *places) moveMessage(path string, from, to Place) (missing bool, err er
 		return false, fmt.Errorf("message file: %w", unix.ENOENT)
 	}
 	apart, err := moveBoth(a, path, b, path, to.prefixMode())
-	if apart || errors.Is(err, unix.ENOENT) && !postoffice.Exists(a.transport, path) {
+	if apart || errors.Is(err, unix.ENOENT) && gone(a.transport, path) == errGone {
 		return true, nil
 	}
 	return false, err

@@ -111,7 +111,10 @@ func (n *notices) reportTo(path string, d *controlFile, lines []int, retryUntil 
 			return "", fmt.Errorf("message file: %w", err)
 		}
 		o.Size, o.ModifiedAt = st.Size, time.Unix(st.Mtim.Unix())
-	case unix.ENOENT:
+	case unix.ENOENT: // the notice is without it
+		if err := gone(n.s.places.pairs[place].queue, path); err != errGone {
+			return "", fmt.Errorf("message file: %w", err)
+		}
 	default:
 		return "", fmt.Errorf("message file: %w", err)
 	}

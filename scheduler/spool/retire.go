@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/scheduler"
@@ -113,11 +115,23 @@ func (s *Spool) unlinkUntagged(f scheduler.Finish) error {
 func (at *places) unlink(path string) error {
 	place, path := placeOf(path)
 	q := at.pairs[place]
-	if err := postoffice.Remove(q.transport, path); err != nil {
+	if err := unlink(q.transport, path); err != nil {
 		return fmt.Errorf("unlinking the control file: %w", err)
 	}
-	if err := postoffice.Remove(q.queue, path); err != nil {
+	if err := unlink(q.queue, path); err != nil {
 		return fmt.Errorf("unlinking the message file: %w", err)
 	}
 	return nil
+}
+
+// unlink removes a file, if it is not gone already.
+func unlink(dir int, path string) error {
+	err := postoffice.Unlink(dir, path)
+	if err == unix.ENOENT {
+		err = gone(dir, path)
+	}
+	if err == errGone {
+		return nil
+	}
+	return err
 }
