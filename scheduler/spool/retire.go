@@ -64,7 +64,7 @@ func (s *Spool) finishOwing(f scheduler.Finish, answer *Answered) error {
 	case !allDone(d.file):
 		s.warn(f.Path + " seemed done and has an open recipient; it is read again")
 		answer.Missing = true // for the receiver, until the sweep finds it
-		s.Sweep()
+		wake(s.sweeps)
 		return nil
 	}
 	if err := d.recordLost(); err != nil {

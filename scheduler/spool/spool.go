@@ -126,7 +126,8 @@ type Spool struct {
 	watcher  watcher
 	refusals *refusals
 	queue    resultQueue
-	sweeps   chan struct{} // capacity 1: a sweep is asked for
+	sweeps   chan struct{} // capacity 1: a hint asks for a sweep, after the rest of the last one
+	ordered  chan struct{} // capacity 1: Sweep was called
 
 	loads    *workQueue[[]Name]
 	finishes *workQueue[func()]
@@ -159,6 +160,7 @@ func Open(o Options) (*Spool, error) {
 		results:  make(chan []Result, 1), // the receiver sees whether there are any
 		queue:    resultQueue{ready: make(chan struct{}, 1)},
 		sweeps:   make(chan struct{}, 1),
+		ordered:  make(chan struct{}, 1),
 		loads:    newWorkQueue[[]Name](),
 		finishes: newWorkQueue[func()](),
 		slow:     newWorkQueue[func()](),
@@ -282,8 +284,8 @@ func (s *Spool) Do(a scheduler.Action) {
 	}
 }
 
-// Sweep sweeps now.
-func (s *Spool) Sweep() { wake(s.sweeps) }
+// Sweep sweeps now, or when the sweep that is under way has ended.
+func (s *Spool) Sweep() { wake(s.ordered) }
 
 func (s *Spool) warn(text string) { s.queue.add(Warning{text}) }
 

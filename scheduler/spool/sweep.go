@@ -14,9 +14,11 @@ const (
 	batchLimit = 256
 	// sweepEvery is the time between two sweeps that nobody has asked for.
 	sweepEvery = 30 * time.Second
-	// restFactor is how long to rest after a sweep, even if another is asked for: sweeping takes
-	// at most a twentieth of the time.
+	// restFactor is how many times the length of a sweep to rest after it, even if a hint asks
+	// for another: sweeping takes a twentieth of the time.
 	restFactor = 19
+	// maxRest bounds this rest, because a directory may have hung.
+	maxRest = 30 * time.Second
 )
 
 // sweeper announces the names in transport/ and hold/transport.
@@ -42,19 +44,30 @@ func (s *Spool) sweeping() {
 	w := newSweeper(s)
 	for {
 		startedAt := time.Now()
-		if !w.sweep() {
+		if !w.sweep() || !s.awaitSweep(time.Since(startedAt)-w.waited) || !s.standing.owned() {
 			return
-		}
-		if !s.pause(restFactor * (time.Since(startedAt) - w.waited)) {
-			return
-		}
-		select {
-		case <-s.done:
-			return
-		case <-s.sweeps:
-		case <-time.After(sweepEvery):
 		}
 	}
+}
+
+// awaitSweep waits for the time of the next sweep. took is how long the last one has worked.
+// It returns false if the spool was closed meanwhile.
+func (s *Spool) awaitSweep(took time.Duration) (open bool) {
+	select {
+	case <-s.done:
+		return false
+	case <-s.ordered:
+		return true
+	case <-time.After(min(restFactor*took, maxRest)):
+	}
+	select {
+	case <-s.done:
+		return false
+	case <-s.ordered:
+	case <-s.sweeps:
+	case <-time.After(sweepEvery):
+	}
+	return true
 }
 
 // sweep reads the directories, and says so if it could. It returns false if the spool was

@@ -153,6 +153,38 @@ func TestRefusedNamesComeBack(t *testing.T) {
 	}
 }
 
+// A directory that hangs does not keep new mail from being found for long, and an order to sweep is
+// carried out at once.
+func TestRestAfterASlowSweepIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Spool{done: make(chan struct{}), sweeps: make(chan struct{}, 1), ordered: make(chan struct{}, 1)}
+		for _, c := range []struct {
+			took time.Duration
+			ask  func()
+			want time.Duration // until the next sweep
+		}{
+			{0, func() { wake(s.sweeps) }, 0},
+			{time.Second, func() { wake(s.sweeps) }, 19 * time.Second},
+			{time.Hour, func() { wake(s.sweeps) }, 30 * time.Second},
+			{time.Hour, func() {}, 30*time.Second + sweepEvery},
+			{0, func() {}, sweepEvery},
+			{time.Hour, s.Sweep, 0},
+			{0, func() { time.AfterFunc(time.Second, s.Sweep) }, time.Second},
+			{time.Hour, func() { time.AfterFunc(time.Second, s.Sweep) }, time.Second},
+		} {
+			began := time.Now()
+			c.ask()
+			if open := s.awaitSweep(c.took); !open || time.Since(began) != c.want {
+				t.Errorf("after a sweep of %v, the next is after %v, want %v; open %v", c.took, time.Since(began), c.want, open)
+			}
+		}
+		close(s.done)
+		if s.awaitSweep(time.Hour) {
+			t.Error("a closed spool is swept")
+		}
+	})
+}
+
 // The first names of a directory of any size come before the rest is read.
 func TestSweepStreams(t *testing.T) {
 	o := newTestSpool(t)
