@@ -1,5 +1,7 @@
 package mailq
 
+// Kept mail: how much is kept back, and since when.
+
 import (
 	"fmt"
 	"strings"

@@ -1,5 +1,7 @@
 package mailq
 
+// Orders: how KILL and its like are written, and read.
+
 import (
 	"encoding/json"
 	"errors"

@@ -1,5 +1,7 @@
 package mailq
 
+// Selections: the conditions (key=value) that say which mail is meant.
+
 import (
 	"errors"
 	"fmt"

@@ -1,5 +1,7 @@
 package scheduler
 
+// Actions: what the core asks for.
+
 import (
 	"time"
 

@@ -249,7 +249,7 @@ func BenchmarkCycle(b *testing.B) {
 func (q *benchQueue) shape() {
 	p := &q.s.rules.config.Defaults
 	fast := limit.Rate{Recipients: 1_000_000_000, Span: time.Second}
-	p.Rate, p.ChannelRate, p.SiteRate, p.RateBurst, p.SiteMax = fast, fast, fast, 1_000_000_000, 1000
+	p.Rates.Thread, p.Rates.Channel, p.Rates.Site, p.Rates.Burst, p.SiteMax = fast, fast, fast, 1_000_000_000, 1000
 	q.s.rules.config.Replies = []rule.ReplyRule{{
 		Channel: "smtp", Host: "*", Expression: "^nothing", Action: "suspend 1h", Verb: rule.ReplySuspend, Span: time.Hour,
 		Match: regexp.MustCompile("^nothing").MatchString,

@@ -387,7 +387,7 @@ func (s *Scheduler) checkRates() {
 // checkGate: a thread whose mail waits for a token is in the agenda.
 func (s *Scheduler) checkGate(t *thread) {
 	x := t.shaping
-	assert(x != nil && x.rate != nil || t.params.Rate.Recipients == 0, "thread %v has a rate and no tokens", t)
+	assert(x != nil && x.rate != nil || t.params.Rates.Thread.Recipients == 0, "thread %v has a rate and no tokens", t)
 	if x == nil {
 		return
 	}

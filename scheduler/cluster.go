@@ -115,7 +115,7 @@ func (cl *cluster) setShares(t *thread) {
 		whole = wholeRate
 	}
 	cl.useShare(&x.shares[ofClusterMax], ClusterLimit{"clustermax", t.key.channel, t.key.host}, p.Cluster.Max, x.tokens)
-	cl.s.limits.useRate(&x.clusterRate, "clusterrate "+t.name(), p.Cluster.Rate, p.RateBurst, x.tokens)
+	cl.s.limits.useRate(&x.clusterRate, "clusterrate "+t.name(), p.Cluster.Rate, p.Rates.Burst, x.tokens)
 	cl.useShare(&x.shares[ofClusterRate], ClusterLimit{"clusterrate", t.key.channel, t.key.host}, whole, func() {
 		cl.slowRate(x)
 		x.tokens()

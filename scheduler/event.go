@@ -1,5 +1,7 @@
 package scheduler
 
+// Events: what the core is told.
+
 import (
 	"time"
 

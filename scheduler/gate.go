@@ -62,14 +62,14 @@ func (ls *limits) obtainShaping(t *thread) *shaping {
 
 // setThreadRate gives a thread the bucket that its parameters and reply rules ask for.
 func (ls *limits) setThreadRate(t *thread) {
-	if t.params.Rate.Recipients == 0 && t.shaping == nil {
+	if t.params.Rates.Thread.Recipients == 0 && t.shaping == nil {
 		return
 	}
-	x, r := ls.obtainShaping(t), t.params.Rate
+	x, r := ls.obtainShaping(t), t.params.Rates.Thread
 	if r.Recipients == 0 {
 		r = x.slowest()
 	}
-	ls.useRate(&x.rate, "rate "+t.name(), r, t.params.RateBurst, x.tokens)
+	ls.useRate(&x.rate, "rate "+t.name(), r, t.params.Rates.Burst, x.tokens)
 	if x.rate != nil {
 		ls.slow(x.rate, x.slowest().Per())
 	}

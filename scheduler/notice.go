@@ -1,5 +1,7 @@
 package scheduler
 
+// Notices: when senders are told of delays and failures, and when mail expires.
+
 import (
 	"time"
 

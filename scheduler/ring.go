@@ -127,7 +127,7 @@ func (rg *rings) obtainRing(key threadKey) (*ring, *rule.Params) {
 		r.clause = clauseKey(clauses)
 		r.params, r.fair.Params = params, params
 		r.withHost = rule.NamesHost(params.Command)
-		rg.s.limits.useRate(&r.channelRate, "channelrate "+c.name, params.ChannelRate, params.RateBurst, func() { rg.s.limits.wake(&c.sessions) })
+		rg.s.limits.useRate(&r.channelRate, "channelrate "+c.name, params.Rates.Channel, params.Rates.Burst, func() { rg.s.limits.wake(&c.sessions) })
 		rg.s.limits.setLinks(r)
 	}
 	if !slices.ContainsFunc(params.Command, rule.NamesHostIn) {

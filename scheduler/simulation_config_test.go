@@ -96,8 +96,8 @@ func (h *harness) rateSettings() func(*rule.Params) {
 	thread, channel, site, burst := one(), one(), one(), 1+h.rand.IntN(4)
 	siteMax := max(0, h.rand.IntN(5)-2)
 	return func(p *rule.Params) {
-		p.Rate, p.ChannelRate, p.RateBurst = thread, channel, burst
-		p.SiteMax, p.SiteRate = siteMax, site
+		p.Rates.Thread, p.Rates.Channel, p.Rates.Burst = thread, channel, burst
+		p.SiteMax, p.Rates.Site = siteMax, site
 	}
 }
 

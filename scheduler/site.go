@@ -126,7 +126,7 @@ func (ls *limits) roomAtSite(t *thread) int {
 func (ls *limits) setSite(t *thread) {
 	p := t.params
 	ls.leaveSite(t)
-	if p.SiteMax == 0 && p.SiteRate.Recipients == 0 && p.Cluster.SiteMax == 0 {
+	if p.SiteMax == 0 && p.Rates.Site.Recipients == 0 && p.Cluster.SiteMax == 0 {
 		return
 	}
 	x := ls.obtainShaping(t)
@@ -142,7 +142,7 @@ func (ls *limits) setSite(t *thread) {
 	x.site = s
 	wake := func() { ls.wake(&s.sessions) }
 	if !unknown { // the threads of the unknown site would wait for each other's tokens
-		ls.useRate(&x.toSite.rate, "siterate "+full, p.SiteRate, p.RateBurst, wake)
+		ls.useRate(&x.toSite.rate, "siterate "+full, p.Rates.Site, p.Rates.Burst, wake)
 	}
 	ls.useSiteShare(&x.shares[ofClusterSiteMax], t, name, sitePart(p.Cluster.SiteMax, unknown))
 	x.toSite = link{ofSite, &s.sessions, bounds{sitePart(p.SiteMax, unknown), x.toSite.rate, x.shares[ofClusterSiteMax].clusterShare, t.ring}}

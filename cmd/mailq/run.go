@@ -1,5 +1,7 @@
 package main
 
+// One run of mailq: which server is asked, and which exit status tells how it went.
+
 import (
 	"bufio"
 	"errors"

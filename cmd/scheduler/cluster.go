@@ -1,5 +1,7 @@
 package main
 
+// The cluster (PARAMcluster): how the program joins it.
+
 import (
 	"crypto/rand"
 	"encoding/hex"

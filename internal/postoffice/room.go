@@ -1,5 +1,7 @@
 package postoffice
 
+// Room: who stops first when the disk is full.
+
 import (
 	"errors"
 	"fmt"

@@ -1,5 +1,7 @@
 package process
 
+// Peers: who is at the other end of a connection on this machine.
+
 import (
 	"encoding/binary"
 	"errors"

@@ -1,5 +1,7 @@
 package client
 
+// Addresses: at which sockets and ports a server is.
+
 import (
 	"context"
 	"errors"

@@ -1,5 +1,7 @@
 package client
 
+// The postoffice: control files that are read where the server names only numbers.
+
 import (
 	"fmt"
 	"io/fs"

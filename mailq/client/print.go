@@ -1,5 +1,7 @@
 package client
 
+// Printing lists, reports and JSON.
+
 import (
 	"encoding/json"
 	"fmt"

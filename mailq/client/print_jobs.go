@@ -1,5 +1,7 @@
 package client
 
+// Printing jobs: what a thread has, message by message.
+
 import (
 	"cmp"
 	"fmt"

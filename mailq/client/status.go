@@ -1,5 +1,7 @@
 package client
 
+// The state of router and scheduler (mailq -s): whether they run.
+
 import (
 	"errors"
 	"fmt"

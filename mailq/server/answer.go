@@ -1,5 +1,7 @@
 package server
 
+// Answers: how lines are sent to a client.
+
 import (
 	"bufio"
 	"encoding/json"

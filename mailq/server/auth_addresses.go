@@ -1,5 +1,7 @@
 package server
 
+// The auth file: addresses from which a user may log in.
+
 import (
 	"errors"
 	"fmt"

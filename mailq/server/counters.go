@@ -1,5 +1,7 @@
 package server
 
+// SHOW COUNTERS: its names and their order.
+
 import (
 	"context"
 	_ "embed"

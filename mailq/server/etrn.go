@@ -1,5 +1,7 @@
 package server
 
+// ETRN.
+
 import (
 	"context"
 	"strings"

@@ -1,5 +1,7 @@
 package server
 
+// Orders: how a session carries out KILL, HOLD and the others.
+
 import (
 	"context"
 	"errors"

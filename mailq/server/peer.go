@@ -1,5 +1,7 @@
 package server
 
+// Peers: who a client is.
+
 import (
 	"context"
 	"fmt"

@@ -1,5 +1,7 @@
 package server
 
+// Rights: what a user of the auth file may do.
+
 import "strings"
 
 // rights are what a user may do: the attributes in the third field of a line of

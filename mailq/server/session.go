@@ -1,5 +1,7 @@
 package server
 
+// A session of version 2: greeting, login, commands.
+
 import (
 	"bufio"
 	"bytes"

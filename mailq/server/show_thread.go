@@ -1,5 +1,7 @@
 package server
 
+// SHOW THREAD.
+
 import (
 	"context"
 	"fmt"

@@ -1,5 +1,7 @@
 package server
 
+// Version 1 of MAILQ: one dump for each connection.
+
 import (
 	"bufio"
 	"context"

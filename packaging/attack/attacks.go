@@ -1,5 +1,7 @@
 package main
 
+// The attacks, and those on the queue, its sockets and router/.
+
 import (
 	"errors"
 	"fmt"

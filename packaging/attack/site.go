@@ -1,5 +1,7 @@
 package main
 
+// The site: a postoffice, its scheduler, and two users who attack it.
+
 import (
 	"bytes"
 	"context"

@@ -1,5 +1,7 @@
 package cluster
 
+// Limits of the cluster: this node's share of one.
+
 import (
 	"slices"
 	"strconv"

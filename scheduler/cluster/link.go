@@ -1,5 +1,7 @@
 package cluster
 
+// The store: the scripts that run there.
+
 import (
 	"cmp"
 	"context"

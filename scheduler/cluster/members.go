@@ -1,5 +1,7 @@
 package cluster
 
+// Members: the nodes of the cluster, and who counts as one.
+
 import (
 	"errors"
 	"maps"

@@ -1,5 +1,7 @@
 package cluster
 
+// Opening: how a node begins to speak to the store, and ends it.
+
 import (
 	"context"
 	"time"

@@ -106,7 +106,7 @@ func TestDefaultsAreTheManuals(t *testing.T) {
 		Interval: time.Minute, Expiry: 72 * time.Hour, Expiry2: 24 * time.Hour,
 		Retries: []int{1, 1, 2, 3, 5, 8, 13, 21, 34},
 		Jitter:  10, MinBackoff: 5 * time.Minute, MaxBackoff: 4000 * time.Second,
-		MaxThr: 1, RateBurst: 1, Overfeed: 150, Sessions: 1, Quantum: 50, UID: 0, GID: 1,
+		MaxThr: 1, Rates: rule.Rates{Burst: 1}, Overfeed: 150, Sessions: 1, Quantum: 50, UID: 0, GID: 1,
 		Window: limit.WindowRules{
 			Positive:    limit.Feedback{Amount: 1, Per: limit.PerN},
 			Negative:    limit.Feedback{Amount: 1, Per: limit.PerN},

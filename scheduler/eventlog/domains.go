@@ -1,5 +1,7 @@
 package eventlog
 
+// Domains: the ends of addresses, which are kept once.
+
 import (
 	"strconv"
 	"strings"

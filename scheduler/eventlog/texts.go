@@ -1,5 +1,7 @@
 package eventlog
 
+// Texts: what is kept of each message, in little memory.
+
 import (
 	"encoding/binary"
 	"strings"

@@ -1,5 +1,7 @@
 package limit
 
+// Rates: the tokens of a bucket (rate, burst).
+
 import (
 	"math"
 	"time"

@@ -1,5 +1,7 @@
 package limit
 
+// Queues: who waits at a limit, and whose turn it is.
+
 import (
 	"cmp"
 	"slices"

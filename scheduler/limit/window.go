@@ -1,5 +1,7 @@
 package limit
 
+// The window: how many sessions a destination gets (initialconcurrency and its like).
+
 import "math"
 
 // Window is how many sessions a destination may use: a Most that moves, by the rules of

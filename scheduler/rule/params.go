@@ -89,15 +89,7 @@ type Params struct {
 	Window  limit.WindowRules
 	// Log how windows change.
 	FeedbackLog bool `kind:"flag" default:"no"`
-
-	// Maximum rate at which recipients of the thread are fed.
-	Rate limit.Rate `kind:"rate"`
-	// Maximum rate at which recipients of the channel are fed.
-	ChannelRate limit.Rate `kind:"rate"`
-	// Maximum rate at which recipients of the site are fed.
-	SiteRate limit.Rate `kind:"rate"`
-	// Recipients that may be fed at once after a pause, under each rate.
-	RateBurst int `kind:"number 1 1000000" default:"1"`
+	Rates       Rates
 
 	// What is delivered next.
 
@@ -124,6 +116,18 @@ type Cluster struct {
 	SiteMax int `kind:"number 0 1000000" name:"clustersitemax" default:"0"`
 	// Maximum rate at which recipients of the thread are fed, on all nodes together.
 	Rate limit.Rate `kind:"rate" name:"clusterrate"`
+}
+
+// Rates bound how fast recipients are fed.
+type Rates struct {
+	// Maximum rate at which recipients of the thread are fed.
+	Thread limit.Rate `kind:"rate" name:"rate"`
+	// Maximum rate at which recipients of the channel are fed.
+	Channel limit.Rate `kind:"rate" name:"channelrate"`
+	// Maximum rate at which recipients of the site are fed.
+	Site limit.Rate `kind:"rate" name:"siterate"`
+	// Recipients that may be fed at once after a pause, under each rate.
+	Burst int `kind:"number 1 1000000" name:"rateburst" default:"1"`
 }
 
 // Preemption is between the jobs of a ring.

@@ -1,5 +1,7 @@
 package simulate
 
+// The clock: virtual time.
+
 import (
 	"container/heap"
 	"math/rand/v2"

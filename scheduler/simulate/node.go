@@ -1,5 +1,7 @@
 package simulate
 
+// A node: one core with a model of what is around it.
+
 import (
 	"slices"
 	"strconv"

@@ -70,7 +70,7 @@ func runShaping(seed uint64, rate int) *shapingRun {
 	c := NewClock(seed)
 	p := defaults()
 	p.MaxThr, p.MaxRing, p.Overfeed = 40, 40, 0
-	p.Rate, p.RateBurst = limit.Rate{Recipients: rate, Span: time.Minute}, shapedBurst
+	p.Rates.Thread, p.Rates.Burst = limit.Rate{Recipients: rate, Span: time.Minute}, shapedBurst
 	r := new(shapingRun)
 	n := NewNode(c, p, nil, func(d *Delivery) {
 		c.After(c.between(900*time.Millisecond, 1100*time.Millisecond), func() {

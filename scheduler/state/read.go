@@ -1,5 +1,7 @@
 package state
 
+// Reading the saved state.
+
 import (
 	"bufio"
 	"errors"

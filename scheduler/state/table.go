@@ -1,5 +1,7 @@
 package state
 
+// The table: what was saved of mail that is not loaded yet.
+
 import (
 	"maps"
 	"slices"

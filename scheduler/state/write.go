@@ -1,5 +1,7 @@
 package state
 
+// Writing the saved state.
+
 import (
 	"fmt"
 	"path/filepath"

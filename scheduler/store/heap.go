@@ -1,5 +1,7 @@
 package store
 
+// The heap: what comes next.
+
 import "math"
 
 // Heap is a priority queue of items, the one with the smallest key first.

@@ -1,5 +1,7 @@
 package store
 
+// The index of a slab: items by key.
+
 import (
 	"math/bits"
 	"math/rand/v2"

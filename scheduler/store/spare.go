@@ -1,5 +1,7 @@
 package store
 
+// Spare values, which are used again.
+
 // Spare has values that are no longer used, so that the next ones need not be allocated.
 type Spare[T any] []*T
 

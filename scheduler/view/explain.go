@@ -1,5 +1,7 @@
 package view
 
+// EXPLAIN: how the mail for a destination is treated, and what it waits for.
+
 import "time"
 
 // Explanation says how the mail for a channel and host is treated and what it waits for. It can

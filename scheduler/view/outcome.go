@@ -1,5 +1,7 @@
 package view
 
+// Outcomes: what an order did, count by count.
+
 import (
 	"fmt"
 

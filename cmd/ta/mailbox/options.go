@@ -1,5 +1,7 @@
 package main
 
+// The options of mailbox.
+
 import (
 	"fmt"
 	"os"

@@ -1,5 +1,7 @@
 package main
 
+// The protocol log (option -l).
+
 import (
 	"fmt"
 	"io"

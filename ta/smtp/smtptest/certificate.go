@@ -1,5 +1,7 @@
 package smtptest
 
+// Certificates for tests.
+
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"

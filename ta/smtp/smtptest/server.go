@@ -1,5 +1,7 @@
 package smtptest
 
+// The server: a complete one, which behaves well.
+
 import (
 	"errors"
 	"io"

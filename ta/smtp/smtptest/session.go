@@ -1,5 +1,7 @@
 package smtptest
 
+// A session with the peer, by its script.
+
 import (
 	"bufio"
 	"crypto/tls"
