@@ -31,7 +31,9 @@
 // # The parts
 //
 // Scheduler is events in, actions out, and questions about the queue. It is made of
-// parts. Each has what belongs to one idea, and reaches the others through the Scheduler.
+// parts. Each has what belongs to one idea, and reaches the others through the Scheduler. They are
+// one large package because they change threads, vertices and recipients in the same Step; what
+// needs none of these is a package of its own: fair, limit, rule, store.
 //
 //	agenda    the time, the actions of this Step, and what is planned; uses no other
 //	mail      messages, vertices and recipients in memory; uses no other
