@@ -31,7 +31,7 @@ func (li *lines) agentExited(e AgentExited) {
 		}
 		attempt := ""
 		if blamed && !expected && !li.s.agents.stop.begun {
-			attempt = agentEnded
+			attempt = agentEnded + ": " + e.Status
 		}
 		blamed = false
 		li.revokeLine(l, attempt, a.pid)
