@@ -112,16 +112,21 @@ func TestRestartWhileSessionsHang(t *testing.T) {
 			t.Parallel()
 			s := hang(t, 3)
 			ended, fed := s.restart(sig)
-			if ended > 2*time.Second || fed > 10*time.Second {
-				t.Errorf("it ended after %v, and the next one had sessions after %v", ended, fed)
-			}
-			copies := s.finish()
-			for i, stage := range stages {
-				if n := copies[fmt.Sprintf("%d bob@h%d.example", i, i)]; n != s.each {
-					t.Errorf("%s: %d copies of %d messages", stage, n, s.each)
-				}
-			}
+			s.check(t, ended, fed)
 		})
+	}
+}
+
+// check finishes, and says what took too long or came twice.
+func (s *hangingSite) check(t testing.TB, ended, fed time.Duration) {
+	if ended > 2*time.Second || fed > 10*time.Second {
+		t.Errorf("it ended after %v, and the next one had sessions after %v", ended, fed)
+	}
+	copies := s.finish()
+	for i, stage := range stages {
+		if n := copies[fmt.Sprintf("%d bob@h%d.example", i, i)]; n != s.each {
+			t.Errorf("%s: %d copies of %d messages", stage, n, s.each)
+		}
 	}
 }
 
@@ -135,7 +140,7 @@ func BenchmarkRestartHanging(b *testing.B) {
 		ended, fed := s.restart(syscall.SIGTERM)
 		b.StopTimer()
 		ends, feeds = append(ends, ended.Seconds()), append(feeds, fed.Seconds())
-		s.finish()
+		s.check(b, ended, fed)
 		b.StartTimer()
 	}
 	b.ReportMetric(median(ends), "s-to-exit")
