@@ -25,10 +25,10 @@ type Source struct {
 // LoginSource is the name of the source of a client that has authenticated.
 func LoginSource(login string) string { return "login:" + EncodeXtext(login) }
 
-// ClientSource is that of a client at an address: its network of 24 bits, or of 56 bits for
+// ClientSource is that of a client at an address: its network of 24 bits, or of 48 bits for
 // IPv6, because one client may have all of the addresses.
 func ClientSource(client netip.Addr) string {
-	bits := 56
+	bits := 48
 	if client.Is4() {
 		bits = 24
 	}

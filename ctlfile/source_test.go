@@ -9,7 +9,7 @@ func TestSourceSurvivesWriting(t *testing.T) {
 	for want, s := range map[string]Source{
 		"":                                     {},
 		"SOURCE=192.0.2.0/24 CLIENT=192.0.2.7": {Name: ClientSource(netip.MustParseAddr("192.0.2.7")), Client: "192.0.2.7"},
-		"SOURCE=2001:db8:1::/56":               {Name: ClientSource(netip.MustParseAddr("2001:db8:1:ff::7"))},
+		"SOURCE=2001:db8:1::/48":               {Name: ClientSource(netip.MustParseAddr("2001:db8:1:ffff::7"))},
 		"SOURCE=login:ann+20b SMTPUTF8":        {Name: LoginSource("ann b"), UTF8: true},
 		"SOURCE=uid:1000":                      {Name: UserSource(1000)},
 	} {

@@ -451,7 +451,7 @@ func TestSourceIsWhatNoSenderCanChoose(t *testing.T) {
 	pipe, _ := net.Pipe()
 	for want, s := range map[string]*session{
 		"SOURCE=192.0.2.0/24 CLIENT=192.0.2.7":        {client: remote("192.0.2.7")},
-		"SOURCE=2001:db8:1::/56 CLIENT=2001:db8:1::7": {client: remote("2001:db8:1::7")},
+		"SOURCE=2001:db8:1::/48 CLIENT=2001:db8:1::7": {client: remote("2001:db8:1::7")},
 		"SOURCE=login:ann+20b CLIENT=192.0.2.7":       {client: remote("192.0.2.7"), user: "ann b"},
 		"SOURCE=local":                                {client: clientOf(pipe, new(Options))},
 		"SOURCE=local CLIENT=127.0.0.1":               {client: remote("127.0.0.1")}, // no process has the socket
