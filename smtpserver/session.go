@@ -64,8 +64,10 @@ type session struct {
 	errors   int       // replies of class 4 and 5 since quietAt
 	commands int       // since quietAt
 
-	idle       atomic.Bool             // it waits for a command
-	waitsSince atomic.Int64            // when it began to wait for its client, or to check a password, in nanoseconds since 1970; 0: it does neither
+	idle atomic.Bool // it waits for a command
+	// waitsSince is when it began to wait for its client, or to check a password, in nanoseconds
+	// since 1970; 0: it does neither.
+	waitsSince atomic.Int64
 	told       atomic.Pointer[refusal] // with what another goroutine ends it; nil: not yet
 }
 

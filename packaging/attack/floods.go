@@ -57,8 +57,8 @@ func manyRecipients(s *site) error {
 	return othersMail(s)
 }
 
-// othersMail sends messages of another source to another mailbox, one after the other, and says how long the
-// slowest has taken.
+// othersMail sends messages of another source to another mailbox, one after the other, and says
+// how long the slowest has taken.
 func othersMail(s *site) error {
 	path := filepath.Join(s.dir, "mail", s.b.name)
 	defer os.Remove(path)
