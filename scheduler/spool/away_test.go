@@ -1,8 +1,10 @@
 package spool
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,22 +15,39 @@ import (
 
 // Hash directories that are away for some time, and come back with their files.
 
-// away moves a directory of the spool away, or puts an empty file at its name as well. back
-// brings it back.
-func (o *testSpool) away(dir string, replaced bool) (back func()) {
+// substitute is what is at the name of a directory that is away.
+type substitute string
+
+const (
+	nothing   substitute = "nothing"
+	file      substitute = "a file"
+	directory substitute = "the directories made anew, as new mail makes them"
+)
+
+// away moves a directory of the spool away and puts a substitute at its name. back brings it back.
+func (o *testSpool) away(dir string, in substitute) (back func()) {
 	o.t.Helper()
 	path, aside := filepath.Join(o.dir, dir), filepath.Join(o.dir, "aside")
 	check(o.t, os.Rename(path, aside))
-	if replaced {
+	switch in {
+	case file:
 		check(o.t, os.WriteFile(path, nil, 0o644))
+	case directory:
+		check(o.t, os.CopyFS(path, emptied{os.DirFS(aside)}))
 	}
 	return func() {
 		o.t.Helper()
-		if replaced {
-			check(o.t, os.Remove(path))
-		}
+		check(o.t, os.RemoveAll(path))
 		check(o.t, os.Rename(aside, path))
 	}
+}
+
+// emptied is a file system without its files.
+type emptied struct{ fs.FS }
+
+func (e emptied) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(e.FS, name)
+	return slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return !entry.IsDir() }), err
 }
 
 // Each action on the message of a hash directory that is away fails and changes nothing. When the
@@ -56,21 +75,23 @@ func TestActionsWaitForAHashDirectoryThatIsAway(t *testing.T) {
 			"hold/queue/A/H/7 hold/transport/A/H/7"},
 		"held and finished": {"hold/A/H/7", failed, &scheduler.Finish{Path: "hold/A/H/7", Owes: true}, "router/notice"},
 	} {
-		for _, replaced := range []bool{false, true} {
+		for _, in := range []substitute{nothing, file, directory} {
 			o := newTestSpool(t)
 			place, path := placeOf(c.path)
 			control, message := place.dir()+"transport/"+path, place.dir()+"queue/"+path
 			o.write(control, c.text)
 			o.write(message, "Subject: x\n\nbody\n")
 			o.open(Options{Unwatched: true, Reporter: noticeFile{o.dir}})
-			back := o.away(place.dir()+"transport/A", replaced)
+			o.loaded(c.path)
+			text := o.read(control)
+			back := o.away(place.dir()+"transport/A", in)
 			o.s.Do(c.do)
 			if r := answer[Answered](o); r.Err == nil || r.Missing || IsDown(r.Err) {
-				t.Errorf("%s, replaced %v: missing %v, %v; want a failure", name, replaced, r.Missing, r.Err)
+				t.Errorf("%s, %s in its place: missing %v, %v; want a failure", name, in, r.Missing, r.Err)
 			}
 			back()
-			if o.read(control) != c.text || o.read(message) == "" || len(o.files()) != 2 {
-				t.Errorf("%s, replaced %v: files are %q", name, replaced, o.files())
+			if o.read(control) != text || o.read(message) == "" || len(o.files()) != 2 {
+				t.Errorf("%s, %s in its place: files are %q", name, in, o.files())
 			}
 			o.s.Do(c.do)
 			r := answer[Answered](o)
@@ -79,7 +100,7 @@ func TestActionsWaitForAHashDirectoryThatIsAway(t *testing.T) {
 				got = strings.ReplaceAll(got, "/"+r.Name.Path, "/COPY")
 			}
 			if r.Err != nil || r.Missing || got != c.want {
-				t.Errorf("%s, replaced %v: missing %v, %v; files are %q, want %q", name, replaced, r.Missing, r.Err, got, c.want)
+				t.Errorf("%s, %s in its place: missing %v, %v; files are %q, want %q", name, in, r.Missing, r.Err, got, c.want)
 			}
 		}
 	}
@@ -103,7 +124,8 @@ func TestNameWaitsForAHashDirectoryThatIsAway(t *testing.T) {
 	o.put("A/H/7", control("7", toBob))
 	o.put("8", control("8", toBob))
 	o.open(Options{Unwatched: true})
-	back := o.away("transport/A/H", false)
+	o.loaded("A/H/7")
+	back := o.away("transport/A/H", directory)
 	o.refused("A/H/7", Unreadable)
 	back()
 	o.loaded("A/H/7")
@@ -119,7 +141,8 @@ func TestNoticeWaitsForTheDirectoryOfTheMessageFile(t *testing.T) {
 	text := control("7", strings.Replace(toBob, "r ", "r-", 1))
 	o.put("A/H/7", text+diagnose(offset(t, text, "@b.example"), "bob@b.example", "failed"))
 	o.open(Options{Unwatched: true, Reporter: noticeFile{o.dir}})
-	back := o.away("queue/A", false)
+	o.loaded("A/H/7")
+	back := o.away("queue/A", directory)
 	if r := o.finished("A/H/7", true); r.Err == nil || r.Notice != "" {
 		t.Errorf("%+v, want a failure", r)
 	}
@@ -137,8 +160,9 @@ func TestJanitorWaitsForAHashDirectoryThatIsAway(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("A/H/7", control("7", toBob))
 	o.open(Options{Unwatched: true})
+	o.loaded("A/H/7")
 	later := time.Now().Add(2 * orphanAge)
-	back := o.away("transport/A", false)
+	back := o.away("transport/A", directory)
 	for range 2 {
 		o.s.janitor.pass(later)
 	}

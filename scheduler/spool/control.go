@@ -5,7 +5,6 @@ package spool
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -21,9 +20,6 @@ type controlFile struct {
 	fd   int // open for writing, but for a query; -1: it was not read
 }
 
-// errGone says that there is no regular file of this name in its directory, which is there.
-var errGone = errors.New("no such file")
-
 // errChanged says that another process changed the file after we had read it.
 var errChanged = errors.New("changed while it was worked on")
 
@@ -38,13 +34,13 @@ const bufferKept = 1 << 20
 // readControl reads the control file at path and leaves it open. buf is used, and replaced if
 // it was too small. The error is errGone, errChanged, a *malformed, postoffice.ErrInUse or the system's; st
 // is valid for a *malformed.
-func readControl(control postoffice.Control, at int, path string, flags int, buf *[]byte) (controlFile, error) {
+func (at *places) readControl(control postoffice.Control, dir int, path string, flags int, buf *[]byte) (controlFile, error) {
 	d := controlFile{path: path, fd: -1}
-	fd, st, err := control.Open(at, path, flags)
+	fd, st, err := control.Open(dir, path, flags)
 	switch err {
 	case nil:
 	case unix.ENOENT, unix.ELOOP, unix.ENXIO, unix.EISDIR, postoffice.ErrNotRegular:
-		return d, gone(at, path)
+		return d, at.gone(dir, path)
 	default:
 		return d, fmt.Errorf("open: %w", err)
 	}
@@ -55,30 +51,10 @@ func readControl(control postoffice.Control, at int, path string, flags int, buf
 	return d, err
 }
 
-// gone returns the error for a path below dir at which a call has found no regular file: errGone
-// if its directory has none. A hash directory that is missing, or is no directory, may come back
-// with its files, so that is an ordinary error: nothing is dropped or removed because of it.
-func gone(dir int, path string) error {
-	in, err := postoffice.OpenAt(dir, filepath.Dir(path), unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return fmt.Errorf("its directory: %w", err)
-	}
-	defer postoffice.Close(in)
-	var st unix.Stat_t
-	err = postoffice.Stat(in, filepath.Base(path), &st)
-	switch {
-	case err == unix.ENOENT, err == nil && !postoffice.IsRegular(&st):
-		return errGone
-	case err == nil: // the directory has come back since that call
-		return errChanged
-	}
-	return fmt.Errorf("stat: %w", err)
-}
-
 // openControl reads the control file at a path, below hold/ or not, to change it.
 func (at *places) openControl(path string, buf *[]byte) (controlFile, error) {
 	place, path := placeOf(path)
-	return readControl(at.controlOf(place), at.pairs[place].transport, path, unix.O_RDWR, buf)
+	return at.readControl(at.controlOf(place), at.pairs[place].transport, path, unix.O_RDWR, buf)
 }
 
 func (d *controlFile) read(buf *[]byte) error {

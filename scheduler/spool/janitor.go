@@ -94,7 +94,7 @@ func (at *places) hasStaged() bool {
 func (j *janitor) orphaned(path string, now time.Time) bool {
 	place, path := placeOf(path)
 	pairs := &j.s.places.pairs
-	if postoffice.Exists(pairs[place].transport, path) || gone(pairs[place].transport, path) != errGone {
+	if postoffice.Exists(pairs[place].transport, path) || j.s.places.gone(pairs[place].transport, path) != errGone {
 		return false
 	}
 	var st unix.Stat_t

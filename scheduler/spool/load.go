@@ -111,6 +111,7 @@ func (t *loader) load(n Name) {
 	if m.UnderHold = place == Hold; !m.UnderHold {
 		t.triggers(now, d.file)
 	}
+	t.s.places.foundIn(now.Path)
 	t.s.refusals.remove(n.Path)
 	t.add(m)
 }

@@ -290,7 +290,7 @@ func TestLoadKeepsNoLargeBuffer(t *testing.T) {
 	o.open(Options{})
 	small := make([]byte, 0, 1000)
 	buf := small
-	d, err := readControl(o.s.places.control, o.s.places.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
+	d, err := new(places).readControl(o.s.places.control, o.s.places.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
 	if err != nil || len(d.file.Recipients) != 30001 {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestTrimSparesALineThatWasFinishedMeanwhile(t *testing.T) {
 	o.put("7", text)
 	o.open(Options{})
 	var buf []byte
-	d, err := readControl(o.s.places.control, o.s.places.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
+	d, err := new(places).readControl(o.s.places.control, o.s.places.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
 	check(t, err)
 	defer d.close()
 	text += "08710\tbob@b.example\x01failed\tno such user\n"

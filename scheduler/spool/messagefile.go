@@ -54,13 +54,13 @@ func (t *loader) fetch(n Name, d *controlFile) error {
 	var st unix.Stat_t
 	switch err := postoffice.Stat(in.transport, path, &st); {
 	case err == unix.ENOENT: // both files have left since the control file was read
-		return gone(in.transport, path)
+		return t.s.places.gone(in.transport, path)
 	case err != nil:
 		return err
 	case st.Ino != d.st.Ino || st.Dev != d.st.Dev:
 		return errGone
 	}
-	if err := gone(in.queue, path); err != errGone {
+	if err := t.s.places.gone(in.queue, path); err != errGone {
 		return fmt.Errorf("the message file %squeue/%s: %w", place.dir(), path, err)
 	}
 	return &malformed{"there is no message file " + place.dir() + "queue/" + path}

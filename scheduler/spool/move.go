@@ -56,8 +56,11 @@ func (at *places) moveMessage(path string, from, to Place) (missing bool, err er
 		return false, fmt.Errorf("message file: %w", unix.ENOENT)
 	}
 	apart, err := moveBoth(a, path, b, path, to.prefixMode())
-	if apart || errors.Is(err, unix.ENOENT) && gone(a.transport, path) == errGone {
+	if apart || errors.Is(err, unix.ENOENT) && at.gone(a.transport, path) == errGone {
 		return true, nil
+	}
+	if err == nil {
+		at.foundIn(to.dir() + path)
 	}
 	return false, err
 }

@@ -58,6 +58,7 @@ type places struct {
 	control    postoffice.Control
 	hashLevels int
 	warn       func(text string)
+	found      hashDirs
 
 	// moving is held during every two-step move of a message that the receiver
 	// may know, and while an interrupted move is completed.

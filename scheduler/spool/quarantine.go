@@ -49,7 +49,7 @@ func (at *places) quarantine(path, reason string) error {
 			return fmt.Errorf("writing corrupt/transport/%s.reason: %w", to, err)
 		}
 		_, err := moveBoth(q, path, c, to, Corrupt.prefixMode())
-		if errors.Is(err, unix.ENOENT) && gone(q.transport, path) == errGone {
+		if errors.Is(err, unix.ENOENT) && at.gone(q.transport, path) == errGone {
 			err = moveFile(q.queue, path, c.queue, to, Corrupt.prefixMode())
 		}
 		if err != nil && err != unix.ENOENT {

@@ -67,7 +67,7 @@ func (at *places) readStored(p Place, n Name) (*Stored, error) {
 	in := at.pairs[p]
 	m := &Stored{Place: p, Name: n, Size: -1}
 	var buf []byte
-	d, err := readControl(postoffice.Control{}, in.transport, n.Path, unix.O_RDONLY, &buf)
+	d, err := at.readControl(postoffice.Control{}, in.transport, n.Path, unix.O_RDONLY, &buf)
 	defer d.close()
 	var bad *malformed
 	switch {

@@ -112,7 +112,7 @@ func (n *notices) reportTo(path string, d *controlFile, lines []int, retryUntil 
 		}
 		o.Size, o.ModifiedAt = st.Size, time.Unix(st.Mtim.Unix())
 	case unix.ENOENT: // the notice is without it
-		if err := gone(n.s.places.pairs[place].queue, path); err != errGone {
+		if err := n.s.places.gone(n.s.places.pairs[place].queue, path); err != errGone {
 			return "", fmt.Errorf("message file: %w", err)
 		}
 	default:

@@ -115,20 +115,20 @@ func (s *Spool) unlinkUntagged(f scheduler.Finish) error {
 func (at *places) unlink(path string) error {
 	place, path := placeOf(path)
 	q := at.pairs[place]
-	if err := unlink(q.transport, path); err != nil {
+	if err := at.unlinkOne(q.transport, path); err != nil {
 		return fmt.Errorf("unlinking the control file: %w", err)
 	}
-	if err := unlink(q.queue, path); err != nil {
+	if err := at.unlinkOne(q.queue, path); err != nil {
 		return fmt.Errorf("unlinking the message file: %w", err)
 	}
 	return nil
 }
 
-// unlink removes a file, if it is not gone already.
-func unlink(dir int, path string) error {
+// unlinkOne removes a file, if it is not gone already.
+func (at *places) unlinkOne(dir int, path string) error {
 	err := postoffice.Unlink(dir, path)
 	if err == unix.ENOENT {
-		err = gone(dir, path)
+		err = at.gone(dir, path)
 	}
 	if err == errGone {
 		return nil
