@@ -33,8 +33,9 @@ const (
 //
 // messages/s are the medians of all runs, and ratio is ours divided by Postfix's.
 // sync-ms is what one fsync of a small new file takes just before the first run.
-// waits/message counts the calls of fsync, fdatasync and syncfs of all processes
-// of a server, in a run of its own under strace.
+// cpu-µs/message is the median of the processor time that all processes of a server and their
+// children take, with their start. waits/message counts the calls of fsync, fdatasync and syncfs
+// of all processes of a server, in a run of its own under strace.
 //
 // Postfix comes from .peers ("make peers").
 func BenchmarkMail(b *testing.B) {
@@ -50,12 +51,20 @@ func BenchmarkMail(b *testing.B) {
 			peertest.SpreadTempDirs(b)
 			sync := syncTime(b)
 			servers := []server{{"zsched", startOurs}, {"postfix", startPostfix}}
-			rates := map[string][]float64{}
+			rates, cpu := map[string][]float64{}, map[string][]float64{}
 			for b.Loop() {
 				for range rounds {
 					for _, s := range servers {
 						r := mailRun{peers: peers, bin: bin, through: through}
 						rates[s.name] = append(rates[s.name], messagesPerRun/r.send(b, s).Seconds())
+						all := 0.0
+						for _, cmd := range r.started {
+							used := cmd.ProcessState.SystemTime() + cmd.ProcessState.UserTime()
+							name, each := filepath.Base(cmd.Path), float64(used.Microseconds())/messagesPerRun
+							cpu[name] = append(cpu[name], each)
+							all += each
+						}
+						cpu[s.name] = append(cpu[s.name], all)
 					}
 					slices.Reverse(servers)
 				}
@@ -65,6 +74,9 @@ func BenchmarkMail(b *testing.B) {
 				r := mailRun{peers: peers, bin: bin, through: through, trace: filepath.Join(b.TempDir(), "calls")}
 				r.send(b, s)
 				b.ReportMetric(float64(calls(b, r.trace))/messagesPerRun, s.name+"-waits/message")
+			}
+			for program, each := range cpu {
+				b.ReportMetric(peertest.Median(each), program+"-cpu-µs/message")
 			}
 			b.ReportMetric(peertest.Median(rates["zsched"])/peertest.Median(rates["postfix"]), "ratio")
 			b.ReportMetric(float64(sync.Microseconds())/1000, "sync-ms")
@@ -85,6 +97,7 @@ type mailRun struct {
 	bin     string // our programs
 	through bool   // mail is delivered, too
 	trace   string // names of files for strace, or ""
+	started []*exec.Cmd
 }
 
 // send sends the messages and returns how long it took.
@@ -116,10 +129,11 @@ func (r *mailRun) send(b *testing.B, s server) time.Duration {
 	return time.Since(began)
 }
 
-// traced is a command that runs under strace, if a trace is wanted. A process
+// traced is the command of a program of the server. It runs under strace if a trace is wanted. A process
 // and its children write to files that begin with the name of the trace.
 func (r *mailRun) traced(cmd *exec.Cmd) *exec.Cmd {
 	if r.trace == "" {
+		r.started = append(r.started, cmd)
 		return cmd
 	}
 	args := []string{"-ff", "--seccomp-bpf", "-e", "trace=fsync,fdatasync,syncfs", "-o", r.trace + "." + filepath.Base(cmd.Path), cmd.Path}
