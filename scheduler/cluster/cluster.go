@@ -76,7 +76,7 @@ type Options struct {
 
 // virtualTime has what tests in virtual time replace; nil: it is not replaced.
 type virtualTime struct {
-	clock func() time.Duration // BootTime
+	clock func() time.Duration // process.SinceBoot
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"zsched/internal/process"
 	"zsched/internal/redisurl"
 )
 
@@ -140,7 +141,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 func openLink(o Options) *link {
 	s := &link{
 		nonce: o.Nonce, timeout: cmp.Or(o.Timeout, callTimeout), ended: make(chan struct{}),
-		batches: make(chan *batch, 1), answers: make(chan *answer, 1), woken: make(chan struct{}, 1), clock: BootTime,
+		batches: make(chan *batch, 1), answers: make(chan *answer, 1), woken: make(chan struct{}, 1), clock: process.SinceBoot,
 	}
 	if o.virtual.clock != nil {
 		s.clock = o.virtual.clock

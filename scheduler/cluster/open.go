@@ -2,12 +2,7 @@ package cluster
 
 // Opening: how a node begins to speak to the store, and ends it.
 
-import (
-	"context"
-	"time"
-
-	"golang.org/x/sys/unix"
-)
+import "context"
 
 // Open makes a Node and begins to speak to the store. Close ends it.
 func Open(o Options) *Node {
@@ -51,14 +46,4 @@ func (n *Node) leave(ctx context.Context) {
 		}
 		calls = calls[part:]
 	}
-}
-
-// BootTime returns the time since the machine was started. It goes on while the
-// machine sleeps, and nobody can set it.
-func BootTime() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		panic("cluster: the kernel has no CLOCK_BOOTTIME: " + err.Error())
-	}
-	return time.Duration(t.Nano())
 }
