@@ -81,7 +81,7 @@ scheduler/owner:          internal/postoffice internal/process x/sys
 scheduler/spool:          ctlfile queue scheduler scheduler/owner scheduler/view internal/postoffice internal/process x/sys
 scheduler/report:         ctlfile queue internal/text internal/units internal/postoffice go-message
 scheduler/simulate:       ctlfile ta scheduler scheduler/limit scheduler/rule
-scheduler/cluster:        mailq scheduler scheduler/store internal/redisurl go-redis x/sys
+scheduler/cluster:        mailq scheduler scheduler/store internal/process internal/redisurl go-redis
 scheduler/state:          scheduler scheduler/view internal/postoffice internal/text x/sys
 scheduler/agent:          ta internal/postoffice x/sys
 scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/view scheduler/spool scheduler/state scheduler/report internal/text internal/logs zerolog systemd
