@@ -19,11 +19,13 @@ func (s *Scheduler) Trouble() view.Trouble {
 	return t
 }
 
-// rememberTrouble keeps the reason of a failed write, the last one, and when the first failed.
+// rememberTrouble keeps the reason of a failed write, the last one, and when the first failed. One
+// that fails again when it is issued again belongs to the same trouble.
 func (wr *writes) rememberTrouble(e Failed) {
-	if !wr.spoolDown && len(wr.failed) == 0 {
+	if !wr.spoolDown && len(wr.failed) == 0 && wr.s.agenda.now > wr.failedAt.after(2*retryInterval) {
 		wr.trouble.Since = wr.s.agenda.date.time()
 	}
+	wr.failedAt = wr.s.agenda.now
 	wr.trouble.Reason = strings.TrimSpace(e.Reason)
 }
 

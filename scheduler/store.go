@@ -23,6 +23,7 @@ type writes struct {
 	failed    []Op                 // to be issued again, in order
 	batch     batch                // of the message in inBatch
 	trouble   view.Trouble         // why the actions in failed have failed, or why the spool is down
+	failedAt  instant              // when the last of them failed
 	retry     timer                // when to probe, or to issue failed again
 	spoolDown bool                 // no outcome can be written, so nothing is fed
 	full      bool                 // the log says that there was no room for an action

@@ -118,15 +118,44 @@ func (w noticeFile) Report(*Owed) (string, error) {
 }
 func (noticeFile) AnswersNullSender() bool { return false }
 
-// A name in a directory that is away is read again later. If only the file is gone, it is not.
+// A new directory in the place of another one is the only one after an hour, so that files which
+// have been removed there do not wait for ever.
+func TestDirectoryInPlaceOfAnotherIsTheOnlyOneAfterAnHour(t *testing.T) {
+	o := newTestSpool(t)
+	text := control("7", strings.Replace(toBob, "r ", "r-", 1))
+	o.put("A/H/7", text)
+	o.open(Options{Unwatched: true})
+	now := time.Minute
+	o.s.places.found.now = func() time.Duration { return now }
+	o.loaded("A/H/7")
+	o.away("transport/A", directory)
+	for range 2 {
+		if r := o.finished("A/H/7", false); r.Err == nil {
+			t.Errorf("after %v: %+v, want a failure", now, r)
+		}
+		now += awayTime - time.Second
+	}
+	now += 2 * time.Second
+	if r := o.finished("A/H/7", false); r.Err != nil {
+		t.Errorf("after %v: %v", now, r.Err)
+	}
+	o.holds("aside/H/7")
+}
+
+// A name in a directory that is away is read again later. If only the file is gone, or if a new
+// directory is in place of the one that is away, it is not: a sweep finds it.
 func TestNameWaitsForAHashDirectoryThatIsAway(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("A/H/7", control("7", toBob))
 	o.put("8", control("8", toBob))
 	o.open(Options{Unwatched: true})
 	o.loaded("A/H/7")
-	back := o.away("transport/A/H", directory)
+	back := o.away("transport/A/H", nothing)
 	o.refused("A/H/7", Unreadable)
+	back()
+	o.loaded("A/H/7")
+	back = o.away("transport/A/H", directory)
+	o.refused("A/H/7", Vanished)
 	back()
 	o.loaded("A/H/7")
 	check(t, os.Remove(filepath.Join(o.dir, "transport/A/H/7")))

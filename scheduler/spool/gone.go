@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,12 +19,23 @@ var errGone = errors.New("no such file")
 
 // errOtherDir says that a hash directory was moved away, and that there is a new one in its place.
 // It is an error of the system: trying again may succeed.
-var errOtherDir = fmt.Errorf("%w: another one is in its place; if that is to stay, restart the scheduler", unix.ESTALE)
+var errOtherDir = fmt.Errorf("%w: another one is in its place", unix.ESTALE)
 
-// hashDirs are the hash directories in which messages were found, each as it was at the first.
+// awayTime is how long a hash directory that was moved away may come back, if there is a new one
+// in its place.
+const awayTime = time.Hour
+
+// hashDirs are the hash directories in which messages were found.
 type hashDirs struct {
 	mu  sync.Mutex
-	was map[dirName]inode
+	was map[dirName]*hashDir
+	now func() time.Duration // process.SinceBoot; tests replace it
+}
+
+// hashDir is a hash directory as it was when mail was first found there.
+type hashDir struct {
+	inode
+	replacedAt time.Duration // when another one was first seen in its place; 0: it is there
 }
 
 // dirName is a directory below one of the open directories of the places.
@@ -43,9 +55,6 @@ func (at *places) foundIn(path string) {
 	}
 	at.found.mu.Lock()
 	defer at.found.mu.Unlock()
-	if at.found.was == nil {
-		at.found.was = map[dirName]inode{}
-	}
 	for _, root := range []int{at.pairs[place].transport, at.pairs[place].queue} {
 		name := dirName{root, dir}
 		if _, known := at.found.was[name]; known {
@@ -53,7 +62,7 @@ func (at *places) foundIn(path string) {
 		}
 		if fd, id, err := openHashDir(root, dir); err == nil {
 			postoffice.Close(fd)
-			at.found.was[name] = id
+			at.found.was[name] = &hashDir{inode: id}
 		}
 	}
 }
@@ -71,8 +80,8 @@ func openHashDir(root int, dir string) (fd int, id inode, err error) {
 
 // gone returns the error for a path below root, an open directory, at which a call has found no
 // regular file: errGone if its directory has none. A hash directory that is missing, is no
-// directory, or is another one than before may come back with its files, so that is an ordinary
-// error: nothing is dropped or removed because of it.
+// directory, or has been another one for less than awayTime may come back with its files, so that
+// is an ordinary error: nothing is dropped or removed because of it.
 func (at *places) gone(root int, path string) error {
 	dir, base := filepath.Split(path)
 	dir = filepath.Clean(dir)
@@ -90,11 +99,29 @@ func (at *places) gone(root int, path string) error {
 	default:
 		return fmt.Errorf("stat: %w", err)
 	}
-	at.found.mu.Lock()
-	was, known := at.found.was[dirName{root, dir}]
-	at.found.mu.Unlock()
-	if known && id != was {
+	if at.found.isReplaced(dirName{root, dir}, id) {
 		return fmt.Errorf("its directory: %w", errOtherDir)
 	}
 	return errGone
+}
+
+// isReplaced reports whether a directory that is there now has been in the place of another one
+// for less than awayTime. After that it counts as the only one.
+func (h *hashDirs) isReplaced(name dirName, id inode) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	dir := h.was[name]
+	switch {
+	case dir == nil:
+		return false
+	case dir.inode == id:
+		dir.replacedAt = 0
+		return false
+	case dir.replacedAt == 0:
+		dir.replacedAt = h.now()
+	case h.now()-dir.replacedAt >= awayTime:
+		*dir = hashDir{inode: id}
+		return false
+	}
+	return true
 }

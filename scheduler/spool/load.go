@@ -137,7 +137,7 @@ func (t *loader) trigger(n Name, d *controlFile) {
 func (t *loader) reject(n Name, d *controlFile, err error) {
 	var bad *malformed
 	switch {
-	case errors.Is(err, errGone):
+	case errors.Is(err, errGone), errors.Is(err, errOtherDir): // the sweep finds it when its directory is back
 		t.refuse(n, Vanished, err.Error())
 	case errors.Is(err, errChanged), errors.Is(err, postoffice.ErrInUse):
 		t.refuse(n, Busy, err.Error())

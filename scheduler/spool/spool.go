@@ -68,6 +68,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/internal/process"
 	"zsched/queue"
 	"zsched/scheduler"
 	"zsched/scheduler/owner"
@@ -183,7 +184,7 @@ func Open(o Options) (*Spool, error) {
 }
 
 func (s *Spool) openParts() (err error) {
-	s.places = &places{hashLevels: s.options.HashLevels, warn: s.warn}
+	s.places = &places{hashLevels: s.options.HashLevels, warn: s.warn, found: hashDirs{was: map[dirName]*hashDir{}, now: process.SinceBoot}}
 	defer func() {
 		if err != nil {
 			s.places.close()
