@@ -21,9 +21,11 @@ const (
 	// checksOfBlock bounds the checks for an address block that wait or go on, so that others do
 	// not wait behind more of them.
 	checksOfBlock = 20
-	// maxCounted bounds the addresses, and the users, whose wrong passwords are counted, and
-	// the logins that are remembered. All are forgotten when there would be more.
+	// maxCounted bounds the addresses, and the users, whose wrong passwords are counted. All are
+	// forgotten when there would be more.
 	maxCounted = 10000
+	// maxKnown bounds the addresses of one user that are remembered, in the same way.
+	maxKnown = 100
 )
 
 // login is a user at an address.
@@ -43,14 +45,14 @@ type guesses struct {
 	began     time.Time // the period, in which wrong passwords are counted
 	byAddress map[netip.Prefix]int
 	byUser    map[string]int
-	known     map[login]bool
-	checks    map[string]int // that wait or go on, by address block
+	known     map[string]map[netip.Prefix]bool // from where each user has logged in
+	checks    map[string]int                   // that wait or go on, by address block
 }
 
 func newGuesses() *guesses {
 	return &guesses{
 		delay: guessDelay, slots: make(chan struct{}, hashesAtOnce),
-		byAddress: make(map[netip.Prefix]int), byUser: make(map[string]int), known: make(map[login]bool),
+		byAddress: make(map[netip.Prefix]int), byUser: make(map[string]int), known: make(map[string]map[netip.Prefix]bool),
 		checks: make(map[string]int),
 	}
 }
@@ -91,7 +93,7 @@ func (g *guesses) tooMany(at login, now time.Time) *refusal {
 	switch {
 	case g.byAddress[at.from] >= addressGuesses:
 		return errAddressGuesses
-	case g.byUser[at.user] >= userGuesses && !g.known[at]:
+	case g.byUser[at.user] >= userGuesses && !g.known[at.user][at.from]:
 		return errUserGuesses
 	}
 	return nil
@@ -102,20 +104,25 @@ func (g *guesses) tooMany(at login, now time.Time) *refusal {
 func (g *guesses) wrong(at login) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	bounded(g.byAddress)[at.from]++
-	bounded(g.byUser)[at.user]++
+	bounded(g.byAddress, at.from)[at.from]++
+	bounded(g.byUser, at.user)[at.user]++
 }
 
 // right remembers a login.
 func (g *guesses) right(at login) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	bounded(g.known)[at] = true
+	from := g.known[at.user]
+	if from == nil || len(from) == maxKnown && !from[at.from] {
+		from = make(map[netip.Prefix]bool)
+		g.known[at.user] = from
+	}
+	from[at.from] = true
 }
 
-// bounded returns a map that has room for one more.
-func bounded[K comparable, V any](m map[K]V) map[K]V {
-	if len(m) == maxCounted {
+// bounded returns a map that has the key, or room for it.
+func bounded[K comparable, V any](m map[K]V, key K) map[K]V {
+	if _, has := m[key]; !has && len(m) == maxCounted {
 		clear(m)
 	}
 	return m

@@ -105,8 +105,24 @@ func TestGuessesTakeBoundedMemory(t *testing.T) {
 		g.wrong(at(fmt.Sprint("user", i), i))
 		g.right(at("bob", i))
 	}
-	if len(g.byUser) != 10 || len(g.byAddress) != 10 || len(g.known) != 10 || !g.known[at("bob", maxCounted+9)] {
-		t.Errorf("%d users, %d addresses, %d logins", len(g.byUser), len(g.byAddress), len(g.known))
+	known := g.known["bob"]
+	if len(g.byUser) != 10 || len(g.byAddress) != 10 || len(known) > maxKnown || !known[at("bob", maxCounted+9).from] {
+		t.Errorf("%d users, %d addresses, %d logins", len(g.byUser), len(g.byAddress), len(known))
+	}
+}
+
+// The addresses of one user make the server forget none of another's.
+func TestAddressesOfAUserLeaveThoseOfOthers(t *testing.T) {
+	g := newGuesses()
+	g.right(at("ann", 0))
+	for i := range maxCounted + 10 {
+		g.right(at("bob", i))
+	}
+	for range userGuesses {
+		g.wrong(at("ann", 1))
+	}
+	if refused := g.tooMany(at("ann", 0), time.Now()); refused != nil {
+		t.Errorf("%v for ann at her usual address", refused)
 	}
 }
 

@@ -14,7 +14,7 @@ type Rate struct {
 	Per        time.Duration
 }
 
-// rates has a bucket of tokens for each login and address block. It holds Rate.Recipients,
+// rates has a bucket of tokens for each login, or for each address block. It holds Rate.Recipients,
 // is full at first and fills in Rate.Per. Each recipient takes a token.
 type rates struct {
 	mu     sync.Mutex
@@ -36,7 +36,7 @@ func (r *rates) take(source string, limit Rate, now time.Time) bool {
 	if at.Sub(now) > limit.Per {
 		return false
 	}
-	bounded(r.fullAt)[source] = at
+	bounded(r.fullAt, source)[source] = at
 	return true
 }
 

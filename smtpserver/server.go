@@ -100,15 +100,16 @@ func Default() Options {
 
 // Server accepts mail at any number of listeners.
 type Server struct {
-	queue     *inbox
-	envelopes envelopes
-	stopped   chan struct{}
-	triggers  logs.Throttle // ETRNs for each host
-	ended     logs.Throttle // logged sessions of each address block
-	crowded   logs.Throttle // log lines about each block whose clients get no session
-	guesses   *guesses
-	rates     rates
-	config    atomic.Pointer[config] // in force for sessions that begin now
+	queue      *inbox
+	envelopes  envelopes
+	stopped    chan struct{}
+	triggers   logs.Throttle // ETRNs for each host
+	ended      logs.Throttle // logged sessions of each address block
+	crowded    logs.Throttle // log lines about each block whose clients get no session
+	guesses    *guesses
+	loginRates rates
+	blockRates rates
+	config     atomic.Pointer[config] // in force for sessions that begin now
 
 	mu       sync.Mutex
 	sessions map[*session]bool
@@ -137,7 +138,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		queue: q, stopped: make(chan struct{}), guesses: newGuesses(),
-		rates: rates{fullAt: make(map[string]time.Time)}, envelopes: envelopes{held: make(map[string]int64)},
+		loginRates: rates{fullAt: make(map[string]time.Time)}, blockRates: rates{fullAt: make(map[string]time.Time)}, envelopes: envelopes{held: make(map[string]int64)},
 		triggers: logs.Throttle{Period: triggerPeriod},
 		ended:    logs.Throttle{Number: maxSessionLines, Period: sessionLinePeriod},
 		crowded:  logs.Throttle{Period: sessionLinePeriod},

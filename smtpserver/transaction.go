@@ -169,13 +169,13 @@ func (s *session) mayReceive(address string) error {
 // withinRate counts a recipient, unless there were too many from the user or, without one, from
 // the client's address block.
 func (s *session) withinRate() bool {
-	limit := s.o.ClientRate
-	if s.user != "" {
-		limit = s.o.LoginRate
-	} else if s.client.trusted {
+	switch {
+	case s.user != "":
+		return s.server.loginRates.take(s.sourceName(), s.o.LoginRate, time.Now())
+	case s.client.trusted:
 		return true
 	}
-	return s.server.rates.take(s.sourceName(), limit, time.Now())
+	return s.server.blockRates.take(s.sourceName(), s.o.ClientRate, time.Now())
 }
 
 // addRecipient adds a recipient, if there is memory for it. There always is for the first one of

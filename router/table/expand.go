@@ -242,7 +242,7 @@ func (e *Expansion) deliver(route Route, whole, domain string, s scope) {
 // detail, in lower case, so that each user has a thread, with windows and turns as other
 // hosts have. An unusual name has none of its own.
 func userHost(local string) string {
-	name, _, _ := strings.Cut(strings.ToLower(local), "+")
+	name, _, _ := strings.Cut(strings.ToLower(strings.Trim(local, `"`)), "+")
 	unusual := func(r rune) bool {
 		return r != '.' && r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	}

@@ -112,7 +112,7 @@ func TestRecipientsAreRouted(t *testing.T) {
 // be a word of a job line, or is very long, is not.
 func TestUsersAreHosts(t *testing.T) {
 	for local, want := range map[string]string{"ann": "ann", "Ann+x+y": "ann", "j.o-e_1": "j.o-e_1", "grüße": "grüße", "+x": "-", "": "-",
-		`"a b"`: "-", "a/b": "-", "a\tb": "-", strings.Repeat("x", 64): strings.Repeat("x", 64), strings.Repeat("x", 65): "-"} {
+		`"a b"`: "-", `"ann+a b"`: "ann", "a/b": "-", "a\tb": "-", strings.Repeat("x", 64): strings.Repeat("x", 64), strings.Repeat("x", 65): "-"} {
 		if got := userHost(local); got != want {
 			t.Errorf("%q: host %q, want %q", local, got, want)
 		}
