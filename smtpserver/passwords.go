@@ -4,6 +4,8 @@ package smtpserver
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -25,9 +27,38 @@ func (s senders) allow(address string) bool {
 	})
 }
 
-// verify reports whether a password is right, by a file of lines "user:hash" or
-// "user:hash:sender,..." with bcrypt hashes, and returns the senders. It takes the same time
-// whether or not there is such a user. A hash of the user that cannot be used is logged.
+// credential is a line of the password file: user:hash or user:hash:sender,...
+type credential struct {
+	user, hash string
+	cost       int
+	own        senders
+}
+
+// parseCredential reads a line; in that of a comment there is no user. An error says why nobody
+// can log in with it.
+func parseCredential(line string) (c credential, err error) {
+	line = strings.TrimSpace(line)
+	if line == "" || line[0] == '#' {
+		return c, nil
+	}
+	user, rest, found := strings.Cut(line, ":")
+	if !found || user == "" {
+		return c, errors.New("the line is not user:hash")
+	}
+	hash, list, bound := strings.Cut(rest, ":")
+	c.user, c.hash = user, hash
+	if bound {
+		c.own = strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if c.cost, err = bcrypt.Cost([]byte(hash)); err != nil || c.cost > maxHashCost {
+		return c, errors.New("the text after the colon is not a bcrypt hash, or its cost is above 15")
+	}
+	return c, nil
+}
+
+// verify reports whether a password is right, by a file of credentials, and returns the
+// senders. It takes the same time whether or not there is such a user. A hash of the user that
+// cannot be used is logged.
 func verify(file, user, password string, log zerolog.Logger) (own senders, right bool, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -35,23 +66,16 @@ func verify(file, user, password string, log zerolog.Logger) (own senders, right
 	}
 	known, hash, most := false, "", 0 // a hash of most cost takes the time if the user is not known
 	for line := range bytes.Lines(data) {
-		name, other, found := strings.Cut(strings.TrimSpace(string(line)), ":")
-		if !found || name == "" || strings.HasPrefix(name, "#") {
-			continue
-		}
-		other, list, bound := strings.Cut(other, ":")
-		switch cost, err := bcrypt.Cost([]byte(other)); {
-		case err != nil || cost > maxHashCost:
-			if name == user {
-				log.Error().Str("file", file).Str("user", user).Int("cost", cost).Msg("the text after the colon is not a bcrypt hash, or its cost is above 15")
+		switch c, err := parseCredential(string(line)); {
+		case c.user == "":
+		case err != nil:
+			if c.user == user {
+				log.Error().Str("file", file).Str("user", user).Int("cost", c.cost).Msg(err.Error())
 			}
-		case name == user:
-			known, hash, own = true, other, nil
-			if bound {
-				own = strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
-			}
-		case !known && cost > most:
-			hash, most = other, cost
+		case c.user == user:
+			known, hash, own = true, c.hash, c.own
+		case !known && c.cost > most:
+			hash, most = c.hash, c.cost
 		}
 	}
 	if hash == "" {
@@ -59,4 +83,36 @@ func verify(file, user, password string, log zerolog.Logger) (own senders, right
 	}
 	same := bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil
 	return own, same && known && password != "", nil
+}
+
+// CheckPasswords reads the password file; "": there is none. The problems are lines with which
+// nobody can log in, and senders that no address matches. The error says why nobody can log in
+// at all.
+func CheckPasswords(file string) (problems []error, err error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("passwords: %w", err)
+	}
+	number, usable := 0, false
+	for line := range bytes.Lines(data) {
+		number++
+		c, err := parseCredential(string(line))
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s:%d: %w", file, number, err))
+			continue
+		}
+		usable = usable || c.user != ""
+		for _, sender := range c.own {
+			if !strings.Contains(sender, "@") {
+				problems = append(problems, fmt.Errorf("%s:%d: sender %.100q is neither an address nor @domain", file, number, sender))
+			}
+		}
+	}
+	if !usable {
+		err = fmt.Errorf("passwords: %s has no line with which a user could log in", file)
+	}
+	return problems, err
 }

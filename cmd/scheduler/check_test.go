@@ -92,6 +92,7 @@ var mistakes = []struct {
 	{"smtpserver.cf", "listen 127.0.0.1:2525", "listen smtps 127.0.0.1:465", `^smtpserver: $WORK/smtpserver.cf:1: listen "smtps 127.0.0.1:465": "127.0.0.1:465" after an address is not require-auth$`, false},
 	{"smtpserver.cf", "", "network 192.0.2.0\\24\n", `^smtpserver: $WORK/smtpserver.cf:4: network .*: is not a network such as 192.0.2.0/24`, false},
 	{"smtpserver.cf", "", "check-recipients perhaps\n", `^smtpserver: $WORK/smtpserver.cf:4: check-recipients "perhaps": must be yes or no$`, false},
+	{"smtpserver.cf", "", "passwords nosuch\n", `^smtpserver: passwords: open $WORK/nosuch: no such file`, false},
 	{"smtpserver.cf", "mx.pem", "old.pem", `^smtpserver: certificate $WORK/old.pem: it has expired, at `, false},
 	{"smtpserver.cf", "mx.pem", "soon.pem", `^smtpserver: certificate $WORK/soon.pem: it expires soon, at .* \(warning\)$`, true},
 }

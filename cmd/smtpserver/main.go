@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -45,7 +46,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return command.ExitFault
 	}
 	if o.check {
-		return c.check(stderr)
+		return c.check(server.Passwords, stderr)
 	}
 	if err := c.maySubmit(os.Geteuid()); err != nil {
 		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
@@ -97,22 +98,30 @@ func (c *configuration) read() (smtpserver.Options, error) {
 	return server, nil
 }
 
-// check reports a certificate that expires, with which a running server goes on, and returns the
-// exit status.
-func (c *configuration) check(stderr io.Writer) int {
+// check reports what is wrong with files that a running server reads at each use: the passwords,
+// and a certificate that expires. It returns the exit status.
+func (c *configuration) check(passwords string, stderr io.Writer) (status int) {
+	report := func(problem error, code int) {
+		if problem != nil {
+			fmt.Fprintf(stderr, "smtpserver: %v\n", problem)
+			status = max(status, code)
+		}
+	}
+	problems, err := smtpserver.CheckPasswords(passwords)
+	for _, p := range problems {
+		report(p, 0)
+	}
+	report(err, command.ExitFault)
 	if c.options.certificate == "" {
-		return 0
+		return status
 	}
 	path, key := c.options.certificateFiles(c.env.Value("MAILSHARE"))
 	soon, err := certificate.Check(path, key, time.Now())
-	switch {
-	case err != nil:
-		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
-		return command.ExitFault
-	case soon != "":
-		fmt.Fprintf(stderr, "smtpserver: %s\n", soon)
+	if soon != "" {
+		report(errors.New(soon), 0)
 	}
-	return 0
+	report(err, command.ExitFault)
+	return status
 }
 
 // serve runs the server until SIGTERM or SIGINT.
@@ -129,6 +138,7 @@ func serve(o smtpserver.Options, c *configuration) error {
 	}
 	c.reloads.Path = filepath.Join(o.Router.Postoffice, postoffice.SMTPReload)
 	c.recordReload(nil)
+	c.warnOfPasswords(o.Passwords)
 	sockets := listen.New(o.Log)
 	addresses, scrapes := c.options.listen, c.options.metrics
 	for _, at := range addresses {
@@ -163,7 +173,15 @@ func reload(server *smtpserver.Server, c *configuration) {
 		return
 	}
 	server.Configure(o)
+	c.warnOfPasswords(o.Passwords)
 	c.log.Info().Msg("smtpserver.cf reloaded, for sessions that begin now")
+}
+
+// warnOfPasswords logs why nobody can log in.
+func (c *configuration) warnOfPasswords(file string) {
+	if _, err := smtpserver.CheckPasswords(file); err != nil {
+		c.log.Warn().Err(err).Msg("nobody can log in")
+	}
 }
 
 // recordReload writes why a reload failed to a file in POSTOFFICE, where the scheduler

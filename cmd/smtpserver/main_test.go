@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
+
 	"zsched/internal/zenv"
 )
 
@@ -254,6 +256,45 @@ func TestWrongConfigurationIsNamedWithItsPlace(t *testing.T) {
 	}
 }
 
+// The server reads the passwords at each login, so only the check tells before.
+func TestCheckReadsThePasswords(t *testing.T) {
+	hash, err := bcrypt.GenerateFromPassword([]byte("alice"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice := "alice:" + string(hash) + ":alice@ours.example, @other.example\n"
+	const noHash = "the text after the colon is not a bcrypt hash"
+	for text, want := range map[string]struct {
+		code int
+		says string
+	}{
+		alice:                          {0, ""},
+		"# users\n\n" + alice:          {0, ""},
+		"":                             {1, "smtpserver: passwords: DIR/p has no line with which a user could log in\n"},
+		"bob:secret\n":                 {1, "smtpserver: DIR/p:1: " + noHash},
+		alice + "bob:$apr1$x$y\n":      {0, "smtpserver: DIR/p:2: " + noHash},
+		alice + "\nbob\n":              {0, "smtpserver: DIR/p:3: the line is not user:hash\n"},
+		"joe:" + string(hash) + ":joe": {0, `smtpserver: DIR/p:1: sender "joe" is neither an address nor @domain` + "\n"},
+	} {
+		p := newPlace(t, "passwords p\n")
+		check := func() (code int, said string) {
+			var out, errs bytes.Buffer
+			code = run([]string{"--check", "-Z", filepath.Join(p.dir, "zmailer.conf")}, &out, &errs)
+			return code, strings.ReplaceAll(errs.String(), p.dir, "DIR")
+		}
+		if code, said := check(); code != 1 || !strings.HasPrefix(said, "smtpserver: passwords: open DIR/p: no such file") {
+			t.Errorf("without a file: code %d, %q", code, said)
+		}
+		if err := os.WriteFile(filepath.Join(p.dir, "p"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, said := check()
+		if code != want.code || !strings.HasPrefix(said, want.says) || want.says == "" && said != "" || strings.Contains(said, "secret") {
+			t.Errorf("%q: code %d, %q", text, code, said)
+		}
+	}
+}
+
 // Another user's mail would get this user as its sender, so the server does not start.
 func TestSettingsAreSwitchedInWords(t *testing.T) {
 	for value, want := range map[string]bool{"": true, "yes": true, "On": true, "1": true, "no": false, "off": false, "false": false, "0": false} {
@@ -359,7 +400,7 @@ func TestSignalsReloadTheOptions(t *testing.T) {
 		}
 		return line, conn
 	}
-	reload := func(sig syscall.Signal, config, word string) {
+	reload := func(sig syscall.Signal, config, word string) (before string) {
 		t.Helper()
 		err := os.WriteFile(filepath.Join(p.dir, "smtpserver.cf"), []byte(config), 0o600)
 		if err = errors.Join(err, server.Process.Signal(sig)); err != nil {
@@ -370,9 +411,11 @@ func TestSignalsReloadTheOptions(t *testing.T) {
 				if !strings.Contains(line, word) {
 					t.Errorf("the log says %s", line)
 				}
-				return
+				return before
 			}
+			before = line
 		}
+		return before
 	}
 	line, before := greeting()
 	if !strings.HasPrefix(line, "220 one.example ") {
@@ -402,7 +445,10 @@ func TestSignalsReloadTheOptions(t *testing.T) {
 			}
 		}
 	}
-	reload(syscall.SIGHUP, "hostname four.example\n", "reloaded, for sessions that begin now")
+	line = reload(syscall.SIGHUP, "hostname four.example\npasswords nosuch\n", "reloaded, for sessions that begin now")
+	if !strings.Contains(line, `"warn"`) || !strings.Contains(line, "nosuch: no such file") {
+		t.Errorf("about the passwords the log says %s", line)
+	}
 	if _, err := os.Stat(record); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the error is still there for mailq: %v", err)
 	}
