@@ -134,7 +134,7 @@ func (p *program) lists() []subcommand {
 	}
 	all = append(all, []subcommand{
 		{use: "top", short: "show the totals and the largest threads, again and again", flags: flags{p.everyFlag}, run: func([]string) error { return p.top() }},
-		{use: "trace MESSAGE|ADDRESS", short: "print what happened to a message, also if it is gone, or to all mail of an address",
+		{use: "trace MESSAGE|ADDRESS|SOURCE", short: "print what happened to a message, also if it is gone, or to all mail of an address, a client or a source",
 			flags: flags{p.eventLogFlag, p.lastFlag, p.jsonFlag}, run: func(args []string) error { return p.printTrace(args[0]) }},
 	}...)
 	for i := range all {

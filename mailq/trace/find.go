@@ -48,7 +48,9 @@ func Read(files []string, what string, since time.Time) ([]*Event, error) {
 	if base := path.Base(what); strings.Trim(base, "0123456789") == "" {
 		s.number, text = base, base
 	}
-	found, trouble := read(files, since, withText(text), func(*Event) bool { return true })
+	late := func(e *Event) bool { return !e.Time.Before(since) }
+	// Only the arrival of a message has its client, its source and the addresses before aliases.
+	found, trouble := read(files, time.Time{}, withText(text), func(e *Event) bool { return e.Event == "arrival" || late(e) })
 	for _, e := range found {
 		s.learn(e)
 	}
@@ -71,6 +73,7 @@ func Read(files []string, what string, since time.Time) ([]*Event, error) {
 		more, trouble = read(files, from, withSpoolID(s.unread), s.wanted)
 		found, s.unread = append(found, more...), make(map[string]bool)
 	}
+	found = slices.DeleteFunc(found, func(e *Event) bool { return !late(e) })
 	slices.SortFunc(found, func(a, b *Event) int {
 		return cmp.Or(byTime(a, b), cmp.Compare(a.file, b.file), cmp.Compare(a.offset, b.offset))
 	})
