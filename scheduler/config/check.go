@@ -41,7 +41,9 @@ func (r *reader) checkClauses() {
 			defaults = p
 			continue
 		}
-		r.checkReached(i)
+		if r.neverReached(i) {
+			continue
+		}
 		givesCommand := func(later rule.Clause) bool {
 			return later.Sets("command") && (covers(later.Channel, c.Channel) || covers(c.Channel, later.Channel)) &&
 				(covers(later.Host, c.Host) || covers(c.Host, later.Host))
@@ -107,9 +109,9 @@ func passesSessions(command []string) bool {
 	})
 }
 
-// checkReached reports a clause that is never used, because an earlier clause
+// neverReached reports a clause that is never used, because an earlier clause
 // that has a command matches everything that it matches.
-func (r *reader) checkReached(i int) {
+func (r *reader) neverReached(i int) bool {
 	clauses := r.file.Scheduler.Clauses
 	c := &clauses[i]
 	for j := range i {
@@ -118,9 +120,10 @@ func (r *reader) checkReached(i int) {
 			covers(earlier.Channel, c.Channel) && covers(earlier.Host, c.Host) {
 			r.warn("%s is never reached: %s on line %d has a command and matches everything that it matches",
 				patternOf(c), patternOf(earlier), earlier.Line)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // wildcards are the bytes that have a special meaning in a pattern.

@@ -47,6 +47,8 @@ func TestWarnings(t *testing.T) {
 				"set a group that no user has (scheduler(8), SECURITY)"},
 		{"a clause after one for all hosts", "smtp/* " + settled + "\nsmtp/a.example " + settled,
 			"f:2:1: smtp/a.example is never reached: smtp/* on line 1 has a command and matches everything that it matches"},
+		{"an exception without a command after it", "smtp/* " + settled + "\nsmtp/a.example maxthr=1",
+			"f:2:1: smtp/a.example is never reached: smtp/* on line 1 has a command and matches everything that it matches"},
 		{"root's group for another user", "a interval=1m retries=1 expiry=3d overfeed=0 user=uucp group=root command=c",
 			"f:1:1: in a/* the agents are not root but have group root, with which they could change files of the system; " +
 				"set a group that no user has (scheduler(8), SECURITY)"},
