@@ -72,14 +72,14 @@ func (p *program) act(orders []mailq.Order) error {
 }
 
 // confirm refuses orders that would touch many messages, unless the user has
-// given --yes. The scheduler counts them in a dry run.
+// given --yes. The scheduler counts them in a dry run, except a few that are named.
 func (p *program) confirm(orders []mailq.Order) error {
 	if p.yes || p.order.DryRun {
 		return nil
 	}
 	messages := 0
 	for _, order := range orders {
-		if order.Message != "" && order.To.Channel != ctlfile.TransferChannel {
+		if order.Message != "" && len(orders) <= mailq.MaxUnconfirmed && order.To.Channel != ctlfile.TransferChannel {
 			messages++
 			continue
 		}
