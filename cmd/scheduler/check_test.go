@@ -74,6 +74,7 @@ var mistakes = []struct {
 	{"sm.conf", "/bin/cat", "/bin/tac-", `^$WORK/scheduler.cf:12: sm: .*/bin/tac-.*no such file`, false},
 	{"scheduler.cf", `maxthr=10 command="smtp`, `sessions=5 command="smtp`, `smtp/\* sessions=5, but the command does not pass \$\{sessions\} to the agent \(warning\)$`, true},
 	{"scheduler.auth", "]/8", "]/80", `scheduler.auth:1: .*the width must be from 0 to 32.* \(warning\)$`, true},
+	{"scheduler.auth", "ALL", "TT KIL", `scheduler.auth:1: the attribute "KIL" is unknown and grants nothing \(warning\)$`, true},
 	{"scheduler.cf", "PARAMxfer-nodes", "PARAMxfer-node", `there is no parameter "PARAMxfer-node"$`, false},
 	{"nodes", "UNIX:$WORK/b", "b.example", `^$WORK/nodes:2: "b.example" is neither host:port nor UNIX:/path`, false},
 

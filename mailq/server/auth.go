@@ -109,6 +109,11 @@ func parseAccounts(text string) (list accounts, problems []error) {
 			problem(errors.New("ignored, because it has fewer than the four fields user:password:attributes:addresses"))
 			continue
 		}
+		for word := range strings.SplitSeq(fields[2], " ") {
+			if _, known := attributes[word]; !known && word != "" {
+				problem(fmt.Errorf("the attribute %q is unknown and grants nothing", word))
+			}
+		}
 		granted, known := parseRights(fields[2])
 		if !known {
 			// The line is for another program that shares the file.
