@@ -390,11 +390,10 @@ func (r *Service) refresh(force bool) {
 	r.warnOfRoutes()
 }
 
-// warnOfRoutes logs that the routes leave domains out. A site may want that, but a line may
-// also have been lost.
+// warnOfRoutes logs what is probably a mistake in the routes.
 func (r *Service) warnOfRoutes() {
-	if !r.loader.Table().Routes.MatchAll() {
-		r.log.Warn().Str("file", r.loader.RoutesFile).Msg(table.NoRouteForOthers)
+	for _, doubt := range r.loader.Table().Routes.Doubts(r.loader.RoutesFile) {
+		r.log.Warn().Msg(doubt.Error())
 	}
 }
 

@@ -80,8 +80,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	if o.check {
 		t := loader.Table()
-		if !t.Routes.MatchAll() {
-			fmt.Fprintf(stderr, "warning: %s: %s\n", loader.RoutesFile, table.NoRouteForOthers)
+		for _, doubt := range t.Routes.Doubts(loader.RoutesFile) {
+			fmt.Fprintf(stderr, "warning: %v\n", doubt)
 		}
 		fmt.Fprintf(stdout, "%d routes, %d aliases\n", len(t.Routes.All()), t.Aliases.Len())
 		return 0

@@ -131,8 +131,8 @@ func (c *checker) checkTables() {
 		return
 	}
 	t := l.Table()
-	if !t.Routes.MatchAll() {
-		c.warn(l.RoutesFile + ": " + table.NoRouteForOthers)
+	for _, doubt := range t.Routes.Doubts(l.RoutesFile) {
+		c.warn(doubt.Error())
 	}
 	for _, r := range t.Routes.All() {
 		// A pattern of domains matches the patterns of clauses that are as wide.

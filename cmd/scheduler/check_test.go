@@ -82,6 +82,7 @@ var mistakes = []struct {
 	{"routes", "* smtp relay.example", "* smpt relay.example", `^$WORK/routes:6: no clause of $WORK/scheduler.cf gives a command for smpt/relay.example, so this mail would wait$`, false},
 	{"routes", "localhost local", "localhost", `^$WORK/routes:1: the channel is missing$`, false},
 	{"routes", "* smtp relay.example", "*.example smtp", `^$WORK/routes: no line has the pattern \*, so mail to other domains fails \(warning\)$`, true},
+	{"routes", "", "late.example smtp\n", `^$WORK/routes:7: "late.example" is never reached: the pattern \* on line 6 matches everything \(warning\)$`, true},
 	{"routes", "* smtp relay.example\n", "", `^$WORK/aliases:2: alias "staff": no route takes "far@away.example"`, false},
 	{"aliases", "root, far", "nosuchlocal, far", `^$WORK/aliases:2: alias "staff": "nosuchlocal" is neither a user of this machine nor an alias \(warning\)$`, true},
 	{"aliases", "staff: root, far", "staff root, far", `^$WORK/aliases:2: no colon after the name$`, false},

@@ -84,9 +84,12 @@ type place struct {
 	line int
 }
 
+// fail adds an error, once: a line may name the same thing twice.
 func (r *reader) fail(at place, format string, args ...any) {
-	if len(r.errs) < maxErrors {
-		r.errs = append(r.errs, &Error{at.file, at.line, fmt.Sprintf(format, args...)})
+	err := Error{at.file, at.line, fmt.Sprintf(format, args...)}
+	again := func(e error) bool { return *e.(*Error) == err }
+	if len(r.errs) < maxErrors && !slices.ContainsFunc(r.errs, again) {
+		r.errs = append(r.errs, &err)
 	}
 }
 

@@ -119,12 +119,18 @@ func ParseRoutes(file, text string) (*Routes, []error) {
 	return r, errs
 }
 
-// NoRouteForOthers is the warning about routes without the pattern "*".
-const NoRouteForOthers = "no line has the pattern *, so mail to other domains fails"
-
-// MatchAll reports whether every address has a route.
-func (r *Routes) MatchAll() bool {
-	return slices.ContainsFunc(r.list, func(route Route) bool { return route.Pattern == "*" })
+// Doubts returns what is probably a mistake in the table of a file: no pattern "*", or lines
+// after it. A site may want the former, but a line may also have been lost.
+func (r *Routes) Doubts(file string) (doubts []error) {
+	all := slices.IndexFunc(r.list, func(route Route) bool { return route.Pattern == "*" })
+	if all < 0 {
+		return []error{fmt.Errorf("%s: no line has the pattern *, so mail to other domains fails", file)}
+	}
+	for _, route := range r.list[all+1:] {
+		reason := fmt.Sprintf("%.100q is never reached: the pattern * on line %d matches everything", route.Pattern, r.list[all].Line)
+		doubts = append(doubts, &Error{file, route.Line, reason})
+	}
+	return doubts
 }
 
 func checkRoute(route Route) (reason string) {
