@@ -25,11 +25,7 @@ func (s *Scheduler) Explain(channel, host string) (*view.Explanation, *rule.Para
 		if until := s.views.waitEnd(t, x.Wait); until != never {
 			x.Until = s.agenda.timeAt(until)
 		}
-		x.Limits = s.views.viewLimits(t)
-	}
-	for i := range x.Limits {
-		l := &x.Limits[i]
-		l.Blocks = l.Name == string(x.Wait) || l.Name == "window" && (x.Wait == view.WaitThread || x.Wait == view.WaitProbe)
+		x.Limits = s.views.viewLimits(t, x.Wait)
 	}
 	return x, params
 }
@@ -42,9 +38,9 @@ func viewClauses(clauses []*rule.Clause) (views []view.Clause) {
 	return views
 }
 
-// viewLimits returns the limits on a thread, by the words of waits. The processes under a limit stand
-// beside its sessions.
-func (vi *views) viewLimits(t *thread) (limits []view.Limit) {
+// viewLimits returns the limits on a thread that waits for something, by the words of waits. The
+// processes under a limit stand beside its sessions.
+func (vi *views) viewLimits(t *thread, why view.Wait) (limits []view.Limit) {
 	ls := &vi.s.limits
 	add := func(name view.Wait, busy, most int) {
 		i := slices.IndexFunc(limits, func(l view.Limit) bool { return l.Name == string(name) })
@@ -52,7 +48,8 @@ func (vi *views) viewLimits(t *thread) (limits []view.Limit) {
 		case i >= 0:
 			limits[i].Agents = busy
 		case name != "" && most < limit.Unlimited:
-			limits = append(limits, view.Limit{Name: string(name), Used: busy, Most: most})
+			blocks := name == why || name == view.WaitWindow && (why == view.WaitThread || why == view.WaitProbe)
+			limits = append(limits, view.Limit{Name: string(name), Used: busy, Most: most, Blocks: blocks})
 		}
 	}
 	for i := range t.ring.links {
@@ -67,6 +64,10 @@ func (vi *views) viewLimits(t *thread) (limits []view.Limit) {
 		at := ls.now(l)
 		add(view.WaitSite, at.Busy, at.Most)
 		add(view.WaitClusterSite, at.Busy, at.Share)
+	}
+	for _, s := range t.fair.AsideShares() {
+		busy, room := s.Sessions(), vi.s.rings.shareRoom(s, t.ring)
+		limits = append(limits, view.Limit{Name: string(view.WaitShare), Share: s.Name(), Used: busy, Most: busy + room, Blocks: room <= 0})
 	}
 	return limits
 }

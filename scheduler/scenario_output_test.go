@@ -264,6 +264,9 @@ func (sc *scenario) showExplanation(e *view.Explanation) {
 	}
 	for _, l := range e.Limits {
 		fmt.Fprintf(&sc.output, "%s %d of %d", l.Name, l.Used, l.Most)
+		if l.Share != "" {
+			sc.output.WriteString(" by " + l.Share)
+		}
 		if l.Blocks {
 			sc.output.WriteString(" blocks")
 		}

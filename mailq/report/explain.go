@@ -155,6 +155,9 @@ func settingsText(e *mailq.Explanation) (text []string) {
 		if l.Most > 0 {
 			line += fmt.Sprintf(" of %d", l.Most)
 		}
+		if l.Share != "" {
+			line += " by " + l.Share
+		}
 		if l.Agents > l.Used {
 			line += ", " + units.Plural(l.Agents, "agent", "agents")
 		}

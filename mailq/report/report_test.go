@@ -17,6 +17,7 @@ var now = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 func TestExplanationsInWords(t *testing.T) {
 	settings := []view.Setting{{Name: "maxring", Value: "2", File: "scheduler.cf"}, {Name: "command", Value: "smtp", File: "scheduler.cf"}}
 	hold := &view.Hold{Since: now.Add(-time.Hour), By: "ann", Because: "they asked"}
+	shares := []view.Limit{{Name: "sharescale", Share: "login:mal", Used: 5, Most: 3, Blocks: true}}
 	for want, e := range map[string]*mailq.Explanation{
 		"smtp/a: There is no mail for it.": {Settings: settings},
 		"smtp/a: There is no mail for it, and none would be delivered: no clause that matches has a command.":         {},
@@ -29,6 +30,7 @@ func TestExplanationsInWords(t *testing.T) {
 		"smtp/a: It is held: mailq release ends that.":                                                                {Wait: view.WaitHeld, Thread: &mailq.Thread{Held: true}},
 		"smtp/a: Mail of it is held, or will be":                                                                      {Wait: view.WaitHeld, Thread: &mailq.Thread{States: map[string]int{"held": 1}}},
 		"smtp/a: It is being delivered.":                                                                              {Thread: &mailq.Thread{States: map[string]int{"fed": 1, "blocked": 1}}},
+		"smtp/a: There is no mail for it.|limit: sharescale, 5 used of 3 by login:mal, blocks|":                       {Settings: settings, Limits: shares},
 	} {
 		e.Name = mailq.Name{Channel: "smtp", Host: "a"}
 		if got := strings.Join(Explanation(e, now), "|"); !strings.HasPrefix(got, want) {

@@ -178,6 +178,21 @@ func (s *Share) EndSession() {
 // Sessions is how many sessions have begun with the mail of the share, and have not ended.
 func (s *Share) Sessions() int { return s.sessions }
 
+// Name is the source, sender or domain whose mail the share is.
+func (s *Share) Name() string { return s.name }
+
+// AsideShares returns the shares that are set aside and have mail in the thread.
+func (t *Thread) AsideShares() (shares []*Share) {
+	for _, s := range t.ring.asideShares {
+		for range t.eachOf(s) {
+			if s.aside && !slices.Contains(shares, s) {
+				shares = append(shares, s)
+			}
+		}
+	}
+	return shares
+}
+
 // Turn returns the share of the vertex that Next has returned.
 func (r *Ring) Turn() *Share { return r.turns.first() }
 

@@ -22,12 +22,13 @@ type Explanation struct {
 
 // Limit is one of the limits on a thread and how much of it is used.
 type Limit struct {
-	// Name is maxta, maxchannel, maxring, maxthr, window, clustermax, sitemax or
-	// clustersitemax.
+	// Name is maxta, maxchannel, maxring, maxthr, window, clustermax, sitemax,
+	// clustersitemax, or sharescale for each share that mail of the thread waits with.
 	Name   string `json:"name"`
-	Used   int    `json:"used"`   // processes for maxta, busy sessions for the others
-	Most   int    `json:"most"`   // 0: no limit, except in clustermax and clustersitemax, which are there only with mail
-	Blocks bool   `json:"blocks"` // mail waits for it
+	Share  string `json:"share,omitempty"` // of sharescale: the source, sender or domain
+	Used   int    `json:"used"`            // processes for maxta, busy sessions for the others
+	Most   int    `json:"most"`            // 0: no limit, except in clustermax and clustersitemax, which are there only with mail
+	Blocks bool   `json:"blocks"`          // mail waits for it
 	// Agents are the processes that count for maxchannel and maxring as well, idle ones
 	// included.
 	Agents int `json:"agents,omitempty"`
