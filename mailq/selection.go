@@ -26,6 +26,7 @@ type Selection struct {
 	Messages       []string      // spoolids, numbers or paths; none: any message
 	Channel, Host  string        // patterns with * and ?
 	Sender         string        // pattern; "<>" is the null sender
+	Source         string        // who takes turns, such as login:bob; in either case
 	Recipient      string        // pattern, of any recipient's address
 	MessageID      string        // pattern, with or without angle brackets
 	State          string        // one of JobStates
@@ -33,7 +34,7 @@ type Selection struct {
 	Older, Younger time.Duration // age of the message
 }
 
-const selectionKeys = "thread, msg, channel, host, sender, recipient, message-id, state, reason, older and younger"
+const selectionKeys = "thread, msg, channel, host, sender, source, recipient, message-id, state, reason, older and younger"
 
 // JobStates are the states that a selection knows. Held is all mail that is kept
 // back by a HOLD: held messages and the mail of held threads. Unloaded is mail whose control
@@ -102,6 +103,8 @@ func (sel *Selection) set(key, value string) (err error) {
 		sel.Host = value
 	case "sender":
 		sel.Sender = value
+	case "source":
+		sel.Source = value
 	case "recipient":
 		sel.Recipient = value
 	case "message-id":
@@ -158,8 +161,8 @@ func (sel *Selection) String() string {
 		words = append(words, "msg="+Quote(id))
 	}
 	for _, p := range [...]struct{ key, value string }{
-		{"channel", sel.Channel}, {"host", sel.Host}, {"sender", sel.Sender}, {"recipient", sel.Recipient},
-		{"message-id", sel.MessageID}, {"state", sel.State}, {"reason", sel.Reason},
+		{"channel", sel.Channel}, {"host", sel.Host}, {"sender", sel.Sender}, {"source", sel.Source},
+		{"recipient", sel.Recipient}, {"message-id", sel.MessageID}, {"state", sel.State}, {"reason", sel.Reason},
 	} {
 		if p.value != "" {
 			words = append(words, p.key+"="+Quote(p.value))
@@ -234,6 +237,9 @@ func (sel *Selection) Matches(job *JobLine, now time.Time) bool {
 	}
 	matches := func(wanted, s string) bool { return wanted == "" || pattern.Wildcard(wanted, s) }
 	if !matches(sel.Channel, job.Channel) || !matches(sel.Host, job.Host) {
+		return false
+	}
+	if sel.Source != "" && !strings.EqualFold(sel.Source, job.Source) {
 		return false
 	}
 	if sel.Sender == "<>" && job.Sender != "" || sel.Sender != "<>" && !matches(sel.Sender, job.Sender) {

@@ -9,7 +9,7 @@ import (
 func TestSelections(t *testing.T) {
 	for _, good := range []string{
 		"channel=smtp", "host=*.example.com", "sender=<>", `reason="*timed out*"`, "older=3d", "younger=1h30m", "older=90s",
-		"thread=smtp/x.example thread=local/fred msg=S12AbC msg=12 sender=eve@x", "recipient=*@x", "message-id=<1@x>", "state=held",
+		"thread=smtp/x.example thread=local/fred msg=S12AbC msg=12 sender=eve@x", "recipient=*@x", "source=login:bob", "message-id=<1@x>", "state=held",
 		`channel=smtp host=*.example.com sender="\"odd one\"@x" reason=*refused* older=1d younger=7d`,
 	} {
 		sel, err := ParseSelection(good)
@@ -55,7 +55,7 @@ func TestSelections(t *testing.T) {
 
 func TestSelectionMatches(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	job := &JobLine{Name: Name{Channel: "smtp", Host: "mx.Example.com"}, Sender: "a@b", ArrivedAt: now.Add(-2 * time.Hour),
+	job := &JobLine{Name: Name{Channel: "smtp", Host: "mx.Example.com"}, Sender: "a@b", Source: "login:bob", ArrivedAt: now.Add(-2 * time.Hour),
 		State: "waiting", Message: 12, SpoolID: "S12x", MessageID: "<1@x>",
 		Recipients: []Recipient{{Reason: "", User: "U@x.example"}, {Reason: "451 busy, try later"}}}
 	bounce := &JobLine{Message: 13, Name: Name{Channel: "local", Host: "x"}, ArrivedAt: now, State: "due", Held: true}
@@ -63,7 +63,7 @@ func TestSelectionMatches(t *testing.T) {
 		"thread=smtp/MX.example.com": "j", "thread=local/x": "b", "thread=local/x thread=smtp/mx.example.com": "jb",
 		"thread=local/x sender=a@b": "", "msg=12": "j", "msg=S12x": "j", "msg=S12y": "", "msg=A/12": "j", "msg=12 msg=13": "jb", "msg=1": "",
 		"channel=smtp": "j", "channel=SMTP": "j", "channel=smt": "", "channel=*": "jb", "host=*.example.COM": "j", "host=?": "b",
-		"sender=<>": "b", "sender=a@*": "j", "sender=*": "jb", "reason=*BUSY*": "j", "reason=*": "jb"[:1],
+		"sender=<>": "b", "sender=a@*": "j", "sender=*": "jb", "source=login:BOB": "j", "source=login:*": "", "reason=*BUSY*": "j", "reason=*": "jb"[:1],
 		"older=1h": "j", "older=2h": "j", "older=3h": "", "younger=2h": "b", "younger=3h": "jb", "channel=smtp older=3h": "",
 		"state=waiting": "j", "state=held": "b", "state=DUE": "b", "state=fed": "",
 

@@ -206,8 +206,8 @@ func (vi *views) viewVertex(v *vertex) *view.JobLine {
 	at := m.modifiedAt.time()
 	line := &view.JobLine{
 		Name: t.key.view(), Message: m.id, Path: vi.s.mail.path(m), SpoolID: ctlfile.SpoolID(uint64(m.id), at), ArrivedAt: at,
-		Sender: vi.reversePath(m), Owner: &vi.s.mail.origin(m).owner, State: vi.stateOf(v), Held: vi.s.notices.isKeptBack(v),
-		Order: string(vi.s.orders.pendingVerb(v)),
+		Sender: vi.reversePath(m), Source: vi.s.mail.origin(m).source, Owner: &vi.s.mail.origin(m).owner, State: vi.stateOf(v),
+		Held: vi.s.notices.isKeptBack(v), Order: string(vi.s.orders.pendingVerb(v)),
 	}
 	if o := vi.s.orders.waiting[v.ref]; o != nil && o.Verb == view.VerbReroute {
 		line.OrderTo = o.To.Channel + "/" + o.To.Host

@@ -30,8 +30,8 @@ const targetHelp = `
 A TARGET is one of these:
   S860194HfBVWBh   a message: its spoolid, its number or the name of its control file
   smtp/example.com a thread, which is the mail for one channel and host
-  older=3d         a condition; the keys are thread, msg, channel, host, sender, recipient,
-                   message-id, state, reason, older and younger
+  older=3d         a condition; the keys are thread, msg, channel, host, sender, source,
+                   recipient, message-id, state, reason, older and younger
 
 Several messages, or several threads, are alternatives. Mail must match every condition, and one of
 the threads and one of the messages if there are any. "mailq list TARGET..." shows what is selected.`

@@ -115,7 +115,7 @@ func (od *orders) releaseThread(ctx context.Context, o *order, name mailq.Name) 
 // property that only messages have selects no thread.
 func (od *orders) releaseThreads(ctx context.Context, o *order) error {
 	where, now := o.Where, time.Now()
-	if where.NeedsFile() || len(where.Messages) > 0 || where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
+	if where.NeedsFile() || len(where.Messages) > 0 || where.Sender+where.Source != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
 		return nil
 	}
 	var threads []view.HeldThread

@@ -262,7 +262,7 @@ func storedJobs(m *spool.Stored) (jobs []*view.JobLine) {
 		if job == nil {
 			job = &view.JobLine{
 				Name: name, Message: view.MessageID(m.Name.ID), Path: m.Name.Path, SpoolID: m.SpoolID(), ArrivedAt: m.ModifiedAt,
-				MessageID: m.File.MessageID, Sender: senderOf(m.File),
+				MessageID: m.File.MessageID, Sender: senderOf(m.File), Source: ctlfile.ParseSource(m.File.Source).Name,
 			}
 			byName[name] = job
 			jobs = append(jobs, job)

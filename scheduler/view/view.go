@@ -146,9 +146,10 @@ type JobLine struct {
 	Message   MessageID `json:"message"`
 	Path      string    `json:"path"` // of the control file below transport/
 	SpoolID   string    `json:"spoolid"`
-	Sender    string    `json:"sender"`          // "" for the null sender
-	Owner     *uint32   `json:"owner,omitempty"` // uid of the user who submitted it; nil: not known
-	ArrivedAt time.Time `json:"arrived_at"`      // mtime of the message file
+	Sender    string    `json:"sender"`           // "" for the null sender
+	Source    string    `json:"source,omitempty"` // who takes turns (ctlfile.Source); "": not known
+	Owner     *uint32   `json:"owner,omitempty"`  // uid of the user who submitted it; nil: not known
+	ArrivedAt time.Time `json:"arrived_at"`       // mtime of the message file
 	State     string    `json:"state"`
 	// Wait is why it is not fed, if it is due, blocked or held, or will not be fed when its retry comes.
 	Wait       Wait      `json:"wait,omitempty"`
