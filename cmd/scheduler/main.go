@@ -10,11 +10,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/internal/command"
+	"zsched/internal/process"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	process.CoarsenTimers()
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
 
 // Exit codes, as scheduler(8) lists them.
 const (

@@ -4,6 +4,7 @@ package listen
 // BINDADDR.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,7 +51,9 @@ func (a Address) listen() (net.Listener, error) {
 			return nil, err
 		}
 	}
-	return net.Listen("tcp", host+a.Address)
+	// Each server has a time limit for a peer that says nothing.
+	config := net.ListenConfig{KeepAlive: -1}
+	return config.Listen(context.Background(), "tcp", host+a.Address)
 }
 
 // bindHost reads a BINDADDR (zmailer.conf(5)): [a.b.c.d] with or without the
