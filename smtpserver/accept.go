@@ -3,9 +3,9 @@ package smtpserver
 // Listeners: who the client of a connection is, and how many sessions there may be.
 
 import (
-	"math"
 	"net"
 	"net/netip"
+	"time"
 
 	"zsched/ctlfile"
 	"zsched/internal/listen"
@@ -141,8 +141,13 @@ func (s *Server) enter(c *session) bool {
 	return true
 }
 
-// makeRoom ends the session that has waited longest for its client, of the address block that
-// has most sessions, if the block of a newcomer has fewer. If local is set, it looks only at the
+// maxRoundTrip is how long the next command of a client may be on its way.
+const maxRoundTrip = time.Second
+
+// makeRoom ends a session of the address block that has most, if the block of a newcomer has
+// fewer: of those that wait for their clients, the one that has waited longest or, if none has
+// for a round trip, the one that has gone longest without a message, because a client could send a
+// byte more often than honest ones can send commands. If local is set, it looks only at the
 // sessions of clients on this machine.
 func (s *Server) makeRoom(newcomer string, local bool) bool {
 	number := make(map[string]int)
@@ -151,19 +156,27 @@ func (s *Server) makeRoom(newcomer string, local bool) bool {
 			number[c.client.block]++
 		}
 	}
-	var idlest *session
-	most, since := number[newcomer]+1, int64(math.MaxInt64)
+	var last *session
+	var lastSince int64
+	most, lastIdle, now := number[newcomer]+1, false, time.Now().UnixNano()
 	for c := range s.sessions {
-		n, at := number[c.client.block], c.waitsSince.Load()
-		if at != 0 && (n > most || n == most && at < since) {
-			idlest, most, since = c, n, at
+		n, since := number[c.client.block], c.waitsSince.Load()
+		if since == 0 || n < most {
+			continue
+		}
+		idle := now-since >= int64(s.roundTrip)
+		if !idle {
+			since = c.quietAt.Load()
+		}
+		if last == nil || n > most || idle && !lastIdle || idle == lastIdle && since < lastSince {
+			last, most, lastIdle, lastSince = c, n, idle, since
 		}
 	}
-	if idlest == nil {
+	if last == nil {
 		return false
 	}
-	s.remove(idlest)
-	idlest.stop(errIdle)
+	s.remove(last)
+	last.stop(errIdle)
 	return true
 }
 

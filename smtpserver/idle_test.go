@@ -1,15 +1,18 @@
 package smtpserver
 
 import (
+	"fmt"
 	"net"
 	"runtime"
 	"testing"
+	"time"
 )
 
 // Where all sessions are taken, the block that has most gives the one that was idle longest to
 // another block.
 func TestIdleSessionMakesRoom(t *testing.T) {
 	s := start(t, func(o *Options) { o.MaxSessions = 4 })
+	s.roundTrip = 0
 	hello := func(address string) *dialog {
 		d := s.dialFrom(address)
 		d.say("EHLO x", "250 ")
@@ -44,6 +47,35 @@ func TestIdleSessionMakesRoom(t *testing.T) {
 	if c := s.Counts(); c.Open != 4 || c.Refused["idle"] != 2 || c.Refused["sessions"] != 1 {
 		t.Errorf("%+v", c)
 	}
+}
+
+// Clients of many blocks that send a byte again and again keep no other client out: the one that
+// has gone longest without a message gives way.
+func TestSessionThatSendsNoMessageMakesRoom(t *testing.T) {
+	s := start(t, func(o *Options) { o.MaxSessions = 3 })
+	s.roundTrip = time.Hour
+	hello := func(block int) *dialog {
+		d := s.dialFrom(fmt.Sprintf("127.1.%d.9", block))
+		d.say("EHLO x", "250 ")
+		return d
+	}
+	message := func(d *dialog) {
+		d.say("MAIL FROM:<a@far.example>", "250 ")
+		d.say("RCPT TO:<b@ours.example>", "250 ")
+		d.say("DATA", "354 ")
+		d.say("x\r\n.", "250 ")
+	}
+	sender, drip, second := hello(1), hello(2), hello(3)
+	message(sender)
+	drip.say("NOOP", "250 ")
+	s.awaitIdle(3)
+	newcomer := hello(4)
+	drip.expect("421 4.3.2")
+	s.awaitIdle(3)
+	hello(5)
+	second.expect("421 4.3.2")
+	message(newcomer)
+	message(sender)
 }
 
 // Users of this machine have half of the sessions together. The one who has most gives one to

@@ -110,6 +110,7 @@ type Server struct {
 	loginRates rates
 	blockRates rates
 	config     atomic.Pointer[config] // in force for sessions that begin now
+	roundTrip  time.Duration          // maxRoundTrip; tests replace it
 
 	mu       sync.Mutex
 	sessions map[*session]bool
@@ -137,7 +138,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		queue: q, stopped: make(chan struct{}), guesses: newGuesses(),
+		queue: q, stopped: make(chan struct{}), guesses: newGuesses(), roundTrip: maxRoundTrip,
 		loginRates: rates{fullAt: make(map[string]time.Time)}, blockRates: rates{fullAt: make(map[string]time.Time)}, envelopes: envelopes{held: make(map[string]int64)},
 		triggers: logs.Throttle{Period: triggerPeriod},
 		ended:    logs.Throttle{Number: maxSessionLines, Period: sessionLinePeriod},

@@ -60,21 +60,21 @@ type session struct {
 	logged   bool    // false: its address block has too many sessions for the log
 	unlogged int     // sessions of its address block that were not logged since the last one that was
 
-	quietAt  time.Time // of the last accepted message, or the start
-	errors   int       // replies of class 4 and 5 since quietAt
-	commands int       // since quietAt
+	errors   int // replies of class 4 and 5 since quietAt
+	commands int // since quietAt
 
 	idle atomic.Bool // it waits for a command
 	// waitsSince is when it began to wait for its client, or to check a password, in nanoseconds
 	// since 1970; 0: it does neither.
 	waitsSince atomic.Int64
+	quietAt    atomic.Int64            // time of the last accepted message, or of the start, in the same unit
 	told       atomic.Pointer[refusal] // with what another goroutine ends it; nil: not yet
 }
 
 func newSession(s *Server, conn net.Conn, p Protocol) *session {
 	o := &s.config.Load().Options
 	c := &session{server: s, o: o, raw: conn, listener: p, began: time.Now(), reason: "closed"}
-	c.quietAt = c.began
+	c.quietAt.Store(c.began.UnixNano())
 	c.client = clientOf(conn, o)
 	c.use(countingConn{conn, c})
 	return c
@@ -183,7 +183,7 @@ func (s *session) refuse(r *refusal) error {
 // readLine reads a line from the client, without its end.
 func (s *session) readLine() (string, error) {
 	deadline := time.Now().Add(s.o.CommandTimeout)
-	if total := s.quietAt.Add(s.o.SessionTimeout); total.Before(deadline) {
+	if total := time.Unix(0, s.quietAt.Load()).Add(s.o.SessionTimeout); total.Before(deadline) {
 		deadline = total
 	}
 	s.idle.Store(true)

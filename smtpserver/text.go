@@ -255,7 +255,8 @@ func (s *session) finish(err error) error {
 				c.CommitTime += time.Since(began)
 			})
 			s.line().Str("id", file.id).Int("recipients", len(m.To)).Int64("bytes", t.size).Str("with", m.With).Msg("accepted")
-			s.quietAt, s.errors, s.commands = time.Now(), 0, 0
+			s.quietAt.Store(time.Now().UnixNano())
+			s.errors, s.commands = 0, 0
 			s.reply("250 2.0.0 OK: queued as %s", file.id)
 			return nil
 		}
