@@ -139,11 +139,12 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		queue: q, stopped: make(chan struct{}), guesses: newGuesses(), roundTrip: maxRoundTrip,
-		loginRates: rates{fullAt: make(map[string]time.Time)}, blockRates: rates{fullAt: make(map[string]time.Time)}, envelopes: envelopes{held: make(map[string]int64)},
-		triggers: logs.Throttle{Period: triggerPeriod},
-		ended:    logs.Throttle{Number: maxSessionLines, Period: sessionLinePeriod},
-		crowded:  logs.Throttle{Period: sessionLinePeriod},
-		sessions: make(map[*session]bool), from: make(map[netip.Prefix]int),
+		loginRates: rates{fullAt: make(map[string]time.Time)}, blockRates: rates{fullAt: make(map[string]time.Time)},
+		envelopes: envelopes{held: make(map[string]int64)},
+		triggers:  logs.Throttle{Period: triggerPeriod},
+		ended:     logs.Throttle{Number: maxSessionLines, Period: sessionLinePeriod},
+		crowded:   logs.Throttle{Period: sessionLinePeriod},
+		sessions:  make(map[*session]bool), from: make(map[netip.Prefix]int),
 		counts: Counts{Refused: make(map[string]int)},
 	}
 	s.use(o, nil)

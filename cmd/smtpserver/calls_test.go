@@ -204,7 +204,6 @@ func (r *callsRun) start(b *testing.B) (in int, stop func()) {
 	b.Helper()
 	p := newPlace(b, "domain ours.example\nrouter-max 0\nmin-free 1k\n")
 	r.dir = p.dir
-	in = peertest.FreePort(b)
 	for up := r.dir; up != os.TempDir() && up != "/"; up = filepath.Dir(up) {
 		if err := os.Chmod(up, 0o755); err != nil {
 			b.Fatal(err)
@@ -219,34 +218,17 @@ func (r *callsRun) start(b *testing.B) (in int, stop func()) {
 		b.Fatal(err)
 	}
 	_, port, _ := strings.Cut(r.peer.Addr, ":")
-	zenv := filepath.Join(r.dir, "zmailer.conf")
-	peertest.Put(b, zenv, fmt.Sprintf("POSTOFFICE=%s\nMAILSHARE=%s\nMAILBIN=%s\nLOGDIR=%s/log\nSYSLOGFLG=\n",
-		r.dir, r.dir, r.bin, r.dir))
 	peertest.Put(b, filepath.Join(r.dir, "routes"), "ours.example local\n* smtp\n")
 	peertest.Put(b, filepath.Join(r.dir, "scheduler.cf"), fmt.Sprintf("PARAMmailqsock = \"UNIX:%s/.mailq\"\n*/*\n\tuser=0 group=0 expiry=1h maxthr=20\n"+
 		"local/*\n\tmaxta=4 command=\"mailbox -c $channel -d %s/box/%%u/\"\n"+
 		"smtp/*\n\tmaxta=1 sessions=20 command=\"smtp -c $channel -F [127.0.0.1] -p %s --sessions ${sessions}\"\n", r.dir, r.dir, port))
-	var stops []func()
-	run := func(program string, args ...string) {
-		path := filepath.Join(r.bin, program)
-		args = append([]string{"-f", "--decode-pids=comm", "--seccomp-bpf", "-e", "trace=!" + notCounted,
-			"-o", filepath.Join(r.dir, "trace", program), path, "-i", "-Z", zenv}, args...)
-		stops = append(stops, peertest.Background(b, exec.Command("strace", args...)))
-	}
-	run("scheduler")
-	run("router")
-	peertest.Until(b, "scheduler and router are ready", func() bool {
-		_, err := os.Stat(filepath.Join(r.dir, ".pid.router"))
-		_, err2 := os.Stat(filepath.Join(r.dir, ".mailq"))
-		return err == nil && err2 == nil
+	in, stop = p.startPrograms(b, r.bin, true, func(cmd *exec.Cmd) *exec.Cmd {
+		args := []string{"-f", "--decode-pids=comm", "--seccomp-bpf", "-e", "trace=!" + notCounted,
+			"-o", filepath.Join(r.dir, "trace", filepath.Base(cmd.Path)), cmd.Path}
+		return exec.Command("strace", append(args, cmd.Args[1:]...)...)
 	})
-	run("smtpserver", "-l", fmt.Sprint("127.0.0.1:", in))
 	peertest.Until(b, "smtpserver listens", peertest.Answers(in))
-	return in, func() {
-		for _, stop := range stops {
-			stop()
-		}
-	}
+	return in, stop
 }
 
 // traced is a line of a trace: its process, and the call that begins or goes on there.

@@ -163,23 +163,30 @@ func calls(b *testing.B, trace string) int {
 func startOurs(b *testing.B, r *mailRun, to int) (in int, stop func()) {
 	b.Helper()
 	p := newPlace(b, "domain ours.example\nrouter-max 0\nmin-free 1k\n")
-	in = peertest.FreePort(b)
 	for _, dir := range []string{"postman", "log"} {
 		if err := os.Mkdir(filepath.Join(p.dir, dir), 0o700); err != nil {
 			b.Fatal(err)
 		}
 	}
-	zenv := filepath.Join(p.dir, "zmailer.conf")
-	peertest.Put(b, zenv, fmt.Sprintf("POSTOFFICE=%s\nMAILSHARE=%s\nMAILBIN=%s\nLOGDIR=%s/log\nSYSLOGFLG=\n",
-		p.dir, p.dir, r.bin, p.dir))
 	peertest.Put(b, filepath.Join(p.dir, "scheduler.cf"), fmt.Sprintf("PARAMmailqsock = \"UNIX:%s/.mailq\"\n*/*\n\tuser=0 group=0 expiry=1h\n"+
 		"smtp/*\n\tmaxta=1 maxthr=20 sessions=20\n\tcommand=\"smtp -c $channel -F [127.0.0.1] -p %d --sessions ${sessions}\"\n", p.dir, to))
+	return p.startPrograms(b, r.bin, r.through, r.traced)
+}
+
+// startPrograms starts smtpserver and, if the mail is delivered, scheduler and router. It returns the
+// port at which smtpserver takes mail. command makes the command of a program that runs.
+func (p place) startPrograms(b *testing.B, bin string, delivered bool, command func(*exec.Cmd) *exec.Cmd) (in int, stop func()) {
+	b.Helper()
+	zenv := filepath.Join(p.dir, "zmailer.conf")
+	peertest.Put(b, zenv, fmt.Sprintf("POSTOFFICE=%s\nMAILSHARE=%s\nMAILBIN=%s\nLOGDIR=%s/log\nSYSLOGFLG=\n",
+		p.dir, p.dir, bin, p.dir))
+	in = peertest.FreePort(b)
 	var stops []func()
 	run := func(program string, args ...string) {
-		cmd := exec.Command(filepath.Join(r.bin, program), append([]string{"-i", "-Z", zenv}, args...)...)
-		stops = append(stops, peertest.Background(b, r.traced(cmd)))
+		cmd := exec.Command(filepath.Join(bin, program), append([]string{"-i", "-Z", zenv}, args...)...)
+		stops = append(stops, peertest.Background(b, command(cmd)))
 	}
-	if r.through {
+	if delivered {
 		run("scheduler")
 		run("router")
 		peertest.Until(b, "scheduler and router are ready", func() bool {

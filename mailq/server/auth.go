@@ -109,12 +109,10 @@ func parseAccounts(text string) (list accounts, problems []error) {
 			problem(errors.New("ignored, because it has fewer than the four fields user:password:attributes:addresses"))
 			continue
 		}
-		for word := range strings.SplitSeq(fields[2], " ") {
-			if _, known := attributes[word]; !known && word != "" {
-				problem(fmt.Errorf("the attribute %q is unknown and grants nothing", word))
-			}
+		granted, known, unknown := parseRights(fields[2])
+		for _, word := range unknown {
+			problem(fmt.Errorf("the attribute %q is unknown and grants nothing", word))
 		}
-		granted, known := parseRights(fields[2])
 		if !known {
 			// The line is for another program that shares the file.
 			continue

@@ -31,13 +31,16 @@ var attributes = map[string]rights{
 func (r rights) has(need rights) bool { return r&need == need }
 
 // parseRights reads the attributes of a line: words in upper case, separated by
-// single blanks. Other words are ignored; known is false if no word is an
+// single blanks. Other words are unknown and grant nothing; known is false if no word is an
 // attribute.
-func parseRights(field string) (r rights, known bool) {
+func parseRights(field string) (r rights, known bool, unknown []string) {
 	for word := range strings.SplitSeq(field, " ") {
 		more, ok := attributes[word]
 		r |= more
 		known = known || ok
+		if !ok && word != "" {
+			unknown = append(unknown, word)
+		}
 	}
-	return r, known
+	return r, known, unknown
 }
