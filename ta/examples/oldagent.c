@@ -191,9 +191,13 @@ static int work(const char *path, const char *host)
 	return done;
 }
 
+/* leave ends the loop in main, even if the signal comes after the loop has
+ * looked at getout and before fgets waits: fgets then finds its file closed. */
 static void leave(int sig)
 {
 	(void)sig;
+	if (!getout)
+		close(STDIN_FILENO);
 	getout = 1;
 }
 
