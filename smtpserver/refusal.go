@@ -24,7 +24,7 @@ func (r *refusal) Error() string { return r.text }
 // What ends a session.
 var (
 	errTooManySessions = &refusal{code: 421, status: "4.3.2", reason: "sessions", text: "Too many sessions"}
-	errIdle            = &refusal{code: 421, status: "4.3.2", reason: "idle", text: "All sessions are taken, and this one was idle"}
+	errIdle            = &refusal{code: 421, status: "4.3.2", reason: "idle", text: "All sessions are taken, and this one was the slowest"}
 	errStopping        = &refusal{code: 421, status: "4.3.2", reason: "stopping", text: "The server is stopping"}
 	errTimeout         = &refusal{code: 421, status: "4.4.2", reason: "timeout", text: "Timeout"}
 	errFault           = &refusal{code: 421, status: "4.3.0", reason: "fault", text: "Internal error"}

@@ -16,7 +16,6 @@ import (
 )
 
 func main() {
-	process.CoarsenTimers()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -59,6 +58,7 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	if o.check {
 		return check(o, env, stdout, stderr)
 	}
+	process.CoarsenTimers() // before readyPipe, because the program starts again
 	ready := readyPipe()
 	if o.daemon && ready == nil && os.Getppid() != 1 {
 		return detach(args, stderr)
