@@ -24,6 +24,7 @@ internal/certificate:     internal/testing/certificatetest
 internal/command:         internal/version pflag
 internal/header:
 internal/listen:          zerolog
+internal/logindex:        ctlfile
 internal/logs:
 internal/metrics:         internal/listen internal/text internal/version prometheus
 internal/pattern:
@@ -66,7 +67,7 @@ smtpserver:               ctlfile queue internal/listen internal/header internal
 
 mailq:                    ctlfile internal/units internal/text internal/pattern scheduler/view
 mailq/server:             mailq scheduler/view internal/text internal/units internal/process internal/logs
-mailq/trace:              ctlfile mailq internal/text
+mailq/trace:              ctlfile mailq internal/logindex internal/text
 mailq/report:             mailq scheduler/view internal/text internal/units
 mailq/client:             ctlfile mailq internal/text internal/units internal/process
 
@@ -87,7 +88,7 @@ scheduler/agent:          ta internal/postoffice x/sys
 scheduler/daemon:         ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/view scheduler/spool scheduler/state scheduler/report internal/text internal/logs zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta scheduler/agent scheduler scheduler/rule scheduler/view scheduler/daemon scheduler/spool zerolog
 scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/rule scheduler/view scheduler/daemon scheduler/spool internal/text internal/postoffice internal/process internal/logs zerolog
-scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool scheduler/store internal/logs internal/text internal/postoffice zerolog
+scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool scheduler/store internal/logindex internal/logs internal/text internal/postoffice zerolog
 scheduler/metrics:        ctlfile ta mailq scheduler scheduler/agent scheduler/view scheduler/daemon scheduler/spool internal/metrics internal/version prometheus zerolog
 
 cmd/scheduler:            ctlfile queue router/table mailq mailq/client mailq/server scheduler scheduler/rule scheduler/admin scheduler/agent internal/certificate internal/command internal/testing/certificatetest scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/owner scheduler/report scheduler/spool scheduler/state internal/text internal/listen internal/logs internal/postoffice internal/process internal/version internal/zenv xfer pflag systemd x/sys zerolog

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/internal/logindex"
 )
 
 // Files returns the event log and the rotated logs. The name of a rotated log begins with that of
@@ -88,7 +89,7 @@ func (s *search) learn(e *Event) {
 	_, known := s.ids[e.SpoolID]
 	switch {
 	case e.SpoolID == "":
-	case is(e.Sender), is(e.SpoolID), s.number != "" && numberOf(e.SpoolID) == s.number,
+	case is(e.Sender), is(e.SpoolID), s.number != "" && logindex.Number(e.SpoolID) == s.number,
 		e.MessageID != "" && strings.EqualFold(ctlfile.Unbracketed(e.MessageID), ctlfile.Unbracketed(s.what)):
 		s.ids[e.SpoolID] = true // all lines about the message have these fields, and are read
 	case is(e.Client), is(e.Source): // only the lines of its arrival have them
@@ -110,11 +111,4 @@ func (s *search) wanted(e *Event) bool {
 		return s.number != "" && path.Base(e.File) == s.number
 	}
 	return whole || known && (e.Recipient == "" || s.rcpts[e.SpoolID+" "+e.Recipient])
-}
-
-// numberOf returns the number of the control file in a spoolid. Eight or thirteen
-// characters for the time follow it.
-func numberOf(spoolid string) string {
-	digits := strings.TrimPrefix(spoolid, "S")
-	return digits[:len(digits)-len(strings.TrimLeft(digits, "0123456789"))]
 }

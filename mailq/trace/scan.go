@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -17,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"zsched/internal/logindex"
 )
 
 // blockSize is the size of a block in bytes. It fits into a processor's cache. A line that is
@@ -31,7 +34,10 @@ type block struct {
 }
 
 // matcher finds places in whole lines. A line that has one of them is parsed.
-type matcher func(lines []byte, found func(at int))
+type matcher struct {
+	find func(lines []byte, found func(at int))
+	keys []logindex.Key // what it finds has one of them; nil: everything may match
+}
 
 // read returns, in any order and perhaps twice, the events that match, are not before a time and
 // are wanted. An error names files that could be read only in part.
@@ -54,8 +60,9 @@ func read(files []string, from time.Time, match matcher, wanted func(*Event) boo
 			}
 		})
 	}
+	r := &reader{blocks, free}
 	for i, name := range files {
-		if err := readFile(name, i, from, blocks, free); err != nil {
+		if err := r.readFile(name, i, from, match); err != nil {
 			trouble = errors.Join(trouble, fmt.Errorf("%s: %w", name, err))
 		}
 	}
@@ -64,26 +71,45 @@ func read(files []string, from time.Time, match matcher, wanted func(*Event) boo
 	return events, trouble
 }
 
-// readFile sends the blocks of a file, which may be compressed by gzip.
-func readFile(name string, index int, from time.Time, blocks chan<- block, free <-chan []byte) error {
+// reader sends the blocks of files.
+type reader struct {
+	blocks chan<- block
+	free   <-chan []byte
+}
+
+// readFile sends the blocks of a file, which may be compressed by gzip. Those that do not match by
+// the index are left out.
+func (r *reader) readFile(name string, index int, from time.Time, match matcher) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	var in io.Reader = f
-	var offset int64
 	if strings.HasSuffix(name, ".gz") {
-		in, err = gzip.NewReader(f)
-	} else {
-		offset, err = seek(f, from)
+		in, err := gzip.NewReader(f)
+		if err != nil {
+			return err
+		}
+		return r.readLines(in, index, 0)
 	}
-	if err != nil {
-		return err
+	offset, err := seek(f, from)
+	parts := []logindex.Part{{Begin: offset, End: math.MaxInt64}}
+	if match.keys != nil {
+		parts = logindex.Parts(f, offset, match.keys)
 	}
+	for _, part := range parts {
+		if err == nil {
+			err = r.readLines(io.NewSectionReader(f, part.Begin, part.End-part.Begin), index, part.Begin)
+		}
+	}
+	return err
+}
+
+// readLines sends what in has of the lines of a file, from a place on.
+func (r *reader) readLines(in io.Reader, file int, offset int64) (err error) {
 	var rest []byte // the beginning of a line
 	for err == nil {
-		buffer := <-free
+		buffer := <-r.free
 		n := copy(buffer, rest)
 		for err == nil && n < blockSize {
 			var more int
@@ -95,7 +121,7 @@ func readFile(name string, index int, from time.Time, blocks chan<- block, free 
 			end, buffer[n-1] = n, '\n'
 		}
 		rest = bytes.Clone(buffer[end:n])
-		blocks <- block{buffer[:end], index, offset}
+		r.blocks <- block{buffer[:end], file, offset}
 		offset += int64(end)
 	}
 	if err == io.EOF { // a line without an end is still being written
@@ -104,7 +130,7 @@ func readFile(name string, index int, from time.Time, blocks chan<- block, free 
 	return err
 }
 
-// seek moves to a place before the lines that are not from before a time. The lines of a log are
+// seek returns a place before the lines that are not from before a time. The lines of a log are
 // in the order of their times.
 func seek(f *os.File, from time.Time) (int64, error) {
 	info, err := f.Stat()
@@ -119,13 +145,13 @@ func seek(f *os.File, from time.Time) (int64, error) {
 		_, line, _ := bytes.Cut(lines[:n], []byte("\n"))
 		return !bytes.HasPrefix(line, []byte(begin)) || bytes.Compare(line, earliest) >= 0
 	})
-	return f.Seek(int64(max(0, n-1))*blockSize, io.SeekStart)
+	return int64(max(0, n-1)) * blockSize, nil
 }
 
 // events returns the events of a block that match and are wanted.
 func (b *block) events(match matcher, wanted func(*Event) bool) (events []*Event) {
 	begin, end := 0, 0
-	match(b.lines, func(at int) {
+	match.find(b.lines, func(at int) {
 		if begin <= at && at < end {
 			return // another place in the same line
 		}
@@ -148,7 +174,11 @@ func withText(text string) matcher {
 	slices.SortStableFunc(parts, func(a, b string) int { return len(b) - len(a) })
 	part := []byte(append(parts, "\n")[0])
 	lower, upper := bytes.ToLower(part), bytes.ToUpper(part)
-	return func(lines []byte, found func(int)) {
+	var keys []logindex.Key
+	if slices.Equal(parts, []string{text}) {
+		keys = []logindex.Key{logindex.KeyOf(text)}
+	}
+	return matcher{keys: keys, find: func(lines []byte, found func(int)) {
 		// The byte that is rarest in the first lines leads to the text.
 		var count [256]int
 		for _, c := range lines[:min(len(lines), 4096)] {
@@ -172,12 +202,16 @@ func withText(text string) matcher {
 				}
 			}
 		}
-	}
+	}}
 }
 
 // withSpoolID finds the lines about messages.
 func withSpoolID(ids map[string]bool) matcher {
-	return func(lines []byte, found func(int)) {
+	var keys []logindex.Key
+	for id := range ids {
+		keys = append(keys, logindex.KeyOf(id))
+	}
+	return matcher{keys: keys, find: func(lines []byte, found func(int)) {
 		for begin := 0; begin < len(lines); {
 			length := bytes.IndexByte(lines[begin:], '\n') + 1
 			// Only the time and the event come before it.
@@ -188,5 +222,5 @@ func withSpoolID(ids map[string]bool) matcher {
 			}
 			begin += length
 		}
-	}
+	}}
 }
