@@ -22,6 +22,7 @@ package logindex
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -29,27 +30,49 @@ import (
 	"io"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
+
+	"zsched/ctlfile"
 )
 
 const (
 	filterSize = 4096
 	recordSize = 28 + filterSize
 	prefix     = ".event-index."
+	digits     = "0123456789"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Key has the places of a text in a filter. A text that is in half of the places of a full filter
-// by chance is found in one of 256 blocks that do not have it.
+// Text returns what a value is found by: the value without angle brackets, or of a file whose name
+// is a number only that.
+func Text(value string) string {
+	text := cmp.Or(ctlfile.Unbracketed(value), value)
+	if base := path.Base(text); strings.Trim(base, digits) == "" {
+		return base
+	}
+	return text
+}
+
+// Number returns the number of the control file in a spoolid. Eight or thirteen characters for the
+// time follow it.
+func Number(spoolid string) string {
+	number := strings.TrimPrefix(spoolid, "S")
+	return number[:len(number)-len(strings.TrimLeft(number, digits))]
+}
+
+// Key has the places of a text in a filter. When half of the bits of the filter are set, one text
+// in 256 seems to be there and is not.
 type Key [8]uint16
 
-// KeyOf returns the key of a text. Lower and upper case of ASCII are the same.
-func KeyOf(text string) (k Key) {
+// KeyOf returns the key of the text of a value, in which lower and upper case of ASCII are the same.
+func KeyOf(value string) (k Key) {
 	h := uint64(14695981039346656037) // FNV-1a
-	for _, c := range []byte(text) {
+	for _, c := range []byte(Text(value)) {
 		if 'A' <= c && c <= 'Z' {
 			c += 'a' - 'A'
 		}
@@ -61,20 +84,23 @@ func KeyOf(text string) (k Key) {
 	return k
 }
 
-// block is the content of a record.
+// block is what a record says of a block.
 type block struct {
-	begin, end        int64
-	lineSize, lineSum uint32 // of its last line
-	filter            [filterSize]byte
+	place
+	filter [filterSize]byte
 }
 
-// add adds a key to the filter and returns how many bits it has set.
+// place is where a block is.
+type place struct {
+	Begin, End        int64
+	LineSize, LineSum uint32 // of its last line
+}
+
+// add adds a key to the filter and returns how many bits that has set.
 func (b *block) add(k Key) (set int) {
 	for _, at := range k {
-		if bit := byte(1) << (at % 8); b.filter[at/8]&bit == 0 {
-			b.filter[at/8] |= bit
-			set++
-		}
+		set += int(^b.filter[at/8] >> (at % 8) & 1)
+		b.filter[at/8] |= 1 << (at % 8)
 	}
 	return set
 }
@@ -82,7 +108,7 @@ func (b *block) add(k Key) (set int) {
 // mayHave reports whether the filter has a key.
 func (b *block) mayHave(k Key) bool {
 	for _, at := range k {
-		if b.filter[at/8]&(1<<(at%8)) == 0 {
+		if b.filter[at/8]>>(at%8)&1 == 0 {
 			return false
 		}
 	}
@@ -90,39 +116,35 @@ func (b *block) mayHave(k Key) bool {
 }
 
 func (b *block) encode() []byte {
-	to := make([]byte, 0, recordSize)
-	to = binary.LittleEndian.AppendUint64(to, uint64(b.begin))
-	to = binary.LittleEndian.AppendUint64(to, uint64(b.end))
-	to = binary.LittleEndian.AppendUint32(to, b.lineSize)
-	to = binary.LittleEndian.AppendUint32(to, b.lineSum)
-	to = append(to, b.filter[:]...)
-	return binary.LittleEndian.AppendUint32(to, crc32.Checksum(to, castagnoli))
+	record, _ := binary.Append(nil, binary.LittleEndian, b.place)
+	record = append(record, b.filter[:]...)
+	return binary.LittleEndian.AppendUint32(record, crc32.Checksum(record, castagnoli))
 }
 
 // decode reports whether a record is as it was written.
 func (b *block) decode(record []byte) bool {
-	b.begin, b.end = int64(binary.LittleEndian.Uint64(record)), int64(binary.LittleEndian.Uint64(record[8:]))
-	b.lineSize, b.lineSum = binary.LittleEndian.Uint32(record[16:]), binary.LittleEndian.Uint32(record[20:])
-	rest := record[24+copy(b.filter[:], record[24:]):]
-	return crc32.Checksum(record[:recordSize-4], castagnoli) == binary.LittleEndian.Uint32(rest)
+	n, _ := binary.Decode(record, binary.LittleEndian, &b.place)
+	n += copy(b.filter[:], record[n:])
+	return crc32.Checksum(record[:n], castagnoli) == binary.LittleEndian.Uint32(record[n:])
 }
 
 // scan calls visit with the blocks of an index, up to the first record that is not as it was
 // written. It returns the size of their records, or 0 if they are not about this log.
 func scan(index io.Reader, log io.ReaderAt, visit func(*block)) (size int64) {
 	in, record := bufio.NewReaderSize(index, 64*recordSize), make([]byte, recordSize)
-	var b, last block
+	var b block
+	var last place
 	for {
 		_, err := io.ReadFull(in, record)
-		if err != nil || !b.decode(record) || b.begin < last.end || b.end < b.begin+int64(b.lineSize) {
+		if err != nil || !b.decode(record) || b.Begin < last.End || b.End < b.Begin+int64(b.LineSize) {
 			break
 		}
 		visit(&b)
-		last, size = b, size+recordSize
+		last, size = b.place, size+recordSize
 	}
 	line := crc32.New(castagnoli)
-	n, _ := io.Copy(line, io.NewSectionReader(log, last.end-int64(last.lineSize), int64(last.lineSize)))
-	if n != int64(last.lineSize) || line.Sum32() != last.lineSum {
+	n, _ := io.Copy(line, io.NewSectionReader(log, last.End-int64(last.LineSize), int64(last.LineSize)))
+	if n != int64(last.LineSize) || line.Sum32() != last.LineSum {
 		return 0
 	}
 	return size
@@ -144,10 +166,10 @@ func Parts(log *os.File, from int64, keys []Key) (parts []Part) {
 		if slices.ContainsFunc(keys, b.mayHave) {
 			return
 		}
-		if begin < b.begin {
-			parts = append(parts, Part{begin, b.begin})
+		if begin < b.Begin {
+			parts = append(parts, Part{begin, b.Begin})
 		}
-		begin = max(begin, b.end)
+		begin = max(begin, b.End)
 	})
 	if size == 0 {
 		return []Part{{from, math.MaxInt64}}
@@ -158,25 +180,26 @@ func Parts(log *os.File, from int64, keys []Key) (parts []Part) {
 // errForeign says that the index could be that of another user.
 var errForeign = errors.New("the index does not belong to the log")
 
-// open opens the index of a log, if it is a file with one name and of the same user.
+// open opens the index of a log, if it is a file with one name and of the same user. A new one gets
+// the mode, user and group of the log.
 func open(log *os.File, flags int) (*os.File, error) {
 	of, err := log.Stat()
 	if err != nil {
 		return nil, err
 	}
-	index, err := os.OpenFile(nameOf(log.Name(), of), flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	index, err := os.OpenFile(nameOf(log.Name(), of), flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
+	}
+	if flags&os.O_EXCL != 0 && index.Chown(int(stat(of).Uid), int(stat(of).Gid)) == nil {
+		_ = index.Chmod(of.Mode().Perm())
 	}
 	info, err := index.Stat()
-	if err == nil && (!info.Mode().IsRegular() || stat(info).Nlink != 1 || stat(info).Uid != stat(of).Uid) {
-		err = errForeign
+	if err == nil && info.Mode().IsRegular() && stat(info).Nlink == 1 && stat(info).Uid == stat(of).Uid {
+		return index, nil
 	}
-	if err != nil {
-		index.Close()
-		return nil, err
-	}
-	return index, nil
+	index.Close()
+	return nil, errForeign
 }
 
 func nameOf(log string, info os.FileInfo) string {

@@ -206,6 +206,44 @@ func TestIndexesOfLogsThatAreGoneAreRemoved(t *testing.T) {
 	}
 }
 
+// TestIndexOfALogBehindALink: the log may be a symbolic link.
+func TestIndexOfALogBehindALink(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "events")
+	if err := os.Symlink(filepath.Join(t.TempDir(), "file"), log); err != nil {
+		t.Fatal(err)
+	}
+	writeLog(t, log, lines(0, 3))
+	writeLog(t, filepath.Join(dir, "other"), lines(0, 3))
+	if got := parts(t, log); got[0].Begin == 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestTruncatedLogIsIndexedAnew: also one that is truncated before any line is written.
+func TestTruncatedLogIsIndexedAnew(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "events")
+	writeLog(t, log, lines(0, 3))
+	w := Open(openLog(t, log))
+	for _, text := range [][]byte{lines(3, 2000), lines(2000, 2003)} {
+		if err := os.Truncate(log, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := parts(t, log); got[0].Begin != 0 {
+			t.Errorf("truncated: %v", got)
+		}
+		if _, err := w.Write(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := parts(t, log); got[0].Begin != size(t, log) {
+		t.Errorf("%v of %d bytes", got, size(t, log))
+	}
+}
+
 // TestForeignIndexIsLeftAlone: a name that others may have made is neither read nor changed.
 func TestForeignIndexIsLeftAlone(t *testing.T) {
 	for kind, make := range map[string]func(file, index string) error{

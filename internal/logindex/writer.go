@@ -4,18 +4,12 @@ package logindex
 
 import (
 	"bytes"
-	"cmp"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
-
-	"zsched/ctlfile"
 )
 
 // maxBlock ends a block whose strings have not set half of the bits of the filter before.
@@ -39,17 +33,18 @@ func Open(log *os.File) io.WriteCloser {
 	if err != nil || !info.Mode().IsRegular() {
 		return log
 	}
-	removeOthers(log.Name(), info)
-	index, err := open(log, os.O_RDWR)
-	if errors.Is(err, fs.ErrNotExist) {
-		index, err = create(nameOf(log.Name(), info), info)
+	removeOthers(log.Name())
+	index, err := open(log, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		index, err = open(log, os.O_RDWR)
 	}
 	if err != nil {
 		return log
 	}
 	w := &writer{log: log, index: index}
-	w.restart(info.Size())
-	// The log can only be written.
+	at, _ := log.Seek(0, io.SeekEnd)
+	w.restart(at)
+	// The log was not opened to be read.
 	if in, err := os.Open(fmt.Sprint("/proc/self/fd/", log.Fd())); err == nil {
 		w.size = scan(index, in, func(*block) {})
 		in.Close()
@@ -58,25 +53,12 @@ func Open(log *os.File) io.WriteCloser {
 	return w
 }
 
-// create makes an index that the readers of its log can read.
-func create(name string, log os.FileInfo) (*os.File, error) {
-	index, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	err = errors.Join(index.Chown(int(stat(log).Uid), int(stat(log).Gid)), index.Chmod(log.Mode().Perm()))
-	if err != nil {
-		index.Close()
-	}
-	return index, err
-}
-
 // removeOthers removes the indexes in the directory of a log that belong to no file there.
-func removeOthers(log string, info os.FileInfo) {
+func removeOthers(log string) {
 	entries, _ := os.ReadDir(filepath.Dir(log))
-	used := map[string]bool{nameOf(log, info): true}
+	used := make(map[string]bool)
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil {
+		if info, err := os.Stat(filepath.Join(filepath.Dir(log), entry.Name())); err == nil {
 			used[nameOf(log, info)] = true
 		}
 	}
@@ -109,19 +91,19 @@ func (w *writer) Write(b []byte) (int, error) {
 // restart begins an index of what is written to a log after a place.
 func (w *writer) restart(at int64) {
 	w.size, w.at, w.rest, w.torn, w.bits = 0, at, nil, at > 0, 0
-	w.block = block{begin: at, end: at}
+	w.block = block{place: place{Begin: at, End: at}}
 }
 
 // addLine adds a whole line to the block.
 func (w *writer) addLine(line []byte) {
-	w.end += int64(len(line))
+	w.End += int64(len(line))
 	if w.torn {
-		w.begin, w.torn = w.end, false
+		w.Begin, w.torn = w.End, false
 		return
 	}
 	eachKey(string(line), func(k Key) { w.bits += w.add(k) })
-	w.lineSize, w.lineSum = uint32(len(line)), crc32.Checksum(line, castagnoli)
-	if w.bits >= 8*filterSize/2 || w.end-w.begin >= maxBlock {
+	w.LineSize, w.LineSum = uint32(len(line)), crc32.Checksum(line, castagnoli)
+	if w.bits >= 8*filterSize/2 || w.End-w.Begin >= maxBlock {
 		w.endBlock()
 	}
 }
@@ -132,39 +114,32 @@ func (w *writer) endBlock() {
 	if _, err := w.index.WriteAt(w.encode(), w.size); err == nil {
 		w.size += recordSize
 	}
-	w.block, w.bits = block{begin: w.end, end: w.end}, 0
+	w.block, w.bits = block{place: place{Begin: w.End, End: w.End}}, 0
 }
 
 // Close closes the log and returns its error.
 func (w *writer) Close() error {
-	if w.begin < w.end {
+	if w.Begin < w.End {
 		w.endBlock()
 	}
 	_ = w.index.Close()
 	return w.log.Close()
 }
 
-// eachKey calls add with the keys of what a line is found by: the strings of some fields, without
-// angle brackets, and the numbers of control files in them. A string that JSON escapes
-// has no key: KeyOf is not asked for one.
+// eachKey calls add with the keys of what a line is found by: some of its fields. JSON must have
+// escaped nothing in their values.
 func eachKey(line string, add func(Key)) {
 	var name, colon string // the two parts before
 	for part := range strings.SplitSeq(line, `"`) {
 		if colon == ":" {
 			switch name {
-			case "spoolid", "message_id", "sender", "recipient", "original", "alias", "client", "source", "file":
-				text := cmp.Or(ctlfile.Unbracketed(part), part)
-				add(KeyOf(text))
-				add(KeyOf(Number(text)))
+			case "spoolid":
+				add(KeyOf(Number(part)))
+				fallthrough
+			case "message_id", "sender", "recipient", "original", "alias", "client", "source", "file":
+				add(KeyOf(part))
 			}
 		}
 		name, colon = colon, part
 	}
-}
-
-// Number returns the number of the control file in its name or in the spoolid of its message.
-// Eight or thirteen characters for the time follow it in a spoolid.
-func Number(text string) string {
-	digits := strings.TrimPrefix(path.Base(text), "S")
-	return digits[:len(digits)-len(strings.TrimLeft(digits, "0123456789"))]
 }

@@ -45,13 +45,12 @@ type search struct {
 // their times. With an error there may be events, too: of the files that can be read.
 func Read(files []string, what string, since time.Time) ([]*Event, error) {
 	s := &search{what: what, ids: make(map[string]bool), rcpts: make(map[string]bool), unread: make(map[string]bool)}
-	text := cmp.Or(ctlfile.Unbracketed(what), what)
 	if base := path.Base(what); strings.Trim(base, "0123456789") == "" {
-		s.number, text = base, base
+		s.number = base
 	}
 	late := func(e *Event) bool { return !e.Time.Before(since) }
 	// Only the arrival of a message has its client, its source and the addresses before aliases.
-	found, trouble := read(files, time.Time{}, withText(text), func(e *Event) bool { return e.Event == "arrival" || late(e) })
+	found, trouble := read(files, time.Time{}, withText(what), func(e *Event) bool { return e.Event == "arrival" || late(e) })
 	for _, e := range found {
 		s.learn(e)
 	}

@@ -166,18 +166,19 @@ func (b *block) events(match matcher, wanted func(*Event) bool) (events []*Event
 	return events
 }
 
-// withText finds a text, in lower or upper case. It looks for the longest part that is in the log
-// as it is here: JSON escapes some characters, and others than ASCII have other cases. If there is
-// none, it finds all lines.
-func withText(text string) matcher {
-	parts := strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r > '~' })
+// withText finds the text of a value, in lower or upper case. It looks for the longest part that is
+// in the log as it is here: JSON escapes some characters, and others than ASCII have other cases. If
+// there is none, it finds all lines.
+func withText(value string) matcher {
+	isOther := func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r > '~' }
+	var keys []logindex.Key
+	if value != "" && !strings.ContainsFunc(value, isOther) {
+		keys = []logindex.Key{logindex.KeyOf(value)}
+	}
+	parts := strings.FieldsFunc(logindex.Text(value), isOther)
 	slices.SortStableFunc(parts, func(a, b string) int { return len(b) - len(a) })
 	part := []byte(append(parts, "\n")[0])
 	lower, upper := bytes.ToLower(part), bytes.ToUpper(part)
-	var keys []logindex.Key
-	if slices.Equal(parts, []string{text}) {
-		keys = []logindex.Key{logindex.KeyOf(text)}
-	}
 	return matcher{keys: keys, find: func(lines []byte, found func(int)) {
 		// The byte that is rarest in the first lines leads to the text.
 		var count [256]int
