@@ -48,8 +48,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Text returns what a value is found by: the value without angle brackets, or of a file whose name
-// is a number only that.
+// Text returns what a value is found by: the value without angle brackets, or of the name of a
+// control file, such as A/123, only the number.
 func Text(value string) string {
 	text := cmp.Or(ctlfile.Unbracketed(value), value)
 	if base := path.Base(text); strings.Trim(base, digits) == "" {
@@ -156,23 +156,21 @@ type Part struct{ Begin, End int64 }
 // Parts returns the parts of a log from a place on that may have one of the keys, or that the
 // index does not cover, in their order. The last one ends with the log.
 func Parts(log *os.File, from int64, keys []Key) (parts []Part) {
-	index, err := open(log, os.O_RDONLY)
-	if err != nil {
-		return []Part{{from, math.MaxInt64}}
-	}
-	defer index.Close()
 	begin := from
-	size := scan(index, log, func(b *block) {
-		if slices.ContainsFunc(keys, b.mayHave) {
-			return
+	if index, err := open(log, os.O_RDONLY); err == nil {
+		defer index.Close()
+		size := scan(index, log, func(b *block) {
+			if slices.ContainsFunc(keys, b.mayHave) {
+				return
+			}
+			if begin < b.Begin {
+				parts = append(parts, Part{begin, b.Begin})
+			}
+			begin = max(begin, b.End)
+		})
+		if size == 0 {
+			parts, begin = nil, from
 		}
-		if begin < b.Begin {
-			parts = append(parts, Part{begin, b.Begin})
-		}
-		begin = max(begin, b.End)
-	})
-	if size == 0 {
-		return []Part{{from, math.MaxInt64}}
 	}
 	return append(parts, Part{begin, math.MaxInt64})
 }
