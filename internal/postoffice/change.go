@@ -5,6 +5,8 @@ package postoffice
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"time"
@@ -26,13 +28,18 @@ func TimeOfCopy(at time.Time) time.Time {
 // clockTolerance is how far in the future a modification time may be: clocks are adjusted.
 const clockTolerance = time.Minute
 
-// EndFuture sets the modification time of the message file at path below dir to now if it
-// is in the future. A sender can set any time while the file is open, and mail without an
-// age would never expire. st is the file's state. A file with a second name, and one that
-// cannot be changed, stays as it is.
+// EndFuture sets the modification time of the message file at path below dir to now if somebody
+// has set it to a time in the future: a sender can do so while the file is open, and mail without
+// an age would never expire. A time that is not after the last change of the file has come into the
+// future with the clock, and stays, because it is part of the spoolid. st is the file's state. A file
+// with a second name, and one that cannot be changed, stays as it is, too.
 func EndFuture(dir int, path string, st *unix.Stat_t) {
 	now := time.Now()
-	if !time.Unix(st.Mtim.Unix()).After(now.Add(clockTolerance)) {
+	latest := now
+	if changed := time.Unix(st.Ctim.Unix()); changed.After(latest) {
+		latest = changed
+	}
+	if !time.Unix(st.Mtim.Unix()).After(latest.Add(clockTolerance)) {
 		return
 	}
 	fd, opened, err := open(dir, path, unix.O_RDONLY)
@@ -45,9 +52,33 @@ func EndFuture(dir int, path string, st *unix.Stat_t) {
 	}
 }
 
-// CopyMetadata gives a copy of a message file its modification time (TimeOfCopy), the
-// mode of the original and, as root, its owner and group.
-func CopyMetadata(to, from *File) error {
+// CopyMessage copies a message into queue/.tmp (CreateTemp), with its mode and its modification
+// time (TimeOfCopy) and, as root, its owner and group. Only our user can reach a name there, so the
+// owner of the file cannot replace it.
+func CopyMessage(postoffice, prefix string, message *File) (path string, err error) {
+	f, err := CreateTemp(postoffice, prefix)
+	if err != nil {
+		return "", fmt.Errorf("copying the message: %w", err)
+	}
+	// The owner of the message can make it grow meanwhile.
+	info, err := message.Stat()
+	if err == nil {
+		_, err = io.Copy(f, io.NewSectionReader(message, 0, info.Size()))
+	}
+	if err == nil {
+		err = copyMetadata(f, message)
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		_ = RemovePath(f.Name())
+		return "", fmt.Errorf("copying the message: %w", err)
+	}
+	return f.Name(), nil
+}
+
+func copyMetadata(to, from *File) error {
 	var st unix.Stat_t
 	if err := Fstat(from.FD(), &st); err != nil {
 		return err
