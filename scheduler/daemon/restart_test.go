@@ -243,6 +243,19 @@ func TestStateThatCannotBeSavedIsLoggedOnce(t *testing.T) {
 	})
 }
 
+func TestStopThatSavesNothingIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := deferring(t)
+		h.Options.State = filepath.Join(filepath.Dir(h.Options.State), "missing", state.Name)
+		h.Run()
+		sweep(h, 1)
+		h.Stop(syscall.SIGTERM)
+		if !strings.Contains(h.Log.String(), "orders that waited for agents are lost") {
+			t.Error(h.Log)
+		}
+	})
+}
+
 // What was saved of mail that is not loaded yet stays in the file over another
 // restart.
 func TestMailThatIsNotLoadedYetKeepsItsLine(t *testing.T) {

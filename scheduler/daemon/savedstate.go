@@ -24,7 +24,7 @@ func (d *Daemon) restoreState() {
 	began := time.Now()
 	table, err := state.ReadFile(path)
 	if err != nil {
-		l.log.Error().Err(err).Msg("the saved state could not be read, or only a part of it: mail may be tried early")
+		l.log.Error().Err(err).Msg("the saved state could not be read, or only a part of it: mail may be tried early, and orders that waited for agents are lost")
 	}
 	l.log.Info().Int("recipients", table.Recipients()).Int("skipped", table.Skipped).
 		Dur("ms", time.Since(began)).Msg("saved state read")
@@ -87,7 +87,9 @@ func (d *Daemon) startSaver() (stop func()) {
 			f(&d.loop)
 			return nil
 		}
-		_ = sv.save()
+		if sv.save() == nil && sv.failed {
+			sv.log.Error().Msg("the state is not saved: mail may be tried early, and orders that waited for agents are lost")
+		}
 	}
 }
 
@@ -128,7 +130,7 @@ func (sv *saver) save() error {
 	switch {
 	case err != nil || sv.failed == (failure != nil):
 	case failure != nil:
-		sv.log.Error().Err(failure).Msg("the state cannot be saved; this is tried again every minute")
+		sv.log.Error().Err(failure).Msg("the state cannot be saved")
 	default:
 		sv.log.Info().Msg("the state can be saved again")
 	}
